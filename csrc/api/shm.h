@@ -1,0 +1,68 @@
+/* api/shm.h -- sharing storages between processes, for the Python package.
+ *
+ * Functions that return int return a status (api/status.h).
+ */
+#ifndef SHMT_API_SHM_H
+#define SHMT_API_SHM_H
+
+#include <stdint.h>
+
+#include "api/storage.h"
+
+/* --- the session --- */
+
+/* Where the manager program is; the name of this process's session, or 0 to make one; the most
+ * bytes a session begun by this process may cover (0: no bound). Returns the name. Starts nothing.
+ */
+uint64_t shmt_sharing_configure(const char* manager_path, uint64_t session, uint64_t limit_bytes);
+/* Join the session now; done by itself at the first need. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
+int shmt_sharing_join(void);
+/* 0 "file_system", 1 "file_descriptor": what new shared storages are made of. */
+void shmt_sharing_set_strategy(int strategy);
+int shmt_sharing_strategy(void);
+
+typedef struct shmt_sharing_status_info {
+  uint64_t session, world;
+  int64_t manager_pid;
+  uint64_t n_clients, n_leases, n_slabs;
+  uint64_t resident_bytes; /* memory that the arena occupies */
+  uint64_t granted_bytes;  /* covered by slabs */
+  uint64_t n_held;         /* blocks this process holds */
+} shmt_sharing_status_info;
+
+/* Errors: SHMT_E_MANAGER. */
+int shmt_sharing_status(shmt_sharing_status_info* out);
+/* Return idle memory to the kernel now; gives the bytes the arena still occupies. */
+int shmt_sharing_trim(uint64_t* out_resident_bytes);
+/* End leases of messages sent more than age_ms ago that nobody opened. */
+int shmt_sharing_gc(uint32_t age_ms, uint64_t* out_n);
+
+/* --- storages --- */
+
+int shmt_storage_is_shared(const shmt_storage* s);
+/* Move the bytes into shared memory; nothing to do when they are there.
+ * Errors: SHMT_E_BUFFER (live exports), SHMT_E_NOT_IMPLEMENTED (meta), SHMT_E_NOMEM,
+ * SHMT_E_MANAGER. */
+int shmt_storage_share(shmt_storage* s);
+/* Shared bytes, all zero or uninitialised. *out is a new reference. Errors: SHMT_E_NOMEM,
+ * SHMT_E_MANAGER. */
+int shmt_storage_create_shared(uint64_t nbytes, int zeroed, shmt_storage** out);
+
+/* Share, then name the storage: the manager's socket and a handle, zero-terminated. No lease is
+ * taken. Errors: those of shmt_storage_share; SHMT_E_RUNTIME (a buffer is too small). */
+int shmt_storage_export_name(shmt_storage* s, char* manager, uint64_t manager_capacity,
+                             char* handle, uint64_t handle_capacity);
+/* The storage of that name. *out is a new reference. Errors: SHMT_E_HANDLE with the values. */
+int shmt_storage_import_name(const char* manager, const char* handle, uint64_t nbytes,
+                             shmt_storage** out);
+/* Share, then a descriptor for the storage, the caller's to close. A private storage becomes a
+ * memory file. */
+int shmt_storage_export_fd(shmt_storage* s, int* out_fd);
+/* The storage of a descriptor; fd stays the caller's. *out is a new reference. Errors:
+ * SHMT_E_HANDLE. */
+int shmt_storage_import_fd(int fd, uint64_t nbytes, shmt_storage** out);
+/* Keep the block of a shared storage alive beyond its holders, and the reverse. */
+int shmt_storage_shared_incref(shmt_storage* s);
+int shmt_storage_shared_decref(shmt_storage* s);
+
+#endif

@@ -1,0 +1,92 @@
+/* api/storage.h -- storages, private memory and its statistics, for the Python package.
+ *
+ * A storage travels as a pointer that carries one reference; shmt_storage_release gives it back.
+ * Functions that return int return a status (api/status.h).
+ */
+#ifndef SHMT_API_STORAGE_H
+#define SHMT_API_STORAGE_H
+
+#include <stdint.h>
+
+typedef struct shmt_storage shmt_storage;
+
+/* --- life --- */
+
+void shmt_storage_retain(shmt_storage* s);
+/* NULL is fine. */
+void shmt_storage_release(shmt_storage* s);
+/* References held in this process. */
+int shmt_storage_refs(const shmt_storage* s);
+
+/* Uninitialised (zeroed = 0) or zero bytes. Errors: SHMT_E_NOMEM. */
+int shmt_storage_create(uint64_t nbytes, int zeroed, shmt_storage** out);
+/* Without data. */
+int shmt_storage_create_meta(uint64_t nbytes, shmt_storage** out);
+/* A file's bytes from its start; flags: 1 shared, 2 writable, 4 create, 8 extend.
+ * Errors: SHMT_E_RUNTIME with path and sizes, SHMT_E_NOMEM. */
+int shmt_storage_map_file(const char* path, uint64_t nbytes, int flags, shmt_storage** out);
+/* Foreign memory; deleter(arg, data) runs once when the last reference goes. Errors: SHMT_E_NOMEM. */
+int shmt_storage_from_blob(void* data, uint64_t nbytes, int read_only, void (*deleter)(void* arg, void* data), void* arg,
+                           shmt_storage** out);
+
+/* Bytes offset .. offset + nbytes of s as a storage of their own, which keeps s alive and pinned; not resizable.
+ * Errors: SHMT_E_RUNTIME (range), SHMT_E_NOMEM. */
+int shmt_storage_part(shmt_storage* s, uint64_t offset, uint64_t nbytes, shmt_storage** out);
+
+/* --- reading --- */
+
+void* shmt_storage_data(const shmt_storage* s);
+uint64_t shmt_storage_nbytes(const shmt_storage* s);
+/* SHMT_STORAGE_* bits: 1 resizable, 2 shared, 4 read-only, 8 meta. */
+uint32_t shmt_storage_flags(const shmt_storage* s);
+/* "default", "blob", "mapped_file", "managed". */
+const char* shmt_storage_allocator(const shmt_storage* s);
+/* Live foreign views, which pin the address. */
+int shmt_storage_exports(const shmt_storage* s);
+/* One more or one fewer foreign view. */
+void shmt_storage_pin(shmt_storage* s);
+void shmt_storage_unpin(shmt_storage* s);
+
+/* --- changing --- */
+
+/* Errors: SHMT_E_RUNTIME (not resizable), SHMT_E_BUFFER (exports), SHMT_E_NOMEM. */
+int shmt_storage_resize(shmt_storage* s, uint64_t nbytes);
+/* Copy nbytes between storages. Errors: SHMT_E_RUNTIME (ranges, read-only, meta). */
+int shmt_storage_copy(shmt_storage* dst, uint64_t dst_offset, const shmt_storage* src, uint64_t src_offset,
+                      uint64_t nbytes);
+int shmt_storage_fill(shmt_storage* s, uint64_t offset, uint64_t nbytes, int byte);
+/* Reverse the bytes of each element of `width` bytes, in place. Errors: SHMT_E_VALUE (nbytes is no multiple). */
+int shmt_storage_byteswap(shmt_storage* s, uint64_t width);
+/* Exactly nbytes at offset from or to a descriptor. Errors: SHMT_E_RUNTIME (end of file), SHMT_E_OS. */
+int shmt_storage_read_fd(shmt_storage* s, uint64_t offset, uint64_t nbytes, int fd);
+int shmt_storage_write_fd(const shmt_storage* s, uint64_t offset, uint64_t nbytes, int fd);
+
+/* --- weak references --- */
+
+typedef struct shmt__storage_weak shmt__storage_weak;
+/* A reference that does not keep s alive. Errors: SHMT_E_NOMEM. */
+int shmt_storage_weak_create(shmt_storage* s, shmt__storage_weak** out);
+/* A new reference to the storage, or NULL when it is gone. */
+shmt_storage* shmt_storage_weak_lock(shmt__storage_weak* weak);
+void shmt_storage_weak_free(shmt__storage_weak* weak);
+
+/* --- private memory --- */
+
+typedef struct shmt_memory_stats {
+  int64_t allocated_bytes;      /* in live blocks, rounded up to their size classes */
+  int64_t allocated_bytes_peak;
+  int64_t reserved_bytes;       /* obtained from the kernel */
+  int64_t reserved_bytes_peak;
+  int64_t cached_bytes;         /* free, kept for reuse; blocks above 4 KB only */
+  int64_t n_allocations;
+  int64_t n_frees;
+  int64_t n_large_fresh;        /* blocks above 4 KB that came from the kernel ... */
+  int64_t n_large_reused;       /* ... and from the cache */
+} shmt_memory_stats;
+
+void shmt_memory_statistics(shmt_memory_stats* out);
+void shmt_memory_reset_peak(void);
+/* Return cached large blocks to the kernel. */
+void shmt_memory_empty_cache(void);
+
+#endif

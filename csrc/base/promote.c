@@ -1,0 +1,145 @@
+/* base/promote.c -- which dtype the result of mixed operands has. */
+#include "base/promote.h"
+
+#include "generated/dtype_tables.h"
+
+_Atomic(shmt_dtype) shmt__default_dtype_cell = SHMT_FLOAT32;
+
+shmt_status shmt__set_default_dtype(shmt_dtype dtype) {
+  SHMT_REQUIRE(dtype >= 0 && dtype < SHMT_N_DTYPES && shmt__dtype_category(dtype) == 2, SHMT_E_TYPE,
+               "only floating-point types are supported as the default type");
+  atomic_store_explicit(&shmt__default_dtype_cell, dtype, memory_order_relaxed);
+  return SHMT_OK;
+}
+
+int shmt__dtype_category(shmt_dtype dtype) {
+  static const uint8_t of_kind[] = {
+      [SHMT_KIND_BOOL] = 0, [SHMT_KIND_UNSIGNED] = 1, [SHMT_KIND_SIGNED] = 1, [SHMT_KIND_FLOATING] = 2,
+      [SHMT_KIND_COMPLEX] = 3,
+  };
+  return of_kind[shmt__dtype_kind[dtype]];
+}
+
+shmt_dtype shmt__to_complex_dtype(shmt_dtype dtype) {
+  if (dtype == SHMT_FLOAT64 || dtype == SHMT_COMPLEX128) return SHMT_COMPLEX128;
+  return SHMT_COMPLEX64;
+}
+
+shmt_dtype shmt__to_real_dtype(shmt_dtype dtype) {
+  if (dtype == SHMT_COMPLEX64) return SHMT_FLOAT32;
+  if (dtype == SHMT_COMPLEX128) return SHMT_FLOAT64;
+  return dtype;
+}
+
+const char* shmt__dtype_title(shmt_dtype dtype) {
+  static const char* const titles[SHMT_N_DTYPES] = {
+      [SHMT_BOOL] = "Bool",         [SHMT_UINT8] = "Byte",       [SHMT_INT8] = "Char",
+      [SHMT_INT16] = "Short",       [SHMT_INT32] = "Int",        [SHMT_INT64] = "Long",
+      [SHMT_UINT16] = "UInt16",     [SHMT_UINT32] = "UInt32",    [SHMT_UINT64] = "UInt64",
+      [SHMT_FLOAT16] = "Half",      [SHMT_BFLOAT16] = "BFloat16", [SHMT_FLOAT32] = "Float",
+      [SHMT_FLOAT64] = "Double",    [SHMT_COMPLEX64] = "ComplexFloat",
+      [SHMT_COMPLEX128] = "ComplexDouble",
+  };
+  return dtype >= 0 && dtype < SHMT_N_DTYPES ? titles[dtype] : "Undefined";
+}
+
+/* uint16, uint32 and uint64 promote with no other integer. */
+static bool is_barebones_unsigned(shmt_dtype d) {
+  return shmt__dtype_kind[d] == SHMT_KIND_UNSIGNED && shmt__dtype_size[d] > 1;
+}
+
+static shmt_dtype promote_integral(shmt_dtype a, shmt_dtype b) {
+  if (a == SHMT_BOOL) return b;
+  if (b == SHMT_BOOL) return a;
+  if (is_barebones_unsigned(a) || is_barebones_unsigned(b)) return SHMT_DTYPE_NONE;
+  if (a == SHMT_UINT8 || b == SHMT_UINT8) {
+    shmt_dtype other = a == SHMT_UINT8 ? b : a;
+    return other == SHMT_INT8 ? SHMT_INT16 : other; /* int16 is the first to hold both */
+  }
+  return shmt__dtype_size[a] >= shmt__dtype_size[b] ? a : b;
+}
+
+static shmt_dtype promote_floating(shmt_dtype a, shmt_dtype b) {
+  if (shmt__dtype_size[a] == shmt__dtype_size[b]) return SHMT_FLOAT32; /* float16 with bfloat16 */
+  return shmt__dtype_size[a] > shmt__dtype_size[b] ? a : b;
+}
+
+shmt_dtype shmt__promote_types_unchecked(shmt_dtype a, shmt_dtype b) {
+  if (a == b) return a;
+  int ka = shmt__dtype_category(a), kb = shmt__dtype_category(b);
+  if (ka < kb) {
+    shmt_dtype swap = a;
+    a = b;
+    b = swap;
+    int k = ka;
+    ka = kb;
+    kb = k;
+  }
+  if (ka <= 1) /* bool meets the barebones unsigned dtypes nowhere either */
+    return is_barebones_unsigned(a) || is_barebones_unsigned(b) ? SHMT_DTYPE_NONE : promote_integral(a, b);
+  if (ka == 2) return kb == 2 ? promote_floating(a, b) : a;
+  if (is_barebones_unsigned(b)) return SHMT_DTYPE_NONE;
+  if (kb < 2) return a;
+  bool is_wide = a == SHMT_COMPLEX128 || b == SHMT_COMPLEX128 || b == SHMT_FLOAT64;
+  return is_wide ? SHMT_COMPLEX128 : SHMT_COMPLEX64;
+}
+
+shmt_status shmt__promote_types(shmt_dtype a, shmt_dtype b, shmt_dtype* out) {
+  shmt_dtype r = shmt__promote_types_unchecked(a, b);
+  SHMT_REQUIRE(r != SHMT_DTYPE_NONE, SHMT_E_RUNTIME,
+               "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote %s and %s",
+               shmt__dtype_title(a), shmt__dtype_title(b));
+  *out = r;
+  return SHMT_OK;
+}
+
+bool shmt__can_cast(shmt_dtype from, shmt_dtype to) {
+  int kf = shmt__dtype_category(from), kt = shmt__dtype_category(to);
+  if (kf == 3) return kt == 3;
+  if (kf == 2) return kt >= 2;
+  if (kf == 1) return kt >= 1;
+  return true;
+}
+
+static shmt_status promote_skip_none(shmt_dtype a, shmt_dtype b, shmt_dtype* out) {
+  if (a == SHMT_DTYPE_NONE || a == b) {
+    *out = b;
+    return SHMT_OK;
+  }
+  if (b == SHMT_DTYPE_NONE) {
+    *out = a;
+    return SHMT_OK;
+  }
+  return shmt__promote_types(a, b, out);
+}
+
+shmt_status shmt__result_type_add(shmt__result_type* r, shmt_dtype dtype, bool zero_dim, bool wrapped) {
+  if (wrapped) {
+    if (dtype == SHMT_FLOAT64) dtype = shmt__default_dtype();
+    if (dtype == SHMT_COMPLEX128) dtype = shmt__to_complex_dtype(shmt__default_dtype());
+    return promote_skip_none(r->wrapped, dtype, &r->wrapped);
+  }
+  if (zero_dim) return promote_skip_none(r->zero_dim, dtype, &r->zero_dim);
+  return promote_skip_none(r->dim, dtype, &r->dim);
+}
+
+/* A weaker category counts only when its kind is higher. */
+static shmt_status combine(shmt_dtype higher, shmt_dtype lower, shmt_dtype* out) {
+  if (higher == SHMT_DTYPE_NONE || lower == SHMT_DTYPE_NONE)
+    return promote_skip_none(higher, lower, out);
+  if (shmt__dtype_category(higher) >= shmt__dtype_category(lower)) {
+    *out = higher;
+    return SHMT_OK;
+  }
+  if (shmt__dtype_category(higher) == 2) { /* the lower one is complex: the width stays the higher one's */
+    *out = shmt__to_complex_dtype(higher);
+    return SHMT_OK;
+  }
+  return shmt__promote_types(higher, lower, out);
+}
+
+shmt_status shmt__result_type_get(const shmt__result_type* r, shmt_dtype* out) {
+  shmt_dtype inner;
+  SHMT_TRY(combine(r->zero_dim, r->wrapped, &inner));
+  return combine(r->dim, inner, out);
+}

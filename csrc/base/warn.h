@@ -1,0 +1,22 @@
+/* base/warn.h -- one channel for warnings; whoever faces the user installs the hook.
+ *
+ * Layers below Python never print. They call shmt__warn; the Python door installs a hook that raises
+ * the warning through `warnings.warn`. Without a hook the warning is dropped.
+ */
+#ifndef SHMT_BASE_WARN_H
+#define SHMT_BASE_WARN_H
+
+#include "base/error.h"
+
+/* Receives a finished message. Must not fail; may take the interpreter lock. When the user's filter turns
+ * the warning into an exception, returns SHMT_E_PYTHON with that exception pending. */
+typedef shmt_status (*shmt__warn_hook)(const char* message);
+
+/* Warn the user (a UserWarning in Python).
+ * Errors: whatever the hook returns, normally SHMT_OK; callers propagate it with SHMT_TRY. */
+SHMT_COLD shmt_status shmt__warn(const char* fmt, ...) SHMT_PRINTF(1, 2);
+
+/* Install the hook (NULL removes it); called once by the door. */
+void shmt__warn_set_hook(shmt__warn_hook hook);
+
+#endif

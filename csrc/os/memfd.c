@@ -1,0 +1,179 @@
+/* os/memfd.c -- sealed memory files and the maps of them. */
+#define _GNU_SOURCE
+#include "os/memfd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum {
+  SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+  /* Requests from here on look at the free memory first: the kernel would rather kill than refuse.
+   */
+  CHECKED_BYTES = 4 << 20,
+};
+
+shmt_status shmt__os_memfd_create(const char* name, uint64_t nbytes, int* out_fd) {
+  SHMT_REQUIRE(nbytes <= INT64_MAX, SHMT_E_NOMEM,
+               "unable to allocate shared memory: tried %" PRIu64 " bytes", nbytes);
+  int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return shmt__fail_errno(errno, "memfd_create(%s) of %" PRIu64 " bytes", name, nbytes);
+  int err = 0;
+  if (fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t)nbytes) != 0 ||
+      fcntl(fd, F_ADD_SEALS, SEALS) != 0)
+    err = errno;
+  if (err != 0) {
+    (void)close(fd);
+    /* EFBIG: RLIMIT_FSIZE. */
+    if (err == EFBIG || err == EINVAL) err = ENOSPC;
+    return shmt__fail_errno(err, "unable to allocate shared memory: tried %" PRIu64 " bytes",
+                            nbytes);
+  }
+  *out_fd = fd;
+  return SHMT_OK;
+}
+
+bool shmt__os_memfd_check(int fd, uint64_t* out_nbytes) {
+  struct stat st;
+  int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) != 0) return false;
+  if (!S_ISREG(st.st_mode) || st.st_uid != geteuid()) return false;
+  *out_nbytes = (uint64_t)st.st_size;
+  return true;
+}
+
+bool shmt__os_file_identity(int fd, uint64_t out[2]) {
+  struct stat st;
+  if (fstat(fd, &st) != 0) return false;
+  out[0] = (uint64_t)st.st_dev;
+  out[1] = (uint64_t)st.st_ino;
+  return true;
+}
+
+uint64_t shmt__os_file_resident(int fd) {
+  struct stat st;
+  return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+shmt_status shmt__os_map_shared(int fd, uint64_t nbytes, void** out) {
+  void* p = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (p == MAP_FAILED)
+    return shmt__fail_errno(errno, "unable to map %" PRIu64 " bytes of shared memory", nbytes);
+  /* A core dump of a sparse terabyte helps nobody. */
+  (void)madvise(p, nbytes, MADV_DONTDUMP);
+  *out = p;
+  return SHMT_OK;
+}
+
+void shmt__os_unmap(void* p, uint64_t nbytes) {
+  if (p != NULL) (void)munmap(p, nbytes);
+}
+
+void shmt__os_map_forget(void* p, uint64_t nbytes) { (void)madvise(p, nbytes, MADV_DONTNEED); }
+
+/* MemAvailable of /proc/meminfo in bytes; UINT64_MAX when it cannot be read. */
+static uint64_t available_bytes(void) {
+  char text[1024];
+  int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return UINT64_MAX;
+  ssize_t n = read(fd, text, sizeof text - 1);
+  (void)close(fd);
+  if (n <= 0) return UINT64_MAX;
+  text[n] = '\0';
+  const char* line = strstr(text, "MemAvailable:");
+  const char* swap = strstr(text, "SwapFree:");
+  uint64_t available = 0, swap_free = 0;
+  if (line == NULL || sscanf(line, "MemAvailable: %" SCNu64, &available) != 1) return UINT64_MAX;
+  if (swap != NULL && sscanf(swap, "SwapFree: %" SCNu64, &swap_free) == 1) available += swap_free;
+  return available * 1024;
+}
+
+shmt_status shmt__os_populate(int fd, void* base, uint64_t offset, uint64_t nbytes) {
+  uint64_t page = shmt__os_page_bytes();
+  uint64_t begin = offset & ~(page - 1), end = (offset + nbytes + page - 1) & ~(page - 1);
+  if (begin == end) return SHMT_OK;
+  if (end - begin >= CHECKED_BYTES) {
+    uint64_t available = available_bytes();
+    SHMT_REQUIRE(end - begin <= available, SHMT_E_NOMEM,
+                 "unable to allocate shared memory: tried %" PRIu64 " bytes, %" PRIu64
+                 " are available",
+                 nbytes, available);
+  }
+  if (base != NULL) {
+    /* One call makes the pages and enters them into the page table, at half the price of faults. */
+    int done;
+    do {
+      done = madvise((char*)base + begin, end - begin, MADV_POPULATE_WRITE);
+    } while (done != 0 && (errno == EINTR || errno == EAGAIN));
+    if (done == 0) return SHMT_OK;
+    /* EINVAL: a kernel before 5.14; EFAULT: out of pages; fallocate gives the reason. */
+  }
+  int done;
+  do {
+    done = fallocate(fd, 0, (off_t)begin, (off_t)(end - begin));
+  } while (done != 0 && errno == EINTR);
+  if (done != 0)
+    return shmt__fail_errno(errno, "unable to allocate shared memory: tried %" PRIu64 " bytes",
+                            nbytes);
+  return SHMT_OK;
+}
+
+void shmt__os_punch(int fd, uint64_t offset, uint64_t nbytes) {
+  uint64_t page = shmt__os_page_bytes();
+  uint64_t begin = (offset + page - 1) & ~(page - 1), end = (offset + nbytes) & ~(page - 1);
+  if (begin < end)
+    (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)begin,
+                    (off_t)(end - begin));
+}
+
+uint64_t shmt__os_page_bytes(void) {
+  static atomic_uint_least64_t cached; /* relaxed: the same value whoever writes it */
+  uint64_t bytes = atomic_load_explicit(&cached, memory_order_relaxed);
+  if (bytes == 0) {
+    long page = sysconf(_SC_PAGESIZE);
+    bytes = page > 0 ? (uint64_t)page : 4096;
+    atomic_store_explicit(&cached, bytes, memory_order_relaxed);
+  }
+  return bytes;
+}
+
+static uint64_t soft_limit(__rlimit_resource_t which) {
+  struct rlimit limit;
+  if (getrlimit(which, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+  return (uint64_t)limit.rlim_cur;
+}
+
+uint64_t shmt__os_file_limit(void) { return soft_limit(RLIMIT_FSIZE); }
+uint64_t shmt__os_address_limit(void) { return soft_limit(RLIMIT_AS); }
+
+void shmt__os_close(int fd) {
+  if (fd >= 0) (void)close(fd);
+}
+
+int shmt__os_dup(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
+
+int shmt__os_reopen(int fd) {
+  char path[32];
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  return open(path, O_RDWR | O_CLOEXEC);
+}
+
+bool shmt__os_seek(int fd, uint64_t position) { return lseek(fd, (off_t)position, SEEK_SET) >= 0; }
+
+bool shmt__os_tell(int fd, uint64_t* out_position) {
+  off_t at = lseek(fd, 0, SEEK_CUR);
+  if (at < 0) return false;
+  *out_position = (uint64_t)at;
+  return true;
+}

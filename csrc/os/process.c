@@ -1,0 +1,233 @@
+/* os/process.c -- clocks, randomness, and watching and starting other processes. */
+#define _GNU_SOURCE
+#include "os/process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+extern char** environ;
+
+uint64_t shmt__os_now_ms(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+uint64_t shmt__os_random(void) {
+  uint64_t bits = 0;
+  if (getrandom(&bits, sizeof bits, 0) == (ssize_t)sizeof bits) return bits;
+  struct timespec t;
+  (void)clock_gettime(CLOCK_REALTIME, &t);
+  return ((uint64_t)t.tv_nsec << 32) ^ ((uint64_t)t.tv_sec * 0x9E3779B97F4A7C15u) ^
+         (uint64_t)getpid();
+}
+
+void shmt__os_sleep_ms(unsigned ms) {
+  struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+  while (nanosleep(&t, &t) != 0 && errno == EINTR) {
+  }
+}
+
+int32_t shmt__os_pid(void) { return (int32_t)getpid(); }
+uint32_t shmt__os_uid(void) { return (uint32_t)geteuid(); }
+
+uint64_t shmt__os_process_start(int32_t pid) {
+  char path[32], text[1024];
+  (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/stat", pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  ssize_t n = read(fd, text, sizeof text - 1);
+  (void)close(fd);
+  if (n <= 0) return 0;
+  text[n] = '\0';
+  /* The command's name may hold anything; the last ')' ends it. Field 22 is the start time. */
+  const char* at = strrchr(text, ')');
+  uint64_t start = 0;
+  if (at == NULL) return 0;
+  if (sscanf(
+          at + 1,
+          " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %" SCNu64,
+          &start) != 1)
+    return 0;
+  return start;
+}
+
+int shmt__os_pidfd(int32_t pid) {
+  if (pid <= 0) return -EINVAL;
+  int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0u);
+  return fd < 0 ? -errno : fd; /* the kernel sets close-on-exec */
+}
+
+bool shmt__os_process_maps(int32_t pid, const uint64_t file_identity[2]) {
+  char path[32], line[512], wanted[64];
+  (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/maps", pid);
+  (void)snprintf(wanted, sizeof wanted, " %02x:%02x %" PRIu64 " ", major((dev_t)file_identity[0]),
+                 minor((dev_t)file_identity[0]), file_identity[1]);
+  FILE* f = fopen(path, "re");
+  if (f == NULL) return errno != ENOENT && errno != ESRCH;
+  bool found = false;
+  while (!found && fgets(line, sizeof line, f) != NULL) found = strstr(line, wanted) != NULL;
+  bool failed = ferror(f) != 0 && errno != ESRCH;
+  (void)fclose(f);
+  return found || failed; /* an ending process has no lines */
+}
+
+int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2]) {
+  char path[288];
+  struct stat st;
+  int fd = -1;
+  (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/fd", pid);
+  DIR* dir = opendir(path);
+  if (dir == NULL) return -1;
+  size_t base = strlen(path);
+  struct dirent* entry;
+  while (fd < 0 && (entry = readdir(dir)) != NULL) {
+    if (entry->d_name[0] == '.') continue;
+    (void)snprintf(path + base, sizeof path - base, "/%s", entry->d_name);
+    if (stat(path, &st) == 0 && (uint64_t)st.st_dev == file_identity[0] &&
+        (uint64_t)st.st_ino == file_identity[1])
+      fd = open(path, O_RDWR | O_CLOEXEC);
+  }
+  (void)closedir(dir);
+  return fd;
+}
+
+/* Visit the matching descriptors of one process; false: stop. */
+static bool visit_process(const char* pid, const char* link, bool (*visit)(int fd, void* arg),
+                          void* arg) {
+  char path[288], target[128];
+  struct stat st;
+  bool go_on = true;
+  (void)snprintf(path, sizeof path, "/proc/%s/fd", pid);
+  if (stat(path, &st) != 0 || st.st_uid != geteuid()) return true;
+  DIR* dir = opendir(path);
+  if (dir == NULL) return true;
+  size_t base = strlen(path);
+  struct dirent* entry;
+  while (go_on && (entry = readdir(dir)) != NULL) {
+    if (entry->d_name[0] == '.') continue;
+    (void)snprintf(path + base, sizeof path - base, "/%s", entry->d_name);
+    ssize_t n = readlink(path, target, sizeof target - 1);
+    if (n <= 0) continue;
+    target[n] = '\0';
+    if (strncmp(target, link, strlen(link)) != 0) continue;
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd >= 0) go_on = visit(fd, arg);
+  }
+  (void)closedir(dir);
+  return go_on;
+}
+
+void shmt__os_find_memfd(const char* name, bool (*visit)(int fd, void* arg), void* arg) {
+  char link[96];
+  /* The kernel writes "/memfd:name (deleted)". */
+  (void)snprintf(link, sizeof link, "/memfd:%s ", name);
+  DIR* dir = opendir("/proc");
+  if (dir == NULL) return;
+  struct dirent* entry;
+  while ((entry = readdir(dir)) != NULL) {
+    if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
+    if (!visit_process(entry->d_name, link, visit, arg)) break;
+  }
+  (void)closedir(dir);
+}
+
+shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const int* fds, int n_fds) {
+  enum { MAX_FDS = 8, PARKED = 16 };
+  int parked[MAX_FDS];
+  int n_parked = 0, err = 0;
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attr;
+  sigset_t none, defaults;
+  pid_t pid = 0;
+
+  SHMT_ASSERT(n_fds <= MAX_FDS);
+  (void)posix_spawn_file_actions_init(&actions);
+  (void)posix_spawnattr_init(&attr);
+  /* Parked above the targets, so that moving one descriptor into place never overwrites another. */
+  for (; n_parked < n_fds && err == 0; n_parked++) {
+    parked[n_parked] = fcntl(fds[n_parked], F_DUPFD_CLOEXEC, PARKED);
+    if (parked[n_parked] < 0) {
+      err = errno;
+      break;
+    }
+  }
+  if (err == 0) err = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDWR, 0);
+  if (err == 0) err = posix_spawn_file_actions_adddup2(&actions, 0, 1);
+  if (err == 0) err = posix_spawn_file_actions_adddup2(&actions, 0, 2);
+  for (int i = 0; i < n_fds && err == 0; i++)
+    err = posix_spawn_file_actions_adddup2(&actions, parked[i], 3 + i);
+  (void)sigemptyset(&none);
+  (void)sigfillset(&defaults);
+  (void)posix_spawnattr_setsigmask(&attr, &none);
+  (void)posix_spawnattr_setsigdefault(&attr, &defaults);
+  (void)posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  if (err == 0) err = posix_spawn(&pid, path, &actions, &attr, argv, environ);
+  (void)posix_spawn_file_actions_destroy(&actions);
+  (void)posix_spawnattr_destroy(&attr);
+  for (int i = 0; i < n_parked; i++) (void)close(parked[i]);
+  SHMT_REQUIRE(err == 0, SHMT_E_MANAGER, "cannot start the manager %s: %s (%d)", path,
+               strerror(err), err);
+
+  int how = 0;
+  pid_t got;
+  do {
+    got = waitpid(pid, &how, 0);
+  } while (got < 0 && errno == EINTR);
+  /* ECHILD: a handler of the program reaped it first, which is as good. */
+  SHMT_REQUIRE(got < 0 || (WIFEXITED(how) && WEXITSTATUS(how) == 0), SHMT_E_MANAGER,
+               "the manager %s did not start (wait status %d)", path, how);
+  return SHMT_OK;
+}
+
+bool shmt__os_detach(void) {
+  pid_t pid = fork();
+  if (pid < 0) return false;
+  if (pid > 0) _exit(0);
+  (void)setsid();
+  return chdir("/") == 0;
+}
+
+void shmt__os_daemon_settle(int first_fd) {
+  static const int ignored[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGPIPE,
+                                SIGXFSZ, SIGTSTP, SIGUSR1, SIGUSR2};
+  struct rlimit files;
+  for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++) (void)signal(ignored[i], SIG_IGN);
+  if (syscall(SYS_close_range, (unsigned)first_fd, ~0u, 0u) != 0) {
+    long max = sysconf(_SC_OPEN_MAX);
+    for (int fd = first_fd; fd < max; fd++) (void)close(fd);
+  }
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+  }
+}
+
+shmt_status shmt__os_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void)) {
+  int err = pthread_atfork(before, parent, child);
+  if (err != 0) return shmt__fail_errno(err, "pthread_atfork");
+  return SHMT_OK;
+}

@@ -1,0 +1,167 @@
+/* os/socket.c -- abstract Unix sockets that carry packets, descriptors and credentials. */
+#define _GNU_SOURCE
+#include "os/socket.h"
+
+#include "os/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BACKLOG = 1024 };
+
+/* sun_path begins with a zero byte, which marks the abstract name space. */
+static socklen_t fill_address(struct sockaddr_un* a, const char* name) {
+  size_t len = strlen(name);
+  memset(a, 0, sizeof *a);
+  a->sun_family = AF_UNIX;
+  if (len > sizeof a->sun_path - 1) len = sizeof a->sun_path - 1;
+  memcpy(a->sun_path + 1, name, len);
+  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
+}
+
+int shmt__os_listen(const char* name) {
+  struct sockaddr_un a;
+  socklen_t len = fill_address(&a, name);
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -errno;
+  if (bind(fd, (struct sockaddr*)&a, len) != 0 || listen(fd, BACKLOG) != 0) {
+    int err = errno;
+    (void)close(fd);
+    return -err;
+  }
+  return fd;
+}
+
+int shmt__os_connect(const char* name) {
+  struct sockaddr_un a;
+  socklen_t len = fill_address(&a, name);
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -errno;
+  int done;
+  do {
+    done = connect(fd, (struct sockaddr*)&a, len);
+  } while (done != 0 && errno == EINTR);
+  if (done != 0) {
+    int err = errno;
+    (void)close(fd);
+    return -err;
+  }
+  return fd;
+}
+
+int shmt__os_accept(int listener) {
+  int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  int on = 1;
+  if (fd < 0) return -errno;
+  if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
+    int err = errno;
+    (void)close(fd);
+    return -err;
+  }
+  return fd;
+}
+
+bool shmt__os_peer(int fd, shmt__peer* out) {
+  struct ucred cred;
+  socklen_t len = sizeof cred;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0) return false;
+  out->pid = (int32_t)cred.pid;
+  out->uid = (uint32_t)cred.uid;
+  return true;
+}
+
+int shmt__os_send(int fd, const void* p, size_t nbytes, const int* fds, int n_fds) {
+  union {
+    char bytes[CMSG_SPACE(sizeof(int) * SHMT_SOCKET_MAX_FDS)];
+    struct cmsghdr align;
+  } control;
+  struct iovec part = {(void*)(uintptr_t)p, nbytes};
+  struct msghdr msg = {.msg_iov = &part, .msg_iovlen = 1};
+  if (n_fds > 0) {
+    memset(&control, 0, sizeof control);
+    msg.msg_control = control.bytes;
+    msg.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)n_fds);
+    struct cmsghdr* c = CMSG_FIRSTHDR(&msg);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)n_fds);
+    memcpy(CMSG_DATA(c), fds, sizeof(int) * (size_t)n_fds);
+  }
+  ssize_t n;
+  do {
+    n = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (n < 0 && errno == EINTR);
+  return n < 0 ? -errno : 0;
+}
+
+/* Take descriptors and credentials out of a received message; closes descriptors beyond capacity.
+ */
+static void read_control(struct msghdr* msg, int* fds, int* n_fds, shmt__peer* peer) {
+  for (struct cmsghdr* c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
+    if (c->cmsg_level != SOL_SOCKET) continue;
+    if (c->cmsg_type == SCM_RIGHTS) {
+      size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (size_t i = 0; i < n; i++) {
+        int got;
+        memcpy(&got, CMSG_DATA(c) + i * sizeof(int), sizeof got);
+        if (*n_fds < SHMT_SOCKET_MAX_FDS)
+          fds[(*n_fds)++] = got;
+        else
+          (void)close(got);
+      }
+    } else if (c->cmsg_type == SCM_CREDENTIALS && peer != NULL) {
+      struct ucred cred;
+      memcpy(&cred, CMSG_DATA(c), sizeof cred);
+      peer->pid = (int32_t)cred.pid;
+      peer->uid = (uint32_t)cred.uid;
+    }
+  }
+}
+
+int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shmt__peer* peer) {
+  union {
+    char bytes[CMSG_SPACE(sizeof(int) * SHMT_SOCKET_MAX_FDS) + CMSG_SPACE(sizeof(struct ucred))];
+    struct cmsghdr align;
+  } control;
+  struct iovec part = {p, capacity};
+  struct msghdr msg = {.msg_iov = &part,
+                       .msg_iovlen = 1,
+                       .msg_control = control.bytes,
+                       .msg_controllen = sizeof control.bytes};
+  *n_fds = 0;
+  if (peer != NULL) *peer = (shmt__peer){0, UINT32_MAX};
+  ssize_t n;
+  do {
+    n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) return -errno;
+  read_control(&msg, fds, n_fds, peer);
+  if (msg.msg_flags & MSG_TRUNC) {
+    for (int i = 0; i < *n_fds; i++) (void)close(fds[i]);
+    *n_fds = 0;
+    return -EMSGSIZE;
+  }
+  return (int)n;
+}
+
+int shmt__os_wait_readable(int fd, int timeout_ms) {
+  struct pollfd p = {.fd = fd, .events = POLLIN};
+  uint64_t deadline = timeout_ms < 0 ? UINT64_MAX : shmt__os_now_ms() + (uint64_t)timeout_ms;
+  for (;;) {
+    int n = poll(&p, 1, timeout_ms);
+    if (n > 0) return 1;
+    if (n == 0) return 0;
+    if (errno != EINTR) return -errno;
+    if (timeout_ms >= 0) {
+      uint64_t now = shmt__os_now_ms();
+      if (now >= deadline) return 0;
+      timeout_ms = (int)(deadline - now);
+    }
+  }
+}

@@ -1,0 +1,46 @@
+/* os/socket.h -- abstract Unix sockets that carry packets, descriptors and credentials.
+ *
+ * Abstract names vanish with their owner, so a killed daemon leaves no file. They have no mode
+ * bits: both ends check the other's user id instead.
+ */
+#ifndef SHMT_OS_SOCKET_H
+#define SHMT_OS_SOCKET_H
+
+#include "base/error.h"
+
+enum { SHMT_SOCKET_MAX_FDS = 4 };
+
+typedef struct shmt__peer {
+  int32_t pid; /* 0: not visible from here */
+  uint32_t uid;
+} shmt__peer;
+
+/* Bind and listen on "@name". Returns the descriptor, or -errno (EADDRINUSE: another listens). */
+int shmt__os_listen(const char* name);
+/* Connect to "@name". Returns the descriptor, or -errno (ECONNREFUSED: nobody listens). */
+int shmt__os_connect(const char* name);
+/* Take one waiting connection, non-blocking and with credentials on every packet; -errno when none.
+ */
+int shmt__os_accept(int listener);
+/* Who is at the other end, as the kernel saw it when the connection was made. */
+bool shmt__os_peer(int fd, shmt__peer* out);
+
+/* Send one packet with descriptors; 0 or -errno. Never raises SIGPIPE, never blocks on a full
+ * socket (-EAGAIN). */
+int shmt__os_send(int fd, const void* p, size_t nbytes, const int* fds, int n_fds);
+enum {
+  SHMT_OS_AGAIN = 11,
+  SHMT_OS_REFUSED = 111,
+  SHMT_OS_IN_USE = 98,
+  SHMT_OS_DENIED = 13
+}; /* errno values that callers tell apart */
+
+/* Take one packet without waiting. Returns its length, 0 at the end of the stream, -errno.
+ * fds has room for SHMT_SOCKET_MAX_FDS; surplus descriptors are closed, a longer packet gives
+ * -EMSGSIZE. peer (may be NULL) gets the sender's credentials where the socket passes them, else
+ * pid 0. */
+int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shmt__peer* peer);
+/* Wait until fd is readable. 1 ready, 0 timed out, -errno. timeout_ms < 0 waits for ever. */
+int shmt__os_wait_readable(int fd, int timeout_ms);
+
+#endif

@@ -1,0 +1,135 @@
+/* storage/allocator.c -- the default, blob and mapped-file allocators. */
+#include "storage/allocator.h"
+
+#include "os/pages.h"
+#include "storage/blocks.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* --- default -------------------------------------------------------------------- */
+
+static SHMT_COLD shmt_status fail_nomem(uint64_t nbytes) {
+  SHMT_FAIL(SHMT_E_NOMEM,
+            "DefaultCPUAllocator: can't allocate memory: you tried to allocate %" PRIu64
+            " bytes. Error code 12 (Cannot allocate memory)",
+            nbytes);
+}
+
+shmt_status shmt__alloc(uint64_t nbytes, void** out) {
+  void* p = nbytes <= SHMT_SMALL_MAX_BYTES ? shmt__small_alloc(nbytes) : shmt__large_alloc(nbytes, false);
+  if (SHMT_UNLIKELY(p == NULL)) return fail_nomem(nbytes);
+  *out = p;
+  return SHMT_OK;
+}
+
+shmt_status shmt__alloc_zeroed(uint64_t nbytes, void** out) {
+  void* p;
+  if (nbytes <= SHMT_SMALL_MAX_BYTES) {
+    p = shmt__small_alloc(nbytes);
+    if (SHMT_LIKELY(p != NULL)) memset(p, 0, nbytes);
+  } else {
+    p = shmt__large_alloc(nbytes, true);
+  }
+  if (SHMT_UNLIKELY(p == NULL)) return fail_nomem(nbytes);
+  *out = p;
+  return SHMT_OK;
+}
+
+void shmt__dealloc(void* p, uint64_t nbytes) {
+  if (p == NULL) return;
+  if (nbytes <= SHMT_SMALL_MAX_BYTES)
+    shmt__small_free(p, nbytes);
+  else
+    shmt__large_free(p, nbytes);
+}
+
+static shmt_status default_malloc(void* arg, uint64_t nbytes, void** data, void** ctx) {
+  (void)arg;
+  *ctx = NULL;
+  return shmt__alloc(nbytes, data);
+}
+
+static uint64_t block_bytes(uint64_t nbytes) {
+  unsigned c;
+  return nbytes <= SHMT_SMALL_MAX_BYTES ? shmt__small_class_bytes[shmt__small_class(nbytes)]
+                                        : shmt__large_class_bytes(nbytes, &c);
+}
+
+static shmt_status default_realloc(void** data, void** ctx, uint64_t old_nbytes, uint64_t new_nbytes) {
+  void* p = NULL;
+  (void)ctx;
+  if (block_bytes(old_nbytes) == block_bytes(new_nbytes)) {
+    SHMT_UNPOISON(*data, new_nbytes);
+    return SHMT_OK;
+  }
+  SHMT_TRY(shmt__alloc(new_nbytes, &p));
+  memcpy(p, *data, old_nbytes < new_nbytes ? old_nbytes : new_nbytes);
+  shmt__dealloc(*data, old_nbytes);
+  *data = p;
+  return SHMT_OK;
+}
+
+static void default_free(void* data, void* ctx, uint64_t nbytes) {
+  (void)ctx;
+  shmt__dealloc(data, nbytes);
+}
+
+const shmt__allocator shmt__allocator_default = {
+    .name = "default",
+    .malloc = default_malloc,
+    .realloc = default_realloc,
+    .free = default_free,
+};
+
+/* --- blob ------------------------------------------------------------------------- */
+
+static shmt_status blob_malloc(void* arg, uint64_t nbytes, void** data, void** ctx) {
+  const shmt__blob* blob = arg;
+  void* copy = NULL;
+  (void)nbytes;
+  SHMT_TRY(shmt__alloc(sizeof *blob, &copy));
+  memcpy(copy, blob, sizeof *blob);
+  *data = blob->data;
+  *ctx = copy;
+  return SHMT_OK;
+}
+
+static void blob_free(void* data, void* ctx, uint64_t nbytes) {
+  shmt__blob* blob = ctx;
+  (void)nbytes;
+  if (blob == NULL) return; /* an empty storage that owns nothing */
+  if (blob->deleter) blob->deleter(blob->deleter_arg, data);
+  shmt__dealloc(blob, sizeof *blob);
+}
+
+const shmt__allocator shmt__allocator_blob = {.name = "blob", .malloc = blob_malloc, .free = blob_free};
+
+shmt_status shmt__storage_from_blob(void* data, uint64_t nbytes, void (*deleter)(void* arg, void* data), void* arg,
+                                    uint32_t flags, shmt_storage** out) {
+  shmt__blob blob = {.data = data, .deleter = deleter, .deleter_arg = arg};
+  void *same = NULL, *ctx = NULL;
+  SHMT_TRY(blob_malloc(&blob, nbytes, &same, &ctx));
+  shmt_status status = shmt__storage_adopt(&shmt__allocator_blob, data, ctx, nbytes, flags, out);
+  if (status != SHMT_OK) shmt__dealloc(ctx, sizeof blob); /* the data stays the caller's */
+  return status;
+}
+
+/* --- mapped file -------------------------------------------------------------------- */
+
+static shmt_status mapped_file_malloc(void* arg, uint64_t nbytes, void** data, void** ctx) {
+  const shmt__mapped_file* file = arg;
+  *ctx = NULL;
+  return shmt__os_file_map(file->path, nbytes, file->flags, data);
+}
+
+static void mapped_file_free(void* data, void* ctx, uint64_t nbytes) {
+  (void)ctx;
+  if (data != NULL) shmt__os_file_unmap(data, nbytes);
+}
+
+const shmt__allocator shmt__allocator_mapped_file = {
+    .name = "mapped_file",
+    .malloc = mapped_file_malloc,
+    .free = mapped_file_free,
+};

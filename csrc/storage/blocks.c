@@ -1,0 +1,238 @@
+/* storage/blocks.c -- small blocks: size classes, thread lists, central lists, fork and thread exit. */
+#include "storage/blocks.h"
+
+#include "api/storage.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Thread_local shmt__thread_cache* shmt__tls_cache __attribute__((tls_model("initial-exec")));
+
+shmt__block_counters shmt__counters;
+
+const uint16_t shmt__small_class_bytes[SHMT_N_SMALL_CLASSES] = {
+    64,  128, 192,  256,  320,  384,  448,  512,  640,  768,
+    896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096,
+};
+
+const uint8_t shmt__small_class_of[SHMT_SMALL_MAX_BYTES / SHMT_SMALL_UNIT + 1] = {
+    0,  0,  1,  2,  3,  4,  5,  6,  7,  8,  8,  9,  9,  10, 10, 11, 11, 12, 12, 12, 12, 13,
+    13, 13, 13, 14, 14, 14, 14, 15, 15, 15, 15, 16, 16, 16, 16, 16, 16, 16, 16, 17, 17, 17,
+    17, 17, 17, 17, 17, 18, 18, 18, 18, 18, 18, 18, 18, 19, 19, 19, 19, 19, 19, 19, 19,
+};
+
+/* A slab of carved blocks; the list keeps it reachable for leak checkers. */
+typedef struct slab {
+  struct slab* next;
+} slab;
+
+enum { SLAB_HEADER_BYTES = 64, LIST_BYTES = 64 << 10, LIST_MIN_BLOCKS = 32 };
+
+static struct {
+  pthread_mutex_t lock;
+  shmt__block_list lists[SHMT_N_SMALL_CLASSES]; /* under lock */
+  slab* slabs;                                  /* under lock */
+  shmt__thread_cache* caches;                   /* under lock */
+} central = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t exit_key;
+
+static uint32_t list_limit(unsigned c) {
+  uint32_t n = LIST_BYTES / shmt__small_class_bytes[c];
+  return n > LIST_MIN_BLOCKS ? n : LIST_MIN_BLOCKS;
+}
+
+/* --- counters ------------------------------------------------------------------ */
+
+void shmt__count_peak(atomic_int_least64_t* peak, int64_t value) {
+  int64_t seen = atomic_load_explicit(peak, memory_order_relaxed);
+  while (value > seen &&
+         !atomic_compare_exchange_weak_explicit(peak, &seen, value, memory_order_relaxed, memory_order_relaxed)) {
+  }
+}
+
+void shmt__count_flush(shmt__thread_cache* cache) {
+  int64_t pending = atomic_exchange_explicit(&cache->pending, 0, memory_order_relaxed);
+  shmt__count_move(&shmt__counters.allocated, &shmt__counters.allocated_peak, pending);
+}
+
+/* --- lists --------------------------------------------------------------------- */
+
+/* Move up to n blocks from one list's head to another's. */
+static void move_blocks(shmt__block_list* from, shmt__block_list* to, uint32_t n) {
+  while (n-- > 0 && from->head != NULL) {
+    shmt__block* b = from->head;
+    from->head = b->next;
+    from->count--;
+    b->next = to->head;
+    to->head = b;
+    to->count++;
+  }
+}
+
+/* Carve a slab into n blocks of class c, all put on `to`. False when memory is out. */
+static bool carve_locked(unsigned c, uint32_t n, shmt__block_list* to) {
+  uint64_t size = shmt__small_class_bytes[c], total = SLAB_HEADER_BYTES + size * n;
+  slab* s = aligned_alloc(64, total);
+  if (s == NULL) return false;
+  s->next = central.slabs;
+  central.slabs = s;
+  /* Last first, so that blocks are handed out in address order. */
+  for (uint32_t i = n; i-- > 0;) {
+    shmt__block* b = (shmt__block*)((char*)s + SLAB_HEADER_BYTES + size * i);
+    b->next = to->head;
+    to->head = b;
+    SHMT_POISON(b + 1, size - sizeof *b);
+  }
+  to->count += n;
+  shmt__count_move(&shmt__counters.reserved, &shmt__counters.reserved_peak, (int64_t)total);
+  return true;
+}
+
+/* --- threads and fork ------------------------------------------------------------- */
+
+static void unlink_cache_locked(shmt__thread_cache* cache) {
+  if (cache->prev)
+    cache->prev->next = cache->next;
+  else
+    central.caches = cache->next;
+  if (cache->next) cache->next->prev = cache->prev;
+}
+
+/* A thread ends: its blocks serve the others. */
+static void drain_cache(void* arg) {
+  shmt__thread_cache* cache = arg;
+  pthread_mutex_lock(&central.lock);
+  for (unsigned c = 0; c < SHMT_N_SMALL_CLASSES; c++)
+    move_blocks(&cache->lists[c], &central.lists[c], UINT32_MAX);
+  /* Counts move while the lock is held, so that a reader finds them in one place or the other. */
+  shmt__count_flush(cache);
+  atomic_fetch_add_explicit(&shmt__counters.n_allocs, cache->n_allocs, memory_order_relaxed);
+  atomic_fetch_add_explicit(&shmt__counters.n_frees, cache->n_frees, memory_order_relaxed);
+  unlink_cache_locked(cache);
+  pthread_mutex_unlock(&central.lock);
+  if (shmt__tls_cache == cache) shmt__tls_cache = NULL;
+  free(cache);
+}
+
+static void before_fork(void) {
+  pthread_mutex_lock(&central.lock);
+  shmt__large_lock();
+}
+
+static void after_fork_parent(void) {
+  shmt__large_unlock();
+  pthread_mutex_unlock(&central.lock);
+}
+
+/* The other threads do not exist here. Their caches stay in the registry, since live tensors may
+ * have been counted there; their free blocks (at most 64 KB a class) are not used again: a thread
+ * may have been forked away in the middle of a push. */
+static void after_fork_child(void) {
+  shmt__large_reinit();
+  pthread_mutex_init(&central.lock, NULL);
+}
+
+static void set_up(void) {
+  (void)pthread_key_create(&exit_key, drain_cache);
+  (void)pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+static shmt__thread_cache* make_cache(void) {
+  pthread_once(&once, set_up);
+  shmt__thread_cache* cache = calloc(1, sizeof *cache);
+  if (cache == NULL) return NULL;
+  for (unsigned c = 0; c < SHMT_N_SMALL_CLASSES; c++) cache->lists[c].limit = list_limit(c);
+  if (pthread_setspecific(exit_key, cache) != 0) {
+    free(cache);
+    return NULL;
+  }
+  pthread_mutex_lock(&central.lock);
+  cache->next = central.caches;
+  if (central.caches) central.caches->prev = cache;
+  central.caches = cache;
+  pthread_mutex_unlock(&central.lock);
+  shmt__tls_cache = cache;
+  return cache;
+}
+
+/* --- slow paths ------------------------------------------------------------------- */
+
+void* shmt__small_refill(unsigned c) {
+  shmt__thread_cache* cache = shmt__tls_cache ? shmt__tls_cache : make_cache();
+  if (cache == NULL) return NULL;
+  shmt__block_list* list = &cache->lists[c];
+  uint32_t batch = list->limit / 2;
+  if (list->head == NULL) {
+    pthread_mutex_lock(&central.lock);
+    move_blocks(&central.lists[c], list, batch);
+    bool ok = list->head != NULL || carve_locked(c, batch, list);
+    pthread_mutex_unlock(&central.lock);
+    if (!ok) return NULL;
+  }
+  shmt__block* b = list->head;
+  list->head = b->next;
+  list->count--;
+  SHMT_UNPOISON(b, shmt__small_class_bytes[c]);
+  return b;
+}
+
+void shmt__small_spill(void* p, unsigned c) {
+  shmt__thread_cache* cache = shmt__tls_cache ? shmt__tls_cache : make_cache();
+  shmt__block* b = p;
+  pthread_mutex_lock(&central.lock);
+  if (cache != NULL && cache->lists[c].count >= cache->lists[c].limit)
+    move_blocks(&cache->lists[c], &central.lists[c], cache->lists[c].limit / 2);
+  shmt__block_list* to = cache != NULL ? &cache->lists[c] : &central.lists[c];
+  b->next = to->head;
+  to->head = b;
+  to->count++;
+  SHMT_POISON(b + 1, shmt__small_class_bytes[c] - sizeof *b);
+  pthread_mutex_unlock(&central.lock);
+}
+
+/* --- statistics ---------------------------------------------------------------------- */
+
+void shmt_memory_statistics(shmt_memory_stats* out) {
+  int64_t pending = 0;
+  uint64_t n_allocs = 0, n_frees = 0;
+  pthread_mutex_lock(&central.lock);
+  for (shmt__thread_cache* t = central.caches; t; t = t->next) {
+    pending += atomic_load_explicit(&t->pending, memory_order_relaxed);
+    n_allocs += atomic_load_explicit(&t->n_allocs, memory_order_relaxed);
+    n_frees += atomic_load_explicit(&t->n_frees, memory_order_relaxed);
+  }
+#define READ(field) atomic_load_explicit(&shmt__counters.field, memory_order_relaxed)
+  out->allocated_bytes = READ(allocated) + pending;
+  shmt__count_peak(&shmt__counters.allocated_peak, out->allocated_bytes);
+  out->allocated_bytes_peak = READ(allocated_peak);
+  out->reserved_bytes = READ(reserved);
+  out->reserved_bytes_peak = READ(reserved_peak);
+  out->cached_bytes = READ(cached);
+  out->n_allocations = (int64_t)(READ(n_allocs) + n_allocs);
+  out->n_frees = (int64_t)(READ(n_frees) + n_frees);
+  out->n_large_fresh = (int64_t)READ(n_fresh);
+  out->n_large_reused = (int64_t)READ(n_reused);
+#undef READ
+  pthread_mutex_unlock(&central.lock);
+}
+
+void shmt_memory_reset_peak(void) {
+  shmt_memory_stats now;
+  shmt_memory_statistics(&now);
+  atomic_store_explicit(&shmt__counters.allocated_peak, now.allocated_bytes, memory_order_relaxed);
+  atomic_store_explicit(&shmt__counters.reserved_peak, now.reserved_bytes, memory_order_relaxed);
+}
+
+void shmt_memory_empty_cache(void) {
+  shmt__thread_cache* cache = shmt__tls_cache;
+  if (cache != NULL) {
+    pthread_mutex_lock(&central.lock);
+    for (unsigned c = 0; c < SHMT_N_SMALL_CLASSES; c++)
+      move_blocks(&cache->lists[c], &central.lists[c], UINT32_MAX);
+    pthread_mutex_unlock(&central.lock);
+  }
+  shmt__large_empty();
+}

@@ -1,0 +1,192 @@
+/* storage/blocks.h -- the caching allocator behind shmt__alloc, with its fast path inline.
+ *
+ *   <= 4 KB    20 size classes. A thread pops from and pushes to lists of its own, without a lock; a
+ *              list that runs empty or full exchanges half of its blocks with the class's central list.
+ *              Central lists are filled by carving slabs, which are kept until the process ends.
+ *   above      8 size classes per power of two, one list each under one lock, least recently freed
+ *              blocks leave first when the cache exceeds its limit. From 2 MB on blocks are pages of
+ *              their own, advised huge, and can be zeroed without touching them.
+ *
+ * Note [Counting]
+ * A thread counts bytes in `pending` and moves them to the process's counter when they exceed
+ * SHMT_FLUSH_BYTES, so the peak is exact up to that amount per thread.
+ */
+#ifndef SHMT_STORAGE_BLOCKS_H
+#define SHMT_STORAGE_BLOCKS_H
+
+#include "base/error.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define SHMT_POISON(p, n) __asan_poison_memory_region((p), (n))
+#define SHMT_UNPOISON(p, n) __asan_unpoison_memory_region((p), (n))
+#else
+#define SHMT_POISON(p, n) ((void)(p), (void)(n))
+#define SHMT_UNPOISON(p, n) ((void)(p), (void)(n))
+#endif
+
+enum {
+  SHMT_N_SMALL_CLASSES = 20,
+  SHMT_SMALL_MAX_BYTES = 4096,
+  SHMT_SMALL_UNIT = 64,
+  SHMT_FLUSH_BYTES = 64 << 10,
+};
+
+/* A free block's first bytes. */
+typedef struct shmt__block {
+  struct shmt__block* next;
+} shmt__block;
+
+typedef struct shmt__block_list {
+  shmt__block* head;
+  uint32_t count;
+  uint32_t limit; /* of a thread's list */
+} shmt__block_list;
+
+typedef struct shmt__thread_cache {
+  shmt__block_list lists[SHMT_N_SMALL_CLASSES];
+  atomic_int_least64_t pending;    /* bytes allocated minus freed since the last flush; others read it */
+  atomic_uint_least64_t n_allocs;
+  atomic_uint_least64_t n_frees;
+  struct shmt__thread_cache* next; /* registry, under the central lock */
+  struct shmt__thread_cache* prev;
+} shmt__thread_cache;
+
+extern _Thread_local shmt__thread_cache* shmt__tls_cache __attribute__((tls_model("initial-exec")));
+
+/* By (nbytes + 63) / 64. */
+extern const uint8_t shmt__small_class_of[SHMT_SMALL_MAX_BYTES / SHMT_SMALL_UNIT + 1];
+extern const uint16_t shmt__small_class_bytes[SHMT_N_SMALL_CLASSES];
+
+/* Slow paths. refill: a block of class c, NULL when memory is out (no record). spill: take back p. */
+void* shmt__small_refill(unsigned c);
+void shmt__small_spill(void* p, unsigned c);
+void shmt__count_flush(shmt__thread_cache* cache);
+
+static inline unsigned shmt__small_class(uint64_t nbytes) {
+  return shmt__small_class_of[(nbytes + SHMT_SMALL_UNIT - 1) / SHMT_SMALL_UNIT];
+}
+
+/* A block of class c, NULL when memory is out. Not counted: for headers. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/* Sanitizers see uses after the end only when blocks really end. */
+static inline void shmt__small_count(unsigned c) { /* refill makes the cache, which counts */
+  void* p = SHMT_LIKELY(shmt__tls_cache != NULL) ? NULL : shmt__small_refill(c);
+  if (p != NULL) shmt__small_spill(p, c);
+}
+static inline void* shmt__small_pop(unsigned c) {
+  shmt__small_count(c);
+  return aligned_alloc(SHMT_SMALL_UNIT, shmt__small_class_bytes[c]);
+}
+static inline void shmt__small_push(void* p, unsigned c) {
+  shmt__small_count(c);
+  free(p);
+}
+#else
+static inline void* shmt__small_pop(unsigned c) {
+  shmt__thread_cache* cache = shmt__tls_cache;
+  if (SHMT_LIKELY(cache != NULL)) {
+    shmt__block_list* list = &cache->lists[c];
+    shmt__block* b = list->head;
+    if (SHMT_LIKELY(b != NULL)) {
+      list->head = b->next;
+      list->count--;
+      SHMT_UNPOISON(b, shmt__small_class_bytes[c]);
+      return b;
+    }
+  }
+  return shmt__small_refill(c);
+}
+
+static inline void shmt__small_push(void* p, unsigned c) {
+  shmt__thread_cache* cache = shmt__tls_cache;
+#if SHMT_DEBUG >= 1
+  __builtin_memset(p, 0xdb, shmt__small_class_bytes[c]);
+#endif
+  if (SHMT_LIKELY(cache != NULL)) {
+    shmt__block_list* list = &cache->lists[c];
+    if (SHMT_LIKELY(list->count < list->limit)) {
+      shmt__block* b = p;
+      b->next = list->head;
+      list->head = b;
+      list->count++;
+      SHMT_POISON(b + 1, shmt__small_class_bytes[c] - sizeof *b);
+      return;
+    }
+  }
+  shmt__small_spill(p, c);
+}
+#endif
+
+/* One writer per cache, so a load and a store make an increment; others may read at any time. */
+#define SHMT_COUNT_ADD(cell, n) \
+  atomic_store_explicit(&(cell), atomic_load_explicit(&(cell), memory_order_relaxed) + (n), memory_order_relaxed)
+
+static inline void* shmt__small_alloc(uint64_t nbytes) {
+  unsigned c = shmt__small_class(nbytes);
+  void* p = shmt__small_pop(c);
+  shmt__thread_cache* cache = shmt__tls_cache;
+  if (SHMT_LIKELY(p != NULL && cache != NULL)) {
+    SHMT_COUNT_ADD(cache->n_allocs, 1);
+    SHMT_COUNT_ADD(cache->pending, shmt__small_class_bytes[c]);
+    if (SHMT_UNLIKELY(atomic_load_explicit(&cache->pending, memory_order_relaxed) > SHMT_FLUSH_BYTES))
+      shmt__count_flush(cache);
+#if defined(__SANITIZE_ADDRESS__)
+    SHMT_POISON((char*)p + nbytes, shmt__small_class_bytes[c] - nbytes);
+#endif
+  }
+  return p;
+}
+
+static inline void shmt__small_free(void* p, uint64_t nbytes) {
+  unsigned c = shmt__small_class(nbytes);
+  SHMT_UNPOISON(p, shmt__small_class_bytes[c]);
+  shmt__small_push(p, c);
+  shmt__thread_cache* cache = shmt__tls_cache;
+  if (SHMT_LIKELY(cache != NULL)) {
+    SHMT_COUNT_ADD(cache->n_frees, 1);
+    SHMT_COUNT_ADD(cache->pending, -(int64_t)shmt__small_class_bytes[c]);
+    if (SHMT_UNLIKELY(atomic_load_explicit(&cache->pending, memory_order_relaxed) < -SHMT_FLUSH_BYTES))
+      shmt__count_flush(cache);
+  }
+}
+
+/* --- large blocks (storage/large.c) ------------------------------------------------ */
+
+/* nbytes > SHMT_SMALL_MAX_BYTES. NULL when memory is out even after emptying the cache (no record). */
+void* shmt__large_alloc(uint64_t nbytes, bool zeroed);
+void shmt__large_free(void* p, uint64_t nbytes);
+/* The size of the block that serves nbytes; 0 when no block can be that large. */
+uint64_t shmt__large_class_bytes(uint64_t nbytes, unsigned* c);
+/* Return every cached large block to the kernel. */
+void shmt__large_empty(void);
+/* For fork(): hold the lock across it; the child's lock is made anew. */
+void shmt__large_lock(void);
+void shmt__large_unlock(void);
+void shmt__large_reinit(void);
+
+/* --- the process's counters (storage/blocks.c) --------------------------------------- */
+
+typedef struct shmt__block_counters {
+  atomic_int_least64_t allocated;      /* bytes in live blocks, without the threads' pending ones */
+  atomic_int_least64_t allocated_peak;
+  atomic_int_least64_t reserved;       /* bytes obtained from the kernel and not returned */
+  atomic_int_least64_t reserved_peak;
+  atomic_int_least64_t cached;         /* bytes of free large blocks */
+  atomic_uint_least64_t n_allocs, n_frees;
+  atomic_uint_least64_t n_fresh;       /* large blocks that came from the kernel */
+  atomic_uint_least64_t n_reused;      /* large blocks that came from the cache */
+} shmt__block_counters;
+
+extern shmt__block_counters shmt__counters;
+void shmt__count_peak(atomic_int_least64_t* peak, int64_t value);
+static inline void shmt__count_move(atomic_int_least64_t* now, atomic_int_least64_t* peak, int64_t by) {
+  /* relaxed: figures for people; they order nothing. */
+  int64_t value = atomic_fetch_add_explicit(now, by, memory_order_relaxed) + by;
+  if (by > 0 && value > atomic_load_explicit(peak, memory_order_relaxed)) shmt__count_peak(peak, value);
+}
+
+#endif

@@ -1,0 +1,84 @@
+/* storage/storage.h -- a reference-counted buffer; knows nothing of shapes.
+ *
+ * A storage's bytes come from an allocator (storage/allocator.h) that is named in it,
+ * so freeing needs no guessing. The address changes only by resize, share (which moves
+ * private bytes into shared memory once) or swap; each refuses while exports are pinned.
+ */
+#ifndef SHMT_STORAGE_STORAGE_H
+#define SHMT_STORAGE_STORAGE_H
+
+#include "base/error.h"
+#include "base/types.h"
+
+#include <stdatomic.h>
+
+/* Where a storage's bytes come from. One static instance per kind. */
+typedef struct shmt__allocator {
+  const char* name; /* "default", "blob", "mapped_file", "managed", ... */
+  /* nbytes > 0. On success *data is 64-byte aligned and *ctx what free needs. */
+  shmt_status (*malloc)(void* arg, uint64_t nbytes, void** data, void** ctx);
+  /* Grow or shrink, keeping min(old, new) bytes; NULL: not resizable. */
+  shmt_status (*realloc)(void** data, void** ctx, uint64_t old_nbytes, uint64_t new_nbytes);
+  void (*free)(void* data, void* ctx, uint64_t nbytes); /* never fails */
+} shmt__allocator;
+
+enum {
+  SHMT_STORAGE_RESIZABLE = 1 << 0,
+  SHMT_STORAGE_SHARED = 1 << 1,    /* other processes can map these bytes */
+  SHMT_STORAGE_READ_ONLY = 1 << 2,
+  SHMT_STORAGE_META = 1 << 3,      /* no data at all */
+  SHMT_STORAGE_WEAK = 1 << 4,      /* weak references exist (storage/weak.c) */
+};
+
+struct shmt_storage {
+  atomic_int_least32_t refs;
+  atomic_int_least32_t exports; /* live foreign views (NumPy, DLPack, buffers); pins the address */
+  void* data;                   /* NULL when nbytes == 0 or Meta */
+  uint64_t nbytes;
+  uint32_t flags;
+  const shmt__allocator* allocator;
+  void* ctx;                    /* the allocator's; for "managed" the block, see ipc/ */
+  void* py_object;              /* live Python wrapper, borrowed */
+};
+
+void shmt__storage_destroy(shmt_storage* s);
+static inline void shmt__storage_retain(shmt_storage* s) {
+  atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+}
+static inline void shmt__storage_release(shmt_storage* s) {
+  /* acq_rel: every earlier use of the bytes happens before the free. */
+  if (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+    shmt__storage_destroy(s);
+}
+static inline void shmt__auto_shmt_storage(shmt_storage** p) { shmt__storage_release(*p); }
+
+/* Fresh bytes from the caching default allocator; uninitialised. New reference. */
+shmt_status shmt__storage_create(uint64_t nbytes, shmt_storage** out);
+/* The same, all zero (large blocks come as untouched pages). */
+shmt_status shmt__storage_create_zeroed(uint64_t nbytes, shmt_storage** out);
+/* Bytes from another allocator; arg goes to its malloc. nbytes may be 0. */
+shmt_status shmt__storage_create_from(const shmt__allocator* a, void* arg, uint64_t nbytes, uint32_t flags,
+                                      shmt_storage** out);
+/* Take over existing bytes: consumes (data, ctx), which allocator->free gets back. */
+shmt_status shmt__storage_adopt(const shmt__allocator* a, void* data, void* ctx, uint64_t nbytes,
+                                uint32_t flags, shmt_storage** out);
+/* A storage without data, for Meta tensors. */
+shmt_status shmt__storage_create_meta(uint64_t nbytes, shmt_storage** out);
+/* Errors: SHMT_E_RUNTIME "Trying to resize storage that is not resizable", SHMT_E_BUFFER (exports), SHMT_E_NOMEM. */
+shmt_status shmt__storage_resize(shmt_storage* s, uint64_t nbytes);
+/* Exchange the bytes of s for (data, ctx) of allocator a; frees the old ones. Errors: SHMT_E_BUFFER while exports > 0.
+ * Used by share_memory_(). Consumes (data, ctx) on success only. */
+shmt_status shmt__storage_replace(shmt_storage* s, const shmt__allocator* a, void* data, void* ctx, uint32_t flags);
+
+/* --- weak references (storage/weak.c) ------------------------------------------ */
+
+typedef struct shmt__storage_weak shmt__storage_weak;
+/* A reference that does not keep s alive. Errors: SHMT_E_NOMEM. New: free with shmt__storage_weak_free. */
+shmt_status shmt__storage_weak_create(shmt_storage* s, shmt__storage_weak** out);
+/* A new reference to the storage, or NULL when it is gone. */
+shmt_storage* shmt__storage_weak_lock(shmt__storage_weak* weak);
+void shmt__storage_weak_free(shmt__storage_weak* weak); /* NULL is fine */
+/* The storage is being destroyed: its weak references expire. */
+void shmt__storage_weak_expire(shmt_storage* s);
+
+#endif
