@@ -1,0 +1,197 @@
+/* ipc/api.c -- what api/shm.h promises, over the inner functions. */
+#include "api/shm.h"
+
+#include "ipc/files.h"
+#include "ipc/session.h"
+#include "ipc/share.h"
+#include "os/process.h"
+#include "os/socket.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* --- the session --- */
+
+uint64_t shmt_sharing_configure(const char* manager_path, uint64_t session, uint64_t limit_bytes) {
+  return shmt__sessions_configure(manager_path, session, limit_bytes);
+}
+
+void shmt_sharing_set_strategy(int strategy) { shmt__sharing_set_strategy(strategy); }
+int shmt_sharing_strategy(void) { return shmt__sharing_strategy(); }
+
+int shmt_sharing_join(void) {
+  shmt__session* s = NULL;
+  shmt__sessions_lock();
+  shmt_status status = shmt__session_default(&s);
+  shmt__sessions_unlock();
+  return status;
+}
+
+/* Ask the manager of the default session. */
+static shmt_status ask(shmt__message type, uint64_t count, shmt__packet* reply,
+                       shmt_sharing_status_info* info) {
+  shmt__session* s = NULL;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  shmt__sessions_lock();
+  shmt_status status = shmt__session_default(&s);
+  if (status == SHMT_OK) {
+    shmt__packet p = {.magic = SHMT_WIRE_MAGIC,
+                      .version = SHMT_WIRE_VERSION,
+                      .type = (uint16_t)type,
+                      .client = s->client,
+                      .session = s->id,
+                      .world = s->world,
+                      .count = count};
+    status = shmt__session_call(s, &p, NULL, 0, reply, fds, &n_fds);
+  }
+  if (status == SHMT_OK && info != NULL) {
+    info->session = s->id;
+    info->world = s->world;
+    info->n_held = s->n_holdings;
+  }
+  shmt__sessions_unlock();
+  return status;
+}
+
+int shmt_sharing_status(shmt_sharing_status_info* out) {
+  shmt__packet reply;
+  SHMT_TRY(ask(SHMT_MESSAGE_STATUS, 0, &reply, out));
+  out->manager_pid = reply.block;
+  out->n_clients = reply.client;
+  out->n_leases = reply.nonce;
+  out->n_slabs = reply.count;
+  out->resident_bytes = reply.nbytes;
+  out->granted_bytes = reply.generation;
+  return SHMT_OK;
+}
+
+int shmt_sharing_trim(uint64_t* out_resident_bytes) {
+  shmt__packet reply;
+  SHMT_TRY(ask(SHMT_MESSAGE_LOOK, 0, &reply, NULL));
+  *out_resident_bytes = reply.nbytes;
+  return SHMT_OK;
+}
+
+int shmt_sharing_gc(uint32_t age_ms, uint64_t* out_n) {
+  shmt__packet reply;
+  SHMT_TRY(ask(SHMT_MESSAGE_DROP_LEASES, age_ms, &reply, NULL));
+  *out_n = reply.count;
+  return SHMT_OK;
+}
+
+/* --- storages --- */
+
+int shmt_storage_is_shared(const shmt_storage* s) { return shmt__storage_is_shared(s); }
+int shmt_storage_share(shmt_storage* s) { return shmt__storage_share(s); }
+int shmt_storage_create_shared(uint64_t nbytes, int zeroed, shmt_storage** out) {
+  SHMT_TRY(shmt__storage_create_shared(nbytes, shmt__sharing_strategy(), out));
+  if (zeroed && nbytes > 0) memset((*out)->data, 0, nbytes);
+  return SHMT_OK;
+}
+
+/* "/shmtensor_<pid>_<world><block><generation><check>", all but the pid in hex. */
+int shmt_storage_export_name(shmt_storage* s, char* manager, uint64_t manager_capacity,
+                             char* handle, uint64_t handle_capacity) {
+  shmt__handle h;
+  char address[64];
+  SHMT_TRY(shmt__storage_share(s));
+  SHMT_TRY(shmt__storage_export(s, false, &h, NULL));
+  shmt__session_address(h.session, address, sizeof address);
+  int n = snprintf(manager, manager_capacity, "@%s", address);
+  int m = snprintf(handle, handle_capacity,
+                   "/shmtensor_%" PRId32 "_%016" PRIx64 "%08" PRIx32 "%012" PRIx64 "%08" PRIx32,
+                   shmt__os_pid(), h.world, h.block, h.generation, h.check);
+  SHMT_REQUIRE(n >= 0 && m >= 0 && (uint64_t)n < manager_capacity && (uint64_t)m < handle_capacity,
+               SHMT_E_RUNTIME, "a name of %d bytes does not fit %" PRIu64, m, handle_capacity);
+  return SHMT_OK;
+}
+
+int shmt_storage_import_name(const char* manager, const char* handle, uint64_t nbytes,
+                             shmt_storage** out) {
+  shmt__handle h = {.magic = SHMT_HANDLE_MAGIC, .lease = SHMT_NO_LEASE, .nbytes = nbytes};
+  uint32_t uid = 0;
+  int pid = 0, end = 0, manager_end = 0;
+  bool good = sscanf(manager, "@shmtensor-%" SCNu32 "-%16" SCNx64 "%n", &uid, &h.session,
+                     &manager_end) == 2 &&
+              manager[manager_end] == '\0';
+  SHMT_REQUIRE(good, SHMT_E_HANDLE,
+               "\"%.128s\" names no manager, expected \"@shmtensor-<uid>-<16 hex digits>\"",
+               manager);
+  good = sscanf(handle, "/shmtensor_%d_%16" SCNx64 "%8" SCNx32 "%12" SCNx64 "%8" SCNx32 "%n", &pid,
+                &h.world, &h.block, &h.generation, &h.check, &end) == 5 &&
+         handle[end] == '\0';
+  SHMT_REQUIRE(good, SHMT_E_HANDLE,
+               "\"%.128s\" is no handle, expected \"/shmtensor_<pid>_<44 hex digits>\"", handle);
+  SHMT_REQUIRE(uid == shmt__os_uid(), SHMT_E_HANDLE,
+               "manager \"%.128s\" is of user %" PRIu32 ", this is user %" PRIu32, manager, uid,
+               shmt__os_uid());
+  return shmt__storage_import(&h, NULL, out);
+}
+
+int shmt_storage_export_fd(shmt_storage* s, int* out_fd) {
+  SHMT_REQUIRE(s->nbytes > 0, SHMT_E_RUNTIME, "_share_fd_: a storage of 0 bytes has no descriptor");
+  SHMT_TRY(shmt__storage_share_as_file(s));
+  SHMT_REQUIRE(s->allocator == &shmt__allocator_managed, SHMT_E_RUNTIME,
+               "_share_fd_: a storage mapped from a file (%" PRIu64 " bytes) has no descriptor",
+               s->nbytes);
+  shmt__sessions_lock();
+  shmt_status status = shmt__block_descriptor(s->ctx, out_fd);
+  shmt__sessions_unlock();
+  return status;
+}
+
+/* A handle for the block of fd, or a new storage over a file that nobody registered yet. */
+static shmt_status resolve_fd(int fd, uint64_t nbytes, shmt__handle* handle,
+                              shmt__holding** new_holding) {
+  shmt__session* s = NULL;
+  uint32_t block = 0;
+  SHMT_TRY(shmt__session_default(&s));
+  if (!shmt__block_by_descriptor(fd, &s, &block))
+    return shmt__file_block_adopt(s, fd, nbytes, new_holding);
+  const shmt__block* b = &s->map.blocks[block];
+  *handle = (shmt__handle){.magic = SHMT_HANDLE_MAGIC,
+                           .session = s->id,
+                           .world = s->world,
+                           .nbytes = nbytes,
+                           .block = block,
+                           .lease = SHMT_NO_LEASE};
+  handle->generation = shmt__head_generation(atomic_load_explicit(&b->head, memory_order_acquire));
+  handle->check = shmt__handle_checksum(s->map.control->secret, &handle->session,
+                                        sizeof *handle - offsetof(shmt__handle, session));
+  return SHMT_OK;
+}
+
+int shmt_storage_import_fd(int fd, uint64_t nbytes, shmt_storage** out) {
+  shmt__handle handle = {0};
+  shmt__holding* h = NULL;
+  SHMT_REQUIRE(nbytes > 0, SHMT_E_HANDLE, "_new_shared_fd: descriptor %d of 0 bytes", fd);
+  shmt__sessions_lock();
+  shmt_status status = resolve_fd(fd, nbytes, &handle, &h);
+  if (status == SHMT_OK && h != NULL) {
+    h->is_owned = true;
+    status =
+        shmt__storage_adopt(&shmt__allocator_managed, h->map, h, nbytes, SHMT_STORAGE_SHARED, out);
+    if (status == SHMT_OK)
+      h->storage = *out;
+    else
+      shmt__session_drop_holding(h);
+  }
+  shmt__sessions_unlock();
+  if (status != SHMT_OK || h != NULL) return status;
+  return shmt__storage_import(&handle, NULL, out);
+}
+
+int shmt_storage_shared_incref(shmt_storage* s) {
+  SHMT_REQUIRE(shmt__storage_is_shared(s), SHMT_E_RUNTIME,
+               "_shared_incref: the storage of %" PRIu64 " bytes is not shared", s->nbytes);
+  shmt__storage_hold_more(s);
+  return SHMT_OK;
+}
+
+int shmt_storage_shared_decref(shmt_storage* s) {
+  SHMT_REQUIRE(shmt__storage_is_shared(s), SHMT_E_RUNTIME,
+               "_shared_decref: the storage of %" PRIu64 " bytes is not shared", s->nbytes);
+  shmt__storage_hold_less(s);
+  return SHMT_OK;
+}

@@ -1,0 +1,41 @@
+/* ipc/handle.h -- what travels in place of a storage's bytes. */
+#ifndef SHMT_IPC_HANDLE_H
+#define SHMT_IPC_HANDLE_H
+
+#include "base/error.h"
+
+#define SHMT_HANDLE_MAGIC UINT32_C(0x31485453) /* "STH1" */
+
+enum { SHMT_HANDLE_NO_BLOCK = -1 }; /* block of a storage of no bytes, as uint32_t */
+
+typedef struct shmt__handle {
+  uint32_t magic;
+  uint32_t check; /* of the fields below, keyed by the session's secret */
+  uint64_t session, world;
+  uint64_t generation; /* of the block when the handle was made: a later use of the block does not
+                          match */
+  uint64_t nbytes;
+  uint32_t block;
+  uint32_t lease; /* number of the lease that the message holds, or SHMT_NO_LEASE */
+} shmt__handle;
+_Static_assert(sizeof(shmt__handle) == 48, "handles travel as bytes");
+
+/* A keyed check sum: tells accidents and blind forging, not an enemy who can read the session's
+ * memory. */
+static inline uint32_t shmt__handle_checksum(uint64_t secret, const void* p, size_t nbytes) {
+  uint64_t h = secret ^ (nbytes * UINT64_C(0x9E3779B97F4A7C15));
+  const unsigned char* at = p;
+  while (nbytes > 0) {
+    uint64_t word = 0;
+    size_t n = nbytes < 8 ? nbytes : 8;
+    __builtin_memcpy(&word, at, n);
+    h = (h ^ word) * UINT64_C(0xFF51AFD7ED558CCD);
+    h ^= h >> 32;
+    at += n;
+    nbytes -= n;
+  }
+  h *= UINT64_C(0xC4CEB9FE1A85EC53);
+  return (uint32_t)(h ^ h >> 32);
+}
+
+#endif

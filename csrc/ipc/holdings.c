@@ -1,0 +1,113 @@
+/* ipc/holdings.c -- the blocks that this process holds, by number. */
+#include "ipc/session.h"
+
+#include "os/memfd.h"
+#include "shm/block.h"
+
+#include <stdlib.h>
+
+shmt__holding* shmt__session_holding(const shmt__session* s, uint32_t block) {
+  shmt__holding** chunk = s->holdings[block / SHMT_HOLDING_CHUNK];
+  return chunk == NULL ? NULL : chunk[block % SHMT_HOLDING_CHUNK];
+}
+
+shmt_status shmt__session_add_holding(shmt__session* s, uint32_t block, uint64_t generation,
+                                      shmt__holding** out) {
+  shmt__holding*** chunk = &s->holdings[block / SHMT_HOLDING_CHUNK];
+  if (*chunk == NULL) {
+    *chunk = calloc(SHMT_HOLDING_CHUNK, sizeof **chunk);
+    SHMT_REQUIRE(*chunk != NULL, SHMT_E_NOMEM, "table of held blocks: tried to allocate %zu bytes",
+                 SHMT_HOLDING_CHUNK * sizeof **chunk);
+  }
+  shmt__holding* h = calloc(1, sizeof *h);
+  SHMT_REQUIRE(h != NULL, SHMT_E_NOMEM, "held block: tried to allocate %zu bytes", sizeof *h);
+  h->session = s;
+  h->block = block;
+  h->generation = generation;
+  h->fd = -1;
+  (*chunk)[block % SHMT_HOLDING_CHUNK] = h;
+  s->n_holdings++;
+  *out = h;
+  return SHMT_OK;
+}
+
+static shmt__holding** place_of(const shmt__holding* h) {
+  return &h->session->holdings[h->block / SHMT_HOLDING_CHUNK][h->block % SHMT_HOLDING_CHUNK];
+}
+
+shmt_status shmt__session_supersede_holding(shmt__holding* h, shmt__holding** out) {
+  shmt__holding* next = malloc(sizeof *next);
+  SHMT_REQUIRE(next != NULL, SHMT_E_NOMEM, "held block: tried to allocate %zu bytes", sizeof *next);
+  *next = *h;
+  next->storage = NULL;
+  h->map = NULL; /* no longer its to unmap */
+  h->fd = -1;
+  *place_of(h) = next;
+  *out = next;
+  return SHMT_OK;
+}
+
+void shmt__session_close_sent_files(shmt__session* s, bool all) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < s->n_sent_files; i++) {
+    shmt__sent_file f = s->sent_files[i];
+    const shmt__block* b = &s->map.blocks[f.block];
+    uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
+    if (!all && shmt__head_generation(head) == f.generation && shmt__block_n_leases(b) > 0)
+      s->sent_files[kept++] = f;
+    else
+      shmt__os_close(f.fd);
+  }
+  s->n_sent_files = kept;
+}
+
+/* Keep the descriptor of a file that is in a message. */
+static void keep_sent_file(shmt__holding* h) {
+  shmt__session* s = h->session;
+  shmt__session_close_sent_files(s, false);
+  if (h->generation == 0 || shmt__block_n_leases(&s->map.blocks[h->block]) == 0) return;
+  if (s->n_sent_files == s->sent_files_capacity) {
+    uint32_t capacity = s->sent_files_capacity ? s->sent_files_capacity * 2 : 16;
+    shmt__sent_file* grown = realloc(s->sent_files, sizeof *grown * capacity);
+    if (grown == NULL) return;
+    s->sent_files = grown;
+    s->sent_files_capacity = capacity;
+  }
+  s->sent_files[s->n_sent_files++] = (shmt__sent_file){h->generation, h->block, h->fd};
+  h->fd = -1;
+}
+
+void shmt__session_drop_holding(shmt__holding* h) {
+  shmt__session* s = h->session;
+  if (*place_of(h) == h) {
+    *place_of(h) = NULL;
+    s->n_holdings--;
+    if (h->map != NULL) shmt__os_unmap(h->map, h->map_bytes);
+    if (h->fd >= 0) keep_sent_file(h);
+    shmt__os_close(h->fd);
+    if (s->client != 0 && h->generation != 0) {
+      if (h->is_owned && h->map == NULL) {
+        shmt__arena_free(&s->arena, h->block);
+      } else {
+        shmt__block_unhold(&s->map.blocks[h->block], s->client);
+        shmt__map_note_activity(&s->map);
+      }
+    }
+  }
+  free(h);
+}
+
+void shmt__session_each_holding(shmt__session* s, void (*f)(shmt__holding* h, void* arg),
+                                void* arg) {
+  uint32_t left = s->n_holdings;
+  if (s->holdings == NULL) return;
+  uint32_t n_chunks = (s->map.control->n_blocks + SHMT_HOLDING_CHUNK - 1) / SHMT_HOLDING_CHUNK;
+  for (uint32_t i = 0; i < n_chunks && left > 0; i++) {
+    if (s->holdings[i] == NULL) continue;
+    for (uint32_t j = 0; j < SHMT_HOLDING_CHUNK; j++) {
+      if (s->holdings[i][j] == NULL) continue;
+      f(s->holdings[i][j], arg);
+      left--;
+    }
+  }
+}

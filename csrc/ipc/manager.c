@@ -1,0 +1,205 @@
+/* ipc/manager.c -- the manager's loop: connections, liveness, time. */
+#include "ipc/manager.h"
+
+#include "os/events.h"
+#include "os/memfd.h"
+#include "os/process.h"
+#include "os/socket.h"
+
+#include <string.h>
+
+/* What an event belongs to: kind, tag and index in one word. */
+enum { EVENT_LISTENER, EVENT_CONNECTION, EVENT_CLIENT };
+
+static uint64_t event_key(unsigned kind, uint32_t tag, uint32_t index) {
+  return (uint64_t)kind << 60 | (uint64_t)(tag & 0xfffffffu) << 32 | index;
+}
+
+static shmt__client_entry* entry_of(shmt__manager* m, uint32_t client) {
+  return &m->keeper.map.clients[client];
+}
+
+static uint32_t state_of(const shmt__manager* m, uint32_t client) {
+  return atomic_load_explicit(&m->keeper.map.clients[client].state, memory_order_relaxed);
+}
+
+uint32_t shmt__manager_n_clients(const shmt__manager* m) {
+  uint32_t n = 0;
+  for (uint32_t i = 1; i < SHMT_MAX_CLIENTS; i++) n += state_of(m, i) != SHMT_CLIENT_NONE;
+  return n;
+}
+
+static void close_connection(shmt__manager* m, uint32_t i) {
+  shmt__connection* c = &m->connections[i];
+  if (c->client != 0 && m->clients[c->client].connection == (int32_t)i)
+    m->clients[c->client].connection = -1;
+  shmt__os_close(c->fd);
+  c->fd = -1;
+  c->client = 0;
+}
+
+static void erase_client(shmt__manager* m, uint32_t id) {
+  shmt__manager_client* c = &m->clients[id];
+  if (c->connection >= 0) close_connection(m, (uint32_t)c->connection);
+  shmt__os_close(c->pidfd);
+  c->pidfd = -1;
+  c->tag++;
+  shmt__keeper_erase_client(&m->keeper, id);
+}
+
+/* The connection ended, or said something wrong: see Note [Liveness]. */
+static void lose_connection(shmt__manager* m, uint32_t i) {
+  uint32_t id = m->connections[i].client;
+  close_connection(m, i);
+  if (id == 0 || m->clients[id].connection >= 0) return;
+  bool lives = state_of(m, id) == SHMT_CLIENT_ALIVE && m->clients[id].pidfd >= 0 &&
+               shmt__os_process_maps(entry_of(m, id)->pid, m->control_identity);
+  if (!lives) erase_client(m, id);
+}
+
+void shmt__manager_watch(shmt__manager* m, uint32_t client) {
+  shmt__manager_client* c = &m->clients[client];
+  shmt__os_close(c->pidfd);
+  c->tag++;
+  c->pidfd = shmt__os_pidfd(entry_of(m, client)->pid);
+  if (c->pidfd < 0) {
+    c->pidfd = -1; /* from another pid name space: the connection tells */
+    return;
+  }
+  (void)shmt__os_events_add(m->epoll, c->pidfd, event_key(EVENT_CLIENT, c->tag, client));
+}
+
+static void accept_connections(shmt__manager* m) {
+  for (int n = 0; n < 64; n++) {
+    shmt__peer peer;
+    int fd = shmt__os_accept(m->listener);
+    if (fd < 0) return;
+    uint32_t i = 0;
+    while (i < SHMT_MANAGER_CONNECTIONS && m->connections[i].fd >= 0) i++;
+    bool welcome =
+        i < SHMT_MANAGER_CONNECTIONS && shmt__os_peer(fd, &peer) && peer.uid == shmt__os_uid();
+    if (!welcome) {
+      shmt__os_close(fd);
+      continue;
+    }
+    shmt__connection* c = &m->connections[i];
+    c->fd = fd;
+    c->client = 0;
+    c->tag++;
+    c->since_ms = shmt__os_now_ms();
+    if (!shmt__os_events_add(m->epoll, fd, event_key(EVENT_CONNECTION, c->tag, i)))
+      close_connection(m, i);
+  }
+}
+
+static void read_connection(shmt__manager* m, uint32_t i) {
+  for (int n = 0; n < SHMT_MANAGER_BUDGET && m->connections[i].fd >= 0; n++) {
+    shmt__packet p;
+    shmt__peer peer;
+    int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+    int got = shmt__os_receive(m->connections[i].fd, &p, sizeof p, fds, &n_fds, &peer);
+    if (got == -SHMT_OS_AGAIN) return;
+    bool good = got == (int)sizeof p && p.magic == SHMT_WIRE_MAGIC &&
+                p.version == SHMT_WIRE_VERSION && peer.uid == shmt__os_uid();
+    if (good) {
+      good = shmt__manager_serve(m, i, &p, fds, n_fds, peer.pid);
+    } else {
+      for (int j = 0; j < n_fds; j++) shmt__os_close(fds[j]);
+    }
+    if (!good) {
+      lose_connection(m, i);
+      return;
+    }
+  }
+}
+
+static void handle_event(shmt__manager* m, uint64_t key) {
+  unsigned kind = (unsigned)(key >> 60);
+  uint32_t tag = (uint32_t)(key >> 32) & 0xfffffffu, i = (uint32_t)key;
+  if (kind == EVENT_LISTENER) accept_connections(m);
+  if (kind == EVENT_CONNECTION && m->connections[i].fd >= 0 &&
+      (m->connections[i].tag & 0xfffffffu) == tag)
+    read_connection(m, i);
+  if (kind == EVENT_CLIENT && m->clients[i].pidfd >= 0 && (m->clients[i].tag & 0xfffffffu) == tag)
+    erase_client(m, i);
+}
+
+static bool leader_lives(const shmt__manager* m) {
+  return m->leader >= 0 && shmt__os_wait_readable(m->leader, 0) == 0;
+}
+
+/* False: nobody needs the session any more. */
+static bool keep_going(shmt__manager* m, uint64_t now_ms) {
+  if (shmt__manager_n_clients(m) > 0) {
+    m->idle_since_ms = 0;
+    return true;
+  }
+  if (m->idle_since_ms == 0) m->idle_since_ms = now_ms;
+  if (now_ms - m->idle_since_ms < SHMT_MANAGER_LINGER_MS) return true;
+  /* A message may be waiting for a process that has not joined yet; the leader's end ends that. */
+  return leader_lives(m) && shmt__keeper_n_leases(&m->keeper) > 0;
+}
+
+/* Connections that never said who they are, and places reserved for children that never came. */
+static void close_silent(shmt__manager* m, uint64_t now_ms) {
+  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS && now_ms - m->started_ms > SHMT_MANAGER_HELLO_MS;
+       id++) {
+    if (state_of(m, id) == SHMT_CLIENT_RESERVED && m->clients[id].connection < 0)
+      erase_client(m, id);
+  }
+  for (uint32_t i = 0; i < SHMT_MANAGER_CONNECTIONS; i++) {
+    shmt__connection* c = &m->connections[i];
+    if (c->fd >= 0 && c->client == 0 && now_ms - c->since_ms > SHMT_MANAGER_HELLO_MS)
+      close_connection(m, i);
+  }
+}
+
+shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener) {
+  m->session = session;
+  m->listener = listener;
+  m->epoll = shmt__os_events_create();
+  m->idle_since_ms = 0;
+  m->started_ms = shmt__os_now_ms();
+  for (uint32_t i = 0; i < SHMT_MANAGER_CONNECTIONS; i++)
+    m->connections[i] = (shmt__connection){.fd = -1};
+  for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++)
+    m->clients[i] = (shmt__manager_client){.pidfd = -1, .connection = -1};
+  SHMT_REQUIRE(m->epoll >= 0 && shmt__os_file_identity(m->keeper.control_fd, m->control_identity) &&
+                   shmt__os_events_add(m->epoll, listener, event_key(EVENT_LISTENER, 0, 0)),
+               SHMT_E_MANAGER, "the manager cannot watch its socket");
+  m->leader = shmt__os_pidfd((int32_t)(session >> 42));
+  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
+    const shmt__client_entry* e = entry_of(m, id);
+    if (state_of(m, id) == SHMT_CLIENT_NONE) continue;
+    bool lives = state_of(m, id) == SHMT_CLIENT_ALIVE && e->start != 0 &&
+                 shmt__os_process_start(e->pid) == e->start;
+    if (lives)
+      shmt__manager_watch(m, id);
+    else if (state_of(m, id) == SHMT_CLIENT_ALIVE || shmt__os_process_start(e->pid) != e->start)
+      erase_client(m, id);
+    /* RESERVED with a living parent: the child may be on its way, and will say so. */
+  }
+  return SHMT_OK;
+}
+
+void shmt__manager_run(shmt__manager* m) {
+  uint64_t last_look_ms = shmt__os_now_ms();
+  for (;;) {
+    uint64_t keys[64];
+    int n = shmt__os_events_wait(m->epoll, keys, 64, SHMT_MANAGER_TICK_MS / 2);
+    for (int i = 0; i < n; i++) handle_event(m, keys[i]);
+    uint64_t now_ms = shmt__os_now_ms();
+    if (now_ms - last_look_ms >= SHMT_MANAGER_TICK_MS) {
+      shmt__keeper_look(&m->keeper, false);
+      close_silent(m, now_ms);
+      last_look_ms = now_ms;
+    }
+    if (!keep_going(m, now_ms)) {
+      accept_connections(m);
+      bool any = false;
+      for (uint32_t i = 0; i < SHMT_MANAGER_CONNECTIONS; i++)
+        any = any || m->connections[i].fd >= 0;
+      if (!any) return;
+    }
+  }
+}

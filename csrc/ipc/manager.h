@@ -1,0 +1,65 @@
+/* ipc/manager.h -- the daemon that knows a session's processes and hands out its memory.
+ *
+ * One thread, one epoll loop, nothing in it ever waits for a peer. It is needed to join a session,
+ * to get a slab, and to open a storage that is a file of its own; passing tensors on needs it not.
+ * What it knows lies in the control file, so a successor goes on where it was killed.
+ *
+ * Note [Liveness]
+ * A client lives as long as its process, seen by a pidfd. The end of its connection alone is
+ * believed only when the process has no map of the control file (it has ended, or run another
+ * program): a client that lost its connection keeps its holds and may rejoin. A place reserved for
+ * a child that is being forked lives by its connection, which parent and child both hold until the
+ * child has it.
+ */
+#ifndef SHMT_IPC_MANAGER_H
+#define SHMT_IPC_MANAGER_H
+
+#include "ipc/wire.h"
+#include "shm/keeper.h"
+
+enum {
+  SHMT_MANAGER_CONNECTIONS = 1024,
+  SHMT_MANAGER_BUDGET = 8,      /* packets taken from one connection before the others' turn */
+  SHMT_MANAGER_HELLO_MS = 5000, /* a connection that says nothing for so long is closed */
+  SHMT_MANAGER_TICK_MS = 500,
+  SHMT_MANAGER_LINGER_MS = 1000, /* after the last client */
+};
+
+typedef struct shmt__connection {
+  int fd;          /* -1: unused */
+  uint32_t tag;    /* grows with each use of the place, tells stale events apart */
+  uint32_t client; /* 0: has not said HELLO */
+  uint64_t since_ms;
+} shmt__connection;
+
+typedef struct shmt__manager_client {
+  int pidfd; /* -1: none */
+  uint32_t tag;
+  int32_t connection; /* -1: none at the moment */
+} shmt__manager_client;
+
+typedef struct shmt__manager {
+  shmt__keeper keeper;
+  uint64_t session;
+  int listener, epoll, leader; /* leader: pidfd of the process that named the session, or -1 */
+  uint64_t control_identity[2];
+  uint64_t started_ms;
+  uint64_t idle_since_ms; /* 0: there are clients */
+  shmt__connection connections[SHMT_MANAGER_CONNECTIONS];
+  shmt__manager_client clients[SHMT_MAX_CLIENTS];
+} shmt__manager;
+
+/* Watch over the clients that the adopted control file names, and the leader. */
+shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener);
+/* Serve until nobody needs the session any more. */
+void shmt__manager_run(shmt__manager* m);
+
+/* Answer one packet; false: the connection must be closed. Consumes the descriptors.
+ * (manager_serve.c) */
+bool shmt__manager_serve(shmt__manager* m, uint32_t connection, const shmt__packet* p, int* fds,
+                         int n_fds, int32_t pid);
+/* Watch the process behind a client. */
+void shmt__manager_watch(shmt__manager* m, uint32_t client);
+uint32_t shmt__manager_n_clients(const shmt__manager* m);
+
+#endif

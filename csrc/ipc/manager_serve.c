@@ -1,0 +1,207 @@
+/* ipc/manager_serve.c -- what the manager does for each message. */
+#include "ipc/manager.h"
+
+#include "api/error.h"
+#include "os/failpoint.h"
+#include "os/memfd.h"
+#include "os/process.h"
+#include "os/socket.h"
+
+#include <string.h>
+
+typedef struct request {
+  shmt__manager* m;
+  uint32_t connection;
+  uint32_t client; /* of the connection; 0: none yet */
+  const shmt__packet* p;
+  int* fds; /* a function that takes one puts -1 in its place */
+  int n_fds;
+  int32_t pid;     /* of the sender, from the kernel */
+  int send_fds[2]; /* borrowed */
+  int n_send;
+} request;
+
+static void attach(request* r, uint32_t client) {
+  shmt__manager* m = r->m;
+  int32_t old = m->clients[client].connection;
+  if (old >= 0 && (uint32_t)old != r->connection)
+    m->connections[old].client = 0; /* times out as a silent one */
+  m->clients[client].connection = (int32_t)r->connection;
+  m->connections[r->connection].client = client;
+}
+
+static void set_process(request* r, uint32_t client) {
+  shmt__client_entry* e = &r->m->keeper.map.clients[client];
+  e->pid = r->pid;
+  e->start = shmt__os_process_start(r->pid);
+  /* release: a manager that takes over believes pid and start of an ALIVE client. */
+  atomic_store_explicit(&e->state, SHMT_CLIENT_ALIVE, memory_order_release);
+  shmt__manager_watch(r->m, client);
+}
+
+static bool knows(const request* r, uint32_t client, uint64_t nonce) {
+  if (client == 0 || client >= SHMT_MAX_CLIENTS) return false;
+  const shmt__client_entry* e = &r->m->keeper.map.clients[client];
+  return atomic_load_explicit(&e->state, memory_order_relaxed) != SHMT_CLIENT_NONE &&
+         e->nonce == nonce;
+}
+
+static shmt_status serve_hello(request* r, shmt__packet* reply) {
+  shmt__keeper* k = &r->m->keeper;
+  uint32_t id = r->p->client;
+  SHMT_REQUIRE(r->p->session == r->m->session, SHMT_E_MANAGER,
+               "this is the manager of another session");
+  SHMT_REQUIRE(r->client == 0, SHMT_E_MANAGER, "HELLO twice on one connection");
+  reply->world = k->map.control->world;
+  if (id != 0) {
+    SHMT_REQUIRE(r->p->world == reply->world && knows(r, id, r->p->nonce), SHMT_E_KEY,
+                 "the manager does not know client %u of this world", id);
+  } else {
+    SHMT_TRY(shmt__keeper_reserve_client(k, &id));
+    r->send_fds[0] = k->control_fd;
+    r->send_fds[1] = k->arena_fd;
+    r->n_send = 2;
+  }
+  SHMT_FAILPOINT(serve_hello);
+  set_process(r, id);
+  attach(r, id);
+  reply->client = id;
+  reply->nonce = k->map.clients[id].nonce;
+  return SHMT_OK;
+}
+
+static shmt_status serve_fork(request* r, shmt__packet* reply) {
+  shmt__keeper* k = &r->m->keeper;
+  uint32_t id = 0;
+  SHMT_REQUIRE(
+      r->client == 0 && r->p->world == k->map.control->world && knows(r, r->p->client, r->p->nonce),
+      SHMT_E_KEY, "the manager does not know client %u of this world", r->p->client);
+  SHMT_TRY(shmt__keeper_reserve_client(k, &id));
+  shmt__client_entry* e = &k->map.clients[id];
+  e->pid = r->pid; /* the parent's, until the child says who it is */
+  e->start = shmt__os_process_start(r->pid);
+  attach(r, id);
+  reply->client = id;
+  reply->nonce = e->nonce;
+  return SHMT_OK;
+}
+
+static shmt_status serve_add_file(request* r, shmt__packet* reply) {
+  if (r->n_fds == 0) {
+    /* The kernel drops a descriptor that we have no room for. Files that nobody uses any more give
+     * room to another try. */
+    shmt__keeper_look(&r->m->keeper, false);
+    SHMT_FAIL(SHMT_E_OS, "the manager got no descriptor: too many open files");
+  }
+  SHMT_REQUIRE(r->n_fds == 1, SHMT_E_VALUE, "ADD_FILE with %d descriptors, expected 1", r->n_fds);
+  int fd = r->fds[0];
+  r->fds[0] = -1;
+  return shmt__keeper_add_file(&r->m->keeper, r->client, fd, r->p->nbytes, &reply->block,
+                               &reply->generation);
+}
+
+static shmt_status serve_get_file(request* r, shmt__packet* reply) {
+  int fd = shmt__keeper_file(&r->m->keeper, r->p->block, r->p->generation);
+  SHMT_REQUIRE(fd >= 0, SHMT_E_HANDLE, "no file behind block %u", r->p->block);
+  reply->nbytes = r->m->keeper.map.slabs[r->m->keeper.map.blocks[r->p->block].slab].nbytes;
+  r->send_fds[0] = fd;
+  r->n_send = 1;
+  return SHMT_OK;
+}
+
+static void serve_status(request* r, shmt__packet* reply) {
+  shmt__keeper* k = &r->m->keeper;
+  reply->client = shmt__manager_n_clients(r->m);
+  reply->block = (uint32_t)shmt__os_pid();
+  reply->nonce = shmt__keeper_n_leases(k);
+  reply->nbytes = shmt__os_file_resident(k->arena_fd);
+  reply->generation = k->granted_bytes;
+  reply->count = atomic_load_explicit(&k->map.control->slabs_end, memory_order_relaxed);
+}
+
+/* Requests with a reply. */
+static shmt_status serve(request* r, shmt__packet* reply) {
+  shmt__keeper* k = &r->m->keeper;
+  switch ((shmt__message)r->p->type) {
+    case SHMT_MESSAGE_HELLO:
+      return serve_hello(r, reply);
+    case SHMT_MESSAGE_FORK:
+      return serve_fork(r, reply);
+    case SHMT_MESSAGE_GRANT:
+      SHMT_REQUIRE(r->p->count <= UINT32_MAX, SHMT_E_VALUE, "GRANT of too many blocks");
+      return shmt__keeper_grant(k, r->client, r->p->nbytes, (uint32_t)r->p->count, &reply->block);
+    case SHMT_MESSAGE_ADD_FILE:
+      return serve_add_file(r, reply);
+    case SHMT_MESSAGE_GET_FILE:
+      return serve_get_file(r, reply);
+    case SHMT_MESSAGE_LOOK:
+      shmt__keeper_look(k, true);
+      reply->nbytes = shmt__os_file_resident(k->arena_fd);
+      return SHMT_OK;
+    case SHMT_MESSAGE_DROP_LEASES:
+      reply->count = shmt__keeper_drop_leases(
+          k, r->p->count > UINT32_MAX ? UINT32_MAX : (uint32_t)r->p->count);
+      return SHMT_OK;
+    case SHMT_MESSAGE_STATUS:
+      serve_status(r, reply);
+      return SHMT_OK;
+    case SHMT_MESSAGE_ADOPT:
+    case SHMT_MESSAGE_GIVE_BACK:
+    case SHMT_MESSAGE_RESTORE_FILE:
+    case SHMT_MESSAGE_REPLY:
+      break;
+  }
+  SHMT_FAIL(SHMT_E_MANAGER, "message type %u", r->p->type);
+}
+
+/* True: the message was one without a reply. */
+static bool serve_silent(request* r) {
+  shmt__keeper* k = &r->m->keeper;
+  switch (r->p->type) {
+    case SHMT_MESSAGE_ADOPT:
+      set_process(r, r->client);
+      return true;
+    case SHMT_MESSAGE_GIVE_BACK:
+      (void)shmt__keeper_take_back(k, r->client, r->p->block);
+      return true;
+    case SHMT_MESSAGE_RESTORE_FILE:
+      if (r->n_fds == 1) shmt__keeper_restore_file(k, r->p->block, r->p->generation, r->fds[0]);
+      if (r->n_fds == 1) r->fds[0] = -1;
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool shmt__manager_serve(shmt__manager* m, uint32_t connection, const shmt__packet* p, int* fds,
+                         int n_fds, int32_t pid) {
+  request r = {.m = m,
+               .connection = connection,
+               .client = m->connections[connection].client,
+               .p = p,
+               .fds = fds,
+               .n_fds = n_fds,
+               .pid = pid};
+  shmt__packet reply = {.magic = SHMT_WIRE_MAGIC,
+                        .version = SHMT_WIRE_VERSION,
+                        .type = (uint16_t)(p->type | SHMT_MESSAGE_REPLY),
+                        .serial = p->serial};
+  bool joining = p->type == SHMT_MESSAGE_HELLO || p->type == SHMT_MESSAGE_FORK ||
+                 p->type == SHMT_MESSAGE_STATUS;
+  bool known = p->type >= SHMT_MESSAGE_HELLO && p->type <= SHMT_MESSAGE_STATUS;
+  bool keep = known && (joining || r.client != 0);
+
+  if (keep && !serve_silent(&r)) {
+    reply.status = serve(&r, &reply);
+    if (reply.status != SHMT_OK) {
+      strncpy(reply.text, shmt_error_message(), sizeof reply.text - 1);
+      r.n_send = 0;
+    }
+    SHMT_FAILPOINT(serve_replying);
+    /* A full socket means a peer that asks without reading. */
+    keep = shmt__os_send(m->connections[connection].fd, &reply, sizeof reply, r.send_fds,
+                         r.n_send) == 0;
+  }
+  for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
+  return keep;
+}

@@ -1,0 +1,451 @@
+/* ipc/session.c -- the sessions of this process: joining, rejoining, starting a manager. */
+#include "ipc/session.h"
+
+#include "api/error.h"
+#include "ipc/fork.h"
+#include "os/failpoint.h"
+#include "os/memfd.h"
+#include "os/pages.h"
+#include "os/process.h"
+#include "os/socket.h"
+#include "shm/block.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  MAX_SESSIONS = 16,
+  ANSWER_MS = 30000, /* a stopped manager is waited for so long */
+  JOIN_MS = 10000,
+  PATH_BYTES = 4096,
+};
+
+static struct {
+  pthread_mutex_t lock;
+  shmt__session* at[MAX_SESSIONS];
+  unsigned len;
+  uint64_t default_id, limit_bytes;
+  char manager_path[PATH_BYTES];
+} sessions = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void shmt__sessions_lock(void) { (void)pthread_mutex_lock(&sessions.lock); }
+void shmt__sessions_unlock(void) { (void)pthread_mutex_unlock(&sessions.lock); }
+shmt__session* shmt__session_at(unsigned i) { return sessions.at[i]; }
+unsigned shmt__sessions_count(void) { return sessions.len; }
+
+void shmt__session_address(uint64_t id, char* out, size_t capacity) {
+  (void)snprintf(out, capacity, "shmtensor-%u-%016" PRIx64, shmt__os_uid(), id);
+}
+
+uint64_t shmt__sessions_configure(const char* manager_path, uint64_t id, uint64_t limit_bytes) {
+  shmt__sessions_lock();
+  (void)snprintf(sessions.manager_path, sizeof sessions.manager_path, "%s", manager_path);
+  if (id == 0) id = (uint64_t)(uint32_t)shmt__os_pid() << 42 | (shmt__os_random() >> 22);
+  sessions.default_id = id;
+  sessions.limit_bytes = limit_bytes;
+  shmt__sessions_unlock();
+  return id;
+}
+
+/* --- starting a manager --- */
+
+typedef struct found_files {
+  uint64_t id;
+  int control_fd, arena_fd;
+  shmt__map map;
+} found_files;
+
+static bool visit_control(int fd, void* arg) {
+  found_files* f = arg;
+  if (shmt__map_open(fd, &f->map) != SHMT_OK || f->map.control->session != f->id) {
+    shmt__map_close(&f->map);
+    shmt__os_close(fd);
+    return true;
+  }
+  f->control_fd = fd;
+  return false;
+}
+
+static bool visit_arena(int fd, void* arg) {
+  found_files* f = arg;
+  if (!shmt__arena_matches(&f->map, fd)) {
+    shmt__os_close(fd);
+    return true;
+  }
+  f->arena_fd = fd;
+  return false;
+}
+
+/* A process that is no member yet finds the files of a session whose manager was killed at its
+ * members. */
+static bool find_files(uint64_t id, found_files* f) {
+  char name[64];
+  *f = (found_files){.id = id, .control_fd = -1, .arena_fd = -1};
+  (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, id);
+  shmt__os_find_memfd(name, visit_control, f);
+  if (f->control_fd < 0) return false;
+  (void)snprintf(name, sizeof name, "shmtensor-arena-%016" PRIx64, id);
+  shmt__os_find_memfd(name, visit_arena, f);
+  shmt__map_close(&f->map);
+  if (f->arena_fd >= 0) return true;
+  shmt__os_close(f->control_fd);
+  return false;
+}
+
+/* Addresses for the arena: what can never be full before the memory is; sparse, so they cost
+ * nothing. */
+static uint64_t choose_arena_bytes(void) {
+  uint64_t want = UINT64_C(64) << 30, limit = shmt__os_address_limit();
+  while (want < 8 * shmt__os_memory_bytes() && want < UINT64_C(4) << 40) want *= 2;
+  while (limit != UINT64_MAX && want > limit / 4 && want > 1 << 20) want /= 2;
+  return want;
+}
+
+/* Nobody listens: bind the socket, which only one process can, and start a manager with it.
+ * Not being the one is fine, the caller connects again. */
+static shmt_status start_manager(uint64_t id, const shmt__session* member, bool may_create) {
+  char address[64], session_arg[40], arena_arg[40], limit_arg[40];
+  char adopt_arg[] = "--adopt";
+  found_files files = {.control_fd = -1, .arena_fd = -1};
+  shmt__session_address(id, address, sizeof address);
+  int fds[3] = {shmt__os_listen(address), -1, -1}, n_fds = 1;
+  SHMT_FAILPOINT(socket_bound);
+  if (fds[0] == -SHMT_OS_IN_USE) return SHMT_OK;
+  if (fds[0] < 0) return shmt__fail_errno(-fds[0], "cannot bind the manager's socket @%s", address);
+
+  if (member != NULL) {
+    fds[1] = member->control_fd;
+    fds[2] = member->arena_fd;
+    n_fds = 3;
+  } else if (find_files(id, &files)) {
+    fds[1] = files.control_fd;
+    fds[2] = files.arena_fd;
+    n_fds = 3;
+  }
+  (void)snprintf(session_arg, sizeof session_arg, "--session=%" PRIx64, id);
+  (void)snprintf(arena_arg, sizeof arena_arg, "--arena-bytes=%" PRIu64, choose_arena_bytes());
+  (void)snprintf(limit_arg, sizeof limit_arg, "--limit-bytes=%" PRIu64, sessions.limit_bytes);
+  char* argv[] = {sessions.manager_path,         session_arg, arena_arg, limit_arg,
+                  n_fds == 3 ? adopt_arg : NULL, NULL};
+  shmt_status status =
+      n_fds == 1 && !may_create
+          ? shmt__fail(SHMT_E_HANDLE,
+                       "session %016" PRIx64
+                       " is gone: no manager listens on @%s, and nobody has its memory",
+                       id, address)
+          : shmt__os_spawn_daemon(sessions.manager_path, argv, fds, n_fds);
+  SHMT_FAILPOINT(manager_started);
+  shmt__os_close(fds[0]);
+  shmt__os_close(files.control_fd);
+  shmt__os_close(files.arena_fd);
+  return status;
+}
+
+/* --- talking --- */
+
+int shmt__session_connect(uint64_t id) {
+  char address[64];
+  shmt__peer peer;
+  shmt__session_address(id, address, sizeof address);
+  int fd = shmt__os_connect(address);
+  if (fd < 0) return fd;
+  /* The name is anybody's to take: another user's program behind it is not our manager. */
+  if (!shmt__os_peer(fd, &peer) || peer.uid != shmt__os_uid()) {
+    shmt__os_close(fd);
+    return -SHMT_OS_DENIED;
+  }
+  return fd;
+}
+
+shmt_status shmt__session_exchange(int socket, const shmt__packet* request, const int* fds,
+                                   int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds,
+                                   int timeout_ms, bool* lost) {
+  uint64_t deadline = shmt__os_now_ms() + (uint64_t)timeout_ms;
+  int err;
+  *lost = false;
+  *n_out_fds = 0;
+  while ((err = shmt__os_send(socket, request, sizeof *request, fds, n_fds)) == -SHMT_OS_AGAIN) {
+    SHMT_REQUIRE(shmt__os_now_ms() < deadline, SHMT_E_MANAGER,
+                 "the manager took no message for %d ms", timeout_ms);
+    shmt__os_sleep_ms(1);
+  }
+  while (err == 0) {
+    uint64_t now = shmt__os_now_ms();
+    int ready = shmt__os_wait_readable(socket, now < deadline ? (int)(deadline - now) : 0);
+    SHMT_REQUIRE(ready != 0, SHMT_E_MANAGER,
+                 "the manager did not answer within %d ms (is it stopped?)", timeout_ms);
+    if (ready < 0) break;
+    int n = shmt__os_receive(socket, reply, sizeof *reply, out_fds, n_out_fds, NULL);
+    if (n == -SHMT_OS_AGAIN) continue;
+    if (n <= 0) break;
+    bool is_ours = n == (int)sizeof *reply && reply->magic == SHMT_WIRE_MAGIC &&
+                   reply->serial == request->serial;
+    if (is_ours && reply->status == SHMT_OK) return SHMT_OK;
+    for (int i = 0; i < *n_out_fds; i++) shmt__os_close(out_fds[i]);
+    *n_out_fds = 0;
+    if (!is_ours) continue; /* the late answer to a request that was given up */
+    reply->text[sizeof reply->text - 1] = '\0';
+    SHMT_FAIL(reply->status, "%s", reply->text);
+  }
+  *lost = true;
+  SHMT_FAIL(SHMT_E_MANAGER, "the connection to the manager is gone");
+}
+
+static void drop_socket(shmt__session* s) {
+  shmt__os_close(s->socket);
+  s->socket = -1;
+}
+
+/* --- joining --- */
+
+static shmt__packet make_packet(shmt__session* s, shmt__message type) {
+  return (shmt__packet){.magic = SHMT_WIRE_MAGIC,
+                        .version = SHMT_WIRE_VERSION,
+                        .type = (uint16_t)type,
+                        .serial = ++s->serial,
+                        .client = s->client,
+                        .session = s->id,
+                        .nonce = s->nonce,
+                        .world = s->world};
+}
+
+static shmt_status grant_slab(void* arg, uint64_t block_bytes, uint32_t n_blocks,
+                              uint32_t* out_slab) {
+  shmt__session* s = arg;
+  shmt__packet p = make_packet(s, SHMT_MESSAGE_GRANT), reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  p.nbytes = block_bytes;
+  p.count = n_blocks;
+  SHMT_TRY(shmt__session_call(s, &p, NULL, 0, &reply, fds, &n_fds));
+  SHMT_REQUIRE(reply.block < s->map.control->n_slabs, SHMT_E_MANAGER,
+               "the manager granted slab %u of %u", reply.block, s->map.control->n_slabs);
+  *out_slab = reply.block;
+  return SHMT_OK;
+}
+
+static bool give_back_slab(void* arg, uint32_t slab) {
+  shmt__session* s = arg;
+  shmt__packet p = make_packet(s, SHMT_MESSAGE_GIVE_BACK);
+  p.block = slab;
+  return shmt__session_tell(s, &p, NULL, 0);
+}
+
+/* Map what the manager sent. Consumes the descriptors. */
+static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd) {
+  void* base = NULL;
+  shmt__map map = {0};
+  shmt_status status = shmt__map_open(control_fd, &map);
+  if (status == SHMT_OK && !shmt__arena_matches(&map, arena_fd))
+    status = shmt__fail(SHMT_E_MANAGER,
+                        "the manager sent an arena that does not belong to its control file");
+  if (status == SHMT_OK) status = shmt__os_map_shared(arena_fd, map.control->arena_bytes, &base);
+  uint64_t n_chunks =
+      status == SHMT_OK ? (map.control->n_blocks + SHMT_HOLDING_CHUNK - 1) / SHMT_HOLDING_CHUNK : 0;
+  shmt__holding*** holdings = status == SHMT_OK ? calloc(n_chunks, sizeof *holdings) : NULL;
+  if (status == SHMT_OK && holdings == NULL) {
+    shmt__os_unmap(base, map.control->arena_bytes);
+    status = shmt__fail(SHMT_E_NOMEM, "table of held blocks: tried to allocate %" PRIu64 " bytes",
+                        n_chunks * sizeof *holdings);
+  }
+  if (status != SHMT_OK) {
+    shmt__map_close(&map);
+    shmt__os_close(control_fd);
+    shmt__os_close(arena_fd);
+    return status;
+  }
+  s->map = map;
+  s->base = base;
+  s->control_fd = control_fd;
+  s->arena_fd = arena_fd;
+  s->holdings = holdings;
+  s->arena = (shmt__arena){.map = &s->map,
+                           .fd = arena_fd,
+                           .base = base,
+                           .client = s->client,
+                           .source = {grant_slab, give_back_slab, s}};
+  return SHMT_OK;
+}
+
+/* Our holds under a new client id. A block that went meanwhile is gone: generation 0 fits no
+ * handle. */
+static void hold_again(shmt__holding* h, void* arg) {
+  shmt__session* s = arg;
+  if (!shmt__block_hold(&s->map.blocks[h->block], s->client, h->generation)) h->generation = 0;
+  if (h->fd < 0) h->is_owned = false;
+}
+
+static void send_file(shmt__session* s, uint32_t block, uint64_t generation, int fd) {
+  shmt__packet p = make_packet(s, SHMT_MESSAGE_RESTORE_FILE);
+  p.block = block;
+  p.generation = generation;
+  (void)shmt__os_send(s->socket, &p, sizeof p, &fd, 1);
+}
+
+static void restore_file(shmt__holding* h, void* arg) {
+  if (h->fd >= 0 && h->generation != 0) send_file(arg, h->block, h->generation, h->fd);
+}
+
+/* A new manager gets the descriptors that only its predecessor and we had. */
+static void restore_files(shmt__session* s) {
+  shmt__session_each_holding(s, restore_file, s);
+  for (uint32_t i = 0; i < s->n_sent_files; i++)
+    send_file(s, s->sent_files[i].block, s->sent_files[i].generation, s->sent_files[i].fd);
+}
+
+/* HELLO on a fresh connection. *lost: try again. */
+static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
+  shmt__packet p = make_packet(s, SHMT_MESSAGE_HELLO), reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  bool was_member = s->control_fd >= 0;
+  shmt_status status =
+      shmt__session_exchange(socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
+  if (status == SHMT_E_KEY && s->client != 0) {
+    /* A manager that does not know us: join anew, and see whose world it rules. */
+    s->client = 0;
+    p = make_packet(s, SHMT_MESSAGE_HELLO);
+    status = shmt__session_exchange(socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
+  }
+  if (status != SHMT_OK) return status;
+  if (n_fds != 2 && !was_member) *lost = true;
+  if (!was_member && n_fds == 2) {
+    s->client = reply.client;
+    status = open_files(s, fds[0], fds[1]);
+  } else {
+    for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
+    if (was_member && reply.world != s->world) {
+      s->is_lost = true;
+      SHMT_FAIL(SHMT_E_MANAGER,
+                "session %016" PRIx64
+                " was begun anew by another manager; tensors shared before can no "
+                "longer be sent",
+                s->id);
+    }
+  }
+  if (status != SHMT_OK || *lost) return status;
+  SHMT_FAILPOINT(joined);
+  bool is_new_id = reply.client != s->arena.client;
+  s->socket = socket;
+  s->client = s->arena.client = reply.client;
+  s->nonce = reply.nonce;
+  s->world = reply.world;
+  if (was_member && is_new_id) {
+    shmt__arena_reset(&s->arena);
+    shmt__session_each_holding(s, hold_again, s);
+  }
+  if (was_member) restore_files(s);
+  return SHMT_OK;
+}
+
+static shmt_status join(shmt__session* s, bool may_create) {
+  uint64_t deadline = shmt__os_now_ms() + JOIN_MS;
+  int err = 0;
+  do {
+    int socket = shmt__session_connect(s->id);
+    err = socket;
+    if (socket >= 0) {
+      bool lost = false;
+      shmt_status status = say_hello(s, socket, &lost);
+      if (status == SHMT_OK && !lost) return SHMT_OK;
+      shmt__os_close(socket);
+      if (!lost) return status;
+      err = -SHMT_OS_REFUSED; /* it was just ending */
+    } else if (err == -SHMT_OS_REFUSED) {
+      SHMT_TRY(start_manager(s->id, s->control_fd >= 0 ? s : NULL, may_create));
+      continue;
+    } else if (err != -SHMT_OS_AGAIN) {
+      break;
+    }
+    shmt__os_sleep_ms(2);
+  } while (shmt__os_now_ms() < deadline);
+  SHMT_FAIL(SHMT_E_MANAGER, "cannot reach the manager of session %016" PRIx64 ": error %d", s->id,
+            -err);
+}
+
+shmt_status shmt__session_call(shmt__session* s, const shmt__packet* request, const int* fds,
+                               int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds) {
+  shmt_status status = SHMT_E_MANAGER;
+  shmt__packet p = *request;
+  for (int attempt = 0; attempt < 3; attempt++) {
+    bool lost = false;
+    SHMT_REQUIRE(!s->is_lost, SHMT_E_MANAGER,
+                 "session %016" PRIx64 " was begun anew by another manager", s->id);
+    if (s->socket < 0) SHMT_TRY(join(s, true));
+    p.serial = ++s->serial;
+    status = shmt__session_exchange(s->socket, &p, fds, n_fds, reply, out_fds, n_out_fds, ANSWER_MS,
+                                    &lost);
+    if (!lost) return status;
+    drop_socket(s);
+  }
+  return status;
+}
+
+bool shmt__session_tell(shmt__session* s, const shmt__packet* message, const int* fds, int n_fds) {
+  return s->socket >= 0 && shmt__os_send(s->socket, message, sizeof *message, fds, n_fds) == 0;
+}
+
+/* --- finding --- */
+
+shmt__session* shmt__session_known(uint64_t id, uint64_t world) {
+  for (unsigned i = 0; i < sessions.len; i++) {
+    shmt__session* s = sessions.at[i];
+    if (s->id == id && s->world == world) return s;
+  }
+  return NULL;
+}
+
+static shmt_status open_session(uint64_t id, bool may_create, shmt__session** out) {
+  SHMT_REQUIRE(sessions.len < MAX_SESSIONS, SHMT_E_MANAGER,
+               "this process is in %d sessions already", MAX_SESSIONS);
+  SHMT_TRY(shmt__fork_init());
+  shmt__session* s = calloc(1, sizeof *s);
+  SHMT_REQUIRE(s != NULL, SHMT_E_NOMEM, "session: tried to allocate %zu bytes", sizeof *s);
+  s->id = id;
+  s->socket = s->control_fd = s->arena_fd = s->child_socket = -1;
+  shmt_status status = join(s, may_create);
+  if (status != SHMT_OK) {
+    free(s);
+    return status;
+  }
+  sessions.at[sessions.len++] = s;
+  *out = s;
+  return SHMT_OK;
+}
+
+static shmt__session* find_current(uint64_t id) {
+  for (unsigned i = 0; i < sessions.len; i++) {
+    if (sessions.at[i]->id == id && !sessions.at[i]->is_lost) return sessions.at[i];
+  }
+  return NULL;
+}
+
+/* A child whose parent could not get a place for it has none until now. */
+static shmt_status ensure_client(shmt__session* s) {
+  if (SHMT_LIKELY(s->client != 0)) return SHMT_OK;
+  SHMT_REQUIRE(!s->is_lost, SHMT_E_MANAGER,
+               "session %016" PRIx64 " was begun anew by another manager", s->id);
+  return join(s, true);
+}
+
+shmt_status shmt__session_default(shmt__session** out) {
+  SHMT_REQUIRE(sessions.default_id != 0, SHMT_E_MANAGER,
+               "sharing is not configured: no manager program is known");
+  *out = find_current(sessions.default_id);
+  if (SHMT_LIKELY(*out != NULL)) return ensure_client(*out);
+  return open_session(sessions.default_id, true, out);
+}
+
+shmt_status shmt__session_find(uint64_t id, uint64_t world, shmt__session** out) {
+  *out = shmt__session_known(id, world);
+  if (SHMT_LIKELY(*out != NULL)) return ensure_client(*out);
+  shmt__session* s = find_current(id);
+  if (s == NULL) SHMT_TRY(open_session(id, false, &s));
+  SHMT_REQUIRE(s->world == world, SHMT_E_HANDLE,
+               "the handle is of world %016" PRIx64 " of session %016" PRIx64
+               ", which is gone; now there is world %016" PRIx64,
+               world, id, s->world);
+  *out = s;
+  return SHMT_OK;
+}

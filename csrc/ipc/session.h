@@ -1,0 +1,120 @@
+/* ipc/session.h -- this process's membership in sessions.
+ *
+ * A session is named by 64 bits: the pid of the process that made the name (22 bits) and random
+ * ones. Its manager listens on the abstract socket "shmtensor-<uid>-<name in hex>". Every process
+ * has a default session, whose name children find in SHMTENSOR_MANAGER; it may join others, by
+ * handles made there.
+ *
+ * A member keeps three descriptors, whatever the number of tensors: the connection, the control
+ * file and the arena. With the last two it can start a new manager when the old one was killed.
+ *
+ * Everything here is guarded by one lock; nothing that runs under it releases a storage.
+ */
+#ifndef SHMT_IPC_SESSION_H
+#define SHMT_IPC_SESSION_H
+
+#include "ipc/wire.h"
+#include "shm/arena.h"
+#include "storage/storage.h"
+
+typedef struct shmt__session shmt__session;
+
+/* A block that this process holds; the allocator's ctx of the one storage over it.
+ * When a handle arrives while that storage is being destroyed, a new holding supersedes the old
+ * one, which then lets go of nothing. */
+typedef struct shmt__holding {
+  shmt__session* session;
+  uint64_t generation;
+  shmt_storage* storage; /* over the block; not owned, NULL until there is one */
+  uint32_t block;
+  bool is_owned; /* the slab is ours */
+  int fd;        /* of a FILE block made here: kept for a next manager; else -1 */
+  void* map;     /* of a FILE block */
+  uint64_t map_bytes;
+} shmt__holding;
+
+enum { SHMT_HOLDING_CHUNK = 512 };
+
+/* The descriptor of a FILE block that its maker dropped while it was in a message: were the manager
+ * killed now, nobody else could open it. */
+typedef struct shmt__sent_file {
+  uint64_t generation;
+  uint32_t block;
+  int fd;
+} shmt__sent_file;
+
+struct shmt__session {
+  uint64_t id, world;
+  int socket, control_fd, arena_fd;
+  bool is_lost; /* another manager rules now and does not know our world */
+  uint32_t client, serial;
+  uint64_t nonce;
+  shmt__map map;
+  char* base; /* of the arena's map */
+  shmt__arena arena;
+  shmt__holding*** holdings; /* by block / SHMT_HOLDING_CHUNK, block % SHMT_HOLDING_CHUNK */
+  uint32_t n_holdings;
+  shmt__sent_file* sent_files;
+  uint32_t n_sent_files, sent_files_capacity;
+  int child_socket; /* between the two fork handlers */
+  uint32_t child_client;
+  uint64_t child_nonce;
+};
+
+/* --- the lock --- */
+void shmt__sessions_lock(void);
+void shmt__sessions_unlock(void);
+
+/* --- all below: the caller holds the lock --- */
+
+/* The default session, joined; the manager is started when there is none.
+ * Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
+shmt_status shmt__session_default(shmt__session** out);
+/* A session by its name, joined if need be; its world must be `world`. Never starts a new world.
+ * Errors: SHMT_E_HANDLE when it is gone. */
+shmt_status shmt__session_find(uint64_t id, uint64_t world, shmt__session** out);
+/* A joined session that this process already knows, or NULL. */
+shmt__session* shmt__session_known(uint64_t id, uint64_t world);
+
+/* Ask the manager and wait; starts or rejoins one when the connection is gone. out_fds has room for
+ * SHMT_SOCKET_MAX_FDS. Errors: what the manager answers; SHMT_E_MANAGER. */
+shmt_status shmt__session_call(shmt__session* s, const shmt__packet* request, const int* fds,
+                               int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds);
+/* Tell the manager something; false when that is not possible at the moment. */
+bool shmt__session_tell(shmt__session* s, const shmt__packet* message, const int* fds, int n_fds);
+
+/* The holding of a block, or NULL. */
+shmt__holding* shmt__session_holding(const shmt__session* s, uint32_t block);
+/* Enter a new holding; its fields beyond session, block and generation are empty. Errors:
+ * SHMT_E_NOMEM. */
+shmt_status shmt__session_add_holding(shmt__session* s, uint32_t block, uint64_t generation,
+                                      shmt__holding** out);
+/* Put a new holding in the place of h, whose storage is being destroyed. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__session_supersede_holding(shmt__holding* h, shmt__holding** out);
+/* Free the holding and, unless it is superseded, give the block up. */
+void shmt__session_drop_holding(shmt__holding* h);
+/* Close the descriptors of sent files that have arrived; all: of the others as well. */
+void shmt__session_close_sent_files(shmt__session* s, bool all);
+/* Call f for each holding. */
+void shmt__session_each_holding(shmt__session* s, void (*f)(shmt__holding* h, void* arg),
+                                void* arg);
+
+/* Sessions of this process, for the fork handlers. */
+shmt__session* shmt__session_at(unsigned i);
+unsigned shmt__sessions_count(void);
+/* Connect and say HELLO or FORK without starting anything: the first half of joining. -errno. */
+int shmt__session_connect(uint64_t id);
+/* One request and its reply on a socket. Errors: SHMT_E_MANAGER; *lost: the connection is gone. */
+shmt_status shmt__session_exchange(int socket, const shmt__packet* request, const int* fds,
+                                   int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds,
+                                   int timeout_ms, bool* lost);
+
+/* --- without the lock --- */
+
+/* The program to start as manager, the name of the default session (0: make one), and the bound for
+ * new sessions (0: none). Returns the name. */
+uint64_t shmt__sessions_configure(const char* manager_path, uint64_t id, uint64_t limit_bytes);
+/* "shmtensor-<uid>-<16 hex digits>" */
+void shmt__session_address(uint64_t id, char* out, size_t capacity);
+
+#endif

@@ -1,0 +1,282 @@
+/* ipc/share.c -- storages in shared memory: making, sending, receiving. */
+#include "ipc/share.h"
+
+#include "ipc/files.h"
+#include "ipc/session.h"
+#include "os/failpoint.h"
+#include "os/process.h"
+#include "shm/block.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static atomic_int strategy; /* relaxed: a setting */
+
+void shmt__sharing_set_strategy(int s) {
+  atomic_store_explicit(&strategy, s, memory_order_relaxed);
+}
+int shmt__sharing_strategy(void) { return atomic_load_explicit(&strategy, memory_order_relaxed); }
+
+static void* data_of(const shmt__holding* h) {
+  return h->map != NULL ? h->map : h->session->base + h->session->map.blocks[h->block].offset;
+}
+
+/* --- the allocator --- */
+
+/* arg: NULL, or an int that is the strategy to use. */
+static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void** ctx) {
+  int how = arg != NULL ? *(const int*)arg : shmt__sharing_strategy();
+  shmt__session* s = NULL;
+  shmt__holding* h = NULL;
+  uint32_t block = 0;
+  uint64_t generation = 0;
+  shmt__sessions_lock();
+  shmt_status status = shmt__session_default(&s);
+  if (status == SHMT_OK && how == SHMT_SHARING_FILE_DESCRIPTOR) {
+    status = shmt__file_block_create(s, nbytes, &h);
+  } else if (status == SHMT_OK) {
+    status = shmt__arena_alloc(&s->arena, nbytes, &block, &generation);
+    if (status == SHMT_OK) {
+      status = shmt__session_add_holding(s, block, generation, &h);
+      if (status != SHMT_OK) shmt__arena_free(&s->arena, block);
+    }
+  }
+  if (status == SHMT_OK) {
+    h->is_owned = true;
+    *data = data_of(h);
+    *ctx = h;
+  }
+  shmt__sessions_unlock();
+  return status;
+}
+
+static void managed_free(void* data, void* ctx, uint64_t nbytes) {
+  (void)data;
+  (void)nbytes;
+  if (ctx == NULL) return;
+  shmt__sessions_lock();
+  shmt__session_drop_holding(ctx);
+  shmt__sessions_unlock();
+}
+
+const shmt__allocator shmt__allocator_managed = {
+    .name = "managed", .malloc = managed_malloc, .free = managed_free};
+
+/* --- making --- */
+
+static void remember_storage(shmt_storage* s) {
+  if (s->ctx == NULL) return;
+  shmt__sessions_lock();
+  ((shmt__holding*)s->ctx)->storage = s;
+  shmt__sessions_unlock();
+}
+
+static shmt_status share_as(shmt_storage* s, int how) {
+  void *data = NULL, *ctx = NULL;
+  if (shmt__storage_is_shared(s)) return SHMT_OK;
+  SHMT_REQUIRE(!(s->flags & SHMT_STORAGE_META), SHMT_E_NOT_IMPLEMENTED,
+               "share_memory_(): a meta storage of %" PRIu64 " bytes has no data to share",
+               s->nbytes);
+  int32_t exports = atomic_load_explicit(&s->exports, memory_order_acquire);
+  SHMT_REQUIRE(exports == 0, SHMT_E_BUFFER,
+               "share_memory_(): the storage of %" PRIu64
+               " bytes has %d live export%s (NumPy, DLPack or buffer), whose "
+               "memory would be left behind",
+               s->nbytes, (int)exports, exports == 1 ? "" : "s");
+  if (s->nbytes > 0) {
+    SHMT_TRY(managed_malloc(&how, s->nbytes, &data, &ctx));
+    memcpy(data, s->data, s->nbytes);
+  }
+  shmt_status status =
+      shmt__storage_replace(s, &shmt__allocator_managed, data, ctx, SHMT_STORAGE_SHARED);
+  if (status != SHMT_OK) {
+    managed_free(data, ctx, s->nbytes);
+    return status;
+  }
+  remember_storage(s);
+  return SHMT_OK;
+}
+
+shmt_status shmt__storage_share(shmt_storage* s) { return share_as(s, shmt__sharing_strategy()); }
+shmt_status shmt__storage_share_as_file(shmt_storage* s) {
+  return share_as(s, SHMT_SHARING_FILE_DESCRIPTOR);
+}
+
+shmt_status shmt__storage_create_shared(uint64_t nbytes, int how, shmt_storage** out) {
+  SHMT_TRY(
+      shmt__storage_create_from(&shmt__allocator_managed, &how, nbytes, SHMT_STORAGE_SHARED, out));
+  remember_storage(*out);
+  return SHMT_OK;
+}
+
+/* --- sending --- */
+
+static uint32_t checksum_of(uint64_t secret, const shmt__handle* h) {
+  return shmt__handle_checksum(secret, &h->session, sizeof *h - offsetof(shmt__handle, session));
+}
+
+shmt_status shmt__storage_export(shmt_storage* storage, bool lease, shmt__handle* out,
+                                 uint64_t* out_secret) {
+  SHMT_REQUIRE(shmt__storage_is_shared(storage), SHMT_E_RUNTIME,
+               "the storage of %" PRIu64 " bytes is not shared", storage->nbytes);
+  *out = (shmt__handle){.magic = SHMT_HANDLE_MAGIC, .lease = SHMT_NO_LEASE};
+  if (out_secret != NULL) *out_secret = 0;
+  if (storage->nbytes == 0) {
+    out->block = (uint32_t)SHMT_HANDLE_NO_BLOCK;
+    out->check = checksum_of(0, out);
+    return SHMT_OK;
+  }
+  SHMT_REQUIRE(storage->allocator == &shmt__allocator_managed, SHMT_E_RUNTIME,
+               "a storage mapped from a file (allocator \"%s\", %" PRIu64
+               " bytes) cannot be sent; open the file in the "
+               "other process",
+               storage->allocator->name, storage->nbytes);
+  shmt__sessions_lock();
+  shmt__holding* h = storage->ctx;
+  shmt__session* s = h->session;
+  shmt_status status = SHMT_OK;
+  if (SHMT_UNLIKELY(h->generation == 0 || s->is_lost)) {
+    status = shmt__fail(SHMT_E_HANDLE,
+                        "the storage of %" PRIu64 " bytes belongs to session %016" PRIx64
+                        ", whose manager is gone; it can be used here but not sent",
+                        storage->nbytes, s->id);
+  } else {
+    shmt__block* b = &s->map.blocks[h->block];
+    out->session = s->id;
+    out->world = s->world;
+    out->generation = h->generation;
+    out->nbytes = storage->nbytes;
+    out->block = h->block;
+    if (lease) out->lease = shmt__block_lease(b, h->generation);
+    out->check = checksum_of(s->map.control->secret, out);
+    if (out_secret != NULL) *out_secret = s->map.control->secret;
+  }
+  shmt__sessions_unlock();
+  return status;
+}
+
+static shmt__block* block_of(const shmt_storage* s) {
+  if (s->allocator != &shmt__allocator_managed || s->ctx == NULL) return NULL;
+  const shmt__holding* h = s->ctx;
+  return h->generation == 0 ? NULL : &h->session->map.blocks[h->block];
+}
+
+void shmt__storage_hold_more(shmt_storage* s) {
+  shmt__block* b = block_of(s);
+  if (b != NULL) shmt__block_plain_lease(b, ((const shmt__holding*)s->ctx)->generation);
+}
+
+void shmt__storage_hold_less(shmt_storage* s) {
+  shmt__block* b = block_of(s);
+  if (b != NULL) (void)shmt__block_end_lease(b, SHMT_PLAIN_LEASE);
+}
+
+/* --- receiving --- */
+
+static shmt_status check_beside(uint64_t secret, const shmt__beside* beside) {
+  if (beside == NULL) return SHMT_OK;
+  uint32_t check = shmt__handle_checksum(secret, beside->data, beside->nbytes);
+  SHMT_REQUIRE(check == beside->check, SHMT_E_HANDLE,
+               "forged or damaged tensor: check sum %08" PRIx32 ", its contents give %08" PRIx32,
+               beside->check, check);
+  return SHMT_OK;
+}
+
+static shmt_status fail_stale(const shmt__handle* h, const shmt__block* b) {
+  uint64_t now =
+      b != NULL ? shmt__head_generation(atomic_load_explicit(&b->head, memory_order_relaxed)) : 0;
+  SHMT_FAIL(SHMT_E_HANDLE,
+            "the handle's block is gone: block %" PRIu32 " generation %" PRIu64 " of %" PRIu64
+            " bytes in session %016" PRIx64 ", now generation %" PRIu64,
+            h->block, h->generation, h->nbytes, h->session, now);
+}
+
+/* Count one more reference of a storage that may be at its end; false when it is. */
+static bool try_retain(shmt_storage* s) {
+  int_least32_t n = atomic_load_explicit(&s->refs, memory_order_relaxed);
+  while (n > 0) {
+    if (atomic_compare_exchange_weak_explicit(&s->refs, &n, n + 1, memory_order_acquire,
+                                              memory_order_relaxed))
+      return true;
+  }
+  return false;
+}
+
+/* Begin to hold the handle's block. */
+static shmt_status take_hold(shmt__session* s, const shmt__handle* handle, shmt__holding** out) {
+  shmt__block* b = &s->map.blocks[handle->block];
+  if (!shmt__block_hold(b, s->client, handle->generation)) return fail_stale(handle, b);
+  shmt_status status = SHMT_OK;
+  uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_relaxed);
+  if (nbytes != handle->nbytes)
+    status = shmt__fail(SHMT_E_HANDLE,
+                        "the handle says %" PRIu64 " bytes, block %" PRIu32 " has %" PRIu64,
+                        handle->nbytes, handle->block, nbytes);
+  if (status == SHMT_OK)
+    status = shmt__session_add_holding(s, handle->block, handle->generation, out);
+  if (status != SHMT_OK) {
+    shmt__block_unhold(b, s->client);
+    shmt__map_note_activity(&s->map);
+    return status;
+  }
+  if (atomic_load_explicit(&s->map.slabs[b->slab].state, memory_order_relaxed) == SHMT_SLAB_FILE) {
+    status = shmt__file_block_open(*out);
+    if (status != SHMT_OK) shmt__session_drop_holding(*out);
+  }
+  return status;
+}
+
+static shmt_status import_locked(shmt__session* s, const shmt__handle* handle,
+                                 const shmt__beside* beside, shmt_storage** out) {
+  uint32_t blocks_end = atomic_load_explicit(&s->map.control->blocks_end, memory_order_acquire);
+  SHMT_REQUIRE(
+      checksum_of(s->map.control->secret, handle) == handle->check && handle->block < blocks_end,
+      SHMT_E_HANDLE,
+      "forged or damaged handle: check sum %08" PRIx32 " does not fit block %" PRIu32
+      " generation %" PRIu64 " of %" PRIu64 " bytes",
+      handle->check, handle->block, handle->generation, handle->nbytes);
+  SHMT_TRY(check_beside(s->map.control->secret, beside));
+  shmt__holding* h = shmt__session_holding(s, handle->block);
+  if (h == NULL) {
+    SHMT_TRY(take_hold(s, handle, &h));
+  } else if (h->generation != handle->generation) {
+    return fail_stale(handle, &s->map.blocks[handle->block]);
+  } else if (h->storage != NULL && try_retain(h->storage)) {
+    *out = h->storage;
+    return SHMT_OK;
+  } else {
+    SHMT_TRY(shmt__session_supersede_holding(h, &h));
+  }
+  shmt_status status = shmt__storage_adopt(&shmt__allocator_managed, data_of(h), h, handle->nbytes,
+                                           SHMT_STORAGE_SHARED, out);
+  if (status == SHMT_OK)
+    h->storage = *out;
+  else
+    shmt__session_drop_holding(h);
+  return status;
+}
+
+shmt_status shmt__storage_import(const shmt__handle* handle, const shmt__beside* beside,
+                                 shmt_storage** out) {
+  shmt__session* s = NULL;
+  SHMT_REQUIRE(handle->magic == SHMT_HANDLE_MAGIC, SHMT_E_HANDLE,
+               "not a handle: it begins with %08" PRIx32 ", expected %08" PRIx32, handle->magic,
+               SHMT_HANDLE_MAGIC);
+  if (handle->block == (uint32_t)SHMT_HANDLE_NO_BLOCK) {
+    SHMT_REQUIRE(handle->check == checksum_of(0, handle) && handle->nbytes == 0, SHMT_E_HANDLE,
+                 "forged or damaged handle: check sum %08" PRIx32 " does not fit an empty storage",
+                 handle->check);
+    SHMT_TRY(check_beside(0, beside));
+    return shmt__storage_adopt(&shmt__allocator_managed, NULL, NULL, 0, SHMT_STORAGE_SHARED, out);
+  }
+  shmt__sessions_lock();
+  shmt_status status = shmt__session_find(handle->session, handle->world, &s);
+  if (status == SHMT_OK) status = import_locked(s, handle, beside, out);
+  if (status == SHMT_OK && handle->lease != SHMT_NO_LEASE) {
+    SHMT_FAILPOINT(import_held);
+    /* Only now: until here the message kept the block, from now on our hold does. */
+    (void)shmt__block_end_lease(&s->map.blocks[handle->block], handle->lease);
+  }
+  shmt__sessions_unlock();
+  return status;
+}

@@ -1,0 +1,54 @@
+/* ipc/share.h -- storages in shared memory: making, sending, receiving. */
+#ifndef SHMT_IPC_SHARE_H
+#define SHMT_IPC_SHARE_H
+
+#include "ipc/handle.h"
+#include "storage/storage.h"
+
+/* Blocks of the session's shared memory; storages from it are SHMT_STORAGE_SHARED and never
+ * resized. */
+extern const shmt__allocator shmt__allocator_managed;
+
+enum { SHMT_SHARING_FILE_SYSTEM, SHMT_SHARING_FILE_DESCRIPTOR };
+
+/* What new shared storages are made of: a block of the arena, or a memory file of their own. */
+void shmt__sharing_set_strategy(int strategy);
+int shmt__sharing_strategy(void);
+
+static inline bool shmt__storage_is_shared(const shmt_storage* s) {
+  return (s->flags & SHMT_STORAGE_SHARED) != 0;
+}
+
+/* Move a private storage's bytes into shared memory; nothing to do when it is shared.
+ * Errors: SHMT_E_BUFFER (live exports), SHMT_E_NOT_IMPLEMENTED (Meta), SHMT_E_NOMEM,
+ * SHMT_E_MANAGER. */
+shmt_status shmt__storage_share(shmt_storage* s);
+/* The same, into a memory file whatever the strategy says. */
+shmt_status shmt__storage_share_as_file(shmt_storage* s);
+/* Uninitialised bytes that are shared from birth, made as `how` (a strategy) says. New reference.
+ */
+shmt_status shmt__storage_create_shared(uint64_t nbytes, int how, shmt_storage** out);
+/* One more lease on the block of a shared storage, or one fewer, without a handle. */
+void shmt__storage_hold_more(shmt_storage* s);
+void shmt__storage_hold_less(shmt_storage* s);
+
+/* The handle of a shared storage; with a lease the block lives until the handle is opened.
+ * out_secret (may be NULL) gets the key for a check sum of what travels beside the handle.
+ * Errors: SHMT_E_RUNTIME (not shared), SHMT_E_HANDLE (its session is gone). */
+shmt_status shmt__storage_export(shmt_storage* s, bool lease, shmt__handle* out,
+                                 uint64_t* out_secret);
+
+/* What travels beside a handle, with its check sum. */
+typedef struct shmt__beside {
+  const void* data;
+  size_t nbytes;
+  uint32_t check;
+} shmt__beside;
+
+/* The storage behind a handle; the live one if this process has it. Ends the handle's lease.
+ * beside: also to be checked, before anything is changed; may be NULL.
+ * Errors: SHMT_E_HANDLE with the values. New reference. */
+shmt_status shmt__storage_import(const shmt__handle* h, const shmt__beside* beside,
+                                 shmt_storage** out);
+
+#endif

@@ -1,0 +1,234 @@
+/* shm/arena.c -- the owner's side of the arena: which of its blocks to use next. */
+#include "shm/arena.h"
+
+#include "os/failpoint.h"
+#include "os/memfd.h"
+#include "shm/block.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum {
+  MIN_BLOCK = 64,
+  MAX_CLASSED = 1 << 20,
+  LIMBO_LOOKS = 8, /* blocks looked at per allocation: 10 cache misses at most */
+};
+
+/* --- size classes --- */
+
+/* 64 128 192 256, then in quarters of a doubling: 320 384 448 512 640 ...; index 0 is 64. */
+static unsigned class_of(uint64_t nbytes, uint64_t* out_bytes) {
+  if (nbytes <= 256) {
+    unsigned i = nbytes == 0 ? 0 : (unsigned)((nbytes - 1) / MIN_BLOCK);
+    *out_bytes = (uint64_t)(i + 1) * MIN_BLOCK;
+    return i;
+  }
+  unsigned top = 63u - (unsigned)__builtin_clzll(nbytes - 1); /* 2^top < nbytes <= 2^(top+1) */
+  uint64_t step = (uint64_t)1 << (top - 2);
+  uint64_t quarter = (nbytes - 1 - ((uint64_t)1 << top)) / step; /* 0..3 */
+  *out_bytes = ((uint64_t)1 << top) + (quarter + 1) * step;
+  return 4 + (top - 8) * 4 + (unsigned)quarter;
+}
+
+uint64_t shmt__arena_block_bytes(uint64_t nbytes, uint32_t* out_n_blocks) {
+  uint64_t bytes = 0;
+  if (nbytes > MAX_CLASSED) {
+    uint64_t step = ((uint64_t)1 << (63 - __builtin_clzll(nbytes))) / 8;
+    if (step < SHMT_SLAB_ALIGN) step = SHMT_SLAB_ALIGN;
+    *out_n_blocks = 1;
+    if (nbytes > UINT64_MAX - step) return UINT64_MAX;
+    return (nbytes + step - 1) / step * step;
+  }
+  (void)class_of(nbytes, &bytes);
+  uint64_t slab = bytes <= 1024        ? SHMT_SLAB_ALIGN
+                  : bytes <= 16 << 10  ? 512 << 10
+                  : bytes <= 128 << 10 ? 2 << 20
+                                       : 8 << 20;
+  *out_n_blocks = (uint32_t)(slab / bytes);
+  return bytes;
+}
+
+/* The list of a block, by its slab's block size: the inverse of the above. */
+static unsigned list_of(const shmt__arena* a, uint32_t block) {
+  uint64_t bytes = a->map->blocks[block].capacity;
+  return bytes > MAX_CLASSED ? SHMT_ARENA_LARGE : class_of(bytes, &bytes);
+}
+
+/* --- lists --- */
+
+/* When the list cannot grow the block is forgotten: it stays ours, unused, until we are gone. */
+static void push(shmt__block_list* l, uint32_t block) {
+  if (l->len == l->cap) {
+    uint32_t cap = l->cap ? l->cap * 2 : 64;
+    uint32_t* at = realloc(l->at, sizeof *at * cap);
+    if (at == NULL) return;
+    l->at = at;
+    l->cap = cap;
+  }
+  l->at[l->len++] = block;
+}
+
+static void remove_at(shmt__block_list* l, uint32_t i) { l->at[i] = l->at[--l->len]; }
+
+static unsigned clients_end(const shmt__arena* a) {
+  return atomic_load_explicit(&a->map->control->clients_end, memory_order_relaxed);
+}
+
+/* Is the block free by now, perhaps by our own doing? */
+static bool is_free_now(shmt__arena* a, uint32_t block) {
+  shmt__block* b = &a->map->blocks[block];
+  shmt__block_state state = shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire));
+  if (state == SHMT_BLOCK_FREE || state == SHMT_BLOCK_COLD) return true;
+  return state == SHMT_BLOCK_USED && shmt__block_reclaim(b, a->client, clients_end(a));
+}
+
+/* Move what became free from limbo to the free list; looks at `looks` entries, going round. */
+static void sweep(shmt__arena* a, unsigned list, uint32_t looks) {
+  shmt__block_list* limbo = &a->limbo[list];
+  if (looks > limbo->len) looks = limbo->len;
+  while (looks-- > 0) {
+    uint32_t i = a->limbo_cursor++ % limbo->len;
+    uint32_t block = limbo->at[i];
+    if (!is_free_now(a, block)) continue;
+    remove_at(limbo, i);
+    push(&a->free[list], block);
+    if (limbo->len == 0) return;
+  }
+}
+
+/* --- pages --- */
+
+static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes) {
+  shmt__block* b = &a->map->blocks[block];
+  uint64_t warm = atomic_load_explicit(&b->warm, memory_order_relaxed);
+  if (SHMT_LIKELY(warm >= nbytes)) return SHMT_OK;
+  const shmt__slab* s = &a->map->slabs[b->slab];
+  if (shmt__slab_is_paged(s)) {
+    uint64_t page = shmt__os_page_bytes();
+    uint64_t end = (nbytes + page - 1) & ~(page - 1);
+    if (end > b->capacity) end = b->capacity;
+    SHMT_TRY(shmt__os_populate(a->fd, a->base, b->offset + warm, end - warm));
+    atomic_store_explicit(&b->warm, end, memory_order_relaxed);
+    return SHMT_OK;
+  }
+  /* Small blocks share pages: give their neighbours' too, one system call for 64 KiB. While this
+   * block is USED the manager trims none of its slab. */
+  uint64_t step = SHMT_SLAB_ALIGN;
+  uint64_t begin = (b->offset - s->offset) & ~(step - 1);
+  uint64_t end = (b->offset - s->offset + b->capacity + step - 1) & ~(step - 1);
+  if (end > s->nbytes) end = s->nbytes;
+  SHMT_TRY(shmt__os_populate(a->fd, a->base, s->offset + begin, end - begin));
+  uint64_t first = (begin + s->block_bytes - 1) / s->block_bytes, stop = end / s->block_bytes;
+  for (uint64_t i = first; i < stop && i < s->n_blocks; i++)
+    atomic_store_explicit(&a->map->blocks[s->first_block + i].warm, s->block_bytes,
+                          memory_order_relaxed);
+  return SHMT_OK;
+}
+
+/* --- allocating --- */
+
+static bool take_classed(shmt__arena* a, unsigned list, uint64_t nbytes, uint32_t* out_block,
+                         uint64_t* out_generation) {
+  shmt__block_list* l = &a->free[list];
+  while (l->len > 0) {
+    uint32_t block = l->at[--l->len];
+    if (SHMT_LIKELY(shmt__block_take(&a->map->blocks[block], a->client, nbytes, out_generation))) {
+      *out_block = block;
+      return true;
+    }
+    push(&a->limbo[list], block); /* being trimmed at this moment */
+  }
+  return false;
+}
+
+static bool take_large(shmt__arena* a, uint64_t nbytes, uint64_t block_bytes, uint32_t* out_block,
+                       uint64_t* out_generation) {
+  shmt__block_list* l = &a->free[SHMT_ARENA_LARGE];
+  uint64_t most = block_bytes + block_bytes / 4;
+  for (uint32_t i = l->len; i-- > 0;) {
+    shmt__block* b = &a->map->blocks[l->at[i]];
+    bool fits = b->capacity >= nbytes && b->capacity <= most;
+    if (fits && shmt__block_take(b, a->client, nbytes, out_generation)) {
+      *out_block = l->at[i];
+      remove_at(l, i);
+      return true;
+    }
+    /* Without pages it is but a range of addresses, which the manager may have back. */
+    if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_relaxed)) == SHMT_BLOCK_COLD &&
+        a->source.give_back(a->source.arg, b->slab))
+      remove_at(l, i);
+  }
+  return false;
+}
+
+static bool take(shmt__arena* a, unsigned list, uint64_t nbytes, uint64_t block_bytes,
+                 uint32_t* out_block, uint64_t* out_generation) {
+  return list == SHMT_ARENA_LARGE ? take_large(a, nbytes, block_bytes, out_block, out_generation)
+                                  : take_classed(a, list, nbytes, out_block, out_generation);
+}
+
+void shmt__arena_give_back_large(shmt__arena* a) {
+  shmt__block_list* l = &a->free[SHMT_ARENA_LARGE];
+  sweep(a, SHMT_ARENA_LARGE, UINT32_MAX);
+  for (uint32_t i = l->len; i-- > 0;) {
+    if (a->source.give_back(a->source.arg, a->map->blocks[l->at[i]].slab)) remove_at(l, i);
+  }
+}
+
+static shmt_status grant(shmt__arena* a, unsigned list, uint64_t block_bytes, uint32_t n_blocks) {
+  uint32_t slab = 0;
+  shmt_status status = a->source.grant(a->source.arg, block_bytes, n_blocks, &slab);
+  if (status == SHMT_E_NOMEM) {
+    /* Our own free large blocks may be what stands in the way. */
+    shmt__arena_give_back_large(a);
+    status = a->source.grant(a->source.arg, block_bytes, n_blocks, &slab);
+  }
+  if (status != SHMT_OK) return status;
+  SHMT_FAILPOINT(slab_granted);
+  const shmt__slab* s = &a->map->slabs[slab];
+  for (uint32_t i = s->n_blocks; i-- > 0;) push(&a->free[list], s->first_block + i);
+  return SHMT_OK;
+}
+
+shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint32_t* out_block,
+                              uint64_t* out_generation) {
+  uint32_t n_blocks = 1;
+  uint64_t block_bytes = shmt__arena_block_bytes(nbytes, &n_blocks), ignored = 0;
+  unsigned list = nbytes > MAX_CLASSED ? (unsigned)SHMT_ARENA_LARGE : class_of(nbytes, &ignored);
+  SHMT_REQUIRE(block_bytes <= a->map->control->arena_bytes, SHMT_E_NOMEM,
+               "unable to allocate shared memory: tried %" PRIu64
+               " bytes, the session's arena has %" PRIu64,
+               nbytes, a->map->control->arena_bytes);
+  if (!take(a, list, nbytes, block_bytes, out_block, out_generation)) {
+    sweep(a, list, list == SHMT_ARENA_LARGE ? UINT32_MAX : LIMBO_LOOKS);
+    if (!take(a, list, nbytes, block_bytes, out_block, out_generation)) {
+      SHMT_TRY(grant(a, list, block_bytes, n_blocks));
+      SHMT_REQUIRE(take(a, list, nbytes, block_bytes, out_block, out_generation), SHMT_E_NOMEM,
+                   "unable to allocate shared memory: tried %" PRIu64
+                   " bytes, no block of the new slab is free",
+                   nbytes);
+    }
+  }
+  SHMT_FAILPOINT(block_taken);
+  shmt_status status = populate(a, *out_block, nbytes);
+  SHMT_FAILPOINT(block_populated);
+  if (SHMT_UNLIKELY(status != SHMT_OK)) shmt__arena_free(a, *out_block);
+  return status;
+}
+
+void shmt__arena_free(shmt__arena* a, uint32_t block) {
+  shmt__block* b = &a->map->blocks[block];
+  shmt__block_unhold(b, a->client);
+  SHMT_FAILPOINT(block_unheld);
+  bool reclaimed = shmt__block_reclaim(b, a->client, clients_end(a));
+  push(reclaimed ? &a->free[list_of(a, block)] : &a->limbo[list_of(a, block)], block);
+  shmt__map_note_activity(a->map);
+}
+
+void shmt__arena_reset(shmt__arena* a) {
+  for (unsigned i = 0; i <= SHMT_ARENA_LARGE; i++) {
+    free(a->free[i].at);
+    free(a->limbo[i].at);
+    a->free[i] = a->limbo[i] = (shmt__block_list){0};
+  }
+}

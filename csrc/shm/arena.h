@@ -1,0 +1,57 @@
+/* shm/arena.h -- the owner's side of the arena: which of its blocks to use next.
+ *
+ * A client allocates only from slabs it owns, so no lock is shared between processes. Blocks come
+ * back warm: one that this process let go while others still held it waits in a limbo list, and is
+ * looked at when memory is wanted. All functions are called with the session's lock held.
+ *
+ * Size classes: four to a doubling from 64 bytes to 1 MiB, many blocks to a slab; above, a slab of
+ * one block each, in steps of an eighth.
+ */
+#ifndef SHMT_SHM_ARENA_H
+#define SHMT_SHM_ARENA_H
+
+#include "shm/layout.h"
+
+enum {
+  SHMT_ARENA_CLASSES = 52,               /* 64 ... 1 MiB */
+  SHMT_ARENA_LARGE = SHMT_ARENA_CLASSES, /* index of the lists of large blocks */
+};
+
+typedef struct shmt__block_list {
+  uint32_t* at;
+  uint32_t len, cap;
+} shmt__block_list;
+
+/* How an arena gets and gives back slabs; ipc/ asks the manager. */
+typedef struct shmt__slab_source {
+  shmt_status (*grant)(void* arg, uint64_t block_bytes, uint32_t n_blocks, uint32_t* out_slab);
+  bool (*give_back)(void* arg, uint32_t slab); /* false: keep it for now */
+  void* arg;
+} shmt__slab_source;
+
+typedef struct shmt__arena {
+  const shmt__map* map; /* borrowed */
+  int fd;               /* borrowed */
+  char* base;           /* of the arena's map, borrowed */
+  unsigned client;
+  shmt__slab_source source;
+  shmt__block_list free[SHMT_ARENA_CLASSES + 1];
+  shmt__block_list limbo[SHMT_ARENA_CLASSES + 1];
+  uint32_t limbo_cursor;
+} shmt__arena;
+
+/* A block for nbytes > 0, held by the client, with pages.
+ * Errors: SHMT_E_NOMEM naming the bytes, and what the source says. */
+shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint32_t* out_block,
+                              uint64_t* out_generation);
+/* The owner stops using a block of its own. */
+void shmt__arena_free(shmt__arena* a, uint32_t block);
+/* Forget all lists; the slabs stay whose they are. */
+void shmt__arena_reset(shmt__arena* a);
+/* Give every slab back that holds one free large block. */
+void shmt__arena_give_back_large(shmt__arena* a);
+
+/* Bytes of the blocks that serve nbytes, and how many of them a slab has. */
+uint64_t shmt__arena_block_bytes(uint64_t nbytes, uint32_t* out_n_blocks);
+
+#endif

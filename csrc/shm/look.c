@@ -1,0 +1,194 @@
+/* shm/look.c -- the manager's look over all blocks: what nobody keeps goes back, what idles gets
+ * cold. */
+#include "os/failpoint.h"
+#include "os/memfd.h"
+#include "os/process.h"
+#include "shm/block.h"
+#include "shm/keeper.h"
+
+typedef struct look {
+  shmt__keeper* k;
+  unsigned clients_end;
+  uint32_t now_ms;
+  bool all;
+} look;
+
+typedef struct slab_census {
+  uint32_t used, free, cold;
+  uint32_t youngest_ms; /* age of the block that became free last */
+} slab_census;
+
+static uint32_t age_of(const look* l, const shmt__block* b) {
+  /* The clock may wrap; freed_ms may be newer than the start of this look. */
+  int32_t age = (int32_t)(l->now_ms - atomic_load_explicit(&b->freed_ms, memory_order_relaxed));
+  return age > 0 ? (uint32_t)age : 0;
+}
+
+static slab_census take_census(look* l, const shmt__slab* s) {
+  slab_census c = {.youngest_ms = UINT32_MAX};
+  for (uint32_t i = 0; i < s->n_blocks; i++) {
+    shmt__block* b = &l->k->map.blocks[s->first_block + i];
+    shmt__block_state state =
+        shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire));
+    if (state == SHMT_BLOCK_USED && shmt__block_reclaim(b, SHMT_MANAGER_MARKER, l->clients_end))
+      state = SHMT_BLOCK_FREE;
+    if (state == SHMT_BLOCK_FREE) {
+      uint32_t age = age_of(l, b);
+      if (age < c.youngest_ms) c.youngest_ms = age;
+      c.free++;
+    } else if (state == SHMT_BLOCK_COLD) {
+      c.cold++;
+    } else {
+      c.used++;
+    }
+  }
+  return c;
+}
+
+static bool is_old(const look* l, uint32_t age_ms, bool is_orphan) {
+  return l->all || is_orphan || age_ms >= SHMT_TRIM_AGE_MS;
+}
+
+/* Blocks with pages of their own are trimmed one by one. */
+static void trim_paged(look* l, const shmt__slab* s, bool is_orphan) {
+  for (uint32_t i = 0; i < s->n_blocks; i++) {
+    shmt__block* b = &l->k->map.blocks[s->first_block + i];
+    if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_relaxed)) != SHMT_BLOCK_FREE)
+      continue;
+    if (!is_old(l, age_of(l, b), is_orphan)) {
+      l->k->is_waiting = true;
+      continue;
+    }
+    if (!shmt__block_begin_trim(b)) continue;
+    SHMT_FAILPOINT(trim_begun);
+    shmt__os_punch(l->k->arena_fd, b->offset, b->capacity);
+    SHMT_FAILPOINT(trim_punched);
+    shmt__block_end_trim(b, true);
+  }
+}
+
+/* Small blocks share pages: all of a slab or none. */
+static void trim_small(look* l, const shmt__slab* s) {
+  uint32_t n = 0;
+  while (n < s->n_blocks && shmt__block_begin_trim(&l->k->map.blocks[s->first_block + n])) n++;
+  bool all = n == s->n_blocks;
+  SHMT_FAILPOINT(trim_small_begun);
+  if (all) shmt__os_punch(l->k->arena_fd, s->offset, s->nbytes);
+  for (uint32_t i = 0; i < n; i++) shmt__block_end_trim(&l->k->map.blocks[s->first_block + i], all);
+}
+
+static void look_at_arena_slab(look* l, uint32_t index) {
+  shmt__slab* s = &l->k->map.slabs[index];
+  bool is_orphan = atomic_load_explicit(&s->owner, memory_order_relaxed) == 0;
+  slab_census c = take_census(l, s);
+  if (c.free > 0 && shmt__slab_is_paged(s)) {
+    trim_paged(l, s, is_orphan);
+  } else if (c.free > 0 && c.used == 0) {
+    if (is_old(l, c.youngest_ms, is_orphan))
+      trim_small(l, s);
+    else
+      l->k->is_waiting = true;
+  }
+  if (is_orphan && c.used == 0 && take_census(l, s).cold == s->n_blocks)
+    shmt__keeper_retire(l->k, index);
+}
+
+static void look_at_file_slab(look* l, uint32_t index) {
+  shmt__slab* s = &l->k->map.slabs[index];
+  shmt__block* b = &l->k->map.blocks[s->first_block];
+  if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire)) == SHMT_BLOCK_USED &&
+      !shmt__block_reclaim(b, SHMT_MANAGER_MARKER, l->clients_end))
+    return;
+  if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire)) == SHMT_BLOCK_FREE)
+    shmt__keeper_retire(l->k, index);
+}
+
+void shmt__keeper_look(shmt__keeper* k, bool all) {
+  shmt__control* c = k->map.control;
+  /* seq_cst: see shmt__map_note_activity. */
+  bool changed = atomic_exchange_explicit(&c->activity, 0, memory_order_seq_cst) != 0;
+  if (!changed && !k->is_waiting && !all) return;
+  k->is_waiting = false;
+  look l = {k, atomic_load_explicit(&c->clients_end, memory_order_relaxed),
+            (uint32_t)shmt__os_now_ms(), all};
+  uint32_t end = atomic_load_explicit(&c->slabs_end, memory_order_relaxed);
+  for (uint32_t i = 0; i < end; i++) {
+    uint32_t state = atomic_load_explicit(&k->map.slabs[i].state, memory_order_relaxed);
+    if (state == SHMT_SLAB_ARENA) look_at_arena_slab(&l, i);
+    if (state == SHMT_SLAB_FILE) look_at_file_slab(&l, i);
+  }
+  /* The records live in the file; without this every one looked at would count as the manager's
+   * memory. */
+  shmt__os_map_forget(c, k->map.nbytes);
+}
+
+void shmt__keeper_retire(shmt__keeper* k, uint32_t slab) {
+  shmt__slab* s = &k->map.slabs[slab];
+  uint32_t kind = atomic_load_explicit(&s->state, memory_order_relaxed);
+  for (uint32_t i = 0; i < s->n_blocks; i++) {
+    shmt__block* b = &k->map.blocks[s->first_block + i];
+    uint64_t generation =
+        shmt__head_generation(atomic_load_explicit(&b->head, memory_order_relaxed));
+    /* The generation goes on, so that no old handle ever fits a later use of the record. */
+    atomic_store_explicit(&b->head, shmt__head(generation + 1, 0, SHMT_BLOCK_NONE),
+                          memory_order_release);
+  }
+  SHMT_FAILPOINT(retire_blocks_gone);
+  /* release: a manager that takes over sees the slab whole or gone. */
+  atomic_store_explicit(&s->state, SHMT_SLAB_NONE, memory_order_release);
+  SHMT_FAILPOINT(retired);
+  shmt__ranges_give(&k->blocks, s->first_block, s->n_blocks);
+  if (kind == SHMT_SLAB_ARENA) shmt__ranges_give(&k->arena, s->offset, s->nbytes);
+  if (kind == SHMT_SLAB_FILE && slab < k->n_files) {
+    shmt__os_close(k->files[slab]);
+    k->files[slab] = -1;
+  }
+  k->granted_bytes -= s->nbytes;
+}
+
+bool shmt__keeper_take_back(shmt__keeper* k, uint32_t client, uint32_t slab) {
+  if (slab >= atomic_load_explicit(&k->map.control->slabs_end, memory_order_relaxed)) return false;
+  shmt__slab* s = &k->map.slabs[slab];
+  if (atomic_load_explicit(&s->state, memory_order_relaxed) != SHMT_SLAB_ARENA) return false;
+  if (atomic_load_explicit(&s->owner, memory_order_relaxed) != client) return false;
+  atomic_store_explicit(&s->owner, 0, memory_order_relaxed);
+  look l = {k, SHMT_MAX_CLIENTS, (uint32_t)shmt__os_now_ms(), true};
+  look_at_arena_slab(&l, slab); /* an orphan now: retired at once, or when its last block is free */
+  return true;
+}
+
+/* Call f for the record of every block of every slab. */
+static uint64_t for_each_block(const shmt__keeper* k, uint64_t (*f)(shmt__block* b, uint32_t arg),
+                               uint32_t arg) {
+  uint64_t sum = 0;
+  uint32_t end = atomic_load_explicit(&k->map.control->slabs_end, memory_order_relaxed);
+  for (uint32_t i = 0; i < end; i++) {
+    const shmt__slab* s = &k->map.slabs[i];
+    if (atomic_load_explicit(&s->state, memory_order_relaxed) == SHMT_SLAB_NONE) continue;
+    for (uint32_t j = 0; j < s->n_blocks; j++) sum += f(&k->map.blocks[s->first_block + j], arg);
+  }
+  shmt__os_map_forget(k->map.control, k->map.nbytes);
+  return sum;
+}
+
+static uint64_t count_leases(shmt__block* b, uint32_t unused) {
+  (void)unused;
+  return shmt__block_n_leases(b);
+}
+
+uint64_t shmt__keeper_n_leases(const shmt__keeper* k) { return for_each_block(k, count_leases, 0); }
+
+static uint64_t drop_old(shmt__block* b, uint32_t age_ms) {
+  uint64_t n = shmt__block_n_leases(b);
+  uint32_t age =
+      (uint32_t)shmt__os_now_ms() - atomic_load_explicit(&b->sent_ms, memory_order_relaxed);
+  if (n == 0 || age < age_ms) return 0;
+  shmt__block_clear_leases(b);
+  return n;
+}
+
+uint64_t shmt__keeper_drop_leases(shmt__keeper* k, uint32_t age_ms) {
+  uint64_t n = for_each_block(k, drop_old, age_ms);
+  shmt__map_note_activity(&k->map);
+  return n;
+}
