@@ -1,0 +1,388 @@
+/* iter/build.c -- shapes, dtypes, overlaps and memory order of an iterator's operands.
+ *
+ * The order of the dims decides the walk and the memory format of new outputs. As in torch it is
+ * found by an insertion sort of the dims over the operands' strides, the earliest operand that can
+ * tell deciding. */
+#include "iter/build.h"
+
+#include "base/overflow.h"
+#include "base/promote.h"
+#include "base/scalar.h"
+#include "base/warn.h"
+#include "iter/copy.h"
+
+#include <string.h>
+
+typedef struct build_state {
+  shmt_iter* it;
+  int n_dims;
+  int64_t sizes[SHMT_MAX_DIMS]; /* row-major order of the user's dims */
+  int perm[SHMT_MAX_DIMS];      /* perm[0]: the dim that runs fastest */
+} build_state;
+
+/* --- shapes ----------------------------------------------------------------------- */
+
+static shmt_status find_shape(build_state* b) {
+  shmt_iter* it = b->it;
+  bool any = false;
+
+  for (int k = 0; k < it->n_operands; k++) {
+    const shmt_tensor* t = it->operands[k].tensor;
+    if (!t || (k < it->n_outputs && it->resize_outputs && it->n_operands > it->n_outputs)) continue;
+    if (!any) {
+      any = true;
+      b->n_dims = t->n_dims;
+      if (t->n_dims) memcpy(b->sizes, t->sizes, (size_t)t->n_dims * sizeof *t->sizes);
+    } else {
+      int64_t merged[SHMT_MAX_DIMS], n;
+      SHMT_TRY(shmt__broadcast_sizes((shmt_ints){b->sizes, b->n_dims}, shmt__tensor_sizes(t),
+                                     merged, &n));
+      b->n_dims = (int)n;
+      memcpy(b->sizes, merged, (size_t)n * sizeof *merged);
+    }
+  }
+  SHMT_REQUIRE(any, SHMT_E_RUNTIME, "%s(): expected at least one tensor", it->name);
+  it->numel = 1;
+  for (int d = 0; d < b->n_dims; d++) {
+    char text[256];
+    SHMT_REQUIRE(shmt__mul_i64(it->numel, b->sizes[d], &it->numel), SHMT_E_RUNTIME,
+                 "%s(): numel: integer multiplication overflow for shape %s", it->name,
+                 shmt__ints_text((shmt_ints){b->sizes, b->n_dims}, text, sizeof text));
+  }
+  return SHMT_OK;
+}
+
+static bool has_shape(const build_state* b, const shmt_tensor* t) {
+  return t->n_dims == b->n_dims &&
+         (b->n_dims == 0 || memcmp(t->sizes, b->sizes, (size_t)b->n_dims * sizeof *b->sizes) == 0);
+}
+
+static shmt_status check_output_shapes(build_state* b) {
+  shmt_iter* it = b->it;
+
+  for (int k = 0; k < it->n_outputs; k++) {
+    shmt__operand* op = &it->operands[k];
+    if (!op->tensor) continue;
+    for (int i = it->n_outputs; i < it->n_operands; i++)
+      op->read |= it->operands[i].tensor == op->tensor;
+    if (has_shape(b, op->tensor)) continue;
+    if (op->read || !it->resize_outputs) {
+      char want[256];
+      SHMT_FAIL(SHMT_E_RUNTIME, "output with shape %s doesn't match the broadcast shape %s",
+                SHMT_SHAPE_TEXT(op->tensor),
+                shmt__ints_text((shmt_ints){b->sizes, b->n_dims}, want, sizeof want));
+    }
+  }
+  return SHMT_OK;
+}
+
+/* --- overlaps ------------------------------------------------------------------------ */
+
+static shmt_status check_output_overlap(const shmt_iter* it, const shmt_tensor* out) {
+  if (!(out->flags & SHMT_TENSOR_DENSE))
+    for (int d = 0; d < out->n_dims; d++)
+      SHMT_REQUIRE(out->strides[d] != 0 || out->sizes[d] <= 1, SHMT_E_RUNTIME,
+                   "unsupported operation: more than one element of the written-to tensor refers "
+                   "to a single memory "
+                   "location. Please clone() the tensor before performing the operation.");
+  if (!(out->flags & SHMT_TENSOR_DENSE) || out->numel == 0) return SHMT_OK;
+  for (int i = it->n_outputs; i < it->n_operands; i++) {
+    const shmt_tensor* t = it->operands[i].tensor;
+    if (t == out || t->storage != out->storage || !(t->flags & SHMT_TENSOR_DENSE) || t->numel == 0)
+      continue;
+    int64_t out_lo = out->offset * shmt__tensor_item_bytes(out),
+            lo = t->offset * shmt__tensor_item_bytes(t);
+    int64_t out_hi = out_lo + out->numel * shmt__tensor_item_bytes(out),
+            hi = lo + t->numel * shmt__tensor_item_bytes(t);
+    bool same = out_lo == lo && out_hi == hi && t->n_dims == out->n_dims &&
+                (t->n_dims == 0 ||
+                 memcmp(t->strides, out->strides, (size_t)t->n_dims * sizeof *t->strides) == 0);
+    SHMT_REQUIRE(same || out_hi <= lo || hi <= out_lo, SHMT_E_RUNTIME,
+                 "unsupported operation: some elements of the input tensor and the written-to "
+                 "tensor refer to a single "
+                 "memory location. Please clone() the tensor before performing the operation.");
+  }
+  return SHMT_OK;
+}
+
+/* --- dtypes -------------------------------------------------------------------------- */
+
+static shmt_status find_common_dtype(shmt_iter* it) {
+  const shmt__operand* first = &it->operands[it->n_operands > it->n_outputs ? it->n_outputs : 0];
+  shmt__result_type result = SHMT_RESULT_TYPE_INIT;
+  bool mixed = false;
+
+  it->common_dtype = first->tensor ? first->tensor->dtype : first->want;
+  if (it->promote == SHMT_PROMOTE_NONE) return SHMT_OK;
+  for (int k = it->n_outputs; k < it->n_operands; k++)
+    mixed |= it->operands[k].tensor->dtype != it->common_dtype;
+  SHMT_REQUIRE(!mixed || it->promote != SHMT_PROMOTE_SAME, SHMT_E_RUNTIME,
+               "Found dtype %s but expected %s",
+               shmt__dtype_title(it->operands[it->n_operands - 1].tensor->dtype),
+               shmt__dtype_title(it->common_dtype));
+  if (mixed) {
+    for (int k = it->n_outputs; k < it->n_operands; k++) {
+      const shmt_tensor* t = it->operands[k].tensor;
+      SHMT_TRY(shmt__result_type_add(&result, t->dtype, t->n_dims == 0,
+                                     (t->flags & SHMT_TENSOR_WRAPPED_NUMBER) != 0));
+    }
+    SHMT_TRY(shmt__result_type_get(&result, &it->common_dtype));
+  } else if (it->promote != SHMT_PROMOTE_SAME &&
+             it->operands[it->n_outputs].tensor->flags & SHMT_TENSOR_WRAPPED_NUMBER) {
+    bool all = true; /* numbers only: a float counts as the default dtype */
+    for (int k = it->n_outputs; k < it->n_operands; k++)
+      all &= (it->operands[k].tensor->flags & SHMT_TENSOR_WRAPPED_NUMBER) != 0;
+    if (all && it->common_dtype == SHMT_FLOAT64) it->common_dtype = shmt__default_dtype();
+    if (all && it->common_dtype == SHMT_COMPLEX128)
+      it->common_dtype = shmt__to_complex_dtype(shmt__default_dtype());
+  }
+  if (it->promote == SHMT_PROMOTE_INT_TO_FLOAT && shmt__dtype_category(it->common_dtype) < 2)
+    it->common_dtype = shmt__default_dtype();
+  if (it->promote == SHMT_PROMOTE_BOOL_TO_INT && it->common_dtype == SHMT_BOOL)
+    it->common_dtype = SHMT_INT64;
+  return SHMT_OK;
+}
+
+static shmt_dtype output_dtype(const shmt_iter* it, const shmt__operand* op) {
+  if (op->want != SHMT_DTYPE_NONE) return op->want;
+  return it->promote == SHMT_PROMOTE_COMPARE ? SHMT_BOOL : it->common_dtype;
+}
+
+static shmt_status cast_input(shmt_iter* it, int k) {
+  shmt__operand* op = &it->operands[k];
+
+  if (op->tensor->dtype == it->common_dtype) return SHMT_OK;
+  if (it->is_meta) return SHMT_OK;
+  if (op->tensor->n_dims == 0) {
+    shmt__scalar_store_unsafe(shmt__scalar_load(shmt__tensor_data(op->tensor), op->tensor->dtype),
+                              it->common_dtype, it->scalars[k]);
+    op->data = it->scalars[k];
+    return SHMT_OK;
+  }
+  SHMT_TRY(shmt__tensor_cast(op->tensor, it->common_dtype, &op->tensor));
+  op->owned = true;
+  it->elsewhere++;
+  return SHMT_OK;
+}
+
+static shmt_status resize_output(const build_state* b, shmt_tensor* out) {
+  const shmt_ints sizes = {b->sizes, b->n_dims};
+
+  if (has_shape(b, out)) return SHMT_OK;
+  if (out->numel != 0) {
+    char want[256];
+    SHMT_TRY(
+        shmt__warn("An output with one or more elements was resized since it had shape %s, which "
+                   "does not match the "
+                   "required output shape %s. This behavior is deprecated, and in a future PyTorch "
+                   "release outputs "
+                   "will not be resized unless they have zero elements. You can explicitly reuse "
+                   "an out tensor t by "
+                   "resizing it, inplace, to zero elements with t.resize_(0).",
+                   SHMT_SHAPE_TEXT(out), shmt__ints_text(sizes, want, sizeof want)));
+  }
+  return shmt__tensor_resize(out, sizes, SHMT_CONTIGUOUS_FORMAT);
+}
+
+/* Given outputs: check the cast, resize, compute in a temporary when the dtype differs. */
+static shmt_status prepare_given_output(build_state* b, shmt__operand* op) {
+  shmt_iter* it = b->it;
+  shmt_dtype dtype = output_dtype(it, op);
+  shmt_tensor* work = NULL;
+
+  SHMT_REQUIRE(shmt__can_cast(dtype, op->tensor->dtype), SHMT_E_RUNTIME,
+               "result type %s can't be cast to the desired output type %s",
+               shmt__dtype_title(dtype), shmt__dtype_title(op->tensor->dtype));
+  SHMT_REQUIRE((op->tensor->device == SHMT_META) == it->is_meta, SHMT_E_RUNTIME,
+               "%s(): expected all tensors to be on the same device, but the output is on %s and "
+               "the inputs on %s",
+               it->name, it->is_meta ? "cpu" : "meta", it->is_meta ? "meta" : "cpu");
+  SHMT_TRY(resize_output(b, op->tensor));
+  if (dtype == op->tensor->dtype || it->is_meta) return SHMT_OK;
+  SHMT_TRY(shmt__tensor_empty_like(op->tensor, dtype, &work));
+  op->original = op->tensor;
+  op->tensor = work;
+  op->owned = true;
+  it->elsewhere++;
+  return SHMT_OK;
+}
+
+/* --- memory order ----------------------------------------------------------------------- */
+
+/* Byte strides over b's dims, row-major order; 0 where the operand is broadcast. */
+static void fill_strides(const build_state* b, shmt__operand* op) {
+  const shmt_tensor* t = op->tensor;
+  const int64_t item = shmt__tensor_item_bytes(t);
+  const int missing = b->n_dims - t->n_dims;
+
+  for (int d = 0; d < b->n_dims; d++) {
+    bool own = d >= missing && (t->sizes[d - missing] != 1 || b->sizes[d] == 1);
+    op->strides[d] = own ? t->strides[d - missing] * item : 0;
+  }
+}
+
+/* Positive: dim `slow` should run inside `fast`; negative: they are right; 0: no operand can tell.
+ */
+static int compare_dims(const build_state* b, int fast, int slow) {
+  const shmt_iter* it = b->it;
+
+  for (int k = 0; k < it->n_operands; k++) {
+    const shmt__operand* op = &it->operands[k];
+    if (!op->tensor) continue;
+    int64_t s0 = op->strides[fast], s1 = op->strides[slow];
+    if (s0 == 0 || s1 == 0) continue;
+    if (s0 != s1) return s0 < s1 ? -1 : 1;
+    if (b->sizes[fast] > b->sizes[slow]) return 1;
+  }
+  return 0;
+}
+
+static void order_dims(build_state* b) {
+  for (int i = 0; i < b->n_dims; i++) b->perm[i] = b->n_dims - 1 - i;
+  for (int i = 1; i < b->n_dims; i++) {
+    int at = i;
+    for (int j = i - 1; j >= 0; j--) {
+      int c = compare_dims(b, b->perm[j], b->perm[at]);
+      if (c > 0) {
+        int swap = b->perm[j];
+        b->perm[j] = b->perm[at];
+        b->perm[at] = swap;
+        at = j;
+      } else if (c < 0) {
+        break;
+      }
+    }
+  }
+}
+
+/* Strides of a new output: those of the inputs when they all agree, else dense in the walk's order.
+ */
+static shmt_status allocate_output(build_state* b, shmt__operand* op) {
+  shmt_iter* it = b->it;
+  const shmt_ints sizes = {b->sizes, b->n_dims};
+  const shmt_device device = it->is_meta ? SHMT_META : SHMT_CPU;
+  int64_t strides[SHMT_MAX_DIMS], step = 1;
+  bool row_major = true;
+
+  for (int i = 0; i < b->n_dims; i++) {
+    strides[b->perm[i]] = step;
+    if (__builtin_mul_overflow(step, b->sizes[b->perm[i]] > 1 ? b->sizes[b->perm[i]] : 1, &step))
+      row_major = true;
+    row_major &= b->perm[i] == b->n_dims - 1 - i;
+  }
+  if (row_major)
+    SHMT_TRY(shmt__tensor_empty(sizes, output_dtype(it, op), device, SHMT_CONTIGUOUS_FORMAT,
+                                &op->tensor));
+  else
+    SHMT_TRY(shmt__tensor_empty_strided(sizes, (shmt_ints){strides, b->n_dims},
+                                        output_dtype(it, op), device, &op->tensor));
+  op->owned = true;
+  it->elsewhere++;
+  fill_strides(b, op);
+  return SHMT_OK;
+}
+
+/* All inputs dense with the same sizes and strides (channels-last, transposed): outputs take those
+ * strides. */
+static const shmt_tensor* find_common_layout(const build_state* b) {
+  const shmt_iter* it = b->it;
+  const shmt_tensor* first =
+      it->n_operands > it->n_outputs ? it->operands[it->n_outputs].tensor : NULL;
+
+  if (!first || b->n_dims == 0 || !(first->flags & SHMT_TENSOR_DENSE) || !has_shape(b, first))
+    return NULL;
+  for (int k = 0; k < it->n_operands; k++) {
+    const shmt_tensor* t =
+        it->operands[k].original ? it->operands[k].original : it->operands[k].tensor;
+    if (t && (!has_shape(b, t) ||
+              memcmp(t->strides, first->strides, (size_t)b->n_dims * sizeof *t->strides) != 0))
+      return NULL;
+  }
+  return first;
+}
+
+static shmt_status allocate_outputs(build_state* b) {
+  shmt_iter* it = b->it;
+  const shmt_tensor* layout = find_common_layout(b);
+
+  for (int k = 0; k < it->n_outputs; k++) {
+    shmt__operand* op = &it->operands[k];
+    if (op->tensor) continue;
+    if (layout) {
+      SHMT_TRY(shmt__tensor_empty_strided(shmt__tensor_sizes(layout), shmt__tensor_strides(layout),
+                                          output_dtype(it, op), it->is_meta ? SHMT_META : SHMT_CPU,
+                                          &op->tensor));
+      op->owned = true;
+      it->elsewhere++;
+      fill_strides(b, op);
+    } else {
+      SHMT_TRY(allocate_output(b, op));
+    }
+  }
+  return SHMT_OK;
+}
+
+static void permute_strides(const build_state* b) {
+  shmt_iter* it = b->it;
+
+  it->n_dims = b->n_dims;
+  for (int d = 0; d < b->n_dims; d++) it->sizes[d] = b->sizes[b->perm[d]];
+  for (int k = 0; k < it->n_operands; k++) {
+    int64_t logical[SHMT_MAX_DIMS];
+    if (b->n_dims) memcpy(logical, it->operands[k].strides, (size_t)b->n_dims * sizeof *logical);
+    for (int d = 0; d < b->n_dims; d++) it->operands[k].strides[d] = logical[b->perm[d]];
+  }
+}
+
+void shmt__iter_coalesce(shmt_iter* it) {
+  int last = 0;
+
+  if (it->n_dims == 0 || it->numel == 0) {
+    it->n_dims = 1;
+    it->sizes[0] = it->numel;
+    for (int k = 0; k < it->n_operands; k++) it->operands[k].strides[0] = 0;
+    return;
+  }
+  for (int d = 1; d < it->n_dims; d++) {
+    bool fits = true;
+    if (it->sizes[last] != 1 && it->sizes[d] != 1)
+      for (int k = 0; k < it->n_operands && fits; k++) {
+        const int64_t* s = it->operands[k].strides;
+        fits = it->sizes[last] * s[last] == s[d];
+      }
+    if (!fits) last++;
+    if (!fits || it->sizes[last] == 1)
+      for (int k = 0; k < it->n_operands; k++)
+        it->operands[k].strides[last] = it->operands[k].strides[d];
+    it->sizes[last] = fits ? it->sizes[last] * it->sizes[d] : it->sizes[d];
+  }
+  it->n_dims = last + 1;
+}
+
+shmt_status shmt__iter_build_general(shmt_iter* it) {
+  build_state b = {.it = it};
+
+  for (int k = 0; k < it->n_operands; k++)
+    it->is_meta |= it->operands[k].tensor && it->operands[k].tensor->device == SHMT_META;
+  if (it->check_overlap)
+    for (int k = 0; k < it->n_outputs; k++)
+      if (it->operands[k].tensor) SHMT_TRY(check_output_overlap(it, it->operands[k].tensor));
+  SHMT_TRY(find_shape(&b));
+  SHMT_TRY(check_output_shapes(&b));
+  SHMT_TRY(find_common_dtype(it));
+  for (int k = 0; k < it->n_outputs; k++)
+    if (it->operands[k].tensor) SHMT_TRY(prepare_given_output(&b, &it->operands[k]));
+  if (it->promote != SHMT_PROMOTE_NONE && it->promote != SHMT_PROMOTE_SAME)
+    for (int k = it->n_outputs; k < it->n_operands; k++) SHMT_TRY(cast_input(it, k));
+  for (int k = 0; k < it->n_operands; k++)
+    if (it->operands[k].tensor) fill_strides(&b, &it->operands[k]);
+  order_dims(&b);
+  SHMT_TRY(allocate_outputs(&b));
+  permute_strides(&b);
+  for (int k = 0; k < it->n_operands; k++) {
+    shmt__operand* op = &it->operands[k];
+    if (op->data != it->scalars[k]) op->data = shmt__tensor_data(op->tensor);
+  }
+  shmt__iter_coalesce(it);
+  return SHMT_OK;
+}

@@ -1,0 +1,190 @@
+/* iter/copy.c -- copies, casts and fills over any strides. */
+#include "iter/copy.h"
+
+#include "base/promote.h"
+#include "base/scalar.h"
+#include "iter/iter.h"
+#include "iter/move.h"
+
+#include <string.h>
+
+enum { GRAIN_BYTES = 1 << 17 };
+
+/* --- loops ------------------------------------------------------------------- */
+
+static void move_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  shmt__move_elements(data[0], strides[0], data[1], strides[1], n, *(const int64_t*)ctx);
+}
+
+static void cast_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  shmt__cast_loop_fn cast = *(const shmt__cast_loop_fn*)ctx;
+
+  cast(data[0], strides[0], data[1], strides[1], n);
+}
+
+static void fill_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const char* value = ctx; /* the element, then its size */
+  int64_t item;
+
+  memcpy(&item, value + 16, sizeof item);
+  shmt__move_fill(data[0], strides[0], value, n, item);
+}
+
+typedef struct byte_copy {
+  char* dst;
+  const char* src;
+} byte_copy;
+
+static void copy_bytes(void* arg, int64_t begin, int64_t end) {
+  const byte_copy* c = arg;
+
+  memcpy(c->dst + begin, c->src + begin, (size_t)(end - begin));
+}
+
+/* The two innermost dims cross over in memory: copied in squares, over the outer dims one plane at
+ * a time. */
+typedef struct plane_copy {
+  const shmt_iter* it;
+  int64_t item;
+} plane_copy;
+
+static void copy_planes(void* arg, int64_t begin, int64_t end) {
+  const plane_copy* p = arg;
+  const shmt_iter* it = p->it;
+  const shmt__operand *dst = &it->operands[0], *src = &it->operands[1];
+  const int64_t rows = it->sizes[1];
+
+  while (begin < end) {
+    int64_t plane = begin / rows, row = begin % rows,
+            n = rows - row < end - begin ? rows - row : end - begin;
+    char* to = dst->data + row * dst->strides[1];
+    const char* from = src->data + row * src->strides[1];
+    for (int d = 2; d < it->n_dims; d++) {
+      int64_t at = plane % it->sizes[d];
+      plane /= it->sizes[d];
+      to += at * dst->strides[d];
+      from += at * src->strides[d];
+    }
+    shmt__move_transposed(to, dst->strides[1], from, src->strides[0], n, it->sizes[0], p->item);
+    begin += n;
+  }
+}
+
+static bool is_crossed(const shmt_iter* it, int64_t item) {
+  return it->n_dims >= 2 && it->operands[0].strides[0] == item &&
+         it->operands[1].strides[1] == item && it->sizes[0] >= 8 && it->sizes[1] >= 8;
+}
+
+/* --- copy ------------------------------------------------------------------------ */
+
+static bool same_sizes(const shmt_tensor* a, const shmt_tensor* b) {
+  return a->n_dims == b->n_dims &&
+         (a->n_dims == 0 || memcmp(a->sizes, b->sizes, (size_t)a->n_dims * sizeof *a->sizes) == 0);
+}
+
+static bool same_layout(const shmt_tensor* a, const shmt_tensor* b) {
+  if (!same_sizes(a, b)) return false;
+  if (a->flags & b->flags & SHMT_TENSOR_CONTIGUOUS) return true;
+  return (a->flags & SHMT_TENSOR_DENSE) &&
+         (a->n_dims == 0 ||
+          memcmp(a->strides, b->strides, (size_t)a->n_dims * sizeof *a->strides) == 0);
+}
+
+/* Shapes only. */
+static shmt_status check_meta_copy(shmt_tensor* dst, shmt_tensor* src) {
+  int64_t sizes[SHMT_MAX_DIMS], n_dims;
+  char text[256];
+
+  SHMT_REQUIRE(dst->device == SHMT_META, SHMT_E_NOT_IMPLEMENTED,
+               "Cannot copy out of meta tensor; no data!");
+  SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(dst), shmt__tensor_sizes(src), sizes, &n_dims));
+  SHMT_REQUIRE(n_dims == dst->n_dims &&
+                   (n_dims == 0 || memcmp(sizes, dst->sizes, (size_t)n_dims * sizeof *sizes) == 0),
+               SHMT_E_RUNTIME, "output with shape %s doesn't match the broadcast shape %s",
+               SHMT_SHAPE_TEXT(dst),
+               shmt__ints_text((shmt_ints){sizes, n_dims}, text, sizeof text));
+  return SHMT_OK;
+}
+
+shmt_status shmt__tensor_copy(shmt_tensor* dst, shmt_tensor* src) {
+  const int64_t item = shmt__tensor_item_bytes(dst);
+  shmt_iter it;
+
+  if (dst == src) return SHMT_OK;
+  if (dst->device == SHMT_META || src->device == SHMT_META) return check_meta_copy(dst, src);
+  if (dst->dtype == src->dtype && dst->storage != src->storage && same_layout(dst, src)) {
+    byte_copy c = {shmt__tensor_data(dst), shmt__tensor_data(src)};
+    const int64_t nbytes = dst->numel * item;
+    if (nbytes <= GRAIN_BYTES)
+      nbytes ? (void)memcpy(c.dst, c.src, (size_t)nbytes) : (void)0;
+    else
+      shmt__parallel_for(nbytes, GRAIN_BYTES, copy_bytes, &c);
+    return SHMT_OK;
+  }
+  shmt__iter_init(&it, "copy_");
+  it.resize_outputs = false;
+  shmt__iter_output(&it, &dst, dst->dtype);
+  shmt__iter_input(&it, src);
+  SHMT_TRY(shmt__iter_build(&it));
+  if (dst->dtype == src->dtype) {
+    if (is_crossed(&it, item)) {
+      plane_copy p = {&it, item};
+      const int64_t rows = it.numel / it.sizes[0];
+      const int64_t grain = 1 + GRAIN_BYTES / (it.sizes[0] * item);
+      shmt__parallel_for(rows, (grain + 15) / 16 * 16, copy_planes, &p);
+      return shmt__iter_finish(&it, SHMT_OK);
+    }
+    return shmt__iter_finish(&it, shmt__iter_run(&it, move_run, &item));
+  }
+  shmt__cast_loop_fn cast = shmt__cast_loop(dst->dtype, src->dtype);
+  return shmt__iter_finish(&it, shmt__iter_run(&it, cast_run, &cast));
+}
+
+shmt_status shmt__tensor_contiguous(shmt_tensor* t, shmt_memory_format format, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) copy = NULL;
+
+  SHMT_REQUIRE(format != SHMT_PRESERVE_FORMAT, SHMT_E_RUNTIME,
+               "preserve memory format is unsupported by the contiguous operator");
+  if (format == SHMT_MEMORY_FORMAT_NONE) format = SHMT_CONTIGUOUS_FORMAT;
+  if (shmt__tensor_is_contiguous_in(t, format)) {
+    *out = shmt__tensor_ref(t);
+    return SHMT_OK;
+  }
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, t->device, format, &copy));
+  if (t->device != SHMT_META) SHMT_TRY(shmt__tensor_copy(copy, t));
+  *out = SHMT_TAKE(copy);
+  return SHMT_OK;
+}
+
+shmt_status shmt__tensor_cast(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) copy = NULL;
+
+  if (t->dtype == dtype) {
+    *out = shmt__tensor_ref(t);
+    return SHMT_OK;
+  }
+  SHMT_TRY(shmt__tensor_empty_like(t, dtype, &copy));
+  if (t->device != SHMT_META) SHMT_TRY(shmt__tensor_copy(copy, t));
+  *out = SHMT_TAKE(copy);
+  return SHMT_OK;
+}
+
+shmt_status shmt__tensor_fill(shmt_tensor* t, shmt_scalar value) {
+  _Alignas(16) char element[16 + sizeof(int64_t)] = {0};
+  const int64_t item = shmt__tensor_item_bytes(t);
+  shmt_iter it;
+
+  SHMT_TRY(shmt__scalar_store(value, t->dtype, element));
+  if (t->device == SHMT_META) return SHMT_OK;
+  memcpy(element + 16, &item, sizeof item);
+  if (shmt__tensor_is_contiguous(t) && t->numel * item <= GRAIN_BYTES) {
+    if (t->numel) shmt__move_fill(shmt__tensor_data(t), item, element, t->numel, item);
+    return SHMT_OK;
+  }
+  shmt__iter_init(&it, "fill_");
+  it.resize_outputs = false;
+  it.check_overlap = false; /* writing one value twice is fine, as into an expanded tensor */
+  shmt__iter_output(&it, &t, t->dtype);
+  SHMT_TRY(shmt__iter_build(&it));
+  return shmt__iter_finish(&it, shmt__iter_run(&it, fill_run, element));
+}

@@ -1,0 +1,176 @@
+/* iter/iter.c -- filling, building and finishing an iterator; the short cuts for common shapes. */
+#include "iter/iter.h"
+
+#include "base/promote.h"
+#include "base/scalar.h"
+#include "iter/build.h"
+#include "iter/copy.h"
+
+#include <string.h>
+
+/* Field by field: the struct has kilobytes of strides that nothing reads before they are written.
+ */
+void shmt__iter_init(shmt_iter* it, const char* name) {
+  it->name = name;
+  it->promote = SHMT_PROMOTE_NONE;
+  it->resize_outputs = true;
+  it->check_overlap = true;
+  it->allow_cpu_scalars = false;
+  it->is_meta = false;
+  it->common_dtype = SHMT_DTYPE_NONE;
+  it->n_outputs = 0;
+  it->n_operands = 0;
+  it->n_dims = 0;
+  it->numel = 0;
+  it->elsewhere = 0;
+}
+
+static shmt__operand* add_operand(shmt_iter* it, shmt_tensor* t) {
+  SHMT_ASSERT(it->n_operands < SHMT_ITER_MAX_OPERANDS);
+  shmt__operand* op = &it->operands[it->n_operands++];
+  op->slot = NULL;
+  op->tensor = t;
+  op->original = NULL;
+  op->want = SHMT_DTYPE_NONE;
+  op->owned = false;
+  op->read = false;
+  op->data = NULL;
+  return op;
+}
+
+void shmt__iter_output(shmt_iter* it, shmt_tensor** slot, shmt_dtype want) {
+  SHMT_ASSERT(it->n_operands == it->n_outputs); /* outputs come first */
+  shmt__operand* op = add_operand(it, *slot);
+  op->slot = slot;
+  op->want = want;
+  it->n_outputs++;
+}
+
+void shmt__iter_input(shmt_iter* it, shmt_tensor* t) { (void)add_operand(it, t); }
+
+/* --- short cuts --------------------------------------------------------------- */
+
+static inline bool same_sizes(const shmt_tensor* a, const shmt_tensor* b) {
+  if (a->n_dims != b->n_dims) return false;
+  for (int d = 0; d < a->n_dims; d++)
+    if (a->sizes[d] != b->sizes[d]) return false;
+  return true;
+}
+
+/* May every input be read as it is when the common dtype is that of `lead`? */
+static inline bool dtype_is_settled(const shmt_iter* it, const shmt_tensor* lead) {
+  switch (it->promote) {
+    case SHMT_PROMOTE_INT_TO_FLOAT:
+      return shmt__dtype_category(lead->dtype) >= 2;
+    case SHMT_PROMOTE_BOOL_TO_INT:
+      return lead->dtype != SHMT_BOOL;
+    default:
+      return true;
+  }
+}
+
+/* A 0-d input beside tensors with dimensions: read with stride 0, cast into it->scalars when its
+ * dtype is another. */
+static inline bool take_scalar(shmt_iter* it, int k, const shmt_tensor* lead) {
+  shmt__operand* op = &it->operands[k];
+  const shmt_tensor* t = op->tensor;
+  const void* p = shmt__tensor_data(t);
+
+  op->strides[0] = 0;
+  if (t->dtype == lead->dtype) {
+    op->data = (char*)p;
+    return true;
+  }
+  if (it->promote == SHMT_PROMOTE_NONE || it->promote == SHMT_PROMOTE_SAME) return false;
+  if (shmt__dtype_category(t->dtype) > shmt__dtype_category(lead->dtype)) return false;
+  /* Two 0-d tensors promote like any two; only a number gives way to one. */
+  if (lead->n_dims == 0 && !(t->flags & SHMT_TENSOR_WRAPPED_NUMBER)) return false;
+  shmt__scalar_store_unsafe(shmt__scalar_load(p, t->dtype), lead->dtype, it->scalars[k]);
+  op->data = it->scalars[k];
+  return true;
+}
+
+/* One output, inputs of one dtype that are contiguous and of one shape, or 0-d: a single run over
+ * memory. False: not that case, nothing was changed but operands' data. */
+static bool build_contiguous(shmt_iter* it, shmt_status* status) {
+  const int n = it->n_operands;
+  shmt__operand* const ops = it->operands;
+  shmt_tensor* lead = ops[1].tensor;
+  shmt_tensor* out = ops[0].tensor;
+  shmt_dtype dtype;
+
+  for (int k = 2; k < n && lead->n_dims == 0; k++) lead = ops[k].tensor;
+  if (lead->device != SHMT_CPU || (lead->flags & SHMT_TENSOR_WRAPPED_NUMBER) ||
+      !dtype_is_settled(it, lead))
+    return false;
+  for (int k = 1; k < n; k++) {
+    shmt_tensor* t = ops[k].tensor;
+    if (t->device != SHMT_CPU) return false;
+    if (t->dtype == lead->dtype && shmt__tensor_is_contiguous(t) &&
+        (t == lead || same_sizes(t, lead))) {
+      ops[k].data = shmt__tensor_data(t);
+      ops[k].strides[0] = shmt__tensor_item_bytes(t);
+    } else if (t->n_dims != 0 || t->dtype == SHMT_DTYPE_NONE || !take_scalar(it, k, lead)) {
+      return false;
+    }
+  }
+  dtype = ops[0].want != SHMT_DTYPE_NONE        ? ops[0].want
+          : it->promote == SHMT_PROMOTE_COMPARE ? SHMT_BOOL
+                                                : lead->dtype;
+  if (!out) {
+    *status =
+        shmt__tensor_empty(shmt__tensor_sizes(lead), dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &out);
+    if (*status != SHMT_OK) return true;
+    ops[0].tensor = out;
+    ops[0].owned = true;
+    it->elsewhere = 1;
+  } else {
+    if (out->dtype != dtype || out->device != SHMT_CPU || !shmt__tensor_is_contiguous(out) ||
+        !same_sizes(out, lead))
+      return false;
+    for (int k = 1; k < n; k++) {
+      const shmt_tensor* t = ops[k].tensor;
+      if (t->storage == out->storage &&
+          (ops[k].data != (char*)shmt__tensor_data(out) || t->n_dims == 0))
+        return false;
+    }
+  }
+  ops[0].data = shmt__tensor_data(out);
+  ops[0].strides[0] = shmt__tensor_item_bytes(out);
+  it->common_dtype = lead->dtype;
+  it->n_dims = 1;
+  it->numel = lead->numel;
+  it->sizes[0] = lead->numel;
+  *status = SHMT_OK;
+  return true;
+}
+
+shmt_status shmt__iter_build(shmt_iter* it) {
+  shmt_status status;
+
+  if (it->n_outputs == 1 && it->n_operands >= 2 && build_contiguous(it, &status)) return status;
+  status = shmt__iter_build_general(it);
+  return SHMT_LIKELY(status == SHMT_OK) ? SHMT_OK : shmt__iter_finish(it, status);
+}
+
+/* --- finishing ------------------------------------------------------------------ */
+
+shmt_status shmt__iter_finish(shmt_iter* it, shmt_status status) {
+  if (it->elsewhere == 0) return status;
+  for (int k = 0; k < it->n_operands; k++) {
+    shmt__operand* op = &it->operands[k];
+    if (!op->owned) continue;
+    op->owned = false;
+    if (k < it->n_outputs && status == SHMT_OK) {
+      if (!op->original) {
+        *op->slot = SHMT_TAKE(op->tensor);
+        continue;
+      }
+      if (!it->is_meta) status = shmt__tensor_copy(op->original, op->tensor);
+    }
+    shmt__tensor_release(op->tensor);
+    op->tensor = op->original;
+  }
+  it->elsewhere = 0;
+  return status;
+}

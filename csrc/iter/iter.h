@@ -1,0 +1,98 @@
+/* iter/iter.h -- one strided walk for every operator that is a loop over elements.
+ *
+ * Fill a shmt_iter on the stack, add outputs and inputs, build, run:
+ *
+ *   shmt_iter it;
+ *   shmt__iter_init(&it, "add");
+ *   shmt__iter_output(&it, out, SHMT_DTYPE_NONE);   // *out NULL: allocated; else written to
+ *   shmt__iter_input(&it, self);
+ *   shmt__iter_input(&it, other);
+ *   it.promote = SHMT_PROMOTE_ARITHMETIC;
+ *   SHMT_TRY(shmt__iter_build(&it));                 // broadcast, promote, allocate, coalesce
+ *   shmt_status s = shmt__iter_run(&it, loops[it.common_dtype], ctx);
+ *   return shmt__iter_finish(&it, s);                // copies back, hands *out over, releases
+ *
+ * Outputs. *out == NULL: a new tensor in the inputs' memory format. *out given: resized when its
+ * shape differs and it is not also an input (with torch's warning when it had elements); an output
+ * that is also an input (in-place) must already have the broadcast shape, else torch's
+ * RuntimeError. Partial overlap of an output with itself or an input is torch's RuntimeError. The
+ * result dtype must be castable to a given output's dtype ("result type Float can't be cast to the
+ * desired output type Long").
+ *
+ * Meta. When any operand is on Meta the outputs get their metadata and shmt__iter_run does nothing.
+ *
+ * Casting. Inputs whose dtype differs from the common dtype are cast to temporaries first, outputs
+ * are computed in a temporary and copied back when theirs differs. Kernels see one dtype.
+ *
+ * Reductions have a driver of their own, iter/reduce.h.
+ */
+#ifndef SHMT_ITER_ITER_H
+#define SHMT_ITER_ITER_H
+
+#include "tensor/tensor.h"
+
+enum { SHMT_ITER_MAX_OPERANDS = 8 };
+
+typedef enum shmt__promote {
+  SHMT_PROMOTE_NONE,         /* dtypes as they are; inputs are not compared */
+  SHMT_PROMOTE_SAME,         /* inputs must be equal; else RuntimeError */
+  SHMT_PROMOTE_ARITHMETIC,   /* torch's promotion; output = common */
+  SHMT_PROMOTE_INT_TO_FLOAT, /* then integral -> default dtype */
+  SHMT_PROMOTE_COMPARE,      /* promote inputs, output bool */
+  SHMT_PROMOTE_BOOL_TO_INT,  /* then bool -> int64 (sums) */
+} shmt__promote;
+
+/* n elements along one run; data[k] and strides[k] (bytes) in the order outputs, inputs. */
+typedef void (*shmt__loop)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);
+
+typedef struct shmt__operand {
+  shmt_tensor** slot;    /* outputs: where the caller wants it */
+  shmt_tensor* tensor;   /* what the walk uses; owned when `owned` */
+  shmt_tensor* original; /* outputs computed in a temporary: the tensor to copy back to */
+  shmt_dtype want;       /* outputs: fixed dtype or SHMT_DTYPE_NONE */
+  bool owned;
+  bool read; /* outputs: also an input (in-place) */
+  char* data;
+  int64_t strides[SHMT_MAX_DIMS]; /* bytes, iteration order, innermost first */
+} shmt__operand;
+
+typedef struct shmt_iter {
+  const char* name; /* operator, for messages */
+  shmt__promote promote;
+  bool resize_outputs;    /* default true */
+  bool check_overlap;     /* default true */
+  bool allow_cpu_scalars; /* reserved */
+  bool is_meta;
+  shmt_dtype common_dtype; /* after build: the dtype kernels see for inputs */
+  int n_outputs, n_operands;
+  int n_dims; /* after coalescing; innermost first */
+  int64_t numel;
+  int64_t sizes[SHMT_MAX_DIMS];
+  int elsewhere; /* operands cast, allocated or copied back: what finish has to do */
+  shmt__operand operands[SHMT_ITER_MAX_OPERANDS];
+  /* 0-d inputs of another dtype are cast into here instead of a tensor. */
+  _Alignas(16) char scalars[SHMT_ITER_MAX_OPERANDS][16];
+} shmt_iter;
+
+void shmt__iter_init(shmt_iter* it, const char* name);
+void shmt__iter_output(shmt_iter* it, shmt_tensor** slot, shmt_dtype want);
+void shmt__iter_input(shmt_iter* it, shmt_tensor* t);
+/* On failure the iterator is already finished: just return the status. */
+shmt_status shmt__iter_build(shmt_iter* it);
+/* Walk all elements, over several threads when large. Loops cannot fail. */
+shmt_status shmt__iter_run(shmt_iter* it, shmt__loop loop, const void* ctx);
+/* The same on the calling thread only, in memory order of the first operand as torch's fills are
+ * (random numbers). */
+shmt_status shmt__iter_run_serial(shmt_iter* it, shmt__loop loop, const void* ctx);
+/* Copy back, store new outputs in their slots when status is SHMT_OK, release temporaries; returns
+ * status. */
+shmt_status shmt__iter_finish(shmt_iter* it, shmt_status status);
+
+/* --- threads (iter/threads.h has the rest) ----------------------------------- */
+
+/* fn(ctx, begin, end) over pieces of [0, n) of at least grain elements; nested calls run inline;
+ * pieces never wait for each other. Kernels cannot fail. */
+void shmt__parallel_for(int64_t n, int64_t grain, void (*fn)(void* ctx, int64_t begin, int64_t end),
+                        void* ctx);
+
+#endif

@@ -1,0 +1,18 @@
+/* iter/move.h -- loops that move elements without looking at them, by element size. */
+#ifndef SHMT_ITER_MOVE_H
+#define SHMT_ITER_MOVE_H
+
+#include <stdint.h>
+
+/* n elements of item bytes (1, 2, 4, 8 or 16); strides in bytes. The ranges are equal or disjoint.
+ */
+void shmt__move_elements(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
+                         int64_t n, int64_t item);
+/* dst[i][j] = src[j][i]: dst's j and src's i run without a gap. rows x columns of dst; row strides
+ * in bytes. */
+void shmt__move_transposed(char* dst, int64_t dst_row, const char* src, int64_t src_row,
+                           int64_t rows, int64_t columns, int64_t item);
+/* n elements = the one at value. */
+void shmt__move_fill(char* dst, int64_t dst_stride, const char* value, int64_t n, int64_t item);
+
+#endif

@@ -1,0 +1,60 @@
+/* iter/reduce.h -- the walk of reductions: many elements into few.
+ *
+ * A reduction keeps a state per result (a sum, the best value and its index). Its loop, one
+ * function per dtype, knows five phases; the driver decides the order of the walk, the tiles and
+ * the split over threads:
+ *
+ *   per tile of results:   INIT -> ACCUMULATE, ACCUMULATE, ... -> STORE
+ *   split over threads:    INIT -> ACCUMULATE ... per part, then MERGE the parts in order -> STORE
+ *
+ * Parts do not depend on the number of threads that happen to help, so a result is the same each
+ * time.
+ */
+#ifndef SHMT_ITER_REDUCE_H
+#define SHMT_ITER_REDUCE_H
+
+#include "tensor/tensor.h"
+
+enum {
+  SHMT_REDUCE_TILE = 256,       /* results in one run, at most */
+  SHMT_REDUCE_STATE_BYTES = 32, /* of one state, at most */
+};
+
+typedef enum shmt__reduce_phase {
+  SHMT_REDUCE_SIZE,       /* returns the bytes of one state; run is NULL */
+  SHMT_REDUCE_INIT,       /* states of n_keep results */
+  SHMT_REDUCE_ACCUMULATE, /* n_keep x n_reduce elements of in into the states */
+  SHMT_REDUCE_MERGE,      /* states in `other`, which come after, into the states */
+  SHMT_REDUCE_STORE,      /* states to out */
+} shmt__reduce_phase;
+
+typedef struct shmt__reduce_run {
+  char* state;
+  const char* other;
+  const char* in;
+  int64_t n_keep, n_reduce;
+  int64_t keep_stride, reduce_stride; /* bytes, of in */
+  int64_t index,
+      index_stride; /* of the first element among those reduced, row-major; step along n_reduce */
+  char* out[2];
+  int64_t out_stride[2]; /* bytes */
+  int64_t count;         /* elements that a result is made of */
+  const void* ctx;
+} shmt__reduce_run;
+
+/* The mask of all n_dims dims. */
+static inline uint64_t shmt__all_dims_mask(int n_dims) {
+  return n_dims == 64 ? UINT64_MAX : ((uint64_t)1 << n_dims) - 1;
+}
+
+/* Returns the size in the phase SIZE, else 0. */
+typedef int64_t (*shmt__reduce_loop)(shmt__reduce_phase phase, const shmt__reduce_run* run);
+
+/* Reduce the dims of mask. outs: one or two tensors of the shape of `in` without those dims, or
+ * with size 1 there (either is understood), whose dtypes are what the loop stores. ordered:
+ * elements come in row-major order within a result, with their index (argmax). Errors:
+ * SHMT_E_NOMEM. Ownership: borrows all. */
+shmt_status shmt__reduce(shmt_tensor* in, uint64_t mask, shmt_tensor* const* outs, int n_outs,
+                         bool ordered, shmt__reduce_loop loop, const void* ctx);
+
+#endif

@@ -1,0 +1,29 @@
+/* iter/threads.h -- the pool that kernels split their work over.
+ *
+ * One job at a time. The caller publishes it, takes pieces itself until none are left, closes the
+ * job and waits only for helpers that are inside a piece; a helper that did not wake in time finds
+ * the job closed. A call from inside a piece, or while another thread owns the pool, runs inline.
+ *
+ *   caller   publish -> take pieces ... -> close -> wait for `inside` to be 0
+ *   helper   asleep -> enter (only while open) -> take pieces -> leave
+ *
+ * Note [Fork]
+ * The child has no helpers and fresh locks; it starts its own at its first parallel call. Helpers
+ * block all signals, so that handlers run on the program's threads.
+ */
+#ifndef SHMT_ITER_THREADS_H
+#define SHMT_ITER_THREADS_H
+
+#include "base/error.h"
+#include "iter/iter.h"
+
+enum { SHMT_MAX_THREADS = 256 };
+
+/* Threads a parallel call may use, the caller's included; at least 1. */
+int shmt__num_threads(void);
+/* n is clamped to [1, SHMT_MAX_THREADS]; takes effect with the next parallel call. */
+void shmt__set_num_threads(int n);
+/* True while the calling thread runs a piece (nested calls run inline). */
+bool shmt__in_parallel(void);
+
+#endif

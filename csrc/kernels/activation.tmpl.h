@@ -1,0 +1,82 @@
+/* kernels/activation.tmpl.h -- activation functions and their derivatives (grad a, input b). */
+#include "kernels/loops.h"
+#include "kernels/vmath.h"
+
+#if SHMT_IS_INTEGRAL
+UNARY(relu, a > 0 ? a : 0)
+UNARY_WITH(threshold, const C at = (C)SHMT_NUMBER(0);
+           const C value = (C)SHMT_NUMBER(1), a <= at ? value : a)
+BINARY_WITH(threshold_backward, const C at = (C)SHMT_NUMBER(0), b <= at ? 0 : a)
+UNARY_WITH(hardtanh, const C low = (C)SHMT_NUMBER(0);
+           const C high = (C)SHMT_NUMBER(1), a<low ? low : a> high ? high : a)
+#else
+#define OWN(fn)       _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
+#define OWN_FLOAT(fn) _Generic((C)0, float: shmt__##fn##f, default: fn)
+#define M(fn)         _Generic((C)0, float: fn##f, default: fn)
+#define NUMBER(k)     ((C)SHMT_NUMBER(k))
+
+UNARY(relu, a < 0 ? 0 : a)
+UNARY_WITH(threshold, const C at = NUMBER(0); const C value = NUMBER(1), a <= at ? value : a)
+BINARY_WITH(threshold_backward, const C at = NUMBER(0), b <= at ? 0 : a)
+
+/* Phi(x), the normal distribution, and its density. */
+static inline C FN(phi)(C x) { return (C)0.5 * (1 + OWN_FLOAT(erf)(x * (C)0.7071067811865476)); }
+static inline C FN(density)(C x) { return (C)0.3989422804014327 * OWN(exp)((C)-0.5 * x * x); }
+UNARY(gelu, a* FN(phi)(a))
+BINARY(gelu_backward, a*(FN(phi)(b) + b * FN(density)(b)))
+static inline C FN(gelu_tanh)(C x) {
+  return (C)0.5 * x * (1 + OWN_FLOAT(tanh)((C)0.7978845608028654 * (x + (C)0.044715 * x * x * x)));
+}
+static inline C FN(gelu_tanh_slope)(C x) {
+  const C t = OWN_FLOAT(tanh)((C)0.7978845608028654 * (x + (C)0.044715 * x * x * x));
+  return (C)0.5 * (1 + t) +
+         (C)0.5 * x * (1 - t * t) * ((C)0.7978845608028654 * (1 + (C)0.134145 * x * x));
+}
+UNARY(gelu_tanh, FN(gelu_tanh)(a))
+BINARY(gelu_tanh_backward, a* FN(gelu_tanh_slope)(b))
+
+UNARY(silu, a / (1 + OWN(exp)(-a)))
+static inline C FN(silu_slope)(C x) {
+  const C s = OWN(sigmoid)(x);
+  return s * (1 + x * (1 - s));
+}
+BINARY(silu_backward, a* FN(silu_slope)(b))
+
+static inline C FN(log_one_plus_exp)(C x) {
+  return (x > 0 ? x : 0) + OWN_FLOAT(log1p)(OWN(exp)(x > 0 ? -x : x));
+}
+UNARY(mish, a* OWN_FLOAT(tanh)(FN(log_one_plus_exp)(a)))
+UNARY_WITH(softplus, const C beta = NUMBER(0);
+           const C at = NUMBER(1), a * beta > at ? a : FN(log_one_plus_exp)(a * beta) / beta)
+BINARY_WITH(softplus_backward, const C beta = NUMBER(0);
+            const C at = NUMBER(1), b * beta > at ? a : a * OWN(sigmoid)(b * beta))
+UNARY(log_sigmoid, (a < 0 ? a : 0) - OWN_FLOAT(log1p)(OWN(exp)(a < 0 ? a : -a)))
+BINARY(log_sigmoid_backward, a* OWN(sigmoid)(-b))
+
+UNARY_WITH(leaky_relu, const C slope = NUMBER(0), a > 0 ? a : a * slope)
+BINARY_WITH(leaky_relu_backward, const C slope = NUMBER(0), b > 0 ? a : a * slope)
+/* ctx: alpha, scale, input_scale. */
+UNARY_WITH(elu, const C negative = NUMBER(0) * NUMBER(1); const C scale = NUMBER(1);
+           const C inner = NUMBER(2), a < 0 ? OWN_FLOAT(expm1)(a * inner) * negative : a * scale)
+BINARY_WITH(elu_backward, const C negative = NUMBER(0) * NUMBER(1) * NUMBER(2);
+            const C scale = NUMBER(1);
+            const C inner = NUMBER(2), b <= 0 ? a * negative * OWN(exp)(b * inner) : a * scale)
+UNARY_WITH(hardtanh, const C low = NUMBER(0);
+           const C high = NUMBER(1), a<low ? low : a> high ? high : a)
+BINARY_WITH(hardtanh_backward, const C low = NUMBER(0);
+            const C high = NUMBER(1), (b <= low) | (b >= high) ? 0 : a)
+static inline C FN(hard)(C x) {
+  const C y = x + 3;
+  return (y < 0 ? 0 : y > 6 ? 6 : y) / 6;
+}
+UNARY(hardsigmoid, FN(hard)(a))
+BINARY(hardsigmoid_backward, (b > -3) & (b < 3) ? a / 6 : 0)
+UNARY(hardswish, a* FN(hard)(a))
+UNARY_WITH(softshrink, const C by = NUMBER(0), a > by ? a - by : a < -by ? a + by : a * 0)
+UNARY_WITH(hardshrink, const C by = NUMBER(0), (a >= -by) & (a <= by) ? 0 : a)
+BINARY_WITH(hardshrink_backward, const C by = NUMBER(0), (b >= -by) & (b <= by) ? 0 : a)
+#undef OWN
+#undef OWN_FLOAT
+#undef M
+#undef NUMBER
+#endif

@@ -1,0 +1,123 @@
+/* kernels/binary.tmpl.h -- out[i] = f(a[i], b[i]), one dtype in and out.
+ *
+ * Included once per dtype with T, C, DT, SHMT_LOAD, SHMT_STORE, SHMT_IS_... and SHMT_LOOP defined
+ * (docs/architecture.md, "Kernels"). */
+#include "kernels/complex.h"
+#include "kernels/loops.h"
+
+#if SHMT_IS_WIDE_UNSIGNED
+BINARY(mul, (C)(SHMT_WIDE(a) * SHMT_WIDE(b)))
+#else
+
+/* add and sub: ctx is alpha. */
+#if SHMT_IS_BOOL
+BINARY(add, a | b)
+BINARY(mul, a & b)
+BINARY(maximum, a | b)
+BINARY(minimum, a & b)
+BINARY(fmax, a | b)
+BINARY(fmin, a & b)
+#elif SHMT_IS_INTEGRAL
+BINARY_WITH(add, const C alpha = (C)SHMT_NUMBER(0),
+            (C)(SHMT_WIDE(a) + SHMT_WIDE(alpha) * SHMT_WIDE(b)))
+BINARY_WITH(sub, const C alpha = (C)SHMT_NUMBER(0),
+            (C)(SHMT_WIDE(a) - SHMT_WIDE(alpha) * SHMT_WIDE(b)))
+BINARY(mul, (C)(SHMT_WIDE(a) * SHMT_WIDE(b)))
+BINARY(maximum, a > b ? a : b)
+BINARY(minimum, a < b ? a : b)
+BINARY(fmax, a > b ? a : b)
+BINARY(fmin, a < b ? a : b)
+#elif SHMT_IS_FLOATING
+BINARY_WITH(add, const C alpha = (C)SHMT_NUMBER(0), a + alpha * b)
+BINARY_WITH(sub, const C alpha = (C)SHMT_NUMBER(0), a - alpha * b)
+BINARY(mul, a * b)
+BINARY(div, a / b)
+/* A NaN on either side is the result. */
+BINARY(maximum, a != a ? a : (a > b || b != b ? (b != b ? b : a) : b))
+BINARY(minimum, a != a ? a : (a < b || b != b ? (b != b ? b : a) : b))
+/* A NaN loses to a number. */
+BINARY(fmax, a != a ? b : (a < b ? b : a))
+BINARY(fmin, a != a ? b : (a > b ? b : a))
+#else
+/* By parts when alpha is 1: an infinity times (1 + 0i) would bring a NaN. */
+#define LET_ALPHA                    \
+  const C alpha = (C)SHMT_NUMBER(0); \
+  const bool is_one = alpha == 1
+BINARY_WITH(add, LET_ALPHA, is_one ? a + b : a + SHMT_CMUL(alpha, b))
+BINARY_WITH(sub, LET_ALPHA, is_one ? a - b : a - SHMT_CMUL(alpha, b))
+#undef LET_ALPHA
+BINARY(mul, SHMT_CMUL(a, b))
+BINARY(div, SHMT_CDIV(a, b))
+#endif
+
+/* Rounded division. An integer divisor of zero is reported through ctx, an int, and must not trap.
+ */
+#if SHMT_IS_INTEGRAL
+static inline C FN(checked)(C divisor, const void* ctx) {
+  /* relaxed: a flag that several threads may raise, read when all are done. */
+  if (SHMT_UNLIKELY(divisor == 0)) __atomic_store_n((int*)ctx, 1, __ATOMIC_RELAXED);
+  return divisor;
+}
+static inline C FN(quotient)(C a, C b) {
+  if (b == 0) return 0;
+#if SHMT_IS_SIGNED
+  if (b == -1) return (C)(0 - SHMT_WIDE(a)); /* the smallest integer has no negative: it wraps */
+#endif
+  return (C)(a / b);
+}
+static inline C FN(floor_quotient)(C a, C b) {
+  C q = FN(quotient)(a, b);
+#if SHMT_IS_SIGNED
+  if (b != 0 && b != -1 && a % b != 0 && (a < 0) != (b < 0)) q = (C)(q - 1);
+#endif
+  return q;
+}
+static inline C FN(floor_remainder)(C a, C b) {
+#if SHMT_IS_SIGNED
+  if (b == 0 || b == -1) return 0;
+  const C r = (C)(a % b);
+  return r != 0 && (r < 0) != (b < 0) ? (C)(r + b) : r;
+#else
+  return b == 0 ? 0 : (C)(a % b);
+#endif
+}
+static inline C FN(trunc_remainder)(C a, C b) {
+#if SHMT_IS_SIGNED
+  if (b == -1) return 0;
+#endif
+  return b == 0 ? 0 : (C)(a % b);
+}
+BINARY(div_trunc, FN(quotient)(a, FN(checked)(b, ctx)))
+BINARY(div_floor, FN(floor_quotient)(a, FN(checked)(b, ctx)))
+BINARY(remainder, FN(floor_remainder)(a, FN(checked)(b, ctx)))
+BINARY(fmod, FN(trunc_remainder)(a, FN(checked)(b, ctx)))
+#elif SHMT_IS_FLOATING
+#define FMOD(a, b)     _Generic((a), float: fmodf, default: fmod)(a, b)
+#define FLOOR(a)       _Generic((a), float: floorf, default: floor)(a)
+#define TRUNC(a)       _Generic((a), float: truncf, default: trunc)(a)
+#define COPYSIGN(a, b) _Generic((a), float: copysignf, default: copysign)(a, b)
+/* Python's rule: exact remainder first, so that floor(1 / 0.1) is 9. */
+static inline C FN(floor_quotient)(C a, C b) {
+  if (b == 0) return a / b;
+  const C mod = FMOD(a, b);
+  C q = (a - mod) / b;
+  if (mod != 0 && (b < 0) != (mod < 0)) q -= 1;
+  if (q == 0) return COPYSIGN((C)0, a / b);
+  const C f = FLOOR(q);
+  return q - f > (C)0.5 ? f + 1 : f;
+}
+static inline C FN(floor_remainder)(C a, C b) {
+  const C mod = FMOD(a, b);
+  return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod;
+}
+BINARY(div_trunc, TRUNC(a / b))
+BINARY(div_floor, FN(floor_quotient)(a, b))
+BINARY(remainder, FN(floor_remainder)(a, b))
+BINARY(fmod, FMOD(a, b))
+#undef FMOD
+#undef FLOOR
+#undef TRUNC
+#undef COPYSIGN
+#endif
+
+#endif /* SHMT_IS_WIDE_UNSIGNED */

@@ -1,0 +1,95 @@
+/* kernels/binary_math.tmpl.h -- the costlier functions of two numbers, through the C library. */
+#include "kernels/complex.h"
+#include "kernels/loops.h"
+
+#include <string.h>
+
+#if SHMT_IS_INTEGRAL
+/* Wraps. A negative exponent leaves only 1 and -1 anything but 0, as in torch. */
+static inline C FN(power)(C a, C b) {
+  __typeof__(SHMT_WIDE(a)) base = SHMT_WIDE(a), result = 1;
+
+#if SHMT_IS_SIGNED
+  if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? (C)-1 : 1) : 0;
+#endif
+  for (uint64_t e = (uint64_t)b; e; e >>= 1) {
+    if (e & 1) result *= base;
+    base *= base;
+  }
+  return (C)result;
+}
+static inline C FN(divisor)(C a, C b) {
+#if SHMT_IS_SIGNED
+  __typeof__(SHMT_WIDE(a)) x = a < 0 ? 0 - SHMT_WIDE(a) : SHMT_WIDE(a),
+                           y = b < 0 ? 0 - SHMT_WIDE(b) : SHMT_WIDE(b);
+#else
+  __typeof__(SHMT_WIDE(a)) x = a, y = b;
+#endif
+  while (y) {
+    __typeof__(x) r = x % y;
+    x = y;
+    y = r;
+  }
+  return (C)x;
+}
+static inline C FN(multiple)(C a, C b) {
+  const C g = FN(divisor)(a, b);
+  if (g == 0 || g == (C)-1) return 0;
+  const __typeof__(SHMT_WIDE(a)) product = SHMT_WIDE((C)(a / g)) * SHMT_WIDE(b);
+#if SHMT_IS_SIGNED
+  const C r = (C)product;
+  return r < 0 ? (C)(0 - SHMT_WIDE(r)) : r;
+#else
+  return (C)product;
+#endif
+}
+BINARY(pow, FN(power)(a, b))
+BINARY(gcd, FN(divisor)(a, b))
+BINARY(lcm, FN(multiple)(a, b))
+#elif SHMT_IS_COMPLEX
+#define CPOW(a, b) _Generic((a), float _Complex: cpowf, default: cpow)(a, b)
+static inline C FN(power)(C a, C b) {
+  if (SHMT_CREAL(b) == 0 && SHMT_CIMAG(b) == 0) return 1;
+  if (SHMT_CREAL(a) == 0 && SHMT_CIMAG(a) == 0 && SHMT_CREAL(b) > 0) return 0;
+  return CPOW(a, b);
+}
+BINARY(pow, FN(power)(a, b))
+#undef CPOW
+#else
+#define M(fn) _Generic((C)0, float: fn##f, default: fn)
+static inline C FN(log_add_exp)(C a, C b) {
+  if (a == b && M(fabs)(a) == (C)INFINITY) return a;
+  const C high = a > b ? a : b;
+  if (a != a || b != b) return a + b;
+  return high + M(log1p)(M(exp)(-M(fabs)(a - b)));
+}
+static inline C FN(log_add_exp2)(C a, C b) {
+  if (a == b && M(fabs)(a) == (C)INFINITY) return a;
+  if (a != a || b != b) return a + b;
+  const C high = a > b ? a : b;
+  return high + M(log1p)(M(exp2)(-M(fabs)(a - b))) * (C)1.4426950408889634;
+}
+BINARY(pow, M(pow)(a, b))
+BINARY(atan2, M(atan2)(a, b))
+BINARY(hypot, M(hypot)(a, b))
+BINARY(logaddexp, FN(log_add_exp)(a, b))
+BINARY(logaddexp2, FN(log_add_exp2)(a, b))
+BINARY(xlogy, b != b ? b : a == 0 ? 0 : a * M(log)(b))
+BINARY(copysign, M(copysign)(a, b))
+/* The 16-bit ones step on their own grid: neighbours of one sign are neighbouring integers. */
+static inline C FN(next_of)(C a, C b) {
+  if (sizeof(T) == sizeof(C) || a != a || b != b) return M(nextafter)(a, b);
+  if (a == b) return b;
+  T t = SHMT_STORE(a);
+  uint16_t bits;
+  memcpy(&bits, &t, sizeof bits);
+  if (a == 0)
+    bits = b > 0 ? 0x0001 : 0x8001;
+  else
+    bits = (uint16_t)((a > 0) == (b > a) ? bits + 1 : bits - 1);
+  memcpy(&t, &bits, sizeof bits);
+  return SHMT_LOAD(t);
+}
+BINARY(nextafter, FN(next_of)(a, b))
+#undef M
+#endif

@@ -1,0 +1,64 @@
+/* kernels/cast.tmpl.h -- elements of dtype T as every other dtype.
+ *
+ * Out-of-range and NaN to integers is defined as what x86's conversions give: the smallest integer
+ * of the intermediate width (32 bits for narrow targets, 64 for wide ones), then cut to the target.
+ */
+#include "generated/dtype_tables.h"
+#include "kernels/convert.h"
+
+#if SHMT_IS_COMPLEX
+#define CAST_REAL(x) SHMT_CREAL(x)
+#define CAST_BOOL(x) (SHMT_CREAL(x) != 0 || SHMT_CIMAG(x) != 0)
+#else
+#define CAST_REAL(x) (x)
+#define CAST_BOOL(x) ((x) != 0)
+#endif
+#if SHMT_IS_COMPLEX || SHMT_IS_FLOATING
+#define CAST_I32(x) SHMT_FLOAT_TO_I32(CAST_REAL(x))
+#define CAST_I64(x) SHMT_FLOAT_TO_I64(CAST_REAL(x))
+#define CAST_U64(x) SHMT_FLOAT_TO_U64(CAST_REAL(x))
+#else
+#define CAST_I32(x) ((int32_t)(x))
+#define CAST_I64(x) ((int64_t)(x))
+#define CAST_U64(x) ((uint64_t)(x))
+#endif
+
+/* X = SHMT_LOAD(element) as each dtype */
+#define CAST_TO_bool(x)       CAST_BOOL(x)
+#define CAST_TO_uint8(x)      ((uint8_t)CAST_I32(x))
+#define CAST_TO_int8(x)       ((int8_t)CAST_I32(x))
+#define CAST_TO_int16(x)      ((int16_t)CAST_I32(x))
+#define CAST_TO_int32(x)      CAST_I32(x)
+#define CAST_TO_int64(x)      CAST_I64(x)
+#define CAST_TO_uint16(x)     ((uint16_t)CAST_I32(x))
+#define CAST_TO_uint32(x)     ((uint32_t)CAST_I64(x))
+#define CAST_TO_uint64(x)     CAST_U64(x)
+#define CAST_TO_float16(x)    shmt__float16_from_float((float)CAST_REAL(x))
+#define CAST_TO_bfloat16(x)   shmt__bfloat16_from_float((float)CAST_REAL(x))
+#define CAST_TO_float32(x)    ((float)CAST_REAL(x))
+#define CAST_TO_float64(x)    ((double)CAST_REAL(x))
+#define CAST_TO_complex64(x)  ((float _Complex)(x))
+#define CAST_TO_complex128(x) ((double _Complex)(x))
+
+#define CAST(NAME, CONSTANT, TO, COMPUTE)                                              \
+  void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src,       \
+                                 int64_t src_stride, int64_t n) {                      \
+    if (dst_stride == (int64_t)sizeof(TO) && src_stride == (int64_t)sizeof(T)) {       \
+      TO* to = (TO*)(void*)dst;                                                        \
+      const T* from = (const T*)(const void*)src;                                      \
+      _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) to[i] =                     \
+          CAST_TO_##NAME(SHMT_LOAD(from[i]));                                          \
+    } else {                                                                           \
+      for (int64_t i = 0; i < n; i++)                                                  \
+        *(TO*)(void*)(dst + i * dst_stride) =                                          \
+            CAST_TO_##NAME(SHMT_LOAD(*(const T*)(const void*)(src + i * src_stride))); \
+    }                                                                                  \
+  }
+SHMT_FOR_EACH_DTYPE(CAST)
+
+#undef CAST
+#undef CAST_REAL
+#undef CAST_BOOL
+#undef CAST_I32
+#undef CAST_I64
+#undef CAST_U64

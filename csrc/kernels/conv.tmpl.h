@@ -1,0 +1,86 @@
+/* kernels/conv.tmpl.h -- images laid out as columns for convolution by matrix product, and back. One dtype.
+ *
+ * data: col, image; n: how many rows of col, from row ctx->first_row on; ctx: shmt__conv_shape. Row
+ * (channel, kd, kh, kw) of col holds, for every output position, the image element under that filter element;
+ * 0 outside the image. Rows are ctx->col_row elements apart.
+ */
+#include "kernels/shapes.h"
+
+#include <string.h>
+
+/* The outputs [begin, end) along one dim whose image element for this filter element lies inside. */
+static inline void SHMT_LOOP(inside)(int64_t offset, int64_t stride, int64_t in, int64_t out, int64_t* begin,
+                                     int64_t* end) {
+  *begin = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
+  *end = in > offset ? (in - 1 - offset) / stride + 1 : 0;
+  if (*begin > out) *begin = out;
+  if (*end > out) *end = out;
+  if (*end < *begin) *end = *begin;
+}
+
+/* Set up row r: which channel and filter element, and where its outputs begin and end. */
+#define ROW_SETUP(r)                                                                                             \
+  const int64_t kw = (r) % s->kernel[2], kh = (r) / s->kernel[2] % s->kernel[1];                                 \
+  const int64_t kd = (r) / (s->kernel[2] * s->kernel[1]) % s->kernel[0];                                         \
+  const int64_t channel = (r) / (s->kernel[2] * s->kernel[1] * s->kernel[0]);                                    \
+  const int64_t od = kd * s->dilation[0] - s->padding[0], oh = kh * s->dilation[1] - s->padding[1];              \
+  const int64_t ow = kw * s->dilation[2] - s->padding[2];                                                        \
+  int64_t d0, d1, h0, h1, w0, w1;                                                                                \
+  SHMT_LOOP(inside)(od, s->stride[0], s->in[0], s->out[0], &d0, &d1);                                            \
+  SHMT_LOOP(inside)(oh, s->stride[1], s->in[1], s->out[1], &h0, &h1);                                            \
+  SHMT_LOOP(inside)(ow, s->stride[2], s->in[2], s->out[2], &w0, &w1);                                            \
+  T* const image = (T*)(void*)data[1] + channel * s->in[0] * s->in[1] * s->in[2]
+
+void SHMT_LOOP(im2col)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__conv_shape* s = ctx;
+  const T zero = SHMT_STORE((C)0);
+
+  (void)strides;
+  for (int64_t r = s->first_row; r < s->first_row + n; r++) {
+    ROW_SETUP(r);
+    T* col = (T*)(void*)data[0] + r * s->col_row;
+    for (int64_t d = 0; d < s->out[0]; d++) {
+      for (int64_t h = 0; h < s->out[1]; h++, col += s->out[2]) {
+        if (d < d0 || d >= d1 || h < h0 || h >= h1) {
+          for (int64_t w = 0; w < s->out[2]; w++) col[w] = zero;
+          continue;
+        }
+        const T* line = image + ((d * s->stride[0] + od) * s->in[1] + h * s->stride[1] + oh) * s->in[2] + ow;
+        for (int64_t w = 0; w < w0; w++) col[w] = zero;
+        if (s->stride[2] == 1) {
+          if (w1 > w0) memcpy(col + w0, line + w0, (size_t)(w1 - w0) * sizeof(T));
+        } else {
+          for (int64_t w = w0; w < w1; w++) col[w] = line[w * s->stride[2]];
+        }
+        for (int64_t w = w1; w < s->out[2]; w++) col[w] = zero;
+      }
+    }
+  }
+}
+
+/* image += col. Rows of different channels touch different planes. */
+void SHMT_LOOP(col2im)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__conv_shape* s = ctx;
+
+  (void)strides;
+  for (int64_t r = s->first_row; r < s->first_row + n; r++) {
+    ROW_SETUP(r);
+    const T* col = (const T*)(const void*)data[0] + r * s->col_row;
+    for (int64_t d = d0; d < d1; d++) {
+      for (int64_t h = h0; h < h1; h++) {
+        const T* from = col + (d * s->out[1] + h) * s->out[2];
+        T* line = image + ((d * s->stride[0] + od) * s->in[1] + h * s->stride[1] + oh) * s->in[2] + ow;
+        if (s->stride[2] == 1) {
+          for (int64_t w = w0; w < w1; w++) line[w] = SHMT_STORE((C)(SHMT_LOAD(line[w]) + SHMT_LOAD(from[w])));
+        } else {
+          for (int64_t w = w0; w < w1; w++) {
+            T* at = &line[w * s->stride[2]];
+            *at = SHMT_STORE((C)(SHMT_LOAD(*at) + SHMT_LOAD(from[w])));
+          }
+        }
+      }
+    }
+  }
+}
+
+#undef ROW_SETUP

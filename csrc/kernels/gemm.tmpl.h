@@ -1,0 +1,95 @@
+/* kernels/gemm.tmpl.h -- matrix products and dot products without a library, one dtype.
+ *
+ * Used for integers and bool, for layouts that a BLAS cannot read, and for everything when no BLAS was found.
+ */
+#include "kernels/shapes.h"
+
+/* Integers wrap, so they are summed unsigned. */
+#if SHMT_IS_BOOL
+#define SUM uint64_t
+#define FROM_SUM(v) ((v) != 0)
+#elif SHMT_IS_INTEGRAL
+#define SUM uint64_t
+#define FROM_SUM(v) SHMT_STORE((C)(v))
+#else
+#define SUM ACC
+#define FROM_SUM(v) SHMT_STORE((C)(v))
+#endif
+
+enum { SHMT_LOOP(gemm_width) = 128 };
+
+/* sum[j] += x * b[j]. On its own, so that the compiler leaves the order of the loops around it. */
+static __attribute__((noinline)) void SHMT_LOOP(gemm_row)(SUM* sum, SUM x, const T* b, int64_t stride, int64_t n) {
+  if (stride == 1) {
+    for (int64_t j = 0; j < n; j++) sum[j] += x * (SUM)SHMT_LOAD(b[j]);
+  } else {
+    for (int64_t j = 0; j < n; j++) sum[j] += x * (SUM)SHMT_LOAD(b[j * stride]);
+  }
+}
+
+/* data: c, a, b; n: rows of c to make; ctx: shmt__gemm_shape. The inner loop runs along b's row, so that a dense
+ * b vectorises; blocks of columns keep the sums in the nearest cache. */
+void SHMT_LOOP(gemm)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__gemm_shape* s = ctx;
+  const SUM alpha = *(const SUM*)s->alpha;
+  const SUM beta = *(const SUM*)s->beta;
+  SUM sum[SHMT_LOOP(gemm_width)];
+
+  (void)strides;
+  for (int64_t i = 0; i < n; i++) {
+    const T* a = (const T*)(const void*)data[1] + i * s->a_row;
+    for (int64_t j0 = 0; j0 < s->n; j0 += SHMT_LOOP(gemm_width)) {
+      const int64_t width = s->n - j0 < SHMT_LOOP(gemm_width) ? s->n - j0 : SHMT_LOOP(gemm_width);
+      T* to = (T*)(void*)data[0] + i * s->c_row + j0 * s->c_column;
+      for (int64_t j = 0; j < width; j++) sum[j] = 0;
+      for (int64_t p = 0; p < s->k; p++)
+        SHMT_LOOP(gemm_row)(sum, (SUM)SHMT_LOAD(a[p * s->a_column]),
+                            (const T*)(const void*)data[2] + p * s->b_row + j0 * s->b_column, s->b_column, width);
+      if (s->beta_is_zero) {
+        for (int64_t j = 0; j < width; j++) to[j * s->c_column] = FROM_SUM(alpha * sum[j]);
+      } else {
+        for (int64_t j = 0; j < width; j++) {
+          const SUM old = (SUM)SHMT_LOAD(to[j * s->c_column]);
+          to[j * s->c_column] = FROM_SUM(alpha * sum[j] + beta * old);
+        }
+      }
+    }
+  }
+}
+
+/* data: out, x, y; strides in bytes; ctx not NULL: conj(x). */
+void SHMT_LOOP(dot)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  SUM sum = 0;
+
+  (void)ctx;
+  for (int64_t i = 0; i < n; i++) {
+    C x = SHMT_LOAD(*(const T*)(const void*)(data[1] + i * strides[1]));
+    const C y = SHMT_LOAD(*(const T*)(const void*)(data[2] + i * strides[2]));
+#if SHMT_IS_COMPLEX
+    if (ctx) x = ~x; /* GNU C: the conjugate */
+#endif
+    sum += (SUM)x * (SUM)y;
+  }
+  *(T*)(void*)data[0] = FROM_SUM(sum);
+}
+
+/* A factor in the type of the sums: data[0] receives it, ctx is a shmt__gemm_number. */
+void SHMT_LOOP(gemm_number)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__gemm_number* v = ctx;
+
+  (void)strides;
+  (void)n;
+#if SHMT_IS_COMPLEX
+  SUM z = 0;
+  __real__ z = v->re;
+  __imag__ z = v->im;
+  *(SUM*)(void*)data[0] = z;
+#elif SHMT_IS_FLOATING
+  *(SUM*)(void*)data[0] = (SUM)v->re;
+#else
+  *(SUM*)(void*)data[0] = (SUM)v->integer;
+#endif
+}
+
+#undef SUM
+#undef FROM_SUM

@@ -1,0 +1,43 @@
+/* kernels/loss.tmpl.h -- negative log-likelihood of class numbers, one dtype.
+ *
+ * ctx: shmt__nll_shape. Samples lie strides[] bytes apart; the classes of one sample class_step bytes.
+ */
+#include "kernels/shapes.h"
+
+/* data: out (one loss per sample; NULL when only sums are wanted), x, target (int64), weight (per class, or NULL). */
+void SHMT_LOOP(nll_forward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__nll_shape* s = ctx;
+  double loss = 0, total = 0;
+
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t t = *(const int64_t*)(const void*)(data[2] + i * strides[2]);
+    C value = 0, weight = 0;
+    if (t != s->ignore_index) {
+      if ((uint64_t)t >= (uint64_t)s->n_classes) {
+        s->bad->value = t;
+        s->bad->found = true;
+        continue;
+      }
+      weight = data[3] ? SHMT_LOAD(*(const T*)(const void*)(data[3] + t * strides[3])) : (C)1;
+      value = -weight * SHMT_LOAD(*(const T*)(const void*)(data[1] + i * strides[1] + t * s->class_step));
+    }
+    if (data[0]) *(T*)(void*)(data[0] + i * strides[0]) = SHMT_STORE(value);
+    loss += (double)value;
+    total += (double)weight;
+  }
+  s->sums[0] += loss;
+  s->sums[1] += total;
+}
+
+/* data: grad of x (zeros so far), grad of out, target, weight or NULL. The gradient is times ctx->scale. */
+void SHMT_LOOP(nll_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__nll_shape* s = ctx;
+
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t t = *(const int64_t*)(const void*)(data[2] + i * strides[2]);
+    if (t == s->ignore_index || (uint64_t)t >= (uint64_t)s->n_classes) continue;
+    const C weight = data[3] ? SHMT_LOAD(*(const T*)(const void*)(data[3] + t * strides[3])) : (C)1;
+    const C grad = SHMT_LOAD(*(const T*)(const void*)(data[1] + i * strides[1]));
+    *(T*)(void*)(data[0] + i * strides[0] + t * s->class_step) = SHMT_STORE((C)(-weight * grad * (C)s->scale));
+  }
+}

@@ -1,0 +1,146 @@
+/* kernels/moments.tmpl.h -- variances and norms: reductions of floating-point elements to a real
+ * number. */
+#include "kernels/fold.h"
+
+#if SHMT_IS_COMPLEX
+#define R            __typeof__(SHMT_CREAL((C)0))
+#define MAGNITUDE(x) _Generic((C)0, float _Complex: cabsf, default: cabs)(x)
+#define SQUARE(x)    (SHMT_CREAL(x) * SHMT_CREAL(x) + SHMT_CIMAG(x) * SHMT_CIMAG(x))
+#define PUT(x)       ((R)(x))
+#define STORED       R
+#else
+#define R            C
+#define MAGNITUDE(x) _Generic((C)0, float: fabsf, default: fabs)(x)
+#define SQUARE(x)    ((x) * (x))
+#define PUT(x)       SHMT_STORE((C)(x))
+#define STORED       T
+#endif
+#define POWER(x, p) _Generic((R)0, float: powf, default: pow)(x, (R)(p))
+
+FOLD(norm_0, R, 0, MAGNITUDE(x) != 0 ? 1 : 0, a + b, double, 0, s + a, s + t, STORED, PUT(s))
+FOLD(norm_1, R, 0, MAGNITUDE(x), a + b, double, 0, s + a, s + t, STORED, PUT(s))
+FOLD(norm_2, R, 0, SQUARE(x), a + b, double, 0, s + a, s + t, STORED, PUT(sqrt(s)))
+static inline R FN(norm_higher)(R a, R b) {
+  const R m = a > b ? a : b;
+  return a != a ? a : m;
+}
+static inline R FN(norm_lower)(R a, R b) {
+  const R m = a < b ? a : b;
+  return a != a ? a : m;
+}
+FOLD(norm_inf, R, 0, MAGNITUDE(x), FN(norm_higher)(a, b), R, 0, FN(norm_higher)(s, a),
+     FN(norm_higher)(s, t), STORED, PUT(s))
+FOLD(norm_neg_inf, R, (R)INFINITY, MAGNITUDE(x), FN(norm_lower)(a, b), R, (R)INFINITY,
+     FN(norm_lower)(s, a), FN(norm_lower)(s, t), STORED, PUT(s))
+/* ctx: the exponent, a double. */
+FOLD(norm_p, R, 0, POWER(MAGNITUDE(x), *(const double*)ctx), a + b, double, 0, s + a, s + t, STORED,
+     PUT(pow(s, 1 / *(const double*)run->ctx)))
+
+#if SHMT_IS_FLOATING
+/* var: ctx is shmt__var_options. A block's mean first, then its squares around that: two passes
+ * over nearby memory; blocks are joined by Chan's formula. */
+#include "kernels/moments.h"
+
+static void FN(var_join)(shmt__var_state* s, double n, double mean, double squares) {
+  const double total = s->n + n, delta = mean - s->mean;
+  if (n == 0) return;
+  s->squares += squares + delta * delta * s->n * n / total;
+  s->mean += delta * n / total;
+  s->n = total;
+}
+/* Around which point the squares of a stretch are taken is given by center. */
+static inline double FN(var_squares)(const char* in, int64_t n, C center) {
+  C acc[64];
+  double sum = 0;
+  const T* x = (const T*)(const void*)in;
+  const int64_t whole = n / 64 * 64;
+  if (whole) {
+    for (int j = 0; j < 64; j++) acc[j] = 0;
+    for (int64_t i = 0; i < whole; i += 64) SHMT_IVDEP for (int64_t j = 0; j < 64; j++) {
+        const C d = SHMT_LOAD(x[i + j]) - center;
+        acc[j] += d * d;
+      }
+    for (int j = 0; j < 64; j++) sum += acc[j];
+  }
+  for (int64_t i = whole; i < n; i++) {
+    const C d = SHMT_LOAD(x[i]) - center;
+    sum += d * d;
+  }
+  return sum;
+}
+FOLD(var_total, C, 0, x, a + b, double, 0, s + a, s + t, T, SHMT_STORE((C)s))
+static void FN(var_wide)(const shmt__reduce_run* run, shmt__var_state* state) {
+  C sum[SHMT_REDUCE_TILE], squares[SHMT_REDUCE_TILE];
+  const int64_t n = run->n_keep;
+  for (int64_t r0 = 0; r0 < run->n_reduce; r0 += FOLD_ROWS) {
+    const char* in = run->in + r0 * run->reduce_stride;
+    const int64_t rows = run->n_reduce - r0 < FOLD_ROWS ? run->n_reduce - r0 : FOLD_ROWS;
+    for (int64_t j = 0; j < n; j++) sum[j] = squares[j] = 0;
+    FN(var_total_columns)(sum, in, run->reduce_stride, rows, n, NULL);
+    for (int64_t j = 0; j < n; j++) sum[j] /= (C)rows;
+    for (int64_t r = 0; r < rows; r++) {
+      const T* x = (const T*)(const void*)(in + r * run->reduce_stride);
+      SHMT_IVDEP for (int64_t j = 0; j < n; j++) {
+        const C d = SHMT_LOAD(x[j]) - sum[j];
+        squares[j] += d * d;
+      }
+    }
+    for (int64_t j = 0; j < n; j++) FN(var_join)(&state[j], (double)rows, sum[j], squares[j]);
+  }
+}
+static void FN(var_accumulate)(const shmt__reduce_run* run, shmt__var_state* state) {
+  if (run->keep_stride == (int64_t)sizeof(T) && run->reduce_stride != (int64_t)sizeof(T)) {
+    FN(var_wide)(run, state);
+    return;
+  }
+  for (int64_t j = 0; j < run->n_keep; j++) {
+    const char* in = run->in + j * run->keep_stride;
+    for (int64_t i = 0; i < run->n_reduce;) {
+      if (run->reduce_stride == (int64_t)sizeof(T)) {
+        const int64_t n = run->n_reduce - i < 4096 ? run->n_reduce - i : 4096;
+        const char* at = in + i * (int64_t)sizeof(T);
+        const double mean = FN(var_total_row)(0, at, n, NULL) / (double)n,
+                     miss = mean - (double)(C)mean;
+        FN(var_join)(&state[j], (double)n, mean,
+                     FN(var_squares)(at, n, (C)mean) - (double)n * miss * miss);
+        i += n;
+      } else {
+        FN(var_join)(&state[j], 1, SHMT_X(in + i * run->reduce_stride), 0);
+        i++;
+      }
+    }
+  }
+}
+int64_t SHMT_LOOP(var)(shmt__reduce_phase phase, const shmt__reduce_run* run) {
+  if (phase == SHMT_REDUCE_SIZE) return sizeof(shmt__var_state);
+  shmt__var_state* state = (shmt__var_state*)(void*)run->state;
+  if (phase == SHMT_REDUCE_ACCUMULATE) {
+    FN(var_accumulate)(run, state);
+    return 0;
+  }
+  for (int64_t j = 0; j < run->n_keep; j++) {
+    if (phase == SHMT_REDUCE_INIT) {
+      state[j] = (shmt__var_state){0, 0, 0};
+    } else if (phase == SHMT_REDUCE_MERGE) {
+      const shmt__var_state t = ((const shmt__var_state*)(const void*)run->other)[j];
+      FN(var_join)(&state[j], t.n, t.mean, t.squares);
+    } else {
+      const shmt__var_options* o = run->ctx;
+      const double divisor = (double)run->count - o->correction;
+      const double var = state[j].squares / (divisor > 0 ? divisor : 0);
+      SHMT_AT(T, run->out[0], run->out_stride[0], j) = SHMT_STORE((C)(o->root ? sqrt(var) : var));
+      if (run->out[1])
+        SHMT_AT(T, run->out[1], run->out_stride[1], j) =
+            SHMT_STORE((C)(run->count ? state[j].mean : NAN));
+    }
+  }
+  return 0;
+}
+#endif
+
+#undef R
+#undef MAGNITUDE
+#undef SQUARE
+#undef PUT
+#undef STORED
+#undef POWER

@@ -1,0 +1,99 @@
+/* kernels/move.tmpl.h -- moving elements by index or by mask, one loop per element size.
+ *
+ * Nothing is calculated, so the dtypes of this template stand for all others of their size
+ * (ops/lines.h, shmt__move_loop). Offsets are bounds-checked here: shmt__index_shape.bad reports the first miss.
+ */
+#include "base/error.h"
+#include "kernels/shapes.h"
+
+#include <string.h>
+
+#define AT(p) (*(T*)(void*)(p))
+
+/* data: out, src, index (int64); ctx: shmt__index_shape. out = src[index * stride]. */
+void SHMT_LOOP(gather)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__index_shape* s = ctx;
+  bool ok;
+
+  if (strides[2] == 0) {
+    /* One index for the whole run: a copy. */
+    const char* src = data[1] + shmt__index_offset(s, *(const int64_t*)(const void*)data[2], &ok);
+    if (!ok) return;
+    if (strides[0] == (int64_t)sizeof(T) && strides[1] == (int64_t)sizeof(T)) {
+      memcpy(data[0], src, (size_t)n * sizeof(T));
+      return;
+    }
+    for (int64_t i = 0; i < n; i++) AT(data[0] + i * strides[0]) = *(const T*)(const void*)(src + i * strides[1]);
+    return;
+  }
+  /* Held in registers: the stores below could otherwise change them. */
+  char* to = data[0];
+  const char *src = data[1], *index = data[2];
+  const int64_t to_step = strides[0], src_step = strides[1], index_step = strides[2];
+  const shmt__index_shape shape = *s;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t at = shmt__index_offset(&shape, *(const int64_t*)(const void*)index, &ok);
+    if (SHMT_LIKELY(ok)) AT(to) = *(const T*)(const void*)(src + at);
+    to += to_step;
+    src += src_step;
+    index += index_step;
+  }
+}
+
+/* data: self, src, index. self[index * stride] = src. */
+void SHMT_LOOP(scatter)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__index_shape* s = ctx;
+  bool ok;
+
+  if (strides[2] == 0) {
+    char* to = data[0] + shmt__index_offset(s, *(const int64_t*)(const void*)data[2], &ok);
+    if (!ok) return;
+    for (int64_t i = 0; i < n; i++) AT(to + i * strides[0]) = *(const T*)(const void*)(data[1] + i * strides[1]);
+    return;
+  }
+  char* to = data[0];
+  const char *src = data[1], *index = data[2];
+  const int64_t to_step = strides[0], src_step = strides[1], index_step = strides[2];
+  const shmt__index_shape shape = *s;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t at = shmt__index_offset(&shape, *(const int64_t*)(const void*)index, &ok);
+    if (SHMT_LIKELY(ok)) AT(to + at) = *(const T*)(const void*)src;
+    to += to_step;
+    src += src_step;
+    index += index_step;
+  }
+}
+
+/* data: out (dense), src, mask (bool); ctx: int64_t, how many are set. The elements whose mask is set, one after the
+ * other. */
+void SHMT_LOOP(compress)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  T* out = (T*)(void*)data[0];
+  T* const end = out + *(const int64_t*)ctx;
+
+  /* Written unconditionally, kept by moving on: no branch to mispredict. */
+  for (int64_t i = 0; i < n && out < end; i++) {
+    *out = *(const T*)(const void*)(data[1] + i * strides[1]);
+    out += *(const bool*)(data[2] + i * strides[2]);
+  }
+}
+
+/* data: self, src (dense), mask (bool). Elements whose mask is set take the next of src. */
+void SHMT_LOOP(decompress)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const T* src = (const T*)(const void*)data[1];
+
+  (void)ctx;
+  for (int64_t i = 0; i < n; i++)
+    if (*(const bool*)(data[2] + i * strides[2])) AT(data[0] + i * strides[0]) = *src++;
+}
+
+/* data: out (dense), the last element of a dense src. Elements in the opposite order. */
+void SHMT_LOOP(reverse)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  T* out = (T*)(void*)data[0];
+  const T* src = (const T*)(const void*)data[1];
+
+  (void)strides;
+  (void)ctx;
+  _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) out[i] = src[-i];
+}
+
+#undef AT

@@ -1,0 +1,198 @@
+/* kernels/reduce.tmpl.h -- sums, products, extremes and tests of many elements. */
+#include "kernels/complex.h"
+#include "kernels/fold.h"
+
+#if SHMT_IS_COMPLEX
+#define WIDE double _Complex
+#elif SHMT_IS_FLOATING
+#define WIDE double
+#else
+#define WIDE uint64_t /* wraps */
+#endif
+
+#if SHMT_IS_FLOATING || SHMT_IS_COMPLEX
+#define SUM_LANE      C
+#define SUM_RESULT    T
+#define SUM_FINISH(s) SHMT_STORE((C)(s))
+#else
+#define SUM_LANE      uint64_t
+#define SUM_RESULT    int64_t
+#define SUM_FINISH(s) ((int64_t)(s))
+#endif
+
+/* sum: a mean when ctx points to true. */
+#if SHMT_IS_FLOATING || SHMT_IS_COMPLEX
+FOLD(sum, C, 0, x, a + b, WIDE, 0, s + a, s + t, T,
+     SHMT_STORE((C)(run->ctx && *(const bool*)run->ctx ? s / (double)run->count : s)))
+#else
+/* A lane takes at most FOLD_ROWS elements, so that 32 bits hold the sums of narrow ones. */
+#define NARROW(x)             \
+  _Generic((C)0,              \
+      bool: (int32_t)(x),     \
+      uint8_t: (int32_t)(x),  \
+      int8_t: (int32_t)(x),   \
+      int16_t: (int32_t)(x),  \
+      uint16_t: (int32_t)(x), \
+      default: (uint64_t)(int64_t)(x))
+FOLD(sum, __typeof__(NARROW(0)), 0, NARROW(x), a + b, uint64_t, 0, s + (uint64_t)(int64_t)a, s + t,
+     int64_t, (int64_t)s)
+#undef NARROW
+#endif
+
+#if SHMT_IS_COMPLEX
+FOLD(prod, C, 1, x, SHMT_CMUL(a, b), WIDE, 1, SHMT_CMUL(s, (WIDE)a), SHMT_CMUL(s, t), T, (T)s)
+FOLD(count_nonzero, uint32_t, 0, (SHMT_CREAL(x) != 0) | (SHMT_CIMAG(x) != 0), a + b, int64_t, 0,
+     s + a, s + t, int64_t, s)
+FOLD(all, uint8_t, 1, (SHMT_CREAL(x) != 0) | (SHMT_CIMAG(x) != 0), a & b, uint8_t, 1, s& a, s& t,
+     bool, s)
+FOLD(any, uint8_t, 0, (SHMT_CREAL(x) != 0) | (SHMT_CIMAG(x) != 0), a | b, uint8_t, 0, s | a, s | t,
+     bool, s)
+#else
+FOLD(prod, SUM_LANE, 1, (SUM_LANE)x, a * b, WIDE, 1, s*(WIDE)a, s* t, SUM_RESULT, SUM_FINISH(s))
+FOLD(all, uint8_t, 1, x != 0, a & b, uint8_t, 1, s& a, s& t, bool, s)
+FOLD(any, uint8_t, 0, x != 0, a | b, uint8_t, 0, s | a, s | t, bool, s)
+
+#if !SHMT_IS_WIDE_UNSIGNED
+FOLD(count_nonzero, uint32_t, 0, x != 0, a + b, int64_t, 0, s + a, s + t, int64_t, s)
+
+#if SHMT_IS_FLOATING
+#define LOWEST  (-(C)INFINITY)
+#define HIGHEST ((C)INFINITY)
+FOLD(nansum, C, 0, x != x ? 0 : x, a + b, WIDE, 0, s + a, s + t, T, SHMT_STORE((C)s))
+#elif SHMT_IS_BOOL
+#define LOWEST  0
+#define HIGHEST 1
+#else
+#define LOWEST  ((C)(SHMT_IS_SIGNED ? (C)((SHMT_WIDE(1)) << (8 * sizeof(C) - 1)) : 0))
+#define HIGHEST ((C)~LOWEST)
+#endif
+/* A NaN wins and stays. */
+#if SHMT_IS_FLOATING
+#define IS_NAN(x) ((x) != (x))
+#else
+#define IS_NAN(x) 0
+#endif
+static inline C FN(higher)(C a, C b) {
+  const C m = a > b ? a : b; /* in two steps: so gcc vectorises a chain of them */
+  return IS_NAN(a) ? a : m;
+}
+static inline C FN(lower)(C a, C b) {
+  const C m = a < b ? a : b;
+  return IS_NAN(a) ? a : m;
+}
+FOLD(amax, C, LOWEST, x, FN(higher)(a, b), C, LOWEST, FN(higher)(s, a), FN(higher)(s, t), T,
+     SHMT_STORE(s))
+FOLD(amin, C, HIGHEST, x, FN(lower)(a, b), C, HIGHEST, FN(lower)(s, a), FN(lower)(s, t), T,
+     SHMT_STORE(s))
+
+/* --- the extreme and where it is ------------------------------------------------------- */
+
+/* The first of equal ones; the first NaN before everything. stores: value to out[0] when there are
+ * two outputs (out[1] is then the index), else the index to out[0]. */
+#define EXTREME(NAME, FOLDED, BETTER)                                                             \
+  typedef struct FN(NAME##_state) {                                                               \
+    C value;                                                                                      \
+    int64_t index; /* -1: nothing seen yet */                                                     \
+  } FN(NAME##_state);                                                                             \
+  static inline bool FN(NAME##_beats)(C a, C b) {                                                 \
+    return IS_NAN(a) ? !IS_NAN(b) : (!IS_NAN(b) && a BETTER b);                                   \
+  }                                                                                               \
+  /* The best of n elements that lie together is `best`: where is the first like it? */           \
+  static int64_t FN(NAME##_find)(const T* x, int64_t n, C best) {                                 \
+    for (int64_t i0 = 0; i0 < n; i0 += 64) {                                                      \
+      const int64_t width = n - i0 < 64 ? n - i0 : 64;                                            \
+      int hit = 0;                                                                                \
+      for (int64_t i = 0; i < width; i++) {                                                       \
+        const C v = SHMT_LOAD(x[i0 + i]);                                                         \
+        hit |= (v == best) | (IS_NAN(v) & IS_NAN(best));                                          \
+      }                                                                                           \
+      for (int64_t i = 0; hit && i < width; i++) {                                                \
+        const C v = SHMT_LOAD(x[i0 + i]);                                                         \
+        if (v == best || (IS_NAN(v) && IS_NAN(best))) return i0 + i;                              \
+      }                                                                                           \
+    }                                                                                             \
+    return 0;                                                                                     \
+  }                                                                                               \
+  static void FN(NAME##_offer)(FN(NAME##_state) * s, C value, int64_t index) {                    \
+    if (s->index < 0 || FN(NAME##_beats)(value, s->value)) *s = (FN(NAME##_state)){value, index}; \
+  }                                                                                               \
+  static void FN(NAME##_accumulate)(const shmt__reduce_run* run, FN(NAME##_state) * state) {      \
+    if (run->keep_stride == (int64_t)sizeof(T) && run->reduce_stride != (int64_t)sizeof(T)) {     \
+      C best[SHMT_REDUCE_TILE];                                                                   \
+      int32_t at[SHMT_REDUCE_TILE];                                                               \
+      for (int64_t r0 = 0; r0 < run->n_reduce; r0 += 1 << 20) {                                   \
+        const char* in = run->in + r0 * run->reduce_stride;                                       \
+        const int32_t rows =                                                                      \
+            (int32_t)(run->n_reduce - r0 < 1 << 20 ? run->n_reduce - r0 : 1 << 20);               \
+        for (int64_t j = 0; j < run->n_keep; j++) {                                               \
+          best[j] = SHMT_LOAD(((const T*)(const void*)in)[j]);                                    \
+          at[j] = 0;                                                                              \
+        }                                                                                         \
+        for (int32_t r = 1; r < rows; r++) {                                                      \
+          const T* x = (const T*)(const void*)(in + r * run->reduce_stride);                      \
+          for (int64_t j = 0; j < run->n_keep; j++) {                                             \
+            const C v = SHMT_LOAD(x[j]), b = best[j];                                             \
+            const bool wins = ((v BETTER b) | IS_NAN(v)) & !IS_NAN(b);                            \
+            best[j] = wins ? v : b;                                                               \
+            at[j] = wins ? r : at[j];                                                             \
+          }                                                                                       \
+        }                                                                                         \
+        for (int64_t j = 0; j < run->n_keep; j++)                                                 \
+          FN(NAME##_offer)(&state[j], best[j], run->index + (r0 + at[j]) * run->index_stride);    \
+      }                                                                                           \
+      return;                                                                                     \
+    }                                                                                             \
+    for (int64_t j = 0; j < run->n_keep; j++) {                                                   \
+      const char* in = run->in + j * run->keep_stride;                                            \
+      if (run->reduce_stride == (int64_t)sizeof(T)) {                                             \
+        for (int64_t i = 0; i < run->n_reduce; i += FOLD_LANES * FOLD_ROWS) {                     \
+          const T* x = (const T*)(const void*)in + i;                                             \
+          const int64_t n = run->n_reduce - i < FOLD_LANES * FOLD_ROWS ? run->n_reduce - i        \
+                                                                       : FOLD_LANES * FOLD_ROWS;  \
+          const C best = FN(FOLDED##_row)(SHMT_LOAD(x[0]), (const char*)x, n, NULL);              \
+          if (state[j].index < 0 || FN(NAME##_beats)(best, state[j].value))                       \
+            state[j] = (FN(NAME##_state)){                                                        \
+                best, run->index + (i + FN(NAME##_find)(x, n, best)) * run->index_stride};        \
+        }                                                                                         \
+      } else {                                                                                    \
+        for (int64_t i = 0; i < run->n_reduce; i++)                                               \
+          FN(NAME##_offer)(&state[j], SHMT_X(in + i * run->reduce_stride),                        \
+                           run->index + i * run->index_stride);                                   \
+      }                                                                                           \
+    }                                                                                             \
+  }                                                                                               \
+  int64_t SHMT_LOOP(NAME)(shmt__reduce_phase phase, const shmt__reduce_run* run) {                \
+    if (phase == SHMT_REDUCE_SIZE) return sizeof(FN(NAME##_state));                               \
+    FN(NAME##_state)* state = (FN(NAME##_state)*)(void*)run->state;                               \
+    if (phase == SHMT_REDUCE_ACCUMULATE) {                                                        \
+      FN(NAME##_accumulate)(run, state);                                                          \
+      return 0;                                                                                   \
+    }                                                                                             \
+    for (int64_t j = 0; j < run->n_keep; j++) {                                                   \
+      if (phase == SHMT_REDUCE_INIT) {                                                            \
+        state[j] = (FN(NAME##_state)){0, -1};                                                     \
+      } else if (phase == SHMT_REDUCE_MERGE) {                                                    \
+        const FN(NAME##_state) t = ((const FN(NAME##_state)*)(const void*)run->other)[j];         \
+        if (t.index >= 0) FN(NAME##_offer)(&state[j], t.value, t.index);                          \
+      } else if (run->out[1]) {                                                                   \
+        SHMT_AT(T, run->out[0], run->out_stride[0], j) = SHMT_STORE(state[j].value);              \
+        SHMT_AT(int64_t, run->out[1], run->out_stride[1], j) = state[j].index;                    \
+      } else {                                                                                    \
+        SHMT_AT(int64_t, run->out[0], run->out_stride[0], j) = state[j].index;                    \
+      }                                                                                           \
+    }                                                                                             \
+    return 0;                                                                                     \
+  }
+EXTREME(argmax, amax, >)
+EXTREME(argmin, amin, <)
+#undef EXTREME
+#undef IS_NAN
+#undef LOWEST
+#undef HIGHEST
+#endif
+#endif
+
+#undef WIDE
+#undef SUM_LANE
+#undef SUM_RESULT
+#undef SUM_FINISH

@@ -1,0 +1,9 @@
+/* kernels/runtime.c -- what api/runtime.h promises. */
+#include "api/runtime.h"
+
+#include "generated/loops.h"
+#include "iter/threads.h"
+
+int shmt_get_num_threads(void) { return shmt__num_threads(); }
+void shmt_set_num_threads(int n) { shmt__set_num_threads(n); }
+const char* shmt_cpu_capability(void) { return shmt__cpu_level_name(); }

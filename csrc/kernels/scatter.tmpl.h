@@ -1,0 +1,61 @@
+/* kernels/scatter.tmpl.h -- combining elements into places given by index, one dtype.
+ *
+ * data: self, src, index (int64); ctx: shmt__index_shape.
+ */
+#include "base/error.h"
+#include "kernels/convert.h"
+#include "kernels/shapes.h"
+
+#define SCATTER(NAME, EXPR)                                                                               \
+  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {           \
+    const shmt__index_shape* s = ctx;                                                                     \
+    bool ok;                                                                                              \
+    if (strides[2] == 0) {                                                                                \
+      char* to = data[0] + shmt__index_offset(s, *(const int64_t*)(const void*)data[2], &ok);             \
+      if (!ok) return;                                                                                    \
+      for (int64_t i = 0; i < n; i++) {                                                                   \
+        T* at = (T*)(void*)(to + i * strides[0]);                                                         \
+        const C a = SHMT_LOAD(*at), b = SHMT_LOAD(*(const T*)(const void*)(data[1] + i * strides[1]));    \
+        *at = SHMT_STORE((C)(EXPR));                                                                      \
+      }                                                                                                   \
+      return;                                                                                             \
+    }                                                                                                     \
+    char* to = data[0];                                                                                   \
+    const char *src = data[1], *index = data[2];                                                          \
+    const int64_t to_step = strides[0], src_step = strides[1], index_step = strides[2];                   \
+    const shmt__index_shape shape = *s; /* in registers: the stores below could change *s */              \
+    for (int64_t i = 0; i < n; i++) {                                                                     \
+      const int64_t offset = shmt__index_offset(&shape, *(const int64_t*)(const void*)index, &ok);        \
+      if (SHMT_LIKELY(ok)) {                                                                              \
+        T* at = (T*)(void*)(to + offset);                                                                 \
+        const C a = SHMT_LOAD(*at), b = SHMT_LOAD(*(const T*)(const void*)src);                           \
+        *at = SHMT_STORE((C)(EXPR));                                                                      \
+      }                                                                                                   \
+      to += to_step;                                                                                      \
+      src += src_step;                                                                                    \
+      index += index_step;                                                                                \
+    }                                                                                                     \
+  }
+
+#if SHMT_IS_BOOL
+SCATTER(scatter_add, a | b)
+SCATTER(scatter_mul, a & b)
+SCATTER(scatter_amax, a | b)
+SCATTER(scatter_amin, a & b)
+#elif SHMT_IS_INTEGRAL
+SCATTER(scatter_add, (uint64_t)a + (uint64_t)b)
+SCATTER(scatter_mul, (uint64_t)a * (uint64_t)b)
+SCATTER(scatter_amax, a > b ? a : b)
+SCATTER(scatter_amin, a < b ? a : b)
+#elif SHMT_IS_FLOATING
+SCATTER(scatter_add, a + b)
+SCATTER(scatter_mul, a * b)
+/* A NaN on either side stays. */
+SCATTER(scatter_amax, a != a ? a : (b != b || b > a ? b : a))
+SCATTER(scatter_amin, a != a ? a : (b != b || b < a ? b : a))
+#else
+SCATTER(scatter_add, a + b)
+SCATTER(scatter_mul, a * b)
+#endif
+
+#undef SCATTER

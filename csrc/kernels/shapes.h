@@ -1,0 +1,110 @@
+/* kernels/shapes.h -- what loops that are more than one run are told through their ctx. */
+#ifndef SHMT_KERNELS_SHAPES_H
+#define SHMT_KERNELS_SHAPES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Strides in elements. alpha and beta point to one value of the sum type. */
+typedef struct shmt__gemm_shape {
+  int64_t n, k;
+  int64_t a_row, a_column, b_row, b_column, c_row, c_column;
+  const void* alpha;
+  const void* beta;
+  bool beta_is_zero;
+} shmt__gemm_shape;
+
+typedef struct shmt__gemm_number {
+  double re, im;
+  int64_t integer;
+} shmt__gemm_number;
+
+/* An index that was out of range: loops cannot fail, so they leave it here. */
+typedef struct shmt__bad_index {
+  int64_t value;
+  bool found;
+} shmt__bad_index;
+
+/* How gather and scatter loops turn an index into an address. */
+typedef struct shmt__index_shape {
+  int64_t stride; /* bytes between neighbours along the indexed dim */
+  int64_t size;   /* of that dim */
+  bool wrap;      /* a negative index counts from the end */
+  shmt__bad_index* bad;
+} shmt__index_shape;
+
+/* The offset of index i in bytes; 0, and a note in `bad`, when it is out of range. */
+static inline int64_t shmt__index_offset(const shmt__index_shape* s, int64_t i, bool* ok) {
+  const int64_t given = i;
+
+  if (i < 0 && s->wrap) i += s->size;
+  *ok = (uint64_t)i < (uint64_t)s->size;
+  if (__builtin_expect(!*ok, 0)) {
+    __atomic_store_n(&s->bad->value, given, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->bad->found, true, __ATOMIC_RELAXED);
+    return 0;
+  }
+  return i * s->stride;
+}
+
+/* Softmax along a dim of `length`; in columns, neighbours along it are `step` bytes apart. */
+typedef struct shmt__softmax_shape {
+  int64_t length, step;
+} shmt__softmax_shape;
+
+/* Negative log-likelihood: classes of a sample, and where the sums over samples go. */
+typedef struct shmt__nll_shape {
+  int64_t n_classes, class_step, ignore_index;
+  double scale;          /* backward: of every gradient */
+  double* sums;          /* forward: losses, weights */
+  shmt__bad_index* bad;  /* a target that is no class */
+} shmt__nll_shape;
+
+/* Uniform numbers in [from, to); for normal ones the mean and the standard deviation. */
+typedef struct shmt__uniform_shape {
+  double from, to;
+} shmt__uniform_shape;
+
+/* base + word % range; range 0: the whole word. */
+typedef struct shmt__randint_shape {
+  uint64_t range;
+  int64_t base;
+  bool wide; /* two words a number */
+} shmt__randint_shape;
+
+/* `value` with probability limit / 2^32. */
+typedef struct shmt__bernoulli_shape {
+  uint64_t limit;
+  double value;
+} shmt__bernoulli_shape;
+
+/* A convolution of one image; depth, height, width. */
+typedef struct shmt__conv_shape {
+  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
+  int64_t col_row;   /* elements between rows of the column matrix */
+  int64_t first_row; /* of the rows to make */
+} shmt__conv_shape;
+
+/* Windows over planes; depth, height, width. */
+typedef struct shmt__pool_shape {
+  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
+  bool count_padding;
+  int64_t divisor; /* of an average; 0: the number of elements */
+} shmt__pool_shape;
+
+/* Numbers for shifting and scaling a run of elements. */
+typedef struct shmt__norm_shape {
+  double mean, scale, shift, slope;
+} shmt__norm_shape;
+
+typedef struct shmt__sort_shape {
+  bool descending;
+  int64_t k; /* of topk */
+} shmt__sort_shape;
+
+typedef struct shmt__search_shape {
+  int64_t n_bounds;
+  bool right;
+} shmt__search_shape;
+
+#endif

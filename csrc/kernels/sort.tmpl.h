@@ -1,0 +1,187 @@
+/* kernels/sort.tmpl.h -- stable sorting of lines with their indices, and what sorted lines tell. One dtype.
+ *
+ * Elements become unsigned keys whose order is theirs (NaN last, -0 as 0), the keys are sorted by digits from the
+ * lowest to the highest together with 32-bit indices, and the values follow the indices. Passes in which all keys
+ * have the same digit are left out. Short lines are sorted by insertion.
+ */
+#include "kernels/loops.h"
+#include "kernels/shapes.h"
+
+#include <string.h>
+
+#define KEY SHMT_LOOP(sort_key)
+typedef __typeof__(_Generic((char(*)[sizeof(T)])0, char(*)[1]: (uint8_t)0, char(*)[2]: (uint16_t)0,
+                            char(*)[4]: (uint32_t)0, char(*)[8]: (uint64_t)0)) KEY;
+
+static inline KEY FN(to_key)(T value) {
+  KEY k;
+  memcpy(&k, &value, sizeof k);
+#if SHMT_IS_FLOATING
+  const C v = SHMT_LOAD(value);
+  const KEY sign = (KEY)1 << (8 * sizeof k - 1);
+  if (v != v) return (KEY)~(KEY)0;
+  if (v == 0) return sign;
+  return k & sign ? (KEY)~k : (KEY)(k | sign);
+#elif SHMT_IS_SIGNED
+  return (KEY)(k ^ ((KEY)1 << (8 * sizeof k - 1)));
+#else
+  return k;
+#endif
+}
+
+/* Sort n keys with indices; `spare` has room for as many of both. The sorted ones end up in keys and index. */
+static void FN(sort_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, uint32_t* spare_index, int64_t n) {
+  if (n <= 48) {
+    for (int64_t i = 1; i < n; i++) {
+      const KEY k = keys[i];
+      const uint32_t x = index[i];
+      int64_t j = i;
+      for (; j > 0 && keys[j - 1] > k; j--) {
+        keys[j] = keys[j - 1];
+        index[j] = index[j - 1];
+      }
+      keys[j] = k;
+      index[j] = x;
+    }
+    return;
+  }
+  const int digit = sizeof(KEY) > 1 && n >= 4096 ? 11 : 8;
+  const KEY mask = (KEY)((1u << digit) - 1);
+  KEY *from = keys, *to = spare_keys;
+  uint32_t *from_index = index, *to_index = spare_index;
+  uint32_t counts[2048];
+
+  for (int shift = 0; shift < (int)(8 * sizeof(KEY)); shift += digit) {
+    memset(counts, 0, sizeof *counts << digit);
+    for (int64_t i = 0; i < n; i++) counts[(from[i] >> shift) & mask]++;
+    if (counts[(from[0] >> shift) & mask] == (uint32_t)n) continue;
+    uint32_t at = 0;
+    for (int d = 0; d < 1 << digit; d++) {
+      const uint32_t c = counts[d];
+      counts[d] = at;
+      at += c;
+    }
+    for (int64_t i = 0; i < n; i++) {
+      const uint32_t place = counts[(from[i] >> shift) & mask]++;
+      to[place] = from[i];
+      to_index[place] = from_index[i];
+    }
+    KEY* swap_keys = from;
+    from = to;
+    to = swap_keys;
+    uint32_t* swap_index = from_index;
+    from_index = to_index;
+    to_index = swap_index;
+  }
+  if (from != keys) {
+    memcpy(keys, from, (size_t)n * sizeof *keys);
+    memcpy(index, from_index, (size_t)n * sizeof *index);
+  }
+}
+
+/* data: values, indices (int64), x: all dense; scratch of 2 * (sizeof(T) + 4) * n bytes. ctx: shmt__sort_shape. */
+void SHMT_LOOP(sort)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__sort_shape* s = ctx;
+  T* values = (T*)(void*)data[0];
+  int64_t* indices = (int64_t*)(void*)data[1];
+  const T* x = (const T*)(const void*)data[2];
+  KEY* keys = (KEY*)(void*)data[3];
+  KEY* spare = keys + n;
+  uint32_t* index = (uint32_t*)(void*)(data[3] + ((size_t)(2 * n) * sizeof(KEY) + 7) / 8 * 8);
+  const KEY flip = s->descending ? (KEY)~(KEY)0 : 0;
+
+  (void)strides;
+  for (int64_t i = 0; i < n; i++) {
+    keys[i] = (KEY)(FN(to_key)(x[i]) ^ flip);
+    index[i] = (uint32_t)i;
+  }
+  FN(sort_keys)(keys, index, spare, index + n, n);
+  for (int64_t i = 0; i < n; i++) {
+    values[i] = x[index[i]];
+    indices[i] = index[i];
+  }
+}
+
+/* data: values, indices of the ctx->k first in order, x, scratch. A heap of the k best, the worst of them on top. */
+void SHMT_LOOP(topk)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__sort_shape* s = ctx;
+  const int64_t k = s->k;
+  T* values = (T*)(void*)data[0];
+  int64_t* indices = (int64_t*)(void*)data[1];
+  const T* x = (const T*)(const void*)data[2];
+  KEY* keys = (KEY*)(void*)data[3];
+  KEY* spare = keys + k;
+  uint32_t* index = (uint32_t*)(void*)(data[3] + ((size_t)(2 * k) * sizeof(KEY) + 7) / 8 * 8);
+  const KEY flip = s->descending ? (KEY)~(KEY)0 : 0;
+
+  (void)strides;
+  for (int64_t i = 0; i < n; i++) {
+    const KEY key = (KEY)(FN(to_key)(x[i]) ^ flip);
+    int64_t at;
+    if (i < k) {
+      /* Up from the end while the parent is better. */
+      at = i;
+      while (at > 0 && keys[(at - 1) / 2] < key) {
+        keys[at] = keys[(at - 1) / 2];
+        index[at] = index[(at - 1) / 2];
+        at = (at - 1) / 2;
+      }
+    } else {
+      if (key >= keys[0]) continue;
+      /* Down from the top while a child is worse. */
+      at = 0;
+      for (;;) {
+        int64_t child = 2 * at + 1;
+        if (child >= k) break;
+        if (child + 1 < k && keys[child + 1] > keys[child]) child++;
+        if (keys[child] <= key) break;
+        keys[at] = keys[child];
+        index[at] = index[child];
+        at = child;
+      }
+    }
+    keys[at] = key;
+    index[at] = (uint32_t)i;
+  }
+  FN(sort_keys)(keys, index, spare, index + k, k);
+  for (int64_t i = 0; i < k; i++) {
+    values[i] = x[index[i]];
+    indices[i] = index[i];
+  }
+}
+#undef KEY
+
+/* data: flags (bool), x sorted or not, dense. A flag says that the element differs from the one before. */
+void SHMT_LOOP(run_starts)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  bool* flags = (bool*)data[0];
+  const T* x = (const T*)(const void*)data[1];
+
+  (void)strides;
+  (void)ctx;
+  if (n > 0) flags[0] = true;
+  for (int64_t i = 1; i < n; i++) flags[i] = SHMT_LOAD(x[i]) != SHMT_LOAD(x[i - 1]);
+}
+
+/* data: out (int64), values, boundaries (dense, sorted), sorter (int64) or NULL; ctx: shmt__search_shape. How many
+ * boundaries are below the value (or not above it, when right). */
+void SHMT_LOOP(search)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__search_shape* s = ctx;
+  const T* bounds = (const T*)(const void*)data[2];
+  const int64_t* sorter = (const int64_t*)(const void*)data[3];
+
+  for (int64_t i = 0; i < n; i++) {
+    const C v = SHMT_LOAD(*(const T*)(const void*)(data[1] + i * strides[1]));
+    int64_t low = 0, high = s->n_bounds;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      const C b = SHMT_LOAD(bounds[sorter ? sorter[middle] : middle]);
+      /* A NaN comes after everything. */
+      const bool before = s->right ? !(b > v) && !(b != b && v == v) : !(b >= v) && !(b != b);
+      if (before || (!s->right && v != v && b == b))
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    *(int64_t*)(void*)(data[0] + i * strides[0]) = low;
+  }
+}

@@ -1,0 +1,40 @@
+/* kernels/twister.tmpl.h -- MT19937: the next 624 words, and words made ready for use. For uint32 only. */
+#ifndef SHMT_KERNELS_TWISTER_ONCE
+#define SHMT_KERNELS_TWISTER_ONCE
+static inline uint32_t shmt__mt_mix(uint32_t u, uint32_t v) {
+  const uint32_t y = (u & 0x80000000u) | (v & 0x7fffffffu);
+  return (y >> 1) ^ (-(v & 1u) & 0x9908b0dfu);
+}
+#endif
+
+/* data: the state. The three parts read words that are not yet, or already, new. */
+void SHMT_LOOP(mt_twist)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  T* s = (T*)(void*)data[0];
+
+  (void)strides;
+  (void)n;
+  (void)ctx;
+  _Pragma("GCC ivdep") for (int i = 0; i < 624 - 397; i++) s[i] = s[i + 397] ^ shmt__mt_mix(s[i], s[i + 1]);
+  for (int begin = 624 - 397; begin < 623; begin += 224) {
+    /* In stretches shorter than the distance to the words they read. */
+    const int end = begin + 224 < 623 ? begin + 224 : 623;
+    _Pragma("GCC ivdep") for (int i = begin; i < end; i++) s[i] = s[i - 227] ^ shmt__mt_mix(s[i], s[i + 1]);
+  }
+  s[623] = s[396] ^ shmt__mt_mix(s[623], s[0]);
+}
+
+/* data: out, state words. */
+void SHMT_LOOP(mt_temper)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  T* out = (T*)(void*)data[0];
+  const T* state = (const T*)(const void*)data[1];
+
+  (void)strides;
+  (void)ctx;
+  _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) {
+    T y = state[i];
+    y ^= y >> 11;
+    y ^= (y << 7) & 0x9d2c5680u;
+    y ^= (y << 15) & 0xefc60000u;
+    out[i] = y ^ (y >> 18);
+  }
+}

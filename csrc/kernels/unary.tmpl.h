@@ -1,0 +1,108 @@
+/* kernels/unary.tmpl.h -- arithmetic on one number: signs, rounding, roots, small powers. */
+#include "kernels/complex.h"
+#include "kernels/loops.h"
+
+#define M(fn) _Generic((C)0, float: fn##f, default: fn)
+
+#if SHMT_IS_BOOL
+UNARY(sign, a)
+UNARY(sgn, a)
+UNARY_AS(angle, float, , SHMT_NOTHING, ((void)a, 0.0f))
+#elif SHMT_IS_INTEGRAL
+#if SHMT_IS_WIDE_UNSIGNED
+UNARY_AS(angle, float, , SHMT_NOTHING, ((void)a, 0.0f))
+#else
+UNARY(neg, (C)(0 - SHMT_WIDE(a)))
+#if SHMT_IS_SIGNED
+UNARY(abs, (C)(a < 0 ? 0 - SHMT_WIDE(a) : SHMT_WIDE(a)))
+UNARY(sign, (C)((a > 0) - (a < 0)))
+UNARY(sgn, (C)((a > 0) - (a < 0)))
+UNARY_AS(angle, float, , SHMT_NOTHING, a < 0 ? 3.14159265f : 0.0f)
+#else
+UNARY(abs, a)
+UNARY(sign, (C)(a > 0))
+UNARY(sgn, (C)(a > 0))
+UNARY_AS(angle, float, , SHMT_NOTHING, ((void)a, 0.0f))
+#endif
+UNARY(square, (C)(SHMT_WIDE(a) * SHMT_WIDE(a)))
+#endif
+UNARY(ceil, a)
+UNARY(floor, a)
+UNARY(trunc, a)
+UNARY(round, a)
+#elif SHMT_IS_FLOATING
+UNARY(neg, -a)
+UNARY(abs, M(fabs)(a))
+UNARY(sign, (C)((a > 0) - (a < 0)))
+UNARY(sgn, (C)((a > 0) - (a < 0)))
+UNARY(angle, a != a ? a : a < 0 ? (C)3.141592653589793 : 0)
+UNARY(square, a * a)
+UNARY(cube, a * a * a)
+UNARY(ceil, M(ceil)(a))
+UNARY(floor, M(floor)(a))
+UNARY(trunc, M(trunc)(a))
+UNARY(round, M(rint)(a))
+UNARY(frac, a - M(trunc)(a))
+UNARY(sqrt, M(sqrt)(a))
+UNARY(rsqrt, 1 / M(sqrt)(a))
+UNARY(reciprocal, 1 / a)
+UNARY(deg2rad, a*(C)0.017453292519943295)
+UNARY(rad2deg, a*(C)57.29577951308232)
+/* ctx: 10^|decimals|, and whether to divide by it first (negative decimals). */
+UNARY_WITH(round_decimals, const C ten = (C)SHMT_NUMBER(0);
+           const bool divide = SHMT_NUMBER(1) != 0,
+           divide ? M(rint)(a / ten) * ten : M(rint)(a * ten) / ten)
+/* ctx: what NaN, +inf and -inf become. */
+UNARY_WITH(nan_to_num, const C nan = (C)SHMT_NUMBER(0); const C high = (C)SHMT_NUMBER(1);
+           const C low = (C)SHMT_NUMBER(2), a != a              ? nan
+                                            : a == (C)INFINITY  ? high
+                                            : a == -(C)INFINITY ? low
+                                                                : a)
+#else
+#define RE(x) SHMT_CREAL(x)
+#define IM(x) SHMT_CIMAG(x)
+#define R     __typeof__(SHMT_CREAL((C)0))
+#define Z(fn) _Generic((C)0, float _Complex: fn##f, default: fn)
+static inline C FN(complex_of)(R re, R im) {
+  C z;
+  ((R*)&z)[0] = re;
+  ((R*)&z)[1] = im;
+  return z;
+}
+static inline C FN(unit)(C a) {
+  const R r = Z(cabs)(a);
+  return r == 0 ? 0 : FN(complex_of)(RE(a) / r, IM(a) / r);
+}
+UNARY(neg, -a)
+UNARY_AS(abs, R, , SHMT_NOTHING, Z(cabs)(a))
+UNARY_AS(angle, R, , SHMT_NOTHING, Z(carg)(a))
+UNARY(sgn, FN(unit)(a))
+UNARY(square, SHMT_CMUL(a, a))
+UNARY(sqrt, Z(csqrt)(a))
+UNARY(rsqrt, SHMT_CDIV((C)1, Z(csqrt)(a)))
+UNARY(reciprocal, SHMT_CDIV((C)1, a))
+UNARY(_conj_complex, FN(complex_of)(RE(a), -IM(a)))
+static inline R FN(finite)(R x, R nan, R high, R low) {
+  return x != x ? nan : x == (R)INFINITY ? high : x == -(R)INFINITY ? low : x;
+}
+UNARY_WITH(nan_to_num, const R nan = (R)SHMT_CREAL(SHMT_NUMBER(0));
+           const R high = (R)SHMT_CREAL(SHMT_NUMBER(1));
+           const R low = (R)SHMT_CREAL(SHMT_NUMBER(2)),
+           FN(complex_of)(FN(finite)(RE(a), nan, high, low), FN(finite)(IM(a), nan, high, low)))
+#undef RE
+#undef IM
+#undef R
+#undef Z
+#endif
+#if !SHMT_IS_COMPLEX && !SHMT_IS_WIDE_UNSIGNED
+/* ctx: low, high, already in range of the dtype. A NaN stays. */
+static inline C FN(clamped)(C a, C low, C high) {
+  const C up = a < low ? low : a;
+  return up > high ? high : up;
+}
+UNARY_WITH(clamp, const C low = (C)SHMT_NUMBER(0);
+           const C high = (C)SHMT_NUMBER(1), FN(clamped)(a, low, high))
+UNARY_WITH(clamp_low, const C low = (C)SHMT_NUMBER(0), a < low ? low : a)
+UNARY_WITH(clamp_high, const C high = (C)SHMT_NUMBER(0), a > high ? high : a)
+#endif
+#undef M

@@ -1,0 +1,108 @@
+/* tensor/change.c -- changing a tensor's geometry or storage, and reading its one element. */
+#include "tensor/tensor.h"
+
+#include "base/overflow.h"
+#include "base/scalar.h"
+#include "storage/allocator.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+  GEOMETRY_FLAGS = SHMT_TENSOR_CONTIGUOUS | SHMT_TENSOR_CHANNELS_LAST | SHMT_TENSOR_CHANNELS_LAST_3D | SHMT_TENSOR_DENSE,
+};
+
+/* Make room for n_dims; the old values are gone afterwards. */
+static shmt_status reserve_dims(shmt_tensor* t, int64_t n_dims) {
+  if (n_dims == t->n_dims) return SHMT_OK;
+  SHMT_REQUIRE(n_dims <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "tensor has too many (>%d) dims: %" PRId64, SHMT_MAX_DIMS,
+               n_dims);
+  void* dims = t->dims;
+  if (n_dims > SHMT_INLINE_DIMS) SHMT_TRY(shmt__alloc((uint64_t)n_dims * 2 * sizeof(int64_t), &dims));
+  if (t->n_dims > SHMT_INLINE_DIMS) shmt__dealloc(t->sizes, (uint64_t)t->n_dims * 2 * sizeof(int64_t));
+  t->sizes = dims;
+  t->strides = t->sizes + n_dims;
+  t->n_dims = (uint8_t)n_dims;
+  return SHMT_OK;
+}
+
+/* sizes and strides may be t's own. */
+static shmt_status put_geometry(shmt_tensor* t, shmt_ints sizes, shmt_ints strides, int64_t offset) {
+  int64_t copy[2 * SHMT_MAX_DIMS], numel = 1;
+  SHMT_REQUIRE(sizes.len <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "tensor has too many (>%d) dims: %" PRId64, SHMT_MAX_DIMS,
+               sizes.len);
+  for (int64_t d = 0; d < sizes.len; d++) {
+    copy[d] = sizes.data[d];
+    copy[sizes.len + d] = strides.data[d];
+    numel *= sizes.data[d];
+  }
+  SHMT_TRY(reserve_dims(t, sizes.len));
+  memcpy(t->sizes, copy, (size_t)sizes.len * 2 * sizeof(int64_t));
+  t->numel = numel;
+  t->offset = offset;
+  t->flags = (t->flags & ~(uint32_t)GEOMETRY_FLAGS) | shmt__geometry_flags(t->sizes, t->strides, t->n_dims, numel);
+  return SHMT_OK;
+}
+
+static shmt_status grow_storage(shmt_tensor* t, uint64_t nbytes) {
+  return nbytes > t->storage->nbytes ? shmt__storage_resize(t->storage, nbytes) : SHMT_OK;
+}
+
+shmt_status shmt__tensor_set_geometry(shmt_tensor* t, shmt_ints sizes, shmt_ints strides, int64_t offset) {
+  uint64_t nbytes;
+  SHMT_REQUIRE(sizes.len == strides.len, SHMT_E_RUNTIME,
+               "mismatch in length of strides and shape: %" PRId64 " and %" PRId64, strides.len, sizes.len);
+  SHMT_REQUIRE(offset >= 0, SHMT_E_RUNTIME, "Tensor: invalid storage offset %" PRId64, offset);
+  SHMT_TRY(shmt__storage_bytes_for(sizes, strides, offset, shmt__tensor_item_bytes(t), &nbytes));
+  SHMT_TRY(grow_storage(t, nbytes));
+  return put_geometry(t, sizes, strides, offset);
+}
+
+shmt_status shmt__tensor_resize(shmt_tensor* t, shmt_ints sizes, shmt_memory_format format) {
+  int64_t numel, strides[SHMT_MAX_DIMS];
+  uint64_t nbytes;
+  bool same = t->n_dims == sizes.len;
+  SHMT_REQUIRE(format != SHMT_PRESERVE_FORMAT, SHMT_E_RUNTIME, "Unsupported memory format Preserve");
+  SHMT_REQUIRE(sizes.len <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "tensor has too many (>%d) dims: %" PRId64, SHMT_MAX_DIMS,
+               sizes.len);
+  SHMT_REQUIRE(format != SHMT_CHANNELS_LAST || sizes.len == 4, SHMT_E_RUNTIME,
+               "required rank 4 tensor to use channels_last format");
+  SHMT_REQUIRE(format != SHMT_CHANNELS_LAST_3D || sizes.len == 5, SHMT_E_RUNTIME,
+               "required rank 5 tensor to use channels_last_3d format");
+  for (int64_t d = 0; same && d < sizes.len; d++) same = t->sizes[d] == sizes.data[d];
+  if (same && (format == SHMT_MEMORY_FORMAT_NONE || shmt__tensor_is_contiguous_in(t, format))) return SHMT_OK;
+
+  SHMT_TRY(shmt__checked_numel(sizes, &numel));
+  shmt__contiguous_strides(sizes, format, strides);
+  shmt_ints strides_list = {strides, sizes.len};
+  SHMT_TRY(shmt__storage_bytes_for(sizes, strides_list, t->offset, shmt__tensor_item_bytes(t), &nbytes));
+  SHMT_TRY(grow_storage(t, nbytes));
+  return put_geometry(t, sizes, strides_list, t->offset);
+}
+
+shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src) {
+  if (t == src) return SHMT_OK;
+  int16_t old_dtype = t->dtype;
+  t->dtype = src->dtype;
+  shmt_status status = put_geometry(t, shmt__tensor_sizes(src), shmt__tensor_strides(src), src->offset);
+  if (status != SHMT_OK) {
+    t->dtype = old_dtype;
+    return status;
+  }
+  shmt_storage* old = t->storage;
+  shmt__storage_retain(src->storage);
+  t->storage = src->storage;
+  shmt__storage_release(old);
+  t->device = src->device;
+  t->keys = (t->keys & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ADInplaceOrView)) |
+            (src->keys & (SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta));
+  return SHMT_OK;
+}
+
+shmt_status shmt__tensor_item(shmt_tensor* t, shmt_scalar* out) {
+  SHMT_REQUIRE(t->numel == 1, SHMT_E_RUNTIME, "a Tensor with %" PRId64 " elements cannot be converted to Scalar",
+               t->numel);
+  SHMT_REQUIRE(!shmt__tensor_is_meta(t), SHMT_E_RUNTIME, "Tensor.item() cannot be called on meta tensors");
+  *out = shmt__scalar_load(shmt__tensor_data(t), t->dtype);
+  return SHMT_OK;
+}

@@ -1,0 +1,200 @@
+/* tensor/tensor.h -- the tensor: shape, strides and offset over a storage.
+ *
+ * A tensor is reference counted inside one process and may be used from any
+ * thread; its metadata changes only through the functions below (resize, set_data),
+ * which callers must not race. The data lives in the storage, which may be shared
+ * between tensors and between processes.
+ *
+ * Note [Views and versions]
+ * `base` is the root tensor whose version counter this tensor uses; NULL means its
+ * own. SHMT_TENSOR_VIEW says that autograd regards it as a view (`_base`); a detached
+ * tensor has a base for its version but not the flag. Chains are flat: a view of a
+ * view has the root as its base. The one exception: the base of a view of a detached tensor is
+ * the detached tensor, whose own base still keeps the version; no chain is longer.
+ *
+ * Note [Autograd bit]
+ * `keys` carries SHMT_KEYBIT_Autograd exactly when the tensor itself requires grad, so
+ * that calls on plain tensors never enter the Autograd row. A view must also ask its
+ * base (an in-place write may have given the base a history): use shmt__tensor_keys().
+ */
+#ifndef SHMT_TENSOR_TENSOR_H
+#define SHMT_TENSOR_TENSOR_H
+
+#include "api/keys.h" /* generated: shmt_keyset, SHMT_KEY_*, SHMT_KEYBIT_* */
+#include "base/error.h"
+#include "base/types.h"
+#include "generated/dtype_tables.h"
+#include "storage/storage.h"
+
+#include <stdatomic.h>
+
+enum { SHMT_INLINE_DIMS = 5 };
+
+/* Flag bits of a tensor. */
+enum {
+  SHMT_TENSOR_CONTIGUOUS = 1 << 0,       /* cached: row-major, no gaps */
+  SHMT_TENSOR_CHANNELS_LAST = 1 << 1,    /* cached: 4-d, NHWC in memory */
+  SHMT_TENSOR_CHANNELS_LAST_3D = 1 << 2, /* cached: 5-d, NDHWC in memory */
+  SHMT_TENSOR_DENSE = 1 << 3,            /* cached: non-overlapping and dense in some order */
+  SHMT_TENSOR_VIEW = 1 << 4,             /* a view to autograd, see Note [Views and versions] */
+  SHMT_TENSOR_WRAPPED_NUMBER = 1 << 5,   /* 0-d made from a Python number: weakest in promotion */
+  SHMT_TENSOR_INFERENCE = 1 << 6,        /* made in inference mode: no version, no views tracked */
+  SHMT_TENSOR_CONJ = 1 << 7,             /* lazily conjugated (reserved) */
+  SHMT_TENSOR_NEG = 1 << 8,              /* lazily negated (reserved) */
+  /* How a view came about, where that forbids recording in-place changes of it; autograd's. */
+  SHMT_TENSOR_VIEW_NO_GRAD = 1 << 9,
+  SHMT_TENSOR_VIEW_INFERENCE = 1 << 10,
+  SHMT_TENSOR_VIEW_MULTI = 1 << 11,      /* one of several results of one operator */
+  SHMT_TENSOR_VIEW_CUSTOM = 1 << 12,     /* returned by a Python Function */
+};
+
+typedef struct shmt_autograd_meta shmt_autograd_meta; /* autograd/meta.h; freed through a hook */
+
+struct shmt_tensor {
+  atomic_int_least32_t refs;
+  atomic_uint_least32_t version; /* of the root; see base */
+  uint32_t flags;
+  int16_t dtype;
+  int8_t device;
+  uint8_t n_dims;
+  shmt_keyset keys;          /* CPU or Meta, ADInplaceOrView, Autograd when it requires grad */
+  int64_t numel;
+  int64_t offset;            /* elements from the start of the storage */
+  int64_t* sizes;            /* n_dims sizes then n_dims strides (elements); = dims when small */
+  int64_t* strides;
+  shmt_storage* storage;     /* never NULL; Meta tensors have one without data */
+  shmt_tensor* base;         /* owned; see Note [Views and versions] */
+  shmt_autograd_meta* autograd; /* owned; NULL until something needs it */
+  void* py_object;           /* the live Python wrapper, borrowed; NULL when there is none */
+  int64_t dims[2 * SHMT_INLINE_DIMS];
+};
+
+/* --- life ------------------------------------------------------------------- */
+
+static inline void shmt_tensor_retain(shmt_tensor* t) {
+  atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+}
+void shmt__tensor_destroy(shmt_tensor* t); /* the count is zero */
+/* NULL is fine. */
+static inline void shmt__tensor_release(shmt_tensor* t) {
+  /* acq_rel: every earlier use of the data happens before the free. */
+  if (t && atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1)
+    shmt__tensor_destroy(t);
+}
+static inline void shmt__auto_shmt_tensor(shmt_tensor** p) { shmt__tensor_release(*p); }
+static inline shmt_tensor* shmt__tensor_ref(shmt_tensor* t) { shmt_tensor_retain(t); return t; }
+
+/* New tensor over fresh, uninitialised memory. format: contiguous or channels-last.
+ * Errors: SHMT_E_RUNTIME (negative size, "numel overflows"), SHMT_E_NOMEM. New reference. */
+shmt_status shmt__tensor_empty(shmt_ints sizes, shmt_dtype dtype, shmt_device device,
+                               shmt_memory_format format, shmt_tensor** out);
+/* The same with given strides (elements, >= 0). */
+shmt_status shmt__tensor_empty_strided(shmt_ints sizes, shmt_ints strides, shmt_dtype dtype,
+                                       shmt_device device, shmt_tensor** out);
+/* Same sizes, dtype and device as `like`, strides as preserve_format says. */
+shmt_status shmt__tensor_empty_like(shmt_tensor* like, shmt_dtype dtype, shmt_tensor** out);
+/* As shmt__tensor_empty, contiguous, every byte zero (large ones are untouched pages). */
+shmt_status shmt__tensor_zeros(shmt_ints sizes, shmt_dtype dtype, shmt_device device, shmt_tensor** out);
+/* 0-d tensor holding value in dtype. wrapped: mark it a Python number. */
+shmt_status shmt__tensor_from_scalar(shmt_scalar value, shmt_dtype dtype, bool wrapped, shmt_tensor** out);
+/* Tensor over an existing storage (retained); bounds are checked against its size. */
+shmt_status shmt__tensor_from_storage(shmt_storage* s, shmt_ints sizes, shmt_ints strides, int64_t offset,
+                                      shmt_dtype dtype, shmt_tensor** out);
+/* Another geometry over src's storage; not yet a view (ADInplaceOrView makes it one).
+ * Sizes, strides and offset must be right; full assertions check them. */
+shmt_status shmt__tensor_alias(shmt_tensor* src, shmt_ints sizes, shmt_ints strides, int64_t offset,
+                               shmt_tensor** out);
+/* The same read as another dtype; the numbers count in elements of that dtype. */
+shmt_status shmt__tensor_alias_as(shmt_tensor* src, shmt_dtype dtype, shmt_ints sizes, shmt_ints strides,
+                                  int64_t offset, shmt_tensor** out);
+/* Make `view` share base's version, and be a view to autograd when `differentiable`. */
+void shmt__tensor_set_base(shmt_tensor* view, shmt_tensor* base, bool differentiable);
+
+/* --- reading ---------------------------------------------------------------- */
+
+static inline shmt_ints shmt__tensor_sizes(const shmt_tensor* t) { return (shmt_ints){t->sizes, t->n_dims}; }
+static inline shmt_ints shmt__tensor_strides(const shmt_tensor* t) { return (shmt_ints){t->strides, t->n_dims}; }
+static inline int64_t shmt__tensor_item_bytes(const shmt_tensor* t) { return shmt__dtype_size[t->dtype]; }
+/* First element; NULL for Meta tensors and empty storages. */
+static inline void* shmt__tensor_data(const shmt_tensor* t) {
+  char* p = (char*)t->storage->data;
+  return p ? p + t->offset * shmt__dtype_size[t->dtype] : (void*)0;
+}
+static inline bool shmt__tensor_is_meta(const shmt_tensor* t) { return t->device == SHMT_META; }
+static inline bool shmt__tensor_is_contiguous(const shmt_tensor* t) { return (t->flags & SHMT_TENSOR_CONTIGUOUS) != 0; }
+bool shmt__tensor_is_contiguous_in(const shmt_tensor* t, shmt_memory_format format);
+/* contiguous or channels-last(-3d), the one preserve_format would pick. */
+shmt_memory_format shmt__tensor_suggest_format(const shmt_tensor* t);
+static inline shmt_keyset shmt__tensor_keys(const shmt_tensor* t) {
+  shmt_keyset k = t->keys;
+  if (SHMT_UNLIKELY(t->flags & SHMT_TENSOR_VIEW)) k |= t->base->keys & SHMT_KEYBIT_Autograd;
+  return k;
+}
+/* The tensor whose version counter t uses; see Note [Views and versions]. */
+static inline const shmt_tensor* shmt__tensor_version_root(const shmt_tensor* t) {
+  if (t->base == (void*)0) return t;
+  return SHMT_UNLIKELY(t->base->base != (void*)0) ? t->base->base : t->base;
+}
+static inline uint32_t shmt__tensor_version(const shmt_tensor* t) {
+  return atomic_load_explicit(&shmt__tensor_version_root(t)->version, memory_order_relaxed);
+}
+static inline void shmt__tensor_bump_version(shmt_tensor* t) {
+  /* relaxed: the counter orders nothing; torch's rule is that racing writers are the user's. */
+  atomic_fetch_add_explicit(&((shmt_tensor*)shmt__tensor_version_root(t))->version, 1, memory_order_relaxed);
+}
+/* The one element of a 1-element tensor as a scalar. Errors: SHMT_E_RUNTIME for any other numel, Meta. */
+shmt_status shmt__tensor_item(shmt_tensor* t, shmt_scalar* out);
+/* "[2, 3]" into buf (always terminated); returns buf. For messages. */
+const char* shmt__ints_text(shmt_ints v, char* buf, size_t cap);
+#define SHMT_SHAPE_TEXT(t) shmt__ints_text(shmt__tensor_sizes(t), (char[256]){0}, 256)
+
+/* --- dims ------------------------------------------------------------------- */
+
+/* Wrap a negative dim; a 0-d tensor counts as 1-d. Errors: SHMT_E_INDEX with torch's text
+ * "Dimension out of range (expected to be in range of [-2, 1], but got 5)". */
+shmt_status shmt__wrap_dim(int64_t dim, int64_t n_dims, int64_t* out);
+/* dims -> bitmask; None or empty means all. Errors: SHMT_E_INDEX; SHMT_E_RUNTIME when one repeats. */
+shmt_status shmt__dims_mask(shmt_ints dims, int64_t n_dims, uint64_t* out);
+/* Resolve one -1 in sizes for numel elements into out (len values).
+ * Errors: SHMT_E_RUNTIME "shape '[..]' is invalid for input of size N". */
+shmt_status shmt__infer_sizes(shmt_ints sizes, int64_t numel, int64_t* out);
+/* Broadcast two shapes. Errors: SHMT_E_RUNTIME, torch's text. out has room for SHMT_MAX_DIMS. */
+shmt_status shmt__broadcast_sizes(shmt_ints a, shmt_ints b, int64_t* out, int64_t* out_n_dims);
+/* Strides under which `t` can be viewed as `sizes`; false when it needs a copy. */
+bool shmt__view_strides(const shmt_tensor* t, shmt_ints sizes, int64_t* strides_out);
+/* The flag bits SHMT_TENSOR_CONTIGUOUS .. SHMT_TENSOR_DENSE of a geometry. */
+uint32_t shmt__geometry_flags(const int64_t* sizes, const int64_t* strides, int n_dims, int64_t numel);
+/* Dense strides in the memory order of the given ones (ambiguous dims keep their order). */
+void shmt__dense_strides_like(shmt_ints sizes, shmt_ints strides, int64_t* strides_out);
+/* Product of sizes. Errors: SHMT_E_RUNTIME (negative size, overflow). */
+shmt_status shmt__checked_numel(shmt_ints sizes, int64_t* out);
+/* Bytes a storage must have for this geometry. Errors: SHMT_E_RUNTIME "Storage size calculation overflowed ...". */
+shmt_status shmt__storage_bytes_for(shmt_ints sizes, shmt_ints strides, int64_t offset, int64_t item_bytes,
+                                    uint64_t* out);
+/* Row-major (or channels-last) strides of sizes. */
+void shmt__contiguous_strides(shmt_ints sizes, shmt_memory_format format, int64_t* strides_out);
+
+/* --- changing --------------------------------------------------------------- */
+
+/* Resize in place, growing the storage when needed (torch's resize_). Old elements keep their place.
+ * Errors: SHMT_E_RUNTIME "Trying to resize storage that is not resizable", SHMT_E_NOMEM. */
+shmt_status shmt__tensor_resize(shmt_tensor* t, shmt_ints sizes, shmt_memory_format format);
+/* New geometry over the same storage, grown when needed (squeeze_, t_, set_...). */
+shmt_status shmt__tensor_set_geometry(shmt_tensor* t, shmt_ints sizes, shmt_ints strides, int64_t offset);
+/* Take over src's storage, geometry and dtype (set_, .data =); the version stays. */
+shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src);
+/* Set or clear requires-grad in keys only (autograd owns the meaning). */
+static inline void shmt__tensor_set_autograd_bit(shmt_tensor* t, bool on) {
+  t->keys = on ? (t->keys | SHMT_KEYBIT_Autograd) : (t->keys & ~SHMT_KEYBIT_Autograd);
+}
+
+/* --- hooks upward (installed once by higher layers) --------------------------- */
+
+/* True while this thread is in inference mode (autograd sets it): new tensors get SHMT_TENSOR_INFERENCE and
+ * no ADInplaceOrView bit. */
+extern _Thread_local bool shmt__tls_inference_mode __attribute__((tls_model("initial-exec")));
+
+/* autograd/ frees its metadata through this. */
+extern void (*shmt__autograd_meta_free)(shmt_autograd_meta*);
+
+#endif
