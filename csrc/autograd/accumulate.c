@@ -1,0 +1,145 @@
+/* autograd/accumulate.c -- AccumulateGrad: where a leaf's gradients end.
+ *
+ * The node lives as long as its leaf's metadata. Its count is the number of edges and wrappers that
+ * refer to it; while that is not zero the node holds one reference of the leaf, so that a graph
+ * keeps its leaves.
+ */
+#include "autograd/engine.h"
+#include "autograd/hooks.h"
+#include "autograd/meta.h"
+#include "autograd/pool.h"
+#include "generated/ops.h"
+#include "iter/copy.h"
+
+#include <string.h>
+
+typedef struct accumulate_grad {
+  shmt_node node;
+  shmt_tensor* variable; /* the leaf; referenced while node.refs > 0 */
+} accumulate_grad;
+
+static shmt_status accumulate_apply(shmt_node* n, shmt_tensor* const* grads, shmt_tensor** out) {
+  (void)out;
+  if (!grads[0]) return SHMT_OK;
+  SHMT_AUTO(shmt_tensor) grad = shmt__tensor_ref(grads[0]);
+  return shmt__accumulate(n, &grad);
+}
+
+static const shmt__node_class accumulate_class = {.name = "AccumulateGrad",
+                                                  .size = sizeof(accumulate_grad),
+                                                  .apply = accumulate_apply,
+                                                  .is_accumulate = true};
+
+shmt_node* shmt__accumulator_of(shmt_tensor* leaf) {
+  shmt_autograd_meta* m = shmt__meta_of(leaf);
+  if (!m) return NULL;
+  /* acquire: the node was filled before its pointer was stored. */
+  shmt_node* n = atomic_load_explicit(&m->accumulator, memory_order_acquire);
+  if (SHMT_UNLIKELY(!n)) {
+    shmt_node* fresh = shmt__node_create(&accumulate_class, 0, 1);
+    if (!fresh) return NULL;
+    atomic_store_explicit(&fresh->refs, 0, memory_order_relaxed);
+    ((accumulate_grad*)fresh)->variable = leaf;
+    /* release: publishes the node; acquire: sees the other thread's. */
+    if (atomic_compare_exchange_strong_explicit(&m->accumulator, &n, fresh, memory_order_acq_rel,
+                                                memory_order_acquire))
+      n = fresh;
+    else
+      shmt__accumulator_free(fresh);
+  }
+  /* relaxed: the caller holds the leaf, so the node cannot go meanwhile. */
+  if (atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed) == 0) shmt_tensor_retain(leaf);
+  return n;
+}
+
+shmt_tensor* shmt__accumulator_variable(const shmt_node* n) {
+  return ((const accumulate_grad*)n)->variable;
+}
+
+void shmt__accumulator_rest(shmt_node* n) { shmt__tensor_release(((accumulate_grad*)n)->variable); }
+
+void shmt__accumulator_free(shmt_node* n) {
+  if (SHMT_UNLIKELY(n->extras != NULL)) shmt__node_extras_free(n);
+  shmt__pool_give(n, sizeof(accumulate_grad) + sizeof(shmt__input_meta));
+}
+
+/* --- adding ------------------------------------------------------------------------- */
+
+/* A gradient has its leaf's strides when the leaf is dense, and is row-major otherwise. */
+static bool layout_fits(const shmt_tensor* g, const shmt_tensor* v) {
+  if (g->flags & v->flags & SHMT_TENSOR_CONTIGUOUS) return true;
+  if (!(v->flags & SHMT_TENSOR_DENSE)) return (g->flags & SHMT_TENSOR_CONTIGUOUS) != 0;
+  return memcmp(g->strides, v->strides, (size_t)v->n_dims * sizeof *v->strides) == 0;
+}
+
+/* Nobody but us can see g or its bytes, so it may become .grad as it is. */
+static bool may_keep(const shmt_tensor* g, const shmt_tensor* v) {
+  return atomic_load_explicit(&g->refs, memory_order_acquire) == 1 && !g->base && !g->py_object &&
+         !(g->keys & SHMT_KEYBIT_Autograd) &&
+         atomic_load_explicit(&g->storage->refs, memory_order_acquire) == 1 &&
+         !(g->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY)) && layout_fits(g, v);
+}
+
+static shmt_status copy_for(shmt_tensor* v, shmt_tensor* g, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) copy = NULL;
+  if (v->flags & SHMT_TENSOR_DENSE)
+    SHMT_TRY(shmt__tensor_empty_strided(shmt__tensor_sizes(v), shmt__tensor_strides(v), g->dtype,
+                                        g->device, &copy));
+  else
+    SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(v), g->dtype, g->device, SHMT_CONTIGUOUS_FORMAT,
+                                &copy));
+  SHMT_TRY(shmt__tensor_copy(copy, g));
+  *out = SHMT_TAKE(copy);
+  return SHMT_OK;
+}
+
+/* Not recorded: take over, or add in place. */
+static shmt_status accumulate_plain(shmt_autograd_meta* m, shmt_tensor* v, shmt_tensor** grad) {
+  SHMT_AUTO(shmt_tensor) copy = NULL;
+  for (;;) {
+    shmt_status status = SHMT_OK;
+    shmt_tensor** fresh = copy ? &copy : grad;
+    shmt__grad_lock(m);
+    bool done = true;
+    if (m->grad) {
+      /* Straight to the kernel: no mode or hook may run under the lock. */
+      status = shmt__grad_add_inplace(m->grad, *fresh);
+      if (status == SHMT_OK) shmt__tensor_bump_version(m->grad);
+    } else if (copy || may_keep(*grad, v)) {
+      m->grad = SHMT_TAKE(*fresh);
+    } else {
+      done = false;
+    }
+    shmt__grad_unlock(m);
+    if (done) return status;
+    SHMT_TRY(copy_for(v, *grad, &copy));
+  }
+}
+
+/* Recorded (create_graph): a new tensor each time, made outside the lock. */
+static shmt_status accumulate_recorded(shmt_autograd_meta* m, shmt_tensor* v, shmt_tensor* grad) {
+  for (;;) {
+    SHMT_AUTO(shmt_tensor) seen = shmt__tensor_grad(v);
+    SHMT_AUTO(shmt_tensor) sum = NULL;
+    if (seen)
+      SHMT_TRY(shmt_op_add_Tensor(seen, grad, shmt__scalar_int(1), &sum));
+    else
+      SHMT_TRY(shmt_op_clone(grad, SHMT_PRESERVE_FORMAT, &sum));
+    shmt__grad_lock(m);
+    shmt_tensor* old = m->grad;
+    bool same = old == seen;
+    if (same) m->grad = SHMT_TAKE(sum);
+    shmt__grad_unlock(m);
+    if (!same) continue; /* another thread was faster */
+    shmt__tensor_release(old);
+    return SHMT_OK;
+  }
+}
+
+shmt_status shmt__accumulate(shmt_node* n, shmt_tensor** grad) {
+  shmt_tensor* v = ((accumulate_grad*)n)->variable;
+  shmt_autograd_meta* m = v->autograd;
+  if (!m->requires_grad) return SHMT_OK; /* turned off since the graph was recorded */
+  if (SHMT_LIKELY(!shmt__grad_enabled())) return accumulate_plain(m, v, grad);
+  return accumulate_recorded(m, v, *grad);
+}

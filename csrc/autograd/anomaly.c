@@ -1,0 +1,54 @@
+/* autograd/anomaly.c -- anomaly mode: nodes note where they were made, results are searched for
+ * NaN. */
+#include "autograd/hooks.h"
+#include "generated/ops.h"
+
+#include <stdlib.h>
+
+bool shmt__anomaly_on;
+bool shmt__anomaly_check_nan = true;
+char* (*shmt__anomaly_stack)(void);
+void (*shmt__anomaly_report)(const char* node_name, const char* trace);
+_Thread_local shmt_node* shmt__tls_current_node __attribute__((tls_model("initial-exec")));
+
+SHMT_COLD void shmt__anomaly_note(shmt_node* n) {
+  if (!shmt__anomaly_stack) return;
+  shmt__node_extras* x = shmt__node_extras_of(n);
+  if (!x) return;
+  x->trace = shmt__anomaly_stack();
+  x->parent = shmt__tls_current_node;
+  if (x->parent) shmt__node_retain(x->parent);
+}
+
+SHMT_COLD void shmt__anomaly_failed(shmt_node* n) {
+  for (; n; n = n->extras ? n->extras->parent : NULL)
+    if (shmt__anomaly_report)
+      shmt__anomaly_report(n->klass->name, n->extras ? n->extras->trace : NULL);
+}
+
+static shmt_status has_nan(shmt_tensor* t, bool* out) {
+  SHMT_AUTO(shmt_tensor) which = NULL;
+  SHMT_AUTO(shmt_tensor) any = NULL;
+  shmt_scalar value;
+  *out = false;
+  if (shmt__tensor_is_meta(t)) return SHMT_OK;
+  SHMT_TRY(shmt_op_ne_Tensor(t, t, &which)); /* NaN alone differs from itself */
+  SHMT_TRY(shmt_op_any(which, &any));
+  SHMT_TRY(shmt__tensor_item(any, &value));
+  *out = value.v.b;
+  return SHMT_OK;
+}
+
+SHMT_COLD shmt_status shmt__anomaly_search_nan(shmt_node* n, shmt_tensor* const* out) {
+  if (!shmt__anomaly_check_nan) return SHMT_OK;
+  SHMT_GRAD_MODE(false);
+  for (uint32_t i = 0; i < n->n_edges; i++) {
+    bool nan = false;
+    if (out[i]) SHMT_TRY(has_nan(out[i], &nan));
+    if (!nan) continue;
+    shmt__anomaly_failed(n);
+    SHMT_FAIL(SHMT_E_RUNTIME, "Function '%s' returned nan values in its %uth output.",
+              n->klass->name, i);
+  }
+  return SHMT_OK;
+}

@@ -1,0 +1,73 @@
+/* autograd/engine.h -- running a graph backwards, on the calling thread.
+ *
+ * Note [One pass]
+ * Nodes run in falling order of their sequence numbers, which is a topological order (node.h), so a
+ * gradient is complete when its node's turn comes and no pass over the graph has to count
+ * dependencies first. A chain, the common case, needs no queue either: while only one node has
+ * gradients, it is kept in a variable. A leaf is due as soon as all edges to it have delivered;
+ * edges from other graphs put it off until the end.
+ *
+ * Only a run for given inputs walks the graph first (scan.c), to leave out what does not lead to
+ * them.
+ */
+#ifndef SHMT_AUTOGRAD_ENGINE_H
+#define SHMT_AUTOGRAD_ENGINE_H
+
+#include "autograd/node.h"
+
+typedef struct shmt__backward {
+  const shmt_edge* roots;    /* borrowed; edges with a node */
+  shmt_tensor* const* grads; /* one per root, NULL where undefined */
+  uint32_t n_roots;
+  bool keep_graph;
+  bool create_graph;
+  const shmt_edge* inputs; /* NULL: every leaf gets its .grad */
+  uint32_t n_inputs;
+  shmt_tensor**
+      captured; /* with inputs: one new reference or NULL each; NULL: accumulate into leaves */
+} shmt__backward;
+
+/* Errors: those of nodes and hooks; SHMT_E_RUNTIME for gradients that do not fit. */
+shmt_status shmt__engine_run(const shmt__backward* b);
+
+/* What torch.autograd.backward and grad do before and after the engine.
+ *
+ * grads      NULL, or one per tensor, NULL for "implicit": ones, for real scalars only
+ * inputs     NULL: all leaves
+ * captured   NULL: accumulate; else one new reference per input, NULL where unused
+ * Errors:    SHMT_E_RUNTIME with torch's wording; see engine_run. */
+typedef struct shmt__backward_args {
+  shmt_tensor* const* tensors;
+  shmt_tensor* const* grads;
+  uint32_t n_tensors;
+  shmt_tensor* const* inputs;
+  uint32_t n_inputs;
+  shmt_tensor** captured;
+  bool keep_graph, create_graph, allow_unused;
+} shmt__backward_args;
+shmt_status shmt__backward_run(const shmt__backward_args* a);
+
+/* --- what leads to the inputs (scan.c) ---------------------------------------------- */
+
+typedef struct shmt__scan shmt__scan;
+enum { SHMT_SCAN_NONE = UINT32_MAX };
+/* New; free with shmt__scan_free. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__scan_create(const shmt__backward* b, shmt__scan** out);
+void shmt__scan_free(shmt__scan* s);
+/* Does n lead to an input, or is it one? first: an index of the inputs at n, or SHMT_SCAN_NONE. */
+bool shmt__scan_find(const shmt__scan* s, const shmt_node* n, bool* execute, uint32_t* first);
+/* The next input at the same node, or SHMT_SCAN_NONE. */
+uint32_t shmt__scan_next(const shmt__scan* s, uint32_t input);
+
+/* --- gradients (fit.c) --------------------------------------------------------------- */
+
+/* Make *g (owned) fit what target's input nr expects: sum to its shape, cast to its dtype.
+ * fn, index: who delivers, for messages; fn NULL: a root. Errors: SHMT_E_RUNTIME. */
+shmt_status shmt__grad_fit_slow(shmt_tensor** g, const shmt_edge* target, const shmt_node* fn,
+                                uint32_t index);
+/* sum += other, of one shape, without dispatch. Borrows both. */
+shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other);
+/* *sum += g, consuming g: in place when nobody else can see the sum. */
+shmt_status shmt__grad_add(shmt_tensor** sum, shmt_tensor* g);
+
+#endif

@@ -1,0 +1,244 @@
+/* autograd/meta.c -- a tensor's place in the graph: metadata, requires_grad, .grad. */
+#include "autograd/meta.h"
+
+#include "autograd/hooks.h"
+#include "autograd/pool.h"
+#include "dispatch/registry.h"
+#include "generated/ops.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* --- locks ------------------------------------------------------------------------ */
+
+enum { N_LOCKS = 64 };
+static struct {
+  _Alignas(64) pthread_mutex_t mutex;
+} locks[N_LOCKS];
+
+static pthread_mutex_t* lock_for(const void* what) {
+  uint64_t h = (uint64_t)(uintptr_t)what * 0x9e3779b97f4a7c15u;
+  return &locks[h >> 58].mutex;
+}
+void shmt__grad_lock(const void* what) { pthread_mutex_lock(lock_for(what)); }
+void shmt__grad_unlock(const void* what) { pthread_mutex_unlock(lock_for(what)); }
+
+/* A child is a copy of a moment in which other threads may have held any of them. */
+static void locks_init(void) {
+  for (int i = 0; i < N_LOCKS; i++) pthread_mutex_init(&locks[i].mutex, NULL);
+}
+
+/* --- life ------------------------------------------------------------------------- */
+
+shmt_autograd_meta* shmt__meta_create(shmt_tensor* t) {
+  shmt_autograd_meta* m = shmt__pool_take(sizeof *m);
+  if (SHMT_UNLIKELY(!m)) {
+    (void)shmt__fail(SHMT_E_NOMEM, "out of memory for %zu bytes of autograd metadata", sizeof *m);
+    return NULL;
+  }
+  memset(m, 0, sizeof *m);
+  if (t->flags & SHMT_TENSOR_VIEW) m->attr_version = shmt__tensor_version(t);
+  t->autograd = m;
+  return m;
+}
+
+static void meta_free(shmt_autograd_meta* m) {
+  shmt__version_cell* cell = atomic_load_explicit(&m->cell, memory_order_relaxed);
+  if (SHMT_UNLIKELY(cell != NULL)) shmt__version_cell_root_gone(cell);
+  if (m->grad_fn) {
+    if (SHMT_UNLIKELY(m->retains_grad)) shmt__node_forget_output(m->grad_fn, m);
+    shmt__node_release(m->grad_fn);
+  }
+  /* relaxed: the last reference is gone, nobody else looks. */
+  shmt_node* acc = atomic_load_explicit(&m->accumulator, memory_order_relaxed);
+  if (acc) shmt__accumulator_free(acc);
+  shmt__tensor_release(m->grad);
+  if (SHMT_UNLIKELY(m->hooks != NULL)) shmt__hooks_free(m->hooks);
+  shmt__pool_give(m, sizeof *m);
+}
+
+__attribute__((constructor)) static void install(void) {
+  locks_init();
+  (void)pthread_atfork(NULL, NULL, locks_init);
+  shmt__autograd_meta_free = meta_free;
+}
+
+/* --- views ------------------------------------------------------------------------ */
+
+shmt_status shmt__view_made(shmt_tensor* view, shmt_tensor* src, bool several) {
+  shmt__tensor_set_base(view, src, true);
+  uint32_t kind = src->flags & (SHMT_TENSOR_VIEW_NO_GRAD | SHMT_TENSOR_VIEW_INFERENCE |
+                                SHMT_TENSOR_VIEW_MULTI | SHMT_TENSOR_VIEW_CUSTOM);
+  if (SHMT_UNLIKELY(shmt__tls_grad_mode_off)) {
+    kind = shmt__tls_inference ? SHMT_TENSOR_VIEW_INFERENCE : SHMT_TENSOR_VIEW_NO_GRAD;
+    /* The base already has a history, which this view does not share before the next in-place
+     * change. */
+    if ((view->base->keys & SHMT_KEYBIT_Autograd) && !shmt__meta_of(view)) return SHMT_E_NOMEM;
+  } else if (several) {
+    kind = SHMT_TENSOR_VIEW_MULTI;
+  }
+  view->flags |= kind;
+  return SHMT_OK;
+}
+
+/* The node that takes a gradient of view to base. */
+static shmt_status make_view_node(shmt_tensor* view, shmt_node** out) {
+  SHMT_KEYS_GUARD(keys);
+  SHMT_GRAD_MODE(true);
+  shmt__tls_keys.excluded |= SHMT_KEYBIT_Python | SHMT_KEYBIT_ADInplaceOrView;
+  shmt__tls_keys.excluded &= ~(shmt_keyset)SHMT_KEYBIT_Autograd;
+  shmt_opt_int offset = {view->offset, true};
+  SHMT_AUTO(shmt_tensor) again = NULL;
+  *out = NULL;
+  SHMT_TRY(shmt_op_as_strided(view->base, shmt__tensor_sizes(view), shmt__tensor_strides(view),
+                              offset, &again));
+  if (!again->autograd || !again->autograd->grad_fn) return SHMT_OK;
+  *out = again->autograd->grad_fn;
+  shmt__node_retain(*out);
+  return SHMT_OK;
+}
+
+shmt_status shmt__meta_refresh_slow(shmt_tensor* view) {
+  shmt_autograd_meta* m = view->autograd;
+  uint32_t version = shmt__tensor_version(view);
+  if (m) {
+    if (m->attr_version == version) return SHMT_OK;
+    if (!m->grad_fn && !(view->base->keys & SHMT_KEYBIT_Autograd)) return SHMT_OK;
+  } else {
+    if (!view->base->autograd || !view->base->autograd->grad_fn) return SHMT_OK;
+    m = shmt__meta_create(view);
+    if (!m) return SHMT_E_NOMEM;
+    m->attr_version = version - 1;
+  }
+  shmt_node* fn;
+  SHMT_TRY(make_view_node(view, &fn));
+  shmt__grad_lock(m);
+  shmt_node* old = fn;
+  if (m->attr_version != version) {
+    m->attr_version = version;
+    if (fn) {
+      old = m->grad_fn;
+      m->grad_fn = fn;
+      m->output_nr = 0;
+      shmt__tensor_set_autograd_bit(view, true);
+    }
+  }
+  shmt__grad_unlock(m);
+  shmt_status status = SHMT_OK;
+  if (old != fn && m->retains_grad) {
+    if (old) shmt__node_forget_output(old, m);
+    status = shmt__node_retain_output(fn, 0, m);
+  }
+  shmt__node_release(old);
+  return status;
+}
+
+/* --- requires_grad ------------------------------------------------------------------ */
+
+shmt_status shmt__tensor_grad_fn(shmt_tensor* t, shmt_node** out) {
+  SHMT_TRY(shmt__meta_refresh(t));
+  *out = t->autograd ? t->autograd->grad_fn : NULL;
+  return SHMT_OK;
+}
+
+bool shmt__tensor_is_leaf(shmt_tensor* t) {
+  shmt_node* fn = NULL;
+  if (shmt__tensor_grad_fn(t, &fn) != SHMT_OK) return true;
+  return fn == NULL;
+}
+
+shmt_status shmt__tensor_set_requires_grad(shmt_tensor* t, bool on) {
+  if (!shmt__tensor_is_leaf(t)) {
+    if (on) return SHMT_OK;
+    SHMT_FAIL(SHMT_E_RUNTIME,
+              "you can only change requires_grad flags of leaf variables. If you want to use a "
+              "computed variable in a "
+              "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
+  }
+  SHMT_REQUIRE(
+      !on || !(t->flags & SHMT_TENSOR_INFERENCE) || shmt__tls_inference, SHMT_E_RUNTIME,
+      "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
+  SHMT_REQUIRE(!on || shmt__dtype_differentiable(t->dtype), SHMT_E_RUNTIME,
+               "only Tensors of floating point dtype can require gradients");
+  if (!on && !t->autograd) return SHMT_OK;
+  shmt_autograd_meta* m = shmt__meta_of(t);
+  if (!m) return SHMT_E_NOMEM;
+  m->requires_grad = on;
+  shmt__tensor_set_autograd_bit(t, on);
+  return SHMT_OK;
+}
+
+/* --- grad --------------------------------------------------------------------------- */
+
+shmt_tensor* shmt__tensor_grad(shmt_tensor* t) {
+  shmt_autograd_meta* m = t->autograd;
+  if (!m) return NULL;
+  shmt__grad_lock(m);
+  shmt_tensor* grad = m->grad;
+  if (grad) shmt_tensor_retain(grad);
+  shmt__grad_unlock(m);
+  return grad;
+}
+
+static bool same_sizes(const shmt_tensor* a, const shmt_tensor* b) {
+  return a->n_dims == b->n_dims &&
+         memcmp(a->sizes, b->sizes, (size_t)a->n_dims * sizeof *a->sizes) == 0;
+}
+
+shmt_status shmt__tensor_set_grad(shmt_tensor* t, shmt_tensor* grad) {
+  if (!grad && !t->autograd) return SHMT_OK;
+  if (grad) {
+    SHMT_REQUIRE(grad != t, SHMT_E_RUNTIME, "can't assign Variable as its own grad");
+    SHMT_REQUIRE(grad->dtype == t->dtype, SHMT_E_RUNTIME,
+                 "attempting to assign a gradient with dtype '%s' to a tensor with grad_dtype "
+                 "'%s'. The gradient must "
+                 "match the tensor's grad_dtype (defaults to the tensor's dtype).",
+                 shmt__dtype_name[grad->dtype], shmt__dtype_name[t->dtype]);
+    SHMT_REQUIRE(grad->device == t->device, SHMT_E_RUNTIME,
+                 "attempting to assign a gradient located on device '%s' to a tensor located on "
+                 "device '%s'. Please "
+                 "ensure that the gradient and the tensor are on the same device",
+                 grad->device == SHMT_META ? "meta" : "cpu",
+                 t->device == SHMT_META ? "meta" : "cpu");
+    SHMT_REQUIRE(same_sizes(grad, t), SHMT_E_RUNTIME,
+                 "attempting to assign a gradient of size '%s' to a tensor of size '%s'. Please "
+                 "ensure that the "
+                 "gradient and the tensor are the same size",
+                 SHMT_SHAPE_TEXT(grad), SHMT_SHAPE_TEXT(t));
+  }
+  shmt_autograd_meta* m = shmt__meta_of(t);
+  if (!m) return SHMT_E_NOMEM;
+  if (grad) shmt_tensor_retain(grad);
+  shmt__grad_lock(m);
+  shmt_tensor* old = m->grad;
+  m->grad = grad;
+  shmt__grad_unlock(m);
+  shmt__tensor_release(old);
+  return SHMT_OK;
+}
+
+shmt_status shmt__tensor_retain_grad(shmt_tensor* t) {
+  SHMT_REQUIRE(shmt__tensor_requires_grad(t), SHMT_E_RUNTIME,
+               "can't retain_grad on Tensor that has requires_grad=False");
+  SHMT_TRY(shmt__meta_refresh(t));
+  shmt_autograd_meta* m = t->autograd;
+  if (!m || !m->grad_fn || m->retains_grad) return SHMT_OK; /* leaves always keep theirs */
+  SHMT_TRY(shmt__node_retain_output(m->grad_fn, m->output_nr, m));
+  m->retains_grad = true;
+  return SHMT_OK;
+}
+
+shmt_status shmt__tensor_detach_inplace(shmt_tensor* t) {
+  SHMT_REQUIRE(!(t->flags & SHMT_TENSOR_VIEW), SHMT_E_RUNTIME,
+               "Can't detach views in-place. Use detach() instead.");
+  shmt_autograd_meta* m = t->autograd;
+  if (!m) return SHMT_OK;
+  shmt_node* fn = m->grad_fn;
+  if (fn && m->retains_grad) shmt__node_forget_output(fn, m);
+  m->grad_fn = NULL;
+  m->output_nr = 0;
+  m->requires_grad = m->retains_grad = false;
+  shmt__tensor_set_autograd_bit(t, false);
+  shmt__node_release(fn);
+  return SHMT_OK;
+}

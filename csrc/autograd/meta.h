@@ -1,0 +1,105 @@
+/* autograd/meta.h -- what a tensor knows of the graph, made when it first takes part in it.
+ *
+ * A leaf that requires grad has `accumulator`; any other tensor in the graph has `grad_fn`. The
+ * tensor's Autograd key bit is set exactly when one of the two says that it requires grad.
+ *
+ * Note [Views in the graph]
+ * A view whose base was changed in place has a stale history: attr_version is not the version any
+ * more. Its grad_fn is then made anew, an AsStridedBackward0 of the base, by shmt__meta_refresh,
+ * which everybody calls who reads the grad_fn of a view. A view without metadata was plain when it
+ * was made; it joins the graph when its base has got a grad_fn.
+ */
+#ifndef SHMT_AUTOGRAD_META_H
+#define SHMT_AUTOGRAD_META_H
+
+#include "autograd/node.h"
+
+typedef struct shmt__version_cell shmt__version_cell; /* saved.c */
+typedef struct shmt__hook shmt__hook;                 /* autograd/hooks.h */
+
+struct shmt_autograd_meta {
+  shmt_node* grad_fn;              /* owned */
+  _Atomic(shmt_node*) accumulator; /* owned memory; see Ownership in node.h */
+  shmt_tensor* grad; /* owned; under shmt__grad_lock when the tensor is shared by threads */
+  shmt__hook* hooks; /* of a leaf; those of other tensors are on grad_fn */
+  _Atomic(shmt__version_cell*) cell; /* owned reference; for saved outputs */
+  uint32_t output_nr;                /* of grad_fn */
+  uint32_t attr_version;             /* views: the version that grad_fn is right for */
+  bool requires_grad;                /* a leaf was asked to */
+  bool retains_grad;                 /* a non-leaf keeps .grad */
+};
+
+/* t's metadata, made when there is none. NULL and a record when out of memory. */
+shmt_autograd_meta* shmt__meta_create(shmt_tensor* t);
+static inline shmt_autograd_meta* shmt__meta_of(shmt_tensor* t) {
+  return SHMT_LIKELY(t->autograd != NULL) ? t->autograd : shmt__meta_create(t);
+}
+
+/* Bring a view's history up to date, see Note [Views in the graph]. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__meta_refresh_slow(shmt_tensor* view);
+static inline shmt_status shmt__meta_refresh(shmt_tensor* t) {
+  if (SHMT_LIKELY(!(t->flags & SHMT_TENSOR_VIEW))) return SHMT_OK;
+  if (!t->autograd && !(t->base->keys & SHMT_KEYBIT_Autograd)) return SHMT_OK;
+  return shmt__meta_refresh_slow(t);
+}
+
+/* The tensor's grad_fn, borrowed; NULL for leaves. Errors: as refresh. */
+shmt_status shmt__tensor_grad_fn(shmt_tensor* t, shmt_node** out);
+bool shmt__tensor_is_leaf(shmt_tensor* t);
+/* Errors: SHMT_E_RUNTIME for dtypes without gradient and for non-leaves, with torch's wording. */
+shmt_status shmt__tensor_set_requires_grad(shmt_tensor* t, bool on);
+/* The gradient, a new reference or NULL. */
+shmt_tensor* shmt__tensor_grad(shmt_tensor* t);
+/* grad NULL clears. Errors: SHMT_E_RUNTIME when size, dtype or device do not fit. Borrows grad. */
+shmt_status shmt__tensor_set_grad(shmt_tensor* t, shmt_tensor* grad);
+/* Keep .grad of a non-leaf. Errors: SHMT_E_RUNTIME when t does not require grad. */
+shmt_status shmt__tensor_retain_grad(shmt_tensor* t);
+/* Cut t from its history in place. Errors: SHMT_E_RUNTIME for views. */
+shmt_status shmt__tensor_detach_inplace(shmt_tensor* t);
+
+/* The AccumulateGrad of a leaf that requires grad; a new reference. NULL and a record when out of
+ * memory. */
+shmt_node* shmt__accumulator_of(shmt_tensor* leaf);
+/* The leaf of an AccumulateGrad node; borrowed. */
+shmt_tensor* shmt__accumulator_variable(const shmt_node* n);
+/* The last reference of an AccumulateGrad went: it rests, and lets go of its leaf. */
+void shmt__accumulator_rest(shmt_node* n);
+void shmt__accumulator_free(shmt_node* n);
+/* Add a gradient that fits the leaf. *grad is taken over when possible, and then set to NULL.
+ * Errors: whatever the operators return. */
+shmt_status shmt__accumulate(shmt_node* n, shmt_tensor** grad);
+
+/* Where t's gradient goes: *out gets a new reference, or NULL when t needs none. */
+shmt_status shmt__gradient_edge(shmt_tensor* t, shmt_edge* out);
+
+/* Nodes alive in this process, without those of leaves. */
+int64_t shmt__node_count(void);
+
+/* One of a few locks, by address: for .grad and lazily made nodes. Nothing that may wait for the
+ * interpreter lock runs under it. */
+void shmt__grad_lock(const void* what);
+void shmt__grad_unlock(const void* what);
+
+void shmt__version_cell_root_gone(shmt__version_cell* cell); /* the root is being destroyed */
+
+static inline bool shmt__dtype_differentiable(shmt_dtype d) {
+  return shmt__dtype_kind[d] == SHMT_KIND_FLOATING || shmt__dtype_kind[d] == SHMT_KIND_COMPLEX;
+}
+
+/* Switch recording for this thread; returns what it was. */
+static inline bool shmt__grad_set_enabled(bool on) {
+  bool was = !shmt__tls_grad_mode_off;
+  shmt__tls_grad_mode_off = !on;
+  return was;
+}
+static inline void shmt__auto_grad_mode(bool* was_off) { shmt__tls_grad_mode_off = *was_off; }
+/* Set recording to `on` until the end of the scope. */
+#define SHMT_GRAD_MODE(on)                                                      \
+  __attribute__((cleanup(shmt__auto_grad_mode), unused)) bool shmt_grad_mode_ = \
+      shmt__tls_grad_mode_off;                                                  \
+  shmt__tls_grad_mode_off = !(on)
+
+/* Inference mode of this thread; see shmtensor.inference_mode. */
+extern _Thread_local bool shmt__tls_inference __attribute__((tls_model("initial-exec")));
+
+#endif

@@ -1,0 +1,166 @@
+/* autograd/node.h -- the graph: nodes, edges, saved tensors.
+ *
+ * Generated derivative nodes (generated/autograd/), Python functions, AccumulateGrad,
+ * CopySlices and the like all begin with a shmt_node and differ by their class.
+ *
+ *   tensor --autograd->grad_fn--> node --edges[i]--> (node, input number)
+ *
+ * Ownership. A non-leaf tensor owns its grad_fn; a node owns the nodes its edges lead to; an
+ * AccumulateGrad owns its leaf, and the leaf remembers its AccumulateGrad weakly. A node never owns
+ * a tensor that owns the node: an output saved by its own node is kept without history
+ * (SavedOutput) and gets it back when unpacked. An AccumulateGrad's memory belongs to its leaf's
+ * metadata; while anyone refers to the node it keeps the leaf alive in turn.
+ *
+ * Note [Sequence numbers]
+ * A node's number is higher than those of all nodes that its edges lead to, on whatever threads
+ * they were made: shmt__node_connect raises it where needed. So running nodes in falling order is
+ * running them in topological order, and the engine needs no counting pass over the graph.
+ * AccumulateGrad nodes have UINT64_MAX.
+ *
+ * Note [What an Autograd kernel does], in this order, when shmt__grad_enabled() and an argument
+ * shmt__wants_grad:
+ *   1. in place: shmt__check_inplace(self, true) (with false when nothing is recorded)
+ *   2. shmt__node_create, then shmt__node_connect for each differentiable argument. An in-place
+ * operator's edge 0 is always self, also when self gets no gradient
+ *   3. shmt__saved_init of the arguments its formulas use; an in-place operator that needs the old
+ * self saves a clone
+ *   4. the kernels below, with Autograd and ADInplaceOrView excluded for whatever they call inside
+ *   5. shmt__set_history for each output, or shmt__rebase_history
+ *   6. shmt__saved_init(.., true) of the outputs its formulas use
+ */
+#ifndef SHMT_AUTOGRAD_NODE_H
+#define SHMT_AUTOGRAD_NODE_H
+
+#include "tensor/tensor.h"
+
+typedef struct shmt_edge {
+  shmt_node* node;   /* owned; NULL: no gradient wanted */
+  uint32_t input_nr; /* which of node's inputs (= outputs of the forward operator) */
+} shmt_edge;
+
+typedef struct shmt__node_class {
+  const char* name; /* "MulBackward0" */
+  size_t size;      /* of the whole struct */
+  /* grads: one per forward output, NULL where undefined; borrowed. out: one new reference or NULL
+   * per edge; entries whose edge is empty need not be computed (shmt__node_needs). */
+  shmt_status (*apply)(shmt_node* node, shmt_tensor* const* grads, shmt_tensor** out);
+  void (*release_saved)(shmt_node* node); /* drop saved tensors; may be called twice */
+  void (*destroy)(shmt_node* node);       /* NULL: release_saved is all there is */
+  bool is_accumulate;
+  bool takes_undefined; /* apply is called also when all grads are NULL */
+} shmt__node_class;
+
+struct shmt_node {
+  atomic_int_least32_t refs;
+  uint32_t n_edges;     /* = forward inputs that can have a gradient */
+  uint32_t n_inputs;    /* = forward outputs */
+  uint32_t n_inline;    /* input metadata that fit behind the edges */
+  uint64_t sequence_nr; /* see Note [Sequence numbers] */
+  const shmt__node_class* klass;
+  shmt_edge* edges;                     /* points behind the node's own struct */
+  struct shmt__node_extras* extras;     /* hooks, metadata, anomaly trace; NULL until needed */
+  struct shmt__input_meta* more_inputs; /* malloc'ed; used when n_inputs > n_inline */
+  void* py_object;                      /* live Python wrapper, borrowed */
+};
+
+/* What is known of one forward output, so that the engine can fit a gradient to it. Kept behind the
+ * edges. */
+enum { SHMT_INPUT_META_DIMS = 5 };
+typedef struct shmt__input_meta {
+  int16_t dtype; /* SHMT_DTYPE_NONE: nothing is known (the output takes no gradient) */
+  int8_t device;
+  uint8_t n_dims;
+  uint32_t reserved;
+  union {
+    int64_t sizes[SHMT_INPUT_META_DIMS];
+    int64_t* more; /* n_dims > SHMT_INPUT_META_DIMS: malloc'ed */
+  };
+} shmt__input_meta;
+static inline shmt__input_meta* shmt__node_input_meta(const shmt_node* n, uint32_t i) {
+  if (__builtin_expect(n->n_inputs > n->n_inline, 0)) return n->more_inputs + i;
+  return (shmt__input_meta*)(n->edges + n->n_edges) + i;
+}
+static inline const int64_t* shmt__input_meta_sizes(const shmt__input_meta* m) {
+  return m->n_dims > SHMT_INPUT_META_DIMS ? m->more : m->sizes;
+}
+
+static inline void shmt__node_retain(shmt_node* n) {
+  atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed);
+}
+void shmt__node_release(shmt_node* n); /* NULL is fine; long chains are freed without recursion */
+static inline void shmt__auto_shmt_node(shmt_node** p) { shmt__node_release(*p); }
+
+/* A zeroed node of class k (count 1) with room for n_edges; takes the next sequence number. NULL
+ * and a record on OOM. */
+shmt_node* shmt__node_create(const shmt__node_class* k, uint32_t n_edges, uint32_t n_inputs);
+/* Edge i leads to where t's gradient goes (grad_fn, or its AccumulateGrad); empty when t is NULL or
+ * needs none. */
+shmt_status shmt__node_connect(shmt_node* n, uint32_t i, shmt_tensor* t);
+/* The number of forward outputs was not known at creation (an operator that returns a list).
+ * Before any set_history. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__node_set_n_inputs(shmt_node* n, uint32_t n_inputs);
+/* Forward output i looks like t; set_history does this too. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__node_describe_input(shmt_node* n, uint32_t i, const shmt_tensor* t);
+/* *out: g again, or zeros like forward output i when g is NULL (NULL when that output takes no
+ * gradient). New reference. */
+shmt_status shmt__materialize_grad(shmt_node* n, uint32_t i, shmt_tensor* g, shmt_tensor** out);
+/* Put an edge (consumed) in place i; for nodes made by hand. Only before anyone else sees n. */
+void shmt__node_set_edge(shmt_node* n, uint32_t i, shmt_edge edge);
+/* "Mul" for "MulBackward0", as torch's messages name forward functions; into buf, returned. */
+const char* shmt__node_plain_name(const shmt_node* n, char* buf, size_t cap);
+static inline bool shmt__node_needs(const shmt_node* n, uint32_t i) {
+  return n->edges[i].node != (void*)0;
+}
+
+/* --- saved tensors ------------------------------------------------------------- */
+
+typedef struct shmt__saved {
+  shmt_tensor* tensor; /* owned; NULL: none was saved */
+  uint32_t version;    /* at saving */
+  uint32_t output_nr;
+  bool is_output; /* of the node that saves it: kept without history */
+  bool was_leaf;
+  bool saved_requires_grad;
+  bool released;   /* there was one, and it was freed */
+  void* hook_data; /* packed by a saved-tensor hook instead of tensor; or an output's version */
+} shmt__saved;
+
+/* t may be NULL. */
+shmt_status shmt__saved_init(shmt__saved* s, shmt_tensor* t, bool is_output);
+/* The same for another argument of an in-place operator: a clone when t shares memory with `changed`. As it is,
+ * it would be changed, and own the node that it is saved in. */
+shmt_status shmt__saved_init_beside(shmt__saved* s, shmt_tensor* t, shmt_tensor* changed);
+/* New reference (NULL when none was saved). owner: the node, needed for outputs.
+ * Errors: SHMT_E_RUNTIME "Trying to backward through the graph a second time ...",
+ * "one of the variables needed for gradient computation has been modified by an inplace operation
+ * ...". */
+shmt_status shmt__saved_unpack(const shmt__saved* s, shmt_node* owner, shmt_tensor** out);
+void shmt__saved_fini(shmt__saved* s);
+
+/* --- recording ------------------------------------------------------------------ */
+
+extern _Thread_local bool shmt__tls_grad_mode_off __attribute__((tls_model("initial-exec")));
+static inline bool shmt__grad_enabled(void) { return !shmt__tls_grad_mode_off; }
+/* t requires grad itself, through its grad_fn, or as a view of a tensor that does (even when it has
+ * no grad_fn, having been made without recording). */
+static inline bool shmt__tensor_requires_grad(const shmt_tensor* t) {
+  return (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd) != 0;
+}
+/* Generated kernels: is any of these wanted? */
+static inline bool shmt__wants_grad(const shmt_tensor* t) {
+  return t && (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd);
+}
+
+/* out becomes output number nr of node (borrows node; out keeps its own reference). Integral
+ * outputs are left alone. */
+shmt_status shmt__set_history(shmt_tensor* out, shmt_node* node, uint32_t nr);
+/* The ADInplaceOrView kernel of a view operator: view becomes a view of src (which may be a view
+ * itself). several: the operator returns more than one view, which forbids changing them in place.
+ */
+shmt_status shmt__view_made(shmt_tensor* view, shmt_tensor* src, bool several);
+/* Before an in-place operator that will be recorded: leaf and view checks with torch's wording. */
+shmt_status shmt__check_inplace(shmt_tensor* self, bool will_record);
+/* After it: self (and, for a view, its base through CopySlices) gets node as history. */
+shmt_status shmt__rebase_history(shmt_tensor* self, shmt_node* node);
+
+#endif

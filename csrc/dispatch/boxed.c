@@ -1,0 +1,81 @@
+/* dispatch/boxed.c -- calls through a stack of values. */
+#include "dispatch/registry.h"
+#include "dispatch/trace.h"
+#include "storage/allocator.h"
+#include "tensor/tensor.h"
+
+/* A call without tensors: BackendSelect looks at it when the operator has that row, else the device
+ * argument decides. */
+static shmt_keyset factory_keys(const shmt_operator* op, const shmt_value* args) {
+  if (atomic_load_explicit(&op->mask, memory_order_relaxed) & SHMT_KEYBIT_BackendSelect)
+    return SHMT_KEYBIT_BackendSelect;
+  const shmt_schema* s = op->schema;
+  shmt_keyset backend = SHMT_KEYBIT_CPU;
+  for (int i = 0; i < s->n_args; i++)
+    if (s->args[i].type == SHMT_TYPE_DEVICE && args[i].tag == SHMT_VALUE_INT &&
+        args[i].v.i == SHMT_META)
+      backend = SHMT_KEYBIT_Meta;
+  return backend;
+}
+
+static shmt_keyset argument_keys(const shmt_operator* op, const shmt_value* args) {
+  shmt_keyset ks = 0;
+  for (int i = 0, n = op->schema->n_args; i < n; i++) {
+    if (args[i].tag == SHMT_VALUE_TENSOR) {
+      if (args[i].v.tensor) ks |= shmt__tensor_keys(args[i].v.tensor);
+    } else if (args[i].tag == SHMT_VALUE_TENSORS) {
+      const shmt_tensors list = args[i].v.tensors;
+      for (int64_t k = 0; k < list.len; k++)
+        if (list.data[k]) ks |= shmt__tensor_keys(list.data[k]);
+    }
+  }
+  return SHMT_LIKELY(ks != 0) ? ks : factory_keys(op, args);
+}
+
+static shmt_status call_kernel(const shmt__kernel* k, const shmt_operator* op, shmt_keyset ks,
+                               const shmt_value* args, shmt_value* results) {
+  if (SHMT_LIKELY(k->unboxed && op->call_unboxed))
+    return op->call_unboxed(k->unboxed, op, ks, args, results);
+  return k->boxed(k->ctx, op, ks, args, results);
+}
+
+static SHMT_COLD shmt_status traced_call(const shmt__kernel* k, const shmt_operator* op,
+                                         bool redispatch, shmt_keyset ks, const shmt_value* args,
+                                         shmt_value* results) {
+  shmt__trace_enter(op, ks, redispatch);
+  shmt_status status = call_kernel(k, op, ks, args, results);
+  shmt__trace_leave();
+  return status;
+}
+
+shmt_status shmt__operator_call(const shmt_operator* op, bool redispatch, shmt_keyset ks,
+                                const shmt_value* args, shmt_value* results) {
+  if (!redispatch) ks = shmt__call_keys(argument_keys(op, args));
+  const shmt__kernel* k = shmt__operator_find(op, ks);
+  if (SHMT_UNLIKELY(!k))
+    return shmt__operator_alive(op) ? SHMT_E_NOT_IMPLEMENTED
+                                    : SHMT_E_RUNTIME; /* as recorded by find */
+  if (SHMT_UNLIKELY(shmt__trace_on)) return traced_call(k, op, redispatch, ks, args, results);
+  return call_kernel(k, op, ks, args, results);
+}
+
+void shmt__value_fini(shmt_value* value) {
+  switch (value->tag) {
+    case SHMT_VALUE_TENSOR:
+      shmt__tensor_release(value->v.tensor);
+      break;
+    case SHMT_VALUE_TENSORS:
+      for (int64_t i = 0; i < value->v.tensors.len; i++)
+        shmt__tensor_release(value->v.tensors.data[i]);
+      if (value->v.tensors.data)
+        shmt__dealloc((void*)value->v.tensors.data,
+                      (uint64_t)value->v.tensors.len * sizeof(shmt_tensor*));
+      break;
+    case SHMT_VALUE_STORAGE:
+      shmt__storage_release(value->v.storage);
+      break;
+    default:
+      break;
+  }
+  *value = (shmt_value){.tag = SHMT_VALUE_NONE};
+}

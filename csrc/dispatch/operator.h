@@ -1,0 +1,98 @@
+/* dispatch/operator.h -- an operator: a schema and a row of kernels, one per dispatch key.
+ *
+ * A call takes the key set of its tensors, adds the thread's included keys, removes its
+ * excluded ones and those this operator has nothing for (`mask`), and calls the kernel of
+ * the highest bit left. The generated caller of each operator, shmt_op_<name>[_<overload>](),
+ * does that inline; nothing is looked up by name after start-up.
+ *
+ * Note [Kernel conventions]
+ * unboxed  shmt_status f(shmt_keyset ks, <arguments as in base/types.h>, <results>)
+ *          One trailing pointer per returned value that is not an argument: shmt_tensor** for
+ *          Tensor, shmt_tensor_vec* for Tensor[], the plain C type's pointer otherwise. In-place and
+ *          out= forms return only the status. ks is the set the kernel was chosen from: a kernel
+ *          redispatches with the bits below its own.
+ * boxed    shmt_status f(void* ctx, const shmt_operator* op, shmt_keyset ks,
+ *                        const shmt_value* args, shmt_value* results)
+ * Either form may be registered for any operator: per-signature adapters (generated for built-in
+ * signatures) convert. A run-time operator has no unboxed signature and uses boxed kernels only.
+ *
+ * Note [Table updates]
+ * Readers load one row entry with acquire order and never lock. Registration takes the registry's
+ * lock, builds the new shmt__kernel, and stores its pointer with release order; a replaced kernel is
+ * kept until the process ends (a reader may still be inside it).
+ */
+#ifndef SHMT_DISPATCH_OPERATOR_H
+#define SHMT_DISPATCH_OPERATOR_H
+
+#include "api/keys.h"
+#include "base/error.h"
+#include "dispatch/schema.h"
+#include "dispatch/value.h"
+
+#include <stdatomic.h>
+
+typedef struct shmt_operator shmt_operator;
+
+typedef void (*shmt__unboxed)(void); /* cast to the operator's signature by its generated caller */
+typedef shmt_status (*shmt__boxed)(void* ctx, const shmt_operator* op, shmt_keyset ks,
+                                   const shmt_value* args, shmt_value* results);
+
+typedef struct shmt__kernel {
+  shmt__unboxed unboxed; /* NULL: call boxed through the signature's adapter */
+  shmt__boxed boxed;     /* NULL: call unboxed through the signature's adapter */
+  void* ctx;             /* of boxed */
+  const char* where;     /* "file:line" of the registration, for messages */
+} shmt__kernel;
+
+struct shmt_operator {
+  const shmt_schema* schema;
+  _Atomic(shmt_keyset) mask;  /* keys with a kernel of their own or from a fallback */
+  _Atomic(const shmt__kernel*) table[SHMT_N_KEYS];
+  /* args (boxed) -> unboxed kernel -> results. NULL for run-time operators. */
+  shmt_status (*call_unboxed)(shmt__unboxed f, const shmt_operator* op, shmt_keyset ks, const shmt_value* args,
+                              shmt_value* results);
+  struct shmt__registration* registrations; /* the registry's, under its lock */
+  uint32_t id;
+};
+
+/* The thread's included and excluded keys. */
+typedef struct shmt__thread_keys {
+  shmt_keyset included;
+  shmt_keyset excluded;
+} shmt__thread_keys;
+extern _Thread_local shmt__thread_keys shmt__tls_keys __attribute__((tls_model("initial-exec")));
+
+/* True while SHMTENSOR_SHOW_DISPATCH_TRACE=1 or a tracer is set. */
+extern bool shmt__trace_on;
+void shmt__trace_enter(const shmt_operator* op, shmt_keyset ks, bool redispatch);
+void shmt__trace_leave(void);
+
+static inline int shmt__highest_key(shmt_keyset ks) { return 63 - __builtin_clzll(ks); }
+
+/* The keys a call from outside starts with. */
+static inline shmt_keyset shmt__call_keys(shmt_keyset tensors) {
+  return (tensors | shmt__tls_keys.included) & ~shmt__tls_keys.excluded;
+}
+/* The bits below key. */
+static inline shmt_keyset shmt__keys_below(shmt_keyset ks, int key) { return ks & (((shmt_keyset)1 << key) - 1); }
+
+/* The kernel for ks, or NULL after recording "name: no kernel for ..., registered: ..." */
+static inline const shmt__kernel* shmt__operator_find(const shmt_operator* op, shmt_keyset ks);
+SHMT_COLD const shmt__kernel* shmt__operator_missing(const shmt_operator* op, shmt_keyset ks);
+static inline const shmt__kernel* shmt__operator_find(const shmt_operator* op, shmt_keyset ks) {
+  const shmt_keyset there = ks & atomic_load_explicit(&op->mask, memory_order_relaxed);
+  if (SHMT_LIKELY(there != 0)) {
+    /* acquire: the kernel record was filled before its pointer was stored. */
+    const shmt__kernel* k = atomic_load_explicit(&op->table[shmt__highest_key(there)], memory_order_acquire);
+    if (SHMT_LIKELY(k != (void*)0)) return k;
+  }
+  return shmt__operator_missing(op, ks);
+}
+
+/* --- registry (dispatch/registry.h has the rest) ------------------------------- */
+
+/* Call boxed from outside (redispatch = false) or below a key (redispatch = true, ks as given). */
+shmt_status shmt__operator_call(const shmt_operator* op, bool redispatch, shmt_keyset ks, const shmt_value* args,
+                                shmt_value* results);
+
+#endif

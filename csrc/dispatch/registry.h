@@ -1,0 +1,87 @@
+/* dispatch/registry.h -- every operator by name, and who registered what.
+ *
+ * Note [What fills a row]
+ * An operator's table is computed from its registrations. For each run-time key, in this order:
+ *   1. the newest kernel registered for exactly that key;
+ *   2. CPU, Meta:                the newest CompositeExplicitAutograd kernel;
+ *   3. CPU, Meta:                the newest CompositeImplicitAutograd kernel;
+ *   4. CPU, Meta, BackendSelect: the newest CatchAll kernel;
+ *   5. the newest fallback of that key.
+ * Else the row is empty, its bit is not in the operator's mask, and a call passes to the key below.
+ * The composite kinds leave the Autograd row empty on purpose: the operators they call record
+ * themselves. What a generated operator's table holds at start-up counts as registered first, for
+ * exactly that key.
+ *
+ * Note [Names]
+ * A name is [namespace::]name[.overload]. The built-in operators have no namespace of their own in
+ * schemas; "shmtensor::" and "aten::" before a name mean the same as nothing.
+ */
+#ifndef SHMT_DISPATCH_REGISTRY_H
+#define SHMT_DISPATCH_REGISTRY_H
+
+#include "dispatch/operator.h"
+
+/* One define, impl or fallback; dropping it takes it back. */
+typedef struct shmt__registration shmt__registration;
+
+/* Generated: the built-in operators. The registry takes them in at its first use. */
+extern shmt_operator* const shmt__generated_operators[];
+extern const size_t shmt__n_generated_operators;
+
+/* The operator of that name, or NULL. Takes the registry's lock: call once per call site. */
+shmt_operator* shmt__operator_lookup(const char* name);
+/* The i-th overload of "name" (any overload, also ""); NULL after the last. */
+shmt_operator* shmt__operator_overload(const char* name, size_t i);
+/* The i-th operator of all, in order of definition; NULL after the last. */
+shmt_operator* shmt__operator_at(size_t i);
+
+/* Define an operator at run time.
+ *
+ * Errors:    SHMT_E_RUNTIME when it exists (naming both places), SHMT_E_VALUE (bad schema),
+ * SHMT_E_NOMEM. Ownership: copies text and where; *out is the caller's to drop. */
+shmt_status shmt__operator_define(const char* text, const char* where, shmt__registration** out);
+
+/* Give an operator a kernel for a run-time or alias key.
+ *
+ * kernel     copied, its `where` too; ctx belongs to the registration
+ * free_ctx   called with kernel.ctx once no new call can reach it; NULL: nothing to free
+ * Errors:    SHMT_E_RUNTIME when no such operator is defined, SHMT_E_NOMEM.
+ *            On failure ctx stays the caller's.
+ * Ownership: *out is the caller's to drop. */
+shmt_status shmt__operator_impl(const char* name, int key, const shmt__kernel* kernel,
+                                void (*free_ctx)(void*), shmt__registration** out);
+
+/* A boxed kernel for every operator that has nothing at key. boxed == NULL: pass on to the key
+ * below (the row stays empty even where an older fallback stands). Errors, ownership: as
+ * shmt__operator_impl. */
+shmt_status shmt__key_fallback(int key, const shmt__kernel* kernel, void (*free_ctx)(void*),
+                               shmt__registration** out);
+
+/* Take a registration back; NULL is fine. Dropping a definition takes its kernels out of use; calls
+ * through a pointer kept from before fail with "no kernel". */
+void shmt__registration_drop(shmt__registration* r);
+/* "file:line" of a registration. */
+const char* shmt__registration_where(const shmt__registration* r);
+
+/* Does op have a kernel of its own (not a fallback) for this run-time or alias key? */
+bool shmt__operator_has_kernel(const shmt_operator* op, int key);
+/* Is this operator still defined? */
+bool shmt__operator_alive(const shmt_operator* op);
+
+/* "add.Tensor" into buf; returns buf. */
+const char* shmt__operator_name(const shmt_operator* op, char* buf, size_t cap);
+/* "CPU", "CompositeImplicitAutograd", ...; "Undefined" for -1. */
+const char* shmt__dispatch_key_name(int key);
+/* The key of that name; -1 when there is none. "" and "CatchAll" are the same. "AutogradCPU" means
+ * Autograd. */
+int shmt__key_find(const char* name);
+
+/* --- the thread's keys ---------------------------------------------------------- */
+
+/* SHMT_KEYS_GUARD(guard); shmt__tls_keys.excluded |= ...; the keys come back at the end of the
+ * scope. */
+static inline void shmt__auto_thread_keys(shmt__thread_keys* saved) { shmt__tls_keys = *saved; }
+#define SHMT_KEYS_GUARD(name) \
+  __attribute__((cleanup(shmt__auto_thread_keys), unused)) shmt__thread_keys name = shmt__tls_keys
+
+#endif

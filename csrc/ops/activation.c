@@ -1,0 +1,33 @@
+/* ops/activation.c -- activation functions with a choice of formula. */
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "generated/ops.h"
+#include "ops/formula.h"
+#include "ops/pointwise.h"
+
+static shmt_status is_tanh(const char* approximate, bool* out) {
+  *out = shmt__text_is(approximate, "tanh");
+  SHMT_REQUIRE(*out || shmt__text_is(approximate, "none"), SHMT_E_RUNTIME,
+               "approximate argument must be either none or tanh.");
+  return SHMT_OK;
+}
+
+shmt_status shmt__gelu(shmt_tensor* self, const char* approximate, shmt_tensor** out) {
+  bool by_tanh;
+
+  SHMT_TRY(is_tanh(approximate, &by_tanh));
+  const shmt__pointwise p = {"gelu", by_tanh ? SHMT_LOOP_gelu_tanh : SHMT_LOOP_gelu,
+                             SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE};
+  return shmt__family_unary(&p, self, out);
+}
+
+shmt_status shmt__gelu_backward(shmt_tensor* grad_output, shmt_tensor* self,
+                                const char* approximate, shmt_tensor** out) {
+  bool by_tanh;
+
+  SHMT_TRY(is_tanh(approximate, &by_tanh));
+  const shmt__pointwise p = {"gelu_backward",
+                             by_tanh ? SHMT_LOOP_gelu_tanh_backward : SHMT_LOOP_gelu_backward,
+                             SHMT_PROMOTE_ARITHMETIC, SHMT_DTYPE_NONE};
+  return shmt__family_binary(&p, grad_output, self, out);
+}

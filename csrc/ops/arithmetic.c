@@ -1,0 +1,150 @@
+/* ops/arithmetic.c -- arithmetic that is more than one loop: rounded division, powers, conjugates.
+ */
+#include "base/promote.h"
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "generated/ops.h"
+#include "ops/formula.h"
+#include "ops/pointwise.h"
+
+/* --- division ----------------------------------------------------------------------- */
+
+shmt_status shmt__div_mode(shmt_tensor* self, shmt_tensor* other, const char* rounding_mode,
+                           shmt_tensor** out) {
+  static const shmt__pointwise exact = {"div", SHMT_LOOP_div, SHMT_PROMOTE_INT_TO_FLOAT,
+                                        SHMT_DTYPE_NONE};
+  static const shmt__pointwise floored = {"div_floor", SHMT_LOOP_div_floor, SHMT_PROMOTE_ARITHMETIC,
+                                          SHMT_DTYPE_NONE};
+  static const shmt__pointwise cut = {"div_trunc", SHMT_LOOP_div_trunc, SHMT_PROMOTE_ARITHMETIC,
+                                      SHMT_DTYPE_NONE};
+
+  if (!rounding_mode) return shmt__family_binary(&exact, self, other, out);
+  if (shmt__text_is(rounding_mode, "floor"))
+    return shmt__family_binary_division(&floored, self, other, out);
+  if (shmt__text_is(rounding_mode, "trunc"))
+    return shmt__family_binary_division(&cut, self, other, out);
+  SHMT_FAIL(SHMT_E_RUNTIME,
+            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'",
+            rounding_mode);
+}
+
+/* --- powers ------------------------------------------------------------------------- */
+
+/* Exponents that are cheaper, and exact, as something else. -1: none. */
+static int special_power(shmt_dtype dtype, shmt_scalar exponent) {
+  const double e = shmt__scalar_to_double(exponent);
+
+  if (exponent.tag == SHMT_SCALAR_COMPLEX) return -1;
+  if (e == 2) return SHMT_LOOP_square;
+  if (shmt__dtype_category(dtype) != 2) return -1;
+  if (e == 3) return SHMT_LOOP_cube;
+  if (e == 0.5) return SHMT_LOOP_sqrt;
+  if (e == -0.5) return SHMT_LOOP_rsqrt;
+  if (e == -1) return SHMT_LOOP_reciprocal;
+  return -1;
+}
+
+shmt_status shmt__pow_scalar(shmt_tensor* self, shmt_scalar exponent, shmt_tensor** out) {
+  static const shmt__pointwise general = {"pow", SHMT_LOOP_pow, SHMT_PROMOTE_ARITHMETIC,
+                                          SHMT_DTYPE_NONE};
+  SHMT_AUTO(shmt_tensor) number = NULL;
+  const int kind = shmt__dtype_category(self->dtype);
+  shmt__result_type result = SHMT_RESULT_TYPE_INIT;
+  shmt_dtype dtype;
+
+  SHMT_REQUIRE(kind > 1 || exponent.tag > SHMT_SCALAR_INT || shmt__scalar_to_double(exponent) >= 0,
+               SHMT_E_RUNTIME, "Integers to negative integer powers are not allowed.");
+  SHMT_TRY(shmt__result_type_add(&result, self->dtype, self->n_dims == 0,
+                                 (self->flags & SHMT_TENSOR_WRAPPED_NUMBER) != 0));
+  SHMT_TRY(shmt__result_type_add_scalar(&result, exponent));
+  SHMT_TRY(shmt__result_type_get(&result, &dtype));
+  if (dtype == self->dtype && dtype != SHMT_BOOL) {
+    const int row = special_power(dtype, exponent);
+    if (row >= 0) {
+      const shmt__pointwise special = {"pow", (uint32_t)row, SHMT_PROMOTE_ARITHMETIC,
+                                       SHMT_DTYPE_NONE};
+      return shmt__family_unary(&special, self, out);
+    }
+  }
+  SHMT_TRY(shmt__tensor_of_number(exponent, &number));
+  return shmt__family_binary(&general, self, number, out);
+}
+
+/* --- conjugates --------------------------------------------------------------------- */
+
+static inline bool is_complex(const shmt_tensor* t) {
+  return shmt__dtype_kind[t->dtype] == SHMT_KIND_COMPLEX;
+}
+
+shmt_status shmt__conj(shmt_tensor* self, shmt_tensor** out) {
+  if (is_complex(self)) return shmt_op__conj_complex(self, out);
+  *out = shmt__tensor_ref(self);
+  return SHMT_OK;
+}
+
+shmt_status shmt__conj_physical(shmt_tensor* self, shmt_tensor** out) {
+  return shmt__conj(self, out);
+}
+
+shmt_status shmt__conj_physical_(shmt_tensor* self) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+
+  if (!is_complex(self)) return SHMT_OK;
+  SHMT_TRY(shmt_op__conj_complex(self, &result));
+  return shmt_op_copy_(self, result, false);
+}
+
+shmt_status shmt__identity(shmt_tensor* self, shmt_tensor** out) {
+  *out = shmt__tensor_ref(self);
+  return SHMT_OK;
+}
+
+shmt_status shmt__positive(shmt_tensor* self, shmt_tensor** out) {
+  SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_RUNTIME,
+               "The `+` operator, on a bool tensor is not supported.");
+  return shmt__identity(self, out);
+}
+
+shmt_status shmt__never(shmt_tensor* self, bool* out) {
+  (void)self;
+  *out = false;
+  return SHMT_OK;
+}
+
+shmt_status shmt__is_complex_tensor(shmt_tensor* self, bool* out) {
+  *out = is_complex(self);
+  return SHMT_OK;
+}
+
+shmt_status shmt__is_floating_tensor(shmt_tensor* self, bool* out) {
+  *out = shmt__dtype_kind[self->dtype] == SHMT_KIND_FLOATING;
+  return SHMT_OK;
+}
+
+shmt_status shmt__mul_conj(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) conj = NULL;
+
+  if (SHMT_LIKELY(!is_complex(other))) return shmt_op_mul_Tensor(self, other, out);
+  SHMT_TRY(shmt_op__conj_complex(other, &conj));
+  return shmt_op_mul_Tensor(self, conj, out);
+}
+
+shmt_status shmt__div_conj(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) conj = NULL;
+
+  if (SHMT_LIKELY(!is_complex(other))) return shmt_op_div_Tensor(self, other, out);
+  SHMT_TRY(shmt_op__conj_complex(other, &conj));
+  return shmt_op_div_Tensor(self, conj, out);
+}
+
+shmt_status shmt__scale_conj(shmt_tensor* self, shmt_scalar factor, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) number = NULL;
+
+  if (factor.tag != SHMT_SCALAR_COMPLEX && shmt__scalar_to_double(factor) == 1) {
+    *out = shmt__tensor_ref(self);
+    return SHMT_OK;
+  }
+  if (factor.tag == SHMT_SCALAR_COMPLEX) factor.v.z[1] = -factor.v.z[1];
+  SHMT_TRY(shmt__tensor_of_number(factor, &number));
+  return shmt_op_mul_Tensor(self, number, out);
+}

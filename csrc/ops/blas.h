@@ -1,0 +1,52 @@
+/* ops/blas.h -- general matrix products over an external BLAS bound at run time.
+ *
+ * Note [One BLAS thread]
+ * The library runs with one thread: its own threads hang fork(), and its jobs wait for each other.
+ * shmt__gemm splits a large product into slices of rows or columns that never wait, and hands them to
+ * the pool of iter/.
+ *
+ * Note [Dtypes]
+ * float32, float64, complex64 and complex128 go to the library (or to the built-in loop when there is none);
+ * integers and bool use the built-in loop. 16-bit floats are the caller's to widen.
+ */
+#ifndef SHMT_OPS_BLAS_H
+#define SHMT_OPS_BLAS_H
+
+#include "base/error.h"
+#include "base/types.h"
+
+/* A matrix in memory: element (i, j) is at data + (i * row_stride + j * column_stride) * size. */
+typedef struct shmt__matrix {
+  char* data;
+  int64_t rows, columns;
+  int64_t row_stride, column_stride; /* elements */
+} shmt__matrix;
+
+static inline shmt__matrix shmt__matrix_transposed(shmt__matrix a) {
+  return (shmt__matrix){a.data, a.columns, a.rows, a.column_stride, a.row_stride};
+}
+
+/* Can the BLAS read this layout as it is (one stride 1, the other long enough)? The product itself takes any
+ * strides, but the others run on the built-in loop. */
+bool shmt__matrix_is_blas(shmt__matrix a);
+
+/* c = beta * c + alpha * a @ b. beta == 0 does not read c. Empty sizes are right.
+ *
+ * c must have column_stride 1 or row_stride 1; no overlap with a or b.
+ * Errors: SHMT_E_RUNTIME when a dimension or stride is above 2^31 - 1. */
+shmt_status shmt__gemm(shmt_dtype dtype, shmt_scalar alpha, shmt__matrix a, shmt__matrix b, shmt_scalar beta,
+                       shmt__matrix c);
+
+/* n products of the same shape; the strides between them are in elements. Small ones are shared out
+ * over the pool, large ones are split one after the other. */
+shmt_status shmt__gemm_batch(shmt_dtype dtype, int64_t n, shmt_scalar alpha, shmt__matrix a, int64_t a_step,
+                             shmt__matrix b, int64_t b_step, shmt_scalar beta, shmt__matrix c, int64_t c_step);
+
+/* sum of x[i] * y[i], or of conj(x[i]) * y[i], into *out (one element of dtype). Strides in elements. */
+void shmt__dot(shmt_dtype dtype, bool conjugate, int64_t n, const char* x, int64_t x_stride, const char* y,
+               int64_t y_stride, char* out);
+
+/* Does the product of this dtype have a loop at all? */
+bool shmt__gemm_has(shmt_dtype dtype);
+
+#endif

@@ -1,0 +1,187 @@
+/* ops/choose.c -- where, masked_fill and clamp. */
+#include "base/promote.h"
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "generated/ops.h"
+#include "iter/copy.h"
+#include "ops/formula.h"
+#include "ops/pointwise.h"
+
+/* --- where ------------------------------------------------------------------------------- */
+
+/* A tensor of the wanted dtype: t itself, or a cast. New reference; a cast number stays one. */
+static shmt_status as_dtype(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
+  if (t->n_dims == 0 && t->dtype != dtype && t->device == SHMT_CPU)
+    return shmt__tensor_from_scalar(shmt__scalar_load(shmt__tensor_data(t), t->dtype), dtype, false,
+                                    out);
+  return shmt__tensor_cast(t, dtype, out);
+}
+
+static shmt_status choose(const char* name, shmt_tensor* condition, shmt_tensor* a, shmt_tensor* b,
+                          shmt_tensor** out) {
+  shmt_iter it;
+
+  shmt__iter_init(&it, name);
+  shmt__iter_output(&it, out, a->dtype);
+  shmt__iter_input(&it, condition);
+  shmt__iter_input(&it, a);
+  shmt__iter_input(&it, b);
+  SHMT_TRY(shmt__iter_build(&it));
+  return shmt__iter_finish(&it, shmt__iter_run(&it, shmt__loops[SHMT_LOOP_where][a->dtype], NULL));
+}
+
+shmt_status shmt__where(shmt_tensor* condition, shmt_tensor* self, shmt_tensor* other,
+                        shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) mask = NULL;
+  SHMT_AUTO(shmt_tensor) a = NULL;
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  shmt_dtype dtype = self->dtype;
+
+  SHMT_REQUIRE(condition->dtype == SHMT_BOOL || condition->dtype == SHMT_UINT8, SHMT_E_RUNTIME,
+               "where expected condition to be a boolean tensor, but got a tensor with dtype %s",
+               shmt__dtype_title(condition->dtype));
+  if (self->dtype != other->dtype || self->flags & SHMT_TENSOR_WRAPPED_NUMBER) {
+    shmt__result_type result = SHMT_RESULT_TYPE_INIT;
+    SHMT_TRY(shmt__result_type_add(&result, self->dtype, self->n_dims == 0,
+                                   (self->flags & SHMT_TENSOR_WRAPPED_NUMBER) != 0));
+    SHMT_TRY(shmt__result_type_add(&result, other->dtype, other->n_dims == 0,
+                                   (other->flags & SHMT_TENSOR_WRAPPED_NUMBER) != 0));
+    SHMT_TRY(shmt__result_type_get(&result, &dtype));
+  }
+  SHMT_TRY(shmt__tensor_cast(condition, SHMT_BOOL, &mask));
+  SHMT_TRY(as_dtype(self, dtype, &a));
+  SHMT_TRY(as_dtype(other, dtype, &b));
+  return choose("where", mask, a, b, out);
+}
+
+shmt_status shmt__where_nonzero(shmt_tensor* condition, shmt_tensor_vec* out) {
+  return shmt_op_nonzero_numpy(condition, out);
+}
+
+/* --- masked_fill --------------------------------------------------------------------------- */
+
+static shmt_status masked_fill(shmt_tensor* self, shmt_tensor* mask, shmt_tensor* value,
+                               shmt_tensor** out) {
+  SHMT_REQUIRE(mask->dtype == SHMT_BOOL, SHMT_E_RUNTIME,
+               "masked_fill_ only supports boolean masks, but got mask with dtype %s",
+               shmt__dtype_name[mask->dtype]);
+  return choose("masked_fill", mask, value, self, out);
+}
+
+shmt_status shmt__masked_fill_scalar(shmt_tensor* self, shmt_tensor* mask, shmt_scalar value,
+                                     shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) number = NULL;
+
+  SHMT_REQUIRE(shmt__scalar_fits(value, self->dtype), SHMT_E_RUNTIME,
+               "value cannot be converted to type %s without overflow",
+               shmt__dtype_name[self->dtype]);
+  SHMT_TRY(shmt__tensor_from_scalar(value, self->dtype, false, &number));
+  return masked_fill(self, mask, number, out);
+}
+
+shmt_status shmt__masked_fill_tensor(shmt_tensor* self, shmt_tensor* mask, shmt_tensor* value,
+                                     shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) number = NULL;
+
+  SHMT_REQUIRE(value->n_dims == 0, SHMT_E_RUNTIME,
+               "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with %d "
+               "dimension(s).",
+               value->n_dims);
+  SHMT_REQUIRE(shmt__can_cast(value->dtype, self->dtype) || shmt__dtype_category(value->dtype) < 3,
+               SHMT_E_RUNTIME, "value cannot be converted to type %s without overflow",
+               shmt__dtype_name[self->dtype]);
+  SHMT_TRY(as_dtype(value, self->dtype, &number));
+  return masked_fill(self, mask, number, out);
+}
+
+/* --- clamp ---------------------------------------------------------------------------------- */
+
+static shmt_status check_clamp(const shmt_tensor* self, bool has_min, bool has_max) {
+  SHMT_REQUIRE(has_min || has_max, SHMT_E_RUNTIME,
+               "torch.clamp: At least one of 'min' or 'max' must not be None");
+  SHMT_REQUIRE(shmt__dtype_kind[self->dtype] != SHMT_KIND_COMPLEX, SHMT_E_RUNTIME,
+               "clamp is not supported for complex types");
+  return SHMT_OK;
+}
+
+/* A limit beyond what a whole-number dtype holds limits nothing, or everything: the nearest value
+ * does the same. */
+static shmt_scalar in_range(shmt_scalar limit, shmt_dtype dtype) {
+  const int kind = shmt__dtype_kind[dtype], bits = 8 * shmt__dtype_size[dtype];
+  const bool is_signed = kind == SHMT_KIND_SIGNED;
+
+  if ((kind != SHMT_KIND_SIGNED && kind != SHMT_KIND_UNSIGNED) || shmt__scalar_fits(limit, dtype))
+    return limit;
+  if (shmt__scalar_to_double(limit) < 0)
+    return shmt__scalar_int(is_signed ? (int64_t)(UINT64_MAX << (bits - 1)) : 0);
+  return shmt__scalar_uint(UINT64_MAX >> (64 - bits + is_signed));
+}
+
+shmt_status shmt__clamp(shmt_tensor* self, shmt_scalar min, shmt_scalar max, shmt_tensor** out) {
+  const bool has_min = min.tag != SHMT_SCALAR_NONE, has_max = max.tag != SHMT_SCALAR_NONE;
+  SHMT_AUTO(shmt_tensor) input = NULL;
+  shmt__result_type result = SHMT_RESULT_TYPE_INIT;
+  shmt_dtype dtype;
+  shmt__pointwise p = {"clamp", SHMT_LOOP_clamp, SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE};
+
+  SHMT_TRY(check_clamp(self, has_min, has_max));
+  SHMT_TRY(shmt__result_type_add(&result, self->dtype, self->n_dims == 0, false));
+  if (has_min) SHMT_TRY(shmt__result_type_add_scalar(&result, min));
+  if (has_max) SHMT_TRY(shmt__result_type_add_scalar(&result, max));
+  SHMT_TRY(shmt__result_type_get(&result, &dtype));
+  SHMT_TRY(shmt__tensor_cast(self, dtype, &input));
+  if (!has_max) {
+    p.row = SHMT_LOOP_clamp_low;
+    return shmt__family_unary_1(&p, input, in_range(min, dtype), out);
+  }
+  if (!has_min) {
+    p.row = SHMT_LOOP_clamp_high;
+    return shmt__family_unary_1(&p, input, in_range(max, dtype), out);
+  }
+  return shmt__family_unary_2(&p, input, in_range(min, dtype), in_range(max, dtype), out);
+}
+
+shmt_status shmt__clamp_min(shmt_tensor* self, shmt_scalar min, shmt_tensor** out) {
+  return shmt__clamp(self, min, shmt__scalar_none(), out);
+}
+
+shmt_status shmt__clamp_max(shmt_tensor* self, shmt_scalar max, shmt_tensor** out) {
+  return shmt__clamp(self, shmt__scalar_none(), max, out);
+}
+
+shmt_status shmt__clamp_tensor(shmt_tensor* self, shmt_tensor* min, shmt_tensor* max,
+                               shmt_tensor** out) {
+  static const shmt__pointwise both = {"clamp", SHMT_LOOP_clamp_tensors, SHMT_PROMOTE_ARITHMETIC,
+                                       SHMT_DTYPE_NONE};
+  static const shmt__pointwise low = {"clamp", SHMT_LOOP_maximum, SHMT_PROMOTE_ARITHMETIC,
+                                      SHMT_DTYPE_NONE};
+  static const shmt__pointwise high = {"clamp", SHMT_LOOP_minimum, SHMT_PROMOTE_ARITHMETIC,
+                                       SHMT_DTYPE_NONE};
+
+  SHMT_TRY(check_clamp(self, min != NULL, max != NULL));
+  if (!max) return shmt__family_binary(&low, self, min, out);
+  if (!min) return shmt__family_binary(&high, self, max, out);
+  return shmt__family_ternary(&both, self, min, max, out);
+}
+
+shmt_status shmt__clamp_min_tensor(shmt_tensor* self, shmt_tensor* min, shmt_tensor** out) {
+  return shmt__clamp_tensor(self, min, NULL, out);
+}
+
+shmt_status shmt__clamp_max_tensor(shmt_tensor* self, shmt_tensor* max, shmt_tensor** out) {
+  return shmt__clamp_tensor(self, NULL, max, out);
+}
+
+shmt_status shmt__clamp_tensor_out(shmt_tensor* self, shmt_tensor* min, shmt_tensor* max,
+                                   shmt_tensor* out) {
+  return shmt__clamp_tensor(self, min, max, &out);
+}
+
+shmt_status shmt__clamp_min_tensor_out(shmt_tensor* self, shmt_tensor* min, shmt_tensor* out) {
+  return shmt__clamp_tensor(self, min, NULL, &out);
+}
+
+shmt_status shmt__clamp_max_tensor_out(shmt_tensor* self, shmt_tensor* max, shmt_tensor* out) {
+  return shmt__clamp_tensor(self, NULL, max, &out);
+}

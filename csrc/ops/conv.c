@@ -1,0 +1,297 @@
+/* ops/conv.c -- convolution, forward and backward: shapes, checks, layouts. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "iter/copy.h"
+#include "ops/check.h"
+#include "ops/conv_core.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What every convolution operator is given besides tensors. */
+typedef struct params {
+  shmt_ints stride, padding, dilation, output_padding;
+  bool transposed;
+  int64_t groups;
+  int n; /* spatial dims */
+} params;
+
+static const char* ints_text(shmt_ints v, char* buf, size_t cap) { return shmt__ints_text(v, buf, cap); }
+#define INTS_TEXT(v) ints_text(v, (char[128]){0}, 128)
+
+static int64_t at(shmt_ints v, int d) { return v.len == 1 ? v.data[0] : v.data[d]; }
+
+static shmt_status check_list(const char* name, const char* singular, shmt_ints v, int n) {
+  SHMT_REQUIRE(v.len == 1 || v.len == n, SHMT_E_RUNTIME,
+               "expected %s to be a single integer value or a list of %d values to match the convolution dimensions, "
+               "but got %s=%s", name, n, singular, INTS_TEXT(v));
+  return SHMT_OK;
+}
+
+static shmt_status check_params(const params* p) {
+  SHMT_TRY(check_list("stride", "stride", p->stride, p->n));
+  SHMT_TRY(check_list("padding", "padding", p->padding, p->n));
+  SHMT_TRY(check_list("dilation", "dilation", p->dilation, p->n));
+  if (p->transposed) SHMT_TRY(check_list("output_padding", "output_padding", p->output_padding, p->n));
+  for (int d = 0; d < p->n; d++) {
+    SHMT_REQUIRE(at(p->padding, d) >= 0, SHMT_E_RUNTIME, "negative padding is not supported");
+    SHMT_REQUIRE(at(p->stride, d) > 0, SHMT_E_RUNTIME, "non-positive stride is not supported");
+    SHMT_REQUIRE(at(p->dilation, d) > 0, SHMT_E_RUNTIME, "dilation should be greater than zero, but got %s",
+                 INTS_TEXT(p->dilation));
+    SHMT_REQUIRE(!p->transposed || at(p->output_padding, d) >= 0, SHMT_E_RUNTIME,
+                 "negative output_padding is not supported");
+  }
+  SHMT_REQUIRE(p->groups > 0, SHMT_E_RUNTIME, "non-positive groups is not supported");
+  return SHMT_OK;
+}
+
+static shmt_status check_tensors(const params* p, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias) {
+  const int64_t g = p->groups, *w = weight->sizes;
+
+  SHMT_REQUIRE(weight->dtype == input->dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
+               shmt__dtype_title(input->dtype), shmt__dtype_title(weight->dtype));
+  SHMT_REQUIRE(!bias || bias->dtype == input->dtype, SHMT_E_RUNTIME,
+               "Input type (%s) and bias type (%s) should be the same", shmt__dtype_ctype(input->dtype),
+               bias ? shmt__dtype_ctype(bias->dtype) : "");
+  SHMT_REQUIRE(weight->n_dims == p->n + 2, SHMT_E_RUNTIME,
+               "Expected %d-dimensional weight for %d-dimensional input %s, but got weight of size %s instead", p->n + 2,
+               p->n + 2, SHMT_SHAPE_TEXT(input), SHMT_SHAPE_TEXT(weight));
+  SHMT_REQUIRE(w[0] >= g, SHMT_E_RUNTIME, "Given groups=%" PRId64 ", expected weight to be at least %" PRId64
+               " at dimension 0, but got weight of size %s instead", g, g, SHMT_SHAPE_TEXT(weight));
+  SHMT_REQUIRE(w[0] % g == 0, SHMT_E_RUNTIME, "Given groups=%" PRId64 ", expected weight to be divisible by %" PRId64
+               " at dimension 0, but got weight of size [%s] instead", g, g, SHMT_SHAPE_TEXT(weight));
+  if (p->transposed) {
+    SHMT_REQUIRE(input->sizes[1] == w[0], SHMT_E_RUNTIME, "Given transposed=1, weight of size %s, expected input%s to "
+                 "have %" PRId64 " channels, but got %" PRId64 " channels instead", SHMT_SHAPE_TEXT(weight),
+                 SHMT_SHAPE_TEXT(input), w[0], input->sizes[1]);
+    SHMT_REQUIRE(!bias || (bias->n_dims == 1 && bias->numel == w[1] * g), SHMT_E_RUNTIME,
+                 "Given transposed=1, weight of size %s, expected bias to be 1-dimensional with %" PRId64
+                 " elements, but got bias of size %s instead", SHMT_SHAPE_TEXT(weight), w[1] * g,
+                 bias ? SHMT_SHAPE_TEXT(bias) : "");
+    return SHMT_OK;
+  }
+  SHMT_REQUIRE(input->sizes[1] == w[1] * g, SHMT_E_RUNTIME, "Given groups=%" PRId64 ", weight of size %s, expected "
+               "input%s to have %" PRId64 " channels, but got %" PRId64 " channels instead", g, SHMT_SHAPE_TEXT(weight),
+               SHMT_SHAPE_TEXT(input), w[1] * g, input->sizes[1]);
+  SHMT_REQUIRE(!bias || (bias->n_dims == 1 && bias->numel == w[0]), SHMT_E_RUNTIME,
+               "Given weight of size %s, expected bias to be 1-dimensional with %" PRId64
+               " elements, but got bias of size %s instead", SHMT_SHAPE_TEXT(weight), w[0],
+               bias ? SHMT_SHAPE_TEXT(bias) : "");
+  return SHMT_OK;
+}
+
+/* "2 x 2" */
+static const char* product_text(const int64_t* v, int n, char* buf, size_t cap) {
+  size_t used = 0;
+
+  buf[0] = 0;
+  for (int d = 0; d < n && used + 32 < cap; d++)
+    used += (size_t)snprintf(buf + used, cap - used, d ? " x %" PRId64 : "%" PRId64, v[d]);
+  return buf;
+}
+
+/* Fill c from the image side's and the weight's sizes; spatial dims are the last of three. */
+static void fill_conv(const params* p, shmt_ints images, const shmt_tensor* weight, shmt_dtype dtype, shmt__conv* c) {
+  *c = (shmt__conv){.dtype = dtype, .n_images = images.data[0], .channels = images.data[1], .groups = p->groups};
+  c->filters = weight->sizes[0];
+  for (int d = 0; d < 3; d++) {
+    const int own = d - (3 - p->n);
+    shmt__conv_shape* s = &c->shape;
+    s->in[d] = own < 0 ? 1 : images.data[2 + own];
+    s->kernel[d] = own < 0 ? 1 : weight->sizes[2 + own];
+    s->stride[d] = own < 0 ? 1 : at(p->stride, own);
+    s->padding[d] = own < 0 ? 0 : at(p->padding, own);
+    s->dilation[d] = own < 0 ? 1 : at(p->dilation, own);
+    s->out[d] = (s->in[d] + 2 * s->padding[d] - s->dilation[d] * (s->kernel[d] - 1) - 1) / s->stride[d] + 1;
+  }
+}
+
+static shmt_status output_sizes(const params* p, const shmt_tensor* input, const shmt_tensor* weight, int64_t* sizes) {
+  int64_t padded[3], reach[3];
+  bool fits = true;
+
+  sizes[0] = input->sizes[0];
+  sizes[1] = p->transposed ? weight->sizes[1] * p->groups : weight->sizes[0];
+  for (int d = 0; d < p->n; d++) {
+    const int64_t in = input->sizes[2 + d], pad = at(p->padding, d), step = at(p->stride, d);
+    reach[d] = at(p->dilation, d) * (weight->sizes[2 + d] - 1) + 1;
+    padded[d] = in + 2 * pad;
+    SHMT_REQUIRE(weight->sizes[2 + d] > 0, SHMT_E_RUNTIME,
+                 "kernel size should be greater than zero, but got weight of size %s", SHMT_SHAPE_TEXT(weight));
+    if (p->transposed) {
+      SHMT_REQUIRE(at(p->output_padding, d) < step || at(p->output_padding, d) < at(p->dilation, d), SHMT_E_RUNTIME,
+                   "output padding must be smaller than either stride or dilation, but got output_padding: %s stride: "
+                   "%s dilation: %s", INTS_TEXT(p->output_padding), INTS_TEXT(p->stride), INTS_TEXT(p->dilation));
+      sizes[2 + d] = (in - 1) * step - 2 * pad + reach[d] + at(p->output_padding, d);
+      SHMT_REQUIRE(sizes[2 + d] > 0, SHMT_E_RUNTIME, "Given input size per channel: %s. Calculated output size per "
+                   "channel: (%" PRId64 "). Output size is too small", SHMT_SHAPE_TEXT(input), sizes[2 + d]);
+    } else {
+      fits = fits && padded[d] >= reach[d];
+      sizes[2 + d] = (padded[d] - reach[d]) / step + 1;
+    }
+  }
+  SHMT_REQUIRE(p->transposed || fits, SHMT_E_RUNTIME, "Calculated padded input size per channel: (%s). Kernel size: "
+               "(%s). Kernel size can't be greater than actual input size",
+               product_text(padded, p->n, (char[96]){0}, 96), product_text(reach, p->n, (char[96]){0}, 96));
+  return SHMT_OK;
+}
+
+/* t dense in the dtype that products are made in. */
+static shmt_status prepare(shmt_tensor* t, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) cast = NULL;
+
+  SHMT_TRY(shmt__tensor_cast(t, shmt__is_half(t->dtype) ? SHMT_FLOAT32 : t->dtype, &cast));
+  return shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
+static shmt_status empty(shmt_ints sizes, shmt_dtype dtype, shmt_device device, shmt_tensor** out) {
+  return shmt__tensor_empty(sizes, dtype, device, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
+/* result (n, channels, ...) += bias. */
+static shmt_status add_bias(shmt_tensor* result, shmt_tensor* bias) {
+  const shmt__loop add = shmt__loops[SHMT_LOOP_add][result->dtype];
+  const shmt_scalar one = shmt__scalar_int(1);
+  const int64_t item = shmt__tensor_item_bytes(result), channels = result->sizes[1];
+  int64_t plane = 1;
+
+  for (int d = 2; d < result->n_dims; d++) plane *= result->sizes[d];
+  for (int64_t i = 0; i < result->sizes[0] * channels; i++) {
+    char* line = (char*)shmt__tensor_data(result) + i * plane * item;
+    char* data[3] = {line, line, (char*)shmt__tensor_data(bias) + i % channels * item};
+    const int64_t strides[3] = {item, item, 0};
+    add(data, strides, plane, &one);
+  }
+  return SHMT_OK;
+}
+
+shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, shmt_ints stride,
+                              shmt_ints padding, shmt_ints dilation, bool transposed, shmt_ints output_padding,
+                              int64_t groups, shmt_tensor** out) {
+  const params p = {stride, padding, dilation, output_padding, transposed, groups, input->n_dims - 2};
+  SHMT_AUTO(shmt_tensor) x = NULL;
+  SHMT_AUTO(shmt_tensor) w = NULL;
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  int64_t sizes[5];
+  shmt__conv c;
+
+  SHMT_REQUIRE(p.n >= 1 && p.n <= 3, SHMT_E_RUNTIME, "convolution(): expected 3 to 5 dimensions of the input, got %d",
+               input->n_dims);
+  SHMT_TRY(check_params(&p));
+  SHMT_TRY(check_tensors(&p, input, weight, bias));
+  SHMT_TRY(output_sizes(&p, input, weight, sizes));
+  SHMT_REQUIRE(input->dtype != SHMT_BOOL, SHMT_E_NOT_IMPLEMENTED, "\"slow_conv%dd_cpu\" not implemented for 'Bool'",
+               p.n);
+  const shmt_dtype work = shmt__is_half(input->dtype) ? SHMT_FLOAT32 : input->dtype;
+  const shmt_ints result_sizes = {sizes, input->n_dims};
+  const shmt_device device = shmt__common_device(input, weight, bias);
+  if (device == SHMT_META) return empty(result_sizes, input->dtype, device, out);
+  SHMT_TRY(empty(result_sizes, work, SHMT_CPU, &result));
+  SHMT_TRY(prepare(input, &x));
+  SHMT_TRY(prepare(weight, &w));
+  fill_conv(&p, transposed ? result_sizes : shmt__tensor_sizes(input), w, work, &c);
+  if (result->numel > 0) {
+    if (weight->numel == 0 || input->numel == 0)
+      SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
+    else if (transposed)
+      SHMT_TRY(shmt__conv_to_images(&c, shmt__tensor_data(x), shmt__tensor_data(w), shmt__tensor_data(result)));
+    else
+      SHMT_TRY(shmt__conv_forward(&c, shmt__tensor_data(x), shmt__tensor_data(w), shmt__tensor_data(result)));
+    if (bias) {
+      SHMT_TRY(prepare(bias, &b));
+      SHMT_TRY(add_bias(result, b));
+    }
+  }
+  return shmt__tensor_cast(result, input->dtype, out);
+}
+
+/* In a transposed convolution input and output change sides, not the weight. */
+static shmt_status fill_gradient(const shmt__conv* c, bool transposed, shmt_tensor* grad, shmt_tensor* weight,
+                                 shmt_tensor* result) {
+  if (result->numel == 0) return SHMT_OK;
+  if (grad->numel == 0 || weight->numel == 0) return shmt__tensor_fill(result, shmt__scalar_int(0));
+  if (transposed)
+    return shmt__conv_forward(c, shmt__tensor_data(grad), shmt__tensor_data(weight), shmt__tensor_data(result));
+  return shmt__conv_to_images(c, shmt__tensor_data(grad), shmt__tensor_data(weight), shmt__tensor_data(result));
+}
+
+static shmt_status weight_gradient(const shmt__conv* c, bool transposed, shmt_tensor* grad, shmt_tensor* input,
+                                   shmt_tensor* result) {
+  if (result->numel == 0) return SHMT_OK;
+  if (grad->numel == 0 || input->numel == 0) return shmt__tensor_fill(result, shmt__scalar_int(0));
+  if (transposed)
+    return shmt__conv_to_weight(c, shmt__tensor_data(grad), shmt__tensor_data(input), shmt__tensor_data(result));
+  return shmt__conv_to_weight(c, shmt__tensor_data(input), shmt__tensor_data(grad), shmt__tensor_data(result));
+}
+
+/* Sum over images and positions, in the widest real or complex type. */
+static shmt_status bias_gradient(shmt_tensor* grad, shmt_tensor* result) {
+  const int64_t item = shmt__tensor_item_bytes(grad), channels = grad->sizes[1];
+  const shmt__loop dot = shmt__loops[SHMT_LOOP_dot][grad->dtype], add = shmt__loops[SHMT_LOOP_add][grad->dtype];
+  const shmt_scalar alpha = shmt__scalar_int(1);
+  int64_t plane = 1;
+  _Alignas(16) char one[16], sum[16];
+
+  for (int d = 2; d < grad->n_dims; d++) plane *= grad->sizes[d];
+  shmt__scalar_store_unsafe(alpha, grad->dtype, one);
+  SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
+  for (int64_t i = 0; i < grad->sizes[0] * channels; i++) {
+    char* to = (char*)shmt__tensor_data(result) + i % channels * item;
+    char* data[3] = {sum, (char*)shmt__tensor_data(grad) + i * plane * item, one};
+    const int64_t strides[3] = {0, item, 0};
+    dot(data, strides, plane, NULL);
+    char* more[3] = {to, to, sum};
+    const int64_t still[3] = {item, item, item};
+    add(more, still, 1, &alpha);
+  }
+  return SHMT_OK;
+}
+
+shmt_status shmt__convolution_backward(shmt_tensor* grad_output, shmt_tensor* input, shmt_tensor* weight,
+                                       shmt_ints bias_sizes, shmt_ints stride, shmt_ints padding, shmt_ints dilation,
+                                       bool transposed, shmt_ints output_padding, int64_t groups, shmt_ints output_mask,
+                                       shmt_tensor** grad_input, shmt_tensor** grad_weight, shmt_tensor** grad_bias) {
+  const params p = {stride, padding, dilation, output_padding, transposed, groups, input->n_dims - 2};
+  SHMT_AUTO(shmt_tensor) g = NULL;
+  SHMT_AUTO(shmt_tensor) for_input = NULL;
+  SHMT_AUTO(shmt_tensor) for_weight = NULL;
+  SHMT_AUTO(shmt_tensor) for_bias = NULL;
+  shmt__conv c;
+  const shmt_dtype dtype = input->dtype, work = shmt__is_half(dtype) ? SHMT_FLOAT32 : dtype;
+  const shmt_device device = shmt__common_device(input, weight, grad_output);
+
+  (void)bias_sizes;
+  SHMT_REQUIRE(output_mask.len == 3, SHMT_E_RUNTIME, "convolution_backward(): expected 3 values of output_mask, got %"
+               PRId64, output_mask.len);
+  SHMT_REQUIRE(p.n >= 1 && p.n <= 3, SHMT_E_RUNTIME, "convolution_backward(): expected 3 to 5 dimensions, got %d",
+               input->n_dims);
+  SHMT_TRY(check_params(&p));
+  SHMT_TRY(check_tensors(&p, input, weight, NULL));
+  const int64_t channels = grad_output->sizes[1];
+  const shmt_ints sizes[3] = {shmt__tensor_sizes(input), shmt__tensor_sizes(weight), {&channels, 1}};
+  shmt_tensor** outs[3] = {grad_input, grad_weight, grad_bias};
+  shmt_tensor** made[3] = {&for_input, &for_weight, &for_bias};
+  for (int i = 0; i < 3; i++)
+    if (output_mask.data[i]) SHMT_TRY(empty(sizes[i], device == SHMT_META ? dtype : work, device, made[i]));
+  if (device != SHMT_META) {
+    SHMT_TRY(prepare(grad_output, &g));
+    fill_conv(&p, shmt__tensor_sizes(transposed ? grad_output : input), weight, work, &c);
+    if (output_mask.data[0]) {
+      SHMT_AUTO(shmt_tensor) w = NULL;
+      SHMT_TRY(prepare(weight, &w));
+      SHMT_TRY(fill_gradient(&c, transposed, g, w, for_input));
+    }
+    if (output_mask.data[1]) {
+      SHMT_AUTO(shmt_tensor) x = NULL;
+      SHMT_TRY(prepare(input, &x));
+      SHMT_TRY(weight_gradient(&c, transposed, g, x, for_weight));
+    }
+    if (output_mask.data[2]) SHMT_TRY(bias_gradient(g, for_bias));
+  }
+  for (int i = 0; i < 3; i++)
+    if (*made[i]) SHMT_TRY(shmt__tensor_cast(*made[i], dtype, outs[i]));
+  return SHMT_OK;
+}

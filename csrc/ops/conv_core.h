@@ -1,0 +1,25 @@
+/* ops/conv_core.h -- convolution of dense tensors by matrix products. */
+#ifndef SHMT_OPS_CONV_CORE_H
+#define SHMT_OPS_CONV_CORE_H
+
+#include "kernels/shapes.h"
+#include "tensor/tensor.h"
+
+/* The image side has `channels`, the other side `filters`; a weight is (filters, channels / groups, kernel). A
+ * convolution goes from images to filters' outputs, a transposed one the other way. */
+typedef struct shmt__conv {
+  shmt__conv_shape shape;
+  shmt_dtype dtype;
+  int64_t n_images, channels, filters, groups;
+} shmt__conv;
+
+/* All tensors' data is dense, of c->dtype. */
+
+/* output = images * weight. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const void* weight, void* output);
+/* images = the gradient of (or a transposed convolution to) the image side. */
+shmt_status shmt__conv_to_images(const shmt__conv* c, const void* output, const void* weight, void* images);
+/* weight = the gradient of the weight. */
+shmt_status shmt__conv_to_weight(const shmt__conv* c, const void* images, const void* output, void* weight);
+
+#endif

@@ -1,0 +1,94 @@
+/* ops/embedding.c -- rows of a table by index, and the gradient of the table. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "iter/copy.h"
+#include "ops/check.h"
+#include "ops/lines.h"
+#include "storage/allocator.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static shmt_status check_indices(const shmt_tensor* indices) {
+  SHMT_REQUIRE(indices->dtype == SHMT_INT64 || indices->dtype == SHMT_INT32, SHMT_E_RUNTIME,
+               "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+               "torch.%sTensor instead (while checking arguments for embedding)", shmt__dtype_title(indices->dtype));
+  return SHMT_OK;
+}
+
+shmt_status shmt__embedding(shmt_tensor* weight, shmt_tensor* indices, int64_t padding_idx, bool scale_grad_by_freq,
+                            bool sparse, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) flat = NULL;
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) rows = NULL;
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS];
+  const int n = indices->n_dims;
+
+  (void)padding_idx;
+  (void)scale_grad_by_freq;
+  SHMT_REQUIRE(!sparse, SHMT_E_RUNTIME, "embedding(): sparse gradients are not supported, got sparse=True");
+  SHMT_REQUIRE(weight->n_dims == 2, SHMT_E_RUNTIME, "'weight' must be 2-D");
+  SHMT_TRY(check_indices(indices));
+  SHMT_REQUIRE(n < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "embedding(): more than %d dimensions", SHMT_MAX_DIMS);
+  memcpy(sizes, indices->sizes, (size_t)n * sizeof *sizes);
+  sizes[n] = weight->sizes[1];
+  if (shmt__tensor_is_meta(weight) || shmt__tensor_is_meta(indices))
+    return shmt__tensor_empty((shmt_ints){sizes, n + 1}, weight->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, out);
+  SHMT_TRY(shmt__tensor_contiguous(indices, SHMT_CONTIGUOUS_FORMAT, &dense));
+  SHMT_TRY(shmt__tensor_alias(dense, SHMT_INTS(dense->numel), SHMT_INTS(1), dense->offset, &flat));
+  SHMT_TRY(shmt__index_select(weight, 0, flat, &rows));
+  shmt__contiguous_strides((shmt_ints){sizes, n + 1}, SHMT_CONTIGUOUS_FORMAT, strides);
+  SHMT_TRY(shmt__tensor_set_geometry(rows, (shmt_ints){sizes, n + 1}, (shmt_ints){strides, n + 1}, 0));
+  *out = SHMT_TAKE(rows);
+  return SHMT_OK;
+}
+
+/* Occurrences of every index, for scaling. */
+static shmt_status count_indices(const int64_t* index, int64_t n, int64_t n_rows, int64_t** out) {
+  void* memory = NULL;
+
+  SHMT_TRY(shmt__alloc((uint64_t)n_rows * sizeof **out, &memory));
+  memset(memory, 0, (size_t)n_rows * sizeof **out);
+  *out = memory;
+  for (int64_t i = 0; i < n; i++)
+    if (index[i] >= 0 && index[i] < n_rows) (*out)[index[i]]++;
+  return SHMT_OK;
+}
+
+shmt_status shmt__embedding_dense_backward(shmt_tensor* grad_output, shmt_tensor* indices, int64_t num_weights,
+                                           int64_t padding_idx, bool scale_grad_by_freq, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) where = NULL;
+  SHMT_AUTO(shmt_tensor) grad = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  int64_t* counts = NULL;
+  const int64_t width = grad_output->n_dims ? grad_output->sizes[grad_output->n_dims - 1] : 1;
+  const shmt_dtype dtype = grad_output->dtype;
+  const int64_t item = shmt__dtype_size[dtype], strides[3] = {item, item, item};
+
+  SHMT_TRY(check_indices(indices));
+  SHMT_REQUIRE(grad_output->numel == indices->numel * width, SHMT_E_RUNTIME,
+               "embedding_dense_backward(): a gradient of size %s does not fit indices of size %s",
+               SHMT_SHAPE_TEXT(grad_output), SHMT_SHAPE_TEXT(indices));
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(num_weights, width), dtype, grad_output->device, SHMT_CONTIGUOUS_FORMAT,
+                              &result));
+  if (!shmt__tensor_is_meta(result)) {
+    SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
+    SHMT_TRY(shmt__tensor_cast(indices, SHMT_INT64, &wide));
+    SHMT_TRY(shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, &where));
+    SHMT_TRY(shmt__tensor_contiguous(grad_output, SHMT_CONTIGUOUS_FORMAT, &grad));
+    const int64_t* index = shmt__tensor_data(where);
+    if (scale_grad_by_freq) SHMT_TRY(count_indices(index, where->numel, num_weights, &counts));
+    const shmt__loop add = shmt__loops[SHMT_LOOP_add][dtype];
+    for (int64_t i = 0; i < where->numel && width > 0; i++) {
+      if (index[i] == padding_idx || (uint64_t)index[i] >= (uint64_t)num_weights) continue;
+      char* row = (char*)shmt__tensor_data(result) + index[i] * width * item;
+      char* data[3] = {row, row, (char*)shmt__tensor_data(grad) + i * width * item};
+      const shmt_scalar alpha = counts ? shmt__scalar_float(1 / (double)counts[index[i]]) : shmt__scalar_int(1);
+      add(data, strides, width, &alpha);
+    }
+    if (counts) shmt__dealloc(counts, (uint64_t)num_weights * sizeof *counts);
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}

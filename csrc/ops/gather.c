@@ -1,0 +1,178 @@
+/* ops/gather.c -- reading along one dim by index: gather, index_select, take. */
+#include "generated/impls.h"
+#include "iter/copy.h"
+#include "ops/check.h"
+#include "ops/lines.h"
+#include "ops/outputs.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* A 0-d tensor as one element of a line; others as they are. New reference. */
+shmt_status shmt__at_least_1d(shmt_tensor* t, shmt_tensor** out) {
+  if (t->n_dims > 0) {
+    *out = shmt__tensor_ref(t);
+    return SHMT_OK;
+  }
+  return shmt__tensor_alias(t, SHMT_INTS(1), SHMT_INTS(1), t->offset, out);
+}
+
+shmt_status shmt__check_index_dtype(const char* name, const shmt_tensor* index, const char* wording) {
+  SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_RUNTIME, "%s(): %s", name, wording);
+  return SHMT_OK;
+}
+
+shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, bool sparse_grad, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO(shmt_tensor) where = NULL;
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) spread = NULL;
+  SHMT_AUTO(shmt_tensor) work = NULL;
+  SHMT_AUTO(shmt_tensor) target = NULL;
+  int64_t strides[SHMT_MAX_DIMS];
+  shmt__bad_index bad = {0};
+
+  (void)sparse_grad;
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  if (index->numel != 0) SHMT_TRY(shmt__check_index_dtype("gather", index, "Expected dtype int32/int64 for index"));
+  SHMT_TRY(shmt__at_least_1d(self, &line));
+  SHMT_TRY(shmt__at_least_1d(index, &where));
+  if (index->numel != 0) {
+    SHMT_REQUIRE(line->n_dims == where->n_dims, SHMT_E_RUNTIME,
+                 "Index tensor must have the same number of dimensions as input tensor");
+    for (int d = 0; d < line->n_dims; d++)
+      SHMT_REQUIRE(d == dim || where->sizes[d] <= line->sizes[d], SHMT_E_RUNTIME,
+                   "Size does not match at dimension %d expected index %s to be no larger than self %s apart from "
+                   "dimension %" PRId64, d, SHMT_SHAPE_TEXT(index), SHMT_SHAPE_TEXT(self), dim);
+  }
+  SHMT_TRY(shmt__check_out_dtype(*out, self->dtype));
+  SHMT_TRY(shmt__check_no_overlap(*out, self));
+  SHMT_TRY(shmt__check_no_overlap(*out, index));
+  SHMT_TRY(shmt__output_begin("gather", out, shmt__tensor_sizes(index), self->dtype,
+                              shmt__common_device(self, index, NULL), &work));
+  if (!shmt__tensor_is_meta(work) && work->numel > 0) {
+    const shmt__index_shape shape = {line->strides[dim] * shmt__tensor_item_bytes(self), line->sizes[dim], false, &bad};
+    memcpy(strides, line->strides, (size_t)line->n_dims * sizeof *strides);
+    strides[dim] = 0;
+    SHMT_TRY(shmt__index_as_int64(where, &wide));
+    SHMT_TRY(shmt__restride(line, shmt__tensor_sizes(where), strides, &spread));
+    SHMT_TRY(shmt__at_least_1d(work, &target));
+    SHMT_TRY(shmt__indexed_walk("gather", target, spread, wide, &shape, shmt__move_loop(SHMT_LOOP_gather, self->dtype),
+                                true));
+    SHMT_TRY(shmt__check_bad_index(&bad, SHMT_E_RUNTIME, dim, line->sizes[dim]));
+  }
+  return shmt__output_end("gather", &work, out);
+}
+
+/* Whole dense slices: out[o][i] = self[o][index[i]], `inner` bytes each. */
+typedef struct slices {
+  char* to;
+  const char* from;
+  const int64_t* index;
+  int64_t n_index, size, inner;
+  shmt__bad_index* bad;
+} slices;
+
+static void copy_slices(void* ctx, int64_t begin, int64_t end) {
+  const slices* s = ctx;
+
+  for (int64_t k = begin; k < end; k++) {
+    const int64_t at = s->index[k % s->n_index];
+    if (SHMT_UNLIKELY((uint64_t)at >= (uint64_t)s->size)) {
+      __atomic_store_n(&s->bad->value, at, __ATOMIC_RELAXED);
+      __atomic_store_n(&s->bad->found, true, __ATOMIC_RELAXED);
+      continue;
+    }
+    memcpy(s->to + k * s->inner, s->from + (k / s->n_index * s->size + at) * s->inner, (size_t)s->inner);
+  }
+}
+
+/* False when the slices are too small or not dense, and the general walk is better. */
+static bool try_slices(shmt_tensor* work, shmt_tensor* line, int64_t dim, shmt_tensor* index, shmt__bad_index* bad) {
+  slices s = {.bad = bad, .n_index = index->sizes[0], .size = line->sizes[dim], .inner = shmt__tensor_item_bytes(line)};
+  int64_t outer = 1;
+
+  if (!shmt__tensor_is_contiguous(line) || !shmt__tensor_is_contiguous(index)) return false;
+  for (int d = 0; d < line->n_dims; d++) {
+    if (d < dim) outer *= line->sizes[d];
+    if (d > dim) s.inner *= line->sizes[d];
+  }
+  if (s.inner < 32) return false;
+  s.to = shmt__tensor_data(work);
+  s.from = shmt__tensor_data(line);
+  s.index = shmt__tensor_data(index);
+  shmt__parallel_for(outer * s.n_index, (1 << 17) / s.inner + 1, copy_slices, &s);
+  return true;
+}
+
+shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO(shmt_tensor) where = NULL;
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) spread = NULL;
+  SHMT_AUTO(shmt_tensor) along = NULL;
+  SHMT_AUTO(shmt_tensor) target = NULL;
+  SHMT_AUTO(shmt_tensor) work = NULL;
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS], index_strides[SHMT_MAX_DIMS] = {0};
+  shmt__bad_index bad = {0};
+
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX, "index_select(): Index is supposed to be a vector");
+  SHMT_TRY(shmt__check_index_dtype("index_select", index, "Expected dtype int32 or int64 for index"));
+  SHMT_REQUIRE(self->n_dims > 0 || index->numel == 1, SHMT_E_RUNTIME,
+               "index_select(): Index to scalar can have only 1 value, got %" PRId64 " value(s)", index->numel);
+  SHMT_TRY(shmt__at_least_1d(self, &line));
+  SHMT_TRY(shmt__at_least_1d(index, &where));
+  const int n = line->n_dims;
+  memcpy(sizes, line->sizes, (size_t)n * sizeof *sizes);
+  memcpy(strides, line->strides, (size_t)n * sizeof *strides);
+  sizes[dim] = where->sizes[0];
+  strides[dim] = 0;
+  const shmt_ints shape_out = {sizes, self->n_dims};
+  SHMT_TRY(shmt__check_no_overlap(*out, self));
+  SHMT_TRY(shmt__check_no_overlap(*out, index));
+  SHMT_TRY(shmt__output_begin("index_select", out, shape_out, self->dtype, shmt__common_device(self, index, NULL),
+                              &work));
+  if (!shmt__tensor_is_meta(work) && work->numel > 0) {
+    const shmt__index_shape shape = {line->strides[dim] * shmt__tensor_item_bytes(self), line->sizes[dim], false, &bad};
+    SHMT_TRY(shmt__index_as_int64(where, &wide));
+    index_strides[dim] = wide->strides[0];
+    if (!try_slices(work, line, dim, wide, &bad)) {
+      SHMT_TRY(shmt__restride(line, (shmt_ints){sizes, n}, strides, &spread));
+      SHMT_TRY(shmt__restride(wide, (shmt_ints){sizes, n}, index_strides, &along));
+      SHMT_TRY(shmt__at_least_1d(work, &target));
+      SHMT_TRY(shmt__indexed_walk("index_select", target, spread, along, &shape,
+                                  shmt__move_loop(SHMT_LOOP_gather, self->dtype), true));
+    }
+    SHMT_REQUIRE(!bad.found, SHMT_E_INDEX, "index out of range in self");
+  }
+  return shmt__output_end("index_select", &work, out);
+}
+
+shmt_status shmt__take(shmt_tensor* self, shmt_tensor* index, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) spread = NULL;
+  SHMT_AUTO(shmt_tensor) work = NULL;
+  const int64_t strides[SHMT_MAX_DIMS] = {0};
+  shmt__bad_index bad = {0};
+
+  SHMT_REQUIRE(index->dtype == SHMT_INT64, SHMT_E_RUNTIME,
+               "take(): Expected a long tensor for index, but got %s", shmt__dtype_title(index->dtype));
+  SHMT_REQUIRE(self->numel > 0 || index->numel == 0, SHMT_E_INDEX, "take(): tried to take from an empty tensor");
+  SHMT_TRY(shmt__check_out_dtype(*out, self->dtype));
+  SHMT_TRY(shmt__check_no_overlap(*out, self));
+  SHMT_TRY(shmt__check_no_overlap(*out, index));
+  SHMT_TRY(shmt__output_begin("take", out, shmt__tensor_sizes(index), self->dtype,
+                              shmt__common_device(self, index, NULL), &work));
+  if (!shmt__tensor_is_meta(work) && work->numel > 0) {
+    const shmt__index_shape shape = {shmt__tensor_item_bytes(self), self->numel, true, &bad};
+    SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
+    SHMT_TRY(shmt__restride(dense, shmt__tensor_sizes(index), strides, &spread));
+    SHMT_TRY(shmt__indexed_walk("take", work, spread, index, &shape, shmt__move_loop(SHMT_LOOP_gather, self->dtype),
+                                true));
+    SHMT_REQUIRE(!bad.found, SHMT_E_INDEX,
+                 "out of range: tried to access index %" PRId64 " on a tensor of %" PRId64 " elements.", bad.value,
+                 self->numel);
+  }
+  return shmt__output_end("take", &work, out);
+}

@@ -1,0 +1,454 @@
+/* ops/index.c -- indexing by tensors: index, index_put, masked_select, masked_scatter, nonzero. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "iter/copy.h"
+#include "ops/check.h"
+#include "ops/formula.h"
+#include "ops/lines.h"
+#include "ops/outputs.h"
+#include "ops/update.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Index tensors made uniform: one int64 tensor or NULL per dim of self. */
+typedef struct plan {
+  shmt_tensor* index[SHMT_MAX_DIMS]; /* owned */
+  int n_dims;                        /* of self */
+  int first, n_indexed;
+  bool adjacent;
+  int64_t index_sizes[SHMT_MAX_DIMS]; /* of the indices, broadcast together */
+  int64_t n_index_dims;
+  int64_t sizes[2 * SHMT_MAX_DIMS];   /* of the result */
+  int64_t self_strides[2 * SHMT_MAX_DIMS];
+  int n_result_dims;
+  int index_at;                       /* the result dim where the indices' dims begin */
+  shmt_tensor* offsets;               /* owned: the index to walk with, in the result's sizes */
+  shmt__index_shape shape;
+  shmt__bad_index bad;
+} plan;
+
+static void plan_fini(plan* p) {
+  for (int d = 0; d < p->n_dims; d++) shmt__tensor_release(p->index[d]);
+  shmt__tensor_release(p->offsets);
+}
+
+/* A mask stands for as many integer indices as it has dims. */
+static shmt_status add_mask(plan* p, const shmt_tensor* self, shmt_tensor* mask, int64_t position, int* at) {
+  SHMT_AUTO(shmt_tensor) positions = NULL;
+
+  for (int d = 0; d < mask->n_dims; d++) {
+    SHMT_REQUIRE(*at + d < self->n_dims, SHMT_E_INDEX, "too many indices for tensor of dimension %d", self->n_dims);
+    SHMT_REQUIRE(mask->sizes[d] == self->sizes[*at + d], SHMT_E_INDEX,
+                 "The shape of the mask %s at index %d does not match the shape of the indexed tensor %s at index %d",
+                 SHMT_SHAPE_TEXT(mask), d, SHMT_SHAPE_TEXT(self), *at + d);
+  }
+  (void)position;
+  SHMT_TRY(shmt__nonzero_positions(mask, &positions));
+  for (int d = 0; d < mask->n_dims; d++) {
+    SHMT_TRY(shmt__tensor_alias(positions, SHMT_INTS(positions->sizes[0]), SHMT_INTS(positions->strides[0]),
+                                positions->offset + d, &p->index[*at]));
+    (*at)++;
+  }
+  return SHMT_OK;
+}
+
+static shmt_status add_index(plan* p, const shmt_tensor* self, shmt_tensor* index, int64_t position, int* at) {
+  if (!index) {
+    SHMT_REQUIRE(*at < self->n_dims, SHMT_E_INDEX, "too many indices for tensor of dimension %d", self->n_dims);
+    (*at)++;
+    return SHMT_OK;
+  }
+  SHMT_REQUIRE(shmt__tensor_is_meta(self) || !shmt__tensor_is_meta(index), SHMT_E_RUNTIME,
+               "indices should be on the same device as the indexed tensor (cpu), got meta");
+  if (index->dtype == SHMT_BOOL || index->dtype == SHMT_UINT8) return add_mask(p, self, index, position, at);
+  SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_INDEX,
+               "tensors used as indices must be long, int, byte or bool tensors");
+  SHMT_REQUIRE(*at < self->n_dims, SHMT_E_INDEX, "too many indices for tensor of dimension %d", self->n_dims);
+  return shmt__index_as_int64(index, &p->index[(*at)++]);
+}
+
+static shmt_status index_shapes_text(const plan* p, char* buf, size_t cap) {
+  size_t used = 0;
+
+  for (int d = 0; d < p->n_dims && used + 64 < cap; d++) {
+    if (!p->index[d]) continue;
+    if (used) used += (size_t)snprintf(buf + used, cap - used, ", ");
+    (void)shmt__ints_text(shmt__tensor_sizes(p->index[d]), buf + used, cap - used);
+    used += strlen(buf + used);
+  }
+  return SHMT_OK;
+}
+
+static shmt_status find_result_shape(plan* p, const shmt_tensor* self) {
+  int last = -1;
+
+  p->first = -1;
+  for (int d = 0; d < p->n_dims; d++) {
+    if (!p->index[d]) continue;
+    if (p->first < 0) p->first = d;
+    last = d;
+    p->n_indexed++;
+    const shmt_ints sizes = shmt__tensor_sizes(p->index[d]);
+    /* Checked here, so that the message names all the index tensors. */
+    bool fits = true;
+    int64_t merged[SHMT_MAX_DIMS];
+    const int64_t n = sizes.len > p->n_index_dims ? sizes.len : p->n_index_dims;
+    for (int64_t i = 0; i < n; i++) {
+      const int64_t a = i < p->n_index_dims ? p->index_sizes[p->n_index_dims - 1 - i] : 1;
+      const int64_t b = i < sizes.len ? sizes.data[sizes.len - 1 - i] : 1;
+      fits = fits && (a == b || a == 1 || b == 1);
+      merged[n - 1 - i] = a == 1 ? b : a;
+    }
+    if (!fits) {
+      char text[512] = {0};
+      SHMT_TRY(index_shapes_text(p, text, sizeof text));
+      SHMT_FAIL(SHMT_E_INDEX, "shape mismatch: indexing tensors could not be broadcast together with shapes %s", text);
+    }
+    memcpy(p->index_sizes, merged, (size_t)n * sizeof *merged);
+    p->n_index_dims = n;
+  }
+  SHMT_REQUIRE(p->n_indexed > 0, SHMT_E_INDEX, "at least one index must be provided");
+  p->adjacent = last - p->first + 1 == p->n_indexed;
+  SHMT_REQUIRE(p->n_index_dims + self->n_dims - p->n_indexed <= SHMT_MAX_DIMS, SHMT_E_RUNTIME,
+               "index(): the result would have more than %d dimensions", SHMT_MAX_DIMS);
+  int r = 0;
+  p->index_at = p->adjacent ? p->first : 0;
+  for (int d = 0; d <= p->n_dims; d++) {
+    if (d == (p->adjacent ? p->first : 0))
+      for (int64_t i = 0; i < p->n_index_dims; i++) {
+        p->sizes[r] = p->index_sizes[i];
+        p->self_strides[r++] = 0;
+      }
+    if (d < p->n_dims && !p->index[d]) {
+      p->sizes[r] = self->sizes[d];
+      p->self_strides[r++] = self->strides[d];
+    }
+  }
+  p->n_result_dims = r;
+  return SHMT_OK;
+}
+
+/* offset += wrapped index * stride: several indices become one tensor of byte offsets. */
+static shmt_status combine_indices(plan* p, const shmt_tensor* self, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) sum = NULL;
+  const shmt_ints sizes = {p->index_sizes, p->n_index_dims};
+  const int64_t item = shmt__tensor_item_bytes(self);
+
+  SHMT_TRY(shmt__tensor_empty(sizes, SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &sum));
+  SHMT_TRY(shmt__tensor_fill(sum, shmt__scalar_int(0)));
+  /* As in torch, messages count the dims that are indexed. */
+  for (int d = 0, ordinal = 0; d < p->n_dims; d++) {
+    SHMT_AUTO(shmt_tensor) spread = NULL;
+    SHMT_AUTO(shmt_tensor) dense = NULL;
+    int64_t strides[SHMT_MAX_DIMS];
+    if (!p->index[d]) continue;
+    const shmt_tensor* x = p->index[d];
+    for (int64_t i = 0; i < sizes.len; i++) {
+      const int64_t own = i - (sizes.len - x->n_dims);
+      strides[i] = own >= 0 && x->sizes[own] != 1 ? x->strides[own] : 0;
+    }
+    SHMT_TRY(shmt__restride(p->index[d], sizes, strides, &spread));
+    SHMT_TRY(shmt__tensor_contiguous(spread, SHMT_CONTIGUOUS_FORMAT, &dense));
+    const shmt__index_shape shape = {self->strides[d] * item, self->sizes[d], true, &p->bad};
+    const int64_t* index = shmt__tensor_data(dense);
+    int64_t* to = shmt__tensor_data(sum);
+    bool ok;
+    for (int64_t i = 0; i < sum->numel; i++) to[i] += shmt__index_offset(&shape, index[i], &ok);
+    SHMT_TRY(shmt__check_bad_index(&p->bad, SHMT_E_INDEX, ordinal++, self->sizes[d]));
+  }
+  *out = SHMT_TAKE(sum);
+  return SHMT_OK;
+}
+
+/* The index in the result's sizes, stride 0 along the dims that are not indexed. */
+static shmt_status spread_index(plan* p, shmt_tensor* index) {
+  int64_t strides[2 * SHMT_MAX_DIMS] = {0};
+
+  for (int i = 0; i < index->n_dims; i++) {
+    const int64_t r = p->index_at + p->n_index_dims - index->n_dims + i;
+    strides[r] = index->sizes[i] != 1 ? index->strides[i] : 0;
+  }
+  return shmt__restride(index, (shmt_ints){p->sizes, p->n_result_dims}, strides, &p->offsets);
+}
+
+static shmt_status plan_init(plan* p, shmt_tensor* self, shmt_tensors indices) {
+  int at = 0;
+
+  *p = (plan){.n_dims = self->n_dims};
+  for (int64_t i = 0; i < indices.len; i++) SHMT_TRY(add_index(p, self, indices.data[i], i, &at));
+  SHMT_TRY(find_result_shape(p, self));
+  if (shmt__tensor_is_meta(self)) return SHMT_OK;
+  int64_t numel = 1;
+  for (int r = 0; r < p->n_result_dims; r++) numel *= p->sizes[r];
+  if (numel == 0) return SHMT_OK;
+  if (p->n_indexed == 1) {
+    const int d = p->first;
+    p->shape = (shmt__index_shape){self->strides[d] * shmt__tensor_item_bytes(self), self->sizes[d], true, &p->bad};
+    return spread_index(p, p->index[d]);
+  }
+  SHMT_AUTO(shmt_tensor) combined = NULL;
+  SHMT_TRY(combine_indices(p, self, &combined));
+  p->shape = (shmt__index_shape){1, INT64_MAX, false, &p->bad};
+  return spread_index(p, combined);
+}
+
+/* x[mask] for a mask of all of x's dims. */
+static shmt_status select_masked(shmt_tensor* self, shmt_tensor* mask, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) source = NULL;
+  SHMT_AUTO(shmt_tensor) set = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  const int64_t item = shmt__tensor_item_bytes(self);
+  int64_t count = 0;
+
+  SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &source));
+  SHMT_TRY(shmt__tensor_contiguous(mask, SHMT_CONTIGUOUS_FORMAT, &set));
+  const bool* flags = shmt__tensor_data(set);
+  for (int64_t i = 0; i < set->numel; i++) count += flags[i];
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(count), self->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
+  char* data[3] = {shmt__tensor_data(result), shmt__tensor_data(source), shmt__tensor_data(set)};
+  const int64_t strides[3] = {item, item, 1};
+  if (count > 0) shmt__move_loop(SHMT_LOOP_compress, self->dtype)(data, strides, set->numel, &count);
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+static bool same_shape(const shmt_tensor* a, const shmt_tensor* b) {
+  if (a->n_dims != b->n_dims) return false;
+  for (int d = 0; d < a->n_dims; d++)
+    if (a->sizes[d] != b->sizes[d]) return false;
+  return true;
+}
+
+static shmt_status refuse_meta_mask(const char* name) {
+  SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "%s(): the size of the result depends on data, which a meta tensor has not", name);
+}
+
+shmt_status shmt__index(shmt_tensor* self, shmt_tensors indices, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  SHMT_AUTO(shmt_tensor) source = NULL;
+  plan p;
+  shmt_status status;
+
+  SHMT_REQUIRE(indices.len <= self->n_dims || self->n_dims == 0 || indices.len <= SHMT_MAX_DIMS, SHMT_E_INDEX,
+               "too many indices for tensor of dimension %d (got %" PRId64 ")", self->n_dims, indices.len);
+  for (int64_t i = 0; i < indices.len; i++)
+    if (indices.data[i] && shmt__tensor_is_meta(indices.data[i]) &&
+        (indices.data[i]->dtype == SHMT_BOOL || indices.data[i]->dtype == SHMT_UINT8))
+      return refuse_meta_mask("index");
+  if (indices.len == 1 && indices.data[0] && indices.data[0]->dtype == SHMT_BOOL && self->n_dims > 0 &&
+      same_shape(self, indices.data[0]) && !shmt__tensor_is_meta(self))
+    return select_masked(self, indices.data[0], out);
+  if (self->n_dims == 0 && indices.len == 1 && indices.data[0] && indices.data[0]->dtype == SHMT_BOOL &&
+      indices.data[0]->n_dims == 0) {
+    SHMT_AUTO(shmt_tensor) line = NULL;
+    SHMT_AUTO(shmt_tensor) mask = NULL;
+    SHMT_TRY(shmt__tensor_alias(self, SHMT_INTS(1), SHMT_INTS(1), self->offset, &line));
+    SHMT_TRY(shmt__tensor_alias(indices.data[0], SHMT_INTS(1), SHMT_INTS(1), indices.data[0]->offset, &mask));
+    return select_masked(line, mask, out);
+  }
+  status = plan_init(&p, self, indices);
+  const shmt_ints sizes = {p.sizes, p.n_result_dims};
+  if (status == SHMT_OK)
+    status = shmt__tensor_empty(sizes, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result);
+  if (status == SHMT_OK && p.offsets) {
+    status = shmt__restride(self, sizes, p.self_strides, &source);
+    if (status == SHMT_OK)
+      status = shmt__indexed_walk("index", result, source, p.offsets, &p.shape,
+                                  shmt__move_loop(SHMT_LOOP_gather, self->dtype), true);
+    if (status == SHMT_OK)
+      status = shmt__check_bad_index(&p.bad, SHMT_E_INDEX, 0, p.n_indexed ? self->sizes[p.first] : 0);
+  }
+  plan_fini(&p);
+  if (status == SHMT_OK) *out = SHMT_TAKE(result);
+  return status;
+}
+
+/* values in the sizes of the result: broadcast, cast to self's dtype. */
+static shmt_status spread_values(const plan* p, shmt_tensor* self, shmt_tensor* values, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) cast = NULL;
+  int64_t strides[2 * SHMT_MAX_DIMS];
+  const shmt_ints sizes = {p->sizes, p->n_result_dims};
+  int lead = 0;
+  bool fits;
+
+  SHMT_TRY(shmt__tensor_cast(values, self->dtype, &cast));
+  /* Leading dims of size 1 may be more than the result has. */
+  while (cast->n_dims - lead > p->n_result_dims && cast->sizes[lead] == 1) lead++;
+  fits = cast->n_dims - lead <= p->n_result_dims;
+  for (int r = 0; fits && r < p->n_result_dims; r++) {
+    const int own = r - (p->n_result_dims - (cast->n_dims - lead)) + lead;
+    const bool has = own >= lead;
+    fits = !has || cast->sizes[own] == 1 || cast->sizes[own] == p->sizes[r];
+    strides[r] = has && cast->sizes[own] != 1 ? cast->strides[own] : 0;
+  }
+  if (!fits) {
+    char want[256];
+    SHMT_FAIL(SHMT_E_RUNTIME, "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of "
+              "shape %s", SHMT_SHAPE_TEXT(values), shmt__ints_text(sizes, want, sizeof want));
+  }
+  return shmt__restride(cast, sizes, strides, out);
+}
+
+static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* values, bool accumulate) {
+  SHMT_AUTO(shmt_tensor) target = NULL;
+  SHMT_AUTO(shmt_tensor) source = NULL;
+  plan p;
+  shmt_status status;
+  const shmt__loop loop = accumulate ? shmt__loops[SHMT_LOOP_scatter_add][self->dtype]
+                                     : shmt__move_loop(SHMT_LOOP_scatter, self->dtype);
+
+  SHMT_REQUIRE(self->dtype == values->dtype, SHMT_E_RUNTIME,
+               "Index put requires the source and destination dtypes match, got %s for the destination and %s for the "
+               "source.", shmt__dtype_title(self->dtype), shmt__dtype_title(values->dtype));
+  if (self->n_dims == 0) {
+    SHMT_AUTO(shmt_tensor) line = NULL;
+    SHMT_AUTO(shmt_tensor) mask = NULL;
+    SHMT_REQUIRE(indices.len == 1 && indices.data[0] && indices.data[0]->n_dims == 0 &&
+                     indices.data[0]->dtype == SHMT_BOOL,
+                 SHMT_E_INDEX, "too many indices for tensor of dimension 0");
+    if (shmt__tensor_is_meta(self)) return SHMT_OK;
+    SHMT_TRY(shmt__tensor_alias(self, SHMT_INTS(1), SHMT_INTS(1), self->offset, &line));
+    SHMT_TRY(shmt__tensor_alias(indices.data[0], SHMT_INTS(1), SHMT_INTS(1), indices.data[0]->offset, &mask));
+    return put(line, (shmt_tensors){(shmt_tensor* const[]){mask}, 1}, values, accumulate);
+  }
+  status = plan_init(&p, self, indices);
+  if (status == SHMT_OK) status = spread_values(&p, self, values, &source);
+  if (status == SHMT_OK && p.offsets) {
+    status = shmt__restride(self, (shmt_ints){p.sizes, p.n_result_dims}, p.self_strides, &target);
+    if (status == SHMT_OK)
+      status = shmt__indexed_walk("index_put", target, source, p.offsets, &p.shape, loop, false);
+    if (status == SHMT_OK)
+      status = shmt__check_bad_index(&p.bad, SHMT_E_INDEX, 0, self->sizes[p.first]);
+  }
+  plan_fini(&p);
+  return status;
+}
+
+/* *out = self (a clone when it is to be new), ready to be written into. */
+shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) copy = NULL;
+
+  if (*out == self) return SHMT_OK;
+  if (*out) {
+    SHMT_TRY(shmt__prepare_out("out", out, shmt__tensor_sizes(self), self->dtype, self->device));
+    return shmt__tensor_is_meta(self) ? SHMT_OK : shmt__tensor_copy(*out, self);
+  }
+  SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &copy));
+  if (!shmt__tensor_is_meta(self)) SHMT_TRY(shmt__tensor_copy(copy, self));
+  *out = SHMT_TAKE(copy);
+  return SHMT_OK;
+}
+
+/* After a failed update, a copy that begin_update made must not reach the caller. */
+shmt_status shmt__end_update(shmt_status status, shmt_tensor* given, shmt_tensor** out) {
+  if (status != SHMT_OK && !given) {
+    shmt__tensor_release(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+shmt_status shmt__index_put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* values, bool accumulate,
+                            shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) copy = NULL;
+  shmt_tensor* given = *out;
+
+  /* x[i] = x[j]: the values must not change while they are read. */
+  if (shmt__may_overlap(given ? given : self, values) && !shmt__tensor_is_meta(self)) {
+    SHMT_TRY(shmt__tensor_empty_like(values, values->dtype, &copy));
+    SHMT_TRY(shmt__tensor_copy(copy, values));
+    values = copy;
+  }
+  SHMT_TRY(shmt__begin_update(self, out));
+  return shmt__end_update(put(*out, indices, values, accumulate), given, out);
+}
+
+/* --- masks ------------------------------------------------------------------------- */
+
+/* t in the given sizes, stride 0 where it is broadcast. */
+static shmt_status spread_to(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out) {
+  int64_t strides[SHMT_MAX_DIMS];
+
+  for (int64_t d = 0; d < sizes.len; d++) {
+    const int64_t own = d - (sizes.len - t->n_dims);
+    strides[d] = own >= 0 && t->sizes[own] != 1 ? t->strides[own] : 0;
+  }
+  return shmt__restride(t, sizes, strides, out);
+}
+
+shmt_status shmt__masked_select(shmt_tensor* self, shmt_tensor* mask, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) source = NULL;
+  SHMT_AUTO(shmt_tensor) set = NULL;
+  int64_t sizes[SHMT_MAX_DIMS], n_dims;
+
+  SHMT_REQUIRE(mask->dtype == SHMT_BOOL, SHMT_E_RUNTIME, "masked_select: expected BoolTensor for mask");
+  SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(mask), sizes, &n_dims));
+  if (shmt__tensor_is_meta(self) || shmt__tensor_is_meta(mask)) return refuse_meta_mask("masked_select");
+  SHMT_TRY(spread_to(self, (shmt_ints){sizes, n_dims}, &source));
+  SHMT_TRY(spread_to(mask, (shmt_ints){sizes, n_dims}, &set));
+  return select_masked(source, set, out);
+}
+
+shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tensor* source, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) values = NULL;
+  SHMT_AUTO(shmt_tensor) spread = NULL;
+  SHMT_AUTO(shmt_tensor) set = NULL;
+  SHMT_AUTO(shmt_tensor) work = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  int64_t sizes[SHMT_MAX_DIMS], n_dims, count = 0;
+
+  SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
+               "masked_scatter: expected self and source to have same dtypes but got %s and %s",
+               shmt__dtype_title(self->dtype), shmt__dtype_title(source->dtype));
+  SHMT_REQUIRE(mask->dtype == SHMT_BOOL, SHMT_E_RUNTIME, "masked_scatter_ only supports boolean masks, but got mask "
+               "with dtype %s", shmt__dtype_title(mask->dtype));
+  SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(mask), sizes, &n_dims));
+  const shmt_ints shape = {sizes, n_dims};
+  if (*out == self && (n_dims != self->n_dims || memcmp(sizes, self->sizes, (size_t)n_dims * sizeof *sizes) != 0)) {
+    char want[256];
+    SHMT_FAIL(SHMT_E_RUNTIME, "output with shape %s doesn't match the broadcast shape %s", SHMT_SHAPE_TEXT(self),
+              shmt__ints_text(shape, want, sizeof want));
+  }
+  SHMT_TRY(shmt__tensor_empty(shape, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &work));
+  if (!shmt__tensor_is_meta(self)) {
+    SHMT_TRY(shmt__tensor_copy(work, self));
+    SHMT_TRY(spread_to(mask, shape, &spread));
+    SHMT_TRY(shmt__tensor_contiguous(spread, SHMT_CONTIGUOUS_FORMAT, &set));
+    SHMT_TRY(shmt__tensor_contiguous(source, SHMT_CONTIGUOUS_FORMAT, &values));
+    const bool* flags = shmt__tensor_data(set);
+    for (int64_t i = 0; i < set->numel; i++) count += flags[i];
+    SHMT_REQUIRE(count <= values->numel, SHMT_E_RUNTIME, "Number of elements of source < number of ones in mask");
+    const int64_t item = shmt__tensor_item_bytes(work);
+    char* data[3] = {shmt__tensor_data(work), shmt__tensor_data(values), shmt__tensor_data(set)};
+    const int64_t strides[3] = {item, item, 1};
+    if (count > 0) shmt__move_loop(SHMT_LOOP_decompress, self->dtype)(data, strides, set->numel, NULL);
+  }
+  return shmt__output_end("masked_scatter", &work, out);
+}
+
+shmt_status shmt__nonzero(shmt_tensor* self, shmt_tensor** out) {
+  if (shmt__tensor_is_meta(self)) return refuse_meta_mask("nonzero");
+  return shmt__nonzero_positions(self, out);
+}
+
+shmt_status shmt__nonzero_numpy(shmt_tensor* self, shmt_tensor_vec* out) {
+  SHMT_AUTO(shmt_tensor) positions = NULL;
+  SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO_LIST list = {0, 0};
+
+  if (shmt__tensor_is_meta(self)) return refuse_meta_mask("nonzero_numpy");
+  if (self->n_dims == 0) {
+    SHMT_TRY(shmt__tensor_alias(self, SHMT_INTS(1), SHMT_INTS(1), self->offset, &line));
+    self = line;
+  }
+  SHMT_TRY(shmt__nonzero_positions(self, &positions));
+  SHMT_TRY(shmt__tensor_vec_alloc(self->n_dims, &list));
+  for (int d = 0; d < self->n_dims; d++)
+    SHMT_TRY(shmt__tensor_alias(positions, SHMT_INTS(positions->sizes[0]), SHMT_INTS(positions->strides[0]),
+                                positions->offset + d, &list.data[d]));
+  *out = list;
+  list = (shmt_tensor_vec){0, 0};
+  return SHMT_OK;
+}

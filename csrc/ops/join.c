@@ -1,0 +1,244 @@
+/* ops/join.c -- several tensors as one: cat and stack. */
+#include "base/overflow.h"
+#include "generated/impls.h"
+#include "generated/ops.h"
+#include "iter/copy.h"
+#include "ops/check.h"
+#include "ops/formula.h"
+#include "ops/outputs.h"
+#include "storage/allocator.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* torch lets a vector without elements join anything. */
+static bool is_skipped(const shmt_tensor* t) { return t->n_dims == 1 && t->sizes[0] == 0; }
+
+static shmt_status common_dtype(shmt_tensors tensors, shmt_dtype* out) {
+  shmt__result_type type = SHMT_RESULT_TYPE_INIT;
+  bool mixed = false;
+
+  *out = tensors.data[0]->dtype;
+  for (int64_t i = 1; i < tensors.len; i++) mixed |= tensors.data[i]->dtype != *out;
+  if (!mixed) return SHMT_OK;
+  for (int64_t i = 0; i < tensors.len; i++) {
+    const shmt_tensor* t = tensors.data[i];
+    SHMT_TRY(shmt__result_type_add(&type, t->dtype, t->n_dims == 0, (t->flags & SHMT_TENSOR_WRAPPED_NUMBER) != 0));
+  }
+  return shmt__result_type_get(&type, out);
+}
+
+/* Copy t to where its slice of `out` begins along dim; both dense rows: plain memory moves. */
+static shmt_status copy_slice(shmt_tensor* out, int64_t dim, int64_t start, shmt_tensor* t) {
+  SHMT_AUTO(shmt_tensor) slice = NULL;
+  const int64_t item = shmt__tensor_item_bytes(out);
+
+  if (t->numel == 0) return SHMT_OK;
+  if (t->dtype == out->dtype && shmt__tensor_is_contiguous(t) && shmt__tensor_is_contiguous(out)) {
+    int64_t inner = item, rows = 1;
+    for (int d = (int)dim + 1; d < out->n_dims; d++) inner *= out->sizes[d];
+    for (int d = 0; d < dim; d++) rows *= out->sizes[d];
+    const size_t nbytes = (size_t)(t->sizes[dim] * inner);
+    if (nbytes >= 64 || rows == 1) {
+      char* to = (char*)shmt__tensor_data(out) + start * inner;
+      const char* from = shmt__tensor_data(t);
+      for (int64_t r = 0; r < rows; r++, to += out->sizes[dim] * inner, from += nbytes) memcpy(to, from, nbytes);
+      return SHMT_OK;
+    }
+  }
+  SHMT_TRY(shmt__tensor_alias(out, shmt__tensor_sizes(t), shmt__tensor_strides(out),
+                              out->offset + start * out->strides[dim], &slice));
+  return shmt__tensor_copy(slice, t);
+}
+
+shmt_status shmt__cat_sized(shmt_tensors tensors, int64_t dim, shmt_ints lengths, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) made = NULL;
+  const shmt_tensor* first = NULL;
+  shmt_memory_format format = SHMT_MEMORY_FORMAT_NONE;
+  shmt_device device = SHMT_CPU;
+  shmt_dtype dtype;
+  int64_t sizes[SHMT_MAX_DIMS], total = 0;
+
+  SHMT_TRY(common_dtype(tensors, &dtype));
+  for (int64_t i = 0; i < tensors.len; i++) {
+    shmt_tensor* t = tensors.data[i];
+    if (shmt__tensor_is_meta(t)) device = SHMT_META;
+    if (lengths.data[i] < 0) continue;
+    if (!first) first = t;
+    const shmt_memory_format own = shmt__tensor_suggest_format(t);
+    format = format == SHMT_MEMORY_FORMAT_NONE || format == own ? own : SHMT_CONTIGUOUS_FORMAT;
+    for (int d = 0; t->n_dims == first->n_dims && d < t->n_dims; d++)
+      SHMT_REQUIRE(d == dim || t->sizes[d] == first->sizes[d], SHMT_E_RUNTIME,
+                   "Sizes of tensors must match except in dimension %" PRId64 ". Expected size %" PRId64
+                   " but got size %" PRId64 " for tensor number %" PRId64 " in the list.",
+                   dim, first->sizes[d], t->sizes[d], i);
+    SHMT_REQUIRE(shmt__add_i64(total, t->sizes[dim], &total), SHMT_E_RUNTIME, "cat(): sizes overflow");
+  }
+  SHMT_REQUIRE(!*out || shmt__can_cast(dtype, (*out)->dtype), SHMT_E_TYPE,
+               "torch.cat(): input types can't be cast to the desired output type %s",
+               shmt__dtype_title(*out ? (*out)->dtype : dtype));
+  if (!first) {
+    /* Nothing but empty vectors. */
+    return shmt__prepare_out("cat", out, SHMT_INTS(0), dtype, device);
+  }
+  memcpy(sizes, first->sizes, (size_t)first->n_dims * sizeof *sizes);
+  sizes[dim] = total;
+  if (*out) {
+    for (int64_t i = 0; i < tensors.len; i++) SHMT_TRY(shmt__check_no_overlap(*out, tensors.data[i]));
+    SHMT_TRY(shmt__prepare_out("cat", out, (shmt_ints){sizes, first->n_dims}, dtype, device));
+  } else {
+    SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, first->n_dims}, dtype, device, format, &made));
+  }
+  shmt_tensor* to = *out ? *out : made;
+  if (!shmt__tensor_is_meta(to)) {
+    int64_t start = 0;
+    for (int64_t i = 0; i < tensors.len; i++) {
+      if (lengths.data[i] < 0) continue;
+      SHMT_TRY(copy_slice(to, dim, start, tensors.data[i]));
+      start += lengths.data[i];
+    }
+  }
+  if (!*out) *out = SHMT_TAKE(made);
+  return SHMT_OK;
+}
+
+/* Checks, and how long each tensor is along dim: -1 for a skipped one. */
+static shmt_status cat_lengths(shmt_tensors tensors, int64_t* dim, int64_t* lengths) {
+  const shmt_tensor* first = NULL;
+
+  for (int64_t i = 0; i < tensors.len; i++) {
+    const shmt_tensor* t = tensors.data[i];
+    SHMT_REQUIRE(t->n_dims > 0, SHMT_E_RUNTIME,
+                 "zero-dimensional tensor (at position %" PRId64 ") cannot be concatenated", i);
+    if (!first && !is_skipped(t)) first = t;
+  }
+  SHMT_TRY(shmt__wrap_dim(*dim, first ? first->n_dims : 1, dim));
+  for (int64_t i = 0; i < tensors.len; i++) {
+    const shmt_tensor* t = tensors.data[i];
+    if (is_skipped(t)) {
+      lengths[i] = first && first->n_dims == 1 ? 0 : -1;
+      continue;
+    }
+    SHMT_REQUIRE(t->n_dims == first->n_dims, SHMT_E_RUNTIME,
+                 "Tensors must have same number of dimensions: got %d and %d", first->n_dims, t->n_dims);
+    lengths[i] = t->sizes[*dim];
+  }
+  return SHMT_OK;
+}
+
+static shmt_status cat(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
+  int64_t inline_lengths[16];
+  int64_t* lengths = inline_lengths;
+  void* memory = NULL;
+  const uint64_t nbytes = (uint64_t)tensors.len * sizeof *lengths;
+  shmt_status status;
+
+  SHMT_REQUIRE(tensors.len > 0, SHMT_E_VALUE, "torch.cat(): expected a non-empty list of Tensors");
+  if (tensors.len > 16) {
+    SHMT_TRY(shmt__alloc(nbytes, &memory));
+    lengths = memory;
+  }
+  status = cat_lengths(tensors, &dim, lengths);
+  if (status == SHMT_OK) status = shmt_op__cat_sized(tensors, dim, (shmt_ints){lengths, tensors.len}, out);
+  if (memory) shmt__dealloc(memory, nbytes);
+  return status;
+}
+
+shmt_status shmt__cat(shmt_tensors tensors, int64_t dim, shmt_tensor** out) { return cat(tensors, dim, out); }
+
+shmt_status shmt__cat_backward(shmt_tensor* grad, int64_t dim, shmt_ints lengths, shmt_tensor_vec* out) {
+  SHMT_AUTO_LIST list = {0, 0};
+  int64_t start = 0;
+
+  SHMT_TRY(shmt__tensor_vec_alloc(lengths.len, &list));
+  for (int64_t i = 0; i < lengths.len; i++) {
+    if (lengths.data[i] < 0) {
+      SHMT_TRY(shmt__tensor_empty(SHMT_INTS(0), grad->dtype, grad->device, SHMT_CONTIGUOUS_FORMAT, &list.data[i]));
+      continue;
+    }
+    SHMT_TRY(shmt_op_narrow(grad, dim, start, lengths.data[i], &list.data[i]));
+    start += lengths.data[i];
+  }
+  *out = list;
+  list = (shmt_tensor_vec){0, 0};
+  return SHMT_OK;
+}
+
+shmt_status shmt__stack(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) work = NULL;
+  shmt_device device = SHMT_CPU;
+  shmt_dtype dtype;
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS];
+
+  SHMT_REQUIRE(tensors.len > 0, SHMT_E_RUNTIME, "stack expects a non-empty TensorList");
+  const shmt_tensor* first = tensors.data[0];
+  const int n = first->n_dims;
+  SHMT_REQUIRE(n < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "stack(): more than %d dimensions", SHMT_MAX_DIMS);
+  SHMT_TRY(shmt__wrap_dim(dim, n + 1, &dim));
+  for (int64_t i = 0; i < tensors.len; i++) {
+    const shmt_tensor* t = tensors.data[i];
+    if (shmt__tensor_is_meta(t)) device = SHMT_META;
+    bool same = t->n_dims == n;
+    for (int d = 0; same && d < n; d++) same = t->sizes[d] == first->sizes[d];
+    SHMT_REQUIRE(same, SHMT_E_RUNTIME,
+                 "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %" PRId64,
+                 SHMT_SHAPE_TEXT(first), SHMT_SHAPE_TEXT(t), i);
+  }
+  SHMT_TRY(common_dtype(tensors, &dtype));
+  for (int d = 0, from = 0; d <= n; d++) sizes[d] = d == dim ? tensors.len : first->sizes[from++];
+  SHMT_TRY(shmt__output_begin("stack", out, (shmt_ints){sizes, n + 1}, dtype, device, &work));
+  if (!shmt__tensor_is_meta(work)) {
+    for (int d = 0, from = 0; d <= n; d++)
+      if (d != dim) strides[from++] = work->strides[d];
+    for (int64_t i = 0; i < tensors.len; i++) {
+      SHMT_AUTO(shmt_tensor) slice = NULL;
+      SHMT_TRY(shmt__tensor_alias(work, shmt__tensor_sizes(first), (shmt_ints){strides, n},
+                                  work->offset + i * work->strides[dim], &slice));
+      SHMT_TRY(shmt__tensor_copy(slice, tensors.data[i]));
+    }
+  }
+  return shmt__output_end("stack", &work, out);
+}
+
+/* --- by name ------------------------------------------------------------------------- */
+
+typedef shmt_status (*raise_fn)(shmt_tensor* t, shmt_tensor** out);
+
+static shmt_status at_least_1d(shmt_tensor* t, shmt_tensor** out) { return shmt_op_atleast_1d(t, out); }
+static shmt_status at_least_2d(shmt_tensor* t, shmt_tensor** out) { return shmt_op_atleast_2d(t, out); }
+static shmt_status at_least_3d(shmt_tensor* t, shmt_tensor** out) { return shmt_op_atleast_3d(t, out); }
+static shmt_status as_column(shmt_tensor* t, shmt_tensor** out) {
+  if (t->n_dims > 1) {
+    *out = shmt__tensor_ref(t);
+    return SHMT_OK;
+  }
+  return shmt_op_reshape(t, SHMT_INTS(t->numel, 1), out);
+}
+
+/* dim -1: the first of 1-d tensors, else the second. */
+static shmt_status raise_and_cat(const char* name, shmt_tensors tensors, raise_fn raise, int64_t dim,
+                                 shmt_tensor** out) {
+  SHMT_AUTO_LIST list = {0, 0};
+
+  SHMT_REQUIRE(tensors.len > 0, SHMT_E_RUNTIME, "%s expects a non-empty TensorList", name);
+  SHMT_TRY(shmt__tensor_vec_alloc(tensors.len, &list));
+  for (int64_t i = 0; i < tensors.len; i++) SHMT_TRY(raise(tensors.data[i], &list.data[i]));
+  if (dim < 0) dim = list.data[0]->n_dims == 1 ? 0 : 1;
+  return cat((shmt_tensors){list.data, list.len}, dim, out);
+}
+
+shmt_status shmt__hstack(shmt_tensors tensors, shmt_tensor** out) {
+  return raise_and_cat("hstack", tensors, at_least_1d, -1, out);
+}
+
+shmt_status shmt__vstack(shmt_tensors tensors, shmt_tensor** out) {
+  return raise_and_cat("vstack", tensors, at_least_2d, 0, out);
+}
+
+shmt_status shmt__dstack(shmt_tensors tensors, shmt_tensor** out) {
+  return raise_and_cat("dstack", tensors, at_least_3d, 2, out);
+}
+
+shmt_status shmt__column_stack(shmt_tensors tensors, shmt_tensor** out) {
+  return raise_and_cat("column_stack", tensors, as_column, 1, out);
+}

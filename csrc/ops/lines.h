@@ -1,0 +1,43 @@
+/* ops/lines.h -- indexed walks that the index operators share.
+ *
+ * Note [Indexed walks]
+ * gather, scatter, index and their kin are one walk of the iterator over (output, other, index), where the operand
+ * that is addressed by index has stride 0 along the indexed dims, and the loop adds index * stride itself. So
+ * broadcasting, dim order, runs and threads are the iterator's.
+ */
+#ifndef SHMT_OPS_LINES_H
+#define SHMT_OPS_LINES_H
+
+#include "generated/loops.h"
+#include "iter/iter.h"
+#include "kernels/shapes.h"
+#include "tensor/tensor.h"
+
+/* The loop of a kernels/move.tmpl.h row for elements of dtype's size. */
+shmt__loop shmt__move_loop(int row, shmt_dtype dtype);
+
+/* An alias of t with the given geometry; not a view to anyone. New reference. */
+static inline shmt_status shmt__restride(shmt_tensor* t, shmt_ints sizes, const int64_t* strides, shmt_tensor** out) {
+  return shmt__tensor_alias(t, sizes, (shmt_ints){strides, sizes.len}, t->offset, out);
+}
+
+/* index as int64: int32, int16, ... are cast. New reference. */
+shmt_status shmt__index_as_int64(shmt_tensor* index, shmt_tensor** out);
+
+/* to[..., index, ...] <- from, or the other way round for a gather, by `loop`: all three have the same
+ * sizes; `to` is written as it is (no resize, no overlap check). parallel: no two elements write to one place. */
+shmt_status shmt__indexed_walk(const char* name, shmt_tensor* to, shmt_tensor* from, shmt_tensor* index,
+                               const shmt__index_shape* shape, shmt__loop loop, bool parallel);
+
+/* SHMT_E_INDEX "index 5 is out of bounds for dimension 0 with size 3" when bad was noted. */
+shmt_status shmt__check_bad_index(const shmt__bad_index* bad, shmt_status code, int64_t dim, int64_t size);
+
+/* A 0-d tensor as a line of one element; others as they are. New reference. */
+shmt_status shmt__at_least_1d(shmt_tensor* t, shmt_tensor** out);
+/* int32 or int64. Errors: SHMT_E_RUNTIME "name(): wording". */
+shmt_status shmt__check_index_dtype(const char* name, const shmt_tensor* index, const char* wording);
+
+/* Positions of the elements that are not zero: (count, n_dims), int64. New reference. */
+shmt_status shmt__nonzero_positions(shmt_tensor* self, shmt_tensor** out);
+
+#endif

@@ -1,0 +1,320 @@
+/* ops/loss.c -- losses made of other operators: cross-entropy, reductions, element-wise losses. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/ops.h"
+#include "ops/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { NONE = 0, MEAN = 1, SUM = 2 };
+
+shmt_status shmt__reduce_loss(shmt_tensor* self, int64_t reduction, shmt_tensor** out) {
+  if (reduction == MEAN) return shmt_op_mean(self, SHMT_DTYPE_NONE, out);
+  if (reduction == SUM) return shmt_op_sum(self, SHMT_DTYPE_NONE, out);
+  *out = shmt__tensor_ref(self);
+  return SHMT_OK;
+}
+
+shmt_status shmt__loss_grad(shmt_tensor* grad, shmt_tensor* slope, int64_t reduction, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) product = NULL;
+
+  if (reduction != MEAN || slope->numel == 1) return shmt_op_mul_Tensor(slope, grad, out);
+  /* The 0-d gradient is scaled first: one pass less over the elements. */
+  SHMT_TRY(shmt_op_div_Scalar(grad, shmt__scalar_int(slope->numel), &product));
+  return shmt_op_mul_Tensor(slope, product, out);
+}
+
+shmt_status shmt__weighted(shmt_tensor* self, shmt_tensor* weight, shmt_tensor** out) {
+  if (weight) return shmt_op_mul_Tensor(self, weight, out);
+  *out = shmt__tensor_ref(self);
+  return SHMT_OK;
+}
+
+/* --- negative log-likelihood ---------------------------------------------------------------- */
+
+shmt_status shmt__nll_loss(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight, int64_t reduction,
+                           int64_t ignore_index, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) total = NULL;
+
+  return shmt_op_nll_loss_forward(self, target, weight, reduction, ignore_index, out, &total);
+}
+
+shmt_status shmt__nll_loss2d(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight, int64_t reduction,
+                             int64_t ignore_index, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) total = NULL;
+
+  return shmt_op_nll_loss2d_forward(self, target, weight, reduction, ignore_index, out, &total);
+}
+
+/* Any number of dims behind the classes: folded into planes of one row. */
+static shmt_status nll_folded(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight, int64_t reduction,
+                              int64_t ignore_index, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) planes = NULL;
+  SHMT_AUTO(shmt_tensor) targets = NULL;
+  SHMT_AUTO(shmt_tensor) losses = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+  int64_t n = 0, inner = 1;
+  bool fits = target->n_dims == self->n_dims - 1;
+  char want[256];
+
+  sizes[n++] = self->sizes[0];
+  for (int d = 2; d < self->n_dims; d++) {
+    sizes[n++] = self->sizes[d];
+    inner *= self->sizes[d];
+    fits = fits && target->sizes[d - 1] == self->sizes[d];
+  }
+  SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "Expected target size %s, got %s",
+               shmt__ints_text((shmt_ints){sizes, n}, want, sizeof want), SHMT_SHAPE_TEXT(target));
+  SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(self->sizes[0], self->sizes[1], 1, inner), &planes));
+  SHMT_TRY(shmt_op_reshape(target, SHMT_INTS(self->sizes[0], 1, inner), &targets));
+  if (reduction != NONE) return shmt_op_nll_loss2d(planes, targets, weight, reduction, ignore_index, out);
+  SHMT_TRY(shmt_op_nll_loss2d(planes, targets, weight, reduction, ignore_index, &losses));
+  return shmt_op_view(losses, (shmt_ints){sizes, n}, out);
+}
+
+shmt_status shmt__nll_loss_nd(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight, int64_t reduction,
+                              int64_t ignore_index, shmt_tensor** out) {
+  SHMT_REQUIRE(self->n_dims > 0, SHMT_E_VALUE, "Expected 1 or more dimensions (got 0)");
+  SHMT_REQUIRE(self->n_dims == 1 || (target->n_dims > 0 && self->sizes[0] == target->sizes[0]), SHMT_E_VALUE,
+               "Expected input batch_size (%" PRId64 ") to match target batch_size (%" PRId64 ").", self->sizes[0],
+               target->n_dims ? target->sizes[0] : 0);
+  if (self->n_dims <= 2) return shmt_op_nll_loss(self, target, weight, reduction, ignore_index, out);
+  if (self->n_dims == 4) return shmt_op_nll_loss2d(self, target, weight, reduction, ignore_index, out);
+  return nll_folded(self, target, weight, reduction, ignore_index, out);
+}
+
+/* --- cross-entropy -------------------------------------------------------------------------- */
+
+/* weight shaped to broadcast over the class dim of n_dims dims. */
+static shmt_status shape_weight(shmt_tensor* weight, int64_t class_dim, int64_t n_dims, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  for (int64_t d = 0; d < n_dims; d++) sizes[d] = d == class_dim ? weight->numel : 1;
+  return shmt_op_view(weight, (shmt_ints){sizes, n_dims}, out);
+}
+
+static shmt_status multiply_in(shmt_tensor** t, shmt_tensor* factor) {
+  SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(*t);
+  return shmt_op_mul_Tensor(before, factor, t);
+}
+
+static shmt_status entropy_of_probabilities(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight,
+                                            int64_t reduction, double label_smoothing, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) log_p = NULL;
+  SHMT_AUTO(shmt_tensor) goal = shmt__tensor_ref(target);
+  SHMT_AUTO(shmt_tensor) terms = NULL;
+  SHMT_AUTO(shmt_tensor) sum = NULL;
+  SHMT_AUTO(shmt_tensor) negative = NULL;
+  const int64_t class_dim = self->n_dims == 1 ? 0 : 1, n_classes = self->sizes[class_dim];
+
+  SHMT_REQUIRE(shmt__is_floating(target->dtype), SHMT_E_RUNTIME,
+               "Expected floating point type for target with class probabilities, got %s",
+               shmt__dtype_title(target->dtype));
+  SHMT_REQUIRE(!weight || (weight->n_dims == 1 && weight->numel == n_classes), SHMT_E_RUNTIME,
+               "cross_entropy: weight tensor should be defined either for all %" PRId64
+               " classes or no classes but got weight tensor of shape: %s", n_classes,
+               weight ? SHMT_SHAPE_TEXT(weight) : "");
+  SHMT_TRY(shmt_op_log_softmax_int(self, class_dim, self->dtype, &log_p));
+  if (label_smoothing > 0) {
+    SHMT_AUTO(shmt_tensor) scaled = NULL;
+    SHMT_TRY(shmt_op_mul_Scalar(goal, shmt__scalar_float(1 - label_smoothing), &scaled));
+    shmt__tensor_release(SHMT_TAKE(goal));
+    SHMT_TRY(shmt_op_add_Scalar(scaled, shmt__scalar_float(label_smoothing / (double)n_classes),
+                                shmt__scalar_int(1), &goal));
+  }
+  SHMT_TRY(shmt_op_mul_Tensor(log_p, goal, &terms));
+  if (weight) {
+    SHMT_AUTO(shmt_tensor) shaped = NULL;
+    SHMT_TRY(shape_weight(weight, class_dim, self->n_dims, &shaped));
+    SHMT_TRY(multiply_in(&terms, shaped));
+  }
+  if (reduction == NONE) {
+    SHMT_TRY(shmt_op_sum_dim_IntList(terms, SHMT_INTS(class_dim), false, SHMT_DTYPE_NONE, &sum));
+    return shmt_op_neg(sum, out);
+  }
+  SHMT_TRY(shmt_op_sum(terms, SHMT_DTYPE_NONE, &sum));
+  if (reduction == SUM) return shmt_op_neg(sum, out);
+  SHMT_TRY(shmt_op_neg(sum, &negative));
+  return shmt_op_div_Scalar(negative, shmt__scalar_float((double)self->numel / (double)n_classes), out);
+}
+
+/* The loss against the uniform distribution, without the samples to ignore. */
+static shmt_status smooth_loss(shmt_tensor* log_p, shmt_tensor* target, shmt_tensor* weight, int64_t class_dim,
+                               int64_t reduction, int64_t ignore_index, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) terms = NULL;
+  SHMT_AUTO(shmt_tensor) sum = NULL;
+  SHMT_AUTO(shmt_tensor) negative = NULL;
+  SHMT_AUTO(shmt_tensor) ignored = NULL;
+  SHMT_AUTO(shmt_tensor) kept = NULL;
+  SHMT_AUTO(shmt_tensor) total = NULL;
+  SHMT_AUTO(shmt_tensor) count = NULL;
+
+  if (weight) {
+    SHMT_AUTO(shmt_tensor) shaped = NULL;
+    SHMT_TRY(shape_weight(weight, class_dim, log_p->n_dims, &shaped));
+    SHMT_TRY(shmt_op_mul_Tensor(log_p, shaped, &terms));
+  } else {
+    terms = shmt__tensor_ref(log_p);
+  }
+  SHMT_TRY(shmt_op_sum_dim_IntList(terms, SHMT_INTS(class_dim), false, SHMT_DTYPE_NONE, &sum));
+  SHMT_TRY(shmt_op_neg(sum, &negative));
+  SHMT_TRY(shmt_op_eq_Scalar(target, shmt__scalar_int(ignore_index), &ignored));
+  SHMT_TRY(shmt_op_masked_fill_Scalar(negative, ignored, shmt__scalar_int(0), &kept));
+  if (reduction == NONE) {
+    *out = SHMT_TAKE(kept);
+    return SHMT_OK;
+  }
+  if (reduction == SUM) return shmt_op_sum(kept, SHMT_DTYPE_NONE, out);
+  SHMT_TRY(shmt_op_sum(kept, SHMT_DTYPE_NONE, &total));
+  if (weight) {
+    /* Ignored targets may be no class numbers: they are looked up as 0 and then dropped. */
+    SHMT_AUTO(shmt_tensor) safe = NULL;
+    SHMT_AUTO(shmt_tensor) flat = NULL;
+    SHMT_AUTO(shmt_tensor) each = NULL;
+    SHMT_AUTO(shmt_tensor) mask = NULL;
+    SHMT_AUTO(shmt_tensor) counted = NULL;
+    SHMT_TRY(shmt_op_masked_fill_Scalar(target, ignored, shmt__scalar_int(0), &safe));
+    SHMT_TRY(shmt_op_reshape(safe, SHMT_INTS(-1), &flat));
+    SHMT_TRY(shmt_op_index_select(weight, 0, flat, &each));
+    SHMT_TRY(shmt_op_reshape(ignored, SHMT_INTS(-1), &mask));
+    SHMT_TRY(shmt_op_masked_fill_Scalar(each, mask, shmt__scalar_int(0), &counted));
+    SHMT_TRY(shmt_op_sum(counted, SHMT_DTYPE_NONE, &count));
+  } else {
+    SHMT_AUTO(shmt_tensor) used = NULL;
+    SHMT_TRY(shmt_op_logical_not(ignored, &used));
+    SHMT_TRY(shmt_op_sum(used, SHMT_DTYPE_NONE, &count));
+  }
+  return shmt_op_div_Tensor(total, count, out);
+}
+
+shmt_status shmt__cross_entropy_loss(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight, int64_t reduction,
+                                     int64_t ignore_index, double label_smoothing, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) log_p = NULL;
+  SHMT_AUTO(shmt_tensor) hard = NULL;
+  SHMT_AUTO(shmt_tensor) smooth = NULL;
+  SHMT_AUTO(shmt_tensor) a = NULL;
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  bool same = self->n_dims == target->n_dims;
+
+  for (int d = 0; same && d < self->n_dims; d++) same = self->sizes[d] == target->sizes[d];
+  SHMT_REQUIRE(label_smoothing >= 0 && label_smoothing <= 1, SHMT_E_RUNTIME,
+               "label_smoothing must be between 0.0 and 1.0. Got: %g", label_smoothing);
+  if (same && self->n_dims > 0) {
+    SHMT_REQUIRE(ignore_index < 0, SHMT_E_RUNTIME, "ignore_index is not supported for floating point target");
+    return entropy_of_probabilities(self, target, weight, reduction, label_smoothing, out);
+  }
+  SHMT_REQUIRE(self->n_dims > 0, SHMT_E_VALUE, "Expected 1 or more dimensions (got 0)");
+  const int64_t class_dim = self->n_dims == 1 ? 0 : 1;
+  SHMT_TRY(shmt_op_log_softmax_int(self, class_dim, self->dtype, &log_p));
+  if (label_smoothing == 0) return shmt_op_nll_loss_nd(log_p, target, weight, reduction, ignore_index, out);
+  SHMT_TRY(shmt_op_nll_loss_nd(log_p, target, weight, reduction, ignore_index, &hard));
+  SHMT_TRY(smooth_loss(log_p, target, weight, class_dim, reduction, ignore_index, &smooth));
+  SHMT_TRY(shmt_op_mul_Scalar(hard, shmt__scalar_float(1 - label_smoothing), &a));
+  SHMT_TRY(shmt_op_mul_Scalar(smooth, shmt__scalar_float(label_smoothing / (double)self->sizes[class_dim]), &b));
+  return shmt_op_add_Tensor(a, b, shmt__scalar_int(1), out);
+}
+
+/* --- element by element ------------------------------------------------------------------------- */
+
+shmt_status shmt__smooth_l1_elements(shmt_tensor* difference, double beta, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) size = NULL;
+  SHMT_AUTO(shmt_tensor) small = NULL;
+  SHMT_AUTO(shmt_tensor) square = NULL;
+  SHMT_AUTO(shmt_tensor) parabola = NULL;
+  SHMT_AUTO(shmt_tensor) line = NULL;
+
+  SHMT_REQUIRE(beta >= 0, SHMT_E_RUNTIME, "smooth_l1_loss does not support negative values for beta.");
+  SHMT_TRY(shmt_op_abs(difference, &size));
+  if (beta == 0) {
+    *out = SHMT_TAKE(size);
+    return SHMT_OK;
+  }
+  SHMT_TRY(shmt_op_lt_Scalar(size, shmt__scalar_float(beta), &small));
+  SHMT_TRY(shmt_op_mul_Tensor(size, size, &square));
+  SHMT_TRY(shmt_op_mul_Scalar(square, shmt__scalar_float(0.5 / beta), &parabola));
+  SHMT_TRY(shmt_op_sub_Scalar(size, shmt__scalar_float(0.5 * beta), shmt__scalar_int(1), &line));
+  return shmt_op_where_self(small, parabola, line, out);
+}
+
+shmt_status shmt__huber_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, double delta,
+                             shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) difference = NULL;
+  SHMT_AUTO(shmt_tensor) elements = NULL;
+  SHMT_AUTO(shmt_tensor) scaled = NULL;
+
+  SHMT_REQUIRE(delta > 0, SHMT_E_RUNTIME, "huber_loss does not support non-positive values for delta.");
+  SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
+  SHMT_TRY(shmt__smooth_l1_elements(difference, delta, &elements));
+  SHMT_TRY(shmt_op_mul_Scalar(elements, shmt__scalar_float(delta), &scaled));
+  return shmt__reduce_loss(scaled, reduction, out);
+}
+
+shmt_status shmt__binary_cross_entropy_elements(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight,
+                                                shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) log_p = NULL;
+  SHMT_AUTO(shmt_tensor) rest = NULL;
+  SHMT_AUTO(shmt_tensor) log_q = NULL;
+  SHMT_AUTO(shmt_tensor) top_p = NULL;
+  SHMT_AUTO(shmt_tensor) top_q = NULL;
+  SHMT_AUTO(shmt_tensor) miss = NULL;
+  SHMT_AUTO(shmt_tensor) a = NULL;
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  SHMT_AUTO(shmt_tensor) loss = NULL;
+  bool same = self->n_dims == target->n_dims;
+
+  for (int d = 0; same && d < self->n_dims; d++) same = self->sizes[d] == target->sizes[d];
+  SHMT_REQUIRE(same, SHMT_E_VALUE, "Using a target size (%s) that is different to the input size (%s) is deprecated. "
+               "Please ensure they have the same size.", SHMT_SHAPE_TEXT(target), SHMT_SHAPE_TEXT(self));
+  if (!shmt__tensor_is_meta(self) && self->numel > 0) {
+    SHMT_AUTO(shmt_tensor) low = NULL;
+    SHMT_AUTO(shmt_tensor) high = NULL;
+    shmt_scalar lo, hi;
+    SHMT_TRY(shmt_op_amin(self, SHMT_INTS_EMPTY, false, &low));
+    SHMT_TRY(shmt_op_amax(self, SHMT_INTS_EMPTY, false, &high));
+    SHMT_TRY(shmt__tensor_item(low, &lo));
+    SHMT_TRY(shmt__tensor_item(high, &hi));
+    SHMT_REQUIRE(shmt__scalar_to_double(lo) >= 0 && shmt__scalar_to_double(hi) <= 1, SHMT_E_RUNTIME,
+                 "all elements of input should be between 0 and 1");
+  }
+  /* Logarithms end at -100, so that a loss stays finite. */
+  SHMT_TRY(shmt_op_log(self, &log_p));
+  SHMT_TRY(shmt_op_clamp_min(log_p, shmt__scalar_float(-100), &top_p));
+  SHMT_TRY(shmt_op_neg(self, &rest));
+  SHMT_TRY(shmt_op_log1p(rest, &log_q));
+  SHMT_TRY(shmt_op_clamp_min(log_q, shmt__scalar_float(-100), &top_q));
+  SHMT_TRY(shmt_op_sub_Scalar(target, shmt__scalar_int(1), shmt__scalar_int(1), &miss));
+  SHMT_TRY(shmt_op_mul_Tensor(miss, top_q, &a));
+  SHMT_TRY(shmt_op_mul_Tensor(target, top_p, &b));
+  SHMT_TRY(shmt_op_sub_Tensor(a, b, shmt__scalar_int(1), &loss));
+  if (weight) SHMT_TRY(multiply_in(&loss, weight));
+  *out = SHMT_TAKE(loss);
+  return SHMT_OK;
+}
+
+shmt_status shmt__binary_cross_entropy_with_logits(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight,
+                                                   shmt_tensor* pos_weight, int64_t reduction, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) log_p = NULL;
+  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) miss = NULL;
+  SHMT_AUTO(shmt_tensor) a = NULL;
+  SHMT_AUTO(shmt_tensor) loss = NULL;
+
+  SHMT_TRY(shmt_op_log_sigmoid(self, &log_p));
+  /* (1 - target) * self - (1 + (pos_weight - 1) * target) * log_sigmoid(self) */
+  SHMT_TRY(shmt_op_neg(target, &turned));
+  SHMT_TRY(shmt_op_add_Scalar(turned, shmt__scalar_int(1), shmt__scalar_int(1), &miss));
+  SHMT_TRY(shmt_op_mul_Tensor(miss, self, &a));
+  if (pos_weight) {
+    SHMT_AUTO(shmt_tensor) extra = NULL;
+    SHMT_AUTO(shmt_tensor) scaled = NULL;
+    SHMT_AUTO(shmt_tensor) factor = NULL;
+    SHMT_TRY(shmt_op_sub_Scalar(pos_weight, shmt__scalar_int(1), shmt__scalar_int(1), &extra));
+    SHMT_TRY(shmt_op_mul_Tensor(extra, target, &scaled));
+    SHMT_TRY(shmt_op_add_Scalar(scaled, shmt__scalar_int(1), shmt__scalar_int(1), &factor));
+    SHMT_TRY(multiply_in(&log_p, factor));
+  }
+  SHMT_TRY(shmt_op_sub_Tensor(a, log_p, shmt__scalar_int(1), &loss));
+  if (weight) SHMT_TRY(multiply_in(&loss, weight));
+  return shmt__reduce_loss(loss, reduction, out);
+}

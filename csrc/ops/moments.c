@@ -1,0 +1,350 @@
+/* ops/moments.c -- variances, norms, logsumexp and running sums; reductions that are more than one
+ * pass. */
+#include "kernels/moments.h"
+
+#include "base/promote.h"
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "generated/ops.h"
+#include "iter/copy.h"
+#include "iter/iter.h"
+#include "ops/formula.h"
+#include "ops/outputs.h"
+#include "ops/reduce.h"
+
+#include <math.h>
+#include <string.h>
+
+static inline bool is_complex(shmt_dtype dtype) { return shmt__dtype_category(dtype) == 3; }
+
+/* --- variance ------------------------------------------------------------------------------- */
+
+static shmt_status check_var(const shmt_tensor* self) {
+  SHMT_REQUIRE(shmt__dtype_category(self->dtype) >= 2, SHMT_E_RUNTIME,
+               "std and var only support floating point and complex dtypes");
+  return SHMT_OK;
+}
+
+/* The variance of complex numbers: those of both parts, added. */
+static shmt_status complex_var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
+                               bool keepdim, bool root, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) re = NULL;
+  SHMT_AUTO(shmt_tensor) im = NULL;
+  SHMT_AUTO(shmt_tensor) var_re = NULL;
+  SHMT_AUTO(shmt_tensor) var_im = NULL;
+  SHMT_AUTO(shmt_tensor) sum = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+
+  SHMT_TRY(shmt_op_real(self, &re));
+  SHMT_TRY(shmt_op_imag(self, &im));
+  SHMT_TRY(shmt__var_correction(re, dim, correction, keepdim, &var_re));
+  SHMT_TRY(shmt__var_correction(im, dim, correction, keepdim, &var_im));
+  SHMT_TRY(shmt_op_add_Tensor(var_re, var_im, shmt__scalar_int(1), &sum));
+  if (root)
+    SHMT_TRY(shmt_op_sqrt(sum, &result));
+  else
+    result = SHMT_TAKE(sum);
+  if (*out) return shmt__write_out(root ? "std" : "var", result, *out);
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+static shmt_status var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction, bool keepdim,
+                       bool root, shmt_tensor** out) {
+  const shmt__var_options options = {
+      .correction = correction.tag == SHMT_SCALAR_NONE ? 1 : shmt__scalar_to_double(correction),
+      .root = root};
+  uint64_t mask;
+
+  SHMT_TRY(check_var(self));
+  if (is_complex(self->dtype)) return complex_var(self, dim, correction, keepdim, root, out);
+  SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
+  const shmt__reduction r = {.name = root ? "std" : "var",
+                             .row = SHMT_LOOP_var,
+                             .mask = mask,
+                             .keepdim = keepdim,
+                             .stored = {self->dtype},
+                             .result = SHMT_DTYPE_NONE,
+                             .ctx = &options};
+  return shmt__reduce_into(&r, self, (shmt_tensor * * const[]){out}, 1);
+}
+
+shmt_status shmt__var_correction(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
+                                 bool keepdim, shmt_tensor** out) {
+  return var(self, dim, correction, keepdim, false, out);
+}
+
+shmt_status shmt__std_correction(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
+                                 bool keepdim, shmt_tensor** out) {
+  return var(self, dim, correction, keepdim, true, out);
+}
+
+shmt_status shmt__var_mean_correction(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
+                                      bool keepdim, shmt_tensor** out0, shmt_tensor** out1) {
+  SHMT_TRY(shmt_op_var_correction(self, dim, correction, keepdim, out0));
+  return shmt_op_mean_dim(self, dim, keepdim, SHMT_DTYPE_NONE, out1);
+}
+
+shmt_status shmt__std_mean_correction(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
+                                      bool keepdim, shmt_tensor** out0, shmt_tensor** out1) {
+  SHMT_TRY(shmt_op_std_correction(self, dim, correction, keepdim, out0));
+  return shmt_op_mean_dim(self, dim, keepdim, SHMT_DTYPE_NONE, out1);
+}
+
+shmt_status shmt__var_mean_dim(shmt_tensor* self, shmt_ints dim, bool unbiased, bool keepdim,
+                               shmt_tensor** out0, shmt_tensor** out1) {
+  return shmt__var_mean_correction(self, dim, shmt__scalar_int(unbiased), keepdim, out0, out1);
+}
+
+shmt_status shmt__std_mean_dim(shmt_tensor* self, shmt_ints dim, bool unbiased, bool keepdim,
+                               shmt_tensor** out0, shmt_tensor** out1) {
+  return shmt__std_mean_correction(self, dim, shmt__scalar_int(unbiased), keepdim, out0, out1);
+}
+
+shmt_status shmt__var_mean(shmt_tensor* self, bool unbiased, shmt_tensor** out0,
+                           shmt_tensor** out1) {
+  return shmt__var_mean_dim(self, SHMT_INTS_NONE, unbiased, false, out0, out1);
+}
+
+shmt_status shmt__std_mean(shmt_tensor* self, bool unbiased, shmt_tensor** out0,
+                           shmt_tensor** out1) {
+  return shmt__std_mean_dim(self, SHMT_INTS_NONE, unbiased, false, out0, out1);
+}
+
+/* --- norms ---------------------------------------------------------------------------------------
+ */
+
+static int norm_row(double p) {
+  if (p == 0) return SHMT_LOOP_norm_0;
+  if (p == 1) return SHMT_LOOP_norm_1;
+  if (p == 2) return SHMT_LOOP_norm_2;
+  if (p == INFINITY) return SHMT_LOOP_norm_inf;
+  if (p == -INFINITY) return SHMT_LOOP_norm_neg_inf;
+  return SHMT_LOOP_norm_p;
+}
+
+static shmt_status check_norm(const shmt_tensor* self, shmt_scalar ord, uint64_t mask,
+                              shmt_dtype dtype) {
+  const double p = shmt__scalar_to_double(ord);
+
+  SHMT_REQUIRE(ord.tag != SHMT_SCALAR_COMPLEX, SHMT_E_RUNTIME,
+               "linalg.vector_norm: Expected a non-complex scalar as the order of norm.");
+  SHMT_REQUIRE(shmt__dtype_category(self->dtype) >= 2, SHMT_E_RUNTIME,
+               "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s",
+               shmt__dtype_title(self->dtype));
+  if (dtype != SHMT_DTYPE_NONE) {
+    SHMT_REQUIRE(shmt__dtype_category(dtype) >= 2, SHMT_E_RUNTIME,
+                 "linalg.vector_norm: dtype should be floating point or complex, but got %s",
+                 shmt__dtype_title(dtype));
+    SHMT_REQUIRE(is_complex(self->dtype) == is_complex(dtype), SHMT_E_RUNTIME,
+                 "linalg.vector_norm: dtype should be %s for %s inputs, but got %s",
+                 is_complex(self->dtype) ? "complex" : "real",
+                 is_complex(self->dtype) ? "complex" : "real", shmt__dtype_title(dtype));
+    SHMT_REQUIRE(shmt__promote_types_unchecked(self->dtype, dtype) == dtype, SHMT_E_RUNTIME,
+                 "linalg.vector_norm: the dtype of the input (%s) should be convertible without "
+                 "narrowing to the "
+                 "specified dtype (%s)",
+                 shmt__dtype_title(self->dtype), shmt__dtype_title(dtype));
+  }
+  if (p >= 0 && p < INFINITY) return SHMT_OK;
+  SHMT_REQUIRE(self->numel > 0 || mask != shmt__all_dims_mask(self->n_dims), SHMT_E_RUNTIME,
+               "linalg.vector_norm cannot compute the %g norm on an empty tensor because the "
+               "operation does not have an "
+               "identity",
+               p);
+  for (int d = 0; d < self->n_dims; d++)
+    SHMT_REQUIRE(!(mask >> d & 1) || self->sizes[d] > 0, SHMT_E_RUNTIME,
+                 "linalg.vector_norm cannot compute the %g norm on the dimension %d because this "
+                 "dimension is empty and "
+                 "the operation does not have an identity",
+                 p, d);
+  return SHMT_OK;
+}
+
+shmt_status shmt__linalg_vector_norm(shmt_tensor* self, shmt_scalar ord, shmt_ints dim,
+                                     bool keepdim, shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) input = NULL;
+  uint64_t mask;
+
+  SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
+  SHMT_TRY(check_norm(self, ord, mask, dtype));
+  SHMT_TRY(shmt__tensor_cast(self, dtype == SHMT_DTYPE_NONE ? self->dtype : dtype, &input));
+  const double p = shmt__scalar_to_double(ord);
+  const shmt__reduction r = {.name = "linalg_vector_norm",
+                             .row = norm_row(p),
+                             .mask = mask,
+                             .keepdim = keepdim,
+                             .stored = {shmt__to_real_dtype(input->dtype)},
+                             .result = SHMT_DTYPE_NONE,
+                             .ctx = &p};
+  return shmt__reduce_into(&r, input, (shmt_tensor * * const[]){out}, 1);
+}
+
+/* --- logsumexp ----------------------------------------------------------------------------------
+ */
+
+/* Around the largest element, which an infinite one is not taken for. Below the Autograd key:
+ * nothing is recorded. */
+static shmt_status log_sum_exp(shmt_tensor* x, shmt_ints dim, bool keepdim, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) highest = NULL;
+  SHMT_AUTO(shmt_tensor) is_far = NULL;
+  SHMT_AUTO(shmt_tensor) shift = NULL;
+  SHMT_AUTO(shmt_tensor) moved = NULL;
+  SHMT_AUTO(shmt_tensor) powers = NULL;
+  SHMT_AUTO(shmt_tensor) sum = NULL;
+  SHMT_AUTO(shmt_tensor) log = NULL;
+  SHMT_AUTO(shmt_tensor) flat = NULL;
+
+  if (x->numel == 0) {
+    SHMT_TRY(shmt_op_sum_dim_IntList(x, dim, keepdim, SHMT_DTYPE_NONE, &sum));
+    return shmt_op_log(sum, out);
+  }
+  SHMT_TRY(shmt__amax(x, dim, true, &highest));
+  SHMT_TRY(shmt_op_isinf(highest, &is_far));
+  SHMT_TRY(shmt__masked_fill_scalar(highest, is_far, shmt__scalar_int(0), &shift));
+  SHMT_TRY(shmt_op_sub_Tensor(x, shift, shmt__scalar_int(1), &moved));
+  SHMT_TRY(shmt_op_exp(moved, &powers));
+  SHMT_TRY(shmt_op_sum_dim_IntList(powers, dim, keepdim, SHMT_DTYPE_NONE, &sum));
+  SHMT_TRY(shmt_op_log(sum, &log));
+  SHMT_TRY(shmt_op_view(shift, shmt__tensor_sizes(log), &flat));
+  return shmt_op_add_Tensor(log, flat, shmt__scalar_int(1), out);
+}
+
+shmt_status shmt__logsumexp(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) input = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  uint64_t mask;
+
+  SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
+  if (self->device == SHMT_META) {
+    int64_t sizes[SHMT_MAX_DIMS];
+    const shmt_ints shape = {sizes, shmt__reduced_sizes(self, mask, keepdim, sizes)};
+    const bool whole = shmt__dtype_category(self->dtype) < 2;
+    return shmt__prepare_out("logsumexp", out, shape, whole ? shmt__default_dtype() : self->dtype,
+                             SHMT_META);
+  }
+  SHMT_TRY(shmt__tensor_cast(
+      self, shmt__dtype_category(self->dtype) < 2 ? shmt__default_dtype() : self->dtype, &input));
+  SHMT_TRY(log_sum_exp(input, dim, keepdim, &result));
+  if (*out) return shmt__write_out("logsumexp", result, *out);
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+/* --- running results -----------------------------------------------------------------------------
+ */
+
+typedef struct scan {
+  shmt__loop loop;
+  int64_t strides[3];
+  int64_t length;
+} scan;
+
+/* One element of the walk is the beginning of a line. */
+static void scan_lines(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const scan* s = ctx;
+  char* line[3] = {0};
+
+  for (int64_t i = 0; i < n; i++) {
+    for (int k = 0; k < 3 && data[k]; k++) line[k] = data[k] + i * strides[k];
+    s->loop(line, s->strides, s->length, NULL);
+  }
+}
+
+/* t without dim: where its lines begin. New reference. */
+static shmt_status line_starts(shmt_tensor* t, int64_t dim, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS], n = 0;
+
+  for (int d = 0; d < t->n_dims; d++) {
+    if (d == dim) continue;
+    sizes[n] = t->sizes[d];
+    strides[n++] = t->strides[d];
+  }
+  return shmt__tensor_alias(t, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, t->offset, out);
+}
+
+/* Run the loop of `row` along dim of input into outs (all of input's sizes). */
+static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int64_t dim,
+                             shmt_tensor* const* outs, int n_outs) {
+  shmt_tensor* tensors[3] = {outs[0], n_outs == 2 ? outs[1] : input, input};
+  SHMT_AUTO(shmt_tensor) a = NULL;
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  SHMT_AUTO(shmt_tensor) c = NULL;
+  shmt_tensor** const starts[3] = {&a, &b, &c};
+  scan s = {.loop = shmt__loops[row][input->dtype],
+            .length = input->n_dims ? input->sizes[dim] : 1};
+  shmt_iter it;
+
+  SHMT_REQUIRE(s.loop != NULL, SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", name,
+               shmt__dtype_title(input->dtype));
+  if (input->device == SHMT_META || input->numel == 0) return SHMT_OK;
+  for (int k = 0; k <= n_outs; k++) {
+    SHMT_TRY(line_starts(tensors[k], dim, starts[k]));
+    s.strides[k] =
+        input->n_dims ? tensors[k]->strides[dim] * shmt__tensor_item_bytes(tensors[k]) : 0;
+  }
+  shmt__iter_init(&it, name);
+  it.check_overlap = false;
+  it.resize_outputs = false;
+  for (int k = 0; k < n_outs; k++) shmt__iter_output(&it, starts[k], (*starts[k])->dtype);
+  shmt__iter_input(&it, *starts[n_outs]);
+  SHMT_TRY(shmt__iter_build(&it));
+  return shmt__iter_finish(&it, shmt__iter_run(&it, scan_lines, &s));
+}
+
+static shmt_status scan_one(const char* name, int row, shmt_tensor* self, int64_t dim,
+                            shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) input = NULL;
+  SHMT_AUTO(shmt_tensor) work = NULL;
+
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(shmt__tensor_cast(self, dtype, &input));
+  SHMT_TRY(shmt__output_begin(name, out, shmt__tensor_sizes(self), dtype, self->device, &work));
+  shmt_status status = scan_into(name, row, input, dim, (shmt_tensor* const[]){work}, 1);
+  return status == SHMT_OK ? shmt__output_end(name, &work, out) : status;
+}
+
+/* Whole numbers add up in int64 unless a dtype is asked for. */
+static shmt_dtype running_dtype(const shmt_tensor* self, shmt_dtype dtype, const shmt_tensor* out) {
+  if (dtype != SHMT_DTYPE_NONE) return dtype;
+  if (out == self) return self->dtype;
+  return shmt__dtype_category(self->dtype) < 2 ? SHMT_INT64 : self->dtype;
+}
+
+shmt_status shmt__cumsum(shmt_tensor* self, int64_t dim, shmt_dtype dtype, shmt_tensor** out) {
+  return scan_one("cumsum", SHMT_LOOP_cumsum, self, dim, running_dtype(self, dtype, *out), out);
+}
+
+shmt_status shmt__cumprod(shmt_tensor* self, int64_t dim, shmt_dtype dtype, shmt_tensor** out) {
+  return scan_one("cumprod", SHMT_LOOP_cumprod, self, dim, running_dtype(self, dtype, *out), out);
+}
+
+shmt_status shmt__logcumsumexp(shmt_tensor* self, int64_t dim, shmt_tensor** out) {
+  return scan_one("logcumsumexp", SHMT_LOOP_logcumsumexp, self, dim, self->dtype, out);
+}
+
+static shmt_status scan_best(const char* name, int row, shmt_tensor* self, int64_t dim,
+                             shmt_tensor** values, shmt_tensor** indices) {
+  SHMT_AUTO(shmt_tensor) best = NULL;
+  SHMT_AUTO(shmt_tensor) at = NULL;
+
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(
+      shmt__output_begin(name, values, shmt__tensor_sizes(self), self->dtype, self->device, &best));
+  SHMT_TRY(
+      shmt__output_begin(name, indices, shmt__tensor_sizes(self), SHMT_INT64, self->device, &at));
+  SHMT_TRY(scan_into(name, row, self, dim, (shmt_tensor* const[]){best, at}, 2));
+  SHMT_TRY(shmt__output_end(name, &best, values));
+  return shmt__output_end(name, &at, indices);
+}
+
+shmt_status shmt__cummax(shmt_tensor* self, int64_t dim, shmt_tensor** values,
+                         shmt_tensor** indices) {
+  return scan_best("cummax", SHMT_LOOP_cummax, self, dim, values, indices);
+}
+
+shmt_status shmt__cummin(shmt_tensor* self, int64_t dim, shmt_tensor** values,
+                         shmt_tensor** indices) {
+  return scan_best("cummin", SHMT_LOOP_cummin, self, dim, values, indices);
+}

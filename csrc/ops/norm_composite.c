@@ -1,0 +1,124 @@
+/* ops/norm_composite.c -- normalisations without their statistics, and those made of batch norm. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/ops.h"
+#include "ops/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+shmt_status shmt__layer_norm(shmt_tensor* input, shmt_ints normalized_shape, shmt_tensor* weight, shmt_tensor* bias,
+                             double eps, bool cudnn_enable, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) mean = NULL;
+  SHMT_AUTO(shmt_tensor) rstd = NULL;
+
+  (void)cudnn_enable;
+  return shmt_op_native_layer_norm(input, normalized_shape, weight, bias, eps, out, &mean, &rstd);
+}
+
+shmt_status shmt__batch_norm(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, shmt_tensor* running_mean,
+                             shmt_tensor* running_var, bool training, double momentum, double eps, bool cudnn_enabled,
+                             shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) mean = NULL;
+  SHMT_AUTO(shmt_tensor) scale = NULL;
+
+  (void)cudnn_enabled;
+  return shmt_op_native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, out, &mean,
+                                   &scale);
+}
+
+/* Channels as (1, C, 1, ...) for broadcasting over n dims. */
+static shmt_status as_channels(shmt_tensor* t, int n_dims, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  for (int d = 0; d < n_dims; d++) sizes[d] = d == 1 ? t->numel : 1;
+  return shmt_op_reshape(t, (shmt_ints){sizes, n_dims}, out);
+}
+
+static shmt_status apply_affine(shmt_tensor** t, shmt_tensor* weight, shmt_tensor* bias) {
+  const int n_dims = (*t)->n_dims;
+
+  if (weight) {
+    SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(*t);
+    SHMT_AUTO(shmt_tensor) factor = NULL;
+    SHMT_TRY(as_channels(weight, n_dims, &factor));
+    SHMT_TRY(shmt_op_mul_Tensor(before, factor, t));
+  }
+  if (bias) {
+    SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(*t);
+    SHMT_AUTO(shmt_tensor) term = NULL;
+    SHMT_TRY(as_channels(bias, n_dims, &term));
+    SHMT_TRY(shmt_op_add_Tensor(before, term, shmt__scalar_int(1), t));
+  }
+  return SHMT_OK;
+}
+
+/* Groups of channels are normalised as the channels of one long batch entry. */
+shmt_status shmt__group_norm(shmt_tensor* input, int64_t num_groups, shmt_tensor* weight, shmt_tensor* bias, double eps,
+                             bool cudnn_enabled, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) rows = NULL;
+  SHMT_AUTO(shmt_tensor) normal = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+
+  (void)cudnn_enabled;
+  SHMT_REQUIRE(input->n_dims >= 2, SHMT_E_RUNTIME, "Expected at least 2 dimensions for input tensor but received %d",
+               input->n_dims);
+  const int64_t n = input->sizes[0], channels = input->sizes[1];
+  SHMT_REQUIRE(num_groups > 0, SHMT_E_RUNTIME, "Expected num groups to be greater than 0, got %" PRId64, num_groups);
+  SHMT_REQUIRE(channels % num_groups == 0, SHMT_E_RUNTIME,
+               "Expected number of channels in input to be divisible by num_groups, but got input of shape %s and "
+               "num_groups=%" PRId64, SHMT_SHAPE_TEXT(input), num_groups);
+  SHMT_REQUIRE(!weight || (weight->n_dims == 1 && weight->numel == channels), SHMT_E_RUNTIME,
+               "Expected weight to be a vector of size equal to the number of channels in input, but got weight of "
+               "shape %s and input of shape %s", weight ? SHMT_SHAPE_TEXT(weight) : "", SHMT_SHAPE_TEXT(input));
+  SHMT_REQUIRE(!bias || (bias->n_dims == 1 && bias->numel == channels), SHMT_E_RUNTIME,
+               "Expected bias to be a vector of size equal to the number of channels in input, but got bias of shape "
+               "%s and input of shape %s", bias ? SHMT_SHAPE_TEXT(bias) : "", SHMT_SHAPE_TEXT(input));
+  const int64_t length = n * num_groups > 0 ? input->numel / (n * num_groups) : 0;
+  SHMT_TRY(shmt_op_reshape(input, SHMT_INTS(n * num_groups, length), &rows));
+  SHMT_TRY(shmt__layer_norm(rows, SHMT_INTS(length), NULL, NULL, eps, false, &normal));
+  SHMT_TRY(shmt_op_reshape(normal, shmt__tensor_sizes(input), &result));
+  SHMT_TRY(apply_affine(&result, weight, bias));
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+shmt_status shmt__instance_norm(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, shmt_tensor* running_mean,
+                                shmt_tensor* running_var, bool use_input_stats, double momentum, double eps,
+                                bool cudnn_enabled, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) folded = NULL;
+  SHMT_AUTO(shmt_tensor) means = NULL;
+  SHMT_AUTO(shmt_tensor) vars = NULL;
+  SHMT_AUTO(shmt_tensor) normal = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  (void)cudnn_enabled;
+  SHMT_REQUIRE(input->n_dims >= 2, SHMT_E_RUNTIME, "instance_norm(): expected at least 2 dimensions, got %d",
+               input->n_dims);
+  SHMT_REQUIRE(use_input_stats || (running_mean && running_var), SHMT_E_RUNTIME,
+               "Expected running_mean and running_var to be defined when use_input_stats is false");
+  memcpy(sizes, input->sizes, (size_t)input->n_dims * sizeof *sizes);
+  const int64_t n = sizes[0];
+  sizes[1] *= n;
+  sizes[0] = 1;
+  SHMT_TRY(shmt_op_reshape(input, (shmt_ints){sizes, input->n_dims}, &folded));
+  if (running_mean) SHMT_TRY(shmt_op_repeat(running_mean, SHMT_INTS(n), &means));
+  if (running_var) SHMT_TRY(shmt_op_repeat(running_var, SHMT_INTS(n), &vars));
+  SHMT_TRY(shmt__batch_norm(folded, NULL, NULL, means, vars, use_input_stats, momentum, eps, false, &normal));
+  if (use_input_stats) {
+    shmt_tensor* const stats[2][2] = {{running_mean, means}, {running_var, vars}};
+    for (int i = 0; i < 2; i++) {
+      SHMT_AUTO(shmt_tensor) each = NULL;
+      SHMT_AUTO(shmt_tensor) average = NULL;
+      if (!stats[i][0]) continue;
+      SHMT_TRY(shmt_op_view(stats[i][1], SHMT_INTS(n, input->sizes[1]), &each));
+      SHMT_TRY(shmt_op_mean_dim(each, SHMT_INTS(0), false, SHMT_DTYPE_NONE, &average));
+      SHMT_TRY(shmt_op_copy_(stats[i][0], average, false));
+    }
+  }
+  SHMT_TRY(shmt_op_reshape(normal, shmt__tensor_sizes(input), &result));
+  SHMT_TRY(apply_affine(&result, weight, bias));
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}

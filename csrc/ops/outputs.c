@@ -1,0 +1,115 @@
+/* ops/outputs.c -- preparing, resizing and writing back preset outputs. */
+#include "ops/outputs.h"
+
+#include "base/warn.h"
+#include "iter/copy.h"
+#include "ops/names.h"
+
+#include <string.h>
+
+static bool same_sizes(const shmt_tensor* t, shmt_ints sizes) {
+  return t->n_dims == sizes.len &&
+         (sizes.len == 0 || memcmp(t->sizes, sizes.data, (size_t)sizes.len * sizeof *sizes.data) == 0);
+}
+
+static shmt_status check_cast(shmt_dtype from, shmt_dtype to) {
+  SHMT_REQUIRE(shmt__can_cast(from, to), SHMT_E_RUNTIME,
+               "result type %s can't be cast to the desired output type %s", shmt__dtype_title(from),
+               shmt__dtype_title(to));
+  return SHMT_OK;
+}
+
+static shmt_status resize_out(shmt_tensor* out, shmt_ints sizes) {
+  if (same_sizes(out, sizes)) return SHMT_OK;
+  if (out->numel != 0) {
+    char want[256];
+    SHMT_TRY(shmt__warn(
+        "An output with one or more elements was resized since it had shape %s, which does not match the required "
+        "output shape %s. This behavior is deprecated, and in a future PyTorch release outputs will not be resized "
+        "unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
+        "elements with t.resize_(0).",
+        SHMT_SHAPE_TEXT(out), shmt__ints_text(sizes, want, sizeof want)));
+  }
+  return shmt__tensor_resize(out, sizes, SHMT_CONTIGUOUS_FORMAT);
+}
+
+shmt_status shmt__prepare_out(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
+                              shmt_device device) {
+  if (!*out) return shmt__tensor_empty(sizes, dtype, device, SHMT_CONTIGUOUS_FORMAT, out);
+  SHMT_REQUIRE((*out)->device == device, SHMT_E_RUNTIME,
+               "%s(): Expected out tensor to be on the device of the inputs, but it is on %s", name,
+               shmt__device_name((*out)->device));
+  SHMT_TRY(check_cast(dtype, (*out)->dtype));
+  return resize_out(*out, sizes);
+}
+
+shmt_status shmt__write_out(const char* name, shmt_tensor* result, shmt_tensor* out) {
+  if (result == out) return SHMT_OK;
+  SHMT_TRY(shmt__prepare_out(name, &out, shmt__tensor_sizes(result), result->dtype, result->device));
+  return shmt__tensor_copy(out, result);
+}
+
+shmt_status shmt__write_inplace(const char* name, shmt_tensor* result, shmt_tensor* self) {
+  if (result == self) return SHMT_OK;
+  (void)name;
+  SHMT_TRY(check_cast(result->dtype, self->dtype));
+  SHMT_REQUIRE(same_sizes(self, shmt__tensor_sizes(result)), SHMT_E_RUNTIME,
+               "output with shape %s doesn't match the broadcast shape %s", SHMT_SHAPE_TEXT(self),
+               SHMT_SHAPE_TEXT(result));
+  return shmt__tensor_copy(self, result);
+}
+
+shmt_status shmt__output_begin(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
+                               shmt_device device, shmt_tensor** work) {
+  if (*out) {
+    SHMT_TRY(shmt__prepare_out(name, out, sizes, dtype, device));
+    if ((*out)->dtype == dtype && shmt__tensor_is_contiguous(*out)) {
+      *work = shmt__tensor_ref(*out);
+      return SHMT_OK;
+    }
+  }
+  return shmt__tensor_empty(sizes, dtype, device, SHMT_CONTIGUOUS_FORMAT, work);
+}
+
+shmt_status shmt__output_end(const char* name, shmt_tensor** work, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = SHMT_TAKE(*work);
+
+  (void)name;
+  if (!*out) {
+    *out = SHMT_TAKE(result);
+    return SHMT_OK;
+  }
+  if (*out == result) return SHMT_OK;
+  return shmt__tensor_copy(*out, result);
+}
+
+/* Bytes from the first to behind the last element; false for no elements. */
+static bool byte_range(const shmt_tensor* t, const char** lo, const char** hi) {
+  int64_t last = 0;
+
+  if (t->numel == 0 || !shmt__tensor_data(t)) return false;
+  for (int d = 0; d < t->n_dims; d++) last += (t->sizes[d] - 1) * t->strides[d];
+  *lo = shmt__tensor_data(t);
+  *hi = *lo + (last + 1) * shmt__tensor_item_bytes(t);
+  return true;
+}
+
+bool shmt__may_overlap(const shmt_tensor* a, const shmt_tensor* b) {
+  const char *a_lo, *a_hi, *b_lo, *b_hi;
+
+  if (!byte_range(a, &a_lo, &a_hi) || !byte_range(b, &b_lo, &b_hi)) return false;
+  return a_lo < b_hi && b_lo < a_hi;
+}
+
+shmt_status shmt__check_no_overlap(const shmt_tensor* out, const shmt_tensor* input) {
+  SHMT_REQUIRE(!out || (out != input && !shmt__may_overlap(out, input)), SHMT_E_RUNTIME,
+               "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+               "memory location. Please clone() the tensor before performing the operation.");
+  return SHMT_OK;
+}
+
+shmt_status shmt__check_out_dtype(const shmt_tensor* out, shmt_dtype dtype) {
+  SHMT_REQUIRE(!out || out->dtype == dtype, SHMT_E_RUNTIME, "Expected out tensor to have dtype %s, but got %s instead",
+               shmt__dtype_ctype(dtype), shmt__dtype_ctype(out->dtype));
+  return SHMT_OK;
+}

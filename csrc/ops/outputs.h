@@ -1,0 +1,48 @@
+/* ops/outputs.h -- how operators that are more than one loop deliver their results.
+ *
+ * Note [Preset outputs]
+ * A structured operator gets `shmt_tensor** out`. NULL there asks for a new tensor; a tensor there is out= or
+ * self of an in-place form. An operator whose inner code wants a dense result of a known dtype brackets its work:
+ *
+ *   SHMT_AUTO(shmt_tensor) work = NULL;
+ *   SHMT_TRY(shmt__output_begin("mm", out, sizes, dtype, device, &work));
+ *   ... fill work, which is contiguous and has that dtype ...
+ *   return shmt__output_end("mm", &work, out);
+ *
+ * `work` is the preset tensor itself when it fits as it is, and a temporary that _end copies back otherwise.
+ */
+#ifndef SHMT_OPS_OUTPUTS_H
+#define SHMT_OPS_OUTPUTS_H
+
+#include "base/promote.h" /* shmt__can_cast */
+#include "tensor/tensor.h"
+
+/* *out == NULL: a new contiguous tensor. Otherwise check that dtype can be cast to (*out)'s and resize it to sizes,
+ * with torch's warning when it had elements.
+ * Errors: SHMT_E_RUNTIME (cast, device, not resizable), SHMT_E_NOMEM. Ownership: a new *out is a new reference. */
+shmt_status shmt__prepare_out(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
+                              shmt_device device);
+
+/* Copy result into out: checks the cast, resizes out as shmt__prepare_out does. For the out= forms of operators
+ * that compute first. Borrows both. */
+shmt_status shmt__write_out(const char* name, shmt_tensor* result, shmt_tensor* out);
+
+/* Copy result into self, whose shape must already be the result's (torch's error otherwise): in-place forms of
+ * operators that compute first. Borrows both. */
+shmt_status shmt__write_inplace(const char* name, shmt_tensor* result, shmt_tensor* self);
+
+/* See Note [Preset outputs]. *work: a new reference. */
+shmt_status shmt__output_begin(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
+                               shmt_device device, shmt_tensor** work);
+/* Consumes *work (also on failure). */
+shmt_status shmt__output_end(const char* name, shmt_tensor** work, shmt_tensor** out);
+
+/* Errors: SHMT_E_RUNTIME (torch's text) when out, if given, shares memory with input. */
+shmt_status shmt__check_no_overlap(const shmt_tensor* out, const shmt_tensor* input);
+/* Errors: SHMT_E_RUNTIME (torch's text) when out, if given, has another dtype. */
+shmt_status shmt__check_out_dtype(const shmt_tensor* out, shmt_dtype dtype);
+
+/* True when a and b may share an element (ranges of bytes touch). */
+bool shmt__may_overlap(const shmt_tensor* a, const shmt_tensor* b);
+
+#endif

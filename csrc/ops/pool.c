@@ -1,0 +1,329 @@
+/* ops/pool.c -- maxima and averages of windows, in one to three dimensions. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "iter/copy.h"
+#include "kernels/shapes.h"
+#include "ops/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { GRAIN = 16384 };
+
+/* What a pooling operator is given, for its last n dims. */
+typedef struct params {
+  const char* name;
+  int n;
+  shmt_ints kernel, stride, padding, dilation;
+  bool ceil_mode;
+} params;
+
+static int64_t at(shmt_ints v, int d, int64_t missing) {
+  return v.len <= 0 ? missing : v.len == 1 ? v.data[0] : v.data[d];
+}
+
+static shmt_status check_lengths(const params* p) {
+  static const char* const tuples[] = {"one int", "two ints", "three ints"};
+  const char* many = tuples[p->n - 1];
+
+  SHMT_REQUIRE(p->kernel.len == 1 || p->kernel.len == p->n, SHMT_E_RUNTIME,
+               "%s: kernel_size must either be a single int, or a tuple of %s", p->name, many);
+  SHMT_REQUIRE(p->stride.len <= 1 || p->stride.len == p->n, SHMT_E_RUNTIME,
+               "%s: stride must either be omitted, a single int, or a tuple of %s", p->name, many);
+  SHMT_REQUIRE(p->padding.len <= 1 || p->padding.len == p->n, SHMT_E_RUNTIME,
+               "%s: padding must either be a single int, or a tuple of %s", p->name, many);
+  SHMT_REQUIRE(p->dilation.len <= 1 || p->dilation.len == p->n, SHMT_E_RUNTIME,
+               "%s: dilation must be either a single int, or a tuple of %s", p->name, many);
+  return SHMT_OK;
+}
+
+static shmt_status check_input(const char* name, int n, const shmt_tensor* t) {
+  bool fits = t->n_dims == n + 1 || t->n_dims == n + 2;
+
+  for (int d = 0; fits && d < t->n_dims; d++) fits = t->sizes[d] > 0 || (d == 0 && t->n_dims == n + 2);
+  SHMT_REQUIRE(t->n_dims == n + 1 || t->n_dims == n + 2, SHMT_E_RUNTIME,
+               "non-empty %dD or %dD (batch mode) tensor expected for input", n + 1, n + 2);
+  SHMT_REQUIRE(fits, SHMT_E_RUNTIME,
+               "Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:%s", n + 1,
+               n + 2, SHMT_SHAPE_TEXT(t));
+  (void)name;
+  return SHMT_OK;
+}
+
+/* Fill s and the result's sizes. */
+static shmt_status find_shape(const params* p, const shmt_tensor* self, shmt__pool_shape* s, int64_t* sizes) {
+  SHMT_TRY(check_lengths(p));
+  *s = (shmt__pool_shape){{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, true, 0};
+  for (int d = 0; d < p->n; d++) {
+    const int k = 3 - p->n + d;
+    s->kernel[k] = at(p->kernel, d, 1);
+    s->stride[k] = at(p->stride, d, s->kernel[k]);
+    s->padding[k] = at(p->padding, d, 0);
+    s->dilation[k] = at(p->dilation, d, 1);
+    SHMT_REQUIRE(s->stride[k] != 0, SHMT_E_RUNTIME, "stride should not be zero");
+    SHMT_REQUIRE(s->kernel[k] > 0 && s->stride[k] > 0, SHMT_E_RUNTIME,
+                 "kernel size and stride should be greater than zero, but got kernel %" PRId64 " and stride %" PRId64,
+                 s->kernel[k], s->stride[k]);
+    SHMT_REQUIRE(s->dilation[k] > 0, SHMT_E_RUNTIME, "dilation should be greater than zero, but got dilation %" PRId64,
+                 s->dilation[k]);
+    SHMT_REQUIRE(s->padding[k] >= 0, SHMT_E_RUNTIME, "pad must be non-negative, but got pad: %" PRId64, s->padding[k]);
+    SHMT_REQUIRE(s->padding[k] <= ((s->kernel[k] - 1) * s->dilation[k] + 1) / 2, SHMT_E_RUNTIME,
+                 "pad should be at most half of effective kernel size, but got pad=%" PRId64 ", kernel_size=%" PRId64
+                 " and dilation=%" PRId64, s->padding[k], s->kernel[k], s->dilation[k]);
+  }
+  SHMT_TRY(check_input(p->name, p->n, self));
+  memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
+  for (int d = 0; d < p->n; d++) {
+    const int k = 3 - p->n + d, at_dim = self->n_dims - p->n + d;
+    const int64_t in = self->sizes[at_dim], reach = s->dilation[k] * (s->kernel[k] - 1) + 1;
+    const int64_t room = in + 2 * s->padding[k] - reach + (p->ceil_mode ? s->stride[k] - 1 : 0);
+    int64_t out = (room >= 0 ? room / s->stride[k] : -1) + 1;
+    /* The last window must begin inside the image or its near padding. */
+    if (p->ceil_mode && (out - 1) * s->stride[k] >= in + s->padding[k]) out--;
+    s->in[k] = in;
+    s->out[k] = out;
+    sizes[at_dim] = out;
+  }
+  for (int d = 0; d < 3; d++)
+    SHMT_REQUIRE(s->out[d] >= 1, SHMT_E_RUNTIME,
+                 "Given input size: (%" PRId64 "x%" PRId64 "x%" PRId64 "). Calculated output size: (%" PRId64 "x%" PRId64
+                 "x%" PRId64 "). Output size is too small",
+                 p->n == 3 ? s->in[0] : self->sizes[self->n_dims - p->n - 1], s->in[1], s->in[2],
+                 p->n == 3 ? s->out[0] : self->sizes[self->n_dims - p->n - 1], s->out[1] < 1 ? 0 : s->out[1],
+                 s->out[2] < 1 ? 0 : s->out[2]);
+  return SHMT_OK;
+}
+
+/* --- the walk over planes ---------------------------------------------------------------- */
+
+typedef struct planes {
+  char* data[3];
+  int64_t step[3]; /* bytes from plane to plane */
+  shmt__loop loop;
+  const shmt__pool_shape* shape;
+} planes;
+
+static void run_planes(void* ctx, int64_t begin, int64_t end) {
+  const planes* p = ctx;
+  char* data[3];
+
+  for (int k = 0; k < 3; k++) data[k] = p->data[k] ? p->data[k] + begin * p->step[k] : NULL;
+  p->loop(data, NULL, end - begin, p->shape);
+}
+
+/* a, b, c: dense; planes of a and b have `outs`, of the image side `ins` elements as `steps` says. */
+static void walk(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[3], const bool is_image[3]) {
+  const int64_t ins = s->in[0] * s->in[1] * s->in[2], outs = s->out[0] * s->out[1] * s->out[2];
+  planes p = {.shape = s};
+  int64_t n = 0;
+
+  for (int k = 0; k < 3; k++) {
+    if (!tensors[k]) continue;
+    p.data[k] = shmt__tensor_data(tensors[k]);
+    p.step[k] = (is_image[k] ? ins : outs) * shmt__tensor_item_bytes(tensors[k]);
+    n = tensors[k]->numel / (is_image[k] ? ins : outs);
+  }
+  p.loop = shmt__loops[row][tensors[0]->dtype];
+  const int64_t window = s->kernel[0] * s->kernel[1] * s->kernel[2];
+  shmt__parallel_for(n, GRAIN / (outs * window + 1) + 1, run_planes, &p);
+}
+
+/* Results take the input's memory format. */
+static shmt_status in_format_of(const shmt_tensor* self, shmt_tensor** t) {
+  SHMT_AUTO(shmt_tensor) dense = SHMT_TAKE(*t);
+
+  return shmt__tensor_contiguous(dense, shmt__tensor_suggest_format(self), t);
+}
+
+/* --- maxima --------------------------------------------------------------------------------- */
+
+static shmt_status max_pool(const params* p, int row, const shmt__pool_shape* s, const int64_t* sizes,
+                            shmt_tensor* self, shmt_tensor** out, shmt_tensor** indices) {
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) values = NULL;
+  SHMT_AUTO(shmt_tensor) where = NULL;
+  const shmt_ints shape = {sizes, self->n_dims};
+
+  SHMT_REQUIRE_LOOP(row, self->dtype, p->name);
+  SHMT_TRY(shmt__tensor_empty(shape, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &values));
+  SHMT_TRY(shmt__tensor_empty(shape, SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT, &where));
+  if (!shmt__tensor_is_meta(self) && values->numel > 0) {
+    SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
+    walk(row, s, (shmt_tensor* const[]){values, where, dense}, (const bool[]){false, false, true});
+  }
+  SHMT_TRY(in_format_of(self, &values));
+  SHMT_TRY(in_format_of(self, &where));
+  *out = SHMT_TAKE(values);
+  *indices = SHMT_TAKE(where);
+  return SHMT_OK;
+}
+
+#define MAX_POOL(N)                                                                                              \
+  shmt_status shmt__max_pool##N##d(shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride, shmt_ints padding, \
+                                   shmt_ints dilation, bool ceil_mode, shmt_tensor** out, shmt_tensor** indices) { \
+    const params p = {"max_pool" #N "d", N, kernel_size, stride, padding, dilation, ceil_mode};                  \
+    shmt__pool_shape s;                                                                                          \
+    int64_t sizes[SHMT_MAX_DIMS];                                                                                \
+    SHMT_TRY(find_shape(&p, self, &s, sizes));                                                                   \
+    return max_pool(&p, SHMT_LOOP_max_pool, &s, sizes, self, out, indices);                                      \
+  }
+MAX_POOL(1)
+MAX_POOL(2)
+MAX_POOL(3)
+#undef MAX_POOL
+
+shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor* indices, int64_t n,
+                                    shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) where = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  shmt__pool_shape s = {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, true, 0};
+
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_max_pool_backward, grad->dtype, "max_pool_backward");
+  SHMT_REQUIRE(n >= 1 && n <= 3 && sizes.len >= n && grad->n_dims == sizes.len, SHMT_E_RUNTIME,
+               "max_pool_backward(): the gradient has shape %s, the input %" PRId64 " dimensions",
+               SHMT_SHAPE_TEXT(grad), sizes.len);
+  for (int d = 0; d < n; d++) {
+    s.in[3 - n + d] = sizes.data[sizes.len - n + d];
+    s.out[3 - n + d] = grad->sizes[sizes.len - n + d];
+  }
+  SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, SHMT_CONTIGUOUS_FORMAT, &result));
+  if (!shmt__tensor_is_meta(grad)) {
+    SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
+    if (grad->numel > 0) {
+      SHMT_TRY(shmt__tensor_contiguous(grad, SHMT_CONTIGUOUS_FORMAT, &dense));
+      SHMT_TRY(shmt__tensor_contiguous(indices, SHMT_CONTIGUOUS_FORMAT, &where));
+      walk(SHMT_LOOP_max_pool_backward, &s, (shmt_tensor* const[]){result, dense, where},
+           (const bool[]){true, false, false});
+    }
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+/* --- averages ---------------------------------------------------------------------------------- */
+
+static shmt_status average(const char* name, int row, const shmt__pool_shape* s, const int64_t* sizes,
+                           shmt_tensor* self, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) values = NULL;
+
+  SHMT_REQUIRE_LOOP(row, self->dtype, name);
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT,
+                              &values));
+  if (!shmt__tensor_is_meta(self) && values->numel > 0) {
+    SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
+    walk(row, s, (shmt_tensor* const[]){values, dense, NULL}, (const bool[]){false, true, false});
+  }
+  SHMT_TRY(in_format_of(self, &values));
+  *out = SHMT_TAKE(values);
+  return SHMT_OK;
+}
+
+static shmt_status average_backward(const char* name, int row, const shmt__pool_shape* s, shmt_ints sizes,
+                                    shmt_tensor* grad, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+
+  SHMT_REQUIRE_LOOP(row, grad->dtype, name);
+  SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, SHMT_CONTIGUOUS_FORMAT, &result));
+  if (!shmt__tensor_is_meta(grad)) {
+    SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
+    if (grad->numel > 0) {
+      SHMT_TRY(shmt__tensor_contiguous(grad, SHMT_CONTIGUOUS_FORMAT, &dense));
+      walk(row, s, (shmt_tensor* const[]){result, dense, NULL}, (const bool[]){true, false, false});
+    }
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+static shmt_status set_divisor(shmt__pool_shape* s, bool count_include_pad, shmt_opt_int divisor_override) {
+  s->count_padding = count_include_pad;
+  SHMT_REQUIRE(!divisor_override.has || divisor_override.value != 0, SHMT_E_RUNTIME, "divisor must be not zero");
+  s->divisor = divisor_override.has ? divisor_override.value : 0;
+  return SHMT_OK;
+}
+
+#define AVG_POOL(N)                                                                                                \
+  shmt_status shmt__avg_pool##N##d(shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride, shmt_ints padding,  \
+                                   bool ceil_mode, bool count_include_pad, shmt_opt_int divisor_override,          \
+                                   shmt_tensor** out) {                                                            \
+    const params p = {"avg_pool" #N "d", N, kernel_size, stride, padding, SHMT_INTS_EMPTY, ceil_mode};             \
+    shmt__pool_shape s;                                                                                            \
+    int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
+    SHMT_TRY(find_shape(&p, self, &s, sizes));                                                                     \
+    SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                                \
+    return average(p.name, SHMT_LOOP_avg_pool, &s, sizes, self, out);                                              \
+  }                                                                                                                \
+  shmt_status shmt__avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ints kernel_size,             \
+                                            shmt_ints stride, shmt_ints padding, bool ceil_mode,                   \
+                                            bool count_include_pad, shmt_opt_int divisor_override,                 \
+                                            shmt_tensor** out) {                                                   \
+    const params p = {"avg_pool" #N "d", N, kernel_size, stride, padding, SHMT_INTS_EMPTY, ceil_mode};             \
+    SHMT_AUTO(shmt_tensor) like = NULL;                                                                            \
+    shmt__pool_shape s;                                                                                            \
+    int64_t out_sizes[SHMT_MAX_DIMS];                                                                              \
+    SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, &like));                    \
+    SHMT_TRY(find_shape(&p, like, &s, out_sizes));                                                                 \
+    SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                                \
+    return average_backward(p.name, SHMT_LOOP_avg_pool_backward, &s, sizes, grad, out);                            \
+  }
+AVG_POOL(1)
+AVG_POOL(2)
+AVG_POOL(3)
+#undef AVG_POOL
+
+/* --- adaptive -------------------------------------------------------------------------------------- */
+
+static shmt_status adaptive_shape(const char* name, int n, shmt_ints input, shmt_ints output_size, shmt__pool_shape* s,
+                                  int64_t* sizes) {
+  *s = (shmt__pool_shape){{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, true, 0};
+  SHMT_REQUIRE(output_size.len == 1 || output_size.len == n, SHMT_E_RUNTIME, "%s: output_size must be %d", name, n);
+  SHMT_REQUIRE(input.len == n + 1 || input.len == n + 2, SHMT_E_RUNTIME,
+               "%s(): Expected %dD or %dD tensor, but got %s", name, n + 1, n + 2,
+               shmt__ints_text(input, (char[256]){0}, 256));
+  memcpy(sizes, input.data, (size_t)input.len * sizeof *sizes);
+  for (int d = 0; d < n; d++) {
+    const int k = 3 - n + d;
+    const int64_t want = at(output_size, d, 1);
+    SHMT_REQUIRE(want >= 0, SHMT_E_RUNTIME, "%s: elements of output_size must be greater than or equal to 0 but "
+                 "received %s", name, shmt__ints_text(output_size, (char[256]){0}, 256));
+    s->in[k] = input.data[input.len - n + d];
+    SHMT_REQUIRE(s->in[k] > 0, SHMT_E_RUNTIME, "%s(): Expected input to have non-zero size for non-batch dimensions, "
+                 "but input has sizes %s", name, shmt__ints_text(input, (char[256]){0}, 256));
+    s->out[k] = sizes[input.len - n + d] = want;
+    s->kernel[k] = want > 0 ? s->in[k] / want + 1 : 1;
+  }
+  return SHMT_OK;
+}
+
+#define ADAPTIVE(N)                                                                                                \
+  shmt_status shmt__adaptive_avg_pool##N##d(shmt_tensor* self, shmt_ints output_size, shmt_tensor** out) {         \
+    shmt__pool_shape s;                                                                                            \
+    int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
+    SHMT_TRY(adaptive_shape("adaptive_avg_pool" #N "d", N, shmt__tensor_sizes(self), output_size, &s, sizes));     \
+    return average("adaptive_avg_pool" #N "d", SHMT_LOOP_adaptive_avg_pool, &s, sizes, self, out);                 \
+  }                                                                                                                \
+  shmt_status shmt__adaptive_avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor** out) {      \
+    shmt__pool_shape s;                                                                                            \
+    int64_t out_sizes[SHMT_MAX_DIMS];                                                                              \
+    const shmt_ints output = {grad->sizes + (grad->n_dims - N), N};                                                \
+    SHMT_TRY(adaptive_shape("adaptive_avg_pool" #N "d", N, sizes, output, &s, out_sizes));                         \
+    return average_backward("adaptive_avg_pool" #N "d", SHMT_LOOP_adaptive_avg_pool_backward, &s, sizes, grad,     \
+                            out);                                                                                  \
+  }                                                                                                                \
+  shmt_status shmt__adaptive_max_pool##N##d(shmt_tensor* self, shmt_ints output_size, shmt_tensor** out,           \
+                                            shmt_tensor** indices) {                                               \
+    const params p = {"adaptive_max_pool" #N "d", N, SHMT_INTS_EMPTY, SHMT_INTS_EMPTY, SHMT_INTS_EMPTY,            \
+                      SHMT_INTS_EMPTY, false};                                                                     \
+    shmt__pool_shape s;                                                                                            \
+    int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
+    SHMT_TRY(adaptive_shape(p.name, N, shmt__tensor_sizes(self), output_size, &s, sizes));                         \
+    return max_pool(&p, SHMT_LOOP_adaptive_max_pool, &s, sizes, self, out, indices);                               \
+  }
+ADAPTIVE(1)
+ADAPTIVE(2)
+ADAPTIVE(3)
+#undef ADAPTIVE

@@ -1,0 +1,44 @@
+/* ops/pool_composite.c -- pooling without indices, and pooling's second derivatives. */
+#include "generated/impls.h"
+#include "generated/ops.h"
+#include "ops/check.h"
+
+#include <string.h>
+
+#define VALUES(N)                                                                                                 \
+  shmt_status shmt__max_pool##N##d_values(shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride,             \
+                                          shmt_ints padding, shmt_ints dilation, bool ceil_mode,                  \
+                                          shmt_tensor** out) {                                                    \
+    SHMT_AUTO(shmt_tensor) indices = NULL;                                                                        \
+    return shmt_op_max_pool##N##d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode, out,      \
+                                               &indices);                                                         \
+  }
+VALUES(1)
+VALUES(2)
+VALUES(3)
+
+shmt_status shmt__max_pool_gather(shmt_tensor* grad, shmt_tensor* indices, int64_t n, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) planes = NULL;
+  SHMT_AUTO(shmt_tensor) where = NULL;
+  SHMT_AUTO(shmt_tensor) values = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+  const int outer = grad->n_dims - (int)n;
+
+  memcpy(sizes, grad->sizes, (size_t)outer * sizeof *sizes);
+  sizes[outer] = 1;
+  for (int d = outer; d < grad->n_dims; d++) sizes[outer] *= grad->sizes[d];
+  SHMT_TRY(shmt_op_reshape(grad, (shmt_ints){sizes, outer + 1}, &planes));
+  sizes[outer] = 1;
+  for (int d = outer; d < indices->n_dims; d++) sizes[outer] *= indices->sizes[d];
+  SHMT_TRY(shmt_op_reshape(indices, (shmt_ints){sizes, outer + 1}, &where));
+  SHMT_TRY(shmt_op_gather(planes, -1, where, false, &values));
+  return shmt_op_reshape(values, shmt__tensor_sizes(indices), out);
+}
+
+shmt_status shmt__adaptive_avg_pool_again(shmt_tensor* grad, shmt_ints sizes, int64_t n, shmt_tensor** out) {
+  const shmt_ints last = {sizes.data + (sizes.len - n), n};
+
+  if (n == 1) return shmt_op_adaptive_avg_pool1d(grad, last, out);
+  if (n == 2) return shmt_op_adaptive_avg_pool2d(grad, last, out);
+  return shmt_op_adaptive_avg_pool3d(grad, last, out);
+}

@@ -1,0 +1,453 @@
+/* ops/random.c -- filling tensors with random numbers in place, and fresh random tensors. */
+#include "base/overflow.h"
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "iter/copy.h"
+#include "iter/iter.h"
+#include "kernels/shapes.h"
+#include "ops/check.h"
+#include "ops/generator.h"
+#include "ops/outputs.h"
+#include "ops/random.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+
+enum { BLOCK = 624 }; /* words drawn at a time */
+
+/* One fill: words from `generator` through `loop` with `shape`. */
+typedef struct draw {
+  shmt_generator* generator; /* locked */
+  shmt__loop loop;
+  const void* shape;
+  int words_each;
+} draw;
+
+static void draw_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const draw* d = ctx;
+  uint32_t words[BLOCK];
+  char* at = data[0];
+
+  while (n > 0) {
+    const int64_t count = n < BLOCK / d->words_each ? n : BLOCK / d->words_each;
+    char* both[2] = {at, (char*)words};
+    const int64_t steps[2] = {strides[0], 4};
+    shmt__generator_words(d->generator, words, count * d->words_each);
+    d->loop(both, steps, count, d->shape);
+    at += count * strides[0];
+    n -= count;
+  }
+}
+
+/* Walk t in memory order with a loop that draws; the generator is locked meanwhile. */
+static shmt_status walk(const char* name, shmt_tensor* t, shmt__loop loop, draw* d, shmt_generator* generator) {
+  shmt_iter it;
+  shmt_status status;
+
+  if (shmt__tensor_is_meta(t) || t->numel == 0) return SHMT_OK;
+  shmt__iter_init(&it, name);
+  it.resize_outputs = false;
+  shmt__iter_output(&it, &t, t->dtype);
+  SHMT_TRY(shmt__iter_build(&it));
+  d->generator = shmt__generator_lock(generator);
+  status = shmt__iter_run_serial(&it, loop, d);
+  shmt__generator_unlock(d->generator);
+  return shmt__iter_finish(&it, status);
+}
+
+static shmt_status fill_words(const char* name, shmt_tensor* t, int row, const void* shape, int words_each,
+                              shmt_generator* generator) {
+  draw d = {.loop = shmt__loops[row][t->dtype], .shape = shape, .words_each = words_each};
+
+  return walk(name, t, draw_run, &d, generator);
+}
+
+/* --- uniform -------------------------------------------------------------------------- */
+
+/* A complex tensor seen as twice as many reals. */
+static shmt_status as_reals(shmt_tensor* t, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS + 1], strides[SHMT_MAX_DIMS + 1];
+
+  for (int d = 0; d < t->n_dims; d++) {
+    sizes[d] = t->sizes[d];
+    strides[d] = 2 * t->strides[d];
+  }
+  sizes[t->n_dims] = 2;
+  strides[t->n_dims] = 1;
+  SHMT_REQUIRE(t->n_dims < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "view_as_real(): more than %d dimensions", SHMT_MAX_DIMS);
+  return shmt__tensor_from_storage(t->storage, (shmt_ints){sizes, t->n_dims + 1}, (shmt_ints){strides, t->n_dims + 1},
+                                   2 * t->offset, shmt__to_real_dtype(t->dtype), out);
+}
+
+static shmt_status fill_uniform(shmt_tensor* t, double from, double to, shmt_generator* generator) {
+  const shmt__uniform_shape shape = {from, to};
+
+  if (shmt__is_complex(t->dtype)) {
+    SHMT_AUTO(shmt_tensor) reals = NULL;
+    if (shmt__tensor_is_meta(t) || t->numel == 0) return SHMT_OK;
+    SHMT_TRY(as_reals(t, &reals));
+    return fill_uniform(reals, from, to, generator);
+  }
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_uniform, t->dtype, "check_uniform_bounds");
+  return fill_words("uniform_", t, SHMT_LOOP_uniform, &shape, t->dtype == SHMT_FLOAT64 ? 2 : 1, generator);
+}
+
+shmt_status shmt__uniform_(shmt_tensor* self, double from, double to, shmt_generator* generator) {
+  SHMT_REQUIRE(shmt__loops[SHMT_LOOP_uniform][shmt__to_real_dtype(self->dtype)] != NULL, SHMT_E_NOT_IMPLEMENTED,
+               "\"check_uniform_bounds\" not implemented for '%s'", shmt__dtype_title(self->dtype));
+  SHMT_REQUIRE(from <= to, SHMT_E_RUNTIME,
+               "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", from, to);
+  const double limit = self->dtype == SHMT_FLOAT64 ? DBL_MAX : self->dtype == SHMT_FLOAT16 ? 65504.0 : FLT_MAX;
+  SHMT_REQUIRE(to - from <= limit, SHMT_E_RUNTIME,
+               "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%g and from=%g which result in "
+               "to-from to exceed the limit", shmt__dtype_title(self->dtype), to, from);
+  return fill_uniform(self, from, to, generator);
+}
+
+/* --- normal --------------------------------------------------------------------------- */
+
+/* The numbers one by one, in double: what torch does for few or scattered elements. */
+static void normal_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const draw* d = ctx;
+  const shmt__uniform_shape* s = d->shape;
+  const shmt_dtype dtype = d->words_each; /* which the serial runs have no other use for */
+
+  for (int64_t i = 0; i < n; i++) {
+    const double value = shmt__generator_normal(d->generator) * s->to + s->from;
+    shmt__scalar_store_unsafe(shmt__scalar_float(value), dtype, data[0] + i * strides[0]);
+  }
+}
+
+/* Dense and long enough: pairs by Box-Muller on blocks of 16. */
+static void fill_normal_dense(shmt_tensor* t, const shmt__uniform_shape* shape, shmt_generator* generator) {
+  const shmt__uniform_shape unit = {0, 1};
+  const int64_t item = shmt__tensor_item_bytes(t), n = t->numel;
+  const shmt__loop box_muller = shmt__loops[SHMT_LOOP_box_muller][t->dtype];
+  draw d = {.generator = generator,
+            .loop = shmt__loops[SHMT_LOOP_uniform][t->dtype],
+            .shape = &unit,
+            .words_each = t->dtype == SHMT_FLOAT64 ? 2 : 1};
+  char* data[1] = {shmt__tensor_data(t)};
+
+  draw_run(data, &item, n, &d);
+  box_muller(data, &item, n, shape);
+  if (n % 16 != 0) {
+    /* The last 16 are drawn anew, overlapping the block before. */
+    data[0] += (n - 16) * item;
+    draw_run(data, &item, 16, &d);
+    box_muller(data, &item, 16, shape);
+  }
+}
+
+/* 16-bit floats: every block is made in float and rounded once; the last one overlaps the one before. */
+static void fill_normal_half(shmt_tensor* t, const shmt__uniform_shape* shape, shmt_generator* generator) {
+  const shmt__uniform_shape unit = {0, 1};
+  const shmt__cast_loop_fn cast = shmt__cast_loop(t->dtype, SHMT_FLOAT32);
+  const int64_t item = shmt__tensor_item_bytes(t), n = t->numel, step = sizeof(float);
+  float block[16];
+  char* data[1] = {(char*)block};
+  draw d = {.generator = generator, .loop = shmt__loops[SHMT_LOOP_uniform][SHMT_FLOAT32], .shape = &unit, .words_each = 1};
+
+  for (int64_t begin = 0; begin < n; begin += 16) {
+    const int64_t at = begin + 16 <= n ? begin : n - 16;
+    draw_run(data, &step, 16, &d);
+    shmt__loops[SHMT_LOOP_box_muller][SHMT_FLOAT32](data, &step, 16, shape);
+    cast((char*)shmt__tensor_data(t) + at * item, item, (const char*)block, step, 16);
+  }
+}
+
+static shmt_status fill_normal(shmt_tensor* t, double mean, double std, shmt_generator* generator) {
+  const shmt__uniform_shape shape = {mean, std};
+  draw d = {.shape = &shape, .words_each = t->dtype};
+
+  if (shmt__is_complex(t->dtype)) {
+    SHMT_AUTO(shmt_tensor) reals = NULL;
+    if (shmt__tensor_is_meta(t) || t->numel == 0) return SHMT_OK;
+    SHMT_TRY(as_reals(t, &reals));
+    /* The variance is that of the complex number: each part has half of it. */
+    return fill_normal(reals, mean, std / sqrt(2.0), generator);
+  }
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_box_muller, t->dtype, "normal_kernel_cpu");
+  if (shmt__tensor_is_meta(t) || t->numel == 0) return SHMT_OK;
+  if (t->numel < 16 || !shmt__tensor_is_contiguous(t)) return walk("normal_", t, normal_run, &d, generator);
+  generator = shmt__generator_lock(generator);
+  if (shmt__is_half(t->dtype))
+    fill_normal_half(t, &shape, generator);
+  else
+    fill_normal_dense(t, &shape, generator);
+  shmt__generator_unlock(generator);
+  return SHMT_OK;
+}
+
+static shmt_status check_std(double std) {
+  SHMT_REQUIRE(std >= 0, SHMT_E_RUNTIME, "normal expects std >= 0.0, but found std %g", std);
+  return SHMT_OK;
+}
+
+shmt_status shmt__normal_(shmt_tensor* self, double mean, double std, shmt_generator* generator) {
+  SHMT_TRY(check_std(std));
+  return fill_normal(self, mean, std, generator);
+}
+
+/* --- integers -------------------------------------------------------------------------- */
+
+/* Largest number of a dtype that all integers below it have, plus one; for int64 2^63. */
+static uint64_t full_range(shmt_dtype dtype) {
+  if (dtype == SHMT_BOOL) return 2;
+  if (shmt__is_floating(dtype)) {
+    const int digits = dtype == SHMT_FLOAT64 ? 53 : dtype == SHMT_FLOAT32 ? 24 : dtype == SHMT_FLOAT16 ? 11 : 8;
+    return (1ull << digits) + 1;
+  }
+  const int bits = 8 * shmt__dtype_size[dtype];
+  const bool is_signed = dtype == SHMT_INT8 || dtype == SHMT_INT16 || dtype == SHMT_INT32 || dtype == SHMT_INT64;
+  return bits == 64 && !is_signed ? 0 : 1ull << (is_signed ? bits - 1 : bits);
+}
+
+static shmt_status fill_range(shmt_tensor* t, uint64_t range, int64_t base, shmt_generator* generator) {
+  /* Above 2^28 one word would make the numbers visibly uneven. */
+  const shmt__randint_shape shape = {range, base, range >= 1u << 28 || range == 0};
+
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_randint, t->dtype, "random_from_to");
+  return fill_words("random_", t, SHMT_LOOP_randint, &shape, shape.wide ? 2 : 1, generator);
+}
+
+static shmt_status check_bound(const char* what, shmt_dtype dtype, int64_t value) {
+  bool fits = true;
+
+  if (dtype == SHMT_BOOL)
+    fits = value == 0 || value == 1;
+  else if (shmt__is_integral(dtype))
+    fits = shmt__scalar_fits(shmt__scalar_int(value), dtype) &&
+           !(value < 0 && (dtype == SHMT_UINT8 || dtype == SHMT_UINT16 || dtype == SHMT_UINT32 || dtype == SHMT_UINT64));
+  SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "%s is out of bounds for %s", what, shmt__dtype_ctype(dtype));
+  return SHMT_OK;
+}
+
+static shmt_status fill_from_to(shmt_tensor* self, int64_t from, shmt_opt_int to, shmt_generator* generator) {
+  if (to.has) {
+    SHMT_REQUIRE(from < to.value, SHMT_E_RUNTIME,
+                 "random_ expects 'from' to be less than 'to', but got from=%" PRId64 " >= to=%" PRId64, from,
+                 to.value);
+    SHMT_TRY(check_bound("from", self->dtype, from));
+    SHMT_TRY(check_bound("to - 1", self->dtype, to.value - 1));
+    return fill_range(self, (uint64_t)to.value - (uint64_t)from, from, generator);
+  }
+  SHMT_TRY(check_bound("from", self->dtype, from));
+  if (from == INT64_MIN) return fill_range(self, 0, 0, generator);
+  /* Up to and including the largest number of the dtype. */
+  const uint64_t end = full_range(self->dtype) == 0 ? 1ull << 63 : full_range(self->dtype);
+  return fill_range(self, end - (uint64_t)from, from, generator);
+}
+
+shmt_status shmt__random_from(shmt_tensor* self, int64_t from, shmt_opt_int to, shmt_generator* generator) {
+  return fill_from_to(self, from, to, generator);
+}
+
+shmt_status shmt__random_to(shmt_tensor* self, int64_t to, shmt_generator* generator) {
+  return fill_from_to(self, 0, (shmt_opt_int){to, true}, generator);
+}
+
+shmt_status shmt__random_(shmt_tensor* self, shmt_generator* generator) {
+  const uint64_t range = full_range(self->dtype);
+  const shmt__randint_shape shape = {range, 0, shmt__dtype_size[self->dtype] == 8};
+
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_randint, self->dtype, "random");
+  return fill_words("random_", self, SHMT_LOOP_randint, &shape, shape.wide ? 2 : 1, generator);
+}
+
+/* --- bernoulli ---------------------------------------------------------------------------- */
+
+/* value with probability p, else 0. */
+shmt_status shmt__fill_bernoulli(shmt_tensor* t, double p, double value, shmt_generator* generator) {
+  const shmt__bernoulli_shape shape = {(uint64_t)ldexp(p, 32), value};
+
+  if (shmt__is_complex(t->dtype)) {
+    SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "\"bernoulli_scalar_cpu_\" not implemented for '%s'", shmt__dtype_title(t->dtype));
+  }
+  return fill_words("bernoulli_", t, SHMT_LOOP_bernoulli, &shape, 1, generator);
+}
+
+shmt_status shmt__bernoulli_float(shmt_tensor* self, double p, shmt_generator* generator) {
+  SHMT_REQUIRE(p >= 0 && p <= 1, SHMT_E_RUNTIME, "bernoulli_ expects p to be in [0, 1], but got p=%g", p);
+  return shmt__fill_bernoulli(self, p, 1, generator);
+}
+
+shmt_status shmt__bernoulli_tensor(shmt_tensor* self, shmt_tensor* p, shmt_generator* generator) {
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) spread = NULL;
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) work = NULL;
+
+  SHMT_REQUIRE(shmt__is_floating(p->dtype), SHMT_E_RUNTIME,
+               "expected probabilities tensor to have floating type, got %s", shmt__dtype_title(p->dtype));
+  if (shmt__tensor_is_meta(self) || self->numel == 0) return SHMT_OK;
+  SHMT_TRY(shmt__tensor_cast(p, SHMT_FLOAT64, &wide));
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), SHMT_FLOAT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &spread));
+  SHMT_TRY(shmt__tensor_copy(spread, wide));
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), SHMT_BOOL, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &work));
+  const double* limit = shmt__tensor_data(spread);
+  bool* out = shmt__tensor_data(work);
+  for (int64_t i = 0; i < work->numel; i++)
+    SHMT_REQUIRE(limit[i] >= 0 && limit[i] <= 1, SHMT_E_RUNTIME,
+                 "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  "
+                 "If so, please report an enhancement request to PyTorch.)");
+  const bool is_double = p->dtype == SHMT_FLOAT64;
+  generator = shmt__generator_lock(generator);
+  for (int64_t i = 0; i < work->numel; i++) {
+    const double u = is_double ? shmt__generator_uniform(generator)
+                               : (double)(shmt__generator_word(generator) & 0xffffffu) * 0x1p-24;
+    out[i] = u < limit[i];
+  }
+  shmt__generator_unlock(generator);
+  return shmt__tensor_copy(self, work);
+}
+
+shmt_status shmt__bernoulli(shmt_tensor* self, shmt_generator* generator, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+
+  SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &result));
+  SHMT_TRY(shmt__bernoulli_tensor(result, self, generator));
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+shmt_status shmt__bernoulli_p(shmt_tensor* self, double p, shmt_generator* generator, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+
+  SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &result));
+  SHMT_TRY(shmt__bernoulli_float(result, p, generator));
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+/* --- fresh tensors -------------------------------------------------------------------------- */
+
+/* A fresh tensor, or the preset one resized. */
+static shmt_status make(const char* name, shmt_ints size, shmt_dtype dtype, shmt_dtype default_dtype,
+                        shmt_device device, shmt_tensor** out) {
+  for (int64_t d = 0; d < size.len; d++)
+    SHMT_REQUIRE(size.data[d] >= 0, SHMT_E_RUNTIME, "Trying to create tensor with negative dimension %" PRId64 ": %s",
+                 size.data[d], shmt__ints_text(size, (char[256]){0}, 256));
+  if (*out) return shmt__prepare_out(name, out, size, (*out)->dtype, (*out)->device);
+  return shmt__tensor_empty(size, dtype == SHMT_DTYPE_NONE ? default_dtype : dtype,
+                            device == SHMT_DEVICE_NONE ? SHMT_CPU : device, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
+/* After a failed fill a tensor made here is released. */
+static shmt_status finish(shmt_status status, shmt_tensor* given, shmt_tensor** out) {
+  if (status != SHMT_OK && !given) {
+    shmt__tensor_release(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+shmt_status shmt__rand(shmt_ints size, shmt_generator* generator, shmt_dtype dtype, shmt_layout layout,
+                       shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
+  shmt_tensor* given = *out;
+
+  (void)layout;
+  (void)pin_memory;
+  SHMT_TRY(make("rand", size, dtype, shmt__default_dtype(), device, out));
+  return finish(fill_uniform(*out, 0, 1, generator), given, out);
+}
+
+shmt_status shmt__randn(shmt_ints size, shmt_generator* generator, shmt_dtype dtype, shmt_layout layout,
+                        shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
+  shmt_tensor* given = *out;
+
+  (void)layout;
+  (void)pin_memory;
+  SHMT_TRY(make("randn", size, dtype, shmt__default_dtype(), device, out));
+  return finish(fill_normal(*out, 0, 1, generator), given, out);
+}
+
+shmt_status shmt__normal_float_float(double mean, double std, shmt_ints size, shmt_generator* generator,
+                                     shmt_dtype dtype, shmt_layout layout, shmt_device device,
+                                     shmt_opt_bool pin_memory, shmt_tensor** out) {
+  shmt_tensor* given = *out;
+
+  (void)layout;
+  (void)pin_memory;
+  SHMT_TRY(check_std(std));
+  SHMT_TRY(make("normal", size, dtype, shmt__default_dtype(), device, out));
+  return finish(fill_normal(*out, mean, std, generator), given, out);
+}
+
+shmt_status shmt__randint_low(int64_t low, int64_t high, shmt_ints size, shmt_generator* generator, shmt_dtype dtype,
+                              shmt_layout layout, shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
+  shmt_tensor* given = *out;
+
+  (void)layout;
+  (void)pin_memory;
+  SHMT_TRY(make("randint", size, dtype, SHMT_INT64, device, out));
+  return finish(fill_from_to(*out, low, (shmt_opt_int){high, true}, generator), given, out);
+}
+
+shmt_status shmt__randint(int64_t high, shmt_ints size, shmt_generator* generator, shmt_dtype dtype,
+                          shmt_layout layout, shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
+  return shmt__randint_low(0, high, size, generator, dtype, layout, device, pin_memory, out);
+}
+
+shmt_status shmt__randperm(int64_t n, shmt_generator* generator, shmt_dtype dtype, shmt_layout layout,
+                           shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) order = NULL;
+  shmt_tensor* given = *out;
+
+  (void)layout;
+  (void)pin_memory;
+  SHMT_REQUIRE(n >= 0, SHMT_E_RUNTIME, "Trying to create tensor with negative dimension %" PRId64 ": [%" PRId64 "]", n,
+               n);
+  SHMT_TRY(make("randperm", SHMT_INTS(n), dtype, SHMT_INT64, device, out));
+  if (shmt__tensor_is_meta(*out) || n == 0) return SHMT_OK;
+  shmt_status status = shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &order);
+  if (status != SHMT_OK) return finish(status, given, out);
+  int64_t* p = shmt__tensor_data(order);
+  for (int64_t i = 0; i < n; i++) p[i] = i;
+  generator = shmt__generator_lock(generator);
+  for (int64_t i = 0; i < n - 1; i++) {
+    const uint32_t word = shmt__generator_word(generator);
+    const int64_t left = n - i, j = i + (left <= UINT32_MAX ? (int64_t)(word % (uint32_t)left) : (int64_t)word);
+    const int64_t swap = p[i];
+    p[i] = p[j];
+    p[j] = swap;
+  }
+  shmt__generator_unlock(generator);
+  return finish(shmt__tensor_copy(*out, order), given, out);
+}
+
+/* --- like another tensor ------------------------------------------------------------------------ */
+
+#define LIKE(FILL)                                                                                             \
+  SHMT_AUTO(shmt_tensor) made = NULL;                                                                          \
+  SHMT_TRY(shmt__empty_like(self, dtype, layout, device, pin_memory, memory_format, &made));                   \
+  SHMT_TRY(FILL);                                                                                              \
+  *out = SHMT_TAKE(made);                                                                                      \
+  return SHMT_OK
+
+shmt_status shmt__rand_like(shmt_tensor* self, shmt_generator* generator, shmt_dtype dtype, shmt_layout layout,
+                            shmt_device device, shmt_opt_bool pin_memory, shmt_memory_format memory_format,
+                            shmt_tensor** out) {
+  LIKE(fill_uniform(made, 0, 1, generator));
+}
+
+shmt_status shmt__randn_like(shmt_tensor* self, shmt_generator* generator, shmt_dtype dtype, shmt_layout layout,
+                             shmt_device device, shmt_opt_bool pin_memory, shmt_memory_format memory_format,
+                             shmt_tensor** out) {
+  LIKE(fill_normal(made, 0, 1, generator));
+}
+
+shmt_status shmt__randint_like_low(shmt_tensor* self, int64_t low, int64_t high, shmt_generator* generator,
+                                   shmt_dtype dtype, shmt_layout layout, shmt_device device,
+                                   shmt_opt_bool pin_memory, shmt_memory_format memory_format, shmt_tensor** out) {
+  LIKE(fill_from_to(made, low, ((shmt_opt_int){high, true}), generator));
+}
+
+shmt_status shmt__randint_like(shmt_tensor* self, int64_t high, shmt_generator* generator, shmt_dtype dtype,
+                               shmt_layout layout, shmt_device device, shmt_opt_bool pin_memory,
+                               shmt_memory_format memory_format, shmt_tensor** out) {
+  LIKE(fill_from_to(made, 0, ((shmt_opt_int){high, true}), generator));
+}
+#undef LIKE

@@ -1,0 +1,313 @@
+/* ops/random_distributions.c -- the rarer distributions, sampling from weights, and dropout. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/ops.h"
+#include "iter/copy.h"
+#include "ops/check.h"
+#include "ops/generator.h"
+#include "ops/outputs.h"
+#include "ops/random.h"
+#include "storage/allocator.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { BLOCK = 512 };
+
+/* One number from the generator. */
+typedef double (*sample_fn)(shmt_generator* g, double a, double b);
+
+static double sample_exponential(shmt_generator* g, double lambda, double unused) {
+  (void)unused;
+  return -log1p(-shmt__generator_uniform(g)) / lambda;
+}
+static double sample_cauchy(shmt_generator* g, double median, double sigma) {
+  return median + sigma * tan(M_PI * (shmt__generator_uniform(g) - 0.5));
+}
+static double sample_log_normal(shmt_generator* g, double mean, double std) {
+  return exp(shmt__generator_normal(g) * std + mean);
+}
+static double sample_geometric(shmt_generator* g, double p, double unused) {
+  (void)unused;
+  return ceil(log(shmt__generator_uniform(g)) / log1p(-p));
+}
+
+/* Fill t with samples: blocks of doubles, converted by the cast loops. */
+static shmt_status fill_samples(shmt_tensor* t, sample_fn sample, double a, double b, shmt_generator* generator) {
+  SHMT_AUTO(shmt_tensor) work = NULL;
+  double block[BLOCK];
+
+  if (shmt__tensor_is_meta(t) || t->numel == 0) return SHMT_OK;
+  if (shmt__tensor_is_contiguous(t))
+    work = shmt__tensor_ref(t);
+  else
+    SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &work));
+  const shmt__cast_loop_fn cast = shmt__cast_loop(t->dtype, SHMT_FLOAT64);
+  const int64_t item = shmt__tensor_item_bytes(t);
+  char* to = shmt__tensor_data(work);
+  generator = shmt__generator_lock(generator);
+  for (int64_t begin = 0; begin < t->numel; begin += BLOCK) {
+    const int64_t n = t->numel - begin < BLOCK ? t->numel - begin : BLOCK;
+    for (int64_t i = 0; i < n; i++) block[i] = sample(generator, a, b);
+    cast(to + begin * item, item, (const char*)block, 8, n);
+  }
+  shmt__generator_unlock(generator);
+  return work == t ? SHMT_OK : shmt__tensor_copy(t, work);
+}
+
+static shmt_status check_floating(const char* what, const shmt_tensor* t) {
+  SHMT_REQUIRE(shmt__is_floating(t->dtype), SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", what,
+               shmt__dtype_title(t->dtype));
+  return SHMT_OK;
+}
+
+shmt_status shmt__exponential_(shmt_tensor* self, double lambd, shmt_generator* generator) {
+  SHMT_REQUIRE(!shmt__is_integral(self->dtype) && self->dtype != SHMT_BOOL, SHMT_E_RUNTIME,
+               "Exponential distribution is a continuous probability distribution. dtype must be a floating point but "
+               "you specified %s", shmt__dtype_ctype(self->dtype));
+  SHMT_REQUIRE(lambd > 0, SHMT_E_RUNTIME, "exponential_ expects lambda > 0.0, but found lambda=%g", lambd);
+  SHMT_TRY(check_floating("exponential", self));
+  return fill_samples(self, sample_exponential, lambd, 0, generator);
+}
+
+shmt_status shmt__cauchy_(shmt_tensor* self, double median, double sigma, shmt_generator* generator) {
+  SHMT_REQUIRE(sigma > 0, SHMT_E_RUNTIME, "cauchy_ expects sigma > 0.0, but found sigma=%g", sigma);
+  SHMT_REQUIRE(shmt__is_floating(self->dtype), SHMT_E_RUNTIME,
+               "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you "
+               "specified %s", shmt__dtype_ctype(self->dtype));
+  return fill_samples(self, sample_cauchy, median, sigma, generator);
+}
+
+shmt_status shmt__log_normal_(shmt_tensor* self, double mean, double std, shmt_generator* generator) {
+  SHMT_REQUIRE(std > 0, SHMT_E_RUNTIME, "log_normal_ expects std > 0.0, but found std=%g", std);
+  SHMT_TRY(check_floating("log_normal_cpu", self));
+  return fill_samples(self, sample_log_normal, mean, std, generator);
+}
+
+shmt_status shmt__geometric_(shmt_tensor* self, double p, shmt_generator* generator) {
+  SHMT_REQUIRE(p > 0 && p < 1, SHMT_E_RUNTIME, "geometric_ expects p to be in (0, 1), but got p=%g", p);
+  SHMT_REQUIRE(self->dtype != SHMT_BOOL && !shmt__is_complex(self->dtype), SHMT_E_NOT_IMPLEMENTED,
+               "\"geometric_cpu\" not implemented for '%s'", shmt__dtype_title(self->dtype));
+  return fill_samples(self, sample_geometric, p, 0, generator);
+}
+
+/* --- normal with tensors ------------------------------------------------------------------- */
+
+/* result = standard normal * std + mean, in sizes and dtype of like. */
+static shmt_status normal_around(shmt_ints sizes, shmt_tensor* like, shmt_tensor* mean, double mean_value,
+                                 shmt_tensor* std, double std_value, shmt_generator* generator, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) noise = NULL;
+
+  SHMT_REQUIRE(std || std_value >= 0, SHMT_E_RUNTIME, "normal expects std >= 0.0, but found std %g", std_value);
+  SHMT_REQUIRE(!std || !shmt__is_complex(std->dtype), SHMT_E_RUNTIME,
+               "normal expects standard deviation to be non-complex");
+  if (std && !shmt__tensor_is_meta(std) && std->numel > 0) {
+    SHMT_AUTO(shmt_tensor) low = NULL;
+    shmt_scalar least;
+    SHMT_TRY(shmt_op_amin(std, SHMT_INTS_EMPTY, false, &low));
+    SHMT_TRY(shmt__tensor_item(low, &least));
+    SHMT_REQUIRE(!(shmt__scalar_to_double(least) < 0), SHMT_E_RUNTIME, "normal expects all elements of std >= 0.0");
+  }
+  SHMT_TRY(shmt__tensor_empty(sizes, like->dtype, like->device, SHMT_CONTIGUOUS_FORMAT, &noise));
+  SHMT_TRY(shmt__normal_(noise, 0, std ? 1 : std_value, generator));
+  if (std) {
+    SHMT_AUTO(shmt_tensor) plain = SHMT_TAKE(noise);
+    SHMT_TRY(shmt_op_mul_Tensor(plain, std, &noise));
+  }
+  if (mean) return shmt_op_add_Tensor(noise, mean, shmt__scalar_int(1), out);
+  return shmt_op_add_Scalar(noise, shmt__scalar_float(mean_value), shmt__scalar_int(1), out);
+}
+
+shmt_status shmt__normal_tensor_float(shmt_tensor* mean, double std, shmt_generator* generator, shmt_tensor** out) {
+  return normal_around(shmt__tensor_sizes(mean), mean, mean, 0, NULL, std, generator, out);
+}
+
+shmt_status shmt__normal_float_tensor(double mean, shmt_tensor* std, shmt_generator* generator, shmt_tensor** out) {
+  return normal_around(shmt__tensor_sizes(std), std, NULL, mean, std, 1, generator, out);
+}
+
+shmt_status shmt__normal_tensor_tensor(shmt_tensor* mean, shmt_tensor* std, shmt_generator* generator,
+                                       shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS], n_dims;
+
+  SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(mean), shmt__tensor_sizes(std), sizes, &n_dims));
+  return normal_around((shmt_ints){sizes, n_dims}, mean, mean, 0, std, 1, generator, out);
+}
+
+/* --- multinomial ----------------------------------------------------------------------------- */
+
+/* Draw k of n with replacement: positions in the running sum. */
+static void draw_with(const double* p, int64_t n, double total, double* running, int64_t* out, int64_t k,
+                      shmt_generator* g) {
+  double sum = 0;
+
+  for (int64_t i = 0; i < n; i++) running[i] = (sum += p[i]) / total;
+  running[n - 1] = 1;
+  for (int64_t s = 0; s < k; s++) {
+    const double u = shmt__generator_uniform(g);
+    int64_t low = 0, high = n;
+    while (high - low > 0) {
+      const int64_t middle = low + (high - low) / 2;
+      if (running[middle] < u)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    /* Never a place without weight, where the running sum stands still. */
+    while (low > 0 && p[low] == 0) low--;
+    out[s] = low;
+  }
+}
+
+typedef struct race {
+  double time;
+  int64_t index;
+} race;
+
+static int earlier(const void* a, const void* b) {
+  const double x = ((const race*)a)->time, y = ((const race*)b)->time;
+  return x < y ? -1 : x > y;
+}
+
+/* Draw k of n without replacement: each place waits for a time with rate p, the first k win. */
+static void draw_without(const double* p, int64_t n, race* racers, int64_t* out, int64_t k, shmt_generator* g) {
+  for (int64_t i = 0; i < n; i++) {
+    const double wait = -log1p(-shmt__generator_uniform(g));
+    racers[i] = (race){p[i] > 0 ? wait / p[i] : INFINITY, i};
+  }
+  if (k == 1) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++)
+      if (racers[i].time < racers[best].time) best = i;
+    out[0] = best;
+    return;
+  }
+  qsort(racers, (size_t)n, sizeof *racers, earlier);
+  for (int64_t s = 0; s < k; s++) out[s] = racers[s].index;
+}
+
+static shmt_status check_weights(const double* p, int64_t n, double* total) {
+  *total = 0;
+  for (int64_t i = 0; i < n; i++) {
+    SHMT_REQUIRE(isfinite(p[i]) && p[i] >= 0, SHMT_E_RUNTIME,
+                 "probability tensor contains either `inf`, `nan` or element < 0");
+    *total += p[i];
+  }
+  SHMT_REQUIRE(*total > 0, SHMT_E_RUNTIME, "invalid multinomial distribution (sum of probabilities <= 0)");
+  return SHMT_OK;
+}
+
+shmt_status shmt__multinomial(shmt_tensor* self, int64_t num_samples, bool replacement, shmt_generator* generator,
+                              shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  void* memory = NULL;
+  double total;
+
+  SHMT_REQUIRE(self->n_dims == 1 || self->n_dims == 2, SHMT_E_RUNTIME, "prob_dist must be 1 or 2 dim");
+  SHMT_REQUIRE(shmt__is_floating(self->dtype), SHMT_E_RUNTIME,
+               "multinomial only supports floating-point dtypes for input, got: %s", shmt__dtype_title(self->dtype));
+  SHMT_REQUIRE(num_samples > 0, SHMT_E_RUNTIME, "cannot sample n_sample <= 0 samples");
+  const int64_t n = self->sizes[self->n_dims - 1], rows = self->n_dims == 2 ? self->sizes[0] : 1;
+  SHMT_REQUIRE(replacement || num_samples <= n, SHMT_E_RUNTIME,
+               "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  SHMT_REQUIRE(n > 0 || rows == 0, SHMT_E_RUNTIME, "invalid multinomial distribution (sum of probabilities <= 0)");
+  const shmt_ints sizes = self->n_dims == 2 ? SHMT_INTS(rows, num_samples) : SHMT_INTS(num_samples);
+  SHMT_TRY(shmt__tensor_empty(sizes, SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
+  if (!shmt__tensor_is_meta(self) && rows > 0) {
+    SHMT_TRY(shmt__tensor_cast(self, SHMT_FLOAT64, &wide));
+    SHMT_TRY(shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, &dense));
+    const double* p = shmt__tensor_data(dense);
+    int64_t* to = shmt__tensor_data(result);
+    const uint64_t nbytes = (uint64_t)n * sizeof(race);
+    for (int64_t r = 0; r < rows; r++) SHMT_TRY(check_weights(p + r * n, n, &total));
+    SHMT_TRY(shmt__alloc(nbytes, &memory));
+    generator = shmt__generator_lock(generator);
+    for (int64_t r = 0; r < rows; r++, p += n, to += num_samples) {
+      total = 0;
+      for (int64_t i = 0; i < n; i++) total += p[i];
+      if (replacement && num_samples > 1)
+        draw_with(p, n, total, memory, to, num_samples, generator);
+      else
+        draw_without(p, n, memory, to, num_samples, generator);
+    }
+    shmt__generator_unlock(generator);
+    shmt__dealloc(memory, nbytes);
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+/* --- dropout ---------------------------------------------------------------------------------- */
+
+shmt_status shmt__dropout_noise(shmt_tensor* self, double p, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) noise = NULL;
+  const double keep = 1 - p;
+
+  SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &noise));
+  SHMT_TRY(shmt__fill_bernoulli(noise, keep, keep > 0 ? 1 / keep : 0, NULL));
+  *out = SHMT_TAKE(noise);
+  return SHMT_OK;
+}
+
+static shmt_status check_probability(double p) {
+  SHMT_REQUIRE(p >= 0 && p <= 1, SHMT_E_RUNTIME, "dropout probability has to be between 0 and 1, but got %g", p);
+  return SHMT_OK;
+}
+
+shmt_status shmt__dropout(shmt_tensor* input, double p, bool train, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) noise = NULL;
+
+  SHMT_TRY(check_probability(p));
+  if (p == 0 || !train || input->numel == 0) {
+    *out = shmt__tensor_ref(input);
+    return SHMT_OK;
+  }
+  SHMT_TRY(shmt_op__dropout_noise(input, p, &noise));
+  return shmt_op_mul_Tensor(input, noise, out);
+}
+
+shmt_status shmt__dropout_(shmt_tensor* self, double p, bool train) {
+  SHMT_AUTO(shmt_tensor) noise = NULL;
+
+  SHMT_TRY(check_probability(p));
+  if (p == 0 || !train || self->numel == 0) return SHMT_OK;
+  SHMT_TRY(shmt_op__dropout_noise(self, p, &noise));
+  return shmt_op_mul__Tensor(self, noise);
+}
+
+/* Whole channels are dropped: one number of noise per (sample, channel). */
+static shmt_status feature_noise(shmt_tensor* input, double p, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) like = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  SHMT_REQUIRE(input->n_dims >= 2, SHMT_E_RUNTIME,
+               "Feature dropout requires at least 2 dimensions in the input");
+  for (int d = 0; d < input->n_dims; d++) sizes[d] = d < 2 ? input->sizes[d] : 1;
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, input->n_dims}, input->dtype, input->device, SHMT_CONTIGUOUS_FORMAT,
+                              &like));
+  return shmt_op__dropout_noise(like, p, out);
+}
+
+shmt_status shmt__feature_dropout(shmt_tensor* input, double p, bool train, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) noise = NULL;
+
+  SHMT_TRY(check_probability(p));
+  if (p == 0 || !train || input->numel == 0) {
+    *out = shmt__tensor_ref(input);
+    return SHMT_OK;
+  }
+  SHMT_TRY(feature_noise(input, p, &noise));
+  return shmt_op_mul_Tensor(input, noise, out);
+}
+
+shmt_status shmt__feature_dropout_(shmt_tensor* self, double p, bool train) {
+  SHMT_AUTO(shmt_tensor) noise = NULL;
+
+  SHMT_TRY(check_probability(p));
+  if (p == 0 || !train || self->numel == 0) return SHMT_OK;
+  SHMT_TRY(feature_noise(self, p, &noise));
+  return shmt_op_mul__Tensor(self, noise);
+}

@@ -1,0 +1,393 @@
+/* ops/ranges.c -- tensors of regular values: arange, linspace, logspace, eye, triangles. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "iter/copy.h"
+#include "ops/check.h"
+#include "ops/outputs.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { BLOCK = 512 };
+
+/* How long, and from where to where in which steps. */
+typedef struct range {
+  bool integral;
+  int64_t i_start, i_step;
+  double start, step;
+  double end;     /* linspace counts its second half back from here */
+  int64_t steps;  /* of linspace; 0 for arange */
+  double base;    /* of logspace; 0 otherwise */
+} range;
+
+static double range_value(const range* r, int64_t i) {
+  double v;
+
+  if (r->steps == 0) return r->start + r->step * (double)i;
+  v = i < r->steps / 2 ? r->start + r->step * (double)i : r->end - r->step * (double)(r->steps - i - 1);
+  return r->base != 0 ? pow(r->base, v) : v;
+}
+
+/* Blocks of doubles or int64s, converted by the cast loops, so that every dtype is served. */
+static shmt_status fill_range(shmt_tensor* t, const range* r) {
+  union {
+    double d[BLOCK];
+    int64_t i[BLOCK];
+  } block;
+  const shmt__cast_loop_fn cast = shmt__cast_loop(t->dtype, r->integral ? SHMT_INT64 : SHMT_FLOAT64);
+  const int64_t item = shmt__tensor_item_bytes(t);
+  char* data = shmt__tensor_data(t);
+
+  if (shmt__tensor_is_meta(t)) return SHMT_OK;
+  for (int64_t begin = 0; begin < t->numel; begin += BLOCK) {
+    const int64_t n = t->numel - begin < BLOCK ? t->numel - begin : BLOCK;
+    if (r->integral)
+      for (int64_t k = 0; k < n; k++) block.i[k] = r->i_start + (begin + k) * r->i_step;
+    else
+      for (int64_t k = 0; k < n; k++) block.d[k] = range_value(r, begin + k);
+    cast(data + begin * item, item, (const char*)&block, 8, n);
+  }
+  return SHMT_OK;
+}
+
+/* Where the result goes: dtype and device of a preset output count when none is asked for. */
+static shmt_status make_range(const char* name, int64_t n, shmt_dtype dtype, shmt_device device, const range* r,
+                              shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) work = NULL;
+
+  if (*out) {
+    dtype = (*out)->dtype;
+    device = (*out)->device;
+  }
+  SHMT_TRY(shmt__output_begin(name, out, SHMT_INTS(n), dtype, device == SHMT_DEVICE_NONE ? SHMT_CPU : device, &work));
+  SHMT_TRY(fill_range(work, r));
+  return shmt__output_end(name, &work, out);
+}
+
+static bool is_whole(shmt_scalar s) { return shmt__scalar_is_integral(s, true); }
+
+static shmt_status check_range_dtype(const char* what, shmt_dtype dtype, bool complex_too) {
+  SHMT_REQUIRE(dtype != SHMT_BOOL && (complex_too || !shmt__is_complex(dtype)), SHMT_E_NOT_IMPLEMENTED,
+               "\"%s\" not implemented for '%s'", what, shmt__dtype_title(dtype));
+  return SHMT_OK;
+}
+
+shmt_status shmt__arange_start_step(shmt_scalar start, shmt_scalar end, shmt_scalar step, shmt_dtype dtype,
+                                    shmt_layout layout, shmt_device device, shmt_opt_bool pin_memory,
+                                    shmt_tensor** out) {
+  range r = {0};
+  double count;
+  const double first = shmt__scalar_to_double(start), last = shmt__scalar_to_double(end);
+
+  (void)layout;
+  (void)pin_memory;
+  if (*out) dtype = (*out)->dtype;
+  if (dtype == SHMT_DTYPE_NONE)
+    dtype = is_whole(start) && is_whole(end) && is_whole(step) ? SHMT_INT64 : shmt__default_dtype();
+  SHMT_TRY(check_range_dtype("arange_cpu", dtype, false));
+  r.integral = shmt__is_integral(dtype);
+  r.start = first;
+  r.step = shmt__scalar_to_double(step);
+  if (r.integral) {
+    /* Bounds and step count as numbers of the integral type. */
+    r.i_start = shmt__scalar_to_int64(start);
+    r.i_step = shmt__scalar_to_int64(step);
+    r.step = (double)r.i_step;
+  }
+  SHMT_REQUIRE(r.step > 0 || r.step < 0, SHMT_E_RUNTIME, "step must be nonzero");
+  SHMT_REQUIRE(isfinite(first) && isfinite(last), SHMT_E_RUNTIME, "unsupported range: %g -> %g", first, last);
+  SHMT_REQUIRE((r.step > 0 && last >= first) || (r.step < 0 && last <= first), SHMT_E_RUNTIME,
+               "upper bound and lower bound inconsistent with step sign");
+  if (dtype == SHMT_INT64) {
+    const __int128 span = (__int128)shmt__scalar_to_int64(end) - r.i_start;
+    count = (double)((span + r.i_step - (r.i_step > 0 ? 1 : -1)) / r.i_step);
+  } else {
+    count = ceil((last - first) / shmt__scalar_to_double(step));
+  }
+  SHMT_REQUIRE(count >= 0 && count <= (double)INT64_MAX, SHMT_E_RUNTIME, "invalid size, possible overflow?");
+  return make_range("arange", (int64_t)count, dtype, device, &r, out);
+}
+
+shmt_status shmt__arange_start(shmt_scalar start, shmt_scalar end, shmt_dtype dtype, shmt_layout layout,
+                               shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
+  return shmt__arange_start_step(start, end, shmt__scalar_int(1), dtype, layout, device, pin_memory, out);
+}
+
+shmt_status shmt__arange(shmt_scalar end, shmt_dtype dtype, shmt_layout layout, shmt_device device,
+                         shmt_opt_bool pin_memory, shmt_tensor** out) {
+  return shmt__arange_start_step(shmt__scalar_int(0), end, shmt__scalar_int(1), dtype, layout, device, pin_memory,
+                                 out);
+}
+
+shmt_status shmt__range_step(shmt_scalar start, shmt_scalar end, shmt_scalar step, shmt_dtype dtype,
+                             shmt_layout layout, shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
+  range r = {.start = shmt__scalar_to_double(start), .step = shmt__scalar_to_double(step)};
+  const double last = shmt__scalar_to_double(end);
+
+  (void)layout;
+  (void)pin_memory;
+  if (*out) dtype = (*out)->dtype;
+  if (dtype == SHMT_DTYPE_NONE) dtype = shmt__default_dtype();
+  SHMT_TRY(check_range_dtype("range_cpu", dtype, false));
+  SHMT_REQUIRE(r.step > 0 || r.step < 0, SHMT_E_RUNTIME, "step must be nonzero");
+  SHMT_REQUIRE(isfinite(r.start) && isfinite(last), SHMT_E_RUNTIME, "unsupported range: %g -> %g", r.start, last);
+  SHMT_REQUIRE((r.step > 0 && last >= r.start) || (r.step < 0 && last <= r.start), SHMT_E_RUNTIME,
+               "upper bound and lower bound inconsistent with step sign");
+  return make_range("range", (int64_t)((last - r.start) / r.step + 1), dtype, device, &r, out);
+}
+
+static shmt_status spaced(const char* name, shmt_scalar start, shmt_scalar end, int64_t steps, double base,
+                          shmt_dtype dtype, shmt_device device, shmt_tensor** out) {
+  range r = {.start = shmt__scalar_to_double(start), .end = shmt__scalar_to_double(end), .steps = steps, .base = base};
+
+  SHMT_REQUIRE(steps >= 0, SHMT_E_RUNTIME, "number of steps must be non-negative");
+  if (*out) dtype = (*out)->dtype;
+  if (dtype == SHMT_DTYPE_NONE) dtype = shmt__default_dtype();
+  SHMT_TRY(check_range_dtype(base != 0 ? "logspace_cpu" : "linspace_cpu", dtype, true));
+  if (shmt__is_integral(dtype)) {
+    r.start = (double)shmt__scalar_to_int64(start);
+    r.end = (double)shmt__scalar_to_int64(end);
+  }
+  r.step = steps > 1 ? (r.end - r.start) / (double)(steps - 1) : 0;
+  if (steps == 1) r.end = r.start;
+  return make_range(name, steps, dtype, device, &r, out);
+}
+
+shmt_status shmt__linspace(shmt_scalar start, shmt_scalar end, int64_t steps, shmt_dtype dtype, shmt_layout layout,
+                           shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
+  (void)layout;
+  (void)pin_memory;
+  return spaced("linspace", start, end, steps, 0, dtype, device, out);
+}
+
+shmt_status shmt__logspace(shmt_scalar start, shmt_scalar end, int64_t steps, double base, shmt_dtype dtype,
+                           shmt_layout layout, shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
+  (void)layout;
+  (void)pin_memory;
+  return spaced("logspace", start, end, steps, base, dtype, device, out);
+}
+
+/* Bounds given as 0-d tensors. */
+static shmt_status bound_of(const char* name, shmt_tensor* start, shmt_tensor* end, shmt_scalar* first,
+                            shmt_scalar* last) {
+  const bool zero_dim = (!start || start->n_dims == 0) && (!end || end->n_dims == 0);
+
+  if (start && end)
+    SHMT_REQUIRE(zero_dim, SHMT_E_RUNTIME, "%s only supports 0-dimensional start and end tensors, but got start with %d "
+                 "dimension(s) and end with %d dimension(s).", name, start->n_dims, end->n_dims);
+  SHMT_REQUIRE(zero_dim, SHMT_E_RUNTIME, "%s only supports 0-dimensional start and end tensors, but got %s with %d "
+               "dimension(s).", name, start ? "start" : "end", start ? start->n_dims : end->n_dims);
+  if (start) SHMT_TRY(shmt__tensor_item(start, first));
+  if (end) SHMT_TRY(shmt__tensor_item(end, last));
+  return SHMT_OK;
+}
+
+#define SPACED(SUFFIX, START, END, START_TENSOR, END_TENSOR, FIRST, LAST)                                          \
+  shmt_status shmt__linspace_##SUFFIX(START, END, int64_t steps, shmt_dtype dtype, shmt_layout layout,             \
+                                      shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {           \
+    shmt_scalar first = FIRST, last = LAST;                                                                        \
+    SHMT_TRY(bound_of("linspace", START_TENSOR, END_TENSOR, &first, &last));                                       \
+    return shmt__linspace(first, last, steps, dtype, layout, device, pin_memory, out);                             \
+  }                                                                                                                \
+  shmt_status shmt__logspace_##SUFFIX(START, END, int64_t steps, double base, shmt_dtype dtype,                    \
+                                      shmt_layout layout, shmt_device device, shmt_opt_bool pin_memory,            \
+                                      shmt_tensor** out) {                                                         \
+    shmt_scalar first = FIRST, last = LAST;                                                                        \
+    SHMT_TRY(bound_of("logspace", START_TENSOR, END_TENSOR, &first, &last));                                       \
+    return shmt__logspace(first, last, steps, base, dtype, layout, device, pin_memory, out);                       \
+  }
+#define NOTHING shmt__scalar_none()
+SPACED(tensor_tensor, shmt_tensor* start, shmt_tensor* end, start, end, NOTHING, NOTHING)
+SPACED(tensor_scalar, shmt_tensor* start, shmt_scalar end, start, NULL, NOTHING, end)
+SPACED(scalar_tensor, shmt_scalar start, shmt_tensor* end, NULL, end, start, NOTHING)
+#undef NOTHING
+#undef SPACED
+
+shmt_status shmt__eye_m(int64_t n, int64_t m, shmt_dtype dtype, shmt_layout layout, shmt_device device,
+                        shmt_opt_bool pin_memory, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) work = NULL;
+  SHMT_AUTO(shmt_tensor) diagonal = NULL;
+
+  (void)layout;
+  (void)pin_memory;
+  SHMT_REQUIRE(n >= 0, SHMT_E_RUNTIME, "n must be greater or equal to 0, got %" PRId64, n);
+  SHMT_REQUIRE(m >= 0, SHMT_E_RUNTIME, "m must be greater or equal to 0, got %" PRId64, m);
+  if (*out) {
+    dtype = (*out)->dtype;
+    device = (*out)->device;
+  }
+  if (dtype == SHMT_DTYPE_NONE) dtype = shmt__default_dtype();
+  SHMT_TRY(shmt__output_begin("eye", out, SHMT_INTS(n, m), dtype, device == SHMT_DEVICE_NONE ? SHMT_CPU : device,
+                              &work));
+  if (!shmt__tensor_is_meta(work)) {
+    SHMT_TRY(shmt__tensor_fill(work, shmt__scalar_int(0)));
+    SHMT_TRY(shmt__tensor_alias(work, SHMT_INTS(n < m ? n : m), SHMT_INTS(m + 1), work->offset, &diagonal));
+    SHMT_TRY(shmt__tensor_fill(diagonal, shmt__scalar_int(1)));
+  }
+  return shmt__output_end("eye", &work, out);
+}
+
+shmt_status shmt__eye(int64_t n, shmt_dtype dtype, shmt_layout layout, shmt_device device, shmt_opt_bool pin_memory,
+                      shmt_tensor** out) {
+  return shmt__eye_m(n, n, dtype, layout, device, pin_memory, out);
+}
+
+/* --- triangles ------------------------------------------------------------------- */
+
+/* Row by row: of each row keep [begin, end) and put zeros elsewhere. */
+static shmt_status triangle(const char* name, shmt_tensor* self, int64_t diagonal, bool upper, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) work = NULL;
+  SHMT_AUTO(shmt_tensor) source = NULL;
+  const int n = self->n_dims;
+
+  SHMT_REQUIRE(n >= 2, SHMT_E_RUNTIME, "%s: input tensor must have at least 2 dimensions", name);
+  SHMT_TRY(shmt__output_begin(name, out, shmt__tensor_sizes(self), self->dtype, self->device, &work));
+  if (shmt__tensor_is_meta(work) || work->numel == 0) return shmt__output_end(name, &work, out);
+  SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &source));
+  const int64_t rows = self->sizes[n - 2], columns = self->sizes[n - 1], item = shmt__tensor_item_bytes(self);
+  const int64_t n_rows = self->numel / columns;
+  char* to = shmt__tensor_data(work);
+  const char* from = shmt__tensor_data(source);
+  if (diagonal > columns) diagonal = columns;
+  if (diagonal < -rows) diagonal = -rows;
+  for (int64_t r = 0; r < n_rows; r++) {
+    int64_t edge = r % rows + diagonal + (upper ? 0 : 1);
+    edge = edge < 0 ? 0 : edge > columns ? columns : edge;
+    const size_t before = (size_t)(edge * item), after = (size_t)((columns - edge) * item);
+    if (upper) {
+      memset(to, 0, before);
+      if (to != from) memcpy(to + before, from + before, after);
+    } else {
+      if (to != from) memcpy(to, from, before);
+      memset(to + before, 0, after);
+    }
+    to += columns * item;
+    from += columns * item;
+  }
+  return shmt__output_end(name, &work, out);
+}
+
+shmt_status shmt__tril(shmt_tensor* self, int64_t diagonal, shmt_tensor** out) {
+  return triangle("tril", self, diagonal, false, out);
+}
+
+shmt_status shmt__triu(shmt_tensor* self, int64_t diagonal, shmt_tensor** out) {
+  return triangle("triu", self, diagonal, true, out);
+}
+
+static shmt_status triangle_indices(int64_t row, int64_t column, int64_t offset, bool upper, shmt_dtype dtype,
+                                    shmt_device device, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) both = NULL;
+  int64_t count = 0;
+
+  SHMT_REQUIRE(row >= 0, SHMT_E_RUNTIME, "row must be non-negative, got%" PRId64, row);
+  SHMT_REQUIRE(column >= 0, SHMT_E_RUNTIME, "col must be non-negative, got%" PRId64, column);
+  if (dtype == SHMT_DTYPE_NONE) dtype = SHMT_INT64;
+  SHMT_REQUIRE(dtype == SHMT_INT32 || dtype == SHMT_INT64, SHMT_E_NOT_IMPLEMENTED,
+               "\"%s_indices\" not implemented for '%s'", upper ? "triu" : "tril", shmt__dtype_title(dtype));
+  if (device == SHMT_DEVICE_NONE) device = SHMT_CPU;
+  for (int64_t r = 0; r < row; r++) {
+    int64_t edge = r + offset + (upper ? 0 : 1);
+    edge = edge < 0 ? 0 : edge > column ? column : edge;
+    count += upper ? column - edge : edge;
+  }
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(2, count), SHMT_INT64, device, SHMT_CONTIGUOUS_FORMAT, &both));
+  if (!shmt__tensor_is_meta(both) && count > 0) {
+    int64_t* rows = shmt__tensor_data(both);
+    int64_t* columns = rows + count;
+    int64_t k = 0;
+    for (int64_t r = 0; r < row; r++) {
+      int64_t edge = r + offset + (upper ? 0 : 1);
+      edge = edge < 0 ? 0 : edge > column ? column : edge;
+      for (int64_t c = upper ? edge : 0; c < (upper ? column : edge); c++, k++) {
+        rows[k] = r;
+        columns[k] = c;
+      }
+    }
+  }
+  if (dtype == SHMT_INT64) {
+    *out = SHMT_TAKE(both);
+    return SHMT_OK;
+  }
+  return shmt__tensor_cast(both, dtype, out);
+}
+
+shmt_status shmt__tril_indices(int64_t row, int64_t col, int64_t offset, shmt_dtype dtype, shmt_layout layout,
+                               shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
+  (void)layout;
+  (void)pin_memory;
+  return triangle_indices(row, col, offset, false, dtype, device, out);
+}
+
+shmt_status shmt__triu_indices(int64_t row, int64_t col, int64_t offset, shmt_dtype dtype, shmt_layout layout,
+                               shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
+  (void)layout;
+  (void)pin_memory;
+  return triangle_indices(row, col, offset, true, dtype, device, out);
+}
+
+/* --- complex from two reals -------------------------------------------------------- */
+
+/* out as pairs (a, b) of reals; both inputs broadcast. */
+static shmt_status from_parts(const char* name, shmt_tensor* first, shmt_tensor* second, shmt_tensor** out,
+                              bool polar);
+
+shmt_status shmt__complex(shmt_tensor* real, shmt_tensor* imag, shmt_tensor** out) {
+  return from_parts("complex", real, imag, out, false);
+}
+
+shmt_status shmt__polar(shmt_tensor* abs, shmt_tensor* angle, shmt_tensor** out) {
+  return from_parts("polar", abs, angle, out, true);
+}
+
+static shmt_status from_parts(const char* name, shmt_tensor* first, shmt_tensor* second, shmt_tensor** out,
+                              bool polar) {
+  SHMT_AUTO(shmt_tensor) work = NULL;
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS];
+  int64_t n_dims;
+
+  SHMT_REQUIRE(shmt__is_floating(first->dtype) && shmt__is_floating(second->dtype) && first->dtype != SHMT_BFLOAT16,
+               SHMT_E_RUNTIME, "Expected both inputs to be Half, Float or Double tensors but got %s and %s",
+               shmt__dtype_title(first->dtype), shmt__dtype_title(second->dtype));
+  SHMT_REQUIRE(first->dtype == second->dtype, SHMT_E_RUNTIME,
+               "Expected object of scalar type %s but got scalar type %s for second argument",
+               shmt__dtype_title(first->dtype), shmt__dtype_title(second->dtype));
+  SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(first), shmt__tensor_sizes(second), sizes, &n_dims));
+  const shmt_dtype dtype = shmt__to_complex_dtype(first->dtype);
+  SHMT_REQUIRE(!*out || (*out)->dtype == dtype, SHMT_E_RUNTIME,
+               "Expected object of scalar type %s but got scalar type %s for argument 'out'", shmt__dtype_title(dtype),
+               shmt__dtype_title((*out)->dtype));
+  SHMT_TRY(shmt__output_begin(name, out, (shmt_ints){sizes, n_dims}, dtype,
+                              shmt__common_device(first, second, NULL), &work));
+  if (!shmt__tensor_is_meta(work) && work->numel > 0) {
+    /* The complex result seen as reals: every second element is a real part. */
+    const shmt_dtype real = shmt__to_real_dtype(dtype);
+    for (int part = 0; part < 2; part++) {
+      SHMT_AUTO(shmt_tensor) half = NULL;
+      for (int64_t d = 0; d < n_dims; d++) strides[d] = work->strides[d] * 2;
+      SHMT_TRY(shmt__tensor_from_storage(work->storage, (shmt_ints){sizes, n_dims}, (shmt_ints){strides, n_dims},
+                                         work->offset * 2 + part, real, &half));
+      SHMT_TRY(shmt__tensor_copy(half, part ? second : first));
+    }
+    if (polar) {
+      const int64_t n = work->numel;
+      if (real == SHMT_FLOAT64) {
+        double* z = shmt__tensor_data(work);
+        for (int64_t i = 0; i < n; i++, z += 2) {
+          const double r = z[0], a = z[1];
+          z[0] = r * cos(a);
+          z[1] = r * sin(a);
+        }
+      } else {
+        float* z = shmt__tensor_data(work);
+        for (int64_t i = 0; i < n; i++, z += 2) {
+          const float r = z[0], a = z[1];
+          z[0] = r * cosf(a);
+          z[1] = r * sinf(a);
+        }
+      }
+    }
+  }
+  return shmt__output_end(name, &work, out);
+}

@@ -1,0 +1,320 @@
+/* ops/scatter.c -- writing along one dim by index: scatter, scatter_add, index_add, index_copy, index_fill, put. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "iter/copy.h"
+#include "ops/check.h"
+#include "ops/lines.h"
+#include "ops/outputs.h"
+#include "ops/update.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Where a walk writes: self along dim, in the index's sizes. */
+static shmt_status scatter_walk(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
+                                shmt__loop loop, shmt_status bad_code, bool wrap) {
+  SHMT_AUTO(shmt_tensor) target = NULL;
+  int64_t strides[SHMT_MAX_DIMS];
+  shmt__bad_index bad = {0};
+  const shmt__index_shape shape = {self->strides[dim] * shmt__tensor_item_bytes(self), self->sizes[dim], wrap, &bad};
+
+  if (index->numel == 0) return SHMT_OK;
+  memcpy(strides, self->strides, (size_t)self->n_dims * sizeof *strides);
+  strides[dim] = 0;
+  SHMT_TRY(shmt__restride(self, shmt__tensor_sizes(index), strides, &target));
+  SHMT_TRY(shmt__indexed_walk(name, target, source, index, &shape, loop, false));
+  if (bad.found && bad_code == SHMT_E_INDEX && strcmp(name, "index_add") == 0)
+    SHMT_FAIL(SHMT_E_INDEX, "index out of range in self");
+  SHMT_REQUIRE(!bad.found || strcmp(name, "index_copy") != 0, SHMT_E_INDEX,
+               "index_copy_(): index %" PRId64 " is out of bounds for dimension %" PRId64 " with size %" PRId64,
+               bad.value, dim, self->sizes[dim]);
+  return shmt__check_bad_index(&bad, bad_code, dim, self->sizes[dim]);
+}
+
+/* --- scatter: index has as many dims as self ------------------------------------------ */
+
+static shmt_status check_scatter(const char* name, const shmt_tensor* self, int64_t dim, const shmt_tensor* index,
+                                 const shmt_tensor* source) {
+  if (index->numel != 0) SHMT_TRY(shmt__check_index_dtype(name, index, "Expected dtype int32/int64 for index"));
+  SHMT_REQUIRE(!source || source->dtype == self->dtype, SHMT_E_RUNTIME,
+               "%s(): Expected self.dtype to be equal to src.dtype", name);
+  if (index->numel == 0) return SHMT_OK;
+  const int n = self->n_dims > 0 ? self->n_dims : 1, ni = index->n_dims > 0 ? index->n_dims : 1;
+  SHMT_REQUIRE(n == ni, SHMT_E_RUNTIME, "Index tensor must have the same number of dimensions as self tensor");
+  SHMT_REQUIRE(!source || (source->n_dims > 0 ? source->n_dims : 1) == ni, SHMT_E_RUNTIME,
+               "Index tensor must have the same number of dimensions as src tensor");
+  for (int d = 0; d < index->n_dims; d++) {
+    const int64_t have = self->n_dims ? self->sizes[d] : 1, from = source && source->n_dims ? source->sizes[d] : 1;
+    const bool fits = (d == dim || index->sizes[d] <= have) && (!source || index->sizes[d] <= from);
+    if (fits) continue;
+    if (source)
+      SHMT_FAIL(SHMT_E_RUNTIME, "Expected index %s to be no larger than self %s apart from dimension %" PRId64
+                " and to be no larger size than src %s", SHMT_SHAPE_TEXT(index), SHMT_SHAPE_TEXT(self), dim,
+                SHMT_SHAPE_TEXT(source));
+    SHMT_FAIL(SHMT_E_RUNTIME, "Expected index %s to be no larger than self %s apart from dimension %" PRId64,
+              SHMT_SHAPE_TEXT(index), SHMT_SHAPE_TEXT(self), dim);
+  }
+  return SHMT_OK;
+}
+
+/* Write source (NULL: one value) into self by loop. */
+static shmt_status scatter_into(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index,
+                                shmt_tensor* source, shmt_scalar value, shmt__loop loop) {
+  SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO(shmt_tensor) where = NULL;
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) number = NULL;
+  SHMT_AUTO(shmt_tensor) from = NULL;
+  SHMT_AUTO(shmt_tensor) part = NULL;
+  const int64_t no_strides[SHMT_MAX_DIMS] = {0};
+
+  if (shmt__tensor_is_meta(self) || index->numel == 0) return SHMT_OK;
+  SHMT_TRY(shmt__at_least_1d(self, &line));
+  SHMT_TRY(shmt__at_least_1d(index, &where));
+  SHMT_TRY(shmt__index_as_int64(where, &wide));
+  if (source) {
+    SHMT_TRY(shmt__at_least_1d(source, &from));
+    SHMT_TRY(shmt__restride(from, shmt__tensor_sizes(wide), from->strides, &part));
+  } else {
+    SHMT_TRY(shmt__tensor_from_scalar(value, self->dtype, false, &number));
+    SHMT_TRY(shmt__restride(number, shmt__tensor_sizes(wide), no_strides, &part));
+  }
+  return scatter_walk(name, line, dim, wide, part, loop, SHMT_E_RUNTIME, false);
+}
+
+static shmt_status scatter(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
+                           shmt_scalar value, shmt__loop loop, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) copy = NULL;
+  shmt_tensor* given = *out;
+
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(check_scatter(name, self, dim, index, source));
+  SHMT_REQUIRE(loop != NULL, SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", name,
+               shmt__dtype_title(self->dtype));
+  if (source && shmt__may_overlap(given ? given : self, source) && !shmt__tensor_is_meta(self)) {
+    SHMT_TRY(shmt__tensor_empty_like(source, source->dtype, &copy));
+    SHMT_TRY(shmt__tensor_copy(copy, source));
+    source = copy;
+  }
+  SHMT_TRY(shmt__begin_update(self, out));
+  return shmt__end_update(scatter_into(name, *out, dim, index, source, value, loop), given, out);
+}
+
+shmt_status shmt__scatter_src(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src, shmt_tensor** out) {
+  return scatter("scatter", self, dim, index, src, shmt__scalar_none(), shmt__move_loop(SHMT_LOOP_scatter, self->dtype),
+                 out);
+}
+
+shmt_status shmt__scatter_value(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_scalar value,
+                                shmt_tensor** out) {
+  return scatter("scatter", self, dim, index, NULL, value, shmt__move_loop(SHMT_LOOP_scatter, self->dtype), out);
+}
+
+static shmt_status reduce_loop(const char* reduce, shmt_dtype dtype, shmt__loop* loop) {
+  SHMT_REQUIRE(strcmp(reduce, "add") == 0 || strcmp(reduce, "multiply") == 0, SHMT_E_RUNTIME,
+               "reduce argument must be either add or multiply.");
+  *loop = shmt__loops[reduce[0] == 'a' ? SHMT_LOOP_scatter_add : SHMT_LOOP_scatter_mul][dtype];
+  return SHMT_OK;
+}
+
+shmt_status shmt__scatter_reduce_src(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src,
+                                     const char* reduce, shmt_tensor** out) {
+  shmt__loop loop = NULL;
+
+  SHMT_TRY(reduce_loop(reduce, self->dtype, &loop));
+  return scatter("scatter", self, dim, index, src, shmt__scalar_none(), loop, out);
+}
+
+shmt_status shmt__scatter_value_reduce(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_scalar value,
+                                       const char* reduce, shmt_tensor** out) {
+  shmt__loop loop = NULL;
+
+  SHMT_TRY(reduce_loop(reduce, self->dtype, &loop));
+  return scatter("scatter", self, dim, index, NULL, value, loop, out);
+}
+
+shmt_status shmt__scatter_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src, shmt_tensor** out) {
+  return scatter("scatter_add", self, dim, index, src, shmt__scalar_none(),
+                 shmt__loops[SHMT_LOOP_scatter_add][self->dtype], out);
+}
+
+/* --- index_*: a vector of indices along one dim ------------------------------------------ */
+
+/* The index spread over sizes, which has index's length at dim. */
+static shmt_status spread_vector(shmt_tensor* index, shmt_ints sizes, int64_t dim, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  int64_t strides[SHMT_MAX_DIMS] = {0};
+
+  SHMT_TRY(shmt__at_least_1d(index, &line));
+  SHMT_TRY(shmt__index_as_int64(line, &wide));
+  strides[dim] = wide->strides[0];
+  return shmt__restride(wide, sizes, strides, out);
+}
+
+static shmt_status check_index_source(const char* name, const shmt_tensor* self, int64_t dim, const shmt_tensor* index,
+                                      const shmt_tensor* source) {
+  const int64_t along = source->n_dims ? source->sizes[dim < source->n_dims ? dim : 0] : 1;
+
+  SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX, "%s_(): Index should have dimension 1 or 0 (got %d)", name,
+               index->n_dims);
+  SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_INDEX,
+               "%s_(): Expected dtype int32/int64 for index", name);
+  SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
+               "%s_(): self (%s) and source (%s) must have the same scalar type", name, shmt__dtype_title(self->dtype),
+               shmt__dtype_title(source->dtype));
+  SHMT_REQUIRE(source->n_dims == self->n_dims || source->n_dims == 0 || self->n_dims == 0, SHMT_E_RUNTIME,
+               "%s_(): Indexing dim %" PRId64 " of a source of %d dimensions into a tensor of %d", name, dim,
+               source->n_dims, self->n_dims);
+  SHMT_REQUIRE(index->numel == along, SHMT_E_RUNTIME,
+               "%s_(): Number of indices (%" PRId64 ") should be equal to source.size(dim): (%" PRId64
+               "), for dim: %" PRId64, name, index->numel, along, dim);
+  for (int d = 0; self->n_dims == source->n_dims && d < self->n_dims; d++)
+    SHMT_REQUIRE(d == dim || self->sizes[d] == source->sizes[d], SHMT_E_RUNTIME,
+                 "source.shape must match self.shape excluding the specified dimension. Got source.shape = %s "
+                 "self.shape = %s", SHMT_SHAPE_TEXT(source), SHMT_SHAPE_TEXT(self));
+  return SHMT_OK;
+}
+
+static shmt_status index_into(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index,
+                              shmt_tensor* source, shmt__loop loop, bool wrap) {
+  SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO(shmt_tensor) from = NULL;
+  SHMT_AUTO(shmt_tensor) where = NULL;
+
+  if (shmt__tensor_is_meta(self)) return SHMT_OK;
+  SHMT_TRY(shmt__at_least_1d(self, &line));
+  SHMT_TRY(shmt__at_least_1d(source, &from));
+  SHMT_TRY(spread_vector(index, shmt__tensor_sizes(from), dim, &where));
+  return scatter_walk(name, line, dim, where, from, loop, SHMT_E_INDEX, wrap);
+}
+
+shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source, shmt_scalar alpha,
+                            shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) scaled = NULL;
+  shmt_tensor* given = *out;
+  const shmt__loop loop = shmt__loops[SHMT_LOOP_scatter_add][self->dtype];
+  double z[2];
+
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(check_index_source("index_add", self, dim, index, source));
+  shmt__scalar_to_complex(alpha, z);
+  if (!(z[0] == 1 && z[1] == 0) && !shmt__tensor_is_meta(self)) {
+    /* source * alpha, by adding 0 and multiplying in place would need a family; the scatter loop does it on zeros. */
+    SHMT_AUTO(shmt_tensor) factor = NULL;
+    SHMT_AUTO(shmt_tensor) spread = NULL;
+    SHMT_AUTO(shmt_tensor) zero = NULL;
+    SHMT_AUTO(shmt_tensor) zeros = NULL;
+    const int64_t none[SHMT_MAX_DIMS] = {0};
+    shmt__bad_index bad = {0};
+    const shmt__index_shape shape = {0, 1, false, &bad};
+    SHMT_TRY(shmt__tensor_empty_like(source, source->dtype, &scaled));
+    SHMT_TRY(shmt__tensor_copy(scaled, source));
+    SHMT_TRY(shmt__tensor_from_scalar(alpha, source->dtype, false, &factor));
+    SHMT_TRY(shmt__restride(factor, shmt__tensor_sizes(source), none, &spread));
+    SHMT_TRY(shmt__tensor_from_scalar(shmt__scalar_int(0), SHMT_INT64, false, &zero));
+    SHMT_TRY(shmt__restride(zero, shmt__tensor_sizes(source), none, &zeros));
+    SHMT_TRY(shmt__indexed_walk("index_add", scaled, spread, zeros, &shape,
+                                shmt__loops[SHMT_LOOP_scatter_mul][source->dtype], true));
+    source = scaled;
+  }
+  SHMT_TRY(shmt__begin_update(self, out));
+  return shmt__end_update(index_into("index_add", *out, dim, index, source, loop, false), given, out);
+}
+
+shmt_status shmt__index_copy(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
+                             shmt_tensor** out) {
+  shmt_tensor* given = *out;
+
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(check_index_source("index_copy", self, dim, index, source));
+  SHMT_TRY(shmt__begin_update(self, out));
+  return shmt__end_update(index_into("index_copy", *out, dim, index, source,
+                                     shmt__move_loop(SHMT_LOOP_scatter, self->dtype), false),
+                          given, out);
+}
+
+static shmt_status fill_into(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* number) {
+  SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO(shmt_tensor) where = NULL;
+  SHMT_AUTO(shmt_tensor) from = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+  const int64_t no_strides[SHMT_MAX_DIMS] = {0};
+
+  if (shmt__tensor_is_meta(self) || index->numel == 0) return SHMT_OK;
+  SHMT_TRY(shmt__at_least_1d(self, &line));
+  memcpy(sizes, line->sizes, (size_t)line->n_dims * sizeof *sizes);
+  sizes[dim] = index->numel;
+  SHMT_TRY(spread_vector(index, (shmt_ints){sizes, line->n_dims}, dim, &where));
+  SHMT_TRY(shmt__restride(number, (shmt_ints){sizes, line->n_dims}, no_strides, &from));
+  return scatter_walk("index_fill", line, dim, where, from, shmt__move_loop(SHMT_LOOP_scatter, self->dtype),
+                      SHMT_E_INDEX, true);
+}
+
+shmt_status shmt__index_fill_scalar(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_scalar value,
+                                    shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) number = NULL;
+  shmt_tensor* given = *out;
+
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_INDEX,
+               "index_fill_(): Expected dtype int64 for index.");
+  SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX, "Index has to be a vector/scalar");
+  SHMT_REQUIRE(shmt__is_complex(self->dtype) || value.tag != SHMT_SCALAR_COMPLEX, SHMT_E_RUNTIME,
+               "index_fill_(): Converting complex Scalar to non-complex type is not supported");
+  SHMT_TRY(shmt__tensor_from_scalar(value, self->dtype, false, &number));
+  SHMT_TRY(shmt__begin_update(self, out));
+  return shmt__end_update(fill_into(*out, dim, index, number), given, out);
+}
+
+shmt_status shmt__index_fill_tensor(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* value,
+                                    shmt_tensor** out) {
+  shmt_scalar number = shmt__scalar_int(0);
+
+  SHMT_REQUIRE(value->n_dims == 0, SHMT_E_RUNTIME,
+               "index_fill_ only supports a 0-dimensional value tensor, but got tensor with %d dimension(s).",
+               value->n_dims);
+  if (!shmt__tensor_is_meta(value)) SHMT_TRY(shmt__tensor_item(value, &number));
+  return shmt__index_fill_scalar(self, dim, index, number, out);
+}
+
+/* --- put: positions in the flattened tensor ------------------------------------------------ */
+
+shmt_status shmt__put(shmt_tensor* self, shmt_tensor* index, shmt_tensor* source, bool accumulate, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) work = NULL;
+  SHMT_AUTO(shmt_tensor) from = NULL;
+  SHMT_AUTO(shmt_tensor) where = NULL;
+  shmt_tensor* given = *out;
+  shmt__bad_index bad = {0};
+  shmt_status status;
+
+  SHMT_REQUIRE(index->dtype == SHMT_INT64, SHMT_E_RUNTIME, "put_(): Expected a long tensor for index, but got %s",
+               shmt__dtype_title(index->dtype));
+  SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
+               "put_(): self and source expected to have the same dtype, but got self.dtype = %s and source.dtype = %s",
+               shmt__dtype_title(self->dtype), shmt__dtype_title(source->dtype));
+  SHMT_REQUIRE(index->numel == source->numel, SHMT_E_RUNTIME,
+               "put_(): Expected source and index to have the same number of elements, but got source.numel() = %" PRId64
+               ", index.numel() = %" PRId64, source->numel, index->numel);
+  SHMT_REQUIRE(self->numel > 0 || index->numel == 0, SHMT_E_INDEX, "put_(): Tried to put elements into an empty tensor");
+  SHMT_TRY(shmt__begin_update(self, out));
+  if (shmt__tensor_is_meta(*out) || index->numel == 0) return SHMT_OK;
+  status = shmt__tensor_contiguous(*out, SHMT_CONTIGUOUS_FORMAT, &work);
+  if (status == SHMT_OK) status = shmt__tensor_contiguous(source, SHMT_CONTIGUOUS_FORMAT, &from);
+  if (status == SHMT_OK) status = shmt__tensor_contiguous(index, SHMT_CONTIGUOUS_FORMAT, &where);
+  if (status == SHMT_OK) {
+    const int64_t item = shmt__tensor_item_bytes(work);
+    const shmt__index_shape shape = {item, work->numel, true, &bad};
+    const shmt__loop loop = accumulate ? shmt__loops[SHMT_LOOP_scatter_add][work->dtype]
+                                       : shmt__move_loop(SHMT_LOOP_scatter, work->dtype);
+    char* data[3] = {shmt__tensor_data(work), shmt__tensor_data(from), shmt__tensor_data(where)};
+    const int64_t strides[3] = {0, item, 8};
+    loop(data, strides, where->numel, &shape);
+    if (bad.found)
+      status = shmt__fail(SHMT_E_INDEX, "out of range: tried to access index %" PRId64 " on a tensor of %" PRId64
+                          " elements.", bad.value, work->numel);
+    else if (work != *out)
+      status = shmt__tensor_copy(*out, work);
+  }
+  return shmt__end_update(status, given, out);
+}

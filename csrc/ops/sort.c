@@ -1,0 +1,366 @@
+/* ops/sort.c -- order statistics along a dim: sort, topk, kthvalue, median, mode. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "iter/copy.h"
+#include "kernels/shapes.h"
+#include "ops/check.h"
+#include "ops/lines.h"
+#include "ops/outputs.h"
+#include "ops/sort.h"
+#include "storage/allocator.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { GRAIN = 4096 };
+
+/* Lines of `length` elements, dense; results of `k` elements. */
+typedef struct job {
+  const char* x;
+  char* values;
+  int64_t* indices;
+  int64_t length, k, item;
+  shmt__loop loop;
+  shmt__sort_shape shape;
+  uint64_t scratch_bytes;
+  atomic_bool failed;
+} job;
+
+static void run_lines(void* ctx, int64_t begin, int64_t end) {
+  job* j = ctx;
+  void* scratch = NULL;
+
+  if (shmt__alloc(j->scratch_bytes, &scratch) != SHMT_OK) {
+    /* relaxed: read after the pool's own join. */
+    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+    return;
+  }
+  for (int64_t r = begin; r < end; r++) {
+    char* data[4] = {j->values + r * j->k * j->item, (char*)(j->indices + r * j->k),
+                     (char*)(uintptr_t)(j->x + r * j->length * j->item), scratch};
+    j->loop(data, NULL, j->length, &j->shape);
+  }
+  shmt__dealloc(scratch, j->scratch_bytes);
+}
+
+/* t with dim moved to the end. New reference. */
+static shmt_status move_last(shmt_tensor* t, int64_t dim, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS];
+  int n = 0;
+
+  for (int d = 0; d < t->n_dims; d++)
+    if (d != dim) {
+      sizes[n] = t->sizes[d];
+      strides[n++] = t->strides[d];
+    }
+  sizes[n] = t->sizes[dim];
+  strides[n] = t->strides[dim];
+  return shmt__tensor_alias(t, (shmt_ints){sizes, n + 1}, (shmt_ints){strides, n + 1}, t->offset, out);
+}
+
+/* A dense tensor in the caller's order of dims from one whose last dim is `dim`. */
+static shmt_status move_back(shmt_tensor* t, int64_t dim, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) turned = NULL;
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS];
+
+  if (dim == t->n_dims - 1) {
+    *out = shmt__tensor_ref(t);
+    return SHMT_OK;
+  }
+  for (int d = 0, from = 0; d < t->n_dims; d++) {
+    const int own = d == dim ? t->n_dims - 1 : from++;
+    sizes[d] = t->sizes[own];
+    strides[d] = t->strides[own];
+  }
+  SHMT_TRY(shmt__tensor_alias(t, (shmt_ints){sizes, t->n_dims}, (shmt_ints){strides, t->n_dims}, t->offset, &turned));
+  return shmt__tensor_contiguous(turned, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
+/* The k first of every line in order, dim last and dense. */
+static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, int64_t k, shmt_tensor** values,
+                               shmt_tensor** indices) {
+  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) v = NULL;
+  SHMT_AUTO(shmt_tensor) i = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  SHMT_TRY(move_last(self, dim, &turned));
+  const int n = turned->n_dims;
+  const int64_t length = turned->sizes[n - 1];
+  SHMT_REQUIRE(length <= UINT32_MAX, SHMT_E_RUNTIME, "sort(): at most %u elements along a dim, got %" PRId64,
+               UINT32_MAX, length);
+  memcpy(sizes, turned->sizes, (size_t)n * sizeof *sizes);
+  sizes[n - 1] = k;
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &v));
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT, &i));
+  if (!shmt__tensor_is_meta(self) && v->numel > 0) {
+    SHMT_TRY(shmt__tensor_contiguous(turned, SHMT_CONTIGUOUS_FORMAT, &dense));
+    /* A heap beats sorting everything when few are wanted. */
+    const bool few = k < length / 8;
+    const int64_t kept = few ? k : length;
+    SHMT_AUTO(shmt_tensor) all_values = NULL;
+    SHMT_AUTO(shmt_tensor) all_indices = NULL;
+    if (few || k == length) {
+      all_values = shmt__tensor_ref(v);
+      all_indices = shmt__tensor_ref(i);
+    } else {
+      sizes[n - 1] = length;
+      SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, self->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &all_values));
+      SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &all_indices));
+    }
+    const int64_t item = shmt__tensor_item_bytes(self);
+    job j = {.x = shmt__tensor_data(dense),
+             .values = shmt__tensor_data(all_values),
+             .indices = shmt__tensor_data(all_indices),
+             .length = length,
+             .k = kept,
+             .item = item,
+             .loop = shmt__loops[few ? SHMT_LOOP_topk : SHMT_LOOP_sort][self->dtype],
+             .shape = {descending, k},
+             .scratch_bytes = (uint64_t)(2 * (item + 4) * kept + 16)};
+    shmt__parallel_for(dense->numel / length, GRAIN / length + 1, run_lines, &j);
+    SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
+                 "sort(): no memory for %llu bytes of scratch space", (unsigned long long)j.scratch_bytes);
+    if (all_values != v) {
+      SHMT_AUTO(shmt_tensor) head = NULL;
+      SHMT_AUTO(shmt_tensor) head_index = NULL;
+      SHMT_TRY(shmt__tensor_alias(all_values, shmt__tensor_sizes(v), shmt__tensor_strides(all_values),
+                                  all_values->offset, &head));
+      SHMT_TRY(shmt__tensor_alias(all_indices, shmt__tensor_sizes(i), shmt__tensor_strides(all_indices),
+                                  all_indices->offset, &head_index));
+      SHMT_TRY(shmt__tensor_copy(v, head));
+      SHMT_TRY(shmt__tensor_copy(i, head_index));
+    }
+  }
+  *values = SHMT_TAKE(v);
+  *indices = SHMT_TAKE(i);
+  return SHMT_OK;
+}
+
+static shmt_status check_sortable(const char* what, const shmt_tensor* self) {
+  SHMT_REQUIRE(!shmt__is_complex(self->dtype), SHMT_E_RUNTIME, " Sort does not support complex dtypes on CPU");
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_sort, self->dtype, what);
+  return SHMT_OK;
+}
+
+/* Deliver one result that was computed with dim last. */
+static shmt_status deliver(const char* name, shmt_tensor* t, int64_t dim, int n_dims, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) turned = NULL;
+
+  SHMT_TRY(move_back(t, dim, &turned));
+  if (n_dims == 0 && turned->n_dims == 1)
+    SHMT_TRY(shmt__tensor_set_geometry(turned, SHMT_INTS_EMPTY, SHMT_INTS_EMPTY, turned->offset));
+  if (*out) return shmt__write_out(name, turned, *out);
+  *out = SHMT_TAKE(turned);
+  return SHMT_OK;
+}
+
+shmt_status shmt__sort_stable(shmt_tensor* self, shmt_opt_bool stable, int64_t dim, bool descending,
+                              shmt_tensor** values, shmt_tensor** indices) {
+  SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO(shmt_tensor) v = NULL;
+  SHMT_AUTO(shmt_tensor) i = NULL;
+
+  (void)stable;
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(check_sortable("sort", self));
+  SHMT_TRY(shmt__at_least_1d(self, &line));
+  SHMT_TRY(order_lines(line, dim, descending, line->sizes[dim], &v, &i));
+  SHMT_TRY(deliver("sort", v, dim, self->n_dims, values));
+  return deliver("sort", i, dim, self->n_dims, indices);
+}
+
+shmt_status shmt__sort(shmt_tensor* self, int64_t dim, bool descending, shmt_tensor** values, shmt_tensor** indices) {
+  return shmt__sort_stable(self, (shmt_opt_bool){0}, dim, descending, values, indices);
+}
+
+shmt_status shmt__argsort_stable(shmt_tensor* self, bool stable, int64_t dim, bool descending, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) values = NULL;
+
+  (void)stable;
+  return shmt__sort(self, dim, descending, &values, out);
+}
+
+shmt_status shmt__argsort(shmt_tensor* self, int64_t dim, bool descending, shmt_tensor** out) {
+  return shmt__argsort_stable(self, false, dim, descending, out);
+}
+
+shmt_status shmt__topk(shmt_tensor* self, int64_t k, int64_t dim, bool largest, bool sorted, shmt_tensor** values,
+                       shmt_tensor** indices) {
+  SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO(shmt_tensor) v = NULL;
+  SHMT_AUTO(shmt_tensor) i = NULL;
+
+  (void)sorted;
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_REQUIRE(k >= 0 && k <= (self->n_dims ? self->sizes[dim] : 1), SHMT_E_RUNTIME, "selected index k out of range");
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_topk, self->dtype, "topk_cpu");
+  SHMT_TRY(shmt__at_least_1d(self, &line));
+  SHMT_TRY(order_lines(line, dim, largest, k, &v, &i));
+  if (self->n_dims == 0 && k == 0) {
+    SHMT_TRY(deliver("topk", v, dim, 1, values));
+    return deliver("topk", i, dim, 1, indices);
+  }
+  SHMT_TRY(deliver("topk", v, dim, self->n_dims, values));
+  return deliver("topk", i, dim, self->n_dims, indices);
+}
+
+/* --- one element of each sorted line -------------------------------------------------------- */
+
+/* Take element at[r] of every line r of t (dim last, dense): the line's dim becomes 1. */
+static shmt_status pick(const char* name, shmt_tensor* t, const int64_t* at, int64_t dim, bool keepdim, int n_dims, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) made = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+  const int64_t length = t->sizes[t->n_dims - 1], item = shmt__tensor_item_bytes(t);
+  int n = 0;
+
+  for (int d = 0, from = 0; d < t->n_dims && n_dims > 0; d++) {
+    if (d != dim)
+      sizes[n++] = t->sizes[from++];
+    else if (keepdim)
+      sizes[n++] = 1;
+  }
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, t->dtype, t->device, SHMT_CONTIGUOUS_FORMAT, &made));
+  if (!shmt__tensor_is_meta(t)) {
+    char* to = shmt__tensor_data(made);
+    const char* from = shmt__tensor_data(t);
+    for (int64_t r = 0; r < made->numel; r++)
+      memcpy(to + r * item, from + (r * length + at[r]) * item, (size_t)item);
+  }
+  if (*out) return shmt__write_out(name, made, *out);
+  *out = SHMT_TAKE(made);
+  return SHMT_OK;
+}
+
+static bool is_nan_at(const shmt_tensor* t, int64_t i) {
+  if (!shmt__is_floating(t->dtype)) return false;
+  const double v =
+      shmt__scalar_to_double(shmt__scalar_load((const char*)shmt__tensor_data(t) + i * shmt__tensor_item_bytes(t), t->dtype));
+  return v != v;
+}
+
+/* Which element of a sorted line is wanted. */
+typedef enum choice { KTH, MEDIAN, NANMEDIAN, MODE } choice;
+
+static int64_t choose(choice what, const shmt_tensor* sorted, int64_t line, int64_t k, const bool* starts) {
+  const int64_t n = sorted->sizes[sorted->n_dims - 1], begin = line * n;
+  int64_t valid = n, best = 0, best_run = 0, run_begin = 0;
+
+  if (what == KTH) return k - 1;
+  if (what == MODE) {
+    for (int64_t i = 1; i <= n; i++) {
+      if (i < n && !starts[i]) continue;
+      if (i - run_begin > best_run) {
+        best_run = i - run_begin;
+        best = i - 1; /* the last of its kind, as torch gives */
+      }
+      run_begin = i;
+    }
+    return best;
+  }
+  /* NaNs stand at the end: they are the median of torch.median, and left out by nanmedian. */
+  while (valid > 0 && is_nan_at(sorted, begin + valid - 1)) valid--;
+  if (what == MEDIAN && valid < n) return valid;
+  return valid > 0 ? (valid - 1) / 2 : 0;
+}
+
+static shmt_status order_statistic(choice what, shmt_tensor* self, int64_t dim, int64_t k, bool keepdim,
+                                   shmt_tensor** values, shmt_tensor** indices) {
+  SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO(shmt_tensor) v = NULL;
+  SHMT_AUTO(shmt_tensor) i = NULL;
+  void* memory = NULL;
+  shmt_status status;
+
+  SHMT_TRY(shmt__at_least_1d(self, &line));
+  const int64_t length = line->sizes[dim];
+  const int64_t n_lines = length > 0 ? line->numel / length : 0;
+  SHMT_TRY(order_lines(line, dim, false, length, &v, &i));
+  const uint64_t nbytes = (uint64_t)n_lines * sizeof(int64_t) + (uint64_t)length;
+  SHMT_TRY(shmt__alloc(nbytes, &memory));
+  int64_t* at = memory;
+  bool* starts = (bool*)(at + n_lines);
+  if (!shmt__tensor_is_meta(self)) {
+    for (int64_t r = 0; r < n_lines; r++) {
+      if (what == MODE) {
+        char* data[2] = {(char*)starts, (char*)shmt__tensor_data(v) + r * length * shmt__tensor_item_bytes(v)};
+        shmt__loops[SHMT_LOOP_run_starts][v->dtype](data, NULL, length, NULL);
+      }
+      at[r] = choose(what, v, r, k, starts);
+    }
+  }
+  status = pick("order statistic", v, at, dim, keepdim, self->n_dims, values);
+  if (status == SHMT_OK) status = pick("order statistic", i, at, dim, keepdim, self->n_dims, indices);
+  shmt__dealloc(memory, nbytes);
+  return status;
+}
+
+shmt_status shmt__kthvalue(shmt_tensor* self, int64_t k, int64_t dim, bool keepdim, shmt_tensor** values,
+                           shmt_tensor** indices) {
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_REQUIRE(k >= 1 && k <= (self->n_dims ? self->sizes[dim] : 1), SHMT_E_RUNTIME,
+               "kthvalue(): selected number k out of range for dimension %" PRId64, dim);
+  SHMT_TRY(check_sortable("kthvalue_cpu", self));
+  SHMT_TRY(shmt__check_no_overlap(*values, self));
+  SHMT_TRY(shmt__check_no_overlap(*indices, self));
+  return order_statistic(KTH, self, dim, k, keepdim, values, indices);
+}
+
+static shmt_status check_length(const char* name, const shmt_tensor* self, int64_t dim) {
+  SHMT_REQUIRE(self->n_dims == 0 || self->sizes[dim] > 0, SHMT_E_INDEX,
+               "%s(): Expected reduction dim %" PRId64 " to have non-zero size.", name, dim);
+  return SHMT_OK;
+}
+
+shmt_status shmt__median_dim(shmt_tensor* self, int64_t dim, bool keepdim, shmt_tensor** values,
+                             shmt_tensor** indices) {
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(check_length("median", self, dim));
+  SHMT_TRY(check_sortable("median_out", self));
+  return order_statistic(MEDIAN, self, dim, 0, keepdim, values, indices);
+}
+
+shmt_status shmt__nanmedian_dim(shmt_tensor* self, int64_t dim, bool keepdim, shmt_tensor** values,
+                                shmt_tensor** indices) {
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(check_length("nanmedian", self, dim));
+  SHMT_TRY(check_sortable("median_out", self));
+  return order_statistic(NANMEDIAN, self, dim, 0, keepdim, values, indices);
+}
+
+shmt_status shmt__mode(shmt_tensor* self, int64_t dim, bool keepdim, shmt_tensor** values, shmt_tensor** indices) {
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(check_length("mode", self, dim));
+  SHMT_TRY(check_sortable("mode", self));
+  return order_statistic(MODE, self, dim, 0, keepdim, values, indices);
+}
+
+/* Over all elements. */
+static shmt_status median_of_all(choice what, shmt_tensor* self, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) flat = NULL;
+  SHMT_AUTO(shmt_tensor) index = NULL;
+
+  SHMT_TRY(check_sortable("median_cpu", self));
+  if (self->numel == 0) {
+    SHMT_TRY(shmt__tensor_empty(SHMT_INTS_EMPTY, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, out));
+    return shmt__tensor_is_meta(self) ? SHMT_OK
+                                      : shmt__tensor_fill(*out, shmt__is_floating(self->dtype)
+                                                                    ? shmt__scalar_float(__builtin_nan(""))
+                                                                    : shmt__scalar_int(INT64_MIN));
+  }
+  SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
+  SHMT_TRY(shmt__tensor_alias(dense, SHMT_INTS(dense->numel), SHMT_INTS(1), dense->offset, &flat));
+  return order_statistic(what, flat, 0, 0, false, out, &index);
+}
+
+shmt_status shmt__median(shmt_tensor* self, shmt_tensor** out) { return median_of_all(MEDIAN, self, out); }
+
+shmt_status shmt__nanmedian(shmt_tensor* self, shmt_tensor** out) { return median_of_all(NANMEDIAN, self, out); }
+
+shmt_status shmt__sorted_line(shmt_tensor* self, shmt_tensor** values, shmt_tensor** indices) {
+  return order_lines(self, 0, false, self->numel, values, indices);
+}

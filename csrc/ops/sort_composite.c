@@ -1,0 +1,74 @@
+/* ops/sort_composite.c -- sorting by name, membership, and the gradient of a median. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/ops.h"
+#include "ops/check.h"
+
+shmt_status shmt__msort(shmt_tensor* self, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) indices = NULL;
+
+  return shmt_op_sort(self, 0, false, out, &indices);
+}
+
+shmt_status shmt__evenly(shmt_tensor* grad, shmt_tensor* self, shmt_tensor* value, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) same = NULL;
+  SHMT_AUTO(shmt_tensor) nan_value = NULL;
+  SHMT_AUTO(shmt_tensor) nan_self = NULL;
+  SHMT_AUTO(shmt_tensor) both = NULL;
+  SHMT_AUTO(shmt_tensor) mask = NULL;
+  SHMT_AUTO(shmt_tensor) count = NULL;
+  SHMT_AUTO(shmt_tensor) share = NULL;
+
+  SHMT_TRY(shmt_op_eq_Tensor(self, value, &same));
+  SHMT_TRY(shmt_op_isnan(value, &nan_value));
+  SHMT_TRY(shmt_op_isnan(self, &nan_self));
+  SHMT_TRY(shmt_op_logical_and(nan_self, nan_value, &both));
+  SHMT_TRY(shmt_op_logical_or(same, both, &mask));
+  SHMT_TRY(shmt_op_sum(mask, SHMT_DTYPE_NONE, &count));
+  SHMT_TRY(shmt_op_div_Tensor(grad, count, &share));
+  return shmt_op_mul_Tensor(mask, share, out);
+}
+
+/* Whether each element is among the others: a search in those sorted. */
+shmt_status shmt__isin(shmt_tensor* elements, shmt_tensor* test_elements, bool assume_unique, bool invert,
+                       shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) flat = NULL;
+  SHMT_AUTO(shmt_tensor) sorted = NULL;
+  SHMT_AUTO(shmt_tensor) order = NULL;
+  SHMT_AUTO(shmt_tensor) places = NULL;
+  SHMT_AUTO(shmt_tensor) inside = NULL;
+  SHMT_AUTO(shmt_tensor) nearest = NULL;
+
+  (void)assume_unique;
+  SHMT_REQUIRE(!shmt__is_complex(elements->dtype) && !shmt__is_complex(test_elements->dtype), SHMT_E_RUNTIME,
+               "Unsupported input type encountered for isin(): %s", shmt__dtype_title(elements->dtype));
+  if (test_elements->numel == 0)
+    return shmt_op_full_like(elements, shmt__scalar_bool(invert), SHMT_BOOL, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE,
+                             (shmt_opt_bool){0}, SHMT_MEMORY_FORMAT_NONE, out);
+  SHMT_TRY(shmt_op_reshape(test_elements, SHMT_INTS(-1), &flat));
+  SHMT_TRY(shmt_op_sort(flat, 0, false, &sorted, &order));
+  SHMT_TRY(shmt_op_searchsorted_Tensor(sorted, elements, false, false, NULL, NULL, &places));
+  SHMT_TRY(shmt_op_clamp_max(places, shmt__scalar_int(flat->numel - 1), &inside));
+  SHMT_TRY(shmt_op_take(sorted, inside, &nearest));
+  return invert ? shmt_op_ne_Tensor(nearest, elements, out) : shmt_op_eq_Tensor(nearest, elements, out);
+}
+
+static shmt_status as_tensor(shmt_scalar s, shmt_tensor** out) {
+  return shmt__tensor_from_scalar(s, shmt__scalar_dtype(s), true, out);
+}
+
+shmt_status shmt__isin_scalar(shmt_tensor* elements, shmt_scalar test_element, bool assume_unique, bool invert,
+                              shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) value = NULL;
+
+  SHMT_TRY(as_tensor(test_element, &value));
+  return shmt__isin(elements, value, assume_unique, invert, out);
+}
+
+shmt_status shmt__isin_of_scalar(shmt_scalar element, shmt_tensor* test_elements, bool assume_unique, bool invert,
+                                 shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) value = NULL;
+
+  SHMT_TRY(as_tensor(element, &value));
+  return shmt__isin(value, test_elements, assume_unique, invert, out);
+}

@@ -1,0 +1,108 @@
+/* ops/unary.c -- functions of one number that prepare more than their loop. */
+#include "base/promote.h"
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "generated/ops.h"
+#include "ops/formula.h"
+#include "iter/copy.h"
+#include "ops/pointwise.h"
+
+#include <math.h>
+
+shmt_status shmt__family_neg(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor** out) {
+  SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_RUNTIME,
+               "Negation, the `-` operator, on a bool tensor is not supported. If you are trying "
+               "to invert a mask, use "
+               "the `~` or `logical_not()` operator instead.");
+  return shmt__family_unary(p, self, out);
+}
+
+/* The loop of a complex dtype stores real numbers. */
+shmt_status shmt__family_unary_real(const shmt__pointwise* p, shmt_tensor* self,
+                                    shmt_tensor** out) {
+  shmt__pointwise real = *p;
+
+  if (shmt__dtype_kind[self->dtype] != SHMT_KIND_COMPLEX) return shmt__family_unary(p, self, out);
+  SHMT_REQUIRE(*out != self, SHMT_E_RUNTIME, "In-place %s is not supported for complex tensors.",
+               p->name);
+  real.result = shmt__to_real_dtype(self->dtype);
+  return shmt__family_unary(&real, self, out);
+}
+
+/* angle: integers give the default dtype; their loops store float32. */
+shmt_status shmt__family_unary_angle(const shmt__pointwise* p, shmt_tensor* self,
+                                     shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) cast = NULL;
+
+  if (shmt__dtype_category(self->dtype) >= 2) return shmt__family_unary_real(p, self, out);
+  SHMT_TRY(shmt__tensor_cast(self, shmt__default_dtype(), &cast));
+  return shmt__family_unary(p, cast, out);
+}
+
+/* 10^|decimals|; whether to divide by it. */
+shmt_status shmt__round_decimals(shmt_tensor* self, int64_t decimals, shmt_tensor** out) {
+  static const shmt__pointwise plain = {"round", SHMT_LOOP_round, SHMT_PROMOTE_NONE,
+                                        SHMT_DTYPE_NONE};
+  static const shmt__pointwise scaled = {"round_decimals", SHMT_LOOP_round_decimals,
+                                         SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE};
+
+  if (decimals == 0) return shmt__family_unary(&plain, self, out);
+  return shmt__family_unary_2(&scaled, self, shmt__scalar_float(pow(10, fabs((double)decimals))),
+                              shmt__scalar_int(decimals < 0), out);
+}
+
+shmt_status shmt__nan_to_num(shmt_tensor* self, shmt_opt_float nan, shmt_opt_float posinf,
+                             shmt_opt_float neginf, shmt_tensor** out) {
+  static const shmt__pointwise copy = {"nan_to_num", SHMT_LOOP_bitwise_or, SHMT_PROMOTE_NONE,
+                                       SHMT_DTYPE_NONE};
+  static const shmt__pointwise replace = {"nan_to_num", SHMT_LOOP_nan_to_num, SHMT_PROMOTE_NONE,
+                                          SHMT_DTYPE_NONE};
+  const shmt_dtype real = shmt__to_real_dtype(self->dtype);
+  const double largest = real == SHMT_FLOAT64   ? 1.7976931348623157e308
+                         : real == SHMT_FLOAT32 ? 3.4028234663852886e38
+                         : real == SHMT_FLOAT16 ? 65504.0
+                                                : 3.3895313892515355e38;
+
+  /* Whole numbers are all finite: or-ing them with themselves is the copy. */
+  if (shmt__dtype_category(self->dtype) < 2) return shmt__family_binary(&copy, self, self, out);
+  return shmt__family_unary_3(&replace, self, shmt__scalar_float(nan.has ? nan.value : 0),
+                              shmt__scalar_float(posinf.has ? posinf.value : largest),
+                              shmt__scalar_float(neginf.has ? neginf.value : -largest), out);
+}
+
+shmt_status shmt__logit(shmt_tensor* self, shmt_opt_float eps, shmt_tensor** out) {
+  static const shmt__pointwise p = {"logit", SHMT_LOOP_logit, SHMT_PROMOTE_INT_TO_FLOAT,
+                                    SHMT_DTYPE_NONE};
+
+  return shmt__family_unary_1(&p, self, shmt__scalar_float(eps.has ? eps.value : NAN), out);
+}
+
+/* NaN outside [0, 1]; with eps, 0 where the clamping holds. */
+shmt_status shmt__logit_backward(shmt_tensor* grad, shmt_tensor* self, shmt_opt_float eps,
+                                 shmt_tensor** out) {
+  const shmt_scalar low = shmt__scalar_float(eps.has ? eps.value : 0);
+  const shmt_scalar high = shmt__scalar_float(eps.has ? 1 - eps.value : 1);
+  SHMT_AUTO(shmt_tensor) above = NULL;
+  SHMT_AUTO(shmt_tensor) below = NULL;
+  SHMT_AUTO(shmt_tensor) inside = NULL;
+  SHMT_AUTO(shmt_tensor) rest = NULL;
+  SHMT_AUTO(shmt_tensor) slope = NULL;
+  SHMT_AUTO(shmt_tensor) value = NULL;
+
+  SHMT_TRY(shmt_op_ge_Scalar(self, low, &above));
+  SHMT_TRY(shmt_op_le_Scalar(self, high, &below));
+  SHMT_TRY(shmt_op_logical_and(above, below, &inside));
+  SHMT_TRY(shmt_op_rsub_Scalar(self, shmt__scalar_int(1), shmt__scalar_int(1), &rest));
+  SHMT_TRY(shmt_op_mul_Tensor(self, rest, &slope));
+  SHMT_TRY(shmt_op_div_Tensor(grad, slope, &value));
+  return shmt_op_where_ScalarOther(inside, value, shmt__scalar_float(eps.has ? 0 : NAN), out);
+}
+
+shmt_status shmt__isreal(shmt_tensor* self, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) part = NULL;
+
+  if (shmt__dtype_kind[self->dtype] != SHMT_KIND_COMPLEX) return shmt_op_eq_Tensor(self, self, out);
+  SHMT_TRY(shmt_op_imag(self, &part));
+  return shmt_op_eq_Scalar(part, shmt__scalar_int(0), out);
+}

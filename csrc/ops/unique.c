@@ -1,0 +1,304 @@
+/* ops/unique.c -- counting and searching: unique elements, histograms, sorted search. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "iter/copy.h"
+#include "kernels/shapes.h"
+#include "ops/check.h"
+#include "ops/lines.h"
+#include "ops/outputs.h"
+#include "ops/sort.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static shmt_status flatten(shmt_tensor* self, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+
+  SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
+  return shmt__tensor_alias(dense, SHMT_INTS(dense->numel), SHMT_INTS(1), dense->offset, out);
+}
+
+static shmt_status vector(int64_t n, shmt_tensor** out) {
+  return shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
+/* Runs of equal neighbours in `line`: the first of each, each element's run (at where[i]), run lengths. */
+static shmt_status collect_runs(shmt_tensor* line, const int64_t* where, shmt_ints inverse_sizes, bool wants_inverse,
+                                bool wants_counts, shmt_tensor** values, shmt_tensor** inverse, shmt_tensor** counts) {
+  SHMT_AUTO(shmt_tensor) starts = NULL;
+  SHMT_AUTO(shmt_tensor) v = NULL;
+  SHMT_AUTO(shmt_tensor) back = NULL;
+  SHMT_AUTO(shmt_tensor) lengths = NULL;
+  const int64_t n = line->numel, item = shmt__tensor_item_bytes(line);
+  int64_t n_runs = 0;
+
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n), SHMT_BOOL, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &starts));
+  bool* flags = shmt__tensor_data(starts);
+  if (n > 0) {
+    char* data[2] = {(char*)flags, shmt__tensor_data(line)};
+    shmt__loops[SHMT_LOOP_run_starts][line->dtype](data, NULL, n, NULL);
+  }
+  for (int64_t i = 0; i < n; i++) n_runs += flags[i];
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n_runs), line->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &v));
+  SHMT_TRY(shmt__tensor_empty(wants_inverse ? inverse_sizes : SHMT_INTS(0), SHMT_INT64, SHMT_CPU,
+                              SHMT_CONTIGUOUS_FORMAT, &back));
+  SHMT_TRY(vector(wants_counts ? n_runs : 0, &lengths));
+  char* to = shmt__tensor_data(v);
+  const char* from = shmt__tensor_data(line);
+  int64_t* run_of = shmt__tensor_data(back);
+  int64_t* count = shmt__tensor_data(lengths);
+  int64_t run = -1;
+  for (int64_t i = 0; i < n; i++) {
+    if (flags[i]) {
+      run++;
+      memcpy(to + run * item, from + i * item, (size_t)item);
+      if (wants_counts) count[run] = 0;
+    }
+    if (wants_counts) count[run]++;
+    if (wants_inverse) run_of[where ? where[i] : i] = run;
+  }
+  *values = SHMT_TAKE(v);
+  *inverse = SHMT_TAKE(back);
+  *counts = SHMT_TAKE(lengths);
+  return SHMT_OK;
+}
+
+static shmt_status refuse_meta(const char* name, const shmt_tensor* t) {
+  SHMT_REQUIRE(!shmt__tensor_is_meta(t), SHMT_E_NOT_IMPLEMENTED,
+               "%s(): the size of the result depends on data, which a meta tensor has not", name);
+  return SHMT_OK;
+}
+
+shmt_status shmt__unique2(shmt_tensor* self, bool sorted, bool return_inverse, bool return_counts, shmt_tensor** output,
+                          shmt_tensor** inverse, shmt_tensor** counts) {
+  SHMT_AUTO(shmt_tensor) flat = NULL;
+  SHMT_AUTO(shmt_tensor) values = NULL;
+  SHMT_AUTO(shmt_tensor) where = NULL;
+
+  (void)sorted;
+  SHMT_TRY(refuse_meta("unique", self));
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_sort, self->dtype, "unique");
+  SHMT_TRY(flatten(self, &flat));
+  SHMT_TRY(shmt__sorted_line(flat, &values, &where));
+  return collect_runs(values, shmt__tensor_data(where), shmt__tensor_sizes(self), return_inverse, return_counts, output,
+                      inverse, counts);
+}
+
+shmt_status shmt__unique_consecutive(shmt_tensor* self, bool return_inverse, bool return_counts, shmt_opt_int dim,
+                                     shmt_tensor** output, shmt_tensor** inverse, shmt_tensor** counts) {
+  SHMT_AUTO(shmt_tensor) flat = NULL;
+
+  SHMT_TRY(refuse_meta("unique_consecutive", self));
+  SHMT_REQUIRE(!dim.has || self->n_dims == 1, SHMT_E_NOT_IMPLEMENTED,
+               "unique_consecutive(): dim is supported for vectors only, got dim=%" PRId64 " of %d dimensions",
+               dim.value, self->n_dims);
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_run_starts, self->dtype, "unique_consecutive");
+  SHMT_TRY(flatten(self, &flat));
+  return collect_runs(flat, NULL, shmt__tensor_sizes(self), return_inverse, return_counts, output, inverse, counts);
+}
+
+/* --- histograms -------------------------------------------------------------------------------- */
+
+shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minlength, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  SHMT_AUTO(shmt_tensor) cast_weights = NULL;
+  SHMT_AUTO(shmt_tensor) dense_weights = NULL;
+  SHMT_AUTO(shmt_tensor) sums = NULL;
+  int64_t length;
+
+  SHMT_REQUIRE(minlength >= 0, SHMT_E_RUNTIME, "minlength should be >= 0");
+  SHMT_REQUIRE(shmt__is_integral(self->dtype), SHMT_E_NOT_IMPLEMENTED, "\"bincount_cpu\" not implemented for '%s'",
+               shmt__dtype_title(self->dtype));
+  SHMT_TRY(refuse_meta("bincount", self));
+  SHMT_REQUIRE(self->n_dims == 1, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
+  SHMT_REQUIRE(!weights || (weights->n_dims == 1 && weights->numel == self->numel), SHMT_E_RUNTIME,
+               "weights should be 1-d and have the same length as input");
+  SHMT_TRY(shmt__tensor_cast(self, SHMT_INT64, &wide));
+  SHMT_TRY(shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, &dense));
+  const int64_t* x = shmt__tensor_data(dense);
+  length = minlength;
+  for (int64_t i = 0; i < dense->numel; i++) {
+    SHMT_REQUIRE(x[i] >= 0, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
+    if (x[i] >= length) length = x[i] + 1;
+  }
+  if (!weights) {
+    SHMT_TRY(vector(length, &result));
+    SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
+    int64_t* count = shmt__tensor_data(result);
+    for (int64_t i = 0; i < dense->numel; i++) count[x[i]]++;
+    *out = SHMT_TAKE(result);
+    return SHMT_OK;
+  }
+  SHMT_TRY(shmt__tensor_cast(weights, SHMT_FLOAT64, &cast_weights));
+  SHMT_TRY(shmt__tensor_contiguous(cast_weights, SHMT_CONTIGUOUS_FORMAT, &dense_weights));
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(length), SHMT_FLOAT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &sums));
+  SHMT_TRY(shmt__tensor_fill(sums, shmt__scalar_int(0)));
+  const double* w = shmt__tensor_data(dense_weights);
+  double* sum = shmt__tensor_data(sums);
+  for (int64_t i = 0; i < dense->numel; i++) sum[x[i]] += w[i];
+  return shmt__tensor_cast(sums, weights->dtype == SHMT_FLOAT32 ? SHMT_FLOAT32 : SHMT_FLOAT64, out);
+}
+
+shmt_status shmt__histc(shmt_tensor* self, int64_t bins, shmt_scalar min, shmt_scalar max, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) counts = NULL;
+  double low = shmt__scalar_to_double(min), high = shmt__scalar_to_double(max);
+
+  SHMT_REQUIRE(shmt__is_floating(self->dtype), SHMT_E_NOT_IMPLEMENTED, "\"histogram_cpu\" not implemented for '%s'",
+               shmt__dtype_title(self->dtype));
+  SHMT_REQUIRE(bins > 0, SHMT_E_RUNTIME, "torch.histogram(): bins must be > 0, but got %" PRId64, bins);
+  if (shmt__tensor_is_meta(self))
+    return shmt__tensor_empty(SHMT_INTS(bins), self->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, out);
+  SHMT_TRY(shmt__tensor_cast(self, SHMT_FLOAT64, &wide));
+  SHMT_TRY(shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, &dense));
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(bins), SHMT_FLOAT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &counts));
+  SHMT_TRY(shmt__tensor_fill(counts, shmt__scalar_int(0)));
+  const double* x = shmt__tensor_data(dense);
+  double* count = shmt__tensor_data(counts);
+  if (low == high && dense->numel > 0) {
+    low = high = x[0];
+    for (int64_t i = 0; i < dense->numel; i++) {
+      if (!(x[i] >= low)) low = x[i];
+      if (!(x[i] <= high)) high = x[i];
+    }
+  }
+  if (low == high) {
+    low -= 1;
+    high += 1;
+  }
+  SHMT_REQUIRE(isfinite(low) && isfinite(high), SHMT_E_RUNTIME, "torch.histogram(): range [%g, %g] is not finite", low,
+               high);
+  SHMT_REQUIRE(low < high, SHMT_E_RUNTIME, "torch.histogram(): max must be larger than min");
+  for (int64_t i = 0; i < dense->numel; i++) {
+    if (!(x[i] >= low && x[i] <= high)) continue;
+    int64_t at = (int64_t)((x[i] - low) / (high - low) * (double)bins);
+    count[at < bins ? at : bins - 1]++;
+  }
+  return shmt__tensor_cast(counts, self->dtype, out);
+}
+
+/* --- sorted search --------------------------------------------------------------------------------- */
+
+typedef struct search {
+  bool out_int32, right;
+  shmt_tensor* sorter;
+} search;
+
+static shmt_status check_search(const shmt_tensor* bounds, const shmt_tensor* values, const search* s) {
+  SHMT_REQUIRE(bounds->n_dims > 0, SHMT_E_RUNTIME,
+               "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
+               "boundaries tensor dim(0)");
+  bool fits = bounds->n_dims == 1 || bounds->n_dims == values->n_dims;
+  for (int d = 0; fits && bounds->n_dims > 1 && d < bounds->n_dims - 1; d++) fits = bounds->sizes[d] == values->sizes[d];
+  SHMT_REQUIRE(fits, SHMT_E_RUNTIME,
+               "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+               "tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
+               SHMT_SHAPE_TEXT(bounds), SHMT_SHAPE_TEXT(values));
+  if (s->sorter) {
+    SHMT_REQUIRE(s->sorter->dtype == SHMT_INT64, SHMT_E_RUNTIME,
+                 "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype %s",
+                 shmt__dtype_title(s->sorter->dtype));
+    bool same = s->sorter->n_dims == bounds->n_dims;
+    for (int d = 0; same && d < bounds->n_dims; d++) same = s->sorter->sizes[d] == bounds->sizes[d];
+    SHMT_REQUIRE(same, SHMT_E_RUNTIME,
+                 "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor %s and got "
+                 "sorter tensor %s", SHMT_SHAPE_TEXT(bounds), SHMT_SHAPE_TEXT(s->sorter));
+  }
+  return SHMT_OK;
+}
+
+static shmt_status dense_in(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) cast = NULL;
+
+  SHMT_TRY(shmt__tensor_cast(t, dtype, &cast));
+  return shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
+static shmt_status run_search(shmt_tensor* bounds, shmt_tensor* values, const search* s, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  SHMT_AUTO(shmt_tensor) v = NULL;
+  SHMT_AUTO(shmt_tensor) order = NULL;
+  SHMT_AUTO(shmt_tensor) places = NULL;
+  shmt_dtype dtype;
+
+  SHMT_TRY(check_search(bounds, values, s));
+  SHMT_TRY(shmt__promote_types(bounds->dtype, values->dtype, &dtype));
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_search, dtype, "searchsorted_out_cpu");
+  const bool meta = shmt__tensor_is_meta(values) || shmt__tensor_is_meta(bounds); /* a number may be beside Meta */
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(values), SHMT_INT64, meta ? SHMT_META : SHMT_CPU,
+                              SHMT_CONTIGUOUS_FORMAT, &places));
+  if (!meta && values->numel > 0) {
+    SHMT_TRY(dense_in(bounds, dtype, &b));
+    SHMT_TRY(dense_in(values, dtype, &v));
+    if (s->sorter) SHMT_TRY(dense_in(s->sorter, SHMT_INT64, &order));
+    const int64_t n_bounds = b->sizes[b->n_dims - 1], item = shmt__dtype_size[dtype];
+    const int64_t rows = b->n_dims == 1 ? 1 : b->numel / (n_bounds > 0 ? n_bounds : 1);
+    const int64_t n_rows = b->n_dims == 1 || n_bounds == 0 ? 1 : rows, each = v->numel / n_rows;
+    const shmt__search_shape shape = {n_bounds, s->right};
+    const int64_t strides[4] = {8, item, item, 8};
+    for (int64_t r = 0; r < n_rows; r++) {
+      char* data[4] = {(char*)shmt__tensor_data(places) + r * each * 8, (char*)shmt__tensor_data(v) + r * each * item,
+                       (char*)shmt__tensor_data(b) + r * n_bounds * item,
+                       order ? (char*)shmt__tensor_data(order) + r * n_bounds * 8 : NULL};
+      shmt__loops[SHMT_LOOP_search][dtype](data, strides, each, &shape);
+    }
+  }
+  return shmt__tensor_cast(places, s->out_int32 ? SHMT_INT32 : SHMT_INT64, out);
+}
+
+static shmt_status make_search(bool out_int32, bool right, const char* side, shmt_tensor* sorter, search* s) {
+  *s = (search){out_int32, right, sorter};
+  if (!side) return SHMT_OK;
+  SHMT_REQUIRE(strcmp(side, "left") == 0 || strcmp(side, "right") == 0, SHMT_E_RUNTIME,
+               "torch.searchsorted(): side can only be 'left' or 'right' but got %s", side);
+  SHMT_REQUIRE(!(right && strcmp(side, "left") == 0), SHMT_E_RUNTIME,
+               "torch.searchsorted(): side and right can't be set to opposites, got side of left while right was True");
+  s->right = strcmp(side, "right") == 0;
+  return SHMT_OK;
+}
+
+shmt_status shmt__searchsorted(shmt_tensor* sorted_sequence, shmt_tensor* self, bool out_int32, bool right,
+                               const char* side, shmt_tensor* sorter, shmt_tensor** out) {
+  search s;
+
+  SHMT_TRY(make_search(out_int32, right, side, sorter, &s));
+  return run_search(sorted_sequence, self, &s, out);
+}
+
+shmt_status shmt__searchsorted_scalar(shmt_tensor* sorted_sequence, shmt_scalar self, bool out_int32, bool right,
+                                      const char* side, shmt_tensor* sorter, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) value = NULL;
+  search s;
+
+  SHMT_REQUIRE(sorted_sequence->n_dims == 1, SHMT_E_RUNTIME,
+               "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
+               "boundaries tensor dim(%d) and input value's dim(0) numel(1)", sorted_sequence->n_dims);
+  SHMT_TRY(make_search(out_int32, right, side, sorter, &s));
+  SHMT_TRY(shmt__tensor_from_scalar(self, shmt__scalar_dtype(self), false, &value));
+  return run_search(sorted_sequence, value, &s, out);
+}
+
+static shmt_status check_boundaries(const shmt_tensor* boundaries) {
+  SHMT_REQUIRE(boundaries->n_dims == 1, SHMT_E_RUNTIME, "boundaries tensor must be 1 dimension, but got dim(%d)",
+               boundaries->n_dims);
+  return SHMT_OK;
+}
+
+shmt_status shmt__bucketize(shmt_tensor* self, shmt_tensor* boundaries, bool out_int32, bool right,
+                            shmt_tensor** out) {
+  const search s = {out_int32, right, NULL};
+
+  SHMT_TRY(check_boundaries(boundaries));
+  return run_search(boundaries, self, &s, out);
+}
+
+shmt_status shmt__bucketize_scalar(shmt_scalar self, shmt_tensor* boundaries, bool out_int32, bool right,
+                                   shmt_tensor** out) {
+  SHMT_TRY(check_boundaries(boundaries));
+  return shmt__searchsorted_scalar(boundaries, self, out_int32, right, NULL, NULL, out);
+}

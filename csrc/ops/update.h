@@ -1,0 +1,12 @@
+/* ops/update.h -- operators that change some places of a copy of self, or of self itself. */
+#ifndef SHMT_OPS_UPDATE_H
+#define SHMT_OPS_UPDATE_H
+
+#include "tensor/tensor.h"
+
+/* *out becomes a writable tensor with self's values: self itself in place, the preset output, or a new copy. */
+shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out);
+/* Hand the status on; after a failure a copy that _begin_ made (given was NULL) is released. */
+shmt_status shmt__end_update(shmt_status status, shmt_tensor* given, shmt_tensor** out);
+
+#endif
