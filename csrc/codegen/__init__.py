@@ -1,0 +1,65 @@
+"""The code generator: ``csrc/spec/*.yaml`` to C, Python tables, stubs and reference pages.
+
+It is pure: the same specification gives the same files. ``docs/operators.md`` describes the input,
+``docs/architecture.md`` what comes out.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from codegen.adapters import emit_adapters
+from codegen.autograd import emit_autograd, plan_autograd
+from codegen.dispatch import emit_dispatch
+from codegen.docs import emit_docs
+from codegen.emit import Emitter, GeneratedFiles
+from codegen.errors import SpecError
+from codegen.kernels import emit_kernels, load_loops
+from codegen.model import load_model
+from codegen.python import emit_python, python_tables
+from codegen.stubs import emit_stubs
+from codegen.tables import emit_tables, load_tables
+from codegen.views import emit_views
+
+__all__ = ["GeneratedFiles", "SpecError", "generate"]
+
+
+def generate(
+    spec_dir: Path, out_dir: Path, root: Path, *, check: bool = False, lenient: bool = False
+) -> GeneratedFiles:
+    """Generate everything.
+
+    Args:
+        spec_dir: The directory with the YAML files.
+        out_dir: Where C goes, ``build/<configuration>/generated``.
+        root: The project's directory; Python tables, stubs and pages go below it.
+        check: Write nothing; ``changed`` of the result lists what would be written.
+        lenient: Go on after entries whose expressions do not fit, and note them in ``problems``.
+
+    Raises:
+        SpecError: The specification is wrong; the message starts with ``file:line:``.
+    """
+    spec_dir, out_dir, root = Path(spec_dir), Path(out_dir), Path(root)
+    tables = load_tables(spec_dir, root)
+    model = load_model(spec_dir, root, tables)
+    loops = load_loops(spec_dir, root, model, tables)
+    emitter = Emitter(out_dir, root, check=check)
+    emit_tables(emitter, tables)
+    emit_kernels(emitter, loops, tables)
+    nodes = plan_autograd(model)
+    emit_adapters(emitter, model)
+    emit_dispatch(emitter, model, tables)
+    emit_autograd(emitter, model, nodes)
+    emit_views(emitter, model)
+    names = python_tables(model)
+    emit_python(emitter, names)
+    emit_stubs(emitter, names)
+    emit_docs(emitter, model, tables, nodes)
+    emitter.remove_stale()
+    emitter.result.problems = [str(problem) for problem in model.problems]
+    if model.problems and not lenient:
+        for problem in model.problems[1:]:
+            print(problem, file=sys.stderr)
+        raise model.problems[0]
+    return emitter.result

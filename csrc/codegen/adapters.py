@@ -1,0 +1,202 @@
+"""Per-signature C: the typed kernel call, and the two conversions between boxed and unboxed.
+
+All operators with the same C signature share these, so a run has some hundred of them.
+"""
+
+from __future__ import annotations
+
+from codegen.emit import Emitter
+from codegen.model import Model
+from codegen.schema import Schema
+from codegen.types import c_type, kernel_type, result_type, signature
+
+SPEC = "csrc/spec/ops"
+
+
+def _parameters(schema: Schema) -> list[str]:
+    names = [f"{c_type(a.type).name} a{i}" for i, a in enumerate(schema.arguments)]
+    names += [f"{result_type(schema.returns[i].type)}* r{i}" for i in schema.new_returns]
+    return names
+
+
+def _names(schema: Schema) -> list[str]:
+    return [f"a{i}" for i in range(len(schema.arguments))] + [f"r{i}" for i in schema.new_returns]
+
+
+def signatures(model: Model) -> dict[str, Schema]:
+    """One schema per C signature, in order of first use."""
+    found: dict[str, Schema] = {}
+    for op in model.operators:
+        found.setdefault(signature(op.schema), op.schema)
+    return dict(sorted(found.items()))
+
+
+def _typedef(schema: Schema) -> str:
+    parameters = ", ".join(["shmt_keyset ks", *_parameters(schema)])
+    return f"typedef shmt_status (*{kernel_type(schema)})({parameters});\n"
+
+
+def _head(name: str, schema: Schema, first: list[str]) -> str:
+    return f"shmt_status {name}({', '.join([*first, *_parameters(schema)])})"
+
+
+def _box_head(name: str, schema: Schema) -> str:
+    first = ["const shmt__kernel* k", "const shmt_operator* op", "shmt_keyset ks"]
+    return _head(f"shmt__box_{name}", schema, first)
+
+
+def _traced_head(name: str, schema: Schema) -> str:
+    first = ["const shmt_operator* op", "bool redispatch", "shmt_keyset ks"]
+    return _head(f"shmt__traced_{name}", schema, first)
+
+
+def _unbox_head(name: str) -> str:
+    return (
+        f"shmt_status shmt__unbox_{name}(shmt__unboxed f, const shmt_operator* op, "
+        "shmt_keyset ks,\n"
+        "    const shmt_value* args, shmt_value* results)"
+    )
+
+
+def _invoke(name: str, schema: Schema) -> str:
+    head = _head(f"shmt__invoke_{name}", schema, ["const shmt_operator* op", "shmt_keyset ks"])
+    names = _names(schema)
+    direct = ", ".join(["ks", *names])
+    boxed = ", ".join(["k", "op", "ks", *names])
+    return (
+        f"static inline {head} {{\n"
+        "  const shmt__kernel* k = shmt__operator_find(op, ks);\n"
+        "  if (SHMT_UNLIKELY(!k)) return SHMT_E_NOT_IMPLEMENTED; /* recorded by find */\n"
+        f"  if (SHMT_LIKELY(k->unboxed != 0))\n"
+        f"    return (({kernel_type(schema)})k->unboxed)({direct});\n"
+        f"  return shmt__box_{name}({boxed});\n"
+        "}\n"
+    )
+
+
+def _box(name: str, schema: Schema) -> str:
+    body = ""
+    for i, argument in enumerate(schema.arguments):
+        kind = c_type(argument.type)
+        value = f"{{.v.{kind.member} = {kind.box % f'a{i}'}, .tag = SHMT_VALUE_{kind.tag}}}"
+        if kind.is_none:
+            body += f"  if (!({kind.is_none % f'a{i}'})) args[{i}] = (shmt_value){value};\n"
+        else:
+            body += f"  args[{i}] = (shmt_value){value};\n"
+    n_args, n_returns = max(len(schema.arguments), 1), max(len(schema.returns), 1)
+    after = ""
+    for i, result in enumerate(schema.returns):
+        kind = c_type(result.type)
+        if schema.returned_argument(i) is not None:
+            after += f"  shmt__value_fini(&results[{i}]);\n"
+        elif result.type.is_tensor_list:
+            after += (
+                f"  *r{i} = (shmt_tensor_vec){{(shmt_tensor**)results[{i}].v.tensors.data, "
+                f"results[{i}].v.tensors.len}};\n"
+            )
+        else:
+            value = kind.unbox % f"results[{i}].v.{kind.member}"
+            if kind.none:
+                value = f"results[{i}].tag == SHMT_VALUE_NONE ? {kind.none} : {value}"
+            after += f"  *r{i} = {value};\n"
+    return (
+        f"{_box_head(name, schema)} {{\n"
+        f"  shmt_value args[{n_args}] = {{{{{{0}}, SHMT_VALUE_NONE}}}};\n"
+        f"  shmt_value results[{n_returns}] = {{{{{{0}}, SHMT_VALUE_NONE}}}};\n"
+        f"{body}"
+        "  SHMT_TRY(k->boxed(k->ctx, op, ks, args, results));\n"
+        f"{after}"
+        "  return SHMT_OK;\n}\n"
+    )
+
+
+def _unbox(name: str, schema: Schema) -> str:
+    call = ["ks"]
+    for i, argument in enumerate(schema.arguments):
+        kind = c_type(argument.type)
+        value = kind.unbox % f"args[{i}].v.{kind.member}"
+        if kind.none:
+            value = f"args[{i}].tag == SHMT_VALUE_NONE ? {kind.none} : {value}"
+        call.append(value)
+    before = after = ""
+    for i, result in enumerate(schema.returns):
+        kind = c_type(result.type)
+        index = schema.returned_argument(i)
+        if index is not None:
+            after += (
+                f"  results[{i}] = (shmt_value){{.v.tensor = "
+                f"shmt__tensor_ref(args[{index}].v.tensor), .tag = SHMT_VALUE_TENSOR}};\n"
+            )
+            continue
+        before += f"  {result_type(result.type)} r{i} = {{0}};\n"
+        call.append(f"&r{i}")
+        if result.type.is_tensor_list:
+            after += (
+                f"  results[{i}] = (shmt_value){{.v.tensors = {{r{i}.data, r{i}.len}}, "
+                ".tag = SHMT_VALUE_TENSORS};\n"
+            )
+            continue
+        tag = f"SHMT_VALUE_{kind.tag}"
+        if kind.is_none:
+            tag = f"{kind.is_none % f'r{i}'} ? SHMT_VALUE_NONE : {tag}"
+        after += (
+            f"  results[{i}] = (shmt_value){{.v.{kind.member} = {kind.box % f'r{i}'}, "
+            f".tag = {tag}}};\n"
+        )
+    arguments = ",\n      ".join(call)
+    return (
+        f"{_unbox_head(name)} {{\n"
+        f"{before}"
+        f"  shmt_status status = (({kernel_type(schema)})f)(\n      {arguments});\n"
+        "  (void)op;\n  (void)args;\n  (void)results;\n"
+        "  if (SHMT_UNLIKELY(status != SHMT_OK)) return status;\n"
+        f"{after}"
+        "  return SHMT_OK;\n}\n"
+    )
+
+
+def _traced(name: str, schema: Schema) -> str:
+    return (
+        f"{_traced_head(name, schema)} {{\n"
+        "  shmt__trace_enter(op, ks, redispatch);\n"
+        f"  shmt_status status = shmt__invoke_{name}({', '.join(['op', 'ks', *_names(schema)])});\n"
+        "  shmt__trace_leave();\n"
+        "  return status;\n}\n"
+    )
+
+
+def emit_adapters(emitter: Emitter, model: Model) -> None:
+    """Write signatures.h and adapters.c."""
+    found = signatures(model)
+    header = (
+        '#include "dispatch/operator.h"\n#include "tensor/tensor.h"\n\n'
+        "/* A signature's name: a letter per argument (T Tensor, L Tensor[], S Scalar, i int,\n"
+        " * f float, b bool, I F B the optional ones, v int[], w float[], s str,\n"
+        " * e dtype/layout/device/format, G Generator, O Storage), then per return a letter, or\n"
+        " * the number of the argument it is.\n"
+        " *\n"
+        " *   shmt__fn_X      the unboxed kernel\n"
+        " *   shmt__box_X     unboxed call of a boxed kernel\n"
+        " *   shmt__unbox_X   boxed call of an unboxed kernel\n"
+        " *   shmt__traced_X  a call while calls are traced\n"
+        " *   shmt__invoke_X  find the kernel for ks and call it */\n\n"
+        "static inline shmt_keyset shmt__keys_of_optional(const shmt_tensor* t) {\n"
+        "  return t ? shmt__tensor_keys(t) : 0;\n"
+        "}\n\n"
+        "static inline shmt_keyset shmt__keys_of_list(shmt_tensors list) {\n"
+        "  shmt_keyset ks = 0;\n"
+        "  for (int64_t i = 0; i < list.len; i++) ks |= shmt__keys_of_optional(list.data[i]);\n"
+        "  return ks;\n"
+        "}\n"
+    )
+    for name, schema in found.items():
+        header += f"\n{_typedef(schema)}"
+        header += f"{_box_head(name, schema)};\n"
+        header += f"{_unbox_head(name)};\n"
+        header += f"{_traced_head(name, schema)};\n"
+        header += _invoke(name, schema)
+    emitter.c_file("signatures.h", "typed calls of kernels, one set per C signature.", SPEC, header)
+    source = '#include "generated/signatures.h"\n'
+    for name, schema in found.items():
+        source += f"\n{_box(name, schema)}\n{_unbox(name, schema)}\n{_traced(name, schema)}"
+    emitter.c_file("adapters.c", "boxed and unboxed calls, one set per C signature.", SPEC, source)

@@ -1,0 +1,86 @@
+"""Kernels of composite operators that are written as expressions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from codegen.errors import SpecError
+from codegen.fitting import NONE, TENSOR, TUPLE, Value
+from codegen.formulas import OPERATORS, Lowering
+from codegen.loader import Text
+from codegen.model import Model, Operator
+from codegen.types import c_name, result_names
+
+
+def _argument_loader(op: Operator) -> Callable[[Lowering, str], Value | None]:
+    def load(_: Lowering, name: str) -> Value | None:
+        argument = op.schema.argument(name)
+        if argument is None or argument.is_out:
+            return None
+        return Value(c_name(argument), argument.type)
+
+    return load
+
+
+def lower_composite(model: Model, op: Operator, expression: Text, form: str = "functional") -> str:
+    """The C body of a composite expression.
+
+    For the in-place or out= form this succeeds only when the outermost call has that form itself
+    (in place: with our own first argument first); otherwise the result is empty.
+    """
+    lowering = Lowering(model, expression.where, _argument_loader(op))
+    node = lowering.parse(expression)
+    if form != "functional":
+        return _lower_form(lowering, node, op, form)
+    value = lowering.lower(node)
+    names = result_names(op.schema)
+    items = value.items if value.type == TUPLE else [value]
+    if len(items) != len(names):
+        raise SpecError(
+            expression.where, f"the expression gives {len(items)} values, not {len(names)}"
+        )
+    for name, item, index in zip(names, items, op.schema.new_returns, strict=True):
+        kind = op.schema.returns[index].type
+        if kind.is_tensor:
+            if not item.type.is_tensor and item.type != NONE:
+                item = Value(lowering.as_type(item, TENSOR), TENSOR, owned=True)
+            lowering.give(item, f"*{name}")
+        elif kind.is_tensor_list:
+            lowering.emit(f"SHMT_TRY(shmt__tensor_vec_copy({item.code}, {name}));")
+        else:
+            lowering.emit(f"*{name} = {lowering.as_type(item, kind)};")
+    lowering.emit("return SHMT_OK;")
+    return lowering.text()
+
+
+_BINARY_NAMES = {kind: names[0] for kind, names in OPERATORS.items()}
+
+
+def _lower_form(lowering: Lowering, node: ast.expr, op: Operator, form: str) -> str:
+    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY_NAMES:
+        name = _BINARY_NAMES[type(node.op)]
+        parts, named = [node.left, node.right], []
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        name, parts, named = node.func.id, node.args, node.keywords
+    else:
+        return ""
+    if not parts:
+        return ""
+    first = op.schema.arguments[0].name
+    is_self = isinstance(parts[0], ast.Name) and parts[0].id == first
+    if form == "inplace" and not is_self:
+        return ""
+    if isinstance(node, ast.BinOp) and not is_self:
+        return ""
+    arguments = [lowering.lower(part) for part in parts]
+    keywords = {k.arg: lowering.lower(k.value) for k in named if k.arg}
+    target, bound = lowering.resolve(name, arguments, keywords, ast.unparse(node))
+    twin = next((o for o in target.entry.operators if o.form == form), None)
+    if twin is None or not twin.derived:
+        return ""
+    codes = lowering.arguments_of(target, bound)
+    if form == "out":
+        codes += [c_name(a) for a in op.schema.arguments if a.is_out]
+    lowering.emit(f"return {twin.caller}({', '.join(codes)});")
+    return lowering.text()

@@ -1,0 +1,447 @@
+"""Callers, operator records, schemas and the kernels of the CPU, Meta and BackendSelect rows."""
+
+from __future__ import annotations
+
+from codegen.composites import lower_composite
+from codegen.emit import Emitter
+from codegen.errors import SpecError
+from codegen.layers import autograd_kind, has_view_kernel
+from codegen.model import Model, Operator, OperatorEntry
+from codegen.schema import Argument, Schema
+from codegen.tables import Tables, c_string
+from codegen.types import (
+    c_name,
+    c_type,
+    call_arguments,
+    default_expression,
+    parameters,
+    result_names,
+    signature,
+)
+
+_WITH_KEYS = ("Autograd", "ADInplaceOrView", "BackendSelect", "Python")
+
+
+def spec_file(family: str) -> str:
+    """The spec file of a family, for header lines."""
+    return f"csrc/spec/ops/{family}.yaml"
+
+
+def caller_head(op: Operator) -> str:
+    """``shmt_status shmt_op_add_Tensor(shmt_tensor* self, ...)``."""
+    return f"shmt_status {op.caller}({', '.join(parameters(op.schema)) or 'void'})"
+
+
+def below_head(op: Operator) -> str:
+    """The redispatching twin, which takes the key set as given."""
+    return f"shmt_status {op.caller}_below({', '.join(['shmt_keyset ks', *parameters(op.schema)])})"
+
+
+def kernel_head(name: str, op: Operator) -> str:
+    """A kernel in the unboxed convention."""
+    return f"shmt_status {name}({', '.join(['shmt_keyset ks', *parameters(op.schema)])})"
+
+
+def key_terms(schema: Schema) -> list[str]:
+    """C expressions whose union is the key set of the tensor arguments."""
+    terms = []
+    for argument in schema.arguments:
+        if argument.type.base != "Tensor":
+            continue
+        if argument.type.is_list:
+            terms.append(f"shmt__keys_of_list({c_name(argument)})")
+        elif argument.type.optional:
+            terms.append(f"shmt__keys_of_optional({c_name(argument)})")
+        else:
+            terms.append(f"shmt__tensor_keys({c_name(argument)})")
+    return terms
+
+
+# --- callers ------------------------------------------------------------------------------------
+
+
+def _start_keys(op: Operator) -> str:
+    if op.is_factory:
+        return "  shmt_keyset ks = shmt__call_keys(SHMT_KEYBIT_BackendSelect);\n"
+    terms = key_terms(op.schema)
+    if not terms:
+        return "  shmt_keyset ks = shmt__call_keys(SHMT_KEYBIT_CPU);\n"
+    union = " | ".join(terms)
+    required = any(
+        a.type.is_tensor and not a.type.optional and not a.is_out for a in op.schema.arguments
+    )
+    if required:
+        return f"  shmt_keyset ks = shmt__call_keys({union});\n"
+    return f"  shmt_keyset ks = {union};\n  ks = shmt__call_keys(ks ? ks : SHMT_KEYBIT_CPU);\n"
+
+
+def _caller(op: Operator) -> str:
+    name = signature(op.schema)
+    names = call_arguments(op.schema)
+    invoke = ", ".join([f"&{op.record}", "ks", *names])
+    body = (
+        f"  if (SHMT_LIKELY(!shmt__trace_on)) return shmt__invoke_{name}({invoke});\n"
+        f"  return shmt__traced_{name}("
+    )
+    call = ", ".join([f"&{op.record}", "false", "ks", *names])
+    again = ", ".join([f"&{op.record}", "true", "ks", *names])
+    return (
+        f"{caller_head(op)} {{\n{_start_keys(op)}{body}{call});\n}}\n\n"
+        f"{below_head(op)} {{\n{body}{again});\n}}\n"
+    )
+
+
+# --- CPU and Meta kernels -----------------------------------------------------------------------
+
+
+def _ignore(names: list[str]) -> str:
+    return "".join(f"  (void){name};\n" for name in names)
+
+
+def _preset_call(function: str, entry: OperatorEntry, op: Operator, first: list[str]) -> str:
+    """Call a C function that honours preset outputs, from any form."""
+    schema = entry.schema
+    arguments = first + [c_name(a) for a in schema.arguments]
+    if op.form == "functional" or not op.derived:
+        outs = result_names(op.schema)
+        clear = "".join(
+            f"  *{name} = 0;\n"
+            for name, index in zip(outs, op.schema.new_returns, strict=True)
+            if op.schema.returns[index].type.is_tensor
+        )
+        return f"{clear}  return {function}({', '.join(arguments + outs)});\n"
+    if op.form == "inplace":
+        targets = [c_name(op.schema.arguments[0])]
+    else:
+        targets = [c_name(a) for a in op.schema.arguments if a.is_out]
+    text = ""
+    for i, target in enumerate(targets):
+        text += f"  shmt_tensor* preset{i} = {target};\n"
+        arguments.append(f"&preset{i}")
+    return f"{text}  return {function}({', '.join(arguments)});\n"
+
+
+def _compute_then_write(call: str, op: Operator) -> str:
+    """Compute into temporaries, then copy into self or out. *call* takes ``@OUTS@``."""
+    n = len(op.entry.schema.returns)
+    text = "".join(f"  SHMT_AUTO(shmt_tensor) result{i} = 0;\n" for i in range(n))
+    outs = ", ".join(f"&result{i}" for i in range(n))
+    text += f"  SHMT_TRY({call.replace('@OUTS@', outs)});\n"
+    name = c_string(op.schema.name)
+    if op.form == "inplace":
+        return (
+            text
+            + f"  return shmt__write_inplace({name}, result0, {c_name(op.schema.arguments[0])});\n"
+        )
+    for i, argument in enumerate(a for a in op.schema.arguments if a.is_out):
+        text += f"  SHMT_TRY(shmt__write_out({name}, result{i}, {c_name(argument)}));\n"
+    return text + "  return SHMT_OK;\n"
+
+
+def _copy_into_self(call: str, op: Operator, model: Model) -> str:
+    """The in-place form of a composite: compute, then ``copy_``, which records."""
+    copy = model.by_name.get("copy_")
+    if copy is None:
+        raise SpecError(op.entry.where, f"{op.schema.full_name} needs the operator copy_")
+    values = [c_name(op.schema.arguments[0]), "result0"]
+    values += [default_expression(a) or "0" for a in copy.schema.arguments[2:]]
+    return (
+        "  SHMT_AUTO(shmt_tensor) result0 = 0;\n"
+        f"  SHMT_TRY({call.replace('@OUTS@', '&result0')});\n"
+        f"  return {copy.caller}({', '.join(values)});\n"
+    )
+
+
+def _inner_arguments(entry: OperatorEntry) -> str:
+    return ", ".join([*(c_name(a) for a in entry.schema.arguments), "@OUTS@"])
+
+
+def _kernel_body(op: Operator, model: Model, function: str) -> str:
+    """The body of the kernel for CPU and Meta, by a C function of the implementer's."""
+    entry = op.entry
+    if op.form == "functional" or not op.derived or entry.is_structured:
+        first = [f"&pointwise_{entry.schema.ident}"] if entry.kernel else []
+        return _preset_call(function, entry, op, first)
+    call = f"{function}({_inner_arguments(entry)})"
+    if op.is_composite and op.form == "inplace":
+        return _copy_into_self(call, op, model)
+    return _compute_then_write(call, op)
+
+
+def _expression_body(op: Operator, model: Model) -> str:
+    """The body of the kernel when the entry's composite is an expression."""
+    entry = op.entry
+    expression = entry.composite_expression
+    assert expression is not None
+    if op.form == "functional" or not op.derived:
+        return lower_composite(model, op, expression)
+    direct = lower_composite(model, op, expression, form=op.form)
+    if direct:
+        return direct
+    call = f"composite_{entry.schema.ident}({_inner_arguments(entry)})"
+    if op.is_composite and op.form == "inplace":
+        return _copy_into_self(call, op, model)
+    return _compute_then_write(call, op)
+
+
+def _pointwise(entry: OperatorEntry) -> str:
+    result = f"SHMT_{entry.result.upper()}" if entry.result else "SHMT_DTYPE_NONE"
+    return (
+        f"static const shmt__pointwise pointwise_{entry.schema.ident} = {{\n"
+        f"  .name = {c_string(entry.schema.name)},\n"
+        f"  .row = SHMT_LOOP_{entry.loop},\n"
+        f"  .promote = SHMT_PROMOTE_{entry.promote.upper()},\n"
+        f"  .result = {result},\n}};\n\n"
+    )
+
+
+def _backend_select(op: Operator) -> str:
+    device = next((a for a in op.schema.arguments if a.type.base == "Device"), None)
+    head = f"static {kernel_head(f'select_{op.ident}', op)}"
+    names = ", ".join(["", *call_arguments(op.schema)])
+    bit = "SHMT_KEYBIT_CPU"
+    if device is not None:
+        bit = f"({c_name(device)} == SHMT_META ? SHMT_KEYBIT_Meta : SHMT_KEYBIT_CPU)"
+    return (
+        f"{head} {{\n"
+        "  ks = shmt__keys_below(ks, SHMT_KEY_BackendSelect);\n"
+        f"  return {op.caller}_below(ks | {bit}{names});\n}}\n\n"
+    )
+
+
+class Rows:
+    """The rows of one operator: key -> kernel, and the C in front of them."""
+
+    def __init__(self) -> None:
+        self.code = ""
+        self.kernels: dict[str, str] = {}
+        self.externs: list[str] = []
+
+    def add(self, keys: tuple[str, ...], function: str) -> None:
+        for key in keys:
+            self.kernels[key] = function
+
+
+def build_rows(op: Operator, model: Model) -> Rows:
+    """Everything that fills an operator's table."""
+    rows = Rows()
+    entry = op.entry
+    function = f"shmt__family_{entry.kernel}" if entry.kernel else (entry.function or "")
+    body = ""
+    if entry.composite_expression is not None:
+        if not op.derived:
+            head = ", ".join(parameters(op.schema))
+            plain = f"composite_{op.ident}"
+            rows.code += (
+                f"static shmt_status {plain}({head}) {{\n{_expression_body(op, model)}}}\n\n"
+            )
+            body = f"  return {plain}({', '.join(call_arguments(op.schema))});\n"
+        else:
+            body = _expression_body(op, model)
+    elif function:
+        body = _kernel_body(op, model, function)
+    if body:
+        name = f"kernel_{op.ident}"
+        rows.code += f"static {kernel_head(name, op)} {{\n  (void)ks;\n{body}}}\n\n"
+        rows.add(("CPU", "Meta"), name)
+    _add_dispatch(rows, op, model)
+    if op.is_factory and "BackendSelect" not in rows.kernels:
+        rows.code += _backend_select(op)
+        rows.add(("BackendSelect",), f"select_{op.ident}")
+    if has_view_kernel(op) and "ADInplaceOrView" not in rows.kernels:
+        name = f"shmt__view_kernel_{op.ident}"
+        rows.externs.append(kernel_head(name, op))
+        rows.add(("ADInplaceOrView",), name)
+    if autograd_kind(op) and "Autograd" not in rows.kernels:
+        name = f"shmt__autograd_kernel_{op.ident}"
+        rows.externs.append(kernel_head(name, op))
+        rows.add(("Autograd",), name)
+    return rows
+
+
+def _unfinished(op: Operator) -> Rows:
+    """A kernel that says what is wrong with its entry, so that the rest can still be built."""
+    rows = Rows()
+    name = f"kernel_{op.ident}"
+    message = c_string(f"{op.schema.full_name} is incomplete")
+    ignored = _ignore(["ks", *call_arguments(op.schema)])
+    rows.code = (
+        f"static {kernel_head(name, op)} {{\n{ignored}"
+        f"  SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, {message});\n"
+        "}\n\n"
+    )
+    rows.add(("CPU", "Meta"), name)
+    return rows
+
+
+def _add_dispatch(rows: Rows, op: Operator, model: Model) -> None:
+    for key, function in op.entry.dispatch.items():
+        if key in _WITH_KEYS:
+            if not op.derived:
+                rows.externs.append(kernel_head(function, op))
+                rows.add((key,), str(function))
+            continue
+        name = f"kernel_{key}_{op.ident}"
+        body = _kernel_body(op, model, function)
+        rows.code += f"static {kernel_head(name, op)} {{\n  (void)ks;\n{body}}}\n\n"
+        keys = ("CPU", "Meta") if key.startswith(("Composite", "CatchAll")) else (key,)
+        rows.add(keys, name)
+
+
+# --- records ------------------------------------------------------------------------------------
+
+
+def _flags(argument: Argument) -> str:
+    kind = argument.type
+    flags = []
+    if kind.optional:
+        flags.append("SHMT_ARG_OPTIONAL")
+    if kind.element_optional:
+        flags.append("SHMT_ARG_ELEM_OPTIONAL")
+    if argument.keyword_only:
+        flags.append("SHMT_ARG_KEYWORD_ONLY")
+    if argument.default is not None:
+        flags.append("SHMT_ARG_HAS_DEFAULT")
+    if kind.alias:
+        flags.append("SHMT_ARG_WRITE" if kind.alias.write else "SHMT_ARG_ALIAS")
+    if argument.is_out:
+        flags.append("SHMT_ARG_OUT")
+    return " | ".join(flags) or "0"
+
+
+def _argument_row(argument: Argument) -> str:
+    kind = argument.type
+    alias = f"'{kind.alias.name}'" if kind.alias else "0"
+    default = c_string(argument.default) if argument.default is not None else "0"
+    name = c_string(argument.name) if argument.name else '""'
+    return (
+        f"    {{{name}, SHMT_TYPE_{c_type(kind).enum}, {_flags(argument)}, {kind.size}, {alias}, "
+        f"{default}}},\n"
+    )
+
+
+def _schema_record(op: Operator) -> str:
+    schema = op.schema
+    arguments = "".join(_argument_row(a) for a in schema.arguments)
+    returns = "".join(_argument_row(Argument(r.type, r.name)) for r in schema.returns)
+    text = f"static const shmt_schema schema_{op.ident} = {{\n"
+    text += f"  .name = {c_string(schema.name)},\n  .overload = {c_string(schema.overload)},\n"
+    text += f"  .text = {c_string(str(schema))},\n"
+    if arguments:
+        text += f"  .args = (const shmt_arg[]){{\n{arguments}  }},\n"
+    if returns:
+        text += f"  .returns = (const shmt_arg[]){{\n{returns}  }},\n"
+    text += f"  .n_args = {len(schema.arguments)},\n  .n_returns = {len(schema.returns)},\n}};\n"
+    return text
+
+
+def _record(op: Operator, rows: Rows, order: list[str]) -> str:
+    kernels = [key for key in order if key in rows.kernels]
+    text = f"static const shmt__kernel kernels_{op.ident}[] = {{\n"
+    for key in kernels:
+        text += (
+            f"  {{.unboxed = (shmt__unboxed){rows.kernels[key]}, "
+            f".where = {c_string(op.entry.where)}}},\n"
+        )
+    text += "};\n"
+    mask = " | ".join(f"SHMT_KEYBIT_{key}" for key in kernels)
+    text += f"shmt_operator {op.record} = {{\n  .schema = &schema_{op.ident},\n  .mask = {mask},\n"
+    text += "  .table = {\n"
+    for i, key in enumerate(kernels):
+        text += f"    [SHMT_KEY_{key}] = &kernels_{op.ident}[{i}],\n"
+    text += f"  }},\n  .call_unboxed = shmt__unbox_{signature(op.schema)},\n  .id = {op.id},\n}};\n"
+    return text
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def emit_dispatch(emitter: Emitter, model: Model, tables: Tables) -> None:
+    """Write ops.h, impls.h, ops_<family>.c and operators.c."""
+    _emit_ops_header(emitter, model)
+    _emit_impls(emitter, model)
+    order = [k.name for k in tables.keys]
+    for family in model.families:
+        _emit_family(emitter, model, family, order)
+    rows = "".join(f"  &{op.record},\n" for op in model.operators)
+    emitter.c_file(
+        "operators.c",
+        "every built-in operator.",
+        "csrc/spec/ops",
+        '#include "generated/ops.h"\n\n'
+        "extern shmt_operator* const shmt__generated_operators[];\n"
+        "extern const size_t shmt__n_generated_operators;\n\n"
+        f"shmt_operator* const shmt__generated_operators[] = {{\n{rows}  0,\n}};\n"
+        f"const size_t shmt__n_generated_operators = {len(model.operators)};",
+    )
+
+
+def _emit_ops_header(emitter: Emitter, model: Model) -> None:
+    text = '#include "dispatch/operator.h"\n#include "tensor/tensor.h"\n\n'
+    text += (
+        "/* shmt_op_X calls X from outside: results are new references, arguments are borrowed.\n"
+    )
+    text += " * shmt_op_X_below goes on with the keys in ks, as kernels do. */\n"
+    for family in model.families:
+        text += f"\n/* {spec_file(family)} */\n"
+        for op in model.of_family(family):
+            text += f"\n/* {op.schema} */\n{caller_head(op)};\n{below_head(op)};\n"
+            text += f"extern shmt_operator {op.record};\n"
+    emitter.c_file("ops.h", "the callers of all operators.", "csrc/spec/ops", text)
+
+
+def _emit_impls(emitter: Emitter, model: Model) -> None:
+    text = '#include "ops/pointwise.h"\n\n'
+    text += "/* The functions that entries name; a file that defines one includes this header. */\n"
+    seen: dict[str, tuple[str, OperatorEntry]] = {}
+    for entry in model.entries:
+        op = entry.operators[0]
+        declared = []
+        if entry.kernel:
+            head = ", ".join(["const shmt__pointwise* p", *parameters(entry.schema)])
+            declared.append((f"shmt__family_{entry.kernel}", head))
+        if entry.function:
+            declared.append((str(entry.function), ", ".join(parameters(entry.schema)) or "void"))
+        for key, function in entry.dispatch.items():
+            if key not in _WITH_KEYS:
+                declared.append((str(function), ", ".join(parameters(op.schema)) or "void"))
+        for name, head in declared:
+            shape = signature(entry.schema)
+            first = seen.get(name)
+            if first is None:
+                seen[name] = (shape, entry)
+                text += f"\n/* {entry.schema} */\nshmt_status {name}({head});\n"
+            elif first[0] != shape:
+                raise SpecError(
+                    entry.where,
+                    f"{name} has other argument types here than at {first[1].where}",
+                )
+    emitter.c_file("impls.h", "C functions that operator entries name.", "csrc/spec/ops", text)
+
+
+def _emit_family(emitter: Emitter, model: Model, family: str, order: list[str]) -> None:
+    text = (
+        '#include "dispatch/operator.h"\n'
+        '#include "generated/impls.h"\n'
+        '#include "generated/loops.h"\n'
+        '#include "generated/ops.h"\n'
+        '#include "generated/signatures.h"\n'
+        '#include "ops/formula.h"\n'
+        '#include "ops/outputs.h"\n'
+        '#include "ops/pointwise.h"\n'
+    )
+    for op in model.of_family(family):
+        try:
+            rows = build_rows(op, model)
+        except SpecError as error:
+            model.problems.append(error)
+            rows = _unfinished(op)
+        if not rows.kernels:
+            raise SpecError(op.entry.where, f"{op.schema.full_name} has no kernel")
+        text += f"\n/* --- {op.schema.full_name} --- */\n\n"
+        text += "".join(f"{extern};\n" for extern in rows.externs)
+        if op.entry.kernel and not op.derived:
+            text += _pointwise(op.entry)
+        text += rows.code
+        text += f"{_schema_record(op)}\n{_record(op, rows, order)}\n{_caller(op)}"
+    emitter.c_file(f"ops_{family}.c", f"the operators of {family}.yaml.", spec_file(family), text)

@@ -1,0 +1,92 @@
+"""``docs/reference/*.md``: a page per family of operators, and one each for dtypes and options."""
+
+from __future__ import annotations
+
+from codegen.emit import Emitter
+from codegen.layers import autograd_kind
+from codegen.model import Model, OperatorEntry
+from codegen.nodes import Node
+from codegen.python import signature_text
+from codegen.tables import Tables
+
+
+def _call_lines(entry: OperatorEntry) -> list[str]:
+    lines = []
+    for op in entry.operators:
+        if op.form == "out":
+            continue
+        where = {"function": "shmtensor.", "nn": "shmtensor._C._nn."}
+        for variant, prefix in where.items():
+            if variant in entry.variants and (op.form == "functional" or not op.derived):
+                lines.append(prefix + signature_text(op, is_method=False))
+        if "method" in entry.variants or op.form == "inplace":
+            lines.append("Tensor." + signature_text(op, is_method=True))
+    if "out" in entry.variants:
+        lines.append("out= is accepted")
+    return lines
+
+
+def _dtype_text(entry: OperatorEntry, tables: Tables) -> str:
+    for name, members in tables.dtype_sets.items():
+        if members == entry.dtypes:
+            return f"{name} ({', '.join(members)})"
+    return ", ".join(entry.dtypes)
+
+
+def _entry(entry: OperatorEntry, tables: Tables, nodes: dict[str, Node]) -> str:
+    text = f"## {entry.name}\n\n{entry.doc}\n\n```\n"
+    text += "\n".join(_call_lines(entry)) + "\n```\n\n"
+    facts = []
+    if entry.dtypes:
+        facts.append(f"dtypes: {_dtype_text(entry, tables)}")
+    if entry.kernel:
+        facts.append(f"promotion: {entry.promote.replace('_', ' ')}")
+    if entry.result:
+        facts.append(f"result: {entry.result}")
+    node = nodes.get(entry.name)
+    if node is not None:
+        for formula in entry.formulas:
+            names = ", ".join(formula.arguments)
+            facts.append(f"gradient of {names}: `{' '.join(formula.expression.split())}`")
+        facts.append(f"graph node: {node.name}")
+    elif entry.composite:
+        facts.append("differentiable through the operators it is made of")
+    elif autograd_kind(entry.operators[0]) == "missing":
+        facts.append("its derivative is not implemented")
+    else:
+        facts.append("not differentiable")
+    if entry.tags:
+        facts.append(f"tags: {', '.join(entry.tags)}")
+    if entry.source:
+        facts.append(f"source: {entry.source}")
+    return text + "".join(f"- {fact}\n" for fact in facts) + "\n"
+
+
+def emit_docs(emitter: Emitter, model: Model, tables: Tables, nodes: dict[str, Node]) -> None:
+    """Write the reference pages."""
+    folder = emitter.root / "docs" / "reference"
+    index = "# Reference\n\n"
+    for family in model.families:
+        public = [e for e in model.entries if e.family == family and e.variants]
+        if not public:
+            continue
+        title = family.replace("_", " ").capitalize()
+        index += f"- [{title}]({family}.md): {len(public)} operators\n"
+        body = f"# {title}\n\n" + "".join(_entry(e, tables, nodes) for e in public)
+        emitter.page(folder / f"{family}.md", f"csrc/spec/ops/{family}.yaml", body)
+    rows = "".join(
+        f"| {d.name} | {d.kind} | {d.size} | {', '.join(d.aliases)} |\n" for d in tables.dtypes
+    )
+    body = "# Element types\n\n| name | kind | bytes | also |\n|---|---|---|---|\n" + rows
+    emitter.page(folder / "dtypes.md", "csrc/spec/dtypes.yaml", body)
+    options = "".join(
+        f"| `SHMTENSOR_{o.name}` | {', '.join(o.values) or o.type} | {o.default or '(unset)'} "
+        f"| {o.doc} |\n"
+        for o in tables.options
+    )
+    body = (
+        "# Environment\n\n| variable | values | default | meaning |\n|---|---|---|---|\n" + options
+    )
+    emitter.page(folder / "environment.md", "csrc/spec/options.yaml", body)
+    index += "- [Element types](dtypes.md)\n- [Environment](environment.md)\n"
+    emitter.page(folder / "README.md", "csrc/spec", index)

@@ -1,0 +1,542 @@
+"""Lowering of the derivative language: Python expressions become C calls on operators.
+
+An expression is parsed with :mod:`ast`. Names have static types (those of the schema), so the
+overload of each call is chosen here, and the C is straight-line: one local per tensor, released at
+the end of its scope. What is calculated at run time with numbers of unknown kind goes through
+``ops/formula.h``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from codegen.errors import SpecError
+from codegen.fitting import (
+    BOOL,
+    DEVICE,
+    DTYPE,
+    FLOAT,
+    FLOATS,
+    INT,
+    INTS,
+    MAYBE_TENSOR,
+    NONE,
+    NUMBERS,
+    SCALAR,
+    STR,
+    TENSOR,
+    TENSORS,
+    TUPLE,
+    Value,
+    bind,
+    cost,
+    is_number,
+)
+from codegen.model import Model, Operator
+from codegen.schema import Type
+from codegen.tables import c_string
+from codegen.types import c_type, default_expression
+
+OPERATORS = {
+    ast.Add: ("add", "ADD", "+"),
+    ast.Sub: ("sub", "SUB", "-"),
+    ast.Mult: ("mul", "MUL", "*"),
+    ast.Div: ("div", "DIV", "/"),
+    ast.Pow: ("pow", "POW", ""),
+}
+_COMPARISONS = {
+    ast.Eq: ("eq", "=="),
+    ast.NotEq: ("ne", "!="),
+    ast.Lt: ("lt", "<"),
+    ast.LtE: ("le", "<="),
+    ast.Gt: ("gt", ">"),
+    ast.GtE: ("ge", ">="),
+}
+SHAPE_FUNCTIONS = ("sizes", "strides", "dim", "numel", "dtype", "device", "size")
+
+
+def _is_tensor(kind: Type) -> bool:
+    return kind.is_tensor
+
+
+class Lowering:
+    """Turns one expression into statements.
+
+    Args:
+        model: The operators that may be called.
+        where: ``file:line`` of the expression.
+        load: Gives the value of a name, or None when there is no such name; it may emit statements.
+        shape: Gives ``sizes(name)`` and the like for a name whose tensor is not kept, or None.
+        needs: Gives the C test of ``needs(name)``, or None.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        where: str,
+        load: Callable[[Lowering, str], Value | None],
+        shape: Callable[[str, str], Value | None] = lambda function, name: None,
+        needs: Callable[[str], str | None] = lambda name: None,
+        indent: str = "  ",
+    ) -> None:
+        self.model = model
+        self.where = where
+        self.load = load
+        self.shape = shape
+        self.needs = needs
+        self.indent = indent
+        self.lines: list[str] = []
+        self.counter = [0]
+        self.parent: Lowering | None = None
+        self.loaded: dict[str, Value] = {}
+
+    def fail(self, message: str) -> SpecError:
+        return SpecError(self.where, message)
+
+    def find_loaded(self, name: str) -> Value | None:
+        """A value that :attr:`load` has already fetched in this scope or one around it."""
+        scope: Lowering | None = self
+        while scope is not None:
+            if name in scope.loaded:
+                return scope.loaded[name]
+            scope = scope.parent
+        return None
+
+    def emit(self, line: str) -> None:
+        """Add a statement."""
+        self.lines.append(f"{self.indent}{line}\n")
+
+    def local(self, prefix: str) -> str:
+        """A fresh local name."""
+        self.counter[0] += 1
+        return f"{prefix}{self.counter[0]}"
+
+    def text(self) -> str:
+        """The statements so far."""
+        return "".join(self.lines)
+
+    def parse(self, expression: str) -> ast.expr:
+        """Parse *expression*; syntax errors become ours."""
+        try:
+            return ast.parse(" ".join(expression.split()), mode="eval").body
+        except SyntaxError as error:
+            raise self.fail(f"'{expression}': {error.msg}") from None
+
+    # --- expressions ----------------------------------------------------------------------------
+
+    def lower(self, node: ast.expr) -> Value:
+        """Emit what *node* needs and return its value."""
+        if isinstance(node, ast.Constant):
+            return self._constant(node)
+        if isinstance(node, ast.Name):
+            return self._name(node.id)
+        if isinstance(node, ast.BinOp):
+            return self._binary(node)
+        if isinstance(node, ast.UnaryOp):
+            return self._unary(node)
+        if isinstance(node, ast.Compare):
+            return self._compare(node)
+        if isinstance(node, ast.BoolOp):
+            word = " && " if isinstance(node.op, ast.And) else " || "
+            parts = [self.condition(value) for value in node.values]
+            return Value(f"({word.join(parts)})", BOOL)
+        if isinstance(node, ast.IfExp):
+            return self._if(node)
+        if isinstance(node, ast.List):
+            return self._list(node)
+        if isinstance(node, ast.Tuple):
+            items = [self.lower(item) for item in node.elts]
+            return Value("", TUPLE, items=items)
+        if isinstance(node, ast.Subscript):
+            return self._subscript(node)
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        raise self.fail(f"'{ast.unparse(node)}' is not part of the derivative language")
+
+    def condition(self, node: ast.expr) -> str:
+        """The C test of a bool expression."""
+        value = self.lower(node)
+        if value.type.base in ("bool", "int") and not value.type.is_list:
+            return self.as_type(value, BOOL)
+        raise self.fail(f"'{ast.unparse(node)}' is {value.type}, not a condition")
+
+    def _constant(self, node: ast.Constant) -> Value:
+        value = node.value
+        if value is None:
+            return Value("None", NONE, literal=True)
+        if isinstance(value, bool):
+            return Value("true" if value else "false", BOOL, literal=True)
+        if isinstance(value, int):
+            return Value(str(value), INT, literal=True)
+        if isinstance(value, float):
+            return Value(repr(value), FLOAT, literal=True)
+        if isinstance(value, str):
+            return Value(c_string(value), STR, literal=True)
+        raise self.fail(f"'{ast.unparse(node)}' is not part of the derivative language")
+
+    def _name(self, name: str) -> Value:
+        value = self.load(self, name)
+        if value is None:
+            raise self.fail(f"unknown name '{name}'")
+        return value
+
+    def _unary(self, node: ast.UnaryOp) -> Value:
+        if isinstance(node.op, ast.Not):
+            return Value(f"(!{self.condition(node.operand)})", BOOL)
+        value = self.lower(node.operand)
+        if not isinstance(node.op, ast.USub):
+            raise self.fail(f"'{ast.unparse(node)}' is not part of the derivative language")
+        if is_number(value.type):
+            kind = FLOAT if value.type.base == "float" else INT
+            return Value(f"(-{value.code})", kind)
+        if value.type.base == "Scalar":
+            return Value(f"shmt__number_negate({value.code})", SCALAR)
+        return self.call("neg", [value], {}, ast.unparse(node))
+
+    def _binary(self, node: ast.BinOp) -> Value:
+        left, right = self.lower(node.left), self.lower(node.right)
+        text = ast.unparse(node)
+        numbers = [v.type for v in (left, right) if not _is_tensor(v.type)]
+        if isinstance(node.op, ast.FloorDiv | ast.Mod):
+            if not all(v.type.base == "int" and is_number(v.type) for v in (left, right)):
+                raise self.fail(f"'{text}': // and % are for ints")
+            quotient = f"shmt__floor_div_i64({left.code}, {right.code})"
+            if isinstance(node.op, ast.FloorDiv):
+                return Value(quotient, INT)
+            return Value(f"({left.code} - {quotient} * {right.code})", INT)
+        if type(node.op) not in OPERATORS:
+            raise self.fail(f"'{text}' is not part of the derivative language")
+        if any(not is_number(k) and str(k) != "Scalar" for k in numbers):
+            raise self.fail(f"'{text}': {left.type} and {right.type} do not go together")
+        name, number, sign = OPERATORS[type(node.op)]
+        if len(numbers) == 2:
+            return self._number_binary(left, right, number, sign)
+        if not numbers or _is_tensor(left.type):
+            return self.call(name, [left, right], {}, text)
+        return self._number_first(name, left, right, text)
+
+    def _number_first(self, name: str, left: Value, right: Value, text: str) -> Value:
+        """number op tensor, by operators that take the tensor first."""
+        if name in ("add", "mul"):
+            return self.call(name, [right, left], {}, text)
+        if name == "sub":
+            if "rsub" in self.model.by_base:
+                return self.call("rsub", [right, left], {}, text)
+            return self.call("add", [self.call("neg", [right], {}, text), left], {}, text)
+        if name == "div":
+            inverse = self.call("reciprocal", [right], {}, text)
+            if left.literal and left.code in ("1", "1.0"):
+                return inverse
+            return self.call("mul", [inverse, left], {}, text)
+        return self.call("pow", [left, right], {}, text)
+
+    def _number_binary(self, left: Value, right: Value, number: str, sign: str) -> Value:
+        if "Scalar" in (left.type.base, right.type.base):
+            a, b = self.as_type(left, SCALAR), self.as_type(right, SCALAR)
+            return Value(f"shmt__number_calculate(SHMT_NUMBER_{number}, {a}, {b})", SCALAR)
+        if number == "POW":
+            return Value(f"__builtin_pow({left.code}, {right.code})", FLOAT)
+        floating = number == "DIV" or "float" in (left.type.base, right.type.base)
+        cast = "(double)" if number == "DIV" else ""
+        return Value(f"({cast}{left.code} {sign} {right.code})", FLOAT if floating else INT)
+
+    def _compare(self, node: ast.Compare) -> Value:
+        if len(node.ops) != 1:
+            raise self.fail(f"'{ast.unparse(node)}': one comparison at a time")
+        left, right = self.lower(node.left), self.lower(node.comparators[0])
+        op = node.ops[0]
+        if isinstance(op, ast.Is | ast.IsNot):
+            if right.type != NONE:
+                raise self.fail(f"'{ast.unparse(node)}': 'is' is for None")
+            return Value(self._is_none(left, isinstance(op, ast.IsNot)), BOOL)
+        if type(op) not in _COMPARISONS:
+            raise self.fail(f"'{ast.unparse(node)}' is not part of the derivative language")
+        name, sign = _COMPARISONS[type(op)]
+        if _is_tensor(left.type):
+            return self.call(name, [left, right], {}, ast.unparse(node))
+        if left.type.base == "str" and right.type.base == "str":
+            equal = f"shmt__text_is({left.code}, {right.code})"
+            if sign not in ("==", "!="):
+                raise self.fail(f"'{ast.unparse(node)}': texts are only equal or not")
+            return Value(equal if sign == "==" else f"(!{equal})", BOOL)
+        if is_number(left.type) and is_number(right.type):
+            return Value(f"({left.code} {sign} {right.code})", BOOL)
+        if "Scalar" in (left.type.base, right.type.base):
+            a, b = self.as_type(left, SCALAR), self.as_type(right, SCALAR)
+            order = f"shmt__number_compare({a}, {b})"
+            tests = {"<": f"{order} == -1", "<=": f"{order} <= 0", ">": f"{order} == 1"}
+            tests |= {"==": f"{order} == 0", "!=": f"{order} != 0"}
+            tests[">="] = f"(unsigned){order} <= 1"
+            return Value(f"({tests[sign]})", BOOL)
+        if left.type.base == right.type.base and c_type(left.type).letter == "e":
+            return Value(f"({left.code} {sign} {right.code})", BOOL)
+        raise self.fail(f"'{ast.unparse(node)}': {left.type} and {right.type} do not compare")
+
+    def _is_none(self, value: Value, negate: bool) -> str:
+        if value.type == NONE:
+            return "false" if negate else "true"
+        test = c_type(value.type).is_none
+        if not test:
+            return "true" if negate else "false"
+        text = test % value.code
+        return f"(!({text}))" if negate else f"({text})"
+
+    def _list(self, node: ast.List) -> Value:
+        items = [self.lower(item) for item in node.elts]
+        if not items:
+            return Value("SHMT_INTS_EMPTY", INTS)
+        if any(v.type.base == "Tensor" or v.type == NONE for v in items):
+            codes = ", ".join(self.as_type(v, MAYBE_TENSOR) for v in items)
+            data = f"(shmt_tensor* const[]){{{codes}}}"
+            return Value(f"((shmt_tensors){{{data}, {len(items)}}})", TENSORS)
+        if any(v.type.base == "float" for v in items):
+            codes = ", ".join(self.as_type(v, FLOAT) for v in items)
+            data = f"(const double[]){{{codes}}}"
+            return Value(f"((shmt_floats){{{data}, {len(items)}}})", FLOATS)
+        codes = ", ".join(self.as_type(v, INT) for v in items)
+        return Value(f"SHMT_INTS({codes})", INTS)
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        value = self.lower(node.value)
+        index = self.lower(node.slice)
+        if value.type == TUPLE:
+            if not (index.literal and index.type == INT and int(index.code) < len(value.items)):
+                raise self.fail(
+                    f"'{ast.unparse(node)}': the index must be a number below {len(value.items)}"
+                )
+            return value.items[int(index.code)]
+        at = self.as_type(index, INT)
+        if value.type.is_list and value.type.base == "int":
+            name = self.local("n")
+            self.emit(f"int64_t {name} = 0;")
+            self.emit(f"SHMT_TRY(shmt__ints_at({value.code}, {at}, &{name}));")
+            return Value(name, INT)
+        if value.type.is_tensor_list:
+            return Value(f"{value.code}.data[{at}]", TENSOR)
+        raise self.fail(f"'{ast.unparse(node)}': {value.type} has no elements")
+
+    def _if(self, node: ast.IfExp) -> Value:
+        test = self.condition(node.test)
+        branches = []
+        for branch in (node.body, node.orelse):
+            inner = Lowering(
+                self.model, self.where, self.load, self.shape, self.needs, self.indent + "  "
+            )
+            inner.counter = self.counter
+            inner.parent = self
+            branches.append((inner, inner.lower(branch)))
+        (first, a), (second, b) = branches
+        kind = self._common(a.type, b.type, ast.unparse(node))
+        if not first.lines and not second.lines and not _is_tensor(kind):
+            return Value(f"({test} ? {self.as_type(a, kind)} : {self.as_type(b, kind)})", kind)
+        if _is_tensor(kind):
+            name = self.local("t")
+            self.emit(f"SHMT_AUTO(shmt_tensor) {name} = 0;")
+            first.give(a, name)
+            second.give(b, name)
+        else:
+            if kind.is_list:
+                raise self.fail(f"'{ast.unparse(node)}': the lists need calculation; simplify")
+            name = self.local("n")
+            self.emit(f"{c_type(kind).name} {name};")
+            first.emit(f"{name} = {first.as_type(a, kind)};")
+            second.emit(f"{name} = {second.as_type(b, kind)};")
+        self.emit(f"if ({test}) {{")
+        self.lines += first.lines
+        self.emit("} else {")
+        self.lines += second.lines
+        self.emit("}")
+        return Value(name, kind, owned=_is_tensor(kind))
+
+    def _common(self, a: Type, b: Type, text: str) -> Type:
+        if NONE in (a, b):
+            other = b if a == NONE else a
+            if other == NONE:
+                return MAYBE_TENSOR
+            if _is_tensor(other):
+                return MAYBE_TENSOR
+            return other if other.is_list else Type(other.base, optional=True)
+        if a.base == b.base and a.is_list == b.is_list:
+            return Type(a.base, optional=a.optional or b.optional, is_list=a.is_list)
+        if is_number(a) and is_number(b):
+            return FLOAT if "float" in (a.base, b.base) else INT
+        if {a.base, b.base} <= {*NUMBERS, "Scalar"} and not (a.is_list or b.is_list):
+            return SCALAR
+        raise self.fail(f"'{text}': {a} and {b} have no common type")
+
+    def give(self, value: Value, target: str) -> None:
+        """Emit ``target = new reference to value``; *target* may be NULL-able."""
+        if value.type == NONE:
+            self.emit(f"{target} = 0;")
+        elif value.owned:
+            self.emit(f"{target} = SHMT_TAKE({value.code});")
+        elif value.type.optional:
+            self.emit(f"{target} = {value.code} ? shmt__tensor_ref({value.code}) : 0;")
+        else:
+            self.emit(f"{target} = shmt__tensor_ref({value.code});")
+
+    # --- calls ----------------------------------------------------------------------------------
+
+    def _call(self, node: ast.Call) -> Value:
+        if not isinstance(node.func, ast.Name):
+            raise self.fail(f"'{ast.unparse(node)}': calls are name(...), not methods")
+        name = node.func.id
+        if any(k.arg is None for k in node.keywords):
+            raise self.fail(f"'{ast.unparse(node)}': ** is not part of the derivative language")
+        if name in ("needs", *SHAPE_FUNCTIONS, "len") and name not in self.model.by_base:
+            return self._builtin(name, node)
+        if name in SHAPE_FUNCTIONS and len(node.args) == 1:
+            return self._builtin(name, node)
+        arguments = [self.lower(a) for a in node.args]
+        keywords = {k.arg: self.lower(k.value) for k in node.keywords if k.arg}
+        return self.call(name, arguments, keywords, ast.unparse(node))
+
+    def _builtin(self, name: str, node: ast.Call) -> Value:
+        text = ast.unparse(node)
+        expected = 2 if name == "size" else 1
+        if len(node.args) != expected or node.keywords:
+            raise self.fail(f"'{text}': {name} takes {expected} argument(s)")
+        if name == "needs":
+            target = node.args[0]
+            test = self.needs(target.id) if isinstance(target, ast.Name) else None
+            if test is None:
+                raise self.fail(f"'{text}': needs takes an argument that has a derivative")
+            return Value(test, BOOL)
+        if name == "len":
+            value = self.lower(node.args[0])
+            if not value.type.is_list:
+                raise self.fail(f"'{text}': {value.type} has no length")
+            return Value(f"{value.code}.len", INT)
+        value_or_none = None
+        if isinstance(node.args[0], ast.Name):
+            asked = "sizes" if name == "size" else name
+            value_or_none = self.shape(asked, node.args[0].id)
+        if value_or_none is None:
+            tensor = self.lower(node.args[0])
+            if not _is_tensor(tensor.type):
+                raise self.fail(f"'{text}': {tensor.type} is no Tensor")
+            value_or_none = shape_of("sizes" if name == "size" else name, tensor.code)
+        if name != "size":
+            return value_or_none
+        at = self.as_type(self.lower(node.args[1]), INT)
+        local = self.local("n")
+        self.emit(f"int64_t {local} = 0;")
+        self.emit(f"SHMT_TRY(shmt__ints_at({value_or_none.code}, {at}, &{local}));")
+        return Value(local, INT)
+
+    def resolve(
+        self, name: str, arguments: list[Value], keywords: dict[str, Value], text: str
+    ) -> tuple[Operator, list[Value | None]]:
+        """The overload of *name* that fits best, and its arguments (None: the default)."""
+        candidates = [op for op in self.model.by_base.get(name, []) if op.form == "functional"]
+        if not candidates:
+            raise self.fail(f"'{text}': no operator '{name}'")
+        best: tuple[int, Operator, list[Value | None]] | None = None
+        for op in candidates:
+            bound = bind(op, arguments, keywords)
+            if bound is not None and (best is None or bound[0] < best[0]):
+                best = (bound[0], op, bound[1])
+        if best is None:
+            got = ", ".join(
+                [str(v.type) for v in arguments] + [f"{k}={v.type}" for k, v in keywords.items()]
+            )
+            known = "; ".join(str(op.schema) for op in candidates)
+            raise self.fail(f"'{text}': {name}({got}) fits none of: {known}")
+        return best[1], best[2]
+
+    def arguments_of(self, op: Operator, bound: list[Value | None]) -> list[str]:
+        """C arguments of a resolved call."""
+        codes = []
+        for argument, value in zip(op.schema.arguments, bound, strict=True):
+            if value is None:
+                default = default_expression(argument)
+                assert default is not None
+                codes.append(default)
+            else:
+                codes.append(self.as_type(value, argument.type))
+        return codes
+
+    def call(
+        self, name: str, arguments: list[Value], keywords: dict[str, Value], text: str
+    ) -> Value:
+        """Emit a call of the operator *name*; the value owns its results."""
+        op, bound = self.resolve(name, arguments, keywords, text)
+        codes = self.arguments_of(op, bound)
+        results = []
+        for result in op.schema.returns:
+            if result.type.is_tensor:
+                local = self.local("t")
+                self.emit(f"SHMT_AUTO(shmt_tensor) {local} = 0;")
+                results.append(Value(local, TENSOR, owned=True))
+            elif result.type.is_tensor_list:
+                local = self.local("list")
+                self.emit(f"SHMT_AUTO_LIST {local} = {{0, 0}};")
+                value = Value(f"((shmt_tensors){{{local}.data, {local}.len}})", TENSORS)
+                results.append(value)
+                codes.append(f"&{local}")
+                continue
+            else:
+                local = self.local("n")
+                self.emit(f"{c_type(result.type).name} {local};")
+                results.append(Value(local, Type(result.type.base)))
+            codes.append(f"&{local}")
+        self.emit(f"SHMT_TRY({op.caller}({', '.join(codes)}));")
+        if len(results) == 1:
+            return results[0]
+        return Value("", TUPLE, items=results)
+
+    # --- conversions ----------------------------------------------------------------------------
+
+    def as_type(self, value: Value, kind: Type) -> str:
+        """*value* as C of type *kind*; emits a tensor for a number where one is wanted."""
+        code, have = value.code, value.type
+        if cost(have, kind) is None:
+            raise self.fail(f"a {have} cannot be a {kind}")
+        if have == NONE:
+            return c_type(Type(kind.base, optional=True, is_list=kind.is_list)).none or "0"
+        if kind.base == "Tensor" and not kind.is_list and not _is_tensor(have):
+            local = self.local("t")
+            self.emit(f"SHMT_AUTO(shmt_tensor) {local} = 0;")
+            self.emit(f"SHMT_TRY(shmt__tensor_of_number({self.as_type(value, SCALAR)}, &{local}));")
+            return local
+        if kind.is_list and not have.is_list:
+            one = self.as_type(value, Type(kind.base))
+            if kind.base == "Tensor":
+                return f"((shmt_tensors){{(shmt_tensor* const[]){{{one}}}, 1}})"
+            return f"SHMT_INTS({', '.join([one] * max(kind.size, 1))})"
+        if kind.is_list or kind.base in ("Tensor", "str") or c_type(kind).letter == "e":
+            return code
+        if kind.base == "Scalar":
+            return _to_scalar(code, have)
+        if have.optional and kind.optional and have.base == kind.base:
+            return code
+        if have.optional and have.base in NUMBERS:
+            code = f"{code}.value"
+        if have.base == "Scalar":
+            function = {"float": "double", "int": "int64", "bool": "bool"}[kind.base]
+            code = f"shmt__scalar_to_{function}({code})"
+        if kind.optional and kind.base in NUMBERS:
+            return f"((shmt_opt_{kind.base}){{{code}, true}})"
+        return code
+
+
+def _to_scalar(code: str, have: Type) -> str:
+    if have.base == "Scalar":
+        return code
+    if have.optional:
+        inner = f"shmt__scalar_{have.base}({code}.value)"
+        return f"({code}.has ? {inner} : shmt__scalar_none())"
+    return f"shmt__scalar_{have.base}({code})"
+
+
+def shape_of(function: str, tensor: str) -> Value:
+    """``sizes(t)`` and its like of a tensor at hand."""
+    return {
+        "sizes": Value(f"shmt__tensor_sizes({tensor})", INTS),
+        "strides": Value(f"shmt__tensor_strides({tensor})", INTS),
+        "dim": Value(f"(int64_t){tensor}->n_dims", INT),
+        "numel": Value(f"{tensor}->numel", INT),
+        "dtype": Value(f"(shmt_dtype){tensor}->dtype", DTYPE),
+        "device": Value(f"(shmt_device){tensor}->device", DEVICE),
+    }[function]

@@ -1,0 +1,260 @@
+"""Loops: which rows there are, one C file per template and instruction set, and the tables.
+
+Loops come from operator entries with ``kernel`` and from ``spec/loops.yaml``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from codegen.emit import Emitter
+from codegen.errors import SpecError
+from codegen.loader import load_mapping
+from codegen.model import Model
+from codegen.tables import Dtype, Tables
+
+LEVELS = ("base", "v3", "v4")
+SPEC = "csrc/spec/loops.yaml and csrc/spec/ops"
+
+
+@dataclass(frozen=True)
+class Template:
+    """How ``kernels/<name>.tmpl.h`` is built."""
+
+    name: str
+    where: str
+    levels: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    split: int
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One row of the table."""
+
+    name: str
+    template: str
+    dtypes: tuple[str, ...]
+    where: str
+
+
+@dataclass(frozen=True)
+class Loops:
+    """All templates and rows."""
+
+    templates: dict[str, Template]
+    loops: dict[str, Loop]
+
+
+def load_loops(spec: Path, root: Path, model: Model, tables: Tables) -> Loops:
+    """Read ``loops.yaml`` and collect the rows of operator entries.
+
+    Raises:
+        SpecError: Two loops of one name differ, or a template is unknown.
+    """
+    top = load_mapping(spec / "loops.yaml", root)
+    top.check_keys(("templates", "loops"))
+    declared: dict[str, Template] = {}
+    for entry in top.entries("templates"):
+        entry.check_keys(("name", "isa", "dtypes", "split"), ("name", "isa"))
+        name = entry.text("name")
+        if name in declared:
+            raise SpecError(name.where, f"template '{name}' is given twice")
+        levels = entry.texts("isa")
+        for level in levels:
+            if level not in LEVELS:
+                raise SpecError(level.where, f"isa: '{level}' is none of {', '.join(LEVELS)}")
+        if "base" not in levels:
+            raise SpecError(entry.where_of("isa"), f"template '{name}' needs the level base")
+        dtypes: tuple[str, ...] = ()
+        if "dtypes" in entry:
+            dtypes = tables.resolve_dtypes(entry.text_or_texts("dtypes"), entry.where)
+        split = entry.number("split", 1)
+        if split < 1:
+            raise SpecError(entry.where_of("split"), f"split must be at least 1, got {split}")
+        declared[str(name)] = Template(
+            str(name), entry.where, tuple(lv for lv in LEVELS if lv in levels), dtypes, split
+        )
+    loops: dict[str, Loop] = {}
+    for entry in top.entries("loops"):
+        entry.check_keys(
+            ("name", "template", "dtypes", "each", "declares"), ("name", "template", "dtypes")
+        )
+        dtypes = tables.resolve_dtypes(entry.text_or_texts("dtypes"), entry.where)
+        row_name = str(entry.text("name"))
+        rows = [row_name]
+        if entry.flag("each"):
+            rows = [f"{row_name}_{d}" for d in dtypes]
+        for row in rows:
+            _add(loops, Loop(row, str(entry.text("template")), dtypes, entry.where))
+    for op_entry in model.entries:
+        if op_entry.kernel:
+            loop = Loop(op_entry.loop, op_entry.template, op_entry.dtypes, op_entry.where)
+            _add(loops, loop)
+    for loop in loops.values():
+        if loop.template not in declared:
+            raise SpecError(
+                loop.where, f"template '{loop.template}' has no row in csrc/spec/loops.yaml"
+            )
+    used = {loop.template for loop in loops.values()}
+    return Loops({k: v for k, v in declared.items() if k in used}, loops)
+
+
+def _add(loops: dict[str, Loop], loop: Loop) -> None:
+    first = loops.setdefault(loop.name, loop)
+    if (first.template, first.dtypes) != (loop.template, loop.dtypes):
+        raise SpecError(
+            loop.where,
+            f"loop '{loop.name}' has another template or other dtypes than at {first.where}",
+        )
+
+
+def _macros(dtype: Dtype, level: str) -> str:
+    load = {"float16": "shmt__float16_to_float(x)", "bfloat16": "shmt__bfloat16_to_float(x)"}
+    store = {"float16": "shmt__float16_from_float(x)", "bfloat16": "shmt__bfloat16_from_float(x)"}
+    kind = dtype.kind
+    flags = {
+        "BOOL": kind == "bool",
+        "INTEGRAL": kind in ("signed", "unsigned"),
+        "SIGNED": kind == "signed",
+        "FLOATING": kind == "floating",
+        "COMPLEX": kind == "complex",
+        # uint16 and wider: torch gives them few operators, so templates leave most loops out.
+        "WIDE_UNSIGNED": kind == "unsigned" and dtype.size > 1,
+    }
+    rows = [
+        ("T", dtype.ctype),
+        ("C", dtype.compute),
+        ("ACC", dtype.acc),
+        ("DT", dtype.name),
+        ("SHMT_DT", dtype.constant),
+        ("SHMT_LOAD(x)", load.get(dtype.name, "(x)")),
+        ("SHMT_STORE(x)", store.get(dtype.name, "((T)(x))")),
+        ("SHMT_LOOP(name)", f"shmt__loop_##name##_{dtype.name}_{level}"),
+        *((f"SHMT_IS_{flag}", str(int(on))) for flag, on in flags.items()),
+    ]
+    return "".join(f"#define {name} {value}\n" for name, value in rows)
+
+
+_UNDEF = "".join(
+    f"#undef {name}\n"
+    for name in (
+        "T C ACC DT SHMT_DT SHMT_LOAD SHMT_STORE SHMT_LOOP SHMT_IS_BOOL SHMT_IS_INTEGRAL "
+        "SHMT_IS_SIGNED SHMT_IS_FLOATING SHMT_IS_COMPLEX SHMT_IS_WIDE_UNSIGNED"
+    ).split()
+)
+
+
+def template_dtypes(template: Template, loops: Loops, tables: Tables) -> list[Dtype]:
+    """The dtypes a template is included for: its own list, and those of its loops."""
+    names = set(template.dtypes)
+    for loop in loops.loops.values():
+        if loop.template == template.name:
+            names.update(loop.dtypes)
+    return [d for d in tables.dtypes if d.name in names]
+
+
+def emit_kernels(emitter: Emitter, loops: Loops, tables: Tables) -> None:
+    """Write loops.h, loops.c and kernels/<template>[_<part>]_<level>.c."""
+    _emit_tables(emitter, loops, tables)
+    for template in loops.templates.values():
+        dtypes = template_dtypes(template, loops, tables)
+        for level in template.levels:
+            for part in range(template.split):
+                _emit_file(emitter, template, level, part, dtypes[part :: template.split])
+
+
+def _emit_file(
+    emitter: Emitter, template: Template, level: str, part: int, dtypes: list[Dtype]
+) -> None:
+    stem = template.name if template.split == 1 else f"{template.name}_{part + 1}"
+    text = '#include <stdbool.h>\n#include <stdint.h>\n\n#include "base/half.h"\n'
+    text += '#include "base/types.h"\n\n'
+    text += f"#define ISA {level}\n#define SHMT_ISA_LEVEL {LEVELS.index(level)}\n"
+    for dtype in dtypes:
+        text += f"\n/* {dtype.name} */\n{_macros(dtype, level)}"
+        text += f'#include "kernels/{template.name}.tmpl.h"\n{_UNDEF}'
+    emitter.c_file(
+        f"kernels/{stem}_{level}.c",
+        f"the loops of kernels/{template.name}.tmpl.h, level {level}.",
+        SPEC,
+        text,
+    )
+
+
+def _emit_tables(emitter: Emitter, loops: Loops, tables: Tables) -> None:
+    names = list(loops.loops)
+    rows = "".join(f"  SHMT_LOOP_{name} = {i},\n" for i, name in enumerate(names))
+    rows += f"  SHMT_N_LOOPS = {len(names)},\n"
+    header = (
+        '#include "iter/iter.h"\n\n'
+        f"enum {{\n{rows}}};\n\n"
+        "/* shmt__loops[SHMT_LOOP_add][dtype]: the loop for this CPU; NULL where there is none.\n"
+        " * Set once when the library is loaded. */\n"
+        "extern const shmt__loop (*shmt__loops)[SHMT_N_DTYPES];\n\n"
+        "enum { SHMT_CPU_BASE = 0, SHMT_CPU_V3 = 1, SHMT_CPU_V4 = 2 };\n"
+        "/* The level the loops were chosen for, SHMT_CPU_...: what the CPU has, lowered by\n"
+        " * SHMTENSOR_CPU_CAPABILITY. */\n"
+        "extern int shmt__cpu_level;\n"
+        '/* "base", "v3" or "v4". */\n'
+        "const char* shmt__cpu_level_name(void);"
+    )
+    emitter.c_file("loops.h", "the loops of all operators.", SPEC, header)
+    source = '#include "generated/loops.h"\n\n#include <stddef.h>\n\n'
+    source += '#include "generated/options.h"\n\n'
+    source += "#define DECLARE(loop) \\\n"
+    source += (
+        "  void loop(char* const* data, const int64_t* strides, int64_t n, const void* ctx)\n\n"
+    )
+    for loop in loops.loops.values():
+        for level in loops.templates[loop.template].levels:
+            for dtype in loop.dtypes:
+                source += f"DECLARE(shmt__loop_{loop.name}_{dtype}_{level});\n"
+    for level in LEVELS:
+        source += f"\nstatic const shmt__loop loops_{level}[SHMT_N_LOOPS + 1][SHMT_N_DTYPES] = {{\n"
+        for loop in loops.loops.values():
+            best = _best_level(loops.templates[loop.template], level)
+            source += f"  [SHMT_LOOP_{loop.name}] = {{\n"
+            for dtype in loop.dtypes:
+                source += f"    [{tables.dtype(dtype).constant}] = "
+                source += f"shmt__loop_{loop.name}_{dtype}_{best},\n"
+            source += "  },\n"
+        source += "};\n"
+    emitter.c_file("loops.c", "tables of loops, and the choice of one.", SPEC, source + _CHOICE)
+
+
+def _best_level(template: Template, level: str) -> str:
+    """The highest level at or below *level* that the template is compiled for."""
+    limit = LEVELS.index(level)
+    return [lv for lv in template.levels if LEVELS.index(lv) <= limit][-1]
+
+
+_CHOICE = """
+const shmt__loop (*shmt__loops)[SHMT_N_DTYPES] = loops_base;
+int shmt__cpu_level = SHMT_CPU_BASE;
+
+const char* shmt__cpu_level_name(void) {
+  static const char* const names[] = {"base", "v3", "v4"};
+  return names[shmt__cpu_level];
+}
+
+static int detect_level(void) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("x86-64-v4")) return SHMT_CPU_V4;
+  if (__builtin_cpu_supports("x86-64-v3")) return SHMT_CPU_V3;
+#endif
+  return SHMT_CPU_BASE;
+}
+
+__attribute__((constructor)) static void choose_loops(void) {
+  static const shmt__loop (*const tables[])[SHMT_N_DTYPES] = {loops_base, loops_v3, loops_v4};
+  int wanted = shmt__options_get()->cpu_capability;
+  int level = detect_level();
+  if (wanted == SHMT_CPU_CAPABILITY_BASE) level = SHMT_CPU_BASE;
+  if (wanted == SHMT_CPU_CAPABILITY_V3 && level > SHMT_CPU_V3) level = SHMT_CPU_V3;
+  shmt__cpu_level = level;
+  shmt__loops = tables[level];
+}
+"""

@@ -1,0 +1,40 @@
+"""Which operators get kernels of their own at the Autograd and ADInplaceOrView keys."""
+
+from __future__ import annotations
+
+from codegen.model import Operator
+
+
+def autograd_kind(op: Operator) -> str:
+    """The Autograd kernel an operator needs.
+
+    Returns:
+        ``record``: it has derivatives. ``out``: it refuses to be recorded. ``missing``: its
+        results get a node that raises "derivative ... is not implemented". ``zeros``: in place
+        and not differentiable, so self's gradient is zero. ``check``: it writes to arguments that
+        it does not return. Empty: none.
+    """
+    entry = op.entry
+    constant = "nondifferentiable" in entry.tags
+    if op.form == "out":
+        return "out" if op.has_tensors and not constant else ""
+    if entry.formulas:
+        return "record"
+    if op.is_composite or not op.has_tensors:
+        return ""
+    if any(key.startswith("CompositeImplicit") for key in entry.dispatch):
+        return ""
+    if op.schema.written and not op.schema.returns:
+        return "check"
+    if constant:
+        return "zeros" if op.form == "inplace" else ""
+    if not any(r.type.base == "Tensor" for r in op.schema.returns):
+        return ""
+    return "missing"
+
+
+def has_view_kernel(op: Operator) -> bool:
+    """It writes to an argument, or a result is a view of one, and it does so itself."""
+    if op.is_composite:
+        return op.form == "out"
+    return bool(op.schema.written) or op.schema.is_view

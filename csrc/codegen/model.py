@@ -1,0 +1,386 @@
+"""The operators as the rest of the generator sees them: entries read and checked, forms derived."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from codegen import schema as schemas
+from codegen.errors import SpecError
+from codegen.loader import Entry, Text, check_order, load_entries
+from codegen.schema import Schema, SchemaError
+from codegen.tables import Tables
+from codegen.types import default_expression
+
+ENTRY_KEYS = (
+    "op",
+    "schema",
+    "variants",
+    "kernel",
+    "template",
+    "loop",
+    "dtypes",
+    "promote",
+    "result",
+    "impl",
+    "dispatch",
+    "structured",
+    "composite",
+    "composite_explicit",
+    "vjp",
+    "node",
+    "tags",
+    "doc",
+    "source",
+)
+VARIANTS = ("function", "method", "inplace", "out", "nn")
+TAGS = ("random", "factory", "nondifferentiable", "inplace_only")
+PROMOTIONS = ("none", "same", "arithmetic", "int_to_float", "compare", "bool_to_int")
+_KERNEL_KEYS = ("template", "loop", "dtypes", "promote", "result")
+_SOURCES = ("kernel", "impl", "dispatch", "composite", "composite_explicit")
+_C_FUNCTION = re.compile(r"shmt_\w+")
+MAX_ARGUMENTS = 20  # SHMT_PY_MAX_ARGS of python/call.h
+
+
+@dataclass(frozen=True)
+class Formula:
+    """One line of ``vjp``: the arguments it gives gradients for, and the expression."""
+
+    arguments: tuple[str, ...]
+    expression: Text
+
+
+@dataclass
+class OperatorEntry:
+    """An entry of ``spec/ops/*.yaml``, checked."""
+
+    name: str
+    where: str
+    family: str
+    schema: Schema
+    variants: tuple[str, ...]
+    kernel: Text | None
+    template: str
+    loop: str
+    dtypes: tuple[str, ...]
+    promote: str
+    result: str
+    impl: Text | None
+    dispatch: dict[str, Text]
+    structured: bool
+    composite: Text | None
+    composite_explicit: Text | None
+    formulas: tuple[Formula, ...]
+    node: str
+    tags: tuple[str, ...]
+    doc: str
+    source: str
+    operators: list[Operator] = field(default_factory=list)
+
+    @property
+    def composite_expression(self) -> Text | None:
+        """The expression of ``composite``/``composite_explicit``, if it is no C function."""
+        text = self.composite or self.composite_explicit
+        return text if text is not None and not _C_FUNCTION.fullmatch(text) else None
+
+    @property
+    def function(self) -> Text | None:
+        """The C function for CPU and Meta: impl or a composite one."""
+        for text in (self.impl, self.composite, self.composite_explicit):
+            if text is not None and _C_FUNCTION.fullmatch(text):
+                return text
+        return None
+
+    @property
+    def is_structured(self) -> bool:
+        """The C function honours a preset ``*out``."""
+        return self.structured or self.kernel is not None
+
+
+@dataclass
+class Operator:
+    """One operator: the functional, in-place or out= form of an entry.
+
+    Attributes:
+        schema: Its own schema.
+        entry: Where it comes from.
+        form: ``functional``, ``inplace`` or ``out``.
+        derived: The form was made from the entry's functional schema.
+        id: Its position in the generated array.
+    """
+
+    schema: Schema
+    entry: OperatorEntry
+    form: str
+    derived: bool
+    id: int = -1
+
+    @property
+    def ident(self) -> str:
+        """``add_Tensor``: the part after ``shmt_op_``."""
+        return self.schema.ident
+
+    @property
+    def caller(self) -> str:
+        """The C function that dispatches."""
+        return f"shmt_op_{self.ident}"
+
+    @property
+    def record(self) -> str:
+        """The C operator record."""
+        return f"shmt__op_{self.ident}"
+
+    @property
+    def has_tensors(self) -> bool:
+        """Some argument is a tensor or a list of them."""
+        return any(a.type.base == "Tensor" for a in self.schema.arguments)
+
+    @property
+    def is_factory(self) -> bool:
+        """A new tensor from no tensor: chosen by the device argument."""
+        return "factory" in self.entry.tags and not self.has_tensors
+
+    @property
+    def is_composite(self) -> bool:
+        """CompositeImplicitAutograd: what it calls records itself."""
+        return self.entry.composite is not None
+
+
+@dataclass
+class Model:
+    """All operators, in the order of files and entries."""
+
+    entries: list[OperatorEntry]
+    operators: list[Operator]
+    by_name: dict[str, Operator]
+    by_base: dict[str, list[Operator]]
+    problems: list[SpecError] = field(default_factory=list)
+
+    @property
+    def families(self) -> list[str]:
+        """The names of the spec files, in order."""
+        return list(dict.fromkeys(e.family for e in self.entries))
+
+    def of_family(self, family: str) -> list[Operator]:
+        """The operators of one spec file."""
+        return [op for op in self.operators if op.entry.family == family]
+
+
+def _parse_schema(text: Text) -> Schema:
+    try:
+        return schemas.parse(" ".join(text.split()))
+    except SchemaError as error:
+        raise SpecError(text.where, str(error)) from None
+
+
+def _words(entry: Entry, key: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    words = entry.texts(key)
+    for word in words:
+        if word not in known:
+            raise SpecError(word.where, f"{key}: '{word}' is none of {', '.join(known)}")
+    return tuple(map(str, words))
+
+
+def _optional(entry: Entry, key: str) -> Text | None:
+    return entry.text(key) if key in entry else None
+
+
+def _load_formulas(entry: Entry, schema: Schema) -> tuple[Formula, ...]:
+    if "vjp" not in entry:
+        return ()
+    formulas = []
+    seen: set[str] = set()
+    value = entry.mapping_or_nested("vjp")
+    for key, expression in value:
+        if key == "none" or isinstance(expression, Entry):
+            _check_none(key, expression, schema)
+            continue
+        names = tuple(name.strip() for name in key.split(","))
+        for name in names:
+            argument = schema.argument(name)
+            if argument is None or argument.type.base != "Tensor":
+                raise SpecError(key.where, f"vjp: '{name}' is no Tensor argument of {schema}")
+            if name in seen:
+                raise SpecError(key.where, f"vjp: '{name}' has two formulas")
+            seen.add(name)
+        if expression == "none" or expression.startswith("none:"):
+            continue
+        formulas.append(Formula(names, expression))
+    if not formulas:
+        raise SpecError(entry.where_of("vjp"), "vjp gives no formula (tag nondifferentiable?)")
+    return tuple(formulas)
+
+
+def _check_none(key: Text, value: Text | Entry, schema: Schema) -> None:
+    if key == "none":
+        return
+    assert isinstance(value, Entry)
+    if value.keys() != ["none"]:
+        raise SpecError(value.where, f"vjp: '{key}' needs one expression, or 'none: reason'")
+    if schema.argument(str(key)) is None:
+        raise SpecError(key.where, f"vjp: '{key}' is no argument of {schema}")
+
+
+def _check_sources(entry: Entry, name: str) -> None:
+    given = [key for key in _SOURCES if key in entry]
+    if not given:
+        raise SpecError(entry.where, f"{name} has none of {', '.join(_SOURCES)}")
+    if len(given) > 1 and set(given) != {"impl", "dispatch"}:
+        raise SpecError(entry.where, f"{name} has both '{given[0]}' and '{given[1]}'")
+    if "kernel" not in entry:
+        for key in _KERNEL_KEYS:
+            if key in entry:
+                raise SpecError(entry.where_of(key), f"'{key}' needs 'kernel'")
+    for key in ("impl",):
+        text = entry.text(key, "shmt_")
+        if not re.fullmatch(r"[A-Za-z_]\w*", text):
+            raise SpecError(text.where, f"{key}: '{text}' is no C function")
+
+
+def _check_arguments(schema: Schema, where: str) -> None:
+    if len(schema.arguments) > MAX_ARGUMENTS:
+        raise SpecError(where, f"{len(schema.arguments)} arguments; at most {MAX_ARGUMENTS}")
+    for argument in schema.arguments:
+        try:
+            default_expression(argument)
+        except ValueError as error:
+            raise SpecError(where, f"argument '{argument.name}': {error}") from None
+    for result in schema.returns:
+        alias = result.type.alias
+        marks = [a.type.alias for a in schema.arguments if a.type.alias]
+        if alias and not any(m.name == alias.name or m.to_any for m in marks):
+            raise SpecError(where, f"result mark {alias} is on no argument")
+
+
+def _load_entry(entry: Entry, family: str, tables: Tables) -> OperatorEntry:
+    entry.check_keys(ENTRY_KEYS, ("op", "schema", "variants", "doc"))
+    name = entry.text("op")
+    schema = _parse_schema(entry.text("schema"))
+    if schema.full_name != name:
+        raise SpecError(
+            entry.where_of("schema"), f"the schema is of '{schema.full_name}', not '{name}'"
+        )
+    _check_sources(entry, name)
+    _check_arguments(schema, entry.where_of("schema"))
+    variants = _words(entry, "variants", VARIANTS)
+    tags = _words(entry, "tags", TAGS)
+    promote = entry.text("promote", "none")
+    if promote not in PROMOTIONS:
+        raise SpecError(promote.where, f"promote: '{promote}' is none of {', '.join(PROMOTIONS)}")
+    result = entry.text("result")
+    if result and not any(d.name == result for d in tables.dtypes):
+        raise SpecError(result.where, f"result: no dtype '{result}'")
+    dtypes: tuple[str, ...] = ()
+    if "kernel" in entry:
+        if "dtypes" not in entry:
+            raise SpecError(entry.where, "key 'dtypes' is missing (needed by 'kernel')")
+        dtypes = tables.resolve_dtypes(entry.text_or_texts("dtypes"), entry.where_of("dtypes"))
+    keys = [k.name for k in tables.keys] + [k.name for k in tables.alias_keys]
+    dispatch = entry.mapping("dispatch")
+    for key, function in dispatch:
+        if key not in keys:
+            raise SpecError(key.where, f"dispatch: no key '{key}' (known: {', '.join(keys)})")
+        if not re.fullmatch(r"[A-Za-z_]\w*", function):
+            raise SpecError(function.where, f"dispatch: '{function}' is no C function")
+    if "composite" in entry and "vjp" in entry:
+        raise SpecError(entry.where_of("vjp"), "a composite operator needs no vjp")
+    if "vjp" in entry and "nondifferentiable" in tags:
+        raise SpecError(entry.where_of("vjp"), "vjp and tag nondifferentiable exclude each other")
+    kernel = _optional(entry, "kernel")
+    return OperatorEntry(
+        name=str(name),
+        where=entry.where,
+        family=family,
+        schema=schema,
+        variants=variants,
+        kernel=kernel,
+        template=str(entry.text("template", kernel or "")),
+        loop=str(entry.text("loop", schema.name)),
+        dtypes=dtypes,
+        promote=str(promote),
+        result=str(result),
+        impl=_optional(entry, "impl"),
+        dispatch={str(k): v for k, v in dispatch},
+        structured=entry.flag("structured"),
+        composite=_optional(entry, "composite"),
+        composite_explicit=_optional(entry, "composite_explicit"),
+        formulas=_load_formulas(entry, schema),
+        node=str(entry.text("node")),
+        tags=tags,
+        doc=" ".join(entry.text("doc").split()),
+        source=" ".join(entry.text("source").split()),
+    )
+
+
+def _form_of(schema: Schema) -> str:
+    if any(a.is_out for a in schema.arguments):
+        return "out"
+    return "inplace" if schema.written and schema.returns else "functional"
+
+
+def _derive(entry: OperatorEntry) -> list[Operator]:
+    own = _form_of(entry.schema)
+    operators = [Operator(entry.schema, entry, own, derived=False)]
+    for variant, make in (("inplace", schemas.to_inplace), ("out", schemas.to_out)):
+        if variant not in entry.variants:
+            continue
+        if own != "functional":
+            raise SpecError(entry.where, f"variant {variant} needs a functional schema")
+        try:
+            schema = make(entry.schema)
+        except SchemaError as error:
+            raise SpecError(entry.where, f"variant {variant}: {error}") from None
+        operators.append(Operator(schema, entry, variant, derived=True))
+    return operators
+
+
+def _name_nodes(path: Path, root: Path, entries: list[OperatorEntry]) -> None:
+    """Give entries the node names that stand in ``nodes.yaml``."""
+    if not path.exists():
+        return
+    rows = load_entries(path, root)
+    for row in rows:
+        row.check_keys(("op", "node"), ("op", "node"))
+    check_order(rows, "op")
+    by_name = {entry.name: entry for entry in entries}
+    for row in rows:
+        name = row.text("op")
+        entry = by_name.get(name)
+        if entry is None or not entry.formulas:
+            raise SpecError(name.where, f"'{name}' is no operator with a vjp")
+        entry.node = entry.node or str(row.text("node"))
+
+
+def load_model(spec: Path, root: Path, tables: Tables) -> Model:
+    """Read ``spec/ops/*.yaml``.
+
+    Raises:
+        SpecError: Anything that does not fit, at its file and line.
+    """
+    entries: list[OperatorEntry] = []
+    for path in sorted((spec / "ops").glob("*.yaml")):
+        raw = load_entries(path, root)
+        for item in raw:
+            item.check_keys(ENTRY_KEYS, ("op",))
+        check_order(raw, "op")
+        entries.extend(_load_entry(item, path.stem, tables) for item in raw)
+    _name_nodes(spec / "nodes.yaml", root, entries)
+    operators: list[Operator] = []
+    by_name: dict[str, Operator] = {}
+    idents: dict[str, Operator] = {}
+    by_base: dict[str, list[Operator]] = {}
+    for entry in entries:
+        for op in _derive(entry):
+            first = by_name.get(op.schema.full_name) or idents.get(op.ident)
+            if first is not None:
+                raise SpecError(
+                    entry.where,
+                    f"'{op.schema.full_name}' is defined twice (first at {first.entry.where})",
+                )
+            op.id = len(operators)
+            operators.append(op)
+            entry.operators.append(op)
+            by_name[op.schema.full_name] = idents[op.ident] = op
+            by_base.setdefault(op.schema.name, []).append(op)
+    return Model(entries, operators, by_name, by_base)

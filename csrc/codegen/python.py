@@ -1,0 +1,172 @@
+"""The Python doors of operators: one function record, trampoline and PyMethodDef row per name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from codegen.emit import Emitter
+from codegen.model import Model, Operator
+from codegen.tables import c_string
+
+SPEC = "csrc/spec/ops"
+
+
+@dataclass
+class PythonName:
+    """A function or method as Python sees it.
+
+    Attributes:
+        name: ``add`` or ``add_``.
+        operators: Its signatures, in the order they are tried; out= forms come last.
+        is_method: The first Tensor is ``self``.
+    """
+
+    name: str
+    is_method: bool
+    operators: list[Operator] = field(default_factory=list)
+
+
+@dataclass
+class PythonTables:
+    """All names by where they live."""
+
+    functions: list[PythonName]
+    methods: list[PythonName]
+    nn: list[PythonName]
+
+
+def _order(op: Operator) -> tuple[bool, bool]:
+    """out= forms last, and overloads with a number after those with a tensor."""
+    return op.form == "out", "Scalar" in op.schema.overload
+
+
+def _collect(operators: list[Operator], *, is_method: bool) -> list[PythonName]:
+    names: dict[str, PythonName] = {}
+    for op in operators:
+        name = names.setdefault(op.schema.name, PythonName(op.schema.name, is_method))
+        name.operators.append(op)
+    for python_name in names.values():
+        python_name.operators.sort(key=_order)
+    return sorted(names.values(), key=lambda n: n.name)
+
+
+def _takes_self(op: Operator) -> bool:
+    return any(a.type.is_tensor and not a.type.optional for a in op.schema.arguments[:2])
+
+
+def _is_function(op: Operator, variant: str) -> bool:
+    if variant not in op.entry.variants:
+        return False
+    if op.form != "inplace" or not op.derived:
+        return True
+    # As in torch: relu_(x) is a function too, add_(x, y) is not.
+    return variant == "nn" or sum(a.type.base == "Tensor" for a in op.schema.arguments) == 1
+
+
+def _is_method(op: Operator) -> bool:
+    if op.form == "out" or not _takes_self(op):
+        return False
+    if op.form == "inplace" and op.derived:
+        return True
+    return "method" in op.entry.variants
+
+
+def python_tables(model: Model) -> PythonTables:
+    """Group the operators by Python name."""
+    return PythonTables(
+        functions=_collect(
+            [op for op in model.operators if _is_function(op, "function")], is_method=False
+        ),
+        methods=_collect([op for op in model.operators if _is_method(op)], is_method=True),
+        nn=_collect([op for op in model.operators if _is_function(op, "nn")], is_method=False),
+    )
+
+
+def result_fields(op: Operator) -> str:
+    """``values indices`` when every result has a name; empty otherwise."""
+    names = [r.name for r in op.schema.returns]
+    return " ".join(names) if len(names) > 1 and all(names) else ""
+
+
+def signature_text(op: Operator, *, is_method: bool) -> str:
+    """``add(input, other, *, alpha=1) -> Tensor``, for doc strings."""
+    parts = []
+    star = False
+    for i, argument in enumerate(op.schema.arguments):
+        if is_method and argument.name == "self":
+            continue
+        if argument.keyword_only and not star:
+            parts.append("*")
+            star = True
+        name = "input" if argument.name == "self" and i == 0 else argument.name
+        default = "" if argument.default is None else f"={argument.default}"
+        parts.append(f"{name}{default}")
+    fields = result_fields(op)
+    returns = ", ".join(
+        str(r.type).replace("(a!)", "").replace("(a)", "") for r in op.schema.returns
+    )
+    if len(op.schema.returns) != 1:
+        returns = f"({fields.replace(' ', ', ') or returns})"
+    return f"{op.schema.name}({', '.join(parts)}) -> {returns}"
+
+
+def doc_text(name: PythonName) -> str:
+    """The doc string: each signature, then the sentences of the entries."""
+    lines = [
+        signature_text(op, is_method=name.is_method) for op in name.operators if op.form != "out"
+    ] or [signature_text(op, is_method=name.is_method) for op in name.operators]
+    docs: list[str] = []
+    for op in name.operators:
+        doc = op.entry.doc
+        if op.form == "inplace" and op.derived:
+            doc = f"In-place form of {op.entry.schema.name}. {doc}"
+        if doc not in docs:
+            docs.append(doc)
+    return "\n".join(lines) + "\n\n" + "\n".join(docs)
+
+
+def _record(prefix: str, name: PythonName) -> str:
+    ident = f"{prefix}_{name.name}"
+    rows = ""
+    for op in name.operators:
+        fields = result_fields(op)
+        requires_grad = "true" if "factory" in op.entry.tags else "false"
+        rows += f"  {{&{op.record}, {requires_grad}, {c_string(fields) if fields else '0'}}},\n"
+    method = "true" if name.is_method else "false"
+    target = "self" if name.is_method else "0"
+    unused = "" if name.is_method else "  (void)self;\n"
+    return (
+        f"static const shmt__py_signature signatures_{ident}[] = {{\n{rows}}};\n"
+        f"static const shmt__py_function function_{ident} = {{\n"
+        f"  {c_string(name.name)}, signatures_{ident}, {len(name.operators)}, {method},\n}};\n"
+        f"static PyObject* call_{ident}(PyObject* self, PyObject* const* args, Py_ssize_t n_args,\n"
+        f"    PyObject* kwnames) {{\n{unused}"
+        f"  return shmt__py_call(&function_{ident}, {target}, args, n_args, kwnames);\n}}\n\n"
+    )
+
+
+def _table(prefix: str, symbol: str, names: list[PythonName]) -> str:
+    text = '#include "python/call.h"\n\n#include "generated/ops.h"\n\n'
+    text += "".join(_record(prefix, name) for name in names)
+    text += f"PyMethodDef {symbol}[] = {{\n"
+    for name in names:
+        text += (
+            f"  {{{c_string(name.name)}, (PyCFunction)(void (*)(void))call_{prefix}_{name.name},\n"
+            f"   METH_FASTCALL | METH_KEYWORDS, {c_string(doc_text(name))}}},\n"
+        )
+    return text + "  {0},\n};\n"
+
+
+def emit_python(emitter: Emitter, tables: PythonTables) -> None:
+    """Write python/functions.c, methods.c and nn.c."""
+    for stem, symbol, names in (
+        ("functions", "shmt__py_functions", tables.functions),
+        ("methods", "shmt__py_methods", tables.methods),
+        ("nn", "shmt__py_nn_functions", tables.nn),
+    ):
+        emitter.c_file(
+            f"python/{stem}.c",
+            f"{stem} that Python sees.",
+            SPEC,
+            _table(stem, symbol, names),
+        )

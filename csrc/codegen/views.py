@@ -1,0 +1,91 @@
+"""ADInplaceOrView kernels: results become views of what they alias, writes bump versions."""
+
+from __future__ import annotations
+
+from codegen.emit import Emitter
+from codegen.layers import has_view_kernel
+from codegen.model import Model, Operator
+from codegen.schema import Argument, Return
+from codegen.types import c_name, call_arguments, parameters, result_names
+
+
+def _source(op: Operator, result: Return) -> Argument | None:
+    """The argument a result is a view of."""
+    alias = result.type.alias
+    if alias is None or alias.write:
+        return None
+    for argument in op.schema.arguments:
+        mark = argument.type.alias
+        if mark is not None and not mark.write and (mark.name == alias.name or mark.to_any):
+            return argument
+    return None
+
+
+def _mark(view: str, source: str, plain: bool, several: str) -> str:
+    """Make a result a view of its argument; *plain*: it shares only the version."""
+    if plain:
+        return f"shmt__tensor_set_base({view}, {source}, false);\n"
+    return f"SHMT_TRY(shmt__view_made({view}, {source}, {several}));\n"
+
+
+def _kernel(op: Operator) -> str:
+    names = ", ".join(["shmt_keyset ks", *parameters(op.schema)])
+    head = f"shmt_status shmt__view_kernel_{op.ident}({names})"
+    below = ", ".join(
+        ["shmt__keys_below(ks, SHMT_KEY_ADInplaceOrView)", *call_arguments(op.schema)]
+    )
+    text = (
+        f"{head};\n{head} {{\n  {{\n"
+        "    SHMT_KEYS_GUARD(guard);\n"
+        "    shmt__tls_keys.excluded |= SHMT_KEYBIT_ADInplaceOrView;\n"
+        f"    SHMT_TRY({op.caller}_below({below}));\n  }}\n"
+    )
+    for argument in op.schema.written:
+        name = c_name(argument)
+        if argument.type.is_list:
+            text += (
+                f"  for (int64_t i = 0; i < {name}.len; i++) "
+                f"shmt__tensor_bump_version({name}.data[i]);\n"
+            )
+        else:
+            test = f"if ({name}) " if argument.type.optional else ""
+            text += f"  {test}shmt__tensor_bump_version({name});\n"
+    plain = "nondifferentiable" in op.entry.tags
+    several = "true" if len(op.schema.new_returns) > 1 else "false"
+    for index, out in zip(op.schema.new_returns, result_names(op.schema), strict=True):
+        result = op.schema.returns[index]
+        source = _source(op, result)
+        if source is None or source.type.is_list:
+            continue
+        name = c_name(source)
+        if result.type.is_tensor_list:
+            text += (
+                f"  for (int64_t i = 0; i < {out}->len; i++)\n"
+                f"    if ({out}->data[i] != {name}) {_mark(f'{out}->data[i]', name, plain, 'true')}"
+            )
+        else:
+            text += f"  if (*{out} != {name})\n"
+            text += f"    {_mark(f'*{out}', name, plain, several)}"
+    return text + "  return SHMT_OK;\n}\n"
+
+
+def emit_views(emitter: Emitter, model: Model) -> None:
+    """Write views_<family>.c."""
+    for family in model.families:
+        ops = [
+            op
+            for op in model.of_family(family)
+            if has_view_kernel(op) and "ADInplaceOrView" not in op.entry.dispatch
+        ]
+        if not ops:
+            continue
+        text = (
+            '#include "autograd/node.h"\n#include "dispatch/registry.h"\n'
+            '#include "generated/ops.h"\n\n' + "\n".join(_kernel(op) for op in ops)
+        )
+        emitter.c_file(
+            f"views/{family}.c",
+            f"views and version counters of {family}.yaml.",
+            f"csrc/spec/ops/{family}.yaml",
+            text,
+        )
