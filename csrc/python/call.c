@@ -1,0 +1,112 @@
+/* python/call.c -- one generic path from a Python call to an operator and back. */
+#include "python/call.h"
+
+#include "python/convert.h"
+#include "python/parse.h"
+
+/* The value of out= when it is given and not None. */
+static PyObject* find_out(PyObject* const* args, Py_ssize_t n_args, PyObject* kwnames) {
+  Py_ssize_t n = PyTuple_GET_SIZE(kwnames);
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject* name = PyTuple_GET_ITEM(kwnames, i);
+    if (name != shmt__py_str_out && PyUnicode_Compare(name, shmt__py_str_out) != 0) continue;
+    PyObject* o = args[n_args + i];
+    return o == Py_None ? NULL : o;
+  }
+  return NULL;
+}
+
+/* Return r as a Python object; takes over what results[r] owns. */
+static PyObject* wrap_return(const shmt__py_prepared_signature* sig, const shmt__py_frame* fr,
+                             shmt_value* results, int r) {
+  int slot = sig->returned_slot[r];
+  if (slot >= 0 && fr->values[slot].tag == SHMT_VALUE_TENSOR) return Py_NewRef(fr->objects[slot]);
+  return shmt__py_from_value_as(fr->type, &results[r], &sig->schema->returns[r], false);
+}
+
+static PyObject* wrap_returns(const shmt__py_prepared_signature* sig, const shmt__py_frame* fr,
+                              shmt_value* results) {
+  int n = sig->schema->n_returns;
+  if (n == 0) Py_RETURN_NONE;
+  PyObject* whole = sig->return_type ? PyStructSequence_New(sig->return_type) : PyTuple_New(n);
+  if (whole == NULL) return NULL;
+  for (int r = 0; r < n; r++) {
+    PyObject* o = wrap_return(sig, fr, results, r);
+    if (o == NULL) {
+      Py_DECREF(whole);
+      return NULL;
+    }
+    if (sig->return_type)
+      PyStructSequence_SET_ITEM(whole, r, o);
+    else
+      PyTuple_SET_ITEM(whole, r, o);
+  }
+  return whole;
+}
+
+/* Elements that the call will touch, as far as its arguments tell. */
+static int64_t work_of(const shmt__py_prepared_signature* sig, const shmt__py_frame* fr) {
+  if (SHMT_LIKELY(!sig->from->takes_requires_grad || fr->values[0].tag != SHMT_VALUE_INTS))
+    return fr->numel;
+  const shmt_ints sizes = fr->values[0].v.ints; /* of a factory */
+  double n = 1;
+  for (int64_t i = 0; i < sizes.len; i++) n *= (double)sizes.data[i];
+  return n > SHMT_PY_GIL_THRESHOLD ? SHMT_PY_GIL_THRESHOLD + 1 : 0;
+}
+
+static PyObject* run(const shmt__py_prepared_signature* sig, shmt__py_frame* fr) {
+  shmt_value results[SHMT_PY_MAX_OUT];
+  int n = sig->schema->n_returns;
+  for (int r = 0; r < n; r++) results[r].tag = SHMT_VALUE_NONE;
+  const shmt_operator* op = sig->from->op;
+  shmt_status s =
+      SHMT_PY_UNLOCKED(work_of(sig, fr), shmt__operator_call(op, false, 0, fr->values, results));
+  if (SHMT_UNLIKELY(s != SHMT_OK)) return shmt__py_raise(s);
+  if (SHMT_LIKELY(n == 1)) {
+    PyObject* o = wrap_return(sig, fr, results, 0);
+    if (SHMT_UNLIKELY(results[0].tag != SHMT_VALUE_NONE)) shmt__value_fini(&results[0]);
+    return o;
+  }
+  PyObject* o = wrap_returns(sig, fr, results);
+  for (int r = 0; r < n; r++) shmt__value_fini(&results[r]);
+  return o;
+}
+
+static SHMT_COLD PyObject* refuse_devices(void) {
+  PyErr_SetString(PyExc_RuntimeError,
+                  "Expected all tensors to be on the same device, but found at least two devices, "
+                  "cpu and meta!");
+  return NULL;
+}
+
+PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* const* args,
+                        Py_ssize_t n_args, PyObject* kwnames) {
+  const shmt__py_prepared* p = shmt__py_prepare(f);
+  if (SHMT_UNLIKELY(p == NULL)) return NULL;
+  shmt__py_call_args call = {self, args, n_args, kwnames, NULL};
+  if (kwnames != NULL) {
+    call.out = find_out(args, n_args, kwnames);
+    if (PyTuple_GET_SIZE(kwnames) == 0) call.kwnames = NULL;
+  }
+  shmt__py_frame fr;
+  const shmt__py_prepared_signature* only = NULL; /* the one signature that was tried */
+  int tried = 0;
+  bool with_out = call.out != NULL && p->n_without_out < p->n_signatures;
+  for (int i = 0; i < p->n_signatures; i++) {
+    const shmt__py_prepared_signature* sig = &p->signatures[i];
+    if ((sig->n_out != 0) != with_out && p->n_without_out != 0) continue;
+    shmt__py_frame_init(&fr);
+    int r = shmt__py_match(sig, &call, &fr);
+    if (SHMT_LIKELY(r == 1)) {
+      bool mixed = fr.devices & (fr.devices - 1) && !p->mixes_devices;
+      PyObject* o = SHMT_UNLIKELY(mixed) ? refuse_devices() : run(sig, &fr);
+      shmt__py_frame_fini(&fr);
+      return shmt__py_with_grad(o, fr.requires_grad);
+    }
+    shmt__py_frame_fini(&fr);
+    if (r < 0) return NULL;
+    only = tried++ == 0 ? sig : NULL;
+  }
+  shmt__py_report_misfit(p, &call, only, &fr);
+  return NULL;
+}

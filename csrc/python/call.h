@@ -1,0 +1,39 @@
+/* python/call.h -- one generic path from a Python call to an operator and back.
+ *
+ * The generator emits, per Python name, a shmt__py_function and a METH_FASTCALL trampoline that
+ * calls shmt__py_call. Parsing fills an array of shmt_value, the operator runs through
+ * its boxed entry (dispatch from the highest key on), results are wrapped by the schema's returns.
+ */
+#ifndef SHMT_PYTHON_CALL_H
+#define SHMT_PYTHON_CALL_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "dispatch/operator.h"
+
+enum { SHMT_PY_MAX_ARGS = 20 };
+
+typedef struct shmt__py_signature {
+  const shmt_operator* op;
+  bool takes_requires_grad;  /* a factory: accepts requires_grad=False besides the schema's arguments */
+  const char* result_fields; /* "values indices" for a named-tuple result; NULL otherwise */
+} shmt__py_signature;
+
+typedef struct shmt__py_function {
+  const char* name;                        /* as Python says it: "add" or "add_" */
+  const shmt__py_signature* signatures;    /* tried in this order; out= overloads are merged by the parser */
+  int n_signatures;
+  bool is_method;                          /* the first Tensor argument is self */
+} shmt__py_function;
+
+/* New reference, or NULL with an exception set. self is NULL for functions. */
+PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* const* args, Py_ssize_t n_args,
+                        PyObject* kwnames);
+
+/* Generated: null-terminated tables. */
+extern PyMethodDef shmt__py_functions[];    /* module functions (variants: function) */
+extern PyMethodDef shmt__py_nn_functions[]; /* variants: nn */
+extern PyMethodDef shmt__py_methods[];      /* methods and in-place methods of _TensorBase */
+
+#endif

@@ -1,0 +1,440 @@
+/* python/construct.c -- tensor(data): shapes, dtypes and values of nested Python data. */
+#include "python/construct.h"
+
+#include "base/promote.h"
+#include "base/scalar.h"
+#include "iter/copy.h"
+#include "python/convert.h"
+#include "python/types.h"
+
+typedef struct shape {
+  int64_t sizes[SHMT_MAX_DIMS];
+  int n_dims;
+} shape;
+
+/* A sequence to descend into, as opposed to an element. */
+static bool is_nested(PyObject* o) {
+  if (PyList_Check(o) || PyTuple_Check(o)) return true;
+  if (PyFloat_Check(o) || PyLong_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o) ||
+      shmt__py_is_tensor(o))
+    return false;
+  if (shmt__py_is_numpy_array(o)) {
+    PyObject* ndim = PyObject_GetAttrString(o, "ndim"); /* a 0-d array is an element */
+    long n = ndim ? PyLong_AsLong(ndim) : 0;
+    Py_XDECREF(ndim);
+    PyErr_Clear();
+    return n > 0;
+  }
+  return PySequence_Check(o) && !PyDict_Check(o);
+}
+
+/* Sizes by the first element of each level. */
+static int measure(PyObject* data, shape* out) {
+  PyObject* o = Py_NewRef(data);
+  out->n_dims = 0;
+  while (is_nested(o)) {
+    Py_ssize_t n = PySequence_Size(o);
+    if (n < 0) goto fail;
+    if (out->n_dims == SHMT_MAX_DIMS) {
+      PyErr_Format(PyExc_ValueError, "too many dimensions '%s'", Py_TYPE(o)->tp_name);
+      goto fail;
+    }
+    out->sizes[out->n_dims++] = n;
+    if (n == 0) break;
+    PyObject* first = PySequence_GetItem(o, 0);
+    if (first == NULL) goto fail;
+    Py_SETREF(o, first);
+  }
+  if (out->n_dims > 0 && PyUnicode_Check(o)) {
+    PyErr_Format(PyExc_ValueError, "too many dimensions '%s'", Py_TYPE(o)->tp_name);
+    goto fail;
+  }
+  Py_DECREF(o);
+  return 0;
+fail:
+  Py_DECREF(o);
+  return -1;
+}
+
+static shmt_dtype complex_default(void) { return shmt__to_complex_dtype(shmt__default_dtype()); }
+
+/* The dtype of one element: 0 or -1. */
+static int element_dtype(PyObject* o, shmt_dtype* out) {
+  if (PyFloat_CheckExact(o))
+    *out = shmt__default_dtype();
+  else if (PyBool_Check(o))
+    *out = SHMT_BOOL;
+  else if (PyLong_CheckExact(o))
+    *out = SHMT_INT64;
+  else if (shmt__py_is_tensor(o))
+    *out = shmt__py_tensor(o)->dtype;
+  else if ((*out = shmt__py_numpy_scalar_dtype(o)) != SHMT_DTYPE_NONE)
+    return 0;
+  else if (PyFloat_Check(o))
+    *out = shmt__default_dtype();
+  else if (PyLong_Check(o))
+    *out = SHMT_INT64;
+  else if (PyComplex_Check(o))
+    *out = complex_default();
+  else if (PyUnicode_Check(o) || PyBytes_Check(o)) {
+    PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(o)->tp_name);
+    return -1;
+  } else {
+    PyErr_Format(PyExc_RuntimeError, "Could not infer dtype of %s", Py_TYPE(o)->tp_name);
+    return -1;
+  }
+  return 0;
+}
+
+/* Promote *dtype (NONE at first) by every element below o. */
+static int infer(PyObject* o, int depth, shmt_dtype* dtype) {
+  if (!is_nested(o)) {
+    shmt_dtype d;
+    if (element_dtype(o, &d) < 0) return -1;
+    if (*dtype == d) return 0;
+    if (*dtype == SHMT_DTYPE_NONE) {
+      *dtype = d;
+      return 0;
+    }
+    shmt_status s = shmt__promote_types(*dtype, d, dtype);
+    if (s == SHMT_OK) return 0;
+    shmt__py_raise(s);
+    return -1;
+  }
+  if (depth == SHMT_MAX_DIMS) {
+    PyErr_Format(PyExc_ValueError, "too many dimensions '%s'", Py_TYPE(o)->tp_name);
+    return -1;
+  }
+  PyObject* fast = PySequence_Fast(o, "not a sequence");
+  if (fast == NULL) return -1;
+  int r = 0;
+  for (Py_ssize_t i = 0; r == 0 && i < PySequence_Fast_GET_SIZE(fast); i++)
+    r = infer(PySequence_Fast_GET_ITEM(fast, i), depth + 1, dtype);
+  Py_DECREF(fast);
+  return r;
+}
+
+static int store_element(PyObject* o, shmt_dtype dtype, char* p) {
+  if (PyFloat_CheckExact(o) && dtype == SHMT_FLOAT32) {
+    float f = (float)PyFloat_AS_DOUBLE(o);
+    memcpy(p, &f, sizeof f);
+    return 0;
+  }
+  shmt_scalar s;
+  int r = shmt__py_as_scalar(o, &s);
+  if (r == 0 && shmt__py_is_tensor(o)) {
+    if (shmt__py_tensor(o)->numel != 1) {
+      PyErr_SetString(PyExc_ValueError,
+                      "only one element tensors can be converted to Python scalars");
+      return -1;
+    }
+    shmt_status status = shmt__tensor_item(shmt__py_tensor(o), &s);
+    if (status != SHMT_OK) {
+      shmt__py_raise(status);
+      return -1;
+    }
+    r = 1;
+  } else if (r == 0 && shmt__py_is_numpy_array(o)) {
+    PyObject* item = PyObject_CallMethod(o, "item", NULL);
+    r = item ? shmt__py_as_scalar(item, &s) : -1;
+    Py_XDECREF(item);
+  }
+  if (r == 0) {
+    if (is_nested(o))
+      PyErr_Format(PyExc_TypeError, "'%s' object cannot be interpreted as an integer",
+                   Py_TYPE(o)->tp_name);
+    else
+      PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(o)->tp_name);
+    return -1;
+  }
+  if (r < 0) {
+    if (PyErr_ExceptionMatches(PyExc_OverflowError))
+      PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long");
+    return -1;
+  }
+  if (s.tag == SHMT_SCALAR_UINT && dtype != SHMT_UINT64 &&
+      shmt__dtype_kind[dtype] != SHMT_KIND_FLOATING) {
+    PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long");
+    return -1;
+  }
+  if (s.tag == SHMT_SCALAR_COMPLEX && shmt__dtype_kind[dtype] != SHMT_KIND_COMPLEX &&
+      dtype != SHMT_BOOL) {
+    PyErr_SetString(PyExc_TypeError, "must be real number, not complex");
+    return -1;
+  }
+  if (s.tag == SHMT_SCALAR_FLOAT && shmt__dtype_kind[dtype] == SHMT_KIND_FLOATING) {
+    shmt__scalar_store_unsafe(s, dtype, p); /* 1e40 in float32 is infinite */
+    return 0;
+  }
+  shmt_status status = shmt__scalar_store(s, dtype, p);
+  if (status == SHMT_OK) return 0;
+  shmt__py_raise(status);
+  return -1;
+}
+
+/* Write the elements below o (at level dim) to *p on, row by row. */
+static int store(PyObject* o, const shape* sh, int dim, shmt_dtype dtype, char** p) {
+  if (dim == sh->n_dims) {
+    if (store_element(o, dtype, *p) < 0) return -1;
+    *p += shmt__dtype_size[dtype];
+    return 0;
+  }
+  if (!is_nested(o)) {
+    PyErr_SetString(PyExc_TypeError, "not a sequence");
+    return -1;
+  }
+  PyObject* fast = PySequence_Fast(o, "not a sequence");
+  if (fast == NULL) return -1;
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
+  int r = 0;
+  if (n != sh->sizes[dim]) {
+    PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)",
+                 (long long)sh->sizes[dim], dim, n);
+    r = -1;
+  }
+  /* The size is asked again each time: reading an element may run code that changes the list. */
+  for (Py_ssize_t i = 0; r == 0 && i < n; i++) {
+    if (i >= PySequence_Fast_GET_SIZE(fast)) {
+      PyErr_SetString(PyExc_RuntimeError, "the sequence changed while a tensor was made of it");
+      r = -1;
+      break;
+    }
+    PyObject* item = Py_NewRef(PySequence_Fast_GET_ITEM(fast, i));
+    r = store(item, sh, dim + 1, dtype, p);
+    Py_DECREF(item);
+  }
+  Py_DECREF(fast);
+  return r;
+}
+
+static int from_sequence(PyObject* data, shmt_dtype dtype, shmt_tensor** out) {
+  shape sh;
+  if (measure(data, &sh) < 0) return -1;
+  if (dtype == SHMT_DTYPE_NONE) {
+    bool empty = false;
+    for (int i = 0; i < sh.n_dims; i++) empty |= sh.sizes[i] == 0;
+    if (!empty && infer(data, 0, &dtype) < 0) return -1;
+    if (empty) dtype = shmt__default_dtype();
+  }
+  shmt_tensor* t = NULL;
+  shmt_status s = shmt__tensor_empty((shmt_ints){sh.sizes, sh.n_dims}, dtype, SHMT_CPU,
+                                     SHMT_CONTIGUOUS_FORMAT, &t);
+  if (s != SHMT_OK) {
+    shmt__py_raise(s);
+    return -1;
+  }
+  char* p = shmt__tensor_data(t);
+  if (t->numel > 0 && store(data, &sh, 0, dtype, &p) < 0) {
+    shmt__tensor_release(t);
+    return -1;
+  }
+  *out = t;
+  return 0;
+}
+
+/* A copy of t in dtype, without history. */
+static int copy_of(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
+  shmt_tensor* copy = NULL;
+  if (dtype == SHMT_DTYPE_NONE) dtype = t->dtype;
+  shmt_status s = shmt__tensor_empty_like(t, dtype, &copy);
+  if (s == SHMT_OK) s = SHMT_PY_UNLOCKED(t->numel, shmt__tensor_copy(copy, t));
+  if (s == SHMT_OK) {
+    *out = copy;
+    return 0;
+  }
+  shmt__tensor_release(copy);
+  shmt__py_raise(s);
+  return -1;
+}
+
+/* An array, or anything that NumPy can look at without copying. New reference, or NULL (maybe with
+ * an exception). */
+static PyObject* as_numpy_array(PyObject* data) {
+  if (shmt__py_is_numpy_array(data)) return Py_NewRef(data);
+  if (PyList_Check(data) || PyTuple_Check(data) || PyLong_Check(data) || PyFloat_Check(data))
+    return NULL;
+  if (shmt__py_numpy_scalar_kind(data) != SHMT_NUMPY_NONE ||
+      !PyObject_HasAttrString(data, "__array_interface__"))
+    return NULL;
+  PyObject* numpy = PyImport_ImportModule("numpy");
+  PyObject* array = numpy ? PyObject_CallMethod(numpy, "asarray", "O", data) : NULL;
+  Py_XDECREF(numpy);
+  return array;
+}
+
+int shmt__py_tensor_from_data(PyObject* data, shmt_dtype dtype, shmt_tensor** out) {
+  if (shmt__py_is_tensor(data)) return copy_of(shmt__py_tensor(data), dtype, out);
+  PyObject* array = as_numpy_array(data);
+  if (array == NULL) {
+    if (PyErr_Occurred()) return -1;
+    if (PyUnicode_Check(data)) {
+      PyErr_SetString(PyExc_TypeError, "new(): invalid data type 'str'");
+      return -1;
+    }
+    return from_sequence(data, dtype, out);
+  }
+  shmt_tensor* shared = NULL;
+  int r = shmt__py_from_numpy(array, &shared);
+  if (r == 0) {
+    r = copy_of(shared, dtype, out);
+    shmt__tensor_release(shared);
+  }
+  Py_DECREF(array);
+  return r;
+}
+
+int shmt__py_index_sequence(PyObject* sequence, shmt_tensor** out) {
+  if (shmt__py_is_numpy_array(sequence))
+    return shmt__py_tensor_from_data(sequence, SHMT_DTYPE_NONE, out);
+  shmt_dtype dtype = SHMT_DTYPE_NONE;
+  if (infer(sequence, 0, &dtype) < 0) return -1;
+  return from_sequence(sequence, dtype == SHMT_BOOL ? SHMT_BOOL : SHMT_INT64, out);
+}
+
+/* --- tensor() and as_tensor() ----------------------------------------------------------- */
+
+typedef struct options {
+  PyObject* data;
+  shmt_dtype dtype;
+  shmt_device device;
+  bool requires_grad;
+} options;
+
+static int wrong_type(const char* name, const char* arg, const char* expected, PyObject* got) {
+  PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be %s, not %s", name, arg, expected,
+               Py_TYPE(got)->tp_name);
+  return -1;
+}
+
+/* One option by name: 0 or -1. */
+static int set_option(options* o, const char* name, const char* key, PyObject* v) {
+  if (strcmp(key, "data") == 0) {
+    if (o->data != NULL) {
+      PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument 'data'", name);
+      return -1;
+    }
+    o->data = v;
+  } else if (strcmp(key, "dtype") == 0) {
+    if (v != Py_None && !shmt__py_as_dtype(v, &o->dtype))
+      return wrong_type(name, key, "torch.dtype", v);
+  } else if (strcmp(key, "device") == 0) {
+    int r = v == Py_None ? 1 : shmt__py_as_device(v, &o->device);
+    if (r < 1) return r < 0 ? -1 : wrong_type(name, key, "torch.device", v);
+  } else if (strcmp(key, "requires_grad") == 0) {
+    if (!PyBool_Check(v)) return wrong_type(name, key, "bool", v);
+    o->requires_grad = v == Py_True;
+  } else if (strcmp(key, "pin_memory") == 0) {
+    if (v != Py_False && v != Py_None) {
+      PyErr_SetString(PyExc_RuntimeError,
+                      "Need to provide pin_memory allocator to use pin memory.");
+      return -1;
+    }
+  } else {
+    PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%s'", name, key);
+    return -1;
+  }
+  return 0;
+}
+
+static int parse_options(const char* name, int n_positional, PyObject* const* args, Py_ssize_t n,
+                         PyObject* kwnames, options* o) {
+  static const char* const order[] = {"data", "dtype", "device"};
+  *o = (options){NULL, SHMT_DTYPE_NONE, SHMT_DEVICE_NONE, false};
+  if (n > n_positional) {
+    PyErr_Format(PyExc_TypeError, "%s() takes %d positional argument%s but %zd were given", name,
+                 n_positional, n_positional == 1 ? "" : "s", n);
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (set_option(o, name, order[i], args[i]) < 0) return -1;
+  for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
+    const char* key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, i));
+    if (key == NULL || set_option(o, name, key, args[n + i]) < 0) return -1;
+  }
+  if (o->data == NULL) {
+    PyErr_Format(PyExc_TypeError, "%s() missing 1 required positional arguments: \"data\"", name);
+    return -1;
+  }
+  return 0;
+}
+
+/* Move t to the device and grad mode asked for, and wrap it. Consumes t. */
+static PyObject* finish(shmt_tensor* t, const options* o) {
+  if (o->device == SHMT_META) {
+    shmt_tensor* meta = NULL;
+    shmt_status s = shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, SHMT_META,
+                                       SHMT_CONTIGUOUS_FORMAT, &meta);
+    shmt__tensor_release(t);
+    if (s != SHMT_OK) return shmt__py_raise(s);
+    t = meta;
+  }
+  return shmt__py_with_grad(shmt__py_wrap(t), o->requires_grad);
+}
+
+static PyObject* py_tensor(PyObject* module, PyObject* const* args, Py_ssize_t n,
+                           PyObject* kwnames) {
+  options o;
+  shmt_tensor* t = NULL;
+  (void)module;
+  if (parse_options("tensor", 1, args, n, kwnames, &o) < 0) return NULL;
+  if (shmt__py_is_tensor(o.data)) {
+    if (PyErr_WarnEx(PyExc_UserWarning,
+                     "To copy construct from a tensor, it is recommended to use "
+                     "sourceTensor.detach().clone() or "
+                     "sourceTensor.detach().clone().requires_grad_(True), rather than "
+                     "torch.tensor(sourceTensor).",
+                     1) < 0)
+      return NULL;
+    if (o.device == SHMT_DEVICE_NONE) o.device = shmt__py_tensor(o.data)->device;
+  }
+  if (shmt__py_tensor_from_data(o.data, o.dtype, &t) < 0) return NULL;
+  return finish(t, &o);
+}
+
+/* Without a copy where the data is a tensor or an array of the wanted dtype already. */
+static PyObject* py_as_tensor(PyObject* module, PyObject* const* args, Py_ssize_t n,
+                              PyObject* kwnames) {
+  options o;
+  shmt_tensor* t = NULL;
+  (void)module;
+  if (parse_options("as_tensor", 3, args, n, kwnames, &o) < 0) return NULL;
+  if (shmt__py_is_tensor(o.data)) {
+    shmt_tensor* from = shmt__py_tensor(o.data);
+    if ((o.dtype == SHMT_DTYPE_NONE || o.dtype == from->dtype) &&
+        (o.device == SHMT_DEVICE_NONE || o.device == from->device))
+      return Py_NewRef(o.data);
+    PyObject* d = o.dtype == SHMT_DTYPE_NONE ? shmt__py_from_dtype(from->dtype)
+                                             : shmt__py_from_dtype(o.dtype);
+    PyObject* device = shmt__py_from_device(o.device == SHMT_DEVICE_NONE ? from->device : o.device);
+    PyObject* r = d && device ? PyObject_CallMethod(o.data, "to", "OO", device, d) : NULL;
+    Py_XDECREF(d);
+    Py_XDECREF(device);
+    return r;
+  }
+  PyObject* array = as_numpy_array(o.data);
+  if (array == NULL) {
+    if (PyErr_Occurred() || shmt__py_tensor_from_data(o.data, o.dtype, &t) < 0) return NULL;
+    return finish(t, &o);
+  }
+  int r = shmt__py_from_numpy(array, &t);
+  Py_DECREF(array);
+  if (r < 0) return NULL;
+  if (o.dtype != SHMT_DTYPE_NONE && o.dtype != t->dtype) {
+    shmt_tensor* cast = NULL;
+    r = copy_of(t, o.dtype, &cast);
+    shmt__tensor_release(t);
+    if (r < 0) return NULL;
+    t = cast;
+  }
+  return finish(t, &o);
+}
+
+PyMethodDef shmt__py_construct_functions[] = {
+    {"tensor", (PyCFunction)(void (*)(void))py_tensor, METH_FASTCALL | METH_KEYWORDS,
+     "tensor(data, *, dtype=None, device=None, requires_grad=False)\n--\n\nCopy data into a new "
+     "tensor."},
+    {"as_tensor", (PyCFunction)(void (*)(void))py_as_tensor, METH_FASTCALL | METH_KEYWORDS,
+     "as_tensor(data, dtype=None, device=None)\n--\n\nA tensor of data, sharing its memory where "
+     "that is possible."},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,26 @@
+/* python/construct.h -- tensors from Python data: nested sequences, numbers, arrays, buffers. */
+#ifndef SHMT_PYTHON_CONSTRUCT_H
+#define SHMT_PYTHON_CONSTRUCT_H
+
+#include "python/tensor_type.h"
+
+/* All return 0 and a new reference in *out, or -1 with an exception. */
+
+/* Copy data (numbers, nested sequences, arrays, buffers, a tensor) into a new tensor on the CPU.
+ * dtype: SHMT_DTYPE_NONE infers it as torch does. */
+int shmt__py_tensor_from_data(PyObject* data, shmt_dtype dtype, shmt_tensor** out);
+/* A sequence used as an index: bool when all elements are, else integers. */
+int shmt__py_index_sequence(PyObject* sequence, shmt_tensor** out);
+
+/* numpy.c: a tensor that shares the memory of a NumPy array. */
+int shmt__py_from_numpy(PyObject* array, shmt_tensor** out);
+/* Is o a NumPy array? */
+bool shmt__py_is_numpy_array(PyObject* o);
+/* The dtype of a NumPy scalar; SHMT_DTYPE_NONE when o is none (or of a kind without dtype here). */
+shmt_dtype shmt__py_numpy_scalar_dtype(PyObject* o);
+
+extern PyMethodDef shmt__py_construct_functions[];        /* tensor, as_tensor */
+extern PyMethodDef shmt__py_construct_legacy_functions[]; /* _legacy_new */
+extern PyMethodDef shmt__py_numpy_functions[];            /* from_numpy, frombuffer */
+
+#endif

@@ -1,0 +1,146 @@
+/* python/construct_legacy.c -- Tensor(...) and the typed constructors of the old style. */
+#include "base/promote.h"
+#include "generated/ops.h"
+#include "python/construct.h"
+#include "python/convert.h"
+#include "python/types.h"
+
+static int failed(shmt_status s) {
+  shmt__py_raise(s);
+  return -1;
+}
+
+/* n objects as sizes of an uninitialised tensor. */
+static int from_sizes(PyObject* const* items, Py_ssize_t n, shmt_dtype dtype, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS];
+  if (n > SHMT_MAX_DIMS) {
+    PyErr_Format(PyExc_ValueError, "new(): at most %d dimensions are supported, got %zd",
+                 SHMT_MAX_DIMS, n);
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < n; i++) {
+    int r = shmt__py_as_int(items[i], &sizes[i]);
+    if (r == 0)
+      PyErr_Format(PyExc_TypeError,
+                   "new(): argument 'size' failed to unpack the object at pos %zd with error "
+                   "\"type must be tuple of "
+                   "ints,but got %s\"",
+                   i + 1, Py_TYPE(items[i])->tp_name);
+    if (r != 1) return -1;
+    if (sizes[i] < 0) {
+      char text[256];
+      PyErr_Format(PyExc_RuntimeError, "Trying to create tensor with negative dimension %lld: %s",
+                   (long long)sizes[i],
+                   shmt__ints_text((shmt_ints){sizes, i + 1}, text, sizeof text));
+      return -1;
+    }
+  }
+  shmt_status s =
+      shmt__tensor_empty((shmt_ints){sizes, n}, dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
+  return s == SHMT_OK ? 0 : failed(s);
+}
+
+/* All whole elements of a storage. */
+static int over_storage(shmt_storage* storage, shmt_dtype dtype, shmt_tensor** out) {
+  int64_t n = (int64_t)(storage->nbytes / shmt__dtype_size[dtype]);
+  shmt_status s =
+      shmt__tensor_from_storage(storage, (shmt_ints){&n, 1}, SHMT_INTS(1), 0, dtype, out);
+  return s == SHMT_OK ? 0 : failed(s);
+}
+
+/* The tensor that the old constructor makes of its positional arguments. */
+static int legacy_tensor(PyObject* args, shmt_dtype dtype, bool any_dtype, shmt_tensor** out) {
+  Py_ssize_t n = PyTuple_GET_SIZE(args);
+  if (n == 0) {
+    shmt_status s = shmt__tensor_empty((shmt_ints){(const int64_t[]){0}, 1}, dtype, SHMT_CPU,
+                                       SHMT_CONTIGUOUS_FORMAT, out);
+    return s == SHMT_OK ? 0 : failed(s);
+  }
+  PyObject* first = PyTuple_GET_ITEM(args, 0);
+  int64_t size;
+  if (n == 1 && shmt__py_is_tensor(first)) {
+    shmt_tensor* t = shmt__py_tensor(first);
+    if (!any_dtype && t->dtype != dtype) {
+      PyErr_Format(PyExc_TypeError, "expected %s (got %s)", shmt__dtype_name[dtype],
+                   shmt__dtype_name[t->dtype]);
+      return -1;
+    }
+    shmt_status s = shmt_op_detach(t, out);
+    return s == SHMT_OK ? 0 : failed(s);
+  }
+  if (n == 1 && Py_TYPE(first) == shmt__py_size_type)
+    return from_sizes(&PyTuple_GET_ITEM(first, 0), PyTuple_GET_SIZE(first), dtype, out);
+  shmt_storage* storage;
+  int is_storage =
+      n == 1 && PyObject_HasAttrString(first, "_cdata") ? shmt__py_as_storage(first, &storage) : 0;
+  if (is_storage != 0) return is_storage < 0 ? -1 : over_storage(storage, dtype, out);
+  int is_int = shmt__py_as_int(first, &size);
+  if (is_int < 0) return -1;
+  if (is_int == 1) return from_sizes(&PyTuple_GET_ITEM(args, 0), n, dtype, out);
+  if (n > 1) {
+    PyErr_Format(PyExc_TypeError,
+                 "new(): argument 'size' (position 1) must be tuple of ints, not %s",
+                 Py_TYPE(first)->tp_name);
+    return -1;
+  }
+  if (PyUnicode_Check(first) || PyBytes_Check(first)) {
+    PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(first)->tp_name);
+    return -1;
+  }
+  if (!PySequence_Check(first)) {
+    PyErr_Format(PyExc_TypeError, "new(): data must be a sequence (got %s)",
+                 Py_TYPE(first)->tp_name);
+    return -1;
+  }
+  return shmt__py_tensor_from_data(first, dtype, out);
+}
+
+static int check_device(PyObject* kwargs) {
+  PyObject *key, *value;
+  Py_ssize_t pos = 0;
+  while (kwargs && PyDict_Next(kwargs, &pos, &key, &value)) {
+    shmt_device device = SHMT_CPU;
+    if (PyUnicode_CompareWithASCIIString(key, "device") != 0) {
+      PyErr_Format(PyExc_TypeError, "new() got an unexpected keyword argument '%U'", key);
+      return -1;
+    }
+    int r = value == Py_None ? 1 : shmt__py_as_device(value, &device);
+    if (r < 0) return -1;
+    if (r == 0 || device != SHMT_CPU) {
+      PyErr_Format(PyExc_RuntimeError,
+                   "legacy constructor expects device type: cpu but device type: %S was passed",
+                   value);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+PyObject* shmt__py_legacy_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  shmt_tensor* t = NULL;
+  if (check_device(kwargs) < 0 || legacy_tensor(args, shmt__default_dtype(), true, &t) < 0)
+    return NULL;
+  return shmt__py_wrap_as(type == shmt__py_base_type ? shmt__py_tensor_type : type, t);
+}
+
+/* _legacy_new(dtype, *args): what FloatTensor(*args) and its kin give. */
+static PyObject* legacy_new(PyObject* module, PyObject* args) {
+  shmt_dtype dtype;
+  shmt_tensor* t = NULL;
+  (void)module;
+  if (PyTuple_GET_SIZE(args) < 1 || !shmt__py_as_dtype(PyTuple_GET_ITEM(args, 0), &dtype)) {
+    PyErr_SetString(PyExc_TypeError, "_legacy_new(): the first argument must be a torch.dtype");
+    return NULL;
+  }
+  PyObject* rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
+  if (rest == NULL) return NULL;
+  int r = legacy_tensor(rest, dtype, false, &t);
+  Py_DECREF(rest);
+  return r < 0 ? NULL : shmt__py_wrap(t);
+}
+
+PyMethodDef shmt__py_construct_legacy_functions[] = {
+    {"_legacy_new", legacy_new, METH_VARARGS,
+     "What the typed constructor of a dtype gives for these arguments."},
+    {NULL, NULL, 0, NULL},
+};

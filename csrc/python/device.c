@@ -1,0 +1,191 @@
+/* python/device.c -- the device type: cpu and meta, with an optional index. */
+#include "python/types.h"
+
+PyTypeObject* shmt__py_device_type;
+
+static const char* const device_names[] = {"cpu", "meta"};
+
+static PyObject* device_create(shmt_device device, int index) {
+  shmt__py_device_object* d = PyObject_New(shmt__py_device_object, shmt__py_device_type);
+  if (d == NULL) return NULL;
+  d->device = device;
+  d->index = index;
+  return (PyObject*)d;
+}
+
+PyObject* shmt__py_from_device(shmt_device device) {
+  static PyObject* cache[2];
+  if (device < 0 || device > SHMT_META) Py_RETURN_NONE;
+  if (cache[device] == NULL && (cache[device] = device_create(device, -1)) == NULL) return NULL;
+  return Py_NewRef(cache[device]);
+}
+
+/* "cpu", "cpu:0", "meta" -> device and index (-1 when none is named). 0 or -1 with an exception. */
+static int parse_device(const char* text, shmt_device* device, int* index) {
+  const char* colon = strchr(text, ':');
+  size_t len = colon ? (size_t)(colon - text) : strlen(text);
+  *index = -1;
+  if (len == 3 && memcmp(text, "cpu", 3) == 0) {
+    *device = SHMT_CPU;
+  } else if (len == 4 && memcmp(text, "meta", 4) == 0) {
+    *device = SHMT_META;
+  } else {
+    static const char* const known[] = {"cuda", "xpu", "mps",  "hpu",   "mtia",
+                                        "xla",  "ipu", "maia", "vulkan"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+      if (strlen(known[i]) == len && memcmp(text, known[i], len) == 0) {
+        PyErr_Format(PyExc_RuntimeError, "shmtensor has no %s device; tensors live on cpu or meta",
+                     known[i]);
+        return -1;
+      }
+    }
+    PyErr_Format(PyExc_RuntimeError,
+                 "Expected one of cpu, meta device type at start of device string: %s", text);
+    return -1;
+  }
+  if (colon == NULL) return 0;
+  const char* p = colon + 1;
+  long value = 0;
+  bool ok = *p != 0 && !(p[0] == '0' && p[1] != 0);
+  for (; ok && *p; p++) {
+    ok = *p >= '0' && *p <= '9' && value < 1000;
+    value = value * 10 + (*p - '0');
+  }
+  if (!ok) {
+    PyErr_Format(PyExc_RuntimeError, "Invalid device string: '%s'", text);
+    return -1;
+  }
+  *index = (int)value;
+  return 0;
+}
+
+int shmt__py_as_device(PyObject* o, shmt_device* out) {
+  if (Py_TYPE(o) == shmt__py_device_type) {
+    *out = ((shmt__py_device_object*)o)->device;
+    return 1;
+  }
+  if (PyUnicode_Check(o)) {
+    const char* text = PyUnicode_AsUTF8(o);
+    int index;
+    if (text == NULL || parse_device(text, out, &index) < 0) return -1;
+    return 1;
+  }
+  if (PyLong_Check(o) && !PyBool_Check(o)) {
+    long i = PyLong_AsLong(o);
+    if (i == -1 && PyErr_Occurred()) return -1;
+    PyErr_Format(PyExc_RuntimeError,
+                 "shmtensor has no accelerator device of index %ld; use \"cpu\" or \"meta\"", i);
+    return -1;
+  }
+  return 0;
+}
+
+static PyObject* device_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  static const char* const names[] = {"type", "index", NULL};
+  PyObject *what = NULL, *index_object = NULL;
+  (void)type;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", (char**)names, &what, &index_object))
+    return NULL;
+  shmt_device device = SHMT_CPU;
+  int index = -1;
+  if (Py_TYPE(what) == shmt__py_device_type && index_object == NULL) return Py_NewRef(what);
+  if (PyUnicode_Check(what)) {
+    const char* text = PyUnicode_AsUTF8(what);
+    if (text == NULL || parse_device(text, &device, &index) < 0) return NULL;
+    if (index_object != NULL && index_object != Py_None) {
+      if (index >= 0) {
+        PyErr_Format(
+            PyExc_RuntimeError,
+            "type (string) must not include an index because index was passed explicitly: %s",
+            text);
+        return NULL;
+      }
+      long i = PyLong_AsLong(index_object);
+      if (i == -1 && PyErr_Occurred()) return NULL;
+      if (i < -1 || i > 127) {
+        PyErr_Format(PyExc_RuntimeError, "Device index must be between -1 and 127, got %ld", i);
+        return NULL;
+      }
+      index = (int)i;
+    }
+    return device_create(device, index);
+  }
+  int r = shmt__py_as_device(what, &device);
+  if (r == 0)
+    PyErr_Format(PyExc_TypeError, "device(): argument 'type' (position 1) must be str, not %s",
+                 Py_TYPE(what)->tp_name);
+  return NULL;
+}
+
+static PyObject* device_repr(PyObject* self) {
+  shmt__py_device_object* d = (shmt__py_device_object*)self;
+  if (d->index < 0) return PyUnicode_FromFormat("device(type='%s')", device_names[d->device]);
+  return PyUnicode_FromFormat("device(type='%s', index=%d)", device_names[d->device], d->index);
+}
+
+static PyObject* device_str(PyObject* self) {
+  shmt__py_device_object* d = (shmt__py_device_object*)self;
+  if (d->index < 0) return PyUnicode_FromString(device_names[d->device]);
+  return PyUnicode_FromFormat("%s:%d", device_names[d->device], d->index);
+}
+
+static PyObject* device_compare(PyObject* a, PyObject* b, int op) {
+  if (Py_TYPE(a) != shmt__py_device_type || Py_TYPE(b) != shmt__py_device_type ||
+      (op != Py_EQ && op != Py_NE))
+    Py_RETURN_NOTIMPLEMENTED;
+  shmt__py_device_object *x = (void*)a, *y = (void*)b;
+  bool equal = x->device == y->device && x->index == y->index;
+  return PyBool_FromLong(equal == (op == Py_EQ));
+}
+
+static Py_hash_t device_hash(PyObject* self) {
+  shmt__py_device_object* d = (shmt__py_device_object*)self;
+  return (Py_hash_t)(d->device * 256 + d->index + 1);
+}
+
+static PyObject* device_type(PyObject* self, void* c) {
+  (void)c;
+  return PyUnicode_InternFromString(device_names[((shmt__py_device_object*)self)->device]);
+}
+
+static PyObject* device_index(PyObject* self, void* c) {
+  (void)c;
+  int i = ((shmt__py_device_object*)self)->index;
+  if (i < 0) Py_RETURN_NONE;
+  return PyLong_FromLong(i);
+}
+
+static PyObject* device_reduce(PyObject* self, PyObject* unused) {
+  (void)unused;
+  shmt__py_device_object* d = (shmt__py_device_object*)self;
+  if (d->index < 0)
+    return Py_BuildValue("O(s)", (PyObject*)shmt__py_device_type, device_names[d->device]);
+  return Py_BuildValue("O(si)", (PyObject*)shmt__py_device_type, device_names[d->device], d->index);
+}
+
+static PyGetSetDef device_getset[] = {
+    {"type", device_type, NULL, "\"cpu\" or \"meta\".", NULL},
+    {"index", device_index, NULL, "The index given, or None.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMethodDef device_methods[] = {
+    {"__reduce__", device_reduce, METH_NOARGS, "Pickle by name."},
+    {NULL, NULL, 0, NULL},
+};
+
+int shmt__py_device_init(PyObject* module) {
+  static PyType_Slot slots[] = {
+      {Py_tp_new, device_new},         {Py_tp_repr, device_repr},
+      {Py_tp_str, device_str},         {Py_tp_richcompare, device_compare},
+      {Py_tp_hash, device_hash},       {Py_tp_getset, device_getset},
+      {Py_tp_methods, device_methods}, {0, NULL},
+  };
+  static PyType_Spec spec = {.name = "shmtensor.device",
+                             .basicsize = sizeof(shmt__py_device_object),
+                             .flags = Py_TPFLAGS_DEFAULT,
+                             .slots = slots};
+  shmt__py_device_type = (PyTypeObject*)PyType_FromSpec(&spec);
+  if (shmt__py_device_type == NULL) return -1;
+  return PyModule_AddObjectRef(module, "device", (PyObject*)shmt__py_device_type);
+}

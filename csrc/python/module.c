@@ -1,0 +1,174 @@
+/* python/module.c -- filling the extension module shmtensor._C. */
+#include "api/python.h"
+
+#include "base/promote.h"
+#include "iter/threads.h"
+#include "python/autograd_props.h"
+#include "python/call.h"
+#include "python/construct.h"
+#include "python/convert.h"
+#include "python/dlpack.h"
+#include "python/errors.h"
+#include "python/share.h"
+#include "python/types.h"
+
+static PyObject* get_default_dtype(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  return shmt__py_from_dtype(shmt__default_dtype());
+}
+
+static PyObject* set_default_dtype(PyObject* module, PyObject* o) {
+  shmt_dtype dtype;
+  (void)module;
+  if (!shmt__py_as_dtype(o, &dtype)) {
+    PyErr_Format(
+        PyExc_TypeError,
+        "invalid dtype object: only floating-point types are supported as the default type");
+    return NULL;
+  }
+  shmt_status s = shmt__set_default_dtype(dtype);
+  if (s != SHMT_OK) return shmt__py_raise(s);
+  Py_RETURN_NONE;
+}
+
+static int two_dtypes(const char* name, PyObject* const* args, Py_ssize_t n, shmt_dtype out[2]) {
+  if (n == 2 && shmt__py_as_dtype(args[0], &out[0]) && shmt__py_as_dtype(args[1], &out[1]))
+    return 0;
+  PyErr_Format(PyExc_TypeError, "%s(): expected two arguments of type torch.dtype", name);
+  return -1;
+}
+
+static PyObject* promote_types(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  shmt_dtype d[2], r;
+  (void)module;
+  if (two_dtypes("promote_types", args, n, d) < 0) return NULL;
+  shmt_status s = shmt__promote_types(d[0], d[1], &r);
+  return s == SHMT_OK ? shmt__py_from_dtype(r) : shmt__py_raise(s);
+}
+
+static PyObject* can_cast(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  shmt_dtype d[2];
+  (void)module;
+  if (two_dtypes("can_cast", args, n, d) < 0) return NULL;
+  return PyBool_FromLong(shmt__can_cast(d[0], d[1]));
+}
+
+/* result_type(tensor_or_number, tensor_or_number) */
+static PyObject* result_type(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  shmt__result_type r = SHMT_RESULT_TYPE_INIT;
+  shmt_dtype dtype;
+  (void)module;
+  if (n != 2) {
+    PyErr_Format(PyExc_TypeError, "result_type() takes 2 positional arguments but %zd were given",
+                 n);
+    return NULL;
+  }
+  for (int i = 0; i < 2; i++) {
+    shmt_status s;
+    shmt_scalar number;
+    if (shmt__py_is_tensor(args[i])) {
+      shmt_tensor* t = shmt__py_tensor(args[i]);
+      s = shmt__result_type_add(&r, t->dtype, t->n_dims == 0,
+                                (t->flags & SHMT_TENSOR_WRAPPED_NUMBER) != 0);
+    } else {
+      int is_number = shmt__py_as_scalar(args[i], &number);
+      if (is_number < 0) return NULL;
+      if (is_number == 0) {
+        PyErr_Format(PyExc_TypeError, "result_type(): argument %d must be Tensor or Number, not %s",
+                     i + 1, Py_TYPE(args[i])->tp_name);
+        return NULL;
+      }
+      s = shmt__result_type_add_scalar(&r, number);
+    }
+    if (s != SHMT_OK) return shmt__py_raise(s);
+  }
+  shmt_status s = shmt__result_type_get(&r, &dtype);
+  return s == SHMT_OK ? shmt__py_from_dtype(dtype) : shmt__py_raise(s);
+}
+
+static PyObject* get_num_threads(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  return PyLong_FromLong(shmt__num_threads());
+}
+
+static PyObject* set_num_threads(PyObject* module, PyObject* o) {
+  int64_t n;
+  (void)module;
+  int r = shmt__py_as_int(o, &n);
+  if (r == 0)
+    PyErr_Format(PyExc_TypeError, "set_num_threads expects an int, but got %s",
+                 Py_TYPE(o)->tp_name);
+  if (r != 1) return NULL;
+  if (n <= 0) {
+    PyErr_SetString(PyExc_RuntimeError, "set_num_threads expects a positive integer");
+    return NULL;
+  }
+  shmt__set_num_threads(n > SHMT_MAX_THREADS ? SHMT_MAX_THREADS : (int)n);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef setting_functions[] = {
+    {"get_num_threads", get_num_threads, METH_NOARGS, "Threads that one operator may use."},
+    {"set_num_threads", set_num_threads, METH_O,
+     "set_num_threads(n)\n--\n\nLet one operator use n threads."},
+    {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of Python floats."},
+    {"_set_default_dtype", set_default_dtype, METH_O, "Set the dtype of Python floats."},
+    {"promote_types", (PyCFunction)(void (*)(void))promote_types, METH_FASTCALL,
+     "promote_types(type1, type2)\n--\n\nThe smallest dtype that both can be cast to."},
+    {"can_cast", (PyCFunction)(void (*)(void))can_cast, METH_FASTCALL,
+     "can_cast(from_, to)\n--\n\nTrue when torch's rules allow the cast."},
+    {"result_type", (PyCFunction)(void (*)(void))result_type, METH_FASTCALL,
+     "result_type(tensor1, tensor2)\n--\n\nThe dtype of an operation on both."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* A submodule with the functions of table: shmtensor._C.<name>. */
+static int add_submodule(PyObject* module, const char* name, PyMethodDef* table) {
+  char full[64];
+  (void)PyOS_snprintf(full, sizeof full, "shmtensor._C.%s", name);
+  PyObject* sub = PyModule_New(full);
+  if (sub == NULL || PyModule_AddFunctions(sub, table) < 0) {
+    Py_XDECREF(sub);
+    return -1;
+  }
+  int r = PyModule_AddObjectRef(module, name, sub);
+  Py_DECREF(sub);
+  return r;
+}
+
+static int fill(PyObject* module) {
+  static PyMethodDef* const tables[] = {
+      setting_functions,
+      shmt__py_construct_functions,
+      shmt__py_construct_legacy_functions,
+      shmt__py_numpy_functions,
+      shmt__py_dlpack_functions,
+      shmt__py_functions,
+      shmt__py_autograd_functions,
+      shmt__py_share_functions,
+  };
+  shmt__py_errors_init();
+  if (shmt__py_dtypes_init(module) < 0 || shmt__py_device_init(module) < 0 ||
+      shmt__py_size_init(module) < 0 || shmt__py_generator_init(module) < 0 ||
+      shmt__py_tensor_type_init(module) < 0 || shmt__py_autograd_init(module) < 0)
+    return -1;
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+    if (PyModule_AddFunctions(module, tables[i]) < 0) return -1;
+  return add_submodule(module, "_nn", shmt__py_nn_functions);
+}
+
+int shmt_python_install(void) {
+  static bool done;
+  PyGILState_STATE gil = PyGILState_Ensure(); /* cffi calls without the lock */
+  int r = 0;
+  if (!done) {
+    PyObject* module = PyImport_ImportModule("shmtensor._C");
+    r = module ? fill(module) : -1;
+    Py_XDECREF(module);
+    done = r == 0;
+    /* The caller sees only an int: let the exception be printed where it happened. */
+    if (r < 0 && PyErr_Occurred()) PyErr_Print();
+  }
+  PyGILState_Release(gil);
+  return r;
+}
