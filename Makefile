@@ -1,0 +1,87 @@
+# One command for each thing people do. A first run makes .venv; later runs only what changed.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := build/stamps
+WORKERS ?= 2
+SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types asan tsan stress bench docs clean build
+
+help:
+	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
+	@echo "make test    the test suite"
+	@echo "make lint    layers, headers, style, strict C, ruff, codespell"
+	@echo "make types   mypy --strict"
+	@echo "make asan    the suite under AddressSanitizer and UBSan (tsan: the threads)"
+	@echo "make stress  kill, flood and fill, for minutes"
+	@echo "make bench   the benchmarks, as JSON"
+	@echo "make docs    reference pages from the operator spec"
+	@echo "make clean   remove what builds made, except $(VENV)"
+
+$(BIN)/python:
+	@$(PYTHON) tools/check_machine.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade pip "setuptools>=77"
+
+$(STAMP):
+	@mkdir -p $@
+
+# The build requirements live in the environment, so that a rebuild needs no isolated one.
+$(STAMP)/backend: pyproject.toml | $(BIN)/python $(STAMP)
+	$(BIN)/python tools/build_requires.py | $(BIN)/python -m pip install -q -r /dev/stdin
+	@touch $@
+
+$(STAMP)/install: pyproject.toml setup.py build_ffi.py $(STAMP)/backend | $(STAMP)
+	@echo "installing and compiling the C core; the first time takes a few minutes"
+	$(BIN)/python -m pip install -q --no-build-isolation -e ".[examples]"
+	@touch $@
+
+$(STAMP)/test-extra: pyproject.toml $(STAMP)/install | $(STAMP)
+	$(BIN)/python -m pip install -q --no-build-isolation -e ".[examples,test]"
+	@touch $@
+
+$(STAMP)/lint-extra: pyproject.toml $(STAMP)/install | $(STAMP)
+	$(BIN)/python -m pip install -q --no-build-isolation -e ".[examples,lint]"
+	@touch $@
+
+$(STAMP)/built: $(STAMP)/install $(SOURCES)
+	$(BIN)/python build_ffi.py
+	@touch $@
+
+build: $(STAMP)/built
+
+demo: $(STAMP)/built
+	$(BIN)/python examples/hogwild.py --workers $(WORKERS)
+
+test: $(STAMP)/built $(STAMP)/test-extra
+	$(BIN)/python -m pytest -n $(WORKERS) -q $(PYTEST_ARGS)
+
+lint: $(STAMP)/lint-extra $(STAMP)/built
+	$(BIN)/python tools/lint.py
+
+types: $(STAMP)/lint-extra $(STAMP)/built
+	$(BIN)/python -m mypy
+
+asan: $(STAMP)/built $(STAMP)/test-extra
+	$(BIN)/python build_ffi.py --config asan
+	$(BIN)/python tools/sanitize.py asan -- -n $(WORKERS) -q $(PYTEST_ARGS) tests
+
+tsan: $(STAMP)/built $(STAMP)/test-extra
+	$(BIN)/python build_ffi.py --config tsan
+	$(BIN)/python tools/sanitize.py tsan -- -q $(PYTEST_ARGS) tests
+
+stress: $(STAMP)/built $(STAMP)/test-extra
+	$(BIN)/python -m pytest -q -m stress --timeout 900 $(PYTEST_ARGS)
+
+bench: $(STAMP)/built
+	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+docs: $(STAMP)/built
+	@echo "reference pages are in docs/reference/"
+
+clean:
+	rm -rf build dist runs *.egg-info shmtensor/_generated shmtensor/bin shmtensor/_libs docs/reference
+	rm -f shmtensor/_C*.so shmtensor/_C.pyi

@@ -1,0 +1,520 @@
+"""Build the extension, the manager program and the bundled BLAS.
+
+``setup.py`` imports this module; developers run it::
+
+    python build_ffi.py                     # in place, optimised
+    python build_ffi.py --config asan       # into build/asan/lib
+    python build_ffi.py -k                  # keep going, show every failure
+
+The steps, under a lock for each configuration: generate code from ``csrc/spec``, let cffi write
+``_C.c`` from the ``api`` headers, write a ninja file, run ninja, put the results in place.
+Everything lies in ``build/<config>/``; compiler flags stand in the ninja file, so a changed flag
+rebuilds what it touches, and depfiles make a changed header rebuild exactly its users.
+
+``native`` is installed into ``shmtensor/``. The other configurations get a package tree of their
+own, ``build/<config>/lib/shmtensor``, whose Python files are links to the sources, so that a
+sanitizer build never replaces the extension that other processes use.
+
+Environment: ``CC`` (may say ``ccache gcc``), ``SHMTENSOR_CFLAGS``, ``SHMTENSOR_LDFLAGS``,
+``SHMTENSOR_BUNDLE_BLAS=0`` (no BLAS inside), ``SHMTENSOR_JOBS``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import fcntl
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+PACKAGE = ROOT / "shmtensor"
+MANAGER_MAIN = "csrc/ipc/manager_main.c"
+MANAGER_SOURCES = "csrc/ipc/manager.sources"
+CONFIGS = ("native", "dev", "asan", "tsan")
+
+_COMMON = (
+    "-std=gnu11 -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden -fPIC"
+    " -pthread -Wall -Wextra"
+)
+# -O1 for the sanitizers: -O0 overflows stacks, -O2 hides what they look for.
+_FLAGS = {
+    "native": f"{_COMMON} -O3 -g1",
+    "dev": f"{_COMMON} -O1 -g -DSHMT_DEBUG=2",
+    "asan": (
+        f"{_COMMON} -O1 -g -DSHMT_DEBUG=2 -fno-omit-frame-pointer -fsanitize=address,undefined"
+        " -fno-sanitize-recover=undefined -fno-wrapv"
+    ),
+    "tsan": f"{_COMMON} -O1 -g -DSHMT_DEBUG=2 -fno-omit-frame-pointer -fsanitize=thread",
+}
+_LINK = {
+    "native": "-pthread",
+    "dev": "-pthread",
+    "asan": "-pthread -fsanitize=address,undefined",
+    "tsan": "-pthread -fsanitize=thread",
+}
+_ISA = (
+    ("_v3.c", "-march=x86-64-v3"),
+    ("_v4.c", "-march=x86-64-v4 -mprefer-vector-width=512"),
+)
+
+
+class BuildError(Exception):
+    """A build step failed; the text says which, and what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Artifacts:
+    """What a build made: paths inside the package, and the files that belong there."""
+
+    files: dict[str, Path]
+
+    def install(self, package: Path) -> None:
+        """Copy every file into the directory *package*, each one in a single step.
+
+        A running manager and a loaded extension keep their old file: overwriting in place would
+        give ETXTBSY or crash them.
+        """
+        for name, source in self.files.items():
+            target = package / name
+            if target.exists() and _same(source, target):
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            aside = target.with_name(f".{target.name}.{os.getpid()}")
+            shutil.copy2(source, aside)
+            os.replace(aside, target)
+        for stale in package.glob("_C.*.so"):
+            own = sysconfig.get_config_var("SOABI") or ""
+            if own in stale.name and stale.name not in self.files:
+                stale.unlink()
+
+
+def _same(a: Path, b: Path) -> bool:
+    sa, sb = a.stat(), b.stat()
+    return (sa.st_size, sa.st_mtime_ns) == (sb.st_size, sb.st_mtime_ns)
+
+
+@contextlib.contextmanager
+def _lock(directory: Path) -> Iterator[None]:
+    directory.mkdir(parents=True, exist_ok=True)
+    with open(directory / ".lock", "w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _write_if_changed(path: Path, text: str) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        if path.read_text() == text:
+            return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return True
+
+
+def _rel(path: Path) -> str:
+    return path.resolve().relative_to(ROOT).as_posix()
+
+
+def _digest(paths: list[Path], extra: str = "") -> str:
+    h = hashlib.sha256(extra.encode())
+    for path in sorted(paths):
+        h.update(_rel(path).encode() + b"\0" + path.read_bytes() + b"\0")
+    return h.hexdigest()
+
+
+# --- step 1: code generation -------------------------------------------------------------------
+
+
+def generate(build_dir: Path) -> list[Path]:
+    """Run the generator unless nothing it reads has changed; returns the generated C files.
+
+    Raises:
+        BuildError: The generator or the specification is missing.
+    """
+    out_dir = build_dir / "generated"
+    codegen_dir = ROOT / "csrc" / "codegen"
+    if not (codegen_dir / "__init__.py").exists():
+        raise BuildError("csrc/codegen/__init__.py is missing: no code generator to run")
+    inputs = [
+        *(ROOT / "csrc" / "spec").rglob("*.yaml"),
+        *codegen_dir.rglob("*.py"),
+        *(ROOT / "csrc" / "kernels").rglob("*.tmpl.h"),
+    ]
+    digest = _digest(inputs)
+    stamp = build_dir / "codegen.json"
+    with contextlib.suppress(FileNotFoundError, ValueError, KeyError):
+        known = json.loads(stamp.read_text())
+        files = [ROOT / f for f in known["outputs"]]
+        if known["digest"] == digest and all(f.exists() for f in files):
+            return [ROOT / f for f in known["c_files"]]
+    sys.path.insert(0, str(ROOT / "csrc"))
+    try:
+        codegen = importlib.import_module("codegen")
+        errors = importlib.import_module("codegen.errors")
+    finally:
+        sys.path.pop(0)
+    try:
+        result = codegen.generate(ROOT / "csrc" / "spec", out_dir, ROOT)
+    except errors.SpecError as error:
+        raise BuildError(str(error)) from error
+    c_files = sorted({Path(f).resolve() for f in result.c_files})
+    outputs = {_rel(Path(f)) for f in (*c_files, *result.other_files)}
+    stamp.write_text(
+        json.dumps(
+            {
+                "digest": digest,
+                "c_files": [_rel(f) for f in c_files],
+                "outputs": sorted(outputs),
+            }
+        )
+    )
+    return c_files
+
+
+# --- step 2: cffi ------------------------------------------------------------------------------
+
+
+def _api_headers(build_dir: Path) -> list[tuple[str, Path]]:
+    """The headers of ``api/``, each after those it includes, otherwise by name."""
+    found: dict[str, Path] = {}
+    for folder in (build_dir / "generated" / "api", ROOT / "csrc" / "api"):
+        for path in sorted(folder.glob("*.h")):
+            found[f"api/{path.name}"] = path
+    order: list[tuple[str, Path]] = []
+    state: dict[str, int] = {}
+
+    def visit(name: str) -> None:
+        if name not in found or state.get(name) == 2:
+            return
+        if state.get(name) == 1:
+            raise BuildError(f"{name}: includes itself by way of other api headers")
+        state[name] = 1
+        includes = re.findall(r'^\s*#\s*include\s+"([^"]+)"', found[name].read_text(), re.M)
+        for include in includes:
+            visit(include)
+        state[name] = 2
+        order.append((name, found[name]))
+
+    for name in sorted(found):
+        visit(name)
+    return order
+
+
+def _cdef_text(path: Path) -> str:
+    """A header as cffi reads it: no preprocessor lines, no SHMT_API marks."""
+    kept: list[str] = []
+    continued = False
+    for line in path.read_text().split("\n"):
+        directive = continued or line.lstrip().startswith("#")
+        continued = directive and line.endswith("\\")
+        kept.append("" if directive else line)
+    return "\n".join(kept).replace("SHMT_API ", "")
+
+
+def emit_extension_c(build_dir: Path) -> Path:
+    """Let cffi write ``_C.c`` from the ``api`` headers.
+
+    Raises:
+        BuildError: cffi cannot parse a header.
+    """
+    target = build_dir / "_C.c"
+    headers = _api_headers(build_dir)
+    cffi = importlib.import_module("cffi")
+    digest = _digest([p for _, p in headers] + [Path(__file__)], cffi.__version__)
+    stamp = build_dir / "_C.digest"
+    if target.exists() and stamp.exists() and stamp.read_text() == digest:
+        return target
+    ffi = cffi.FFI()
+    for name, path in headers:
+        try:
+            ffi.cdef(_cdef_text(path))
+        except Exception as error:  # cffi raises several unrelated classes
+            raise BuildError(f"{name}: cffi cannot parse it: {error}") from error
+    preamble = "".join(f'#include "{name}"\n' for name, _ in headers)
+    ffi.set_source("shmtensor._C", preamble)
+    ffi.emit_c_code(str(target))
+    stamp.write_text(digest)
+    return target
+
+
+# --- step 3: ninja -----------------------------------------------------------------------------
+
+
+def _compiler() -> str:
+    if os.environ.get("CC"):
+        return os.environ["CC"]
+    for name in ("gcc", "cc", "clang"):
+        if shutil.which(name):
+            return name
+    raise BuildError("no C compiler found: apt-get install gcc, or set CC")
+
+
+def _python_include() -> str:
+    include = sysconfig.get_paths()["include"]
+    if not Path(include, "Python.h").exists():
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise BuildError(
+            f"{include}/Python.h not found: apt-get install python3-dev (for Python {version})"
+        )
+    return include
+
+
+def _isa_flags(name: str) -> str:
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return ""
+    return next((flags for suffix, flags in _ISA if name.endswith(suffix)), "")
+
+
+def _hand_written() -> list[Path]:
+    files = sorted((ROOT / "csrc").rglob("*.c"))
+    return [f for f in files if _rel(f) != MANAGER_MAIN]
+
+
+def _manager_sources(build_dir: Path) -> list[Path]:
+    listing = ROOT / MANAGER_SOURCES
+    if not (ROOT / MANAGER_MAIN).exists() or not listing.exists():
+        return []
+    paths = [ROOT / MANAGER_MAIN]
+    for line in listing.read_text().split("\n"):
+        name = line.split("#")[0].strip()
+        if name and name != MANAGER_MAIN:
+            paths.append((build_dir if name.startswith("generated/") else ROOT) / name)
+    return paths
+
+
+def _ninja_escape(text: str) -> str:
+    return text.replace("$", "$$").replace(":", "$:").replace(" ", "$ ")
+
+
+def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c: Path) -> Path:
+    """Write ``build.ninja``; returns its path."""
+    base = _rel(build_dir)
+    tag = sysconfig.get_config_var("SOABI") or "python"
+    cflags = f"{_FLAGS[config]} {os.environ.get('SHMTENSOR_CFLAGS', '')}".strip()
+    ldflags = f"{_LINK[config]} {os.environ.get('SHMTENSOR_LDFLAGS', '')}".strip()
+    lines = [
+        "ninja_required_version = 1.5",
+        f"builddir = {base}",
+        f"cc = {_compiler()}",
+        f"cflags = {cflags}",
+        f"includes = -I{base}/generated -I{base} -Icsrc",
+        f"pyinclude = -isystem {shlex.quote(_python_include())}",
+        f"ldflags = {ldflags}",
+        "",
+        "rule cc",
+        "  command = $cc $cflags $extra $includes -MMD -MF $out.d -c $in -o $out",
+        "  depfile = $out.d",
+        "  deps = gcc",
+        "  description = CC $in",
+        "rule shared",
+        "  command = $cc -shared -o $out @$out.rsp $ldflags -lm -ldl -lrt",
+        "  rspfile = $out.rsp",
+        "  rspfile_content = $in",
+        "  description = LINK $out",
+        "rule program",
+        "  command = $cc -o $out $in $ldflags -Wl,--gc-sections -ldl -lrt",
+        "  description = LINK $out",
+        "",
+    ]
+    objects: list[str] = []
+
+    def compile_file(source: Path) -> str:
+        name = _rel(source)
+        inner = name.removeprefix(f"{base}/")
+        needs_python = (
+            inner.startswith(("csrc/python/", "generated/python/")) or source == extension_c
+        )
+        folder = f"obj-{tag}" if needs_python else "obj"
+        out = f"{base}/{folder}/{inner.removesuffix('.c')}.o"
+        extra = [_isa_flags(name)]
+        if needs_python:
+            extra.append("$pyinclude")
+        if source == extension_c:
+            extra.append("-O1 -Wno-unused-parameter -Wno-missing-field-initializers")
+        lines.append(f"build {_ninja_escape(out)}: cc {_ninja_escape(name)}")
+        flags = " ".join(e for e in extra if e)
+        if flags:
+            lines.append(f"  extra = {flags}")
+        return out
+
+    built: dict[Path, str] = {}
+    for source in dict.fromkeys([*_hand_written(), *generated, extension_c]):
+        built[source] = compile_file(source)
+        objects.append(built[source])
+    so_name = f"{base}/_C{sysconfig.get_config_var('EXT_SUFFIX')}"
+    lines.append(f"build {so_name}: shared {' '.join(map(_ninja_escape, objects))}")
+    defaults = [so_name]
+    manager = _manager_sources(build_dir)
+    if manager:
+        parts = [built.get(s) or compile_file(s) for s in manager]
+        program = f"{base}/shmtensor-manager"
+        lines.append(f"build {program}: program {' '.join(map(_ninja_escape, parts))}")
+        defaults.append(program)
+    lines += ["", f"default {' '.join(defaults)}", ""]
+    path = build_dir / "build.ninja"
+    _write_if_changed(path, "\n".join(lines))
+    return path
+
+
+def _ninja() -> str:
+    spec = importlib.util.find_spec("ninja")
+    if spec is not None:
+        module = importlib.import_module("ninja")
+        candidate = Path(module.BIN_DIR, "ninja")
+        if candidate.exists():
+            return str(candidate)
+    found = shutil.which("ninja")
+    if found is None:
+        raise BuildError("ninja not found: pip install ninja")
+    return found
+
+
+def run_ninja(path: Path, *, keep_going: bool = False, verbose: bool = False) -> None:
+    """Run ninja in the project's root.
+
+    Raises:
+        BuildError: A command failed.
+    """
+    command = [_ninja(), "-f", _rel(path)]
+    jobs = os.environ.get("SHMTENSOR_JOBS")
+    if jobs:
+        command += ["-j", jobs]
+    if keep_going:
+        command += ["-k", "0"]
+    command.append("-v" if verbose else "--quiet")
+    result = subprocess.run(command, cwd=ROOT, check=False)
+    if result.returncode != 0:
+        raise BuildError(f"ninja failed with status {result.returncode}")
+
+
+def check_symbols(extension: Path) -> None:
+    """Find out now, not on import, which of our own functions nobody defines.
+
+    Raises:
+        BuildError: Some are missing; the text lists them.
+    """
+    if shutil.which("nm") is None:
+        return
+    command = ["nm", "-D", "--undefined-only", str(extension)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    missing = sorted({w for w in output.split() if w.startswith("shmt_")})
+    if missing:
+        raise BuildError(f"used but defined nowhere: {', '.join(missing)}")
+
+
+# --- step 4: results ---------------------------------------------------------------------------
+
+
+def _blas_files() -> dict[str, Path]:
+    if os.environ.get("SHMTENSOR_BUNDLE_BLAS", "1") == "0":
+        return {}
+    if importlib.util.find_spec("scipy_openblas32") is None:
+        print("shmtensor: scipy_openblas32 is not installed; no BLAS is bundled", file=sys.stderr)
+        return {}
+    module = importlib.import_module("scipy_openblas32")
+    library = next(Path(module.get_lib_dir()).glob("libscipy_openblas*.so"))
+    files = {"_libs/libshmt_openblas.so": library}
+    metadata = importlib.import_module("importlib.metadata")
+    for entry in metadata.files("scipy-openblas32") or []:
+        if ".dist-info/" in str(entry) and "licen" in str(entry).lower():
+            files[f"_libs/licenses/openblas-{entry.name}"] = Path(entry.locate())
+    return files
+
+
+def _collect(build_dir: Path) -> Artifacts:
+    so_name = f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
+    files = {so_name: build_dir / so_name}
+    manager = build_dir / "shmtensor-manager"
+    if manager.exists():
+        files["bin/shmtensor-manager"] = manager
+    files.update(_blas_files())
+    return Artifacts(files)
+
+
+def _link_tree(build_dir: Path) -> Path:
+    """Make ``build/<config>/lib/shmtensor``: links to the Python files, own binaries."""
+    tree = build_dir / "lib" / "shmtensor"
+    tree.mkdir(parents=True, exist_ok=True)
+    wanted = {
+        p.name: p
+        for p in PACKAGE.iterdir()
+        if p.name not in ("bin", "_libs", "__pycache__") and not p.name.endswith(".so")
+    }
+    for link in tree.iterdir():
+        if link.is_symlink() and link.name not in wanted:
+            link.unlink()
+    for name, source in wanted.items():
+        link = tree / name
+        if not link.is_symlink():
+            link.symlink_to(os.path.relpath(source, tree))
+    return tree
+
+
+def build(
+    config: str = "native",
+    *,
+    in_place: bool = True,
+    keep_going: bool = False,
+    verbose: bool = False,
+) -> Artifacts:
+    """Build one configuration.
+
+    Args:
+        config: ``native``, ``dev``, ``asan`` or ``tsan``.
+        in_place: Also install the result (see the module's docstring for where).
+        keep_going: Compile everything that compiles, then fail.
+        verbose: Print every command.
+
+    Returns:
+        The files that belong in the package.
+
+    Raises:
+        BuildError: A step failed.
+    """
+    if config not in CONFIGS:
+        raise BuildError(f"no configuration named {config!r}; there are {', '.join(CONFIGS)}")
+    build_dir = ROOT / "build" / config
+    # Only the generator writes outside build/<config>; the long step locks its own folder.
+    with _lock(build_dir):
+        with _lock(ROOT / "build"):
+            generated = generate(build_dir)
+        extension_c = emit_extension_c(build_dir)
+        ninja_file = write_ninja(config, build_dir, generated, extension_c)
+        run_ninja(ninja_file, keep_going=keep_going, verbose=verbose)
+        artifacts = _collect(build_dir)
+        check_symbols(build_dir / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}")
+        if in_place:
+            artifacts.install(PACKAGE if config == "native" else _link_tree(build_dir))
+    return artifacts
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Build in place from the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Build shmtensor in place.")
+    parser.add_argument("--config", choices=CONFIGS, default="native")
+    parser.add_argument("-k", "--keep-going", action="store_true", help="show every failure")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print the commands")
+    options = parser.parse_args(arguments)
+    try:
+        build(options.config, keep_going=options.keep_going, verbose=options.verbose)
+    except BuildError as error:
+        print(f"build_ffi: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
