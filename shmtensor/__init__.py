@@ -1,0 +1,40 @@
+"""Tensors in shared memory: PyTorch's API, and many processes on one tensor without copies."""
+
+from __future__ import annotations
+
+# ruff: noqa: I001 - the order matters: later imports hide names of earlier ones.
+from shmtensor._boundary import _install as _install  # completes the extension module
+from shmtensor._C import *
+from shmtensor._tensor import Tensor as Tensor
+from shmtensor._functions import *  # type: ignore[assignment]
+from shmtensor._legacy import *
+from shmtensor._selection import *
+from shmtensor._ops import ops as ops
+from shmtensor._printing import (
+    get_printoptions as get_printoptions,
+    set_printoptions as set_printoptions,
+)
+from shmtensor.autograd import (
+    enable_grad as enable_grad,
+    inference_mode as inference_mode,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
+)
+from shmtensor.functional import *
+from shmtensor.random import *
+from shmtensor.serialization import load as load, save as save
+from shmtensor.storage import *
+from shmtensor import (
+    autograd as autograd,
+    errors as errors,
+    library as library,
+    memory as memory,
+    multiprocessing as multiprocessing,
+    nn as nn,
+    optim as optim,
+    random as random,
+    utils as utils,
+)
+from shmtensor.dtypes import *  # last: hides names of built-in types
+
+del ffi, lib  # noqa: F821 - from the star above; of _boundary only

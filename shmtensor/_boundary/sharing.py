@@ -1,0 +1,214 @@
+"""The shared memory of the session: joining it, and storages in it.
+
+A session is named in the environment (``SHMTENSOR_MANAGER``), which is set when this module is
+first imported, so that children of every start method find the same one. Nothing is started
+before somebody shares. Storages go by their C address; where one is returned it carries a
+reference.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from shmtensor import _C
+from shmtensor._boundary.core import address_of, check, ffi, lib, pointer_to
+
+__all__ = [
+    "STRATEGIES",
+    "collect",
+    "decref",
+    "export_fd",
+    "export_filename",
+    "get_strategy",
+    "import_fd",
+    "import_filename",
+    "incref",
+    "is_shared",
+    "join",
+    "new_shared",
+    "set_strategy",
+    "share_storage",
+    "status",
+    "trim",
+]
+
+#: Names of the sharing strategies; the position is the C code.
+STRATEGIES = ("file_system", "file_descriptor")
+
+_MANAGER = "SHMTENSOR_MANAGER"
+_STRATEGY = "SHMTENSOR_SHARING_STRATEGY"
+_LIMIT = "SHMTENSOR_MAX_SHARED_BYTES"
+_ADDRESS = re.compile(r"@shmtensor-(\d+)-([0-9a-f]{16})")
+
+
+def _configure() -> None:
+    named = _ADDRESS.fullmatch(os.environ.get(_MANAGER, ""))
+    uid = os.geteuid()
+    session = int(named[2], 16) if named is not None and int(named[1]) == uid else 0
+    limit = os.environ.get(_LIMIT, "0")
+    # Beside the extension, not beside this file: a sanitizer build has a package tree of links.
+    program = os.path.join(
+        os.path.dirname(os.path.abspath(str(_C.__file__))), "bin", "shmtensor-manager"
+    )
+    session = lib.shmt_sharing_configure(
+        os.fsencode(program), session, int(limit) if limit.isdigit() else 0
+    )
+    os.environ[_MANAGER] = f"@shmtensor-{uid}-{session:016x}"
+    if os.environ.get(_STRATEGY) in STRATEGIES:
+        lib.shmt_sharing_set_strategy(STRATEGIES.index(os.environ[_STRATEGY]))
+
+
+def _pointer(address: int) -> object:
+    return pointer_to("shmt_storage *", address)
+
+
+def join() -> None:
+    """Join the session now, starting its manager if need be; happens by itself at the first share.
+
+    Raises:
+        ManagerError: The manager cannot be started or reached.
+    """
+    check(lib.shmt_sharing_join())
+
+
+def set_strategy(name: str) -> None:
+    """Choose what new shared storages are made of; children of this process inherit the choice."""
+    lib.shmt_sharing_set_strategy(STRATEGIES.index(name))
+    os.environ[_STRATEGY] = name
+
+
+def get_strategy() -> str:
+    """Return the name of the strategy in use."""
+    return STRATEGIES[lib.shmt_sharing_strategy()]
+
+
+def is_shared(address: int) -> bool:
+    """Whether other processes can map the storage."""
+    return bool(lib.shmt_storage_is_shared(_pointer(address)))
+
+
+def share_storage(address: int) -> None:
+    """Move a storage's bytes into shared memory; nothing happens when they are there.
+
+    Raises:
+        BufferError: NumPy arrays or other buffers show the private memory.
+        MemoryError: There is not enough shared memory; the text names the bytes.
+        NotImplementedError: The storage is a meta one.
+        ManagerError: The manager cannot be started or reached.
+    """
+    check(lib.shmt_storage_share(_pointer(address)))
+
+
+def new_shared(nbytes: int) -> int:
+    """Make a storage of *nbytes* zero bytes that is shared from birth.
+
+    Raises:
+        MemoryError: There is not enough shared memory; the text names the bytes.
+        RuntimeError: *nbytes* is negative.
+    """
+    if not 0 <= nbytes < 1 << 63:
+        raise RuntimeError(f"storage: the size must be between 0 and 2**63 - 1 bytes, got {nbytes}")
+    out = ffi.new("shmt_storage **")
+    check(lib.shmt_storage_create_shared(nbytes, 1, out))
+    return address_of(out[0])
+
+
+def export_filename(address: int) -> tuple[bytes, bytes, int]:
+    """Share the storage and return the manager's socket, a handle and the size in bytes.
+
+    The handle keeps nothing alive: somebody must hold the storage until it is opened.
+    """
+    pointer = _pointer(address)
+    manager = ffi.new("char[]", 64)
+    handle = ffi.new("char[]", 96)
+    check(lib.shmt_storage_export_name(pointer, manager, 64, handle, 96))
+    return ffi.string(manager), ffi.string(handle), int(lib.shmt_storage_nbytes(pointer))
+
+
+def import_filename(manager: bytes, handle: bytes, nbytes: int) -> int:
+    """Open what `export_filename` of any process returned.
+
+    Raises:
+        HandleError: The name is forged, or its block is gone.
+    """
+    out = ffi.new("shmt_storage **")
+    if isinstance(manager, str):
+        manager = manager.encode()
+    if isinstance(handle, str):
+        handle = handle.encode()
+    if not 0 <= nbytes < 1 << 63:
+        raise RuntimeError(f"storage: the size must be between 0 and 2**63 - 1 bytes, got {nbytes}")
+    check(lib.shmt_storage_import_name(manager, handle, nbytes, out))
+    return address_of(out[0])
+
+
+def export_fd(address: int) -> tuple[int, int]:
+    """Share the storage and return a descriptor, the caller's to close, and the size in bytes.
+
+    A private storage becomes a memory file of its own. One that is in the session's arena already
+    keeps its memory: the descriptor is the arena, its file position the storage's first byte.
+    """
+    out = ffi.new("int *")
+    pointer = _pointer(address)
+    check(lib.shmt_storage_export_fd(pointer, out))
+    return int(out[0]), int(lib.shmt_storage_nbytes(pointer))
+
+
+def import_fd(fd: int, nbytes: int) -> int:
+    """Open a descriptor of `export_fd`, which stays the caller's.
+
+    Raises:
+        HandleError: It is no sealed memory file of this user of at least *nbytes*.
+    """
+    out = ffi.new("shmt_storage **")
+    if not 0 <= nbytes < 1 << 63:
+        raise RuntimeError(f"storage: the size must be between 0 and 2**63 - 1 bytes, got {nbytes}")
+    check(lib.shmt_storage_import_fd(fd, nbytes, out))
+    return address_of(out[0])
+
+
+def incref(address: int) -> None:
+    """Keep the storage's block alive beyond all its holders, until `decref` in any process.
+
+    Raises:
+        RuntimeError: The storage is not shared.
+    """
+    check(lib.shmt_storage_shared_incref(_pointer(address)))
+
+
+def decref(address: int) -> None:
+    """Undo one `incref`.
+
+    Raises:
+        RuntimeError: The storage is not shared.
+    """
+    check(lib.shmt_storage_shared_decref(_pointer(address)))
+
+
+def status() -> dict[str, int]:
+    """Return the session's counters, as the manager and this process see them.
+
+    Raises:
+        ManagerError: The manager cannot be started or reached.
+    """
+    info = ffi.new("shmt_sharing_status_info *")
+    check(lib.shmt_sharing_status(info))
+    return {name: int(getattr(info, name)) for name, _ in ffi.typeof(info[0]).fields}
+
+
+def trim() -> int:
+    """Return idle shared memory to the kernel; gives the bytes still occupied."""
+    out = ffi.new("uint64_t *")
+    check(lib.shmt_sharing_trim(out))
+    return int(out[0])
+
+
+def collect(age_s: float = 0.0) -> int:
+    """Free what is only in unopened messages older than *age_s* seconds; returns how many."""
+    out = ffi.new("uint64_t *")
+    check(lib.shmt_sharing_gc(int(min(max(age_s, 0.0) * 1000, 2**32 - 1)), out))
+    return int(out[0])
+
+
+_configure()

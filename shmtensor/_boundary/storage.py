@@ -1,0 +1,279 @@
+"""C storages as handles that own one reference each.
+
+A `StorageRef` is made by `adopt` (we release what we were given) or `borrow` (we retain first);
+there is no third way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from shmtensor import _C
+from shmtensor._boundary.core import address_of, c_path, check, ffi, lib, pointer_to, text
+
+__all__ = [
+    "FILE_CREATE",
+    "FILE_EXTEND",
+    "FILE_SHARED",
+    "FILE_WRITABLE",
+    "StorageRef",
+    "WeakStorageRef",
+    "adopt",
+    "allocator",
+    "borrow",
+    "byteswap",
+    "copy",
+    "create",
+    "data_ptr",
+    "empty_cache",
+    "fill",
+    "is_meta",
+    "is_read_only",
+    "is_resizable",
+    "map_file",
+    "memory_statistics",
+    "nbytes",
+    "part",
+    "pinned_view",
+    "read_fd",
+    "reset_peak",
+    "resize",
+    "tensor_over",
+    "write_fd",
+]
+
+FILE_SHARED = 1
+FILE_WRITABLE = 2
+FILE_CREATE = 4
+FILE_EXTEND = 8
+
+_POINTER = ffi.typeof("shmt_storage *")
+_tensor_of: Any = _C._tensor_from_cdata
+
+_RESIZABLE = 1
+_READ_ONLY = 4
+_META = 8
+
+
+class StorageRef:
+    """One reference to a C storage.
+
+    Attributes:
+        pointer: For calls of `lib`.
+        address: The storage's identity while the reference lives.
+    """
+
+    __slots__ = ("address", "pointer")
+
+    def __init__(self, pointer: Any, address: int = 0) -> None:
+        self.pointer = ffi.gc(pointer, lib.shmt_storage_release)
+        self.address = address or address_of(pointer)
+
+
+class WeakStorageRef:
+    """A reference that does not keep its storage alive."""
+
+    __slots__ = ("pointer",)
+
+    def __init__(self, ref: StorageRef) -> None:
+        out = ffi.new("shmt__storage_weak **")
+        check(lib.shmt_storage_weak_create(ref.pointer, out))
+        self.pointer = ffi.gc(out[0], lib.shmt_storage_weak_free)
+
+    def lock(self) -> StorageRef | None:
+        """Return a reference, or None when the storage is gone."""
+        found = lib.shmt_storage_weak_lock(self.pointer)
+        return None if found == ffi.NULL else StorageRef(found)
+
+
+def adopt(address: int) -> StorageRef:
+    """Take over the reference that came with *address*."""
+    return StorageRef(pointer_to("shmt_storage *", address))
+
+
+def borrow(address: int) -> StorageRef:
+    """Add a reference to the live storage at *address*."""
+    pointer = ffi.cast(_POINTER, address)
+    lib.shmt_storage_retain(pointer)
+    return StorageRef(pointer, address)
+
+
+def _check_size(size: int) -> int:
+    if not 0 <= size < 1 << 63:
+        raise RuntimeError(f"storage: the size must be between 0 and 2**63 - 1 bytes, got {size}")
+    return size
+
+
+def create(size: int, *, zeroed: bool = False, meta: bool = False) -> StorageRef:
+    """Make a storage of *size* bytes of private memory, or without data.
+
+    Raises:
+        MemoryError: There is not enough; the text names the bytes.
+        RuntimeError: *size* is negative.
+    """
+    out = ffi.new("shmt_storage **")
+    _check_size(size)
+    if meta:
+        check(lib.shmt_storage_create_meta(size, out))
+    else:
+        check(lib.shmt_storage_create(size, zeroed, out))
+    return StorageRef(out[0])
+
+
+def map_file(path: str, size: int, flags: int) -> StorageRef:
+    """Map the first *size* bytes of a file.
+
+    Raises:
+        RuntimeError: The file cannot be opened or is too small; path and sizes are in the text.
+        MemoryError: The disk is full, or the address space.
+    """
+    out = ffi.new("shmt_storage **")
+    check(lib.shmt_storage_map_file(c_path(path), _check_size(size), flags, out))
+    return StorageRef(out[0])
+
+
+def part(ref: StorageRef, offset: int, size: int) -> StorageRef:
+    """Return some bytes of a storage as a storage of their own, over the same memory."""
+    out = ffi.new("shmt_storage **")
+    check(lib.shmt_storage_part(ref.pointer, offset, size, out))
+    return StorageRef(out[0])
+
+
+def nbytes(ref: StorageRef) -> int:
+    """Size in bytes."""
+    return int(lib.shmt_storage_nbytes(ref.pointer))
+
+
+def data_ptr(ref: StorageRef) -> int:
+    """Address of the first byte; 0 when there is none."""
+    return address_of(lib.shmt_storage_data(ref.pointer))
+
+
+def allocator(ref: StorageRef) -> str:
+    """Name of the allocator the bytes came from."""
+    return text(lib.shmt_storage_allocator(ref.pointer))
+
+
+def is_resizable(ref: StorageRef) -> bool:
+    """Whether `resize` may change the size."""
+    return bool(lib.shmt_storage_flags(ref.pointer) & _RESIZABLE)
+
+
+def is_read_only(ref: StorageRef) -> bool:
+    """Whether writes are refused."""
+    return bool(lib.shmt_storage_flags(ref.pointer) & _READ_ONLY)
+
+
+def is_meta(ref: StorageRef) -> bool:
+    """Whether there is no data."""
+    return bool(lib.shmt_storage_flags(ref.pointer) & _META)
+
+
+def resize(ref: StorageRef, size: int) -> None:
+    """Change the size, keeping what fits.
+
+    Raises:
+        RuntimeError: The storage is not resizable.
+        BufferError: Foreign views pin the address.
+        MemoryError: There is not enough.
+    """
+    check(lib.shmt_storage_resize(ref.pointer, _check_size(size)))
+
+
+def copy(
+    target: StorageRef, target_offset: int, source: StorageRef, offset: int, size: int
+) -> None:
+    """Copy bytes between storages."""
+    check(lib.shmt_storage_copy(target.pointer, target_offset, source.pointer, offset, size))
+
+
+def fill(ref: StorageRef, offset: int, size: int, byte: int) -> None:
+    """Set *size* bytes to *byte*."""
+    check(lib.shmt_storage_fill(ref.pointer, offset, size, byte))
+
+
+def byteswap(ref: StorageRef, width: int) -> None:
+    """Reverse the bytes of every element of *width* bytes."""
+    check(lib.shmt_storage_byteswap(ref.pointer, width))
+
+
+def read_fd(ref: StorageRef, offset: int, size: int, fd: int) -> None:
+    """Fill bytes from a descriptor's position."""
+    check(lib.shmt_storage_read_fd(ref.pointer, offset, size, fd))
+
+
+def write_fd(ref: StorageRef, offset: int, size: int, fd: int) -> None:
+    """Write bytes at a descriptor's position."""
+    check(lib.shmt_storage_write_fd(ref.pointer, offset, size, fd))
+
+
+def pinned_view(ref: StorageRef) -> memoryview:
+    """Return the bytes as a memoryview; while it lives, the storage cannot move.
+
+    Raises:
+        RuntimeError: There is no data (Meta).
+    """
+    if is_meta(ref):
+        raise RuntimeError(f"no data behind a meta storage of {nbytes(ref)} bytes")
+    # Pinned before the address is read: another thread may be resizing.
+    lib.shmt_storage_retain(ref.pointer)
+    lib.shmt_storage_pin(ref.pointer)
+    whole = ffi.cast("shmt_storage *", ref.pointer)
+
+    def unpin(_: Any, whole: Any = whole, lib: Any = lib) -> None:
+        lib.shmt_storage_unpin(whole)
+        lib.shmt_storage_release(whole)
+
+    size = nbytes(ref)
+    if size == 0:
+        unpin(None)
+        return memoryview(bytearray())
+    data = ffi.gc(ffi.cast("char *", lib.shmt_storage_data(ref.pointer)), unpin)
+    view = memoryview(ffi.buffer(data, size))
+    return view.toreadonly() if is_read_only(ref) else view
+
+
+def tensor_over(
+    ref: StorageRef, sizes: Sequence[int], strides: Sequence[int] | None, offset: int, dtype: int
+) -> Any:
+    """Make a tensor over a storage.
+
+    Args:
+        ref: The storage; the tensor holds a reference of its own.
+        sizes: Shape.
+        strides: In elements; None is row-major.
+        offset: First element, counted from the start of the storage.
+        dtype: Code of the element type.
+
+    Raises:
+        RuntimeError: The tensor does not fit into the storage.
+    """
+    out = ffi.new("shmt_tensor **")
+    c_sizes = ffi.new("int64_t[]", list(sizes))
+    c_strides = ffi.NULL if strides is None else ffi.new("int64_t[]", list(strides))
+    if strides is not None and len(strides) != len(sizes):
+        raise RuntimeError(f"mismatch in length of strides and shape: {strides} and {sizes}")
+    check(
+        lib.shmt_tensor_from_storage(
+            ref.pointer, c_sizes, c_strides, len(sizes), offset, dtype, out
+        )
+    )
+    return _tensor_of(address_of(out[0]))
+
+
+def memory_statistics() -> dict[str, int]:
+    """Return the counters of the private memory's allocator."""
+    stats = ffi.new("shmt_memory_stats *")
+    lib.shmt_memory_statistics(stats)
+    return {name: int(getattr(stats, name)) for name, _ in ffi.typeof(stats[0]).fields}
+
+
+def reset_peak() -> None:
+    """Let the peaks start from what is in use now."""
+    lib.shmt_memory_reset_peak()
+
+
+def empty_cache() -> None:
+    """Return cached blocks to the kernel."""
+    lib.shmt_memory_empty_cache()

@@ -1,0 +1,118 @@
+"""Free functions that are no operators: questions about objects, and `asarray`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shmtensor import _C
+from shmtensor._tensor import Tensor
+
+__all__ = [
+    "asarray",
+    "is_complex",
+    "is_floating_point",
+    "is_inference",
+    "is_nonzero",
+    "is_same_size",
+    "is_signed",
+    "is_tensor",
+    "numel",
+]
+
+
+def _require_tensor(name: str, input: object) -> Tensor:
+    if not isinstance(input, Tensor):
+        kind = type(input).__name__
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {kind}")
+    return input
+
+
+def is_tensor(obj: object) -> bool:
+    """Return True when *obj* is a tensor (of any subclass)."""
+    return isinstance(obj, Tensor)
+
+
+def numel(input: Tensor) -> int:
+    """Return the number of elements of *input*."""
+    return int(_require_tensor("numel", input).numel())
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Return True when the dtype of *input* is real and floating."""
+    return bool(_require_tensor("is_floating_point", input).is_floating_point())
+
+
+def is_complex(input: Tensor) -> bool:
+    """Return True when the dtype of *input* is complex."""
+    return bool(_require_tensor("is_complex", input).is_complex())
+
+
+def is_signed(input: Tensor) -> bool:
+    """Return True when elements of *input* may be negative."""
+    return bool(_require_tensor("is_signed", input).is_signed())
+
+
+def is_inference(input: Tensor) -> bool:
+    """Return True when *input* was made in inference mode."""
+    return bool(_require_tensor("is_inference", input).is_inference())
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Return True when both have the same size."""
+    return bool(_require_tensor("is_same_size", input).is_same_size(other))
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Return the truth of the only element of *input*.
+
+    Raises:
+        RuntimeError: There is not exactly one element.
+    """
+    return bool(_require_tensor("is_nonzero", input))
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Turn *obj* into a tensor, sharing its memory where that is possible.
+
+    Args:
+        obj: A tensor, a NumPy array, an object with the buffer protocol, a number or nested
+            sequences of numbers.
+        dtype: Element type; a different one than *obj* has means a copy.
+        device: ``"cpu"`` or ``"meta"``.
+        copy: True always copies, False never (an error where it must), None when needed.
+        requires_grad: Record operations on the result.
+
+    Raises:
+        ValueError: *copy* is False and the memory cannot be shared.
+
+    Source:
+        torch.asarray.
+    """
+    if isinstance(obj, Tensor):
+        result = obj if requires_grad and obj.requires_grad else obj.detach()
+        if not requires_grad and not obj.requires_grad:
+            result = obj
+    else:
+        if isinstance(obj, (bytes, bytearray, memoryview)):
+            result = _C.frombuffer(obj, dtype=_C.get_default_dtype() if dtype is None else dtype)
+        else:
+            result = _C.as_tensor(obj)
+        shares = not isinstance(obj, (bool, int, float, complex, list, tuple, range))
+        if copy is False and not shares:
+            raise ValueError("can't alias arbitrary sequence.")
+    changed = result.to(
+        device=result.device if device is None else device,
+        dtype=result.dtype if dtype is None else dtype,
+    )
+    if copy is False and changed is not result:
+        raise ValueError("can't alias tensor with a different dtype or device without a copy.")
+    if copy and changed is result:
+        changed = result.detach().clone()
+    return changed.requires_grad_() if requires_grad else changed

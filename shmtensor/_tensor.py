@@ -1,0 +1,230 @@
+"""The tensor class: what Python adds to the C type.
+
+Operators, numbers, indexing and most methods come from ``_TensorBase``; here are the methods that
+are conveniences over those, and the protocols that need Python objects (copying, pickling,
+printing, NumPy).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from shmtensor import _C
+from shmtensor._C import _TensorBase
+from shmtensor._printing import tensor_text
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from shmtensor.storage import TypedStorage, UntypedStorage
+
+__all__ = ["Tensor"]
+
+_LEGACY_DTYPES = {
+    "ByteTensor": _C.uint8,
+    "CharTensor": _C.int8,
+    "ShortTensor": _C.int16,
+    "IntTensor": _C.int32,
+    "LongTensor": _C.int64,
+    "HalfTensor": _C.float16,
+    "BFloat16Tensor": _C.bfloat16,
+    "FloatTensor": _C.float32,
+    "DoubleTensor": _C.float64,
+    "BoolTensor": _C.bool,
+    "ComplexFloatTensor": _C.complex64,
+    "ComplexDoubleTensor": _C.complex128,
+}
+_LEGACY_NAMES = {dtype: name for name, dtype in _LEGACY_DTYPES.items()}
+
+
+class Tensor(_TensorBase):
+    """A multi-dimensional array of one element type.
+
+    Made by functions such as `shmtensor.tensor`, `shmtensor.zeros` and `shmtensor.from_numpy`;
+    ``Tensor(...)`` itself is the old-style constructor (sizes, or data in the default dtype).
+    """
+
+    # NumPy leaves `array * tensor` to the tensor.
+    __array_priority__ = 1000
+    __module__ = "shmtensor"
+
+    # --- text ------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return tensor_text(self)
+
+    def __format__(self, format_spec: str) -> str:
+        if self.dim() == 0 and not self.is_meta and type(self) is Tensor:
+            return format(self.item(), format_spec)
+        return object.__format__(self, format_spec)
+
+    def __dir__(self) -> list[str]:
+        names = set(dir(type(self))) | set(self.__dict__)
+        return sorted(name for name in names if name != "volatile")
+
+    # --- copying and pickling --------------------------------------------------------------
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        from shmtensor.serialization import deepcopy_tensor  # it imports this module
+
+        return deepcopy_tensor(self, memo)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        from shmtensor.serialization import reduce_tensor  # it imports this module
+
+        return reduce_tensor(self, protocol)
+
+    # --- storage ---------------------------------------------------------------------------
+
+    def untyped_storage(self) -> UntypedStorage:
+        """Return the bytes this tensor shows; the same object for every view of them."""
+        from shmtensor.storage import UntypedStorage  # it imports this module
+
+        return UntypedStorage._of_tensor(self)
+
+    def storage(self) -> TypedStorage:
+        """Return the storage as a sequence of this tensor's dtype."""
+        from shmtensor.storage import TypedStorage  # it imports this module
+
+        return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
+
+    def share_memory_(self) -> Tensor:
+        """Move the whole storage into shared memory; nothing happens when it is there already.
+
+        Returns:
+            This tensor. Every view of the storage follows.
+
+        Raises:
+            BufferError: NumPy arrays or other buffers show the private memory.
+
+        Source:
+            torch.Tensor.share_memory_.
+        """
+        self.untyped_storage().share_memory_()
+        return self
+
+    # --- NumPy -----------------------------------------------------------------------------
+
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """Return an array over the same memory.
+
+        Args:
+            force: Detach first, and copy from what NumPy cannot show.
+
+        Raises:
+            RuntimeError: The tensor requires grad and *force* is false.
+            TypeError: NumPy has no such dtype, or there is no data (Meta).
+
+        Source:
+            torch.Tensor.numpy.
+        """
+        import numpy as np  # loaded by who uses it
+
+        if force:
+            return self.detach().cpu().numpy()
+        if self.is_meta:
+            raise TypeError(
+                "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the "
+                "tensor to host memory first."
+            )
+        if self.requires_grad:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+                "instead."
+            )
+        if self.dtype is _C.bfloat16:
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return np.asarray(memoryview(self))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"a copy is needed to turn {array.dtype} into {dtype}")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    # --- new tensors like this one ---------------------------------------------------------
+
+    def new_tensor(
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+    ) -> Tensor:
+        """Copy *data* into a new tensor of this one's dtype and device.
+
+        Args:
+            data: Anything `shmtensor.tensor` takes.
+            dtype: Another dtype.
+            device: Another device.
+            requires_grad: Record operations on the result.
+
+        Source:
+            torch.Tensor.new_tensor.
+        """
+        result: Tensor = _C.tensor(
+            data,
+            dtype=self.dtype if dtype is None else dtype,
+            device=self.device if device is None else device,
+            requires_grad=requires_grad,
+        )
+        return result
+
+    def new(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Make a tensor of this dtype with the old-style constructor."""
+        result: Tensor = _C._legacy_new(self.dtype, *args, **kwargs)
+        return result
+
+    # --- types -----------------------------------------------------------------------------
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """Return the old-style type name, or this tensor with another dtype.
+
+        Args:
+            dtype: A dtype, or a name such as ``"torch.DoubleTensor"``; None asks for the name.
+            non_blocking: Ignored on the CPU.
+
+        Raises:
+            ValueError: The name is unknown.
+
+        Source:
+            torch.Tensor.type.
+        """
+        if dtype is None:
+            return f"torch.{_LEGACY_NAMES.get(self.dtype, 'Tensor')}"
+        if isinstance(dtype, str):
+            name = dtype.rpartition(".")[2]
+            if name not in _LEGACY_DTYPES:
+                raise ValueError(f"invalid type: '{dtype}'")
+            dtype = _LEGACY_DTYPES[name]
+        return self.to(getattr(dtype, "_legacy_dtype", dtype), non_blocking=non_blocking)
+
+    def __reversed__(self) -> Tensor:
+        return self if self.dim() == 0 else self.flip(0)
+
+    def nonzero(self, *, as_tuple: bool = False) -> Any:
+        """See `shmtensor.nonzero`."""
+        from shmtensor._selection import nonzero  # it imports this module
+
+        return nonzero(self, as_tuple=as_tuple)
+
+    def unique(
+        self,
+        sorted: bool = True,
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        dim: int | None = None,
+    ) -> Any:
+        """See `shmtensor.unique`."""
+        from shmtensor._selection import unique  # it imports this module
+
+        return unique(self, sorted, return_inverse, return_counts, dim)
+
+    def unique_consecutive(
+        self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    ) -> Any:
+        """See `shmtensor.unique_consecutive`."""
+        from shmtensor._selection import unique_consecutive  # it imports this module
+
+        return unique_consecutive(self, return_inverse, return_counts, dim)
+
+
+_C._set_tensor_class(Tensor)

@@ -1,0 +1,254 @@
+"""Functions whose derivative the user writes."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from shmtensor import _C
+from shmtensor.autograd.grad_mode import no_grad
+
+__all__ = ["Function", "FunctionCtx", "NestedIOFunction", "once_differentiable"]
+
+FunctionCtx = _C._FunctionBase
+
+
+class _FunctionMeta(type):
+    """Gives each Function the class of its contexts, ``<name>Backward``."""
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
+        super().__init__(name, bases, namespace)
+        cls._backward_cls = type(f"{name}Backward", (_C._FunctionBase,), {"_forward_cls": cls})
+
+    @property
+    def _user_backward(cls) -> Callable[..., Any]:
+        backward = cls.backward  # type: ignore[attr-defined]
+        vjp = cls.vjp  # type: ignore[attr-defined]
+        if vjp is Function.vjp:
+            return backward  # type: ignore[no-any-return]
+        if backward is not Function.backward:
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You "
+                "should only implement one of them."
+            )
+        return vjp  # type: ignore[no-any-return]
+
+    @property
+    def _user_setup_context(cls) -> Callable[..., Any] | None:
+        setup = cls.setup_context  # type: ignore[attr-defined]
+        return None if setup is Function.setup_context else setup
+
+
+class Function(metaclass=_FunctionMeta):
+    """Base of operations with a derivative written in Python.
+
+    Subclasses define static ``forward(ctx, *args)`` and ``backward(ctx, *grads)``; or
+    ``forward(*args)`` and ``setup_context(ctx, inputs, output)``. Call ``apply``.
+
+    Source:
+        torch.autograd.Function.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all "
+            "static, so you should invoke them on the class itself. Instantiating an autograd "
+            "function will raise an error in a future version.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: functions are applied by ``apply``."""
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use "
+            "new-style autograd function with static forward method."
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the operation. Must be overridden."""
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Save for backward, when ``forward`` does not take the context itself."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Compute the gradients of forward's arguments. Must be overridden to differentiate."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
+        )
+
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Compute the same as ``backward``, of which it is another name."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run ``forward`` and record it.
+
+        Args:
+            *args: What ``forward`` takes; tensors among them may require grad.
+            **kwargs: Not supported by the forms of ``forward`` that torch supports either.
+
+        Returns:
+            What ``forward`` returns; its tensors have this Function as grad_fn.
+
+        Raises:
+            RuntimeError: A leaf that requires grad was marked dirty.
+        """
+        if kwargs:
+            names = ", ".join(kwargs)
+            raise TypeError(f"apply() takes no keyword arguments, got {names}")
+        return _C._function_apply(cls, args)
+
+
+def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a ``backward`` that cannot be differentiated itself.
+
+    It runs without recording; differentiating its results raises.
+
+    Source:
+        torch.autograd.function.once_differentiable.
+    """
+
+    @functools.wraps(backward)
+    def wrapper(ctx: Any, *grads: Any) -> Any:
+        with no_grad():
+            results = backward(ctx, *grads)
+        if not _C.is_grad_enabled():
+            return results
+        if not any(isinstance(g, _C._TensorBase) and g.requires_grad for g in grads):
+            return results
+        several = isinstance(results, tuple)
+        outputs = results if several else (results,)
+        refused = tuple(_refuse(out) for out in outputs)
+        return refused if several else refused[0]
+
+    return wrapper
+
+
+def _refuse(out: Any) -> Any:
+    if not isinstance(out, _C._TensorBase):
+        return out
+    return _Refuse.apply(out.detach().requires_grad_())
+
+
+class _Refuse(Function):
+    """The identity with a derivative that raises."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Any) -> Any:
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
+
+
+def _flatten(value: Any, into: list[Any]) -> Any:
+    """Append the tensors of nested lists, tuples and dicts; return the structure with indices."""
+    if isinstance(value, _C._TensorBase):
+        into.append(value)
+        return _Slot(len(into) - 1)
+    if isinstance(value, (list, tuple)):
+        return type(value)(_flatten(item, into) for item in value)
+    if isinstance(value, dict):
+        return {key: _flatten(item, into) for key, item in value.items()}
+    return value
+
+
+def _unflatten(structure: Any, tensors: Any) -> Any:
+    if isinstance(structure, _Slot):
+        return tensors[structure.index]
+    if isinstance(structure, (list, tuple)):
+        return type(structure)(_unflatten(item, tensors) for item in structure)
+    if isinstance(structure, dict):
+        return {key: _unflatten(item, tensors) for key, item in structure.items()}
+    return structure
+
+
+class _Slot:
+    """The place of a tensor in a nested structure."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+class NestedIOFunction(Function):
+    """A Function whose arguments and results may be nested lists, tuples and dicts of tensors.
+
+    Subclasses define ``forward_extended(ctx, *args)`` and ``backward_extended(ctx, *grads)``.
+
+    Source:
+        torch.autograd.function.NestedIOFunction.
+    """
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run ``forward_extended`` and record it."""
+        if kwargs:
+            raise TypeError("apply() takes no keyword arguments")
+        tensors: list[Any] = []
+        structure = _flatten(args, tensors)
+        shape: dict[str, Any] = {}
+        flat = _C._function_apply(cls, (structure, shape, *tensors))
+        return _unflatten(shape["output"], flat)
+
+    @staticmethod
+    def forward(ctx: Any, structure: Any, shape: dict[str, Any], *tensors: Any) -> Any:
+        """Unpack the arguments, pack the results."""
+        ctx._nested_input = structure
+        cls = type(ctx)._forward_cls
+        output = cls.forward_extended(ctx, *_unflatten(structure, tensors))
+        flat: list[Any] = []
+        shape["output"] = ctx._nested_output = _flatten(output, flat)
+        return tuple(flat)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Unpack the gradients, pack those of the arguments."""
+        cls = type(ctx)._forward_cls
+        outputs = ctx._nested_output
+        nested = _unflatten(outputs, grads)
+        several = isinstance(outputs, tuple)
+        given = cls.backward_extended(ctx, *(nested if several else (nested,)))
+        flat: list[Any] = []
+        _collect(ctx._nested_input, given if isinstance(given, tuple) else (given,), flat)
+        return (None, None, *flat)
+
+    @staticmethod
+    def forward_extended(ctx: Any, *args: Any) -> Any:
+        """Compute the operation on nested arguments. Must be overridden."""
+        raise NotImplementedError("forward_extended must be implemented")
+
+    @staticmethod
+    def backward_extended(ctx: Any, *grads: Any) -> Any:
+        """Compute the gradients, nested as the arguments were. Must be overridden."""
+        raise NotImplementedError("backward_extended must be implemented")
+
+
+def _collect(structure: Any, gradients: Any, into: list[Any]) -> None:
+    """The gradients at the places of the arguments' tensors, in order."""
+    if isinstance(structure, _Slot):
+        into.append(gradients)
+    elif isinstance(structure, (list, tuple)):
+        for i, item in enumerate(structure):
+            _collect(item, None if gradients is None else gradients[i], into)
+    elif isinstance(structure, dict):
+        for key, item in structure.items():
+            _collect(item, None if gradients is None else gradients[key], into)

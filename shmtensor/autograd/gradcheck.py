@@ -1,0 +1,331 @@
+"""Comparing derivatives with finite differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shmtensor import _C
+from shmtensor.autograd._run import grad
+from shmtensor.autograd.grad_mode import enable_grad
+
+__all__ = ["GradcheckError", "get_numerical_jacobian", "gradcheck", "gradgradcheck"]
+
+
+class GradcheckError(RuntimeError):
+    """A derivative does not agree with finite differences."""
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def _is_differentiable(value: Any) -> bool:
+    return isinstance(value, _C._TensorBase) and value.requires_grad
+
+
+def _outputs(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
+    ys = _tuple(function(*inputs))
+    return tuple(
+        y for y in ys if isinstance(y, _C._TensorBase) and (y.is_floating_point() or y.is_complex())
+    )
+
+
+def _perturbed(
+    function: Callable[..., Any], inputs: Sequence[Any], flat: Any, k: int, step: complex
+) -> list[Any]:
+    """Outputs with element *k* of an input moved both ways, as their difference quotient."""
+    before = flat[k].item()
+    flat[k] = before + step
+    high = [y.detach().clone() for y in _outputs(function, inputs)]
+    flat[k] = before - step
+    low = [y.detach().clone() for y in _outputs(function, inputs)]
+    flat[k] = before
+    return [(h - lo) / (2 * abs(step)) for h, lo in zip(high, low, strict=True)]
+
+
+def get_numerical_jacobian(
+    function: Callable[..., Any], inputs: Sequence[Any], eps: float = 1e-6
+) -> list[list[Any]]:
+    """Compute central differences: per input that requires grad, per output, a list of columns.
+
+    Each entry holds, per element of the input, the flat change of the output; for complex
+    inputs the change along the real and along the imaginary axis as a pair.
+    """
+    table = []
+    for x in inputs:
+        if not _is_differentiable(x):
+            continue
+        with _no_grad():
+            data = x.data  # its changes are not noticed by saved tensors
+            flat = data.view(-1) if data.is_contiguous() else None
+            if flat is None:
+                raise ValueError("gradcheck needs inputs that are contiguous")
+            columns: list[Any] = []
+            for k in range(flat.numel()):
+                real = _perturbed(function, inputs, flat, k, eps)
+                imag = _perturbed(function, inputs, flat, k, eps * 1j) if x.is_complex() else None
+                columns.append((real, imag))
+        table.append(columns)
+    return table
+
+
+class _no_grad:
+    def __enter__(self) -> None:
+        self._before = _C._set_grad_enabled(False)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_enabled(self._before)
+
+
+def _analytical(
+    outputs: Sequence[Any], inputs: Sequence[Any], i: int, j: int, unit: Any
+) -> list[Any]:
+    """Gradients of one element of output *i*, flat, per differentiable input."""
+    y = outputs[i]
+    seed = y.detach().new_zeros(y.numel())
+    seed[j] = unit
+    wanted = [x for x in inputs if _is_differentiable(x)]
+    found = grad(
+        y, wanted, seed.view(y.shape), retain_graph=True, create_graph=False, allow_unused=True
+    )
+    pairs = zip(found, wanted, strict=True)
+    return [x.detach().new_zeros(x.numel()) if g is None else g.reshape(-1) for g, x in pairs]
+
+
+def _close(got: complex, want: complex, atol: float, rtol: float) -> bool:
+    return abs(got - want) <= atol + rtol * abs(want)
+
+
+def _compare(
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    eps: float,
+    atol: float,
+    rtol: float,
+) -> str:
+    """The first disagreement, or an empty text."""
+    numerical = get_numerical_jacobian(function, inputs, eps)
+    for i, y in enumerate(outputs):
+        if not y.requires_grad:
+            continue
+        units = [1.0, 1j] if y.is_complex() else [1.0]
+        for j in range(y.numel()):
+            for unit in units:
+                rows = _analytical(outputs, inputs, i, j, unit)
+                for n, (row, columns) in enumerate(zip(rows, numerical, strict=True)):
+                    for k, (real, imag) in enumerate(columns):
+                        want = _real_product(unit, real[i].reshape(-1)[j].item())
+                        if imag is not None:
+                            want += 1j * _real_product(unit, imag[i].reshape(-1)[j].item())
+                        got = row[k].item()
+                        if not _close(got, want, atol, rtol):
+                            return (
+                                f"Jacobian mismatch for output {i} with respect to input {n},\n"
+                                f"element {j} by element {k}: numerical:{want}\nanalytical:{got}"
+                            )
+    return ""
+
+
+def _real_product(unit: complex, change: complex) -> complex:
+    """The change of Re(conj(unit) * y): what a gradient seeded with *unit* measures."""
+    return (complex(unit).conjugate() * change).real
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
+    """Compare the derivatives of *func* with central differences.
+
+    Args:
+        func: Takes tensors, returns a tensor or a tuple.
+        inputs: A tensor or a sequence; those that require grad (float64 or complex128, as
+            differences need) are checked.
+        eps: The step.
+        atol: Tolerated absolute difference.
+        rtol: Tolerated relative difference.
+        raise_exception: Raise, instead of returning False.
+        nondet_tol: Tolerated difference between two runs of backward.
+        check_undefined_grad: Check that undefined gradients give undefined or zero gradients.
+        check_grad_dtypes: Check that gradients have their input's dtype.
+        check_batched_grad: Accepted.
+        check_forward_ad: Must be false.
+        check_backward_ad: Check backward.
+        fast_mode: Accepted; the check is always complete.
+        masked: Accepted.
+
+    Returns:
+        True when all agree.
+
+    Raises:
+        GradcheckError: They do not, and *raise_exception*.
+        ValueError: No input requires grad.
+
+    Source:
+        torch.autograd.gradcheck.gradcheck.
+    """
+    if check_forward_ad:
+        raise ValueError("check_forward_ad=True is not supported")
+    xs = _tuple(inputs)
+    if not any(_is_differentiable(x) for x in xs):
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of the them "
+            "have requires_grad=True."
+        )
+    with enable_grad():
+        outputs = _outputs(func, xs)
+        problem = _compare(func, xs, outputs, eps, atol, rtol) if check_backward_ad else ""
+        if not problem:
+            problem = _check_repeat(outputs, xs, nondet_tol)
+        if not problem and check_undefined_grad:
+            problem = _check_undefined(outputs, xs)
+        if not problem and check_grad_dtypes:
+            problem = _check_dtypes(outputs, xs)
+    if problem and raise_exception:
+        raise GradcheckError(problem)
+    return not problem
+
+
+def _check_repeat(outputs: Sequence[Any], inputs: Sequence[Any], tolerance: float) -> str:
+    for i, y in enumerate(outputs):
+        if not y.requires_grad or y.numel() == 0:
+            continue
+        first, again = (_analytical(outputs, inputs, i, 0, 1.0) for _ in range(2))
+        for a, b in zip(first, again, strict=True):
+            if a.numel() and not (a - b).abs().max().item() <= tolerance:
+                return (
+                    f"Backward is not reentrant, i.e., running backward with same input and "
+                    f"grad_output multiple times gives different values, although analytical "
+                    f"gradient matches numerical gradient.The tolerance for nondeterminism was "
+                    f"{tolerance}."
+                )
+    return ""
+
+
+def _check_undefined(outputs: Sequence[Any], inputs: Sequence[Any]) -> str:
+    ys = [y for y in outputs if y.requires_grad]
+    wanted = [x for x in inputs if _is_differentiable(x)]
+    if not ys or not any(y.grad_fn is not None for y in ys):
+        return ""
+    zeros = [y.detach().new_zeros(y.shape) for y in ys]
+    for g in grad(ys, wanted, zeros, retain_graph=True, allow_unused=True):
+        if g is not None and g.numel() and g.abs().max().item() != 0:
+            return "Expected zero gradients to give zero gradients"
+    return ""
+
+
+def _check_dtypes(outputs: Sequence[Any], inputs: Sequence[Any]) -> str:
+    ys = [y for y in outputs if y.requires_grad]
+    wanted = [x for x in inputs if _is_differentiable(x)]
+    ones = [y.detach().new_ones(y.shape) for y in ys]
+    found = grad(ys, wanted, ones, retain_graph=True, allow_unused=True)
+    for i, (g, x) in enumerate(zip(found, wanted, strict=True)):
+        if g is not None and g.dtype != x.dtype:
+            return f"Gradient {i} has dtype {g.dtype}, its input {x.dtype}"
+    return ""
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """Compare the second derivatives of *func* with central differences of the first.
+
+    Args:
+        func: As in `gradcheck`.
+        inputs: As in `gradcheck`.
+        grad_outputs: What the outputs' gradients start with; random by default.
+        eps: As in `gradcheck`.
+        atol: As in `gradcheck`.
+        rtol: As in `gradcheck`.
+        gen_non_contig_grad_outputs: Accepted.
+        raise_exception: Raise, instead of returning False.
+        nondet_tol: As in `gradcheck`.
+        check_undefined_grad: As in `gradcheck`.
+        check_grad_dtypes: As in `gradcheck`.
+        check_batched_grad: Accepted.
+        check_fwd_over_rev: Must be false.
+        check_rev_over_rev: Check.
+        fast_mode: Accepted.
+        masked: Accepted.
+
+    Returns:
+        True when all agree.
+
+    Raises:
+        GradcheckError: They do not, and *raise_exception*.
+
+    Source:
+        torch.autograd.gradcheck.gradgradcheck.
+    """
+    if check_fwd_over_rev:
+        raise ValueError("check_fwd_over_rev=True is not supported")
+    xs = _tuple(inputs)
+    if grad_outputs is None:
+        with _no_grad():
+            ys = _outputs(func, xs)
+        seeds = tuple(_C.randn(tuple(y.shape), dtype=y.dtype).requires_grad_() for y in ys)
+    else:
+        seeds = _tuple(grad_outputs)
+    count = len(xs)
+
+    def first_derivative(*args: Any) -> tuple[Any, ...]:
+        inner, outer = args[:count], args[count:]
+        with enable_grad():
+            inner = tuple(x.view_as(x) if _is_differentiable(x) else x for x in inner)
+            results = _outputs(func, inner)
+            pairs = [(y, g) for y, g in zip(results, outer, strict=True) if y.requires_grad]
+            wanted = [x for x in inner if _is_differentiable(x)]
+            found = grad(
+                [y for y, _ in pairs],
+                wanted,
+                [g for _, g in pairs],
+                create_graph=True,
+                allow_unused=True,
+            )
+        return tuple(
+            x.detach().new_zeros(x.shape) if g is None else g
+            for g, x in zip(found, wanted, strict=True)
+        )
+
+    return gradcheck(
+        first_derivative,
+        xs + seeds,
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=False,
+        check_grad_dtypes=check_grad_dtypes,
+    )

@@ -1,0 +1,157 @@
+"""The graph as objects: nodes, edges, hooks on saved tensors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from shmtensor import _C
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "get_gradient_edge",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
+
+Node = _C.Node
+
+
+class GradientEdge(NamedTuple):
+    """Where a tensor's gradient goes: a node and the number of its input."""
+
+    node: Any
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Any) -> GradientEdge:
+    """Return the edge that the gradient of *tensor* takes.
+
+    Args:
+        tensor: Requires grad.
+
+    Raises:
+        RuntimeError: *tensor* does not require grad.
+
+    Source:
+        torch.autograd.graph.get_gradient_edge.
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require "
+            "gradients"
+        )
+    if tensor.grad_fn is not None:
+        return GradientEdge(tensor.grad_fn, tensor.output_nr)
+    with _C_enable_grad():
+        return GradientEdge(tensor.view_as(tensor).grad_fn.next_functions[0][0], tensor.output_nr)
+
+
+class _C_enable_grad:
+    def __enter__(self) -> None:
+        self._before = _C._set_grad_enabled(True)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_enabled(self._before)
+
+
+class saved_tensors_hooks:
+    """Pack what operations save for backward with the user's own functions, inside the context.
+
+    Args:
+        pack_hook: Takes a tensor, returns anything.
+        unpack_hook: Takes that, returns the tensor.
+
+    Source:
+        torch.autograd.graph.saved_tensors_hooks.
+    """
+
+    def __init__(self, pack_hook: Callable[[Any], Any], unpack_hook: Callable[[Any], Any]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        _C._push_saved_tensors_hooks(self.pack_hook, self.unpack_hook)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._pop_saved_tensors_hooks()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Keep saved tensors as copies, apart from the tensors the program works with.
+
+    Args:
+        pin_memory: Without effect on the CPU.
+
+    Source:
+        torch.autograd.graph.save_on_cpu.
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        super().__init__(lambda tensor: tensor.detach().clone(), lambda packed: packed)
+
+
+class _MultiHandle:
+    """Removes several hooks together."""
+
+    def __init__(self, handles: Sequence[Any]) -> None:
+        self.handles = tuple(handles)
+
+    def remove(self) -> None:
+        """Take the hooks back."""
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self) -> _MultiHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Any], fn: Callable[..., None], *, mode: str = "all"
+) -> _MultiHandle:
+    """Call *fn* when the gradients of several tensors are known.
+
+    Args:
+        tensors: Require grad.
+        fn: With mode ``"all"`` gets the sequence of gradients once all are known; with
+            ``"any"`` the first one that is.
+        mode: ``"all"`` or ``"any"``.
+
+    Returns:
+        A handle with ``remove()``.
+
+    Raises:
+        ValueError: *mode* is another word.
+
+    Source:
+        torch.autograd.graph.register_multi_grad_hook.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    lock = threading.Lock()
+    grads: list[Any] = [None] * len(tensors)
+    seen = [0]
+
+    def hook_for(index: int) -> Callable[[Any], None]:
+        def hook(grad: Any) -> None:
+            with lock:
+                seen[0] += 1
+                count = seen[0]
+                grads[index] = grad
+                if count == len(tensors):
+                    seen[0] = 0
+            if mode == "any" and count == 1:
+                fn(grad)
+            elif mode == "all" and count == len(tensors):
+                done, grads[:] = list(grads), [None] * len(tensors)
+                fn(done)
+
+        return hook
+
+    return _MultiHandle([t.register_hook(hook_for(i)) for i, t in enumerate(tensors)])

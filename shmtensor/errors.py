@@ -1,0 +1,21 @@
+"""Exceptions of this package.
+
+Every class derives from `ShmTensorError` and from the built-in that torch raises in the same place,
+so that either can be caught. Failures that need no class of their own raise the plain built-in.
+"""
+
+from __future__ import annotations
+
+__all__ = ["HandleError", "ManagerError", "ShmTensorError"]
+
+
+class ShmTensorError(Exception):
+    """Base of the exceptions that only this package raises."""
+
+
+class HandleError(ShmTensorError, RuntimeError):
+    """A handle of shared memory is forged, stale, or of a block that is gone."""
+
+
+class ManagerError(ShmTensorError, RuntimeError):
+    """The handle manager cannot be started or reached, or refused."""

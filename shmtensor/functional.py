@@ -1,0 +1,145 @@
+"""Functions of several tensors that take them one by one, such as ``meshgrid(a, b)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from shmtensor import _C
+from shmtensor._tensor import Tensor
+
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block_diag",
+    "broadcast_shapes",
+    "broadcast_tensors",
+    "cartesian_prod",
+    "meshgrid",
+]
+
+
+def _as_list(tensors: tuple[Any, ...]) -> Sequence[Tensor]:
+    """The tensors of ``f(a, b)`` or ``f([a, b])``."""
+    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
+        return cast("Sequence[Tensor]", tensors[0])
+    return tensors
+
+
+def _each(function: Callable[..., Any], tensors: tuple[Any, ...]) -> Any:
+    """One tensor for one, a tuple for several or a sequence."""
+    return function(tensors[0] if len(tensors) == 1 else tensors)
+
+
+def atleast_1d(*tensors: Any) -> Any:
+    """Give tensors at least one dimension.
+
+    Args:
+        *tensors: One tensor, several, or a sequence.
+
+    Returns:
+        A tensor for one tensor, else a tuple. Tensors that have enough dimensions are returned
+        as they are.
+
+    Source:
+        torch.atleast_1d.
+    """
+    return _each(_C._nn.atleast_1d, tensors)
+
+
+def atleast_2d(*tensors: Any) -> Any:
+    """Give tensors at least two dimensions; a vector becomes a row. See `atleast_1d`."""
+    return _each(_C._nn.atleast_2d, tensors)
+
+
+def atleast_3d(*tensors: Any) -> Any:
+    """Give tensors at least three dimensions; a matrix gets a last one. See `atleast_1d`."""
+    return _each(_C._nn.atleast_3d, tensors)
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """Put matrices along the diagonal of one; vectors count as rows.
+
+    Source:
+        torch.block_diag.
+    """
+    return _C._nn.block_diag(tensors)
+
+
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Any:
+    """Return the shape to which all the given ones broadcast.
+
+    Args:
+        *shapes: Shapes, or ints that stand for one dimension.
+
+    Raises:
+        RuntimeError: They do not broadcast together, or a size is negative.
+
+    Source:
+        torch.broadcast_shapes.
+    """
+    result: list[int] = []
+    for position, shape in enumerate(shapes):
+        sizes = [shape] if isinstance(shape, int) else list(shape)
+        if any(size < 0 for size in sizes):
+            bad = min(sizes)
+            raise RuntimeError(
+                "Trying to create tensor with negative dimension "
+                f"({bad}): ({', '.join(map(str, sizes))})"
+            )
+        result = [1] * (len(sizes) - len(result)) + result
+        for i in range(-1, -len(sizes) - 1, -1):
+            if sizes[i] in (1, result[i]):
+                continue
+            if result[i] != 1:
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {sizes[i]} at {i}! Mismatching "
+                    f"argument at index {position} had {tuple(sizes)}; but expected shape should "
+                    f"be broadcastable to {result}"
+                )
+            result[i] = sizes[i]
+    return _C.Size(result)
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Expand tensors to their common shape; the results are views.
+
+    Args:
+        *tensors: Tensors, or one sequence of them.
+
+    Raises:
+        RuntimeError: They do not broadcast together.
+
+    Source:
+        torch.broadcast_tensors.
+    """
+    return _C._nn.broadcast_tensors(_as_list(tensors))
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """Return all combinations of one element of each vector, as rows.
+
+    Source:
+        torch.cartesian_prod.
+    """
+    return _C._nn.cartesian_prod(_as_list(tensors))
+
+
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
+    """Make one grid per vector, of the shape of all of them.
+
+    Args:
+        *tensors: Vectors or scalars, or one sequence of them.
+        indexing: ``"ij"`` (the default) or ``"xy"``, which exchanges the first two dimensions.
+
+    Raises:
+        RuntimeError: The dtypes differ, or *indexing* is unknown.
+
+    Source:
+        torch.meshgrid.
+    """
+    listed = _as_list(tensors)
+    if indexing is None:
+        return _C._nn.meshgrid(listed)
+    return _C._nn.meshgrid(listed, indexing=indexing)

@@ -1,0 +1,235 @@
+"""Operators and kernels from Python.
+
+A `Library` holds registrations and takes them back when it is dropped::
+
+    lib = Library("mylib", "DEF")
+    lib.define("twice(Tensor self) -> Tensor")
+
+    @impl(lib, "twice", "CPU")
+    def twice(x):
+        return x + x
+
+    shmtensor.ops.mylib.twice(t)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from shmtensor import _C
+from shmtensor._ops import OpOverload
+
+__all__ = ["Library", "define", "fallthrough_kernel", "impl"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_BUILTIN = ("aten", "shmtensor")
+_KINDS = ("DEF", "IMPL", "FRAGMENT")
+
+_definitions: dict[str, str] = {}  # namespace -> where its DEF library was made
+
+
+def fallthrough_kernel() -> None:
+    """Stand for "pass on to the next key" in `Library.impl` and `Library.fallback`."""
+    raise NotImplementedError("fallthrough_kernel() should never be called.")
+
+
+def _caller() -> str:
+    """``file:line`` of the code outside this module that is registering."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+class Library:
+    """Registrations in one namespace.
+
+    Args:
+        ns: The namespace; ``"aten"`` is that of the built-in operators.
+        kind: ``"DEF"`` defines a namespace's operators (one such library per namespace),
+            ``"FRAGMENT"`` adds operators, ``"IMPL"`` adds kernels only.
+        dispatch_key: The key of kernels whose ``impl`` names none.
+
+    Raises:
+        ValueError: *kind* is another word.
+        RuntimeError: The namespace has a ``DEF`` library already; both places are named.
+
+    Source:
+        torch.library.Library.
+    """
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        self._registrations: list[Any] = []
+        self._is_definition = False
+        if kind not in _KINDS:
+            raise ValueError(f"Unsupported kind: {kind}")
+        if kind == "DEF" and ns in _BUILTIN:
+            raise ValueError(
+                f"{ns} is a reserved namespace. Please try creating a library with another name."
+            )
+        where = _caller()
+        if kind == "DEF":
+            if ns in _definitions:
+                raise RuntimeError(
+                    f"Library: only a single DEF library can define namespace '{ns}'; first at "
+                    f"{_definitions[ns]}, again at {where}"
+                )
+            _definitions[ns] = where
+            self._is_definition = True
+        self.ns = ns
+        self.kind = kind
+        self.dispatch_key = dispatch_key
+
+    def __repr__(self) -> str:
+        return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"
+
+    def _full_name(self, name: str) -> str:
+        namespace, separator, plain = name.rpartition("::")
+        if separator and namespace != self.ns and {namespace, self.ns} - set(_BUILTIN):
+            raise ValueError(f"'{name}' is not in this library's namespace '{self.ns}'")
+        return plain if self.ns in _BUILTIN else f"{self.ns}::{plain}"
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """Define an operator.
+
+        Args:
+            schema: Such as ``"scale(Tensor self, float by=2.0) -> Tensor"``.
+            alias_analysis: Accepted.
+            tags: Accepted.
+
+        Returns:
+            The operator's name.
+
+        Raises:
+            RuntimeError: It exists; both places are named.
+            ValueError: The schema cannot be read, with the position.
+
+        Source:
+            torch.library.Library.define.
+        """
+        if self.kind == "IMPL":
+            raise RuntimeError(f"define(): a library of kind IMPL cannot define '{schema}'")
+        name, parenthesis, rest = schema.partition("(")
+        full = self._full_name(name.strip())
+        self._registrations.append(_C._library_define(full + parenthesis + rest, _caller()))
+        return name.strip().rpartition("::")[2]
+
+    def impl(
+        self,
+        op_name: str | OpOverload,
+        fn: Callable[..., Any],
+        dispatch_key: str = "",
+        *,
+        with_keyset: bool = False,
+        allow_override: bool = False,
+    ) -> None:
+        """Give an operator a kernel.
+
+        Args:
+            op_name: ``"name"`` or ``"name.overload"`` in this namespace, or an operator object.
+            fn: Takes the schema's arguments, the keyword-only ones by keyword.
+            dispatch_key: A dispatch or alias key; by default that of the library.
+            with_keyset: Pass the key set, an int, before the arguments.
+            allow_override: Accepted: the newest kernel counts, and dropping it brings the one
+                before back.
+
+        Raises:
+            RuntimeError: No such operator is defined.
+            ValueError: There is no such key.
+
+        Source:
+            torch.library.Library.impl.
+        """
+        name = op_name._name if isinstance(op_name, OpOverload) else op_name
+        if isinstance(op_name, OpOverload) and op_name._overload:
+            name = f"{name}.{op_name._overload}"
+        key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
+        if fn is fallthrough_kernel:
+            raise ValueError("a fallthrough is for keys as a whole: use Library.fallback")
+        self._registrations.append(
+            _C._library_impl(self._full_name(name), key, fn, _caller(), with_keyset)
+        )
+
+    def fallback(
+        self, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False
+    ) -> None:
+        """Serve every operator that has no kernel for a key.
+
+        Args:
+            fn: Gets the operator object, then its arguments; `fallthrough_kernel` passes on to
+                the next key.
+            dispatch_key: A dispatch key; by default that of the library.
+            with_keyset: Not available for fallbacks.
+
+        Raises:
+            RuntimeError: *with_keyset*.
+            ValueError: There is no such key, or it is an alias.
+
+        Source:
+            torch.library.Library.fallback.
+        """
+        key = dispatch_key or self.dispatch_key
+        if not key:
+            raise ValueError("fallback(): a dispatch key is needed")
+        if with_keyset:
+            raise RuntimeError("fallback(): with_keyset is not available")
+        kernel = None if fn is fallthrough_kernel else fn
+        self._registrations.append(_C._library_impl(None, key, kernel, _caller(), False))
+
+    def _destroy(self) -> None:
+        """Take everything back; the newest first."""
+        while self._registrations:
+            self._registrations.pop()
+        if self._is_definition:
+            _definitions.pop(self.ns, None)
+            self._is_definition = False
+
+    def __del__(self) -> None:
+        self._destroy()
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._destroy()
+
+
+def impl(lib: Library, name: str, dispatch_key: str = "") -> Callable[[_F], _F]:
+    """Decorate a function as a kernel of *lib*.
+
+    Args:
+        lib: Holds the registration.
+        name: The operator.
+        dispatch_key: As in `Library.impl`.
+
+    Source:
+        torch.library.impl.
+    """
+
+    def register(function: _F) -> _F:
+        lib.impl(name, function, dispatch_key)
+        return function
+
+    return register
+
+
+def define(lib: Library, schema: str, alias_analysis: str = "") -> Callable[[_F], _F]:
+    """Define an operator in *lib* and decorate its CompositeImplicitAutograd kernel.
+
+    Args:
+        lib: Holds both registrations.
+        schema: As in `Library.define`.
+        alias_analysis: Accepted.
+
+    Source:
+        torch.library.define.
+    """
+
+    def register(function: _F) -> _F:
+        name = lib.define(schema, alias_analysis)
+        lib.impl(name, function)
+        return function
+
+    return register

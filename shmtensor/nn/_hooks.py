@@ -1,0 +1,233 @@
+"""Module hooks: registering them, and a call that runs them.
+
+Order of one call with hooks::
+
+    forward pre-hooks -> inputs become views -> forward -> forward hooks -> outputs become views
+
+The views are where backward hooks listen: the gradient of an output view is what arrives from
+outside, the gradient of an input view is what this call alone contributes, even when the input
+is used elsewhere too.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from shmtensor._tensor import Tensor
+from shmtensor.utils.hooks import RemovableHandle, add_hook
+
+Grads = tuple[Any, ...]
+
+
+class HookMixin:
+    """Registration of hooks and the slow path of ``Module.__call__``."""
+
+    forward: Callable[..., Any]
+    _forward_hooks: OrderedDict[int, Callable[..., Any]]
+    _forward_hooks_with_kwargs: dict[int, bool]
+    _forward_hooks_always_called: dict[int, bool]
+    _forward_pre_hooks: OrderedDict[int, Callable[..., Any]]
+    _forward_pre_hooks_with_kwargs: dict[int, bool]
+    _backward_hooks: OrderedDict[int, Callable[..., Any]]
+    _backward_pre_hooks: OrderedDict[int, Callable[..., Any]]
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, args[, kwargs])`` before every ``forward``.
+
+        What the hook returns, unless ``None``, replaces the arguments.
+        """
+        handle = add_hook(self._forward_pre_hooks, hook, prepend=prepend)
+        if with_kwargs:
+            self._forward_pre_hooks_with_kwargs[handle.id] = True
+        return handle
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        """Call ``hook(module, args[, kwargs], output)`` after every ``forward``.
+
+        What the hook returns, unless ``None``, replaces the output. With *always_call* it also
+        runs when ``forward`` or another hook raises; the output is ``None`` then.
+        """
+        handle = add_hook(self._forward_hooks, hook, prepend=prepend)
+        if with_kwargs:
+            self._forward_hooks_with_kwargs[handle.id] = True
+        if always_call:
+            self._forward_hooks_always_called[handle.id] = True
+        return handle
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, grad_output)`` when the gradients of the output are there.
+
+        What it returns, unless ``None``, replaces ``grad_output``.
+        """
+        return add_hook(self._backward_pre_hooks, hook, prepend=prepend)
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` when the inputs' gradients are there.
+
+        What it returns, unless ``None``, replaces ``grad_input``; a call with several tensors
+        that require grad can be watched, not changed.
+        """
+        return add_hook(self._backward_hooks, hook, prepend=prepend)
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        called: set[int] = set()
+        try:
+            return self._run_hooks(args, kwargs, called)
+        except Exception:
+            for key in [*self._forward_hooks_always_called]:
+                if key in self._forward_hooks and key not in called:
+                    self._run_forward_hook(key, args, kwargs, None)
+            raise
+
+    def _run_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]) -> Any:
+        for key, hook in [*self._forward_pre_hooks.items()]:
+            args, kwargs = self._run_pre_hook(key, hook, args, kwargs)
+        watch = None
+        if self._backward_hooks or self._backward_pre_hooks:
+            watch = _BackwardWatch(
+                self, [*self._backward_pre_hooks.values()], [*self._backward_hooks.values()]
+            )
+            args = watch.inputs(args)
+        result = self.forward(*args, **kwargs)
+        for key in [*self._forward_hooks]:
+            called.add(key)
+            changed = self._run_forward_hook(key, args, kwargs, result)
+            if changed is not None:
+                result = changed
+        return watch.outputs(result) if watch is not None else result
+
+    def _run_pre_hook(
+        self, key: int, hook: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if key in self._forward_pre_hooks_with_kwargs:
+            both = hook(self, args, kwargs)
+            if both is None:
+                return args, kwargs
+            if not (isinstance(both, tuple) and len(both) == 2):
+                raise RuntimeError(
+                    "forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
+                    f"but got {both}."
+                )
+            return both
+        changed = hook(self, args)
+        if changed is None:
+            return args, kwargs
+        return (changed if isinstance(changed, tuple) else (changed,)), kwargs
+
+    def _run_forward_hook(
+        self, key: int, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+    ) -> Any:
+        hook = self._forward_hooks[key]
+        if key in self._forward_hooks_with_kwargs:
+            return hook(self, args, kwargs, result)
+        return hook(self, args, result)
+
+
+class _BackwardWatch:
+    """Collects the gradients around one call of a module and runs its backward hooks."""
+
+    def __init__(
+        self,
+        module: HookMixin,
+        pre_hooks: list[Callable[..., Any]],
+        hooks: list[Callable[..., Any]],
+    ) -> None:
+        self.module = module
+        self.pre_hooks = pre_hooks
+        self.hooks = hooks
+        self.grad_in: list[Any] = []
+        self.grad_out: list[Any] = []
+        self.waiting_in: set[int] = set()
+        self.waiting_out: set[int] = set()
+
+    def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Views of the arguments that require grad, with a hook on each."""
+        self.grad_in = [None] * sum(isinstance(a, Tensor) for a in args)
+        made: list[Any] = []
+        position = 0
+        for arg in args:
+            if isinstance(arg, Tensor):
+                if arg.requires_grad:
+                    arg = arg.view_as(arg)
+                    self.waiting_in.add(position)
+                    arg.register_hook(self._input_hook(position))
+                position += 1
+            made.append(arg)
+        self.several = len(self.waiting_in) > 1
+        return tuple(made)
+
+    def outputs(self, result: Any) -> Any:
+        """Views of the tensors in the result, with a hook on each that requires grad."""
+        single = not isinstance(result, (tuple, list))
+        items = [result] if single else list(result)
+        self.grad_out = [None] * len(items)
+        for i, item in enumerate(items):
+            if isinstance(item, Tensor) and item.requires_grad:
+                view = item.view_as(item)
+                self.waiting_out.add(i)
+                view.register_hook(self._output_hook(i))
+                items[i] = view
+        if single:
+            return items[0]
+        return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
+
+    def _output_hook(self, position: int) -> Callable[[Any], Any]:
+        def collect(grad: Any) -> Any:
+            self.grad_out[position] = grad
+            self.waiting_out.discard(position)
+            if self.waiting_out:
+                return None
+            for hook in self.pre_hooks:
+                changed = hook(self.module, tuple(self.grad_out))
+                if changed is not None:
+                    self.grad_out = list(changed) if isinstance(changed, tuple) else [changed]
+            if not self.waiting_in:
+                self._finish()
+            return self.grad_out[position]
+
+        return collect
+
+    def _input_hook(self, position: int) -> Callable[[Any], Any]:
+        def collect(grad: Any) -> Any:
+            self.grad_in[position] = grad
+            self.waiting_in.discard(position)
+            if self.waiting_in:
+                return None
+            return self._finish()[position]
+
+        return collect
+
+    def _finish(self) -> Grads:
+        current: Grads = tuple(self.grad_in)
+        for hook in self.hooks:
+            changed = hook(self.module, current, tuple(self.grad_out))
+            if changed is None:
+                continue
+            changed = changed if isinstance(changed, tuple) else (changed,)
+            if len(changed) != len(current):
+                raise RuntimeError(
+                    "Backward hook returned an invalid number of grad_input, "
+                    f"got {len(changed)}, but expected {len(current)}"
+                )
+            if self.several:
+                raise RuntimeError(
+                    "a backward hook of a module called with several tensors that require grad "
+                    f"can not replace grad_input, got {len(changed)} replacements"
+                )
+            current = changed
+        return current

@@ -1,0 +1,278 @@
+"""Losses, with torch's names of reductions. Source: torch.nn.functional."""
+
+from __future__ import annotations
+
+import warnings
+
+import shmtensor
+from shmtensor import _C
+from shmtensor._tensor import Tensor
+
+_nn = _C._nn
+
+_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+
+
+def _reduction(name: str, size_average: bool | None = None, reduce: bool | None = None) -> int:
+    """The operator's code for a reduction; the two old flags win, with a warning."""
+    if size_average is not None or reduce is not None:
+        average = True if size_average is None else size_average
+        name = "none" if reduce is False else ("mean" if average else "sum")
+        warnings.warn(
+            f"size_average and reduce args will be deprecated, please use reduction='{name}' "
+            "instead.",
+            stacklevel=3,
+        )
+    if name not in _REDUCTIONS:
+        raise ValueError(f"{name} is not a valid value for reduction")
+    return _REDUCTIONS[name]
+
+
+def _warn_about_sizes(input: Tensor, target: Tensor) -> None:
+    if target.shape != input.shape:
+        warnings.warn(
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+            "Please ensure they have the same size.",
+            stacklevel=3,
+        )
+
+
+def _weighted(terms: Tensor, weight: Tensor, code: int) -> Tensor:
+    """Multiply the terms of a loss by *weight* and reduce; the mean is the weighted one."""
+    if weight.shape != terms.shape:
+        raise ValueError("Weights and input must have the same size.")
+    terms = terms * weight
+    if code == 0:
+        return terms
+    return terms.sum() if code == 2 else terms.sum() / weight.sum()
+
+
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Squared difference, element by element, then reduced.
+
+    Args:
+        input: Any shape.
+        target: The same shape; others broadcast, with a warning.
+        size_average: Old form of *reduction*.
+        reduce: Old form of *reduction*.
+        reduction: ``'none'``, ``'mean'`` or ``'sum'``.
+        weight: Factor for every element, same shape as *input*.
+    """
+    _warn_about_sizes(input, target)
+    code = _reduction(reduction, size_average, reduce)
+    if weight is None:
+        return _nn.mse_loss(input, target, code)
+    return _weighted(_nn.mse_loss(input, target, 0), weight, code)
+
+
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Absolute difference; arguments as ``mse_loss``."""
+    _warn_about_sizes(input, target)
+    code = _reduction(reduction, size_average, reduce)
+    if weight is None:
+        return _nn.l1_loss(input, target, code)
+    return _weighted(_nn.l1_loss(input, target, 0), weight, code)
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """Half the squared difference over *beta* below *beta*, the absolute one beyond."""
+    _warn_about_sizes(input, target)
+    code = _reduction(reduction, size_average, reduce)
+    if beta == 0.0:
+        return _nn.l1_loss(input, target, code)
+    return _nn.smooth_l1_loss(input, target, code, beta)
+
+
+def huber_loss(
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Half the squared difference up to *delta*, *delta* times the absolute one beyond."""
+    _warn_about_sizes(input, target)
+    code = _reduction(reduction)
+    if weight is None:
+        return _nn.huber_loss(input, target, code, delta)
+    return _weighted(_nn.huber_loss(input, target, 0, delta), weight, code)
+
+
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """log(1 + exp(-target * input)) for targets of -1 and 1."""
+    return _nn.soft_margin_loss(input, target, _reduction(reduction, size_average, reduce))
+
+
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """Divergence of *target* from the distribution whose logarithm is *input*.
+
+    Args:
+        input: Log-probabilities, any shape.
+        target: Probabilities, or their logarithms with *log_target*.
+        size_average: Old form of *reduction*.
+        reduce: Old form of *reduction*.
+        reduction: ``'none'``, ``'mean'``, ``'sum'``, or ``'batchmean'``: the sum over the first
+            dimension's size, which is the mathematical definition.
+        log_target: Whether *target* is logarithms.
+    """
+    if reduction == "batchmean" and size_average is None and reduce is None:
+        total = shmtensor.kl_div(input, target, 2, log_target=log_target)
+        return total / input.shape[0] if input.dim() else total
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support "
+            "size. 'batchmean' divides only by the batch size, and aligns with the KL div math "
+            "definition. 'mean' will be changed to behave the same as 'batchmean' in the next "
+            "major release.",
+            stacklevel=2,
+        )
+    code = _reduction(reduction, size_average, reduce)
+    return shmtensor.kl_div(input, target, code, log_target=log_target)
+
+
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-(target log(input) + (1 - target) log(1 - input)), logarithms cut at -100.
+
+    Args:
+        input: Probabilities, any shape.
+        target: Probabilities, the same shape.
+        weight: A factor, broadcast to *target*.
+        size_average: Old form of *reduction*.
+        reduce: Old form of *reduction*.
+        reduction: ``'none'``, ``'mean'`` or ``'sum'``.
+
+    Raises:
+        ValueError: The shapes differ.
+    """
+    code = _reduction(reduction, size_average, reduce)
+    if target.shape != input.shape:
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}) is deprecated. Please ensure they have the same size."
+        )
+    if weight is not None:
+        weight = weight.expand(target.shape)
+    return _nn.binary_cross_entropy(input, target, weight, code)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """``binary_cross_entropy`` of ``sigmoid(input)``, without overflow.
+
+    Args:
+        input: Scores, any shape.
+        target: Probabilities, the same shape.
+        weight: A factor for every element.
+        size_average: Old form of *reduction*.
+        reduce: Old form of *reduction*.
+        reduction: ``'none'``, ``'mean'`` or ``'sum'``.
+        pos_weight: A factor for the positive part.
+
+    Raises:
+        ValueError: The shapes differ.
+    """
+    code = _reduction(reduction, size_average, reduce)
+    if target.shape != input.shape:
+        raise ValueError(
+            f"Target size ({target.shape}) must be the same as input size ({input.shape})"
+        )
+    return shmtensor.binary_cross_entropy_with_logits(input, target, weight, pos_weight, code)
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative log-likelihood of the target classes.
+
+    Args:
+        input: Log-probabilities, ``(C,)``, ``(N, C)`` or ``(N, C, d1, ...)``.
+        target: Class numbers, ``()``, ``(N,)`` or ``(N, d1, ...)``, int64.
+        weight: ``(C,)``, a factor for each class.
+        size_average: Old form of *reduction*.
+        ignore_index: A class number that counts for nothing.
+        reduce: Old form of *reduction*.
+        reduction: ``'none'``, ``'mean'`` (weighted) or ``'sum'``.
+    """
+    code = _reduction(reduction, size_average, reduce)
+    return _nn.nll_loss_nd(input, target, weight, code, ignore_index)
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """``log_softmax`` and negative log-likelihood in one.
+
+    Args:
+        input: Scores, ``(C,)``, ``(N, C)`` or ``(N, C, d1, ...)``.
+        target: Class numbers as in ``nll_loss``, or probabilities shaped like *input*.
+        weight: ``(C,)``, a factor for each class.
+        size_average: Old form of *reduction*.
+        ignore_index: A class number that counts for nothing.
+        reduce: Old form of *reduction*.
+        reduction: ``'none'``, ``'mean'`` or ``'sum'``.
+        label_smoothing: Share of the target spread over all classes, 0 to 1.
+    """
+    code = _reduction(reduction, size_average, reduce)
+    return _nn.cross_entropy_loss(input, target, weight, code, ignore_index, label_smoothing)

@@ -1,0 +1,211 @@
+"""Initial values of parameters, drawn from torch's random streams.
+
+Every function changes its tensor in place, outside the graph, and returns it.
+
+Source: torch.nn.init.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import shmtensor
+from shmtensor._tensor import Tensor
+
+__all__ = [
+    "calculate_gain",
+    "constant_",
+    "dirac_",
+    "eye_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
+
+_LINEAR = {
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+}
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor that keeps the variance of activations through a nonlinearity.
+
+    Args:
+        nonlinearity: A function's name, such as ``'relu'`` or ``'linear'``.
+        param: The negative slope of ``'leaky_relu'``.
+
+    Raises:
+        ValueError: An unknown name, or a *param* that is no number.
+    """
+    if nonlinearity in _LINEAR or nonlinearity == "sigmoid":
+        return 1.0
+    if nonlinearity == "tanh":
+        return 5.0 / 3
+    if nonlinearity == "relu":
+        return math.sqrt(2.0)
+    if nonlinearity == "leaky_relu":
+        if param is None:
+            slope = 0.01
+        elif isinstance(param, (int, float)) and not isinstance(param, bool):
+            slope = param
+        else:
+            raise ValueError(f"negative_slope {param} not a valid number")
+        return math.sqrt(2.0 / (1 + slope**2))
+    if nonlinearity == "selu":
+        return 3.0 / 4
+    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+
+
+def _fans(tensor: Tensor) -> tuple[int, int]:
+    """How many inputs feed, and how many outputs leave, one unit."""
+    if tensor.dim() < 2:
+        raise ValueError(
+            "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions"
+        )
+    field = math.prod(tensor.shape[2:])
+    return int(tensor.shape[1]) * field, int(tensor.shape[0]) * field
+
+
+def _fan(tensor: Tensor, mode: str) -> int:
+    name = mode.lower()
+    if name not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    return _fans(tensor)[name == "fan_out"]
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill with values from [a, b)."""
+    with shmtensor.no_grad():
+        return tensor.uniform_(a, b, generator=generator)
+
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill with values of a normal distribution."""
+    with shmtensor.no_grad():
+        return tensor.normal_(mean, std, generator=generator)
+
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """Fill with one value."""
+    with shmtensor.no_grad():
+        return tensor.fill_(val)
+
+
+def ones_(tensor: Tensor) -> Tensor:
+    """Fill with ones."""
+    return constant_(tensor, 1.0)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Fill with zeros."""
+    with shmtensor.no_grad():
+        return tensor.zero_()
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """Make a matrix the identity, as far as it is square."""
+    if tensor.dim() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    with shmtensor.no_grad():
+        tensor.zero_()
+        for i in range(min(tensor.shape)):
+            tensor[i, i] = 1
+    return tensor
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Make convolution filters that pass their input channels through.
+
+    Args:
+        tensor: ``(O, C / groups, ...)`` with 3 to 5 dimensions.
+        groups: Number of groups; must divide O.
+    """
+    if tensor.dim() not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.shape[0] % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    per_group = tensor.shape[0] // groups
+    middle = tuple(n // 2 for n in tensor.shape[2:])
+    with shmtensor.no_grad():
+        tensor.zero_()
+        for group in range(groups):
+            for i in range(min(per_group, tensor.shape[1])):
+                place = (group * per_group + i, i, *middle)
+                tensor[place] = 1
+    return tensor
+
+
+def _is_empty(tensor: Tensor) -> bool:
+    if 0 in tensor.shape:
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        return True
+    return False
+
+
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """Fill uniformly so that variance keeps its size forward and backward.
+
+    Source:
+        Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
+        networks", 2010, eq. 16.
+    """
+    bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / float(sum(_fans(tensor))))
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
+    """As ``xavier_uniform_``, from a normal distribution."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(sum(_fans(tensor)))), generator)
+
+
+def kaiming_uniform_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """Fill uniformly so that variance keeps its size through rectifiers.
+
+    Args:
+        tensor: At least two dimensions.
+        a: Negative slope of the rectifier.
+        mode: ``'fan_in'`` keeps the forward variance, ``'fan_out'`` the backward one.
+        nonlinearity: What follows the layer.
+        generator: Where random numbers come from.
+
+    Source:
+        He et al., "Delving deep into rectifiers", 2015, eq. 10 and 14.
+    """
+    if _is_empty(tensor):
+        return tensor
+    std = calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
+    bound = math.sqrt(3.0) * std
+    return uniform_(tensor, -bound, bound, generator)
+
+
+def kaiming_normal_(
+    tensor: Tensor,
+    a: float = 0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Any = None,
+) -> Tensor:
+    """As ``kaiming_uniform_``, from a normal distribution."""
+    if _is_empty(tensor):
+        return tensor
+    std = calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
+    return normal_(tensor, 0.0, std, generator)

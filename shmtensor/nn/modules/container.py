@@ -1,0 +1,253 @@
+"""Modules and parameters in order."""
+
+from __future__ import annotations
+
+import operator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from shmtensor._tensor import Tensor
+from shmtensor.nn.module import Module, _indent, _type_name
+from shmtensor.nn.parameter import Parameter
+
+
+def _position(index: Any, length: int) -> int:
+    """A non-negative index into something of *length*."""
+    i = operator.index(index)
+    if not -length <= i < length:
+        raise IndexError(f"index {i} is out of range")
+    return i % length
+
+
+class _Numbered(Module):
+    """A module whose children are named "0", "1", ..."""
+
+    def _values(self) -> list[Module]:
+        return [m for m in self._modules.values() if m is not None]
+
+    def _renumber(self, modules: Iterable[Module]) -> None:
+        """Replace all children."""
+        self._modules.clear()
+        for i, module in enumerate(modules):
+            self.add_module(str(i), module)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self._values())
+
+    def __contains__(self, module: object) -> bool:
+        return any(m is module for m in self._values())
+
+
+class Sequential(_Numbered):
+    """Calls its children one after the other, each with the result of the one before.
+
+    Args:
+        *args: Modules, or one ``OrderedDict`` from names to modules.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__()
+        if len(args) == 1 and isinstance(args[0], OrderedDict):
+            for name, module in args[0].items():
+                self.add_module(name, module)
+        else:
+            for i, module in enumerate(args):
+                self.add_module(str(i), module)
+
+    def forward(self, input: Any) -> Any:
+        """Whatever the first child takes to whatever the last child gives."""
+        for module in self._modules.values():
+            input = module(input)
+        return input
+
+    def _key(self, index: Any) -> str:
+        return list(self._modules)[_position(index, len(self))]
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return type(self)(OrderedDict(list(self._modules.items())[index]))
+        return self._modules[self._key(index)]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._key(index), module)
+
+    def __delitem__(self, index: int | slice) -> None:
+        keys = list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]
+        for key in keys:
+            del self._modules[key]
+        self._renumber(self._values())
+
+    def __add__(self, other: object) -> Sequential:
+        if not isinstance(other, Sequential):
+            raise ValueError(
+                "add operator supports only objects of Sequential class, but "
+                f"{type(other)!s} is given."
+            )
+        return Sequential(*self._values(), *other._values())
+
+    def append(self, module: Module) -> Sequential:
+        """Add a child at the end; returns self."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Sequential:
+        """Add several children at the end; returns self."""
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> Sequential:
+        """Add a child before *index*; returns self."""
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}")
+        n = len(self)
+        if not -n <= index <= n:
+            raise IndexError(f"Index out of range: {index}")
+        modules = self._values()
+        modules.insert(index if index >= 0 else index + n, module)
+        self._renumber(modules)
+        return self
+
+    def pop(self, key: int) -> Module:
+        """Remove and return a child."""
+        module: Module = self[key]
+        del self[key]
+        return module
+
+
+class ModuleList(_Numbered):
+    """A list of modules whose parameters are found."""
+
+    def __init__(self, modules: Iterable[Module] | None = None) -> None:
+        super().__init__()
+        if modules is not None:
+            self.extend(modules)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return type(self)(self._values()[index])
+        return self._modules[str(_position(index, len(self)))]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, str(_position(index, len(self))), module)
+
+    def __delitem__(self, index: int | slice) -> None:
+        modules = self._values()
+        if isinstance(index, slice):
+            del modules[index]
+        else:
+            del modules[_position(index, len(modules))]
+        self._renumber(modules)
+
+    def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
+        return self.extend(modules)
+
+    def __add__(self, other: Iterable[Module]) -> ModuleList:
+        return ModuleList([*self, *other])
+
+    def append(self, module: Module) -> ModuleList:
+        """Add a module at the end; returns self."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> ModuleList:
+        """Add several modules at the end; returns self."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                "ModuleList.extend should be called with an iterable, but got "
+                f"{type(modules).__name__}"
+            )
+        for module in list(modules):
+            self.append(module)
+        return self
+
+    def insert(self, index: int, module: Module) -> None:
+        """Add a module before *index*."""
+        modules = self._values()
+        modules.insert(index, module)
+        self._renumber(modules)
+
+    def pop(self, key: int) -> Module:
+        """Remove and return a module."""
+        module: Module = self[key]
+        del self[key]
+        return module
+
+    def __repr__(self) -> str:
+        """Neighbours that print alike are printed once, with their range."""
+        if not len(self):
+            return "ModuleList()"
+        groups: list[tuple[int, int, str]] = []
+        for i, module in enumerate(self):
+            text = repr(module)
+            if groups and groups[-1][2] == text:
+                groups[-1] = (groups[-1][0], i, text)
+            else:
+                groups.append((i, i, text))
+        lines = []
+        for first, last, text in groups:
+            name = f"({first})" if first == last else f"({first}-{last})"
+            times = "" if first == last else f"{last - first + 1} x "
+            lines.append(f"{name}: {times}{_indent(text)}")
+        return "ModuleList(\n  " + "\n  ".join(lines) + "\n)"
+
+
+class ParameterList(Module):
+    """A list of parameters; plain tensors become parameters when they are added."""
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return type(self)([self[i] for i in range(*index.indices(len(self)))])
+        return getattr(self, str(_position(index, len(self))))
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        if isinstance(value, Tensor) and not isinstance(value, Parameter):
+            value = Parameter(value)
+        setattr(self, str(_position(index, len(self))), value)
+
+    def append(self, value: Any) -> ParameterList:
+        """Add a value at the end; returns self."""
+        self._size += 1
+        self[self._size - 1] = value
+        return self
+
+    def extend(self, values: Iterable[Any]) -> ParameterList:
+        """Add several values at the end; returns self."""
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            raise TypeError(
+                "ParameterList.extend should be called with an iterable, but got "
+                f"{_type_name(values)}"
+            )
+        for value in list(values):
+            self.append(value)
+        return self
+
+    def __iadd__(self, values: Iterable[Any]) -> ParameterList:
+        return self.extend(values)
+
+    def __repr__(self) -> str:
+        lines = []
+        for i, value in enumerate(self):
+            if isinstance(value, Tensor):
+                kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
+                size = "x".join(str(n) for n in value.shape)
+                lines.append(f"  ({i}): {kind} containing: [{value.dtype} of size {size}]")
+            else:
+                lines.append(f"  ({i}): Object of type: {type(value).__name__}")
+        return "ParameterList(\n  " + "\n  ".join(lines) + "\n)" if lines else "ParameterList()"

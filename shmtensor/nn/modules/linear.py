@@ -1,0 +1,81 @@
+"""Affine maps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import shmtensor
+from shmtensor._tensor import Tensor
+from shmtensor.nn import functional as F
+from shmtensor.nn import init
+from shmtensor.nn.module import Module
+from shmtensor.nn.parameter import Parameter
+
+
+class Identity(Module):
+    """Gives back its input; takes and ignores any arguments."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same tensor."""
+        return input
+
+
+class Linear(Module):
+    """x W^T + b.
+
+    Args:
+        in_features: Size of the last dimension of the input.
+        out_features: Size of the last dimension of the output.
+        bias: Whether there is a b.
+        device: Where the parameters are.
+        dtype: Their type.
+
+    Attributes:
+        weight: ``(out_features, in_features)``, uniform in ±1/sqrt(in_features).
+        bias: ``(out_features,)``, likewise, or ``None``.
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.weight = Parameter(
+            shmtensor.empty((out_features, in_features), device=device, dtype=dtype)
+        )
+        if bias:
+            self.bias = Parameter(shmtensor.empty((out_features,), device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``(*, in_features)`` to ``(*, out_features)``."""
+        return F.linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )

@@ -1,0 +1,80 @@
+"""Parameters: leaf tensors that a module owns and an optimizer changes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import shmtensor
+from shmtensor import _C
+from shmtensor._tensor import Tensor
+
+__all__ = ["Buffer", "Parameter"]
+
+
+class Parameter(Tensor):
+    """A tensor that registers itself when it becomes an attribute of a module.
+
+    Args:
+        data: Its values; memory is shared with *data*. ``None`` makes an empty parameter.
+        requires_grad: Whether gradients are collected in ``.grad``.
+
+    Raises:
+        RuntimeError: *data* is integral and *requires_grad* is true.
+
+    Source:
+        torch.nn.Parameter.
+    """
+
+    __torch_function__ = _C._disabled_torch_function_impl  # results are plain tensors
+
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
+        """Make a parameter of *data*."""
+        if data is None:
+            data = shmtensor.empty(0)
+        if not isinstance(data, Tensor):
+            raise TypeError(f"Parameter(): data must be a Tensor, got {type(data).__name__}")
+        made: Parameter = Tensor._make_subclass(cls, data, requires_grad)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        if id(self) in memo:
+            known: Parameter = memo[id(self)]
+            return known
+        result = type(self)(
+            self.data.clone(memory_format=shmtensor.preserve_format), self.requires_grad
+        )
+        memo[id(self)] = result
+        return result
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _rebuild_parameter, (type(self), self.data, self.requires_grad, OrderedDict())
+
+
+class Buffer(Tensor):
+    """A tensor that is part of a module's state but is not optimised.
+
+    Args:
+        data: Its values; memory is shared with *data*.
+        persistent: Whether it is part of ``state_dict``.
+    """
+
+    persistent: bool
+    __torch_function__ = _C._disabled_torch_function_impl  # results are plain tensors
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
+        """Make a buffer of *data*."""
+        if data is None:
+            data = shmtensor.empty(0)
+        made: Buffer = Tensor._make_subclass(cls, data, data.requires_grad)
+        made.persistent = persistent
+        return made
+
+
+def _rebuild_parameter(
+    cls: type[Parameter], data: Tensor, requires_grad: bool, hooks: OrderedDict[int, Any]
+) -> Parameter:
+    return cls(data, requires_grad)

@@ -1,0 +1,88 @@
+"""Seeds and states of the generator that random operators use when they are given none."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from shmtensor._C import Generator, default_generator
+
+if TYPE_CHECKING:
+    from shmtensor._tensor import Tensor
+
+__all__ = [
+    "Generator",
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+]
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start the default generator's stream of *seed*.
+
+    Args:
+        seed: From -2**63 to 2**64 - 1; negative ones count from 2**64 down.
+
+    Returns:
+        The default generator.
+
+    Raises:
+        ValueError: *seed* is out of range.
+
+    Source:
+        torch.manual_seed; the same seed gives torch's numbers.
+    """
+    return default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Seed the default generator with a number from the kernel, and return it."""
+    return int(default_generator.seed())
+
+
+def initial_seed() -> int:
+    """Return the seed that the default generator's stream started with."""
+    return int(default_generator.initial_seed())
+
+
+def get_rng_state() -> Tensor:
+    """Return the default generator's state as bytes."""
+    state: Tensor = default_generator.get_state()
+    return state
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Continue the default generator from a state.
+
+    Args:
+        new_state: What `get_rng_state` gave.
+
+    Raises:
+        TypeError: Not a tensor of bytes.
+        RuntimeError: The bytes are no state.
+    """
+    default_generator.set_state(new_state)
+
+
+@contextlib.contextmanager
+def fork_rng(devices: object = None, enabled: bool = True) -> Iterator[None]:
+    """Give the default generator back its state at the end of the block.
+
+    Args:
+        devices: Ignored; there is one generator.
+        enabled: False does nothing.
+    """
+    if not enabled:
+        yield
+        return
+    state = get_rng_state()
+    try:
+        yield
+    finally:
+        set_rng_state(state)

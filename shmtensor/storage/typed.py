@@ -1,0 +1,398 @@
+"""Storages with an element type, and the old-style classes such as ``FloatStorage``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, cast
+
+from shmtensor import _C
+from shmtensor._boundary import storage as _c
+from shmtensor.storage.untyped import UntypedStorage
+
+__all__ = ["LEGACY_CLASSES", "TypedStorage"]
+
+
+class TypedStorage:
+    """The bytes of a storage as elements of one dtype.
+
+    Args:
+        *args: Nothing (empty), a number of elements, or a sequence of values.
+        wrap_storage: Show this `UntypedStorage` instead of making one.
+        dtype: Element type; the default dtype when left out.
+        device: ``"cpu"`` or ``"meta"``.
+
+    Raises:
+        TypeError: Both values and *wrap_storage*, or *wrap_storage* without a dtype.
+
+    Source:
+        torch.TypedStorage.
+    """
+
+    __slots__ = ("_dtype", "_untyped_storage")
+    __module__ = "shmtensor.storage"
+    _dtype: Any
+    _untyped_storage: UntypedStorage
+
+    def __init__(
+        self,
+        *args: Any,
+        wrap_storage: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        _internal: bool = False,
+    ) -> None:
+        if wrap_storage is not None:
+            if args or device is not None:
+                raise RuntimeError(
+                    "TypedStorage(): wrap_storage goes together with dtype only, got "
+                    f"{len(args)} values and device {device}"
+                )
+            if dtype is None:
+                raise RuntimeError(
+                    "TypedStorage(): argument 'dtype' must be given with wrap_storage"
+                )
+            if not isinstance(wrap_storage, UntypedStorage):
+                raise TypeError(
+                    "TypedStorage(): argument 'wrap_storage' must be UntypedStorage, but got "
+                    f"{type(wrap_storage)}"
+                )
+            self._dtype = dtype
+            self._untyped_storage = wrap_storage
+            return
+        if len(args) > 1:
+            raise TypeError(
+                f"TypedStorage() takes nothing, a size or a sequence, got {len(args)} values"
+            )
+        self._dtype = _C.get_default_dtype() if dtype is None else dtype
+        values = args[0] if args and not isinstance(args[0], int) else None
+        size = len(values) if values is not None else (args[0] if args else 0)
+        if size < 0:
+            raise RuntimeError(f"TypedStorage(): the size must not be negative, got {size}")
+        self._untyped_storage = UntypedStorage(size * self._dtype.itemsize, device=device)
+        if values is not None and size:
+            self._tensor().copy_(_C.tensor(list(values), dtype=self._dtype))
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the elements."""
+        return self._dtype
+
+    def _tensor(self) -> Any:
+        """A one-dimensional tensor over all elements."""
+        return _c.tensor_over(self._untyped_storage._ref, [len(self)], None, 0, self._dtype._code)
+
+    def _wrap(self, untyped: UntypedStorage) -> TypedStorage:
+        return TypedStorage(wrap_storage=untyped, dtype=self._dtype, _internal=True)
+
+    # --- size and place -----------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._untyped_storage.nbytes() // int(self._dtype.itemsize)
+
+    def size(self) -> int:
+        """Number of elements."""
+        return len(self)
+
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self._untyped_storage.nbytes()
+
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return cast(int, self._dtype.itemsize)
+
+    def data_ptr(self) -> int:
+        """Address of the first element; 0 when there is none."""
+        return self._untyped_storage.data_ptr()
+
+    @property
+    def device(self) -> Any:
+        """``cpu`` or ``meta``."""
+        return self._untyped_storage.device
+
+    @property
+    def is_cuda(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def filename(self) -> None:
+        """None: shared memory has no name in the file system."""
+        return
+
+    @property
+    def _cdata(self) -> int:
+        """Address of the C storage."""
+        return self._untyped_storage._cdata
+
+    @property
+    def _storage_address(self) -> int:
+        """The same, by a name that only storages have."""
+        return self._untyped_storage._cdata
+
+    def get_device(self) -> int:
+        """-1: there are no device numbers on the CPU."""
+        return -1
+
+    def is_pinned(self, device: Any = "cuda") -> bool:
+        """False: there is no device to pin memory for."""
+        return False
+
+    def resizable(self) -> bool:
+        """Whether `resize_` may change the size."""
+        return self._untyped_storage.resizable()
+
+    def untyped(self) -> UntypedStorage:
+        """Return the bytes."""
+        return self._untyped_storage
+
+    # --- elements -----------------------------------------------------------------------------
+
+    def _index(self, index: Any) -> int:
+        if isinstance(index, slice):
+            raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
+        if not hasattr(index, "__index__"):
+            raise RuntimeError(f"can't index a {type(self)} with {type(index)}")
+        at: int = index.__index__()
+        if not -len(self) <= at < len(self):
+            raise IndexError(f"index {at} out of range for storage of size {len(self)}")
+        return at % len(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._tensor()[self._index(index)].item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(index, slice):
+            self._tensor()[index] = value
+        else:
+            self._tensor()[self._index(index)] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def tolist(self) -> list[Any]:
+        """Return the elements as a list of Python numbers."""
+        return cast("list[Any]", self._tensor().tolist())
+
+    def __repr__(self) -> str:
+        place = (
+            f"[shmtensor.storage.TypedStorage(dtype={self._dtype}, device={self.device.type}) "
+            f"of size {len(self)}]"
+        )
+        if self.device.type == "meta":
+            return f"...\n{place}"
+        return " " + "\n ".join(map(str, self.tolist())) + f"\n{place}"
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, TypedStorage)
+            and self._dtype is other._dtype
+            and self._untyped_storage is other._untyped_storage
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._dtype, self._cdata))
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
+    # --- changing -----------------------------------------------------------------------------
+
+    def fill_(self, value: Any) -> TypedStorage:
+        """Set every element to *value*."""
+        self._tensor().fill_(value)
+        return self
+
+    def copy_(self, source: Any, non_blocking: bool | None = None) -> TypedStorage:
+        """Copy the bytes of another storage of the same size in bytes."""
+        self._untyped_storage.copy_(source.untyped())
+        return self
+
+    def resize_(self, size: int) -> None:
+        """Change the number of elements, keeping what fits; see `UntypedStorage.resize_`."""
+        self._untyped_storage.resize_(size * self._dtype.itemsize)
+
+    # --- copies and conversions ---------------------------------------------------------------
+
+    def new(self) -> TypedStorage:
+        """Return an empty storage of this dtype and device."""
+        return self._wrap(self._untyped_storage.new())
+
+    def clone(self) -> TypedStorage:
+        """Return a copy in private memory."""
+        return self._wrap(self._untyped_storage.clone())
+
+    def __copy__(self) -> TypedStorage:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> TypedStorage:
+        return self._wrap(self._untyped_storage.__deepcopy__(memo))
+
+    def _deepcopy(self, memo: dict[Any, Any]) -> TypedStorage:
+        return self.__deepcopy__(memo)
+
+    def __reduce__(self) -> Any:
+        return _rebuild_typed, (self._untyped_storage, self._dtype)
+
+    def cpu(self) -> TypedStorage:
+        """Return this storage's elements on the CPU."""
+        return self._wrap(self._untyped_storage.cpu())
+
+    def _to(self, dtype: Any) -> TypedStorage:
+        target = TypedStorage(len(self), dtype=dtype, device=self.device)
+        target._tensor().copy_(self._tensor())
+        return target
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """Return the old-style type name, or the elements in another dtype."""
+        if dtype is None:
+            return f"shmtensor.{self.pickle_storage_type()}"
+        name = str(getattr(dtype, "__name__", dtype)).rpartition(".")[2]
+        if name in LEGACY_CLASSES:
+            return self._to(LEGACY_CLASSES[name].dtype)
+        if isinstance(dtype, _C.dtype):
+            return self._to(dtype)
+        raise ValueError(f"invalid type: {dtype!r}")
+
+    def pickle_storage_type(self) -> str:
+        """Return the name of the old-style class, such as ``FloatStorage``."""
+        for name, legacy in LEGACY_CLASSES.items():
+            if legacy.dtype is self._dtype:
+                return name
+        raise KeyError(f"there is no old-style storage class of {self._dtype}")
+
+    # --- sharing ------------------------------------------------------------------------------
+
+    def is_shared(self) -> bool:
+        """Whether other processes can map this memory."""
+        return self._untyped_storage.is_shared()
+
+    def share_memory_(self) -> TypedStorage:
+        """Move the bytes into shared memory; see `UntypedStorage.share_memory_`."""
+        self._untyped_storage.share_memory_()
+        return self
+
+    @classmethod
+    def _new_shared(cls, size: int, *, dtype: Any = None, device: Any = "cpu") -> TypedStorage:
+        """Make *size* zero elements in shared memory."""
+        dtype = getattr(cls, "_legacy_dtype", None) or dtype or _C.get_default_dtype()
+        untyped = UntypedStorage._new_shared(size * dtype.itemsize)
+        return TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
+
+    def _share_filename_(self) -> tuple[bytes, bytes, int]:
+        return self._untyped_storage._share_filename_()
+
+    def _share_fd_(self) -> tuple[int, int]:
+        return self._untyped_storage._share_fd_()
+
+    def _shared_incref(self) -> None:
+        self._untyped_storage._shared_incref()
+
+    def _shared_decref(self) -> TypedStorage:
+        self._untyped_storage._shared_decref()
+        return self
+
+    def _weak_ref(self) -> int:
+        return self._untyped_storage._weak_ref()
+
+    def _free_weak_ref(self, token: int) -> None:
+        self._untyped_storage._free_weak_ref(token)
+
+    def _expired(self, token: int) -> bool:
+        return self._untyped_storage._expired(token)
+
+    # --- files --------------------------------------------------------------------------------
+
+    def _write_file(self, f: Any, is_real_file: bool, save_size: bool = True, *_: Any) -> None:
+        """Write the elements, after their number if *save_size*."""
+        self._untyped_storage._write_file(f, is_real_file, save_size, self._dtype.itemsize)
+
+    def _set_from_file(
+        self, f: Any, offset: int | None, is_real_file: bool, *_: Any
+    ) -> TypedStorage:
+        """Read what `_write_file` wrote into this storage."""
+        self._untyped_storage._set_from_file(f, offset, is_real_file, self._dtype.itemsize)
+        return self
+
+
+def _rebuild_typed(untyped: Any, dtype: Any) -> TypedStorage:
+    """Unpickle a typed storage."""
+    return TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
+
+
+class _LegacyMeta(type):
+    """Calls of an old-style class give a `TypedStorage`, which counts as its instance."""
+
+    dtype: Any
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> TypedStorage:
+        kwargs.pop("dtype", None)
+        if "wrap_storage" in kwargs:
+            return TypedStorage(*args, wrap_storage=kwargs["wrap_storage"], dtype=cls.dtype)
+        return TypedStorage(*args, dtype=cls.dtype, device=kwargs.get("device"))
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype
+
+    def from_buffer(
+        cls, buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0
+    ) -> TypedStorage:
+        """Copy elements out of a bytes-like object; see `UntypedStorage.from_buffer`."""
+        if byte_order is None and cls.dtype.itemsize > 1:
+            raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
+        untyped = UntypedStorage.from_buffer(
+            buffer, byte_order or "native", count, offset, dtype=cls.dtype
+        )
+        return TypedStorage(wrap_storage=untyped, dtype=cls.dtype, _internal=True)
+
+    def from_file(
+        cls, filename: str | os.PathLike[str], shared: bool = False, size: int = 0
+    ) -> TypedStorage:
+        """Map the beginning of a file; see `UntypedStorage.from_file`. *size* counts elements."""
+        untyped = UntypedStorage.from_file(filename, shared, size * cls.dtype.itemsize)
+        return TypedStorage(wrap_storage=untyped, dtype=cls.dtype, _internal=True)
+
+    def _new_with_file(cls, f: Any) -> TypedStorage:
+        """Read what `_write_file` wrote."""
+        untyped = UntypedStorage._new_with_file(f, cls.dtype.itemsize)
+        return TypedStorage(wrap_storage=untyped, dtype=cls.dtype, _internal=True)
+
+    def _new_shared(cls, size: int) -> TypedStorage:
+        """Make *size* zero elements in shared memory."""
+        return TypedStorage._new_shared(size, dtype=cls.dtype)
+
+    def _new_shared_filename(cls, manager: bytes, handle: bytes, size: int) -> TypedStorage:
+        """Open what `_share_filename_` returned; *size* is in bytes."""
+        untyped = UntypedStorage._new_shared_filename(manager, handle, size)
+        return TypedStorage(wrap_storage=untyped, dtype=cls.dtype, _internal=True)
+
+
+_LEGACY_DTYPES = {
+    "BFloat16Storage": "bfloat16",
+    "BoolStorage": "bool",
+    "ByteStorage": "uint8",
+    "CharStorage": "int8",
+    "ComplexDoubleStorage": "complex128",
+    "ComplexFloatStorage": "complex64",
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "IntStorage": "int32",
+    "LongStorage": "int64",
+    "ShortStorage": "int16",
+}
+
+#: Name -> class, of the old-style storages.
+LEGACY_CLASSES: dict[str, Any] = {
+    name: _LegacyMeta(
+        name,
+        (),
+        {
+            "__doc__": f"Makes storages of {dtype}; see `TypedStorage`.",
+            "__module__": "shmtensor",
+            "dtype": getattr(_C, dtype),
+        },
+    )
+    for name, dtype in _LEGACY_DTYPES.items()
+}

@@ -1,0 +1,572 @@
+"""Storages as sequences of bytes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from shmtensor import _C
+from shmtensor._boundary import storage as _c
+
+if TYPE_CHECKING:
+    from shmtensor.storage.typed import TypedStorage
+
+__all__ = ["UntypedStorage"]
+
+#: C address -> its live object.
+_live: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDictionary()
+#: Tokens of `_weak_ref` -> weak references.
+_weak: dict[int, _c.WeakStorageRef] = {}
+
+_BYTE_ORDERS = ("big", "little", "native")
+
+
+def _as_device(device: Any) -> Any:
+    return _C.device("cpu" if device is None else device)
+
+
+def _byte(value: Any, what: str) -> int:
+    if not isinstance(value, int):
+        raise RuntimeError(f"{what}, but got {type(value).__name__} instead")
+    return value & 0xFF
+
+
+class UntypedStorage:
+    """A sequence of bytes that tensors show.
+
+    Args:
+        *args: Nothing (empty), a size in bytes, or the values: integers taken modulo 256, or a
+            bytes-like object, which is copied.
+        device: ``"cpu"``, or ``"meta"`` for a storage without data.
+
+    Raises:
+        RuntimeError: A negative size, or an item that is no integer.
+        MemoryError: There is not enough memory; the text names the bytes.
+
+    Source:
+        torch.UntypedStorage.
+    """
+
+    __slots__ = ("__weakref__", "_ref")
+    __module__ = "shmtensor.storage"
+    _ref: _c.StorageRef
+
+    def __new__(cls, *args: Any, device: Any = None) -> UntypedStorage:
+        """Make a storage; see the class."""
+        is_meta = _as_device(device).type == "meta"
+        if len(args) > 1:
+            kinds = ", ".join(type(a).__name__ for a in args)
+            raise TypeError(
+                f"{cls.__name__}() takes nothing, a size, a sequence or a buffer, got ({kinds})"
+            )
+        if not args:
+            return cls._own(_c.create(0, meta=is_meta))
+        (source,) = args
+        if isinstance(source, int):
+            return cls._own(_c.create(source, meta=is_meta))
+        try:
+            raw = memoryview(source).cast("B")
+        except TypeError:
+            raw = memoryview(_bytes_of(source, cls.__name__))
+        storage = cls._own(_c.create(len(raw), meta=is_meta))
+        if not is_meta:
+            storage._view()[:] = raw
+        return storage
+
+    # --- wrapping -----------------------------------------------------------------------------
+
+    @classmethod
+    def _own(cls, ref: _c.StorageRef) -> UntypedStorage:
+        """Return the object of a storage: the live one, or a new one that keeps *ref*."""
+        found = _live.get(ref.address)
+        if found is not None:
+            return found
+        storage = object.__new__(cls)
+        storage._ref = ref
+        _live[ref.address] = storage
+        return storage
+
+    @classmethod
+    def _of_address(cls, address: int) -> UntypedStorage:
+        """Return the object of a storage whose address carries a reference."""
+        return cls._own(_c.adopt(address))
+
+    @classmethod
+    def _of_tensor(cls, tensor: Any) -> UntypedStorage:
+        """Return the storage that *tensor* shows."""
+        address = tensor._storage_cdata
+        found = _live.get(address)
+        return cls._own(_c.borrow(address)) if found is None else found
+
+    @property
+    def _cdata(self) -> int:
+        """Address of the C storage."""
+        return self._ref.address
+
+    @property
+    def _storage_address(self) -> int:
+        """The same, by a name that only storages have; operators look for it."""
+        return self._ref.address
+
+    def _view(self) -> memoryview:
+        """Return the bytes; while the view lives, the storage cannot be resized or shared."""
+        return _c.pinned_view(self._ref)
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return self._view()
+
+    # --- size and place -----------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return _c.nbytes(self._ref)
+
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return _c.nbytes(self._ref)
+
+    def size(self) -> int:
+        """Number of elements, which are bytes."""
+        return _c.nbytes(self._ref)
+
+    def element_size(self) -> int:
+        """Bytes of an element: 1."""
+        return 1
+
+    def data_ptr(self) -> int:
+        """Address of the first byte; 0 when there is none."""
+        return _c.data_ptr(self._ref)
+
+    @property
+    def device(self) -> Any:
+        """``cpu`` or ``meta``."""
+        return _C.device("meta" if _c.is_meta(self._ref) else "cpu")
+
+    @property
+    def is_cuda(self) -> bool:
+        """False."""
+        return False
+
+    @property
+    def filename(self) -> None:
+        """None: shared memory has no name in the file system."""
+        return
+
+    def get_device(self) -> int:
+        """-1: there are no device numbers on the CPU."""
+        return -1
+
+    def is_pinned(self, device: Any = "cuda") -> bool:
+        """False: there is no device to pin memory for."""
+        return False
+
+    def resizable(self) -> bool:
+        """Whether `resize_` may change the size; shared, mapped and foreign memory says no."""
+        return _c.is_resizable(self._ref)
+
+    def untyped(self) -> UntypedStorage:
+        """Return this storage."""
+        return self
+
+    # --- elements -----------------------------------------------------------------------------
+
+    def _index(self, index: int) -> int:
+        size = len(self)
+        if not -size <= index < size:
+            raise IndexError(f"index {index} out of range for storage of size {size}")
+        return index % size
+
+    def _range(self, where: slice) -> tuple[int, int]:
+        start, stop, step = where.indices(len(self))
+        if step != 1:
+            raise RuntimeError(
+                f"Trying to slice with a step of {step}, but only a step of 1 is supported"
+            )
+        return start, max(stop - start, 0)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a byte, or for a slice a storage over the same memory."""
+        if isinstance(index, slice):
+            return UntypedStorage._own(_c.part(self._ref, *self._range(index)))
+        if not hasattr(index, "__index__"):
+            raise TypeError(
+                f"can't index a {type(self).__module__}.{type(self).__name__} with "
+                f"{type(index).__name__}"
+            )
+        at = self._index(index.__index__())
+        return self._view()[at]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        byte = _byte(value, "can only set storage content with a int types")
+        if isinstance(index, slice):
+            _c.fill(self._ref, *self._range(index), byte)
+        else:
+            _c.fill(self._ref, self._index(index.__index__()), 1, byte)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tolist())
+
+    def tolist(self) -> list[int]:
+        """Return the bytes as a list."""
+        return self._view().tolist()
+
+    def __repr__(self) -> str:
+        place = f"[shmtensor.storage.UntypedStorage(device={self.device.type}) of size {len(self)}]"
+        if _c.is_meta(self._ref):
+            return f"...\n{place}"
+        return " " + "\n ".join(map(str, self.tolist())) + f"\n{place}"
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + len(self)
+
+    # --- changing -----------------------------------------------------------------------------
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Set every byte to *value* modulo 256."""
+        _c.fill(self._ref, 0, len(self), _byte(value, "fill_ expects int"))
+        return self
+
+    def copy_(self, source: Any, non_blocking: bool | None = None) -> UntypedStorage:
+        """Copy the bytes of another storage of the same size.
+
+        Args:
+            source: A typed or untyped storage.
+            non_blocking: Ignored on the CPU.
+
+        Raises:
+            RuntimeError: The sizes differ, or this storage is read-only.
+        """
+        other = source.untyped()
+        if len(other) != len(self):
+            raise RuntimeError(
+                f"size does not match, self was {len(self)} bytes but src was {len(other)} bytes"
+            )
+        _c.copy(self._ref, 0, other._ref, 0, len(self))
+        return self
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """Change the size in bytes, keeping what fits; new bytes are uninitialised.
+
+        Raises:
+            RuntimeError: The storage is shared, mapped or foreign.
+            BufferError: NumPy arrays or other buffers show the memory.
+            MemoryError: There is not enough memory.
+        """
+        _c.resize(self._ref, size)
+        return self
+
+    def byteswap(self, dtype: Any) -> None:
+        """Reverse the bytes of every element of *dtype*; complex numbers part by part."""
+        _c.byteswap(self._ref, dtype.to_real().itemsize if dtype.is_complex else dtype.itemsize)
+
+    # --- copies and conversions ---------------------------------------------------------------
+
+    def new(self) -> UntypedStorage:
+        """Return an empty storage of this device."""
+        return UntypedStorage(device=self.device)
+
+    def clone(self) -> UntypedStorage:
+        """Return a copy in private memory."""
+        size = len(self)
+        copy = UntypedStorage(size, device=self.device)
+        if not _c.is_meta(self._ref):
+            _c.copy(copy._ref, 0, self._ref, 0, size)
+        return copy
+
+    def __copy__(self) -> UntypedStorage:
+        return self.clone()
+
+    def __deepcopy__(self, memo: dict[Any, Any]) -> UntypedStorage:
+        copies = memo.setdefault("shmtensor", {})
+        if self._cdata not in copies:
+            copies[self._cdata] = self.clone()
+        return cast(UntypedStorage, copies[self._cdata])
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        from shmtensor.serialization import reduce_storage  # it imports this module
+
+        return reduce_storage(self, protocol)
+
+    def cpu(self) -> UntypedStorage:
+        """Return this storage, or a copy of a Meta one with memory."""
+        return UntypedStorage(len(self)) if _c.is_meta(self._ref) else self
+
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
+        """Return the type's name, or this storage when asked for the type it has."""
+        name = "shmtensor.storage.UntypedStorage"
+        if dtype is None:
+            return name
+        if dtype is UntypedStorage or str(dtype).rpartition(".")[2] == "UntypedStorage":
+            return self
+        raise TypeError(f"an {name} has no type {dtype!r}")
+
+    def _to(self, dtype: Any) -> TypedStorage:
+        from shmtensor.storage.typed import TypedStorage  # it imports this module
+
+        return TypedStorage(wrap_storage=self, dtype=_C.uint8, _internal=True)._to(dtype)
+
+    # --- sharing ------------------------------------------------------------------------------
+
+    def is_shared(self) -> bool:
+        """Whether other processes can map this memory."""
+        return bool(_sharing().is_shared(self._cdata))
+
+    def share_memory_(self) -> UntypedStorage:
+        """Move the bytes into shared memory; nothing happens when they are there already.
+
+        Returns:
+            This storage; all tensors that show it follow.
+
+        Raises:
+            BufferError: NumPy arrays or other buffers show the private memory.
+            MemoryError: There is no shared memory left; the text names the bytes.
+        """
+        _sharing().share_storage(self._cdata)
+        return self
+
+    @classmethod
+    def _new_shared(cls, size: int, *, device: Any = "cpu") -> UntypedStorage:
+        """Make a storage of *size* zero bytes in shared memory."""
+        return cls._of_address(_sharing().new_shared(size))
+
+    def _share_filename_(self) -> tuple[bytes, bytes, int]:
+        """Share, and return what another process needs: manager socket, handle, size in bytes."""
+        manager, handle, size = _sharing().export_filename(self.share_memory_()._cdata)
+        return manager, handle, size
+
+    @classmethod
+    def _new_shared_filename(cls, manager: bytes, handle: bytes, size: int) -> UntypedStorage:
+        """Open what `_share_filename_` of any process returned.
+
+        Raises:
+            HandleError: The handle is forged, or its block is gone.
+            ManagerError: The manager cannot be reached.
+        """
+        return cls._of_address(_sharing().import_filename(manager, handle, size))
+
+    def _share_fd_(self) -> tuple[int, int]:
+        """Share by a descriptor; returns it (the caller closes it) and the size in bytes."""
+        fd, size = _sharing().export_fd(self._cdata)
+        return fd, size
+
+    @classmethod
+    def _new_shared_fd(cls, fd: int, size: int) -> UntypedStorage:
+        """Open a descriptor of `_share_fd_`, which stays the caller's."""
+        return cls._of_address(_sharing().import_fd(fd, size))
+
+    _share_filename_cpu_ = _share_filename_
+    _new_shared_filename_cpu = _new_shared_filename
+    _share_fd_cpu_ = _share_fd_
+    _new_shared_fd_cpu = _new_shared_fd
+
+    def _shared_incref(self) -> None:
+        """Hold the shared memory once more, beyond the life of this object and this process."""
+        _sharing().incref(self._cdata)
+
+    def _shared_decref(self) -> UntypedStorage:
+        """Give a hold of `_shared_incref` back, taken in any process."""
+        _sharing().decref(self._cdata)
+        return self
+
+    # --- weak references ----------------------------------------------------------------------
+
+    def _weak_ref(self) -> int:
+        """Return a token that does not keep the storage alive; free it by `_free_weak_ref`."""
+        weak = _c.WeakStorageRef(self._ref)
+        _weak[id(weak)] = weak
+        return id(weak)
+
+    @staticmethod
+    def _free_weak_ref(token: int) -> None:
+        """Give a token back."""
+        _weak.pop(token, None)
+
+    @staticmethod
+    def _expired(token: int) -> bool:
+        """Whether the storage of a token is gone."""
+        return token not in _weak or _weak[token].lock() is None
+
+    @classmethod
+    def _new_with_weak_ptr(cls, token: int) -> UntypedStorage | None:
+        """Return the storage of a token, or None when it is gone."""
+        ref = _weak[token].lock() if token in _weak else None
+        return None if ref is None else cls._own(ref)
+
+    # --- buffers and files --------------------------------------------------------------------
+
+    @classmethod
+    def from_buffer(
+        cls,
+        buffer: Any,
+        byte_order: str = "native",
+        count: int = -1,
+        offset: int = 0,
+        *,
+        dtype: Any = None,
+    ) -> UntypedStorage:
+        """Copy elements out of a bytes-like object.
+
+        Args:
+            buffer: The source.
+            byte_order: ``"big"``, ``"little"`` or ``"native"``: how its elements are stored.
+            count: Number of elements; -1 takes all after *offset*.
+            offset: First byte.
+            dtype: What an element is; bytes by default.
+
+        Raises:
+            ValueError: The order is unknown, or *offset* and *count* do not fit the buffer.
+
+        Source:
+            torch.UntypedStorage.from_buffer.
+        """
+        if byte_order not in _BYTE_ORDERS:
+            raise ValueError(
+                f"invalid byte_order '{byte_order}' (expected 'big', 'little', or 'native')"
+            )
+        dtype = _C.uint8 if dtype is None else dtype
+        width = dtype.itemsize
+        raw = memoryview(buffer).cast("B")
+        if len(raw) == 0 and offset == 0 and count <= 0:
+            return cls(0)
+        if not 0 <= offset <= len(raw):
+            raise ValueError(
+                "offset must be non-negative and no greater than buffer length "
+                f"({len(raw)}) , but got {offset}"
+            )
+        rest = len(raw) - offset
+        if count < 0:
+            if rest % width:
+                raise ValueError(
+                    f"buffer size ({len(raw)}) must be a multiple of element size ({width})"
+                )
+            count = rest // width
+        if count * width > rest:
+            raise ValueError(
+                f"buffer has only {rest // width} elements after offset {offset}, but specified a "
+                f"size of {count}"
+            )
+        storage = cls(raw[offset : offset + count * width])
+        if byte_order not in ("native", sys.byteorder):
+            storage.byteswap(dtype)
+        return storage
+
+    @classmethod
+    def from_file(
+        cls, filename: str | os.PathLike[str], shared: bool = False, nbytes: int = 0
+    ) -> UntypedStorage:
+        """Map the beginning of a file.
+
+        Args:
+            filename: The file.
+            shared: Writes reach the file, which is made and grown to *nbytes* where needed.
+                Otherwise the map is private: writes stay in this process.
+            nbytes: Size of the map.
+
+        Raises:
+            RuntimeError: The file cannot be opened, or is too small for a private map.
+            MemoryError: The disk is full.
+
+        Source:
+            torch.UntypedStorage.from_file.
+        """
+        flags = _c.FILE_WRITABLE
+        if shared:
+            flags |= _c.FILE_SHARED | _c.FILE_CREATE | _c.FILE_EXTEND
+        return cls._own(_c.map_file(os.fspath(filename), nbytes, flags))
+
+    def _write_file(
+        self, f: Any, is_real_file: bool, save_size: bool = True, element_size: int = 1
+    ) -> None:
+        """Write the bytes, after the number of elements (8 bytes, little-endian) if *save_size*."""
+        if save_size:
+            f.write((len(self) // element_size).to_bytes(8, "little"))
+        if not is_real_file:
+            f.write(self._view())
+            return
+        f.flush()
+        position = f.tell()
+        _c.write_fd(self._ref, 0, len(self), f.fileno())
+        f.seek(position + len(self))
+
+    @classmethod
+    def _new_with_file(cls, f: Any, element_size: int = 1) -> UntypedStorage:
+        """Read what `_write_file` wrote, from where *f* stands."""
+        storage = cls(_read_length(f) * element_size)
+        storage._read_from(f, is_real_file=hasattr(f, "fileno"))
+        return storage
+
+    def _set_from_file(
+        self, f: Any, offset: int | None, is_real_file: bool, element_size: int = 1
+    ) -> UntypedStorage:
+        """Read what `_write_file` wrote into this storage.
+
+        Raises:
+            RuntimeError: The file holds another number of bytes, or ends early.
+        """
+        before = f.tell() if offset is not None else 0
+        if offset is not None:
+            f.seek(offset)
+        size = _read_length(f) * element_size
+        if size != len(self):
+            raise RuntimeError(f"storage has wrong byte size: expected {len(self)} got {size}")
+        self._read_from(f, is_real_file=is_real_file)
+        if offset is not None and is_real_file:
+            f.seek(before)
+        return self
+
+    def _read_from(self, f: Any, *, is_real_file: bool) -> None:
+        size = len(self)
+        if is_real_file:
+            position = f.tell()
+            try:
+                fd = f.fileno()
+            except OSError:  # a buffer in memory has the method, but no descriptor
+                is_real_file = False
+            else:
+                os.lseek(fd, position, os.SEEK_SET)
+                _c.read_fd(self._ref, 0, size, fd)
+                f.seek(position + size)
+                return
+        data = f.read(size)
+        if len(data) != size:
+            raise RuntimeError(
+                f"unexpected EOF, expected {size - len(data)} more bytes. The file might be "
+                "corrupted."
+            )
+        self._view()[:] = data
+
+
+def _read_length(f: Any) -> int:
+    head = f.read(8)
+    if len(head) != 8:
+        raise RuntimeError(
+            f"unexpected EOF, expected {8 - len(head)} more bytes. The file might be corrupted."
+        )
+    return int.from_bytes(head, "little")
+
+
+def _bytes_of(source: Any, name: str) -> bytearray:
+    """The bytes of a sequence of integers."""
+    if not isinstance(source, Sequence):
+        raise RuntimeError(
+            f"shmtensor.{name}(): Expected a sequence type, but got {type(source).__name__}"
+        )
+    values = bytearray()
+    for item in source:
+        if not isinstance(item, int):
+            raise RuntimeError(
+                f"shmtensor.{name}(): tried to construct a storage from a sequence "
+                f"({type(source).__name__}), but one of the items was of type "
+                f"{type(item).__name__} instead of int"
+            )
+        values.append(item & 0xFF)
+    return values
+
+
+def _sharing() -> Any:
+    # Not before somebody shares: it brings the manager's client.
+    from shmtensor._boundary import sharing
+
+    return sharing

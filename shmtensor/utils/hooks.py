@@ -1,0 +1,65 @@
+"""Handles that take a hook out of the dictionary it was put in."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+__all__ = ["RemovableHandle", "add_hook"]
+
+_ids = itertools.count()
+
+
+class RemovableHandle:
+    """What registering a hook returns: ``remove()``, or use it in ``with``.
+
+    The dictionary is held weakly: a handle keeps no module alive.
+
+    Args:
+        hooks_dict: Where the hook is going to be stored, under ``id``.
+        extra_dict: Further dictionaries that hold an entry of the same id.
+    """
+
+    id: int
+
+    def __init__(
+        self,
+        hooks_dict: OrderedDict[int, Any],
+        *,
+        extra_dict: list[OrderedDict[int, Any]] | None = None,
+    ) -> None:
+        self.id = next(_ids)
+        self._dicts = [weakref.ref(d) for d in (hooks_dict, *(extra_dict or ()))]
+
+    def remove(self) -> None:
+        """Forget the hook; a second call does nothing."""
+        for reference in self._dicts:
+            hooks = reference()
+            if hooks is not None:
+                hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+
+def add_hook(
+    hooks: OrderedDict[int, Any], hook: Callable[..., Any], *, prepend: bool = False
+) -> RemovableHandle:
+    """Store *hook* in *hooks*, last or first, and return its handle."""
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
