@@ -1,0 +1,1 @@
+"""The parts of the Hogwild example: data, models, workers, progress, report."""
