@@ -1,0 +1,95 @@
+"""gradcheck, gradgradcheck and the functions of autograd.functional."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import shmtensor as st
+from shmtensor.autograd import Function, functional, gradcheck, gradgradcheck
+from shmtensor.autograd.gradcheck import GradcheckError
+
+
+def doubles(*shape: int) -> st.Tensor:
+    return (
+        (st.arange(1.0, 1.0 + st.zeros(shape).numel(), dtype=st.float64) / 4)
+        .view(shape)
+        .requires_grad_()
+    )
+
+
+def test_gradcheck_accepts_right_derivatives() -> None:
+    assert gradcheck(lambda a, b: (a * b).exp(), (doubles(3), doubles(2, 3)))
+    assert gradcheck(lambda a: a @ a, doubles(2, 2))
+
+
+def test_gradcheck_accepts_complex_functions() -> None:
+    z = st.tensor([1 + 2j, 0.5 - 1j], dtype=st.complex128, requires_grad=True)
+    assert gradcheck(lambda a: a * a, z)
+    assert gradcheck(lambda a: (a * a.conj()).real, z)
+
+
+class Wrong(Function):
+    @staticmethod
+    def forward(ctx: Any, a: Any) -> Any:
+        return a * 3
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return g * 2
+
+
+def test_gradcheck_finds_wrong_derivative() -> None:
+    with pytest.raises(GradcheckError, match="Jacobian mismatch for output 0 with respect to in"):
+        gradcheck(Wrong.apply, doubles(2))
+    assert gradcheck(Wrong.apply, doubles(2), raise_exception=False) is False
+
+
+def test_gradcheck_needs_an_input_that_requires_grad() -> None:
+    with pytest.raises(ValueError, match="at least one input tensor to require gradient"):
+        gradcheck(lambda a: a, st.ones(2, dtype=st.float64))
+
+
+def test_gradgradcheck_accepts_right_derivatives() -> None:
+    assert gradgradcheck(lambda a, b: a * b * b, (doubles(2), doubles(2)))
+    assert gradgradcheck(lambda a: a.tanh(), doubles(3))
+
+
+def test_vjp_and_jvp_of_linear_map() -> None:
+    m = st.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    x = st.tensor([1.0, 1.0])
+    y, back = functional.vjp(lambda v: m @ v, x, st.tensor([1.0, 0.0, 1.0]))
+    assert y.tolist() == [3, 7, 11]
+    assert back.tolist() == [6, 8]
+    y, ahead = functional.jvp(lambda v: m @ v, x, st.tensor([1.0, 2.0]))
+    assert ahead.tolist() == [5, 11, 17]
+    assert not ahead.requires_grad
+
+
+def test_jacobian_of_several_inputs_and_outputs() -> None:
+    a, b = st.tensor([1.0, 2.0]), st.tensor(3.0)
+    (first, second), (third, fourth) = functional.jacobian(lambda a, b: (a * b, a.sum()), (a, b))
+    assert first.tolist() == [[3, 0], [0, 3]]
+    assert second.tolist() == [1, 2]
+    assert third.tolist() == [1, 1]
+    assert fourth.item() == 0
+
+
+def test_jacobian_strict_raises_where_independent() -> None:
+    with pytest.raises(RuntimeError, match="independent of input"):
+        functional.jacobian(lambda a: st.ones(2), st.ones(2), strict=True)
+
+
+def test_hessian_and_products() -> None:
+    x = st.tensor([1.0, 2.0])
+
+    def f(v: st.Tensor) -> st.Tensor:
+        return (v * v * v).sum() + v[0] * v[1]
+
+    assert functional.hessian(f, x).tolist() == [[6, 1], [1, 12]]
+    v = st.tensor([1.0, 1.0])
+    for product in (functional.hvp, functional.vhp):
+        value, result = product(f, x, v)
+        assert value.item() == 11
+        assert result.tolist() == [7, 13]

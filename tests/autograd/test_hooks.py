@@ -1,0 +1,250 @@
+"""Hooks on tensors, nodes, leaves and saved tensors; anomaly mode."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+import weakref
+
+import pytest
+
+import shmtensor as st
+from shmtensor.autograd import detect_anomaly, grad
+from shmtensor.autograd.graph import register_multi_grad_hook, save_on_cpu, saved_tensors_hooks
+
+
+def leaf(*values: float) -> st.Tensor:
+    return st.tensor([float(v) for v in values], requires_grad=True)
+
+
+def test_tensor_hook_replaces_gradient() -> None:
+    x = leaf(1, 2)
+    y = x * 3
+    y.register_hook(lambda g: g * 10)
+    y.sum().backward()
+    assert x.grad.tolist() == [30, 30]
+
+
+def test_tensor_hooks_run_in_order() -> None:
+    x = leaf(1)
+    seen = []
+    x.register_hook(lambda g: seen.append("a"))
+    x.register_hook(lambda g: seen.append("b"))
+    (x * 1).backward(st.ones(1))
+    assert seen == ["a", "b"]
+
+
+def test_tensor_hook_removed_is_not_called() -> None:
+    x = leaf(1)
+    seen = []
+    handle = x.register_hook(lambda g: seen.append(g))
+    assert len(x._backward_hooks) == 1
+    handle.remove()
+    handle.remove()
+    assert not x._backward_hooks
+    (x * 1).backward(st.ones(1))
+    assert seen == []
+
+
+def test_tensor_hook_handle_as_context() -> None:
+    x = leaf(1)
+    seen = []
+    with x.register_hook(lambda g: seen.append(1)):
+        (x * 1).backward(st.ones(1))
+    (x * 1).backward(st.ones(1))
+    assert seen == [1]
+
+
+def test_tensor_hook_removes_itself_while_running() -> None:
+    x = leaf(1)
+    seen = []
+
+    def once(g: st.Tensor) -> None:
+        seen.append(1)
+        handle.remove()
+
+    handle = x.register_hook(once)
+    for _ in range(2):
+        (x * 1).backward(st.ones(1))
+    assert seen == [1]
+
+
+def test_tensor_hook_freed_with_its_tensor() -> None:
+    class Probe:
+        def __call__(self, g: st.Tensor) -> None:
+            return None
+
+    probe = Probe()
+    alive = weakref.ref(probe)
+    x = leaf(1)
+    x.register_hook(probe)
+    y = x * 2
+    y.register_hook(probe)
+    del probe
+    assert alive() is not None
+    del x, y
+    gc.collect()
+    assert alive() is None
+
+
+def test_tensor_hook_referring_to_its_tensor_is_collected() -> None:
+    class Probe:
+        pass
+
+    probe = Probe()
+    alive = weakref.ref(probe)
+    x = leaf(1)
+    x.register_hook(lambda g, keep=(x, probe): None)
+    del x, probe
+    gc.collect()
+    assert alive() is None
+
+
+def test_tensor_hook_on_plain_tensor_raises() -> None:
+    with pytest.raises(RuntimeError, match="cannot register a hook on a tensor that doesn't req"):
+        st.ones(1).register_hook(lambda g: g)
+
+
+@pytest.mark.parametrize(
+    ("result", "error", "text"),
+    [
+        (lambda g: 1, TypeError, "expected Variable, but hook returned 'int'"),
+        (lambda g: st.ones(5), RuntimeError, "hook '<lambda>' has changed the size of value"),
+        (lambda g: g.double(), RuntimeError, "hook '<lambda>' has changed the type of value"),
+    ],
+)
+def test_tensor_hook_bad_result_raises(result: object, error: type[Exception], text: str) -> None:
+    y = leaf(1, 2) * 2
+    y.register_hook(result)
+    with pytest.raises(error, match=text):
+        y.sum().backward()
+
+
+def test_tensor_hook_exception_comes_through() -> None:
+    y = leaf(1, 2) * 2
+
+    def fail(g: st.Tensor) -> None:
+        raise KeyError("mine")
+
+    y.register_hook(fail)
+    with pytest.raises(KeyError, match="mine"):
+        y.sum().backward()
+
+
+def test_tensor_hook_stays_with_the_value_before_an_in_place_change() -> None:
+    x = leaf(1.0)
+    y = x * 2
+    seen = []
+    y.register_hook(lambda g: seen.append(g.item()))
+    y.mul_(5)
+    y.backward(st.ones(1))
+    assert seen == [5]
+
+
+def test_leaf_hook_sees_captured_gradient() -> None:
+    x = leaf(1, 2)
+    x.register_hook(lambda g: g * 100)
+    (g,) = grad((x * 2).sum(), x)
+    assert g.tolist() == [200, 200]
+
+
+def test_post_accumulate_hook_sees_grad() -> None:
+    x = leaf(1, 2)
+    seen = []
+    x.register_post_accumulate_grad_hook(lambda t: seen.append((t is x, t.grad.tolist())))
+    (x * 2).sum().backward()
+    assert seen == [(True, [2, 2])]
+
+
+def test_post_accumulate_hook_on_non_leaf_raises() -> None:
+    with pytest.raises(RuntimeError, match="cannot be registered on non-leaf"):
+        (leaf(1) * 2).register_post_accumulate_grad_hook(lambda t: None)
+
+
+def test_node_prehook_and_hook_replace_gradients() -> None:
+    x = leaf(1, 2)
+    y = x * 3
+    y.grad_fn.register_prehook(lambda grads: (grads[0] * 2,))
+    y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] + 1, inputs[1]))
+    y.sum().backward()
+    assert x.grad.tolist() == [7, 7]
+
+
+def test_node_hook_wrong_count_raises() -> None:
+    y = leaf(1, 2) * 3
+    y.grad_fn.register_hook(lambda inputs, outputs: (None, None, None))
+    with pytest.raises(RuntimeError, match="incorrect number of values"):
+        y.sum().backward()
+
+
+def test_multi_grad_hook_runs_once_with_all() -> None:
+    x, w = leaf(1, 2), leaf(3, 4)
+    seen = []
+    with register_multi_grad_hook([x, w], lambda gs: seen.append([g.tolist() for g in gs])):
+        (x * w).sum().backward()
+    assert seen == [[[3, 4], [1, 2]]]
+
+
+def test_saved_tensor_hooks_pack_and_unpack() -> None:
+    packed = []
+
+    def pack(t: st.Tensor) -> object:
+        packed.append(t.tolist())
+        return ("box", t)
+
+    x, w = leaf(1, 2), leaf(3, 4)
+    with saved_tensors_hooks(pack, lambda box: box[1]):
+        y = x * w
+        z = y.exp()
+    z.sum().backward()
+    assert sorted(packed)[:2] == [[1, 2], [3, 4]]
+    assert len(packed) == 3
+    want = st.exp(st.tensor([3.0, 8.0]))
+    assert x.grad.tolist() == pytest.approx((want * w.detach()).tolist())
+
+
+def test_saved_tensor_hooks_end_with_their_context() -> None:
+    calls = []
+    x = leaf(1, 2)
+    with saved_tensors_hooks(lambda t: calls.append(1) or t, lambda t: t):
+        pass
+    (x * x).sum().backward()
+    assert calls == []
+
+
+def test_saved_tensor_hooks_unpack_must_give_tensor() -> None:
+    x = leaf(1, 2)
+    with saved_tensors_hooks(lambda t: 1, lambda packed: packed):
+        y = x * x
+    with pytest.raises(TypeError, match="unpack_hook expected to be a Tensor"):
+        y.sum().backward()
+
+
+def test_save_on_cpu_survives_in_place_changes() -> None:
+    x = leaf(1, 2)
+    with save_on_cpu():
+        y = x * 1
+        z = y * y
+    y.detach().zero_()
+    z.sum().backward()
+    assert x.grad.tolist() == [2, 4]
+
+
+def test_anomaly_mode_finds_nan_and_shows_forward() -> None:
+    x = leaf(0.0)
+    with pytest.warns(UserWarning, match="Anomaly Detection has been enabled"):
+        mode = detect_anomaly()
+    with mode:
+        y = x * x.log()
+        with (
+            pytest.warns(UserWarning, match="Traceback of forward call that caused the error"),
+            pytest.raises(RuntimeError, match="returned nan values in its 0th output"),
+        ):
+            (y * float("nan")).backward(st.ones(1))
+
+
+def test_anomaly_mode_off_costs_no_warning() -> None:
+    x = leaf(0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (x * float("nan")).backward(st.ones(1))

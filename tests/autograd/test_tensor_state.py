@@ -1,0 +1,264 @@
+"""What a tensor says of the graph: requires_grad, is_leaf, grad, grad_fn, nodes, modes."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import shmtensor as st
+from shmtensor.autograd import Variable
+from shmtensor.autograd.graph import Node, get_gradient_edge
+
+
+def test_requires_grad_integral_raises() -> None:
+    with pytest.raises(RuntimeError, match="only Tensors of floating point dtype can require"):
+        st.ones(2, dtype=st.int64).requires_grad_()
+
+
+def test_requires_grad_of_result_follows_inputs() -> None:
+    x = st.ones(2, requires_grad=True)
+    assert (x + 1).requires_grad
+    assert not (x.detach() + 1).requires_grad
+    assert not (x > 0).requires_grad
+
+
+def test_requires_grad_cleared_on_non_leaf_raises() -> None:
+    y = st.ones(2, requires_grad=True) * 2
+    with pytest.raises(RuntimeError, match="you can only change requires_grad flags of leaf"):
+        y.requires_grad_(False)
+    with pytest.raises(RuntimeError, match="you can only change requires_grad flags of leaf"):
+        y.requires_grad = True
+
+
+def test_requires_grad_turned_off_stops_accumulation() -> None:
+    x = st.ones(2, requires_grad=True)
+    w = st.ones(2, requires_grad=True)
+    y = (x * w).sum()
+    x.requires_grad_(False)
+    y.backward()
+    assert x.grad is None
+    assert w.grad.tolist() == [1, 1]
+
+
+def test_grad_assignment_checks_shape_dtype_and_type() -> None:
+    x = st.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"size '\[3\]' to a tensor of size '\[2\]'"):
+        x.grad = st.ones(3)
+    with pytest.raises(RuntimeError, match="attempting to assign a gradient with dtype"):
+        x.grad = st.ones(2, dtype=st.float64)
+    with pytest.raises(TypeError, match="expected to be a Tensor or None but got grad of type int"):
+        x.grad = 1
+    x.grad = st.ones(2)
+    assert x.grad.tolist() == [1, 1]
+    x.grad = None
+    assert x.grad is None
+
+
+def test_grad_same_object_each_time() -> None:
+    x = st.ones(2, requires_grad=True)
+    (x * 2).sum().backward()
+    assert x.grad is x.grad
+
+
+def test_grad_of_non_leaf_warns() -> None:
+    y = st.ones(2, requires_grad=True) * 2
+    with pytest.warns(UserWarning, match="not a leaf Tensor is being accessed"):
+        assert y.grad is None
+
+
+def test_retain_grad_keeps_gradient_of_non_leaf() -> None:
+    x = st.ones(2, requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    assert y.retains_grad
+    (y * 3).sum().backward()
+    assert y.grad.tolist() == [3, 3]
+
+
+def test_retain_grad_on_plain_tensor_raises() -> None:
+    with pytest.raises(RuntimeError, match="can't retain_grad on Tensor that has requires_grad=F"):
+        st.ones(2).retain_grad()
+
+
+def test_retain_grad_follows_in_place_change() -> None:
+    x = st.ones(2, requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    y.mul_(5)
+    y.sum().backward()
+    assert y.grad.tolist() == [1, 1]
+
+
+def test_is_leaf_and_output_nr() -> None:
+    x = st.ones(3, 2, requires_grad=True)
+    assert x.is_leaf
+    assert x.grad_fn is None
+    values, indices = x.max(0)
+    assert not values.is_leaf
+    assert values.output_nr == 0
+    assert indices.is_leaf
+
+
+def test_read_only_attributes_raise() -> None:
+    x = st.ones(2)
+    for name in ("is_leaf", "grad_fn", "output_nr", "_version", "_base"):
+        with pytest.raises(AttributeError):
+            setattr(x, name, 1)
+
+
+def test_detach_cuts_and_shares() -> None:
+    x = st.ones(2, requires_grad=True)
+    d = x.detach()
+    assert not d.requires_grad
+    assert d._base is None
+    d.add_(1)
+    assert x._version == d._version == 1
+    assert x.tolist() == [2, 2]
+
+
+def test_detach_in_place_cuts_non_leaf() -> None:
+    y = st.ones(2, requires_grad=True) * 2
+    assert y.detach_() is y
+    assert y.is_leaf
+    assert not y.requires_grad
+
+
+def test_detach_in_place_of_view_raises() -> None:
+    y = st.ones(2, requires_grad=True) * 2
+    with pytest.raises(RuntimeError, match="Can't detach views in-place"):
+        y[0].detach_()
+
+
+def test_node_names_edges_and_numbers() -> None:
+    x = st.ones(2, requires_grad=True)
+    y = x * 2 + x
+    node = y.grad_fn
+    assert isinstance(node, Node)
+    assert node.name() == type(node).__name__ == "AddBackward0"
+    assert repr(node).startswith("<AddBackward0 object at 0x")
+    (mul, zero), (accumulate, _) = node.next_functions
+    assert mul.name() == "MulBackward0"
+    assert zero == 0
+    assert type(accumulate).__name__ == "AccumulateGrad"
+    assert accumulate.name() == "torch::autograd::AccumulateGrad"
+    assert accumulate.variable is x
+    assert accumulate.next_functions == ()
+    assert mul._sequence_nr() < node._sequence_nr() < accumulate._sequence_nr()
+    assert node.requires_grad
+
+
+def test_node_edge_without_gradient_is_none() -> None:
+    x = st.ones(2, requires_grad=True)
+    assert (x * st.ones(2)).grad_fn.next_functions[1] == (None, 0)
+
+
+def test_node_is_one_object_while_it_is_held() -> None:
+    y = st.ones(2, requires_grad=True) * 2
+    assert y.grad_fn is y.grad_fn
+    y.grad_fn.metadata["a"] = 1
+    assert y.grad_fn.metadata == {"a": 1}
+
+
+def test_node_variable_only_on_accumulate_grad() -> None:
+    y = st.ones(2, requires_grad=True) * 2
+    with pytest.raises(AttributeError):
+        _ = y.grad_fn.variable
+
+
+def test_node_called_applies_its_derivative() -> None:
+    x = st.ones(2, requires_grad=True)
+    first, second = (x * 3).grad_fn(st.ones(2))
+    assert first.tolist() == [3, 3]
+    assert second is None
+
+
+def test_gradient_edge_of_leaf_and_result() -> None:
+    x = st.ones(2, requires_grad=True)
+    assert get_gradient_edge(x).node.variable is x
+    y = x * 2
+    assert get_gradient_edge(y) == (y.grad_fn, 0)
+    with pytest.raises(RuntimeError, match="does not require gradients"):
+        get_gradient_edge(st.ones(1))
+
+
+def test_no_grad_as_context_and_decorator() -> None:
+    x = st.ones(2, requires_grad=True)
+    with st.no_grad():
+        assert not st.is_grad_enabled()
+        assert not (x * 2).requires_grad
+        with st.enable_grad():
+            assert (x * 2).requires_grad
+    assert st.is_grad_enabled()
+
+    @st.no_grad()
+    def one() -> st.Tensor:
+        return x * 2
+
+    @st.no_grad
+    def two() -> st.Tensor:
+        return x * 2
+
+    assert not one().requires_grad
+    assert not two().requires_grad
+    assert st.is_grad_enabled()
+
+
+def test_no_grad_restores_after_exception() -> None:
+    with pytest.raises(ZeroDivisionError), st.no_grad():
+        _ = 1 / 0
+    assert st.is_grad_enabled()
+
+
+def test_no_grad_generator_switches_only_while_it_runs() -> None:
+    @st.no_grad()
+    def values() -> object:
+        yield st.is_grad_enabled()
+        yield st.is_grad_enabled()
+
+    seen = []
+    for inside in values():
+        seen.append((inside, st.is_grad_enabled()))
+    assert seen == [(False, True), (False, True)]
+
+
+def test_set_grad_enabled_as_function_and_context() -> None:
+    st.set_grad_enabled(False)
+    try:
+        assert not st.is_grad_enabled()
+        with st.set_grad_enabled(True):
+            assert st.is_grad_enabled()
+        assert not st.is_grad_enabled()
+    finally:
+        st.set_grad_enabled(True)
+
+
+def test_grad_mode_belongs_to_its_thread() -> None:
+    seen = []
+    with st.no_grad():
+        thread = threading.Thread(target=lambda: seen.append(st.is_grad_enabled()))
+        thread.start()
+        thread.join()
+    assert seen == [True]
+
+
+def test_inference_mode_records_nothing() -> None:
+    x = st.ones(2, requires_grad=True)
+    with st.inference_mode():
+        assert st.is_inference_mode_enabled()
+        assert not (x * 2).requires_grad
+    assert not st.is_inference_mode_enabled()
+
+    @st.inference_mode()
+    def inside() -> bool:
+        return (x * 2).requires_grad
+
+    assert inside() is False
+
+
+def test_variable_is_the_old_name_of_tensor() -> None:
+    t = st.ones(2)
+    v = Variable(t, requires_grad=True)
+    assert v.requires_grad
+    assert isinstance(t, Variable)
+    assert v.data_ptr() == t.data_ptr()

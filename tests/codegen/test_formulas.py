@@ -1,0 +1,151 @@
+"""The derivative language: what expressions become in C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codegen import generate
+
+OPERATORS = """
+- op: add.Scalar
+  schema: add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
+  variants: []
+  composite: shmt__add_scalar
+  doc: A sum.
+- op: add.Tensor
+  schema: add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+  variants: [inplace, out]
+  impl: shmt__add
+  doc: A sum.
+- op: cut
+  schema: cut(Tensor self, int parts) -> Tensor[]
+  variants: []
+  impl: shmt__cut
+  doc: Parts.
+- op: f
+  schema: f(Tensor self, Tensor? weight, Scalar s, int n, int[] dims, Tensor[] more,
+    float? p=None, str mode='a') -> Tensor
+  variants: []
+  impl: shmt__f
+  vjp:
+    self: FORMULA
+  doc: The operator under test.
+- op: join
+  schema: join(Tensor[] tensors, int dim=0) -> Tensor
+  variants: []
+  impl: shmt__join
+  vjp:
+    tensors: cut(grad, len(tensors))
+  doc: Parts together.
+- op: mul.Tensor
+  schema: mul.Tensor(Tensor self, Tensor other) -> Tensor
+  variants: []
+  impl: shmt__mul
+  doc: A product.
+- op: neg
+  schema: neg(Tensor self) -> Tensor
+  variants: []
+  impl: shmt__neg
+  doc: Negative.
+- op: plus
+  schema: plus(Tensor self, Tensor other) -> Tensor
+  variants: [inplace, out]
+  composite: add(self, other, alpha=1)
+  doc: A composite with all forms.
+- op: reshape
+  schema: reshape(Tensor self, int[] size) -> Tensor
+  variants: []
+  impl: shmt__reshape
+  doc: Sizes.
+- op: two
+  schema: two(Tensor self, Tensor other) -> (Tensor a, Tensor b)
+  variants: []
+  impl: shmt__two
+  vjp:
+    'self, other': two(grad0, grad1)
+  doc: Two results.
+"""
+
+
+@pytest.fixture
+def lowered(project: Callable[[str], Path], tmp_path: Path) -> Callable[[str], str]:
+    """The generated derivative code for f with the formula given."""
+
+    def run(formula: str) -> str:
+        spec = project(OPERATORS.replace("FORMULA", formula).lstrip("\n"))
+        result = generate(spec, tmp_path / "out", tmp_path)
+        assert result.problems == []
+        text = (tmp_path / "out" / "autograd" / "three.c").read_text()
+        return " ".join(text.split())
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("grad", "grad_self = shmt__tensor_ref(grads[0])"),
+        ("-grad", "shmt_op_neg(grads[0], &t1)"),
+        ("grad * self", "shmt_op_mul_Tensor(grads[0], self_1, &t2)"),
+        ("grad + 2", "shmt_op_add_Scalar(grads[0], shmt__scalar_int(2), shmt__scalar_int(1), &t1)"),
+        ("2 + grad", "shmt_op_add_Scalar(grads[0], shmt__scalar_int(2), shmt__scalar_int(1), &t1)"),
+        ("2 - grad", "shmt_op_neg(grads[0], &t1)"),
+        ("grad * s", "shmt__tensor_of_number(node->s, &t1)"),
+        ("grad + (s - 1)", "shmt__number_calculate(SHMT_NUMBER_SUB, node->s, shmt__scalar_int(1))"),
+        ("grad + (n * 2 + 1)", "shmt__scalar_int(((node->n * 2) + 1))"),
+        ("grad + n / 2", "shmt__scalar_float(((double)node->n / 2))"),
+        ("grad + n // 2", "shmt__floor_div_i64(node->n, 2)"),
+        ("reshape(grad, sizes(self))", "shmt__saved_shape_sizes(&node->self_shape)"),
+        ("reshape(grad, dims)", "node->dims.value"),
+        ("reshape(grad, [n, -1])", "SHMT_INTS(node->n, (-1))"),
+        ("grad + dims[0]", "shmt__ints_at(node->dims.value, 0, &n1)"),
+        ("grad + size(self, -1)", "shmt__ints_at(shmt__saved_shape_sizes(&node->self_shape), (-1)"),
+        ("grad if n == 1 else -grad", "if ((node->n == 1)) {"),
+        ("grad if mode == 'a' else -grad", 'shmt__text_is(node->mode, "a")'),
+        ("grad if weight is None else grad * weight", "if ((!weight_1)) {"),
+        ("grad if p is None else -grad", "if ((!node->p.has)) {"),
+        ("grad + (1 if s > 0 else n)", "shmt__number_compare(node->s, shmt__scalar_int(0)) == 1"),
+        ("join([grad, self])", "(shmt_tensor* const[]){grads[0], self_1}, 2"),
+        ("join(more, dim=n)", "shmt__saved_list_unpack(&node->more, base, &more_1)"),
+        ("more[0] + grad", "((shmt_tensors){more_1.data, more_1.len}).data[0]"),
+        ("two(grad, grad)[1]", "grad_self = SHMT_TAKE(t2)"),
+        ("result * grad", "shmt__saved_unpack(&node->result_, base"),
+        ("grad if needs(self) else None", "if (shmt__node_needs(base, 0))"),
+        ("grad if n > 0 and not n == 3 else None", "((node->n > 0) && (!(node->n == 3)))"),
+    ],
+)
+def test_expression_is_lowered(lowered: Callable[[str], str], formula: str, expected: str) -> None:
+    assert expected in lowered(formula)
+
+
+def test_shape_only_use_does_not_keep_the_tensor(lowered: Callable[[str], str]) -> None:
+    text = lowered("reshape(grad, sizes(self))")
+    node = text[text.index("typedef struct node_f {") : text.index("} node_f;")]
+    assert "shmt__saved self;" not in node
+
+
+def test_formula_for_several_arguments_gives_each_its_gradient(
+    lowered: Callable[[str], str],
+) -> None:
+    text = lowered("grad")
+    assert "shmt__materialize_grad(base, 0, grads[0], &grad_1)" in text
+    assert "if (shmt__node_needs(base, 0) || shmt__node_needs(base, 1))" in text
+    assert "grad_other = SHMT_TAKE(t4)" in text
+
+
+def test_list_argument_has_an_edge_per_element(lowered: Callable[[str], str]) -> None:
+    text = lowered("grad")
+    assert "shmt__node_create(&class_join, (uint32_t)tensors.len, 1)" in text
+    assert 'shmt__give_list("JoinBackward0"' in text
+
+
+def test_composite_expression_uses_the_forms_of_its_outer_call(
+    lowered: Callable[[str], str], tmp_path: Path
+) -> None:
+    lowered("grad")
+    text = (tmp_path / "out" / "ops_three.c").read_text()
+    assert "return shmt_op_add__Tensor(self, other, shmt__scalar_int(1));" in text
+    assert "return shmt_op_add_out(self, other, shmt__scalar_int(1), out);" in text

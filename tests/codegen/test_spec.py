@@ -1,0 +1,31 @@
+"""The project's own specification: it generates without a problem."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from codegen import generate
+from codegen.kernels import load_loops
+from codegen.model import load_model
+from codegen.python import python_tables
+from codegen.tables import load_tables
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = ROOT / "csrc" / "spec"
+
+
+def test_specification_has_no_problem(tmp_path: Path) -> None:
+    assert generate(SPEC, tmp_path, ROOT, check=True).problems == []
+
+
+def test_every_loop_has_a_template_file() -> None:
+    tables = load_tables(SPEC, ROOT)
+    model = load_model(SPEC, ROOT, tables)
+    for name in load_loops(SPEC, ROOT, model, tables).templates:
+        assert (ROOT / "csrc" / "kernels" / f"{name}.tmpl.h").exists(), name
+
+
+def test_tensor_overloads_come_before_numbers_and_out_last() -> None:
+    tables = load_tables(SPEC, ROOT)
+    names = {n.name: n for n in python_tables(load_model(SPEC, ROOT, tables)).functions}
+    assert [op.schema.overload for op in names["add"].operators] == ["Tensor", "Scalar", "out"]

@@ -1,0 +1,69 @@
+"""What every test module is held to: nothing stays open, mapped or alive behind it.
+
+Before and after each module the garbage collector runs; then the process must have no more blocks
+of tensor memory, descriptors and mappings of shared segments than before. The session with the
+manager is joined first: its own descriptors and mappings stay for the life of the process.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+# The resource tracker and the fork server of the standard library keep a few pipes once started.
+_HELPER_DESCRIPTORS = 6
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What this process holds at one moment."""
+
+    blocks: int
+    descriptors: dict[str, str]
+    shared_mappings: int
+
+    @classmethod
+    def now(cls) -> Holdings:
+        """Collect garbage, then count."""
+        from shmtensor import memory
+
+        gc.collect()
+        gc.collect()
+        stats = memory.memory_stats()
+        return cls(
+            blocks=stats["n_allocations"] - stats["n_frees"],
+            descriptors=_descriptors(),
+            shared_mappings=Path("/proc/self/maps").read_text().count("memfd:"),
+        )
+
+
+def _descriptors() -> dict[str, str]:
+    found = {}
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            found[number] = os.readlink(f"/proc/self/fd/{number}")
+        except FileNotFoundError:  # the one this listing used
+            continue
+    return found
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _module_leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
+    from shmtensor._boundary import sharing
+
+    sharing.join()
+    before = Holdings.now()
+    failed_before = request.session.testsfailed
+    yield
+    if request.session.testsfailed > failed_before:
+        return  # a failure's traceback keeps its tensors
+    after = Holdings.now()
+    new = {n: to for n, to in after.descriptors.items() if n not in before.descriptors}
+    assert after.blocks <= before.blocks, f"{after.blocks - before.blocks} tensor blocks leaked"
+    assert len(new) <= _HELPER_DESCRIPTORS, f"descriptors left open: {new}"
+    assert after.shared_mappings <= before.shared_mappings, "shared memory left mapped"

@@ -1,0 +1,268 @@
+"""examples/hogwild.py as a user runs it: training, files, bad data, and processes that die.
+
+What shared memory promises in general is tested in tests/multiprocessing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from shmtensor.utils.safetensors import load_file, read_metadata
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "examples" / "hogwild.py"
+FOREVER = "100000"
+
+pytestmark = pytest.mark.timeout(300)
+
+
+class Run:
+    """The example as a process, every descendant of which carries a mark."""
+
+    def __init__(self, out: Path, *arguments: str) -> None:
+        self.mark = uuid.uuid4().hex
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            [sys.executable, str(PROGRAM), "--plain", "--out", str(out), *arguments],
+            cwd=out.parent,
+            env={**os.environ, "SHMT_TEST_MARK": self.mark},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        """Read lines until one matches."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            found = re.search(pattern, line)
+            if found:
+                return found
+        raise AssertionError(f"no line matches {pattern!r}:\n" + "".join(self.lines))
+
+    def finish(self) -> str:
+        """Everything printed, after the end."""
+        rest, _ = self.process.communicate(timeout=240)
+        return "".join(self.lines) + rest
+
+    def worker_pids(self) -> list[int]:
+        """Read from the line that names them, once they train."""
+        pids = [int(p) for p in self.wait_for(r"worker pids: ([\d ]+)").group(1).split()]
+        self.wait_for(r"training [1-9]\d*/.*training [1-9]\d*/")
+        return pids
+
+    def marked(self) -> list[int]:
+        """Processes with the mark that still run, whoever their parent is."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.status() == psutil.STATUS_ZOMBIE:
+                    continue
+                if process.environ().get("SHMT_TEST_MARK") == self.mark:
+                    found.append(process.pid)
+        return found
+
+    def nothing_is_left(self, within_s: float = 15.0) -> bool:
+        """Whether every marked process ends by itself."""
+        deadline = time.monotonic() + within_s
+        while self.marked():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+        return True
+
+
+@pytest.fixture
+def started(tmp_path) -> Iterator[list[Run]]:
+    runs: list[Run] = []
+    yield runs
+    for run in runs:
+        for pid in run.marked():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        run.process.wait()
+        if run.process.stdout is not None:
+            run.process.stdout.close()
+
+
+def start(started: list[Run], out: Path, *arguments: str) -> Run:
+    run = Run(out, *arguments)
+    started.append(run)
+    return run
+
+
+def accuracy_in(text: str) -> float:
+    found = re.search(r"shmtensor +held-out accuracy ([\d.]+)", text)
+    assert found, text
+    return float(found.group(1))
+
+
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [("mlp", "fork"), ("mlp", "spawn"), ("mlp", "forkserver"), ("cnn", "fork")],
+)
+def test_two_workers_learn_digits_and_leave_their_files(started, tmp_path, model, method):
+    out = tmp_path / "run"
+    run = start(started, out, "--model", model, "--start-method", method, "--workers", "2")
+    text = run.finish()
+    assert run.process.returncode == 0, text
+    assert accuracy_in(text) >= 0.96, text
+    assert "steps/s" in text
+    assert (out / "curve.png").read_bytes()[:4] == b"\x89PNG"
+    with open(out / "curve.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert float(rows[-1]["test_accuracy"]) == pytest.approx(accuracy_in(text), abs=1e-3)
+    assert float(rows[-1]["train_loss"]) < float(rows[0]["test_loss"])
+    state = load_file(out / "model.safetensors")
+    assert all(t.isfinite().all() for t in state.values())
+    assert read_metadata(out / "model.safetensors")["model"] == model
+    assert run.nothing_is_left()
+
+
+def test_killed_worker_is_reported_and_the_other_finishes(started, tmp_path):
+    run = start(started, tmp_path / "run", "--epochs", "600")
+    os.kill(run.worker_pids()[0], signal.SIGKILL)
+    text = run.finish()
+    assert run.process.returncode == 0, text
+    assert "worker 0: killed by SIGKILL after" in text
+    assert "1 of 2 workers finished" in text
+    assert accuracy_in(text) >= 0.96
+    assert run.nothing_is_left()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_killed_parent_takes_everything_with_it(started, tmp_path, method):
+    run = start(started, tmp_path / "run", "--epochs", FOREVER, "--start-method", method)
+    pids = run.worker_pids()
+    assert set(pids) <= set(run.marked())
+    run.process.kill()
+    run.process.wait()
+    assert run.nothing_is_left()
+
+
+def test_killed_manager_disturbs_nobody(started, tmp_path):
+    run = start(started, tmp_path / "run", "--epochs", "600")
+    run.worker_pids()
+    managers = [
+        pid for pid in run.marked() if "shmtensor-manager" in psutil.Process(pid).cmdline()[0]
+    ]
+    for pid in managers:
+        os.kill(pid, signal.SIGKILL)
+    text = run.finish()
+    assert run.process.returncode == 0, text
+    assert "killed by" not in text
+    assert accuracy_in(text) >= 0.96
+    assert run.nothing_is_left()
+
+
+def test_interrupt_ends_the_workers(started, tmp_path):
+    run = start(started, tmp_path / "run", "--epochs", FOREVER)
+    run.worker_pids()
+    run.process.send_signal(signal.SIGINT)
+    assert "interrupted" in run.finish()
+    assert run.process.returncode == 130
+    assert run.nothing_is_left()
+
+
+# --- data of the user's own --------------------------------------------------------------------
+
+
+@pytest.fixture
+def load(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    from hogwild_parts.data import load
+
+    return lambda path: load(path, 0)
+
+
+def images_and_labels() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.integers(0, 256, (40, 6, 6), dtype=np.uint8), np.arange(40) % 4
+
+
+def idx_bytes(array: np.ndarray) -> bytes:
+    sizes = b"".join(n.to_bytes(4, "big") for n in array.shape)
+    return bytes([0, 0, 8, array.ndim]) + sizes + array.astype(np.uint8).tobytes()
+
+
+def test_idx_folder_is_read_plain_and_gzipped(load, tmp_path):
+    x, y = images_and_labels()
+    (tmp_path / "train-images-idx3-ubyte").write_bytes(idx_bytes(x))
+    (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx_bytes(y))
+    (tmp_path / "t10k-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx_bytes(x[:8])))
+    (tmp_path / "t10k-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx_bytes(y[:8])))
+    data = load(tmp_path)
+    assert data.train_x.shape == (40, 1, 6, 6)
+    assert data.test_x.shape == (8, 1, 6, 6)
+    assert data.train_x.max() <= 1.0
+    assert data.n_classes == 4
+
+
+def test_npz_and_csv_are_read_and_split(load, tmp_path):
+    x, y = images_and_labels()
+    np.savez(tmp_path / "a.npz", images=x, labels=y)
+    rows = np.column_stack([y, x.reshape(40, -1)])
+    header = "label," + ",".join(f"p{i}" for i in range(36))
+    np.savetxt(tmp_path / "a.csv", rows, fmt="%d", delimiter=",", header=header, comments="")
+    for name in ("a.npz", "a.csv"):
+        data = load(tmp_path / name)
+        assert data.train_x.shape == (32, 1, 6, 6)
+        assert sorted({*data.train_y.tolist(), *data.test_y.tolist()}) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("absent", None, "no such file"),
+        ("a.idx", b"\0\0\x08\x03\0\0", "cut off"),
+        ("a.idx", b"hello", "no IDX file"),
+        ("images-idx3", b"\0\0\x08\x01\0\0\0\x05ab", "takes 5 bytes, there are 2"),
+        ("a.npz", b"PK", "a.npz"),
+        ("a.csv", b"a,b\n1,x\n", "a.csv"),
+        ("b.csv", b"1,2\n3,4\n", "at least 10 examples"),
+    ],
+)
+def test_bad_data_is_a_message_not_a_traceback(tmp_path, name, content, text):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    if name.startswith("images"):
+        (tmp_path / "labels-idx1").write_bytes(b"")
+    elif name == "a.idx":
+        path = path.rename(tmp_path / "images-idx3")
+        (tmp_path / "labels-idx1").write_bytes(b"")
+    result = subprocess.run(
+        [sys.executable, str(PROGRAM), "--data", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert result.returncode == 2, result.stderr
+    assert text in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_bad_options_are_refused(tmp_path):
+    for arguments in (["--workers", "0"], ["--lr", "-1"], ["--lr", "nan"], ["--momentum", "1"]):
+        result = subprocess.run(
+            [sys.executable, str(PROGRAM), *arguments], capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 2
+        assert arguments[0] in result.stderr

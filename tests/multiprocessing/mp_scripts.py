@@ -1,0 +1,65 @@
+"""Programs that tests run in sessions of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+class Script:
+    """A Python program in a session of its own."""
+
+    def __init__(self, text: str, *arguments: str, session: str | None = None) -> None:
+        env = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
+        path = [str(Path(__file__).parent), str(Path(sys.modules["shmtensor"].__file__).parents[1])]
+        env["PYTHONPATH"] = os.pathsep.join([*path, env.get("PYTHONPATH", "")])
+        if session is not None:
+            env["SHMTENSOR_MANAGER"] = session
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", text, *arguments],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def line(self) -> str:
+        """Wait for a line of its output; fails with its error output when it has ended."""
+        assert self.process.stdout is not None
+        text = self.process.stdout.readline()
+        assert text, self.process.communicate()[1]
+        return text.rstrip("\n")
+
+    def say(self, text: str) -> None:
+        """Write it a line."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def finish(self, timeout: float = 40) -> str:
+        """Wait for its successful end; returns the rest of its output."""
+        out, err = self.process.communicate(timeout=timeout)
+        assert self.process.returncode == 0, err
+        return out
+
+
+def users_of(session: str) -> list[int]:
+    """Processes that have a file of the session open or mapped; named by its manager's socket."""
+    number = session.rpartition("-")[2].encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            if number in (entry / "maps").read_bytes():
+                found.append(int(entry.name))
+                continue
+            links = [os.readlink(fd).encode() for fd in (entry / "fd").iterdir()]
+        except OSError:
+            continue
+        if any(number in link for link in links):
+            found.append(int(entry.name))
+    return found

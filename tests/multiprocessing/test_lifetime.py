@@ -1,0 +1,199 @@
+"""Messages and memory outlive their senders; descriptors do not grow; bad handles raise.
+
+Not covered: processes that are killed (test_kill).
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import time
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import mp_children
+import pytest
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from shmtensor import _C
+from shmtensor._boundary import sharing
+from shmtensor.errors import HandleError
+
+METHODS = ("fork", "spawn", "forkserver")
+
+
+@pytest.mark.parametrize("how", ["simple", "queue", "pipe"])
+@pytest.mark.parametrize("method", METHODS)
+def test_sender_may_exit_right_after_put(method: str, how: str) -> None:
+    context = mp.get_context(method)
+    queue: Any
+    if how == "pipe":
+        queue, sender = context.Pipe(duplex=False)
+    else:
+        queue = sender = context.SimpleQueue() if how == "simple" else context.Queue()
+    child = context.Process(target=mp_children.put_and_leave, args=(sender, how))
+    child.start()
+    child.join()
+    base, part, turned = queue.recv() if how == "pipe" else queue.get()
+    assert base.sum() == 499500
+    assert part.tolist() == [float(i) for i in range(10, 20)]
+    assert part.data_ptr() == base.data_ptr() + 40
+    assert turned.shape == (4, 3)
+    assert turned.stride() == (1, 4)
+    queue.close()
+    if how == "pipe":
+        sender.close()
+
+
+_RECEIVER_STARTS_LATE = """
+import os, time
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+queue = mp.get_context("fork").SimpleQueue()
+pid = os.fork()
+if pid == 0:
+    queue.put(st.full((1000,), 5.0))
+    os._exit(0)
+os.waitpid(pid, 0)
+time.sleep(3)  # nobody is in the session, but a message is under way
+print(queue.get().sum().item())
+"""
+
+
+def test_message_waits_for_a_receiver_that_has_not_joined(scripts: Any) -> None:
+    assert scripts(_RECEIVER_STARTS_LATE).finish() == "5000.0\n"
+
+
+_MANY = """
+import os, resource, sys
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+import mp_children
+context = mp.get_context("fork")
+there, back = context.SimpleQueue(), context.SimpleQueue()
+child = context.Process(target=mp_children.hold, args=(there, back), daemon=True)
+child.start()
+kept = []
+for i in range(5000):
+    tensor = st.full((16,), float(i)).share_memory_()
+    kept.append(tensor)
+    there.put(tensor)
+    assert back.get() == i + 1
+assert all(t[3] == i for i, t in enumerate(kept))
+for pid in (os.getpid(), child.pid):
+    print(len(os.listdir(f"/proc/{pid}/fd")), open(f"/proc/{pid}/maps").read().count("shmtensor-"))
+child.kill()
+child.join()
+"""
+
+
+def test_thousands_of_tensors_live_with_few_descriptors(scripts: Any) -> None:
+    for line in scripts(_MANY).finish().splitlines():
+        n_descriptors, n_maps = map(int, line.split())
+        assert n_descriptors <= 16
+        assert n_maps <= 4
+
+
+def test_received_twice_is_one_storage() -> None:
+    tensor = st.zeros(4)
+    message = bytes(ForkingPickler.dumps(tensor))
+    first, second = pickle.loads(message), pickle.loads(message)
+    assert first.untyped_storage() is second.untyped_storage() is tensor.untyped_storage()
+
+
+def test_message_opened_after_its_block_is_gone_is_a_handle_error() -> None:
+    message = bytes(ForkingPickler.dumps(st.ones(4)))
+    pickle.loads(message)
+    sharing.trim()
+    with pytest.raises(HandleError, match=r"block \d+ generation \d+ of 16 bytes"):
+        pickle.loads(message)
+
+
+def test_memory_of_a_dropped_tensor_is_reused() -> None:
+    addresses = set()
+    for _ in range(50):
+        tensor = st.zeros(333).share_memory_()
+        addresses.add(tensor.data_ptr())
+        del tensor
+    assert len(addresses) == 1
+
+
+def test_idle_memory_returns_to_the_kernel() -> None:
+    big = st.zeros(8 << 20, dtype=st.uint8).share_memory_()
+    assert sharing.trim() >= 8 << 20
+    del big
+    before = time.monotonic()
+    while sharing.status()["resident_bytes"] >= 8 << 20:
+        assert time.monotonic() - before < 5
+        time.sleep(0.05)
+
+
+def test_forged_bytes_never_show_another_tensor() -> None:
+    rng = random.Random(5)
+    secret = st.full((64,), 1234.5).share_memory_()
+    mine = st.zeros(64)
+    packed = _C._pack_shared_tensor(mine)
+    for _ in range(300):
+        bad = bytearray(packed)
+        for _ in range(rng.randint(1, 4)):
+            bad[rng.randrange(len(bad))] ^= rng.randint(1, 255)
+        if bad[8:24] != packed[8:24]:
+            continue  # names another session: searched for, not found (below)
+        with pytest.raises(HandleError):
+            _C._rebuild_shared_tensor(bytes(bad))
+    for n in (0, 1, 47, 48, 63, len(packed) - 1):
+        with pytest.raises(HandleError):
+            _C._rebuild_shared_tensor(packed[:n])
+    with pytest.raises(HandleError):
+        _C._rebuild_shared_tensor(packed + b"\0" * 8)
+    assert secret[0] == 1234.5
+
+
+def test_handle_of_an_unknown_session_is_a_handle_error() -> None:
+    packed = bytearray(_C._pack_shared_tensor(st.zeros(4)))
+    packed[8:16] = b"\x01\x02\x03\x04\x05\x06\x07\x08"
+    with pytest.raises(HandleError, match="is gone: no manager listens"):
+        _C._rebuild_shared_tensor(bytes(packed))
+
+
+def test_child_drops_only_its_own_holds() -> None:
+    tensor = st.full((100,), 3.0).share_memory_()
+    pid = os.fork()
+    if pid == 0:
+        del tensor
+        st.zeros(100).share_memory_().fill_(9)
+        os._exit(0)
+    os.waitpid(pid, 0)
+    fresh = [st.zeros(100).share_memory_().fill_(8) for _ in range(20)]
+    assert tensor.tolist() == [3.0] * 100
+    assert fresh[0][0] == 8
+
+
+def test_child_keeps_what_its_parent_drops() -> None:
+    tensor = st.full((100,), 3.0).share_memory_()
+    to_child, from_child = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.read(to_child[0], 1)
+        os.write(from_child[1], b"y" if tensor.tolist() == [3.0] * 100 else b"n")
+        os._exit(0)
+    del tensor
+    others = [st.zeros(100).share_memory_().fill_(8) for _ in range(200)]
+    os.write(to_child[1], b"g")
+    assert os.read(from_child[0], 1) == b"y"
+    os.waitpid(pid, 0)
+    assert others[0][0] == 8
+    for fd in (*to_child, *from_child):
+        os.close(fd)
+
+
+@pytest.mark.skipif("SHMTENSOR_SANITIZER" in os.environ, reason="a sanitizer's shadow is resident")
+def test_manager_is_small() -> None:
+    sharing.join()
+    pid = sharing.status()["manager_pid"]
+    with open(f"/proc/{pid}/status") as file:
+        resident = next(line for line in file if line.startswith("VmRSS"))
+    assert int(resident.split()[1]) < 3000

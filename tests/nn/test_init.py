@@ -1,0 +1,90 @@
+"""Initial values: torch's numbers for a seed, and the formulas' bounds."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import shmtensor
+from shmtensor import nn
+
+
+def test_linear_draws_torchs_numbers():
+    shmtensor.manual_seed(0)
+    layer = nn.Linear(3, 2)
+    assert layer.weight.flatten().tolist() == pytest.approx(
+        [
+            -0.004322517663240433,
+            0.3097158372402191,
+            -0.4751853346824646,
+            -0.4248946011066437,
+            -0.2223689705133438,
+            0.15482072532176971,
+        ],
+        abs=1e-7,
+    )
+    assert layer.bias.tolist() == pytest.approx(
+        [-0.011439144611358643, 0.45777493715286255], abs=1e-7
+    )
+
+
+def test_conv2d_draws_torchs_numbers():
+    shmtensor.manual_seed(0)
+    layer = nn.Conv2d(1, 2, 2)
+    assert layer.weight.flatten().tolist()[:3] == pytest.approx(
+        [-0.003743410110473633, 0.26822179555892944, -0.4115225672721863], abs=1e-7
+    )
+    assert layer.bias.tolist() == pytest.approx(
+        [-0.04437202215194702, 0.1323062777519226], abs=1e-7
+    )
+
+
+def test_embedding_draws_torchs_numbers():
+    shmtensor.manual_seed(0)
+    layer = nn.Embedding(2, 3, padding_idx=1)
+    assert layer.weight[0].tolist() == pytest.approx(
+        [1.5409960746765137, -0.293428897857666, -2.1787893772125244], rel=1e-6
+    )
+
+
+def test_xavier_and_kaiming_draw_torchs_numbers():
+    shmtensor.manual_seed(0)
+    uniform = nn.init.xavier_uniform_(shmtensor.empty(2, 3))
+    assert uniform.flatten().tolist()[:2] == pytest.approx(
+        [-0.008201400749385357, 0.5876445174217224], abs=1e-6
+    )
+    normal = nn.init.kaiming_normal_(shmtensor.empty(2, 3))
+    assert normal.flatten().tolist()[:2] == pytest.approx(
+        [1.0324262380599976, -0.5612813234329224], rel=1e-5
+    )
+    glorot = nn.init.xavier_normal_(shmtensor.empty(4, 4))
+    assert glorot.flatten().tolist()[:2] == pytest.approx(
+        [0.28332531452178955, 0.3967541754245758], rel=1e-5
+    )
+
+
+def test_initialisers_change_parameters_outside_the_graph():
+    parameter = nn.Parameter(shmtensor.empty(3, 3))
+    for fill in (nn.init.zeros_, nn.init.ones_, nn.init.eye_, nn.init.uniform_, nn.init.normal_):
+        assert fill(parameter) is parameter
+        assert parameter.grad_fn is None
+    assert nn.init.constant_(parameter, 2.5).tolist() == [[2.5] * 3] * 3
+    assert nn.init.eye_(shmtensor.empty(2, 3)).tolist() == [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+
+
+def test_dirac_passes_channels_through():
+    weight = nn.init.dirac_(shmtensor.empty(2, 2, 3, 3))
+    x = shmtensor.arange(18.0).reshape(1, 2, 3, 3)
+    assert nn.functional.conv2d(x, weight, padding=1).tolist() == x.tolist()
+
+
+def test_gain_and_fans_refuse_nonsense():
+    assert nn.init.calculate_gain("relu") == pytest.approx(math.sqrt(2))
+    assert nn.init.calculate_gain("leaky_relu", 0.2) == pytest.approx(math.sqrt(2 / 1.04))
+    with pytest.raises(ValueError, match="Unsupported nonlinearity x"):
+        nn.init.calculate_gain("x")
+    with pytest.raises(ValueError, match="fewer than 2 dimensions"):
+        nn.init.kaiming_uniform_(shmtensor.zeros(2))
+    with pytest.raises(ValueError, match="Mode x not supported"):
+        nn.init.kaiming_uniform_(shmtensor.zeros(2, 2), mode="x")

@@ -1,0 +1,273 @@
+"""Layers, losses and padding against hand-computed values; the operators have their own tests."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import shmtensor
+from shmtensor import nn
+from shmtensor.nn import functional as F
+
+
+def image(*shape: int) -> shmtensor.Tensor:
+    return shmtensor.arange(float(math.prod(shape))).reshape(*shape)
+
+
+def test_linear_multiplies_and_adds():
+    layer = nn.Linear(2, 3)
+    with shmtensor.no_grad():
+        layer.weight.copy_(shmtensor.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+        layer.bias.copy_(shmtensor.tensor([0.5, 0.0, -0.5]))
+    assert layer(shmtensor.tensor([[1.0, 10.0]])).tolist() == [[21.5, 43.0, 64.5]]
+    assert nn.Linear(2, 3, bias=False).bias is None
+
+
+@pytest.mark.parametrize(
+    ("layer", "text"),
+    [
+        (
+            lambda: nn.Conv2d(1, 2, 3, padding=1),
+            "Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1))",
+        ),
+        (
+            lambda: nn.Conv2d(2, 4, (3, 2), stride=2, dilation=2, groups=2, bias=False),
+            "Conv2d(2, 4, kernel_size=(3, 2), stride=(2, 2), dilation=(2, 2), groups=2, "
+            "bias=False)",
+        ),
+        (
+            lambda: nn.MaxPool2d(2),
+            "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)",
+        ),
+        (lambda: nn.Dropout(0.3), "Dropout(p=0.3, inplace=False)"),
+        (lambda: nn.Embedding(3, 4, padding_idx=-3), "Embedding(3, 4, padding_idx=0)"),
+        (lambda: nn.GELU(), "GELU(approximate='none')"),
+        (lambda: nn.Flatten(), "Flatten(start_dim=1, end_dim=-1)"),
+        (lambda: nn.CrossEntropyLoss(), "CrossEntropyLoss()"),
+        (lambda: nn.Softmax(1), "Softmax(dim=1)"),
+        (lambda: nn.ReLU(inplace=True), "ReLU(inplace=True)"),
+        (
+            lambda: nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Tanh()]),
+            "ModuleList(\n  (0-1): 2 x ReLU()\n  (2): Tanh()\n)",
+        ),
+    ],
+)
+def test_repr_names_the_options(layer, text):
+    assert repr(layer()) == text
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: nn.Conv2d(3, 4, 3, groups=2), "in_channels must be divisible by groups"),
+        (lambda: nn.Conv2d(4, 3, 3, groups=2), "out_channels must be divisible by groups"),
+        (lambda: nn.Conv2d(4, 4, 3, groups=0), "groups must be a positive integer"),
+        (lambda: nn.Conv2d(4, 4, 3, padding="x"), "Invalid padding string 'x'"),
+        (lambda: nn.Conv2d(4, 4, 3, padding="same", stride=2), "not supported for strided"),
+        (lambda: nn.Conv2d(4, 4, 3, padding_mode="x"), "got padding_mode='x'"),
+        (lambda: nn.Dropout(2.0), "between 0 and 1, but got 2.0"),
+        (lambda: nn.CrossEntropyLoss(reduction="x"), "x is not a valid value for reduction"),
+    ],
+)
+def test_bad_options_are_value_errors(make, text):
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+def test_conv2d_sums_windows():
+    layer = nn.Conv2d(1, 1, 2, bias=False)
+    nn.init.ones_(layer.weight)
+    assert layer(image(1, 1, 3, 3)).flatten().tolist() == [8.0, 12.0, 20.0, 24.0]
+    assert layer(image(1, 3, 3)).shape == (1, 2, 2)
+
+
+@pytest.mark.parametrize("mode", ["zeros", "reflect", "replicate", "circular"])
+def test_conv2d_same_keeps_the_size(mode):
+    layer = nn.Conv2d(1, 2, 3, padding="same", padding_mode=mode)
+    assert layer(image(1, 1, 5, 4)).shape == (1, 2, 5, 4)
+
+
+def test_conv2d_same_puts_the_odd_zero_at_the_end():
+    out = F.conv2d(image(1, 1, 4, 4), shmtensor.ones(1, 1, 2, 2), padding="same")
+    assert out.flatten().tolist() == [
+        *(10.0, 14.0, 18.0, 10.0),
+        *(26.0, 30.0, 34.0, 18.0),
+        *(42.0, 46.0, 50.0, 26.0),
+        *(25.0, 27.0, 29.0, 15.0),
+    ]
+
+
+def test_pooling_takes_windows():
+    x = image(1, 1, 4, 4)
+    assert nn.MaxPool2d(2)(x).flatten().tolist() == [5.0, 7.0, 13.0, 15.0]
+    assert nn.AvgPool2d(2)(x).flatten().tolist() == [2.5, 4.5, 10.5, 12.5]
+    values, indices = nn.MaxPool2d(2, return_indices=True)(x)
+    assert indices.flatten().tolist() == [5, 7, 13, 15]
+    assert values.shape == (1, 1, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("mode", "pad", "row"),
+    [
+        ("reflect", [1, 2], [1.0, 0.0, 1.0, 2.0, 3.0, 2.0, 1.0]),
+        ("replicate", [2, 1], [0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 3.0]),
+        ("circular", [1, 3], [3.0, 0.0, 1.0, 2.0, 3.0, 0.0, 1.0, 2.0]),
+        ("circular", [2, -1], [1.0, 2.0, 0.0, 1.0, 2.0]),
+        ("constant", [1, -1], [0.0, 0.0, 1.0, 2.0]),
+    ],
+)
+def test_pad_takes_values_from_the_right_places(mode, pad, row):
+    assert F.pad(image(1, 1, 4), pad, mode=mode)[0, 0].tolist() == row
+
+
+def test_pad_has_gradients():
+    x = shmtensor.ones(1, 3, requires_grad=True)
+    F.pad(x, [1, 1], mode="replicate").sum().backward()
+    assert x.grad.tolist() == [[2.0, 1.0, 2.0]]
+
+
+def test_pad_refuses_what_does_not_fit():
+    with pytest.raises(RuntimeError, match="divisible by 2, got 3"):
+        F.pad(image(4), [1, 1, 1])
+    with pytest.raises(RuntimeError, match="less than the corresponding input dimension"):
+        F.pad(image(1, 2), [2, 0], mode="reflect")
+
+
+def test_dropout_scales_in_training_and_does_nothing_otherwise():
+    shmtensor.manual_seed(0)
+    layer = nn.Dropout(0.5)
+    out = layer(shmtensor.ones(1000))
+    assert set(out.tolist()) == {0.0, 2.0}
+    assert 400 < sum(v == 0 for v in out.tolist()) < 600
+    assert layer.eval()(shmtensor.ones(3)).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_embedding_takes_rows_and_spares_the_padding():
+    layer = nn.Embedding(3, 2, padding_idx=1)
+    assert layer.weight[1].tolist() == [0.0, 0.0]
+    layer(shmtensor.tensor([[0, 1], [2, 0]])).sum().backward()
+    assert layer.weight.grad.tolist() == [[2.0, 2.0], [0.0, 0.0], [1.0, 1.0]]
+    rows = shmtensor.ones(2, 2)
+    assert nn.Embedding.from_pretrained(rows)(shmtensor.tensor([1])).tolist() == [[1.0, 1.0]]
+
+
+def test_embedding_max_norm_shortens_rows_in_place():
+    weight = shmtensor.tensor([[3.0, 4.0], [0.3, 0.4], [30.0, 40.0]])
+    out = F.embedding(shmtensor.tensor([0, 1]), weight, max_norm=1.0)
+    assert out.tolist()[0] == pytest.approx([0.6, 0.8], rel=1e-5)
+    assert weight[1].tolist() == pytest.approx([0.3, 0.4])
+    assert weight[2].tolist() == [30.0, 40.0]
+
+
+def test_cross_entropy_is_log_softmax_and_nll():
+    scores = shmtensor.tensor([[1.0, 2.0, 3.0], [1.0, 0.0, 0.0]])
+    target = shmtensor.tensor([2, 0])
+    expected = [
+        math.log(sum(map(math.exp, (1, 2, 3)))) - 3,
+        math.log(math.e + 2) - 1,
+    ]
+    loss = nn.CrossEntropyLoss()(scores, target)
+    assert loss.item() == pytest.approx(sum(expected) / 2, rel=1e-6)
+    terms = nn.CrossEntropyLoss(reduction="none")(scores, target)
+    assert terms.tolist() == pytest.approx(expected, rel=1e-6)
+    assert nn.NLLLoss()(nn.LogSoftmax(1)(scores), target).item() == pytest.approx(loss.item())
+
+
+def test_cross_entropy_honours_weight_and_ignored_class():
+    scores = shmtensor.zeros(3, 2)
+    target = shmtensor.tensor([0, 1, -100])
+    weight = shmtensor.tensor([1.0, 3.0])
+    assert F.cross_entropy(scores, target, weight=weight).item() == pytest.approx(math.log(2))
+    total = F.cross_entropy(scores, target, weight=weight, reduction="sum").item()
+    assert total == pytest.approx(4 * math.log(2))
+
+
+def test_mse_loss_reduces_and_warns_about_shapes():
+    a, b = shmtensor.tensor([1.0, 2.0]), shmtensor.tensor([3.0, 5.0])
+    assert nn.MSELoss()(a, b).item() == 6.5
+    assert F.mse_loss(a, b, reduction="sum").item() == 13.0
+    assert F.mse_loss(a, b, reduction="none").tolist() == [4.0, 9.0]
+    with pytest.warns(UserWarning, match="different to the input size"):
+        F.mse_loss(a, shmtensor.zeros(2, 2))
+
+
+def test_activations_have_their_values():
+    x = shmtensor.tensor([-1.0, 0.0, 2.0])
+    assert nn.ReLU()(x).tolist() == [0.0, 0.0, 2.0]
+    assert nn.LeakyReLU(0.5)(x).tolist() == [-0.5, 0.0, 2.0]
+    assert nn.Tanh()(x).tolist() == pytest.approx([math.tanh(v) for v in (-1, 0, 2)])
+    assert nn.Sigmoid()(x).tolist() == pytest.approx([1 / (1 + math.exp(-v)) for v in (-1, 0, 2)])
+    gelu = [v * 0.5 * (1 + math.erf(v / math.sqrt(2))) for v in (-1, 0, 2)]
+    assert nn.GELU()(x).tolist() == pytest.approx(gelu, rel=1e-5)
+    assert nn.Softmax(0)(x).sum().item() == pytest.approx(1.0)
+    assert nn.ReLU(inplace=True)(x) is x
+
+
+def test_one_hot_marks_the_class():
+    assert F.one_hot(shmtensor.tensor([0, 2])).tolist() == [[1, 0, 0], [0, 0, 1]]
+    with pytest.raises(RuntimeError, match="non-negative"):
+        F.one_hot(shmtensor.tensor([-1]))
+
+
+def test_flatten_and_unflatten_are_inverse():
+    x = image(2, 3, 4)
+    flat = nn.Flatten()(x)
+    assert flat.shape == (2, 12)
+    assert nn.Unflatten(1, (3, 4))(flat).tolist() == x.tolist()
+
+
+def test_sequential_behaves_as_a_list():
+    net = nn.Sequential(nn.ReLU(), nn.Tanh(), nn.Sigmoid())
+    assert len(net) == 3
+    assert isinstance(net[-1], nn.Sigmoid)
+    assert isinstance(net[:2], nn.Sequential)
+    del net[1]
+    assert list(net._modules) == ["0", "1"]
+    net.insert(1, nn.GELU()).append(nn.Identity())
+    assert [type(m).__name__ for m in net] == ["ReLU", "GELU", "Sigmoid", "Identity"]
+    assert len(net + nn.Sequential(nn.ReLU())) == 5
+    with pytest.raises(IndexError, match="index 7 is out of range"):
+        net[7]
+
+
+def test_parameter_list_makes_parameters():
+    values = nn.ParameterList([shmtensor.zeros(2), nn.Parameter(shmtensor.ones(1))])
+    values.append(shmtensor.zeros(3))
+    assert len(values) == len(list(values.parameters())) == 3
+    assert all(isinstance(v, nn.Parameter) for v in values)
+    assert "(0): Parameter containing: [" in repr(values)
+
+
+def test_losses_on_two_tensors_have_their_formulas():
+    a, b = shmtensor.tensor([0.2, 0.9]), shmtensor.tensor([1.0, 0.4])
+    d = [0.8, 0.5]
+    assert nn.L1Loss(reduction="sum")(a, b).item() == pytest.approx(1.3)
+    assert nn.SmoothL1Loss(beta=0.6)(a, b).item() == pytest.approx(
+        ((d[0] - 0.3) + d[1] ** 2 / 1.2) / 2
+    )
+    assert nn.HuberLoss(delta=0.6)(a, b).item() == pytest.approx(
+        (0.6 * (d[0] - 0.3) + d[1] ** 2 / 2) / 2
+    )
+    bce = [-math.log(0.2), -(0.4 * math.log(0.9) + 0.6 * math.log(0.1))]
+    assert nn.BCELoss(reduction="none")(a, b).tolist() == pytest.approx(bce, rel=1e-5)
+    logits = shmtensor.tensor([math.log(0.2 / 0.8), math.log(0.9 / 0.1)])
+    loss = nn.BCEWithLogitsLoss(reduction="none")(logits, b)
+    assert loss.tolist() == pytest.approx(bce, rel=1e-5)
+    kl = nn.KLDivLoss(reduction="batchmean")(a.log(), b)
+    assert kl.item() == pytest.approx((math.log(1 / 0.2) + 0.4 * math.log(0.4 / 0.9)) / 2, rel=1e-5)
+    signs = shmtensor.tensor([1.0, -1.0])
+    margin = [math.log1p(math.exp(-0.2)), math.log1p(math.exp(0.9))]
+    loss = nn.SoftMarginLoss(reduction="none")(a, signs)
+    assert loss.tolist() == pytest.approx(margin, rel=1e-5)
+
+
+def test_losses_honour_element_weights_and_refuse_shapes():
+    a, b = shmtensor.tensor([1.0, 2.0]), shmtensor.tensor([3.0, 5.0])
+    weight = shmtensor.tensor([1.0, 3.0])
+    assert F.mse_loss(a, b, weight=weight).item() == pytest.approx(31 / 4)
+    assert F.l1_loss(a, b, weight=weight, reduction="sum").item() == 11.0
+    with pytest.raises(ValueError, match="is deprecated"):
+        F.binary_cross_entropy(a, shmtensor.zeros(3))
+    with pytest.raises(ValueError, match="must be the same as input size"):
+        F.binary_cross_entropy_with_logits(a, shmtensor.zeros(3))

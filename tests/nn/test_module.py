@@ -1,0 +1,267 @@
+"""Module: registration, walking, calling, hooks, printing.
+
+State dictionaries are in test_state_dict.py, layers in test_layers.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+import shmtensor
+from shmtensor import nn
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.second = nn.Sequential(nn.ReLU(), nn.Linear(4, 2, bias=False))
+        self.register_buffer("mean", shmtensor.zeros(3))
+        self.register_buffer("scratch", shmtensor.ones(1), persistent=False)
+        self.scale = nn.Parameter(shmtensor.ones(2))
+
+    def forward(self, x):
+        return self.second(self.first(x - self.mean)) * self.scale
+
+
+def test_assigned_parts_are_registered_by_kind():
+    net = Net()
+    assert [n for n, _ in net.named_parameters()] == [
+        "scale",
+        "first.weight",
+        "first.bias",
+        "second.1.weight",
+    ]
+    assert [n for n, _ in net.named_buffers()] == ["mean", "scratch"]
+    assert [n for n, _ in net.named_children()] == ["first", "second"]
+    assert [n for n, _ in net.named_modules()] == ["", "first", "second", "second.0", "second.1"]
+
+
+def test_shared_parameter_is_yielded_once():
+    net = nn.Module()
+    net.a = nn.Linear(2, 2)
+    net.b = nn.Linear(2, 2)
+    net.b.weight = net.a.weight
+    assert len(list(net.parameters())) == 3
+    assert len(list(net.named_parameters(remove_duplicate=False))) == 4
+
+
+def test_parameter_is_leaf_tensor_sharing_memory():
+    data = shmtensor.zeros(2)
+    parameter = nn.Parameter(data)
+    data[0] = 5
+    assert isinstance(parameter, shmtensor.Tensor)
+    assert parameter.requires_grad
+    assert parameter.is_leaf
+    assert parameter.tolist() == [5.0, 0.0]
+    assert repr(nn.Parameter(shmtensor.zeros(2))) == (
+        "Parameter containing:\ntensor([0., 0.], requires_grad=True)"
+    )
+
+
+def test_parameter_of_integers_is_refused():
+    with pytest.raises(RuntimeError, match="floating point"):
+        nn.Parameter(shmtensor.zeros(2, dtype=shmtensor.int64))
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "text"),
+    [
+        (lambda m: m.register_parameter("a.b", None), KeyError, "t contain"),
+        (lambda m: m.register_parameter("", None), KeyError, "t be empty"),
+        (lambda m: m.register_parameter("training", None), KeyError, "already exists"),
+        (lambda m: m.register_parameter(1, None), TypeError, "should be a string. Got int"),
+        (lambda m: m.register_parameter("x", 3), TypeError, "cannot assign 'int' object"),
+        (lambda m: m.register_buffer("b", 1), TypeError, "cannot assign 'int' object to buffer"),
+        (lambda m: m.add_module("a.b", None), KeyError, "got: a.b"),
+        (lambda m: m.add_module("x", 1), TypeError, "int is not a Module subclass"),
+        (lambda m: setattr(m, "scale", 1), TypeError, "as parameter 'scale'"),
+        (lambda m: setattr(m, "first", 1), TypeError, "as child module 'first'"),
+        (lambda m: setattr(m, "mean", 1), TypeError, "as buffer 'mean'"),
+        (lambda m: m.absent, AttributeError, "'Net' object has no attribute 'absent'"),
+        (lambda m: m.get_submodule("first.x"), AttributeError, "Linear has no attribute `x`"),
+        (lambda m: m.get_parameter("first"), AttributeError, "`first` is not an nn.Parameter"),
+        (lambda m: m.train(1), ValueError, "expected to be boolean"),
+        (lambda m: m.to(shmtensor.int32), TypeError, "only accepts floating point"),
+    ],
+)
+def test_wrong_use_raises_with_the_values(call, kind, text):
+    with pytest.raises(kind, match=text):
+        call(Net())
+
+
+def test_assignment_before_init_is_refused():
+    class Early(nn.Module):
+        def __init__(self) -> None:
+            self.x = nn.Parameter(shmtensor.zeros(1))
+
+    with pytest.raises(AttributeError, match=r"before Module.__init__\(\) call"):
+        Early()
+
+
+def test_module_without_forward_says_its_name():
+    class Bare(nn.Module):
+        pass
+
+    with pytest.raises(NotImplementedError, match=r"Module \[Bare\] is missing the required"):
+        Bare()(1)
+
+
+def test_attribute_changes_kind():
+    net = Net()
+    del net.scale
+    assert not hasattr(net, "scale")
+    net.mean = None
+    assert [n for n, _ in net.named_buffers()] == ["scratch"]
+    net.note = "plain"
+    net.note = nn.Parameter(shmtensor.zeros(1))
+    assert "note" in dict(net.named_parameters())
+    net.first = None
+    assert [n for n, _ in net.named_children()] == ["second"]
+
+
+def test_train_and_eval_reach_every_module():
+    net = Net().eval()
+    assert not any(m.training for m in net.modules())
+    assert all(m.training for m in net.train().modules())
+
+
+def test_zero_grad_drops_or_clears():
+    net = Net()
+    net(shmtensor.ones(1, 3)).sum().backward()
+    grad = net.scale.grad
+    assert grad is not None
+    net.zero_grad(set_to_none=False)
+    assert net.scale.grad is grad or net.scale.grad.data_ptr() == grad.data_ptr()
+    assert net.scale.grad.tolist() == [0.0, 0.0]
+    net.zero_grad()
+    assert all(p.grad is None for p in net.parameters())
+
+
+def test_casts_change_floating_state_only():
+    net = Net()
+    net.register_buffer("count", shmtensor.zeros(1, dtype=shmtensor.int64))
+    identity = id(net.scale)
+    net.double()
+    assert net.first.weight.dtype == shmtensor.float64
+    assert net.count.dtype == shmtensor.int64
+    assert id(net.scale) == identity
+    net.to(shmtensor.float32)
+    assert net.scale.dtype == shmtensor.float32
+
+
+def test_share_memory_shares_parameters_buffers_and_gradients():
+    net = Net()
+    net(shmtensor.ones(1, 3)).sum().backward()
+    before = net.first.weight.tolist()
+    assert net.share_memory() is net
+    assert all(p.is_shared() and p.grad.is_shared() for p in net.parameters())
+    assert all(b.is_shared() for b in net.buffers())
+    assert net.first.weight.tolist() == before
+
+
+def test_apply_visits_children_first():
+    seen = []
+    Net().apply(lambda m: seen.append(type(m).__name__))
+    assert seen == ["Linear", "ReLU", "Linear", "Sequential", "Net"]
+
+
+def test_requires_grad_reaches_every_parameter():
+    net = Net().requires_grad_(False)
+    assert not any(p.requires_grad for p in net.parameters())
+
+
+def test_repr_shows_the_tree():
+    assert repr(Net()) == (
+        "Net(\n"
+        "  (first): Linear(in_features=3, out_features=4, bias=True)\n"
+        "  (second): Sequential(\n"
+        "    (0): ReLU()\n"
+        "    (1): Linear(in_features=4, out_features=2, bias=False)\n"
+        "  )\n"
+        ")"
+    )
+
+
+def test_deepcopy_and_pickle_keep_values_and_aliases():
+    net = Net()
+    net.alias = net.first.weight
+    for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert twin.alias is twin.first.weight
+        assert twin.alias is not net.alias
+        assert twin.first.weight.tolist() == net.first.weight.tolist()
+        x = shmtensor.ones(2, 3)
+        assert twin(x).tolist() == net(x).tolist()
+
+
+def test_forward_hooks_change_arguments_and_result_in_order():
+    layer = nn.Identity()
+    order = []
+
+    def pre(module, args):
+        order.append("pre")
+        return (args[0] + 1,)
+
+    def post(module, args, output):
+        order.append("post")
+        return output * 10
+
+    first = layer.register_forward_pre_hook(pre)
+    second = layer.register_forward_hook(post)
+    assert layer(shmtensor.ones(1)).item() == 20.0
+    first.remove()
+    assert layer(shmtensor.ones(1)).item() == 10.0
+    second.remove()
+    second.remove()
+    assert layer(shmtensor.ones(1)).item() == 1.0
+    assert order == ["pre", "post", "post"]
+
+
+def test_forward_hooks_see_keywords_and_run_on_errors():
+    class Scaled(nn.Module):
+        def forward(self, x, *, by):
+            if by == 0:
+                raise ValueError("no")
+            return x * by
+
+    layer = Scaled()
+    layer.register_forward_pre_hook(
+        lambda m, args, kwargs: (args, {"by": kwargs["by"] * 2}), with_kwargs=True
+    )
+    assert layer(shmtensor.ones(1), by=2).item() == 4.0
+    seen = []
+    layer.register_forward_hook(lambda m, args, out: seen.append(out), always_call=True)
+    with pytest.raises(ValueError, match="no"):
+        layer(shmtensor.ones(1), by=0)
+    assert seen == [None]
+
+
+def test_backward_hooks_see_and_replace_gradients():
+    layer = nn.Linear(2, 1, bias=False)
+    seen = []
+
+    def hook(module, grad_input, grad_output):
+        seen.append((grad_input[0].tolist(), grad_output[0].tolist()))
+        return (grad_input[0] * 2,)
+
+    handle = layer.register_full_backward_hook(hook)
+    x = shmtensor.ones(1, 2, requires_grad=True)
+    (layer(x) * 3).sum().backward()
+    plain = [3 * v for v in layer.weight.tolist()[0]]
+    assert seen[0][0][0] == pytest.approx(plain)
+    assert seen[0][1] == [[3.0]]
+    assert x.grad.tolist()[0] == pytest.approx([2 * v for v in plain])
+    handle.remove()
+    layer(x.detach()).sum().backward()
+    assert len(seen) == 1
+
+
+def test_backward_pre_hook_replaces_the_gradient_of_the_output():
+    layer = nn.Identity()
+    layer.register_full_backward_pre_hook(lambda m, grads: (grads[0] * 5,))
+    x = shmtensor.ones(1, requires_grad=True)
+    layer(x).sum().backward()
+    assert x.grad.item() == 5.0

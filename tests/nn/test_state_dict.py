@@ -1,0 +1,103 @@
+"""state_dict and load_state_dict: keys, aliasing, strictness, messages."""
+
+from __future__ import annotations
+
+import pytest
+
+import shmtensor
+from shmtensor import nn
+
+
+def make() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+
+
+def test_state_shares_memory_and_is_detached():
+    net = make()
+    state = net.state_dict()
+    assert list(state) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    assert state["0.weight"].data_ptr() == net[0].weight.data_ptr()
+    assert not state["0.weight"].requires_grad
+    assert net.state_dict(keep_vars=True)["0.weight"] is net[0].weight
+    assert state._metadata["0"] == {"version": 1}
+
+
+def test_buffers_are_saved_unless_not_persistent():
+    net = nn.Module()
+    net.register_buffer("kept", shmtensor.zeros(1))
+    net.register_buffer("dropped", shmtensor.zeros(1), persistent=False)
+    net.register_buffer("empty", None)
+    assert list(net.state_dict()) == ["kept"]
+
+
+def test_loading_copies_in_place():
+    source, target = make(), make()
+    pointer = target[0].weight.data_ptr()
+    result = target.load_state_dict(source.state_dict())
+    assert repr(result) == "<All keys matched successfully>"
+    assert target[0].weight.tolist() == source[0].weight.tolist()
+    assert target[0].weight.data_ptr() == pointer
+    assert target[0].weight.requires_grad
+
+
+def test_loading_with_assign_takes_the_tensors():
+    source, target = make(), make()
+    target.load_state_dict(source.state_dict(), assign=True)
+    assert target[0].weight.data_ptr() == source[0].weight.data_ptr()
+    assert isinstance(target[0].weight, nn.Parameter)
+    assert target[0].weight.requires_grad
+
+
+def test_strict_loading_lists_everything_that_does_not_fit():
+    with pytest.raises(RuntimeError) as caught:
+        make().load_state_dict({"a": shmtensor.zeros(1), "0.weight": shmtensor.zeros(3, 3)})
+    text = str(caught.value)
+    assert text.startswith("Error(s) in loading state_dict for Sequential:\n\tMissing key(s)")
+    assert '"0.bias", "2.weight", "2.bias"' in text
+    assert 'Unexpected key(s) in state_dict: "a"' in text
+    assert "size mismatch for 0.weight" in text
+    assert "[3, 3]" in text
+    assert "[3, 2]" in text
+
+
+def test_loose_loading_reports_the_keys():
+    result = make().load_state_dict({"a": shmtensor.zeros(1)}, strict=False)
+    assert result.missing_keys == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    assert result.unexpected_keys == ["a"]
+
+
+def test_loading_something_else_is_a_type_error():
+    with pytest.raises(TypeError, match="dict-like, got <class 'int'>"):
+        make().load_state_dict(5)
+    with pytest.raises(RuntimeError, match="received <class 'int'>"):
+        make().load_state_dict({"0.weight": 5}, strict=False)
+
+
+def test_extra_state_travels():
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.n = 0
+
+        def get_extra_state(self):
+            return {"n": self.n}
+
+        def set_extra_state(self, state):
+            self.n = state["n"]
+
+    source, target = nn.Sequential(Counter()), nn.Sequential(Counter())
+    source[0].n = 7
+    assert list(source.state_dict()) == ["0._extra_state"]
+    target.load_state_dict(source.state_dict())
+    assert target[0].n == 7
+
+
+def test_hooks_around_saving_and_loading_run():
+    net = make()
+    seen = []
+    net.register_state_dict_pre_hook(lambda m, prefix, keep: seen.append("pre"))
+    net.register_state_dict_post_hook(lambda m, state, prefix, meta: seen.append("post"))
+    net.register_load_state_dict_pre_hook(lambda *args: seen.append("load"))
+    net.register_load_state_dict_post_hook(lambda m, keys: seen.append("loaded"))
+    net.load_state_dict(net.state_dict())
+    assert seen == ["pre", "post", "load", "loaded"]

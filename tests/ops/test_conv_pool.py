@@ -1,0 +1,267 @@
+"""Convolution and pooling: values against plain loops, geometry, errors, gradients."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+import shmtensor.nn.functional as nnf
+from shmtensor import _C
+
+_RNG = np.random.default_rng(0)
+
+
+def _convolve(
+    x: np.ndarray, w: np.ndarray, stride: int, padding: int, dilation: int, groups: int
+) -> np.ndarray:
+    """The definition, one output at a time."""
+    n_spatial = x.ndim - 2
+    x = np.pad(x, [(0, 0), (0, 0)] + [(padding, padding)] * n_spatial)
+    reach = [dilation * (k - 1) + 1 for k in w.shape[2:]]
+    sizes = [(s - r) // stride + 1 for s, r in zip(x.shape[2:], reach, strict=True)]
+    out = np.zeros((x.shape[0], w.shape[0], *sizes), dtype=x.dtype)
+    per_group = w.shape[0] // groups
+    for f in range(w.shape[0]):
+        channels = slice(f // per_group * w.shape[1], (f // per_group + 1) * w.shape[1])
+        for at in itertools.product(*map(range, sizes)):
+            window = tuple(
+                slice(a * stride, a * stride + r, dilation) for a, r in zip(at, reach, strict=True)
+            )
+            axes = tuple(range(1, x.ndim))
+            out[(slice(None), f, *at)] = (x[(slice(None), channels, *window)] * w[f]).sum(axes)
+    return out
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "stride", "padding", "dilation", "groups"),
+    [
+        ((2, 3, 8, 9), (4, 3, 3, 3), 1, 0, 1, 1),
+        ((2, 3, 8, 9), (4, 3, 3, 2), 2, 1, 1, 1),
+        ((2, 4, 8, 9), (6, 2, 3, 3), 1, 2, 2, 2),
+        ((3, 4, 5, 5), (4, 1, 3, 3), 1, 1, 1, 4),
+        ((2, 5, 6, 6), (7, 5, 1, 1), 1, 0, 1, 1),
+        ((2, 5, 6, 6), (7, 5, 1, 1), 2, 0, 1, 1),
+        ((2, 3, 10), (4, 3, 3), 2, 1, 2, 1),
+        ((2, 2, 4, 5, 6), (3, 2, 2, 3, 2), 1, 1, 1, 1),
+        ((70, 2, 3, 3), (3, 2, 2, 2), 1, 0, 1, 1),
+        ((1, 1, 40, 40), (2, 1, 5, 5), 1, 2, 1, 1),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_convolution_by_definition(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    stride: int,
+    padding: int,
+    dilation: int,
+    groups: int,
+    dtype: str,
+) -> None:
+    a, b = _RNG.standard_normal(x), _RNG.standard_normal(w)
+    bias = _RNG.standard_normal(w[0])
+    expected = _convolve(a, b, stride, padding, dilation, groups)
+    expected += bias.reshape(-1, *[1] * (len(x) - 2))
+    function = {1: st.conv1d, 2: st.conv2d, 3: st.conv3d}[len(x) - 2]
+    tensors = [st.from_numpy(v.astype(dtype)) for v in (a, b, bias)]
+    got = function(*tensors, stride, padding, dilation, groups).numpy()
+    np.testing.assert_allclose(got, expected, 1e-4, 1e-4 if dtype == "float32" else 1e-11)
+
+
+def test_transposed_convolution_is_the_adjoint() -> None:
+    x = st.from_numpy(_RNG.standard_normal((2, 4, 5, 6)))
+    w = st.from_numpy(_RNG.standard_normal((4, 3, 3, 3)))
+    y = st.conv_transpose2d(x, w, None, 2, 1, 1)
+    assert y.shape == (2, 3, 10, 12)
+    image = st.from_numpy(_RNG.standard_normal((2, 3, 10, 12)))
+    left = (st.conv2d(image, w, None, 2, 1) * x).sum().item()
+    assert left == pytest.approx((image * y).sum().item())
+
+
+def test_padding_by_name() -> None:
+    x, w = st.ones(1, 1, 5, 6), st.ones(1, 1, 3, 4)
+    assert nnf.conv2d(x, w, padding="same").shape == (1, 1, 5, 6)
+    assert st.conv2d(x, w, padding="same").shape == (1, 1, 5, 6)
+    assert st.equal(st.conv2d(x, w, padding="same"), nnf.conv2d(x, w, padding="same"))
+    assert st.conv2d(x, w, padding="valid").shape == (1, 1, 3, 3)
+
+
+def test_convolution_without_batch_and_of_nothing() -> None:
+    w = st.ones(2, 3, 3, 3)
+    assert st.conv2d(st.ones(3, 4, 4), w).shape == (2, 2, 2)
+    assert st.conv2d(st.ones(0, 3, 4, 4), w).shape == (0, 2, 2, 2)
+    assert st.conv2d(st.empty(5, 3, 4, 4, device="meta"), w.to("meta")).shape == (5, 2, 2, 2)
+
+
+@pytest.mark.parametrize("dtype", [st.float16, st.bfloat16, st.int64, st.complex64])
+def test_convolution_of_other_dtypes(dtype: st.dtype) -> None:
+    y = st.conv2d(st.ones(1, 2, 4, 4).to(dtype), st.ones(1, 2, 3, 3).to(dtype))
+    assert y.dtype is dtype
+    assert y.float().tolist() == [[[[18.0, 18.0], [18.0, 18.0]]]] if not dtype.is_complex else True
+
+
+_Z = st.zeros
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: st.conv2d(_Z(1, 3, 4, 4), _Z(2, 2, 3, 3)),
+            "Given groups=1, weight of size [2, 2, 3, 3], expected input[1, 3, 4, 4] to have 2 "
+            "channels, but got 3 channels instead",
+        ),
+        (
+            lambda: st.conv2d(_Z(1, 3, 2, 2), _Z(2, 3, 3, 3)),
+            "Calculated padded input size per channel: (2 x 2). Kernel size: (3 x 3). Kernel size "
+            "can't be greater than actual input size",
+        ),
+        (
+            lambda: st.conv2d(_Z(3, 4), _Z(2, 3, 3, 3)),
+            "Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of size: "
+            "[3, 4]",
+        ),
+        (
+            lambda: st.conv2d(_Z(1, 3, 4, 4), _Z(2, 3, 3, 3), _Z(3)),
+            "expected bias to be 1-dimensional with 2 elements, but got bias of size [3] instead",
+        ),
+        (
+            lambda: st.conv2d(_Z(1, 3, 4, 4), _Z(2, 3, 3, 3), stride=0),
+            "non-positive stride is not supported",
+        ),
+        (
+            lambda: st.conv2d(_Z(1, 3, 4, 4), _Z(2, 3, 3, 3), padding=-1),
+            "negative padding is not supported",
+        ),
+        (
+            lambda: st.conv2d(_Z(1, 4, 4, 4), _Z(3, 2, 3, 3), groups=2),
+            "expected weight to be divisible by 2 at dimension 0",
+        ),
+        (
+            lambda: st.conv2d(_Z(1, 3, 4, 4), _Z(2, 3, 3, 3).double()),
+            "expected scalar type Float but found Double",
+        ),
+        (
+            lambda: st.conv2d(_Z(1, 3, 4, 4), _Z(2, 3, 3, 3), padding="foo"),
+            "Invalid padding string: 'foo'",
+        ),
+        (lambda: st.max_pool2d(_Z(1, 1, 2, 2), 3), "Output size is too small"),
+        (
+            lambda: st.max_pool2d(_Z(1, 1, 4, 4), 2, padding=2),
+            "pad should be at most half of effective kernel size, but got pad=2, kernel_size=2",
+        ),
+        (lambda: st.max_pool2d(_Z(1, 1, 4, 4), 2, stride=0), "stride should not be zero"),
+    ],
+)
+def test_impossible_geometry_is_named(call: object, message: str) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        call()  # type: ignore[operator]
+    assert message in str(caught.value)
+
+
+def _windows(
+    x: np.ndarray, kernel: int, stride: int, padding: int, dilation: int, fill: float
+) -> np.ndarray:
+    x = np.pad(x, [(0, 0), (0, 0), (padding,) * 2, (padding,) * 2], constant_values=fill)
+    reach = dilation * (kernel - 1) + 1
+    view = np.lib.stride_tricks.sliding_window_view(x, (reach, reach), (2, 3))
+    return view[:, :, ::stride, ::stride, ::dilation, ::dilation]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "dilation"),
+    [(2, 2, 0, 1), (3, 2, 1, 1), (3, 1, 1, 2), (1, 1, 0, 1), (3, 3, 0, 1)],
+)
+def test_max_pool_by_definition(kernel: int, stride: int, padding: int, dilation: int) -> None:
+    x = _RNG.standard_normal((2, 3, 9, 11))
+    expected = _windows(x, kernel, stride, padding, dilation, -np.inf).max((-1, -2))
+    values, indices = _C._nn.max_pool2d_with_indices(
+        st.from_numpy(x), kernel, stride, padding, dilation
+    )
+    np.testing.assert_array_equal(values.numpy(), expected)
+    flat = x.reshape(2, 3, -1)
+    picked = np.take_along_axis(flat, indices.numpy().reshape(2, 3, -1), 2)
+    np.testing.assert_array_equal(picked.reshape(expected.shape), expected)
+
+
+def test_max_pool_of_special_numbers() -> None:
+    x = st.tensor([[[[1.0, float("nan")], [3.0, 2.0]]]])
+    assert st.max_pool2d(x, 2).isnan().item()
+    low, at = _C._nn.max_pool2d_with_indices(st.full((1, 1, 2, 2), -float("inf")), 2)
+    assert (low.item(), at.item()) == (-float("inf"), 0)
+    assert st.max_pool2d(st.arange(16).view(1, 4, 4), 2).tolist() == [[[5, 7], [13, 15]]]
+
+
+def test_ceil_mode_keeps_the_last_window() -> None:
+    x = st.arange(25.0).view(1, 1, 5, 5)
+    assert st.max_pool2d(x, 2, 2, ceil_mode=True).shape == (1, 1, 3, 3)
+    assert st.max_pool2d(x, 2, 2, ceil_mode=True)[0, 0, 2, 2].item() == 24
+
+
+def test_average_pool_by_definition() -> None:
+    x = _RNG.standard_normal((2, 3, 8, 9))
+    counted = _windows(x, 3, 2, 1, 1, 0).mean((-1, -2))
+    got = _C._nn.avg_pool2d(st.from_numpy(x), 3, 2, 1)
+    np.testing.assert_allclose(got.numpy(), counted)
+    inside = _windows(np.ones_like(x), 3, 2, 1, 1, 0).sum((-1, -2))
+    got = _C._nn.avg_pool2d(st.from_numpy(x), 3, 2, 1, count_include_pad=False)
+    np.testing.assert_allclose(got.numpy(), counted * 9 / inside)
+    assert st.avg_pool1d(st.arange(6.0).view(1, 6), 2).tolist() == [[0.5, 2.5, 4.5]]
+
+
+def test_adaptive_pools_share_evenly() -> None:
+    x = st.arange(10.0).view(1, 1, 10)
+    assert st.adaptive_avg_pool1d(x, 3).tolist() == [[[1.5, 4.5, 7.5]]]
+    values, indices = st.adaptive_max_pool1d(x, 3)
+    assert values.tolist() == [[[3.0, 6.0, 9.0]]]
+    assert indices.tolist() == [[[3, 6, 9]]]
+    assert _C._nn.adaptive_avg_pool2d(st.ones(2, 3, 5, 7), (2, 3)).shape == (2, 3, 2, 3)
+
+
+def test_pools_keep_channels_last() -> None:
+    x = st.zeros(2, 3, 8, 8).to(memory_format=st.channels_last)
+    assert st.max_pool2d(x, 2).is_contiguous(memory_format=st.channels_last)
+
+
+def _leaf(*shape: int) -> st.Tensor:
+    return st.from_numpy(np.random.default_rng(1).random(shape)).requires_grad_()
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (lambda x, w, b: st.conv2d(x, w, b, 2, 1), ((2, 2, 5, 4), (3, 2, 3, 3), (3,))),
+        (lambda x, w: st.conv2d(x, w, None, 1, 1, 2, 2), ((1, 4, 5, 5), (2, 2, 2, 2))),
+        (lambda x, w: st.conv2d(x, w), ((2, 3, 3, 3), (2, 3, 1, 1))),
+        (lambda x, w, b: st.conv1d(x, w, b, 2), ((2, 2, 7), (3, 2, 3), (3,))),
+        (lambda x, w: st.conv3d(x, w), ((1, 2, 3, 3, 3), (2, 2, 2, 2, 2))),
+        (
+            lambda x, w, b: st.conv_transpose2d(x, w, b, 2, 1, 1),
+            ((1, 2, 3, 3), (2, 3, 3, 3), (3,)),
+        ),
+        (lambda x: st.max_pool2d(x, 2), ((1, 2, 4, 4),)),
+        (lambda x: st.max_pool2d(x, 3, 2, 1), ((1, 2, 5, 5),)),
+        (lambda x: _C._nn.avg_pool2d(x, 3, 2, 1), ((1, 2, 5, 5),)),
+        (lambda x: _C._nn.adaptive_avg_pool2d(x, (2, 3)), ((1, 2, 5, 5),)),
+        (lambda x: _C._nn.adaptive_max_pool2d(x, (2, 3))[0], ((1, 2, 5, 5),)),
+        (lambda x: st.max_pool1d(x, 2), ((2, 6),)),
+    ],
+)
+def test_gradients(function: object, shapes: tuple[tuple[int, ...], ...]) -> None:
+    assert st.autograd.gradcheck(function, tuple(_leaf(*s) for s in shapes))
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (lambda x, w, b: st.conv2d(x, w, b, 2, 1), ((1, 2, 4, 4), (2, 2, 3, 3), (2,))),
+        (lambda x: st.max_pool2d(x, 2), ((1, 1, 4, 4),)),
+        (lambda x: _C._nn.avg_pool2d(x, 2), ((1, 1, 4, 4),)),
+        (lambda x: _C._nn.adaptive_avg_pool2d(x, (2, 3)), ((1, 1, 4, 4),)),
+    ],
+)
+def test_second_derivatives(function: object, shapes: tuple[tuple[int, ...], ...]) -> None:
+    assert st.autograd.gradgradcheck(function, tuple(_leaf(*s) for s in shapes))

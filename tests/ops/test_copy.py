@@ -1,0 +1,143 @@
+"""Copies, casts, fills and conversions: every pair of dtypes, strides, overlaps, memory formats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from ops.samples import ALL, FLOATS, array, check, layouts, tensor, values
+
+import shmtensor
+
+
+@pytest.mark.parametrize("target", ALL)
+@pytest.mark.parametrize("source", ALL)
+@pytest.mark.filterwarnings("ignore:Casting complex values")
+def test_cast_equals_numpy_in_range(source: str, target: str) -> None:
+    a = np.arange(40)[::2] if source != "bool" else values("bool", 20)
+    if source in FLOATS or source.startswith("complex"):
+        a = a + (
+            0.5 if target in FLOATS or target.startswith("complex") or target == "bool" else 0.25
+        )
+    a = a.astype("float32" if source == "bfloat16" else source)
+    with np.errstate(all="ignore"):
+        want = a.real if source.startswith("complex") and not target.startswith("complex") else a
+        if target == "bool":
+            want = a
+        want = want.astype("float32" if target == "bfloat16" else target)
+    got = tensor(a, source).to(getattr(shmtensor, target))
+    check(got, want, target, rtol=8e-3 if target == "bfloat16" else 0.0)
+
+
+@pytest.mark.parametrize("target", ["int8", "uint8", "int16", "int32", "int64", "uint32", "uint64"])
+def test_casts_out_of_range_are_defined(target: str) -> None:
+    a = shmtensor.tensor([float("nan"), float("inf"), -float("inf"), 1e30, -1e30, 300.7, -1.5])
+    once = a.to(getattr(shmtensor, target))
+    again = a.to(shmtensor.float64).to(getattr(shmtensor, target))
+    assert once.tolist() == again.tolist()
+    assert once[5].item() == {"int8": 44, "uint8": 44}.get(target, 300)
+    if target in ("int32", "int64"):
+        assert once[0].item() == np.iinfo(target).min
+
+
+def test_bfloat16_rounds_to_even() -> None:
+    bits = np.array([0x3F808000, 0x3F818000, 0x3F808001, 0x7F800001], np.uint32)
+    got = shmtensor.from_numpy(bits.view(np.float32)).to(shmtensor.bfloat16)
+    wide = array(got).view(np.uint32) >> 16
+    assert wide[:3].tolist() == [0x3F80, 0x3F82, 0x3F81]
+    assert np.isnan(array(got)[3])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "complex128"])
+def test_copies_between_any_strides(dtype: str) -> None:
+    a = values(dtype, 40 * 23).reshape(40, 23)
+    for _, source in layouts(a):
+        for _, target in layouts(np.zeros_like(a)):
+            assert target.copy_(source) is target
+            np.testing.assert_array_equal(array(target), a)
+            check(source.clone(), a, rtol=0.0)
+            check(source.contiguous(), a, rtol=0.0)
+
+
+def test_copy_broadcasts_and_casts() -> None:
+    a = shmtensor.zeros(2, 3, dtype=shmtensor.int32)
+    a.copy_(shmtensor.tensor([1.7, 2.2, -3.9]))
+    assert a.tolist() == [[1, 2, -3]] * 2
+    with pytest.raises(
+        RuntimeError, match=r"The size of tensor a \(3\) must match the size of tensor b \(4\)"
+    ):
+        a.copy_(shmtensor.zeros(4))
+    with pytest.raises(RuntimeError, match=r"doesn't match the broadcast shape"):
+        a.copy_(shmtensor.zeros(5, 2, 3))
+
+
+def test_copy_between_overlapping_parts_is_refused() -> None:
+    a = shmtensor.arange(10)
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        a[1:].copy_(a[:-1])
+    a[5:].copy_(a[:5])
+    assert a.tolist() == [0, 1, 2, 3, 4] * 2
+
+
+def test_large_transposed_copy_equals_numpy() -> None:
+    a = np.random.default_rng(0).normal(size=(3, 211, 307)).astype(np.float32)
+    got = tensor(a).permute(0, 2, 1).contiguous()
+    np.testing.assert_array_equal(array(got), a.transpose(0, 2, 1))
+    assert got.is_contiguous()
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_fill_sets_every_element(dtype: str) -> None:
+    t = shmtensor.empty(5, 7, dtype=getattr(shmtensor, dtype))
+    assert t.fill_(1) is t
+    assert bool((t == 1).all())
+    t[:, ::2].fill_(0)
+    assert int((t != 0).sum()) == 15
+    t.zero_()
+    assert int((t != 0).sum()) == 0
+
+
+def test_fill_checks_its_value() -> None:
+    with pytest.raises(
+        RuntimeError, match="value cannot be converted to type uint8_t without overflow"
+    ):
+        shmtensor.zeros(3, dtype=shmtensor.uint8).fill_(256)
+    with pytest.raises(
+        RuntimeError, match="fill_ only supports 0-dimension value tensor but got tensor with 1 dim"
+    ):
+        shmtensor.zeros(3).fill_(shmtensor.ones(1))
+
+
+def test_conversion_to_itself_is_the_tensor() -> None:
+    a = shmtensor.ones(3)
+    assert a.to(shmtensor.float32) is a
+    assert a.contiguous() is a
+    assert a.to(shmtensor.float32, copy=True) is not a
+    assert a.to(shmtensor.zeros(2, dtype=shmtensor.int8)).dtype == shmtensor.int8
+    assert a.type_as(shmtensor.zeros(2, dtype=shmtensor.float64)).dtype == shmtensor.float64
+
+
+def test_memory_formats_are_kept_or_made() -> None:
+    a = shmtensor.zeros(2, 3, 4, 5).contiguous(memory_format=shmtensor.channels_last)
+    assert a.clone().stride() == a.stride()
+    assert (a + 1).stride() == a.stride()
+    assert a.to(shmtensor.float64).stride() == a.stride()
+    assert a.clone(memory_format=shmtensor.contiguous_format).is_contiguous()
+
+
+@pytest.mark.parametrize("source", ["float16", "float64", "int32"])
+def test_gradient_of_a_cast_has_the_dtype_of_its_leaf(source: str) -> None:
+    if source == "int32":
+        pytest.skip("whole numbers have no gradient")
+    a = shmtensor.ones(3, dtype=getattr(shmtensor, source)).requires_grad_(True)
+    a.to(shmtensor.float32).sum().backward()
+    assert a.grad.dtype == a.dtype
+
+
+def test_gradient_of_copy_goes_to_the_source() -> None:
+    source = shmtensor.ones(3, requires_grad=True)
+    target: Any = shmtensor.zeros(2, 3)
+    target.copy_(source)
+    target.sum().backward()
+    assert source.grad.tolist() == [2, 2, 2]

@@ -1,0 +1,160 @@
+"""Tensors from sizes and numbers: values, dtypes, out=, devices, errors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(5,), (2, 7), (2, 7, 2), (7, 2, -2), (0.0, 1.0, 0.1), (5, 5), (-3, 3, 4)],
+    ids=str,
+)
+def test_arange_counts_as_numpy(arguments: tuple[float, ...]) -> None:
+    expected = np.arange(*arguments)
+    got = st.arange(*arguments, dtype=st.float64 if expected.dtype == float else None)
+    np.testing.assert_allclose(got.numpy(), expected, atol=1e-12)
+
+
+def test_arange_dtype_follows_its_bounds() -> None:
+    assert st.arange(3).dtype is st.int64
+    assert st.arange(3.0).dtype is st.float32
+    assert st.arange(3, dtype=st.int8).tolist() == [0, 1, 2]
+    assert st.arange(3, dtype=st.bfloat16).tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: st.arange(0, 5, 0), "step must be nonzero"),
+        (lambda: st.arange(0, 5, -1), "upper bound and lower bound inconsistent with step sign"),
+        (lambda: st.arange(math.inf), "unsupported range: 0 -> inf"),
+        (lambda: st.linspace(0, 1, -1), "number of steps must be non-negative"),
+        (lambda: st.eye(-1), "n must be greater or equal to 0, got -1"),
+        (lambda: st.zeros(-1), "zeros: Dimension size must be non-negative."),
+        (lambda: st.triu(st.zeros(3)), "triu: input tensor must have at least 2 dimensions"),
+        (
+            lambda: st.empty_strided((2, 3), (1,)),
+            "dimensionality of sizes (2) must match dimensionality of strides (1)",
+        ),
+        (lambda: st.zeros(2**40, 2**40), "overflow"),
+        (
+            lambda: st.complex(st.zeros(2), st.zeros(2).double()),
+            "Expected object of scalar type Float but got scalar type Double for second argument",
+        ),
+    ],
+)
+def test_impossible_sizes_are_refused(call: object, message: str) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        call()  # type: ignore[operator]
+    assert message in str(caught.value)
+
+
+def test_linspace_ends_exactly() -> None:
+    got = st.linspace(0.1, 0.7, 13, dtype=st.float64)
+    np.testing.assert_allclose(got.numpy(), np.linspace(0.1, 0.7, 13))
+    assert got[-1].item() == 0.7
+    assert st.linspace(3, 9, 1).tolist() == [3.0]
+    assert st.linspace(0, 10, 5, dtype=st.int64).tolist() == [0, 2, 5, 7, 10]
+    assert st.logspace(0, 2, 3).tolist() == [1.0, 10.0, 100.0]
+
+
+def test_full_takes_its_dtype_from_the_value() -> None:
+    assert st.full((2,), 3).dtype is st.int64
+    assert st.full((2,), 3.0).dtype is st.float32
+    assert st.full((2,), True).dtype is st.bool
+    assert st.full((2,), 1j).dtype is st.complex64
+
+
+def test_like_keeps_sizes_dtype_and_layout() -> None:
+    a = st.zeros(2, 3, 4, dtype=st.float64).permute(2, 0, 1)
+    for made in (st.ones_like(a), st.empty_like(a), st.full_like(a, 2), st.zeros_like(a)):
+        assert (made.shape, made.dtype, made.stride()) == (a.shape, a.dtype, a.stride())
+    assert st.ones_like(a, dtype=st.int8).dtype is st.int8
+    assert a.new_zeros(3).dtype is st.float64
+    assert a.new_full((2,), 7).tolist() == [7.0, 7.0]
+
+
+def test_memory_format_of_empty() -> None:
+    a = st.empty(1, 64, 5, 4, memory_format=st.channels_last)
+    assert a.stride() == (1280, 1, 256, 64)
+
+
+def test_meta_has_no_data() -> None:
+    a = st.zeros(3, device="meta")
+    assert a.device.type == "meta"
+    assert st.zeros_like(a).device.type == "meta"
+    assert st.arange(5, device="meta").shape == (5,)
+
+
+def test_factories_record_when_asked() -> None:
+    assert st.ones(2, requires_grad=True).requires_grad
+    assert st.ones(2, requires_grad=True).is_leaf
+
+
+def test_out_is_filled_and_resized() -> None:
+    out = st.empty(0)
+    assert st.arange(3, out=out) is out
+    assert out.tolist() == [0.0, 1.0, 2.0]
+    with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
+        st.eye(2, out=out)
+    assert out.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.mark.parametrize("diagonal", [-5, -1, 0, 2, 9])
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (2, 4, 4)], ids=str)
+def test_triangles_as_numpy(diagonal: int, shape: tuple[int, ...]) -> None:
+    a = np.arange(1.0, math.prod(shape) + 1).reshape(shape)
+    t = st.from_numpy(a)
+    assert np.array_equal(st.tril(t, diagonal).numpy(), np.tril(a, diagonal))
+    assert np.array_equal(st.triu(t, diagonal).numpy(), np.triu(a, diagonal))
+    assert np.array_equal(t.mT.triu(diagonal).numpy(), np.triu(a.swapaxes(-1, -2), diagonal))
+
+
+def test_triangle_in_place() -> None:
+    a = st.ones(2, 2)
+    assert a.tril_() is a
+    assert a.tolist() == [[1.0, 0.0], [1.0, 1.0]]
+
+
+def test_triangle_indices() -> None:
+    assert np.array_equal(st.tril_indices(3, 4, 1).numpy(), np.array(np.tril_indices(3, 1, 4)))
+    assert np.array_equal(st.triu_indices(3, 4).numpy(), np.array(np.triu_indices(3, 0, 4)))
+
+
+def test_diagonals() -> None:
+    a = np.arange(12.0).reshape(3, 4)
+    assert np.array_equal(st.diag(st.from_numpy(a), 1).numpy(), np.diag(a, 1))
+    assert np.array_equal(st.diag(st.tensor([1.0, 2.0]), -1).numpy(), np.diag([1.0, 2.0], -1))
+    assert st.diag_embed(st.ones(2, 3)).shape == (2, 3, 3)
+    assert st.diag_embed(st.ones(2, 3)).sum().item() == 6
+
+
+def test_complex_from_parts() -> None:
+    z = st.complex(st.tensor([1.0, 2.0]), st.tensor([3.0, -4.0]))
+    assert z.tolist() == [1 + 3j, 2 - 4j]
+    polar = st.polar(st.tensor([2.0]), st.tensor([math.pi / 2]))
+    assert polar.item() == pytest.approx(2j, abs=1e-6)
+
+
+def test_grids() -> None:
+    x, y = st.meshgrid(st.arange(2), st.arange(3), indexing="ij")
+    assert x.tolist() == [[0, 0, 0], [1, 1, 1]]
+    assert y.tolist() == [[0, 1, 2], [0, 1, 2]]
+    assert st.cartesian_prod(st.tensor([1, 2]), st.tensor([3, 4])).tolist() == [
+        [1, 3],
+        [1, 4],
+        [2, 3],
+        [2, 4],
+    ]
+    assert st.block_diag(st.ones(1, 2), st.ones(1)).tolist() == [[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    assert np.array_equal(st.vander(st.tensor([1, 2, 3])).numpy(), np.vander([1, 2, 3]))
+
+
+def test_large_zeros_are_zero() -> None:
+    assert not st.zeros(1 << 23, dtype=st.float32).any().item()

@@ -1,0 +1,276 @@
+"""Reading and writing by index tensors and masks: values against NumPy, bounds, gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+
+_A = np.arange(60.0).reshape(3, 4, 5)
+_I = np.array([2, 0, -1])
+_J = np.array([[1], [3]])
+_M = _A[..., 0] % 2 == 0
+
+
+def _t(a: np.ndarray) -> st.Tensor:
+    return st.from_numpy(np.array(a))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        (_I,),
+        (slice(None), _I),
+        (slice(None), slice(None), _I),
+        (_I, _I),
+        (_I, slice(None), _I),
+        (_I, _J),
+        (_J % 3, _I, _I),
+        (_M,),
+        (slice(None), np.array([True, False, True, True])),
+        (np.zeros((0,), dtype=np.int64),),
+        (_A > 30,),
+    ],
+    ids=range(11),
+)
+def test_index_reads_as_numpy(index: tuple[object, ...]) -> None:
+    turned = tuple(_t(i) if isinstance(i, np.ndarray) else i for i in index)
+    assert np.array_equal(_t(_A)[turned].numpy(), _A[index])
+    # The same through a view with other strides.
+    assert np.array_equal(
+        _t(_A.transpose(2, 1, 0).copy()).permute(2, 1, 0)[turned].numpy(), _A[index]
+    )
+
+
+@pytest.mark.parametrize(
+    "index",
+    [(_I,), (slice(None), _I), (_I, slice(None), _I), (_I, _J), (_M,), (_A > 30,)],
+    ids=range(6),
+)
+def test_index_writes_as_numpy(index: tuple[object, ...]) -> None:
+    turned = tuple(_t(i) if isinstance(i, np.ndarray) else i for i in index)
+    expected, got = _A.copy(), _t(_A)
+    expected[index] = -1
+    got[turned] = -1
+    assert np.array_equal(got.numpy(), expected)
+    values = np.arange(float(expected[index].size)).reshape(expected[index].shape)
+    expected[index] = values
+    got[turned] = _t(values)
+    assert np.array_equal(got.numpy(), expected)
+
+
+def test_index_put_accumulates_repeated_places() -> None:
+    t = st.zeros(3)
+    t.index_put_((st.tensor([0, 2, 0, 0]),), st.ones(4), accumulate=True)
+    assert t.tolist() == [3.0, 0.0, 1.0]
+
+
+def test_index_put_of_values_that_overlap_self() -> None:
+    t = st.arange(6)
+    t[st.tensor([1, 2, 3])] = t[:3]
+    assert t.tolist() == [0, 0, 1, 2, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: st.zeros(3, 4)[:, st.tensor([5])],
+            IndexError,
+            "index 5 is out of bounds for dimension 0 with size 4",
+        ),
+        (lambda: st.zeros(3)[st.tensor([-4])], IndexError, "index -4 is out of bounds"),
+        (
+            lambda: st.zeros(3, 4)[st.tensor([1, 2]), st.tensor([1, 2, 3])],
+            IndexError,
+            "indexing tensors could not be broadcast together with shapes [2], [3]",
+        ),
+        (
+            lambda: st.zeros(3)[st.tensor([1.0])],
+            IndexError,
+            "tensors used as indices must be long, int, byte or bool tensors",
+        ),
+        (
+            lambda: st.zeros(3)[st.tensor([True, False])],
+            IndexError,
+            "The shape of the mask [2] at index 0 does not match the shape of the indexed tensor",
+        ),
+        (
+            lambda: st.gather(st.zeros(3), 0, st.tensor([5])),
+            RuntimeError,
+            "index 5 is out of bounds for dimension 0 with size 3",
+        ),
+        (
+            lambda: st.gather(st.zeros(3), 0, st.tensor([[1]])),
+            RuntimeError,
+            "Index tensor must have the same number of dimensions as input tensor",
+        ),
+        (
+            lambda: st.index_select(st.zeros(3, 9), 0, st.tensor([5])),
+            IndexError,
+            "index out of range in self",
+        ),
+        (
+            lambda: st.zeros(3).scatter(0, st.tensor([5]), 1.0),
+            RuntimeError,
+            "index 5 is out of bounds for dimension 0 with size 3",
+        ),
+        (
+            lambda: st.zeros(3).index_copy(0, st.tensor([7]), st.zeros(1)),
+            IndexError,
+            "index_copy_(): index 7 is out of bounds for dimension 0 with size 3",
+        ),
+        (
+            lambda: st.zeros(3).index_add(0, st.tensor([1, 2]), st.zeros(1)),
+            RuntimeError,
+            "Number of indices (2) should be equal to source.size(dim): (1), for dim: 0",
+        ),
+        (
+            lambda: st.take(st.zeros(3), st.tensor([5])),
+            IndexError,
+            "tried to access index 5 on a tensor of 3 elements.",
+        ),
+        (
+            lambda: st.masked_select(st.zeros(3), st.tensor([1, 0, 1])),
+            RuntimeError,
+            "masked_select: expected BoolTensor for mask",
+        ),
+        (
+            lambda: st.zeros(3).masked_scatter(st.ones(3, dtype=st.bool), st.zeros(1)),
+            RuntimeError,
+            "Number of elements of source < number of ones in mask",
+        ),
+        (
+            lambda: st.zeros(3).scatter(0, st.tensor([1]), st.zeros(1).double()),
+            RuntimeError,
+            "Expected self.dtype to be equal to src.dtype",
+        ),
+    ],
+)
+def test_bad_indices_name_their_values(call: object, error: type, message: str) -> None:
+    with pytest.raises(error) as caught:
+        call()  # type: ignore[operator]
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "float32", "float64", "complex128"])
+def test_gather_and_scatter_invert_each_other(dim: int, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 100, (3, 4, 5)).astype(dtype)
+    index = np.argsort(rng.random((3, 4, 5)), axis=dim)
+    got = st.gather(_t(a), dim, _t(index))
+    assert np.array_equal(got.numpy(), np.take_along_axis(a, index, dim))
+    back = st.zeros_like(got).scatter(dim, _t(index), got)
+    assert np.array_equal(back.numpy(), a)
+
+
+def test_gather_reads_int32_indices_and_smaller_shapes() -> None:
+    a = _t(_A[0])
+    assert st.gather(a, 0, st.tensor([[1, 2]], dtype=st.int32)).tolist() == [[5.0, 11.0]]
+
+
+def test_scatter_reductions() -> None:
+    index = st.tensor([0, 1, 0])
+    assert st.ones(2).scatter_add(0, index, st.tensor([1.0, 2.0, 3.0])).tolist() == [5.0, 3.0]
+    times = st.ones(2).scatter(0, index, st.tensor([2.0, 3.0, 4.0]), reduce="multiply")
+    assert times.tolist() == [8.0, 3.0]
+    assert st.zeros(2).scatter(0, index, 7.0).tolist() == [7.0, 7.0]
+    t = st.zeros(2)
+    assert t.scatter_add_(0, index, st.ones(3)) is t
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_index_select_add_copy_fill(dim: int) -> None:
+    index = np.array([2, 0])
+    a = _t(_A)
+    assert np.array_equal(st.index_select(a, dim, _t(index)).numpy(), _A.take(index, dim))
+    expected = np.moveaxis(_A.copy(), dim, 0)
+    source = np.ones_like(_A.take(index, dim))
+    np.add.at(expected, index, 3 * np.moveaxis(source, dim, 0))
+    got = a.index_add(dim, _t(index), _t(source), alpha=3)
+    assert np.array_equal(np.moveaxis(got.numpy(), dim, 0), expected)
+    filled = a.index_fill(dim, _t(index), -1.0)
+    assert np.array_equal(filled.index_select(dim, _t(index)).numpy(), -source)
+    copied = a.index_copy(dim, _t(index), _t(source))
+    assert np.array_equal(copied.index_select(dim, _t(index)).numpy(), source)
+
+
+def test_take_and_put_use_flat_positions() -> None:
+    a = _t(_A).permute(2, 0, 1)
+    flat = a.reshape(-1)
+    index = st.tensor([[0, 7], [-1, 20]])
+    assert st.equal(st.take(a, index), flat[index])
+    a.put_(index, st.full((2, 2), -5.0, dtype=st.float64))
+    assert st.take(a, index).tolist() == [[-5.0, -5.0], [-5.0, -5.0]]
+    added = st.zeros(3).put(st.tensor([1, 1]), st.ones(2), accumulate=True)
+    assert added.tolist() == [0.0, 2.0, 0.0]
+
+
+def test_masks() -> None:
+    mask = _A > 25
+    assert np.array_equal(st.masked_select(_t(_A), _t(mask)).numpy(), _A[mask])
+    turned = _t(_A).permute(1, 2, 0)
+    expected = _A.transpose(1, 2, 0)[mask.transpose(1, 2, 0)]
+    assert np.array_equal(turned.masked_select(_t(mask).permute(1, 2, 0)).numpy(), expected)
+    row = st.tensor([True, False, True])
+    assert st.masked_select(st.arange(6).view(2, 3), row).tolist() == [0, 2, 3, 5]
+    filled = st.zeros(2, 3).masked_scatter(row, st.arange(4.0))
+    assert filled.tolist() == [[0.0, 0.0, 1.0], [2.0, 0.0, 3.0]]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float32", "complex64"])
+def test_nonzero_in_row_major_order(dtype: str) -> None:
+    a = (np.random.default_rng(0).integers(0, 3, (4, 5)) % 2).astype(dtype)
+    assert np.array_equal(st.nonzero(_t(a)).numpy(), np.argwhere(a))
+    assert np.array_equal(st.nonzero(_t(a.T)).numpy(), np.argwhere(a.T))
+    rows, columns = st.nonzero(_t(a), as_tuple=True)
+    assert np.array_equal(rows.numpy(), a.nonzero()[0])
+    assert np.array_equal(columns.numpy(), a.nonzero()[1])
+    assert st.nonzero(st.tensor(5)).shape == (1, 0)
+
+
+def test_take_along_dim_broadcasts() -> None:
+    a = _t(_A)
+    index = a.argsort(dim=1, descending=True)
+    expected = -np.sort(-_A, axis=1)
+    assert np.array_equal(st.take_along_dim(a, index, 1).numpy(), expected)
+
+
+def test_meta_index_has_a_shape_but_masks_have_none() -> None:
+    a = st.empty(3, 4, device="meta")
+    assert st.gather(a, 0, st.empty(2, 4, dtype=st.int64, device="meta")).shape == (2, 4)
+    with pytest.raises(NotImplementedError, match="depends on data"):
+        st.nonzero(a)
+
+
+def _leaf(*shape: int) -> st.Tensor:
+    return st.from_numpy(np.random.default_rng(1).random(shape)).requires_grad_()
+
+
+_K = st.tensor([[0, 1, 1], [2, 0, 2]])
+_DISTINCT = st.tensor([[0, 1, 2], [2, 0, 1]])  # no place twice: which value stays is not defined
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (lambda a: st.gather(a, 0, _K), ((3, 3),)),
+        (lambda a: a[_K], ((3, 2),)),
+        (lambda a: a[:, _K[0]], ((2, 3),)),
+        (lambda a: a[a.detach() > 0.5], ((3, 3),)),
+        (lambda a, b: a.scatter(0, _DISTINCT, b), ((3, 3), (2, 3))),
+        (lambda a, b: a.scatter_add(0, _K, b), ((3, 3), (2, 3))),
+        (lambda a, b: a.index_put((_DISTINCT[0],), b), ((4, 2), (3, 2))),
+        (lambda a, b: a.index_put((_K,), b, accumulate=True), ((3,), (2, 3))),
+        (lambda a: st.index_select(a, 1, _K[0]), ((2, 3),)),
+        (lambda a, b: a.index_add(0, _K[0], b, alpha=2), ((3, 2), (3, 2))),
+        (lambda a, b: a.index_copy(0, _DISTINCT[0, :2], b), ((3, 2), (2, 2))),
+        (lambda a: a.index_fill(0, _K[0], 3.0), ((3, 2),)),
+        (lambda a: st.take(a, _K), ((3, 2),)),
+        (lambda a, b: a.masked_scatter(st.tensor([True, False, True]), b), ((3,), (2,))),
+    ],
+)
+def test_gradients(function: object, shapes: tuple[tuple[int, ...], ...]) -> None:
+    assert st.autograd.gradcheck(function, tuple(_leaf(*s) for s in shapes))

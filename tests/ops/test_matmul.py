@@ -1,0 +1,235 @@
+"""Matrix products: values against NumPy, layouts, dtypes, out=, empty sizes, errors, gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+
+
+def _random(*shape: int, dtype: str = "float64") -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("a_turned", [False, True])
+@pytest.mark.parametrize("b_turned", [False, True])
+def test_mm_reads_any_layout(dtype: str, a_turned: bool, b_turned: bool) -> None:
+    a, b = _random(7, 5, dtype=dtype), _random(5, 9, dtype=dtype)
+    ta = st.from_numpy(a.T.copy()).t() if a_turned else st.from_numpy(a)
+    tb = st.from_numpy(b.T.copy()).t() if b_turned else st.from_numpy(b)
+    np.testing.assert_allclose(st.mm(ta, tb).numpy(), a @ b, rtol=1e-5, atol=1e-5)
+
+
+def test_mm_of_strided_views_equals_that_of_copies() -> None:
+    a = st.from_numpy(_random(12, 20))[::2, ::3]
+    b = st.from_numpy(_random(14, 10))[::2, ::2]
+    np.testing.assert_allclose((a @ b).numpy(), a.numpy() @ b.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
+def test_mm_of_integers_wraps(dtype: str) -> None:
+    a = np.arange(150, dtype=dtype).reshape(10, 15)
+    b = np.arange(150, dtype=dtype).reshape(15, 10)
+    assert np.array_equal(st.mm(st.from_numpy(a), st.from_numpy(b)).numpy(), a @ b)
+
+
+@pytest.mark.parametrize("dtype", [st.float16, st.bfloat16])
+def test_mm_of_16_bit_floats_sums_in_float(dtype: st.dtype) -> None:
+    a = st.ones(3, 4000, dtype=dtype)
+    assert (a @ a.t()).tolist() == [[4000.0] * 3] * 3
+
+
+def test_mm_without_columns_in_common_is_zero() -> None:
+    assert st.mm(st.zeros(2, 0), st.zeros(0, 3)).tolist() == [[0.0] * 3] * 2
+    assert st.mm(st.zeros(0, 2), st.zeros(2, 3)).shape == (0, 3)
+
+
+def test_mm_large_is_split_and_right() -> None:
+    a, b = _random(300, 200), _random(200, 500)
+    got = st.mm(st.from_numpy(a), st.from_numpy(b)).numpy()
+    np.testing.assert_allclose(got, a @ b, rtol=1e-10, atol=1e-10)
+
+
+def test_mm_into_out_that_is_a_factor() -> None:
+    a = _random(4, 4)
+    t = st.from_numpy(a.copy())
+    st.mm(t, t, out=t)
+    np.testing.assert_allclose(t.numpy(), a @ a)
+
+
+def test_mm_into_strided_out_writes_nothing_beside_it() -> None:
+    a = _random(3, 3)
+    wide = st.zeros(3, 6, dtype=st.float64)
+    st.mm(st.from_numpy(a), st.from_numpy(a), out=wide[:, ::2])
+    np.testing.assert_allclose(wide[:, ::2].numpy(), a @ a)
+    assert wide[:, 1::2].abs().sum().item() == 0
+
+
+@pytest.mark.parametrize(
+    ("beta", "alpha"),
+    [(1, 1), (0, 1), (2.5, -1.5), (0, 0)],
+    ids=["plain", "no_self", "both", "zero"],
+)
+def test_addmm_scales_and_broadcasts(beta: float, alpha: float) -> None:
+    bias, a, b = _random(4), _random(3, 5), _random(5, 4)
+    got = st.addmm(*(st.from_numpy(x) for x in (bias, a, b)), beta=beta, alpha=alpha)
+    np.testing.assert_allclose(got.numpy(), beta * bias + alpha * (a @ b), atol=1e-12)
+
+
+def test_addmm_beta_zero_ignores_nan_in_self() -> None:
+    out = st.addmm(st.full((2, 2), float("nan")), st.ones(2, 3), st.ones(3, 2), beta=0)
+    assert out.tolist() == [[3.0, 3.0], [3.0, 3.0]]
+
+
+def test_addmm_in_place_adds_to_self() -> None:
+    t = st.ones(2, 2)
+    assert t.addmm_(st.ones(2, 3), st.ones(3, 2)) is t
+    assert t.tolist() == [[4.0, 4.0], [4.0, 4.0]]
+
+
+def test_bmm_and_baddbmm_multiply_each_batch() -> None:
+    a, b, c = _random(6, 3, 4), _random(6, 4, 5), _random(3, 5)
+    np.testing.assert_allclose(st.bmm(st.from_numpy(a), st.from_numpy(b)).numpy(), a @ b)
+    got = st.baddbmm(st.from_numpy(c), st.from_numpy(a), st.from_numpy(b), beta=2, alpha=3)
+    np.testing.assert_allclose(got.numpy(), 2 * c + 3 * (a @ b))
+
+
+def test_addbmm_sums_over_the_batch() -> None:
+    a, b, c = _random(6, 3, 4), _random(6, 4, 5), _random(3, 5)
+    got = st.addbmm(*(st.from_numpy(x) for x in (c, a, b)), beta=2)
+    np.testing.assert_allclose(got.numpy(), 2 * c + (a @ b).sum(0))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((3,), (3,)),
+        ((2, 3), (3,)),
+        ((3,), (3, 2)),
+        ((4, 2, 3), (3,)),
+        ((4, 2, 3), (3, 5)),
+        ((3,), (4, 3, 2)),
+        ((2, 3), (4, 3, 5)),
+        ((4, 1, 2, 3), (5, 3, 2)),
+        ((0, 2, 3), (3, 5)),
+    ],
+    ids=str,
+)
+def test_matmul_broadcasts_as_numpy(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    a, b = _random(*left), _random(*right)
+    got = st.matmul(st.from_numpy(a), st.from_numpy(b))
+    np.testing.assert_allclose(got.numpy(), a @ b, atol=1e-12)
+
+
+def test_vectors() -> None:
+    a, b = _random(50), _random(50)
+    ta, tb = st.from_numpy(a), st.from_numpy(b)
+    assert st.dot(ta, tb).item() == pytest.approx(a @ b)
+    assert st.dot(ta[::2], tb[1::2]).item() == pytest.approx(a[::2] @ b[1::2])
+    np.testing.assert_allclose(st.outer(ta, tb).numpy(), np.outer(a, b))
+    z = st.tensor([1 + 2j, 3 - 1j])
+    assert st.vdot(z, z).item() == 15
+    assert st.dot(z, z).item() == pytest.approx((1 + 2j) ** 2 + (3 - 1j) ** 2)
+
+
+def test_chain_matmul_equals_products_in_order() -> None:
+    parts = [_random(3, 7), _random(7, 2), _random(2, 9), _random(9, 4)]
+    got = st.chain_matmul(*map(st.from_numpy, parts)).numpy()
+    np.testing.assert_allclose(got, parts[0] @ parts[1] @ parts[2] @ parts[3])
+
+
+@pytest.mark.parametrize("shape", [(5,), (2, 5), (2, 3, 5)])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_linear_of_any_dimension(shape: tuple[int, ...], with_bias: bool) -> None:
+    x, w, b = _random(*shape), _random(4, 5), _random(4)
+    bias = st.from_numpy(b) if with_bias else None
+    got = st.nn.functional.linear(st.from_numpy(x), st.from_numpy(w), bias)
+    np.testing.assert_allclose(got.numpy(), x @ w.T + (b if with_bias else 0))
+
+
+_Z = st.zeros
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: st.mm(_Z(2, 3), _Z(2, 3)),
+            "mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)",
+        ),
+        (lambda: st.mm(_Z(2), _Z(2, 3)), "self must be a matrix"),
+        (
+            lambda: st.mm(_Z(2, 3), _Z(3, 2).double()),
+            "expected m1 and m2 to have the same dtype, but got: float != double",
+        ),
+        (
+            lambda: st.mm(_Z(2, 3), _Z(3, 2), out=_Z(2, 2).double()),
+            "Expected out tensor to have dtype float, but got double instead",
+        ),
+        (
+            lambda: st.bmm(_Z(2, 3, 4), _Z(2, 3, 4)),
+            "Expected size for first two dimensions of batch2 tensor to be: [2, 4] but got: "
+            "[2, 3].",
+        ),
+        (lambda: st.mv(_Z(2, 3), _Z(2)), "size mismatch, got input (2), mat (2x3), vec (2)"),
+        (lambda: st.dot(_Z(2), _Z(3)), "to have the same number of elements, but got 2 and 3"),
+        (
+            lambda: st.matmul(st.tensor(1.0), _Z(3)),
+            "both arguments to matmul need to be at least 1D, but they are 0D and 1D",
+        ),
+        (
+            lambda: st.addmm(_Z(5), _Z(2, 3), _Z(3, 2)),
+            "The expanded size of the tensor (2) must match the existing size (5)",
+        ),
+    ],
+)
+def test_wrong_operands_name_their_shapes(call: object, message: str) -> None:
+    with pytest.raises(RuntimeError) as caught:
+        call()  # type: ignore[operator]
+    assert message in str(caught.value)
+
+
+def test_bool_products_are_refused() -> None:
+    with pytest.raises(NotImplementedError, match="\"addmm_impl_cpu_\" not implemented for 'Bool'"):
+        st.mm(st.ones(2, 2, dtype=st.bool), st.ones(2, 2, dtype=st.bool))
+
+
+def test_meta_products_have_shapes() -> None:
+    a = st.empty(2, 3, 4, device="meta")
+    assert st.matmul(a, st.empty(4, 5, device="meta")).shape == (2, 3, 5)
+    assert (a @ st.empty(4, 5, device="meta")).device.type == "meta"
+
+
+def _leaf(*shape: int) -> st.Tensor:
+    return st.from_numpy(_random(*shape)).requires_grad_()
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (st.mm, ((3, 4), (4, 2))),
+        (lambda a, b: st.mm(a.t(), b.t()), ((4, 3), (2, 4))),
+        (st.bmm, ((2, 3, 4), (2, 4, 2))),
+        (st.mv, ((3, 4), (4,))),
+        (st.dot, ((4,), (4,))),
+        (st.outer, ((3,), (4,))),
+        (st.matmul, ((2, 3, 4), (4, 2))),
+        (st.matmul, ((2, 1, 3, 4), (3, 4, 2))),
+        (lambda c, a, b: st.addmm(c, a, b, beta=2, alpha=3), ((2,), (3, 4), (4, 2))),
+        (lambda c, a, b: st.baddbmm(c, a, b, beta=2, alpha=3), ((3, 2), (2, 3, 4), (2, 4, 2))),
+        (lambda c, a, b: st.addbmm(c, a, b, beta=2, alpha=3), ((3, 2), (2, 3, 4), (2, 4, 2))),
+        (lambda c, a, b: st.addmv(c, a, b, beta=2, alpha=3), ((3,), (3, 4), (4,))),
+        (st.nn.functional.linear, ((2, 3, 4), (5, 4), (5,))),
+    ],
+)
+def test_gradients(function: object, shapes: tuple[tuple[int, ...], ...]) -> None:
+    assert st.autograd.gradcheck(function, tuple(_leaf(*s) for s in shapes))
+
+
+def test_gradient_of_a_transposed_factor_comes_in_its_layout() -> None:
+    weight = st.ones(3, 5, requires_grad=True)
+    (st.ones(2, 5) @ weight.t()).sum().backward()
+    assert weight.grad.is_contiguous()
+    assert weight.grad.tolist() == [[2.0] * 5] * 3

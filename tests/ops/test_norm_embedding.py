@@ -1,0 +1,149 @@
+"""Normalisation and embeddings: values against NumPy, running statistics, errors, gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+
+_RNG = np.random.default_rng(0)
+
+
+def _normal(x: np.ndarray, axes: tuple[int, ...], eps: float = 1e-5) -> np.ndarray:
+    return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + eps)
+
+
+@pytest.mark.parametrize("width", [1, 5, 700])
+def test_layer_norm_by_definition(width: int) -> None:
+    x, w, b = _RNG.standard_normal((4, 3, width)), _RNG.random((3, width)), _RNG.random((3, width))
+    got = st.layer_norm(st.from_numpy(x), (3, width), st.from_numpy(w), st.from_numpy(b))
+    np.testing.assert_allclose(got.numpy(), _normal(x, (1, 2)) * w + b, atol=1e-12)
+    turned = st.from_numpy(x.transpose(2, 1, 0).copy()).permute(2, 1, 0)
+    np.testing.assert_allclose(
+        st.layer_norm(turned, (width,)).numpy(), _normal(x, (2,)), atol=1e-12
+    )
+
+
+def test_layer_norm_of_16_bit_floats() -> None:
+    x = st.from_numpy(_RNG.standard_normal((3, 64)).astype("float32"))
+    got = st.layer_norm(x.bfloat16(), (64,))
+    assert got.dtype is st.bfloat16
+    assert (got.float() - st.layer_norm(x, (64,))).abs().max().item() < 0.03
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (4, 3, 5), (2, 3, 4, 5)], ids=str)
+def test_batch_norm_trains_and_evaluates(shape: tuple[int, ...]) -> None:
+    x = _RNG.standard_normal(shape)
+    axes = tuple(i for i in range(x.ndim) if i != 1)
+    mean, var = np.zeros(3), np.ones(3)
+    tm, tv = st.from_numpy(mean.copy()), st.from_numpy(var.copy())
+    got = st.batch_norm(st.from_numpy(x), None, None, tm, tv, True, 0.1, 1e-5, False)
+    np.testing.assert_allclose(got.numpy(), _normal(x, axes), atol=1e-12)
+    np.testing.assert_allclose(tm.numpy(), 0.1 * x.mean(axes))
+    np.testing.assert_allclose(tv.numpy(), 0.9 + 0.1 * x.var(axes, ddof=1))
+    got = st.batch_norm(st.from_numpy(x), None, None, tm, tv, False, 0.1, 1e-5, False)
+    shaped = [v.numpy().reshape(-1, *[1] * (x.ndim - 2)) for v in (tm, tv)]
+    np.testing.assert_allclose(got.numpy(), (x - shaped[0]) / np.sqrt(shaped[1] + 1e-5))
+
+
+def test_group_and_instance_norm_by_definition() -> None:
+    x, w, b = _RNG.standard_normal((2, 6, 3, 4)), _RNG.random(6), _RNG.random(6)
+    grouped = _normal(x.reshape(2, 3, -1), (2,)).reshape(x.shape)
+    expected = grouped * w.reshape(-1, 1, 1) + b.reshape(-1, 1, 1)
+    got = st.group_norm(st.from_numpy(x), 3, st.from_numpy(w), st.from_numpy(b))
+    np.testing.assert_allclose(got.numpy(), expected, atol=1e-12)
+    got = st.instance_norm(st.from_numpy(x), None, None, None, None, True, 0.1, 1e-5, False)
+    np.testing.assert_allclose(got.numpy(), _normal(x, (2, 3)), atol=1e-12)
+
+
+def test_embedding_reads_rows() -> None:
+    table = _RNG.standard_normal((5, 3))
+    index = np.array([[0, 4], [4, 2]])
+    got = st.embedding(st.from_numpy(table), st.from_numpy(index))
+    assert np.array_equal(got.numpy(), table[index])
+    turned = st.from_numpy(table.T.copy()).t()
+    assert np.array_equal(st.embedding(turned, st.from_numpy(index)).numpy(), table[index])
+    assert st.embedding(st.from_numpy(table), st.tensor(1)).shape == (3,)
+
+
+def test_embedding_gradient_adds_up_and_skips_padding() -> None:
+    table = st.zeros(4, 2, requires_grad=True)
+    index = st.tensor([0, 2, 2, 3])
+    st.embedding(table, index, 3).sum().backward()
+    assert table.grad.tolist() == [[1.0, 1.0], [0.0, 0.0], [2.0, 2.0], [0.0, 0.0]]
+    scaled = st.embedding_dense_backward(st.ones(4, 2), index, 4, -1, True)
+    assert scaled.tolist() == [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: st.embedding(st.zeros(3, 2), st.tensor([5])),
+            IndexError,
+            "index out of range in self",
+        ),
+        (
+            lambda: st.embedding(st.zeros(3, 2), st.tensor([1.0])),
+            RuntimeError,
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
+            "Long, Int; but got torch.FloatTensor instead",
+        ),
+        (
+            lambda: st.embedding(st.zeros(3), st.tensor([1])),
+            RuntimeError,
+            "'weight' must be 2-D",
+        ),
+        (
+            lambda: st.layer_norm(st.zeros(2, 3), (4,)),
+            RuntimeError,
+            "Given normalized_shape=[4], expected input with shape [*, 4], but got input of "
+            "size[2, 3]",
+        ),
+        (
+            lambda: st.batch_norm(
+                st.zeros(2, 3), None, None, st.zeros(4), st.zeros(4), True, 0.1, 1e-5, False
+            ),
+            RuntimeError,
+            "running_mean should contain 3 elements not 4",
+        ),
+        (
+            lambda: st.group_norm(st.zeros(2, 3), 2),
+            RuntimeError,
+            "Expected number of channels in input to be divisible by num_groups",
+        ),
+    ],
+)
+def test_wrong_shapes_are_named(call: object, error: type, message: str) -> None:
+    with pytest.raises(error) as caught:
+        call()  # type: ignore[operator]
+    assert message in str(caught.value)
+
+
+def _leaf(*shape: int) -> st.Tensor:
+    return st.from_numpy(np.random.default_rng(1).random(shape)).requires_grad_()
+
+
+_MEAN, _VAR = st.full((3,), 0.4, dtype=st.float64), st.full((3,), 0.7, dtype=st.float64)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (lambda x, w, b: st.layer_norm(x, (4,), w, b), ((3, 4), (4,), (4,))),
+        (lambda x: st.layer_norm(x, (2, 4)), ((3, 2, 4),)),
+        (
+            lambda x, w, b: st.batch_norm(x, w, b, None, None, True, 0.1, 1e-5, False),
+            ((4, 3, 2), (3,), (3,)),
+        ),
+        (
+            lambda x, w, b: st.batch_norm(x, w, b, _MEAN, _VAR, False, 0.1, 1e-5, False),
+            ((4, 3, 2), (3,), (3,)),
+        ),
+        (lambda x, w, b: st.group_norm(x, 2, w, b), ((2, 4, 3), (4,), (4,))),
+        (lambda x: st.embedding(x, st.tensor([[0, 2], [2, 1]])), ((3, 2),)),
+    ],
+)
+def test_gradients(function: object, shapes: tuple[tuple[int, ...], ...]) -> None:
+    assert st.autograd.gradcheck(function, tuple(_leaf(*s) for s in shapes))

@@ -1,0 +1,230 @@
+"""Random numbers: torch's streams for a seed, states, locks, ranges, distributions, errors.
+
+The fixed values are torch 2.13's for manual_seed(0) on the CPU.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+
+_SEED_0 = {
+    "rand": [0.49625658988952637, 0.7682217955589294, 0.08847743272781372],
+    "rand64": [0.9700530018065531, 0.707819864399788, 0.45938294312745087],
+    "randint10": [4, 9, 3, 0, 3, 9],
+    "randperm": [4, 1, 7, 5, 3, 9, 0, 8, 6, 2],
+    "randn3": [1.5409960746765137, -0.293428897857666, -2.1787893772125244],
+    "randn16": [-1.1258398294448853, -1.152360200881958, -0.2505785822868347],
+}
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    st.manual_seed(0)
+
+
+def test_uniform_numbers_are_torchs() -> None:
+    assert st.rand(3).tolist() == _SEED_0["rand"]
+    st.manual_seed(0)
+    assert st.rand(3, dtype=st.float64).tolist() == pytest.approx(_SEED_0["rand64"], abs=1e-15)
+
+
+def test_integers_and_permutations_are_torchs() -> None:
+    assert st.randint(0, 10, (6,)).tolist() == _SEED_0["randint10"]
+    st.manual_seed(0)
+    assert st.randperm(10).tolist() == _SEED_0["randperm"]
+
+
+def test_normal_numbers_are_torchs_for_few_and_for_many() -> None:
+    assert st.randn(3).tolist() == pytest.approx(_SEED_0["randn3"], rel=1e-6)
+    st.manual_seed(0)
+    assert st.randn(16)[:3].tolist() == pytest.approx(_SEED_0["randn16"], rel=1e-5)
+
+
+def test_numbers_do_not_depend_on_how_they_are_asked_for() -> None:
+    together = st.rand(2000)
+    st.manual_seed(0)
+    apart = st.cat([st.rand(1), st.rand(700), st.rand(1299)])
+    assert st.equal(together, apart)
+
+
+def test_strided_fills_follow_memory() -> None:
+    turned = st.empty(3, 4).t().uniform_()
+    st.manual_seed(0)
+    assert st.equal(turned, st.rand(3, 4).t())
+
+
+def test_state_is_saved_and_restored() -> None:
+    st.randn(3)  # leaves the second half of a pair behind
+    state = st.get_rng_state()
+    assert state.shape == (5056,)
+    first = st.randn(5)
+    st.set_rng_state(state)
+    assert st.equal(first, st.randn(5))
+
+
+def test_damaged_state_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="RNG state size to be 3"):
+        st.set_rng_state(st.zeros(3, dtype=st.uint8))
+    state = st.get_rng_state()
+    state[8:16] = 255
+    with pytest.raises(RuntimeError, match="Invalid mt19937 state"):
+        st.set_rng_state(state)
+
+
+def test_own_generator_leaves_the_default_one_alone() -> None:
+    generator = st.Generator()
+    generator.manual_seed(0)
+    assert st.rand(3, generator=generator).tolist() == _SEED_0["rand"]
+    assert st.rand(3).tolist() == _SEED_0["rand"]
+    assert generator.initial_seed() == 0
+
+
+def test_fork_copies_the_stream() -> None:
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writer, st.rand(4).numpy().tobytes())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    child = np.frombuffer(os.read(reader, 16), dtype=np.float32)
+    os.close(reader)
+    os.close(writer)
+    assert np.array_equal(child, st.rand(4).numpy())
+
+
+def test_threads_draw_every_number_once() -> None:
+    results: list[st.Tensor] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(st.rand(5000, dtype=st.float64)))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    st.manual_seed(0)
+    expected = st.rand(20000, dtype=st.float64).numpy()
+    assert np.array_equal(np.sort(st.cat(results).numpy()), np.sort(expected))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float32"])
+def test_random_stays_in_the_dtypes_range(dtype: str) -> None:
+    t = st.empty(1000, dtype=getattr(st, dtype)).random_()
+    assert (t >= 0).all().item()
+    few = st.randint(0, 2, (1000,), dtype=getattr(st, dtype))
+    assert set(few.tolist()) == {0, 1}
+
+
+def test_distributions_have_their_moments() -> None:
+    n = 40000
+    assert st.rand(n).mean().item() == pytest.approx(0.5, abs=0.01)
+    normal = st.empty(n).normal_(3, 2)
+    assert normal.mean().item() == pytest.approx(3, abs=0.05)
+    assert normal.std().item() == pytest.approx(2, abs=0.05)
+    assert st.empty(n).exponential_(4).mean().item() == pytest.approx(0.25, abs=0.01)
+    assert st.empty(n).bernoulli_(0.3).mean().item() == pytest.approx(0.3, abs=0.01)
+    assert st.bernoulli(st.full((n,), 0.7)).mean().item() == pytest.approx(0.7, abs=0.01)
+    assert st.empty(n).geometric_(0.25).mean().item() == pytest.approx(4, abs=0.1)
+    assert st.empty(n).cauchy_(2, 1).median().item() == pytest.approx(2, abs=0.05)
+    assert st.empty(n).log_normal_(0, 0.25).median().item() == pytest.approx(1, abs=0.02)
+    z = st.randn(n, dtype=st.complex64)
+    assert (z.abs() ** 2).mean().item() == pytest.approx(1, abs=0.03)
+
+
+def test_dropout_keeps_the_mean() -> None:
+    x = st.ones(40000, requires_grad=True)
+    y = st.dropout(x, 0.25, True)
+    assert y.mean().item() == pytest.approx(1, abs=0.02)
+    assert sorted(set(y.tolist())) == pytest.approx([0.0, 4 / 3])
+    y.sum().backward()
+    assert st.equal(x.grad, y.detach())
+    assert st.dropout(x, 0.25, False) is x
+    assert st.dropout(st.ones(9), 1.0, True).tolist() == [0.0] * 9
+    dropped = st.feature_dropout(st.ones(100, 30, 4), 0.5, True)
+    assert (dropped.amax(2) == dropped.amin(2)).all().item()
+
+
+def test_multinomial_follows_the_weights() -> None:
+    weights = st.tensor([[0.0, 1.0, 3.0], [2.0, 0.0, 2.0]])
+    drawn = st.multinomial(weights, 4000, replacement=True)
+    counts = np.stack([np.bincount(row, minlength=3) for row in drawn.numpy()]) / 4000
+    np.testing.assert_allclose(counts, [[0, 0.25, 0.75], [0.5, 0, 0.5]], atol=0.03)
+    assert sorted(st.multinomial(st.ones(5), 5).tolist()) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: st.randint(5, 5, (2,)),
+            RuntimeError,
+            "random_ expects 'from' to be less than 'to', but got from=5 >= to=5",
+        ),
+        (
+            lambda: st.zeros(2, dtype=st.uint8).random_(0, 300),
+            RuntimeError,
+            "to - 1 is out of bounds for unsigned char",
+        ),
+        (
+            lambda: st.zeros(2).uniform_(2, 1),
+            RuntimeError,
+            "uniform_ expects to return a [from, to) range, but found from=2 > to=1",
+        ),
+        (
+            lambda: st.normal(0.0, -1.0, (2,)),
+            RuntimeError,
+            "normal expects std >= 0.0, but found std -1",
+        ),
+        (
+            lambda: st.zeros(2).exponential_(-1),
+            RuntimeError,
+            "exponential_ expects lambda > 0.0, but found lambda=-1",
+        ),
+        (
+            lambda: st.zeros(2).bernoulli_(2.0),
+            RuntimeError,
+            "bernoulli_ expects p to be in [0, 1], but got p=2",
+        ),
+        (lambda: st.bernoulli(st.tensor([2.0])), RuntimeError, "Expected p_in >= 0 && p_in <= 1"),
+        (
+            lambda: st.multinomial(st.zeros(3), 2),
+            RuntimeError,
+            "invalid multinomial distribution (sum of probabilities <= 0)",
+        ),
+        (
+            lambda: st.multinomial(st.ones(3), 5),
+            RuntimeError,
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement",
+        ),
+        (
+            lambda: st.rand(2, dtype=st.int64),
+            NotImplementedError,
+            "\"check_uniform_bounds\" not implemented for 'Long'",
+        ),
+        (lambda: st.randperm(-1), RuntimeError, "negative dimension -1"),
+    ],
+)
+def test_impossible_parameters_are_named(call: object, error: type, message: str) -> None:
+    with pytest.raises(error) as caught:
+        call()  # type: ignore[operator]
+    assert message in str(caught.value)
+
+
+def test_meta_draws_nothing() -> None:
+    state = st.get_rng_state()
+    assert st.rand(3, device="meta").shape == (3,)
+    assert st.equal(state, st.get_rng_state())
+
+
+def test_in_place_fill_forgets_the_gradient() -> None:
+    x = st.ones(3, requires_grad=True)
+    y = x * 2
+    y.uniform_()
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 0.0]

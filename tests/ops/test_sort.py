@@ -1,0 +1,176 @@
+"""Order, counting and search: values against NumPy, stability, errors, gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+
+_RNG = np.random.default_rng(0)
+_DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("n", [1, 7, 48, 49, 300, 5000])
+def test_sort_is_stable_both_ways(dtype: str, n: int) -> None:
+    low = 0 if dtype in ("bool", "uint8") else -100
+    a = _RNG.integers(low, 100, n).astype(dtype)
+    order = np.argsort(a, kind="stable")
+    values, indices = st.from_numpy(a).sort()
+    assert np.array_equal(indices.numpy(), order)
+    assert np.array_equal(values.numpy(), a[order])
+    order = np.argsort(-a.astype("float64"), kind="stable")
+    values, indices = st.from_numpy(a).sort(descending=True)
+    assert np.array_equal(indices.numpy(), order)
+    assert np.array_equal(values.numpy(), a[order])
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_sort_along_any_dim(dim: int) -> None:
+    a = _RNG.standard_normal((4, 5, 6))
+    turned = st.from_numpy(a.transpose(2, 0, 1).copy()).permute(1, 2, 0)
+    for t in (st.from_numpy(a), turned):
+        values, indices = t.sort(dim)
+        assert np.array_equal(values.numpy(), np.sort(a, dim))
+        assert np.array_equal(indices.numpy(), np.argsort(a, dim))
+
+
+def test_special_numbers_have_their_place() -> None:
+    a = st.tensor([3.0, float("nan"), -0.0, float("inf"), 0.0, -float("inf")])
+    values, indices = a.sort()
+    assert values.tolist()[:-1] == [-float("inf"), 0.0, 0.0, 3.0, float("inf")]
+    assert indices.tolist() == [5, 2, 4, 0, 3, 1]
+    assert a.sort(descending=True).indices.tolist() == [1, 3, 0, 2, 4, 5]
+    big = st.tensor([2**63 - 1, -(2**63), 0])
+    assert big.sort().values.tolist() == [-(2**63), 0, 2**63 - 1]
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("k", [0, 1, 5, 30, 200])
+def test_topk_is_the_head_of_a_sort(largest: bool, k: int) -> None:
+    a = st.from_numpy(_RNG.standard_normal((3, 200)).astype("float32"))
+    values, indices = a.topk(k, largest=largest)
+    assert st.equal(values, a.sort(descending=largest).values[:, :k])
+    assert st.equal(a.gather(1, indices), values)
+
+
+def test_order_statistics() -> None:
+    a = np.array([[3.0, 1.0, 2.0, 4.0], [0.0, 5.0, 5.0, 1.0]])
+    t = st.from_numpy(a)
+    assert t.kthvalue(2).values.tolist() == [2.0, 1.0]
+    assert t.kthvalue(2, keepdim=True).indices.tolist() == [[2], [3]]
+    assert t.median(1).values.tolist() == [2.0, 1.0]
+    assert t.median().item() == 2.0
+    assert st.tensor([1, 2, 2, 1]).mode().values.item() == 1
+    assert t.mode().values.tolist() == [1.0, 5.0]
+    nans = st.tensor([1.0, float("nan"), 3.0])
+    assert nans.median().isnan().item()
+    assert nans.nanmedian().item() == 1.0
+    assert st.msort(t).tolist() == np.sort(a, 0).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float32"])
+def test_unique_as_numpy(dtype: str) -> None:
+    a = _RNG.integers(0, 5, (6, 7)).astype(dtype)
+    expected = np.unique(a, return_inverse=True, return_counts=True)
+    values, inverse, counts = st.from_numpy(a).unique(return_inverse=True, return_counts=True)
+    assert np.array_equal(values.numpy(), expected[0])
+    assert np.array_equal(inverse.numpy(), expected[1].reshape(a.shape))
+    assert np.array_equal(counts.numpy(), expected[2])
+    assert np.array_equal(st.unique(st.from_numpy(a)).numpy(), expected[0])
+
+
+def test_unique_slices_and_runs() -> None:
+    a = st.tensor([[1, 2], [0, 5], [1, 2]])
+    values, inverse, counts = st.unique(a, return_inverse=True, return_counts=True, dim=0)
+    assert values.tolist() == [[0, 5], [1, 2]]
+    assert inverse.tolist() == [1, 0, 1]
+    assert counts.tolist() == [1, 2]
+    runs = st.unique_consecutive(st.tensor([1, 1, 2, 1]), return_counts=True)
+    assert [t.tolist() for t in runs] == [[1, 2, 1], [2, 1, 1]]
+
+
+def test_counting() -> None:
+    assert st.bincount(st.tensor([1, 1, 4])).tolist() == [0, 2, 0, 0, 1]
+    assert st.bincount(st.tensor([1]), minlength=3).tolist() == [0, 1, 0]
+    weighted = st.bincount(st.tensor([0, 2, 2]), st.tensor([0.5, 1.0, 2.0]))
+    assert weighted.tolist() == [0.5, 0.0, 3.0]
+    a = _RNG.standard_normal(100)
+    expected, _ = np.histogram(a, 7, (-1, 1))
+    assert st.histc(st.from_numpy(a), 7, -1, 1).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_sorted_search_as_numpy(right: bool) -> None:
+    bounds = np.array([1.0, 2.0, 2.0, 5.0])
+    values = np.array([[0.0, 1.0, 2.0], [3.0, 5.0, 9.0]])
+    expected = np.searchsorted(bounds, values, "right" if right else "left")
+    got = st.searchsorted(st.from_numpy(bounds), st.from_numpy(values), right=right)
+    assert np.array_equal(got.numpy(), expected)
+    got = st.bucketize(st.from_numpy(values), st.from_numpy(bounds), right=right, out_int32=True)
+    assert got.dtype is st.int32
+    assert np.array_equal(got.numpy(), expected)
+    shuffled = st.tensor([2.0, 5.0, 1.0, 2.0])
+    got = st.searchsorted(shuffled, 2.0, right=right, sorter=shuffled.argsort())
+    assert got.item() == (3 if right else 1)
+    rows = st.from_numpy(np.stack([bounds, bounds + 1]))
+    assert st.searchsorted(rows, st.from_numpy(values)).shape == (2, 3)
+
+
+def test_membership() -> None:
+    a = st.tensor([[1, 2], [3, 4]])
+    assert st.isin(a, st.tensor([4, 1])).tolist() == [[True, False], [False, True]]
+    assert st.isin(a, 2, invert=True).tolist() == [[True, False], [True, True]]
+    assert st.isin(a, st.tensor([])).any().item() is False
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: st.topk(st.zeros(3), 5), RuntimeError, "selected index k out of range"),
+        (lambda: st.sort(st.zeros(3), 2), IndexError, "Dimension out of range"),
+        (lambda: st.sort(st.tensor([1j])), RuntimeError, "Sort does not support complex dtypes"),
+        (
+            lambda: st.kthvalue(st.zeros(3), 5),
+            RuntimeError,
+            "kthvalue(): selected number k out of range for dimension 0",
+        ),
+        (
+            lambda: st.mode(st.zeros(0)),
+            IndexError,
+            "mode(): Expected reduction dim 0 to have non-zero size.",
+        ),
+        (
+            lambda: st.bincount(st.tensor([-1])),
+            RuntimeError,
+            "bincount only supports 1-d non-negative integral inputs.",
+        ),
+        (
+            lambda: st.searchsorted(st.zeros(2, 3), st.zeros(3, 3)),
+            RuntimeError,
+            "but we got boundaries tensor [2, 3] and input value tensor [3, 3]",
+        ),
+    ],
+)
+def test_impossible_requests_are_named(call: object, error: type, message: str) -> None:
+    with pytest.raises(error) as caught:
+        call()  # type: ignore[operator]
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a: a.sort(1).values,
+        lambda a: a.sort(0, descending=True).values,
+        lambda a: a.topk(2).values,
+        lambda a: a.kthvalue(2).values,
+        lambda a: a.median(1).values,
+        lambda a: a.median(),
+        lambda a: a.mode().values,
+    ],
+)
+def test_gradients(function: object) -> None:
+    leaf = st.from_numpy(np.random.default_rng(1).random((3, 4))).requires_grad_()
+    assert st.autograd.gradcheck(function, (leaf,))

@@ -1,0 +1,158 @@
+"""The build: what is rebuilt when, what is exported, what a failure says.
+
+Runs build_ffi.py on a small tree with a generator of its own. The real tree is built by every
+test run; packaging into wheels is not covered here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif("SHMTENSOR_SANITIZER" in os.environ, reason="no sanitizer inside"),
+]
+
+GENERATOR = """
+from types import SimpleNamespace
+
+class SpecError(Exception):
+    pass
+
+def generate(spec, out, root):
+    text = (spec / "value.yaml").read_text().strip()
+    if not text.isdigit():
+        raise SpecError(f"csrc/spec/value.yaml:1: no number: {text!r}")
+    (out / "api").mkdir(parents=True, exist_ok=True)
+    header = out / "api" / "status.h"
+    new = f"enum {{ SHMT_VALUE = {text} }};\\n"
+    if not header.exists() or header.read_text() != new:
+        header.write_text(new)
+    return SimpleNamespace(c_files=[], other_files=[header])
+"""
+FILES = {
+    "csrc/codegen/__init__.py": GENERATOR,
+    "csrc/codegen/errors.py": "from codegen import SpecError\n",
+    "csrc/spec/value.yaml": "7\n",
+    "csrc/api/both.h": "#define DROPPED \\\n  1\nint one(void);\nint two(void);\n",
+    "csrc/base/one.h": "#define ONE 1\n",
+    "csrc/base/one.c": '#include "api/both.h"\n#include "base/one.h"\n'
+    "int one(void) { return ONE; }\n",
+    "csrc/base/two.c": '#include "api/both.h"\n#include "api/status.h"\n'
+    "int two(void) { return SHMT_VALUE; }\n",
+    "shmtensor/__init__.py": "",
+}
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    shutil.copy2(ROOT / "build_ffi.py", tmp_path)
+    return tmp_path
+
+
+def build(tree: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "build_ffi.py", "-v", *arguments],
+        cwd=tree,
+        env={**os.environ, "SHMTENSOR_BUNDLE_BLAS": "0", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def compiled(result: subprocess.CompletedProcess[str]) -> set[str]:
+    assert result.returncode == 0, result.stdout + result.stderr
+    words = result.stdout.split()
+    return {Path(w).name for before, w in itertools.pairwise(words) if before == "-c"}
+
+
+def call(tree: Path, name: str, package: str = ".") -> int:
+    code = f"from shmtensor._C import lib; print(lib.{name}())"
+    output = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tree / package,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(output.stdout)
+
+
+def test_exactly_what_a_change_touches_is_rebuilt(tree):
+    assert compiled(build(tree)) == {"one.c", "two.c", "_C.c"}
+    assert (call(tree, "one"), call(tree, "two")) == (1, 7)
+    assert compiled(build(tree)) == set()
+    (tree / "csrc/base/one.h").write_text("#define ONE 11\n")
+    assert compiled(build(tree)) == {"one.c"}
+    assert call(tree, "one") == 11
+    (tree / "csrc/spec/value.yaml").write_text("8\n")
+    assert compiled(build(tree)) == {"two.c", "_C.c"}
+    assert call(tree, "two") == 8
+
+
+def test_changed_flags_rebuild_everything(tree):
+    build(tree)
+    result = build(tree, SHMTENSOR_CFLAGS="-DONE=5 -Wno-builtin-macro-redefined")
+    assert compiled(result) == {"one.c", "two.c", "_C.c"}
+
+
+def test_new_and_deleted_files_are_noticed(tree):
+    build(tree)
+    (tree / "csrc/base/three.c").write_text("int three(void);\nint three(void) { return 3; }\n")
+    (tree / "csrc/api/three.h").write_text("int three(void);\n")
+    assert compiled(build(tree)) == {"three.c", "_C.c"}
+    assert call(tree, "three") == 3
+    (tree / "csrc/base/three.c").unlink()
+    (tree / "csrc/api/three.h").unlink()
+    assert compiled(build(tree)) == {"_C.c"}
+    assert call(tree, "one") == 1
+
+
+def test_dev_build_leaves_the_installed_extension_alone(tree):
+    build(tree)
+    (tree / "csrc/base/one.h").write_text("#define ONE 2\n")
+    assert build(tree, "--config", "dev").returncode == 0
+    assert call(tree, "one") == 1
+    assert call(tree, "one", "build/dev/lib") == 2
+
+
+def test_failures_say_where(tree):
+    (tree / "csrc/spec/value.yaml").write_text("x\n")
+    result = build(tree)
+    assert result.returncode == 1
+    assert "build_ffi: csrc/spec/value.yaml:1: no number: 'x'" in result.stderr
+    assert "Traceback" not in result.stderr
+    (tree / "csrc/spec/value.yaml").write_text("1\n")
+    (tree / "csrc/api/bad.h").write_text("int broken(;\n")
+    assert "api/bad.h: cffi cannot parse it" in build(tree).stderr
+
+
+def test_keep_going_compiles_the_rest(tree):
+    (tree / "csrc/base/aaa.c").write_text("#error broken\n")
+    assert build(tree, "-k").returncode == 1
+    assert (tree / "build/native/obj/csrc/base/two.o").exists()
+
+
+def test_extension_exports_its_init_function_only():
+    extension = ROOT / "shmtensor" / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
+    if not extension.exists() or shutil.which("nm") is None:
+        pytest.skip("needs an in-place build and nm")
+    output = subprocess.run(
+        ["nm", "-D", "--defined-only", str(extension)], capture_output=True, text=True, check=True
+    )
+    names = {line.split()[-1] for line in output.stdout.splitlines()}
+    assert names == {"PyInit__C"}

@@ -1,0 +1,198 @@
+"""Tensors from Python data: inferred dtypes, shapes, torch's texts for data that does not fit."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shmtensor as T
+
+GOOD: list[tuple[Any, T.dtype, Any]] = [
+    (1, T.int64, 1),
+    (True, T.bool, True),
+    (1.5, T.float32, 1.5),
+    (1j, T.complex64, 1j),
+    ([], T.float32, []),
+    ([[]], T.float32, [[]]),
+    ([[], [1]], T.float32, [[], []]),
+    ([1, 2.5], T.float32, [1.0, 2.5]),
+    ([True, 1], T.int64, [1, 1]),
+    ([1, 1j], T.complex64, [1 + 0j, 1j]),
+    (range(3), T.int64, [0, 1, 2]),
+    ([[1, 2], (3, 4)], T.int64, [[1, 2], [3, 4]]),
+    (np.float64(2), T.float64, 2.0),
+    (np.float32(2), T.float32, 2.0),
+    (np.int8(2), T.int8, 2),
+    (np.bool_(True), T.bool, True),
+    ([np.float32(2), 1], T.float32, [2.0, 1.0]),
+    ([np.int32(1), 2], T.int64, [1, 2]),
+    (np.array([[1, 2]], dtype=np.int16), T.int16, [[1, 2]]),
+    ([np.ones(2), np.ones(2)], T.float64, [[1.0, 1.0], [1.0, 1.0]]),
+    (bytearray(b"ab"), T.int64, [97, 98]),
+    (memoryview(b"ab"), T.int64, [97, 98]),
+]
+
+
+@pytest.mark.parametrize(("data", "dtype", "values"), GOOD, ids=[type(g[0]).__name__ for g in GOOD])
+def test_data_becomes_torchs_dtype_and_values(data: Any, dtype: T.dtype, values: Any) -> None:
+    t = T.tensor(data)
+    assert t.dtype is dtype
+    assert t.tolist() == values
+
+
+def test_zero_dim_tensors_are_elements() -> None:
+    assert T.tensor([T.tensor(1), T.tensor(2.0)]).tolist() == [1.0, 2.0]
+
+
+BAD: list[tuple[Any, type[Exception], str]] = [
+    ([1, [2]], TypeError, "'list' object cannot be interpreted as an integer"),
+    ([[1], 2], TypeError, "not a sequence"),
+    ([[1, 2, 3], [4, 5]], ValueError, "expected sequence of length 3 at dim 1 (got 2)"),
+    ("x", TypeError, "new(): invalid data type 'str'"),
+    (["x"], ValueError, "too many dimensions 'str'"),
+    (None, RuntimeError, "Could not infer dtype of NoneType"),
+    ([None], RuntimeError, "Could not infer dtype of NoneType"),
+    ({1}, RuntimeError, "Could not infer dtype of set"),
+    ({1: 2}, RuntimeError, "Could not infer dtype of dict"),
+    (b"ab", TypeError, "new(): invalid data type 'bytes'"),
+    ([object()], RuntimeError, "Could not infer dtype of object"),
+    (2**63, ValueError, "Overflow when unpacking long long"),
+    ([2**70], ValueError, "Overflow when unpacking long long"),
+    (np.array(["a"]), TypeError, "can't convert np.ndarray of type numpy.str_."),
+    (np.array([1], dtype=">i4"), ValueError, "byte order different from the native byte order"),
+    ([T.ones(2)], ValueError, "only one element tensors can be converted to Python scalars"),
+]
+
+
+@pytest.mark.parametrize(("data", "kind", "text"), BAD, ids=[type(b[0]).__name__ for b in BAD])
+def test_data_that_does_not_fit_says_why(data: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
+        T.tensor(data)
+
+
+def test_endless_nesting_ends_in_an_error() -> None:
+    data: list[Any] = []
+    data.append(data)
+    with pytest.raises(ValueError, match="too many dimensions"):
+        T.tensor(data)
+
+
+def test_list_that_changes_while_it_is_read_is_an_error() -> None:
+    data: list[Any] = [0, 0, 0]
+
+    class Shrinks(float):
+        pass
+
+    class Index:
+        def __index__(self) -> int:
+            del data[:]
+            return 1
+
+    data[0] = Index()
+    with pytest.raises((RuntimeError, TypeError)):
+        T.tensor(data, dtype=T.int64)
+
+
+@pytest.mark.parametrize(
+    ("data", "dtype", "values"),
+    [
+        ([1.5], T.int32, [1]),
+        ([-1], T.uint8, [255]),
+        (1, T.bool, True),
+        ([1e40], T.float32, [float("inf")]),
+        ([1], T.complex128, [1 + 0j]),
+        ([3], T.bfloat16, [3.0]),
+    ],
+    ids=repr,
+)
+def test_given_dtype_converts(data: Any, dtype: T.dtype, values: Any) -> None:
+    t = T.tensor(data, dtype=dtype)
+    assert t.dtype is dtype
+    assert t.tolist() == values
+
+
+def test_value_out_of_range_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="without overflow"):
+        T.tensor([300], dtype=T.uint8)
+    with pytest.raises(TypeError, match="must be real number, not complex"):
+        T.tensor([1j], dtype=T.float32)
+
+
+def test_tensor_of_tensor_copies_and_warns() -> None:
+    a = T.ones(2)
+    with pytest.warns(UserWarning, match="copy construct"):
+        b = T.tensor(a)
+    b[0] = 5
+    assert a.tolist() == [1.0, 1.0]
+
+
+def test_tensor_copies_arrays() -> None:
+    array = np.ones(2)
+    t = T.tensor(array)
+    array[0] = 5
+    assert t.tolist() == [1.0, 1.0]
+
+
+def test_default_dtype_decides_for_floats() -> None:
+    T.set_default_dtype(T.float64)
+    try:
+        assert T.tensor(1.5).dtype is T.float64
+        assert T.tensor(1j).dtype is T.complex128
+        assert T.zeros(1).dtype is T.float64
+    finally:
+        T.set_default_dtype(T.float32)
+    with pytest.raises(TypeError):
+        T.set_default_dtype(T.int64)
+
+
+def test_as_tensor_shares_where_it_can() -> None:
+    a = T.ones(2)
+    assert T.as_tensor(a) is a
+    assert T.as_tensor(a, dtype=T.float64) is not a
+    array = np.ones(2)
+    T.as_tensor(array)[0] = 7
+    assert array[0] == 7
+    assert T.as_tensor([1, 2], dtype=T.int8).tolist() == [1, 2]
+
+
+def test_asarray_honours_copy() -> None:
+    array = np.ones(2)
+    T.asarray(array, copy=False)[0] = 7
+    assert array[0] == 7
+    copied = T.asarray(array, copy=True)
+    copied[0] = 1
+    assert array[0] == 7
+    with pytest.raises(ValueError, match="can't alias"):
+        T.asarray([1, 2], copy=False)
+    with pytest.raises(ValueError, match="can't alias"):
+        T.asarray(array, dtype=T.int8, copy=False)
+
+
+def test_old_style_constructor_takes_sizes_or_data() -> None:
+    assert T.Tensor().shape == (0,)
+    assert T.Tensor(2, 3).shape == (2, 3)
+    assert T.Tensor(T.Size([2, 3])).shape == (2, 3)
+    assert T.Tensor([1, 2]).tolist() == [1.0, 2.0]
+    assert T.Tensor((2, 3)).tolist() == [2.0, 3.0]
+    with pytest.raises(TypeError, match=re.escape("new(): data must be a sequence (got float)")):
+        T.Tensor(2.5)
+    with pytest.raises(RuntimeError, match="negative dimension -1"):
+        T.Tensor(-1)
+
+
+def test_typed_constructors_and_isinstance() -> None:
+    t = T.IntTensor([1, 2])
+    assert t.dtype is T.int32
+    assert isinstance(t, T.IntTensor)
+    assert not isinstance(t, T.FloatTensor)
+    assert T.LongTensor([1.5]).tolist() == [1]
+    assert T.DoubleTensor(2, 2).shape == (2, 2)
+
+
+def test_new_tensor_keeps_the_dtype() -> None:
+    t = T.zeros(1, dtype=T.float64)
+    assert t.new_tensor([1, 2]).dtype is T.float64
+    assert t.new_tensor([1, 2], dtype=T.int8).dtype is T.int8

@@ -1,0 +1,115 @@
+"""DLPack both ways with NumPy, versions and copies, and what is refused."""
+
+from __future__ import annotations
+
+import gc
+import re
+
+import numpy as np
+import pytest
+
+import shmtensor as T
+from shmtensor.utils.dlpack import from_dlpack, to_dlpack
+
+DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"]
+DTYPES += ["float16", "float32", "float64", "complex64", "complex128"]
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_numpy_reads_and_writes_the_tensors_memory(name: str) -> None:
+    t = T.tensor([[0, 1], [1, 0]], dtype=getattr(T, name))
+    array = np.from_dlpack(t)
+    assert array.dtype == name
+    assert array.tolist() == t.tolist()
+    assert array.__array_interface__["data"][0] == t.data_ptr()
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_tensor_reads_and_writes_numpys_memory(name: str) -> None:
+    array = np.array([[0, 1], [1, 0]], dtype=name)
+    t = T.from_dlpack(array)
+    assert t.dtype is getattr(T, name)
+    t[0, 0] = 1
+    assert array[0, 0] == 1
+
+
+def test_strides_survive_both_ways() -> None:
+    t = T.arange(12.0).reshape(3, 4)[:, 1:3].T
+    assert np.from_dlpack(t).tolist() == t.tolist()
+    array = np.arange(12.0).reshape(3, 4)[1:, ::2]
+    assert T.from_dlpack(array).tolist() == array.tolist()
+    assert T.from_dlpack(np.zeros((0, 3))).shape == (0, 3)
+    assert T.from_dlpack(T.tensor(5)).tolist() == 5
+
+
+def test_bfloat16_travels_between_tensors() -> None:
+    t = T.tensor([1.5], dtype=T.bfloat16)
+    assert T.from_dlpack(t).dtype is T.bfloat16
+
+
+def test_each_side_keeps_the_other_alive() -> None:
+    array = np.from_dlpack(T.arange(1000.0))
+    gc.collect()
+    T.zeros(1000)
+    assert array[999] == 999.0
+    t = T.from_dlpack(np.arange(1000.0))
+    gc.collect()
+    assert t[999].item() == 999.0
+
+
+def test_capsule_is_taken_over_once() -> None:
+    t = T.ones(2)
+    capsule = to_dlpack(t)
+    again = from_dlpack(capsule)
+    again[0] = 5
+    assert t[0].item() == 5
+    with pytest.raises(RuntimeError, match="can be consumed only once"):
+        from_dlpack(capsule)
+
+
+def test_unused_capsule_gives_the_memory_back() -> None:
+    t = T.ones(4)
+    capsule = t.__dlpack__(max_version=(1, 0))
+    assert "dltensor_versioned" in repr(capsule)
+    with pytest.raises((BufferError, RuntimeError)):
+        t.resize_(100000)
+    del capsule
+    t.resize_(8)
+
+
+def test_copy_is_separate_memory() -> None:
+    t = T.ones(2)
+    copied = T.from_dlpack(t, copy=True)
+    copied[0] = 5
+    assert t.tolist() == [1.0, 1.0]
+
+
+def test_device_is_the_cpu() -> None:
+    assert T.ones(1).__dlpack_device__() == (1, 0)
+    with pytest.raises(ValueError, match="cpu"):
+        T.from_dlpack(np.ones(1), device="meta")
+
+
+def test_what_cannot_be_exported_is_refused() -> None:
+    with pytest.raises(BufferError, match=re.escape("use tensor.detach()")):
+        T.ones(1, requires_grad=True).__dlpack__()
+    with pytest.raises(BufferError, match="meta"):
+        T.ones(1, device="meta").__dlpack__()
+    with pytest.raises(BufferError, match="another device"):
+        T.ones(1).__dlpack__(dl_device=(2, 0))
+    with pytest.raises(TypeError, match="stream"):
+        T.ones(1).__dlpack__(stream="x")
+
+
+def test_what_cannot_be_imported_is_refused() -> None:
+    with pytest.raises(TypeError, match="has no __dlpack__"):
+        T.from_dlpack([1])
+    with pytest.raises(ValueError, match="negative"):
+        T.from_dlpack(np.arange(3.0)[::-1])
+
+
+def test_read_only_array_stays_read_only() -> None:
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    t = T.from_dlpack(array)
+    assert memoryview(t).readonly

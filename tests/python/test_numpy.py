@@ -1,0 +1,183 @@
+"""Memory shared with NumPy and other buffers: who keeps whom alive, and what is refused."""
+
+from __future__ import annotations
+
+import gc
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shmtensor as T
+
+DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"]
+DTYPES += ["float16", "float32", "float64", "complex64", "complex128"]
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_every_dtype_goes_both_ways_without_a_copy(name: str) -> None:
+    array = np.arange(6).reshape(2, 3).astype(name)
+    t = T.from_numpy(array)
+    assert t.dtype is getattr(T, name)
+    assert t.tolist() == array.tolist()
+    back = t.numpy()
+    assert back.dtype == array.dtype
+    back[0, 0] = 1
+    assert array[0, 0] == 1
+
+
+def test_strides_and_offsets_survive() -> None:
+    array = np.arange(24.0).reshape(4, 6)
+    t = T.from_numpy(array[1:, ::2].T)
+    assert t.shape == (3, 3)
+    assert t.stride() == (2, 6)
+    assert t.tolist() == array[1:, ::2].T.tolist()
+    assert T.arange(24.0).reshape(4, 6)[1:, ::2].T.numpy().tolist() == array[1:, ::2].T.tolist()
+
+
+def test_tensor_keeps_the_array_alive() -> None:
+    array = np.arange(1000.0)
+    t = T.from_numpy(array)
+    del array
+    gc.collect()
+    assert t[999].item() == 999.0
+
+
+def test_array_keeps_the_tensor_alive() -> None:
+    array = T.arange(1000.0).numpy()
+    gc.collect()
+    T.zeros(1000)
+    assert array[999] == 999.0
+
+
+def test_zero_dim_and_empty_go_both_ways() -> None:
+    assert T.from_numpy(np.array(5)).tolist() == 5
+    assert T.from_numpy(np.zeros((0, 3))).shape == (0, 3)
+    assert T.tensor(5).numpy().shape == ()
+    assert T.zeros(0, 3).numpy().shape == (0, 3)
+
+
+def test_expanded_tensor_shows_repeated_memory() -> None:
+    assert T.ones(1).expand(3).numpy().tolist() == [1.0, 1.0, 1.0]
+
+
+def test_live_array_pins_the_storage() -> None:
+    t = T.zeros(4)
+    array = t.numpy()
+    with pytest.raises((BufferError, RuntimeError)):
+        t.resize_(100000)
+    assert array.tolist() == [0.0] * 4
+    del array
+    t.resize_(8)
+    assert t.shape == (8,)
+
+
+REFUSED: list[tuple[Any, type[Exception], str]] = [
+    ([1], TypeError, "expected np.ndarray (got list)"),
+    (np.ones(3)[::-1], ValueError, "At least one stride in the given numpy array is negative"),
+    (np.array(["a"]), TypeError, "can't convert np.ndarray of type numpy.str_"),
+    (np.array([object()]), TypeError, "can't convert np.ndarray of type numpy.object_"),
+    (np.array([1], dtype=">i4"), ValueError, "byte order different from the native byte order"),
+    (
+        np.zeros(3, dtype="f4,i1")["f0"],
+        ValueError,
+        "strides not a multiple of the element byte size",
+    ),
+]
+
+
+@pytest.mark.parametrize(("array", "kind", "text"), REFUSED, ids=[r[2][:30] for r in REFUSED])
+def test_array_that_cannot_be_shared_is_refused(
+    array: Any, kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
+        T.from_numpy(array)
+
+
+def test_read_only_array_warns() -> None:
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    with pytest.warns(UserWarning, match="not writable"):
+        T.from_numpy(array)
+
+
+def test_tensor_that_cannot_be_shown_is_refused() -> None:
+    with pytest.raises(
+        RuntimeError, match=re.escape("Can't call numpy() on Tensor that requires grad.")
+    ):
+        T.ones(2, requires_grad=True).numpy()
+    with pytest.raises(TypeError, match="Got unsupported ScalarType BFloat16"):
+        T.ones(2, dtype=T.bfloat16).numpy()
+    with pytest.raises(TypeError, match="can't convert meta device type tensor to numpy"):
+        T.ones(2, device="meta").numpy()
+    assert T.ones(2, requires_grad=True).numpy(force=True).tolist() == [1.0, 1.0]
+
+
+def test_numpy_functions_take_tensors() -> None:
+    t = T.arange(4.0)
+    assert np.sum(np.asarray(t)) == 6.0
+    assert np.asarray(t, dtype=np.int32).dtype == np.int32
+    assert np.array(t, copy=True).base is None
+    assert np.stack([t, t]).shape == (2, 4)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        np.asarray(T.ones(2, requires_grad=True))
+
+
+def test_array_on_the_left_leaves_the_operator_to_the_tensor() -> None:
+    r = np.float32(2) * T.ones(2)
+    assert isinstance(r, T.Tensor)
+    assert r.tolist() == [2.0, 2.0]
+
+
+def test_memoryview_of_a_tensor_shows_its_bytes() -> None:
+    t = T.tensor([[1, 2], [3, 4]], dtype=T.int32)
+    view = memoryview(t)
+    assert view.format == "i"
+    assert view.tolist() == [[1, 2], [3, 4]]
+    view[0, 0] = 9
+    assert t[0, 0].item() == 9
+    with pytest.raises(BufferError):
+        memoryview(T.ones(1, dtype=T.bfloat16))
+
+
+FROMBUFFER: list[tuple[bytes, dict[str, Any], str]] = [
+    (
+        b"abc",
+        {"dtype": T.int32},
+        "buffer length (3 bytes) after offset (0 bytes) must be a multiple of element size (4)",
+    ),
+    (
+        b"abcd",
+        {"dtype": T.int16, "count": 3},
+        "requested buffer length (3 * 2 bytes) after offset (0 bytes) must not be greater",
+    ),
+    (
+        b"abcd",
+        {"dtype": T.int16, "offset": 4},
+        "offset (4 bytes) must be non-negative and no greater than buffer length (4 bytes) minus 1",
+    ),
+    (b"abcd", {"dtype": T.int16, "offset": -1}, "offset (-1 bytes) must be non-negative"),
+    (b"", {"dtype": T.int16}, "both buffer length (0) and count (-1) must not be 0"),
+    (b"abcd", {"dtype": T.int16, "count": 0}, "both buffer length (4) and count (0) must not be 0"),
+]
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "text"), FROMBUFFER, ids=[f[2][:40] for f in FROMBUFFER]
+)
+def test_frombuffer_refuses_what_does_not_fit(
+    data: bytes, options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        T.frombuffer(bytearray(data), **options)
+
+
+def test_frombuffer_shares_the_buffer() -> None:
+    buffer = bytearray(b"\x01\x00\x02\x00\x03")
+    t = T.frombuffer(buffer, dtype=T.int16, count=1, offset=2)
+    assert t.tolist() == [2]
+    buffer[2] = 7
+    assert t.tolist() == [7]
+    with pytest.raises(BufferError):
+        buffer.append(1)

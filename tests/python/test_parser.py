@@ -1,0 +1,302 @@
+"""The argument parser: what calls are accepted, and the texts of those that are not.
+
+Values of operators are tested with the operators.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shmtensor as T
+
+A = T.ones(3)
+
+ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (
+        lambda: T.add(A, "x"),
+        TypeError,
+        "add(): argument 'other' (position 2) must be Tensor, not str",
+    ),
+    (
+        lambda: A.add_("x"),
+        TypeError,
+        "add_(): argument 'other' (position 1) must be Tensor, not str",
+    ),
+    (lambda: T.add(A, A, foo=1), TypeError, "add() got an unexpected keyword argument 'foo'"),
+    (lambda: T.add(A, A, A, A), TypeError, "add() takes 2 positional arguments but 4 were given"),
+    (lambda: T.add(A, A, input=A), TypeError, "add() got multiple values for argument 'input'"),
+    (lambda: T.add(A, A, alpha="x"), TypeError, "add(): argument 'alpha' must be Number, not str"),
+    (lambda: T.add(A, A, out="x"), TypeError, "add(): argument 'out' must be Tensor, not str"),
+    (lambda: A.mul(), TypeError, 'mul() missing 1 required positional arguments: "other"'),
+    (
+        lambda: T.zeros("x"),
+        TypeError,
+        "zeros(): argument 'size' (position 1) must be tuple of ints, not str",
+    ),
+    (
+        lambda: T.zeros(2.5),
+        TypeError,
+        "zeros(): argument 'size' (position 1) must be tuple of ints, not float",
+    ),
+    (
+        lambda: T.zeros(True),
+        TypeError,
+        "zeros(): argument 'size' (position 1) must be tuple of ints, not bool",
+    ),
+    (
+        lambda: T.zeros((2, "x")),
+        TypeError,
+        "zeros(): argument 'size' failed to unpack the object at pos 2 with error "
+        '"type must be tuple of ints,but got str"',
+    ),
+    (lambda: T.zeros(), TypeError, 'zeros() missing 1 required positional arguments: "size"'),
+    (
+        lambda: T.zeros(2, dtype="x"),
+        TypeError,
+        "zeros(): argument 'dtype' must be torch.dtype, not str",
+    ),
+    (
+        lambda: T.zeros(2, device=3.5),
+        TypeError,
+        "zeros(): argument 'device' must be torch.device, not float",
+    ),
+    (lambda: T.zeros(2, foo=1), TypeError, "zeros() got an unexpected keyword argument 'foo'"),
+    (
+        lambda: T.zeros(2, requires_grad=1),
+        TypeError,
+        "zeros(): argument 'requires_grad' must be bool, not int",
+    ),
+    (lambda: T.zeros(2**70), OverflowError, "Overflow when unpacking long long"),
+    (lambda: T.zeros(-1), RuntimeError, "zeros"),
+    (lambda: A * 2**70, OverflowError, "int too big to convert"),
+    (lambda: T.full((2,), 2**70), OverflowError, "int too big to convert"),
+    (
+        lambda: T.transpose(A, 0),
+        TypeError,
+        'transpose() missing 1 required positional arguments: "dim1"',
+    ),
+    (
+        lambda: T.transpose(A, 0, 1.5),
+        TypeError,
+        "transpose(): argument 'dim1' (position 3) must be int, not float",
+    ),
+    (
+        lambda: T.transpose(A, True, 0),
+        TypeError,
+        "transpose(): argument 'dim0' (position 2) must be int, not bool",
+    ),
+    (
+        lambda: T.cat(A),
+        TypeError,
+        "cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor",
+    ),
+    (lambda: T.cat([A, 1]), TypeError, "expected Tensor as element 1 in argument 0, but got int"),
+    (lambda: T.mm(A, 2), TypeError, "mm(): argument 'mat2' (position 2) must be Tensor, not int"),
+    (
+        lambda: T.maximum(A, 2),
+        TypeError,
+        "maximum(): argument 'other' (position 2) must be Tensor, not int",
+    ),
+    (
+        lambda: A.reshape("x"),
+        TypeError,
+        "reshape(): argument 'shape' (position 1) must be tuple of ints, not str",
+    ),
+    (
+        lambda: A.expand("x"),
+        TypeError,
+        "expand(): argument 'size' (position 1) must be tuple of ints, not str",
+    ),
+    (lambda: T.Tensor.add(1, 2), TypeError, "doesn't apply to a 'int' object"),
+    (lambda: T.tensor(), TypeError, 'tensor() missing 1 required positional arguments: "data"'),
+    (lambda: T.tensor(1, 2), TypeError, "tensor() takes 1 positional argument but 2 were given"),
+    (lambda: A.to("foo"), RuntimeError, "device string: foo"),
+    (lambda: A.to(), TypeError, "to() received an invalid combination of arguments"),
+    (lambda: A.float(1), TypeError, "float() takes 0 positional arguments but 1 was given"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), ERRORS, ids=[e[2][:48] for e in ERRORS])
+def test_wrong_call_says_what_is_wrong(
+    call: Callable[[], Any], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind, match=re.escape(text)):
+        call()
+
+
+def test_call_that_fits_no_overload_lists_them_all() -> None:
+    with pytest.raises(TypeError) as error:
+        A.sum("x")
+    text = str(error.value)
+    assert text.startswith(
+        "sum() received an invalid combination of arguments - got (str), but expected one of:\n * ("
+    )
+    assert "bool keepdim = False" in text
+    assert "torch.dtype dtype = None" in text
+
+
+def test_received_types_of_sequences_and_keywords_are_shown() -> None:
+    with pytest.raises(TypeError, match=re.escape("got (Tensor, list of [int, str], end=Tensor)")):
+        T.arange(A, [1, "x"], end=A)
+
+
+def test_keyword_arguments_go_by_name_in_any_order() -> None:
+    assert T.add(other=A, input=A, alpha=2).tolist() == [3.0, 3.0, 3.0]
+    assert T.transpose(T.zeros(2, 3), dim1=0, dim0=1).shape == (3, 2)
+
+
+def test_keywords_built_at_run_time_are_found() -> None:
+    name = "".join(["al", "pha"])
+    assert T.add(A, A, **{name: 3}).tolist() == [4.0, 4.0, 4.0]
+
+
+def test_numpy_names_of_arguments_are_accepted() -> None:
+    m = T.arange(6.0).reshape(2, 3)
+    assert T.sum(m, axis=1, keepdims=True).tolist() == [[3.0], [12.0]]
+    assert T.add(x1=A, x2=A).tolist() == [2.0, 2.0, 2.0]
+    assert T.add(self=A, other=A).tolist() == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        (2, 3),
+        ((2, 3),),
+        ([2, 3],),
+        (T.Size([2, 3]),),
+        (np.int64(2), 3),
+        ((T.tensor(2), 3),),
+        (T.tensor(2), 3),
+    ],
+    ids=repr,
+)
+def test_sizes_come_as_list_or_one_by_one(sizes: tuple[Any, ...]) -> None:
+    assert T.zeros(*sizes).shape == (2, 3)
+    assert T.arange(6).view(*sizes).shape == (2, 3)
+
+
+def test_sizes_by_keyword() -> None:
+    assert T.zeros(size=(2,)).shape == (2,)
+    assert T.zeros(()).shape == ()
+
+
+def test_more_dims_than_supported_is_an_error() -> None:
+    with pytest.raises(RuntimeError):
+        T.zeros([1] * 65)
+    with pytest.raises((RuntimeError, ValueError)):
+        T.zeros(*[1] * 500)
+
+
+def test_int_list_of_one_stands_for_all() -> None:
+    assert T.ones(2, 3).sum(1).tolist() == [3.0, 3.0]
+    assert T.ones(2, 3).sum((0, 1)).tolist() == 6.0
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (2, T.int64),
+        (2.0, T.float32),
+        (True, T.bool),
+        (1j, T.complex64),
+        (np.float32(2), T.float32),
+        (np.int32(2), T.int64),
+        (np.bool_(True), T.bool),
+        (T.tensor(2.0), T.float32),
+    ],
+    ids=repr,
+)
+def test_number_argument_takes_python_numpy_and_zero_dim(value: Any, dtype: T.dtype) -> None:
+    assert T.full((2,), value).dtype is dtype
+
+
+def test_number_argument_refuses_tensor_that_requires_grad() -> None:
+    with pytest.raises(TypeError, match="must be Number, not Tensor"):
+        T.full((2,), T.tensor(1.0, requires_grad=True))
+
+
+def test_numbers_stand_for_tensors_in_arithmetic() -> None:
+    assert T.add(A, 2).tolist() == [3.0, 3.0, 3.0]
+    assert T.mul(2, A).tolist() == [2.0, 2.0, 2.0]
+    assert A.sub(0.5).dtype is T.float32
+    assert T.tensor([1, 2]).add(0.5).dtype is T.float32
+    assert T.tensor([1.0], dtype=T.float16).mul(2.5).dtype is T.float16
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    [
+        (float, T.float64),
+        (int, T.int64),
+        (bool, T.bool),
+        (complex, T.complex64),
+        (T.int8, T.int8),
+        (None, T.float32),
+    ],
+)
+def test_dtype_argument_takes_python_types(given: Any, dtype: T.dtype) -> None:
+    assert T.zeros(1, dtype=given).dtype is dtype
+
+
+def test_device_argument_takes_strings_and_objects() -> None:
+    assert T.zeros(1, device="cpu:0").device == T.device("cpu")
+    assert T.zeros(1, device=T.device("meta")).is_meta
+    with pytest.raises(RuntimeError, match="cuda"):
+        T.zeros(1, device="cuda")
+
+
+def test_out_argument_receives_and_is_returned() -> None:
+    out = T.empty(3)
+    assert T.add(A, A, out=out) is out
+    assert out.tolist() == [2.0, 2.0, 2.0]
+    assert T.add(A, A, out=None) is not out
+
+
+def test_inplace_method_returns_the_same_object() -> None:
+    a = T.zeros(2)
+    assert a.add_(1) is a
+
+
+def test_several_results_are_named() -> None:
+    r = T.max(T.tensor([[1.0, 3.0], [2.0, 0.0]]), 1)
+    assert r.values.tolist() == [3.0, 2.0]
+    assert r.indices.tolist() == [1, 0]
+    values, indices = r
+    assert values is r.values
+    assert indices is r[1]
+    assert type(r).__name__ == "max"
+
+
+def test_out_of_several_results_is_a_tuple() -> None:
+    values, indices = T.empty(2), T.empty(2, dtype=T.int64)
+    r = T.max(T.tensor([[1.0, 3.0], [2.0, 0.0]]), 1, out=(values, indices))
+    assert r.values is values
+    assert indices.tolist() == [1, 0]
+    with pytest.raises(TypeError):
+        T.max(T.ones(2, 2), 1, out=values)
+
+
+def test_requires_grad_of_factories() -> None:
+    assert T.zeros(2, requires_grad=True).requires_grad
+    assert not T.zeros(2, requires_grad=False).requires_grad
+    with pytest.raises(RuntimeError, match="floating point"):
+        T.zeros(2, dtype=T.int64, requires_grad=True)
+
+
+def test_tensors_of_several_devices_are_refused() -> None:
+    meta = T.ones(3, device="meta")
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        T.add(A, meta)
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        T.cat([A, meta])
+    assert T.add(meta, T.tensor(1.0)).is_meta
+
+
+def test_inplace_function_takes_no_number_to_change() -> None:
+    with pytest.raises(TypeError, match=re.escape("must be Tensor, not int")):
+        T.clamp_max_(-1, 0)

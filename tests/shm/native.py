@@ -1,0 +1,238 @@
+"""The sharing layers alone: built from their sources with failpoints, and driven through ctypes.
+
+Run as a program it is one process of a crash test: ``native.py <directory> <role> ...``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+CSRC = ROOT / "csrc"
+HANDLE_BYTES = 48
+FLAGS = "-std=gnu11 -O1 -g -fPIC -pthread -DSHMT_DEBUG=2 -DSHMT_FAILPOINTS".split()
+SANITIZERS = {
+    "asan": "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer",
+    "tsan": "-fsanitize=thread -fno-omit-frame-pointer",
+}
+
+
+def generated_directory() -> Path:
+    """Where the generated headers of some build are."""
+    found = (ROOT / "build").glob("*/generated")
+    return next(path for path in found if (path / "api" / "status.h").exists())
+
+
+def build(directory: Path) -> None:
+    """Compile ``libshm.so`` and the manager into *directory*."""
+    generated = generated_directory()
+    include = [f"-I{generated.parent}", f"-I{generated}", f"-I{CSRC}"]
+    manager = [
+        ROOT / line
+        for line in (CSRC / "ipc" / "manager.sources").read_text().split("\n")
+        if line.strip()
+    ]
+    library = [
+        path
+        for folder in ("base", "os", "shm", "storage", "ipc")
+        for path in sorted((CSRC / folder).glob("*.c"))
+        if not path.name.startswith("manager") and path.name not in ("scalar.c", "promote.c")
+    ]
+    compiler = os.environ.get("CC", "gcc").split()
+    compiler += SANITIZERS.get(os.environ.get("SHMTENSOR_SANITIZER", ""), "").split()
+    # The compiler itself runs without a sanitizer.
+    plain = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+    manager_out = directory / "shmtensor-manager"
+    subprocess.run(
+        [*compiler, *FLAGS, *include, *manager, "-o", manager_out], check=True, env=plain
+    )
+    subprocess.run(
+        [*compiler, *FLAGS, "-shared", *include, *library, "-o", directory / "libshm.so"],
+        check=True,
+        env=plain,
+    )
+
+
+def failpoints() -> list[str]:
+    """Names of all failpoints in the sources."""
+    import re
+
+    found: set[str] = set()
+    for folder in ("shm", "ipc"):
+        for path in (CSRC / folder).glob("*.c"):
+            found |= set(re.findall(r"SHMT_FAILPOINT\((\w+)\)", path.read_text()))
+    return sorted(found)
+
+
+class NativeError(Exception):
+    """A C function failed; the first argument is the status."""
+
+
+class _Status(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in (
+            "session",
+            "world",
+            "manager_pid",
+            "n_clients",
+            "n_leases",
+            "n_slabs",
+            "resident_bytes",
+            "granted_bytes",
+            "n_held",
+        )
+    ]
+
+
+class Block:
+    """A shared storage."""
+
+    def __init__(self, native: Native, pointer: int) -> None:
+        self.native = native
+        self.pointer = ctypes.c_void_p(pointer)
+
+    def __del__(self) -> None:
+        self.native.lib.shmt_storage_release(self.pointer)
+
+    @property
+    def bytes(self) -> Any:
+        """The memory, as a ctypes array."""
+        size = self.native.lib.shmt_storage_nbytes(self.pointer)
+        address = self.native.lib.shmt_storage_data(self.pointer)
+        return (ctypes.c_ubyte * size).from_address(address)
+
+    def fill(self, value: int) -> Block:
+        """Set every byte."""
+        ctypes.memset(self.bytes, value, len(self.bytes))
+        return self
+
+    def value(self) -> int:
+        """The byte that fills the block; an assertion fails when there are two."""
+        data = bytes(self.bytes)
+        assert data.count(data[:1]) == len(data), "a block holds two processes' bytes"
+        return data[0]
+
+    def handle(self, *, lease: bool = True) -> bytes:
+        """What would travel in a message."""
+        out = (ctypes.c_ubyte * HANDLE_BYTES)()
+        call = self.native.lib.shmt__storage_export
+        self.native.check(call(self.pointer, ctypes.c_bool(lease), out, None))
+        return bytes(out)
+
+
+class Native:
+    """One process's use of the library."""
+
+    def __init__(self, directory: Path, session: int = 0) -> None:
+        self.lib = ctypes.CDLL(str(directory / "libshm.so"))
+        self.lib.shmt_storage_data.restype = ctypes.c_void_p
+        self.lib.shmt_error_message.restype = ctypes.c_char_p
+        self.lib.shmt_storage_nbytes.restype = ctypes.c_uint64
+        configure = self.lib.shmt_sharing_configure
+        configure.restype = ctypes.c_uint64
+        configure.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64]
+        self.session = configure(os.fsencode(directory / "shmtensor-manager"), session, 0)
+
+    def check(self, status: int) -> None:
+        """Raise unless *status* is success."""
+        if status:
+            raise NativeError(status, self.lib.shmt_error_message().decode())
+
+    def new(self, nbytes: int, *, as_file: bool = False) -> Block:
+        """Make a shared storage."""
+        out = ctypes.c_void_p()
+        make = self.lib.shmt__storage_create_shared
+        self.check(make(ctypes.c_uint64(nbytes), int(as_file), ctypes.byref(out)))
+        assert out.value is not None
+        return Block(self, out.value)
+
+    def open(self, handle: bytes) -> Block:
+        """Open a handle."""
+        out = ctypes.c_void_p()
+        raw = (ctypes.c_ubyte * HANDLE_BYTES).from_buffer_copy(handle)
+        self.check(self.lib.shmt__storage_import(raw, None, ctypes.byref(out)))
+        assert out.value is not None
+        return Block(self, out.value)
+
+    def status(self) -> dict[str, int]:
+        """What the manager says."""
+        out = _Status()
+        self.check(self.lib.shmt_sharing_status(ctypes.byref(out)))
+        return {name: getattr(out, name) for name, _ in out._fields_}
+
+    def trim(self) -> int:
+        """Return idle memory; gives what is still occupied."""
+        out = ctypes.c_uint64()
+        self.check(self.lib.shmt_sharing_trim(ctypes.byref(out)))
+        return out.value
+
+    def collect(self) -> int:
+        """End all leases."""
+        out = ctypes.c_uint64()
+        self.check(self.lib.shmt_sharing_gc(0, ctypes.byref(out)))
+        return out.value
+
+
+def _child_work(native: Native, inbox: int, outbox: int, held: Block) -> None:
+    """Answer every handle with one of our own; leaves at the end of the input."""
+    assert held.value() == 77
+    kept: list[tuple[Block, int]] = []
+    while handle := os.read(inbox, HANDLE_BYTES):
+        block = native.open(handle)
+        kept.append((block, block.value()))
+        for old, value in kept:
+            assert old.value() == value
+        if len(kept) > 2:
+            kept.pop(0)
+        answer = native.new(len(block.bytes) + 1000, as_file=len(kept) == 2)
+        os.write(outbox, answer.fill((block.value() + 1) % 256).handle())
+
+
+def work(native: Native) -> None:
+    """Allocate, send to a forked child and back, free, go cold: every step of the protocol."""
+    held = native.new(5000).fill(77)
+    to_child, from_child = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.close(to_child[1])
+            os.close(from_child[0])
+            _child_work(native, to_child[0], from_child[1], held)
+            code = 0
+        except BrokenPipeError:
+            code = 0  # the parent was killed
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    os.close(to_child[0])
+    os.close(from_child[1])
+    for turn, nbytes in enumerate((100, 5000, 40_000, 300_000, 3_000_000, 100, 40_000) * 2):
+        block = native.new(nbytes, as_file=turn == 5).fill(turn)
+        try:
+            os.write(to_child[1], block.handle())
+        except BrokenPipeError:
+            break  # the child was killed
+        del block
+        answer = os.read(from_child[0], HANDLE_BYTES)
+        if not answer:
+            break
+        assert native.open(answer).value() == turn + 1
+        if turn == 6:
+            native.trim()
+    os.close(to_child[1])
+    _, status = os.waitpid(pid, 0)
+    assert not os.WIFEXITED(status) or os.WEXITSTATUS(status) == 0
+    assert held.value() == 77
+
+
+if __name__ == "__main__":
+    work(Native(Path(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,71 @@
+"""Storages over files: private and shared maps, creation, growth, clear errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import shmtensor
+from shmtensor.storage import UntypedStorage
+
+
+def test_private_map_leaves_the_file_alone(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"abcdef")
+    storage = UntypedStorage.from_file(path, shared=False, nbytes=4)
+    assert storage.tolist() == list(b"abcd")
+    storage.fill_(0)
+    assert path.read_bytes() == b"abcdef"
+    with pytest.raises(RuntimeError, match="not resizable"):
+        storage.resize_(6)
+
+
+def test_shared_map_writes_to_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"abcdef")
+    UntypedStorage.from_file(path, shared=True, nbytes=6)[0] = ord("x")
+    assert path.read_bytes() == b"xbcdef"
+
+
+def test_shared_map_makes_and_grows_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    storage = UntypedStorage.from_file(path, shared=True, nbytes=16)
+    assert storage.tolist() == [0] * 16
+    storage[15] = 1
+    assert path.stat().st_size == 16
+    grown = UntypedStorage.from_file(path, shared=True, nbytes=32)
+    assert grown.tolist() == [0] * 15 + [1] + [0] * 16
+
+
+def test_private_map_of_short_file_states_both_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "short"
+    path.write_bytes(b"abc")
+    with pytest.raises(
+        RuntimeError, match=r"size <3> is smaller than the required mapping size <10>"
+    ):
+        UntypedStorage.from_file(path, nbytes=10)
+
+
+def test_missing_file_names_path_and_reason(tmp_path: Path) -> None:
+    with pytest.raises(
+        RuntimeError, match=r"unable to open file <.*missing> in read-only mode: No such"
+    ):
+        UntypedStorage.from_file(tmp_path / "missing", nbytes=1)
+    with pytest.raises(RuntimeError, match="read-write"):
+        UntypedStorage.from_file(tmp_path / "no" / "folder", shared=True, nbytes=1)
+
+
+def test_zero_bytes_need_no_file_size(tmp_path: Path) -> None:
+    path = tmp_path / "empty"
+    path.write_bytes(b"")
+    assert len(UntypedStorage.from_file(path, nbytes=0)) == 0
+
+
+def test_tensor_over_mapped_file(tmp_path: Path) -> None:
+    path = tmp_path / "floats"
+    tensor = shmtensor.empty(0)
+    tensor.set_(UntypedStorage.from_file(path, shared=True, nbytes=16), 0, (2, 2))
+    tensor.copy_(shmtensor.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    again = UntypedStorage.from_file(path, nbytes=16)
+    assert shmtensor.empty(0).set_(again, 0, (4,)).tolist() == [1.0, 2.0, 3.0, 4.0]
