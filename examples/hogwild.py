@@ -37,7 +37,7 @@ def _positive(text: str) -> int:
     return value
 
 
-def _rate(text: str) -> float:
+def _above_zero(text: str) -> float:
     value = float(text)
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"must be a number above 0, got {text}")
@@ -54,8 +54,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--epochs", type=_positive, help=f"passes over the data, all workers together {EPOCHS}"
     )
+    parser.add_argument("--seconds", type=_above_zero, help="train no longer than this")
     parser.add_argument("--batch", type=_positive, default=32, help="examples per step (32)")
-    parser.add_argument("--lr", type=_rate, default=0.05, help="step size (0.05)")
+    parser.add_argument("--lr", type=_above_zero, default=0.05, help="step size (0.05)")
     parser.add_argument("--momentum", type=float, default=0.9, help="per worker (0.9)")
     parser.add_argument("--start-method", choices=START_METHODS, default="fork")
     parser.add_argument("--seed", type=int, default=0)
@@ -79,6 +80,7 @@ def settings_from(options: argparse.Namespace) -> Settings:
         model=options.model,
         workers=options.workers,
         epochs=options.epochs or EPOCHS[options.model],
+        seconds=options.seconds,
         batch=options.batch,
         lr=options.lr,
         momentum=options.momentum,

@@ -9,11 +9,16 @@ EPOCHS = {"mlp": 100, "cnn": 15}
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The options of a run; ``epochs`` counts passes of all workers together."""
+    """The options of a run.
+
+    ``epochs`` counts passes of all workers together; ``seconds``, if not None, ends the training
+    of each worker after that time.
+    """
 
     model: str
     workers: int
     epochs: int
+    seconds: float | None
     batch: int
     lr: float
     momentum: float

@@ -7,6 +7,7 @@ parent reads them all. No other message passes between the processes while they 
 from __future__ import annotations
 
 import ctypes
+import math
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -71,7 +72,9 @@ def work(
     smooth = 0.0
     order: Any = None
     at = n_examples
-    board[rank, STARTED] = time.monotonic()
+    began = time.monotonic()
+    ends_at = math.inf if settings.seconds is None else began + settings.seconds
+    board[rank, STARTED] = began
     for step in range(1, n_steps + 1):
         if at >= n_examples:
             order = lib.core.randperm(n_examples, generator=generator)
@@ -86,4 +89,6 @@ def work(
         smooth = value if step == 1 else 0.95 * smooth + 0.05 * value
         board[rank, LOSS] = smooth
         board[rank, STEPS] = step
+        if time.monotonic() >= ends_at:
+            break
     board[rank, FINISHED] = time.monotonic()

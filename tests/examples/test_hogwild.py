@@ -27,6 +27,8 @@ from shmtensor.utils.safetensors import load_file, read_metadata
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "examples" / "hogwild.py"
 FOREVER = "100000"
+# Ends by the clock, so that the workers are still training when a test kills something.
+FOR_A_WHILE = ("--epochs", FOREVER, "--seconds", "10")
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -136,7 +138,7 @@ def test_two_workers_learn_digits_and_leave_their_files(started, tmp_path, model
 
 
 def test_killed_worker_is_reported_and_the_other_finishes(started, tmp_path):
-    run = start(started, tmp_path / "run", "--epochs", "600")
+    run = start(started, tmp_path / "run", *FOR_A_WHILE)
     os.kill(run.worker_pids()[0], signal.SIGKILL)
     text = run.finish()
     assert run.process.returncode == 0, text
@@ -157,7 +159,7 @@ def test_killed_parent_takes_everything_with_it(started, tmp_path, method):
 
 
 def test_killed_manager_disturbs_nobody(started, tmp_path):
-    run = start(started, tmp_path / "run", "--epochs", "600")
+    run = start(started, tmp_path / "run", *FOR_A_WHILE)
     run.worker_pids()
     managers = [
         pid for pid in run.marked() if "shmtensor-manager" in psutil.Process(pid).cmdline()[0]
