@@ -17,6 +17,7 @@ from codegen.emit import Emitter, GeneratedFiles
 from codegen.errors import SpecError
 from codegen.kernels import emit_kernels, load_loops
 from codegen.model import load_model
+from codegen.protocol import emit_protocol, load_failpoints, load_wire
 from codegen.python import emit_python, python_tables
 from codegen.stubs import emit_stubs
 from codegen.tables import emit_tables, load_tables
@@ -44,8 +45,11 @@ def generate(
     tables = load_tables(spec_dir, root)
     model = load_model(spec_dir, root, tables)
     loops = load_loops(spec_dir, root, model, tables)
+    wire = load_wire(spec_dir / "wire.yaml", root)
+    points = load_failpoints(spec_dir / "failpoints.yaml", root)
     emitter = Emitter(out_dir, root, check=check)
     emit_tables(emitter, tables)
+    emit_protocol(emitter, wire, points)
     emit_kernels(emitter, loops, tables)
     nodes = plan_autograd(model)
     emit_adapters(emitter, model)

@@ -119,6 +119,15 @@ static void serve_status(request* r, shmt__packet* reply) {
   reply->count = atomic_load_explicit(&k->map.control->slabs_end, memory_order_relaxed);
 }
 
+/* What a message may do; the type is the index. */
+static const struct {
+  bool is_known, from_anyone, has_reply;
+} messages[] = {
+#define ROW(name, from_anyone, has_reply) [SHMT_MESSAGE_##name] = {true, from_anyone, has_reply},
+    SHMT_FOR_EACH_MESSAGE(ROW)
+#undef ROW
+};
+
 /* Requests with a reply. */
 static shmt_status serve(request* r, shmt__packet* reply) {
   shmt__keeper* k = &r->m->keeper;
@@ -154,22 +163,22 @@ static shmt_status serve(request* r, shmt__packet* reply) {
   SHMT_FAIL(SHMT_E_MANAGER, "message type %u", r->p->type);
 }
 
-/* True: the message was one without a reply. */
-static bool serve_silent(request* r) {
+/* Messages without a reply. */
+static void serve_silent(request* r) {
   shmt__keeper* k = &r->m->keeper;
   switch (r->p->type) {
     case SHMT_MESSAGE_ADOPT:
       set_process(r, r->client);
-      return true;
+      break;
     case SHMT_MESSAGE_GIVE_BACK:
       (void)shmt__keeper_take_back(k, r->client, r->p->block);
-      return true;
+      break;
     case SHMT_MESSAGE_RESTORE_FILE:
       if (r->n_fds == 1) shmt__keeper_restore_file(k, r->p->block, r->p->generation, r->fds[0]);
       if (r->n_fds == 1) r->fds[0] = -1;
-      return true;
+      break;
     default:
-      return false;
+      break;
   }
 }
 
@@ -186,12 +195,12 @@ bool shmt__manager_serve(shmt__manager* m, uint32_t connection, const shmt__pack
                         .version = SHMT_WIRE_VERSION,
                         .type = (uint16_t)(p->type | SHMT_MESSAGE_REPLY),
                         .serial = p->serial};
-  bool joining = p->type == SHMT_MESSAGE_HELLO || p->type == SHMT_MESSAGE_FORK ||
-                 p->type == SHMT_MESSAGE_STATUS;
-  bool known = p->type >= SHMT_MESSAGE_HELLO && p->type <= SHMT_MESSAGE_STATUS;
-  bool keep = known && (joining || r.client != 0);
+  bool keep = p->type < sizeof messages / sizeof messages[0] && messages[p->type].is_known &&
+              (messages[p->type].from_anyone || r.client != 0);
 
-  if (keep && !serve_silent(&r)) {
+  if (keep && !messages[p->type].has_reply) {
+    serve_silent(&r);
+  } else if (keep) {
     reply.status = serve(&r, &reply);
     if (reply.status != SHMT_OK) {
       strncpy(reply.text, shmt_error_message(), sizeof reply.text - 1);

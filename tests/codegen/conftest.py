@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-TABLES = ("dtypes", "dtype_sets", "errors", "keys", "options")
+TABLES = ("dtypes", "dtype_sets", "errors", "failpoints", "keys", "options", "wire")
 
 sys.path.insert(0, str(ROOT / "csrc"))
 

@@ -16,6 +16,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "csrc"
 HANDLE_BYTES = 48
+
+sys.path.insert(0, str(CSRC))
+
+from codegen.protocol import load_failpoints  # noqa: E402 -- found by the path above
+
 FLAGS = "-std=gnu11 -O1 -g -fPIC -pthread -DSHMT_DEBUG=2 -DSHMT_FAILPOINTS".split()
 SANITIZERS = {
     "asan": "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer",
@@ -59,15 +64,10 @@ def build(directory: Path) -> None:
     )
 
 
-def failpoints() -> list[str]:
-    """Names of all failpoints in the sources."""
-    import re
-
-    found: set[str] = set()
-    for folder in ("shm", "ipc"):
-        for path in (CSRC / folder).glob("*.c"):
-            found |= set(re.findall(r"SHMT_FAILPOINT\((\w+)\)", path.read_text()))
-    return sorted(found)
+def failpoints(scenario: str) -> list[str]:
+    """Names of the failpoints that the tests of *scenario* reach."""
+    points = load_failpoints(CSRC / "spec" / "failpoints.yaml", ROOT)
+    return [point.name for point in points if point.scenario == scenario]
 
 
 class NativeError(Exception):

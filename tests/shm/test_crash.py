@@ -1,9 +1,9 @@
 """Whoever is killed at whatever step of the sharing protocol, the others go on and nothing stays.
 
-One run for each failpoint in the sources: a family works (every step of the protocol, with a forked
-child); the first process that reaches the point, be it parent, child or manager, is killed there.
-Then a bystander's tensors must be whole, sharing must work again, and no memory, client or
-manager may be left. Messages that die with their reader keep their block until they are
+One run for each failpoint of the scenario "family": a family works (every step of the protocol,
+with a forked child); the first process that reaches the point, be it parent, child or manager, is
+killed there. Then a bystander's tensors must be whole, sharing must work again, and no memory,
+client or manager may be left. Messages that die with their reader keep their block until they are
 collected, which the test does. Not covered: the queues above (tests/multiprocessing), random
 instants (tests/stress).
 """
@@ -105,11 +105,11 @@ def runs(
     with ThreadPoolExecutor(8) as pool:
         yield {
             point: pool.submit(_run, point, number, native_directory, directory)
-            for number, point in enumerate(native.failpoints())
+            for number, point in enumerate(native.failpoints("family"))
         }
 
 
-@pytest.mark.parametrize("point", native.failpoints())
+@pytest.mark.parametrize("point", native.failpoints("family"))
 def test_kill_at_step_leaves_others_working_and_nothing_behind(
     point: str, runs: dict[str, Future[None]]
 ) -> None:
