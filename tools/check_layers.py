@@ -37,6 +37,8 @@ PYTHON_RANKS: dict[str, int] = {
     "optim": 8,
     "testing": 9,
     "service": 9,
+    "_cli": 9,
+    "__main__": 10,
     "__init__": 10,
 }
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)

@@ -1,0 +1,70 @@
+"""The ``shmtensor`` command: one module of this package for each sub-command.
+
+A module's name is the sub-command's; modules that begin with an underscore are shared helpers. A
+sub-command's module has
+
+    SUMMARY    one line for ``shmtensor --help``; its docstring is the text of its own ``--help``
+    configure  takes the sub-command's `argparse.ArgumentParser` and adds its arguments
+    run        takes the parsed arguments, does the work, returns the exit status
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import sys
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+__all__ = ["main"]
+
+
+class Command(Protocol):
+    """What the module of a sub-command has."""
+
+    SUMMARY: str
+    configure: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
+
+def _names() -> list[str]:
+    return sorted(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="shmtensor", description="Shared tensors: serve them, look at them, clean up."
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name in _names():
+        module = importlib.import_module(f"{__name__}.{name}")
+        command = cast(Command, module)
+        sub = commands.add_parser(
+            name,
+            help=command.SUMMARY,
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.configure(sub)
+        sub.set_defaults(_run=command.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line *argv* (default: the process's).
+
+    Returns:
+        The exit status: 0 done, 1 failed (the reason is on standard error), 2 wrong use.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        return cast("Callable[[argparse.Namespace], int]", arguments._run)(arguments)
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        sys.stderr.close()
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except (OSError, RuntimeError, ValueError, MemoryError, LookupError) as error:
+        print(f"shmtensor: {error}", file=sys.stderr)
+        return 1
