@@ -80,7 +80,7 @@ class Run:
                     found.append(process.pid)
         return found
 
-    def nothing_is_left(self, within_s: float = 15.0) -> bool:
+    def nothing_is_left(self, within_s: float = 60.0) -> bool:
         """Whether every marked process ends by itself."""
         deadline = time.monotonic() + within_s
         while self.marked():

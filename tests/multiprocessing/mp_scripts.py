@@ -39,7 +39,7 @@ class Script:
         self.process.stdin.write(text + "\n")
         self.process.stdin.flush()
 
-    def finish(self, timeout: float = 40) -> str:
+    def finish(self, timeout: float = 150) -> str:
         """Wait for its successful end; returns the rest of its output."""
         out, err = self.process.communicate(timeout=timeout)
         assert self.process.returncode == 0, err

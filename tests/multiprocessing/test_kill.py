@@ -56,7 +56,7 @@ def _start(scripts: Any, method: str) -> tuple[Any, str, int, int, int]:
     return family, session, int(parent), int(child), int(family.line())
 
 
-def _wait_until_nobody_uses(session: str, seconds: float = 5) -> None:
+def _wait_until_nobody_uses(session: str, seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while left := users_of(session):
         assert time.monotonic() < deadline, left
@@ -66,7 +66,7 @@ def _wait_until_nobody_uses(session: str, seconds: float = 5) -> None:
 def test_killed_worker_leaves_no_memory_and_no_client(scripts: Any) -> None:
     family, session, _, child, _ = _start(scripts, "fork")
     os.kill(child, signal.SIGKILL)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while True:
         family.say("status")
         resident, clients = map(int, family.line().split())
@@ -146,8 +146,10 @@ def test_random_bytes_at_the_socket_change_nothing_for_others(scripts: Any) -> N
     family, session, _, _, manager = _start(scripts, "fork")
     n_descriptors = len(os.listdir(f"/proc/{manager}/fd"))
     scripts(_HOSTILE, session).finish()
-    time.sleep(0.3)
-    assert len(os.listdir(f"/proc/{manager}/fd")) <= n_descriptors
+    deadline = time.monotonic() + 60
+    while len(os.listdir(f"/proc/{manager}/fd")) > n_descriptors:
+        assert time.monotonic() < deadline, "connections of strangers stay open"
+        time.sleep(0.05)
     family.say("work")
     assert family.line() == "4.0 200000.0"
     family.say("status")

@@ -127,7 +127,7 @@ def test_idle_memory_returns_to_the_kernel() -> None:
     del big
     before = time.monotonic()
     while sharing.status()["resident_bytes"] >= 8 << 20:
-        assert time.monotonic() - before < 5
+        assert time.monotonic() - before < 60
         time.sleep(0.05)
 
 

@@ -33,7 +33,7 @@ def test_blocks_change_hands_in_order(flags: tuple[str, ...], n_turns: int, tmp_
     _build(program, "protocol.c", *flags)
     env = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
     result = subprocess.run(
-        [program, str(n_turns)], capture_output=True, text=True, env=env, timeout=50, check=False
+        [program, str(n_turns)], capture_output=True, text=True, env=env, timeout=150, check=False
     )
     assert result.returncode == 0, result.stderr[:3000]
     assert int(result.stdout) > 100
