@@ -1,37 +1,17 @@
 /* python/share.c -- tensors to and from the bytes that travel between processes.
  *
- *   0        48      52    53       54     56       64            64 + 8*n        64 + 16*n
- *   +--------+-------+-----+--------+------+--------+-------------+---------------+
- *   | handle | check |dtype| n_dims | zero | offset | sizes       | strides       |
- *   +--------+-------+-----+--------+------+--------+-------------+---------------+
- *
- * `check` covers what follows it. These functions are what a queue costs, so they are C from the
- * call to the bytes; what needs Python (gradients, hooks, subclasses) is decided in
- * multiprocessing/reductions.py.
+ * These functions are what a queue costs, so they are C from the call to the bytes; what needs
+ * Python (gradients, hooks, subclasses) is decided in multiprocessing/reductions.py.
  */
 #include "python/share.h"
 
 #include "ipc/share.h"
 #include "python/tensor_type.h"
+#include "tensor/packed.h"
 
-#include <inttypes.h>
 #include <string.h>
 
-typedef struct packed_head {
-  shmt__handle handle;
-  uint32_t check;
-  uint8_t dtype, n_dims;
-  uint16_t zero;
-  int64_t offset;
-} packed_head;
-_Static_assert(sizeof(packed_head) == 64, "packed tensors travel as bytes");
-
-enum { CHECKED_FROM = offsetof(packed_head, dtype), COPY_BYTES = 1 << 16 };
-
-typedef struct packed_tensor {
-  packed_head head;
-  int64_t dims[2 * SHMT_MAX_DIMS];
-} packed_tensor;
+enum { COPY_BYTES = 1 << 16 };
 
 static PyObject*
     rebuild_function;         /* _C._rebuild_shared_tensor, owned; both NULL until registered */
@@ -50,20 +30,11 @@ static shmt_status share_storage(shmt_storage* s) {
 
 /* The bytes of a tensor, with a lease on its block. */
 static PyObject* pack(shmt_tensor* t) {
-  packed_tensor p;
-  uint64_t secret = 0;
-  size_t n = t->n_dims, nbytes = sizeof p.head + 2 * sizeof(int64_t) * n;
+  shmt__packed_tensor p;
+  size_t nbytes = 0;
   shmt_status status = share_storage(t->storage);
-  if (status == SHMT_OK) status = shmt__storage_export(t->storage, true, &p.head.handle, &secret);
+  if (status == SHMT_OK) status = shmt__tensor_pack(t, &p, &nbytes);
   if (status != SHMT_OK) return shmt__py_raise(status);
-  p.head.dtype = (uint8_t)t->dtype;
-  p.head.n_dims = t->n_dims;
-  p.head.zero = 0;
-  p.head.offset = t->offset;
-  memcpy(p.dims, t->sizes, sizeof(int64_t) * n);
-  memcpy(p.dims + n, t->strides, sizeof(int64_t) * n);
-  p.head.check =
-      shmt__handle_checksum(secret, (const char*)&p + CHECKED_FROM, nbytes - CHECKED_FROM);
   return PyBytes_FromStringAndSize((const char*)&p, (Py_ssize_t)nbytes);
 }
 
@@ -99,35 +70,13 @@ static PyObject* py_reduce(PyObject* module, PyObject* o) {
   return result;
 }
 
-/* Bytes of this length are a packed tensor or raise. */
-static shmt_status unpack(const char* data, size_t nbytes, shmt_tensor** out) {
-  packed_tensor p;
-  SHMT_AUTO(shmt_storage) s = NULL;
-  SHMT_REQUIRE(nbytes >= sizeof p.head && nbytes <= sizeof p, SHMT_E_HANDLE,
-               "a packed tensor of %zu bytes, expected %zu to %zu", nbytes, sizeof p.head,
-               sizeof p);
-  memcpy(&p, data, nbytes);
-  size_t n = p.head.n_dims;
-  SHMT_REQUIRE(n <= SHMT_MAX_DIMS && nbytes == sizeof p.head + 2 * sizeof(int64_t) * n,
-               SHMT_E_HANDLE, "a packed tensor of %zu bytes says it has %zu dimensions", nbytes, n);
-  SHMT_REQUIRE(p.head.handle.magic == SHMT_HANDLE_MAGIC, SHMT_E_HANDLE,
-               "not a packed tensor: it begins with %08" PRIx32, p.head.handle.magic);
-  shmt__beside beside = {(const char*)&p + CHECKED_FROM, nbytes - CHECKED_FROM, p.head.check};
-  SHMT_TRY(shmt__storage_import(&p.head.handle, &beside, &s));
-  SHMT_REQUIRE(p.head.dtype < SHMT_N_DTYPES, SHMT_E_HANDLE, "a packed tensor of dtype %u",
-               p.head.dtype);
-  return shmt__tensor_from_storage(s, (shmt_ints){p.dims, (int64_t)n},
-                                   (shmt_ints){p.dims + n, (int64_t)n}, p.head.offset, p.head.dtype,
-                                   out);
-}
-
 static PyObject* py_rebuild(PyObject* module, PyObject* o) {
   char* data = NULL;
   Py_ssize_t nbytes = 0;
   shmt_tensor* t = NULL;
   (void)module;
   if (PyBytes_AsStringAndSize(o, &data, &nbytes) < 0) return NULL;
-  shmt_status status = unpack(data, (size_t)nbytes, &t);
+  shmt_status status = shmt__tensor_unpack(data, (size_t)nbytes, &t);
   return status == SHMT_OK ? shmt__py_wrap(t) : shmt__py_raise(status);
 }
 

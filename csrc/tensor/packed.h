@@ -1,0 +1,33 @@
+/* tensor/packed.h -- tensors as the bytes that travel between processes.
+ *
+ *   0        48      52    53       54     56       64            64 + 8*n        64 + 16*n
+ *   +--------+-------+-----+--------+------+--------+-------------+---------------+
+ *   | handle | check |dtype| n_dims | zero | offset | sizes       | strides       |
+ *   +--------+-------+-----+--------+------+--------+-------------+---------------+
+ *
+ * `check` covers what follows it, keyed as the handle's.
+ */
+#ifndef SHMT_TENSOR_PACKED_H
+#define SHMT_TENSOR_PACKED_H
+
+#include "ipc/handle.h"
+#include "tensor/tensor.h"
+
+typedef struct shmt__packed_tensor {
+  shmt__handle handle;
+  uint32_t check;
+  uint8_t dtype, n_dims;
+  uint16_t zero;
+  int64_t offset;
+  int64_t dims[2 * SHMT_MAX_DIMS]; /* only 2 * n_dims of them travel */
+} shmt__packed_tensor;
+_Static_assert(offsetof(shmt__packed_tensor, dims) == 64, "packed tensors travel as bytes");
+
+/* The bytes of a tensor whose storage is shared, with a lease on its block.
+ * Errors: SHMT_E_RUNTIME (not shared), SHMT_E_HANDLE (its session is gone). */
+shmt_status shmt__tensor_pack(shmt_tensor* t, shmt__packed_tensor* out, size_t* out_nbytes);
+/* The tensor of such bytes, over the same memory; ends the lease. The bytes may be anybody's.
+ * Errors: SHMT_E_HANDLE with the values. New reference. */
+shmt_status shmt__tensor_unpack(const void* data, size_t nbytes, shmt_tensor** out);
+
+#endif
