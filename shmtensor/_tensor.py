@@ -147,7 +147,13 @@ class Tensor(_TensorBase):
     # --- new tensors like this one ---------------------------------------------------------
 
     def new_tensor(
-        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+        self,
+        data: Any,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+        requires_grad: bool = False,
+        shared: bool = False,
     ) -> Tensor:
         """Copy *data* into a new tensor of this one's dtype and device.
 
@@ -156,6 +162,7 @@ class Tensor(_TensorBase):
             dtype: Another dtype.
             device: Another device.
             requires_grad: Record operations on the result.
+            shared: Make it in shared memory.
 
         Source:
             torch.Tensor.new_tensor.
@@ -165,6 +172,7 @@ class Tensor(_TensorBase):
             dtype=self.dtype if dtype is None else dtype,
             device=self.device if device is None else device,
             requires_grad=requires_grad,
+            shared=shared,
         )
         return result
 

@@ -130,8 +130,8 @@ def _record(prefix: str, name: PythonName) -> str:
     rows = ""
     for op in name.operators:
         fields = result_fields(op)
-        requires_grad = "true" if "factory" in op.entry.tags else "false"
-        rows += f"  {{&{op.record}, {requires_grad}, {c_string(fields) if fields else '0'}}},\n"
+        factory = "true" if "factory" in op.entry.tags else "false"
+        rows += f"  {{&{op.record}, {factory}, {c_string(fields) if fields else '0'}}},\n"
     method = "true" if name.is_method else "false"
     target = "self" if name.is_method else "0"
     unused = "" if name.is_method else "  (void)self;\n"

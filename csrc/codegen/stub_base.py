@@ -158,12 +158,17 @@ def tensor(
     device: device | builtins.str | None = ...,
     requires_grad: builtins.bool = ...,
     pin_memory: builtins.bool = ...,
+    shared: builtins.bool = ...,
     **options: Any,
 ) -> Tensor: ...
 def as_tensor(
-    data: Any, dtype: dtype | None = ..., device: device | builtins.str | None = ...
+    data: Any,
+    dtype: dtype | None = ...,
+    device: device | builtins.str | None = ...,
+    *,
+    shared: builtins.bool = ...,
 ) -> Tensor: ...
-def from_numpy(ndarray: Any) -> Tensor: ...
+def from_numpy(ndarray: Any, *, shared: builtins.bool = ...) -> Tensor: ...
 def from_dlpack(ext_tensor: Any, **options: Any) -> Tensor: ...
 def frombuffer(
     buffer: Any,

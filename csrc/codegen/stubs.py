@@ -86,6 +86,7 @@ def _parameters(op: Operator, *, is_method: bool) -> list[str]:
         star = True
     if "factory" in op.entry.tags:
         parts += ([] if star else ["*"]) + ["requires_grad: builtins.bool = ..."]
+        parts += ["shared: builtins.bool = ..."] if not outs else []
     return parts
 
 

@@ -109,6 +109,15 @@ shmt_status shmt__storage_create_shared(uint64_t nbytes, int how, shmt_storage**
   return SHMT_OK;
 }
 
+static shmt_status create_in_place(void* arg, uint64_t nbytes, bool zeroed, shmt_storage** out) {
+  (void)arg;
+  SHMT_TRY(shmt__storage_create_shared(nbytes, shmt__sharing_strategy(), out));
+  if (zeroed && nbytes > 0) memset((*out)->data, 0, nbytes);
+  return SHMT_OK;
+}
+
+const shmt__place shmt__place_shared = {.create = create_in_place};
+
 /* --- sending --- */
 
 static uint32_t checksum_of(uint64_t secret, const shmt__handle* h) {

@@ -28,6 +28,8 @@ shmt_status shmt__storage_share_as_file(shmt_storage* s);
 /* Uninitialised bytes that are shared from birth, made as `how` (a strategy) says. New reference.
  */
 shmt_status shmt__storage_create_shared(uint64_t nbytes, int how, shmt_storage** out);
+/* The place of factories called with shared=True: storages of the strategy in use. */
+extern const shmt__place shmt__place_shared;
 /* One more lease on the block of a shared storage, or one fewer, without a handle. */
 void shmt__storage_hold_more(shmt_storage* s);
 void shmt__storage_hold_less(shmt_storage* s);

@@ -1,8 +1,10 @@
 /* python/call.c -- one generic path from a Python call to an operator and back. */
 #include "python/call.h"
 
+#include "ipc/share.h"
 #include "python/convert.h"
 #include "python/parse.h"
+#include "python/share.h"
 
 /* The value of out= when it is given and not None. */
 static PyObject* find_out(PyObject* const* args, Py_ssize_t n_args, PyObject* kwnames) {
@@ -46,7 +48,7 @@ static PyObject* wrap_returns(const shmt__py_prepared_signature* sig, const shmt
 
 /* Elements that the call will touch, as far as its arguments tell. */
 static int64_t work_of(const shmt__py_prepared_signature* sig, const shmt__py_frame* fr) {
-  if (SHMT_LIKELY(!sig->from->takes_requires_grad || fr->values[0].tag != SHMT_VALUE_INTS))
+  if (SHMT_LIKELY(!sig->from->is_factory || fr->values[0].tag != SHMT_VALUE_INTS))
     return fr->numel;
   const shmt_ints sizes = fr->values[0].v.ints; /* of a factory */
   double n = 1;
@@ -70,6 +72,26 @@ static PyObject* run(const shmt__py_prepared_signature* sig, shmt__py_frame* fr)
   PyObject* o = wrap_returns(sig, fr, results);
   for (int r = 0; r < n; r++) shmt__value_fini(&results[r]);
   return o;
+}
+
+/* A factory with shared=True: what it makes lies in shared memory from the start. */
+static SHMT_COLD PyObject* run_shared(const shmt__py_prepared_signature* sig, shmt__py_frame* fr) {
+  const char* name = sig->schema->name;
+  if (sig->n_out > 0)
+    return PyErr_Format(PyExc_RuntimeError,
+                        "%s(): shared=True and out= exclude each other, an out tensor keeps its "
+                        "memory",
+                        name);
+  if (shmt__py_prepare_sharing() < 0) return NULL;
+  const shmt__place* before = shmt__tls_place;
+  shmt__tls_place = &shmt__place_shared;
+  PyObject* o = run(sig, fr);
+  shmt__tls_place = before;
+  if (o == NULL || !shmt__py_is_tensor(o) || shmt__storage_is_shared(shmt__py_tensor(o)->storage))
+    return o;
+  Py_DECREF(o);
+  return PyErr_Format(PyExc_NotImplementedError,
+                      "%s(): shared=True on a meta device, there is no data to share", name);
 }
 
 static SHMT_COLD PyObject* refuse_devices(void) {
@@ -99,7 +121,9 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
     int r = shmt__py_match(sig, &call, &fr);
     if (SHMT_LIKELY(r == 1)) {
       bool mixed = fr.devices & (fr.devices - 1) && !p->mixes_devices;
-      PyObject* o = SHMT_UNLIKELY(mixed) ? refuse_devices() : run(sig, &fr);
+      PyObject* o = SHMT_UNLIKELY(mixed)       ? refuse_devices()
+                    : SHMT_UNLIKELY(fr.shared) ? run_shared(sig, &fr)
+                                               : run(sig, &fr);
       shmt__py_frame_fini(&fr);
       return shmt__py_with_grad(o, fr.requires_grad);
     }

@@ -16,7 +16,7 @@ enum { SHMT_PY_MAX_ARGS = 20 };
 
 typedef struct shmt__py_signature {
   const shmt_operator* op;
-  bool takes_requires_grad;  /* a factory: accepts requires_grad=False besides the schema's arguments */
+  bool is_factory;           /* takes requires_grad=False and shared=False besides the schema's arguments */
   const char* result_fields; /* "values indices" for a named-tuple result; NULL otherwise */
 } shmt__py_signature;
 

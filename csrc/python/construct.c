@@ -3,8 +3,10 @@
 
 #include "base/promote.h"
 #include "base/scalar.h"
+#include "ipc/share.h"
 #include "iter/copy.h"
 #include "python/convert.h"
+#include "python/share.h"
 #include "python/types.h"
 
 typedef struct shape {
@@ -207,7 +209,14 @@ static int store(PyObject* o, const shape* sh, int dim, shmt_dtype dtype, char**
   return r;
 }
 
-static int from_sequence(PyObject* data, shmt_dtype dtype, shmt_tensor** out) {
+/* Have this thread's next storages made in shared memory, when `shared`; gives what was set. */
+static const shmt__place* enter_place(bool shared) {
+  const shmt__place* before = shmt__tls_place;
+  if (shared) shmt__tls_place = &shmt__place_shared;
+  return before;
+}
+
+static int from_sequence(PyObject* data, shmt_dtype dtype, bool shared, shmt_tensor** out) {
   shape sh;
   if (measure(data, &sh) < 0) return -1;
   if (dtype == SHMT_DTYPE_NONE) {
@@ -217,8 +226,10 @@ static int from_sequence(PyObject* data, shmt_dtype dtype, shmt_tensor** out) {
     if (empty) dtype = shmt__default_dtype();
   }
   shmt_tensor* t = NULL;
+  const shmt__place* before = enter_place(shared);
   shmt_status s = shmt__tensor_empty((shmt_ints){sh.sizes, sh.n_dims}, dtype, SHMT_CPU,
                                      SHMT_CONTIGUOUS_FORMAT, &t);
+  shmt__tls_place = before;
   if (s != SHMT_OK) {
     shmt__py_raise(s);
     return -1;
@@ -233,10 +244,12 @@ static int from_sequence(PyObject* data, shmt_dtype dtype, shmt_tensor** out) {
 }
 
 /* A copy of t in dtype, without history. */
-static int copy_of(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
+static int copy_of(shmt_tensor* t, shmt_dtype dtype, bool shared, shmt_tensor** out) {
   shmt_tensor* copy = NULL;
   if (dtype == SHMT_DTYPE_NONE) dtype = t->dtype;
+  const shmt__place* before = enter_place(shared);
   shmt_status s = shmt__tensor_empty_like(t, dtype, &copy);
+  shmt__tls_place = before;
   if (s == SHMT_OK) s = SHMT_PY_UNLOCKED(t->numel, shmt__tensor_copy(copy, t));
   if (s == SHMT_OK) {
     *out = copy;
@@ -263,7 +276,12 @@ static PyObject* as_numpy_array(PyObject* data) {
 }
 
 int shmt__py_tensor_from_data(PyObject* data, shmt_dtype dtype, shmt_tensor** out) {
-  if (shmt__py_is_tensor(data)) return copy_of(shmt__py_tensor(data), dtype, out);
+  return shmt__py_tensor_from_data_in(data, dtype, false, out);
+}
+
+int shmt__py_tensor_from_data_in(PyObject* data, shmt_dtype dtype, bool shared, shmt_tensor** out) {
+  if (shared && shmt__py_prepare_sharing() < 0) return -1;
+  if (shmt__py_is_tensor(data)) return copy_of(shmt__py_tensor(data), dtype, shared, out);
   PyObject* array = as_numpy_array(data);
   if (array == NULL) {
     if (PyErr_Occurred()) return -1;
@@ -271,13 +289,13 @@ int shmt__py_tensor_from_data(PyObject* data, shmt_dtype dtype, shmt_tensor** ou
       PyErr_SetString(PyExc_TypeError, "new(): invalid data type 'str'");
       return -1;
     }
-    return from_sequence(data, dtype, out);
+    return from_sequence(data, dtype, shared, out);
   }
-  shmt_tensor* shared = NULL;
-  int r = shmt__py_from_numpy(array, &shared);
+  shmt_tensor* over = NULL;
+  int r = shmt__py_from_numpy(array, &over);
   if (r == 0) {
-    r = copy_of(shared, dtype, out);
-    shmt__tensor_release(shared);
+    r = copy_of(over, dtype, shared, out);
+    shmt__tensor_release(over);
   }
   Py_DECREF(array);
   return r;
@@ -288,7 +306,7 @@ int shmt__py_index_sequence(PyObject* sequence, shmt_tensor** out) {
     return shmt__py_tensor_from_data(sequence, SHMT_DTYPE_NONE, out);
   shmt_dtype dtype = SHMT_DTYPE_NONE;
   if (infer(sequence, 0, &dtype) < 0) return -1;
-  return from_sequence(sequence, dtype == SHMT_BOOL ? SHMT_BOOL : SHMT_INT64, out);
+  return from_sequence(sequence, dtype == SHMT_BOOL ? SHMT_BOOL : SHMT_INT64, false, out);
 }
 
 /* --- tensor() and as_tensor() ----------------------------------------------------------- */
@@ -297,7 +315,7 @@ typedef struct options {
   PyObject* data;
   shmt_dtype dtype;
   shmt_device device;
-  bool requires_grad;
+  bool requires_grad, shared;
 } options;
 
 static int wrong_type(const char* name, const char* arg, const char* expected, PyObject* got) {
@@ -320,9 +338,9 @@ static int set_option(options* o, const char* name, const char* key, PyObject* v
   } else if (strcmp(key, "device") == 0) {
     int r = v == Py_None ? 1 : shmt__py_as_device(v, &o->device);
     if (r < 1) return r < 0 ? -1 : wrong_type(name, key, "torch.device", v);
-  } else if (strcmp(key, "requires_grad") == 0) {
+  } else if (strcmp(key, "requires_grad") == 0 || strcmp(key, "shared") == 0) {
     if (!PyBool_Check(v)) return wrong_type(name, key, "bool", v);
-    o->requires_grad = v == Py_True;
+    *(*key == 'r' ? &o->requires_grad : &o->shared) = v == Py_True;
   } else if (strcmp(key, "pin_memory") == 0) {
     if (v != Py_False && v != Py_None) {
       PyErr_SetString(PyExc_RuntimeError,
@@ -339,7 +357,7 @@ static int set_option(options* o, const char* name, const char* key, PyObject* v
 static int parse_options(const char* name, int n_positional, PyObject* const* args, Py_ssize_t n,
                          PyObject* kwnames, options* o) {
   static const char* const order[] = {"data", "dtype", "device"};
-  *o = (options){NULL, SHMT_DTYPE_NONE, SHMT_DEVICE_NONE, false};
+  *o = (options){NULL, SHMT_DTYPE_NONE, SHMT_DEVICE_NONE, false, false};
   if (n > n_positional) {
     PyErr_Format(PyExc_TypeError, "%s() takes %d positional argument%s but %zd were given", name,
                  n_positional, n_positional == 1 ? "" : "s", n);
@@ -353,6 +371,11 @@ static int parse_options(const char* name, int n_positional, PyObject* const* ar
   }
   if (o->data == NULL) {
     PyErr_Format(PyExc_TypeError, "%s() missing 1 required positional arguments: \"data\"", name);
+    return -1;
+  }
+  if (o->shared && o->device == SHMT_META) {
+    PyErr_Format(PyExc_NotImplementedError,
+                 "%s(): shared=True on a meta device, there is no data to share", name);
     return -1;
   }
   return 0;
@@ -385,9 +408,9 @@ static PyObject* py_tensor(PyObject* module, PyObject* const* args, Py_ssize_t n
                      "torch.tensor(sourceTensor).",
                      1) < 0)
       return NULL;
-    if (o.device == SHMT_DEVICE_NONE) o.device = shmt__py_tensor(o.data)->device;
+    if (o.device == SHMT_DEVICE_NONE && !o.shared) o.device = shmt__py_tensor(o.data)->device;
   }
-  if (shmt__py_tensor_from_data(o.data, o.dtype, &t) < 0) return NULL;
+  if (shmt__py_tensor_from_data_in(o.data, o.dtype, o.shared, &t) < 0) return NULL;
   return finish(t, &o);
 }
 
@@ -400,6 +423,10 @@ static PyObject* py_as_tensor(PyObject* module, PyObject* const* args, Py_ssize_
   if (parse_options("as_tensor", 3, args, n, kwnames, &o) < 0) return NULL;
   if (shmt__py_is_tensor(o.data)) {
     shmt_tensor* from = shmt__py_tensor(o.data);
+    if (o.shared && !shmt__storage_is_shared(from->storage)) {
+      if (shmt__py_tensor_from_data_in(o.data, o.dtype, true, &t) < 0) return NULL;
+      return finish(t, &o);
+    }
     if ((o.dtype == SHMT_DTYPE_NONE || o.dtype == from->dtype) &&
         (o.device == SHMT_DEVICE_NONE || o.device == from->device))
       return Py_NewRef(o.data);
@@ -411,9 +438,10 @@ static PyObject* py_as_tensor(PyObject* module, PyObject* const* args, Py_ssize_
     Py_XDECREF(device);
     return r;
   }
-  PyObject* array = as_numpy_array(o.data);
+  PyObject* array = o.shared ? NULL : as_numpy_array(o.data);
   if (array == NULL) {
-    if (PyErr_Occurred() || shmt__py_tensor_from_data(o.data, o.dtype, &t) < 0) return NULL;
+    if (PyErr_Occurred() || shmt__py_tensor_from_data_in(o.data, o.dtype, o.shared, &t) < 0)
+      return NULL;
     return finish(t, &o);
   }
   int r = shmt__py_from_numpy(array, &t);
@@ -421,7 +449,7 @@ static PyObject* py_as_tensor(PyObject* module, PyObject* const* args, Py_ssize_
   if (r < 0) return NULL;
   if (o.dtype != SHMT_DTYPE_NONE && o.dtype != t->dtype) {
     shmt_tensor* cast = NULL;
-    r = copy_of(t, o.dtype, &cast);
+    r = copy_of(t, o.dtype, false, &cast);
     shmt__tensor_release(t);
     if (r < 0) return NULL;
     t = cast;
@@ -431,10 +459,10 @@ static PyObject* py_as_tensor(PyObject* module, PyObject* const* args, Py_ssize_
 
 PyMethodDef shmt__py_construct_functions[] = {
     {"tensor", (PyCFunction)(void (*)(void))py_tensor, METH_FASTCALL | METH_KEYWORDS,
-     "tensor(data, *, dtype=None, device=None, requires_grad=False)\n--\n\nCopy data into a new "
-     "tensor."},
+     "tensor(data, *, dtype=None, device=None, requires_grad=False, shared=False)\n--\n\nCopy data "
+     "into a new tensor, in shared memory when asked."},
     {"as_tensor", (PyCFunction)(void (*)(void))py_as_tensor, METH_FASTCALL | METH_KEYWORDS,
-     "as_tensor(data, dtype=None, device=None)\n--\n\nA tensor of data, sharing its memory where "
-     "that is possible."},
+     "as_tensor(data, dtype=None, device=None, *, shared=False)\n--\n\nA tensor of data, sharing its "
+     "memory where that is possible; shared=True copies what is not in shared memory."},
     {NULL, NULL, 0, NULL},
 };

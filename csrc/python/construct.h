@@ -9,6 +9,8 @@
 /* Copy data (numbers, nested sequences, arrays, buffers, a tensor) into a new tensor on the CPU.
  * dtype: SHMT_DTYPE_NONE infers it as torch does. */
 int shmt__py_tensor_from_data(PyObject* data, shmt_dtype dtype, shmt_tensor** out);
+/* The same into shared memory, when `shared`. */
+int shmt__py_tensor_from_data_in(PyObject* data, shmt_dtype dtype, bool shared, shmt_tensor** out);
 /* A sequence used as an index: bool when all elements are, else integers. */
 int shmt__py_index_sequence(PyObject* sequence, shmt_tensor** out);
 

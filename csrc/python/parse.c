@@ -250,7 +250,8 @@ static bool is_name(PyObject* a, PyObject* interned) {
 
 bool shmt__py_knows_keyword(const shmt__py_prepared_signature* sig, PyObject* name) {
   if (find_keyword(sig, name) >= 0 || (sig->n_out && is_name(name, shmt__py_str_out))) return true;
-  return sig->from->takes_requires_grad && is_name(name, shmt__py_str_requires_grad);
+  return sig->from->is_factory &&
+         (is_name(name, shmt__py_str_requires_grad) || is_name(name, shmt__py_str_shared));
 }
 
 static int match_out(const shmt__py_prepared_signature* sig, PyObject* out, shmt__py_frame* fr) {
@@ -291,14 +292,16 @@ static int match_keywords(const shmt__py_prepared_signature* sig, const shmt__py
       continue;
     }
     if (is_name(name, shmt__py_str_out) && (o == Py_None || sig->n_out > 0)) continue;
-    if (sig->from->takes_requires_grad) {
-      if (is_name(name, shmt__py_str_requires_grad)) {
+    if (sig->from->is_factory) {
+      bool is_grad = is_name(name, shmt__py_str_requires_grad);
+      if (is_grad || is_name(name, shmt__py_str_shared)) {
         if (!PyBool_Check(o)) {
-          fr->misfit = SHMT_MISFIT_REQUIRES_GRAD;
+          fr->misfit = SHMT_MISFIT_FLAG;
+          fr->flag = name;
           fr->what = o;
           return 0;
         }
-        fr->requires_grad = o == Py_True;
+        *(is_grad ? &fr->requires_grad : &fr->shared) = o == Py_True;
         continue;
       }
       if (is_name(name, shmt__py_str_pin_memory) && (o == Py_False || o == Py_None)) continue;

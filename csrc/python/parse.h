@@ -20,7 +20,7 @@ typedef enum shmt__py_misfit {
   SHMT_MISFIT_TYPE,    /* frame.arg, what: the object, position */
   SHMT_MISFIT_ELEMENT, /* the same; element: index in the list, what: the element */
   SHMT_MISFIT_OUT,     /* what: the object given as out= */
-  SHMT_MISFIT_REQUIRES_GRAD,
+  SHMT_MISFIT_FLAG, /* flag: the factory's keyword, what: the object */
 } shmt__py_misfit;
 
 typedef struct shmt__py_call_args {
@@ -37,11 +37,12 @@ typedef struct shmt__py_frame {
   int64_t numel;                       /* elements of all tensors */
   unsigned devices;                    /* bits of their devices; 0-d tensors of the CPU fit all */
   PyTypeObject* type; /* of new results */
-  bool requires_grad;
+  bool requires_grad, shared; /* of a factory */
   int n_ints, n_tensors, n_owned, n_heap;
   shmt__py_misfit misfit;
   const shmt__py_arg* arg;
   PyObject* what; /* borrowed */
+  PyObject* flag; /* borrowed */
   int position;   /* 1-based; 0 when given by keyword */
   Py_ssize_t element;
   uint64_t seen; /* which args were given */
@@ -55,7 +56,7 @@ static inline void shmt__py_frame_init(shmt__py_frame* fr) {
   fr->numel = 0;
   fr->devices = 0;
   fr->type = shmt__py_tensor_type;
-  fr->requires_grad = false;
+  fr->requires_grad = fr->shared = false;
   fr->n_ints = fr->n_tensors = fr->n_owned = fr->n_heap = 0;
 }
 void shmt__py_frame_release(shmt__py_frame* fr); /* what the frame owns */

@@ -44,7 +44,7 @@ static const shmt__py_prepared_signature* out_twin(const shmt__py_prepared* p,
 static void add_signature(text* t, const shmt__py_prepared* p,
                           const shmt__py_prepared_signature* sig) {
   const shmt__py_prepared_signature* twin = sig->n_out ? sig : out_twin(p, sig);
-  bool factory = sig->from->takes_requires_grad;
+  bool factory = sig->from->is_factory;
   const char* out = twin == NULL      ? ""
                     : twin->n_out > 1 ? "tuple of Tensors out = None"
                                       : "Tensor out = None";
@@ -180,8 +180,8 @@ static void report_one(text* t, const char* name, const shmt__py_prepared_signat
       add(t, "%s(): argument 'out' must be %s, not %s", name,
           sig->n_out > 1 ? "tuple of Tensors" : "Tensor", Py_TYPE(fr->what)->tp_name);
       return;
-    case SHMT_MISFIT_REQUIRES_GRAD:
-      add(t, "%s(): argument 'requires_grad' must be bool, not %s", name,
+    case SHMT_MISFIT_FLAG:
+      add(t, "%s(): argument '%U' must be bool, not %s", name, fr->flag,
           Py_TYPE(fr->what)->tp_name);
       return;
     case SHMT_MISFIT_ELEMENT:

@@ -9,6 +9,7 @@
 PyObject* shmt__py_str_out;
 PyObject* shmt__py_str_requires_grad;
 PyObject* shmt__py_str_pin_memory;
+PyObject* shmt__py_str_shared;
 
 /* The prepared functions by address. Open addressing; filled under the interpreter lock. */
 static struct {
@@ -351,7 +352,10 @@ static const shmt__py_prepared* prepare_new(const shmt__py_function* f) {
     shmt__py_str_out = PyUnicode_InternFromString("out");
     shmt__py_str_requires_grad = PyUnicode_InternFromString("requires_grad");
     shmt__py_str_pin_memory = PyUnicode_InternFromString("pin_memory");
-    if (!shmt__py_str_out || !shmt__py_str_requires_grad || !shmt__py_str_pin_memory) return NULL;
+    shmt__py_str_shared = PyUnicode_InternFromString("shared");
+    if (!shmt__py_str_out || !shmt__py_str_requires_grad || !shmt__py_str_pin_memory ||
+        !shmt__py_str_shared)
+      return NULL;
   }
   size_t n = (size_t)f->n_signatures;
   shmt__py_prepared* p = PyMem_Calloc(1, sizeof *p + n * sizeof p->signatures[0]);

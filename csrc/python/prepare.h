@@ -55,5 +55,6 @@ const char* shmt__py_type_name(shmt_type type);
 extern PyObject* shmt__py_str_out; /* interned keyword names */
 extern PyObject* shmt__py_str_requires_grad;
 extern PyObject* shmt__py_str_pin_memory;
+extern PyObject* shmt__py_str_shared;
 
 #endif

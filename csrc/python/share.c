@@ -17,6 +17,17 @@ static PyObject*
     rebuild_function;         /* _C._rebuild_shared_tensor, owned; both NULL until registered */
 static PyObject* slow_reduce; /* what reduces tensors that need Python, owned */
 
+int shmt__py_prepare_sharing(void) {
+  static bool done; /* under the interpreter lock */
+  if (SHMT_LIKELY(done)) return 0;
+  /* Names the session and the manager's program. */
+  PyObject* module = PyImport_ImportModule("shmtensor._boundary.sharing");
+  if (module == NULL) return -1;
+  Py_DECREF(module);
+  done = true;
+  return 0;
+}
+
 /* Share the storage, without the interpreter lock when there is much to copy. */
 static shmt_status share_storage(shmt_storage* s) {
   shmt_status status;

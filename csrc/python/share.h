@@ -5,6 +5,10 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+/* Make this process able to share: 0, or -1 with an exception. Called before shared memory is asked
+ * for by anything that did not come through the package's own modules. */
+int shmt__py_prepare_sharing(void);
+
 extern PyMethodDef shmt__py_share_functions[]; /* of the module; null-terminated */
 
 #endif

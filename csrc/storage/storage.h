@@ -52,7 +52,16 @@ static inline void shmt__storage_release(shmt_storage* s) {
 }
 static inline void shmt__auto_shmt_storage(shmt_storage** p) { shmt__storage_release(*p); }
 
-/* Fresh bytes from the caching default allocator; uninitialised. New reference. */
+/* Where a thread's new storages are made instead of in private memory. While one is set, every
+ * storage the thread creates goes through it; who sets it takes it off again. */
+typedef struct shmt__place {
+  shmt_status (*create)(void* arg, uint64_t nbytes, bool zeroed, shmt_storage** out);
+  void* arg;
+} shmt__place;
+extern _Thread_local const shmt__place* shmt__tls_place __attribute__((tls_model("initial-exec")));
+
+/* Fresh bytes from the caching default allocator, or from the thread's place; uninitialised. New
+ * reference. */
 shmt_status shmt__storage_create(uint64_t nbytes, shmt_storage** out);
 /* The same, all zero (large blocks come as untouched pages). */
 shmt_status shmt__storage_create_zeroed(uint64_t nbytes, shmt_storage** out);
