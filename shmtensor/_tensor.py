@@ -112,7 +112,7 @@ class Tensor(_TensorBase):
             force: Detach first, and copy from what NumPy cannot show.
 
         Raises:
-            RuntimeError: The tensor requires grad and *force* is false.
+            RuntimeError: The tensor requires grad, operations are recorded and *force* is false.
             TypeError: NumPy has no such dtype, or there is no data (Meta).
 
         Source:
@@ -127,7 +127,7 @@ class Tensor(_TensorBase):
                 "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the "
                 "tensor to host memory first."
             )
-        if self.requires_grad:
+        if self.requires_grad and _C.is_grad_enabled():
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."

@@ -89,13 +89,20 @@ static shmt_status read_word(parser* s, const char* what, const char** out) {
   return SHMT_OK;
 }
 
-/* "(a)", "(a!)", "(a -> *)" after Tensor. */
+/* "(a)", "(a!)", "(a -> *)" after Tensor; also "(a0!)" to "(a63!)", which are kept as -1 to -64. */
 static shmt_status read_alias(parser* s, shmt_arg* a) {
   if (*s->p != '(') return SHMT_OK;
   s->p++;
   skip_space(s);
   if (*s->p < 'a' || *s->p > 'z') return bad(s, "an alias letter");
   a->alias = *s->p++;
+  if (a->alias == 'a' && isdigit((unsigned char)*s->p)) {
+    char* end;
+    long n = strtol(s->p, &end, 10);
+    if (n >= MAX_ARGS) return bad(s, "an alias number below 64");
+    a->alias = (signed char)(-1 - n);
+    s->p = end;
+  }
   a->flags |= accept(s, "!") ? SHMT_ARG_WRITE : SHMT_ARG_ALIAS;
   if (accept(s, "->")) SHMT_TRY(expect(s, "*"));
   return expect(s, ")");

@@ -43,7 +43,7 @@ typedef struct shmt_arg {
   shmt_type type;
   uint32_t flags;
   int32_t list_size;         /* of int[N]; 0 when free */
-  char alias;                /* 'a'..'z'; 0 when none */
+  signed char alias;         /* 'a'..'z'; -1 - n for "an"; 0 when none */
   const char* default_text;  /* as in the schema; NULL when none */
 } shmt_arg;
 

@@ -398,6 +398,20 @@ static PyObject* backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
   Py_RETURN_NONE;
 }
 
+static PyObject* increment_version(PyObject* module, PyObject* o) {
+  (void)module;
+  if (!shmt__py_is_tensor(o))
+    return PyErr_Format(PyExc_TypeError, "increment_version expects a Tensor, got %s",
+                        Py_TYPE(o)->tp_name);
+  shmt_tensor* t = shmt__py_tensor(o);
+  if (t->flags & SHMT_TENSOR_INFERENCE) {
+    PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
+    return NULL;
+  }
+  shmt__tensor_bump_version(t);
+  Py_RETURN_NONE;
+}
+
 PyMethodDef shmt__py_autograd_methods[] = {
     {"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL | METH_KEYWORDS,
      "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\n"
@@ -447,6 +461,8 @@ static PyObject* is_inference(PyObject* module, PyObject* unused) {
 }
 
 PyMethodDef shmt__py_autograd_functions[] = {
+    {"_increment_version", increment_version, METH_O,
+     "Note that a tensor was changed in place behind the dispatcher's back."},
     {"_set_grad_enabled", set_grad_enabled, METH_O,
      "Switch recording on this thread; returns what it was."},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS,

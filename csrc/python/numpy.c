@@ -4,6 +4,7 @@
  * To an array: a buffer of a tensor holds the tensor and one export of its storage, which pins the
  * address until the last array over it is gone. */
 #include "api/storage.h"
+#include "autograd/node.h"
 #include "base/overflow.h"
 #include "base/promote.h"
 #include "storage/allocator.h"
@@ -309,7 +310,7 @@ int shmt__py_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   view->obj = NULL;
   if (shmt__tensor_is_meta(t)) return refuse_export("a meta tensor has no data to export");
   if (*shmt__dtype_struct[t->dtype] == 0) return refuse_export("this dtype has no buffer format");
-  if (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd)
+  if (shmt__grad_enabled() && (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd))
     return refuse_export("a tensor that requires grad exports no buffer; use tensor.detach()");
   bool read_only = (t->storage->flags & SHMT_STORAGE_READ_ONLY) != 0;
   if (read_only && (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE)

@@ -12,6 +12,7 @@ __all__ = [
     "GradientEdge",
     "Node",
     "get_gradient_edge",
+    "increment_version",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
@@ -48,6 +49,22 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
         return GradientEdge(tensor.grad_fn, tensor.output_nr)
     with _C_enable_grad():
         return GradientEdge(tensor.view_as(tensor).grad_fn.next_functions[0][0], tensor.output_nr)
+
+
+def increment_version(tensor: Any) -> None:
+    """Say that *tensor* was changed in place by code that autograd did not see.
+
+    Args:
+        tensor: A tensor, or an iterable of tensors.
+
+    Raises:
+        RuntimeError: It was made in inference mode, where versions are not counted.
+
+    Source:
+        torch.autograd.graph.increment_version.
+    """
+    for each in (tensor,) if isinstance(tensor, _C._TensorBase) else tensor:
+        _C._increment_version(each)
 
 
 class _C_enable_grad:

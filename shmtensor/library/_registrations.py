@@ -1,16 +1,4 @@
-"""Operators and kernels from Python.
-
-A `Library` holds registrations and takes them back when it is dropped::
-
-    lib = Library("mylib", "DEF")
-    lib.define("twice(Tensor self) -> Tensor")
-
-    @impl(lib, "twice", "CPU")
-    def twice(x):
-        return x + x
-
-    shmtensor.ops.mylib.twice(t)
-"""
+"""Definitions, kernels and fallbacks, each held by a `Library`."""
 
 from __future__ import annotations
 
