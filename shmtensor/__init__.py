@@ -33,6 +33,7 @@ from shmtensor import (
     nn as nn,
     optim as optim,
     random as random,
+    special as special,
     utils as utils,
 )
 from shmtensor.dtypes import *  # last: hides names of built-in types

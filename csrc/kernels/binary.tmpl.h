@@ -110,7 +110,8 @@ static inline C FN(floor_remainder)(C a, C b) {
   const C mod = FMOD(a, b);
   return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod;
 }
-BINARY(div_trunc, TRUNC(a / b))
+/* The quotient is rounded to the dtype first, as in torch. */
+BINARY(div_trunc, TRUNC((C)SHMT_LOAD(SHMT_STORE(a / b))))
 BINARY(div_floor, FN(floor_quotient)(a, b))
 BINARY(remainder, FN(floor_remainder)(a, b))
 BINARY(fmod, FMOD(a, b))
@@ -118,6 +119,10 @@ BINARY(fmod, FMOD(a, b))
 #undef FLOOR
 #undef TRUNC
 #undef COPYSIGN
+#endif
+
+#if !SHMT_IS_COMPLEX
+BINARY(heaviside, a == 0 ? b : (C)(a > 0))
 #endif
 
 #endif /* SHMT_IS_WIDE_UNSIGNED */

@@ -77,47 +77,6 @@ static inline C FN(sinc_of)(C a) {
 }
 UNARY(sinc, FN(sinc_of)(a))
 
-/* Winitzki's approximation, then Halley steps on erf. */
-static inline C FN(erfinv_of)(C a) {
-  const double y = (double)a;
-  if (!(y > -1 && y < 1)) return y == 1 ? (C)INFINITY : y == -1 ? -(C)INFINITY : (C)NAN;
-  const double t = 2 / (3.141592653589793 * 0.147), l = log1p(-y * y);
-  const double u = t + l / 2;
-  double x = copysign(sqrt(sqrt(u * u - l / 0.147) - u), y);
-  for (int i = 0; i < 3; i++) {
-    /* With erfc far out, where erf is all but 1. */
-    const double far = (1 - fabs(y)) - erfc(fabs(x));
-    const double miss = fabs(y) <= 0.5 ? erf(x) - y : y < 0 ? -far : far;
-    const double step = miss * 0.886226925452758 * exp(x * x);
-    x -= step / (1 + x * step);
-  }
-  return (C)x;
-}
-UNARY(erfinv, FN(erfinv_of)(a))
-
-/* Reflected below 0, shifted up to 10, then the asymptotic series. */
-static inline C FN(digamma_of)(C a) {
-  double x = (double)a, r = 0;
-  if (x == 0) return copysign((C)INFINITY, -a);
-  if (x < 0) {
-    if (x == floor(x)) return (C)NAN;
-    const double f = x - floor(x);
-    r = -3.141592653589793 / tan(3.141592653589793 * f);
-    x = 1 - x;
-  }
-  while (x < 10) r -= 1 / x, x += 1;
-  const double z = 1 / (x * x);
-  double p = 1.0 / 12;
-  p = p * z - 691.0 / 32760;
-  p = p * z + 1.0 / 132;
-  p = p * z - 1.0 / 240;
-  p = p * z + 1.0 / 252;
-  p = p * z - 1.0 / 120;
-  p = p * z + 1.0 / 12;
-  return (C)(r + log(x) - 0.5 / x - z * p);
-}
-UNARY(digamma, FN(digamma_of)(a))
-
 /* ctx: eps; not a number: no limits. */
 static inline C FN(logit_of)(C a, C eps) {
   const C x = a < eps ? eps : a > 1 - eps ? 1 - eps : a;

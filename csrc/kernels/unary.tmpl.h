@@ -43,6 +43,17 @@ UNARY(floor, M(floor)(a))
 UNARY(trunc, M(trunc)(a))
 UNARY(round, M(rint)(a))
 UNARY(frac, a - M(trunc)(a))
+/* data: mantissa, exponent (int32), a. */
+void SHMT_LOOP(frexp)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  (void)ctx;
+  for (int64_t i = 0; i < n; i++) {
+    const C a = SHMT_LOAD(SHMT_AT(const T, data[2], strides[2], i));
+    int exponent = 0;
+    SHMT_AT(T, data[0], strides[0], i) = SHMT_STORE(M(frexp)(a, &exponent));
+    /* What C leaves open for infinities and NaN is 0. */
+    SHMT_AT(int32_t, data[1], strides[1], i) = a - a == 0 ? exponent : 0;
+  }
+}
 UNARY(sqrt, M(sqrt)(a))
 UNARY(rsqrt, 1 / M(sqrt)(a))
 UNARY(reciprocal, 1 / a)

@@ -5,6 +5,7 @@
 #include "generated/loops.h"
 #include "generated/ops.h"
 #include "ops/formula.h"
+#include "ops/names.h"
 #include "ops/pointwise.h"
 
 /* --- division ----------------------------------------------------------------------- */
@@ -68,6 +69,85 @@ shmt_status shmt__pow_scalar(shmt_tensor* self, shmt_scalar exponent, shmt_tenso
   }
   SHMT_TRY(shmt__tensor_of_number(exponent, &number));
   return shmt__family_binary(&general, self, number, out);
+}
+
+/* float_power: float64, or complex128 when either side is complex. */
+static shmt_dtype float_power_dtype(bool is_complex) {
+  return is_complex ? SHMT_COMPLEX128 : SHMT_FLOAT64;
+}
+
+static shmt_status as_dtype(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
+  return shmt_op_to_dtype(t, dtype, false, false, SHMT_MEMORY_FORMAT_NONE, out);
+}
+
+shmt_status shmt__float_power(shmt_tensor* self, shmt_tensor* exponent, shmt_tensor** out) {
+  const shmt_dtype dtype =
+      float_power_dtype(shmt__is_complex(self->dtype) || shmt__is_complex(exponent->dtype));
+  SHMT_AUTO(shmt_tensor) base = NULL;
+  SHMT_AUTO(shmt_tensor) power = NULL;
+
+  SHMT_TRY(as_dtype(self, dtype, &base));
+  SHMT_TRY(as_dtype(exponent, dtype, &power));
+  return shmt_op_pow_Tensor_Tensor(base, power, out);
+}
+
+shmt_status shmt__float_power_tensor_scalar(shmt_tensor* self, shmt_scalar exponent,
+                                            shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) base = NULL;
+
+  SHMT_TRY(as_dtype(self,
+                    float_power_dtype(shmt__is_complex(self->dtype) ||
+                                      exponent.tag == SHMT_SCALAR_COMPLEX),
+                    &base));
+  /* As float: a negative integer is a fine exponent here. */
+  if (exponent.tag != SHMT_SCALAR_COMPLEX)
+    exponent = shmt__scalar_float(shmt__scalar_to_double(exponent));
+  return shmt_op_pow_Tensor_Scalar(base, exponent, out);
+}
+
+shmt_status shmt__float_power_scalar(shmt_scalar self, shmt_tensor* exponent, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) power = NULL;
+
+  SHMT_TRY(as_dtype(
+      exponent,
+      float_power_dtype(shmt__is_complex(exponent->dtype) || self.tag == SHMT_SCALAR_COMPLEX),
+      &power));
+  return shmt_op_pow_Scalar(self, power, out);
+}
+
+/* The in-place forms do not change a dtype. */
+static shmt_status check_float_power(const shmt_tensor* self, bool is_complex) {
+  const shmt_dtype dtype = float_power_dtype(is_complex || shmt__is_complex(self->dtype));
+
+  SHMT_REQUIRE(self->dtype == dtype, SHMT_E_RUNTIME,
+               "the base given to float_power_ has dtype %s but the operation's result requires "
+               "dtype %s",
+               shmt__dtype_title(self->dtype), shmt__dtype_title(dtype));
+  return SHMT_OK;
+}
+
+shmt_status shmt__float_power_(shmt_tensor* self, shmt_tensor* exponent) {
+  SHMT_AUTO(shmt_tensor) power = NULL;
+
+  SHMT_TRY(check_float_power(self, shmt__is_complex(exponent->dtype)));
+  SHMT_TRY(as_dtype(exponent, self->dtype, &power));
+  return shmt_op_pow__Tensor_Tensor(self, power);
+}
+
+shmt_status shmt__float_power_scalar_(shmt_tensor* self, shmt_scalar exponent) {
+  SHMT_TRY(check_float_power(self, exponent.tag == SHMT_SCALAR_COMPLEX));
+  return shmt_op_pow__Tensor_Scalar(self, exponent);
+}
+
+shmt_status shmt__family_heaviside(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* values,
+                                   shmt_tensor** out) {
+  SHMT_REQUIRE(!shmt__is_complex(self->dtype) && !shmt__is_complex(values->dtype) &&
+                   (!*out || !shmt__is_complex((*out)->dtype)),
+               SHMT_E_RUNTIME, "heaviside is not yet implemented for complex tensors.");
+  SHMT_REQUIRE(self->dtype == values->dtype && (!*out || (*out)->dtype == self->dtype),
+               SHMT_E_RUNTIME,
+               "heaviside is not yet implemented for tensors with different dtypes.");
+  return shmt__family_binary(p, self, values, out);
 }
 
 /* --- conjugates --------------------------------------------------------------------- */

@@ -38,6 +38,9 @@ shmt_status shmt__family_sub(const shmt__pointwise* p, shmt_tensor* self, shmt_t
  * Errors: SHMT_E_RUNTIME "ZeroDivisionError". */
 shmt_status shmt__family_binary_division(const shmt__pointwise* p, shmt_tensor* self,
                                          shmt_tensor* other, shmt_tensor** out);
+/* heaviside: refuses complex numbers and tensors of different dtypes. */
+shmt_status shmt__family_heaviside(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* values,
+                                   shmt_tensor** out);
 /* Two tensors, then numbers in ctx. */
 shmt_status shmt__family_binary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                   shmt_scalar a, shmt_tensor** out);

@@ -99,6 +99,25 @@ shmt_status shmt__logit_backward(shmt_tensor* grad, shmt_tensor* self, shmt_opt_
   return shmt_op_where_ScalarOther(inside, value, shmt__scalar_float(eps.has ? 0 : NAN), out);
 }
 
+shmt_status shmt__frexp(shmt_tensor* self, shmt_tensor** mantissa, shmt_tensor** exponent) {
+  static const shmt__pointwise p = {"frexp", SHMT_LOOP_frexp, SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE};
+  shmt_iter it;
+  shmt__loop loop;
+  shmt_status status;
+
+  SHMT_REQUIRE(shmt__dtype_kind[self->dtype] == SHMT_KIND_FLOATING, SHMT_E_RUNTIME,
+               "torch.frexp() only supports floating-point dtypes");
+  shmt__iter_init(&it, p.name);
+  shmt__iter_output(&it, mantissa, self->dtype);
+  shmt__iter_output(&it, exponent, SHMT_INT32);
+  shmt__iter_input(&it, self);
+  it.promote = p.promote;
+  SHMT_TRY(shmt__iter_build(&it));
+  status = shmt__pointwise_loop(&p, it.common_dtype, &loop);
+  if (status == SHMT_OK) status = shmt__iter_run(&it, loop, NULL);
+  return shmt__iter_finish(&it, status);
+}
+
 shmt_status shmt__isreal(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) part = NULL;
 

@@ -1,0 +1,50 @@
+/* ops/special.c -- special functions that are more than one loop over their arguments. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "generated/ops.h"
+#include "ops/formula.h"
+#include "ops/pointwise.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+shmt_status shmt__number_tensor(shmt_scalar value, shmt_tensor** out) {
+  return shmt__tensor_of_number(value, out);
+}
+
+shmt_status shmt__polygamma_of(int64_t n, shmt_tensor* self, shmt_tensor** out) {
+  static const shmt__pointwise p = {"polygamma", SHMT_LOOP_polygamma, SHMT_PROMOTE_INT_TO_FLOAT,
+                                    SHMT_DTYPE_NONE};
+
+  SHMT_REQUIRE(n >= 0, SHMT_E_RUNTIME,
+               "polygamma(n, x) does not support negative n, got n=%" PRId64, n);
+  return shmt__family_unary_1(&p, self, shmt__scalar_int(n), out);
+}
+
+shmt_status shmt__polygamma_(shmt_tensor* self, int64_t n) {
+  SHMT_AUTO(shmt_tensor) value = NULL;
+
+  SHMT_TRY(shmt_op_polygamma(n, self, &value));
+  return shmt_op_copy_(self, value, false);
+}
+
+/* The sum of lgamma(x + (1 - i) / 2) for i = 1 ... p, and a constant. */
+shmt_status shmt__mvlgamma(shmt_tensor* self, int64_t p, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) sum = NULL;
+  const double log_pi = 1.1447298858494002;
+
+  SHMT_REQUIRE(p >= 1, SHMT_E_RUNTIME, "p has to be greater than or equal to 1");
+  SHMT_TRY(shmt_op_lgamma(self, &sum));
+  for (int64_t i = 2; i <= p; i++) {
+    SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(sum);
+    SHMT_AUTO(shmt_tensor) shifted = NULL;
+    SHMT_AUTO(shmt_tensor) term = NULL;
+    SHMT_TRY(shmt_op_add_Scalar(self, shmt__scalar_float((1 - (double)i) / 2), shmt__scalar_int(1),
+                                &shifted));
+    SHMT_TRY(shmt_op_lgamma(shifted, &term));
+    SHMT_TRY(shmt_op_add_Tensor(before, term, shmt__scalar_int(1), &sum));
+  }
+  return shmt_op_add_Scalar(sum, shmt__scalar_float((double)p * ((double)p - 1) / 4 * log_pi),
+                            shmt__scalar_int(1), out);
+}
