@@ -5,10 +5,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := build/stamps
 WORKERS ?= 2
+SECONDS ?= 60
 SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types asan tsan stress bench docs clean build
+.PHONY: help demo test lint types asan tsan stress fuzz-wire bench docs clean build
 
 help:
 	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
@@ -17,6 +18,7 @@ help:
 	@echo "make types   mypy --strict"
 	@echo "make asan    the suite under AddressSanitizer and UBSan (tsan: the threads)"
 	@echo "make stress  kill, flood and fill, for minutes"
+	@echo "make fuzz-wire SECONDS=600   random messages and handles, with sanitizers (clang)"
 	@echo "make bench   the benchmarks, as JSON"
 	@echo "make docs    reference pages from the operator spec"
 	@echo "make clean   remove what builds made, except $(VENV)"
@@ -75,6 +77,9 @@ tsan: $(STAMP)/built $(STAMP)/test-extra
 
 stress: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python -m pytest -q -m stress --timeout 900 $(PYTEST_ARGS)
+
+fuzz-wire: $(STAMP)/built
+	nice $(BIN)/python tools/fuzz.py --seconds $(SECONDS)
 
 bench: $(STAMP)/built
 	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done

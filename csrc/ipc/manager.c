@@ -159,7 +159,7 @@ shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener)
   m->listener = listener;
   m->epoll = shmt__os_events_create();
   m->idle_since_ms = 0;
-  m->started_ms = shmt__os_now_ms();
+  m->started_ms = m->looked_ms = shmt__os_now_ms();
   for (uint32_t i = 0; i < SHMT_MANAGER_CONNECTIONS; i++)
     m->connections[i] = (shmt__connection){.fd = -1};
   for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++)
@@ -182,24 +182,24 @@ shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener)
   return SHMT_OK;
 }
 
+bool shmt__manager_turn(shmt__manager* m, int timeout_ms) {
+  uint64_t keys[64];
+  int n = shmt__os_events_wait(m->epoll, keys, 64, timeout_ms);
+  for (int i = 0; i < n; i++) handle_event(m, keys[i]);
+  uint64_t now_ms = shmt__os_now_ms();
+  if (now_ms - m->looked_ms >= SHMT_MANAGER_TICK_MS) {
+    shmt__keeper_look(&m->keeper, false);
+    close_silent(m, now_ms);
+    m->looked_ms = now_ms;
+  }
+  if (keep_going(m, now_ms)) return true;
+  accept_connections(m);
+  bool any = false;
+  for (uint32_t i = 0; i < SHMT_MANAGER_CONNECTIONS; i++) any = any || m->connections[i].fd >= 0;
+  return any;
+}
+
 void shmt__manager_run(shmt__manager* m) {
-  uint64_t last_look_ms = shmt__os_now_ms();
-  for (;;) {
-    uint64_t keys[64];
-    int n = shmt__os_events_wait(m->epoll, keys, 64, SHMT_MANAGER_TICK_MS / 2);
-    for (int i = 0; i < n; i++) handle_event(m, keys[i]);
-    uint64_t now_ms = shmt__os_now_ms();
-    if (now_ms - last_look_ms >= SHMT_MANAGER_TICK_MS) {
-      shmt__keeper_look(&m->keeper, false);
-      close_silent(m, now_ms);
-      last_look_ms = now_ms;
-    }
-    if (!keep_going(m, now_ms)) {
-      accept_connections(m);
-      bool any = false;
-      for (uint32_t i = 0; i < SHMT_MANAGER_CONNECTIONS; i++)
-        any = any || m->connections[i].fd >= 0;
-      if (!any) return;
-    }
+  while (shmt__manager_turn(m, SHMT_MANAGER_TICK_MS / 2)) {
   }
 }

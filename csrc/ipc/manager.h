@@ -45,12 +45,16 @@ typedef struct shmt__manager {
   uint64_t control_identity[2];
   uint64_t started_ms;
   uint64_t idle_since_ms; /* 0: there are clients */
+  uint64_t looked_ms;
   shmt__connection connections[SHMT_MANAGER_CONNECTIONS];
   shmt__manager_client clients[SHMT_MAX_CLIENTS];
 } shmt__manager;
 
 /* Watch over the clients that the adopted control file names, and the leader. */
 shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener);
+/* Wait at most timeout_ms for what happens next and see to it, and to what is due by the clock;
+ * false: nobody needs the session any more. */
+bool shmt__manager_turn(shmt__manager* m, int timeout_ms);
 /* Serve until nobody needs the session any more. */
 void shmt__manager_run(shmt__manager* m);
 

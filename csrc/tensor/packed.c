@@ -39,6 +39,9 @@ shmt_status shmt__tensor_unpack(const void* data, size_t nbytes, shmt_tensor** o
                "a packed tensor of %zu bytes says it has %zu dimensions", nbytes, n);
   SHMT_REQUIRE(p.handle.magic == SHMT_HANDLE_MAGIC, SHMT_E_HANDLE,
                "not a packed tensor: it begins with %08" PRIx32, p.handle.magic);
+  for (size_t i = 0; i < 2 * n; i++)
+    SHMT_REQUIRE(p.dims[i] >= 0, SHMT_E_HANDLE, "a packed tensor with %s %" PRId64,
+                 i < n ? "a size of" : "a stride of", p.dims[i]);
   SHMT_REQUIRE(p.dtype < SHMT_N_DTYPES, SHMT_E_HANDLE, "a packed tensor of dtype %u", p.dtype);
   shmt__beside beside = {(const char*)&p + CHECKED_FROM, nbytes - CHECKED_FROM, p.check};
   SHMT_TRY(shmt__storage_import(&p.handle, &beside, &s));
