@@ -9,7 +9,7 @@ SECONDS ?= 60
 SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types asan tsan stress fuzz-wire bench docs clean build
+.PHONY: help demo test lint types asan tsan stress fuzz-wire cpython-suite bench docs clean build
 
 help:
 	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
@@ -19,6 +19,7 @@ help:
 	@echo "make asan    the suite under AddressSanitizer and UBSan (tsan: the threads)"
 	@echo "make stress  kill, flood and fill, for minutes"
 	@echo "make fuzz-wire SECONDS=600   random messages and handles, with sanitizers (clang)"
+	@echo "make cpython-suite  CPython's own tests of multiprocessing, on ours"
 	@echo "make bench   the benchmarks, as JSON"
 	@echo "make docs    reference pages from the operator spec"
 	@echo "make clean   remove what builds made, except $(VENV)"
@@ -80,6 +81,10 @@ stress: $(STAMP)/built $(STAMP)/test-extra
 
 fuzz-wire: $(STAMP)/built
 	nice $(BIN)/python tools/fuzz.py --seconds $(SECONDS)
+
+# SUITE_ARGS='--python PATH ...' for other interpreters, which need the extension built for them.
+cpython-suite: $(STAMP)/built
+	$(BIN)/python tools/cpython_suite.py $(SUITE_ARGS)
 
 bench: $(STAMP)/built
 	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done

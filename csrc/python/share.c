@@ -68,8 +68,7 @@ static PyObject* py_reduce(PyObject* module, PyObject* o) {
                         "_reduce_shared_tensor(): shmtensor.multiprocessing is not imported");
   shmt_tensor* t = shmt__py_tensor(o);
   bool is_plain = Py_TYPE(o) == shmt__py_tensor_type && t->autograd == NULL &&
-                  !shmt__tensor_is_meta(t) && !(shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd) &&
-                  !(t->flags & (SHMT_TENSOR_CONJ | SHMT_TENSOR_NEG));
+                  !shmt__tensor_is_meta(t) && !(shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd);
   if (!is_plain) return PyObject_CallOneArg(slow_reduce, o);
   PyObject* bytes = pack(t);
   if (bytes == NULL) return NULL;

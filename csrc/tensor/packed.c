@@ -8,6 +8,7 @@
 
 enum {
   HEAD_BYTES = offsetof(shmt__packed_tensor, dims),
+  SENT_BITS = SHMT_TENSOR_CONJ | SHMT_TENSOR_NEG,
   CHECKED_FROM = offsetof(shmt__packed_tensor, dtype),
 };
 
@@ -17,7 +18,7 @@ shmt_status shmt__tensor_pack(shmt_tensor* t, shmt__packed_tensor* out, size_t* 
   SHMT_TRY(shmt__storage_export(t->storage, true, &out->handle, &secret));
   out->dtype = (uint8_t)t->dtype;
   out->n_dims = t->n_dims;
-  out->zero = 0;
+  out->bits = (uint16_t)(t->flags & SENT_BITS);
   out->offset = t->offset;
   memcpy(out->dims, t->sizes, sizeof(int64_t) * n);
   memcpy(out->dims + n, t->strides, sizeof(int64_t) * n);
@@ -42,9 +43,13 @@ shmt_status shmt__tensor_unpack(const void* data, size_t nbytes, shmt_tensor** o
   for (size_t i = 0; i < 2 * n; i++)
     SHMT_REQUIRE(p.dims[i] >= 0, SHMT_E_HANDLE, "a packed tensor with %s %" PRId64,
                  i < n ? "a size of" : "a stride of", p.dims[i]);
+  SHMT_REQUIRE((p.bits & ~SENT_BITS) == 0, SHMT_E_HANDLE, "a packed tensor with bits %#x",
+               (unsigned)p.bits);
   SHMT_REQUIRE(p.dtype < SHMT_N_DTYPES, SHMT_E_HANDLE, "a packed tensor of dtype %u", p.dtype);
   shmt__beside beside = {(const char*)&p + CHECKED_FROM, nbytes - CHECKED_FROM, p.check};
   SHMT_TRY(shmt__storage_import(&p.handle, &beside, &s));
-  return shmt__tensor_from_storage(s, (shmt_ints){p.dims, (int64_t)n},
-                                   (shmt_ints){p.dims + n, (int64_t)n}, p.offset, p.dtype, out);
+  SHMT_TRY(shmt__tensor_from_storage(s, (shmt_ints){p.dims, (int64_t)n},
+                                     (shmt_ints){p.dims + n, (int64_t)n}, p.offset, p.dtype, out));
+  (*out)->flags |= p.bits;
+  return SHMT_OK;
 }

@@ -2,10 +2,11 @@
  *
  *   0        48      52    53       54     56       64            64 + 8*n        64 + 16*n
  *   +--------+-------+-----+--------+------+--------+-------------+---------------+
- *   | handle | check |dtype| n_dims | zero | offset | sizes       | strides       |
+ *   | handle | check |dtype| n_dims | bits | offset | sizes       | strides       |
  *   +--------+-------+-----+--------+------+--------+-------------+---------------+
  *
- * `check` covers what follows it, keyed as the handle's.
+ * `check` covers what follows it, keyed as the handle's; `bits` says whether the tensor is
+ * the conjugate or the negative of what lies in memory.
  */
 #ifndef SHMT_TENSOR_PACKED_H
 #define SHMT_TENSOR_PACKED_H
@@ -17,7 +18,7 @@ typedef struct shmt__packed_tensor {
   shmt__handle handle;
   uint32_t check;
   uint8_t dtype, n_dims;
-  uint16_t zero;
+  uint16_t bits; /* SHMT_TENSOR_CONJ, SHMT_TENSOR_NEG */
   int64_t offset;
   int64_t dims[2 * SHMT_MAX_DIMS]; /* only 2 * n_dims of them travel */
 } shmt__packed_tensor;

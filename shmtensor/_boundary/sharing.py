@@ -16,6 +16,7 @@ from shmtensor._boundary.core import address_of, check, ffi, lib, pointer_to
 
 __all__ = [
     "STRATEGIES",
+    "adopt_session",
     "collect",
     "decref",
     "export_fd",
@@ -27,6 +28,7 @@ __all__ = [
     "is_shared",
     "join",
     "new_shared",
+    "session_name",
     "set_strategy",
     "share_storage",
     "status",
@@ -61,6 +63,18 @@ def _configure() -> None:
 
 def _pointer(address: int) -> object:
     return pointer_to("shmt_storage *", address)
+
+
+def session_name() -> str:
+    """Return the address of the session's manager, which names the session."""
+    return os.environ[_MANAGER]
+
+
+def adopt_session(name: str) -> None:
+    """Be of the session *name* from now on; what is shared already stays where it is."""
+    if os.environ.get(_MANAGER) != name:
+        os.environ[_MANAGER] = name
+        _configure()
 
 
 def join() -> None:

@@ -1,8 +1,10 @@
 """The standard `multiprocessing`, through whose messages tensors travel without being copied.
 
-Everything of the standard package is here, the same objects; importing this package teaches its
-pickler to send tensors and storages as handles of shared memory. A tensor that is sent moves into
-shared memory once and stays there; receivers see the same bytes.
+``import shmtensor.multiprocessing as multiprocessing`` is all a program changes. Every name and
+submodule of the standard package is here; queues, pools and contexts are this package's, the rest
+are the same objects. A tensor that is sent moves into shared memory once and stays there;
+receivers see the same bytes. That holds for the standard queues, pipes, executors and managers as
+well, since the pickler they all use learns about tensors on import.
 
 A handle that is under way keeps its memory, whatever happens to the sender; a receiver's hold
 ends with the receiver, however it ends.
@@ -10,13 +12,29 @@ ends with the receiver, however it ends.
 
 from __future__ import annotations
 
+# ruff: noqa: I001 - one statement for each module, though names are exported by "as".
+
 import importlib
 import multiprocessing
 from multiprocessing import *  # noqa: F403
 from typing import Any
 
-from shmtensor._boundary import sharing as _sharing
-from shmtensor.multiprocessing.reductions import init_reductions
+from shmtensor._boundary import process as _process, sharing as _sharing
+from shmtensor.multiprocessing import context as context
+from shmtensor.multiprocessing import spawn as spawn
+from shmtensor.multiprocessing._inherit import prepare_children as _prepare_children
+from shmtensor.multiprocessing.reductions import (
+    init_reductions as init_reductions,
+    share_numpy as share_numpy,
+)
+from shmtensor.multiprocessing.spawn import (
+    ProcessContext as ProcessContext,
+    ProcessException as ProcessException,
+    ProcessExitedException as ProcessExitedException,
+    ProcessRaisedException as ProcessRaisedException,
+    SpawnContext as SpawnContext,
+    start_processes as start_processes,
+)
 
 __all__ = [
     "get_all_sharing_strategies",
@@ -25,6 +43,16 @@ __all__ = [
     *multiprocessing.__all__,
 ]
 
+# Methods of the default context, as in the standard package.
+globals().update(
+    {name: getattr(context._default_context, name) for name in multiprocessing.__all__}
+)
+
+# Their names in torch.
+_get_thread_name = _process.get_thread_name
+_set_thread_name = _process.set_thread_name
+_prctl_pr_set_pdeathsig = _process.set_parent_death_signal
+
 
 def set_sharing_strategy(new_strategy: str) -> None:
     """Choose how new shared storages are made; those that exist keep what they are.
@@ -32,7 +60,7 @@ def set_sharing_strategy(new_strategy: str) -> None:
     Args:
         new_strategy: ``"file_system"``: blocks of a few large memory files, reused while warm;
             descriptors do not grow with the number of tensors. ``"file_descriptor"``: a sealed
-            memory file for each storage. Spawned children inherit the choice.
+            memory file for each storage. Children inherit the choice, whatever starts them.
 
     Raises:
         AssertionError: There is no such strategy.
@@ -68,17 +96,17 @@ def get_all_sharing_strategies() -> set[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # The standard package's submodules (queues, pool, managers, ...) are this one's as well.
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return importlib.import_module(f"multiprocessing.{name}")
-    except ModuleNotFoundError:
-        pass
-    try:
-        return getattr(multiprocessing, name)
-    except AttributeError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    # Submodules nobody has imported yet, and names of the standard package outside its __all__.
+    if name == "ENV_VAR_PARALLEL_START":
+        return spawn.ENV_VAR_PARALLEL_START
+    if not name.startswith("__"):
+        try:
+            return importlib.import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError:
+            if hasattr(multiprocessing, name):
+                return getattr(multiprocessing, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 init_reductions()
+_prepare_children()

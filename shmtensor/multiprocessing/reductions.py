@@ -5,27 +5,39 @@ tensor's bytes into shared memory and write a handle of some tens of bytes. Para
 subclasses come through their ``__reduce_ex__``, whose plain parts come here. Two tensors over one
 storage carry the same block, so they are aliases again at the receiver, within a message and
 across messages.
+
+NumPy arrays are pickled as everywhere, by copying their bytes into the message, unless
+`share_numpy` was called: then their bytes go into shared memory too.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from shmtensor import _C
 from shmtensor import storage as _storage
 from shmtensor._tensor import Tensor
 
 __all__ = [
+    "StorageWeakRef",
+    "fd_id",
     "init_reductions",
+    "rebuild_array",
     "rebuild_meta_tensor",
     "rebuild_storage",
     "rebuild_tensor",
     "rebuild_typed_storage",
+    "reduce_array",
     "reduce_storage",
     "reduce_tensor",
     "reduce_typed_storage",
+    "share_numpy",
+    "shares_numpy",
 ]
 
 _Reduction = tuple[Any, tuple[Any, ...]]
@@ -116,3 +128,131 @@ def init_reductions() -> None:
     ForkingPickler.register(Tensor, _C._reduce_shared_tensor)
     ForkingPickler.register(_storage.UntypedStorage, reduce_storage)
     ForkingPickler.register(_storage.TypedStorage, reduce_typed_storage)
+
+
+# --- NumPy arrays -----------------------------------------------------------------------------
+
+_reducers: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+
+
+def share_numpy(enabled: bool = True) -> None:
+    """Send NumPy arrays through shared memory from now on, or no longer.
+
+    An array that shows a shared tensor's memory is sent as a handle, and the receiver's array shows
+    the same memory. The bytes of any other array are copied once, into shared memory, and the
+    receiver's array shows that copy. Arrays of Python objects and subclasses of arrays are pickled
+    as without this. Children inherit the choice.
+
+    Args:
+        enabled: Whether to do so.
+    """
+    if enabled:
+        ForkingPickler.register(np.ndarray, reduce_array)
+    else:
+        _reducers.pop(np.ndarray, None)
+
+
+def shares_numpy() -> bool:
+    """Return whether `share_numpy` is in force."""
+    return _reducers.get(np.ndarray) is reduce_array
+
+
+def _shared_bytes_below(array: np.ndarray[Any, Any]) -> tuple[Tensor, int] | None:
+    """Return the shared storage's bytes that *array* shows, and where in them it begins."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    tensor = owner.obj if isinstance(owner, memoryview) else owner
+    if not isinstance(tensor, Tensor) or not tensor.is_shared():
+        return None
+    storage = tensor.untyped_storage()
+    begin = int(array.__array_interface__["data"][0]) - storage.data_ptr()
+    return _C.empty(0, dtype=_C.uint8).set_(storage), begin
+
+
+def reduce_array(array: np.ndarray[Any, Any]) -> Any:
+    """Return what pickle writes for *array*; its bytes are in shared memory afterwards.
+
+    Raises:
+        MemoryError: There is not enough shared memory.
+    """
+    if array.dtype.hasobject or array.nbytes == 0:
+        return array.__reduce_ex__(5)
+    below = _shared_bytes_below(array)
+    if below is not None:
+        memory, begin = below
+        strides = array.strides
+    else:
+        # Fortran order is kept, everything else becomes C order.
+        order: Literal["C", "F"] = "F" if array.flags.fnc else "C"
+        storage = _storage.UntypedStorage._new_shared(array.nbytes)
+        memory, begin = _C.empty(0, dtype=_C.uint8).set_(storage), 0
+        copy = np.ndarray(array.shape, array.dtype, buffer=memory.numpy(), order=order)
+        copy[...] = array
+        strides = copy.strides
+    layout = (array.dtype, array.shape, begin, strides, array.flags.writeable)
+    return rebuild_array, (_C._pack_shared_tensor(memory), *layout)
+
+
+def rebuild_array(
+    packed: bytes,
+    dtype: np.dtype[Any],
+    shape: tuple[int, ...],
+    begin: int,
+    strides: tuple[int, ...],
+    writeable: bool,
+) -> np.ndarray[Any, Any]:
+    """Return the array of a message, over the shared memory."""
+    memory: Any = _C._rebuild_shared_tensor(packed)
+    array: np.ndarray[Any, Any] = np.ndarray(shape, dtype, memory.numpy(), begin, strides)
+    array.flags.writeable = writeable
+    return array
+
+
+# --- identity ---------------------------------------------------------------------------------
+
+
+class StorageWeakRef:
+    """A reference to a storage that does not keep it alive.
+
+    Args:
+        storage: Untyped or typed.
+
+    Source:
+        torch.multiprocessing.reductions.StorageWeakRef.
+    """
+
+    __slots__ = ("_free_weak_ref", "cdata")
+
+    def __init__(self, storage: Any) -> None:
+        self.cdata: int = storage._weak_ref()
+        # Kept here: at the end of the interpreter the other module may be empty already.
+        self._free_weak_ref = _storage.UntypedStorage._free_weak_ref
+
+    @classmethod
+    def from_weakref(cls, cdata: int) -> StorageWeakRef:
+        """Return the object of a reference that ``_weak_ref`` gave, which it takes over."""
+        made = cls.__new__(cls)
+        made.cdata = cdata
+        made._free_weak_ref = _storage.UntypedStorage._free_weak_ref
+        return made
+
+    def expired(self) -> bool:
+        """Whether the storage is gone."""
+        return bool(_storage.UntypedStorage._expired(self.cdata))
+
+    def __del__(self) -> None:
+        if hasattr(self, "_free_weak_ref"):
+            self._free_weak_ref(self.cdata)
+
+    def __hash__(self) -> int:
+        return self.cdata
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorageWeakRef) and self.cdata == other.cdata
+
+
+def fd_id(fd: int) -> tuple[int, int]:
+    """Return what two descriptors of one file have in common: its inode and device."""
+    status = os.fstat(fd)
+    return status.st_ino, status.st_dev

@@ -18,8 +18,10 @@ __all__ = ["UntypedStorage"]
 
 #: C address -> its live object.
 _live: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDictionary()
-#: Tokens of `_weak_ref` -> weak references.
-_weak: dict[int, _c.WeakStorageRef] = {}
+#: Tokens of `_weak_ref` -> a weak reference and how many times the token was given.
+_weak: dict[int, tuple[_c.WeakStorageRef, int]] = {}
+#: C address -> the token of the storage that is or was there.
+_tokens: dict[int, int] = {}
 
 _BYTE_ORDERS = ("big", "little", "native")
 
@@ -373,25 +375,38 @@ class UntypedStorage:
     # --- weak references ----------------------------------------------------------------------
 
     def _weak_ref(self) -> int:
-        """Return a token that does not keep the storage alive; free it by `_free_weak_ref`."""
-        weak = _c.WeakStorageRef(self._ref)
-        _weak[id(weak)] = weak
-        return id(weak)
+        """Return a token that does not keep the storage alive; free it by `_free_weak_ref`.
+
+        The tokens of one storage are equal, and those of different ones differ.
+        """
+        token = _tokens.get(self._ref.address, 0)
+        if self._expired(token):
+            weak, n = _c.WeakStorageRef(self._ref), 0
+            token = _tokens[self._ref.address] = id(weak)
+        else:
+            weak, n = _weak[token]
+        _weak[token] = (weak, n + 1)
+        return token
 
     @staticmethod
     def _free_weak_ref(token: int) -> None:
         """Give a token back."""
-        _weak.pop(token, None)
+        weak, n = _weak.pop(token, (None, 0))
+        if weak is not None and n > 1:
+            _weak[token] = (weak, n - 1)
+        elif weak is not None:
+            for address in [a for a, t in _tokens.items() if t == token]:
+                del _tokens[address]
 
     @staticmethod
     def _expired(token: int) -> bool:
         """Whether the storage of a token is gone."""
-        return token not in _weak or _weak[token].lock() is None
+        return token not in _weak or _weak[token][0].lock() is None
 
     @classmethod
     def _new_with_weak_ptr(cls, token: int) -> UntypedStorage | None:
         """Return the storage of a token, or None when it is gone."""
-        ref = _weak[token].lock() if token in _weak else None
+        ref = _weak[token][0].lock() if token in _weak else None
         return None if ref is None else cls._own(ref)
 
     # --- buffers and files --------------------------------------------------------------------

@@ -1,0 +1,32 @@
+/* os/process_api.c -- what a process asks of the kernel for itself and its threads. */
+#define _GNU_SOURCE
+#include "api/process.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/error.h"
+
+int shmt_set_parent_death_signal(int signal) {
+  SHMT_REQUIRE(prctl(PR_SET_PDEATHSIG, (unsigned long)signal, 0, 0, 0) == 0, SHMT_E_RUNTIME,
+               "prctl: %s", strerror(errno));
+  return SHMT_OK;
+}
+
+int shmt_set_thread_name(const char* name) {
+  char cut[SHMT_THREAD_NAME_BYTES];
+  size_t n = strnlen(name, sizeof cut - 1);
+  memcpy(cut, name, n);
+  cut[n] = 0;
+  SHMT_REQUIRE(prctl(PR_SET_NAME, cut, 0, 0, 0) == 0, SHMT_E_RUNTIME, "prctl: %s",
+               strerror(errno));
+  return SHMT_OK;
+}
+
+int shmt_get_thread_name(char* out) {
+  memset(out, 0, SHMT_THREAD_NAME_BYTES);
+  SHMT_REQUIRE(prctl(PR_GET_NAME, out, 0, 0, 0) == 0, SHMT_E_RUNTIME, "prctl: %s",
+               strerror(errno));
+  return SHMT_OK;
+}

@@ -1,0 +1,40 @@
+"""What a process asks of the kernel for itself and its threads."""
+
+from __future__ import annotations
+
+import os
+
+from shmtensor._boundary.core import check, ffi, lib
+
+__all__ = ["get_thread_name", "set_parent_death_signal", "set_thread_name"]
+
+
+def set_parent_death_signal(signal: int) -> None:
+    """Have the kernel send *signal* to this process when its parent ends; 0 for none.
+
+    Raises:
+        RuntimeError: There is no such signal.
+    """
+    check(lib.shmt_set_parent_death_signal(signal))
+
+
+def set_thread_name(name: str) -> None:
+    """Name the calling thread, as ``top`` and debuggers show it.
+
+    Args:
+        name: What is longer than 15 bytes is cut.
+
+    Raises:
+        ValueError: *name* contains a zero byte.
+    """
+    text = os.fsencode(name)
+    if b"\0" in text:
+        raise ValueError(f"a thread's name contains no zero byte, got {name!r}")
+    check(lib.shmt_set_thread_name(text))
+
+
+def get_thread_name() -> str:
+    """Return the name of the calling thread."""
+    out = ffi.new("char[]", 16)
+    check(lib.shmt_get_thread_name(out))
+    return os.fsdecode(ffi.string(out))

@@ -1,0 +1,433 @@
+"""The workers of a pool, and the thread that minds them.
+
+    user ──put──> taskqueue ──feeder thread──> ready ──┐ whoever finds both a task
+                                                       ├─ and an idle worker sends
+    user <──results── supervisor thread <── channels <─┘
+
+Every worker has a connection of its own and one task at a time, so it is known what a worker that
+ends was doing, and no lock can be left behind by one: that task fails with `WorkerLostError`, a new
+worker takes the place, and everything else goes on. The supervisor waits for all channels and
+workers at once and never inside a message, so a worker that is stopped or killed in the middle of
+one holds up nobody.
+
+When workers end one after the other before they are ready for work (their initializer fails,
+say), replacing them for ever helps nobody: the crew breaks, and all tasks fail.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import os
+import selectors
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from multiprocessing import util
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from shmtensor.multiprocessing import _worker
+from shmtensor.multiprocessing._channel import Channel
+
+__all__ = ["BrokenPoolError", "Crew", "WorkerLostError"]
+
+_N_READY_PER_WORKER = 4
+#: Seconds that `terminate` leaves between SIGTERM and SIGKILL.
+_TERMINATE_GRACE_S = 5.0
+
+#: Seconds to wait for the feeder, which may be inside an iterator of the user's.
+_FEEDER_GRACE_S = 1.0
+
+
+class BrokenPoolError(RuntimeError):
+    """A pool cannot do what it was asked to: it was terminated, or its workers do not start."""
+
+
+class WorkerLostError(BrokenPoolError):
+    """The worker that ran a task ended before it had a result.
+
+    Args:
+        pid: Its process id.
+        exitcode: Its exit status; negative for the signal that killed it.
+    """
+
+    def __init__(self, pid: int | None, exitcode: int | None) -> None:
+        super().__init__(pid, exitcode)
+        self.pid = pid
+        self.exitcode = exitcode
+
+    @property
+    def signal_name(self) -> str | None:
+        """Name of the signal that killed the worker, if one did."""
+        if self.exitcode is None or self.exitcode >= 0:
+            return None
+        try:
+            return signal.Signals(-self.exitcode).name
+        except ValueError:
+            return f"signal {-self.exitcode}"
+
+    def __str__(self) -> str:
+        name = self.signal_name
+        how = f"was killed by {name}" if name else f"exited with code {self.exitcode}"
+        return f"the worker process {self.pid} of the pool {how} while it ran this task"
+
+
+class _Wakeup:
+    """An event that a selector sees; open as long as anybody might set it."""
+
+    def __init__(self) -> None:
+        self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def set(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_write(self._fd, 1)
+
+    def clear(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._fd)
+
+    def __del__(self) -> None:
+        os.close(self._fd)
+
+
+class _Worker:
+    """A worker process as the supervisor sees it."""
+
+    def __init__(self, process: Any, channel: Channel) -> None:
+        self.process = process
+        self.channel = channel
+        self.is_ready = False
+        self.n_sent = 0
+        self.task: tuple[int, int] | None = None  # job and index of what it is doing
+        self.pidfd = -1
+        with contextlib.suppress(OSError, AttributeError, TypeError):
+            # The sentinel of a forked process stays open in children forked meanwhile.
+            if process._popen.method != "forkserver":
+                self.pidfd = os.pidfd_open(process.pid)
+
+    @property
+    def sentinel(self) -> int:
+        """A descriptor that is readable when the process has ended."""
+        return self.pidfd if self.pidfd >= 0 else int(self.process.sentinel)
+
+    def close(self) -> None:
+        self.channel.close()
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+
+
+class Crew:
+    """Workers, their tasks and the threads between; holds no reference to the pool.
+
+    Args:
+        make_process: Makes a process that has not started, of ``(target=, args=)``.
+        n_workers: How many there shall be.
+        worker_args: Initializer, its arguments, tasks per worker, whether to wrap exceptions.
+        processes: The pool's list of them, kept up to date.
+        cache: Results by job number, as the result classes of the standard pool keep it.
+        taskqueue: What the methods of the standard pool put iterators of tasks into.
+    """
+
+    def __init__(
+        self,
+        make_process: Callable[..., Any],
+        n_workers: int,
+        worker_args: tuple[Any, ...],
+        processes: list[Any],
+        cache: dict[int, Any],
+        taskqueue: Any,
+    ) -> None:
+        self._make_process = make_process
+        self._n_workers = n_workers
+        self._worker_args = worker_args
+        self._processes = processes
+        self._cache = cache
+        self._max_tasks: int | None = worker_args[2]
+        self._taskqueue = taskqueue
+        self._wakeup = _Wakeup()
+        # Set without the lock: signal handlers and finalizers close and terminate.
+        self._is_closing = False
+        self._is_stopping = False
+        # Guards the lists of workers and ready tasks.
+        self._lock = threading.RLock()
+        self._has_room = threading.Condition(self._lock)
+        self._workers: list[_Worker] = []
+        self._idle: collections.deque[_Worker] = collections.deque()
+        self._ready: collections.deque[tuple[Any, ...]] = collections.deque()
+        self._n_false_starts = 0
+        self.breakage: BrokenPoolError | None = None
+        self._feeder: threading.Thread | None = None
+        self._supervisor: threading.Thread | None = None
+
+    # --- workers ------------------------------------------------------------------------------
+
+    def repopulate(self) -> None:
+        """Start workers until there are enough."""
+        with self._lock:
+            while len(self._workers) < self._n_workers:
+                self._add_worker()
+        self.wake()
+
+    def _add_worker(self) -> None:
+        channel = Channel()
+        try:
+            process = self._make_process(
+                target=_worker.work, args=(channel.worker_end, *self._worker_args)
+            )
+            process.name = process.name.replace("Process", "PoolWorker")
+            process.daemon = True
+            process.start()
+        except BaseException:
+            channel.close()
+            raise
+        channel.close_worker_end()
+        self._processes.append(process)
+        self._workers.append(_Worker(process, channel))
+        util.debug("added worker")
+
+    def abandon(self) -> None:
+        """Undo a start that failed half-way."""
+        for process in self._processes:
+            if process.exitcode is None:
+                process.terminate()
+        for process in self._processes:
+            process.join()
+        self._close()
+
+    def _close(self) -> None:
+        for worker in self._workers:
+            worker.close()
+        self._workers.clear()
+        self._idle.clear()
+
+    def _reap(self, worker: _Worker) -> None:
+        """Take leave of a worker whose process has ended."""
+        process = worker.process
+        process.join()
+        with self._lock:
+            self._workers.remove(worker)
+            self._processes.remove(process)
+            with contextlib.suppress(ValueError):
+                self._idle.remove(worker)
+            task, worker.task = worker.task, None
+            if not worker.is_ready:
+                self._n_false_starts += 1
+        worker.close()
+        util.debug("cleaned up worker %s", process.pid)
+        if task is not None:
+            self._finish(*task, (False, WorkerLostError(process.pid, process.exitcode)))
+        if self._n_false_starts > max(2 * self._n_workers, 4):
+            self._break(
+                f"{self._n_false_starts} worker processes in a row ended before they were ready; "
+                f"the last one, {process.pid}, with exit code {process.exitcode}"
+            )
+
+    def _break(self, reason: str) -> None:
+        self.breakage = BrokenPoolError(f"the pool is broken: {reason}")
+        self._is_stopping = True
+
+    # --- tasks --------------------------------------------------------------------------------
+
+    def _feed(self) -> None:
+        """Bring tasks from the queue to the workers; what the feeder thread runs."""
+        for tasks, set_length in iter(self._taskqueue.get, None):
+            task = None
+            for task in tasks:
+                if not self._offer(task):
+                    break
+            else:
+                if set_length:
+                    set_length(task[1] + 1 if task else 0)
+            task = tasks = set_length = None
+
+    def _offer(self, task: tuple[Any, ...]) -> bool:
+        """Give a task to an idle worker or put it by; False when the crew stops."""
+        with self._lock:
+            while len(self._ready) >= _N_READY_PER_WORKER * self._n_workers:
+                if self._is_stopping:
+                    return False
+                self._has_room.wait()
+            if self._is_stopping:
+                return False
+            self._ready.append(task)
+            self._dispatch()
+        return True
+
+    def _dispatch(self) -> None:
+        """Send tasks while there are some and idle workers; the caller holds the lock."""
+        while self._idle and self._ready and not self._is_stopping:
+            task = self._ready.popleft()
+            self._has_room.notify()
+            try:
+                message = ForkingPickler.dumps(task)
+            except Exception as error:
+                self._finish(task[0], task[1], (False, error))
+                continue
+            worker = self._idle.popleft()
+            worker.task = (task[0], task[1])
+            worker.n_sent += 1
+            if not worker.channel.send(message):
+                self.wake()  # the supervisor sends the rest
+
+    def _finish(self, job: int, index: int, result: tuple[bool, Any]) -> None:
+        """Hand a result to whoever waits; his callbacks run here."""
+        pending = self._cache.get(job)
+        if pending is None:
+            return
+        try:
+            pending._set(index, result)
+        except Exception:
+            # A callback failed. Nobody shall wait for ever because of that.
+            traceback.print_exc()
+            self._cache.pop(job, None)
+            event = getattr(pending, "_event", None)
+            if event is not None:
+                event.set()
+
+    # --- the supervisor -----------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start both threads."""
+        self._feeder = threading.Thread(target=self._feed, daemon=True)
+        self._supervisor = threading.Thread(target=self._supervise, daemon=True)
+        self._feeder.start()
+        self._supervisor.start()
+
+    def wake(self) -> None:
+        """Let the supervisor look at its state again."""
+        self._wakeup.set()
+
+    def _supervise(self) -> None:
+        try:
+            while not self._is_done():
+                self._step()
+            self._dismiss()
+        except BaseException as error:
+            # No process can be started, or the interpreter is going down.
+            self._break(f"{type(error).__name__}: {error}")
+            if not sys.is_finalizing():
+                traceback.print_exc()
+            self._kill_all()
+        finally:
+            with self._lock:
+                self._is_stopping = True
+                self._ready.clear()
+                self._has_room.notify_all()
+                self._close()
+            self._taskqueue.put(None)
+            self._fail_all(self.breakage or BrokenPoolError("the pool was terminated"))
+
+    def _is_done(self) -> bool:
+        return self._is_stopping or (self._is_closing and not self._cache)
+
+    def _step(self) -> None:
+        """Wait until something happens, and deal with it."""
+        with self._lock:
+            if len(self._workers) < self._n_workers:
+                self.repopulate()
+            workers = list(self._workers)
+        with selectors.PollSelector() as selector:
+            selector.register(self._wakeup, selectors.EVENT_READ)
+            for worker in workers:
+                selector.register(worker.sentinel, selectors.EVENT_READ, worker)
+                events = 0 if worker.channel.is_at_end else selectors.EVENT_READ
+                if worker.channel._unsent:
+                    events |= selectors.EVENT_WRITE
+                if events:
+                    selector.register(worker.channel, events, worker)
+            happened = selector.select()
+        for key, events in happened:
+            if key.data is None:
+                self._wakeup.clear()
+                continue
+            worker = key.data
+            if events & selectors.EVENT_WRITE:
+                with self._lock:
+                    worker.channel.flush()
+            if key.fileobj is worker.channel:
+                if events & selectors.EVENT_READ:
+                    self._take_messages(worker)
+            else:
+                self._take_messages(worker)  # what it sent before it ended
+                self._reap(worker)
+
+    def _take_messages(self, worker: _Worker) -> None:
+        for message in worker.channel.receive():
+            with self._lock:
+                task, worker.task = worker.task, None
+                worker.is_ready = True
+                self._n_false_starts = 0
+                if self._max_tasks is None or worker.n_sent < self._max_tasks:
+                    self._idle.append(worker)
+                    self._dispatch()
+            if task is not None:
+                self._finish(*task, _worker.read_result(message))
+
+    # --- the end ------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End when all results are there."""
+        self._is_closing = True
+        self.wake()
+
+    def terminate(self) -> None:
+        """End all workers, whatever they are doing, and wait for that."""
+        self._is_stopping = True
+        self.wake()
+        self.join()
+
+    def join(self) -> None:
+        """Wait for the threads, except for the one that calls."""
+        for thread, timeout in ((self._supervisor, None), (self._feeder, _FEEDER_GRACE_S)):
+            if thread is not None and thread is not threading.current_thread():
+                thread.join(timeout)
+
+    def _dismiss(self) -> None:
+        if self._is_stopping:
+            self._kill_all()
+            return
+        for worker in self._workers:
+            worker.channel.send(b"")
+        for worker in self._workers:
+            # Asked politely, it may take as long as its own exit handlers need.
+            while not worker.channel.flush() and worker.process.exitcode is None:
+                worker.process.join(0.05)
+            while worker.process.exitcode is None and not self._is_stopping:
+                worker.process.join(0.1)
+        if self._is_stopping:
+            self._kill_all()
+
+    def _kill_all(self) -> None:
+        processes = [w.process for w in self._workers]
+        for process in processes:
+            if process.exitcode is None:
+                process.terminate()
+        for process in processes:
+            process.join(_TERMINATE_GRACE_S)
+            if process.exitcode is None:
+                process.kill()
+                process.join()
+
+    def _fail_all(self, error: BrokenPoolError) -> None:
+        """Let nobody wait for a result that will not come; no callbacks are called."""
+        for job, pending in list(self._cache.items()):
+            self._cache.pop(job, None)
+            event = getattr(pending, "_event", None)
+            if event is not None:
+                pending._success, pending._value = False, error
+                pending._pool = None
+                event.set()
+                continue
+            with pending._cond:
+                pending._items.append((False, error))
+                pending._index += 1
+                pending._length = pending._index
+                pending._pool = None
+                pending._cond.notify_all()

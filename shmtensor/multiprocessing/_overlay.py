@@ -1,0 +1,50 @@
+"""Modules that add to a standard one, and otherwise are it.
+
+A program that reads, patches or sets a name of the standard module reaches the standard module
+through its overlay as well: ``spawn.set_executable`` acts for everybody, and there is one truth.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+__all__ = ["Overlay"]
+
+
+class Overlay(ModuleType):
+    """The class of such a module; its ``_standard`` is the module below."""
+
+    _standard: ModuleType
+
+    @classmethod
+    def install(cls, name: str, standard: ModuleType) -> None:
+        """Make the module *name*, which is being imported, an overlay of *standard*."""
+        module = sys.modules[name]
+        module.__dict__["_standard"] = standard
+        module.__class__ = cls
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "_standard" not in self.__dict__:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        try:
+            return getattr(self._standard, name)
+        except AttributeError:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if name not in own and not name.startswith("__") and hasattr(own["_standard"], name):
+            setattr(own["_standard"], name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if name not in self.__dict__ and hasattr(self._standard, name):
+            delattr(self._standard, name)
+        else:
+            super().__delattr__(name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *dir(self._standard)})

@@ -1,0 +1,77 @@
+"""What a pool's worker process runs.
+
+Messages to it are pickled tasks ``(job, index, function, args, kwargs)``; an empty one sends it
+home. Its own are an empty one when it is ready, then a pickled ``(is_success, value)`` for each
+task, or ``(None, error, text)`` in the same place when the value could not be pickled.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+from collections.abc import Callable
+from multiprocessing import pool as _standard
+from multiprocessing import util
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+__all__ = ["read_result", "work"]
+
+
+def work(
+    connection: Connection,
+    initializer: Callable[..., object] | None,
+    initargs: tuple[Any, ...],
+    max_tasks: int | None,
+    wrap_exception: bool,
+) -> None:
+    """Run tasks until there are no more, or *max_tasks* are done."""
+    if initializer is not None:
+        initializer(*initargs)
+    n_done = 0
+    try:
+        connection.send_bytes(b"")
+        while max_tasks is None or n_done < max_tasks:
+            message = connection.recv_bytes()
+            if not message:
+                util.debug("worker was sent home")
+                break
+            connection.send_bytes(_run(message, wrap_exception))
+            n_done += 1
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        util.debug("the pool of this worker is gone")
+    gc.collect()  # what the tasks left in cycles lets go of its memory now
+    util.debug("worker exiting after %d tasks", n_done)
+
+
+def _run(message: bytes, wrap_exception: bool) -> Any:
+    """Do one task; returns the message with its result."""
+    function: Any = None
+    try:
+        _job, _index, function, args, kwargs = pickle.loads(message)
+        result = (True, function(*args, **kwargs))
+    except Exception as error:
+        if wrap_exception and function is not _reraise:
+            error = _WithTraceback(error, error.__traceback__)
+        result = (False, error)
+    try:
+        return ForkingPickler.dumps(result)
+    except Exception as error:
+        wrapped = _EncodingError(error, result[1])
+        util.debug("Possible encoding error while sending result: %s", wrapped)
+        return ForkingPickler.dumps((False, wrapped))
+
+
+def read_result(message: bytes | bytearray) -> tuple[bool, Any]:
+    """Unpickle what a worker sent; what goes wrong in that is the result."""
+    try:
+        result: tuple[bool, Any] = pickle.loads(message)
+        return result
+    except Exception as error:
+        return False, error
+
+
+_reraise: Any = _standard._helper_reraises_exception  # type: ignore[attr-defined]
+_EncodingError: Any = _standard.MaybeEncodingError  # type: ignore[attr-defined]
+_WithTraceback: Any = _standard.ExceptionWithTraceback  # type: ignore[attr-defined]

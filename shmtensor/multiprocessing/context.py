@@ -1,0 +1,132 @@
+"""Start methods: contexts whose queues and pools are this package's.
+
+There is one start method in a program: the default context here has none of its own but reads and
+sets that of the standard package, so that both packages, and what the standard one prepares
+children with, agree. Process classes and everything that is not overridden are the standard ones.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.context as _standard
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from shmtensor.multiprocessing._overlay import Overlay
+
+__all__: tuple[str, ...] = ()
+
+
+class BaseContext(_standard.BaseContext):
+    """What the contexts of all start methods share."""
+
+    def Queue(self, maxsize: int = 0) -> Any:
+        """Return a queue object."""
+        from shmtensor.multiprocessing.queues import Queue  # only who makes one pays for it
+
+        return Queue(maxsize, ctx=self.get_context())
+
+    def JoinableQueue(self, maxsize: int = 0) -> Any:
+        """Return a queue whose items can be declared done."""
+        from shmtensor.multiprocessing.queues import JoinableQueue
+
+        return JoinableQueue(maxsize, ctx=self.get_context())
+
+    def SimpleQueue(self) -> Any:
+        """Return a queue without bound, feeder or timeouts."""
+        from shmtensor.multiprocessing.queues import SimpleQueue
+
+        return SimpleQueue(ctx=self.get_context())
+
+    def Pool(
+        self,
+        processes: int | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: Iterable[Any] = (),
+        maxtasksperchild: int | None = None,
+    ) -> Any:
+        """Return a pool of worker processes; see `shmtensor.multiprocessing.pool.Pool`."""
+        from shmtensor.multiprocessing.pool import Pool
+
+        return Pool(processes, initializer, initargs, maxtasksperchild, context=self.get_context())
+
+    def get_context(self, method: str | None = None) -> Any:
+        """Return the context of a start method; without one, this.
+
+        Raises:
+            ValueError: There is no such start method here.
+        """
+        if method is None:
+            return self
+        if method not in _concrete_contexts:
+            raise ValueError(f"cannot find context for {method!r}")
+        context = _concrete_contexts[method]
+        context._check_available()
+        return context
+
+
+class ForkContext(BaseContext, _standard.ForkContext):
+    """Children are copies of the process as it is."""
+
+
+class SpawnContext(BaseContext, _standard.SpawnContext):
+    """Children are fresh interpreters."""
+
+
+class ForkServerContext(BaseContext, _standard.ForkServerContext):
+    """Children are copies of a small server process that was started fresh."""
+
+
+class DefaultContext(BaseContext, _standard.DefaultContext):
+    """The context of the start method in force, which is the standard package's."""
+
+    def __init__(self) -> None:
+        # No state: see the module's docstring.
+        pass
+
+    @property
+    def _default_context(self) -> BaseContext:
+        default: Any = _standard._default_context
+        return cast(BaseContext, _concrete_contexts[default._default_context._name])
+
+    @property
+    def _actual_context(self) -> BaseContext | None:
+        method = self.get_start_method(allow_none=True)
+        return None if method is None else _concrete_contexts[method]
+
+    @_actual_context.setter
+    def _actual_context(self, context: Any) -> None:
+        self.set_start_method(None if context is None else context._name, force=True)
+
+    def get_context(self, method: str | None = None) -> Any:
+        """Return the context of a start method; without one, of the one in force.
+
+        Raises:
+            ValueError: There is no such start method here.
+        """
+        return super().get_context(self.get_start_method() if method is None else method)
+
+    def set_start_method(self, method: str | None, force: bool = False) -> None:
+        """Choose the start method of this package and the standard one.
+
+        Raises:
+            RuntimeError: It was chosen before, and *force* is false.
+            ValueError: There is no such start method here.
+        """
+        _standard._default_context.set_start_method(method, force)  # type: ignore[arg-type]
+
+    def get_start_method(self, allow_none: bool = False) -> Any:
+        """Return the name of the start method; from now on it is chosen unless *allow_none*."""
+        return _standard._default_context.get_start_method(allow_none)
+
+    def get_all_start_methods(self) -> list[str]:
+        """Return the names of the start methods, the default one first."""
+        return _standard._default_context.get_all_start_methods()
+
+
+_concrete_contexts: dict[str, Any] = {
+    "fork": ForkContext(),
+    "spawn": SpawnContext(),
+    "forkserver": ForkServerContext(),
+}
+_default_context = DefaultContext()
+Overlay.install(__name__, _standard)

@@ -1,0 +1,148 @@
+"""Pools of worker processes that survive the loss of workers.
+
+`Pool` is the standard pool to its users, with these differences. Tensors in arguments and results
+travel as handles. When a worker is killed, or leaves in the middle of a task, that task's result
+raises `WorkerLostError` with the process and the signal, and a new worker takes its place; in a
+``map`` the whole call raises it, after the other parts are done. ``terminate`` kills workers that
+ignore SIGTERM for five seconds, and whoever waits for a result then gets a `BrokenPoolError`.
+Arguments that cannot be unpickled, results that cannot, and callbacks that raise, fail alone.
+
+`ThreadPool` and all else is the standard module's.
+"""
+
+from __future__ import annotations
+
+import multiprocessing.pool as _standard
+import os
+import queue
+from collections.abc import Callable, Iterable
+from multiprocessing import util
+from multiprocessing.pool import ThreadPool
+from typing import Any
+
+from shmtensor.multiprocessing import context as _context
+from shmtensor.multiprocessing._crew import BrokenPoolError, Crew, WorkerLostError
+from shmtensor.multiprocessing._overlay import Overlay
+
+__all__ = ["BrokenPoolError", "Pool", "ThreadPool", "WorkerLostError"]
+
+
+class _Notifier:
+    """What the standard result cache tells when it becomes empty."""
+
+    def __init__(self) -> None:
+        self.crew: Crew | None = None
+
+    def put(self, item: object) -> None:
+        if self.crew is not None:
+            self.crew.wake()
+
+
+class Pool(_standard.Pool):
+    """Worker processes and the tasks they are given.
+
+    Args:
+        processes: How many; as many as there are usable processors when left out.
+        initializer: Called in each worker first, with *initargs*.
+        initargs: Its arguments.
+        maxtasksperchild: A worker is replaced after so many tasks; None for never.
+        context: Whose processes the workers are; the default context when left out.
+
+    Raises:
+        ValueError: *processes* or *maxtasksperchild* is less than 1.
+        TypeError: *initializer* cannot be called.
+
+    Source:
+        multiprocessing.pool.Pool; torch.multiprocessing.pool.Pool.
+    """
+
+    def __init__(
+        self,
+        processes: int | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: Iterable[Any] = (),
+        maxtasksperchild: int | None = None,
+        context: Any = None,
+    ) -> None:
+        self._pool: list[Any] = []
+        self._state = _standard.INIT  # type: ignore[attr-defined]
+        if processes is None:
+            processes = getattr(os, "process_cpu_count", os.cpu_count)() or 1
+        if processes < 1:
+            raise ValueError("Number of processes must be at least 1")
+        if maxtasksperchild is not None and (
+            not isinstance(maxtasksperchild, int) or maxtasksperchild <= 0
+        ):
+            raise ValueError("maxtasksperchild must be a positive int or None")
+        if initializer is not None and not callable(initializer):
+            raise TypeError("initializer must be a callable")
+        self._ctx = context or _context._default_context.get_context()
+        self._processes = processes
+        self._maxtasksperchild = maxtasksperchild
+        self._initializer = initializer
+        self._initargs = initargs
+        self._taskqueue: Any = queue.SimpleQueue()
+        self._change_notifier = _Notifier()
+        self._cache: Any = _standard._PoolCache(  # type: ignore[attr-defined]
+            notifier=self._change_notifier
+        )
+        self._crew = self._make_crew()
+        self._terminate = util.Finalize(self, self._crew.terminate, exitpriority=15)
+        self._state = _standard.RUN  # type: ignore[attr-defined]
+
+    def _make_crew(self) -> Crew:
+        """Start the workers and the threads behind them; they do not refer to this pool."""
+        make, ctx = self.Process, self._ctx  # type: ignore[attr-defined]
+        crew = Crew(
+            lambda **kwargs: make(ctx, **kwargs),
+            self._processes,
+            (self._initializer, self._initargs, self._maxtasksperchild, self._wrap_exception),  # type: ignore[attr-defined]
+            self._pool,
+            self._cache,
+            self._taskqueue,
+        )
+        try:
+            crew.repopulate()
+        except BaseException:
+            crew.abandon()
+            raise
+        self._change_notifier.crew = crew
+        crew.start()
+        return crew
+
+    def _repopulate_pool(self) -> None:
+        self._crew.repopulate()
+
+    def _check_running(self) -> None:
+        if self._crew.breakage is not None:
+            raise BrokenPoolError(str(self._crew.breakage))
+        super()._check_running()  # type: ignore[misc]
+
+    def close(self) -> None:
+        """Take no more tasks; the workers leave when everything is done."""
+        util.debug("closing pool")
+        if self._state == _standard.RUN:  # type: ignore[attr-defined]
+            self._state = _standard.CLOSE  # type: ignore[attr-defined]
+            self._crew.close()
+
+    def terminate(self) -> None:
+        """End the workers at once; results that are missing raise `BrokenPoolError`."""
+        util.debug("terminating pool")
+        self._state = _standard.TERMINATE  # type: ignore[attr-defined]
+        self._terminate()
+
+    def join(self) -> None:
+        """Wait until the workers have left.
+
+        Raises:
+            ValueError: Neither `close` nor `terminate` was called.
+        """
+        util.debug("joining pool")
+        if self._state == _standard.RUN:  # type: ignore[attr-defined]
+            raise ValueError("Pool is still running")
+        self._crew.join()
+        for process in self._pool:
+            process.join()
+
+
+Overlay.install(__name__, _standard)

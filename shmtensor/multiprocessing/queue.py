@@ -1,0 +1,39 @@
+"""Queue classes under the names by which some programs import them."""
+
+from __future__ import annotations
+
+import pickle
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from shmtensor.multiprocessing.queues import Queue, SimpleQueue
+
+__all__ = ["ConnectionWrapper", "Queue", "SimpleQueue"]
+
+
+class ConnectionWrapper:
+    """A connection whose objects go through the pickler that knows tensors; else *conn* itself.
+
+    Source:
+        torch.multiprocessing.queue.ConnectionWrapper.
+    """
+
+    def __init__(self, conn: Any) -> None:
+        self.conn = conn
+
+    def send(self, obj: Any) -> None:
+        """Send an object."""
+        self.conn.send_bytes(ForkingPickler.dumps(obj))
+
+    def recv(self) -> Any:
+        """Receive an object.
+
+        Raises:
+            EOFError: The other end is closed and nothing is left.
+        """
+        return pickle.loads(self.conn.recv_bytes())
+
+    def __getattr__(self, name: str) -> Any:
+        if "conn" not in self.__dict__:  # while it is unpickled
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute 'conn'")
+        return getattr(self.conn, name)
