@@ -32,6 +32,7 @@ from shmtensor import (
     multiprocessing as multiprocessing,
     nn as nn,
     optim as optim,
+    overrides as overrides,
     random as random,
     special as special,
     utils as utils,

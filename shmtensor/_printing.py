@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from shmtensor import _C
+
 if TYPE_CHECKING:
     from shmtensor._tensor import Tensor
 
@@ -227,6 +229,12 @@ def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:
     return "".join(parts) + ")"
 
 
+def _looks_plain(cls: type) -> bool:
+    """The tensor class itself, and classes such as Parameter, whose results are plain tensors."""
+    is_disabled = cls.__torch_function__ is _C._disabled_torch_function_impl  # type: ignore[attr-defined]
+    return cls.__base__ is _C._TensorBase or is_disabled
+
+
 def tensor_text(tensor: Tensor) -> str:
     """Return what ``repr(tensor)`` shows.
 
@@ -236,7 +244,7 @@ def tensor_text(tensor: Tensor) -> str:
     Source:
         torch's text, e.g. ``tensor([1.0000, 2.5000], grad_fn=<MulBackward0>)``.
     """
-    prefix = "tensor("
+    prefix = "tensor(" if _looks_plain(type(tensor)) else f"{type(tensor).__name__}("
     indent = len(prefix)
     suffixes: list[str] = []
     if tensor.is_meta:

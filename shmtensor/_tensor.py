@@ -48,6 +48,39 @@ class Tensor(_TensorBase):
     __array_priority__ = 1000
     __module__ = "shmtensor"
 
+    # --- subclasses that answer calls themselves ---------------------------------------------
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        answer = getattr(cls.__torch_function__, "__func__", cls.__torch_function__)
+        if answer not in (_default_answer, _C._disabled_torch_function_impl):
+            from shmtensor.overrides import catch_everything  # it imports this module
+
+            catch_everything(cls)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Answer a call with an argument of this class. Subclasses may override it.
+
+        Args:
+            func: The function, method or ``__get__``/``__set__`` of a property.
+            types: The classes of the arguments that have a ``__torch_function__``.
+            args: The positional arguments; self first.
+            kwargs: The keyword arguments.
+
+        Returns:
+            The result, its tensors as instances of this class; NotImplemented when *types* has a
+            class that this one is not derived from.
+
+        Source:
+            torch.Tensor.__torch_function__.
+        """
+        from shmtensor.overrides import answer_as  # it imports this module
+
+        return answer_as(cls, func, types, args, kwargs or {})
+
     # --- text ------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
@@ -236,3 +269,4 @@ class Tensor(_TensorBase):
 
 
 _C._set_tensor_class(Tensor)
+_default_answer = Tensor.__dict__["__torch_function__"].__func__

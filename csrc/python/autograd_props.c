@@ -4,6 +4,7 @@
 #include "autograd/engine.h"
 #include "autograd/meta.h"
 #include "python/graph.h"
+#include "python/overrides.h"
 #include "python/tensor_type.h"
 
 /* --- properties ------------------------------------------------------------------------- */
@@ -478,7 +479,8 @@ PyMethodDef shmt__py_autograd_functions[] = {
 
 int shmt__py_autograd_init(PyObject* module) {
   PyMethodDef* const tables[] = {shmt__py_hook_functions, shmt__py_function_functions,
-                                 shmt__py_library_functions, shmt__py_mode_functions};
+                                 shmt__py_library_functions, shmt__py_mode_functions,
+                                 shmt__py_override_functions};
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     if (PyModule_AddFunctions(module, tables[i]) < 0) return -1;
   if (shmt__py_node_init(module) < 0 || shmt__py_hooks_init(module) < 0 ||

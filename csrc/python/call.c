@@ -3,7 +3,7 @@
 
 #include "ipc/share.h"
 #include "python/convert.h"
-#include "python/parse.h"
+#include "python/overrides.h"
 #include "python/share.h"
 
 /* The value of out= when it is given and not None. */
@@ -120,6 +120,13 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
     shmt__py_frame_init(&fr);
     int r = shmt__py_match(sig, &call, &fr);
     if (SHMT_LIKELY(r == 1)) {
+      if (SHMT_UNLIKELY(fr.has_subclass)) {
+        PyObject* answer = shmt__py_ask(f, &call);
+        if (answer != NULL || PyErr_Occurred()) {
+          shmt__py_frame_fini(&fr);
+          return answer;
+        }
+      }
       bool mixed = fr.devices & (fr.devices - 1) && !p->mixes_devices;
       PyObject* o = SHMT_UNLIKELY(mixed)       ? refuse_devices()
                     : SHMT_UNLIKELY(fr.shared) ? run_shared(sig, &fr)
@@ -131,6 +138,7 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
     if (r < 0) return NULL;
     only = tried++ == 0 ? sig : NULL;
   }
-  shmt__py_report_misfit(p, &call, only, &fr);
-  return NULL;
+  PyObject* answer = shmt__py_ask(f, &call);
+  if (answer == NULL && !PyErr_Occurred()) shmt__py_report_misfit(p, &call, only, &fr);
+  return answer;
 }

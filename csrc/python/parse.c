@@ -47,12 +47,17 @@ static inline void count_tensor(shmt__py_frame* fr, const shmt_tensor* t) {
   fr->devices |= t->device != SHMT_CPU || t->n_dims > 0 ? 1u << t->device : 0;
 }
 
+static SHMT_COLD void count_subclass(shmt__py_frame* fr, PyObject* o) {
+  fr->type = shmt__py_result_type_of(fr->type, o);
+  if (shmt__py_result_type(Py_TYPE(o)) != shmt__py_tensor_type) fr->has_subclass = true;
+}
+
 static inline void set_tensor(shmt__py_frame* fr, int slot, PyObject* o) {
   shmt_tensor* t = shmt__py_tensor(o);
   fr->values[slot].v.tensor = t;
   fr->values[slot].tag = SHMT_VALUE_TENSOR;
   fr->objects[slot] = o;
-  fr->type = shmt__py_result_type_of(fr->type, o);
+  if (SHMT_UNLIKELY(Py_TYPE(o) != shmt__py_tensor_type)) count_subclass(fr, o);
   count_tensor(fr, t);
 }
 
@@ -86,7 +91,7 @@ static int set_tensors(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o) {
     if (SHMT_LIKELY(shmt__py_is_tensor(items[i]))) {
       v[i] = shmt__py_tensor(items[i]);
       count_tensor(fr, v[i]);
-      fr->type = shmt__py_result_type_of(fr->type, items[i]);
+      if (SHMT_UNLIKELY(Py_TYPE(items[i]) != shmt__py_tensor_type)) count_subclass(fr, items[i]);
     } else if (items[i] == Py_None && (a->arg->flags & SHMT_ARG_ELEM_OPTIONAL)) {
       v[i] = NULL;
     } else {

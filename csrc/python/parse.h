@@ -38,6 +38,7 @@ typedef struct shmt__py_frame {
   unsigned devices;                    /* bits of their devices; 0-d tensors of the CPU fit all */
   PyTypeObject* type; /* of new results */
   bool requires_grad, shared; /* of a factory */
+  bool has_subclass; /* an operand whose class results keep: it may answer the call itself */
   int n_ints, n_tensors, n_owned, n_heap;
   shmt__py_misfit misfit;
   const shmt__py_arg* arg;
@@ -57,6 +58,7 @@ static inline void shmt__py_frame_init(shmt__py_frame* fr) {
   fr->devices = 0;
   fr->type = shmt__py_tensor_type;
   fr->requires_grad = fr->shared = false;
+  fr->has_subclass = false;
   fr->n_ints = fr->n_tensors = fr->n_owned = fr->n_heap = 0;
 }
 void shmt__py_frame_release(shmt__py_frame* fr); /* what the frame owns */

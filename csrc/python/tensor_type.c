@@ -99,6 +99,7 @@ PyTypeObject* shmt__py_result_type(PyTypeObject* operand) {
   static PyTypeObject* plain_before; /* the last class with plain results; owned */
   if (operand == plain_before || operand == shmt__py_tensor_type || operand == shmt__py_base_type)
     return shmt__py_tensor_type;
+  if (shmt__py_overrides_are_off()) return shmt__py_tensor_type;
   PyObject* impl = PyObject_GetAttrString((PyObject*)operand, "__torch_function__");
   if (impl == NULL) PyErr_Clear();
   Py_XDECREF(impl);

@@ -41,6 +41,8 @@ PyObject* shmt__py_wrap_as(PyTypeObject* type, shmt_tensor* t);
 /* The class that results of an operator have when one of its operands has this class: subclasses are
  * kept, as in torch, unless their __torch_function__ is _disabled_torch_function_impl (Parameter). */
 PyTypeObject* shmt__py_result_type(PyTypeObject* operand);
+/* Are subclasses treated as plain tensors on this thread? (python/overrides.c) */
+bool shmt__py_overrides_are_off(void);
 /* The same for one more operand; the more derived class wins. */
 static inline PyTypeObject* shmt__py_result_type_of(PyTypeObject* so_far, PyObject* operand) {
   PyTypeObject* type = Py_TYPE(operand);
