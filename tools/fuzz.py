@@ -105,7 +105,8 @@ def main(arguments: list[str]) -> int:
     programs = build()
     wanted = options.targets or list(programs)
     seconds = max(options.seconds // len(wanted), 1)
-    return int(any([run(programs[name], seconds) != 0 for name in wanted]))
+    results = [run(programs[name], seconds) for name in wanted]
+    return int(any(results))
 
 
 if __name__ == "__main__":
