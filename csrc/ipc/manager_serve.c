@@ -17,8 +17,9 @@ typedef struct request {
   int* fds; /* a function that takes one puts -1 in its place */
   int n_fds;
   int32_t pid;     /* of the sender, from the kernel */
-  int send_fds[2]; /* borrowed */
+  int send_fds[2]; /* borrowed, unless is_own */
   int n_send;
+  bool is_own;
 } request;
 
 static void attach(request* r, uint32_t client) {
@@ -46,11 +47,16 @@ static bool knows(const request* r, uint32_t client, uint64_t nonce) {
          e->nonce == nonce;
 }
 
+static shmt_status check_session(const request* r) {
+  SHMT_REQUIRE(r->p->session == r->m->session, SHMT_E_MANAGER,
+               "this is the manager of another session");
+  return SHMT_OK;
+}
+
 static shmt_status serve_hello(request* r, shmt__packet* reply) {
   shmt__keeper* k = &r->m->keeper;
   uint32_t id = r->p->client;
-  SHMT_REQUIRE(r->p->session == r->m->session, SHMT_E_MANAGER,
-               "this is the manager of another session");
+  SHMT_TRY(check_session(r));
   SHMT_REQUIRE(r->client == 0, SHMT_E_MANAGER, "HELLO twice on one connection");
   reply->world = k->map.control->world;
   if (id != 0) {
@@ -119,6 +125,23 @@ static void serve_status(request* r, shmt__packet* reply) {
   reply->count = atomic_load_explicit(&k->map.control->slabs_end, memory_order_relaxed);
 }
 
+/* Descriptors without the right to write. */
+static shmt_status serve_observe(request* r, shmt__packet* reply) {
+  const shmt__keeper* k = &r->m->keeper;
+  const int files[2] = {k->control_fd, k->arena_fd};
+  r->is_own = true;
+  while (r->n_send < 2) {
+    int fd = shmt__os_reopen_read_only(files[r->n_send]);
+    SHMT_REQUIRE(fd >= 0, SHMT_E_OS,
+                 "the manager cannot open its files for reading: too many open files, or /proc is "
+                 "missing");
+    r->send_fds[r->n_send++] = fd;
+  }
+  reply->session = r->m->session;
+  reply->world = k->map.control->world;
+  return SHMT_OK;
+}
+
 /* What a message may do; the type is the index. */
 static const struct {
   bool is_known, from_anyone, has_reply;
@@ -144,16 +167,20 @@ static shmt_status serve(request* r, shmt__packet* reply) {
     case SHMT_MESSAGE_GET_FILE:
       return serve_get_file(r, reply);
     case SHMT_MESSAGE_LOOK:
+      SHMT_TRY(check_session(r));
       shmt__keeper_look(k, true);
       reply->nbytes = shmt__os_file_resident(k->arena_fd);
       return SHMT_OK;
     case SHMT_MESSAGE_DROP_LEASES:
+      SHMT_TRY(check_session(r));
       reply->count = shmt__keeper_drop_leases(
           k, r->p->count > UINT32_MAX ? UINT32_MAX : (uint32_t)r->p->count);
       return SHMT_OK;
     case SHMT_MESSAGE_STATUS:
       serve_status(r, reply);
       return SHMT_OK;
+    case SHMT_MESSAGE_OBSERVE:
+      return serve_observe(r, reply);
     case SHMT_MESSAGE_ADOPT:
     case SHMT_MESSAGE_GIVE_BACK:
     case SHMT_MESSAGE_RESTORE_FILE:
@@ -202,14 +229,13 @@ bool shmt__manager_serve(shmt__manager* m, uint32_t connection, const shmt__pack
     serve_silent(&r);
   } else if (keep) {
     reply.status = serve(&r, &reply);
-    if (reply.status != SHMT_OK) {
-      strncpy(reply.text, shmt_error_message(), sizeof reply.text - 1);
-      r.n_send = 0;
-    }
+    if (reply.status != SHMT_OK) strncpy(reply.text, shmt_error_message(), sizeof reply.text - 1);
+    int n_send = reply.status == SHMT_OK ? r.n_send : 0;
     SHMT_FAILPOINT(serve_replying);
     /* A full socket means a peer that asks without reading. */
-    keep = shmt__os_send(m->connections[connection].fd, &reply, sizeof reply, r.send_fds,
-                         r.n_send) == 0;
+    keep =
+        shmt__os_send(m->connections[connection].fd, &reply, sizeof reply, r.send_fds, n_send) == 0;
+    for (int i = 0; r.is_own && i < r.n_send; i++) shmt__os_close(r.send_fds[i]);
   }
   for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
   return keep;

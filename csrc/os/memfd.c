@@ -66,14 +66,22 @@ uint64_t shmt__os_file_resident(int fd) {
   return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
 }
 
-shmt_status shmt__os_map_shared(int fd, uint64_t nbytes, void** out) {
-  void* p = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+static shmt_status map_file(int fd, uint64_t nbytes, int protection, void** out) {
+  void* p = mmap(NULL, nbytes, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (p == MAP_FAILED)
     return shmt__fail_errno(errno, "unable to map %" PRIu64 " bytes of shared memory", nbytes);
   /* A core dump of a sparse terabyte helps nobody. */
   (void)madvise(p, nbytes, MADV_DONTDUMP);
   *out = p;
   return SHMT_OK;
+}
+
+shmt_status shmt__os_map_shared(int fd, uint64_t nbytes, void** out) {
+  return map_file(fd, nbytes, PROT_READ | PROT_WRITE, out);
+}
+
+shmt_status shmt__os_map_read_only(int fd, uint64_t nbytes, void** out) {
+  return map_file(fd, nbytes, PROT_READ, out);
 }
 
 void shmt__os_unmap(void* p, uint64_t nbytes) {
@@ -163,11 +171,14 @@ void shmt__os_close(int fd) {
 
 int shmt__os_dup(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
 
-int shmt__os_reopen(int fd) {
+static int reopen(int fd, int access) {
   char path[32];
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  return open(path, O_RDWR | O_CLOEXEC);
+  return open(path, access | O_CLOEXEC);
 }
+
+int shmt__os_reopen(int fd) { return reopen(fd, O_RDWR); }
+int shmt__os_reopen_read_only(int fd) { return reopen(fd, O_RDONLY); }
 
 bool shmt__os_seek(int fd, uint64_t position) { return lseek(fd, (off_t)position, SEEK_SET) >= 0; }
 

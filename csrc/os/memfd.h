@@ -21,6 +21,8 @@ uint64_t shmt__os_file_resident(int fd);
 
 /* Map nbytes from the start, shared and writable. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
 shmt_status shmt__os_map_shared(int fd, uint64_t nbytes, void** out);
+/* The same without the right to write. */
+shmt_status shmt__os_map_read_only(int fd, uint64_t nbytes, void** out);
 void shmt__os_unmap(void* p, uint64_t nbytes);
 /* Let go of the page-table entries of a shared map; the file keeps its pages. */
 void shmt__os_map_forget(void* p, uint64_t nbytes);
@@ -41,6 +43,8 @@ void shmt__os_close(int fd); /* negative is fine */
 int shmt__os_dup(int fd);
 /* Open the file behind fd anew, with a file position of its own, or -1. */
 int shmt__os_reopen(int fd);
+/* The same, for reading only. */
+int shmt__os_reopen_read_only(int fd);
 bool shmt__os_seek(int fd, uint64_t position);
 bool shmt__os_tell(int fd, uint64_t* out_position);
 

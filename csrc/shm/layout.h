@@ -154,6 +154,8 @@ static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) 
 
 /* Map the control file behind fd and check that it is one. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
 shmt_status shmt__map_open(int fd, shmt__map* out);
+/* The same without the right to write to it. */
+shmt_status shmt__map_open_read_only(int fd, shmt__map* out);
 void shmt__map_close(shmt__map* m);
 /* Is fd the sealed arena that belongs to the control file? */
 bool shmt__arena_matches(const shmt__map* m, int fd);

@@ -5,13 +5,14 @@
 
 #include <inttypes.h>
 
-shmt_status shmt__map_open(int fd, shmt__map* out) {
+static shmt_status open_map(int fd, shmt_status (*map)(int fd, uint64_t nbytes, void** out),
+                            shmt__map* out) {
   uint64_t nbytes = 0;
   void* base = NULL;
   SHMT_REQUIRE(shmt__os_memfd_check(fd, &nbytes) && nbytes >= 4096, SHMT_E_MANAGER,
                "the manager sent a descriptor that is no sealed memory file of user %u",
                shmt__os_uid());
-  SHMT_TRY(shmt__os_map_shared(fd, nbytes, &base));
+  SHMT_TRY(map(fd, nbytes, &base));
   shmt__control* c = base;
   shmt__layout l = shmt__layout_of(c->n_slabs, c->n_blocks);
   if (c->magic != SHMT_CONTROL_MAGIC || c->version != SHMT_LAYOUT_VERSION ||
@@ -28,6 +29,14 @@ shmt_status shmt__map_open(int fd, shmt__map* out) {
   out->blocks = (shmt__block*)((char*)base + l.blocks);
   out->nbytes = nbytes;
   return SHMT_OK;
+}
+
+shmt_status shmt__map_open(int fd, shmt__map* out) {
+  return open_map(fd, shmt__os_map_shared, out);
+}
+
+shmt_status shmt__map_open_read_only(int fd, shmt__map* out) {
+  return open_map(fd, shmt__os_map_read_only, out);
 }
 
 void shmt__map_close(shmt__map* m) {

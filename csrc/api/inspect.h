@@ -1,0 +1,82 @@
+/* api/inspect.h -- looking at sessions from outside, without joining or stopping anybody.
+ *
+ * An observer maps a session's control file and arena read-only. It is no client: it holds nothing,
+ * it does not keep the manager alive, and nobody waits for it. What it reads is a moment's picture
+ * of tables that others are changing: each field is whole, two fields may be of different moments.
+ * Functions that return int return a status (api/status.h).
+ */
+#ifndef SHMT_API_INSPECT_H
+#define SHMT_API_INSPECT_H
+
+#include <stdint.h>
+
+typedef struct shmt_observer shmt_observer;
+
+/* Look at the session whose manager listens on the abstract socket `address` (without the "@").
+ * *out is the caller's to close. Errors: SHMT_E_MANAGER (nobody listens there, or somebody of
+ * another user), SHMT_E_NOMEM. */
+int shmt_observer_open(const char* address, shmt_observer** out);
+/* Look at a session whose manager was killed, by the files that its members still have open.
+ * Errors: SHMT_E_MANAGER when nobody has them. */
+int shmt_observer_open_members(uint64_t session, shmt_observer** out);
+/* NULL is fine. */
+void shmt_observer_close(shmt_observer* o);
+
+/* Ask the manager: what is the session covering and occupying now. Errors: SHMT_E_MANAGER. */
+typedef struct shmt_manager_view {
+  int64_t pid;
+  uint64_t n_clients, n_leases;
+  uint64_t granted_bytes, resident_bytes;
+} shmt_manager_view;
+int shmt_observer_manager(shmt_observer* o, shmt_manager_view* out);
+/* Have the manager give idle memory back to the kernel; gives the bytes the arena still occupies.
+ */
+int shmt_observer_trim(shmt_observer* o, uint64_t* out_resident_bytes);
+/* Have it end the leases of messages sent more than age_ms ago that nobody opened. */
+int shmt_observer_gc(shmt_observer* o, uint32_t age_ms, uint64_t* out_n);
+
+typedef struct shmt_session_view {
+  uint64_t session, world;
+  uint64_t arena_bytes, limit_bytes; /* limit_bytes 0: none */
+  uint64_t n_used, used_bytes;       /* blocks in use and their storages' sizes */
+  uint64_t n_free, free_bytes;       /* free blocks with pages, bytes with pages */
+  uint64_t n_cold;                   /* free blocks without pages */
+  uint64_t n_leased, leased_bytes;   /* blocks that a message keeps, whoever else does */
+  uint64_t n_leases;
+  uint64_t n_stranded, stranded_bytes; /* kept by messages only */
+  uint64_t n_slabs, n_orphan_slabs, granted_bytes;
+  uint64_t n_reclaimed;    /* times that blocks of the present slabs were given back */
+  uint64_t resident_bytes; /* memory that the arena and the control file occupy */
+} shmt_session_view;
+
+typedef struct shmt_client_view {
+  uint32_t client; /* its number */
+  int32_t pid;
+  uint64_t start;      /* clock ticks after boot at which the process started */
+  uint32_t is_forking; /* a place for a child that is being forked */
+  uint32_t n_slabs;
+  uint64_t slab_bytes; /* of the slabs it owns */
+  uint64_t n_held, held_bytes;
+  uint64_t n_sole, sole_bytes; /* held by it and nobody else */
+  uint64_t n_made, made_bytes; /* in use, in slabs it owns */
+} shmt_client_view;
+
+/* Count: the session, and its clients by ascending number. out_n gets how many clients there are,
+ * of which at most `capacity` are written. */
+void shmt_observer_census(shmt_observer* o, shmt_session_view* session, shmt_client_view* clients,
+                          uint32_t capacity, uint32_t* out_n);
+
+typedef struct shmt_block_view {
+  uint32_t block, slab, owner; /* owner: client number, 0 when the owner is gone */
+  uint32_t is_file;            /* a memory file of its own */
+  uint64_t generation, nbytes, capacity_bytes;
+  uint32_t n_leases, n_holders;
+  uint64_t sent_ms;  /* so long ago the last lease was taken; 0 when there is none */
+  uint64_t holds[8]; /* bit c: client c holds it */
+} shmt_block_view;
+
+/* Blocks in use, from number `first` on; returns how many were written. *next is where to go on,
+ * 0 at the end. */
+uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view* out,
+                              uint32_t capacity, uint32_t* next);
+#endif

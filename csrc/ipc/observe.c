@@ -1,0 +1,302 @@
+/* ipc/observe.c -- what api/inspect.h promises: a session seen from outside. */
+#include "api/inspect.h"
+
+#include "ipc/session.h"
+#include "os/memfd.h"
+#include "os/process.h"
+#include "os/socket.h"
+#include "shm/block.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ADDRESS_BYTES = 96, OBSERVE_MS = 5000 };
+
+struct shmt_observer {
+  char address[ADDRESS_BYTES]; /* of the manager's socket */
+  uint64_t session;
+  shmt__map map; /* read-only */
+  int control_fd, arena_fd;
+};
+
+/* --- talking --- */
+
+/* One request on a connection of its own, so that the manager keeps nothing for us. */
+static shmt_status ask(const char* address, uint64_t session, shmt__message type, uint64_t count,
+                       shmt__packet* reply, int* fds, int* n_fds) {
+  shmt__peer peer;
+  shmt__packet p = {.magic = SHMT_WIRE_MAGIC,
+                    .version = SHMT_WIRE_VERSION,
+                    .type = (uint16_t)type,
+                    .serial = 1,
+                    .session = session,
+                    .count = count};
+  int ignored[SHMT_SOCKET_MAX_FDS], n_ignored = 0;
+  bool lost = false;
+  if (fds == NULL) {
+    fds = ignored;
+    n_fds = &n_ignored;
+  }
+  int socket = shmt__os_connect(address);
+  SHMT_REQUIRE(socket >= 0, SHMT_E_MANAGER, "no manager listens on @%s (error %d)", address,
+               -socket);
+  bool is_ours = shmt__os_peer(socket, &peer) && peer.uid == shmt__os_uid();
+  shmt_status status =
+      is_ours ? shmt__session_exchange(socket, &p, NULL, 0, reply, fds, n_fds, OBSERVE_MS, &lost)
+              : shmt__fail(SHMT_E_MANAGER, "@%s belongs to another user", address);
+  shmt__os_close(socket);
+  for (int i = 0; i < n_ignored; i++) shmt__os_close(ignored[i]);
+  return status;
+}
+
+/* --- opening --- */
+
+/* Consumes the descriptors. arena_fd may be -1. */
+static shmt_status open_files(const char* address, int control_fd, int arena_fd,
+                              shmt_observer** out) {
+  shmt_observer* o = calloc(1, sizeof *o);
+  shmt_status status =
+      o != NULL ? shmt__map_open_read_only(control_fd, &o->map)
+                : shmt__fail(SHMT_E_NOMEM, "observer: tried to allocate %zu bytes", sizeof *o);
+  if (status != SHMT_OK) {
+    shmt__os_close(control_fd);
+    shmt__os_close(arena_fd);
+    free(o);
+    return status;
+  }
+  (void)snprintf(o->address, sizeof o->address, "%s", address);
+  o->session = o->map.control->session;
+  o->control_fd = control_fd;
+  o->arena_fd = arena_fd;
+  *out = o;
+  return SHMT_OK;
+}
+
+int shmt_observer_open(const char* address, shmt_observer** out) {
+  shmt__packet reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  SHMT_REQUIRE(strlen(address) < ADDRESS_BYTES, SHMT_E_MANAGER,
+               "no manager has an address of %zu bytes", strlen(address));
+  SHMT_TRY(ask(address, 0, SHMT_MESSAGE_OBSERVE, 0, &reply, fds, &n_fds));
+  if (n_fds == 2) return open_files(address, fds[0], fds[1], out);
+  for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
+  SHMT_FAIL(SHMT_E_MANAGER, "the manager on @%s sent %d descriptors, expected 2", address, n_fds);
+}
+
+typedef struct wanted {
+  uint64_t session;
+  int fd;
+} wanted;
+
+static bool visit_control(int fd, void* arg) {
+  wanted* w = arg;
+  shmt__map map = {0};
+  bool found = shmt__map_open_read_only(fd, &map) == SHMT_OK && map.control->session == w->session;
+  shmt__map_close(&map);
+  if (found) w->fd = shmt__os_reopen_read_only(fd);
+  shmt__os_close(fd);
+  return w->fd < 0;
+}
+
+int shmt_observer_open_members(uint64_t session, shmt_observer** out) {
+  char name[64], address[64];
+  wanted w = {session, -1};
+  (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, session);
+  shmt__os_find_memfd(name, visit_control, &w);
+  SHMT_REQUIRE(w.fd >= 0, SHMT_E_MANAGER,
+               "session %016" PRIx64 ": no process of this user has its files open", session);
+  shmt__session_address(session, address, sizeof address);
+  return open_files(address, w.fd, -1, out);
+}
+
+void shmt_observer_close(shmt_observer* o) {
+  if (o == NULL) return;
+  shmt__map_close(&o->map);
+  shmt__os_close(o->control_fd);
+  shmt__os_close(o->arena_fd);
+  free(o);
+}
+
+/* --- asking the manager --- */
+
+int shmt_observer_manager(shmt_observer* o, shmt_manager_view* out) {
+  shmt__packet reply;
+  SHMT_TRY(ask(o->address, o->session, SHMT_MESSAGE_STATUS, 0, &reply, NULL, NULL));
+  *out = (shmt_manager_view){.pid = reply.block,
+                             .n_clients = reply.client,
+                             .n_leases = reply.nonce,
+                             .granted_bytes = reply.generation,
+                             .resident_bytes = reply.nbytes};
+  return SHMT_OK;
+}
+
+int shmt_observer_trim(shmt_observer* o, uint64_t* out_resident_bytes) {
+  shmt__packet reply;
+  SHMT_TRY(ask(o->address, o->session, SHMT_MESSAGE_LOOK, 0, &reply, NULL, NULL));
+  *out_resident_bytes = reply.nbytes;
+  return SHMT_OK;
+}
+
+int shmt_observer_gc(shmt_observer* o, uint32_t age_ms, uint64_t* out_n) {
+  shmt__packet reply;
+  SHMT_TRY(ask(o->address, o->session, SHMT_MESSAGE_DROP_LEASES, age_ms, &reply, NULL, NULL));
+  *out_n = reply.count;
+  return SHMT_OK;
+}
+
+/* --- reading the tables --- */
+
+/* Nothing read here is believed to fit together: every index is held against its bound. */
+
+typedef struct seen {
+  shmt__block_state state;
+  uint64_t generation, nbytes;
+  uint32_t n_leases, n_holders, sole; /* sole: the only holder, 0 when there is none or several */
+  uint64_t holds[SHMT_HOLD_WORDS];
+} seen;
+
+static seen look_at(const shmt__block* b) {
+  uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
+  seen s = {.state = shmt__head_state(head), .generation = shmt__head_generation(head)};
+  if (s.state == SHMT_BLOCK_RECLAIM) s.state = SHMT_BLOCK_USED;
+  if (s.state != SHMT_BLOCK_USED) return s;
+  s.nbytes = atomic_load_explicit(&b->nbytes, memory_order_relaxed);
+  s.n_leases = shmt__block_n_leases(b);
+  for (unsigned i = 0; i < SHMT_HOLD_WORDS; i++) {
+    s.holds[i] = atomic_load_explicit(&b->holds[i], memory_order_relaxed);
+    if (s.holds[i] == 0) continue;
+    s.n_holders += (uint32_t)__builtin_popcountll(s.holds[i]);
+    s.sole = i * 64 + (uint32_t)__builtin_ctzll(s.holds[i]);
+  }
+  if (s.n_holders != 1) s.sole = 0;
+  return s;
+}
+
+typedef struct census {
+  shmt_session_view* session;
+  shmt_client_view by_client[SHMT_MAX_CLIENTS];
+} census;
+
+static void count_used(census* c, const seen* s, uint32_t owner) {
+  shmt_session_view* v = c->session;
+  v->n_used++;
+  v->used_bytes += s->nbytes;
+  v->n_leases += s->n_leases;
+  if (s->n_leases > 0) {
+    v->n_leased++;
+    v->leased_bytes += s->nbytes;
+    if (s->n_holders == 0) {
+      v->n_stranded++;
+      v->stranded_bytes += s->nbytes;
+    }
+  }
+  c->by_client[owner].n_made++;
+  c->by_client[owner].made_bytes += s->nbytes;
+  if (s->sole != 0) {
+    c->by_client[s->sole].n_sole++;
+    c->by_client[s->sole].sole_bytes += s->nbytes;
+  }
+  for (uint32_t i = 0; i < SHMT_HOLD_WORDS; i++) {
+    for (uint64_t bits = s->holds[i]; bits != 0; bits &= bits - 1) {
+      shmt_client_view* holder = &c->by_client[i * 64 + (uint32_t)__builtin_ctzll(bits)];
+      holder->n_held++;
+      holder->held_bytes += s->nbytes;
+    }
+  }
+}
+
+static uint32_t bounded(uint32_t value, uint32_t limit) { return value < limit ? value : limit; }
+
+static uint32_t owner_of(const shmt__slab* s) {
+  uint32_t owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
+  return owner < SHMT_MAX_CLIENTS ? owner : 0;
+}
+
+static void count_slab(const shmt_observer* o, census* c, const shmt__slab* slab) {
+  shmt_session_view* v = c->session;
+  uint32_t owner = owner_of(slab), n_blocks = o->map.control->n_blocks;
+  uint32_t begin = bounded(slab->first_block, n_blocks);
+  uint32_t end = begin + bounded(slab->n_blocks, n_blocks - begin);
+  v->n_slabs++;
+  v->granted_bytes += slab->nbytes;
+  v->n_orphan_slabs += owner == 0;
+  c->by_client[owner].n_slabs++;
+  c->by_client[owner].slab_bytes += slab->nbytes;
+  for (uint32_t i = begin; i < end; i++) {
+    const shmt__block* b = &o->map.blocks[i];
+    seen s = look_at(b);
+    v->n_reclaimed += s.generation;
+    if (s.state == SHMT_BLOCK_USED) count_used(c, &s, owner);
+    if (s.state == SHMT_BLOCK_FREE) {
+      v->n_free++;
+      v->free_bytes += atomic_load_explicit(&b->warm, memory_order_relaxed);
+    }
+    if (s.state == SHMT_BLOCK_COLD) v->n_cold++;
+  }
+}
+
+void shmt_observer_census(shmt_observer* o, shmt_session_view* session, shmt_client_view* clients,
+                          uint32_t capacity, uint32_t* out_n) {
+  const shmt__control* control = o->map.control;
+  census c = {.session = session};
+  uint32_t n = 0;
+  *session = (shmt_session_view){.session = o->session,
+                                 .world = control->world,
+                                 .arena_bytes = control->arena_bytes,
+                                 .limit_bytes = control->limit_bytes};
+  session->resident_bytes = shmt__os_file_resident(o->control_fd);
+  if (o->arena_fd >= 0) session->resident_bytes += shmt__os_file_resident(o->arena_fd);
+  uint32_t n_slabs =
+      bounded(atomic_load_explicit(&control->slabs_end, memory_order_acquire), control->n_slabs);
+  for (uint32_t i = 0; i < n_slabs; i++) {
+    const shmt__slab* slab = &o->map.slabs[i];
+    if (atomic_load_explicit(&slab->state, memory_order_acquire) != SHMT_SLAB_NONE)
+      count_slab(o, &c, slab);
+  }
+  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
+    const shmt__client_entry* e = &o->map.clients[id];
+    uint32_t state = atomic_load_explicit(&e->state, memory_order_acquire);
+    if (state == SHMT_CLIENT_NONE) continue;
+    if (n < capacity) {
+      shmt_client_view* v = &clients[n];
+      *v = c.by_client[id];
+      v->client = id;
+      v->pid = e->pid;
+      v->start = e->start;
+      v->is_forking = state == SHMT_CLIENT_RESERVED;
+    }
+    n++;
+  }
+  *out_n = n;
+}
+
+uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view* out,
+                              uint32_t capacity, uint32_t* next) {
+  const shmt__control* control = o->map.control;
+  uint32_t now_ms = (uint32_t)shmt__os_now_ms(), n = 0, i = first;
+  uint32_t end =
+      bounded(atomic_load_explicit(&control->blocks_end, memory_order_acquire), control->n_blocks);
+  for (; i < end && n < capacity; i++) {
+    const shmt__block* b = &o->map.blocks[i];
+    seen s = look_at(b);
+    if (s.state != SHMT_BLOCK_USED || b->slab >= control->n_slabs) continue;
+    const shmt__slab* slab = &o->map.slabs[b->slab];
+    shmt_block_view* v = &out[n++];
+    *v = (shmt_block_view){.block = i,
+                           .slab = b->slab,
+                           .owner = owner_of(slab),
+                           .generation = s.generation,
+                           .nbytes = s.nbytes,
+                           .capacity_bytes = b->capacity,
+                           .n_leases = s.n_leases,
+                           .n_holders = s.n_holders};
+    v->is_file = atomic_load_explicit(&slab->state, memory_order_relaxed) == SHMT_SLAB_FILE;
+    memcpy(v->holds, s.holds, sizeof v->holds);
+    int32_t age = (int32_t)(now_ms - atomic_load_explicit(&b->sent_ms, memory_order_relaxed));
+    if (s.n_leases > 0 && age > 0) v->sent_ms = (uint64_t)age;
+  }
+  *next = i < end ? i : 0;
+  return n;
+}

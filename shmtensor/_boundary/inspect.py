@@ -1,0 +1,95 @@
+"""Observers of sessions: the tables of the control file as Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from shmtensor._boundary.core import check, ffi, lib
+
+__all__ = ["Observer"]
+
+_MAX_CLIENTS = 511
+_BATCH = 1024
+
+
+def _fields(struct: Any, skip: tuple[str, ...] = ()) -> dict[str, int]:
+    return {
+        name: int(getattr(struct, name))
+        for name, _ in ffi.typeof(struct).fields
+        if name not in skip
+    }
+
+
+class Observer:
+    """A read-only look at one session; it joins nothing and stops nobody.
+
+    Args:
+        address: The manager's abstract socket without the ``@``.
+        session: Number of a session whose manager was killed, looked up at its members; used when
+            *address* is empty.
+
+    Raises:
+        ManagerError: Nobody listens there, somebody of another user does, or nobody has the files.
+    """
+
+    def __init__(self, address: str = "", session: int = 0) -> None:
+        out = ffi.new("shmt_observer **")
+        if address:
+            check(lib.shmt_observer_open(address.encode(), out))
+        else:
+            check(lib.shmt_observer_open_members(session, out))
+        self._pointer = ffi.gc(out[0], lib.shmt_observer_close)
+        self._clients = ffi.new("shmt_client_view[]", _MAX_CLIENTS)
+
+    def close(self) -> None:
+        """Let go of the session's files; nothing else may be called afterwards."""
+        ffi.release(self._pointer)
+
+    def manager(self) -> dict[str, int]:
+        """What the manager says of itself.
+
+        Raises:
+            ManagerError: It does not answer.
+        """
+        out = ffi.new("shmt_manager_view *")
+        check(lib.shmt_observer_manager(self._pointer, out))
+        return _fields(out[0])
+
+    def trim(self) -> int:
+        """Return idle memory to the kernel; gives the bytes the arena still occupies."""
+        out = ffi.new("uint64_t *")
+        check(lib.shmt_observer_trim(self._pointer, out))
+        return int(out[0])
+
+    def gc(self, age_ms: int) -> int:
+        """End leases of messages older than *age_ms* milliseconds; returns how many."""
+        out = ffi.new("uint64_t *")
+        check(lib.shmt_observer_gc(self._pointer, age_ms, out))
+        return int(out[0])
+
+    def census(self) -> tuple[dict[str, int], list[dict[str, int]]]:
+        """Count: the session's fields, and those of each client."""
+        session = ffi.new("shmt_session_view *")
+        n = ffi.new("uint32_t *")
+        lib.shmt_observer_census(self._pointer, session, self._clients, _MAX_CLIENTS, n)
+        return _fields(session[0]), [_fields(self._clients[i]) for i in range(n[0])]
+
+    def blocks(self) -> Iterator[tuple[dict[str, int], tuple[int, ...]]]:
+        """The fields of each block in use, and the numbers of the clients that hold it."""
+        rows = ffi.new("shmt_block_view[]", _BATCH)
+        following = ffi.new("uint32_t *", 0)
+        while True:
+            n = lib.shmt_observer_blocks(self._pointer, following[0], rows, _BATCH, following)
+            for i in range(n):
+                row = rows[i]
+                holders = tuple(
+                    64 * w + bit
+                    for w in range(8)
+                    if row.holds[w]
+                    for bit in range(64)
+                    if row.holds[w] >> bit & 1
+                )
+                yield _fields(row, ("holds",)), holders
+            if following[0] == 0:
+                return

@@ -1,0 +1,89 @@
+"""Observers: a session's tables read from outside, by a process that is no client of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+import shmtensor as T
+from shmtensor._boundary import sharing
+from shmtensor._boundary.inspect import Observer
+from shmtensor.errors import ManagerError
+
+
+@pytest.fixture
+def observer() -> Iterator[Observer]:
+    sharing.join()
+    observer = Observer(os.environ["SHMTENSOR_MANAGER"].removeprefix("@"))
+    yield observer
+    observer.close()
+
+
+def _mine(observer: Observer) -> dict[str, int]:
+    _, clients = observer.census()
+    return next(c for c in clients if c["pid"] == os.getpid())
+
+
+def test_census_counts_what_a_process_holds(observer: Observer) -> None:
+    before = _mine(observer)
+    kept = [T.zeros(1000, shared=True) for _ in range(3)]
+    after = _mine(observer)
+    assert after["n_held"] - before["n_held"] == 3
+    assert after["held_bytes"] - before["held_bytes"] == 3 * 4000
+    assert after["n_sole"] - before["n_sole"] == 3
+    assert after["n_made"] - before["n_made"] == 3
+    del kept
+    assert _mine(observer)["n_held"] == before["n_held"]
+
+
+def test_blocks_name_their_holders(observer: Observer) -> None:
+    me = _mine(observer)["client"]
+    tensor = T.zeros(777, dtype=T.uint8, shared=True)
+    rows = [(row, holders) for row, holders in observer.blocks() if row["nbytes"] == 777]
+    assert [(row["owner"], holders) for row, holders in rows] == [(me, (me,))]
+    assert rows[0][0]["capacity_bytes"] >= 777
+    del tensor
+
+
+def test_lease_shows_with_its_age(observer: Observer) -> None:
+    tensor = T.zeros(778, dtype=T.uint8, shared=True)
+    tensor.untyped_storage()._shared_incref()
+    try:
+        row = next(row for row, _ in observer.blocks() if row["nbytes"] == 778)
+        assert row["n_leases"] == 1
+        session, _ = observer.census()
+        assert session["n_leased"] >= 1
+    finally:
+        tensor.untyped_storage()._shared_decref()
+
+
+def test_observer_is_no_client(observer: Observer) -> None:
+    clients = observer.manager()["n_clients"]
+    other = Observer(os.environ["SHMTENSOR_MANAGER"].removeprefix("@"))
+    assert other.manager()["n_clients"] == clients
+    other.close()
+
+
+def test_observer_of_members_sees_the_same_session(observer: Observer) -> None:
+    session, _ = observer.census()
+    other = Observer(session=session["session"])
+    try:
+        assert other.census()[0]["world"] == session["world"]
+    finally:
+        other.close()
+
+
+def test_more_blocks_than_one_batch_are_all_seen(observer: Observer) -> None:
+    kept = [T.zeros(70, dtype=T.uint8, shared=True) for _ in range(2500)]
+    rows = [row["block"] for row, _ in observer.blocks() if row["nbytes"] == 70]
+    assert len(rows) == len(set(rows)) == len(kept)
+
+
+@pytest.mark.parametrize(
+    ("address", "session"), [("shmtensor-0-nobody", 0), ("x" * 200, 0), ("", 12345)]
+)
+def test_session_that_is_not_there_is_a_manager_error(address: str, session: int) -> None:
+    with pytest.raises(ManagerError):
+        Observer(address, session)
