@@ -244,12 +244,14 @@ _OPERATOR_NAMES = {
 }
 _OPERATORS = (
     *_OPERATOR_NAMES,
-    *"__rsub__ __rtruediv__ __floordiv__ __rfloordiv__ __ifloordiv__ __mod__ __rmod__".split(),
-    *"__imod__ __rpow__ __ipow__ __rmatmul__ __pos__ __and__ __rand__ __iand__ __or__".split(),
-    *"__ror__ __ior__ __xor__ __rxor__ __ixor__ __lshift__ __rlshift__ __ilshift__ __rshift__".split(),
-    *"__rrshift__ __irshift__ __getitem__ __setitem__ __len__ __contains__ __iter__".split(),
-    *"__bool__ __int__ __float__ __complex__ __index__ __repr__ __format__ __deepcopy__".split(),
-    *"__reversed__ __array__ __reduce_ex__ __dlpack__".split(),
+    *"""
+    __rsub__ __rtruediv__ __floordiv__ __rfloordiv__ __ifloordiv__ __mod__ __rmod__ __imod__
+    __rpow__ __ipow__ __rmatmul__ __pos__ __and__ __rand__ __iand__ __or__ __ror__ __ior__
+    __xor__ __rxor__ __ixor__ __lshift__ __rlshift__ __ilshift__ __rshift__ __rrshift__
+    __irshift__ __getitem__ __setitem__ __len__ __contains__ __iter__ __bool__ __int__
+    __float__ __complex__ __index__ __repr__ __format__ __deepcopy__ __reversed__ __array__
+    __reduce_ex__ __dlpack__
+    """.split(),
 )
 _PROPERTIES = ("_base", "_version", "_backward_hooks")
 # These look at the class itself, or make objects of it.
