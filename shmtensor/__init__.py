@@ -10,6 +10,7 @@ from shmtensor._functions import *  # type: ignore[assignment]
 from shmtensor._legacy import *
 from shmtensor._selection import *
 from shmtensor._ops import ops as ops
+from shmtensor._settings import *
 from shmtensor._printing import (
     get_printoptions as get_printoptions,
     set_printoptions as set_printoptions,

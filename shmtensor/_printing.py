@@ -262,4 +262,6 @@ def tensor_text(tensor: Tensor) -> str:
     history = _history_suffix(tensor)
     if history is not None:
         suffixes.append(history)
+    if tensor.has_names():
+        suffixes.append(f"names={tensor.names}")
     return _with_suffixes(prefix + body, suffixes, indent)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import _C
+from shmtensor import _named_dimensions as _named
 from shmtensor._C import _TensorBase
 from shmtensor._printing import tensor_text
 
@@ -240,6 +241,133 @@ class Tensor(_TensorBase):
 
     def __reversed__(self) -> Tensor:
         return self if self.dim() == 0 else self.flip(0)
+
+    # --- names of dimensions -----------------------------------------------------------------
+
+    @property
+    def names(self) -> Any:
+        """The name of each dimension, or None. Operators do not look at names."""
+        return _named.names_of(self)
+
+    @names.setter
+    def names(self, names: Any) -> None:
+        _named.set_names(self, names)
+
+    def has_names(self) -> bool:
+        """Return whether a dimension has a name."""
+        return any(name is not None for name in _named.names_of(self))
+
+    def rename(self, *names: Any, **rename_map: str | None) -> Tensor:
+        """Return a view with other names of dimensions.
+
+        Args:
+            *names: One for each dimension, None for no name; ``"..."`` stands for what is there.
+                A single None takes all names away.
+            **rename_map: Instead: old names and their new ones.
+
+        Raises:
+            RuntimeError: The number does not fit, a name is used twice or is no identifier.
+
+        Source:
+            torch.Tensor.rename.
+        """
+        return _named.rename(self, names, rename_map)
+
+    def rename_(self, *names: Any, **rename_map: str | None) -> Tensor:
+        """Give this tensor other names of dimensions; see `rename`."""
+        return _named.rename_in_place(self, names, rename_map)
+
+    def refine_names(self, *names: Any) -> Tensor:
+        """Return a view that names what has no name yet; names that exist must be the same.
+
+        Raises:
+            RuntimeError: A dimension has another name.
+
+        Source:
+            torch.Tensor.refine_names.
+        """
+        return _named.refine(self, names)
+
+    def align_to(self, *names: Any) -> Tensor:
+        """Return a view with the dimensions in the order of *names*; new ones have size 1.
+
+        Raises:
+            RuntimeError: A dimension has no name, or its name is not among *names*.
+
+        Source:
+            torch.Tensor.align_to.
+        """
+        return _named.align_to(self, names)
+
+    def align_as(self, other: Tensor) -> Tensor:
+        """Return a view with the dimensions in the order of *other*'s names."""
+        return _named.align_to(self, other.names)
+
+    # --- element by element, in Python -------------------------------------------------------
+
+    def apply_(self, callable: Any) -> Tensor:
+        """Replace each element by ``callable(element)``; slow, since it is Python.
+
+        Source:
+            torch.Tensor.apply_.
+        """
+        return self._replace_elements(callable)
+
+    def map_(self, tensor: Tensor, callable: Any) -> Tensor:
+        """Replace each element *a* by ``callable(a, b)`` with *b* from *tensor*, broadcast."""
+        return self._replace_elements(callable, tensor)
+
+    def map2_(self, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+        """Replace each element *a* by ``callable(a, b, c)`` with values of *x* and *y*."""
+        return self._replace_elements(callable, x, y)
+
+    def _replace_elements(self, function: Any, *others: Tensor) -> Tensor:
+        if self.requires_grad and _C.is_grad_enabled():
+            raise RuntimeError("apply_/map_: can't be called on a tensor that requires grad")
+        rows = (t.expand_as(self).flatten().tolist() for t in (self, *others))
+        new = _C.tensor([function(*each) for each in zip(*rows, strict=True)], dtype=self.dtype)
+        self.copy_(new.view(self.shape))
+        return self
+
+    # --- questions ---------------------------------------------------------------------------
+
+    def is_nonzero(self) -> bool:
+        """Return whether the only element is not zero.
+
+        Raises:
+            RuntimeError: There is not exactly one.
+        """
+        return bool(self)
+
+    def dim_order(self) -> tuple[int, ...]:
+        """Return the dimensions in the order in which they lie in memory, outermost first.
+
+        Source:
+            torch.Tensor.dim_order.
+        """
+        order = sorted(range(self.dim()), key=lambda i: (-self.stride(i), i))
+        return tuple(order)
+
+    def sum_to_size(self, *size: Any) -> Tensor:
+        """Sum over the dimensions that broadcasting from *size* had made.
+
+        Raises:
+            RuntimeError: *size* does not broadcast to this shape.
+
+        Source:
+            torch.Tensor.sum_to_size.
+        """
+        wanted = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+        lead = self.dim() - len(wanted)
+        fits = lead >= 0 and all(
+            w in (1, s) for w, s in zip(wanted, tuple(self.shape)[lead:], strict=True)
+        )
+        if not fits:
+            raise RuntimeError(
+                f"size {{{list(wanted)}}} is not expandable to size {{{list(self.shape)}}}."
+            )
+        summed = [i for i in range(self.dim()) if i < lead or wanted[i - lead] != self.shape[i]]
+        return (self.sum(summed, keepdim=True) if summed else self).reshape(wanted)
 
     def nonzero(self, *, as_tuple: bool = False) -> Any:
         """See `shmtensor.nonzero`."""

@@ -1,0 +1,153 @@
+"""Process-wide settings that programs written for torch ask for."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from shmtensor import _C
+from shmtensor._tensor import _LEGACY_DTYPES
+
+__all__ = [
+    "are_deterministic_algorithms_enabled",
+    "get_deterministic_debug_mode",
+    "get_float32_matmul_precision",
+    "is_deterministic_algorithms_warn_only_enabled",
+    "is_warn_always_enabled",
+    "set_default_tensor_type",
+    "set_deterministic_debug_mode",
+    "set_float32_matmul_precision",
+    "set_warn_always",
+    "typename",
+    "use_deterministic_algorithms",
+]
+
+_PRECISIONS = ("highest", "high", "medium")
+_DEBUG_MODES = ("default", "warn", "error")
+
+
+class _State:
+    deterministic_mode = 0  # an index of _DEBUG_MODES
+    precision = "highest"
+    warn_always = False
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Ask for algorithms that give the same result every time; all operators here do.
+
+    Args:
+        mode: Kept for `are_deterministic_algorithms_enabled`.
+        warn_only: Kept likewise.
+
+    Source:
+        torch.use_deterministic_algorithms.
+    """
+    _State.deterministic_mode = (1 if warn_only else 2) if mode else 0
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Return what `use_deterministic_algorithms` was last told."""
+    return _State.deterministic_mode > 0
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Return whether `use_deterministic_algorithms` was told ``warn_only``."""
+    return _State.deterministic_mode == 1
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """Set the same by name or number: ``"default"`` (0), ``"warn"`` (1), ``"error"`` (2).
+
+    Raises:
+        RuntimeError: There is no such mode.
+
+    Source:
+        torch.set_deterministic_debug_mode.
+    """
+    if isinstance(debug_mode, str) and debug_mode in _DEBUG_MODES:
+        _State.deterministic_mode = _DEBUG_MODES.index(debug_mode)
+    elif not isinstance(debug_mode, str) and debug_mode in (0, 1, 2):
+        _State.deterministic_mode = debug_mode
+    else:
+        raise RuntimeError(
+            "invalid value of debug_mode, expected one of `default`, `warn`, `error`, or 0 to 2, "
+            f"but got {debug_mode}"
+        )
+
+
+def get_deterministic_debug_mode() -> int:
+    """Return the mode as a number from 0 to 2."""
+    return _State.deterministic_mode
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Allow less precise float32 matrix products; here they are always ``"highest"``.
+
+    Args:
+        precision: ``"highest"``, ``"high"`` or ``"medium"``; kept for the getter.
+
+    Raises:
+        ValueError: Another word.
+
+    Source:
+        torch.set_float32_matmul_precision.
+    """
+    if precision not in _PRECISIONS:
+        raise ValueError(f"{precision!r} is not one of {', '.join(_PRECISIONS)}")
+    _State.precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    """Return what `set_float32_matmul_precision` was last told."""
+    return _State.precision
+
+
+def set_warn_always(b: bool) -> None:
+    """Kept for `is_warn_always_enabled`; Python's warning filters decide what repeats."""
+    _State.warn_always = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """Return what `set_warn_always` was last told."""
+    return _State.warn_always
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Set the default dtype by an old-style tensor class or its name.
+
+    Args:
+        t: ``FloatTensor``, ``DoubleTensor``, ``HalfTensor``, ``BFloat16Tensor``, or such a name,
+            with or without ``"torch."`` before it.
+
+    Raises:
+        TypeError: There is no such type, or it is not floating.
+
+    Source:
+        torch.set_default_tensor_type, deprecated there since 2.1.
+    """
+    warnings.warn(
+        "set_default_tensor_type() is deprecated, please use set_default_dtype()",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    name = t if isinstance(t, str) else getattr(t, "__name__", "")
+    dtype = _LEGACY_DTYPES.get(name.rpartition(".")[2])
+    if dtype is None:
+        raise TypeError(f"invalid type object: {t!r}")
+    _C.set_default_dtype(dtype)
+
+
+def typename(obj: Any, /) -> str:
+    """Return the name of an object's type as torch shows it.
+
+    Args:
+        obj: A tensor gives such as ``"torch.FloatTensor"``; anything else its qualified class.
+
+    Source:
+        torch.typename.
+    """
+    if isinstance(obj, _C._TensorBase):
+        return str(obj.type())
+    kind = obj if hasattr(obj, "__qualname__") and hasattr(obj, "__module__") else type(obj)
+    module = kind.__module__
+    return kind.__qualname__ if module in (None, "builtins") else f"{module}.{kind.__qualname__}"

@@ -1,0 +1,53 @@
+"""Process-wide settings."""
+
+from __future__ import annotations
+
+import pytest
+
+import shmtensor as st
+
+
+def test_determinism_is_kept_in_three_forms():
+    assert not st.are_deterministic_algorithms_enabled()
+    try:
+        st.use_deterministic_algorithms(True, warn_only=True)
+        assert st.is_deterministic_algorithms_warn_only_enabled()
+        assert st.get_deterministic_debug_mode() == 1
+        st.set_deterministic_debug_mode("error")
+        assert st.are_deterministic_algorithms_enabled()
+        for wrong in ("no", 3):
+            with pytest.raises(RuntimeError, match="debug_mode"):
+                st.set_deterministic_debug_mode(wrong)
+    finally:
+        st.use_deterministic_algorithms(False)
+
+
+def test_precision_and_warnings_are_kept():
+    st.set_float32_matmul_precision("high")
+    assert st.get_float32_matmul_precision() == "high"
+    st.set_float32_matmul_precision("highest")
+    with pytest.raises(ValueError, match="low"):
+        st.set_float32_matmul_precision("low")
+    st.set_warn_always(True)
+    assert st.is_warn_always_enabled()
+    st.set_warn_always(False)
+
+
+def test_default_tensor_type_sets_the_default_dtype():
+    try:
+        with pytest.warns(DeprecationWarning):
+            st.set_default_tensor_type("torch.DoubleTensor")
+        assert st.get_default_dtype() is st.float64
+        with pytest.warns(DeprecationWarning):
+            st.set_default_tensor_type(st.FloatTensor)
+        assert st.get_default_dtype() is st.float32
+        with pytest.warns(DeprecationWarning), pytest.raises(TypeError):
+            st.set_default_tensor_type("torch.LongTensor")
+    finally:
+        st.set_default_dtype(st.float32)
+
+
+def test_type_names():
+    assert st.typename(st.ones(1)) == "torch.FloatTensor"
+    assert st.typename(1) == "int"
+    assert st.typename(st.nn.Linear).endswith(".Linear")
