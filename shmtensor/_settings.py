@@ -134,7 +134,7 @@ def set_default_tensor_type(t: Any) -> None:
     dtype = _LEGACY_DTYPES.get(name.rpartition(".")[2])
     if dtype is None:
         raise TypeError(f"invalid type object: {t!r}")
-    _C.set_default_dtype(dtype)
+    _C._set_default_dtype(dtype)
 
 
 def typename(obj: Any, /) -> str:
