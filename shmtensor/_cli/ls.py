@@ -1,0 +1,101 @@
+"""Lists this user's sessions of shared memory, the processes in them, and their blocks.
+
+A session is a program and its descendants that share tensors, or the clients of a named service.
+The look stops nobody and joins nothing.
+
+columns of a session
+  SESSION    its name, as in SHMTENSOR_MANAGER
+  MANAGER    process id of its manager; "-" when it was killed and nobody needed another one yet
+  PROCS      processes in it
+  BLOCKS     blocks in use; one backs one storage
+  USED       bytes of these storages
+  MEMORY     memory that the session occupies, idle one included
+  LEASES     messages under way that keep blocks
+
+columns of a process
+  PID        process id
+  HOLDS      bytes of the storages it uses, and how many
+  ALONE      of these, what nobody else uses
+  MADE       bytes in use, by anybody, that it made
+
+exit status
+  0  done, also when there is no session
+  1  the named session does not exist, or cannot be read
+  2  wrong use
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from shmtensor._cli._common import add_session_argument, chosen_sessions, size_text, table
+from shmtensor.inspect import Picture, Session
+from shmtensor.inspect.processes import command_of
+
+SUMMARY = "list sessions, their processes and blocks"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments."""
+    add_session_argument(parser)
+    parser.add_argument("-q", "--quiet", action="store_true", help="sessions only, no processes")
+    parser.add_argument("-b", "--blocks", action="store_true", help="blocks in use as well")
+
+
+def _session_row(session: Session, picture: Picture) -> list[object]:
+    return [
+        session.name,
+        session.manager_pid() or "-",
+        len(picture.clients),
+        picture.n_used,
+        size_text(picture.used_bytes),
+        size_text(picture.resident_bytes),
+        picture.n_leases,
+    ]
+
+
+def _process_lines(picture: Picture) -> list[str]:
+    rows = [
+        [
+            "fork" if c.is_forking else c.pid,
+            f"{size_text(c.held_bytes)} in {c.n_held}",
+            f"{size_text(c.sole_bytes)} in {c.n_sole}",
+            f"{size_text(c.made_bytes)} in {c.n_made}",
+            command_of(c.pid),
+        ]
+        for c in picture.clients
+    ]
+    return table([">PID", ">HOLDS", ">ALONE", ">MADE", "COMMAND"], rows, indent="  ")
+
+
+def _block_lines(session: Session, picture: Picture) -> list[str]:
+    pids = {c.client: c.pid for c in picture.clients}
+    rows = [
+        [
+            b.block,
+            size_text(b.nbytes),
+            "file" if b.is_file else "arena",
+            pids.get(b.owner, "-"),
+            b.n_leases,
+            " ".join(str(pids.get(h, f"#{h}")) for h in b.holders) or "-",
+        ]
+        for b in session.blocks()
+    ]
+    return table([">BLOCK", ">BYTES", "KIND", ">MADE BY", ">LEASES", "HELD BY"], rows, indent="  ")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the tables."""
+    heads = ["SESSION", ">MANAGER", ">PROCS", ">BLOCKS", ">USED", ">MEMORY", ">LEASES"]
+    with chosen_sessions(arguments) as sessions:
+        pictures = [session.look() for session in sessions]
+        rows = [_session_row(s, p) for s, p in zip(sessions, pictures, strict=True)]
+        lines = table(heads, rows)
+        print(lines[0])
+        for line, session, picture in zip(lines[1:], sessions, pictures, strict=True):
+            print(line)
+            if not arguments.quiet and picture.clients:
+                print(*_process_lines(picture), sep="\n")
+            if arguments.blocks and picture.n_used:
+                print(*_block_lines(session, picture), sep="\n")
+    return 0

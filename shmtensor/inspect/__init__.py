@@ -1,0 +1,42 @@
+"""Looking at sessions of shared memory from outside: who is in them and who holds what.
+
+Nothing here joins a session, stops a process or keeps memory alive longer than the look itself.
+
+    for session in inspect.open_sessions():
+        with session:
+            picture = session.look()
+            print(picture.number, picture.used_bytes, [c.pid for c in picture.clients])
+"""
+
+from __future__ import annotations
+
+from shmtensor.inspect.leaks import IdleHolder, Stranded, find_idle_holders, find_stranded
+from shmtensor.inspect.machine import Check, check_machine
+from shmtensor.inspect.metrics import as_prometheus, snapshot
+from shmtensor.inspect.sessions import (
+    Block,
+    Client,
+    Picture,
+    Session,
+    live_addresses,
+    open_sessions,
+    orphan_numbers,
+)
+
+__all__ = [
+    "Block",
+    "Check",
+    "Client",
+    "IdleHolder",
+    "Picture",
+    "Session",
+    "Stranded",
+    "as_prometheus",
+    "check_machine",
+    "find_idle_holders",
+    "find_stranded",
+    "live_addresses",
+    "open_sessions",
+    "orphan_numbers",
+    "snapshot",
+]

@@ -1,0 +1,80 @@
+"""Memory that nobody seems to use: messages never opened, processes that hold and do nothing."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from shmtensor.inspect.processes import command_of, cpu_seconds, is_running, state_of
+from shmtensor.inspect.sessions import Block, Client, Session
+
+__all__ = ["IdleHolder", "Stranded", "find_idle_holders", "find_stranded"]
+
+
+@dataclass(frozen=True)
+class Stranded:
+    """A block that only unopened messages keep.
+
+    Attributes:
+        block: The block.
+        age_s: Seconds since the last of these messages was sent.
+        owner_pid: Process that made it; 0 when that is gone.
+        command: Its command line.
+    """
+
+    block: Block
+    age_s: float
+    owner_pid: int
+    command: str
+
+
+@dataclass(frozen=True)
+class IdleHolder:
+    """A process that used no processor time while it was watched, and holds memory alone.
+
+    Attributes:
+        client: The process and its holdings.
+        state: The kernel's letter; T is a stopped one.
+        command: Its command line.
+    """
+
+    client: Client
+    state: str
+    command: str
+
+
+def find_stranded(session: Session, older_s: float) -> list[Stranded]:
+    """Blocks kept by messages alone, sent more than *older_s* seconds ago; oldest first."""
+    picture = session.look()
+    pids = {c.client: c.pid for c in picture.clients if is_running(c.pid, c.start)}
+    found = []
+    for block in session.blocks():
+        age_s = block.sent_ms / 1000
+        if block.is_stranded and age_s >= older_s:
+            pid = pids.get(block.owner, 0)
+            found.append(Stranded(block, age_s, pid, command_of(pid) if pid else "?"))
+    return sorted(found, key=lambda leak: -leak.age_s)
+
+
+def find_idle_holders(
+    sessions: list[Session], min_bytes: int, watch_s: float
+) -> list[tuple[Session, IdleHolder]]:
+    """Processes that hold at least *min_bytes* alone and do nothing for *watch_s* seconds."""
+    watched = [
+        (session, client, cpu_seconds(client.pid))
+        for session in sessions
+        for client in session.look().clients
+        if client.sole_bytes >= min_bytes and is_running(client.pid, client.start)
+    ]
+    if not watched:
+        return []
+    time.sleep(watch_s)
+    found = []
+    for session, before, used_s in watched:
+        after = session.look().client(before.client)
+        if after is None or (after.pid, after.start) != (before.pid, before.start):
+            continue
+        if cpu_seconds(after.pid) == used_s and after.sole_bytes >= min_bytes:
+            holder = IdleHolder(after, state_of(after.pid), command_of(after.pid))
+            found.append((session, holder))
+    return sorted(found, key=lambda item: -item[1].client.sole_bytes)

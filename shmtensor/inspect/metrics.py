@@ -1,0 +1,74 @@
+"""Figures of all sessions for programs: plain values, and Prometheus's text format."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from shmtensor.inspect.processes import command_of
+from shmtensor.inspect.sessions import Session
+
+__all__ = ["as_prometheus", "snapshot"]
+
+
+#: Name of a metric, its type, its help, and the field of a session's snapshot it comes from.
+_SESSION_METRICS = (
+    ("clients", "gauge", "Processes in the session.", "n_clients"),
+    ("used_blocks", "gauge", "Blocks in use.", "n_used"),
+    ("used_bytes", "gauge", "Bytes of the storages in use.", "used_bytes"),
+    ("free_bytes", "gauge", "Bytes of free blocks that kept their memory.", "free_bytes"),
+    ("granted_bytes", "gauge", "Bytes covered by slabs.", "granted_bytes"),
+    ("resident_bytes", "gauge", "Memory that the session occupies.", "resident_bytes"),
+    ("limit_bytes", "gauge", "Bound of what slabs may cover; 0: none.", "limit_bytes"),
+    ("leases", "gauge", "Messages under way that keep blocks.", "n_leases"),
+    ("stranded_blocks", "gauge", "Blocks that only messages keep.", "n_stranded"),
+    ("stranded_bytes", "gauge", "Bytes of blocks that only messages keep.", "stranded_bytes"),
+    ("orphan_slabs", "gauge", "Slabs whose owner is gone.", "n_orphan_slabs"),
+)
+_CLIENT_METRICS = (
+    ("client_held_bytes", "gauge", "Bytes of the storages a process uses.", "held_bytes"),
+    ("client_held_blocks", "gauge", "Blocks a process uses.", "n_held"),
+    ("client_sole_bytes", "gauge", "Bytes that only this process uses.", "sole_bytes"),
+    ("client_slab_bytes", "gauge", "Bytes of the slabs a process owns.", "slab_bytes"),
+)
+
+
+def snapshot(sessions: list[Session]) -> list[dict[str, Any]]:
+    """The figures of *sessions* as values that JSON can hold."""
+    rows = []
+    for session in sessions:
+        row = asdict(session.look())
+        del row["at_s"], row["world"]
+        row["session"] = session.name
+        row["address"] = session.address
+        row["manager_pid"] = session.manager_pid()
+        row["n_clients"] = len(row["clients"])
+        row["clients"] = [
+            {**client, "command": command_of(client["pid"])} for client in row["clients"]
+        ]
+        rows.append(row)
+    return rows
+
+
+def _label(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def as_prometheus(rows: list[dict[str, Any]]) -> str:
+    """The rows of `snapshot` in Prometheus's text format, version 0.0.4."""
+    lines = []
+    for name, kind, text, field in _SESSION_METRICS:
+        lines += [f"# HELP shmtensor_{name} {text}", f"# TYPE shmtensor_{name} {kind}"]
+        for row in rows:
+            lines.append(f"shmtensor_{name}{{session={_label(row['session'])}}} {row[field]}")
+    for name, kind, text, field in _CLIENT_METRICS:
+        lines += [f"# HELP shmtensor_{name} {text}", f"# TYPE shmtensor_{name} {kind}"]
+        for row in rows:
+            for client in row["clients"]:
+                labels = (
+                    f"session={_label(row['session'])},pid={_label(str(client['pid']))},"
+                    f"command={_label(client['command'])}"
+                )
+                lines.append(f"shmtensor_{name}{{{labels}}} {client[field]}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,286 @@
+"""Finding this user's sessions, and pictures of what is in them.
+
+A session is found by its manager's socket in /proc/net/unix, or, when its manager was killed and
+no client has needed another one yet, by the control file that its members have open.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+
+from shmtensor._boundary.inspect import Observer
+from shmtensor.errors import ManagerError
+
+__all__ = [
+    "Block",
+    "Client",
+    "Picture",
+    "Session",
+    "live_addresses",
+    "open_sessions",
+    "orphan_numbers",
+]
+
+_CONTROL = re.compile(r"/memfd:shmtensor-control-([0-9a-f]{16})(?: \(deleted\))?")
+_LISTENING = 0x10000  # the kernel's __SO_ACCEPTCON
+
+
+@dataclass(frozen=True)
+class Client:
+    """A process in a session.
+
+    Attributes:
+        client: Its number there.
+        pid: Process id.
+        start: Clock ticks after boot at which it began.
+        is_forking: 1 for a place kept for a child that is being forked.
+        n_slabs: Slabs it owns, of `slab_bytes` bytes.
+        n_held: Blocks it uses, of `held_bytes` bytes.
+        n_sole: Of these, blocks that no other process uses.
+        n_made: Blocks in use by anybody that it made.
+    """
+
+    client: int
+    pid: int
+    start: int
+    is_forking: int
+    n_slabs: int
+    slab_bytes: int
+    n_held: int
+    held_bytes: int
+    n_sole: int
+    sole_bytes: int
+    n_made: int
+    made_bytes: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block in use; it backs one storage.
+
+    Attributes:
+        block: Its number.
+        owner: Number of the client it was made by; 0 when that is gone.
+        is_file: 1 when it is a memory file of its own.
+        nbytes: Bytes of the storage.
+        n_leases: Messages under way that keep it.
+        sent_ms: Milliseconds since the last of these was sent; 0 without one.
+        holders: Numbers of the clients that use it.
+    """
+
+    block: int
+    slab: int
+    owner: int
+    is_file: int
+    generation: int
+    nbytes: int
+    capacity_bytes: int
+    n_leases: int
+    n_holders: int
+    sent_ms: int
+    holders: tuple[int, ...]
+
+    @property
+    def is_stranded(self) -> bool:
+        """Whether only messages keep it."""
+        return self.n_leases > 0 and not self.holders
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A session at one moment. Byte figures are sizes of storages unless they say otherwise.
+
+    Attributes:
+        session: Its number.
+        at_s: When the look was taken, on the clock of `time.monotonic`.
+        arena_bytes: Addresses there are; limit_bytes: what it may cover, 0 for no bound.
+        n_used: Blocks in use, of `used_bytes` bytes.
+        n_free: Free blocks that kept their memory, of `free_bytes` bytes.
+        n_cold: Free blocks without memory.
+        n_leased: Blocks that messages keep, whoever else does; `n_leases` counts the messages.
+        n_stranded: Blocks that only messages keep.
+        n_orphan_slabs: Slabs whose owner is gone.
+        granted_bytes: Covered by slabs.
+        n_reclaimed: How often blocks of the present slabs were given back.
+        resident_bytes: Memory that the session occupies.
+        clients: Its processes.
+    """
+
+    session: int
+    world: int
+    at_s: float
+    arena_bytes: int
+    limit_bytes: int
+    n_used: int
+    used_bytes: int
+    n_free: int
+    free_bytes: int
+    n_cold: int
+    n_leased: int
+    leased_bytes: int
+    n_leases: int
+    n_stranded: int
+    stranded_bytes: int
+    n_slabs: int
+    n_orphan_slabs: int
+    granted_bytes: int
+    n_reclaimed: int
+    resident_bytes: int
+    clients: tuple[Client, ...]
+
+    def client(self, number: int) -> Client | None:
+        """The client of this number, or None."""
+        return next((c for c in self.clients if c.client == number), None)
+
+
+class Session:
+    """A session that is being looked at; close it, or use it in a ``with`` block.
+
+    Args:
+        address: The manager's socket without the ``@``; empty when there is no manager.
+        number: The session's number; needed without an address.
+
+    Raises:
+        ManagerError: It is gone, or another user's.
+    """
+
+    def __init__(self, address: str = "", number: int = 0) -> None:
+        self._observer = Observer(address, number)
+        #: The manager's socket without the ``@``; empty when there is no manager.
+        self.address = address
+        #: The session's number.
+        self.number = number or self._observer.census()[0]["session"]
+
+    @property
+    def name(self) -> str:
+        """The number as 16 hexadecimal digits, as in the manager's address."""
+        return f"{self.number:016x}"
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the session's files."""
+        self._observer.close()
+
+    def look(self) -> Picture:
+        """Count everything once; nobody is stopped, so figures may be a moment apart."""
+        session, clients = self._observer.census()
+        return Picture(
+            **session, at_s=time.monotonic(), clients=tuple(Client(**c) for c in clients)
+        )
+
+    def blocks(self) -> Iterator[Block]:
+        """Each block in use, by number."""
+        for fields, holders in self._observer.blocks():
+            yield Block(**fields, holders=holders)
+
+    def manager_pid(self) -> int:
+        """Process id of the manager; 0 when there is none, or it does not answer."""
+        try:
+            return self._observer.manager()["pid"] if self.address else 0
+        except ManagerError:
+            return 0
+
+    def trim(self) -> int:
+        """Return idle memory to the kernel; gives the bytes still occupied.
+
+        Raises:
+            ManagerError: There is no manager to do it.
+        """
+        return self._observer.trim()
+
+    def gc(self, age_s: float) -> int:
+        """End leases of messages older than *age_s* seconds; returns how many.
+
+        Raises:
+            ManagerError: There is no manager to do it.
+        """
+        return self._observer.gc(int(min(max(age_s, 0.0) * 1000, 2**32 - 1)))
+
+
+def live_addresses() -> list[str]:
+    """Sockets of this user's managers, without the ``@``, sorted."""
+    prefix = f"@shmtensor-{os.geteuid()}-"
+    found = set()
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                fields = line.split(maxsplit=7)
+                named = len(fields) == 8 and fields[7].startswith(prefix)
+                if named and int(fields[3], 16) & _LISTENING:
+                    found.add(fields[7].strip().removeprefix("@"))
+    except OSError:
+        return []
+    return sorted(found)
+
+
+def _open_control_files() -> Iterator[int]:
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            numbers = os.listdir(f"/proc/{entry}/fd")
+        except OSError:  # another user's, or gone
+            continue
+        for number in numbers:
+            try:
+                target = os.readlink(f"/proc/{entry}/fd/{number}")
+            except OSError:
+                continue
+            match = _CONTROL.fullmatch(target)
+            if match is not None:
+                yield int(match[1], 16)
+
+
+def orphan_numbers(addresses: list[str]) -> list[int]:
+    """Sessions that processes are in though none of *addresses* is their manager's."""
+    served = {address.rpartition("-")[2] for address in addresses}
+    return sorted({n for n in _open_control_files() if f"{n:016x}" not in served})
+
+
+def open_sessions(wanted: str = "") -> list[Session]:
+    """This user's sessions, oldest socket names first; those that end meanwhile are left out.
+
+    Args:
+        wanted: Only those whose name begins like this, whose address this is, or that the process
+            of this id is in.
+    """
+    addresses = live_addresses()
+    opened: list[Session] = []
+    for address in addresses:
+        try:
+            opened.append(Session(address))
+        except ManagerError:
+            continue
+    known = [session.address for session in opened] + [session.name for session in opened]
+    for number in orphan_numbers(known):
+        try:
+            opened.append(Session(number=number))
+        except ManagerError:
+            continue
+    chosen = [session for session in opened if not wanted or _matches(session, wanted)]
+    for session in opened:
+        if session not in chosen:
+            session.close()
+    return chosen
+
+
+def _matches(session: Session, wanted: str) -> bool:
+    wanted = wanted.removeprefix("@")
+    if session.address == wanted or session.name.startswith(wanted.lower()):
+        return True
+    return wanted.isdigit() and any(c.pid == int(wanted) for c in session.look().clients)

@@ -1,0 +1,216 @@
+"""The sub-commands that look at sessions, on a real one of two processes.
+
+`gc`, which changes the session, is in test_gc.py; the observer below them in test_observer.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from shmtensor import inspect
+from shmtensor._cli import _common
+from shmtensor.inspect import Session
+
+Command = Callable[..., Any]
+COMMANDS = ["doctor", "gc", "holders", "leaks", "ls", "stats", "top"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_an_exit_status_section(name: str, shmtensor_command: Command) -> None:
+    done = shmtensor_command(name, "--help")
+    assert done.status == 0
+    assert "exit status" in done.out
+    assert f"usage: shmtensor {name}" in done.out
+
+
+def test_ls_shows_processes_and_what_they_hold(family: Any, shmtensor_command: Command) -> None:
+    done = shmtensor_command("ls", "--session", family.name)
+    assert done.status == 0
+    heads, session, _, parent, child = done.out.splitlines()
+    assert heads.split()[:3] == ["SESSION", "MANAGER", "PROCS"]
+    assert session.split()[0] == family.name
+    assert session.split()[2:4] == ["2", "8"]  # processes, blocks
+    assert parent.split()[0] == str(family.process.pid)
+    assert "4.0 MiB in 6" in parent
+    assert child.split()[0] == str(family.child)
+    assert "11.7 KiB in 3" in child
+    assert "0 B in 0" in child
+
+
+def test_ls_finds_the_session_among_all(family: Any, shmtensor_command: Command) -> None:
+    done = shmtensor_command("ls", "--quiet")
+    assert done.status == 0
+    assert family.name in done.out
+
+
+def test_ls_blocks_names_holders(family: Any, shmtensor_command: Command) -> None:
+    done = shmtensor_command("ls", "--blocks", "--session", family.name)
+    held = [line.split() for line in done.out.splitlines() if " arena " in line]
+    parent, child = str(family.process.pid), str(family.child)
+    assert sum(line[-2:] == [parent, child] for line in held) == 3
+    assert sum(line[-2:] == ["1", "-"] for line in held) == 2  # one lease, no holder
+
+
+@pytest.mark.parametrize("how", ["name", "beginning", "address", "pid"])
+def test_session_is_chosen_by(how: str, family: Any) -> None:
+    wanted = {
+        "name": family.name,
+        "beginning": family.name[:14],
+        "address": "@" + family.address,
+        "pid": str(family.child),
+    }[how]
+    sessions = inspect.open_sessions(wanted)
+    try:
+        assert family.name in [session.name for session in sessions]
+        if how != "beginning":
+            assert len(sessions) == 1
+    finally:
+        for session in sessions:
+            session.close()
+
+
+@pytest.mark.parametrize("name", ["ls", "leaks", "gc", "stats", "top"])
+def test_session_that_does_not_exist_is_an_error(name: str, shmtensor_command: Command) -> None:
+    done = shmtensor_command(name, "--session", "no-such-session")
+    assert done.status == 1
+    assert "no session of this user is 'no-such-session'" in done.err
+
+
+def test_holders_of_a_process(family: Any, shmtensor_command: Command) -> None:
+    done = shmtensor_command("holders", str(family.process.pid))
+    assert done.status == 0
+    assert f"in session {family.name}" in done.out
+    rows = [line.split() for line in done.out.splitlines()[3:]]
+    assert rows[0][:5] == ["1", "4.0", "MiB", "4.0", "MiB"]
+    assert ["3", "3.9", "KiB", "11.7", "KiB", "yes", str(family.child)] in rows
+
+
+def test_holders_of_a_block(family: Any, shmtensor_command: Command) -> None:
+    with Session(family.address) as session:
+        block = next(b.block for b in session.blocks() if b.n_holders == 2)
+    done = shmtensor_command("holders", f"block:{block}", "--session", family.name)
+    assert done.status == 0
+    assert f"{family.process.pid}  yes" in done.out
+    assert f"{family.child}  no" in done.out
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("1", "process 1 is in no session"),
+        ("block:2000000", "no block 2000000 is in use in any session"),
+        ("model", "'model' is neither a process id nor block: and a number"),
+        ("page:3", "'page:3' is neither"),
+    ],
+)
+def test_holders_of_nothing_is_an_error(what: str, text: str, shmtensor_command: Command) -> None:
+    done = shmtensor_command("holders", what)
+    assert done.status == 1
+    assert text in done.err
+
+
+def test_leaks_finds_unopened_messages(family: Any, shmtensor_command: Command) -> None:
+    arguments = ("leaks", "--session", family.name, "--watch", "0", "--min-bytes", str(1 << 40))
+    done = shmtensor_command(*arguments, "--older", "0")
+    assert done.status == 3
+    assert "2 blocks, 3.9 KiB, are kept by unopened messages only" in done.out
+    assert str(family.process.pid) in done.out
+    done = shmtensor_command(*arguments, "--older", "100000")
+    assert (done.status, done.out) == (0, "nothing found\n")
+
+
+def test_leaks_finds_a_stopped_process(family: Any, shmtensor_command: Command) -> None:
+    os.kill(family.process.pid, signal.SIGSTOP)  # so it uses no processor time for certain
+    try:
+        done = shmtensor_command(
+            "leaks", "--session", family.name, "--older", "100000", "--watch", "0.1"
+        )
+    finally:
+        os.kill(family.process.pid, signal.SIGCONT)
+    assert done.status == 3
+    row = next(line.split() for line in done.out.splitlines() if str(family.process.pid) in line)
+    assert row[:5] == [str(family.process.pid), "4.0", "MiB", "3", "T"]
+
+
+def test_stats_as_json(family: Any, shmtensor_command: Command) -> None:
+    done = shmtensor_command("stats", "--json", "--session", family.name)
+    (row,) = json.loads(done.out)
+    assert done.status == 0
+    assert row["session"] == family.name
+    assert (row["n_clients"], row["n_used"], row["n_leases"], row["n_stranded"]) == (2, 8, 2, 2)
+    assert row["used_bytes"] == 5 * 4000 + (4 << 20) + 2 * 2000
+    assert row["resident_bytes"] >= row["used_bytes"]
+    assert {c["pid"] for c in row["clients"]} == {family.process.pid, family.child}
+
+
+def test_stats_as_prometheus_text(family: Any, shmtensor_command: Command) -> None:
+    done = shmtensor_command("stats", "--prometheus", "--session", family.name)
+    lines = done.out.splitlines()
+    assert f'shmtensor_clients{{session="{family.name}"}} 2' in lines
+    assert f'shmtensor_leases{{session="{family.name}"}} 2' in lines
+    typed = {line.split()[2] for line in lines if line.startswith("# TYPE ")}
+    assert {line.partition("{")[0] for line in lines if not line.startswith("#")} <= typed
+    assert any(f'pid="{family.child}"' in line and line.endswith(" 12000") for line in lines)
+
+
+def test_stats_as_text(family: Any, shmtensor_command: Command) -> None:
+    done = shmtensor_command("stats", "--session", family.name)
+    assert done.status == 0
+    assert "n_leases         2" in done.out
+
+
+def test_top_shows_every_look(family: Any, shmtensor_command: Command) -> None:
+    done = shmtensor_command(
+        "top", "--plain", "--count", "2", "--interval", "0", "--session", family.name
+    )
+    assert done.status == 0
+    assert done.out.count(f"session {family.name}  2 processes") == 2
+    assert done.out.count(f"{family.child} ") == 2
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "many"])
+def test_duration_that_is_none_is_wrong_use(text: str, shmtensor_command: Command) -> None:
+    assert shmtensor_command("leaks", "--older", text).status == 2
+
+
+def test_looking_leaves_the_session_as_it_was(family: Any) -> None:
+    with Session(family.address) as session:
+        before = session.look()
+        pid = session.manager_pid()
+        for _ in range(3):
+            with Session(family.address) as other:
+                assert other.look().clients == before.clients
+        assert session.manager_pid() == pid
+        assert session.look().n_leases == before.n_leases
+
+
+def test_doctor_finds_what_sharing_needs(shmtensor_command: Command) -> None:
+    done = shmtensor_command("doctor", "--json")
+    checks = {check["name"]: check for check in json.loads(done.out)}
+    assert done.status == 0
+    assert checks["sealed memory files"]["verdict"] == "ok"
+    assert checks["manager program"]["verdict"] == "ok"
+    assert all(c["advice"] for c in checks.values() if c["verdict"] != "ok")
+    assert "kernel" in shmtensor_command("doctor").out
+
+
+def test_doctor_names_a_senseless_limit(
+    monkeypatch: pytest.MonkeyPatch, shmtensor_command: Command
+) -> None:
+    monkeypatch.setenv("SHMTENSOR_MAX_SHARED_BYTES", "4G")
+    done = shmtensor_command("doctor")
+    assert done.status == 1
+    assert "'4G'" in done.out
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"), [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (3 << 29, "1.5 GiB")]
+)
+def test_sizes_are_short(nbytes: int, text: str) -> None:
+    assert _common.size_text(nbytes) == text

@@ -1,0 +1,28 @@
+"""`shmtensor gc` on a session with messages that nobody opens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from shmtensor.inspect import Session
+
+Command = Callable[..., Any]
+
+
+def test_gc_frees_unopened_messages_and_nothing_else(
+    family: Any, shmtensor_command: Command
+) -> None:
+    arguments = ("gc", "--session", family.name)
+    done = shmtensor_command(*arguments, "--older", "0", "--dry-run")
+    assert done.status == 0
+    assert "would free 2 blocks, 3.9 KiB, of unopened messages" in done.out
+    done = shmtensor_command(*arguments, "--older", "100000")
+    assert "ended 0 leases" in done.out
+    done = shmtensor_command(*arguments, "--older", "0")
+    assert done.status == 0
+    assert "freed 2 blocks, 3.9 KiB, of unopened messages, ended 2 leases" in done.out
+    with Session(family.address) as session:
+        picture = session.look()
+        assert (picture.n_used, picture.n_leases, picture.n_stranded) == (6, 0, 0)
+        assert [c.n_held for c in picture.clients] == [6, 3]
