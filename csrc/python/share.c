@@ -9,13 +9,14 @@
 #include "python/tensor_type.h"
 #include "tensor/packed.h"
 
+#include <stddef.h>
 #include <string.h>
+#include <structmember.h>
 
 enum { COPY_BYTES = 1 << 16 };
 
-static PyObject*
-    rebuild_function;         /* _C._rebuild_shared_tensor, owned; both NULL until registered */
-static PyObject* slow_reduce; /* what reduces tensors that need Python, owned */
+static PyObject* rebuild_function; /* _C._rebuild_shared_tensor, owned */
+static PyObject* slow_reduce; /* what reduces tensors that need Python, owned; NULL until set */
 
 int shmt__py_prepare_sharing(void) {
   static bool done; /* under the interpreter lock */
@@ -80,14 +81,66 @@ static PyObject* py_reduce(PyObject* module, PyObject* o) {
   return result;
 }
 
-static PyObject* py_rebuild(PyObject* module, PyObject* o) {
+/* --- what messages call to rebuild ---
+ *
+ * _C._rebuild_shared_tensor is an object without a __name__: the pickler asks what it calls for one,
+ * once for each tensor, and for a built-in function the answer is a new string every time. */
+
+typedef struct rebuilder {
+  PyObject_HEAD
+  vectorcallfunc call;
+} rebuilder;
+
+static PyObject* rebuild(PyObject* self, PyObject* const* args, size_t n, PyObject* kwnames) {
   char* data = NULL;
   Py_ssize_t nbytes = 0;
   shmt_tensor* t = NULL;
-  (void)module;
-  if (PyBytes_AsStringAndSize(o, &data, &nbytes) < 0) return NULL;
+  (void)self;
+  if (PyVectorcall_NARGS(n) != 1 || kwnames != NULL)
+    return PyErr_Format(PyExc_TypeError,
+                        "_rebuild_shared_tensor() takes exactly one argument (%zd given)",
+                        PyVectorcall_NARGS(n) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
+  if (PyBytes_AsStringAndSize(args[0], &data, &nbytes) < 0) return NULL;
   shmt_status status = shmt__tensor_unpack(data, (size_t)nbytes, &t);
   return status == SHMT_OK ? shmt__py_wrap(t) : shmt__py_raise(status);
+}
+
+/* Pickled by name. */
+static PyObject* rebuilder_reduce(PyObject* self, PyObject* unused) {
+  (void)self, (void)unused;
+  return PyUnicode_FromString("_rebuild_shared_tensor");
+}
+
+int shmt__py_share_init(PyObject* module) {
+  static PyMethodDef methods[] = {
+      {"__reduce__", rebuilder_reduce, METH_NOARGS, "Pickle by name."},
+      {NULL, NULL, 0, NULL},
+  };
+  static PyMemberDef members[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(rebuilder, call), READONLY, NULL},
+      {NULL, 0, 0, 0, NULL},
+  };
+  static PyType_Slot slots[] = {
+      {Py_tp_methods, methods},
+      {Py_tp_members, members},
+      {Py_tp_call, PyVectorcall_Call},
+      {Py_tp_doc, (void*)"The tensor of _pack_shared_tensor's bytes, over the same memory."},
+      {0, NULL},
+  };
+  static PyType_Spec spec = {
+      .name = "shmtensor._C._SharedTensorRebuilder",
+      .basicsize = sizeof(rebuilder),
+      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+      .slots = slots,
+  };
+  PyTypeObject* type = (PyTypeObject*)PyType_FromSpec(&spec);
+  if (type == NULL) return -1;
+  rebuilder* o = PyObject_New(rebuilder, type);
+  Py_DECREF(type); /* the object keeps it */
+  if (o == NULL) return -1;
+  o->call = rebuild;
+  rebuild_function = (PyObject*)o;
+  return PyModule_AddObjectRef(module, "_rebuild_shared_tensor", rebuild_function);
 }
 
 /* --- storages, by address --- */
@@ -121,9 +174,7 @@ static PyObject* py_rebuild_storage(PyObject* module, PyObject* o) {
 }
 
 static PyObject* py_set_slow_reduce(PyObject* module, PyObject* o) {
-  PyObject* rebuild = PyObject_GetAttrString(module, "_rebuild_shared_tensor");
-  if (rebuild == NULL) return NULL;
-  Py_XSETREF(rebuild_function, rebuild);
+  (void)module;
   Py_INCREF(o);
   Py_XSETREF(slow_reduce, o);
   Py_RETURN_NONE;
@@ -136,8 +187,6 @@ PyMethodDef shmt__py_share_functions[] = {
      "The reduction of a tensor for messages between processes."},
     {"_pack_shared_tensor", py_pack, METH_O,
      "Share a tensor's storage; bytes that rebuild the tensor once elsewhere."},
-    {"_rebuild_shared_tensor", py_rebuild, METH_O,
-     "The tensor of _pack_shared_tensor's bytes, over the same memory."},
     {"_pack_shared_storage", py_pack_storage, METH_O, "The same for the storage at an address."},
     {"_rebuild_shared_storage", py_rebuild_storage, METH_O,
      "Address of a storage, carrying a reference."},

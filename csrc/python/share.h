@@ -9,6 +9,8 @@
  * for by anything that did not come through the package's own modules. */
 int shmt__py_prepare_sharing(void);
 
+/* Add _rebuild_shared_tensor to the module: 0, or -1 with an exception. */
+int shmt__py_share_init(PyObject* module);
 extern PyMethodDef shmt__py_share_functions[]; /* of the module; null-terminated */
 
 #endif
