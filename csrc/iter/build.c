@@ -217,7 +217,8 @@ static void fill_strides(const build_state* b, shmt__operand* op) {
 
   for (int d = 0; d < b->n_dims; d++) {
     bool own = d >= missing && (t->sizes[d - missing] != 1 || b->sizes[d] == 1);
-    op->strides[d] = own ? t->strides[d - missing] * item : 0;
+    /* Unsigned: a dim of one element may have any stride, which nobody steps by. */
+    op->strides[d] = own ? (int64_t)((uint64_t)t->strides[d - missing] * (uint64_t)item) : 0;
   }
 }
 

@@ -55,6 +55,10 @@ shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, boo
     memcpy(strides, line->strides, (size_t)line->n_dims * sizeof *strides);
     strides[dim] = 0;
     SHMT_TRY(shmt__index_as_int64(where, &wide));
+    if (line->sizes[dim] == 0) { /* no index fits, and there is no memory to walk over */
+      bad = (shmt__bad_index){.found = true, .value = *(const int64_t*)shmt__tensor_data(wide)};
+      return shmt__check_bad_index(&bad, SHMT_E_RUNTIME, dim, 0);
+    }
     SHMT_TRY(shmt__restride(line, shmt__tensor_sizes(where), strides, &spread));
     SHMT_TRY(shmt__at_least_1d(work, &target));
     SHMT_TRY(shmt__indexed_walk("gather", target, spread, wide, &shape, shmt__move_loop(SHMT_LOOP_gather, self->dtype),

@@ -51,6 +51,13 @@ static shmt_status check_input(const char* name, int n, const shmt_tensor* t) {
   return SHMT_OK;
 }
 
+/* As in torch: what does not fit 32 bits is refused, so that sums and products below fit 64. */
+static shmt_status check_range(const params* p, const char* what, int64_t value) {
+  SHMT_REQUIRE(value >= INT32_MIN && value <= INT32_MAX, SHMT_E_RUNTIME,
+               "%s(): %s %" PRId64 ": value cannot be converted to type int without overflow", p->name, what, value);
+  return SHMT_OK;
+}
+
 /* Fill s and the result's sizes. */
 static shmt_status find_shape(const params* p, const shmt_tensor* self, shmt__pool_shape* s, int64_t* sizes) {
   SHMT_TRY(check_lengths(p));
@@ -61,6 +68,10 @@ static shmt_status find_shape(const params* p, const shmt_tensor* self, shmt__po
     s->stride[k] = at(p->stride, d, s->kernel[k]);
     s->padding[k] = at(p->padding, d, 0);
     s->dilation[k] = at(p->dilation, d, 1);
+    SHMT_TRY(check_range(p, "kernel_size", s->kernel[k]));
+    SHMT_TRY(check_range(p, "stride", s->stride[k]));
+    SHMT_TRY(check_range(p, "padding", s->padding[k]));
+    SHMT_TRY(check_range(p, "dilation", s->dilation[k]));
     SHMT_REQUIRE(s->stride[k] != 0, SHMT_E_RUNTIME, "stride should not be zero");
     SHMT_REQUIRE(s->kernel[k] > 0 && s->stride[k] > 0, SHMT_E_RUNTIME,
                  "kernel size and stride should be greater than zero, but got kernel %" PRId64 " and stride %" PRId64,
@@ -76,7 +87,9 @@ static shmt_status find_shape(const params* p, const shmt_tensor* self, shmt__po
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
   for (int d = 0; d < p->n; d++) {
     const int k = 3 - p->n + d, at_dim = self->n_dims - p->n + d;
-    const int64_t in = self->sizes[at_dim], reach = s->dilation[k] * (s->kernel[k] - 1) + 1;
+    const int64_t in = self->sizes[at_dim];
+    SHMT_REQUIRE(in <= INT64_MAX / 4, SHMT_E_RUNTIME, "%s(): input size %" PRId64 " is too large", p->name, in);
+    const int64_t reach = s->dilation[k] * (s->kernel[k] - 1) + 1;
     const int64_t room = in + 2 * s->padding[k] - reach + (p->ceil_mode ? s->stride[k] - 1 : 0);
     int64_t out = (room >= 0 ? room / s->stride[k] : -1) + 1;
     /* The last window must begin inside the image or its near padding. */
@@ -125,8 +138,9 @@ static void walk(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[
     n = tensors[k]->numel / (is_image[k] ? ins : outs);
   }
   p.loop = shmt__loops[row][tensors[0]->dtype];
-  const int64_t window = s->kernel[0] * s->kernel[1] * s->kernel[2];
-  shmt__parallel_for(n, GRAIN / (outs * window + 1) + 1, run_planes, &p);
+  /* A window may be larger than any image. */
+  const double work = (double)outs * (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2];
+  shmt__parallel_for(n, work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1, run_planes, &p);
 }
 
 /* Results take the input's memory format. */

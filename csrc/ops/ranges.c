@@ -276,10 +276,24 @@ shmt_status shmt__triu(shmt_tensor* self, int64_t diagonal, shmt_tensor** out) {
   return triangle("triu", self, diagonal, true, out);
 }
 
+/* Of row r, the lower triangle has the columns below this one. */
+static int64_t triangle_edge(int64_t r, int64_t offset, int64_t column) {
+  const __int128 edge = (__int128)r + offset + 1;
+  return edge < 0 ? 0 : edge > column ? column : (int64_t)edge;
+}
+
+/* Elements of the lower triangle of a matrix: rows that rise by one, then full rows. */
+static __int128 count_lower(int64_t row, int64_t column, int64_t offset) {
+  const __int128 a = (__int128)offset + 1;
+  __int128 begin = -a, full = (__int128)column - a;
+  begin = begin < 0 ? 0 : begin > row ? row : begin;
+  full = full < begin ? begin : full > row ? row : full;
+  return (full - begin) * (begin + full - 1 + 2 * a) / 2 + ((__int128)row - full) * column;
+}
+
 static shmt_status triangle_indices(int64_t row, int64_t column, int64_t offset, bool upper, shmt_dtype dtype,
                                     shmt_device device, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) both = NULL;
-  int64_t count = 0;
 
   SHMT_REQUIRE(row >= 0, SHMT_E_RUNTIME, "row must be non-negative, got%" PRId64, row);
   SHMT_REQUIRE(column >= 0, SHMT_E_RUNTIME, "col must be non-negative, got%" PRId64, column);
@@ -287,19 +301,22 @@ static shmt_status triangle_indices(int64_t row, int64_t column, int64_t offset,
   SHMT_REQUIRE(dtype == SHMT_INT32 || dtype == SHMT_INT64, SHMT_E_NOT_IMPLEMENTED,
                "\"%s_indices\" not implemented for '%s'", upper ? "triu" : "tril", shmt__dtype_title(dtype));
   if (device == SHMT_DEVICE_NONE) device = SHMT_CPU;
-  for (int64_t r = 0; r < row; r++) {
-    int64_t edge = r + offset + (upper ? 0 : 1);
-    edge = edge < 0 ? 0 : edge > column ? column : edge;
-    count += upper ? column - edge : edge;
-  }
+  /* The upper triangle is what the lower one below it leaves. */
+  const int64_t below = upper && offset > INT64_MIN ? offset - 1 : offset;
+  const __int128 lower = count_lower(row, column, below);
+  const __int128 all = upper ? (__int128)row * column - lower : lower;
+  SHMT_REQUIRE(all <= INT64_MAX, SHMT_E_RUNTIME,
+               "%s_indices(): Storage size calculation overflowed: the triangle of %" PRId64 " rows and %" PRId64
+               " columns has more than %" PRId64 " elements", upper ? "triu" : "tril", row, column, INT64_MAX);
+  const int64_t count = (int64_t)all;
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(2, count), SHMT_INT64, device, SHMT_CONTIGUOUS_FORMAT, &both));
   if (!shmt__tensor_is_meta(both) && count > 0) {
     int64_t* rows = shmt__tensor_data(both);
     int64_t* columns = rows + count;
-    int64_t k = 0;
-    for (int64_t r = 0; r < row; r++) {
-      int64_t edge = r + offset + (upper ? 0 : 1);
-      edge = edge < 0 ? 0 : edge > column ? column : edge;
+    /* Leading rows of a lower triangle may be empty, and trailing ones of an upper. */
+    int64_t k = 0, r = upper || below >= 0 ? 0 : below < -INT64_MAX ? INT64_MAX : -below - 1;
+    for (; k < count; r++) {
+      const int64_t edge = triangle_edge(r, below, column);
       for (int64_t c = upper ? edge : 0; c < (upper ? column : edge); c++, k++) {
         rows[k] = r;
         columns[k] = c;

@@ -1,0 +1,66 @@
+"""Arguments near the ends of int64: a value or an error, never an endless loop or a wrapped sum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import shmtensor as T
+from shmtensor.nn import functional as F
+
+
+@pytest.mark.parametrize("offset", [-(2**63), -7, -2, -1, 0, 1, 2, 7, 2**63 - 1])
+@pytest.mark.parametrize(("rows", "columns"), [(0, 3), (3, 0), (1, 1), (3, 5), (5, 3), (4, 4)])
+def test_triangle_indices_are_numpys(rows: int, columns: int, offset: int) -> None:
+    k = max(-100, min(offset, 100))
+    lower = T.tril_indices(rows, columns, offset).numpy()
+    upper = T.triu_indices(rows, columns, offset).numpy()
+    assert np.array_equal(lower, np.array(np.tril_indices(rows, k, columns)))
+    assert np.array_equal(upper, np.array(np.triu_indices(rows, k, columns)))
+
+
+def test_triangle_of_many_rows_costs_only_its_elements() -> None:
+    rows = 2**40
+    assert T.tril_indices(rows, 3, -(2**41)).shape == (2, 0)
+    assert T.tril_indices(rows, 1, 2 - rows).tolist() == [[rows - 2, rows - 1], [0, 0]]
+    assert T.triu_indices(rows, 2, 1).tolist() == [[0], [1]]
+    assert T.triu_indices(2**62, 3, 3).shape == (2, 0)
+
+
+@pytest.mark.parametrize("function", [T.tril_indices, T.triu_indices])
+def test_triangle_too_large_to_hold_is_an_error(function: Callable[..., object]) -> None:
+    with pytest.raises(RuntimeError, match="4611686018427387904 rows and 4611686018427387903 col"):
+        function(2**62, 2**62 - 1)
+
+
+def test_triangle_beyond_the_memory_is_a_memory_error() -> None:
+    with pytest.raises(MemoryError, match="52776558133200"):
+        T.tril_indices(2**40, 3)
+
+
+@pytest.mark.parametrize("argument", ["kernel_size", "stride", "padding", "dilation"])
+@pytest.mark.parametrize("value", [2**31, 2**62, -(2**62)])
+def test_pooling_refuses_what_does_not_fit_32_bits(argument: str, value: int) -> None:
+    arguments = {"kernel_size": 2, argument: value}
+    with pytest.raises(RuntimeError, match=f"{argument} {value}: value cannot be converted"):
+        F.max_pool2d(T.ones(1, 1, 4, 4), **arguments)
+
+
+def test_pooling_window_larger_than_the_image_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="Output size is too small"):
+        F.max_pool2d(T.ones(1, 1, 4, 4), 2**31 - 1)
+
+
+def test_dim_of_one_element_may_have_any_stride() -> None:
+    t = T.ones(3).as_strided((1, 2), (2**62, 1))
+    assert (t + t).tolist() == [[2.0, 2.0]]
+    assert T.ones(3).as_strided((1,), (2**63 - 1,)).add(1).tolist() == [2.0]
+
+
+@pytest.mark.parametrize("source", [T.empty(0), T.empty(0, 3)])
+def test_take_along_dim_of_an_empty_tensor_finds_no_index(source: T.Tensor) -> None:
+    assert T.take_along_dim(source, T.empty(0, dtype=T.int64)).shape == (0,)
+    with pytest.raises(RuntimeError, match="index 2 is out of bounds for dimension 0 with size 0"):
+        T.take_along_dim(source, T.tensor([2, 5]))
