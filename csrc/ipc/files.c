@@ -48,7 +48,7 @@ shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, sh
   SHMT_TRY(register_file(s, fd, nbytes, out));
   shmt_status status = map_file(*out, fd, size);
   if (status == SHMT_OK)
-    (*out)->fd = shmt__os_dup(fd);
+    shmt__session_keep_file(*out, fd);
   else
     shmt__session_drop_holding(*out);
   return status;
@@ -91,7 +91,8 @@ shmt_status shmt__file_block_open(shmt__holding* h) {
           : shmt__fail(SHMT_E_HANDLE,
                        "the file of block %" PRIu32 " has %" PRIu64 " bytes, expected %" PRIu64,
                        h->block, size, nbytes);
-  shmt__os_close(fd); /* the map keeps the memory; a descriptor per tensor would not scale */
+  if (status == SHMT_OK) shmt__session_keep_file(h, fd);
+  shmt__os_close(fd);
   return status;
 }
 

@@ -2,9 +2,12 @@
 #include "ipc/session.h"
 
 #include "os/memfd.h"
+#include "os/process.h"
 #include "shm/block.h"
 
 #include <stdlib.h>
+
+enum { MAX_KEPT_FILES = 256 };
 
 shmt__holding* shmt__session_holding(const shmt__session* s, uint32_t block) {
   shmt__holding** chunk = s->holdings[block / SHMT_HOLDING_CHUNK];
@@ -47,6 +50,21 @@ shmt_status shmt__session_supersede_holding(shmt__holding* h, shmt__holding** ou
   return SHMT_OK;
 }
 
+/* Torch keeps a descriptor for each such tensor; here they are a help that may run out. */
+void shmt__session_keep_file(shmt__holding* h, int fd) {
+  int most = shmt__os_descriptor_limit() / 4;
+  if (most > MAX_KEPT_FILES) most = MAX_KEPT_FILES;
+  if (h->session->n_kept_files >= most) return;
+  h->fd = shmt__os_dup(fd);
+  if (h->fd >= 0) h->session->n_kept_files++;
+}
+
+static void close_kept(shmt__session* s, int fd) {
+  if (fd < 0) return;
+  shmt__os_close(fd);
+  s->n_kept_files--;
+}
+
 void shmt__session_close_sent_files(shmt__session* s, bool all) {
   uint32_t kept = 0;
   for (uint32_t i = 0; i < s->n_sent_files; i++) {
@@ -56,7 +74,7 @@ void shmt__session_close_sent_files(shmt__session* s, bool all) {
     if (!all && shmt__head_generation(head) == f.generation && shmt__block_n_leases(b) > 0)
       s->sent_files[kept++] = f;
     else
-      shmt__os_close(f.fd);
+      close_kept(s, f.fd);
   }
   s->n_sent_files = kept;
 }
@@ -84,7 +102,7 @@ void shmt__session_drop_holding(shmt__holding* h) {
     s->n_holdings--;
     if (h->map != NULL) shmt__os_unmap(h->map, h->map_bytes);
     if (h->fd >= 0) keep_sent_file(h);
-    shmt__os_close(h->fd);
+    close_kept(s, h->fd);
     if (s->client != 0 && h->generation != 0) {
       if (h->is_owned && h->map == NULL) {
         shmt__arena_free(&s->arena, h->block);

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { RESERVED_FDS = SHMT_MANAGER_CONNECTIONS + SHMT_MAX_CLIENTS + 16 };
+
 /* What an event belongs to: kind, tag and index in one word. */
 enum { EVENT_LISTENER, EVENT_CONNECTION, EVENT_CLIENT };
 
@@ -53,7 +55,7 @@ static void lose_connection(shmt__manager* m, uint32_t i) {
   close_connection(m, i);
   if (id == 0 || m->clients[id].connection >= 0) return;
   bool lives = state_of(m, id) == SHMT_CLIENT_ALIVE && m->clients[id].pidfd >= 0 &&
-               shmt__os_process_maps(entry_of(m, id)->pid, m->control_identity);
+               shmt__os_process_maps(entry_of(m, id)->pid, m->control_identity, true);
   if (!lives) erase_client(m, id);
 }
 
@@ -69,22 +71,49 @@ void shmt__manager_watch(shmt__manager* m, uint32_t client) {
   (void)shmt__os_events_add(m->epoll, c->pidfd, event_key(EVENT_CLIENT, c->tag, client));
 }
 
+/* A place for a connection of the process, or SHMT_MANAGER_CONNECTIONS. */
+static uint32_t find_place(const shmt__manager* m, int32_t pid) {
+  uint32_t place = SHMT_MANAGER_CONNECTIONS, n_strangers = 0;
+  for (uint32_t i = SHMT_MANAGER_CONNECTIONS; i-- > 0;) {
+    const shmt__connection* c = &m->connections[i];
+    if (c->fd < 0) place = i;
+    n_strangers += c->fd >= 0 && c->client == 0 && c->pid == pid;
+  }
+  return n_strangers < SHMT_MANAGER_STRANGERS ? place : SHMT_MANAGER_CONNECTIONS;
+}
+
+/* No descriptor is left for a connection: without this it would wait, and wake us, for ever. */
+static void refuse_connection(shmt__manager* m) {
+  shmt__os_close(m->spare);
+  shmt__os_close(shmt__os_accept(m->listener));
+  m->spare = shmt__os_dup(m->listener);
+}
+
+/* For a client that we do not know from a connection. */
+static void watch_or_erase(shmt__manager* m, uint32_t id) {
+  const shmt__client_entry* e = entry_of(m, id);
+  if (e->start != 0 && shmt__os_process_start(e->pid) == e->start)
+    shmt__manager_watch(m, id);
+  else
+    erase_client(m, id);
+}
+
 static void accept_connections(shmt__manager* m) {
   for (int n = 0; n < 64; n++) {
-    shmt__peer peer;
+    shmt__peer peer = {0, UINT32_MAX};
     int fd = shmt__os_accept(m->listener);
+    if (fd == -SHMT_OS_FULL) refuse_connection(m);
     if (fd < 0) return;
-    uint32_t i = 0;
-    while (i < SHMT_MANAGER_CONNECTIONS && m->connections[i].fd >= 0) i++;
-    bool welcome =
-        i < SHMT_MANAGER_CONNECTIONS && shmt__os_peer(fd, &peer) && peer.uid == shmt__os_uid();
-    if (!welcome) {
+    bool known = shmt__os_peer(fd, &peer) && peer.uid == shmt__os_uid();
+    uint32_t i = known ? find_place(m, peer.pid) : SHMT_MANAGER_CONNECTIONS;
+    if (i == SHMT_MANAGER_CONNECTIONS) {
       shmt__os_close(fd);
       continue;
     }
     shmt__connection* c = &m->connections[i];
     c->fd = fd;
     c->client = 0;
+    c->pid = peer.pid;
     c->tag++;
     c->since_ms = shmt__os_now_ms();
     if (!shmt__os_events_add(m->epoll, fd, event_key(EVENT_CONNECTION, c->tag, i)))
@@ -140,13 +169,45 @@ static bool keep_going(shmt__manager* m, uint64_t now_ms) {
   return leader_lives(m) && shmt__keeper_n_leases(&m->keeper) > 0;
 }
 
-/* Connections that never said who they are, and places reserved for children that never came. */
-static void close_silent(shmt__manager* m, uint64_t now_ms) {
-  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS && now_ms - m->started_ms > SHMT_MANAGER_HELLO_MS;
-       id++) {
-    if (state_of(m, id) == SHMT_CLIENT_RESERVED && m->clients[id].connection < 0)
-      erase_client(m, id);
+static bool is_client_process(int32_t pid, void* arg) {
+  shmt__manager* m = arg;
+  if (pid == shmt__os_pid()) return true;
+  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
+    if (state_of(m, id) == SHMT_CLIENT_ALIVE && entry_of(m, id)->pid == pid) return true;
   }
+  return false;
+}
+
+static bool is_unclaimed(const shmt__manager* m, uint32_t id, uint64_t now_ms) {
+  const shmt__client_entry* e = &m->keeper.map.clients[id];
+  return state_of(m, id) == SHMT_CLIENT_RESERVED && m->clients[id].connection < 0 &&
+         now_ms - atomic_load_explicit(&e->claimed_ms, memory_order_acquire) >
+             SHMT_MANAGER_HELLO_MS;
+}
+
+/* Numbers that were reserved without us, for children that never said they are there. */
+static void erase_unclaimed(shmt__manager* m, uint64_t now_ms) {
+  uint32_t n = 0;
+  if (now_ms - m->unclaimed_ms <= SHMT_MANAGER_HELLO_MS) return;
+  m->unclaimed_ms = now_ms;
+  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) n += is_unclaimed(m, id, now_ms);
+  if (n == 0 || shmt__os_other_maps(m->control_identity, is_client_process, m)) return;
+  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
+    if (is_unclaimed(m, id, now_ms)) erase_client(m, id);
+  }
+}
+
+/* Children whose parent could not ask us, see Note [Claims] in shm/layout.h. */
+static void watch_claimed(shmt__manager* m) {
+  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
+    const shmt__manager_client* c = &m->clients[id];
+    if (c->pidfd >= 0 || c->connection >= 0 || state_of(m, id) != SHMT_CLIENT_ALIVE) continue;
+    watch_or_erase(m, id);
+  }
+}
+
+/* Connections that never said who they are. */
+static void close_silent(shmt__manager* m, uint64_t now_ms) {
   for (uint32_t i = 0; i < SHMT_MANAGER_CONNECTIONS; i++) {
     shmt__connection* c = &m->connections[i];
     if (c->fd >= 0 && c->client == 0 && now_ms - c->since_ms > SHMT_MANAGER_HELLO_MS)
@@ -159,7 +220,11 @@ shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener)
   m->listener = listener;
   m->epoll = shmt__os_events_create();
   m->idle_since_ms = 0;
-  m->started_ms = m->looked_ms = shmt__os_now_ms();
+  m->unclaimed_ms = m->looked_ms = shmt__os_now_ms();
+  m->spare = shmt__os_dup(listener);
+  m->files_end = shmt__os_descriptor_limit();
+  /* At most half, and all but what connections and processes may need. */
+  m->files_end -= m->files_end / 2 < RESERVED_FDS ? m->files_end / 2 : RESERVED_FDS;
   for (uint32_t i = 0; i < SHMT_MANAGER_CONNECTIONS; i++)
     m->connections[i] = (shmt__connection){.fd = -1};
   for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++)
@@ -169,15 +234,8 @@ shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener)
                SHMT_E_MANAGER, "the manager cannot watch its socket");
   m->leader = shmt__os_pidfd((int32_t)(session >> 42));
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
-    const shmt__client_entry* e = entry_of(m, id);
-    if (state_of(m, id) == SHMT_CLIENT_NONE) continue;
-    bool lives = state_of(m, id) == SHMT_CLIENT_ALIVE && e->start != 0 &&
-                 shmt__os_process_start(e->pid) == e->start;
-    if (lives)
-      shmt__manager_watch(m, id);
-    else if (state_of(m, id) == SHMT_CLIENT_ALIVE || shmt__os_process_start(e->pid) != e->start)
-      erase_client(m, id);
-    /* RESERVED with a living parent: the child may be on its way, and will say so. */
+    if (state_of(m, id) == SHMT_CLIENT_ALIVE) watch_or_erase(m, id);
+    /* RESERVED: the child may be on its way, and will say so. */
   }
   return SHMT_OK;
 }
@@ -190,6 +248,8 @@ bool shmt__manager_turn(shmt__manager* m, int timeout_ms) {
   if (now_ms - m->looked_ms >= SHMT_MANAGER_TICK_MS) {
     shmt__keeper_look(&m->keeper, false);
     close_silent(m, now_ms);
+    watch_claimed(m);
+    erase_unclaimed(m, now_ms);
     m->looked_ms = now_ms;
   }
   if (keep_going(m, now_ms)) return true;

@@ -9,7 +9,8 @@
  * believed only when the process has no map of the control file (it has ended, or run another
  * program): a client that lost its connection keeps its holds and may rejoin. A place reserved for
  * a child that is being forked lives by its connection, which parent and child both hold until the
- * child has it.
+ * child has it. When the manager is killed in between, the child may have the number without the
+ * successor knowing its process: such numbers stay while any unknown process maps the control file.
  */
 #ifndef SHMT_IPC_MANAGER_H
 #define SHMT_IPC_MANAGER_H
@@ -23,12 +24,16 @@ enum {
   SHMT_MANAGER_HELLO_MS = 5000, /* a connection that says nothing for so long is closed */
   SHMT_MANAGER_TICK_MS = 500,
   SHMT_MANAGER_LINGER_MS = 1000, /* after the last client */
+  /* What one process may take of what all need; far more than it ever uses. */
+  SHMT_MANAGER_STRANGERS = 128, /* connections that have not said HELLO */
+  SHMT_MANAGER_NUMBERS = 16,    /* client numbers: several copies of the library, lost ones */
 };
 
 typedef struct shmt__connection {
   int fd;          /* -1: unused */
   uint32_t tag;    /* grows with each use of the place, tells stale events apart */
   uint32_t client; /* 0: has not said HELLO */
+  int32_t pid;     /* who connected */
   uint64_t since_ms;
 } shmt__connection;
 
@@ -42,8 +47,10 @@ typedef struct shmt__manager {
   shmt__keeper keeper;
   uint64_t session;
   int listener, epoll, leader; /* leader: pidfd of the process that named the session, or -1 */
+  int spare;                   /* given up for a moment to refuse a connection */
+  int files_end;               /* descriptors from here on are for connections and processes */
   uint64_t control_identity[2];
-  uint64_t started_ms;
+  uint64_t unclaimed_ms; /* when reserved numbers were looked over last */
   uint64_t idle_since_ms; /* 0: there are clients */
   uint64_t looked_ms;
   shmt__connection connections[SHMT_MANAGER_CONNECTIONS];

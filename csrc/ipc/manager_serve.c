@@ -32,11 +32,7 @@ static void attach(request* r, uint32_t client) {
 }
 
 static void set_process(request* r, uint32_t client) {
-  shmt__client_entry* e = &r->m->keeper.map.clients[client];
-  e->pid = r->pid;
-  e->start = shmt__os_process_start(r->pid);
-  /* release: a manager that takes over believes pid and start of an ALIVE client. */
-  atomic_store_explicit(&e->state, SHMT_CLIENT_ALIVE, memory_order_release);
+  shmt__client_settle(&r->m->keeper.map, client, r->pid);
   shmt__manager_watch(r->m, client);
 }
 
@@ -53,6 +49,17 @@ static shmt_status check_session(const request* r) {
   return SHMT_OK;
 }
 
+/* Client numbers of the sender's process. */
+static int n_numbers(const request* r) {
+  int n = 0;
+  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
+    const shmt__client_entry* e = &r->m->keeper.map.clients[id];
+    n += atomic_load_explicit(&e->state, memory_order_relaxed) == SHMT_CLIENT_ALIVE &&
+         e->pid == r->pid;
+  }
+  return n;
+}
+
 static shmt_status serve_hello(request* r, shmt__packet* reply) {
   shmt__keeper* k = &r->m->keeper;
   uint32_t id = r->p->client;
@@ -63,7 +70,10 @@ static shmt_status serve_hello(request* r, shmt__packet* reply) {
     SHMT_REQUIRE(r->p->world == reply->world && knows(r, id, r->p->nonce), SHMT_E_KEY,
                  "the manager does not know client %u of this world", id);
   } else {
-    SHMT_TRY(shmt__keeper_reserve_client(k, &id));
+    SHMT_REQUIRE(n_numbers(r) < SHMT_MANAGER_NUMBERS, SHMT_E_RUNTIME,
+                 "process %d has %d places in the session already", (int)r->pid,
+                 (int)SHMT_MANAGER_NUMBERS);
+    SHMT_TRY(shmt__keeper_reserve_client(k, r->pid, &id));
     r->send_fds[0] = k->control_fd;
     r->send_fds[1] = k->arena_fd;
     r->n_send = 2;
@@ -82,13 +92,11 @@ static shmt_status serve_fork(request* r, shmt__packet* reply) {
   SHMT_REQUIRE(
       r->client == 0 && r->p->world == k->map.control->world && knows(r, r->p->client, r->p->nonce),
       SHMT_E_KEY, "the manager does not know client %u of this world", r->p->client);
-  SHMT_TRY(shmt__keeper_reserve_client(k, &id));
-  shmt__client_entry* e = &k->map.clients[id];
-  e->pid = r->pid; /* the parent's, until the child says who it is */
-  e->start = shmt__os_process_start(r->pid);
+  /* By the parent, until the child says who it is. */
+  SHMT_TRY(shmt__keeper_reserve_client(k, r->pid, &id));
   attach(r, id);
   reply->client = id;
-  reply->nonce = e->nonce;
+  reply->nonce = k->map.clients[id].nonce;
   return SHMT_OK;
 }
 
@@ -101,6 +109,10 @@ static shmt_status serve_add_file(request* r, shmt__packet* reply) {
   }
   SHMT_REQUIRE(r->n_fds == 1, SHMT_E_VALUE, "ADD_FILE with %d descriptors, expected 1", r->n_fds);
   int fd = r->fds[0];
+  if (fd >= r->m->files_end) {
+    shmt__keeper_look(&r->m->keeper, false);
+    SHMT_FAIL(SHMT_E_OS, "the manager keeps %d files, which is all it may", r->m->files_end);
+  }
   r->fds[0] = -1;
   return shmt__keeper_add_file(&r->m->keeper, r->client, fd, r->p->nbytes, &reply->block,
                                &reply->generation);

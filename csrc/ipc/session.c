@@ -326,7 +326,8 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   }
   if (status != SHMT_OK || *lost) return status;
   SHMT_FAILPOINT(joined);
-  bool is_new_id = reply.client != s->arena.client;
+  /* Also when it is the number we had: our holds went with it. */
+  bool is_new_id = p.client == 0;
   s->socket = socket;
   s->client = s->arena.client = reply.client;
   s->nonce = reply.nonce;
@@ -421,8 +422,10 @@ static shmt__session* find_current(uint64_t id) {
   return NULL;
 }
 
-/* A child whose parent could not get a place for it has none until now. */
+/* A child whose parent could not get a number for it has none until now. Files that have arrived
+ * need no keeping any more. */
 static shmt_status ensure_client(shmt__session* s) {
+  if (SHMT_UNLIKELY(s->n_sent_files > 0)) shmt__session_close_sent_files(s, false);
   if (SHMT_LIKELY(s->client != 0)) return SHMT_OK;
   SHMT_REQUIRE(!s->is_lost, SHMT_E_MANAGER,
                "session %016" PRIx64 " was begun anew by another manager", s->id);

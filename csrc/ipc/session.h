@@ -28,7 +28,7 @@ typedef struct shmt__holding {
   shmt_storage* storage; /* over the block; not owned, NULL until there is one */
   uint32_t block;
   bool is_owned; /* the slab is ours */
-  int fd;        /* of a FILE block made here: kept for a next manager; else -1 */
+  int fd; /* of a FILE block: kept for a next manager while there is room; else -1 */
   void* map;     /* of a FILE block */
   uint64_t map_bytes;
 } shmt__holding;
@@ -54,10 +54,11 @@ struct shmt__session {
   shmt__arena arena;
   shmt__holding*** holdings; /* by block / SHMT_HOLDING_CHUNK, block % SHMT_HOLDING_CHUNK */
   uint32_t n_holdings;
+  int n_kept_files; /* descriptors in holdings and sent_files */
   shmt__sent_file* sent_files;
   uint32_t n_sent_files, sent_files_capacity;
-  int child_socket; /* between the two fork handlers */
-  uint32_t child_client;
+  int child_socket; /* between the two fork handlers; -1: the manager did not answer */
+  uint32_t child_client; /* 0: none */
   uint64_t child_nonce;
 };
 
@@ -95,6 +96,8 @@ shmt_status shmt__session_supersede_holding(shmt__holding* h, shmt__holding** ou
 void shmt__session_drop_holding(shmt__holding* h);
 /* Close the descriptors of sent files that have arrived; all: of the others as well. */
 void shmt__session_close_sent_files(shmt__session* s, bool all);
+/* Keep a descriptor of a FILE block for a next manager, if there is room for one more; borrows fd. */
+void shmt__session_keep_file(shmt__holding* h, int fd);
 /* Call f for each holding. */
 void shmt__session_each_holding(shmt__session* s, void (*f)(shmt__holding* h, void* arg),
                                 void* arg);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -51,6 +52,12 @@ void shmt__os_sleep_ms(unsigned ms) {
   }
 }
 
+int shmt__os_descriptor_limit(void) {
+  struct rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur > INT_MAX) return INT_MAX;
+  return (int)files.rlim_cur;
+}
+
 int32_t shmt__os_pid(void) { return (int32_t)getpid(); }
 uint32_t shmt__os_uid(void) { return (uint32_t)geteuid(); }
 
@@ -81,18 +88,37 @@ int shmt__os_pidfd(int32_t pid) {
   return fd < 0 ? -errno : fd; /* the kernel sets close-on-exec */
 }
 
-bool shmt__os_process_maps(int32_t pid, const uint64_t file_identity[2]) {
+bool shmt__os_process_maps(int32_t pid, const uint64_t file_identity[2], bool unreadable) {
   char path[32], line[512], wanted[64];
   (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/maps", pid);
   (void)snprintf(wanted, sizeof wanted, " %02x:%02x %" PRIu64 " ", major((dev_t)file_identity[0]),
                  minor((dev_t)file_identity[0]), file_identity[1]);
   FILE* f = fopen(path, "re");
-  if (f == NULL) return errno != ENOENT && errno != ESRCH;
+  if (f == NULL) return unreadable && errno != ENOENT && errno != ESRCH;
   bool found = false;
   while (!found && fgets(line, sizeof line, f) != NULL) found = strstr(line, wanted) != NULL;
   bool failed = ferror(f) != 0 && errno != ESRCH;
   (void)fclose(f);
-  return found || failed; /* an ending process has no lines */
+  return found || (failed && unreadable); /* an ending process has no lines */
+}
+
+bool shmt__os_other_maps(const uint64_t file_identity[2], bool (*is_known)(int32_t pid, void* arg),
+                         void* arg) {
+  DIR* dir = opendir("/proc");
+  if (dir == NULL) return true;
+  bool found = false;
+  struct dirent* entry;
+  while (!found && (entry = readdir(dir)) != NULL) {
+    char path[288];
+    struct stat st;
+    int32_t pid = (int32_t)strtol(entry->d_name, NULL, 10);
+    if (pid <= 0 || is_known(pid, arg)) continue;
+    (void)snprintf(path, sizeof path, "/proc/%" PRId32, pid);
+    if (stat(path, &st) != 0 || st.st_uid != geteuid()) continue;
+    found = shmt__os_process_maps(pid, file_identity, false);
+  }
+  (void)closedir(dir);
+  return found;
 }
 
 int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2]) {

@@ -9,6 +9,8 @@ uint64_t shmt__os_now_ms(void);
 /* Unpredictable bits. */
 uint64_t shmt__os_random(void);
 void shmt__os_sleep_ms(unsigned ms);
+/* How many descriptors this process may have open. */
+int shmt__os_descriptor_limit(void);
 
 int32_t shmt__os_pid(void);
 uint32_t shmt__os_uid(void);
@@ -16,8 +18,11 @@ uint32_t shmt__os_uid(void);
 uint64_t shmt__os_process_start(int32_t pid);
 /* A descriptor that becomes readable when pid ends; -errno. Close-on-exec. */
 int shmt__os_pidfd(int32_t pid);
-/* May pid have a map of the file? False only when its maps were read and have none. */
-bool shmt__os_process_maps(int32_t pid, const uint64_t file_identity[2]);
+/* Has pid a map of the file? unreadable: the answer when its maps may not be read. */
+bool shmt__os_process_maps(int32_t pid, const uint64_t file_identity[2], bool unreadable);
+/* Has a process of this user, other than those is_known() accepts, a map of the file? */
+bool shmt__os_other_maps(const uint64_t file_identity[2], bool (*is_known)(int32_t pid, void* arg),
+                         void* arg);
 /* Open anew the file that pid has open under any number; -1 when it has not, or is not ours to look
  * at. */
 int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2]);

@@ -32,7 +32,8 @@ enum {
   SHMT_OS_AGAIN = 11,
   SHMT_OS_REFUSED = 111,
   SHMT_OS_IN_USE = 98,
-  SHMT_OS_DENIED = 13
+  SHMT_OS_DENIED = 13,
+  SHMT_OS_FULL = 24, /* no descriptor is left */
 }; /* errno values that callers tell apart */
 
 /* Take one packet without waiting. Returns its length, 0 at the end of the stream, -errno.

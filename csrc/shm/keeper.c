@@ -104,6 +104,12 @@ shmt_status shmt__keeper_create(uint64_t session, uint64_t arena_bytes, uint64_t
   return status;
 }
 
+static bool is_inside(const shmt__keeper* k, const shmt__slab* s) {
+  const shmt__control* c = k->map.control;
+  return s->n_blocks > 0 && s->first_block < c->n_blocks &&
+         s->n_blocks <= c->n_blocks - s->first_block;
+}
+
 /* Was the manager killed while it retired the slab? Its pages are gone by then. */
 static bool is_retired(const shmt__keeper* k, const shmt__slab* s) {
   uint64_t head = atomic_load_explicit(&k->map.blocks[s->first_block].head, memory_order_acquire);
@@ -119,6 +125,8 @@ static shmt_status rebuild(shmt__keeper* k) {
     shmt__slab* s = &k->map.slabs[i];
     uint32_t state = atomic_load_explicit(&s->state, memory_order_acquire);
     if (state == SHMT_SLAB_NONE) continue;
+    SHMT_REQUIRE(is_inside(k, s), SHMT_E_MANAGER, "control file: slab %u has blocks %u to %u of %u",
+                 i, s->first_block, s->first_block + s->n_blocks, k->map.control->n_blocks);
     if (is_retired(k, s)) {
       atomic_store_explicit(&s->state, SHMT_SLAB_NONE, memory_order_release);
       continue;
@@ -155,22 +163,11 @@ shmt_status shmt__keeper_adopt(uint64_t session, int control_fd, int arena_fd, s
 
 /* --- clients --- */
 
-shmt_status shmt__keeper_reserve_client(shmt__keeper* k, uint32_t* out_id) {
-  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
-    shmt__client_entry* e = &k->map.clients[id];
-    if (atomic_load_explicit(&e->state, memory_order_relaxed) != SHMT_CLIENT_NONE) continue;
-    e->pid = 0;
-    e->start = 0;
-    e->nonce = shmt__os_random();
-    atomic_store_explicit(&e->state, SHMT_CLIENT_RESERVED, memory_order_release);
-    SHMT_FAILPOINT(client_reserved);
-    if (id >= atomic_load_explicit(&k->map.control->clients_end, memory_order_relaxed))
-      atomic_store_explicit(&k->map.control->clients_end, id + 1, memory_order_seq_cst);
-    *out_id = id;
-    return SHMT_OK;
-  }
-  SHMT_FAIL(SHMT_E_RUNTIME, "all %d places for processes in this session are taken",
-            SHMT_MAX_CLIENTS - 1);
+shmt_status shmt__keeper_reserve_client(shmt__keeper* k, int32_t pid, uint32_t* out_id) {
+  SHMT_REQUIRE(shmt__client_claim(&k->map, pid, out_id), SHMT_E_RUNTIME,
+               "all %d places for processes in this session are taken", SHMT_MAX_CLIENTS - 1);
+  SHMT_FAILPOINT(client_reserved);
+  return SHMT_OK;
 }
 
 void shmt__keeper_erase_client(shmt__keeper* k, uint32_t id) {
@@ -341,35 +338,52 @@ shmt_status shmt__keeper_add_file(shmt__keeper* k, uint32_t client, int fd, uint
   return SHMT_OK;
 }
 
+/* The FILE slab of a block of this generation; it has a place in `files` then. */
+static bool find_file(shmt__keeper* k, uint32_t block, uint64_t generation, uint32_t* out_slab) {
+  if (block >= atomic_load_explicit(&k->map.control->blocks_end, memory_order_relaxed))
+    return false;
+  uint32_t slab = k->map.blocks[block].slab;
+  if (slab >= k->map.control->n_slabs) return false;
+  const shmt__slab* s = &k->map.slabs[slab];
+  if (atomic_load_explicit(&s->state, memory_order_acquire) != SHMT_SLAB_FILE ||
+      s->first_block != block)
+    return false;
+  uint64_t head = atomic_load_explicit(&k->map.blocks[block].head, memory_order_acquire);
+  *out_slab = slab;
+  return shmt__head_generation(head) == generation && reserve_files(k, slab);
+}
+
 void shmt__keeper_restore_file(shmt__keeper* k, uint32_t block, uint64_t generation, int fd) {
-  uint64_t size = 0;
-  bool good = block < k->map.control->n_blocks && shmt__os_memfd_check(fd, &size);
-  const shmt__block* b = &k->map.blocks[good ? block : 0];
-  good =
-      good && b->slab < k->map.control->n_slabs &&
-      shmt__head_generation(atomic_load_explicit(&b->head, memory_order_acquire)) == generation &&
-      atomic_load_explicit(&k->map.slabs[b->slab].state, memory_order_acquire) == SHMT_SLAB_FILE &&
-      size == k->map.slabs[b->slab].nbytes && reserve_files(k, b->slab) && k->files[b->slab] < 0;
+  uint64_t size = 0, identity[2];
+  uint32_t slab = 0;
+  bool good = find_file(k, block, generation, &slab) && k->files[slab] < 0 &&
+              shmt__os_memfd_check(fd, &size) && shmt__os_file_identity(fd, identity) &&
+              identity[0] == k->map.slabs[slab].file_identity[0] &&
+              identity[1] == k->map.slabs[slab].file_identity[1];
   if (good)
-    k->files[b->slab] = fd;
+    k->files[slab] = fd;
   else
     shmt__os_close(fd);
 }
 
-int shmt__keeper_file(shmt__keeper* k, uint32_t block, uint64_t generation) {
-  if (block >= atomic_load_explicit(&k->map.control->blocks_end, memory_order_relaxed)) return -1;
-  uint32_t slab = k->map.blocks[block].slab;
-  if (slab >= k->map.control->n_slabs) return -1;
-  const shmt__slab* s = &k->map.slabs[slab];
-  if (atomic_load_explicit(&s->state, memory_order_acquire) != SHMT_SLAB_FILE ||
-      s->first_block != block)
-    return -1;
-  uint64_t head = atomic_load_explicit(&k->map.blocks[block].head, memory_order_acquire);
-  if (shmt__head_generation(head) != generation || !reserve_files(k, slab)) return -1;
+/* The manager before us was killed, and nobody has sent the file yet: who holds the block, or made
+ * it, may have it still. */
+static int search_file(const shmt__keeper* k, const shmt__slab* s) {
+  const shmt__block* b = &k->map.blocks[s->first_block];
   uint32_t owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
-  /* The manager before us was killed, and the owner has not come back yet: it still has the file.
-   */
-  if (k->files[slab] < 0 && owner != 0 && owner < SHMT_MAX_CLIENTS)
-    k->files[slab] = shmt__os_open_from_process(k->map.clients[owner].pid, s->file_identity);
+  int fd = -1;
+  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS && fd < 0; id++) {
+    const shmt__client_entry* e = &k->map.clients[id];
+    if (atomic_load_explicit(&e->state, memory_order_relaxed) != SHMT_CLIENT_ALIVE) continue;
+    if (id == owner || shmt__block_is_held_by(b, id))
+      fd = shmt__os_open_from_process(e->pid, s->file_identity);
+  }
+  return fd;
+}
+
+int shmt__keeper_file(shmt__keeper* k, uint32_t block, uint64_t generation) {
+  uint32_t slab = 0;
+  if (!find_file(k, block, generation, &slab)) return -1;
+  if (k->files[slab] < 0) k->files[slab] = search_file(k, &k->map.slabs[slab]);
   return k->files[slab];
 }

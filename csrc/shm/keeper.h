@@ -30,9 +30,9 @@ shmt_status shmt__keeper_create(uint64_t session, uint64_t arena_bytes, uint64_t
 /* Go on with files that clients kept. Consumes the descriptors. Errors: SHMT_E_MANAGER. */
 shmt_status shmt__keeper_adopt(uint64_t session, int control_fd, int arena_fd, shmt__keeper* out);
 
-/* A client id that is free, RESERVED from now on. Errors: SHMT_E_RUNTIME (all are taken),
- * SHMT_E_NOMEM. */
-shmt_status shmt__keeper_reserve_client(shmt__keeper* k, uint32_t* out_id);
+/* A client id that is free, RESERVED from now on by the process. Errors: SHMT_E_RUNTIME (all are
+ * taken). */
+shmt_status shmt__keeper_reserve_client(shmt__keeper* k, int32_t pid, uint32_t* out_id);
 /* The client is gone: its holds go, its slabs are orphans, its id is free. */
 void shmt__keeper_erase_client(shmt__keeper* k, uint32_t id);
 

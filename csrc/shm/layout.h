@@ -11,9 +11,16 @@
  *
  * A slab is a range of the arena that the manager granted to one client, its owner, cut into blocks
  * of one size. A block backs one storage. A slab of kind FILE is a memory file of its own with one
- * block. Only the manager writes the header, the clients and the slabs. A block's record is written
- * by many, and every step on it is one atomic operation, so that a process may be killed between
+ * block. Only the manager writes the header, the clients and the slabs; but see Note [Claims]. A
+ * block's record is written by many, and every step on it is one atomic operation, so that a process may be killed between
  * any two.
+ *
+ * Note [Claims]
+ * A process that forks and gets no answer from the manager (it is stopped, or was killed) takes a
+ * number for the child itself: NONE -> RESERVED, one compare-and-swap, as the manager does. The
+ * child writes its pid and makes the number ALIVE; the manager finds it at its next look. A number
+ * that stays RESERVED, because parent or child was killed, is free again when 5 s old and no unknown
+ * process maps the control file.
  *
  * Note [Holds]
  * A client has one bit in each block's record. It alone sets its bit ("this process uses the
@@ -95,9 +102,10 @@ _Static_assert(sizeof(shmt__control) == 128, "control header");
 typedef struct shmt__client_entry {
   atomic_uint_least32_t state;
   int32_t pid;
-  uint64_t start; /* clock ticks after boot, tells a reused pid apart */
-  uint64_t nonce; /* what a client shows to rejoin */
-  uint64_t pad[5];
+  uint64_t start;                   /* clock ticks after boot, tells a reused pid apart */
+  uint64_t nonce;                   /* what a client shows to rejoin */
+  atomic_uint_least64_t claimed_ms; /* when it became RESERVED */
+  uint64_t pad[4];
 } shmt__client_entry;
 _Static_assert(sizeof(shmt__client_entry) == 64, "client entry");
 
@@ -161,6 +169,11 @@ void shmt__map_close(shmt__map* m);
 bool shmt__arena_matches(const shmt__map* m, int fd);
 /* Do the slab's blocks own whole pages, so that each can lose its pages alone? */
 bool shmt__slab_is_paged(const shmt__slab* s);
+
+/* A free client number, RESERVED from now on by the process; false when all are taken. */
+bool shmt__client_claim(const shmt__map* m, int32_t pid, uint32_t* out_id);
+/* The process behind a number is there. */
+void shmt__client_settle(const shmt__map* m, uint32_t id, int32_t pid);
 
 /* Something may be free now: let the manager look. seq_cst: the hold or lease went before, and is
  * seen gone by the look that follows the manager's reset of the flag. */

@@ -177,6 +177,7 @@ static void end_manager(shmt__manager* m) {
   for (uint32_t i = 0; i < SHMT_MANAGER_CONNECTIONS; i++) shmt__os_close(m->connections[i].fd);
   for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++) shmt__os_close(m->clients[i].pidfd);
   shmt__os_close(m->epoll);
+  shmt__os_close(m->spare);
   shmt__os_close(m->leader);
   shmt__os_close(m->listener);
   shmt__keeper_fini(&m->keeper);

@@ -29,9 +29,9 @@ SANITIZERS = {
 
 
 def generated_directory() -> Path:
-    """Where the generated headers of some build are."""
-    found = (ROOT / "build").glob("*/generated")
-    return next(path for path in found if (path / "api" / "status.h").exists())
+    """Where the generated headers of the build under test are."""
+    config = os.environ.get("SHMTENSOR_SANITIZER") or "native"
+    return ROOT / "build" / config / "generated"
 
 
 def build(directory: Path) -> None:
