@@ -117,7 +117,11 @@ static void arrive(shmt__session* s) {
   (void)shmt__session_tell(s, &adopt, NULL, 0);
 }
 
+static uint32_t n_forks; /* changed only while the child has one thread */
+uint32_t shmt__fork_count(void) { return n_forks; }
+
 static void in_child(void) {
+  n_forks++;
   SHMT_FAILPOINT(fork_child);
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);

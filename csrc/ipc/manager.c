@@ -1,6 +1,7 @@
 /* ipc/manager.c -- the manager's loop: connections, liveness, time. */
 #include "ipc/manager.h"
 
+#include "ipc/ring_audit.h"
 #include "os/events.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -46,6 +47,8 @@ static void erase_client(shmt__manager* m, uint32_t id) {
   shmt__os_close(c->pidfd);
   c->pidfd = -1;
   c->tag++;
+  /* First the locks: until the number is free, nobody else's may carry it. */
+  shmt__rings_erase_client(&m->keeper, id);
   shmt__keeper_erase_client(&m->keeper, id);
 }
 
@@ -232,6 +235,8 @@ shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener)
   SHMT_REQUIRE(m->epoll >= 0 && shmt__os_file_identity(m->keeper.control_fd, m->control_identity) &&
                    shmt__os_events_add(m->epoll, listener, event_key(EVENT_LISTENER, 0, 0)),
                SHMT_E_MANAGER, "the manager cannot watch its socket");
+  /* A predecessor may have been killed in the middle of an audit. */
+  shmt__rings_erase_client(&m->keeper, SHMT_MANAGER_MARKER);
   m->leader = shmt__os_pidfd((int32_t)(session >> 42));
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
     if (state_of(m, id) == SHMT_CLIENT_ALIVE) watch_or_erase(m, id);
@@ -246,6 +251,7 @@ bool shmt__manager_turn(shmt__manager* m, int timeout_ms) {
   for (int i = 0; i < n; i++) handle_event(m, keys[i]);
   uint64_t now_ms = shmt__os_now_ms();
   if (now_ms - m->looked_ms >= SHMT_MANAGER_TICK_MS) {
+    (void)shmt__rings_audit(&m->keeper); /* a lock is taken: at the next look */
     shmt__keeper_look(&m->keeper, false);
     close_silent(m, now_ms);
     watch_claimed(m);

@@ -162,7 +162,7 @@ static seen look_at(const shmt__block* b) {
   seen s = {.state = shmt__head_state(head), .generation = shmt__head_generation(head)};
   if (s.state == SHMT_BLOCK_RECLAIM) s.state = SHMT_BLOCK_USED;
   if (s.state != SHMT_BLOCK_USED) return s;
-  s.nbytes = atomic_load_explicit(&b->nbytes, memory_order_relaxed);
+  s.nbytes = atomic_load_explicit(&b->nbytes, memory_order_relaxed) & ~SHMT_BLOCK_IS_RING;
   s.n_leases = shmt__block_n_leases(b);
   for (unsigned i = 0; i < SHMT_HOLD_WORDS; i++) {
     s.holds[i] = atomic_load_explicit(&b->holds[i], memory_order_relaxed);
@@ -294,7 +294,7 @@ uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view*
                            .n_holders = s.n_holders};
     v->is_file = atomic_load_explicit(&slab->state, memory_order_relaxed) == SHMT_SLAB_FILE;
     memcpy(v->holds, s.holds, sizeof v->holds);
-    int32_t age = (int32_t)(now_ms - atomic_load_explicit(&b->sent_ms, memory_order_relaxed));
+    int32_t age = (int32_t)(now_ms - atomic_load_explicit(&b->stamp_ms, memory_order_relaxed));
     if (s.n_leases > 0 && age > 0) v->sent_ms = (uint64_t)age;
   }
   *next = i < end ? i : 0;

@@ -383,6 +383,14 @@ shmt_status shmt__session_call(shmt__session* s, const shmt__packet* request, co
   return status;
 }
 
+void shmt__session_revive(shmt__session* s) {
+  shmt__packet request = make_packet(s, SHMT_MESSAGE_STATUS), reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  /* Nothing is asked, so what can be read is the end of the connection. */
+  if (s->is_lost || (s->socket >= 0 && shmt__os_wait_readable(s->socket, 0) == 0)) return;
+  (void)shmt__session_call(s, &request, NULL, 0, &reply, fds, &n_fds);
+}
+
 bool shmt__session_tell(shmt__session* s, const shmt__packet* message, const int* fds, int n_fds) {
   return s->socket >= 0 && shmt__os_send(s->socket, message, sizeof *message, fds, n_fds) == 0;
 }

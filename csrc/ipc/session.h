@@ -81,6 +81,8 @@ shmt__session* shmt__session_known(uint64_t id, uint64_t world);
  * SHMT_SOCKET_MAX_FDS. Errors: what the manager answers; SHMT_E_MANAGER. */
 shmt_status shmt__session_call(shmt__session* s, const shmt__packet* request, const int* fds,
                                int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds);
+/* Start or rejoin a manager when the connection to it is gone. */
+void shmt__session_revive(shmt__session* s);
 /* Tell the manager something; false when that is not possible at the moment. */
 bool shmt__session_tell(shmt__session* s, const shmt__packet* message, const int* fds, int n_fds);
 

@@ -216,7 +216,8 @@ static shmt_status take_hold(shmt__session* s, const shmt__handle* handle, shmt_
   shmt__block* b = &s->map.blocks[handle->block];
   if (!shmt__block_hold(b, s->client, handle->generation)) return fail_stale(handle, b);
   shmt_status status = SHMT_OK;
-  uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_relaxed);
+  uint64_t nbytes =
+      atomic_load_explicit(&b->nbytes, memory_order_relaxed) & ~SHMT_BLOCK_IS_RING;
   if (nbytes != handle->nbytes)
     status = shmt__fail(SHMT_E_HANDLE,
                         "the handle says %" PRIu64 " bytes, block %" PRIu32 " has %" PRIu64,
@@ -235,16 +236,8 @@ static shmt_status take_hold(shmt__session* s, const shmt__handle* handle, shmt_
   return status;
 }
 
-static shmt_status import_locked(shmt__session* s, const shmt__handle* handle,
-                                 const shmt__beside* beside, shmt_storage** out) {
-  uint32_t blocks_end = atomic_load_explicit(&s->map.control->blocks_end, memory_order_acquire);
-  SHMT_REQUIRE(
-      checksum_of(s->map.control->secret, handle) == handle->check && handle->block < blocks_end,
-      SHMT_E_HANDLE,
-      "forged or damaged handle: check sum %08" PRIx32 " does not fit block %" PRIu32
-      " generation %" PRIu64 " of %" PRIu64 " bytes",
-      handle->check, handle->block, handle->generation, handle->nbytes);
-  SHMT_TRY(check_beside(s->map.control->secret, beside));
+/* The storage over the block of a handle that was found good. */
+static shmt_status open_locked(shmt__session* s, const shmt__handle* handle, shmt_storage** out) {
   shmt__holding* h = shmt__session_holding(s, handle->block);
   if (h == NULL) {
     SHMT_TRY(take_hold(s, handle, &h));
@@ -263,6 +256,19 @@ static shmt_status import_locked(shmt__session* s, const shmt__handle* handle,
   else
     shmt__session_drop_holding(h);
   return status;
+}
+
+static shmt_status import_locked(shmt__session* s, const shmt__handle* handle,
+                                 const shmt__beside* beside, shmt_storage** out) {
+  uint32_t blocks_end = atomic_load_explicit(&s->map.control->blocks_end, memory_order_acquire);
+  SHMT_REQUIRE(
+      checksum_of(s->map.control->secret, handle) == handle->check && handle->block < blocks_end,
+      SHMT_E_HANDLE,
+      "forged or damaged handle: check sum %08" PRIx32 " does not fit block %" PRIu32
+      " generation %" PRIu64 " of %" PRIu64 " bytes",
+      handle->check, handle->block, handle->generation, handle->nbytes);
+  SHMT_TRY(check_beside(s->map.control->secret, beside));
+  return open_locked(s, handle, out);
 }
 
 shmt_status shmt__storage_import(const shmt__handle* handle, const shmt__beside* beside,
@@ -287,5 +293,32 @@ shmt_status shmt__storage_import(const shmt__handle* handle, const shmt__beside*
     (void)shmt__block_end_lease(&s->map.blocks[handle->block], handle->lease);
   }
   shmt__sessions_unlock();
+  return status;
+}
+
+shmt_status shmt__ring_blocks_open(shmt__session* s, const shmt__ring_block* blocks, uint32_t n,
+                                   shmt_storage** out) {
+  shmt_status status = SHMT_OK;
+  uint32_t i = 0;
+  shmt__sessions_lock();
+  uint32_t end = atomic_load_explicit(&s->map.control->blocks_end, memory_order_acquire);
+  for (; status == SHMT_OK && i < n; i++) {
+    shmt__handle h = {.generation = blocks[i].generation,
+                      .nbytes = blocks[i].nbytes,
+                      .block = blocks[i].block,
+                      .session = s->id};
+    if (h.block == (uint32_t)SHMT_HANDLE_NO_BLOCK)
+      status = shmt__storage_adopt(&shmt__allocator_managed, NULL, NULL, 0, SHMT_STORAGE_SHARED,
+                                   &out[i]);
+    else if (h.block < end)
+      status = open_locked(s, &h, &out[i]);
+    else
+      status = shmt__fail(SHMT_E_HANDLE, "a message names block %" PRIu32 " of %" PRIu32, h.block,
+                          end);
+  }
+  shmt__sessions_unlock();
+  if (status == SHMT_OK) return SHMT_OK;
+  /* Releasing takes the lock. */
+  for (uint32_t j = 0; j + 1 < i; j++) shmt__storage_release(out[j]);
   return status;
 }

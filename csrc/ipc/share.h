@@ -3,6 +3,7 @@
 #define SHMT_IPC_SHARE_H
 
 #include "ipc/handle.h"
+#include "ipc/ring_layout.h"
 #include "storage/storage.h"
 
 /* Blocks of the session's shared memory; storages from it are SHMT_STORAGE_SHARED and never
@@ -52,5 +53,11 @@ typedef struct shmt__beside {
  * Errors: SHMT_E_HANDLE with the values. New reference. */
 shmt_status shmt__storage_import(const shmt__handle* h, const shmt__beside* beside,
                                  shmt_storage** out);
+
+struct shmt__session;
+/* The storages behind a ring message's blocks, each held by this process from now on; all or none.
+ * The caller has one of the ring's locks. Errors: SHMT_E_HANDLE, SHMT_E_NOMEM. New references. */
+shmt_status shmt__ring_blocks_open(struct shmt__session* s, const shmt__ring_block* blocks,
+                                   uint32_t n, shmt_storage** out);
 
 #endif

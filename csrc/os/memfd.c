@@ -145,6 +145,19 @@ void shmt__os_punch(int fd, uint64_t offset, uint64_t nbytes) {
                     (off_t)(end - begin));
 }
 
+bool shmt__os_map_part(int fd, uint64_t offset, uint64_t nbytes, void** out) {
+  struct stat st;
+  if (fstat(fd, &st) != 0 || st.st_size < 0 || offset > (uint64_t)st.st_size ||
+      nbytes > (uint64_t)st.st_size - offset || offset % shmt__os_page_bytes() != 0)
+    return false;
+  /* A hole would be filled by the first look at it, and a failure then is a signal. */
+  if (shmt__os_populate(fd, NULL, offset, nbytes) != SHMT_OK) return false;
+  void* p = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
+  if (p == MAP_FAILED) return false;
+  *out = p;
+  return true;
+}
+
 uint64_t shmt__os_page_bytes(void) {
   static atomic_uint_least64_t cached; /* relaxed: the same value whoever writes it */
   uint64_t bytes = atomic_load_explicit(&cached, memory_order_relaxed);

@@ -23,6 +23,8 @@ uint64_t shmt__os_file_resident(int fd);
 shmt_status shmt__os_map_shared(int fd, uint64_t nbytes, void** out);
 /* The same without the right to write. */
 shmt_status shmt__os_map_read_only(int fd, uint64_t nbytes, void** out);
+/* Map a part of the file whose pages exist; false when it has none there, or they cannot be had. */
+bool shmt__os_map_part(int fd, uint64_t offset, uint64_t nbytes, void** out);
 void shmt__os_unmap(void* p, uint64_t nbytes);
 /* Let go of the page-table entries of a shared map; the file keeps its pages. */
 void shmt__os_map_forget(void* p, uint64_t nbytes);

@@ -9,6 +9,7 @@
 #include "python/convert.h"
 #include "python/dlpack.h"
 #include "python/errors.h"
+#include "python/message.h"
 #include "python/share.h"
 #include "python/types.h"
 
@@ -146,11 +147,13 @@ static int fill(PyObject* module) {
       shmt__py_functions,
       shmt__py_autograd_functions,
       shmt__py_share_functions,
+      shmt__py_message_functions,
   };
   shmt__py_errors_init();
   if (shmt__py_dtypes_init(module) < 0 || shmt__py_device_init(module) < 0 ||
       shmt__py_size_init(module) < 0 || shmt__py_generator_init(module) < 0 ||
-      shmt__py_tensor_type_init(module) < 0 || shmt__py_autograd_init(module) < 0)
+      shmt__py_tensor_type_init(module) < 0 || shmt__py_autograd_init(module) < 0 ||
+      shmt__py_message_init(module) < 0 || shmt__py_ring_init(module) < 0)
     return -1;
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     if (PyModule_AddFunctions(module, tables[i]) < 0) return -1;

@@ -6,6 +6,7 @@
 #include "python/share.h"
 
 #include "ipc/share.h"
+#include "python/message.h"
 #include "python/tensor_type.h"
 #include "tensor/packed.h"
 
@@ -40,11 +41,15 @@ static shmt_status share_storage(shmt_storage* s) {
   return status;
 }
 
-/* The bytes of a tensor, with a lease on its block. */
+/* The tensor's place in the message that is being made, or outside of one its bytes, with a lease
+ * on its block. */
 static PyObject* pack(shmt_tensor* t) {
   shmt__packed_tensor p;
   size_t nbytes = 0;
   shmt_status status = share_storage(t->storage);
+  int64_t place = status == SHMT_OK ? shmt__py_parcel_add_tensor(t) : -1;
+  if (place >= 0) return PyLong_FromLongLong(place);
+  if (place == -2) return PyErr_NoMemory();
   if (status == SHMT_OK) status = shmt__tensor_pack(t, &p, &nbytes);
   if (status != SHMT_OK) return shmt__py_raise(status);
   return PyBytes_FromStringAndSize((const char*)&p, (Py_ssize_t)nbytes);
@@ -58,9 +63,7 @@ static PyObject* py_pack(PyObject* module, PyObject* o) {
   return pack(shmt__py_tensor(o));
 }
 
-/* The reduction of the pickler's table. */
-static PyObject* py_reduce(PyObject* module, PyObject* o) {
-  (void)module;
+PyObject* shmt__py_reduce_tensor(PyObject* o) {
   if (!shmt__py_is_tensor(o))
     return PyErr_Format(PyExc_TypeError, "_reduce_shared_tensor(): expected a Tensor, got %s",
                         Py_TYPE(o)->tp_name);
@@ -71,13 +74,23 @@ static PyObject* py_reduce(PyObject* module, PyObject* o) {
   bool is_plain = Py_TYPE(o) == shmt__py_tensor_type && t->autograd == NULL &&
                   !shmt__tensor_is_meta(t) && !(shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd);
   if (!is_plain) return PyObject_CallOneArg(slow_reduce, o);
-  PyObject* bytes = pack(t);
-  if (bytes == NULL) return NULL;
-  PyObject* args = PyTuple_Pack(1, bytes);
-  Py_DECREF(bytes);
+  PyObject* packed = pack(t);
+  if (packed == NULL) return NULL;
+  PyObject* args = PyTuple_Pack(1, packed);
+  Py_DECREF(packed);
   if (args == NULL) return NULL;
   PyObject* result = PyTuple_Pack(2, rebuild_function, args);
   Py_DECREF(args);
+  return result;
+}
+
+/* The reduction of the pickler's table: of ordinary messages, also when one of them is made inside
+ * the making of another. */
+static PyObject* py_reduce(PyObject* module, PyObject* o) {
+  (void)module;
+  bool state = shmt__py_parcel_suspend();
+  PyObject* result = shmt__py_reduce_tensor(o);
+  shmt__py_parcel_resume(state);
   return result;
 }
 
@@ -100,8 +113,15 @@ static PyObject* rebuild(PyObject* self, PyObject* const* args, size_t n, PyObje
     return PyErr_Format(PyExc_TypeError,
                         "_rebuild_shared_tensor() takes exactly one argument (%zd given)",
                         PyVectorcall_NARGS(n) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
-  if (PyBytes_AsStringAndSize(args[0], &data, &nbytes) < 0) return NULL;
-  shmt_status status = shmt__tensor_unpack(data, (size_t)nbytes, &t);
+  shmt_status status;
+  if (PyLong_Check(args[0])) {
+    int64_t place = PyLong_AsLongLong(args[0]);
+    if (place == -1 && PyErr_Occurred()) return NULL;
+    status = shmt__py_delivery_tensor(place, &t);
+  } else {
+    if (PyBytes_AsStringAndSize(args[0], &data, &nbytes) < 0) return NULL;
+    status = shmt__tensor_unpack(data, (size_t)nbytes, &t);
+  }
   return status == SHMT_OK ? shmt__py_wrap(t) : shmt__py_raise(status);
 }
 
@@ -153,6 +173,9 @@ static PyObject* py_pack_storage(PyObject* module, PyObject* o) {
     return PyErr_Occurred() ? NULL
                             : PyErr_Format(PyExc_ValueError, "_pack_shared_storage(): address 0");
   shmt_status status = share_storage(s);
+  int64_t place = status == SHMT_OK ? shmt__py_parcel_add_storage(s) : -1;
+  if (place >= 0) return PyLong_FromLongLong(place);
+  if (place == -2) return PyErr_NoMemory();
   if (status == SHMT_OK) status = shmt__storage_export(s, true, &h, NULL);
   return status == SHMT_OK ? PyBytes_FromStringAndSize((const char*)&h, sizeof h)
                            : shmt__py_raise(status);
@@ -164,6 +187,12 @@ static PyObject* py_rebuild_storage(PyObject* module, PyObject* o) {
   shmt__handle h;
   shmt_storage* s = NULL;
   (void)module;
+  if (PyLong_Check(o)) {
+    int64_t place = PyLong_AsLongLong(o);
+    if (place == -1 && PyErr_Occurred()) return NULL;
+    shmt_status found = shmt__py_delivery_storage(place, &s);
+    return found == SHMT_OK ? PyLong_FromVoidPtr(s) : shmt__py_raise(found);
+  }
   if (PyBytes_AsStringAndSize(o, &data, &nbytes) < 0) return NULL;
   if (nbytes != sizeof h)
     return shmt__py_raise(

@@ -11,6 +11,10 @@ int shmt__py_prepare_sharing(void);
 
 /* Add _rebuild_shared_tensor to the module: 0, or -1 with an exception. */
 int shmt__py_share_init(PyObject* module);
+
+/* The reduction of a Tensor for messages. New reference. */
+PyObject* shmt__py_reduce_tensor(PyObject* o);
+
 extern PyMethodDef shmt__py_share_functions[]; /* of the module; null-terminated */
 
 #endif

@@ -75,7 +75,7 @@ unsigned shmt__block_lease(shmt__block* b, uint64_t generation) {
     shmt__block_plain_lease(b, generation);
     return lease;
   }
-  atomic_store_explicit(&b->sent_ms, (uint32_t)shmt__os_now_ms(), memory_order_relaxed);
+  atomic_store_explicit(&b->stamp_ms, (uint32_t)shmt__os_now_ms(), memory_order_relaxed);
   SHMT_FAILPOINT(lease_set);
   /* Cannot fail: the caller's hold keeps the block. It only takes off a mark. */
   (void)confirm(b, generation);
@@ -84,7 +84,7 @@ unsigned shmt__block_lease(shmt__block* b, uint64_t generation) {
 
 void shmt__block_plain_lease(shmt__block* b, uint64_t generation) {
   atomic_fetch_add_explicit(&b->n_plain_leases, 1, memory_order_seq_cst);
-  atomic_store_explicit(&b->sent_ms, (uint32_t)shmt__os_now_ms(), memory_order_relaxed);
+  atomic_store_explicit(&b->stamp_ms, (uint32_t)shmt__os_now_ms(), memory_order_relaxed);
   (void)confirm(b, generation);
 }
 
@@ -103,10 +103,27 @@ bool shmt__block_end_lease(shmt__block* b, unsigned lease) {
   return false;
 }
 
+void shmt__block_ring_lease(shmt__block* b, uint64_t generation) {
+  /* seq_cst, then the head: Note [Reclaiming]. */
+  atomic_fetch_add_explicit(&b->n_ring_leases, 1, memory_order_seq_cst);
+  SHMT_FAILPOINT(ring_lease_set);
+  /* Cannot fail: the caller's hold keeps the block. */
+  (void)confirm(b, generation);
+}
+
+void shmt__block_end_ring_lease(shmt__block* b) {
+  uint32_t n = atomic_load_explicit(&b->n_ring_leases, memory_order_relaxed);
+  while (n > 0 &&
+         !atomic_compare_exchange_weak_explicit(&b->n_ring_leases, &n, n - 1, memory_order_seq_cst,
+                                                memory_order_relaxed)) {
+  }
+}
+
 unsigned shmt__block_n_leases(const shmt__block* b) {
   uint64_t bits = atomic_load_explicit(&b->leases, memory_order_seq_cst);
   return (unsigned)__builtin_popcountll(bits) +
-         atomic_load_explicit(&b->n_plain_leases, memory_order_seq_cst);
+         atomic_load_explicit(&b->n_plain_leases, memory_order_seq_cst) +
+         atomic_load_explicit(&b->n_ring_leases, memory_order_seq_cst);
 }
 
 void shmt__block_clear_leases(shmt__block* b) {
@@ -117,6 +134,7 @@ void shmt__block_clear_leases(shmt__block* b) {
 bool shmt__block_is_kept(const shmt__block* b, unsigned clients_end) {
   if (atomic_load_explicit(&b->leases, memory_order_seq_cst) != 0) return true;
   if (atomic_load_explicit(&b->n_plain_leases, memory_order_seq_cst) != 0) return true;
+  if (atomic_load_explicit(&b->n_ring_leases, memory_order_seq_cst) != 0) return true;
   for (unsigned i = 0; i * 64 < clients_end; i++) {
     if (atomic_load_explicit(&b->holds[i], memory_order_seq_cst) != 0) return true;
   }
@@ -142,7 +160,7 @@ bool shmt__block_reclaim(shmt__block* b, unsigned marker, unsigned clients_end) 
                                                   memory_order_seq_cst, memory_order_relaxed);
     return false;
   }
-  atomic_store_explicit(&b->freed_ms, (uint32_t)shmt__os_now_ms(), memory_order_relaxed);
+  atomic_store_explicit(&b->stamp_ms, (uint32_t)shmt__os_now_ms(), memory_order_relaxed);
   SHMT_FAILPOINT(reclaim_checked);
   return atomic_compare_exchange_strong_explicit(&b->head, &expected,
                                                  shmt__head(generation + 1, 0, SHMT_BLOCK_FREE),

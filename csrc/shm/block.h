@@ -17,9 +17,13 @@ unsigned shmt__block_lease(shmt__block* b, uint64_t generation);
 void shmt__block_plain_lease(shmt__block* b, uint64_t generation);
 /* Use a lease up, once: false when it was not outstanding. */
 bool shmt__block_end_lease(shmt__block* b, unsigned lease);
-/* Leases outstanding. */
+/* Take one for a message in a ring, or end it. The caller holds one of the ring's locks, and when
+ * taking, the block. */
+void shmt__block_ring_lease(shmt__block* b, uint64_t generation);
+void shmt__block_end_ring_lease(shmt__block* b);
+/* Leases outstanding, of all kinds. */
 unsigned shmt__block_n_leases(const shmt__block* b);
-/* Drop all leases. */
+/* Drop all leases but those of rings. */
 void shmt__block_clear_leases(shmt__block* b);
 
 /* Does a hold or a lease keep the block? A hint unless the block is marked RECLAIM. */

@@ -225,6 +225,7 @@ static shmt_status make_blocks(shmt__keeper* k, const shmt__slab* s, uint32_t sl
     atomic_store_explicit(&b->nbytes, 0, memory_order_relaxed);
     atomic_store_explicit(&b->warm, 0, memory_order_relaxed);
     shmt__block_clear_leases(b);
+    atomic_store_explicit(&b->n_ring_leases, 0, memory_order_relaxed);
     /* What a reader with a stale handle left when it was killed in the middle. */
     for (unsigned j = 0; j < SHMT_HOLD_WORDS; j++)
       atomic_store_explicit(&b->holds[j], 0, memory_order_relaxed);

@@ -32,6 +32,11 @@
  * handle, or, beyond 64 of them, one of `n_plain_leases`. A lease has no owner, so it stays when
  * the sender is gone.
  *
+ * Note [Ring leases]
+ * A message in a ring (ipc/ring_layout.h) keeps its blocks by `n_ring_leases`, which changes only
+ * under one of the ring's locks. So the manager, holding the locks of all rings, can count what the
+ * rings' messages name and set the counters right: after a client died, and when a ring went.
+ *
  * Note [Reclaiming]
  * head = generation << 16 | marker << 4 | state. A block is given back by: USED -> RECLAIM with the
  * reclaimer's marker; look at holds and leases; RECLAIM -> FREE with the next generation, or back
@@ -50,7 +55,7 @@
 #define SHMT_CONTROL_MAGIC UINT64_C(0x324c5254434d4853) /* "SHMCTRL2" */
 
 enum {
-  SHMT_LAYOUT_VERSION = 1,
+  SHMT_LAYOUT_VERSION = 2,
   SHMT_MAX_CLIENTS = 512, /* ids 1..511; 0 is nobody, the manager marks as 0xfff */
   SHMT_HOLD_WORDS = SHMT_MAX_CLIENTS / 64,
   SHMT_MANAGER_MARKER = 0xfff,
@@ -58,6 +63,9 @@ enum {
   SHMT_PLAIN_LEASE = 255,     /* the lease number of one of n_plain_leases */
   SHMT_NO_LEASE = 254,
 };
+
+/* In a block's `nbytes`: the bytes are a ring. */
+#define SHMT_BLOCK_IS_RING (UINT64_C(1) << 63)
 
 typedef enum shmt__block_state {
   SHMT_BLOCK_NONE = 0, /* belongs to no slab */
@@ -95,7 +103,9 @@ typedef struct shmt__control {
   atomic_uint_least32_t blocks_end;  /* records ever used; the ones behind have no pages */
   atomic_uint_least32_t activity;    /* 1: a hold or a lease went since the manager looked */
   uint64_t arena_identity[2];        /* device and inode of the arena that belongs to this file */
-  uint64_t pad[4];
+  atomic_uint_least32_t rings_stale; /* 1: ring leases may be counted wrong */
+  uint32_t pad0;
+  uint64_t pad[3];
 } shmt__control;
 _Static_assert(sizeof(shmt__control) == 128, "control header");
 
@@ -126,10 +136,10 @@ typedef struct shmt__block {
   atomic_uint_least32_t n_plain_leases;
   uint32_t slab;                  /* manager */
   uint64_t offset, capacity;      /* manager; in the arena */
-  atomic_uint_least64_t nbytes;   /* of the storage; the owner writes it before USED */
+  atomic_uint_least64_t nbytes;   /* of the storage, and SHMT_BLOCK_IS_RING; written by the owner */
   atomic_uint_least64_t warm;     /* bytes with pages */
-  atomic_uint_least32_t freed_ms; /* when it became FREE */
-  atomic_uint_least32_t sent_ms;  /* when the last lease was taken */
+  atomic_uint_least32_t stamp_ms; /* of a FREE block: since when; else when the last lease was taken */
+  atomic_uint_least32_t n_ring_leases; /* see Note [Ring leases] */
   atomic_uint_least64_t holds[SHMT_HOLD_WORDS]; /* see Note [Holds] */
 } shmt__block;
 _Static_assert(sizeof(shmt__block) == 128, "block record");

@@ -19,8 +19,8 @@ typedef struct slab_census {
 } slab_census;
 
 static uint32_t age_of(const look* l, const shmt__block* b) {
-  /* The clock may wrap; freed_ms may be newer than the start of this look. */
-  int32_t age = (int32_t)(l->now_ms - atomic_load_explicit(&b->freed_ms, memory_order_relaxed));
+  /* The clock may wrap; stamp_ms may be newer than the start of this look. */
+  int32_t age = (int32_t)(l->now_ms - atomic_load_explicit(&b->stamp_ms, memory_order_relaxed));
   return age > 0 ? (uint32_t)age : 0;
 }
 
@@ -179,9 +179,11 @@ static uint64_t count_leases(shmt__block* b, uint32_t unused) {
 uint64_t shmt__keeper_n_leases(const shmt__keeper* k) { return for_each_block(k, count_leases, 0); }
 
 static uint64_t drop_old(shmt__block* b, uint32_t age_ms) {
+  uint64_t in_rings = atomic_load_explicit(&b->n_ring_leases, memory_order_relaxed);
   uint64_t n = shmt__block_n_leases(b);
+  n = n > in_rings ? n - in_rings : 0;
   uint32_t age =
-      (uint32_t)shmt__os_now_ms() - atomic_load_explicit(&b->sent_ms, memory_order_relaxed);
+      (uint32_t)shmt__os_now_ms() - atomic_load_explicit(&b->stamp_ms, memory_order_relaxed);
   if (n == 0 || age < age_ms) return 0;
   shmt__block_clear_leases(b);
   return n;

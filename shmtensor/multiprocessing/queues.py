@@ -1,7 +1,483 @@
-"""The standard `multiprocessing.queues`: this name means the same module object."""
+"""Queues whose messages lie in a ring in shared memory.
 
-import sys
-from multiprocessing import queues as _standard
-from multiprocessing.queues import *  # noqa: F403 - for type checkers
+They behave as those of `multiprocessing.queues`, and differ in these ways. A message is written
+where the receiver reads it; tensors go as handles, all those of a message together. ``put``
+pickles in the calling thread, so that what cannot be sent raises there, and puts the message into
+the ring itself; a thread of its own feeds the ring only while the ring is full. A process that is
+killed at any instant leaves the queue usable, and no message of another process is lost. ``get``
+with a timeout never takes longer than that. There are batch forms, forms to ``await`` and
+``fileno``.
 
-sys.modules[__name__] = _standard
+Processes get a queue by inheritance, or as an argument of a process that is being spawned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import copyreg
+import os
+import pickle
+import threading
+import time
+import traceback
+import types
+import weakref
+from collections.abc import Iterable
+from multiprocessing import context
+from multiprocessing.reduction import ForkingPickler
+from multiprocessing.synchronize import SEM_VALUE_MAX  # type: ignore[attr-defined]
+from multiprocessing.util import Finalize, debug, info, is_exiting, register_after_fork
+from queue import Empty, Full
+from typing import Any
+
+import numpy as np
+
+from shmtensor import _C
+from shmtensor.multiprocessing import reductions
+
+__all__ = ["Empty", "Full", "JoinableQueue", "Queue", "SimpleQueue"]
+
+_NO_GET, _NO_PUT = 1, 2
+_KEEP, _PENDING, _BEHIND = 1, 2, 4
+
+
+class _MessagePickler(pickle.Pickler):
+    """Pickles as `ForkingPickler` does, but tensors and storages join the message's list."""
+
+    reducer_override = staticmethod(_C._reduce_for_message)
+    dispatch_table = copyreg.dispatch_table
+
+
+_C._set_messages(
+    _MessagePickler,
+    ForkingPickler._extra_reducers,  # type: ignore[attr-defined]
+    pickle.loads,
+    Empty,
+    Full,
+    frozenset(
+        {reductions.reduce_storage, reductions.reduce_typed_storage, reductions.reduce_array}
+    ),
+)
+_C._set_array_reduce(np.ndarray, reductions.reduce_array)
+
+
+class _End:
+    """One end of a `SimpleQueue`, with what a connection has that others ask of it."""
+
+    def __init__(self, ring: Any, bit: int) -> None:
+        self._ring = ring
+        self._bit = bit
+        self._closed = False
+        register_after_fork(self, _End._after_fork)
+
+    def _after_fork(self) -> None:
+        if self._closed:
+            self._ring.end(self._bit)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise OSError("handle is closed")
+
+    @property
+    def closed(self) -> bool:
+        """Whether this process has closed it."""
+        return self._closed
+
+    def close(self) -> None:
+        """No longer use this end; the other ends may notice when nobody has it any more."""
+        if not self._closed:
+            self._closed = True
+            self._ring.end(self._bit)
+
+
+class _Reader(_End):
+    readable = True
+    writable = False
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable while there is a message."""
+        self._check()
+        return int(self._ring.fileno(True))
+
+    def recv(self) -> Any:
+        """Return the next object.
+
+        Raises:
+            EOFError: Nobody is left who could put one.
+        """
+        self._check()
+        return self._ring.get(None)
+
+    def poll(self, timeout: float | None = 0.0) -> bool:
+        """Whether there is a message, waiting *timeout* seconds (None: for ever) for one."""
+        self._check()
+        return bool(self._ring.poll(timeout))
+
+
+class _Writer(_End):
+    readable = False
+    writable = True
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable while there is room for a message."""
+        self._check()
+        return int(self._ring.fileno(False))
+
+    def send(self, obj: Any) -> None:
+        """Put an object.
+
+        Raises:
+            BrokenPipeError: There is no room, and nobody is left who could get.
+        """
+        self._check()
+        self._ring.put(obj, None, False)
+
+
+class SimpleQueue:
+    """A queue without a bound of its own: ``put`` waits while the ring is full."""
+
+    def __init__(self, *, ctx: Any) -> None:
+        self._open(_C._new_ring(0))
+
+    def _open(self, ring: Any) -> None:
+        self._ring = ring
+        self._reader = _Reader(ring, _NO_GET)
+        self._writer = _Writer(ring, _NO_PUT)
+        # Nothing here needs it; those who take messages out of the reader themselves acquire it.
+        self._rlock = threading.Lock()
+
+    def __getstate__(self) -> Any:
+        context.assert_spawning(self)
+        return self._ring.handle()
+
+    def __setstate__(self, state: Any) -> None:
+        self._open(_C._open_ring(state))
+
+    def put(self, obj: Any) -> None:
+        """Put an object, waiting for room.
+
+        Raises:
+            OSError: The queue is closed.
+            BrokenPipeError: There is no room, and nobody is left who could get.
+        """
+        if self._writer._closed:
+            raise OSError("handle is closed")
+        self._ring.put(obj, None, False)
+
+    def get(self) -> Any:
+        """Return the next object, waiting for one.
+
+        Raises:
+            OSError: The queue is closed.
+            EOFError: Nobody is left who could put one.
+        """
+        if self._reader._closed:
+            raise OSError("handle is closed")
+        return self._ring.get(None)
+
+    def empty(self) -> bool:
+        """Whether there is no message."""
+        self._reader._check()
+        return not self._ring.n_messages()
+
+    def close(self) -> None:
+        """No longer use the queue in this process."""
+        self._reader.close()
+        self._writer.close()
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable while there is a message."""
+        return self._reader.fileno()
+
+    __class_getitem__: Any = classmethod(types.GenericAlias)
+
+
+def _join_thread(reference: weakref.ref[threading.Thread]) -> None:
+    thread = reference()
+    if thread is not None:
+        debug("joining queue thread")
+        thread.join()
+
+
+class _Feeder:
+    """The messages of one process that found no room, and the thread that puts them in order."""
+
+    def __init__(self, ring: Any) -> None:
+        self.ring = ring
+        self.changed = threading.Condition(threading.Lock())
+        self.parcels: collections.deque[Any] = collections.deque()
+        self.is_cancelled = False
+        self.thread: threading.Thread | None = None
+        self.finalizer: Any = None
+
+    def add(self, parcels: Iterable[Any]) -> None:
+        """Append parcels that the ring counts as pending."""
+        with self.changed:
+            self.parcels.extend(parcels)
+            if self.thread is None:
+                debug("starting thread to feed a queue")
+                self.thread = threading.Thread(
+                    target=self.run, name="QueueFeederThread", daemon=True
+                )
+                self.thread.start()
+                if not self.is_cancelled:
+                    reference = weakref.ref(self.thread)
+                    self.finalizer = Finalize(
+                        self.thread, _join_thread, (reference,), exitpriority=-5
+                    )
+
+    def run(self) -> None:
+        """Put what is there, then end; the next parcel starts another thread."""
+        while True:
+            with self.changed:
+                if not self.parcels:
+                    self.thread = None
+                    self.changed.notify_all()
+                    return
+                parcel = self.parcels[0]
+            try:
+                self.ring.put_parcel(parcel, None, _PENDING)
+            except Exception as error:
+                self.ring.forget_pending(1)
+                info("error in queue thread: %s", error)
+                if not is_exiting():
+                    traceback.print_exc()
+            with self.changed:
+                # Only now: until here a new message must go behind this one.
+                self.parcels.popleft()
+
+    def join(self) -> None:
+        """Wait until nothing is left to feed, or nobody cares any more."""
+        with self.changed:
+            while self.thread is not None and not self.is_cancelled:
+                self.changed.wait()
+
+    def cancel(self) -> None:
+        """Let nobody wait for what is left."""
+        with self.changed:
+            self.is_cancelled = True
+            self.changed.notify_all()
+            if self.finalizer is not None:
+                self.finalizer.cancel()
+
+
+class Queue:
+    """A queue with or without a bound.
+
+    Args:
+        maxsize: ``put`` waits while so many messages have not been taken; 0 or less: no bound.
+        ctx: The context whose processes share it.
+        share_arrays: NumPy arrays are moved into shared memory and arrive there, instead of
+            being copied into the message.
+    """
+
+    def __init__(self, maxsize: int = 0, *, ctx: Any, share_arrays: bool = False) -> None:
+        self._maxsize = maxsize if maxsize > 0 else SEM_VALUE_MAX
+        self._ignore_epipe = False
+        self._open(_C._new_ring(max(maxsize, 0)), share_arrays)
+
+    def _open(self, ring: Any, share_arrays: bool) -> None:
+        self._ring = ring
+        ring.shares_arrays = share_arrays
+        self._reader = _Reader(ring, _NO_GET)
+        self._writer = _Writer(ring, _NO_PUT)
+        self._reset()
+        register_after_fork(self, Queue._reset)
+
+    def _reset(self) -> None:
+        # In a forked child as well: what waits for room is the parent's to feed.
+        self._feeder = _Feeder(self._ring)
+        self._closed = False
+
+    def __getstate__(self) -> Any:
+        context.assert_spawning(self)
+        return self._ignore_epipe, self._maxsize, self._ring.handle(), self._ring.shares_arrays
+
+    def __setstate__(self, state: Any) -> None:
+        self._ignore_epipe, self._maxsize, handle, share_arrays = state
+        self._open(_C._open_ring(handle), share_arrays)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ValueError(f"Queue {self!r} is closed")
+
+    # --- putting ---
+
+    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Put an object; it is pickled before this returns.
+
+        Args:
+            obj: What to put.
+            block: Wait while the queue is full.
+            timeout: Seconds to wait; None waits for ever.
+
+        Raises:
+            Full: The queue was full all the time.
+            ValueError: The queue is closed.
+            Exception: What pickling *obj* raises, unless a subclass has a
+                ``_on_queue_feeder_error``, which then gets it.
+        """
+        if self._closed:
+            self._check()
+        try:
+            self._put(obj, timeout if block else 0.0)
+        except Full:
+            raise
+        except Exception as error:
+            if type(self)._on_queue_feeder_error is Queue._on_queue_feeder_error:
+                raise
+            self._on_queue_feeder_error(error, obj)
+
+    def _put(self, obj: Any, wait: float | None) -> None:
+        if self._feeder.parcels:
+            parcel = self._ring.pack(obj)
+            self._ring.put_parcel(parcel, wait, _KEEP | _BEHIND)
+        else:
+            parcel = self._ring.put(obj, wait, True)
+        if parcel is not None:
+            self._feeder.add((parcel,))
+
+    def put_nowait(self, obj: Any) -> None:
+        """Put an object, or raise `Full` at once."""
+        self.put(obj, False)
+
+    def put_many(
+        self, objects: Iterable[Any], block: bool = True, timeout: float | None = None
+    ) -> None:
+        """Put objects in their order; the time-out is for all of them together.
+
+        Raises:
+            Full: The queue was full; those before the one that found no place are in it.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for obj in objects:
+            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            self.put(obj, block, left)
+
+    async def aput(self, obj: Any) -> None:
+        """Put an object, letting other tasks run while the queue is full."""
+        while True:
+            try:
+                self.put(obj, False)
+            except Full:
+                await _readable(self._writer.fileno())
+            else:
+                return
+
+    # --- getting ---
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """Return the next object.
+
+        Args:
+            block: Wait for one.
+            timeout: Seconds that the call may take; None waits for ever.
+
+        Raises:
+            Empty: Nothing came.
+            ValueError: The queue is closed.
+        """
+        if self._closed:
+            self._check()
+        return self._ring.get(timeout if block else 0.0)
+
+    def get_nowait(self) -> Any:
+        """Return the next object, or raise `Empty` at once."""
+        return self.get(False)
+
+    def get_many(self, max_n: int, timeout: float | None = None) -> list[Any]:
+        """Return what is there, at least one object and at most *max_n*, waiting for the first.
+
+        Raises:
+            Empty: Nothing came in *timeout* seconds.
+            ValueError: *max_n* is less than 1, or the queue is closed.
+        """
+        self._check()
+        return list(self._ring.get_many(max_n, timeout))
+
+    async def aget(self) -> Any:
+        """Return the next object, letting other tasks run until there is one."""
+        while True:
+            try:
+                return self.get(False)
+            except Empty:
+                await _readable(self._reader.fileno())
+
+    # --- state ---
+
+    def qsize(self) -> int:
+        """Return how many messages were put and not taken."""
+        return int(self._ring.size())
+
+    def empty(self) -> bool:
+        """Whether there is no message to get at the moment."""
+        return not self._ring.n_messages()
+
+    def full(self) -> bool:
+        """Whether ``put`` would wait."""
+        return int(self._ring.size()) >= self._maxsize
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable while there is a message; the queue's to close."""
+        return self._reader.fileno()
+
+    # --- the end ---
+
+    def close(self) -> None:
+        """No longer use the queue in this process; what waits for room is still put."""
+        self._closed = True
+
+    def join_thread(self) -> None:
+        """Wait until everything this process put is in the queue.
+
+        Raises:
+            AssertionError: The queue is not closed.
+        """
+        debug("Queue.join_thread()")
+        if not self._closed:
+            raise AssertionError(f"Queue {self!r} not closed")
+        self._feeder.join()
+
+    def cancel_join_thread(self) -> None:
+        """Let the process end without waiting until everything it put is in the queue."""
+        debug("Queue.cancel_join_thread()")
+        self._feeder.cancel()
+
+    @staticmethod
+    def _on_queue_feeder_error(e: Exception, obj: Any) -> None:
+        """Get what could not be put, in a subclass; here ``put`` raises."""
+        raise e
+
+    __class_getitem__: Any = classmethod(types.GenericAlias)
+
+
+class JoinableQueue(Queue):
+    """A queue that knows which of its messages were worked on."""
+
+    def task_done(self) -> None:
+        """Say that one object that was got is worked on.
+
+        Raises:
+            ValueError: There were more calls than objects put.
+        """
+        if not self._ring.task_done():
+            raise ValueError("task_done() called too many times")
+
+    def join(self) -> None:
+        """Wait until every object that was put is worked on."""
+        self._ring.join(None)
+
+
+async def _readable(fd: int) -> None:
+    """Wait until *fd* is readable."""
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    # A loop knows one reader for each descriptor, and several tasks may wait for this one.
+    own = os.dup(fd)
+    loop.add_reader(own, lambda: None if ready.done() else ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(own)
+        os.close(own)

@@ -1,11 +1,11 @@
 """Whoever is killed at whatever step of the sharing protocol, the others go on and nothing stays.
 
-One run for each failpoint of the scenario "family": a family works (every step of the protocol,
-with a forked child); the first process that reaches the point, be it parent, child or manager, is
-killed there. Then a bystander's tensors must be whole, sharing must work again, and no memory,
-client or manager may be left. Messages that die with their reader keep their block until they are
-collected, which the test does. Not covered: the queues above (tests/multiprocessing), random
-instants (tests/stress).
+One run for each failpoint of the scenarios "family" and "ring": a family works (every step of the
+protocol, with forked children); the first process that reaches the point, be it parent, child or
+manager, is killed there. Then a bystander's tensors must be whole, sharing must work again, and no
+memory, client or manager may be left. Messages in pipes that die with their reader keep their block
+until they are collected, which the test does. Not covered: the queues above
+(tests/multiprocessing), random instants (tests/stress).
 """
 
 from __future__ import annotations
@@ -57,6 +57,13 @@ def _gone(pid: int) -> bool:
         return True
 
 
+# What works, and is killed, for each step.
+_PROGRAMS = {
+    **dict.fromkeys(native.failpoints("family"), "native.py"),
+    **dict.fromkeys(native.failpoints("ring"), "native_ring.py"),
+}
+
+
 def _run(point: str, number: int, native_directory: Path, tmp_path: Path) -> None:
     session = (os.getpid() << 42) | 1 << 40 | number
     here = str(Path(__file__).parent)
@@ -75,9 +82,14 @@ def _run(point: str, number: int, native_directory: Path, tmp_path: Path) -> Non
     try:
         assert bystander.stdout.readline() == "ready\n"
         token.touch()
-        program = [sys.executable, f"{here}/native.py", str(native_directory), str(session)]
+        program = f"{here}/{_PROGRAMS[point]}"
         worker = subprocess.run(
-            program, env=armed, capture_output=True, text=True, timeout=150, check=False
+            [sys.executable, program, str(native_directory), str(session)],
+            env=armed,
+            capture_output=True,
+            text=True,
+            timeout=150,
+            check=False,
         )
         assert worker.returncode in (0, -9), worker.stderr
         if token.exists():
@@ -105,11 +117,11 @@ def runs(
     with ThreadPoolExecutor(8) as pool:
         yield {
             point: pool.submit(_run, point, number, native_directory, directory)
-            for number, point in enumerate(native.failpoints("family"))
+            for number, point in enumerate(_PROGRAMS)
         }
 
 
-@pytest.mark.parametrize("point", native.failpoints("family"))
+@pytest.mark.parametrize("point", _PROGRAMS)
 def test_kill_at_step_leaves_others_working_and_nothing_behind(
     point: str, runs: dict[str, Future[None]]
 ) -> None:

@@ -1,0 +1,69 @@
+/* os/futex.c -- waiting for a word of shared memory to change, and a finer clock. */
+#define _GNU_SOURCE
+#include "os/futex.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct timespec timespec_of(uint64_t ns) {
+  return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+}
+
+uint64_t shmt__os_now_ns(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+shmt__os_wait shmt__os_futex_wait(atomic_uint_least32_t* word, uint32_t expected,
+                                  uint64_t deadline_ns) {
+  struct timespec t = timespec_of(deadline_ns);
+  /* The BITSET form takes an absolute time of the monotonic clock. */
+  long r = syscall(SYS_futex, word, FUTEX_WAIT_BITSET, expected, &t, NULL, FUTEX_BITSET_MATCH_ANY);
+  if (r == 0 || errno == EAGAIN) return SHMT_OS_WAIT_WOKEN;
+  if (errno == EINTR) return SHMT_OS_WAIT_INTERRUPTED;
+  return SHMT_OS_WAIT_TIMED_OUT;
+}
+
+unsigned shmt__os_futex_wake(atomic_uint_least32_t* word, unsigned n) {
+  long r = syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
+  return r > 0 ? (unsigned)r : 0;
+}
+
+int shmt__os_eventfd(void) {
+  int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  return fd >= 0 ? fd : -errno;
+}
+
+void shmt__os_eventfd_set(int fd) {
+  uint64_t one = 1;
+  ssize_t n = write(fd, &one, sizeof one);
+  (void)n;
+}
+
+void shmt__os_eventfd_clear(int fd) {
+  uint64_t count;
+  ssize_t n = read(fd, &count, sizeof count);
+  (void)n;
+}
+
+int shmt__os_thread_start(void* (*f)(void* arg), void* arg) {
+  sigset_t all, old;
+  pthread_attr_t attributes;
+  pthread_t thread;
+  (void)sigfillset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+  (void)pthread_attr_init(&attributes);
+  (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  (void)pthread_attr_setstacksize(&attributes, 128 << 10);
+  int err = pthread_create(&thread, &attributes, f, arg);
+  (void)pthread_attr_destroy(&attributes);
+  (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return -err;
+}
