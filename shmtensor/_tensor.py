@@ -122,21 +122,6 @@ class Tensor(_TensorBase):
 
         return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
 
-    def share_memory_(self) -> Tensor:
-        """Move the whole storage into shared memory; nothing happens when it is there already.
-
-        Returns:
-            This tensor. Every view of the storage follows.
-
-        Raises:
-            BufferError: NumPy arrays or other buffers show the private memory.
-
-        Source:
-            torch.Tensor.share_memory_.
-        """
-        self.untyped_storage().share_memory_()
-        return self
-
     # --- NumPy -----------------------------------------------------------------------------
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:

@@ -4,6 +4,7 @@
 #include "base/scalar.h"
 #include "generated/ops.h"
 #include "python/convert.h"
+#include "python/share.h"
 #include "python/types.h"
 
 #define FAST(f) ((PyCFunction)(void (*)(void))(f))
@@ -290,6 +291,9 @@ PyMethodDef shmt__py_plain_methods[] = {
     {"is_neg", m_false, METH_NOARGS, "False: negation is never lazy."},
     {"is_pinned", m_false, METH_NOARGS, "False: there is no device to pin memory for."},
     {"is_shared", m_is_shared, METH_NOARGS, "True when other processes can map the storage."},
+    {"share_memory_", shmt__py_share_memory, METH_NOARGS,
+     "Move the whole storage into shared memory; every view of it follows. BufferError: NumPy "
+     "arrays or other buffers show the private memory."},
     {"is_inference", m_is_inference, METH_NOARGS, "True when made in inference mode."},
     {"is_same_size", m_is_same_size, METH_O, "True when both have the same size."},
     {"is_set_to", m_is_set_to, METH_O, "True when both show the same memory in the same way."},

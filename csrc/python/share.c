@@ -41,6 +41,13 @@ static shmt_status share_storage(shmt_storage* s) {
   return status;
 }
 
+PyObject* shmt__py_share_memory(PyObject* self, PyObject* unused) {
+  (void)unused;
+  if (shmt__py_prepare_sharing() < 0) return NULL;
+  shmt_status status = share_storage(shmt__py_tensor(self)->storage);
+  return status == SHMT_OK ? Py_NewRef(self) : shmt__py_raise(status);
+}
+
 /* The tensor's place in the message that is being made, or outside of one its bytes, with a lease
  * on its block. */
 static PyObject* pack(shmt_tensor* t) {

@@ -15,6 +15,9 @@ int shmt__py_share_init(PyObject* module);
 /* The reduction of a Tensor for messages. New reference. */
 PyObject* shmt__py_reduce_tensor(PyObject* o);
 
+/* The method share_memory_(). New reference to self. */
+PyObject* shmt__py_share_memory(PyObject* self, PyObject* unused);
+
 extern PyMethodDef shmt__py_share_functions[]; /* of the module; null-terminated */
 
 #endif
