@@ -8,6 +8,7 @@ from shmtensor._C import *
 from shmtensor._tensor import Tensor as Tensor
 from shmtensor._functions import *  # type: ignore[assignment]
 from shmtensor._legacy import *
+from shmtensor._numeric import *
 from shmtensor._selection import *
 from shmtensor._ops import ops as ops
 from shmtensor._settings import *
@@ -29,12 +30,14 @@ from shmtensor import (
     autograd as autograd,
     errors as errors,
     library as library,
+    masked as masked,
     memory as memory,
     multiprocessing as multiprocessing,
     nn as nn,
     optim as optim,
     overrides as overrides,
     random as random,
+    signal as signal,
     special as special,
     utils as utils,
 )

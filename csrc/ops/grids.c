@@ -127,6 +127,53 @@ shmt_status shmt__cartesian_prod(shmt_tensors tensors, shmt_tensor** out) {
   return SHMT_OK;
 }
 
+/* How many ways there are to choose r of n; -1: more than int64 holds. */
+static int64_t ways(int64_t n, int64_t r) {
+  __int128 count = 1;
+
+  for (int64_t i = 1; i <= r && count > 0; i++) {
+    count = count * (n - r + i) / i;
+    if (count > INT64_MAX) return -1;
+  }
+  return (int64_t)count;
+}
+
+/* The next row of indices in order: the last that can grow does, those after it follow. */
+static void next_choice(int64_t* row, const int64_t* before, int64_t r, int64_t n, bool again) {
+  int64_t at = r - 1;
+
+  memcpy(row, before, (size_t)r * sizeof *row);
+  while (at > 0 && row[at] == (again ? n - 1 : n - r + at)) at--;
+  row[at]++;
+  for (int64_t i = at + 1; i < r; i++) row[i] = row[i - 1] + (again ? 0 : 1);
+}
+
+shmt_status shmt__combinations(shmt_tensor* self, int64_t r, bool with_replacement,
+                               shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) index = NULL;
+  SHMT_AUTO(shmt_tensor) chosen = NULL;
+  const int64_t n = self->numel;
+
+  SHMT_REQUIRE(self->n_dims == 1, SHMT_E_RUNTIME, "Expect a 1D vector, but got shape %s",
+               SHMT_SHAPE_TEXT(self));
+  SHMT_REQUIRE(r >= 0, SHMT_E_RUNTIME, "Expect a non-negative number, but got %" PRId64, r);
+  if (r == 0) return zeros_of(self, SHMT_INTS(0), out);
+  const int64_t pool = with_replacement && n > 0 ? n + r - 1 : n;
+  const int64_t count = n == 0 || r > pool ? 0 : ways(pool, r);
+  int64_t cells;
+  SHMT_REQUIRE(count >= 0 && !__builtin_mul_overflow(count, r, &cells), SHMT_E_RUNTIME,
+               "combinations(): more rows than can be counted: %" PRId64 " of %" PRId64, r, n);
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(count * r), SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT,
+                              &index));
+  if (!shmt__tensor_is_meta(self) && count > 0) {
+    int64_t* row = shmt__tensor_data(index);
+    for (int64_t i = 0; i < r; i++) row[i] = with_replacement ? 0 : i;
+    for (int64_t k = 1; k < count; k++, row += r) next_choice(row + r, row, r, n, with_replacement);
+  }
+  SHMT_TRY(shmt_op_index_select(self, 0, index, &chosen));
+  return shmt_op_reshape(chosen, SHMT_INTS(count, r), out);
+}
+
 shmt_status shmt__block_diag(shmt_tensors tensors, shmt_tensor** out) {
   SHMT_AUTO_LIST rows = {0, 0};
   int64_t width = 0, before = 0;

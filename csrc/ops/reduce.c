@@ -26,7 +26,7 @@ shmt_status shmt__reduce_into(const shmt__reduction* r, shmt_tensor* self,
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) second = NULL;
   shmt_tensor** const work[2] = {&first, &second};
-  shmt_tensor* targets[2];
+  shmt_tensor* targets[2] = {NULL, NULL};
   int64_t sizes[SHMT_MAX_DIMS];
   const shmt_ints shape = {sizes, shmt__reduced_sizes(self, r->mask, r->keepdim, sizes)};
 

@@ -13,6 +13,12 @@ shmt_status shmt__number_tensor(shmt_scalar value, shmt_tensor** out) {
   return shmt__tensor_of_number(value, out);
 }
 
+shmt_status shmt__no_derivative(shmt_tensor* grad, const char* what, shmt_tensor** out) {
+  (void)grad;
+  (void)out;
+  SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "the derivative for '%s' is not implemented.", what);
+}
+
 shmt_status shmt__polygamma_of(int64_t n, shmt_tensor* self, shmt_tensor** out) {
   static const shmt__pointwise p = {"polygamma", SHMT_LOOP_polygamma, SHMT_PROMOTE_INT_TO_FLOAT,
                                     SHMT_DTYPE_NONE};

@@ -1,0 +1,216 @@
+"""Numeric functions whose arguments take many forms: gradient, histogramdd, unravel_index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from shmtensor import _C
+from shmtensor._tensor import Tensor
+
+__all__ = ["gradient", "histogramdd", "unravel_index"]
+
+
+def _spacings(input: Tensor, spacing: Any, dims: list[int], given: bool) -> list[Any]:
+    """One number or vector of coordinates per dimension."""
+    if spacing is None:
+        return [1] * len(dims)
+    if isinstance(spacing, bool | int | float | complex):
+        return [spacing] * len(dims)
+    if isinstance(spacing, Tensor):
+        if spacing.dim() != 0:
+            raise TypeError(
+                "gradient(): argument 'spacing' must be a number, or a sequence of numbers or "
+                f"tensors, not a Tensor of shape {tuple(spacing.shape)}"
+            )
+        return [spacing.item()] * len(dims)
+    listed = list(spacing)
+    if len(listed) != len(dims):
+        wanted = (
+            f"'dim' ({len(dims)})"
+            if given
+            else f"'self.dim() = {input.dim()}', since dim argument was not given,"
+        )
+        raise RuntimeError(
+            "torch.gradient expected spacing to be unspecified, a scalar, or a list of length "
+            f"equal to {wanted} but got a list of length {len(listed)}"
+        )
+    return listed
+
+
+def _dims(input: Tensor, dim: Any) -> list[int]:
+    n = input.dim()
+    if dim is None:
+        return list(range(n))
+    result: list[int] = []
+    for d in [dim] if isinstance(dim, int) else list(dim):
+        if not -max(n, 1) <= d < max(n, 1):
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-max(n, 1)}, "
+                f"{max(n, 1) - 1}], but got {d})"
+            )
+        if d % max(n, 1) in result:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+        result.append(d % max(n, 1))
+    return result
+
+
+def _along(input: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
+    """The derivative along one dimension: central inside, one-sided at both ends."""
+    size = input.shape[dim]
+
+    def at(begin: int, end: int | None = None) -> Tensor:
+        return input.narrow(dim, begin, (begin + 1 if end is None else end) - begin)
+
+    if isinstance(spacing, Tensor):
+        if spacing.dim() != 1 or spacing.shape[0] != size:
+            raise RuntimeError(
+                "torch.gradient expected each element of spacing to have one dimension, and as "
+                f"many coordinates as dimension {dim} has elements, {size}; got shape "
+                f"{tuple(spacing.shape)}"
+            )
+        shape = [1] * input.dim()
+        shape[dim] = size - 1
+        steps = spacing.diff().reshape(shape)
+        left, right = steps.narrow(dim, 0, size - 2), steps.narrow(dim, 1, size - 2)
+        first, second = steps.narrow(dim, 0, 1), steps.narrow(dim, min(1, size - 2), 1)
+        last, before = steps.narrow(dim, size - 2, 1), steps.narrow(dim, max(size - 3, 0), 1)
+    else:
+        left = right = first = second = last = before = spacing
+    a, b = -right / (left * (left + right)), (right - left) / (left * right)
+    c = left / (right * (left + right))
+    inner = a * at(0, size - 2) + b * at(1, size - 1) + c * at(2, size)
+    if edge_order == 1:
+        begin = (at(1) - at(0)) / first
+        end = (at(size - 1) - at(size - 2)) / last
+    else:
+        a = -(2.0 * first + second) / (first * (first + second))
+        b, c = (first + second) / (first * second), -first / (second * (first + second))
+        begin = a * at(0) + b * at(1) + c * at(2)
+        a, b = last / (before * (before + last)), -(before + last) / (before * last)
+        c = (2.0 * last + before) / (last * (before + last))
+        end = a * at(size - 3) + b * at(size - 2) + c * at(size - 1)
+    return _C.cat([begin, inner, end], dim)
+
+
+def gradient(
+    input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1
+) -> tuple[Tensor, ...]:
+    """Estimate derivatives of samples along dimensions by finite differences.
+
+    Args:
+        input: Samples, any shape; not uint8.
+        spacing: The distance of the samples: a number, or per dimension a number or a vector of
+            coordinates. 1 by default.
+        dim: A dimension or several; all by default.
+        edge_order: 1 or 2, the order of accuracy at both ends.
+
+    Returns:
+        One tensor of *input*'s shape per dimension.
+
+    Raises:
+        RuntimeError: *spacing* does not fit, or a dimension has too few samples.
+
+    Source:
+        torch.gradient.
+    """
+    if input.dtype is _C.uint8:
+        raise RuntimeError("torch.gradient does not support uint8 input.")
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    dims = _dims(input, dim)
+    spacings = _spacings(input, spacing, dims, dim is not None)
+    if any(input.dim() == 0 or input.shape[d] < edge_order + 1 for d in dims):
+        raise RuntimeError(
+            "torch.gradient expected each dimension size to be at least edge_order+1"
+        )
+    return tuple(_along(input, d, s, edge_order) for d, s in zip(dims, spacings, strict=True))
+
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """Turn positions in a flattened array into coordinates.
+
+    Args:
+        indices: Integers, any shape.
+        shape: The array's sizes.
+
+    Returns:
+        One tensor of *indices*' shape per dimension.
+
+    Raises:
+        TypeError: *indices* are no integers, or *shape* is no sequence of ints.
+        ValueError: A size is negative.
+
+    Source:
+        torch.unravel_index.
+    """
+    if indices.is_complex() or indices.is_floating_point() or indices.dtype is _C.bool:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
+    if isinstance(shape, int):
+        shape = (shape,)
+    if not isinstance(shape, Sequence):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    for size in shape:
+        if not isinstance(size, int):
+            raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(size)}")
+    if any(size < 0 for size in shape):
+        raise ValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
+    result: list[Tensor] = []
+    step = 1
+    for size in reversed(shape):
+        result.append(indices.div(step, rounding_mode="floor") % size)
+        step *= size
+    return tuple(reversed(result))
+
+
+class HistogramDD(NamedTuple):
+    """What `histogramdd` returns."""
+
+    hist: Tensor
+    bin_edges: tuple[Tensor, ...]
+
+
+def histogramdd(
+    input: Tensor,
+    bins: Any,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> HistogramDD:
+    """Count points of several dimensions in a grid of bins.
+
+    Args:
+        input: ``(..., D)`` points, float32 or float64.
+        bins: The number of bins in each dimension, as one int or D of them, or D vectors of edges.
+        range: Lowest and highest edge of each dimension, 2 D numbers; by default those of the data.
+        weight: ``(...)``, what each point counts.
+        density: Divide by the total and by each bin's volume.
+
+    Returns:
+        The counts, with one dimension per coordinate, and the edges used.
+
+    Raises:
+        RuntimeError: The number of bins or bounds does not fit, or edges are out of order.
+
+    Source:
+        torch.histogramdd.
+    """
+    if input.dim() < 2:
+        raise RuntimeError(
+            "torch.histogramdd: input tensor should have at least 2 dimensions, but got "
+            f"{input.dim()}"
+        )
+    width = input.shape[-1]
+    listed = [bins] * width if isinstance(bins, int) else list(bins)
+    if len(listed) != width:
+        raise RuntimeError(
+            f"torch.histogramdd: expected {width} sequences of bin edges for a {width}-dimensional "
+            f"histogram but got {len(listed)}"
+        )
+    if all(isinstance(b, Tensor) for b in listed):
+        edges = tuple(listed)
+    else:
+        bounds = None if range is None else [float(r) for r in range]
+        edges = tuple(_C._nn._histogramdd_bin_edges(input, listed, range=bounds, weight=weight))
+    hist = _C._nn._histogramdd_from_bin_tensors(input, edges, weight=weight, density=density)
+    return HistogramDD(hist, edges)

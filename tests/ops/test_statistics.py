@@ -1,0 +1,144 @@
+"""Differences, integrals, quantiles and covariances against NumPy, their gradients and errors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+
+RNG = np.random.default_rng(5)
+MATRIX = RNG.normal(size=(4, 6))
+HOLED = np.where(MATRIX > 1, np.nan, MATRIX)
+
+
+def tensor(a: Any) -> Any:
+    return st.from_numpy(np.array(a))
+
+
+def leaf(*sizes: int) -> Any:
+    return st.randn(*sizes, dtype=st.float64).requires_grad_()
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_diff_equals_numpy(n: int, dim: int) -> None:
+    got = st.diff(tensor(MATRIX), n, dim)
+    want = np.diff(MATRIX, n, axis=dim)
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-12)
+
+
+def test_diff_joins_and_tells_bools_apart() -> None:
+    row = st.tensor([1, 4, 9])
+    assert st.diff(row, prepend=row[:1], append=st.tensor([16, 25])).tolist() == [0, 3, 5, 7, 9]
+    assert st.diff(st.tensor([True, True, False])).tolist() == [False, True]
+    with pytest.raises(RuntimeError, match="same dimension"):
+        st.diff(row, prepend=st.zeros(1, 1))
+    with pytest.raises(RuntimeError, match="at least one-dimensional"):
+        st.diff(st.tensor(1.0))
+
+
+def test_trapezoid_integrates_over_points_and_steps() -> None:
+    x = np.array([0.0, 1.0, 3.0, 3.5, 5.0, 9.0])
+    want = ((MATRIX[:, 1:] + MATRIX[:, :-1]) * np.diff(x) / 2).cumsum(1)
+    y = tensor(MATRIX)
+    np.testing.assert_allclose(st.cumulative_trapezoid(y, tensor(x)).numpy(), want, rtol=1e-12)
+    np.testing.assert_allclose(st.trapezoid(y, tensor(x)).numpy(), want[:, -1], rtol=1e-12)
+    assert st.trapz(st.tensor([1.0, 2.0, 3.0]), dx=2.0).item() == 8
+    assert st.trapezoid(st.zeros(2, 0)).tolist() == [0.0, 0.0]
+    with pytest.raises(RuntimeError, match="one `x` value for each sample"):
+        st.trapezoid(y, st.arange(3.0))
+    with pytest.raises(RuntimeError, match="bool"):
+        st.trapezoid(st.tensor([True, False]))
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "lower", "higher", "nearest", "midpoint"])
+@pytest.mark.parametrize("dim", [None, 0, 1])
+def test_quantile_equals_numpy(interpolation: Any, dim: int | None) -> None:
+    q = [0.0, 0.17, 0.5, 0.93, 1.0]
+    got = st.quantile(tensor(MATRIX), tensor(q), dim=dim, interpolation=interpolation)
+    want = np.quantile(MATRIX, q, axis=dim, method=interpolation)
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-12)
+    one = st.quantile(tensor(MATRIX), 0.17, dim=dim, keepdim=True, interpolation=interpolation)
+    want = np.quantile(MATRIX, 0.17, axis=dim, keepdims=True, method=interpolation)
+    np.testing.assert_allclose(one.numpy(), want, rtol=1e-12)
+
+
+def test_quantile_and_nanquantile_of_nan() -> None:
+    got = st.quantile(tensor(HOLED), 0.5, dim=1)
+    np.testing.assert_array_equal(np.isnan(got.numpy()), np.isnan(HOLED).any(1))
+    got = tensor(HOLED).nanquantile(0.3, dim=1)
+    np.testing.assert_allclose(got.numpy(), np.nanquantile(HOLED, 0.3, axis=1), rtol=1e-12)
+    assert math.isnan(st.nanquantile(st.full((3,), math.nan), 0.5).item())
+
+
+@pytest.mark.parametrize(
+    ("q", "kwargs", "message"),
+    [
+        (1.5, {}, "in the range"),
+        (0.5, {"interpolation": "cubic"}, "must be one of"),
+        (st.tensor([2.0], dtype=st.float64), {}, "in the range"),
+        (st.tensor([0.5]), {}, "same dtype"),
+        (st.zeros(1, 1, dtype=st.float64), {}, "scalar or 1D"),
+    ],
+)
+def test_quantile_refuses(q: Any, kwargs: dict[str, Any], message: str) -> None:
+    with pytest.raises(RuntimeError, match=message):
+        st.quantile(tensor(MATRIX), q, **kwargs)
+
+
+def test_cov_equals_numpy() -> None:
+    fweights, aweights = np.array([1, 0, 3, 2, 1, 1]), np.array([0.5, 1, 2, 0.1, 0.3, 1])
+    x, f, a = tensor(MATRIX), tensor(fweights), tensor(aweights)
+    cases: list[dict[str, Any]] = [{}, {"correction": 0}, {"fweights": f}, {"aweights": a}]
+    cases.append({"fweights": f, "aweights": a, "correction": 2})
+    for case in cases:
+        plain = {k: v.numpy() if isinstance(v, st.Tensor) else v for k, v in case.items()}
+        want = np.cov(MATRIX, ddof=plain.pop("correction", 1), **plain)
+        np.testing.assert_allclose(st.cov(x, **case).numpy(), want, rtol=1e-10)
+    np.testing.assert_allclose(st.corrcoef(x).numpy(), np.corrcoef(MATRIX), rtol=1e-10)
+    pair = tensor(MATRIX[:2] + 1j * MATRIX[2:])
+    np.testing.assert_allclose(st.corrcoef(pair).numpy(), np.corrcoef(pair.numpy()), rtol=1e-10)
+
+
+def test_cov_warns_and_refuses() -> None:
+    with pytest.warns(UserWarning, match="degrees of freedom"):
+        assert math.isinf(st.cov(st.tensor([1.0, 2.0]), correction=2).item())
+    with pytest.raises(RuntimeError, match="two or fewer dimensions"):
+        st.cov(st.zeros(1, 1, 1))
+    with pytest.raises(RuntimeError, match="cannot be negative"):
+        st.cov(st.zeros(2, 2), fweights=st.tensor([1, -1]))
+    with pytest.raises(RuntimeError, match="integral dtype"):
+        st.cov(st.zeros(2, 2), fweights=st.ones(2))
+
+
+def test_renorm_scales_only_what_is_too_long() -> None:
+    x = st.tensor([[3.0, 4.0], [0.3, 0.4]])
+    got = st.renorm(x, 2, 0, 1.0)
+    assert got[1].tolist() == x[1].tolist()
+    assert got[0].norm().item() == pytest.approx(1, rel=1e-6)
+    with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+        st.renorm(x[0], 2, 0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: st.diff(x, 2, prepend=x[:, :1]),
+        lambda x: st.trapezoid(x, x, dim=0),
+        lambda x: st.cumulative_trapezoid(x, dx=0.3),
+        lambda x: st.quantile(x, 0.3, dim=1),
+        lambda x: st.nanquantile(x, 0.3),
+        st.cov,
+        st.corrcoef,
+        lambda x: st.dist(x, 2 * x, 3),
+        lambda x: st.renorm(x, 2, 0, 0.4),
+        lambda x: st.trace(x),
+    ],
+)
+def test_gradient(function: Any) -> None:
+    st.manual_seed(1)
+    assert st.autograd.gradcheck(function, (leaf(3, 4),))
