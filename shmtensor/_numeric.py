@@ -207,8 +207,9 @@ def histogramdd(
             f"torch.histogramdd: expected {width} sequences of bin edges for a {width}-dimensional "
             f"histogram but got {len(listed)}"
         )
-    if all(isinstance(b, Tensor) for b in listed):
-        edges = tuple(listed)
+    given = [b for b in listed if isinstance(b, Tensor)]
+    if len(given) == width:
+        edges: tuple[Tensor, ...] = tuple(given)
     else:
         bounds = None if range is None else [float(r) for r in range]
         edges = tuple(_C._nn._histogramdd_bin_edges(input, listed, range=bounds, weight=weight))

@@ -345,7 +345,8 @@ def _moment(
     values = input.to(wanted)
     if mask is None:
         plain: Callable[..., Tensor] = _C.std if root else _C.var
-        return plain(values, _dims(dim, input.dim()), correction=correction, keepdim=keepdim)
+        dims = _dims(dim, input.dim())
+        return plain(values, dims, correction=correction, keepdim=keepdim).to(wanted)
     full = _full_mask(values, mask)
     count = _counts(values, dim, True, full)
     centred = values - sum(values, dim, keepdim=True, mask=full) / count

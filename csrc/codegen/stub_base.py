@@ -151,6 +151,7 @@ _PRIVATE = (
     " _set_inference_mode _set_messages _set_overload_class _set_slow_reduce"
     " _set_tensor_class _set_torch_function _tensor_from_cdata ffi lib"
 )
+_LAYOUTS = "strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc"
 _FORMATS = "channels_last channels_last_3d contiguous_format preserve_format"
 
 _FUNCTIONS = """
@@ -196,7 +197,8 @@ def functions() -> str:
     """Names of the module that are no operators."""
     private = "".join(f"{name}: Any\n" for name in _PRIVATE.split())
     formats = "".join(f"{name}: memory_format\n" for name in _FORMATS.split())
-    return f"\n{private}{formats}strided: layout\n{_FUNCTIONS.lstrip()}"
+    layouts = "".join(f"{name}: layout\n" for name in _LAYOUTS.split())
+    return f"\n{private}{formats}{layouts}{_FUNCTIONS.lstrip()}"
 
 
 def tensor_members(generated: set[str]) -> str:

@@ -204,6 +204,7 @@ shmt_status shmt__histogramdd_from_bin_tensors(shmt_tensor* self, shmt_tensors b
   SHMT_AUTO(shmt_tensor) zeros = NULL;
   SHMT_AUTO(shmt_tensor) all = NULL;
   SHMT_AUTO(shmt_tensor) inside = NULL;
+  SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) hist = NULL;
   SHMT_AUTO(shmt_tensor) place = NULL;
   int64_t sizes[SHMT_MAX_DIMS], total = 1;
@@ -239,8 +240,8 @@ shmt_status shmt__histogramdd_from_bin_tensors(shmt_tensor* self, shmt_tensors b
                              SHMT_DEVICE_NONE, (shmt_opt_bool){0}, &zeros));
   SHMT_TRY(shmt_op_scatter_add(zeros, 0, place, counted, &all));
   SHMT_TRY(shmt_op_narrow(all, 0, 1, total, &inside));
-  SHMT_TRY(shmt_op_clone(inside, SHMT_CONTIGUOUS_FORMAT, &counted));
-  SHMT_TRY(shmt_op_reshape(counted, (shmt_ints){sizes, width}, &hist));
+  SHMT_TRY(shmt_op_clone(inside, SHMT_CONTIGUOUS_FORMAT, &dense));
+  SHMT_TRY(shmt_op_reshape(dense, (shmt_ints){sizes, width}, &hist));
   if (density) return make_density(hist, bins, out);
   *out = SHMT_TAKE(hist);
   return SHMT_OK;

@@ -10,7 +10,8 @@ PyTypeObject* shmt__py_layout_type;
 PyTypeObject* shmt__py_memory_format_type;
 
 static shmt__py_constant* dtypes[SHMT_N_DTYPES];
-static shmt__py_constant* layouts[1];
+enum { N_LAYOUTS = 6 };
+static shmt__py_constant* layouts[N_LAYOUTS];
 static shmt__py_constant* formats[4];
 
 static PyObject* constant_repr(PyObject* self) {
@@ -164,8 +165,12 @@ int shmt__py_dtypes_init(PyObject* module) {
   for (int i = 0; i < SHMT_N_DTYPES; i++)
     if ((dtypes[i] = make_constant(module, shmt__py_dtype_type, i, shmt__dtype_name[i])) == NULL)
       return -1;
-  if ((layouts[0] = make_constant(module, shmt__py_layout_type, SHMT_STRIDED, "strided")) == NULL)
-    return -1;
+  /* Only strided tensors exist; the other layouts are names that programs compare with. */
+  static const char* const layout_names[] = {"strided",    "sparse_coo", "sparse_csr",
+                                             "sparse_csc", "sparse_bsr", "sparse_bsc"};
+  for (int i = 0; i < N_LAYOUTS; i++)
+    if ((layouts[i] = make_constant(module, shmt__py_layout_type, i, layout_names[i])) == NULL)
+      return -1;
   static const char* const format_names[] = {"contiguous_format", "preserve_format",
                                              "channels_last", "channels_last_3d"};
   for (int i = 0; i < 4; i++)

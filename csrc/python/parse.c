@@ -206,6 +206,11 @@ static int set_value(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o) {
       break;
     case SHMT_TYPE_LAYOUT:
       r = shmt__py_constant_value(o, shmt__py_layout_type, &constant);
+      if (r == 1 && constant != SHMT_STRIDED) {
+        PyErr_Format(PyExc_NotImplementedError, "only strided tensors are supported, got layout %S",
+                     o);
+        return -1;
+      }
       break;
     case SHMT_TYPE_DEVICE:
       r = shmt__py_as_device(o, &constant);

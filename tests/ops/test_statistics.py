@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -142,3 +143,76 @@ def test_renorm_scales_only_what_is_too_long() -> None:
 def test_gradient(function: Any) -> None:
     st.manual_seed(1)
     assert st.autograd.gradcheck(function, (leaf(3, 4),))
+
+
+@pytest.mark.parametrize("edge_order", [1, 2])
+def test_gradient_of_samples_equals_numpy(edge_order: Any) -> None:
+    x = tensor(MATRIX)
+    for got, want in zip(
+        st.gradient(x, edge_order=edge_order),
+        np.gradient(MATRIX, edge_order=edge_order),
+        strict=True,
+    ):
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-12)
+    at = np.array([0.0, 1.0, 3.0, 3.5, 5.0, 9.0])
+    (got,) = st.gradient(x, spacing=(tensor(at),), dim=1, edge_order=edge_order)
+    want = np.gradient(MATRIX, at, axis=1, edge_order=edge_order)
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-10)
+    assert st.gradient(x, dim=()) == ()
+    with pytest.raises(RuntimeError, match="list of length 1"):
+        st.gradient(x, spacing=[1.0])
+    with pytest.raises(RuntimeError, match=r"at least edge_order\+1"):
+        st.gradient(x[:1])
+
+
+def test_histogram_equals_numpy() -> None:
+    x = tensor(MATRIX)
+    for kwargs in ({"bins": 5}, {"bins": 4, "range": (-1.0, 1.0)}):
+        hist, edges = st.histogram(x, **kwargs)
+        want, want_edges = np.histogram(MATRIX, **kwargs)  # type: ignore[call-overload]
+        assert hist.tolist() == want.tolist()
+        np.testing.assert_allclose(edges.numpy(), want_edges, rtol=1e-12)
+    bins, weights = np.array([-1.0, -0.2, 0.5, 2.0]), np.abs(MATRIX)
+    got = x.histogram(tensor(bins), weight=tensor(weights), density=True).hist
+    want, _ = np.histogram(MATRIX, bins, weights=weights, density=True)
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-12)
+
+
+def test_histogram_edges_and_refusals() -> None:
+    assert st.histogram(st.ones(3), 2).bin_edges.tolist() == [0.5, 1.0, 1.5]
+    assert st.histogram(st.zeros(0), 2).bin_edges.tolist() == [0.0, 0.5, 1.0]
+    edges = st.tensor([0.0, 1.0, 2.0])
+    assert st.histogram(st.tensor([2.0, math.nan, -1.0]), edges).hist.tolist() == [0.0, 1.0]
+    with pytest.raises(RuntimeError, match="not finite"):
+        st.histogram(st.tensor([math.inf]), 2)
+    with pytest.raises(RuntimeError, match="bins must be > 0"):
+        st.histogram(st.ones(3), 0)
+    with pytest.raises(NotImplementedError, match="Long"):
+        st.histogram(st.arange(3), 2)
+
+
+def test_histogramdd_equals_numpy() -> None:
+    cloud = np.random.default_rng(1).normal(size=(50, 3))
+    hist, edges = st.histogramdd(tensor(cloud), [2, 3, 4])
+    want, want_edges = np.histogramdd(cloud, [2, 3, 4])
+    assert hist.tolist() == want.tolist()
+    for got, expected in zip(edges, want_edges, strict=True):
+        np.testing.assert_allclose(got.numpy(), expected, rtol=1e-12)
+    dense = st.histogramdd(tensor(cloud), 3, range=[-2, 2] * 3, density=True).hist
+    want, _ = np.histogramdd(cloud, 3, range=[(-2, 2)] * 3, density=True)
+    np.testing.assert_allclose(dense.numpy(), want, rtol=1e-12)
+
+
+def test_combinations_and_unravel_index() -> None:
+    x = st.tensor([4, 7, 9, 2])
+    for r, again in itertools.product(range(1, 6), [False, True]):
+        pick = itertools.combinations_with_replacement if again else itertools.combinations
+        want = [list(c) for c in pick(x.tolist(), r)]
+        assert st.combinations(x, r, again).tolist() == want
+    assert st.combinations(x, 0).shape == (0,)
+    at = st.unravel_index(st.tensor([[5], [22]]), (2, 3, 4))
+    assert [t.tolist() for t in at] == [[[0], [1]], [[1], [2]], [[1], [2]]]
+    with pytest.raises(TypeError, match="integer dtype"):
+        st.unravel_index(st.ones(1), 3)
+    with pytest.raises(ValueError, match="negative"):
+        st.unravel_index(x, (2, -1))

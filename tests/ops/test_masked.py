@@ -1,0 +1,102 @@
+"""Operators with masks: what is left out changes nothing; NumPy's masked results."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+
+RNG = np.random.default_rng(3)
+VALUES = RNG.normal(size=(4, 5))
+MASK = RNG.random(size=(4, 5)) > 0.4
+MASK[:, 0] = True
+X, M = st.from_numpy(VALUES.copy()), st.from_numpy(MASK.copy())
+
+
+def rows(function: Any) -> np.ndarray:
+    """*function* of the elements of each row that count."""
+    return np.array([function(row[keep]) for row, keep in zip(VALUES, MASK, strict=True)])
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("sum", np.sum),
+        ("prod", np.prod),
+        ("amax", np.max),
+        ("amin", np.min),
+        ("mean", np.mean),
+        ("median", lambda a: np.sort(a)[(len(a) - 1) // 2]),
+        ("logsumexp", lambda a: np.log(np.exp(a).sum())),
+        ("norm", np.linalg.norm),
+    ],
+)
+def test_reduction_sees_only_what_counts(name: str, function: Any) -> None:
+    got = getattr(st.masked, name)(X, dim=1, mask=M)
+    np.testing.assert_allclose(got.numpy(), rows(function), rtol=1e-12)
+    kept = getattr(st.masked, name)(X, dim=1, keepdim=True, mask=M)
+    assert kept.shape == (4, 1)
+
+
+def test_variances_count_what_is_there() -> None:
+    want = rows(np.var)
+    np.testing.assert_allclose(st.masked.var(X, 1, False, mask=M).numpy(), want, rtol=1e-12)
+    got = st.masked.std(X, 1, correction=0, mask=M)
+    np.testing.assert_allclose(got.numpy(), np.sqrt(want), rtol=1e-12)
+    assert st.masked.var(X).item() == pytest.approx(VALUES.var(ddof=1))
+
+
+def test_scans_and_arguments() -> None:
+    filled = np.where(MASK, VALUES, 0)
+    np.testing.assert_allclose(st.masked.cumsum(X, 1, mask=M).numpy(), filled.cumsum(1), rtol=1e-12)
+    filled = np.where(MASK, VALUES, 1)
+    np.testing.assert_allclose(
+        st.masked.cumprod(X, 1, mask=M).numpy(), filled.cumprod(1), rtol=1e-12
+    )
+    best = st.masked.argmax(X, 1, dtype=st.int64, mask=M)
+    assert best.tolist() == np.where(MASK, VALUES, -np.inf).argmax(1).tolist()
+
+
+def test_softmax_gives_nothing_to_what_does_not_count() -> None:
+    p = st.masked.softmax(X, 1, mask=M)
+    assert p[~M].abs().max().item() == 0
+    np.testing.assert_allclose(p.sum(1).numpy(), np.ones(4), rtol=1e-12)
+    np.testing.assert_allclose(
+        st.masked.log_softmax(X, 1, mask=M).exp().numpy(), p.numpy(), rtol=1e-12
+    )
+    assert st.masked.softmin(X, 1, mask=M)[~M].abs().max().item() == 0
+    length = st.masked.norm(st.masked.normalize(X, 2.0, 1, mask=M), 2.0, 1)
+    np.testing.assert_allclose(length.numpy(), np.ones(4), rtol=1e-12)
+
+
+def test_what_never_counts() -> None:
+    none = st.zeros(4, 5, dtype=st.bool)
+    assert st.masked.sum(X, mask=none).item() == 0
+    assert st.masked.prod(X, mask=none).item() == 1
+    assert st.masked.amax(X, mask=none).item() == -math.inf
+    assert math.isnan(st.masked.mean(X, mask=none).item())
+    assert st.masked.logaddexp(X, X, input_mask=none).allclose(X)
+
+
+def test_mask_broadcasts_and_bad_ones_are_refused() -> None:
+    assert st.masked.sum(X, mask=M[0]).item() == pytest.approx(VALUES[:, MASK[0]].sum())
+    with pytest.raises(IndexError, match="broadcastable mask"):
+        st.masked.sum(X[0], mask=M)
+    with pytest.raises(ValueError, match="floating point or complex"):
+        st.masked.mean(st.arange(3))
+    with pytest.raises(RuntimeError, match="multiple times"):
+        st.masked.sum(X, (0, 0))
+    with pytest.raises(AssertionError, match="Only one of"):
+        st.masked.var(X, 0, True, correction=1)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "amax", "mean", "logsumexp", "norm", "var"])
+def test_gradient_is_zero_where_masked(name: str) -> None:
+    x = X.clone().requires_grad_()
+    getattr(st.masked, name)(x, mask=M).backward()
+    assert x.grad is not None
+    assert x.grad[~M].abs().max().item() == 0
