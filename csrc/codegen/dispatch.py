@@ -94,6 +94,18 @@ def _caller(op: Operator) -> str:
 # --- CPU and Meta kernels -----------------------------------------------------------------------
 
 
+def _check_writable(op: Operator) -> str:
+    """Refuse to write to read-only memory, which would be a fault; views change geometry only."""
+    if op.entry.family == "views" and "inplace_only" in op.entry.tags:
+        return ""
+    name = c_string(op.schema.name)
+    text = ""
+    for argument in op.schema.written:
+        check = "shmt__check_all_writable" if argument.type.is_list else "shmt__check_writable"
+        text += f"  SHMT_TRY({check}({name}, {c_name(argument)}));\n"
+    return text
+
+
 def _ignore(names: list[str]) -> str:
     return "".join(f"  (void){name};\n" for name in names)
 
@@ -242,6 +254,7 @@ def build_rows(op: Operator, model: Model) -> Rows:
         body = _kernel_body(op, model, function)
     if body:
         name = f"kernel_{op.ident}"
+        body = _check_writable(op) + body
         rows.code += f"static {kernel_head(name, op)} {{\n  (void)ks;\n{body}}}\n\n"
         rows.add(("CPU", "Meta"), name)
     _add_dispatch(rows, op, model)
@@ -282,7 +295,7 @@ def _add_dispatch(rows: Rows, op: Operator, model: Model) -> None:
                 rows.add((key,), str(function))
             continue
         name = f"kernel_{key}_{op.ident}"
-        body = _kernel_body(op, model, function)
+        body = _check_writable(op) + _kernel_body(op, model, function)
         rows.code += f"static {kernel_head(name, op)} {{\n  (void)ks;\n{body}}}\n\n"
         keys = ("CPU", "Meta") if key.startswith(("Composite", "CatchAll")) else (key,)
         rows.add(keys, name)

@@ -17,14 +17,14 @@ static void hold_for_child(shmt__holding* h, void* arg) {
 
 /* The request for the child's number, over a connection that becomes the child's; -1 on failure. */
 static int connect_child(shmt__session* s, shmt__packet* request) {
-  int socket = shmt__session_connect(s->id);
+  int socket = shmt__session_connect(&s->key);
   if (socket >= 0) return socket;
   /* The manager was killed: any request brings up another. */
   shmt__packet status = *request, reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   status.type = SHMT_MESSAGE_STATUS;
   if (shmt__session_call(s, &status, NULL, 0, &reply, fds, &n_fds) == SHMT_OK)
-    socket = shmt__session_connect(s->id);
+    socket = shmt__session_connect(&s->key);
   request->client = s->client;
   request->nonce = s->nonce;
   return socket;

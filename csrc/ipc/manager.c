@@ -2,6 +2,7 @@
 #include "ipc/manager.h"
 
 #include "ipc/ring_audit.h"
+#include "os/daemon.h"
 #include "os/events.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -49,6 +50,7 @@ static void erase_client(shmt__manager* m, uint32_t id) {
   c->tag++;
   /* First the locks: until the number is free, nobody else's may carry it. */
   shmt__rings_erase_client(&m->keeper, id);
+  shmt__names_forget_client(&m->names, &m->keeper, id);
   shmt__keeper_erase_client(&m->keeper, id);
 }
 
@@ -101,13 +103,20 @@ static void watch_or_erase(shmt__manager* m, uint32_t id) {
     erase_client(m, id);
 }
 
+/* This user, and the members of the group that a service was opened to. */
+static bool admits(const shmt__manager* m, int fd, const shmt__peer* peer) {
+  const shmt__control* c = m->keeper.map.control;
+  if (peer->uid == shmt__os_uid()) return true;
+  return (c->flags & SHMT_SESSION_GROUP) != 0 && shmt__os_peer_in_group(fd, c->gid);
+}
+
 static void accept_connections(shmt__manager* m) {
   for (int n = 0; n < 64; n++) {
     shmt__peer peer = {0, UINT32_MAX};
     int fd = shmt__os_accept(m->listener);
     if (fd == -SHMT_OS_FULL) refuse_connection(m);
     if (fd < 0) return;
-    bool known = shmt__os_peer(fd, &peer) && peer.uid == shmt__os_uid();
+    bool known = shmt__os_peer(fd, &peer) && admits(m, fd, &peer);
     uint32_t i = known ? find_place(m, peer.pid) : SHMT_MANAGER_CONNECTIONS;
     if (i == SHMT_MANAGER_CONNECTIONS) {
       shmt__os_close(fd);
@@ -117,6 +126,7 @@ static void accept_connections(shmt__manager* m) {
     c->fd = fd;
     c->client = 0;
     c->pid = peer.pid;
+    c->uid = peer.uid;
     c->tag++;
     c->since_ms = shmt__os_now_ms();
     if (!shmt__os_events_add(m->epoll, fd, event_key(EVENT_CONNECTION, c->tag, i)))
@@ -132,7 +142,7 @@ static void read_connection(shmt__manager* m, uint32_t i) {
     int got = shmt__os_receive(m->connections[i].fd, &p, sizeof p, fds, &n_fds, &peer);
     if (got == -SHMT_OS_AGAIN) return;
     bool good = got == (int)sizeof p && p.magic == SHMT_WIRE_MAGIC &&
-                p.version == SHMT_WIRE_VERSION && peer.uid == shmt__os_uid();
+                p.version == SHMT_WIRE_VERSION && peer.uid == m->connections[i].uid;
     if (good) {
       good = shmt__manager_serve(m, i, &p, fds, n_fds, peer.pid);
     } else {
@@ -162,12 +172,14 @@ static bool leader_lives(const shmt__manager* m) {
 
 /* False: nobody needs the session any more. */
 static bool keep_going(shmt__manager* m, uint64_t now_ms) {
+  if (m->stays) return !shmt__os_is_asked_to_end();
   if (shmt__manager_n_clients(m) > 0) {
     m->idle_since_ms = 0;
     return true;
   }
   if (m->idle_since_ms == 0) m->idle_since_ms = now_ms;
   if (now_ms - m->idle_since_ms < SHMT_MANAGER_LINGER_MS) return true;
+  if (shmt__names_persist(&m->keeper)) return true;
   /* A message may be waiting for a process that has not joined yet; the leader's end ends that. */
   return leader_lives(m) && shmt__keeper_n_leases(&m->keeper) > 0;
 }
@@ -221,6 +233,7 @@ static void close_silent(shmt__manager* m, uint64_t now_ms) {
 shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener) {
   m->session = session;
   m->listener = listener;
+  m->reading_fd = -1;
   m->epoll = shmt__os_events_create();
   m->idle_since_ms = 0;
   m->unclaimed_ms = m->looked_ms = shmt__os_now_ms();
@@ -238,6 +251,7 @@ shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener)
   /* A predecessor may have been killed in the middle of an audit. */
   shmt__rings_erase_client(&m->keeper, SHMT_MANAGER_MARKER);
   m->leader = shmt__os_pidfd((int32_t)(session >> 42));
+  shmt__names_adopt(&m->names, &m->keeper);
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
     if (state_of(m, id) == SHMT_CLIENT_ALIVE) watch_or_erase(m, id);
     /* RESERVED: the child may be on its way, and will say so. */
@@ -259,6 +273,7 @@ bool shmt__manager_turn(shmt__manager* m, int timeout_ms) {
     m->looked_ms = now_ms;
   }
   if (keep_going(m, now_ms)) return true;
+  if (m->stays) return false;
   accept_connections(m);
   bool any = false;
   for (uint32_t i = 0; i < SHMT_MANAGER_CONNECTIONS; i++) any = any || m->connections[i].fd >= 0;

@@ -15,6 +15,7 @@
 #ifndef SHMT_IPC_MANAGER_H
 #define SHMT_IPC_MANAGER_H
 
+#include "ipc/names.h"
 #include "ipc/wire.h"
 #include "shm/keeper.h"
 
@@ -34,6 +35,7 @@ typedef struct shmt__connection {
   uint32_t tag;    /* grows with each use of the place, tells stale events apart */
   uint32_t client; /* 0: has not said HELLO */
   int32_t pid;     /* who connected */
+  uint32_t uid;    /* of the peer */
   uint64_t since_ms;
 } shmt__connection;
 
@@ -45,6 +47,9 @@ typedef struct shmt__manager_client {
 
 typedef struct shmt__manager {
   shmt__keeper keeper;
+  shmt__names names;
+  int reading_fd; /* the arena for reading only, -1 until somebody wants it */
+  bool stays;     /* without clients too, until a signal asks it to end */
   uint64_t session;
   int listener, epoll, leader; /* leader: pidfd of the process that named the session, or -1 */
   int spare;                   /* given up for a moment to refuse a connection */
@@ -69,6 +74,9 @@ void shmt__manager_run(shmt__manager* m);
  * (manager_serve.c) */
 bool shmt__manager_serve(shmt__manager* m, uint32_t connection, const shmt__packet* p, int* fds,
                          int n_fds, int32_t pid);
+/* The part of it that is about names. (manager_names.c) */
+shmt_status shmt__manager_serve_names(shmt__manager* m, shmt__asker who, const shmt__packet* p,
+                                      shmt__packet* reply);
 /* Watch the process behind a client. */
 void shmt__manager_watch(shmt__manager* m, uint32_t client);
 uint32_t shmt__manager_n_clients(const shmt__manager* m);

@@ -1,13 +1,18 @@
 /* ipc/manager_main.c -- the manager program.
  *
- *   shmtensor-manager --session=HEX --arena-bytes=N --limit-bytes=N [--adopt]
+ *   shmtensor-manager --session=HEX --arena-bytes=N --limit-bytes=N [--client-limit-bytes=N]
+ *                     [--service] [--gid=N] [--stay] [--adopt] [--lock]
  *
- * Started by the first process that shares a tensor. Descriptor 3 is the listening socket; with
- * --adopt, 4 and 5 are the control and arena files of a session whose manager was killed. Exit
- * status of the first process: 0 runs, 2 wrong use, 3 out of memory, 4 anything else.
+ * Started by the first process that shares a tensor, or as a service by `shmtensor serve`, which
+ * wants it to --stay: in the foreground, without clients too, until SIGTERM. Descriptor 3 is the
+ * listening socket; with --adopt, the next two are the control and arena files of a session whose
+ * manager was killed; with --lock, the last one is the lock of the socket's path, which lives as
+ * long as this process. Exit status of the first process: 0 runs, 2 wrong use, 3 out of memory, 4
+ * anything else.
  */
 #include "api/error.h"
 #include "ipc/manager.h"
+#include "os/daemon.h"
 #include "os/process.h"
 #include "os/socket.h"
 
@@ -19,20 +24,46 @@
 enum { FD_LISTENER = 3, FD_CONTROL, FD_ARENA };
 
 typedef struct arguments {
-  uint64_t session, arena_bytes, limit_bytes;
-  bool adopt;
+  shmt__keeper_options session;
+  bool adopt, stay, lock;
 } arguments;
 
+static bool parse_flag(const char* text, arguments* a) {
+  if (strcmp(text, "--adopt") == 0)
+    a->adopt = true;
+  else if (strcmp(text, "--stay") == 0)
+    a->stay = true;
+  else if (strcmp(text, "--lock") == 0)
+    a->lock = true;
+  else if (strcmp(text, "--service") == 0)
+    a->session.flags |= SHMT_SESSION_SERVICE;
+  else if (sscanf(text, "--gid=%" SCNu32, &a->session.gid) == 1)
+    a->session.flags |= SHMT_SESSION_GROUP;
+  else
+    return false;
+  return true;
+}
+
 static bool parse(int argc, char** argv, arguments* a) {
+  shmt__keeper_options* o = &a->session;
   for (int i = 1; i < argc; i++) {
-    if (strcmp(argv[i], "--adopt") == 0)
-      a->adopt = true;
-    else if (sscanf(argv[i], "--session=%" SCNx64, &a->session) != 1 &&
-             sscanf(argv[i], "--arena-bytes=%" SCNu64, &a->arena_bytes) != 1 &&
-             sscanf(argv[i], "--limit-bytes=%" SCNu64, &a->limit_bytes) != 1)
+    if (!parse_flag(argv[i], a) && sscanf(argv[i], "--session=%" SCNx64, &o->session) != 1 &&
+        sscanf(argv[i], "--arena-bytes=%" SCNu64, &o->arena_bytes) != 1 &&
+        sscanf(argv[i], "--limit-bytes=%" SCNu64, &o->limit_bytes) != 1 &&
+        sscanf(argv[i], "--client-limit-bytes=%" SCNu64, &o->client_limit_bytes) != 1)
       return false;
   }
-  return a->session != 0 && a->arena_bytes != 0;
+  return o->session != 0 && o->arena_bytes != 0;
+}
+
+/* Serve until asked to end, and say so to those who have the memory. */
+static void run_in_foreground(shmt__manager* m) {
+  m->stays = true;
+  shmt__os_notify("READY=1");
+  shmt__manager_run(m);
+  shmt__os_notify("STOPPING=1");
+  /* release: nobody who sees it goes on with the session. */
+  atomic_store_explicit(&m->keeper.map.control->ended, 1, memory_order_release);
 }
 
 int main(int argc, char** argv) {
@@ -47,16 +78,21 @@ int main(int argc, char** argv) {
                   FD_LISTENER);
     return 2;
   }
-  shmt__os_daemon_settle(a.adopt ? FD_ARENA + 1 : FD_CONTROL);
+  shmt__os_daemon_settle((a.adopt ? FD_ARENA + 1 : FD_CONTROL) + (a.lock ? 1 : 0));
+  if (a.stay) shmt__os_watch_termination();
   shmt_status status =
-      a.adopt ? shmt__keeper_adopt(a.session, FD_CONTROL, FD_ARENA, &manager.keeper)
-              : shmt__keeper_create(a.session, a.arena_bytes, a.limit_bytes, &manager.keeper);
+      a.adopt ? shmt__keeper_adopt(a.session.session, FD_CONTROL, FD_ARENA, &manager.keeper)
+              : shmt__keeper_create(&a.session, &manager.keeper);
   if (status != SHMT_OK) {
     (void)fprintf(stderr, "shmtensor-manager: %s\n", shmt_error_message());
     return status == SHMT_E_NOMEM ? 3 : 4;
   }
-  if (!shmt__os_detach() || shmt__manager_init(&manager, a.session, FD_LISTENER) != SHMT_OK)
+  if ((!a.stay && !shmt__os_detach()) ||
+      shmt__manager_init(&manager, a.session.session, FD_LISTENER) != SHMT_OK)
     return 4;
-  shmt__manager_run(&manager);
+  if (a.stay)
+    run_in_foreground(&manager);
+  else
+    shmt__manager_run(&manager);
   return 0;
 }

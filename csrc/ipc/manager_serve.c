@@ -60,6 +60,16 @@ static int n_numbers(const request* r) {
   return n;
 }
 
+/* Put the arena into the answer, or a descriptor that cannot be mapped for writing. */
+static shmt_status send_arena(request* r, bool writing) {
+  shmt__manager* m = r->m;
+  if (!writing && m->reading_fd < 0) m->reading_fd = shmt__os_reopen_read_only(m->keeper.arena_fd);
+  int fd = writing ? m->keeper.arena_fd : m->reading_fd;
+  SHMT_REQUIRE(fd >= 0, SHMT_E_OS, "the manager cannot open the arena for reading only");
+  r->send_fds[r->n_send++] = fd;
+  return SHMT_OK;
+}
+
 static shmt_status serve_hello(request* r, shmt__packet* reply) {
   shmt__keeper* k = &r->m->keeper;
   uint32_t id = r->p->client;
@@ -73,10 +83,9 @@ static shmt_status serve_hello(request* r, shmt__packet* reply) {
     SHMT_REQUIRE(n_numbers(r) < SHMT_MANAGER_NUMBERS, SHMT_E_RUNTIME,
                  "process %d has %d places in the session already", (int)r->pid,
                  (int)SHMT_MANAGER_NUMBERS);
+    r->send_fds[r->n_send++] = k->control_fd;
+    SHMT_TRY(send_arena(r, r->p->count == 0));
     SHMT_TRY(shmt__keeper_reserve_client(k, r->pid, &id));
-    r->send_fds[0] = k->control_fd;
-    r->send_fds[1] = k->arena_fd;
-    r->n_send = 2;
   }
   SHMT_FAILPOINT(serve_hello);
   set_process(r, id);
@@ -193,6 +202,14 @@ static shmt_status serve(request* r, shmt__packet* reply) {
       return SHMT_OK;
     case SHMT_MESSAGE_OBSERVE:
       return serve_observe(r, reply);
+    case SHMT_MESSAGE_GET_ARENA:
+      return send_arena(r, r->p->count != 0);
+    case SHMT_MESSAGE_PUBLISH:
+    case SHMT_MESSAGE_UNPUBLISH:
+    case SHMT_MESSAGE_OPEN_SYNC:
+      return shmt__manager_serve_names(
+          r->m, (shmt__asker){r->client, r->m->connections[r->connection].uid, r->pid}, r->p,
+          reply);
     case SHMT_MESSAGE_ADOPT:
     case SHMT_MESSAGE_GIVE_BACK:
     case SHMT_MESSAGE_RESTORE_FILE:

@@ -3,9 +3,9 @@
 
 #include "api/error.h"
 #include "ipc/fork.h"
+#include "ipc/launch.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
-#include "os/pages.h"
 #include "os/process.h"
 #include "os/socket.h"
 #include "shm/block.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum {
-  MAX_SESSIONS = 16,
+  MAX_SESSIONS = 64,
   ANSWER_MS = 30000, /* a stopped manager is waited for so long */
   JOIN_MS = 10000,
   PATH_BYTES = 4096,
@@ -35,9 +35,17 @@ void shmt__sessions_lock(void) { (void)pthread_mutex_lock(&sessions.lock); }
 void shmt__sessions_unlock(void) { (void)pthread_mutex_unlock(&sessions.lock); }
 shmt__session* shmt__session_at(unsigned i) { return sessions.at[i]; }
 unsigned shmt__sessions_count(void) { return sessions.len; }
+const char* shmt__sessions_manager_path(void) { return sessions.manager_path; }
 
 void shmt__session_address(uint64_t id, char* out, size_t capacity) {
   (void)snprintf(out, capacity, "shmtensor-%u-%016" PRIx64, shmt__os_uid(), id);
+}
+
+void shmt__session_write_address(const shmt__session_key* key, char* out, size_t capacity) {
+  if (key->path[0] != '\0')
+    (void)snprintf(out, capacity, "%s", key->path);
+  else
+    (void)snprintf(out, capacity, "shmtensor-%u-%016" PRIx64, key->owner, key->id);
 }
 
 uint64_t shmt__sessions_configure(const char* manager_path, uint64_t id, uint64_t limit_bytes) {
@@ -50,110 +58,17 @@ uint64_t shmt__sessions_configure(const char* manager_path, uint64_t id, uint64_
   return id;
 }
 
-/* --- starting a manager --- */
-
-typedef struct found_files {
-  uint64_t id;
-  int control_fd, arena_fd;
-  shmt__map map;
-} found_files;
-
-static bool visit_control(int fd, void* arg) {
-  found_files* f = arg;
-  if (shmt__map_open(fd, &f->map) != SHMT_OK || f->map.control->session != f->id) {
-    shmt__map_close(&f->map);
-    shmt__os_close(fd);
-    return true;
-  }
-  f->control_fd = fd;
-  return false;
-}
-
-static bool visit_arena(int fd, void* arg) {
-  found_files* f = arg;
-  if (!shmt__arena_matches(&f->map, fd)) {
-    shmt__os_close(fd);
-    return true;
-  }
-  f->arena_fd = fd;
-  return false;
-}
-
-/* A process that is no member yet finds the files of a session whose manager was killed at its
- * members. */
-static bool find_files(uint64_t id, found_files* f) {
-  char name[64];
-  *f = (found_files){.id = id, .control_fd = -1, .arena_fd = -1};
-  (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, id);
-  shmt__os_find_memfd(name, visit_control, f);
-  if (f->control_fd < 0) return false;
-  (void)snprintf(name, sizeof name, "shmtensor-arena-%016" PRIx64, id);
-  shmt__os_find_memfd(name, visit_arena, f);
-  shmt__map_close(&f->map);
-  if (f->arena_fd >= 0) return true;
-  shmt__os_close(f->control_fd);
-  return false;
-}
-
-/* Addresses for the arena: what can never be full before the memory is; sparse, so they cost
- * nothing. */
-static uint64_t choose_arena_bytes(void) {
-  uint64_t want = UINT64_C(64) << 30, limit = shmt__os_address_limit();
-  while (want < 8 * shmt__os_memory_bytes() && want < UINT64_C(4) << 40) want *= 2;
-  while (limit != UINT64_MAX && want > limit / 4 && want > 1 << 20) want /= 2;
-  return want;
-}
-
-/* Nobody listens: bind the socket, which only one process can, and start a manager with it.
- * Not being the one is fine, the caller connects again. */
-static shmt_status start_manager(uint64_t id, const shmt__session* member, bool may_create) {
-  char address[64], session_arg[40], arena_arg[40], limit_arg[40];
-  char adopt_arg[] = "--adopt";
-  found_files files = {.control_fd = -1, .arena_fd = -1};
-  shmt__session_address(id, address, sizeof address);
-  int fds[3] = {shmt__os_listen(address), -1, -1}, n_fds = 1;
-  SHMT_FAILPOINT(socket_bound);
-  if (fds[0] == -SHMT_OS_IN_USE) return SHMT_OK;
-  if (fds[0] < 0) return shmt__fail_errno(-fds[0], "cannot bind the manager's socket @%s", address);
-
-  if (member != NULL) {
-    fds[1] = member->control_fd;
-    fds[2] = member->arena_fd;
-    n_fds = 3;
-  } else if (find_files(id, &files)) {
-    fds[1] = files.control_fd;
-    fds[2] = files.arena_fd;
-    n_fds = 3;
-  }
-  (void)snprintf(session_arg, sizeof session_arg, "--session=%" PRIx64, id);
-  (void)snprintf(arena_arg, sizeof arena_arg, "--arena-bytes=%" PRIu64, choose_arena_bytes());
-  (void)snprintf(limit_arg, sizeof limit_arg, "--limit-bytes=%" PRIu64, sessions.limit_bytes);
-  char* argv[] = {sessions.manager_path,         session_arg, arena_arg, limit_arg,
-                  n_fds == 3 ? adopt_arg : NULL, NULL};
-  shmt_status status =
-      n_fds == 1 && !may_create
-          ? shmt__fail(SHMT_E_HANDLE,
-                       "session %016" PRIx64
-                       " is gone: no manager listens on @%s, and nobody has its memory",
-                       id, address)
-          : shmt__os_spawn_daemon(sessions.manager_path, argv, fds, n_fds);
-  SHMT_FAILPOINT(manager_started);
-  shmt__os_close(fds[0]);
-  shmt__os_close(files.control_fd);
-  shmt__os_close(files.arena_fd);
-  return status;
-}
-
 /* --- talking --- */
 
-int shmt__session_connect(uint64_t id) {
-  char address[64];
+int shmt__session_connect(const shmt__session_key* key) {
+  char address[SHMT_SOCKET_PATH_BYTES];
   shmt__peer peer;
-  shmt__session_address(id, address, sizeof address);
+  shmt__session_write_address(key, address, sizeof address);
   int fd = shmt__os_connect(address);
   if (fd < 0) return fd;
-  /* The name is anybody's to take: another user's program behind it is not our manager. */
-  if (!shmt__os_peer(fd, &peer) || peer.uid != shmt__os_uid()) {
+  /* The name is anybody's to take: another user's program behind it is not our manager. Root made
+   * the socket that it hands to a service. */
+  if (!shmt__os_peer(fd, &peer) || (peer.uid != key->owner && peer.uid != 0)) {
     shmt__os_close(fd);
     return -SHMT_OS_DENIED;
   }
@@ -201,6 +116,20 @@ static void drop_socket(shmt__session* s) {
 
 /* --- joining --- */
 
+/* Nobody listens: start a manager. Not being the one who does is fine, the caller connects again.
+ */
+static shmt_status start_manager(const shmt__session* s, bool may_create) {
+  const shmt__session* member = s->control_fd >= 0 ? s : NULL;
+  const shmt__launch how = {
+      .listener = -1, .limit_bytes = sessions.limit_bytes, .may_create = may_create};
+  SHMT_REQUIRE(s->key.owner == shmt__os_uid(), SHMT_E_MANAGER,
+               "no manager serves session %016" PRIx64 ", and only its user %" PRIu32
+               " can start one",
+               s->id, s->key.owner);
+  shmt_status status = shmt__manager_launch(&s->key, member, &how);
+  return status == SHMT_E_BUFFER ? SHMT_OK : status;
+}
+
 static shmt__packet make_packet(shmt__session* s, shmt__message type) {
   return (shmt__packet){.magic = SHMT_WIRE_MAGIC,
                         .version = SHMT_WIRE_VERSION,
@@ -237,11 +166,14 @@ static bool give_back_slab(void* arg, uint32_t slab) {
 static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd) {
   void* base = NULL;
   shmt__map map = {0};
-  shmt_status status = shmt__map_open(control_fd, &map);
+  bool reading = s->key.is_reader;
+  shmt_status status = shmt__map_open_of(control_fd, s->key.owner, &map);
   if (status == SHMT_OK && !shmt__arena_matches(&map, arena_fd))
     status = shmt__fail(SHMT_E_MANAGER,
                         "the manager sent an arena that does not belong to its control file");
-  if (status == SHMT_OK) status = shmt__os_map_shared(arena_fd, map.control->arena_bytes, &base);
+  if (status == SHMT_OK)
+    status = reading ? shmt__os_map_read_only(arena_fd, map.control->arena_bytes, &base)
+                     : shmt__os_map_shared(arena_fd, map.control->arena_bytes, &base);
   uint64_t n_chunks =
       status == SHMT_OK ? (map.control->n_blocks + SHMT_HOLDING_CHUNK - 1) / SHMT_HOLDING_CHUNK : 0;
   shmt__holding*** holdings = status == SHMT_OK ? calloc(n_chunks, sizeof *holdings) : NULL;
@@ -257,13 +189,14 @@ static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd) {
     return status;
   }
   s->map = map;
-  s->base = base;
+  s->base = reading ? NULL : base;
+  s->reading_base = reading ? base : NULL;
   s->control_fd = control_fd;
   s->arena_fd = arena_fd;
   s->holdings = holdings;
   s->arena = (shmt__arena){.map = &s->map,
                            .fd = arena_fd,
-                           .base = base,
+                           .base = s->base,
                            .client = s->client,
                            .source = {grant_slab, give_back_slab, s}};
   return SHMT_OK;
@@ -300,6 +233,7 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   shmt__packet p = make_packet(s, SHMT_MESSAGE_HELLO), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   bool was_member = s->control_fd >= 0;
+  p.count = s->key.is_reader;
   shmt_status status =
       shmt__session_exchange(socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
   if (status == SHMT_E_KEY && s->client != 0) {
@@ -340,11 +274,20 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   return SHMT_OK;
 }
 
+/* A service that ended in order is not to be revived by those who still have its memory. */
+static shmt_status check_not_ended(shmt__session* s) {
+  if (s->control_fd < 0 || atomic_load_explicit(&s->map.control->ended, memory_order_acquire) == 0)
+    return SHMT_OK;
+  s->is_lost = true;
+  SHMT_FAIL(SHMT_E_MANAGER, "service %016" PRIx64 " has ended; its tensors stay usable here",
+            s->id);
+}
+
 static shmt_status join(shmt__session* s, bool may_create) {
   uint64_t deadline = shmt__os_now_ms() + JOIN_MS;
   int err = 0;
   do {
-    int socket = shmt__session_connect(s->id);
+    int socket = shmt__session_connect(&s->key);
     err = socket;
     if (socket >= 0) {
       bool lost = false;
@@ -354,7 +297,8 @@ static shmt_status join(shmt__session* s, bool may_create) {
       if (!lost) return status;
       err = -SHMT_OS_REFUSED; /* it was just ending */
     } else if (err == -SHMT_OS_REFUSED) {
-      SHMT_TRY(start_manager(s->id, s->control_fd >= 0 ? s : NULL, may_create));
+      SHMT_TRY(check_not_ended(s));
+      SHMT_TRY(start_manager(s, may_create));
       continue;
     } else if (err != -SHMT_OS_AGAIN) {
       break;
@@ -405,13 +349,15 @@ shmt__session* shmt__session_known(uint64_t id, uint64_t world) {
   return NULL;
 }
 
-static shmt_status open_session(uint64_t id, bool may_create, shmt__session** out) {
+static shmt_status open_session(const shmt__session_key* key, bool may_create,
+                                shmt__session** out) {
   SHMT_REQUIRE(sessions.len < MAX_SESSIONS, SHMT_E_MANAGER,
                "this process is in %d sessions already", MAX_SESSIONS);
   SHMT_TRY(shmt__fork_init());
   shmt__session* s = calloc(1, sizeof *s);
   SHMT_REQUIRE(s != NULL, SHMT_E_NOMEM, "session: tried to allocate %zu bytes", sizeof *s);
-  s->id = id;
+  s->key = *key;
+  s->id = key->id;
   s->socket = s->control_fd = s->arena_fd = s->child_socket = -1;
   shmt_status status = join(s, may_create);
   if (status != SHMT_OK) {
@@ -421,6 +367,10 @@ static shmt_status open_session(uint64_t id, bool may_create, shmt__session** ou
   sessions.at[sessions.len++] = s;
   *out = s;
   return SHMT_OK;
+}
+
+static shmt__session_key own_key(uint64_t id) {
+  return (shmt__session_key){.id = id, .owner = shmt__os_uid()};
 }
 
 static shmt__session* find_current(uint64_t id) {
@@ -445,14 +395,23 @@ shmt_status shmt__session_default(shmt__session** out) {
                "sharing is not configured: no manager program is known");
   *out = find_current(sessions.default_id);
   if (SHMT_LIKELY(*out != NULL)) return ensure_client(*out);
-  return open_session(sessions.default_id, true, out);
+  const shmt__session_key key = own_key(sessions.default_id);
+  return open_session(&key, true, out);
+}
+
+shmt_status shmt__session_service(const shmt__session_key* key, bool may_create,
+                                  shmt__session** out) {
+  *out = find_current(key->id);
+  if (SHMT_LIKELY(*out != NULL)) return ensure_client(*out);
+  return open_session(key, may_create, out);
 }
 
 shmt_status shmt__session_find(uint64_t id, uint64_t world, shmt__session** out) {
   *out = shmt__session_known(id, world);
   if (SHMT_LIKELY(*out != NULL)) return ensure_client(*out);
   shmt__session* s = find_current(id);
-  if (s == NULL) SHMT_TRY(open_session(id, false, &s));
+  const shmt__session_key key = own_key(id);
+  if (s == NULL) SHMT_TRY(open_session(&key, false, &s));
   SHMT_REQUIRE(s->world == world, SHMT_E_HANDLE,
                "the handle is of world %016" PRIx64 " of session %016" PRIx64
                ", which is gone; now there is world %016" PRIx64,

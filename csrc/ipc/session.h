@@ -14,6 +14,7 @@
 #define SHMT_IPC_SESSION_H
 
 #include "ipc/wire.h"
+#include "os/socket.h"
 #include "shm/arena.h"
 #include "storage/storage.h"
 
@@ -43,14 +44,25 @@ typedef struct shmt__sent_file {
   int fd;
 } shmt__sent_file;
 
+/* How a session is reached and joined. */
+typedef struct shmt__session_key {
+  uint64_t id;
+  uint32_t owner;  /* user of its manager */
+  bool is_service; /* of unrelated processes: with names */
+  bool is_reader;  /* join with a map of the arena that cannot be written */
+  char path[SHMT_SOCKET_PATH_BYTES]; /* of its socket; empty: the abstract one of owner and id */
+} shmt__session_key;
+
 struct shmt__session {
+  shmt__session_key key;
   uint64_t id, world;
-  int socket, control_fd, arena_fd;
+  int socket, control_fd, arena_fd; /* arena_fd cannot be written while `base` is NULL */
   bool is_lost; /* another manager rules now and does not know our world */
   uint32_t client, serial;
   uint64_t nonce;
   shmt__map map;
-  char* base; /* of the arena's map */
+  char* base;         /* of the arena's map; NULL: only for reading so far */
+  char* reading_base; /* of the map for reading; NULL: not needed so far */
   shmt__arena arena;
   shmt__holding*** holdings; /* by block / SHMT_HOLDING_CHUNK, block % SHMT_HOLDING_CHUNK */
   uint32_t n_holdings;
@@ -74,6 +86,12 @@ shmt_status shmt__session_default(shmt__session** out);
 /* A session by its name, joined if need be; its world must be `world`. Never starts a new world.
  * Errors: SHMT_E_HANDLE when it is gone. */
 shmt_status shmt__session_find(uint64_t id, uint64_t world, shmt__session** out);
+/* A service, joined if need be. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
+shmt_status shmt__session_service(const shmt__session_key* key, bool may_create,
+                                  shmt__session** out);
+/* Have a map of the arena for writing, or one for reading only (service_maps.c).
+ * Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
+shmt_status shmt__session_map_for(shmt__session* s, bool writing);
 /* A joined session that this process already knows, or NULL. */
 shmt__session* shmt__session_known(uint64_t id, uint64_t world);
 
@@ -107,8 +125,11 @@ void shmt__session_each_holding(shmt__session* s, void (*f)(shmt__holding* h, vo
 /* Sessions of this process, for the fork handlers. */
 shmt__session* shmt__session_at(unsigned i);
 unsigned shmt__sessions_count(void);
-/* Connect and say HELLO or FORK without starting anything: the first half of joining. -errno. */
-int shmt__session_connect(uint64_t id);
+/* The name of its socket, an abstract one without the '@'. out has room for
+ * SHMT_SOCKET_PATH_BYTES. */
+void shmt__session_write_address(const shmt__session_key* key, char* out, size_t capacity);
+/* Connect without starting anything: the first half of joining. -errno. */
+int shmt__session_connect(const shmt__session_key* key);
 /* One request and its reply on a socket. Errors: SHMT_E_MANAGER; *lost: the connection is gone. */
 shmt_status shmt__session_exchange(int socket, const shmt__packet* request, const int* fds,
                                    int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds,
@@ -119,6 +140,7 @@ shmt_status shmt__session_exchange(int socket, const shmt__packet* request, cons
 /* The program to start as manager, the name of the default session (0: make one), and the bound for
  * new sessions (0: none). Returns the name. */
 uint64_t shmt__sessions_configure(const char* manager_path, uint64_t id, uint64_t limit_bytes);
+const char* shmt__sessions_manager_path(void);
 /* "shmtensor-<uid>-<16 hex digits>" */
 void shmt__session_address(uint64_t id, char* out, size_t capacity);
 

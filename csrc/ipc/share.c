@@ -18,7 +18,27 @@ void shmt__sharing_set_strategy(int s) {
 int shmt__sharing_strategy(void) { return atomic_load_explicit(&strategy, memory_order_relaxed); }
 
 static void* data_of(const shmt__holding* h) {
-  return h->map != NULL ? h->map : h->session->base + h->session->map.blocks[h->block].offset;
+  const shmt__session* s = h->session;
+  if (h->map != NULL) return h->map;
+  return (s->base != NULL ? s->base : s->reading_base) + s->map.blocks[h->block].offset;
+}
+
+/* Of a process that has the arena for reading only. */
+static uint32_t flags_of(const shmt__holding* h) {
+  bool reading = h->map == NULL && h->session->base == NULL;
+  return SHMT_STORAGE_SHARED | (reading ? (uint32_t)SHMT_STORAGE_READ_ONLY : 0u);
+}
+
+shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, shmt__holding** out) {
+  uint32_t block = 0;
+  uint64_t generation = 0;
+  SHMT_TRY(shmt__arena_alloc(&s->arena, nbytes, &block, &generation));
+  shmt_status status = shmt__session_add_holding(s, block, generation, out);
+  if (status != SHMT_OK)
+    shmt__arena_free(&s->arena, block);
+  else
+    (*out)->is_owned = true;
+  return status;
 }
 
 /* --- the allocator --- */
@@ -28,21 +48,15 @@ static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void*
   int how = arg != NULL ? *(const int*)arg : shmt__sharing_strategy();
   shmt__session* s = NULL;
   shmt__holding* h = NULL;
-  uint32_t block = 0;
-  uint64_t generation = 0;
   shmt__sessions_lock();
   shmt_status status = shmt__session_default(&s);
   if (status == SHMT_OK && how == SHMT_SHARING_FILE_DESCRIPTOR) {
     status = shmt__file_block_create(s, nbytes, &h);
+    if (status == SHMT_OK) h->is_owned = true;
   } else if (status == SHMT_OK) {
-    status = shmt__arena_alloc(&s->arena, nbytes, &block, &generation);
-    if (status == SHMT_OK) {
-      status = shmt__session_add_holding(s, block, generation, &h);
-      if (status != SHMT_OK) shmt__arena_free(&s->arena, block);
-    }
+    status = shmt__arena_block_create(s, nbytes, &h);
   }
   if (status == SHMT_OK) {
-    h->is_owned = true;
     *data = data_of(h);
     *ctx = h;
   }
@@ -118,6 +132,17 @@ static shmt_status create_in_place(void* arg, uint64_t nbytes, bool zeroed, shmt
 
 const shmt__place shmt__place_shared = {.create = create_in_place};
 
+shmt_status shmt__storage_of_holding(shmt__holding* h, uint64_t nbytes, shmt_storage** out) {
+  void* data = h == NULL ? NULL : data_of(h);
+  shmt_status status =
+      shmt__storage_adopt(&shmt__allocator_managed, data, h, nbytes, SHMT_STORAGE_SHARED, out);
+  if (status != SHMT_OK)
+    managed_free(NULL, h, nbytes);
+  else
+    remember_storage(*out);
+  return status;
+}
+
 /* --- sending --- */
 
 static uint32_t checksum_of(uint64_t secret, const shmt__handle* h) {
@@ -136,10 +161,13 @@ shmt_status shmt__storage_export(shmt_storage* storage, bool lease, shmt__handle
     return SHMT_OK;
   }
   SHMT_REQUIRE(storage->allocator == &shmt__allocator_managed, SHMT_E_RUNTIME,
-               "a storage mapped from a file (allocator \"%s\", %" PRIu64
-               " bytes) cannot be sent; open the file in the "
-               "other process",
+               "a storage mapped from a file or attached read-only (allocator \"%s\", %" PRIu64
+               " bytes) cannot be sent; open or attach it in the other process",
                storage->allocator->name, storage->nbytes);
+  SHMT_REQUIRE(!(storage->flags & SHMT_STORAGE_READ_ONLY), SHMT_E_RUNTIME,
+               "a read-only storage of %" PRIu64
+               " bytes cannot be sent; attach it by its name in the other process",
+               storage->nbytes);
   shmt__sessions_lock();
   shmt__holding* h = storage->ctx;
   shmt__session* s = h->session;
@@ -250,7 +278,7 @@ static shmt_status open_locked(shmt__session* s, const shmt__handle* handle, shm
     SHMT_TRY(shmt__session_supersede_holding(h, &h));
   }
   shmt_status status = shmt__storage_adopt(&shmt__allocator_managed, data_of(h), h, handle->nbytes,
-                                           SHMT_STORAGE_SHARED, out);
+                                           flags_of(h), out);
   if (status == SHMT_OK)
     h->storage = *out;
   else

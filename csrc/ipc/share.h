@@ -31,6 +31,14 @@ shmt_status shmt__storage_share_as_file(shmt_storage* s);
 shmt_status shmt__storage_create_shared(uint64_t nbytes, int how, shmt_storage** out);
 /* The place of factories called with shared=True: storages of the strategy in use. */
 extern const shmt__place shmt__place_shared;
+typedef struct shmt__holding shmt__holding;
+typedef struct shmt__session shmt__session;
+/* A block of this session's arena, held by this process; under the sessions' lock. Errors:
+ * SHMT_E_NOMEM, SHMT_E_MANAGER. */
+shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, shmt__holding** out);
+/* The storage over a block that was just created; h may be NULL when nbytes is 0. Consumes h, also
+ * on failure. New reference. */
+shmt_status shmt__storage_of_holding(shmt__holding* h, uint64_t nbytes, shmt_storage** out);
 /* One more lease on the block of a shared storage, or one fewer, without a handle. */
 void shmt__storage_hold_more(shmt_storage* s);
 void shmt__storage_hold_less(shmt_storage* s);

@@ -45,10 +45,14 @@ shmt_status shmt__os_memfd_create(const char* name, uint64_t nbytes, int* out_fd
 }
 
 bool shmt__os_memfd_check(int fd, uint64_t* out_nbytes) {
+  return shmt__os_memfd_check_of(fd, (uint32_t)geteuid(), out_nbytes);
+}
+
+bool shmt__os_memfd_check_of(int fd, uint32_t uid, uint64_t* out_nbytes) {
   struct stat st;
   int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) != 0) return false;
-  if (!S_ISREG(st.st_mode) || st.st_uid != geteuid()) return false;
+  if (!S_ISREG(st.st_mode) || (uint32_t)st.st_uid != uid) return false;
   *out_nbytes = (uint64_t)st.st_size;
   return true;
 }
@@ -82,6 +86,20 @@ shmt_status shmt__os_map_shared(int fd, uint64_t nbytes, void** out) {
 
 shmt_status shmt__os_map_read_only(int fd, uint64_t nbytes, void** out) {
   return map_file(fd, nbytes, PROT_READ, out);
+}
+
+shmt_status shmt__os_map_private(int fd, uint64_t offset, uint64_t nbytes, void** out,
+                                 void** out_map, uint64_t* out_nbytes) {
+  uint64_t page = shmt__os_page_bytes(), begin = offset & ~(page - 1);
+  uint64_t len = (offset + nbytes - begin + page - 1) & ~(page - 1);
+  void* p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, (off_t)begin);
+  if (p == MAP_FAILED)
+    return shmt__fail_errno(errno, "unable to map %" PRIu64 " bytes of shared memory privately",
+                            nbytes);
+  *out_map = p;
+  *out_nbytes = len;
+  *out = (char*)p + (offset - begin);
+  return SHMT_OK;
 }
 
 void shmt__os_unmap(void* p, uint64_t nbytes) {
@@ -199,5 +217,18 @@ bool shmt__os_tell(int fd, uint64_t* out_position) {
   off_t at = lseek(fd, 0, SEEK_CUR);
   if (at < 0) return false;
   *out_position = (uint64_t)at;
+  return true;
+}
+
+bool shmt__os_read_at(int fd, void* p, uint64_t nbytes, uint64_t offset) {
+  char* at = p;
+  while (nbytes > 0) {
+    ssize_t n = pread(fd, at, nbytes, (off_t)offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    at += n;
+    offset += (uint64_t)n;
+    nbytes -= (uint64_t)n;
+  }
   return true;
 }

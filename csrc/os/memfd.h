@@ -14,6 +14,8 @@
 shmt_status shmt__os_memfd_create(const char* name, uint64_t nbytes, int* out_fd);
 /* Is fd a sealed memory file of this user? Gives its size. */
 bool shmt__os_memfd_check(int fd, uint64_t* out_nbytes);
+/* The same, of another user. */
+bool shmt__os_memfd_check_of(int fd, uint32_t uid, uint64_t* out_nbytes);
 /* Device and inode, to tell whether two descriptors are one file. */
 bool shmt__os_file_identity(int fd, uint64_t out[2]);
 /* Bytes of memory the file occupies now. */
@@ -25,6 +27,10 @@ shmt_status shmt__os_map_shared(int fd, uint64_t nbytes, void** out);
 shmt_status shmt__os_map_read_only(int fd, uint64_t nbytes, void** out);
 /* Map a part of the file whose pages exist; false when it has none there, or they cannot be had. */
 bool shmt__os_map_part(int fd, uint64_t offset, uint64_t nbytes, void** out);
+/* Map the pages of a range so that stores to them stay in this process. *out is the first byte of
+ * the range, *out_map and *out_nbytes what to unmap. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
+shmt_status shmt__os_map_private(int fd, uint64_t offset, uint64_t nbytes, void** out,
+                                 void** out_map, uint64_t* out_nbytes);
 void shmt__os_unmap(void* p, uint64_t nbytes);
 /* Let go of the page-table entries of a shared map; the file keeps its pages. */
 void shmt__os_map_forget(void* p, uint64_t nbytes);
@@ -49,5 +55,7 @@ int shmt__os_reopen(int fd);
 int shmt__os_reopen_read_only(int fd);
 bool shmt__os_seek(int fd, uint64_t position);
 bool shmt__os_tell(int fd, uint64_t* out_position);
+/* Read exactly nbytes at offset, without a map. */
+bool shmt__os_read_at(int fd, void* p, uint64_t nbytes, uint64_t offset);
 
 #endif

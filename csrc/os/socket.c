@@ -1,4 +1,4 @@
-/* os/socket.c -- abstract Unix sockets that carry packets, descriptors and credentials. */
+/* os/socket.c -- Unix sockets that carry packets, descriptors and credentials. */
 #define _GNU_SOURCE
 #include "os/socket.h"
 
@@ -10,16 +10,26 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#ifndef SO_PEERGROUPS
+#define SO_PEERGROUPS 59
+#endif
+
 enum { BACKLOG = 1024 };
 
-/* sun_path begins with a zero byte, which marks the abstract name space. */
+/* Of an abstract name sun_path begins with a zero byte. */
 static socklen_t fill_address(struct sockaddr_un* a, const char* name) {
   size_t len = strlen(name);
   memset(a, 0, sizeof *a);
   a->sun_family = AF_UNIX;
+  if (name[0] == '/') {
+    if (len > sizeof a->sun_path - 1) len = sizeof a->sun_path - 1;
+    memcpy(a->sun_path, name, len);
+    return (socklen_t)sizeof *a;
+  }
   if (len > sizeof a->sun_path - 1) len = sizeof a->sun_path - 1;
   memcpy(a->sun_path + 1, name, len);
   return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
@@ -30,7 +40,9 @@ int shmt__os_listen(const char* name) {
   socklen_t len = fill_address(&a, name);
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -errno;
-  if (bind(fd, (struct sockaddr*)&a, len) != 0 || listen(fd, BACKLOG) != 0) {
+  /* The mode before the first connection: nobody can connect to a socket that does not listen. */
+  if (bind(fd, (struct sockaddr*)&a, len) != 0 || (name[0] == '/' && chmod(name, 0600) != 0) ||
+      listen(fd, BACKLOG) != 0) {
     int err = errno;
     (void)close(fd);
     return -err;
@@ -50,9 +62,18 @@ int shmt__os_connect(const char* name) {
   if (done != 0) {
     int err = errno;
     (void)close(fd);
-    return -err;
+    return err == ENOENT ? -ECONNREFUSED : -err;
   }
   return fd;
+}
+
+int shmt__os_open_socket_to(const char* path, uint32_t gid) {
+  return chown(path, (uid_t)-1, (gid_t)gid) == 0 && chmod(path, 0660) == 0 ? 0 : -errno;
+}
+
+void shmt__os_remove_socket(const char* path) {
+  struct stat st;
+  if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) (void)unlink(path);
 }
 
 int shmt__os_accept(int listener) {
@@ -74,6 +95,19 @@ bool shmt__os_peer(int fd, shmt__peer* out) {
   out->pid = (int32_t)cred.pid;
   out->uid = (uint32_t)cred.uid;
   return true;
+}
+
+bool shmt__os_peer_in_group(int fd, uint32_t gid) {
+  struct ucred cred;
+  gid_t groups[256];
+  socklen_t len = sizeof cred;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0) return false;
+  if ((uint32_t)cred.gid == gid) return true;
+  len = sizeof groups;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &len) != 0) return false;
+  for (size_t i = 0; i < len / sizeof groups[0]; i++)
+    if ((uint32_t)groups[i] == gid) return true;
+  return false;
 }
 
 int shmt__os_send(int fd, const void* p, size_t nbytes, const int* fds, int n_fds) {

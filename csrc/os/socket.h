@@ -1,7 +1,8 @@
-/* os/socket.h -- abstract Unix sockets that carry packets, descriptors and credentials.
+/* os/socket.h -- Unix sockets that carry packets, descriptors and credentials.
  *
- * Abstract names vanish with their owner, so a killed daemon leaves no file. They have no mode
- * bits: both ends check the other's user id instead.
+ * A name that begins with '/' is a path, any other an abstract one. Abstract names vanish with
+ * their owner, so a killed daemon leaves no file. They have no mode bits: both ends check the
+ * other's user id instead.
  */
 #ifndef SHMT_OS_SOCKET_H
 #define SHMT_OS_SOCKET_H
@@ -10,20 +11,30 @@
 
 enum { SHMT_SOCKET_MAX_FDS = 4 };
 
+enum { SHMT_SOCKET_PATH_BYTES = 108 }; /* the kernel's limit, with the zero at the end */
+
 typedef struct shmt__peer {
   int32_t pid; /* 0: not visible from here */
   uint32_t uid;
 } shmt__peer;
 
-/* Bind and listen on "@name". Returns the descriptor, or -errno (EADDRINUSE: another listens). */
+/* Bind and listen. Returns the descriptor, or -errno (EADDRINUSE: another listens, or a killed one
+ * left the path). A path gets mode 0600. */
 int shmt__os_listen(const char* name);
-/* Connect to "@name". Returns the descriptor, or -errno (ECONNREFUSED: nobody listens). */
+/* Connect. Returns the descriptor, or -errno (ECONNREFUSED: nobody listens; no such path is told
+ * as that, too). */
 int shmt__os_connect(const char* name);
+/* Let the members of a group connect to the socket at a path. 0 or -errno. */
+int shmt__os_open_socket_to(const char* path, uint32_t gid);
+/* Remove the socket that a killed process left at a path; another kind of file stays. */
+void shmt__os_remove_socket(const char* path);
 /* Take one waiting connection, non-blocking and with credentials on every packet; -errno when none.
  */
 int shmt__os_accept(int listener);
 /* Who is at the other end, as the kernel saw it when the connection was made. */
 bool shmt__os_peer(int fd, shmt__peer* out);
+/* Is the process at the other end in this group? */
+bool shmt__os_peer_in_group(int fd, uint32_t gid);
 
 /* Send one packet with descriptors; 0 or -errno. Never raises SIGPIPE, never blocks on a full
  * socket (-EAGAIN). */

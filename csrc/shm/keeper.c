@@ -58,9 +58,9 @@ static shmt_status create_arena(const char* name, uint64_t nbytes, int* out_fd,
   }
 }
 
-static shmt_status create_files(shmt__keeper* k, uint64_t session, uint64_t arena_bytes,
-                                uint64_t limit_bytes) {
+static shmt_status create_files(shmt__keeper* k, const shmt__keeper_options* o) {
   char name[64];
+  uint64_t arena_bytes = o->arena_bytes;
   uint32_t n_slabs = MAX_SLABS, n_blocks = MAX_BLOCKS;
   uint64_t limit = shmt__os_file_limit();
   while (n_blocks > MIN_BLOCKS && shmt__layout_of(n_slabs, n_blocks).end > limit) {
@@ -68,12 +68,14 @@ static shmt_status create_files(shmt__keeper* k, uint64_t session, uint64_t aren
     if (n_slabs > n_blocks) n_slabs /= 2;
   }
   shmt__layout l = shmt__layout_of(n_slabs, n_blocks);
-  (void)snprintf(name, sizeof name, "shmtensor-arena-%016" PRIx64, session);
+  (void)snprintf(name, sizeof name, "shmtensor-arena-%016" PRIx64, o->session);
   SHMT_TRY(create_arena(name, arena_bytes, &k->arena_fd, &arena_bytes));
-  (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, session);
+  (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, o->session);
   SHMT_TRY(shmt__os_memfd_create(name, l.end, &k->control_fd));
   /* The header and the clients get pages now; slabs and blocks as they are handed out. */
   SHMT_TRY(shmt__os_populate(k->control_fd, NULL, 0, l.slabs));
+  if (o->flags & SHMT_SESSION_SERVICE)
+    SHMT_TRY(shmt__os_populate(k->control_fd, NULL, l.names, l.end - l.names));
 
   void* base = NULL;
   SHMT_TRY(shmt__os_map_shared(k->control_fd, l.end, &base));
@@ -81,12 +83,15 @@ static shmt_status create_files(shmt__keeper* k, uint64_t session, uint64_t aren
   c->magic = SHMT_CONTROL_MAGIC;
   c->version = SHMT_LAYOUT_VERSION;
   c->n_clients = SHMT_MAX_CLIENTS;
-  c->session = session;
+  c->session = o->session;
   c->world = shmt__os_random();
   c->secret = shmt__os_random();
   c->arena_bytes = arena_bytes;
   (void)shmt__os_file_identity(k->arena_fd, c->arena_identity);
-  c->limit_bytes = limit_bytes;
+  c->limit_bytes = o->limit_bytes;
+  c->client_limit_bytes = o->client_limit_bytes;
+  c->flags = o->flags;
+  c->gid = o->gid;
   c->n_slabs = n_slabs;
   c->n_blocks = n_blocks;
   atomic_init(&c->clients_end, 1);
@@ -94,10 +99,9 @@ static shmt_status create_files(shmt__keeper* k, uint64_t session, uint64_t aren
   return SHMT_OK;
 }
 
-shmt_status shmt__keeper_create(uint64_t session, uint64_t arena_bytes, uint64_t limit_bytes,
-                                shmt__keeper* out) {
+shmt_status shmt__keeper_create(const shmt__keeper_options* options, shmt__keeper* out) {
   init_empty(out);
-  shmt_status status = create_files(out, session, arena_bytes, limit_bytes);
+  shmt_status status = create_files(out, options);
   if (status == SHMT_OK) status = shmt__map_open(out->control_fd, &out->map);
   if (status == SHMT_OK) status = init_private(out);
   if (status != SHMT_OK) shmt__keeper_fini(out);

@@ -23,10 +23,15 @@ typedef struct shmt__keeper {
   bool is_waiting;        /* the last look left something that will age */
 } shmt__keeper;
 
-/* Make a new session's files. arena_bytes is an upper bound; limits of this process may make it
- * less. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
-shmt_status shmt__keeper_create(uint64_t session, uint64_t arena_bytes, uint64_t limit_bytes,
-                                shmt__keeper* out);
+typedef struct shmt__keeper_options {
+  uint64_t session;
+  uint64_t arena_bytes;                     /* at most; limits of this process may make it less */
+  uint64_t limit_bytes, client_limit_bytes; /* of what slabs cover; 0: no bound */
+  uint32_t flags, gid;                      /* as in the control file */
+} shmt__keeper_options;
+
+/* Make a new session's files. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
+shmt_status shmt__keeper_create(const shmt__keeper_options* options, shmt__keeper* out);
 /* Go on with files that clients kept. Consumes the descriptors. Errors: SHMT_E_MANAGER. */
 shmt_status shmt__keeper_adopt(uint64_t session, int control_fd, int arena_fd, shmt__keeper* out);
 

@@ -4,10 +4,10 @@
  * holds everything that says whose bytes they are:
  *
  *   0         4096            +64*N_CLIENTS     +64*n_slabs         +128*n_blocks
- *   +---------+---------------+-----------------+-------------------+
- *   | header  | clients       | slabs           | blocks            |
- *   +---------+---------------+-----------------+-------------------+
- *     manager   manager         manager           see below
+ *   +---------+---------------+-----------------+-------------------+----------------+
+ *   | header  | clients       | slabs           | blocks            | names, syncs   |
+ *   +---------+---------------+-----------------+-------------------+----------------+
+ *     manager   manager         manager           see below           see shm/named.h
  *
  * A slab is a range of the arena that the manager granted to one client, its owner, cut into blocks
  * of one size. A block backs one storage. A slab of kind FILE is a memory file of its own with one
@@ -49,6 +49,7 @@
 #define SHMT_SHM_LAYOUT_H
 
 #include "base/error.h"
+#include "shm/named.h"
 
 #include <stdatomic.h>
 
@@ -104,9 +105,17 @@ typedef struct shmt__control {
   atomic_uint_least32_t activity;    /* 1: a hold or a lease went since the manager looked */
   uint64_t arena_identity[2];        /* device and inode of the arena that belongs to this file */
   atomic_uint_least32_t rings_stale; /* 1: ring leases may be counted wrong */
-  uint32_t pad0;
-  uint64_t pad[3];
+  uint32_t flags;                    /* SHMT_SESSION_* */
+  uint64_t client_limit_bytes;       /* bound of the slabs of one client; 0: none */
+  uint32_t gid;                      /* with SHMT_SESSION_GROUP: whose members may join */
+  atomic_uint_least32_t ended;       /* 1: ended in order; nobody is to go on with it */
+  uint64_t pad[1];
 } shmt__control;
+
+enum {
+  SHMT_SESSION_SERVICE = 1 << 0, /* has names; begun for unrelated processes */
+  SHMT_SESSION_GROUP = 1 << 1,
+};
 _Static_assert(sizeof(shmt__control) == 128, "control header");
 
 typedef struct shmt__client_entry {
@@ -153,19 +162,29 @@ typedef struct shmt__map {
   shmt__client_entry* clients;
   shmt__slab* slabs;
   shmt__block* blocks;
+  shmt__names_head* names_head;
+  shmt__name* names;
+  shmt__sync* syncs;
+  uint32_t n_names, n_syncs;
   uint64_t nbytes; /* of the control file */
+  uint32_t uid;    /* whose file it is */
 } shmt__map;
 
 /* Offsets of the parts for so many slabs and blocks; the last one is the size of the file. */
 typedef struct shmt__layout {
-  uint64_t clients, slabs, blocks, end;
+  uint64_t clients, slabs, blocks, names, syncs, end;
+  uint32_t n_names, n_syncs;
 } shmt__layout;
 static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) {
   shmt__layout l;
   l.clients = 4096;
   l.slabs = l.clients + sizeof(shmt__client_entry) * SHMT_MAX_CLIENTS;
   l.blocks = l.slabs + sizeof(shmt__slab) * n_slabs;
-  l.end = l.blocks + sizeof(shmt__block) * n_blocks;
+  l.names = l.blocks + sizeof(shmt__block) * n_blocks;
+  l.n_names = (uint32_t)(n_blocks / 2048 + 1); /* 1 025 and 129 in a session of full size */
+  l.n_syncs = (uint32_t)(n_blocks / 16384 + 1);
+  l.syncs = l.names + sizeof(shmt__names_head) + sizeof(shmt__name) * l.n_names;
+  l.end = l.syncs + sizeof(shmt__sync) * l.n_syncs;
   l.end = (l.end + SHMT_SLAB_ALIGN - 1) & ~(uint64_t)(SHMT_SLAB_ALIGN - 1);
   return l;
 }
@@ -174,6 +193,8 @@ static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) 
 shmt_status shmt__map_open(int fd, shmt__map* out);
 /* The same without the right to write to it. */
 shmt_status shmt__map_open_read_only(int fd, shmt__map* out);
+/* The same, of another user. */
+shmt_status shmt__map_open_of(int fd, uint32_t uid, shmt__map* out);
 void shmt__map_close(shmt__map* m);
 /* Is fd the sealed arena that belongs to the control file? */
 bool shmt__arena_matches(const shmt__map* m, int fd);

@@ -99,6 +99,13 @@ shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src) {
   return SHMT_OK;
 }
 
+SHMT_COLD shmt_status shmt__fail_read_only(const char* name, const shmt_tensor* t) {
+  SHMT_FAIL(SHMT_E_RUNTIME,
+            "%s(): cannot write to a read-only tensor with shape %s over %" PRIu64
+            " bytes; clone() it, or attach it with mode \"rw\" or \"cow\"",
+            name, SHMT_SHAPE_TEXT(t), t->storage->nbytes);
+}
+
 shmt_status shmt__tensor_item(shmt_tensor* t, shmt_scalar* out) {
   SHMT_REQUIRE(t->numel == 1, SHMT_E_RUNTIME, "a Tensor with %" PRId64 " elements cannot be converted to Scalar",
                t->numel);

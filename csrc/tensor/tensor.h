@@ -130,6 +130,18 @@ static inline shmt_keyset shmt__tensor_keys(const shmt_tensor* t) {
   if (SHMT_UNLIKELY(t->flags & SHMT_TENSOR_VIEW)) k |= t->base->keys & SHMT_KEYBIT_Autograd;
   return k;
 }
+/* May the elements be written? Operators ask before they write; a store to memory that was attached
+ * read-only is a fault. t may be NULL. Errors: SHMT_E_RUNTIME. */
+shmt_status shmt__fail_read_only(const char* name, const shmt_tensor* t);
+static inline shmt_status shmt__check_writable(const char* name, const shmt_tensor* t) {
+  if (SHMT_LIKELY(t == NULL || !(t->storage->flags & SHMT_STORAGE_READ_ONLY))) return SHMT_OK;
+  return shmt__fail_read_only(name, t);
+}
+static inline shmt_status shmt__check_all_writable(const char* name, shmt_tensors list) {
+  for (int64_t i = 0; i < list.len; i++) SHMT_TRY(shmt__check_writable(name, list.data[i]));
+  return SHMT_OK;
+}
+
 /* The tensor whose version counter t uses; see Note [Views and versions]. */
 static inline const shmt_tensor* shmt__tensor_version_root(const shmt_tensor* t) {
   if (t->base == (void*)0) return t;

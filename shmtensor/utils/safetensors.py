@@ -276,6 +276,32 @@ def load_file(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
     return _tensors(_map(filename))
 
 
+def tensors_of(storage: Any) -> dict[str, Tensor]:
+    """Tensors over a storage that holds a file's content, which they keep alive.
+
+    Raises:
+        SafetensorsError: It is no valid safetensors data.
+    """
+    if sys.byteorder != "little":
+        raise SafetensorsError("safetensors data can only be mapped on a little-endian machine")
+    entries, _, start = _parse(storage._view())
+    result: dict[str, Tensor] = {}
+    for name, (dtype_name, shape, begin, end) in entries.items():
+        dtype: Any = getattr(shmtensor, _BY_FILE_NAME[dtype_name][1])
+        tensor: Any = shmtensor.empty(0, dtype=dtype)
+        if begin == end:
+            tensor = shmtensor.empty(shape, dtype=dtype)
+        elif (start + begin) % dtype.itemsize == 0:
+            strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+            tensor.set_(storage, (start + begin) // dtype.itemsize, shape, strides)
+        else:  # kernels need aligned elements
+            part: Any = shmtensor.empty(0, dtype=shmtensor.uint8)
+            part.set_(storage, start + begin, [end - begin], [1])
+            tensor = part.clone().view(dtype).reshape(shape)
+        result[name] = tensor
+    return result
+
+
 def read_metadata(filename: str | os.PathLike[str]) -> dict[str, str]:
     """The strings that were saved beside the tensors."""
     return _parse(_map(filename))[1]

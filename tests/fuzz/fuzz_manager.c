@@ -180,6 +180,8 @@ static void end_manager(shmt__manager* m) {
   shmt__os_close(m->spare);
   shmt__os_close(m->leader);
   shmt__os_close(m->listener);
+  shmt__os_close(m->reading_fd);
+  shmt__names_fini(&m->names, m->keeper.map.n_names);
   shmt__keeper_fini(&m->keeper);
 }
 
@@ -191,7 +193,9 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   shmt__os_close(first_free);
   m = (shmt__manager){0};
   for (int i = 0; i < N_PEERS; i++) peers[i] = (peer){.fd = -1};
-  check(shmt__keeper_create(session, ARENA, 0, &m.keeper) == SHMT_OK &&
+  const shmt__keeper_options options = {
+      .session = session, .arena_bytes = ARENA, .flags = SHMT_SESSION_SERVICE};
+  check(shmt__keeper_create(&options, &m.keeper) == SHMT_OK &&
             shmt__manager_init(&m, session, shmt__os_listen(address)) == SHMT_OK,
         "no manager");
   while (in.left > 0) act(&in, &m, peers);

@@ -1,0 +1,123 @@
+/* api/service.h -- named values, locks and barriers of unrelated processes, for the Python package.
+ *
+ * Functions that return int return a status (api/status.h). Waiting is done in slices by the
+ * caller, so that signals are seen; the functions here wait at most timeout_ms.
+ */
+#ifndef SHMT_API_SERVICE_H
+#define SHMT_API_SERVICE_H
+
+#include <stdint.h>
+
+#include "api/storage.h"
+
+/* --- a service --- */
+
+typedef struct shmt_service shmt_service;
+
+/* Name a service: of user `owner`, at an abstract socket (path NULL) or at a path. may_start: its
+ * manager is started when none runs. Joins nothing yet.
+ * Errors: SHMT_E_VALUE (the path is too long), SHMT_E_NOMEM.
+ * Ownership: *out is the caller's; shmt_service_free. */
+int shmt_service_create(const char* name, const char* path, uint32_t owner, int may_start,
+                        shmt_service** out);
+void shmt_service_free(shmt_service* v); /* NULL is fine; tensors stay usable */
+/* Join it now, for reading only (writing = 0) or for more. Errors: SHMT_E_MANAGER. */
+int shmt_service_join(shmt_service* v, int writing);
+
+typedef struct shmt_service_serving {
+  uint64_t limit_bytes, client_limit_bytes; /* 0: no bound */
+  int64_t gid;                              /* -1: this user only */
+} shmt_service_serving;
+
+/* Become its manager, in the foreground until SIGTERM; this program is replaced. Takes the socket
+ * that systemd passed, if any. Returns only on failure.
+ * Errors: SHMT_E_MANAGER (it runs already), SHMT_E_OS (its socket cannot be bound). */
+int shmt_service_serve(const shmt_service* v, const shmt_service_serving* how);
+
+typedef struct shmt_service_counters {
+  int64_t manager_pid;
+  uint64_t n_clients, n_names, granted_bytes, resident_bytes, limit_bytes, client_limit_bytes;
+  int is_group; /* other users may be members */
+} shmt_service_counters;
+
+/* Errors: SHMT_E_MANAGER. */
+int shmt_service_status(shmt_service* v, shmt_service_counters* out);
+
+/* --- values --- */
+
+typedef struct shmt_service_entry {
+  uint64_t version, nbytes;
+  uint64_t age_ms; /* since it was published */
+  uint32_t uid;    /* of the publisher */
+  int64_t pid;
+  int persists;
+} shmt_service_entry;
+
+/* Is the storage a block of this service, so that it can be published as it is? */
+int shmt_service_owns(shmt_service* v, const shmt_storage* s);
+/* Uninitialised bytes in its memory. *out is a new reference. Errors: SHMT_E_NOMEM (also: the
+ * service's bound is reached), SHMT_E_MANAGER. */
+int shmt_service_new_storage(shmt_service* v, uint64_t nbytes, shmt_storage** out);
+/* Let `name` stand for these storages, all of this service, and a text that says what they are.
+ * Errors: SHMT_E_VALUE (the name), SHMT_E_HANDLE, SHMT_E_NOMEM, SHMT_E_RUNTIME, SHMT_E_MANAGER. */
+int shmt_service_publish(shmt_service* v, const char* name, shmt_storage* const* storages,
+                         uint64_t n_storages, const char* text, uint64_t n_text, int persists,
+                         uint64_t* out_version);
+/* Errors: SHMT_E_KEY. */
+int shmt_service_unpublish(shmt_service* v, const char* name);
+/* What the name stands for now; no system call once joined. Errors: SHMT_E_KEY. */
+int shmt_service_look(shmt_service* v, const char* name, shmt_service_entry* out);
+/* The entry at a position, and the next position to look at (0: that was the last one); name has
+ * room for 128 bytes, empty: nothing there. */
+int shmt_service_look_at(shmt_service* v, uint32_t at, shmt_service_entry* out, char* name,
+                         uint32_t* out_next);
+/* Wait until the name stands for a version above `version`. Errors: SHMT_E_TIMEOUT, SHMT_E_MANAGER
+ * (the service has ended). */
+int shmt_service_wait(shmt_service* v, const char* name, uint64_t version, int timeout_ms);
+
+typedef struct shmt_snapshot shmt_snapshot;
+
+/* Hold one whole version. mode: 0 read-write, 1 read-only, 2 copy-on-write.
+ * Errors: SHMT_E_KEY, SHMT_E_HANDLE, SHMT_E_NOMEM, SHMT_E_MANAGER.
+ * Ownership: *out is the caller's; shmt_snapshot_free. Storages taken from it outlive it. */
+int shmt_snapshot_open(shmt_service* v, const char* name, int mode, shmt_snapshot** out);
+void shmt_snapshot_free(shmt_snapshot* s); /* NULL is fine */
+const shmt_service_entry* shmt_snapshot_entry(const shmt_snapshot* s);
+/* Borrowed, not terminated. */
+const char* shmt_snapshot_text(const shmt_snapshot* s, uint64_t* out_n);
+uint64_t shmt_snapshot_n_storages(const shmt_snapshot* s);
+/* A new reference; i is below the number. */
+shmt_storage* shmt_snapshot_storage(const shmt_snapshot* s, uint64_t i);
+
+/* --- locks, semaphores, barriers --- */
+
+/* Find or make one. kind: 1 semaphore of n permits, 2 barrier of n parties
+ * (at most 232 and 48).
+ * *out_token: says as which client this process is its user. Errors: SHMT_E_VALUE,
+ * SHMT_E_RUNTIME, SHMT_E_MANAGER. */
+int shmt_sync_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
+                   uint32_t* out_index, uint64_t* out_token);
+/* Is this process still the client that opened it? Errors: SHMT_E_RUNTIME (it is not),
+ * SHMT_E_MANAGER. */
+int shmt_sync_check(shmt_service* v, uint32_t index, uint64_t token);
+/* Take a permit of a semaphore. *out_slot: to give back. Errors: SHMT_E_TIMEOUT, SHMT_E_RUNTIME
+ * (opened by another process: open it again), SHMT_E_MANAGER. */
+int shmt_sync_acquire(shmt_service* v, uint32_t index, uint64_t token, int timeout_ms,
+                      uint32_t* out_slot);
+/* Errors: SHMT_E_RUNTIME (this process has not got the permit). */
+int shmt_sync_release(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot);
+/* Permits that nobody has, or parties missing. */
+int shmt_sync_value(shmt_service* v, uint32_t index, uint32_t* out);
+/* Arrive at a barrier. *out_slot and *out_phase: for shmt_barrier_wait. *out_last: 1 when this
+ * completed the phase. Errors: SHMT_E_RUNTIME, SHMT_E_TIMEOUT (every place is taken, by those who
+ * are still leaving the phase before or by too many parties: arrive again). */
+int shmt_barrier_arrive(shmt_service* v, uint32_t index, uint64_t token, uint32_t* out_slot,
+                        uint32_t* out_phase, int* out_last);
+/* Wait for the end of the phase. Errors: SHMT_E_TIMEOUT, SHMT_E_MANAGER. */
+int shmt_barrier_wait(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot,
+                      uint32_t phase, int timeout_ms);
+/* Take back an arrival; 0 when the phase is over, and it counted. */
+int shmt_barrier_withdraw(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot,
+                          uint32_t phase);
+
+#endif

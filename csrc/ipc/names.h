@@ -1,0 +1,53 @@
+/* ipc/names.h -- the manager's side of names: publishing, taking back, what a publisher's end means.
+ *
+ * See Note [Names] in shm/named.h. What is kept privately here can be made anew from the control
+ * file and the descriptions in the arena.
+ */
+#ifndef SHMT_IPC_NAMES_H
+#define SHMT_IPC_NAMES_H
+
+#include "shm/keeper.h"
+
+typedef struct shmt__named_blocks {
+  uint32_t n;
+  uint32_t* at;
+} shmt__named_blocks;
+
+typedef struct shmt__names {
+  uint32_t* uses; /* per block: how often names have it */
+  uint32_t n_uses;
+  shmt__named_blocks* blocks; /* per name: those of its present version, the description too */
+} shmt__names;
+
+/* Let go of the private lists. */
+void shmt__names_fini(shmt__names* n, uint32_t n_names);
+
+/* Who asks, as the kernel says. */
+typedef struct shmt__asker {
+  uint32_t client, uid;
+  int32_t pid;
+} shmt__asker;
+
+/* Take over what a predecessor left; nothing in a new session. */
+void shmt__names_adopt(shmt__names* n, shmt__keeper* k);
+
+/* Let `name` stand for the value that a block describes, which the asker holds. The same block
+ * twice is one publication. Errors: SHMT_E_VALUE (no name, no description), SHMT_E_HANDLE (a block
+ * is gone), SHMT_E_RUNTIME (of another user, or no room), SHMT_E_NOMEM. */
+shmt_status shmt__names_publish(shmt__names* n, shmt__keeper* k, shmt__asker who, const char* name,
+                                uint32_t block, uint64_t generation, uint32_t flags,
+                                uint64_t* out_version);
+/* Errors: SHMT_E_KEY (no such name), SHMT_E_RUNTIME (of another user). */
+shmt_status shmt__names_remove(shmt__names* n, shmt__keeper* k, shmt__asker who, const char* name);
+/* The client is gone: so are its names that do not persist, its slots in syncs and its part in
+ * them. */
+void shmt__names_forget_client(shmt__names* n, shmt__keeper* k, uint32_t client);
+/* Do names persist, so that the session must go on without clients? */
+bool shmt__names_persist(const shmt__keeper* k);
+
+/* Find or make the sync of this name, kind and size for a client. Errors: SHMT_E_VALUE (it exists
+ * otherwise, no name), SHMT_E_RUNTIME (no room). */
+shmt_status shmt__syncs_open(shmt__keeper* k, uint32_t client, const char* name, uint32_t kind,
+                             uint32_t n_slots, uint32_t* out_index);
+
+#endif

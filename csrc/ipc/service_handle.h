@@ -1,0 +1,28 @@
+/* ipc/service_handle.h -- what a shmt_service is, for the files of ipc/ that serve api/service.h. */
+#ifndef SHMT_IPC_SERVICE_HANDLE_H
+#define SHMT_IPC_SERVICE_HANDLE_H
+
+#include "api/service.h"
+#include "ipc/service.h"
+#include "os/futex.h"
+
+struct shmt_service {
+  shmt__session_key key;
+  bool may_start;
+  char name[SHMT_NAME_BYTES];
+};
+
+/* So many ms from now, for a futex. */
+static inline uint64_t shmt__deadline_of(int timeout_ms) {
+  return shmt__os_now_ns() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
+}
+
+/* The session, joined if need be, under the sessions' lock. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
+shmt_status shmt__service_locked(shmt_service* v, bool writing, shmt__session** out);
+/* The joined session's control file, which stays mapped. */
+shmt_status shmt__service_map(shmt_service* v, const shmt__map** out);
+/* Send a request, filled in here but for its own fields, with a name (may be NULL). */
+shmt_status shmt__service_ask(shmt_service* v, shmt__packet* p, const char* name,
+                              shmt__packet* reply);
+
+#endif

@@ -1,0 +1,220 @@
+"""Services: named values, locks and barriers of unrelated processes.
+
+Waits here are slices: `wait_newer`, `acquire` and the barrier's functions return after at most
+`SLICE_MS`, so that signal handlers run in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from shmtensor._boundary.core import address_of, check, ffi, lib, pointer_to
+from shmtensor._generated.errors import STATUSES
+
+__all__ = ["MODES", "SLICE_MS", "Counters", "Entry", "Handle", "Snapshot"]
+
+#: Names of the modes; the position is the C code.
+MODES = ("rw", "ro", "cow")
+SLICE_MS = 100
+
+_TIMEOUT = next(status for status, row in STATUSES.items() if row[1] is TimeoutError)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a name stands for at one moment.
+
+    Attributes:
+        version: Grows with each publication of the name.
+        nbytes: Of all its storages together.
+        age_s: Seconds since it was published.
+        uid: User of the publisher.
+        pid: Process of the publisher.
+        persists: Whether the name outlives its publisher.
+    """
+
+    version: int
+    nbytes: int
+    age_s: float
+    uid: int
+    pid: int
+    persists: bool
+
+
+@dataclass(frozen=True)
+class Counters:
+    """A service at one moment; 0 as a limit means there is none."""
+
+    manager_pid: int
+    n_clients: int
+    n_names: int
+    granted_bytes: int
+    resident_bytes: int
+    limit_bytes: int
+    client_limit_bytes: int
+    is_group: bool
+
+
+def _entry(c: Any) -> Entry:
+    return Entry(c.version, c.nbytes, c.age_ms / 1000, c.uid, c.pid, bool(c.persists))
+
+
+class Snapshot:
+    """One whole version of a name, held.
+
+    Attributes:
+        entry: What it is.
+        text: What the publisher said of its structure.
+        storages: C addresses, each carrying a reference that the taker owns.
+    """
+
+    def __init__(self, pointer: Any) -> None:
+        owned = ffi.gc(pointer, lib.shmt_snapshot_free)
+        length = ffi.new("uint64_t *")
+        chars = lib.shmt_snapshot_text(owned, length)
+        self.entry = _entry(lib.shmt_snapshot_entry(owned)[0])
+        self.text: bytes = ffi.buffer(chars, length[0])[:]
+        self.storages = [
+            address_of(lib.shmt_snapshot_storage(owned, i))
+            for i in range(lib.shmt_snapshot_n_storages(owned))
+        ]
+
+
+class Handle:
+    """A service by its name; nothing is joined before it is needed."""
+
+    def __init__(self, name: str, path: str | None, owner: int, may_start: bool) -> None:
+        out = ffi.new("shmt_service **")
+        c_path = ffi.NULL if path is None else ffi.new("char[]", path.encode())
+        check(lib.shmt_service_create(name.encode(), c_path, owner, may_start, out))
+        self._pointer = ffi.gc(out[0], lib.shmt_service_free)
+
+    def join(self, writing: bool) -> None:
+        """Join now."""
+        check(lib.shmt_service_join(self._pointer, writing))
+
+    def serve(self, limit_bytes: int, client_limit_bytes: int, gid: int) -> None:
+        """Become the service's manager; returns only by raising."""
+        how = ffi.new("shmt_service_serving *", (limit_bytes, client_limit_bytes, gid))
+        check(lib.shmt_service_serve(self._pointer, how))
+
+    def status(self) -> Counters:
+        """Return its counters."""
+        c = ffi.new("shmt_service_counters *")
+        check(lib.shmt_service_status(self._pointer, c))
+        values = {name: getattr(c, name) for name, _ in ffi.typeof(c[0]).fields}
+        return Counters(**{**values, "is_group": bool(values["is_group"])})
+
+    # --- values -------------------------------------------------------------------------------
+
+    def owns(self, storage: int) -> bool:
+        """Whether the storage at this address is in the service's memory."""
+        return bool(lib.shmt_service_owns(self._pointer, pointer_to("shmt_storage *", storage)))
+
+    def new_storage(self, nbytes: int) -> int:
+        """Return the address of uninitialised bytes there, carrying a reference."""
+        out = ffi.new("shmt_storage **")
+        check(lib.shmt_service_new_storage(self._pointer, nbytes, out))
+        return address_of(out[0])
+
+    def publish(self, name: str, storages: list[int], text: bytes, persist: bool) -> int:
+        """Let the name stand for storages of the service; returns the version."""
+        out = ffi.new("uint64_t *")
+        pointers = ffi.new("shmt_storage *[]", [pointer_to("shmt_storage *", s) for s in storages])
+        check(
+            lib.shmt_service_publish(
+                self._pointer,
+                name.encode(),
+                pointers,
+                len(storages),
+                text,
+                len(text),
+                persist,
+                out,
+            )
+        )
+        return int(out[0])
+
+    def unpublish(self, name: str) -> None:
+        """Let the name stand for nothing."""
+        check(lib.shmt_service_unpublish(self._pointer, name.encode()))
+
+    def look(self, name: str) -> Entry:
+        """Return what the name stands for."""
+        out = ffi.new("shmt_service_entry *")
+        check(lib.shmt_service_look(self._pointer, name.encode(), out))
+        return _entry(out)
+
+    def entries(self) -> dict[str, Entry]:
+        """Return all names."""
+        found: dict[str, Entry] = {}
+        out = ffi.new("shmt_service_entry *")
+        name = ffi.new("char[]", 128)
+        at = ffi.new("uint32_t *", 0)
+        while True:
+            check(lib.shmt_service_look_at(self._pointer, at[0], out, name, at))
+            if name[0] != b"\0":
+                found[ffi.string(name).decode("utf-8", "replace")] = _entry(out)
+            if at[0] == 0:
+                return found
+
+    def wait_newer(self, name: str, version: int, timeout_ms: int) -> bool:
+        """Wait for a version above *version*; False when none came."""
+        return _waited(lib.shmt_service_wait(self._pointer, name.encode(), version, timeout_ms))
+
+    def snapshot(self, name: str, mode: str) -> Snapshot:
+        """Hold a whole version."""
+        out = ffi.new("shmt_snapshot **")
+        check(lib.shmt_snapshot_open(self._pointer, name.encode(), MODES.index(mode), out))
+        return Snapshot(out[0])
+
+    # --- locks, semaphores, barriers ----------------------------------------------------------
+
+    def open_sync(self, name: str, kind: int, n: int) -> tuple[int, int]:
+        """Return the index of a semaphore (kind 1) or barrier (2), and what says who opened it."""
+        index, token = ffi.new("uint32_t *"), ffi.new("uint64_t *")
+        check(lib.shmt_sync_open(self._pointer, name.encode(), kind, n, index, token))
+        return int(index[0]), int(token[0])
+
+    def check_sync(self, sync: tuple[int, int]) -> None:
+        """Raise unless this process is still the client that opened it."""
+        check(lib.shmt_sync_check(self._pointer, *sync))
+
+    def acquire(self, sync: tuple[int, int], timeout_ms: int) -> int | None:
+        """Return the permit that was taken, or None."""
+        slot = ffi.new("uint32_t *")
+        taken = _waited(lib.shmt_sync_acquire(self._pointer, *sync, timeout_ms, slot))
+        return int(slot[0]) if taken else None
+
+    def release(self, sync: tuple[int, int], slot: int) -> None:
+        """Give a permit back."""
+        check(lib.shmt_sync_release(self._pointer, *sync, slot))
+
+    def value(self, sync: tuple[int, int]) -> int:
+        """Return the permits that nobody has, or the parties that are missing."""
+        out = ffi.new("uint32_t *")
+        check(lib.shmt_sync_value(self._pointer, sync[0], out))
+        return int(out[0])
+
+    def arrive(self, sync: tuple[int, int]) -> tuple[int, int, bool] | None:
+        """Return place, phase and whether this was the last one; None: no place at the moment."""
+        slot, phase, last = ffi.new("uint32_t *"), ffi.new("uint32_t *"), ffi.new("int *")
+        if not _waited(lib.shmt_barrier_arrive(self._pointer, *sync, slot, phase, last)):
+            return None
+        return int(slot[0]), int(phase[0]), bool(last[0])
+
+    def wait_phase(self, sync: tuple[int, int], slot: int, phase: int, timeout_ms: int) -> bool:
+        """Whether the phase ended."""
+        return _waited(lib.shmt_barrier_wait(self._pointer, *sync, slot, phase, timeout_ms))
+
+    def withdraw(self, sync: tuple[int, int], slot: int, phase: int) -> bool:
+        """Take back an arrival; False when the phase is over."""
+        return bool(lib.shmt_barrier_withdraw(self._pointer, *sync, slot, phase))
+
+
+def _waited(status: int) -> bool:
+    if status == _TIMEOUT:
+        return False
+    check(status)
+    return True

@@ -1,0 +1,63 @@
+"""Named tensors, locks and barriers for processes that do not know each other.
+
+The functions here are the methods of the user's default `Service`, which the first process that
+needs it starts. ``docs/service.md`` shows two programs.
+"""
+
+from __future__ import annotations
+
+from shmtensor._boundary.service import Counters, Entry
+from shmtensor.service._service import DEFAULT_NAME, Service, Versioned
+from shmtensor.service._sync import Barrier as _Barrier, Lock as _Lock, Semaphore as _Semaphore
+
+__all__ = [
+    "Barrier",
+    "Counters",
+    "Entry",
+    "Lock",
+    "Semaphore",
+    "Service",
+    "Versioned",
+    "attach",
+    "attach_module",
+    "empty",
+    "info",
+    "latest",
+    "list",
+    "publish",
+    "publish_module",
+    "status",
+    "unpublish",
+    "version",
+    "wait_newer",
+]
+
+_default = Service(DEFAULT_NAME)
+
+publish = _default.publish
+publish_module = _default.publish_module
+unpublish = _default.unpublish
+attach = _default.attach
+attach_module = _default.attach_module
+latest = _default.latest
+wait_newer = _default.wait_newer
+version = _default.version
+info = _default.info
+list = _default.list
+empty = _default.empty
+status = _default.status
+
+
+def Lock(name: str) -> _Lock:
+    """Return the `Lock` of this name in the default service."""
+    return _default.Lock(name)
+
+
+def Semaphore(name: str, n: int = 1) -> _Semaphore:
+    """Return the `Semaphore` of this name with *n* permits in the default service."""
+    return _default.Semaphore(name, n)
+
+
+def Barrier(name: str, parties: int) -> _Barrier:
+    """Return the `Barrier` of this name for *parties* in the default service."""
+    return _default.Barrier(name, parties)

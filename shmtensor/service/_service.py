@@ -1,0 +1,351 @@
+"""A service: names that stand for tensors, in memory that unrelated processes share."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from shmtensor import nn
+from shmtensor._boundary.service import MODES, Counters, Entry, Handle, Snapshot
+from shmtensor.service import _encoding, _modules
+from shmtensor.service._sync import Barrier, Lock, Semaphore, _deadline, _slice_ms
+from shmtensor.storage import UntypedStorage
+
+__all__ = ["DEFAULT_NAME", "Service", "Versioned"]
+
+#: The service that is started by its first user.
+DEFAULT_NAME = "default"
+
+_RETRY_S = 0.005
+
+_T = TypeVar("_T")
+
+
+class Versioned(NamedTuple):
+    """A value and the version it is of."""
+
+    value: Any
+    version: int
+
+
+class Service:
+    """Named values of unrelated processes.
+
+    Args:
+        name: As given to ``shmtensor serve --name``. ``"default"`` is started by whoever needs it
+            first, and ends when it has no process and no name that persists.
+        socket: Path of its socket, as given to ``shmtensor serve --socket``.
+        owner: User who runs it, a number; None: this process's user.
+
+    Nothing is joined before the first method that needs it; that one raises `ManagerError` when
+    the service does not run.
+    """
+
+    def __init__(
+        self,
+        name: str = DEFAULT_NAME,
+        *,
+        socket: str | os.PathLike[str] | None = None,
+        owner: int | None = None,
+    ) -> None:
+        self._name = name
+        path = None if socket is None else os.path.abspath(os.fspath(socket))
+        uid = os.geteuid() if owner is None else owner
+        may_start = name == DEFAULT_NAME and path is None and uid == os.geteuid()
+        self._handle = Handle(name, path, uid, may_start)
+
+    def __repr__(self) -> str:
+        return f"Service({self._name!r})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Service is found by its name, it cannot be pickled")
+
+    # --- publishing ---------------------------------------------------------------------------
+
+    def publish(
+        self, name: str, value: Any, *, persist: bool = False, timeout: float | None = None
+    ) -> int:
+        """Let *name* stand for *value*, as a version of its own.
+
+        Processes that have an older version keep it; nobody waits, and nobody sees half of the
+        new one. The bytes are copied into the service, except those of tensors that are in its
+        memory already (made by `empty`, or attached with ``mode="rw"``): these are shared as they
+        are, so later writes to them are seen by all who have this version.
+
+        Args:
+            name: 1 to 127 bytes.
+            value: A tensor, a module, or dicts, lists and tuples of tensors, numbers, texts, bytes
+                and None. Tensors over one storage are so for the readers as well.
+            persist: Let the name outlive this process.
+            timeout: Seconds to wait for room when the service's bounds are reached; None does not
+                wait.
+
+        Returns:
+            The version, above every earlier one of this name.
+
+        Raises:
+            TypeError: Something else is in *value*.
+            RuntimeError: A tensor requires grad and is no leaf, or another user has the name.
+            MemoryError: There is not enough room; the text names the bytes and who has most.
+            ManagerError: The service cannot be reached.
+        """
+        if isinstance(value, nn.Module):
+            return self.publish_module(name, value, persist=persist, timeout=timeout)
+        return self._publish(name, "value", value, {}, persist, timeout)
+
+    def _publish(
+        self,
+        name: str,
+        kind: str,
+        value: Any,
+        more: Mapping[str, Any],
+        persist: bool,
+        timeout: float | None,
+    ) -> int:
+        self._check_name(name)
+        deadline = time.monotonic() if timeout is None else _deadline(timeout)
+
+        def make(nbytes: int) -> int:
+            return self._with_room(lambda: self._handle.new_storage(nbytes), deadline)
+
+        self._handle.join(True)
+        storages, structure = _encoding.encode(value, self._handle.owns, make)
+        text = _encoding.to_text({"kind": kind, "value": structure, **more})
+        addresses = [s._cdata for s in storages]
+        return self._with_room(
+            lambda: self._handle.publish(name, addresses, text, persist), deadline
+        )
+
+    @staticmethod
+    def _with_room(attempt: Callable[[], _T], deadline: float | None) -> _T:
+        while True:
+            try:
+                return attempt()
+            except MemoryError:
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise
+            time.sleep(_RETRY_S)
+
+    @staticmethod
+    def _check_name(name: str) -> None:
+        if not name or len(name.encode()) > 127 or "\0" in name:
+            raise ValueError(f"a name must have 1 to 127 bytes, none of them 0; got {name!r}")
+
+    def unpublish(self, name: str) -> None:
+        """Let *name* stand for nothing; those who have its value keep it.
+
+        Raises:
+            KeyError: Nothing is published by this name.
+            RuntimeError: Another user published it.
+        """
+        self._check_name(name)
+        self._handle.unpublish(name)
+
+    def empty(self, *size: int, dtype: Any = None, timeout: float | None = None) -> Any:
+        """Make a tensor in the service's memory, which `publish` does not copy.
+
+        Args:
+            *size: Its sizes.
+            dtype: Of its elements; None: the default one.
+            timeout: As in `publish`.
+
+        Returns:
+            Uninitialised, contiguous.
+
+        Raises:
+            MemoryError: There is not enough room.
+        """
+        import shmtensor  # the package is whole only after this module is
+
+        tensor: Any = shmtensor.empty(0, dtype=dtype)
+        nbytes = tensor.element_size()
+        for n in size:
+            nbytes *= n
+        deadline = time.monotonic() if timeout is None else _deadline(timeout)
+        address = self._with_room(lambda: self._handle.new_storage(nbytes), deadline)
+        return tensor.set_(UntypedStorage._of_address(address), 0, size)
+
+    # --- attaching ----------------------------------------------------------------------------
+
+    def attach(self, name: str, mode: str = "rw") -> Any:
+        """Return what *name* stands for now, without copying it.
+
+        Its memory stays as long as its tensors do, whatever happens to the name.
+
+        Args:
+            name: As published.
+            mode: ``"rw"``: writes are seen by everybody who has this version. ``"ro"``: operators
+                that write raise RuntimeError, and the kernel refuses stores. ``"cow"``: writes
+                stay in this process; elements of pages that were not written show later writes of
+                others.
+
+        Returns:
+            The value; of a module its parameters and buffers by name.
+
+        Raises:
+            KeyError: Nothing is published by this name.
+            ManagerError: The service cannot be reached.
+        """
+        return self.latest(name, mode).value
+
+    def latest(self, name: str, mode: str = "ro") -> Versioned:
+        """Return the newest value and its version; otherwise as `attach`."""
+        document, state, snapshot = self._open(name, mode)
+        del document
+        return Versioned(state, snapshot.entry.version)
+
+    def _open(self, name: str, mode: str) -> tuple[dict[str, Any], Any, Snapshot]:
+        if mode not in MODES:
+            raise ValueError(f"mode must be one of {MODES}, got {mode!r}")
+        self._check_name(name)
+        snapshot = self._handle.snapshot(name, mode)
+        storages = [UntypedStorage._of_address(address) for address in snapshot.storages]
+        document = _encoding.from_text(snapshot.text)
+        if document["kind"] == "file":
+            if mode == "rw":
+                raise ValueError(f"{name!r} is a file; attach it with mode 'ro' or 'cow'")
+            return document, _modules.open_file(document["file"], mode == "cow"), snapshot
+        return document, _encoding.decode(document["value"], storages), snapshot
+
+    def version(self, name: str) -> int:
+        """Return the number of the newest version, without a system call.
+
+        Raises:
+            KeyError: Nothing is published by this name.
+        """
+        return self.info(name).version
+
+    def info(self, name: str) -> Entry:
+        """Return what is known of *name*: version, bytes, age, publisher.
+
+        Raises:
+            KeyError: Nothing is published by this name.
+        """
+        self._check_name(name)
+        return self._handle.look(name)
+
+    def wait_newer(
+        self, name: str, version: int, timeout: float | None = None, mode: str = "ro"
+    ) -> Versioned:
+        """Wait until *name* stands for a version above *version*, also one not yet published.
+
+        Args:
+            name: As published.
+            version: The one that is known; 0 waits for any.
+            timeout: Seconds to wait; None waits forever.
+            mode: As in `attach`.
+
+        Returns:
+            The newest value and its version.
+
+        Raises:
+            TimeoutError: There was none in time.
+            ManagerError: The service has ended.
+        """
+        self._check_name(name)
+        deadline = _deadline(timeout)
+        while True:
+            wait_ms = _slice_ms(deadline)
+            if self._handle.wait_newer(name, version, wait_ms):
+                try:
+                    found = self.latest(name, mode)
+                except KeyError:
+                    continue  # taken back meanwhile
+                if found.version > version:
+                    return found
+            elif wait_ms == 0:
+                raise TimeoutError(f"no version of {name!r} above {version} after {timeout} s")
+
+    def list(self) -> dict[str, Entry]:
+        """Return every name with what is known of it."""
+        return self._handle.entries()
+
+    def status(self) -> Counters:
+        """Return the service's counters."""
+        return self._handle.status()
+
+    # --- modules ------------------------------------------------------------------------------
+
+    def publish_module(
+        self,
+        name: str,
+        module: nn.Module | str | os.PathLike[str],
+        *,
+        persist: bool = False,
+        timeout: float | None = None,
+    ) -> int:
+        """Publish a module's parameters and buffers, or those in a safetensors file.
+
+        Of a file only the place and identity are published: every process that attaches it maps
+        the file itself, so there is one copy of its pages in memory, and none in the service.
+
+        Args:
+            name: As in `publish`.
+            module: A module, or the path of a file.
+            persist: As in `publish`.
+            timeout: As in `publish`.
+
+        Returns:
+            The version.
+
+        Raises:
+            SafetensorsError: The file is no valid safetensors file.
+            MemoryError: There is not enough room.
+        """
+        if not isinstance(module, nn.Module):
+            more = {"file": _modules.file_identity(module)}
+            return self._publish(name, "file", None, more, persist, timeout)
+        state = _modules.state_of(module)
+        more = {"skeleton": _modules.pack_skeleton(module, state)}
+        return self._publish(name, "module", state, more, persist, timeout)
+
+    def attach_module(
+        self, name: str, module: nn.Module | None = None, mode: str = "ro"
+    ) -> nn.Module:
+        """Return a module over the published parameters and buffers, without copying them.
+
+        Args:
+            name: As given to `publish_module`.
+            module: The module whose parameters and buffers they replace. None makes one, which
+                reads a pickle: only of a publisher of the same user, and not in a service that is
+                open to a group.
+            mode: As in `attach`.
+
+        Raises:
+            KeyError: Nothing is published by this name.
+            RuntimeError: The module does not fit, or None cannot be used here.
+        """
+        document, state, snapshot = self._open(name, mode)
+        if not isinstance(state, (dict, OrderedDict)):
+            raise RuntimeError(f"attach_module(): {name!r} is no module")
+        if module is not None:
+            _modules.assign(module, state)
+            return module
+        skeleton = document.get("skeleton")
+        if skeleton is None:
+            raise RuntimeError(
+                f"attach_module(): {name!r} has tensors only; make the module and pass it"
+            )
+        if snapshot.entry.uid != os.geteuid() or self.status().is_group:
+            raise RuntimeError(
+                f"attach_module(): {name!r} was published by user {snapshot.entry.uid} in a "
+                "service whose pickles are not read; make the module and pass it"
+            )
+        return _modules.rebuild(skeleton, state)
+
+    # --- locks --------------------------------------------------------------------------------
+
+    def Lock(self, name: str) -> Lock:  # noqa: N802 - as multiprocessing.Lock
+        """Return the `Lock` of this name."""
+        return Lock(self, name)
+
+    def Semaphore(self, name: str, n: int = 1) -> Semaphore:  # noqa: N802
+        """Return the `Semaphore` of this name with *n* permits."""
+        return Semaphore(self, name, n)
+
+    def Barrier(self, name: str, parties: int) -> Barrier:  # noqa: N802
+        """Return the `Barrier` of this name for *parties*."""
+        return Barrier(self, name, parties)

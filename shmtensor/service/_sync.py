@@ -1,0 +1,218 @@
+"""Locks, semaphores and barriers that unrelated processes find by name.
+
+A permit belongs to the process that took it. When that process ends, however it ends, the
+service's manager gives its permits back, so a killed owner blocks nobody.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from shmtensor._boundary.service import SLICE_MS
+
+if TYPE_CHECKING:
+    from shmtensor.service._service import Service
+
+__all__ = ["Barrier", "Lock", "Semaphore"]
+
+_SEMAPHORE, _BARRIER = 1, 2
+
+
+def _deadline(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + max(timeout, 0.0)
+
+
+def _slice_ms(deadline: float | None) -> int:
+    """Milliseconds of the next wait; 0 when the time is over."""
+    if deadline is None:
+        return SLICE_MS
+    left = deadline - time.monotonic()
+    return 0 if left <= 0 else min(SLICE_MS, int(left * 1000) + 1)
+
+
+class _Sync:
+    """One that is opened at the first need, and again in a forked child."""
+
+    def __init__(self, service: Service, name: str, kind: int, n: int) -> None:
+        self._service = service
+        self._handle = service._handle
+        self._name, self._kind, self._n = name, kind, n
+        self._guard = threading.Lock()
+        self._opened = self._handle.open_sync(name, kind, n)
+
+    def _reopen(self) -> tuple[int, int]:
+        with self._guard:
+            self._opened = self._handle.open_sync(self._name, self._kind, self._n)
+            return self._opened
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name!r} of {self._service!r}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"a {type(self).__name__} is opened by its name, it cannot be pickled")
+
+
+class Semaphore(_Sync):
+    """So many permits, each with one process at a time.
+
+    Args:
+        service: Where the name is looked up.
+        name: 1 to 95 bytes.
+        n: Number of permits, 1 to 232; the same in every process.
+
+    Raises:
+        ValueError: The name is in use with another kind or number.
+        ManagerError: The service cannot be reached.
+    """
+
+    def __init__(self, service: Service, name: str, n: int = 1) -> None:
+        super().__init__(service, name, _SEMAPHORE, n)
+        self._held: list[tuple[tuple[int, int], int]] = []  # of this object: opened, slot
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        """Take a permit.
+
+        Args:
+            blocking: Whether to wait for one.
+            timeout: Seconds to wait; None waits forever.
+
+        Returns:
+            Whether there was one in time.
+        """
+        deadline = _deadline(timeout) if blocking else time.monotonic()
+        opened = self._reopen() if self._is_stale() else self._opened
+        while True:
+            wait_ms = _slice_ms(deadline)
+            slot = self._handle.acquire(opened, wait_ms)
+            if slot is not None:
+                with self._guard:
+                    self._held.append((opened, slot))
+                return True
+            if wait_ms == 0:
+                return False
+
+    def _is_stale(self) -> bool:
+        try:
+            self._handle.check_sync(self._opened)
+        except RuntimeError:
+            return True
+        return False
+
+    def release(self) -> None:
+        """Give back the permit that this object took last.
+
+        Raises:
+            ValueError: It has none, or a process that forked this one took it.
+        """
+        with self._guard:
+            if not self._held:
+                raise ValueError(f"release(): no permit of {self._name!r} was taken by this object")
+            opened, slot = self._held.pop()
+        try:
+            self._handle.release(opened, slot)
+        except RuntimeError as error:
+            raise ValueError(str(error)) from error
+
+    @property
+    def value(self) -> int:
+        """Permits that nobody has at this moment."""
+        return self._handle.value(self._opened)
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class Lock(Semaphore):
+    """A semaphore of one permit: held by one process at a time, not again by the same.
+
+    Args:
+        service: Where the name is looked up.
+        name: 1 to 95 bytes.
+
+    Raises:
+        ValueError: The name is in use as a semaphore of more permits, or as a barrier.
+        ManagerError: The service cannot be reached.
+    """
+
+    def __init__(self, service: Service, name: str) -> None:
+        super().__init__(service, name, 1)
+
+    def locked(self) -> bool:
+        """Whether some process holds it."""
+        return self.value == 0
+
+
+class Barrier(_Sync):
+    """A place where so many parties wait for each other, again and again.
+
+    A party that is killed while it waits leaves its place, which another process may take; the
+    others go on waiting. A timeout takes back only the arrival of the one whose time is over.
+
+    Args:
+        service: Where the name is looked up.
+        name: 1 to 95 bytes.
+        parties: How many are waited for, 1 to 48; the same in every process.
+
+    Raises:
+        ValueError: The name is in use with another kind or number.
+        ManagerError: The service cannot be reached.
+    """
+
+    def __init__(self, service: Service, name: str, parties: int) -> None:
+        super().__init__(service, name, _BARRIER, parties)
+
+    @property
+    def parties(self) -> int:
+        """How many are waited for."""
+        return self._n
+
+    @property
+    def n_waiting(self) -> int:
+        """How many have arrived at this moment."""
+        return self._n - self._handle.value(self._opened)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Arrive, and wait for the others.
+
+        Args:
+            timeout: Seconds to wait; None waits forever.
+
+        Returns:
+            True in one of the parties, the last one to arrive, False in the others.
+
+        Raises:
+            TimeoutError: The others did not come in time; this arrival does not count any more.
+        """
+        deadline = _deadline(timeout)
+        opened = self._reopen()
+        while (place := self._handle.arrive(opened)) is None:
+            wait_ms = _slice_ms(deadline)
+            if wait_ms == 0:
+                raise self._late(timeout)
+            time.sleep(min(wait_ms, 1) / 1000)  # those of the last phase are about to leave
+        slot, phase, was_last = place
+        if was_last:
+            return True
+        try:
+            while True:
+                wait_ms = _slice_ms(deadline)
+                if self._handle.wait_phase(opened, slot, phase, wait_ms):
+                    return False
+                if wait_ms == 0:
+                    break
+        except BaseException:
+            self._handle.withdraw(opened, slot, phase)
+            raise
+        if self._handle.withdraw(opened, slot, phase):
+            raise self._late(timeout)
+        return False
+
+    def _late(self, timeout: float | None) -> TimeoutError:
+        return TimeoutError(
+            f"barrier {self._name!r}: {self.n_waiting} of {self._n} parties after {timeout} s"
+        )

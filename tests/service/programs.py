@@ -1,0 +1,119 @@
+"""Programs that know nothing of each other, and the services between them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+WAIT_S = 120  # against hangs
+
+
+def environment() -> dict[str, str]:
+    """An environment of a program that has nothing to do with this session."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
+    root = str(Path(sys.modules["shmtensor"].__file__ or "").parents[1])
+    env["PYTHONPATH"] = os.pathsep.join([root, env.get("PYTHONPATH", "")])
+    return env
+
+
+def unused_name() -> str:
+    """A name that no other test process has."""
+    return f"test-{os.getpid()}-{secrets.token_hex(8)}"
+
+
+class Program:
+    """A Python program of its own."""
+
+    def __init__(self, text: str, *arguments: str, **kwargs: Any) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", text, *arguments],
+            env={**environment(), **kwargs.pop("env", {})},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **kwargs,
+        )
+
+    def line(self) -> str:
+        """Wait for a line of its output."""
+        assert self.process.stdout is not None
+        text = self.process.stdout.readline()
+        assert text, self.process.communicate()[1]
+        return text.rstrip("\n")
+
+    def say(self, text: str = "") -> None:
+        """Write it a line."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(text + "\n")
+        self.process.stdin.flush()
+
+    def finish(self) -> str:
+        """Wait for its successful end; returns the rest of its output."""
+        out, err = self.process.communicate(timeout=WAIT_S)
+        assert self.process.returncode == 0, err
+        return out
+
+    def kill(self) -> None:
+        """End it at once and wait for that."""
+        self.process.kill()
+        self.process.communicate(timeout=WAIT_S)
+
+
+class Server:
+    """``shmtensor serve``, ready."""
+
+    def __init__(self, *arguments: str, **kwargs: Any) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "notify")
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
+                ready.bind(path)
+                ready.settimeout(WAIT_S)
+                self.process = subprocess.Popen(
+                    [sys.executable, "-m", "shmtensor", "serve", *arguments],
+                    env={**environment(), "NOTIFY_SOCKET": path},
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    **kwargs,
+                )
+                try:
+                    self.state = ready.recv(100)
+                except BaseException:
+                    self.kill()
+                    raise
+
+    @property
+    def pid(self) -> int:
+        """Of the manager: the program became it."""
+        return self.process.pid
+
+    def terminate(self) -> int:
+        """Ask it to end; returns its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=WAIT_S)
+        return self.process.returncode
+
+    def kill(self) -> None:
+        """End it at once and wait for that."""
+        self.process.kill()
+        self.process.communicate(timeout=WAIT_S)
+
+
+@contextlib.contextmanager
+def serving(*arguments: str, **kwargs: Any) -> Iterator[tuple[str, Server]]:
+    """Run a service under a name of its own."""
+    name = unused_name()
+    server = Server("--name", name, *arguments, **kwargs)
+    try:
+        yield name, server
+    finally:
+        server.kill()
