@@ -139,7 +139,7 @@ shmt_status shmt__manager_launch(const shmt__session_key* key, const shmt__sessi
   (void)snprintf(gid_arg, sizeof gid_arg, "--gid=%" PRIu32, how->gid);
   char program[PATH_BYTES];
   (void)snprintf(program, sizeof program, "%s", shmt__sessions_manager_path());
-  char *argv[12] = {program, session_arg, arena_arg, limit_arg, client_limit_arg};
+  char* argv[12] = {program, session_arg, arena_arg, limit_arg, client_limit_arg};
   char adopt_arg[] = "--adopt", service_arg[] = "--service", lock_arg[] = "--lock",
        stay_arg[] = "--stay";
   int n = 5;

@@ -162,8 +162,9 @@ static shmt_status use_description(shmt__names* n, shmt__keeper* k, uint32_t blo
   free(list);
   if (good) return SHMT_OK;
   disuse_blocks(n, k, out);
-  SHMT_FAIL(SHMT_E_HANDLE, "a block of the published value is gone (its description is block %" PRIu32
-                           " generation %" PRIu64 ")",
+  SHMT_FAIL(SHMT_E_HANDLE,
+            "a block of the published value is gone (its description is block %" PRIu32
+            " generation %" PRIu64 ")",
             block, generation);
 }
 

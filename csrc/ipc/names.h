@@ -1,4 +1,5 @@
-/* ipc/names.h -- the manager's side of names: publishing, taking back, what a publisher's end means.
+/* ipc/names.h -- the manager's side of names: publishing, taking back, what a publisher's end
+ * means.
  *
  * See Note [Names] in shm/named.h. What is kept privately here can be made anew from the control
  * file and the descriptions in the arena.

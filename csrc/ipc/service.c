@@ -127,8 +127,8 @@ int shmt_service_owns(shmt_service* v, const shmt_storage* s) {
   if (s->ctx == NULL) return 1; /* no bytes: of any */
   shmt__sessions_lock();
   const shmt__holding* h = s->ctx;
-  bool owns = h->session->id == v->key.id && !h->session->is_lost && h->generation != 0 &&
-              h->map == NULL;
+  bool owns =
+      h->session->id == v->key.id && !h->session->is_lost && h->generation != 0 && h->map == NULL;
   shmt__sessions_unlock();
   return owns;
 }
@@ -157,14 +157,13 @@ static shmt_status describe(shmt_service* v, shmt_storage* const* storages, uint
   SHMT_TRY(shmt_service_new_storage(v, sizeof(shmt__description) + list_bytes + n_text, out));
   shmt__description* head = (*out)->data;
   shmt__described_storage* list = (shmt__described_storage*)(head + 1);
-  *head = (shmt__description){
-      .magic = SHMT_DESCRIPTION_MAGIC, .n_storages = n, .n_text = n_text};
+  *head = (shmt__description){.magic = SHMT_DESCRIPTION_MAGIC, .n_storages = n, .n_text = n_text};
   for (uint64_t i = 0; i < n; i++) {
     const shmt__holding* h = storages[i]->ctx;
-    list[i] = (shmt__described_storage){
-        .generation = h == NULL ? 0 : h->generation,
-        .nbytes = storages[i]->nbytes,
-        .block = h == NULL ? (uint32_t)SHMT_HANDLE_NO_BLOCK : h->block};
+    list[i] =
+        (shmt__described_storage){.generation = h == NULL ? 0 : h->generation,
+                                  .nbytes = storages[i]->nbytes,
+                                  .block = h == NULL ? (uint32_t)SHMT_HANDLE_NO_BLOCK : h->block};
   }
   memcpy((char*)list + list_bytes, text, n_text);
   return SHMT_OK;
@@ -194,13 +193,13 @@ int shmt_service_unpublish(shmt_service* v, const char* name) {
 
 static void fill_entry(const shmt__version* version, shmt_service_entry* out) {
   uint64_t now = shmt__os_now_ms();
-  *out = (shmt_service_entry){
-      .version = version->version,
-      .nbytes = version->nbytes,
-      .age_ms = now > version->published_ms ? now - version->published_ms : 0,
-      .uid = version->uid,
-      .pid = version->pid,
-      .persists = (version->flags & SHMT_NAME_PERSISTS) != 0};
+  *out =
+      (shmt_service_entry){.version = version->version,
+                           .nbytes = version->nbytes,
+                           .age_ms = now > version->published_ms ? now - version->published_ms : 0,
+                           .uid = version->uid,
+                           .pid = version->pid,
+                           .persists = (version->flags & SHMT_NAME_PERSISTS) != 0};
 }
 
 static shmt_status fail_unknown(const shmt_service* v, const char* name) {
@@ -285,9 +284,10 @@ static shmt_status open_block(const shmt__session* s, uint32_t block, uint64_t g
 static shmt_status open_description(const shmt__session* s, const shmt__version* version,
                                     shmt_snapshot* out) {
   uint32_t end = atomic_load_explicit(&s->map.control->blocks_end, memory_order_acquire);
-  SHMT_REQUIRE(version->block < end, SHMT_E_HANDLE, "block %" PRIu32 " of a name is none of %" PRIu32,
-               version->block, end);
-  uint64_t nbytes = atomic_load_explicit(&s->map.blocks[version->block].nbytes, memory_order_relaxed);
+  SHMT_REQUIRE(version->block < end, SHMT_E_HANDLE,
+               "block %" PRIu32 " of a name is none of %" PRIu32, version->block, end);
+  uint64_t nbytes =
+      atomic_load_explicit(&s->map.blocks[version->block].nbytes, memory_order_relaxed);
   SHMT_TRY(open_block(s, version->block, version->generation, nbytes, &out->description));
   const shmt__description* head = out->description->data;
   nbytes = out->description->nbytes;
@@ -297,11 +297,10 @@ static shmt_status open_description(const shmt__session* s, const shmt__version*
   uint64_t list_bytes = d.n_storages * sizeof(shmt__described_storage);
   SHMT_REQUIRE(d.magic == SHMT_DESCRIPTION_MAGIC && d.n_storages <= SHMT_MAX_STORAGES &&
                    nbytes - sizeof d >= list_bytes && nbytes - sizeof d - list_bytes >= d.n_text,
-               SHMT_E_RUNTIME, "the description of %" PRIu64 " bytes of a published value is damaged",
-               nbytes);
+               SHMT_E_RUNTIME,
+               "the description of %" PRIu64 " bytes of a published value is damaged", nbytes);
   out->storages = calloc(d.n_storages + 1, sizeof(shmt_storage*));
-  SHMT_REQUIRE(out->storages != NULL, SHMT_E_NOMEM, "attach(): %" PRIu64 " storages",
-               d.n_storages);
+  SHMT_REQUIRE(out->storages != NULL, SHMT_E_NOMEM, "attach(): %" PRIu64 " storages", d.n_storages);
   out->n_storages = d.n_storages;
   out->n_text = d.n_text;
   out->text = (const char*)(head + 1) + list_bytes;

@@ -1,4 +1,5 @@
-/* ipc/service_handle.h -- what a shmt_service is, for the files of ipc/ that serve api/service.h. */
+/* ipc/service_handle.h -- what a shmt_service is, for the files of ipc/ that serve api/service.h.
+ */
 #ifndef SHMT_IPC_SERVICE_HANDLE_H
 #define SHMT_IPC_SERVICE_HANDLE_H
 
@@ -17,7 +18,8 @@ static inline uint64_t shmt__deadline_of(int timeout_ms) {
   return shmt__os_now_ns() + (uint64_t)(timeout_ms > 0 ? timeout_ms : 0) * 1000000;
 }
 
-/* The session, joined if need be, under the sessions' lock. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
+/* The session, joined if need be, under the sessions' lock. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM.
+ */
 shmt_status shmt__service_locked(shmt_service* v, bool writing, shmt__session** out);
 /* The joined session's control file, which stays mapped. */
 shmt_status shmt__service_map(shmt_service* v, const shmt__map** out);

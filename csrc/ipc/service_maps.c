@@ -1,4 +1,5 @@
-/* ipc/service_maps.c -- maps of a service's arena for reading, writing, and of one process's own. */
+/* ipc/service_maps.c -- maps of a service's arena for reading, writing, and of one process's own.
+ */
 #include "ipc/service.h"
 
 #include "os/memfd.h"

@@ -103,9 +103,9 @@ int shmt_sync_release(shmt_service* v, uint32_t index, uint64_t token, uint32_t 
   bool done = slot < n_slots_of(s) &&
               atomic_compare_exchange_strong_explicit(&s->slots[slot], &mine, 0,
                                                       memory_order_seq_cst, memory_order_relaxed);
-  SHMT_REQUIRE(done, SHMT_E_RUNTIME, "release(): client %" PRIu32 " has not got permit %" PRIu32
-                                     " of \"%.*s\"",
-               client, slot, SHMT_SYNC_NAME_BYTES, s->text);
+  SHMT_REQUIRE(done, SHMT_E_RUNTIME,
+               "release(): client %" PRIu32 " has not got permit %" PRIu32 " of \"%.*s\"", client,
+               slot, SHMT_SYNC_NAME_BYTES, s->text);
   wake_waiters(s, 1);
   return SHMT_OK;
 }

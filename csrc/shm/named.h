@@ -33,7 +33,7 @@ enum {
   SHMT_VERSION_WORDS = 7,
   SHMT_SYNC_SLOTS = 232,
   SHMT_BARRIER_SLOTS = 48, /* parties of a barrier at most */
-  SHMT_NAMED_CLIENT = 0, /* as which the manager holds the blocks of names */
+  SHMT_NAMED_CLIENT = 0,   /* as which the manager holds the blocks of names */
 };
 
 /* What a name stands for: the block that describes it (ipc/describe.h). */

@@ -38,7 +38,9 @@ class _Writer:
     def structure(self, value: Any, depth: int = 0) -> Any:
         """Return *value* as JSON; a tensor becomes ``["t", number]`` until `place` fills it in."""
         if depth > _MAX_DEPTH:
-            raise ValueError(f"publish(): the value is nested deeper than {_MAX_DEPTH}, or in itself")
+            raise ValueError(
+                f"publish(): the value is nested deeper than {_MAX_DEPTH}, or in itself"
+            )
         if value is None or isinstance(value, (bool, int, str)):
             return value
         if isinstance(value, float):

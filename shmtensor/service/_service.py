@@ -299,8 +299,8 @@ class Service:
             more = {"file": _modules.file_identity(module)}
             return self._publish(name, "file", None, more, persist, timeout)
         state = _modules.state_of(module)
-        more = {"skeleton": _modules.pack_skeleton(module, state)}
-        return self._publish(name, "module", state, more, persist, timeout)
+        skeleton = {"skeleton": _modules.pack_skeleton(module, state)}
+        return self._publish(name, "module", state, skeleton, persist, timeout)
 
     def attach_module(
         self, name: str, module: nn.Module | None = None, mode: str = "ro"
@@ -338,14 +338,14 @@ class Service:
 
     # --- locks --------------------------------------------------------------------------------
 
-    def Lock(self, name: str) -> Lock:  # noqa: N802 - as multiprocessing.Lock
+    def Lock(self, name: str) -> Lock:
         """Return the `Lock` of this name."""
         return Lock(self, name)
 
-    def Semaphore(self, name: str, n: int = 1) -> Semaphore:  # noqa: N802
+    def Semaphore(self, name: str, n: int = 1) -> Semaphore:
         """Return the `Semaphore` of this name with *n* permits."""
         return Semaphore(self, name, n)
 
-    def Barrier(self, name: str, parties: int) -> Barrier:  # noqa: N802
+    def Barrier(self, name: str, parties: int) -> Barrier:
         """Return the `Barrier` of this name for *parties*."""
         return Barrier(self, name, parties)

@@ -59,8 +59,8 @@ assert read().value() == 3
 check(lib.shmt_service_unpublish(service, b"name"))
 
 class Counters(ctypes.Structure):
-    _fields_ = [(f, ctypes.c_uint64) for f in
-                ("pid", "clients", "names", "granted", "resident", "limit", "client_limit", "group")]
+    names = "pid clients names granted resident limit client_limit group"
+    _fields_ = [(name, ctypes.c_uint64) for name in names.split()]
 deadline = time.monotonic() + {wait}
 while True:
     counters = Counters()
