@@ -409,7 +409,9 @@ def test_last_end_of_a_simple_queue_is_noticed(children: list[Any]) -> None:
 
 
 def test_queues_that_are_gone_leave_no_memory(queue: Any) -> None:
+    gc.collect()
     before = sharing.status()["n_held"]
+    leases_before = sharing.status()["n_leases"]
     more = [type(queue)(ctx=CONTEXT) for _ in range(3)]
     for made in more:
         made.put([st.zeros(100_000), b"x" * 100_000])
@@ -418,6 +420,7 @@ def test_queues_that_are_gone_leave_no_memory(queue: Any) -> None:
     gc.collect()
     assert sharing.status()["n_held"] == before
     deadline = time.monotonic() + HANG_S
-    while sharing.status()["n_leases"] > 0:  # the manager counts what the rings still hold
+    # The manager counts what the rings still hold.
+    while sharing.status()["n_leases"] > leases_before:
         assert time.monotonic() < deadline
         time.sleep(0.05)
