@@ -26,7 +26,7 @@ shmt_status shmt__embedding(shmt_tensor* weight, shmt_tensor* indices, int64_t p
 
   (void)padding_idx;
   (void)scale_grad_by_freq;
-  SHMT_REQUIRE(!sparse, SHMT_E_RUNTIME, "embedding(): sparse gradients are not supported, got sparse=True");
+  (void)sparse; /* there are no sparse tensors: the gradient is dense */
   SHMT_REQUIRE(weight->n_dims == 2, SHMT_E_RUNTIME, "'weight' must be 2-D");
   SHMT_TRY(check_indices(indices));
   SHMT_REQUIRE(n < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "embedding(): more than %d dimensions", SHMT_MAX_DIMS);

@@ -13,6 +13,14 @@ from shmtensor.nn import init
 from shmtensor.nn.module import Module
 from shmtensor.nn.parameter import Parameter
 
+
+def _pair(value: int | Sequence[int]) -> tuple[int, int]:
+    if isinstance(value, int):
+        return value, value
+    first, *rest = value
+    return (int(first), int(rest[0])) if rest else (int(first), int(first))
+
+
 _MODES = ("circular", "reflect", "replicate", "zeros")
 
 
@@ -66,7 +74,7 @@ class Conv2d(Module):
                 raise ValueError(
                     f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}"
                 )
-            if padding == "same" and any(s != 1 for s in F._pair(stride)):
+            if padding == "same" and any(s != 1 for s in _pair(stride)):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         if padding_mode not in _MODES:
             choices = ", ".join(repr(m) for m in _MODES)
@@ -75,10 +83,10 @@ class Conv2d(Module):
             )
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.kernel_size = F._pair(kernel_size)
-        self.stride = F._pair(stride)
-        self.padding = padding if isinstance(padding, str) else F._pair(padding)
-        self.dilation = F._pair(dilation)
+        self.kernel_size = _pair(kernel_size)
+        self.stride = _pair(stride)
+        self.padding = padding if isinstance(padding, str) else _pair(padding)
+        self.dilation = _pair(dilation)
         self.groups = groups
         self.padding_mode = padding_mode
         shape = (out_channels, in_channels // groups, *self.kernel_size)

@@ -22,7 +22,7 @@ class Embedding(Module):
         max_norm: Rows in use that are longer are shortened to this.
         norm_type: The p of the norm for *max_norm*.
         scale_grad_by_freq: Divide gradients by how often an index occurs.
-        sparse: Must be false: gradients are dense.
+        sparse: Accepted; gradients are dense all the same.
         _weight: Initial values, ``(V, E)``.
         _freeze: Whether the weight collects no gradient.
         device: Where the weight is.
@@ -53,8 +53,6 @@ class Embedding(Module):
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise AssertionError("Padding_idx must be within num_embeddings")
             padding_idx = padding_idx % num_embeddings
-        if sparse:
-            raise ValueError("Embedding(): sparse gradients are not supported, got sparse=True")
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         self.padding_idx = padding_idx

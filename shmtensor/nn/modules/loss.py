@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
-from shmtensor.nn._losses import _REDUCTIONS, _reduction
+from shmtensor.nn.functional.loss import _REDUCTIONS, _reduction
 from shmtensor.nn.module import Module
 
 

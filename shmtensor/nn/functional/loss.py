@@ -1,7 +1,11 @@
-"""Losses, with torch's names of reductions. Source: torch.nn.functional."""
+"""Losses of values and of classes, with torch's names of reductions.
+
+Source: torch.nn.functional.
+"""
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import shmtensor
@@ -9,6 +13,21 @@ from shmtensor import _C
 from shmtensor._tensor import Tensor
 
 _nn = _C._nn
+
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "gaussian_nll_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "mse_loss",
+    "nll_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+]
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
@@ -26,6 +45,13 @@ def _reduction(name: str, size_average: bool | None = None, reduce: bool | None 
     if name not in _REDUCTIONS:
         raise ValueError(f"{name} is not a valid value for reduction")
     return _REDUCTIONS[name]
+
+
+def _reduced(terms: Tensor, code: int) -> Tensor:
+    """The losses of the elements as they are, their mean or their sum."""
+    if code == 0:
+        return terms
+    return terms.mean() if code == 1 else terms.sum()
 
 
 def _warn_about_sizes(input: Tensor, target: Tensor) -> None:
@@ -276,3 +302,81 @@ def cross_entropy(
     """
     code = _reduction(reduction, size_average, reduce)
     return _nn.cross_entropy_loss(input, target, weight, code, ignore_index, label_smoothing)
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    size_average: bool | None = None,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative log-likelihood of counts under Poisson distributions.
+
+    Args:
+        input: Expectations, or their logarithms with *log_input*.
+        target: Counts, of a shape that broadcasts with it.
+        log_input: Whether *input* is logarithms.
+        size_average: Old form of *reduction*.
+        full: Add Stirling's approximation of the constant term.
+        eps: Added to expectations before the logarithm.
+        reduce: Old form of *reduction*.
+        reduction: ``'none'``, ``'mean'`` or ``'sum'``.
+    """
+    code = _reduction(reduction, size_average, reduce)
+    if log_input:
+        terms = input.exp() - target * input
+    else:
+        terms = input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
+        terms = terms + stirling.masked_fill(target <= 1, 0)
+    return _reduced(terms, code)
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Negative log-likelihood of values under normal distributions.
+
+    Args:
+        input: Expectations, any shape.
+        target: Values, of a shape that broadcasts with it.
+        var: Variances: a number, *input*'s shape, or that without (or with 1 as) the last size.
+        full: Add the constant term.
+        eps: The smallest variance; its gradient passes nevertheless.
+        reduction: ``'none'``, ``'mean'`` or ``'sum'``.
+
+    Raises:
+        ValueError: The shape of *var* does not fit, a variance is negative, or *reduction* is
+            unknown.
+    """
+    if isinstance(var, float):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
+        var = var * shmtensor.ones_like(input)
+    elif input.size()[:-1] == var.size():
+        var = var.unsqueeze(-1)
+    elif var.dim() != input.dim() or any(
+        v not in (1, i) for i, v in zip(input.size(), var.size(), strict=True)
+    ):
+        raise ValueError("var is of incorrect size")
+    if reduction not in _REDUCTIONS:
+        raise ValueError(reduction + " is not valid")
+    if bool((var < 0).any()):
+        raise ValueError("var has negative entry/entries")
+    var = var.clone()
+    with shmtensor.no_grad():
+        var.clamp_(min=eps)
+    terms = 0.5 * (var.log() + (input - target) ** 2 / var)
+    if full:
+        terms = terms + 0.5 * math.log(2 * math.pi)
+    return _reduced(terms, _REDUCTIONS[reduction])

@@ -1,0 +1,50 @@
+"""Functions behind the layers, with torch's signatures.
+
+What needs no more than the operator is re-exported; the others translate torch's Python
+arguments (names of reductions, paddings as words) into what the operator takes.
+
+Source: torch.nn.functional.
+"""
+
+from __future__ import annotations
+
+from shmtensor.nn._padding import pad
+from shmtensor.nn.functional import (
+    activation,
+    attention,
+    conv,
+    distance,
+    dropouts,
+    embeddings,
+    loss,
+    margin_loss,
+    normalization,
+    pooling,
+    shuffle,
+)
+from shmtensor.nn.functional.activation import *  # noqa: F403
+from shmtensor.nn.functional.attention import *  # noqa: F403
+from shmtensor.nn.functional.conv import *  # noqa: F403
+from shmtensor.nn.functional.distance import *  # noqa: F403
+from shmtensor.nn.functional.dropouts import *  # noqa: F403
+from shmtensor.nn.functional.embeddings import *  # noqa: F403
+from shmtensor.nn.functional.loss import *  # noqa: F403
+from shmtensor.nn.functional.margin_loss import *  # noqa: F403
+from shmtensor.nn.functional.normalization import *  # noqa: F403
+from shmtensor.nn.functional.pooling import *  # noqa: F403
+from shmtensor.nn.functional.shuffle import *  # noqa: F403
+
+__all__ = [
+    "pad",
+    *activation.__all__,
+    *attention.__all__,
+    *conv.__all__,
+    *distance.__all__,
+    *dropouts.__all__,
+    *embeddings.__all__,
+    *loss.__all__,
+    *margin_loss.__all__,
+    *normalization.__all__,
+    *pooling.__all__,
+    *shuffle.__all__,
+]

@@ -1,0 +1,360 @@
+"""Activation functions. Source: torch.nn.functional."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import shmtensor
+from shmtensor import _C
+from shmtensor._tensor import Tensor
+
+_nn = _C._nn
+
+__all__ = [
+    "celu",
+    "celu_",
+    "elu",
+    "elu_",
+    "gelu",
+    "glu",
+    "gumbel_softmax",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "hardtanh_",
+    "leaky_relu",
+    "leaky_relu_",
+    "log_softmax",
+    "logsigmoid",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "relu_",
+    "rrelu",
+    "rrelu_",
+    "selu",
+    "selu_",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+    "threshold_",
+]
+
+gelu = _nn.gelu
+hardshrink = _nn.hardshrink
+logsigmoid = _nn.log_sigmoid
+softplus = _nn.softplus
+softshrink = _nn.softshrink
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """X where x > *threshold*, otherwise *value*."""
+    function = _nn.threshold_ if inplace else _nn.threshold
+    return function(input, threshold, value)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """``threshold`` in place."""
+    return _nn.threshold_(input, threshold, value)
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0) for every element.
+
+    Args:
+        input: Any shape, real.
+        inplace: Write the result into *input*.
+    """
+    return shmtensor.relu_(input) if inplace else shmtensor.relu(input)
+
+
+def relu_(input: Tensor) -> Tensor:
+    """``relu`` in place."""
+    return shmtensor.relu_(input)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(x, 0), 6)."""
+    return _nn.relu6_(input) if inplace else _nn.relu6(input)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half along *dim* times the sigmoid of the second half.
+
+    Args:
+        input: Floating point; its size along *dim* is even.
+        dim: The dimension that is halved.
+
+    Raises:
+        RuntimeError: A scalar, or an odd size.
+
+    Source:
+        Dauphin et al., "Language modeling with gated convolutional networks", 2016.
+    """
+    if input.dim() == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    size = input.size(dim)
+    if size % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {size}")
+    return input.narrow(dim, 0, size // 2) * input.narrow(dim, size // 2, size // 2).sigmoid()
+
+
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """X limited to [*min_val*, *max_val*].
+
+    Raises:
+        ValueError: *min_val* > *max_val*.
+    """
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    function = _nn.hardtanh_ if inplace else _nn.hardtanh
+    return function(input, min_val, max_val)
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """``hardtanh`` in place."""
+    return hardtanh(input, min_val, max_val, inplace=True)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """X where positive, otherwise ``alpha * (exp(x) - 1)``."""
+    return _nn.elu_(input, alpha) if inplace else _nn.elu(input, alpha)
+
+
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """``elu`` in place."""
+    return _nn.elu_(input, alpha)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """``elu`` with the constants that keep mean 0 and variance 1.
+
+    Source:
+        Klambauer et al., "Self-normalizing neural networks", 2017.
+    """
+    return _nn.selu_(input) if inplace else _nn.selu(input)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """``selu`` in place."""
+    return _nn.selu_(input)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    return _nn.celu_(input, alpha) if inplace else _nn.celu(input, alpha)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """``celu`` in place."""
+    return _nn.celu_(input, alpha)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """X where x > 0, otherwise ``negative_slope * x``."""
+    function = _nn.leaky_relu_ if inplace else _nn.leaky_relu
+    return function(input, negative_slope)
+
+
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """``leaky_relu`` in place."""
+    return _nn.leaky_relu_(input, negative_slope)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """X where x > 0, otherwise x times a learned slope.
+
+    Args:
+        input: ``(N, C, *)`` when there are C slopes; any shape when there is one.
+        weight: ``()``, ``(1,)`` or ``(C,)``, of the input's dtype.
+
+    Raises:
+        RuntimeError: The number of slopes is not C, or the dtypes differ.
+
+    Source:
+        He et al., "Delving deep into rectifiers", 2015.
+    """
+    if input.dtype != weight.dtype:
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {input.dtype} and {weight.dtype}"
+        )
+    if weight.dim() > 1:
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}"
+        )
+    if weight.numel() != 1:
+        if input.dim() == 0:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        channels = input.size(1) if input.dim() > 1 else 1
+        if channels != weight.numel():
+            raise RuntimeError(
+                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+                f"{weight.numel()} and channel size = {channels}."
+            )
+    if input.dim() > 1:
+        weight = weight.reshape([1, -1] + [1] * (input.dim() - 2))
+    elif input.dim() == 0:
+        weight = weight.reshape([])
+    return shmtensor.where(input > 0, input, weight * input)
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """X where positive, otherwise x times a slope drawn from [*lower*, *upper*].
+
+    Args:
+        input: Any shape, floating point.
+        lower: The smallest slope.
+        upper: The largest slope.
+        training: Draw slopes; otherwise their mean is used for all.
+        inplace: Write the result into *input*.
+
+    Raises:
+        RuntimeError: The limits are no finite, ordered numbers.
+    """
+    if not lower <= upper:
+        raise RuntimeError(
+            "Lower bound should be less than or equal to the upper bound, but found lower bound "
+            f"{lower} and upper bound {upper}."
+        )
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    slope = shmtensor.empty_like(input).uniform_(lower, upper)
+    slope.masked_fill_(input.detach() > 0, 1.0)
+    return input.mul_(slope) if inplace else input * slope
+
+
+def rrelu_(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
+) -> Tensor:
+    """``rrelu`` in place."""
+    return rrelu(input, lower, upper, training, inplace=True)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """X - tanh(x)."""
+    return input - input.tanh()
+
+
+def softsign(input: Tensor) -> Tensor:
+    """X / (1 + |x|)."""
+    return input / (input.abs() + 1)
+
+
+def tanh(input: Tensor) -> Tensor:
+    """Hyperbolic tangent of every element."""
+    return input.tanh()
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """1 / (1 + exp(-x)) for every element."""
+    return input.sigmoid()
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(x + 3, 0), 6) / 6."""
+    return _nn.hardsigmoid_(input) if inplace else _nn.hardsigmoid(input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """X * hardsigmoid(x)."""
+    return _nn.hardswish_(input) if inplace else _nn.hardswish(input)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """X * sigmoid(x), also called swish."""
+    return _nn.silu_(input) if inplace else _nn.silu(input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """X * tanh(softplus(x))."""
+    return _nn.mish_(input) if inplace else _nn.mish(input)
+
+
+# --- along a dimension -----------------------------------------------------------------------
+
+
+def _implicit_dim(name: str, n_dims: int, stacklevel: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
+        "dim=X as an argument.",
+        stacklevel=stacklevel,
+    )
+    return 0 if n_dims in (0, 1, 3) else 1
+
+
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
+    """exp(x) divided by its sum along *dim*.
+
+    Args:
+        input: Any shape, floating point (or cast by *dtype* first).
+        dim: The dimension along which the result sums to 1.
+        dtype: Type of the result.
+    """
+    if dim is None:
+        dim = _implicit_dim("softmax", input.dim(), _stacklevel)
+    return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
+
+
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
+    """``softmax`` of -x. Arguments as there."""
+    if dim is None:
+        dim = _implicit_dim("softmin", input.dim(), _stacklevel)
+    return (-input).softmax(dim) if dtype is None else (-input).softmax(dim, dtype=dtype)
+
+
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
+    """Logarithm of ``softmax``, computed without overflow. Arguments as there."""
+    if dim is None:
+        dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
+    return input.log_softmax(dim) if dtype is None else input.log_softmax(dim, dtype=dtype)
+
+
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """Draw from a relaxed categorical distribution.
+
+    Args:
+        logits: Unnormalised log-probabilities, any shape.
+        tau: Temperature, above 0.
+        hard: Give one-hot rows, with the gradient of the relaxed ones.
+        eps: Has no effect.
+        dim: The dimension of the categories.
+
+    Source:
+        Jang et al., "Categorical reparameterization with Gumbel-Softmax", 2016.
+    """
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    noise = shmtensor.empty_like(logits, memory_format=shmtensor.contiguous_format)
+    noise = -noise.exponential_().log()
+    soft = ((logits + noise) / tau).softmax(dim)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True)[1]
+    rows = shmtensor.zeros_like(logits, memory_format=shmtensor.contiguous_format)
+    return rows.scatter_(dim, index, 1.0) - soft.detach() + soft

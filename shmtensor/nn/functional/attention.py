@@ -1,0 +1,344 @@
+"""Attention. Source: torch.nn.functional."""
+
+from __future__ import annotations
+
+import math
+
+import shmtensor
+from shmtensor._tensor import Tensor
+from shmtensor.nn._padding import pad
+from shmtensor.nn.functional.conv import linear
+
+__all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
+
+
+def _additive_mask(mask: Tensor, dtype: shmtensor.dtype) -> Tensor:
+    """What is added to scores: minus infinity where a bool mask is false."""
+    if mask.dtype is not shmtensor.bool:
+        return mask
+    return shmtensor.zeros_like(mask, dtype=dtype).masked_fill_(~mask, float("-inf"))
+
+
+def _softmax_or_zero(scores: Tensor, masked: bool) -> Tensor:
+    """Softmax of rows; a row that is minus infinity everywhere becomes zeros."""
+    if not masked:
+        return scores.softmax(-1)
+    nothing = (scores.detach() == float("-inf")).all(-1, keepdim=True)
+    # Filled before as well: the gradient of softmax would be NaN there.
+    return scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(query key^T * scale + mask) value.
+
+    Args:
+        query: ``(*, H, L, E)``.
+        key: ``(*, H, S, E)``, of the same dtype.
+        value: ``(*, H, S, V)``, of the same dtype.
+        attn_mask: Broadcasts to ``(*, H, L, S)``: bool, true where it may look, or added.
+        dropout_p: Probability with which a weight becomes zero.
+        is_causal: Look at no key behind the query's own position.
+        scale: 1 / sqrt(E) if absent.
+        enable_gqa: Key and value may have fewer heads, a divisor of the query's.
+
+    Returns:
+        ``(*, H, L, V)``.
+
+    Raises:
+        RuntimeError: Shapes or dtypes that do not fit together, or a mask besides *is_causal*.
+
+    Source:
+        Vaswani et al., "Attention is all you need", 2017, eq. 1.
+    """
+    if not query.dtype == key.dtype == value.dtype:
+        raise RuntimeError(
+            "Expected query, key, and value to have the same dtype, but got query.dtype: "
+            f"{query.dtype} key.dtype: {key.dtype} and value.dtype: {value.dtype} instead."
+        )
+    if min(query.dim(), key.dim(), value.dim()) < 2:
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got "
+            f"query.dim: {query.dim()}, key.dim: {key.dim()} and value.dim: {value.dim()} instead."
+        )
+    if is_causal and attn_mask is not None:
+        raise RuntimeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set "
+            "when is_causal=True"
+        )
+    if attn_mask is not None and attn_mask.dtype not in (shmtensor.bool, query.dtype):
+        if not attn_mask.is_floating_point():
+            raise RuntimeError(
+                "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+                f"attn_mask.dtype: {attn_mask.dtype} and  query.dtype: {query.dtype} instead."
+            )
+        attn_mask = attn_mask.to(query.dtype)
+    if enable_gqa:
+        key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
+        value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
+    # The square root on either side keeps products of float16 in range.
+    factor = 1 / math.sqrt(query.size(-1)) if scale is None else scale
+    half = math.sqrt(abs(factor))
+    scores = (query * math.copysign(half, factor)) @ (key.transpose(-2, -1) * half)
+    if is_causal:
+        seen = shmtensor.ones(query.size(-2), key.size(-2), dtype=shmtensor.bool).tril()
+        scores = scores + _additive_mask(seen, query.dtype)
+    if attn_mask is not None:
+        scores = scores + _additive_mask(attn_mask, query.dtype)
+    weights = _softmax_or_zero(scores, attn_mask is not None)
+    if dropout_p > 0.0:
+        weights = shmtensor.dropout(weights, dropout_p, True)
+    return weights @ value
+
+
+def _canonical_mask(
+    mask: Tensor | None, name: str, other: Tensor | None, dtype: shmtensor.dtype
+) -> Tensor | None:
+    """A mask as what is added to scores: true means that nobody may look there."""
+    if mask is None:
+        return None
+    if mask.dtype is not shmtensor.bool and not mask.is_floating_point():
+        raise AssertionError(f"only bool and floating types of {name} are supported")
+    if mask.is_floating_point():
+        return mask
+    return shmtensor.zeros_like(mask, dtype=dtype).masked_fill_(mask, float("-inf"))
+
+
+def _check_shapes(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    key_padding_mask: Tensor | None,
+    attn_mask: Tensor | None,
+    num_heads: int,
+) -> bool:
+    """Whether the inputs are batched."""
+    if query.dim() not in (2, 3):
+        raise AssertionError(
+            "query should be unbatched 2D or batched 3D tensor but received "
+            f"{query.dim()}-D query tensor"
+        )
+    batched = query.dim() == 3
+    word, other, mask_dims = ("batched", "3-D", 2) if batched else ("unbatched", "2-D", 1)
+    if key.dim() != query.dim() or value.dim() != query.dim():
+        raise AssertionError(
+            f"For {word} ({query.dim()}-D) `query`, expected `key` and `value` to be {other} but "
+            f"found {key.dim()}-D and {value.dim()}-D tensors respectively"
+        )
+    if key_padding_mask is not None and key_padding_mask.dim() != mask_dims:
+        raise AssertionError(
+            f"For {word} ({query.dim()}-D) `query`, expected `key_padding_mask` to be `None` or "
+            f"{mask_dims}-D but found {key_padding_mask.dim()}-D tensor instead"
+        )
+    if attn_mask is not None:
+        if attn_mask.dim() not in (2, 3):
+            raise AssertionError(
+                f"For {word} ({query.dim()}-D) `query`, expected `attn_mask` to be `None`, 2-D or "
+                f"3-D but found {attn_mask.dim()}-D tensor instead"
+            )
+        want = (num_heads, query.shape[0], key.shape[0])
+        if not batched and attn_mask.dim() == 3 and tuple(attn_mask.shape) != want:
+            raise AssertionError(
+                f"Expected `attn_mask` shape to be {want} but got {tuple(attn_mask.shape)}"
+            )
+    return batched
+
+
+def _project(
+    query: Tensor, key: Tensor, value: Tensor, weight: Tensor, bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The three inputs through their thirds of the packed projection."""
+    weights = weight.chunk(3)
+    biases = (None, None, None) if bias is None else bias.chunk(3)
+    if key is value and query is key:
+        q, k, v = linear(query, weight, bias).chunk(3, -1)
+        return q.contiguous(), k.contiguous(), v.contiguous()
+    projected = [
+        linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True)
+    ]
+    return projected[0], projected[1], projected[2]
+
+
+def _heads(x: Tensor, length: int, rows: int, head_dim: int) -> Tensor:
+    """``(L, N, E)`` to ``(N * H, L, E / H)``."""
+    return x.view(length, rows, head_dim).transpose(0, 1)
+
+
+def _given_heads(x: Tensor, name: str, rows: int, head_dim: int) -> Tensor:
+    if x.size(0) != rows:
+        raise AssertionError(f"expecting {name}.size(0) of {rows}, but got {x.size(0)}")
+    if x.size(2) != head_dim:
+        raise AssertionError(f"expecting {name}.size(2) of {head_dim}, but got {x.size(2)}")
+    return x
+
+
+def multi_head_attention_forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Attention of several heads between projections; see ``nn.MultiheadAttention``.
+
+    Args:
+        query: ``(L, N, E)`` or ``(L, E)``.
+        key: ``(S, N, Ek)`` or ``(S, Ek)``.
+        value: ``(S, N, Ev)`` or ``(S, Ev)``.
+        embed_dim_to_check: E.
+        num_heads: H, a divisor of E.
+        in_proj_weight: ``(3 E, E)``, the packed projections.
+        in_proj_bias: ``(3 E,)``.
+        bias_k: ``(1, 1, E)``, one more key for every sequence.
+        bias_v: ``(1, 1, E)``, its value.
+        add_zero_attn: Add a key and a value of zeros.
+        dropout_p: Probability with which a weight becomes zero in training.
+        out_proj_weight: ``(E, E)``.
+        out_proj_bias: ``(E,)``.
+        training: Whether dropout is applied.
+        key_padding_mask: ``(N, S)`` or ``(S,)``; true (or minus infinity) hides a key.
+        need_weights: Also give the attention's weights.
+        attn_mask: ``(L, S)`` or ``(N * H, L, S)``; true (or minus infinity) hides.
+        use_separate_proj_weight: Use the three weights below instead of the packed one.
+        q_proj_weight: ``(E, E)``.
+        k_proj_weight: ``(E, Ek)``.
+        v_proj_weight: ``(E, Ev)``.
+        static_k: ``(N * H, S, E / H)``, used instead of projected keys.
+        static_v: ``(N * H, S, E / H)``, likewise.
+        average_attn_weights: Give the mean of the heads' weights.
+        is_causal: A hint that *attn_mask* is causal, which must be given.
+
+    Returns:
+        ``(L, N, E)`` or ``(L, E)``, and ``(N, L, S)``, ``(N, H, L, S)`` or None.
+
+    Raises:
+        AssertionError: Shapes do not fit together.
+        RuntimeError: *is_causal* without *attn_mask*.
+    """
+    batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
+    if is_causal and attn_mask is None:
+        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+    if not batched:
+        query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
+        if key_padding_mask is not None:
+            key_padding_mask = key_padding_mask.unsqueeze(0)
+    length, batch, width = query.shape
+    if width != embed_dim_to_check:
+        raise AssertionError(
+            f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}"
+        )
+    head_dim = width // num_heads
+    if head_dim * num_heads != width:
+        raise AssertionError(f"embed_dim {width} not divisible by num_heads {num_heads}")
+    hidden = _canonical_mask(key_padding_mask, "key_padding_mask", attn_mask, query.dtype)
+    mask = _canonical_mask(attn_mask, "attn_mask", None, query.dtype)
+    if use_separate_proj_weight:
+        if key.shape[:2] != value.shape[:2]:
+            raise AssertionError(
+                f"key's sequence and batch dims {key.shape[:2]} do not match value's "
+                f"{value.shape[:2]}"
+            )
+        parts = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
+        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
+        for name, weight in zip("qkv", weights, strict=True):
+            if weight is None:
+                raise AssertionError(
+                    f"use_separate_proj_weight is True but {name}_proj_weight is None"
+                )
+        q, k, v = (
+            linear(x, w, b)  # type: ignore[arg-type]
+            for x, w, b in zip((query, key, value), weights, parts, strict=True)
+        )
+    else:
+        if key.shape != value.shape:
+            raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+        if in_proj_weight is None:
+            raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
+        q, k, v = _project(query, key, value, in_proj_weight, in_proj_bias)
+    if mask is not None:
+        mask = _fitting_mask(mask, (length, key.size(0)), batch * num_heads)
+    if bias_k is not None and bias_v is not None:
+        if static_k is not None or static_v is not None:
+            raise AssertionError("bias cannot be added to static key or value.")
+        k = shmtensor.cat([k, bias_k.repeat(1, batch, 1)])
+        v = shmtensor.cat([v, bias_v.repeat(1, batch, 1)])
+        mask = None if mask is None else pad(mask, (0, 1))
+        hidden = None if hidden is None else pad(hidden, (0, 1))
+    rows = batch * num_heads
+    q = _heads(q, length, rows, head_dim)
+    k = (
+        _heads(k, k.shape[0], rows, head_dim)
+        if static_k is None
+        else _given_heads(static_k, "static_k", rows, head_dim)
+    )
+    v = (
+        _heads(v, v.shape[0], rows, head_dim)
+        if static_v is None
+        else _given_heads(static_v, "static_v", rows, head_dim)
+    )
+    if add_zero_attn:
+        k = shmtensor.cat([k, k.new_zeros((rows, 1, head_dim))], 1)
+        v = shmtensor.cat([v, v.new_zeros((rows, 1, head_dim))], 1)
+        mask = None if mask is None else pad(mask, (0, 1))
+        hidden = None if hidden is None else pad(hidden, (0, 1))
+    keys = k.size(1)
+    if hidden is not None:
+        if tuple(hidden.shape) != (batch, keys):
+            raise AssertionError(
+                f"expecting key_padding_mask shape of {(batch, keys)}, but got "
+                f"{tuple(hidden.shape)}"
+            )
+        each = hidden.view(batch, 1, 1, keys).expand(-1, num_heads, -1, -1)
+        each = each.reshape(rows, 1, keys)
+        mask = each if mask is None else mask + each
+    scores = q * math.sqrt(1.0 / head_dim) @ k.transpose(-2, -1)
+    if mask is not None:
+        scores = scores + mask
+    weights_out = scores.softmax(-1) if need_weights else _softmax_or_zero(scores, mask is not None)
+    if training and dropout_p > 0.0:
+        weights_out = shmtensor.dropout(weights_out, dropout_p, True)
+    result = (weights_out @ v).transpose(0, 1).reshape(length * batch, width)
+    result = linear(result, out_proj_weight, out_proj_bias).view(length, batch, width)
+    if not need_weights:
+        return (result if batched else result.squeeze(1)), None
+    per_head = weights_out.view(batch, num_heads, length, keys)
+    given = per_head.mean(1) if average_attn_weights else per_head
+    return (result, given) if batched else (result.squeeze(1), given.squeeze(0))
+
+
+def _fitting_mask(mask: Tensor, plane: tuple[int, int], rows: int) -> Tensor:
+    """``attn_mask`` as three dimensions, with its shape checked."""
+    want = plane if mask.dim() == 2 else (rows, *plane)
+    if tuple(mask.shape) != want:
+        raise RuntimeError(
+            f"The shape of the {mask.dim()}D attn_mask is {mask.shape}, but should be {want}."
+        )
+    return mask.unsqueeze(0) if mask.dim() == 2 else mask

@@ -1,0 +1,76 @@
+"""Distances and similarities of vectors. Source: torch.nn.functional."""
+
+from __future__ import annotations
+
+import shmtensor
+from shmtensor._tensor import Tensor
+
+__all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along *dim*.
+
+    Args:
+        x1: Any shape, floating point.
+        x2: A shape that broadcasts with it.
+        dim: The dimension of the vectors, in the broadcast shape.
+        eps: The smallest length that is divided by.
+
+    Returns:
+        The broadcast shape without *dim*.
+    """
+    dtype = shmtensor.promote_types(x1.dtype, x2.dtype)
+    if not dtype.is_floating_point:
+        raise RuntimeError(
+            f"expected common dtype to be floating point, yet common dtype is {dtype}"
+        )
+    x1, x2 = shmtensor.broadcast_tensors(x1.to(dtype), x2.to(dtype))
+    lengths = []
+    for x in (x1, x2):
+        length = shmtensor.linalg_vector_norm(x, 2, [dim], True).clone()
+        with shmtensor.no_grad():
+            length.clamp_min_(eps)
+        lengths.append(length)
+    return ((x1 / lengths[0]) * (x2 / lengths[1])).sum(dim)
+
+
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Tensor:
+    """The p-norm of ``x1 - x2 + eps`` along the last dimension.
+
+    Args:
+        x1: ``(N, D)`` or ``(D,)``.
+        x2: A shape that broadcasts with it.
+        p: Exponent of the norm.
+        eps: Added to every difference, so that the gradient at 0 is defined.
+        keepdim: Keep the last dimension, with size 1.
+    """
+    last = max(x1.dim(), x2.dim()) - 1
+    return (x1 - x2 + eps).norm(p, last, keepdim)
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norms of the differences of all pairs of rows.
+
+    Args:
+        input: ``(N, D)``, floating point.
+        p: Exponent of the norm, not negative.
+
+    Returns:
+        ``(N * (N - 1) / 2,)``: the pairs (0, 1), (0, 2), ..., (N - 2, N - 1).
+
+    Raises:
+        RuntimeError: *input* is no matrix, or *p* is negative.
+    """
+    if input.dim() != 2:
+        raise RuntimeError(
+            f"pdist only supports 2D tensors, got: {input.dim()}D, shape {list(input.shape)}"
+        )
+    if not input.is_floating_point():
+        raise RuntimeError("pdist only supports floating-point dtypes")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    rows, others = shmtensor.triu_indices(input.size(0), input.size(0), 1)
+    return (input[rows] - input[others]).norm(p, -1)
