@@ -41,9 +41,9 @@ typedef struct shmt_session_view {
   uint64_t n_used, used_bytes;       /* blocks in use and their storages' sizes */
   uint64_t n_free, free_bytes;       /* free blocks with pages, bytes with pages */
   uint64_t n_cold;                   /* free blocks without pages */
-  uint64_t n_leased, leased_bytes;   /* blocks that a message keeps, whoever else does */
-  uint64_t n_leases;
-  uint64_t n_stranded, stranded_bytes; /* kept by messages only */
+  uint64_t n_leases;                 /* messages under way in pipes and sockets */
+  uint64_t n_stranded, stranded_bytes; /* blocks kept by these only */
+  uint64_t n_queued, queued_bytes;   /* blocks kept by messages in queues */
   uint64_t n_slabs, n_orphan_slabs, granted_bytes;
   uint64_t n_reclaimed;    /* times that blocks of the present slabs were given back */
   uint64_t resident_bytes; /* memory that the arena and the control file occupy */
@@ -70,7 +70,9 @@ typedef struct shmt_block_view {
   uint32_t block, slab, owner; /* owner: client number, 0 when the owner is gone */
   uint32_t is_file;            /* a memory file of its own */
   uint64_t generation, nbytes, capacity_bytes;
-  uint32_t n_leases, n_holders;
+  uint32_t n_leases, n_holders; /* n_leases: of messages in pipes and sockets */
+  uint32_t n_queued;           /* messages in queues that keep it */
+  uint32_t is_queue;           /* it is a queue itself */
   uint64_t sent_ms;  /* so long ago the last lease was taken; 0 when there is none */
   uint64_t holds[8]; /* bit c: client c holds it */
 } shmt_block_view;
@@ -79,4 +81,16 @@ typedef struct shmt_block_view {
  * 0 at the end. */
 uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view* out,
                               uint32_t capacity, uint32_t* next);
+typedef struct shmt_queue_view {
+  uint32_t block, owner; /* the block it lies in, and who made that */
+  uint32_t n_messages;   /* in it now */
+  uint32_t max_messages; /* 0: no bound */
+  uint32_t n_put;        /* ever put, modulo 2^32 */
+  uint32_t n_pending;    /* waiting in processes for room */
+  uint64_t used_bytes, capacity_bytes;
+} shmt_queue_view;
+
+/* The queue in a block that `is_queue`. False: there is none any more, or the arena cannot be read. */
+int shmt_observer_queue(shmt_observer* o, uint32_t block, shmt_queue_view* out);
+
 #endif

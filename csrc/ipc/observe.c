@@ -1,8 +1,10 @@
 /* ipc/observe.c -- what api/inspect.h promises: a session seen from outside. */
 #include "api/inspect.h"
 
+#include "ipc/ring_layout.h"
 #include "ipc/session.h"
 #include "os/memfd.h"
+#include "os/pages.h"
 #include "os/process.h"
 #include "os/socket.h"
 #include "shm/block.h"
@@ -153,7 +155,8 @@ int shmt_observer_gc(shmt_observer* o, uint32_t age_ms, uint64_t* out_n) {
 typedef struct seen {
   shmt__block_state state;
   uint64_t generation, nbytes;
-  uint32_t n_leases, n_holders, sole; /* sole: the only holder, 0 when there is none or several */
+  uint32_t n_leases, n_queued;
+  uint32_t n_holders, sole; /* sole: the only holder, 0 when there is none or several */
   uint64_t holds[SHMT_HOLD_WORDS];
 } seen;
 
@@ -163,7 +166,9 @@ static seen look_at(const shmt__block* b) {
   if (s.state == SHMT_BLOCK_RECLAIM) s.state = SHMT_BLOCK_USED;
   if (s.state != SHMT_BLOCK_USED) return s;
   s.nbytes = atomic_load_explicit(&b->nbytes, memory_order_relaxed) & ~SHMT_BLOCK_IS_RING;
-  s.n_leases = shmt__block_n_leases(b);
+  uint32_t all = shmt__block_n_leases(b);
+  s.n_queued = atomic_load_explicit(&b->n_ring_leases, memory_order_relaxed);
+  s.n_leases = all > s.n_queued ? all - s.n_queued : 0;
   for (unsigned i = 0; i < SHMT_HOLD_WORDS; i++) {
     s.holds[i] = atomic_load_explicit(&b->holds[i], memory_order_relaxed);
     if (s.holds[i] == 0) continue;
@@ -184,13 +189,13 @@ static void count_used(census* c, const seen* s, uint32_t owner) {
   v->n_used++;
   v->used_bytes += s->nbytes;
   v->n_leases += s->n_leases;
-  if (s->n_leases > 0) {
-    v->n_leased++;
-    v->leased_bytes += s->nbytes;
-    if (s->n_holders == 0) {
-      v->n_stranded++;
-      v->stranded_bytes += s->nbytes;
-    }
+  if (s->n_leases > 0 && s->n_holders == 0 && s->n_queued == 0) {
+    v->n_stranded++;
+    v->stranded_bytes += s->nbytes;
+  }
+  if (s->n_queued > 0) {
+    v->n_queued++;
+    v->queued_bytes += s->nbytes;
   }
   c->by_client[owner].n_made++;
   c->by_client[owner].made_bytes += s->nbytes;
@@ -291,7 +296,9 @@ uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view*
                            .nbytes = s.nbytes,
                            .capacity_bytes = b->capacity,
                            .n_leases = s.n_leases,
-                           .n_holders = s.n_holders};
+                           .n_holders = s.n_holders,
+                           .n_queued = s.n_queued};
+    v->is_queue = (atomic_load_explicit(&b->nbytes, memory_order_relaxed) & SHMT_BLOCK_IS_RING) != 0;
     v->is_file = atomic_load_explicit(&slab->state, memory_order_relaxed) == SHMT_SLAB_FILE;
     memcpy(v->holds, s.holds, sizeof v->holds);
     int32_t age = (int32_t)(now_ms - atomic_load_explicit(&b->stamp_ms, memory_order_relaxed));
@@ -299,4 +306,30 @@ uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view*
   }
   *next = i < end ? i : 0;
   return n;
+}
+
+int shmt_observer_queue(shmt_observer* o, uint32_t block, shmt_queue_view* out) {
+  const shmt__control* control = o->map.control;
+  shmt__ring_header r;
+  if (o->arena_fd < 0 || block >= control->n_blocks) return 0;
+  const shmt__block* b = &o->map.blocks[block];
+  uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_acquire), at = b->offset;
+  bool is_ring = (nbytes & SHMT_BLOCK_IS_RING) != 0 && b->slab < control->n_slabs &&
+                 look_at(b).state == SHMT_BLOCK_USED;
+  /* A read, not a map: of pages that went meanwhile it gives zeros. */
+  if (!is_ring || at > control->arena_bytes - sizeof r || !shmt__os_seek(o->arena_fd, at) ||
+      shmt__os_read_exact(o->arena_fd, &r, sizeof r) != SHMT_OK || r.magic != SHMT_RING_MAGIC)
+    return 0;
+  uint64_t head = atomic_load_explicit(&r.head, memory_order_relaxed);
+  uint64_t tail = atomic_load_explicit(&r.tail, memory_order_relaxed);
+  *out = (shmt_queue_view){.block = block,
+                           .owner = owner_of(&o->map.slabs[b->slab]),
+                           .n_messages = shmt__ring_count(tail) - shmt__ring_count(head),
+                           .max_messages = r.max_messages,
+                           .n_put = shmt__ring_count(tail),
+                           .used_bytes = shmt__ring_used(head, tail, r.capacity),
+                           .capacity_bytes = r.capacity};
+  for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++)
+    out->n_pending += atomic_load_explicit(&r.pending[i], memory_order_relaxed);
+  return 1;
 }

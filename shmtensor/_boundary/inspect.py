@@ -75,6 +75,11 @@ class Observer:
         lib.shmt_observer_census(self._pointer, session, self._clients, _MAX_CLIENTS, n)
         return _fields(session[0]), [_fields(self._clients[i]) for i in range(n[0])]
 
+    def queue(self, block: int) -> dict[str, int] | None:
+        """The fields of the queue in a block; None when there is none any more."""
+        out = ffi.new("shmt_queue_view *")
+        return _fields(out[0]) if lib.shmt_observer_queue(self._pointer, block, out) else None
+
     def blocks(self) -> Iterator[tuple[dict[str, int], tuple[int, ...]]]:
         """The fields of each block in use, and the numbers of the clients that hold it."""
         rows = ffi.new("shmt_block_view[]", _BATCH)

@@ -6,9 +6,16 @@ import argparse
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from shmtensor.inspect import Session, open_sessions
+from shmtensor.inspect import Picture, Session, open_sessions
 
-__all__ = ["add_session_argument", "chosen_sessions", "seconds", "size_text", "table"]
+__all__ = [
+    "add_session_argument",
+    "chosen_sessions",
+    "queue_lines",
+    "seconds",
+    "size_text",
+    "table",
+]
 
 
 def add_session_argument(parser: argparse.ArgumentParser) -> None:
@@ -71,3 +78,17 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]], indent: str = 
         ]
         lines.append((indent + "  ".join(cells)).rstrip())
     return lines
+
+
+def queue_lines(session: Session, picture: Picture) -> list[str]:
+    """A table of the session's queues; no lines when it has none."""
+    pids = {c.client: c.pid for c in picture.clients}
+    rows = []
+    for q in session.queues():
+        bound = f" of {q.max_messages}" if q.max_messages else ""
+        waiting = f" + {q.n_pending}" if q.n_pending else ""
+        held = f"{size_text(q.used_bytes)} of {size_text(q.capacity_bytes)}"
+        made = pids.get(q.owner, "gone")
+        rows.append([q.block, f"{q.n_messages}{bound}{waiting}", q.n_put, held, made])
+    heads = [">QUEUE", ">MESSAGES", ">PUT", ">BYTES", ">MADE BY"]
+    return table(heads, rows, indent="  ") if rows else []

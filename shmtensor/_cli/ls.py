@@ -10,13 +10,19 @@ columns of a session
   BLOCKS     blocks in use; one backs one storage
   USED       bytes of these storages
   MEMORY     memory that the session occupies, idle one included
-  LEASES     messages under way that keep blocks
+  LEASES     messages with tensors under way in pipes and sockets
 
 columns of a process
   PID        process id
   HOLDS      bytes of the storages it uses, and how many
   ALONE      of these, what nobody else uses
   MADE       bytes in use, by anybody, that it made
+
+columns of a queue, with --queues
+  QUEUE      number of its block; `shmtensor holders block:N` says who has it open
+  MESSAGES   in it, and its bound; "+ n" of them wait in processes for room
+  PUT        messages ever put into it
+  BYTES      of these in it, and room for how many
 
 exit status
   0  done, also when there is no session
@@ -28,7 +34,13 @@ from __future__ import annotations
 
 import argparse
 
-from shmtensor._cli._common import add_session_argument, chosen_sessions, size_text, table
+from shmtensor._cli._common import (
+    add_session_argument,
+    chosen_sessions,
+    queue_lines,
+    size_text,
+    table,
+)
 from shmtensor.inspect import Picture, Session
 from shmtensor.inspect.processes import command_of
 
@@ -39,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_session_argument(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="sessions only, no processes")
+    parser.add_argument("-Q", "--queues", action="store_true", help="queues as well")
     parser.add_argument("-b", "--blocks", action="store_true", help="blocks in use as well")
 
 
@@ -74,14 +87,16 @@ def _block_lines(session: Session, picture: Picture) -> list[str]:
         [
             b.block,
             size_text(b.nbytes),
-            "file" if b.is_file else "arena",
+            "queue" if b.is_queue else "file" if b.is_file else "arena",
             pids.get(b.owner, "-"),
-            b.n_leases,
+            b.n_leases + b.n_queued,
             " ".join(str(pids.get(h, f"#{h}")) for h in b.holders) or "-",
         ]
         for b in session.blocks()
     ]
-    return table([">BLOCK", ">BYTES", "KIND", ">MADE BY", ">LEASES", "HELD BY"], rows, indent="  ")
+    return table(
+        [">BLOCK", ">BYTES", "KIND", ">MADE BY", ">MESSAGES", "HELD BY"], rows, indent="  "
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -96,6 +111,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(line)
             if not arguments.quiet and picture.clients:
                 print(*_process_lines(picture), sep="\n")
+            if arguments.queues:
+                print(*queue_lines(session, picture), sep="\n")
             if arguments.blocks and picture.n_used:
                 print(*_block_lines(session, picture), sep="\n")
     return 0

@@ -43,6 +43,6 @@ def run(arguments: argparse.Namespace) -> int:
         for row in rows:
             print(f"session {row['session']}")
             for name, value in row.items():
-                if name not in ("session", "clients"):
+                if name not in ("session", "clients", "queues"):
                     print(f"  {name:<16} {value}")
     return 0

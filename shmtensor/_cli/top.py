@@ -8,6 +8,8 @@ columns
   FREED/S                blocks given back each second since the last look
   CPU                    processor time a process used since the last look, in percent of one core
   HOLDS, ALONE, SLABS    bytes of storages it uses, of these nobody else uses, of the slabs it owns
+  MESSAGES, WAITING      messages in a queue and its bound; messages that wait in processes for room
+  PUT/S                  messages put into it each second since the last look
 
 exit status
   0    --count looks were shown
@@ -31,7 +33,7 @@ from shmtensor._cli._common import (
     size_text,
     table,
 )
-from shmtensor.inspect import Picture, Session
+from shmtensor.inspect import Picture, Queue, Session
 from shmtensor.inspect.processes import command_of, cpu_seconds
 
 SUMMARY = "live view of sessions and what processes hold"
@@ -54,6 +56,7 @@ class _Looks:
 
     def __init__(self) -> None:
         self._pictures: dict[str, Picture] = {}
+        self._puts: dict[tuple[str, int], tuple[float, int]] = {}
         self._cpu: dict[tuple[int, int], tuple[float, float]] = {}
 
     def freed_per_s(self, session: Session, picture: Picture) -> float:
@@ -62,6 +65,12 @@ class _Looks:
         if before is None or picture.at_s <= before.at_s or before.world != picture.world:
             return 0.0
         return max(picture.n_reclaimed - before.n_reclaimed, 0) / (picture.at_s - before.at_s)
+
+    def put_per_s(self, session: Session, queue: Queue, now_s: float) -> float:
+        key = (session.name, queue.block)
+        before_s, before = self._puts.get(key, (now_s, queue.n_put))
+        self._puts[key] = (now_s, queue.n_put)
+        return ((queue.n_put - before) % 2**32) / (now_s - before_s) if now_s > before_s else 0.0
 
     def cpu_percent(self, pid: int, start: int, now_s: float) -> float:
         used = cpu_seconds(pid)
@@ -95,7 +104,26 @@ def _session_lines(session: Session, looks: _Looks) -> list[str]:
         for c in clients
     ]
     heads = [">PID", ">CPU", ">HOLDS", ">BLOCKS", ">ALONE", ">SLABS", "COMMAND"]
-    return lines + (table(heads, rows, indent="  ") if rows else [])
+    processes = table(heads, rows, indent="  ") if rows else []
+    return lines + processes + _queue_lines(session, picture, looks)
+
+
+def _queue_lines(session: Session, picture: Picture, looks: _Looks) -> list[str]:
+    rows = []
+    for queue in session.queues():
+        bound = f" of {queue.max_messages}" if queue.max_messages else ""
+        rows.append(
+            [
+                queue.block,
+                f"{queue.n_messages}{bound}",
+                queue.n_pending,
+                f"{looks.put_per_s(session, queue, picture.at_s):.0f}",
+                f"{size_text(queue.used_bytes)} of {size_text(queue.capacity_bytes)}",
+                len(queue.holders),
+            ]
+        )
+    heads = [">QUEUE", ">MESSAGES", ">WAITING", ">PUT/S", ">BYTES", ">PROCESSES"]
+    return table(heads, rows, indent="  ") if rows else []
 
 
 def _screen(arguments: argparse.Namespace, looks: _Looks) -> str:

@@ -20,9 +20,11 @@ _SESSION_METRICS = (
     ("granted_bytes", "gauge", "Bytes covered by slabs.", "granted_bytes"),
     ("resident_bytes", "gauge", "Memory that the session occupies.", "resident_bytes"),
     ("limit_bytes", "gauge", "Bound of what slabs may cover; 0: none.", "limit_bytes"),
-    ("leases", "gauge", "Messages under way that keep blocks.", "n_leases"),
-    ("stranded_blocks", "gauge", "Blocks that only messages keep.", "n_stranded"),
-    ("stranded_bytes", "gauge", "Bytes of blocks that only messages keep.", "stranded_bytes"),
+    ("leases", "gauge", "Messages with tensors under way in pipes and sockets.", "n_leases"),
+    ("stranded_blocks", "gauge", "Blocks that only these keep.", "n_stranded"),
+    ("stranded_bytes", "gauge", "Bytes of blocks that only these keep.", "stranded_bytes"),
+    ("queued_blocks", "gauge", "Blocks kept by messages in queues.", "n_queued"),
+    ("queued_bytes", "gauge", "Bytes of blocks kept by messages in queues.", "queued_bytes"),
     ("orphan_slabs", "gauge", "Slabs whose owner is gone.", "n_orphan_slabs"),
 )
 _CLIENT_METRICS = (
@@ -30,6 +32,14 @@ _CLIENT_METRICS = (
     ("client_held_blocks", "gauge", "Blocks a process uses.", "n_held"),
     ("client_sole_bytes", "gauge", "Bytes that only this process uses.", "sole_bytes"),
     ("client_slab_bytes", "gauge", "Bytes of the slabs a process owns.", "slab_bytes"),
+)
+
+
+_QUEUE_METRICS = (
+    ("queue_messages", "gauge", "Messages in a queue.", "n_messages"),
+    ("queue_pending_messages", "gauge", "Messages that wait for room in a queue.", "n_pending"),
+    ("queue_used_bytes", "gauge", "Bytes of the messages in a queue.", "used_bytes"),
+    ("queue_put_total", "counter", "Messages ever put into a queue.", "n_put"),
 )
 
 
@@ -46,6 +56,7 @@ def snapshot(sessions: list[Session]) -> list[dict[str, Any]]:
         row["clients"] = [
             {**client, "command": command_of(client["pid"])} for client in row["clients"]
         ]
+        row["queues"] = [asdict(queue) for queue in session.queues()]
         rows.append(row)
     return rows
 
@@ -71,4 +82,10 @@ def as_prometheus(rows: list[dict[str, Any]]) -> str:
                     f"command={_label(client['command'])}"
                 )
                 lines.append(f"shmtensor_{name}{{{labels}}} {client[field]}")
+    for name, kind, text, field in _QUEUE_METRICS:
+        lines += [f"# HELP shmtensor_{name} {text}", f"# TYPE shmtensor_{name} {kind}"]
+        for row in rows:
+            for queue in row["queues"]:
+                labels = f"session={_label(row['session'])},block={_label(str(queue['block']))}"
+                lines.append(f"shmtensor_{name}{{{labels}}} {queue[field]}")
     return "\n".join(lines) + "\n"

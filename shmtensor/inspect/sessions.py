@@ -20,6 +20,7 @@ __all__ = [
     "Block",
     "Client",
     "Picture",
+    "Queue",
     "Session",
     "live_addresses",
     "open_sessions",
@@ -68,7 +69,9 @@ class Block:
         owner: Number of the client it was made by; 0 when that is gone.
         is_file: 1 when it is a memory file of its own.
         nbytes: Bytes of the storage.
-        n_leases: Messages under way that keep it.
+        n_leases: Messages under way in pipes and sockets that keep it.
+        n_queued: Messages in queues that keep it.
+        is_queue: 1 when it is a queue.
         sent_ms: Milliseconds since the last of these was sent; 0 without one.
         holders: Numbers of the clients that use it.
     """
@@ -82,13 +85,41 @@ class Block:
     capacity_bytes: int
     n_leases: int
     n_holders: int
+    n_queued: int
+    is_queue: int
     sent_ms: int
     holders: tuple[int, ...]
 
     @property
     def is_stranded(self) -> bool:
-        """Whether only messages keep it."""
-        return self.n_leases > 0 and not self.holders
+        """Whether only messages in pipes and sockets keep it."""
+        return self.n_leases > 0 and not self.holders and not self.n_queued
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A queue of `shmtensor.multiprocessing`.
+
+    Attributes:
+        block: The block it lies in.
+        owner: Number of the client that made it; 0 when that is gone.
+        n_messages: Messages in it.
+        max_messages: Its bound; 0 for none.
+        n_put: Messages ever put, modulo 2**32.
+        n_pending: Messages that wait in processes for room.
+        used_bytes: Of the messages' area of `capacity_bytes` bytes.
+        holders: Numbers of the clients that have it open.
+    """
+
+    block: int
+    owner: int
+    n_messages: int
+    max_messages: int
+    n_put: int
+    n_pending: int
+    used_bytes: int
+    capacity_bytes: int
+    holders: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -102,8 +133,9 @@ class Picture:
         n_used: Blocks in use, of `used_bytes` bytes.
         n_free: Free blocks that kept their memory, of `free_bytes` bytes.
         n_cold: Free blocks without memory.
-        n_leased: Blocks that messages keep, whoever else does; `n_leases` counts the messages.
-        n_stranded: Blocks that only messages keep.
+        n_leases: Messages with tensors under way in pipes and sockets.
+        n_stranded: Blocks that only these keep, of `stranded_bytes` bytes.
+        n_queued: Blocks kept by messages in queues, of `queued_bytes` bytes.
         n_orphan_slabs: Slabs whose owner is gone.
         granted_bytes: Covered by slabs.
         n_reclaimed: How often blocks of the present slabs were given back.
@@ -121,11 +153,11 @@ class Picture:
     n_free: int
     free_bytes: int
     n_cold: int
-    n_leased: int
-    leased_bytes: int
     n_leases: int
     n_stranded: int
     stranded_bytes: int
+    n_queued: int
+    queued_bytes: int
     n_slabs: int
     n_orphan_slabs: int
     granted_bytes: int
@@ -187,6 +219,13 @@ class Session:
         """Each block in use, by number."""
         for fields, holders in self._observer.blocks():
             yield Block(**fields, holders=holders)
+
+    def queues(self) -> Iterator[Queue]:
+        """Each queue; none when the manager was killed, since only it gives the arena out."""
+        for block in self.blocks():
+            fields = self._observer.queue(block.block) if block.is_queue else None
+            if fields is not None:
+                yield Queue(**fields, holders=block.holders)
 
     def manager_pid(self) -> int:
         """Process id of the manager; 0 when there is none, or it does not answer."""
