@@ -61,6 +61,10 @@ int shmt_storage_export_fd(shmt_storage* s, int* out_fd);
 /* The storage of a descriptor; fd stays the caller's. *out is a new reference. Errors:
  * SHMT_E_HANDLE. */
 int shmt_storage_import_fd(int fd, uint64_t nbytes, shmt_storage** out);
+/* A shared storage in another mode: 1, its bytes cannot be written by this process; 2, what this
+ * process writes stays its own. *out is a new reference, which keeps s. Errors: SHMT_E_RUNTIME (not
+ * shared), SHMT_E_MANAGER, SHMT_E_NOMEM. */
+int shmt_storage_in_mode(shmt_storage* s, int mode, shmt_storage** out);
 /* Keep the block of a shared storage alive beyond its holders, and the reverse. */
 int shmt_storage_shared_incref(shmt_storage* s);
 int shmt_storage_shared_decref(shmt_storage* s);

@@ -2,6 +2,7 @@
 #include "api/shm.h"
 
 #include "ipc/files.h"
+#include "ipc/service.h"
 #include "ipc/session.h"
 #include "ipc/share.h"
 #include "os/process.h"
@@ -180,6 +181,15 @@ int shmt_storage_import_fd(int fd, uint64_t nbytes, shmt_storage** out) {
   shmt__sessions_unlock();
   if (status != SHMT_OK || h != NULL) return status;
   return shmt__storage_import(&handle, NULL, out);
+}
+
+int shmt_storage_in_mode(shmt_storage* s, int mode, shmt_storage** out) {
+  SHMT_REQUIRE(mode == SHMT_ATTACH_READING || mode == SHMT_ATTACH_PRIVATE, SHMT_E_VALUE,
+               "no mode %d, expected 1 (read-only) or 2 (copy-on-write)", mode);
+  SHMT_REQUIRE(s->allocator == &shmt__allocator_managed, SHMT_E_RUNTIME,
+               "a storage of %" PRIu64 " bytes from allocator \"%s\" has no other mode", s->nbytes,
+               s->allocator->name);
+  return shmt__storage_in_mode(s, mode, out);
 }
 
 int shmt_storage_shared_incref(shmt_storage* s) {

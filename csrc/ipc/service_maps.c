@@ -2,6 +2,7 @@
  */
 #include "ipc/service.h"
 
+#include "ipc/files.h"
 #include "os/memfd.h"
 #include "os/socket.h"
 
@@ -68,9 +69,27 @@ static void free_view(void* data, void* ctx, uint64_t nbytes) {
 
 static const shmt__allocator allocator_view = {.name = "service", .free = free_view};
 
+/* The file of a block that is one of its own, mapped again. */
+static shmt_status map_again(shmt__holding* h, uint64_t nbytes, int mode, view* v,
+                             void** out_data) {
+  int fd = -1;
+  SHMT_TRY(shmt__block_descriptor(h, &fd));
+  shmt_status status =
+      mode == SHMT_ATTACH_PRIVATE
+          ? shmt__os_map_private(fd, 0, nbytes, out_data, &v->map, &v->map_bytes)
+          : shmt__os_map_read_only(fd, nbytes, out_data);
+  shmt__os_close(fd);
+  if (status == SHMT_OK && mode != SHMT_ATTACH_PRIVATE) {
+    v->map = *out_data;
+    v->map_bytes = nbytes;
+  }
+  return status;
+}
+
 static shmt_status find_bytes(const shmt_storage* keeper, int mode, view* v, void** out_data) {
-  const shmt__holding* h = keeper->ctx;
+  shmt__holding* h = keeper->ctx;
   shmt__session* s = h->session;
+  if (h->map != NULL) return map_again(h, keeper->nbytes, mode, v, out_data);
   uint64_t offset = s->map.blocks[h->block].offset;
   if (mode == SHMT_ATTACH_PRIVATE)
     return shmt__os_map_private(s->arena_fd, offset, keeper->nbytes, out_data, &v->map,
@@ -88,8 +107,6 @@ shmt_status shmt__storage_in_mode(shmt_storage* keeper, int mode, shmt_storage**
     *out = keeper;
     return SHMT_OK;
   }
-  SHMT_REQUIRE(h->map == NULL, SHMT_E_HANDLE, "block %" PRIu32 " is no block of a service",
-               h->block);
   view* v = calloc(1, sizeof *v);
   SHMT_REQUIRE(v != NULL, SHMT_E_NOMEM, "storage: tried to allocate %zu bytes", sizeof *v);
   uint32_t flags = mode == SHMT_ATTACH_WRITING   ? (uint32_t)SHMT_STORAGE_SHARED

@@ -24,6 +24,7 @@ __all__ = [
     "get_strategy",
     "import_fd",
     "import_filename",
+    "in_mode",
     "incref",
     "is_shared",
     "join",
@@ -179,6 +180,18 @@ def import_fd(fd: int, nbytes: int) -> int:
     if not 0 <= nbytes < 1 << 63:
         raise RuntimeError(f"storage: the size must be between 0 and 2**63 - 1 bytes, got {nbytes}")
     check(lib.shmt_storage_import_fd(fd, nbytes, out))
+    return address_of(out[0])
+
+
+def in_mode(address: int, mode: int) -> int:
+    """Return a shared storage in another mode: 1 is read-only, 2 copy-on-write.
+
+    Raises:
+        RuntimeError: The storage is not in shared memory of a session.
+        ManagerError: The manager does not give the memory in that mode.
+    """
+    out = ffi.new("shmt_storage **")
+    check(lib.shmt_storage_in_mode(_pointer(address), mode, out))
     return address_of(out[0])
 
 

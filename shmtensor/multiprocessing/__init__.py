@@ -23,6 +23,7 @@ from shmtensor._boundary import process as _process, sharing as _sharing
 from shmtensor.multiprocessing import context as context
 from shmtensor.multiprocessing import spawn as spawn
 from shmtensor.multiprocessing._inherit import prepare_children as _prepare_children
+from shmtensor.multiprocessing.modes import cow as cow, lend as lend
 from shmtensor.multiprocessing.reductions import (
     init_reductions as init_reductions,
     share_numpy as share_numpy,
@@ -37,8 +38,10 @@ from shmtensor.multiprocessing.spawn import (
 )
 
 __all__ = [
+    "cow",
     "get_all_sharing_strategies",
     "get_sharing_strategy",
+    "lend",
     "set_sharing_strategy",
     *multiprocessing.__all__,
 ]
