@@ -9,7 +9,7 @@ SECONDS ?= 60
 SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types asan tsan stress fuzz-wire cpython-suite bench docs clean build
+.PHONY: help demo test lint types asan tsan stress fuzz-wire cpython-suite parity bench docs clean build
 
 help:
 	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
@@ -20,6 +20,7 @@ help:
 	@echo "make stress  kill, flood and fill, for minutes"
 	@echo "make fuzz-wire SECONDS=600   random messages and handles, with sanitizers (clang)"
 	@echo "make cpython-suite  CPython's own tests of multiprocessing, on ours"
+	@echo "make parity  operators against torch's, where torch is installed; writes docs/parity.md"
 	@echo "make bench   the benchmarks, as JSON"
 	@echo "make docs    reference pages from the operator spec"
 	@echo "make clean   remove what builds made, except $(VENV)"
@@ -85,6 +86,11 @@ fuzz-wire: $(STAMP)/built
 # SUITE_ARGS='--python PATH ...' for other interpreters, which need the extension built for them.
 cpython-suite: $(STAMP)/built
 	$(BIN)/python tools/cpython_suite.py $(SUITE_ARGS)
+
+parity: $(STAMP)/built $(STAMP)/test-extra
+	@$(BIN)/python -c "import torch" 2>/dev/null || \
+	  { echo "torch is not installed; $(BIN)/pip install torch==2.13.0 expecttest hypothesis scipy"; exit 1; }
+	$(BIN)/python tools/parity.py --jobs $(WORKERS) $(PARITY_ARGS)
 
 bench: $(STAMP)/built
 	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done

@@ -7,61 +7,129 @@
  */
 #include "kernels/loops.h"
 #include "kernels/shapes.h"
-#include "kernels/vexp.h"
+#include "kernels/vmath.h"
+
+#ifndef SHMT_EXP
+#define SHMT_EXP(x) _Generic((x), float: shmt__expf, default: shmt__exp)(x)
+#define SHMT_LOG(x) _Generic((x), float: logf, default: log)(x)
+#endif
 
 enum { FN(lanes) = 16, FN(columns) = 64 };
+#define EACH_LANE for (int k = 0; k < FN(lanes); k++)
 
-static inline C FN(row_max)(const T* x, int64_t n) {
-  C best[FN(lanes)], result = -(C)INFINITY;
-  int64_t i = 0;
+/* Sums and maxima are kept in one of these, which stays in registers from one step to the next. */
+typedef C FN(vector) __attribute__((vector_size(FN(lanes) * sizeof(C))));
+typedef __typeof__((FN(vector)){0} > (FN(vector)){0}) FN(mask);
+/* Only inlined functions take or return vectors. */
+#pragma GCC diagnostic ignored "-Wpsabi"
+#define INLINE static inline __attribute__((always_inline))
 
-  for (int k = 0; k < FN(lanes); k++) best[k] = -(C)INFINITY;
-  for (; i + FN(lanes) <= n; i += FN(lanes))
-    for (int k = 0; k < FN(lanes); k++) {
-      const C v = SHMT_LOAD(x[i + k]);
-      best[k] = best[k] > v ? best[k] : v;
-    }
-  for (int k = 0; k < FN(lanes); k++) result = result > best[k] ? result : best[k];
-  for (; i < n; i++) {
-    const C v = SHMT_LOAD(x[i]);
-    result = result > v ? result : v;
-  }
-  return result;
+/* n elements, fill in the place of those that are missing. */
+INLINE FN(vector) FN(load_rest)(const T* x, int64_t n, C fill) {
+  FN(vector) v;
+  EACH_LANE v[k] = fill;
+  for (int k = 0; k < FN(lanes) && k < n; k++) v[k] = SHMT_LOAD(x[k]);
+  return v;
 }
 
-/* Sum over i of EXPR, with v the element of x and w that of y. */
-#define ROW_SUM(NAME, EXPR, STORE)                                                        \
-  static inline C FN(NAME)(const T* x, const T* y, T* out, C shift, int64_t n) {          \
-    C sum[FN(lanes)] = {0}, result = 0;                                                   \
-    int64_t i = 0;                                                                        \
-    (void)y;                                                                              \
-    (void)out;                                                                            \
-    (void)shift;                                                                          \
-    for (; i + FN(lanes) <= n; i += FN(lanes))                                            \
-      for (int k = 0; k < FN(lanes); k++) {                                               \
-        const C v = SHMT_LOAD(x[i + k]), w = SHMT_LOAD(y[i + k]);                         \
-        const C e = (EXPR);                                                               \
-        (void)v;                                                                          \
-        (void)w;                                                                          \
-        if (STORE) out[i + k] = SHMT_STORE(e);                                            \
-        sum[k] += e;                                                                      \
-      }                                                                                   \
-    for (int k = 0; k < FN(lanes); k++) result += sum[k];                                 \
-    for (; i < n; i++) {                                                                  \
-      const C v = SHMT_LOAD(x[i]), w = SHMT_LOAD(y[i]);                                   \
-      const C e = (EXPR);                                                                 \
-      (void)v;                                                                            \
-      (void)w;                                                                            \
-      if (STORE) out[i] = SHMT_STORE(e);                                                  \
-      result += e;                                                                        \
-    }                                                                                     \
-    return result;                                                                        \
+INLINE FN(vector) FN(load_full)(const T* x) {
+  C v[FN(lanes)];
+  FN(vector) out;
+  EACH_LANE v[k] = SHMT_LOAD(x[k]);
+  __builtin_memcpy(&out, v, sizeof out);
+  return out;
+}
+
+INLINE FN(vector) FN(vector_exp)(FN(vector) v) {
+  C a[FN(lanes)];
+  __builtin_memcpy(a, &v, sizeof a);
+  EACH_LANE a[k] = SHMT_EXP(a[k]);
+  __builtin_memcpy(&v, a, sizeof a);
+  return v;
+}
+
+INLINE void FN(store_full)(T* out, FN(vector) v) {
+  C a[FN(lanes)];
+  __builtin_memcpy(a, &v, sizeof a);
+  EACH_LANE out[k] = SHMT_STORE(a[k]);
+}
+
+/* In a tree: one after the other would wait for each. */
+INLINE C FN(lanes_sum)(FN(vector) v) {
+  const C a = (v[0] + v[8]) + (v[4] + v[12]), b = (v[1] + v[9]) + (v[5] + v[13]);
+  const C c = (v[2] + v[10]) + (v[6] + v[14]), d = (v[3] + v[11]) + (v[7] + v[15]);
+  return (a + b) + (c + d);
+}
+
+INLINE FN(vector) FN(vector_max)(FN(vector) a, FN(vector) b) {
+  const FN(mask) greater = a > b;
+  return (FN(vector))(((FN(mask))a & greater) | ((FN(mask))b & ~greater));
+}
+
+static inline C FN(row_max)(const T* x, int64_t n) {
+  FN(vector) best = n < FN(lanes) ? FN(load_rest)(x, n, -(C)INFINITY) : FN(load_full)(x);
+
+  for (int64_t i = FN(lanes); i + FN(lanes) <= n; i += FN(lanes))
+    best = FN(vector_max)(best, FN(load_full)(x + i));
+  if (n > FN(lanes)) best = FN(vector_max)(best, FN(load_full)(x + n - FN(lanes)));
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+  C m[8];
+  for (int k = 0; k < 8; k++) m[k] = MAX(best[k], best[k + 8]);
+  for (int k = 0; k < 4; k++) m[k] = MAX(m[k], m[k + 4]);
+  m[0] = MAX(m[0], m[2]);
+  m[1] = MAX(m[1], m[3]);
+  return MAX(m[0], m[1]);
+#undef MAX
+}
+
+/* The elements of v from lane `first` on, 0 before. */
+INLINE FN(vector) FN(from_lane)(FN(vector) v, int64_t first) {
+  FN(mask) keep;
+  EACH_LANE keep[k] = k >= (int)first ? -1 : 0;
+  return (FN(vector))((FN(mask))v & keep);
+}
+
+/* Sum over i of EXPR, with v the elements of x and w those of y. The last vector overlaps the one
+ * before and counts what is new in it; rows of less than a vector go element by element. */
+#define ROW_SUM(NAME, EXPR, STORE)                                                              \
+  static inline C FN(NAME)(const T* x, const T* y, T* out, C shift, int64_t n) {                \
+    FN(vector) sum = {0};                                                                       \
+    int64_t i = 0;                                                                              \
+    (void)out, (void)shift;                                                                     \
+    for (; i + FN(lanes) <= n; i += FN(lanes)) {                                                \
+      const FN(vector) v = FN(load_full)(x + i), w = FN(load_full)(y + i);                      \
+      const FN(vector) e = (EXPR);                                                              \
+      (void)v, (void)w;                                                                         \
+      if (STORE) FN(store_full)(out + i, e);                                                    \
+      sum += e;                                                                                 \
+    }                                                                                           \
+    if (i < n && n >= FN(lanes)) {                                                              \
+      const int64_t last = n - FN(lanes);                                                       \
+      const FN(vector) v = FN(load_full)(x + last), w = FN(load_full)(y + last);                \
+      const FN(vector) e = (EXPR);                                                              \
+      (void)v, (void)w;                                                                         \
+      if (STORE) FN(store_full)(out + last, e);                                                 \
+      sum += FN(from_lane)(e, i - last);                                                        \
+    } else if (i < n) {                                                                         \
+      const FN(vector) v = FN(load_rest)(x, n, shift), w = FN(load_rest)(y, n, shift);          \
+      const FN(vector) e = (EXPR);                                                              \
+      (void)v, (void)w;                                                                         \
+      C result = 0;                                                                             \
+      for (int64_t k = 0; k < n; k++) {                                                         \
+        if (STORE) out[k] = SHMT_STORE(e[k]);                                                   \
+        result += e[k];                                                                         \
+      }                                                                                         \
+      return result;                                                                            \
+    }                                                                                           \
+    return FN(lanes_sum)(sum);                                                                  \
   }
-ROW_SUM(sum_exp, SHMT_EXP(v - shift), 0)
-ROW_SUM(store_exp, SHMT_EXP(v - shift), 1)
+ROW_SUM(sum_exp, FN(vector_exp)(v - shift), 0)
+ROW_SUM(store_exp, FN(vector_exp)(v - shift), 1)
 ROW_SUM(sum_product, v* w, 0)
 ROW_SUM(sum_plain, v, 0)
 #undef ROW_SUM
+#undef EACH_LANE
+#undef INLINE
 
 #define ROW(k, TYPE) ((TYPE*)(void*)(data[k] + r * strides[k]))
 

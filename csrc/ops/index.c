@@ -34,6 +34,10 @@ static void plan_fini(plan* p) {
   shmt__tensor_release(p->offsets);
 }
 
+static shmt_status refuse_meta_mask(const char* name) {
+  SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "%s(): the size of the result depends on data, which a meta tensor has not", name);
+}
+
 /* A mask stands for as many integer indices as it has dims. */
 static shmt_status add_mask(plan* p, const shmt_tensor* self, shmt_tensor* mask, int64_t position, int* at) {
   SHMT_AUTO(shmt_tensor) positions = NULL;
@@ -45,6 +49,7 @@ static shmt_status add_mask(plan* p, const shmt_tensor* self, shmt_tensor* mask,
                  SHMT_SHAPE_TEXT(mask), d, SHMT_SHAPE_TEXT(self), *at + d);
   }
   (void)position;
+  if (shmt__tensor_is_meta(mask)) return refuse_meta_mask("index");
   SHMT_TRY(shmt__nonzero_positions(mask, &positions));
   for (int d = 0; d < mask->n_dims; d++) {
     SHMT_TRY(shmt__tensor_alias(positions, SHMT_INTS(positions->sizes[0]), SHMT_INTS(positions->strides[0]),
@@ -221,8 +226,12 @@ static bool same_shape(const shmt_tensor* a, const shmt_tensor* b) {
   return true;
 }
 
-static shmt_status refuse_meta_mask(const char* name) {
-  SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "%s(): the size of the result depends on data, which a meta tensor has not", name);
+static bool has_meta_mask(shmt_tensors indices) {
+  for (int64_t i = 0; i < indices.len; i++) {
+    const shmt_tensor* t = indices.data[i];
+    if (t && shmt__tensor_is_meta(t) && (t->dtype == SHMT_BOOL || t->dtype == SHMT_UINT8)) return true;
+  }
+  return false;
 }
 
 shmt_status shmt__index(shmt_tensor* self, shmt_tensors indices, shmt_tensor** out) {
@@ -233,10 +242,7 @@ shmt_status shmt__index(shmt_tensor* self, shmt_tensors indices, shmt_tensor** o
 
   SHMT_REQUIRE(indices.len <= self->n_dims || self->n_dims == 0 || indices.len <= SHMT_MAX_DIMS, SHMT_E_INDEX,
                "too many indices for tensor of dimension %d (got %" PRId64 ")", self->n_dims, indices.len);
-  for (int64_t i = 0; i < indices.len; i++)
-    if (indices.data[i] && shmt__tensor_is_meta(indices.data[i]) &&
-        (indices.data[i]->dtype == SHMT_BOOL || indices.data[i]->dtype == SHMT_UINT8))
-      return refuse_meta_mask("index");
+  if (has_meta_mask(indices)) return refuse_meta_mask("index");
   if (indices.len == 1 && indices.data[0] && indices.data[0]->dtype == SHMT_BOOL && self->n_dims > 0 &&
       same_shape(self, indices.data[0]) && !shmt__tensor_is_meta(self))
     return select_masked(self, indices.data[0], out);
@@ -313,6 +319,8 @@ static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* val
     SHMT_TRY(shmt__tensor_alias(indices.data[0], SHMT_INTS(1), SHMT_INTS(1), indices.data[0]->offset, &mask));
     return put(line, (shmt_tensors){(shmt_tensor* const[]){mask}, 1}, values, accumulate);
   }
+  /* How many places a mask stands for is not known then, so the values' shape cannot be checked. */
+  if (shmt__tensor_is_meta(self) && has_meta_mask(indices)) return SHMT_OK;
   status = plan_init(&p, self, indices);
   if (status == SHMT_OK) status = spread_values(&p, self, values, &source);
   if (status == SHMT_OK && p.offsets) {

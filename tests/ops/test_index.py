@@ -274,3 +274,12 @@ _DISTINCT = st.tensor([[0, 1, 2], [2, 0, 1]])  # no place twice: which value sta
 )
 def test_gradients(function: object, shapes: tuple[tuple[int, ...], ...]) -> None:
     assert st.autograd.gradcheck(function, tuple(_leaf(*s) for s in shapes))
+
+
+def test_masks_without_data_do_not_change_a_shape():
+    x = st.zeros(3, 4, device="meta")
+    mask = st.ones(3, 4, dtype=st.bool, device="meta")
+    assert x.index_put((mask,), st.zeros(5, device="meta")).shape == (3, 4)
+    x[mask] = 1.0
+    with pytest.raises(NotImplementedError, match="depends on data"):
+        x[mask]
