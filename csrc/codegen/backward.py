@@ -121,7 +121,9 @@ def apply_body(model: Model, node: Node) -> str:
             lambda name: _needs(node, name),
             indent="    ",
         )
-        value = lowering.lower(lowering.parse(formula.expression))
+        statements, node_ast = lowering.parse_block(formula.expression)
+        lowering.run(statements)
+        value = lowering.lower(node_ast)
         _give_gradients(node, formula, lowering, value)
         text += f"  if ({' || '.join(tests)}) {{\n{lowering.text()}  }}\n"
     for argument in node.edges:

@@ -30,9 +30,10 @@ def lower_composite(model: Model, op: Operator, expression: Text, form: str = "f
     (in place: with our own first argument first); otherwise the result is empty.
     """
     lowering = Lowering(model, expression.where, _argument_loader(op))
-    node = lowering.parse(expression)
+    statements, node = lowering.parse_block(expression)
     if form != "functional":
-        return _lower_form(lowering, node, op, form)
+        return "" if statements else _lower_form(lowering, node, op, form)
+    lowering.run(statements)
     value = lowering.lower(node)
     names = result_names(op.schema)
     items = value.items if value.type == TUPLE else [value]

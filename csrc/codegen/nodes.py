@@ -115,6 +115,7 @@ class _Uses(ast.NodeVisitor):
 
     def __init__(self, builtins: set[str]) -> None:
         self.builtins = builtins
+        self.bound: set[str] = set()
         self.whole: list[str] = []
         self.shapes: list[str] = []
 
@@ -123,7 +124,11 @@ class _Uses(ast.NodeVisitor):
         if function == "needs":
             return
         first = node.args[0] if node.args else None
-        if function in self.builtins and isinstance(first, ast.Name):
+        if (
+            function in self.builtins
+            and isinstance(first, ast.Name)
+            and first.id not in self.bound
+        ):
             self.shapes.append(first.id)
             for rest in node.args[1:]:
                 self.visit(rest)
@@ -131,8 +136,14 @@ class _Uses(ast.NodeVisitor):
         for child in [*node.args, *(k.value for k in node.keywords)]:
             self.visit(child)
 
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.visit(node.value)
+        for target in node.targets:
+            self.bound |= {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+
     def visit_Name(self, node: ast.Name) -> None:
-        self.whole.append(node.id)
+        if node.id not in self.bound:
+            self.whole.append(node.id)
 
 
 def _result_index(entry: OperatorEntry, name: str) -> int | None:
@@ -171,7 +182,9 @@ def plan_node(model: Model, entry: OperatorEntry, name: str) -> Node:
     for formula in entry.formulas:
         lowering = Lowering(model, formula.expression.where, lambda *_: None)
         uses = _Uses(builtins)
-        uses.visit(lowering.parse(formula.expression))
+        statements, value = lowering.parse_block(formula.expression)
+        for part in [*statements, value]:
+            uses.visit(part)
         names = [(n, False) for n in uses.whole] + [(n, True) for n in uses.shapes]
         for used, only_shape in names:
             _check_hidden(entry, formula, used, only_shape)

@@ -6,10 +6,12 @@
 #ifndef SHMT_OPS_FORMULA_H
 #define SHMT_OPS_FORMULA_H
 
+#include "base/promote.h" /* shmt__dtype_title */
 #include "base/scalar.h"
 #include "dispatch/value.h"
 #include "tensor/tensor.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* A list an operator returned, released at the end of the scope. */

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from codegen import generate
+from codegen.errors import SpecError
 
 OPERATORS = """
 - op: add.Scalar
@@ -113,12 +114,41 @@ def lowered(project: Callable[[str], Path], tmp_path: Path) -> Callable[[str], s
         ("more[0] + grad", "((shmt_tensors){more_1.data, more_1.len}).data[0]"),
         ("two(grad, grad)[1]", "grad_self = SHMT_TAKE(t2)"),
         ("result * grad", "shmt__saved_unpack(&node->result_, base"),
+        ("a = grad * s; b = -a; a + b", "shmt_op_add_Tensor(t2, t3, shmt__scalar_int(1), &t4)"),
+        ("a, b = two(grad, grad); a", "grad_self = t1 ? shmt__tensor_ref(t1) : 0"),
+        (
+            "require(n > 0, '{} of {}', n, grad); grad",
+            'SHMT_REQUIRE((node->n > 0), SHMT_E_RUNTIME, "" "%" PRId64 " of " "%s" ""',
+        ),
         ("grad if needs(self) else None", "if (shmt__node_needs(base, 0))"),
         ("grad if n > 0 and not n == 3 else None", "((node->n > 0) && (!(node->n == 3)))"),
     ],
 )
 def test_expression_is_lowered(lowered: Callable[[str], str], formula: str, expected: str) -> None:
     assert expected in lowered(formula)
+
+
+def test_bound_name_is_not_kept(lowered: Callable[[str], str]) -> None:
+    text = lowered("weight = grad * 2; reshape(weight, sizes(weight))")
+    node = text[text.index("typedef struct node_f {") : text.index("} node_f;")]
+    assert "weight" not in node
+
+
+@pytest.mark.parametrize(
+    ("formula", "message"),
+    [
+        ("a = grad", "does not end in an expression"),
+        ("del grad; grad", "no statement of this language"),
+        ("a, b = grad; a", "1 values"),
+        ("require(n); grad", "require takes a condition, a text and values"),
+        ("require(n > 0, 'no place', n); grad", "for every value"),
+    ],
+)
+def test_wrong_statement_is_refused(
+    lowered: Callable[[str], str], formula: str, message: str
+) -> None:
+    with pytest.raises(SpecError, match=message):
+        lowered(formula)
 
 
 def test_shape_only_use_does_not_keep_the_tensor(lowered: Callable[[str], str]) -> None:
