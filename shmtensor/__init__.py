@@ -30,6 +30,7 @@ from shmtensor import (
     autograd as autograd,
     errors as errors,
     library as library,
+    linalg as linalg,
     masked as masked,
     memory as memory,
     multiprocessing as multiprocessing,

@@ -6,7 +6,7 @@ so that either can be caught. Failures that need no class of their own raise the
 
 from __future__ import annotations
 
-__all__ = ["HandleError", "ManagerError", "ShmTensorError"]
+__all__ = ["HandleError", "LinAlgError", "ManagerError", "ShmTensorError"]
 
 
 class ShmTensorError(Exception):
@@ -19,3 +19,7 @@ class HandleError(ShmTensorError, RuntimeError):
 
 class ManagerError(ShmTensorError, RuntimeError):
     """The handle manager cannot be started or reached, or refused."""
+
+
+class LinAlgError(ShmTensorError, RuntimeError):
+    """A matrix is singular, not positive-definite, or an iteration did not converge."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from codegen.blocks import parse_block, run_block
 from codegen.fitting import MAYBE_TENSOR, TENSOR, TENSORS, TUPLE, Value
 from codegen.formulas import Lowering, shape_of
 from codegen.model import Formula, Model
@@ -121,8 +122,8 @@ def apply_body(model: Model, node: Node) -> str:
             lambda name: _needs(node, name),
             indent="    ",
         )
-        statements, node_ast = lowering.parse_block(formula.expression)
-        lowering.run(statements)
+        statements, node_ast = parse_block(lowering, formula.expression)
+        run_block(lowering, statements)
         value = lowering.lower(node_ast)
         _give_gradients(node, formula, lowering, value)
         text += f"  if ({' || '.join(tests)}) {{\n{lowering.text()}  }}\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from codegen.blocks import parse_block, run_block
 from codegen.errors import SpecError
 from codegen.fitting import NONE, TENSOR, TUPLE, Value
 from codegen.formulas import OPERATORS, Lowering
@@ -30,10 +31,10 @@ def lower_composite(model: Model, op: Operator, expression: Text, form: str = "f
     (in place: with our own first argument first); otherwise the result is empty.
     """
     lowering = Lowering(model, expression.where, _argument_loader(op))
-    statements, node = lowering.parse_block(expression)
+    statements, node = parse_block(lowering, expression)
     if form != "functional":
         return "" if statements else _lower_form(lowering, node, op, form)
-    lowering.run(statements)
+    run_block(lowering, statements)
     value = lowering.lower(node)
     names = result_names(op.schema)
     items = value.items if value.type == TUPLE else [value]

@@ -9,8 +9,8 @@ the end of its scope. What is calculated at run time with numbers of unknown kin
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable
-from dataclasses import replace
 
 from codegen.errors import SpecError
 from codegen.fitting import (
@@ -118,61 +118,6 @@ class Lowering:
         """The statements so far."""
         return "".join(self.lines)
 
-    # --- blocks ---------------------------------------------------------------------------------
-
-    def parse_block(self, text: str) -> tuple[list[ast.stmt], ast.expr]:
-        """Parse ``name = expression; require(...); expression``: statements, and the value."""
-        try:
-            body = ast.parse(" ".join(text.split())).body
-        except SyntaxError as error:
-            raise self.fail(f"'{text}': {error.msg}") from None
-        if not body or not isinstance(body[-1], ast.Expr):
-            raise self.fail(f"'{text}' does not end in an expression")
-        return body[:-1], body[-1].value
-
-    def run(self, statements: list[ast.stmt]) -> None:
-        """Emit the statements of a block; later expressions see the names they bind."""
-        for statement in statements:
-            if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-                self._bind(statement.targets[0], self.lower(statement.value), statement)
-            elif isinstance(statement, ast.Expr) and _called(statement.value) == "require":
-                self._require(statement.value)
-            else:
-                raise self.fail(f"'{ast.unparse(statement)}' is no statement of this language")
-
-    def _bind(self, target: ast.expr, value: Value, statement: ast.stmt) -> None:
-        targets = target.elts if isinstance(target, ast.Tuple) else [target]
-        items = value.items if value.type == TUPLE else [value]
-        if isinstance(target, ast.Name) and value.type == TUPLE:
-            items = [value]
-        if len(targets) != len(items):
-            raise self.fail(f"'{ast.unparse(statement)}': {len(items)} values")
-        for each, item in zip(targets, items, strict=True):
-            if not isinstance(each, ast.Name):
-                raise self.fail(f"'{ast.unparse(statement)}': only names can be bound")
-            # Not owned: what uses the name last is unknown, so nobody may take the reference.
-            self.bound[each.id] = replace(item, owned=False, literal=False)
-
-    def _require(self, node: ast.expr) -> None:
-        """``require(condition, "text {}", value, ...)``: a RuntimeError when it does not hold."""
-        assert isinstance(node, ast.Call)
-        if len(node.args) < 2 or node.keywords:
-            raise self.fail(f"'{ast.unparse(node)}': require takes a condition, a text and values")
-        test, text = self.condition(node.args[0]), node.args[1]
-        values = [self.lower(argument) for argument in node.args[2:]]
-        parts = text.value.split("{}") if isinstance(text, ast.Constant) else []
-        if len(parts) != len(values) + 1:
-            raise self.fail(f"'{ast.unparse(node)}': the text needs a {{}} for every value")
-        parts = [part.replace("%", "%%") for part in parts]
-        words, codes = c_string(parts[0]), ""
-        for part, value in zip(parts[1:], values, strict=True):
-            form, code = _printed(value)
-            if not form:
-                raise self.fail(f"'{ast.unparse(node)}': {value.type} cannot be printed")
-            words += f" {form} {c_string(part)}"
-            codes += f", {code}"
-        self.emit(f"SHMT_REQUIRE({test}, SHMT_E_RUNTIME, {words}{codes});")
-
     # --- expressions ----------------------------------------------------------------------------
 
     def lower(self, node: ast.expr) -> Value:
@@ -220,7 +165,8 @@ class Lowering:
         if isinstance(value, int):
             return Value(str(value), INT, literal=True)
         if isinstance(value, float):
-            return Value(repr(value), FLOAT, literal=True)
+            infinite = value in (math.inf, -math.inf)
+            return Value("__builtin_inf()" if infinite else repr(value), FLOAT, literal=True)
         if isinstance(value, str):
             return Value(c_string(value), STR, literal=True)
         raise self.fail(f"'{ast.unparse(node)}' is not part of the derivative language")
@@ -574,24 +520,6 @@ class Lowering:
         if kind.optional and kind.base in NUMBERS:
             return f"((shmt_opt_{kind.base}){{{code}, true}})"
         return code
-
-
-def _called(node: ast.expr) -> str:
-    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
-
-
-def _printed(value: Value) -> tuple[str, str]:
-    """The conversion and the argument that print a value in a message."""
-    kind = value.type
-    if _is_tensor(kind):
-        return '"%s"', f"SHMT_SHAPE_TEXT({value.code})"
-    if kind == DTYPE:
-        return '"%s"', f"shmt__dtype_title({value.code})"
-    if kind == STR:
-        return '"%s"', value.code
-    if kind == INT:
-        return '"%" PRId64', f"(int64_t){value.code}"
-    return "", ""
 
 
 def _to_scalar(code: str, have: Type) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from codegen.blocks import parse_block
 from codegen.errors import SpecError
 from codegen.formulas import SHAPE_FUNCTIONS, Lowering
 from codegen.model import Formula, Model, OperatorEntry
@@ -124,11 +125,7 @@ class _Uses(ast.NodeVisitor):
         if function == "needs":
             return
         first = node.args[0] if node.args else None
-        if (
-            function in self.builtins
-            and isinstance(first, ast.Name)
-            and first.id not in self.bound
-        ):
+        if function in self.builtins and isinstance(first, ast.Name) and first.id not in self.bound:
             self.shapes.append(first.id)
             for rest in node.args[1:]:
                 self.visit(rest)
@@ -182,7 +179,7 @@ def plan_node(model: Model, entry: OperatorEntry, name: str) -> Node:
     for formula in entry.formulas:
         lowering = Lowering(model, formula.expression.where, lambda *_: None)
         uses = _Uses(builtins)
-        statements, value = lowering.parse_block(formula.expression)
+        statements, value = parse_block(lowering, formula.expression)
         for part in [*statements, value]:
             uses.visit(part)
         names = [(n, False) for n in uses.whole] + [(n, True) for n in uses.shapes]

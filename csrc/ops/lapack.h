@@ -1,0 +1,95 @@
+/* ops/lapack.h -- LAPACK routines bound at run time, and batches of column-major matrices for them.
+ *
+ * Note [Column major]
+ * LAPACK works on columns. A batch is copied once into a tensor whose last two dims are column-major and whose
+ * batch dims are dense; the routine overwrites it, and the result is that tensor, with those strides.
+ */
+#ifndef SHMT_OPS_LAPACK_H
+#define SHMT_OPS_LAPACK_H
+
+#include "tensor/tensor.h"
+
+/* name, routine for real dtypes, routine for complex ones; without the letter of the dtype. */
+#define SHMT_LAPACK_ROUTINES(X)                                                                                \
+  X(potrf, "potrf", "potrf") X(potrs, "potrs", "potrs") X(potri, "potri", "potri") X(getrf, "getrf", "getrf") \
+  X(getrs, "getrs", "getrs") X(geqrf, "geqrf", "geqrf") X(orgqr, "orgqr", "ungqr") X(ormqr, "ormqr", "unmqr") \
+  X(syevd, "syevd", "heevd") X(geev, "geev", "geev") X(gesdd, "gesdd", "gesdd") X(sytrf, "sytrf", "sytrf")    \
+  X(hetrf, "sytrf", "hetrf") X(sytrs, "sytrs", "sytrs") X(hetrs, "sytrs", "hetrs") X(trsm, "trsm", "trsm")    \
+  X(gels, "gels", "gels") X(gelsy, "gelsy", "gelsy") X(gelsd, "gelsd", "gelsd") X(gelss, "gelss", "gelss")
+
+enum {
+#define SHMT_LAPACK_ROW(NAME, REAL, COMPLEX) SHMT_LAPACK_##NAME,
+  SHMT_LAPACK_ROUTINES(SHMT_LAPACK_ROW)
+#undef SHMT_LAPACK_ROW
+  SHMT_N_LAPACK
+};
+
+enum { SHMT_LAPACK_COLUMN_MAJOR = 102 };
+
+/* LAPACKE's functions (CBLAS' for trsm) by the kinds of their arguments: i an int, c a letter, p an array; the first int is the layout. */
+typedef int (*shmt__lapack_ciipi)(int, char, int, int, void*, int);
+typedef int (*shmt__lapack_cipi)(int, char, int, void*, int);
+typedef int (*shmt__lapack_cipip)(int, char, int, void*, int, void*);
+typedef int (*shmt__lapack_ciipipi)(int, char, int, int, const void*, int, void*, int);
+typedef int (*shmt__lapack_ciipippi)(int, char, int, int, const void*, int, const int*, void*, int);
+typedef int (*shmt__lapack_iipip)(int, int, int, void*, int, void*);
+typedef int (*shmt__lapack_iiipip)(int, int, int, int, void*, int, const void*);
+typedef int (*shmt__lapack_cciiipippi)(int, char, char, int, int, int, const void*, int, const void*, void*, int);
+typedef int (*shmt__lapack_ccipip)(int, char, char, int, void*, int, void*);
+typedef int (*shmt__lapack_geev_real)(int, char, char, int, void*, int, void*, void*, void*, int, void*, int);
+typedef int (*shmt__lapack_geev_complex)(int, char, char, int, void*, int, void*, void*, int, void*, int);
+typedef int (*shmt__lapack_ciipippipi)(int, char, int, int, void*, int, void*, void*, int, void*, int);
+/* CBLAS: a triangular solve that divides by whatever stands on the diagonal. */
+typedef void (*shmt__trsm_float)(int, int, int, int, int, int, int, float, const void*, int, void*, int);
+typedef void (*shmt__trsm_double)(int, int, int, int, int, int, int, double, const void*, int, void*, int);
+typedef void (*shmt__trsm_complex)(int, int, int, int, int, int, int, const void*, const void*, int, void*, int);
+typedef int (*shmt__lapack_ciiipipi)(int, char, int, int, int, void*, int, void*, int);
+typedef int (*shmt__lapack_gels_float)(int, int, int, int, void*, int, void*, int, void*, float, int*);
+typedef int (*shmt__lapack_gels_double)(int, int, int, int, void*, int, void*, int, void*, double, int*);
+
+/* The routine for dtype. Errors: SHMT_E_RUNTIME when the library has none or there is no library. */
+shmt_status shmt__lapack_find(int routine, shmt_dtype dtype, void** function);
+
+/* The dtype of singular values and the like: float32 for complex64. */
+static inline shmt_dtype shmt__real_dtype(shmt_dtype dtype) {
+  return dtype == SHMT_COMPLEX64 ? SHMT_FLOAT32 : dtype == SHMT_COMPLEX128 ? SHMT_FLOAT64 : dtype;
+}
+static inline shmt_dtype shmt__complex_dtype(shmt_dtype dtype) {
+  return dtype == SHMT_FLOAT32 ? SHMT_COMPLEX64 : dtype == SHMT_FLOAT64 ? SHMT_COMPLEX128 : dtype;
+}
+
+/* A batch of matrices, or of vectors when it was made from a tensor with is_vector. */
+typedef struct shmt__batch {
+  char* data;
+  int64_t n;             /* matrices */
+  int64_t step;          /* bytes from one to the next */
+  int rows, columns, ld; /* of each; ld at least 1 */
+} shmt__batch;
+
+/* The batch in t, whose last two dims are column-major. Errors: SHMT_E_RUNTIME when a dim is above 2^31 - 1. */
+shmt_status shmt__batch_of(const shmt_tensor* t, shmt__batch* out);
+/* A new tensor of those sizes whose matrices are column-major. New reference. */
+shmt_status shmt__batch_empty(shmt_ints sizes, shmt_dtype dtype, shmt_device device, shmt_tensor** out);
+/* The same with the values of t, broadcast to sizes. */
+shmt_status shmt__batch_copy(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out);
+/* sizes of t's batch dims followed by those given, into buf (room for SHMT_MAX_DIMS). n: 0 to 2 of them. */
+shmt_ints shmt__batch_sizes(const shmt_tensor* t, int n, int64_t a, int64_t b, int64_t* buf);
+
+/* one(ctx, i) for every matrix of a batch, over several threads when work (multiplications per matrix) is large.
+ * Returns what one returned first that is not SHMT_OK. */
+typedef int (*shmt__batch_fn)(void* ctx, int64_t i);
+/* infos[i] = one(ctx, i). Errors: SHMT_E_NOMEM when a routine could not get its workspace. */
+shmt_status shmt__batch_run(int64_t n, double work, shmt__batch_fn one, void* ctx, int* infos);
+
+/* --- checks, with torch's texts --------------------------------------------------------------- */
+
+/* At least two dims. */
+shmt_status shmt__check_matrix(const char* name, const char* argument, const shmt_tensor* t);
+/* Square matrices. */
+shmt_status shmt__check_square(const char* name, const char* argument, const shmt_tensor* t);
+/* float32, float64, complex64 or complex128. */
+shmt_status shmt__check_lapack_dtype(const char* name, const shmt_tensor* t);
+/* Errors: SHMT_E_LINALG with torch's text for the first info that is not 0. */
+shmt_status shmt__check_infos(const char* name, const int* infos, int64_t n, bool is_batch);
+
+#endif

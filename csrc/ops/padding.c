@@ -1,0 +1,176 @@
+/* ops/padding.c -- growing (or cutting) the last dims: with a constant, or with the tensor's own elements. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/ops.h"
+#include "iter/copy.h"
+#include "ops/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* pad: (before, after) of the last dim, then of the one before it, and so on. */
+static shmt_status check_pad(const shmt_tensor* self, shmt_ints pad) {
+  SHMT_REQUIRE(pad.len % 2 == 0, SHMT_E_RUNTIME, "Padding length must be divisible by two, but got %" PRId64 " values",
+               pad.len);
+  SHMT_REQUIRE(pad.len / 2 <= self->n_dims, SHMT_E_RUNTIME, "Padding length should be less than or equal to two times "
+               "the input dimension but got padding length %" PRId64 " and input of dimension %d", pad.len,
+               self->n_dims);
+  return SHMT_OK;
+}
+
+/* The part of t that begins at offset and is as long as the overlap, along the padded dims. */
+static shmt_status window(shmt_tensor* t, shmt_ints pad, const int64_t* input_sizes, int sign, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS], offset = t->offset;
+
+  memcpy(sizes, t->sizes, (size_t)t->n_dims * sizeof *sizes);
+  for (int64_t i = 0; i < pad.len / 2; i++) {
+    const int d = t->n_dims - 1 - (int)i;
+    const int64_t before = sign * pad.data[2 * i];
+    const int64_t low = pad.data[2 * i] < 0 ? -pad.data[2 * i] : 0, high = pad.data[2 * i + 1] < 0 ? -pad.data[2 * i + 1] : 0;
+    if (before > 0) offset += before * t->strides[d];
+    sizes[d] = input_sizes[d] - low - high;
+    if (sizes[d] < 0) sizes[d] = 0;
+  }
+  return shmt__tensor_alias(t, (shmt_ints){sizes, t->n_dims}, shmt__tensor_strides(t), offset, out);
+}
+
+shmt_status shmt__constant_pad_nd(shmt_tensor* self, shmt_ints pad, shmt_scalar value, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  SHMT_AUTO(shmt_tensor) to = NULL;
+  SHMT_AUTO(shmt_tensor) from = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  SHMT_TRY(check_pad(self, pad));
+  memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
+  for (int64_t i = 0; i < pad.len / 2; i++) {
+    const int d = self->n_dims - 1 - (int)i;
+    const int64_t before = pad.data[2 * i], after = pad.data[2 * i + 1];
+    SHMT_REQUIRE(!__builtin_add_overflow(sizes[d], before, &sizes[d]) &&
+                     !__builtin_add_overflow(sizes[d], after, &sizes[d]) && sizes[d] >= 0,
+                 SHMT_E_RUNTIME, "The input size %" PRId64 ", plus negative padding %" PRId64 " and %" PRId64
+                 " resulted in a negative output size, which is invalid. Check dimension %d of your input.",
+                 self->sizes[d], before, after, d);
+  }
+  const shmt_memory_format format = shmt__tensor_suggest_format(self);
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &result));
+  if (!shmt__tensor_is_meta(self) && result->numel > 0) {
+    SHMT_TRY(shmt__tensor_fill(result, value));
+    SHMT_TRY(window(result, pad, self->sizes, 1, &to));
+    SHMT_TRY(window(self, pad, self->sizes, -1, &from));
+    if (to->numel > 0) SHMT_TRY(shmt__tensor_copy(to, from));
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+shmt_status shmt__constant_pad_backward(shmt_tensor* grad, shmt_ints pad, shmt_tensor** out) {
+  int64_t less[2 * SHMT_MAX_DIMS];
+
+  for (int64_t i = 0; i < pad.len; i++) less[i] = -pad.data[i];
+  return shmt_op_constant_pad_nd(grad, (shmt_ints){less, pad.len}, shmt__scalar_int(0), out);
+}
+
+/* --- the tensor's own elements -------------------------------------------------------------------- */
+
+typedef enum pad_mode { REFLECT, REPLICATE, CIRCULAR } pad_mode;
+
+static int64_t clamp_to(int64_t i, int64_t n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
+
+static shmt_status check_mode(pad_mode mode, const shmt_tensor* self, int d, int64_t before, int64_t after) {
+  const int64_t n = self->sizes[d];
+  const int64_t most = before > after ? before : after;
+
+  SHMT_REQUIRE(mode != REFLECT || most < n, SHMT_E_RUNTIME, "Argument #4: Padding size should be less than the "
+               "corresponding input dimension, but got: padding (%" PRId64 ", %" PRId64 ") at dimension %d of input %s",
+               before, after, d, SHMT_SHAPE_TEXT(self));
+  SHMT_REQUIRE(mode != CIRCULAR || most <= n, SHMT_E_RUNTIME, "Padding value causes wrapping around more than once.");
+  const int64_t kept = n + (before < 0 ? before : 0) + (after < 0 ? after : 0);
+  SHMT_REQUIRE(n + before + after >= (mode == CIRCULAR ? 0 : 1) && (most <= 0 || kept >= 1 || mode != CIRCULAR),
+               SHMT_E_RUNTIME, "padding (%" PRId64 ", %" PRId64 ") of dimension %d of input %s leaves nothing", before,
+               after, d, SHMT_SHAPE_TEXT(self));
+  return SHMT_OK;
+}
+
+/* Where each element along a padded dim of size n comes from. */
+static void fill_positions(pad_mode mode, int64_t n, int64_t before, int64_t after, int64_t* at) {
+  const int64_t start = before < 0 ? -before : 0, length = n - start - (after < 0 ? -after : 0);
+
+  for (int64_t i = 0; i < n + before + after; i++) {
+    const int64_t from = i - before;
+    if (mode == REPLICATE) at[i] = clamp_to(from, n);
+    if (mode == REFLECT) at[i] = from < 0 ? -from : from >= n ? 2 * (n - 1) - from : from;
+    if (mode == CIRCULAR) at[i] = start + ((from - start) % length + length) % length;
+  }
+}
+
+static shmt_status pad_own(pad_mode mode, shmt_tensor* self, shmt_ints pad, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = shmt__tensor_ref(self);
+
+  SHMT_TRY(check_pad(self, pad));
+  for (int64_t i = 0; i < pad.len / 2; i++) {
+    SHMT_AUTO(shmt_tensor) old = NULL;
+    SHMT_AUTO(shmt_tensor) positions = NULL;
+    const int d = self->n_dims - 1 - (int)i;
+    const int64_t before = pad.data[2 * i], after = pad.data[2 * i + 1], n = self->sizes[d];
+    if (before == 0 && after == 0) continue;
+    SHMT_TRY(check_mode(mode, self, d, before, after));
+    SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n + before + after), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT,
+                                &positions));
+    fill_positions(mode, n, before, after, shmt__tensor_data(positions));
+    if (shmt__tensor_is_meta(self)) {
+      SHMT_AUTO(shmt_tensor) real = SHMT_TAKE(positions);
+      SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(real), SHMT_INT64, SHMT_META, SHMT_CONTIGUOUS_FORMAT, &positions));
+    }
+    old = SHMT_TAKE(result);
+    SHMT_TRY(shmt_op_index_select(old, d, positions, &result));
+  }
+  if (result == self) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+static shmt_status check_rank(const char* name, const shmt_tensor* self, shmt_ints pad, int n) {
+  bool fits = self->n_dims == n + 1 || self->n_dims == n + 2;
+
+  SHMT_REQUIRE(pad.len == 2 * n, SHMT_E_RUNTIME, "%s: padding size is expected to be %d, but got %" PRId64, name, 2 * n,
+               pad.len);
+  for (int d = self->n_dims == n + 2 ? 1 : 0; fits && d < self->n_dims; d++) fits = self->sizes[d] > 0;
+  SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other "
+               "non-zero dimensions for input, but got: %s", n + 1, n + 2, SHMT_SHAPE_TEXT(self));
+  return SHMT_OK;
+}
+
+#define OWN_PAD(N)                                                                                    \
+  shmt_status shmt__reflection_pad##N##d(shmt_tensor* self, shmt_ints padding, shmt_tensor** out) {   \
+    SHMT_TRY(check_rank("reflection_pad" #N "d", self, padding, N));                                  \
+    return pad_own(REFLECT, self, padding, out);                                                      \
+  }                                                                                                   \
+  shmt_status shmt__replication_pad##N##d(shmt_tensor* self, shmt_ints padding, shmt_tensor** out) {  \
+    SHMT_TRY(check_rank("replication_pad" #N "d", self, padding, N));                                 \
+    return pad_own(REPLICATE, self, padding, out);                                                    \
+  }
+OWN_PAD(1)
+OWN_PAD(2)
+OWN_PAD(3)
+
+/* Modes other than constant pad the spatial dims of (C, ...) or (N, C, ...) only. */
+static shmt_status check_spatial(const char* mode, const shmt_tensor* self, shmt_ints pad) {
+  const int64_t n = pad.len / 2;
+
+  SHMT_REQUIRE(n >= 1 && n <= 3 && (self->n_dims == n + 1 || self->n_dims == n + 2), SHMT_E_NOT_IMPLEMENTED,
+               "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, but got mode '%s', an input "
+               "of %d dimensions and %" PRId64 " values of padding", mode, self->n_dims, pad.len);
+  return SHMT_OK;
+}
+
+shmt_status shmt__pad(shmt_tensor* self, shmt_ints pad, const char* mode, shmt_opt_float value, shmt_tensor** out) {
+  SHMT_TRY(check_pad(self, pad));
+  if (strcmp(mode, "constant") == 0)
+    return shmt_op_constant_pad_nd(self, pad, shmt__scalar_float(value.has ? value.value : 0), out);
+  SHMT_REQUIRE(!value.has || value.value == 0, SHMT_E_RUNTIME, "Padding mode \"%s\" doesn't take in value argument", mode);
+  const bool is_circular = strcmp(mode, "circular") == 0, is_reflect = strcmp(mode, "reflect") == 0;
+  SHMT_REQUIRE(is_circular || is_reflect || strcmp(mode, "replicate") == 0, SHMT_E_NOT_IMPLEMENTED,
+               "Unrecognised padding mode %s", mode);
+  SHMT_TRY(check_spatial(mode, self, pad));
+  return pad_own(is_circular ? CIRCULAR : is_reflect ? REFLECT : REPLICATE, self, pad, out);
+}
