@@ -308,8 +308,8 @@ def poisson_nll_loss(
     input: Tensor,
     target: Tensor,
     log_input: bool = True,
-    size_average: bool | None = None,
     full: bool = False,
+    size_average: bool | None = None,
     eps: float = 1e-8,
     reduce: bool | None = None,
     reduction: str = "mean",
@@ -320,8 +320,8 @@ def poisson_nll_loss(
         input: Expectations, or their logarithms with *log_input*.
         target: Counts, of a shape that broadcasts with it.
         log_input: Whether *input* is logarithms.
-        size_average: Old form of *reduction*.
         full: Add Stirling's approximation of the constant term.
+        size_average: Old form of *reduction*.
         eps: Added to expectations before the logarithm.
         reduce: Old form of *reduction*.
         reduction: ``'none'``, ``'mean'`` or ``'sum'``.

@@ -2,25 +2,184 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
+from shmtensor.nn import init
 from shmtensor.nn.module import Module
+from shmtensor.nn.parameter import Parameter
 
 
-class ReLU(Module):
-    """max(x, 0); *inplace* writes into the input."""
+class _Plain(Module):
+    """An activation whose only option is whether it works in place."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
 
+    def extra_repr(self) -> str:
+        """Options that are not the default."""
+        return "inplace=True" if self.inplace else ""
+
+
+class ReLU(_Plain):
+    """max(x, 0); *inplace* writes into the input."""
+
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
         return F.relu(input, inplace=self.inplace)
 
+
+class SiLU(_Plain):
+    """x * sigmoid(x)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.silu(input, inplace=self.inplace)
+
+
+class Mish(_Plain):
+    """x * tanh(softplus(x))."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.mish(input, inplace=self.inplace)
+
+
+class Hardswish(_Plain):
+    """x * hardsigmoid(x)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.hardswish(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Nothing."""
+        return ""
+
+
+class Hardsigmoid(_Plain):
+    """min(max(x + 3, 0), 6) / 6."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.hardsigmoid(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        """Nothing."""
+        return ""
+
+
+class SELU(_Plain):
+    """``elu`` with the constants that keep mean 0 and variance 1."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.selu(input, self.inplace)
+
+
+class Threshold(Module):
+    """X where x > *threshold*, otherwise *value*."""
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__()
+        self.threshold = threshold
+        self.value = value
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The numbers."""
+        end = ", inplace=True" if self.inplace else ""
+        return f"threshold={self.threshold}, value={self.value}{end}"
+
+
+class RReLU(Module):
+    """Leaky rectifier whose slope is drawn from [*lower*, *upper*] in training."""
+
+    def __init__(
+        self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
+    ) -> None:
+        super().__init__()
+        self.lower = lower
+        self.upper = upper
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The limits."""
+        end = ", inplace=True" if self.inplace else ""
+        return f"lower={self.lower}, upper={self.upper}{end}"
+
+
+class Hardtanh(Module):
+    """X limited to [*min_val*, *max_val*]."""
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        if not max_val > min_val:
+            raise AssertionError("max_val must be larger than min_val")
+        self.min_val = min_val
+        self.max_val = max_val
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The limits."""
+        end = ", inplace=True" if self.inplace else ""
+        return f"min_val={self.min_val}, max_val={self.max_val}{end}"
+
+
+class ReLU6(Hardtanh):
+    """min(max(x, 0), 6)."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
+
     def extra_repr(self) -> str:
         """Options that are not the default."""
         return "inplace=True" if self.inplace else ""
+
+
+class ELU(Module):
+    """X where positive, otherwise ``alpha * (exp(x) - 1)``.
+
+    Source:
+        Clevert et al., "Fast and accurate deep network learning by exponential linear units",
+        2015.
+    """
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha = alpha
+        self.inplace = inplace
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.elu(input, self.alpha, self.inplace)
+
+    def extra_repr(self) -> str:
+        """The factor."""
+        return f"alpha={self.alpha}" + (", inplace=True" if self.inplace else "")
+
+
+class CELU(ELU):
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.celu(input, self.alpha, self.inplace)
 
 
 class LeakyReLU(Module):
@@ -40,6 +199,40 @@ class LeakyReLU(Module):
         return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
 
 
+class PReLU(Module):
+    """x where positive, otherwise x times a learned slope.
+
+    Args:
+        num_parameters: 1, or the number of channels.
+        init: First value of the slopes.
+        device: Where the parameter is.
+        dtype: Its type.
+    """
+
+    weight: Parameter
+
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.init = init
+        self.weight = Parameter(shmtensor.empty((num_parameters,), device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the slopes to their first value."""
+        init.constant_(self.weight, self.init)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self) -> str:
+        """The number of slopes."""
+        return f"num_parameters={self.num_parameters}"
+
+
 class Tanh(Module):
     """Hyperbolic tangent."""
 
@@ -54,6 +247,30 @@ class Sigmoid(Module):
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
         return F.sigmoid(input)
+
+
+class LogSigmoid(Module):
+    """log(sigmoid(x))."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.logsigmoid(input)
+
+
+class Softsign(Module):
+    """X / (1 + |x|)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.softsign(input)
+
+
+class Tanhshrink(Module):
+    """X - tanh(x)."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.tanhshrink(input)
 
 
 class GELU(Module):
@@ -79,6 +296,87 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
+class Softplus(Module):
+    """log(1 + exp(beta * x)) / beta; x where beta * x > *threshold*."""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta = beta
+        self.threshold = threshold
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        """The numbers."""
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class Softshrink(Module):
+    """X moved towards 0 by *lambd*, at most to 0."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.softshrink(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        """The distance."""
+        return str(self.lambd)
+
+
+class Hardshrink(Module):
+    """X where |x| > *lambd*, otherwise 0."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__()
+        self.lambd = lambd
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.hardshrink(input, self.lambd)
+
+    def extra_repr(self) -> str:
+        """The distance."""
+        return str(self.lambd)
+
+
+class GLU(Module):
+    """The first half along *dim* times the sigmoid of the second half."""
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``(*, 2 N, *)`` to ``(*, N, *)``."""
+        return F.glu(input, self.dim)
+
+    def extra_repr(self) -> str:
+        """The dimension."""
+        return f"dim={self.dim}"
+
+
+class Softmin(Module):
+    """Softmax of -x along *dim*."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Any shape to the same shape."""
+        return F.softmin(input, self.dim, _stacklevel=5)
+
+    def extra_repr(self) -> str:
+        """The dimension."""
+        return f"dim={self.dim}"
+
+
 class Softmax(Module):
     """exp(x) divided by its sum along *dim*."""
 
@@ -88,11 +386,23 @@ class Softmax(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
-        return F.softmax(input, self.dim)
+        return F.softmax(input, self.dim, _stacklevel=5)
 
     def extra_repr(self) -> str:
         """The dimension."""
         return f"dim={self.dim}"
+
+
+class Softmax2d(Module):
+    """Softmax over the channels of every pixel."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``(N, C, H, W)`` or ``(C, H, W)`` to the same shape."""
+        if input.dim() not in (3, 4):
+            raise ValueError(
+                f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"
+            )
+        return F.softmax(input, -3, _stacklevel=5)
 
 
 class LogSoftmax(Module):
@@ -104,7 +414,7 @@ class LogSoftmax(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
-        return F.log_softmax(input, self.dim)
+        return F.log_softmax(input, self.dim, _stacklevel=5)
 
     def extra_repr(self) -> str:
         """The dimension."""

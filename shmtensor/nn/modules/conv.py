@@ -1,9 +1,9 @@
-"""Convolutions."""
+"""Convolutions and their transposes, in one to three dimensions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import shmtensor
@@ -13,24 +13,22 @@ from shmtensor.nn import init
 from shmtensor.nn.module import Module
 from shmtensor.nn.parameter import Parameter
 
+_MODES = ("zeros", "reflect", "replicate", "circular")
 
-def _pair(value: int | Sequence[int]) -> tuple[int, int]:
-    if isinstance(value, int):
-        return value, value
-    first, *rest = value
-    return (int(first), int(rest[0])) if rest else (int(first), int(first))
+Ints = int | Sequence[int]
 
 
-_MODES = ("circular", "reflect", "replicate", "zeros")
+def _tuple(value: Ints, n: int) -> tuple[int, ...]:
+    return (value,) * n if isinstance(value, int) else tuple(int(v) for v in value)
 
 
-class Conv2d(Module):
-    """Cross-correlation of images with learned filters.
+class _ConvNd(Module):
+    """What all convolutions share: filters, a bias, and the options.
 
     Args:
         in_channels: Channels of the input.
         out_channels: Number of filters.
-        kernel_size: Height and width of a filter.
+        kernel_size: Size of a filter.
         stride: Step.
         padding: Elements added on each side, or ``'valid'`` or ``'same'``.
         dilation: Distance of filter elements.
@@ -41,21 +39,26 @@ class Conv2d(Module):
         dtype: Their type.
 
     Attributes:
-        weight: ``(out_channels, in_channels / groups, kH, kW)``.
+        weight: ``(out_channels, in_channels / groups, *kernel_size)``; the first two change
+            places (and the groups divide the other) in transposed convolutions.
         bias: ``(out_channels,)`` or ``None``.
     """
 
     weight: Parameter
     bias: Parameter | None
+    _n: int
+    _function: Callable[..., Tensor]
+    transposed = False
+    output_padding: tuple[int, ...]
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] = 1,
-        padding: int | Sequence[int] | str = 0,
-        dilation: int | Sequence[int] = 1,
+        kernel_size: Ints,
+        stride: Ints = 1,
+        padding: Ints | str = 0,
+        dilation: Ints = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
@@ -63,6 +66,7 @@ class Conv2d(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
+        n = self._n
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
         if in_channels % groups != 0:
@@ -74,22 +78,26 @@ class Conv2d(Module):
                 raise ValueError(
                     f"Invalid padding string {padding!r}, should be one of {{'same', 'valid'}}"
                 )
-            if padding == "same" and any(s != 1 for s in _pair(stride)):
+            if padding == "same" and any(s != 1 for s in _tuple(stride, n)):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         if padding_mode not in _MODES:
-            choices = ", ".join(repr(m) for m in _MODES)
+            choices = ", ".join(repr(m) for m in sorted(_MODES))
             raise ValueError(
                 f"padding_mode must be one of {{{choices}}}, but got padding_mode={padding_mode!r}"
             )
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.kernel_size = _pair(kernel_size)
-        self.stride = _pair(stride)
-        self.padding = padding if isinstance(padding, str) else _pair(padding)
-        self.dilation = _pair(dilation)
+        self.kernel_size = _tuple(kernel_size, n)
+        self.stride = _tuple(stride, n)
+        self.padding = padding if isinstance(padding, str) else _tuple(padding, n)
+        self.dilation = _tuple(dilation, n)
+        self.output_padding = (0,) * n
         self.groups = groups
         self.padding_mode = padding_mode
-        shape = (out_channels, in_channels // groups, *self.kernel_size)
+        if self.transposed:
+            shape = (in_channels, out_channels // groups, *self.kernel_size)
+        else:
+            shape = (out_channels, in_channels // groups, *self.kernel_size)
         self.weight = Parameter(shmtensor.empty(shape, device=device, dtype=dtype))
         if bias:
             self.bias = Parameter(shmtensor.empty((out_channels,), device=device, dtype=dtype))
@@ -107,27 +115,26 @@ class Conv2d(Module):
                 init.uniform_(self.bias, -bound, bound)
 
     def _edges(self) -> list[int]:
-        """``pad``'s argument for the modes that are no zeros."""
-        if isinstance(self.padding, tuple):
-            height, width = self.padding
-            return [width, width, height, height]
-        if self.padding == "valid":
-            return [0, 0, 0, 0]
-        total = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
-        return [
-            total[1] // 2,
-            total[1] - total[1] // 2,
-            total[0] // 2,
-            total[0] - total[0] // 2,
-        ]
+        """``pad``'s argument for the modes that are no zeros: the last dimension first."""
+        edges: list[int] = []
+        for d in reversed(range(self._n)):
+            if not isinstance(self.padding, str):
+                low = high = self.padding[d]
+            elif self.padding == "valid":
+                low = high = 0
+            else:
+                total = self.dilation[d] * (self.kernel_size[d] - 1)
+                low, high = total // 2, total - total // 2
+            edges += [low, high]
+        return edges
 
     def forward(self, input: Tensor) -> Tensor:
-        """``(N, C, H, W)`` or ``(C, H, W)`` to the same with ``out_channels``."""
+        """``(N, C, *)`` or ``(C, *)`` to the same with ``out_channels``."""
         padding: Any = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._edges(), mode=self.padding_mode)
             padding = 0
-        return F.conv2d(
+        return type(self)._function(
             input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
         )
 
@@ -137,10 +144,12 @@ class Conv2d(Module):
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
             f"stride={self.stride}"
         ]
-        if self.padding != (0, 0):
+        if self.padding != (0,) * self._n:
             parts.append(f"padding={self.padding}")
-        if self.dilation != (1, 1):
+        if self.dilation != (1,) * self._n:
             parts.append(f"dilation={self.dilation}")
+        if self.output_padding != (0,) * self._n:
+            parts.append(f"output_padding={self.output_padding}")
         if self.groups != 1:
             parts.append(f"groups={self.groups}")
         if self.bias is None:
@@ -148,3 +157,133 @@ class Conv2d(Module):
         if self.padding_mode != "zeros":
             parts.append(f"padding_mode={self.padding_mode}")
         return ", ".join(parts)
+
+
+class Conv1d(_ConvNd):
+    """Cross-correlation of signals with learned filters; arguments as all convolutions."""
+
+    _n = 1
+    _function = staticmethod(F.conv1d)
+
+
+class Conv2d(_ConvNd):
+    """Cross-correlation of images with learned filters; arguments as all convolutions."""
+
+    _n = 2
+    _function = staticmethod(F.conv2d)
+
+
+class Conv3d(_ConvNd):
+    """Cross-correlation of volumes with learned filters; arguments as all convolutions."""
+
+    _n = 3
+    _function = staticmethod(F.conv3d)
+
+
+class _ConvTransposeNd(_ConvNd):
+    """The transpose of a convolution; ``output_padding`` adds to one side of the output."""
+
+    transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Ints,
+        stride: Ints = 1,
+        padding: Ints = 0,
+        output_padding: Ints = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Ints = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
+        self.output_padding = _tuple(output_padding, self._n)
+
+    def _output_padding(self, input: Tensor, output_size: Sequence[int]) -> list[int]:
+        """What must be added for the wanted size."""
+        n = self._n
+        outer = input.dim() - n
+        wanted = list(output_size)
+        if len(wanted) == outer + n:
+            wanted = wanted[outer:]
+        if len(wanted) != n:
+            raise ValueError(
+                f"ConvTranspose{n}D: for {input.dim()}D input, output_size must have {n} or "
+                f"{outer + n} elements (got {len(output_size)})"
+            )
+        result = []
+        least, most = [], []
+        for d in range(n):
+            pad = self.padding[d]
+            size = (input.size(d + outer) - 1) * self.stride[d] - 2 * int(pad)
+            size += self.dilation[d] * (self.kernel_size[d] - 1) + 1
+            least.append(size)
+            most.append(size + self.stride[d] - 1)
+        for d in range(n):
+            if not least[d] <= wanted[d] <= most[d]:
+                raise ValueError(
+                    f"requested an output size of {wanted}, but valid sizes range from {least} "
+                    f"to {most} (for an input of {input.size()[2:]})"
+                )
+            result.append(wanted[d] - least[d])
+        return result
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """``(N, C, *)`` or ``(C, *)`` to the same with ``out_channels``.
+
+        Args:
+            input: Signals, images or volumes.
+            output_size: The wanted spatial sizes; ``output_padding`` decides if absent.
+        """
+        extra: Sequence[int] = self.output_padding
+        if output_size is not None:
+            extra = self._output_padding(input, output_size)
+        return type(self)._function(
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            extra,
+            self.groups,
+            self.dilation,
+        )
+
+
+class ConvTranspose1d(_ConvTransposeNd):
+    """The transpose of ``Conv1d``."""
+
+    _n = 1
+    _function = staticmethod(F.conv_transpose1d)
+
+
+class ConvTranspose2d(_ConvTransposeNd):
+    """The transpose of ``Conv2d``."""
+
+    _n = 2
+    _function = staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose3d(_ConvTransposeNd):
+    """The transpose of ``Conv3d``."""
+
+    _n = 3
+    _function = staticmethod(F.conv_transpose3d)

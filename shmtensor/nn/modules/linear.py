@@ -79,3 +79,64 @@ class Linear(Module):
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
         )
+
+
+class Bilinear(Module):
+    """x1^T W x2 + b.
+
+    Args:
+        in1_features: Size of the last dimension of the first input.
+        in2_features: Size of the last dimension of the second input.
+        out_features: Size of the last dimension of the output.
+        bias: Whether there is a b.
+        device: Where the parameters are.
+        dtype: Their type.
+
+    Attributes:
+        weight: ``(out_features, in1_features, in2_features)``, uniform in ±1/sqrt(in1_features).
+        bias: ``(out_features,)``, likewise, or ``None``.
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+        self.in1_features = in1_features
+        self.in2_features = in2_features
+        self.out_features = out_features
+        shape = (out_features, in1_features, in2_features)
+        self.weight = Parameter(shmtensor.empty(shape, device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(shmtensor.empty((out_features,), device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        bound = 1 / math.sqrt(self.weight.size(1))
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """``(*, in1_features)`` and ``(*, in2_features)`` to ``(*, out_features)``."""
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )

@@ -1,0 +1,460 @@
+"""Recurrent layers and cells. Source: torch.nn."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import shmtensor
+from shmtensor._tensor import Tensor
+from shmtensor.nn import functional as F
+from shmtensor.nn import init
+from shmtensor.nn._recurrence import STEPS, State, run_direction
+from shmtensor.nn.module import Module
+from shmtensor.nn.parameter import Parameter
+from shmtensor.nn.utils.rnn import PackedSequence
+
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+def _check_count(name: str, value: Any, least: int = 1) -> None:
+    if not isinstance(value, int):
+        raise TypeError(f"{name} should be of type int, got: {type(value).__name__}")
+    if value < least:
+        raise ValueError(f"{name} must be greater than zero")
+
+
+class RNNBase(Module):
+    """What the recurrent layers share: weights, checks and the walk over layers.
+
+    Args:
+        mode: ``'LSTM'``, ``'GRU'``, ``'RNN_TANH'`` or ``'RNN_RELU'``.
+        input_size: I.
+        hidden_size: H.
+        num_layers: Layers, each fed with the outputs of the one below.
+        bias: Whether there are offsets.
+        batch_first: ``(N, L, I)`` instead of ``(L, N, I)``.
+        dropout: Probability of dropout between layers.
+        bidirectional: Also walk from the end to the beginning.
+        proj_size: Size that the outputs of an LSTM are projected to; 0 for none.
+        device: Where the parameters are.
+        dtype: Their type.
+
+    Attributes:
+        weight_ih_l0: ``(G H, I)``, and so on for each layer, with ``_reverse`` for the other
+            direction; ``weight_hh_l0`` ``(G H, H)``, ``bias_ih_l0``, ``bias_hh_l0`` ``(G H,)``.
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if (
+            isinstance(dropout, bool)
+            or not isinstance(dropout, (int, float))
+            or not (0 <= dropout <= 1)
+        ):
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the probability of an "
+                "element being zeroed"
+            )
+        if dropout > 0 and num_layers == 1:
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero "
+                f"dropout expects num_layers greater than 1, but got dropout={dropout} and "
+                f"num_layers={num_layers}",
+                stacklevel=3,
+            )
+        _check_count("hidden_size", hidden_size)
+        _check_count("num_layers", num_layers)
+        if proj_size < 0:
+            raise ValueError(
+                "proj_size should be a positive integer or zero to disable projections"
+            )
+        if proj_size >= hidden_size:
+            raise ValueError("proj_size has to be smaller than hidden_size")
+        if mode not in _GATES:
+            raise ValueError("Unrecognized RNN mode: " + mode)
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        outputs = proj_size or hidden_size
+        rows = _GATES[mode] * hidden_size
+        for layer in range(num_layers):
+            width = input_size if layer == 0 else outputs * self._directions
+            shapes = {"weight_ih": (rows, width), "weight_hh": (rows, outputs)}
+            if bias:
+                shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}  # type: ignore[dict-item]
+            if proj_size:
+                shapes["weight_hr"] = (proj_size, hidden_size)
+            for suffix in self._suffixes(layer):
+                for name, shape in shapes.items():
+                    value = Parameter(shmtensor.empty(shape, device=device, dtype=dtype))
+                    self.register_parameter(name + suffix, value)
+        self.reset_parameters()
+
+    @property
+    def _directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    def _suffixes(self, layer: int) -> list[str]:
+        return [f"_l{layer}", f"_l{layer}_reverse"][: self._directions]
+
+    def _weights(self, suffix: str) -> list[Tensor | None]:
+        """In the order of ``run_direction``."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+        return [self._parameters.get(name + suffix) for name in names]
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The parameters of every layer and direction."""
+        return [
+            [p for name, p in self._parameters.items() if name.endswith(suffix) and p is not None]
+            for layer in range(self.num_layers)
+            for suffix in self._suffixes(layer)
+        ]
+
+    def flatten_parameters(self) -> None:
+        """Do nothing: every parameter keeps its own memory."""
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values, uniform in ±1/sqrt(H)."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _state_widths(self) -> tuple[int, ...]:
+        width = self.proj_size or self.hidden_size
+        return (width, self.hidden_size) if self.mode == "LSTM" else (width,)
+
+    def _check_state(self, state: State, batch: int) -> None:
+        rows = self.num_layers * self._directions
+        names = (
+            ("Expected hidden[0] size", "Expected hidden[1] size")
+            if self.mode == "LSTM"
+            else ("Expected hidden size",)
+        )
+        for tensor, width, name in zip(state, self._state_widths(), names, strict=True):
+            want = (rows, batch, width)
+            if tuple(tensor.size()) != want:
+                raise RuntimeError(f"{name} {want}, got {list(tensor.size())}")
+
+    def _first_state(self, input: Tensor, batch: int, hx: Any, batched: bool) -> State:
+        if hx is None:
+            rows = self.num_layers * self._directions
+            return tuple(input.new_zeros((rows, batch, width)) for width in self._state_widths())
+        given = tuple(hx) if self.mode == "LSTM" else (hx,)
+        for tensor in given:
+            if tensor.dim() != (3 if batched else 2):
+                word = "batched 3-D" if batched else "unbatched 2-D"
+                what = "hx and cx" if self.mode == "LSTM" else "hx"
+                raise RuntimeError(
+                    f"For {word} input, {what} should also be {3 if batched else 2}-D but got "
+                    f"{tensor.dim()}-D tensor"
+                )
+        return given if batched else tuple(t.unsqueeze(1) for t in given)
+
+    def _run(self, rows: Tensor, sizes: Sequence[int], state: State) -> tuple[Tensor, State]:
+        """All layers over inputs that lie one step after the other."""
+        lasts: list[State] = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction, suffix in enumerate(self._suffixes(layer)):
+                k = layer * self._directions + direction
+                first = tuple(s[k] for s in state)
+                output, last = run_direction(
+                    self.mode, rows, sizes, first, self._weights(suffix), direction == 1
+                )
+                outputs.append(output)
+                lasts.append(last)
+            rows = outputs[0] if len(outputs) == 1 else shmtensor.cat(outputs, -1)
+            if self.dropout and self.training and layer < self.num_layers - 1:
+                rows = F.dropout(rows, self.dropout)
+        ends = tuple(shmtensor.stack([s[k] for s in lasts]) for k in range(len(state)))
+        return rows, ends
+
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+        """Walk along sequences.
+
+        Args:
+            input: ``(L, N, I)``, ``(N, L, I)`` with *batch_first*, ``(L, I)``, or a
+                ``PackedSequence``.
+            hx: The first state, ``(layers * directions, N, H)``; zeros if absent. Two of them,
+                ``(h, c)``, for an LSTM.
+
+        Returns:
+            The outputs of the last layer, ``(L, N, directions * H)`` (or as the input is), and
+            the last state, shaped like *hx*.
+
+        Raises:
+            RuntimeError: Shapes do not fit together.
+            ValueError: *input* has other dimensions.
+        """
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
+        if input.dim() not in (2, 3):
+            raise ValueError(
+                f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead"
+            )
+        batched = input.dim() == 3
+        steps = input if batched else input.unsqueeze(1)
+        if batched and self.batch_first:
+            steps = steps.transpose(0, 1)
+        length, batch, width = steps.shape
+        self._check_width(width)
+        state = self._first_state(input, batch, hx, batched)
+        self._check_state(state, batch)
+        if length == 0:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+        rows, ends = self._run(steps.reshape(length * batch, width), [batch] * length, state)
+        output = rows.view(length, batch, -1)
+        if not batched:
+            output, ends = output.squeeze(1), tuple(e.squeeze(1) for e in ends)
+        elif self.batch_first:
+            output = output.transpose(0, 1)
+        return output, ends if self.mode == "LSTM" else ends[0]
+
+    def _check_width(self, width: int) -> None:
+        if width != self.input_size:
+            raise RuntimeError(
+                "input.size(-1) must be equal to input_size. Expected "
+                f"{self.input_size}, got {width}"
+            )
+
+    def _forward_packed(self, input: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+        sizes = [int(n) for n in input.batch_sizes.tolist()]
+        self._check_width(input.data.size(-1))
+        state = self._first_state(input.data, sizes[0], hx, True)
+        if hx is not None and input.sorted_indices is not None:
+            state = tuple(s.index_select(1, input.sorted_indices) for s in state)
+        self._check_state(state, sizes[0])
+        rows, ends = self._run(input.data, sizes, state)
+        if input.unsorted_indices is not None:
+            ends = tuple(e.index_select(1, input.unsorted_indices) for e in ends)
+        output = PackedSequence(
+            rows, input.batch_sizes, input.sorted_indices, input.unsorted_indices
+        )
+        return output, ends if self.mode == "LSTM" else ends[0]
+
+    def extra_repr(self) -> str:
+        """Sizes, and the options that are not the default."""
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.proj_size != 0:
+            text += f", proj_size={self.proj_size}"
+        if self.num_layers != 1:
+            text += f", num_layers={self.num_layers}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        if self.batch_first is not False:
+            text += f", batch_first={self.batch_first}"
+        if self.dropout != 0:
+            text += f", dropout={self.dropout}"
+        if self.bidirectional is not False:
+            text += f", bidirectional={self.bidirectional}"
+        return text
+
+
+class RNN(RNNBase):
+    """h' = tanh(W x + b + U h + c), layer upon layer; options as ``RNNBase``.
+
+    Args:
+        *args: ``input_size, hidden_size, num_layers, nonlinearity, bias, batch_first, dropout,
+            bidirectional, device, dtype``.
+        **kwargs: The same by name; *nonlinearity* is ``'tanh'`` or ``'relu'``.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        if len(args) > 3:
+            self.nonlinearity = args[3]
+            args = args[:3] + args[4:]
+        else:
+            self.nonlinearity = kwargs.pop("nonlinearity", "tanh")
+        modes = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}
+        if self.nonlinearity not in modes:
+            raise ValueError(
+                f"Unknown nonlinearity '{self.nonlinearity}'. Select from 'tanh' or 'relu'."
+            )
+        super().__init__(modes[self.nonlinearity], *args, **kwargs)
+
+
+class LSTM(RNNBase):
+    """Long short-term memory; options as ``RNNBase`` without the mode.
+
+    Source:
+        Hochreiter and Schmidhuber, "Long short-term memory", 1997; Sak et al., 2014, for the
+        projection.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", *args, **kwargs)
+
+
+class GRU(RNNBase):
+    """Gated recurrent units; options as ``RNNBase`` without the mode and the projection.
+
+    Source:
+        Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        super().__init__("GRU", *args, **kwargs)
+
+
+class RNNCellBase(Module):
+    """What the cells share: two weights and two biases."""
+
+    weight_ih: Parameter
+    weight_hh: Parameter
+    bias_ih: Parameter | None
+    bias_hh: Parameter | None
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        rows = num_chunks * hidden_size
+        options = {"device": device, "dtype": dtype}
+        self.weight_ih = Parameter(shmtensor.empty((rows, input_size), **options))
+        self.weight_hh = Parameter(shmtensor.empty((rows, hidden_size), **options))
+        for name in ("bias_ih", "bias_hh"):
+            made = Parameter(shmtensor.empty((rows,), **options)) if bias else None
+            self.register_parameter(name, made)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values, uniform in ±1/sqrt(H)."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def _step(self, mode: str, input: Tensor, given: tuple[Tensor, ...] | None) -> State:
+        name = type(self).__name__
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        for tensor in given or ():
+            if tensor.dim() not in (1, 2):
+                raise ValueError(
+                    f"{name}: Expected hidden to be 1D or 2D, got {tensor.dim()}D instead"
+                )
+        batched = input.dim() == 2
+        rows = input if batched else input.unsqueeze(0)
+        if rows.size(1) != self.input_size:
+            raise RuntimeError(
+                f"input has inconsistent input_size: got {rows.size(1)} expected {self.input_size}"
+            )
+        if given is None:
+            n = 2 if mode == "LSTM" else 1
+            state = tuple(rows.new_zeros((rows.size(0), self.hidden_size)) for _ in range(n))
+        else:
+            state = given if batched else tuple(t.unsqueeze(0) for t in given)
+        for tensor in state:
+            if tuple(tensor.shape) != (rows.size(0), self.hidden_size):
+                raise RuntimeError(
+                    f"hidden has inconsistent hidden_size: got {tensor.size(-1)}, expected "
+                    f"{self.hidden_size} for a batch of {rows.size(0)}"
+                )
+        gates = F.linear(rows, self.weight_ih, self.bias_ih)
+        result = STEPS[mode](gates, state, [self.weight_hh, self.bias_hh])
+        return result if batched else tuple(t.squeeze(0) for t in result)
+
+    def extra_repr(self) -> str:
+        """Sizes, and the options that are not the default."""
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        nonlinearity = self.__dict__.get("nonlinearity", "tanh")
+        return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
+
+
+class RNNCell(RNNCellBase):
+    """One step of an ``RNN``."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """``(N, I)`` and ``(N, H)`` to ``(N, H)``; or without N."""
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        mode = "RNN_" + self.nonlinearity.upper()
+        return self._step(mode, input, None if hx is None else (hx,))[0]
+
+
+class LSTMCell(RNNCellBase):
+    """One step of an ``LSTM``."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """``(N, I)`` and two states ``(N, H)`` to two states; or without N."""
+        h, c = self._step("LSTM", input, None if hx is None else tuple(hx))
+        return h, c
+
+
+class GRUCell(RNNCellBase):
+    """One step of a ``GRU``."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """``(N, I)`` and ``(N, H)`` to ``(N, H)``; or without N."""
+        return self._step("GRU", input, None if hx is None else (hx,))[0]
