@@ -7,6 +7,7 @@ from collections.abc import Callable
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn.modules.loss import _Loss, _WeightedLoss
+from shmtensor.nn.modules.shuffle import PairwiseDistance
 
 
 class PoissonNLLLoss(_Loss):
@@ -216,7 +217,7 @@ class TripletMarginWithDistanceLoss(_Loss):
                 f"{margin} instead"
             )
         self.distance_function = (
-            F.pairwise_distance if distance_function is None else distance_function
+            PairwiseDistance() if distance_function is None else distance_function
         )
         self.margin = margin
         self.swap = swap
