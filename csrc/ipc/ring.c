@@ -198,7 +198,7 @@ shmt__ring_result shmt__ring_join(shmt__ring* r, uint64_t deadline_ns) {
 /* Busy waiting pays when the peer runs on another processor and answers within microseconds. The
  * credit follows what the last waits showed; a try now and then finds out when that changes. */
 bool shmt__ring_spin(shmt__ring* r) {
-  enum { MOST = 64, COST = 8, ROUNDS = 60, LOOKS = 20 };
+  enum { MOST = 256, COST = 8, ROUNDS = 20, LOOKS = 10 };
   int credit = atomic_load_explicit(&r->spin_credit, memory_order_relaxed);
   if (!shmt__ring_may_spin()) return false;
   if (credit < 0) {

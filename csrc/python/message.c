@@ -3,23 +3,31 @@
 
 #include "ipc/session.h"
 #include "ipc/share.h"
+#include "python/quick.h"
 #include "python/share.h"
 #include "python/tensor_type.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { KIND_TENSOR = 1, KIND_STORAGE = 2, IDLE_PICKLERS = 4, SHARE_UNLOCKED_BYTES = 1 << 16 };
+enum {
+  IS_STORAGE = 0xff,
+  SENT_BITS = SHMT_TENSOR_CONJ | SHMT_TENSOR_NEG,
+  IDLE_PICKLERS = 4,
+};
 
 typedef struct record {
   uint32_t storage; /* index */
-  uint8_t kind, dtype, n_dims, zero;
+  uint8_t dtype;    /* or IS_STORAGE */
+  uint8_t n_dims;
+  uint16_t bits;  /* SENT_BITS of the tensor's flags */
   int64_t offset; /* then the sizes and the strides */
 } record;
 _Static_assert(sizeof(record) == 16, "records travel as bytes");
 
 typedef struct message_head {
-  uint32_t n_records, zero; /* bytes */
+  uint32_t n_records; /* bytes */
+  uint32_t is_quick;  /* what follows is python/quick.h's, else a pickle */
 } message_head;
 
 /* The file that a pickler writes to. */
@@ -58,12 +66,15 @@ PyObject* shmt__py_full(void) { return registered.full; }
 
 /* --- bytes and lists --- */
 
-static bool append(shmt__py_bytes* b, const void* data, size_t nbytes) {
+bool shmt__py_bytes_append(shmt__py_bytes* b, const void* data, size_t nbytes) {
   if (nbytes > b->cap - b->len) {
     size_t cap = b->cap ? b->cap * 2 : 256;
     while (cap < b->len + nbytes) cap *= 2;
     char* at = PyMem_Realloc(b->at, cap);
-    if (at == NULL) return false;
+    if (at == NULL) {
+      PyErr_NoMemory();
+      return false;
+    }
     b->at = at;
     b->cap = cap;
   }
@@ -77,7 +88,10 @@ static bool append_storage(shmt__py_parcel* p, shmt_storage* s) {
   if (p->n_storages == p->storages_cap) {
     uint32_t cap = p->storages_cap ? p->storages_cap * 2 : 4;
     shmt_storage** grown = PyMem_Realloc(p->storages, sizeof *grown * cap);
-    if (grown == NULL) return false;
+    if (grown == NULL) {
+      PyErr_NoMemory();
+      return false;
+    }
     p->storages = grown;
     p->storages_cap = cap;
   }
@@ -117,9 +131,9 @@ static PyObject* sink_write(PyObject* self, PyObject* data) {
   if (s->parcel == NULL)
     return PyErr_Format(PyExc_ValueError, "write to the file of a message that is finished");
   if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0) return NULL;
-  bool good = append(&s->parcel->pickle, view.buf, (size_t)view.len);
+  bool good = shmt__py_bytes_append(&s->parcel->pickle, view.buf, (size_t)view.len);
   PyBuffer_Release(&view);
-  if (!good) return PyErr_NoMemory();
+  if (!good) return NULL;
   Py_RETURN_NONE;
 }
 
@@ -163,32 +177,41 @@ static bool takes(const shmt__py_parcel* p, const shmt_storage* s) {
   return h->session == p->session && h->generation != 0;
 }
 
-/* The place of a new record, -1: not for the list, -2: out of memory. */
-static int64_t add_record(shmt_storage* s, const shmt_tensor* t) {
-  shmt__py_parcel* p = outgoing;
+/* The place of a new record, -1: not for the list, -2: out of memory, MemoryError is set. */
+static int64_t add_record(shmt__py_parcel* p, shmt_storage* s, const shmt_tensor* t) {
   if (!takes(p, s)) return -1;
-  record r = {.storage = p->n_storages, .kind = t != NULL ? KIND_TENSOR : KIND_STORAGE};
+  record r = {.storage = p->n_storages, .dtype = IS_STORAGE};
   int64_t place = (int64_t)(p->records.len - sizeof(message_head));
   bool good;
   if (t != NULL) {
     size_t dims = sizeof(int64_t) * t->n_dims;
     r.dtype = (uint8_t)t->dtype;
     r.n_dims = t->n_dims;
+    r.bits = (uint16_t)(t->flags & SENT_BITS);
     r.offset = t->offset;
-    good = append(&p->records, &r, sizeof r) && append(&p->records, t->sizes, dims) &&
-           append(&p->records, t->strides, dims);
+    good = shmt__py_bytes_append(&p->records, &r, sizeof r) &&
+           shmt__py_bytes_append(&p->records, t->sizes, dims) &&
+           shmt__py_bytes_append(&p->records, t->strides, dims);
   } else {
-    good = append(&p->records, &r, sizeof r);
+    good = shmt__py_bytes_append(&p->records, &r, sizeof r);
   }
   return good && append_storage(p, s) ? place : -2;
 }
 
+int64_t shmt__py_parcel_add_plain(shmt__py_parcel* p, PyObject* tensor) {
+  const shmt_tensor* t = shmt__py_tensor(tensor);
+  shmt_status status = shmt__py_share_storage(t->storage);
+  if (status == SHMT_OK) return add_record(p, t->storage, t);
+  (void)shmt__py_raise(status);
+  return -2;
+}
+
 int64_t shmt__py_parcel_add_tensor(const shmt_tensor* t) {
-  return outgoing != NULL && outgoing->is_reducing ? add_record(t->storage, t) : -1;
+  return outgoing != NULL && outgoing->is_reducing ? add_record(outgoing, t->storage, t) : -1;
 }
 
 int64_t shmt__py_parcel_add_storage(shmt_storage* s) {
-  return outgoing != NULL && outgoing->is_reducing ? add_record(s, NULL) : -1;
+  return outgoing != NULL && outgoing->is_reducing ? add_record(outgoing, s, NULL) : -1;
 }
 
 /* Call a reduction; ours may use the list. */
@@ -302,10 +325,7 @@ static bool spill(shmt__py_parcel* p) {
   }
   bool good = append_storage(p, s);
   shmt__storage_release(s);
-  if (!good) {
-    PyErr_NoMemory();
-    return false;
-  }
+  if (!good) return false;
   p->flags = SHMT_RING_SPILLED;
   PyMem_Free(p->pickle.at);
   p->pickle = (shmt__py_bytes){0};
@@ -319,11 +339,12 @@ shmt__py_parcel* shmt__py_parcel_of(PyObject* o, const shmt__ring* r, bool share
   memset((char*)p + sizeof(PyObject), 0, sizeof *p - sizeof(PyObject));
   p->session = r->session;
   p->shares_arrays = shares_arrays;
-  bool good = append(&p->records, &head, sizeof head);
-  if (!good) PyErr_NoMemory();
-  good = good && run_pickler(p, o);
+  bool good = shmt__py_bytes_append(&p->records, &head, sizeof head);
+  shmt__py_quick quick = good ? shmt__py_quick_write(p, o) : SHMT_PY_QUICK_FAILED;
+  good = quick == SHMT_PY_QUICK_DONE || (quick == SHMT_PY_QUICK_NOT_PLAIN && run_pickler(p, o));
   if (good) {
     head.n_records = (uint32_t)(p->records.len - sizeof head);
+    head.is_quick = quick == SHMT_PY_QUICK_DONE;
     memcpy(p->records.at, &head, sizeof head);
     if (p->records.len + p->pickle.len > SHMT_RING_INLINE) good = spill(p);
   }
@@ -354,7 +375,7 @@ static shmt_status find_record(int64_t place, record* out, int64_t* dims) {
                "a message with %" PRIu32 " bytes of records names place %" PRId64, in->n_records,
                place);
   memcpy(out, in->records + place, sizeof *out);
-  size_t n = out->kind == KIND_TENSOR ? 2 * sizeof(int64_t) * out->n_dims : 0;
+  size_t n = 2 * sizeof(int64_t) * out->n_dims;
   SHMT_REQUIRE(out->storage < in->n_storages && out->n_dims <= SHMT_MAX_DIMS &&
                    (uint64_t)place + sizeof *out + n <= in->n_records,
                SHMT_E_HANDLE,
@@ -368,11 +389,17 @@ shmt_status shmt__py_delivery_tensor(int64_t place, shmt_tensor** out) {
   int64_t dims[2 * SHMT_MAX_DIMS];
   record r;
   SHMT_TRY(find_record(place, &r, dims));
-  SHMT_REQUIRE(r.kind == KIND_TENSOR && r.dtype < SHMT_N_DTYPES, SHMT_E_HANDLE,
-               "place %" PRId64 " of a message is no tensor", place);
+  SHMT_REQUIRE(r.dtype < SHMT_N_DTYPES && (r.bits & ~SENT_BITS) == 0, SHMT_E_HANDLE,
+               "place %" PRId64 " of a message is no tensor: dtype %u, bits %#x", place, r.dtype,
+               (unsigned)r.bits);
   int64_t n = r.n_dims;
-  return shmt__tensor_from_storage(current->storages[r.storage], (shmt_ints){dims, n},
-                                   (shmt_ints){dims + n, n}, r.offset, r.dtype, out);
+  for (int64_t i = 0; i < 2 * n; i++)
+    SHMT_REQUIRE(dims[i] >= 0, SHMT_E_HANDLE, "a tensor of a message with %s %" PRId64,
+                 i < n ? "a size of" : "a stride of", dims[i]);
+  SHMT_TRY(shmt__tensor_from_storage(current->storages[r.storage], (shmt_ints){dims, n},
+                                     (shmt_ints){dims + n, n}, r.offset, r.dtype, out));
+  (*out)->flags |= r.bits;
+  return SHMT_OK;
 }
 
 shmt_status shmt__py_delivery_storage(int64_t place, shmt_storage** out) {
@@ -402,15 +429,17 @@ PyObject* shmt__py_delivery_object(shmt__ring_delivery* d) {
   incoming in = {d->storages, n_storages, data + sizeof head, head.n_records};
   const incoming* outer = current;
   uint64_t at = sizeof head + head.n_records;
-  /* Nothing that is unpickled refers to these bytes afterwards. */
-  PyObject* view =
-      PyMemoryView_FromMemory((char*)data + at, (Py_ssize_t)(nbytes - at), PyBUF_READ);
-  if (view != NULL) {
-    current = &in;
-    result = PyObject_CallOneArg(registered.loads, view);
-    current = outer;
-    Py_DECREF(view);
+  current = &in;
+  if (head.is_quick) {
+    result = shmt__py_quick_read(data + at, nbytes - at);
+  } else {
+    /* Nothing that is unpickled refers to these bytes afterwards. */
+    PyObject* view =
+        PyMemoryView_FromMemory((char*)data + at, (Py_ssize_t)(nbytes - at), PyBUF_READ);
+    if (view != NULL) result = PyObject_CallOneArg(registered.loads, view);
+    Py_XDECREF(view);
   }
+  current = outer;
   shmt__ring_delivery_fini(d);
   return result;
 }

@@ -2,16 +2,16 @@
  *
  * A message's data is
  *
- *   0                4      8             8 + n_records
- *   +----------------+------+-------------+----------------+
- *   | n_records      | zero | records     | pickle         |
- *   +----------------+------+-------------+----------------+
+ *   0                4          8             8 + n_records
+ *   +----------------+----------+-------------+------------------+
+ *   | n_records      | is_quick | records     | pickle, or quick |
+ *   +----------------+----------+-------------+------------------+
  *
- * The pickler's hook puts each tensor and storage that it meets into the list: the storage becomes
- * a block reference of the message, the geometry a record, and the pickle gets the record's place.
- * So a message's blocks are shared, leased and opened together, whatever classes are around
- * them. What the list cannot take (another session's storage, more than SHMT_RING_MAX_BLOCKS) is
- * pickled as in any other message, with a lease of its own.
+ * Plain objects are written by python/quick.h, all others by a pickler. Each tensor and storage joins
+ * the message's list: the storage becomes a block reference, the geometry a record, and the bytes
+ * get the record's place. So a message's blocks are shared, leased and opened together, whatever
+ * classes are around them. What the list cannot take (another session's storage, more than
+ * SHMT_RING_MAX_BLOCKS) is pickled as in any other message, with a lease of its own.
  */
 #ifndef SHMT_PYTHON_MESSAGE_H
 #define SHMT_PYTHON_MESSAGE_H
@@ -53,7 +53,7 @@ PyObject* shmt__py_empty(void);
 PyObject* shmt__py_full(void);
 
 /* For share.c. Is one of our reductions at work for a parcel that can take this storage? Then the
- * place of its record; else -1. */
+ * place of its record, -2 with an exception; else -1. */
 int64_t shmt__py_parcel_add_tensor(const shmt_tensor* t);
 int64_t shmt__py_parcel_add_storage(shmt_storage* s);
 /* What lies at a place of the message that is being unpickled in this thread. New references.

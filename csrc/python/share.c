@@ -30,8 +30,7 @@ int shmt__py_prepare_sharing(void) {
   return 0;
 }
 
-/* Share the storage, without the interpreter lock when there is much to copy. */
-static shmt_status share_storage(shmt_storage* s) {
+shmt_status shmt__py_share_storage(shmt_storage* s) {
   shmt_status status;
   if (shmt__storage_is_shared(s)) return SHMT_OK;
   if (s->nbytes < COPY_BYTES) return shmt__storage_share(s);
@@ -44,7 +43,7 @@ static shmt_status share_storage(shmt_storage* s) {
 PyObject* shmt__py_share_memory(PyObject* self, PyObject* unused) {
   (void)unused;
   if (shmt__py_prepare_sharing() < 0) return NULL;
-  shmt_status status = share_storage(shmt__py_tensor(self)->storage);
+  shmt_status status = shmt__py_share_storage(shmt__py_tensor(self)->storage);
   return status == SHMT_OK ? Py_NewRef(self) : shmt__py_raise(status);
 }
 
@@ -53,10 +52,10 @@ PyObject* shmt__py_share_memory(PyObject* self, PyObject* unused) {
 static PyObject* pack(shmt_tensor* t) {
   shmt__packed_tensor p;
   size_t nbytes = 0;
-  shmt_status status = share_storage(t->storage);
+  shmt_status status = shmt__py_share_storage(t->storage);
   int64_t place = status == SHMT_OK ? shmt__py_parcel_add_tensor(t) : -1;
   if (place >= 0) return PyLong_FromLongLong(place);
-  if (place == -2) return PyErr_NoMemory();
+  if (place == -2) return NULL;
   if (status == SHMT_OK) status = shmt__tensor_pack(t, &p, &nbytes);
   if (status != SHMT_OK) return shmt__py_raise(status);
   return PyBytes_FromStringAndSize((const char*)&p, (Py_ssize_t)nbytes);
@@ -70,6 +69,12 @@ static PyObject* py_pack(PyObject* module, PyObject* o) {
   return pack(shmt__py_tensor(o));
 }
 
+bool shmt__py_tensor_is_plain(PyObject* o) {
+  const shmt_tensor* t = shmt__py_tensor(o);
+  return Py_TYPE(o) == shmt__py_tensor_type && t->autograd == NULL &&
+                  !shmt__tensor_is_meta(t) && !(shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd);
+}
+
 PyObject* shmt__py_reduce_tensor(PyObject* o) {
   if (!shmt__py_is_tensor(o))
     return PyErr_Format(PyExc_TypeError, "_reduce_shared_tensor(): expected a Tensor, got %s",
@@ -78,9 +83,7 @@ PyObject* shmt__py_reduce_tensor(PyObject* o) {
     return PyErr_Format(PyExc_RuntimeError,
                         "_reduce_shared_tensor(): shmtensor.multiprocessing is not imported");
   shmt_tensor* t = shmt__py_tensor(o);
-  bool is_plain = Py_TYPE(o) == shmt__py_tensor_type && t->autograd == NULL &&
-                  !shmt__tensor_is_meta(t) && !(shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd);
-  if (!is_plain) return PyObject_CallOneArg(slow_reduce, o);
+  if (!shmt__py_tensor_is_plain(o)) return PyObject_CallOneArg(slow_reduce, o);
   PyObject* packed = pack(t);
   if (packed == NULL) return NULL;
   PyObject* args = PyTuple_Pack(1, packed);
@@ -179,10 +182,10 @@ static PyObject* py_pack_storage(PyObject* module, PyObject* o) {
   if (s == NULL)
     return PyErr_Occurred() ? NULL
                             : PyErr_Format(PyExc_ValueError, "_pack_shared_storage(): address 0");
-  shmt_status status = share_storage(s);
+  shmt_status status = shmt__py_share_storage(s);
   int64_t place = status == SHMT_OK ? shmt__py_parcel_add_storage(s) : -1;
   if (place >= 0) return PyLong_FromLongLong(place);
-  if (place == -2) return PyErr_NoMemory();
+  if (place == -2) return NULL;
   if (status == SHMT_OK) status = shmt__storage_export(s, true, &h, NULL);
   return status == SHMT_OK ? PyBytes_FromStringAndSize((const char*)&h, sizeof h)
                            : shmt__py_raise(status);
