@@ -319,7 +319,7 @@ def norm(
     """Return the vector norm of order *ord* of what counts. See `sum` for the rest."""
     filled = _filled(input, mask, _norm_identity(ord))
     order = 2.0 if ord is None else ord
-    return _C.linalg_vector_norm(
+    return _C._nn.linalg_vector_norm(
         filled, order, _dims(dim, input.dim()), keepdim, dtype=dtype or input.dtype
     )
 

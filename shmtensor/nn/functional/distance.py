@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
@@ -28,7 +29,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     x1, x2 = shmtensor.broadcast_tensors(x1.to(dtype), x2.to(dtype))
     lengths = []
     for x in (x1, x2):
-        length = shmtensor.linalg_vector_norm(x, 2, [dim], True).clone()
+        length = _C._nn.linalg_vector_norm(x, 2, [dim], True).clone()
         with shmtensor.no_grad():
             length.clamp_min_(eps)
         lengths.append(length)

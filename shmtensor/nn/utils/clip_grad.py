@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 
 __all__ = ["clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
@@ -37,8 +38,8 @@ def get_total_norm(
     items = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not items:
         return shmtensor.tensor(0.0)
-    norms = [shmtensor.linalg_vector_norm(t, float(norm_type)) for t in items]
-    total = shmtensor.linalg_vector_norm(shmtensor.stack(norms), float(norm_type))
+    norms = [_C._nn.linalg_vector_norm(t, float(norm_type)) for t in items]
+    total = _C._nn.linalg_vector_norm(shmtensor.stack(norms), float(norm_type))
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, "
