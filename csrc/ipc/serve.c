@@ -15,8 +15,10 @@ int shmt_service_serve(const shmt_service* v, const shmt_service_serving* how) {
                          .has_gid = how->gid >= 0,
                          .may_create = true,
                          .stays = true};
-  SHMT_REQUIRE(launch.listener >= -1, SHMT_E_MANAGER,
-               "serve: the supervisor passed several sockets, expected one");
+  SHMT_REQUIRE(
+      launch.listener >= -1, SHMT_E_MANAGER,
+      "serve: the supervisor passed something other than one socket of type SOCK_SEQPACKET "
+      "(systemd: ListenSequentialPacket=)");
   SHMT_REQUIRE(v->key.owner == shmt__os_uid(), SHMT_E_MANAGER,
                "serve: a service of user %" PRIu32 " cannot be run by user %" PRIu32, v->key.owner,
                shmt__os_uid());

@@ -295,6 +295,9 @@ static shmt_status join(shmt__session* s, bool may_create) {
       if (status == SHMT_OK && !lost) return SHMT_OK;
       shmt__os_close(socket);
       if (!lost) return status;
+      SHMT_REQUIRE(s->key.owner == shmt__os_uid(), SHMT_E_MANAGER,
+                   "user %" PRIu32 " lets user %" PRIu32 " not join session %016" PRIx64,
+                   s->key.owner, shmt__os_uid(), s->id);
       err = -SHMT_OS_REFUSED; /* it was just ending */
     } else if (err == -SHMT_OS_REFUSED) {
       SHMT_TRY(check_not_ended(s));

@@ -61,7 +61,11 @@ int shmt__os_activation_fd(void) {
   if (pid == NULL || n == NULL || strtol(pid, NULL, 10) != (long)getpid()) return -1;
   long count = strtol(n, NULL, 10);
   if (count == 0) return -1;
-  return count == 1 ? 3 : -EINVAL; /* SD_LISTEN_FDS_START */
+  int fd = 3, type = 0; /* SD_LISTEN_FDS_START */
+  socklen_t len = sizeof type;
+  bool good = count == 1 && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
+              type == SOCK_SEQPACKET && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
+  return good ? fd : -EINVAL;
 }
 
 shmt_status shmt__os_become(const char* path, char* const argv[], const int* fds, int n_fds) {

@@ -12,8 +12,8 @@ void shmt__os_notify(const char* state);
 /* Lock the file at path, made with mode 0600 if need be; the lock lives as long as any copy of the
  * descriptor. Returns it, or -errno (EWOULDBLOCK: another has it). */
 int shmt__os_lock_file(const char* path);
-/* The first descriptor that systemd passed to this process (LISTEN_FDS), or -1. Several are
- * -EINVAL. */
+/* The socket that systemd passed to this process (LISTEN_FDS), made non-blocking, or -1. Several, or
+ * one that does not carry packets, are -EINVAL. */
 int shmt__os_activation_fd(void);
 /* Become another program: fds become 3, 4, ..., standard streams stay. Returns only when that
  * failed. Errors: SHMT_E_MANAGER. */

@@ -279,17 +279,13 @@ static shmt_status add_slab(shmt__keeper* k, shmt__slab plan, shmt__slab_state k
 
 shmt_status shmt__keeper_grant(shmt__keeper* k, uint32_t client, uint64_t block_bytes,
                                uint32_t n_blocks, uint32_t* out_slab) {
-  uint64_t nbytes = 0, limit = k->map.control->limit_bytes;
+  uint64_t nbytes = 0;
   SHMT_REQUIRE(block_bytes >= 64 && block_bytes % 64 == 0 && n_blocks >= 1 && n_blocks <= 4096 &&
                    shmt__mul_u64(block_bytes, n_blocks, &nbytes) &&
                    nbytes <= k->map.control->arena_bytes,
                SHMT_E_VALUE, "no slab of %u blocks of %" PRIu64 " bytes", n_blocks, block_bytes);
   nbytes = (nbytes + SHMT_SLAB_ALIGN - 1) & ~(uint64_t)(SHMT_SLAB_ALIGN - 1);
-  SHMT_REQUIRE(limit == 0 || (k->granted_bytes <= limit && nbytes <= limit - k->granted_bytes),
-               SHMT_E_NOMEM,
-               "unable to allocate shared memory: tried %" PRIu64 " bytes, %" PRIu64
-               " of the session's %" PRIu64 " are in use",
-               nbytes, k->granted_bytes, limit);
+  SHMT_TRY(shmt__keeper_check_quota(k, client, nbytes));
   shmt__slab plan = {.n_blocks = n_blocks, .nbytes = nbytes, .block_bytes = block_bytes};
   SHMT_REQUIRE(shmt__ranges_take(&k->arena, nbytes, &plan.offset), SHMT_E_NOMEM,
                "unable to allocate shared memory: tried %" PRIu64 " bytes, %" PRIu64

@@ -41,6 +41,9 @@ shmt_status shmt__keeper_reserve_client(shmt__keeper* k, int32_t pid, uint32_t* 
 /* The client is gone: its holds go, its slabs are orphans, its id is free. */
 void shmt__keeper_erase_client(shmt__keeper* k, uint32_t id);
 
+/* May a client get a slab of so many bytes? Errors: SHMT_E_NOMEM naming the bytes, and who has most.
+ * (quota.c) */
+shmt_status shmt__keeper_check_quota(shmt__keeper* k, uint32_t client, uint64_t nbytes);
 /* Grant a slab to a client. Errors: SHMT_E_NOMEM naming the bytes. */
 shmt_status shmt__keeper_grant(shmt__keeper* k, uint32_t client, uint64_t block_bytes,
                                uint32_t n_blocks, uint32_t* out_slab);

@@ -17,7 +17,7 @@ from shmtensor.storage import UntypedStorage
 __all__ = ["DEFAULT_NAME", "Service", "Versioned"]
 
 #: The service that is started by its first user.
-DEFAULT_NAME = "default"
+DEFAULT_NAME = os.environ.get("SHMTENSOR_SERVICE") or "default"
 
 _RETRY_S = 0.005
 
@@ -35,8 +35,9 @@ class Service:
     """Named values of unrelated processes.
 
     Args:
-        name: As given to ``shmtensor serve --name``. ``"default"`` is started by whoever needs it
-            first, and ends when it has no process and no name that persists.
+        name: As given to ``shmtensor serve --name``. ``"default"``, or what the environment
+            variable ``SHMTENSOR_SERVICE`` says, is started by whoever needs it first, and ends
+            when it has no process and no name that persists.
         socket: Path of its socket, as given to ``shmtensor serve --socket``.
         owner: User who runs it, a number; None: this process's user.
 

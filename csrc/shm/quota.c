@@ -1,0 +1,56 @@
+/* shm/quota.c -- the bounds of a session and of each of its clients. */
+#include "shm/keeper.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* What the slabs of each client cover; [0]: those of clients that have ended. */
+static void count_bytes(const shmt__keeper* k, uint64_t bytes[SHMT_MAX_CLIENTS]) {
+  uint32_t end = atomic_load_explicit(&k->map.control->slabs_end, memory_order_relaxed);
+  for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++) bytes[i] = 0;
+  for (uint32_t i = 0; i < end; i++) {
+    const shmt__slab* s = &k->map.slabs[i];
+    if (atomic_load_explicit(&s->state, memory_order_relaxed) == SHMT_SLAB_NONE) continue;
+    uint32_t owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
+    if (owner < SHMT_MAX_CLIENTS) bytes[owner] += s->nbytes;
+  }
+}
+
+/* "process 17 has most, 4096" */
+static void name_largest(const shmt__keeper* k, const uint64_t bytes[SHMT_MAX_CLIENTS], char* out,
+                         size_t capacity) {
+  uint32_t largest = 0;
+  for (uint32_t i = 1; i < SHMT_MAX_CLIENTS; i++)
+    if (bytes[i] > bytes[largest]) largest = i;
+  if (largest == 0)
+    (void)snprintf(out, capacity, "ended processes have most, %" PRIu64, bytes[0]);
+  else
+    (void)snprintf(out, capacity, "process %" PRId32 " has most, %" PRIu64,
+                   k->map.clients[largest].pid, bytes[largest]);
+}
+
+static bool fits(uint64_t used, uint64_t nbytes, uint64_t limit) {
+  return limit == 0 || (used <= limit && nbytes <= limit - used);
+}
+
+shmt_status shmt__keeper_check_quota(shmt__keeper* k, uint32_t client, uint64_t nbytes) {
+  const shmt__control* c = k->map.control;
+  uint64_t bytes[SHMT_MAX_CLIENTS];
+  char largest[64];
+  if (SHMT_LIKELY(c->client_limit_bytes == 0 && fits(k->granted_bytes, nbytes, c->limit_bytes)))
+    return SHMT_OK;
+  count_bytes(k, bytes);
+  SHMT_REQUIRE(fits(bytes[client], nbytes, c->client_limit_bytes), SHMT_E_NOMEM,
+               "unable to allocate shared memory: tried %" PRIu64 " bytes, process %" PRId32
+               " has %" PRIu64 " of the %" PRIu64 " that one may have",
+               nbytes, k->map.clients[client].pid, bytes[client], c->client_limit_bytes);
+  if (fits(k->granted_bytes, nbytes, c->limit_bytes)) return SHMT_OK;
+  /* What nobody keeps any more may be what stands in the way. */
+  shmt__keeper_look(k, true);
+  if (fits(k->granted_bytes, nbytes, c->limit_bytes)) return SHMT_OK;
+  name_largest(k, bytes, largest, sizeof largest);
+  SHMT_FAIL(SHMT_E_NOMEM,
+            "unable to allocate shared memory: tried %" PRIu64 " bytes, %" PRIu64
+            " of the session's %" PRIu64 " are in use; %s",
+            nbytes, k->granted_bytes, c->limit_bytes, largest);
+}

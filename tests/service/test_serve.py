@@ -1,0 +1,287 @@
+"""``shmtensor serve``: names, sockets, supervisors, bounds, other users."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import programs
+import pytest
+
+import shmtensor as T
+from shmtensor.errors import ManagerError
+from shmtensor.service import Service
+
+
+def _serve(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a ``serve`` that fails."""
+    return subprocess.run(
+        [sys.executable, "-m", "shmtensor", "serve", *arguments],
+        env=programs.environment(),
+        capture_output=True,
+        text=True,
+        timeout=programs.WAIT_S,
+        check=False,
+    )
+
+
+def test_readiness_is_told_and_sigterm_ends_in_order() -> None:
+    with programs.serving() as (_, server):
+        assert server.state == b"READY=1"
+        assert server.terminate() == 0
+
+
+def test_name_that_is_taken(service: Service) -> None:
+    again = _serve("--name", service._name)
+    assert again.returncode == 1
+    assert again.stderr == f'shmtensor: serve: service "{service._name}" runs already\n'
+
+
+def test_service_that_does_not_run() -> None:
+    name = programs.unused_name()
+    with pytest.raises(ManagerError, match=f'no service "{name}" runs .start it: shmtensor serve'):
+        Service(name).list()
+
+
+_SUM = """
+import sys
+import shmtensor as T
+from shmtensor.service import Service
+service = Service("any", socket=sys.argv[1])
+service.publish("x", T.ones(10))
+print(service.attach("x").sum().item())
+"""
+
+
+def test_socket_at_a_path(tmp_path: Path, run: type[programs.Program]) -> None:
+    path = tmp_path / "own" / "socket"
+    with programs.serving("--socket", str(path)) as (_, server):
+        assert path.stat().st_mode & 0o777 == 0o600
+        assert path.parent.stat().st_mode & 0o777 == 0o700
+        assert run(_SUM, str(path)).finish() == "10.0\n"
+        again = _serve("--socket", str(path))
+        assert again.returncode == 1
+        assert "runs already" in again.stderr
+        # A killed one leaves the path, which the next one takes over.
+        server.kill()
+        assert path.exists()
+        with programs.serving("--socket", str(path)):
+            assert run(_SUM, str(path)).finish() == "10.0\n"
+
+
+def test_member_revives_a_service_at_a_path(tmp_path: Path, run: type[programs.Program]) -> None:
+    path = tmp_path / "own" / "socket"
+    with programs.serving("--socket", str(path)) as (_, server):
+        member = run(
+            "import sys; import shmtensor as T; from shmtensor.service import Service\n"
+            "service = Service(socket=sys.argv[1]); service.publish('y', T.ones(2))\n"
+            "print('ready', flush=True); sys.stdin.readline()\n"
+            "service.publish('y', T.ones(3)); print('again', flush=True); sys.stdin.readline()",
+            str(path),
+        )
+        assert member.line() == "ready"
+        server.kill()
+        member.say()
+        assert member.line() == "again"
+        assert run(_SUM, str(path)).finish() == "10.0\n"
+        member.say()
+        member.finish()
+
+
+def test_paths_that_cannot_be(tmp_path: Path) -> None:
+    long = _serve("--socket", "/tmp/" + "x" * 110)
+    assert long.returncode == 1
+    assert "at most 107 bytes, this has 115" in long.stderr
+    tmp_path.chmod(0o755)
+    open_to_all = _serve("--socket", str(tmp_path / "socket"))
+    assert open_to_all.returncode == 1
+    assert "has mode 755" in open_to_all.stderr
+    assert not (tmp_path / "socket").exists()
+
+
+@pytest.mark.parametrize("text", ["-1", "x", "1.5G", "1Z", "99999999999999999999"])
+def test_sizes_that_are_none(text: str) -> None:
+    assert _serve(f"--limit-bytes={text}").returncode == 2
+
+
+def test_socket_passed_by_a_supervisor(tmp_path: Path, run: type[programs.Program]) -> None:
+    path = tmp_path / "activated"
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(str(path))
+    listener.listen()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.dup2(listener.fileno(), 3)
+            os.environ.update(programs.environment(), LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+            command = [sys.executable, "-m", "shmtensor", "serve", "--socket", str(path)]
+            os.execv(sys.executable, command)
+        finally:
+            os._exit(1)
+    try:
+        listener.close()
+        assert run(_SUM, str(path)).finish() == "10.0\n"
+    finally:
+        os.kill(pid, 15)
+        _, status = os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+# --- bounds -------------------------------------------------------------------------------------
+
+_LIMITED = """
+import sys, threading, time
+import shmtensor as T
+from shmtensor.service import Service
+service = Service(sys.argv[1])
+first = service.empty(3 << 20, dtype=T.uint8)
+try:
+    service.publish("second", T.zeros(3 << 20, dtype=T.uint8))
+    raise SystemExit("no bound")
+except MemoryError as error:
+    print(error, flush=True)
+begin = time.monotonic()
+try:
+    service.publish("second", T.zeros(3 << 20, dtype=T.uint8), timeout=0.3)
+    raise SystemExit("no bound")
+except MemoryError:
+    assert time.monotonic() - begin >= 0.3
+def make_room():
+    global first
+    first = None
+threading.Timer(0.2, make_room).start()
+print(service.publish("second", T.zeros(3 << 20, dtype=T.uint8), timeout=60), flush=True)
+"""
+
+
+def test_total_bound_names_who_has_most_and_waits_for_room(run: type[programs.Program]) -> None:
+    with programs.serving("--limit-bytes", "5M") as (name, _):
+        program = run(_LIMITED, name)
+        assert program.line() == (
+            "unable to allocate shared memory: tried 3145728 bytes, 3145728 of the session's "
+            f"5242880 are in use; process {program.process.pid} has most, 3145728"
+        )
+        assert program.line() == "1"
+        program.finish()
+
+
+def test_bound_of_one_client_leaves_room_for_others(run: type[programs.Program]) -> None:
+    with programs.serving("--client-limit-bytes", "5M") as (name, _):
+        first, second = (run(_LIMITED, name) for _ in range(2))
+        for program in (first, second):
+            assert program.line() == (
+                "unable to allocate shared memory: tried 3145728 bytes, process "
+                f"{program.process.pid} has 3145728 of the 5242880 that one may have"
+            )
+        for program in (first, second):
+            program.finish()
+
+
+# --- other users --------------------------------------------------------------------------------
+
+_AS_OTHER = """
+import os, sys
+from shmtensor.service import Service
+os.setgroups([int(g) for g in sys.argv[4:]]); os.setgid(65534); os.setuid(65534)
+path = None if sys.argv[2] == "-" else sys.argv[2]
+try:
+    service = Service(sys.argv[1], socket=path, owner=int(sys.argv[3]))
+    value = service.attach("x", "ro")
+    print("attached", value.sum().item(), value.is_shared())
+    print(service.publish("y", value + 1), service.attach("y").sum().item())
+    service.attach("x", "rw")[0] = 5
+    try: service.unpublish("x")
+    except RuntimeError as error: print(error)
+    try: service.attach_module("m")
+    except RuntimeError as error: print("pickle" in str(error))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+_needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+@_needs_root
+def test_other_user_is_refused(service: Service, run: type[programs.Program]) -> None:
+    service.publish("x", T.ones(4))
+    other = run(_AS_OTHER, service._name, "-", str(os.geteuid()))
+    assert other.finish().startswith("ManagerError")
+    assert set(service.list()) == {"x"}
+
+
+@_needs_root
+def test_other_user_cannot_open_the_memory(service: Service, run: type[programs.Program]) -> None:
+    service.publish("x", T.ones(4))
+    manager = service.status().manager_pid
+    other = run(
+        "import os, sys\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "for pid in sys.argv[1:]:\n"
+        "    try: os.listdir(f'/proc/{pid}/fd'); print('listed')\n"
+        "    except PermissionError: pass\n"
+        "    for n in range(3, 30):\n"
+        "        try: os.open(f'/proc/{pid}/fd/{n}', os.O_RDONLY); print('opened', n)\n"
+        "        except (PermissionError, FileNotFoundError): pass\n"
+        "    try: open(f'/proc/{pid}/mem', 'rb'); print('opened')\n"
+        "    except PermissionError: pass",
+        str(manager),
+        str(os.getpid()),
+    )
+    assert other.finish() == ""
+
+
+@_needs_root
+@pytest.mark.parametrize("is_path", [False, True])
+def test_members_of_the_group_may_join(
+    tmp_path: Path, run: type[programs.Program], is_path: bool
+) -> None:
+    directory = Path("/tmp") / programs.unused_name()
+    path = str(directory / "socket") if is_path else "-"
+    options = ["--group", "54321", *(["--socket", path] if is_path else [])]
+    try:
+        with programs.serving(*options) as (name, _):
+            owner = run(
+                "import sys; import shmtensor as T; from shmtensor.service import Service\n"
+                "path = None if sys.argv[2] == '-' else sys.argv[2]\n"
+                "service = Service(sys.argv[1], socket=path)\n"
+                "service.publish('x', T.ones(4)); service.publish('m', T.nn.Linear(2, 2))\n"
+                "print('ready', flush=True); sys.stdin.readline()\n"
+                "print(service.attach('x').tolist(), service.info('y').uid, flush=True)",
+                name,
+                path,
+            )
+            assert owner.line() == "ready"
+            uid = str(os.geteuid())
+            stranger = run(_AS_OTHER, name, path, uid).finish()
+            assert stranger.startswith("ManagerError"), stranger
+            member = run(_AS_OTHER, name, path, uid, "54321")
+            lines = member.finish().splitlines()
+            assert lines[0] == "attached 4.0 True", lines
+            assert lines[1] == "1 8.0"
+            assert lines[2] == 'the name "x" was published by user 0, not 65534'
+            assert lines[3] == "True"
+    finally:
+        for name in directory.iterdir() if directory.exists() else ():
+            name.unlink()
+        if directory.exists():
+            directory.rmdir()
+
+
+def test_many_readers_of_one_name(service: Service) -> None:
+    service.publish("x", T.arange(100.0))
+    sums: list[float] = []
+
+    def read() -> None:
+        for _ in range(50):
+            sums.append(service.attach("x", "ro").sum().item())
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(programs.WAIT_S)
+    assert sums == [4950.0] * 200

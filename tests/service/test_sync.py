@@ -1,0 +1,197 @@
+"""Locks, semaphores and barriers of unrelated processes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import programs
+import pytest
+
+import shmtensor as T
+from shmtensor.service import Service
+
+_HOLDER = """
+import sys
+from shmtensor.service import Service
+lock = Service(sys.argv[1]).Lock("lock")
+with lock:
+    print("held", flush=True)
+    sys.stdin.readline()
+print("released", flush=True)
+"""
+
+
+def test_lock_is_held_by_one_process(service: Service, run: type[programs.Program]) -> None:
+    lock = service.Lock("lock")
+    assert not lock.locked()
+    holder = run(_HOLDER, service._name)
+    assert holder.line() == "held"
+    assert lock.locked()
+    assert not lock.acquire(blocking=False)
+    assert not lock.acquire(timeout=0.05)
+    holder.say()
+    assert lock.acquire(timeout=programs.WAIT_S)
+    holder.finish()
+    lock.release()
+    assert not lock.locked()
+
+
+def test_killed_owner_blocks_nobody(service: Service, run: type[programs.Program]) -> None:
+    holder = run(_HOLDER, service._name)
+    assert holder.line() == "held"
+    lock = service.Lock("lock")
+    taken = threading.Event()
+
+    def take() -> None:
+        with lock:
+            taken.set()
+
+    waiter = threading.Thread(target=take)
+    waiter.start()
+    holder.kill()
+    waiter.join(programs.WAIT_S)
+    assert taken.is_set()
+
+
+_COUNTER = """
+import sys
+from shmtensor.service import Service
+service = Service(sys.argv[1])
+lock, count = service.Lock("count"), service.attach("count")
+for _ in range(300):
+    with lock:
+        value = count.item()
+        count.fill_(value + 1)
+"""
+
+
+def test_lock_excludes(service: Service, run: type[programs.Program]) -> None:
+    count = service.empty(1, dtype=T.int64).zero_()
+    service.publish("count", count)
+    for counter in [run(_COUNTER, service._name) for _ in range(3)]:
+        counter.finish()
+    assert count.item() == 900
+
+
+def test_lock_is_not_recursive_and_release_needs_it(service: Service) -> None:
+    lock = service.Lock("mine")
+    assert lock.acquire()
+    assert not lock.acquire(timeout=0)
+    lock.release()
+    with pytest.raises(ValueError, match="no permit"):
+        lock.release()
+
+
+def test_forked_child_does_not_own_the_lock(service: Service) -> None:
+    lock = service.Lock("forked")
+    lock.acquire()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            try:
+                lock.release()
+            except ValueError:
+                code = 0 if not service.Lock("forked").acquire(timeout=0.05) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert lock.locked()
+    lock.release()
+
+
+def test_semaphore_has_so_many_permits(service: Service) -> None:
+    semaphore = service.Semaphore("three", 3)
+    assert [semaphore.acquire(timeout=0) for _ in range(4)] == [True, True, True, False]
+    assert semaphore.value == 0
+    semaphore.release()
+    assert semaphore.value == 1
+    assert service.Semaphore("three", 3).acquire()
+    semaphore.release()
+    semaphore.release()
+
+
+def test_name_in_use_otherwise(service: Service) -> None:
+    kept = service.Semaphore("taken", 2)
+    with pytest.raises(ValueError, match="in use as a semaphore of 2 places"):
+        service.Lock("taken")
+    with pytest.raises(ValueError, match="in use as a semaphore"):
+        service.Barrier("taken", 2)
+    assert kept.value == 2
+
+
+@pytest.mark.parametrize(("name", "n"), [("", 1), ("x" * 96, 1), ("s", 0), ("s", 233)])
+def test_bad_arguments(service: Service, name: str, n: int) -> None:
+    with pytest.raises(ValueError, match=r"name|places"):
+        service.Semaphore(name, n)
+
+
+_PARTY = """
+import sys
+from shmtensor.service import Service
+service = Service(sys.argv[1])
+barrier = service.Barrier("barrier", 3)
+phases = service.attach("phases")
+me = int(sys.argv[2])
+last = 0
+for i in range(100):
+    phases[me] += 1
+    last += barrier.wait()
+    assert (phases >= i + 1).all() and (phases <= i + 2).all(), phases
+    last += barrier.wait()
+    assert (phases >= i + 1).all() and (phases <= i + 2).all(), phases
+print(last)
+"""
+
+
+def test_barrier_keeps_phases_together(service: Service, run: type[programs.Program]) -> None:
+    service.publish("phases", service.empty(3, dtype=T.int64).zero_())
+    parties = [run(_PARTY, service._name, str(i)) for i in range(3)]
+    assert sum(int(party.finish()) for party in parties) == 200
+
+
+def test_barrier_timeout_takes_back_one_arrival(service: Service) -> None:
+    barrier = service.Barrier("two", 2)
+    with pytest.raises(TimeoutError, match="of 2 parties"):
+        barrier.wait(timeout=0.05)
+    assert barrier.n_waiting == 0
+    results: list[bool] = []
+    other = threading.Thread(target=lambda: results.append(barrier.wait()))
+    other.start()
+    results.append(barrier.wait(timeout=programs.WAIT_S))
+    other.join(programs.WAIT_S)
+    assert sorted(results) == [False, True]
+
+
+_ARRIVE = """
+import sys
+from shmtensor.service import Service
+print("arriving", flush=True)
+Service(sys.argv[1]).Barrier("pair", 2).wait()
+"""
+
+
+def test_place_of_a_killed_party_is_open(service: Service, run: type[programs.Program]) -> None:
+    barrier = service.Barrier("pair", 2)
+    victim = run(_ARRIVE, service._name)
+    assert victim.line() == "arriving"
+    while barrier.n_waiting == 0:
+        time.sleep(0.005)
+    victim.kill()
+    while barrier.n_waiting == 1:
+        time.sleep(0.005)
+    replacement = run(_ARRIVE, service._name)
+    barrier.wait(timeout=programs.WAIT_S)
+    replacement.finish()
+
+
+def test_unused_names_are_free_again(service: Service, run: type[programs.Program]) -> None:
+    text = (
+        "import sys; from shmtensor.service import Service\n"
+        "service = Service(sys.argv[1])\n"
+        "kept = [service.Lock(f'{sys.argv[2]} {i}') for i in range(60)]"
+    )
+    for i in range(3):
+        run(text, service._name, str(i)).finish()
