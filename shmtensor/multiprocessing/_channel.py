@@ -65,6 +65,10 @@ class Channel:
             self._unsent += [memoryview(head), memoryview(message)]
         return self.flush()
 
+    def has_unsent(self) -> bool:
+        """Whether `flush` has something to do."""
+        return bool(self._unsent)
+
     def flush(self) -> bool:
         """Go on sending; returns whether nothing is left."""
         while self._unsent:

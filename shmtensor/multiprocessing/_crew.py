@@ -34,7 +34,8 @@ from shmtensor.multiprocessing._channel import Channel
 
 __all__ = ["BrokenPoolError", "Crew", "WorkerLostError"]
 
-_N_READY_PER_WORKER = 4
+#: Tasks taken from the user's iterators ahead of the workers.
+_N_READY = 16
 #: Seconds that `terminate` leaves between SIGTERM and SIGKILL.
 _TERMINATE_GRACE_S = 5.0
 
@@ -105,6 +106,7 @@ class _Worker:
         self.is_ready = False
         self.n_sent = 0
         self.task: tuple[int, int] | None = None  # job and index of what it is doing
+        self._events: int | None = None  # that the selector looks for; None: knows nothing of it
         self.pidfd = -1
         with contextlib.suppress(OSError, AttributeError, TypeError):
             # The sentinel of a forked process stays open in children forked meanwhile.
@@ -116,7 +118,32 @@ class _Worker:
         """A descriptor that is readable when the process has ended."""
         return self.pidfd if self.pidfd >= 0 else int(self.process.sentinel)
 
-    def close(self) -> None:
+    def _wanted_events(self) -> int:
+        wanted = selectors.EVENT_WRITE if self.channel.has_unsent() else 0
+        return wanted if self.channel.is_at_end else wanted | selectors.EVENT_READ
+
+    def needs_watch(self) -> bool:
+        """Whether `watch` has something to do."""
+        return self._events != self._wanted_events()
+
+    def watch(self, selector: selectors.BaseSelector) -> None:
+        """Let the selector look for what there is to do with this worker."""
+        wanted = self._wanted_events()
+        if self._events is None:
+            selector.register(self.sentinel, selectors.EVENT_READ, self)
+        elif self._events:
+            selector.unregister(self.channel)
+        if wanted:
+            selector.register(self.channel, wanted, self)
+        self._events = wanted
+
+    def close(self, selector: selectors.BaseSelector) -> None:
+        """Let go of its descriptors."""
+        # Said before they are closed: copies in forked siblings keep them alive for epoll.
+        if self._events is not None:
+            selector.unregister(self.sentinel)
+            if self._events:
+                selector.unregister(self.channel)
         self.channel.close()
         if self.pidfd >= 0:
             os.close(self.pidfd)
@@ -146,12 +173,15 @@ class Crew:
     ) -> None:
         self._make_process = make_process
         self._n_workers = n_workers
+        self._max_ready = max(_N_READY, 4 * n_workers)
         self._worker_args = worker_args
         self._processes = processes
         self._cache = cache
         self._max_tasks: int | None = worker_args[2]
         self._taskqueue = taskqueue
         self._wakeup = _Wakeup()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._wakeup, selectors.EVENT_READ)
         # Set without the lock: signal handlers and finalizers close and terminate.
         self._is_closing = False
         self._is_stopping = False
@@ -203,9 +233,10 @@ class Crew:
 
     def _close(self) -> None:
         for worker in self._workers:
-            worker.close()
+            worker.close(self._selector)
         self._workers.clear()
         self._idle.clear()
+        self._selector.close()
 
     def _reap(self, worker: _Worker) -> None:
         """Take leave of a worker whose process has ended."""
@@ -219,7 +250,7 @@ class Crew:
             task, worker.task = worker.task, None
             if not worker.is_ready:
                 self._n_false_starts += 1
-        worker.close()
+        worker.close(self._selector)
         util.debug("cleaned up worker %s", process.pid)
         if task is not None:
             self._finish(*task, (False, WorkerLostError(process.pid, process.exitcode)))
@@ -250,7 +281,7 @@ class Crew:
     def _offer(self, task: tuple[Any, ...]) -> bool:
         """Give a task to an idle worker or put it by; False when the crew stops."""
         with self._lock:
-            while len(self._ready) >= _N_READY_PER_WORKER * self._n_workers:
+            while len(self._ready) >= self._max_ready:
                 if self._is_stopping:
                     return False
                 self._has_room.wait()
@@ -264,7 +295,8 @@ class Crew:
         """Send tasks while there are some and idle workers; the caller holds the lock."""
         while self._idle and self._ready and not self._is_stopping:
             task = self._ready.popleft()
-            self._has_room.notify()
+            if 2 * len(self._ready) <= self._max_ready:  # not for each task: it costs a switch
+                self._has_room.notify()
             try:
                 message = ForkingPickler.dumps(task)
             except Exception as error:
@@ -329,34 +361,28 @@ class Crew:
 
     def _step(self) -> None:
         """Wait until something happens, and deal with it."""
-        with self._lock:
-            if len(self._workers) < self._n_workers:
-                self.repopulate()
-            workers = list(self._workers)
-        with selectors.PollSelector() as selector:
-            selector.register(self._wakeup, selectors.EVENT_READ)
-            for worker in workers:
-                selector.register(worker.sentinel, selectors.EVENT_READ, worker)
-                events = 0 if worker.channel.is_at_end else selectors.EVENT_READ
-                if worker.channel._unsent:
-                    events |= selectors.EVENT_WRITE
-                if events:
-                    selector.register(worker.channel, events, worker)
-            happened = selector.select()
-        for key, events in happened:
-            if key.data is None:
+        if len(self._workers) < self._n_workers:
+            self.repopulate()
+        self._watch_workers()
+        for key, events in self._selector.select():
+            worker = key.data
+            if worker is None:
                 self._wakeup.clear()
                 continue
-            worker = key.data
+            if key.fileobj is not worker.channel:
+                self._take_messages(worker)  # what it sent before it ended
+                self._reap(worker)
+                continue
             if events & selectors.EVENT_WRITE:
                 with self._lock:
                     worker.channel.flush()
-            if key.fileobj is worker.channel:
-                if events & selectors.EVENT_READ:
-                    self._take_messages(worker)
-            else:
-                self._take_messages(worker)  # what it sent before it ended
-                self._reap(worker)
+            if events & selectors.EVENT_READ:
+                self._take_messages(worker)
+
+    def _watch_workers(self) -> None:
+        """Tell the selector what has changed about the workers."""
+        for worker in [w for w in self._workers if w.needs_watch()]:
+            worker.watch(self._selector)
 
     def _take_messages(self, worker: _Worker) -> None:
         for message in worker.channel.receive():
@@ -409,6 +435,8 @@ class Crew:
         for process in processes:
             if process.exitcode is None:
                 process.terminate()
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGCONT)  # a stopped one would not notice
         for process in processes:
             process.join(_TERMINATE_GRACE_S)
             if process.exitcode is None:
