@@ -46,6 +46,8 @@ def run_tests(method: str, pattern: str, out: Path) -> None:
     import importlib
     import unittest
 
+    # Shells start background jobs with the signal ignored, which some tests need.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     module = importlib.import_module(PREFIX + method)
 
     class Result(unittest.TextTestResult):
@@ -229,6 +231,7 @@ def main() -> int:
         run_tests(options.run, options.only, options.out)
         return 0
     CACHE.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # not without the tests' processes
     n_worse = 0
     for python in options.python:
         for method in options.methods:

@@ -6,8 +6,10 @@ its length in 4 bytes, network order; a length of -1 says that 8 more bytes have
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
+import weakref
 from multiprocessing.connection import Connection
 
 __all__ = ["Channel"]
@@ -17,6 +19,9 @@ _LONG = struct.Struct("!Q")
 _LONGEST_SHORT = 0x7FFFFFFF
 #: Read at once while no long message is under way.
 _CHUNK_BYTES = 1 << 16
+
+#: All of this process, for its forked children.
+_open: weakref.WeakSet[Channel] = weakref.WeakSet()
 
 
 class Channel:
@@ -36,6 +41,7 @@ class Channel:
         self._body: bytearray | None = None
         self._n_body = 0
         self.is_at_end = False
+        _open.add(self)
 
     def fileno(self) -> int:
         """The descriptor, for selectors; -1 when closed."""
@@ -138,3 +144,12 @@ class Channel:
         if len(self._head) < _SHORT.size + _LONG.size:
             return 0, 0
         return _SHORT.size + _LONG.size, _LONG.unpack_from(self._head, _SHORT.size)[0]
+
+
+def _close_in_child() -> None:
+    """Close a forked child's copies: workers notice the end of their pool by the last one's."""
+    for channel in list(_open):
+        channel._socket.close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)

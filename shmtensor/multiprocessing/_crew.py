@@ -365,7 +365,7 @@ class Crew:
             self.repopulate()
         self._watch_workers()
         for key, events in self._selector.select():
-            worker = key.data
+            worker: _Worker | None = key.data
             if worker is None:
                 self._wakeup.clear()
                 continue

@@ -14,15 +14,19 @@ __all__ = ["Overlay"]
 
 
 class Overlay(ModuleType):
-    """The class of such a module; its ``_standard`` is the module below."""
+    """The class of such a module; its ``_standard`` is the module below.
+
+    ``_replaced`` has the former values of names of that module that were set through this one.
+    """
 
     _standard: ModuleType
+    _replaced: dict[str, Any]
 
     @classmethod
     def install(cls, name: str, standard: ModuleType) -> None:
         """Make the module *name*, which is being imported, an overlay of *standard*."""
         module = sys.modules[name]
-        module.__dict__["_standard"] = standard
+        module.__dict__.update(_standard=standard, _replaced={})
         module.__class__ = cls
 
     def __getattr__(self, name: str) -> Any:
@@ -36,13 +40,15 @@ class Overlay(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
         if name not in own and not name.startswith("__") and hasattr(own["_standard"], name):
+            own["_replaced"].setdefault(name, getattr(own["_standard"], name))
             setattr(own["_standard"], name, value)
         else:
             super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:
-        if name not in self.__dict__ and hasattr(self._standard, name):
-            delattr(self._standard, name)
+        # Mocks find no such name in this module's dictionary, so they undo by deleting.
+        if name in self._replaced:
+            setattr(self._standard, name, self._replaced.pop(name))
         else:
             super().__delattr__(name)
 

@@ -13,7 +13,6 @@ NumPy arrays are pickled as everywhere, by copying their bytes into the message,
 from __future__ import annotations
 
 import os
-import warnings
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Literal
 
@@ -22,6 +21,7 @@ import numpy as np
 from shmtensor import _C
 from shmtensor import storage as _storage
 from shmtensor._tensor import Tensor
+from shmtensor.utils.hooks import warn_if_has_hooks
 
 __all__ = [
     "StorageWeakRef",
@@ -93,18 +93,6 @@ def rebuild_typed_storage(untyped: Any, dtype: Any) -> Any:
     return _storage.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
 
 
-def _warn_if_has_hooks(tensor: Tensor) -> None:
-    hooks = tensor._backward_hooks
-    for hook in (hooks or {}).values():
-        if not hasattr(hook, "__torch_unserializable__"):
-            warnings.warn(
-                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, "
-                "you can decorate the function with @torch.utils.hooks.unserializable_hook to "
-                "suppress this warning",
-                stacklevel=3,
-            )
-
-
 def _reduce_with_python(tensor: Tensor) -> Any:
     """Reduce a tensor that is more than its bytes: it has a history, or a class of its own."""
     if tensor.requires_grad and not tensor.is_leaf:
@@ -114,7 +102,7 @@ def _reduce_with_python(tensor: Tensor) -> Any:
             "If you just want to transfer the data, call detach() on the tensor "
             "before serializing (e.g., putting it on the queue)."
         )
-    _warn_if_has_hooks(tensor)
+    warn_if_has_hooks(tensor)
     if tensor.is_meta:
         geometry = (tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.requires_grad)
         return rebuild_meta_tensor, geometry
@@ -177,7 +165,7 @@ def reduce_array(array: np.ndarray[Any, Any]) -> Any:
         MemoryError: There is not enough shared memory.
     """
     if array.dtype.hasobject or array.nbytes == 0:
-        return array.__reduce_ex__(5)
+        return array.__reduce__()
     below = _shared_bytes_below(array)
     if below is not None:
         memory, begin = below

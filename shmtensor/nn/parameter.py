@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor.utils.hooks import warn_if_has_hooks
 
 __all__ = ["Buffer", "Parameter"]
 
@@ -78,3 +80,12 @@ def _rebuild_parameter(
     cls: type[Parameter], data: Tensor, requires_grad: bool, hooks: OrderedDict[int, Any]
 ) -> Parameter:
     return cls(data, requires_grad)
+
+
+def _reduce_for_processes(parameter: Parameter) -> Any:
+    """Return what is pickled into a message between processes: no hooks and no gradient."""
+    warn_if_has_hooks(parameter)
+    return parameter.__reduce_ex__(2)
+
+
+ForkingPickler.register(Parameter, _reduce_for_processes)

@@ -1,15 +1,16 @@
-"""Handles that take a hook out of the dictionary it was put in."""
+"""Handles that take a hook out of the dictionary it was put in; hooks and pickling."""
 
 from __future__ import annotations
 
 import itertools
+import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-__all__ = ["RemovableHandle", "add_hook"]
+__all__ = ["RemovableHandle", "add_hook", "unserializable_hook", "warn_if_has_hooks"]
 
 _ids = itertools.count()
 
@@ -63,3 +64,29 @@ def add_hook(
     if prepend:
         hooks.move_to_end(handle.id, last=False)
     return handle
+
+
+def unserializable_hook(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a hook as one that may stay behind when its tensor is sent; returns it.
+
+    Source:
+        torch.utils.hooks.unserializable_hook.
+    """
+    hook.__torch_unserializable__ = True  # type: ignore[attr-defined]
+    return hook
+
+
+def warn_if_has_hooks(tensor: Any) -> None:
+    """Warn of each backward hook of *tensor* that it is not sent, unless it is marked.
+
+    Source:
+        torch.utils.hooks.warn_if_has_hooks.
+    """
+    for hook in (tensor._backward_hooks or {}).values():
+        if not hasattr(hook, "__torch_unserializable__"):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, "
+                "you can decorate the function with @torch.utils.hooks.unserializable_hook to "
+                "suppress this warning",
+                stacklevel=3,
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -22,12 +23,20 @@ def _no_descriptor_is_left() -> Iterator[None]:
 
     sharing.join()
     gc.collect()
-    before = set(os.listdir("/proc/self/fd"))
+    before = _descriptors()
     yield
     gc.collect()
-    left = set(os.listdir("/proc/self/fd")) - before
+    left = {n: to for n, to in _descriptors().items() if n not in before}
     # The resource tracker and the fork server of the standard library stay, with their pipes.
-    assert len(left) <= 4, [os.readlink(f"/proc/self/fd/{n}") for n in left]
+    assert len(left) <= 4, left
+
+
+def _descriptors() -> dict[str, str]:
+    found = {}
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the one this listing used
+            found[number] = os.readlink(f"/proc/self/fd/{number}")
+    return found
 
 
 @pytest.fixture

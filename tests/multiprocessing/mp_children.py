@@ -100,3 +100,17 @@ def echo_until_alone(inbox: Any, outbox: Any) -> None:
         except EOFError:
             return
         outbox.put(item)
+
+
+def report_settings(outbox: Any) -> None:
+    """Send what this child has inherited."""
+    from shmtensor.multiprocessing import get_sharing_strategy, reductions
+
+    session = os.environ["SHMTENSOR_MANAGER"]
+    outbox.put((get_sharing_strategy(), reductions.shares_numpy(), session))
+
+
+def add_all(tensors: Any, total: Any) -> None:
+    """Add all elements to *total*."""
+    for tensor in tensors:
+        total.add_(tensor.sum())

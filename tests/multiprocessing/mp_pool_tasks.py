@@ -1,0 +1,70 @@
+"""What the tests' pool workers run; importable under every start method."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import struct
+from multiprocessing import process
+from typing import Any
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+def square(value: int) -> int:
+    return value * value
+
+
+def add(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def add_one(tensor: Any) -> Any:
+    return tensor.add_(1)
+
+
+def full(value: int) -> Any:
+    import shmtensor as st
+
+    return st.full((100,), float(value))
+
+
+def die_of(is_deadly: bool) -> bool:
+    """Die, or return the argument."""
+    if is_deadly:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return is_deadly
+
+
+def die_while_sending() -> None:
+    """Die with the first half of a result in the connection."""
+    worker = inspect.currentframe()
+    while worker is not None and "connection" not in worker.f_locals:
+        worker = worker.f_back
+    assert worker is not None
+    connection = worker.f_locals["connection"]
+    os.write(connection.fileno(), struct.pack("!i", 1000) + b"x" * 500)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def refuse() -> None:
+    """An initializer that fails."""
+    raise ValueError(f"refused by {process.current_process().name}")
+
+
+class Unloadable:
+    """Can be pickled, cannot be unpickled."""
+
+    def __reduce__(self) -> Any:
+        return int, ("not a number",)
+
+
+def make_unloadable(_: Any) -> Unloadable:
+    return Unloadable()
+
+
+def make_unpicklable(_: Any) -> Any:
+    return lambda: None
