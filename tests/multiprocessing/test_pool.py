@@ -87,9 +87,11 @@ def test_pool_that_nobody_refers_to_is_collected_with_its_workers() -> None:
     pool = mp.get_context("fork").Pool(1)
     pid = pool.apply(os.getpid)
     seen = weakref.ref(pool)
+    held = [pool]
+    del pool
     with pytest.warns(ResourceWarning, match="unclosed running multiprocessing pool"):
-        del pool
-        gc.collect()
+        held.clear()
+    gc.collect()
     assert seen() is None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
