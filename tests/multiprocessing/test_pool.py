@@ -83,6 +83,11 @@ def test_large_messages_pass_both_ways(pool: Pool) -> None:
     assert pool.map(tasks.same, sent, chunksize=1) == sent
 
 
+def _collect(held: list[Any]) -> None:
+    held.clear()
+    gc.collect()
+
+
 def test_pool_that_nobody_refers_to_is_collected_with_its_workers() -> None:
     pool = mp.get_context("fork").Pool(1)
     pid = pool.apply(os.getpid)
@@ -90,8 +95,7 @@ def test_pool_that_nobody_refers_to_is_collected_with_its_workers() -> None:
     held = [pool]
     del pool
     with pytest.warns(ResourceWarning, match="unclosed running multiprocessing pool"):
-        held.clear()
-    gc.collect()
+        _collect(held)
     assert seen() is None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
