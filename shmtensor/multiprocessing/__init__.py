@@ -38,10 +38,8 @@ from shmtensor.multiprocessing.spawn import (
 )
 
 __all__ = [
-    "cow",
     "get_all_sharing_strategies",
     "get_sharing_strategy",
-    "lend",
     "set_sharing_strategy",
     *multiprocessing.__all__,
 ]
