@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW_BLOCKS = 32, LOCK_TRIES = 200 };
+enum { FEW_BLOCKS = 32, LOCK_TRIES = 200, ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS = 250 };
 
 bool shmt__ring_may_spin(void) {
   static atomic_int cpus; /* relaxed: a cached constant */
@@ -50,6 +50,18 @@ static shmt__ring_result lock_ring(shmt__ring* r, atomic_uint_least32_t* lock,
 
 static void signal_change(shmt__ring* r, atomic_uint_least32_t* event) {
   shmt__ring_event_signal(event, false);
+  shmt__ring_event_signal(&r->header->watch_event, true);
+  if (SHMT_UNLIKELY(r->watch != NULL)) shmt__ring_watch_update(r);
+}
+
+/* A producer that waits for bytes is woken when half of them are free, so that it puts many messages
+ * for each time it sleeps; until then it looks for itself every ROOM_SLICE_MS. */
+static void signal_room(shmt__ring* r) {
+  uint64_t head = atomic_load_explicit(&r->header->head, memory_order_relaxed);
+  uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_relaxed);
+  bool is_bounded = r->max_messages != 0;
+  if (is_bounded || shmt__ring_used(head, tail, r->capacity) <= r->capacity / 2)
+    shmt__ring_event_signal(&r->header->room_event, false);
   shmt__ring_event_signal(&r->header->watch_event, true);
   if (SHMT_UNLIKELY(r->watch != NULL)) shmt__ring_watch_update(r);
 }
@@ -169,9 +181,11 @@ static shmt__ring_result wait_for_room(shmt__ring* r, uint64_t head, uint64_t de
   uint32_t armed = shmt__ring_event_arm(&r->header->room_event);
   if (atomic_load_explicit(&r->header->head, memory_order_seq_cst) != head) return SHMT_RING_DONE;
   if (shmt__ring_is_alone(r, SHMT_RING_NO_GET)) return SHMT_RING_ALONE;
-  shmt__os_wait w =
-      shmt__os_futex_wait(&r->header->room_event, armed, shmt__ring_slice(deadline_ns));
-  return w == SHMT_OS_WAIT_WOKEN ? SHMT_RING_DONE : SHMT_RING_INTERRUPTED;
+  /* A short slice: see signal_room. */
+  uint64_t slice = shmt__os_now_ns() + ROOM_SLICE_MS * UINT64_C(1000000);
+  shmt__os_wait w = shmt__os_futex_wait(&r->header->room_event, armed,
+                                        slice < deadline_ns ? slice : deadline_ns);
+  return w == SHMT_OS_WAIT_INTERRUPTED ? SHMT_RING_INTERRUPTED : SHMT_RING_DONE;
 }
 
 static shmt__ring_result put_blocks(shmt__ring* r, const shmt__ring_parcel* p,
@@ -179,6 +193,7 @@ static shmt__ring_result put_blocks(shmt__ring* r, const shmt__ring_parcel* p,
                                     uint64_t deadline_ns) {
   uint32_t nbytes = (uint32_t)shmt__ring_message_bytes(
       p->n_storages, (uint64_t)p->part_bytes[0] + p->part_bytes[1]);
+  uint64_t signals_ns = 0;
   for (;;) {
     uint32_t word = 0;
     uint64_t head = 0;
@@ -191,7 +206,10 @@ static shmt__ring_result put_blocks(shmt__ring* r, const shmt__ring_parcel* p,
       return result;
     }
     if (result == SHMT_RING_NO_ROOM && flags & SHMT_RING_KEEP) return result;
-    if (shmt__os_now_ns() >= deadline_ns) return result;
+    uint64_t now_ns = shmt__os_now_ns();
+    if (now_ns >= deadline_ns) return result;
+    if (signals_ns == 0) signals_ns = now_ns + SIGNALS_SLICE_MS * UINT64_C(1000000);
+    if (now_ns >= signals_ns) return SHMT_RING_INTERRUPTED;
     result = wait_for_room(r, head, deadline_ns);
     if (result != SHMT_RING_DONE) return result;
   }
@@ -308,7 +326,7 @@ shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__ring_delivery* out, uint32
     if (result != SHMT_RING_DONE) return result;
     while (*n_out < n_max && (result = take_locked(r, &out[*n_out])) == SHMT_RING_DONE) ++*n_out;
     shmt__ring_unlock(&r->header->get_lock, word);
-    if (*n_out > 0 || result == SHMT_RING_FAILED) signal_change(r, &r->header->room_event);
+    if (*n_out > 0 || result == SHMT_RING_FAILED) signal_room(r);
     if (result == SHMT_RING_FAILED) return result;
     if (*n_out > 0) return SHMT_RING_DONE;
     /* Another took it. */

@@ -20,7 +20,7 @@ typedef struct ring_object {
 
 static PyTypeObject* ring_type; /* owned */
 
-enum { MOST_AT_ONCE = 256 };
+enum { MOST_AT_ONCE = 256, PATIENCE_NS = 1000000 };
 
 /* --- times and waits --- */
 
@@ -53,6 +53,7 @@ typedef struct wait_call {
   unsigned flags;
   shmt__ring_delivery* deliveries;
   uint32_t n_max, n_got;
+  bool is_patient; /* put: KEEP after PATIENCE_NS without room */
 } wait_call;
 
 static shmt__ring_result call_put(wait_call* w, uint64_t deadline_ns) {
@@ -68,12 +69,27 @@ static shmt__ring_result call_join(wait_call* w, uint64_t deadline_ns) {
   return shmt__ring_join(w->ring, deadline_ns);
 }
 
+/* Put without KEEP for a moment. */
+static shmt__ring_result wait_briefly(wait_call* w, uint64_t deadline_ns) {
+  uint64_t end_ns = shmt__os_now_ns() + PATIENCE_NS;
+  PyThreadState* saved = PyEval_SaveThread();
+  shmt__ring_result result =
+      shmt__ring_put(w->ring, w->parcel, 0, end_ns < deadline_ns ? end_ns : deadline_ns);
+  PyEval_RestoreThread(saved);
+  return result;
+}
+
 /* Run to the end or the deadline. INTERRUPTED: an exception is set. */
 static shmt__ring_result run(wait_call* w, uint64_t deadline_ns) {
   shmt__ring_result result = w->call(w, 0);
   bool waits = result == SHMT_RING_EMPTY || result == SHMT_RING_FULL || result == SHMT_RING_BUSY ||
                (result == SHMT_RING_NO_ROOM && !(w->flags & SHMT_RING_KEEP));
   if (!waits || deadline_ns == 0) return result;
+  if (w->is_patient) {
+    w->flags = SHMT_RING_KEEP;
+    if (result == SHMT_RING_NO_ROOM) result = wait_briefly(w, deadline_ns);
+    if (result == SHMT_RING_DONE) return result;
+  }
   do {
     PyThreadState* saved = PyEval_SaveThread();
     result = w->call(w, deadline_ns);
@@ -180,8 +196,13 @@ static PyObject* put_parcel(shmt__ring* ring, shmt__py_parcel* p, unsigned flags
                             uint64_t deadline_ns) {
   shmt__ring_parcel view = shmt__py_parcel_view(p);
   wait_call w = {.ring = ring, .call = call_put, .parcel = &view, .flags = flags};
+  if (flags == SHMT_RING_KEEP && deadline_ns != 0) {
+    /* Most often room comes at once, and costs less than to keep the message. */
+    w.flags = 0;
+    w.is_patient = true;
+  }
   shmt__ring_result result = run(&w, deadline_ns);
-  if (result == SHMT_RING_NO_ROOM && flags & SHMT_RING_KEEP) return (PyObject*)p;
+  if (result == SHMT_RING_NO_ROOM && w.flags & SHMT_RING_KEEP) return (PyObject*)p;
   PyObject* answer = result == SHMT_RING_DONE ? Py_NewRef(Py_None) : raise(result, shmt__py_full());
   Py_DECREF(p);
   return answer;

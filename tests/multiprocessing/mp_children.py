@@ -78,30 +78,6 @@ def sleep() -> None:
     time.sleep(60)
 
 
-def put_numbers(queue: Any, n: int, nbytes: int) -> None:
-    """Put many messages, more than fit, and return."""
-    for i in range(n):
-        queue.put((i, b"x" * nbytes))
-
-
-def put_and_cancel(queue: Any, n: int, nbytes: int) -> None:
-    """The same, not caring for their arrival."""
-    put_numbers(queue, n, nbytes)
-    queue.cancel_join_thread()
-
-
-def echo_until_alone(inbox: Any, outbox: Any) -> None:
-    """Send everything back until nobody is left who could put more."""
-    inbox._writer.close()
-    outbox._reader.close()
-    while True:
-        try:
-            item = inbox.get()
-        except EOFError:
-            return
-        outbox.put(item)
-
-
 def report_settings(outbox: Any) -> None:
     """Send what this child has inherited."""
     from shmtensor.multiprocessing import get_sharing_strategy, reductions

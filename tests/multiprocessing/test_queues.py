@@ -16,6 +16,7 @@ from typing import Any
 
 import mp_children
 import pytest
+import queue_children
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
@@ -461,7 +462,7 @@ def test_sender_may_exit_right_after_it_put(children: list[Any]) -> None:
 
 def test_child_feeds_what_did_not_fit_before_it_exits(children: list[Any]) -> None:
     queue = Queue(ctx=CONTEXT)
-    child = CONTEXT.Process(target=mp_children.put_numbers, args=(queue, 300, 5000))
+    child = CONTEXT.Process(target=queue_children.put_numbers, args=(queue, 300, 5000))
     children.append(child)
     child.start()
     assert [queue.get(timeout=HANG_S)[0] for _ in range(300)] == list(range(300))
@@ -471,7 +472,7 @@ def test_child_feeds_what_did_not_fit_before_it_exits(children: list[Any]) -> No
 
 def test_child_that_cancels_the_join_exits_at_once(children: list[Any]) -> None:
     queue = Queue(ctx=CONTEXT)
-    child = CONTEXT.Process(target=mp_children.put_and_cancel, args=(queue, 300, 5000))
+    child = CONTEXT.Process(target=queue_children.put_and_cancel, args=(queue, 300, 5000))
     children.append(child)
     child.start()
     child.join(HANG_S)
@@ -481,7 +482,7 @@ def test_child_that_cancels_the_join_exits_at_once(children: list[Any]) -> None:
 
 def test_last_end_of_a_simple_queue_is_noticed(children: list[Any]) -> None:
     there, back = SimpleQueue(ctx=CONTEXT), SimpleQueue(ctx=CONTEXT)
-    child = CONTEXT.Process(target=mp_children.echo_until_alone, args=(there, back))
+    child = CONTEXT.Process(target=queue_children.echo_until_alone, args=(there, back))
     children.append(child)
     child.start()
     there.put(1)

@@ -1,0 +1,258 @@
+"""Waiting for queues: descriptors for select, asyncio, executors, signals.
+
+Not covered: what the queues promise otherwise (test_queues), kills (test_queue_kill).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.connection import wait
+from typing import Any
+
+import mp_children
+import pytest
+import queue_children
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from shmtensor.multiprocessing.queues import Empty, Queue, SimpleQueue
+
+CONTEXT = mp.get_context("fork")
+HANG_S = 100
+
+
+@pytest.fixture
+def children() -> Iterator[list[Any]]:
+    made: list[Any] = []
+    yield made
+    for child in made:
+        child.kill()
+        child.join()
+        child.close()
+
+
+def _start(children: list[Any], target: Any, *arguments: Any) -> Any:
+    child = CONTEXT.Process(target=target, args=arguments)
+    children.append(child)
+    child.start()
+    return child
+
+
+def _is_readable(fd: int) -> bool:
+    return bool(select.select([fd], [], [], 0)[0])
+
+
+def _n_eventfds() -> int:
+    n = 0
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the one of the listing
+            n += "[eventfd]" in os.readlink(f"/proc/self/fd/{number}")
+    return n
+
+
+def _wait_until(condition: Any) -> None:
+    deadline = time.monotonic() + HANG_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("kind", [SimpleQueue, Queue])
+def test_descriptor_is_readable_while_there_is_a_message(kind: Any) -> None:
+    queue = kind(ctx=CONTEXT)
+    fd = queue.fileno()
+    assert queue.fileno() == fd
+    assert not _is_readable(fd)
+    for _ in range(3):
+        queue.put(1)
+        assert _is_readable(fd)
+        queue.put(2)
+        queue.get()
+        assert _is_readable(fd)
+        queue.get()
+        assert not _is_readable(fd)
+
+
+def test_descriptor_follows_what_other_processes_do(children: list[Any]) -> None:
+    there, back = SimpleQueue(ctx=CONTEXT), SimpleQueue(ctx=CONTEXT)
+    fd = back.fileno()
+    _start(children, mp_children.echo, there, back)
+    for i in range(20):
+        there.put(i)
+        assert select.select([fd], [], [], HANG_S)[0] == [fd]
+        assert back.get() == i
+        assert not _is_readable(fd)
+    watched = there.fileno()
+    there.put("taken by the child")
+    assert back.get() == "taken by the child"
+    _wait_until(lambda: not _is_readable(watched))
+
+
+def test_child_after_fork_has_descriptors_of_its_own(children: list[Any]) -> None:
+    there, back = SimpleQueue(ctx=CONTEXT), SimpleQueue(ctx=CONTEXT)
+    mine = there.fileno(), back.fileno()
+    _start(children, queue_children.echo_when_readable, there, back)
+    for i in range(20):
+        there.put(i)
+        assert wait([back._reader], HANG_S) == [back._reader]
+        assert back.get() == i
+    assert (there.fileno(), back.fileno()) == mine
+
+
+def test_descriptor_is_closed_with_its_queue() -> None:
+    queue = Queue(ctx=CONTEXT)
+    queue.put(1)
+    before = _n_eventfds()
+    queue.fileno()
+    assert _n_eventfds() == before + 2
+    del queue
+    gc.collect()
+    _wait_until(lambda: _n_eventfds() == before)
+
+
+def test_reader_has_what_the_standard_pool_asks_of_a_connection() -> None:
+    queue = SimpleQueue(ctx=CONTEXT)
+    reader, writer = queue._reader, queue._writer
+    assert (reader.readable, reader.writable, writer.readable, writer.writable) == (
+        True,
+        False,
+        False,
+        True,
+    )
+    assert not reader.poll()
+    assert not reader.poll(0.01)
+    writer.send((1, 2))
+    assert reader.poll()
+    assert reader.poll(None)
+    assert reader.recv() == (1, 2)
+    writer.close()
+    assert writer.closed
+    with pytest.raises(OSError, match="handle is closed"):
+        writer.send(1)
+
+
+# --- asyncio ---
+
+
+def test_tasks_await_messages_and_room(children: list[Any]) -> None:
+    there, back = Queue(2, ctx=CONTEXT), Queue(2, ctx=CONTEXT)
+    _start(children, mp_children.echo, there, back)
+    n = 50
+
+    async def produce() -> None:
+        for i in range(n):
+            await there.aput((i, st.full((3,), float(i))))
+
+    async def consume() -> list[int]:
+        got = []
+        for _ in range(n):
+            number, tensor = await back.aget()
+            assert tensor[0] == number
+            got.append(number)
+        return got
+
+    async def both() -> list[int]:
+        _, got = await asyncio.gather(produce(), consume())
+        return got
+
+    assert asyncio.run(asyncio.wait_for(both(), HANG_S)) == list(range(n))
+    there.put(None)
+
+
+def test_several_tasks_share_one_queue_and_may_be_cancelled() -> None:
+    queue = Queue(ctx=CONTEXT)
+
+    async def run() -> list[Any]:
+        tasks = [asyncio.ensure_future(queue.aget()) for _ in range(4)]
+        await asyncio.sleep(0.01)
+        tasks[0].cancel()
+        for i in range(3):
+            queue.put(i)
+        return await asyncio.wait_for(asyncio.gather(*tasks[1:]), HANG_S)
+
+    before = _n_eventfds()
+    assert sorted(asyncio.run(run())) == [0, 1, 2]
+    assert _n_eventfds() <= before + 2
+
+
+# --- executors ---
+
+
+def test_executor_of_the_standard_library_works_over_our_queues() -> None:
+    tensor = st.arange(10, dtype=st.float32).share_memory_()
+    with ProcessPoolExecutor(2, mp_context=mp.get_context("fork")) as executor:
+        results = list(executor.map(mp_children.double, [tensor + i for i in range(20)]))
+    assert [r[0].item() for r in results] == [2.0 * i for i in range(20)]
+
+
+# --- signals and time ---
+
+
+class _StopError(Exception):
+    pass
+
+
+def test_signal_handler_runs_while_get_waits() -> None:
+    queue = Queue(ctx=CONTEXT)
+
+    def stop(number: int, frame: Any) -> None:
+        raise _StopError
+
+    old = signal.signal(signal.SIGUSR1, stop)
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGUSR1))
+    try:
+        timer.start()
+        with pytest.raises(_StopError):
+            queue.get(timeout=HANG_S)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGUSR1, old)
+    queue.put(1)
+    assert queue.get() == 1
+
+
+def test_handler_that_returns_lets_get_go_on() -> None:
+    queue = SimpleQueue(ctx=CONTEXT)
+    seen: list[int] = []
+    old = signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
+    main = threading.main_thread().ident
+    assert main is not None
+    timers = [
+        threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGUSR1)),
+        threading.Timer(0.2, queue.put, ("late",)),
+    ]
+    try:
+        for timer in timers:
+            timer.start()
+        assert queue.get() == "late"
+    finally:
+        for timer in timers:
+            timer.join()
+        signal.signal(signal.SIGUSR1, old)
+    assert seen == [signal.SIGUSR1]
+
+
+def test_timeout_holds_while_a_stopped_process_has_the_lock(children: list[Any]) -> None:
+    queue = Queue(ctx=CONTEXT)
+    child = _start(children, queue_children.put_for_ever, queue)
+    for _ in range(100):
+        queue.get()
+    os.kill(child.pid, signal.SIGSTOP)
+    try:
+        while True:  # whatever it holds, no call may take longer than it was given
+            queue.get(timeout=0.2)
+    except Empty:
+        pass
+    finally:
+        os.kill(child.pid, signal.SIGCONT)
