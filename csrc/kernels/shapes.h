@@ -85,6 +85,18 @@ typedef struct shmt__conv_shape {
   int64_t first_row; /* of the rows to make */
 } shmt__conv_shape;
 
+/* Elements of a padded row, with room for a last vector of outputs that reaches beyond the end. */
+enum { SHMT_DEPTHWISE_LANES = 16 };
+static inline int64_t shmt__depthwise_row(const shmt__conv_shape* s) {
+  const int64_t outputs = (s->out[2] + SHMT_DEPTHWISE_LANES - 1) / SHMT_DEPTHWISE_LANES * SHMT_DEPTHWISE_LANES;
+  const int64_t reached = (outputs - 1) * s->stride[2] + (s->kernel[2] - 1) * s->dilation[2] + 1;
+  const int64_t padded = s->in[2] + 2 * s->padding[2];
+  return padded > reached ? padded : reached;
+}
+static inline int64_t shmt__depthwise_scratch(const shmt__conv_shape* s) {
+  return (s->in[1] + 2 * s->padding[1]) * shmt__depthwise_row(s);
+}
+
 /* Windows over planes; depth, height, width. */
 typedef struct shmt__pool_shape {
   int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];

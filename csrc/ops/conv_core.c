@@ -191,6 +191,48 @@ static shmt_status run(job* j) {
   return SHMT_OK;
 }
 
+/* --- one channel for each filter ---------------------------------------------------- */
+
+/* A product of one row is no product worth the columns: planes are filtered as they are. */
+static bool is_depthwise(const shmt__conv* c) {
+  const shmt__conv_shape* s = &c->shape;
+  return c->groups == c->channels && c->groups > 1 && s->in[0] == 1 && s->kernel[0] == 1 && s->out[0] == 1 &&
+         shmt__loops[SHMT_LOOP_depthwise][c->dtype] != NULL;
+}
+
+static void filter_planes(void* ctx, int64_t begin, int64_t end) {
+  job* j = ctx;
+  const shmt__conv* c = j->c;
+  const uint64_t nbytes = (uint64_t)(shmt__depthwise_scratch(&c->shape) * j->item);
+  void* scratch = NULL;
+
+  if (shmt__alloc(nbytes, &scratch) != SHMT_OK) {
+    /* relaxed: read after the pool's own join. */
+    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+    return;
+  }
+  for (int64_t p = begin; p < end; p++) {
+    const int64_t filter = p % c->filters, channel = filter / (c->filters / c->groups);
+    char* data[4] = {j->to + p * j->out_plane * j->item,
+                     (char*)(uintptr_t)image_of(j, j->images, p / c->filters, channel),
+                     (char*)(uintptr_t)j->weight + filter * j->k * j->item, scratch};
+    shmt__loops[SHMT_LOOP_depthwise][c->dtype](data, NULL, 1, &c->shape);
+  }
+  shmt__dealloc(scratch, nbytes);
+}
+
+static shmt_status run_depthwise(job* j) {
+  enum { GRAIN = 32768 }; /* multiplications below which another thread does not pay */
+  const int64_t work = j->out_plane * j->k;
+
+  if (j->out_plane == 0) return SHMT_OK;
+  shmt__parallel_for(j->c->n_images * j->c->filters, GRAIN / (work + 1) + 1, filter_planes, j);
+  SHMT_REQUIRE(!atomic_load_explicit(&j->failed, memory_order_relaxed), SHMT_E_NOMEM,
+               "convolution: no memory for a padded plane of %lld bytes",
+               (long long)(shmt__depthwise_scratch(&j->c->shape) * j->item));
+  return SHMT_OK;
+}
+
 shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const void* weight, void* output) {
   job j;
 
@@ -198,7 +240,7 @@ shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const vo
   j.images = images;
   j.weight = weight;
   j.to = output;
-  return run(&j);
+  return is_depthwise(c) ? run_depthwise(&j) : run(&j);
 }
 
 shmt_status shmt__conv_to_images(const shmt__conv* c, const void* output, const void* weight, void* images) {
