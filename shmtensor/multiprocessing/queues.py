@@ -2,11 +2,11 @@
 
 They behave as those of `multiprocessing.queues`, and differ in these ways. A message is written
 where the receiver reads it; tensors go as handles, all those of a message together. ``put``
-pickles in the calling thread, so that what cannot be sent raises there, and puts the message into
-the ring itself; a thread of its own feeds the ring only while the ring is full. A process that is
-killed at any instant leaves the queue usable, and no message of another process is lost. ``get``
-with a timeout never takes longer than that. There are batch forms, forms to ``await`` and
-``fileno``.
+pickles in the calling thread, so that what cannot be sent raises there (of a `Queue`, what an
+object's own ``__reduce__`` raises is printed as ever), and puts the message into the ring itself; a
+thread of its own feeds the ring only while the ring is full. A process that is killed at any
+instant leaves the queue usable, and no message of another process is lost. ``get`` with a timeout
+never takes longer than that. There are batch forms, forms to ``await`` and ``fileno``.
 
 Processes get a queue by inheritance, or as an argument of a process that is being spawned.
 """
@@ -262,6 +262,21 @@ class _Feeder:
                 self.finalizer.cancel()
 
 
+def _is_of_the_object(error: Exception) -> bool:
+    """Whether the code by which an object reduces itself raised *error*, not the pickler.
+
+    The standard queue prints such errors and goes on, and programs rely on that.
+    """
+    step = error.__traceback__
+    while step is not None and step.tb_frame.f_globals.get("__name__") == __name__:
+        step = step.tb_next
+    if step is None:
+        return False
+    package = str(step.tb_frame.f_globals.get("__name__")).partition(".")[0]
+    is_reduction = step.tb_frame.f_code.co_name in ("__reduce__", "__reduce_ex__", "__getstate__")
+    return is_reduction and package not in ("multiprocessing", "shmtensor")
+
+
 class Queue:
     """A queue with or without a bound.
 
@@ -315,8 +330,8 @@ class Queue:
         Raises:
             Full: The queue was full all the time.
             ValueError: The queue is closed.
-            Exception: What pickling *obj* raises, unless a subclass has a
-                ``_on_queue_feeder_error``, which then gets it.
+            Exception: What pickling *obj* raises. ``_on_queue_feeder_error`` gets it instead in a
+                subclass that has one, and when it comes from the object's own ``__reduce__``.
         """
         if self._closed:
             self._check()
@@ -325,7 +340,8 @@ class Queue:
         except Full:
             raise
         except Exception as error:
-            if type(self)._on_queue_feeder_error is Queue._on_queue_feeder_error:
+            is_own = type(self)._on_queue_feeder_error is Queue._on_queue_feeder_error
+            if is_own and not _is_of_the_object(error):
                 raise
             self._on_queue_feeder_error(error, obj)
 
@@ -411,8 +427,15 @@ class Queue:
         return int(self._ring.size())
 
     def empty(self) -> bool:
-        """Whether there is no message to get at the moment."""
-        return not self._ring.n_messages()
+        """Whether there is no message to get at the moment.
+
+        Raises:
+            OSError: The queue is closed, and there is one.
+        """
+        n = self._ring.n_messages()
+        if n and self._closed:
+            raise OSError("handle is closed")
+        return not n
 
     def full(self) -> bool:
         """Whether ``put`` would wait."""
@@ -446,8 +469,8 @@ class Queue:
 
     @staticmethod
     def _on_queue_feeder_error(e: Exception, obj: Any) -> None:
-        """Get what could not be put, in a subclass; here ``put`` raises."""
-        raise e
+        """Get what could not be put; subclasses may do more than to print it."""
+        traceback.print_exception(e)
 
     __class_getitem__: Any = classmethod(types.GenericAlias)
 

@@ -103,17 +103,38 @@ def test_message_keeps_its_tensors_when_the_sender_lets_go(queue: Any) -> None:
     assert others[0][0] == 99
 
 
-def test_what_cannot_be_pickled_raises_in_put_and_leaves_no_trace(queue: Any) -> None:
-    class Local:
-        def __reduce__(self) -> Any:
-            raise ZeroDivisionError("no")
+class _Unreducible:
+    def __reduce__(self) -> Any:
+        raise ZeroDivisionError("no")
 
-    with pytest.raises(ZeroDivisionError):
-        queue.put([st.ones(3), Local()])
+
+def test_what_cannot_be_pickled_raises_in_put_and_leaves_no_trace(queue: Any) -> None:
+    with pytest.raises(Exception, match="pickle"):
+        queue.put([st.ones(3), lambda: None])
+    with pytest.raises(TypeError, match="pickle"):
+        queue.put([st.ones(3), threading.Lock()])
     with pytest.raises(RuntimeError, match="non-leaf"):
         queue.put(st.ones(3, requires_grad=True) * 2)
     queue.put("good")
     assert queue.get() == "good"
+
+
+def test_error_of_an_objects_own_reduction_is_printed(queue: Any, capfd: Any) -> None:
+    if isinstance(queue, SimpleQueue):
+        with pytest.raises(ZeroDivisionError):
+            queue.put([st.ones(3), _Unreducible()])
+    else:
+        queue.put([st.ones(3), _Unreducible()])
+        assert "ZeroDivisionError: no" in capfd.readouterr().err
+    queue.put("good")
+    assert queue.get() == "good"
+
+
+def test_closed_queue_with_a_message_is_not_asked_whether_it_is_empty(queue: Any) -> None:
+    queue.put(1)
+    queue.close()
+    with pytest.raises(OSError, match="is closed"):
+        queue.empty()
 
 
 class _Unloadable:
