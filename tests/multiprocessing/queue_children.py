@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from multiprocessing.connection import wait
 from typing import Any
+
+import shmtensor as st
 
 
 def put_numbers(queue: Any, n: int, nbytes: int) -> None:
@@ -42,3 +47,30 @@ def put_for_ever(queue: Any) -> None:
     """Put one message after the other."""
     while True:
         queue.put((1, 2, 3))
+
+
+def forward(queue: Any, report: Any) -> None:
+    """Pass everything on until killed."""
+    while True:
+        report.put(queue.get())
+
+
+def put_and_be_killed(queue: Any, n: int) -> None:
+    """Put tensors, then die without a word."""
+    for i in range(n):
+        queue.put((i, st.full((100,), float(i))))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def put_large_and_be_killed(queue: Any, n: int) -> None:
+    """Put more than fits, then die while some of it waits for room."""
+    for i in range(n):
+        queue.put((i, b"x" * 30_000))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def sleep_holding(queue: Any) -> None:
+    """Keep the queue and do nothing until killed."""
+    assert queue is not None
+    while True:
+        time.sleep(10)

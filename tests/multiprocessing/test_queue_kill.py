@@ -1,0 +1,126 @@
+"""Processes that use a queue are killed: the others go on, and no message of the living is lost.
+
+Not covered: each step of put and get (tests/shm/test_crash), many random kills (tests/stress).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import queue_children
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from shmtensor._boundary import sharing
+from shmtensor.multiprocessing.queues import Full, JoinableQueue, Queue, SimpleQueue
+
+CONTEXT = mp.get_context("fork")
+HANG_S = 100
+
+
+@pytest.fixture
+def children() -> Iterator[list[Any]]:
+    made: list[Any] = []
+    yield made
+    for child in made:
+        child.kill()
+        child.join()
+        child.close()
+
+
+def _start(children: list[Any], target: Any, *arguments: Any) -> Any:
+    child = CONTEXT.Process(target=target, args=arguments)
+    children.append(child)
+    child.start()
+    return child
+
+
+def _wait_until(condition: Any) -> None:
+    deadline = time.monotonic() + HANG_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_readers_that_are_killed_while_they_wait_stop_nobody(children: list[Any]) -> None:
+    queue, report = Queue(ctx=CONTEXT), Queue(ctx=CONTEXT)
+    readers = [_start(children, queue_children.forward, queue, report) for _ in range(3)]
+    for number in range(3):
+        queue.put(number)
+    assert sorted(report.get(timeout=HANG_S) for _ in range(3)) == [0, 1, 2]
+    for reader in readers[:2]:
+        os.kill(reader.pid, signal.SIGKILL)
+        reader.join()
+    for number in range(50):
+        queue.put(number)
+    assert sorted(report.get(timeout=HANG_S) for _ in range(50)) == list(range(50))
+
+
+def test_what_a_killed_sender_had_put_arrives(children: list[Any]) -> None:
+    queue = SimpleQueue(ctx=CONTEXT)
+    sender = _start(children, queue_children.put_and_be_killed, queue, 40)
+    sender.join(HANG_S)
+    assert sender.exitcode == -signal.SIGKILL
+    for number in range(40):
+        got, tensor = queue.get()
+        assert got == number
+        assert tensor.sum().item() == 100 * number
+    assert queue.empty()
+
+
+def test_places_that_a_killed_sender_kept_are_free_again(children: list[Any]) -> None:
+    queue = JoinableQueue(50, ctx=CONTEXT)
+    sender = _start(children, queue_children.put_large_and_be_killed, queue, 50)
+    sender.join(HANG_S)
+    # What had found room is there; what had not is lost with the sender.
+    _wait_until(lambda: queue.qsize() < 50)
+    n = queue.qsize()
+    for number in range(n):
+        assert queue.get(timeout=HANG_S)[0] == number
+        queue.task_done()
+    queue.join()
+    for number in range(50):
+        queue.put(number, timeout=HANG_S)
+    with pytest.raises(Full):
+        queue.put(50, False)
+
+
+def test_messages_for_a_killed_reader_leave_no_memory(children: list[Any]) -> None:
+    before = sharing.status()["n_leases"]
+    queue = Queue(ctx=CONTEXT)
+    reader = _start(children, queue_children.sleep_holding, queue)
+    for number in range(20):
+        queue.put(st.full((1000,), float(number)))
+    assert sharing.status()["n_leases"] >= before + 20
+    os.kill(reader.pid, signal.SIGKILL)
+    reader.join()
+    assert queue.get()[0] == 0
+    del queue
+    _wait_until(lambda: sharing.status()["n_leases"] <= before)
+
+
+def test_locks_of_a_killed_process_are_free_again_without_the_manager(
+    children: list[Any],
+) -> None:
+    queue, report = Queue(ctx=CONTEXT), Queue(ctx=CONTEXT)
+    for _ in range(4):
+        manager = sharing.status()["manager_pid"]
+        sender = _start(children, queue_children.put_for_ever, queue)
+        reader = _start(children, queue_children.forward, queue, report)
+        for _ in range(50):
+            report.get(timeout=HANG_S)
+        os.kill(manager, signal.SIGKILL)
+        for child in (sender, reader):
+            os.kill(child.pid, signal.SIGKILL)
+            child.join()
+        while not queue.empty():
+            queue.get(timeout=HANG_S)
+        queue.put("next")
+        assert queue.get(timeout=HANG_S) == "next"
+        while not report.empty():
+            report.get(timeout=HANG_S)
