@@ -134,10 +134,33 @@ class _Writer(_End):
         self._ring.put(obj, None, False)
 
 
+def _is_of_fork(ctx: Any) -> bool:
+    return bool(ctx.get_start_method() == "fork")
+
+
+def _check_may_travel(queue: Any) -> None:
+    """Refuse to pickle a queue when the standard package refuses its own.
+
+    Raises:
+        RuntimeError: No process is being started, or the queue is of the fork context.
+    """
+    context.assert_spawning(queue)
+    if queue._is_of_fork:
+        # The beginning is what programs look for.
+        raise RuntimeError(
+            "A SemLock created in a fork context, or a queue as this one, is not shared with a "
+            f"process that is not forked. Make the {type(queue).__name__} with the context that "
+            "starts the process"
+        )
+
+
 class SimpleQueue:
     """A queue without a bound of its own: ``put`` waits while the ring is full."""
 
+    _is_of_fork = False  # in processes that got it as an argument
+
     def __init__(self, *, ctx: Any) -> None:
+        self._is_of_fork = _is_of_fork(ctx)
         self._open(_C._new_ring(0))
 
     def _open(self, ring: Any) -> None:
@@ -148,7 +171,7 @@ class SimpleQueue:
         self._rlock = threading.Lock()
 
     def __getstate__(self) -> Any:
-        context.assert_spawning(self)
+        _check_may_travel(self)
         return self._ring.handle()
 
     def __setstate__(self, state: Any) -> None:
@@ -287,9 +310,12 @@ class Queue:
             being copied into the message.
     """
 
+    _is_of_fork = False  # in processes that got it as an argument
+
     def __init__(self, maxsize: int = 0, *, ctx: Any, share_arrays: bool = False) -> None:
         self._maxsize = maxsize if maxsize > 0 else SEM_VALUE_MAX
         self._ignore_epipe = False
+        self._is_of_fork = _is_of_fork(ctx)
         self._open(_C._new_ring(max(maxsize, 0)), share_arrays)
 
     def _open(self, ring: Any, share_arrays: bool) -> None:
@@ -306,7 +332,7 @@ class Queue:
         self._closed = False
 
     def __getstate__(self) -> Any:
-        context.assert_spawning(self)
+        _check_may_travel(self)
         return self._ignore_epipe, self._maxsize, self._ring.handle(), self._ring.shares_arrays
 
     def __setstate__(self, state: Any) -> None:

@@ -195,6 +195,25 @@ def test_many_tensors_in_arguments_of_a_fork_server_child() -> None:
     assert total.item() == 300 * 299
 
 
+@pytest.mark.parametrize("kind", ["Queue", "JoinableQueue", "SimpleQueue"])
+def test_queue_of_the_fork_context_is_not_for_spawned_processes(kind: str) -> None:
+    queue = getattr(mp.get_context("fork"), kind)()
+    child = mp.get_context("spawn").Process(target=mp_children.report_strategy, args=(queue,))
+    with pytest.raises(RuntimeError, match="A SemLock created in a fork context"):
+        child.start()
+    queue.close()
+
+
+def test_queue_of_the_spawn_context_is_for_all_processes() -> None:
+    queue = mp.get_context("spawn").Queue()
+    for method in METHODS:
+        child = mp.get_context(method).Process(target=mp_children.report_strategy, args=(queue,))
+        child.start()
+        assert queue.get(timeout=60) == mp.get_sharing_strategy()
+        child.join()
+    queue.close()
+
+
 # --- small things of torch --------------------------------------------------------------------
 
 
