@@ -59,28 +59,11 @@ def unique(
     Source:
         torch.unique.
     """
-    if dim is not None and input.dim() > 1:
-        return _unique_slices(input, dim, return_inverse, return_counts)
-    results = _C._nn._unique2(input, sorted, return_inverse, return_counts)
+    if dim is not None:
+        results = _C._nn.unique_dim(input, dim, sorted, return_inverse, return_counts)
+    else:
+        results = _C._nn._unique2(input, sorted, return_inverse, return_counts)
     return _select(results, return_inverse, return_counts)
-
-
-def _unique_slices(input: Tensor, dim: int, inverse: bool, counts: bool) -> Any:
-    """Sort the slices by their columns from the last to the first, then compare neighbours."""
-    rows = input.movedim(dim, 0)
-    flat = rows.reshape(rows.shape[0], -1)
-    order = _C.arange(flat.shape[0])
-    for column in range(flat.shape[1] - 1, -1, -1):
-        order = order[flat[order, column].argsort(stable=True)]
-    sorted_rows = flat[order]
-    starts = _C.ones(flat.shape[0], dtype=_C.bool)
-    if flat.shape[0] > 1:
-        starts[1:] = (sorted_rows[1:] != sorted_rows[:-1]).any(1)
-    run = starts.cumsum(0) - 1
-    values = rows[order[starts]].movedim(0, dim)
-    back = _C.empty_like(run)
-    back[order] = run
-    return _select((values, back, _C.bincount(run)), inverse, counts)
 
 
 def unique_consecutive(
@@ -92,10 +75,10 @@ def unique_consecutive(
     """Return the first of every run of equal elements.
 
     Args:
-        input: Any shape, real; runs are those of the flattened tensor.
+        input: Any shape, real; runs are those of the flattened tensor, unless *dim* is given.
         return_inverse: Also return to which run each element belongs.
         return_counts: Also return the lengths of the runs.
-        dim: The dimension of a vector; slices are not compared.
+        dim: Compare the slices of this dimension instead of elements.
 
     Source:
         torch.unique_consecutive.

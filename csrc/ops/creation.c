@@ -196,6 +196,30 @@ shmt_status shmt__new_empty(shmt_tensor* self, shmt_ints size, shmt_dtype dtype,
                      SHMT_MEMORY_FORMAT_NONE, out);
 }
 
+shmt_status shmt__empty_permuted(shmt_ints size, shmt_ints physical_layout, shmt_dtype dtype, shmt_layout layout,
+                                 shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
+  int64_t strides[SHMT_MAX_DIMS], step = 1;
+  uint64_t seen = 0;
+
+  SHMT_REQUIRE(size.len == physical_layout.len, SHMT_E_RUNTIME,
+               "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = %" PRId64
+               " is not equal to len(physical_layout) = %" PRId64, size.len, physical_layout.len);
+  SHMT_REQUIRE(size.len <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "empty_permuted(): more than %d dimensions", SHMT_MAX_DIMS);
+  for (int64_t i = size.len - 1; i >= 0; i--) {
+    const int64_t d = physical_layout.data[i];
+    SHMT_REQUIRE(d >= 0 && d < size.len, SHMT_E_RUNTIME,
+                 "Dimension out of range (expected to be between 0 and %" PRId64 ", but got %" PRId64 " at index %" PRId64
+                 ").  NB: negative dims not currently supported; file an issue if you want it.", size.len - 1, d, i);
+    SHMT_REQUIRE(!(seen >> d & 1), SHMT_E_RUNTIME, "Duplicate dim not allowed");
+    seen |= (uint64_t)1 << d;
+    strides[d] = step;
+    SHMT_REQUIRE(size.data[d] >= 0 && !__builtin_mul_overflow(step, size.data[d] > 0 ? size.data[d] : 1, &step),
+                 SHMT_E_RUNTIME, "empty_permuted(): size %" PRId64 " of dimension %" PRId64 " is out of range",
+                 size.data[d], d);
+  }
+  return shmt__empty_strided(size, (shmt_ints){strides, size.len}, dtype, layout, device, pin_memory, out);
+}
+
 shmt_status shmt__new_empty_strided(shmt_tensor* self, shmt_ints size, shmt_ints stride, shmt_dtype dtype,
                                     shmt_layout layout, shmt_device device, shmt_opt_bool pin_memory,
                                     shmt_tensor** out) {

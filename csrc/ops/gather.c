@@ -34,6 +34,8 @@ shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, boo
 
   (void)sparse_grad;
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(shmt__check_no_overlap(*out, self));
+  SHMT_TRY(shmt__check_no_overlap(*out, index));
   if (index->numel != 0) SHMT_TRY(shmt__check_index_dtype("gather", index, "Expected dtype int32/int64 for index"));
   SHMT_TRY(shmt__at_least_1d(self, &line));
   SHMT_TRY(shmt__at_least_1d(index, &where));

@@ -62,6 +62,52 @@ shmt_status shmt__vander(shmt_tensor* x, shmt_opt_int N, bool increasing, shmt_t
   return SHMT_OK;
 }
 
+/* Every step-th element in memory order; a tall matrix has room for more than one diagonal. */
+shmt_status shmt__fill_diagonal_(shmt_tensor* self, shmt_scalar fill_value, bool wrap) {
+  SHMT_AUTO(shmt_tensor) line = NULL;
+  int64_t length, step = 0;
+
+  SHMT_REQUIRE(self->n_dims >= 2, SHMT_E_RUNTIME, "dimensions must larger than 1");
+  for (int d = 1; d < self->n_dims && self->n_dims > 2; d++)
+    SHMT_REQUIRE(self->sizes[d] == self->sizes[0], SHMT_E_RUNTIME,
+                 "all dimensions of input must be of equal length");
+  if (self->numel == 0) return SHMT_OK;
+  const int64_t rows = self->sizes[0], columns = self->sizes[1];
+  length = rows < columns ? rows : columns;
+  for (int d = 0; d < self->n_dims; d++) step += self->strides[d];
+  SHMT_TRY(shmt_op_as_strided(self, SHMT_INTS(length), SHMT_INTS(step), (shmt_opt_int){self->offset, true}, &line));
+  SHMT_TRY(shmt_op_fill__Scalar(line, fill_value));
+  for (int64_t begin = columns + 1; wrap && self->n_dims == 2 && begin < rows; begin += columns + 1) {
+    SHMT_AUTO(shmt_tensor) below = NULL;
+    length = rows - begin < columns ? rows - begin : columns;
+    SHMT_TRY(shmt_op_as_strided(self, SHMT_INTS(length), SHMT_INTS(step),
+                                (shmt_opt_int){self->offset + begin * self->strides[0], true}, &below));
+    SHMT_TRY(shmt_op_fill__Scalar(below, fill_value));
+  }
+  return SHMT_OK;
+}
+
+shmt_status shmt__sum_to_size(shmt_tensor* self, shmt_ints size, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) sum = NULL;
+  int64_t dims[SHMT_MAX_DIMS], n = 0;
+  const int64_t leading = self->n_dims - size.len;
+  bool fits = leading >= 0;
+
+  for (int64_t d = 0; fits && d < self->n_dims; d++) {
+    const int64_t wanted = d < leading ? 1 : size.data[d - leading];
+    fits = wanted == self->sizes[d] || wanted == 1;
+    if (d < leading || wanted != self->sizes[d]) dims[n++] = d;
+  }
+  SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "size {%s} is not expandable to size {%s}.", shmt__ints_text(size, (char[256]){0}, 256),
+               SHMT_SHAPE_TEXT(self));
+  if (n == 0) {
+    *out = shmt__tensor_ref(self);
+    return SHMT_OK;
+  }
+  SHMT_TRY(shmt_op_sum_dim_IntList(self, (shmt_ints){dims, n}, false, SHMT_DTYPE_NONE, &sum));
+  return shmt_op_reshape(sum, size, out);
+}
+
 /* --- grids ---------------------------------------------------------------------------- */
 
 shmt_status shmt__meshgrid_indexing(shmt_tensors tensors, const char* indexing, shmt_tensor_vec* out) {

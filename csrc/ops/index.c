@@ -441,6 +441,27 @@ shmt_status shmt__nonzero(shmt_tensor* self, shmt_tensor** out) {
   return shmt__nonzero_positions(self, out);
 }
 
+shmt_status shmt__nonzero_static(shmt_tensor* self, int64_t size, int64_t fill_value, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) positions = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  SHMT_AUTO(shmt_tensor) head = NULL;
+  SHMT_AUTO(shmt_tensor) found = NULL;
+
+  SHMT_REQUIRE(size >= 0, SHMT_E_RUNTIME, "nonzero_static: 'size' must be an non-negative integer");
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(size, self->n_dims), SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
+  if (!shmt__tensor_is_meta(self)) {
+    SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(fill_value)));
+    SHMT_TRY(shmt__nonzero_positions(self, &positions));
+    const int64_t n = positions->sizes[0] < size ? positions->sizes[0] : size;
+    const shmt_ints part = SHMT_INTS(n, self->n_dims), steps = SHMT_INTS(self->n_dims, 1);
+    SHMT_TRY(shmt__tensor_alias(result, part, steps, result->offset, &head));
+    SHMT_TRY(shmt__tensor_alias(positions, part, shmt__tensor_strides(positions), positions->offset, &found));
+    SHMT_TRY(shmt__tensor_copy(head, found));
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
 shmt_status shmt__nonzero_numpy(shmt_tensor* self, shmt_tensor_vec* out) {
   SHMT_AUTO(shmt_tensor) positions = NULL;
   SHMT_AUTO(shmt_tensor) line = NULL;

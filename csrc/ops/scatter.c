@@ -100,6 +100,11 @@ static shmt_status scatter(const char* name, shmt_tensor* self, int64_t dim, shm
   return shmt__end_update(scatter_into(name, *out, dim, index, source, value, loop), given, out);
 }
 
+shmt_status shmt__scatter_by(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src,
+                             shmt__loop loop, shmt_tensor** out) {
+  return scatter(name, self, dim, index, src, shmt__scalar_none(), loop, out);
+}
+
 shmt_status shmt__scatter_src(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src, shmt_tensor** out) {
   return scatter("scatter", self, dim, index, src, shmt__scalar_none(), shmt__move_loop(SHMT_LOOP_scatter, self->dtype),
                  out);

@@ -90,10 +90,10 @@ shmt_status shmt__unique_consecutive(shmt_tensor* self, bool return_inverse, boo
                                      shmt_tensor** output, shmt_tensor** inverse, shmt_tensor** counts) {
   SHMT_AUTO(shmt_tensor) flat = NULL;
 
+  if (dim.has && self->n_dims != 1)
+    return shmt__unique_dim_consecutive(self, dim.value, return_inverse, return_counts, output, inverse, counts);
   SHMT_TRY(refuse_meta("unique_consecutive", self));
-  SHMT_REQUIRE(!dim.has || self->n_dims == 1, SHMT_E_NOT_IMPLEMENTED,
-               "unique_consecutive(): dim is supported for vectors only, got dim=%" PRId64 " of %d dimensions",
-               dim.value, self->n_dims);
+  if (dim.has) SHMT_TRY(shmt__wrap_dim(dim.value, 1, &dim.value));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_run_starts, self->dtype, "unique_consecutive");
   SHMT_TRY(flatten(self, &flat));
   return collect_runs(flat, NULL, shmt__tensor_sizes(self), return_inverse, return_counts, output, inverse, counts);

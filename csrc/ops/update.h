@@ -2,11 +2,16 @@
 #ifndef SHMT_OPS_UPDATE_H
 #define SHMT_OPS_UPDATE_H
 
+#include "iter/iter.h"
 #include "tensor/tensor.h"
 
 /* *out becomes a writable tensor with self's values: self itself in place, the preset output, or a new copy. */
 shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out);
 /* Hand the status on; after a failure a copy that _begin_ made (given was NULL) is released. */
 shmt_status shmt__end_update(shmt_status status, shmt_tensor* given, shmt_tensor** out);
+
+/* scatter of src by a loop of kernels/scatter.tmpl.h (NULL: the dtype has none), checked as scatter checks. */
+shmt_status shmt__scatter_by(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src,
+                             shmt__loop loop, shmt_tensor** out);
 
 #endif

@@ -188,55 +188,12 @@ static bool numbers_are_tensors(const char* name) {
   return is_in(name, names);
 }
 
-/* Functions whose Tensor arguments take Python numbers when no overload with a Scalar exists. */
-static bool takes_numbers(const char* name) {
-  static const char* const names[] = {
-      "remainder",
-      "fmod",
-      "pow",
-      "float_power",
-      "xlogy",
-      "where",
-      "eq",
-      "ne",
-      "lt",
-      "le",
-      "gt",
-      "ge",
-      "not_equal",
-      "less",
-      "less_equal",
-      "greater",
-      "greater_equal",
-      "bitwise_and",
-      "bitwise_or",
-      "bitwise_xor",
-      "bitwise_left_shift",
-      "bitwise_right_shift",
-      "rsub",
-      "clamp_min",
-      "clamp_max",
-      NULL,
-  };
-  return is_in(name, names);
-}
-
 /* Functions between devices, and those that look at one tensor's metadata only. */
 static bool mixes_devices(const char* name) {
   static const char* const names[] = {"copy",      "to",        "type_as",    "set",
                                       "resize_as", "is_set_to", "index",      "index_put",
                                       "expand_as", "view_as",   "reshape_as", NULL};
   return is_in(name, names);
-}
-
-static bool has_scalar_overload(const shmt__py_function* f, const char* arg_name) {
-  for (int i = 0; i < f->n_signatures; i++) {
-    const shmt_schema* s = f->signatures[i].op->schema;
-    for (int k = 0; k < s->n_args; k++)
-      if (s->args[k].type == SHMT_TYPE_SCALAR && strcmp(s->args[k].name, arg_name) == 0)
-        return true;
-  }
-  return false;
 }
 
 /* Other keywords for the argument called name: NumPy's, and the schema's own "self". */
@@ -326,8 +283,7 @@ static int prepare_signature(const shmt__py_function* f, const shmt__py_signatur
     d->required = !(a->flags & SHMT_ARG_HAS_DEFAULT);
     d->optional = (a->flags & SHMT_ARG_OPTIONAL) != 0;
     d->number_ok = a->type == SHMT_TYPE_TENSOR && !(a->flags & SHMT_ARG_WRITE) &&
-                   (numbers_are_tensors(f->name) ||
-                    (takes_numbers(f->name) && !has_scalar_overload(f, a->name)));
+                   numbers_are_tensors(f->name);
     if (!(a->flags & SHMT_ARG_KEYWORD_ONLY)) p->n_positional = p->n_args;
     p->n_required += d->required;
   }
