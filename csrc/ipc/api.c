@@ -195,13 +195,11 @@ int shmt_storage_in_mode(shmt_storage* s, int mode, shmt_storage** out) {
 int shmt_storage_shared_incref(shmt_storage* s) {
   SHMT_REQUIRE(shmt__storage_is_shared(s), SHMT_E_RUNTIME,
                "_shared_incref: the storage of %" PRIu64 " bytes is not shared", s->nbytes);
-  shmt__storage_hold_more(s);
-  return SHMT_OK;
+  return shmt__storage_hold_more(s);
 }
 
 int shmt_storage_shared_decref(shmt_storage* s) {
   SHMT_REQUIRE(shmt__storage_is_shared(s), SHMT_E_RUNTIME,
                "_shared_decref: the storage of %" PRIu64 " bytes is not shared", s->nbytes);
-  shmt__storage_hold_less(s);
-  return SHMT_OK;
+  return shmt__storage_hold_less(s);
 }

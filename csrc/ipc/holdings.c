@@ -1,10 +1,15 @@
 /* ipc/holdings.c -- the blocks that this process holds, by number. */
 #include "ipc/session.h"
 
+#include "api/error.h"
+#include "base/debug.h"
 #include "os/memfd.h"
+#include "os/process.h"
 #include "os/process.h"
 #include "shm/block.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { MAX_KEPT_FILES = 256 };
@@ -95,6 +100,27 @@ static void keep_sent_file(shmt__holding* h) {
   h->fd = -1;
 }
 
+shmt_status shmt__holding_check(const shmt__holding* h, const char* what) {
+  const shmt__session* s = h->session;
+  const shmt__block* b = &s->map.blocks[h->block];
+  uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
+  bool is_used = shmt__head_state(head) == SHMT_BLOCK_USED || shmt__head_state(head) == SHMT_BLOCK_RECLAIM;
+  bool is_held = shmt__block_is_held_by(b, s->client);
+  SHMT_REQUIRE(is_used && is_held && shmt__head_generation(head) == h->generation, SHMT_E_HANDLE,
+               "%s: process %d (client %" PRIu32 ") uses block %" PRIu32 " generation %" PRIu64
+               ", which %s held by it and has generation %" PRIu64 " and state %d now",
+               what, (int)shmt__os_pid(), s->client, h->block, h->generation,
+               is_held ? "is" : "is not", shmt__head_generation(head), (int)shmt__head_state(head));
+  return SHMT_OK;
+}
+
+/* A finalizer cannot raise, so this is said aloud. */
+void shmt__holding_report_release(const shmt__holding* h) {
+  if (shmt__holding_check(h, "release") == SHMT_OK) return;
+  (void)fprintf(stderr, "shmtensor: released twice: %s\n", shmt_error_message());
+  shmt_error_clear();
+}
+
 void shmt__session_drop_holding(shmt__holding* h) {
   shmt__session* s = h->session;
   if (*place_of(h) == h) {
@@ -104,9 +130,12 @@ void shmt__session_drop_holding(shmt__holding* h) {
     if (h->fd >= 0) keep_sent_file(h);
     close_kept(s, h->fd);
     if (s->client != 0 && h->generation != 0) {
+      if (SHMT_UNLIKELY(shmt__debug)) shmt__holding_report_release(h);
       if (h->is_owned && h->map == NULL) {
         shmt__arena_free(&s->arena, h->block);
       } else {
+        if (SHMT_UNLIKELY(shmt__debug) && h->map == NULL && s->base != NULL)
+          shmt__arena_poison(&s->map, s->base, h->block, s->client);
         shmt__block_unhold(&s->map.blocks[h->block], s->client);
         shmt__map_note_activity(&s->map);
       }

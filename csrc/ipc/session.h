@@ -114,6 +114,11 @@ shmt_status shmt__session_add_holding(shmt__session* s, uint32_t block, uint64_t
 shmt_status shmt__session_supersede_holding(shmt__holding* h, shmt__holding** out);
 /* Free the holding and, unless it is superseded, give the block up. */
 void shmt__session_drop_holding(shmt__holding* h);
+/* With SHMTENSOR_DEBUG: is the block still ours, and of that generation? `what` begins the text.
+ * Errors: SHMT_E_HANDLE with the values. */
+shmt_status shmt__holding_check(const shmt__holding* h, const char* what);
+/* With SHMTENSOR_DEBUG: say on standard error that a block is released that is not held. */
+void shmt__holding_report_release(const shmt__holding* h);
 /* Close the descriptors of sent files that have arrived; all: of the others as well. */
 void shmt__session_close_sent_files(shmt__session* s, bool all);
 /* Keep a descriptor of a FILE block for a next manager, if there is room for one more; borrows fd. */

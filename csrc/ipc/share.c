@@ -1,6 +1,7 @@
 /* ipc/share.c -- storages in shared memory: making, sending, receiving. */
 #include "ipc/share.h"
 
+#include "base/debug.h"
 #include "ipc/files.h"
 #include "ipc/session.h"
 #include "os/failpoint.h"
@@ -177,6 +178,8 @@ shmt_status shmt__storage_export(shmt_storage* storage, bool lease, shmt__handle
                         "the storage of %" PRIu64 " bytes belongs to session %016" PRIx64
                         ", whose manager is gone; it can be used here but not sent",
                         storage->nbytes, s->id);
+  } else if (SHMT_UNLIKELY(shmt__debug) && shmt__holding_check(h, "send") != SHMT_OK) {
+    status = SHMT_E_HANDLE;
   } else {
     shmt__block* b = &s->map.blocks[h->block];
     out->session = s->id;
@@ -198,14 +201,24 @@ static shmt__block* block_of(const shmt_storage* s) {
   return h->generation == 0 ? NULL : &h->session->map.blocks[h->block];
 }
 
-void shmt__storage_hold_more(shmt_storage* s) {
+shmt_status shmt__storage_hold_more(shmt_storage* s) {
   shmt__block* b = block_of(s);
-  if (b != NULL) shmt__block_plain_lease(b, ((const shmt__holding*)s->ctx)->generation);
+  if (b == NULL) return SHMT_OK;
+  if (SHMT_UNLIKELY(shmt__debug)) SHMT_TRY(shmt__holding_check(s->ctx, "_shared_incref"));
+  shmt__block_plain_lease(b, ((const shmt__holding*)s->ctx)->generation);
+  return SHMT_OK;
 }
 
-void shmt__storage_hold_less(shmt_storage* s) {
+shmt_status shmt__storage_hold_less(shmt_storage* s) {
   shmt__block* b = block_of(s);
-  if (b != NULL) (void)shmt__block_end_lease(b, SHMT_PLAIN_LEASE);
+  if (b == NULL) return SHMT_OK;
+  if (SHMT_UNLIKELY(shmt__debug)) SHMT_TRY(shmt__holding_check(s->ctx, "_shared_decref"));
+  bool ended = shmt__block_end_lease(b, SHMT_PLAIN_LEASE);
+  SHMT_REQUIRE(ended || !shmt__debug, SHMT_E_RUNTIME,
+               "_shared_decref: block %" PRIu32 " of %" PRIu64
+               " bytes has no _shared_incref left: released twice",
+               ((const shmt__holding*)s->ctx)->block, s->nbytes);
+  return SHMT_OK;
 }
 
 /* --- receiving --- */
@@ -271,6 +284,8 @@ static shmt_status open_locked(shmt__session* s, const shmt__handle* handle, shm
     SHMT_TRY(take_hold(s, handle, &h));
   } else if (h->generation != handle->generation) {
     return fail_stale(handle, &s->map.blocks[handle->block]);
+  } else if (SHMT_UNLIKELY(shmt__debug) && shmt__holding_check(h, "receive") != SHMT_OK) {
+    return SHMT_E_HANDLE;
   } else if (h->storage != NULL && try_retain(h->storage)) {
     *out = h->storage;
     return SHMT_OK;
@@ -302,6 +317,7 @@ static shmt_status import_locked(shmt__session* s, const shmt__handle* handle,
 shmt_status shmt__storage_import(const shmt__handle* handle, const shmt__beside* beside,
                                  shmt_storage** out) {
   shmt__session* s = NULL;
+  shmt_storage* opened = NULL;
   SHMT_REQUIRE(handle->magic == SHMT_HANDLE_MAGIC, SHMT_E_HANDLE,
                "not a handle: it begins with %08" PRIx32 ", expected %08" PRIx32, handle->magic,
                SHMT_HANDLE_MAGIC);
@@ -314,13 +330,22 @@ shmt_status shmt__storage_import(const shmt__handle* handle, const shmt__beside*
   }
   shmt__sessions_lock();
   shmt_status status = shmt__session_find(handle->session, handle->world, &s);
-  if (status == SHMT_OK) status = import_locked(s, handle, beside, out);
+  if (status == SHMT_OK) status = import_locked(s, handle, beside, &opened);
   if (status == SHMT_OK && handle->lease != SHMT_NO_LEASE) {
     SHMT_FAILPOINT(import_held);
     /* Only now: until here the message kept the block, from now on our hold does. */
-    (void)shmt__block_end_lease(&s->map.blocks[handle->block], handle->lease);
+    bool ended = shmt__block_end_lease(&s->map.blocks[handle->block], handle->lease);
+    if (SHMT_UNLIKELY(shmt__debug && !ended))
+      status = shmt__fail(SHMT_E_HANDLE,
+                          "lease %" PRIu32 " of block %" PRIu32 " generation %" PRIu64 " of %" PRIu64
+                          " bytes has ended: its message was opened before, or collected",
+                          handle->lease, handle->block, handle->generation, handle->nbytes);
   }
   shmt__sessions_unlock();
+  if (status != SHMT_OK && opened != NULL)
+    shmt__storage_release(opened); /* takes the lock */
+  else if (status == SHMT_OK)
+    *out = opened;
   return status;
 }
 

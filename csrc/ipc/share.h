@@ -39,9 +39,10 @@ shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, shmt__ho
 /* The storage over a block that was just created; h may be NULL when nbytes is 0. Consumes h, also
  * on failure. New reference. */
 shmt_status shmt__storage_of_holding(shmt__holding* h, uint64_t nbytes, shmt_storage** out);
-/* One more lease on the block of a shared storage, or one fewer, without a handle. */
-void shmt__storage_hold_more(shmt_storage* s);
-void shmt__storage_hold_less(shmt_storage* s);
+/* One more lease on the block of a shared storage, or one fewer, without a handle. Errors, with
+ * SHMTENSOR_DEBUG only: SHMT_E_HANDLE (the block is gone), SHMT_E_RUNTIME (none is left). */
+shmt_status shmt__storage_hold_more(shmt_storage* s);
+shmt_status shmt__storage_hold_less(shmt_storage* s);
 
 /* The handle of a shared storage; with a lease the block lives until the handle is opened.
  * out_secret (may be NULL) gets the key for a check sum of what travels beside the handle.

@@ -1,12 +1,14 @@
 /* shm/arena.c -- the owner's side of the arena: which of its blocks to use next. */
 #include "shm/arena.h"
 
+#include "base/debug.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "shm/block.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
   MIN_BLOCK = 64,
@@ -212,12 +214,27 @@ shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint32_t* out_blo
   SHMT_FAILPOINT(block_taken);
   shmt_status status = populate(a, *out_block, nbytes);
   SHMT_FAILPOINT(block_populated);
-  if (SHMT_UNLIKELY(status != SHMT_OK)) shmt__arena_free(a, *out_block);
-  return status;
+  if (SHMT_UNLIKELY(status != SHMT_OK)) {
+    shmt__arena_free(a, *out_block);
+    return status;
+  }
+  /* Whoever let it go last may not have poisoned it. */
+  if (SHMT_UNLIKELY(shmt__debug))
+    memset(a->base + a->map->blocks[*out_block].offset, SHMT_DEBUG_POISON, nbytes);
+  return SHMT_OK;
+}
+
+void shmt__arena_poison(const shmt__map* map, char* base, uint32_t block, unsigned client) {
+  const shmt__block* b = &map->blocks[block];
+  uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_relaxed) & ~SHMT_BLOCK_IS_RING;
+  uint64_t warm = atomic_load_explicit(&b->warm, memory_order_relaxed);
+  if (nbytes > b->capacity || nbytes > warm || !shmt__block_is_last_held_by(b, client)) return;
+  memset(base + b->offset, SHMT_DEBUG_POISON, nbytes);
 }
 
 void shmt__arena_free(shmt__arena* a, uint32_t block) {
   shmt__block* b = &a->map->blocks[block];
+  if (SHMT_UNLIKELY(shmt__debug)) shmt__arena_poison(a->map, a->base, block, a->client);
   shmt__block_unhold(b, a->client);
   SHMT_FAILPOINT(block_unheld);
   bool reclaimed = shmt__block_reclaim(b, a->client, clients_end(a));

@@ -46,6 +46,8 @@ shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint32_t* out_blo
                               uint64_t* out_generation);
 /* The owner stops using a block of its own. */
 void shmt__arena_free(shmt__arena* a, uint32_t block);
+/* With SHMTENSOR_DEBUG: fill the bytes of a block that the client is about to let go last. */
+void shmt__arena_poison(const shmt__map* map, char* base, uint32_t block, unsigned client);
 /* Forget all lists; the slabs stay whose they are. */
 void shmt__arena_reset(shmt__arena* a);
 /* Give every slab back that holds one free large block. */

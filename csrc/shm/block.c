@@ -59,6 +59,14 @@ bool shmt__block_is_held_by(const shmt__block* b, unsigned client) {
   return atomic_load_explicit(&b->holds[client / 64], memory_order_relaxed) >> (client % 64) & 1;
 }
 
+bool shmt__block_is_last_held_by(const shmt__block* b, unsigned client) {
+  for (unsigned i = 0; i < SHMT_HOLD_WORDS; i++) {
+    uint64_t ours = i == client / 64 ? (uint64_t)1 << (client % 64) : 0;
+    if (atomic_load_explicit(&b->holds[i], memory_order_seq_cst) != ours) return false;
+  }
+  return shmt__block_n_leases(b) == 0;
+}
+
 unsigned shmt__block_lease(shmt__block* b, uint64_t generation) {
   unsigned lease = SHMT_PLAIN_LEASE;
   uint64_t seen = atomic_load_explicit(&b->leases, memory_order_relaxed);

@@ -10,6 +10,8 @@ bool shmt__block_hold(shmt__block* b, unsigned client, uint64_t generation);
 /* Stop holding. */
 void shmt__block_unhold(shmt__block* b, unsigned client);
 bool shmt__block_is_held_by(const shmt__block* b, unsigned client);
+/* Does nothing else keep it, neither another hold nor a lease? */
+bool shmt__block_is_last_held_by(const shmt__block* b, unsigned client);
 
 /* Take a lease on a block that the caller holds; returns the lease's number. */
 unsigned shmt__block_lease(shmt__block* b, uint64_t generation);

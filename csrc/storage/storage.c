@@ -1,6 +1,7 @@
 /* storage/storage.c -- making, resizing, exchanging and freeing storages. */
 #include "storage/storage.h"
 
+#include "base/debug.h"
 #include "storage/allocator.h"
 #include "storage/blocks.h"
 
@@ -37,6 +38,8 @@ static inline void fill(shmt_storage* s, const shmt__allocator* a, void* data, v
 void shmt__storage_destroy(shmt_storage* s) {
   if (SHMT_UNLIKELY(s->flags & SHMT_STORAGE_WEAK)) shmt__storage_weak_expire(s);
   if (SHMT_LIKELY(s->allocator == &shmt__allocator_default)) {
+    if (SHMT_UNLIKELY(shmt__debug) && s->data != NULL)
+      memset(s->data, SHMT_DEBUG_POISON, s->nbytes);
     if (s->data != NULL) shmt__dealloc(s->data, s->nbytes);
   } else if (s->data != NULL || s->ctx != NULL) {
     s->allocator->free(s->data, s->ctx, s->nbytes);
