@@ -37,6 +37,21 @@ int shmt_sharing_trim(uint64_t* out_resident_bytes);
 /* End leases of messages sent more than age_ms ago that nobody opened. */
 int shmt_sharing_gc(uint32_t age_ms, uint64_t* out_n);
 
+/* --- placement --- */
+
+/* A number for a placement of shared memory: huge, pages of 2 MiB where a block covers them; numa:
+ * 0 any node, 1 only `nodes` (bit n: node n), 2 that node first, 3 `nodes` in turn. The same number
+ * for the same placement. Errors: SHMT_E_RUNTIME (more than 7 in this process). */
+int shmt_placement_open(int huge, int numa, uint64_t nodes, uint32_t* out);
+/* From now on this thread's shared memory goes there; 0 is wherever the kernel likes. Returns what
+ * it was. */
+uint32_t shmt_placement_use(uint32_t placement);
+/* Try a placement on a little memory of its own: 0 or errno of each part. Errors: SHMT_E_NOMEM. */
+int shmt_placement_try(int huge, int numa, uint64_t nodes, int* out_huge_errno,
+                       int* out_numa_errno);
+/* The same of the last memory that a placement was applied to and refused for; 0: none. */
+void shmt_placement_refused(uint32_t placement, int* out_huge_errno, int* out_numa_errno);
+
 /* --- storages --- */
 
 int shmt_storage_is_shared(const shmt_storage* s);

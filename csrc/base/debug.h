@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Set once when the library is loaded. */
+/* Set once, when the extension is loaded and before anything is allocated. */
 extern bool shmt__debug;
 
 /* What freed memory is filled with. */

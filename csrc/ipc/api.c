@@ -5,6 +5,8 @@
 #include "ipc/service.h"
 #include "ipc/session.h"
 #include "ipc/share.h"
+#include "os/memfd.h"
+#include "os/placement.h"
 #include "os/process.h"
 #include "os/socket.h"
 
@@ -79,6 +81,46 @@ int shmt_sharing_gc(uint32_t age_ms, uint64_t* out_n) {
   SHMT_TRY(ask(SHMT_MESSAGE_DROP_LEASES, age_ms, &reply, NULL));
   *out_n = reply.count;
   return SHMT_OK;
+}
+
+/* --- placement --- */
+
+static shmt__placement placement_of(int huge, int numa, uint64_t nodes) {
+  return (shmt__placement){.huge = huge != 0, .numa = numa, .nodes = nodes};
+}
+
+int shmt_placement_open(int huge, int numa, uint64_t nodes, uint32_t* out) {
+  shmt__sessions_lock();
+  shmt_status status = shmt__placement_open(placement_of(huge, numa, nodes), out);
+  shmt__sessions_unlock();
+  return status;
+}
+
+uint32_t shmt_placement_use(uint32_t placement) {
+  uint32_t before = shmt__tls_placement;
+  shmt__tls_placement = placement;
+  return before;
+}
+
+int shmt_placement_try(int huge, int numa, uint64_t nodes, int* out_huge_errno,
+                       int* out_numa_errno) {
+  const uint64_t nbytes = UINT64_C(4) << 20;
+  const shmt__placement p = placement_of(huge, numa, nodes);
+  void* base = NULL;
+  int fd = -1;
+  SHMT_TRY(shmt__os_memfd_create("shmtensor-placement", nbytes, &fd));
+  shmt_status status = shmt__os_map_shared(fd, nbytes, &base);
+  shmt__os_close(fd);
+  if (status != SHMT_OK) return status;
+  shmt__os_place(base, 0, nbytes, &p, out_huge_errno, out_numa_errno);
+  shmt__os_unmap(base, nbytes);
+  return SHMT_OK;
+}
+
+void shmt_placement_refused(uint32_t placement, int* out_huge_errno, int* out_numa_errno) {
+  shmt__sessions_lock();
+  shmt__placement_refused(placement, out_huge_errno, out_numa_errno);
+  shmt__sessions_unlock();
 }
 
 /* --- storages --- */

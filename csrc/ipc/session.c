@@ -194,11 +194,10 @@ static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd) {
   s->control_fd = control_fd;
   s->arena_fd = arena_fd;
   s->holdings = holdings;
-  s->arena = (shmt__arena){.map = &s->map,
-                           .fd = arena_fd,
-                           .base = s->base,
-                           .client = s->client,
-                           .source = {grant_slab, give_back_slab, s}};
+  shmt__arena_init(&s->arena, &s->map, (shmt__slab_source){grant_slab, give_back_slab, s});
+  s->arena.fd = arena_fd;
+  s->arena.base = s->base;
+  s->arena.client = s->client;
   return SHMT_OK;
 }
 

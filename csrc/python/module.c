@@ -1,7 +1,9 @@
 /* python/module.c -- filling the extension module shmtensor._C. */
 #include "api/python.h"
 
+#include "base/debug.h"
 #include "base/promote.h"
+#include "generated/options.h"
 #include "iter/threads.h"
 #include "python/autograd_props.h"
 #include "python/call.h"
@@ -166,6 +168,7 @@ int shmt_python_install(void) {
   PyGILState_STATE gil = PyGILState_Ensure(); /* cffi calls without the lock */
   int r = 0;
   if (!done) {
+    shmt__debug = shmt__options_get()->debug > 0;
     PyObject* module = PyImport_ImportModule("shmtensor._C");
     r = module ? fill(module) : -1;
     Py_XDECREF(module);

@@ -56,6 +56,70 @@ static unsigned list_of(const shmt__arena* a, uint32_t block) {
   return bytes > MAX_CLASSED ? SHMT_ARENA_LARGE : class_of(bytes, &bytes);
 }
 
+/* --- placements --- */
+
+_Thread_local unsigned shmt__tls_placement __attribute__((tls_model("initial-exec")));
+
+/* Under the sessions' lock. */
+static struct {
+  shmt__placement what;
+  int huge_errno, numa_errno; /* of the last slab that the kernel refused; 0: none */
+} placements[SHMT_ARENA_PLACEMENTS];
+static unsigned n_placements = 1; /* 0 is wherever the kernel likes */
+
+shmt_status shmt__placement_open(shmt__placement what, unsigned* out) {
+  for (unsigned i = 1; i < n_placements; i++) {
+    const shmt__placement* p = &placements[i].what;
+    if (p->huge == what.huge && p->numa == what.numa && p->nodes == what.nodes) {
+      *out = i;
+      return SHMT_OK;
+    }
+  }
+  SHMT_REQUIRE(n_placements < SHMT_ARENA_PLACEMENTS, SHMT_E_RUNTIME,
+               "a process may use %d placements of shared memory, all are taken",
+               SHMT_ARENA_PLACEMENTS - 1);
+  placements[n_placements].what = what;
+  *out = n_placements++;
+  return SHMT_OK;
+}
+
+void shmt__placement_refused(unsigned placement, int* out_huge_errno, int* out_numa_errno) {
+  *out_huge_errno = placements[placement].huge_errno;
+  *out_numa_errno = placements[placement].numa_errno;
+}
+
+/* Use the lists of a placement until the next call. */
+static void use_lists(shmt__arena* a, unsigned placement) { a->now = &a->lists[placement]; }
+
+static void apply(shmt__arena* a, uint32_t slab, unsigned placement) {
+  const shmt__slab* s = &a->map->slabs[slab];
+  int huge = 0, numa = 0;
+  if (placement == 0 && (a->placed == NULL || a->placed[slab] == 0)) return;
+  shmt__os_place(a->base, s->offset, s->nbytes, &placements[placement].what, &huge, &numa);
+  if (huge != 0) placements[placement].huge_errno = huge;
+  if (numa != 0) placements[placement].numa_errno = numa;
+  a->placed[slab] = (uint8_t)placement;
+}
+
+/* Memory for the placements of slabs, which programs without any do without. */
+static shmt_status reserve_placed(shmt__arena* a, unsigned placement) {
+  if (placement == 0 || a->placed != NULL) return SHMT_OK;
+  uint32_t n = a->map->control->n_slabs;
+  a->placed = calloc(n, 1);
+  SHMT_REQUIRE(a->placed != NULL, SHMT_E_NOMEM,
+               "placements of slabs: tried to allocate %" PRIu32 " bytes", n);
+  return SHMT_OK;
+}
+
+/* A range that goes back takes its placement off, since the file keeps it. */
+static bool give_back(shmt__arena* a, uint32_t slab) {
+  unsigned placement = a->placed != NULL ? a->placed[slab] : 0;
+  apply(a, slab, 0);
+  if (a->source.give_back(a->source.arg, slab)) return true;
+  apply(a, slab, placement);
+  return false;
+}
+
 /* --- lists --- */
 
 /* When the list cannot grow the block is forgotten: it stays ours, unused, until we are gone. */
@@ -86,14 +150,14 @@ static bool is_free_now(shmt__arena* a, uint32_t block) {
 
 /* Move what became free from limbo to the free list; looks at `looks` entries, going round. */
 static void sweep(shmt__arena* a, unsigned list, uint32_t looks) {
-  shmt__block_list* limbo = &a->limbo[list];
+  shmt__block_list* limbo = &a->now->limbo[list];
   if (looks > limbo->len) looks = limbo->len;
   while (looks-- > 0) {
-    uint32_t i = a->limbo_cursor++ % limbo->len;
+    uint32_t i = a->now->limbo_cursor++ % limbo->len;
     uint32_t block = limbo->at[i];
     if (!is_free_now(a, block)) continue;
     remove_at(limbo, i);
-    push(&a->free[list], block);
+    push(&a->now->free[list], block);
     if (limbo->len == 0) return;
   }
 }
@@ -131,21 +195,21 @@ static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes) {
 
 static bool take_classed(shmt__arena* a, unsigned list, uint64_t nbytes, uint32_t* out_block,
                          uint64_t* out_generation) {
-  shmt__block_list* l = &a->free[list];
+  shmt__block_list* l = &a->now->free[list];
   while (l->len > 0) {
     uint32_t block = l->at[--l->len];
     if (SHMT_LIKELY(shmt__block_take(&a->map->blocks[block], a->client, nbytes, out_generation))) {
       *out_block = block;
       return true;
     }
-    push(&a->limbo[list], block); /* being trimmed at this moment */
+    push(&a->now->limbo[list], block); /* being trimmed at this moment */
   }
   return false;
 }
 
 static bool take_large(shmt__arena* a, uint64_t nbytes, uint64_t block_bytes, uint32_t* out_block,
                        uint64_t* out_generation) {
-  shmt__block_list* l = &a->free[SHMT_ARENA_LARGE];
+  shmt__block_list* l = &a->now->free[SHMT_ARENA_LARGE];
   uint64_t most = block_bytes + block_bytes / 4;
   for (uint32_t i = l->len; i-- > 0;) {
     shmt__block* b = &a->map->blocks[l->at[i]];
@@ -157,7 +221,7 @@ static bool take_large(shmt__arena* a, uint64_t nbytes, uint64_t block_bytes, ui
     }
     /* Without pages it is but a range of addresses, which the manager may have back. */
     if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_relaxed)) == SHMT_BLOCK_COLD &&
-        a->source.give_back(a->source.arg, b->slab))
+        give_back(a, b->slab))
       remove_at(l, i);
   }
   return false;
@@ -170,14 +234,15 @@ static bool take(shmt__arena* a, unsigned list, uint64_t nbytes, uint64_t block_
 }
 
 void shmt__arena_give_back_large(shmt__arena* a) {
-  shmt__block_list* l = &a->free[SHMT_ARENA_LARGE];
+  shmt__block_list* l = &a->now->free[SHMT_ARENA_LARGE];
   sweep(a, SHMT_ARENA_LARGE, UINT32_MAX);
   for (uint32_t i = l->len; i-- > 0;) {
-    if (a->source.give_back(a->source.arg, a->map->blocks[l->at[i]].slab)) remove_at(l, i);
+    if (give_back(a, a->map->blocks[l->at[i]].slab)) remove_at(l, i);
   }
 }
 
-static shmt_status grant(shmt__arena* a, unsigned list, uint64_t block_bytes, uint32_t n_blocks) {
+static shmt_status grant(shmt__arena* a, unsigned list, uint64_t block_bytes, uint32_t n_blocks,
+                         unsigned placement) {
   uint32_t slab = 0;
   shmt_status status = a->source.grant(a->source.arg, block_bytes, n_blocks, &slab);
   if (status == SHMT_E_NOMEM) {
@@ -187,24 +252,28 @@ static shmt_status grant(shmt__arena* a, unsigned list, uint64_t block_bytes, ui
   }
   if (status != SHMT_OK) return status;
   SHMT_FAILPOINT(slab_granted);
+  apply(a, slab, placement);
   const shmt__slab* s = &a->map->slabs[slab];
-  for (uint32_t i = s->n_blocks; i-- > 0;) push(&a->free[list], s->first_block + i);
+  for (uint32_t i = s->n_blocks; i-- > 0;) push(&a->now->free[list], s->first_block + i);
   return SHMT_OK;
 }
 
 shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint32_t* out_block,
                               uint64_t* out_generation) {
   uint32_t n_blocks = 1;
+  unsigned placement = shmt__tls_placement;
   uint64_t block_bytes = shmt__arena_block_bytes(nbytes, &n_blocks), ignored = 0;
   unsigned list = nbytes > MAX_CLASSED ? (unsigned)SHMT_ARENA_LARGE : class_of(nbytes, &ignored);
   SHMT_REQUIRE(block_bytes <= a->map->control->arena_bytes, SHMT_E_NOMEM,
                "unable to allocate shared memory: tried %" PRIu64
                " bytes, the session's arena has %" PRIu64,
                nbytes, a->map->control->arena_bytes);
+  SHMT_TRY(reserve_placed(a, placement));
+  use_lists(a, placement);
   if (!take(a, list, nbytes, block_bytes, out_block, out_generation)) {
     sweep(a, list, list == SHMT_ARENA_LARGE ? UINT32_MAX : LIMBO_LOOKS);
     if (!take(a, list, nbytes, block_bytes, out_block, out_generation)) {
-      SHMT_TRY(grant(a, list, block_bytes, n_blocks));
+      SHMT_TRY(grant(a, list, block_bytes, n_blocks, placement));
       SHMT_REQUIRE(take(a, list, nbytes, block_bytes, out_block, out_generation), SHMT_E_NOMEM,
                    "unable to allocate shared memory: tried %" PRIu64
                    " bytes, no block of the new slab is free",
@@ -238,14 +307,24 @@ void shmt__arena_free(shmt__arena* a, uint32_t block) {
   shmt__block_unhold(b, a->client);
   SHMT_FAILPOINT(block_unheld);
   bool reclaimed = shmt__block_reclaim(b, a->client, clients_end(a));
-  push(reclaimed ? &a->free[list_of(a, block)] : &a->limbo[list_of(a, block)], block);
+  use_lists(a, a->placed != NULL ? a->placed[b->slab] : 0);
+  push(reclaimed ? &a->now->free[list_of(a, block)] : &a->now->limbo[list_of(a, block)], block);
   shmt__map_note_activity(a->map);
 }
 
+void shmt__arena_init(shmt__arena* a, const shmt__map* map, shmt__slab_source source) {
+  *a = (shmt__arena){.map = map, .fd = -1, .source = source};
+  a->now = &a->lists[0];
+}
+
 void shmt__arena_reset(shmt__arena* a) {
-  for (unsigned i = 0; i <= SHMT_ARENA_LARGE; i++) {
-    free(a->free[i].at);
-    free(a->limbo[i].at);
-    a->free[i] = a->limbo[i] = (shmt__block_list){0};
+  for (unsigned p = 0; p < SHMT_ARENA_PLACEMENTS; p++) {
+    for (unsigned i = 0; i <= SHMT_ARENA_LARGE; i++) {
+      free(a->lists[p].free[i].at);
+      free(a->lists[p].limbo[i].at);
+    }
+    a->lists[p] = (shmt__arena_lists){0};
   }
+  a->now = &a->lists[0];
+  if (a->placed != NULL) memset(a->placed, 0, a->map->control->n_slabs);
 }

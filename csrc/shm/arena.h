@@ -10,11 +10,13 @@
 #ifndef SHMT_SHM_ARENA_H
 #define SHMT_SHM_ARENA_H
 
+#include "os/placement.h"
 #include "shm/layout.h"
 
 enum {
   SHMT_ARENA_CLASSES = 52,               /* 64 ... 1 MiB */
   SHMT_ARENA_LARGE = SHMT_ARENA_CLASSES, /* index of the lists of large blocks */
+  SHMT_ARENA_PLACEMENTS = 8,             /* of a process, with the default one */
 };
 
 typedef struct shmt__block_list {
@@ -29,16 +31,33 @@ typedef struct shmt__slab_source {
   void* arg;
 } shmt__slab_source;
 
+/* Slabs of different placements are kept apart. */
+typedef struct shmt__arena_lists {
+  shmt__block_list free[SHMT_ARENA_CLASSES + 1];
+  shmt__block_list limbo[SHMT_ARENA_CLASSES + 1];
+  uint32_t limbo_cursor;
+} shmt__arena_lists;
+
 typedef struct shmt__arena {
   const shmt__map* map; /* borrowed */
   int fd;               /* borrowed */
   char* base;           /* of the arena's map, borrowed */
   unsigned client;
   shmt__slab_source source;
-  shmt__block_list free[SHMT_ARENA_CLASSES + 1];
-  shmt__block_list limbo[SHMT_ARENA_CLASSES + 1];
-  uint32_t limbo_cursor;
+  shmt__arena_lists lists[SHMT_ARENA_PLACEMENTS]; /* by placement */
+  shmt__arena_lists* now;                         /* those of the call under way */
+  uint8_t* placed;                                /* placement of each slab; NULL: all 0 */
 } shmt__arena;
+
+/* Begin without a client, a descriptor and a map. */
+void shmt__arena_init(shmt__arena* a, const shmt__map* map, shmt__slab_source source);
+
+/* The placement of what this thread allocates: 0, or a number of shmt__placement_open. */
+extern _Thread_local unsigned shmt__tls_placement __attribute__((tls_model("initial-exec")));
+/* The number of a placement; the same for equal ones. Errors: SHMT_E_RUNTIME (too many). */
+shmt_status shmt__placement_open(shmt__placement what, unsigned* out);
+/* Why the kernel refused it when it was last applied to a slab; 0: it did not. */
+void shmt__placement_refused(unsigned placement, int* out_huge_errno, int* out_numa_errno);
 
 /* A block for nbytes > 0, held by the client, with pages.
  * Errors: SHMT_E_NOMEM naming the bytes, and what the source says. */

@@ -29,11 +29,15 @@ __all__ = [
     "is_shared",
     "join",
     "new_shared",
+    "open_placement",
+    "placement_refused",
     "session_name",
     "set_strategy",
     "share_storage",
     "status",
     "trim",
+    "try_placement",
+    "use_placement",
 ]
 
 #: Names of the sharing strategies; the position is the C code.
@@ -211,6 +215,41 @@ def decref(address: int) -> None:
         RuntimeError: The storage is not shared.
     """
     check(lib.shmt_storage_shared_decref(_pointer(address)))
+
+
+def open_placement(huge: bool, numa: int, nodes: int) -> int:
+    """Return the number of a placement; see `shmtensor.shm.arena`.
+
+    Args:
+        huge: Ask for pages of 2 MiB.
+        numa: 0 any node, 1 only *nodes*, 2 that node first, 3 *nodes* in turn.
+        nodes: Bit n stands for node n.
+
+    Raises:
+        RuntimeError: This process has used too many different ones.
+    """
+    out = ffi.new("uint32_t *")
+    check(lib.shmt_placement_open(huge, numa, nodes, out))
+    return int(out[0])
+
+
+def use_placement(placement: int) -> int:
+    """Have this thread's shared memory go to *placement* from now on; returns what it was."""
+    return int(lib.shmt_placement_use(placement))
+
+
+def try_placement(huge: bool, numa: int, nodes: int) -> tuple[int, int]:
+    """Try it on a little memory of its own: the errno of the huge pages' part and of the nodes'."""
+    huge_errno, numa_errno = ffi.new("int *"), ffi.new("int *")
+    check(lib.shmt_placement_try(huge, numa, nodes, huge_errno, numa_errno))
+    return int(huge_errno[0]), int(numa_errno[0])
+
+
+def placement_refused(placement: int) -> tuple[int, int]:
+    """The same of the last memory that was to go there and did not; zeros when all did."""
+    huge_errno, numa_errno = ffi.new("int *"), ffi.new("int *")
+    lib.shmt_placement_refused(placement, huge_errno, numa_errno)
+    return int(huge_errno[0]), int(numa_errno[0])
 
 
 def status() -> dict[str, int]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shmtensor import _C
+from shmtensor._boundary.sharing import try_placement
 
 __all__ = ["Check", "check_machine"]
 
@@ -181,7 +182,8 @@ def _chosen(text: str) -> str:
 def _huge_pages() -> Check:
     mode = _chosen(_read(_THP / "shmem_enabled"))
     if mode in ("always", "within_size", "advise", "force"):
-        return Check("huge pages for shared memory", "ok", f"shmem_enabled is {mode}")
+        found = f"shmem_enabled is {mode}; shm.arena(huge_pages=True) uses them"
+        return Check("huge pages for shared memory", "ok", found)
     advice = "shared tensors use 4 KiB pages; as root: echo advise > " + str(_THP / "shmem_enabled")
     return Check(
         "huge pages for shared memory", "note", f"shmem_enabled is {mode or 'missing'}", advice
@@ -200,9 +202,14 @@ def _private_huge_pages() -> Check:
 
 def _numa() -> Check:
     nodes = sorted(int(p.name[4:]) for p in _NODES.glob("node[0-9]*"))
-    if len(nodes) > 1:
-        return Check("NUMA nodes", "ok", ", ".join(map(str, nodes)))
-    return Check("NUMA nodes", "ok", "one, so there is nothing to choose")
+    if len(nodes) < 2:
+        return Check("NUMA nodes", "ok", "one, so there is nothing to choose")
+    named = ", ".join(map(str, nodes))
+    _, refused = try_placement(False, 1, 1 << nodes[0])
+    if refused:
+        advice = f"mbind: {os.strerror(refused)}; shm.arena(node=...) places without"
+        return Check("NUMA nodes", "note", named, advice)
+    return Check("NUMA nodes", "ok", f"{named}; shm.arena(node=...) chooses")
 
 
 def check_machine() -> list[Check]:

@@ -1,0 +1,152 @@
+"""Where shared memory is placed: huge pages and NUMA nodes.
+
+    with shm.arena(huge_pages=True, node=0) as placed:
+        weights = shmtensor.empty(4096, 4096, shared=True)
+    print(placed.report())
+
+Within the block, shared memory that this thread takes (factories with ``shared=True``,
+``share_memory_()``, tensors that a message moves) lies in slabs of its own with that placement.
+Tensors keep it when the block ends, whichever process uses them. What the kernel does not offer is
+left out, with a warning that says what and why.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import warnings
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from shmtensor._boundary import sharing as _sharing
+
+__all__ = ["Arena", "arena"]
+
+_SHMEM = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+_OFFERED = ("always", "within_size", "advise", "force")
+_MODES = {"any": 0, "bind": 1, "preferred": 2, "interleave": 3}
+_MAX_NODES = 64
+
+
+def _huge_page_mode() -> str:
+    try:
+        return _SHMEM.read_text().partition("[")[2].partition("]")[0]
+    except OSError:
+        return "missing"
+
+
+def _reason(code: int) -> str:
+    return f"{os.strerror(code)} ({errno.errorcode.get(code, code)})"
+
+
+class Arena:
+    """A placement of shared memory, to be used in a ``with`` block; blocks may nest and repeat.
+
+    Made by `arena`.
+
+    Attributes:
+        huge_pages: Whether the kernel was asked for huge pages and offers them.
+        nodes: NUMA nodes that were asked for and are used; empty for any.
+        missing: What was asked for and is not to be had, one sentence each.
+    """
+
+    def __init__(self, huge_pages: bool, mode: str, nodes: tuple[int, ...]) -> None:
+        self.missing: list[str] = []
+        mask = sum(1 << node for node in nodes)
+        huge_errno, numa_errno = _sharing.try_placement(huge_pages, _MODES[mode], mask)
+        offered = _huge_page_mode()
+        if huge_pages and (huge_errno or offered not in _OFFERED):
+            why = _reason(huge_errno) if huge_errno else f"{_SHMEM} says {offered!r}"
+            self.missing.append(f"no huge pages for shared memory: {why}")
+            huge_pages = False
+        if numa_errno:
+            named = ", ".join(map(str, nodes))
+            self.missing.append(f"no placement on NUMA node {named}: {_reason(numa_errno)}")
+            mode, nodes, mask = "any", (), 0
+        self.huge_pages = huge_pages
+        self.nodes = nodes
+        self._mode = mode
+        plain = not huge_pages and mode == "any"
+        self._number = 0 if plain else _sharing.open_placement(huge_pages, _MODES[mode], mask)
+        self._before: list[int] = []
+
+    def __enter__(self) -> Arena:
+        if _sharing.get_strategy() == "file_descriptor":
+            warnings.warn(
+                "shm.arena(): memory of the strategy 'file_descriptor' is not placed",
+                stacklevel=2,
+            )
+        self._before.append(_sharing.use_placement(self._number))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _sharing.use_placement(self._before.pop())
+
+    def report(self) -> dict[str, object]:
+        """What is used, what is missing, and why memory was refused a placement, if it was."""
+        huge_errno, numa_errno = _sharing.placement_refused(self._number)
+        missing = list(self.missing)
+        if huge_errno:
+            missing.append(f"huge pages were refused for some memory: {_reason(huge_errno)}")
+        if numa_errno:
+            missing.append(f"the node was refused for some memory: {_reason(numa_errno)}")
+        return {
+            "huge_pages": self.huge_pages,
+            "mode": self._mode,
+            "nodes": self.nodes,
+            "missing": missing,
+        }
+
+
+def _nodes_of(node: int | tuple[int, ...] | list[int] | None) -> tuple[int, ...]:
+    if node is None:
+        return ()
+    nodes = (node,) if isinstance(node, int) else tuple(node)
+    for n in nodes:
+        if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < _MAX_NODES:
+            raise ValueError(f"arena(): a NUMA node is a number below {_MAX_NODES}, got {n!r}")
+    return nodes
+
+
+def arena(
+    *,
+    huge_pages: bool = False,
+    node: int | tuple[int, ...] | list[int] | None = None,
+    mode: Literal["bind", "preferred", "interleave"] = "bind",
+    strict: bool = False,
+) -> Arena:
+    """Choose where the shared memory of a ``with`` block lies.
+
+    Args:
+        huge_pages: Ask for pages of 2 MiB where a block of memory covers them.
+        node: NUMA node, or several; None is the node of the thread that touches a page first.
+        mode: ``"bind"``: these nodes only, ``"preferred"``: this one first, ``"interleave"``: page
+            by page in turn.
+        strict: Raise instead of warning when something asked for is not to be had.
+
+    Returns:
+        The placement; its `Arena.report` says what is used.
+
+    Raises:
+        RuntimeError: *strict*, and something is missing; or the process uses more than seven
+            different placements.
+        ValueError: A node or mode that cannot be.
+    """
+    nodes = _nodes_of(node)
+    if mode not in ("bind", "preferred", "interleave"):
+        raise ValueError(f"arena(): mode {mode!r} is none of bind, preferred, interleave")
+    if mode == "preferred" and len(nodes) > 1:
+        raise ValueError(f"arena(): mode 'preferred' takes one node, got {len(nodes)}")
+    made = Arena(huge_pages, mode if nodes else "any", nodes)
+    if made.missing:
+        text = "shm.arena(): " + "; ".join(made.missing)
+        if strict:
+            raise RuntimeError(text)
+        warnings.warn(text + "; placed without", stacklevel=2)
+    return made
