@@ -1,0 +1,221 @@
+"""Programs for test_ring: each case is one function, run in a process and a session of its own.
+
+``ring_cases.py <directory> <session> <case>``
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+
+import native
+import native_ring
+from native_ring import (
+    ALONE,
+    BEHIND,
+    DONE,
+    EMPTY,
+    FULL,
+    INLINE,
+    KEEP,
+    NO_GET,
+    NO_PUT,
+    NO_ROOM,
+    PENDING,
+    Ring,
+    check_message,
+    message,
+)
+
+RING_BYTES = 256 << 10
+CAPACITY = RING_BYTES - 4096
+HEAD_BYTES = 16  # of a message
+HANG_S = 100
+
+
+def ring_can_be_filled_to_the_last_byte_and_emptied_again(owner: native.Native) -> None:
+    ring = Ring(owner)
+    sizes = [INLINE] * (CAPACITY // (INLINE + HEAD_BYTES))
+    sizes.append(CAPACITY - sum(sizes) - HEAD_BYTES * (len(sizes) + 1))
+    for turn in range(3):
+        for i, size in enumerate(sizes):
+            assert ring.put(message(turn * 100 + i, size - 8)) == DONE
+        assert ring.put(b"") == NO_ROOM
+        for i, size in enumerate(sizes):
+            result, data, _ = ring.get()
+            assert (result, len(data)) == (DONE, size)
+            assert check_message(data) == turn * 100 + i
+        assert ring.get(wait=False)[0] == EMPTY
+        assert ring.put(message(0, turn * 1000)) == DONE  # the next turn begins elsewhere
+        assert ring.get()[0] == DONE
+
+
+def message_may_go_round_the_end_at_every_place(owner: native.Native) -> None:
+    ring = Ring(owner)
+    for step in range(0, 400, 8):
+        for size in (INLINE - 8, 30_000 + step, step):
+            assert ring.put(message(step, size)) == DONE
+            assert check_message(ring.get()[1]) == step
+
+
+def bound_counts_messages_in_the_ring_and_those_that_wait(owner: native.Native) -> None:
+    ring = Ring(owner, max_messages=3)
+    assert ring.put(b"0") == DONE
+    assert ring.put(b"1", flags=KEEP | BEHIND) == NO_ROOM
+    assert ring.put(b"2") == DONE
+    assert ring.size() == 3
+    assert ring.put(b"3") == FULL
+    assert ring.put(b"1", flags=PENDING) == DONE
+    assert [ring.get()[1] for _ in range(3)] == [b"0", b"2", b"1"]
+    assert ring.put(b"4", flags=KEEP | BEHIND) == NO_ROOM
+    owner.lib.shmt__ring_forget_pending(ring.pointer, 1)
+    assert ring.size() == 0
+    ring.close()
+
+
+def blocks_live_as_long_as_their_message(owner: native.Native) -> None:
+    ring = Ring(owner)
+    for value in range(20):
+        assert ring.put(b"", (owner.new(5000).fill(value), owner.new(70).fill(value + 100))) == DONE
+    mine = [owner.new(5000).fill(255) for _ in range(20)]
+    for value in range(20):
+        _, _, (first, second) = ring.get()
+        assert (first.value(), second.value()) == (value, value + 100)
+    assert {block.value() for block in mine} == {255}
+    assert owner.status()["n_leases"] == 0
+
+
+def ends_that_everybody_closed_are_noticed(owner: native.Native) -> None:
+    ring = Ring(owner)
+    other = Ring(ring.native, handle=ring.handle())
+    ring.put(b"last")
+    ring.end(NO_PUT)
+    assert other.get()[1] == b"last"
+    assert other.get()[0] == ALONE
+    other.close()
+    ring.end(NO_GET)
+    while (result := ring.put(b"x" * 30_000)) == DONE:
+        pass
+    assert result == NO_ROOM
+    assert ring.put(b"x" * 30_000, wait=True) == ALONE
+
+
+def threads_keep_the_order_of_each_producer_and_lose_nothing(owner: native.Native) -> None:
+    ring = Ring(owner)
+    n_threads, n = 3, 300
+    received: list[list[int]] = [[] for _ in range(n_threads)]
+    problems: list[BaseException] = []
+
+    def guard(work: object, *arguments: object) -> None:
+        try:
+            work(*arguments)  # type: ignore[operator]
+        except BaseException as problem:
+            problems.append(problem)
+
+    def produce(number: int) -> None:
+        for i in range(n):
+            blocks = (owner.new(300).fill(i % 200),) if i % 5 == 0 else ()
+            data = message(number * n + i, i * 97 % 9000)
+            assert ring.put(data, blocks, wait=True) == DONE
+
+    def consume(into: list[int]) -> None:
+        while True:
+            result, data, blocks = ring.get()
+            assert result == DONE
+            if not data:
+                return
+            number = check_message(data)
+            assert [block.value() for block in blocks] == [number % n % 200] * (number % 5 == 0)
+            into.append(number)
+
+    consumers = [threading.Thread(target=guard, args=(consume, into)) for into in received]
+    producers = [threading.Thread(target=guard, args=(produce, i)) for i in range(n_threads)]
+    for thread in consumers + producers:
+        thread.start()
+    for thread in producers:
+        thread.join(HANG_S)
+    for _ in consumers:
+        ring.put(b"", wait=True)
+    for thread in consumers:
+        thread.join(HANG_S)
+    assert not problems
+    assert sorted(i for numbers in received for i in numbers) == list(range(n_threads * n))
+    for numbers in received:
+        for producer in range(n_threads):
+            mine = [i for i in numbers if i // n == producer]
+            assert mine == sorted(mine)
+
+
+def _bytes_of(ring: Ring) -> ctypes.Array[ctypes.c_ubyte]:
+    """The ring's memory: the second word of its struct is the session, the third the header."""
+    header = ctypes.cast(ring.pointer, ctypes.POINTER(ctypes.c_void_p))[2]
+    assert header is not None
+    return (ctypes.c_ubyte * RING_BYTES).from_address(header)
+
+
+def damaged_message_is_an_error_and_the_ring_goes_on(owner: native.Native) -> None:
+    ring = Ring(owner)
+    for offset, value in ((0, 0xFF), (4, 0xFF), (8, 0xFF), (9, 0x10)):
+        start = int.from_bytes(bytes(_bytes_of(ring)[200:204]), "little")  # the head's offset
+        ring.put(message(1, 100))
+        _bytes_of(ring)[4096 + (start + offset) % CAPACITY] = value
+        result, _, _ = ring.get(wait=False)
+        assert result == native_ring.FAILED
+        assert ring.get(wait=False)[0] == EMPTY
+    ring.put(message(2, 100))
+    assert check_message(ring.get()[1]) == 2
+
+
+def manager_survives_whatever_is_written_into_a_ring(owner: native.Native) -> None:
+    ring = Ring(owner)
+    seed = os.getpid()
+    print(seed)
+    rng = random.Random(seed)
+    other = Ring(owner)
+    kept = owner.new(1000).fill(7)
+    other.put(b"kept", (kept,))
+    for number in range(5):
+        ring.put(message(number, 3000), (owner.new(100).fill(1),))
+    memory = _bytes_of(ring)
+    manager = owner.status()["manager_pid"]
+    for _ in range(6):
+        for _ in range(rng.choice((1, 40, 4000))):
+            memory[rng.choice((rng.randrange(128, 4096), rng.randrange(4096, 40_000)))] = (
+                rng.choice((0, 1, 0xFF, rng.randrange(256)))
+            )
+        # Nobody but the dead hold these, or the audit would wait for them.
+        for at in (128, 192):
+            memory[at : at + 4] = [0] * 4
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+        time.sleep(0.1)
+        assert owner.status()["manager_pid"] == manager
+    _, data, blocks = other.get()
+    assert data == b"kept"
+    assert blocks[0].value() == 7
+    other.close()
+
+
+CASES = {
+    case.__name__: case
+    for case in (
+        ring_can_be_filled_to_the_last_byte_and_emptied_again,
+        message_may_go_round_the_end_at_every_place,
+        bound_counts_messages_in_the_ring_and_those_that_wait,
+        blocks_live_as_long_as_their_message,
+        ends_that_everybody_closed_are_noticed,
+        threads_keep_the_order_of_each_producer_and_lose_nothing,
+        damaged_message_is_an_error_and_the_ring_goes_on,
+        manager_survives_whatever_is_written_into_a_ring,
+    )
+}
+
+if __name__ == "__main__":
+    CASES[sys.argv[3]](native.Native(Path(sys.argv[1]), int(sys.argv[2])))
