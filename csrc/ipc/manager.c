@@ -54,14 +54,19 @@ static void erase_client(shmt__manager* m, uint32_t id) {
   shmt__keeper_erase_client(&m->keeper, id);
 }
 
+/* Does the client's process run, and use the session? False only when it surely does not. */
+static bool is_member(shmt__manager* m, uint32_t id) {
+  const shmt__client_entry* e = entry_of(m, id);
+  return shmt__os_process_runs(e->pid, e->start) &&
+         shmt__os_process_maps(e->pid, m->control_identity, true);
+}
+
 /* The connection ended, or said something wrong: see Note [Liveness]. */
 static void lose_connection(shmt__manager* m, uint32_t i) {
   uint32_t id = m->connections[i].client;
   close_connection(m, i);
   if (id == 0 || m->clients[id].connection >= 0) return;
-  bool lives = state_of(m, id) == SHMT_CLIENT_ALIVE && m->clients[id].pidfd >= 0 &&
-               shmt__os_process_maps(entry_of(m, id)->pid, m->control_identity, true);
-  if (!lives) erase_client(m, id);
+  if (state_of(m, id) != SHMT_CLIENT_ALIVE || !is_member(m, id)) erase_client(m, id);
 }
 
 void shmt__manager_watch(shmt__manager* m, uint32_t client) {
@@ -70,7 +75,7 @@ void shmt__manager_watch(shmt__manager* m, uint32_t client) {
   c->tag++;
   c->pidfd = shmt__os_pidfd(entry_of(m, client)->pid);
   if (c->pidfd < 0) {
-    c->pidfd = -1; /* from another pid name space: the connection tells */
+    c->pidfd = -1; /* without a descriptor, or of another pid name space: see watch_claimed() */
     return;
   }
   (void)shmt__os_events_add(m->epoll, c->pidfd, event_key(EVENT_CLIENT, c->tag, client));
@@ -96,8 +101,7 @@ static void refuse_connection(shmt__manager* m) {
 
 /* For a client that we do not know from a connection. */
 static void watch_or_erase(shmt__manager* m, uint32_t id) {
-  const shmt__client_entry* e = entry_of(m, id);
-  if (e->start != 0 && shmt__os_process_start(e->pid) == e->start)
+  if (is_member(m, id))
     shmt__manager_watch(m, id);
   else
     erase_client(m, id);
@@ -212,7 +216,8 @@ static void erase_unclaimed(shmt__manager* m, uint64_t now_ms) {
   }
 }
 
-/* Children whose parent could not ask us, see Note [Claims] in shm/layout.h. */
+/* Clients without a connection that no descriptor watches: children whose parent could not ask us,
+ * see Note [Claims] in shm/layout.h, and those for which there was no descriptor left. */
 static void watch_claimed(shmt__manager* m) {
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
     const shmt__manager_client* c = &m->clients[id];

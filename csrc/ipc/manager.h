@@ -5,7 +5,8 @@
  * What it knows lies in the control file, so a successor goes on where it was killed.
  *
  * Note [Liveness]
- * A client lives as long as its process, seen by a pidfd. The end of its connection alone is
+ * A client lives as long as its process, seen by a pidfd, or by looking now and then when there is no
+ * descriptor for one; in doubt it lives. The end of its connection alone is
  * believed only when the process has no map of the control file (it has ended, or run another
  * program): a client that lost its connection keeps its holds and may rejoin. A place reserved for
  * a child that is being forked lives by its connection, which parent and child both hold until the

@@ -5,12 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
@@ -24,14 +26,32 @@ enum {
   CHECKED_BYTES = 4 << 20,
 };
 
+/* Kernels and sandboxes without memfd_create: files in /dev/shm that never had a name. They cannot
+ * be sealed, and /dev/shm bounds their size. */
+static bool has_memfd(void) {
+  static atomic_int known; /* relaxed: the same value whoever writes it; 1 yes, 2 no */
+  int answer = atomic_load_explicit(&known, memory_order_relaxed);
+  if (answer == 0) {
+    int fd = memfd_create("shmtensor-probe", MFD_CLOEXEC);
+    answer = fd < 0 && (errno == ENOSYS || errno == EPERM) ? 2 : 1;
+    if (fd >= 0) (void)close(fd);
+    atomic_store_explicit(&known, answer, memory_order_relaxed);
+  }
+  return answer == 1;
+}
+
 shmt_status shmt__os_memfd_create(const char* name, uint64_t nbytes, int* out_fd) {
   SHMT_REQUIRE(nbytes <= INT64_MAX, SHMT_E_NOMEM,
                "unable to allocate shared memory: tried %" PRIu64 " bytes", nbytes);
-  int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0) return shmt__fail_errno(errno, "memfd_create(%s) of %" PRIu64 " bytes", name, nbytes);
+  bool sealed = has_memfd();
+  int fd = sealed ? memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)
+                  : open("/dev/shm", O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
+  if (fd < 0)
+    return shmt__fail_errno(errno, "%s(%s) of %" PRIu64 " bytes",
+                            sealed ? "memfd_create" : "open(/dev/shm)", name, nbytes);
   int err = 0;
   if (fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t)nbytes) != 0 ||
-      fcntl(fd, F_ADD_SEALS, SEALS) != 0)
+      (sealed && fcntl(fd, F_ADD_SEALS, SEALS) != 0))
     err = errno;
   if (err != 0) {
     (void)close(fd);
@@ -50,9 +70,14 @@ bool shmt__os_memfd_check(int fd, uint64_t* out_nbytes) {
 
 bool shmt__os_memfd_check_of(int fd, uint32_t uid, uint64_t* out_nbytes) {
   struct stat st;
-  int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) != 0) return false;
-  if (!S_ISREG(st.st_mode) || (uint32_t)st.st_uid != uid) return false;
+  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint32_t)st.st_uid != uid) return false;
+  if (has_memfd()) {
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & SEALS) != SEALS) return false;
+  } else {
+    struct statfs fs;
+    if (st.st_nlink != 0 || fstatfs(fd, &fs) != 0 || fs.f_type != TMPFS_MAGIC) return false;
+  }
   *out_nbytes = (uint64_t)st.st_size;
   return true;
 }
@@ -155,12 +180,16 @@ shmt_status shmt__os_populate(int fd, void* base, uint64_t offset, uint64_t nbyt
   return SHMT_OK;
 }
 
-void shmt__os_punch(int fd, uint64_t offset, uint64_t nbytes) {
+bool shmt__os_punch(int fd, uint64_t offset, uint64_t nbytes) {
   uint64_t page = shmt__os_page_bytes();
   uint64_t begin = (offset + page - 1) & ~(page - 1), end = (offset + nbytes) & ~(page - 1);
-  if (begin < end)
-    (void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)begin,
-                    (off_t)(end - begin));
+  if (begin >= end) return true;
+  int done;
+  do {
+    done = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)begin,
+                     (off_t)(end - begin));
+  } while (done != 0 && errno == EINTR);
+  return done == 0;
 }
 
 bool shmt__os_map_part(int fd, uint64_t offset, uint64_t nbytes, void** out) {

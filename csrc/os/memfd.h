@@ -9,10 +9,11 @@
 
 #include "base/error.h"
 
-/* Make a sparse memory file of nbytes, sealed, mode 0600, close-on-exec.
+/* Make a sparse memory file of nbytes, sealed, mode 0600, close-on-exec. Where the system has no
+ * memfd_create it is a file of /dev/shm without a name, which cannot be sealed.
  * name is what /proc shows. Errors: SHMT_E_OS, SHMT_E_NOMEM. Ownership: *out_fd is the caller's. */
 shmt_status shmt__os_memfd_create(const char* name, uint64_t nbytes, int* out_fd);
-/* Is fd a sealed memory file of this user? Gives its size. */
+/* Is fd such a file of this user? Gives its size. */
 bool shmt__os_memfd_check(int fd, uint64_t* out_nbytes);
 /* The same, of another user. */
 bool shmt__os_memfd_check_of(int fd, uint32_t uid, uint64_t* out_nbytes);
@@ -38,8 +39,9 @@ void shmt__os_map_forget(void* p, uint64_t nbytes);
 /* Give the range pages, so that no later store can fail. base: the map, or NULL for none.
  * The range is widened to whole pages. Errors: SHMT_E_NOMEM naming the bytes. */
 shmt_status shmt__os_populate(int fd, void* base, uint64_t offset, uint64_t nbytes);
-/* Take the whole pages inside the range away; they read as zero from then on. */
-void shmt__os_punch(int fd, uint64_t offset, uint64_t nbytes);
+/* Take the whole pages inside the range away; they read as zero from then on. False: the kernel could
+ * not, some may be there still. */
+bool shmt__os_punch(int fd, uint64_t offset, uint64_t nbytes);
 
 uint64_t shmt__os_page_bytes(void);
 /* Largest file and address space this process may make (UINT64_MAX: no limit). */

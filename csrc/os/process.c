@@ -82,6 +82,13 @@ uint64_t shmt__os_process_start(int32_t pid) {
   return start;
 }
 
+bool shmt__os_process_runs(int32_t pid, uint64_t start) {
+  if (pid <= 0 || (kill((pid_t)pid, 0) != 0 && errno == ESRCH)) return false;
+  uint64_t now = shmt__os_process_start(pid);
+  if (start != 0 && now != 0) return now == start;
+  return kill((pid_t)pid, 0) == 0 || errno != ESRCH;
+}
+
 int shmt__os_pidfd(int32_t pid) {
   if (pid <= 0) return -EINVAL;
   int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0u);
@@ -141,6 +148,11 @@ int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2]) {
   return fd;
 }
 
+/* Without memfd_create a memory file is one without a name in /dev/shm. */
+static bool is_called(const char* target, const char* link) {
+  return strncmp(target, link, strlen(link)) == 0 || strncmp(target, "/dev/shm/#", 10) == 0;
+}
+
 /* Visit the matching descriptors of one process; false: stop. */
 static bool visit_process(const char* pid, const char* link, bool (*visit)(int fd, void* arg),
                           void* arg) {
@@ -159,7 +171,7 @@ static bool visit_process(const char* pid, const char* link, bool (*visit)(int f
     ssize_t n = readlink(path, target, sizeof target - 1);
     if (n <= 0) continue;
     target[n] = '\0';
-    if (strncmp(target, link, strlen(link)) != 0) continue;
+    if (!is_called(target, link)) continue;
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd >= 0) go_on = visit(fd, arg);
   }

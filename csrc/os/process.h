@@ -16,6 +16,9 @@ int32_t shmt__os_pid(void);
 uint32_t shmt__os_uid(void);
 /* Clock ticks after boot at which pid started; 0 when it does not run. Tells a reused pid apart. */
 uint64_t shmt__os_process_start(int32_t pid);
+/* Does the process that began at `start` (0: unknown) run still? False only when it surely does
+ * not: what cannot be looked at, for want of descriptors or rights, runs. */
+bool shmt__os_process_runs(int32_t pid, uint64_t start);
 /* A descriptor that becomes readable when pid ends; -errno. Close-on-exec. */
 int shmt__os_pidfd(int32_t pid);
 /* Has pid a map of the file? unreadable: the answer when its maps may not be read. */

@@ -215,6 +215,11 @@ bool shmt__block_begin_trim(shmt__block* b) {
       memory_order_acq_rel, memory_order_relaxed);
 }
 
+void shmt__block_fail_trim(shmt__block* b) {
+  atomic_store_explicit(&b->warm, 0, memory_order_relaxed);
+  shmt__block_end_trim(b, false);
+}
+
 void shmt__block_end_trim(shmt__block* b, bool trimmed) {
   uint64_t generation = shmt__head_generation(atomic_load_explicit(&b->head, memory_order_relaxed));
   if (trimmed) atomic_store_explicit(&b->warm, 0, memory_order_relaxed);

@@ -40,5 +40,7 @@ bool shmt__block_take(shmt__block* b, unsigned client, uint64_t nbytes, uint64_t
 /* The manager's way from FREE or COLD through TRIM to COLD (trimmed) or FREE. */
 bool shmt__block_begin_trim(shmt__block* b);
 void shmt__block_end_trim(shmt__block* b, bool trimmed);
+/* The same when some of the pages may be gone and others not: FREE, without any for who takes it. */
+void shmt__block_fail_trim(shmt__block* b);
 
 #endif

@@ -144,7 +144,7 @@ static shmt_status rebuild(shmt__keeper* k) {
       shmt__block* b = &k->map.blocks[s->first_block + j];
       shmt__block_unmark(b, SHMT_MANAGER_MARKER);
       if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire)) == SHMT_BLOCK_TRIM)
-        shmt__block_end_trim(b, true);
+        shmt__block_fail_trim(b);
     }
   }
   return SHMT_OK;

@@ -49,6 +49,16 @@ static bool is_old(const look* l, uint32_t age_ms, bool is_orphan) {
   return l->all || is_orphan || age_ms >= SHMT_TRIM_AGE_MS;
 }
 
+/* gone: all pages are; else some may be, and the next look tries again. */
+static void end_trim(look* l, shmt__block* b, bool gone) {
+  if (gone) {
+    shmt__block_end_trim(b, true);
+  } else {
+    shmt__block_fail_trim(b);
+    l->k->is_waiting = true;
+  }
+}
+
 /* Blocks with pages of their own are trimmed one by one. */
 static void trim_paged(look* l, const shmt__slab* s, bool is_orphan) {
   for (uint32_t i = 0; i < s->n_blocks; i++) {
@@ -61,9 +71,9 @@ static void trim_paged(look* l, const shmt__slab* s, bool is_orphan) {
     }
     if (!shmt__block_begin_trim(b)) continue;
     SHMT_FAILPOINT(trim_begun);
-    shmt__os_punch(l->k->arena_fd, b->offset, b->capacity);
+    bool gone = shmt__os_punch(l->k->arena_fd, b->offset, b->capacity);
     SHMT_FAILPOINT(trim_punched);
-    shmt__block_end_trim(b, true);
+    end_trim(l, b, gone);
   }
 }
 
@@ -73,8 +83,14 @@ static void trim_small(look* l, const shmt__slab* s) {
   while (n < s->n_blocks && shmt__block_begin_trim(&l->k->map.blocks[s->first_block + n])) n++;
   bool all = n == s->n_blocks;
   SHMT_FAILPOINT(trim_small_begun);
-  if (all) shmt__os_punch(l->k->arena_fd, s->offset, s->nbytes);
-  for (uint32_t i = 0; i < n; i++) shmt__block_end_trim(&l->k->map.blocks[s->first_block + i], all);
+  bool gone = all && shmt__os_punch(l->k->arena_fd, s->offset, s->nbytes);
+  for (uint32_t i = 0; i < n; i++) {
+    shmt__block* b = &l->k->map.blocks[s->first_block + i];
+    if (all)
+      end_trim(l, b, gone);
+    else
+      shmt__block_end_trim(b, false);
+  }
 }
 
 static void look_at_arena_slab(look* l, uint32_t index) {

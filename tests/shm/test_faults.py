@@ -1,0 +1,87 @@
+"""System calls and allocations that fail, one after another: errors, and nothing else.
+
+A sample here; ``make stress`` takes every single call. Not covered: kills at named steps
+(test_crash).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import native
+import pytest
+
+HERE = Path(__file__).parent
+SAMPLE = 37
+ROLES = ("client", "manager")
+#: How the call fails; see faults.c.
+KINDS = ("fail", "fails", "eintr", "kill")
+
+
+@pytest.fixture(scope="module")
+def faulty_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("faulty")
+    native.build(directory, faults=True)
+    return directory
+
+
+def _loop(directory: Path, role: str, kind: str, first: int, step: int) -> int:
+    command = [sys.executable, HERE / "fault_loop.py", directory, role, kind]
+    result = subprocess.run(
+        [*map(str, command), str(first), str(step), "5000"],
+        env={k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_F")},
+        capture_output=True,
+        text=True,
+        timeout=1500,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    return int(result.stdout)
+
+
+@pytest.mark.parametrize(("role", "kind"), [("client", "fails"), ("manager", "fail")])
+def test_some_failing_calls_are_errors_and_leave_nothing(
+    role: str, kind: str, faulty_directory: Path
+) -> None:
+    assert _loop(faulty_directory, role, kind, SAMPLE // 2, SAMPLE) > 3
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(1600)
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_failing_call_is_an_error_and_leaves_nothing(
+    role: str, kind: str, faulty_directory: Path
+) -> None:
+    came = _loop(faulty_directory, role, kind, 1, 1)
+    assert came > (50 if kind == "eintr" else 150)
+
+
+_WITHOUT_MEMFD = """
+import native, os, signal, sys
+from pathlib import Path
+n = native.Native(Path(sys.argv[1]), int(sys.argv[2]))
+kept = n.new(100_000).fill(3)
+links = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")[:-1]]
+assert sum(link.startswith("/dev/shm/#") for link in links) == 2, links
+native.work(n)
+os.kill(n.status()["manager_pid"], signal.SIGKILL)
+native.work(n)
+assert kept.value() == 3
+"""
+
+
+def test_without_memfd_create_everything_works(faulty_directory: Path) -> None:
+    """Files without a name in /dev/shm stand in, and none of them stays."""
+    before = set(os.listdir("/dev/shm"))
+    session = (os.getpid() << 42) | 1 << 40
+    program = [sys.executable, "-c", _WITHOUT_MEMFD, str(faulty_directory), str(session)]
+    env = dict(os.environ, SHMTENSOR_FAULT="any,lack:memfd_create,0,-", PYTHONPATH=str(HERE))
+    result = subprocess.run(
+        program, env=env, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert {n for n in os.listdir("/dev/shm") if "shmtensor" in n} <= before
