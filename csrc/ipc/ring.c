@@ -162,6 +162,13 @@ unsigned shmt__ring_client(shmt__ring* r) {
   return status == SHMT_OK ? s->client : 0;
 }
 
+void shmt__ring_look_after_manager(shmt__ring* r) {
+  if (!shmt__sessions_try_lock()) return;
+  /* Not without a connection: a manager that is stopped would keep us from messages. */
+  if (r->session->socket >= 0) shmt__session_revive(r->session);
+  shmt__sessions_unlock();
+}
+
 shmt__ring_result shmt__ring_poll(shmt__ring* r, uint64_t deadline_ns) {
   for (;;) {
     uint32_t armed = 0;
@@ -177,6 +184,7 @@ shmt__ring_result shmt__ring_poll(shmt__ring* r, uint64_t deadline_ns) {
     if (w == SHMT_OS_WAIT_TIMED_OUT) {
       if (shmt__os_now_ns() >= deadline_ns)
         return shmt__ring_n_messages(r) > 0 ? SHMT_RING_DONE : SHMT_RING_EMPTY;
+      shmt__ring_look_after_manager(r);
       return SHMT_RING_INTERRUPTED;
     }
   }
@@ -190,8 +198,10 @@ shmt__ring_result shmt__ring_join(shmt__ring* r, uint64_t deadline_ns) {
     shmt__os_wait w =
         shmt__os_futex_wait(&r->header->done_event, armed, shmt__ring_slice(deadline_ns));
     if (w == SHMT_OS_WAIT_INTERRUPTED) return SHMT_RING_INTERRUPTED;
-    if (w == SHMT_OS_WAIT_TIMED_OUT && shmt__os_now_ns() < deadline_ns)
+    if (w == SHMT_OS_WAIT_TIMED_OUT && shmt__os_now_ns() < deadline_ns) {
+      shmt__ring_look_after_manager(r);
       return SHMT_RING_INTERRUPTED;
+    }
   }
 }
 

@@ -185,6 +185,7 @@ static shmt__ring_result wait_for_room(shmt__ring* r, uint64_t head, uint64_t de
   uint64_t slice = shmt__os_now_ns() + ROOM_SLICE_MS * UINT64_C(1000000);
   shmt__os_wait w = shmt__os_futex_wait(&r->header->room_event, armed,
                                         slice < deadline_ns ? slice : deadline_ns);
+  if (w == SHMT_OS_WAIT_TIMED_OUT) shmt__ring_look_after_manager(r);
   return w == SHMT_OS_WAIT_INTERRUPTED ? SHMT_RING_INTERRUPTED : SHMT_RING_DONE;
 }
 

@@ -33,6 +33,7 @@ static struct {
 
 void shmt__sessions_lock(void) { (void)pthread_mutex_lock(&sessions.lock); }
 void shmt__sessions_unlock(void) { (void)pthread_mutex_unlock(&sessions.lock); }
+bool shmt__sessions_try_lock(void) { return pthread_mutex_trylock(&sessions.lock) == 0; }
 shmt__session* shmt__session_at(unsigned i) { return sessions.at[i]; }
 unsigned shmt__sessions_count(void) { return sessions.len; }
 const char* shmt__sessions_manager_path(void) { return sessions.manager_path; }

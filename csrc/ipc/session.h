@@ -77,6 +77,8 @@ struct shmt__session {
 /* --- the lock --- */
 void shmt__sessions_lock(void);
 void shmt__sessions_unlock(void);
+/* False: another thread has it, perhaps while it waits for a manager. */
+bool shmt__sessions_try_lock(void);
 
 /* --- all below: the caller holds the lock --- */
 
