@@ -86,7 +86,7 @@ void shmt__ring_close(shmt__ring* r) {
 }
 
 void shmt__ring_end(shmt__ring* r, unsigned ends) {
-  unsigned client = r->session->client;
+  unsigned client = shmt__ring_client(r);
   if (client == 0) return;
   atomic_fetch_or_explicit(&r->header->ends[client], (unsigned char)ends, memory_order_seq_cst);
   if (ends & SHMT_RING_NO_PUT) shmt__ring_event_signal(&r->header->data_event, true);

@@ -39,7 +39,7 @@ typedef struct shmt__ring {
   pthread_mutex_t watch_lock;
   int data_fd, room_fd; /* event descriptors, -1 until asked for */
   uint32_t watch_fork;  /* which fork's descriptors and thread these are */
-  struct shmt__ring_watch* watch;
+  struct shmt__ring_watch* _Atomic watch; /* set under watch_lock, looked at without */
 } shmt__ring;
 
 /* What to put. Everything stays the caller's. */
@@ -82,7 +82,11 @@ enum {
 /* Put one message. deadline_ns 0: do not wait. */
 shmt__ring_result shmt__ring_put(shmt__ring* r, const shmt__ring_parcel* p, unsigned flags,
                                  uint64_t deadline_ns);
-/* A pending message will never be put. */
+/* Put as many of n messages as there is room for now, with one taking of the lock. *out_n: how many;
+ * SHMT_RING_DONE when there was no failure. */
+shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__ring_parcel* parcels, uint32_t n,
+                                      uint32_t* out_n);
+/* Pending messages will never be put. */
 void shmt__ring_forget_pending(shmt__ring* r, uint32_t n);
 /* Take the first message; n_max may ask for several that are there, of which *n_out came. After
  * SHMT_RING_FAILED the messages in `out` are good, and the one behind them was taken and is lost.

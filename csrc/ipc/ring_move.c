@@ -233,6 +233,30 @@ shmt__ring_result shmt__ring_put(shmt__ring* r, const shmt__ring_parcel* p, unsi
   return result;
 }
 
+shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__ring_parcel* parcels, uint32_t n,
+                                      uint32_t* out_n) {
+  shmt__ring_block blocks[FEW_BLOCKS];
+  uint32_t word = 0, i = 0;
+  *out_n = 0;
+  shmt__ring_result result = lock_ring(r, &r->header->put_lock, 0, &word);
+  if (result != SHMT_RING_DONE) return result == SHMT_RING_BUSY ? SHMT_RING_DONE : result;
+  for (; i < n && parcels[i].n_storages <= FEW_BLOCKS; i++) {
+    const shmt__ring_parcel* p = &parcels[i];
+    uint64_t head = 0;
+    uint32_t nbytes = (uint32_t)shmt__ring_message_bytes(
+        p->n_storages, (uint64_t)p->part_bytes[0] + p->part_bytes[1]);
+    result = refer(r, p, blocks) == SHMT_OK ? put_locked(r, p, blocks, nbytes, 0, &head)
+                                            : SHMT_RING_FAILED;
+    if (result != SHMT_RING_DONE) break;
+  }
+  shmt__ring_unlock(&r->header->put_lock, word);
+  /* One sleeper for each message, and each finds more than one. */
+  for (uint32_t j = 0; j < i && j < 4; j++) shmt__ring_event_signal(&r->header->data_event, false);
+  if (i > 0) signal_change(r, &r->header->data_event);
+  *out_n = i;
+  return result == SHMT_RING_FAILED ? result : SHMT_RING_DONE;
+}
+
 /* --- taking --- */
 
 void shmt__ring_delivery_fini(shmt__ring_delivery* d) {

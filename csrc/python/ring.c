@@ -243,6 +243,28 @@ static PyObject* ring_put_parcel(PyObject* self, PyObject* const* args, Py_ssize
                     (unsigned)mode & (SHMT_RING_KEEP | SHMT_RING_PENDING | SHMT_RING_BEHIND), deadline_ns);
 }
 
+/* put_parcels(parcels): how many there was room for now */
+static PyObject* ring_put_parcels(PyObject* self, PyObject* list) {
+  shmt__ring_parcel views[MOST_AT_ONCE];
+  uint32_t n_put = 0;
+  if (!PyList_Check(list))
+    return PyErr_Format(PyExc_TypeError, "put_parcels(): expected a list, got %s",
+                        Py_TYPE(list)->tp_name);
+  uint32_t n = PyList_GET_SIZE(list) < MOST_AT_ONCE ? (uint32_t)PyList_GET_SIZE(list)
+                                                    : (uint32_t)MOST_AT_ONCE;
+  for (uint32_t i = 0; i < n; i++) {
+    PyObject* p = PyList_GET_ITEM(list, i);
+    if (!shmt__py_is_parcel(p))
+      return PyErr_Format(PyExc_TypeError, "put_parcels(): expected a _Parcel, got %s",
+                          Py_TYPE(p)->tp_name);
+    views[i] = shmt__py_parcel_view((shmt__py_parcel*)p);
+  }
+  shmt__ring_result result =
+      shmt__ring_put_many(((ring_object*)self)->ring, views, n, &n_put);
+  if (result != SHMT_RING_DONE && n_put == 0) return raise(result, shmt__py_full());
+  return PyLong_FromUnsignedLong(n_put);
+}
+
 static PyObject* ring_forget_pending(PyObject* self, PyObject* o) {
   unsigned long count = PyLong_AsUnsignedLong(o);
   if (count == (unsigned long)-1 && PyErr_Occurred()) return NULL;
@@ -265,20 +287,21 @@ static PyObject* ring_get(PyObject* self, PyObject* timeout) {
   return raise(result, shmt__py_empty());
 }
 
-/* Objects of the deliveries, in a list. A message that cannot be opened raises, and those behind it
- * are lost with it. Consumes them. */
-static PyObject* objects_of(shmt__ring_delivery* deliveries, uint32_t n) {
-  PyObject* list = PyList_New((Py_ssize_t)n);
+/* Objects of the deliveries, in a list. What a message raises that cannot be opened must not cost
+ * the others: it is reported, unless there is nothing else to return. Consumes them. */
+static PyObject* objects_of(PyObject* self, shmt__ring_delivery* deliveries, uint32_t n) {
+  PyObject* list = PyList_New(0);
   for (uint32_t i = 0; i < n; i++) {
     if (list == NULL) {
       shmt__ring_delivery_fini(&deliveries[i]);
       continue;
     }
     PyObject* item = shmt__py_delivery_object(&deliveries[i]);
-    if (item == NULL)
+    bool is_last_hope = i + 1 == n && PyList_GET_SIZE(list) == 0;
+    if (item == NULL && !is_last_hope) PyErr_WriteUnraisable(self);
+    if ((item == NULL && is_last_hope) || (item != NULL && PyList_Append(list, item) < 0))
       Py_CLEAR(list);
-    else
-      PyList_SET_ITEM(list, (Py_ssize_t)i, item);
+    Py_XDECREF(item);
   }
   return list;
 }
@@ -297,8 +320,12 @@ static PyObject* ring_get_many(PyObject* self, PyObject* const* args, Py_ssize_t
                  .deliveries = deliveries,
                  .n_max = max < MOST_AT_ONCE ? (uint32_t)max : MOST_AT_ONCE};
   shmt__ring_result result = run(&w, deadline_ns);
-  if (result == SHMT_RING_DONE || (result == SHMT_RING_FAILED && w.n_got > 0))
-    return objects_of(deliveries, w.n_got);
+  if (result == SHMT_RING_FAILED && w.n_got > 0) {
+    (void)raise(result, NULL);
+    PyErr_WriteUnraisable(self);
+    result = SHMT_RING_DONE;
+  }
+  if (result == SHMT_RING_DONE) return objects_of(self, deliveries, w.n_got);
   return raise(result, shmt__py_empty());
 }
 
@@ -371,6 +398,8 @@ static PyMethodDef ring_methods[] = {
      "put(obj, timeout, keep)\n--\n\nPickle and put; with keep the parcel that found no room."},
     {"pack", ring_pack, METH_O, "Pickle into a parcel."},
     {"put_parcel", FAST(ring_put_parcel), "put_parcel(parcel, timeout, mode)\n--\n\nPut a parcel."},
+    {"put_parcels", ring_put_parcels, METH_O,
+     "Put as many of a list of parcels as there is room for; how many."},
     {"forget_pending", ring_forget_pending, METH_O, "So many kept parcels will not be put."},
     {"get", ring_get, METH_O, "get(timeout)\n--\n\nThe object of the first message."},
     {"get_many", FAST(ring_get_many),

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import copyreg
+import itertools
 import os
 import pickle
 import threading
@@ -40,6 +41,7 @@ __all__ = ["Empty", "Full", "JoinableQueue", "Queue", "SimpleQueue"]
 
 _NO_GET, _NO_PUT = 1, 2
 _KEEP, _PENDING, _BEHIND = 1, 2, 4
+_BATCH = 64
 
 
 class _MessagePickler(pickle.Pickler):
@@ -391,11 +393,31 @@ class Queue:
 
         Raises:
             Full: The queue was full; those before the one that found no place are in it.
+            ValueError: The queue is closed.
+            Exception: What pickling one of them raises; those before it are in the queue.
         """
+        self._check()
         deadline = None if timeout is None else time.monotonic() + timeout
-        for obj in objects:
-            left = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            self.put(obj, block, left)
+        if not block:
+            deadline = 0.0
+        source = iter(objects)
+        while True:
+            parcels: list[Any] = []
+            try:
+                for obj in itertools.islice(source, _BATCH):
+                    parcels.append(self._ring.pack(obj))
+            finally:
+                self._put_parcels(parcels, deadline)
+            if not parcels:
+                return
+
+    def _put_parcels(self, parcels: list[Any], deadline: float | None) -> None:
+        n_put = 0 if self._feeder.parcels else self._ring.put_parcels(parcels)
+        for parcel in parcels[n_put:]:
+            wait = None if deadline is None else max(deadline - time.monotonic(), 0.0)
+            mode = _KEEP | _BEHIND if self._feeder.parcels else _KEEP
+            if self._ring.put_parcel(parcel, wait, mode) is not None:
+                self._feeder.add((parcel,))
 
     async def aput(self, obj: Any) -> None:
         """Put an object, letting other tasks run while the queue is full."""
@@ -430,6 +452,9 @@ class Queue:
 
     def get_many(self, max_n: int, timeout: float | None = None) -> list[Any]:
         """Return what is there, at least one object and at most *max_n*, waiting for the first.
+
+        What a message raises that cannot be unpickled goes to `sys.unraisablehook` when there are
+        others to return.
 
         Raises:
             Empty: Nothing came in *timeout* seconds.

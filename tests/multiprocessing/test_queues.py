@@ -385,6 +385,34 @@ def test_many_at_once(unbounded: Queue) -> None:
     assert bounded.get_many(9) == [0, 1, 2]
 
 
+def test_batch_goes_on_where_the_ring_is_full_and_stops_where_pickling_fails(
+    unbounded: Queue,
+) -> None:
+    unbounded.put_many((i, b"x" * 3000) for i in range(300))
+    unbounded.put_many([(300, b""), (301, b"")])
+    got: list[int] = []
+    while len(got) < 302:
+        got += [item[0] for item in unbounded.get_many(50, HANG_S)]
+    assert got == list(range(302))
+    with pytest.raises(TypeError, match="generator"):
+        unbounded.put_many([1, 2, (i for i in range(3)), 4])
+    assert unbounded.get_many(9) == [1, 2]
+
+
+def test_batch_survives_a_message_that_cannot_be_unpickled(
+    unbounded: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reported: list[Any] = []
+    monkeypatch.setattr("sys.unraisablehook", lambda args: reported.append(args.exc_type))
+    unbounded.put_many([1, _Unloadable(), 3])
+    assert unbounded.get_many(9) == [1, 3]
+    assert reported == [LookupError]
+    unbounded.put_many([_Unloadable(), _Unloadable()])
+    with pytest.raises(LookupError):
+        unbounded.get_many(9)
+    assert unbounded.empty()
+
+
 def test_hook_of_a_subclass_gets_what_cannot_be_put() -> None:
     class Hooked(Queue):
         seen: Any = None
