@@ -20,8 +20,8 @@ UNARY_WITH(threshold, const C at = NUMBER(0); const C value = NUMBER(1), a <= at
 BINARY_WITH(threshold_backward, const C at = NUMBER(0), b <= at ? 0 : a)
 
 /* Phi(x), the normal distribution, and its density. */
-static inline C FN(phi)(C x) { return (C)0.5 * (1 + OWN_FLOAT(erf)(x * (C)0.7071067811865476)); }
-static inline C FN(density)(C x) { return (C)0.3989422804014327 * OWN(exp)((C)-0.5 * x * x); }
+static inline __attribute__((always_inline)) C FN(phi)(C x) { return (C)0.5 * (1 + OWN_FLOAT(erf)(x * (C)0.7071067811865476)); }
+static inline __attribute__((always_inline)) C FN(density)(C x) { return (C)0.3989422804014327 * OWN(exp)((C)-0.5 * x * x); }
 UNARY(gelu, a* FN(phi)(a))
 BINARY(gelu_backward, a*(FN(phi)(b) + b * FN(density)(b)))
 static inline C FN(gelu_tanh)(C x) {
@@ -42,7 +42,7 @@ static inline C FN(silu_slope)(C x) {
 }
 BINARY(silu_backward, a* FN(silu_slope)(b))
 
-static inline C FN(log_one_plus_exp)(C x) {
+static inline __attribute__((always_inline)) C FN(log_one_plus_exp)(C x) {
   return (x > 0 ? x : 0) + OWN_FLOAT(log1p)(OWN(exp)(x > 0 ? -x : x));
 }
 UNARY(mish, a* OWN_FLOAT(tanh)(FN(log_one_plus_exp)(a)))

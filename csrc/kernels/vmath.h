@@ -52,10 +52,16 @@ static inline float shmt__copysignf(float magnitude, float sign) {
                              (shmt__bits_of_float(sign) & 0x80000000u));
 }
 
+/* yes ? a : b in bits, where the compiler would rather branch than calculate both. */
+static inline float shmt__choosef(int yes, float a, float b) {
+  const uint32_t mask = (uint32_t) - (yes != 0);
+  return shmt__float_of_bits((shmt__bits_of_float(a) & mask) | (shmt__bits_of_float(b) & ~mask));
+}
+
 /* --- exp ------------------------------------------------------------------------------- */
 
 /* x = n ln2 + r; *n as a float whose integer stands in its low bits; returns exp(r) - 1. */
-static inline float shmt__exp_core(float x, float* n_shifted, float* n) {
+static inline __attribute__((always_inline)) float shmt__exp_core(float x, float* n_shifted, float* n) {
   const float shifted = SHMT_MADDF(x, 1.44269504f, 12582912.0f);
   const float k = shifted - 12582912.0f;
   const float r = SHMT_MADDF(k, 2.1219444e-4f, SHMT_MADDF(k, -0.693359375f, x));
@@ -73,7 +79,7 @@ static inline float shmt__pow2_of(float n_shifted) {
   return shmt__float_of_bits((shmt__bits_of_float(n_shifted) + 127u) << 23);
 }
 
-static inline float shmt__expf(float x) {
+static inline __attribute__((always_inline)) float shmt__expf(float x) {
   float shifted, n;
   /* Outside, the result is 0 or infinity all the same; a NaN passes both. */
   const float c = x > 89.0f ? 89.0f : x < -104.0f ? -104.0f : x;
@@ -82,6 +88,15 @@ static inline float shmt__expf(float x) {
   const float half = n * 0.5f + 12582912.0f, rest = (n - (half - 12582912.0f)) + 12582912.0f;
   const float y = e * shmt__pow2_of(half) * shmt__pow2_of(rest);
   return x != x ? x : y;
+}
+
+/* The same where results below 2^-125 do not count: cheaper by the second factor. x <= 89. */
+static inline float shmt__exp_coarsef(float x) {
+  float shifted, n;
+  const float c = x < -87.0f ? -87.0f : x;
+  const float e = shmt__exp_core(c, &shifted, &n) + 1.0f;
+  /* A factor of 2 is kept back: n reaches 128. */
+  return e * shmt__pow2_of(shifted - 1.0f) * 2.0f;
 }
 
 static inline float shmt__expm1f(float x) {
@@ -122,7 +137,7 @@ static inline double shmt__exp(double x) {
 
 /* For normal x > 0: x = 2^k (1 + f), sqrt(1/2) <= 1 + f < sqrt(2). Returns log(1 + f) - f + f*f/2.
  */
-static inline float shmt__log_core(float x, float* k, float* f) {
+static inline __attribute__((always_inline)) float shmt__log_core(float x, float* k, float* f) {
   const uint32_t bits = shmt__bits_of_float(x) + (0x3f800000u - 0x3f3504f3u);
   const float m = shmt__float_of_bits((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
   float p = 6.9716118e-2f;
@@ -150,7 +165,7 @@ static inline float shmt__log_in_base(float x, float scale, float high, float lo
   const float special = x == 0 ? -INFINITY : x < 0 ? NAN : x;
   return x > 0 && x < INFINITY ? y : special;
 }
-static inline float shmt__logf(float x) {
+static inline __attribute__((always_inline)) float shmt__logf(float x) {
   float k, f;
   const float tiny = x < 1.17549435e-38f ? 1.0f : 0.0f;
   const float normal = tiny != 0 ? x * 8388608.0f : x;
@@ -165,7 +180,7 @@ static inline float shmt__log2f(float x) { return shmt__log_in_base(x, 1.4426950
 static inline float shmt__log10f(float x) {
   return shmt__log_in_base(x, 0.43429448f, 0.301025391f, 4.60503811e-6f);
 }
-static inline float shmt__log1pf(float x) {
+static inline __attribute__((always_inline)) float shmt__log1pf(float x) {
   const float u = 1.0f + x;
   const float y = shmt__logf(u) - ((u - 1.0f) - x) / u;
   return u == INFINITY || u == 0 ? shmt__logf(u) : y;
@@ -203,11 +218,16 @@ static inline float shmt__tanhf(float x) {
   const float m = SHMT_MADDF(e, scale, scale - 1.0f); /* exp(2 c) - 1 */
   return x != x ? x : shmt__copysignf(m / (m + 2.0f), x);
 }
-static inline float shmt__sigmoidf(float x) { return 1.0f / (1.0f + shmt__expf(-x)); }
+static inline float shmt__sigmoidf(float x) {
+  const float c = x < -89.0f ? -89.0f : x;
+  const float y = 1.0f / (1.0f + shmt__exp_coarsef(-c));
+  return x != x ? x : y;
+}
 static inline double shmt__sigmoid(double x) { return 1.0 / (1.0 + shmt__exp(-x)); }
 
-/* Near 0 a polynomial in x*x; further out 1 - exp(a polynomial that is log(erfc)). */
-static inline float shmt__erff(float x) {
+/* Near 0 a polynomial in x*x; further out 1 - exp(a polynomial that is log(erfc)). Always inline:
+ * inside a longer expression the compiler would call it, and the loop would be no vectors. */
+static inline __attribute__((always_inline)) float shmt__erff(float x) {
   const float a = shmt__float_of_bits(shmt__bits_of_float(x) & 0x7fffffffu);
   const float z = x * x, t = a > 4.0f ? 4.0f : a;
   float p = 8.351897e-5f, q = -5.1485674e-8f;
@@ -226,9 +246,11 @@ static inline float shmt__erff(float x) {
   q = SHMT_MADDF(q, t, -0.63137388f);
   q = SHMT_MADDF(q, t, -1.1304467f);
   q = SHMT_MADDF(q, t, 3.6289933e-4f);
-  const float far = shmt__copysignf(1.0f - shmt__expf(q), x);
+  float shifted, n; /* q > -16: one factor is enough */
+  const float e = shmt__exp_core(q, &shifted, &n) + 1.0f;
+  const float far = shmt__copysignf(1.0f - e * shmt__pow2_of(shifted), x);
   const float near = SHMT_MADDF(p, x, x);
-  return x != x ? x : a < 0.92f ? near : far;
+  return shmt__choosef(a < 0.92f || x != x, near, far);
 }
 
 /* --- circular --------------------------------------------------------------------------- */
