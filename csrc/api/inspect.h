@@ -75,6 +75,7 @@ typedef struct shmt_block_view {
   uint32_t is_queue;           /* it is a queue itself */
   uint64_t sent_ms;  /* so long ago the last lease was taken; 0 when there is none */
   uint64_t holds[8]; /* bit c: client c holds it */
+  char site[56];     /* the end of "path:line" where it was made; "" unless that was traced */
 } shmt_block_view;
 
 /* Blocks in use, from number `first` on; returns how many were written. *next is where to go on,
@@ -92,5 +93,21 @@ typedef struct shmt_queue_view {
 
 /* The queue in a block that `is_queue`. False: there is none any more, or the arena cannot be read. */
 int shmt_observer_queue(shmt_observer* o, uint32_t block, shmt_queue_view* out);
+
+typedef struct shmt_name_view {
+  uint64_t version, nbytes; /* the newest; bytes of all its storages */
+  uint64_t generation;
+  uint32_t block;           /* that describes it */
+  uint32_t publisher;       /* client */
+  int32_t pid;              /* of the publisher */
+  uint32_t persists;        /* beyond its publisher */
+} shmt_name_view;
+
+/* What a published name of the service stands for. False: nothing, or the session has no names. */
+int shmt_observer_name(shmt_observer* o, const char* name, shmt_name_view* out);
+/* The blocks of its storages; returns how many there are, of which at most `capacity` are written.
+ * 0 when the version is gone meanwhile. */
+uint32_t shmt_observer_name_blocks(shmt_observer* o, const shmt_name_view* name, uint32_t* out,
+                                   uint32_t capacity);
 
 #endif

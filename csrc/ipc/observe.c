@@ -1,7 +1,9 @@
 /* ipc/observe.c -- what api/inspect.h promises: a session seen from outside. */
 #include "api/inspect.h"
 
+#include "ipc/describe.h"
 #include "ipc/ring_layout.h"
+#include "ipc/service.h"
 #include "ipc/session.h"
 #include "os/memfd.h"
 #include "os/pages.h"
@@ -277,10 +279,24 @@ void shmt_observer_census(shmt_observer* o, shmt_session_view* session, shmt_cli
   *out_n = n;
 }
 
+/* Read, not mapped: looking at a hole of a map would fill it. */
+static void read_site(shmt_observer* o, uint32_t block, uint64_t generation, char out[56]) {
+  shmt__site site;
+  uint64_t at = (uint64_t)((char*)&o->map.sites[block] - (char*)o->map.control);
+  out[0] = '\0';
+  if (!shmt__os_seek(o->control_fd, at) ||
+      shmt__os_read_exact(o->control_fd, &site, sizeof site) != SHMT_OK)
+    return;
+  if (site.generation != generation) return;
+  memcpy(out, site.text, sizeof site.text);
+  out[sizeof site.text - 1] = '\0';
+}
+
 uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view* out,
                               uint32_t capacity, uint32_t* next) {
   const shmt__control* control = o->map.control;
   uint32_t now_ms = (uint32_t)shmt__os_now_ms(), n = 0, i = first;
+  bool has_sites = atomic_load_explicit(&control->has_sites, memory_order_acquire) != 0;
   uint32_t end =
       bounded(atomic_load_explicit(&control->blocks_end, memory_order_acquire), control->n_blocks);
   for (; i < end && n < capacity; i++) {
@@ -301,6 +317,7 @@ uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view*
     v->is_queue = (atomic_load_explicit(&b->nbytes, memory_order_relaxed) & SHMT_BLOCK_IS_RING) != 0;
     v->is_file = atomic_load_explicit(&slab->state, memory_order_relaxed) == SHMT_SLAB_FILE;
     memcpy(v->holds, s.holds, sizeof v->holds);
+    if (has_sites) read_site(o, i, s.generation, v->site);
     int32_t age = (int32_t)(now_ms - atomic_load_explicit(&b->stamp_ms, memory_order_relaxed));
     if (s.n_leases > 0 && age > 0) v->sent_ms = (uint64_t)age;
   }
@@ -332,4 +349,45 @@ int shmt_observer_queue(shmt_observer* o, uint32_t block, shmt_queue_view* out) 
   for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++)
     out->n_pending += atomic_load_explicit(&r.pending[i], memory_order_relaxed);
   return 1;
+}
+
+int shmt_observer_name(shmt_observer* o, const char* name, shmt_name_view* out) {
+  atomic_uint_least32_t* word = NULL;
+  uint32_t tick = 0;
+  shmt__version v;
+  if ((o->map.control->flags & SHMT_SESSION_SERVICE) == 0 || strlen(name) >= SHMT_NAME_BYTES ||
+      !shmt__names_read(&o->map, name, &v, &word, &tick))
+    return 0;
+  *out = (shmt_name_view){.version = v.version,
+                          .nbytes = v.nbytes,
+                          .generation = v.generation,
+                          .block = v.block,
+                          .publisher = v.publisher,
+                          .pid = v.pid,
+                          .persists = (v.flags & SHMT_NAME_PERSISTS) != 0};
+  return 1;
+}
+
+/* Does the block still have this generation? */
+static bool is_current(const shmt_observer* o, uint32_t block, uint64_t generation) {
+  if (block >= o->map.control->n_blocks) return false;
+  seen s = look_at(&o->map.blocks[block]);
+  return s.state == SHMT_BLOCK_USED && s.generation == generation;
+}
+
+uint32_t shmt_observer_name_blocks(shmt_observer* o, const shmt_name_view* name, uint32_t* out,
+                                   uint32_t capacity) {
+  shmt__description d;
+  shmt__described_storage entry;
+  if (o->arena_fd < 0 || !is_current(o, name->block, name->generation)) return 0;
+  if (!shmt__os_seek(o->arena_fd, o->map.blocks[name->block].offset) ||
+      shmt__os_read_exact(o->arena_fd, &d, sizeof d) != SHMT_OK ||
+      d.magic != SHMT_DESCRIPTION_MAGIC || d.n_storages > SHMT_MAX_STORAGES)
+    return 0;
+  for (uint64_t i = 0; i < d.n_storages && i < capacity; i++) {
+    if (shmt__os_read_exact(o->arena_fd, &entry, sizeof entry) != SHMT_OK) return 0;
+    out[i] = entry.block;
+  }
+  /* Still: what was read belonged to it. */
+  return is_current(o, name->block, name->generation) ? (uint32_t)d.n_storages : 0;
 }

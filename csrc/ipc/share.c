@@ -5,6 +5,7 @@
 #include "ipc/files.h"
 #include "ipc/session.h"
 #include "os/failpoint.h"
+#include "os/memfd.h"
 #include "os/process.h"
 #include "shm/block.h"
 
@@ -42,6 +43,22 @@ shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, shmt__ho
   return status;
 }
 
+/* --- tracing --- */
+
+void (*shmt__allocation_site)(char* out, size_t capacity);
+
+/* Note where the holding's storage was made. Without memory for it there is no note. */
+static void write_site(shmt__session* s, const shmt__holding* h, const char* text) {
+  shmt__site* site = &s->map.sites[h->block];
+  uint64_t at = (uint64_t)((char*)site - (char*)s->map.control);
+  if (text[0] == '\0' || shmt__os_populate(s->control_fd, NULL, at, sizeof *site) != SHMT_OK) return;
+  site->generation = 0; /* fits no block while the text is being written */
+  memcpy(site->text, text, sizeof site->text);
+  site->generation = h->generation;
+  /* release: who sees it finds the text. */
+  atomic_store_explicit(&s->map.control->has_sites, 1, memory_order_release);
+}
+
 /* --- the allocator --- */
 
 /* arg: NULL, or an int that is the strategy to use. */
@@ -49,6 +66,8 @@ static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void*
   int how = arg != NULL ? *(const int*)arg : shmt__sharing_strategy();
   shmt__session* s = NULL;
   shmt__holding* h = NULL;
+  char site[sizeof(((shmt__site*)NULL)->text)] = "";
+  if (SHMT_UNLIKELY(shmt__allocation_site != NULL)) shmt__allocation_site(site, sizeof site);
   shmt__sessions_lock();
   shmt_status status = shmt__session_default(&s);
   if (status == SHMT_OK && how == SHMT_SHARING_FILE_DESCRIPTOR) {
@@ -60,6 +79,7 @@ static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void*
   if (status == SHMT_OK) {
     *data = data_of(h);
     *ctx = h;
+    if (SHMT_UNLIKELY(shmt__allocation_site != NULL)) write_site(s, h, site);
   }
   shmt__sessions_unlock();
   return status;

@@ -29,6 +29,9 @@ shmt_status shmt__storage_share_as_file(shmt_storage* s);
 /* Uninitialised bytes that are shared from birth, made as `how` (a strategy) says. New reference.
  */
 shmt_status shmt__storage_create_shared(uint64_t nbytes, int how, shmt_storage** out);
+/* With SHMTENSOR_TRACE_ALLOC: writes where this thread's program makes a shared storage, as the end
+ * of "path:line" with a zero behind it. NULL: not traced. Called without locks. Set once. */
+extern void (*shmt__allocation_site)(char* out, size_t capacity);
 /* The place of factories called with shared=True: storages of the strategy in use. */
 extern const shmt__place shmt__place_shared;
 typedef struct shmt__holding shmt__holding;

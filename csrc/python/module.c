@@ -4,6 +4,7 @@
 #include "base/debug.h"
 #include "base/promote.h"
 #include "generated/options.h"
+#include "ipc/share.h"
 #include "iter/threads.h"
 #include "python/autograd_props.h"
 #include "python/call.h"
@@ -13,6 +14,7 @@
 #include "python/errors.h"
 #include "python/message.h"
 #include "python/share.h"
+#include "python/site.h"
 #include "python/types.h"
 
 static PyObject* get_default_dtype(PyObject* module, PyObject* unused) {
@@ -169,6 +171,7 @@ int shmt_python_install(void) {
   int r = 0;
   if (!done) {
     shmt__debug = shmt__options_get()->debug > 0;
+    if (shmt__options_get()->trace_alloc) shmt__allocation_site = shmt__py_write_site;
     PyObject* module = PyImport_ImportModule("shmtensor._C");
     r = module ? fill(module) : -1;
     Py_XDECREF(module);

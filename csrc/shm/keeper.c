@@ -75,7 +75,7 @@ static shmt_status create_files(shmt__keeper* k, const shmt__keeper_options* o) 
   /* The header and the clients get pages now; slabs and blocks as they are handed out. */
   SHMT_TRY(shmt__os_populate(k->control_fd, NULL, 0, l.slabs));
   if (o->flags & SHMT_SESSION_SERVICE)
-    SHMT_TRY(shmt__os_populate(k->control_fd, NULL, l.names, l.end - l.names));
+    SHMT_TRY(shmt__os_populate(k->control_fd, NULL, l.names, l.sites - l.names));
 
   void* base = NULL;
   SHMT_TRY(shmt__os_map_shared(k->control_fd, l.end, &base));

@@ -4,10 +4,10 @@
  * holds everything that says whose bytes they are:
  *
  *   0         4096            +64*N_CLIENTS     +64*n_slabs         +128*n_blocks
- *   +---------+---------------+-----------------+-------------------+----------------+
- *   | header  | clients       | slabs           | blocks            | names, syncs   |
- *   +---------+---------------+-----------------+-------------------+----------------+
- *     manager   manager         manager           see below           see shm/named.h
+ *   +---------+---------------+-----------------+-------------------+----------------+-----------+
+ *   | header  | clients       | slabs           | blocks            | names, syncs   | sites     |
+ *   +---------+---------------+-----------------+-------------------+----------------+-----------+
+ *     manager   manager         manager           see below           see shm/named.h  owners
  *
  * A slab is a range of the arena that the manager granted to one client, its owner, cut into blocks
  * of one size. A block backs one storage. A slab of kind FILE is a memory file of its own with one
@@ -56,7 +56,7 @@
 #define SHMT_CONTROL_MAGIC UINT64_C(0x324c5254434d4853) /* "SHMCTRL2" */
 
 enum {
-  SHMT_LAYOUT_VERSION = 2,
+  SHMT_LAYOUT_VERSION = 3,
   SHMT_MAX_CLIENTS = 512, /* ids 1..511; 0 is nobody, the manager marks as 0xfff */
   SHMT_HOLD_WORDS = SHMT_MAX_CLIENTS / 64,
   SHMT_MANAGER_MARKER = 0xfff,
@@ -109,7 +109,8 @@ typedef struct shmt__control {
   uint64_t client_limit_bytes;       /* bound of the slabs of one client; 0: none */
   uint32_t gid;                      /* with SHMT_SESSION_GROUP: whose members may join */
   atomic_uint_least32_t ended;       /* 1: ended in order; nobody is to go on with it */
-  uint64_t pad[1];
+  atomic_uint_least32_t has_sites;   /* 1: a client wrote into `sites`; by that client */
+  uint32_t pad;
 } shmt__control;
 
 enum {
@@ -156,6 +157,14 @@ _Static_assert(offsetof(shmt__block, holds) == 64, "holds have a cache line of t
 _Static_assert(sizeof(atomic_uint_least64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2,
                "lock-free 64-bit atomics");
 
+/* Where a block's storage was made, by a client with SHMTENSOR_TRACE_ALLOC; the owner writes it
+ * after it took the block, and nobody's safety depends on it. */
+typedef struct shmt__site {
+  uint64_t generation; /* of the block */
+  char text[56];       /* the end of "path:line", zero-terminated */
+} shmt__site;
+_Static_assert(sizeof(shmt__site) == 64, "site");
+
 /* A mapped control file with its parts. */
 typedef struct shmt__map {
   shmt__control* control;
@@ -166,13 +175,14 @@ typedef struct shmt__map {
   shmt__name* names;
   shmt__sync* syncs;
   uint32_t n_names, n_syncs;
-  uint64_t nbytes; /* of the control file */
+  shmt__site* sites; /* by block; holes until somebody traces */
+  uint64_t nbytes;   /* of the control file */
   uint32_t uid;    /* whose file it is */
 } shmt__map;
 
 /* Offsets of the parts for so many slabs and blocks; the last one is the size of the file. */
 typedef struct shmt__layout {
-  uint64_t clients, slabs, blocks, names, syncs, end;
+  uint64_t clients, slabs, blocks, names, syncs, sites, end;
   uint32_t n_names, n_syncs;
 } shmt__layout;
 static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) {
@@ -184,7 +194,9 @@ static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) 
   l.n_names = (uint32_t)(n_blocks / 2048 + 1); /* 1 025 and 129 in a session of full size */
   l.n_syncs = (uint32_t)(n_blocks / 16384 + 1);
   l.syncs = l.names + sizeof(shmt__names_head) + sizeof(shmt__name) * l.n_names;
-  l.end = l.syncs + sizeof(shmt__sync) * l.n_syncs;
+  l.sites = l.syncs + sizeof(shmt__sync) * l.n_syncs;
+  l.sites = (l.sites + SHMT_SLAB_ALIGN - 1) & ~(uint64_t)(SHMT_SLAB_ALIGN - 1);
+  l.end = l.sites + sizeof(shmt__site) * n_blocks;
   l.end = (l.end + SHMT_SLAB_ALIGN - 1) & ~(uint64_t)(SHMT_SLAB_ALIGN - 1);
   return l;
 }

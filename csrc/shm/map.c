@@ -32,6 +32,7 @@ static shmt_status open_map(int fd, uint32_t uid,
   out->syncs = (shmt__sync*)((char*)base + l.syncs);
   out->n_names = l.n_names;
   out->n_syncs = l.n_syncs;
+  out->sites = (shmt__site*)((char*)base + l.sites);
   out->nbytes = nbytes;
   out->uid = uid;
   return SHMT_OK;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from shmtensor._boundary.core import check, ffi, lib
+from shmtensor._boundary.core import check, ffi, lib, text
 
 __all__ = ["Observer"]
 
@@ -80,8 +80,21 @@ class Observer:
         out = ffi.new("shmt_queue_view *")
         return _fields(out[0]) if lib.shmt_observer_queue(self._pointer, block, out) else None
 
-    def blocks(self) -> Iterator[tuple[dict[str, int], tuple[int, ...]]]:
-        """The fields of each block in use, and the numbers of the clients that hold it."""
+    def name(self, name: str) -> tuple[dict[str, int], tuple[int, ...]] | None:
+        """What a published name stands for: its fields, and the blocks of its storages."""
+        out = ffi.new("shmt_name_view *")
+        if not lib.shmt_observer_name(self._pointer, name.encode(), out):
+            return None
+        capacity = 0
+        while True:
+            numbers = ffi.new("uint32_t[]", capacity)
+            n = lib.shmt_observer_name_blocks(self._pointer, out, numbers, capacity)
+            if n <= capacity:
+                return _fields(out[0]), tuple(int(numbers[i]) for i in range(n))
+            capacity = n
+
+    def blocks(self) -> Iterator[tuple[dict[str, int], tuple[int, ...], str]]:
+        """The fields of each block in use, the numbers of its holders, and where it was made."""
         rows = ffi.new("shmt_block_view[]", _BATCH)
         following = ffi.new("uint32_t *", 0)
         while True:
@@ -95,6 +108,7 @@ class Observer:
                     for bit in range(64)
                     if row.holds[w] >> bit & 1
                 )
-                yield _fields(row, ("holds",)), holders
+                site = text(row.site) if row.site[0] != b"\0" else ""
+                yield _fields(row, ("holds", "site")), holders, site
             if following[0] == 0:
                 return

@@ -2,12 +2,14 @@
 
   shmtensor holders 4711        the blocks that process 4711 holds, and who else holds them
   shmtensor holders block:12    the processes that hold block 12 (numbers: shmtensor ls --blocks)
+  shmtensor holders model       the processes that hold the newest version of the published name
+                                "model"; name:4711 for a name that is a number
 
 Blocks with the same size and the same holders are counted together, largest first.
 
 exit status
   0  somebody holds it
-  1  nobody does: no such process in a session, no such block in use
+  1  nobody does: no such process in a session, no such block in use, no such name
   2  wrong use
 """
 
@@ -25,13 +27,17 @@ SUMMARY = "who holds a block, what a process holds"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("what", metavar="PID|block:N", help="a process id, or block: and a number")
+    parser.add_argument(
+        "what",
+        metavar="PID|block:N|NAME",
+        help="a process id, block: and a number, or a published name",
+    )
     add_session_argument(parser)
 
 
 def _names(picture: Picture, numbers: tuple[int, ...]) -> str:
     pids = {c.client: c.pid for c in picture.clients}
-    return " ".join(str(pids.get(n, f"#{n}")) for n in numbers) or "-"
+    return " ".join(str(pids.get(n, f"#{n}" if n else "name")) for n in numbers) or "-"
 
 
 def _of_process(session: Session, pid: int) -> bool:
@@ -74,15 +80,43 @@ def _of_block(session: Session, number: int) -> bool:
     return True
 
 
+def _of_name(session: Session, name: str) -> bool:
+    published = session.published(name)
+    if published is None:
+        return False
+    picture = session.look()
+    wanted, held = set(published.blocks), Counter[int]()
+    for block in session.blocks():
+        if block.block in wanted:
+            for holder in block.holders:
+                held[holder] += block.nbytes
+    kept = "persists" if published.persists else f"published by {published.pid}"
+    print(f"{name!r} in session {session.name}: version {published.version}, {kept}")
+    print(f"  {len(wanted)} blocks, {size_text(published.nbytes)}")
+    rows = [
+        [c.pid, size_text(held[c.client]), command_of(c.pid)]
+        for c in picture.clients
+        if held[c.client]
+    ]
+    if rows:
+        print(*table([">PID", ">HOLDS", "COMMAND"], rows, indent="  "), sep="\n")
+    return True
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print the holders."""
-    kind, colon, text = arguments.what.rpartition(":")
-    if not text.isdigit() or (colon and kind != "block"):
-        raise ValueError(f"{arguments.what!r} is neither a process id nor block: and a number")
-    show = _of_block if colon else _of_process
+    what: str = arguments.what
     with chosen_sessions(arguments) as sessions:
-        found = [show(session, int(text)) for session in sessions]
+        if what.isdigit():
+            found = [_of_process(session, int(what)) for session in sessions]
+            missing = f"process {what} is in no session"
+        elif what.startswith("block:") and what[6:].isdigit():
+            found = [_of_block(session, int(what[6:])) for session in sessions]
+            missing = f"no block {what[6:]} is in use in any session"
+        else:
+            name = what.removeprefix("name:")
+            found = [_of_name(session, name) for session in sessions]
+            missing = f"no service of this user has published {name!r}"
     if not any(found):
-        what = f"block {text} is in use" if colon else f"process {text} is"
-        raise LookupError(f"no {what} in any session" if colon else f"{what} in no session")
+        raise LookupError(missing)
     return 0

@@ -7,6 +7,9 @@ Two kinds are shown:
   idle       Processes that hold memory alone and used no processor time while they were watched.
              Only their program can let go of it.
 
+WHERE is the end of the file name and the line that made the block, if its program runs with
+SHMTENSOR_TRACE_ALLOC=1 in the environment, and else its command line.
+
 A message that is merely slow to be read looks like a stranded one: give --older a time that none
 of your messages takes.
 
@@ -20,6 +23,7 @@ exit status
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 
 from shmtensor._cli._common import (
     add_session_argument,
@@ -28,7 +32,7 @@ from shmtensor._cli._common import (
     size_text,
     table,
 )
-from shmtensor.inspect import Session, find_idle_holders, find_stranded
+from shmtensor.inspect import IdleHolder, Session, find_idle_holders, find_stranded
 
 SUMMARY = "memory that nobody seems to use"
 
@@ -75,15 +79,30 @@ def _print_stranded(session: Session, older_s: float) -> bool:
             leak.block.n_leases,
             f"{leak.age_s:.0f} s",
             leak.owner_pid or "gone",
-            leak.command,
+            leak.block.site or leak.command,
         ]
         for leak in found[:_MANY]
     ]
-    heads = [">BLOCK", ">BYTES", ">MESSAGES", ">SENT AGO", ">MADE BY", "COMMAND"]
+    heads = [">BLOCK", ">BYTES", ">MESSAGES", ">SENT AGO", ">MADE BY", "WHERE"]
     print(*table(heads, rows, indent="  "), sep="\n")
     if len(found) > _MANY:
         print(f"  … and {len(found) - _MANY} more")
     return True
+
+
+def _print_sites(idle: list[tuple[Session, IdleHolder]]) -> None:
+    """Print where the memory that idle processes hold alone was made, most bytes first."""
+    rows: list[list[object]] = []
+    for session, holder in idle:
+        made: Counter[str] = Counter()
+        for block in session.blocks():
+            if block.site and block.holders == (holder.client.client,):
+                made[block.site] += block.nbytes
+        rows += [
+            [holder.client.pid, size_text(nbytes), site] for site, nbytes in made.most_common(5)
+        ]
+    if rows:
+        print(*table([">PID", ">BYTES", "MADE IN"], rows, indent="  "), sep="\n")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -106,6 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
             ]
             heads = [">PID", ">ALONE", ">BLOCKS", "STATE", "SESSION", "COMMAND"]
             print(*table(heads, rows, indent="  "), sep="\n")
+            _print_sites(idle)
     if any(stranded) or idle:
         return 3
     print("nothing found")

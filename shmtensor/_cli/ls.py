@@ -90,12 +90,15 @@ def _block_lines(session: Session, picture: Picture) -> list[str]:
             "queue" if b.is_queue else "file" if b.is_file else "arena",
             pids.get(b.owner, "-"),
             b.n_leases + b.n_queued,
-            " ".join(str(pids.get(h, f"#{h}")) for h in b.holders) or "-",
+            " ".join(str(pids.get(h, f"#{h}" if h else "name")) for h in b.holders) or "-",
+            b.site,
         ]
         for b in session.blocks()
     ]
     return table(
-        [">BLOCK", ">BYTES", "KIND", ">MADE BY", ">MESSAGES", "HELD BY"], rows, indent="  "
+        [">BLOCK", ">BYTES", "KIND", ">MADE BY", ">MESSAGES", "HELD BY", "MADE IN"],
+        rows,
+        indent="  ",
     )
 
 

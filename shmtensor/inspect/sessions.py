@@ -20,6 +20,7 @@ __all__ = [
     "Block",
     "Client",
     "Picture",
+    "Published",
     "Queue",
     "Session",
     "live_addresses",
@@ -74,6 +75,8 @@ class Block:
         is_queue: 1 when it is a queue.
         sent_ms: Milliseconds since the last of these was sent; 0 without one.
         holders: Numbers of the clients that use it.
+        site: The end of "path:line" where it was made, in programs run with
+            ``SHMTENSOR_TRACE_ALLOC=1``; else empty.
     """
 
     block: int
@@ -89,6 +92,7 @@ class Block:
     is_queue: int
     sent_ms: int
     holders: tuple[int, ...]
+    site: str
 
     @property
     def is_stranded(self) -> bool:
@@ -120,6 +124,29 @@ class Queue:
     used_bytes: int
     capacity_bytes: int
     holders: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Published:
+    """The newest version of a name of a service.
+
+    Attributes:
+        version: Grows with each publication.
+        nbytes: Bytes of all its storages.
+        block: The block that describes it.
+        publisher: Number of the client that published it; pid: its process id.
+        persists: 1 when the name outlives its publisher.
+        blocks: The blocks of its storages.
+    """
+
+    version: int
+    nbytes: int
+    generation: int
+    block: int
+    publisher: int
+    pid: int
+    persists: int
+    blocks: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -217,8 +244,8 @@ class Session:
 
     def blocks(self) -> Iterator[Block]:
         """Each block in use, by number."""
-        for fields, holders in self._observer.blocks():
-            yield Block(**fields, holders=holders)
+        for fields, holders, site in self._observer.blocks():
+            yield Block(**fields, holders=holders, site=site)
 
     def queues(self) -> Iterator[Queue]:
         """Each queue; none when the manager was killed, since only it gives the arena out."""
@@ -226,6 +253,11 @@ class Session:
             fields = self._observer.queue(block.block) if block.is_queue else None
             if fields is not None:
                 yield Queue(**fields, holders=block.holders)
+
+    def published(self, name: str) -> Published | None:
+        """What a published name of this service stands for; None when it stands for nothing."""
+        found = self._observer.name(name)
+        return None if found is None else Published(**found[0], blocks=found[1])
 
     def manager_pid(self) -> int:
         """Process id of the manager; 0 when there is none, or it does not answer."""

@@ -105,8 +105,8 @@ def test_holders_of_a_block(family: Any, shmtensor_command: Command) -> None:
     [
         ("1", "process 1 is in no session"),
         ("block:2000000", "no block 2000000 is in use in any session"),
-        ("model", "'model' is neither a process id nor block: and a number"),
-        ("page:3", "'page:3' is neither"),
+        ("model", "no service of this user has published 'model'"),
+        ("name:17", "no service of this user has published '17'"),
     ],
 )
 def test_holders_of_nothing_is_an_error(what: str, text: str, shmtensor_command: Command) -> None:

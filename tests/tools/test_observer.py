@@ -41,7 +41,7 @@ def test_census_counts_what_a_process_holds(observer: Observer) -> None:
 def test_blocks_name_their_holders(observer: Observer) -> None:
     me = _mine(observer)["client"]
     tensor = T.zeros(777, dtype=T.uint8, shared=True)
-    rows = [(row, holders) for row, holders in observer.blocks() if row["nbytes"] == 777]
+    rows = [(row, holders) for row, holders, _ in observer.blocks() if row["nbytes"] == 777]
     assert [(row["owner"], holders) for row, holders in rows] == [(me, (me,))]
     assert rows[0][0]["capacity_bytes"] >= 777
     del tensor
@@ -51,7 +51,7 @@ def test_lease_shows_with_its_age(observer: Observer) -> None:
     tensor = T.zeros(778, dtype=T.uint8, shared=True)
     tensor.untyped_storage()._shared_incref()
     try:
-        row = next(row for row, _ in observer.blocks() if row["nbytes"] == 778)
+        row = next(row for row, _, _ in observer.blocks() if row["nbytes"] == 778)
         assert row["n_leases"] == 1
         assert row["n_queued"] == 0
     finally:
@@ -76,7 +76,7 @@ def test_observer_of_members_sees_the_same_session(observer: Observer) -> None:
 
 def test_more_blocks_than_one_batch_are_all_seen(observer: Observer) -> None:
     kept = [T.zeros(70, dtype=T.uint8, shared=True) for _ in range(2500)]
-    rows = [row["block"] for row, _ in observer.blocks() if row["nbytes"] == 70]
+    rows = [row["block"] for row, _, _ in observer.blocks() if row["nbytes"] == 70]
     assert len(rows) == len(set(rows)) == len(kept)
 
 
