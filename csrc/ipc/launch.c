@@ -54,6 +54,7 @@ static bool find_files(uint64_t id, found_files* f) {
   shmt__map_close(&f->map);
   if (f->arena_fd >= 0) return true;
   shmt__os_close(f->control_fd);
+  f->control_fd = -1;
   return false;
 }
 
@@ -105,61 +106,84 @@ static bool choose_files(const shmt__session_key* key, const shmt__session* memb
   return true;
 }
 
-shmt_status shmt__manager_launch(const shmt__session_key* key, const shmt__session* member,
-                                 const shmt__launch* how) {
-  char session_arg[40], arena_arg[40], limit_arg[40], client_limit_arg[48], gid_arg[24];
-  found_files found = {.control_fd = -1, .arena_fd = -1};
-  int lock = -1, fds[4] = {how->listener, -1, -1, -1}, n_fds = 1;
-  if (fds[0] < 0) fds[0] = bind_socket(key, &lock);
+typedef struct launch_files {
+  int fds[4]; /* listener, control and arena if any, lock if any */
+  int n_fds, lock;
+  bool adopts;
+  found_files found;
+} launch_files;
+
+static void close_files(launch_files* f, const shmt__launch* how) {
+  if (how->listener < 0) shmt__os_close(f->fds[0]);
+  shmt__os_close(f->lock);
+  shmt__os_close(f->found.control_fd);
+  shmt__os_close(f->found.arena_fd);
+}
+
+/* The socket, then whose memory to go on with. Where nothing may be created the memory comes
+ * first: a name without a service is not bound for a moment by everybody who asks for it. */
+static shmt_status open_files(const shmt__session_key* key, const shmt__session* member,
+                              const shmt__launch* how, launch_files* f) {
+  if (!how->may_create) {
+    f->adopts = choose_files(key, member, &f->found, &f->fds[1], &f->fds[2]);
+    SHMT_REQUIRE(f->adopts, SHMT_E_HANDLE,
+                 "session %016" PRIx64
+                 " is gone: no manager listens for it, and nobody has its "
+                 "memory",
+                 key->id);
+  }
+  f->fds[0] = how->listener >= 0 ? how->listener : bind_socket(key, &f->lock);
   SHMT_FAILPOINT(socket_bound);
-  if (fds[0] == -SHMT_OS_IN_USE) return SHMT_E_BUFFER;
-  if (fds[0] < 0) {
+  if (f->fds[0] == -SHMT_OS_IN_USE) return SHMT_E_BUFFER;
+  if (f->fds[0] < 0) {
     char address[SHMT_SOCKET_PATH_BYTES];
     shmt__session_write_address(key, address, sizeof address);
-    return shmt__fail_errno(-fds[0], "cannot bind the manager's socket %s%s",
+    return shmt__fail_errno(-f->fds[0], "cannot bind the manager's socket %s%s",
                             key->path[0] == '\0' ? "@" : "", address);
   }
-  if (how->has_gid && lock >= 0) {
+  if (how->has_gid && f->lock >= 0) {
     int err = shmt__os_open_socket_to(key->path, how->gid);
-    if (err != 0) {
-      shmt__os_close(fds[0]);
-      shmt__os_close(lock);
+    if (err != 0)
       return shmt__fail_errno(-err, "cannot open the socket %s to group %" PRIu32, key->path,
                               how->gid);
-    }
   }
-  bool adopts = choose_files(key, member, &found, &fds[1], &fds[2]);
-  if (adopts) n_fds = 3;
-  if (lock >= 0) fds[n_fds++] = lock;
-  (void)snprintf(session_arg, sizeof session_arg, "--session=%" PRIx64, key->id);
-  (void)snprintf(arena_arg, sizeof arena_arg, "--arena-bytes=%" PRIu64, choose_arena_bytes());
-  (void)snprintf(limit_arg, sizeof limit_arg, "--limit-bytes=%" PRIu64, how->limit_bytes);
-  (void)snprintf(client_limit_arg, sizeof client_limit_arg, "--client-limit-bytes=%" PRIu64,
-                 how->client_limit_bytes);
-  (void)snprintf(gid_arg, sizeof gid_arg, "--gid=%" PRIu32, how->gid);
-  char program[PATH_BYTES];
+  if (how->may_create) f->adopts = choose_files(key, member, &f->found, &f->fds[1], &f->fds[2]);
+  f->n_fds = f->adopts ? 3 : 1;
+  if (f->lock >= 0) f->fds[f->n_fds++] = f->lock;
+  return SHMT_OK;
+}
+
+static shmt_status start(const shmt__session_key* key, const shmt__launch* how,
+                         const launch_files* f) {
+  enum { N_TEXTS = 5, TEXT_BYTES = 48 };
+  char program[PATH_BYTES], texts[N_TEXTS][TEXT_BYTES];
+  char adopt[] = "--adopt", service[] = "--service", lock[] = "--lock", stay[] = "--stay";
+  char* argv[N_TEXTS + 6] = {program};
+  int n = 1;
   (void)snprintf(program, sizeof program, "%s", shmt__sessions_manager_path());
-  char* argv[12] = {program, session_arg, arena_arg, limit_arg, client_limit_arg};
-  char adopt_arg[] = "--adopt", service_arg[] = "--service", lock_arg[] = "--lock",
-       stay_arg[] = "--stay";
-  int n = 5;
-  if (adopts) argv[n++] = adopt_arg;
-  if (key->is_service) argv[n++] = service_arg;
-  if (lock >= 0) argv[n++] = lock_arg;
-  if (how->has_gid) argv[n++] = gid_arg;
-  if (how->stays) argv[n++] = stay_arg;
-  shmt_status status =
-      !adopts && !how->may_create
-          ? shmt__fail(SHMT_E_HANDLE,
-                       "session %016" PRIx64
-                       " is gone: no manager listens for it, and nobody has its memory",
-                       key->id)
-      : how->stays ? shmt__os_become(program, argv, fds, n_fds)
-                   : shmt__os_spawn_daemon(program, argv, fds, n_fds);
-  SHMT_FAILPOINT(manager_started);
-  if (how->listener < 0) shmt__os_close(fds[0]);
-  shmt__os_close(lock);
-  shmt__os_close(found.control_fd);
-  shmt__os_close(found.arena_fd);
+  (void)snprintf(texts[0], TEXT_BYTES, "--session=%" PRIx64, key->id);
+  (void)snprintf(texts[1], TEXT_BYTES, "--arena-bytes=%" PRIu64, choose_arena_bytes());
+  (void)snprintf(texts[2], TEXT_BYTES, "--limit-bytes=%" PRIu64, how->limit_bytes);
+  (void)snprintf(texts[3], TEXT_BYTES, "--client-limit-bytes=%" PRIu64, how->client_limit_bytes);
+  (void)snprintf(texts[4], TEXT_BYTES, "--gid=%" PRIu32, how->gid);
+  for (int i = 0; i < (how->has_gid ? N_TEXTS : N_TEXTS - 1); i++) argv[n++] = texts[i];
+  if (f->adopts) argv[n++] = adopt;
+  if (key->is_service) argv[n++] = service;
+  if (f->lock >= 0) argv[n++] = lock;
+  if (how->stays) argv[n++] = stay;
+  return how->stays ? shmt__os_become(program, argv, f->fds, f->n_fds)
+                    : shmt__os_spawn_daemon(program, argv, f->fds, f->n_fds);
+}
+
+shmt_status shmt__manager_launch(const shmt__session_key* key, const shmt__session* member,
+                                 const shmt__launch* how) {
+  launch_files f = {
+      .fds = {-1, -1, -1, -1}, .lock = -1, .found = {.control_fd = -1, .arena_fd = -1}};
+  shmt_status status = open_files(key, member, how, &f);
+  if (status == SHMT_OK) {
+    status = start(key, how, &f);
+    SHMT_FAILPOINT(manager_started);
+  }
+  close_files(&f, how);
   return status;
 }

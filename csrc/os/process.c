@@ -163,16 +163,15 @@ static bool visit_process(const char* pid, const char* link, bool (*visit)(int f
   if (stat(path, &st) != 0 || st.st_uid != geteuid()) return true;
   DIR* dir = opendir(path);
   if (dir == NULL) return true;
-  size_t base = strlen(path);
   struct dirent* entry;
   while (go_on && (entry = readdir(dir)) != NULL) {
     if (entry->d_name[0] == '.') continue;
-    (void)snprintf(path + base, sizeof path - base, "/%s", entry->d_name);
-    ssize_t n = readlink(path, target, sizeof target - 1);
+    ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
+    if (n < 0 && errno == EACCES) break; /* none of this process's are ours to look at */
     if (n <= 0) continue;
     target[n] = '\0';
     if (!is_called(target, link)) continue;
-    int fd = open(path, O_RDWR | O_CLOEXEC);
+    int fd = openat(dirfd(dir), entry->d_name, O_RDWR | O_CLOEXEC);
     if (fd >= 0) go_on = visit(fd, arg);
   }
   (void)closedir(dir);

@@ -1,0 +1,21 @@
+"""The two programs of docs/service.md run as they stand, but for how often they go round."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import programs
+
+_PAGE = Path(__file__).resolve().parents[2] / "docs" / "service.md"
+
+
+def test_programs_of_the_page_work_together(run: type[programs.Program]) -> None:
+    trainer, worker = re.findall(r"```python\n(.*?)```", _PAGE.read_text(), re.S)[:2]
+    env = {"SHMTENSOR_SERVICE": programs.unused_name()}
+    assert "range(1000)" in trainer
+    assert "while True:" in worker
+    user = run(worker.replace("while True:", "while version < 3:"), env=env)
+    run(trainer.replace("range(1000)", "range(3)"), env=env).finish()
+    assert user.finish().splitlines()[-1].startswith("3 ")
+    run("from shmtensor import service; service.unpublish('weights')", env=env).finish()
