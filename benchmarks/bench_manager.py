@@ -1,8 +1,8 @@
-"""The manager of a session: time to start, memory, time to come back after a kill; a service's calls.
+"""The manager: time to start, memory, time to come back after a kill; what calls to a service cost.
 
-Run ``python benchmarks/bench_manager.py``. The goals are a start under 10 ms, less than 3 MB resident
-with 100 clients, and a restart within 1 s after ``kill -9`` with every live tensor usable. Nothing
-here is compared with torch, whose manager cannot be restarted.
+Run ``python benchmarks/bench_manager.py``. The goals are a start under 10 ms, less than 3 MB
+resident with 100 clients, and a restart within 1 s after ``kill -9`` with every live tensor usable.
+Nothing here is compared with torch, whose manager cannot be restarted.
 """
 
 from __future__ import annotations
@@ -116,10 +116,8 @@ def main() -> None:
                 assert server.poll() is None, "the service did not start"
                 time.sleep(0.02)
         memory = _with_clients(arguments.clients, service)
-        print(
-            f"resident, {memory['clients']:3} clients     {memory['VmRSS'] / 1024:8.2f} MB  goal 3   "
-            f"of its own {memory['RssAnon'] / 1024:.2f}"
-        )
+        n, resident, own = memory["clients"], memory["VmRSS"] / 1024, memory["RssAnon"] / 1024
+        print(f"resident, {n:3} clients     {resident:8.2f} MB  goal 3     of its own {own:.2f}")
         restarts = [_restart_ms(service) for _ in range(9)]
         print(
             f"restart after kill -9     {statistics.median(restarts):8.2f} ms  goal 1000  "
