@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +37,8 @@ def service(_joined: Service) -> Iterator[Service]:
     """A service that this process has joined; it has no names."""
     yield _joined
     for name in _joined.list():
-        _joined.unpublish(name)
+        with contextlib.suppress(KeyError):  # its publisher has just ended
+            _joined.unpublish(name)
 
 
 @pytest.fixture
