@@ -29,6 +29,7 @@ from shmtensor.storage import *
 from shmtensor import (
     autograd as autograd,
     errors as errors,
+    fft as fft,
     library as library,
     linalg as linalg,
     masked as masked,
