@@ -23,6 +23,7 @@ from shmtensor.autograd import (
     set_grad_enabled as set_grad_enabled,
 )
 from shmtensor.functional import *
+from shmtensor._products import *
 from shmtensor.random import *
 from shmtensor.serialization import load as load, save as save
 from shmtensor.storage import *
@@ -43,6 +44,7 @@ from shmtensor import (
     special as special,
     utils as utils,
 )
+from shmtensor._spectrogram import *
 from shmtensor.dtypes import *  # last: hides names of built-in types
 
 del ffi, lib  # noqa: F821 - from the star above; of _boundary only

@@ -354,6 +354,24 @@ class Tensor(_TensorBase):
         summed = [i for i in range(self.dim()) if i < lead or wanted[i - lead] != self.shape[i]]
         return (self.sum(summed, keepdim=True) if summed else self).reshape(wanted)
 
+    def stft(self, n_fft: int, *args: Any, **kwargs: Any) -> Tensor:
+        """See `shmtensor.stft`."""
+        from shmtensor._spectrogram import stft  # it imports this module
+
+        return stft(self, n_fft, *args, **kwargs)
+
+    def istft(self, n_fft: int, *args: Any, **kwargs: Any) -> Tensor:
+        """See `shmtensor.istft`."""
+        from shmtensor._spectrogram import istft  # it imports this module
+
+        return istft(self, n_fft, *args, **kwargs)
+
+    def lu(self, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+        """See `shmtensor.lu`."""
+        from shmtensor._products import lu  # it imports this module
+
+        return lu(self, pivot, get_infos)
+
     def nonzero(self, *, as_tuple: bool = False) -> Any:
         """See `shmtensor.nonzero`."""
         from shmtensor._selection import nonzero  # it imports this module

@@ -1,7 +1,7 @@
 """Discrete Fourier transforms of tensors, over one dimension or several.
 
-Shapes, keywords and the three norms (``'backward'``, ``'ortho'``, ``'forward'``) are torch.fft's. Real
-input is float32, float64 or integral (then of the default dtype), complex input complex64 or
+Shapes, keywords and the three norms (``'backward'``, ``'ortho'``, ``'forward'``) are torch.fft's.
+Real input is float32, float64 or integral (then of the default dtype), complex input complex64 or
 complex128; every length works, those with small prime factors fastest.
 
 Raises (all functions):

@@ -67,13 +67,13 @@ static void SHMT_LOOP(fft_step_4)(const shmt__fft_plan* p, const R* x, R* y, int
     const R *a = x + 2 * s * j, *b = a + 2 * s * m, *c = b + 2 * s * m, *d = c + 2 * s * m;
     R *y0 = y + 2 * s * 4 * j, *y1 = y0 + 2 * s, *y2 = y1 + 2 * s, *y3 = y2 + 2 * s;
     SHMT_IVDEP for (int64_t k = 0; k < 2 * s; k += 2) {
-      const R acr = a[k] + c[k], aci = a[k + 1] + c[k + 1], amr = a[k] - c[k], ami = a[k + 1] - c[k + 1];
+      const R sum_r = a[k] + c[k], sum_i = a[k + 1] + c[k + 1], dif_r = a[k] - c[k], dif_i = a[k + 1] - c[k + 1];
       const R bdr = b[k] + d[k], bdi = b[k + 1] + d[k + 1];
       /* (b - d) turned by -i forwards, by i backwards */
       const R tr = sign * (b[k + 1] - d[k + 1]), ti = sign * (d[k] - b[k]);
-      const R e1r = amr + tr, e1i = ami + ti, e2r = acr - bdr, e2i = aci - bdi, e3r = amr - tr, e3i = ami - ti;
-      y0[k] = acr + bdr;
-      y0[k + 1] = aci + bdi;
+      const R e1r = dif_r + tr, e1i = dif_i + ti, e2r = sum_r - bdr, e2i = sum_i - bdi, e3r = dif_r - tr, e3i = dif_i - ti;
+      y0[k] = sum_r + bdr;
+      y0[k + 1] = sum_i + bdi;
       y1[k] = e1r * w1r - e1i * w1i;
       y1[k + 1] = e1r * w1i + e1i * w1r;
       y2[k] = e2r * w2r - e2i * w2i;
