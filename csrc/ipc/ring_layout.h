@@ -122,6 +122,7 @@ static inline char* shmt__ring_data(shmt__ring_header* r) { return (char*)r + SH
 static inline uint32_t shmt__ring_read(shmt__ring_header* r, uint32_t capacity, uint32_t offset,
                                        void* out, size_t nbytes) {
   size_t first = nbytes < capacity - offset ? nbytes : capacity - offset;
+  if (nbytes == 0) return offset; /* there may be no buffer at all */
   __builtin_memcpy(out, shmt__ring_data(r) + offset, first);
   if (nbytes > first) __builtin_memcpy((char*)out + first, shmt__ring_data(r), nbytes - first);
   return (uint32_t)((offset + nbytes) % capacity);
@@ -129,6 +130,7 @@ static inline uint32_t shmt__ring_read(shmt__ring_header* r, uint32_t capacity, 
 static inline uint32_t shmt__ring_write(shmt__ring_header* r, uint32_t capacity, uint32_t offset,
                                         const void* data, size_t nbytes) {
   size_t first = nbytes < capacity - offset ? nbytes : capacity - offset;
+  if (nbytes == 0) return offset; /* there may be no buffer at all */
   __builtin_memcpy(shmt__ring_data(r) + offset, data, first);
   if (nbytes > first) __builtin_memcpy(shmt__ring_data(r), (const char*)data + first, nbytes - first);
   return (uint32_t)((offset + nbytes) % capacity);
