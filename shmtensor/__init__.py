@@ -8,6 +8,7 @@ from shmtensor._C import *
 from shmtensor._tensor import Tensor as Tensor
 from shmtensor._functions import *  # type: ignore[assignment]
 from shmtensor._legacy import *
+from shmtensor._inplace import *
 from shmtensor._numeric import *
 from shmtensor._selection import *
 from shmtensor._ops import ops as ops

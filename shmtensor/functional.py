@@ -17,6 +17,9 @@ __all__ = [
     "broadcast_tensors",
     "cartesian_prod",
     "meshgrid",
+    "split_copy",
+    "split_with_sizes_copy",
+    "unbind_copy",
 ]
 
 
@@ -143,3 +146,33 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     if indexing is None:
         return _C._nn.meshgrid(listed)
     return _C._nn.meshgrid(listed, indexing=indexing)
+
+
+def _into(results: Sequence[Tensor], out: Sequence[Tensor] | None) -> Any:
+    """The results as a tuple, or None when they went into *out*."""
+    if out is None:
+        return tuple(results)
+    if len(out) != len(results):
+        raise RuntimeError(f"expected out= to hold {len(results)} tensors, got {len(out)}")
+    for target, value in zip(out, results, strict=True):
+        target.resize_(value.shape).copy_(value)
+    return None
+
+
+def split_copy(
+    input: Tensor, split_size: int, dim: int = 0, *, out: Sequence[Tensor] | None = None
+) -> Any:
+    """Copy the parts of `split`, into the tensors of *out* when those are given."""
+    return _into(_C._nn.split_copy(input, split_size, dim), out)
+
+
+def split_with_sizes_copy(
+    input: Tensor, split_sizes: Sequence[int], dim: int = 0, *, out: Sequence[Tensor] | None = None
+) -> Any:
+    """Copy parts of the given sizes, into the tensors of *out* when those are given."""
+    return _into(_C._nn.split_with_sizes_copy(input, split_sizes, dim), out)
+
+
+def unbind_copy(input: Tensor, dim: int = 0, *, out: Sequence[Tensor] | None = None) -> Any:
+    """Copy the slices of `unbind`, into the tensors of *out* when those are given."""
+    return _into(_C._nn.unbind_copy(input, dim), out)

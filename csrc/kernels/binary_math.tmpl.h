@@ -55,6 +55,20 @@ static inline C FN(power)(C a, C b) {
 }
 BINARY(pow, FN(power)(a, b))
 #undef CPOW
+/* In double: log(1 + z) has no exact form for short complex numbers. */
+static inline C FN(log_add_exp)(C a, C b) {
+  const double _Complex x = a, y = b;
+  const bool swap = creal(x) < creal(y);
+  const double _Complex high = swap ? y : x, low = swap ? x : y;
+  if (creal(low) == -INFINITY && creal(high) == -INFINITY) return (C)-INFINITY;
+  if (isinf(creal(high)) && creal(low) == creal(high))
+    return cimag(low) == cimag(high) ? (C)high : (C)clog(cexp(low) + cexp(high));
+  const double _Complex z = cexp(low - high);
+  const double re = creal(z), im = cimag(z), away = re * (re + 2) + im * im; /* |1 + z|^2 - 1 */
+  return (C)(high + CMPLX(fabs(away) < 0.5 ? log1p(away) / 2 : log(hypot(1 + re, im)),
+                          atan2(im, 1 + re)));
+}
+BINARY(logaddexp, FN(log_add_exp)(a, b))
 #else
 #define M(fn) _Generic((C)0, float: fn##f, default: fn)
 static inline C FN(log_add_exp)(C a, C b) {

@@ -304,6 +304,25 @@ shmt_status shmt__corrcoef(shmt_tensor* self, shmt_tensor** out) {
   return shmt_op__correlation(products, deviations, out);
 }
 
+/* --- means ------------------------------------------------------------------------------ */
+
+shmt_status shmt__nanmean(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_dtype dtype,
+                          shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) is_nan = NULL;
+  SHMT_AUTO(shmt_tensor) is_number = NULL;
+  SHMT_AUTO(shmt_tensor) count = NULL;
+  SHMT_AUTO(shmt_tensor) total = NULL;
+
+  SHMT_REQUIRE(shmt__dtype_category(self->dtype) >= 2, SHMT_E_RUNTIME,
+               "nanmean(): expected input to have floating point or complex dtype but got %s",
+               shmt__dtype_title(self->dtype));
+  SHMT_TRY(shmt_op_isnan(self, &is_nan));
+  SHMT_TRY(shmt_op_logical_not(is_nan, &is_number));
+  SHMT_TRY(shmt_op_sum_dim_IntList(is_number, dim, keepdim, SHMT_DTYPE_NONE, &count));
+  SHMT_TRY(shmt_op_nansum(self, dim, keepdim, dtype, &total));
+  return shmt_op_div_Tensor(total, count, out);
+}
+
 /* --- norms of slices ------------------------------------------------------------------ */
 
 shmt_status shmt__renorm(shmt_tensor* self, shmt_scalar p, int64_t dim, shmt_scalar maxnorm,
