@@ -104,6 +104,21 @@ typedef struct shmt__pool_shape {
   int64_t divisor; /* of an average; 0: the number of elements */
 } shmt__pool_shape;
 
+/* Resizing along one dim: what every output line is made of. */
+typedef struct shmt__resample_shape {
+  int64_t in, out, inner, taps; /* lines, elements in a line, most neighbours of a line */
+  const int64_t* first;         /* (out): the first neighbour */
+  const int64_t* count;         /* (out): how many there are */
+  const double* weights;        /* (out, taps) */
+} shmt__resample_shape;
+
+/* Sampling n-dimensional images at positions; depth, height, width. */
+typedef struct shmt__grid_shape {
+  int64_t in[3], channels, points;
+  int n, mode, padding;
+  bool align_corners;
+} shmt__grid_shape;
+
 /* Numbers for shifting and scaling a run of elements. */
 typedef struct shmt__norm_shape {
   double mean, scale, shift, slope;

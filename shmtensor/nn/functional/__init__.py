@@ -21,6 +21,7 @@ from shmtensor.nn.functional import (
     normalization,
     pooling,
     shuffle,
+    vision,
 )
 from shmtensor.nn.functional.activation import *  # noqa: F403
 from shmtensor.nn.functional.attention import *  # noqa: F403
@@ -33,6 +34,7 @@ from shmtensor.nn.functional.margin_loss import *  # noqa: F403
 from shmtensor.nn.functional.normalization import *  # noqa: F403
 from shmtensor.nn.functional.pooling import *  # noqa: F403
 from shmtensor.nn.functional.shuffle import *  # noqa: F403
+from shmtensor.nn.functional.vision import *  # noqa: F403
 
 __all__ = [
     "pad",
@@ -47,4 +49,5 @@ __all__ = [
     *normalization.__all__,
     *pooling.__all__,
     *shuffle.__all__,
+    *vision.__all__,
 ]
