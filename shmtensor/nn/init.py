@@ -23,6 +23,9 @@ __all__ = [
     "kaiming_uniform_",
     "normal_",
     "ones_",
+    "orthogonal_",
+    "sparse_",
+    "trunc_normal_",
     "uniform_",
     "xavier_normal_",
     "xavier_uniform_",
@@ -209,3 +212,93 @@ def kaiming_normal_(
         return tensor
     std = calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
     return normal_(tensor, 0.0, std, generator)
+
+
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Any = None,
+) -> Tensor:
+    """Fill with values of a normal distribution, cut off outside [*a*, *b*].
+
+    Args:
+        tensor: Any shape, floating point.
+        mean: Mean before the cut.
+        std: Standard deviation before the cut.
+        a: The least value.
+        b: The largest value.
+        generator: Where random numbers come from.
+
+    Source:
+        Inversion of the distribution function, by ``erfinv``.
+    """
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
+            "values may be incorrect.",
+            stacklevel=2,
+        )
+
+    def below(x: float) -> float:
+        return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
+
+    with shmtensor.no_grad():
+        low, high = below(a), below(b)
+        tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
+        tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean)
+        return tensor.clamp_(min=a, max=b)
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """Fill with a matrix whose rows or columns, whichever are fewer, are orthonormal.
+
+    Args:
+        tensor: At least two dimensions; those behind the first count as columns.
+        gain: Factor of the matrix.
+        generator: Where random numbers come from.
+
+    Source:
+        Saxe et al., "Exact solutions to the nonlinear dynamics of learning in deep linear neural
+        networks", 2013.
+    """
+    if tensor.dim() < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if tensor.numel() == 0:
+        return tensor
+    rows = int(tensor.shape[0])
+    columns = tensor.numel() // rows
+    with shmtensor.no_grad():
+        matrix = tensor.new_empty((rows, columns)).normal_(0, 1, generator=generator)
+        if rows < columns:
+            matrix = matrix.t()
+        q, r = shmtensor.linalg.qr(matrix.contiguous())
+        q = q * r.diagonal().sign()  # so that all such matrices are equally likely
+        if rows < columns:
+            q = q.t()
+        return tensor.copy_(q.reshape(tensor.shape)).mul_(gain)
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """Fill with normal values, and zero a share of every column.
+
+    Args:
+        tensor: A matrix.
+        sparsity: The share, 0 to 1.
+        std: Standard deviation of the others.
+        generator: Where random numbers come from.
+
+    Source:
+        Martens, "Deep learning via Hessian-free optimization", 2010.
+    """
+    if tensor.dim() != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    count = math.ceil(sparsity * rows)
+    with shmtensor.no_grad():
+        tensor.normal_(0, std, generator=generator)
+        for column in range(columns):
+            tensor[shmtensor.randperm(rows)[:count], column] = 0
+    return tensor

@@ -20,7 +20,9 @@ from shmtensor.nn.functional import (
     margin_loss,
     normalization,
     pooling,
+    sequence_loss,
     shuffle,
+    unpooling,
     vision,
 )
 from shmtensor.nn.functional.activation import *  # noqa: F403
@@ -33,7 +35,9 @@ from shmtensor.nn.functional.loss import *  # noqa: F403
 from shmtensor.nn.functional.margin_loss import *  # noqa: F403
 from shmtensor.nn.functional.normalization import *  # noqa: F403
 from shmtensor.nn.functional.pooling import *  # noqa: F403
+from shmtensor.nn.functional.sequence_loss import *  # noqa: F403
 from shmtensor.nn.functional.shuffle import *  # noqa: F403
+from shmtensor.nn.functional.unpooling import *  # noqa: F403
 from shmtensor.nn.functional.vision import *  # noqa: F403
 
 __all__ = [
@@ -48,6 +52,8 @@ __all__ = [
     *margin_loss.__all__,
     *normalization.__all__,
     *pooling.__all__,
+    *sequence_loss.__all__,
     *shuffle.__all__,
+    *unpooling.__all__,
     *vision.__all__,
 ]

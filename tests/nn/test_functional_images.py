@@ -1,0 +1,248 @@
+"""Resizing, sampling, sliding blocks, pooling and normalisation against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shmtensor as sh
+from shmtensor.autograd import gradcheck, gradgradcheck
+from shmtensor.nn import functional as F
+
+rng = np.random.default_rng(11)
+
+
+def image(*shape: int) -> sh.Tensor:
+    return sh.tensor(rng.normal(size=shape).tolist(), dtype=sh.float64).requires_grad_()
+
+
+def close(result: sh.Tensor, expected, tolerance: float = 1e-10) -> None:
+    np.testing.assert_allclose(result.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
+
+
+def resize_matrix(n: int, m: int, align: bool) -> np.ndarray:
+    """Linear interpolation of n values at m places."""
+    if align:
+        places = np.arange(m) * ((n - 1) / (m - 1) if m > 1 else 0)
+    else:
+        places = np.maximum((np.arange(m) + 0.5) * n / m - 0.5, 0)
+    return np.array([np.interp(places, np.arange(n), row) for row in np.eye(n)]).T
+
+
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("size", [3, 5, 9])
+def test_linear_interpolation_is_a_matrix_per_dimension(size, align):
+    x = image(2, 1, 5, 4)
+    rows, columns = resize_matrix(5, size, align), resize_matrix(4, size, align)
+    expected = np.einsum("ij,ncjk,lk->ncil", rows, x.detach().numpy(), columns)
+
+    def resize(t: sh.Tensor) -> sh.Tensor:
+        return F.interpolate(t, size=size, mode="bilinear", align_corners=align)
+
+    close(resize(x), expected)
+    line = F.interpolate(x[:, :, 0], size=size, mode="linear", align_corners=align)
+    close(line, x.detach().numpy()[:, :, 0] @ columns.T)
+    assert gradcheck(resize, (x,))
+    assert gradgradcheck(resize, (x,))
+
+
+def test_nearest_interpolation_picks():
+    x = sh.arange(5).view(1, 1, 5)
+    assert F.interpolate(x, size=7).tolist() == [[[0, 0, 1, 2, 2, 3, 4]]]
+    assert F.interpolate(x, size=3).tolist() == [[[0, 1, 3]]]
+    assert F.interpolate(x, size=3, mode="nearest-exact").tolist() == [[[0, 2, 4]]]
+    assert F.interpolate(x, scale_factor=0.4).shape == (1, 1, 2)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("antialias", [False, True])
+def test_interpolation_keeps_constants_and_lines(mode, antialias):
+    constant = sh.full((1, 1, 7, 6), 3.5, dtype=sh.float64)
+    for size in ((3, 2), (9, 13)):
+        result = F.interpolate(constant, size=size, mode=mode, antialias=antialias)
+        close(result, np.full((1, 1, *size), 3.5))
+    x = image(1, 1, 6, 5)
+    same = F.interpolate(x, size=(6, 5), mode=mode, antialias=antialias)
+    close(same, x.detach().numpy())
+    assert gradcheck(lambda t: F.interpolate(t, size=(3, 8), mode=mode, antialias=antialias), (x,))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({}, ValueError, "either size or scale_factor"),
+        ({"size": 2, "scale_factor": 2}, ValueError, "only one of"),
+        ({"size": (2, 2, 2)}, ValueError, "same number of spatial dimensions"),
+        ({"size": 2, "align_corners": True}, ValueError, "align_corners option"),
+        ({"size": 2, "mode": "linear"}, NotImplementedError, "linear mode needs 3D"),
+        ({"size": 2, "mode": "best"}, NotImplementedError, "got best"),
+        ({"size": 0}, RuntimeError, "greater than 0"),
+        ({"size": 2, "antialias": True}, ValueError, "Anti-alias"),
+    ],
+)
+def test_interpolation_refuses(options, error, text):
+    with pytest.raises(error, match=text):
+        F.interpolate(sh.ones(1, 1, 4, 4), **options)
+
+
+def test_grid_sample_at_the_pixels_is_the_image():
+    for n in (2, 3):
+        x = image(2, 3, *(4, 3, 5)[:n])
+        theta = sh.eye(n, n + 1, dtype=sh.float64).unsqueeze(0).repeat(2, 1, 1)
+        for align in (True, False):
+            grid = F.affine_grid(theta, tuple(x.shape), align_corners=align)
+            for mode in ("bilinear", "nearest", "bicubic")[: 5 - n]:
+                close(F.grid_sample(x, grid, mode, align_corners=align), x.detach().numpy())
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_grid_sample_outside(padding):
+    x = sh.tensor([[[[1.0, 2.0, 4.0]]]])
+    grid = sh.tensor([[[[-1.5, 0.0], [0.5, 0.0], [2.0, 0.0]]]])
+    expected = {"zeros": [0.5, 3.0, 0.0], "border": [1.0, 3.0, 4.0], "reflection": [1.5, 3.0, 2.0]}
+    result = F.grid_sample(x, grid, padding_mode=padding, align_corners=True)
+    assert result.flatten().tolist() == pytest.approx(expected[padding])
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_grid_sample_derivatives(mode, padding):
+    x = image(1, 2, 4, 3)
+    places = rng.uniform(-1.3, 1.3, (1, 2, 3, 2))
+    grid = sh.tensor(places.tolist(), dtype=sh.float64).requires_grad_()
+    assert gradcheck(
+        lambda a, b: F.grid_sample(a, b, mode, padding, align_corners=False), (x, grid)
+    )
+
+
+def test_grid_sample_refuses():
+    x = sh.ones(2, 1, 3, 3)
+    with pytest.raises(RuntimeError, match="same batch size"):
+        F.grid_sample(x, sh.ones(1, 2, 2, 2), align_corners=True)
+    with pytest.raises(RuntimeError, match="size 2 in last dimension"):
+        F.grid_sample(x, sh.ones(2, 2, 2, 3), align_corners=True)
+    with pytest.raises(ValueError, match="but got: 'best'"):
+        F.grid_sample(x, sh.ones(2, 2, 2, 2), mode="best")
+    nowhere = sh.full((2, 2, 2, 2), float("nan"))
+    for padding in ("zeros", "border", "reflection"):
+        assert F.grid_sample(x, nowhere, padding_mode=padding, align_corners=True).shape[2] == 2
+
+
+def test_fold_and_unfold():
+    x = image(2, 3, 5, 6)
+    options = {"dilation": (1, 2), "padding": (1, 0), "stride": (2, 1)}
+    padded = np.pad(x.detach().numpy(), ((0, 0), (0, 0), (1, 1), (0, 0)))
+    blocks = [
+        padded[:, :, r : r + 3, c : c + 3 : 2].reshape(2, -1)
+        for r in range(0, 5, 2)
+        for c in range(4)
+    ]
+    columns = F.unfold(x, (3, 2), **options)
+    close(columns, np.stack(blocks, -1))
+    counts = F.fold(F.unfold(sh.ones_like(x), (3, 2), **options), (5, 6), (3, 2), **options)
+    both = F.fold(columns, (5, 6), (3, 2), **options)
+    close(both, (x * counts).detach().numpy())
+    assert gradcheck(lambda t: F.unfold(t, (3, 2), **options), (x,))
+    with pytest.raises(RuntimeError, match="divisible by the product of kernel_size"):
+        F.fold(sh.ones(5, 4), 3, 2)
+    with pytest.raises(RuntimeError, match="smaller than one"):
+        F.unfold(sh.ones(1, 3, 3), 4)
+
+
+def test_unpooling_undoes_pooling():
+    for n in (1, 2, 3):
+        x = image(2, 3, *(6, 4, 4)[:n])
+        pool = getattr(F, f"max_pool{n}d")
+        values, where = pool(x, 2, return_indices=True)
+        back = getattr(F, f"max_unpool{n}d")(values, where, 2)
+        assert back.shape == x.shape
+        again, _ = pool(back.abs() + back, 2, return_indices=True)
+        close(again, np.maximum(values.detach().numpy() * 2, 0))
+        kept = back.detach().numpy()
+        assert np.all((kept == 0) | (kept == x.detach().numpy()))
+    with pytest.raises(RuntimeError, match="invalid max index: 9"):
+        F.max_unpool1d(sh.ones(1, 1, 2), sh.tensor([[[0, 9]]]), 2)
+    with pytest.raises(ValueError, match="invalid output_size"):
+        F.max_unpool1d(sh.ones(1, 1, 2), sh.tensor([[[0, 2]]]), 2, output_size=[9])
+
+
+def test_fractional_pooling_takes_maxima_of_windows():
+    x = image(2, 3, 9, 7)
+    samples = sh.tensor(rng.uniform(size=(2, 3, 2)).tolist(), dtype=sh.float64)
+    values, where = F.fractional_max_pool2d(
+        x, 2, output_size=(5, 4), return_indices=True, _random_samples=samples
+    )
+    array, numbers = x.detach().numpy(), samples.numpy()
+    for b in range(2):
+        for c in range(3):
+            starts = []
+            for u, length, out in ((numbers[b, c, 1], 9, 5), (numbers[b, c, 0], 7, 4)):
+                step = (length - 2) / (out - 1)
+                line = [int((k + u) * step) - int(u * step) for k in range(out - 1)]
+                starts.append([*line, length - 2])
+            expected = [
+                [array[b, c, r : r + 2, s : s + 2].max() for s in starts[1]] for r in starts[0]
+            ]
+            close(values[b, c], expected)
+    assert sh.equal(x.flatten(2).gather(2, where.flatten(2)), values.flatten(2))
+    assert F.fractional_max_pool3d(sh.ones(1, 4, 4, 4), 2, output_ratio=0.5).shape == (1, 2, 2, 2)
+
+
+def test_shuffles():
+    x = sh.arange(2 * 8 * 3 * 2).view(2, 8, 3, 2)
+    wide = F.pixel_shuffle(x, 2)
+    assert wide.shape == (2, 2, 6, 4)
+    assert int(wide[1, 1, 3, 2]) == int(x[1, 1 * 4 + 1 * 2 + 0, 1, 1])
+    assert sh.equal(F.pixel_unshuffle(wide, 2), x)
+    mixed = F.channel_shuffle(x, 2)
+    assert sh.equal(mixed[:, [0, 1, 2, 3]], x[:, [0, 4, 1, 5]])
+
+
+def test_powers_averages_and_norms():
+    x = image(2, 4, 6, 5)
+    array = x.detach().numpy()
+    windows = array.reshape(2, 4, 3, 2, 5)[..., :4].reshape(2, 4, 3, 2, 2, 2)
+    close(F.avg_pool2d(x, 2), windows.mean((3, 5)))
+    close(F.lp_pool2d(x, 2, 2), np.sqrt((windows**2).sum((3, 5))))
+    mean, var = array.mean((0, 2, 3)), array.var((0, 2, 3))
+    expected = (array - mean[:, None, None]) / np.sqrt(var[:, None, None] + 1e-5)
+    running = (sh.zeros(4, dtype=sh.float64), sh.ones(4, dtype=sh.float64))
+    close(F.batch_norm(x, *running, training=True), expected)
+    close(running[0], 0.1 * mean)
+    each = array.reshape(2, 2, -1)
+    grouped = (each - each.mean(2, keepdims=True)) / np.sqrt(each.var(2, keepdims=True) + 1e-5)
+    close(F.group_norm(x, 2), grouped.reshape(array.shape))
+    one = (array - array.mean((2, 3), keepdims=True)) / np.sqrt(
+        array.var((2, 3), keepdims=True) + 1e-5
+    )
+    close(F.instance_norm(x), one)
+    root = np.sqrt((array**2).mean(-1, keepdims=True) + 0.1)
+    close(F.rms_norm(x, (5,), eps=0.1), array / root)
+    padded = np.pad(array**2, ((0, 0), (1, 1), (0, 0), (0, 0)))
+    near = sum(padded[:, k : k + 4] for k in range(3)) / 3
+    close(F.local_response_norm(x, 3), array / (near * 1e-4 + 1) ** 0.75)
+    length = np.sqrt((array**2).sum(1, keepdims=True))
+    close(F.normalize(x), array / length)
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        F.batch_norm(sh.ones(1, 3), None, None, training=True)
+
+
+def test_embedding_bags():
+    table = image(5, 3)
+    rows = table.detach().numpy()
+    index = sh.tensor([0, 2, 4, 1, 1, 3])
+    offsets = sh.tensor([0, 2, 2, 5])
+    parts = [[0, 2], [], [4, 1, 1], [3]]
+    for mode, reduce in (("sum", np.sum), ("mean", np.mean), ("max", np.max)):
+        result = F.embedding_bag(index, table, offsets, mode=mode)
+        close(result, [reduce(rows[p], 0) if p else np.zeros(3) for p in parts])
+    weights = image(6)
+    result = F.embedding_bag(index, table, offsets, mode="sum", per_sample_weights=weights)
+    factors = np.split(weights.detach().numpy(), [2, 2, 5])
+    close(
+        result, [(rows[p].T @ w if p else np.zeros(3)) for p, w in zip(parts, factors, strict=True)]
+    )
+    skipped = F.embedding_bag(sh.tensor([[1, 2], [2, 2]]), table, padding_idx=2)
+    close(skipped, [rows[1], np.zeros(3)])
+    with pytest.raises(RuntimeError, match="index 7 is not in the valid range"):
+        F.embedding_bag(sh.tensor([[7]]), table)

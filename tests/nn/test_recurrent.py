@@ -1,0 +1,201 @@
+"""Recurrent layers, packed sequences, attention and transformers against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shmtensor as sh
+from shmtensor import nn
+from shmtensor.nn import functional as F
+from shmtensor.nn.utils import rnn
+
+rng = np.random.default_rng(3)
+
+
+def draw(*shape: int) -> sh.Tensor:
+    return sh.tensor(rng.normal(size=shape).tolist(), dtype=sh.float64)
+
+
+def close(result: sh.Tensor, expected, tolerance: float = 1e-10) -> None:
+    np.testing.assert_allclose(result.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def step(mode, x, state, weights):
+    """One step of one sequence in NumPy; state and weights are lists of arrays."""
+    wi, wh, bi, bh = weights
+    a, b = wi @ x + bi, wh @ state[0] + bh
+    if mode == "LSTM":
+        i, f, g, o = np.split(a + b, 4)
+        c = sigmoid(f) * state[1] + sigmoid(i) * np.tanh(g)
+        return [sigmoid(o) * np.tanh(c), c]
+    if mode == "GRU":
+        (ar, az, an), (br, bz, bn) = np.split(a, 3), np.split(b, 3)
+        z = sigmoid(az + bz)
+        return [(1 - z) * np.tanh(an + sigmoid(ar + br) * bn) + z * state[0]]
+    return [np.tanh(a + b)]
+
+
+def run(mode, layer, sequence, states):
+    """All layers and directions over one sequence; gives the outputs and the last states."""
+    outputs, ends = sequence, []
+    k = 0
+    for level in range(layer.num_layers):
+        sides = []
+        for suffix in layer._suffixes(level):
+            names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            weights = [getattr(layer, n + suffix).detach().numpy() for n in names]
+            state, line = [s[k] for s in states], []
+            for x in outputs[::-1] if suffix.endswith("reverse") else outputs:
+                state = step(mode, x, state, weights)
+                line.append(state[0])
+            sides.append(line[::-1] if suffix.endswith("reverse") else line)
+            ends.append(state)
+            k += 1
+        outputs = np.concatenate([np.array(s) for s in sides], -1)
+    return outputs, ends
+
+
+@pytest.mark.parametrize("mode", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_layer_walks_as_its_equations(mode, bidirectional):
+    layer = getattr(nn, mode)(3, 4, num_layers=2, bidirectional=bidirectional).double()
+    x = draw(5, 2, 3)
+    rows = 4 if bidirectional else 2
+    first = [draw(rows, 2, 4) for _ in range(2 if mode == "LSTM" else 1)]
+    output, last = layer(x, tuple(first) if mode == "LSTM" else first[0])
+    last = last if mode == "LSTM" else (last,)
+    for n in range(2):
+        begin = [s.numpy()[:, n] for s in first]
+        expected, ends = run(mode, layer, x.numpy()[:, n], begin)
+        close(output[:, n], expected)
+        for k, state in enumerate(last):
+            close(state[:, n], [e[k] for e in ends])
+    output.sum().backward()
+    assert all(p.grad is not None for p in layer.parameters())
+
+
+@pytest.mark.parametrize("mode", ["RNN", "LSTM", "GRU"])
+def test_packed_sequences_run_to_their_own_end(mode):
+    layer = getattr(nn, mode)(3, 4, bidirectional=True).double()
+    sequences = [draw(2, 3), draw(5, 3), draw(3, 3)]
+    packed = rnn.pack_sequence(sequences, enforce_sorted=False)
+    output, last = layer(packed)
+    last = last[0] if mode == "LSTM" else last
+    padded, lengths = rnn.pad_packed_sequence(output)
+    assert lengths.tolist() == [2, 5, 3]
+    for n, sequence in enumerate(sequences):
+        alone, end = layer(sequence)
+        close(padded[: len(sequence), n], alone.detach().numpy())
+        assert not padded[len(sequence) :, n].any()
+        close(last[:, n], (end[0] if mode == "LSTM" else end).detach().numpy())
+
+
+def test_cells_are_one_step_and_projections_shrink():
+    x, h, c = draw(2, 3), draw(2, 4), draw(2, 4)
+    for mode, states in (("RNN", [h]), ("GRU", [h]), ("LSTM", [h, c])):
+        cell = getattr(nn, mode + "Cell")(3, 4).double()
+        result = cell(x, (h, c) if mode == "LSTM" else h)
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        weights = [getattr(cell, n).detach().numpy() for n in names]
+        for n in range(2):
+            state = step(mode, x[n].numpy(), [s[n].numpy() for s in states], weights)
+            close((result[0] if mode == "LSTM" else result)[n], state[0])
+    output, (h, c) = nn.LSTM(3, 4, proj_size=2, batch_first=True)(sh.ones(2, 5, 3))
+    assert output.shape == (2, 5, 2) and h.shape == (1, 2, 2) and c.shape == (1, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: nn.GRU(3, 4)(sh.ones(5, 2, 7)), RuntimeError, "Expected 3, got 7"),
+        (lambda: nn.GRU(3, 4)(sh.ones(5, 2, 3), sh.ones(1, 3, 4)), RuntimeError, "hidden size"),
+        (lambda: nn.GRU(3, 4)(sh.ones(5)), ValueError, "got 1D"),
+        (lambda: nn.GRU(3, 0), ValueError, "hidden_size must be greater than zero"),
+        (lambda: nn.GRU(3, 4, proj_size=2), ValueError, "only supported for LSTM"),
+        (lambda: nn.LSTM(3, 4, proj_size=4), ValueError, "smaller than hidden_size"),
+        (lambda: nn.RNN(3, 4, nonlinearity="x"), ValueError, "Unknown nonlinearity 'x'"),
+        (lambda: nn.LSTMCell(3, 4)(sh.ones(2, 5)), RuntimeError, "got 5 expected 3"),
+        (lambda: rnn.pack_padded_sequence(sh.ones(3, 2), [1, 2]), RuntimeError, "sorted"),
+        (lambda: rnn.pack_padded_sequence(sh.ones(3, 2), [4, 2]), RuntimeError, "got 4"),
+        (lambda: rnn.pack_padded_sequence(sh.ones(3, 2), [1, 0]), RuntimeError, "greater than 0"),
+    ],
+)
+def test_recurrent_layers_refuse(call, error, text):
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_padding_and_packing():
+    a, b = sh.tensor([1, 2, 3]), sh.tensor([4])
+    assert rnn.pad_sequence([a, b], True, 9).tolist() == [[1, 2, 3], [4, 9, 9]]
+    assert rnn.pad_sequence([a, b], padding_side="left").tolist() == [[1, 0], [2, 0], [3, 4]]
+    packed = rnn.pack_sequence([b, a], enforce_sorted=False)
+    assert packed.data.tolist() == [1, 4, 2, 3] and packed.batch_sizes.tolist() == [2, 1, 1]
+    assert [t.tolist() for t in rnn.unpack_sequence(packed)] == [[4], [1, 2, 3]]
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def test_scaled_dot_product_attention():
+    q, k, v = draw(2, 4, 3, 5), draw(2, 4, 6, 5), draw(2, 4, 6, 2)
+    scores = q.numpy() @ k.numpy().swapaxes(-1, -2) / np.sqrt(5)
+    close(F.scaled_dot_product_attention(q, k, v), softmax(scores) @ v.numpy())
+    seen = sh.ones(3, 6, dtype=sh.bool).tril()
+    hidden = np.where(seen.numpy(), scores, -np.inf)
+    expected = softmax(hidden) @ v.numpy()
+    close(F.scaled_dot_product_attention(q, k, v, attn_mask=seen), expected)
+    close(F.scaled_dot_product_attention(q, k, v, is_causal=True), expected)
+    few = F.scaled_dot_product_attention(q, k[:, :2], v[:, :2], enable_gqa=True)
+    pairs = (t[:, :2].repeat_interleave(2, 1) for t in (k, v))
+    close(few, F.scaled_dot_product_attention(q, *pairs).numpy())
+    blind = seen.clone()
+    blind[1] = False
+    q.requires_grad_()
+    result = F.scaled_dot_product_attention(q, k, v, attn_mask=blind)
+    result.sum().backward()
+    assert not result[:, :, 1].any() and not q.grad[:, :, 1].any()
+
+
+def test_multihead_attention_is_heads_between_projections():
+    layer = nn.MultiheadAttention(6, 2, batch_first=True).double()
+    nn.init.normal_(layer.in_proj_bias)
+    x, y = draw(2, 3, 6), draw(2, 4, 6)
+    padding = sh.tensor([[False, False, True, True], [False, False, False, True]])
+    result, weights = layer(x, y, y, key_padding_mask=padding)
+    w, b = layer.in_proj_weight.detach().numpy(), layer.in_proj_bias.detach().numpy()
+    q, k, v = (
+        (t.numpy() @ w[i * 6 : i * 6 + 6].T + b[i * 6 : i * 6 + 6])
+        .reshape(2, -1, 2, 3)
+        .swapaxes(1, 2)
+        for i, t in enumerate((x, y, y))
+    )
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(3)
+    scores = np.where(padding.numpy()[:, None, None], -np.inf, scores)
+    close(weights, softmax(scores).mean(1))
+    joined = (softmax(scores) @ v).swapaxes(1, 2).reshape(2, 3, 6)
+    close(result, joined @ layer.out_proj.weight.detach().numpy().T)
+    assert layer(x, y, y, need_weights=False)[1] is None
+    with pytest.raises(AssertionError, match="embedding dimension of 6, but got 5"):
+        layer(sh.ones(2, 3, 5), y, y)
+
+
+def test_transformer_hides_the_future():
+    model = nn.Transformer(8, 2, 1, 1, 16, dropout=0.0).double().eval()
+    source, target = draw(4, 1, 8), draw(5, 1, 8)
+    mask = nn.Transformer.generate_square_subsequent_mask(5, dtype=sh.float64)
+    whole = model(source, target, tgt_mask=mask)
+    changed = target.clone()
+    changed[3:] += 1
+    again = model(source, changed, tgt_mask=mask)
+    close(again[:3], whole[:3].detach().numpy())
+    assert not sh.allclose(again[3:], whole[3:])
+    with pytest.raises(RuntimeError, match="equal to d_model"):
+        model(sh.ones(4, 1, 7), target)
