@@ -46,6 +46,23 @@ from shmtensor import (
     utils as utils,
 )
 from shmtensor._spectrogram import *
+from shmtensor.nn.functional import (
+    alpha_dropout as alpha_dropout,
+    bilinear as bilinear,
+    channel_shuffle as channel_shuffle,
+    conv_tbc as conv_tbc,
+    cosine_similarity as cosine_similarity,
+    feature_alpha_dropout as feature_alpha_dropout,
+    native_channel_shuffle as native_channel_shuffle,
+    pairwise_distance as pairwise_distance,
+    pdist as pdist,
+    pixel_shuffle as pixel_shuffle,
+    pixel_unshuffle as pixel_unshuffle,
+    prelu as prelu,
+    rms_norm as rms_norm,
+    rrelu as rrelu,
+    rrelu_ as rrelu_,
+)
 from shmtensor.dtypes import *  # last: hides names of built-in types
 
 del ffi, lib  # noqa: F821 - from the star above; of _boundary only

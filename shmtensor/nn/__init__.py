@@ -5,6 +5,21 @@ from __future__ import annotations
 from shmtensor.nn import functional, init, modules, utils
 from shmtensor.nn.modules import *  # noqa: F403
 from shmtensor.nn.modules import __all__ as _layers
-from shmtensor.nn.parameter import Buffer, Parameter
+from shmtensor.nn.parameter import (
+    Buffer,
+    Parameter,
+    UninitializedBuffer,
+    UninitializedParameter,
+)
 
-__all__ = ["Buffer", "Parameter", "functional", "init", "modules", "utils", *_layers]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "functional",
+    "init",
+    "modules",
+    "utils",
+    *_layers,
+]

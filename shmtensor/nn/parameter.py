@@ -11,7 +11,7 @@ from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.utils.hooks import warn_if_has_hooks
 
-__all__ = ["Buffer", "Parameter"]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 
 
 class Parameter(Tensor):
@@ -74,6 +74,95 @@ class Buffer(Tensor):
         made: Buffer = Tensor._make_subclass(cls, data, data.requires_grad)
         made.persistent = persistent
         return made
+
+
+class _Uninitialized(Tensor):
+    """What tensors without a size share: they get one once, and then change class."""
+
+    cls_to_become: type[Any]
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Give it memory of *shape*, not set to anything; it turns into its ordinary class."""
+        device = self.data.device if device is None else device
+        dtype = self.data.dtype if dtype is None else dtype
+        self.data = shmtensor.empty(tuple(shape), device=device, dtype=dtype)
+        self.__class__ = self.cls_to_become
+
+    @property
+    def shape(self) -> Any:  # type: ignore[override]
+        """Raise: there is none yet."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually "
+            "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
+            "initialized one. Call `forward` to initialize the parameters before accessing their "
+            "attributes."
+        )
+
+    def share_memory_(self) -> Any:
+        """Raise: there is nothing to share yet."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
+            "initialize the parameters before calling `module.share_memory()`."
+        )
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[misc]
+    """A parameter whose size is not known yet; ``materialize`` gives it one.
+
+    Args:
+        requires_grad: Whether gradients are collected in ``.grad``.
+        device: Where it will be.
+        dtype: Its type.
+    """
+
+    cls_to_become = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
+    ) -> UninitializedParameter:
+        """Make a parameter without a size."""
+        data = shmtensor.empty(0, device=device, dtype=dtype)
+        made: UninitializedParameter = Tensor._make_subclass(cls, data, requires_grad)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
+        if id(self) in memo:
+            known: UninitializedParameter = memo[id(self)]
+            return known
+        data = self.data
+        result = type(self)(self.requires_grad, data.device, data.dtype)
+        memo[id(self)] = result
+        return result
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), (self.requires_grad, str(self.data.device), self.data.dtype)
+
+
+class UninitializedBuffer(_Uninitialized, Buffer):
+    """A buffer whose size is not known yet; ``materialize`` gives it one."""
+
+    cls_to_become = Tensor
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        persistent: bool = True,
+    ) -> UninitializedBuffer:
+        """Make a buffer without a size."""
+        data = shmtensor.empty(0, device=device, dtype=dtype)
+        made: UninitializedBuffer = Tensor._make_subclass(cls, data, requires_grad)
+        made.persistent = persistent
+        return made
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether *param* is a parameter or buffer without a size."""
+    return isinstance(param, _Uninitialized)
 
 
 def _rebuild_parameter(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 
 import shmtensor as sh
@@ -133,3 +136,25 @@ def test_margin_and_sequence_losses_as_layers():
     assert nn.MaxUnpool2d(2)(pooled, where).shape == (1, 4, 4)
     blocks = nn.Unfold(2, stride=2)(sh.ones(1, 1, 4, 4))
     assert sh.equal(nn.Fold((4, 4), 2, stride=2)(blocks), sh.ones(1, 1, 4, 4))
+
+
+@pytest.mark.parametrize(
+    ("make", "shape", "kind"),
+    [
+        (lambda: nn.LazyLinear(3), (2, 5), nn.Linear),
+        (lambda: nn.LazyConv2d(4, 3), (2, 3, 5, 5), nn.Conv2d),
+        (lambda: nn.LazyConvTranspose1d(4, 3), (2, 3, 5), nn.ConvTranspose1d),
+        (lambda: nn.LazyBatchNorm1d(), (4, 3), nn.BatchNorm1d),
+        (lambda: nn.LazyInstanceNorm2d(affine=True), (4, 3, 5, 5), nn.InstanceNorm2d),
+    ],
+)
+def test_lazy_layers_learn_their_sizes(make, shape, kind):
+    lazy, x = make(), sh.rand(*shape)
+    copied = pickle.loads(pickle.dumps(copy.deepcopy(lazy)))
+    assert lazy.has_uninitialized_params()
+    with pytest.raises(RuntimeError, match="shape of an uninitialized parameter"):
+        lazy.weight.shape
+    lazy(x).sum().backward()
+    assert type(lazy) is kind and all(type(p) is nn.Parameter for p in lazy.parameters())
+    copied.load_state_dict(lazy.state_dict())
+    assert sh.equal(copied.eval()(x), lazy.eval()(x)) and type(copied) is kind

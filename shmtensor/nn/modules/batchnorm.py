@@ -21,6 +21,7 @@ class _Norm(Module):
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
+    _version = 2  # since num_batches_tracked
     _dims: tuple[int, ...]
 
     def __init__(
