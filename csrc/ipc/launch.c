@@ -45,12 +45,15 @@ static bool visit_arena(int fd, void* arg) {
  * members. */
 static bool find_files(uint64_t id, found_files* f) {
   char name[64];
+  /* Who is older than the process that made the name could be a member only by a handle that one of
+   * its children sent, which is not worth a look at every process of the user. */
+  uint64_t since = shmt__session_is_own(id) ? shmt__os_process_start(shmt__os_pid()) : 0;
   *f = (found_files){.id = id, .control_fd = -1, .arena_fd = -1};
   (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, id);
-  shmt__os_find_memfd(name, visit_control, f);
+  shmt__os_find_memfd(name, since, visit_control, f);
   if (f->control_fd < 0) return false;
   (void)snprintf(name, sizeof name, "shmtensor-arena-%016" PRIx64, id);
-  shmt__os_find_memfd(name, visit_arena, f);
+  shmt__os_find_memfd(name, since, visit_arena, f);
   shmt__map_close(&f->map);
   if (f->arena_fd >= 0) return true;
   shmt__os_close(f->control_fd);

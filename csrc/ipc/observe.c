@@ -108,7 +108,7 @@ int shmt_observer_open_members(uint64_t session, shmt_observer** out) {
   char name[64], address[64];
   wanted w = {session, -1};
   (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, session);
-  shmt__os_find_memfd(name, visit_control, &w);
+  shmt__os_find_memfd(name, 0, visit_control, &w);
   SHMT_REQUIRE(w.fd >= 0, SHMT_E_MANAGER,
                "session %016" PRIx64 ": no process of this user has its files open", session);
   shmt__session_address(session, address, sizeof address);

@@ -28,6 +28,7 @@ static struct {
   shmt__session* at[MAX_SESSIONS];
   unsigned len;
   uint64_t default_id, limit_bytes;
+  uint64_t own_id; /* made here, 0: none */
   char manager_path[PATH_BYTES];
 } sessions = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -36,6 +37,9 @@ void shmt__sessions_unlock(void) { (void)pthread_mutex_unlock(&sessions.lock); }
 bool shmt__sessions_try_lock(void) { return pthread_mutex_trylock(&sessions.lock) == 0; }
 shmt__session* shmt__session_at(unsigned i) { return sessions.at[i]; }
 unsigned shmt__sessions_count(void) { return sessions.len; }
+bool shmt__session_is_own(uint64_t id) {
+  return id == sessions.own_id && id >> 42 == (uint64_t)(uint32_t)shmt__os_pid();
+}
 const char* shmt__sessions_manager_path(void) { return sessions.manager_path; }
 
 void shmt__session_address(uint64_t id, char* out, size_t capacity) {
@@ -52,7 +56,8 @@ void shmt__session_write_address(const shmt__session_key* key, char* out, size_t
 uint64_t shmt__sessions_configure(const char* manager_path, uint64_t id, uint64_t limit_bytes) {
   shmt__sessions_lock();
   (void)snprintf(sessions.manager_path, sizeof sessions.manager_path, "%s", manager_path);
-  if (id == 0) id = (uint64_t)(uint32_t)shmt__os_pid() << 42 | (shmt__os_random() >> 22);
+  if (id == 0)
+    sessions.own_id = id = (uint64_t)(uint32_t)shmt__os_pid() << 42 | (shmt__os_random() >> 22);
   sessions.default_id = id;
   sessions.limit_bytes = limit_bytes;
   shmt__sessions_unlock();

@@ -148,6 +148,8 @@ shmt_status shmt__session_exchange(int socket, const shmt__packet* request, cons
  * new sessions (0: none). Returns the name. */
 uint64_t shmt__sessions_configure(const char* manager_path, uint64_t id, uint64_t limit_bytes);
 const char* shmt__sessions_manager_path(void);
+/* Did this very process, not one that it was forked from, make the name? */
+bool shmt__session_is_own(uint64_t id);
 /* "shmtensor-<uid>-<16 hex digits>" */
 void shmt__session_address(uint64_t id, char* out, size_t capacity);
 

@@ -178,7 +178,8 @@ static bool visit_process(const char* pid, const char* link, bool (*visit)(int f
   return go_on;
 }
 
-void shmt__os_find_memfd(const char* name, bool (*visit)(int fd, void* arg), void* arg) {
+void shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd, void* arg),
+                         void* arg) {
   char link[96];
   /* The kernel writes "/memfd:name (deleted)". */
   (void)snprintf(link, sizeof link, "/memfd:%s ", name);
@@ -187,6 +188,9 @@ void shmt__os_find_memfd(const char* name, bool (*visit)(int fd, void* arg), voi
   struct dirent* entry;
   while ((entry = readdir(dir)) != NULL) {
     if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
+    /* A start time costs a fraction of a look at all files. */
+    if (since != 0 && shmt__os_process_start((int32_t)strtol(entry->d_name, NULL, 10)) < since)
+      continue;
     if (!visit_process(entry->d_name, link, visit, arg)) break;
   }
   (void)closedir(dir);

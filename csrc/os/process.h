@@ -30,8 +30,10 @@ bool shmt__os_other_maps(const uint64_t file_identity[2], bool (*is_known)(int32
  * at. */
 int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2]);
 /* Look through the open files of this user's processes for a memory file with this name, and open
- * it anew. visit gets a descriptor (its own to close) and says whether to go on. */
-void shmt__os_find_memfd(const char* name, bool (*visit)(int fd, void* arg), void* arg);
+ * it anew. since: only processes that did not start before (shmt__os_process_start); 0: all. visit
+ * gets a descriptor (its own to close) and says whether to go on. */
+void shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd, void* arg),
+                         void* arg);
 
 /* Run a program in the background: the descriptors fds become 3, 4, ..., standard streams go to
  * /dev/null, everything else is closed by the program itself. The program is expected to fork
