@@ -1,4 +1,4 @@
-"""Numeric functions whose arguments take many forms: cdist, gradient, histogramdd, norm."""
+"""Numeric functions whose arguments take many forms: gradient, histogramdd, norm."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import Any, NamedTuple
 from shmtensor import _C
 from shmtensor._tensor import Tensor
 
-__all__ = ["cdist", "gradient", "histogramdd", "norm", "unravel_index"]
-
-#: Elements of differences that `cdist` holds at a time.
-_CDIST_BLOCK = 1 << 22
+__all__ = ["gradient", "histogramdd", "norm", "unravel_index"]
 
 
 def _spacings(input: Tensor, spacing: Any, dims: list[int], given: bool) -> list[Any]:
@@ -263,54 +260,3 @@ def norm(
             return _C._nn.linalg_vector_norm(input, order, dims, keepdim, dtype=dtype, out=out)
         return _C._nn.linalg_vector_norm(input, order, dims, keepdim, dtype=dtype)
     return result if out is None else out.copy_(result)
-
-
-def _check_cdist(x1: Tensor, x2: Tensor, p: float, compute_mode: str) -> None:
-    for name, x in (("X1", x1), ("X2", x2)):
-        if not x.is_floating_point():
-            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {x.dtype}")
-        if x.dim() < 2:
-            raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {x.dim()}D")
-    if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(
-            f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
-        )
-    if p < 0:
-        raise RuntimeError("cdist only supports non-negative p values")
-    known = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist")
-    if compute_mode not in (*known, "donot_use_mm_for_euclid_dist"):
-        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
-
-
-def cdist(
-    x1: Tensor,
-    x2: Tensor,
-    p: float = 2.0,
-    compute_mode: str = "use_mm_for_euclid_dist_if_necessary",
-) -> Tensor:
-    """Return the *p*-norm distance of each row of *x1* from each row of *x2*.
-
-    Args:
-        x1: ``(..., P, M)``, floating point.
-        x2: ``(..., R, M)``; leading dimensions broadcast.
-        p: Order of the norm, not negative.
-        compute_mode: One of torch's three words; distances are always taken from differences.
-
-    Returns:
-        ``(..., P, R)``.
-
-    Raises:
-        RuntimeError: Shapes, dtypes or *p* are not supported.
-        ValueError: *compute_mode* is unknown.
-
-    Source:
-        torch.cdist.
-    """
-    _check_cdist(x1, x2, p, compute_mode)
-    others = x2.unsqueeze(-3)
-    rows = max(1, _CDIST_BLOCK // max(1, x2.numel()))
-    blocks = [
-        norm(part.unsqueeze(-2) - others, p, -1)
-        for part in (x1.split(rows, -2) if x1.shape[-2] > rows else (x1,))
-    ]
-    return blocks[0] if len(blocks) == 1 else _C.cat(blocks, -2)
