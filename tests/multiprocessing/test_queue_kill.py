@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +46,30 @@ def _wait_until(condition: Any) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+_FAMILY = """
+import os, time
+import shmtensor.multiprocessing as mp
+import queue_children
+from shmtensor._boundary import sharing
+
+context = mp.get_context("fork")
+there, back = context.SimpleQueue(), context.SimpleQueue()
+child = context.Process(target=queue_children.echo_until_alone, args=(there, back))
+child.start()
+there.put(1)
+assert back.get() == 1
+print(os.getpid(), child.pid, sharing.status()["manager_pid"], flush=True)
+time.sleep(1000)
+"""
 
 
 def test_readers_that_are_killed_while_they_wait_stop_nobody(children: list[Any]) -> None:
@@ -102,6 +127,14 @@ def test_messages_for_a_killed_reader_leave_no_memory(children: list[Any]) -> No
     assert queue.get()[0] == 0
     del queue
     _wait_until(lambda: sharing.status()["n_leases"] <= before)
+
+
+def test_child_leaves_when_its_parent_and_the_manager_are_killed(scripts: Any) -> None:
+    family = scripts(_FAMILY)
+    parent, child, manager = map(int, family.line().split())
+    os.kill(manager, signal.SIGKILL)
+    os.kill(parent, signal.SIGKILL)
+    _wait_until(lambda: not _runs(child))
 
 
 def test_locks_of_a_killed_process_are_free_again_without_the_manager(
