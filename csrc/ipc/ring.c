@@ -55,7 +55,8 @@ shmt_status shmt__ring_open(const shmt__handle* h, shmt__ring** out) {
   shmt_storage* s = NULL;
   SHMT_TRY(shmt__storage_import(h, NULL, &s));
   const shmt__ring_header* header = s->data;
-  bool good = s->nbytes == SHMT_RING_BYTES && s->ctx != NULL && header->magic == SHMT_RING_MAGIC &&
+  bool good = s->nbytes == SHMT_RING_BYTES && s->ctx != NULL &&
+              !(s->flags & SHMT_STORAGE_READ_ONLY) && header->magic == SHMT_RING_MAGIC &&
               header->version == SHMT_RING_VERSION &&
               header->capacity == SHMT_RING_BYTES - SHMT_RING_DATA;
   if (!good) {

@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 
+enum { LOCK_TRIES = 100 };
+
 /* A ring that is being audited: mapped and locked. */
 typedef struct locked_ring {
   shmt__ring_header* header;
@@ -82,14 +84,23 @@ static void unlock_all(locked_ring* rings, uint32_t n) {
   free(rings);
 }
 
-static bool lock_one(const shmt__keeper* k, const shmt__block* b, locked_ring* out) {
+/* A lock is held for microseconds, unless its owner was stopped: so a few tries, and no sleep. */
+static uint32_t lock_soon(atomic_uint_least32_t* lock) {
   bool was_dead = false;
+  uint32_t word = 0;
+  for (int i = 0; word == 0 && i < LOCK_TRIES; i++) {
+    word = shmt__ring_try_lock(lock, SHMT_MANAGER_MARKER, &was_dead);
+    for (int j = 0; word == 0 && j < 10; j++) shmt__os_pause();
+  }
+  return word;
+}
+
+static bool lock_one(const shmt__keeper* k, const shmt__block* b, locked_ring* out) {
   *out = (locked_ring){.header = map_ring(k, b)};
   if (out->header == NULL) return false;
-  out->put_word = shmt__ring_try_lock(&out->header->put_lock, SHMT_MANAGER_MARKER, &was_dead);
+  out->put_word = lock_soon(&out->header->put_lock);
   SHMT_FAILPOINT(ring_audit_locked);
-  if (out->put_word != 0)
-    out->get_word = shmt__ring_try_lock(&out->header->get_lock, SHMT_MANAGER_MARKER, &was_dead);
+  if (out->put_word != 0) out->get_word = lock_soon(&out->header->get_lock);
   return out->get_word != 0;
 }
 

@@ -172,7 +172,7 @@ void shmt__py_parcel_resume(bool state) {
 static bool takes(const shmt__py_parcel* p, const shmt_storage* s) {
   if (p->n_storages + 1 >= SHMT_RING_MAX_BLOCKS) return false; /* one stays for the data */
   if (s->nbytes == 0) return true;
-  if (s->allocator != &shmt__allocator_managed) return false;
+  if (s->allocator != &shmt__allocator_managed || s->flags & SHMT_STORAGE_READ_ONLY) return false;
   const shmt__holding* h = s->ctx;
   return h->session == p->session && h->generation != 0;
 }
