@@ -30,10 +30,12 @@ class Holdings:
     @classmethod
     def now(cls) -> Holdings:
         """Collect garbage, then count."""
-        from shmtensor import memory
+        from shmtensor import UntypedStorage, memory
+        from shmtensor.storage import mapped
 
         gc.collect()
         gc.collect()
+        mapped.forget_gone(UntypedStorage)  # else with the next file
         stats = memory.memory_stats()
         return cls(
             blocks=stats["n_allocations"] - stats["n_frees"],

@@ -8,6 +8,7 @@
 #include "ipc/share.h"
 #include "python/message.h"
 #include "python/tensor_type.h"
+#include "storage/allocator.h"
 #include "tensor/packed.h"
 
 #include <stddef.h>
@@ -71,8 +72,9 @@ static PyObject* py_pack(PyObject* module, PyObject* o) {
 
 bool shmt__py_tensor_is_plain(PyObject* o) {
   const shmt_tensor* t = shmt__py_tensor(o);
-  return Py_TYPE(o) == shmt__py_tensor_type && t->autograd == NULL &&
-                  !shmt__tensor_is_meta(t) && !(shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd);
+  return Py_TYPE(o) == shmt__py_tensor_type && t->autograd == NULL && !shmt__tensor_is_meta(t) &&
+         !(shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd) &&
+         t->storage->allocator != &shmt__allocator_mapped_file;
 }
 
 PyObject* shmt__py_reduce_tensor(PyObject* o) {

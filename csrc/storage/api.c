@@ -19,7 +19,8 @@ int shmt_storage_create_meta(uint64_t nbytes, shmt_storage** out) { return shmt_
 
 int shmt_storage_map_file(const char* path, uint64_t nbytes, int flags, shmt_storage** out) {
   shmt__mapped_file file = {.path = path, .flags = flags};
-  uint32_t storage_flags = flags & SHMT_FILE_WRITABLE ? 0 : SHMT_STORAGE_READ_ONLY;
+  uint32_t storage_flags = (flags & SHMT_FILE_WRITABLE ? 0u : (uint32_t)SHMT_STORAGE_READ_ONLY) |
+                           (flags & SHMT_FILE_SHARED ? (uint32_t)SHMT_STORAGE_SHARED : 0u);
   return shmt__storage_create_from(&shmt__allocator_mapped_file, &file, nbytes, storage_flags, out);
 }
 

@@ -21,6 +21,7 @@ import numpy as np
 from shmtensor import _C
 from shmtensor import storage as _storage
 from shmtensor._tensor import Tensor
+from shmtensor.storage import mapped as _mapped
 from shmtensor.utils.hooks import warn_if_has_hooks
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "fd_id",
     "init_reductions",
     "rebuild_array",
+    "rebuild_mapped_storage",
+    "rebuild_mapped_tensor",
     "rebuild_meta_tensor",
     "rebuild_storage",
     "rebuild_tensor",
@@ -73,8 +76,40 @@ def rebuild_meta_tensor(
     return tensor
 
 
+def rebuild_mapped_storage(path: str, nbytes: int) -> Any:
+    """Return the storage over a file: the live one if this process has it.
+
+    Raises:
+        RuntimeError: The file is gone, or too small.
+    """
+    kind = _storage.UntypedStorage
+    found = _mapped.find(kind, path, nbytes)
+    # Not made anew if it is gone: it would be another file, of zeros.
+    return kind._map_shared(path, nbytes, 0) if found is None else found
+
+
+def rebuild_mapped_tensor(
+    storage: Any,
+    dtype: Any,
+    offset: int,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool,
+) -> Any:
+    """Return the tensor of this geometry over a file's storage."""
+    tensor: Any = _C.empty(0, dtype=dtype).set_(storage, offset, size, stride)
+    tensor.requires_grad = requires_grad
+    return tensor
+
+
 def reduce_storage(storage: Any) -> _Reduction:
-    """Return what pickle writes for an untyped storage; it moves into shared memory."""
+    """Return what pickle writes for an untyped storage.
+
+    Its bytes move into shared memory; a shared map of a file is that already and goes by its path.
+    """
+    path = storage.filename
+    if path is not None:
+        return rebuild_mapped_storage, (path, len(storage))
     return rebuild_storage, (_C._pack_shared_storage(storage._cdata),)
 
 
@@ -106,6 +141,10 @@ def _reduce_with_python(tensor: Tensor) -> Any:
     if tensor.is_meta:
         geometry = (tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.requires_grad)
         return rebuild_meta_tensor, geometry
+    storage = tensor.untyped_storage()
+    if storage.filename is not None:
+        layout = (tensor.dtype, tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
+        return rebuild_mapped_tensor, (storage, *layout, tensor.requires_grad)
     return rebuild_tensor, (_C._pack_shared_tensor(tensor), tensor.requires_grad)
 
 

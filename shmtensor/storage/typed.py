@@ -117,9 +117,9 @@ class TypedStorage:
         return False
 
     @property
-    def filename(self) -> None:
-        """None: shared memory has no name in the file system."""
-        return
+    def filename(self) -> str | None:
+        """Path of the file that was mapped to be shared; None for other memory."""
+        return self._untyped_storage.filename
 
     @property
     def _cdata(self) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from shmtensor import _C
 from shmtensor._boundary import storage as _c
+from shmtensor.storage import mapped as _mapped
 
 if TYPE_CHECKING:
     from shmtensor.storage.typed import TypedStorage
@@ -152,9 +153,10 @@ class UntypedStorage:
         return False
 
     @property
-    def filename(self) -> None:
-        """None: shared memory has no name in the file system."""
-        return
+    def filename(self) -> str | None:
+        """Path of the file that `from_file` mapped to be shared; None for other memory."""
+        token = _tokens.get(self._ref.address, 0)
+        return None if self._expired(token) else _mapped.path_of(token)
 
     def get_device(self) -> int:
         """-1: there are no device numbers on the CPU."""
@@ -486,10 +488,17 @@ class UntypedStorage:
         Source:
             torch.UntypedStorage.from_file.
         """
-        flags = _c.FILE_WRITABLE
-        if shared:
-            flags |= _c.FILE_SHARED | _c.FILE_CREATE | _c.FILE_EXTEND
-        return cls._own(_c.map_file(os.fspath(filename), nbytes, flags))
+        path = os.fspath(filename)
+        if not shared:
+            return cls._own(_c.map_file(path, nbytes, _c.FILE_WRITABLE))
+        return cls._map_shared(path, nbytes, _c.FILE_CREATE | _c.FILE_EXTEND)
+
+    @classmethod
+    def _map_shared(cls, path: str, nbytes: int, flags: int) -> UntypedStorage:
+        """Map a file so that writes reach it, and remember which."""
+        storage = cls._own(_c.map_file(path, nbytes, _c.FILE_WRITABLE | _c.FILE_SHARED | flags))
+        _mapped.remember(storage, path)
+        return storage
 
     def _write_file(
         self, f: Any, is_real_file: bool, save_size: bool = True, element_size: int = 1

@@ -275,3 +275,53 @@ def test_reductions_survive_a_second_initialisation() -> None:
     buffer = io.BytesIO()
     ForkingPickler(buffer, 5).dump(tensor)
     assert pickle.loads(buffer.getvalue()).data_ptr() == tensor.data_ptr()
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def _mapped(path: Any, nbytes: int) -> st.Tensor:
+    storage = st.UntypedStorage.from_file(str(path), True, nbytes)
+    return st.empty(0).set_(storage)
+
+
+def test_shared_map_of_a_file_is_shared_and_knows_its_file(tmp_path: Any) -> None:
+    tensor = _mapped(tmp_path / "data", 40)
+    assert tensor.is_shared()
+    assert tensor.share_memory_() is tensor
+    assert tensor.untyped_storage().filename == str(tmp_path / "data")
+    assert tensor.storage().filename == str(tmp_path / "data")
+    assert st.zeros(3).untyped_storage().filename is None
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_tensor_over_a_file_stays_over_it_when_sent(method: str, tmp_path: Any) -> None:
+    tensor = _mapped(tmp_path / "data", 40)
+    with mp.get_context(method).Pool(1) as pool:
+        back = pool.apply(tasks.add_one, (tensor[2:4],))
+        pool.close()
+        pool.join()
+    assert back.untyped_storage() is tensor.untyped_storage()
+    assert np.fromfile(tmp_path / "data", np.float32).tolist() == [0, 0, 1, 1, 0, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("kind", ["SimpleQueue", "Queue"])
+def test_storages_and_tensors_of_a_file_are_aliases_in_queues(kind: str, tmp_path: Any) -> None:
+    tensor = _mapped(tmp_path / "data", 40)
+    queue = getattr(mp.get_context("fork"), kind)()
+    queue.put([tensor.requires_grad_(), tensor.detach()[1:], tensor.untyped_storage()])
+    whole, part, storage = queue.get()
+    queue.close()
+    assert whole.requires_grad
+    assert part.data_ptr() == tensor.data_ptr() + 4
+    assert storage is tensor.untyped_storage()
+
+
+def test_message_about_a_file_that_is_gone_makes_no_new_one(tmp_path: Any) -> None:
+    tensor = _mapped(tmp_path / "data", 40)
+    message = ForkingPickler.dumps(tensor)
+    (tmp_path / "data").unlink()
+    del tensor
+    with pytest.raises(RuntimeError, match="No such file"):
+        pickle.loads(message)
+    assert not (tmp_path / "data").exists()
