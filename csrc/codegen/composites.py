@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 
 from codegen.blocks import parse_block, run_block
@@ -52,6 +53,10 @@ def lower_composite(model: Model, op: Operator, expression: Text, form: str = "f
             lowering.emit(f"SHMT_TRY(shmt__tensor_vec_copy({item.code}, {name}));")
         else:
             lowering.emit(f"*{name} = {lowering.as_type(item, kind)};")
+    body = lowering.text()
+    for argument in op.schema.arguments:
+        if not argument.is_out and not re.search(rf"\b{c_name(argument)}\b", body):
+            lowering.emit(f"(void){c_name(argument)};")
     lowering.emit("return SHMT_OK;")
     return lowering.text()
 
