@@ -9,7 +9,7 @@ SECONDS ?= 60
 SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types asan tsan stress fuzz-wire cpython-suite parity bench docs clean build
+.PHONY: help demo test lint types asan tsan stress fuzz-wire valgrind cpython-suite parity bench docs clean build
 
 help:
 	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
@@ -19,6 +19,7 @@ help:
 	@echo "make asan    the suite under AddressSanitizer and UBSan (tsan: the threads)"
 	@echo "make stress  kill, flood and fill, for minutes"
 	@echo "make fuzz-wire SECONDS=600   random messages and handles, with sanitizers (clang)"
+	@echo "make valgrind                the manager, under valgrind"
 	@echo "make cpython-suite  CPython's own tests of multiprocessing, on ours"
 	@echo "make parity  operators against torch's, where torch is installed; writes docs/parity.md"
 	@echo "make bench   the benchmarks, as JSON"
@@ -82,6 +83,9 @@ stress: $(STAMP)/built $(STAMP)/test-extra
 
 fuzz-wire: $(STAMP)/built
 	nice $(BIN)/python tools/fuzz.py --seconds $(SECONDS)
+
+valgrind: $(STAMP)/built
+	$(BIN)/python tools/fuzz.py --valgrind 300
 
 # SUITE_ARGS='--python PATH ...' for other interpreters, which need the extension built for them.
 cpython-suite: $(STAMP)/built
