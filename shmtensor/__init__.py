@@ -24,7 +24,7 @@ from shmtensor.autograd import (
     set_grad_enabled as set_grad_enabled,
 )
 from shmtensor.functional import *
-from shmtensor._products import *
+from shmtensor._products import *  # type: ignore[no-redef,assignment]
 from shmtensor.random import *
 from shmtensor.serialization import load as load, save as save
 from shmtensor.storage import *

@@ -12,7 +12,7 @@ import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
 
-__all__ = ["cdist", "einsum", "lu", "pca_lowrank", "svd_lowrank", "tensordot"]
+__all__ = ["cdist", "einsum", "lu", "norm", "pca_lowrank", "svd_lowrank", "tensordot"]
 
 _nn = _C._nn
 
@@ -130,6 +130,40 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     if out is None:
         return _nn.tensordot(a, b, first, second)
     return _nn.tensordot(a, b, first, second, out=out)
+
+
+def norm(
+    input: Tensor,
+    p: Any = "fro",
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    out: Tensor | None = None,
+    dtype: Any = None,
+) -> Tensor:
+    """Give the norm of vectors, or by name that of matrices.
+
+    Args:
+        input: Any shape, floating point or complex.
+        p: The exponent of the vector norm, ``'fro'`` (2) or ``'nuc'`` (sum of singular values).
+        dim: Dimensions of the vector, or the two of the matrix; all if absent.
+        keepdim: Keep them, with size 1.
+        out: Receives the result.
+        dtype: Type to compute in.
+
+    Raises:
+        RuntimeError: *p* is another name; integral input.
+
+    Source:
+        torch.norm.
+    """
+    dims = [dim] if isinstance(dim, int) else None if dim is None else list(dim)
+    options: dict[str, Any] = {"dtype": dtype} if out is None else {"dtype": dtype, "out": out}
+    if p == "nuc":
+        return _nn.linalg_matrix_norm(input, "nuc", dims or [-2, -1], keepdim, **options)
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
+    order = 2.0 if p is None or p == "fro" else p
+    return _nn.linalg_vector_norm(input, order, dims or None, keepdim, **options)
 
 
 def lu(

@@ -307,15 +307,12 @@ static shmt_status halve(shmt_tensor* a, shmt_tensor* n, shmt_tensor** out) {
 }
 
 /* Scaling and squaring around the [13/13] Pade approximant. */
-shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
+static shmt_status exponential(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) counts = NULL;
   SHMT_AUTO(shmt_tensor) small = NULL;
   SHMT_AUTO(shmt_tensor) power = NULL;
   int most;
 
-  SHMT_TRY(shmt__check_lapack_dtype("linalg.matrix_exp", self));
-  SHMT_TRY(shmt__check_square("linalg.matrix_exp", "A", self));
-  if (self->numel == 0) return shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, out);
   /* Up to this norm the approximant is exact to the last bit in double. */
   SHMT_TRY(halvings(self, 5.37, &counts, &most));
   SHMT_TRY(halve(self, counts, &small));
@@ -330,6 +327,21 @@ shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
   }
   *out = SHMT_TAKE(power);
   return SHMT_OK;
+}
+
+/* Squaring doubles the error each time, so single precision is computed in double. */
+shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  const shmt_dtype work = shmt__is_complex(self->dtype) ? SHMT_COMPLEX128 : SHMT_FLOAT64;
+
+  SHMT_TRY(shmt__check_lapack_dtype("linalg.matrix_exp", self));
+  SHMT_TRY(shmt__check_square("linalg.matrix_exp", "A", self));
+  if (self->numel == 0) return shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, out);
+  if (self->dtype == work) return exponential(self, out);
+  SHMT_TRY(shmt_op_to_dtype(self, work, false, false, SHMT_MEMORY_FORMAT_NONE, &wide));
+  SHMT_TRY(exponential(wide, &result));
+  return shmt_op_to_dtype(result, self->dtype, false, false, SHMT_MEMORY_FORMAT_NONE, out);
 }
 
 /* --- several matrices ------------------------------------------------------------------------------ */

@@ -49,6 +49,13 @@ static shmt_status singular_values(shmt_tensor* a, const int64_t dims[2], shmt_t
   return shmt_op_linalg_svdvals(moved, NULL, out);
 }
 
+/* The largest (or smallest) along dim; the largest of nothing is 0. */
+static shmt_status extreme_along(shmt_tensor* t, int64_t dim, bool is_largest, bool keepdim, shmt_tensor** out) {
+  if (t->sizes[dim < 0 ? dim + t->n_dims : dim] == 0 && is_largest)
+    return shmt_op_sum_dim_IntList(t, (shmt_ints){&dim, 1}, keepdim, SHMT_DTYPE_NONE, out);
+  return (is_largest ? shmt_op_amax : shmt_op_amin)(t, (shmt_ints){&dim, 1}, keepdim, out);
+}
+
 /* Put back the dims of size 1 that keepdim asks for. */
 static shmt_status keep_dims(shmt_tensor* reduced, const int64_t dims[2], bool keepdim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) once = NULL;
@@ -78,7 +85,7 @@ shmt_status shmt__linalg_matrix_norm(shmt_tensor* self, shmt_scalar ord, shmt_in
     SHMT_AUTO(shmt_tensor) values = NULL;
     SHMT_AUTO(shmt_tensor) extreme = NULL;
     SHMT_TRY(singular_values(a, dims, &values));
-    SHMT_TRY((p > 0 ? shmt_op_amax : shmt_op_amin)(values, SHMT_INTS(-1), false, &extreme));
+    SHMT_TRY(extreme_along(values, -1, p > 0, false, &extreme));
     return keep_dims(extreme, dims, keepdim, out);
   }
   /* Sums along one dim, the extreme of them along the other. */
@@ -87,7 +94,7 @@ shmt_status shmt__linalg_matrix_norm(shmt_tensor* self, shmt_scalar ord, shmt_in
   if (!keepdim && dims[summed] < other) other--;
   SHMT_TRY(shmt_op_abs(a, &size));
   SHMT_TRY(shmt_op_sum_dim_IntList(size, (shmt_ints){&dims[summed], 1}, keepdim, SHMT_DTYPE_NONE, &sums));
-  return (p > 0 ? shmt_op_amax : shmt_op_amin)(sums, (shmt_ints){&other, 1}, keepdim, out);
+  return extreme_along(sums, other, p > 0, keepdim, out);
 }
 
 shmt_status shmt__linalg_matrix_norm_str(shmt_tensor* self, const char* ord, shmt_ints dim, bool keepdim,

@@ -10,7 +10,7 @@
 
 /* pad: (before, after) of the last dim, then of the one before it, and so on. */
 static shmt_status check_pad(const shmt_tensor* self, shmt_ints pad) {
-  SHMT_REQUIRE(pad.len % 2 == 0, SHMT_E_RUNTIME, "Padding length must be divisible by two, but got %" PRId64 " values",
+  SHMT_REQUIRE(pad.len % 2 == 0, SHMT_E_RUNTIME, "Padding length must be divisible by 2, got %" PRId64 " values",
                pad.len);
   SHMT_REQUIRE(pad.len / 2 <= self->n_dims, SHMT_E_RUNTIME, "Padding length should be less than or equal to two times "
                "the input dimension but got padding length %" PRId64 " and input of dimension %d", pad.len,

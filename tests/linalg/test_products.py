@@ -160,3 +160,18 @@ def test_lu_of_the_old_form() -> None:
     np.testing.assert_allclose((p @ l @ u).numpy(), a.numpy())
     assert infos == 0
     assert len(a.lu()) == 2
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_norm_by_exponent_and_by_name(keepdim: bool) -> None:
+    a = random(3, 4)
+    for p in ("fro", "nuc", 1, 2.5, float("inf")):
+        order: Any = "nuc" if p == "nuc" else None
+        whole = np.linalg.norm(a, order) if p in ("fro", "nuc") else np.linalg.norm(a.ravel(), p)
+        got = tensor(a).norm(p, keepdim=keepdim)
+        np.testing.assert_allclose(got.numpy(), np.reshape(whole, (1, 1) if keepdim else ()))
+    out = st.empty(0, dtype=st.float64)
+    assert st.norm(tensor(a), 2, 1, keepdim, out=out) is out
+    np.testing.assert_allclose(out.numpy(), np.linalg.norm(a, 2, 1, keepdims=keepdim))
+    with pytest.raises(RuntimeError, match="only valid string values"):
+        tensor(a).norm("max")

@@ -171,6 +171,12 @@ def test_norm_and_cond(dtype: str, order: Any) -> None:
     equal(linalg.cond(tensor(a), order), np.linalg.cond(a, order))
 
 
+def test_norms_of_no_elements_are_zero() -> None:
+    for order in (1, 2, np.inf, "fro", "nuc"):
+        assert linalg.matrix_norm(st.zeros(2, 0, 3), order).tolist() == [0.0, 0.0]
+    assert linalg.vander(st.tensor(2.0), N=3).tolist() == [[1.0, 2.0, 4.0]]
+
+
 def test_matrix_norm_over_any_dims() -> None:
     a = random(3, 4, 5)
     for dims in ((0, 2), (2, 0), (1, -3)):
