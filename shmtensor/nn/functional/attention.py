@@ -84,6 +84,11 @@ def scaled_dot_product_attention(
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
         value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
+    dtype = query.dtype
+    if dtype in (shmtensor.float16, shmtensor.bfloat16):
+        query, key, value = query.float(), key.float(), value.float()
+        if attn_mask is not None and attn_mask.dtype is dtype:
+            attn_mask = attn_mask.float()
     # The square root on either side keeps products of float16 in range.
     factor = 1 / math.sqrt(query.size(-1)) if scale is None else scale
     half = math.sqrt(abs(factor))
@@ -96,7 +101,7 @@ def scaled_dot_product_attention(
     weights = _softmax_or_zero(scores, attn_mask is not None)
     if dropout_p > 0.0:
         weights = shmtensor.dropout(weights, dropout_p, True)
-    return weights @ value
+    return (weights @ value).to(dtype)
 
 
 def _canonical_mask(

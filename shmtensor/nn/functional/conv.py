@@ -83,7 +83,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     outputs, width1, width2 = weight.shape
     rows1, rows2 = input1.reshape(-1, width1), input2.reshape(-1, width2)
     half = shmtensor.matmul(rows1, weight.permute(1, 0, 2).reshape(width1, outputs * width2))
-    result = (half.view(-1, outputs, width2) * rows2.unsqueeze(1)).sum(-1)
+    result = (half.view(-1, outputs, width2) * rows2.unsqueeze(1)).sum(-1, dtype=half.dtype)
     if bias is not None:
         result = result + bias
     return result.reshape([*input1.shape[:-1], outputs])

@@ -41,8 +41,9 @@ def hinge_embedding_loss(
         reduction: ``'none'``, ``'mean'`` or ``'sum'``.
     """
     code = _reduction(reduction, size_average, reduce)
-    unlike = shmtensor.where(target != 1, (margin - input).clamp_min(0), 0.0)
-    like = shmtensor.where(target != -1, input, 0.0)
+    zero = shmtensor.zeros_like(input)
+    unlike = shmtensor.where(target != 1, (margin - input).clamp_min(0), zero)
+    like = shmtensor.where(target != -1, input, zero)
     return _reduced(unlike + like, code)
 
 

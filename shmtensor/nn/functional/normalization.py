@@ -153,8 +153,7 @@ def rms_norm(
     if eps is None:
         eps = shmtensor.finfo(work.dtype).eps
     dims = tuple(range(-len(shape), 0))
-    squares = work * work if not work.is_complex() else work.abs() ** 2
-    result = work * (squares.mean(dims, keepdim=True) + eps).rsqrt()
+    result = work * ((work * work).mean(dims, keepdim=True) + eps).rsqrt()
     if weight is not None:
         result = result * weight
     return result.to(input.dtype) if narrow else result
