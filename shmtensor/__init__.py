@@ -55,7 +55,6 @@ from shmtensor.nn.functional import (
     feature_alpha_dropout as feature_alpha_dropout,
     native_channel_shuffle as native_channel_shuffle,
     pairwise_distance as pairwise_distance,
-    pdist as pdist,
     pixel_shuffle as pixel_shuffle,
     pixel_unshuffle as pixel_unshuffle,
     prelu as prelu,
