@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from shmtensor import inspect
 from shmtensor._cli import _common
 from shmtensor.inspect import Session
+from shmtensor.inspect.processes import state_of
 
 Command = Callable[..., Any]
 COMMANDS = ["doctor", "gc", "holders", "leaks", "ls", "stats", "top"]
@@ -128,6 +130,10 @@ def test_leaks_finds_unopened_messages(family: Any, shmtensor_command: Command) 
 def test_leaks_finds_a_stopped_process(family: Any, shmtensor_command: Command) -> None:
     os.kill(family.process.pid, signal.SIGSTOP)  # so it uses no processor time for certain
     try:
+        deadline = time.monotonic() + 60
+        while state_of(family.process.pid) != "T":
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         done = shmtensor_command(
             "leaks", "--session", family.name, "--older", "100000", "--watch", "0.1"
         )
