@@ -366,14 +366,6 @@ class Tensor(_TensorBase):
 
         return istft(self, n_fft, *args, **kwargs)
 
-    def norm(
-        self, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
-    ) -> Tensor:
-        """See `shmtensor.norm`."""
-        from shmtensor._products import norm  # it imports this module
-
-        return norm(self, p, dim, keepdim, dtype=dtype)
-
     def lu(self, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
         """See `shmtensor.lu`."""
         from shmtensor._products import lu  # it imports this module
