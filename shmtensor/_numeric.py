@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from shmtensor import _C
 from shmtensor._tensor import Tensor
 
-__all__ = ["gradient", "histogramdd", "norm", "unravel_index"]
+__all__ = ["gradient", "histogramdd", "unravel_index"]
 
 
 def _spacings(input: Tensor, spacing: Any, dims: list[int], given: bool) -> list[Any]:
@@ -215,48 +215,3 @@ def histogramdd(
         edges = tuple(_C._nn._histogramdd_bin_edges(input, listed, range=bounds, weight=weight))
     hist = _C._nn._histogramdd_from_bin_tensors(input, edges, weight=weight, density=density)
     return HistogramDD(hist, edges)
-
-
-def norm(
-    input: Tensor,
-    p: float | str | None = "fro",
-    dim: int | Sequence[int] | None = None,
-    keepdim: bool = False,
-    out: Tensor | None = None,
-    dtype: Any = None,
-) -> Tensor:
-    """Return the norm of a vector, or of matrices.
-
-    Args:
-        input: Floating or complex, any shape.
-        p: Order of a vector norm over *dim*; ``"fro"`` and None are 2, ``"nuc"`` is the sum of the
-            singular values of matrices.
-        dim: A dimension or several; all by default.
-        keepdim: Keep reduced dimensions with size 1.
-        out: Receives the result.
-        dtype: To calculate in.
-
-    Raises:
-        RuntimeError: *p* is another text.
-        ValueError: *dtype* is given for the nuclear norm.
-
-    Source:
-        torch.norm.
-    """
-    dims = [dim] if isinstance(dim, int) else None if dim is None else list(dim)
-    result: Tensor
-    if p == "nuc":
-        if dtype is not None:
-            raise ValueError("dtype argument is not supported in nuclear norm")
-        last = list(range(input.dim())) if dims is None else dims
-        result = _C._nn.linalg_matrix_norm(input, "nuc", last, keepdim)
-    elif isinstance(p, str) and p != "fro":
-        raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
-    elif p == "fro" and dims is not None and len(dims) > 2:
-        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dims}")
-    else:
-        order: Any = 2 if p is None or p == "fro" else p
-        if out is not None:
-            return _C._nn.linalg_vector_norm(input, order, dims, keepdim, dtype=dtype, out=out)
-        return _C._nn.linalg_vector_norm(input, order, dims, keepdim, dtype=dtype)
-    return result if out is None else out.copy_(result)

@@ -152,17 +152,24 @@ def norm(
 
     Raises:
         RuntimeError: *p* is another name; integral input.
+        ValueError: *dtype* is given for the nuclear norm.
 
     Source:
         torch.norm.
     """
     dims = [dim] if isinstance(dim, int) else None if dim is None else list(dim)
-    options: dict[str, Any] = {"dtype": dtype} if out is None else {"dtype": dtype, "out": out}
-    if p == "nuc":
-        return _nn.linalg_matrix_norm(input, "nuc", dims or [-2, -1], keepdim, **options)
-    if isinstance(p, str) and p != "fro":
+    if isinstance(p, str) and p not in ("fro", "nuc"):
         raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
+    if p == "nuc":
+        if dtype is not None:
+            raise ValueError("dtype argument is not supported in nuclear norm")
+        axes = list(range(input.dim())) if dims is None else dims
+        result = _nn.linalg_matrix_norm(input, "nuc", axes, keepdim)
+        return result if out is None else out.copy_(result)
+    if p == "fro" and dims is not None and len(dims) > 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dims}")
     order = 2.0 if p is None or p == "fro" else p
+    options: dict[str, Any] = {"dtype": dtype} if out is None else {"dtype": dtype, "out": out}
     return _nn.linalg_vector_norm(input, order, dims or None, keepdim, **options)
 
 
