@@ -378,6 +378,14 @@ class Tensor(_TensorBase):
 
         return nonzero(self, as_tuple=as_tuple)
 
+    def norm(
+        self, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
+    ) -> Tensor:
+        """See `shmtensor.norm`."""
+        from shmtensor._products import norm  # it imports this module
+
+        return norm(self, p, dim, keepdim, dtype=dtype)
+
     def unique(
         self,
         sorted: bool = True,
