@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "csrc"))
 
-from programs import run
+from stress_programs import run
 
 from codegen.protocol import load_wire
 

@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from programs import run
+from stress_programs import run
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(1800)]
 
