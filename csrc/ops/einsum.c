@@ -207,10 +207,11 @@ static shmt_status three_parts(shmt_tensor* t, const int64_t* a, int na, const i
   SHMT_AUTO(shmt_tensor) turned = NULL;
   int64_t order[SHMT_MAX_DIMS];
 
-  memcpy(order, a, (size_t)na * sizeof *order);
-  memcpy(order + na, b, (size_t)nb * sizeof *order);
-  memcpy(order + na + nb, c, (size_t)nc * sizeof *order);
-  memcpy(order + na + nb + nc, rest, (size_t)n_rest * sizeof *order);
+  /* A part of no dims may be NULL, which memcpy does not take. */
+  const int64_t* parts[4] = {a, b, c, rest};
+  const int lengths[4] = {na, nb, nc, n_rest};
+  for (int i = 0, at = 0; i < 4; at += lengths[i++])
+    if (lengths[i] > 0) memcpy(order + at, parts[i], (size_t)lengths[i] * sizeof *order);
   SHMT_TRY(shmt_op_permute(t, (shmt_ints){order, na + nb + nc + n_rest}, &turned));
   return shmt_op_reshape(turned, SHMT_INTS(sizes_of(t, a, na), sizes_of(t, b, nb), sizes_of(t, c, nc)), out);
 }

@@ -54,6 +54,7 @@ assert not keep.any()
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.skipif("SHMTENSOR_SANITIZER" in os.environ, reason="poisons by itself")
 def test_freed_private_memory_is_poisoned() -> None:
     script = """
 t = T.full((1000,), 7, dtype=T.uint8)
