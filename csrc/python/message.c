@@ -174,7 +174,7 @@ static bool takes(const shmt__py_parcel* p, const shmt_storage* s) {
   if (s->nbytes == 0) return true;
   if (s->allocator != &shmt__allocator_managed || s->flags & SHMT_STORAGE_READ_ONLY) return false;
   const shmt__holding* h = s->ctx;
-  return h->session == p->session && h->generation != 0;
+  return (p->session == NULL || h->session == p->session) && h->generation != 0;
 }
 
 /* The place of a new record, -1: not for the list, -2: out of memory, MemoryError is set. */
@@ -332,23 +332,43 @@ static bool spill(shmt__py_parcel* p) {
   return true;
 }
 
-shmt__py_parcel* shmt__py_parcel_of(PyObject* o, const shmt__ring* r, bool shares_arrays) {
+/* Without a message yet; its head is written by set_head. */
+static shmt__py_parcel* new_parcel(const struct shmt__session* session) {
   shmt__py_parcel* p = PyObject_New(shmt__py_parcel, parcel_type);
   message_head head = {0};
   if (p == NULL) return NULL;
   memset((char*)p + sizeof(PyObject), 0, sizeof *p - sizeof(PyObject));
-  p->session = r->session;
+  p->session = session;
+  if (shmt__py_bytes_append(&p->records, &head, sizeof head)) return p;
+  Py_DECREF(p);
+  return NULL;
+}
+
+static void set_head(shmt__py_parcel* p, bool is_quick) {
+  message_head head = {(uint32_t)(p->records.len - sizeof head), is_quick};
+  memcpy(p->records.at, &head, sizeof head);
+}
+
+shmt__py_parcel* shmt__py_parcel_of(PyObject* o, const shmt__ring* r, bool shares_arrays) {
+  shmt__py_parcel* p = new_parcel(r->session);
+  if (p == NULL) return NULL;
   p->shares_arrays = shares_arrays;
-  bool good = shmt__py_bytes_append(&p->records, &head, sizeof head);
-  shmt__py_quick quick = good ? shmt__py_quick_write(p, o) : SHMT_PY_QUICK_FAILED;
-  good = quick == SHMT_PY_QUICK_DONE || (quick == SHMT_PY_QUICK_NOT_PLAIN && run_pickler(p, o));
-  if (good) {
-    head.n_records = (uint32_t)(p->records.len - sizeof head);
-    head.is_quick = quick == SHMT_PY_QUICK_DONE;
-    memcpy(p->records.at, &head, sizeof head);
-    if (p->records.len + p->pickle.len > SHMT_RING_INLINE) good = spill(p);
+  shmt__py_quick quick = shmt__py_quick_write(p, o);
+  if (quick == SHMT_PY_QUICK_DONE || (quick == SHMT_PY_QUICK_NOT_PLAIN && run_pickler(p, o))) {
+    set_head(p, quick == SHMT_PY_QUICK_DONE);
+    if (p->records.len + p->pickle.len <= SHMT_RING_INLINE || spill(p)) return p;
   }
-  if (good) return p;
+  Py_DECREF(p);
+  return NULL;
+}
+
+shmt__py_parcel* shmt__py_parcel_of_plain(PyObject* o) {
+  shmt__py_parcel* p = new_parcel(NULL);
+  if (p == NULL) return NULL;
+  if (shmt__py_quick_write(p, o) == SHMT_PY_QUICK_DONE) {
+    set_head(p, true);
+    return p;
+  }
   Py_DECREF(p);
   return NULL;
 }
@@ -410,25 +430,17 @@ shmt_status shmt__py_delivery_storage(int64_t place, shmt_storage** out) {
   return SHMT_OK;
 }
 
-PyObject* shmt__py_delivery_object(shmt__ring_delivery* d) {
-  const char* data = d->data;
-  uint64_t nbytes = d->nbytes;
-  uint32_t n_storages = d->n_storages;
+PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_storages,
+                                  const char* data, uint64_t nbytes) {
   message_head head = {0};
-  PyObject* result = NULL;
-  if (d->flags & SHMT_RING_SPILLED && n_storages > 0) {
-    data = d->storages[--n_storages]->data;
-    nbytes = d->storages[n_storages]->nbytes;
-  }
   if (nbytes >= sizeof head) memcpy(&head, data, sizeof head);
-  if (nbytes < sizeof head || head.n_records > nbytes - sizeof head) {
-    shmt__ring_delivery_fini(d);
+  if (nbytes < sizeof head || head.n_records > nbytes - sizeof head)
     return shmt__py_raise(shmt__fail(SHMT_E_HANDLE, "a damaged message of %" PRIu64 " bytes",
                                      nbytes));
-  }
-  incoming in = {d->storages, n_storages, data + sizeof head, head.n_records};
+  incoming in = {storages, n_storages, data + sizeof head, head.n_records};
   const incoming* outer = current;
   uint64_t at = sizeof head + head.n_records;
+  PyObject* result = NULL;
   current = &in;
   if (head.is_quick) {
     result = shmt__py_quick_read(data + at, nbytes - at);
@@ -440,6 +452,18 @@ PyObject* shmt__py_delivery_object(shmt__ring_delivery* d) {
     Py_XDECREF(view);
   }
   current = outer;
+  return result;
+}
+
+PyObject* shmt__py_delivery_object(shmt__ring_delivery* d) {
+  const char* data = d->data;
+  uint64_t nbytes = d->nbytes;
+  uint32_t n_storages = d->n_storages;
+  if (d->flags & SHMT_RING_SPILLED && n_storages > 0) {
+    data = d->storages[--n_storages]->data;
+    nbytes = d->storages[n_storages]->nbytes;
+  }
+  PyObject* result = shmt__py_message_object(d->storages, n_storages, data, nbytes);
   shmt__ring_delivery_fini(d);
   return result;
 }

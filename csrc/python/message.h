@@ -31,7 +31,7 @@ typedef struct shmt__py_bytes {
 /* A pickled message; a Python object, so that a queue can keep it. */
 typedef struct shmt__py_parcel {
   PyObject_HEAD
-  const struct shmt__session* session; /* of the ring it is for */
+  const struct shmt__session* session; /* of the ring it is for; NULL: for none */
   shmt_storage** storages;             /* owned references */
   uint32_t n_storages, storages_cap;
   shmt__py_bytes records, pickle;
@@ -42,11 +42,19 @@ typedef struct shmt__py_parcel {
 
 /* Pickle o for the ring. New reference, or NULL with an exception: whatever pickling raises. */
 shmt__py_parcel* shmt__py_parcel_of(PyObject* o, const shmt__ring* r, bool shares_arrays);
+/* The same for any way of travelling, without the ring's limits. NULL without an exception: o has
+ * more than plain objects and plain tensors of arenas; NULL with one: MemoryError, or what quick.h
+ * raises. */
+shmt__py_parcel* shmt__py_parcel_of_plain(PyObject* o);
 bool shmt__py_is_parcel(PyObject* o);
 /* What shmt__ring_put takes; valid as long as the parcel. */
 shmt__ring_parcel shmt__py_parcel_view(const shmt__py_parcel* p);
 /* The object of a delivery, or NULL with an exception: whatever unpickling raises. Consumes d. */
 PyObject* shmt__py_delivery_object(shmt__ring_delivery* d);
+
+/* The object of a message's data over its opened storages, which stay the caller's. */
+PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_storages,
+                                  const char* data, uint64_t nbytes);
 
 /* queue.Empty and queue.Full; borrowed, NULL until registered. */
 PyObject* shmt__py_empty(void);

@@ -11,6 +11,7 @@
 #include "python/construct.h"
 #include "python/convert.h"
 #include "python/dlpack.h"
+#include "python/dumps.h"
 #include "python/errors.h"
 #include "python/message.h"
 #include "python/share.h"
@@ -152,6 +153,7 @@ static int fill(PyObject* module) {
       shmt__py_autograd_functions,
       shmt__py_share_functions,
       shmt__py_message_functions,
+      shmt__py_dumps_functions,
   };
   shmt__py_errors_init();
   if (shmt__py_dtypes_init(module) < 0 || shmt__py_device_init(module) < 0 ||

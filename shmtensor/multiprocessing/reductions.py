@@ -148,6 +148,21 @@ def _reduce_with_python(tensor: Tensor) -> Any:
     return rebuild_tensor, (_C._pack_shared_tensor(tensor), tensor.requires_grad)
 
 
+_dumps_any: Any = vars(ForkingPickler)["dumps"].__func__
+
+
+def _dumps(cls: type[ForkingPickler], obj: Any, protocol: int | None = None) -> Any:
+    """Pickle a message; one of plain objects with plain tensors in a single step.
+
+    A pickler reduces tensor after tensor; together they are one list (csrc/python/dumps.h).
+    """
+    if cls is ForkingPickler and protocol is None:
+        plain = _C._dumps_message(obj)
+        if plain is not None:
+            return memoryview(plain)
+    return _dumps_any(cls, obj, protocol)
+
+
 def init_reductions() -> None:
     """Teach the pickler of `multiprocessing` about tensors and storages."""
     _C._set_slow_reduce(_reduce_with_python)
@@ -155,6 +170,7 @@ def init_reductions() -> None:
     ForkingPickler.register(Tensor, _C._reduce_shared_tensor)
     ForkingPickler.register(_storage.UntypedStorage, reduce_storage)
     ForkingPickler.register(_storage.TypedStorage, reduce_typed_storage)
+    ForkingPickler.dumps = classmethod(_dumps)  # type: ignore[assignment]
 
 
 # --- NumPy arrays -----------------------------------------------------------------------------
