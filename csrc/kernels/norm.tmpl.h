@@ -112,7 +112,7 @@ void SHMT_LOOP(row_norm_backward)(char* const* data, const int64_t* strides, int
     sum += (double)v;
     product += (double)(v * (SHMT_LOAD(x[i]) - mean) * scale);
   }
-  const C mean_grad = (C)(sum / (double)n), mean_product = (C)(product / (double)n);
+  const C mean_grad = (C)(s->uncentred ? 0 : sum / (double)n), mean_product = (C)(product / (double)n);
   for (int64_t i = 0; i < n; i++) {
     const C v = SHMT_LOAD(g[i]) * (w ? SHMT_LOAD(w[i]) : (C)1);
     const C unit = (SHMT_LOAD(x[i]) - mean) * scale;

@@ -122,6 +122,7 @@ typedef struct shmt__grid_shape {
 /* Numbers for shifting and scaling a run of elements. */
 typedef struct shmt__norm_shape {
   double mean, scale, shift, slope;
+  bool uncentred; /* means are not taken off */
 } shmt__norm_shape;
 
 typedef struct shmt__sort_shape {

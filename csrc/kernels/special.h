@@ -42,6 +42,10 @@ double shmt__bessel_k0(double x);
 double shmt__bessel_k0e(double x);
 double shmt__bessel_k1(double x);
 double shmt__bessel_k1e(double x);
+double shmt__bessel_j0(double x);
+double shmt__bessel_j1(double x);
+double shmt__bessel_y0(double x);
+double shmt__bessel_y1(double x);
 double shmt__airy_ai(double x);
 /* sin(x) / x */
 double shmt__spherical_j0(double x);

@@ -47,8 +47,9 @@ static double i_scaled(int order, double x) {
   return i_asymptotic(order, x) / sqrt(2 * PI * x);
 }
 
+/* At infinity exp(x) times a factor that is 0: NaN, as in torch. */
 static double i_plain(int order, double x) {
-  if (isinf(x)) return x;
+  if (isinf(x)) return NAN;
   if (x <= 20) return i_series(order, x);
   /* In two halves: exp(x) alone may overflow where the function does not. */
   const double half = exp(x / 2);
@@ -175,7 +176,7 @@ static double airy_oscillating(double x) {
 }
 
 double shmt__airy_ai(double x) {
-  if (x != x || isinf(x)) return x == x ? 0 : x;
+  if (x != x || isinf(x)) return NAN; /* the phase is not known; so in torch also where Ai vanishes */
   if (x > 1) {
     const double zeta = 2.0 / 3 * x * sqrt(x);
     return sqrt(x / 3) / PI * exp(-zeta) * k_integral(1.0 / 3, zeta);
@@ -183,6 +184,12 @@ double shmt__airy_ai(double x) {
   if (x <= -10) return airy_oscillating(-x);
   return airy_taylor((int)(0.5 - fmin(x, 0.5)), x);
 }
+
+/* Beyond every argument the phase is not known: NaN, as in torch. */
+double shmt__bessel_j0(double x) { return isinf(x) ? NAN : j0(x); }
+double shmt__bessel_j1(double x) { return isinf(x) ? NAN : j1(x); }
+double shmt__bessel_y0(double x) { return isinf(x) ? NAN : y0(x); }
+double shmt__bessel_y1(double x) { return isinf(x) ? NAN : y1(x); }
 
 double shmt__spherical_j0(double x) {
   if (isinf(x)) return 0;

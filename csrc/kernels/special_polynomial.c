@@ -12,8 +12,8 @@ enum {
   LONGEST = 1 << 20,       /* the most steps of a recurrence without a closed form */
 };
 
-/* n as an integer; -1 for NaN, which the callers have sorted out, and for negative ones. */
-static int64_t degree(double n) { return n >= 9e18 ? INT64_MAX : n > -1 ? (int64_t)n : -1; }
+/* n as an integer; -1, for which every polynomial is 0, when it is negative, NaN or beyond the integers. */
+static int64_t degree(double n) { return n > -1 && n < 9e18 ? (int64_t)n : -1; }
 
 /* p(k + 1) = 2 x p(k) - p(k - 1), from p(0) = 1 and p(1). */
 static double chebyshev(double x, int64_t n, double first) {
@@ -33,7 +33,6 @@ static double sign_of(double x, int64_t n) { return x < 0 && n % 2 ? -1 : 1; }
 double shmt__chebyshev_t(double x, double order) {
   const int64_t n = degree(order);
 
-  if (order != order) return order;
   if (n < 0) return 0;
   if (fabs(x) == 1) return sign_of(x, n);
   if (n > 6 && fabs(x) < 1) return cos((double)n * acos(x));
@@ -45,7 +44,6 @@ double shmt__chebyshev_u(double x, double order) {
   const int64_t n = degree(order);
   const double next = (double)n + 1;
 
-  if (order != order) return order;
   if (n < 0) return 0;
   if (fabs(x) == 1) return sign_of(x, n) * next;
   if (n > 8 && fabs(x) < 1) {
@@ -64,7 +62,6 @@ double shmt__chebyshev_v(double x, double order) {
   const int64_t n = degree(order);
   const double half = (double)n + 0.5;
 
-  if (order != order) return order;
   if (n < 0) return 0;
   if (x == 1) return 1;
   if (x == -1) return sign_of(x, n) * 2 * half;
@@ -90,7 +87,6 @@ double shmt__hermite_h(double x, double order, int64_t limit) {
   const int64_t n = degree(order);
   double before = 1, p = 2 * x;
 
-  if (order != order) return order;
   if (n < 0) return 0;
   if (n == 0) return 1;
   if (n > limit) return NAN;
@@ -106,7 +102,6 @@ double shmt__hermite_he(double x, double order, int64_t limit) {
   const int64_t n = degree(order);
   double before = 1, p = x;
 
-  if (order != order) return order;
   if (n < 0) return 0;
   if (n == 0) return 1;
   if (n > limit) return NAN;
@@ -122,7 +117,6 @@ double shmt__laguerre_l(double x, double order) {
   const int64_t n = degree(order);
   double before = 1, p = 1 - x;
 
-  if (order != order) return order;
   if (n < 0) return 0;
   if (n == 0 || x == 0) return 1;
   if (n > LONGEST) return NAN;
@@ -138,7 +132,6 @@ double shmt__legendre_p(double x, double order) {
   const int64_t n = degree(order);
   double before = 1, p = x;
 
-  if (order != order) return order;
   if (n < 0) return 0;
   if (fabs(x) == 1) return sign_of(x, n);
   if (n == 0) return 1;

@@ -4,7 +4,7 @@
 #include "generated/loops.h"
 #include "iter/copy.h"
 #include "kernels/shapes.h"
-#include "ops/check.h"
+#include "ops/norm.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,26 +17,6 @@ typedef struct channels {
   bool training;
   double eps, momentum;
 } channels;
-
-static shmt_status dense_of(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) cast = NULL;
-
-  if (!t) return SHMT_OK;
-  SHMT_TRY(shmt__tensor_cast(t, dtype, &cast));
-  return shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, out);
-}
-
-static double load(const shmt_tensor* t, int64_t i, double missing) {
-  if (!t) return missing;
-  return shmt__scalar_to_double(
-      shmt__scalar_load((const char*)shmt__tensor_data(t) + i * shmt__tensor_item_bytes(t), t->dtype));
-}
-
-static void store(shmt_tensor* t, int64_t i, double value) {
-  if (t && t->numel > 0)
-    shmt__scalar_store_unsafe(shmt__scalar_float(value), t->dtype,
-                              (char*)shmt__tensor_data(t) + i * shmt__tensor_item_bytes(t));
-}
 
 static char* plane_of(const channels* c, shmt_tensor* t, int64_t i, int64_t channel) {
   return (char*)shmt__tensor_data(t) + (i * c->n_channels + channel) * c->plane * shmt__tensor_item_bytes(t);
@@ -65,18 +45,20 @@ static void forward_channels(void* ctx, int64_t begin, int64_t end) {
       const double square = sum_over(c, SHMT_LOOP_run_square, k, mean);
       scale = 1 / sqrt(square / count + c->eps);
       if (c->running_mean)
-        store(c->running_mean, k, c->momentum * mean + (1 - c->momentum) * load(c->running_mean, k, 0));
+        shmt__norm_store(c->running_mean, k,
+                         c->momentum * mean + (1 - c->momentum) * shmt__norm_load(c->running_mean, k, 0));
       if (c->running_var)
-        store(c->running_var, k,
-              c->momentum * (square / (count - 1)) + (1 - c->momentum) * load(c->running_var, k, 0));
+        shmt__norm_store(c->running_var, k,
+                         c->momentum * (square / (count - 1)) +
+                             (1 - c->momentum) * shmt__norm_load(c->running_var, k, 0));
     } else {
-      mean = load(c->running_mean, k, 0);
-      scale = 1 / sqrt(load(c->running_var, k, 1) + c->eps);
+      mean = shmt__norm_load(c->running_mean, k, 0);
+      scale = 1 / sqrt(shmt__norm_load(c->running_var, k, 1) + c->eps);
     }
-    store(c->mean, k, mean);
-    store(c->scale, k, scale);
-    shmt__norm_shape shape = {.scale = scale * load(c->weight, k, 1)};
-    shape.shift = load(c->bias, k, 0) - mean * shape.scale;
+    shmt__norm_store(c->mean, k, mean);
+    shmt__norm_store(c->scale, k, scale);
+    shmt__norm_shape shape = {.scale = scale * shmt__norm_load(c->weight, k, 1)};
+    shape.shift = shmt__norm_load(c->bias, k, 0) - mean * shape.scale;
     for (int64_t i = 0; i < c->n; i++) {
       char* data[2] = {plane_of(c, c->out, i, k), plane_of(c, c->x, i, k)};
       shmt__loops[SHMT_LOOP_run_affine][c->x->dtype](data, NULL, c->plane, &shape);
@@ -92,13 +74,13 @@ static void backward_channels(void* ctx, int64_t begin, int64_t end) {
   grads.x = c->grad;
   grads.grad = NULL;
   for (int64_t k = begin; k < end; k++) {
-    const double mean = c->training ? load(c->mean, k, 0) : load(c->running_mean, k, 0);
-    const double scale = c->training ? load(c->scale, k, 1) : 1 / sqrt(load(c->running_var, k, 1) + c->eps);
+    const double mean = c->training ? shmt__norm_load(c->mean, k, 0) : shmt__norm_load(c->running_mean, k, 0);
+    const double scale = c->training ? shmt__norm_load(c->scale, k, 1) : 1 / sqrt(shmt__norm_load(c->running_var, k, 1) + c->eps);
     const double sum = sum_over(&grads, SHMT_LOOP_run_sum, k, 0);
     const double product = sum_over(c, SHMT_LOOP_run_product, k, mean);
-    const double weight = load(c->weight, k, 1);
-    store(c->to_weight, k, product * scale);
-    store(c->to_bias, k, sum);
+    const double weight = shmt__norm_load(c->weight, k, 1);
+    shmt__norm_store(c->to_weight, k, product * scale);
+    shmt__norm_store(c->to_bias, k, sum);
     if (!c->out) continue;
     shmt__norm_shape shape = {.mean = mean, .scale = scale * weight};
     if (c->training) {
@@ -157,11 +139,11 @@ shmt_status shmt__native_batch_norm(shmt_tensor* input, shmt_tensor* weight, shm
   SHMT_TRY(shmt__tensor_empty(stat_sizes, stat, input->device, SHMT_CONTIGUOUS_FORMAT, &means));
   SHMT_TRY(shmt__tensor_empty(stat_sizes, stat, input->device, SHMT_CONTIGUOUS_FORMAT, &scales));
   if (!shmt__tensor_is_meta(input) && input->numel > 0) {
-    SHMT_TRY(dense_of(input, input->dtype, &x));
-    if (weight) SHMT_TRY(dense_of(weight, weight->dtype, &w));
-    if (bias) SHMT_TRY(dense_of(bias, bias->dtype, &b));
-    if (running_mean) SHMT_TRY(dense_of(running_mean, running_mean->dtype, &rm));
-    if (running_var) SHMT_TRY(dense_of(running_var, running_var->dtype, &rv));
+    SHMT_TRY(shmt__norm_dense(input, input->dtype, &x));
+    if (weight) SHMT_TRY(shmt__norm_dense(weight, weight->dtype, &w));
+    if (bias) SHMT_TRY(shmt__norm_dense(bias, bias->dtype, &b));
+    if (running_mean) SHMT_TRY(shmt__norm_dense(running_mean, running_mean->dtype, &rm));
+    if (running_var) SHMT_TRY(shmt__norm_dense(running_var, running_var->dtype, &rv));
     c.x = x;
     c.out = result;
     c.weight = w;
@@ -208,11 +190,11 @@ shmt_status shmt__native_batch_norm_backward(shmt_tensor* grad_out, shmt_tensor*
   if (output_mask.data[2])
     SHMT_TRY(shmt__tensor_empty(per_channel, stat, input->device, SHMT_CONTIGUOUS_FORMAT, &for_bias));
   if (!shmt__tensor_is_meta(input)) {
-    SHMT_TRY(dense_of(input, input->dtype, &x));
-    SHMT_TRY(dense_of(grad_out, input->dtype, &g));
-    if (weight) SHMT_TRY(dense_of(weight, weight->dtype, &w));
-    if (running_mean) SHMT_TRY(dense_of(running_mean, running_mean->dtype, &rm));
-    if (running_var) SHMT_TRY(dense_of(running_var, running_var->dtype, &rv));
+    SHMT_TRY(shmt__norm_dense(input, input->dtype, &x));
+    SHMT_TRY(shmt__norm_dense(grad_out, input->dtype, &g));
+    if (weight) SHMT_TRY(shmt__norm_dense(weight, weight->dtype, &w));
+    if (running_mean) SHMT_TRY(shmt__norm_dense(running_mean, running_mean->dtype, &rm));
+    if (running_var) SHMT_TRY(shmt__norm_dense(running_var, running_var->dtype, &rv));
     c.x = x;
     c.grad = g;
     c.weight = w;

@@ -92,8 +92,10 @@ static const char* product_text(const int64_t* v, int n, char* buf, size_t cap) 
   return buf;
 }
 
-/* Fill c from the image side's and the weight's sizes; spatial dims are the last of three. */
-static void fill_conv(const params* p, shmt_ints images, const shmt_tensor* weight, shmt_dtype dtype, shmt__conv* c) {
+/* Fill c from the sizes of the side of images, the side of windows and the weight; spatial dims are the last of three.
+ * An output_padding that is not below the stride leaves room for windows that the transpose does not have. */
+static void fill_conv(const params* p, shmt_ints images, shmt_ints windows, const shmt_tensor* weight, shmt_dtype dtype,
+                      shmt__conv* c) {
   *c = (shmt__conv){.dtype = dtype, .n_images = images.data[0], .channels = images.data[1], .groups = p->groups};
   c->filters = weight->sizes[0];
   for (int d = 0; d < 3; d++) {
@@ -104,7 +106,7 @@ static void fill_conv(const params* p, shmt_ints images, const shmt_tensor* weig
     s->stride[d] = own < 0 ? 1 : at(p->stride, own);
     s->padding[d] = own < 0 ? 0 : at(p->padding, own);
     s->dilation[d] = own < 0 ? 1 : at(p->dilation, own);
-    s->out[d] = (s->in[d] + 2 * s->padding[d] - s->dilation[d] * (s->kernel[d] - 1) - 1) / s->stride[d] + 1;
+    s->out[d] = own < 0 ? 1 : windows.data[2 + own];
   }
 }
 
@@ -192,7 +194,8 @@ shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tens
   SHMT_TRY(empty(result_sizes, work, SHMT_CPU, &result));
   SHMT_TRY(prepare(input, &x));
   SHMT_TRY(prepare(weight, &w));
-  fill_conv(&p, transposed ? result_sizes : shmt__tensor_sizes(input), w, work, &c);
+  const shmt_ints input_sizes = shmt__tensor_sizes(input);
+  fill_conv(&p, transposed ? result_sizes : input_sizes, transposed ? input_sizes : result_sizes, w, work, &c);
   if (result->numel > 0) {
     if (weight->numel == 0 || input->numel == 0)
       SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
@@ -260,6 +263,7 @@ shmt_status shmt__convolution_backward(shmt_tensor* grad_output, shmt_tensor* in
   SHMT_AUTO(shmt_tensor) for_weight = NULL;
   SHMT_AUTO(shmt_tensor) for_bias = NULL;
   shmt__conv c;
+  int64_t wanted[5];
   const shmt_dtype dtype = input->dtype, work = shmt__is_half(dtype) ? SHMT_FLOAT32 : dtype;
   const shmt_device device = shmt__common_device(input, weight, grad_output);
 
@@ -270,6 +274,11 @@ shmt_status shmt__convolution_backward(shmt_tensor* grad_output, shmt_tensor* in
                input->n_dims);
   SHMT_TRY(check_params(&p));
   SHMT_TRY(check_tensors(&p, input, weight, NULL));
+  SHMT_TRY(output_sizes(&p, input, weight, wanted));
+  SHMT_REQUIRE(grad_output->n_dims == input->n_dims &&
+                   memcmp(grad_output->sizes, wanted, (size_t)input->n_dims * sizeof *wanted) == 0, SHMT_E_RUNTIME,
+               "convolution_backward(): expected grad_output of size %s, but got %s",
+               INTS_TEXT(((shmt_ints){wanted, input->n_dims})), SHMT_SHAPE_TEXT(grad_output));
   const int64_t channels = grad_output->sizes[1];
   const shmt_ints sizes[3] = {shmt__tensor_sizes(input), shmt__tensor_sizes(weight), {&channels, 1}};
   shmt_tensor** outs[3] = {grad_input, grad_weight, grad_bias};
@@ -278,7 +287,8 @@ shmt_status shmt__convolution_backward(shmt_tensor* grad_output, shmt_tensor* in
     if (output_mask.data[i]) SHMT_TRY(empty(sizes[i], device == SHMT_META ? dtype : work, device, made[i]));
   if (device != SHMT_META) {
     SHMT_TRY(prepare(grad_output, &g));
-    fill_conv(&p, shmt__tensor_sizes(transposed ? grad_output : input), weight, work, &c);
+    fill_conv(&p, shmt__tensor_sizes(transposed ? grad_output : input),
+              shmt__tensor_sizes(transposed ? input : grad_output), weight, work, &c);
     if (output_mask.data[0]) {
       SHMT_AUTO(shmt_tensor) w = NULL;
       SHMT_TRY(prepare(weight, &w));

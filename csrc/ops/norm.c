@@ -1,66 +1,23 @@
-/* ops/norm.c -- layer, batch and group normalisation, forward and backward.
- *
- * Statistics are kept in double and stored in the input's dtype (float32 for 16-bit floats).
- */
-#include "base/scalar.h"
+/* ops/norm.c -- layer and RMS normalisation, forward and backward. */
+#include "ops/norm.h"
+
 #include "generated/impls.h"
-#include "generated/loops.h"
-#include "iter/copy.h"
-#include "kernels/shapes.h"
-#include "ops/check.h"
 #include "storage/allocator.h"
 
+#include <float.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { GRAIN = 16384 };
 
-static shmt_status dense_of(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) cast = NULL;
-
-  if (!t) return SHMT_OK;
-  SHMT_TRY(shmt__tensor_cast(t, dtype, &cast));
-  return shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, out);
-}
-
-static char* data_of(shmt_tensor* t) { return t ? shmt__tensor_data(t) : NULL; }
-
-static shmt_dtype stat_dtype(shmt_dtype dtype) { return shmt__is_half(dtype) ? SHMT_FLOAT32 : dtype; }
-
-/* Mean and inverse deviation of a dense run. */
-static void moments(shmt_dtype dtype, char* x, int64_t n, double eps, double* mean, double* scale) {
-  shmt__norm_shape shape = {0};
-  double sum = 0, square = 0;
-  char* data[3] = {(char*)&sum, x, NULL};
-
-  shmt__loops[SHMT_LOOP_run_sum][dtype](data, NULL, n, &shape);
-  *mean = sum / (double)n;
-  shape.mean = *mean;
-  data[0] = (char*)&square;
-  shmt__loops[SHMT_LOOP_run_square][dtype](data, NULL, n, &shape);
-  *scale = 1 / sqrt(square / (double)n + eps);
-}
-
-static void store(shmt_tensor* t, int64_t i, double value) {
-  if (t)
-    shmt__scalar_store_unsafe(shmt__scalar_float(value), t->dtype,
-                              (char*)shmt__tensor_data(t) + i * shmt__tensor_item_bytes(t));
-}
-
-static double load(const shmt_tensor* t, int64_t i, double missing) {
-  if (!t) return missing;
-  return shmt__scalar_to_double(
-      shmt__scalar_load((const char*)shmt__tensor_data(t) + i * shmt__tensor_item_bytes(t), t->dtype));
-}
-
 /* --- layer ------------------------------------------------------------------------------------ */
 
 typedef struct layer_job {
-  shmt_tensor *x, *out, *weight, *bias, *mean, *rstd, *grad;
+  shmt_tensor *x, *out, *weight, *bias, *mean, *rstd, *grad; /* RMS: no mean */
   int64_t length;
   double eps;
+  bool uncentred;
   double *to_weight, *to_bias;
 } layer_job;
 
@@ -70,17 +27,17 @@ static void layer_rows(void* ctx, int64_t begin, int64_t end) {
 
   for (int64_t r = begin; r < end; r++) {
     shmt__norm_shape shape = {0};
-    char* x = data_of(j->x) + r * step;
-    moments(j->x->dtype, x, j->length, j->eps, &shape.mean, &shape.scale);
-    char* data[4] = {data_of(j->out) + r * step, x, data_of(j->weight), data_of(j->bias)};
+    char* x = shmt__norm_data(j->x) + r * step;
+    shmt__norm_moments(j->x->dtype, x, j->length, j->eps, j->uncentred, &shape.mean, &shape.scale);
+    char* data[4] = {shmt__norm_data(j->out) + r * step, x, shmt__norm_data(j->weight), shmt__norm_data(j->bias)};
     shmt__loops[SHMT_LOOP_row_norm][j->x->dtype](data, NULL, j->length, &shape);
-    store(j->mean, r, shape.mean);
-    store(j->rstd, r, shape.scale);
+    shmt__norm_store(j->mean, r, shape.mean);
+    shmt__norm_store(j->rstd, r, shape.scale);
   }
 }
 
-static shmt_status check_normalized(const shmt_tensor* input, shmt_ints shape, const shmt_tensor* weight,
-                                    const shmt_tensor* bias) {
+shmt_status shmt__check_normalized(const shmt_tensor* input, shmt_ints shape, const shmt_tensor* weight,
+                                   const shmt_tensor* bias) {
   char text[256];
   const int64_t n = shape.len, extra = input->n_dims - n;
   bool fits = extra >= 0, weight_fits = !weight || weight->n_dims == n, bias_fits = !bias || bias->n_dims == n;
@@ -108,9 +65,10 @@ static shmt_status check_normalized(const shmt_tensor* input, shmt_ints shape, c
   return SHMT_OK;
 }
 
-shmt_status shmt__native_layer_norm(shmt_tensor* input, shmt_ints normalized_shape, shmt_tensor* weight,
-                                    shmt_tensor* bias, double eps, shmt_tensor** out, shmt_tensor** mean,
-                                    shmt_tensor** rstd) {
+/* Rows of the last dims normalised; RMS takes no mean off and makes none. */
+static shmt_status layer_forward(const char* name, shmt_tensor* input, shmt_ints shape, shmt_tensor* weight,
+                                 shmt_tensor* bias, double eps, shmt_tensor** out, shmt_tensor** mean,
+                                 shmt_tensor** rstd) {
   SHMT_AUTO(shmt_tensor) x = NULL;
   SHMT_AUTO(shmt_tensor) w = NULL;
   SHMT_AUTO(shmt_tensor) b = NULL;
@@ -119,29 +77,43 @@ shmt_status shmt__native_layer_norm(shmt_tensor* input, shmt_ints normalized_sha
   SHMT_AUTO(shmt_tensor) scales = NULL;
   int64_t stat_sizes[SHMT_MAX_DIMS], length = 1, rows = 1;
 
-  SHMT_TRY(check_normalized(input, normalized_shape, weight, bias));
-  SHMT_REQUIRE_LOOP(SHMT_LOOP_row_norm, input->dtype, "LayerNormKernelImpl");
-  const int64_t outer = input->n_dims - normalized_shape.len;
+  SHMT_TRY(shmt__check_normalized(input, shape, weight, bias));
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_row_norm, input->dtype, name);
+  const int64_t outer = input->n_dims - shape.len;
   for (int d = 0; d < input->n_dims; d++) {
     stat_sizes[d] = d < outer ? input->sizes[d] : 1;
     *(d < outer ? &rows : &length) *= input->sizes[d];
   }
   const shmt_ints stats = {stat_sizes, input->n_dims};
+  const shmt_dtype stat_dtype = shmt__norm_stat_dtype(input->dtype);
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(input), input->dtype, input->device, SHMT_CONTIGUOUS_FORMAT, &result));
-  SHMT_TRY(shmt__tensor_empty(stats, stat_dtype(input->dtype), input->device, SHMT_CONTIGUOUS_FORMAT, &means));
-  SHMT_TRY(shmt__tensor_empty(stats, stat_dtype(input->dtype), input->device, SHMT_CONTIGUOUS_FORMAT, &scales));
+  if (mean) SHMT_TRY(shmt__tensor_empty(stats, stat_dtype, input->device, SHMT_CONTIGUOUS_FORMAT, &means));
+  SHMT_TRY(shmt__tensor_empty(stats, stat_dtype, input->device, SHMT_CONTIGUOUS_FORMAT, &scales));
   if (!shmt__tensor_is_meta(input) && rows > 0 && length > 0) {
-    SHMT_TRY(dense_of(input, input->dtype, &x));
-    SHMT_TRY(dense_of(weight, input->dtype, &w));
-    SHMT_TRY(dense_of(bias, input->dtype, &b));
+    SHMT_TRY(shmt__norm_dense(input, input->dtype, &x));
+    SHMT_TRY(shmt__norm_dense(weight, input->dtype, &w));
+    SHMT_TRY(shmt__norm_dense(bias, input->dtype, &b));
     layer_job j = {.x = x, .out = result, .weight = w, .bias = b, .mean = means, .rstd = scales, .length = length,
-                   .eps = eps};
+                   .eps = eps, .uncentred = !mean};
     shmt__parallel_for(rows, GRAIN / length + 1, layer_rows, &j);
   }
   *out = SHMT_TAKE(result);
-  *mean = SHMT_TAKE(means);
+  if (mean) *mean = SHMT_TAKE(means);
   *rstd = SHMT_TAKE(scales);
   return SHMT_OK;
+}
+
+shmt_status shmt__native_layer_norm(shmt_tensor* input, shmt_ints normalized_shape, shmt_tensor* weight,
+                                    shmt_tensor* bias, double eps, shmt_tensor** out, shmt_tensor** mean,
+                                    shmt_tensor** rstd) {
+  return layer_forward("LayerNormKernelImpl", input, normalized_shape, weight, bias, eps, out, mean, rstd);
+}
+
+shmt_status shmt__fused_rms_norm(shmt_tensor* input, shmt_ints normalized_shape, shmt_tensor* weight,
+                                 shmt_opt_float eps, shmt_tensor** out, shmt_tensor** rstd) {
+  const double least = input->dtype == SHMT_FLOAT64 ? DBL_EPSILON : (double)FLT_EPSILON;
+
+  return layer_forward("rms_norm", input, normalized_shape, weight, NULL, eps.has ? eps.value : least, out, NULL, rstd);
 }
 
 static void layer_backward_rows(void* ctx, int64_t begin, int64_t end) {
@@ -149,11 +121,12 @@ static void layer_backward_rows(void* ctx, int64_t begin, int64_t end) {
   const int64_t step = j->length * shmt__tensor_item_bytes(j->x);
 
   for (int64_t r = begin; r < end; r++) {
-    const shmt__norm_shape shape = {.mean = load(j->mean, r, 0), .scale = load(j->rstd, r, 1)};
-    char* data[6] = {j->out ? data_of(j->out) + r * step : NULL,
-                     data_of(j->x) + r * step,
-                     data_of(j->grad) + r * step,
-                     data_of(j->weight),
+    const shmt__norm_shape shape = {.mean = shmt__norm_load(j->mean, r, 0), .scale = shmt__norm_load(j->rstd, r, 1),
+                                    .uncentred = !j->mean};
+    char* data[6] = {j->out ? shmt__norm_data(j->out) + r * step : NULL,
+                     shmt__norm_data(j->x) + r * step,
+                     shmt__norm_data(j->grad) + r * step,
+                     shmt__norm_data(j->weight),
                      (char*)j->to_weight,
                      (char*)j->to_bias};
     shmt__loops[SHMT_LOOP_row_norm_backward][j->x->dtype](data, NULL, j->length, &shape);
@@ -181,11 +154,11 @@ static shmt_status layer_backward(shmt_tensor* grad, shmt_tensor* input, shmt_te
   SHMT_AUTO(shmt_tensor) s = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
 
-  SHMT_TRY(dense_of(input, input->dtype, &x));
-  SHMT_TRY(dense_of(grad, input->dtype, &g));
-  SHMT_TRY(dense_of(weight, input->dtype, &w));
-  SHMT_TRY(dense_of(mean, mean->dtype, &m));
-  SHMT_TRY(dense_of(rstd, rstd->dtype, &s));
+  SHMT_TRY(shmt__norm_dense(input, input->dtype, &x));
+  SHMT_TRY(shmt__norm_dense(grad, input->dtype, &g));
+  SHMT_TRY(shmt__norm_dense(weight, input->dtype, &w));
+  if (mean) SHMT_TRY(shmt__norm_dense(mean, mean->dtype, &m));
+  SHMT_TRY(shmt__norm_dense(rstd, rstd->dtype, &s));
   if (wants_input)
     SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(input), input->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
   layer_job j = {.x = x, .grad = g, .weight = w, .mean = m, .rstd = s, .length = length, .out = result};
@@ -200,36 +173,58 @@ static shmt_status layer_backward(shmt_tensor* grad, shmt_tensor* input, shmt_te
   return SHMT_OK;
 }
 
-shmt_status shmt__native_layer_norm_backward(shmt_tensor* grad_out, shmt_tensor* input, shmt_ints normalized_shape,
-                                             shmt_tensor* mean, shmt_tensor* rstd, shmt_tensor* weight,
-                                             shmt_ints output_mask, shmt_tensor** grad_input,
-                                             shmt_tensor** grad_weight, shmt_tensor** grad_bias) {
+/* The gradients that `wants` asks for, of input, weight and bias. */
+static shmt_status layer_gradients(shmt_tensor* grad_out, shmt_tensor* input, shmt_ints shape, shmt_tensor* mean,
+                                   shmt_tensor* rstd, shmt_tensor* weight, const bool wants[3],
+                                   shmt_tensor** const outs[3]) {
   int64_t length = 1, rows = 1;
   void* sums = NULL;
   shmt_status status;
 
-  SHMT_REQUIRE(output_mask.len == 3, SHMT_E_RUNTIME, "native_layer_norm_backward(): expected 3 values of output_mask");
-  for (int d = 0; d < input->n_dims; d++)
-    *(d < input->n_dims - normalized_shape.len ? &rows : &length) *= input->sizes[d];
-  const bool wants[3] = {output_mask.data[0] != 0, output_mask.data[1] != 0, output_mask.data[2] != 0};
+  SHMT_REQUIRE(grad_out->numel == input->numel && shape.len <= input->n_dims, SHMT_E_RUNTIME,
+               "layer norm backward: grad_out has shape %s, input %s", SHMT_SHAPE_TEXT(grad_out),
+               SHMT_SHAPE_TEXT(input));
+  for (int d = 0; d < input->n_dims; d++) *(d < input->n_dims - shape.len ? &rows : &length) *= input->sizes[d];
+  SHMT_REQUIRE(rstd->numel == rows && (!mean || mean->numel == rows) && (!weight || weight->numel == length),
+               SHMT_E_RUNTIME, "layer norm backward: expected %" PRId64 " statistics and weights for %" PRId64
+               " elements, but got shapes %s and %s", rows, length, SHMT_SHAPE_TEXT(rstd),
+               weight ? SHMT_SHAPE_TEXT(weight) : "[]");
   if (shmt__tensor_is_meta(input)) {
-    if (wants[0])
-      SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(input), input->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT,
-                                  grad_input));
-    if (wants[1])
-      SHMT_TRY(shmt__tensor_empty(normalized_shape, input->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, grad_weight));
-    if (wants[2])
-      SHMT_TRY(shmt__tensor_empty(normalized_shape, input->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, grad_bias));
+    for (int i = 0; i < 3; i++)
+      if (wants[i])
+        SHMT_TRY(shmt__tensor_empty(i == 0 ? shmt__tensor_sizes(input) : shape, input->dtype, SHMT_META,
+                                    SHMT_CONTIGUOUS_FORMAT, outs[i]));
     return SHMT_OK;
   }
   const uint64_t nbytes = (uint64_t)length * 16;
   SHMT_TRY(shmt__alloc(nbytes, &sums));
   memset(sums, 0, nbytes);
   status = layer_backward(grad_out, input, mean, rstd, weight, rows, length, wants[0], sums, wants[1], wants[2],
-                          grad_input);
-  if (status == SHMT_OK && wants[1]) status = from_doubles(sums, normalized_shape, input->dtype, grad_weight);
-  if (status == SHMT_OK && wants[2])
-    status = from_doubles((double*)sums + length, normalized_shape, input->dtype, grad_bias);
+                          outs[0]);
+  for (int i = 1; i < 3; i++)
+    if (status == SHMT_OK && wants[i])
+      status = from_doubles((double*)sums + (i - 1) * length, shape, input->dtype, outs[i]);
   shmt__dealloc(sums, nbytes);
   return status;
+}
+
+shmt_status shmt__native_layer_norm_backward(shmt_tensor* grad_out, shmt_tensor* input, shmt_ints normalized_shape,
+                                             shmt_tensor* mean, shmt_tensor* rstd, shmt_tensor* weight,
+                                             shmt_ints output_mask, shmt_tensor** grad_input,
+                                             shmt_tensor** grad_weight, shmt_tensor** grad_bias) {
+  SHMT_REQUIRE(output_mask.len == 3, SHMT_E_RUNTIME, "native_layer_norm_backward(): expected 3 values of output_mask");
+  const bool wants[3] = {output_mask.data[0] != 0, output_mask.data[1] != 0, output_mask.data[2] != 0};
+
+  return layer_gradients(grad_out, input, normalized_shape, mean, rstd, weight, wants,
+                         (shmt_tensor** const[]){grad_input, grad_weight, grad_bias});
+}
+
+shmt_status shmt__fused_rms_norm_backward(shmt_tensor* grad_out, shmt_tensor* input, shmt_ints normalized_shape,
+                                          shmt_tensor* rstd, shmt_tensor* weight, shmt_ints output_mask,
+                                          shmt_tensor** grad_input, shmt_tensor** grad_weight) {
+  SHMT_REQUIRE(output_mask.len == 2, SHMT_E_RUNTIME, "_fused_rms_norm_backward(): expected 2 values of output_mask");
+  const bool wants[3] = {output_mask.data[0] != 0, output_mask.data[1] != 0, false};
+
+  return layer_gradients(grad_out, input, normalized_shape, NULL, rstd, weight, wants,
+                         (shmt_tensor** const[]){grad_input, grad_weight, NULL});
 }

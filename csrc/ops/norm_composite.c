@@ -3,8 +3,9 @@
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "ops/check.h"
+#include "ops/norm.h"
 
-#include <inttypes.h>
+#include <float.h>
 #include <string.h>
 
 shmt_status shmt__layer_norm(shmt_tensor* input, shmt_ints normalized_shape, shmt_tensor* weight, shmt_tensor* bias,
@@ -23,6 +24,8 @@ shmt_status shmt__batch_norm(shmt_tensor* input, shmt_tensor* weight, shmt_tenso
   SHMT_AUTO(shmt_tensor) scale = NULL;
 
   (void)cudnn_enabled;
+  /* Nothing to normalise, whatever the dims. */
+  if (input->numel == 0 && input->n_dims < 2) return shmt_op_clone(input, SHMT_MEMORY_FORMAT_NONE, out);
   return shmt_op_native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, out, &mean,
                                    &scale);
 }
@@ -53,32 +56,40 @@ static shmt_status apply_affine(shmt_tensor** t, shmt_tensor* weight, shmt_tenso
   return SHMT_OK;
 }
 
-/* Groups of channels are normalised as the channels of one long batch entry. */
 shmt_status shmt__group_norm(shmt_tensor* input, int64_t num_groups, shmt_tensor* weight, shmt_tensor* bias, double eps,
                              bool cudnn_enabled, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) rows = NULL;
-  SHMT_AUTO(shmt_tensor) normal = NULL;
-  SHMT_AUTO(shmt_tensor) result = NULL;
+  SHMT_AUTO(shmt_tensor) mean = NULL;
+  SHMT_AUTO(shmt_tensor) rstd = NULL;
+  int64_t plane = 1;
 
   (void)cudnn_enabled;
   SHMT_REQUIRE(input->n_dims >= 2, SHMT_E_RUNTIME, "Expected at least 2 dimensions for input tensor but received %d",
                input->n_dims);
-  const int64_t n = input->sizes[0], channels = input->sizes[1];
-  SHMT_REQUIRE(num_groups > 0, SHMT_E_RUNTIME, "Expected num groups to be greater than 0, got %" PRId64, num_groups);
-  SHMT_REQUIRE(channels % num_groups == 0, SHMT_E_RUNTIME,
-               "Expected number of channels in input to be divisible by num_groups, but got input of shape %s and "
-               "num_groups=%" PRId64, SHMT_SHAPE_TEXT(input), num_groups);
-  SHMT_REQUIRE(!weight || (weight->n_dims == 1 && weight->numel == channels), SHMT_E_RUNTIME,
-               "Expected weight to be a vector of size equal to the number of channels in input, but got weight of "
-               "shape %s and input of shape %s", weight ? SHMT_SHAPE_TEXT(weight) : "", SHMT_SHAPE_TEXT(input));
-  SHMT_REQUIRE(!bias || (bias->n_dims == 1 && bias->numel == channels), SHMT_E_RUNTIME,
-               "Expected bias to be a vector of size equal to the number of channels in input, but got bias of shape "
-               "%s and input of shape %s", bias ? SHMT_SHAPE_TEXT(bias) : "", SHMT_SHAPE_TEXT(input));
-  const int64_t length = n * num_groups > 0 ? input->numel / (n * num_groups) : 0;
-  SHMT_TRY(shmt_op_reshape(input, SHMT_INTS(n * num_groups, length), &rows));
-  SHMT_TRY(shmt__layer_norm(rows, SHMT_INTS(length), NULL, NULL, eps, false, &normal));
-  SHMT_TRY(shmt_op_reshape(normal, shmt__tensor_sizes(input), &result));
-  SHMT_TRY(apply_affine(&result, weight, bias));
+  for (int d = 2; d < input->n_dims; d++) plane *= input->sizes[d];
+  return shmt_op_native_group_norm(input, weight, bias, input->sizes[0], input->sizes[1], plane, num_groups, eps, out,
+                                   &mean, &rstd);
+}
+
+/* Narrow floats are computed in float32; complex numbers by plain operators, as they have no rows' loop. */
+shmt_status shmt__rms_norm(shmt_tensor* input, shmt_ints normalized_shape, shmt_tensor* weight, shmt_opt_float eps,
+                           shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) rstd = NULL;
+  SHMT_AUTO(shmt_tensor) square = NULL;
+  SHMT_AUTO(shmt_tensor) mean = NULL;
+  SHMT_AUTO(shmt_tensor) moved = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  int64_t dims[SHMT_MAX_DIMS];
+
+  if (shmt__dtype_kind[input->dtype] != SHMT_KIND_COMPLEX) return shmt_op__fused_rms_norm(input, normalized_shape, weight, eps, out, &rstd);
+  SHMT_TRY(shmt__check_normalized(input, normalized_shape, weight, NULL));
+  for (int64_t d = 0; d < normalized_shape.len; d++) dims[d] = input->n_dims - normalized_shape.len + d;
+  const double term = eps.has ? eps.value : input->dtype == SHMT_COMPLEX128 ? DBL_EPSILON : (double)FLT_EPSILON;
+  SHMT_TRY(shmt_op_mul_Tensor(input, input, &square));
+  SHMT_TRY(shmt_op_mean_dim(square, (shmt_ints){dims, normalized_shape.len}, true, SHMT_DTYPE_NONE, &mean));
+  SHMT_TRY(shmt_op_add_Scalar(mean, shmt__scalar_float(term), shmt__scalar_int(1), &moved));
+  SHMT_TRY(shmt_op_rsqrt(moved, &rstd));
+  SHMT_TRY(shmt_op_mul_Tensor(input, rstd, &result));
+  if (weight) return shmt_op_mul_Tensor(result, weight, out);
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }

@@ -131,32 +131,7 @@ def rms_norm(
     Source:
         Zhang and Sennrich, "Root mean square layer normalization", 2019.
     """
-    shape = list(normalized_shape)
-    if not shape:
-        raise RuntimeError(
-            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least "
-            f"one element, but got normalized_shape = {shape}"
-        )
-    if weight is not None and list(weight.shape) != shape:
-        raise RuntimeError(
-            "Expected weight to be of same shape as normalized_shape, but got weight of shape "
-            f"{list(weight.shape)} and normalized_shape = {shape}"
-        )
-    if list(input.shape[-len(shape) :]) != shape:
-        want = ", ".join(["*", *(str(n) for n in shape)])
-        raise RuntimeError(
-            f"Given normalized_shape={shape}, expected input with shape [{want}], but got input "
-            f"of size{list(input.shape)}"
-        )
-    narrow = input.dtype in (shmtensor.float16, shmtensor.bfloat16)
-    work = input.float() if narrow else input
-    if eps is None:
-        eps = shmtensor.finfo(work.dtype).eps
-    dims = tuple(range(-len(shape), 0))
-    result = work * ((work * work).mean(dims, keepdim=True) + eps).rsqrt()
-    if weight is not None:
-        result = result * weight
-    return result.to(input.dtype) if narrow else result
+    return shmtensor.rms_norm(input, normalized_shape, weight, eps)
 
 
 def group_norm(

@@ -1,0 +1,220 @@
+/* ops/group_norm.c -- normalisation of groups of channels, forward and backward.
+ *
+ * The input is taken as (n, group, per_group, plane): statistics belong to the first two dims, weight and bias to the
+ * two in the middle.
+ */
+#include "generated/impls.h"
+#include "ops/norm.h"
+
+#include <inttypes.h>
+
+enum { GRAIN = 16384 };
+
+/* Everything dense. sums (float64, 2 x n x channels): those of grad, and of grad * (x - mean), per plane. */
+typedef struct groups {
+  shmt_tensor *x, *grad, *out, *weight, *bias, *mean, *rstd, *sums;
+  int64_t n, n_groups, per_group, plane;
+  double eps;
+} groups;
+
+static int64_t channels_of(const groups* g) { return g->n_groups * g->per_group; }
+
+static char* plane_of(const groups* g, shmt_tensor* t, int64_t i) {
+  return shmt__norm_data(t) + i * g->plane * shmt__tensor_item_bytes(t);
+}
+
+static double* sums_of(const groups* g, int which) {
+  return (double*)shmt__tensor_data(g->sums) + which * g->n * channels_of(g);
+}
+
+static void forward_groups(void* ctx, int64_t begin, int64_t end) {
+  const groups* g = ctx;
+  const shmt_dtype dtype = g->x->dtype;
+
+  for (int64_t k = begin; k < end; k++) {
+    double mean, scale;
+    shmt__norm_moments(dtype, plane_of(g, g->x, k * g->per_group), g->per_group * g->plane, g->eps, false, &mean,
+                       &scale);
+    shmt__norm_store(g->mean, k, mean);
+    shmt__norm_store(g->rstd, k, scale);
+    for (int64_t i = 0; i < g->per_group; i++) {
+      const int64_t channel = k % g->n_groups * g->per_group + i;
+      shmt__norm_shape shape = {.scale = scale * shmt__norm_load(g->weight, channel, 1)};
+      shape.shift = shmt__norm_load(g->bias, channel, 0) - mean * shape.scale;
+      char* data[2] = {plane_of(g, g->out, k * g->per_group + i), plane_of(g, g->x, k * g->per_group + i)};
+      shmt__loops[SHMT_LOOP_run_affine][dtype](data, NULL, g->plane, &shape);
+    }
+  }
+}
+
+static void backward_groups(void* ctx, int64_t begin, int64_t end) {
+  const groups* g = ctx;
+  const shmt_dtype dtype = g->x->dtype;
+  const double count = (double)(g->per_group * g->plane);
+
+  for (int64_t k = begin; k < end; k++) {
+    const double mean = shmt__norm_load(g->mean, k, 0), scale = shmt__norm_load(g->rstd, k, 1);
+    double sum = 0, product = 0;
+    for (int64_t i = 0; i < g->per_group; i++) {
+      const int64_t at = k * g->per_group + i;
+      const double weight = shmt__norm_load(g->weight, k % g->n_groups * g->per_group + i, 1);
+      const shmt__norm_shape shape = {.mean = mean};
+      double* one = sums_of(g, 0) + at;
+      double* with_x = sums_of(g, 1) + at;
+      *one = *with_x = 0;
+      char* data[3] = {(char*)one, plane_of(g, g->grad, at), NULL};
+      shmt__loops[SHMT_LOOP_run_sum][dtype](data, NULL, g->plane, &shape);
+      char* pair[3] = {(char*)with_x, plane_of(g, g->x, at), plane_of(g, g->grad, at)};
+      shmt__loops[SHMT_LOOP_run_product][dtype](pair, NULL, g->plane, &shape);
+      sum += weight * *one;
+      product += weight * *with_x;
+    }
+    for (int64_t i = 0; g->out && i < g->per_group; i++) {
+      const int64_t at = k * g->per_group + i;
+      const double weight = shmt__norm_load(g->weight, k % g->n_groups * g->per_group + i, 1);
+      const shmt__norm_shape shape = {.mean = mean,
+                                      .scale = scale * weight,
+                                      .shift = -sum / count * scale,
+                                      .slope = -product * scale * scale / count * scale};
+      char* data[3] = {plane_of(g, g->out, at), plane_of(g, g->x, at), plane_of(g, g->grad, at)};
+      shmt__loops[SHMT_LOOP_run_backward][dtype](data, NULL, g->plane, &shape);
+    }
+  }
+}
+
+static shmt_status check(const shmt_tensor* input, const shmt_tensor* weight, const shmt_tensor* bias, int64_t n,
+                         int64_t channels, int64_t plane, int64_t group, groups* g) {
+  int64_t planes, numel;
+
+  SHMT_REQUIRE(group > 0, SHMT_E_RUNTIME, "Expected num groups to be greater than 0, got %" PRId64, group);
+  SHMT_REQUIRE(channels >= 0 && channels % group == 0, SHMT_E_RUNTIME,
+               "Expected number of channels in input to be divisible by num_groups, but got input of shape %s and "
+               "num_groups=%" PRId64, SHMT_SHAPE_TEXT(input), group);
+  SHMT_REQUIRE(!weight || (weight->n_dims == 1 && weight->numel == channels), SHMT_E_RUNTIME,
+               "Expected weight to be a vector of size equal to the number of channels in input, but got weight of "
+               "shape %s and input of shape %s", weight ? SHMT_SHAPE_TEXT(weight) : "", SHMT_SHAPE_TEXT(input));
+  SHMT_REQUIRE(!bias || (bias->n_dims == 1 && bias->numel == channels), SHMT_E_RUNTIME,
+               "Expected bias to be a vector of size equal to the number of channels in input, but got bias of shape "
+               "%s and input of shape %s", bias ? SHMT_SHAPE_TEXT(bias) : "", SHMT_SHAPE_TEXT(input));
+  SHMT_REQUIRE(n >= 0 && plane >= 0 && !__builtin_mul_overflow(n, channels, &planes) &&
+                   !__builtin_mul_overflow(planes, plane, &numel) && numel == input->numel,
+               SHMT_E_RUNTIME, "native_group_norm(): N = %" PRId64 ", C = %" PRId64 " and HxW = %" PRId64
+               " do not fit input of shape %s", n, channels, plane, SHMT_SHAPE_TEXT(input));
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_run_affine, input->dtype, "GroupNormKernelImpl");
+  g->n = n;
+  g->n_groups = group;
+  g->per_group = channels / group;
+  g->plane = plane;
+  return SHMT_OK;
+}
+
+static int64_t grain_of(const groups* g) { return GRAIN / (g->per_group * g->plane + 1) + 1; }
+
+/* Results take the input's memory format. */
+static shmt_status in_format_of(const shmt_tensor* input, shmt_tensor** t) {
+  SHMT_AUTO(shmt_tensor) dense = SHMT_TAKE(*t);
+
+  return shmt__tensor_contiguous(dense, shmt__tensor_suggest_format(input), t);
+}
+
+shmt_status shmt__native_group_norm(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, int64_t n,
+                                    int64_t channels, int64_t plane, int64_t group, double eps, shmt_tensor** out,
+                                    shmt_tensor** mean, shmt_tensor** rstd) {
+  SHMT_AUTO(shmt_tensor) x = NULL;
+  SHMT_AUTO(shmt_tensor) w = NULL;
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  SHMT_AUTO(shmt_tensor) means = NULL;
+  SHMT_AUTO(shmt_tensor) scales = NULL;
+  groups g = {.eps = eps};
+
+  SHMT_TRY(check(input, weight, bias, n, channels, plane, group, &g));
+  const shmt_dtype stat = weight ? weight->dtype : input->dtype;
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(input), input->dtype, input->device, SHMT_CONTIGUOUS_FORMAT, &result));
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n, group), stat, input->device, SHMT_CONTIGUOUS_FORMAT, &means));
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n, group), stat, input->device, SHMT_CONTIGUOUS_FORMAT, &scales));
+  if (!shmt__tensor_is_meta(input) && means->numel > 0) {
+    SHMT_TRY(shmt__norm_dense(input, input->dtype, &x));
+    if (weight) SHMT_TRY(shmt__norm_dense(weight, weight->dtype, &w));
+    if (bias) SHMT_TRY(shmt__norm_dense(bias, bias->dtype, &b));
+    g.x = x;
+    g.out = result;
+    g.weight = w;
+    g.bias = b;
+    g.mean = means;
+    g.rstd = scales;
+    shmt__parallel_for(n * group, grain_of(&g), forward_groups, &g);
+  }
+  SHMT_TRY(in_format_of(input, &result));
+  *out = SHMT_TAKE(result);
+  *mean = SHMT_TAKE(means);
+  *rstd = SHMT_TAKE(scales);
+  return SHMT_OK;
+}
+
+/* The sums over the batch, per channel: of grad, or of grad * (x - mean) * rstd. */
+static void channel_sums(const groups* g, int which, shmt_tensor* to) {
+  const double* sums = sums_of(g, which);
+
+  for (int64_t c = 0; c < channels_of(g); c++) {
+    double total = 0;
+    for (int64_t i = 0; i < g->n; i++)
+      total += sums[i * channels_of(g) + c] *
+               (which ? shmt__norm_load(g->rstd, i * g->n_groups + c / g->per_group, 1) : 1);
+    shmt__norm_store(to, c, total);
+  }
+}
+
+shmt_status shmt__native_group_norm_backward(shmt_tensor* grad_out, shmt_tensor* input, shmt_tensor* mean,
+                                             shmt_tensor* rstd, shmt_tensor* weight, int64_t n, int64_t channels,
+                                             int64_t plane, int64_t group, shmt_ints output_mask,
+                                             shmt_tensor** grad_input, shmt_tensor** grad_weight,
+                                             shmt_tensor** grad_bias) {
+  SHMT_AUTO(shmt_tensor) x = NULL;
+  SHMT_AUTO(shmt_tensor) grad = NULL;
+  SHMT_AUTO(shmt_tensor) w = NULL;
+  SHMT_AUTO(shmt_tensor) means = NULL;
+  SHMT_AUTO(shmt_tensor) scales = NULL;
+  SHMT_AUTO(shmt_tensor) sums = NULL;
+  SHMT_AUTO(shmt_tensor) for_input = NULL;
+  SHMT_AUTO(shmt_tensor) for_weight = NULL;
+  SHMT_AUTO(shmt_tensor) for_bias = NULL;
+  groups g = {0};
+
+  SHMT_REQUIRE(output_mask.len == 3, SHMT_E_RUNTIME, "native_group_norm_backward(): expected 3 values of output_mask");
+  SHMT_TRY(check(input, weight, NULL, n, channels, plane, group, &g));
+  SHMT_REQUIRE(grad_out->numel == input->numel && mean->numel == n * group && rstd->numel == n * group, SHMT_E_RUNTIME,
+               "native_group_norm_backward(): grad_out has shape %s, input %s, mean %s and rstd %s",
+               SHMT_SHAPE_TEXT(grad_out), SHMT_SHAPE_TEXT(input), SHMT_SHAPE_TEXT(mean), SHMT_SHAPE_TEXT(rstd));
+  const shmt_dtype stat = weight ? weight->dtype : input->dtype;
+  if (output_mask.data[0])
+    SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(input), input->dtype, input->device, SHMT_CONTIGUOUS_FORMAT,
+                                &for_input));
+  if (output_mask.data[1])
+    SHMT_TRY(shmt__tensor_empty(SHMT_INTS(channels), stat, input->device, SHMT_CONTIGUOUS_FORMAT, &for_weight));
+  if (output_mask.data[2])
+    SHMT_TRY(shmt__tensor_empty(SHMT_INTS(channels), stat, input->device, SHMT_CONTIGUOUS_FORMAT, &for_bias));
+  if (!shmt__tensor_is_meta(input)) {
+    SHMT_TRY(shmt__norm_dense(input, input->dtype, &x));
+    SHMT_TRY(shmt__norm_dense(grad_out, input->dtype, &grad));
+    if (weight) SHMT_TRY(shmt__norm_dense(weight, weight->dtype, &w));
+    SHMT_TRY(shmt__norm_dense(mean, mean->dtype, &means));
+    SHMT_TRY(shmt__norm_dense(rstd, rstd->dtype, &scales));
+    SHMT_TRY(shmt__tensor_empty(SHMT_INTS(2, n, channels), SHMT_FLOAT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &sums));
+    g.x = x;
+    g.grad = grad;
+    g.weight = w;
+    g.mean = means;
+    g.rstd = scales;
+    g.sums = sums;
+    g.out = for_input;
+    shmt__parallel_for(n * group, grain_of(&g), backward_groups, &g);
+    if (for_weight) channel_sums(&g, 1, for_weight);
+    if (for_bias) channel_sums(&g, 0, for_bias);
+    if (for_input) SHMT_TRY(in_format_of(input, &for_input));
+  }
+  *grad_input = SHMT_TAKE(for_input);
+  *grad_weight = SHMT_TAKE(for_weight);
+  *grad_bias = SHMT_TAKE(for_bias);
+  return SHMT_OK;
+}

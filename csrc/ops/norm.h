@@ -1,0 +1,62 @@
+/* ops/norm.h -- what the normalisations share.
+ *
+ * Statistics are kept in double and stored in the input's dtype (float32 for 16-bit floats).
+ */
+#ifndef SHMT_OPS_NORM_H
+#define SHMT_OPS_NORM_H
+
+#include "base/scalar.h"
+#include "generated/loops.h"
+#include "iter/copy.h"
+#include "kernels/shapes.h"
+#include "ops/check.h"
+
+#include <math.h>
+
+/* Are the last dims of input, weight and bias (either may be NULL) as shape says? Errors: SHMT_E_RUNTIME. */
+shmt_status shmt__check_normalized(const shmt_tensor* input, shmt_ints shape, const shmt_tensor* weight,
+                                   const shmt_tensor* bias);
+
+/* t dense in dtype, a new reference; *out stays NULL when t is. */
+static inline shmt_status shmt__norm_dense(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) cast = NULL;
+
+  if (!t) return SHMT_OK;
+  SHMT_TRY(shmt__tensor_cast(t, dtype, &cast));
+  return shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
+static inline char* shmt__norm_data(shmt_tensor* t) { return t ? shmt__tensor_data(t) : NULL; }
+
+static inline shmt_dtype shmt__norm_stat_dtype(shmt_dtype dtype) { return shmt__is_half(dtype) ? SHMT_FLOAT32 : dtype; }
+
+/* Element i of a dense t as a double; `missing` when t is NULL. */
+static inline double shmt__norm_load(const shmt_tensor* t, int64_t i, double missing) {
+  if (!t) return missing;
+  return shmt__scalar_to_double(
+      shmt__scalar_load((const char*)shmt__tensor_data(t) + i * shmt__tensor_item_bytes(t), t->dtype));
+}
+
+/* Nothing when t is NULL or empty. */
+static inline void shmt__norm_store(shmt_tensor* t, int64_t i, double value) {
+  if (t && t->numel > 0)
+    shmt__scalar_store_unsafe(shmt__scalar_float(value), t->dtype,
+                              (char*)shmt__tensor_data(t) + i * shmt__tensor_item_bytes(t));
+}
+
+/* Mean (0 when uncentred) and inverse deviation from it of a dense run. */
+static inline void shmt__norm_moments(shmt_dtype dtype, char* x, int64_t n, double eps, bool uncentred, double* mean,
+                                      double* scale) {
+  shmt__norm_shape shape = {0};
+  double sum = 0, square = 0;
+  char* data[3] = {(char*)&sum, x, NULL};
+
+  if (!uncentred) shmt__loops[SHMT_LOOP_run_sum][dtype](data, NULL, n, &shape);
+  *mean = sum / (double)n;
+  shape.mean = *mean;
+  data[0] = (char*)&square;
+  shmt__loops[SHMT_LOOP_run_square][dtype](data, NULL, n, &shape);
+  *scale = 1 / sqrt(square / (double)n + eps);
+}
+
+#endif
