@@ -1,4 +1,4 @@
-"""Second derivatives of layers' operators, against finite differences. First ones: tests/autograd."""
+"""Second derivatives of operators of nn, against finite differences. First ones: tests/autograd."""
 
 from __future__ import annotations
 
@@ -81,4 +81,3 @@ def test_transposed_convolution_with_output_padding_above_the_stride():
         _random(1, 2, 3),
         _random(2, 1, 2),
     )
-
