@@ -67,7 +67,6 @@ if _TYPE_CHECKING:
         pixel_shuffle as pixel_shuffle,
         pixel_unshuffle as pixel_unshuffle,
         prelu as prelu,
-        rms_norm as rms_norm,
         rrelu as rrelu,
         rrelu_ as rrelu_,
     )
@@ -86,7 +85,6 @@ _LATER_FUNCTIONS = {
     "pixel_shuffle",
     "pixel_unshuffle",
     "prelu",
-    "rms_norm",
     "rrelu",
     "rrelu_",
 }

@@ -6,6 +6,28 @@
 #include "kernels/loops.h"
 #include "kernels/shapes.h"
 
+#if SHMT_IS_INTEGRAL
+/* data: out, in. Fixed-point weights, as in torch and Pillow: sums are exact and rounded once, half up. */
+void SHMT_LOOP(resample)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__resample_shape* s = ctx;
+  const int32_t half = (int32_t)1 << s->precision >> 1;
+  T* out = (T*)(void*)data[0];
+  const T* in = (const T*)(const void*)data[1];
+
+  (void)strides;
+  for (int64_t slab = 0; slab < n; slab++, in += s->in * s->inner)
+    for (int64_t p = 0; p < s->out; p++, out += s->inner) {
+      const int16_t* weights = s->fixed + p * s->taps;
+      for (int64_t j = 0; j < s->inner; j++) {
+        const T* lines = in + s->first[p] * s->inner + j;
+        int32_t sum = half;
+        for (int64_t k = 0; k < s->count[p]; k++) sum += weights[k] * (int32_t)lines[k * s->inner];
+        sum >>= s->precision;
+        out[j] = (T)(sum < 0 ? 0 : sum > UINT8_MAX ? UINT8_MAX : sum);
+      }
+    }
+}
+#else
 /* data: out, in. */
 void SHMT_LOOP(resample)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__resample_shape* s = ctx;
@@ -51,3 +73,4 @@ void SHMT_LOOP(resample_backward)(char* const* data, const int64_t* strides, int
       }
     }
 }
+#endif

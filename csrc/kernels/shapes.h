@@ -110,6 +110,8 @@ typedef struct shmt__resample_shape {
   const int64_t* first;         /* (out): the first neighbour */
   const int64_t* count;         /* (out): how many there are */
   const double* weights;        /* (out, taps) */
+  const int16_t* fixed;         /* (out, taps): the weights times 2^precision, for bytes */
+  int precision;
 } shmt__resample_shape;
 
 /* Sampling n-dimensional images at positions; depth, height, width. */

@@ -19,12 +19,14 @@ typedef struct plan {
   int64_t* first;
   int64_t* count;
   double* weights;
+  int16_t* fixed; /* for bytes only */
 } plan;
 
 static void plan_fini(plan* p) {
   free(p->first);
   free(p->count);
   free(p->weights);
+  free(p->fixed);
 }
 
 /* Cubic convolution at distance x. */
@@ -85,6 +87,24 @@ static void find_smooth_neighbours(const plan* p, int64_t o, int64_t in, int64_t
   for (int64_t i = low; i < high && sum != 0; i++) w[i - low] /= sum;
   *first = low;
   *count = high - low;
+}
+
+/* The weights in fixed point, as finely as the largest of them allows in 15 bits. */
+static shmt_status fix_weights(plan* p, shmt__resample_shape* s) {
+  const int64_t n = s->out * s->taps;
+  double largest = 0;
+
+  p->fixed = calloc((size_t)n, sizeof *p->fixed);
+  SHMT_REQUIRE(p->fixed, SHMT_E_NOMEM, "_resample(): the weights of %" PRId64 " lines", s->out);
+  for (int64_t i = 0; i < n; i++) largest = fmax(largest, p->weights[i]);
+  s->precision = 0;
+  while (s->precision < 22 && (int)(0.5 + largest * (double)(1 << (s->precision + 1))) < 1 << 15) s->precision++;
+  for (int64_t i = 0; i < n; i++) {
+    const double scaled = p->weights[i] * (double)(1 << s->precision);
+    p->fixed[i] = (int16_t)(scaled + (scaled < 0 ? -0.5 : 0.5));
+  }
+  s->fixed = p->fixed;
+  return SHMT_OK;
 }
 
 /* Fill p and s for resizing `in` lines to `out`. */
@@ -151,6 +171,7 @@ static shmt_status resample(shmt_tensor* given, int64_t dim, int64_t size, const
   if (dim < 0) dim += given->n_dims;
   const int64_t present = given->sizes[dim];
   SHMT_TRY(make_plan(p, backward ? size : present, backward ? present : size, mode, scale, &s));
+  if (given->dtype == SHMT_UINT8) SHMT_TRY(fix_weights(p, &s));
   memcpy(sizes, given->sizes, (size_t)given->n_dims * sizeof *sizes);
   sizes[dim] = size;
   s.inner = 1;

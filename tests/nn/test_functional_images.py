@@ -246,3 +246,16 @@ def test_embedding_bags():
     close(skipped, [rows[1], np.zeros(3)])
     with pytest.raises(RuntimeError, match="index 7 is not in the valid range"):
         F.embedding_bag(sh.tensor([[7]]), table)
+
+
+def test_bytes_are_resized_with_weights_in_fixed_point():
+    x = sh.tensor([[[[0, 255, 10], [7, 100, 200]]]], dtype=sh.uint8)
+    once = F.interpolate(x, size=(2, 5), mode="bilinear")
+    # Between neighbours with weights 0, 0.4, 1, 0.6, 0 of the farther one, rounded once.
+    assert once[0, 0, 0].tolist() == [0, 102, 255, 108, 10]
+    assert F.interpolate(x, size=(2, 5), mode="bicubic").dtype is sh.uint8
+
+
+def test_unfold_takes_bool():
+    x = sh.tensor([[[[True, False], [False, True]]]])
+    assert F.unfold(x, 2, padding=0).flatten().tolist() == [True, False, False, True]

@@ -76,7 +76,7 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: "
             f"input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
         )
-    return _reduced((-target * (input1 - input2) + margin).clamp_min(0), code)
+    return _reduced((-target * (input1 - input2) + float(margin)).clamp_min(0), code)
 
 
 def cosine_embedding_loss(
@@ -151,7 +151,7 @@ def multi_margin_loss(
     """
     code = _reduction(reduction, size_average, reduce)
     if p not in (1, 2):
-        raise RuntimeError("only p == 1 and p == 2 supported")
+        raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
     if input.dim() > 2 or (input.dim() and input.size(-1) == 0):

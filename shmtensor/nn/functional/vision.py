@@ -107,12 +107,16 @@ def _smooth(
     align_corners: bool,
     antialias: bool,
 ) -> Tensor:
-    """Resize one dimension after the other, in float32 when the type is narrower."""
-    narrow = input.dtype not in (shmtensor.float32, shmtensor.float64)
+    """Resize one dimension after the other, in float32 when the type is narrower.
+
+    Images of bytes stay bytes in between, with weights in fixed point.
+    """
+    own = (shmtensor.float32, shmtensor.float64)
+    narrow = input.dtype not in own and not (input.dtype is shmtensor.uint8 and len(sizes) == 2)
     result = input.to(shmtensor.float32) if narrow else input
     for k in reversed(range(len(sizes))):
         result = _nn._resample(result, k + 2, sizes[k], kind, align_corners, scales[k], antialias)
-    if input.dtype is shmtensor.uint8:
+    if input.dtype is shmtensor.uint8 and narrow:
         result = result.round().clamp(0, 255)
     return result.to(input.dtype) if narrow else result
 
