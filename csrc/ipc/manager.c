@@ -251,6 +251,7 @@ shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener)
   for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++)
     m->clients[i] = (shmt__manager_client){.pidfd = -1, .connection = -1};
   SHMT_REQUIRE(m->epoll >= 0 && shmt__os_file_identity(m->keeper.control_fd, m->control_identity) &&
+                   shmt__os_pass_credentials(listener) &&
                    shmt__os_events_add(m->epoll, listener, event_key(EVENT_LISTENER, 0, 0)),
                SHMT_E_MANAGER, "the manager cannot watch its socket");
   /* A predecessor may have been killed in the middle of an audit. */

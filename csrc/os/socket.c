@@ -76,16 +76,14 @@ void shmt__os_remove_socket(const char* path) {
   if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) (void)unlink(path);
 }
 
+bool shmt__os_pass_credentials(int listener) {
+  int on = 1;
+  return setsockopt(listener, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0;
+}
+
 int shmt__os_accept(int listener) {
   int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  int on = 1;
-  if (fd < 0) return -errno;
-  if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
-    int err = errno;
-    (void)close(fd);
-    return -err;
-  }
-  return fd;
+  return fd < 0 ? -errno : fd;
 }
 
 bool shmt__os_peer(int fd, shmt__peer* out) {

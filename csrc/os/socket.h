@@ -28,8 +28,10 @@ int shmt__os_connect(const char* name);
 int shmt__os_open_socket_to(const char* path, uint32_t gid);
 /* Remove the socket that a killed process left at a path; another kind of file stays. */
 void shmt__os_remove_socket(const char* path);
-/* Take one waiting connection, non-blocking and with credentials on every packet; -errno when none.
- */
+/* Have credentials on every packet of the connections that are accepted from now on. They inherit
+ * it: a packet that comes between accept() and a setsockopt() of theirs would have none. */
+bool shmt__os_pass_credentials(int listener);
+/* Take one waiting connection, non-blocking; -errno when none. */
 int shmt__os_accept(int listener);
 /* Who is at the other end, as the kernel saw it when the connection was made. */
 bool shmt__os_peer(int fd, shmt__peer* out);

@@ -148,18 +148,33 @@ static bool is_free_now(shmt__arena* a, uint32_t block) {
   return state == SHMT_BLOCK_USED && shmt__block_reclaim(b, a->client, clients_end(a));
 }
 
-/* Move what became free from limbo to the free list; looks at `looks` entries, going round. */
-static void sweep(shmt__arena* a, unsigned list, uint32_t looks) {
+/* Move what became free from limbo to the free list; looks at `looks` entries, going round, until
+ * `enough` of them were free. */
+static void sweep(shmt__arena* a, unsigned list, uint32_t looks, uint32_t enough) {
   shmt__block_list* limbo = &a->now->limbo[list];
   if (looks > limbo->len) looks = limbo->len;
-  while (looks-- > 0) {
+  while (looks-- > 0 && enough > 0) {
     uint32_t i = a->now->limbo_cursor++ % limbo->len;
     uint32_t block = limbo->at[i];
     if (!is_free_now(a, block)) continue;
     remove_at(limbo, i);
     push(&a->now->free[list], block);
+    enough--;
     if (limbo->len == 0) return;
   }
+}
+
+/* Look through limbo, where a few looks found nothing, instead of wanting another slab: messages
+ * that are under way lie side by side in it. When all of it is in use the blocks may become a
+ * quarter more without another look, so that a look at all costs some looks for each new block. */
+static void sweep_all(shmt__arena* a, unsigned list, uint32_t n_blocks) {
+  shmt__arena_lists* l = a->now;
+  if (l->spare[list] >= n_blocks) {
+    l->spare[list] -= n_blocks;
+    return;
+  }
+  sweep(a, list, UINT32_MAX, LIMBO_LOOKS);
+  if (l->free[list].len == 0) l->spare[list] = l->limbo[list].len / 4;
 }
 
 /* --- pages --- */
@@ -235,7 +250,7 @@ static bool take(shmt__arena* a, unsigned list, uint64_t nbytes, uint64_t block_
 
 void shmt__arena_give_back_large(shmt__arena* a) {
   shmt__block_list* l = &a->now->free[SHMT_ARENA_LARGE];
-  sweep(a, SHMT_ARENA_LARGE, UINT32_MAX);
+  sweep(a, SHMT_ARENA_LARGE, UINT32_MAX, UINT32_MAX);
   for (uint32_t i = l->len; i-- > 0;) {
     if (give_back(a, a->map->blocks[l->at[i]].slab)) remove_at(l, i);
   }
@@ -271,7 +286,9 @@ shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint32_t* out_blo
   SHMT_TRY(reserve_placed(a, placement));
   use_lists(a, placement);
   if (!take(a, list, nbytes, block_bytes, out_block, out_generation)) {
-    sweep(a, list, list == SHMT_ARENA_LARGE ? UINT32_MAX : LIMBO_LOOKS);
+    bool is_large = list == SHMT_ARENA_LARGE;
+    sweep(a, list, is_large ? UINT32_MAX : LIMBO_LOOKS, UINT32_MAX);
+    if (!is_large && a->now->free[list].len == 0) sweep_all(a, list, n_blocks);
     if (!take(a, list, nbytes, block_bytes, out_block, out_generation)) {
       SHMT_TRY(grant(a, list, block_bytes, n_blocks, placement));
       SHMT_REQUIRE(take(a, list, nbytes, block_bytes, out_block, out_generation), SHMT_E_NOMEM,

@@ -36,6 +36,7 @@ typedef struct shmt__arena_lists {
   shmt__block_list free[SHMT_ARENA_CLASSES + 1];
   shmt__block_list limbo[SHMT_ARENA_CLASSES + 1];
   uint32_t limbo_cursor;
+  uint32_t spare[SHMT_ARENA_CLASSES + 1]; /* blocks that slabs may bring before limbo is swept */
 } shmt__arena_lists;
 
 typedef struct shmt__arena {

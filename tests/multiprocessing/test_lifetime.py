@@ -121,6 +121,32 @@ def test_memory_of_a_dropped_tensor_is_reused() -> None:
     assert len(addresses) == 1
 
 
+_UNDER_WAY = """
+import os, pickle
+from multiprocessing.reduction import ForkingPickler
+import shmtensor as st
+from shmtensor._boundary import sharing
+kept = [st.empty((100,), shared=True) for _ in range(4000)]
+messages = [bytes(ForkingPickler.dumps(tensor)) for tensor in kept]
+while kept:
+    del kept[0]
+pid = os.fork()
+if pid == 0:
+    for message in messages[2000:]:
+        pickle.loads(message)
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+before = sharing.status()["n_slabs"]
+new = [st.empty((100,), shared=True) for _ in range(2000)]
+print(sharing.status()["n_slabs"] - before)
+"""
+
+
+def test_memory_that_came_back_is_used_before_more_is_asked_for(scripts: Any) -> None:
+    # The first half is in messages still; whoever looks for room meets that half first.
+    assert int(scripts(_UNDER_WAY).finish()) == 0
+
+
 def test_idle_memory_returns_to_the_kernel() -> None:
     big = st.zeros(8 << 20, dtype=st.uint8).share_memory_()
     assert sharing.trim() >= 8 << 20

@@ -1,7 +1,7 @@
 """Processes that say anything to the manager, and other users: nobody else notices.
 
 A pair of processes works all the while. SHMTENSOR_STRESS_SECONDS (60) is the length of an attack.
-Not covered: the decoders alone, genuine packets with changes (tests/fuzz).
+Not covered: the decoders alone (tests/fuzz).
 """
 
 from __future__ import annotations
@@ -53,6 +53,9 @@ class Victims:
         self.child = context.Process(target=echo, args=(self.there, self.back), daemon=True)
         self.child.start()
         self.mine = st.full((1000,), 4.0).share_memory_()
+        # A lent one: the manager keeps the arena's descriptor for reading, once asked for it.
+        self.there.put(mp.lend(self.mine))
+        assert self.back.get().sum() == 5000
         self.turn(0)
         status = sharing.status()
         self.manager, self.n_clients = status["manager_pid"], status["n_clients"]
@@ -120,6 +123,87 @@ victims.check()
 @pytest.mark.parametrize("seed", range(2))
 def test_random_bytes_over_fifty_connections_change_nothing(seed: int) -> None:
     run(_PREPARE + _RANDOM_BYTES, SECONDS, seed)
+
+
+# A process of the same user that speaks the protocol, with bytes changed; killed at last.
+_CHANGED_PACKETS = """
+PACKET = struct.Struct("<IHHIiIIQQQQQQQ176x")
+VERSION, LAST = int(sys.argv[3]), int(sys.argv[4])
+session = int(name.rsplit("-", 1)[1], 16)
+known, files = {}, [os.memfd_create("a"), os.memfd_create("b")]
+
+def genuine(kind, client=0, nonce=0, world=0):
+    head = 0x57544853, VERSION, kind, 1, 0, client, 0, session, nonce, world
+    return bytearray(PACKET.pack(*head, 4096, 0, 4, 0))
+
+def begin():
+    s = connect()
+    if rng.random() < 0.7:
+        s.settimeout(30)
+        s.send(genuine(1))
+        reply = PACKET.unpack(s.recv(256))
+        known[s] = reply[5], reply[8], reply[9]
+        s.setblocking(False)
+    return s
+
+def say(s):
+    packet = genuine(rng.randint(1, LAST), *known.get(s, (0, 0, 0)))
+    for _ in range(rng.choice((0, 1, 1, 3))):
+        at = rng.choice((*range(2, 48), *range(56, 64)))  # not the size of a grant: 48 to 56
+        packet[at] = rng.randrange(256)
+    if rng.random() < 0.2:
+        socket.send_fds(s, [bytes(packet)], [0, *files][: rng.randint(1, 3)])
+    else:
+        s.send(packet if rng.random() < 0.95 else packet[: rng.randrange(256)])
+    if rng.random() < 0.5:
+        for fd in socket.recv_fds(s, 1000, 8)[1]:
+            os.close(fd)
+
+def attack():
+    sockets = []
+    while True:
+        try:
+            while len(sockets) < 50:
+                sockets.append(begin())
+            s = rng.choice(sockets)
+            say(s)
+        except BlockingIOError:
+            continue
+        except OSError:
+            for old in sockets if len(sockets) < 50 else [s]:
+                old.close()
+                known.pop(old, None)
+            sockets = [old for old in sockets if old.fileno() >= 0]
+
+victims = Victims()
+pid = os.fork()
+if pid == 0:
+    try:
+        attack()
+    except BaseException:
+        import traceback
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+deadline = time.monotonic() + seconds
+i = 0
+try:
+    while time.monotonic() < deadline:
+        i += 1
+        victims.turn(i)
+        assert os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+except BaseException:
+    os.kill(pid, 9)
+    raise
+victims.check()
+"""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_changed_genuine_packets_change_nothing_for_others(seed: int) -> None:
+    run(_PREPARE + _CHANGED_PACKETS, SECONDS, seed, WIRE.version, len(WIRE.messages))
 
 
 _OTHER_USER = """
