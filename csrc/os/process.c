@@ -148,6 +148,24 @@ int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2]) {
   return fd;
 }
 
+int shmt__os_open_from_any_process(const uint64_t file_identity[2]) {
+  DIR* dir = opendir("/proc");
+  if (dir == NULL) return -1;
+  int fd = -1;
+  struct dirent* entry;
+  while (fd < 0 && (entry = readdir(dir)) != NULL) {
+    char path[288];
+    struct stat st;
+    int32_t pid = (int32_t)strtol(entry->d_name, NULL, 10);
+    if (pid <= 0 || pid == shmt__os_pid()) continue;
+    (void)snprintf(path, sizeof path, "/proc/%" PRId32, pid);
+    if (stat(path, &st) == 0 && st.st_uid == geteuid())
+      fd = shmt__os_open_from_process(pid, file_identity);
+  }
+  (void)closedir(dir);
+  return fd;
+}
+
 /* Without memfd_create a memory file is one without a name in /dev/shm. */
 static bool is_called(const char* target, const char* link) {
   return strncmp(target, link, strlen(link)) == 0 || strncmp(target, "/dev/shm/#", 10) == 0;

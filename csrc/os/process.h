@@ -29,6 +29,8 @@ bool shmt__os_other_maps(const uint64_t file_identity[2], bool (*is_known)(int32
 /* Open anew the file that pid has open under any number; -1 when it has not, or is not ours to look
  * at. */
 int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2]);
+/* The same from any process of this user but this one. */
+int shmt__os_open_from_any_process(const uint64_t file_identity[2]);
 /* Look through the open files of this user's processes for a memory file with this name, and open
  * it anew. since: only processes that did not start before (shmt__os_process_start); 0: all. visit
  * gets a descriptor (its own to close) and says whether to go on. */

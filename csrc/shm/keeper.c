@@ -368,18 +368,22 @@ void shmt__keeper_restore_file(shmt__keeper* k, uint32_t block, uint64_t generat
 }
 
 /* The manager before us was killed, and nobody has sent the file yet: who holds the block, or made
- * it, may have it still. */
+ * it, may have it still. Of a child that had just been forked the process may be unknown. */
 static int search_file(const shmt__keeper* k, const shmt__slab* s) {
   const shmt__block* b = &k->map.blocks[s->first_block];
   uint32_t owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
   int fd = -1;
+  bool is_child_unknown = false;
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS && fd < 0; id++) {
     const shmt__client_entry* e = &k->map.clients[id];
-    if (atomic_load_explicit(&e->state, memory_order_relaxed) != SHMT_CLIENT_ALIVE) continue;
-    if (id == owner || shmt__block_is_held_by(b, id))
+    uint32_t state = atomic_load_explicit(&e->state, memory_order_relaxed);
+    if (state == SHMT_CLIENT_NONE || (id != owner && !shmt__block_is_held_by(b, id))) continue;
+    if (state == SHMT_CLIENT_ALIVE)
       fd = shmt__os_open_from_process(e->pid, s->file_identity);
+    else
+      is_child_unknown = true;
   }
-  return fd;
+  return fd < 0 && is_child_unknown ? shmt__os_open_from_any_process(s->file_identity) : fd;
 }
 
 int shmt__keeper_file(shmt__keeper* k, uint32_t block, uint64_t generation) {

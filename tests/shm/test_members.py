@@ -46,9 +46,9 @@ def end(pid):
 """
 
 
-def _run(directory: Path, program: str, **environment: str) -> None:
+def _run(directory: Path, program: str, before: str = "", **environment: str) -> None:
     result = subprocess.run(
-        [sys.executable, "-c", _PREPARE + program, directory],
+        [sys.executable, "-c", before + _PREPARE + program, directory],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), **environment},
         capture_output=True,
         text=True,
@@ -158,6 +158,25 @@ def test_file_of_a_gone_maker_is_forwarded_after_the_manager_was_killed(
     native_directory: Path,
 ) -> None:
     _run(native_directory, _FORWARD_AFTER_KILL)
+
+
+# The handler that was registered first runs last before a fork: the child has its number then.
+_STOP_BEFORE_FORK = """
+import ctypes, os, signal
+to_stop = []
+
+@ctypes.PYFUNCTYPE(None)
+def stop():
+    for pid in to_stop:
+        os.kill(pid, signal.SIGSTOP)
+
+assert ctypes.PyDLL(None).__register_atfork(stop, None, None, None) == 0
+"""
+
+
+def test_file_of_a_child_that_no_manager_has_heard_of_is_found(native_directory: Path) -> None:
+    program = _FORWARD_AFTER_KILL.replace("pid = child", "to_stop.append(manager)\npid = child")
+    _run(native_directory, program, before=_STOP_BEFORE_FORK)
 
 
 _DESCRIPTORS = """
