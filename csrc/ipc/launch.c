@@ -182,7 +182,15 @@ shmt_status shmt__manager_launch(const shmt__session_key* key, const shmt__sessi
                                  const shmt__launch* how) {
   launch_files f = {
       .fds = {-1, -1, -1, -1}, .lock = -1, .found = {.control_fd = -1, .arena_fd = -1}};
-  shmt_status status = open_files(key, member, how, &f);
+  shmt_status status = SHMT_OK;
+  if (how->takes_over)
+    f = (launch_files){.fds = {how->listener, how->control_fd, how->arena_fd, how->lock_fd},
+                       .n_fds = how->lock_fd >= 0 ? 4 : 3,
+                       .lock = shmt__os_dup(how->lock_fd),
+                       .adopts = true,
+                       .found = f.found};
+  else
+    status = open_files(key, member, how, &f);
   if (status == SHMT_OK) {
     status = start(key, how, &f);
     SHMT_FAILPOINT(manager_started);

@@ -6,6 +6,8 @@
 
 typedef struct shmt__launch {
   int listener; /* a socket that listens already, or -1: bind it */
+  bool takes_over; /* the place of a manager, which gave its files too: */
+  int control_fd, arena_fd, lock_fd; /* lock_fd may be -1; all are the caller's */
   uint64_t limit_bytes, client_limit_bytes;
   uint32_t gid;
   bool has_gid;    /* open to a group */

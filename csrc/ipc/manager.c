@@ -139,7 +139,7 @@ static void accept_connections(shmt__manager* m) {
 }
 
 static void read_connection(shmt__manager* m, uint32_t i) {
-  for (int n = 0; n < SHMT_MANAGER_BUDGET && m->connections[i].fd >= 0; n++) {
+  for (int n = 0; n < SHMT_MANAGER_BUDGET && m->connections[i].fd >= 0 && !m->is_over; n++) {
     shmt__packet p;
     shmt__peer peer;
     int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
@@ -238,7 +238,7 @@ static void close_silent(shmt__manager* m, uint64_t now_ms) {
 shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener) {
   m->session = session;
   m->listener = listener;
-  m->reading_fd = -1;
+  m->reading_fd = m->lock_fd = -1;
   m->epoll = shmt__os_events_create();
   m->idle_since_ms = 0;
   m->unclaimed_ms = m->looked_ms = shmt__os_now_ms();
@@ -268,7 +268,8 @@ shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener)
 bool shmt__manager_turn(shmt__manager* m, int timeout_ms) {
   uint64_t keys[64];
   int n = shmt__os_events_wait(m->epoll, keys, 64, timeout_ms);
-  for (int i = 0; i < n; i++) handle_event(m, keys[i]);
+  for (int i = 0; i < n && !m->is_over; i++) handle_event(m, keys[i]);
+  if (m->is_over) return false;
   uint64_t now_ms = shmt__os_now_ms();
   if (now_ms - m->looked_ms >= SHMT_MANAGER_TICK_MS) {
     (void)shmt__rings_audit(&m->keeper); /* a lock is taken: at the next look */

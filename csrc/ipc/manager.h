@@ -51,6 +51,8 @@ typedef struct shmt__manager {
   shmt__names names;
   int reading_fd; /* the arena for reading only, -1 until somebody wants it */
   bool stays;     /* without clients too, until a signal asks it to end */
+  bool is_over;   /* another took over: nothing is to be touched any more */
+  int lock_fd;    /* of the socket's path, -1: it has none */
   uint64_t session;
   int listener, epoll, leader; /* leader: pidfd of the process that named the session, or -1 */
   int spare;                   /* given up for a moment to refuse a connection */

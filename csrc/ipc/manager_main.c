@@ -90,6 +90,7 @@ int main(int argc, char** argv) {
   if ((!a.stay && !shmt__os_detach()) ||
       shmt__manager_init(&manager, a.session.session, FD_LISTENER) != SHMT_OK)
     return 4;
+  if (a.lock) manager.lock_fd = a.adopt ? FD_ARENA + 1 : FD_CONTROL;
   if (a.stay)
     run_in_foreground(&manager);
   else

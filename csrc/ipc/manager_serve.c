@@ -17,7 +17,7 @@ typedef struct request {
   int* fds; /* a function that takes one puts -1 in its place */
   int n_fds;
   int32_t pid;     /* of the sender, from the kernel */
-  int send_fds[2]; /* borrowed, unless is_own */
+  int send_fds[SHMT_SOCKET_MAX_FDS]; /* borrowed, unless is_own */
   int n_send;
   bool is_own;
 } request;
@@ -163,6 +163,21 @@ static shmt_status serve_observe(request* r, shmt__packet* reply) {
   return SHMT_OK;
 }
 
+/* A supervisor's instance goes on in the place of one that a client started when the last was
+ * killed. */
+static shmt_status serve_take_over(request* r) {
+  const shmt__manager* m = r->m;
+  const int files[] = {m->listener, m->keeper.control_fd, m->keeper.arena_fd, m->lock_fd};
+  SHMT_TRY(check_session(r));
+  SHMT_REQUIRE(!m->stays && r->m->connections[r->connection].uid == shmt__os_uid(), SHMT_E_MANAGER,
+               "this manager gives its place to nobody");
+  while (r->n_send < SHMT_SOCKET_MAX_FDS && files[r->n_send] >= 0) {
+    r->send_fds[r->n_send] = files[r->n_send];
+    r->n_send++;
+  }
+  return SHMT_OK;
+}
+
 /* What a message may do; the type is the index. */
 static const struct {
   bool is_known, from_anyone, has_reply;
@@ -204,6 +219,8 @@ static shmt_status serve(request* r, shmt__packet* reply) {
       return serve_observe(r, reply);
     case SHMT_MESSAGE_GET_ARENA:
       return send_arena(r, r->p->count != 0);
+    case SHMT_MESSAGE_TAKE_OVER:
+      return serve_take_over(r);
     case SHMT_MESSAGE_PUBLISH:
     case SHMT_MESSAGE_UNPUBLISH:
     case SHMT_MESSAGE_OPEN_SYNC:
@@ -265,6 +282,7 @@ bool shmt__manager_serve(shmt__manager* m, uint32_t connection, const shmt__pack
     keep =
         shmt__os_send(m->connections[connection].fd, &reply, sizeof reply, r.send_fds, n_send) == 0;
     for (int i = 0; r.is_own && i < r.n_send; i++) shmt__os_close(r.send_fds[i]);
+    m->is_over = keep && p->type == SHMT_MESSAGE_TAKE_OVER && reply.status == SHMT_OK;
   }
   for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
   return keep;

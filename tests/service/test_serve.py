@@ -41,6 +41,49 @@ def test_name_that_is_taken(service: Service) -> None:
     assert again.stderr == f'shmtensor: serve: service "{service._name}" runs already\n'
 
 
+_MEMBER = """
+import sys; import shmtensor as T; from shmtensor.service import Service
+path = None if sys.argv[2] == "-" else sys.argv[2]
+service = Service(sys.argv[1], socket=path)
+service.publish("x", T.ones(2))
+mine = service.attach("x")
+print("ready", flush=True)
+for line in sys.stdin:
+    if line == "publish\\n": service.publish("x", T.ones(3))
+    version = service.latest("x").version
+    print(service.status().manager_pid, mine.sum().item(), version, flush=True)
+"""
+
+
+@pytest.mark.parametrize("is_path", [False, True])
+def test_supervisor_takes_over_from_a_manager_that_a_client_started(
+    tmp_path: Path, run: type[programs.Program], is_path: bool
+) -> None:
+    path = str(tmp_path / "own" / "socket")
+    name = path if is_path else programs.unused_name()
+    options = ["--socket", path] if is_path else ["--name", name]
+    server = programs.Server(*options)
+    try:
+        member = run(_MEMBER, name, path if is_path else "-")
+        assert member.line() == "ready"
+        server.kill()
+        member.say("publish")
+        between = int(member.line().split()[0])
+        assert between != server.pid
+        server = programs.Server(*options)
+        member.say()
+        assert member.line() == f"{server.pid} 2.0 2"
+        newcomer = run(_MEMBER, name, path if is_path else "-")
+        assert newcomer.line() == "ready"
+        newcomer.say()
+        assert newcomer.line() == f"{server.pid} 2.0 3"
+        assert server.terminate() == 0
+        state = Path(f"/proc/{between}/stat")
+        assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    finally:
+        server.kill()
+
+
 def test_service_that_does_not_run() -> None:
     name = programs.unused_name()
     with pytest.raises(ManagerError, match=f'no service "{name}" runs .start it: shmtensor serve'):
