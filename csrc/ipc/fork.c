@@ -125,6 +125,7 @@ static void in_child(void) {
   SHMT_FAILPOINT(fork_child);
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
+    atomic_store_explicit(&s->n_users, 0, memory_order_relaxed); /* threads of the parent */
     /* The parent's connection must end with the parent. */
     shmt__os_close(s->socket);
     if (!is_reserved(s)) {

@@ -51,6 +51,7 @@ shmt_status shmt__session_supersede_holding(shmt__holding* h, shmt__holding** ou
   h->map = NULL; /* no longer its to unmap */
   h->fd = -1;
   *place_of(h) = next;
+  shmt__session_pin(h->session); /* for h, which counts no more */
   *out = next;
   return SHMT_OK;
 }
@@ -140,6 +141,8 @@ void shmt__session_drop_holding(shmt__holding* h) {
         shmt__map_note_activity(&s->map);
       }
     }
+  } else {
+    shmt__session_unpin(s);
   }
   free(h);
 }

@@ -68,13 +68,13 @@ int shmt_service_join(shmt_service* v, int writing) {
   return status;
 }
 
-/* The parts of the control file that names are in; they stay mapped. */
-shmt_status shmt__service_map(shmt_service* v, const shmt__map** out) {
+shmt_status shmt__service_pinned(shmt_service* v, bool writing, shmt__pinned_session** out) {
   shmt__session* s = NULL;
   shmt__sessions_lock();
-  shmt_status status = shmt__service_locked(v, false, &s);
+  shmt_status status = shmt__service_locked(v, writing, &s);
+  if (status == SHMT_OK) shmt__session_pin(s);
   shmt__sessions_unlock();
-  if (status == SHMT_OK) *out = &s->map;
+  *out = status == SHMT_OK ? s : NULL;
   return status;
 }
 
@@ -102,9 +102,10 @@ shmt_status shmt__service_ask(shmt_service* v, shmt__packet* p, const char* name
 
 int shmt_service_status(shmt_service* v, shmt_service_counters* out) {
   shmt__packet p = {.type = SHMT_MESSAGE_STATUS}, reply;
-  const shmt__map* map = NULL;
-  SHMT_TRY(shmt__service_map(v, &map));
+  SHMT_AUTO(shmt__pinned_session) s = NULL;
+  SHMT_TRY(shmt__service_pinned(v, false, &s));
   SHMT_TRY(shmt__service_ask(v, &p, NULL, &reply));
+  const shmt__map* map = &s->map;
   *out = (shmt_service_counters){.manager_pid = reply.block,
                                  .n_clients = reply.client,
                                  .granted_bytes = reply.generation,
@@ -207,21 +208,22 @@ static shmt_status fail_unknown(const shmt_service* v, const char* name) {
 }
 
 int shmt_service_look(shmt_service* v, const char* name, shmt_service_entry* out) {
-  const shmt__map* map = NULL;
+  SHMT_AUTO(shmt__pinned_session) s = NULL;
   atomic_uint_least32_t* word;
   shmt__version version;
   uint32_t tick;
-  SHMT_TRY(shmt__service_map(v, &map));
-  if (!shmt__names_read(map, name, &version, &word, &tick)) return fail_unknown(v, name);
+  SHMT_TRY(shmt__service_pinned(v, false, &s));
+  if (!shmt__names_read(&s->map, name, &version, &word, &tick)) return fail_unknown(v, name);
   fill_entry(&version, out);
   return SHMT_OK;
 }
 
 int shmt_service_look_at(shmt_service* v, uint32_t at, shmt_service_entry* out, char* name,
                          uint32_t* out_next) {
-  const shmt__map* map = NULL;
+  SHMT_AUTO(shmt__pinned_session) s = NULL;
   shmt__version version;
-  SHMT_TRY(shmt__service_map(v, &map));
+  SHMT_TRY(shmt__service_pinned(v, false, &s));
+  const shmt__map* map = &s->map;
   name[0] = '\0';
   *out_next = at + 1 < map->n_names ? at + 1 : 0;
   if (at < map->n_names && shmt__names_read_at(map, at, &version, name))
@@ -232,11 +234,12 @@ int shmt_service_look_at(shmt_service* v, uint32_t at, shmt_service_entry* out, 
 }
 
 int shmt_service_wait(shmt_service* v, const char* name, uint64_t version, int timeout_ms) {
-  const shmt__map* map = NULL;
+  SHMT_AUTO(shmt__pinned_session) s = NULL;
   atomic_uint_least32_t* word;
   shmt__version now;
   uint32_t tick;
-  SHMT_TRY(shmt__service_map(v, &map));
+  SHMT_TRY(shmt__service_pinned(v, false, &s));
+  const shmt__map* map = &s->map;
   for (int waited = 0; waited < 2; waited++) {
     if (shmt__names_read(map, name, &now, &word, &tick) && now.version > version) return SHMT_OK;
     SHMT_REQUIRE(!has_ended(map), SHMT_E_MANAGER, "service \"%s\" has ended", v->name);
@@ -326,10 +329,8 @@ static shmt_status open_version(const shmt__session* s, const shmt__version* ver
 }
 
 int shmt_snapshot_open(shmt_service* v, const char* name, int mode, shmt_snapshot** out) {
-  shmt__session* s = NULL;
-  shmt__sessions_lock();
-  shmt_status status = shmt__service_locked(v, mode == SHMT_ATTACH_WRITING, &s);
-  shmt__sessions_unlock();
+  SHMT_AUTO(shmt__pinned_session) s = NULL;
+  shmt_status status = shmt__service_pinned(v, mode == SHMT_ATTACH_WRITING, &s);
   uint64_t last = 0;
   while (status == SHMT_OK) {
     atomic_uint_least32_t* word;

@@ -21,8 +21,15 @@ static inline uint64_t shmt__deadline_of(int timeout_ms) {
 /* The session, joined if need be, under the sessions' lock. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM.
  */
 shmt_status shmt__service_locked(shmt_service* v, bool writing, shmt__session** out);
-/* The joined session's control file, which stays mapped. */
-shmt_status shmt__service_map(shmt_service* v, const shmt__map** out);
+/* SHMT_AUTO(shmt__pinned_session): unpinned at the end of its scope. */
+typedef shmt__session shmt__pinned_session;
+static inline void shmt__auto_shmt__pinned_session(shmt__pinned_session** s) {
+  if (*s != NULL) shmt__session_unpin(*s);
+}
+
+/* The session, joined if need be, and pinned: for use without the lock. Errors: SHMT_E_MANAGER,
+ * SHMT_E_NOMEM; *out is NULL then. */
+shmt_status shmt__service_pinned(shmt_service* v, bool writing, shmt__pinned_session** out);
 /* Send a request, filled in here but for its own fields, with a name (may be NULL). */
 shmt_status shmt__service_ask(shmt_service* v, shmt__packet* p, const char* name,
                               shmt__packet* reply);

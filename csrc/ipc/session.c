@@ -357,8 +357,48 @@ shmt__session* shmt__session_known(uint64_t id, uint64_t world) {
   return NULL;
 }
 
+void shmt__session_pin(shmt__session* s) {
+  (void)atomic_fetch_add_explicit(&s->n_users, 1, memory_order_relaxed);
+}
+
+void shmt__session_unpin(shmt__session* s) {
+  /* release: our looks at the maps are over before they go. */
+  (void)atomic_fetch_sub_explicit(&s->n_users, 1, memory_order_release);
+}
+
+static void free_session(shmt__session* s) {
+  uint64_t arena_bytes = s->map.control->arena_bytes;
+  uint32_t n_chunks = (s->map.control->n_blocks + SHMT_HOLDING_CHUNK - 1) / SHMT_HOLDING_CHUNK;
+  shmt__session_close_sent_files(s, true);
+  for (uint32_t i = 0; i < n_chunks; i++) free(s->holdings[i]);
+  shmt__arena_reset(&s->arena);
+  shmt__os_unmap(s->base, arena_bytes);
+  shmt__os_unmap(s->reading_base, arena_bytes);
+  shmt__map_close(&s->map);
+  shmt__os_close(s->socket);
+  shmt__os_close(s->control_fd);
+  shmt__os_close(s->arena_fd);
+  free(s->holdings);
+  free(s->arena.placed);
+  free(s->sent_files);
+  free(s);
+}
+
+/* Sessions that ended, or were begun anew, and of which nothing is in use here any more. */
+static void forget_lost(void) {
+  for (unsigned i = sessions.len; i-- > 0;) {
+    shmt__session* s = sessions.at[i];
+    bool is_used = s->n_holdings > 0 ||
+                   atomic_load_explicit(&s->n_users, memory_order_acquire) > 0;
+    if (!s->is_lost || is_used) continue;
+    sessions.at[i] = sessions.at[--sessions.len];
+    free_session(s);
+  }
+}
+
 static shmt_status open_session(const shmt__session_key* key, bool may_create,
                                 shmt__session** out) {
+  forget_lost();
   SHMT_REQUIRE(sessions.len < MAX_SESSIONS, SHMT_E_MANAGER,
                "this process is in %d sessions already", MAX_SESSIONS);
   SHMT_TRY(shmt__fork_init());

@@ -58,6 +58,7 @@ struct shmt__session {
   uint64_t id, world;
   int socket, control_fd, arena_fd; /* arena_fd cannot be written while `base` is NULL */
   bool is_lost; /* another manager rules now and does not know our world */
+  atomic_uint n_users; /* of the maps, without the lock: see shmt__session_pin */
   uint32_t client, serial;
   uint64_t nonce;
   shmt__map map;
@@ -125,6 +126,10 @@ void shmt__holding_report_release(const shmt__holding* h);
 void shmt__session_close_sent_files(shmt__session* s, bool all);
 /* Keep a descriptor of a FILE block for a next manager, if there is room for one more; borrows fd. */
 void shmt__session_keep_file(shmt__holding* h, int fd);
+/* Keep a session that is lost from being forgotten, until it is unpinned: for who goes on with its
+ * maps without the lock. Unpinning needs no lock. */
+void shmt__session_pin(shmt__session* s);
+void shmt__session_unpin(shmt__session* s);
 /* Call f for each holding. */
 void shmt__session_each_holding(shmt__session* s, void (*f)(shmt__holding* h, void* arg),
                                 void* arg);

@@ -15,28 +15,23 @@ static uint64_t token_of(const shmt__session* s) { return s->world << 32 | s->cl
 int shmt_sync_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
                    uint32_t* out_index, uint64_t* out_token) {
   shmt__packet p = {.type = SHMT_MESSAGE_OPEN_SYNC, .block = kind, .count = n}, reply;
-  const shmt__map* map = NULL;
-  shmt__session* s = NULL;
+  SHMT_AUTO(shmt__pinned_session) s = NULL;
   SHMT_TRY(shmt__service_ask(v, &p, name, &reply));
-  SHMT_TRY(shmt__service_map(v, &map));
-  SHMT_REQUIRE(reply.block < map->n_syncs, SHMT_E_MANAGER,
-               "the manager opened semaphore %" PRIu32 " of %" PRIu32, reply.block, map->n_syncs);
-  shmt__sessions_lock();
-  shmt_status status = shmt__service_locked(v, false, &s);
-  if (status == SHMT_OK) *out_token = token_of(s);
-  shmt__sessions_unlock();
+  SHMT_TRY(shmt__service_pinned(v, false, &s));
+  SHMT_REQUIRE(reply.block < s->map.n_syncs, SHMT_E_MANAGER,
+               "the manager opened semaphore %" PRIu32 " of %" PRIu32, reply.block,
+               s->map.n_syncs);
+  *out_token = token_of(s);
   *out_index = reply.block;
-  return status;
+  return SHMT_OK;
 }
 
-/* The sync, if this process is still the client that opened it. */
-static shmt_status find_sync(shmt_service* v, uint32_t index, uint64_t token, shmt__sync** out) {
-  shmt__session* s = NULL;
-  shmt__sessions_lock();
-  shmt_status status = shmt__service_locked(v, false, &s);
-  uint64_t now = status == SHMT_OK ? token_of(s) : 0;
-  shmt__sessions_unlock();
-  if (status != SHMT_OK) return status;
+/* The sync, if this process is still the client that opened it; usable while *out_pin is. */
+static shmt_status find_sync(shmt_service* v, uint32_t index, uint64_t token,
+                             shmt__pinned_session** out_pin, shmt__sync** out) {
+  SHMT_TRY(shmt__service_pinned(v, false, out_pin));
+  shmt__session* s = *out_pin;
+  uint64_t now = token_of(s);
   SHMT_REQUIRE(now == token && index < s->map.n_syncs, SHMT_E_RUNTIME,
                "it was opened by client %" PRIu32 ", this process is client %" PRIu32
                " (forked, or the service was begun anew)",
@@ -46,8 +41,9 @@ static shmt_status find_sync(shmt_service* v, uint32_t index, uint64_t token, sh
 }
 
 int shmt_sync_check(shmt_service* v, uint32_t index, uint64_t token) {
+  SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__sync* s = NULL;
-  return find_sync(v, index, token, &s);
+  return find_sync(v, index, token, &pin, &s);
 }
 
 static uint32_t n_slots_of(const shmt__sync* s) {
@@ -74,8 +70,9 @@ static bool try_acquire(shmt__sync* s, uint32_t client, uint32_t* out_slot) {
 int shmt_sync_acquire(shmt_service* v, uint32_t index, uint64_t token, int timeout_ms,
                       uint32_t* out_slot) {
   uint32_t client = (uint32_t)token;
+  SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__sync* s = NULL;
-  SHMT_TRY(find_sync(v, index, token, &s));
+  SHMT_TRY(find_sync(v, index, token, &pin, &s));
   if (SHMT_LIKELY(try_acquire(s, client, out_slot))) return SHMT_OK;
   atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
   uint32_t wake = atomic_load_explicit(&s->wake, memory_order_seq_cst);
@@ -96,9 +93,10 @@ static void wake_waiters(shmt__sync* s, unsigned n) {
 
 int shmt_sync_release(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot) {
   uint32_t client = (uint32_t)token;
+  SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__sync* s = NULL;
   uint64_t mine = client;
-  SHMT_TRY(find_sync(v, index, token, &s));
+  SHMT_TRY(find_sync(v, index, token, &pin, &s));
   /* seq_cst: see try_acquire. release: what we did is seen by the next owner. */
   bool done = slot < n_slots_of(s) &&
               atomic_compare_exchange_strong_explicit(&s->slots[slot], &mine, 0,
@@ -111,11 +109,11 @@ int shmt_sync_release(shmt_service* v, uint32_t index, uint64_t token, uint32_t 
 }
 
 int shmt_sync_value(shmt_service* v, uint32_t index, uint32_t* out) {
-  const shmt__map* map = NULL;
-  SHMT_TRY(shmt__service_map(v, &map));
-  SHMT_REQUIRE(index < map->n_syncs, SHMT_E_VALUE, "semaphore %" PRIu32 " of %" PRIu32, index,
-               map->n_syncs);
-  const shmt__sync* s = &map->syncs[index];
+  SHMT_AUTO(shmt__pinned_session) pin = NULL;
+  SHMT_TRY(shmt__service_pinned(v, false, &pin));
+  SHMT_REQUIRE(index < pin->map.n_syncs, SHMT_E_VALUE, "semaphore %" PRIu32 " of %" PRIu32, index,
+               pin->map.n_syncs);
+  const shmt__sync* s = &pin->map.syncs[index];
   uint64_t arrived = atomic_load_explicit(&s->arrived, memory_order_relaxed);
   *out = 0;
   for (uint32_t i = 0; i < n_slots_of(s); i++)
@@ -153,8 +151,9 @@ static void leave_place(shmt__sync* s, uint32_t client, uint32_t slot) {
 int shmt_barrier_arrive(shmt_service* v, uint32_t index, uint64_t token, uint32_t* out_slot,
                         uint32_t* out_phase, int* out_last) {
   uint32_t client = (uint32_t)token;
+  SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__sync* s = NULL;
-  SHMT_TRY(find_sync(v, index, token, &s));
+  SHMT_TRY(find_sync(v, index, token, &pin, &s));
   /* Its owner's end clears the bit of a slot, so first the slot. Those who still leave the last
    * phase have theirs: the caller comes again. */
   if (!try_acquire(s, client, out_slot)) return SHMT_E_TIMEOUT;
@@ -175,8 +174,9 @@ int shmt_barrier_arrive(shmt_service* v, uint32_t index, uint64_t token, uint32_
 int shmt_barrier_wait(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot,
                       uint32_t phase, int timeout_ms) {
   uint32_t client = (uint32_t)token;
+  SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__sync* s = NULL;
-  SHMT_TRY(find_sync(v, index, token, &s));
+  SHMT_TRY(find_sync(v, index, token, &pin, &s));
   atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
   uint32_t wake = atomic_load_explicit(&s->wake, memory_order_seq_cst);
   /* acquire: what the others did before they arrived is seen. */
@@ -195,8 +195,9 @@ int shmt_barrier_wait(shmt_service* v, uint32_t index, uint64_t token, uint32_t 
 int shmt_barrier_withdraw(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot,
                           uint32_t phase) {
   uint32_t client = (uint32_t)token;
+  SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__sync* s = NULL;
-  if (find_sync(v, index, token, &s) != SHMT_OK || slot >= n_slots_of(s)) return 1;
+  if (find_sync(v, index, token, &pin, &s) != SHMT_OK || slot >= n_slots_of(s)) return 1;
   uint64_t seen = atomic_load_explicit(&s->arrived, memory_order_relaxed);
   while (phase_of(seen) == phase &&
          !atomic_compare_exchange_weak_explicit(&s->arrived, &seen, seen & ~((uint64_t)1 << slot),

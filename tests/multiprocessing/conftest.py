@@ -50,5 +50,4 @@ def scripts() -> Iterator[type[Script]]:
 
     yield Made
     for script in made:
-        script.process.kill()
-        script.process.communicate()
+        script.kill()

@@ -223,3 +223,9 @@ def test_manager_is_small() -> None:
     with open(f"/proc/{pid}/status") as file:
         resident = next(line for line in file if line.startswith("VmRSS"))
     assert int(resident.split()[1]) < 3000
+
+
+def test_script_whose_child_keeps_its_pipes_can_be_ended(scripts: Any) -> None:
+    script = scripts("import os, time\nif os.fork() == 0: time.sleep(600)\nprint('ended')")
+    assert script.line() == "ended"
+    script.process.wait()

@@ -30,6 +30,16 @@ def unused_name() -> str:
     return f"test-{os.getpid()}-{secrets.token_hex(8)}"
 
 
+def _kill(process: subprocess.Popen[str]) -> None:
+    """Children of the process may have its pipes: they are closed, not read to their end."""
+    process.kill()
+    process.wait(WAIT_S)
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        with contextlib.suppress(BrokenPipeError):  # what was not written yet
+            if pipe is not None:
+                pipe.close()
+
+
 class Program:
     """A Python program of its own."""
 
@@ -65,8 +75,7 @@ class Program:
 
     def kill(self) -> None:
         """End it at once and wait for that."""
-        self.process.kill()
-        self.process.communicate(timeout=WAIT_S)
+        _kill(self.process)
 
 
 class Server:
@@ -104,8 +113,7 @@ class Server:
 
     def kill(self) -> None:
         """End it at once and wait for that."""
-        self.process.kill()
-        self.process.communicate(timeout=WAIT_S)
+        _kill(self.process)
 
 
 @contextlib.contextmanager

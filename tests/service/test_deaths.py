@@ -278,3 +278,49 @@ def test_process_is_member_of_several_services_and_its_session(
             service._name,
         )
         assert member.finish() == "[2.0, 2.0, 2.0] [2.0, 2.0, 2.0] [4.0, 4.0, 4.0]\n"
+
+
+_MANY_IN_TURN = """
+import os, signal, sys, time
+import shmtensor as T
+from shmtensor.errors import ManagerError
+from shmtensor.service import Service
+
+service = Service(sys.argv[1])
+kept, before = [], None
+for i in range(80):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            service._handle.serve(0, 0, -1)  # becomes the manager
+        finally:
+            os._exit(1)
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                service.list()
+                break
+            except ManagerError:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        service.publish("x", T.full((10,), float(i)))
+        value = service.attach("x")
+        assert value.sum() == 10 * i
+        if i % 40 == 0:
+            kept.append(value)
+        del value
+    finally:
+        os.kill(pid, signal.SIGTERM)
+        assert os.waitpid(pid, 0)[1] == 0
+    if i == 5:
+        before = len(os.listdir("/proc/self/fd")), len(open("/proc/self/maps").readlines())
+after = len(os.listdir("/proc/self/fd")), len(open("/proc/self/maps").readlines())
+assert after[0] - before[0] <= 3, (before, after)  # of the one with the second kept value
+assert after[1] - before[1] <= 10, (before, after)
+assert [value[0].item() for value in kept] == [0, 40]
+"""
+
+
+def test_services_that_ended_are_forgotten(run: type[programs.Program]) -> None:
+    run(_MANY_IN_TURN, programs.unused_name()).finish()
