@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from shmtensor import _C
 from shmtensor import _named_dimensions as _named
 from shmtensor._C import _TensorBase
+from shmtensor._generated.dtypes import DTYPES
 from shmtensor._printing import tensor_text
 
 if TYPE_CHECKING:
@@ -35,7 +36,15 @@ _LEGACY_DTYPES = {
     "ComplexFloatTensor": _C.complex64,
     "ComplexDoubleTensor": _C.complex128,
 }
-_LEGACY_NAMES = {dtype: name for name, dtype in _LEGACY_DTYPES.items()}
+#: The names that `Tensor.type` knows: not all of them are classes.
+_TYPE_NAMES = _LEGACY_DTYPES | {
+    "UInt16Tensor": _C.uint16,
+    "UInt32Tensor": _C.uint32,
+    "UInt64Tensor": _C.uint64,
+    "ComplexHalfTensor": _C.complex32,
+}
+_NAMES_OF_TYPES = {dtype: name for name, dtype in _TYPE_NAMES.items()}
+_WITHOUT_NUMPY = {getattr(_C, row.name) for row in DTYPES if not row.numpy}
 
 
 class Tensor(_TensorBase):
@@ -151,8 +160,9 @@ class Tensor(_TensorBase):
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
             )
-        if self.dtype is _C.bfloat16:
-            raise TypeError("Got unsupported ScalarType BFloat16")
+        if self.dtype in _WITHOUT_NUMPY:
+            title = _NAMES_OF_TYPES[self.dtype].removesuffix("Tensor")
+            raise TypeError(f"Got unsupported ScalarType {title}")
         return np.asarray(memoryview(self))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
@@ -216,12 +226,12 @@ class Tensor(_TensorBase):
             torch.Tensor.type.
         """
         if dtype is None:
-            return f"torch.{_LEGACY_NAMES.get(self.dtype, 'Tensor')}"
+            return f"torch.{_NAMES_OF_TYPES[self.dtype]}"
         if isinstance(dtype, str):
             name = dtype.rpartition(".")[2]
-            if name not in _LEGACY_DTYPES:
+            if name not in _TYPE_NAMES:
                 raise ValueError(f"invalid type: '{dtype}'")
-            dtype = _LEGACY_DTYPES[name]
+            dtype = _TYPE_NAMES[name]
         return self.to(getattr(dtype, "_legacy_dtype", dtype), non_blocking=non_blocking)
 
     def __reversed__(self) -> Tensor:

@@ -14,6 +14,8 @@ __all__ = [
     "can_cast",
     "cdouble",
     "cfloat",
+    "chalf",
+    "complex32",
     "complex64",
     "complex128",
     "double",
@@ -43,6 +45,7 @@ __all__ = [
 ]
 
 bfloat16 = _C.bfloat16
+complex32 = chalf = _C.complex32
 complex64 = cfloat = _C.complex64
 complex128 = cdouble = _C.complex128
 float16 = half = _C.float16
@@ -75,7 +78,7 @@ _FORMATS = {
     float32: _Format(32, 23, 127, 6),
     float64: _Format(64, 52, 1023, 15),
 }
-_REAL_OF = {complex64: float32, complex128: float64}
+_REAL_OF = {complex32: float16, complex64: float32, complex128: float64}
 
 
 class finfo:
@@ -112,7 +115,7 @@ class finfo:
         self.tiny = math.ldexp(1.0, 1 - form.exponent)
         self.smallest_normal = self.tiny
         self.resolution = 10.0**-form.digits
-        self.dtype = str(wanted).removeprefix("torch.")
+        self.dtype = str(real).removeprefix("torch.")
 
     def __eq__(self, other: object) -> _py_bool:
         return isinstance(other, finfo) and self.dtype == other.dtype

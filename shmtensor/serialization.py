@@ -301,6 +301,22 @@ def _rebuild_torch_tensor(
     )
 
 
+def _rebuild_torch_tensor_of_dtype(
+    storage: Any,
+    storage_offset: int,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool,
+    backward_hooks: Any,
+    dtype: Any,
+    metadata: Any = None,
+) -> Tensor:
+    """torch._utils._rebuild_tensor_v3, for the dtypes without an old-style storage class."""
+    return _rebuild_tensor(
+        storage.untyped(), dtype, storage_offset, size, stride, requires_grad, backward_hooks
+    )
+
+
 def _rebuild_torch_parameter(
     data: Tensor, requires_grad: bool, backward_hooks: Any = None
 ) -> Tensor:
@@ -318,6 +334,7 @@ def _known_globals() -> dict[str, Any]:
         "collections.Counter": collections.Counter,
         "collections.deque": collections.deque,
         "torch._utils._rebuild_tensor_v2": _rebuild_torch_tensor,
+        "torch._utils._rebuild_tensor_v3": _rebuild_torch_tensor_of_dtype,
         "torch._utils._rebuild_parameter": _rebuild_torch_parameter,
         "torch.Size": _C.Size,
         "torch.device": _C.device,

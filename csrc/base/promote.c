@@ -21,15 +21,13 @@ int shmt__dtype_category(shmt_dtype dtype) {
 }
 
 shmt_dtype shmt__to_complex_dtype(shmt_dtype dtype) {
-  if (dtype == SHMT_FLOAT64 || dtype == SHMT_COMPLEX128) return SHMT_COMPLEX128;
+  if (shmt__dtype_kind[dtype] == SHMT_KIND_COMPLEX) return dtype;
+  for (shmt_dtype d = 0; d < SHMT_N_DTYPES; d++)
+    if (shmt__dtype_real[d] == dtype && d != dtype) return d;
   return SHMT_COMPLEX64;
 }
 
-shmt_dtype shmt__to_real_dtype(shmt_dtype dtype) {
-  if (dtype == SHMT_COMPLEX64) return SHMT_FLOAT32;
-  if (dtype == SHMT_COMPLEX128) return SHMT_FLOAT64;
-  return dtype;
-}
+shmt_dtype shmt__to_real_dtype(shmt_dtype dtype) { return shmt__dtype_real[dtype]; }
 
 const char* shmt__dtype_title(shmt_dtype dtype) {
   static const char* const titles[SHMT_N_DTYPES] = {
@@ -38,7 +36,7 @@ const char* shmt__dtype_title(shmt_dtype dtype) {
       [SHMT_UINT16] = "UInt16",     [SHMT_UINT32] = "UInt32",    [SHMT_UINT64] = "UInt64",
       [SHMT_FLOAT16] = "Half",      [SHMT_BFLOAT16] = "BFloat16", [SHMT_FLOAT32] = "Float",
       [SHMT_FLOAT64] = "Double",    [SHMT_COMPLEX64] = "ComplexFloat",
-      [SHMT_COMPLEX128] = "ComplexDouble",
+      [SHMT_COMPLEX128] = "ComplexDouble", [SHMT_COMPLEX32] = "ComplexHalf",
   };
   return dtype >= 0 && dtype < SHMT_N_DTYPES ? titles[dtype] : "Undefined";
 }
@@ -80,8 +78,8 @@ shmt_dtype shmt__promote_types_unchecked(shmt_dtype a, shmt_dtype b) {
   if (ka == 2) return kb == 2 ? promote_floating(a, b) : a;
   if (is_barebones_unsigned(b)) return SHMT_DTYPE_NONE;
   if (kb < 2) return a;
-  bool is_wide = a == SHMT_COMPLEX128 || b == SHMT_COMPLEX128 || b == SHMT_FLOAT64;
-  return is_wide ? SHMT_COMPLEX128 : SHMT_COMPLEX64;
+  b = shmt__to_complex_dtype(b);
+  return shmt__dtype_size[a] >= shmt__dtype_size[b] ? a : b;
 }
 
 shmt_status shmt__promote_types(shmt_dtype a, shmt_dtype b, shmt_dtype* out) {
@@ -133,6 +131,10 @@ static shmt_status combine(shmt_dtype higher, shmt_dtype lower, shmt_dtype* out)
   }
   if (shmt__dtype_category(higher) == 2) { /* the lower one is complex: the width stays the higher one's */
     *out = shmt__to_complex_dtype(higher);
+    return SHMT_OK;
+  }
+  if (shmt__dtype_category(lower) == 3) { /* also for uint16, uint32 and uint64, which promote_types refuses */
+    *out = lower;
     return SHMT_OK;
   }
   return shmt__promote_types(higher, lower, out);

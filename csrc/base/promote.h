@@ -25,9 +25,9 @@ shmt_status shmt__set_default_dtype(shmt_dtype dtype);
 
 /* bool 0, integral 1, floating 2, complex 3. */
 int shmt__dtype_category(shmt_dtype dtype);
-/* complex64 for float32 and the 16-bit floats' neighbours, complex128 for float64; complex stays. */
+/* complex32 for float16, complex128 for float64, complex64 for the rest; complex stays. */
 shmt_dtype shmt__to_complex_dtype(shmt_dtype dtype);
-/* float32 for complex64, float64 for complex128; others stay. */
+/* The dtype of a complex one's parts; others stay. */
 shmt_dtype shmt__to_real_dtype(shmt_dtype dtype);
 /* "Float", "Long", ...: how torch's messages call a dtype. */
 const char* shmt__dtype_title(shmt_dtype dtype);

@@ -100,7 +100,7 @@ bool shmt__scalar_fits(shmt_scalar s, shmt_dtype dtype) {
   bool imaginary = s.tag == SHMT_SCALAR_COMPLEX && s.v.z[1] != 0.0;
   if (dtype == SHMT_BOOL) return true;
   if (is_integer(dtype)) return !imaginary && fits_integer(s, dtype);
-  if (dtype == SHMT_COMPLEX64)
+  if (dtype == SHMT_COMPLEX64 || dtype == SHMT_COMPLEX32) /* complex32 is made from complex64, and may become infinite */
     return fits_float(shmt__scalar_to_double(s)) && (!imaginary || fits_float(s.v.z[1]));
   if (shmt__dtype_kind[dtype] == SHMT_KIND_COMPLEX) return true;
   if (dtype == SHMT_FLOAT32) return !imaginary && fits_float(shmt__scalar_to_double(s));
@@ -114,7 +114,7 @@ static const char* c_type_name(shmt_dtype dtype, char* buf, size_t cap) {
   if (is_integer(dtype))
     (void)snprintf(buf, cap, "%sint%d_t", shmt__dtype_kind[dtype] == SHMT_KIND_UNSIGNED ? "u" : "", bits);
   else if (shmt__dtype_kind[dtype] == SHMT_KIND_COMPLEX)
-    (void)snprintf(buf, cap, "c10::complex<%s>", bits == 64 ? "float" : "double");
+    (void)snprintf(buf, cap, "c10::complex<%s>", bits == 128 ? "double" : "float");
   else if (bits == 16)
     (void)snprintf(buf, cap, "at::%s", shmt__dtype_title(dtype));
   else
@@ -140,7 +140,9 @@ static void store_complex(shmt_scalar s, shmt_dtype dtype, void* p) {
   double z[2];
   shmt__scalar_to_complex(s, z);
   float parts[2] = {(float)z[0], (float)z[1]};
-  if (shmt__dtype_size[dtype] == sizeof parts)
+  if (dtype == SHMT_COMPLEX32)
+    memcpy(p, &(shmt_complex32){(shmt_float16)parts[0], (shmt_float16)parts[1]}, sizeof(shmt_complex32));
+  else if (shmt__dtype_size[dtype] == sizeof parts)
     memcpy(p, parts, sizeof parts);
   else
     memcpy(p, z, sizeof z);
@@ -198,6 +200,10 @@ shmt_scalar shmt__scalar_load(const void* p, shmt_dtype dtype) {
     if (size == sizeof z) {
       memcpy(z, p, sizeof z);
       return shmt__scalar_complex(z[0], z[1]);
+    }
+    if (dtype == SHMT_COMPLEX32) {
+      const shmt_complex32 halves = LOAD(shmt_complex32);
+      return shmt__scalar_complex((double)halves.re, (double)halves.im);
     }
     memcpy(parts, p, sizeof parts);
     return shmt__scalar_complex(parts[0], parts[1]);

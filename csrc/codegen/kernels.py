@@ -110,9 +110,24 @@ def _add(loops: dict[str, Loop], loop: Loop) -> None:
         )
 
 
-def _macros(dtype: Dtype, level: str) -> str:
-    load = {"float16": "shmt__float16_to_float(x)", "bfloat16": "shmt__bfloat16_to_float(x)"}
-    store = {"float16": "shmt__float16_from_float(x)", "bfloat16": "shmt__bfloat16_from_float(x)"}
+def _load(dtype: Dtype) -> str:
+    """The stored element x in the type calculated in; base/half.h has the conversions."""
+    if dtype.ctype == dtype.compute:
+        return "(x)"
+    return f"shmt__{dtype.name}_to_{_family(dtype.compute)}(x)"
+
+
+def _store(dtype: Dtype) -> str:
+    if dtype.ctype == dtype.compute:
+        return "((T)(x))"
+    return f"shmt__{dtype.name}_from_{_family(dtype.compute)}(x)"
+
+
+def _family(ctype: str) -> str:
+    return "complex" if ctype.endswith("_Complex") else ctype
+
+
+def _macros(dtype: Dtype, real: Dtype, level: str) -> str:
     kind = dtype.kind
     flags = {
         "BOOL": kind == "bool",
@@ -122,6 +137,8 @@ def _macros(dtype: Dtype, level: str) -> str:
         "COMPLEX": kind == "complex",
         # uint16 and wider: torch gives them few operators, so templates leave most loops out.
         "WIDE_UNSIGNED": kind == "unsigned" and dtype.size > 1,
+        # complex32: the same, for other loops.
+        "LIMITED": dtype.limited,
     }
     rows = [
         ("T", dtype.ctype),
@@ -129,8 +146,10 @@ def _macros(dtype: Dtype, level: str) -> str:
         ("ACC", dtype.acc),
         ("DT", dtype.name),
         ("SHMT_DT", dtype.constant),
-        ("SHMT_LOAD(x)", load.get(dtype.name, "(x)")),
-        ("SHMT_STORE(x)", store.get(dtype.name, "((T)(x))")),
+        ("SHMT_LOAD(x)", _load(dtype)),
+        ("SHMT_STORE(x)", _store(dtype)),
+        ("SHMT_REAL", real.ctype),
+        ("SHMT_STORE_REAL(x)", _store(real).replace("(T)", "(SHMT_REAL)")),
         ("SHMT_LOOP(name)", f"shmt__loop_##name##_{dtype.name}_{level}"),
         *((f"SHMT_IS_{flag}", str(int(on))) for flag, on in flags.items()),
     ]
@@ -140,8 +159,9 @@ def _macros(dtype: Dtype, level: str) -> str:
 _UNDEF = "".join(
     f"#undef {name}\n"
     for name in (
-        "T C ACC DT SHMT_DT SHMT_LOAD SHMT_STORE SHMT_LOOP SHMT_IS_BOOL SHMT_IS_INTEGRAL "
-        "SHMT_IS_SIGNED SHMT_IS_FLOATING SHMT_IS_COMPLEX SHMT_IS_WIDE_UNSIGNED"
+        "T C ACC DT SHMT_DT SHMT_LOAD SHMT_STORE SHMT_REAL SHMT_STORE_REAL SHMT_LOOP SHMT_IS_BOOL "
+        "SHMT_IS_INTEGRAL SHMT_IS_SIGNED SHMT_IS_FLOATING SHMT_IS_COMPLEX SHMT_IS_WIDE_UNSIGNED "
+        "SHMT_IS_LIMITED"
     ).split()
 )
 
@@ -162,18 +182,23 @@ def emit_kernels(emitter: Emitter, loops: Loops, tables: Tables) -> None:
         dtypes = template_dtypes(template, loops, tables)
         for level in template.levels:
             for part in range(template.split):
-                _emit_file(emitter, template, level, part, dtypes[part :: template.split])
+                _emit_file(emitter, tables, template, level, part, dtypes[part :: template.split])
 
 
 def _emit_file(
-    emitter: Emitter, template: Template, level: str, part: int, dtypes: list[Dtype]
+    emitter: Emitter,
+    tables: Tables,
+    template: Template,
+    level: str,
+    part: int,
+    dtypes: list[Dtype],
 ) -> None:
     stem = template.name if template.split == 1 else f"{template.name}_{part + 1}"
     text = '#include <stdbool.h>\n#include <stdint.h>\n\n#include "base/half.h"\n'
     text += '#include "base/types.h"\n\n'
     text += f"#define ISA {level}\n#define SHMT_ISA_LEVEL {LEVELS.index(level)}\n"
     for dtype in dtypes:
-        text += f"\n/* {dtype.name} */\n{_macros(dtype, level)}"
+        text += f"\n/* {dtype.name} */\n{_macros(dtype, tables.dtype(dtype.real), level)}"
         text += f'#include "kernels/{template.name}.tmpl.h"\n{_UNDEF}'
     emitter.c_file(
         f"kernels/{stem}_{level}.c",

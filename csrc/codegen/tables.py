@@ -11,6 +11,7 @@ from codegen.loader import Text, check_order, load_entries, load_mapping
 
 DTYPE_KINDS = ("bool", "unsigned", "signed", "floating", "complex")
 _DTYPE_KEYS = ("name", "ctype", "compute", "acc", "kind", "size", "struct", "numpy", "alias")
+_DTYPE_OPTIONAL_KEYS = ("real", "limited")
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Dtype:
     struct: str
     numpy: str
     aliases: tuple[str, ...]
+    real: str  # of a complex dtype: the dtype of its parts; else its own name
+    limited: bool  # in no dtype set by its kind
 
     @property
     def constant(self) -> str:
@@ -113,11 +116,13 @@ def _load_dtypes(path: Path, root: Path) -> tuple[Dtype, ...]:
     rows = []
     names = []
     for code, entry in enumerate(load_entries(path, root)):
-        entry.check_keys(_DTYPE_KEYS, _DTYPE_KEYS)
+        entry.check_keys(_DTYPE_KEYS + _DTYPE_OPTIONAL_KEYS, _DTYPE_KEYS)
         kind = entry.text("kind")
         if kind not in DTYPE_KINDS:
             raise SpecError(kind.where, f"kind '{kind}' is none of {', '.join(DTYPE_KINDS)}")
         texts = {k: str(entry.text(k)) for k in ("name", "ctype", "compute", "acc", "struct")}
+        if (kind == "complex") != ("real" in entry):
+            raise SpecError(entry.where, "a complex dtype, and nothing else, has 'real'")
         names.append(entry.text("name"))
         rows.append(
             Dtype(
@@ -126,9 +131,14 @@ def _load_dtypes(path: Path, root: Path) -> tuple[Dtype, ...]:
                 size=entry.number("size"),
                 numpy=str(entry.text("numpy")),
                 aliases=tuple(map(str, entry.texts("alias"))),
+                real=str(entry.text("real")) if "real" in entry else texts["name"],
+                limited=entry.flag("limited"),
                 **texts,
             )
         )
+        real = rows[-1].real
+        if real not in {str(name) for name in names}:
+            raise SpecError(entry.where_of("real"), f"no dtype '{real}' before this row")
     _unique(names)
     return tuple(rows)
 
@@ -149,7 +159,9 @@ def _load_sets(path: Path, root: Path, dtypes: tuple[Dtype, ...]) -> dict[str, t
         if name in sets:
             raise SpecError(name.where, f"set '{name}' is given twice")
         sets[str(name)] = tuple(
-            d.name for d in dtypes if (d.kind in kinds or d.name in plus) and d.name not in minus
+            d.name
+            for d in dtypes
+            if ((d.kind in kinds and not d.limited) or d.name in plus) and d.name not in minus
         )
     return sets
 
@@ -315,11 +327,12 @@ def _emit_dtypes(emitter: Emitter, tables: Tables) -> None:
         '#include "api/dtypes.h"\n\n#include <stdint.h>\n\n'
         "extern const uint8_t shmt__dtype_size[SHMT_N_DTYPES]; /* bytes of an element */\n"
         "extern const uint8_t shmt__dtype_kind[SHMT_N_DTYPES]; /* SHMT_KIND_... */\n"
+        "extern const uint8_t shmt__dtype_real[SHMT_N_DTYPES]; /* the dtype of the real part */\n"
         'extern const char* const shmt__dtype_name[SHMT_N_DTYPES];   /* "float32" */\n'
         'extern const char* const shmt__dtype_struct[SHMT_N_DTYPES]; /* PEP 3118; "" when none */\n'
         'extern const char* const shmt__dtype_numpy[SHMT_N_DTYPES];  /* "" when it has none */\n'
-        "\n/* X(name, constant, stored C type, C type to calculate in) for each; the types of the\n"
-        " * 16-bit ones are in base/half.h. */\n"
+        "\n/* X(name, constant, stored C type, C type to calculate in) for each; the types of\n"
+        " * 16-bit parts are in base/half.h. */\n"
         f"#define SHMT_FOR_EACH_DTYPE(X) \\\n{x}",
     )
 
@@ -342,6 +355,11 @@ def _emit_dtypes(emitter: Emitter, tables: Tables) -> None:
                     "shmt__dtype_kind",
                     [f"SHMT_KIND_{d.kind.upper()}" for d in tables.dtypes],
                 ),
+                array(
+                    "uint8_t",
+                    "shmt__dtype_real",
+                    [tables.dtype(d.real).constant for d in tables.dtypes],
+                ),
                 array("char* const", "shmt__dtype_name", [c_string(d.name) for d in tables.dtypes]),
                 array(
                     "char* const", "shmt__dtype_struct", [c_string(d.struct) for d in tables.dtypes]
@@ -356,11 +374,11 @@ def _emit_dtypes(emitter: Emitter, tables: Tables) -> None:
     body += "class DtypeRow(NamedTuple):\n"
     body += '    """What is known of an element type; its position in DTYPES is its code."""\n\n'
     body += "    name: str\n    kind: str\n    itemsize: int\n    struct: str\n    numpy: str\n"
-    body += "    aliases: tuple[str, ...]\n\n\nDTYPES: tuple[DtypeRow, ...] = (\n"
+    body += "    aliases: tuple[str, ...]\n    real: str\n\n\nDTYPES: tuple[DtypeRow, ...] = (\n"
     for d in tables.dtypes:
         aliases = "(" + "".join(f'"{a}", ' for a in d.aliases).rstrip() + ")"
         body += f'    DtypeRow("{d.name}", "{d.kind}", {d.size}, "{d.struct}", "{d.numpy}", '
-        body += f"{aliases}),\n"
+        body += f'{aliases}, "{d.real}"),\n'
     body += ")\n"
     path = emitter.root / "shmtensor" / "_generated" / "dtypes.py"
     emitter.python_file(path, "The element types.", spec, body)

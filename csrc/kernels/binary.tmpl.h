@@ -47,7 +47,9 @@ BINARY_WITH(add, LET_ALPHA, is_one ? a + b : a + SHMT_CMUL(alpha, b))
 BINARY_WITH(sub, LET_ALPHA, is_one ? a - b : a - SHMT_CMUL(alpha, b))
 #undef LET_ALPHA
 BINARY(mul, SHMT_CMUL(a, b))
+#if !SHMT_IS_LIMITED
 BINARY(div, SHMT_CDIV(a, b))
+#endif
 #endif
 
 /* Rounded division. An integer divisor of zero is reported through ctx, an int, and must not trap.

@@ -39,6 +39,7 @@
 #define CAST_TO_float64(x)    ((double)CAST_REAL(x))
 #define CAST_TO_complex64(x)  ((float _Complex)(x))
 #define CAST_TO_complex128(x) ((double _Complex)(x))
+#define CAST_TO_complex32(x)  shmt__complex32_from_complex((float _Complex)(x))
 
 #define CAST(NAME, CONSTANT, TO, COMPUTE)                                              \
   void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src,       \

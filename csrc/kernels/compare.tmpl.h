@@ -3,7 +3,7 @@
 
 COMPARE(eq, a == b)
 COMPARE(ne, a != b)
-#if !SHMT_IS_WIDE_UNSIGNED
+#if !SHMT_IS_WIDE_UNSIGNED && !SHMT_IS_LIMITED
 COMPARE(logical_and, (a != 0) & (b != 0))
 COMPARE(logical_or, (a != 0) | (b != 0))
 COMPARE(logical_xor, (a != 0) ^ (b != 0))

@@ -21,7 +21,8 @@
 #endif
 
 /* sum: a mean when ctx points to true. */
-#if SHMT_IS_FLOATING || SHMT_IS_COMPLEX
+#if SHMT_IS_LIMITED
+#elif SHMT_IS_FLOATING || SHMT_IS_COMPLEX
 FOLD(sum, C, 0, x, a + b, WIDE, 0, s + a, s + t, T,
      SHMT_STORE((C)(run->ctx && *(const bool*)run->ctx ? s / (double)run->count : s)))
 #else
@@ -40,7 +41,9 @@ FOLD(sum, __typeof__(NARROW(0)), 0, NARROW(x), a + b, uint64_t, 0, s + (uint64_t
 #endif
 
 #if SHMT_IS_COMPLEX
+#if !SHMT_IS_LIMITED
 FOLD(prod, C, 1, x, SHMT_CMUL(a, b), WIDE, 1, SHMT_CMUL(s, (WIDE)a), SHMT_CMUL(s, t), T, (T)s)
+#endif
 FOLD(count_nonzero, uint32_t, 0, (SHMT_CREAL(x) != 0) | (SHMT_CIMAG(x) != 0), a + b, int64_t, 0,
      s + a, s + t, int64_t, s)
 FOLD(all, uint8_t, 1, (SHMT_CREAL(x) != 0) | (SHMT_CIMAG(x) != 0), a & b, uint8_t, 1, s& a, s& t,

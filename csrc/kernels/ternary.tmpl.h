@@ -60,11 +60,13 @@ TERNARY_WITH(addcmul, const C value = (C)SHMT_NUMBER(0), a + value * b * c)
 TERNARY_WITH(addcdiv, const C value = (C)SHMT_NUMBER(0), a + value * (b / c))
 #undef M
 #elif SHMT_IS_COMPLEX
+TERNARY_WITH(addcmul, const C value = (C)SHMT_NUMBER(0), a + SHMT_CMUL(SHMT_CMUL(value, b), c))
+#if !SHMT_IS_LIMITED
 #define NEAR(c) (SHMT_CREAL(c) * SHMT_CREAL(c) + SHMT_CIMAG(c) * SHMT_CIMAG(c) < 0.25f)
 TERNARY(lerp, NEAR(c) ? a + SHMT_CMUL(c, b - a) : b - SHMT_CMUL(b - a, 1 - c))
 BINARY_WITH(lerp_number, const C c = (C)SHMT_NUMBER(0),
             NEAR(c) ? a + SHMT_CMUL(c, b - a) : b - SHMT_CMUL(b - a, 1 - c))
-TERNARY_WITH(addcmul, const C value = (C)SHMT_NUMBER(0), a + SHMT_CMUL(SHMT_CMUL(value, b), c))
 TERNARY_WITH(addcdiv, const C value = (C)SHMT_NUMBER(0), a + SHMT_CMUL(value, SHMT_CDIV(b, c)))
 #undef NEAR
+#endif
 #endif

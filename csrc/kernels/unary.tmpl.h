@@ -85,14 +85,15 @@ static inline C FN(unit)(C a) {
   return r == 0 ? 0 : FN(complex_of)(RE(a) / r, IM(a) / r);
 }
 UNARY(neg, -a)
-UNARY_AS(abs, R, , SHMT_NOTHING, Z(cabs)(a))
-UNARY_AS(angle, R, , SHMT_NOTHING, Z(carg)(a))
+UNARY_AS(abs, SHMT_REAL, SHMT_STORE_REAL, SHMT_NOTHING, Z(cabs)(a))
 UNARY(sgn, FN(unit)(a))
+UNARY(_conj_complex, FN(complex_of)(RE(a), -IM(a)))
+#if !SHMT_IS_LIMITED
+UNARY_AS(angle, R, , SHMT_NOTHING, Z(carg)(a))
 UNARY(square, SHMT_CMUL(a, a))
 UNARY(sqrt, Z(csqrt)(a))
 UNARY(rsqrt, SHMT_CDIV((C)1, Z(csqrt)(a)))
 UNARY(reciprocal, SHMT_CDIV((C)1, a))
-UNARY(_conj_complex, FN(complex_of)(RE(a), -IM(a)))
 static inline R FN(finite)(R x, R nan, R high, R low) {
   return x != x ? nan : x == (R)INFINITY ? high : x == -(R)INFINITY ? low : x;
 }
@@ -100,6 +101,7 @@ UNARY_WITH(nan_to_num, const R nan = (R)SHMT_CREAL(SHMT_NUMBER(0));
            const R high = (R)SHMT_CREAL(SHMT_NUMBER(1));
            const R low = (R)SHMT_CREAL(SHMT_NUMBER(2)),
            FN(complex_of)(FN(finite)(RE(a), nan, high, low), FN(finite)(IM(a), nan, high, low)))
+#endif
 #undef RE
 #undef IM
 #undef R

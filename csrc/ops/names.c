@@ -18,6 +18,7 @@ const char* shmt__dtype_ctype(shmt_dtype dtype) {
       [SHMT_FLOAT64] = "double",
       [SHMT_COMPLEX64] = "c10::complex<float>",
       [SHMT_COMPLEX128] = "c10::complex<double>",
+      [SHMT_COMPLEX32] = "c10::complex<c10::Half>",
   };
   return dtype >= 0 && dtype < SHMT_N_DTYPES && names[dtype] ? names[dtype] : "undefined";
 }

@@ -61,6 +61,16 @@ static inline bool is_whole(shmt_dtype dtype) { return shmt__dtype_category(dtyp
 
 /* --- sums and products -------------------------------------------------------------------- */
 
+/* A sum over no elements needs no loop: dtypes without one have it too. */
+static shmt_status empty_sum(shmt_tensor* self, uint64_t mask, bool keepdim, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS];
+  const shmt_ints shape = {sizes, shmt__reduced_sizes(self, mask, keepdim, sizes)};
+
+  if (!*out) return shmt__tensor_zeros(shape, self->dtype, self->device, out);
+  SHMT_TRY(shmt__prepare_out("sum", out, shape, self->dtype, self->device));
+  return shmt__tensor_fill(*out, shmt__scalar_int(0));
+}
+
 /* Sums and products: whole numbers in int64, everything else in itself, after a cast to dtype when
  * one is asked for. */
 static shmt_status accumulate(const char* name, int row, shmt_tensor* self, uint64_t mask,
@@ -74,6 +84,8 @@ static shmt_status accumulate(const char* name, int row, shmt_tensor* self, uint
     input = shmt__tensor_ref(self);
   else
     SHMT_TRY(shmt__tensor_cast(self, dtype, &input));
+  if (row == SHMT_LOOP_sum && input->numel == 0 && shmt__loops[row][input->dtype] == NULL)
+    return empty_sum(input, mask, keepdim, out);
   const shmt__reduction r = {.name = name,
                              .row = row,
                              .mask = mask,

@@ -303,7 +303,7 @@ shmt_status shmt__impl_view_as_real(shmt_tensor* self, shmt_tensor** out) {
 
 shmt_status shmt__impl_view_as_complex(shmt_tensor* self, shmt_tensor** out) {
   geometry g;
-  SHMT_REQUIRE(self->dtype == SHMT_FLOAT32 || self->dtype == SHMT_FLOAT64, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(shmt__dtype_real[shmt__to_complex_dtype(self->dtype)] == self->dtype, SHMT_E_RUNTIME,
                "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: %s",
                shmt__dtype_title(self->dtype));
   SHMT_REQUIRE(self->n_dims > 0, SHMT_E_RUNTIME, "Input tensor must have one or more dimensions");

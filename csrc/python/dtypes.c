@@ -58,21 +58,15 @@ static PyObject* get_code(PyObject* self, void* c) {
 
 static PyObject* dtype_to_complex(PyObject* self, PyObject* unused) {
   (void)unused;
-  int d = ((shmt__py_constant*)self)->value;
-  if (d == SHMT_FLOAT32) return shmt__py_from_dtype(SHMT_COMPLEX64);
-  if (d == SHMT_FLOAT64) return shmt__py_from_dtype(SHMT_COMPLEX128);
-  if (kind_of(self) == SHMT_KIND_COMPLEX) return Py_NewRef(self);
-  PyErr_Format(PyExc_RuntimeError, "to_complex(): no complex dtype for torch.%s",
-               ((shmt__py_constant*)self)->name);
+  shmt_dtype d = ((shmt__py_constant*)self)->value;
+  if (shmt__dtype_category(d) >= 2) return shmt__py_from_dtype(shmt__to_complex_dtype(d));
+  PyErr_Format(PyExc_RuntimeError, "Unknown Complex ScalarType for %s", shmt__dtype_title(d));
   return NULL;
 }
 
 static PyObject* dtype_to_real(PyObject* self, PyObject* unused) {
   (void)unused;
-  int d = ((shmt__py_constant*)self)->value;
-  if (d == SHMT_COMPLEX64) return shmt__py_from_dtype(SHMT_FLOAT32);
-  if (d == SHMT_COMPLEX128) return shmt__py_from_dtype(SHMT_FLOAT64);
-  return Py_NewRef(self);
+  return shmt__py_from_dtype(shmt__to_real_dtype(((shmt__py_constant*)self)->value));
 }
 
 static PyGetSetDef dtype_getset[] = {
@@ -96,8 +90,6 @@ PyObject* shmt__py_from_dtype(shmt_dtype dtype) {
   return Py_NewRef((PyObject*)dtypes[dtype]);
 }
 
-static shmt_dtype default_float(void) { return shmt__default_dtype(); }
-
 bool shmt__py_as_dtype(PyObject* o, shmt_dtype* out) {
   int v;
   if (SHMT_LIKELY(shmt__py_constant_value(o, shmt__py_dtype_type, &v)))
@@ -109,7 +101,7 @@ bool shmt__py_as_dtype(PyObject* o, shmt_dtype* out) {
   else if (o == (PyObject*)&PyBool_Type)
     *out = SHMT_BOOL;
   else if (o == (PyObject*)&PyComplex_Type)
-    *out = default_float() == SHMT_FLOAT64 ? SHMT_COMPLEX128 : SHMT_COMPLEX64;
+    *out = SHMT_COMPLEX128;
   else
     return false;
   return true;

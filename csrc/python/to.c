@@ -144,7 +144,8 @@ static PyObject* cast(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObj
   X(byte, SHMT_UINT8)                                                            \
   X(char, SHMT_INT8) X(short, SHMT_INT16) X(int, SHMT_INT32) X(long, SHMT_INT64) \
       X(half, SHMT_FLOAT16) X(bfloat16, SHMT_BFLOAT16) X(float, SHMT_FLOAT32)    \
-          X(double, SHMT_FLOAT64) X(cfloat, SHMT_COMPLEX64) X(cdouble, SHMT_COMPLEX128)
+          X(double, SHMT_FLOAT64) X(cfloat, SHMT_COMPLEX64) X(cdouble, SHMT_COMPLEX128)    \
+              X(chalf, SHMT_COMPLEX32)
 
 #define CAST(name, dtype)                                                        \
   static PyObject* m_##name(PyObject* self, PyObject* const* args, Py_ssize_t n, \

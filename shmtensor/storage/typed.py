@@ -247,7 +247,8 @@ class TypedStorage:
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """Return the old-style type name, or the elements in another dtype."""
         if dtype is None:
-            return f"shmtensor.{self.pickle_storage_type()}"
+            names = [n for n, legacy in LEGACY_CLASSES.items() if legacy.dtype is self._dtype]
+            return f"shmtensor.{names[0] if names else 'storage.TypedStorage'}"
         name = str(getattr(dtype, "__name__", dtype)).rpartition(".")[2]
         if name in LEGACY_CLASSES:
             return self._to(LEGACY_CLASSES[name].dtype)

@@ -121,7 +121,7 @@ def test_tensor_that_comes_back_is_the_same_memory(echo: Any) -> None:
     "dtype",
     [
         "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
-        "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
+        "float16", "bfloat16", "float32", "float64", "complex32", "complex64", "complex128",
     ],
 )  # fmt: skip
 def test_dtype_is_kept(dtype: str, echo: Any) -> None:

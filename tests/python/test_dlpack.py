@@ -47,6 +47,12 @@ def test_bfloat16_travels_between_tensors() -> None:
     assert T.from_dlpack(t).dtype is T.bfloat16
 
 
+def test_complex_halves_travel_between_tensors() -> None:
+    t = T.tensor([1 + 2j], dtype=T.complex32)
+    assert T.from_dlpack(t).dtype is T.complex32
+    assert T.from_dlpack(t).tolist() == [1 + 2j]
+
+
 def test_each_side_keeps_the_other_alive() -> None:
     array = np.from_dlpack(T.arange(1000.0))
     gc.collect()

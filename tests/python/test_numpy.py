@@ -109,6 +109,8 @@ def test_tensor_that_cannot_be_shown_is_refused() -> None:
         T.ones(2, requires_grad=True).numpy()
     with pytest.raises(TypeError, match="Got unsupported ScalarType BFloat16"):
         T.ones(2, dtype=T.bfloat16).numpy()
+    with pytest.raises(TypeError, match="Got unsupported ScalarType ComplexHalf"):
+        T.ones(2, dtype=T.complex32).numpy()
     with pytest.raises(TypeError, match="can't convert meta device type tensor to numpy"):
         T.ones(2, device="meta").numpy()
     assert T.ones(2, requires_grad=True).numpy(force=True).tolist() == [1.0, 1.0]

@@ -238,7 +238,7 @@ def test_limits_of_dtypes() -> None:
     )
     assert T.finfo(T.bfloat16).eps == 0.0078125
     assert T.finfo(T.float16).max == 65504.0
-    assert T.finfo(T.complex128).dtype == "complex128"
+    assert T.finfo(T.complex128).dtype == "float64"
     assert (T.iinfo(T.int8).min, T.iinfo(T.uint64).max) == (-128, 2**64 - 1)
     with pytest.raises(TypeError, match="requires a floating point input type"):
         T.finfo(T.int8)

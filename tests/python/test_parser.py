@@ -234,7 +234,7 @@ def test_numbers_stand_for_tensors_in_arithmetic() -> None:
         (float, T.float64),
         (int, T.int64),
         (bool, T.bool),
-        (complex, T.complex64),
+        (complex, T.complex128),
         (T.int8, T.int8),
         (None, T.float32),
     ],

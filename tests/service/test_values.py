@@ -57,7 +57,9 @@ def test_floats_that_json_has_not(service: Service) -> None:
     assert math.isnan(back[2])
 
 
-@pytest.mark.parametrize("dtype", [T.float32, T.bfloat16, T.int64, T.bool, T.complex64, T.uint8])
+@pytest.mark.parametrize(
+    "dtype", [T.float32, T.bfloat16, T.int64, T.bool, T.complex64, T.complex32, T.uint8]
+)
 def test_tensors_keep_dtype_sizes_and_strides(service: Service, dtype: Any) -> None:
     tensor = T.ones(3, 4).to(dtype).t()
     service.publish("tensor", tensor)
