@@ -135,7 +135,7 @@ _METHODS = """
     def stride(self, dim: builtins.int) -> builtins.int: ...
     def storage_offset(self) -> builtins.int: ...
 """
-_CASTS = "bfloat16 bool byte cdouble cfloat char cpu double float half int long short".split()
+_CASTS = "bfloat16 bool byte cdouble cfloat chalf char cpu double float half int long short".split()
 
 # What the package's own modules use, which check their arguments themselves.
 _PRIVATE = (

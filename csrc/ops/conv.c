@@ -140,11 +140,17 @@ static shmt_status output_sizes(const params* p, const shmt_tensor* input, const
   return SHMT_OK;
 }
 
+/* The dtype that products are made in: what is stored in halves is calculated in float32 or complex64. */
+static shmt_dtype work_dtype(shmt_dtype dtype) {
+  if (dtype == SHMT_COMPLEX32) return SHMT_COMPLEX64;
+  return shmt__is_half(dtype) ? SHMT_FLOAT32 : dtype;
+}
+
 /* t dense in the dtype that products are made in. */
 static shmt_status prepare(shmt_tensor* t, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) cast = NULL;
 
-  SHMT_TRY(shmt__tensor_cast(t, shmt__is_half(t->dtype) ? SHMT_FLOAT32 : t->dtype, &cast));
+  SHMT_TRY(shmt__tensor_cast(t, work_dtype(t->dtype), &cast));
   return shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
@@ -187,7 +193,7 @@ shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tens
   SHMT_TRY(output_sizes(&p, input, weight, sizes));
   SHMT_REQUIRE(input->dtype != SHMT_BOOL, SHMT_E_NOT_IMPLEMENTED, "\"slow_conv%dd_cpu\" not implemented for 'Bool'",
                p.n);
-  const shmt_dtype work = shmt__is_half(input->dtype) ? SHMT_FLOAT32 : input->dtype;
+  const shmt_dtype work = work_dtype(input->dtype);
   const shmt_ints result_sizes = {sizes, input->n_dims};
   const shmt_device device = shmt__common_device(input, weight, bias);
   if (device == SHMT_META) return empty(result_sizes, input->dtype, device, out);
@@ -264,7 +270,7 @@ shmt_status shmt__convolution_backward(shmt_tensor* grad_output, shmt_tensor* in
   SHMT_AUTO(shmt_tensor) for_bias = NULL;
   shmt__conv c;
   int64_t wanted[5];
-  const shmt_dtype dtype = input->dtype, work = shmt__is_half(dtype) ? SHMT_FLOAT32 : dtype;
+  const shmt_dtype dtype = input->dtype, work = work_dtype(dtype);
   const shmt_device device = shmt__common_device(input, weight, grad_output);
 
   (void)bias_sizes;

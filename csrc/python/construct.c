@@ -164,7 +164,7 @@ static int store_element(PyObject* o, shmt_dtype dtype, char* p) {
     PyErr_SetString(PyExc_TypeError, "must be real number, not complex");
     return -1;
   }
-  if (s.tag == SHMT_SCALAR_FLOAT && shmt__dtype_kind[dtype] == SHMT_KIND_FLOATING) {
+  if ((s.tag == SHMT_SCALAR_FLOAT || s.tag == SHMT_SCALAR_COMPLEX) && shmt__dtype_category(dtype) >= 2) {
     shmt__scalar_store_unsafe(s, dtype, p); /* 1e40 in float32 is infinite */
     return 0;
   }

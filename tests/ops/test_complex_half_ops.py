@@ -146,6 +146,16 @@ def test_random_numbers_are_those_of_halves(name: str) -> None:
     assert bool(st.isfinite(z).all())
 
 
+@pytest.mark.parametrize("transposed", [False, True])
+def test_convolutions_are_made_in_complex64(transposed: bool) -> None:
+    function = st.conv_transpose2d if transposed else st.conv2d
+    image, kernel, bias = halves(2, 3, 6, 6), halves(3, 3, 3, 3, seed=1), halves(3, seed=2)
+    equals_complex64(function, image, kernel, bias)
+    weight = kernel.requires_grad_()
+    function(image, weight, bias).abs().backward(st.ones_like(function(image, weight, bias).real))
+    assert weight.grad.dtype is st.complex32
+
+
 def test_gradients_have_the_dtype() -> None:
     a = halves(3).requires_grad_()
     b = halves(3, seed=1).requires_grad_()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -233,3 +235,18 @@ def test_gradient_of_a_transposed_factor_comes_in_its_layout() -> None:
     (st.ones(2, 5) @ weight.t()).sum().backward()
     assert weight.grad.is_contiguous()
     assert weight.grad.tolist() == [[2.0] * 5] * 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, b, c: st.addmm(a, b, c, beta=0.5 + 0.3j, alpha=1 - 2j),
+        lambda a, b, c: st.addmv(a[0], b, c[0], beta=0.5j, alpha=1 - 2j),
+        lambda a, b, c: st.addbmm(a, b[None], c[None], beta=0.5j, alpha=2j),
+        lambda a, b, c: st.baddbmm(a[None], b[None], c[None], beta=0.5j, alpha=2j),
+    ],
+)
+def test_gradients_of_complex_factors(function: Any) -> None:
+    numbers = np.random.default_rng(4).normal(size=(3, 2, 2, 2))
+    inputs = [st.view_as_complex(st.from_numpy(part)).requires_grad_() for part in numbers]
+    assert st.autograd.gradcheck(function, inputs)

@@ -191,6 +191,10 @@ def test_save_and_load_keep_it() -> None:
 
 def test_numbers_too_large_become_infinite() -> None:
     assert st.tensor([1e6 + 1j], dtype=st.complex32).tolist() == [complex(np.inf, 1)]
+    assert st.tensor([1e60, 1e60j], dtype=st.complex64).tolist() == [
+        complex(np.inf, 0),
+        complex(0, np.inf),
+    ]
     assert st.zeros(1, dtype=st.complex32).fill_(1e9).tolist() == [complex(np.inf, 0)]
     with pytest.raises(RuntimeError, match=r"converted to type c10::complex<float> without"):
         st.zeros(1, dtype=st.complex32).fill_(1e60)
