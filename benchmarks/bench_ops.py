@@ -47,6 +47,22 @@ ARITHMETIC: dict[str, Make] = {
     "cat": lambda lib, d: lambda: lib.cat([d["s"], d["s"]], 1),
     "repeat": lambda lib, d: lambda: d["s"].repeat(2, 1),
     "flip": lambda lib, d: lambda: d["s"].flip(1),
+    "add_": lambda lib, d: lambda: d["z"].add_(d["b"]),
+    "div": lambda lib, d: lambda: d["a"] / d["p"],
+    "int64 // 7": lambda lib, d: lambda: d["i"] // 7,
+    "a ** 2": lambda lib, d: lambda: d["a"] ** 2,
+    "clamp": lambda lib, d: lambda: d["a"].clamp(-1.0, 1.0),
+    "addcmul": lambda lib, d: lambda: lib.addcmul(d["a"], d["b"], d["p"]),
+    "logical_and": lambda lib, d: lambda: d["m"] & d["m0"],
+    "float32 -> int64": lambda lib, d: lambda: d["a"].long(),
+    "bool -> float32": lambda lib, d: lambda: d["m"].float(),
+    "strided copy": lambda lib, d: lambda: d["s"][:, ::2].contiguous(),
+    "stack": lambda lib, d: lambda: lib.stack([d["a"], d["b"]]),
+    "stack last": lambda lib, d: lambda: lib.stack([d["a"], d["b"]], -1),
+    "roll": lambda lib, d: lambda: d["s"].roll(3, 1),
+    "tril": lambda lib, d: lambda: d["s"].tril(),
+    "full": lambda lib, d: lambda: lib.full((d["n"],), 1.5),
+    "arange": lambda lib, d: lambda: lib.arange(d["n"]),
 }
 
 
@@ -68,6 +84,29 @@ CHOICES: dict[str, Make] = {
     "argmax dim 0": lambda lib, d: lambda: d["s"].argmax(0),
     "var": lambda lib, d: lambda: d["s"].var(1),
     "any": lambda lib, d: lambda: d["m0"].any(),
+    "var dim 0": lambda lib, d: lambda: d["s"].var(0),
+    "std": lambda lib, d: lambda: d["a"].std(),
+    "min dim 0": lambda lib, d: lambda: d["s"].min(0),
+    "nonzero": lambda lib, d: lambda: d["m"].nonzero(),
+    "a[mask] = 0": lambda lib, d: lambda: d["z"].__setitem__(d["m"], 0.0),
+}
+INDEXING: dict[str, Make] = {
+    "a[rows]": lambda lib, d: lambda: d["s"][d["t"]],
+    "index_select": lambda lib, d: lambda: d["s"].index_select(0, d["t"]),
+    "index_select dim 1": lambda lib, d: lambda: d["s"].index_select(1, d["t"]),
+    "embedding": lambda lib, d: lambda: lib.nn.functional.embedding(d["t"], d["s"]),
+    "gather": lambda lib, d: lambda: d["s"].gather(1, d["j"]),
+    "gather dim 0": lambda lib, d: lambda: d["s"].gather(0, d["j"]),
+    "take": lambda lib, d: lambda: d["a"].take(d["e"]),
+    "a[i, j]": lambda lib, d: lambda: d["s"][d["t"], d["t"]],
+    "a[rows] = b": lambda lib, d: lambda: d["z2"].__setitem__(d["t"], d["s"]),
+    "scatter": lambda lib, d: lambda: d["s"].scatter(1, d["j"], d["s"]),
+    "scatter_add": lambda lib, d: lambda: d["s"].scatter_add(1, d["j"], d["s"]),
+    "index_add": lambda lib, d: lambda: d["s"].index_add(0, d["t"], d["s"]),
+    "one_hot": lambda lib, d: lambda: lib.nn.functional.one_hot(d["t"] % 10, 10),
+    "bincount": lambda lib, d: lambda: lib.bincount(d["k"]),
+    "searchsorted": lambda lib, d: lambda: lib.searchsorted(d["o"], d["a"]),
+    "histc": lambda lib, d: lambda: lib.histc(d["a"], 64),
 }
 REDUCTIONS: dict[str, Make] = {
     "sum": lambda lib, d: lambda: d["a"].sum(),
@@ -87,6 +126,39 @@ REDUCTIONS: dict[str, Make] = {
     "attention": lambda lib, d: (
         lambda: lib.nn.functional.scaled_dot_product_attention(d["q"], d["q"], d["q"])
     ),
+    "causal attention": lambda lib, d: (
+        lambda: lib.nn.functional.scaled_dot_product_attention(
+            d["q"], d["q"], d["q"], is_causal=True
+        )
+    ),
+    "prod dim 1": lambda lib, d: lambda: d["s"].prod(1),
+    "mean dim 0": lambda lib, d: lambda: d["s"].mean(0),
+    "sum int64": lambda lib, d: lambda: d["i"].sum(),
+    "sum bool": lambda lib, d: lambda: d["m"].sum(),
+    "norm dim 1": lambda lib, d: lambda: lib.linalg.vector_norm(d["s"], dim=1),
+    "logsumexp": lambda lib, d: lambda: d["s"].logsumexp(1),
+    "cumsum dim 0": lambda lib, d: lambda: d["s"].cumsum(0),
+    "cumprod": lambda lib, d: lambda: d["s"].cumprod(1),
+    "batch_norm train": lambda lib, d: (
+        lambda: lib.nn.functional.batch_norm(d["y"], None, None, training=True)
+    ),
+    "batch_norm": lambda lib, d: lambda: lib.nn.functional.batch_norm(d["y"], d["g"], d["h"]),
+    "group_norm": lambda lib, d: lambda: lib.nn.functional.group_norm(d["y"], 2),
+    "rms_norm": lambda lib, d: lambda: lib.rms_norm(d["s"], (d["s"].shape[1],)),
+    "normalize": lambda lib, d: lambda: lib.nn.functional.normalize(d["s"], dim=1),
+    "cosine_similarity": lambda lib, d: (
+        lambda: lib.nn.functional.cosine_similarity(d["s"], d["s"], 1)
+    ),
+    "nll_loss": lambda lib, d: lambda: lib.nn.functional.nll_loss(d["s"], d["t"]),
+    "l1_loss": lambda lib, d: lambda: lib.nn.functional.l1_loss(d["a"], d["b"]),
+    "smooth_l1_loss": lambda lib, d: lambda: lib.nn.functional.smooth_l1_loss(d["a"], d["b"]),
+    "bce": lambda lib, d: lambda: lib.nn.functional.binary_cross_entropy(d["u"], d["u"]),
+    "bce with logits": lambda lib, d: (
+        lambda: lib.nn.functional.binary_cross_entropy_with_logits(d["a"], d["u"])
+    ),
+    "kl_div": lambda lib, d: (
+        lambda: lib.nn.functional.kl_div(d["a"], d["u"], reduction="batchmean")
+    ),
 }
 SORTING: dict[str, Make] = {
     "sort": lambda lib, d: lambda: lib.sort(d["a"]),
@@ -94,6 +166,13 @@ SORTING: dict[str, Make] = {
     "sort rows": lambda lib, d: lambda: lib.sort(d["s"], 1),
     "unique": lambda lib, d: lambda: lib.unique(d["k"]),
     "topk": lambda lib, d: lambda: lib.topk(d["a"], 10),
+    "topk rows": lambda lib, d: lambda: lib.topk(d["s"], 5, 1),
+    "sort int64": lambda lib, d: lambda: lib.sort(d["k"]),
+    "sort columns": lambda lib, d: lambda: lib.sort(d["s"], 0, descending=True),
+    "unique inverse": lambda lib, d: lambda: lib.unique(d["k"], return_inverse=True),
+    "median": lambda lib, d: lambda: d["a"].median(),
+    "kthvalue": lambda lib, d: lambda: d["a"].kthvalue(7),
+    "quantile": lambda lib, d: lambda: d["a"].quantile(0.5),
 }
 RANDOM: dict[str, Make] = {
     "rand": lambda lib, d: lambda: lib.rand(d["n"]),
@@ -101,11 +180,35 @@ RANDOM: dict[str, Make] = {
     "randint": lambda lib, d: lambda: lib.randint(0, 1000, (d["n"],)),
     "randperm": lambda lib, d: lambda: lib.randperm(d["n"]),
     "bernoulli": lambda lib, d: lambda: lib.bernoulli(d["u"]),
+    "rand float64": lambda lib, d: lambda: lib.rand(d["n"], dtype=lib.float64),
+    "uniform_": lambda lib, d: lambda: d["z"].uniform_(-1.0, 1.0),
+    "normal_": lambda lib, d: lambda: d["z"].normal_(1.0, 2.0),
+    "bernoulli_": lambda lib, d: lambda: d["z"].bernoulli_(0.3),
+    "dropout": lambda lib, d: lambda: lib.nn.functional.dropout(d["a"], 0.5),
+    "exponential_": lambda lib, d: lambda: d["z"].exponential_(),
+    "multinomial": lambda lib, d: lambda: lib.multinomial(d["u"], 100, True),
 }
 POOLING: dict[str, Make] = {
     "max_pool2d": lambda lib, d: lambda: lib.nn.functional.max_pool2d(d["x"], 2),
     "avg_pool2d": lambda lib, d: lambda: lib.nn.functional.avg_pool2d(d["x"], 2),
     "max_pool2d 3x3": lambda lib, d: lambda: lib.nn.functional.max_pool2d(d["x"], 3, 2, 1),
+    "avg_pool2d 3x3": lambda lib, d: lambda: lib.nn.functional.avg_pool2d(d["x"], 3, 1, 1),
+    "max_pool1d": lambda lib, d: lambda: lib.nn.functional.max_pool1d(d["x"][0], 2),
+    "avg_pool1d": lambda lib, d: lambda: lib.nn.functional.avg_pool1d(d["x"][0], 2),
+    "max_pool3d": lambda lib, d: lambda: lib.nn.functional.max_pool3d(d["x"], 2),
+    "avg_pool3d": lambda lib, d: lambda: lib.nn.functional.avg_pool3d(d["x"], 2),
+    "adaptive_avg_pool2d 1": lambda lib, d: (
+        lambda: lib.nn.functional.adaptive_avg_pool2d(d["x"], 1)
+    ),
+    "adaptive_avg_pool2d 7": lambda lib, d: (
+        lambda: lib.nn.functional.adaptive_avg_pool2d(d["x"], 7)
+    ),
+    "adaptive_max_pool2d 7": lambda lib, d: (
+        lambda: lib.nn.functional.adaptive_max_pool2d(d["x"], 7)
+    ),
+    "interpolate": lambda lib, d: (
+        lambda: lib.nn.functional.interpolate(d["x"], scale_factor=2.0, mode="bilinear")
+    ),
 }
 CONVOLUTION: dict[str, Make] = {
     "conv2d 3x3": lambda lib, d: lambda: lib.nn.functional.conv2d(d["x"], d["w3"], padding=1),
@@ -137,10 +240,11 @@ DECOMPOSITIONS: dict[str, Make] = {
 LENGTHS = (10_000, 1_000_000, 10_000_000)
 
 GROUPS: dict[str, Group] = {
-    "small calls": Group(0.10, (16,), {**ARITHMETIC, **FUNCTIONS, **REDUCTIONS}),
+    "small calls": Group(0.10, (16,), {**ARITHMETIC, **FUNCTIONS, **CHOICES, **INDEXING, **REDUCTIONS}),
     "arithmetic, casts, copies": Group(0.6, LENGTHS, ARITHMETIC),
     "functions": Group(0.4, LENGTHS[:2], FUNCTIONS),
     "choices": Group(0.15, LENGTHS[:2], CHOICES),
+    "indexing": Group(0.7, LENGTHS[:2], INDEXING),
     "reductions": Group(0.7, LENGTHS[:2], REDUCTIONS),
     "sorting": Group(0.25, LENGTHS[:2], SORTING),
     "random": Group(0.2, LENGTHS[:2], RANDOM),
@@ -173,6 +277,14 @@ def _vectors(n: int) -> dict[str, Any]:
         "c": a[:side].reshape(side, 1).copy(),
         "t": rng.integers(0, side, side),
         "q": rng.normal(size=(1, 4, min(side, 256), 64)).astype(np.float32),
+        "e": rng.integers(0, n, n),
+        "z": a.copy(),
+        "z2": square.copy(),
+        "j": rng.integers(0, side, (side, side)),
+        "o": np.sort(a)[:: max(1, n // 1000)].copy(),
+        "y": a[: n // 16 * 16].reshape(4, 4, -1).copy(),
+        "g": np.zeros(4, np.float32),
+        "h": np.ones(4, np.float32),
     }
 
 

@@ -392,6 +392,8 @@ class Tensor(_TensorBase):
         self, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
     ) -> Tensor:
         """See `shmtensor.norm`."""
+        if p == "fro" and dim is None:
+            return _C._nn.linalg_vector_norm(self, 2.0, None, keepdim, dtype=dtype)
         from shmtensor._products import norm  # it imports this module
 
         return norm(self, p, dim, keepdim, dtype=dtype)

@@ -33,12 +33,27 @@ static void fill_run(char* const* data, const int64_t* strides, int64_t n, const
 typedef struct byte_copy {
   char* dst;
   const char* src;
+  bool streamed;
 } byte_copy;
 
 static void copy_bytes(void* arg, int64_t begin, int64_t end) {
   const byte_copy* c = arg;
 
-  memcpy(c->dst + begin, c->src + begin, (size_t)(end - begin));
+  if (!c->streamed) {
+    memcpy(c->dst + begin, c->src + begin, (size_t)(end - begin));
+    return;
+  }
+  shmt__move_streamed(c->dst + begin, c->src + begin, end - begin);
+  shmt__move_streamed_end();
+}
+
+void shmt__copy_bytes(char* dst, const char* src, int64_t nbytes, bool streamed) {
+  byte_copy c = {dst, src, streamed};
+
+  if (nbytes <= GRAIN_BYTES)
+    copy_bytes(&c, 0, nbytes);
+  else
+    shmt__parallel_for(nbytes, GRAIN_BYTES, copy_bytes, &c);
 }
 
 /* The two innermost dims cross over in memory: copied in squares, over the outer dims one plane at
@@ -113,12 +128,8 @@ shmt_status shmt__tensor_copy(shmt_tensor* dst, shmt_tensor* src) {
   if (dst == src) return SHMT_OK;
   if (dst->device == SHMT_META || src->device == SHMT_META) return check_meta_copy(dst, src);
   if (dst->dtype == src->dtype && dst->storage != src->storage && same_layout(dst, src)) {
-    byte_copy c = {shmt__tensor_data(dst), shmt__tensor_data(src)};
     const int64_t nbytes = dst->numel * item;
-    if (nbytes <= GRAIN_BYTES)
-      nbytes ? (void)memcpy(c.dst, c.src, (size_t)nbytes) : (void)0;
-    else
-      shmt__parallel_for(nbytes, GRAIN_BYTES, copy_bytes, &c);
+    if (nbytes) shmt__copy_bytes(shmt__tensor_data(dst), shmt__tensor_data(src), nbytes, nbytes >= SHMT_STREAM_BYTES);
     return SHMT_OK;
   }
   shmt__iter_init(&it, "copy_");

@@ -7,6 +7,8 @@
 /* dst[...] = src[...], broadcasting src, casting as needed. Meta: checks shapes only.
  * Errors: SHMT_E_RUNTIME when src does not broadcast to dst. No version bump. */
 shmt_status shmt__tensor_copy(shmt_tensor* dst, shmt_tensor* src);
+/* nbytes between disjoint ranges, over several threads when many; streamed: past the caches. */
+void shmt__copy_bytes(char* dst, const char* src, int64_t nbytes, bool streamed);
 /* A contiguous (in `format`) tensor equal to t: t itself retained when it already is. New
  * reference. */
 shmt_status shmt__tensor_contiguous(shmt_tensor* t, shmt_memory_format format, shmt_tensor** out);

@@ -1,4 +1,4 @@
-/* iter/iter.c -- filling, building and finishing an iterator; the short cuts for common shapes. */
+/* iter/iter.c -- building and finishing an iterator; the short cuts for common shapes. */
 #include "iter/iter.h"
 
 #include "base/promote.h"
@@ -7,46 +7,6 @@
 #include "iter/copy.h"
 
 #include <string.h>
-
-/* Field by field: the struct has kilobytes of strides that nothing reads before they are written.
- */
-void shmt__iter_init(shmt_iter* it, const char* name) {
-  it->name = name;
-  it->promote = SHMT_PROMOTE_NONE;
-  it->resize_outputs = true;
-  it->check_overlap = true;
-  it->allow_cpu_scalars = false;
-  it->is_meta = false;
-  it->common_dtype = SHMT_DTYPE_NONE;
-  it->n_outputs = 0;
-  it->n_operands = 0;
-  it->n_dims = 0;
-  it->numel = 0;
-  it->elsewhere = 0;
-}
-
-static shmt__operand* add_operand(shmt_iter* it, shmt_tensor* t) {
-  SHMT_ASSERT(it->n_operands < SHMT_ITER_MAX_OPERANDS);
-  shmt__operand* op = &it->operands[it->n_operands++];
-  op->slot = NULL;
-  op->tensor = t;
-  op->original = NULL;
-  op->want = SHMT_DTYPE_NONE;
-  op->owned = false;
-  op->read = false;
-  op->data = NULL;
-  return op;
-}
-
-void shmt__iter_output(shmt_iter* it, shmt_tensor** slot, shmt_dtype want) {
-  SHMT_ASSERT(it->n_operands == it->n_outputs); /* outputs come first */
-  shmt__operand* op = add_operand(it, *slot);
-  op->slot = slot;
-  op->want = want;
-  it->n_outputs++;
-}
-
-void shmt__iter_input(shmt_iter* it, shmt_tensor* t) { (void)add_operand(it, t); }
 
 /* --- short cuts --------------------------------------------------------------- */
 
@@ -155,8 +115,7 @@ shmt_status shmt__iter_build(shmt_iter* it) {
 
 /* --- finishing ------------------------------------------------------------------ */
 
-shmt_status shmt__iter_finish(shmt_iter* it, shmt_status status) {
-  if (it->elsewhere == 0) return status;
+shmt_status shmt__iter_finish_all(shmt_iter* it, shmt_status status) {
   for (int k = 0; k < it->n_operands; k++) {
     shmt__operand* op = &it->operands[k];
     if (!op->owned) continue;

@@ -74,9 +74,46 @@ typedef struct shmt_iter {
   _Alignas(16) char scalars[SHMT_ITER_MAX_OPERANDS][16];
 } shmt_iter;
 
-void shmt__iter_init(shmt_iter* it, const char* name);
-void shmt__iter_output(shmt_iter* it, shmt_tensor** slot, shmt_dtype want);
-void shmt__iter_input(shmt_iter* it, shmt_tensor* t);
+/* Field by field: the struct has kilobytes of strides that nothing reads before they are written. */
+static inline void shmt__iter_init(shmt_iter* it, const char* name) {
+  it->name = name;
+  it->promote = SHMT_PROMOTE_NONE;
+  it->resize_outputs = true;
+  it->check_overlap = true;
+  it->allow_cpu_scalars = false;
+  it->is_meta = false;
+  it->common_dtype = SHMT_DTYPE_NONE;
+  it->n_outputs = 0;
+  it->n_operands = 0;
+  it->n_dims = 0;
+  it->numel = 0;
+  it->elsewhere = 0;
+}
+
+static inline shmt__operand* shmt__iter_add(shmt_iter* it, shmt_tensor* t) {
+  SHMT_ASSERT(it->n_operands < SHMT_ITER_MAX_OPERANDS);
+  shmt__operand* op = &it->operands[it->n_operands++];
+  op->slot = NULL;
+  op->tensor = t;
+  op->original = NULL;
+  op->want = SHMT_DTYPE_NONE;
+  op->owned = false;
+  op->read = false;
+  op->data = NULL;
+  return op;
+}
+
+/* Outputs come first. */
+static inline void shmt__iter_output(shmt_iter* it, shmt_tensor** slot, shmt_dtype want) {
+  SHMT_ASSERT(it->n_operands == it->n_outputs);
+  shmt__operand* op = shmt__iter_add(it, *slot);
+  op->slot = slot;
+  op->want = want;
+  it->n_outputs++;
+}
+
+static inline void shmt__iter_input(shmt_iter* it, shmt_tensor* t) { (void)shmt__iter_add(it, t); }
+
 /* On failure the iterator is already finished: just return the status. */
 shmt_status shmt__iter_build(shmt_iter* it);
 /* Walk all elements, over several threads when large. Loops cannot fail. */
@@ -86,7 +123,17 @@ shmt_status shmt__iter_run(shmt_iter* it, shmt__loop loop, const void* ctx);
 shmt_status shmt__iter_run_serial(shmt_iter* it, shmt__loop loop, const void* ctx);
 /* Copy back, store new outputs in their slots when status is SHMT_OK, release temporaries; returns
  * status. */
-shmt_status shmt__iter_finish(shmt_iter* it, shmt_status status);
+shmt_status shmt__iter_finish_all(shmt_iter* it, shmt_status status);
+static inline shmt_status shmt__iter_finish(shmt_iter* it, shmt_status status) {
+  shmt__operand* const op = &it->operands[0];
+  if (it->elsewhere == 0) return status;
+  if (SHMT_UNLIKELY(it->elsewhere != 1 || !op->owned || op->original || status != SHMT_OK))
+    return shmt__iter_finish_all(it, status);
+  op->owned = false; /* one new output and nothing else */
+  *op->slot = SHMT_TAKE(op->tensor);
+  it->elsewhere = 0;
+  return SHMT_OK;
+}
 
 /* --- threads (iter/threads.h has the rest) ----------------------------------- */
 

@@ -2,6 +2,9 @@
 #include "iter/move.h"
 
 #include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 typedef struct pair {
   uint64_t lo, hi;
@@ -137,6 +140,37 @@ void shmt__move_transposed(char* dst, int64_t dst_row, const char* src, int64_t 
 #define CALL(TYPE) transpose_##TYPE(dst, dst_row, src, src_row, rows, columns)
   BY_SIZE(CALL)
 #undef CALL
+}
+
+void shmt__move_streamed(char* dst, const char* src, int64_t nbytes) {
+#if defined(__SSE2__)
+  enum { LINE = 64 };
+  const int64_t head = -(int64_t)(uintptr_t)dst & (LINE - 1);
+
+  if (nbytes >= 4 * LINE) {
+    memcpy(dst, src, (size_t)head); /* up to a line's begin: only whole lines are streamed */
+    dst += head;
+    src += head;
+    nbytes -= head;
+    for (; nbytes >= LINE; nbytes -= LINE, dst += LINE, src += LINE) {
+      const __m128i *from = (const __m128i*)(const void*)src;
+      __m128i* to = (__m128i*)(void*)dst;
+      const __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1), c = _mm_loadu_si128(from + 2),
+                    d = _mm_loadu_si128(from + 3);
+      _mm_stream_si128(to, a);
+      _mm_stream_si128(to + 1, b);
+      _mm_stream_si128(to + 2, c);
+      _mm_stream_si128(to + 3, d);
+    }
+  }
+#endif
+  memcpy(dst, src, (size_t)nbytes);
+}
+
+void shmt__move_streamed_end(void) {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
 }
 
 void shmt__move_fill(char* dst, int64_t dst_stride, const char* value, int64_t n, int64_t item) {

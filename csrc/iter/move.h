@@ -12,6 +12,11 @@ void shmt__move_elements(char* dst, int64_t dst_stride, const char* src, int64_t
  * in bytes. */
 void shmt__move_transposed(char* dst, int64_t dst_row, const char* src, int64_t src_row,
                            int64_t rows, int64_t columns, int64_t item);
+/* nbytes past the caches to dst: for results too large to be found there again, whose lines would be read before they
+ * are written. The ranges are disjoint. Other threads see it as any other store only after _end. */
+void shmt__move_streamed(char* dst, const char* src, int64_t nbytes);
+void shmt__move_streamed_end(void);
+enum { SHMT_STREAM_BYTES = 16 << 20 }; /* results from here on are streamed */
 /* n elements = the one at value. */
 void shmt__move_fill(char* dst, int64_t dst_stride, const char* value, int64_t n, int64_t item);
 

@@ -19,7 +19,6 @@ typedef struct axis {
 } axis;
 
 typedef struct plan {
-  axis keep[SHMT_MAX_DIMS], reduce[SHMT_MAX_DIMS]; /* innermost first, at least one each */
   int n_keep, n_reduce;
   int64_t kept, reduced; /* products */
   int64_t tile;          /* results of keep[0] in one run */
@@ -35,6 +34,8 @@ typedef struct plan {
   int split;
   int64_t parts;
   char* states;
+  /* Innermost first, at least one each. Kilobytes: only those in use are ever written. */
+  axis keep[SHMT_MAX_DIMS], reduce[SHMT_MAX_DIMS];
 } plan;
 
 /* --- planning ----------------------------------------------------------------------- */
@@ -92,6 +93,7 @@ static void make_plan(plan* p, const shmt_tensor* in, uint64_t mask, shmt_tensor
                       bool ordered) {
   const int64_t item = shmt__tensor_item_bytes(in);
 
+  p->n_keep = p->n_reduce = 0;
   p->kept = p->reduced = 1;
   add_axes(p, in, mask, outs);
   sort_by_stride(p->keep, p->n_keep);
@@ -258,10 +260,14 @@ shmt_status shmt__reduce(shmt_tensor* in, uint64_t mask, shmt_tensor* const* out
                          bool ordered, shmt__reduce_loop loop, const void* ctx) {
   if (in->device == SHMT_META || reduce_whole(in, mask, outs, n_outs, loop, ctx)) return SHMT_OK;
 
-  plan p = {.n_outs = n_outs, .loop = loop, .ctx = ctx};
+  plan p;
+  p.n_outs = n_outs;
+  p.loop = loop;
+  p.ctx = ctx;
   make_plan(&p, in, mask, outs, ordered);
   if (p.kept == 0) return SHMT_OK;
   p.in = shmt__tensor_data(in);
+  p.out[0] = p.out[1] = NULL;
   for (int k = 0; k < n_outs; k++) p.out[k] = shmt__tensor_data(outs[k]);
   p.state_bytes = loop(SHMT_REDUCE_SIZE, NULL);
   SHMT_ASSERT(p.state_bytes <= SHMT_REDUCE_STATE_BYTES);

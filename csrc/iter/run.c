@@ -1,15 +1,59 @@
 /* iter/run.c -- walking an iterator: runs along the innermost dim, split over threads when large.
  */
 #include "iter/iter.h"
+#include "iter/move.h"
 #include "iter/threads.h"
 
-enum { GRAIN = 32768 }; /* elements below which another thread does not pay */
+enum {
+  GRAIN = 32768,          /* elements below which another thread does not pay */
+  STREAM_RUN_BYTES = 1024, /* runs of a result below which streaming does not pay */
+  BLOCK_BYTES = 2 << 10,  /* calculated near by before it is streamed: reads and writes overlap best when short */
+};
 
 typedef struct walk {
   const shmt_iter* it;
   shmt__loop loop;
   const void* ctx;
+  int64_t streamed; /* bytes of an element of the result when it goes past the caches, else 0 */
 } walk;
+
+/* One large result that is no input, written in long runs without gaps. */
+static int64_t find_streamed(const shmt_iter* it) {
+  const shmt__operand* out = &it->operands[0];
+
+  if (it->n_outputs != 1 || it->n_operands < 2) return 0;
+  const int64_t item = shmt__tensor_item_bytes(out->tensor);
+  if (it->numel * item < SHMT_STREAM_BYTES || out->strides[0] != item || it->sizes[0] * item < STREAM_RUN_BYTES)
+    return 0;
+  for (int k = 1; k < it->n_operands; k++)
+    if (it->operands[k].tensor->storage == out->tensor->storage) return 0;
+  return item;
+}
+
+static void run_streamed(const walk* w, char* const* from, const int64_t* strides, int64_t n) {
+  _Alignas(64) char block[BLOCK_BYTES];
+  const int n_operands = w->it->n_operands;
+  const int64_t most = BLOCK_BYTES / w->streamed;
+  char* data[SHMT_ITER_MAX_OPERANDS];
+
+  for (int k = 0; k < n_operands; k++) data[k] = from[k];
+  for (int64_t count; n > 0; n -= count) {
+    char* const to = data[0];
+    count = n < most ? n : most;
+    data[0] = block;
+    w->loop(data, strides, count, w->ctx);
+    shmt__move_streamed(to, block, count * w->streamed);
+    data[0] = to;
+    for (int k = 0; k < n_operands; k++) data[k] += count * strides[k];
+  }
+}
+
+static inline void run_line(const walk* w, char* const* data, const int64_t* strides, int64_t n) {
+  if (SHMT_UNLIKELY(w->streamed))
+    run_streamed(w, data, strides, n);
+  else
+    w->loop(data, strides, n, w->ctx);
+}
 
 static void walk_line(const walk* w, int64_t begin, int64_t end) {
   const shmt_iter* it = w->it;
@@ -20,22 +64,17 @@ static void walk_line(const walk* w, int64_t begin, int64_t end) {
     strides[k] = it->operands[k].strides[0];
     data[k] = it->operands[k].data + begin * strides[k];
   }
-  w->loop(data, strides, end - begin, w->ctx);
+  run_line(w, data, strides, end - begin);
 }
 
-static void walk_range(void* arg, int64_t begin, int64_t end) {
-  const walk* w = arg;
+static void walk_range(const walk* w, int64_t begin, int64_t end) {
   const shmt_iter* it = w->it;
   const int n = it->n_operands;
   char* data[SHMT_ITER_MAX_OPERANDS];
-  int64_t strides[SHMT_ITER_MAX_OPERANDS];
+  int64_t strides[SHMT_ITER_MAX_OPERANDS], row[SHMT_ITER_MAX_OPERANDS];
   int64_t at[SHMT_MAX_DIMS];
   int64_t rest = begin;
 
-  if (it->n_dims == 1) {
-    walk_line(w, begin, end);
-    return;
-  }
   for (int d = 0; d < it->n_dims; d++) {
     at[d] = rest % it->sizes[d];
     rest /= it->sizes[d];
@@ -43,46 +82,58 @@ static void walk_range(void* arg, int64_t begin, int64_t end) {
   for (int k = 0; k < n; k++) {
     const shmt__operand* op = &it->operands[k];
     strides[k] = op->strides[0];
+    row[k] = op->strides[1] - at[0] * strides[k];
     data[k] = op->data;
     for (int d = 0; d < it->n_dims; d++) data[k] += at[d] * op->strides[d];
   }
-  while (begin < end) {
-    int64_t run = it->sizes[0] - at[0];
+  for (int64_t run = it->sizes[0] - at[0]; begin < end; run = it->sizes[0]) {
     if (run > end - begin) run = end - begin;
-    w->loop(data, strides, run, w->ctx);
+    run_line(w, data, strides, run);
     begin += run;
     if (begin >= end) break;
-    /* Only the first run can start inside a row. */
-    for (int k = 0; k < n; k++) data[k] -= at[0] * strides[k];
-    at[0] = 0;
-    for (int d = 1; d < it->n_dims; d++) {
-      for (int k = 0; k < n; k++) data[k] += it->operands[k].strides[d];
-      if (++at[d] < it->sizes[d]) break;
+    for (int k = 0; k < n; k++) data[k] += row[k];
+    if (SHMT_UNLIKELY(at[0] != 0)) { /* only the first run can start inside a row */
+      for (int k = 0; k < n; k++) row[k] = it->operands[k].strides[1];
+      at[0] = 0;
+    }
+    if (SHMT_LIKELY(++at[1] < it->sizes[1])) continue;
+    for (int d = 1;;) {
       for (int k = 0; k < n; k++) data[k] -= it->operands[k].strides[d] * it->sizes[d];
       at[d] = 0;
+      if (++d >= it->n_dims) break;
+      for (int k = 0; k < n; k++) data[k] += it->operands[k].strides[d];
+      if (++at[d] < it->sizes[d]) break;
     }
   }
 }
 
+static void walk_piece(void* arg, int64_t begin, int64_t end) {
+  const walk* w = arg;
+
+  if (w->it->n_dims == 1)
+    walk_line(w, begin, end);
+  else
+    walk_range(w, begin, end);
+  if (w->streamed) shmt__move_streamed_end();
+}
+
 shmt_status shmt__iter_run(shmt_iter* it, shmt__loop loop, const void* ctx) {
-  walk w = {it, loop, ctx};
+  walk w = {it, loop, ctx, 0};
 
   if (it->is_meta || it->numel == 0) return SHMT_OK;
   if (it->numel <= GRAIN) {
-    if (it->n_dims == 1)
-      walk_line(&w, 0, it->numel);
-    else
-      walk_range(&w, 0, it->numel);
+    walk_piece(&w, 0, it->numel);
     return SHMT_OK;
   }
-  shmt__parallel_for(it->numel, GRAIN, walk_range, &w);
+  w.streamed = find_streamed(it);
+  shmt__parallel_for(it->numel, GRAIN, walk_piece, &w);
   return SHMT_OK;
 }
 
 shmt_status shmt__iter_run_serial(shmt_iter* it, shmt__loop loop, const void* ctx) {
-  walk w = {it, loop, ctx};
+  walk w = {it, loop, ctx, 0};
 
   if (it->is_meta || it->numel == 0) return SHMT_OK;
-  walk_range(&w, 0, it->numel);
+  walk_piece(&w, 0, it->numel);
   return SHMT_OK;
 }

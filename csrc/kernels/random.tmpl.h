@@ -83,16 +83,51 @@ void SHMT_LOOP(uniform)(char* const* data, const int64_t* strides, int64_t n, co
   }
 }
 
-/* data: n / 16 blocks of uniform numbers, turned into normal ones in place: pairs are 8 apart. */
+/* data: out, words (two a number for double), probabilities, dense: ones where a uniform number is below its probability,
+ * else zeros. ctx: a bool that becomes false when a probability is none. */
+void SHMT_LOOP(bernoulli_each)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  T* out = (T*)(void*)data[0];
+  const uint32_t* words = (const uint32_t*)(const void*)data[1];
+  const T* p = (const T*)(const void*)data[2];
+  int32_t good = 1;
+
+  (void)strides;
+  if (sizeof(T) == 8) {
+    for (int64_t i = 0; i < n; i++) {
+      const uint64_t bits = ((uint64_t)words[2 * i] << 32 | words[2 * i + 1]) & ((1ull << 53) - 1);
+      const C chance = SHMT_LOAD(p[i]);
+      good &= (chance >= 0) & (chance <= 1);
+      out[i] = SHMT_STORE((C)((C)(int64_t)bits * (C)0x1p-53 < chance ? 1 : 0));
+    }
+  } else {
+    SHMT_IVDEP for (int64_t i = 0; i < n; i++) {
+      const C chance = SHMT_LOAD(p[i]);
+      good &= (chance >= 0) & (chance <= 1);
+      out[i] = SHMT_STORE((C)((C)((int32_t)words[i] & 0xffffff) * (C)0x1p-24 < chance ? 1 : 0));
+    }
+  }
+  if (!good) *(bool*)(uintptr_t)ctx = false;
+}
+
+/* data: n / 16 blocks of uniform numbers, turned into normal ones in place: pairs are 8 apart. Several blocks at a
+ * time, so that their halves fill wide vectors. */
 void SHMT_LOOP(box_muller)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  enum { BLOCKS = 8, PAIRS = 8 * BLOCKS };
   const shmt__uniform_shape* s = ctx;
   const C mean = (C)s->from, std = (C)s->to;
   T* x = (T*)(void*)data[0];
+  C first[PAIRS], second[PAIRS];
 
   (void)strides;
-  for (int64_t i = 0; i + 16 <= n; i += 16, x += 16) {
-    for (int k = 0; k < 8; k++) {
-      const C u1 = 1 - SHMT_LOAD(x[k]), u2 = SHMT_LOAD(x[k + 8]);
+  for (int64_t left = n / 16; left > 0; left -= BLOCKS, x += 16 * BLOCKS) {
+    const int blocks = left < BLOCKS ? (int)left : BLOCKS;
+    for (int b = 0; b < blocks; b++)
+      for (int k = 0; k < 8; k++) {
+        first[8 * b + k] = SHMT_LOAD(x[16 * b + k]);
+        second[8 * b + k] = SHMT_LOAD(x[16 * b + 8 + k]);
+      }
+    for (int k = 0; k < 8 * blocks; k++) {
+      const C u1 = 1 - first[k], u2 = second[k];
       C sine, cosine;
       if (sizeof(C) == 4) {
         float sf, cf;
@@ -105,9 +140,14 @@ void SHMT_LOOP(box_muller)(char* const* data, const int64_t* strides, int64_t n,
         cosine = (C)cos(theta);
       }
       const C radius = _Generic((C)0, float: sqrtf, default: sqrt)(-2 * SHMT_LOG_UNIT(u1));
-      x[k] = SHMT_STORE(radius * cosine * std + mean);
-      x[k + 8] = SHMT_STORE(radius * sine * std + mean);
+      first[k] = radius * cosine * std + mean;
+      second[k] = radius * sine * std + mean;
     }
+    for (int b = 0; b < blocks; b++)
+      for (int k = 0; k < 8; k++) {
+        x[16 * b + k] = SHMT_STORE(first[8 * b + k]);
+        x[16 * b + 8 + k] = SHMT_STORE(second[8 * b + k]);
+      }
   }
 }
 #endif
@@ -118,25 +158,26 @@ void SHMT_LOOP(randint)(char* const* data, const int64_t* strides, int64_t n, co
   const uint32_t* words = (const uint32_t*)(const void*)data[1];
 
   if (!s->wide) {
-    /* Remainders in double, which vectorise: a quotient that is off by one is put right. */
-    const double range = (double)s->range, inverse = 1 / range;
-    const double base = (double)s->base;
-    int64_t values[256];
+    /* Remainders in double, which vectorise: of the quotient rounded to nearest, put right when negative. */
+    const double range = (double)s->range, inverse = 1 / range, whole = 0x1.8p52;
+    const int64_t base = s->base;
+    T block[256];
     for (int64_t begin = 0; begin < n; begin += 256) {
       const int64_t count = n - begin < 256 ? n - begin : 256;
-      for (int64_t k = 0; k < count; k++) {
-        const double v = (double)words[begin + k];
-        double r = v - (double)(int64_t)(v * inverse) * range;
-        r = r < 0 ? r + range : r;
-        r = r >= range ? r - range : r;
-        values[k] = (int64_t)(r + base);
-      }
+      const bool dense = strides[0] == (int64_t)sizeof(T);
       char* to = data[0] + begin * strides[0];
+      T* values = dense ? (T*)(void*)to : block;
+      SHMT_IVDEP for (int64_t k = 0; k < count; k++) {
+        const double v = (double)words[begin + k];
+        const double r = v - ((v * inverse + whole) - whole) * range;
+        const int64_t value = (int32_t)(r < 0 ? r + range : r) + base;
 #if SHMT_IS_BOOL
-      for (int64_t k = 0; k < count; k++) *(T*)(void*)(to + k * strides[0]) = values[k] != 0;
+        values[k] = value != 0;
 #else
-      for (int64_t k = 0; k < count; k++) *(T*)(void*)(to + k * strides[0]) = SHMT_STORE((C)values[k]);
+        values[k] = SHMT_STORE((C)value);
 #endif
+      }
+      for (int64_t k = 0; k < count && !dense; k++) *(T*)(void*)(to + k * strides[0]) = values[k];
     }
     return;
   }

@@ -31,7 +31,29 @@ static inline double _Complex FN(log_sum)(double _Complex s, double _Complex x) 
 SCAN(logcumsumexp, double _Complex, -INFINITY,
      i == 0 ? (double _Complex)x : FN(log_sum)(s, (double _Complex)x))
 #elif SHMT_IS_FLOATING
-SCAN(cumsum, double, 0, s + (double)x)
+/* Four elements at a time, so that only one addition of them waits for the sum before. Double as it is: there
+ * the sum of some might overflow where the running one does not. */
+void SHMT_LOOP(cumsum)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  double s = 0;
+  int64_t i = 0;
+  (void)ctx;
+  for (; sizeof(T) < sizeof s && i + 4 <= n; i += 4) {
+    const double x = (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i)),
+                 y = (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i + 1)),
+                 z = (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i + 2)),
+                 w = (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i + 3));
+    const double two = x + y, three = two + z, four = two + (z + w);
+    SHMT_AT(T, data[0], strides[0], i) = SHMT_STORE((C)(s + x));
+    SHMT_AT(T, data[0], strides[0], i + 1) = SHMT_STORE((C)(s + two));
+    SHMT_AT(T, data[0], strides[0], i + 2) = SHMT_STORE((C)(s + three));
+    s += four;
+    SHMT_AT(T, data[0], strides[0], i + 3) = SHMT_STORE((C)s);
+  }
+  for (; i < n; i++) {
+    s += (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i));
+    SHMT_AT(T, data[0], strides[0], i) = SHMT_STORE((C)s);
+  }
+}
 SCAN(cumprod, double, 1, s*(double)x)
 static inline double FN(log_sum)(double s, double x) {
   const double high = s > x ? s : x, low = s > x ? x : s;

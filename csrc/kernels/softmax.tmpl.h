@@ -20,113 +20,123 @@ enum { FN(lanes) = 16, FN(columns) = 64 };
 /* Sums and maxima are kept in one of these, which stays in registers from one step to the next. */
 typedef C FN(vector) __attribute__((vector_size(FN(lanes) * sizeof(C))));
 typedef __typeof__((FN(vector)){0} > (FN(vector)){0}) FN(mask);
-/* Only inlined functions take or return vectors. */
-#pragma GCC diagnostic ignored "-Wpsabi"
+/* Vectors go by reference: by value the layout of a call would depend on the instruction set. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* n elements, fill in the place of those that are missing. */
-INLINE FN(vector) FN(load_rest)(const T* x, int64_t n, C fill) {
-  FN(vector) v;
-  EACH_LANE v[k] = fill;
-  for (int k = 0; k < FN(lanes) && k < n; k++) v[k] = SHMT_LOAD(x[k]);
-  return v;
-}
-
-INLINE FN(vector) FN(load_full)(const T* x) {
+/* n elements, less than fill a vector; fill in the place of those that are missing. */
+INLINE void FN(load_rest)(FN(vector)* out, const T* x, int64_t n, C fill) {
   C v[FN(lanes)];
-  FN(vector) out;
+  EACH_LANE v[k] = fill;
+  for (int64_t k = 0; k < (n & (FN(lanes) - 1)); k++) v[k] = SHMT_LOAD(x[k]);
+  __builtin_memcpy(out, v, sizeof v);
+}
+
+INLINE void FN(load_full)(FN(vector)* out, const T* x) {
+  C v[FN(lanes)];
   EACH_LANE v[k] = SHMT_LOAD(x[k]);
-  __builtin_memcpy(&out, v, sizeof out);
-  return out;
+  __builtin_memcpy(out, v, sizeof v);
 }
 
-INLINE FN(vector) FN(vector_exp)(FN(vector) v) {
+INLINE void FN(vector_exp)(FN(vector)* v) {
   C a[FN(lanes)];
-  __builtin_memcpy(a, &v, sizeof a);
+  __builtin_memcpy(a, v, sizeof a);
   EACH_LANE a[k] = SHMT_EXP(a[k]);
-  __builtin_memcpy(&v, a, sizeof a);
-  return v;
+  __builtin_memcpy(v, a, sizeof a);
 }
 
-INLINE void FN(store_full)(T* out, FN(vector) v) {
+INLINE void FN(store_full)(T* out, const FN(vector)* v) {
   C a[FN(lanes)];
-  __builtin_memcpy(a, &v, sizeof a);
+  __builtin_memcpy(a, v, sizeof a);
   EACH_LANE out[k] = SHMT_STORE(a[k]);
 }
 
 /* In a tree: one after the other would wait for each. */
-INLINE C FN(lanes_sum)(FN(vector) v) {
+INLINE C FN(lanes_sum)(const FN(vector)* sums) {
+  const FN(vector) v = *sums;
   const C a = (v[0] + v[8]) + (v[4] + v[12]), b = (v[1] + v[9]) + (v[5] + v[13]);
   const C c = (v[2] + v[10]) + (v[6] + v[14]), d = (v[3] + v[11]) + (v[7] + v[15]);
   return (a + b) + (c + d);
 }
 
-INLINE FN(vector) FN(vector_max)(FN(vector) a, FN(vector) b) {
-  const FN(mask) greater = a > b;
-  return (FN(vector))(((FN(mask))a & greater) | ((FN(mask))b & ~greater));
+INLINE void FN(vector_max)(FN(vector)* best, const FN(vector)* v) {
+  const FN(mask) greater = *best > *v;
+  *best = (FN(vector))(((FN(mask))*best & greater) | ((FN(mask))*v & ~greater));
 }
 
-static inline C FN(row_max)(const T* x, int64_t n) {
-  FN(vector) best = n < FN(lanes) ? FN(load_rest)(x, n, -(C)INFINITY) : FN(load_full)(x);
-
-  for (int64_t i = FN(lanes); i + FN(lanes) <= n; i += FN(lanes))
-    best = FN(vector_max)(best, FN(load_full)(x + i));
-  if (n > FN(lanes)) best = FN(vector_max)(best, FN(load_full)(x + n - FN(lanes)));
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
+static inline C FN(row_max)(const T* x, int64_t n) {
+  FN(vector) best, v;
+
+  if (n < FN(lanes)) {
+    C top = -(C)INFINITY;
+    for (int64_t i = 0; i < n; i++) top = MAX(top, SHMT_LOAD(x[i]));
+    return top;
+  }
+  FN(load_full)(&best, x);
+  for (int64_t i = FN(lanes); i + FN(lanes) <= n; i += FN(lanes)) {
+    FN(load_full)(&v, x + i);
+    FN(vector_max)(&best, &v);
+  }
+  FN(load_full)(&v, x + n - FN(lanes));
+  FN(vector_max)(&best, &v);
   C m[8];
   for (int k = 0; k < 8; k++) m[k] = MAX(best[k], best[k + 8]);
   for (int k = 0; k < 4; k++) m[k] = MAX(m[k], m[k + 4]);
   m[0] = MAX(m[0], m[2]);
   m[1] = MAX(m[1], m[3]);
   return MAX(m[0], m[1]);
-#undef MAX
 }
+#undef MAX
 
-/* The elements of v from lane `first` on, 0 before. */
-INLINE FN(vector) FN(from_lane)(FN(vector) v, int64_t first) {
+/* Keep the elements of v from lane `first` on, 0 before. */
+INLINE void FN(from_lane)(FN(vector)* v, int64_t first) {
   FN(mask) keep;
   EACH_LANE keep[k] = k >= (int)first ? -1 : 0;
-  return (FN(vector))((FN(mask))v & keep);
+  *v = (FN(vector))((FN(mask))*v & keep);
 }
 
-/* Sum over i of EXPR, with v the elements of x and w those of y. The last vector overlaps the one
- * before and counts what is new in it; rows of less than a vector go element by element. */
-#define ROW_SUM(NAME, EXPR, STORE)                                                              \
+/* Sum over i of what STEPS make of v, an element of x, and w, one of y. The last vector overlaps the one before and
+ * counts what is new in it; rows of less than a vector are filled up. */
+#define ROW_SUM(NAME, STEPS, STORE)                                                             \
   static inline C FN(NAME)(const T* x, const T* y, T* out, C shift, int64_t n) {                \
-    FN(vector) sum = {0};                                                                       \
+    FN(vector) sum = {0}, v, w;                                                                 \
     int64_t i = 0;                                                                              \
-    (void)out, (void)shift;                                                                     \
+    (void)out, (void)shift, (void)w;                                                            \
     for (; i + FN(lanes) <= n; i += FN(lanes)) {                                                \
-      const FN(vector) v = FN(load_full)(x + i), w = FN(load_full)(y + i);                      \
-      const FN(vector) e = (EXPR);                                                              \
-      (void)v, (void)w;                                                                         \
-      if (STORE) FN(store_full)(out + i, e);                                                    \
-      sum += e;                                                                                 \
+      FN(load_full)(&v, x + i);                                                                 \
+      FN(load_full)(&w, y + i);                                                                 \
+      STEPS;                                                                                    \
+      if (STORE) FN(store_full)(out + i, &v);                                                   \
+      sum += v;                                                                                 \
     }                                                                                           \
     if (i < n && n >= FN(lanes)) {                                                              \
       const int64_t last = n - FN(lanes);                                                       \
-      const FN(vector) v = FN(load_full)(x + last), w = FN(load_full)(y + last);                \
-      const FN(vector) e = (EXPR);                                                              \
-      (void)v, (void)w;                                                                         \
-      if (STORE) FN(store_full)(out + last, e);                                                 \
-      sum += FN(from_lane)(e, i - last);                                                        \
+      FN(load_full)(&v, x + last);                                                              \
+      FN(load_full)(&w, y + last);                                                              \
+      STEPS;                                                                                    \
+      if (STORE) FN(store_full)(out + last, &v);                                                \
+      FN(from_lane)(&v, i - last);                                                              \
+      sum += v;                                                                                 \
     } else if (i < n) {                                                                         \
-      const FN(vector) v = FN(load_rest)(x, n, shift), w = FN(load_rest)(y, n, shift);          \
-      const FN(vector) e = (EXPR);                                                              \
-      (void)v, (void)w;                                                                         \
-      C result = 0;                                                                             \
-      for (int64_t k = 0; k < n; k++) {                                                         \
+      C e[FN(lanes)], result = 0;                                                               \
+      FN(load_rest)(&v, x, n, shift);                                                           \
+      FN(load_rest)(&w, y, n, shift);                                                           \
+      STEPS;                                                                                    \
+      __builtin_memcpy(e, &v, sizeof e);                                                        \
+      for (int64_t k = 0; k < (n & (FN(lanes) - 1)); k++) {                                     \
         if (STORE) out[k] = SHMT_STORE(e[k]);                                                   \
         result += e[k];                                                                         \
       }                                                                                         \
       return result;                                                                            \
     }                                                                                           \
-    return FN(lanes_sum)(sum);                                                                  \
+    return FN(lanes_sum)(&sum);                                                                 \
   }
-ROW_SUM(sum_exp, FN(vector_exp)(v - shift), 0)
-ROW_SUM(store_exp, FN(vector_exp)(v - shift), 1)
-ROW_SUM(sum_product, v* w, 0)
-ROW_SUM(sum_plain, v, 0)
+#define SHIFTED_EXP v -= shift, FN(vector_exp)(&v)
+ROW_SUM(sum_exp, SHIFTED_EXP, 0)
+ROW_SUM(store_exp, SHIFTED_EXP, 1)
+ROW_SUM(sum_product, v *= w, 0)
+ROW_SUM(sum_plain, (void)0, 0)
+#undef SHIFTED_EXP
 #undef ROW_SUM
 #undef EACH_LANE
 #undef INLINE
@@ -212,13 +222,20 @@ void SHMT_LOOP(softmax_columns)(char* const* data, const int64_t* strides, int64
     }
     for (int64_t i = 0; i < s->length; i++) {
       const T* x = CELL(1, const T);
-      EACH_COLUMN sum[c] += SHMT_EXP(SHMT_LOAD(x[c]) - top[c]);
+      T* out = CELL(0, T);
+      /* 16-bit floats are not rounded in between: their exponentials are calculated twice. */
+      SHMT_IVDEP EACH_COLUMN {
+        const C e = SHMT_EXP(SHMT_LOAD(x[c]) - top[c]);
+        if (sizeof(T) == sizeof(C)) out[c] = SHMT_STORE(e);
+        sum[c] += e;
+      }
     }
     EACH_COLUMN sum[c] = 1 / sum[c];
     for (int64_t i = 0; i < s->length; i++) {
       const T* x = CELL(1, const T);
       T* out = CELL(0, T);
-      EACH_COLUMN out[c] = SHMT_STORE(SHMT_EXP(SHMT_LOAD(x[c]) - top[c]) * sum[c]);
+      SHMT_IVDEP EACH_COLUMN out[c] = SHMT_STORE(
+          (sizeof(T) == sizeof(C) ? SHMT_LOAD(out[c]) : SHMT_EXP(SHMT_LOAD(x[c]) - top[c])) * sum[c]);
     }
   }
 }

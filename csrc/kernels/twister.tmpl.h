@@ -1,4 +1,5 @@
-/* kernels/twister.tmpl.h -- MT19937: the next 624 words, and words made ready for use. For uint32 only. */
+/* kernels/twister.tmpl.h -- MT19937: the next 624 words, words made ready for use, and the places of a shuffle. For
+ * uint32 only. */
 #ifndef SHMT_KERNELS_TWISTER_ONCE
 #define SHMT_KERNELS_TWISTER_ONCE
 static inline uint32_t shmt__mt_mix(uint32_t u, uint32_t v) {
@@ -36,5 +37,20 @@ void SHMT_LOOP(mt_temper)(char* const* data, const int64_t* strides, int64_t n, 
     y ^= (y << 7) & 0x9d2c5680u;
     y ^= (y << 15) & 0xefc60000u;
     out[i] = y ^ (y >> 18);
+  }
+}
+
+/* data: out (uint32), words. out[i] = words[i] modulo left - i; ctx: left (int64), above n and at most 2^31. In double, which
+ * vectorises: of the quotient rounded to nearest, put right when negative. */
+void SHMT_LOOP(mt_places)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  T* out = (T*)(void*)data[0];
+  const T* words = (const T*)(const void*)data[1];
+  const double left = (double)*(const int64_t*)ctx, whole = 0x1.8p52;
+
+  (void)strides;
+  _Pragma("GCC ivdep") for (int32_t i = 0; i < (int32_t)n; i++) {
+    const double v = (double)words[i], range = left - (double)i;
+    const double r = v - ((v / range + whole) - whole) * range;
+    out[i] = (T)(int32_t)(r < 0 ? r + range : r);
   }
 }

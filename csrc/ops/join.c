@@ -3,6 +3,8 @@
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "iter/copy.h"
+#include "iter/iter.h"
+#include "iter/move.h"
 #include "ops/check.h"
 #include "ops/formula.h"
 #include "ops/outputs.h"
@@ -10,6 +12,11 @@
 
 #include <inttypes.h>
 #include <string.h>
+
+enum {
+  GRAIN_BYTES = 1 << 17,   /* below which another thread does not pay */
+  STREAM_ROW_BYTES = 1024, /* below which streaming does not pay */
+};
 
 /* torch lets a vector without elements join anything. */
 static bool is_skipped(const shmt_tensor* t) { return t->n_dims == 1 && t->sizes[0] == 0; }
@@ -28,6 +35,33 @@ static shmt_status common_dtype(shmt_tensors tensors, shmt_dtype* out) {
   return shmt__result_type_get(&type, out);
 }
 
+/* Rows of nbytes, some bytes apart on either side. */
+typedef struct row_copy {
+  char* to;
+  const char* from;
+  int64_t to_step, nbytes;
+  bool streamed;
+} row_copy;
+
+static void copy_rows(void* ctx, int64_t begin, int64_t end) {
+  const row_copy* c = ctx;
+  char* to = c->to + begin * c->to_step;
+  const char* from = c->from + begin * c->nbytes;
+  const int64_t nbytes = c->nbytes;
+
+  if (nbytes <= 16 && (nbytes & (nbytes - 1)) == 0) {
+    shmt__move_elements(to, c->to_step, from, nbytes, end - begin, nbytes);
+    return;
+  }
+  for (int64_t r = begin; r < end; r++, to += c->to_step, from += nbytes) {
+    if (c->streamed)
+      shmt__move_streamed(to, from, nbytes);
+    else
+      memcpy(to, from, (size_t)nbytes);
+  }
+  if (c->streamed) shmt__move_streamed_end();
+}
+
 /* Copy t to where its slice of `out` begins along dim; both dense rows: plain memory moves. */
 static shmt_status copy_slice(shmt_tensor* out, int64_t dim, int64_t start, shmt_tensor* t) {
   SHMT_AUTO(shmt_tensor) slice = NULL;
@@ -38,13 +72,14 @@ static shmt_status copy_slice(shmt_tensor* out, int64_t dim, int64_t start, shmt
     int64_t inner = item, rows = 1;
     for (int d = (int)dim + 1; d < out->n_dims; d++) inner *= out->sizes[d];
     for (int d = 0; d < dim; d++) rows *= out->sizes[d];
-    const size_t nbytes = (size_t)(t->sizes[dim] * inner);
-    if (nbytes >= 64 || rows == 1) {
-      char* to = (char*)shmt__tensor_data(out) + start * inner;
-      const char* from = shmt__tensor_data(t);
-      for (int64_t r = 0; r < rows; r++, to += out->sizes[dim] * inner, from += nbytes) memcpy(to, from, nbytes);
-      return SHMT_OK;
-    }
+    const int64_t nbytes = t->sizes[dim] * inner;
+    row_copy c = {(char*)shmt__tensor_data(out) + start * inner, shmt__tensor_data(t), out->sizes[dim] * inner, nbytes,
+                  out->numel * item >= SHMT_STREAM_BYTES && nbytes >= STREAM_ROW_BYTES};
+    if (rows == 1)
+      shmt__copy_bytes(c.to, c.from, nbytes, c.streamed);
+    else
+      shmt__parallel_for(rows, GRAIN_BYTES / nbytes + 1, copy_rows, &c);
+    return SHMT_OK;
   }
   SHMT_TRY(shmt__tensor_alias(out, shmt__tensor_sizes(t), shmt__tensor_strides(out),
                               out->offset + start * out->strides[dim], &slice));

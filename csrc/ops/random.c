@@ -274,34 +274,47 @@ shmt_status shmt__bernoulli_float(shmt_tensor* self, double p, shmt_generator* g
   return shmt__fill_bernoulli(self, p, 1, generator);
 }
 
+/* One number for every element of p, dense and floating, into out of the same dtype. False: a probability is none. */
+static bool draw_each(shmt_tensor* p, shmt_tensor* out, shmt_generator* generator) {
+  const shmt__loop loop = shmt__loops[SHMT_LOOP_bernoulli_each][p->dtype];
+  const int64_t item = shmt__tensor_item_bytes(p), words_each = p->dtype == SHMT_FLOAT64 ? 2 : 1;
+  uint32_t words[BLOCK];
+  bool good = true;
+
+  generator = shmt__generator_lock(generator);
+  for (int64_t i = 0, count; i < p->numel && good; i += count) {
+    count = p->numel - i < BLOCK / words_each ? p->numel - i : BLOCK / words_each;
+    char* data[3] = {(char*)shmt__tensor_data(out) + i * item, (char*)words, (char*)shmt__tensor_data(p) + i * item};
+    shmt__generator_words(generator, words, count * words_each);
+    loop(data, NULL, count, &good);
+  }
+  shmt__generator_unlock(generator);
+  return good;
+}
+
 shmt_status shmt__bernoulli_tensor(shmt_tensor* self, shmt_tensor* p, shmt_generator* generator) {
-  SHMT_AUTO(shmt_tensor) wide = NULL;
   SHMT_AUTO(shmt_tensor) spread = NULL;
-  SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) work = NULL;
+  bool fits = shmt__tensor_is_contiguous(p) && p->n_dims == self->n_dims;
 
   SHMT_REQUIRE(shmt__is_floating(p->dtype), SHMT_E_RUNTIME,
                "expected probabilities tensor to have floating type, got %s", shmt__dtype_title(p->dtype));
   if (shmt__tensor_is_meta(self) || self->numel == 0) return SHMT_OK;
-  SHMT_TRY(shmt__tensor_cast(p, SHMT_FLOAT64, &wide));
-  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), SHMT_FLOAT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &spread));
-  SHMT_TRY(shmt__tensor_copy(spread, wide));
-  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), SHMT_BOOL, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &work));
-  const double* limit = shmt__tensor_data(spread);
-  bool* out = shmt__tensor_data(work);
-  for (int64_t i = 0; i < work->numel; i++)
-    SHMT_REQUIRE(limit[i] >= 0 && limit[i] <= 1, SHMT_E_RUNTIME,
-                 "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  "
-                 "If so, please report an enhancement request to PyTorch.)");
-  const bool is_double = p->dtype == SHMT_FLOAT64;
-  generator = shmt__generator_lock(generator);
-  for (int64_t i = 0; i < work->numel; i++) {
-    const double u = is_double ? shmt__generator_uniform(generator)
-                               : (double)(shmt__generator_word(generator) & 0xffffffu) * 0x1p-24;
-    out[i] = u < limit[i];
+  for (int d = 0; fits && d < p->n_dims; d++) fits = p->sizes[d] == self->sizes[d];
+  if (fits) {
+    spread = shmt__tensor_ref(p);
+  } else {
+    SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), p->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &spread));
+    SHMT_TRY(shmt__tensor_copy(spread, p));
   }
-  shmt__generator_unlock(generator);
-  return shmt__tensor_copy(self, work);
+  if (self->dtype == p->dtype && shmt__tensor_is_contiguous(self) && self->storage != p->storage)
+    work = shmt__tensor_ref(self);
+  else
+    SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), p->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &work));
+  SHMT_REQUIRE(draw_each(spread, work, generator), SHMT_E_RUNTIME,
+               "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  "
+               "If so, please report an enhancement request to PyTorch.)");
+  return work == self ? SHMT_OK : shmt__tensor_copy(self, work);
 }
 
 shmt_status shmt__bernoulli(shmt_tensor* self, shmt_generator* generator, shmt_tensor** out) {
@@ -391,6 +404,32 @@ shmt_status shmt__randint(int64_t high, shmt_ints size, shmt_generator* generato
   return shmt__randint_low(0, high, size, generator, dtype, layout, device, pin_memory, out);
 }
 
+/* 0 to n - 1 in random order: each place changes with one at or behind it. */
+static void shuffle(int64_t* p, int64_t n, shmt_generator* generator) {
+  uint32_t words[BLOCK], steps[BLOCK];
+
+  for (int64_t i = 0; i < n; i++) p[i] = i;
+  for (int64_t begin = 0, count; begin < n - 1; begin += count) {
+    const int64_t left = n - begin;
+    count = left - 1 < BLOCK ? left - 1 : BLOCK;
+    shmt__generator_words(generator, words, count);
+    if (left <= INT32_MAX) {
+      char* data[2] = {(char*)steps, (char*)words};
+      shmt__loops[SHMT_LOOP_mt_places][SHMT_UINT32](data, NULL, count, &left);
+      for (int64_t k = 0; k < count; k++) __builtin_prefetch(&p[begin + k + steps[k]], 1);
+    } else {
+      for (int64_t k = 0; k < count; k++)
+        steps[k] = left - k <= UINT32_MAX ? words[k] % (uint32_t)(left - k) : words[k];
+    }
+    for (int64_t k = 0; k < count; k++) {
+      int64_t *a = &p[begin + k], *b = a + steps[k];
+      const int64_t swap = *a;
+      *a = *b;
+      *b = swap;
+    }
+  }
+}
+
 shmt_status shmt__randperm(int64_t n, shmt_generator* generator, shmt_dtype dtype, shmt_layout layout,
                            shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) order = NULL;
@@ -402,20 +441,16 @@ shmt_status shmt__randperm(int64_t n, shmt_generator* generator, shmt_dtype dtyp
                n);
   SHMT_TRY(make("randperm", SHMT_INTS(n), dtype, SHMT_INT64, device, out));
   if (shmt__tensor_is_meta(*out) || n == 0) return SHMT_OK;
-  shmt_status status = shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &order);
-  if (status != SHMT_OK) return finish(status, given, out);
-  int64_t* p = shmt__tensor_data(order);
-  for (int64_t i = 0; i < n; i++) p[i] = i;
-  generator = shmt__generator_lock(generator);
-  for (int64_t i = 0; i < n - 1; i++) {
-    const uint32_t word = shmt__generator_word(generator);
-    const int64_t left = n - i, j = i + (left <= UINT32_MAX ? (int64_t)(word % (uint32_t)left) : (int64_t)word);
-    const int64_t swap = p[i];
-    p[i] = p[j];
-    p[j] = swap;
+  if ((*out)->dtype == SHMT_INT64 && shmt__tensor_is_contiguous(*out)) {
+    order = shmt__tensor_ref(*out);
+  } else {
+    shmt_status status = shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &order);
+    if (status != SHMT_OK) return finish(status, given, out);
   }
+  generator = shmt__generator_lock(generator);
+  shuffle(shmt__tensor_data(order), n, generator);
   shmt__generator_unlock(generator);
-  return finish(shmt__tensor_copy(*out, order), given, out);
+  return order == *out ? SHMT_OK : finish(shmt__tensor_copy(*out, order), given, out);
 }
 
 /* --- like another tensor ------------------------------------------------------------------------ */

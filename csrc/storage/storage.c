@@ -26,6 +26,22 @@ static inline shmt_storage* take_header(void) {
   return s;
 }
 
+/* As shmt__alloc and shmt__dealloc, small blocks inline: every result of an operator comes by here. */
+static inline shmt_status take_data(uint64_t nbytes, void** out) {
+  if (SHMT_LIKELY(nbytes <= SHMT_SMALL_MAX_BYTES)) {
+    *out = shmt__small_alloc(nbytes);
+    if (SHMT_LIKELY(*out != NULL)) return SHMT_OK;
+  }
+  return shmt__alloc(nbytes, out);
+}
+
+static inline void drop_data(void* p, uint64_t nbytes) {
+  if (SHMT_LIKELY(nbytes <= SHMT_SMALL_MAX_BYTES))
+    shmt__small_free(p, nbytes);
+  else
+    shmt__dealloc(p, nbytes);
+}
+
 static inline void fill(shmt_storage* s, const shmt__allocator* a, void* data, void* ctx, uint64_t nbytes,
                         uint32_t flags) {
   s->allocator = a;
@@ -40,7 +56,7 @@ void shmt__storage_destroy(shmt_storage* s) {
   if (SHMT_LIKELY(s->allocator == &shmt__allocator_default)) {
     if (SHMT_UNLIKELY(shmt__debug) && s->data != NULL)
       memset(s->data, SHMT_DEBUG_POISON, s->nbytes);
-    if (s->data != NULL) shmt__dealloc(s->data, s->nbytes);
+    if (s->data != NULL) drop_data(s->data, s->nbytes);
   } else if (s->data != NULL || s->ctx != NULL) {
     s->allocator->free(s->data, s->ctx, s->nbytes);
   }
@@ -54,7 +70,7 @@ shmt_status shmt__storage_create(uint64_t nbytes, shmt_storage** out) {
   void* data = NULL;
   if (SHMT_UNLIKELY(s == NULL)) return SHMT_E_NOMEM;
   if (SHMT_LIKELY(nbytes > 0)) {
-    shmt_status status = shmt__alloc(nbytes, &data);
+    shmt_status status = take_data(nbytes, &data);
     if (SHMT_UNLIKELY(status != SHMT_OK)) {
       shmt__small_push(s, HEADER_CLASS);
       return status;

@@ -119,7 +119,7 @@ static shmt_status attach_storage(shmt_tensor* t, shmt_device device, uint64_t n
 
 static inline shmt_status create_contiguous(shmt_ints sizes, shmt_dtype dtype, shmt_device device, bool zeroed,
                                             shmt_tensor** out) {
-  shmt_tensor* t;
+  shmt_tensor* t = NULL;
   uint64_t nbytes = 0;
   SHMT_TRY(take_header(sizes.len, dtype, device, &t));
   shmt_status status = fill_contiguous(t, sizes, shmt__dtype_size[dtype], &nbytes);
@@ -171,7 +171,7 @@ static void fill_geometry(shmt_tensor* t, shmt_ints sizes, shmt_ints strides, in
 
 shmt_status shmt__tensor_empty_strided(shmt_ints sizes, shmt_ints strides, shmt_dtype dtype, shmt_device device,
                                        shmt_tensor** out) {
-  shmt_tensor* t;
+  shmt_tensor* t = NULL;
   uint64_t nbytes;
   SHMT_REQUIRE(sizes.len == strides.len, SHMT_E_RUNTIME,
                "dimensionality of sizes (%" PRId64 ") must match dimensionality of strides (%" PRId64 ")", sizes.len,
@@ -197,7 +197,7 @@ shmt_status shmt__tensor_empty_like(shmt_tensor* like, shmt_dtype dtype, shmt_te
     return shmt__tensor_empty_strided(sizes, (shmt_ints){dense, sizes.len}, dtype, like->device, out);
   }
   /* Dense: the same geometry needs exactly numel elements. */
-  shmt_tensor* t;
+  shmt_tensor* t = NULL;
   uint64_t nbytes;
   if (!shmt__mul_u64((uint64_t)like->numel, shmt__dtype_size[dtype], &nbytes)) return fail_overflow(sizes);
   SHMT_TRY(take_header(sizes.len, dtype, like->device, &t));
@@ -227,7 +227,7 @@ shmt_status shmt__tensor_from_scalar(shmt_scalar value, shmt_dtype dtype, bool w
 
 shmt_status shmt__tensor_from_storage(shmt_storage* s, shmt_ints sizes, shmt_ints strides, int64_t offset,
                                       shmt_dtype dtype, shmt_tensor** out) {
-  shmt_tensor* t;
+  shmt_tensor* t = NULL;
   uint64_t nbytes;
   SHMT_REQUIRE(sizes.len == strides.len, SHMT_E_RUNTIME,
                "mismatch in length of strides and shape: %" PRId64 " and %" PRId64, strides.len, sizes.len);
@@ -249,7 +249,7 @@ shmt_status shmt__tensor_from_storage(shmt_storage* s, shmt_ints sizes, shmt_int
 
 static inline shmt_status alias_as(shmt_tensor* src, shmt_dtype dtype, shmt_ints sizes, shmt_ints strides,
                                    int64_t offset, shmt_tensor** out) {
-  shmt_tensor* t;
+  shmt_tensor* t = NULL;
   SHMT_ASSERT(sizes.len == strides.len && offset >= 0);
 #if SHMT_DEBUG >= 2
   uint64_t nbytes = UINT64_MAX;

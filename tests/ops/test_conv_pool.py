@@ -214,6 +214,21 @@ def test_average_pool_by_definition() -> None:
     assert st.avg_pool1d(st.arange(6.0).view(1, 6), 2).tolist() == [[0.5, 2.5, 4.5]]
 
 
+@pytest.mark.parametrize("width", [1, 7, 128, 129, 300])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding"), [(2, 2, 0), (2, 1, 1), (5, 3, 2), (1, 4, 0)]
+)
+def test_pools_of_rows_of_any_width(width: int, kernel: int, stride: int, padding: int) -> None:
+    if width + 2 * padding < kernel:
+        pytest.skip("the window does not fit")
+    x = _RNG.integers(-9, 9, (1, 2, 8, width)).astype("float32")
+    given = st.from_numpy(x)
+    high = _windows(x, kernel, stride, padding, 1, -np.inf).max((-1, -2))
+    assert np.array_equal(st.max_pool2d(given, kernel, stride, padding).numpy(), high)
+    mean = _windows(x, kernel, stride, padding, 1, 0).sum((-1, -2)) / np.float32(kernel**2)
+    assert np.array_equal(_C._nn.avg_pool2d(given, kernel, stride, padding).numpy(), mean)
+
+
 def test_adaptive_pools_share_evenly() -> None:
     x = st.arange(10.0).view(1, 1, 10)
     assert st.adaptive_avg_pool1d(x, 3).tolist() == [[[1.5, 4.5, 7.5]]]

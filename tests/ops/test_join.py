@@ -22,6 +22,31 @@ def test_cat_and_stack_along_any_dim(dim: int) -> None:
     assert np.array_equal(st.stack(tensors, dim).numpy(), np.stack(parts, dim))
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int16", "float32", "complex128"])
+@pytest.mark.parametrize("width", [1, 3, 4, 300])
+def test_cat_of_rows_of_any_width(dtype: str, width: int) -> None:
+    a = np.random.default_rng(0).integers(0, 2, (5, width)).astype(dtype)
+    b = np.random.default_rng(0).integers(0, 2, (5, 2)).astype(dtype)
+    joined = st.cat([st.from_numpy(a), st.from_numpy(b)], 1)
+    assert np.array_equal(joined.numpy(), np.concatenate([a, b], 1))
+
+
+def test_results_beyond_the_caches() -> None:
+    a = (
+        np.random.default_rng(0).standard_normal((1101, 4001)).astype("float32")
+    )  # rows begin at any place of a line
+    t = st.from_numpy(a)
+    assert np.array_equal(t.clone().numpy(), a)
+    assert np.array_equal((t + t).numpy(), a + a)
+    assert np.array_equal((t[:, 1:] * 2).numpy(), a[:, 1:] * 2)
+    assert np.array_equal((t + t[0]).numpy(), a + a[0])
+    assert np.array_equal(
+        st.cat([t, t[:, :999].contiguous()], 1).numpy(), np.hstack([a, a[:, :999]])
+    )
+    assert np.array_equal(t.double().numpy(), a.astype("float64"))
+    assert np.array_equal(st.empty(1101, 4003)[:, 2:-1].copy_(t[:, 1:]).numpy(), a[:, 1:])
+
+
 def test_cat_promotes_and_skips_empty_vectors() -> None:
     assert st.cat([st.zeros(2), st.ones(2, dtype=st.int64)]).dtype is st.float32
     assert st.cat([st.zeros(2, 3), st.zeros(0)]).shape == (2, 3)

@@ -53,6 +53,33 @@ def test_numbers_do_not_depend_on_how_they_are_asked_for() -> None:
     assert st.equal(together, apart)
 
 
+@pytest.mark.parametrize("n", [1, 2, 624, 625, 1300])
+def test_permutations_exchange_places_drawn_one_by_one(n: int) -> None:
+    order = st.randperm(n).numpy()
+    st.manual_seed(0)
+    expected = np.arange(n)
+    for i in range(n - 1):  # remainders of the generator's words
+        at = i + st.randint(0, n - i, ()).item()
+        expected[[i, at]] = expected[[at, i]]
+    assert np.array_equal(order, expected)
+    st.manual_seed(0)
+    assert np.array_equal(st.randperm(n, dtype=st.int32).numpy(), order)
+
+
+@pytest.mark.parametrize("dtype", [st.float16, st.float32, st.float64])
+def test_ones_come_where_uniform_numbers_are_below(dtype: st.dtype) -> None:
+    p = st.rand(3, 500).t()
+    st.manual_seed(1)
+    drawn = st.bernoulli(p.to(dtype))
+    st.manual_seed(1)
+    uniform = st.rand(500, 3, dtype=st.float64 if dtype is st.float64 else st.float32)
+    assert st.equal(drawn, (uniform < p.to(dtype)).to(dtype))
+    st.manual_seed(1)
+    assert st.equal(st.empty(500, 3, dtype=st.int64).bernoulli_(p.to(dtype)), drawn.long())
+    with pytest.raises(RuntimeError, match="p_in >= 0 && p_in <= 1"):
+        st.bernoulli(st.tensor([0.5, 1.5], dtype=dtype))
+
+
 def test_strided_fills_follow_memory() -> None:
     turned = st.empty(3, 4).t().uniform_()
     st.manual_seed(0)

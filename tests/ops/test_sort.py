@@ -12,7 +12,7 @@ _DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float
 
 
 @pytest.mark.parametrize("dtype", _DTYPES)
-@pytest.mark.parametrize("n", [1, 7, 48, 49, 300, 5000])
+@pytest.mark.parametrize("n", [1, 7, 12, 13, 48, 49, 96, 97, 128, 129, 192, 193, 300, 5000])
 def test_sort_is_stable_both_ways(dtype: str, n: int) -> None:
     low = 0 if dtype in ("bool", "uint8") else -100
     a = _RNG.integers(low, 100, n).astype(dtype)
@@ -53,6 +53,14 @@ def test_topk_is_the_head_of_a_sort(largest: bool, k: int) -> None:
     values, indices = a.topk(k, largest=largest)
     assert st.equal(values, a.sort(descending=largest).values[:, :k])
     assert st.equal(a.gather(1, indices), values)
+
+
+def test_topk_of_long_lines_finds_what_is_rare() -> None:
+    a = _RNG.standard_normal(20_000).astype("float32")
+    a[[5, 19_999]] = [9.0, np.nan]
+    values, indices = st.from_numpy(a).topk(3)
+    assert indices.tolist()[:2] == [19_999, 5]
+    assert values[2].item() == np.sort(a[:-1])[-2]
 
 
 def test_order_statistics() -> None:
