@@ -240,7 +240,9 @@ DECOMPOSITIONS: dict[str, Make] = {
 LENGTHS = (10_000, 1_000_000, 10_000_000)
 
 GROUPS: dict[str, Group] = {
-    "small calls": Group(0.10, (16,), {**ARITHMETIC, **FUNCTIONS, **CHOICES, **INDEXING, **REDUCTIONS}),
+    "small calls": Group(
+        0.10, (16,), {**ARITHMETIC, **FUNCTIONS, **CHOICES, **INDEXING, **REDUCTIONS}
+    ),
     "arithmetic, casts, copies": Group(0.6, LENGTHS, ARITHMETIC),
     "functions": Group(0.4, LENGTHS[:2], FUNCTIONS),
     "choices": Group(0.15, LENGTHS[:2], CHOICES),
