@@ -114,6 +114,15 @@ typedef struct shmt__resample_shape {
   int precision;
 } shmt__resample_shape;
 
+/* A block of attention scores. */
+typedef struct shmt__attention_shape {
+  int64_t width, values;         /* keys of the block; elements of a value */
+  int64_t visible;               /* causal: keys of the block that the first query sees; each next one sees one more */
+  int64_t mask_row, mask_column; /* bytes */
+  double scale;
+  bool causal, mask_is_bool;
+} shmt__attention_shape;
+
 /* Sampling n-dimensional images at positions; depth, height, width. */
 typedef struct shmt__grid_shape {
   int64_t in[3], channels, points;

@@ -236,7 +236,8 @@ def rrelu(
         )
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slope = shmtensor.empty_like(input).uniform_(lower, upper)
+    slope = shmtensor.empty_like(input, memory_format=shmtensor.contiguous_format)
+    slope.uniform_(lower, upper)
     slope.masked_fill_(input.detach() > 0, 1.0)
     return input.mul_(slope) if inplace else input * slope
 

@@ -5,27 +5,12 @@ from __future__ import annotations
 import math
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.nn._padding import pad
 from shmtensor.nn.functional.conv import linear
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
-
-
-def _additive_mask(mask: Tensor, dtype: shmtensor.dtype) -> Tensor:
-    """What is added to scores: minus infinity where a bool mask is false."""
-    if mask.dtype is not shmtensor.bool:
-        return mask
-    return shmtensor.zeros_like(mask, dtype=dtype).masked_fill_(~mask, float("-inf"))
-
-
-def _softmax_or_zero(scores: Tensor, masked: bool) -> Tensor:
-    """Softmax of rows; a row that is minus infinity everywhere becomes zeros."""
-    if not masked:
-        return scores.softmax(-1)
-    nothing = (scores.detach() == float("-inf")).all(-1, keepdim=True)
-    # Filled before as well: the gradient of softmax would be NaN there.
-    return scores.masked_fill(nothing, 0.0).softmax(-1).masked_fill(nothing, 0.0)
 
 
 def scaled_dot_product_attention(
@@ -59,49 +44,9 @@ def scaled_dot_product_attention(
     Source:
         Vaswani et al., "Attention is all you need", 2017, eq. 1.
     """
-    if not query.dtype == key.dtype == value.dtype:
-        raise RuntimeError(
-            "Expected query, key, and value to have the same dtype, but got query.dtype: "
-            f"{query.dtype} key.dtype: {key.dtype} and value.dtype: {value.dtype} instead."
-        )
-    if min(query.dim(), key.dim(), value.dim()) < 2:
-        raise RuntimeError(
-            "Expected query, key, and value to all be  at least 2 dimensional, but got "
-            f"query.dim: {query.dim()}, key.dim: {key.dim()} and value.dim: {value.dim()} instead."
-        )
-    if is_causal and attn_mask is not None:
-        raise RuntimeError(
-            "_scaled_dot_product_attention: Explicit attn_mask should not be set "
-            "when is_causal=True"
-        )
-    if attn_mask is not None and attn_mask.dtype not in (shmtensor.bool, query.dtype):
-        if not attn_mask.is_floating_point():
-            raise RuntimeError(
-                "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
-                f"attn_mask.dtype: {attn_mask.dtype} and  query.dtype: {query.dtype} instead."
-            )
-        attn_mask = attn_mask.to(query.dtype)
-    if enable_gqa:
-        key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
-        value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
-    dtype = query.dtype
-    if dtype in (shmtensor.float16, shmtensor.bfloat16):
-        query, key, value = query.float(), key.float(), value.float()
-        if attn_mask is not None and attn_mask.dtype is dtype:
-            attn_mask = attn_mask.float()
-    # The square root on either side keeps products of float16 in range.
-    factor = 1 / math.sqrt(query.size(-1)) if scale is None else scale
-    half = math.sqrt(abs(factor))
-    scores = (query * math.copysign(half, factor)) @ (key.transpose(-2, -1) * half)
-    if is_causal:
-        seen = shmtensor.ones(query.size(-2), key.size(-2), dtype=shmtensor.bool).tril()
-        scores = scores + _additive_mask(seen, query.dtype)
-    if attn_mask is not None:
-        scores = scores + _additive_mask(attn_mask, query.dtype)
-    weights = _softmax_or_zero(scores, attn_mask is not None)
-    if dropout_p > 0.0:
-        weights = shmtensor.dropout(weights, dropout_p, True)
-    return (weights @ value).to(dtype)
+    return _C._nn.scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
 
 
 def _canonical_mask(
@@ -324,16 +269,24 @@ def multi_head_attention_forward(
         each = hidden.view(batch, 1, 1, keys).expand(-1, num_heads, -1, -1)
         each = each.reshape(rows, 1, keys)
         mask = each if mask is None else mask + each
+    dropout_p = dropout_p if training else 0.0
+    if not need_weights:
+        if mask is not None:
+            plain = mask.size(0) == 1
+            mask = mask.unsqueeze(0) if plain else mask.view(batch, num_heads, -1, keys)
+        q, k, v = (t.view(batch, num_heads, -1, head_dim) for t in (q, k, v))
+        result = scaled_dot_product_attention(q, k, v, mask, dropout_p)
+        result = result.permute(2, 0, 1, 3).reshape(length * batch, width)
+        result = linear(result, out_proj_weight, out_proj_bias).view(length, batch, width)
+        return (result if batched else result.squeeze(1)), None
     scores = q * math.sqrt(1.0 / head_dim) @ k.transpose(-2, -1)
     if mask is not None:
         scores = scores + mask
-    weights_out = scores.softmax(-1) if need_weights else _softmax_or_zero(scores, mask is not None)
-    if training and dropout_p > 0.0:
+    weights_out = scores.softmax(-1)
+    if dropout_p > 0.0:
         weights_out = shmtensor.dropout(weights_out, dropout_p, True)
     result = (weights_out @ v).transpose(0, 1).reshape(length * batch, width)
     result = linear(result, out_proj_weight, out_proj_bias).view(length, batch, width)
-    if not need_weights:
-        return (result if batched else result.squeeze(1)), None
     per_head = weights_out.view(batch, num_heads, length, keys)
     given = per_head.mean(1) if average_attn_weights else per_head
     return (result, given) if batched else (result.squeeze(1), given.squeeze(0))

@@ -83,7 +83,7 @@ def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """``alpha_dropout`` of whole channels of ``(N, C, *)``."""
-    if input.dim() < 2:
+    if training and p > 0 and input.dim() < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     return _drop_to_saturation(input, p, training, inplace, per_channel=True)
 

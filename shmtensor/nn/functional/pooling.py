@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from shmtensor import _C
@@ -37,178 +38,114 @@ __all__ = [
 Ints = int | Sequence[int]
 Sizes = int | None | Sequence[int | None]
 
-adaptive_avg_pool1d = _C.adaptive_avg_pool1d
+_SHAPES = {1: "``(N, C, L)``", 2: "``(N, C, H, W)``", 3: "``(N, C, D, H, W)``"}
 
 
 def _step(stride: Ints | None) -> Ints:
     return () if stride is None else stride
 
 
-def avg_pool1d(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Tensor:
-    """Mean of every window of ``(N, C, L)`` or ``(C, L)``; as ``avg_pool2d``."""
-    return _C.avg_pool1d(input, kernel_size, _step(stride), padding, ceil_mode, count_include_pad)
+def _named(function: Callable[..., Any], name: str, n: int) -> Callable[..., Any]:
+    """Give *function*, one of a family, its own name and *n* dimensions in its text."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = str(function.__doc__).replace("{shape}", f"{_SHAPES[n]} or without N")
+    return function
 
 
-def avg_pool2d(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    """Mean of every window.
-
-    Args:
-        input: ``(N, C, H, W)`` or ``(C, H, W)``.
-        kernel_size: Size of the window.
-        stride: Step; the window's size if absent.
-        padding: Implicit zeros on each side.
-        ceil_mode: Keep a last window that is only partly inside.
-        count_include_pad: Whether the zeros count in the divisor.
-        divisor_override: What sums are divided by instead.
-    """
-    return _nn.avg_pool2d(
-        input,
-        kernel_size,
-        _step(stride),
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
+# --- averages of windows ------------------------------------------------------------------------
 
 
-def avg_pool3d(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Tensor:
-    """Mean of every window of ``(N, C, D, H, W)`` or without N; as ``avg_pool2d``."""
-    return _nn.avg_pool3d(
-        input,
-        kernel_size,
-        _step(stride),
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
+def _avg_pool(n: int) -> Callable[..., Tensor]:
+    operator: Any = _C.avg_pool1d if n == 1 else getattr(_nn, f"avg_pool{n}d")
+
+    def avg_pool(
+        input: Tensor,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+        *,
+        out: Tensor | None = None,
+    ) -> Any:
+        """Mean of every window.
+
+        Args:
+            input: {shape}.
+            kernel_size: Size of the window.
+            stride: Step; the window's size if absent.
+            padding: Implicit zeros on each side.
+            ceil_mode: Keep a last window that is only partly inside.
+            count_include_pad: Whether the zeros count in the divisor.
+            divisor_override: What sums are divided by instead.
+            out: Where the result goes.
+        """
+        options = (_step(stride), padding, ceil_mode, count_include_pad, divisor_override)
+        return operator(input, kernel_size, *options, out=out)
+
+    return _named(avg_pool, f"avg_pool{n}d", n)
 
 
-def max_pool1d_with_indices(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """``max_pool1d`` and the position of every maximum."""
-    return _nn.max_pool1d_with_indices(
-        input, kernel_size, _step(stride), padding, dilation, ceil_mode
-    )
+avg_pool1d = _avg_pool(1)
+avg_pool2d = _avg_pool(2)
+avg_pool3d = _avg_pool(3)
 
 
-def max_pool2d_with_indices(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """``max_pool2d`` and the flat position of every maximum in its plane."""
-    return _nn.max_pool2d_with_indices(
-        input, kernel_size, _step(stride), padding, dilation, ceil_mode
-    )
+# --- maxima of windows --------------------------------------------------------------------------
 
 
-def max_pool3d_with_indices(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """``max_pool3d`` and the flat position of every maximum in its volume."""
-    return _nn.max_pool3d_with_indices(
-        input, kernel_size, _step(stride), padding, dilation, ceil_mode
-    )
+def _max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    values, both = getattr(_C, f"max_pool{n}d"), getattr(_nn, f"max_pool{n}d_with_indices")
+
+    def with_indices(
+        input: Tensor,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        dilation: Ints = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        """The largest value of every window of {shape}, and its position among them all."""
+        return both(input, kernel_size, _step(stride), padding, dilation, ceil_mode)
+
+    def max_pool(
+        input: Tensor,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        padding: Ints = 0,
+        dilation: Ints = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        """Largest value in every window.
+
+        Args:
+            input: {shape}.
+            kernel_size: Size of the window.
+            stride: Step; the window's size if absent.
+            padding: Implicit minus infinities on each side.
+            dilation: Distance of window elements.
+            ceil_mode: Keep a last window that is only partly inside.
+            return_indices: Also give the flat index of each maximum among its channel's elements.
+
+        Returns:
+            The maxima, or ``(maxima, indices)``.
+        """
+        operator = both if return_indices else values
+        return operator(input, kernel_size, _step(stride), padding, dilation, ceil_mode)
+
+    name = f"max_pool{n}d"
+    return _named(max_pool, name, n), _named(with_indices, f"{name}_with_indices", n)
 
 
-def max_pool1d(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """Largest value in every window of ``(N, C, L)`` or ``(C, L)``; as ``max_pool2d``."""
-    window = (input, kernel_size, _step(stride), padding, dilation, ceil_mode)
-    return _nn.max_pool1d_with_indices(*window) if return_indices else _C.max_pool1d(*window)
+max_pool1d, max_pool1d_with_indices = _max_pool(1)
+max_pool2d, max_pool2d_with_indices = _max_pool(2)
+max_pool3d, max_pool3d_with_indices = _max_pool(3)
 
 
-def max_pool2d(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """Largest value in every window.
-
-    Args:
-        input: ``(N, C, H, W)`` or ``(C, H, W)``.
-        kernel_size: Size of the window.
-        stride: Step; the window's size if absent.
-        padding: Implicit minus infinities on each side.
-        dilation: Distance of window elements.
-        ceil_mode: Keep a last window that is only partly inside.
-        return_indices: Also give the flat index of each maximum in its plane.
-
-    Returns:
-        The maxima, or ``(maxima, indices)``.
-    """
-    window = (input, kernel_size, _step(stride), padding, dilation, ceil_mode)
-    return _nn.max_pool2d_with_indices(*window) if return_indices else _C.max_pool2d(*window)
-
-
-def max_pool3d(
-    input: Tensor,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    padding: Ints = 0,
-    dilation: Ints = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
-    """Largest value in every window of ``(N, C, D, H, W)`` or without N; as ``max_pool2d``."""
-    window = (input, kernel_size, _step(stride), padding, dilation, ceil_mode)
-    return _nn.max_pool3d_with_indices(*window) if return_indices else _C.max_pool3d(*window)
-
-
-# --- equal shares ----------------------------------------------------------------------------
+# --- equal shares -------------------------------------------------------------------------------
 
 
 def _fill_sizes(output_size: Sizes, input: Tensor, n: int) -> Any:
@@ -224,113 +161,84 @@ def _fill_sizes(output_size: Sizes, input: Tensor, n: int) -> Any:
     return [o if s is None else s for s, o in zip(output_size, own, strict=True)]
 
 
-def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
-    """Means of equal shares of ``(N, C, H, W)`` or ``(C, H, W)``.
+def _adaptive_avg_pool(n: int) -> Callable[..., Tensor]:
+    operator = getattr(_nn, f"adaptive_avg_pool{n}d")
 
-    Args:
-        input: Images.
-        output_size: ``(H', W')`` or one int for both; ``None`` keeps the input's size.
-    """
-    return _nn.adaptive_avg_pool2d(input, _fill_sizes(output_size, input, 2))
+    def adaptive_avg_pool(input: Tensor, output_size: Sizes) -> Any:
+        """Means of equal shares.
 
+        Args:
+            input: {shape}.
+            output_size: A size for each dimension or one for all; ``None`` keeps the input's.
+        """
+        return operator(input, _fill_sizes(output_size, input, n))
 
-def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
-    """Means of equal shares of ``(N, C, D, H, W)``; as ``adaptive_avg_pool2d``."""
-    return _nn.adaptive_avg_pool3d(input, _fill_sizes(output_size, input, 3))
-
-
-def adaptive_max_pool1d_with_indices(
-    input: Tensor, output_size: Ints, return_indices: bool = False
-) -> tuple[Tensor, Tensor]:
-    """``adaptive_max_pool1d`` and the position of every maximum."""
-    return _C.adaptive_max_pool1d(input, output_size)
+    return _named(adaptive_avg_pool, f"adaptive_avg_pool{n}d", n)
 
 
-def adaptive_max_pool2d_with_indices(
-    input: Tensor, output_size: Sizes, return_indices: bool = False
-) -> tuple[Tensor, Tensor]:
-    """``adaptive_max_pool2d`` and the flat position of every maximum."""
-    return _nn.adaptive_max_pool2d(input, _fill_sizes(output_size, input, 2))
+adaptive_avg_pool1d = _C.adaptive_avg_pool1d
+adaptive_avg_pool2d = _adaptive_avg_pool(2)
+adaptive_avg_pool3d = _adaptive_avg_pool(3)
 
 
-def adaptive_max_pool3d_with_indices(
-    input: Tensor, output_size: Sizes, return_indices: bool = False
-) -> tuple[Tensor, Tensor]:
-    """``adaptive_max_pool3d`` and the flat position of every maximum."""
-    return _nn.adaptive_max_pool3d(input, _fill_sizes(output_size, input, 3))
+def _adaptive_max_pool(n: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    operator: Any = _C.adaptive_max_pool1d if n == 1 else getattr(_nn, f"adaptive_max_pool{n}d")
+
+    def with_indices(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
+        """The largest value of equal shares of {shape}, and its position among them all."""
+        return operator(input, _fill_sizes(output_size, input, n) if n > 1 else output_size)
+
+    def adaptive_max_pool(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
+        """Maxima of equal shares.
+
+        Args:
+            input: {shape}.
+            output_size: A size for each dimension or one for all; ``None`` keeps the input's.
+            return_indices: Also give the flat index of each maximum among its channel's elements.
+        """
+        both = with_indices(input, output_size)
+        return both if return_indices else both[0]
+
+    name = f"adaptive_max_pool{n}d"
+    return _named(adaptive_max_pool, name, n), _named(with_indices, f"{name}_with_indices", n)
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: Ints, return_indices: bool = False) -> Any:
-    """Maxima of equal shares of ``(N, C, L)`` or ``(C, L)``, and their positions if asked."""
-    both = adaptive_max_pool1d_with_indices(input, output_size)
-    return both if return_indices else both[0]
+adaptive_max_pool1d, adaptive_max_pool1d_with_indices = _adaptive_max_pool(1)
+adaptive_max_pool2d, adaptive_max_pool2d_with_indices = _adaptive_max_pool(2)
+adaptive_max_pool3d, adaptive_max_pool3d_with_indices = _adaptive_max_pool(3)
 
 
-def adaptive_max_pool2d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
-    """Maxima of equal shares; sizes as ``adaptive_avg_pool2d``, and positions if asked."""
-    both = adaptive_max_pool2d_with_indices(input, output_size)
-    return both if return_indices else both[0]
+# --- powers -------------------------------------------------------------------------------------
 
 
-def adaptive_max_pool3d(input: Tensor, output_size: Sizes, return_indices: bool = False) -> Any:
-    """Maxima of equal shares; sizes as ``adaptive_avg_pool3d``, and positions if asked."""
-    both = adaptive_max_pool3d_with_indices(input, output_size)
-    return both if return_indices else both[0]
+def _lp_pool(n: int) -> Callable[..., Tensor]:
+    average = (avg_pool1d, avg_pool2d, avg_pool3d)[n - 1]
+
+    def lp_pool(
+        input: Tensor,
+        norm_type: float,
+        kernel_size: Ints,
+        stride: Ints | None = None,
+        ceil_mode: bool = False,
+    ) -> Any:
+        """The p-norm of every window; a negative sum (odd p) keeps its sign outside the root.
+
+        Args:
+            input: {shape}.
+            norm_type: Exponent p.
+            kernel_size: Size of the window.
+            stride: Step; the window's size if absent.
+            ceil_mode: Keep a last window that is only partly inside.
+        """
+        sizes = (kernel_size,) * n if isinstance(kernel_size, int) else tuple(kernel_size)
+        if len(sizes) != n and n > 1:
+            raise ValueError(f"lp_pool{n}d: expected {n} sizes of the window, got {kernel_size}")
+        means = average(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
+        return (means.sign() * means.abs().relu() * math.prod(sizes)) ** (1.0 / norm_type)
+
+    return _named(lp_pool, f"lp_pool{n}d", n)
 
 
-# --- powers ----------------------------------------------------------------------------------
-
-
-def _tuple(value: Ints, n: int) -> tuple[int, ...]:
-    return (value,) * n if isinstance(value, int) else tuple(value)
-
-
-def _power_root(means: Tensor, count: int, norm_type: float) -> Tensor:
-    """The p-th root of sums, from means; negative sums (odd p) keep their sign outside."""
-    return (means.sign() * means.abs().relu() * count) ** (1.0 / norm_type)
-
-
-def lp_pool1d(
-    input: Tensor,
-    norm_type: float,
-    kernel_size: int,
-    stride: Ints | None = None,
-    ceil_mode: bool = False,
-) -> Tensor:
-    """The p-norm of every window of ``(N, C, L)`` or ``(C, L)``.
-
-    Args:
-        input: Signals.
-        norm_type: Exponent p.
-        kernel_size: Size of the window.
-        stride: Step; the window's size if absent.
-        ceil_mode: Keep a last window that is only partly inside.
-    """
-    means = avg_pool1d(input.pow(norm_type), kernel_size, _step(stride), 0, ceil_mode)
-    return _power_root(means, _tuple(kernel_size, 1)[0], norm_type)
-
-
-def lp_pool2d(
-    input: Tensor,
-    norm_type: float,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    ceil_mode: bool = False,
-) -> Tensor:
-    """The p-norm of every window of ``(N, C, H, W)`` or ``(C, H, W)``; as ``lp_pool1d``."""
-    height, width = _tuple(kernel_size, 2)
-    means = avg_pool2d(input.pow(norm_type), kernel_size, _step(stride), 0, ceil_mode)
-    return _power_root(means, height * width, norm_type)
-
-
-def lp_pool3d(
-    input: Tensor,
-    norm_type: float,
-    kernel_size: Ints,
-    stride: Ints | None = None,
-    ceil_mode: bool = False,
-) -> Tensor:
-    """The p-norm of every window of ``(N, C, D, H, W)`` or without N; as ``lp_pool1d``."""
-    depth, height, width = _tuple(kernel_size, 3)
-    means = avg_pool3d(input.pow(norm_type), kernel_size, _step(stride), 0, ceil_mode)
-    return _power_root(means, depth * height * width, norm_type)
+lp_pool1d = _lp_pool(1)
+lp_pool2d = _lp_pool(2)
+lp_pool3d = _lp_pool(3)

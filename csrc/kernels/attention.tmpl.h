@@ -1,0 +1,102 @@
+/* kernels/attention.tmpl.h -- rows of attention scores, a block of keys at a time. One dtype.
+ *
+ * n queries; ctx: shmt__attention_shape. Scores are dense rows of `width` keys. A query's sums are relative to the
+ * largest score it has met, and are rescaled when a larger one comes (online softmax: Milakov and Gimelshein, 2018;
+ * Dao et al., "FlashAttention", 2022).
+ */
+#include "kernels/loops.h"
+#include "kernels/shapes.h"
+#include "kernels/vmath.h"
+
+#define EXP(x) _Generic((C)0, float: shmt__expf, default: shmt__exp)(x)
+
+/* The keys of this block that query i may look at. */
+static inline int64_t SHMT_LOOP(visible)(const shmt__attention_shape* s, int64_t i) {
+  const int64_t n = s->visible + i;
+  return !s->causal || n > s->width ? s->width : n < 0 ? 0 : n;
+}
+
+/* data: scores, mask or NULL. Scores are scaled, and minus infinity where the mask is false or the key is hidden. */
+void SHMT_LOOP(attention_scores)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__attention_shape* s = ctx;
+  const C scale = (C)s->scale;
+
+  (void)strides;
+  for (int64_t i = 0; i < n; i++) {
+    T* row = (T*)(void*)data[0] + i * s->width;
+    const char* mask = data[1] ? data[1] + i * s->mask_row : NULL;
+    const int64_t shown = SHMT_LOOP(visible)(s, i);
+    if (!mask) {
+      SHMT_IVDEP for (int64_t j = 0; j < shown; j++) row[j] *= scale;
+    } else if (s->mask_is_bool) {
+      for (int64_t j = 0; j < shown; j++) row[j] = mask[j * s->mask_column] ? row[j] * scale : -(C)INFINITY;
+    } else {
+      for (int64_t j = 0; j < shown; j++) row[j] = row[j] * scale + *(const T*)(const void*)(mask + j * s->mask_column);
+    }
+    for (int64_t j = shown; j < s->width; j++) row[j] = -(C)INFINITY;
+  }
+}
+
+/* data: scores, largest so far (n), sum so far (n), output so far (n, values). Scores become weights. */
+void SHMT_LOOP(attention_forward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__attention_shape* s = ctx;
+  T* largest = (T*)(void*)data[1];
+  T* sums = (T*)(void*)data[2];
+
+  (void)strides;
+  for (int64_t i = 0; i < n; i++) {
+    T* row = (T*)(void*)data[0] + i * s->width;
+    T* out = (T*)(void*)data[3] + i * s->values;
+    C top = largest[i], sum = 0;
+    for (int64_t j = 0; j < s->width; j++) top = row[j] > top ? row[j] : top;
+    /* Nothing to look at yet; NaN scores go on. */
+    const C shift = top == -(C)INFINITY ? 0 : top;
+    const C keep = largest[i] == -(C)INFINITY ? 0 : EXP(largest[i] - shift);
+    SHMT_IVDEP for (int64_t j = 0; j < s->width; j++) row[j] = EXP(row[j] - shift);
+    for (int64_t j = 0; j < s->width; j++) sum += row[j];
+    if (keep != 1)
+      for (int64_t k = 0; k < s->values; k++) out[k] = keep == 0 ? 0 : out[k] * keep;
+    sums[i] = (keep == 0 ? 0 : sums[i] * keep) + sum;
+    largest[i] = top;
+  }
+}
+
+/* data: output, largest (n), sums (n), logsumexp (n). Divide; a query that sees nothing gives zeros. */
+void SHMT_LOOP(attention_finish)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__attention_shape* s = ctx;
+  const T* largest = (const T*)(const void*)data[1];
+  const T* sums = (const T*)(const void*)data[2];
+  T* lse = (T*)(void*)data[3];
+
+  (void)strides;
+  for (int64_t i = 0; i < n; i++) {
+    T* out = (T*)(void*)data[0] + i * s->values;
+    const C factor = sums[i] == 0 ? 0 : 1 / sums[i];
+    for (int64_t k = 0; k < s->values; k++) out[k] *= factor;
+    lse[i] = sums[i] == 0 ? -(C)INFINITY : largest[i] + (C)log((double)sums[i]);
+  }
+}
+
+/* data: scores, gradients of the weights, logsumexp (n), dot of output and its gradient (n). Scores become weights,
+ * the second become gradients of the products of queries and keys. */
+void SHMT_LOOP(attention_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__attention_shape* s = ctx;
+  const C scale = (C)s->scale;
+  const T* lse = (const T*)(const void*)data[2];
+  const T* dots = (const T*)(const void*)data[3];
+
+  (void)strides;
+  for (int64_t i = 0; i < n; i++) {
+    T* row = (T*)(void*)data[0] + i * s->width;
+    T* grad = (T*)(void*)data[1] + i * s->width;
+    if (lse[i] == -(C)INFINITY) {
+      for (int64_t j = 0; j < s->width; j++) row[j] = grad[j] = 0;
+      continue;
+    }
+    SHMT_IVDEP for (int64_t j = 0; j < s->width; j++) {
+      row[j] = EXP(row[j] - lse[i]);
+      grad[j] = row[j] * (grad[j] - dots[i]) * scale;
+    }
+  }
+}
+#undef EXP

@@ -1,0 +1,112 @@
+"""Attention in blocks against the plain formula; multi-head attention is in test_layers."""
+
+from __future__ import annotations
+
+import pytest
+
+import shmtensor as st
+from shmtensor.autograd import gradcheck, gradgradcheck
+
+F = st.nn.functional
+
+
+def _random(*shape, dtype=st.float64):
+    return st.randn(*shape, dtype=dtype)
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    st.manual_seed(5)
+
+
+def _plain(q, k, v, mask=None, scale=None):
+    scores = q @ k.transpose(-2, -1) * (q.size(-1) ** -0.5 if scale is None else scale)
+    if mask is not None:
+        hidden = mask if mask.dtype is not st.bool else st.zeros_like(mask, dtype=q.dtype)
+        scores = scores + hidden
+        if mask.dtype is st.bool:
+            scores = scores.masked_fill(~mask, float("-inf"))
+    return scores.softmax(-1).nan_to_num(0.0) @ v
+
+
+@pytest.mark.parametrize("lengths", [(3, 5), (64, 256), (70, 300), (1, 1)])
+def test_blocks_give_the_plain_formula(lengths):
+    q, k, v = (
+        _random(2, 2, lengths[0], 4),
+        _random(2, 2, lengths[1], 4),
+        _random(2, 2, lengths[1], 3),
+    )
+    assert st.allclose(F.scaled_dot_product_attention(q, k, v), _plain(q, k, v))
+
+
+@pytest.mark.parametrize("kind", ["bool", "float", "causal"])
+def test_masks(kind):
+    q, k, v = _random(2, 3, 70, 4), _random(2, 3, 270, 4), _random(2, 3, 270, 4)
+    seen = st.ones(70, 270, dtype=st.bool).tril()
+    if kind == "causal":
+        result = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    else:
+        mask = seen if kind == "bool" else st.zeros(70, 270, dtype=st.float64)
+        mask = mask if kind == "bool" else mask.masked_fill(~seen, float("-inf"))
+        result = F.scaled_dot_product_attention(q, k, v, mask)
+    assert st.allclose(result, _plain(q, k, v, seen))
+
+
+def test_query_that_sees_nothing_gives_zeros():
+    q = _random(1, 1, 2, 4).requires_grad_()
+    mask = st.tensor([[False, False], [True, False]])
+    result = F.scaled_dot_product_attention(q, q, q, mask)
+    assert result[0, 0, 0].tolist() == [0.0] * 4
+    assert bool(st.autograd.grad(result.sum(), q)[0].isfinite().all())
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients(causal):
+    inputs = [_random(1, 2, n, 3).requires_grad_() for n in (3, 4, 4)]
+    assert gradcheck(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal), inputs
+    )
+    assert gradgradcheck(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=causal), inputs
+    )
+
+
+def test_gradients_of_blocks_give_those_of_the_plain_formula():
+    mask = _random(1, 70, 300)
+    found = []
+    for attend in (F.scaled_dot_product_attention, _plain):
+        st.manual_seed(1)
+        inputs = [_random(2, n, 4).requires_grad_() for n in (70, 300, 300)]
+        found.append(st.autograd.grad(attend(*inputs, mask).square().sum(), inputs))
+    for mine, wanted in zip(*found, strict=True):
+        assert st.allclose(mine, wanted)
+
+
+def test_mask_that_wants_a_gradient():
+    q, mask = _random(1, 2, 3), _random(2, 2).requires_grad_()
+    assert gradcheck(lambda m: F.scaled_dot_product_attention(q, q, q, m), [mask])
+
+
+def test_narrow_floats_are_calculated_in_float32():
+    q, k, v = (_random(1, 2, n, 8, dtype=st.float32).bfloat16() for n in (70, 300, 300))
+    result = F.scaled_dot_product_attention(q, k, v)
+    assert result.dtype is st.bfloat16
+    assert st.allclose(result.float(), _plain(q.float(), k.float(), v.float()), atol=1e-2)
+
+
+def test_fewer_heads_of_keys():
+    q, k = _random(1, 4, 3, 2), _random(1, 2, 5, 2)
+    wide = k.repeat_interleave(2, -3)
+    result = F.scaled_dot_product_attention(q, k, k, enable_gqa=True)
+    assert st.allclose(result, _plain(q, wide, wide))
+
+
+def test_keys_with_strides_as_after_splitting_heads():
+    q = _random(2, 5, 3, 4).transpose(1, 2)
+    assert st.allclose(F.scaled_dot_product_attention(q, q, q), _plain(q, q, q))
+
+
+def test_mask_and_is_causal_are_refused_together():
+    q = _random(1, 2, 2)
+    with pytest.raises(RuntimeError, match="is_causal=True"):
+        F.scaled_dot_product_attention(q, q, q, st.ones(2, 2, dtype=st.bool), is_causal=True)
