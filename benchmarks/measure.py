@@ -139,7 +139,7 @@ def machine() -> dict[str, str]:
     }
 
 
-def write_json(path: Path, results: list[Result]) -> None:
-    """Write results and the machine they come from to *path*."""
+def write_json(path: Path, results: list[Result], **more: object) -> None:
+    """Write results, the machine they come from and *more* to *path*."""
     rows = [{**asdict(result), "ratio": result.ratio} for result in results]
-    path.write_text(json.dumps({"machine": machine(), "results": rows}, indent=1) + "\n")
+    path.write_text(json.dumps({"machine": machine(), **more, "results": rows}, indent=1) + "\n")
