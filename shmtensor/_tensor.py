@@ -149,7 +149,7 @@ class Tensor(_TensorBase):
         import numpy as np  # loaded by who uses it
 
         if force:
-            return self.detach().cpu().numpy()
+            return self.detach().cpu().resolve_conj().resolve_neg().numpy()
         if self.is_meta:
             raise TypeError(
                 "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the "
@@ -160,6 +160,15 @@ class Tensor(_TensorBase):
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
             )
+        for is_lazy, bit, resolve in (
+            (self.is_conj(), "conjugate", "resolve_conj"),
+            (self.is_neg(), "negative", "resolve_neg"),
+        ):
+            if is_lazy:
+                raise RuntimeError(
+                    f"Can't call numpy() on Tensor that has {bit} bit set. Use "
+                    f"tensor.{resolve}().numpy() instead."
+                )
         if self.dtype in _WITHOUT_NUMPY:
             title = _NAMES_OF_TYPES[self.dtype].removesuffix("Tensor")
             raise TypeError(f"Got unsupported ScalarType {title}")

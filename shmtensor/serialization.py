@@ -79,6 +79,15 @@ def reduce_storage(storage: UntypedStorage, protocol: int) -> Any:
     return _rebuild_storage, (pickle.PickleBuffer(view) if protocol >= 5 else bytes(view),)
 
 
+def with_lazy_bits(tensor: Tensor, conj: bool, neg: bool) -> Tensor:
+    """Return *tensor* as the conjugate, the negative or both of what its memory holds."""
+    if conj:
+        tensor = _C._conj(tensor)
+    if neg:
+        tensor = _C._neg_view(tensor)
+    return tensor.detach() if conj or neg else tensor
+
+
 def _rebuild_tensor(
     storage: UntypedStorage,
     dtype: Any,
@@ -87,9 +96,12 @@ def _rebuild_tensor(
     stride: tuple[int, ...],
     requires_grad: bool = False,
     backward_hooks: Any = None,
+    conj: bool = False,
+    neg: bool = False,
 ) -> Tensor:
     """Unpickle a tensor: show *storage* with the given geometry."""
     tensor: Tensor = _c.tensor_over(storage._ref, size, stride, storage_offset, dtype._code)
+    tensor = with_lazy_bits(tensor, conj, neg)
     if requires_grad:
         tensor.requires_grad_(True)
     return tensor
@@ -128,6 +140,7 @@ def reduce_tensor(tensor: Tensor, protocol: int) -> Any:
         tensor.stride(),
         tensor.requires_grad,
         hooks,
+        *((tensor.is_conj(), tensor.is_neg()) if tensor.is_conj() or tensor.is_neg() else ()),
     )
     state = dict(getattr(tensor, "__dict__", {}))
     if type(tensor) is Tensor and not state:
@@ -159,6 +172,8 @@ def deepcopy_tensor(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
         tensor.storage_offset(),
         tuple(tensor.size()),
         tensor.stride(),
+        conj=tensor.is_conj(),
+        neg=tensor.is_neg(),
     )
     if type(tensor) is not Tensor:
         result = result.as_subclass(type(tensor))
@@ -298,6 +313,7 @@ def _rebuild_torch_tensor(
         stride,
         requires_grad,
         backward_hooks,
+        **{bit: bool(set_) for bit, set_ in (metadata or {}).items() if bit in ("conj", "neg")},
     )
 
 

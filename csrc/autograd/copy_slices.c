@@ -2,6 +2,7 @@
 #include "autograd/copy_slices.h"
 
 #include "autograd/meta.h"
+#include "autograd/replay.h"
 #include "generated/ops.h"
 
 #include <stdlib.h>
@@ -9,14 +10,14 @@
 
 typedef struct geometry {
   int64_t* sizes; /* n_dims sizes, then n_dims strides; malloc'ed */
-  int64_t offset;
   int n_dims;
 } geometry;
 
 typedef struct copy_slices {
   shmt_node node;
   shmt_node* fn; /* owned; NULL once its saved tensors were freed */
-  geometry base, view;
+  geometry base;
+  shmt__view_recipe view;
 } copy_slices;
 
 static shmt_ints sizes_of(const geometry* g) { return (shmt_ints){g->sizes, g->n_dims}; }
@@ -31,7 +32,6 @@ static shmt_status geometry_init(geometry* g, const shmt_tensor* t) {
   memcpy(g->sizes, t->sizes, part);
   memcpy(g->sizes + t->n_dims, t->strides, part);
   g->n_dims = t->n_dims;
-  g->offset = t->offset;
   return SHMT_OK;
 }
 
@@ -61,8 +61,7 @@ static shmt_status copy_slices_apply(shmt_node* node, shmt_tensor* const* grads,
   SHMT_AUTO(shmt_tensor) slice = NULL;
   SHMT_AUTO(shmt_tensor) inner = NULL;
   SHMT_TRY(copy_of_gradient(n, grads[0], &result));
-  const shmt_opt_int offset = {n->view.offset - n->base.offset, true};
-  SHMT_TRY(shmt_op_as_strided(result, sizes_of(&n->view), strides_of(&n->view), offset, &slice));
+  SHMT_TRY(shmt__view_again(&n->view, result, &slice));
   SHMT_TRY(shmt_op_clone(slice, SHMT_CONTIGUOUS_FORMAT, &inner));
   SHMT_TRY(n->fn->klass->apply(n->fn, &inner, out));
   if (!shmt__node_needs(node, 0)) return SHMT_OK;
@@ -83,7 +82,7 @@ static void copy_slices_release(shmt_node* node) {
 static void copy_slices_destroy(shmt_node* node) {
   copy_slices* n = (copy_slices*)node;
   free(n->base.sizes);
-  free(n->view.sizes);
+  shmt__view_recipe_fini(&n->view);
 }
 
 static const shmt__node_class copy_slices_class = {.name = "CopySlices",
@@ -113,7 +112,7 @@ shmt_status shmt__copy_slices_create(shmt_tensor* base, shmt_tensor* view, shmt_
   copy_slices* n = (copy_slices*)shmt__node_create(&copy_slices_class, fn->n_edges, 1);
   if (!n) return SHMT_E_NOMEM;
   shmt_status status = copy_slices_connect(n, base, fn);
-  if (status == SHMT_OK) status = geometry_init(&n->view, view);
+  if (status == SHMT_OK) status = shmt__view_recipe_init(&n->view, base, view);
   shmt__node_retain(fn);
   n->fn = fn;
   if (status != SHMT_OK) {

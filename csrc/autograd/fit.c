@@ -132,7 +132,9 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
   const shmt_scalar one = shmt__scalar_int(1);
   const shmt__loop loop = shmt__loops[SHMT_LOOP_add][sum->dtype];
   const int64_t step = single_step(sum), other_step = single_step(other);
-  if (SHMT_LIKELY(step > 0 && other_step >= 0 && sum->numel <= DIRECT_NUMEL) && loop &&
+  const shmt_keyset lazy =
+      (sum->keys | other->keys) & (SHMT_KEYBIT_Conjugate | SHMT_KEYBIT_Negative);
+  if (SHMT_LIKELY(lazy == 0) && SHMT_LIKELY(step > 0 && other_step >= 0 && sum->numel <= DIRECT_NUMEL) && loop &&
       sum->dtype == other->dtype && !shmt__tensor_is_meta(sum)) {
     SHMT_ASSERT(sum->numel == other->numel);
     char* const at = shmt__tensor_data(sum);
@@ -142,8 +144,8 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
     return SHMT_OK;
   }
   /* Straight to the kernel: no mode sees the engine's own sums. */
-  return shmt_op_add__Tensor_below(shmt__tensor_is_meta(sum) ? SHMT_KEYBIT_Meta : SHMT_KEYBIT_CPU,
-                                   sum, other, one);
+  const shmt_keyset backend = shmt__tensor_is_meta(sum) ? SHMT_KEYBIT_Meta : SHMT_KEYBIT_CPU;
+  return shmt_op_add__Tensor_below(backend | lazy, sum, other, one);
 }
 
 shmt_status shmt__grad_add(shmt_tensor** sum, shmt_tensor* g) {

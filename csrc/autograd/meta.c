@@ -3,6 +3,7 @@
 
 #include "autograd/hooks.h"
 #include "autograd/pool.h"
+#include "autograd/replay.h"
 #include "dispatch/registry.h"
 #include "generated/ops.h"
 
@@ -87,11 +88,13 @@ static shmt_status make_view_node(shmt_tensor* view, shmt_node** out) {
   SHMT_GRAD_MODE(true);
   shmt__tls_keys.excluded |= SHMT_KEYBIT_Python | SHMT_KEYBIT_ADInplaceOrView;
   shmt__tls_keys.excluded &= ~(shmt_keyset)SHMT_KEYBIT_Autograd;
-  shmt_opt_int offset = {view->offset, true};
   SHMT_AUTO(shmt_tensor) again = NULL;
+  shmt__view_recipe how;
   *out = NULL;
-  SHMT_TRY(shmt_op_as_strided(view->base, shmt__tensor_sizes(view), shmt__tensor_strides(view),
-                              offset, &again));
+  SHMT_TRY(shmt__view_recipe_init(&how, view->base, view));
+  shmt_status status = shmt__view_again(&how, view->base, &again);
+  shmt__view_recipe_fini(&how);
+  if (status != SHMT_OK) return status;
   if (!again->autograd || !again->autograd->grad_fn) return SHMT_OK;
   *out = again->autograd->grad_fn;
   shmt__node_retain(*out);

@@ -19,7 +19,8 @@ from codegen.types import (
     signature,
 )
 
-_WITH_KEYS = ("Autograd", "ADInplaceOrView", "BackendSelect", "Python")
+_WITH_KEYS = ("Autograd", "ADInplaceOrView", "BackendSelect", "Python", "Conjugate", "Negative")
+_LAZY = ("Conjugate", "Negative")
 
 
 def spec_file(family: str) -> str:
@@ -357,12 +358,19 @@ def _record(op: Operator, rows: Rows, order: list[str]) -> str:
             f".where = {c_string(op.entry.where)}}},\n"
         )
     text += "};\n"
-    mask = " | ".join(f"SHMT_KEYBIT_{key}" for key in kernels)
+    lazy = [key for key in _LAZY if op.has_tensors and not op.passes_lazy and key not in kernels]
+    mask = " | ".join(f"SHMT_KEYBIT_{key}" for key in [*kernels, *lazy])
     text += f"shmt_operator {op.record} = {{\n  .schema = &schema_{op.ident},\n  .mask = {mask},\n"
     text += "  .table = {\n"
     for i, key in enumerate(kernels):
         text += f"    [SHMT_KEY_{key}] = &kernels_{op.ident}[{i}],\n"
-    text += f"  }},\n  .call_unboxed = shmt__unbox_{signature(op.schema)},\n  .id = {op.id},\n}};\n"
+    for key in lazy:
+        text += f"    [SHMT_KEY_{key}] = &shmt__resolve_lazy_kernel,\n"
+    if op.passes_lazy:
+        text += "  },\n  .passes_lazy = true,\n"
+    else:
+        text += "  },\n"
+    text += f"  .call_unboxed = shmt__unbox_{signature(op.schema)},\n  .id = {op.id},\n}};\n"
     return text
 
 

@@ -35,7 +35,7 @@ ENTRY_KEYS = (
     "source",
 )
 VARIANTS = ("function", "method", "inplace", "out", "nn")
-TAGS = ("random", "factory", "nondifferentiable", "inplace_only")
+TAGS = ("random", "factory", "nondifferentiable", "inplace_only", "geometry")
 PROMOTIONS = ("none", "same", "arithmetic", "int_to_float", "compare", "bool_to_int")
 _KERNEL_KEYS = ("template", "loop", "dtypes", "promote", "result")
 _SOURCES = ("kernel", "impl", "dispatch", "composite", "composite_explicit")
@@ -140,6 +140,12 @@ class Operator:
     def is_factory(self) -> bool:
         """A new tensor from no tensor: chosen by the device argument."""
         return "factory" in self.entry.tags and not self.has_tensors
+
+    @property
+    def passes_lazy(self) -> bool:
+        """Takes lazily conjugated and negated tensors as they are; see ops/lazy.h."""
+        aliases = [r.type.alias for r in self.schema.returns if r.type.alias]
+        return "geometry" in self.entry.tags or any(not alias.write for alias in aliases)
 
     @property
     def is_composite(self) -> bool:

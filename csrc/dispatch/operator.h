@@ -44,6 +44,9 @@ typedef struct shmt__kernel {
   const char* where;     /* "file:line" of the registration, for messages */
 } shmt__kernel;
 
+/* Of Conjugate and Negative: gives the keys below ordinary tensors; see ops/lazy.h. */
+extern const shmt__kernel shmt__resolve_lazy_kernel;
+
 struct shmt_operator {
   const shmt_schema* schema;
   _Atomic(shmt_keyset) mask;  /* keys with a kernel of their own or from a fallback */
@@ -53,6 +56,8 @@ struct shmt_operator {
                               shmt_value* results);
   struct shmt__registration* registrations; /* the registry's, under its lock */
   uint32_t id;
+  bool passes_lazy; /* nothing at Conjugate and Negative but what is registered: the operator takes
+                       such tensors as they are */
 };
 
 /* The thread's included and excluded keys. */

@@ -156,25 +156,7 @@ static inline bool is_complex(const shmt_tensor* t) {
   return shmt__dtype_kind[t->dtype] == SHMT_KIND_COMPLEX;
 }
 
-shmt_status shmt__conj(shmt_tensor* self, shmt_tensor** out) {
-  if (is_complex(self)) return shmt_op__conj_complex(self, out);
-  *out = shmt__tensor_ref(self);
-  return SHMT_OK;
-}
-
-shmt_status shmt__conj_physical(shmt_tensor* self, shmt_tensor** out) {
-  return shmt__conj(self, out);
-}
-
-shmt_status shmt__conj_physical_(shmt_tensor* self) {
-  SHMT_AUTO(shmt_tensor) result = NULL;
-
-  if (!is_complex(self)) return SHMT_OK;
-  SHMT_TRY(shmt_op__conj_complex(self, &result));
-  return shmt_op_copy_(self, result, false);
-}
-
-shmt_status shmt__identity(shmt_tensor* self, shmt_tensor** out) {
+static shmt_status identity(shmt_tensor* self, shmt_tensor** out) {
   *out = shmt__tensor_ref(self);
   return SHMT_OK;
 }
@@ -182,13 +164,7 @@ shmt_status shmt__identity(shmt_tensor* self, shmt_tensor** out) {
 shmt_status shmt__positive(shmt_tensor* self, shmt_tensor** out) {
   SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_RUNTIME,
                "The `+` operator, on a bool tensor is not supported.");
-  return shmt__identity(self, out);
-}
-
-shmt_status shmt__never(shmt_tensor* self, bool* out) {
-  (void)self;
-  *out = false;
-  return SHMT_OK;
+  return identity(self, out);
 }
 
 shmt_status shmt__is_complex_tensor(shmt_tensor* self, bool* out) {

@@ -201,7 +201,7 @@ static shmt_status each_reflection(shmt_tensor* grad, shmt_tensor* result, shmt_
     old_r = SHMT_TAKE(r);
     SHMT_TRY(reflect(old_r, v, inverse, &r));
     SHMT_TRY(reflection_gradient(s, r, v, t, i, &grad_v[i], &grad_tau[i]));
-    SHMT_TRY(shmt_op_conj(t, &conj_t));
+    SHMT_TRY(shmt_op_conj_physical(t, &conj_t));
     old_s = SHMT_TAKE(s);
     SHMT_TRY(reflect(old_s, v, conj_t, &s));
   }

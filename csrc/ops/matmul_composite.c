@@ -15,20 +15,12 @@ static bool is_one(shmt_scalar s) {
   return z[0] == 1 && z[1] == 0;
 }
 
-shmt_status shmt__scale(shmt_tensor* self, shmt_scalar factor, shmt_tensor** out) {
-  if (is_one(factor)) {
-    *out = shmt__tensor_ref(self);
-    return SHMT_OK;
-  }
-  return shmt_op_mul_Scalar(self, factor, out);
-}
-
 shmt_status shmt__adjoint(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) swapped = NULL;
 
   if (!shmt__is_complex(self->dtype)) return shmt_op_transpose_int(self, -2, -1, out);
   SHMT_TRY(shmt_op_transpose_int(self, -2, -1, &swapped));
-  return shmt_op_conj(swapped, out);
+  return shmt_op_conj_physical(swapped, out);
 }
 
 static bool is_column_major(shmt_ints sizes, shmt_ints strides) {
@@ -61,7 +53,7 @@ shmt_status shmt__mm_mat1_backward(shmt_tensor* grad, shmt_tensor* mat2, shmt_in
     SHMT_TRY(shmt__adjoint(mat2, &right));
     return scaled_mm(grad, right, conjugate(alpha), out);
   }
-  SHMT_TRY(shmt_op_conj(mat2, &left));
+  SHMT_TRY(shmt_op_conj_physical(mat2, &left));
   SHMT_TRY(shmt_op_transpose_int(grad, 0, 1, &right));
   SHMT_TRY(scaled_mm(left, right, conjugate(alpha), &product));
   return shmt_op_transpose_int(product, 0, 1, out);
@@ -78,7 +70,7 @@ shmt_status shmt__mm_mat2_backward(shmt_tensor* grad, shmt_tensor* mat1, shmt_in
     return scaled_mm(left, grad, conjugate(alpha), out);
   }
   SHMT_TRY(shmt_op_transpose_int(grad, 0, 1, &left));
-  SHMT_TRY(shmt_op_conj(mat1, &right));
+  SHMT_TRY(shmt_op_conj_physical(mat1, &right));
   SHMT_TRY(scaled_mm(left, right, conjugate(alpha), &product));
   return shmt_op_transpose_int(product, 0, 1, out);
 }

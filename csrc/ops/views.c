@@ -291,6 +291,10 @@ shmt_status shmt__impl_view_as_real(shmt_tensor* self, shmt_tensor** out) {
   geometry g;
   SHMT_REQUIRE(shmt__dtype_category(self->dtype) == 3, SHMT_E_RUNTIME,
                "view_as_real is only supported for complex tensors");
+  SHMT_REQUIRE(!(self->flags & SHMT_TENSOR_CONJ), SHMT_E_RUNTIME,
+               "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can "
+               "view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias "
+               "the original.");
   SHMT_REQUIRE(self->n_dims < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "tensor has too many (>%d) dims: %d", SHMT_MAX_DIMS,
                self->n_dims + 1);
   start_from(&g, self);
@@ -334,6 +338,11 @@ shmt_status shmt__impl_view_dtype(shmt_tensor* self, shmt_dtype dtype, shmt_tens
   geometry g;
   int64_t have = shmt__tensor_item_bytes(self), want = shmt__dtype_size[dtype];
   const char *from = shmt__dtype_title(self->dtype), *to = shmt__dtype_title(dtype);
+  SHMT_REQUIRE(!(self->flags & SHMT_TENSOR_CONJ), SHMT_E_RUNTIME,
+               "torch.Tensor.view is not supported for conjugate view tensors when converting to a different dtype.");
+  SHMT_REQUIRE(!(self->flags & SHMT_TENSOR_NEG), SHMT_E_RUNTIME,
+               "torch.Tensor.view is not supported for tensors with negative bit set when converting to a different "
+               "dtype.");
   start_from(&g, self);
   int64_t last = g.n_dims - 1;
   if (have != want) {

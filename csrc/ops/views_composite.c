@@ -157,10 +157,18 @@ shmt_status shmt__impl_narrow_tensor(shmt_tensor* self, int64_t dim, shmt_tensor
   return shmt_op_narrow(self, dim, at.v.i, length, out);
 }
 
+/* The numbers as pairs, without regard to a lazy conjugation. */
+static shmt_status unconjugated_pairs(shmt_tensor* self, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) raw = NULL;
+  if (!(self->flags & SHMT_TENSOR_CONJ)) return shmt_op_view_as_real(self, out);
+  SHMT_TRY(shmt_op__conj(self, &raw));
+  return shmt_op_view_as_real(raw, out);
+}
+
 shmt_status shmt__impl_real(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) pairs = NULL;
   if (shmt__dtype_category(self->dtype) != 3) return give(self, out);
-  SHMT_TRY(shmt_op_view_as_real(self, &pairs));
+  SHMT_TRY(unconjugated_pairs(self, &pairs));
   return shmt_op_select_int(pairs, -1, 0, out);
 }
 
@@ -168,8 +176,11 @@ shmt_status shmt__impl_imag(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) pairs = NULL;
   SHMT_REQUIRE(shmt__dtype_category(self->dtype) == 3, SHMT_E_RUNTIME,
                "imag is not implemented for tensors with non-complex dtypes.");
-  SHMT_TRY(shmt_op_view_as_real(self, &pairs));
-  return shmt_op_select_int(pairs, -1, 1, out);
+  SHMT_TRY(unconjugated_pairs(self, &pairs));
+  if (!(self->flags & SHMT_TENSOR_CONJ)) return shmt_op_select_int(pairs, -1, 1, out);
+  SHMT_AUTO(shmt_tensor) part = NULL;
+  SHMT_TRY(shmt_op_select_int(pairs, -1, 1, &part));
+  return shmt_op__neg_view(part, out);
 }
 
 /* --- order of dims ------------------------------------------------------------------------ */

@@ -5,6 +5,7 @@
 #include "base/scalar.h"
 #include "ipc/share.h"
 #include "iter/copy.h"
+#include "ops/lazy.h"
 #include "python/convert.h"
 #include "python/share.h"
 #include "python/types.h"
@@ -244,8 +245,14 @@ static int from_sequence(PyObject* data, shmt_dtype dtype, bool shared, shmt_ten
 }
 
 /* A copy of t in dtype, without history. */
-static int copy_of(shmt_tensor* t, shmt_dtype dtype, bool shared, shmt_tensor** out) {
+static int copy_of(shmt_tensor* given, shmt_dtype dtype, bool shared, shmt_tensor** out) {
   shmt_tensor* copy = NULL;
+  SHMT_AUTO(shmt_tensor) t = NULL;
+  shmt_status resolved = shmt__lazy_resolved(given, &t);
+  if (resolved != SHMT_OK) {
+    shmt__py_raise(resolved);
+    return -1;
+  }
   if (dtype == SHMT_DTYPE_NONE) dtype = t->dtype;
   const shmt__place* before = enter_place(shared);
   shmt_status s = shmt__tensor_empty_like(t, dtype, &copy);

@@ -132,6 +132,10 @@ static PyObject* m_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
   }
   if (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd)
     return refuse("Can't export tensors that require gradient, use tensor.detach()");
+  if (t->flags & SHMT_TENSOR_CONJ)
+    return refuse("Can't export tensors with the conjugate bit set; use tensor.resolve_conj()");
+  if (t->flags & SHMT_TENSOR_NEG)
+    return refuse("Can't export tensors with the negative bit set; use tensor.resolve_neg()");
   if (shmt__tensor_is_meta(t))
     return refuse("Can't export to dlpack from a meta tensor: it has no data");
   if (device != NULL && device != Py_None) {

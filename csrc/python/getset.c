@@ -191,29 +191,20 @@ static PyObject* g_H(PyObject* self, void* c) {
   return s == SHMT_OK ? conjugated(self, out) : shmt__py_raise(s);
 }
 
-/* real and imag are views of pairs of reals: index 0 or 1 of view_as_real. */
-static PyObject* part(PyObject* self, shmt_tensor* t, int64_t index) {
-  shmt_tensor *pairs = NULL, *out = NULL;
-  shmt_status s = shmt_op_view_as_real(t, &pairs);
-  if (s == SHMT_OK) s = shmt_op_select_int(pairs, -1, index, &out);
-  shmt__tensor_release(pairs);
+static PyObject* g_real(PyObject* self, void* c) {
+  (void)c;
+  shmt_tensor* t = shmt__py_tensor(self);
+  shmt_tensor* out = NULL;
+  if (shmt__dtype_kind[t->dtype] != SHMT_KIND_COMPLEX) return Py_NewRef(self);
+  shmt_status s = shmt_op_real(t, &out);
   return wrapped(self, s, out);
 }
 
-static PyObject* g_real(PyObject* self, void* c) {
-  TENSOR;
-  if (shmt__dtype_kind[t->dtype] != SHMT_KIND_COMPLEX) return Py_NewRef(self);
-  return part(self, t, 0);
-}
-
 static PyObject* g_imag(PyObject* self, void* c) {
-  TENSOR;
-  if (shmt__dtype_kind[t->dtype] != SHMT_KIND_COMPLEX) {
-    PyErr_SetString(PyExc_RuntimeError,
-                    "imag is not implemented for tensors with non-complex dtypes.");
-    return NULL;
-  }
-  return part(self, t, 1);
+  (void)c;
+  shmt_tensor* out = NULL;
+  shmt_status s = shmt_op_imag(shmt__py_tensor(self), &out);
+  return wrapped(self, s, out);
 }
 
 /* t.real = value and t.imag = value copy into the view. */

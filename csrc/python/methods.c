@@ -3,6 +3,7 @@
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/ops.h"
+#include "ops/lazy.h"
 #include "python/convert.h"
 #include "python/share.h"
 #include "python/types.h"
@@ -210,7 +211,10 @@ static PyObject* m_tolist(PyObject* self, PyObject* unused) {
     PyErr_SetString(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!");
     return NULL;
   }
-  return list_of(t, shmt__tensor_data(t), 0);
+  SHMT_AUTO(shmt_tensor) resolved = NULL;
+  shmt_status s = shmt__lazy_resolved(t, &resolved);
+  if (s != SHMT_OK) return shmt__py_raise(s);
+  return list_of(resolved, shmt__tensor_data(resolved), 0);
 }
 
 static PyObject* m_complex(PyObject* self, PyObject* unused) {
@@ -287,8 +291,6 @@ PyMethodDef shmt__py_plain_methods[] = {
     {"is_floating_point", m_is_floating_point, METH_NOARGS, "True for real floating dtypes."},
     {"is_complex", m_is_complex, METH_NOARGS, "True for complex dtypes."},
     {"is_signed", m_is_signed, METH_NOARGS, "True when values may be negative."},
-    {"is_conj", m_false, METH_NOARGS, "False: conjugation is never lazy."},
-    {"is_neg", m_false, METH_NOARGS, "False: negation is never lazy."},
     {"is_pinned", m_false, METH_NOARGS, "False: there is no device to pin memory for."},
     {"is_shared", m_is_shared, METH_NOARGS, "True when other processes can map the storage."},
     {"share_memory_", shmt__py_share_memory, METH_NOARGS,

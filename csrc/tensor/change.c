@@ -94,7 +94,8 @@ shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src) {
   t->storage = src->storage;
   shmt__storage_release(old);
   t->device = src->device;
-  t->keys = (t->keys & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ADInplaceOrView)) |
+  shmt__tensor_set_lazy(t, src->flags & SHMT_TENSOR_LAZY);
+  t->keys = (t->keys & ~(shmt_keyset)(SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta)) |
             (src->keys & (SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta));
   return SHMT_OK;
 }
@@ -106,10 +107,22 @@ SHMT_COLD shmt_status shmt__fail_read_only(const char* name, const shmt_tensor* 
             name, SHMT_SHAPE_TEXT(t), t->storage->nbytes);
 }
 
+/* The value behind a lazily conjugated or negated element. */
+static void resolve_scalar(shmt_scalar* s, uint32_t bits) {
+  const bool negate = (bits & SHMT_TENSOR_NEG) != 0, conjugate = (bits & SHMT_TENSOR_CONJ) != 0;
+  if (s->tag != SHMT_SCALAR_COMPLEX) {
+    if (negate) s->v.d = -s->v.d;
+    return;
+  }
+  if (negate) s->v.z[0] = -s->v.z[0];
+  if (negate != conjugate) s->v.z[1] = -s->v.z[1];
+}
+
 shmt_status shmt__tensor_item(shmt_tensor* t, shmt_scalar* out) {
   SHMT_REQUIRE(t->numel == 1, SHMT_E_RUNTIME, "a Tensor with %" PRId64 " elements cannot be converted to Scalar",
                t->numel);
   SHMT_REQUIRE(!shmt__tensor_is_meta(t), SHMT_E_RUNTIME, "Tensor.item() cannot be called on meta tensors");
   *out = shmt__scalar_load(shmt__tensor_data(t), t->dtype);
+  if (SHMT_UNLIKELY(shmt__tensor_is_lazy(t))) resolve_scalar(out, t->flags);
   return SHMT_OK;
 }

@@ -21,6 +21,7 @@ import numpy as np
 from shmtensor import _C
 from shmtensor import storage as _storage
 from shmtensor._tensor import Tensor
+from shmtensor.serialization import with_lazy_bits
 from shmtensor.storage import mapped as _mapped
 from shmtensor.utils.hooks import warn_if_has_hooks
 
@@ -95,9 +96,12 @@ def rebuild_mapped_tensor(
     size: tuple[int, ...],
     stride: tuple[int, ...],
     requires_grad: bool,
+    conj: bool = False,
+    neg: bool = False,
 ) -> Any:
     """Return the tensor of this geometry over a file's storage."""
-    tensor: Any = _C.empty(0, dtype=dtype).set_(storage, offset, size, stride)
+    plain: Any = _C.empty(0, dtype=dtype).set_(storage, offset, size, stride)
+    tensor = with_lazy_bits(plain, conj, neg)
     tensor.requires_grad = requires_grad
     return tensor
 
@@ -144,7 +148,8 @@ def _reduce_with_python(tensor: Tensor) -> Any:
     storage = tensor.untyped_storage()
     if storage.filename is not None:
         layout = (tensor.dtype, tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
-        return rebuild_mapped_tensor, (storage, *layout, tensor.requires_grad)
+        bits = (tensor.is_conj(), tensor.is_neg())
+        return rebuild_mapped_tensor, (storage, *layout, tensor.requires_grad, *bits)
     return rebuild_tensor, (_C._pack_shared_tensor(tensor), tensor.requires_grad)
 
 
