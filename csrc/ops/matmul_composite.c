@@ -23,6 +23,13 @@ shmt_status shmt__adjoint(shmt_tensor* self, shmt_tensor** out) {
   return shmt_op_conj_physical(swapped, out);
 }
 
+/* self times a number, self itself when that is 1. */
+static shmt_status scale(shmt_tensor* self, shmt_scalar factor, shmt_tensor** out) {
+  if (!is_one(factor)) return shmt_op_mul_Scalar(self, factor, out);
+  *out = shmt__tensor_ref(self);
+  return SHMT_OK;
+}
+
 static bool is_column_major(shmt_ints sizes, shmt_ints strides) {
   return strides.data[0] == 1 && strides.data[1] == sizes.data[0] && sizes.data[0] > 1 && sizes.data[1] > 1;
 }
@@ -102,7 +109,7 @@ shmt_status shmt__addr(shmt_tensor* self, shmt_tensor* vec1, shmt_tensor* vec2, 
     *out = SHMT_TAKE(product);
     return SHMT_OK;
   }
-  SHMT_TRY(shmt__scale(self, beta, &scaled));
+  SHMT_TRY(scale(self, beta, &scaled));
   return shmt_op_add_Tensor(scaled, product, shmt__scalar_int(1), out);
 }
 
