@@ -33,6 +33,7 @@ from shmtensor.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
+from shmtensor.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
 from shmtensor.nn.modules.attention import (
     MultiheadAttention,
 )
@@ -205,6 +206,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
