@@ -39,10 +39,16 @@ def name_of(dtype: Any) -> str:
     return str(dtype).rpartition(".")[2]
 
 
-def ours(value: Any) -> Any:
-    """The same value for shmtensor: tensors with the same bytes and strides, dtypes, devices."""
+def ours(value: Any, memo: dict[int, Any] | None = None) -> Any:
+    """The same value for shmtensor: tensors with the same bytes and strides, dtypes, devices.
+
+    What shares memory there shares it here, within a call or a *memo*.
+    """
+    memo = {} if memo is None else memo
     if isinstance(value, torch.Tensor):
-        return _our_tensor(value)
+        if id(value) not in memo:
+            memo[id(value)] = _our_tensor(value, memo)
+        return memo[id(value)]
     if isinstance(value, torch.dtype):
         return getattr(st, name_of(value))
     if isinstance(value, torch.device):
@@ -52,19 +58,19 @@ def ours(value: Any) -> Any:
     if isinstance(value, torch.Generator):
         return st.Generator()
     if isinstance(value, dict):
-        return {key: ours(item) for key, item in value.items()}
+        return {key: ours(item, memo) for key, item in value.items()}
     if isinstance(value, torch.Size):
         return st.Size(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(ours(item) for item in value))
+        return type(value)(*(ours(item, memo) for item in value))
     if isinstance(value, (list, tuple)):
-        return type(value)(ours(item) for item in value)
+        return type(value)(ours(item, memo) for item in value)
     if isinstance(value, types.FunctionType):
         return on_our_side(value)
     return value
 
 
-def _our_tensor(value: torch.Tensor) -> Any:
+def _our_tensor(value: torch.Tensor, memo: dict[int, Any]) -> Any:
     if value.layout is not torch.strided:
         raise Missing(f"layout {value.layout}")
     needs_grad = value.requires_grad
@@ -73,9 +79,14 @@ def _our_tensor(value: torch.Tensor) -> Any:
     if value.device.type == "meta":
         return st.empty_strided(tuple(value.shape), value.stride(), dtype=dtype, device="meta")
     storage = value.untyped_storage()
-    raw = torch.empty(0, dtype=torch.uint8).set_(storage).numpy().copy()
-    raw = raw[: len(raw) // value.element_size() * value.element_size()]
-    flat = st.from_numpy(raw).view(dtype) if len(raw) else st.empty(0, dtype=dtype)
+    address = storage.data_ptr()
+    if -address not in memo:
+        memo[-address] = st.from_numpy(
+            torch.empty(0, dtype=torch.uint8).set_(storage).numpy().copy()
+        )
+    raw = memo[-address]
+    raw = raw[: raw.numel() // value.element_size() * value.element_size()]
+    flat = raw.view(dtype) if raw.numel() else st.empty(0, dtype=dtype)
     made = flat.as_strided(tuple(value.shape), value.stride(), value.storage_offset())
     return made.requires_grad_() if needs_grad else made
 
@@ -150,7 +161,7 @@ def find(op: Any) -> Callable[..., Any]:
 def named(name: str) -> Callable[..., Any]:
     """Our function of a name below torch, or the method where there is no function."""
     found: Any = st
-    for part in name.split("."):
+    for part in name.removeprefix("torch.").split("."):
         found = getattr(found, part, None)
         if found is None:
             break
