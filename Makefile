@@ -16,7 +16,7 @@ help:
 	@echo "make test    the test suite"
 	@echo "make lint    layers, headers, style, strict C, ruff, codespell"
 	@echo "make types   mypy --strict"
-	@echo "make asan    the suite under AddressSanitizer and UBSan (tsan: the threads)"
+	@echo "make asan    the suite under AddressSanitizer and UBSan (make tsan: tests with threads)"
 	@echo "make stress  kill, flood and fill, for minutes"
 	@echo "make fuzz-wire SECONDS=600   random messages and handles, with sanitizers (clang)"
 	@echo "make valgrind                the manager, under valgrind"
@@ -74,9 +74,13 @@ asan: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python build_ffi.py --config asan
 	$(BIN)/python tools/sanitize.py asan -- -n $(WORKERS) -q $(PYTEST_ARGS) tests
 
+# Tests with threads that do not fork: ThreadSanitizer knows one process.
+TSAN_TESTS = tests/autograd/test_threads.py tests/ops/test_iterator.py tests/ops/test_random.py \
+  tests/storage/test_memory.py tests/dispatch tests/multiprocessing/test_threads.py
+
 tsan: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python build_ffi.py --config tsan
-	$(BIN)/python tools/sanitize.py tsan -- -q $(PYTEST_ARGS) tests
+	$(BIN)/python tools/sanitize.py tsan -- -q -k "not fork" $(PYTEST_ARGS) $(TSAN_TESTS)
 
 stress: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python -m pytest -q -m stress --timeout 900 $(PYTEST_ARGS)

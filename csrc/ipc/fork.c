@@ -1,7 +1,7 @@
 /* ipc/fork.c -- the handlers around fork(). */
 #include "ipc/fork.h"
 
-#include "ipc/session.h"
+#include "ipc/ask.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -43,10 +43,10 @@ static bool ask_for_child(shmt__session* s) {
   shmt__packet reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   bool lost = false;
-  if (s->client == 0 || s->is_lost) return false;
+  if (s->client == 0 || s->is_lost || shmt__ask_is_waiting()) return false;
   int socket = connect_child(s, &request);
   if (socket < 0) return false;
-  if (shmt__session_exchange(socket, &request, NULL, 0, &reply, fds, &n_fds, FORK_MS, &lost) !=
+  if (shmt__ask(NULL, socket, &request, NULL, 0, &reply, fds, &n_fds, FORK_MS, &lost) !=
       SHMT_OK) {
     shmt__os_close(socket);
     return false;
@@ -69,6 +69,7 @@ static void claim_for_child(shmt__session* s) {
 
 static void before_fork(void) {
   shmt__sessions_lock();
+  shmt__ask_keep_lock(true);
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
     s->child_socket = -1;
@@ -86,6 +87,7 @@ static void in_parent(void) {
     shmt__os_close(s->child_socket);
     s->child_socket = -1;
   }
+  shmt__ask_keep_lock(false);
   shmt__sessions_unlock();
 }
 
@@ -122,6 +124,8 @@ uint32_t shmt__fork_count(void) { return n_forks; }
 
 static void in_child(void) {
   n_forks++;
+  shmt__ask_reset();
+  shmt__ask_keep_lock(false);
   SHMT_FAILPOINT(fork_child);
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);

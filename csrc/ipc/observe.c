@@ -4,7 +4,7 @@
 #include "ipc/describe.h"
 #include "ipc/ring_layout.h"
 #include "ipc/service.h"
-#include "ipc/session.h"
+#include "ipc/ask.h"
 #include "os/memfd.h"
 #include "os/pages.h"
 #include "os/process.h"
@@ -48,7 +48,7 @@ static shmt_status ask(const char* address, uint64_t session, shmt__message type
                -socket);
   bool is_ours = shmt__os_peer(socket, &peer) && peer.uid == shmt__os_uid();
   shmt_status status =
-      is_ours ? shmt__session_exchange(socket, &p, NULL, 0, reply, fds, n_fds, OBSERVE_MS, &lost)
+      is_ours ? shmt__ask(NULL, socket, &p, NULL, 0, reply, fds, n_fds, OBSERVE_MS, &lost)
               : shmt__fail(SHMT_E_MANAGER, "@%s belongs to another user", address);
   shmt__os_close(socket);
   for (int i = 0; i < n_ignored; i++) shmt__os_close(ignored[i]);

@@ -1,4 +1,5 @@
 /* ipc/serve.c -- becoming the manager of a service (`shmtensor serve`). */
+#include "ipc/ask.h"
 #include "ipc/launch.h"
 #include "ipc/service_handle.h"
 #include "os/daemon.h"
@@ -19,7 +20,7 @@ static bool take_over(const shmt_service* v, int socket, shmt__launch* launch, b
                                 .session = v->key.id};
   shmt__packet reply;
   int fds[SHMT_SOCKET_MAX_FDS] = {-1, -1, -1, -1}, n_fds = 0;
-  if (shmt__session_exchange(socket, &request, NULL, 0, &reply, fds, &n_fds, TAKE_OVER_MS, lost) !=
+  if (shmt__ask(NULL, socket, &request, NULL, 0, &reply, fds, &n_fds, TAKE_OVER_MS, lost) !=
       SHMT_OK)
     return false;
   launch->takes_over = true;

@@ -35,6 +35,10 @@ shmt_status shmt__session_map_for(shmt__session* s, bool writing) {
   int fd = -1;
   if (SHMT_LIKELY((writing ? s->base : s->reading_base) != NULL)) return SHMT_OK;
   SHMT_TRY(get_arena(s, writing, &fd));
+  if ((writing ? s->base : s->reading_base) != NULL) { /* another thread's, meanwhile */
+    shmt__os_close(fd);
+    return SHMT_OK;
+  }
   shmt_status status = writing ? shmt__os_map_shared(fd, s->map.control->arena_bytes, &base)
                                : shmt__os_map_read_only(fd, s->map.control->arena_bytes, &base);
   if (status == SHMT_OK && writing) {

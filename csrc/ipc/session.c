@@ -2,6 +2,7 @@
 #include "ipc/session.h"
 
 #include "api/error.h"
+#include "ipc/ask.h"
 #include "ipc/fork.h"
 #include "ipc/launch.h"
 #include "os/failpoint.h"
@@ -79,40 +80,6 @@ int shmt__session_connect(const shmt__session_key* key) {
     return -SHMT_OS_DENIED;
   }
   return fd;
-}
-
-shmt_status shmt__session_exchange(int socket, const shmt__packet* request, const int* fds,
-                                   int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds,
-                                   int timeout_ms, bool* lost) {
-  uint64_t deadline = shmt__os_now_ms() + (uint64_t)timeout_ms;
-  int err;
-  *lost = false;
-  *n_out_fds = 0;
-  while ((err = shmt__os_send(socket, request, sizeof *request, fds, n_fds)) == -SHMT_OS_AGAIN) {
-    SHMT_REQUIRE(shmt__os_now_ms() < deadline, SHMT_E_MANAGER,
-                 "the manager took no message for %d ms", timeout_ms);
-    shmt__os_sleep_ms(1);
-  }
-  while (err == 0) {
-    uint64_t now = shmt__os_now_ms();
-    int ready = shmt__os_wait_readable(socket, now < deadline ? (int)(deadline - now) : 0);
-    SHMT_REQUIRE(ready != 0, SHMT_E_MANAGER,
-                 "the manager did not answer within %d ms (is it stopped?)", timeout_ms);
-    if (ready < 0) break;
-    int n = shmt__os_receive(socket, reply, sizeof *reply, out_fds, n_out_fds, NULL);
-    if (n == -SHMT_OS_AGAIN) continue;
-    if (n <= 0) break;
-    bool is_ours = n == (int)sizeof *reply && reply->magic == SHMT_WIRE_MAGIC &&
-                   reply->serial == request->serial;
-    if (is_ours && reply->status == SHMT_OK) return SHMT_OK;
-    for (int i = 0; i < *n_out_fds; i++) shmt__os_close(out_fds[i]);
-    *n_out_fds = 0;
-    if (!is_ours) continue; /* the late answer to a request that was given up */
-    reply->text[sizeof reply->text - 1] = '\0';
-    SHMT_FAIL(reply->status, "%s", reply->text);
-  }
-  *lost = true;
-  SHMT_FAIL(SHMT_E_MANAGER, "the connection to the manager is gone");
 }
 
 static void drop_socket(shmt__session* s) {
@@ -240,12 +207,12 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   bool was_member = s->control_fd >= 0;
   p.count = s->key.is_reader;
   shmt_status status =
-      shmt__session_exchange(socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
-  if (status == SHMT_E_KEY && s->client != 0) {
+      shmt__ask(s, socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
+  if (status == SHMT_E_KEY && p.client != 0) {
     /* A manager that does not know us: join anew, and see whose world it rules. */
-    s->client = 0;
     p = make_packet(s, SHMT_MESSAGE_HELLO);
-    status = shmt__session_exchange(socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
+    p.client = 0;
+    status = shmt__ask(s, socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
   }
   if (status != SHMT_OK) return status;
   if (n_fds != 2 && !was_member) *lost = true;
@@ -317,8 +284,9 @@ static shmt_status join(shmt__session* s, bool may_create) {
             -err);
 }
 
-shmt_status shmt__session_call(shmt__session* s, const shmt__packet* request, const int* fds,
-                               int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds) {
+/* The body of shmt__session_call: we are the one that asks. */
+static shmt_status call(shmt__session* s, const shmt__packet* request, const int* fds, int n_fds,
+                        shmt__packet* reply, int* out_fds, int* n_out_fds) {
   shmt_status status = SHMT_E_MANAGER;
   shmt__packet p = *request;
   for (int attempt = 0; attempt < 3; attempt++) {
@@ -327,11 +295,23 @@ shmt_status shmt__session_call(shmt__session* s, const shmt__packet* request, co
                  "session %016" PRIx64 " was begun anew by another manager", s->id);
     if (s->socket < 0) SHMT_TRY(join(s, true));
     p.serial = ++s->serial;
-    status = shmt__session_exchange(s->socket, &p, fds, n_fds, reply, out_fds, n_out_fds, ANSWER_MS,
-                                    &lost);
+    p.client = s->client; /* it may have changed since the caller wrote it */
+    status = shmt__ask(s, s->socket, &p, fds, n_fds, reply, out_fds, n_out_fds, ANSWER_MS, &lost);
     if (!lost) return status;
     drop_socket(s);
   }
+  return status;
+}
+
+shmt_status shmt__session_call(shmt__session* s, const shmt__packet* request, const int* fds,
+                               int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds) {
+  shmt__session_pin(s);
+  shmt_status status = shmt__ask_begin();
+  if (status == SHMT_OK) {
+    status = call(s, request, fds, n_fds, reply, out_fds, n_out_fds);
+    shmt__ask_end();
+  }
+  shmt__session_unpin(s);
   return status;
 }
 
@@ -339,8 +319,12 @@ void shmt__session_revive(shmt__session* s) {
   shmt__packet request = make_packet(s, SHMT_MESSAGE_STATUS), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   /* Nothing is asked, so what can be read is the end of the connection. */
-  if (s->is_lost || (s->socket >= 0 && shmt__os_wait_readable(s->socket, 0) == 0)) return;
+  if (s->is_lost || shmt__ask_is_waiting() ||
+      (s->socket >= 0 && shmt__os_wait_readable(s->socket, 0) == 0))
+    return;
+  shmt__ask_keep_lock(true); /* nobody would hear of an exception */
   (void)shmt__session_call(s, &request, NULL, 0, &reply, fds, &n_fds);
+  shmt__ask_keep_lock(false);
 }
 
 bool shmt__session_tell(shmt__session* s, const shmt__packet* message, const int* fds, int n_fds) {
@@ -396,8 +380,18 @@ static void forget_lost(void) {
   }
 }
 
-static shmt_status open_session(const shmt__session_key* key, bool may_create,
+static shmt__session* find_current(uint64_t id) {
+  for (unsigned i = 0; i < sessions.len; i++) {
+    if (sessions.at[i]->id == id && !sessions.at[i]->is_lost) return sessions.at[i];
+  }
+  return NULL;
+}
+
+/* Join it, unless another thread did while we waited for our turn. */
+static shmt_status open_in_turn(const shmt__session_key* key, bool may_create,
                                 shmt__session** out) {
+  *out = find_current(key->id);
+  if (*out != NULL) return SHMT_OK;
   forget_lost();
   SHMT_REQUIRE(sessions.len < MAX_SESSIONS, SHMT_E_MANAGER,
                "this process is in %d sessions already", MAX_SESSIONS);
@@ -417,15 +411,16 @@ static shmt_status open_session(const shmt__session_key* key, bool may_create,
   return SHMT_OK;
 }
 
-static shmt__session_key own_key(uint64_t id) {
-  return (shmt__session_key){.id = id, .owner = shmt__os_uid()};
+static shmt_status open_session(const shmt__session_key* key, bool may_create,
+                                shmt__session** out) {
+  SHMT_TRY(shmt__ask_begin());
+  shmt_status status = open_in_turn(key, may_create, out);
+  shmt__ask_end();
+  return status;
 }
 
-static shmt__session* find_current(uint64_t id) {
-  for (unsigned i = 0; i < sessions.len; i++) {
-    if (sessions.at[i]->id == id && !sessions.at[i]->is_lost) return sessions.at[i];
-  }
-  return NULL;
+static shmt__session_key own_key(uint64_t id) {
+  return (shmt__session_key){.id = id, .owner = shmt__os_uid()};
 }
 
 /* A child whose parent could not get a number for it has none until now. Files that have arrived
@@ -435,7 +430,14 @@ static shmt_status ensure_client(shmt__session* s) {
   if (SHMT_LIKELY(s->client != 0)) return SHMT_OK;
   SHMT_REQUIRE(!s->is_lost, SHMT_E_MANAGER,
                "session %016" PRIx64 " was begun anew by another manager", s->id);
-  return join(s, true);
+  shmt__session_pin(s);
+  shmt_status status = shmt__ask_begin();
+  if (status == SHMT_OK) {
+    if (s->client == 0) status = join(s, true);
+    shmt__ask_end();
+  }
+  shmt__session_unpin(s);
+  return status;
 }
 
 shmt_status shmt__session_default(shmt__session** out) {

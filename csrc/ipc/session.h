@@ -142,10 +142,6 @@ unsigned shmt__sessions_count(void);
 void shmt__session_write_address(const shmt__session_key* key, char* out, size_t capacity);
 /* Connect without starting anything: the first half of joining. -errno. */
 int shmt__session_connect(const shmt__session_key* key);
-/* One request and its reply on a socket. Errors: SHMT_E_MANAGER; *lost: the connection is gone. */
-shmt_status shmt__session_exchange(int socket, const shmt__packet* request, const int* fds,
-                                   int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds,
-                                   int timeout_ms, bool* lost);
 
 /* --- without the lock --- */
 

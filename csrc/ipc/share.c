@@ -1,6 +1,8 @@
 /* ipc/share.c -- storages in shared memory: making, sending, receiving. */
 #include "ipc/share.h"
 
+#include "ipc/ask.h"
+
 #include "base/debug.h"
 #include "ipc/files.h"
 #include "ipc/session.h"
@@ -290,15 +292,17 @@ static shmt_status take_hold(shmt__session* s, const shmt__handle* handle, shmt_
     shmt__map_note_activity(&s->map);
     return status;
   }
-  if (atomic_load_explicit(&s->map.slabs[b->slab].state, memory_order_relaxed) == SHMT_SLAB_FILE) {
-    status = shmt__file_block_open(*out);
-    if (status != SHMT_OK) shmt__session_drop_holding(*out);
-  }
   return status;
 }
 
+static bool is_file(const shmt__session* s, uint32_t block) {
+  uint32_t slab = s->map.blocks[block].slab;
+  return slab < s->map.control->n_slabs &&
+         atomic_load_explicit(&s->map.slabs[slab].state, memory_order_relaxed) == SHMT_SLAB_FILE;
+}
+
 /* The storage over the block of a handle that was found good. */
-static shmt_status open_locked(shmt__session* s, const shmt__handle* handle, shmt_storage** out) {
+static shmt_status find_or_open(shmt__session* s, const shmt__handle* handle, shmt_storage** out) {
   shmt__holding* h = shmt__session_holding(s, handle->block);
   if (h == NULL) {
     SHMT_TRY(take_hold(s, handle, &h));
@@ -309,15 +313,31 @@ static shmt_status open_locked(shmt__session* s, const shmt__handle* handle, shm
   } else if (h->storage != NULL && try_retain(h->storage)) {
     *out = h->storage;
     return SHMT_OK;
-  } else {
+  } else if (h->map != NULL || !is_file(s, handle->block)) {
     SHMT_TRY(shmt__session_supersede_holding(h, &h));
-  }
-  shmt_status status = shmt__storage_adopt(&shmt__allocator_managed, data_of(h), h, handle->nbytes,
-                                           flags_of(h), out);
+  } /* else: another thread was opening it when our parent forked */
+  shmt_status status = SHMT_OK;
+  if (h->map == NULL && is_file(s, handle->block)) status = shmt__file_block_open(h);
+  if (status == SHMT_OK)
+    status = shmt__storage_adopt(&shmt__allocator_managed, data_of(h), h, handle->nbytes,
+                                 flags_of(h), out);
   if (status == SHMT_OK)
     h->storage = *out;
   else
     shmt__session_drop_holding(h);
+  return status;
+}
+
+/* A file is asked for, perhaps without the lock: whoever has the turn is alone with half a holding. */
+static shmt_status open_locked(shmt__session* s, const shmt__handle* handle, shmt_storage** out) {
+  if (SHMT_LIKELY(!is_file(s, handle->block))) return find_or_open(s, handle, out);
+  shmt__session_pin(s);
+  shmt_status status = shmt__ask_begin();
+  if (status == SHMT_OK) {
+    status = find_or_open(s, handle, out);
+    shmt__ask_end();
+  }
+  shmt__session_unpin(s);
   return status;
 }
 
@@ -374,6 +394,7 @@ shmt_status shmt__ring_blocks_open(shmt__session* s, const shmt__ring_block* blo
   shmt_status status = SHMT_OK;
   uint32_t i = 0;
   shmt__sessions_lock();
+  shmt__ask_keep_lock(true); /* the caller has the ring's */
   uint32_t end = atomic_load_explicit(&s->map.control->blocks_end, memory_order_acquire);
   for (; status == SHMT_OK && i < n; i++) {
     shmt__handle h = {.generation = blocks[i].generation,
@@ -389,6 +410,7 @@ shmt_status shmt__ring_blocks_open(shmt__session* s, const shmt__ring_block* blo
       status = shmt__fail(SHMT_E_HANDLE, "a message names block %" PRIu32 " of %" PRIu32, h.block,
                           end);
   }
+  shmt__ask_keep_lock(false);
   shmt__sessions_unlock();
   if (status == SHMT_OK) return SHMT_OK;
   /* Releasing takes the lock. */

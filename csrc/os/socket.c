@@ -182,6 +182,12 @@ int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shm
   return (int)n;
 }
 
+int shmt__os_wait_readable_once(int fd, int timeout_ms) {
+  struct pollfd p = {.fd = fd, .events = POLLIN};
+  int n = poll(&p, 1, timeout_ms);
+  return n < 0 ? (errno == EINTR ? 0 : -errno) : n;
+}
+
 int shmt__os_wait_readable(int fd, int timeout_ms) {
   struct pollfd p = {.fd = fd, .events = POLLIN};
   uint64_t deadline = timeout_ms < 0 ? UINT64_MAX : shmt__os_now_ms() + (uint64_t)timeout_ms;

@@ -54,6 +54,8 @@ enum {
  * -EMSGSIZE. peer (may be NULL) gets the sender's credentials where the socket passes them, else
  * pid 0. */
 int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shmt__peer* peer);
+/* The same, but a signal ends it too, with 0. */
+int shmt__os_wait_readable_once(int fd, int timeout_ms);
 /* Wait until fd is readable. 1 ready, 0 timed out, -errno. timeout_ms < 0 waits for ever. */
 int shmt__os_wait_readable(int fd, int timeout_ms);
 

@@ -3,6 +3,7 @@
 
 #include "api/error.h"
 #include "base/warn.h"
+#include "ipc/ask.h"
 #include "generated/errors.h"
 #include "python/tensor_type.h"
 
@@ -34,8 +35,16 @@ static PyObject* exception_class(shmt_status status) {
   return cls;
 }
 
+/* What a signal handler raised while the main thread waited for a manager, until its call is over;
+ * under the interpreter's lock. */
+static PyObject *interrupt_type, *interrupt_value, *interrupt_trace;
+
 PyObject* shmt__py_raise(shmt_status status) {
   if (status == SHMT_E_PYTHON) {
+    if (!PyErr_Occurred() && interrupt_type != NULL) {
+      PyErr_Restore(interrupt_type, interrupt_value, interrupt_trace);
+      interrupt_type = interrupt_value = interrupt_trace = NULL;
+    }
     if (!PyErr_Occurred())
       PyErr_SetString(PyExc_SystemError, "a Python callback failed without an exception");
     return NULL;
@@ -68,4 +77,40 @@ static shmt_status warn(const char* message) {
   return r < 0 ? SHMT_E_PYTHON : SHMT_OK;
 }
 
-void shmt__py_errors_init(void) { shmt__warn_set_hook(warn); }
+/* --- waiting for a manager: Note [Waiting] in ipc/ask.h --- */
+
+static void* begin_wait(void) { return PyGILState_Check() ? PyEval_SaveThread() : NULL; }
+
+static bool end_wait(void* begun) {
+  PyGILState_STATE gil = PyGILState_UNLOCKED;
+  if (begun != NULL)
+    PyEval_RestoreThread(begun);
+  else
+    gil = PyGILState_Ensure();
+  bool go_on = PyErr_CheckSignals() == 0;
+  if (!go_on) {
+    /* Kept aside: the C functions between here and Python know of no exception. */
+    Py_CLEAR(interrupt_type);
+    Py_CLEAR(interrupt_value);
+    Py_CLEAR(interrupt_trace);
+    PyErr_Fetch(&interrupt_type, &interrupt_value, &interrupt_trace);
+  }
+  if (begun == NULL) PyGILState_Release(gil);
+  return go_on;
+}
+
+static PyObject* raise_interrupt(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  return shmt__py_raise(SHMT_E_PYTHON);
+}
+
+PyMethodDef shmt__py_error_functions[] = {
+    {"_raise_interrupt", raise_interrupt, METH_NOARGS,
+     "Raise what a signal handler raised in a call that returned the status PYTHON."},
+    {NULL, NULL, 0, NULL},
+};
+
+void shmt__py_errors_init(void) {
+  shmt__warn_set_hook(warn);
+  shmt__ask_set_hooks((shmt__wait_hooks){begin_wait, end_wait});
+}

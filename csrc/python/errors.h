@@ -9,4 +9,7 @@
 /* Let shmt__warn reach Python's warnings. */
 void shmt__py_errors_init(void);
 
+/* Functions of shmtensor._C. */
+extern PyMethodDef shmt__py_error_functions[];
+
 #endif

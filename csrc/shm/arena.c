@@ -265,6 +265,7 @@ static shmt_status grant(shmt__arena* a, unsigned list, uint64_t block_bytes, ui
     shmt__arena_give_back_large(a);
     status = a->source.grant(a->source.arg, block_bytes, n_blocks, &slab);
   }
+  use_lists(a, placement); /* another thread may have used others meanwhile */
   if (status != SHMT_OK) return status;
   SHMT_FAILPOINT(slab_granted);
   apply(a, slab, placement);

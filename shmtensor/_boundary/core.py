@@ -35,6 +35,8 @@ def check(status: int) -> None:
         Exception: The class that ``csrc/spec/errors.yaml`` gives for the status.
     """
     if status != 0:
+        if status == lib.SHMT_E_PYTHON:
+            _C._raise_interrupt()
         raise error_from(status)
 
 

@@ -161,6 +161,7 @@ static void act(input* in, shmt__manager* m, peer* peers) {
       send_packet(in, p);
   }
   (void)shmt__manager_turn(m, 0);
+  m->is_over = false; /* who took over does not go on */
   if (p->fd >= 0) read_replies(p);
 }
 
