@@ -34,7 +34,8 @@ OPTIONS = {
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
         "LSAN_OPTIONS": f"suppressions={ROOT}/tools/lsan.supp:print_suppressions=0",
     },
-    "tsan": {"TSAN_OPTIONS": "halt_on_error=0:exitcode=66:die_after_fork=0"},
+    # Its reports go to files: pytest would keep what a test that passes has written.
+    "tsan": {"TSAN_OPTIONS": "halt_on_error=0:exitcode=66:die_after_fork=0:log_path=report"},
 }
 
 
@@ -65,7 +66,12 @@ def main(arguments: list[str]) -> int:
     }
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--timeout", "600"]
     command += [f"--rootdir={ROOT}", "-c", str(ROOT / "pyproject.toml"), *paths]
-    return subprocess.run(command, cwd=work, env=environment, check=False).returncode
+    for old in work.glob("report.*"):
+        old.unlink()
+    status = subprocess.run(command, cwd=work, env=environment, check=False).returncode
+    reports = [path.read_text() for path in sorted(work.glob("report.*"))]
+    print("\n".join(reports), end="")
+    return status or int(bool(reports))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 #include "os/process.h"
 #include "os/socket.h"
 #include "shm/block.h"
+#include "storage/storage.h"
 
 enum { FORK_MS = 2000 };
 
@@ -152,6 +153,7 @@ static void in_child(void) {
 shmt_status shmt__fork_init(void) {
   static bool done; /* under the sessions' lock */
   if (done) return SHMT_OK;
+  shmt__storage_blocks_set_up(); /* a storage is made under the sessions' lock, so that comes first */
   SHMT_TRY(shmt__os_at_fork(before_fork, in_parent, in_child));
   done = true;
   return SHMT_OK;

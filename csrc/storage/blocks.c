@@ -2,6 +2,7 @@
 #include "storage/blocks.h"
 
 #include "api/storage.h"
+#include "storage/storage.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -140,8 +141,10 @@ static void set_up(void) {
   (void)pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
+void shmt__storage_blocks_set_up(void) { pthread_once(&once, set_up); }
+
 static shmt__thread_cache* make_cache(void) {
-  pthread_once(&once, set_up);
+  shmt__storage_blocks_set_up();
   shmt__thread_cache* cache = calloc(1, sizeof *cache);
   if (cache == NULL) return NULL;
   for (unsigned c = 0; c < SHMT_N_SMALL_CLASSES; c++) cache->lists[c].limit = list_limit(c);

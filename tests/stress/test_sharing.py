@@ -229,6 +229,45 @@ def test_forks_beside_sending_threads() -> None:
     _run(_THREADS)
 
 
+_NEW_THREADS = """
+import os, threading
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+
+queue = mp.SimpleQueue()
+stop = threading.Event()
+
+def receive():  # makes this thread's first block with the lock of the sessions
+    assert queue.get().sum() == 30
+
+def begin_and_end():
+    while not stop.is_set():
+        for _ in range(4):
+            queue.put(st.full((10,), 3.0))
+        threads = [threading.Thread(target=receive) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+busy = [threading.Thread(target=begin_and_end) for _ in range(2)]
+for thread in busy:
+    thread.start()
+for _ in range(500):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+stop.set()
+for thread in busy:
+    thread.join()
+"""
+
+
+def test_forks_beside_threads_that_begin() -> None:
+    _run(_NEW_THREADS)
+
+
 _FULL = """
 import sys
 import shmtensor as st
