@@ -7,7 +7,7 @@
 #include "os/process.h"
 #include "os/socket.h"
 #include "shm/block.h"
-#include "storage/storage.h"
+#include "storage/fork.h"
 
 enum { FORK_MS = 2000 };
 

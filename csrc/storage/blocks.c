@@ -2,7 +2,7 @@
 #include "storage/blocks.h"
 
 #include "api/storage.h"
-#include "storage/storage.h"
+#include "storage/fork.h"
 
 #include <pthread.h>
 #include <stdlib.h>

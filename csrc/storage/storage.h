@@ -90,8 +90,4 @@ void shmt__storage_weak_free(shmt__storage_weak* weak); /* NULL is fine */
 /* The storage is being destroyed: its weak references expire. */
 void shmt__storage_weak_expire(shmt_storage* s);
 
-/* Register the fork handlers of small blocks now, which happens by itself at a thread's first block. Handlers
- * that were registered last lock first: whoever takes blocks under a lock of its own registers after this. */
-void shmt__storage_blocks_set_up(void);
-
 #endif
