@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
@@ -163,20 +163,13 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     return tuple(reversed(result))
 
 
-class HistogramDD(NamedTuple):
-    """What `histogramdd` returns."""
-
-    hist: Tensor
-    bin_edges: tuple[Tensor, ...]
-
-
 def histogramdd(
     input: Tensor,
     bins: Any,
     range: Sequence[float] | None = None,
     weight: Tensor | None = None,
     density: bool = False,
-) -> HistogramDD:
+) -> Any:
     """Count points of several dimensions in a grid of bins.
 
     Args:
@@ -214,4 +207,4 @@ def histogramdd(
         bounds = None if range is None else [float(r) for r in range]
         edges = tuple(_C._nn._histogramdd_bin_edges(input, listed, range=bounds, weight=weight))
     hist = _C._nn._histogramdd_from_bin_tensors(input, edges, weight=weight, density=density)
-    return HistogramDD(hist, edges)
+    return _C._named_result("histogramdd", "hist bin_edges", (hist, edges))

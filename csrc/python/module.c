@@ -14,6 +14,7 @@
 #include "python/dumps.h"
 #include "python/errors.h"
 #include "python/message.h"
+#include "python/return_types.h"
 #include "python/share.h"
 #include "python/site.h"
 #include "python/types.h"
@@ -155,6 +156,7 @@ static int fill(PyObject* module) {
       shmt__py_share_functions,
       shmt__py_message_functions,
       shmt__py_dumps_functions,
+      shmt__py_return_type_functions,
   };
   shmt__py_errors_init();
   if (shmt__py_dtypes_init(module) < 0 || shmt__py_device_init(module) < 0 ||
@@ -164,7 +166,7 @@ static int fill(PyObject* module) {
     return -1;
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     if (PyModule_AddFunctions(module, tables[i]) < 0) return -1;
-  if (shmt__py_share_init(module) < 0) return -1;
+  if (shmt__py_share_init(module) < 0 || shmt__py_return_types_init(module) < 0) return -1;
   return add_submodule(module, "_nn", shmt__py_nn_functions);
 }
 

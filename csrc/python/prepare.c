@@ -2,9 +2,9 @@
  */
 #include "python/prepare.h"
 
-#include "generated/dtype_tables.h"
-
 #include "base/scalar.h"
+#include "generated/dtype_tables.h"
+#include "python/return_types.h"
 
 PyObject* shmt__py_str_out;
 PyObject* shmt__py_str_requires_grad;
@@ -213,30 +213,6 @@ static const char* const* aliases_of(const char* name, bool is_self) {
   return none;
 }
 
-static PyTypeObject* make_return_type(const shmt__py_function* f, const shmt__py_signature* from) {
-  enum { MAX_FIELDS = SHMT_PY_MAX_OUT };
-  PyStructSequence_Field fields[MAX_FIELDS + 1] = {{NULL, NULL}};
-  char* text = PyMem_Malloc(strlen(from->result_fields) + 1); /* the type keeps pointing into it */
-  char* full_name = PyMem_Malloc(strlen(f->name) + 32);
-  if (text == NULL || full_name == NULL) {
-    PyMem_Free(text);
-    PyMem_Free(full_name);
-    PyErr_NoMemory();
-    return NULL;
-  }
-  strcpy(text, from->result_fields);
-  (void)PyOS_snprintf(full_name, strlen(f->name) + 32, "torch.return_types.%s", f->name);
-  int n = 0;
-  for (char* word = strtok(text, " "); word && n < MAX_FIELDS; word = strtok(NULL, " "))
-    fields[n++] = (PyStructSequence_Field){word, ""};
-  PyStructSequence_Desc desc = {full_name, "Named results.", fields, n};
-  PyTypeObject* type = PyStructSequence_NewType(&desc);
-#if PY_VERSION_HEX >= 0x030b0000
-  PyMem_Free(full_name); /* the type has its own copy, which older versions' types lack */
-#endif
-  return type;
-}
-
 /* Some overload takes one int, as hsplit(sections) beside hsplit(indices): then an int is no list.
  */
 static bool takes_one_int(const shmt__py_function* f) {
@@ -295,7 +271,9 @@ static int prepare_signature(const shmt__py_function* f, const shmt__py_signatur
       if ((s->args[i].flags & SHMT_ARG_WRITE) && s->args[i].alias == s->returns[r].alias)
         p->returned_slot[r] = (int8_t)i;
   }
-  if (from->result_fields && (p->return_type = make_return_type(f, from)) == NULL) return -1;
+  if (from->result_fields &&
+      (p->return_type = shmt__py_return_type(f->name, from->result_fields)) == NULL)
+    return -1;
   return 0;
 unfit:
   PyErr_Format(PyExc_SystemError, "%s(): the schema cannot be called from Python: %s", f->name,
