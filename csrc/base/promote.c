@@ -141,7 +141,7 @@ static shmt_status combine(shmt_dtype higher, shmt_dtype lower, shmt_dtype* out)
 }
 
 shmt_status shmt__result_type_get(const shmt__result_type* r, shmt_dtype* out) {
-  shmt_dtype inner;
+  shmt_dtype inner = SHMT_DTYPE_NONE;
   SHMT_TRY(combine(r->zero_dim, r->wrapped, &inner));
   return combine(r->dim, inner, out);
 }

@@ -8,12 +8,22 @@
 
 #include <string.h>
 
-enum { GRAIN_BYTES = 1 << 17 };
+enum {
+  GRAIN_BYTES = 1 << 17,   /* below which another thread does not pay */
+  STREAM_RUN_BYTES = 1024, /* below which streaming does not pay */
+};
 
 /* --- loops ------------------------------------------------------------------- */
 
 static void move_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   shmt__move_elements(data[0], strides[0], data[1], strides[1], n, *(const int64_t*)ctx);
+}
+
+/* Rows of a large result. */
+static void stream_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  (void)strides;
+  shmt__move_streamed(data[0], data[1], n * *(const int64_t*)ctx);
+  shmt__move_streamed_end();
 }
 
 static void cast_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
@@ -145,7 +155,11 @@ shmt_status shmt__tensor_copy(shmt_tensor* dst, shmt_tensor* src) {
       shmt__parallel_for(rows, (grain + 15) / 16 * 16, copy_planes, &p);
       return shmt__iter_finish(&it, SHMT_OK);
     }
-    return shmt__iter_finish(&it, shmt__iter_run(&it, move_run, &item));
+    const bool streamed = it.numel * item >= SHMT_STREAM_BYTES && it.sizes[0] * item >= STREAM_RUN_BYTES &&
+                          it.operands[0].strides[0] == item && it.operands[1].strides[0] == item &&
+                          dst->storage != src->storage;
+    it.operands[0].read = true; /* no detour on the way past the caches */
+    return shmt__iter_finish(&it, shmt__iter_run(&it, streamed ? stream_run : move_run, &item));
   }
   shmt__cast_loop_fn cast = shmt__cast_loop(dst->dtype, src->dtype);
   return shmt__iter_finish(&it, shmt__iter_run(&it, cast_run, &cast));

@@ -173,11 +173,29 @@ void shmt__move_streamed_end(void) {
 #endif
 }
 
+/* n elements without gaps: a few, doubled until they fill a block, which is copied to the end. */
+static void fill_lines(char* dst, const char* value, int64_t n, int64_t item) {
+  enum { BLOCK = 4096 };
+  const int64_t nbytes = n * item;
+  int64_t done = item;
+
+  memcpy(dst, value, (size_t)item);
+  while (done < nbytes) {
+    const int64_t from = done < BLOCK ? done : BLOCK, more = nbytes - done < from ? nbytes - done : from;
+    memcpy(dst + done, dst, (size_t)more);
+    done += more;
+  }
+}
+
 void shmt__move_fill(char* dst, int64_t dst_stride, const char* value, int64_t n, int64_t item) {
   static const char zero[16];
 
   if (dst_stride == item && memcmp(value, zero, (size_t)item) == 0) {
     memset(dst, 0, (size_t)(n * item));
+    return;
+  }
+  if (dst_stride == item && n * item >= 256) {
+    fill_lines(dst, value, n, item);
     return;
   }
 #define CALL(TYPE) fill_##TYPE(dst, dst_stride, value, n)

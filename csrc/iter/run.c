@@ -21,7 +21,7 @@ typedef struct walk {
 static int64_t find_streamed(const shmt_iter* it) {
   const shmt__operand* out = &it->operands[0];
 
-  if (it->n_outputs != 1 || it->n_operands < 2) return 0;
+  if (it->n_outputs != 1 || it->n_operands < 2 || out->read) return 0;
   const int64_t item = shmt__tensor_item_bytes(out->tensor);
   if (it->numel * item < SHMT_STREAM_BYTES || out->strides[0] != item || it->sizes[0] * item < STREAM_RUN_BYTES)
     return 0;

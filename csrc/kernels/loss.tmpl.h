@@ -1,8 +1,19 @@
-/* kernels/loss.tmpl.h -- negative log-likelihood of class numbers, one dtype.
+/* kernels/loss.tmpl.h -- errors element by element, and negative log-likelihood of class numbers. One dtype.
  *
- * ctx: shmt__nll_shape. Samples lie strides[] bytes apart; the classes of one sample class_step bytes.
+ * The errors are pointwise loops. The others' ctx: shmt__nll_shape. Samples lie strides[] bytes apart; the classes of one sample class_step bytes.
  */
+#include "kernels/loops.h"
 #include "kernels/shapes.h"
+
+#define ERROR (a > b ? a - b : b - a)
+BINARY(absolute_error, a - b != a - b ? a - b : ERROR)
+BINARY(squared_error, (a - b) * (a - b))
+/* ctx: where the parabola becomes a line. */
+BINARY_WITH(smooth_error, const C beta = (C)SHMT_NUMBER(0); const C half = (C)0.5,
+            (a - b != a - b) ? a - b : ERROR < beta ? half * ERROR * ERROR / beta : ERROR - half * beta)
+BINARY_WITH(huber_error, const C delta = (C)SHMT_NUMBER(0); const C half = (C)0.5,
+            (a - b != a - b) ? a - b : ERROR <= delta ? half * ERROR * ERROR : delta * (ERROR - half * delta))
+#undef ERROR
 
 /* data: out (one loss per sample; NULL when only sums are wanted), x, target (int64), weight (per class, or NULL). */
 void SHMT_LOOP(nll_forward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {

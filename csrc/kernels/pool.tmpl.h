@@ -124,7 +124,33 @@ POOL_STRETCH(uint32_t)
 POOL_STRETCH(uint64_t)
 #undef POOL_STRETCH
 
-/* data: out, indices (int64), image. An index is the position in the plane. Stretches of a row of outputs are worked on
+/* The same without positions. */
+static void SHMT_LOOP(pool_highest)(const shmt__pool_shape* s, const T* image, const int64_t* window, int64_t first,
+                                    int64_t last, T* out) {
+  C best[SHMT_LOOP(pool_width)];
+  const int64_t n = last - first;
+  int64_t k0, k1;
+
+  for (int64_t w = 0; w < n; w++) best[w] = POOL_LOWEST;
+  SHMT_LOOP(pool_taps)(s, first, last, &k0, &k1);
+  for (int64_t d = window[0]; d < window[1]; d += s->dilation[0])
+    for (int64_t h = window[2]; h < window[3]; h += s->dilation[1])
+      for (int64_t k = k0; k < k1; k++) {
+        const int64_t offset = k * s->dilation[2] - s->padding[2];
+        const T* line = image + (d * s->in[1] + h) * s->in[2] + offset + first * s->stride[2];
+        int64_t begin, end;
+        SHMT_LOOP(pool_inside)(s, offset, first, last, &begin, &end);
+        begin -= first;
+        end -= first;
+        POOL_LINE({
+          const C v = SHMT_LOAD(line[w * step]);
+          best[w] = (v > best[w]) | (v != v) ? v : best[w];
+        })
+      }
+  for (int64_t w = 0; w < n; w++) out[w] = SHMT_STORE(best[w]);
+}
+
+/* data: out, indices (int64) or NULL, image. An index is the position in the plane. Stretches of a row of outputs are worked on
  * together, one filter element after the other, so that the comparisons become vectors. */
 void SHMT_LOOP(max_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_shape* s = ctx;
@@ -136,13 +162,15 @@ void SHMT_LOOP(max_pool)(char* const* data, const int64_t* strides, int64_t n, c
   (void)strides;
   for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in))
     for (int64_t od = 0; od < s->out[0]; od++)
-      for (int64_t oh = 0; oh < s->out[1]; oh++, out += s->out[2], where += s->out[2]) {
+      for (int64_t oh = 0; oh < s->out[1]; oh++, out += s->out[2], where += where ? s->out[2] : 0) {
         int64_t window[4];
         shmt__pool_window(s, 0, od, &window[0], &window[1]);
         shmt__pool_window(s, 1, oh, &window[2], &window[3]);
         for (int64_t first = 0; first < s->out[2]; first += SHMT_LOOP(pool_width)) {
           const int64_t last = first + SHMT_LOOP(pool_width) < s->out[2] ? first + SHMT_LOOP(pool_width) : s->out[2];
-          if (is_small)
+          if (!where)
+            SHMT_LOOP(pool_highest)(s, image, window, first, last, out + first);
+          else if (is_small)
             SHMT_LOOP(pool_stretch_uint32_t)(s, image, window, first, last, out + first, where + first);
           else
             SHMT_LOOP(pool_stretch_uint64_t)(s, image, window, first, last, out + first, where + first);

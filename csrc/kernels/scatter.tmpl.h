@@ -13,6 +13,15 @@
     if (strides[2] == 0) {                                                                                \
       char* to = data[0] + shmt__index_offset(s, *(const int64_t*)(const void*)data[2], &ok);             \
       if (!ok) return;                                                                                    \
+      if (strides[0] == (int64_t)sizeof(T) && strides[1] == (int64_t)sizeof(T)) {                         \
+        T* row = (T*)(void*)to;                                                                           \
+        const T* add = (const T*)(const void*)data[1];                                                    \
+        for (int64_t i = 0; i < n; i++) {                                                                 \
+          const C a = SHMT_LOAD(row[i]), b = SHMT_LOAD(add[i]);                                           \
+          row[i] = SHMT_STORE((C)(EXPR));                                                                 \
+        }                                                                                                 \
+        return;                                                                                           \
+      }                                                                                                   \
       for (int64_t i = 0; i < n; i++) {                                                                   \
         T* at = (T*)(void*)(to + i * strides[0]);                                                         \
         const C a = SHMT_LOAD(*at), b = SHMT_LOAD(*(const T*)(const void*)(data[1] + i * strides[1]));    \

@@ -137,15 +137,15 @@ static void FN(sort_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, uint32_t*
   }
 }
 
-/* data: values, indices (int64), x: all dense; scratch of 2 * (sizeof(T) + 4) * n bytes. ctx: shmt__sort_shape. */
+/* data: values, indices (int64), x: all dense; scratch for n keys and n uint32. ctx: shmt__sort_shape. The results' memory
+ * is the room to sort in. */
 void SHMT_LOOP(sort)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__sort_shape* s = ctx;
   T* values = (T*)(void*)data[0];
   int64_t* indices = (int64_t*)(void*)data[1];
   const T* x = (const T*)(const void*)data[2];
   KEY* keys = (KEY*)(void*)data[3];
-  KEY* spare = keys + n;
-  uint32_t* index = (uint32_t*)(void*)(data[3] + ((size_t)(2 * n) * sizeof(KEY) + 7) / 8 * 8);
+  uint32_t* index = (uint32_t*)(void*)(data[3] + ((size_t)n * sizeof(KEY) + 7) / 8 * 8);
   const KEY flip = s->descending ? (KEY)~(KEY)0 : 0;
 
   (void)strides;
@@ -153,7 +153,7 @@ void SHMT_LOOP(sort)(char* const* data, const int64_t* strides, int64_t n, const
     keys[i] = (KEY)(FN(to_key)(x[i]) ^ flip);
     index[i] = (uint32_t)i;
   }
-  FN(sort_keys)(keys, index, spare, index + n, n);
+  FN(sort_keys)(keys, index, (KEY*)(void*)data[0], (uint32_t*)(void*)data[1], n);
 #if SHMT_IS_FLOATING
   for (int64_t i = 0; i < n; i++) values[i] = x[index[i]];
 #else
@@ -182,8 +182,7 @@ void SHMT_LOOP(topk)(char* const* data, const int64_t* strides, int64_t n, const
   int64_t* indices = (int64_t*)(void*)data[1];
   const T* x = (const T*)(const void*)data[2];
   KEY* keys = (KEY*)(void*)data[3];
-  KEY* spare = keys + k;
-  uint32_t* index = (uint32_t*)(void*)(data[3] + ((size_t)(2 * k) * sizeof(KEY) + 7) / 8 * 8);
+  uint32_t* index = (uint32_t*)(void*)(data[3] + ((size_t)k * sizeof(KEY) + 7) / 8 * 8);
   const KEY flip = s->descending ? (KEY)~(KEY)0 : 0;
 
   (void)strides;
@@ -219,12 +218,65 @@ void SHMT_LOOP(topk)(char* const* data, const int64_t* strides, int64_t n, const
     keys[at] = key;
     index[at] = (uint32_t)i;
   }
-  FN(sort_keys)(keys, index, spare, index + k, k);
+  FN(sort_keys)(keys, index, (KEY*)(void*)data[0], (uint32_t*)(void*)data[1], k);
   for (int64_t i = 0; i < k; i++) {
     values[i] = x[index[i]];
     indices[i] = index[i];
   }
 }
+/* data: value, index of the element of rank ctx->k, counted from 0 and in stable order; x; scratch for n keys. Rank -1: the
+ * median, or the first NaN; -2: the median of what is no NaN. Digit after digit, from the highest, only the keys stay
+ * that have the digit of the one looked for. */
+void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  enum { DIGIT = sizeof(KEY) > 1 ? 11 : 8 };
+  const T* x = (const T*)(const void*)data[2];
+  KEY* keys = (KEY*)(void*)data[3];
+  int64_t rank = ((const shmt__sort_shape*)ctx)->k, valid = 0, left = n, at = 0;
+  uint32_t counts[1 << DIGIT];
+
+  (void)strides;
+  for (int64_t i = 0; i < n; i++) {
+    const C v = SHMT_LOAD(x[i]);
+    keys[i] = FN(to_key)(x[i]);
+    valid += v == v;
+  }
+  if (rank < 0) rank = rank == -1 && valid < n ? valid : valid > 0 ? (valid - 1) / 2 : 0;
+  for (int bits = 8 * (int)sizeof(KEY); left > 64 && bits > 0;) {
+    const int shift = bits > DIGIT ? bits - DIGIT : 0;
+    const KEY mask = (KEY)((1u << (bits - shift)) - 1);
+    int64_t below = 0, kept = 0;
+    uint32_t digit = 0;
+    memset(counts, 0, sizeof *counts << (bits - shift));
+    for (int64_t i = 0; i < left; i++) counts[(keys[i] >> shift) & mask]++;
+    while (below + counts[digit] <= rank) below += counts[digit++];
+    rank -= below;
+    for (int64_t i = 0; i < left; i++) {
+      const KEY key = keys[i];
+      keys[kept] = key;
+      kept += ((key >> shift) & mask) == digit;
+    }
+    left = kept;
+    bits = shift;
+  }
+  /* Of those left, the one that `rank` are before; all that equal it are among them. */
+  KEY chosen = keys[0];
+  int64_t less = 0;
+  for (int64_t i = 0; left <= 64 && i < left; i++) {
+    int64_t before = 0, same = 0;
+    for (int64_t k = 0; k < left; k++) {
+      before += keys[k] < keys[i];
+      same += keys[k] == keys[i];
+    }
+    if (before > rank || rank >= before + same) continue;
+    chosen = keys[i];
+    less = before;
+    break;
+  }
+  for (int64_t nth = rank - less; FN(to_key)(x[at]) != chosen || nth-- > 0;) at++;
+  *(T*)(void*)data[0] = x[at];
+  *(int64_t*)(void*)data[1] = at;
+}
+
 /* Does row x come before row y? */
 static inline int FN(compare_rows)(const T* x, const T* y, int64_t width) {
   for (int64_t i = 0; i < width; i++) {

@@ -297,6 +297,15 @@ static shmt_status spread_values(const plan* p, shmt_tensor* self, shmt_tensor* 
   return shmt__restride(cast, sizes, strides, out);
 }
 
+/* One mask of self's shape: an assignment of one number by it is a fill. */
+static bool is_whole_mask(const shmt_tensor* self, shmt_tensors indices) {
+  const shmt_tensor* mask = indices.len == 1 ? indices.data[0] : NULL;
+  bool same = mask && mask->dtype == SHMT_BOOL && mask->n_dims == self->n_dims && mask->device == SHMT_CPU;
+
+  for (int d = 0; same && d < self->n_dims; d++) same = mask->sizes[d] == self->sizes[d];
+  return same && mask->storage != self->storage;
+}
+
 static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* values, bool accumulate) {
   SHMT_AUTO(shmt_tensor) target = NULL;
   SHMT_AUTO(shmt_tensor) source = NULL;
@@ -321,6 +330,11 @@ static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* val
   }
   /* How many places a mask stands for is not known then, so the values' shape cannot be checked. */
   if (shmt__tensor_is_meta(self) && has_meta_mask(indices)) return SHMT_OK;
+  if (!accumulate && values->n_dims == 0 && !shmt__tensor_is_meta(self) && shmt__tensor_is_contiguous(self) &&
+      is_whole_mask(self, indices)) {
+    shmt_tensor* filled = self;
+    return shmt__masked_fill_tensor(self, indices.data[0], values, &filled);
+  }
   status = plan_init(&p, self, indices);
   if (status == SHMT_OK) status = spread_values(&p, self, values, &source);
   if (status == SHMT_OK && p.offsets) {

@@ -237,19 +237,6 @@ shmt_status shmt__smooth_l1_elements(shmt_tensor* difference, double beta, shmt_
   return shmt_op_where_self(small, parabola, line, out);
 }
 
-shmt_status shmt__huber_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, double delta,
-                             shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) difference = NULL;
-  SHMT_AUTO(shmt_tensor) elements = NULL;
-  SHMT_AUTO(shmt_tensor) scaled = NULL;
-
-  SHMT_REQUIRE(delta > 0, SHMT_E_RUNTIME, "huber_loss does not support non-positive values for delta.");
-  SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
-  SHMT_TRY(shmt__smooth_l1_elements(difference, delta, &elements));
-  SHMT_TRY(shmt_op_mul_Scalar(elements, shmt__scalar_float(delta), &scaled));
-  return shmt__reduce_loss(scaled, reduction, out);
-}
-
 shmt_status shmt__binary_cross_entropy_elements(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight,
                                                 shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) log_p = NULL;

@@ -5,6 +5,7 @@
 #include "iter/copy.h"
 #include "kernels/shapes.h"
 #include "ops/check.h"
+#include "ops/pool.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -173,6 +174,27 @@ static shmt_status max_pool(const params* p, int row, const shmt__pool_shape* s,
   return SHMT_OK;
 }
 
+shmt_status shmt__max_pool_alone(const char* name, int n, shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride,
+                                 shmt_ints padding, shmt_ints dilation, bool ceil_mode, shmt_tensor** out) {
+  const params p = {name, n, kernel_size, stride, padding, dilation, ceil_mode};
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) values = NULL;
+  shmt__pool_shape s;
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  SHMT_TRY(find_shape(&p, self, &s, sizes));
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_max_pool, self->dtype, p.name);
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT,
+                              &values));
+  if (values->numel > 0) {
+    SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
+    walk(SHMT_LOOP_max_pool, &s, (shmt_tensor* const[]){values, NULL, dense}, (const bool[]){false, false, true});
+  }
+  SHMT_TRY(in_format_of(self, &values));
+  *out = SHMT_TAKE(values);
+  return SHMT_OK;
+}
+
 #define MAX_POOL(N)                                                                                              \
   shmt_status shmt__max_pool##N##d(shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride, shmt_ints padding, \
                                    shmt_ints dilation, bool ceil_mode, shmt_tensor** out, shmt_tensor** indices) { \
@@ -291,6 +313,21 @@ AVG_POOL(3)
 
 /* --- adaptive -------------------------------------------------------------------------------------- */
 
+/* One average of each whole plane. */
+static bool is_mean(const shmt_tensor* self, const shmt__pool_shape* s) {
+  return s->out[0] * s->out[1] * s->out[2] == 1 && s->in[0] * s->in[1] * s->in[2] > 0 && shmt__is_floating(self->dtype);
+}
+
+static shmt_status mean_of_planes(shmt_tensor* self, int n, shmt_tensor** out) {
+  static const int64_t last[] = {-1, -2, -3};
+  SHMT_AUTO(shmt_tensor) values = NULL;
+
+  SHMT_TRY(shmt__mean_dims(self, (shmt_ints){last, n}, true, SHMT_DTYPE_NONE, &values));
+  SHMT_TRY(in_format_of(self, &values));
+  *out = SHMT_TAKE(values);
+  return SHMT_OK;
+}
+
 static shmt_status adaptive_shape(const char* name, int n, shmt_ints input, shmt_ints output_size, shmt__pool_shape* s,
                                   int64_t* sizes) {
   *s = (shmt__pool_shape){{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, true, 0};
@@ -318,6 +355,7 @@ static shmt_status adaptive_shape(const char* name, int n, shmt_ints input, shmt
     shmt__pool_shape s;                                                                                            \
     int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
     SHMT_TRY(adaptive_shape("adaptive_avg_pool" #N "d", N, shmt__tensor_sizes(self), output_size, &s, sizes));     \
+    if (is_mean(self, &s)) return mean_of_planes(self, N, out);                                                    \
     return average("adaptive_avg_pool" #N "d", SHMT_LOOP_adaptive_avg_pool, &s, sizes, self, out);                 \
   }                                                                                                                \
   shmt_status shmt__adaptive_avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor** out) {      \

@@ -10,6 +10,7 @@
 #include "storage/allocator.h"
 
 #include <inttypes.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -138,18 +139,24 @@ shmt_status shmt__normal_tensor_tensor(shmt_tensor* mean, shmt_tensor* std, shmt
 /* --- multinomial ----------------------------------------------------------------------------- */
 
 /* Draw k of n with replacement: positions in the running sum. */
-static void draw_with(const double* p, int64_t n, double total, double* running, int64_t* out, int64_t k,
-                      shmt_generator* g) {
+static void draw_with(const double* p, int64_t n, double* running, int64_t* out, int64_t k, shmt_generator* g) {
   double sum = 0;
+  int64_t i = 0;
 
-  for (int64_t i = 0; i < n; i++) running[i] = (sum += p[i]) / total;
-  running[n - 1] = 1;
+  for (; i + 4 <= n; i += 4) { /* only one addition of four waits for the sum before */
+    const double two = p[i] + p[i + 1], three = two + p[i + 2], four = two + (p[i + 2] + p[i + 3]);
+    running[i] = sum + p[i];
+    running[i + 1] = sum + two;
+    running[i + 2] = sum + three;
+    running[i + 3] = sum += four;
+  }
+  for (; i < n; i++) running[i] = sum += p[i];
   for (int64_t s = 0; s < k; s++) {
     const double u = shmt__generator_uniform(g);
     int64_t low = 0, high = n;
     while (high - low > 0) {
       const int64_t middle = low + (high - low) / 2;
-      if (running[middle] < u)
+      if (middle < n - 1 && running[middle] / sum < u)
         low = middle + 1;
       else
         high = middle;
@@ -187,14 +194,16 @@ static void draw_without(const double* p, int64_t n, race* racers, int64_t* out,
   for (int64_t s = 0; s < k; s++) out[s] = racers[s].index;
 }
 
-static shmt_status check_weights(const double* p, int64_t n, double* total) {
-  *total = 0;
+static shmt_status check_weights(const double* p, int64_t n) {
+  int good = 1;
+  double most = 0;
+
   for (int64_t i = 0; i < n; i++) {
-    SHMT_REQUIRE(isfinite(p[i]) && p[i] >= 0, SHMT_E_RUNTIME,
-                 "probability tensor contains either `inf`, `nan` or element < 0");
-    *total += p[i];
+    good &= (p[i] >= 0) & (p[i] <= DBL_MAX);
+    most = p[i] > most ? p[i] : most;
   }
-  SHMT_REQUIRE(*total > 0, SHMT_E_RUNTIME, "invalid multinomial distribution (sum of probabilities <= 0)");
+  SHMT_REQUIRE(good, SHMT_E_RUNTIME, "probability tensor contains either `inf`, `nan` or element < 0");
+  SHMT_REQUIRE(most > 0, SHMT_E_RUNTIME, "invalid multinomial distribution (sum of probabilities <= 0)");
   return SHMT_OK;
 }
 
@@ -204,7 +213,6 @@ shmt_status shmt__multinomial(shmt_tensor* self, int64_t num_samples, bool repla
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   void* memory = NULL;
-  double total;
 
   SHMT_REQUIRE(self->n_dims == 1 || self->n_dims == 2, SHMT_E_RUNTIME, "prob_dist must be 1 or 2 dim");
   SHMT_REQUIRE(shmt__is_floating(self->dtype), SHMT_E_RUNTIME,
@@ -221,15 +229,13 @@ shmt_status shmt__multinomial(shmt_tensor* self, int64_t num_samples, bool repla
     SHMT_TRY(shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, &dense));
     const double* p = shmt__tensor_data(dense);
     int64_t* to = shmt__tensor_data(result);
-    const uint64_t nbytes = (uint64_t)n * sizeof(race);
-    for (int64_t r = 0; r < rows; r++) SHMT_TRY(check_weights(p + r * n, n, &total));
+    const uint64_t nbytes = (uint64_t)n * (replacement && num_samples > 1 ? sizeof(double) : sizeof(race));
+    for (int64_t r = 0; r < rows; r++) SHMT_TRY(check_weights(p + r * n, n));
     SHMT_TRY(shmt__alloc(nbytes, &memory));
     generator = shmt__generator_lock(generator);
     for (int64_t r = 0; r < rows; r++, p += n, to += num_samples) {
-      total = 0;
-      for (int64_t i = 0; i < n; i++) total += p[i];
       if (replacement && num_samples > 1)
-        draw_with(p, n, total, memory, to, num_samples, generator);
+        draw_with(p, n, memory, to, num_samples, generator);
       else
         draw_without(p, n, memory, to, num_samples, generator);
     }

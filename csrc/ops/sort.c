@@ -78,6 +78,44 @@ static shmt_status move_back(shmt_tensor* t, int64_t dim, shmt_tensor** out) {
   return shmt__tensor_contiguous(turned, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
+/* The element of a rank (as the loop `select` counts) in every line, dim last and of size 1. */
+static shmt_status select_in_lines(shmt_tensor* self, int64_t dim, int64_t rank, shmt_tensor** values,
+                                   shmt_tensor** indices) {
+  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) v = NULL;
+  SHMT_AUTO(shmt_tensor) i = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  SHMT_TRY(move_last(self, dim, &turned));
+  const int n = turned->n_dims;
+  const int64_t length = turned->sizes[n - 1], item = shmt__tensor_item_bytes(self);
+  SHMT_REQUIRE(length <= UINT32_MAX, SHMT_E_RUNTIME, "sort(): at most %u elements along a dim, got %" PRId64,
+               UINT32_MAX, length);
+  memcpy(sizes, turned->sizes, (size_t)n * sizeof *sizes);
+  sizes[n - 1] = 1;
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &v));
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT, &i));
+  if (!shmt__tensor_is_meta(self) && v->numel > 0) {
+    SHMT_TRY(shmt__tensor_contiguous(turned, SHMT_CONTIGUOUS_FORMAT, &dense));
+    job j = {.x = shmt__tensor_data(dense),
+             .values = shmt__tensor_data(v),
+             .indices = shmt__tensor_data(i),
+             .length = length,
+             .k = 1,
+             .item = item,
+             .loop = shmt__loops[SHMT_LOOP_select][self->dtype],
+             .shape = {false, rank},
+             .scratch_bytes = (uint64_t)(item * length)};
+    shmt__parallel_for(v->numel, GRAIN / length + 1, run_lines, &j);
+    SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
+                 "sort(): no memory for %llu bytes of scratch space", (unsigned long long)j.scratch_bytes);
+  }
+  *values = SHMT_TAKE(v);
+  *indices = SHMT_TAKE(i);
+  return SHMT_OK;
+}
+
 /* The k first of every line in order, dim last and dense. */
 static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, int64_t k, shmt_tensor** values,
                                shmt_tensor** indices) {
@@ -120,7 +158,7 @@ static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, 
              .item = item,
              .loop = shmt__loops[few ? SHMT_LOOP_topk : SHMT_LOOP_sort][self->dtype],
              .shape = {descending, k},
-             .scratch_bytes = (uint64_t)(2 * (item + 4) * kept + 16)};
+             .scratch_bytes = (uint64_t)((item + 4) * kept + 16)};
     shmt__parallel_for(dense->numel / length, GRAIN / length + 1, run_lines, &j);
     SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
                  "sort(): no memory for %llu bytes of scratch space", (unsigned long long)j.scratch_bytes);
@@ -208,7 +246,7 @@ shmt_status shmt__topk(shmt_tensor* self, int64_t k, int64_t dim, bool largest, 
   return deliver("topk", i, dim, self->n_dims, indices);
 }
 
-/* --- one element of each sorted line -------------------------------------------------------- */
+/* --- one element of each line -------------------------------------------------------------- */
 
 /* Take element at[r] of every line r of t (dim last, dense): the line's dim becomes 1. */
 static shmt_status pick(const char* name, shmt_tensor* t, const int64_t* at, int64_t dim, bool keepdim, int n_dims, shmt_tensor** out) {
@@ -235,36 +273,22 @@ static shmt_status pick(const char* name, shmt_tensor* t, const int64_t* at, int
   return SHMT_OK;
 }
 
-static bool is_nan_at(const shmt_tensor* t, int64_t i) {
-  if (!shmt__is_floating(t->dtype)) return false;
-  const double v =
-      shmt__scalar_to_double(shmt__scalar_load((const char*)shmt__tensor_data(t) + i * shmt__tensor_item_bytes(t), t->dtype));
-  return v != v;
-}
-
-/* Which element of a sorted line is wanted. */
+/* Which element of a line is wanted. */
 typedef enum choice { KTH, MEDIAN, NANMEDIAN, MODE } choice;
 
-static int64_t choose(choice what, const shmt_tensor* sorted, int64_t line, int64_t k, const bool* starts) {
-  const int64_t n = sorted->sizes[sorted->n_dims - 1], begin = line * n;
-  int64_t valid = n, best = 0, best_run = 0, run_begin = 0;
+/* The last element of the longest run, the one torch gives. */
+static int64_t last_of_longest(const bool* starts, int64_t n) {
+  int64_t best = 0, best_run = 0, run_begin = 0;
 
-  if (what == KTH) return k - 1;
-  if (what == MODE) {
-    for (int64_t i = 1; i <= n; i++) {
-      if (i < n && !starts[i]) continue;
-      if (i - run_begin > best_run) {
-        best_run = i - run_begin;
-        best = i - 1; /* the last of its kind, as torch gives */
-      }
-      run_begin = i;
+  for (int64_t i = 1; i <= n; i++) {
+    if (i < n && !starts[i]) continue;
+    if (i - run_begin > best_run) {
+      best_run = i - run_begin;
+      best = i - 1;
     }
-    return best;
+    run_begin = i;
   }
-  /* NaNs stand at the end: they are the median of torch.median, and left out by nanmedian. */
-  while (valid > 0 && is_nan_at(sorted, begin + valid - 1)) valid--;
-  if (what == MEDIAN && valid < n) return valid;
-  return valid > 0 ? (valid - 1) / 2 : 0;
+  return best;
 }
 
 static shmt_status order_statistic(choice what, shmt_tensor* self, int64_t dim, int64_t k, bool keepdim,
@@ -278,18 +302,21 @@ static shmt_status order_statistic(choice what, shmt_tensor* self, int64_t dim, 
   SHMT_TRY(shmt__at_least_1d(self, &line));
   const int64_t length = line->sizes[dim];
   const int64_t n_lines = length > 0 ? line->numel / length : 0;
-  SHMT_TRY(order_lines(line, dim, false, length, &v, &i));
+  if (what == MODE)
+    SHMT_TRY(order_lines(line, dim, false, length, &v, &i));
+  else
+    SHMT_TRY(select_in_lines(line, dim, what == KTH ? k - 1 : what == MEDIAN ? -1 : -2, &v, &i));
   const uint64_t nbytes = (uint64_t)n_lines * sizeof(int64_t) + (uint64_t)length;
   SHMT_TRY(shmt__alloc(nbytes, &memory));
   int64_t* at = memory;
   bool* starts = (bool*)(at + n_lines);
   if (!shmt__tensor_is_meta(self)) {
     for (int64_t r = 0; r < n_lines; r++) {
-      if (what == MODE) {
-        char* data[2] = {(char*)starts, (char*)shmt__tensor_data(v) + r * length * shmt__tensor_item_bytes(v)};
-        shmt__loops[SHMT_LOOP_run_starts][v->dtype](data, NULL, length, NULL);
-      }
-      at[r] = choose(what, v, r, k, starts);
+      char* data[2] = {(char*)starts, (char*)shmt__tensor_data(v) + r * length * shmt__tensor_item_bytes(v)};
+      at[r] = 0;
+      if (what != MODE) continue;
+      shmt__loops[SHMT_LOOP_run_starts][v->dtype](data, NULL, length, NULL);
+      at[r] = last_of_longest(starts, length);
     }
   }
   status = pick("order statistic", v, at, dim, keepdim, self->n_dims, values);

@@ -120,11 +120,14 @@ shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minl
   SHMT_TRY(shmt__tensor_cast(self, SHMT_INT64, &wide));
   SHMT_TRY(shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, &dense));
   const int64_t* x = shmt__tensor_data(dense);
-  length = minlength;
+  int64_t low = 0, high = minlength - 1;
   for (int64_t i = 0; i < dense->numel; i++) {
-    SHMT_REQUIRE(x[i] >= 0, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
-    if (x[i] >= length) length = x[i] + 1;
+    low |= x[i];
+    high = x[i] > high ? x[i] : high;
   }
+  SHMT_REQUIRE(low >= 0, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
+  SHMT_REQUIRE(high < INT64_MAX, SHMT_E_RUNTIME, "bincount(): a count for every number up to %" PRId64, high);
+  length = high + 1;
   if (!weights) {
     SHMT_TRY(vector(length, &result));
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));

@@ -229,6 +229,32 @@ def test_pools_of_rows_of_any_width(width: int, kernel: int, stride: int, paddin
     assert np.array_equal(_C._nn.avg_pool2d(given, kernel, stride, padding).numpy(), mean)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "dilation"), [(2, 2, 0, 1), (3, 2, 1, 2), (5, 1, 2, 1)]
+)
+def test_maxima_are_the_same_without_their_places(
+    kernel: int, stride: int, padding: int, dilation: int
+) -> None:
+    x = _RNG.standard_normal((2, 3, 19, 31)).astype("float32")
+    x[0, 1, 5:9] = np.nan
+    x[1, 2] = -np.inf
+    given = st.from_numpy(x)
+    for t in (given, given.contiguous(memory_format=st.channels_last)):
+        values, _ = _C._nn.max_pool2d_with_indices(t, kernel, stride, padding, dilation)
+        alone = st.max_pool2d(t, kernel, stride, padding, dilation)
+        np.testing.assert_array_equal(alone.numpy(), values.numpy())
+        assert alone.stride() == values.stride()
+    assert st.max_pool2d(given.requires_grad_(), kernel).grad_fn is not None
+
+
+def test_one_average_of_a_plane_is_its_mean() -> None:
+    x = _RNG.standard_normal((2, 3, 40, 50))
+    got = _C._nn.adaptive_avg_pool2d(st.from_numpy(x), 1)
+    np.testing.assert_allclose(got.numpy(), x.mean((2, 3), keepdims=True))
+    turned = st.from_numpy(x).contiguous(memory_format=st.channels_last)
+    assert _C._nn.adaptive_avg_pool2d(turned, (1, 1)).is_contiguous(memory_format=st.channels_last)
+
+
 def test_adaptive_pools_share_evenly() -> None:
     x = st.arange(10.0).view(1, 1, 10)
     assert st.adaptive_avg_pool1d(x, 3).tolist() == [[[1.5, 4.5, 7.5]]]

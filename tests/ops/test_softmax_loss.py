@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -121,6 +123,34 @@ def test_probabilities_as_targets() -> None:
 
 def test_all_targets_ignored_is_nan() -> None:
     assert nnf.cross_entropy(st.zeros(2, 3), st.tensor([-100, -100])).isnan().item()
+
+
+@pytest.mark.parametrize("dtype", [st.float16, st.float32, st.float64])
+@pytest.mark.parametrize("n", [1, 2049, 150_000])
+@pytest.mark.parametrize("loss", [nnf.mse_loss, nnf.l1_loss, nnf.smooth_l1_loss, nnf.huber_loss])
+def test_losses_of_differences_sum_without_a_tensor_of_errors(
+    loss: Any, n: int, dtype: st.dtype
+) -> None:
+    a, b = st.from_numpy(_RNG.standard_normal((2, n)) * 2).to(dtype).unbind()
+    tolerance = {st.float16: 2e-3, st.float32: 1e-6, st.float64: 1e-13}[dtype]
+    exact = loss(a.double(), b.double(), reduction="none")
+    for reduction, expected in (("mean", exact.mean()), ("sum", exact.sum())):
+        if dtype is st.float16 and reduction == "sum" and n > 2049:
+            continue  # beyond its range
+        got = loss(a, b, reduction=reduction)
+        recorded = loss(a.clone().requires_grad_(), b, reduction=reduction)
+        assert got.item() == pytest.approx(expected.item(), rel=tolerance)
+        assert got.item() == pytest.approx(recorded.item(), rel=2 * tolerance)
+        assert recorded.grad_fn is not None
+
+
+@pytest.mark.parametrize("loss", [nnf.mse_loss, nnf.l1_loss, nnf.smooth_l1_loss, nnf.huber_loss])
+def test_losses_of_special_differences(loss: Any) -> None:
+    inf, nan = float("inf"), float("nan")
+    assert loss(st.tensor([inf, 0.0]), st.zeros(2)).item() == inf
+    assert st.isnan(loss(st.tensor([0.0, nan]), st.zeros(2))).item()
+    assert st.isnan(loss(st.tensor([inf]), st.tensor([inf]))).item()
+    assert loss(st.ones(0), st.ones(0), reduction="sum").item() == 0
 
 
 def test_elementwise_losses() -> None:

@@ -63,6 +63,28 @@ def test_topk_of_long_lines_finds_what_is_rare() -> None:
     assert values[2].item() == np.sort(a[:-1])[-2]
 
 
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("n", [1, 64, 65, 1000, 70_000])
+def test_ranks_are_those_of_a_stable_sort(dtype: str, n: int) -> None:
+    low = 0 if dtype in ("bool", "uint8") else -100
+    t = st.from_numpy(_RNG.integers(low, 100, n).astype(dtype))
+    values, indices = t.sort()
+    for k in {1, (n + 1) // 2, n}:
+        value, index = t.kthvalue(k)
+        assert (value.item(), index.item()) == (values[k - 1].item(), indices[k - 1].item())
+    assert t.median().item() == values[(n - 1) // 2].item()
+
+
+def test_medians_of_long_lines_with_nan() -> None:
+    a = _RNG.standard_normal((3, 900)).astype("float32")
+    a[1, [7, 500]] = np.nan
+    values, indices = st.from_numpy(a).median(1)
+    assert values.isnan().tolist() == [False, True, False]
+    assert indices[1].item() == 7
+    assert values[0].item() == np.sort(a[0])[449]
+    assert st.from_numpy(a).nanmedian(1).values[1].item() == np.sort(a[1])[448]
+
+
 def test_order_statistics() -> None:
     a = np.array([[3.0, 1.0, 2.0, 4.0], [0.0, 5.0, 5.0, 1.0]])
     t = st.from_numpy(a)

@@ -1,0 +1,88 @@
+"""Memory that operators take at most during a call, against torch.
+
+Run ``python benchmarks/bench_peak.py`` where torch is installed. The cases are those of
+``bench_ops.py``. Ours is the allocator's peak statistic; torch's the highest running sum of the
+allocations that its profiler reports. Both count the result. Blocks come in classes an eighth
+apart, so a tenth and 256 KB are allowed on top.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import bench_ops
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+import shmtensor
+
+#: What may be taken beyond torch's peak: a share of it, and bytes.
+SHARE, SLACK = 1.10, 256 << 10
+
+
+def our_peak(call: Callable[[], object]) -> int:
+    """Bytes that one call takes from our allocator at most."""
+    call()
+    before = shmtensor.memory.memory_stats()["allocated_bytes"]
+    shmtensor.memory.reset_peak_memory_stats()
+    result = call()
+    peak = shmtensor.memory.memory_stats()["allocated_bytes_peak"]
+    del result
+    return int(peak - before)
+
+
+def their_peak(call: Callable[[], object]) -> int:
+    """Bytes that one call takes from torch's allocator at most."""
+    call()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as report:
+        result = call()
+    del result
+    now = peak = 0
+    recorded: Any = report.profiler
+    for event in recorded.kineto_results.events():
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            peak = max(peak, now)
+    return peak
+
+
+def main() -> int:
+    """Print what is above torch's peak; 1 when there is anything."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--n", type=int, default=1_000_000, help="elements, or --side of matrices")
+    parser.add_argument("--side", type=int, default=256)
+    parser.add_argument("--only", default="", help="only cases whose name contains this")
+    parser.add_argument("--all", action="store_true", help="print every case")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    shmtensor.set_num_threads(1)
+    seen, above = 0, 0
+    for name, group in bench_ops.GROUPS.items():
+        if name == "small calls":
+            continue
+        n = 64 if name in ("pooling", "convolution") else options.n
+        n = options.side if name in ("products", "decompositions and FFT") else n
+        ours = bench_ops.operands(shmtensor, name, n)
+        theirs = bench_ops.operands(torch, name, n)
+        for case, make in group.cases.items():
+            if options.only not in case:
+                continue
+            try:
+                a, b = our_peak(make(shmtensor, ours)), their_peak(make(torch, theirs))
+            except (AttributeError, NotImplementedError):
+                continue
+            seen += 1
+            high = a > b * SHARE + SLACK
+            above += high
+            if high or options.all:
+                mark = "above" if high else ""
+                print(f"{case:24} {a:12,} {b:12,} {a / max(b, 1):7.2f} {mark}", flush=True)
+    print(f"{above} of {seen} cases take more than torch")
+    return int(above > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

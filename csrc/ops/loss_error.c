@@ -1,0 +1,164 @@
+/* ops/loss_error.c -- losses of the difference of two tensors: L1, mean square, smooth L1, Huber.
+ *
+ * Where nothing is recorded, the errors of a block are calculated in the nearest cache and summed there: no tensor
+ * of errors is made. Blocks form parts of a fixed length, whose sums are merged in order, so that the result does not
+ * depend on the number of threads. */
+#include "base/scalar.h"
+#include "dispatch/operator.h"
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "generated/ops.h"
+#include "iter/iter.h"
+#include "iter/reduce.h"
+#include "ops/check.h"
+#include "ops/pointwise.h"
+#include "storage/allocator.h"
+
+enum { NONE = 0, MEAN = 1, SUM = 2 };
+enum {
+  BLOCK_BYTES = 8 << 10,
+  PART = 1 << 16, /* elements */
+};
+
+/* One loss: its loop, and the number the loop takes. */
+typedef struct error {
+  const char* name;
+  uint32_t row;
+  shmt_scalar number;
+} error;
+
+typedef struct summing {
+  const char* data[2];
+  int64_t n, item;
+  shmt__loop loop;
+  shmt__reduce_loop sum;
+  const void* number;
+  bool is_mean;
+  char* states;
+} summing;
+
+static shmt__reduce_run run_of(const summing* s, int64_t part) {
+  return (shmt__reduce_run){.state = s->states + part * SHMT_REDUCE_STATE_BYTES,
+                            .n_keep = 1,
+                            .reduce_stride = s->item,
+                            .count = s->n,
+                            .ctx = &s->is_mean};
+}
+
+static void sum_parts(void* ctx, int64_t begin, int64_t end) {
+  const summing* s = ctx;
+  _Alignas(64) char block[BLOCK_BYTES];
+  const int64_t strides[3] = {s->item, s->item, s->item}, most = BLOCK_BYTES / s->item;
+
+  for (int64_t part = begin; part < end; part++) {
+    shmt__reduce_run run = run_of(s, part);
+    const int64_t stop = (part + 1) * PART < s->n ? (part + 1) * PART : s->n;
+    s->sum(SHMT_REDUCE_INIT, &run);
+    for (int64_t i = part * PART; i < stop; i += most) {
+      char* data[3] = {block, (char*)(uintptr_t)(s->data[0] + i * s->item), (char*)(uintptr_t)(s->data[1] + i * s->item)};
+      run.n_reduce = stop - i < most ? stop - i : most;
+      run.in = block;
+      s->loop(data, strides, run.n_reduce, s->number);
+      s->sum(SHMT_REDUCE_ACCUMULATE, &run);
+    }
+  }
+}
+
+/* The sum or mean of the errors of dense operands of one shape. */
+static shmt_status sum_errors(const error* e, shmt_tensor* self, shmt_tensor* target, bool is_mean, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  summing s = {.data = {shmt__tensor_data(self), shmt__tensor_data(target)},
+               .n = self->numel,
+               .item = shmt__tensor_item_bytes(self),
+               .loop = shmt__loops[e->row][self->dtype],
+               .sum = (shmt__reduce_loop)(void (*)(void))shmt__loops[SHMT_LOOP_sum][self->dtype],
+               .number = &e->number,
+               .is_mean = is_mean};
+  const int64_t parts = (s.n + PART - 1) / PART;
+  const uint64_t nbytes = (uint64_t)parts * SHMT_REDUCE_STATE_BYTES;
+  void* states = NULL;
+
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS_EMPTY, self->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
+  SHMT_TRY(shmt__alloc(nbytes, &states));
+  s.states = states;
+  shmt__parallel_for(parts, 1, sum_parts, &s);
+  shmt__reduce_run run = run_of(&s, 0);
+  for (int64_t part = 1; part < parts; part++) {
+    run.other = s.states + part * SHMT_REDUCE_STATE_BYTES;
+    s.sum(SHMT_REDUCE_MERGE, &run);
+  }
+  run.out[0] = shmt__tensor_data(result);
+  s.sum(SHMT_REDUCE_STORE, &run);
+  shmt__dealloc(states, nbytes);
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+/* Do the loops fit: one floating dtype, dense memory of one shape, on the CPU? */
+static bool is_dense_pair(const shmt_tensor* a, const shmt_tensor* b) {
+  bool same = a->dtype == b->dtype && a->n_dims == b->n_dims && shmt__is_floating(a->dtype);
+
+  for (int d = 0; same && d < a->n_dims; d++) same = a->sizes[d] == b->sizes[d];
+  return same && a->numel > 0 && a->device == SHMT_CPU && b->device == SHMT_CPU && shmt__tensor_is_contiguous(a) &&
+         shmt__tensor_is_contiguous(b) && !((a->flags | b->flags) & (SHMT_TENSOR_CONJ | SHMT_TENSOR_NEG));
+}
+
+/* Would the operators of a composite be seen by nobody: not recorded, not watched by a mode or a backend of its own? */
+static bool is_plain_call(const shmt_tensor* a, const shmt_tensor* b) {
+  const shmt_keyset ks = shmt__call_keys(shmt__tensor_keys(a) | shmt__tensor_keys(b));
+
+  return (ks & ~(shmt_keyset)(SHMT_KEYBIT_CPU | SHMT_KEYBIT_ADInplaceOrView)) == 0;
+}
+
+shmt_status shmt__mse_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, shmt_tensor** out) {
+  const error e = {"mse_loss", SHMT_LOOP_squared_error, shmt__scalar_int(0)};
+  SHMT_AUTO(shmt_tensor) difference = NULL;
+  SHMT_AUTO(shmt_tensor) elements = NULL;
+
+  if (reduction != NONE && is_dense_pair(self, target) && is_plain_call(self, target))
+    return sum_errors(&e, self, target, reduction == MEAN, out);
+  SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
+  SHMT_TRY(shmt_op_square(difference, &elements));
+  return shmt__reduce_loss(elements, reduction, out);
+}
+
+shmt_status shmt__l1_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, shmt_tensor** out) {
+  const error e = {"l1_loss", SHMT_LOOP_absolute_error, shmt__scalar_int(0)};
+  SHMT_AUTO(shmt_tensor) difference = NULL;
+  SHMT_AUTO(shmt_tensor) elements = NULL;
+
+  if (reduction != NONE && is_dense_pair(self, target) && is_plain_call(self, target))
+    return sum_errors(&e, self, target, reduction == MEAN, out);
+  SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
+  SHMT_TRY(shmt_op_abs(difference, &elements));
+  return shmt__reduce_loss(elements, reduction, out);
+}
+
+shmt_status shmt__smooth_l1_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, double beta,
+                                 shmt_tensor** out) {
+  const error e = {"smooth_l1_loss", SHMT_LOOP_smooth_error, shmt__scalar_float(beta)};
+  SHMT_AUTO(shmt_tensor) difference = NULL;
+  SHMT_AUTO(shmt_tensor) elements = NULL;
+
+  if (beta > 0 && reduction != NONE && is_dense_pair(self, target) && is_plain_call(self, target))
+    return sum_errors(&e, self, target, reduction == MEAN, out);
+  SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
+  SHMT_TRY(shmt_op__smooth_l1_elements(difference, beta, &elements));
+  return shmt__reduce_loss(elements, reduction, out);
+}
+
+shmt_status shmt__huber_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, double delta,
+                             shmt_tensor** out) {
+  const error e = {"huber_loss", SHMT_LOOP_huber_error, shmt__scalar_float(delta)};
+  SHMT_AUTO(shmt_tensor) difference = NULL;
+  SHMT_AUTO(shmt_tensor) elements = NULL;
+  SHMT_AUTO(shmt_tensor) scaled = NULL;
+
+  SHMT_REQUIRE(delta > 0, SHMT_E_RUNTIME, "huber_loss does not support non-positive values for delta.");
+  if (reduction != NONE && is_dense_pair(self, target) && is_plain_call(self, target))
+    return sum_errors(&e, self, target, reduction == MEAN, out);
+  SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
+  SHMT_TRY(shmt_op__smooth_l1_elements(difference, delta, &elements));
+  SHMT_TRY(shmt_op_mul_Scalar(elements, shmt__scalar_float(delta), &scaled));
+  return shmt__reduce_loss(scaled, reduction, out);
+}
