@@ -1,6 +1,7 @@
 /* kernels/activation.tmpl.h -- activation functions and their derivatives (grad a, input b). */
 #include "kernels/loops.h"
-#include "kernels/vmath.h"
+#include "kernels/stretch.h"
+#include "kernels/vmath_double.h"
 
 #if SHMT_IS_INTEGRAL
 UNARY(relu, a > 0 ? a : 0)
@@ -11,31 +12,31 @@ UNARY_WITH(hardtanh, const C low = (C)SHMT_NUMBER(0);
            const C high = (C)SHMT_NUMBER(1), a<low ? low : a> high ? high : a)
 #else
 #define OWN(fn)       _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
-#define OWN_FLOAT(fn) _Generic((C)0, float: shmt__##fn##f, default: fn)
 #define M(fn)         _Generic((C)0, float: fn##f, default: fn)
 #define NUMBER(k)     ((C)SHMT_NUMBER(k))
+#define ERF(x)        _Generic((C)0, float: shmt__erf_coarsef, default: shmt__erf)(x)
 
 UNARY(relu, a < 0 ? 0 : a)
 UNARY_WITH(threshold, const C at = NUMBER(0); const C value = NUMBER(1), a <= at ? value : a)
 BINARY_WITH(threshold_backward, const C at = NUMBER(0), b <= at ? 0 : a)
 
 /* Phi(x), the normal distribution, and its density. */
-static inline __attribute__((always_inline)) C FN(phi)(C x) { return (C)0.5 * (1 + OWN_FLOAT(erf)(x * (C)0.7071067811865476)); }
+static inline __attribute__((always_inline)) C FN(phi)(C x) { return (C)0.5 * (1 + ERF(x * (C)0.7071067811865476)); }
 static inline __attribute__((always_inline)) C FN(density)(C x) { return (C)0.3989422804014327 * OWN(exp)((C)-0.5 * x * x); }
-UNARY(gelu, a* FN(phi)(a))
+UNARY_WIDE(gelu, a* FN(phi)(a))
 BINARY(gelu_backward, a*(FN(phi)(b) + b * FN(density)(b)))
 static inline C FN(gelu_tanh)(C x) {
-  return (C)0.5 * x * (1 + OWN_FLOAT(tanh)((C)0.7978845608028654 * (x + (C)0.044715 * x * x * x)));
+  return (C)0.5 * x * (1 + OWN(tanh)((C)0.7978845608028654 * (x + (C)0.044715 * x * x * x)));
 }
 static inline C FN(gelu_tanh_slope)(C x) {
-  const C t = OWN_FLOAT(tanh)((C)0.7978845608028654 * (x + (C)0.044715 * x * x * x));
+  const C t = OWN(tanh)((C)0.7978845608028654 * (x + (C)0.044715 * x * x * x));
   return (C)0.5 * (1 + t) +
          (C)0.5 * x * (1 - t * t) * ((C)0.7978845608028654 * (1 + (C)0.134145 * x * x));
 }
-UNARY(gelu_tanh, FN(gelu_tanh)(a))
+UNARY_WIDE(gelu_tanh, FN(gelu_tanh)(a))
 BINARY(gelu_tanh_backward, a* FN(gelu_tanh_slope)(b))
 
-UNARY(silu, a / (1 + OWN(exp)(-a)))
+UNARY_WIDE(silu, a / (1 + OWN(exp)(-a)))
 static inline C FN(silu_slope)(C x) {
   const C s = OWN(sigmoid)(x);
   return s * (1 + x * (1 - s));
@@ -43,21 +44,21 @@ static inline C FN(silu_slope)(C x) {
 BINARY(silu_backward, a* FN(silu_slope)(b))
 
 static inline __attribute__((always_inline)) C FN(log_one_plus_exp)(C x) {
-  return (x > 0 ? x : 0) + OWN_FLOAT(log1p)(OWN(exp)(x > 0 ? -x : x));
+  return (x > 0 ? x : 0) + OWN(log1p)(OWN(exp)(x > 0 ? -x : x));
 }
-UNARY(mish, a* OWN_FLOAT(tanh)(FN(log_one_plus_exp)(a)))
+UNARY_WIDE(mish, a* OWN(tanh)(FN(log_one_plus_exp)(a)))
 UNARY_WITH(softplus, const C beta = NUMBER(0);
            const C at = NUMBER(1), a * beta > at ? a : FN(log_one_plus_exp)(a * beta) / beta)
 BINARY_WITH(softplus_backward, const C beta = NUMBER(0);
             const C at = NUMBER(1), b * beta > at ? a : a * OWN(sigmoid)(b * beta))
-UNARY(log_sigmoid, (a < 0 ? a : 0) - OWN_FLOAT(log1p)(OWN(exp)(a < 0 ? a : -a)))
+UNARY_WIDE(log_sigmoid, (a < 0 ? a : 0) - OWN(log1p)(OWN(exp)(a < 0 ? a : -a)))
 BINARY(log_sigmoid_backward, a* OWN(sigmoid)(-b))
 
 UNARY_WITH(leaky_relu, const C slope = NUMBER(0), a > 0 ? a : a * slope)
 BINARY_WITH(leaky_relu_backward, const C slope = NUMBER(0), b > 0 ? a : a * slope)
 /* ctx: alpha, scale, input_scale. */
 UNARY_WITH(elu, const C negative = NUMBER(0) * NUMBER(1); const C scale = NUMBER(1);
-           const C inner = NUMBER(2), a < 0 ? OWN_FLOAT(expm1)(a * inner) * negative : a * scale)
+           const C inner = NUMBER(2), a < 0 ? OWN(expm1)(a * inner) * negative : a * scale)
 BINARY_WITH(elu_backward, const C negative = NUMBER(0) * NUMBER(1) * NUMBER(2);
             const C scale = NUMBER(1);
             const C inner = NUMBER(2), b <= 0 ? a * negative * OWN(exp)(b * inner) : a * scale)
@@ -76,7 +77,7 @@ UNARY_WITH(softshrink, const C by = NUMBER(0), a > by ? a - by : a < -by ? a + b
 UNARY_WITH(hardshrink, const C by = NUMBER(0), (a >= -by) & (a <= by) ? 0 : a)
 BINARY_WITH(hardshrink_backward, const C by = NUMBER(0), (b >= -by) & (b <= by) ? 0 : a)
 #undef OWN
-#undef OWN_FLOAT
 #undef M
 #undef NUMBER
+#undef ERF
 #endif

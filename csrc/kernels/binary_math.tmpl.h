@@ -1,6 +1,8 @@
-/* kernels/binary_math.tmpl.h -- the costlier functions of two numbers, through the C library. */
+/* kernels/binary_math.tmpl.h -- the costlier functions of two numbers. */
 #include "kernels/complex.h"
 #include "kernels/loops.h"
+#include "kernels/stretch.h"
+#include "kernels/vmath_gamma.h"
 
 #include <string.h>
 
@@ -70,25 +72,29 @@ static inline C FN(log_add_exp)(C a, C b) {
 }
 BINARY(logaddexp, FN(log_add_exp)(a, b))
 #else
-#define M(fn) _Generic((C)0, float: fn##f, default: fn)
-static inline C FN(log_add_exp)(C a, C b) {
-  if (a == b && M(fabs)(a) == (C)INFINITY) return a;
-  const C high = a > b ? a : b;
-  if (a != a || b != b) return a + b;
-  return high + M(log1p)(M(exp)(-M(fabs)(a - b)));
+#define M(fn)   _Generic((C)0, float: fn##f, default: fn)
+#define OWN(fn) _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
+/* Equal infinities are their own sum; a NaN passes. */
+SHMT_VMATH C FN(log_add_exp)(C a, C b) {
+  const C high = a > b ? a : b, away = OWN(magnitude)(a - b);
+  const C y = high + OWN(log1p)(OWN(exp)(-away));
+  return a != a || b != b ? a + b : a == b && OWN(magnitude)(a) == (C)INFINITY ? a : y;
 }
-static inline C FN(log_add_exp2)(C a, C b) {
-  if (a == b && M(fabs)(a) == (C)INFINITY) return a;
-  if (a != a || b != b) return a + b;
-  const C high = a > b ? a : b;
-  return high + M(log1p)(M(exp2)(-M(fabs)(a - b))) * (C)1.4426950408889634;
+SHMT_VMATH C FN(log_add_exp2)(C a, C b) {
+  const C high = a > b ? a : b, away = OWN(magnitude)(a - b);
+  const C y = high + OWN(log1p)(OWN(exp2)(-away)) * (C)1.4426950408889634;
+  return a != a || b != b ? a + b : a == b && OWN(magnitude)(a) == (C)INFINITY ? a : y;
 }
-BINARY(pow, M(pow)(a, b))
-BINARY(atan2, M(atan2)(a, b))
-BINARY(hypot, M(hypot)(a, b))
+#define IS_FINITE(x) (OWN(magnitude)(x) < (C)INFINITY)
+#define TINY         _Generic((C)0, float: 0.0f, default: 2.2250738585072014e-308)
+#define HUGE_POWER   _Generic((C)0, float: INFINITY, default: 1e300)
+BINARY_RARE(pow, !(OWN(magnitude)(a) > TINY) | !IS_FINITE(a) | !(OWN(magnitude)(b) < HUGE_POWER), OWN(pow)(a, b),
+            M(pow)(a, b))
+BINARY(atan2, OWN(atan2)(a, b))
+BINARY(hypot, OWN(hypot)(a, b))
 BINARY(logaddexp, FN(log_add_exp)(a, b))
 BINARY(logaddexp2, FN(log_add_exp2)(a, b))
-BINARY(xlogy, b != b ? b : a == 0 ? 0 : a * M(log)(b))
+BINARY(xlogy, b != b ? b : a == 0 ? 0 : a * OWN(log)(b))
 BINARY(copysign, M(copysign)(a, b))
 /* The 16-bit ones step on their own grid: neighbours of one sign are neighbouring integers. */
 static inline C FN(next_of)(C a, C b) {
@@ -106,4 +112,8 @@ static inline C FN(next_of)(C a, C b) {
 }
 BINARY(nextafter, FN(next_of)(a, b))
 #undef M
+#undef OWN
+#undef TINY
+#undef HUGE_POWER
+#undef IS_FINITE
 #endif

@@ -13,6 +13,9 @@
 enum { FN(lanes) = 32 / sizeof(T), FN(block) = SHMT_DEPTHWISE_LANES, FN(vectors) = FN(block) / FN(lanes) };
 typedef T FN(vector) __attribute__((vector_size(FN(lanes) * sizeof(T))));
 
+typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) FN(places)
+    __attribute__((vector_size(FN(lanes) * sizeof(T))));
+
 /* Only inlined functions return vectors. */
 #pragma GCC diagnostic ignored "-Wpsabi"
 #define INLINE static inline __attribute__((always_inline))
@@ -22,6 +25,15 @@ INLINE FN(vector) FN(load)(const T* x, int64_t stride) {
   if (stride == 1) {
     memcpy(&v, x, sizeof v);
     return v;
+  }
+  if (stride == 2) {
+    /* Of two vectors every other element; the second begins early, so that nothing behind the last one is read. */
+    FN(vector) w;
+    FN(places) places;
+    for (int k = 0; k < FN(lanes); k++) places[k] = k < FN(lanes) / 2 ? 2 * k : 2 * k + 1;
+    memcpy(&v, x, sizeof v);
+    memcpy(&w, x + FN(lanes) - 1, sizeof w);
+    return __builtin_shuffle(v, w, places);
   }
   for (int k = 0; k < FN(lanes); k++) v[k] = x[k * stride];
   return v;
@@ -76,6 +88,8 @@ void SHMT_LOOP(depthwise)(char* const* data, const int64_t* strides, int64_t n, 
   FN(pad)(s, (const T*)(const void*)data[1], padded);
   if (s->stride[2] == 1)
     FN(filter)(s, (const T*)(const void*)data[2], padded, 1, (T*)(void*)data[0]);
+  else if (s->stride[2] == 2)
+    FN(filter)(s, (const T*)(const void*)data[2], padded, 2, (T*)(void*)data[0]);
   else
     FN(filter)(s, (const T*)(const void*)data[2], padded, s->stride[2], (T*)(void*)data[0]);
 }

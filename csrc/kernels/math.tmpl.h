@@ -2,90 +2,71 @@
  * need no more. */
 #include "kernels/complex.h"
 #include "kernels/loops.h"
-#include "kernels/vmath.h"
+#include "kernels/special.h"
+#include "kernels/stretch.h"
+#include "kernels/vmath_gamma.h"
 
 #if SHMT_IS_FLOATING
-/* Own functions for float and double, or the C library's. */
-#define OWN(fn)       _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
-#define OWN_FLOAT(fn) _Generic((C)0, float: shmt__##fn##f, default: fn)
-#define M(fn)         _Generic((C)0, float: fn##f, default: fn)
+/* Own functions for float and double, or double by the C library. */
+#define OWN(fn) _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
+#define M(fn)   _Generic((C)0, float: fn##f, default: fn)
 
-UNARY(exp, OWN(exp)(a))
-UNARY(log, OWN(log)(a))
-UNARY(sigmoid, OWN(sigmoid)(a))
-UNARY(expm1, OWN_FLOAT(expm1)(a))
-UNARY(log2, OWN_FLOAT(log2)(a))
-UNARY(log10, OWN_FLOAT(log10)(a))
-UNARY(log1p, OWN_FLOAT(log1p)(a))
-UNARY(tanh, OWN_FLOAT(tanh)(a))
-UNARY(erf, OWN_FLOAT(erf)(a))
-UNARY(exp2, M(exp2)(a))
-UNARY(tan, M(tan)(a))
-UNARY(asin, M(asin)(a))
-UNARY(acos, M(acos)(a))
-UNARY(atan, M(atan)(a))
-UNARY(sinh, M(sinh)(a))
-UNARY(cosh, M(cosh)(a))
-UNARY(asinh, M(asinh)(a))
-UNARY(acosh, M(acosh)(a))
-UNARY(atanh, M(atanh)(a))
-UNARY(erfc, M(erfc)(a))
-UNARY(lgamma, M(lgamma)(a))
+UNARY_WIDE(exp, OWN(exp)(a))
+UNARY_WIDE(log, OWN(log)(a))
+UNARY_WIDE(sigmoid, OWN(sigmoid)(a))
+UNARY_WIDE(expm1, OWN(expm1)(a))
+UNARY_WIDE(log2, OWN(log2)(a))
+UNARY_WIDE(log10, OWN(log10)(a))
+UNARY_WIDE(log1p, OWN(log1p)(a))
+UNARY_WIDE(tanh, OWN(tanh)(a))
+/* The narrow types round away what the cheaper one lacks. */
+#define ERF(a) _Generic((C)0, float: sizeof(T) < 4 ? shmt__erf_coarsef(a) : shmt__erff(a), default: shmt__erf(a))
+UNARY_WIDE(erf, ERF(a))
+UNARY_WIDE(exp2, OWN(exp2)(a))
+UNARY_WIDE(asin, OWN(asin)(a))
+UNARY_WIDE(acos, OWN(acos)(a))
+UNARY_WIDE(atan, OWN(atan)(a))
+UNARY_WIDE(sinh, OWN(sinh)(a))
+UNARY_WIDE(cosh, OWN(cosh)(a))
+UNARY_WIDE(asinh, OWN(asinh)(a))
+UNARY_WIDE(acosh, OWN(acosh)(a))
+UNARY_WIDE(atanh, OWN(atanh)(a))
+UNARY_WIDE(erfc, OWN(erfc)(a))
+UNARY_WIDE(erfinv, OWN(erfinv)(a))
+
+/* Poles, reflection and infinities are the C library's. */
+#define IS_POSITIVE   ((a > 0) & (a < (C)INFINITY))
+#define IS_RARE       ((sizeof(C) == sizeof(float)) & !IS_POSITIVE)
+UNARY_RARE(lgamma, IS_RARE, OWN(lgamma)(a), M(lgamma)(a))
+UNARY_RARE(digamma, IS_RARE, OWN(digamma)(a), (C)shmt__digamma((double)a))
+#undef IS_RARE
+#undef IS_POSITIVE
+#undef ERF
 BINARY(tanh_backward, a * (1 - b * b))
 BINARY(sigmoid_backward, a * (1 - b) * b)
 
-/* Large angles need the C library's reduction: a stretch that holds one goes there. The stretch is
- * read before it is written, so that in-place calls may take either way. */
-#define CIRCULAR(NAME)                                                                          \
-  static inline C FN(NAME##_of)(C a) { return M(NAME)(a); }                                     \
-  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
-    const int64_t so = strides[0], sa = strides[1];                                             \
-    (void)ctx;                                                                                  \
-    for (int64_t i0 = 0; i0 < n; i0 += 128) {                                                   \
-      const int64_t width = n - i0 < 128 ? n - i0 : 128;                                        \
-      char* const po = data[0] + i0 * so;                                                       \
-      const char* const pa = data[1] + i0 * sa;                                                 \
-      bool is_small =                                                                           \
-          sizeof(C) == sizeof(float) && sa == (int64_t)sizeof(T) && so == (int64_t)sizeof(T);   \
-      if (is_small) {                                                                           \
-        int far = 0;                                                                            \
-        for (int64_t i = 0; i < width; i++) {                                                   \
-          const float a = (float)SHMT_LOAD(((const T*)(const void*)pa)[i]);                     \
-          far |= !(a <= SHMT_TRIG_LIMIT) | !(a >= -SHMT_TRIG_LIMIT);                            \
-        }                                                                                       \
-        is_small = !far;                                                                        \
-      }                                                                                         \
-      if (is_small) {                                                                           \
-        SHMT_IVDEP for (int64_t i = 0; i < width; i++) {                                        \
-          const float a = (float)SHMT_LOAD(((const T*)(const void*)pa)[i]);                     \
-          ((T*)(void*)po)[i] = SHMT_STORE((C)shmt__##NAME##f(a));                               \
-        }                                                                                       \
-      } else {                                                                                  \
-        for (int64_t i = 0; i < width; i++)                                                     \
-          SHMT_AT(T, po, so, i) =                                                               \
-              SHMT_STORE(FN(NAME##_of)(SHMT_LOAD(SHMT_AT(const T, pa, sa, i))));                \
-      }                                                                                         \
-    }                                                                                           \
-  }
-CIRCULAR(sin)
-CIRCULAR(cos)
+/* Large angles need the C library's reduction. */
+#define IS_FAR                                                                            \
+  !(OWN(magnitude)(a) <= _Generic((C)0, float: SHMT_TRIG_LIMIT, default: SHMT_TRIG_LIMIT_DOUBLE))
+UNARY_RARE(sin, IS_FAR, OWN(sin)(a), M(sin)(a))
+UNARY_RARE(cos, IS_FAR, OWN(cos)(a), M(cos)(a))
+UNARY_RARE(tan, IS_FAR, OWN(tan)(a), M(tan)(a))
 
 /* sin(pi x) / (pi x) */
 static inline C FN(sinc_of)(C a) {
   const C x = a * (C)3.141592653589793;
   return a == 0 ? 1 : M(sin)(x) / x;
 }
-UNARY(sinc, FN(sinc_of)(a))
+UNARY_WIDE(sinc, FN(sinc_of)(a))
 
 /* ctx: eps; not a number: no limits. */
 static inline C FN(logit_of)(C a, C eps) {
   const C x = a < eps ? eps : a > 1 - eps ? 1 - eps : a;
-  return M(log)(x / (1 - x));
+  return OWN(log)(x / (1 - x));
 }
 UNARY_WITH(logit, const C eps = (C)SHMT_NUMBER(0), FN(logit_of)(a, eps))
 #undef OWN
-#undef OWN_FLOAT
-#undef CIRCULAR
+#undef IS_FAR
 #undef M
 #else
 #define Z(fn) _Generic((C)0, float _Complex: fn##f, default: fn)

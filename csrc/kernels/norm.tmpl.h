@@ -1,13 +1,29 @@
 /* kernels/norm.tmpl.h -- moments of dense runs, and elements shifted and scaled by them. One dtype.
  *
- * Sums run in 16 lanes over blocks of 1024 elements, whose sums are added up in double. A sum's data[0] is a
- * double that it is added to; the ctx of all is shmt__norm_shape.
+ * Sums run in 64 lanes over blocks of 1024 elements, whose sums are added up in double: so many lanes that no
+ * addition waits for the one before. A sum's data[0] is a double that it is added to; the ctx of all is
+ * shmt__norm_shape.
  */
 #include "kernels/loops.h"
 #include "kernels/shapes.h"
 
-enum { FN(norm_lanes) = 16, FN(norm_block) = 1024 };
+enum { FN(norm_lanes) = 64, FN(norm_few) = 16, FN(norm_block) = 1024 };
 
+static inline double FN(sum_lanes)(const C* lanes) {
+  double four[4] = {0};
+
+  for (int k = 0; k < FN(norm_few); k++) four[k % 4] += (double)lanes[k];
+  return (four[0] + four[1]) + (four[2] + four[3]);
+}
+
+/* Elements from i on, each to a lane of its own. */
+#define ADD_LANES(COUNT, EXPR)                                                                         \
+  for (int64_t k = 0; k < (COUNT); k++) {                                                              \
+    const C v = SHMT_LOAD(x[i + k]), w = SHMT_LOAD(g[i + k]);                                          \
+    (void)v;                                                                                           \
+    (void)w;                                                                                           \
+    lanes[k] += (EXPR);                                                                                \
+  }
 #define RUN_SUM(NAME, EXPR)                                                                            \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {        \
     const shmt__norm_shape* s = ctx;                                                                   \
@@ -21,20 +37,11 @@ enum { FN(norm_lanes) = 16, FN(norm_block) = 1024 };
       const int64_t end = begin + FN(norm_block) < n ? begin + FN(norm_block) : n;                     \
       C lanes[FN(norm_lanes)] = {0};                                                                   \
       int64_t i = begin;                                                                               \
-      for (; i + FN(norm_lanes) <= end; i += FN(norm_lanes))                                           \
-        for (int k = 0; k < FN(norm_lanes); k++) {                                                     \
-          const C v = SHMT_LOAD(x[i + k]), w = SHMT_LOAD(g[i + k]);                                    \
-          (void)v;                                                                                     \
-          (void)w;                                                                                     \
-          lanes[k] += (EXPR);                                                                          \
-        }                                                                                              \
-      for (; i < end; i++) {                                                                           \
-        const C v = SHMT_LOAD(x[i]), w = SHMT_LOAD(g[i]);                                              \
-        (void)v;                                                                                       \
-        (void)w;                                                                                       \
-        lanes[0] += (EXPR);                                                                            \
-      }                                                                                                \
-      for (int k = 0; k < FN(norm_lanes); k++) total += (double)lanes[k];                              \
+      for (; i + FN(norm_lanes) <= end; i += FN(norm_lanes)) ADD_LANES(FN(norm_lanes), EXPR);          \
+      for (; i + FN(norm_few) <= end; i += FN(norm_few)) ADD_LANES(FN(norm_few), EXPR);                \
+      ADD_LANES(end - i, EXPR);                                                                        \
+      for (int k = 0; k < FN(norm_few); k++) lanes[k] += lanes[k + 16] + (lanes[k + 32] + lanes[k + 48]); \
+      total += FN(sum_lanes)(lanes);                                                                   \
     }                                                                                                  \
     *(double*)(void*)data[0] += total;                                                                 \
   }
@@ -42,6 +49,7 @@ RUN_SUM(run_sum, v)
 RUN_SUM(run_square, (v - mean) * (v - mean))
 RUN_SUM(run_product, (v - mean) * w)
 #undef RUN_SUM
+#undef ADD_LANES
 
 /* data: out, x. out = x * scale + shift. */
 void SHMT_LOOP(run_affine)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
@@ -107,10 +115,19 @@ void SHMT_LOOP(row_norm_backward)(char* const* data, const int64_t* strides, int
     for (int64_t i = 0; i < n; i++) to_bias[i] += (double)SHMT_LOAD(g[i]);
   if (!out) return;
   double sum = 0, product = 0;
-  for (int64_t i = 0; i < n; i++) {
-    const C v = SHMT_LOAD(g[i]) * (w ? SHMT_LOAD(w[i]) : (C)1);
-    sum += (double)v;
-    product += (double)(v * (SHMT_LOAD(x[i]) - mean) * scale);
+  for (int64_t begin = 0; begin < n; begin += FN(norm_block)) {
+    const int64_t end = begin + FN(norm_block) < n ? begin + FN(norm_block) : n;
+    C sums[FN(norm_few)] = {0}, products[FN(norm_few)] = {0};
+    for (int64_t i = begin; i < end; i += FN(norm_few)) {
+      const int64_t width = end - i < FN(norm_few) ? end - i : FN(norm_few);
+      for (int64_t k = 0; k < width; k++) {
+        const C v = SHMT_LOAD(g[i + k]) * (w ? SHMT_LOAD(w[i + k]) : (C)1);
+        sums[k] += v;
+        products[k] += v * (SHMT_LOAD(x[i + k]) - mean) * scale;
+      }
+    }
+    sum += FN(sum_lanes)(sums);
+    product += FN(sum_lanes)(products);
   }
   const C mean_grad = (C)(s->uncentred ? 0 : sum / (double)n), mean_product = (C)(product / (double)n);
   for (int64_t i = 0; i < n; i++) {

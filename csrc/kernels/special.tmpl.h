@@ -32,8 +32,6 @@ UNARY(special_ndtr, (C)shmt__ndtr(X))
 UNARY(special_log_ndtr, (C)shmt__log_ndtr(X))
 UNARY(special_ndtri, (C)shmt__ndtri(X))
 
-UNARY(digamma, (C)shmt__digamma(X))
-UNARY(erfinv, (C)shmt__erfinv(X))
 /* ctx: the order. */
 UNARY_WITH(polygamma, const int64_t order = shmt__number_int(ctx, 0),
            (C)shmt__polygamma(order, X))

@@ -9,6 +9,7 @@
 #define SHMT_KERNELS_VMATH_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __FMA__
@@ -109,11 +110,10 @@ static inline float shmt__expm1f(float x) {
   return x != x || x == 0 ? x : y;
 }
 
-static inline double shmt__exp(double x) {
-  const double c = x > 710.0 ? 710.0 : x < -750.0 ? -750.0 : x;
-  const double shifted = SHMT_MADD(c, 1.4426950408889634, 6755399441055744.0);
+static inline __attribute__((always_inline)) double shmt__exp_core_double(double x, double* n_shifted, double* n) {
+  const double shifted = SHMT_MADD(x, 1.4426950408889634, 6755399441055744.0);
   const double k = shifted - 6755399441055744.0;
-  const double r = SHMT_MADD(k, -4.7493250390316726e-07, SHMT_MADD(k, -0.6931467056274414, c));
+  const double r = SHMT_MADD(k, -4.7493250390316726e-07, SHMT_MADD(k, -0.6931467056274414, x));
   double p = 2.0915442297780116e-09;
   p = SHMT_MADD(p, r, 2.5106274733573296e-08);
   p = SHMT_MADD(p, r, 2.75572718102198e-07);
@@ -125,21 +125,27 @@ static inline double shmt__exp(double x) {
   p = SHMT_MADD(p, r, 4.166666666666667e-02);
   p = SHMT_MADD(p, r, 1.666666666666667e-01);
   p = SHMT_MADD(p, r, 0.5);
-  const double e = SHMT_MADD(p, r * r, r) + 1.0;
+  *n_shifted = shifted;
+  *n = k;
+  return SHMT_MADD(p, r * r, r);
+}
+static inline double shmt__pow2_of_double(double n_shifted) {
+  return shmt__double_of_bits((shmt__bits_of_double(n_shifted) + 1023u) << 52);
+}
+static inline __attribute__((always_inline)) double shmt__exp(double x) {
+  double shifted, k;
+  const double c = x > 710.0 ? 710.0 : x < -750.0 ? -750.0 : x;
+  const double e = shmt__exp_core_double(c, &shifted, &k) + 1.0;
   const double half = k * 0.5 + 6755399441055744.0,
                rest = (k - (half - 6755399441055744.0)) + 6755399441055744.0;
-  const double y = e * shmt__double_of_bits((shmt__bits_of_double(half) + 1023u) << 52) *
-                   shmt__double_of_bits((shmt__bits_of_double(rest) + 1023u) << 52);
+  const double y = e * shmt__pow2_of_double(half) * shmt__pow2_of_double(rest);
   return x != x ? x : y;
 }
 
 /* --- log ------------------------------------------------------------------------------- */
 
-/* For normal x > 0: x = 2^k (1 + f), sqrt(1/2) <= 1 + f < sqrt(2). Returns log(1 + f) - f + f*f/2.
- */
-static inline __attribute__((always_inline)) float shmt__log_core(float x, float* k, float* f) {
-  const uint32_t bits = shmt__bits_of_float(x) + (0x3f800000u - 0x3f3504f3u);
-  const float m = shmt__float_of_bits((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+/* log(1 + m) - m + m*m/2 for sqrt(1/2) <= 1 + m < sqrt(2) */
+static inline __attribute__((always_inline)) float shmt__log_polynomial(float m) {
   float p = 6.9716118e-2f;
   p = SHMT_MADDF(p, m, -0.11479734f);
   p = SHMT_MADDF(p, m, 0.11685420f);
@@ -149,9 +155,15 @@ static inline __attribute__((always_inline)) float shmt__log_core(float x, float
   p = SHMT_MADDF(p, m, 0.20000716f);
   p = SHMT_MADDF(p, m, -0.24999997f);
   p = SHMT_MADDF(p, m, 0.33333331f);
-  *k = (float)((int32_t)(bits >> 23) - 127);
-  *f = m;
   return p * m * m * m;
+}
+/* For normal x > 0: x = 2^k (1 + f). Returns log(1 + f) - f + f*f/2. */
+static inline __attribute__((always_inline)) float shmt__log_core(float x, float* k, float* f) {
+  const uint32_t bits = shmt__bits_of_float(x) + (0x3f800000u - 0x3f3504f3u);
+
+  *k = (float)((int32_t)(bits >> 23) - 127);
+  *f = shmt__float_of_bits((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+  return shmt__log_polynomial(*f);
 }
 /* log(x) * scale + k * (log2 in that base, in two parts) for every x. */
 static inline float shmt__log_in_base(float x, float scale, float high, float low) {
@@ -180,20 +192,30 @@ static inline float shmt__log2f(float x) { return shmt__log_in_base(x, 1.4426950
 static inline float shmt__log10f(float x) {
   return shmt__log_in_base(x, 0.43429448f, 0.301025391f, 4.60503811e-6f);
 }
+/* 1 + x = 2^k (1 + f) with f from x itself, so that nothing of a small x is lost. */
 static inline __attribute__((always_inline)) float shmt__log1pf(float x) {
   const float u = 1.0f + x;
-  const float y = shmt__logf(u) - ((u - 1.0f) - x) / u;
-  return u == INFINITY || u == 0 ? shmt__logf(u) : y;
+  const uint32_t bits = shmt__bits_of_float(u) + (0x3f800000u - 0x3f3504f3u);
+  const float power = shmt__float_of_bits(0x7f000000u - (bits & 0x7f800000u)); /* 2^-k */
+  const float plain = shmt__float_of_bits((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+  const float f = u > 1e9f ? plain : SHMT_MADDF(x, power, power - 1.0f);
+  const float k = (float)((int32_t)(bits >> 23) - 127);
+  const float t = shmt__log_polynomial(f);
+  const float y =
+      SHMT_MADDF(k, 0.693359375f, f + SHMT_MADDF(f * f, -0.5f, SHMT_MADDF(k, -2.1219444e-4f, t)));
+  const float special = u == 0 ? -INFINITY : u < 0 ? NAN : x;
+  return u > 0 && u < INFINITY && x != 0 ? y : special;
 }
 
-static inline double shmt__log(double x) {
-  const double tiny = x < 2.2250738585072014e-308 ? 1.0 : 0.0;
-  const double normal = tiny != 0 ? x * 4503599627370496.0 : x;
-  const uint64_t bits = shmt__bits_of_double(normal) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
-  const double f = shmt__double_of_bits((bits & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
+/* x = 2^k (1 + f) for normal x > 0 */
+static inline __attribute__((always_inline)) void shmt__log_parts(double x, double* k, double* f) {
+  const uint64_t bits = shmt__bits_of_double(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
+  *f = shmt__double_of_bits((bits & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
   /* The exponent as a double without a 64-bit conversion: put into the low bits of 2^52. */
-  const double k = shmt__double_of_bits((bits >> 52) | 0x4330000000000000u) - 4503599627370496.0 -
-                   1023.0 - 52.0 * tiny;
+  *k = shmt__double_of_bits((bits >> 52) | 0x4330000000000000u) - 4503599627370496.0 - 1023.0;
+}
+/* log(1 + f) + more, with `more` added among the small terms */
+static inline __attribute__((always_inline)) double shmt__log_1p_core(double f, double more) {
   const double s = f / (2.0 + f), z = s * s, half = 0.5 * f * f;
   double p = 0.14616449685043406;
   p = SHMT_MADD(p, z, 0.15331721600556042);
@@ -202,21 +224,33 @@ static inline double shmt__log(double x) {
   p = SHMT_MADD(p, z, 0.28571428625975487);
   p = SHMT_MADD(p, z, 0.39999999999899505);
   p = SHMT_MADD(p, z, 0.666666666666667);
-  const double y = SHMT_MADD(k, 0.6931467056274414,
-                             f - (half - (s * (half + z * p) + k * 4.7493250390316726e-07)));
+  return f - (half - (s * (half + z * p) + more));
+}
+static inline __attribute__((always_inline)) double shmt__log(double x) {
+  double k, f;
+  const double tiny = x < 2.2250738585072014e-308 ? 1.0 : 0.0;
+  shmt__log_parts(tiny != 0 ? x * 4503599627370496.0 : x, &k, &f);
+  k -= 52.0 * tiny;
+  const double y = SHMT_MADD(k, 0.6931467056274414, shmt__log_1p_core(f, k * 4.7493250390316726e-07));
   const double special = x == 0 ? -INFINITY : x < 0 ? NAN : x;
   return x > 0 && x < INFINITY ? y : special;
 }
 
 /* --- built on exp ------------------------------------------------------------------------ */
 
-static inline float shmt__tanhf(float x) {
-  const float a = shmt__float_of_bits(shmt__bits_of_float(x) & 0x7fffffffu);
+static inline __attribute__((always_inline)) float shmt__tanhf(float x) {
+  const float a = shmt__float_of_bits(shmt__bits_of_float(x) & 0x7fffffffu), z = x * x;
   const float c = a > 10.0f ? 10.0f : a;
   float shifted, n;
   const float e = shmt__exp_core(2.0f * c, &shifted, &n), scale = shmt__pow2_of(shifted);
   const float m = SHMT_MADDF(e, scale, scale - 1.0f); /* exp(2 c) - 1 */
-  return x != x ? x : shmt__copysignf(m / (m + 2.0f), x);
+  float p = -5.89060318e-3f;
+  p = SHMT_MADDF(p, z, 2.08004341e-2f);
+  p = SHMT_MADDF(p, z, -5.37881441e-2f);
+  p = SHMT_MADDF(p, z, 0.133320197f);
+  p = SHMT_MADDF(p, z, -0.333333045f);
+  const float near = SHMT_MADDF(p * z, a, a), far = m / (m + 2.0f);
+  return x != x ? x : shmt__copysignf(a < 0.6f ? near : far, x);
 }
 static inline float shmt__sigmoidf(float x) {
   const float c = x < -89.0f ? -89.0f : x;
@@ -227,16 +261,21 @@ static inline double shmt__sigmoid(double x) { return 1.0 / (1.0 + shmt__exp(-x)
 
 /* Near 0 a polynomial in x*x; further out 1 - exp(a polynomial that is log(erfc)). Always inline:
  * inside a longer expression the compiler would call it, and the loop would be no vectors. */
-static inline __attribute__((always_inline)) float shmt__erff(float x) {
-  const float a = shmt__float_of_bits(shmt__bits_of_float(x) & 0x7fffffffu);
-  const float z = x * x, t = a > 4.0f ? 4.0f : a;
-  float p = 8.351897e-5f, q = -5.1485674e-8f;
+static inline __attribute__((always_inline)) float shmt__erf_near(float x) {
+  const float z = x * x;
+  float p = 8.351897e-5f;
   p = SHMT_MADDF(p, z, -8.1387925e-4f);
   p = SHMT_MADDF(p, z, 5.2007297e-3f);
   p = SHMT_MADDF(p, z, -2.6859285e-2f);
   p = SHMT_MADDF(p, z, 0.11283694f);
   p = SHMT_MADDF(p, z, -0.37612635f);
   p = SHMT_MADDF(p, z, 0.12837917f);
+  return SHMT_MADDF(p, x, x);
+}
+static inline __attribute__((always_inline)) float shmt__erff(float x) {
+  const float a = shmt__float_of_bits(shmt__bits_of_float(x) & 0x7fffffffu);
+  const float t = a > 4.0f ? 4.0f : a;
+  float q = -5.1485674e-8f;
   q = SHMT_MADDF(q, t, 2.7547028e-6f);
   q = SHMT_MADDF(q, t, -5.6546691e-5f);
   q = SHMT_MADDF(q, t, 6.5253634e-4f);
@@ -249,8 +288,26 @@ static inline __attribute__((always_inline)) float shmt__erff(float x) {
   float shifted, n; /* q > -16: one factor is enough */
   const float e = shmt__exp_core(q, &shifted, &n) + 1.0f;
   const float far = shmt__copysignf(1.0f - e * shmt__pow2_of(shifted), x);
-  const float near = SHMT_MADDF(p, x, x);
-  return shmt__choosef(a < 0.92f || x != x, near, far);
+  return shmt__choosef(a < 0.92f || x != x, shmt__erf_near(x), far);
+}
+/* x P(x*x) / Q(x*x), 1 from 3.93 on: some 5 units in the last place off, for results that are rounded further or
+ * added to larger ones. */
+static inline __attribute__((always_inline)) float shmt__erf_coarsef(float x) {
+  const float c = x > 3.93f ? 3.93f : x < -3.93f ? -3.93f : x, z = c * c;
+  float p = -1.285818446e-8f, q = 6.250126313e-5f;
+  p = SHMT_MADDF(p, z, 4.620100307e-6f);
+  p = SHMT_MADDF(p, z, 3.771690998e-4f);
+  p = SHMT_MADDF(p, z, 3.840296663e-3f);
+  p = SHMT_MADDF(p, z, 5.425477018e-2f);
+  p = SHMT_MADDF(p, z, 0.1851476396f);
+  p = SHMT_MADDF(p, z, 1.128379169f);
+  q = SHMT_MADDF(q, z, 1.302412335e-3f);
+  q = SHMT_MADDF(q, z, 1.543485195e-2f);
+  q = SHMT_MADDF(q, z, 0.1138869624f);
+  q = SHMT_MADDF(q, z, 0.4974162307f);
+  q = SHMT_MADDF(q, z, 1.0f);
+  const float y = c * p / q;
+  return shmt__choosef(y > 1.0f, 1.0f, shmt__choosef(y < -1.0f, -1.0f, y));
 }
 
 /* --- circular --------------------------------------------------------------------------- */
@@ -258,11 +315,23 @@ static inline __attribute__((always_inline)) float shmt__erff(float x) {
 /* |x| up to this: pi/2 in three parts leaves no error that shows. Beyond, use the C library. */
 #define SHMT_TRIG_LIMIT 8192.0f
 
+/* x less the nearest multiple of pi/2, whose number stands in the low bits of *shifted. Products with
+ * the first parts are exact: by the fused operation, or because the parts are short. */
+static inline __attribute__((always_inline)) float shmt__quarter_turn(float x, float* shifted) {
+  *shifted = SHMT_MADDF(x, 0.63661977f, 12582912.0f);
+  const float k = *shifted - 12582912.0f;
+#ifdef __FMA__
+  const float r = SHMT_MADDF(k, 4.37113883e-8f, SHMT_MADDF(k, -1.57079637f, x));
+  return SHMT_MADDF(k, 1.71512451e-15f, r);
+#else
+  const float r = ((x - k * 1.5703125f) - k * 4.83751297e-4f) - k * 7.54953362e-8f;
+  return r - k * 2.56334407e-12f;
+#endif
+}
+
 static inline float shmt__sin_or_cos(float x, uint32_t shift) {
-  const float shifted = SHMT_MADDF(x, 0.63661977f, 12582912.0f);
-  const float k = shifted - 12582912.0f;
-  const float r =
-      SHMT_MADDF(k, -7.5497901e-8f, SHMT_MADDF(k, -4.8375130e-4f, SHMT_MADDF(k, -1.5703125f, x)));
+  float shifted;
+  const float r = shmt__quarter_turn(x, &shifted);
   const uint32_t quadrant = shmt__bits_of_float(shifted) + shift;
   const float z = r * r;
   float s = 2.7249926e-6f, c = 2.4547942e-5f;
@@ -276,7 +345,7 @@ static inline float shmt__sin_or_cos(float x, uint32_t shift) {
   const float y = quadrant & 1u ? c : s;
   return shmt__float_of_bits(shmt__bits_of_float(y) ^ ((quadrant & 2u) << 30));
 }
-static inline float shmt__sinf(float x) { return shmt__sin_or_cos(x, 0); }
+static inline float shmt__sinf(float x) { return x == 0 ? x : shmt__sin_or_cos(x, 0); }
 static inline float shmt__cosf(float x) { return shmt__sin_or_cos(x, 1); }
 
 #endif

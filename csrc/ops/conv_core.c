@@ -11,6 +11,7 @@
 #include "generated/loops.h"
 #include "iter/threads.h"
 #include "ops/blas.h"
+#include "ops/conv_direct.h"
 #include "storage/allocator.h"
 
 #include <stdatomic.h>
@@ -240,7 +241,8 @@ shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const vo
   j.images = images;
   j.weight = weight;
   j.to = output;
-  return is_depthwise(c) ? run_depthwise(&j) : run(&j);
+  if (is_depthwise(c)) return run_depthwise(&j);
+  return shmt__conv_is_direct(c) ? shmt__conv_direct(c, images, weight, output) : run(&j);
 }
 
 shmt_status shmt__conv_to_images(const shmt__conv* c, const void* output, const void* weight, void* images) {
@@ -250,6 +252,7 @@ shmt_status shmt__conv_to_images(const shmt__conv* c, const void* output, const 
   j.output = output;
   j.weight = weight;
   j.to = images;
+  if (shmt__conv_is_direct_back(c)) return shmt__conv_direct_back(c, output, weight, images);
   if (j.out_plane == 0) memset(images, 0, (size_t)(c->n_images * c->channels * j.in_plane * j.item));
   return run(&j);
 }

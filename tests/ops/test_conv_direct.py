@@ -1,0 +1,52 @@
+"""Convolutions of all shapes, strides, dilations and groups, at every instruction-set level."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ops import convolutions
+
+import shmtensor as st
+from shmtensor.nn import functional as nnf
+
+
+@pytest.mark.parametrize("level", ["base", "v3", "v4"])
+def test_convolutions_are_what_they_are_defined_as(level: str) -> None:
+    path = os.pathsep.join([str(Path(st.__file__).parent.parent), *sys.path])
+    run = subprocess.run(
+        [sys.executable, convolutions.__file__],
+        env={**os.environ, "PYTHONPATH": path, "SHMTENSOR_CPU_CAPABILITY": level},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == []
+
+
+def test_a_nan_outside_a_window_stays_outside() -> None:
+    x = st.zeros(1, 2, 20, 20)
+    x[0, 1, 10, 10] = float("nan")
+    y = nnf.conv2d(x, st.ones(8, 2, 3, 3), padding=1)
+    assert int(y.isnan().sum()) == 8 * 9
+    assert bool(y[:, :, 9:12, 9:12].isnan().all())
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_images_and_filters_are_shared_out_over_threads(threads: int) -> None:
+    before = st.get_num_threads()
+    st.set_num_threads(threads)
+    try:
+        for n in (1, 5):
+            x, w = st.ones(n, 32, 32, 32), st.ones(20, 32, 3, 3)
+            y = nnf.conv2d(x, w, padding=1)
+            assert bool((y[:, :, 1:-1, 1:-1] == 288).all())
+            assert bool((y[:, :, 0, 0] == 128).all())
+    finally:
+        st.set_num_threads(before)
