@@ -109,8 +109,6 @@ class _Namespace:
         self._name = name
 
     def __getattr__(self, name: str) -> OpOverloadPacket:
-        if name.startswith("__"):
-            raise AttributeError(name)
         builtin = self._name in ("aten", "shmtensor")
         full = name if builtin else f"{self._name}::{name}"
         try:

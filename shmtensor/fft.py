@@ -14,6 +14,7 @@ Source: torch.fft.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import shmtensor
@@ -75,7 +76,9 @@ def _frequencies(
     if options.get("dtype") is None:
         options["dtype"] = shmtensor.get_default_dtype() if out is None else out.dtype
     requires_grad = bool(options.pop("requires_grad", False))
-    result = shmtensor.arange(first, last, **options) * (1.0 / (n * d))
+    length = n * d
+    step = 1.0 / length if length else math.copysign(math.inf, length)
+    result = shmtensor.arange(first, last, **options) * step
     if out is not None:
         return out.resize_(result.shape).copy_(result)
     return result.requires_grad_() if requires_grad else result

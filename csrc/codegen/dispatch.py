@@ -169,12 +169,31 @@ def _inner_arguments(entry: OperatorEntry) -> str:
     return ", ".join([*(c_name(a) for a in entry.schema.arguments), "@OUTS@"])
 
 
+def _keep_inputs(op: Operator) -> str:
+    """For out= that is an input itself: it is resized first, so the input is read as an alias.
+
+    Operators on the iterator need none: there the output has the input's shape, or is refused.
+    """
+    if op.form != "out":
+        return ""
+    text = ""
+    for argument in op.schema.arguments:
+        if argument.is_out or not argument.type.is_tensor:
+            continue
+        name = c_name(argument)
+        text += f"  SHMT_AUTO(shmt_tensor) kept_{name} = 0;\n"
+        for out in (a for a in op.schema.arguments if a.is_out):
+            text += f"  SHMT_TRY(shmt__keep_input({c_name(out)}, &{name}, &kept_{name}));\n"
+    return text
+
+
 def _kernel_body(op: Operator, model: Model, function: str) -> str:
     """The body of the kernel for CPU and Meta, by a C function of the implementer's."""
     entry = op.entry
     if op.form == "functional" or not op.derived or entry.is_structured:
         first = [f"&pointwise_{entry.schema.ident}"] if entry.kernel else []
-        return _preset_call(function, entry, op, first)
+        kept = "" if entry.kernel or not op.derived else _keep_inputs(op)
+        return kept + _preset_call(function, entry, op, first)
     call = f"{function}({_inner_arguments(entry)})"
     if op.is_composite and op.form == "inplace":
         return _copy_into_self(call, op, model)

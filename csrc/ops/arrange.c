@@ -318,7 +318,12 @@ shmt_status shmt__roll_backward(shmt_tensor* grad, shmt_ints shifts, shmt_ints d
   int64_t back[SHMT_MAX_DIMS];
 
   SHMT_REQUIRE(shifts.len <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "roll(): too many shifts: %" PRId64, shifts.len);
-  for (int64_t i = 0; i < shifts.len; i++) back[i] = -shifts.data[i];
+  for (int64_t i = 0; i < shifts.len; i++) {
+    int64_t d = i < dims.len ? dims.data[i] : 0, size = grad->numel;
+    if (dims.len) SHMT_TRY(shmt__wrap_dim(d, grad->n_dims, &d));
+    if (dims.len && grad->n_dims) size = grad->sizes[d];
+    back[i] = size ? -(shifts.data[i] % size) : 0;
+  }
   return shmt_op_roll(grad, (shmt_ints){back, shifts.len}, dims, out);
 }
 

@@ -173,13 +173,26 @@ shmt_status shmt__native_batch_norm_backward(shmt_tensor* grad_out, shmt_tensor*
   SHMT_AUTO(shmt_tensor) w = NULL;
   SHMT_AUTO(shmt_tensor) rm = NULL;
   SHMT_AUTO(shmt_tensor) rv = NULL;
+  SHMT_AUTO(shmt_tensor) means = NULL;
+  SHMT_AUTO(shmt_tensor) scales = NULL;
   SHMT_AUTO(shmt_tensor) for_input = NULL;
   SHMT_AUTO(shmt_tensor) for_weight = NULL;
   SHMT_AUTO(shmt_tensor) for_bias = NULL;
   channels c = {.training = train, .eps = eps};
 
   SHMT_REQUIRE(output_mask.len == 3, SHMT_E_RUNTIME, "native_batch_norm_backward(): expected 3 values of output_mask");
+  SHMT_REQUIRE(input->n_dims >= 2 && shmt__sizes_are(grad_out, shmt__tensor_sizes(input)), SHMT_E_RUNTIME,
+               "native_batch_norm_backward(): a gradient of size %s does not fit an input of size %s",
+               SHMT_SHAPE_TEXT(grad_out), SHMT_SHAPE_TEXT(input));
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_run_backward, input->dtype, "batch_norm_backward");
   find_extent(input, &c);
+  SHMT_TRY(check_channel("running_mean", running_mean, c.n_channels));
+  SHMT_TRY(check_channel("running_var", running_var, c.n_channels));
+  SHMT_TRY(check_channel("weight", weight, c.n_channels));
+  if (train) SHMT_TRY(check_channel("save_mean", save_mean, c.n_channels));
+  if (train) SHMT_TRY(check_channel("save_invstd", save_invstd, c.n_channels));
+  SHMT_REQUIRE(train || (running_mean && running_var), SHMT_E_RUNTIME,
+               "running_mean and running_var must be defined in evaluation mode");
   const shmt_dtype stat = weight ? weight->dtype : input->dtype;
   const shmt_ints per_channel = SHMT_INTS(c.n_channels);
   if (output_mask.data[0])
@@ -195,11 +208,13 @@ shmt_status shmt__native_batch_norm_backward(shmt_tensor* grad_out, shmt_tensor*
     if (weight) SHMT_TRY(shmt__norm_dense(weight, weight->dtype, &w));
     if (running_mean) SHMT_TRY(shmt__norm_dense(running_mean, running_mean->dtype, &rm));
     if (running_var) SHMT_TRY(shmt__norm_dense(running_var, running_var->dtype, &rv));
+    SHMT_TRY(shmt__norm_dense(save_mean, save_mean->dtype, &means));
+    SHMT_TRY(shmt__norm_dense(save_invstd, save_invstd->dtype, &scales));
     c.x = x;
     c.grad = g;
     c.weight = w;
-    c.mean = save_mean;
-    c.scale = save_invstd;
+    c.mean = means;
+    c.scale = scales;
     c.running_mean = rm;
     c.running_var = rv;
     c.out = for_input;

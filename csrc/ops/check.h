@@ -11,6 +11,14 @@ static inline shmt_device shmt__common_device(const shmt_tensor* a, const shmt_t
                                                                                                        : SHMT_CPU;
 }
 
+/* Does t have exactly these sizes? */
+static inline bool shmt__sizes_are(const shmt_tensor* t, shmt_ints sizes) {
+  bool same = t->n_dims == sizes.len;
+
+  for (int d = 0; same && d < t->n_dims; d++) same = t->sizes[d] == sizes.data[d];
+  return same;
+}
+
 /* Does the loop row have this dtype? Errors: SHMT_E_NOT_IMPLEMENTED "\"what\" not implemented for 'Bool'". */
 #define SHMT_REQUIRE_LOOP(row, dtype, what)                                                             \
   SHMT_REQUIRE(shmt__loops[row][dtype] != NULL, SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", \

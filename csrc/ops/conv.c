@@ -1,4 +1,5 @@
 /* ops/conv.c -- convolution, forward and backward: shapes, checks, layouts. */
+#include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -18,6 +19,9 @@ typedef struct params {
   int n; /* spatial dims */
 } params;
 
+/* Sums of two such numbers and a size do not overflow. */
+#define LARGEST (INT64_C(1) << 48)
+
 static const char* ints_text(shmt_ints v, char* buf, size_t cap) { return shmt__ints_text(v, buf, cap); }
 #define INTS_TEXT(v) ints_text(v, (char[128]){0}, 128)
 
@@ -36,6 +40,10 @@ static shmt_status check_params(const params* p) {
   SHMT_TRY(check_list("dilation", "dilation", p->dilation, p->n));
   if (p->transposed) SHMT_TRY(check_list("output_padding", "output_padding", p->output_padding, p->n));
   for (int d = 0; d < p->n; d++) {
+    SHMT_REQUIRE(at(p->padding, d) <= LARGEST && at(p->stride, d) <= LARGEST && at(p->dilation, d) <= LARGEST &&
+                     (!p->transposed || at(p->output_padding, d) <= LARGEST),
+                 SHMT_E_RUNTIME, "convolution(): stride %s, padding %s or dilation %s is too large",
+                 INTS_TEXT(p->stride), INTS_TEXT(p->padding), INTS_TEXT(p->dilation));
     SHMT_REQUIRE(at(p->padding, d) >= 0, SHMT_E_RUNTIME, "negative padding is not supported");
     SHMT_REQUIRE(at(p->stride, d) > 0, SHMT_E_RUNTIME, "non-positive stride is not supported");
     SHMT_REQUIRE(at(p->dilation, d) > 0, SHMT_E_RUNTIME, "dilation should be greater than zero, but got %s",
@@ -110,6 +118,13 @@ static void fill_conv(const params* p, shmt_ints images, shmt_ints windows, cons
   }
 }
 
+/* A product that fits, or an error that names what it is of. */
+static shmt_status multiply(const char* what, int64_t a, int64_t b, int64_t* out) {
+  SHMT_REQUIRE(shmt__mul_i64(a, b, out), SHMT_E_RUNTIME,
+               "convolution(): %s %" PRId64 " with a size of %" PRId64 " is too large", what, a, b);
+  return SHMT_OK;
+}
+
 static shmt_status output_sizes(const params* p, const shmt_tensor* input, const shmt_tensor* weight, int64_t* sizes) {
   int64_t padded[3], reach[3];
   bool fits = true;
@@ -118,15 +133,19 @@ static shmt_status output_sizes(const params* p, const shmt_tensor* input, const
   sizes[1] = p->transposed ? weight->sizes[1] * p->groups : weight->sizes[0];
   for (int d = 0; d < p->n; d++) {
     const int64_t in = input->sizes[2 + d], pad = at(p->padding, d), step = at(p->stride, d);
-    reach[d] = at(p->dilation, d) * (weight->sizes[2 + d] - 1) + 1;
-    padded[d] = in + 2 * pad;
     SHMT_REQUIRE(weight->sizes[2 + d] > 0, SHMT_E_RUNTIME,
                  "kernel size should be greater than zero, but got weight of size %s", SHMT_SHAPE_TEXT(weight));
+    SHMT_TRY(multiply("dilation", at(p->dilation, d), weight->sizes[2 + d] - 1, &reach[d]));
+    reach[d]++;
+    padded[d] = in + 2 * pad;
     if (p->transposed) {
       SHMT_REQUIRE(at(p->output_padding, d) < step || at(p->output_padding, d) < at(p->dilation, d), SHMT_E_RUNTIME,
                    "output padding must be smaller than either stride or dilation, but got output_padding: %s stride: "
                    "%s dilation: %s", INTS_TEXT(p->output_padding), INTS_TEXT(p->stride), INTS_TEXT(p->dilation));
-      sizes[2 + d] = (in - 1) * step - 2 * pad + reach[d] + at(p->output_padding, d);
+      SHMT_TRY(multiply("stride", step, in - 1, &sizes[2 + d]));
+      SHMT_REQUIRE(shmt__add_i64(sizes[2 + d], reach[d] + at(p->output_padding, d), &sizes[2 + d]), SHMT_E_RUNTIME,
+                   "convolution(): stride %" PRId64 " with a size of %" PRId64 " is too large", step, in);
+      sizes[2 + d] -= 2 * pad;
       SHMT_REQUIRE(sizes[2 + d] > 0, SHMT_E_RUNTIME, "Given input size per channel: %s. Calculated output size per "
                    "channel: (%" PRId64 "). Output size is too small", SHMT_SHAPE_TEXT(input), sizes[2 + d]);
     } else {
@@ -175,6 +194,13 @@ static shmt_status add_bias(shmt_tensor* result, shmt_tensor* bias) {
   return SHMT_OK;
 }
 
+/* Is there a kernel for the dtype? */
+static shmt_status check_dtype(const params* p, shmt_dtype dtype) {
+  SHMT_REQUIRE(dtype != SHMT_BOOL && shmt__loops[SHMT_LOOP_add][work_dtype(dtype)], SHMT_E_NOT_IMPLEMENTED,
+               "\"slow_conv%dd_cpu\" not implemented for '%s'", p->n, shmt__dtype_title(dtype));
+  return SHMT_OK;
+}
+
 shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, shmt_ints stride,
                               shmt_ints padding, shmt_ints dilation, bool transposed, shmt_ints output_padding,
                               int64_t groups, shmt_tensor** out) {
@@ -191,8 +217,7 @@ shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tens
   SHMT_TRY(check_params(&p));
   SHMT_TRY(check_tensors(&p, input, weight, bias));
   SHMT_TRY(output_sizes(&p, input, weight, sizes));
-  SHMT_REQUIRE(input->dtype != SHMT_BOOL, SHMT_E_NOT_IMPLEMENTED, "\"slow_conv%dd_cpu\" not implemented for 'Bool'",
-               p.n);
+  SHMT_TRY(check_dtype(&p, input->dtype));
   const shmt_dtype work = work_dtype(input->dtype);
   const shmt_ints result_sizes = {sizes, input->n_dims};
   const shmt_device device = shmt__common_device(input, weight, bias);
@@ -280,11 +305,14 @@ shmt_status shmt__convolution_backward(shmt_tensor* grad_output, shmt_tensor* in
                input->n_dims);
   SHMT_TRY(check_params(&p));
   SHMT_TRY(check_tensors(&p, input, weight, NULL));
+  SHMT_TRY(check_dtype(&p, dtype));
   SHMT_TRY(output_sizes(&p, input, weight, wanted));
   SHMT_REQUIRE(grad_output->n_dims == input->n_dims &&
                    memcmp(grad_output->sizes, wanted, (size_t)input->n_dims * sizeof *wanted) == 0, SHMT_E_RUNTIME,
                "convolution_backward(): expected grad_output of size %s, but got %s",
                INTS_TEXT(((shmt_ints){wanted, input->n_dims})), SHMT_SHAPE_TEXT(grad_output));
+  SHMT_REQUIRE(grad_output->dtype == dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
+               shmt__dtype_title(dtype), shmt__dtype_title(grad_output->dtype));
   const int64_t channels = grad_output->sizes[1];
   const shmt_ints sizes[3] = {shmt__tensor_sizes(input), shmt__tensor_sizes(weight), {&channels, 1}};
   shmt_tensor** outs[3] = {grad_input, grad_weight, grad_bias};

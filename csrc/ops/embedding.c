@@ -67,6 +67,7 @@ shmt_status shmt__embedding_dense_backward(shmt_tensor* grad_output, shmt_tensor
   const int64_t item = shmt__dtype_size[dtype], strides[3] = {item, item, item};
 
   SHMT_TRY(check_indices(indices));
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_add, dtype, "embedding_dense_backward");
   SHMT_REQUIRE(grad_output->numel == indices->numel * width, SHMT_E_RUNTIME,
                "embedding_dense_backward(): a gradient of size %s does not fit indices of size %s",
                SHMT_SHAPE_TEXT(grad_output), SHMT_SHAPE_TEXT(indices));

@@ -110,10 +110,19 @@ shmt_status shmt__grid_sampler_backward(shmt_tensor* grad_output, shmt_tensor* i
   SHMT_AUTO(shmt_tensor) image_grad = NULL;
   SHMT_AUTO(shmt_tensor) grid_grad = NULL;
   shmt__grid_shape s;
+  int64_t sizes[SHMT_MAX_DIMS];
 
   SHMT_REQUIRE(output_mask.len == 2, SHMT_E_RUNTIME, "grid_sampler_backward(): expected 2 flags, got %" PRId64,
                output_mask.len);
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_grid_sample_backward, input->dtype, "grid_sampler_backward");
   SHMT_TRY(find_shape(input, grid, interpolation_mode, padding_mode, align_corners, &s));
+  sizes[0] = input->sizes[0];
+  sizes[1] = input->sizes[1];
+  memcpy(sizes + 2, grid->sizes + 1, (size_t)s.n * sizeof *sizes);
+  SHMT_REQUIRE(grad_output->dtype == input->dtype && shmt__sizes_are(grad_output, (shmt_ints){sizes, input->n_dims}),
+               SHMT_E_RUNTIME, "grid_sampler_backward(): a %s gradient of size %s does not fit an input of %s and a grid of %s",
+               shmt__dtype_title(grad_output->dtype), SHMT_SHAPE_TEXT(grad_output), SHMT_SHAPE_TEXT(input),
+               SHMT_SHAPE_TEXT(grid));
   SHMT_TRY(make_grad(input, output_mask.data[0] != 0, &image_grad));
   SHMT_TRY(make_grad(grid, output_mask.data[1] != 0, &grid_grad));
   if (!shmt__tensor_is_meta(input) && !shmt__tensor_is_meta(grid) && grad_output->numel > 0) {

@@ -363,6 +363,14 @@ shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out) {
   return SHMT_OK;
 }
 
+shmt_status shmt__check_not_expanded(const shmt_tensor* out) {
+  for (int d = 0; out && d < out->n_dims; d++)
+    SHMT_REQUIRE(out->strides[d] != 0 || out->sizes[d] <= 1, SHMT_E_RUNTIME,
+                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                 "location. Please clone() the tensor before performing the operation.");
+  return SHMT_OK;
+}
+
 /* After a failed update, a copy that begin_update made must not reach the caller. */
 shmt_status shmt__end_update(shmt_status status, shmt_tensor* given, shmt_tensor** out) {
   if (status != SHMT_OK && !given) {

@@ -94,15 +94,22 @@ shmt_status shmt__cat_sized(shmt_tensors tensors, int64_t dim, shmt_ints lengths
   shmt_dtype dtype;
   int64_t sizes[SHMT_MAX_DIMS], total = 0;
 
+  SHMT_REQUIRE(lengths.len == tensors.len, SHMT_E_RUNTIME, "cat(): %" PRId64 " lengths for %" PRId64 " tensors",
+               lengths.len, tensors.len);
   SHMT_TRY(common_dtype(tensors, &dtype));
   for (int64_t i = 0; i < tensors.len; i++) {
     shmt_tensor* t = tensors.data[i];
+    SHMT_REQUIRE(lengths.data[i] < 0 || (dim >= 0 && dim < t->n_dims && lengths.data[i] == t->sizes[dim]),
+                 SHMT_E_RUNTIME, "cat(): tensor %" PRId64 " of size %s has no length %" PRId64 " at dimension %" PRId64,
+                 i, SHMT_SHAPE_TEXT(t), lengths.data[i], dim);
     if (shmt__tensor_is_meta(t)) device = SHMT_META;
     if (lengths.data[i] < 0) continue;
     if (!first) first = t;
     const shmt_memory_format own = shmt__tensor_suggest_format(t);
     format = format == SHMT_MEMORY_FORMAT_NONE || format == own ? own : SHMT_CONTIGUOUS_FORMAT;
-    for (int d = 0; t->n_dims == first->n_dims && d < t->n_dims; d++)
+    SHMT_REQUIRE(t->n_dims == first->n_dims, SHMT_E_RUNTIME,
+                 "Tensors must have same number of dimensions: got %d and %d", first->n_dims, t->n_dims);
+    for (int d = 0; d < t->n_dims; d++)
       SHMT_REQUIRE(d == dim || t->sizes[d] == first->sizes[d], SHMT_E_RUNTIME,
                    "Sizes of tensors must match except in dimension %" PRId64 ". Expected size %" PRId64
                    " but got size %" PRId64 " for tensor number %" PRId64 " in the list.",

@@ -29,6 +29,8 @@ shmt_status shmt__linalg_check(shmt_tensor* info, const char* name) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
 
   if (shmt__tensor_is_meta(info)) return SHMT_OK;
+  SHMT_REQUIRE(info->dtype == SHMT_INT32, SHMT_E_RUNTIME, "%s: expected infos of Int, got %s", name,
+               shmt__dtype_title(info->dtype));
   SHMT_TRY(shmt__tensor_contiguous(info, SHMT_CONTIGUOUS_FORMAT, &dense));
   return shmt__check_infos(name, shmt__tensor_data(dense), dense->numel, dense->n_dims > 0);
 }
@@ -338,10 +340,9 @@ shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
   SHMT_TRY(shmt__check_lapack_dtype("linalg.matrix_exp", self));
   SHMT_TRY(shmt__check_square("linalg.matrix_exp", "A", self));
   if (self->numel == 0) return shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, out);
-  if (self->dtype == work) return exponential(self, out);
   SHMT_TRY(shmt_op_to_dtype(self, work, false, false, SHMT_MEMORY_FORMAT_NONE, &wide));
   SHMT_TRY(exponential(wide, &result));
-  return shmt_op_to_dtype(result, self->dtype, false, false, SHMT_MEMORY_FORMAT_NONE, out);
+  return shmt_op_to_dtype(result, self->dtype, false, false, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
 /* --- several matrices ------------------------------------------------------------------------------ */

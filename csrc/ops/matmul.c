@@ -278,6 +278,9 @@ static shmt_status add_mv(const char* name, shmt_tensor* self, shmt_tensor* mat,
                SHMT_E_RUNTIME,
                "size mismatch, got input (%" PRId64 "), mat (%" PRId64 "x%" PRId64 "), vec (%" PRId64 ")",
                self ? self->numel : mat->sizes[0], mat->sizes[0], mat->sizes[1], vec->sizes[0]);
+  SHMT_REQUIRE(*out == NULL || *out != self || (self->n_dims == 1 && self->numel == mat->sizes[0]), SHMT_E_RUNTIME,
+               "Bad in-place call: input tensor size %s and output tensor size [%" PRId64 "] should match",
+               self ? SHMT_SHAPE_TEXT(self) : "", mat->sizes[0]);
   SHMT_REQUIRE(mat->dtype == vec->dtype && (!self || self->dtype == vec->dtype), SHMT_E_RUNTIME,
                "addmv input tensors must have the same dtype, but got %s, %s, and %s",
                shmt__dtype_title(self ? self->dtype : vec->dtype), shmt__dtype_title(mat->dtype),

@@ -167,6 +167,11 @@ static shmt_status nll_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor*
   const int64_t item = shmt__tensor_item_bytes(grad);
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_nll_backward, grad->dtype, "nll_loss_backward_out_frame");
+  SHMT_TRY(sizes.len == 4 ? check_planes(sizes, target) : check_flat(sizes, target));
+  SHMT_TRY(check_common(target, weight, sizes.data[sizes.len == 1 ? 0 : 1]));
+  SHMT_REQUIRE(grad->numel == (reduction == NONE ? target->numel : 1), SHMT_E_RUNTIME,
+               "nll_loss_backward(): a gradient of size %s does not fit a target of size %s", SHMT_SHAPE_TEXT(grad),
+               SHMT_SHAPE_TEXT(target));
   find_extent(sizes, o);
   shape.n_classes = o->n_classes;
   SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, SHMT_CONTIGUOUS_FORMAT, &result));
@@ -181,7 +186,7 @@ static shmt_status nll_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor*
     SHMT_TRY(shmt__tensor_contiguous(grad, SHMT_CONTIGUOUS_FORMAT, &dense));
     if (result->numel > 0)
       walk(o, shmt__loops[SHMT_LOOP_nll_backward][grad->dtype], &shape, item, shmt__tensor_data(dense),
-           reduction == NONE && dense->n_dims > 0 ? item : 0, shmt__tensor_data(result), true);
+           reduction == NONE ? item : 0, shmt__tensor_data(result), true);
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;

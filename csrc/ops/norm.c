@@ -181,6 +181,7 @@ static shmt_status layer_gradients(shmt_tensor* grad_out, shmt_tensor* input, sh
   void* sums = NULL;
   shmt_status status;
 
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_row_norm_backward, input->dtype, "LayerNormBackwardKernelImpl");
   SHMT_REQUIRE(grad_out->numel == input->numel && shape.len <= input->n_dims, SHMT_E_RUNTIME,
                "layer norm backward: grad_out has shape %s, input %s", SHMT_SHAPE_TEXT(grad_out),
                SHMT_SHAPE_TEXT(input));

@@ -101,6 +101,13 @@ bool shmt__may_overlap(const shmt_tensor* a, const shmt_tensor* b) {
   return a_lo < b_hi && b_lo < a_hi;
 }
 
+shmt_status shmt__keep_input(const shmt_tensor* out, shmt_tensor** input, shmt_tensor** kept) {
+  if (*input != out) return SHMT_OK;
+  SHMT_TRY(shmt__tensor_alias(*input, shmt__tensor_sizes(*input), shmt__tensor_strides(*input), (*input)->offset, kept));
+  *input = *kept;
+  return SHMT_OK;
+}
+
 shmt_status shmt__check_no_overlap(const shmt_tensor* out, const shmt_tensor* input) {
   SHMT_REQUIRE(!out || (out != input && !shmt__may_overlap(out, input)), SHMT_E_RUNTIME,
                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "

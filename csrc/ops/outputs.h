@@ -37,6 +37,9 @@ shmt_status shmt__output_begin(const char* name, shmt_tensor** out, shmt_ints si
 /* Consumes *work (also on failure). */
 shmt_status shmt__output_end(const char* name, shmt_tensor** work, shmt_tensor** out);
 
+/* When *input (may be NULL) is out itself, which is about to get other sizes, make it an alias that keeps its own:
+ * *kept owns it. */
+shmt_status shmt__keep_input(const shmt_tensor* out, shmt_tensor** input, shmt_tensor** kept);
 /* Errors: SHMT_E_RUNTIME (torch's text) when out, if given, shares memory with input. */
 shmt_status shmt__check_no_overlap(const shmt_tensor* out, const shmt_tensor* input);
 /* Errors: SHMT_E_RUNTIME (torch's text) when out, if given, has another dtype. */

@@ -209,6 +209,16 @@ MAX_POOL(2)
 MAX_POOL(3)
 #undef MAX_POOL
 
+/* Do the indices, dense and as many as the gradient's elements, lie in their planes? */
+static shmt_status check_where(const shmt_tensor* where, int64_t plane) {
+  const int64_t* v = shmt__tensor_data(where);
+
+  for (int64_t i = 0; i < where->numel; i++)
+    SHMT_REQUIRE(v[i] >= 0 && v[i] < plane, SHMT_E_RUNTIME,
+                 "max_pool_backward(): index %" PRId64 " is outside a plane of %" PRId64 " elements", v[i], plane);
+  return SHMT_OK;
+}
+
 shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor* indices, int64_t n,
                                     shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
@@ -220,6 +230,13 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
   SHMT_REQUIRE(n >= 1 && n <= 3 && sizes.len >= n && grad->n_dims == sizes.len, SHMT_E_RUNTIME,
                "max_pool_backward(): the gradient has shape %s, the input %" PRId64 " dimensions",
                SHMT_SHAPE_TEXT(grad), sizes.len);
+  SHMT_REQUIRE(indices->dtype == SHMT_INT64 && shmt__sizes_are(indices, shmt__tensor_sizes(grad)), SHMT_E_RUNTIME,
+               "max_pool_backward(): %s indices of size %s do not fit a gradient of size %s",
+               shmt__dtype_title(indices->dtype), SHMT_SHAPE_TEXT(indices), SHMT_SHAPE_TEXT(grad));
+  for (int64_t d = 0; d < sizes.len - n; d++)
+    SHMT_REQUIRE(sizes.data[d] == grad->sizes[d], SHMT_E_RUNTIME,
+                 "max_pool_backward(): a gradient of size %s does not fit an input with %" PRId64 " at dimension %" PRId64,
+                 SHMT_SHAPE_TEXT(grad), sizes.data[d], d);
   for (int d = 0; d < n; d++) {
     s.in[3 - n + d] = sizes.data[sizes.len - n + d];
     s.out[3 - n + d] = grad->sizes[sizes.len - n + d];
@@ -230,6 +247,7 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
     if (grad->numel > 0) {
       SHMT_TRY(shmt__tensor_contiguous(grad, SHMT_CONTIGUOUS_FORMAT, &dense));
       SHMT_TRY(shmt__tensor_contiguous(indices, SHMT_CONTIGUOUS_FORMAT, &where));
+      SHMT_TRY(check_where(where, s.in[0] * s.in[1] * s.in[2]));
       walk(SHMT_LOOP_max_pool_backward, &s, (shmt_tensor* const[]){result, dense, where},
            (const bool[]){true, false, false});
     }
@@ -258,11 +276,13 @@ static shmt_status average(const char* name, int row, const shmt__pool_shape* s,
 }
 
 static shmt_status average_backward(const char* name, int row, const shmt__pool_shape* s, shmt_ints sizes,
-                                    shmt_tensor* grad, shmt_tensor** out) {
+                                    shmt_tensor* grad, shmt_ints grad_sizes, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
 
   SHMT_REQUIRE_LOOP(row, grad->dtype, name);
+  SHMT_REQUIRE(shmt__sizes_are(grad, grad_sizes), SHMT_E_RUNTIME, "%s_backward(): expected a gradient of size %s, got %s",
+               name, shmt__ints_text(grad_sizes, (char[256]){0}, 256), SHMT_SHAPE_TEXT(grad));
   SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(grad)) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
@@ -304,7 +324,8 @@ static shmt_status set_divisor(shmt__pool_shape* s, bool count_include_pad, shmt
     SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, &like));                    \
     SHMT_TRY(find_shape(&p, like, &s, out_sizes));                                                                 \
     SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                                \
-    return average_backward(p.name, SHMT_LOOP_avg_pool_backward, &s, sizes, grad, out);                            \
+    return average_backward(p.name, SHMT_LOOP_avg_pool_backward, &s, sizes, grad,                                  \
+                            (shmt_ints){out_sizes, sizes.len}, out);                                               \
   }
 AVG_POOL(1)
 AVG_POOL(2)
@@ -361,10 +382,12 @@ static shmt_status adaptive_shape(const char* name, int n, shmt_ints input, shmt
   shmt_status shmt__adaptive_avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor** out) {      \
     shmt__pool_shape s;                                                                                            \
     int64_t out_sizes[SHMT_MAX_DIMS];                                                                              \
+    SHMT_REQUIRE(grad->n_dims > N, SHMT_E_RUNTIME, "adaptive_avg_pool" #N                                          \
+                 "d_backward(): a gradient of size %s has too few dimensions", SHMT_SHAPE_TEXT(grad));             \
     const shmt_ints output = {grad->sizes + (grad->n_dims - N), N};                                                \
     SHMT_TRY(adaptive_shape("adaptive_avg_pool" #N "d", N, sizes, output, &s, out_sizes));                         \
     return average_backward("adaptive_avg_pool" #N "d", SHMT_LOOP_adaptive_avg_pool_backward, &s, sizes, grad,     \
-                            out);                                                                                  \
+                            (shmt_ints){out_sizes, sizes.len}, out);                                               \
   }                                                                                                                \
   shmt_status shmt__adaptive_max_pool##N##d(shmt_tensor* self, shmt_ints output_size, shmt_tensor** out,           \
                                             shmt_tensor** indices) {                                               \

@@ -5,6 +5,7 @@
 #include "ops/check.h"
 #include "ops/pool.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* Would nobody see the operator with indices: is it not recorded, nor watched by a mode or a backend of its own? */
@@ -36,6 +37,9 @@ shmt_status shmt__max_pool_gather(shmt_tensor* grad, shmt_tensor* indices, int64
   int64_t sizes[SHMT_MAX_DIMS];
   const int outer = grad->n_dims - (int)n;
 
+  SHMT_REQUIRE(n >= 1 && outer >= 0 && indices->n_dims == grad->n_dims, SHMT_E_RUNTIME,
+               "max_pool_gather(): indices of size %s do not fit %" PRId64 " last dimensions of size %s",
+               SHMT_SHAPE_TEXT(indices), n, SHMT_SHAPE_TEXT(grad));
   memcpy(sizes, grad->sizes, (size_t)outer * sizeof *sizes);
   sizes[outer] = 1;
   for (int d = outer; d < grad->n_dims; d++) sizes[outer] *= grad->sizes[d];
@@ -48,6 +52,8 @@ shmt_status shmt__max_pool_gather(shmt_tensor* grad, shmt_tensor* indices, int64
 }
 
 shmt_status shmt__adaptive_avg_pool_again(shmt_tensor* grad, shmt_ints sizes, int64_t n, shmt_tensor** out) {
+  SHMT_REQUIRE(n >= 1 && n <= 3 && sizes.len >= n, SHMT_E_RUNTIME,
+               "adaptive_avg_pool_backward(): %" PRId64 " sizes for %" PRId64 " dimensions", sizes.len, n);
   const shmt_ints last = {sizes.data + (sizes.len - n), n};
 
   if (n == 1) return shmt_op_adaptive_avg_pool1d(grad, last, out);

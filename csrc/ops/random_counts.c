@@ -98,7 +98,8 @@ shmt_status shmt__poisson(shmt_tensor* self, shmt_generator* generator, shmt_ten
 
   SHMT_REQUIRE(shmt__is_floating(self->dtype), SHMT_E_NOT_IMPLEMENTED,
                "\"poisson_cpu\" not implemented for '%s'", shmt__dtype_title(self->dtype));
-  if (shmt__tensor_is_meta(self)) return shmt__tensor_empty_like(self, self->dtype, out);
+  if (shmt__tensor_is_meta(self))
+    return shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, out);
   SHMT_TRY(as_doubles(self, shmt__tensor_sizes(self), &rates));
   const double* rate = shmt__tensor_data(rates);
   for (int64_t i = 0; i < rates->numel; i++)

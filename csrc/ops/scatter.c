@@ -91,6 +91,7 @@ static shmt_status scatter(const char* name, shmt_tensor* self, int64_t dim, shm
   SHMT_TRY(check_scatter(name, self, dim, index, source));
   SHMT_REQUIRE(loop != NULL, SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", name,
                shmt__dtype_title(self->dtype));
+  SHMT_TRY(shmt__check_not_expanded(given));
   if (source && shmt__may_overlap(given ? given : self, source) && !shmt__tensor_is_meta(self)) {
     SHMT_TRY(shmt__tensor_empty_like(source, source->dtype, &copy));
     SHMT_TRY(shmt__tensor_copy(copy, source));
@@ -168,7 +169,7 @@ static shmt_status check_index_source(const char* name, const shmt_tensor* self,
   SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
                "%s_(): self (%s) and source (%s) must have the same scalar type", name, shmt__dtype_title(self->dtype),
                shmt__dtype_title(source->dtype));
-  SHMT_REQUIRE(source->n_dims == self->n_dims || source->n_dims == 0 || self->n_dims == 0, SHMT_E_RUNTIME,
+  SHMT_REQUIRE((source->n_dims ? source->n_dims : 1) == (self->n_dims ? self->n_dims : 1), SHMT_E_RUNTIME,
                "%s_(): Indexing dim %" PRId64 " of a source of %d dimensions into a tensor of %d", name, dim,
                source->n_dims, self->n_dims);
   SHMT_REQUIRE(index->numel == along, SHMT_E_RUNTIME,
@@ -203,6 +204,9 @@ shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, 
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_index_source("index_add", self, dim, index, source));
+  SHMT_TRY(shmt__check_not_expanded(given));
+  SHMT_REQUIRE(loop != NULL, SHMT_E_NOT_IMPLEMENTED, "\"index_add\" not implemented for '%s'",
+               shmt__dtype_title(self->dtype));
   shmt__scalar_to_complex(alpha, z);
   if (!(z[0] == 1 && z[1] == 0) && !shmt__tensor_is_meta(self)) {
     /* source * alpha, by adding 0 and multiplying in place would need a family; the scatter loop does it on zeros. */
@@ -233,6 +237,7 @@ shmt_status shmt__index_copy(shmt_tensor* self, int64_t dim, shmt_tensor* index,
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_index_source("index_copy", self, dim, index, source));
+  SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__begin_update(self, out));
   return shmt__end_update(index_into("index_copy", *out, dim, index, source,
                                      shmt__move_loop(SHMT_LOOP_scatter, self->dtype), false),
@@ -293,6 +298,7 @@ shmt_status shmt__put(shmt_tensor* self, shmt_tensor* index, shmt_tensor* source
   shmt__bad_index bad = {0};
   shmt_status status;
 
+  SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_REQUIRE(index->dtype == SHMT_INT64, SHMT_E_RUNTIME, "put_(): Expected a long tensor for index, but got %s",
                shmt__dtype_title(index->dtype));
   SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,

@@ -1,9 +1,11 @@
 /* ops/special.c -- special functions that are more than one loop over their arguments. */
+#include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "generated/ops.h"
 #include "ops/formula.h"
+#include "ops/names.h"
 #include "ops/pointwise.h"
 
 #include <inttypes.h>
@@ -29,28 +31,33 @@ shmt_status shmt__polygamma_of(int64_t n, shmt_tensor* self, shmt_tensor** out) 
 }
 
 shmt_status shmt__polygamma_(shmt_tensor* self, int64_t n) {
+  SHMT_AUTO(shmt_tensor) before = NULL;
   SHMT_AUTO(shmt_tensor) value = NULL;
 
-  SHMT_TRY(shmt_op_polygamma(n, self, &value));
+  /* The derivative needs what self was. */
+  SHMT_TRY(shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, &before));
+  SHMT_TRY(shmt_op_polygamma(n, before, &value));
   return shmt_op_copy_(self, value, false);
 }
 
 /* The sum of lgamma(x + (1 - i) / 2) for i = 1 ... p, and a constant. */
 shmt_status shmt__mvlgamma(shmt_tensor* self, int64_t p, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) shifts = NULL;
+  SHMT_AUTO(shmt_tensor) column = NULL;
+  SHMT_AUTO(shmt_tensor) shifted = NULL;
+  SHMT_AUTO(shmt_tensor) terms = NULL;
   SHMT_AUTO(shmt_tensor) sum = NULL;
-  const double log_pi = 1.1447298858494002;
+  const shmt_dtype dtype = shmt__is_floating(self->dtype) ? self->dtype : shmt__default_dtype();
+  const double log_pi = 1.1447298858494002, least = (1 - (double)p) / 2;
+  const int64_t last = -1;
 
   SHMT_REQUIRE(p >= 1, SHMT_E_RUNTIME, "p has to be greater than or equal to 1");
-  SHMT_TRY(shmt_op_lgamma(self, &sum));
-  for (int64_t i = 2; i <= p; i++) {
-    SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(sum);
-    SHMT_AUTO(shmt_tensor) shifted = NULL;
-    SHMT_AUTO(shmt_tensor) term = NULL;
-    SHMT_TRY(shmt_op_add_Scalar(self, shmt__scalar_float((1 - (double)i) / 2), shmt__scalar_int(1),
-                                &shifted));
-    SHMT_TRY(shmt_op_lgamma(shifted, &term));
-    SHMT_TRY(shmt_op_add_Tensor(before, term, shmt__scalar_int(1), &sum));
-  }
+  SHMT_TRY(shmt_op_arange_start_step(shmt__scalar_float(least), shmt__scalar_float(0.25), shmt__scalar_float(0.5),
+                                     dtype, SHMT_LAYOUT_NONE, self->device, (shmt_opt_bool){0}, &shifts));
+  SHMT_TRY(shmt_op_unsqueeze(self, -1, &column));
+  SHMT_TRY(shmt_op_add_Tensor(column, shifts, shmt__scalar_int(1), &shifted));
+  SHMT_TRY(shmt_op_lgamma(shifted, &terms));
+  SHMT_TRY(shmt_op_sum_dim_IntList(terms, (shmt_ints){&last, 1}, false, SHMT_DTYPE_NONE, &sum));
   return shmt_op_add_Scalar(sum, shmt__scalar_float((double)p * ((double)p - 1) / 4 * log_pi),
                             shmt__scalar_int(1), out);
 }

@@ -7,6 +7,8 @@
 
 /* *out becomes a writable tensor with self's values: self itself in place, the preset output, or a new copy. */
 shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out);
+/* Errors: SHMT_E_RUNTIME (torch's text) when a dimension of out, if given, has stride 0: its elements are one. */
+shmt_status shmt__check_not_expanded(const shmt_tensor* out);
 /* Hand the status on; after a failure a copy that _begin_ made (given was NULL) is released. */
 shmt_status shmt__end_update(shmt_status status, shmt_tensor* given, shmt_tensor** out);
 

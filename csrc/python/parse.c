@@ -359,6 +359,9 @@ int shmt__py_match(const shmt__py_prepared_signature* sig, const shmt__py_call_a
   if (call->out) {
     int r = match_out(sig, call->out, fr);
     if (r != 1) return r;
+  } else if (SHMT_UNLIKELY(sig->n_out > 0)) { /* called by its overload, as an operator object is */
+    PyErr_Format(PyExc_TypeError, "%s(): argument 'out' must be given", sig->schema->name);
+    return -1;
   }
   if (sig->n_required) {
     for (int i = 0; i < sig->n_args; i++) {

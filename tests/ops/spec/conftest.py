@@ -1,0 +1,39 @@
+"""No operator may hang: after two minutes the process ends with the stack of the call.
+
+The guard is a thread of C, since a loop of C that never ends holds the interpreter.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CSRC = str(Path(__file__).resolve().parents[3] / "csrc")
+if CSRC not in sys.path:
+    sys.path.insert(0, CSRC)  # the generator's own reader of the specification
+
+SECONDS = 120
+
+
+@pytest.fixture(scope="session")
+def _terminal(request: pytest.FixtureRequest) -> Iterator[int]:
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    if capture is None:
+        number = os.dup(2)
+    else:
+        with capture.global_and_fixture_disabled():
+            number = os.dup(2)
+    yield number
+    os.close(number)
+
+
+@pytest.fixture(autouse=True)
+def _hang_guard(_terminal: int) -> Iterator[None]:
+    faulthandler.dump_traceback_later(SECONDS, exit=True, file=_terminal)
+    yield
+    faulthandler.cancel_dump_traceback_later()

@@ -1,0 +1,134 @@
+"""What is special about an operator, in sets of names, each with its reason."""
+
+from __future__ import annotations
+
+from codegen.model import OperatorEntry
+
+#: The values of the result are not defined.
+UNDEFINED = frozenset(
+    "empty.memory_format empty_like empty_permuted empty_strided new_empty new_empty_strided "
+    "resize_ resize_as_".split()
+)
+
+#: The meaning is in the storage, not in the values: other strides are other arguments.
+OF_STORAGE = frozenset(
+    "as_strided as_strided_ as_strided_copy as_strided_scatter _as_strided_at "
+    "_as_strided_backward _as_strided_forward resize_ resize_as_ set_ set_.source_Storage "
+    "set_.source_Storage_storage_offset set_.source_Tensor set_.source_Tensor_storage_offset "
+    "view.dtype view_copy.dtype".split()
+)
+
+#: A view exists for some strides only; for others the operator refuses.
+NEEDS_STRIDES = frozenset(
+    "view view.dtype view_as _unsafe_view view_as_complex view_as_complex_copy view_copy "
+    "unflatten.int".split()
+)
+
+#: The result is in units of the dtype's own precision or bytes.
+OF_PRECISION = frozenset(
+    "nextafter view.dtype view_copy.dtype _eps nan_to_num set_.source_Storage".split()
+)
+
+#: Vectors are determined up to a sign or phase: compared by magnitude.
+UP_TO_PHASE = frozenset("linalg_eig linalg_eigh _linalg_eigh linalg_svd _linalg_svd svd".split())
+
+#: The result depends on values, so Meta may refuse.
+DATA_DEPENDENT = frozenset(
+    """
+    _unique2 argwhere masked_select nonzero nonzero_numpy repeat_interleave.Tensor
+    repeat_interleave.self_Tensor unique_consecutive unique_dim unique_dim_consecutive bincount
+    where allclose equal tensor_split.tensor_indices_or_sections narrow.Tensor
+    _histogramdd_bin_edges index.Tensor segment_reduce _ctc_loss linspace.Scalar_Tensor
+    linspace.Tensor_Scalar linspace.Tensor_Tensor logspace.Scalar_Tensor logspace.Tensor_Scalar
+    logspace.Tensor_Tensor
+    """.split()
+)
+
+
+#: Makers of arguments that stay symmetric (Hermitian) when they change.
+SYMMETRIC = frozenset(("_definite", "_hermitian"))
+#: Makers of triangular arguments.
+TRIANGULAR = frozenset(("_lower", "_upper"))
+
+#: Nothing to differentiate; torch too says that the derivative is not implemented; or (ctc) the
+#: gradient is that of the log_softmax before it, as in torch.
+#: The statistics of a norm's backward belong to its input, which a case cannot say.
+NO_DIFFERENCES = frozenset(
+    """
+    _ctc_loss geqrf linalg_ldl_factor linalg_ldl_factor_ex native_batch_norm_backward
+    native_layer_norm_backward special_zeta.other_scalar
+    """.split()
+)
+)
+
+#: How many cases, from the first, are differentiated: the rest are settings whose gradient is not
+#: the derivative (a padding row), or where there is none (ties, NaN, a basis that is not unique).
+GRADIENT_CASES = {
+    "embedding": 1,
+    "linalg_qr": 2,
+    "linalg_svd": 1,
+    "mode": 1,
+    "nan_to_num": 1,
+    "scatter_add": 1,
+    "svd": 1,
+}
+
+#: Arguments that torch does not differentiate by either.
+NO_GRADIENT = {
+    "batch_norm": {"running_mean", "running_var"},
+    "cross_entropy_loss": {"weight"},
+    "nll_loss": {"weight"},
+    "nll_loss2d": {"weight"},
+    "nll_loss_nd": {"weight"},
+    "igamma": {"self"},
+    "igammac": {"self"},
+    "special_gammainc": {"self"},
+    "special_gammaincc": {"self"},
+    "special_zeta": {"self"},
+}
+
+#: Numbers of the results that have a derivative, where some have none.
+RESULTS = {
+    "_linalg_det": (0,),
+    "_linalg_slogdet": (0, 1),
+    "linalg_eig": (0,),
+    "native_batch_norm": (0,),
+    "native_layer_norm": (0,),
+    "native_group_norm": (0,),
+    "_fused_rms_norm": (0,),
+}
+
+#: The same for complex numbers, where vectors have a phase.
+COMPLEX_RESULTS = {
+    "_linalg_eigh": (0,),
+    "linalg_eigh": (0,),
+    "_linalg_svd": (1,),
+    "linalg_svd": (1,),
+    "svd": (1,),
+}
+
+#: Another device than Meta is asked for, or none can be.
+OF_DEVICE = frozenset(
+    "to.device _number set_.source_Storage set_.source_Storage_storage_offset".split()
+)
+
+#: The output's dtype is what the result is made in, as in torch.
+TAKES_ANY_OUT = frozenset(
+    """
+    linspace linspace.Scalar_Tensor linspace.Tensor_Scalar linspace.Tensor_Tensor logspace
+    logspace.Scalar_Tensor logspace.Tensor_Scalar logspace.Tensor_Tensor prod.dim_int
+    sum.dim_IntList arange arange.start arange.start_step range.step zeros ones full
+    empty.memory_format eye eye.m bartlett_window bartlett_window.periodic blackman_window
+    blackman_window.periodic hamming_window hamming_window.periodic hamming_window.periodic_alpha
+    hamming_window.periodic_alpha_beta hann_window hann_window.periodic kaiser_window
+    kaiser_window.beta kaiser_window.periodic
+    """.split()
+)
+
+#: torch only warns that writing into an expanded tensor is deprecated.
+WRITES_EXPANDED = frozenset("index_fill.int_Scalar index_fill.int_Tensor index_put".split())
+
+
+def is_undefined(entry: OperatorEntry) -> bool:
+    """Are the values of the result not to be compared?"""
+    return entry.name in UNDEFINED or "random" in entry.tags

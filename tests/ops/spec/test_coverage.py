@@ -1,0 +1,54 @@
+"""Every entry of the specification is in these tests, or stands in a list that says why not."""
+
+from __future__ import annotations
+
+import re
+
+from ops.spec import kinds
+from ops.spec.cases import STEPS, TABLE, called, cases, is_step
+from ops.spec.entries import ROOT, entries, form, model
+
+_CALL = re.compile(r"[A-Za-z_]\w*")
+
+
+def _used() -> set[str]:
+    """Names of operators that formulas, composite expressions and C functions call."""
+    texts = [path.read_text() for path in sorted((ROOT / "csrc" / "ops").glob("*.c"))]
+    found = {name for text in texts for name in re.findall(r"shmt_op_(\w+)\(", text)}
+    for entry in entries():
+        lines = [formula.expression for formula in entry.formulas]
+        if entry.composite_expression is not None:
+            lines.append(entry.composite_expression)
+        found |= {name for line in lines for name in _CALL.findall(line)}
+    return found
+
+
+def test_every_entry_has_a_case() -> None:
+    for entry in called():
+        assert cases(entry), entry.name
+
+
+def test_every_step_of_a_derivative_is_used() -> None:
+    used = _used()
+    missing = {e.name for e in entries() if is_step(e)} - used
+    assert not missing, f"no case in tests/ops/spec, and nothing calls it: {sorted(missing)}"
+
+
+def test_tables_name_entries_that_exist() -> None:
+    known = {entry.name for entry in entries()}
+    lists = {
+        name: value
+        for name, value in vars(kinds).items()
+        if name.isupper() and name not in ("SYMMETRIC", "TRIANGULAR")
+    }
+    for name, value in {**lists, "TABLE": TABLE, "STEPS": STEPS}.items():
+        unknown = {key for key in value if key not in known}
+        assert not unknown, f"{name}: {sorted(unknown)}"
+
+
+def test_every_derived_form_is_one_that_tests_of_forms_call() -> None:
+    for entry in called():
+        derived = [op for op in entry.operators if op.derived]
+        assert all(form(entry, op.form) is op for op in derived), entry.name
+    steps = {op.schema.full_name for e in entries() if is_step(e) for op in e.operators}
+    assert len(model().operators) == len(steps) + sum(len(e.operators) for e in called())
