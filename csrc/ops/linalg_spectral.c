@@ -175,7 +175,7 @@ static shmt_status eig_run(const char* name, shmt_tensor* a, shmt_tensor* values
 }
 
 /* NaN or inf would make the routine run for ever. */
-static shmt_status check_finite(const char* name, shmt_tensor* a) {
+static shmt_status check_finite(const char* name, shmt_tensor* a, shmt_status code, const char* text) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   const int parts = shmt__is_complex(a->dtype) ? 2 : 1;
   const bool is_double = shmt__real_dtype(a->dtype) == SHMT_FLOAT64;
@@ -183,7 +183,7 @@ static shmt_status check_finite(const char* name, shmt_tensor* a) {
   SHMT_TRY(shmt__tensor_contiguous(a, SHMT_CONTIGUOUS_FORMAT, &dense));
   for (int64_t i = 0; i < parts * a->numel; i++) {
     const double x = real_at(shmt__tensor_data(dense), i, is_double);
-    SHMT_REQUIRE(x - x == 0, SHMT_E_RUNTIME, "%s: input tensor should not contain infs or NaNs.", name);
+    SHMT_REQUIRE(x - x == 0, code, "%s: %s", name, text);
   }
   return SHMT_OK;
 }
@@ -201,7 +201,7 @@ static shmt_status eig(const char* name, shmt_tensor* self, bool wants_vectors, 
   SHMT_TRY(shmt__tensor_empty(sizes, dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &values));
   if (wants_vectors) SHMT_TRY(shmt__batch_empty(shmt__tensor_sizes(self), dtype, self->device, &vectors));
   if (!shmt__tensor_is_meta(self) && self->numel > 0) {
-    SHMT_TRY(check_finite(name, self));
+    SHMT_TRY(check_finite(name, self, SHMT_E_RUNTIME, "input tensor should not contain infs or NaNs."));
     SHMT_TRY(eig_run(name, self, values, vectors));
   }
   *out_values = SHMT_TAKE(values);
@@ -271,6 +271,9 @@ shmt_status shmt__linalg_svd_core(shmt_tensor* a, bool full_matrices, bool compu
                         .values = shmt__tensor_data(s),
                         .rank = k,
                         .value_bytes = shmt__dtype_size[real]};
+    /* LAPACK may not end on them. */
+    SHMT_TRY(check_finite(name, a, SHMT_E_LINALG,
+                          "The algorithm failed to converge because the input matrix contained non-finite values."));
     SHMT_TRY(shmt__batch_copy(a, shmt__tensor_sizes(a), &work));
     SHMT_TRY(shmt__batch_of(work, &job.a));
     if (compute_uv) {

@@ -35,11 +35,11 @@ shmt_status shmt__max_pool_gather(shmt_tensor* grad, shmt_tensor* indices, int64
   SHMT_AUTO(shmt_tensor) where = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
-  const int outer = grad->n_dims - (int)n;
 
-  SHMT_REQUIRE(n >= 1 && outer >= 0 && indices->n_dims == grad->n_dims, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(n >= 1 && n <= grad->n_dims && indices->n_dims == grad->n_dims, SHMT_E_RUNTIME,
                "max_pool_gather(): indices of size %s do not fit %" PRId64 " last dimensions of size %s",
                SHMT_SHAPE_TEXT(indices), n, SHMT_SHAPE_TEXT(grad));
+  const int outer = grad->n_dims - (int)n;
   memcpy(sizes, grad->sizes, (size_t)outer * sizeof *sizes);
   sizes[outer] = 1;
   for (int d = outer; d < grad->n_dims; d++) sizes[outer] *= grad->sizes[d];

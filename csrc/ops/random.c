@@ -202,7 +202,7 @@ static uint64_t full_range(shmt_dtype dtype) {
   }
   const int bits = 8 * shmt__dtype_size[dtype];
   const bool is_signed = dtype == SHMT_INT8 || dtype == SHMT_INT16 || dtype == SHMT_INT32 || dtype == SHMT_INT64;
-  return bits == 64 && !is_signed ? 0 : 1ull << (is_signed ? bits - 1 : bits);
+  return bits >= 64 && !is_signed ? 0 : 1ull << (is_signed ? bits - 1 : bits);
 }
 
 static shmt_status fill_range(shmt_tensor* t, uint64_t range, int64_t base, shmt_generator* generator) {

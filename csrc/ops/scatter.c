@@ -92,6 +92,7 @@ static shmt_status scatter(const char* name, shmt_tensor* self, int64_t dim, shm
   SHMT_REQUIRE(loop != NULL, SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", name,
                shmt__dtype_title(self->dtype));
   SHMT_TRY(shmt__check_not_expanded(given));
+  SHMT_TRY(shmt__check_no_overlap(given, index));
   if (source && shmt__may_overlap(given ? given : self, source) && !shmt__tensor_is_meta(self)) {
     SHMT_TRY(shmt__tensor_empty_like(source, source->dtype, &copy));
     SHMT_TRY(shmt__tensor_copy(copy, source));
@@ -205,6 +206,7 @@ shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_index_source("index_add", self, dim, index, source));
   SHMT_TRY(shmt__check_not_expanded(given));
+  SHMT_TRY(shmt__check_no_overlap(given, index));
   SHMT_REQUIRE(loop != NULL, SHMT_E_NOT_IMPLEMENTED, "\"index_add\" not implemented for '%s'",
                shmt__dtype_title(self->dtype));
   shmt__scalar_to_complex(alpha, z);
@@ -238,6 +240,7 @@ shmt_status shmt__index_copy(shmt_tensor* self, int64_t dim, shmt_tensor* index,
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_index_source("index_copy", self, dim, index, source));
   SHMT_TRY(shmt__check_not_expanded(given));
+  SHMT_TRY(shmt__check_no_overlap(given, index));
   SHMT_TRY(shmt__begin_update(self, out));
   return shmt__end_update(index_into("index_copy", *out, dim, index, source,
                                      shmt__move_loop(SHMT_LOOP_scatter, self->dtype), false),
@@ -272,6 +275,7 @@ shmt_status shmt__index_fill_scalar(shmt_tensor* self, int64_t dim, shmt_tensor*
   SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX, "Index has to be a vector/scalar");
   SHMT_REQUIRE(shmt__is_complex(self->dtype) || value.tag != SHMT_SCALAR_COMPLEX, SHMT_E_RUNTIME,
                "index_fill_(): Converting complex Scalar to non-complex type is not supported");
+  SHMT_TRY(shmt__check_no_overlap(given, index));
   SHMT_TRY(shmt__tensor_from_scalar(value, self->dtype, false, &number));
   SHMT_TRY(shmt__begin_update(self, out));
   return shmt__end_update(fill_into(*out, dim, index, number), given, out);
@@ -299,6 +303,7 @@ shmt_status shmt__put(shmt_tensor* self, shmt_tensor* index, shmt_tensor* source
   shmt_status status;
 
   SHMT_TRY(shmt__check_not_expanded(given));
+  SHMT_TRY(shmt__check_no_overlap(given, index));
   SHMT_REQUIRE(index->dtype == SHMT_INT64, SHMT_E_RUNTIME, "put_(): Expected a long tensor for index, but got %s",
                shmt__dtype_title(index->dtype));
   SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,

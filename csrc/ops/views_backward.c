@@ -105,6 +105,19 @@ shmt_status shmt__impl_unfold_backward(shmt_tensor* grad, shmt_ints sizes, int64
   return SHMT_OK;
 }
 
+/* A geometry whose last element can be counted. */
+static shmt_status check_geometry(shmt_ints sizes, shmt_ints strides, int64_t offset) {
+  uint64_t nbytes;
+
+  SHMT_REQUIRE(sizes.len == strides.len && sizes.len <= SHMT_MAX_DIMS && offset >= 0, SHMT_E_RUNTIME,
+               "as_strided(): %" PRId64 " sizes, %" PRId64 " strides and the offset %" PRId64 " do not fit", sizes.len,
+               strides.len, offset);
+  for (int64_t d = 0; d < sizes.len; d++)
+    SHMT_REQUIRE(sizes.data[d] >= 0 && strides.data[d] >= 0, SHMT_E_RUNTIME,
+                 "as_strided(): negative size %" PRId64 " or stride %" PRId64, sizes.data[d], strides.data[d]);
+  return shmt__storage_bytes_for(sizes, strides, offset, 1, &nbytes);
+}
+
 /* The elements from the first to the last that two geometries reach, counted from `*first`. */
 static void find_span(shmt_ints sizes, shmt_ints strides, int64_t offset, int64_t* first, int64_t* end) {
   int64_t last = offset;
@@ -143,6 +156,8 @@ shmt_status shmt__impl_as_strided_backward(shmt_tensor* grad, shmt_ints input_si
   SHMT_AUTO(shmt_tensor) value = NULL;
   SHMT_AUTO(shmt_tensor) input = NULL;
   int64_t first = INT64_MAX, end = 0;
+  SHMT_TRY(check_geometry(input_sizes, input_strides, input_offset));
+  SHMT_TRY(check_geometry(size, stride, offset));
   find_span(input_sizes, input_strides, input_offset, &first, &end);
   find_span(size, stride, offset, &first, &end);
   if (end == 0) first = 0;
@@ -170,6 +185,8 @@ shmt_status shmt__impl_as_strided_forward(shmt_tensor* grad, shmt_ints input_str
   SHMT_AUTO(shmt_tensor) view = NULL;
   shmt_ints input_sizes = shmt__tensor_sizes(grad);
   int64_t first = INT64_MAX, end = 0;
+  SHMT_TRY(check_geometry(input_sizes, input_strides, input_offset));
+  SHMT_TRY(check_geometry(size, stride, offset));
   find_span(input_sizes, input_strides, input_offset, &first, &end);
   find_span(size, stride, offset, &first, &end);
   if (end == 0) first = 0;

@@ -59,7 +59,6 @@ NO_DIFFERENCES = frozenset(
     native_layer_norm_backward special_zeta.other_scalar
     """.split()
 )
-)
 
 #: How many cases, from the first, are differentiated: the rest are settings whose gradient is not
 #: the derivative (a padding row), or where there is none (ties, NaN, a basis that is not unique).
