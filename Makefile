@@ -9,7 +9,7 @@ SECONDS ?= 60
 SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types asan tsan stress fuzz-wire valgrind cpython-suite parity bench docs clean build
+.PHONY: help demo test lint types asan tsan stress fuzz fuzz-wire valgrind cpython-suite parity bench docs clean build
 
 help:
 	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
@@ -18,6 +18,7 @@ help:
 	@echo "make types   mypy --strict"
 	@echo "make asan    the suite under AddressSanitizer and UBSan (make tsan: tests with threads)"
 	@echo "make stress  kill, flood and fill, for minutes"
+	@echo "make fuzz SECONDS=1800       random calls of operators, with sanitizers"
 	@echo "make fuzz-wire SECONDS=600   random messages and handles, with sanitizers (clang)"
 	@echo "make valgrind                the manager, under valgrind"
 	@echo "make cpython-suite  CPython's own tests of multiprocessing, on ours"
@@ -84,6 +85,11 @@ tsan: $(STAMP)/built $(STAMP)/test-extra
 
 stress: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python -m pytest -q -m stress --timeout 900 $(PYTEST_ARGS)
+
+# SEED=7 makes the same calls again.
+fuzz: $(STAMP)/built
+	$(BIN)/python build_ffi.py --config asan
+	nice $(BIN)/python tools/fuzz_ops.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 fuzz-wire: $(STAMP)/built
 	nice $(BIN)/python tools/fuzz.py --seconds $(SECONDS)

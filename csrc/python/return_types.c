@@ -1,7 +1,7 @@
 /* python/return_types.c -- the named tuples that operators return, as torch.return_types.max. */
 #include "python/return_types.h"
 
-#include "python/call.h"
+#include "python/prepare.h"
 
 #include <string.h>
 #include <structmember.h>
