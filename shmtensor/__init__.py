@@ -6,6 +6,7 @@ from __future__ import annotations
 from shmtensor._boundary import _install as _install  # completes the extension module
 from shmtensor._C import *
 from shmtensor._tensor import Tensor as Tensor
+from shmtensor._constants import *
 from shmtensor._functions import *  # type: ignore[assignment]
 from shmtensor._legacy import *
 from shmtensor._inplace import *
@@ -46,6 +47,8 @@ del ffi, lib  # noqa: F821 - from the star above; of _boundary only
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+from shmtensor import _later
+
 if _TYPE_CHECKING:
     from shmtensor import (
         fft as fft,
@@ -54,6 +57,28 @@ if _TYPE_CHECKING:
         nn as nn,
         optim as optim,
         signal as signal,
+    )
+    from shmtensor.nn._functions import (
+        affine_grid_generator as affine_grid_generator,
+        alpha_dropout_ as alpha_dropout_,
+        cosine_embedding_loss as cosine_embedding_loss,
+        ctc_loss as ctc_loss,
+        embedding_renorm_ as embedding_renorm_,
+        feature_alpha_dropout_ as feature_alpha_dropout_,
+        gru as gru,
+        gru_cell as gru_cell,
+        hinge_embedding_loss as hinge_embedding_loss,
+        lstm as lstm,
+        lstm_cell as lstm_cell,
+        margin_ranking_loss as margin_ranking_loss,
+        max_pool1d_with_indices as max_pool1d_with_indices,
+        norm_except_dim as norm_except_dim,
+        poisson_nll_loss as poisson_nll_loss,
+        rnn_relu as rnn_relu,
+        rnn_relu_cell as rnn_relu_cell,
+        rnn_tanh as rnn_tanh,
+        rnn_tanh_cell as rnn_tanh_cell,
+        triplet_margin_loss as triplet_margin_loss,
     )
     from shmtensor.nn.functional import (
         alpha_dropout as alpha_dropout,
@@ -71,36 +96,11 @@ if _TYPE_CHECKING:
         rrelu_ as rrelu_,
     )
 
-# Loaded when they are first asked for: a worker that only moves tensors needs none of them.
-_LATER_MODULES = {"fft", "library", "masked", "nn", "optim", "signal"}
-_LATER_FUNCTIONS = {
-    "alpha_dropout",
-    "bilinear",
-    "channel_shuffle",
-    "conv_tbc",
-    "cosine_similarity",
-    "feature_alpha_dropout",
-    "native_channel_shuffle",
-    "pairwise_distance",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "prelu",
-    "rrelu",
-    "rrelu_",
-}
-
 
 def __getattr__(name: str) -> object:
-    import importlib
-
-    if name in _LATER_MODULES:
-        return importlib.import_module(f"shmtensor.{name}")
-    if name in _LATER_FUNCTIONS:
-        functional = importlib.import_module("shmtensor.nn.functional")
-        globals()[name] = getattr(functional, name)
-        return globals()[name]
-    raise AttributeError(f"module 'shmtensor' has no attribute {name!r}")
+    globals()[name] = value = _later.find(name)
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER_MODULES, *_LATER_FUNCTIONS})
+    return sorted({*globals(), *_later.MODULES, *_later.FUNCTIONS})

@@ -27,14 +27,19 @@ def _spacings(input: Tensor, spacing: Any, dims: list[int], given: bool) -> list
     listed = list(spacing)
     if len(listed) != len(dims):
         wanted = (
-            f"'dim' ({len(dims)})"
+            " or it's spacing and dim arguments to have the same length, but got a spacing "
+            f"argument of length {len(listed)} and a dim argument of length {len(dims)}."
             if given
-            else f"'self.dim() = {input.dim()}', since dim argument was not given,"
+            else f", or a list of length equal to 'self.dim() = {input.dim()}', since dim argument "
+            f"was not given, but got a list of length {len(listed)}"
         )
-        raise RuntimeError(
-            "torch.gradient expected spacing to be unspecified, a scalar, or a list of length "
-            f"equal to {wanted} but got a list of length {len(listed)}"
-        )
+        raise RuntimeError(f"torch.gradient expected spacing to be unspecified, a scalar{wanted}")
+    for each in listed:
+        if isinstance(each, Tensor) and each.device != input.device:
+            raise RuntimeError(
+                "torch.gradient expected each tensor to be on the same device, but got devices "
+                f"{input.device} and {each.device}!"
+            )
     return listed
 
 

@@ -1,6 +1,8 @@
 /* iter/run.c -- walking an iterator: runs along the innermost dim, split over threads when large.
  */
 #include "iter/iter.h"
+
+#include "base/scalar.h"
 #include "iter/move.h"
 #include "iter/threads.h"
 
@@ -117,10 +119,40 @@ static void walk_piece(void* arg, int64_t begin, int64_t end) {
   if (w->streamed) shmt__move_streamed_end();
 }
 
+/* A loop over a loop: each element goes into the output, as its dtype, before the next is read. */
+static void convert_each(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const walk* inner = ctx;
+  const shmt_iter* it = inner->it;
+  char* at[SHMT_ITER_MAX_OPERANDS];
+  _Alignas(16) char element[16];
+
+  for (int64_t i = 0; i < n; i++) {
+    at[0] = element;
+    for (int k = 1; k < it->n_operands; k++) at[k] = data[k] + i * strides[k];
+    inner->loop(at, strides, 1, inner->ctx);
+    shmt__scalar_store_unsafe(shmt__scalar_load(element, SHMT_BOOL), it->operands[0].tensor->dtype,
+                              data[0] + i * strides[0]);
+  }
+}
+
+/* Is the output written as another dtype than the loop's, with no temporary between? */
+static bool must_convert_each(const shmt_iter* it) {
+  const shmt__operand* out = &it->operands[0];
+  const bool to_bool =
+      out->want == SHMT_BOOL || (out->want == SHMT_DTYPE_NONE && it->promote == SHMT_PROMOTE_COMPARE);
+
+  return to_bool && !out->original && out->tensor->dtype != SHMT_BOOL;
+}
+
 shmt_status shmt__iter_run(shmt_iter* it, shmt__loop loop, const void* ctx) {
   walk w = {it, loop, ctx, 0};
 
   if (it->is_meta || it->numel == 0) return SHMT_OK;
+  if (SHMT_UNLIKELY(it->operands[0].read) && must_convert_each(it)) {
+    walk outer = {it, convert_each, &w, 0};
+    walk_piece(&outer, 0, it->numel);
+    return SHMT_OK;
+  }
   if (it->numel <= GRAIN) {
     walk_piece(&w, 0, it->numel);
     return SHMT_OK;

@@ -88,6 +88,8 @@ double shmt__zeta(double s, double q) {
 
 double shmt__polygamma(int64_t n, double x) {
   if (n == 0) return shmt__digamma(x);
+  /* As torch has it at the ends: only the first derivative has a limit. */
+  if (isinf(x) && (x > 0) == (n > 1)) return NAN;
   const double s = (double)n + 1;
   const double value = (n <= 170 ? tgamma(s) : INFINITY) * shmt__zeta(s, x);
   return n % 2 ? value : -value;
@@ -192,12 +194,14 @@ enum { UNIFORM_FROM = 1000000 };
 
 /* What the limits are; -1: neither argument is at one. */
 static double lower_at_limits(double a, double x) {
-  if (x != x || a != a || x < 0 || a < 0) return NAN;
+  if (x < 0 || a < 0) return NAN;
   if (a == 0) return x > 0 ? 1 : NAN;
+  /* The ends of the integral decide also for an unknown a. */
   if (x == 0) return 0;
   if (isinf(a)) return isinf(x) ? NAN : 0;
   if (isinf(x)) return 1;
-  return -1;
+  if (x != x || a != a) return NAN;
+  return a > 1e4 && x < a / 1000 ? 0 : -1;
 }
 
 double shmt__gammainc(double a, double x) {

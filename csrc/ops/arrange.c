@@ -286,6 +286,8 @@ shmt_status shmt__roll(shmt_tensor* self, shmt_ints shifts, shmt_ints dims, shmt
   SHMT_AUTO(shmt_tensor) rolled = NULL;
 
   SHMT_REQUIRE(shifts.len > 0, SHMT_E_RUNTIME, "`shifts` required");
+  SHMT_REQUIRE(self->n_dims > 0 || dims.len <= 0, SHMT_E_INDEX,
+               "Dimension specified as %" PRId64 " but tensor has no dimensions", dims.len > 0 ? dims.data[0] : 0);
   if (dims.len <= 0 && shifts.len == 1) {
     SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
     SHMT_TRY(shmt__tensor_alias(dense, SHMT_INTS(dense->numel), SHMT_INTS(1), dense->offset, &flat));

@@ -12,17 +12,6 @@ shmt_status shmt__copy_(shmt_tensor* self, shmt_tensor* src, bool non_blocking) 
   return shmt__tensor_copy(self, src);
 }
 
-/* A new tensor of dtype on device, in the given format or, when none, as preserve_format says. */
-static shmt_status empty_as(shmt_tensor* self, shmt_dtype dtype, shmt_device device,
-                            shmt_memory_format format, shmt_tensor** out) {
-  if ((format == SHMT_MEMORY_FORMAT_NONE || format == SHMT_PRESERVE_FORMAT) &&
-      device == self->device)
-    return shmt__tensor_empty_like(self, dtype, out);
-  if (format == SHMT_MEMORY_FORMAT_NONE || format == SHMT_PRESERVE_FORMAT)
-    format = shmt__tensor_suggest_format(self);
-  return shmt__tensor_empty(shmt__tensor_sizes(self), dtype, device, format, out);
-}
-
 shmt_status shmt__clone(shmt_tensor* self, shmt_memory_format format, shmt_tensor** out) {
   return shmt__to_copy(self, self->dtype, SHMT_LAYOUT_NONE, self->device, (shmt_opt_bool){0}, false,
                        format, out);
@@ -76,12 +65,10 @@ shmt_status shmt__to_copy(shmt_tensor* self, shmt_dtype dtype, shmt_layout layou
                           shmt_memory_format format, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
 
-  (void)layout;
-  (void)pin_memory;
   (void)non_blocking;
   if (dtype == SHMT_DTYPE_NONE) dtype = self->dtype;
   if (device == SHMT_DEVICE_NONE) device = self->device;
-  SHMT_TRY(empty_as(self, dtype, device, format, &result));
+  SHMT_TRY(shmt__empty_like(self, dtype, layout, device, pin_memory, format, &result));
   if (device != SHMT_META) SHMT_TRY(shmt__tensor_copy(result, self));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -93,7 +80,7 @@ shmt_status shmt__to_options(shmt_tensor* self, shmt_dtype dtype, shmt_layout la
   if (!copy && (dtype == SHMT_DTYPE_NONE || dtype == self->dtype) &&
       (device == SHMT_DEVICE_NONE || device == self->device) &&
       (format == SHMT_MEMORY_FORMAT_NONE || format == SHMT_PRESERVE_FORMAT ||
-       shmt__tensor_is_contiguous_in(self, format))) {
+       shmt__tensor_suggest_format(self) == format)) {
     *out = shmt__tensor_ref(self);
     return SHMT_OK;
   }

@@ -148,7 +148,13 @@ shmt_status shmt__empty_like(shmt_tensor* self, shmt_dtype dtype, shmt_layout la
   if (memory_format != SHMT_MEMORY_FORMAT_NONE && memory_format != SHMT_PRESERVE_FORMAT)
     return shmt__tensor_empty(shmt__tensor_sizes(self), dtype, device, memory_format, out);
   if (device == self->device) return shmt__tensor_empty_like(self, dtype, out);
-  return shmt__tensor_empty(shmt__tensor_sizes(self), dtype, device, shmt__tensor_suggest_format(self), out);
+  int64_t strides[SHMT_MAX_DIMS];
+  shmt_ints kept = shmt__tensor_strides(self);
+  if (!(self->flags & SHMT_TENSOR_DENSE)) {
+    shmt__dense_strides_like(shmt__tensor_sizes(self), kept, strides);
+    kept = (shmt_ints){strides, kept.len};
+  }
+  return shmt__tensor_empty_strided(shmt__tensor_sizes(self), kept, dtype, device, out);
 }
 
 static shmt_status like_filled(shmt_tensor* self, shmt_dtype dtype, shmt_device device, shmt_memory_format format,

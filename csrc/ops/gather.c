@@ -52,6 +52,8 @@ shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, boo
   SHMT_TRY(shmt__check_no_overlap(*out, index));
   SHMT_TRY(shmt__output_begin("gather", out, shmt__tensor_sizes(index), self->dtype,
                               shmt__common_device(self, index, NULL), &work));
+  SHMT_TRY(shmt__check_no_overlap(*out, self));
+  SHMT_TRY(shmt__check_no_overlap(*out, index));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
     const shmt__index_shape shape = {line->strides[dim] * shmt__tensor_item_bytes(self), line->sizes[dim], false, &bad};
     memcpy(strides, line->strides, (size_t)line->n_dims * sizeof *strides);

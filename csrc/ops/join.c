@@ -188,6 +188,14 @@ static shmt_status cat(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
 
 shmt_status shmt__cat(shmt_tensors tensors, int64_t dim, shmt_tensor** out) { return cat(tensors, dim, out); }
 
+shmt_status shmt__cat_out(shmt_tensors tensors, int64_t dim, shmt_tensor* out) {
+  SHMT_AUTO(shmt_tensor) joined = NULL;
+
+  for (int64_t i = 0; i < tensors.len; i++) SHMT_TRY(shmt__check_no_overlap(out, tensors.data[i]));
+  SHMT_TRY(cat(tensors, dim, &joined));
+  return shmt__write_out("cat", joined, out);
+}
+
 shmt_status shmt__cat_backward(shmt_tensor* grad, int64_t dim, shmt_ints lengths, shmt_tensor_vec* out) {
   SHMT_AUTO_LIST list = {0, 0};
   int64_t start = 0;

@@ -305,10 +305,10 @@ static shmt_status scan_one(const char* name, int row, shmt_tensor* self, int64_
   return status == SHMT_OK ? shmt__output_end(name, &work, out) : status;
 }
 
-/* Whole numbers add up in int64 unless a dtype is asked for. */
+/* Whole numbers add up in int64 unless a dtype is asked for, or given by a preset output. */
 static shmt_dtype running_dtype(const shmt_tensor* self, shmt_dtype dtype, const shmt_tensor* out) {
   if (dtype != SHMT_DTYPE_NONE) return dtype;
-  if (out == self) return self->dtype;
+  if (out) return out->dtype;
   return shmt__dtype_category(self->dtype) < 2 ? SHMT_INT64 : self->dtype;
 }
 

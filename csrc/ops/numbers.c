@@ -74,6 +74,10 @@ OUT_FORM(copysign)
 OUT_FORM(bitwise_and)
 OUT_FORM(bitwise_or)
 OUT_FORM(bitwise_xor)
+OUT_FORM(bitwise_left_shift)
+OUT_FORM(bitwise_right_shift)
+OUT_FORM(fmod)
+OUT_FORM(remainder)
 OUT_FORM(xlogy)
 #define COMPARE_FORMS(NAME)                         \
   SCALAR_FORMS(NAME, NAME##_Tensor, NAME##__Tensor) \
@@ -103,6 +107,11 @@ BASE_FORM(shmt__bitwise_right_shift_base, bitwise_right_shift_Tensor)
 shmt_status shmt__xlogy_scalar_self_out(shmt_scalar self, shmt_tensor* other, shmt_tensor* out) {
   WRAPPED(self);
   return shmt_op_xlogy_out(t, other, out);
+}
+
+shmt_status shmt__pow_base_out(shmt_scalar self, shmt_tensor* exponent, shmt_tensor* out) {
+  WRAPPED(self);
+  return shmt_op_pow_Tensor_Tensor_out(t, exponent, out);
 }
 
 shmt_status shmt__where_scalar_self(shmt_tensor* condition, shmt_scalar self, shmt_tensor* other,

@@ -2,6 +2,7 @@
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "iter/copy.h"
+#include "iter/iter.h"
 #include "ops/check.h"
 #include "ops/outputs.h"
 
@@ -93,6 +94,7 @@ shmt_status shmt__arange_start_step(shmt_scalar start, shmt_scalar end, shmt_sca
     /* Bounds and step count as numbers of the integral type. */
     r.i_start = shmt__scalar_to_int64(start);
     r.i_step = shmt__scalar_to_int64(step);
+    SHMT_REQUIRE(r.i_step != 0 || r.step == 0, SHMT_E_VALUE, "step must be nonzero");
     r.step = (double)r.i_step;
   }
   SHMT_REQUIRE(r.step > 0 || r.step < 0, SHMT_E_RUNTIME, "step must be nonzero");
@@ -361,6 +363,19 @@ shmt_status shmt__polar(shmt_tensor* abs, shmt_tensor* angle, shmt_tensor** out)
   return from_parts("polar", abs, angle, out, true);
 }
 
+/* A new result in the memory order that a loop over both would give it. */
+static shmt_status allocate_parts(const char* name, shmt_tensor* first, shmt_tensor* second, shmt_dtype dtype,
+                                  shmt_tensor** out) {
+  shmt_iter it;
+
+  shmt__iter_init(&it, name);
+  shmt__iter_output(&it, out, dtype);
+  shmt__iter_input(&it, first);
+  shmt__iter_input(&it, second);
+  SHMT_TRY(shmt__iter_build(&it));
+  return shmt__iter_finish(&it, SHMT_OK);
+}
+
 static shmt_status from_parts(const char* name, shmt_tensor* first, shmt_tensor* second, shmt_tensor** out,
                               bool polar) {
   SHMT_AUTO(shmt_tensor) work = NULL;
@@ -379,8 +394,11 @@ static shmt_status from_parts(const char* name, shmt_tensor* first, shmt_tensor*
   SHMT_REQUIRE(!*out || (*out)->dtype == dtype, SHMT_E_RUNTIME,
                "Expected object of scalar type %s but got scalar type %s for argument 'out'", shmt__dtype_title(dtype),
                shmt__dtype_title((*out)->dtype));
-  SHMT_TRY(shmt__output_begin(name, out, (shmt_ints){sizes, n_dims}, dtype,
-                              shmt__common_device(first, second, NULL), &work));
+  if (*out)
+    SHMT_TRY(shmt__output_begin(name, out, (shmt_ints){sizes, n_dims}, dtype,
+                                shmt__common_device(first, second, NULL), &work));
+  else
+    SHMT_TRY(allocate_parts(name, first, second, dtype, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
     /* The complex result seen as reals: every second element is a real part. */
     const shmt_dtype real = shmt__to_real_dtype(dtype);

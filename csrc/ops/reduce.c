@@ -272,6 +272,8 @@ shmt_status shmt__aminmax(shmt_tensor* self, shmt_opt_int dim, bool keepdim, shm
                "aminmax(): cannot compute aminmax over an empty dimension as the operation has no "
                "identity.");
   SHMT_TRY(check_extreme("aminmax", self, mask, dim.has, SHMT_E_RUNTIME));
+  SHMT_TRY(shmt__check_out_dtype(*min, self->dtype));
+  SHMT_TRY(shmt__check_out_dtype(*max, self->dtype));
   SHMT_TRY(extreme("aminmax", SHMT_LOOP_amin, self, mask, keepdim, min));
   return extreme("aminmax", SHMT_LOOP_amax, self, mask, keepdim, max);
 }

@@ -1,7 +1,10 @@
 /* ops/reduce_backward.c -- results of reductions, back at the shape they came from. */
+#include "api/autograd.h"
 #include "base/overflow.h"
+#include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
+#include "iter/copy.h"
 #include "ops/formula.h"
 
 /* grad with size 1 where dims of mask were removed from n_dims; grad itself when it has them all.
@@ -42,4 +45,57 @@ shmt_status shmt___unreduce(shmt_tensor* grad, int64_t dim, int64_t n_dims, shmt
   }
   SHMT_TRY(shmt__wrap_dim(dim, n_dims, &dim));
   return shmt_op_unsqueeze(grad, dim, out);
+}
+
+/* --- cumprod ------------------------------------------------------------------ */
+
+/* The gradient of element k: of each later product the part that k was multiplied with. */
+static shmt_status cumprod_term(shmt_tensor* grad, shmt_tensor* self, int64_t dim, int64_t k, int64_t n,
+                                shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) earlier = NULL;
+  SHMT_AUTO(shmt_tensor) before = NULL;
+  SHMT_AUTO(shmt_tensor) later = NULL;
+  SHMT_AUTO(shmt_tensor) after = NULL;
+  SHMT_AUTO(shmt_tensor) both = NULL;
+  SHMT_AUTO(shmt_tensor) others = NULL;
+  SHMT_AUTO(shmt_tensor) from = NULL;
+  SHMT_AUTO(shmt_tensor) terms = NULL;
+
+  SHMT_TRY(shmt_op_narrow(self, dim, 0, k, &earlier));
+  SHMT_TRY(shmt_op_prod_dim_int(earlier, dim, true, SHMT_DTYPE_NONE, &before));
+  SHMT_TRY(shmt_op_narrow(self, dim, k + 1, n - k - 1, &later));
+  SHMT_TRY(shmt_op_cumprod(later, dim, SHMT_DTYPE_NONE, &after));
+  SHMT_TRY(shmt_op_mul_Tensor(before, after, &both));
+  SHMT_TRY(shmt_op_cat((shmt_tensors){(shmt_tensor*[]){before, both}, 2}, dim, &others));
+  SHMT_TRY(shmt_op_narrow(grad, dim, k, n - k, &from));
+  SHMT_TRY(shmt_op__mul_conj(from, others, &terms));
+  return shmt_op_sum_dim_IntList(terms, SHMT_INTS(dim), true, SHMT_DTYPE_NONE, out);
+}
+
+/* Without a division, so that it can be differentiated where self is 0; quadratic in the dim's size. */
+static shmt_status cumprod_backward_by_products(shmt_tensor* grad, shmt_tensor* self, int64_t dim, shmt_tensor** out) {
+  SHMT_AUTO_LIST terms = {0, 0};
+
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  const int64_t n = self->sizes[dim];
+  SHMT_TRY(shmt__tensor_vec_alloc(n, &terms));
+  for (int64_t k = 0; k < n; k++) SHMT_TRY(cumprod_term(grad, self, dim, k, n, &terms.data[k]));
+  return shmt_op_cat((shmt_tensors){terms.data, terms.len}, dim, out);
+}
+
+shmt_status shmt__cumprod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t dim, shmt_tensor* product,
+                                   shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) is_zero = NULL;
+  SHMT_AUTO(shmt_tensor) zeros = NULL;
+  SHMT_AUTO(shmt_tensor) any = NULL;
+
+  SHMT_TRY(shmt_op_eq_Scalar(self, shmt__scalar_int(0), &is_zero));
+  if (shmt_grad_enabled() && self->n_dims > 0 && !shmt__tensor_is_meta(self)) {
+    shmt_scalar found;
+    SHMT_TRY(shmt_op_any(is_zero, &any));
+    SHMT_TRY(shmt__tensor_item(any, &found));
+    if (shmt__scalar_to_bool(found)) return cumprod_backward_by_products(grad, self, dim, out);
+  }
+  SHMT_TRY(shmt_op_cumsum(is_zero, dim, SHMT_DTYPE_NONE, &zeros));
+  return shmt_op__cumprod_terms(grad, self, dim, product, zeros, out);
 }

@@ -171,15 +171,15 @@ static shmt_status check_index_source(const char* name, const shmt_tensor* self,
                "%s_(): self (%s) and source (%s) must have the same scalar type", name, shmt__dtype_title(self->dtype),
                shmt__dtype_title(source->dtype));
   SHMT_REQUIRE((source->n_dims ? source->n_dims : 1) == (self->n_dims ? self->n_dims : 1), SHMT_E_RUNTIME,
-               "%s_(): Indexing dim %" PRId64 " of a source of %d dimensions into a tensor of %d", name, dim,
-               source->n_dims, self->n_dims);
+               "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+               "self.shape = %s source.shape = %s", SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
   SHMT_REQUIRE(index->numel == along, SHMT_E_RUNTIME,
                "%s_(): Number of indices (%" PRId64 ") should be equal to source.size(dim): (%" PRId64
                "), for dim: %" PRId64, name, index->numel, along, dim);
   for (int d = 0; self->n_dims == source->n_dims && d < self->n_dims; d++)
     SHMT_REQUIRE(d == dim || self->sizes[d] == source->sizes[d], SHMT_E_RUNTIME,
-                 "source.shape must match self.shape excluding the specified dimension. Got source.shape = %s "
-                 "self.shape = %s", SHMT_SHAPE_TEXT(source), SHMT_SHAPE_TEXT(self));
+                 "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+                 "self.shape = %s source.shape = %s", SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
   return SHMT_OK;
 }
 

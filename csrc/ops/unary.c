@@ -121,7 +121,9 @@ shmt_status shmt__frexp(shmt_tensor* self, shmt_tensor** mantissa, shmt_tensor**
 shmt_status shmt__isreal(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) part = NULL;
 
-  if (shmt__dtype_kind[self->dtype] != SHMT_KIND_COMPLEX) return shmt_op_eq_Tensor(self, self, out);
+  if (shmt__dtype_kind[self->dtype] != SHMT_KIND_COMPLEX)
+    return shmt_op_ones_like(self, SHMT_BOOL, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE,
+                             (shmt_opt_bool){0}, SHMT_PRESERVE_FORMAT, out);
   SHMT_TRY(shmt_op_imag(self, &part));
   return shmt_op_eq_Scalar(part, shmt__scalar_int(0), out);
 }

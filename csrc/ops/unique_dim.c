@@ -58,6 +58,7 @@ static shmt_status unique_slices(const char* name, bool in_order, shmt_tensor* s
   SHMT_AUTO(shmt_tensor) spare = NULL;
   SHMT_AUTO(shmt_tensor) starts = NULL;
   SHMT_AUTO(shmt_tensor) firsts = NULL;
+  SHMT_AUTO(shmt_tensor) kept = NULL;
   int n_empty = 0;
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
@@ -94,7 +95,8 @@ static shmt_status unique_slices(const char* name, bool in_order, shmt_tensor* s
   shmt__loops[SHMT_LOOP_row_starts][self->dtype](data, NULL, n, &shape);
   SHMT_TRY(collect(place, shmt__tensor_data(starts), n, return_inverse, return_counts, &firsts,
                    inverse, counts));
-  return shmt_op_index_select(self, dim, firsts, output);
+  SHMT_TRY(shmt_op_index_select(rows, 0, firsts, &kept));
+  return shmt_op_movedim_int(kept, 0, dim, output);
 }
 
 shmt_status shmt__unique_dim(shmt_tensor* self, int64_t dim, bool sorted, bool return_inverse,

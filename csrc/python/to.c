@@ -17,7 +17,7 @@ static const target unchanged = {SHMT_DTYPE_NONE, SHMT_DEVICE_NONE, SHMT_MEMORY_
 static PyObject* convert(PyObject* self, const target* to) {
   shmt_tensor* t = shmt__py_tensor(self);
   bool same_format = to->format == SHMT_MEMORY_FORMAT_NONE || to->format == SHMT_PRESERVE_FORMAT ||
-                     shmt__tensor_is_contiguous_in(t, to->format);
+                     shmt__tensor_suggest_format(t) == to->format;
   if (!to->copy && same_format && (to->dtype == SHMT_DTYPE_NONE || to->dtype == t->dtype) &&
       (to->device == SHMT_DEVICE_NONE || to->device == t->device))
     return Py_NewRef(self);
