@@ -12,9 +12,7 @@ import shmtensor as st
 
 def test_text_names_every_field_on_a_line() -> None:
     result = st.tensor([[1.0, 2.0]]).max(1)
-    assert repr(result) == (
-        "torch.return_types.max(\nvalues=tensor([2.]),\nindices=tensor([1]))"
-    )
+    assert repr(result) == ("torch.return_types.max(\nvalues=tensor([2.]),\nindices=tensor([1]))")
 
 
 def test_function_and_method_return_one_type() -> None:
