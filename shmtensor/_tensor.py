@@ -47,37 +47,7 @@ _NAMES_OF_TYPES = {dtype: name for name, dtype in _TYPE_NAMES.items()}
 _WITHOUT_NUMPY = {getattr(_C, row.name) for row in DTYPES if not row.numpy}
 
 
-def _rsub(self: Any, other: Any) -> Any:
-    """Return *other* - *self*; either may be a number."""
-    return other - self
-
-
-def _rmod(self: Any, other: Any) -> Any:
-    """Return *other* % *self*; either may be a number."""
-    return other % self
-
-
-def _rpow(self: Any, other: Any) -> Any:
-    """Return *other* ** *self*; either may be a number."""
-    return other**self
-
-
-class _TensorMeta(type):
-    """What `Tensor` answers when the class itself is asked for a reflected operator.
-
-    Torch's are functions that take a number in either place, or another name of the method. They
-    must not be in the class: Python would then go through them for every ``a - b``.
-    """
-
-    # Properties, because these go before what is in the class.
-    __rsub__ = property(lambda cls: _rsub)
-    __rmod__ = property(lambda cls: _rmod)
-    __rpow__ = property(lambda cls: _rpow)
-    __radd__ = property(lambda cls: cls.add)
-    __rmul__ = property(lambda cls: cls.mul)
-
-
-class Tensor(_TensorBase, metaclass=_TensorMeta):
+class Tensor(_TensorBase):
     """A multi-dimensional array of one element type.
 
     Made by functions such as `shmtensor.tensor`, `shmtensor.zeros` and `shmtensor.from_numpy`;

@@ -335,6 +335,7 @@ static shmt_status exponential(shmt_tensor* self, shmt_tensor** out) {
 shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
+  SHMT_AUTO(shmt_tensor) narrow = NULL;
   const shmt_dtype work = shmt__is_complex(self->dtype) ? SHMT_COMPLEX128 : SHMT_FLOAT64;
 
   SHMT_TRY(shmt__check_lapack_dtype("linalg.matrix_exp", self));
@@ -342,7 +343,8 @@ shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
   if (self->numel == 0) return shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, out);
   SHMT_TRY(shmt_op_to_dtype(self, work, false, false, SHMT_MEMORY_FORMAT_NONE, &wide));
   SHMT_TRY(exponential(wide, &result));
-  return shmt_op_to_dtype(result, self->dtype, false, false, SHMT_CONTIGUOUS_FORMAT, out);
+  SHMT_TRY(shmt_op_to_dtype(result, self->dtype, false, false, SHMT_MEMORY_FORMAT_NONE, &narrow));
+  return shmt_op_contiguous(narrow, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
 /* --- several matrices ------------------------------------------------------------------------------ */

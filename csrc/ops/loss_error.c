@@ -115,6 +115,8 @@ shmt_status shmt__mse_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduc
   SHMT_AUTO(shmt_tensor) difference = NULL;
   SHMT_AUTO(shmt_tensor) elements = NULL;
 
+  SHMT_REQUIRE(!shmt__is_complex(self->dtype), SHMT_E_NOT_IMPLEMENTED, "\"mse_cpu\" not implemented for '%s'",
+               shmt__dtype_title(self->dtype));
   if (reduction != NONE && is_dense_pair(self, target) && is_plain_call(self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));

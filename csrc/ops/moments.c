@@ -82,14 +82,20 @@ shmt_status shmt__std_correction(shmt_tensor* self, shmt_ints dim, shmt_scalar c
 
 shmt_status shmt__var_mean_correction(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
                                       bool keepdim, shmt_tensor** out0, shmt_tensor** out1) {
-  SHMT_TRY(shmt_op_var_correction(self, dim, correction, keepdim, out0));
-  return shmt_op_mean_dim(self, dim, keepdim, SHMT_DTYPE_NONE, out1);
+  SHMT_AUTO(shmt_tensor) spread = NULL;
+  SHMT_TRY(shmt_op_var_correction(self, dim, correction, keepdim, &spread));
+  SHMT_TRY(shmt_op_mean_dim(self, dim, keepdim, SHMT_DTYPE_NONE, out1));
+  *out0 = SHMT_TAKE(spread);
+  return SHMT_OK;
 }
 
 shmt_status shmt__std_mean_correction(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
                                       bool keepdim, shmt_tensor** out0, shmt_tensor** out1) {
-  SHMT_TRY(shmt_op_std_correction(self, dim, correction, keepdim, out0));
-  return shmt_op_mean_dim(self, dim, keepdim, SHMT_DTYPE_NONE, out1);
+  SHMT_AUTO(shmt_tensor) spread = NULL;
+  SHMT_TRY(shmt_op_std_correction(self, dim, correction, keepdim, &spread));
+  SHMT_TRY(shmt_op_mean_dim(self, dim, keepdim, SHMT_DTYPE_NONE, out1));
+  *out0 = SHMT_TAKE(spread);
+  return SHMT_OK;
 }
 
 shmt_status shmt__var_mean_dim(shmt_tensor* self, shmt_ints dim, bool unbiased, bool keepdim,

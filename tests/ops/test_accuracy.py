@@ -56,8 +56,10 @@ def test_sums_do_not_drift_with_the_length(dtype: st.dtype) -> None:
     values = np.full(1 << 22, 0.1, np.float32 if dtype is st.float32 else np.float64)
     exact = float(values[0]) * len(values)
     unit = np.spacing(values.dtype.type(exact))
-    assert abs(float(st.from_numpy(values).sum()) - exact) <= 12 * unit
-    assert abs(float(st.from_numpy(values).mean()) - float(values[0])) <= 12 * np.spacing(values[0])
+    levels = 22  # of a pairwise sum: each may round once
+    assert abs(float(st.from_numpy(values).sum()) - exact) <= levels * unit
+    mean = float(st.from_numpy(values).mean())
+    assert abs(mean - float(values[0])) <= levels * np.spacing(values[0])
 
 
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "sin", "erf", "atan", "sqrt"])

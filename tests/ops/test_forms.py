@@ -192,17 +192,6 @@ def test_hash_is_the_exclusive_or_of_the_bits() -> None:
         T.hash_tensor(x, mode=3)
 
 
-def test_reflected_operators_of_the_class_take_numbers() -> None:
-    x = T.tensor([2.0, 4.0])
-    assert T.Tensor.__rsub__(1.0, x).tolist() == [1.0, 3.0]
-    assert T.Tensor.__rmod__(3.0, x).tolist() == [2.0, 1.0]
-    assert T.Tensor.__rpow__(2.0, x).tolist() == [4.0, 16.0]
-    assert T.Tensor.__radd__(x, 1).tolist() == [3.0, 5.0]
-    assert T.Tensor.__rmul__(x, 3).tolist() == [6.0, 12.0]
-    assert (1 - x).tolist() == [-1.0, -3.0]
-    assert (x - 1).tolist() == [1.0, 3.0]
-
-
 def test_numbers_of_the_namespace() -> None:
     assert (T.pi, T.e, T.inf) == (math.pi, math.e, math.inf)
     assert math.isnan(T.nan)

@@ -136,7 +136,6 @@ _batch_a, _batch_b = t(2, 3, 4), t(2, 4, 5)
 
 PRODUCTS: dict[str, list[Case]] = {
     "_adjoint": [case(_x)],
-    "_scale": [case(_x, 2)],
     "_mm_mat1_backward": [case(t(3, 5), _b, [3, 4], [4, 1], 2)],
     "_mm_mat2_backward": [case(t(3, 5), _a, [4, 5], [5, 1], 2)],
     "addbmm": [case(t(3, 5), _batch_a, _batch_b), case(t(5), _batch_a, _batch_b, beta=2, alpha=3)],

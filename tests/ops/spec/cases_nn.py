@@ -170,6 +170,8 @@ IMAGE: dict[str, list[Case]] = {
     "grid_sampler": [
         case(_image, _grid, i, p, a) for i, p, a in ((0, 0, False), (1, 1, True), (2, 2, False))
     ],
+    "grid_sampler_2d": [case(_image, _grid, 0, 0, False)],
+    "grid_sampler_3d": [case(t(1, 2, 3, 3, 3), t(1, 2, 2, 2, 3), 0, 0, False)],
     "grid_sampler_backward": [case(t(1, 2, 3, 2), _image, _grid, 0, 0, False, [1, 1])],
     "_constant_pad_backward": [case(t(3, 6), [1, 1])],
     "constant_pad_nd": [case(_x, [1, 2], 2), case(_x, [1, 0, -1, 2])],
@@ -186,6 +188,18 @@ IMAGE: dict[str, list[Case]] = {
     },
 }
 
+
+_heads = t(1, 2, 3, 4)
+
+ATTENTION: dict[str, list[Case]] = {
+    "_scaled_dot_product_flash_attention_for_cpu": [
+        case(_heads, _heads, _heads),
+        case(_heads, t(1, 2, 5, 4), t(1, 2, 5, 4), 0.0, True),
+    ],
+    "_scaled_dot_product_flash_attention_for_cpu_backward": [
+        case(_heads, _heads, _heads, _heads, _heads, t(1, 2, 3), 0.0, False)
+    ],
+}
 
 RANDOM: dict[str, list[Case]] = {
     "_dropout_noise": [case(_x, 0.5)],
@@ -218,4 +232,4 @@ RANDOM: dict[str, list[Case]] = {
     "random_.to": [case(_x, 5)],
 }
 
-CASES = {**CONV, **POOL, **NORM, **LOSS, **IMAGE, **RANDOM}
+CASES = {**CONV, **POOL, **NORM, **LOSS, **IMAGE, **ATTENTION, **RANDOM}

@@ -52,9 +52,10 @@ TRIANGULAR = frozenset(("_lower", "_upper"))
 
 #: Nothing to differentiate; torch too says that the derivative is not implemented; or (ctc) the
 #: gradient is that of the log_softmax before it, as in torch.
-#: The statistics of a norm's backward belong to its input, which a case cannot say.
+#: The statistics of a norm's or attention's backward belong to its input, which a case cannot say.
 NO_DIFFERENCES = frozenset(
     """
+    _scaled_dot_product_flash_attention_for_cpu_backward
     _ctc_loss geqrf linalg_ldl_factor linalg_ldl_factor_ex native_batch_norm_backward
     native_layer_norm_backward special_zeta.other_scalar
     """.split()
@@ -88,6 +89,7 @@ NO_GRADIENT = {
 
 #: Numbers of the results that have a derivative, where some have none.
 RESULTS = {
+    "_scaled_dot_product_flash_attention_for_cpu": (0,),
     "_linalg_det": (0,),
     "_linalg_slogdet": (0, 1),
     "linalg_eig": (0,),
@@ -114,7 +116,8 @@ OF_DEVICE = frozenset(
 #: The output's dtype is what the result is made in, as in torch.
 TAKES_ANY_OUT = frozenset(
     """
-    linspace linspace.Scalar_Tensor linspace.Tensor_Scalar linspace.Tensor_Tensor logspace
+    cumprod cumsum linspace linspace.Scalar_Tensor linspace.Tensor_Scalar
+    linspace.Tensor_Tensor logspace
     logspace.Scalar_Tensor logspace.Tensor_Scalar logspace.Tensor_Tensor prod.dim_int
     sum.dim_IntList arange arange.start arange.start_step range.step zeros ones full
     empty.memory_format eye eye.m bartlett_window bartlett_window.periodic blackman_window

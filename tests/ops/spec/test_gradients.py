@@ -96,7 +96,7 @@ def _has_gradient(entry: OperatorEntry, argument: str) -> bool:
 
 
 def _array(t: Any) -> np.ndarray:
-    return np.array(t.detach().resolve_conj().numpy())
+    return np.array(t.detach().resolve_conj().resolve_neg().numpy())
 
 
 def _product(weights: list[np.ndarray], values: list[Any]) -> float:
