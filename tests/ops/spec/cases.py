@@ -20,7 +20,10 @@ TABLE: dict[str, list[Case]] = {
 }
 
 #: Families whose operators take elements of the same place.
-POINTWISE = ("activation", "binary", "compare", "logical", "special", "ternary", "unary")
+POINTWISE = frozenset(
+    "activation binary compare division elementary".split()
+    + "logical polynomials special ternary unary".split()
+)
 
 _PLAIN: dict[str, Any] = {"Scalar": 2, "float": 0.5, "int": 1, "bool": False}
 
