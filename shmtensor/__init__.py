@@ -27,7 +27,6 @@ from shmtensor.autograd import (
 from shmtensor.functional import *
 from shmtensor._products import *  # type: ignore[no-redef,assignment]
 from shmtensor.random import *
-from shmtensor.serialization import load as load, save as save
 from shmtensor.storage import *
 from shmtensor import (
     autograd as autograd,
@@ -35,19 +34,15 @@ from shmtensor import (
     linalg as linalg,
     memory as memory,
     multiprocessing as multiprocessing,
-    overrides as overrides,
     random as random,
     special as special,
     utils as utils,
 )
-from shmtensor._spectrogram import *
 from shmtensor.dtypes import *  # last: hides names of built-in types
 
 del ffi, lib  # noqa: F821 - from the star above; of _boundary only
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
-
-from shmtensor import _later
 
 if _TYPE_CHECKING:
     from shmtensor import (
@@ -56,51 +51,30 @@ if _TYPE_CHECKING:
         masked as masked,
         nn as nn,
         optim as optim,
+        overrides as overrides,
+        serialization as serialization,
         signal as signal,
     )
-    from shmtensor.nn._functions import (
-        affine_grid_generator as affine_grid_generator,
-        alpha_dropout_ as alpha_dropout_,
-        cosine_embedding_loss as cosine_embedding_loss,
-        ctc_loss as ctc_loss,
-        embedding_renorm_ as embedding_renorm_,
-        feature_alpha_dropout_ as feature_alpha_dropout_,
-        gru as gru,
-        gru_cell as gru_cell,
-        hinge_embedding_loss as hinge_embedding_loss,
-        lstm as lstm,
-        lstm_cell as lstm_cell,
-        margin_ranking_loss as margin_ranking_loss,
-        max_pool1d_with_indices as max_pool1d_with_indices,
-        norm_except_dim as norm_except_dim,
-        poisson_nll_loss as poisson_nll_loss,
-        rnn_relu as rnn_relu,
-        rnn_relu_cell as rnn_relu_cell,
-        rnn_tanh as rnn_tanh,
-        rnn_tanh_cell as rnn_tanh_cell,
-        triplet_margin_loss as triplet_margin_loss,
-    )
-    from shmtensor.nn.functional import (
-        alpha_dropout as alpha_dropout,
-        bilinear as bilinear,
-        channel_shuffle as channel_shuffle,
-        conv_tbc as conv_tbc,
-        cosine_similarity as cosine_similarity,
-        feature_alpha_dropout as feature_alpha_dropout,
-        native_channel_shuffle as native_channel_shuffle,
-        pairwise_distance as pairwise_distance,
-        pixel_shuffle as pixel_shuffle,
-        pixel_unshuffle as pixel_unshuffle,
-        prelu as prelu,
-        rrelu as rrelu,
-        rrelu_ as rrelu_,
-    )
+    from shmtensor._later import *
+
+# Loaded when they are first asked for: a worker that only moves tensors needs none of them. Nor
+# does it need the functions of _later.
+_LATER = {"fft", "library", "masked", "nn", "optim", "overrides", "serialization", "signal"}
 
 
 def __getattr__(name: str) -> object:
-    globals()[name] = value = _later.find(name)
+    from importlib import import_module
+
+    if name in _LATER:
+        return import_module(f"shmtensor.{name}")
+    value = getattr(import_module("shmtensor._later"), name, None) if name[0] != "_" else None
+    if value is None:
+        raise AttributeError(f"module 'shmtensor' has no attribute {name!r}")
+    globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_later.MODULES, *_later.FUNCTIONS})
+    from shmtensor import _later
+
+    return sorted({*globals(), *_LATER, *vars(_later)})

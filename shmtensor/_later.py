@@ -1,63 +1,24 @@
-"""What is loaded when it is first asked for: a worker that only moves tensors needs none."""
+"""Functions of the package that stand above most of it, loaded when one is first asked for."""
 
 from __future__ import annotations
 
-import importlib
+# ruff: noqa: I001 - one statement for each module, though names are exported by "as".
 
-MODULES = {"fft", "library", "masked", "nn", "optim", "signal"}
-
-_FUNCTIONAL = (
-    "alpha_dropout",
-    "bilinear",
-    "channel_shuffle",
-    "conv_tbc",
-    "cosine_similarity",
-    "feature_alpha_dropout",
-    "native_channel_shuffle",
-    "pairwise_distance",
-    "pixel_shuffle",
-    "pixel_unshuffle",
-    "prelu",
-    "rrelu",
-    "rrelu_",
+from shmtensor._spectrogram import istft as istft, stft as stft
+from shmtensor.nn._functions import *  # noqa: F403
+from shmtensor.nn.functional import (
+    alpha_dropout as alpha_dropout,
+    bilinear as bilinear,
+    channel_shuffle as channel_shuffle,
+    conv_tbc as conv_tbc,
+    cosine_similarity as cosine_similarity,
+    feature_alpha_dropout as feature_alpha_dropout,
+    native_channel_shuffle as native_channel_shuffle,
+    pairwise_distance as pairwise_distance,
+    pixel_shuffle as pixel_shuffle,
+    pixel_unshuffle as pixel_unshuffle,
+    prelu as prelu,
+    rrelu as rrelu,
+    rrelu_ as rrelu_,
 )
-_LOW_LEVEL = (
-    "affine_grid_generator",
-    "alpha_dropout_",
-    "cosine_embedding_loss",
-    "ctc_loss",
-    "embedding_renorm_",
-    "feature_alpha_dropout_",
-    "gru",
-    "gru_cell",
-    "hinge_embedding_loss",
-    "lstm",
-    "lstm_cell",
-    "margin_ranking_loss",
-    "max_pool1d_with_indices",
-    "norm_except_dim",
-    "poisson_nll_loss",
-    "rnn_relu",
-    "rnn_relu_cell",
-    "rnn_tanh",
-    "rnn_tanh_cell",
-    "triplet_margin_loss",
-)
-# Functions of the package by the modules that define them.
-FUNCTIONS = {
-    **dict.fromkeys(_FUNCTIONAL, "shmtensor.nn.functional"),
-    **dict.fromkeys(_LOW_LEVEL, "shmtensor.nn._functions"),
-}
-
-
-def find(name: str) -> object:
-    """Load the module or function *name* of the package.
-
-    Raises:
-        AttributeError: There is none.
-    """
-    if name in MODULES:
-        return importlib.import_module(f"shmtensor.{name}")
-    if name in FUNCTIONS:
-        return getattr(importlib.import_module(FUNCTIONS[name]), name)
-    raise AttributeError(f"module 'shmtensor' has no attribute {name!r}")
+from shmtensor.serialization import load as load, save as save

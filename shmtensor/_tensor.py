@@ -108,12 +108,12 @@ class Tensor(_TensorBase):
     # --- copying and pickling --------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        from shmtensor.serialization import deepcopy_tensor  # it imports this module
+        from shmtensor._pickling import deepcopy_tensor  # it imports this module
 
         return deepcopy_tensor(self, memo)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        from shmtensor.serialization import reduce_tensor  # it imports this module
+        from shmtensor._pickling import reduce_tensor  # it imports this module
 
         return reduce_tensor(self, protocol)
 

@@ -36,6 +36,7 @@ PYTHON_RANKS: dict[str, int] = {
     "nn": 7,
     "optim": 8,
     "testing": 9,
+    "_later": 9,
     "service": 9,
     "_cli": 9,
     "__main__": 10,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 
 from shmtensor._C import lib
 
@@ -10,5 +10,6 @@ if lib.shmt_python_install() != 0:
     raise ImportError("shmtensor._C could not be completed; the reason is printed above")
 
 # Loading the BLAS sets an environment variable for a moment: safe only before there are threads.
-lib.shmt_set_library_dir(str(Path(__file__).resolve().parent.parent / "_libs").encode())
+_package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+lib.shmt_set_library_dir(os.path.join(_package, "_libs").encode())
 lib.shmt_blas_load()

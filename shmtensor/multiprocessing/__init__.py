@@ -17,25 +17,27 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 from multiprocessing import *  # noqa: F403
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shmtensor._boundary import process as _process, sharing as _sharing
 from shmtensor.multiprocessing import context as context
-from shmtensor.multiprocessing import spawn as spawn
 from shmtensor.multiprocessing._inherit import prepare_children as _prepare_children
 from shmtensor.multiprocessing.modes import cow as cow, lend as lend
 from shmtensor.multiprocessing.reductions import (
     init_reductions as init_reductions,
     share_numpy as share_numpy,
 )
-from shmtensor.multiprocessing.spawn import (
-    ProcessContext as ProcessContext,
-    ProcessException as ProcessException,
-    ProcessExitedException as ProcessExitedException,
-    ProcessRaisedException as ProcessRaisedException,
-    SpawnContext as SpawnContext,
-    start_processes as start_processes,
-)
+
+if TYPE_CHECKING:
+    from shmtensor.multiprocessing import spawn as spawn
+    from shmtensor.multiprocessing.spawn import (
+        ProcessContext as ProcessContext,
+        ProcessException as ProcessException,
+        ProcessExitedException as ProcessExitedException,
+        ProcessRaisedException as ProcessRaisedException,
+        SpawnContext as SpawnContext,
+        start_processes as start_processes,
+    )
 
 __all__ = [
     "get_all_sharing_strategies",
@@ -43,6 +45,17 @@ __all__ = [
     "set_sharing_strategy",
     *multiprocessing.__all__,
 ]
+
+# Names of the module `spawn`, which most programs that use queues have no need of.
+_OF_SPAWN = {
+    "ENV_VAR_PARALLEL_START",
+    "ProcessContext",
+    "ProcessException",
+    "ProcessExitedException",
+    "ProcessRaisedException",
+    "SpawnContext",
+    "start_processes",
+}
 
 # Methods of the default context, as in the standard package.
 globals().update(
@@ -98,8 +111,8 @@ def get_all_sharing_strategies() -> set[str]:
 
 def __getattr__(name: str) -> Any:
     # Submodules nobody has imported yet, and names of the standard package outside its __all__.
-    if name == "ENV_VAR_PARALLEL_START":
-        return spawn.ENV_VAR_PARALLEL_START
+    if name in _OF_SPAWN:
+        return getattr(importlib.import_module(f"{__name__}.spawn"), name)
     if not name.startswith("__"):
         try:
             return importlib.import_module(f"{__name__}.{name}")

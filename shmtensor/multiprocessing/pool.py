@@ -118,6 +118,25 @@ class Pool(_standard.Pool):
             raise BrokenPoolError(str(self._crew.breakage))
         super()._check_running()  # type: ignore[misc]
 
+    def _map_async(
+        self,
+        func: Callable[..., object],
+        iterable: Iterable[Any],
+        mapper: Callable[..., object],
+        chunksize: int | None = None,
+        *callbacks: Any,
+        **more_callbacks: Any,
+    ) -> Any:
+        if chunksize is None:
+            # The standard default divides by the workers alive, of which there are none for a
+            # moment after all were killed.
+            self._check_running()
+            items: Any = iterable if hasattr(iterable, "__len__") else list(iterable)
+            iterable, chunksize = items, -(-len(items) // (4 * self._processes))
+        return super()._map_async(  # type: ignore[misc]
+            func, iterable, mapper, chunksize, *callbacks, **more_callbacks
+        )
+
     def close(self) -> None:
         """Take no more tasks; the workers leave when everything is done."""
         util.debug("closing pool")

@@ -20,8 +20,8 @@ import numpy as np
 
 from shmtensor import _C
 from shmtensor import storage as _storage
+from shmtensor._pickling import with_lazy_bits
 from shmtensor._tensor import Tensor
-from shmtensor.serialization import with_lazy_bits
 from shmtensor.storage import mapped as _mapped
 from shmtensor.utils.hooks import warn_if_has_hooks
 

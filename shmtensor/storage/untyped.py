@@ -289,7 +289,7 @@ class UntypedStorage:
         return cast(UntypedStorage, copies[self._cdata])
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        from shmtensor.serialization import reduce_storage  # it imports this module
+        from shmtensor._pickling import reduce_storage  # it imports this module
 
         return reduce_storage(self, protocol)
 

@@ -155,6 +155,12 @@ def test_idle_workers_that_are_killed_are_replaced_without_a_word(pool: Pool) ->
             continue
 
 
+def test_map_while_no_worker_is_alive(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_pool", [])  # as in the moment before killed ones are replaced
+    assert pool.map(tasks.square, iter(range(9))) == [i * i for i in range(9)]
+    assert pool.map(tasks.square, []) == []
+
+
 def test_worker_killed_inside_a_large_result_fails_its_task(pool: Pool) -> None:
     pending = pool.apply_async(tasks.die_while_sending)
     with pytest.raises(WorkerLostError):

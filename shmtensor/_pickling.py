@@ -1,0 +1,166 @@
+"""Tensors to bytes in memory and back: pickling and deep copies.
+
+A tensor is its storage plus geometry, so tensors that share memory share it again when they are
+pickled together. With protocol 5 and a ``buffer_callback`` the bytes travel out of band and are not
+copied; a tensor loaded from such buffers shows their memory.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import pickle
+import warnings
+from typing import Any
+
+from shmtensor import _C
+from shmtensor._boundary import storage as _c
+from shmtensor._tensor import Tensor
+from shmtensor.storage import UntypedStorage
+
+__all__ = [
+    "deepcopy_tensor",
+    "rebuild_meta_storage",
+    "rebuild_storage",
+    "rebuild_subclass",
+    "rebuild_tensor",
+    "reduce_storage",
+    "reduce_tensor",
+    "with_lazy_bits",
+]
+
+
+def rebuild_storage(data: Any) -> UntypedStorage:
+    """Unpickle a storage: bytes are copied, writable buffers from out of band are shown."""
+    raw = memoryview(data)
+    if isinstance(data, bytes | bytearray) or raw.readonly or raw.nbytes == 0:
+        return UntypedStorage(raw)
+    shown = UntypedStorage._of_tensor(_C.frombuffer(raw.cast("B"), dtype=_C.uint8))
+    # The widest element wants its address to be a multiple of its size.
+    return shown if shown.data_ptr() % 16 == 0 else shown.clone()
+
+
+def rebuild_meta_storage(size: int) -> UntypedStorage:
+    return UntypedStorage(size, device="meta")
+
+
+def reduce_storage(storage: UntypedStorage, protocol: int) -> Any:
+    """Do ``UntypedStorage.__reduce_ex__``.
+
+    Args:
+        storage: The storage.
+        protocol: Pickle protocol; from 5 on the bytes may travel out of band.
+    """
+    if storage.device.type == "meta":
+        return rebuild_meta_storage, (len(storage),)
+    view = storage._view()
+    return rebuild_storage, (pickle.PickleBuffer(view) if protocol >= 5 else bytes(view),)
+
+
+def with_lazy_bits(tensor: Tensor, conj: bool, neg: bool) -> Tensor:
+    """Return *tensor* as the conjugate, the negative or both of what its memory holds."""
+    if conj:
+        tensor = _C._conj(tensor)
+    if neg:
+        tensor = _C._neg_view(tensor)
+    return tensor.detach() if conj or neg else tensor
+
+
+def rebuild_tensor(
+    storage: UntypedStorage,
+    dtype: Any,
+    storage_offset: int,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool = False,
+    backward_hooks: Any = None,
+    conj: bool = False,
+    neg: bool = False,
+) -> Tensor:
+    """Unpickle a tensor: show *storage* with the given geometry."""
+    tensor: Tensor = _c.tensor_over(storage._ref, size, stride, storage_offset, dtype._code)
+    tensor = with_lazy_bits(tensor, conj, neg)
+    if requires_grad:
+        tensor.requires_grad_(True)
+    return tensor
+
+
+def rebuild_subclass(kind: type[Tensor], tensor: Tensor, state: dict[str, Any]) -> Tensor:
+    """Unpickle a tensor of another class, or one with attributes."""
+    if type(tensor) is not kind:
+        requires_grad = tensor.requires_grad
+        tensor = tensor.detach().as_subclass(kind)
+        tensor.requires_grad_(requires_grad)
+    tensor.__dict__.update(state)
+    return tensor
+
+
+def reduce_tensor(tensor: Tensor, protocol: int) -> Any:
+    """Do ``Tensor.__reduce_ex__``.
+
+    Args:
+        tensor: Any tensor; of a non-leaf the value is kept and the history is not.
+        protocol: Pickle protocol.
+    """
+    hooks = tensor._backward_hooks or collections.OrderedDict()
+    if hooks:
+        warnings.warn(
+            f"{len(hooks)} backward hooks of a tensor of size {tuple(tensor.shape)} are not "
+            "serialized",
+            stacklevel=3,
+        )
+        hooks = collections.OrderedDict()
+    arguments = (
+        tensor.untyped_storage(),
+        tensor.dtype,
+        tensor.storage_offset(),
+        tuple(tensor.size()),
+        tensor.stride(),
+        tensor.requires_grad,
+        hooks,
+        *((tensor.is_conj(), tensor.is_neg()) if tensor.is_conj() or tensor.is_neg() else ()),
+    )
+    state = dict(getattr(tensor, "__dict__", {}))
+    if type(tensor) is Tensor and not state:
+        return rebuild_tensor, arguments
+    return rebuild_subclass, (type(tensor), rebuild_tensor(*arguments), state)
+
+
+def deepcopy_tensor(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
+    """Do ``Tensor.__deepcopy__``: copy the storage once, so that aliases stay aliases.
+
+    Raises:
+        RuntimeError: The tensor has a history.
+
+    Source:
+        torch.Tensor.__deepcopy__.
+    """
+    if not tensor.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            f"protocol at the moment; this one of size {tuple(tensor.shape)} is the result of "
+            f"{tensor.grad_fn.name()}"
+        )
+    if id(tensor) in memo:
+        known: Tensor = memo[id(tensor)]
+        return known
+    result = rebuild_tensor(
+        tensor.untyped_storage().__deepcopy__(memo),
+        tensor.dtype,
+        tensor.storage_offset(),
+        tuple(tensor.size()),
+        tensor.stride(),
+        conj=tensor.is_conj(),
+        neg=tensor.is_neg(),
+    )
+    if type(tensor) is not Tensor:
+        result = result.as_subclass(type(tensor))
+    if tensor.requires_grad:
+        result.requires_grad_(True)
+    memo[id(tensor)] = result
+    if tensor.grad is not None:
+        result.grad = copy.deepcopy(tensor.grad, memo)
+    state = getattr(tensor, "__dict__", None)
+    if state:
+        result.__dict__.update(copy.deepcopy(state, memo))
+    return result
