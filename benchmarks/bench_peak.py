@@ -52,8 +52,10 @@ def their_peak(call: Callable[[], object]) -> int:
 def main() -> int:
     """Print what is above torch's peak; 1 when there is anything."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n", type=int, default=1_000_000, help="elements, or --side of matrices")
-    parser.add_argument("--side", type=int, default=256)
+    parser.add_argument("--n", type=int, default=1_000_000, help="elements of vectors")
+    parser.add_argument(
+        "--group", choices=list(bench_ops.GROUPS), nargs="*", default=list(bench_ops.GROUPS)
+    )
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--all", action="store_true", help="print every case")
     options = parser.parse_args()
@@ -61,10 +63,9 @@ def main() -> int:
     shmtensor.set_num_threads(1)
     seen, above = 0, 0
     for name, group in bench_ops.GROUPS.items():
-        if name == "small calls":
+        if name == "small calls" or name not in options.group:
             continue
-        n = 64 if name in ("pooling", "convolution") else options.n
-        n = options.side if name in ("products", "decompositions and FFT") else n
+        n = options.n if group.sizes == bench_ops.LENGTHS[:2] else group.sizes[-1]
         ours = bench_ops.operands(shmtensor, name, n)
         theirs = bench_ops.operands(torch, name, n)
         for case, make in group.cases.items():

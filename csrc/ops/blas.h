@@ -7,7 +7,8 @@
  *
  * Note [Dtypes]
  * float32, float64, complex64 and complex128 go to the library (or to the built-in loop when there is none);
- * integers and bool use the built-in loop. 16-bit floats are the caller's to widen.
+ * integers and bool use the built-in loop. Products of 16-bit floats are summed in float32 and rounded once
+ * (ops/gemm_half.c); shmt__dot wants them widened.
  */
 #ifndef SHMT_OPS_BLAS_H
 #define SHMT_OPS_BLAS_H

@@ -6,6 +6,7 @@
 #include "iter/copy.h"
 #include "ops/check.h"
 #include "ops/conv_core.h"
+#include "ops/gemm_half.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -165,11 +166,17 @@ static shmt_dtype work_dtype(shmt_dtype dtype) {
   return shmt__is_half(dtype) ? SHMT_FLOAT32 : dtype;
 }
 
+/* Plain products of bfloat16 are summed in float32 by the product itself, where the processor has that. */
+static shmt_dtype forward_dtype(const params* p, shmt_dtype dtype) {
+  if (dtype == SHMT_BFLOAT16 && !p->transposed && p->groups == 1 && shmt__gemm_has_bfloat16()) return dtype;
+  return work_dtype(dtype);
+}
+
 /* t dense in the dtype that products are made in. */
-static shmt_status prepare(shmt_tensor* t, shmt_tensor** out) {
+static shmt_status prepare(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) cast = NULL;
 
-  SHMT_TRY(shmt__tensor_cast(t, work_dtype(t->dtype), &cast));
+  SHMT_TRY(shmt__tensor_cast(t, dtype, &cast));
   return shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
@@ -218,15 +225,19 @@ shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tens
   SHMT_TRY(check_tensors(&p, input, weight, bias));
   SHMT_TRY(output_sizes(&p, input, weight, sizes));
   SHMT_TRY(check_dtype(&p, input->dtype));
-  const shmt_dtype work = work_dtype(input->dtype);
+  const shmt_dtype work = forward_dtype(&p, input->dtype);
   const shmt_ints result_sizes = {sizes, input->n_dims};
   const shmt_device device = shmt__common_device(input, weight, bias);
   if (device == SHMT_META) return empty(result_sizes, input->dtype, device, out);
   SHMT_TRY(empty(result_sizes, work, SHMT_CPU, &result));
-  SHMT_TRY(prepare(input, &x));
-  SHMT_TRY(prepare(weight, &w));
+  SHMT_TRY(prepare(input, work, &x));
+  SHMT_TRY(prepare(weight, work, &w));
+  if (bias) SHMT_TRY(prepare(bias, work, &b));
   const shmt_ints input_sizes = shmt__tensor_sizes(input);
   fill_conv(&p, transposed ? result_sizes : input_sizes, transposed ? input_sizes : result_sizes, w, work, &c);
+  /* Rounded once; the other kernels leave the sums as they are. */
+  const bool is_half = shmt__is_half(work) && weight->numel > 0 && input->numel > 0;
+  if (is_half && b) c.bias = shmt__tensor_data(b);
   if (result->numel > 0) {
     if (weight->numel == 0 || input->numel == 0)
       SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
@@ -234,10 +245,7 @@ shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tens
       SHMT_TRY(shmt__conv_to_images(&c, shmt__tensor_data(x), shmt__tensor_data(w), shmt__tensor_data(result)));
     else
       SHMT_TRY(shmt__conv_forward(&c, shmt__tensor_data(x), shmt__tensor_data(w), shmt__tensor_data(result)));
-    if (bias) {
-      SHMT_TRY(prepare(bias, &b));
-      SHMT_TRY(add_bias(result, b));
-    }
+    if (b && !c.bias) SHMT_TRY(add_bias(result, b));
   }
   return shmt__tensor_cast(result, input->dtype, out);
 }
@@ -320,17 +328,17 @@ shmt_status shmt__convolution_backward(shmt_tensor* grad_output, shmt_tensor* in
   for (int i = 0; i < 3; i++)
     if (output_mask.data[i]) SHMT_TRY(empty(sizes[i], device == SHMT_META ? dtype : work, device, made[i]));
   if (device != SHMT_META) {
-    SHMT_TRY(prepare(grad_output, &g));
+    SHMT_TRY(prepare(grad_output, work, &g));
     fill_conv(&p, shmt__tensor_sizes(transposed ? grad_output : input),
               shmt__tensor_sizes(transposed ? input : grad_output), weight, work, &c);
     if (output_mask.data[0]) {
       SHMT_AUTO(shmt_tensor) w = NULL;
-      SHMT_TRY(prepare(weight, &w));
+      SHMT_TRY(prepare(weight, work, &w));
       SHMT_TRY(fill_gradient(&c, transposed, g, w, for_input));
     }
     if (output_mask.data[1]) {
       SHMT_AUTO(shmt_tensor) x = NULL;
-      SHMT_TRY(prepare(input, &x));
+      SHMT_TRY(prepare(input, work, &x));
       SHMT_TRY(weight_gradient(&c, transposed, g, x, for_weight));
     }
     if (output_mask.data[2]) SHMT_TRY(bias_gradient(g, for_bias));

@@ -9,6 +9,7 @@
 
 #include "base/scalar.h"
 #include "generated/loops.h"
+#include "iter/copy.h"
 #include "iter/threads.h"
 #include "ops/blas.h"
 #include "ops/conv_direct.h"
@@ -48,7 +49,8 @@ static void job_init(job* j, const shmt__conv* c, direction way) {
   j->k = c->channels / c->groups * c->shape.kernel[0] * c->shape.kernel[1] * c->shape.kernel[2];
   j->is_1x1 = is_1x1(&c->shape);
   j->per_block = 1;
-  if (j->out_plane < WIDE_ENOUGH && j->out_plane > 0) {
+  const int64_t wide = j->is_1x1 ? WIDE_ENOUGH / 4 : WIDE_ENOUGH; /* columns of 1x1 need no memory of their own */
+  if (j->out_plane < wide && j->out_plane > 0) {
     j->per_block = (WIDE_ENOUGH + j->out_plane - 1) / j->out_plane;
     const int64_t fits = MAX_COLUMN_BYTES / (j->k * j->out_plane * j->item + 1);
     if (j->per_block > fits) j->per_block = fits > 0 ? fits : 1;
@@ -96,6 +98,15 @@ static void move_rows(const job* j, char* block, int64_t n, int64_t i, char* row
   }
 }
 
+/* Rows of the outputs of a group, each full of its filter's bias. */
+static void fill_bias(const job* j, int64_t group, int64_t width, char* to) {
+  const int64_t filters = j->c->filters / j->c->groups;
+  const char* bias = (const char*)j->c->bias + group * filters * j->item;
+
+  for (int64_t f = 0; f < filters; f++, to += width * j->item)
+    shmt__cast_loop(j->c->dtype, j->c->dtype)(to, j->item, bias + f * j->item, 0, width);
+}
+
 /* output block = weight @ columns. */
 static void forward_block(const job* j, int64_t first, int64_t n, int64_t group, char* col, char* block) {
   const int64_t filters = j->c->filters / j->c->groups, width = n * j->out_plane;
@@ -107,8 +118,10 @@ static void forward_block(const job* j, int64_t first, int64_t n, int64_t group,
     columns = image_of(j, j->images, first, group);
   else
     make_columns(j, first, n, group, col);
+  if (j->c->bias) fill_bias(j, group, width, to);
   (void)shmt__gemm(j->c->dtype, shmt__scalar_int(1), matrix(weight, filters, j->k, j->k),
-                   matrix(columns, j->k, width, width), shmt__scalar_int(0), matrix(to, filters, width, width));
+                   matrix(columns, j->k, width, width), shmt__scalar_int(j->c->bias ? 1 : 0),
+                   matrix(to, filters, width, width));
   for (int64_t i = 0; n > 1 && i < n; i++)
     move_rows(j, block, n, i, (char*)(uintptr_t)output_of(j, j->to, first + i, group), false);
 }
@@ -155,8 +168,9 @@ static void to_weight_block(const job* j, int64_t first, int64_t n, int64_t grou
 static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const int64_t width = j->per_block * j->out_plane;
-  const uint64_t col_bytes = (uint64_t)(j->k * width * j->item);
-  const uint64_t block_bytes = (uint64_t)(j->c->filters / j->c->groups * width * j->item);
+  const bool is_alone = j->per_block == 1; /* then a block is the output itself, and an image its own columns */
+  const uint64_t col_bytes = j->is_1x1 && is_alone ? 0 : (uint64_t)(j->k * width * j->item);
+  const uint64_t block_bytes = is_alone ? 0 : (uint64_t)(j->c->filters / j->c->groups * width * j->item);
   void* memory = NULL;
 
   if (shmt__alloc(col_bytes + block_bytes, &memory) != SHMT_OK) {

@@ -11,11 +11,12 @@ typedef struct shmt__conv {
   shmt__conv_shape shape;
   shmt_dtype dtype;
   int64_t n_images, channels, filters, groups;
+  const void* bias; /* of the filters, added by shmt__conv_forward; NULL: none */
 } shmt__conv;
 
 /* All tensors' data is dense, of c->dtype. */
 
-/* output = images * weight. Errors: SHMT_E_NOMEM. */
+/* output = images * weight. Of 16-bit floats products only: groups == 1. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const void* weight, void* output);
 /* images = the gradient of (or a transposed convolution to) the image side. */
 shmt_status shmt__conv_to_images(const shmt__conv* c, const void* output, const void* weight, void* images);

@@ -6,6 +6,8 @@
 #include "kernels/shapes.h"
 #include "ops/blas.h"
 #include "ops/blas_library.h"
+#include "ops/gemm_half.h"
+#include "ops/names.h"
 
 #include <limits.h>
 
@@ -24,6 +26,7 @@ typedef union factor {
 typedef struct product {
   shmt_dtype dtype;
   bool on_library;
+  bool is_half;    /* and c's rows lie dense */
   bool swapped;    /* c^T = b^T a^T is computed, for a column-major c: a and b changed places */
   shmt__matrix a, b, c;
   factor alpha, beta;
@@ -138,6 +141,7 @@ static bool run_gemv(const product* p, shmt__matrix a, shmt__matrix b, shmt__mat
 
 static void run_one(const product* p, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
   /* With k == 0 only beta acts, and a NaN in c must not survive beta == 0: the loop sees to both. */
+  if (p->is_half && a.columns > 0 && shmt__gemm_half(p->dtype, p->alpha.f, a, b, p->beta.f, c)) return;
   if (!p->on_library || a.columns == 0) {
     run_loop(p, a, b, c);
     return;
@@ -217,6 +221,7 @@ static shmt_status prepare(product* p, shmt_dtype dtype, shmt_scalar alpha, shmt
   }
   p->on_library = library_has(dtype) && shmt__matrix_is_blas(p->a) && shmt__matrix_is_blas(p->b) &&
                   (p->c.column_stride == 1 || p->c.columns == 1);
+  p->is_half = shmt__is_half(dtype) && (p->c.column_stride == 1 || p->c.columns == 1);
   if (p->on_library) {
     SHMT_TRY(check_size("the first matrix", a));
     SHMT_TRY(check_size("the second matrix", b));

@@ -16,6 +16,7 @@
 enum {
   GRAIN_BYTES = 1 << 17,   /* below which another thread does not pay */
   STREAM_ROW_BYTES = 1024, /* below which streaming does not pay */
+  WORTH_JOINING = 128,     /* bytes of a tensor in a row of the result, below which each tensor is copied by itself */
 };
 
 /* torch lets a vector without elements join anything. */
@@ -60,6 +61,52 @@ static void copy_rows(void* ctx, int64_t begin, int64_t end) {
       memcpy(to, from, (size_t)nbytes);
   }
   if (c->streamed) shmt__move_streamed_end();
+}
+
+/* Dense tensors side by side: the result is written from one end to the other. */
+typedef struct join {
+  char* to;
+  shmt_tensors tensors;
+  const int64_t* lengths;
+  int64_t inner, to_step; /* bytes */
+  bool streamed;
+} join;
+
+static void join_rows(void* ctx, int64_t begin, int64_t end) {
+  const join* c = ctx;
+  char* to = c->to + begin * c->to_step;
+
+  for (int64_t r = begin; r < end; r++) {
+    for (int64_t i = 0; i < c->tensors.len; i++) {
+      const int64_t nbytes = c->lengths[i] * c->inner;
+      if (nbytes <= 0) continue;
+      const char* from = (const char*)shmt__tensor_data(c->tensors.data[i]) + r * nbytes;
+      if (c->streamed)
+        shmt__move_streamed(to, from, nbytes);
+      else
+        memcpy(to, from, (size_t)nbytes);
+      to += nbytes;
+    }
+  }
+  if (c->streamed) shmt__move_streamed_end();
+}
+
+/* Join along dim row by row; false where that is not possible, or does not pay. */
+static bool join_dense(shmt_tensors tensors, int64_t dim, shmt_ints lengths, shmt_tensor* out) {
+  join c = {shmt__tensor_data(out), tensors, lengths.data, shmt__tensor_item_bytes(out), 0, false};
+  int64_t rows = 1;
+
+  for (int d = (int)dim + 1; d < out->n_dims; d++) c.inner *= out->sizes[d];
+  for (int d = 0; d < dim; d++) rows *= out->sizes[d];
+  c.to_step = out->sizes[dim] * c.inner;
+  if (rows <= 1 || c.to_step < tensors.len * WORTH_JOINING || !shmt__tensor_is_contiguous(out)) return false;
+  for (int64_t i = 0; i < tensors.len; i++)
+    if (lengths.data[i] > 0 &&
+        (tensors.data[i]->dtype != out->dtype || !shmt__tensor_is_contiguous(tensors.data[i])))
+      return false;
+  c.streamed = rows * c.to_step >= SHMT_STREAM_BYTES && c.to_step >= tensors.len * STREAM_ROW_BYTES;
+  shmt__parallel_for(rows, GRAIN_BYTES / c.to_step + 1, join_rows, &c);
+  return true;
 }
 
 /* Copy t to where its slice of `out` begins along dim; both dense rows: plain memory moves. */
@@ -132,7 +179,7 @@ shmt_status shmt__cat_sized(shmt_tensors tensors, int64_t dim, shmt_ints lengths
     SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, first->n_dims}, dtype, device, format, &made));
   }
   shmt_tensor* to = *out ? *out : made;
-  if (!shmt__tensor_is_meta(to)) {
+  if (!shmt__tensor_is_meta(to) && !join_dense(tensors, dim, lengths, to)) {
     int64_t start = 0;
     for (int64_t i = 0; i < tensors.len; i++) {
       if (lengths.data[i] < 0) continue;

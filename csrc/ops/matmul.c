@@ -33,7 +33,7 @@ static shmt_status check_loop(const char* what, shmt_dtype dtype) {
   return SHMT_OK;
 }
 
-/* The dtype products of dtype are made in. */
+/* The dtype that vectors, and sums of products, of dtype are calculated in; shmt__gemm does the same inside. */
 static shmt_dtype product_dtype(shmt_dtype dtype) { return shmt__is_half(dtype) ? SHMT_FLOAT32 : dtype; }
 
 /* t in dtype and in a layout that the product reads well; a new reference. */
@@ -105,7 +105,7 @@ shmt_status shmt__mm(shmt_tensor* self, shmt_tensor* mat2, shmt_tensor** out) {
   SHMT_TRY(check_2d(self, mat2));
   SHMT_TRY(check_loop("addmm_impl_cpu_", self->dtype));
   SHMT_TRY(begin_product("mm", out, SHMT_INTS(self->sizes[0], mat2->sizes[1]), self->dtype,
-                         product_dtype(self->dtype), shmt__common_device(self, mat2, NULL), self, mat2, &work));
+                         self->dtype, shmt__common_device(self, mat2, NULL), self, mat2, &work));
   SHMT_TRY(product_2d(shmt__scalar_int(0), NULL, shmt__scalar_int(1), self, mat2, work));
   return end_product("mm", self->dtype, &work, out);
 }
@@ -158,7 +158,7 @@ shmt_status shmt__addmm(shmt_tensor* self, shmt_tensor* mat1, shmt_tensor* mat2,
   const shmt_ints sizes = SHMT_INTS(mat1->sizes[0], mat2->sizes[1]);
   SHMT_TRY(check_expand(self, sizes));
   SHMT_TRY(check_inplace_shape("addmm", self, *out, sizes));
-  SHMT_TRY(begin_product("addmm", out, sizes, self->dtype, product_dtype(self->dtype),
+  SHMT_TRY(begin_product("addmm", out, sizes, self->dtype, self->dtype,
                          shmt__common_device(self, mat1, mat2), mat1, mat2, &work));
   SHMT_TRY(product_2d(beta, self, alpha, mat1, mat2, work));
   return end_product("addmm", self->dtype, &work, out);
@@ -201,7 +201,7 @@ shmt_status shmt__bmm(shmt_tensor* self, shmt_tensor* mat2, shmt_tensor** out) {
   SHMT_TRY(check_3d(self, mat2));
   SHMT_TRY(check_loop("bmm", self->dtype));
   SHMT_TRY(begin_product("bmm", out, SHMT_INTS(self->sizes[0], self->sizes[1], mat2->sizes[2]), self->dtype,
-                         product_dtype(self->dtype), shmt__common_device(self, mat2, NULL), self, mat2, &work));
+                         self->dtype, shmt__common_device(self, mat2, NULL), self, mat2, &work));
   SHMT_TRY(product_3d(shmt__scalar_int(0), NULL, shmt__scalar_int(1), self, mat2, work));
   return end_product("bmm", self->dtype, &work, out);
 }
@@ -218,7 +218,7 @@ shmt_status shmt__baddbmm(shmt_tensor* self, shmt_tensor* batch1, shmt_tensor* b
   const shmt_ints sizes = SHMT_INTS(batch1->sizes[0], batch1->sizes[1], batch2->sizes[2]);
   SHMT_TRY(check_expand(self, sizes));
   SHMT_TRY(check_inplace_shape("baddbmm", self, *out, sizes));
-  SHMT_TRY(begin_product("baddbmm", out, sizes, self->dtype, product_dtype(self->dtype),
+  SHMT_TRY(begin_product("baddbmm", out, sizes, self->dtype, self->dtype,
                          shmt__common_device(self, batch1, batch2), batch1, batch2, &work));
   SHMT_TRY(product_3d(beta, self, alpha, batch1, batch2, work));
   return end_product("baddbmm", self->dtype, &work, out);

@@ -38,6 +38,31 @@ def test_a_nan_outside_a_window_stays_outside() -> None:
     assert bool(y[:, :, 9:12, 9:12].isnan().all())
 
 
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize(
+    ("image", "weight", "options"),
+    [
+        ((2, 3, 9, 9), (5, 3, 3, 3), {}),
+        ((5, 20, 14, 14), (33, 20, 3, 3), {"padding": 1, "stride": 2}),
+        ((3, 16, 12, 12), (40, 16, 1, 1), {}),
+        ((2, 64, 3, 3), (64, 64, 3, 3), {}),
+    ],
+)
+def test_bfloat16_is_summed_in_float32_and_rounded_once(
+    image: tuple[int, ...], weight: tuple[int, ...], options: dict[str, int], with_bias: bool
+) -> None:
+    st.manual_seed(3)
+    x, w, b = (st.randn(s).bfloat16() for s in (image, weight, weight[:1]))
+    if not with_bias:
+        b = None
+    got = nnf.conv2d(x, w, b, **options)
+    exact = nnf.conv2d(x.double(), w.double(), None if b is None else b.double(), **options)
+    reach = nnf.conv2d(x.double().abs(), w.double().abs(), **options) + 4
+    assert got.dtype == st.bfloat16
+    allowed = exact.abs() * 2.0**-8 + reach * (w[0].numel() * 2.0**-23)
+    assert bool(((got.double() - exact).abs() <= allowed).all())
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_images_and_filters_are_shared_out_over_threads(threads: int) -> None:
     before = st.get_num_threads()

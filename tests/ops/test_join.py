@@ -47,6 +47,21 @@ def test_results_beyond_the_caches() -> None:
     assert np.array_equal(st.empty(1101, 4003)[:, 2:-1].copy_(t[:, 1:]).numpy(), a[:, 1:])
 
 
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_cat_of_dense_and_other_tensors_of_several_lengths(dim: int) -> None:
+    parts = [np.arange(70 * 40 * 6, dtype="float32").reshape(70, 40, 6)[:, :, ::k] for k in (1, 2)]
+    parts = [
+        np.take(p, range(min(p.shape[dim], 3 + i)), dim) for i, p in enumerate([*parts, *parts])
+    ]
+    shape = [min(p.shape[d] for p in parts) for d in range(3)]
+    cut = [p[tuple(slice(None if d == dim else shape[d]) for d in range(3))] for p in parts]
+    dense = [_t(np.ascontiguousarray(c)) for c in cut]
+    for tensors in (dense, [_t(cut[0]), *dense[1:]]):
+        assert np.array_equal(st.cat(tensors, dim).numpy(), np.concatenate(cut, dim))
+    wide = [_t(np.arange(300 * n, dtype="int64").reshape(3, 100 * n)) for n in (1, 2, 0, 3)]
+    assert np.array_equal(st.cat(wide, 1).numpy(), np.concatenate([w.numpy() for w in wide], 1))
+
+
 def test_cat_promotes_and_skips_empty_vectors() -> None:
     assert st.cat([st.zeros(2), st.ones(2, dtype=st.int64)]).dtype is st.float32
     assert st.cat([st.zeros(2, 3), st.zeros(0)]).shape == (2, 3)

@@ -43,6 +43,52 @@ def test_mm_of_16_bit_floats_sums_in_float(dtype: st.dtype) -> None:
     assert (a @ a.t()).tolist() == [[4000.0] * 3] * 3
 
 
+_HALVES = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+def _half(dtype: str, layout: str, *shape: int) -> st.Tensor:
+    rows, columns = shape
+    if layout == "turned":
+        return st.from_numpy(_random(columns, rows)).to(getattr(st, dtype)).t()
+    if layout == "strided":
+        return st.from_numpy(_random(rows, 2 * columns)).to(getattr(st, dtype))[:, ::2]
+    return st.from_numpy(_random(*shape)).to(getattr(st, dtype))
+
+
+@pytest.mark.parametrize("dtype", sorted(_HALVES))
+@pytest.mark.parametrize("a_layout", ["dense", "turned", "strided"])
+@pytest.mark.parametrize("b_layout", ["dense", "turned", "strided"])
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 5, 40), (4, 1, 16), (9, 33, 33), (40, 65, 1), (300, 67, 70), (133, 260, 40)],
+    ids=str,
+)
+def test_products_of_16_bit_floats_are_rounded_once(
+    dtype: str, a_layout: str, b_layout: str, shape: tuple[int, int, int]
+) -> None:
+    m, k, n = shape
+    a, b, c = (
+        _half(dtype, a_layout, m, k),
+        _half(dtype, b_layout, k, n),
+        _half(dtype, "dense", m, n),
+    )
+    exact = [t.double().contiguous().numpy() for t in (a, b, c)]
+    reach = np.abs(exact[0]) @ np.abs(exact[1]) + np.abs(exact[2])
+    for got, wanted in (
+        (a @ b, exact[0] @ exact[1]),
+        (st.addmm(c, a, b, beta=0.5, alpha=2.0), 0.5 * exact[2] + 2.0 * exact[0] @ exact[1]),
+    ):
+        allowed = _HALVES[dtype] * np.abs(wanted) + 2 * k * 2.0**-24 * reach
+        assert np.all(np.abs(got.double().numpy() - wanted) <= allowed)
+
+
+def test_products_of_bfloat16_keep_infinity_and_nan() -> None:
+    a = st.tensor([[1.0, float("nan"), 0.0], [float("inf"), 1.0, 1.0]] * 4, dtype=st.bfloat16)
+    got = (a @ st.ones(3, 20, dtype=st.bfloat16)).float()
+    assert bool(got[0].isnan().all())
+    assert bool(got[1].isinf().all())
+
+
 def test_mm_without_columns_in_common_is_zero() -> None:
     assert st.mm(st.zeros(2, 0), st.zeros(0, 3)).tolist() == [[0.0] * 3] * 2
     assert st.mm(st.zeros(0, 2), st.zeros(2, 3)).shape == (0, 3)

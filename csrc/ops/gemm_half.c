@@ -1,0 +1,85 @@
+/* ops/gemm_half.c -- products of 16-bit floats: blocks of them are widened and given to the float32 library.
+ *
+ * Note [Widened blocks]
+ * Widening whole matrices would take three times the memory of the product. A block of c is summed in float32 over
+ * blocks of a and b that fit the second cache together; every element of a and b is widened once for each block of c
+ * that needs it, which is little beside the multiplications.
+ */
+#include "ops/gemm_half.h"
+
+#include "iter/copy.h"
+#include "ops/blas_library.h"
+#include "storage/allocator.h"
+
+enum { BLOCK = 128, DEPTH = 192, MIN_NATIVE_ROWS = 4, MIN_NATIVE_COLUMNS = 16 };
+#define SCRATCH_BYTES ((uint64_t)(BLOCK * BLOCK + 2 * BLOCK * DEPTH) * sizeof(float))
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static shmt__matrix block_of(shmt__matrix m, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+  enum { ITEM = 2 };
+  m.data += (row * m.row_stride + column * m.column_stride) * ITEM;
+  m.rows = smaller(rows, m.rows - row);
+  m.columns = smaller(columns, m.columns - column);
+  return m;
+}
+
+/* from in float32, dense at `to` along whichever of its strides is shorter. */
+static shmt__matrix widen(shmt_dtype dtype, shmt__matrix from, float* to) {
+  enum { ITEM = 2, WIDE = sizeof(float) };
+  const shmt__cast_loop_fn cast = shmt__cast_loop(SHMT_FLOAT32, dtype);
+  const bool turned = from.row_stride < from.column_stride && from.rows > 1;
+  const shmt__matrix m = turned ? shmt__matrix_transposed(from) : from;
+
+  for (int64_t i = 0; i < m.rows; i++)
+    cast((char*)(to + i * m.columns), WIDE, m.data + i * m.row_stride * ITEM, m.column_stride * ITEM, m.columns);
+  const shmt__matrix wide = {(char*)to, m.rows, m.columns, m.columns, 1};
+  return turned ? shmt__matrix_transposed(wide) : wide;
+}
+
+static void narrow(shmt_dtype dtype, const float* from, shmt__matrix to) {
+  enum { ITEM = 2, WIDE = sizeof(float) };
+  const shmt__cast_loop_fn cast = shmt__cast_loop(dtype, SHMT_FLOAT32);
+
+  for (int64_t i = 0; i < to.rows; i++)
+    cast(to.data + i * to.row_stride * ITEM, ITEM, (const char*)(from + i * to.columns), WIDE, to.columns);
+}
+
+static void multiply(float alpha, shmt__matrix a, shmt__matrix b, float beta, float* c) {
+  const shmt__blas_table* t = shmt__blas();
+  const bool a_turned = a.column_stride != 1, b_turned = b.column_stride != 1;
+  const int m = (int)a.rows, n = (int)b.columns, k = (int)a.columns;
+
+  t->sgemm(SHMT_BLAS_ROW_MAJOR, a_turned ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS,
+           b_turned ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS, m, n, k, alpha, a.data,
+           (int)(a_turned ? a.column_stride : a.row_stride), b.data, (int)(b_turned ? b.column_stride : b.row_stride),
+           beta, c, n);
+}
+
+static bool by_blocks(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {
+  void* memory = NULL;
+
+  if (!shmt__blas()->loaded || shmt__alloc(SCRATCH_BYTES, &memory) != SHMT_OK) return false;
+  float* sum = memory;
+  float* left = sum + BLOCK * BLOCK;
+  float* right = left + BLOCK * DEPTH;
+  for (int64_t i = 0; i < c.rows; i += BLOCK) {
+    for (int64_t j = 0; j < c.columns; j += BLOCK) {
+      const shmt__matrix to = block_of(c, i, BLOCK, j, BLOCK);
+      if (beta != 0) (void)widen(dtype, (shmt__matrix){to.data, to.rows, to.columns, to.row_stride, 1}, sum);
+      for (int64_t p = 0; p < a.columns; p += DEPTH)
+        multiply(alpha, widen(dtype, block_of(a, i, BLOCK, p, DEPTH), left),
+                 widen(dtype, block_of(b, p, DEPTH, j, BLOCK), right), p == 0 ? beta : 1, sum);
+      narrow(dtype, sum, to);
+    }
+  }
+  shmt__dealloc(memory, SCRATCH_BYTES);
+  return true;
+}
+
+bool shmt__gemm_half(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {
+  if (dtype == SHMT_BFLOAT16 && c.rows >= MIN_NATIVE_ROWS && c.columns >= MIN_NATIVE_COLUMNS &&
+      shmt__gemm_has_bfloat16())
+    return shmt__gemm_bfloat16(alpha, a, b, beta, c);
+  return by_blocks(dtype, alpha, a, b, beta, c);
+}
