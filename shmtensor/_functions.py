@@ -1,4 +1,4 @@
-"""Free functions that are no operators: questions about objects, and `asarray`."""
+"""Free functions that are no operators: questions about objects, `asarray` and `from_file`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor.storage import UntypedStorage
 
 __all__ = [
     "asarray",
+    "from_file",
     "is_complex",
     "is_floating_point",
     "is_inference",
@@ -77,7 +79,7 @@ def asarray(
     dtype: Any = None,
     device: Any = None,
     copy: bool | None = None,
-    requires_grad: bool = False,
+    requires_grad: bool | None = None,
 ) -> Tensor:
     """Turn *obj* into a tensor, sharing its memory where that is possible.
 
@@ -87,7 +89,7 @@ def asarray(
         dtype: Element type; a different one than *obj* has means a copy.
         device: ``"cpu"`` or ``"meta"``.
         copy: True always copies, False never (an error where it must), None when needed.
-        requires_grad: Record operations on the result.
+        requires_grad: Record operations on the result; None as *obj* does, whose history it keeps.
 
     Raises:
         ValueError: *copy* is False and the memory cannot be shared.
@@ -96,9 +98,8 @@ def asarray(
         torch.asarray.
     """
     if isinstance(obj, Tensor):
-        result = obj if requires_grad and obj.requires_grad else obj.detach()
-        if not requires_grad and not obj.requires_grad:
-            result = obj
+        keeps = requires_grad is None or obj.requires_grad == requires_grad
+        result = obj if keeps else obj.detach()
     else:
         if isinstance(obj, (bytes, bytearray, memoryview)):
             result = _C.frombuffer(obj, dtype=_C.get_default_dtype() if dtype is None else dtype)
@@ -114,5 +115,52 @@ def asarray(
     if copy is False and changed is not result:
         raise ValueError("can't alias tensor with a different dtype or device without a copy.")
     if copy and changed is result:
-        changed = result.detach().clone()
+        changed = result.clone()
     return changed.requires_grad_() if requires_grad else changed
+
+
+def from_file(
+    filename: str,
+    shared: bool | None = None,
+    size: int = 0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return a tensor of shape ``(size,)`` over the beginning of a file that is mapped.
+
+    Args:
+        filename: The file.
+        shared: Writes reach the file, which is made and grown where needed; such a tensor is sent
+            to other processes by the file's path. Otherwise writes stay with this tensor.
+        size: Number of elements.
+        dtype: Of the elements; the default dtype when left out.
+        layout: ``strided``.
+        device: ``"cpu"``.
+        pin_memory: False; there is no device to pin memory for.
+        requires_grad: Record operations on the result.
+
+    Raises:
+        RuntimeError: The file cannot be opened, or is too small for a private map.
+        NotImplementedError: Another device or layout.
+        MemoryError: The disk is full.
+
+    Source:
+        torch.from_file.
+    """
+    if not isinstance(filename, str):
+        kind = type(filename).__name__
+        raise TypeError(f"from_file(): argument 'filename' (position 1) must be str, not {kind}")
+    if device is not None and _C.device(device).type != "cpu":
+        raise NotImplementedError(f"from_file(): device '{device}' has no files mapped to it")
+    if layout not in (None, _C.strided):
+        raise NotImplementedError(f"from_file(): layout {layout}, only strided tensors have one")
+    result = _C.empty(0, dtype=dtype, pin_memory=pin_memory)
+    if size < 0:
+        raise RuntimeError(f"from_file(): size {size} is negative")
+    nbytes = size * result.element_size()
+    storage = UntypedStorage.from_file(filename, bool(shared), nbytes)
+    return result.set_(storage, 0, (size,)).requires_grad_(requires_grad)

@@ -22,10 +22,10 @@ from shmtensor import _C
 from shmtensor import storage as _storage
 from shmtensor._pickling import with_lazy_bits
 from shmtensor._tensor import Tensor
-from shmtensor.storage import mapped as _mapped
 from shmtensor.utils.hooks import warn_if_has_hooks
 
 __all__ = [
+    "SharedCache",
     "StorageWeakRef",
     "fd_id",
     "init_reductions",
@@ -41,7 +41,9 @@ __all__ = [
     "reduce_tensor",
     "reduce_typed_storage",
     "share_numpy",
+    "shared_cache",
     "shares_numpy",
+    "storage_from_cache",
 ]
 
 _Reduction = tuple[Any, tuple[Any, ...]]
@@ -84,9 +86,12 @@ def rebuild_mapped_storage(path: str, nbytes: int) -> Any:
         RuntimeError: The file is gone, or too small.
     """
     kind = _storage.UntypedStorage
-    found = _mapped.find(kind, path, nbytes)
-    # Not made anew if it is gone: it would be another file, of zeros.
-    return kind._map_shared(path, nbytes, 0) if found is None else found
+    storage = storage_from_cache(kind, (path, nbytes))
+    if storage is None:
+        # Not made anew if it is gone: it would be another file, of zeros.
+        storage = kind._map_shared(path, nbytes, 0)
+        shared_cache[path, nbytes] = StorageWeakRef(storage)
+    return storage
 
 
 def rebuild_mapped_tensor(
@@ -113,6 +118,7 @@ def reduce_storage(storage: Any) -> _Reduction:
     """
     path = storage.filename
     if path is not None:
+        shared_cache[path, len(storage)] = StorageWeakRef(storage)
         return rebuild_mapped_storage, (path, len(storage))
     return rebuild_storage, (_C._pack_shared_storage(storage._cdata),)
 
@@ -298,6 +304,47 @@ class StorageWeakRef:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StorageWeakRef) and self.cdata == other.cdata
+
+
+class SharedCache(dict[Any, StorageWeakRef]):
+    """Storages that came from other processes, or went there, by what messages call them.
+
+    Those that are gone leave when the number of entries has doubled. Storages in shared memory are
+    not here: the extension module has a table of them by their handles.
+
+    Source:
+        torch.multiprocessing.reductions.SharedCache.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limit = 128
+
+    def __setitem__(self, key: Any, storage_ref: StorageWeakRef) -> None:
+        super().__setitem__(key, storage_ref)
+        if len(self) > self.limit:
+            self.free_dead_references()
+
+    def free_dead_references(self) -> None:
+        """Drop the entries of storages that are gone."""
+        for key, storage_ref in list(self.items()):
+            if storage_ref.expired():
+                self.pop(key, None)
+        self.limit = max(128, 2 * len(self))
+
+
+#: Path and size of a mapped file -> its storage in this process.
+shared_cache = SharedCache()
+
+
+def storage_from_cache(cls: Any, key: Any) -> Any:
+    """Return the live storage of class *cls* that the cache has for *key*, or None.
+
+    Source:
+        torch.multiprocessing.reductions.storage_from_cache.
+    """
+    storage_ref = shared_cache.get(key)
+    return None if storage_ref is None else cls._new_with_weak_ptr(storage_ref.cdata)
 
 
 def fd_id(fd: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shmtensor.storage.untyped import UntypedStorage
 
-__all__ = ["find", "forget_gone", "path_of", "remember"]
+__all__ = ["forget_gone", "path_of", "remember"]
 
 #: Tokens of `UntypedStorage._weak_ref` -> path. Those of storages that are gone leave when another
 #: file is mapped.
@@ -31,12 +31,3 @@ def remember(storage: UntypedStorage, path: str) -> None:
 def path_of(token: int) -> str | None:
     """Return the path of the storage of a token, if it is a shared map of a file."""
     return _paths.get(token)
-
-
-def find(kind: type[UntypedStorage], path: str, nbytes: int) -> UntypedStorage | None:
-    """Return the live storage over the first *nbytes* of a file."""
-    for token, known in list(_paths.items()):
-        storage = kind._new_with_weak_ptr(token) if known == path else None
-        if storage is not None and len(storage) == nbytes:
-            return storage
-    return None

@@ -280,6 +280,12 @@ def test_reductions_survive_a_second_initialisation() -> None:
 # --- files ------------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _cache_forgets() -> Iterator[None]:
+    yield
+    reductions.shared_cache.free_dead_references()
+
+
 def _mapped(path: Any, nbytes: int) -> st.Tensor:
     storage = st.UntypedStorage.from_file(str(path), True, nbytes)
     return st.empty(0).set_(storage)
@@ -325,3 +331,22 @@ def test_message_about_a_file_that_is_gone_makes_no_new_one(tmp_path: Any) -> No
     with pytest.raises(RuntimeError, match="No such file"):
         pickle.loads(message)
     assert not (tmp_path / "data").exists()
+
+
+def test_cache_forgets_storages_that_are_gone(tmp_path: Any) -> None:
+    cache = reductions.SharedCache()
+    kept = _mapped(tmp_path / "kept", 8).untyped_storage()
+    cache["kept"] = reductions.StorageWeakRef(kept)
+    for i in range(200):
+        cache[i] = reductions.StorageWeakRef(st.UntypedStorage(8))
+    assert len(cache) < 100
+    assert not cache["kept"].expired()
+
+
+def test_storage_from_cache_is_the_live_one(tmp_path: Any) -> None:
+    storage = _mapped(tmp_path / "data", 8).untyped_storage()
+    ForkingPickler.dumps(storage)
+    key = (storage.filename, 8)
+    assert reductions.storage_from_cache(st.UntypedStorage, key) is storage
+    del storage
+    assert reductions.storage_from_cache(st.UntypedStorage, key) is None

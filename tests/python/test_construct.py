@@ -196,3 +196,12 @@ def test_new_tensor_keeps_the_dtype() -> None:
     t = T.zeros(1, dtype=T.float64)
     assert t.new_tensor([1, 2]).dtype is T.float64
     assert t.new_tensor([1, 2], dtype=T.int8).dtype is T.int8
+
+
+def test_asarray_keeps_the_history_unless_told_otherwise() -> None:
+    made = T.ones(2, requires_grad=True).add(2)
+    assert T.asarray(made) is made
+    assert T.asarray(made, copy=True).grad_fn is not None
+    assert not T.asarray(made, requires_grad=False).requires_grad
+    assert T.asarray(made, requires_grad=False).data_ptr() == made.data_ptr()
+    assert T.asarray([1.0], requires_grad=True).requires_grad

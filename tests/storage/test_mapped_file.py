@@ -69,3 +69,28 @@ def test_tensor_over_mapped_file(tmp_path: Path) -> None:
     tensor.copy_(shmtensor.tensor([[1.0, 2.0], [3.0, 4.0]]))
     again = UntypedStorage.from_file(path, nbytes=16)
     assert shmtensor.empty(0).set_(again, 0, (4,)).tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_from_file_shares_or_keeps_its_writes(tmp_path: Path) -> None:
+    path = str(tmp_path / "data")
+    shared = shmtensor.from_file(path, shared=True, size=4, dtype=shmtensor.float64)
+    shared[1] = 2.5
+    private = shmtensor.from_file(path, size=4, dtype=shmtensor.float64)
+    private[0] = 1
+    assert shared.tolist() == [0, 2.5, 0, 0]
+    assert private.tolist() == [1, 2.5, 0, 0]
+    assert shared.is_shared()
+    assert not private.is_shared()
+    assert shmtensor.from_file(path, True, 2, requires_grad=True).requires_grad
+
+
+def test_from_file_refuses_what_it_cannot_map(tmp_path: Path) -> None:
+    path = str(tmp_path / "data")
+    with pytest.raises(RuntimeError, match=r"No such file or directory \(2\)"):
+        shmtensor.from_file(path, size=1)
+    with pytest.raises(RuntimeError, match="size -1 is negative"):
+        shmtensor.from_file(path, True, -1)
+    with pytest.raises(TypeError, match="must be str, not int"):
+        shmtensor.from_file(3, True, 1)  # type: ignore[arg-type]
+    with pytest.raises(NotImplementedError, match="meta"):
+        shmtensor.from_file(path, True, 1, device="meta")
