@@ -163,14 +163,15 @@ static shmt_status serve_observe(request* r, shmt__packet* reply) {
   return SHMT_OK;
 }
 
-/* A supervisor's instance goes on in the place of one that a client started when the last was
- * killed. */
+/* A supervisor's instance of a service goes on in the place of one that a client started when the
+ * last was killed. Sessions of their own have no supervisor. */
 static shmt_status serve_take_over(request* r) {
   const shmt__manager* m = r->m;
   const int files[] = {m->listener, m->keeper.control_fd, m->keeper.arena_fd, m->lock_fd};
   SHMT_TRY(check_session(r));
-  SHMT_REQUIRE(!m->stays && r->m->connections[r->connection].uid == shmt__os_uid(), SHMT_E_MANAGER,
-               "this manager gives its place to nobody");
+  SHMT_REQUIRE(!m->stays && shmt__keeper_is_service(&m->keeper) &&
+                   m->connections[r->connection].uid == shmt__os_uid(),
+               SHMT_E_MANAGER, "this manager gives its place to nobody");
   while (r->n_send < SHMT_SOCKET_MAX_FDS && files[r->n_send] >= 0) {
     r->send_fds[r->n_send] = files[r->n_send];
     r->n_send++;

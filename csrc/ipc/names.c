@@ -15,10 +15,6 @@
 
 /* --- the table --- */
 
-static bool is_service(const shmt__keeper* k) {
-  return (k->map.control->flags & SHMT_SESSION_SERVICE) != 0;
-}
-
 static shmt__version read_version(const shmt__name* e) {
   uint64_t words[SHMT_VERSION_WORDS];
   shmt__version v;
@@ -182,7 +178,7 @@ shmt_status shmt__names_publish(shmt__names* n, shmt__keeper* k, shmt__asker who
                                 uint64_t* out_version) {
   bool is_new = false;
   shmt__named_blocks blocks = {0};
-  SHMT_REQUIRE(is_service(k), SHMT_E_VALUE, "this session has no names");
+  SHMT_REQUIRE(shmt__keeper_is_service(k), SHMT_E_VALUE, "this session has no names");
   SHMT_REQUIRE(name[0] != 0, SHMT_E_VALUE, "a name must not be empty");
   shmt__name* e = find_entry(k, name, &is_new);
   SHMT_REQUIRE(e != NULL, SHMT_E_RUNTIME, "all %" PRIu32 " names of the service are taken",
@@ -227,7 +223,7 @@ static void take_back(shmt__names* n, shmt__keeper* k, shmt__name* e) {
 
 shmt_status shmt__names_remove(shmt__names* n, shmt__keeper* k, shmt__asker who, const char* name) {
   bool is_new = true;
-  shmt__name* e = is_service(k) ? find_entry(k, name, &is_new) : NULL;
+  shmt__name* e = shmt__keeper_is_service(k) ? find_entry(k, name, &is_new) : NULL;
   SHMT_REQUIRE(e != NULL && !is_new && read_version(e).block != SHMT_NAME_GONE, SHMT_E_KEY,
                "nothing is published as \"%s\"", name);
   shmt__version v = read_version(e);
@@ -237,7 +233,7 @@ shmt_status shmt__names_remove(shmt__names* n, shmt__keeper* k, shmt__asker who,
 }
 
 bool shmt__names_persist(const shmt__keeper* k) {
-  for (uint32_t i = 0; is_service(k) && i < k->map.n_names; i++) {
+  for (uint32_t i = 0; shmt__keeper_is_service(k) && i < k->map.n_names; i++) {
     const shmt__name* e = &k->map.names[i];
     if (!is_used(e)) continue;
     shmt__version v = read_version(e);
@@ -247,7 +243,7 @@ bool shmt__names_persist(const shmt__keeper* k) {
 }
 
 void shmt__names_adopt(shmt__names* n, shmt__keeper* k) {
-  if (!is_service(k)) return;
+  if (!shmt__keeper_is_service(k)) return;
   for (uint32_t i = 0; i < k->map.n_names; i++) {
     shmt__name* e = &k->map.names[i];
     uint64_t nbytes = 0;
@@ -297,7 +293,7 @@ static void forget_in_sync(shmt__sync* s, uint32_t client) {
 }
 
 void shmt__names_forget_client(shmt__names* n, shmt__keeper* k, uint32_t client) {
-  if (!is_service(k)) return;
+  if (!shmt__keeper_is_service(k)) return;
   for (uint32_t i = 0; i < k->map.n_names; i++) {
     shmt__name* e = &k->map.names[i];
     if (!is_used(e)) continue;
@@ -324,7 +320,7 @@ shmt_status shmt__syncs_open(shmt__keeper* k, uint32_t client, const char* name,
                              uint32_t n_slots, uint32_t* out_index) {
   shmt__sync *unused = NULL, *found = NULL;
   int most = kind == SHMT_SYNC_BARRIER ? SHMT_BARRIER_SLOTS : SHMT_SYNC_SLOTS;
-  SHMT_REQUIRE(is_service(k), SHMT_E_VALUE, "this session has no names");
+  SHMT_REQUIRE(shmt__keeper_is_service(k), SHMT_E_VALUE, "this session has no names");
   SHMT_REQUIRE(kind == SHMT_SYNC_SEMAPHORE || kind == SHMT_SYNC_BARRIER, SHMT_E_VALUE,
                "no kind %" PRIu32 " of lock", kind);
   SHMT_REQUIRE(name[0] != 0 && strlen(name) < SHMT_SYNC_NAME_BYTES, SHMT_E_VALUE,

@@ -65,6 +65,12 @@ void shmt__keeper_retire(shmt__keeper* k, uint32_t slab);
 /* Look over all blocks: give back what nobody keeps, take the pages of what has been free long
  * enough, retire orphans. Cheap when nothing changed. all: as if everything were old enough. */
 void shmt__keeper_look(shmt__keeper* k, bool all);
+/* Whether the session is a service, begun for unrelated processes: it has names, and may have a
+ * supervisor. */
+static inline bool shmt__keeper_is_service(const shmt__keeper* k) {
+  return (k->map.control->flags & SHMT_SESSION_SERVICE) != 0;
+}
+
 /* Let go of a keeper's files and lists. */
 void shmt__keeper_fini(shmt__keeper* k);
 /* Leases outstanding in the whole session. */

@@ -157,3 +157,31 @@ def test_random_bytes_at_the_socket_change_nothing_for_others(scripts: Any) -> N
     family.say("end")
     family.finish()
     _wait_until_nobody_uses(session)
+
+
+_STRANGER = """
+import socket, struct, sys
+name, session = "\\0" + sys.argv[1][1:], int(sys.argv[1].rpartition("-")[2], 16)
+for kind in range(64):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(name)
+    head = struct.pack("<IHHIiIIQ", 0x57544853, 1, kind, 1, 0, 0, 0, session)
+    s.send(head.ljust(256, b"\\0"))
+    s.settimeout(0.05)
+    try:
+        s.recv(256)
+    except OSError:
+        pass
+    s.close()
+"""
+
+
+def test_no_message_of_a_stranger_ends_the_manager(scripts: Any) -> None:
+    family, session, _, _, manager = _start(scripts, "fork")
+    scripts(_STRANGER, session).finish()
+    os.kill(manager, 0)
+    family.say("work")
+    assert family.line() == "4.0 200000.0"
+    family.say("end")
+    family.finish()
+    _wait_until_nobody_uses(session)
