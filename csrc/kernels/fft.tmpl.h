@@ -1,177 +1,303 @@
-/* kernels/fft.tmpl.h -- discrete Fourier transforms of lines. Complex dtypes.
+/* kernels/fft.tmpl.h -- discrete Fourier transforms. Complex dtypes. See Note [Lanes] in kernels/fft.h.
  *
- * fft: data: lines, scratch of the same kind for one line; n: lines, dense, one after the other, transformed in place; ctx:
- * shmt__fft_plan of one whose prime factors are small. Stockham's ordering: a step of radix p takes the
- * transform of length m * p at stride s from one array to the other, already in its final order, so nothing is permuted.
- *
- * fft_hermitian: data: whole lines, their first halves; n: lines; fills in x[length - k] = conj(x[k]).
- *
- * Source: Swarztrauber, "FFT algorithms for vector computers", 1984.
+ * fft_block: data: scratch (2 room + the largest radix elements); n: unused; ctx: shmt__fft_block. A block of lines.
+ * fft_columns: data: elements of all blocks of rows, the line, scratch (3 n1 + LANES); n: blocks of columns; ctx:
+ * shmt__fft_line. fft_rows: data: the result, what fft_columns has left, scratch (2 n2); n: blocks of rows; ctx the same.
+ * The rest are passes over one line, dense if nothing else is said; ctx: shmt__fft_pass. Scratch is in elements: pairs of
+ * vectors.
  */
+#include "kernels/fft.h"
 #include "kernels/loops.h"
-#include "kernels/shapes.h"
 
-#define R __typeof__(_Generic((C)0, float _Complex: (float)0, default: (double)0))
+#include <string.h>
 
-/* One step of any radix: sums over the p inputs of a butterfly, by the table. */
-static void SHMT_LOOP(fft_step_any)(const shmt__fft_plan* p, const R* x, R* y, int64_t radix, int64_t m, int64_t s) {
-  const R* table = p->table;
-  const int64_t length = p->length, turn = length / radix;
-  const R sign = p->is_forward ? 1 : -1;
+/* Products of a sum are added unrounded where the processor can. */
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast")
+#pragma GCC diagnostic ignored "-Wpsabi"
 
-  for (int64_t j = 0; j < m; j++)
-    for (int64_t t = 0; t < radix; t++) {
-      const int64_t w = j * t * s % length;
-      const R wr = table[2 * w], wi = sign * table[2 * w + 1];
-      for (int64_t k = 0; k < s; k++) {
-        R re = 0, im = 0;
-        for (int64_t r = 0; r < radix; r++) {
-          const int64_t v = r * t % radix * turn, at = 2 * (k + s * (j + m * r));
-          const R vr = table[2 * v], vi = sign * table[2 * v + 1];
-          re += x[at] * vr - x[at + 1] * vi;
-          im += x[at] * vi + x[at + 1] * vr;
-        }
-        const int64_t to = 2 * (k + s * (radix * j + t));
-        y[to] = re * wr - im * wi;
-        y[to + 1] = re * wi + im * wr;
+#define VECTOR_BYTES (16 << SHMT_ISA_LEVEL)
+#define ANY          (SHMT_ISA_LEVEL == 2 ? 4 : 2) /* results of a butterfly that are summed up at once */
+#define INLINE       static inline __attribute__((always_inline))
+
+#include "kernels/fft_vector.tmpl.h"
+#include "kernels/fft_steps.tmpl.h"
+
+/* --- lines in lanes ----------------------------------------------------------------------------- */
+
+/* The first half of the spectrum of 2n real numbers from the transform of the n complex ones they are. */
+static void FN(from_even)(const FN(pair)* z, FN(pair)* y, int64_t n, const R* w) {
+  const FN(vector) zero = {0};
+
+  y[0] = (FN(pair)){z[0].re + z[0].im, zero};
+  y[n] = (FN(pair)){z[0].re - z[0].im, zero};
+  for (int64_t k = 1; k <= n / 2; k++) {
+    const FN(pair) a = z[k], b = {z[n - k].re, -z[n - k].im};
+    const FN(pair) even = FN(scaled)(FN(add)(a, b), (R)0.5), odd = FN(scaled)(FN(sub)(a, b), (R)0.5);
+    const FN(pair) turned = FN(times)((FN(pair)){odd.im, -odd.re}, w[2 * k], w[2 * k + 1]);
+    const FN(pair) partner = FN(sub)(even, turned);
+    y[k] = FN(add)(even, turned);
+    y[n - k] = (FN(pair)){partner.re, -partner.im};
+  }
+}
+
+/* The way back, without the halves; the parts of z exchanged. */
+static void FN(to_even)(const FN(pair)* x, FN(pair)* z, int64_t n, const R* w) {
+  z[0] = (FN(pair)){x[0].re - x[n].re, x[0].re + x[n].re};
+  for (int64_t k = 1; k <= n / 2; k++) {
+    const FN(pair) a = x[k], b = {x[n - k].re, -x[n - k].im};
+    const FN(pair) even = FN(add)(a, b), odd = FN(times)(FN(sub)(a, b), w[2 * k], -w[2 * k + 1]);
+    const FN(pair) here = FN(add_i)(even, odd), there = FN(sub_i)(even, odd);
+    z[k] = (FN(pair)){here.im, here.re};
+    z[n - k] = (FN(pair)){-there.im, there.re};
+  }
+}
+
+/* The first halves of the spectra of two real lines: from the transform of one as the real, one as the imaginary part. */
+static void FN(from_pair)(const FN(pair)* z, FN(pair)* first, FN(pair)* second, int64_t n) {
+  const FN(vector) zero = {0};
+
+  first[0] = (FN(pair)){z[0].re, zero};
+  second[0] = (FN(pair)){z[0].im, zero};
+  for (int64_t k = 1; k <= n / 2; k++) {
+    const FN(pair) a = z[k], b = {z[n - k].re, -z[n - k].im};
+    const FN(pair) sum = FN(scaled)(FN(add)(a, b), (R)0.5), difference = FN(scaled)(FN(sub)(a, b), (R)0.5);
+    first[k] = sum;
+    second[k] = (FN(pair)){difference.im, -difference.re};
+  }
+}
+
+/* The way back; the parts of z exchanged. */
+static void FN(to_pair)(const FN(pair)* first, const FN(pair)* second, FN(pair)* z, int64_t n) {
+  z[0] = (FN(pair)){second[0].re, first[0].re};
+  for (int64_t k = 1; k <= n / 2; k++) {
+    const FN(pair) a = FN(add_i)(first[k], second[k]), b = FN(sub_i)(first[k], second[k]);
+    z[k] = (FN(pair)){a.im, a.re};
+    z[n - k] = (FN(pair)){-b.im, b.re};
+  }
+}
+
+/* Elements n / 2 + 1 to n - 1, by the others. */
+static void FN(mirror)(FN(pair)* y, int64_t n) {
+  for (int64_t k = n / 2 + 1; k < n; k++) y[k] = (FN(pair)){y[n - k].re, -y[n - k].im};
+}
+
+void SHMT_LOOP(fft_block)(char* const* data, const int64_t* strides, int64_t lanes, const void* ctx) {
+  const shmt__fft_block* b = ctx;
+  const int64_t n = b->steps->length, half = n / 2 + 1;
+  FN(pair) *x = (FN(pair)*)(void*)data[0], *y = x + b->room, *work = y + b->room;
+  const R scale = (R)b->scale, im_scale = b->is_forward ? scale : -scale;
+
+  (void)strides;
+  (void)lanes;
+  if (b->kind == SHMT_FFT_COMPLEX) {
+    FN(load)(&b->in[0], n, x, !b->is_forward);
+    FN(store)(&b->out[0], n, FN(transform)(b->steps, x, y, work), !b->is_forward, scale, scale);
+  } else if (b->kind == SHMT_FFT_FROM_EVEN) {
+    FN(load)(&b->in[0], n, x, false);
+    FN(pair)* const z = FN(transform)(b->steps, x, y, work);
+    FN(pair)* const to = z == x ? y : x;
+    FN(from_even)(z, to, n, b->halves);
+    if (b->is_whole) FN(mirror)(to, 2 * n);
+    FN(store)(&b->out[0], b->is_whole ? 2 * n : n + 1, to, false, scale, im_scale);
+  } else if (b->kind == SHMT_FFT_FROM_PAIR) {
+    FN(load)(&b->in[0], n, x, false);
+    FN(pair)* const z = FN(transform)(b->steps, x, y, work);
+    FN(pair) *first = z == x ? y : x, *second = first + (b->is_whole ? n : half);
+    FN(from_pair)(z, first, second, n);
+    if (b->is_whole) FN(mirror)(first, n), FN(mirror)(second, n);
+    FN(store)(&b->out[0], b->is_whole ? n : half, first, false, scale, im_scale);
+    FN(store)(&b->out[1], b->is_whole ? n : half, second, false, scale, im_scale);
+  } else if (b->kind == SHMT_FFT_TO_EVEN) {
+    FN(load)(&b->in[0], n + 1, y, false);
+    FN(to_even)(y, x, n, b->halves);
+    FN(store)(&b->out[0], n, FN(transform)(b->steps, x, y, work), true, scale, scale);
+  } else {
+    FN(load)(&b->in[0], half, y, false);
+    FN(load)(&b->in[1], half, y + half, false);
+    FN(to_pair)(y, y + half, x, n);
+    FN(store)(&b->out[0], n, FN(transform)(b->steps, x, y, work), true, scale, scale);
+  }
+}
+
+/* --- one line as a matrix ----------------------------------------------------------------------- */
+
+/* Lanes that neighbouring columns of `from` fill; the rest repeat the last one. */
+static shmt__fft_place FN(columns)(const R* from, int64_t step, int64_t count) {
+  shmt__fft_place p = {.layout = count >= LANES ? SHMT_FFT_COLUMNS : SHMT_FFT_SCATTERED, .step = step};
+
+  for (int64_t l = 0; l < LANES; l++) {
+    p.re[l] = (R*)(uintptr_t)from + 2 * (l < count ? l : count - 1);
+    p.im[l] = (R*)p.re[l] + 1;
+  }
+  return p;
+}
+
+void SHMT_LOOP(fft_columns)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__fft_line* c = ctx;
+  const int64_t n1 = c->split->columns.length, n2 = c->split->rows.length, blocks = (n2 + LANES - 1) / LANES;
+  FN(pair)* const to = (FN(pair)*)(void*)data[0];
+  FN(pair) *x = (FN(pair)*)(void*)data[2], *y = x + n1, *work = y + n1;
+
+  (void)strides;
+  for (int64_t b = c->begin; b < c->begin + n; b++) {
+    const int64_t count = n2 - b * LANES < LANES ? n2 - b * LANES : LANES;
+    const FN(pair)* turns = (const FN(pair)*)c->split->turns + b;
+    const shmt__fft_place from = FN(columns)((const R*)(const void*)data[1] + 2 * b * LANES, 2 * n2, count);
+    FN(load)(&from, n1, x, c->swap_in);
+    const FN(pair)* z = FN(transform)(&c->split->columns, x, y, work);
+    for (int64_t k = 0; k < n1; k += LANES) {
+      FN(vector) re[LANES], im[LANES];
+#pragma GCC unroll 16
+      for (int q = 0; q < LANES; q++) {
+        /* Rows that there are not repeat the last one. */
+        const int64_t row = k + q < n1 ? k + q : n1 - 1;
+        const FN(pair) v = z[row], w = turns[row * blocks];
+        re[q] = v.re * w.re - v.im * w.im;
+        im[q] = v.re * w.im + v.im * w.re;
+      }
+      FN(transpose)(re);
+      FN(transpose)(im);
+      FN(pair)* at = to + k / LANES * n2 + b * LANES;
+      if (count == LANES) {
+#pragma GCC unroll 16
+        for (int q = 0; q < LANES; q++) at[q] = (FN(pair)){re[q], im[q]};
+      } else {
+        for (int64_t q = 0; q < count; q++) at[q] = (FN(pair)){re[q], im[q]};
       }
     }
-}
-
-static void SHMT_LOOP(fft_step_2)(const shmt__fft_plan* p, const R* x, R* y, int64_t m, int64_t s) {
-  const R* table = p->table;
-  const R sign = p->is_forward ? 1 : -1;
-
-  for (int64_t j = 0; j < m; j++) {
-    const R wr = table[2 * j * s], wi = sign * table[2 * j * s + 1];
-    const R *a = x + 2 * s * j, *b = x + 2 * s * (j + m);
-    R *to = y + 2 * s * 2 * j, *more = to + 2 * s;
-    SHMT_IVDEP for (int64_t k = 0; k < s; k++) {
-      const R dr = a[2 * k] - b[2 * k], di = a[2 * k + 1] - b[2 * k + 1];
-      to[2 * k] = a[2 * k] + b[2 * k];
-      to[2 * k + 1] = a[2 * k + 1] + b[2 * k + 1];
-      more[2 * k] = dr * wr - di * wi;
-      more[2 * k + 1] = dr * wi + di * wr;
-    }
   }
 }
 
-static void SHMT_LOOP(fft_step_4)(const shmt__fft_plan* p, const R* x, R* y, int64_t m, int64_t s) {
-  const R* table = p->table;
-  const R sign = p->is_forward ? 1 : -1;
+void SHMT_LOOP(fft_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__fft_line* c = ctx;
+  const int64_t n1 = c->split->columns.length, n2 = c->split->rows.length;
+  FN(pair) *y = (FN(pair)*)(void*)data[2], *work = y + n2;
+  const R scale = (R)c->scale;
 
-  for (int64_t j = 0; j < m; j++) {
-    const int64_t i1 = 2 * j * s, i2 = 2 * i1, i3 = 3 * i1;
-    const R w1r = table[i1], w1i = sign * table[i1 + 1], w2r = table[i2], w2i = sign * table[i2 + 1];
-    const R w3r = table[i3], w3i = sign * table[i3 + 1];
-    const R *a = x + 2 * s * j, *b = a + 2 * s * m, *c = b + 2 * s * m, *d = c + 2 * s * m;
-    R *y0 = y + 2 * s * 4 * j, *y1 = y0 + 2 * s, *y2 = y1 + 2 * s, *y3 = y2 + 2 * s;
-    SHMT_IVDEP for (int64_t k = 0; k < 2 * s; k += 2) {
-      const R sum_r = a[k] + c[k], sum_i = a[k + 1] + c[k + 1], dif_r = a[k] - c[k], dif_i = a[k + 1] - c[k + 1];
-      const R bdr = b[k] + d[k], bdi = b[k + 1] + d[k + 1];
-      /* (b - d) turned by -i forwards, by i backwards */
-      const R tr = sign * (b[k + 1] - d[k + 1]), ti = sign * (d[k] - b[k]);
-      const R e1r = dif_r + tr, e1i = dif_i + ti, e2r = sum_r - bdr, e2i = sum_i - bdi, e3r = dif_r - tr, e3i = dif_i - ti;
-      y0[k] = sum_r + bdr;
-      y0[k + 1] = sum_i + bdi;
-      y1[k] = e1r * w1r - e1i * w1i;
-      y1[k + 1] = e1r * w1i + e1i * w1r;
-      y2[k] = e2r * w2r - e2i * w2i;
-      y2[k + 1] = e2r * w2i + e2i * w2r;
-      y3[k] = e3r * w3r - e3i * w3i;
-      y3[k + 1] = e3r * w3i + e3i * w3r;
-    }
+  (void)strides;
+  for (int64_t b = c->begin; b < c->begin + n; b++) {
+    const shmt__fft_place to = FN(columns)((const R*)(const void*)data[0] + 2 * b * LANES, 2 * n1, n1 - b * LANES);
+    FN(pair)* const x = (FN(pair)*)(void*)data[1] + b * n2;
+    FN(store)(&to, n2, FN(transform)(&c->split->rows, x, y, work), c->swap_out, scale, scale);
   }
 }
 
-/* Transform one line; the result is in `line`, times the plan's scale. */
-static void SHMT_LOOP(fft_line)(const shmt__fft_plan* p, R* line, R* scratch) {
-  R *x = line, *y = scratch;
-  int64_t rest = p->length, s = 1;
+/* --- passes over one line ----------------------------------------------------------------------- */
+
+/* data: a dense complex line, real parts, imaginary parts or NULL for zeros; strides: in real numbers, of the parts. */
+void SHMT_LOOP(fft_gather)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  R* to = (R*)(void*)data[0];
+  const R *re = (const R*)(const void*)data[1], *im = (const R*)(const void*)data[2];
+
+  (void)ctx;
+  for (int64_t i = 0; i < n; i++) {
+    to[2 * i] = re[i * strides[0]];
+    to[2 * i + 1] = im ? im[i * strides[0]] : 0;
+  }
+}
+
+/* data: real parts, imaginary parts or NULL, a dense complex line; strides: in real numbers, of the parts. */
+void SHMT_LOOP(fft_scatter)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  R *re = (R*)(void*)data[0], *im = (R*)(void*)data[1];
+  const R* from = (const R*)(const void*)data[2];
+
+  (void)ctx;
+  for (int64_t i = 0; i < n; i++) {
+    re[i * strides[0]] = from[2 * i];
+    if (im) im[i * strides[0]] = from[2 * i + 1];
+  }
+}
+
+/* data: result, line (may be the same); multiplied by the factor and the scale. */
+void SHMT_LOOP(fft_multiply)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__fft_pass* p = ctx;
+  R* to = (R*)(void*)data[0];
+  const R *from = (const R*)(const void*)data[1], *factor = p->factor;
+  const int64_t in = p->swap_in, out = p->swap_out;
   const R scale = (R)p->scale;
 
-  for (int f = 0; f < p->n_factors; f++) {
-    const int64_t radix = p->factors[f];
-    rest /= radix;
-    if (radix == 4)
-      SHMT_LOOP(fft_step_4)(p, x, y, rest, s);
-    else if (radix == 2)
-      SHMT_LOOP(fft_step_2)(p, x, y, rest, s);
-    else
-      SHMT_LOOP(fft_step_any)(p, x, y, radix, rest, s);
-    s *= radix;
-    R* const other = x;
-    x = y;
-    y = other;
-  }
-  if (x != line || scale != 1)
-    for (int64_t i = 0; i < 2 * p->length; i++) line[i] = x[i] * scale;
-}
-
-void SHMT_LOOP(fft)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__fft_plan* p = ctx;
-
   (void)strides;
-  for (int64_t i = 0; i < n; i++)
-    SHMT_LOOP(fft_line)(p, (R*)(void*)data[0] + 2 * i * p->length, (R*)(void*)data[1]);
-}
-
-/* b = b * a by elements; conjugate: of both, before and after. */
-static void SHMT_LOOP(fft_multiply)(R* b, const R* a, int64_t n, R sign) {
   SHMT_IVDEP for (int64_t i = 0; i < n; i++) {
-    const R br = b[2 * i], bi = b[2 * i + 1], ar = a[2 * i], ai = sign * a[2 * i + 1];
-    b[2 * i] = br * ar - bi * ai;
-    b[2 * i + 1] = br * ai + bi * ar;
+    const R re = from[2 * i + in], im = from[2 * i + 1 - in], wr = factor[2 * i] * scale, wi = factor[2 * i + 1] * scale;
+    to[2 * i + out] = re * wr - im * wi;
+    to[2 * i + 1 - out] = re * wi + im * wr;
   }
 }
 
-/* fft for lengths with a large prime factor (Bluestein): as a convolution with a chirp, by transforms of p->inner's
- * length. data: lines, two scratch lines of the inner length. */
-void SHMT_LOOP(fft_chirp)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__fft_plan* p = ctx;
-  const shmt__fft_plan* in = p->inner;
-  const R sign = p->is_forward ? 1 : -1;
-  R* work = (R*)(void*)data[1];
-  R* scratch = work + 2 * in->length;
-  shmt__fft_plan ahead = *in, back = *in;
+/* data: a line that holds the transform of 2 n real numbers as n complex ones, and has room for the spectrum: its first
+ * half, or all of it. The spectrum's conjugate when not is_forward. */
+void SHMT_LOOP(fft_from_even)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__fft_pass* p = ctx;
+  R* y = (R*)(void*)data[0];
+  const R *w = p->factor, sign = p->is_forward ? 1 : -1;
+  const R re = y[0], im = y[1];
 
   (void)strides;
-  ahead.is_forward = true;
-  back.is_forward = false;
-  back.scale = 1 / (double)in->length;
-  for (int64_t i = 0; i < n; i++) {
-    R* line = (R*)(void*)data[0] + 2 * i * p->length;
-    SHMT_LOOP(fft_multiply)(line, p->chirp, p->length, sign);
-    for (int64_t k = 0; k < 2 * p->length; k++) work[k] = line[k];
-    for (int64_t k = 2 * p->length; k < 2 * in->length; k++) work[k] = 0;
-    SHMT_LOOP(fft_line)(&ahead, work, scratch);
-    /* The chirp is even, so the transform of its conjugate is the conjugate of its transform. */
-    SHMT_LOOP(fft_multiply)(work, p->chirp_transform, in->length, sign);
-    SHMT_LOOP(fft_line)(&back, work, scratch);
-    SHMT_LOOP(fft_multiply)(work, p->chirp, p->length, sign);
-    for (int64_t k = 0; k < 2 * p->length; k++) line[k] = work[k] * (R)p->scale;
+  y[0] = re + im;
+  y[1] = 0;
+  y[2 * n] = re - im;
+  y[2 * n + 1] = 0;
+  SHMT_IVDEP for (int64_t k = 1; k <= n / 2; k++) {
+    R *a = y + 2 * k, *b = y + 2 * (n - k);
+    const R er = (a[0] + b[0]) * (R)0.5, ei = (a[1] - b[1]) * (R)0.5;
+    const R dr = (a[1] + b[1]) * (R)0.5, di = (b[0] - a[0]) * (R)0.5;
+    const R tr = dr * w[2 * k] - di * w[2 * k + 1], ti = dr * w[2 * k + 1] + di * w[2 * k];
+    a[0] = er + tr;
+    a[1] = (ei + ti) * sign;
+    b[0] = er - tr;
+    b[1] = (ti - ei) * sign;
+  }
+  for (int64_t k = n + 1; p->is_whole && k < 2 * n; k++) {
+    y[2 * k] = y[2 * (2 * n - k)];
+    y[2 * k + 1] = -y[2 * (2 * n - k) + 1];
   }
 }
 
-void SHMT_LOOP(fft_hermitian)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__fft_plan* p = ctx;
-  const int64_t length = p->length, half = length / 2 + 1;
+/* data: n complex numbers whose transform backwards are 2 n real ones, the first half of their spectrum. */
+void SHMT_LOOP(fft_to_even)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__fft_pass* p = ctx;
+  R* z = (R*)(void*)data[0];
+  const R *x = (const R*)(const void*)data[1], *w = p->factor;
 
   (void)strides;
-  for (int64_t i = 0; i < n; i++) {
-    R* to = (R*)(void*)data[0] + 2 * i * length;
-    const R* from = (const R*)(const void*)data[1] + 2 * i * half;
-    for (int64_t k = 0; k < half; k++) {
-      to[2 * k] = from[2 * k];
-      to[2 * k + 1] = from[2 * k + 1];
-    }
-    /* What has no partner is real. */
-    to[1] = 0;
-    if (length % 2 == 0) to[length + 1] = 0;
-    for (int64_t k = half; k < length; k++) {
-      to[2 * k] = from[2 * (length - k)];
-      to[2 * k + 1] = -from[2 * (length - k) + 1];
-    }
+  z[0] = x[0] + x[2 * n];
+  z[1] = x[0] - x[2 * n];
+  SHMT_IVDEP for (int64_t k = 1; k <= n / 2; k++) {
+    const R *a = x + 2 * k, *b = x + 2 * (n - k);
+    const R er = a[0] + b[0], ei = a[1] - b[1], dr = a[0] - b[0], di = a[1] + b[1];
+    const R tr = dr * w[2 * k] + di * w[2 * k + 1], ti = di * w[2 * k] - dr * w[2 * k + 1];
+    z[2 * k] = er - ti;
+    z[2 * k + 1] = ei + tr;
+    z[2 * (n - k)] = er + ti;
+    z[2 * (n - k) + 1] = tr - ei;
   }
 }
+
+/* data: a dense complex line, real parts, imaginary parts of the first half of its spectrum; strides: of the parts. The
+ * other half is the mirror image; n: elements of the whole, an odd number. */
+void SHMT_LOOP(fft_mirror)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  R* to = (R*)(void*)data[0];
+  const R *re = (const R*)(const void*)data[1], *im = (const R*)(const void*)data[2];
+
+  (void)ctx;
+  to[0] = re[0];
+  to[1] = 0;
+  for (int64_t k = 1; k <= n / 2; k++) {
+    const R a = re[k * strides[0]], b = im[k * strides[0]];
+    to[2 * k] = to[2 * (n - k)] = a;
+    to[2 * k + 1] = b;
+    to[2 * (n - k) + 1] = -b;
+  }
+}
+#pragma GCC pop_options
 #undef R
+#undef LANES
+#undef EVENS
+#undef ODDS
+#undef LOW
+#undef HIGH
+#undef TURNED
+#undef INLINE
+#undef ANY
+#undef VECTOR_BYTES

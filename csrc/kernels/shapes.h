@@ -146,17 +146,4 @@ typedef struct shmt__search_shape {
   bool right;
 } shmt__search_shape;
 
-/* A Fourier transform of lines; tables hold pairs of the real dtype. */
-typedef struct shmt__fft_plan {
-  int64_t length;
-  int n_factors;         /* 0 when the length has a large prime factor */
-  int factors[64];
-  bool is_forward;
-  double scale;
-  const void* table;     /* exp(-2 pi i k / length), k from 0 to length - 1 */
-  const struct shmt__fft_plan* inner; /* of the convolution, for lengths without factors */
-  const void* chirp;           /* exp(-pi i k^2 / length) */
-  const void* chirp_transform; /* of the conjugate chirp, forwards */
-} shmt__fft_plan;
-
 #endif

@@ -1,19 +1,14 @@
 /* ops/fft.c -- Fourier transforms over dims of a tensor: complex, from real, to real. */
 #include "base/scalar.h"
 #include "generated/impls.h"
-#include "generated/loops.h"
 #include "generated/ops.h"
-#include "iter/copy.h"
 #include "ops/check.h"
-#include "ops/fft_plan.h"
+#include "ops/fft_run.h"
 #include "ops/lapack.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-static inline void shmt__auto_fft(shmt__fft* f) { shmt__fft_fini(f); }
-#define AUTO_FFT __attribute__((cleanup(shmt__auto_fft))) shmt__fft
 
 /* Codes of normalisation. */
 enum { BY_NOTHING = 0, BY_ROOT = 1, BY_SIZE = 2 };
@@ -29,41 +24,77 @@ static double points_of(const shmt_tensor* t, shmt_ints dim) {
   return n;
 }
 
-/* t seen with `dim` last; shares memory. */
-static shmt_status with_last(shmt_tensor* t, int64_t dim, shmt_tensor** out) {
-  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS];
-  int n = 0;
+/* --- dims and strides --------------------------------------------------------------------------- */
 
-  for (int d = 0; d <= t->n_dims; d++) {
-    const int64_t from = d == t->n_dims ? dim : d;
-    if (d == dim) continue;
-    sizes[n] = t->sizes[from];
-    strides[n++] = t->strides[from];
+/* Sort dims by their strides in t, the largest first; equal ones stay as they are. */
+static void sort_dims(const shmt_tensor* t, int64_t* dims, int64_t n) {
+  for (int64_t i = 1; i < n; i++) {
+    const int64_t dim = dims[i];
+    int64_t at = i;
+    for (; at > 0 && t->strides[dims[at - 1]] < t->strides[dim]; at--) dims[at] = dims[at - 1];
+    dims[at] = dim;
   }
-  return shmt__tensor_alias(t, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, t->offset, out);
 }
 
-/* Transform t (contiguous, complex) along dim in place. */
-static shmt_status transform_dim(shmt_tensor* t, int64_t dim, bool is_forward, double scale) {
-  AUTO_FFT f = {0};
-  SHMT_AUTO(shmt_tensor) turned = NULL;
-  SHMT_AUTO(shmt_tensor) lines = NULL;
-  const int64_t n = t->sizes[dim];
+/* A new tensor whose transformed dims are the innermost ones, in the order given; the others keep the order of self. */
+static shmt_status empty_result(const shmt_tensor* self, const int64_t* sizes, shmt_ints dim, shmt_dtype dtype,
+                                shmt_tensor** out) {
+  int64_t order[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS], stride = 1, n = 0;
 
-  if (t->numel == 0) return SHMT_OK;
-  SHMT_TRY(shmt__fft_init(&f, n, t->dtype));
-  SHMT_TRY(with_last(t, dim, &turned));
-  SHMT_TRY(shmt__tensor_contiguous(turned, SHMT_CONTIGUOUS_FORMAT, &lines));
-  SHMT_TRY(shmt__fft_run(&f, shmt__tensor_data(lines), t->numel / n, is_forward, scale));
-  /* The copy of a tensor that was turned is another one. */
-  return shmt__tensor_data(lines) == shmt__tensor_data(t) ? SHMT_OK : shmt__tensor_copy(turned, lines);
+  for (int d = 0; d < self->n_dims; d++) {
+    bool is_transformed = false;
+    for (int64_t i = 0; i < dim.len; i++) is_transformed = is_transformed || dim.data[i] == d;
+    if (!is_transformed) order[n++] = d;
+  }
+  sort_dims(self, order, n);
+  for (int64_t i = 0; i < dim.len; i++) order[n++] = dim.data[i];
+  while (n-- > 0) {
+    strides[order[n]] = stride;
+    stride *= sizes[order[n]] > 0 ? sizes[order[n]] : 1;
+  }
+  return shmt__tensor_empty_strided((shmt_ints){sizes, self->n_dims}, (shmt_ints){strides, self->n_dims}, dtype,
+                                    self->device, out);
 }
 
-static shmt_status transform_dims(shmt_tensor* t, shmt_ints dim, bool is_forward, double scale) {
-  for (int64_t i = 0; i < dim.len; i++)
-    SHMT_TRY(transform_dim(t, dim.data[i], is_forward, i == dim.len - 1 ? scale : 1));
+/* --- one dim after the other -------------------------------------------------------------------- */
+
+/* All but one of the numbers. */
+static void leave_out(const int64_t* from, int n, int64_t left_out, int64_t factor, int64_t* to) {
+  for (int d = 0; d < n; d++)
+    if (d != left_out) *to++ = from[d] * factor;
+}
+
+/* Transform `from` along dim into `to`, which may be the same when both are complex. */
+static shmt_status transform_dim(shmt_tensor* from, shmt_tensor* to, int64_t dim, shmt__fft_form form, bool is_forward,
+                                 double scale) {
+  int64_t sizes[SHMT_MAX_DIMS], in[SHMT_MAX_DIMS], out[SHMT_MAX_DIMS];
+  const int64_t in_parts = shmt__is_complex(from->dtype) ? 2 : 1, out_parts = shmt__is_complex(to->dtype) ? 2 : 1;
+
+  if (to->numel == 0 || shmt__tensor_is_meta(to)) return SHMT_OK;
+  leave_out(to->sizes, to->n_dims, dim, 1, sizes);
+  leave_out(from->strides, to->n_dims, dim, in_parts, in);
+  leave_out(to->strides, to->n_dims, dim, out_parts, out);
+  return shmt__fft_run(&(shmt__fft_request){
+      .form = form,
+      .dtype = in_parts == 2 ? from->dtype : to->dtype,
+      .is_forward = is_forward,
+      .scale = scale,
+      .length = form == SHMT_FFT_C2R ? to->sizes[dim] : from->sizes[dim],
+      .n_dims = to->n_dims - 1,
+      .sizes = sizes,
+      .in = {shmt__tensor_data(from), from->strides[dim] * in_parts, in},
+      .out = {shmt__tensor_data(to), to->strides[dim] * out_parts, out},
+  });
+}
+
+/* Transform self along all dims into `to`, the innermost first. */
+static shmt_status transform_dims(shmt_tensor* self, shmt_tensor* to, shmt_ints dim, bool is_forward, double scale) {
+  for (int64_t i = dim.len - 1; i >= 0; i--, self = to)
+    SHMT_TRY(transform_dim(self, to, dim.data[i], SHMT_FFT_C2C, is_forward, i == 0 ? scale : 1));
   return SHMT_OK;
 }
+
+/* --- the three kinds ---------------------------------------------------------------------------- */
 
 static shmt_status check_dtype(const shmt_tensor* self, bool is_complex) {
   const bool fits = is_complex ? self->dtype == SHMT_COMPLEX64 || self->dtype == SHMT_COMPLEX128
@@ -75,17 +106,9 @@ static shmt_status check_dtype(const shmt_tensor* self, bool is_complex) {
 
 static shmt_status wrap_dims(const shmt_tensor* self, shmt_ints dim, int64_t* buf) {
   SHMT_REQUIRE(dim.len <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "fft: more than %d dims", SHMT_MAX_DIMS);
+  SHMT_REQUIRE(dim.len == 0 || self->n_dims > 0, SHMT_E_INDEX,
+               "Dimension specified as %" PRId64 " but tensor has no dimensions", dim.data[0]);
   for (int64_t i = 0; i < dim.len; i++) SHMT_TRY(shmt__wrap_dim(dim.data[i], self->n_dims, &buf[i]));
-  return SHMT_OK;
-}
-
-/* A new contiguous tensor of dtype with the values of self. */
-static shmt_status fresh_copy(shmt_tensor* self, shmt_dtype dtype, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) copy = NULL;
-
-  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &copy));
-  SHMT_TRY(shmt__tensor_copy(copy, self));
-  *out = SHMT_TAKE(copy);
   return SHMT_OK;
 }
 
@@ -96,65 +119,42 @@ shmt_status shmt__fft_c2c_core(shmt_tensor* self, shmt_ints dim, int64_t normali
 
   SHMT_TRY(check_dtype(self, true));
   SHMT_TRY(wrap_dims(self, dim, dims));
+  if (dim.len == 0) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
   dim.data = dims;
-  SHMT_TRY(fresh_copy(self, self->dtype, &result));
-  if (!shmt__tensor_is_meta(self))
-    SHMT_TRY(transform_dims(result, dim, forward, scale_of(normalization, points_of(self, dim))));
+  sort_dims(self, dims, dim.len);
+  SHMT_TRY(empty_result(self, self->sizes, dim, self->dtype, &result));
+  SHMT_TRY(transform_dims(self, result, dim, forward, scale_of(normalization, points_of(self, dim))));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
 
 shmt_status shmt__fft_r2c_core(shmt_tensor* self, shmt_ints dim, int64_t normalization, bool onesided,
                                shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) whole = NULL;
-  SHMT_AUTO(shmt_tensor) half = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
-  int64_t dims[SHMT_MAX_DIMS];
+  int64_t dims[SHMT_MAX_DIMS], sizes[SHMT_MAX_DIMS];
 
   SHMT_TRY(check_dtype(self, false));
   SHMT_TRY(wrap_dims(self, dim, dims));
   SHMT_REQUIRE(dim.len > 0, SHMT_E_RUNTIME, "fft_r2c must transform at least one axis");
-  const shmt_ints rest = {dims, dim.len - 1};
+  dim.data = dims;
+  sort_dims(self, dims, dim.len - 1);
   const int64_t last = dims[dim.len - 1];
-  const double scale = scale_of(normalization, points_of(self, (shmt_ints){dims, dim.len}));
-  SHMT_TRY(fresh_copy(self, shmt__complex_dtype(self->dtype), &whole));
-  if (!shmt__tensor_is_meta(self)) SHMT_TRY(transform_dim(whole, last, true, scale));
-  if (onesided) {
-    SHMT_TRY(shmt_op_narrow(whole, last, 0, self->sizes[last] / 2 + 1, &half));
-    SHMT_TRY(shmt__tensor_contiguous(half, SHMT_CONTIGUOUS_FORMAT, &result));
-  } else {
-    result = SHMT_TAKE(whole);
-  }
-  if (!shmt__tensor_is_meta(self)) SHMT_TRY(transform_dims(result, rest, true, 1));
+  SHMT_REQUIRE(self->sizes[last] >= 1, SHMT_E_RUNTIME, "Invalid number of data points (%" PRId64 ") specified",
+               self->sizes[last]);
+  memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
+  if (onesided) sizes[last] = sizes[last] / 2 + 1;
+  SHMT_TRY(empty_result(self, sizes, dim, shmt__complex_dtype(self->dtype), &result));
+  SHMT_TRY(transform_dim(self, result, last, onesided ? SHMT_FFT_R2C : SHMT_FFT_R2C_WHOLE, true,
+                         scale_of(normalization, points_of(self, dim))));
+  SHMT_TRY(transform_dims(result, result, (shmt_ints){dims, dim.len - 1}, true, 1));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
 
-/* Lines along the last dim made whole from their first halves, transformed back: their real parts. */
-static shmt_status lines_to_real(shmt_tensor* halves, int64_t n, double scale, shmt_tensor* to) {
-  AUTO_FFT f = {0};
-  SHMT_AUTO(shmt_tensor) lines = NULL;
-  SHMT_AUTO(shmt_tensor) dense = NULL;
-  int64_t sizes[SHMT_MAX_DIMS];
-  const int n_dims = halves->n_dims;
-
-  memcpy(sizes, halves->sizes, (size_t)n_dims * sizeof *sizes);
-  sizes[n_dims - 1] = n;
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n_dims}, halves->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &lines));
-  SHMT_TRY(shmt__tensor_contiguous(halves, SHMT_CONTIGUOUS_FORMAT, &dense));
-  char* data[2] = {shmt__tensor_data(lines), shmt__tensor_data(dense)};
-  SHMT_TRY(shmt__fft_init(&f, n, halves->dtype));
-  shmt__loops[SHMT_LOOP_fft_hermitian][halves->dtype](data, NULL, lines->numel / n, &f.plan);
-  SHMT_TRY(shmt__fft_run(&f, shmt__tensor_data(lines), lines->numel / n, false, scale));
-  return shmt__tensor_copy(to, lines);
-}
-
 shmt_status shmt__fft_c2r_core(shmt_tensor* self, shmt_ints dim, int64_t normalization, int64_t last_dim_size,
                                shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) work = NULL;
   SHMT_AUTO(shmt_tensor) part = NULL;
-  SHMT_AUTO(shmt_tensor) turned = NULL;
-  SHMT_AUTO(shmt_tensor) to = NULL;
+  SHMT_AUTO(shmt_tensor) lines = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t dims[SHMT_MAX_DIMS], sizes[SHMT_MAX_DIMS];
 
@@ -166,19 +166,16 @@ shmt_status shmt__fft_c2r_core(shmt_tensor* self, shmt_ints dim, int64_t normali
   const int64_t last = dims[dim.len - 1], half = last_dim_size / 2 + 1;
   SHMT_REQUIRE(self->sizes[last] >= half, SHMT_E_RUNTIME, "fft_c2r: %" PRId64 " elements of dimension %" PRId64
                " are fewer than the %" PRId64 " needed", self->sizes[last], last, half);
+  SHMT_TRY(shmt_op_narrow(self, last, 0, half, &part));
+  if (dim.len > 1)
+    SHMT_TRY(shmt__fft_c2c_core(part, (shmt_ints){dims, dim.len - 1}, BY_NOTHING, false, &lines));
+  else
+    lines = SHMT_TAKE(part);
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
   sizes[last] = last_dim_size;
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, shmt__real_dtype(self->dtype), self->device,
-                              SHMT_CONTIGUOUS_FORMAT, &result));
-  if (!shmt__tensor_is_meta(self) && result->numel > 0) {
-    const double scale = scale_of(normalization, points_of(result, (shmt_ints){dims, dim.len}));
-    SHMT_TRY(shmt_op_narrow(self, last, 0, half, &part));
-    SHMT_TRY(fresh_copy(part, self->dtype, &work));
-    SHMT_TRY(transform_dims(work, (shmt_ints){dims, dim.len - 1}, false, 1));
-    SHMT_TRY(with_last(work, last, &turned));
-    SHMT_TRY(with_last(result, last, &to));
-    SHMT_TRY(lines_to_real(turned, last_dim_size, scale, to));
-  }
+  SHMT_TRY(empty_result(lines, sizes, (shmt_ints){&last, 1}, shmt__real_dtype(self->dtype), &result));
+  SHMT_TRY(transform_dim(lines, result, last, SHMT_FFT_C2R, false,
+                         scale_of(normalization, points_of(result, (shmt_ints){dims, dim.len}))));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }

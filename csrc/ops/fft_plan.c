@@ -1,148 +1,260 @@
-/* ops/fft_plan.c -- factors, roots of unity, chirps; lines over threads. */
+/* ops/fft_plan.c -- factors, costs, the choice of a way; the tables of a plan. */
 #include "ops/fft_plan.h"
 
 #include "generated/dtype_tables.h"
 #include "generated/loops.h"
-#include "iter/iter.h"
-#include "storage/allocator.h"
+#include "ops/fft_line.h"
+#include "ops/fft_roots.h"
 
 #include <math.h>
-#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* Above this a prime factor is cheaper by convolution. */
-enum { MAX_RADIX = 31, GRAIN_POINTS = 8192 };
+/* Clocks for a vector of elements: to bring one in from dense lines and back, from columns, between the columns and the
+ * rows of a matrix; to begin with a line. */
+enum { TRANSPOSED = 20, IN_COLUMNS = 6, BETWEEN = 12, PER_LINE = 300, NO_WAY = 1 << 30 };
+/* Bytes of a block's scratch that stay in the first and the second cache. */
+enum { NEAR_BYTES = 32 << 10, FAR_BYTES = 768 << 10 };
 
-static int factorize(int64_t n, int* factors) {
-  int count = 0;
+int64_t shmt__fft_element_bytes(void) { return 2 * (16 << shmt__cpu_level); }
 
-  while (n % 4 == 0) factors[count++] = 4, n /= 4;
-  for (int p = 2; p <= MAX_RADIX; p++)
-    while (n % p == 0) factors[count++] = p, n /= p;
+int64_t shmt__fft_lanes(shmt_dtype dtype) { return shmt__fft_element_bytes() / shmt__dtype_size[dtype]; }
+
+/* Clocks of a step for one element. */
+static double radix_cost(int64_t p) {
+  static const double own[10] = {[2] = 5, [3] = 6, [4] = 6, [5] = 8, [7] = 11, [8] = 9, [9] = 12};
+  return p <= 9 ? own[p] : 7 + 1.1 * (double)p;
+}
+
+/* Factors of n in the order of the steps; how many, and the clocks of the steps for one element. 0 when one is too large
+ * (or n is 1). */
+static int factorize(int64_t n, int64_t* factors, double* cost) {
+  static const int64_t small[] = {8, 9, 5, 7, 4, 3, 2};
+  int count = 0, twos = 0;
+
+  *cost = 0;
+  for (int64_t m = n; m % 2 == 0; m /= 2) twos++;
+  /* Eights, unless a two would be left over: two fours are less than eight and two. */
+  for (; twos >= 3 && twos % 3 != 1; twos -= 3, n /= 8) factors[count++] = 8;
+  if (twos % 3 == 1 && twos > 4)
+    for (; twos > 4; twos -= 3, n /= 8) factors[count++] = 8;
+  for (; twos >= 2; twos -= 2, n /= 4) factors[count++] = 4;
+  for (size_t i = 1; i < sizeof small / sizeof *small; i++)
+    while (n % small[i] == 0 && count < SHMT_FFT_STEPS) factors[count++] = small[i], n /= small[i];
+  for (int64_t p = 11; n > 1 && p <= SHMT_FFT_RADIX; p += 2)
+    while (n % p == 0 && count < SHMT_FFT_STEPS) factors[count++] = p, n /= p;
+  if (n > 1) *cost = NO_WAY;
+  for (int i = 0; i < count; i++) *cost += radix_cost(factors[i]);
   return n == 1 ? count : 0;
 }
 
-/* exp(-2 pi i k / n), by the angle from the nearest quarter turn, so that all are as exact as sin and cos are. */
-static void root_of_unity(int64_t k, int64_t n, double* re, double* im) {
-  const int64_t quarter = (4 * k + n / 2) / n;
-  const double angle = M_PI_2 * (double)(4 * k - quarter * n) / (double)n;
-  const double c = cos(angle), s = sin(angle);
-  switch (quarter % 4) {
-    case 0: *re = c, *im = -s; break;
-    case 1: *re = -s, *im = -c; break;
-    case 2: *re = -c, *im = s; break;
-    default: *re = s, *im = c;
+/* What the steps take for one element, more where a block of n elements leaves the cache. */
+static double element_cost(int64_t n, double extra) {
+  int64_t factors[SHMT_FFT_STEPS];
+  const double bytes = 2.0 * (double)n * (double)shmt__fft_element_bytes();
+  double cost;
+
+  factorize(n, factors, &cost);
+  return (cost + extra) * (bytes > FAR_BYTES ? 2.2 : bytes > NEAR_BYTES ? 1.3 : 1);
+}
+
+static double ceil_div(int64_t n, int64_t by) { return (double)((n + by - 1) / by); }
+
+static double matrix_cost(int64_t n1, int64_t n2, int64_t lanes) {
+  return PER_LINE + ceil_div(n2, lanes) * (double)n1 * element_cost(n1, IN_COLUMNS + BETWEEN) +
+         ceil_div(n1, lanes) * (double)n2 * element_cost(n2, IN_COLUMNS);
+}
+
+/* The best matrix of n elements: its columns' length, and the clocks for a line. */
+static int64_t find_matrix(int64_t n, int64_t lanes, double* cost) {
+  int64_t best = 1;
+
+  *cost = matrix_cost(1, n, lanes);
+  for (int64_t a = 2; a <= n / a; a++) {
+    if (n % a != 0) continue;
+    const double wide = matrix_cost(a, n / a, lanes), high = matrix_cost(n / a, a, lanes);
+    if (wide < *cost) best = a, *cost = wide;
+    if (high < *cost) best = n / a, *cost = high;
+  }
+  return best;
+}
+
+static bool is_smooth(int64_t n) {
+  for (int64_t p = 2; p <= 7; p++)
+    while (n % p == 0) n /= p;
+  return n == 1;
+}
+
+/* The best matrix for a convolution that needs at least n elements: its columns' and its rows' length. */
+static double find_convolution(int64_t n, int64_t lanes, int64_t* n1, int64_t* n2) {
+  double best = INFINITY;
+
+  for (int64_t a = 1; a == 1 || a * a * lanes * lanes <= 4 * n; a++) {
+    int64_t b = (n + a * lanes * lanes - 1) / (a * lanes * lanes);
+    if (!is_smooth(a)) continue;
+    while (!is_smooth(b)) b++;
+    const double cost = matrix_cost(a * lanes, b * lanes, lanes);
+    if (cost < best) best = cost, *n1 = a * lanes, *n2 = b * lanes;
+  }
+  /* Two transforms, three products. */
+  return 2 * best + 3 * (double)(*n1 * *n2) / (double)lanes * 8;
+}
+
+/* --- tables ------------------------------------------------------------------------------------- */
+
+static void steps_init(shmt__fft_steps* s, int64_t n) {
+  int64_t factors[SHMT_FFT_STEPS], done = 1;
+  double cost;
+
+  s->length = n;
+  s->n_steps = factorize(n, factors, &cost);
+  for (int i = 0; i < s->n_steps; i++) {
+    done *= factors[i];
+    s->step[i] = (shmt__fft_step){.radix = factors[i], .m = n / done, .s = done / factors[i]};
   }
 }
 
-static void put(void* table, int64_t k, bool is_single, double re, double im) {
-  if (is_single) {
-    ((float*)table)[2 * k] = (float)re;
-    ((float*)table)[2 * k + 1] = (float)im;
+static int64_t steps_numbers(const shmt__fft_steps* s) {
+  int64_t n = 0;
+
+  for (int i = 0; i < s->n_steps; i++) n += s->step[i].m * (s->step[i].radix - 1) + s->step[i].radix;
+  return n;
+}
+
+/* `at` moves on behind the tables. */
+static shmt_status steps_fill(shmt__fft_steps* s, shmt_dtype dtype, char** at) {
+  SHMT_AUTO(shmt__fft_roots) roots = NULL;
+  const int64_t item = shmt__dtype_size[dtype];
+
+  SHMT_TRY(shmt__fft_roots_create(s->length, &roots));
+  for (int i = 0; i < s->n_steps; i++) {
+    shmt__fft_step* step = &s->step[i];
+    step->turns = *at;
+    for (int64_t j = 0; j < step->m; j++)
+      for (int64_t t = 1; t < step->radix; t++, *at += item) shmt__fft_root_put(roots, j * t * step->s, dtype, *at);
+    step->roots = *at;
+    for (int64_t k = 0; k < step->radix; k++, *at += item)
+      shmt__fft_root_put(roots, k * (s->length / step->radix), dtype, *at);
+  }
+  return SHMT_OK;
+}
+
+/* Elements, of all lanes, of the factors between columns and rows. */
+static int64_t split_elements(const shmt__fft_split* s, int64_t lanes) {
+  return s->columns.length * ((s->rows.length + lanes - 1) / lanes);
+}
+
+static shmt_status split_fill(shmt__fft_split* s, shmt_dtype dtype, char** at) {
+  SHMT_AUTO(shmt__fft_roots) roots = NULL;
+  const int64_t lanes = shmt__fft_lanes(dtype), n1 = s->columns.length, n2 = s->rows.length;
+  const int64_t part = shmt__dtype_size[dtype] / 2, blocks = (n2 + lanes - 1) / lanes;
+
+  s->turns = *at;
+  SHMT_TRY(shmt__fft_roots_create(n1 * n2, &roots));
+  for (int64_t row = 0; row < n1; row++)
+    for (int64_t b = 0; b < blocks; b++, *at += 2 * lanes * part)
+      for (int64_t l = 0; l < lanes; l++) {
+        /* Lanes behind the last column are never looked at. */
+        const int64_t column = b * lanes + l < n2 ? b * lanes + l : n2 - 1;
+        shmt__fft_root_put_parts(roots, row * column, dtype, *at + l * part, *at + (lanes + l) * part);
+      }
+  SHMT_TRY(steps_fill(&s->columns, dtype, at));
+  return steps_fill(&s->rows, dtype, at);
+}
+
+static shmt_status chirp_fill(shmt__fft_plan* plan, char* at) {
+  SHMT_AUTO(shmt__fft_roots) roots = NULL;
+  const int64_t n = plan->key.length, m = shmt__fft_split_length(&plan->split), item = shmt__dtype_size[plan->key.dtype];
+  char *chirp = at, *spectrum = at + n * item;
+
+  plan->chirp = chirp;
+  plan->spectrum = spectrum;
+  memset(spectrum, 0, (size_t)(m * item));
+  SHMT_TRY(shmt__fft_roots_create(2 * n, &roots));
+  /* square: k^2 modulo 2n */
+  for (int64_t k = 0, square = 0; k < n; square = (square + 2 * k + 1) % (2 * n), k++) {
+    shmt__fft_root_put(roots, square, plan->key.dtype, chirp + k * item);
+    shmt__fft_root_put(roots, 2 * n - square, plan->key.dtype, spectrum + k * item);
+    if (k > 0) memcpy(spectrum + (m - k) * item, spectrum + k * item, (size_t)item);
+  }
+  return shmt__fft_split_run(&plan->split, plan->key.dtype, spectrum, spectrum, false, false, 1);
+}
+
+static shmt_status halves_fill(shmt__fft_plan* plan, char* at) {
+  SHMT_AUTO(shmt__fft_roots) roots = NULL;
+
+  plan->halves = at;
+  SHMT_TRY(shmt__fft_roots_create(2 * plan->key.length, &roots));
+  for (int64_t k = 0; k <= plan->key.length / 2; k++, at += shmt__dtype_size[plan->key.dtype])
+    shmt__fft_root_put(roots, k, plan->key.dtype, at);
+  return SHMT_OK;
+}
+
+/* Choose the way and the lengths. */
+static void choose(shmt__fft_plan* plan) {
+  const int64_t n = plan->key.length, lanes = shmt__fft_lanes(plan->key.dtype);
+  int64_t n1 = 1, n2 = 1;
+  double by_line;
+
+  const double by_lanes = (double)n * element_cost(n, TRANSPOSED) / (plan->key.lines < lanes ? plan->key.lines : lanes);
+  const int64_t columns = find_matrix(n, lanes, &by_line);
+  const double by_chirp = n > 64 ? find_convolution(2 * n - 1, lanes, &n1, &n2) : INFINITY;
+  if (by_chirp < by_lanes && by_chirp < by_line) {
+    plan->way = SHMT_FFT_BY_CHIRP;
+    steps_init(&plan->split.columns, n1);
+    steps_init(&plan->split.rows, n2);
+  } else if (by_line < by_lanes) {
+    plan->way = SHMT_FFT_BY_LINE;
+    steps_init(&plan->split.columns, columns);
+    steps_init(&plan->split.rows, n / columns);
   } else {
-    ((double*)table)[2 * k] = re;
-    ((double*)table)[2 * k + 1] = im;
+    plan->way = SHMT_FFT_BY_LANES;
+    steps_init(&plan->steps, n);
   }
 }
 
-static void fill_roots(void* table, int64_t n, bool is_single) {
-  for (int64_t k = 0; k < n; k++) {
-    double re, im;
-    root_of_unity(k, n, &re, &im);
-    put(table, k, is_single, re, im);
+static shmt_status fill(shmt__fft_plan* plan) {
+  const uint64_t item = (uint64_t)shmt__dtype_size[plan->key.dtype];
+  const int64_t n = plan->key.length, halves = plan->key.has_halves ? n / 2 + 1 : 0;
+  const bool by_lanes = plan->way == SHMT_FFT_BY_LANES, by_chirp = plan->way == SHMT_FFT_BY_CHIRP;
+  int64_t numbers = halves;
+
+  if (by_lanes) numbers += steps_numbers(&plan->steps);
+  if (by_chirp) numbers += n + shmt__fft_split_length(&plan->split);
+  if (!by_lanes) numbers += steps_numbers(&plan->split.columns) + steps_numbers(&plan->split.rows);
+  const uint64_t between =
+      by_lanes ? 0 : (uint64_t)(split_elements(&plan->split, shmt__fft_lanes(plan->key.dtype)) * shmt__fft_element_bytes());
+  plan->nbytes = (between + (uint64_t)numbers * item + 63) / 64 * 64;
+  plan->memory = aligned_alloc(64, plan->nbytes);
+  SHMT_REQUIRE(plan->memory != NULL, SHMT_E_NOMEM, "tables of a Fourier transform of %lld elements", (long long)n);
+  char* at = plan->memory;
+  if (by_lanes)
+    SHMT_TRY(steps_fill(&plan->steps, plan->key.dtype, &at));
+  else
+    SHMT_TRY(split_fill(&plan->split, plan->key.dtype, &at));
+  if (by_chirp) {
+    SHMT_TRY(chirp_fill(plan, at));
+    at += (uint64_t)(n + shmt__fft_split_length(&plan->split)) * item;
   }
+  return halves > 0 ? halves_fill(plan, at) : SHMT_OK;
 }
 
-static void fill_chirp(shmt__fft* f, char* chirp, char* transform, char* scratch, bool is_single) {
-  const int64_t n = f->plan.length, m = f->inner.length;
-  char* data[2] = {transform, scratch};
-
-  memset(transform, 0, (size_t)m * (size_t)shmt__dtype_size[f->dtype]);
-  for (int64_t k = 0; k < n; k++) {
-    double re, im;
-    /* k^2 / (2n) of a turn; the square modulo 2n, which stays below 2^63 for every n there is memory for */
-    root_of_unity((int64_t)((unsigned __int128)k * (unsigned __int128)k % (unsigned __int128)(2 * n)), 2 * n, &re, &im);
-    put(chirp, k, is_single, re, im);
-    put(transform, k, is_single, re, -im);
-    if (k > 0) put(transform, m - k, is_single, re, -im);
-  }
-  f->inner.is_forward = true;
-  f->inner.scale = 1;
-  shmt__loops[SHMT_LOOP_fft][f->dtype](data, NULL, 1, &f->inner);
-}
-
-shmt_status shmt__fft_init(shmt__fft* f, int64_t n, shmt_dtype dtype) {
-  const bool is_single = dtype == SHMT_COMPLEX64;
-  const uint64_t item = (uint64_t)shmt__dtype_size[dtype];
-  int64_t m = 1;
-
-  *f = (shmt__fft){.dtype = dtype, .plan = {.length = n, .scale = 1}};
-  f->plan.n_factors = factorize(n, f->plan.factors);
-  if (n == 1 || f->plan.n_factors > 0) {
-    f->nbytes = (uint64_t)n * item;
-    SHMT_TRY(shmt__alloc(f->nbytes, &f->memory));
-    fill_roots(f->memory, n, is_single);
-    f->plan.table = f->memory;
-    return SHMT_OK;
-  }
-  SHMT_REQUIRE(n < INT64_MAX / 64, SHMT_E_RUNTIME, "fft: a line is too long");
-  while (m < 2 * n - 1) m *= 2;
-  f->inner = (shmt__fft_plan){.length = m, .scale = 1};
-  f->inner.n_factors = factorize(m, f->inner.factors);
-  f->nbytes = ((uint64_t)n + 3 * (uint64_t)m) * item;
-  SHMT_TRY(shmt__alloc(f->nbytes, &f->memory));
-  char* roots = f->memory;
-  char *transform = roots + (uint64_t)m * item, *scratch = transform + (uint64_t)m * item;
-  char* chirp = scratch + (uint64_t)m * item;
-  fill_roots(roots, m, is_single);
-  f->inner.table = roots;
-  fill_chirp(f, chirp, transform, scratch, is_single);
-  f->plan.inner = &f->inner;
-  f->plan.chirp = chirp;
-  f->plan.chirp_transform = transform;
+shmt_status shmt__fft_plan_create(shmt__fft_key key, shmt__fft_plan** out) {
+  SHMT_REQUIRE(key.length < (int64_t)1 << 56, SHMT_E_RUNTIME, "fft: a line of %lld elements is too long",
+               (long long)key.length);
+  SHMT_AUTO(shmt__fft_plan) plan = calloc(1, sizeof *plan);
+  SHMT_REQUIRE(plan != NULL, SHMT_E_NOMEM, "plan of a Fourier transform");
+  atomic_init(&plan->refs, 1);
+  plan->key = key;
+  choose(plan);
+  SHMT_TRY(fill(plan));
+  *out = SHMT_TAKE(plan);
   return SHMT_OK;
 }
 
-void shmt__fft_fini(shmt__fft* f) {
-  if (f->memory) shmt__dealloc(f->memory, f->nbytes);
-  f->memory = NULL;
-}
-
-typedef struct fft_job {
-  const shmt__fft_plan* plan;
-  shmt__loop loop;
-  char* lines;
-  int64_t item;
-  uint64_t scratch_bytes;
-  atomic_bool failed;
-} fft_job;
-
-static void run_lines(void* ctx, int64_t begin, int64_t end) {
-  fft_job* job = ctx;
-  void* scratch = NULL;
-
-  if (shmt__alloc(job->scratch_bytes, &scratch) != SHMT_OK) {
-    /* relaxed: read after the pool has joined. */
-    atomic_store_explicit(&job->failed, true, memory_order_relaxed);
-    return;
-  }
-  char* data[2] = {job->lines + begin * job->plan->length * job->item, scratch};
-  job->loop(data, NULL, end - begin, job->plan);
-  shmt__dealloc(scratch, job->scratch_bytes);
-}
-
-shmt_status shmt__fft_run(const shmt__fft* f, void* lines, int64_t n_lines, bool is_forward, double scale) {
-  shmt__fft_plan plan = f->plan;
-  const bool by_chirp = plan.inner != NULL;
-  fft_job job = {.plan = &plan,
-                 .loop = shmt__loops[by_chirp ? SHMT_LOOP_fft_chirp : SHMT_LOOP_fft][f->dtype],
-                 .lines = lines,
-                 .item = shmt__dtype_size[f->dtype]};
-
-  plan.is_forward = is_forward;
-  plan.scale = scale;
-  job.scratch_bytes = (uint64_t)(by_chirp ? 2 * f->inner.length : plan.length) * (uint64_t)job.item;
-  shmt__parallel_for(n_lines, GRAIN_POINTS / plan.length + 1, run_lines, &job);
-  SHMT_REQUIRE(!atomic_load_explicit(&job.failed, memory_order_relaxed), SHMT_E_NOMEM, "scratch of a Fourier transform");
-  return SHMT_OK;
+void shmt__fft_plan_release(shmt__fft_plan* plan) {
+  /* acq_rel: every earlier use of the tables happens before the free. */
+  if (plan == NULL || atomic_fetch_sub_explicit(&plan->refs, 1, memory_order_acq_rel) != 1) return;
+  free(plan->memory);
+  free(plan);
 }

@@ -1,0 +1,102 @@
+/* kernels/fft.h -- what the loops of Fourier transforms are told.
+ *
+ * Note [Lanes]
+ * A transform runs on as many lines at once as a vector has numbers, one line a lane. The lines lie in scratch as one
+ * pair of vectors an element, real parts and imaginary parts apart, so that a butterfly is arithmetic on whole
+ * vectors with the same roots for all lanes: nothing is shuffled within a vector, and every radix is as fast as any
+ * other. The loader and the storer turn memory into that form and back: tiles are transposed where lines are dense, and
+ * columns (neighbouring lines next to each other) are read as they lie.
+ *
+ * A single line of n = n1 n2 elements is its own matrix of n1 rows and n2 columns: the columns are transformed first,
+ * neighbouring ones in neighbouring lanes, and multiplied by roots; then the rows of what came out, n1 of them.
+ *
+ * Transforms are forwards; a backward one is the forward one with the real and the imaginary parts exchanged on the way
+ * in and out.
+ */
+#ifndef SHMT_KERNELS_FFT_H
+#define SHMT_KERNELS_FFT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+  SHMT_FFT_STEPS = 24,  /* most factors of a length */
+  SHMT_FFT_LANES = 16,  /* most lanes there are */
+  SHMT_FFT_RADIX = 509, /* largest factor that steps are made for */
+};
+
+/* One step of Stockham's algorithm: radix p; before it, m * p * s elements are s transforms of m * p. */
+typedef struct shmt__fft_step {
+  int64_t radix, m, s;
+  const void* turns; /* (m, radix - 1) complex: exp(-2 pi i j t / (m * radix)), t from 1 */
+  const void* roots; /* (radix) complex: exp(-2 pi i k / radix); for radices without code of their own */
+} shmt__fft_step;
+
+/* The transform of one length, by steps. */
+typedef struct shmt__fft_steps {
+  int64_t length;
+  int n_steps;
+  shmt__fft_step step[SHMT_FFT_STEPS];
+} shmt__fft_steps;
+
+/* What a block's lines are in memory and in scratch. */
+typedef enum shmt__fft_kind {
+  SHMT_FFT_COMPLEX,
+  /* Real lines of even length 2n: n complex numbers. The spectrum has n + 1 elements, or 2n. */
+  SHMT_FFT_FROM_EVEN,
+  SHMT_FFT_TO_EVEN,
+  /* Two real lines of odd length as the two parts of one. */
+  SHMT_FFT_FROM_PAIR,
+  SHMT_FFT_TO_PAIR,
+} shmt__fft_kind;
+
+typedef enum shmt__fft_layout {
+  SHMT_FFT_SCATTERED,
+  SHMT_FFT_DENSE,         /* every line is dense, real and imaginary parts side by side */
+  SHMT_FFT_DENSE_PARTS,   /* every line is dense, its parts are two lines of real numbers */
+  SHMT_FFT_COLUMNS,       /* neighbouring lanes are neighbouring complex numbers */
+  SHMT_FFT_COLUMNS_PARTS, /* neighbouring lanes are neighbouring real numbers, of both parts */
+} shmt__fft_layout;
+
+/* Where a block of lines lies. Lanes without a line of their own repeat another one. */
+typedef struct shmt__fft_place {
+  shmt__fft_layout layout;
+  int64_t step; /* real numbers from an element of a line to the next */
+  void* re[SHMT_FFT_LANES];
+  void* im[SHMT_FFT_LANES];
+} shmt__fft_place;
+
+/* Lines to transform at once. */
+typedef struct shmt__fft_block {
+  const shmt__fft_steps* steps;
+  shmt__fft_kind kind;
+  bool is_forward;
+  bool is_whole;       /* of FROM_...: all of the spectrum, not only the first half */
+  const void* halves;  /* of ..._EVEN: (n / 2 + 1) complex: exp(-2 pi i k / 2n) */
+  double scale;
+  int64_t room;        /* elements of each of the two halves of scratch */
+  shmt__fft_place in[2], out[2]; /* the second: the other lines of a pair, where the parts are not two lines */
+} shmt__fft_block;
+
+/* One dense line as a matrix. */
+typedef struct shmt__fft_split {
+  shmt__fft_steps columns, rows; /* n1 and n2 elements */
+  const void* turns; /* (n1, blocks of columns, 2, lanes): exp(-2 pi i row column / n), real and imaginary parts */
+} shmt__fft_split;
+
+typedef struct shmt__fft_line {
+  const shmt__fft_split* split;
+  bool swap_in, swap_out; /* exchange real and imaginary parts */
+  double scale;
+  int64_t begin; /* the first block */
+} shmt__fft_line;
+
+/* Passes over one line between transforms. */
+typedef struct shmt__fft_pass {
+  const void* factor; /* products: chirp, its transform; real lines: halves */
+  double scale;       /* products */
+  bool swap_in, swap_out;      /* products: exchange real and imaginary parts before and after */
+  bool is_forward, is_whole;   /* real lines: see shmt__fft_block */
+} shmt__fft_pass;
+
+#endif

@@ -1,0 +1,14 @@
+/* ops/fft_line.h -- one dense line of complex numbers transformed by itself. */
+#ifndef SHMT_OPS_FFT_LINE_H
+#define SHMT_OPS_FFT_LINE_H
+
+#include "ops/fft_plan.h"
+
+/* Transform a line as a matrix; `to` may be `from`. swap_in, swap_out: real and imaginary parts exchanged before and
+ * after, both for a backward transform. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__fft_split_run(const shmt__fft_split* split, shmt_dtype dtype, const void* from, void* to, bool swap_in,
+                                bool swap_out, double scale);
+/* Transform a line by a plan BY_LINE or BY_CHIRP; `to` may be `from`. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__fft_line_run(const shmt__fft_plan* plan, const void* from, void* to, bool is_forward, double scale);
+
+#endif

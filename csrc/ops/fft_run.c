@@ -1,0 +1,341 @@
+/* ops/fft_run.c -- lines dealt out: blocks of lanes, or single lines, over threads. */
+#include "ops/fft_run.h"
+
+#include "generated/dtype_tables.h"
+#include "generated/loops.h"
+#include "iter/iter.h"
+#include "ops/fft_line.h"
+#include "storage/allocator.h"
+
+#include <string.h>
+
+/* Elements that are worth a thread. */
+enum { GRAIN_POINTS = 1 << 14 };
+
+/* The dims of the lines, in the order in which they are walked through: the innermost first. */
+typedef struct walk {
+  int n_dims;
+  int64_t sizes[SHMT_MAX_DIMS], in[SHMT_MAX_DIMS], out[SHMT_MAX_DIMS];
+} walk;
+
+typedef struct job {
+  const shmt__fft_request* r;
+  const shmt__fft_plan* plan;
+  walk dims;
+  int64_t n_lines, part_bytes;
+  atomic_int failed; /* the first error's status */
+} job;
+
+/* A line on the way through them. */
+typedef struct cursor {
+  int64_t at[SHMT_MAX_DIMS], in, out;
+} cursor;
+
+static int64_t magnitude(int64_t n) { return n < 0 ? -n : n; }
+
+/* Dims of one line dropped, the rest sorted by the strides of the input, neighbours that are one dim made so. */
+static void walk_init(const shmt__fft_request* r, walk* w) {
+  int n = 0;
+
+  for (int d = 0; d < r->n_dims; d++) {
+    int at = n;
+    if (r->sizes[d] == 1) continue;
+    for (; at > 0 && magnitude(r->in.strides[d]) <= magnitude(w->in[at - 1]); at--) {
+    }
+    for (int i = n++; i > at; i--) w->sizes[i] = w->sizes[i - 1], w->in[i] = w->in[i - 1], w->out[i] = w->out[i - 1];
+    w->sizes[at] = r->sizes[d];
+    w->in[at] = r->in.strides[d];
+    w->out[at] = r->out.strides[d];
+  }
+  w->n_dims = 0;
+  for (int d = 0; d < n; d++) {
+    const int last = w->n_dims - 1;
+    if (last >= 0 && w->in[d] == w->in[last] * w->sizes[last] && w->out[d] == w->out[last] * w->sizes[last]) {
+      w->sizes[last] *= w->sizes[d];
+    } else {
+      w->sizes[w->n_dims] = w->sizes[d];
+      w->in[w->n_dims] = w->in[d];
+      w->out[w->n_dims++] = w->out[d];
+    }
+  }
+}
+
+static cursor cursor_at(const walk* w, int64_t line) {
+  cursor c = {.in = 0};
+
+  for (int d = 0; d < w->n_dims; d++, line /= w->sizes[d - 1]) {
+    c.at[d] = line % w->sizes[d];
+    c.in += c.at[d] * w->in[d];
+    c.out += c.at[d] * w->out[d];
+  }
+  return c;
+}
+
+static void move_on(const walk* w, cursor* c) {
+  for (int d = 0; d < w->n_dims; d++) {
+    c->in += w->in[d];
+    c->out += w->out[d];
+    if (++c->at[d] < w->sizes[d]) return;
+    c->in -= w->sizes[d] * w->in[d];
+    c->out -= w->sizes[d] * w->out[d];
+    c->at[d] = 0;
+  }
+}
+
+/* --- blocks of lines ---------------------------------------------------------------------------- */
+
+/* Addresses of `count` lines from c on, which moves on behind them, in both tensors. */
+static void find_lines(const job* j, cursor* c, int64_t count, char** in, char** out) {
+  const int64_t lanes = shmt__fft_lanes(j->r->dtype);
+
+  for (int64_t l = 0; l < lanes; l++) {
+    in[l] = (char*)j->r->in.data + c->in * j->part_bytes;
+    out[l] = (char*)j->r->out.data + c->out * j->part_bytes;
+    if (l + 1 < count) move_on(&j->dims, c);
+  }
+  move_on(&j->dims, c);
+}
+
+/* All addresses `step` bytes apart. */
+static bool are_columns(void* const* lines, int64_t lanes, int64_t step) {
+  for (int64_t l = 1; l < lanes; l++)
+    if ((char*)lines[l] != (char*)lines[0] + l * step) return false;
+  return true;
+}
+
+/* Lines of complex numbers. */
+static void place_complex(const job* j, char* const* lines, int64_t step, shmt__fft_place* p) {
+  const int64_t lanes = shmt__fft_lanes(j->r->dtype);
+
+  p->step = step;
+  for (int64_t l = 0; l < lanes; l++) {
+    p->re[l] = lines[l];
+    p->im[l] = lines[l] + j->part_bytes;
+  }
+  p->layout = are_columns(p->re, lanes, 2 * j->part_bytes) ? SHMT_FFT_COLUMNS
+              : step == 2                                  ? SHMT_FFT_DENSE
+                                                           : SHMT_FFT_SCATTERED;
+}
+
+/* Lines of real numbers: neighbours are the parts of one complex number. */
+static void place_even(const job* j, char* const* lines, int64_t step, shmt__fft_place* p) {
+  const int64_t lanes = shmt__fft_lanes(j->r->dtype);
+
+  p->step = 2 * step;
+  for (int64_t l = 0; l < lanes; l++) {
+    p->re[l] = lines[l];
+    p->im[l] = lines[l] + step * j->part_bytes;
+  }
+  p->layout = are_columns(p->re, lanes, j->part_bytes) ? SHMT_FFT_COLUMNS_PARTS
+              : step == 1                              ? SHMT_FFT_DENSE
+                                                       : SHMT_FFT_SCATTERED;
+}
+
+/* Lines of real numbers, two of which are the parts of one line. */
+static void place_pair(const job* j, char* const* first, char* const* second, int64_t step, shmt__fft_place* p) {
+  const int64_t lanes = shmt__fft_lanes(j->r->dtype);
+
+  p->step = step;
+  for (int64_t l = 0; l < lanes; l++) {
+    p->re[l] = first[l];
+    p->im[l] = second[l];
+  }
+  p->layout = step == 1 ? SHMT_FFT_DENSE_PARTS
+              : are_columns(p->re, lanes, j->part_bytes) && are_columns(p->im, lanes, j->part_bytes)
+                  ? SHMT_FFT_COLUMNS_PARTS
+                  : SHMT_FFT_SCATTERED;
+}
+
+static bool is_paired(const shmt__fft_request* r) { return r->form != SHMT_FFT_C2C && r->length % 2 != 0; }
+
+static shmt__fft_kind kind_of(const shmt__fft_request* r) {
+  if (r->form == SHMT_FFT_C2C) return SHMT_FFT_COMPLEX;
+  if (r->form == SHMT_FFT_C2R) return is_paired(r) ? SHMT_FFT_TO_PAIR : SHMT_FFT_TO_EVEN;
+  return is_paired(r) ? SHMT_FFT_FROM_PAIR : SHMT_FFT_FROM_EVEN;
+}
+
+static void place_block(const job* j, shmt__fft_block* b, cursor* c, int64_t count) {
+  const int64_t lanes = shmt__fft_lanes(j->r->dtype), in_step = j->r->in.step, out_step = j->r->out.step;
+  char *in[2][SHMT_FFT_LANES], *out[2][SHMT_FFT_LANES];
+
+  find_lines(j, c, count < lanes ? count : lanes, in[0], out[0]);
+  if (is_paired(j->r)) {
+    if (count > lanes)
+      find_lines(j, c, count - lanes, in[1], out[1]);
+    else
+      memcpy(in[1], in[0], sizeof in[0]), memcpy(out[1], out[0], sizeof out[0]);
+  }
+  switch (b->kind) {
+    case SHMT_FFT_COMPLEX:
+      place_complex(j, in[0], in_step, &b->in[0]);
+      place_complex(j, out[0], out_step, &b->out[0]);
+      break;
+    case SHMT_FFT_FROM_EVEN:
+      place_even(j, in[0], in_step, &b->in[0]);
+      place_complex(j, out[0], out_step, &b->out[0]);
+      break;
+    case SHMT_FFT_TO_EVEN:
+      place_complex(j, in[0], in_step, &b->in[0]);
+      place_even(j, out[0], out_step, &b->out[0]);
+      break;
+    case SHMT_FFT_FROM_PAIR:
+      place_pair(j, in[0], in[1], in_step, &b->in[0]);
+      for (int i = 0; i < 2; i++) place_complex(j, out[i], out_step, &b->out[i]);
+      break;
+    case SHMT_FFT_TO_PAIR:
+      for (int i = 0; i < 2; i++) place_complex(j, in[i], in_step, &b->in[i]);
+      place_pair(j, out[0], out[1], out_step, &b->out[0]);
+      break;
+  }
+}
+
+/* Lines in a block. */
+static int64_t block_lines(const shmt__fft_request* r) { return shmt__fft_lanes(r->dtype) * (is_paired(r) ? 2 : 1); }
+
+static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
+  const int64_t lines = block_lines(j->r), n = j->plan->key.length, last = end * lines < j->n_lines ? end * lines : j->n_lines;
+  shmt__fft_block b = {.steps = &j->plan->steps,
+                       .kind = kind_of(j->r),
+                       .is_forward = j->r->is_forward,
+                       .is_whole = j->r->form == SHMT_FFT_R2C_WHOLE,
+                       .halves = j->plan->halves,
+                       .scale = j->r->scale,
+                       .room = j->r->form == SHMT_FFT_R2C_WHOLE ? 2 * n : n + 1};
+  const uint64_t nbytes = (uint64_t)((2 * b.room + n) * shmt__fft_element_bytes());
+  cursor c = cursor_at(&j->dims, begin * lines);
+  void* scratch = NULL;
+
+  SHMT_TRY(shmt__alloc(nbytes, &scratch));
+  for (int64_t at = begin * lines; at < last; at += lines) {
+    place_block(j, &b, &c, last - at < lines ? last - at : lines);
+    shmt__loops[SHMT_LOOP_fft_block][j->r->dtype]((char*[]){scratch}, NULL, shmt__fft_lanes(j->r->dtype), &b);
+  }
+  shmt__dealloc(scratch, nbytes);
+  return SHMT_OK;
+}
+
+/* --- single lines ------------------------------------------------------------------------------- */
+
+static void call(shmt__fft_request const* r, int loop, char* const* data, int64_t step, int64_t n, const void* ctx) {
+  shmt__loops[loop][r->dtype](data, &step, n, ctx);
+}
+
+static shmt_status run_complex(const job* j, char* in, char* out, char* work) {
+  const shmt__fft_request* r = j->r;
+  const int64_t n = r->length;
+  char* const to = r->out.step == 2 ? out : work;
+
+  if (r->in.step != 2)
+    call(r, SHMT_LOOP_fft_gather, (char*[]){work, in, in + j->part_bytes}, r->in.step, n, NULL);
+  SHMT_TRY(shmt__fft_line_run(j->plan, r->in.step == 2 ? in : work, to, r->is_forward, r->scale));
+  if (r->out.step != 2)
+    call(r, SHMT_LOOP_fft_scatter, (char*[]){out, out + j->part_bytes, work}, r->out.step, n, NULL);
+  return SHMT_OK;
+}
+
+static shmt_status run_from_real(const job* j, char* in, char* out, char* work) {
+  const shmt__fft_request* r = j->r;
+  const bool is_whole = r->form == SHMT_FFT_R2C_WHOLE, is_even = !is_paired(r);
+  const int64_t n = r->length, results = is_whole ? n : n / 2 + 1, step = r->in.step;
+  const bool direct = r->out.step == 2 && is_even;
+  char *const to = direct ? out : work, *from = in;
+
+  if (!is_even || step != 1) {
+    from = work;
+    if (is_even)
+      call(r, SHMT_LOOP_fft_gather, (char*[]){work, in, in + step * j->part_bytes}, 2 * step, n / 2, NULL);
+    else
+      call(r, SHMT_LOOP_fft_gather, (char*[]){work, in, NULL}, step, n, NULL);
+  }
+  if (is_even) {
+    const shmt__fft_pass pass = {.factor = j->plan->halves, .is_forward = r->is_forward, .is_whole = is_whole};
+    SHMT_TRY(shmt__fft_line_run(j->plan, from, to, true, r->scale));
+    call(r, SHMT_LOOP_fft_from_even, (char*[]){to}, 0, n / 2, &pass);
+  } else {
+    SHMT_TRY(shmt__fft_line_run(j->plan, from, to, r->is_forward, r->scale));
+  }
+  if (!direct)
+    call(r, SHMT_LOOP_fft_scatter, (char*[]){out, out + j->part_bytes, work}, r->out.step, results, NULL);
+  return SHMT_OK;
+}
+
+static shmt_status run_to_real(const job* j, char* in, char* out, char* work) {
+  const shmt__fft_request* r = j->r;
+  const int64_t n = r->length, step = r->out.step;
+  const shmt__fft_pass pass = {.factor = j->plan->halves};
+  char* const imaginary = in + j->part_bytes;
+
+  if (is_paired(r)) {
+    call(r, SHMT_LOOP_fft_mirror, (char*[]){work, in, imaginary}, r->in.step, n, NULL);
+    SHMT_TRY(shmt__fft_line_run(j->plan, work, work, false, r->scale));
+    call(r, SHMT_LOOP_fft_scatter, (char*[]){out, NULL, work}, step, n, NULL);
+    return SHMT_OK;
+  }
+  if (r->in.step == 2) {
+    call(r, SHMT_LOOP_fft_to_even, (char*[]){work, in}, 0, n / 2, &pass);
+  } else {
+    char* const behind = work + (n / 2 + 1) * 2 * j->part_bytes;
+    call(r, SHMT_LOOP_fft_gather, (char*[]){behind, in, imaginary}, r->in.step, n / 2 + 1, NULL);
+    call(r, SHMT_LOOP_fft_to_even, (char*[]){work, behind}, 0, n / 2, &pass);
+  }
+  SHMT_TRY(shmt__fft_line_run(j->plan, work, step == 1 ? out : work, false, r->scale));
+  if (step != 1)
+    call(r, SHMT_LOOP_fft_scatter, (char*[]){out, out + step * j->part_bytes, work}, 2 * step, n / 2, NULL);
+  return SHMT_OK;
+}
+
+static shmt_status run_lines(const job* j, int64_t begin, int64_t end) {
+  const uint64_t nbytes = (uint64_t)(2 * (j->r->length + 2) * j->part_bytes);
+  cursor c = cursor_at(&j->dims, begin);
+  shmt_status status = SHMT_OK;
+  void* work = NULL;
+
+  SHMT_TRY(shmt__alloc(nbytes, &work));
+  for (; begin < end && status == SHMT_OK; begin++, move_on(&j->dims, &c)) {
+    char *in = (char*)j->r->in.data + c.in * j->part_bytes, *out = (char*)j->r->out.data + c.out * j->part_bytes;
+    status = j->r->form == SHMT_FFT_C2C   ? run_complex(j, in, out, work)
+             : j->r->form == SHMT_FFT_C2R ? run_to_real(j, in, out, work)
+                                          : run_from_real(j, in, out, work);
+  }
+  shmt__dealloc(work, nbytes);
+  return status;
+}
+
+/* --- all of them -------------------------------------------------------------------------------- */
+
+static void run_piece(void* ctx, int64_t begin, int64_t end) {
+  job* j = ctx;
+  const shmt_status status = j->plan->way == SHMT_FFT_BY_LANES ? run_blocks(j, begin, end) : run_lines(j, begin, end);
+
+  /* relaxed: read after the pool has joined. */
+  if (status != SHMT_OK) atomic_store_explicit(&j->failed, (int)status, memory_order_relaxed);
+}
+
+shmt_status shmt__fft_run(const shmt__fft_request* r) {
+  SHMT_AUTO(shmt__fft_plan) plan = NULL;
+  const bool is_even = r->form != SHMT_FFT_C2C && r->length % 2 == 0;
+  job j = {.r = r, .n_lines = 1, .part_bytes = shmt__dtype_size[r->dtype] / 2};
+
+  for (int d = 0; d < r->n_dims; d++) j.n_lines *= r->sizes[d];
+  if (j.n_lines == 0) return SHMT_OK;
+  const int64_t blocks = (j.n_lines + block_lines(r) - 1) / block_lines(r);
+  /* Of a pair's lines, two are one. */
+  const int64_t at_once = is_paired(r) ? (j.n_lines + 1) / 2 : j.n_lines;
+  SHMT_TRY(shmt__fft_plan_find((shmt__fft_key){.length = is_even ? r->length / 2 : r->length,
+                                               .dtype = r->dtype,
+                                               .lines = at_once < SHMT_FFT_LANES ? (int)at_once : SHMT_FFT_LANES,
+                                               .has_halves = is_even},
+                               &plan));
+  j.plan = plan;
+  walk_init(r, &j.dims);
+  if (plan->way == SHMT_FFT_BY_LANES)
+    shmt__parallel_for(blocks, GRAIN_POINTS / (block_lines(r) * r->length) + 1, run_piece, &j);
+  else if (j.n_lines == 1)
+    run_piece(&j, 0, 1); /* which deals out its own parts */
+  else
+    shmt__parallel_for(j.n_lines, GRAIN_POINTS / r->length + 1, run_piece, &j);
+  /* relaxed: the pool has joined. */
+  SHMT_REQUIRE(atomic_load_explicit(&j.failed, memory_order_relaxed) == SHMT_OK, SHMT_E_NOMEM,
+               "scratch of a Fourier transform");
+  return SHMT_OK;
+}
