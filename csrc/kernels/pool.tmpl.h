@@ -21,6 +21,18 @@ static inline void shmt__pool_share(const shmt__pool_shape* s, int d, int64_t o,
   *begin = o * s->in[d] / s->out[d];
   *end = ((o + 1) * s->in[d] + s->out[d] - 1) / s->out[d];
 }
+/* Lines whose windows tile them end to end are one long line: n of them in *line. */
+static inline bool shmt__pool_is_line(const shmt__pool_shape* s, int64_t n, shmt__pool_shape* line) {
+  for (int d = 0; d < 2; d++)
+    if (s->in[d] != 1 || s->out[d] != 1 || s->kernel[d] != 1 || s->padding[d] != 0) return false;
+  if (s->padding[2] != 0 || s->out[2] * s->stride[2] != s->in[2] ||
+      (s->kernel[2] - 1) * s->dilation[2] >= s->stride[2])
+    return false;
+  *line = *s;
+  line->in[2] *= n;
+  line->out[2] *= n;
+  return true;
+}
 #define SHMT_POOL_PLANE(v) ((v)[0] * (v)[1] * (v)[2])
 #define SHMT_POOL_EACH_OUTPUT                              \
   for (int64_t od = 0; od < s->out[0]; od++)               \
@@ -158,8 +170,14 @@ void SHMT_LOOP(max_pool)(char* const* data, const int64_t* strides, int64_t n, c
   int64_t* where = (int64_t*)(void*)data[1];
   const T* image = (const T*)(const void*)data[2];
   const bool is_small = SHMT_POOL_PLANE(s->in) <= INT32_MAX;
+  shmt__pool_shape line;
 
   (void)strides;
+  /* Positions count from each line's own begin. */
+  if (!where && shmt__pool_is_line(s, n, &line)) {
+    s = &line;
+    n = 1;
+  }
   for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in))
     for (int64_t od = 0; od < s->out[0]; od++)
       for (int64_t oh = 0; oh < s->out[1]; oh++, out += s->out[2], where += where ? s->out[2] : 0) {
@@ -287,8 +305,13 @@ void SHMT_LOOP(avg_pool)(char* const* data, const int64_t* strides, int64_t n, c
   const shmt__pool_shape* s = ctx;
   T* out = (T*)(void*)data[0];
   const T* image = (const T*)(const void*)data[1];
+  shmt__pool_shape line;
 
   (void)strides;
+  if (shmt__pool_is_line(s, n, &line)) {
+    s = &line;
+    n = 1;
+  }
   for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in))
     for (int64_t od = 0; od < s->out[0]; od++)
       for (int64_t oh = 0; oh < s->out[1]; oh++, out += s->out[2]) {
