@@ -103,6 +103,22 @@ shmt_status shmt__batch_copy(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out)
   return SHMT_OK;
 }
 
+shmt_status shmt__batch_read(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out) {
+  const int n = t->n_dims;
+  bool same = sizes.len == n && n >= 2;
+  int64_t step = 1;
+
+  for (int64_t d = n - 1; same && d >= 0; d--) {
+    /* Rows first, then columns. */
+    const int64_t at = d == n - 1 ? n - 2 : d == n - 2 ? n - 1 : d;
+    same = t->sizes[at] == sizes.data[at] && (t->sizes[at] == 1 || t->strides[at] == step);
+    step *= t->sizes[at];
+  }
+  if (!same) return shmt__batch_copy(t, sizes, out);
+  *out = shmt__tensor_ref(t);
+  return SHMT_OK;
+}
+
 shmt_ints shmt__batch_sizes(const shmt_tensor* t, int n, int64_t a, int64_t b, int64_t* buf) {
   const int outer = t->n_dims - 2;
 

@@ -72,6 +72,8 @@ shmt_status shmt__batch_of(const shmt_tensor* t, shmt__batch* out);
 shmt_status shmt__batch_empty(shmt_ints sizes, shmt_dtype dtype, shmt_device device, shmt_tensor** out);
 /* The same with the values of t, broadcast to sizes. */
 shmt_status shmt__batch_copy(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out);
+/* t itself where it lies like that already, otherwise such a copy; only to be read. New reference. */
+shmt_status shmt__batch_read(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out);
 /* sizes of t's batch dims followed by those given, into buf (room for SHMT_MAX_DIMS). n: 0 to 2 of them. */
 shmt_ints shmt__batch_sizes(const shmt_tensor* t, int n, int64_t a, int64_t b, int64_t* buf);
 
@@ -80,6 +82,9 @@ shmt_ints shmt__batch_sizes(const shmt_tensor* t, int n, int64_t a, int64_t b, i
 typedef int (*shmt__batch_fn)(void* ctx, int64_t i);
 /* infos[i] = one(ctx, i). Errors: SHMT_E_NOMEM when a routine could not get its workspace. */
 shmt_status shmt__batch_run(int64_t n, double work, shmt__batch_fn one, void* ctx, int* infos);
+
+/* The product of reflections, over the reflections: q is such a batch, tau dense and of q's dtype. */
+shmt_status shmt__householder_product_inplace(shmt_tensor* q, shmt_tensor* tau);
 
 /* --- checks, with torch's texts --------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 /* ops/linalg_factor.c -- triangular factors of square matrices: Cholesky, LU, LDL. */
 #include "base/scalar.h"
 #include "generated/impls.h"
+#include "generated/ops.h"
 #include "iter/copy.h"
 #include "ops/check.h"
 #include "ops/lapack.h"
@@ -118,7 +119,7 @@ shmt_status shmt__cholesky_inverse(shmt_tensor* self, bool upper, shmt_tensor** 
   return SHMT_OK;
 }
 
-/* self and A with equal batch dims, the first to be overwritten. */
+/* self and A with equal batch dims, the first to be overwritten; factor NULL: not wanted. */
 static shmt_status broadcast_pair(shmt_tensor* self, shmt_tensor* a, shmt_tensor** x, shmt_tensor** factor) {
   int64_t batch[SHMT_MAX_DIMS], sizes[SHMT_MAX_DIMS], n;
 
@@ -128,8 +129,9 @@ static shmt_status broadcast_pair(shmt_tensor* self, shmt_tensor* a, shmt_tensor
   memcpy(sizes, batch, (size_t)n * sizeof *sizes);
   memcpy(sizes + n, self->sizes + self->n_dims - 2, 2 * sizeof *sizes);
   SHMT_TRY(shmt__batch_copy(self, (shmt_ints){sizes, n + 2}, x));
+  if (!factor) return SHMT_OK;
   memcpy(sizes + n, a->sizes + a->n_dims - 2, 2 * sizeof *sizes);
-  return shmt__batch_copy(a, (shmt_ints){sizes, n + 2}, factor);
+  return shmt__batch_read(a, (shmt_ints){sizes, n + 2}, factor);
 }
 
 static shmt_status check_same_dtype(const char* name, const shmt_tensor* a, const shmt_tensor* b) {
@@ -247,7 +249,7 @@ static shmt_status solve_by_lu(shmt_tensor* lu, shmt_tensor* pivots, char trans,
   const int64_t n = lu->sizes[lu->n_dims - 1];
   shmt_ints sizes = shmt__batch_sizes(b, 2, n, n, buf);
 
-  SHMT_TRY(shmt__batch_copy(lu, sizes, &factors));
+  SHMT_TRY(shmt__batch_read(lu, sizes, &factors));
   sizes.len--;
   SHMT_TRY(shmt__tensor_empty(sizes, SHMT_INT32, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &wide));
   SHMT_TRY(shmt__tensor_contiguous(pivots, SHMT_CONTIGUOUS_FORMAT, &dense));
@@ -292,7 +294,6 @@ shmt_status shmt__linalg_lu_solve(shmt_tensor* lu, shmt_tensor* pivots, shmt_ten
                                   shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) side = NULL;
   SHMT_AUTO(shmt_tensor) x = NULL;
-  SHMT_AUTO(shmt_tensor) unused = NULL;
   const char* name = "torch.linalg.lu_solve";
 
   SHMT_TRY(shmt__check_lapack_dtype(name, lu));
@@ -319,7 +320,7 @@ shmt_status shmt__linalg_lu_solve(shmt_tensor* lu, shmt_tensor* pivots, shmt_ten
     side = shmt__tensor_ref(b);
   else
     SHMT_TRY(turned(b, !shmt__tensor_is_meta(b), &side));
-  SHMT_TRY(broadcast_pair(side, lu, &x, &unused));
+  SHMT_TRY(broadcast_pair(side, lu, &x, NULL));
   if (!shmt__tensor_is_meta(x) && x->numel > 0)
     SHMT_TRY(solve_by_lu(lu, pivots, adjoint == left ? (shmt__is_complex(lu->dtype) ? 'C' : 'T') : 'N', x));
   if (left) {
@@ -327,6 +328,30 @@ shmt_status shmt__linalg_lu_solve(shmt_tensor* lu, shmt_tensor* pivots, shmt_ten
     return SHMT_OK;
   }
   return turned(x, !shmt__tensor_is_meta(x), out);
+}
+
+/* The unit matrix is written where its solution will stand. */
+shmt_status shmt__linalg_inv_ex(shmt_tensor* a, bool check_errors, shmt_tensor** out, shmt_tensor** out_info) {
+  SHMT_AUTO(shmt_tensor) lu = NULL;
+  SHMT_AUTO(shmt_tensor) pivots = NULL;
+  SHMT_AUTO(shmt_tensor) info = NULL;
+  SHMT_AUTO(shmt_tensor) x = NULL;
+  SHMT_AUTO(shmt_tensor) diagonal = NULL;
+
+  SHMT_TRY(shmt__check_square("linalg.inv", "A", a));
+  SHMT_TRY(shmt__check_lapack_dtype("linalg.inv", a));
+  SHMT_TRY(shmt_op_linalg_lu_factor_ex(a, true, false, &lu, &pivots, &info));
+  if (check_errors) SHMT_TRY(shmt_op__linalg_check(info, "linalg.inv_ex"));
+  SHMT_TRY(shmt__batch_empty(shmt__tensor_sizes(a), a->dtype, a->device, &x));
+  if (!shmt__tensor_is_meta(x) && x->numel > 0) {
+    SHMT_TRY(shmt__tensor_fill(x, shmt__scalar_int(0)));
+    SHMT_TRY(shmt_op_diagonal(x, 0, -2, -1, &diagonal));
+    SHMT_TRY(shmt__tensor_fill(diagonal, shmt__scalar_int(1)));
+    SHMT_TRY(solve_by_lu(lu, pivots, 'N', x));
+  }
+  *out = SHMT_TAKE(x);
+  *out_info = SHMT_TAKE(info);
+  return SHMT_OK;
 }
 
 static void swap_ints(int64_t* a, int64_t* b) {

@@ -212,6 +212,13 @@ shmt_status shmt__linalg_qr(shmt_tensor* a, const char* mode, shmt_tensor** q, s
   SHMT_TRY(shmt_op_narrow(packed, -2, 0, is_complete ? m : k, &top));
   SHMT_TRY(shmt_op_triu(top, 0, r));
   if (is_r) return shmt__tensor_empty(SHMT_INTS(0), a->dtype, a->device, SHMT_CONTIGUOUS_FORMAT, q);
+  if (m >= n && n > 0 && !is_complete) {
+    /* The reflections are not needed any more; Q takes their place. */
+    shmt__tensor_release(SHMT_TAKE(top));
+    SHMT_TRY(shmt__householder_product_inplace(packed, tau));
+    *q = SHMT_TAKE(packed);
+    return SHMT_OK;
+  }
   if (is_complete && m > n)
     SHMT_TRY(shmt_op_constant_pad_nd(packed, SHMT_INTS(0, m - n), shmt__scalar_int(0), &reflections));
   else

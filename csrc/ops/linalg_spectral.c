@@ -345,6 +345,16 @@ static shmt_status check_tau(const char* name, const shmt_tensor* input, const s
   return SHMT_OK;
 }
 
+shmt_status shmt__householder_product_inplace(shmt_tensor* q, shmt_tensor* tau) {
+  spectral_job job = {.rank = tau->sizes[tau->n_dims - 1], .value_bytes = shmt__tensor_item_bytes(q)};
+
+  if (shmt__tensor_is_meta(q) || q->numel == 0) return SHMT_OK;
+  job.values = shmt__tensor_data(tau);
+  SHMT_TRY(shmt__batch_of(q, &job.a));
+  SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_orgqr, q->dtype, &job.routine));
+  return run_checked("householder_product", q, &job, run_orgqr);
+}
+
 shmt_status shmt__linalg_householder_product(shmt_tensor* input, shmt_tensor* tau, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) q = NULL;
   SHMT_AUTO(shmt_tensor) scales = NULL;
@@ -357,14 +367,8 @@ shmt_status shmt__linalg_householder_product(shmt_tensor* input, shmt_tensor* ta
   SHMT_TRY(check_tau(name, input, tau, n));
   SHMT_TRY(shmt__check_lapack_dtype(name, input));
   SHMT_TRY(shmt__batch_copy(input, shmt__tensor_sizes(input), &q));
-  if (!shmt__tensor_is_meta(input) && input->numel > 0) {
-    spectral_job job = {.rank = tau->sizes[tau->n_dims - 1], .value_bytes = shmt__tensor_item_bytes(input)};
-    SHMT_TRY(shmt__tensor_contiguous(tau, SHMT_CONTIGUOUS_FORMAT, &scales));
-    job.values = shmt__tensor_data(scales);
-    SHMT_TRY(shmt__batch_of(q, &job.a));
-    SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_orgqr, input->dtype, &job.routine));
-    SHMT_TRY(run_checked("householder_product", input, &job, run_orgqr));
-  }
+  if (!shmt__tensor_is_meta(input)) SHMT_TRY(shmt__tensor_contiguous(tau, SHMT_CONTIGUOUS_FORMAT, &scales));
+  if (scales) SHMT_TRY(shmt__householder_product_inplace(q, scales));
   *out = SHMT_TAKE(q);
   return SHMT_OK;
 }
