@@ -17,7 +17,8 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 from multiprocessing import *  # noqa: F403
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any
 
 from shmtensor._boundary import process as _process, sharing as _sharing
 from shmtensor.multiprocessing import context as context
@@ -28,7 +29,7 @@ from shmtensor.multiprocessing.reductions import (
     share_numpy as share_numpy,
 )
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
     from shmtensor.multiprocessing import spawn as spawn
     from shmtensor.multiprocessing.spawn import (
         ProcessContext as ProcessContext,
