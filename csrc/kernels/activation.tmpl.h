@@ -57,6 +57,11 @@ UNARY_WITH(softplus, const C beta = NUMBER(0);
 BINARY_WITH(softplus_backward, const C beta = NUMBER(0);
             const C at = NUMBER(1), b * beta > at ? a : a * OWN(sigmoid)(b * beta))
 UNARY_WIDE(log_sigmoid, (a < 0 ? a : 0) - OWN(log1p)(OWN(exp)(a < 0 ? a : -a)))
+/* Binary cross-entropy of a probability, or of its logit, against a target. Logarithms end at -100, so that a loss
+ * stays finite. */
+static inline __attribute__((always_inline)) C FN(not_below_100)(C x) { return x < -100 ? -100 : x; }
+BINARY(entropy_error, (b - 1) * FN(not_below_100)(OWN(log1p)(-a)) - b * FN(not_below_100)(OWN(log)(a)))
+BINARY(logit_entropy_error, (1 - b) * a - ((a < 0 ? a : 0) - OWN(log1p)(OWN(exp)(a < 0 ? a : -a))))
 BINARY(log_sigmoid_backward, a* OWN(sigmoid)(-b))
 
 UNARY_WITH(leaky_relu, const C slope = NUMBER(0), a > 0 ? a : a * slope)

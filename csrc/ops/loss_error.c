@@ -1,4 +1,5 @@
-/* ops/loss_error.c -- losses of the difference of two tensors: L1, mean square, smooth L1, Huber.
+/* ops/loss_error.c -- losses of two tensors, element by element: L1, mean square, smooth L1, Huber,
+ * binary cross-entropy.
  *
  * Where nothing is recorded, the errors of a block are calculated in the nearest cache and summed there: no tensor
  * of errors is made. Blocks form parts of a fixed length, whose sums are merged in order, so that the result does not
@@ -163,4 +164,85 @@ shmt_status shmt__huber_loss(shmt_tensor* self, shmt_tensor* target, int64_t red
   SHMT_TRY(shmt_op__smooth_l1_elements(difference, delta, &elements));
   SHMT_TRY(shmt_op_mul_Scalar(elements, shmt__scalar_float(delta), &scaled));
   return shmt__reduce_loss(scaled, reduction, out);
+}
+
+/* --- binary cross-entropy ----------------------------------------------------------------------------------------- */
+
+static shmt_status multiply_in(shmt_tensor** t, shmt_tensor* factor) {
+  SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(*t);
+  return shmt_op_mul_Tensor(before, factor, t);
+}
+
+static shmt_status subtract_from(shmt_tensor** t, shmt_tensor* other) {
+  SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(*t);
+  return shmt_op_sub_Tensor(before, other, shmt__scalar_int(1), t);
+}
+
+/* Below the Autograd key: nothing is recorded. */
+shmt_status shmt__binary_cross_entropy(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight, int64_t reduction,
+                                       shmt_tensor** out) {
+  const error e = {"binary_cross_entropy", SHMT_LOOP_entropy_error, shmt__scalar_int(0)};
+  SHMT_AUTO(shmt_tensor) loss = NULL;
+  SHMT_AUTO(shmt_tensor) log_q = NULL;
+  SHMT_AUTO(shmt_tensor) miss = NULL;
+  bool same = self->n_dims == target->n_dims;
+
+  for (int d = 0; same && d < self->n_dims; d++) same = self->sizes[d] == target->sizes[d];
+  SHMT_REQUIRE(same, SHMT_E_VALUE, "Using a target size (%s) that is different to the input size (%s) is deprecated. "
+               "Please ensure they have the same size.", SHMT_SHAPE_TEXT(target), SHMT_SHAPE_TEXT(self));
+  if (!shmt__tensor_is_meta(self) && self->numel > 0) {
+    SHMT_AUTO(shmt_tensor) low = NULL;
+    SHMT_AUTO(shmt_tensor) high = NULL;
+    shmt_scalar lo, hi;
+    SHMT_TRY(shmt_op_amin(self, SHMT_INTS_EMPTY, false, &low));
+    SHMT_TRY(shmt_op_amax(self, SHMT_INTS_EMPTY, false, &high));
+    SHMT_TRY(shmt__tensor_item(low, &lo));
+    SHMT_TRY(shmt__tensor_item(high, &hi));
+    SHMT_REQUIRE(shmt__scalar_to_double(lo) >= 0 && shmt__scalar_to_double(hi) <= 1, SHMT_E_RUNTIME,
+                 "all elements of input should be between 0 and 1");
+  }
+  if (!weight && reduction != NONE && is_dense_pair(self, target))
+    return sum_errors(&e, self, target, reduction == MEAN, out);
+  /* Logarithms end at -100, so that a loss stays finite. */
+  SHMT_TRY(shmt_op_log(self, &loss));
+  SHMT_TRY(shmt_op_clamp_min_(loss, shmt__scalar_float(-100)));
+  SHMT_TRY(multiply_in(&loss, target));
+  SHMT_TRY(shmt_op_neg(self, &log_q));
+  SHMT_TRY(shmt_op_log1p_(log_q));
+  SHMT_TRY(shmt_op_clamp_min_(log_q, shmt__scalar_float(-100)));
+  SHMT_TRY(shmt_op_sub_Scalar(target, shmt__scalar_int(1), shmt__scalar_int(1), &miss));
+  SHMT_TRY(multiply_in(&log_q, miss));
+  SHMT_TRY(subtract_from(&log_q, loss));
+  if (weight) SHMT_TRY(multiply_in(&log_q, weight));
+  return shmt__reduce_loss(log_q, reduction, out);
+}
+
+shmt_status shmt__binary_cross_entropy_with_logits(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight,
+                                                   shmt_tensor* pos_weight, int64_t reduction, shmt_tensor** out) {
+  const error e = {"binary_cross_entropy_with_logits", SHMT_LOOP_logit_entropy_error, shmt__scalar_int(0)};
+  SHMT_AUTO(shmt_tensor) log_p = NULL;
+  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) miss = NULL;
+  SHMT_AUTO(shmt_tensor) a = NULL;
+  SHMT_AUTO(shmt_tensor) loss = NULL;
+
+  if (!weight && !pos_weight && reduction != NONE && is_dense_pair(self, target) && is_plain_call(self, target))
+    return sum_errors(&e, self, target, reduction == MEAN, out);
+  SHMT_TRY(shmt_op_log_sigmoid(self, &log_p));
+  /* (1 - target) * self - (1 + (pos_weight - 1) * target) * log_sigmoid(self) */
+  SHMT_TRY(shmt_op_neg(target, &turned));
+  SHMT_TRY(shmt_op_add_Scalar(turned, shmt__scalar_int(1), shmt__scalar_int(1), &miss));
+  SHMT_TRY(shmt_op_mul_Tensor(miss, self, &a));
+  if (pos_weight) {
+    SHMT_AUTO(shmt_tensor) extra = NULL;
+    SHMT_AUTO(shmt_tensor) scaled = NULL;
+    SHMT_AUTO(shmt_tensor) factor = NULL;
+    SHMT_TRY(shmt_op_sub_Scalar(pos_weight, shmt__scalar_int(1), shmt__scalar_int(1), &extra));
+    SHMT_TRY(shmt_op_mul_Tensor(extra, target, &scaled));
+    SHMT_TRY(shmt_op_add_Scalar(scaled, shmt__scalar_int(1), shmt__scalar_int(1), &factor));
+    SHMT_TRY(multiply_in(&log_p, factor));
+  }
+  SHMT_TRY(shmt_op_sub_Tensor(a, log_p, shmt__scalar_int(1), &loss));
+  if (weight) SHMT_TRY(multiply_in(&loss, weight));
+  return shmt__reduce_loss(loss, reduction, out);
 }

@@ -197,7 +197,6 @@ static shmt_status log_sum_exp(shmt_tensor* x, shmt_ints dim, bool keepdim, shmt
   SHMT_AUTO(shmt_tensor) is_far = NULL;
   SHMT_AUTO(shmt_tensor) shift = NULL;
   SHMT_AUTO(shmt_tensor) moved = NULL;
-  SHMT_AUTO(shmt_tensor) powers = NULL;
   SHMT_AUTO(shmt_tensor) sum = NULL;
   SHMT_AUTO(shmt_tensor) log = NULL;
   SHMT_AUTO(shmt_tensor) flat = NULL;
@@ -210,8 +209,8 @@ static shmt_status log_sum_exp(shmt_tensor* x, shmt_ints dim, bool keepdim, shmt
   SHMT_TRY(shmt_op_isinf(highest, &is_far));
   SHMT_TRY(shmt__masked_fill_scalar(highest, is_far, shmt__scalar_int(0), &shift));
   SHMT_TRY(shmt_op_sub_Tensor(x, shift, shmt__scalar_int(1), &moved));
-  SHMT_TRY(shmt_op_exp(moved, &powers));
-  SHMT_TRY(shmt_op_sum_dim_IntList(powers, dim, keepdim, SHMT_DTYPE_NONE, &sum));
+  SHMT_TRY(shmt_op_exp_(moved));
+  SHMT_TRY(shmt_op_sum_dim_IntList(moved, dim, keepdim, SHMT_DTYPE_NONE, &sum));
   SHMT_TRY(shmt_op_log(sum, &log));
   SHMT_TRY(shmt_op_view(shift, shmt__tensor_sizes(log), &flat));
   return shmt_op_add_Tensor(log, flat, shmt__scalar_int(1), out);

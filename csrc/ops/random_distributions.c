@@ -13,8 +13,13 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { BLOCK = 512 };
+enum {
+  BLOCK = 512,
+  SPAN = 128, /* weights that are summed together */
+  FEW = 16,   /* samples below this part of the weights do not pay for a running sum of all */
+};
 
 /* One number from the generator. */
 typedef double (*sample_fn)(shmt_generator* g, double a, double b);
@@ -167,6 +172,126 @@ static void draw_with(const double* p, int64_t n, double* running, int64_t* out,
   }
 }
 
+static shmt_status check_each(const double* p, int64_t n) {
+  int good = 1;
+
+  for (int64_t i = 0; i < n; i++) good &= (p[i] >= 0) & (p[i] <= DBL_MAX);
+  SHMT_REQUIRE(good, SHMT_E_RUNTIME, "probability tensor contains either `inf`, `nan` or element < 0");
+  return SHMT_OK;
+}
+
+static shmt_status check_weights(const double* p, int64_t n) {
+  double most = 0;
+
+  SHMT_TRY(check_each(p, n));
+  for (int64_t i = 0; i < n; i++) most = p[i] > most ? p[i] : most;
+  SHMT_REQUIRE(most > 0, SHMT_E_RUNTIME, "invalid multinomial distribution (sum of probabilities <= 0)");
+  return SHMT_OK;
+}
+
+/* Weights of a row, read a block at a time. */
+typedef struct weights {
+  const char* data;
+  int64_t stride, n; /* bytes; weights */
+  shmt__cast_loop_fn cast;
+} weights;
+
+static int64_t load_block(const weights* w, int64_t block, double* p) {
+  const int64_t begin = block * SPAN, n = w->n - begin < SPAN ? w->n - begin : SPAN;
+
+  w->cast((char*)p, sizeof *p, w->data + begin * w->stride, w->stride, n);
+  return n;
+}
+
+/* The running sum at the end of every block. Errors: weights that are none. */
+static shmt_status sum_blocks(const weights* w, double* running) {
+  double p[SPAN], total = 0;
+
+  for (int64_t b = 0; b * SPAN < w->n; b++) {
+    const int64_t n = load_block(w, b, p);
+    double sum[8] = {0};
+    uint64_t signs = 0;
+    for (int64_t i = n; i < SPAN; i++) p[i] = 0;
+    for (int64_t i = 0; i < SPAN; i += 8)
+      for (int k = 0; k < 8; k++) sum[k] += p[i + k];
+    for (int64_t i = 0; i < SPAN; i++) {
+      uint64_t bits;
+      memcpy(&bits, &p[i], sizeof bits);
+      signs |= bits;
+    }
+    const double all = ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
+    /* What is infinite or no number shows in the sum, what is negative in the signs. */
+    if (!(all <= DBL_MAX) || signs >> 63) SHMT_TRY(check_each(p, n));
+    running[b] = total += all;
+  }
+  SHMT_REQUIRE(total > 0, SHMT_E_RUNTIME, "invalid multinomial distribution (sum of probabilities <= 0)");
+  return SHMT_OK;
+}
+
+/* The place in a block where the running sum, from `sum` on, reaches target; else the last one that has weight, or
+ * -1 when there is none. */
+static int64_t find_in_block(const weights* w, int64_t block, double sum, double target) {
+  double p[SPAN];
+  const int64_t n = load_block(w, block, p);
+  int64_t found = -1;
+
+  for (int64_t i = 0; i < n; i++) {
+    if (p[i] == 0) continue;
+    found = block * SPAN + i;
+    sum += p[i];
+    if (sum >= target) break;
+  }
+  return found;
+}
+
+/* Few of many with replacement: only the blocks are summed beforehand. */
+static void draw_sparsely(const weights* w, const double* running, int64_t* out, int64_t k, shmt_generator* g) {
+  const int64_t n_blocks = (w->n + SPAN - 1) / SPAN;
+
+  for (int64_t s = 0; s < k; s++) {
+    const double target = shmt__generator_uniform(g) * running[n_blocks - 1];
+    int64_t low = 0, high = n_blocks - 1;
+    while (low < high) {
+      const int64_t middle = low + (high - low) / 2;
+      if (running[middle] < target)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    int64_t found = find_in_block(w, low, low ? running[low - 1] : 0, target);
+    /* Blocks without weight, where the running sum stands still. */
+    for (int64_t b = low + 1; found < 0 && b < n_blocks; b++) found = find_in_block(w, b, target, target);
+    out[s] = found;
+  }
+}
+
+static shmt_status draw_rows_sparsely(shmt_tensor* self, int64_t rows, int64_t k, shmt_generator* generator,
+                                      int64_t* out) {
+  const int64_t item = shmt__tensor_item_bytes(self), last = self->n_dims - 1;
+  weights w = {shmt__tensor_data(self), self->strides[last] * item, self->sizes[last],
+               shmt__cast_loop(SHMT_FLOAT64, self->dtype)};
+  const int64_t n_blocks = (w.n + SPAN - 1) / SPAN, row_step = self->n_dims == 2 ? self->strides[0] * item : 0;
+  const uint64_t nbytes = (uint64_t)(rows * n_blocks) * sizeof(double);
+  shmt_status status = SHMT_OK;
+  void* memory = NULL;
+
+  SHMT_TRY(shmt__alloc(nbytes, &memory));
+  double* running = memory;
+  for (int64_t r = 0; status == SHMT_OK && r < rows; r++) {
+    status = sum_blocks(&w, running + r * n_blocks);
+    w.data += row_step;
+  }
+  if (status == SHMT_OK) {
+    w.data = shmt__tensor_data(self);
+    generator = shmt__generator_lock(generator);
+    for (int64_t r = 0; r < rows; r++, out += k, w.data += row_step)
+      draw_sparsely(&w, running + r * n_blocks, out, k, generator);
+    shmt__generator_unlock(generator);
+  }
+  shmt__dealloc(memory, nbytes);
+  return status;
+}
+
 typedef struct race {
   double time;
   int64_t index;
@@ -194,19 +319,6 @@ static void draw_without(const double* p, int64_t n, race* racers, int64_t* out,
   for (int64_t s = 0; s < k; s++) out[s] = racers[s].index;
 }
 
-static shmt_status check_weights(const double* p, int64_t n) {
-  int good = 1;
-  double most = 0;
-
-  for (int64_t i = 0; i < n; i++) {
-    good &= (p[i] >= 0) & (p[i] <= DBL_MAX);
-    most = p[i] > most ? p[i] : most;
-  }
-  SHMT_REQUIRE(good, SHMT_E_RUNTIME, "probability tensor contains either `inf`, `nan` or element < 0");
-  SHMT_REQUIRE(most > 0, SHMT_E_RUNTIME, "invalid multinomial distribution (sum of probabilities <= 0)");
-  return SHMT_OK;
-}
-
 shmt_status shmt__multinomial(shmt_tensor* self, int64_t num_samples, bool replacement, shmt_generator* generator,
                               shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
@@ -224,7 +336,13 @@ shmt_status shmt__multinomial(shmt_tensor* self, int64_t num_samples, bool repla
   SHMT_REQUIRE(n > 0 || rows == 0, SHMT_E_RUNTIME, "invalid multinomial distribution (sum of probabilities <= 0)");
   const shmt_ints sizes = self->n_dims == 2 ? SHMT_INTS(rows, num_samples) : SHMT_INTS(num_samples);
   SHMT_TRY(shmt__tensor_empty(sizes, SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
-  if (!shmt__tensor_is_meta(self) && rows > 0) {
+  if (shmt__tensor_is_meta(self) || rows == 0) {
+    *out = SHMT_TAKE(result);
+    return SHMT_OK;
+  }
+  if (replacement && num_samples > 1 && num_samples < n / FEW) {
+    SHMT_TRY(draw_rows_sparsely(self, rows, num_samples, generator, shmt__tensor_data(result)));
+  } else {
     SHMT_TRY(shmt__tensor_cast(self, SHMT_FLOAT64, &wide));
     SHMT_TRY(shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, &dense));
     const double* p = shmt__tensor_data(dense);

@@ -93,7 +93,7 @@ static shmt_status scatter(const char* name, shmt_tensor* self, int64_t dim, shm
                shmt__dtype_title(self->dtype));
   SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__check_no_overlap(given, index));
-  if (source && shmt__may_overlap(given ? given : self, source) && !shmt__tensor_is_meta(self)) {
+  if (source && given && shmt__may_overlap(given, source) && !shmt__tensor_is_meta(self)) {
     SHMT_TRY(shmt__tensor_empty_like(source, source->dtype, &copy));
     SHMT_TRY(shmt__tensor_copy(copy, source));
     source = copy;

@@ -146,8 +146,47 @@ shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minl
   return shmt__tensor_cast(sums, weights->dtype == SHMT_FLOAT32 ? SHMT_FLOAT32 : SHMT_FLOAT64, out);
 }
 
+/* Numbers of a dense tensor, a block at a time in double. */
+enum { HISTC_BLOCK = 512 };
+
+static int64_t load_block(const shmt_tensor* dense, int64_t begin, double* x) {
+  const int64_t item = shmt__tensor_item_bytes(dense);
+  const int64_t n = dense->numel - begin < HISTC_BLOCK ? dense->numel - begin : HISTC_BLOCK;
+
+  shmt__cast_loop(SHMT_FLOAT64, dense->dtype)((char*)x, sizeof *x, (const char*)shmt__tensor_data(dense) + begin * item,
+                                              item, n);
+  return n;
+}
+
+/* A NaN is both lowest and highest. */
+static void find_extent(const shmt_tensor* dense, double* low, double* high) {
+  double x[HISTC_BLOCK];
+
+  (void)load_block(dense, 0, x);
+  *low = *high = x[0];
+  for (int64_t begin = 0; begin < dense->numel; begin += HISTC_BLOCK) {
+    const int64_t n = load_block(dense, begin, x);
+    for (int64_t i = 0; i < n; i++) {
+      if (!(x[i] >= *low)) *low = x[i];
+      if (!(x[i] <= *high)) *high = x[i];
+    }
+  }
+}
+
+static void count_bins(const shmt_tensor* dense, double low, double high, int64_t bins, double* count) {
+  double x[HISTC_BLOCK];
+
+  for (int64_t begin = 0; begin < dense->numel; begin += HISTC_BLOCK) {
+    const int64_t n = load_block(dense, begin, x);
+    for (int64_t i = 0; i < n; i++) {
+      if (!(x[i] >= low && x[i] <= high)) continue;
+      const int64_t at = (int64_t)((x[i] - low) / (high - low) * (double)bins);
+      count[at < bins ? at : bins - 1]++;
+    }
+  }
+}
+
 shmt_status shmt__histc(shmt_tensor* self, int64_t bins, shmt_scalar min, shmt_scalar max, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) wide = NULL;
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) counts = NULL;
   double low = shmt__scalar_to_double(min), high = shmt__scalar_to_double(max);
@@ -157,19 +196,10 @@ shmt_status shmt__histc(shmt_tensor* self, int64_t bins, shmt_scalar min, shmt_s
   SHMT_REQUIRE(bins > 0, SHMT_E_RUNTIME, "torch.histogram(): bins must be > 0, but got %" PRId64, bins);
   if (shmt__tensor_is_meta(self))
     return shmt__tensor_empty(SHMT_INTS(bins), self->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, out);
-  SHMT_TRY(shmt__tensor_cast(self, SHMT_FLOAT64, &wide));
-  SHMT_TRY(shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, &dense));
+  SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(bins), SHMT_FLOAT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &counts));
   SHMT_TRY(shmt__tensor_fill(counts, shmt__scalar_int(0)));
-  const double* x = shmt__tensor_data(dense);
-  double* count = shmt__tensor_data(counts);
-  if (low == high && dense->numel > 0) {
-    low = high = x[0];
-    for (int64_t i = 0; i < dense->numel; i++) {
-      if (!(x[i] >= low)) low = x[i];
-      if (!(x[i] <= high)) high = x[i];
-    }
-  }
+  if (low == high && dense->numel > 0) find_extent(dense, &low, &high);
   if (low == high) {
     low -= 1;
     high += 1;
@@ -177,11 +207,7 @@ shmt_status shmt__histc(shmt_tensor* self, int64_t bins, shmt_scalar min, shmt_s
   SHMT_REQUIRE(isfinite(low) && isfinite(high), SHMT_E_RUNTIME, "torch.histogram(): range [%g, %g] is not finite", low,
                high);
   SHMT_REQUIRE(low < high, SHMT_E_RUNTIME, "torch.histogram(): max must be larger than min");
-  for (int64_t i = 0; i < dense->numel; i++) {
-    if (!(x[i] >= low && x[i] <= high)) continue;
-    int64_t at = (int64_t)((x[i] - low) / (high - low) * (double)bins);
-    count[at < bins ? at : bins - 1]++;
-  }
+  count_bins(dense, low, high, bins, shmt__tensor_data(counts));
   return shmt__tensor_cast(counts, self->dtype, out);
 }
 

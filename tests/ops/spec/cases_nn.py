@@ -125,7 +125,6 @@ def _log_sum(a: np.ndarray) -> np.ndarray:
 
 
 LOSS: dict[str, list[Case]] = {
-    "_binary_cross_entropy_elements": [case(unit(3, 4), unit(3, 4), None)],
     "_ctc_loss": [case(_log_probs, idx(4, 2, 2, low=1), [5, 4], [2, 1])],
     "_loss_grad": [case(t(), _x, 1), case(_x, _x, 0)],
     "_reduce_loss": [case(_x, r) for r in (0, 1, 2)],
