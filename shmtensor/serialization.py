@@ -36,6 +36,7 @@ __all__ = [
     "clear_safe_globals",
     "get_safe_globals",
     "load",
+    "safe_globals",
     "save",
 ]
 
@@ -149,6 +150,27 @@ def get_safe_globals() -> list[Any]:
 def clear_safe_globals() -> None:
     """Forget what `add_safe_globals` was given."""
     _user_globals.clear()
+
+
+class safe_globals:
+    """Let ``load(weights_only=True)`` use these classes and functions inside a ``with`` block.
+
+    Args:
+        safe_globals: As of `add_safe_globals`.
+
+    Source:
+        torch.serialization.safe_globals.
+    """
+
+    def __init__(self, safe_globals: Iterable[Any]) -> None:
+        self._items = list(safe_globals)
+
+    def __enter__(self) -> None:
+        add_safe_globals(self._items)
+
+    def __exit__(self, *exception: object) -> None:
+        for item in self._items:
+            _user_globals.remove(item)
 
 
 def _rebuild_torch_tensor(

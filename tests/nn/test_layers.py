@@ -271,3 +271,15 @@ def test_losses_honour_element_weights_and_refuse_shapes():
         F.binary_cross_entropy(a, shmtensor.zeros(3))
     with pytest.raises(ValueError, match="must be the same as input size"):
         F.binary_cross_entropy_with_logits(a, shmtensor.zeros(3))
+
+
+def test_skip_init_makes_memory_and_no_values() -> None:
+    layer = nn.utils.skip_init(nn.Linear, 3, out_features=2, dtype=shmtensor.float64)
+    assert layer.weight.shape == (2, 3)
+    assert layer.weight.device.type == "cpu"
+    assert layer.weight.requires_grad
+    assert layer.bias.dtype is shmtensor.float64
+    with pytest.raises(RuntimeError, match="must support a 'device' arg"):
+        nn.utils.skip_init(nn.Flatten)
+    with pytest.raises(RuntimeError, match="Expected a Module"):
+        nn.utils.skip_init(int)  # type: ignore[type-var]

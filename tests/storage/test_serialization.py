@@ -211,6 +211,9 @@ def test_load_with_safe_globals_or_all(tmp_path: Path) -> None:
         assert serialization.get_safe_globals() == [Harmless]
     finally:
         serialization.clear_safe_globals()
+    with serialization.safe_globals([Harmless]):
+        assert load(path).value == 1
+    assert serialization.get_safe_globals() == []
 
 
 @pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\3\4" + b"\0" * 100])

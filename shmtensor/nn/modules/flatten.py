@@ -31,7 +31,9 @@ class Unflatten(Module):
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
         self.dim = dim
-        self.unflattened_size = tuple(unflattened_size)
+        self.unflattened_size = (
+            unflattened_size if isinstance(unflattened_size, tuple) else tuple(unflattened_size)
+        )
 
     def forward(self, input: Tensor) -> Tensor:
         """A view."""

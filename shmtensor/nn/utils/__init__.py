@@ -10,6 +10,7 @@ from shmtensor.nn.utils.clip_grad import (
     get_total_norm,
 )
 from shmtensor.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
+from shmtensor.nn.utils.init import skip_init
 
 __all__ = [
     "clip_grad_norm_",
@@ -18,5 +19,6 @@ __all__ = [
     "get_total_norm",
     "parameters_to_vector",
     "rnn",
+    "skip_init",
     "vector_to_parameters",
 ]
