@@ -380,22 +380,16 @@ class Module(HookMixin, StateMixin):
         return self
 
     def _apply(self: M, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> M:
-        """Replace every tensor by ``fn(tensor)``; parameters stay the same objects."""
+        """Replace every tensor by ``fn(tensor)``.
+
+        Parameters stay the same objects, but for those that change between memory and none (meta).
+        """
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for parameter in self._parameters.values():
-            if parameter is None:
-                continue
-            with shmtensor.no_grad():
-                parameter.data = fn(parameter.data)
-                grad = parameter.grad
-                if grad is not None:
-                    changed = fn(grad.data)
-                    if changed.dtype == grad.dtype:
-                        grad.data = changed
-                    else:
-                        parameter.grad = changed.requires_grad_(grad.requires_grad)
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                self._parameters[name] = _applied(fn, parameter)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
@@ -517,6 +511,25 @@ class Module(HookMixin, StateMixin):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+
+
+def _applied(fn: Callable[[Tensor], Tensor], parameter: Parameter) -> Parameter:
+    """*parameter* with the data and gradient that *fn* makes of its own; a new one if it must."""
+    with shmtensor.no_grad():
+        data = fn(parameter.data)
+        grad = parameter.grad
+        changed = None if grad is None else fn(grad.data).requires_grad_(grad.requires_grad)
+        if data.device != parameter.device:
+            parameter = Parameter(data, parameter.requires_grad)
+            parameter.grad = changed
+            return parameter
+        parameter.data = data
+        if grad is not None and changed is not None:
+            if changed.dtype == grad.dtype:
+                grad.data = changed
+            else:
+                parameter.grad = changed
+    return parameter
 
 
 def _zero(parameter: Tensor) -> None:

@@ -265,3 +265,17 @@ def test_backward_pre_hook_replaces_the_gradient_of_the_output():
     x = shmtensor.ones(1, requires_grad=True)
     layer(x).sum().backward()
     assert x.grad.item() == 5.0
+
+
+def test_to_empty_gives_a_meta_module_memory() -> None:
+    module = nn.Sequential(nn.Linear(2, 3, device="meta"), nn.BatchNorm1d(3, device="meta"))
+    module[0].weight.requires_grad_(False)
+    assert module.to_empty(device="cpu") is module
+    assert {value.device.type for value in module.state_dict().values()} == {"cpu"}
+    assert all(isinstance(parameter, nn.Parameter) for parameter in module.parameters())
+    assert not module[0].weight.requires_grad
+    assert module[0].bias.requires_grad
+    module[0].reset_parameters()
+    assert module.to("meta")[0].weight.is_meta
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        module.to("cpu")

@@ -34,4 +34,5 @@ def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
     if "device" not in inspect.signature(module_cls).parameters:
         raise RuntimeError("Module must support a 'device' arg to skip initialization")
     device = kwargs.pop("device", "cpu")
-    return module_cls(*args, **kwargs, device="meta").to_empty(device=device)
+    made: M = module_cls(*args, **{**kwargs, "device": "meta"})
+    return made.to_empty(device=device)
