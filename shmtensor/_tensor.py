@@ -393,9 +393,7 @@ class Tensor(_TensorBase):
 
     def nonzero(self, *, as_tuple: bool = False) -> Any:
         """See `shmtensor.nonzero`."""
-        from shmtensor._selection import nonzero  # it imports this module
-
-        return nonzero(self, as_tuple=as_tuple)
+        return _C._nn.nonzero_numpy(self) if as_tuple else _C._nn.nonzero(self)
 
     def norm(
         self, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None

@@ -93,4 +93,65 @@ void SHMT_LOOP(depthwise)(char* const* data, const int64_t* strides, int64_t n, 
   else
     FN(filter)(s, (const T*)(const void*)data[2], padded, s->stride[2], (T*)(void*)data[0]);
 }
+
+/* Sums over the outputs of a plane for n neighbouring elements of the filter, whose first image row begins at line. */
+INLINE void FN(weigh_taps)(const shmt__conv_shape* s, const T* grad, const T* line, int64_t row, int64_t stride,
+                           const int n, T* to) {
+  const int64_t width = s->out[2], dilation = s->dilation[2], whole = width / FN(lanes) * FN(lanes);
+  FN(vector) sum[4] = {{0}};
+  FN(places) is_inside;
+
+  for (int k = 0; k < FN(lanes); k++) is_inside[k] = whole + k < width ? -1 : 0;
+  for (int64_t h = 0; h < s->out[1]; h++, grad += width, line += s->stride[1] * row) {
+    for (int64_t w = 0; w < whole; w += FN(lanes)) {
+      const FN(vector) g = FN(load)(grad + w, 1);
+#pragma GCC unroll 4
+      for (int k = 0; k < n; k++) sum[k] += g * FN(load)(line + k * dilation + w * stride, stride);
+    }
+    if (whole == width) continue;
+    T last[FN(lanes)] = {0};
+    memcpy(last, grad + whole, (size_t)(width - whole) * sizeof(T));
+    const FN(vector) g = FN(load)(last, 1);
+#pragma GCC unroll 4
+    for (int k = 0; k < n; k++) {
+      /* What lies beyond the row may be infinite. */
+      const FN(vector) x = FN(load)(line + k * dilation + whole * stride, stride);
+      sum[k] += g * (FN(vector))((FN(places))x & is_inside);
+    }
+  }
+  for (int k = 0; k < n; k++) {
+    T total = 0;
+    for (int v = 0; v < FN(lanes); v++) total += sum[k][v];
+    to[k] += total;
+  }
+}
+
+INLINE void FN(weigh)(const shmt__conv_shape* s, const T* grad, const T* padded, int64_t stride, T* to) {
+  const int64_t row = shmt__depthwise_row(s), n = s->kernel[2];
+
+  for (int64_t kh = 0; kh < s->kernel[1]; kh++, to += n) {
+    const T* line = padded + kh * s->dilation[1] * row;
+    int64_t k = 0;
+    for (; k + 4 <= n; k += 4) FN(weigh_taps)(s, grad, line + k * s->dilation[2], row, stride, 4, to + k);
+    if (n - k == 3) FN(weigh_taps)(s, grad, line + k * s->dilation[2], row, stride, 3, to + k);
+    if (n - k == 2) FN(weigh_taps)(s, grad, line + k * s->dilation[2], row, stride, 2, to + k);
+    if (n - k == 1) FN(weigh_taps)(s, grad, line + k * s->dilation[2], row, stride, 1, to + k);
+  }
+}
+
+/* data: gradient of the filter (added to), image, gradient of the output, scratch; n: 1; ctx: as above. */
+void SHMT_LOOP(depthwise_weight)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__conv_shape* s = ctx;
+  const T* grad = (const T*)(const void*)data[2];
+  T* padded = (T*)(void*)data[3];
+
+  (void)strides, (void)n;
+  FN(pad)(s, (const T*)(const void*)data[1], padded);
+  if (s->stride[2] == 1)
+    FN(weigh)(s, grad, padded, 1, (T*)(void*)data[0]);
+  else if (s->stride[2] == 2)
+    FN(weigh)(s, grad, padded, 2, (T*)(void*)data[0]);
+  else
+    FN(weigh)(s, grad, padded, s->stride[2], (T*)(void*)data[0]);
+}
 #undef INLINE

@@ -209,7 +209,7 @@ static shmt_status run(job* j) {
 /* --- one channel for each filter ---------------------------------------------------- */
 
 /* A product of one row is no product worth the columns: planes are filtered as they are. */
-static bool is_depthwise(const shmt__conv* c) {
+bool shmt__conv_is_depthwise(const shmt__conv* c) {
   const shmt__conv_shape* s = &c->shape;
   return c->groups == c->channels && c->groups > 1 && s->in[0] == 1 && s->kernel[0] == 1 && s->out[0] == 1 &&
          shmt__loops[SHMT_LOOP_depthwise][c->dtype] != NULL;
@@ -236,12 +236,36 @@ static void filter_planes(void* ctx, int64_t begin, int64_t end) {
   shmt__dealloc(scratch, nbytes);
 }
 
-static shmt_status run_depthwise(job* j) {
+/* Gradients of filters, each summed over the images in order. */
+static void weigh_filters(void* ctx, int64_t begin, int64_t end) {
+  job* j = ctx;
+  const shmt__conv* c = j->c;
+  const uint64_t nbytes = (uint64_t)(shmt__depthwise_scratch(&c->shape) * j->item);
+  void* scratch = NULL;
+
+  if (shmt__alloc(nbytes, &scratch) != SHMT_OK) {
+    /* relaxed: read after the pool's own join. */
+    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+    return;
+  }
+  for (int64_t filter = begin; filter < end; filter++) {
+    char* to = j->to + filter * j->k * j->item;
+    memset(to, 0, (size_t)(j->k * j->item));
+    for (int64_t i = 0; i < c->n_images; i++) {
+      char* data[4] = {to, (char*)(uintptr_t)image_of(j, j->images, i, filter / (c->filters / c->groups)),
+                       (char*)(uintptr_t)j->output + (i * c->filters + filter) * j->out_plane * j->item, scratch};
+      shmt__loops[SHMT_LOOP_depthwise_weight][c->dtype](data, NULL, 1, &c->shape);
+    }
+  }
+  shmt__dealloc(scratch, nbytes);
+}
+
+static shmt_status run_depthwise(job* j, void (*piece)(void*, int64_t, int64_t), int64_t n) {
   enum { GRAIN = 32768 }; /* multiplications below which another thread does not pay */
   const int64_t work = j->out_plane * j->k;
 
   if (j->out_plane == 0) return SHMT_OK;
-  shmt__parallel_for(j->c->n_images * j->c->filters, GRAIN / (work + 1) + 1, filter_planes, j);
+  shmt__parallel_for(n, GRAIN / (work + 1) + 1, piece, j);
   SHMT_REQUIRE(!atomic_load_explicit(&j->failed, memory_order_relaxed), SHMT_E_NOMEM,
                "convolution: no memory for a padded plane of %lld bytes",
                (long long)(shmt__depthwise_scratch(&j->c->shape) * j->item));
@@ -255,7 +279,7 @@ shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const vo
   j.images = images;
   j.weight = weight;
   j.to = output;
-  if (is_depthwise(c)) return run_depthwise(&j);
+  if (shmt__conv_is_depthwise(c)) return run_depthwise(&j, filter_planes, c->n_images * c->filters);
   return shmt__conv_is_direct(c) ? shmt__conv_direct(c, images, weight, output) : run(&j);
 }
 
@@ -279,5 +303,6 @@ shmt_status shmt__conv_to_weight(const shmt__conv* c, const void* images, const 
   j.output = output;
   j.to = weight;
   if (c->n_images == 0 || j.out_plane == 0) memset(weight, 0, (size_t)(c->filters * j.k * j.item));
+  if (shmt__conv_is_depthwise(c)) return run_depthwise(&j, weigh_filters, c->filters);
   return run(&j);
 }

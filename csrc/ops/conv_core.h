@@ -14,6 +14,9 @@ typedef struct shmt__conv {
   const void* bias; /* of the filters, added by shmt__conv_forward; NULL: none */
 } shmt__conv;
 
+/* Has every filter one channel of its own, and is there a kernel for that? */
+bool shmt__conv_is_depthwise(const shmt__conv* c);
+
 /* All tensors' data is dense, of c->dtype. */
 
 /* output = images * weight. Of 16-bit floats products only: groups == 1. Errors: SHMT_E_NOMEM. */

@@ -184,7 +184,7 @@ bool shmt__conv_is_direct_back(const shmt__conv* c) {
   shmt__conv back;
 
   return c->shape.out[0] > 0 && c->shape.out[1] > 0 && c->shape.out[2] > 0 && turned(c, &back) &&
-         shmt__conv_is_direct(&back);
+         (shmt__conv_is_direct(&back) || shmt__conv_is_depthwise(&back));
 }
 
 shmt_status shmt__conv_direct_back(const shmt__conv* c, const void* output, const void* weight, void* images) {
@@ -198,7 +198,7 @@ shmt_status shmt__conv_direct_back(const shmt__conv* c, const void* output, cons
   SHMT_TRY(shmt__alloc(nbytes, &flipped));
   char* data[2] = {flipped, (char*)(uintptr_t)weight};
   shmt__loops[SHMT_LOOP_direct_flip][c->dtype](data, NULL, c->groups, &there);
-  const shmt_status status = shmt__conv_direct(&back, output, flipped, images);
+  const shmt_status status = shmt__conv_forward(&back, output, flipped, images);
   shmt__dealloc(flipped, nbytes);
   return status;
 }

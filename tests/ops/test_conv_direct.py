@@ -75,3 +75,52 @@ def test_images_and_filters_are_shared_out_over_threads(threads: int) -> None:
             assert bool((y[:, :, 0, 0] == 128).all())
     finally:
         st.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", [st.float32, st.float64])
+@pytest.mark.parametrize(
+    ("size", "kernel", "options"),
+    [
+        ((14, 14), (3, 3), {"padding": 1}),
+        ((9, 17), (3, 3), {"padding": 1, "stride": 2}),
+        ((20, 33), (5, 7), {"padding": (2, 3)}),
+        ((10, 8), (2, 5), {"dilation": (2, 1)}),
+        ((30, 41), (3, 3), {"stride": 3, "padding": 1, "dilation": 2}),
+        ((5, 5), (5, 5), {"padding": 4}),
+        ((7, 16), (1, 1), {}),
+    ],
+)
+@pytest.mark.parametrize("filters", [1, 2])
+def test_gradients_of_one_channel_a_filter_are_those_of_its_plane(
+    dtype: st.dtype,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    options: dict[str, int],
+    filters: int,
+) -> None:
+    st.manual_seed(1)
+    channels = 3
+    x = st.randn(2, channels, *size, dtype=dtype).requires_grad_()
+    w = st.randn(channels * filters, 1, *kernel, dtype=dtype).requires_grad_()
+    y = nnf.conv2d(x, w, groups=channels, **options)
+    g = st.randn(y.shape, dtype=dtype)
+    got = st.autograd.grad(y, (x, w), g)
+    planes = [
+        nnf.conv2d(x[:, c : c + 1], w[c * filters : (c + 1) * filters], **options)
+        for c in range(channels)
+    ]
+    whole = st.cat(planes, 1)
+    wanted = st.autograd.grad(whole, (x, w), g)
+    near = {st.float32: 1e-5, st.float64: 1e-13}[dtype]
+    for a, b in ((y, whole), *zip(got, wanted, strict=True)):
+        assert st.allclose(a, b, rtol=near, atol=near * 10)
+
+
+def test_gradient_of_a_filter_sees_no_infinity_beyond_a_row() -> None:
+    x = st.zeros(1, 2, 14, 14)
+    x[0, 0, 3, 13] = float("inf")
+    w = st.ones(2, 1, 3, 3).requires_grad_()
+    y = nnf.conv2d(x, w, padding=1, groups=2)
+    (grad,) = st.autograd.grad(y, w, st.ones_like(y))
+    assert grad[0, 0, :, 0].tolist() == [0.0] * 3
+    assert not bool(grad.isnan().any())
