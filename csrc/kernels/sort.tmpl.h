@@ -137,15 +137,27 @@ static void FN(sort_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, uint32_t*
   }
 }
 
-/* data: values, indices (int64), x: all dense; scratch for n keys and n uint32. ctx: shmt__sort_shape. The results' memory
- * is the room to sort in. */
+/* Indices of 32 bits in the second half of the memory of the wide ones. What is written has been read before. */
+static inline void FN(widen_indices)(int64_t* to, const char* from, int64_t n) {
+  enum { PIECE = 64 };
+  uint32_t piece[PIECE];
+
+  for (int64_t i = 0; i < n; i += PIECE) {
+    const int64_t width = n - i < PIECE ? n - i : PIECE;
+    memcpy(piece, from + i * (int64_t)sizeof *piece, (size_t)width * sizeof *piece);
+    for (int64_t k = 0; k < width; k++) to[i + k] = piece[k];
+  }
+}
+
+/* data: values, indices (int64), x: all dense; scratch for n keys. ctx: shmt__sort_shape. The results' memory is the
+ * room to sort in. */
 void SHMT_LOOP(sort)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__sort_shape* s = ctx;
   T* values = (T*)(void*)data[0];
   int64_t* indices = (int64_t*)(void*)data[1];
   const T* x = (const T*)(const void*)data[2];
   KEY* keys = (KEY*)(void*)data[3];
-  uint32_t* index = (uint32_t*)(void*)(data[3] + ((size_t)n * sizeof(KEY) + 7) / 8 * 8);
+  uint32_t *spare = (uint32_t*)(void*)data[1], *index = spare + n;
   const KEY flip = s->descending ? (KEY)~(KEY)0 : 0;
 
   (void)strides;
@@ -153,13 +165,13 @@ void SHMT_LOOP(sort)(char* const* data, const int64_t* strides, int64_t n, const
     keys[i] = (KEY)(FN(to_key)(x[i]) ^ flip);
     index[i] = (uint32_t)i;
   }
-  FN(sort_keys)(keys, index, (KEY*)(void*)data[0], (uint32_t*)(void*)data[1], n);
+  FN(sort_keys)(keys, index, (KEY*)(void*)data[0], spare, n);
 #if SHMT_IS_FLOATING
   for (int64_t i = 0; i < n; i++) values[i] = x[index[i]];
 #else
   for (int64_t i = 0; i < n; i++) values[i] = FN(from_key)((KEY)(keys[i] ^ flip));
 #endif
-  for (int64_t i = 0; i < n; i++) indices[i] = index[i];
+  FN(widen_indices)(indices, (const char*)index, n);
 }
 
 /* Is one of the elements x of a stretch before `worst` in order? */

@@ -3,6 +3,7 @@
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "iter/copy.h"
+#include "iter/move.h"
 #include "kernels/shapes.h"
 #include "ops/check.h"
 #include "ops/lines.h"
@@ -158,7 +159,7 @@ static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, 
              .item = item,
              .loop = shmt__loops[few ? SHMT_LOOP_topk : SHMT_LOOP_sort][self->dtype],
              .shape = {descending, k},
-             .scratch_bytes = (uint64_t)((item + 4) * kept + 16)};
+             .scratch_bytes = (uint64_t)((item + (few ? 4 : 0)) * kept + 16)};
     shmt__parallel_for(dense->numel / length, GRAIN / length + 1, run_lines, &j);
     SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
                  "sort(): no memory for %llu bytes of scratch space", (unsigned long long)j.scratch_bytes);
@@ -173,6 +174,88 @@ static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, 
       SHMT_TRY(shmt__tensor_copy(i, head_index));
     }
   }
+  *values = SHMT_TAKE(v);
+  *indices = SHMT_TAKE(i);
+  return SHMT_OK;
+}
+
+/* --- lines that do not lie dense ------------------------------------------------------------------ */
+
+/* Lines along a dim with `inner` elements behind it, a few neighbouring ones at a time. */
+typedef struct columns {
+  job lines; /* one line */
+  int64_t inner, abreast, groups; /* of `abreast` lines, beside each other */
+} columns;
+
+static uint64_t columns_scratch(const columns* c) {
+  const job* j = &c->lines;
+  return (uint64_t)(c->abreast * j->length * (int64_t)(2 * (uint64_t)j->item + sizeof(int64_t))) + j->scratch_bytes;
+}
+
+static void sort_columns(const columns* c, int64_t group, char* scratch) {
+  const job* j = &c->lines;
+  const int64_t first = group % c->groups * c->abreast, plane = c->inner * j->length;
+  const int64_t n = c->inner - first < c->abreast ? c->inner - first : c->abreast;
+  const int64_t begin = group / c->groups * plane + first, line = j->length * j->item;
+  int64_t* indices = (int64_t*)(void*)scratch;
+  char* values = (char*)(indices + c->abreast * j->length);
+  char* x = values + c->abreast * line;
+
+  shmt__move_transposed(x, line, j->x + begin * j->item, c->inner * j->item, n, j->length, j->item);
+  for (int64_t i = 0; i < n; i++) {
+    char* data[4] = {values + i * line, (char*)(indices + i * j->length), x + i * line, x + c->abreast * line};
+    j->loop(data, NULL, j->length, &j->shape);
+  }
+  shmt__move_transposed(j->values + begin * j->item, c->inner * j->item, values, line, j->length, n, j->item);
+  shmt__move_transposed((char*)(j->indices + begin), c->inner * (int64_t)sizeof *indices, (const char*)indices,
+                        j->length * (int64_t)sizeof *indices, j->length, n, sizeof *indices);
+}
+
+static void run_columns(void* ctx, int64_t begin, int64_t end) {
+  columns* c = ctx;
+  const uint64_t nbytes = columns_scratch(c);
+  void* scratch = NULL;
+
+  if (shmt__alloc(nbytes, &scratch) != SHMT_OK) {
+    /* relaxed: read after the pool's own join. */
+    atomic_store_explicit(&c->lines.failed, true, memory_order_relaxed);
+    return;
+  }
+  for (int64_t g = begin; g < end; g++) sort_columns(c, g, scratch);
+  shmt__dealloc(scratch, nbytes);
+}
+
+/* Sort along a dim that is not the last, in the order of dims that self has. */
+static shmt_status order_columns(shmt_tensor* self, int64_t dim, bool descending, shmt_tensor** values,
+                                 shmt_tensor** indices) {
+  enum { ABREAST = 16, SCRATCH_BYTES = 1 << 22 };
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) v = NULL;
+  SHMT_AUTO(shmt_tensor) i = NULL;
+  const int64_t length = self->sizes[dim], item = shmt__tensor_item_bytes(self);
+  columns c = {.lines = {.length = length,
+                         .item = item,
+                         .loop = shmt__loops[SHMT_LOOP_sort][self->dtype],
+                         .shape = {descending, length},
+                         .scratch_bytes = (uint64_t)(item * length + 16)},
+               .inner = 1,
+               .abreast = SCRATCH_BYTES / (length * (2 * item + (int64_t)sizeof(int64_t)) + 1)};
+
+  SHMT_REQUIRE(length <= UINT32_MAX, SHMT_E_RUNTIME, "sort(): at most %u elements along a dim, got %" PRId64,
+               UINT32_MAX, length);
+  for (int d = (int)dim + 1; d < self->n_dims; d++) c.inner *= self->sizes[d];
+  if (c.abreast > ABREAST) c.abreast = ABREAST;
+  if (c.abreast < 1) c.abreast = 1;
+  c.groups = (c.inner + c.abreast - 1) / c.abreast;
+  SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &v));
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &i));
+  c.lines.x = shmt__tensor_data(dense);
+  c.lines.values = shmt__tensor_data(v);
+  c.lines.indices = shmt__tensor_data(i);
+  shmt__parallel_for(self->numel / (length * c.inner) * c.groups, GRAIN / (length * c.abreast) + 1, run_columns, &c);
+  SHMT_REQUIRE(!atomic_load_explicit(&c.lines.failed, memory_order_relaxed), SHMT_E_NOMEM,
+               "sort(): no memory for %llu bytes of scratch space", (unsigned long long)columns_scratch(&c));
   *values = SHMT_TAKE(v);
   *indices = SHMT_TAKE(i);
   return SHMT_OK;
@@ -206,7 +289,12 @@ shmt_status shmt__sort_stable(shmt_tensor* self, shmt_opt_bool stable, int64_t d
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_sortable("sort", self));
   SHMT_TRY(shmt__at_least_1d(self, &line));
-  SHMT_TRY(order_lines(line, dim, descending, line->sizes[dim], &v, &i));
+  if (dim < line->n_dims - 1 && line->numel > 0 && !shmt__tensor_is_meta(line)) {
+    SHMT_TRY(order_columns(line, dim, descending, &v, &i));
+    dim = line->n_dims - 1; /* they stand as they should */
+  } else {
+    SHMT_TRY(order_lines(line, dim, descending, line->sizes[dim], &v, &i));
+  }
   SHMT_TRY(deliver("sort", v, dim, self->n_dims, values));
   return deliver("sort", i, dim, self->n_dims, indices);
 }
