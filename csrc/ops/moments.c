@@ -10,6 +10,7 @@
 #include "iter/copy.h"
 #include "iter/iter.h"
 #include "ops/formula.h"
+#include "ops/names.h"
 #include "ops/outputs.h"
 #include "ops/reduce.h"
 
@@ -200,6 +201,9 @@ static shmt_status log_sum_exp(shmt_tensor* x, shmt_ints dim, bool keepdim, shmt
   SHMT_AUTO(shmt_tensor) sum = NULL;
   SHMT_AUTO(shmt_tensor) log = NULL;
   SHMT_AUTO(shmt_tensor) flat = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  /* A sum that float16 cannot hold has a logarithm that it can. */
+  const shmt_dtype wide = shmt__is_half(x->dtype) ? SHMT_FLOAT32 : SHMT_DTYPE_NONE;
 
   if (x->numel == 0) {
     SHMT_TRY(shmt_op_sum_dim_IntList(x, dim, keepdim, SHMT_DTYPE_NONE, &sum));
@@ -210,10 +214,11 @@ static shmt_status log_sum_exp(shmt_tensor* x, shmt_ints dim, bool keepdim, shmt
   SHMT_TRY(shmt__masked_fill_scalar(highest, is_far, shmt__scalar_int(0), &shift));
   SHMT_TRY(shmt_op_sub_Tensor(x, shift, shmt__scalar_int(1), &moved));
   SHMT_TRY(shmt_op_exp_(moved));
-  SHMT_TRY(shmt_op_sum_dim_IntList(moved, dim, keepdim, SHMT_DTYPE_NONE, &sum));
+  SHMT_TRY(shmt_op_sum_dim_IntList(moved, dim, keepdim, wide, &sum));
   SHMT_TRY(shmt_op_log(sum, &log));
   SHMT_TRY(shmt_op_view(shift, shmt__tensor_sizes(log), &flat));
-  return shmt_op_add_Tensor(log, flat, shmt__scalar_int(1), out);
+  SHMT_TRY(shmt_op_add_Tensor(log, flat, shmt__scalar_int(1), &result));
+  return shmt__tensor_cast(result, x->dtype, out);
 }
 
 shmt_status shmt__logsumexp(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_tensor** out) {

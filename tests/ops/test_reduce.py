@@ -260,6 +260,8 @@ def test_logsumexp_does_not_overflow() -> None:
     want = [1000 + np.log(2), -1000, np.inf]
     np.testing.assert_allclose(array(shmtensor.logsumexp(a, 1)), want, rtol=1e-6)
     assert shmtensor.logsumexp(shmtensor.zeros(0, 2), 0).tolist() == [-np.inf, -np.inf]
+    many = shmtensor.ones(100_000, dtype=shmtensor.float16)  # whose sum is beyond 65504
+    assert shmtensor.logsumexp(many, 0).item() == pytest.approx(1 + np.log(100_000), abs=0.01)
 
 
 @pytest.mark.parametrize("dtype", ["bool", *INTS, "float32", "float64", "complex64"])
