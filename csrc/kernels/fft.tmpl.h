@@ -77,46 +77,45 @@ static void FN(to_pair)(const FN(pair)* first, const FN(pair)* second, FN(pair)*
   }
 }
 
-/* Elements n / 2 + 1 to n - 1, by the others. */
-static void FN(mirror)(FN(pair)* y, int64_t n) {
-  for (int64_t k = n / 2 + 1; k < n; k++) y[k] = (FN(pair)){y[n - k].re, -y[n - k].im};
-}
-
 void SHMT_LOOP(fft_block)(char* const* data, const int64_t* strides, int64_t lanes, const void* ctx) {
   const shmt__fft_block* b = ctx;
   const int64_t n = b->steps->length, half = n / 2 + 1;
-  FN(pair) *x = (FN(pair)*)(void*)data[0], *y = x + b->room, *work = y + b->room;
+  FN(pair) *x = (FN(pair)*)(void*)data[0], *y = x + b->room, *work = y + b->room, *z, *first;
   const R scale = (R)b->scale, im_scale = b->is_forward ? scale : -scale;
 
   (void)strides;
   (void)lanes;
-  if (b->kind == SHMT_FFT_COMPLEX) {
-    FN(load)(&b->in[0], n, x, !b->is_forward);
-    FN(store)(&b->out[0], n, FN(transform)(b->steps, x, y, work), !b->is_forward, scale, scale);
-  } else if (b->kind == SHMT_FFT_FROM_EVEN) {
-    FN(load)(&b->in[0], n, x, false);
-    FN(pair)* const z = FN(transform)(b->steps, x, y, work);
-    FN(pair)* const to = z == x ? y : x;
-    FN(from_even)(z, to, n, b->halves);
-    if (b->is_whole) FN(mirror)(to, 2 * n);
-    FN(store)(&b->out[0], b->is_whole ? 2 * n : n + 1, to, false, scale, im_scale);
-  } else if (b->kind == SHMT_FFT_FROM_PAIR) {
-    FN(load)(&b->in[0], n, x, false);
-    FN(pair)* const z = FN(transform)(b->steps, x, y, work);
-    FN(pair) *first = z == x ? y : x, *second = first + (b->is_whole ? n : half);
-    FN(from_pair)(z, first, second, n);
-    if (b->is_whole) FN(mirror)(first, n), FN(mirror)(second, n);
-    FN(store)(&b->out[0], b->is_whole ? n : half, first, false, scale, im_scale);
-    FN(store)(&b->out[1], b->is_whole ? n : half, second, false, scale, im_scale);
-  } else if (b->kind == SHMT_FFT_TO_EVEN) {
-    FN(load)(&b->in[0], n + 1, y, false);
-    FN(to_even)(y, x, n, b->halves);
-    FN(store)(&b->out[0], n, FN(transform)(b->steps, x, y, work), true, scale, scale);
-  } else {
-    FN(load)(&b->in[0], half, y, false);
-    FN(load)(&b->in[1], half, y + half, false);
-    FN(to_pair)(y, y + half, x, n);
-    FN(store)(&b->out[0], n, FN(transform)(b->steps, x, y, work), true, scale, scale);
+  switch (b->kind) {
+    case SHMT_FFT_COMPLEX:
+      FN(load)(&b->in[0], n, x, !b->is_forward);
+      FN(store_scaled)(&b->out[0], n, FN(transform)(b->steps, x, y, work), !b->is_forward, scale);
+      break;
+    case SHMT_FFT_FROM_EVEN:
+      FN(load)(&b->in[0], n, x, false);
+      z = FN(transform)(b->steps, x, y, work);
+      first = z == x ? y : x;
+      FN(from_even)(z, first, n, b->halves);
+      FN(store_spectrum)(&b->out[0], 2 * n, b->is_whole, first, scale, im_scale);
+      break;
+    case SHMT_FFT_FROM_PAIR:
+      FN(load)(&b->in[0], n, x, false);
+      z = FN(transform)(b->steps, x, y, work);
+      first = z == x ? y : x;
+      FN(from_pair)(z, first, first + half, n);
+      FN(store_spectrum)(&b->out[0], n, b->is_whole, first, scale, im_scale);
+      FN(store_spectrum)(&b->out[1], n, b->is_whole, first + half, scale, im_scale);
+      break;
+    case SHMT_FFT_TO_EVEN:
+      FN(load)(&b->in[0], n + 1, y, false);
+      FN(to_even)(y, x, n, b->halves);
+      FN(store_scaled)(&b->out[0], n, FN(transform)(b->steps, x, y, work), true, scale);
+      break;
+    case SHMT_FFT_TO_PAIR:
+      FN(load)(&b->in[0], half, y, false);
+      FN(load)(&b->in[1], half, y + half, false);
+      FN(to_pair)(y, y + half, x, n);
+      FN(store_scaled)(&b->out[0], n, FN(transform)(b->steps, x, y, work), true, scale);
+      break;
   }
 }
 
@@ -179,7 +178,7 @@ void SHMT_LOOP(fft_rows)(char* const* data, const int64_t* strides, int64_t n, c
   for (int64_t b = c->begin; b < c->begin + n; b++) {
     const shmt__fft_place to = FN(columns)((const R*)(const void*)data[0] + 2 * b * LANES, 2 * n1, n1 - b * LANES);
     FN(pair)* const x = (FN(pair)*)(void*)data[1] + b * n2;
-    FN(store)(&to, n2, FN(transform)(&c->split->rows, x, y, work), c->swap_out, scale, scale);
+    FN(store_scaled)(&to, n2, FN(transform)(&c->split->rows, x, y, work), c->swap_out, scale);
   }
 }
 
@@ -225,6 +224,38 @@ void SHMT_LOOP(fft_multiply)(char* const* data, const int64_t* strides, int64_t 
   }
 }
 
+/* LANES elements of a dense line, forwards or the last one first. */
+INLINE FN(pair) FN(get_run)(const R* from) {
+  const FN(vector) u = FN(get)(from), v = FN(get)(from + LANES);
+  return (FN(pair)){EVENS(u, v), ODDS(u, v)};
+}
+INLINE FN(pair) FN(get_run_back)(const R* from) {
+  const FN(vector) u = FN(get)(from), v = FN(get)(from + LANES);
+  return (FN(pair)){EVENS_BACK(u, v), ODDS_BACK(u, v)};
+}
+INLINE void FN(put_run)(R* to, FN(pair) a) {
+  FN(put)(to, LOW(a.re, a.im));
+  FN(put)(to + LANES, HIGH(a.re, a.im));
+}
+INLINE void FN(put_run_back)(R* to, FN(pair) a) {
+  FN(put)(to, LOW_BACK(a.re, a.im));
+  FN(put)(to + LANES, HIGH_BACK(a.re, a.im));
+}
+
+/* Elements [n + 1, 2n) of a spectrum, which mirror the others. */
+static void FN(mirror)(R* y, int64_t n) {
+  int64_t k = 1;
+
+  for (; k + LANES <= n; k += LANES) {
+    const FN(pair) a = FN(get_run)(y + 2 * k);
+    FN(put_run_back)(y + 2 * (2 * n - k - LANES + 1), (FN(pair)){a.re, -a.im});
+  }
+  for (; k < n; k++) {
+    y[2 * (2 * n - k)] = y[2 * k];
+    y[2 * (2 * n - k) + 1] = -y[2 * k + 1];
+  }
+}
+
 /* data: a line that holds the transform of 2 n real numbers as n complex ones, and has room for the spectrum: its first
  * half, or all of it. The spectrum's conjugate when not is_forward. */
 void SHMT_LOOP(fft_from_even)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
@@ -232,13 +263,24 @@ void SHMT_LOOP(fft_from_even)(char* const* data, const int64_t* strides, int64_t
   R* y = (R*)(void*)data[0];
   const R *w = p->factor, sign = p->is_forward ? 1 : -1;
   const R re = y[0], im = y[1];
+  int64_t k = 1;
 
   (void)strides;
   y[0] = re + im;
   y[1] = 0;
   y[2 * n] = re - im;
   y[2 * n + 1] = 0;
-  SHMT_IVDEP for (int64_t k = 1; k <= n / 2; k++) {
+  /* Runs from the front and from the back, until they meet; there one by one. */
+  for (; k + LANES <= n - k - LANES + 1; k += LANES) {
+    R *front = y + 2 * k, *back = y + 2 * (n - k - LANES + 1);
+    const FN(pair) a = FN(get_run)(front), b = FN(get_run_back)(back), v = FN(get_run)(w + 2 * k);
+    const FN(vector) er = (a.re + b.re) * (R)0.5, ei = (a.im - b.im) * (R)0.5;
+    const FN(vector) dr = (a.im + b.im) * (R)0.5, di = (b.re - a.re) * (R)0.5;
+    const FN(vector) tr = dr * v.re - di * v.im, ti = dr * v.im + di * v.re;
+    FN(put_run)(front, (FN(pair)){er + tr, (ei + ti) * sign});
+    FN(put_run_back)(back, (FN(pair)){er - tr, (ti - ei) * sign});
+  }
+  for (; k <= n / 2; k++) {
     R *a = y + 2 * k, *b = y + 2 * (n - k);
     const R er = (a[0] + b[0]) * (R)0.5, ei = (a[1] - b[1]) * (R)0.5;
     const R dr = (a[1] + b[1]) * (R)0.5, di = (b[0] - a[0]) * (R)0.5;
@@ -248,10 +290,7 @@ void SHMT_LOOP(fft_from_even)(char* const* data, const int64_t* strides, int64_t
     b[0] = er - tr;
     b[1] = (ti - ei) * sign;
   }
-  for (int64_t k = n + 1; p->is_whole && k < 2 * n; k++) {
-    y[2 * k] = y[2 * (2 * n - k)];
-    y[2 * k + 1] = -y[2 * (2 * n - k) + 1];
-  }
+  if (p->is_whole) FN(mirror)(y, n);
 }
 
 /* data: n complex numbers whose transform backwards are 2 n real ones, the first half of their spectrum. */
@@ -259,11 +298,20 @@ void SHMT_LOOP(fft_to_even)(char* const* data, const int64_t* strides, int64_t n
   const shmt__fft_pass* p = ctx;
   R* z = (R*)(void*)data[0];
   const R *x = (const R*)(const void*)data[1], *w = p->factor;
+  int64_t k = 1;
 
   (void)strides;
   z[0] = x[0] + x[2 * n];
   z[1] = x[0] - x[2 * n];
-  SHMT_IVDEP for (int64_t k = 1; k <= n / 2; k++) {
+  for (; k + LANES <= n - k - LANES + 1; k += LANES) {
+    const int64_t at = 2 * (n - k - LANES + 1);
+    const FN(pair) a = FN(get_run)(x + 2 * k), b = FN(get_run_back)(x + at), v = FN(get_run)(w + 2 * k);
+    const FN(vector) er = a.re + b.re, ei = a.im - b.im, dr = a.re - b.re, di = a.im + b.im;
+    const FN(vector) tr = dr * v.re + di * v.im, ti = di * v.re - dr * v.im;
+    FN(put_run)(z + 2 * k, (FN(pair)){er - ti, ei + tr});
+    FN(put_run_back)(z + at, (FN(pair)){er + ti, tr - ei});
+  }
+  for (; k <= n / 2; k++) {
     const R *a = x + 2 * k, *b = x + 2 * (n - k);
     const R er = a[0] + b[0], ei = a[1] - b[1], dr = a[0] - b[0], di = a[1] + b[1];
     const R tr = dr * w[2 * k] + di * w[2 * k + 1], ti = di * w[2 * k] - dr * w[2 * k + 1];
@@ -297,7 +345,12 @@ void SHMT_LOOP(fft_mirror)(char* const* data, const int64_t* strides, int64_t n,
 #undef ODDS
 #undef LOW
 #undef HIGH
-#undef TURNED
+#undef LOW_2
+#undef HIGH_2
+#undef EVENS_BACK
+#undef ODDS_BACK
+#undef LOW_BACK
+#undef HIGH_BACK
 #undef INLINE
 #undef ANY
 #undef VECTOR_BYTES

@@ -112,6 +112,29 @@ INLINE void FN(dft_9)(FN(pair)* v) {
   v[2] = z[0], v[5] = z[1], v[8] = z[2];
 }
 
+INLINE void FN(dft_16)(FN(pair)* v) {
+  const R c = (R)0.92387953251128675613, s = (R)0.38268343236508977173, half = (R)0.70710678118654752440;
+  FN(pair) a[4] = {v[0], v[4], v[8], v[12]}, b[4] = {v[1], v[5], v[9], v[13]};
+  FN(pair) d[4] = {v[2], v[6], v[10], v[14]}, e[4] = {v[3], v[7], v[11], v[15]};
+  FN(dft_4)(a);
+  FN(dft_4)(b);
+  FN(dft_4)(d);
+  FN(dft_4)(e);
+  /* Turned by r t sixteenths. */
+  FN(pair) p[4] = {a[0], b[0], d[0], e[0]};
+  FN(pair) q[4] = {a[1], FN(times)(b[1], c, -s), FN(times)(d[1], half, -half), FN(times)(e[1], s, -c)};
+  FN(pair) r[4] = {a[2], FN(times)(b[2], half, -half), {d[2].im, -d[2].re}, FN(times)(e[2], -half, -half)};
+  FN(pair) t[4] = {a[3], FN(times)(b[3], s, -c), FN(times)(d[3], -half, -half), FN(times)(e[3], -c, s)};
+  FN(dft_4)(p);
+  FN(dft_4)(q);
+  FN(dft_4)(r);
+  FN(dft_4)(t);
+  v[0] = p[0], v[4] = p[1], v[8] = p[2], v[12] = p[3];
+  v[1] = q[0], v[5] = q[1], v[9] = q[2], v[13] = q[3];
+  v[2] = r[0], v[6] = r[1], v[10] = r[2], v[14] = r[3];
+  v[3] = t[0], v[7] = t[1], v[11] = t[2], v[15] = t[3];
+}
+
 /* Butterflies number j of all s transforms; turned: their results are multiplied by w. */
 #define RADIX(P)                                                                                                     \
   INLINE void FN(row_##P)(const FN(pair)* x, FN(pair)* y, int64_t m, int64_t s, const R* w, const bool turned) {     \
@@ -137,6 +160,7 @@ RADIX(5)
 RADIX(7)
 RADIX(8)
 RADIX(9)
+RADIX(16)
 #undef RADIX
 
 /* Results t to t + n - 1 and their partners of a butterfly of an odd radix: a and b, sums and differences of partners,
@@ -206,6 +230,7 @@ static FN(pair)* FN(transform)(const shmt__fft_steps* p, FN(pair)* x, FN(pair)* 
       case 7: FN(step_7)(step, x, y); break;
       case 8: FN(step_8)(step, x, y); break;
       case 9: FN(step_9)(step, x, y); break;
+      case 16: FN(step_16)(step, x, y); break;
       default: FN(step_any)(step, x, y, work);
     }
     FN(pair)* const other = x;

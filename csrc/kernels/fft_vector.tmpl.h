@@ -13,31 +13,60 @@ typedef struct FN(pair) {
   FN(vector) re, im;
 } FN(pair);
 
-/* Two vectors as one row of numbers: every second one of it, and the two interleaved. */
+/* Elements to be stored: the parts of the first one, vectors from one to the next, factors. */
+typedef struct FN(values) {
+  const FN(vector) *re, *im;
+  int64_t step;
+  R re_scale, im_scale;
+} FN(values);
+
+/* Two vectors as one row of numbers: every second one of it; the two interleaved, by numbers and by pairs of them. _BACK:
+ * the last element first. */
 #if LANES == 16
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 #define ODDS(a, b)  __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
 #define LOW(a, b)   __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define HIGH(a, b)  __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#define TURNED(a)   __builtin_shufflevector(a, a, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define LOW_2(a, b)  __builtin_shufflevector(a, b, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23)
+#define HIGH_2(a, b) __builtin_shufflevector(a, b, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31)
+#define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0)
+#define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1)
+#define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 15, 31, 14, 30, 13, 29, 12, 28, 11, 27, 10, 26, 9, 25, 8, 24)
+#define HIGH_BACK(a, b)  __builtin_shufflevector(a, b, 7, 23, 6, 22, 5, 21, 4, 20, 3, 19, 2, 18, 1, 17, 0, 16)
 #elif LANES == 8
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #define ODDS(a, b)  __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
 #define LOW(a, b)   __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH(a, b)  __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#define TURNED(a)   __builtin_shufflevector(a, a, 7, 6, 5, 4, 3, 2, 1, 0)
+#define LOW_2(a, b)  __builtin_shufflevector(a, b, 0, 1, 8, 9, 2, 3, 10, 11)
+#define HIGH_2(a, b) __builtin_shufflevector(a, b, 4, 5, 12, 13, 6, 7, 14, 15)
+#define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 14, 12, 10, 8, 6, 4, 2, 0)
+#define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 15, 13, 11, 9, 7, 5, 3, 1)
+#define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 7, 15, 6, 14, 5, 13, 4, 12)
+#define HIGH_BACK(a, b)  __builtin_shufflevector(a, b, 3, 11, 2, 10, 1, 9, 0, 8)
 #elif LANES == 4
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
 #define ODDS(a, b)  __builtin_shufflevector(a, b, 1, 3, 5, 7)
 #define LOW(a, b)   __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define HIGH(a, b)  __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#define TURNED(a)   __builtin_shufflevector(a, a, 3, 2, 1, 0)
+#define LOW_2(a, b)  __builtin_shufflevector(a, b, 0, 1, 4, 5)
+#define HIGH_2(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
+#define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 6, 4, 2, 0)
+#define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 7, 5, 3, 1)
+#define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 3, 7, 2, 6)
+#define HIGH_BACK(a, b)  __builtin_shufflevector(a, b, 1, 5, 0, 4)
 #else
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2)
 #define ODDS(a, b)  __builtin_shufflevector(a, b, 1, 3)
 #define LOW(a, b)   __builtin_shufflevector(a, b, 0, 2)
 #define HIGH(a, b)  __builtin_shufflevector(a, b, 1, 3)
-#define TURNED(a)   __builtin_shufflevector(a, a, 1, 0)
+/* Never called for: a vector is one complex number. */
+#define LOW_2(a, b)  (a)
+#define HIGH_2(a, b) (b)
+#define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 2, 0)
+#define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 3, 1)
+#define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 1, 3)
+#define HIGH_BACK(a, b)  __builtin_shufflevector(a, b, 0, 2)
 #endif
 
 INLINE FN(vector) FN(get)(const R* from) {
@@ -63,43 +92,70 @@ INLINE void FN(transpose)(FN(vector)* v) {
   }
 }
 
-/* Elements [i, i + LANES) of dense lines; re and im: where those parts of element 0 go, elements two vectors apart. */
-INLINE void FN(load_tile)(const shmt__fft_place* p, int64_t i, FN(vector)* re, FN(vector)* im) {
-  FN(vector) a[LANES], b[LANES];
-
-#pragma GCC unroll 16
-  for (int l = 0; l < LANES; l++) {
-    const R* from = (const R*)p->re[l] + 2 * i;
-    const FN(vector) u = FN(get)(from), v = FN(get)(from + LANES);
-    a[l] = EVENS(u, v);
-    b[l] = ODDS(u, v);
-  }
-  FN(transpose)(a);
-  FN(transpose)(b);
-#pragma GCC unroll 16
-  for (int q = 0; q < LANES; q++) {
-    re[2 * (i + q)] = a[q];
-    im[2 * (i + q)] = b[q];
+/* Transpose half as many vectors, squares of complex numbers. */
+INLINE void FN(transpose_pairs)(FN(vector)* v) {
+#pragma GCC unroll 3
+  for (int round = 1; round < LANES / 2; round *= 2) {
+    FN(vector) w[LANES / 2];
+#pragma GCC unroll 4
+    for (int i = 0; i < LANES / 4; i++) {
+      w[2 * i] = LOW_2(v[i], v[i + LANES / 4]);
+      w[2 * i + 1] = HIGH_2(v[i], v[i + LANES / 4]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES / 2; i++) v[i] = w[i];
   }
 }
 
-INLINE void FN(store_tile)(const shmt__fft_place* p, int64_t i, const FN(vector)* re, const FN(vector)* im, R re_scale,
-                           R im_scale) {
-  FN(vector) a[LANES], b[LANES];
+/* Half a vector of elements of dense lines from i on; re and im: where those parts of element 0 go, elements two vectors
+ * apart. */
+INLINE void FN(load_tile)(const shmt__fft_place* p, int64_t i, FN(vector)* re, FN(vector)* im) {
+  FN(vector) a[LANES / 2], b[LANES / 2];
 
-#pragma GCC unroll 16
-  for (int q = 0; q < LANES; q++) {
-    a[q] = re[2 * (i + q)] * re_scale;
-    b[q] = im[2 * (i + q)] * im_scale;
+#pragma GCC unroll 8
+  for (int l = 0; l < LANES / 2; l++) a[l] = FN(get)((const R*)p->re[l] + 2 * i);
+#pragma GCC unroll 8
+  for (int l = 0; l < LANES / 2; l++) b[l] = FN(get)((const R*)p->re[LANES / 2 + l] + 2 * i);
+  FN(transpose_pairs)(a);
+  FN(transpose_pairs)(b);
+#pragma GCC unroll 8
+  for (int q = 0; q < LANES / 2; q++) {
+    re[2 * (i + q)] = EVENS(a[q], b[q]);
+    im[2 * (i + q)] = ODDS(a[q], b[q]);
   }
-  FN(transpose)(a);
-  FN(transpose)(b);
-#pragma GCC unroll 16
-  for (int l = 0; l < LANES; l++) {
-    R* to = (R*)p->re[l] + 2 * i;
-    FN(put)(to, LOW(a[l], b[l]));
-    FN(put)(to + LANES, HIGH(a[l], b[l]));
+}
+
+INLINE void FN(store_tile)(const shmt__fft_place* p, int64_t i, const FN(values)* from) {
+  FN(vector) a[LANES / 2], b[LANES / 2];
+
+#pragma GCC unroll 8
+  for (int q = 0; q < LANES / 2; q++) {
+    const int64_t at = (i + q) * from->step;
+    const FN(vector) u = from->re[at] * from->re_scale, v = from->im[at] * from->im_scale;
+    a[q] = LOW(u, v);
+    b[q] = HIGH(u, v);
   }
+  FN(transpose_pairs)(a);
+  FN(transpose_pairs)(b);
+#pragma GCC unroll 8
+  for (int l = 0; l < LANES / 2; l++) FN(put)((R*)p->re[l] + 2 * i, a[l]);
+#pragma GCC unroll 8
+  for (int l = 0; l < LANES / 2; l++) FN(put)((R*)p->re[LANES / 2 + l] + 2 * i, b[l]);
+}
+
+/* All elements of dense lines that are at least half a vector long. The last tile may overlap the one before. */
+static void FN(load_dense)(const shmt__fft_place* p, int64_t n, FN(vector)* re, FN(vector)* im) {
+  int64_t i = 0;
+
+  for (; i + LANES / 2 <= n; i += LANES / 2) FN(load_tile)(p, i, re, im);
+  if (i < n) FN(load_tile)(p, n - LANES / 2, re, im);
+}
+
+static void FN(store_dense)(const shmt__fft_place* p, int64_t n, const FN(values)* from) {
+  int64_t i = 0;
+
+  for (; i + LANES / 2 <= n; i += LANES / 2) FN(store_tile)(p, i, from);
+  if (i < n) FN(store_tile)(p, n - LANES / 2, from);
 }
 
 /* The same for lines of real numbers, one of the two parts. */
@@ -113,11 +169,11 @@ INLINE void FN(load_part)(void* const* lines, int64_t i, FN(vector)* to) {
   for (int q = 0; q < LANES; q++) to[2 * (i + q)] = a[q];
 }
 
-INLINE void FN(store_part)(void* const* lines, int64_t i, const FN(vector)* from, R scale) {
+INLINE void FN(store_part)(void* const* lines, int64_t i, const FN(vector)* from, int64_t step, R scale) {
   FN(vector) a[LANES];
 
 #pragma GCC unroll 16
-  for (int q = 0; q < LANES; q++) a[q] = from[2 * (i + q)] * scale;
+  for (int q = 0; q < LANES; q++) a[q] = from[step * (i + q)] * scale;
   FN(transpose)(a);
 #pragma GCC unroll 16
   for (int l = 0; l < LANES; l++) FN(put)((R*)lines[l] + i, a[l]);
@@ -134,13 +190,12 @@ static void FN(load_scattered)(const shmt__fft_place* p, int64_t i, int64_t n, F
   }
 }
 
-static void FN(store_scattered)(const shmt__fft_place* p, int64_t i, int64_t n, const FN(vector)* re,
-                                const FN(vector)* im, R re_scale, R im_scale) {
+static void FN(store_scattered)(const shmt__fft_place* p, int64_t i, int64_t n, const FN(values)* from) {
   for (; i < n; i++) {
-    const R *a = (const R*)&re[2 * i], *b = (const R*)&im[2 * i];
+    const R *a = (const R*)&from->re[i * from->step], *b = (const R*)&from->im[i * from->step];
     for (int l = 0; l < LANES; l++) {
-      ((R*)p->re[l])[i * p->step] = a[l] * re_scale;
-      ((R*)p->im[l])[i * p->step] = b[l] * im_scale;
+      ((R*)p->re[l])[i * p->step] = a[l] * from->re_scale;
+      ((R*)p->im[l])[i * p->step] = b[l] * from->im_scale;
     }
   }
 }
@@ -153,13 +208,15 @@ static void FN(load)(const shmt__fft_place* p, int64_t n, FN(pair)* x, bool swap
 
   switch (p->layout) {
     case SHMT_FFT_DENSE:
-      for (; i + LANES <= n; i += LANES) FN(load_tile)(p, i, re, im);
-      /* The last tile overlaps the one before. */
-      if (i < n && n > LANES) FN(load_tile)(p, n - LANES, re, im), i = n;
+      if (n >= LANES / 2) FN(load_dense)(p, n, re, im), i = n;
       break;
     case SHMT_FFT_DENSE_PARTS:
-      for (; i + LANES <= n; i += LANES) FN(load_part)(p->re, i, re), FN(load_part)(p->im, i, im);
-      if (i < n && n > LANES) FN(load_part)(p->re, n - LANES, re), FN(load_part)(p->im, n - LANES, im), i = n;
+      for (; i < n && n >= LANES; i += LANES) {
+        /* The last tile overlaps the one before. */
+        const int64_t at = i + LANES <= n ? i : n - LANES;
+        FN(load_part)(p->re, at, re);
+        FN(load_part)(p->im, at, im);
+      }
       break;
     case SHMT_FFT_COLUMNS:
       for (; i < n; i++, a += p->step) {
@@ -176,45 +233,63 @@ static void FN(load)(const shmt__fft_place* p, int64_t n, FN(pair)* x, bool swap
       break;
     case SHMT_FFT_SCATTERED: break;
   }
-  FN(load_scattered)(p, i, n, re, im);
+  if (i < n) FN(load_scattered)(p, i, n, re, im);
 }
 
-/* n elements to every line, times a scale, which may differ in sign for the imaginary parts. */
-static void FN(store)(const shmt__fft_place* p, int64_t n, const FN(pair)* x, bool swap, R re_scale, R im_scale) {
-  const FN(vector) *re = (const FN(vector)*)x + swap, *im = (const FN(vector)*)x + !swap;
+static void FN(store)(const shmt__fft_place* p, int64_t n, const FN(values)* from) {
   R *a = p->re[0], *b = p->im[0];
   int64_t i = 0;
 
   switch (p->layout) {
     case SHMT_FFT_DENSE:
-      for (; i + LANES <= n; i += LANES) FN(store_tile)(p, i, re, im, re_scale, im_scale);
-      if (i < n && n > LANES) FN(store_tile)(p, n - LANES, re, im, re_scale, im_scale), i = n;
+      if (n >= LANES / 2) FN(store_dense)(p, n, from), i = n;
       break;
     case SHMT_FFT_DENSE_PARTS:
-      for (; i + LANES <= n; i += LANES) {
-        FN(store_part)(p->re, i, re, re_scale);
-        FN(store_part)(p->im, i, im, im_scale);
-      }
-      if (i < n && n > LANES) {
-        FN(store_part)(p->re, n - LANES, re, re_scale);
-        FN(store_part)(p->im, n - LANES, im, im_scale);
-        i = n;
+      for (; i < n && n >= LANES; i += LANES) {
+        /* The last tile overlaps the one before. */
+        const int64_t at = i + LANES <= n ? i : n - LANES;
+        FN(store_part)(p->re, at, from->re, from->step, from->re_scale);
+        FN(store_part)(p->im, at, from->im, from->step, from->im_scale);
       }
       break;
     case SHMT_FFT_COLUMNS:
       for (; i < n; i++, a += p->step) {
-        const FN(vector) u = re[2 * i] * re_scale, v = im[2 * i] * im_scale;
+        const FN(vector) u = from->re[i * from->step] * from->re_scale, v = from->im[i * from->step] * from->im_scale;
         FN(put)(a, LOW(u, v));
         FN(put)(a + LANES, HIGH(u, v));
       }
       break;
     case SHMT_FFT_COLUMNS_PARTS:
       for (; i < n; i++, a += p->step, b += p->step) {
-        FN(put)(a, re[2 * i] * re_scale);
-        FN(put)(b, im[2 * i] * im_scale);
+        FN(put)(a, from->re[i * from->step] * from->re_scale);
+        FN(put)(b, from->im[i * from->step] * from->im_scale);
       }
       break;
     case SHMT_FFT_SCATTERED: break;
   }
-  FN(store_scattered)(p, i, n, re, im, re_scale, im_scale);
+  if (i < n) FN(store_scattered)(p, i, n, from);
+}
+
+/* Store n elements times a scale. swap: real parts become imaginary ones. */
+static void FN(store_scaled)(const shmt__fft_place* p, int64_t n, const FN(pair)* x, bool swap, R scale) {
+  const FN(vector)* const parts = (const FN(vector)*)x;
+  FN(store)(p, n, &(FN(values)){parts + swap, parts + !swap, 2, scale, scale});
+}
+
+/* Store a spectrum of n elements of real lines, its first half or all of it; of it, the first half is known. im_scale may
+ * be of the other sign: then it is the conjugate. */
+static void FN(store_spectrum)(const shmt__fft_place* p, int64_t n, bool is_whole, const FN(pair)* x, R re_scale,
+                               R im_scale) {
+  const int64_t half = n / 2 + 1;
+
+  FN(store)(p, half, &(FN(values)){&x->re, &x->im, 2, re_scale, im_scale});
+  if (!is_whole || half == n) return;
+  /* The rest: conjugates, backwards. */
+  const FN(pair)* const from = x + n - half;
+  shmt__fft_place rest = *p;
+  for (int l = 0; l < LANES; l++) {
+    rest.re[l] = (R*)rest.re[l] + half * p->step;
+    rest.im[l] = (R*)rest.im[l] + half * p->step;
+  }
+  FN(store)(&rest, n - half, &(FN(values)){&from->re, &from->im, -2, re_scale, -im_scale});
 }

@@ -17,7 +17,8 @@ static void unlock_cache(void) { (void)pthread_mutex_unlock(&cache.lock); }
 static void register_fork_handlers(void) { (void)pthread_atfork(lock_cache, unlock_cache, unlock_cache); }
 
 static bool same_key(const shmt__fft_key* a, const shmt__fft_key* b) {
-  return a->length == b->length && a->dtype == b->dtype && a->lines == b->lines && a->has_halves == b->has_halves;
+  return a->length == b->length && a->dtype == b->dtype && a->lines == b->lines && a->has_halves == b->has_halves &&
+         a->is_strided == b->is_strided;
 }
 
 /* Put a plan in front of the `at` that are there. */

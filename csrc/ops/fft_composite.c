@@ -123,9 +123,9 @@ static shmt_ints one_size(const shmt_opt_int* n) { return n->has ? (shmt_ints){&
 
 /* --- real to complex ---------------------------------------------------------------------------- */
 
-/* The half spectrum; of the inverse transform when not is_forward. */
+/* The spectrum, whole or the first half; of the inverse transform when not is_forward. */
 static shmt_status real_transform(const char* name, shmt_tensor* self, shmt_ints s, shmt_ints dim, const char* norm,
-                                  bool is_forward, shmt_tensor** out) {
+                                  bool is_forward, bool is_half, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) x = NULL;
   SHMT_AUTO(shmt_tensor) sized = NULL;
   SHMT_AUTO(shmt_tensor) spectrum = NULL;
@@ -138,9 +138,16 @@ static shmt_status real_transform(const char* name, shmt_tensor* self, shmt_ints
   SHMT_REQUIRE(e.n > 0, SHMT_E_RUNTIME, "%s must transform at least one axis", name);
   SHMT_TRY(promote(self, false, &x));
   SHMT_TRY(resize(x, e.dims, e.sizes, e.n, &sized));
-  if (is_forward) return shmt_op__fft_r2c(sized, (shmt_ints){e.dims, e.n}, code, true, out);
-  SHMT_TRY(shmt_op__fft_r2c(sized, (shmt_ints){e.dims, e.n}, code, true, &spectrum));
+  if (is_forward) return shmt_op__fft_r2c(sized, (shmt_ints){e.dims, e.n}, code, is_half, out);
+  SHMT_TRY(shmt_op__fft_r2c(sized, (shmt_ints){e.dims, e.n}, code, is_half, &spectrum));
   return shmt_op_conj_physical(spectrum, out);
+}
+
+/* Along one dim: real numbers need half the work. */
+static shmt_status line_transform(const char* name, shmt_tensor* self, shmt_ints s, shmt_ints dim, const char* norm,
+                                  bool is_forward, shmt_tensor** out) {
+  if (shmt__is_complex(self->dtype)) return complex_transform(self, s, dim, norm, is_forward, out);
+  return real_transform(name, self, s, dim, norm, is_forward, false, out);
 }
 
 /* --- complex to real ---------------------------------------------------------------------------- */
@@ -177,16 +184,16 @@ static shmt_status transform_to_real(shmt_tensor* self, shmt_ints s, shmt_ints d
     return CALL;                                                                                                      \
   }
 
-FFT_1(fft, complex_transform(self, s, dims, norm, true, out))
-FFT_1(ifft, complex_transform(self, s, dims, norm, false, out))
-FFT_1(rfft, real_transform("rfft", self, s, dims, norm, true, out))
-FFT_1(ihfft, real_transform("ihfft", self, s, dims, norm, false, out))
+FFT_1(fft, line_transform("fft", self, s, dims, norm, true, out))
+FFT_1(ifft, line_transform("ifft", self, s, dims, norm, false, out))
+FFT_1(rfft, real_transform("rfft", self, s, dims, norm, true, true, out))
+FFT_1(ihfft, real_transform("ihfft", self, s, dims, norm, false, true, out))
 FFT_1(irfft, transform_to_real(self, s, dims, norm, false, out))
 FFT_1(hfft, transform_to_real(self, s, dims, norm, true, out))
 FFT_N(fftn, complex_transform(self, s, dims, norm, true, out))
 FFT_N(ifftn, complex_transform(self, s, dims, norm, false, out))
-FFT_N(rfftn, real_transform("rfftn", self, s, dims, norm, true, out))
-FFT_N(ihfftn, real_transform("ihfftn", self, s, dims, norm, false, out))
+FFT_N(rfftn, real_transform("rfftn", self, s, dims, norm, true, true, out))
+FFT_N(ihfftn, real_transform("ihfftn", self, s, dims, norm, false, true, out))
 FFT_N(irfftn, transform_to_real(self, s, dims, norm, false, out))
 FFT_N(hfftn, transform_to_real(self, s, dims, norm, true, out))
 

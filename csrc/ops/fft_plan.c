@@ -11,8 +11,8 @@
 #include <string.h>
 
 /* Clocks for a vector of elements: to bring one in from dense lines and back, from columns, between the columns and the
- * rows of a matrix; to begin with a line. */
-enum { TRANSPOSED = 20, IN_COLUMNS = 6, BETWEEN = 12, PER_LINE = 300, NO_WAY = 1 << 30 };
+ * rows of a matrix; to begin with a line. Clocks for an element of a line that is gathered and scattered by itself. */
+enum { TRANSPOSED = 20, IN_COLUMNS = 6, BETWEEN = 12, PER_LINE = 300, GATHERED = 16, NO_WAY = 1 << 30 };
 /* Bytes of a block's scratch that stay in the first and the second cache. */
 enum { NEAR_BYTES = 32 << 10, FAR_BYTES = 768 << 10 };
 
@@ -22,24 +22,23 @@ int64_t shmt__fft_lanes(shmt_dtype dtype) { return shmt__fft_element_bytes() / s
 
 /* Clocks of a step for one element. */
 static double radix_cost(int64_t p) {
-  static const double own[10] = {[2] = 5, [3] = 6, [4] = 6, [5] = 8, [7] = 11, [8] = 9, [9] = 12};
-  return p <= 9 ? own[p] : 7 + 1.1 * (double)p;
+  static const double own[17] = {[2] = 5, [3] = 6, [4] = 6, [5] = 8, [7] = 11, [8] = 9, [9] = 12, [16] = 13};
+  return p <= 16 && own[p] > 0 ? own[p] : 7 + 1.1 * (double)p;
 }
 
 /* Factors of n in the order of the steps; how many, and the clocks of the steps for one element. 0 when one is too large
  * (or n is 1). */
 static int factorize(int64_t n, int64_t* factors, double* cost) {
-  static const int64_t small[] = {8, 9, 5, 7, 4, 3, 2};
-  int count = 0, twos = 0;
+  static const int64_t small[] = {9, 5, 7, 3};
+  /* What is left of two to the power of 0, 1, ... after steps of sixteen. */
+  static const int64_t twos[][3] = {{1}, {2}, {4}, {8}, {16}, {8, 4}, {8, 8}, {16, 8}};
+  int count = 0, power = 0;
 
   *cost = 0;
-  for (int64_t m = n; m % 2 == 0; m /= 2) twos++;
-  /* Eights, unless a two would be left over: two fours are less than eight and two. */
-  for (; twos >= 3 && twos % 3 != 1; twos -= 3, n /= 8) factors[count++] = 8;
-  if (twos % 3 == 1 && twos > 4)
-    for (; twos > 4; twos -= 3, n /= 8) factors[count++] = 8;
-  for (; twos >= 2; twos -= 2, n /= 4) factors[count++] = 4;
-  for (size_t i = 1; i < sizeof small / sizeof *small; i++)
+  for (; n % 2 == 0; n /= 2) power++;
+  for (; power > 7; power -= 4) factors[count++] = 16;
+  for (int i = 0; i < 3 && twos[power][i] > 1; i++) factors[count++] = twos[power][i];
+  for (size_t i = 0; i < sizeof small / sizeof *small; i++)
     while (n % small[i] == 0 && count < SHMT_FFT_STEPS) factors[count++] = small[i], n /= small[i];
   for (int64_t p = 11; n > 1 && p <= SHMT_FFT_RADIX; p += 2)
     while (n % p == 0 && count < SHMT_FFT_STEPS) factors[count++] = p, n /= p;
@@ -198,6 +197,7 @@ static void choose(shmt__fft_plan* plan) {
 
   const double by_lanes = (double)n * element_cost(n, TRANSPOSED) / (plan->key.lines < lanes ? plan->key.lines : lanes);
   const int64_t columns = find_matrix(n, lanes, &by_line);
+  if (plan->key.is_strided) by_line += (double)n * GATHERED;
   const double by_chirp = n > 64 ? find_convolution(2 * n - 1, lanes, &n1, &n2) : INFINITY;
   if (by_chirp < by_lanes && by_chirp < by_line) {
     plan->way = SHMT_FFT_BY_CHIRP;

@@ -22,6 +22,7 @@ typedef struct shmt__fft_key {
   shmt_dtype dtype;  /* complex */
   int lines;         /* at once; more than there are lanes count as that many */
   bool has_halves;   /* for real lines of twice the length */
+  bool is_strided;   /* the lines are not dense, on one side or both: columns */
 } shmt__fft_key;
 
 typedef enum shmt__fft_way { SHMT_FFT_BY_LANES, SHMT_FFT_BY_LINE, SHMT_FFT_BY_CHIRP } shmt__fft_way;

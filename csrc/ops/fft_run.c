@@ -7,8 +7,6 @@
 #include "ops/fft_line.h"
 #include "storage/allocator.h"
 
-#include <string.h>
-
 /* Elements that are worth a thread. */
 enum { GRAIN_POINTS = 1 << 14 };
 
@@ -84,66 +82,67 @@ static void move_on(const walk* w, cursor* c) {
 
 /* --- blocks of lines ---------------------------------------------------------------------------- */
 
-/* Addresses of `count` lines from c on, which moves on behind them, in both tensors. */
-static void find_lines(const job* j, cursor* c, int64_t count, char** in, char** out) {
-  const int64_t lanes = shmt__fft_lanes(j->r->dtype);
+/* The lines of a block in one tensor: addresses; bytes between neighbours, 0 when they are not all as far apart. */
+typedef struct lines {
+  char* at[SHMT_FFT_LANES];
+  int64_t apart;
+} lines;
 
-  for (int64_t l = 0; l < lanes; l++) {
-    in[l] = (char*)j->r->in.data + c->in * j->part_bytes;
-    out[l] = (char*)j->r->out.data + c->out * j->part_bytes;
-    if (l + 1 < count) move_on(&j->dims, c);
+/* `count` lines from c on, which moves on behind them, in both tensors. */
+static void find_lines(const job* j, cursor* c, int64_t count, lines* in, lines* out) {
+  const int64_t lanes = shmt__fft_lanes(j->r->dtype), part = j->part_bytes;
+  const walk* w = &j->dims;
+
+  if (count == lanes && w->n_dims > 0 && c->at[0] + lanes < w->sizes[0]) {
+    in->apart = w->in[0] * part;
+    out->apart = w->out[0] * part;
+    for (int64_t l = 0; l < lanes; l++) in->at[l] = (char*)j->r->in.data + c->in * part + l * in->apart;
+    for (int64_t l = 0; l < lanes; l++) out->at[l] = (char*)j->r->out.data + c->out * part + l * out->apart;
+    c->at[0] += lanes;
+    c->in += lanes * w->in[0];
+    c->out += lanes * w->out[0];
+    return;
   }
-  move_on(&j->dims, c);
+  for (int64_t l = 0; l < lanes; l++) {
+    in->at[l] = (char*)j->r->in.data + c->in * part;
+    out->at[l] = (char*)j->r->out.data + c->out * part;
+    if (l + 1 < count) move_on(w, c);
+  }
+  move_on(w, c);
+  in->apart = in->at[1] - in->at[0];
+  out->apart = out->at[1] - out->at[0];
+  for (int64_t l = 1; l < lanes; l++) {
+    if (in->at[l] != in->at[0] + l * in->apart) in->apart = 0;
+    if (out->at[l] != out->at[0] + l * out->apart) out->apart = 0;
+  }
 }
 
-/* All addresses `step` bytes apart. */
-static bool are_columns(void* const* lines, int64_t lanes, int64_t step) {
-  for (int64_t l = 1; l < lanes; l++)
-    if ((char*)lines[l] != (char*)lines[0] + l * step) return false;
-  return true;
-}
-
-/* Lines of complex numbers. */
-static void place_complex(const job* j, char* const* lines, int64_t step, shmt__fft_place* p) {
+/* Lines of real and of imaginary parts. columns: the bytes between neighbours that make them columns. */
+static void place(const job* j, const lines* re, const lines* im, int64_t im_offset, int64_t step, int64_t columns,
+                  shmt__fft_layout columns_layout, shmt__fft_layout dense_layout, bool is_dense, shmt__fft_place* p) {
   const int64_t lanes = shmt__fft_lanes(j->r->dtype);
 
   p->step = step;
-  for (int64_t l = 0; l < lanes; l++) {
-    p->re[l] = lines[l];
-    p->im[l] = lines[l] + j->part_bytes;
-  }
-  p->layout = are_columns(p->re, lanes, 2 * j->part_bytes) ? SHMT_FFT_COLUMNS
-              : step == 2                                  ? SHMT_FFT_DENSE
+  for (int64_t l = 0; l < lanes; l++) p->re[l] = re->at[l];
+  for (int64_t l = 0; l < lanes; l++) p->im[l] = im->at[l] + im_offset;
+  p->layout = re->apart == columns && im->apart == columns ? columns_layout
+              : is_dense                                   ? dense_layout
                                                            : SHMT_FFT_SCATTERED;
 }
 
-/* Lines of real numbers: neighbours are the parts of one complex number. */
-static void place_even(const job* j, char* const* lines, int64_t step, shmt__fft_place* p) {
-  const int64_t lanes = shmt__fft_lanes(j->r->dtype);
+/* Lines of complex numbers. */
+static void place_complex(const job* j, const lines* at, int64_t step, shmt__fft_place* p) {
+  place(j, at, at, j->part_bytes, step, 2 * j->part_bytes, SHMT_FFT_COLUMNS, SHMT_FFT_DENSE, step == 2, p);
+}
 
-  p->step = 2 * step;
-  for (int64_t l = 0; l < lanes; l++) {
-    p->re[l] = lines[l];
-    p->im[l] = lines[l] + step * j->part_bytes;
-  }
-  p->layout = are_columns(p->re, lanes, j->part_bytes) ? SHMT_FFT_COLUMNS_PARTS
-              : step == 1                              ? SHMT_FFT_DENSE
-                                                       : SHMT_FFT_SCATTERED;
+/* Lines of real numbers: neighbours are the parts of one complex number. */
+static void place_even(const job* j, const lines* at, int64_t step, shmt__fft_place* p) {
+  place(j, at, at, step * j->part_bytes, 2 * step, j->part_bytes, SHMT_FFT_COLUMNS_PARTS, SHMT_FFT_DENSE, step == 1, p);
 }
 
 /* Lines of real numbers, two of which are the parts of one line. */
-static void place_pair(const job* j, char* const* first, char* const* second, int64_t step, shmt__fft_place* p) {
-  const int64_t lanes = shmt__fft_lanes(j->r->dtype);
-
-  p->step = step;
-  for (int64_t l = 0; l < lanes; l++) {
-    p->re[l] = first[l];
-    p->im[l] = second[l];
-  }
-  p->layout = step == 1 ? SHMT_FFT_DENSE_PARTS
-              : are_columns(p->re, lanes, j->part_bytes) && are_columns(p->im, lanes, j->part_bytes)
-                  ? SHMT_FFT_COLUMNS_PARTS
-                  : SHMT_FFT_SCATTERED;
+static void place_pair(const job* j, const lines* at, int64_t step, shmt__fft_place* p) {
+  place(j, &at[0], &at[1], 0, step, j->part_bytes, SHMT_FFT_COLUMNS_PARTS, SHMT_FFT_DENSE_PARTS, step == 1, p);
 }
 
 static bool is_paired(const shmt__fft_request* r) { return r->form != SHMT_FFT_C2C && r->length % 2 != 0; }
@@ -156,35 +155,34 @@ static shmt__fft_kind kind_of(const shmt__fft_request* r) {
 
 static void place_block(const job* j, shmt__fft_block* b, cursor* c, int64_t count) {
   const int64_t lanes = shmt__fft_lanes(j->r->dtype), in_step = j->r->in.step, out_step = j->r->out.step;
-  char *in[2][SHMT_FFT_LANES], *out[2][SHMT_FFT_LANES];
+  lines in[2], out[2];
 
-  find_lines(j, c, count < lanes ? count : lanes, in[0], out[0]);
+  find_lines(j, c, count < lanes ? count : lanes, &in[0], &out[0]);
   if (is_paired(j->r)) {
-    if (count > lanes)
-      find_lines(j, c, count - lanes, in[1], out[1]);
-    else
-      memcpy(in[1], in[0], sizeof in[0]), memcpy(out[1], out[0], sizeof out[0]);
+    in[1] = in[0];
+    out[1] = out[0];
+    if (count > lanes) find_lines(j, c, count - lanes, &in[1], &out[1]);
   }
   switch (b->kind) {
     case SHMT_FFT_COMPLEX:
-      place_complex(j, in[0], in_step, &b->in[0]);
-      place_complex(j, out[0], out_step, &b->out[0]);
+      place_complex(j, &in[0], in_step, &b->in[0]);
+      place_complex(j, &out[0], out_step, &b->out[0]);
       break;
     case SHMT_FFT_FROM_EVEN:
-      place_even(j, in[0], in_step, &b->in[0]);
-      place_complex(j, out[0], out_step, &b->out[0]);
+      place_even(j, &in[0], in_step, &b->in[0]);
+      place_complex(j, &out[0], out_step, &b->out[0]);
       break;
     case SHMT_FFT_TO_EVEN:
-      place_complex(j, in[0], in_step, &b->in[0]);
-      place_even(j, out[0], out_step, &b->out[0]);
+      place_complex(j, &in[0], in_step, &b->in[0]);
+      place_even(j, &out[0], out_step, &b->out[0]);
       break;
     case SHMT_FFT_FROM_PAIR:
-      place_pair(j, in[0], in[1], in_step, &b->in[0]);
-      for (int i = 0; i < 2; i++) place_complex(j, out[i], out_step, &b->out[i]);
+      place_pair(j, in, in_step, &b->in[0]);
+      for (int i = 0; i < 2; i++) place_complex(j, &out[i], out_step, &b->out[i]);
       break;
     case SHMT_FFT_TO_PAIR:
-      for (int i = 0; i < 2; i++) place_complex(j, in[i], in_step, &b->in[i]);
-      place_pair(j, out[0], out[1], out_step, &b->out[0]);
+      for (int i = 0; i < 2; i++) place_complex(j, &in[i], in_step, &b->in[i]);
+      place_pair(j, out, out_step, &b->out[0]);
       break;
   }
 }
@@ -200,7 +198,7 @@ static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
                        .is_whole = j->r->form == SHMT_FFT_R2C_WHOLE,
                        .halves = j->plan->halves,
                        .scale = j->r->scale,
-                       .room = j->r->form == SHMT_FFT_R2C_WHOLE ? 2 * n : n + 1};
+                       .room = n + 1};
   const uint64_t nbytes = (uint64_t)((2 * b.room + n) * shmt__fft_element_bytes());
   cursor c = cursor_at(&j->dims, begin * lines);
   void* scratch = NULL;
@@ -324,7 +322,8 @@ shmt_status shmt__fft_run(const shmt__fft_request* r) {
   SHMT_TRY(shmt__fft_plan_find((shmt__fft_key){.length = is_even ? r->length / 2 : r->length,
                                                .dtype = r->dtype,
                                                .lines = at_once < SHMT_FFT_LANES ? (int)at_once : SHMT_FFT_LANES,
-                                               .has_halves = is_even},
+                                               .has_halves = is_even,
+                                               .is_strided = r->in.step > 2 || r->out.step > 2},
                                &plan));
   j.plan = plan;
   walk_init(r, &j.dims);
