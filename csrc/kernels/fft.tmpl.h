@@ -77,6 +77,49 @@ static void FN(to_pair)(const FN(pair)* first, const FN(pair)* second, FN(pair)*
   }
 }
 
+/* Note [Pairs of real lines]
+ * An infinity or a NaN in one of two lines that are transformed as one would reach the other's result. The first element
+ * of the result is the sum of all that went in; when that is not finite, the two are done again, each with zeros for
+ * partner.
+ */
+static bool FN(is_finite)(FN(pair) sum) {
+  const FN(vector) none = sum.re * 0 + sum.im * 0;
+
+  for (int l = 0; l < LANES; l++)
+    if (!(none[l] == 0)) return false;
+  return true;
+}
+
+/* Pairs, one after the other. x, y, work: as in fft_block. */
+static void FN(from_single)(const shmt__fft_block* b, FN(pair)* x, FN(pair)* y, FN(pair)* work) {
+  const int64_t n = b->steps->length;
+  const R scale = (R)b->scale;
+
+  for (int i = 0; i < 2; i++) {
+    shmt__fft_place in = b->in[0];
+    memcpy(i == 0 ? in.im : in.re, i == 0 ? in.re : in.im, sizeof in.re);
+    FN(load)(&in, n, x, false);
+    for (int64_t k = 0; k < n; k++) x[k].im = (FN(vector)){0};
+    FN(store_spectrum)(&b->out[i], n, b->is_whole, FN(transform)(b->steps, x, y, work), scale,
+                       b->is_forward ? scale : -scale);
+  }
+}
+
+static void FN(to_single)(const shmt__fft_block* b, FN(pair)* x, FN(pair)* y, FN(pair)* work) {
+  const int64_t n = b->steps->length, half = n / 2 + 1;
+  const R scale = (R)b->scale;
+
+  for (int i = 0; i < 2; i++) {
+    shmt__fft_place out = b->out[0];
+    memcpy(i == 0 ? out.im : out.re, i == 0 ? out.re : out.im, sizeof out.re);
+    FN(load)(&b->in[i], half, y, false);
+    memset(y + half, 0, (size_t)half * sizeof *y);
+    FN(to_pair)(y, y + half, x, n);
+    const FN(pair)* const z = FN(transform)(b->steps, x, y, work);
+    FN(store)(&out, n, &(FN(values)){&z->im, &z->im, 2, scale, scale});
+  }
+}
+
 void SHMT_LOOP(fft_block)(char* const* data, const int64_t* strides, int64_t lanes, const void* ctx) {
   const shmt__fft_block* b = ctx;
   const int64_t n = b->steps->length, half = n / 2 + 1;
@@ -100,6 +143,10 @@ void SHMT_LOOP(fft_block)(char* const* data, const int64_t* strides, int64_t lan
     case SHMT_FFT_FROM_PAIR:
       FN(load)(&b->in[0], n, x, false);
       z = FN(transform)(b->steps, x, y, work);
+      if (!FN(is_finite)(z[0])) {
+        FN(from_single)(b, x, y, work);
+        break;
+      }
       first = z == x ? y : x;
       FN(from_pair)(z, first, first + half, n);
       FN(store_spectrum)(&b->out[0], n, b->is_whole, first, scale, im_scale);
@@ -114,7 +161,11 @@ void SHMT_LOOP(fft_block)(char* const* data, const int64_t* strides, int64_t lan
       FN(load)(&b->in[0], half, y, false);
       FN(load)(&b->in[1], half, y + half, false);
       FN(to_pair)(y, y + half, x, n);
-      FN(store_scaled)(&b->out[0], n, FN(transform)(b->steps, x, y, work), true, scale);
+      z = FN(transform)(b->steps, x, y, work);
+      if (FN(is_finite)(z[0]))
+        FN(store_scaled)(&b->out[0], n, z, true, scale);
+      else
+        FN(to_single)(b, x, y, work);
       break;
   }
 }
@@ -208,22 +259,6 @@ void SHMT_LOOP(fft_scatter)(char* const* data, const int64_t* strides, int64_t n
   }
 }
 
-/* data: result, line (may be the same); multiplied by the factor and the scale. */
-void SHMT_LOOP(fft_multiply)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__fft_pass* p = ctx;
-  R* to = (R*)(void*)data[0];
-  const R *from = (const R*)(const void*)data[1], *factor = p->factor;
-  const int64_t in = p->swap_in, out = p->swap_out;
-  const R scale = (R)p->scale;
-
-  (void)strides;
-  SHMT_IVDEP for (int64_t i = 0; i < n; i++) {
-    const R re = from[2 * i + in], im = from[2 * i + 1 - in], wr = factor[2 * i] * scale, wi = factor[2 * i + 1] * scale;
-    to[2 * i + out] = re * wr - im * wi;
-    to[2 * i + 1 - out] = re * wi + im * wr;
-  }
-}
-
 /* LANES elements of a dense line, forwards or the last one first. */
 INLINE FN(pair) FN(get_run)(const R* from) {
   const FN(vector) u = FN(get)(from), v = FN(get)(from + LANES);
@@ -240,6 +275,29 @@ INLINE void FN(put_run)(R* to, FN(pair) a) {
 INLINE void FN(put_run_back)(R* to, FN(pair) a) {
   FN(put)(to, LOW_BACK(a.re, a.im));
   FN(put)(to + LANES, HIGH_BACK(a.re, a.im));
+}
+
+/* data: result, line (may be the same); multiplied by the factor and the scale. */
+void SHMT_LOOP(fft_multiply)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__fft_pass* p = ctx;
+  R* to = (R*)(void*)data[0];
+  const R *from = (const R*)(const void*)data[1], *factor = p->factor;
+  const int64_t in = p->swap_in, out = p->swap_out;
+  const R scale = (R)p->scale;
+  int64_t i = 0;
+
+  (void)strides;
+  for (; i + LANES <= n; i += LANES) {
+    FN(pair) a = FN(get_run)(from + 2 * i), w = FN(scaled)(FN(get_run)(factor + 2 * i), scale);
+    if (in) a = (FN(pair)){a.im, a.re};
+    const FN(pair) b = {a.re * w.re - a.im * w.im, a.re * w.im + a.im * w.re};
+    FN(put_run)(to + 2 * i, out ? (FN(pair)){b.im, b.re} : b);
+  }
+  for (; i < n; i++) {
+    const R re = from[2 * i + in], im = from[2 * i + 1 - in], wr = factor[2 * i] * scale, wi = factor[2 * i + 1] * scale;
+    to[2 * i + out] = re * wr - im * wi;
+    to[2 * i + 1 - out] = re * wi + im * wr;
+  }
 }
 
 /* Elements [n + 1, 2n) of a spectrum, which mirror the others. */

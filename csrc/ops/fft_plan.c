@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Clocks for a vector of elements: to bring one in from dense lines and back, from columns, between the columns and the
- * rows of a matrix; to begin with a line. Clocks for an element of a line that is gathered and scattered by itself. */
-enum { TRANSPOSED = 20, IN_COLUMNS = 6, BETWEEN = 12, PER_LINE = 300, GATHERED = 16, NO_WAY = 1 << 30 };
+/* Clocks for a vector of elements: to bring one in from dense lines and back, number by number, from columns, between the
+ * columns and the rows of a matrix; to begin with a line. Clocks for an element of a line that is gathered by itself. */
+enum { TRANSPOSED = 20, ONE_BY_ONE = 80, IN_COLUMNS = 6, BETWEEN = 12, PER_LINE = 300, GATHERED = 6, NO_WAY = 1 << 30 };
 /* Bytes of a block's scratch that stay in the first and the second cache. */
 enum { NEAR_BYTES = 32 << 10, FAR_BYTES = 768 << 10 };
 
@@ -195,9 +195,12 @@ static void choose(shmt__fft_plan* plan) {
   int64_t n1 = 1, n2 = 1;
   double by_line;
 
-  const double by_lanes = (double)n * element_cost(n, TRANSPOSED) / (plan->key.lines < lanes ? plan->key.lines : lanes);
+  const bool is_full = plan->key.lines >= lanes;
+  const double by_lanes = (double)n * element_cost(n, plan->key.is_strided && !is_full ? ONE_BY_ONE : TRANSPOSED) /
+                          (double)(is_full ? lanes : plan->key.lines);
   const int64_t columns = find_matrix(n, lanes, &by_line);
-  if (plan->key.is_strided) by_line += (double)n * GATHERED;
+  /* One of many columns takes a line of the cache for each of its elements. */
+  if (plan->key.is_strided) by_line += (double)n * GATHERED * (is_full ? 4 : 1);
   const double by_chirp = n > 64 ? find_convolution(2 * n - 1, lanes, &n1, &n2) : INFINITY;
   if (by_chirp < by_lanes && by_chirp < by_line) {
     plan->way = SHMT_FFT_BY_CHIRP;

@@ -83,13 +83,13 @@ static void move_on(const walk* w, cursor* c) {
 /* --- blocks of lines ---------------------------------------------------------------------------- */
 
 /* The lines of a block in one tensor: addresses; bytes between neighbours, 0 when they are not all as far apart. */
-typedef struct lines {
+typedef struct bundle {
   char* at[SHMT_FFT_LANES];
   int64_t apart;
-} lines;
+} bundle;
 
 /* `count` lines from c on, which moves on behind them, in both tensors. */
-static void find_lines(const job* j, cursor* c, int64_t count, lines* in, lines* out) {
+static void find_lines(const job* j, cursor* c, int64_t count, bundle* in, bundle* out) {
   const int64_t lanes = shmt__fft_lanes(j->r->dtype), part = j->part_bytes;
   const walk* w = &j->dims;
 
@@ -118,7 +118,7 @@ static void find_lines(const job* j, cursor* c, int64_t count, lines* in, lines*
 }
 
 /* Lines of real and of imaginary parts. columns: the bytes between neighbours that make them columns. */
-static void place(const job* j, const lines* re, const lines* im, int64_t im_offset, int64_t step, int64_t columns,
+static void place(const job* j, const bundle* re, const bundle* im, int64_t im_offset, int64_t step, int64_t columns,
                   shmt__fft_layout columns_layout, shmt__fft_layout dense_layout, bool is_dense, shmt__fft_place* p) {
   const int64_t lanes = shmt__fft_lanes(j->r->dtype);
 
@@ -131,17 +131,17 @@ static void place(const job* j, const lines* re, const lines* im, int64_t im_off
 }
 
 /* Lines of complex numbers. */
-static void place_complex(const job* j, const lines* at, int64_t step, shmt__fft_place* p) {
+static void place_complex(const job* j, const bundle* at, int64_t step, shmt__fft_place* p) {
   place(j, at, at, j->part_bytes, step, 2 * j->part_bytes, SHMT_FFT_COLUMNS, SHMT_FFT_DENSE, step == 2, p);
 }
 
 /* Lines of real numbers: neighbours are the parts of one complex number. */
-static void place_even(const job* j, const lines* at, int64_t step, shmt__fft_place* p) {
+static void place_even(const job* j, const bundle* at, int64_t step, shmt__fft_place* p) {
   place(j, at, at, step * j->part_bytes, 2 * step, j->part_bytes, SHMT_FFT_COLUMNS_PARTS, SHMT_FFT_DENSE, step == 1, p);
 }
 
 /* Lines of real numbers, two of which are the parts of one line. */
-static void place_pair(const job* j, const lines* at, int64_t step, shmt__fft_place* p) {
+static void place_pair(const job* j, const bundle* at, int64_t step, shmt__fft_place* p) {
   place(j, &at[0], &at[1], 0, step, j->part_bytes, SHMT_FFT_COLUMNS_PARTS, SHMT_FFT_DENSE_PARTS, step == 1, p);
 }
 
@@ -155,7 +155,7 @@ static shmt__fft_kind kind_of(const shmt__fft_request* r) {
 
 static void place_block(const job* j, shmt__fft_block* b, cursor* c, int64_t count) {
   const int64_t lanes = shmt__fft_lanes(j->r->dtype), in_step = j->r->in.step, out_step = j->r->out.step;
-  lines in[2], out[2];
+  bundle in[2], out[2];
 
   find_lines(j, c, count < lanes ? count : lanes, &in[0], &out[0]);
   if (is_paired(j->r)) {
@@ -269,21 +269,28 @@ static shmt_status run_to_real(const job* j, char* in, char* out, char* work) {
     call(r, SHMT_LOOP_fft_scatter, (char*[]){out, NULL, work}, step, n, NULL);
     return SHMT_OK;
   }
-  if (r->in.step == 2) {
-    call(r, SHMT_LOOP_fft_to_even, (char*[]){work, in}, 0, n / 2, &pass);
-  } else {
-    char* const behind = work + (n / 2 + 1) * 2 * j->part_bytes;
-    call(r, SHMT_LOOP_fft_gather, (char*[]){behind, in, imaginary}, r->in.step, n / 2 + 1, NULL);
-    call(r, SHMT_LOOP_fft_to_even, (char*[]){work, behind}, 0, n / 2, &pass);
+  /* Into the result, when that is dense, and transformed there. */
+  char* const to = step == 1 ? out : work;
+  char* from = in;
+  if (r->in.step != 2) {
+    from = work + n * j->part_bytes;
+    call(r, SHMT_LOOP_fft_gather, (char*[]){from, in, imaginary}, r->in.step, n / 2 + 1, NULL);
   }
-  SHMT_TRY(shmt__fft_line_run(j->plan, work, step == 1 ? out : work, false, r->scale));
+  call(r, SHMT_LOOP_fft_to_even, (char*[]){to, from}, 0, n / 2, &pass);
+  SHMT_TRY(shmt__fft_line_run(j->plan, to, to, false, r->scale));
   if (step != 1)
     call(r, SHMT_LOOP_fft_scatter, (char*[]){out, out + step * j->part_bytes, work}, 2 * step, n / 2, NULL);
   return SHMT_OK;
 }
 
+/* Can lines be transformed from where they are to where they go? */
+static bool are_in_place(const shmt__fft_request* r) {
+  const int64_t in = r->form == SHMT_FFT_C2C || r->form == SHMT_FFT_C2R ? 2 : 1, out = r->form == SHMT_FFT_C2R ? 1 : 2;
+  return !is_paired(r) && r->in.step == in && r->out.step == out;
+}
+
 static shmt_status run_lines(const job* j, int64_t begin, int64_t end) {
-  const uint64_t nbytes = (uint64_t)(2 * (j->r->length + 2) * j->part_bytes);
+  const uint64_t nbytes = are_in_place(j->r) ? 0 : (uint64_t)(2 * (j->r->length + 2) * j->part_bytes);
   cursor c = cursor_at(&j->dims, begin);
   shmt_status status = SHMT_OK;
   void* work = NULL;
