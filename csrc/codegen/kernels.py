@@ -110,8 +110,15 @@ def _add(loops: dict[str, Loop], loop: Loop) -> None:
         )
 
 
+def _stored(dtype: Dtype) -> str:
+    """The type of elements in memory. Of a bool it is a byte, which view(bool) may make any."""
+    return "uint8_t" if dtype.kind == "bool" else dtype.ctype
+
+
 def _load(dtype: Dtype) -> str:
     """The stored element x in the type calculated in; base/half.h has the conversions."""
+    if dtype.kind == "bool":
+        return "((x) != 0)"
     if dtype.ctype == dtype.compute:
         return "(x)"
     return f"shmt__{dtype.name}_to_{_family(dtype.compute)}(x)"
@@ -141,14 +148,14 @@ def _macros(dtype: Dtype, real: Dtype, level: str) -> str:
         "LIMITED": dtype.limited,
     }
     rows = [
-        ("T", dtype.ctype),
+        ("T", _stored(dtype)),
         ("C", dtype.compute),
         ("ACC", dtype.acc),
         ("DT", dtype.name),
         ("SHMT_DT", dtype.constant),
         ("SHMT_LOAD(x)", _load(dtype)),
         ("SHMT_STORE(x)", _store(dtype)),
-        ("SHMT_REAL", real.ctype),
+        ("SHMT_REAL", _stored(real)),
         ("SHMT_STORE_REAL(x)", _store(real).replace("(T)", "(SHMT_REAL)")),
         ("SHMT_LOOP(name)", f"shmt__loop_##name##_{dtype.name}_{level}"),
         *((f"SHMT_IS_{flag}", str(int(on))) for flag, on in flags.items()),

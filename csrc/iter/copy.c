@@ -50,7 +50,7 @@ static void copy_bytes(void* arg, int64_t begin, int64_t end) {
   const byte_copy* c = arg;
 
   if (!c->streamed) {
-    memcpy(c->dst + begin, c->src + begin, (size_t)(end - begin));
+    memmove(c->dst + begin, c->src + begin, (size_t)(end - begin));
     return;
   }
   shmt__move_streamed(c->dst + begin, c->src + begin, end - begin);

@@ -127,7 +127,7 @@ MOVE(pair)
 void shmt__move_elements(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
                          int64_t n, int64_t item) {
   if (dst_stride == item && src_stride == item) {
-    if (dst != src) memcpy(dst, src, (size_t)(n * item));
+    if (dst != src) memmove(dst, src, (size_t)(n * item));
     return;
   }
 #define CALL(TYPE) move_##TYPE(dst, dst_stride, src, src_stride, n)
@@ -148,7 +148,7 @@ void shmt__move_streamed(char* dst, const char* src, int64_t nbytes) {
   const int64_t head = -(int64_t)(uintptr_t)dst & (LINE - 1);
 
   if (nbytes >= 4 * LINE) {
-    memcpy(dst, src, (size_t)head); /* up to a line's begin: only whole lines are streamed */
+    memmove(dst, src, (size_t)head); /* up to a line's begin: only whole lines are streamed */
     dst += head;
     src += head;
     nbytes -= head;
@@ -164,7 +164,7 @@ void shmt__move_streamed(char* dst, const char* src, int64_t nbytes) {
     }
   }
 #endif
-  memcpy(dst, src, (size_t)nbytes);
+  memmove(dst, src, (size_t)nbytes);
 }
 
 void shmt__move_streamed_end(void) {

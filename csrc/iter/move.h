@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* n elements of item bytes (1, 2, 4, 8 or 16); strides in bytes. The ranges are equal or disjoint.
- */
+/* n elements of item bytes (1, 2, 4, 8 or 16); strides in bytes. Ranges that overlap
+ * in part (two storages over one foreign buffer) end with some mixture of old and new elements. */
 void shmt__move_elements(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
                          int64_t n, int64_t item);
 /* dst[i][j] = src[j][i]: dst's j and src's i run without a gap. rows x columns of dst; row strides
@@ -13,7 +13,7 @@ void shmt__move_elements(char* dst, int64_t dst_stride, const char* src, int64_t
 void shmt__move_transposed(char* dst, int64_t dst_row, const char* src, int64_t src_row,
                            int64_t rows, int64_t columns, int64_t item);
 /* nbytes past the caches to dst: for results too large to be found there again, whose lines would be read before they
- * are written. The ranges are disjoint. Other threads see it as any other store only after _end. */
+ * are written. Ranges that overlap: as above. Other threads see it as any other store only after _end. */
 void shmt__move_streamed(char* dst, const char* src, int64_t nbytes);
 void shmt__move_streamed_end(void);
 enum { SHMT_STREAM_BYTES = 16 << 20 }; /* results from here on are streamed */

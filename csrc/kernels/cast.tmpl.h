@@ -23,14 +23,7 @@
 #define CAST_U64(x) ((uint64_t)(x))
 #endif
 
-/* view(bool) shows any byte as a bool; more than 0 and 1 must not be read as C's bool. */
-#if SHMT_IS_BOOL
-#define CAST_LOAD(x) (*(const uint8_t*)(const void*)&(x) != 0)
-#else
-#define CAST_LOAD(x) SHMT_LOAD(x)
-#endif
-
-/* X = CAST_LOAD(element) as each dtype */
+/* X = SHMT_LOAD(element) as each dtype */
 #define CAST_TO_bool(x)       CAST_BOOL(x)
 #define CAST_TO_uint8(x)      ((uint8_t)CAST_I32(x))
 #define CAST_TO_int8(x)       ((int8_t)CAST_I32(x))
@@ -55,17 +48,16 @@
       TO* to = (TO*)(void*)dst;                                                        \
       const T* from = (const T*)(const void*)src;                                      \
       _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) to[i] =                     \
-          CAST_TO_##NAME(CAST_LOAD(from[i]));                                          \
+          CAST_TO_##NAME(SHMT_LOAD(from[i]));                                          \
     } else {                                                                           \
       for (int64_t i = 0; i < n; i++)                                                  \
         *(TO*)(void*)(dst + i * dst_stride) =                                          \
-            CAST_TO_##NAME(CAST_LOAD(*(const T*)(const void*)(src + i * src_stride))); \
+            CAST_TO_##NAME(SHMT_LOAD(*(const T*)(const void*)(src + i * src_stride))); \
     }                                                                                  \
   }
 SHMT_FOR_EACH_DTYPE(CAST)
 
 #undef CAST
-#undef CAST_LOAD
 #undef CAST_REAL
 #undef CAST_BOOL
 #undef CAST_I32

@@ -73,7 +73,7 @@ void SHMT_LOOP(compress)(char* const* data, const int64_t* strides, int64_t n, c
   /* Written unconditionally, kept by moving on: no branch to mispredict. */
   for (int64_t i = 0; i < n && out < end; i++) {
     *out = *(const T*)(const void*)(data[1] + i * strides[1]);
-    out += *(const bool*)(data[2] + i * strides[2]);
+    out += *(const uint8_t*)(data[2] + i * strides[2]) != 0;
   }
 }
 
@@ -83,7 +83,7 @@ void SHMT_LOOP(decompress)(char* const* data, const int64_t* strides, int64_t n,
 
   (void)ctx;
   for (int64_t i = 0; i < n; i++)
-    if (*(const bool*)(data[2] + i * strides[2])) AT(data[0] + i * strides[0]) = *src++;
+    if (*(const uint8_t*)(data[2] + i * strides[2])) AT(data[0] + i * strides[0]) = *src++;
 }
 
 /* data: out (dense), the last element of a dense src. Elements in the opposite order. */

@@ -75,6 +75,19 @@ static inline void SHMT_LOOP(pool_taps)(const shmt__pool_shape* s, int64_t first
 
 enum { SHMT_LOOP(pool_width) = 128 };
 
+/* Sums, which wrap for integers, and what they are divided by. */
+#if SHMT_IS_INTEGRAL
+#define TOTAL     uint64_t
+#define ADD(a, b) ((C)((TOTAL)(a) + (TOTAL)(b)))
+static inline ACC SHMT_LOOP(pool_share_of)(TOTAL sum, int64_t n) {
+  return n == -1 ? (ACC)(0 - sum) : (ACC)sum / (ACC)n;
+}
+#else
+#define TOTAL     ACC
+#define ADD(a, b) ((C)((a) + (b)))
+static inline ACC SHMT_LOOP(pool_share_of)(TOTAL sum, int64_t n) { return sum / (ACC)n; }
+#endif
+
 /* BODY for w from begin to end, with STEP known for the usual strides: what it loads becomes shuffles. */
 #define POOL_LINE(BODY)                                                \
   if (s->stride[2] == 1) {                                             \
@@ -239,7 +252,7 @@ void SHMT_LOOP(max_pool_backward)(char* const* data, const int64_t* strides, int
   for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in), grad += outs, where += outs)
     for (int64_t i = 0; i < outs; i++) {
       T* at = &image[where[i]];
-      *at = SHMT_STORE((C)(SHMT_LOAD(*at) + SHMT_LOAD(grad[i])));
+      *at = SHMT_STORE(ADD(SHMT_LOAD(*at), SHMT_LOAD(grad[i])));
     }
 }
 
@@ -262,7 +275,7 @@ static inline int64_t SHMT_LOOP(pool_divisor)(const shmt__pool_shape* s, int64_t
 /* Averages of outputs first .. last of a row; at: its od, oh, and d0, d1, h0, h1 of its windows. */
 static void SHMT_LOOP(pool_average)(const shmt__pool_shape* s, const T* image, const int64_t* at, int64_t first,
                                     int64_t last, T* out) {
-  ACC sum[SHMT_LOOP(pool_width)];
+  TOTAL sum[SHMT_LOOP(pool_width)];
   const int64_t n = last - first;
   int64_t k0, k1;
 
@@ -277,7 +290,7 @@ static void SHMT_LOOP(pool_average)(const shmt__pool_shape* s, const T* image, c
         SHMT_LOOP(pool_inside)(s, offset, first, last, &begin, &end);
         begin -= first;
         end -= first;
-        POOL_LINE(sum[w] += SHMT_LOAD(line[w * step]);)
+        POOL_LINE(sum[w] += (TOTAL)SHMT_LOAD(line[w * step]);)
       }
   /* Windows that begin and end inside the image all have the same divisor. */
   const int64_t rows = (at[3] - at[2]) * (at[5] - at[4]);
@@ -285,8 +298,9 @@ static void SHMT_LOOP(pool_average)(const shmt__pool_shape* s, const T* image, c
   SHMT_LOOP(pool_inside)(s, -s->padding[2], first, last, &whole_begin, &unused);
   SHMT_LOOP(pool_inside)(s, s->kernel[2] - 1 - s->padding[2], first, last, &unused, &whole_end);
   if (at[3] <= at[2] || at[5] <= at[4] || whole_end < whole_begin) whole_end = whole_begin = last;
-  const ACC divisor = (ACC)SHMT_LOOP(pool_divisor)(s, at[0], at[1], whole_begin, rows * s->kernel[2]);
-  for (int64_t w = whole_begin; w < whole_end; w++) out[w - first] = SHMT_STORE((C)(sum[w - first] / divisor));
+  const int64_t divisor = SHMT_LOOP(pool_divisor)(s, at[0], at[1], whole_begin, rows * s->kernel[2]);
+  for (int64_t w = whole_begin; w < whole_end; w++) 
+    out[w - first] = SHMT_STORE((C)SHMT_LOOP(pool_share_of)(sum[w - first], divisor));
   for (int64_t w = first; w < last; w++) {
     if (w == whole_begin && whole_end > w) w = whole_end;
     if (w >= last) break;
@@ -294,8 +308,8 @@ static void SHMT_LOOP(pool_average)(const shmt__pool_shape* s, const T* image, c
     shmt__pool_window(s, 2, w, &w0, &w1);
     const int64_t inside = w1 > w0 ? rows * (w1 - w0) : 0;
     const bool is_empty = at[3] <= at[2] || at[5] <= at[4] || w1 <= w0;
-    out[w - first] =
-        SHMT_STORE((C)(is_empty ? 0 : sum[w - first] / (ACC)SHMT_LOOP(pool_divisor)(s, at[0], at[1], w, inside)));
+    const int64_t shares = SHMT_LOOP(pool_divisor)(s, at[0], at[1], w, inside);
+    out[w - first] = SHMT_STORE((C)(is_empty ? 0 : SHMT_LOOP(pool_share_of)(sum[w - first], shares)));
   }
 }
 #undef POOL_LINE
@@ -337,12 +351,12 @@ void SHMT_LOOP(avg_pool)(char* const* data, const int64_t* strides, int64_t n, c
         SHMT_POOL_WINDOW(WINDOW);                                                                               \
         const int64_t inside = (d1 - d0) * (h1 - h0) * (w1 - w0);                                               \
         const bool is_empty = d1 <= d0 || h1 <= h0 || w1 <= w0;                                                 \
-        const ACC share = is_empty ? 0 : (ACC)SHMT_LOAD(*grad) / (ACC)(DIVISOR);                                \
+        const ACC share = is_empty ? 0 : SHMT_LOOP(pool_share_of)((TOTAL)SHMT_LOAD(*grad), DIVISOR);                                \
         grad++;                                                                                                 \
         for (int64_t d = d0; d < d1; d++)                                                                       \
           for (int64_t h = h0; h < h1; h++) {                                                                   \
             T* line = image + (d * s->in[1] + h) * s->in[2];                                                    \
-            for (int64_t w = w0; w < w1; w++) line[w] = SHMT_STORE((C)(SHMT_LOAD(line[w]) + share));            \
+            for (int64_t w = w0; w < w1; w++) line[w] = SHMT_STORE(ADD(SHMT_LOAD(line[w]), share));             \
           }                                                                                                     \
       }                                                                                                         \
     }                                                                                                           \
@@ -361,14 +375,16 @@ void SHMT_LOOP(adaptive_avg_pool)(char* const* data, const int64_t* strides, int
   for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in)) {
     SHMT_POOL_EACH_OUTPUT {
       SHMT_POOL_WINDOW(shmt__pool_share);
-      ACC sum = 0;
+      TOTAL sum = 0;
       for (int64_t d = d0; d < d1; d++)
         for (int64_t h = h0; h < h1; h++) {
           const T* line = image + (d * s->in[1] + h) * s->in[2];
-          for (int64_t w = w0; w < w1; w++) sum += SHMT_LOAD(line[w]);
+          for (int64_t w = w0; w < w1; w++) sum += (TOTAL)SHMT_LOAD(line[w]);
         }
       const int64_t inside = (d1 - d0) * (h1 - h0) * (w1 - w0);
-      *out++ = SHMT_STORE((C)(inside <= 0 ? 0 : sum / (ACC)inside));
+      *out++ = SHMT_STORE((C)(inside <= 0 ? 0 : SHMT_LOOP(pool_share_of)(sum, inside)));
     }
   }
 }
+#undef TOTAL
+#undef ADD

@@ -62,9 +62,6 @@ FOLD(count_nonzero, uint32_t, 0, x != 0, a + b, int64_t, 0, s + a, s + t, int64_
 #define LOWEST  (-(C)INFINITY)
 #define HIGHEST ((C)INFINITY)
 FOLD(nansum, C, 0, x != x ? 0 : x, a + b, WIDE, 0, s + a, s + t, T, SHMT_STORE((C)s))
-#elif SHMT_IS_BOOL
-#define LOWEST  0
-#define HIGHEST 1
 #else
 #define LOWEST  ((C)(SHMT_IS_SIGNED ? (C)((SHMT_WIDE(1)) << (8 * sizeof(C) - 1)) : 0))
 #define HIGHEST ((C)~LOWEST)
@@ -75,6 +72,10 @@ FOLD(nansum, C, 0, x != x ? 0 : x, a + b, WIDE, 0, s + a, s + t, T, SHMT_STORE((
 #else
 #define IS_NAN(x) 0
 #endif
+#if SHMT_IS_BOOL
+FOLD(amax, uint8_t, 0, x, a | b, uint8_t, 0, s | a, s | t, T, s)
+FOLD(amin, uint8_t, 1, x, a & b, uint8_t, 1, s & a, s & t, T, s)
+#else
 static inline C FN(higher)(C a, C b) {
   const C m = a > b ? a : b; /* in two steps: so gcc vectorises a chain of them */
   return IS_NAN(a) ? a : m;
@@ -87,6 +88,7 @@ FOLD(amax, C, LOWEST, x, FN(higher)(a, b), C, LOWEST, FN(higher)(s, a), FN(highe
      SHMT_STORE(s))
 FOLD(amin, C, HIGHEST, x, FN(lower)(a, b), C, HIGHEST, FN(lower)(s, a), FN(lower)(s, t), T,
      SHMT_STORE(s))
+#endif
 
 /* --- the extreme and where it is ------------------------------------------------------- */
 

@@ -71,7 +71,8 @@ shmt_status shmt__embedding_dense_backward(shmt_tensor* grad_output, shmt_tensor
   SHMT_REQUIRE(grad_output->numel == indices->numel * width, SHMT_E_RUNTIME,
                "embedding_dense_backward(): a gradient of size %s does not fit indices of size %s",
                SHMT_SHAPE_TEXT(grad_output), SHMT_SHAPE_TEXT(indices));
-  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(num_weights, width), dtype, grad_output->device, SHMT_CONTIGUOUS_FORMAT,
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(num_weights, width), dtype,
+                              shmt__tensor_is_meta(indices) ? SHMT_META : grad_output->device, SHMT_CONTIGUOUS_FORMAT,
                               &result));
   if (!shmt__tensor_is_meta(result)) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));

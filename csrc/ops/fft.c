@@ -197,6 +197,9 @@ shmt_status shmt__fft_r2c_backward(shmt_tensor* grad, shmt_ints dim, int64_t nor
   SHMT_AUTO(shmt_tensor) back = NULL;
   int64_t last;
 
+  SHMT_REQUIRE(dim.len > 0 && grad->n_dims > 0, SHMT_E_RUNTIME, "fft_r2c must transform at least one axis");
+  SHMT_REQUIRE(last_dim_size >= 0, SHMT_E_RUNTIME, "Invalid number of data points (%" PRId64 ") specified",
+               last_dim_size);
   SHMT_TRY(shmt__wrap_dim(dim.data[dim.len - 1], grad->n_dims, &last));
   if (onesided)
     SHMT_TRY(grow(grad, last, last_dim_size, &whole));

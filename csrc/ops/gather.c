@@ -59,10 +59,7 @@ shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, boo
     memcpy(strides, line->strides, (size_t)line->n_dims * sizeof *strides);
     strides[dim] = 0;
     SHMT_TRY(shmt__index_as_int64(where, &wide));
-    if (line->sizes[dim] == 0) { /* no index fits, and there is no memory to walk over */
-      bad = (shmt__bad_index){.found = true, .value = *(const int64_t*)shmt__tensor_data(wide)};
-      return shmt__check_bad_index(&bad, SHMT_E_RUNTIME, dim, 0);
-    }
+    SHMT_TRY(shmt__check_not_empty(wide, SHMT_E_RUNTIME, dim, line->sizes[dim]));
     SHMT_TRY(shmt__restride(line, shmt__tensor_sizes(where), strides, &spread));
     SHMT_TRY(shmt__at_least_1d(work, &target));
     SHMT_TRY(shmt__indexed_walk("gather", target, spread, wide, &shape, shmt__move_loop(SHMT_LOOP_gather, self->dtype),
@@ -143,6 +140,7 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
                               &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
     const shmt__index_shape shape = {line->strides[dim] * shmt__tensor_item_bytes(self), line->sizes[dim], false, &bad};
+    SHMT_REQUIRE(line->sizes[dim] > 0, SHMT_E_INDEX, "index out of range in self");
     SHMT_TRY(shmt__index_as_int64(where, &wide));
     index_strides[dim] = wide->strides[0];
     if (!try_slices(work, line, dim, wide, &bad)) {

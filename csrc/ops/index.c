@@ -191,6 +191,7 @@ static shmt_status plan_init(plan* p, shmt_tensor* self, shmt_tensors indices) {
   if (p->n_indexed == 1) {
     const int d = p->first;
     p->shape = (shmt__index_shape){self->strides[d] * shmt__tensor_item_bytes(self), self->sizes[d], true, &p->bad};
+    SHMT_TRY(shmt__check_not_empty(p->index[d], SHMT_E_INDEX, 0, self->sizes[d]));
     return spread_index(p, p->index[d]);
   }
   SHMT_AUTO(shmt_tensor) combined = NULL;
@@ -205,12 +206,10 @@ static shmt_status select_masked(shmt_tensor* self, shmt_tensor* mask, shmt_tens
   SHMT_AUTO(shmt_tensor) set = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   const int64_t item = shmt__tensor_item_bytes(self);
-  int64_t count = 0;
 
   SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &source));
   SHMT_TRY(shmt__tensor_contiguous(mask, SHMT_CONTIGUOUS_FORMAT, &set));
-  const bool* flags = shmt__tensor_data(set);
-  for (int64_t i = 0; i < set->numel; i++) count += flags[i];
+  const int64_t count = shmt__count_set(shmt__tensor_data(set), set->numel);
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(count), self->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
   char* data[3] = {shmt__tensor_data(result), shmt__tensor_data(source), shmt__tensor_data(set)};
   const int64_t strides[3] = {item, item, 1};
@@ -354,6 +353,7 @@ shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out) {
 
   if (*out == self) return SHMT_OK;
   if (*out) {
+    SHMT_TRY(shmt__check_out_dtype(*out, self->dtype));
     SHMT_TRY(shmt__prepare_out("out", out, shmt__tensor_sizes(self), self->dtype, self->device));
     return shmt__tensor_is_meta(self) ? SHMT_OK : shmt__tensor_copy(*out, self);
   }
@@ -427,7 +427,7 @@ shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tens
   SHMT_AUTO(shmt_tensor) set = NULL;
   SHMT_AUTO(shmt_tensor) work = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
-  int64_t sizes[SHMT_MAX_DIMS], n_dims, count = 0;
+  int64_t sizes[SHMT_MAX_DIMS], n_dims;
 
   SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
                "masked_scatter: expected self and source to have same dtypes but got %s and %s",
@@ -447,8 +447,7 @@ shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tens
     SHMT_TRY(spread_to(mask, shape, &spread));
     SHMT_TRY(shmt__tensor_contiguous(spread, SHMT_CONTIGUOUS_FORMAT, &set));
     SHMT_TRY(shmt__tensor_contiguous(source, SHMT_CONTIGUOUS_FORMAT, &values));
-    const bool* flags = shmt__tensor_data(set);
-    for (int64_t i = 0; i < set->numel; i++) count += flags[i];
+    const int64_t count = shmt__count_set(shmt__tensor_data(set), set->numel);
     SHMT_REQUIRE(count <= values->numel, SHMT_E_RUNTIME, "Number of elements of source < number of ones in mask");
     const int64_t item = shmt__tensor_item_bytes(work);
     char* data[3] = {shmt__tensor_data(work), shmt__tensor_data(values), shmt__tensor_data(set)};

@@ -141,6 +141,7 @@ shmt_status shmt__cat_sized(shmt_tensors tensors, int64_t dim, shmt_ints lengths
   shmt_dtype dtype;
   int64_t sizes[SHMT_MAX_DIMS], total = 0;
 
+  SHMT_REQUIRE(tensors.len > 0, SHMT_E_RUNTIME, "torch.cat(): expected a non-empty list of Tensors");
   SHMT_REQUIRE(lengths.len == tensors.len, SHMT_E_RUNTIME, "cat(): %" PRId64 " lengths for %" PRId64 " tensors",
                lengths.len, tensors.len);
   SHMT_TRY(common_dtype(tensors, &dtype));

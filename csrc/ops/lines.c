@@ -39,10 +39,22 @@ shmt_status shmt__check_bad_index(const shmt__bad_index* bad, shmt_status code, 
   return SHMT_OK;
 }
 
-static int64_t count_set(const bool* mask, int64_t n) {
+shmt_status shmt__check_not_empty(const shmt_tensor* index, shmt_status code, int64_t dim, int64_t size) {
+  if (size > 0) return SHMT_OK;
+  const shmt__bad_index first = {*(const int64_t*)shmt__tensor_data(index), true};
+  return shmt__check_bad_index(&first, code, dim, size);
+}
+
+int64_t shmt__count_set(const uint8_t* mask, int64_t n) {
   int64_t count = 0;
 
-  for (int64_t i = 0; i < n; i++) count += mask[i];
+  /* In bytes, as many as one holds: so it vectorises without widening. */
+  for (int64_t begin = 0; begin < n; begin += 255) {
+    const int64_t width = n - begin < 255 ? n - begin : 255;
+    uint8_t part = 0;
+    for (int64_t i = 0; i < width; i++) part = (uint8_t)(part + (mask[begin + i] != 0));
+    count += part;
+  }
   return count;
 }
 
@@ -55,8 +67,8 @@ shmt_status shmt__nonzero_positions(shmt_tensor* self, shmt_tensor** out) {
 
   SHMT_TRY(shmt__tensor_cast(self, SHMT_BOOL, &as_bool));
   SHMT_TRY(shmt__tensor_contiguous(as_bool, SHMT_CONTIGUOUS_FORMAT, &mask));
-  const bool* set = shmt__tensor_data(mask);
-  const int64_t count = count_set(set, mask->numel);
+  const uint8_t* set = shmt__tensor_data(mask);
+  const int64_t count = shmt__count_set(set, mask->numel);
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(count, n_dims), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
   int64_t* to = shmt__tensor_data(result);
   if (count > 0 && n_dims > 0) {

@@ -32,10 +32,17 @@ shmt_status shmt__indexed_walk(const char* name, shmt_tensor* to, shmt_tensor* f
 /* SHMT_E_INDEX "index 5 is out of bounds for dimension 0 with size 3" when bad was noted. */
 shmt_status shmt__check_bad_index(const shmt__bad_index* bad, shmt_status code, int64_t dim, int64_t size);
 
+/* The same, naming the first of index (int64, not empty), when size is 0: no index fits, and there is no memory to
+ * walk over. */
+shmt_status shmt__check_not_empty(const shmt_tensor* index, shmt_status code, int64_t dim, int64_t size);
+
 /* A 0-d tensor as a line of one element; others as they are. New reference. */
 shmt_status shmt__at_least_1d(shmt_tensor* t, shmt_tensor** out);
 /* int32 or int64. Errors: SHMT_E_RUNTIME "name(): wording". */
 shmt_status shmt__check_index_dtype(const char* name, const shmt_tensor* index, const char* wording);
+
+/* How many of the n bytes of a mask are not 0. */
+int64_t shmt__count_set(const uint8_t* mask, int64_t n);
 
 /* Positions of the elements that are not zero: (count, n_dims), int64. New reference. */
 shmt_status shmt__nonzero_positions(shmt_tensor* self, shmt_tensor** out);

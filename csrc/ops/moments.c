@@ -249,6 +249,7 @@ typedef struct scan {
   shmt__loop loop;
   int64_t strides[3];
   int64_t length;
+  int n_operands;
 } scan;
 
 /* One element of the walk is the beginning of a line. */
@@ -257,7 +258,7 @@ static void scan_lines(char* const* data, const int64_t* strides, int64_t n, con
   char* line[3] = {0};
 
   for (int64_t i = 0; i < n; i++) {
-    for (int k = 0; k < 3 && data[k]; k++) line[k] = data[k] + i * strides[k];
+    for (int k = 0; k < s->n_operands; k++) line[k] = data[k] + i * strides[k];
     s->loop(line, s->strides, s->length, NULL);
   }
 }
@@ -283,7 +284,8 @@ static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int6
   SHMT_AUTO(shmt_tensor) c = NULL;
   shmt_tensor** const starts[3] = {&a, &b, &c};
   scan s = {.loop = shmt__loops[row][input->dtype],
-            .length = input->n_dims ? input->sizes[dim] : 1};
+            .length = input->n_dims ? input->sizes[dim] : 1,
+            .n_operands = n_outs + 1};
   shmt_iter it;
 
   SHMT_REQUIRE(s.loop != NULL, SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", name,

@@ -9,6 +9,7 @@
 #include "generated/ops.h"
 #include "ops/check.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 typedef struct form {
@@ -107,13 +108,14 @@ shmt_status shmt__group_norm_second(shmt_tensor* ggrad_input, shmt_tensor* ggrad
                                     shmt_tensor* weight, int64_t n, int64_t channels, int64_t plane, int64_t group,
                                     shmt_tensor** for_grad, shmt_tensor** for_input, shmt_tensor** for_weight) {
   const form f = {.n = 4,
-                  .sizes = {n, group, channels / group, plane},
+                  .sizes = {n, group, group > 0 ? channels / group : 0, plane},
                   .is_stat = {false, false, true, true},
                   .is_common = {true, false, false, true},
                   .train = true,
                   .centred = true};
   const given g = {ggrad_input, ggrad_weight, ggrad_bias, grad_out, input, mean, rstd, weight};
 
+  SHMT_REQUIRE(group > 0, SHMT_E_RUNTIME, "Expected num groups to be greater than 0, got %" PRId64, group);
   return second(&f, &g, for_grad, for_input, for_weight);
 }
 
@@ -125,13 +127,19 @@ shmt_status shmt__batch_norm_second(shmt_tensor* ggrad_input, shmt_tensor* ggrad
   SHMT_AUTO(shmt_tensor) moved = NULL;
   SHMT_AUTO(shmt_tensor) scale = NULL;
   form f = {.n = 3,
-            .sizes = {input->sizes[0], input->sizes[1], 1},
+            .sizes = {0, 0, 1},
             .is_stat = {true, false, true},
             .is_common = {true, false, true},
             .train = train,
             .centred = true};
   given g = {ggrad_input, ggrad_weight, ggrad_bias, grad_out, input, save_mean, save_invstd, weight};
 
+  SHMT_REQUIRE(input->n_dims >= 2, SHMT_E_RUNTIME, "batch_norm: expected an input of two or more dims, got %s",
+               SHMT_SHAPE_TEXT(input));
+  SHMT_REQUIRE(train || (running_mean && running_var), SHMT_E_RUNTIME,
+               "running_mean and running_var must be defined in evaluation mode");
+  f.sizes[0] = input->sizes[0];
+  f.sizes[1] = input->sizes[1];
   for (int d = 2; d < input->n_dims; d++) f.sizes[2] *= input->sizes[d];
   if (!train) {
     SHMT_TRY(shmt_op_add_Scalar(running_var, shmt__scalar_float(eps), shmt__scalar_int(1), &moved));

@@ -15,6 +15,14 @@ static shmt_status check_pad(const shmt_tensor* self, shmt_ints pad) {
   SHMT_REQUIRE(pad.len / 2 <= self->n_dims, SHMT_E_RUNTIME, "Padding length should be less than or equal to two times "
                "the input dimension but got padding length %" PRId64 " and input of dimension %d", pad.len,
                self->n_dims);
+  for (int64_t i = 0; i < pad.len / 2; i++) {
+    const int64_t before = pad.data[2 * i], after = pad.data[2 * i + 1], most = INT64_MAX / 4;
+    int64_t sum = (before > 0 && before <= most ? before : 0) + (after > 0 && after <= most ? after : 0);
+    SHMT_REQUIRE(before >= -most && before <= most && after >= -most && after <= most &&
+                     !__builtin_add_overflow(sum, self->sizes[self->n_dims - 1 - i], &sum),
+                 SHMT_E_RUNTIME, "padding (%" PRId64 ", %" PRId64 ") of an input of size %s is too large", before, after,
+                 SHMT_SHAPE_TEXT(self));
+  }
   return SHMT_OK;
 }
 
@@ -45,9 +53,8 @@ shmt_status shmt__constant_pad_nd(shmt_tensor* self, shmt_ints pad, shmt_scalar 
   for (int64_t i = 0; i < pad.len / 2; i++) {
     const int d = self->n_dims - 1 - (int)i;
     const int64_t before = pad.data[2 * i], after = pad.data[2 * i + 1];
-    SHMT_REQUIRE(!__builtin_add_overflow(sizes[d], before, &sizes[d]) &&
-                     !__builtin_add_overflow(sizes[d], after, &sizes[d]) && sizes[d] >= 0,
-                 SHMT_E_RUNTIME, "The input size %" PRId64 ", plus negative padding %" PRId64 " and %" PRId64
+    sizes[d] += before + after;
+    SHMT_REQUIRE(sizes[d] >= 0, SHMT_E_RUNTIME, "The input size %" PRId64 ", plus negative padding %" PRId64 " and %" PRId64
                  " resulted in a negative output size, which is invalid. Check dimension %d of your input.",
                  self->sizes[d], before, after, d);
   }

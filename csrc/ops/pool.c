@@ -336,7 +336,10 @@ AVG_POOL(3)
 
 /* One average of each whole plane. */
 static bool is_mean(const shmt_tensor* self, const shmt__pool_shape* s) {
-  return s->out[0] * s->out[1] * s->out[2] == 1 && s->in[0] * s->in[1] * s->in[2] > 0 && shmt__is_floating(self->dtype);
+  bool is_one = shmt__is_floating(self->dtype);
+
+  for (int d = 0; d < 3; d++) is_one = is_one && s->out[d] == 1 && s->in[d] > 0;
+  return is_one;
 }
 
 static shmt_status mean_of_planes(shmt_tensor* self, int n, shmt_tensor** out) {

@@ -21,6 +21,7 @@ static shmt_status scatter_walk(const char* name, shmt_tensor* self, int64_t dim
   if (index->numel == 0) return SHMT_OK;
   memcpy(strides, self->strides, (size_t)self->n_dims * sizeof *strides);
   strides[dim] = 0;
+  SHMT_TRY(shmt__check_not_empty(index, bad_code, dim, self->sizes[dim]));
   SHMT_TRY(shmt__restride(self, shmt__tensor_sizes(index), strides, &target));
   SHMT_TRY(shmt__indexed_walk(name, target, source, index, &shape, loop, false));
   if (bad.found && bad_code == SHMT_E_INDEX && strcmp(name, "index_add") == 0)

@@ -460,12 +460,16 @@ static shmt_status median_of_all(choice what, shmt_tensor* self, shmt_tensor** o
   SHMT_AUTO(shmt_tensor) index = NULL;
 
   SHMT_TRY(check_sortable("median_cpu", self));
-  if (self->numel == 0) {
-    SHMT_TRY(shmt__tensor_empty(SHMT_INTS_EMPTY, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, out));
-    return shmt__tensor_is_meta(self) ? SHMT_OK
-                                      : shmt__tensor_fill(*out, shmt__is_floating(self->dtype)
-                                                                    ? shmt__scalar_float(__builtin_nan(""))
-                                                                    : shmt__scalar_int(INT64_MIN));
+  if (self->numel == 0) { /* a NaN, as conversions to integers give it */
+    const int64_t whole = self->dtype == SHMT_INT64   ? INT64_MIN
+                          : self->dtype == SHMT_INT32 ? INT32_MIN
+                                                      : self->dtype == SHMT_BOOL;
+    SHMT_TRY(shmt__tensor_empty(SHMT_INTS_EMPTY, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &flat));
+    if (!shmt__tensor_is_meta(self))
+      SHMT_TRY(shmt__tensor_fill(flat, shmt__is_floating(self->dtype) ? shmt__scalar_float(__builtin_nan(""))
+                                                                      : shmt__scalar_int(whole)));
+    *out = SHMT_TAKE(flat);
+    return SHMT_OK;
   }
   SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
   SHMT_TRY(shmt__tensor_alias(dense, SHMT_INTS(dense->numel), SHMT_INTS(1), dense->offset, &flat));

@@ -110,7 +110,9 @@ class ProcessExitedException(ProcessException):
 def _run(fn: Callable[..., object], index: int, args: tuple[Any, ...], error_file: str) -> None:
     """Call *fn* in the child."""
     # So that children which are no daemons do not outlive a parent that is killed.
-    set_parent_death_signal(signal.SIGINT)
+    # What ignores SIGINT (a job that a shell put into the background) gets a signal that ends it.
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    set_parent_death_signal(signal.SIGTERM if ignored else signal.SIGINT)
     try:
         fn(index, *args)
     except KeyboardInterrupt:

@@ -148,6 +148,17 @@ def test_derivatives_over_several_dims() -> None:
         (lambda x: fft.fftn(x, (2,), (0, 1)), RuntimeError, "must have the same length"),
         (lambda x: fft.fftn(x, (2, 2, 2)), RuntimeError, "input tensor only has 2 dimensions"),
         (lambda x: fft.fft(x.real.half()), RuntimeError, "Unsupported dtype Half"),
+        (
+            lambda x: st.ops.aten._fft_r2c_backward(x.real.sum(), [-1], 0, True, 4),
+            RuntimeError,
+            "at least one axis",
+        ),
+        (lambda x: st.ops.aten._fft_r2c_backward(x, [], 0, True, 4), RuntimeError, "one axis"),
+        (
+            lambda x: st.ops.aten._fft_r2c_backward(x, [1], 0, True, -(2**63)),
+            RuntimeError,
+            r"\(-9223",
+        ),
     ],
 )
 def test_what_is_refused(call: Callable[[Any], Any], error: type[Exception], text: str) -> None:

@@ -64,3 +64,21 @@ def test_take_along_dim_of_an_empty_tensor_finds_no_index(source: T.Tensor) -> N
     assert T.take_along_dim(source, T.empty(0, dtype=T.int64)).shape == (0,)
     with pytest.raises(RuntimeError, match="index 2 is out of bounds for dimension 0 with size 0"):
         T.take_along_dim(source, T.tensor([2, 5]))
+
+
+@pytest.mark.parametrize("padding", [(2**63 - 1, 100), (-(2**63), 2**63 - 1), (2**62, 2**62)])
+@pytest.mark.parametrize("mode", ["constant", "replicate", "reflect", "circular"])
+def test_padding_beyond_int64_is_an_error(mode: str, padding: tuple[int, int]) -> None:
+    with pytest.raises(RuntimeError, match=f"{padding[0]}"):
+        F.pad(T.ones(2, 3, 6), padding, mode=mode)
+
+
+def test_averages_of_extreme_integers_wrap() -> None:
+    low = T.full((1, 1, 4), -(2**63), dtype=T.int64)
+    assert F.avg_pool1d(low, 2).tolist() == [[[0, 0]]]
+    assert F.avg_pool2d(low[None], (1, 1), divisor_override=-1).tolist() == low[None].tolist()
+
+
+def test_adaptive_pooling_into_more_than_int64_holds_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="9223372036854775807"):
+        F.adaptive_avg_pool3d(T.ones(1, 1, 1, 7), (2**63 - 1, 64, 1))

@@ -283,3 +283,54 @@ def test_masks_without_data_do_not_change_a_shape():
     x[mask] = 1.0
     with pytest.raises(NotImplementedError, match="depends on data"):
         x[mask]
+
+
+_ROWS = st.tensor([0, 2])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, out: st.ops.aten.index_fill.int_Scalar_out(x, 0, _ROWS, 1, out=out),
+        lambda x, out: st.ops.aten.index_fill.int_Tensor_out(x, 0, _ROWS, st.ones(()), out=out),
+        lambda x, out: st.index_copy(x, 0, _ROWS, st.ones(2, 4), out=out),
+        lambda x, out: st.index_add(x, 0, _ROWS, st.ones(2, 4), out=out),
+        lambda x, out: st.scatter(x, 0, st.zeros(2, 4, dtype=st.int64), st.ones(2, 4), out=out),
+        lambda x, out: st.scatter_add(x, 0, st.zeros(2, 4, dtype=st.int64), st.ones(2, 4), out=out),
+    ],
+)
+def test_out_of_another_dtype_is_refused(call: object) -> None:
+    for dtype in (st.float64, st.int16, st.bool):
+        with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float, but"):
+            call(st.zeros(3, 4), st.empty(3, 4, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, i: x.index_select(0, i),
+        lambda x, i: x[i],
+        lambda x, i: x.gather(0, i[:, None]),
+        lambda x, i: x.index_put((i,), st.ones(2, 3)),
+        lambda x, i: x.index_add(0, i, st.ones(2, 3)),
+        lambda x, i: x.index_fill(0, i, 1.0),
+        lambda x, i: x.index_copy(0, i, st.ones(2, 3)),
+        lambda x, i: x.scatter(0, i[:, None], 1.0),
+        lambda x, i: x.scatter_add(0, i[:, None], st.ones(2, 3)),
+    ],
+)
+def test_no_index_fits_a_dim_without_elements(call: object) -> None:
+    with pytest.raises((IndexError, RuntimeError), match=r"out of (bounds|range)"):
+        call(st.zeros(0, 3), _ROWS)
+
+
+def test_copies_of_memory_that_overlaps() -> None:
+    """Two storages over one buffer: which value an element gets is open, that it is one is not."""
+    buffer = np.arange(100.0)
+    st.from_numpy(buffer[:-1]).copy_(st.from_numpy(buffer[1:]))
+    assert set(buffer) <= set(range(100))
+    x = st.arange(12.0).reshape(3, 4)
+    out = st.scatter_add(
+        x, 0, st.zeros(1, 1, dtype=st.int64), st.ones(1, 1), out=x.as_strided((3, 4), (1, 1))
+    )
+    assert out.shape == (3, 4)

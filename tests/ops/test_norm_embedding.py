@@ -76,6 +76,15 @@ def test_embedding_gradient_adds_up_and_skips_padding() -> None:
     assert scaled.tolist() == [[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]
 
 
+def test_embedding_gradient_of_meta_indices_is_meta() -> None:
+    index = st.zeros((), dtype=st.int64, device="meta")
+    grad = st.embedding_dense_backward(st.ones(()), index, 3, 3, True)
+    assert (grad.device.type, grad.shape) == ("meta", (3, 1))
+
+
+_X = st.ones(2, 3)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -112,6 +121,25 @@ def test_embedding_gradient_adds_up_and_skips_padding() -> None:
             lambda: st.group_norm(st.zeros(2, 3), 2),
             RuntimeError,
             "Expected number of channels in input to be divisible by num_groups",
+        ),
+        (
+            lambda: st.ops.aten._batch_norm_second(
+                *([None] * 3), _X, _X, None, None, _X[0], _X[0], _X[0], False, 1e-5
+            ),
+            RuntimeError,
+            "running_mean and running_var must be defined in evaluation mode",
+        ),
+        (
+            lambda: st.ops.aten._batch_norm_second(
+                *([None] * 3), _X[0], _X[0], *([None] * 3), _X[0], _X[0], True, 1e-5
+            ),
+            RuntimeError,
+            "batch_norm: expected an input of two or more dims, got [3]",
+        ),
+        (
+            lambda: st.ops.aten._group_norm_second(*([None] * 3), *([_X] * 4), None, 2, 3, 1, 0),
+            RuntimeError,
+            "Expected num groups to be greater than 0, got 0",
         ),
     ],
 )

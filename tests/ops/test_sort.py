@@ -97,6 +97,8 @@ def test_order_statistics() -> None:
     nans = st.tensor([1.0, float("nan"), 3.0])
     assert nans.median().isnan().item()
     assert nans.nanmedian().item() == 1.0
+    whole = [st.empty(0, dtype=dtype).median().item() for dtype in (st.int8, st.int32, st.int64)]
+    assert whole == [0, -(2**31), -(2**63)]
     assert st.msort(t).tolist() == np.sort(a, 0).tolist()
 
 
