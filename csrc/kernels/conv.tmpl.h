@@ -58,6 +58,13 @@ void SHMT_LOOP(im2col)(char* const* data, const int64_t* strides, int64_t n, con
   }
 }
 
+/* Integers wrap. */
+#if SHMT_IS_INTEGRAL
+#define ADD(a, b) ((C)((uint64_t)(a) + (uint64_t)(b)))
+#else
+#define ADD(a, b) ((C)((a) + (b)))
+#endif
+
 /* image += col. Rows of different channels touch different planes. */
 void SHMT_LOOP(col2im)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__conv_shape* s = ctx;
@@ -71,11 +78,11 @@ void SHMT_LOOP(col2im)(char* const* data, const int64_t* strides, int64_t n, con
         const T* from = col + (d * s->out[1] + h) * s->out[2];
         T* line = image + ((d * s->stride[0] + od) * s->in[1] + h * s->stride[1] + oh) * s->in[2] + ow;
         if (s->stride[2] == 1) {
-          for (int64_t w = w0; w < w1; w++) line[w] = SHMT_STORE((C)(SHMT_LOAD(line[w]) + SHMT_LOAD(from[w])));
+          for (int64_t w = w0; w < w1; w++) line[w] = SHMT_STORE(ADD(SHMT_LOAD(line[w]), SHMT_LOAD(from[w])));
         } else {
           for (int64_t w = w0; w < w1; w++) {
             T* at = &line[w * s->stride[2]];
-            *at = SHMT_STORE((C)(SHMT_LOAD(*at) + SHMT_LOAD(from[w])));
+            *at = SHMT_STORE(ADD(SHMT_LOAD(*at), SHMT_LOAD(from[w])));
           }
         }
       }
@@ -83,4 +90,5 @@ void SHMT_LOOP(col2im)(char* const* data, const int64_t* strides, int64_t n, con
   }
 }
 
+#undef ADD
 #undef ROW_SETUP

@@ -217,6 +217,7 @@ shmt_status shmt__fft_c2r_backward(shmt_tensor* grad, shmt_ints dim, int64_t nor
   SHMT_AUTO(shmt_tensor) weighted = NULL;
   int64_t sizes[SHMT_MAX_DIMS], last;
 
+  SHMT_REQUIRE(size >= 0, SHMT_E_RUNTIME, "Invalid number of data points (%" PRId64 ") specified", size);
   SHMT_TRY(shmt_op__fft_r2c(grad, dim, normalization, true, &half));
   SHMT_TRY(shmt__wrap_dim(dim.data[dim.len - 1], grad->n_dims, &last));
   for (int d = 0; d < grad->n_dims; d++) sizes[d] = d == last ? half->sizes[d] : 1;

@@ -1,4 +1,5 @@
 /* ops/fold.c -- blocks that slide over images as columns, and the sum of such blocks. */
+#include "base/overflow.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "iter/copy.h"
@@ -36,6 +37,7 @@ static shmt_status find_blocks(const char* name, shmt_ints kernel, shmt_ints dil
     SHMT_REQUIRE(step > 0, SHMT_E_RUNTIME, "stride should be greater than zero, but got stride: %" PRId64, step);
     SHMT_REQUIRE(k < INT32_MAX && dil < INT32_MAX && pad < INT32_MAX && step < INT32_MAX, SHMT_E_RUNTIME,
                  "%s(): an option is too large", name);
+    SHMT_REQUIRE(sizes[d] < INT64_MAX / 4, SHMT_E_RUNTIME, "%s(): size %" PRId64 " is too large", name, sizes[d]);
     const int64_t room = sizes[d] + 2 * pad - dil * (k - 1) - 1;
     const int64_t out = room >= 0 ? room / step + 1 : 0;
     SHMT_REQUIRE(out >= 1, SHMT_E_RUNTIME,
@@ -50,7 +52,9 @@ static shmt_status find_blocks(const char* name, shmt_ints kernel, shmt_ints dil
     b->shape.padding[1 + d] = pad;
     b->shape.stride[1 + d] = step;
   }
-  b->columns = b->shape.col_row = b->shape.out[1] * b->shape.out[2];
+  SHMT_REQUIRE(shmt__mul_i64(b->shape.out[1], b->shape.out[2], &b->columns), SHMT_E_RUNTIME,
+               "%s(): %" PRId64 " x %" PRId64 " blocks are too many", name, b->shape.out[1], b->shape.out[2]);
+  b->shape.col_row = b->columns;
   return SHMT_OK;
 }
 

@@ -186,6 +186,10 @@ static shmt_status layer_gradients(shmt_tensor* grad_out, shmt_tensor* input, sh
                "layer norm backward: grad_out has shape %s, input %s", SHMT_SHAPE_TEXT(grad_out),
                SHMT_SHAPE_TEXT(input));
   for (int d = 0; d < input->n_dims; d++) *(d < input->n_dims - shape.len ? &rows : &length) *= input->sizes[d];
+  for (int64_t d = 0; d < shape.len; d++)
+    SHMT_REQUIRE(shape.data[d] == input->sizes[input->n_dims - shape.len + d], SHMT_E_RUNTIME,
+                 "layer norm backward: normalized_shape has %" PRId64 " at dimension %" PRId64 ", input has shape %s",
+                 shape.data[d], d, SHMT_SHAPE_TEXT(input));
   SHMT_REQUIRE(rstd->numel == rows && (!mean || mean->numel == rows) && (!weight || weight->numel == length),
                SHMT_E_RUNTIME, "layer norm backward: expected %" PRId64 " statistics and weights for %" PRId64
                " elements, but got shapes %s and %s", rows, length, SHMT_SHAPE_TEXT(rstd),
@@ -197,15 +201,21 @@ static shmt_status layer_gradients(shmt_tensor* grad_out, shmt_tensor* input, sh
                                     SHMT_CONTIGUOUS_FORMAT, outs[i]));
     return SHMT_OK;
   }
+  SHMT_AUTO(shmt_tensor) to_input = NULL;
+  SHMT_AUTO(shmt_tensor) to_weight = NULL;
+  SHMT_AUTO(shmt_tensor) to_bias = NULL;
+  shmt_tensor** const made[3] = {&to_input, &to_weight, &to_bias};
   const uint64_t nbytes = (uint64_t)length * 16;
   SHMT_TRY(shmt__alloc(nbytes, &sums));
   memset(sums, 0, nbytes);
   status = layer_backward(grad_out, input, mean, rstd, weight, rows, length, wants[0], sums, wants[1], wants[2],
-                          outs[0]);
+                          &to_input);
   for (int i = 1; i < 3; i++)
     if (status == SHMT_OK && wants[i])
-      status = from_doubles((double*)sums + (i - 1) * length, shape, input->dtype, outs[i]);
+      status = from_doubles((double*)sums + (i - 1) * length, shape, input->dtype, made[i]);
   shmt__dealloc(sums, nbytes);
+  for (int i = 0; i < 3; i++)
+    if (status == SHMT_OK && outs[i]) *outs[i] = SHMT_TAKE(*made[i]);
   return status;
 }
 

@@ -368,6 +368,8 @@ static shmt_status adaptive_shape(const char* name, int n, shmt_ints input, shmt
     s->in[k] = input.data[input.len - n + d];
     SHMT_REQUIRE(s->in[k] > 0, SHMT_E_RUNTIME, "%s(): Expected input to have non-zero size for non-batch dimensions, "
                  "but input has sizes %s", name, shmt__ints_text(input, (char[256]){0}, 256));
+    SHMT_REQUIRE(want < INT64_MAX / 4 && s->in[k] < INT64_MAX / 4, SHMT_E_RUNTIME, "%s(): size %" PRId64 " is too large",
+                 name, want > s->in[k] ? want : s->in[k]);
     s->out[k] = sizes[input.len - n + d] = want;
     s->kernel[k] = want > 0 ? s->in[k] / want + 1 : 1;
   }

@@ -153,6 +153,7 @@ def test_derivatives_over_several_dims() -> None:
             RuntimeError,
             "at least one axis",
         ),
+        (lambda x: st.ops.aten._fft_c2r_backward(x.real, [1], 0, -(2**63)), RuntimeError, "points"),
         (lambda x: st.ops.aten._fft_r2c_backward(x, [], 0, True, 4), RuntimeError, "one axis"),
         (
             lambda x: st.ops.aten._fft_r2c_backward(x, [1], 0, True, -(2**63)),

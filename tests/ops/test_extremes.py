@@ -82,3 +82,15 @@ def test_averages_of_extreme_integers_wrap() -> None:
 def test_adaptive_pooling_into_more_than_int64_holds_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="9223372036854775807"):
         F.adaptive_avg_pool3d(T.ones(1, 1, 1, 7), (2**63 - 1, 64, 1))
+
+
+def test_fold_into_more_than_int64_holds_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="9223372036854775807"):
+        F.fold(T.ones(1, 8, 6), (2**63 - 1, 5), 2)
+
+
+def test_folded_extreme_integers_wrap() -> None:
+    columns = T.full((1, 2, 3), 2**31 - 1, dtype=T.int32)
+    assert T.ops.aten.col2im(columns, [1, 4], [1, 2], [1, 1], [0, 0], [1, 1]).tolist() == [
+        [[[2**31 - 1, -2, -2, 2**31 - 1]]]
+    ]

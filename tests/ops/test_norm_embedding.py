@@ -137,6 +137,14 @@ _X = st.ones(2, 3)
             "batch_norm: expected an input of two or more dims, got [3]",
         ),
         (
+            lambda: st.ops.aten.native_layer_norm_backward(
+                _X, _X, [2**62], _X[:, 0], _X[:, 0], _X[0], [1, 1, 1]
+            ),
+            RuntimeError,
+            "layer norm backward: normalized_shape has 4611686018427387904 at dimension 0, "
+            "input has shape [2, 3]",
+        ),
+        (
             lambda: st.ops.aten._group_norm_second(*([None] * 3), *([_X] * 4), None, 2, 3, 1, 0),
             RuntimeError,
             "Expected num groups to be greater than 0, got 0",
