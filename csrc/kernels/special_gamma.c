@@ -57,7 +57,7 @@ static double zeta_positive(double s, double q) {
   for (; q < enough; q += 1) {
     const double term = pow(q, -s);
     sum += term;
-    if (term < EPSILON * 1e-2 * sum) return sum;
+    if (term <= EPSILON * 1e-2 * sum) return sum; /* also when both are too small for a double */
   }
   const double head = pow(q, -s);
   sum += head * q / (s - 1) + head / 2;

@@ -1,4 +1,5 @@
 /* ops/embedding.c -- rows of a table by index, and the gradient of the table. */
+#include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "iter/copy.h"
@@ -46,9 +47,12 @@ shmt_status shmt__embedding(shmt_tensor* weight, shmt_tensor* indices, int64_t p
 /* Occurrences of every index, for scaling. */
 static shmt_status count_indices(const int64_t* index, int64_t n, int64_t n_rows, int64_t** out) {
   void* memory = NULL;
+  uint64_t nbytes;
 
-  SHMT_TRY(shmt__alloc((uint64_t)n_rows * sizeof **out, &memory));
-  memset(memory, 0, (size_t)n_rows * sizeof **out);
+  SHMT_REQUIRE(shmt__mul_u64((uint64_t)n_rows, sizeof **out, &nbytes), SHMT_E_NOMEM,
+               "counters of %" PRId64 " rows are too many", n_rows);
+  SHMT_TRY(shmt__alloc(nbytes, &memory));
+  memset(memory, 0, nbytes);
   *out = memory;
   for (int64_t i = 0; i < n; i++)
     if (index[i] >= 0 && index[i] < n_rows) (*out)[index[i]]++;

@@ -1,4 +1,5 @@
 /* ops/views_split.c -- cutting a tensor along a dim: split, chunk, unbind, tensor_split and their names. */
+#include "base/overflow.h"
 #include "base/promote.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -16,9 +17,12 @@ typedef struct pieces {
 
 static shmt_status begin(pieces* p, int64_t len, bool plain) {
   void* data = NULL;
+  uint64_t nbytes;
   p->status = SHMT_OK;
   p->plain = plain;
-  SHMT_TRY(shmt__alloc_zeroed((uint64_t)len * sizeof(shmt_tensor*), &data));
+  SHMT_REQUIRE(shmt__mul_u64((uint64_t)len, sizeof(shmt_tensor*), &nbytes), SHMT_E_NOMEM,
+               "a list of %" PRId64 " tensors is too long", len);
+  SHMT_TRY(shmt__alloc_zeroed(nbytes, &data));
   p->vec = (shmt_tensor_vec){data, len};
   return SHMT_OK;
 }

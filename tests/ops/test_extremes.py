@@ -94,3 +94,15 @@ def test_folded_extreme_integers_wrap() -> None:
     assert T.ops.aten.col2im(columns, [1, 4], [1, 2], [1, 1], [0, 0], [1, 1]).tolist() == [
         [[[2**31 - 1, -2, -2, 2**31 - 1]]]
     ]
+
+
+def test_more_pieces_than_memory_holds_are_a_memory_error() -> None:
+    for sections in (2**62, 2**50):
+        with pytest.raises(MemoryError, match=r"\d{16}"):
+            T.tensor_split(T.ones(2, 2), sections)
+
+
+def test_zeta_of_large_arguments_takes_no_longer() -> None:
+    s = T.linspace(1e4, 1e6, 10_000, dtype=T.float64)
+    assert not T.special.zeta(s, 2.0).any()
+    assert (T.special.zeta(s, 1.0) == 1).all()
