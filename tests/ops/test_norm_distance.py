@@ -42,6 +42,33 @@ def test_cdist(p: float) -> None:
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((17, 9), (2, 33, 9)), ((3, 1, 40, 600), (4, 70, 600)), ((1, 1), (1, 1)), ((65, 2), (129, 2))],
+)
+def test_cdist_of_many_rows_in_batches(
+    dtype: str, p: float, left: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    a, b = RNG.normal(size=left).astype(dtype), RNG.normal(size=right).astype(dtype)
+    b[..., 0, :] = a[..., :1, :].reshape(-1, left[-1])[0]
+    size = np.abs(a[..., :, None, :].astype("float64") - b[..., None, :, :])
+    wanted = {
+        0.0: lambda: (size != 0).sum(-1),
+        math.inf: lambda: size.max(-1),
+    }.get(p, lambda: (size**p).sum(-1) ** (1 / p))()
+    got = st.cdist(tensor(a), tensor(b), p).numpy()
+    assert got.shape == wanted.shape
+    np.testing.assert_allclose(got, wanted, rtol=3e-6 if dtype == "float32" else 1e-13, atol=1e-6)
+
+
+def test_cdist_keeps_nan_and_takes_rows_without_numbers() -> None:
+    x = st.tensor([[float("nan"), 0.0], [1.0, 2.0]])
+    assert st.cdist(x, x, math.inf).isnan().tolist() == [[True, True], [True, False]]
+    assert st.cdist(st.zeros(4, 0), st.zeros(3, 0), math.inf).tolist() == [[0.0] * 3] * 4
+
+
 def test_cdist_gradient_and_errors() -> None:
     x, y = tensor(A), tensor(B)
     assert st.autograd.gradcheck(st.cdist, (x.requires_grad_(), y.requires_grad_()))

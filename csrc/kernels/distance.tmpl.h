@@ -1,0 +1,94 @@
+/* kernels/distance.tmpl.h -- distances of rows to many others, one dtype.
+ *
+ * The others lie transposed, so that vectors are neighbouring rows and no sum goes across a vector. What belongs to one
+ * run of coordinates is summed by itself: long rows lose no more digits than short ones.
+ */
+#include "kernels/loops.h"
+#include "kernels/shapes.h"
+
+#include <string.h>
+
+#pragma GCC diagnostic ignored "-Wpsabi"
+#if SHMT_ISA_LEVEL == 2
+#define VECTOR_BYTES 64
+#else
+#define VECTOR_BYTES (SHMT_ISA_LEVEL == 1 ? 32 : 16)
+#endif
+#define INLINE static inline __attribute__((always_inline))
+
+enum { FN(lanes) = VECTOR_BYTES / sizeof(T), FN(run) = 256 };
+typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
+typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) FN(places)
+    __attribute__((vector_size(VECTOR_BYTES)));
+
+/* a where the mask holds, else b. */
+INLINE FN(vector) FN(choose)(FN(places) mask, FN(vector) a, FN(vector) b) {
+  return (FN(vector))((mask & (FN(places))a) | (~mask & (FN(places))b));
+}
+
+/* One more coordinate: d is the difference. */
+INLINE FN(vector) FN(add_coordinate)(FN(vector) sum, FN(vector) d, const int norm) {
+  const FN(vector) zero = {0}, size = FN(choose)(d < zero, -d, d);
+
+  if (norm == 0) return sum + FN(choose)(d != zero, zero + 1, zero);
+  if (norm == 1) return sum + size;
+  if (norm == 2) return sum + d * d;
+  /* The largest; NaN stays. */
+  return FN(choose)((size > sum) | (size != size), size, sum);
+}
+
+INLINE void FN(distances)(const shmt__distance_shape* s, const T* x, const T* others, T* out, const int norm,
+                          const int n_vectors) {
+  FN(vector) total[4] = {{0}};
+
+  for (int64_t begin = 0; begin < s->length; begin += FN(run)) {
+    const int64_t end = begin + FN(run) < s->length ? begin + FN(run) : s->length;
+    FN(vector) sum[4] = {{0}};
+    for (int64_t m = begin; m < end; m++) {
+#pragma GCC unroll 4
+      for (int v = 0; v < n_vectors; v++) {
+        FN(vector) y;
+        memcpy(&y, others + m * s->pitch + v * FN(lanes), sizeof y);
+        sum[v] = FN(add_coordinate)(sum[v], x[m] - y, norm);
+      }
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < n_vectors; v++)
+      total[v] = norm > 2 ? FN(add_coordinate)(total[v], sum[v], norm) : total[v] + sum[v];
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < n_vectors; v++) {
+    const FN(vector) done = total[v];
+    memcpy(out + v * FN(lanes), &done, sizeof done);
+  }
+}
+
+INLINE void FN(distances_of_row)(const shmt__distance_shape* s, const T* x, const T* others, T* out, const int norm) {
+  int64_t j = 0;
+
+  for (; j + 4 * FN(lanes) <= s->others; j += 4 * FN(lanes)) FN(distances)(s, x, others + j, out + j, norm, 4);
+  for (; j < s->others; j += FN(lanes)) {
+    T block[FN(lanes)];
+    FN(distances)(s, x, others + j, block, norm, 1);
+    memcpy(out + j, block, (size_t)(s->others - j < FN(lanes) ? s->others - j : FN(lanes)) * sizeof(T));
+  }
+  if (norm != 2) return;
+  for (j = 0; j < s->others; j++) out[j] = (T)_Generic((T)0, float: __builtin_sqrtf, default: __builtin_sqrt)(out[j]);
+}
+
+/* data: out (n, others), rows (n, length), others (length, pitch), zero beyond the last; ctx: shmt__distance_shape. */
+void SHMT_LOOP(distance)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__distance_shape* s = ctx;
+  const T *x = (const T*)(const void*)data[1], *others = (const T*)(const void*)data[2];
+  T* out = (T*)(void*)data[0];
+
+  (void)strides;
+  for (int64_t i = 0; i < n; i++, x += s->length, out += s->others) {
+    if (s->norm == 0) FN(distances_of_row)(s, x, others, out, 0);
+    if (s->norm == 1) FN(distances_of_row)(s, x, others, out, 1);
+    if (s->norm == 2) FN(distances_of_row)(s, x, others, out, 2);
+    if (s->norm == 3) FN(distances_of_row)(s, x, others, out, 3);
+  }
+}
+#undef INLINE
+#undef VECTOR_BYTES

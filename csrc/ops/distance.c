@@ -1,0 +1,130 @@
+/* ops/distance.c -- distances between all pairs of rows.
+ *
+ * The differences of all pairs are many times the result. Where nothing is recorded, the usual norms have a kernel that
+ * keeps none of them, and the others are calculated for some rows at a time.
+ */
+#include "base/scalar.h"
+#include "dispatch/operator.h"
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "generated/ops.h"
+#include "iter/copy.h"
+#include "iter/move.h"
+#include "iter/threads.h"
+#include "kernels/shapes.h"
+#include "ops/check.h"
+#include "storage/allocator.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = 16, MIN_PIECE_OPS = 1 << 18, BLOCK_DIFFERENCES = 1 << 16 };
+
+/* Would nobody see the operators of a composite: not recorded, not watched by a mode or a backend of its own? */
+static bool is_plain_call(const shmt_tensor* a, const shmt_tensor* b) {
+  const shmt_keyset ks = shmt__call_keys(shmt__tensor_keys(a) | shmt__tensor_keys(b));
+
+  return (ks & ~(shmt_keyset)(SHMT_KEYBIT_CPU | SHMT_KEYBIT_ADInplaceOrView)) == 0;
+}
+
+/* t with the batch dims given, dense. */
+static shmt_status with_batch(shmt_tensor* t, const int64_t* batch, int64_t n, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  memcpy(sizes, batch, (size_t)n * sizeof *sizes);
+  memcpy(sizes + n, t->sizes + t->n_dims - 2, 2 * sizeof *sizes);
+  SHMT_TRY(shmt_op_expand(t, (shmt_ints){sizes, n + 2}, false, &wide));
+  return shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
+typedef struct distances {
+  shmt__distance_shape shape;
+  shmt__loop loop;
+  char* out;
+  const char* rows;
+  char* others;
+  int64_t item;
+} distances;
+
+static void run_rows(void* ctx, int64_t begin, int64_t end) {
+  const distances* d = ctx;
+  char* data[3] = {d->out + begin * d->shape.others * d->item,
+                   (char*)(uintptr_t)d->rows + begin * d->shape.length * d->item, d->others};
+
+  d->loop(data, NULL, end - begin, &d->shape);
+}
+
+/* x1 (batch, P, M) and x2 (batch, R, M) dense, out (batch, P, R). */
+static shmt_status run_kernel(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_tensor* out) {
+  const int n = x1->n_dims;
+  const int64_t rows = x1->sizes[n - 2], others = x2->sizes[n - 2], length = x1->sizes[n - 1];
+  const int64_t item = shmt__tensor_item_bytes(x1), pitch = (others + LANES - 1) / LANES * LANES;
+  const uint64_t nbytes = (uint64_t)(pitch * length * item);
+  distances d = {.shape = {length, others, pitch, norm},
+                 .loop = shmt__loops[SHMT_LOOP_distance][x1->dtype],
+                 .out = shmt__tensor_data(out),
+                 .rows = shmt__tensor_data(x1),
+                 .item = item};
+  const char* from = shmt__tensor_data(x2);
+  void* memory = NULL;
+
+  SHMT_TRY(shmt__alloc(nbytes, &memory));
+  memset(memory, 0, (size_t)nbytes);
+  d.others = memory;
+  for (int64_t b = 0; b < out->numel / (rows * others); b++) {
+    shmt__move_transposed(memory, pitch * item, from, length * item, length, others, item);
+    shmt__parallel_for(rows, MIN_PIECE_OPS / (others * length + 1) + 1, run_rows, &d);
+    from += others * length * item;
+    d.rows += rows * length * item;
+    d.out += rows * others * item;
+  }
+  shmt__dealloc(memory, nbytes);
+  return SHMT_OK;
+}
+
+/* Some rows of x1 at a time. */
+static shmt_status run_blocks(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* out) {
+  const int64_t rows = x1->sizes[x1->n_dims - 2];
+  const double each = (double)out->numel / (double)rows * (double)x1->sizes[x1->n_dims - 1];
+  const int64_t height = each < BLOCK_DIFFERENCES ? (int64_t)(BLOCK_DIFFERENCES / each) : 1;
+
+  for (int64_t i = 0; i < rows; i += height) {
+    SHMT_AUTO(shmt_tensor) some = NULL;
+    SHMT_AUTO(shmt_tensor) found = NULL;
+    SHMT_AUTO(shmt_tensor) place = NULL;
+    const int64_t n = rows - i < height ? rows - i : height;
+    SHMT_TRY(shmt_op_narrow(x1, -2, i, n, &some));
+    SHMT_TRY(shmt_op_narrow(out, -2, i, n, &place));
+    SHMT_TRY(shmt_op__cdist(some, x2, p, &found));
+    SHMT_TRY(shmt__tensor_copy(place, found));
+  }
+  return SHMT_OK;
+}
+
+shmt_status shmt__cdist(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) a = NULL;
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  int64_t sizes[SHMT_MAX_DIMS], n;
+
+  if (!is_plain_call(x1, x2) || x1->dtype != x2->dtype || x1->n_dims < 2 || x2->n_dims < 2 ||
+      x1->sizes[x1->n_dims - 1] != x2->sizes[x2->n_dims - 1])
+    return shmt_op__cdist(x1, x2, p, out);
+  SHMT_TRY(shmt__broadcast_sizes((shmt_ints){x1->sizes, x1->n_dims - 2}, (shmt_ints){x2->sizes, x2->n_dims - 2}, sizes,
+                                 &n));
+  SHMT_REQUIRE(n + 2 <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "cdist: more than %d dimensions", SHMT_MAX_DIMS);
+  SHMT_TRY(with_batch(x1, sizes, n, &a));
+  SHMT_TRY(with_batch(x2, sizes, n, &b));
+  sizes[n] = x1->sizes[x1->n_dims - 2];
+  sizes[n + 1] = x2->sizes[x2->n_dims - 2];
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n + 2}, x1->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
+  if (a->numel == 0 || b->numel == 0)
+    SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
+  else if (shmt__loops[SHMT_LOOP_distance][x1->dtype] && (p == 0 || p == 1 || p == 2 || isinf(p)))
+    SHMT_TRY(run_kernel(a, b, isinf(p) ? 3 : (int)p, result));
+  else
+    SHMT_TRY(run_blocks(a, b, p, result));
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
