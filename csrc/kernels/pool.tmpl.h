@@ -299,7 +299,7 @@ static void SHMT_LOOP(pool_average)(const shmt__pool_shape* s, const T* image, c
   SHMT_LOOP(pool_inside)(s, s->kernel[2] - 1 - s->padding[2], first, last, &unused, &whole_end);
   if (at[3] <= at[2] || at[5] <= at[4] || whole_end < whole_begin) whole_end = whole_begin = last;
   const int64_t divisor = SHMT_LOOP(pool_divisor)(s, at[0], at[1], whole_begin, rows * s->kernel[2]);
-  for (int64_t w = whole_begin; w < whole_end; w++) 
+  for (int64_t w = whole_begin; w < whole_end; w++)
     out[w - first] = SHMT_STORE((C)SHMT_LOOP(pool_share_of)(sum[w - first], divisor));
   for (int64_t w = first; w < last; w++) {
     if (w == whole_begin && whole_end > w) w = whole_end;

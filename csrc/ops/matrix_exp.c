@@ -63,6 +63,12 @@ static shmt_status polynomial(shmt_tensor* const* power, const double* factor, i
   return SHMT_OK;
 }
 
+static shmt_status even_powers(shmt_tensor* a, shmt_tensor** a2, shmt_tensor** a4, shmt_tensor** a6) {
+  SHMT_TRY(shmt_op_matmul(a, a, a2));
+  SHMT_TRY(shmt_op_matmul(*a2, *a2, a4));
+  return shmt_op_matmul(*a4, *a2, a6);
+}
+
 /* The odd part and the even part of the [7/7] approximant. */
 static shmt_status parts_7(shmt_tensor* a, shmt_tensor** odd, shmt_tensor** even) {
   static const double b = 17297280.0;
@@ -71,9 +77,7 @@ static shmt_status parts_7(shmt_tensor* a, shmt_tensor** odd, shmt_tensor** even
   SHMT_AUTO(shmt_tensor) a6 = NULL;
   SHMT_AUTO(shmt_tensor) inner = NULL;
 
-  SHMT_TRY(shmt_op_matmul(a, a, &a2));
-  SHMT_TRY(shmt_op_matmul(a2, a2, &a4));
-  SHMT_TRY(shmt_op_matmul(a4, a2, &a6));
+  SHMT_TRY(even_powers(a, &a2, &a4, &a6));
   shmt_tensor* const power[] = {a6, a4, a2};
   SHMT_TRY(polynomial(power, (const double[]){1 / b, 1512 / b, 277200 / b}, 3, 0.5, false, &inner));
   SHMT_TRY(shmt_op_matmul(a, inner, odd));
@@ -100,9 +104,7 @@ static shmt_status parts_13(shmt_tensor* a, shmt_tensor** odd, shmt_tensor** eve
   SHMT_AUTO(shmt_tensor) a6 = NULL;
   SHMT_AUTO(shmt_tensor) inner = NULL;
 
-  SHMT_TRY(shmt_op_matmul(a, a, &a2));
-  SHMT_TRY(shmt_op_matmul(a2, a2, &a4));
-  SHMT_TRY(shmt_op_matmul(a4, a2, &a6));
+  SHMT_TRY(even_powers(a, &a2, &a4, &a6));
   shmt_tensor* const power[] = {a6, a4, a2};
   SHMT_TRY(half_13(power, (const double[]){1 / b, 16380 / b, 40840800 / b},
                    (const double[]){33522128640.0 / b, 10559470521600.0 / b, 1187353796428800.0 / b}, 0.5, &inner));

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
-import subprocess
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from fft import lengths
+from levels import LEVELS, found_at
 
 import shmtensor as st
 
 
-@pytest.mark.parametrize("level", ["base", "v3", "v4"])
+@pytest.mark.parametrize("level", LEVELS)
 def test_lengths_and_lines(level: str) -> None:
-    path = os.pathsep.join([str(Path(st.__file__).parent.parent), *sys.path])
-    run = subprocess.run(
-        [sys.executable, lengths.__file__],
-        env={**os.environ, "PYTHONPATH": path, "SHMTENSOR_CPU_CAPABILITY": level},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout) == []
+    assert found_at(level, lengths) == []
 
 
 def close(got: Any, expected: np.ndarray) -> None:

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from levels import LEVELS, found_at
 from ops import elementary
 
 import shmtensor as st
-
-LEVELS = ("base", "v3", "v4")
 
 
 @pytest.fixture(scope="module", params=LEVELS)
 def measured(request: pytest.FixtureRequest) -> dict[str, Any]:
     """What elementary.py finds at one level."""
-    path = os.pathsep.join([str(Path(st.__file__).parent.parent), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": path, "SHMTENSOR_CPU_CAPABILITY": request.param}
-    run = subprocess.run(
-        [sys.executable, elementary.__file__],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    found: dict[str, Any] = json.loads(run.stdout)
+    found: dict[str, Any] = found_at(request.param, elementary)
     return found
 
 

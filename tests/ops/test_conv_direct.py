@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from levels import LEVELS, found_at
 from ops import convolutions
 
 import shmtensor as st
 from shmtensor.nn import functional as nnf
 
 
-@pytest.mark.parametrize("level", ["base", "v3", "v4"])
+@pytest.mark.parametrize("level", LEVELS)
 def test_convolutions_are_what_they_are_defined_as(level: str) -> None:
-    path = os.pathsep.join([str(Path(st.__file__).parent.parent), *sys.path])
-    run = subprocess.run(
-        [sys.executable, convolutions.__file__],
-        env={**os.environ, "PYTHONPATH": path, "SHMTENSOR_CPU_CAPABILITY": level},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout) == []
+    assert found_at(level, convolutions) == []
 
 
 def test_a_nan_outside_a_window_stays_outside() -> None:
