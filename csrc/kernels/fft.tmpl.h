@@ -405,6 +405,9 @@ void SHMT_LOOP(fft_mirror)(char* const* data, const int64_t* strides, int64_t n,
 #undef HIGH
 #undef LOW_2
 #undef HIGH_2
+#undef JOINED
+#undef FIRST
+#undef SECOND
 #undef EVENS_BACK
 #undef ODDS_BACK
 #undef LOW_BACK

@@ -33,6 +33,9 @@ typedef struct FN(values) {
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1)
 #define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 15, 31, 14, 30, 13, 29, 12, 28, 11, 27, 10, 26, 9, 25, 8, 24)
 #define HIGH_BACK(a, b)  __builtin_shufflevector(a, b, 7, 23, 6, 22, 5, 21, 4, 20, 3, 19, 2, 18, 1, 17, 0, 16)
+#define JOINED(a, b)     __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#define FIRST(a)         __builtin_shufflevector(a, a, 0, 1, 2, 3, 4, 5, 6, 7)
+#define SECOND(a)        __builtin_shufflevector(a, a, 8, 9, 10, 11, 12, 13, 14, 15)
 #elif LANES == 8
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14)
 #define ODDS(a, b)  __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
@@ -44,6 +47,9 @@ typedef struct FN(values) {
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 15, 13, 11, 9, 7, 5, 3, 1)
 #define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 7, 15, 6, 14, 5, 13, 4, 12)
 #define HIGH_BACK(a, b)  __builtin_shufflevector(a, b, 3, 11, 2, 10, 1, 9, 0, 8)
+#define JOINED(a, b)     __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7)
+#define FIRST(a)         __builtin_shufflevector(a, a, 0, 1, 2, 3)
+#define SECOND(a)        __builtin_shufflevector(a, a, 4, 5, 6, 7)
 #elif LANES == 4
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
 #define ODDS(a, b)  __builtin_shufflevector(a, b, 1, 3, 5, 7)
@@ -55,6 +61,9 @@ typedef struct FN(values) {
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 7, 5, 3, 1)
 #define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 3, 7, 2, 6)
 #define HIGH_BACK(a, b)  __builtin_shufflevector(a, b, 1, 5, 0, 4)
+#define JOINED(a, b)     __builtin_shufflevector(a, b, 0, 1, 2, 3)
+#define FIRST(a)         __builtin_shufflevector(a, a, 0, 1)
+#define SECOND(a)        __builtin_shufflevector(a, a, 2, 3)
 #else
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2)
 #define ODDS(a, b)  __builtin_shufflevector(a, b, 1, 3)
@@ -76,6 +85,31 @@ INLINE FN(vector) FN(get)(const R* from) {
 }
 
 INLINE void FN(put)(R* to, FN(vector) v) { memcpy(to, &v, sizeof v); }
+
+/* Two halves of a vector from and to different places. */
+#if LANES > 2
+typedef R FN(half) __attribute__((vector_size(VECTOR_BYTES / 2)));
+
+INLINE FN(vector) FN(get_joined)(const R* first, const R* second) {
+  FN(half) a, b;
+  memcpy(&a, first, sizeof a);
+  memcpy(&b, second, sizeof b);
+  return JOINED(a, b);
+}
+
+INLINE void FN(put_halves)(R* first, R* second, FN(vector) v) {
+  const FN(half) a = FIRST(v), b = SECOND(v);
+  memcpy(first, &a, sizeof a);
+  memcpy(second, &b, sizeof b);
+}
+#else
+INLINE FN(vector) FN(get_joined)(const R* first, const R* second) { return (FN(vector)){*first, *second}; }
+
+INLINE void FN(put_halves)(R* first, R* second, FN(vector) v) {
+  *first = v[0];
+  *second = v[1];
+}
+#endif
 
 /* Transpose a square of numbers: each round interleaves rows that are half the square apart. */
 INLINE void FN(transpose)(FN(vector)* v) {
@@ -108,29 +142,33 @@ INLINE void FN(transpose_pairs)(FN(vector)* v) {
 }
 
 /* Half a vector of elements of dense lines from i on; re and im: where those parts of element 0 go, elements two vectors
- * apart. */
-INLINE void FN(load_tile)(const shmt__fft_place* p, int64_t i, FN(vector)* re, FN(vector)* im) {
+ * apart. The second half of them is from j on. */
+INLINE void FN(load_tile)(const shmt__fft_place* p, int64_t i, int64_t j, FN(vector)* re, FN(vector)* im,
+                          const bool is_joined) {
   FN(vector) a[LANES / 2], b[LANES / 2];
 
 #pragma GCC unroll 8
-  for (int l = 0; l < LANES / 2; l++) a[l] = FN(get)((const R*)p->re[l] + 2 * i);
-#pragma GCC unroll 8
-  for (int l = 0; l < LANES / 2; l++) b[l] = FN(get)((const R*)p->re[LANES / 2 + l] + 2 * i);
+  for (int l = 0; l < LANES / 2; l++) {
+    const R *from = p->re[l], *other = p->re[LANES / 2 + l];
+    a[l] = is_joined ? FN(get_joined)(from + 2 * i, from + 2 * j) : FN(get)(from + 2 * i);
+    b[l] = is_joined ? FN(get_joined)(other + 2 * i, other + 2 * j) : FN(get)(other + 2 * i);
+  }
   FN(transpose_pairs)(a);
   FN(transpose_pairs)(b);
 #pragma GCC unroll 8
   for (int q = 0; q < LANES / 2; q++) {
-    re[2 * (i + q)] = EVENS(a[q], b[q]);
-    im[2 * (i + q)] = ODDS(a[q], b[q]);
+    const int64_t at = q < LANES / 4 || !is_joined ? i + q : j + q - LANES / 4;
+    re[2 * at] = EVENS(a[q], b[q]);
+    im[2 * at] = ODDS(a[q], b[q]);
   }
 }
 
-INLINE void FN(store_tile)(const shmt__fft_place* p, int64_t i, const FN(values)* from) {
+INLINE void FN(store_tile)(const shmt__fft_place* p, int64_t i, int64_t j, const FN(values)* from, const bool is_joined) {
   FN(vector) a[LANES / 2], b[LANES / 2];
 
 #pragma GCC unroll 8
   for (int q = 0; q < LANES / 2; q++) {
-    const int64_t at = (i + q) * from->step;
+    const int64_t at = (q < LANES / 4 || !is_joined ? i + q : j + q - LANES / 4) * from->step;
     const FN(vector) u = from->re[at] * from->re_scale, v = from->im[at] * from->im_scale;
     a[q] = LOW(u, v);
     b[q] = HIGH(u, v);
@@ -138,45 +176,89 @@ INLINE void FN(store_tile)(const shmt__fft_place* p, int64_t i, const FN(values)
   FN(transpose_pairs)(a);
   FN(transpose_pairs)(b);
 #pragma GCC unroll 8
-  for (int l = 0; l < LANES / 2; l++) FN(put)((R*)p->re[l] + 2 * i, a[l]);
-#pragma GCC unroll 8
-  for (int l = 0; l < LANES / 2; l++) FN(put)((R*)p->re[LANES / 2 + l] + 2 * i, b[l]);
+  for (int l = 0; l < LANES / 2; l++) {
+    R *to = p->re[l], *other = p->re[LANES / 2 + l];
+    if (is_joined) {
+      FN(put_halves)(to + 2 * i, to + 2 * j, a[l]);
+      FN(put_halves)(other + 2 * i, other + 2 * j, b[l]);
+    } else {
+      FN(put)(to + 2 * i, a[l]);
+      FN(put)(other + 2 * i, b[l]);
+    }
+  }
 }
 
-/* All elements of dense lines that are at least half a vector long. The last tile may overlap the one before. */
+/* All elements of dense lines that are at least a quarter of a vector long. The last tile may overlap the one before. */
 static void FN(load_dense)(const shmt__fft_place* p, int64_t n, FN(vector)* re, FN(vector)* im) {
   int64_t i = 0;
 
-  for (; i + LANES / 2 <= n; i += LANES / 2) FN(load_tile)(p, i, re, im);
-  if (i < n) FN(load_tile)(p, n - LANES / 2, re, im);
+  for (; i + LANES / 2 <= n; i += LANES / 2) FN(load_tile)(p, i, i, re, im, false);
+  if (n < LANES / 2)
+    FN(load_tile)(p, 0, n - LANES / 4, re, im, true);
+  else if (i < n)
+    FN(load_tile)(p, n - LANES / 2, 0, re, im, false);
 }
 
 static void FN(store_dense)(const shmt__fft_place* p, int64_t n, const FN(values)* from) {
   int64_t i = 0;
 
-  for (; i + LANES / 2 <= n; i += LANES / 2) FN(store_tile)(p, i, from);
-  if (i < n) FN(store_tile)(p, n - LANES / 2, from);
+  for (; i + LANES / 2 <= n; i += LANES / 2) FN(store_tile)(p, i, i, from, false);
+  if (n < LANES / 2)
+    FN(store_tile)(p, 0, n - LANES / 4, from, true);
+  else if (i < n)
+    FN(store_tile)(p, n - LANES / 2, 0, from, false);
 }
 
-/* The same for lines of real numbers, one of the two parts. */
-INLINE void FN(load_part)(void* const* lines, int64_t i, FN(vector)* to) {
+/* The same for lines of real numbers, one of the two parts: a vector of elements. */
+INLINE void FN(load_part)(void* const* lines, int64_t i, int64_t j, FN(vector)* to, const bool is_joined) {
   FN(vector) a[LANES];
 
 #pragma GCC unroll 16
-  for (int l = 0; l < LANES; l++) a[l] = FN(get)((const R*)lines[l] + i);
+  for (int l = 0; l < LANES; l++) {
+    const R* from = lines[l];
+    a[l] = is_joined ? FN(get_joined)(from + i, from + j) : FN(get)(from + i);
+  }
   FN(transpose)(a);
 #pragma GCC unroll 16
-  for (int q = 0; q < LANES; q++) to[2 * (i + q)] = a[q];
+  for (int q = 0; q < LANES; q++) to[2 * (q < LANES / 2 || !is_joined ? i + q : j + q - LANES / 2)] = a[q];
 }
 
-INLINE void FN(store_part)(void* const* lines, int64_t i, const FN(vector)* from, int64_t step, R scale) {
+INLINE void FN(store_part)(void* const* lines, int64_t i, int64_t j, const FN(vector)* from, int64_t step, R scale,
+                           const bool is_joined) {
   FN(vector) a[LANES];
 
 #pragma GCC unroll 16
-  for (int q = 0; q < LANES; q++) a[q] = from[step * (i + q)] * scale;
+  for (int q = 0; q < LANES; q++) a[q] = from[step * (q < LANES / 2 || !is_joined ? i + q : j + q - LANES / 2)] * scale;
   FN(transpose)(a);
 #pragma GCC unroll 16
-  for (int l = 0; l < LANES; l++) FN(put)((R*)lines[l] + i, a[l]);
+  for (int l = 0; l < LANES; l++) {
+    R* to = lines[l];
+    if (is_joined)
+      FN(put_halves)(to + i, to + j, a[l]);
+    else
+      FN(put)(to + i, a[l]);
+  }
+}
+
+/* All elements of lines that are at least half a vector long. */
+static void FN(load_dense_part)(void* const* lines, int64_t n, FN(vector)* to) {
+  int64_t i = 0;
+
+  for (; i + LANES <= n; i += LANES) FN(load_part)(lines, i, i, to, false);
+  if (n < LANES)
+    FN(load_part)(lines, 0, n - LANES / 2, to, true);
+  else if (i < n)
+    FN(load_part)(lines, n - LANES, 0, to, false);
+}
+
+static void FN(store_dense_part)(void* const* lines, int64_t n, const FN(vector)* from, int64_t step, R scale) {
+  int64_t i = 0;
+
+  for (; i + LANES <= n; i += LANES) FN(store_part)(lines, i, i, from, step, scale, false);
+  if (n < LANES)
+    FN(store_part)(lines, 0, n - LANES / 2, from, step, scale, true);
+  else if (i < n)
+    FN(store_part)(lines, n - LANES, 0, from, step, scale, false);
 }
 
 /* Elements [i, n) one number at a time. */
@@ -208,15 +290,13 @@ static void FN(load)(const shmt__fft_place* p, int64_t n, FN(pair)* x, bool swap
 
   switch (p->layout) {
     case SHMT_FFT_DENSE:
-      if (n >= LANES / 2) FN(load_dense)(p, n, re, im), i = n;
+      if (n >= (LANES + 3) / 4) FN(load_dense)(p, n, re, im), i = n;
       break;
     case SHMT_FFT_DENSE_PARTS:
-      for (; i < n && n >= LANES; i += LANES) {
-        /* The last tile overlaps the one before. */
-        const int64_t at = i + LANES <= n ? i : n - LANES;
-        FN(load_part)(p->re, at, re);
-        FN(load_part)(p->im, at, im);
-      }
+      if (n < LANES / 2) break;
+      FN(load_dense_part)(p->re, n, re);
+      FN(load_dense_part)(p->im, n, im);
+      i = n;
       break;
     case SHMT_FFT_COLUMNS:
       for (; i < n; i++, a += p->step) {
@@ -242,15 +322,13 @@ static void FN(store)(const shmt__fft_place* p, int64_t n, const FN(values)* fro
 
   switch (p->layout) {
     case SHMT_FFT_DENSE:
-      if (n >= LANES / 2) FN(store_dense)(p, n, from), i = n;
+      if (n >= (LANES + 3) / 4) FN(store_dense)(p, n, from), i = n;
       break;
     case SHMT_FFT_DENSE_PARTS:
-      for (; i < n && n >= LANES; i += LANES) {
-        /* The last tile overlaps the one before. */
-        const int64_t at = i + LANES <= n ? i : n - LANES;
-        FN(store_part)(p->re, at, from->re, from->step, from->re_scale);
-        FN(store_part)(p->im, at, from->im, from->step, from->im_scale);
-      }
+      if (n < LANES / 2) break;
+      FN(store_dense_part)(p->re, n, from->re, from->step, from->re_scale);
+      FN(store_dense_part)(p->im, n, from->im, from->step, from->im_scale);
+      i = n;
       break;
     case SHMT_FFT_COLUMNS:
       for (; i < n; i++, a += p->step) {
