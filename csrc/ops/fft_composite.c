@@ -129,6 +129,7 @@ static shmt_status real_transform(const char* name, shmt_tensor* self, shmt_ints
   SHMT_AUTO(shmt_tensor) x = NULL;
   SHMT_AUTO(shmt_tensor) sized = NULL;
   SHMT_AUTO(shmt_tensor) spectrum = NULL;
+  SHMT_AUTO(shmt_tensor) turned = NULL;
   extent e;
   int64_t code = 0;
 
@@ -139,8 +140,11 @@ static shmt_status real_transform(const char* name, shmt_tensor* self, shmt_ints
   SHMT_TRY(promote(self, false, &x));
   SHMT_TRY(resize(x, e.dims, e.sizes, e.n, &sized));
   if (is_forward) return shmt_op__fft_r2c(sized, (shmt_ints){e.dims, e.n}, code, is_half, out);
-  SHMT_TRY(shmt_op__fft_r2c(sized, (shmt_ints){e.dims, e.n}, code, is_half, &spectrum));
-  return shmt_op_conj_physical(spectrum, out);
+  /* Backwards along the last dim, then the others. */
+  SHMT_TRY(shmt_op__fft_r2c(sized, (shmt_ints){e.dims + e.n - 1, 1}, code, is_half, &spectrum));
+  if (e.n == 1) return shmt_op_conj_physical(spectrum, out);
+  SHMT_TRY(shmt_op_conj_physical(spectrum, &turned));
+  return shmt_op__fft_c2c(turned, (shmt_ints){e.dims, e.n - 1}, code, false, out);
 }
 
 /* Along one dim: real numbers need half the work. */

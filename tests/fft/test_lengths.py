@@ -56,6 +56,7 @@ def test_strides_have_the_transformed_dims_innermost() -> None:
     assert {dim: st.fft.fftn(x, dim=dim).stride() for dim in strides} == strides
     assert st.fft.rfftn(x.real.contiguous(), dim=(1, 0)).stride() == (1, 2, 48, 8)
     assert st.fft.irfftn(x, dim=(0, 1)).stride() == (6, 1, 108, 18)
+    assert st.fft.ihfftn(st.zeros(5, 3, 10), dim=(1, 2)).stride() == (18, 1, 3)
     turned = x.permute(3, 1, 0, 2)
     assert st.fft.fftn(turned, dim=(-1,)).stride() == (5, 30, 120, 1)
     assert st.fft.fftn(turned.to("meta"), dim=(1,)).stride() == (4, 1, 120, 24)
