@@ -279,6 +279,8 @@ narrow types at each level by `tests/ops/test_accuracy.py`:
 - float32: 2 ulp; 4 for the functions marked *tail*.
 - float64: 4 ulp; 10 for those marked *tail*.
 - float16 and bfloat16 are calculated in float32 and rounded once: 0.51 ulp.
+- Products of bfloat16 matrices too. Where the processor has AVX512_BF16 they use it, and it takes
+  subnormal numbers for 0.
 - `gelu`, `lgamma` and `digamma` are nearly 0 where larger terms cancel: their unit is that of the
   argument (`gelu`), or of 1 where the result is smaller.
 - Sums are taken in blocks with many partial sums: errors do not grow with the length.
