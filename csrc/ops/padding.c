@@ -73,6 +73,7 @@ shmt_status shmt__constant_pad_nd(shmt_tensor* self, shmt_ints pad, shmt_scalar 
 shmt_status shmt__constant_pad_backward(shmt_tensor* grad, shmt_ints pad, shmt_tensor** out) {
   int64_t less[2 * SHMT_MAX_DIMS];
 
+  SHMT_TRY(check_pad(grad, pad));
   for (int64_t i = 0; i < pad.len; i++) less[i] = -pad.data[i];
   return shmt_op_constant_pad_nd(grad, (shmt_ints){less, pad.len}, shmt__scalar_int(0), out);
 }

@@ -156,3 +156,14 @@ shmt_status shmt__index_reduce(shmt_tensor* self, int64_t dim, shmt_tensor* inde
   SHMT_TRY(shmt_op_expand(shaped, shmt__tensor_sizes(source), false, &spread));
   return shmt_op_scatter_reduce_two(self, dim, spread, source, reduce, include_self, out);
 }
+
+shmt_status shmt__index_reduce_(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
+                                const char* reduce, bool include_self) {
+  SHMT_AUTO(shmt_tensor) before = NULL;
+  SHMT_AUTO(shmt_tensor) value = NULL;
+
+  /* The derivative needs what self was. */
+  SHMT_TRY(shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, &before));
+  SHMT_TRY(shmt_op_index_reduce(before, dim, index, source, reduce, include_self, &value));
+  return shmt_op_copy_(self, value, false);
+}

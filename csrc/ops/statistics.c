@@ -218,8 +218,11 @@ static shmt_status degrees_of_freedom(shmt_tensor* sum, shmt_tensor* weights, sh
   double value;
 
   if (!weights) {
-    if (n > correction)
-      return shmt__tensor_of_number(shmt__scalar_int(n - correction), out);
+    int64_t degrees;
+    if (n > correction) {
+      if (!__builtin_sub_overflow(n, correction, &degrees)) return shmt__tensor_of_number(shmt__scalar_int(degrees), out);
+      return shmt__tensor_of_number(shmt__scalar_float((double)n - (double)correction), out);
+    }
     SHMT_TRY(shmt__warn("cov(): degrees of freedom is <= 0. Correction should be strictly less "
                         "than the number of observations."));
     return shmt__tensor_of_number(shmt__scalar_int(0), out);
@@ -344,6 +347,16 @@ shmt_status shmt__renorm(shmt_tensor* self, shmt_scalar p, int64_t dim, shmt_sca
     if (d != dim) others[n++] = d;
   SHMT_TRY(shmt_op_linalg_vector_norm(self, p, (shmt_ints){others, n}, true, SHMT_DTYPE_NONE, &norm));
   return shmt_op__renorm_by(self, norm, maxnorm, out);
+}
+
+shmt_status shmt__renorm_(shmt_tensor* self, shmt_scalar p, int64_t dim, shmt_scalar maxnorm) {
+  SHMT_AUTO(shmt_tensor) before = NULL;
+  SHMT_AUTO(shmt_tensor) value = NULL;
+
+  /* The derivative needs what self was. */
+  SHMT_TRY(shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, &before));
+  SHMT_TRY(shmt_op_renorm(before, p, dim, maxnorm, &value));
+  return shmt_op_copy_(self, value, false);
 }
 
 shmt_status shmt__trace(shmt_tensor* self, shmt_tensor** out) {

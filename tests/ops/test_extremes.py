@@ -106,3 +106,20 @@ def test_zeta_of_large_arguments_takes_no_longer() -> None:
     s = T.linspace(1e4, 1e6, 10_000, dtype=T.float64)
     assert not T.special.zeta(s, 2.0).any()
     assert (T.special.zeta(s, 1.0) == 1).all()
+
+
+def test_gradient_of_padding_beyond_int64_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="too large"):
+        T.ops.aten._constant_pad_backward(T.ones(3), [-(2**63), 2])
+    with pytest.raises(RuntimeError, match="Padding length"):
+        T.ops.aten._constant_pad_backward(T.ones(3), [0] * 200)
+
+
+def test_more_pivots_than_rows_are_an_error() -> None:
+    pivots = T.ones(200, dtype=T.int32)
+    with pytest.raises(RuntimeError, match="200 pivots are more than 3 rows"):
+        T.lu_unpack(T.ones(3, 4), pivots)
+
+
+def test_covariance_of_an_extreme_correction_is_none() -> None:
+    assert abs(T.tensor([1.0, 2.0, 4.0]).cov(correction=-(2**63)).item()) < 1e-15

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from typing import Any
 
 import numpy as np
@@ -207,3 +208,25 @@ def test_complex_numbers_have_no_extremes(include_self: bool) -> None:
     x = st.ones(2, dtype=st.complex64)
     with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
         x.scatter_reduce(0, st.tensor([0]), x[:1], "amax", include_self=include_self)
+
+
+@pytest.mark.parametrize("how", ["prod", "amax"])
+def test_index_reduce_in_place_has_a_gradient_and_keeps_nothing(how: str) -> None:
+    source = st.tensor([[2.0, 3.0]], requires_grad=True)
+    x = st.tensor([[1.0, 4.0], [1.0, 1.0]])
+    kept = weakref.ref(x)
+    expected = x.index_reduce(0, st.tensor([0]), source, how)
+    (wanted,) = st.autograd.grad(expected.sum(), source)
+    assert x.index_reduce_(0, st.tensor([0]), source, how) is x
+    assert st.equal(x, expected)
+    assert st.equal(st.autograd.grad(x.sum(), source)[0], wanted)
+    del x
+    assert kept() is None
+
+
+def test_renorm_in_place_has_a_gradient() -> None:
+    leaf = st.tensor([[3.0, 4.0], [0.1, 0.1]], requires_grad=True)
+    x = leaf * 1
+    assert x.renorm_(2, 0, 1.0) is x
+    (wanted,) = st.autograd.grad(leaf.renorm(2, 0, 1.0)[:, 0].sum(), leaf)
+    assert st.equal(st.autograd.grad(x[:, 0].sum(), leaf)[0], wanted)

@@ -123,6 +123,7 @@ STATISTICS: dict[str, list[Case]] = {
     "quantile": [case(_x, unit(2), 0), case(_x, unit(2), 1, True, interpolation="lower")],
     "quantile.scalar": [case(_x, 0.3), case(_x, 0.5, 1, interpolation="nearest")],
     "renorm": [case(_x, 2, 0, 1.5)],
+    "renorm_": [case(_x, 2, 0, 1.5)],
     "segment_reduce": [
         case(t(5, 2), r, lengths=fixed([2, 1, 2], "int64"))
         for r in ("sum", "mean", "max", "min", "prod")

@@ -218,7 +218,10 @@ INDEX: dict[str, list[Case]] = {
     "index_fill.int_Scalar": [case(_x, 0, _two, 2)],
     "index_fill.int_Tensor": [case(_x, 1, _two, t())],
     "index_put": [case(_x, [_two], t(2, 4)), case(_x, [_two, _two], t(2), True)],
-    "index_reduce": [case(_x, 0, _rows, t(2, 4), r) for r in ("prod", "mean", "amax", "amin")],
+    **{
+        name: [case(_x, 0, _rows, t(2, 4), r) for r in ("prod", "mean", "amax", "amin")]
+        for name in ("index_reduce", "index_reduce_")
+    },
     "index_select": [case(_x, 0, _rows), case(_x, 1, _rows)],
     "masked_scatter": [case(_x, mask(3, 4), t(3, 4))],
     "masked_select": [case(_x, mask(3, 4)), case(_x, mask(4))],
