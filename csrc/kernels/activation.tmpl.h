@@ -23,10 +23,10 @@ BINARY_WITH(threshold_backward, const C at = NUMBER(0), b <= at ? 0 : a)
 /* Phi(x), the normal distribution, and its density. */
 static inline __attribute__((always_inline)) C FN(phi)(C x) { return (C)0.5 * (1 + ERF(x * (C)0.7071067811865476)); }
 static inline __attribute__((always_inline)) C FN(density)(C x) { return (C)0.3989422804014327 * OWN(exp)((C)-0.5 * x * x); }
-/* x Phi(x), exact to the last places as the coarse phi is not. */
+/* x Phi(x), exact to the last places as the coarse phi is not; what is rounded to 16 bits has no use for them. */
 static inline __attribute__((always_inline)) C FN(gelu_of)(C x) {
   const C half = (C)0.5 * x, turned = x * (C)0.7071067811865476;
-  return half * _Generic((C)0, float: shmt__erff, default: shmt__erf)(turned) + half;
+  return half * (sizeof(T) == 2 ? ERF(turned) : OWN(erf)(turned)) + half;
 }
 UNARY_WIDE(gelu, FN(gelu_of)(a))
 BINARY(gelu_backward, a*(FN(phi)(b) + b * FN(density)(b)))
