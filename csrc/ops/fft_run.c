@@ -20,7 +20,7 @@ typedef struct job {
   const shmt__fft_request* r;
   const shmt__fft_plan* plan;
   walk dims;
-  int64_t n_lines, part_bytes;
+  int64_t n_lines, part_bytes, lanes;
   atomic_int failed; /* the first error's status */
 } job;
 
@@ -90,7 +90,7 @@ typedef struct bundle {
 
 /* `count` lines from c on, which moves on behind them, in both tensors. */
 static void find_lines(const job* j, cursor* c, int64_t count, bundle* in, bundle* out) {
-  const int64_t lanes = shmt__fft_lanes(j->r->dtype), part = j->part_bytes;
+  const int64_t lanes = j->lanes, part = j->part_bytes;
   const walk* w = &j->dims;
 
   if (count == lanes && w->n_dims > 0 && c->at[0] + lanes < w->sizes[0]) {
@@ -120,7 +120,7 @@ static void find_lines(const job* j, cursor* c, int64_t count, bundle* in, bundl
 /* Lines of real and of imaginary parts. columns: the bytes between neighbours that make them columns. */
 static void place(const job* j, const bundle* re, const bundle* im, int64_t im_offset, int64_t step, int64_t columns,
                   shmt__fft_layout columns_layout, shmt__fft_layout dense_layout, bool is_dense, shmt__fft_place* p) {
-  const int64_t lanes = shmt__fft_lanes(j->r->dtype);
+  const int64_t lanes = j->lanes;
 
   p->step = step;
   for (int64_t l = 0; l < lanes; l++) p->re[l] = re->at[l];
@@ -154,7 +154,7 @@ static shmt__fft_kind kind_of(const shmt__fft_request* r) {
 }
 
 static void place_block(const job* j, shmt__fft_block* b, cursor* c, int64_t count) {
-  const int64_t lanes = shmt__fft_lanes(j->r->dtype), in_step = j->r->in.step, out_step = j->r->out.step;
+  const int64_t lanes = j->lanes, in_step = j->r->in.step, out_step = j->r->out.step;
   bundle in[2], out[2];
 
   find_lines(j, c, count < lanes ? count : lanes, &in[0], &out[0]);
@@ -188,10 +188,10 @@ static void place_block(const job* j, shmt__fft_block* b, cursor* c, int64_t cou
 }
 
 /* Lines in a block. */
-static int64_t block_lines(const shmt__fft_request* r) { return shmt__fft_lanes(r->dtype) * (is_paired(r) ? 2 : 1); }
+static int64_t block_lines(const job* j) { return j->lanes * (is_paired(j->r) ? 2 : 1); }
 
 static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
-  const int64_t lines = block_lines(j->r), n = j->plan->key.length, last = end * lines < j->n_lines ? end * lines : j->n_lines;
+  const int64_t lines = block_lines(j), n = j->plan->key.length, last = end * lines < j->n_lines ? end * lines : j->n_lines;
   shmt__fft_block b = {.steps = &j->plan->steps,
                        .kind = kind_of(j->r),
                        .is_forward = j->r->is_forward,
@@ -206,7 +206,7 @@ static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
   SHMT_TRY(shmt__alloc(nbytes, &scratch));
   for (int64_t at = begin * lines; at < last; at += lines) {
     place_block(j, &b, &c, last - at < lines ? last - at : lines);
-    shmt__loops[SHMT_LOOP_fft_block][j->r->dtype]((char*[]){scratch}, NULL, shmt__fft_lanes(j->r->dtype), &b);
+    shmt__loops[SHMT_LOOP_fft_block][j->r->dtype]((char*[]){scratch}, NULL, j->lanes, &b);
   }
   shmt__dealloc(scratch, nbytes);
   return SHMT_OK;
@@ -319,11 +319,11 @@ static void run_piece(void* ctx, int64_t begin, int64_t end) {
 shmt_status shmt__fft_run(const shmt__fft_request* r) {
   SHMT_AUTO(shmt__fft_plan) plan = NULL;
   const bool is_even = r->form != SHMT_FFT_C2C && r->length % 2 == 0;
-  job j = {.r = r, .n_lines = 1, .part_bytes = shmt__dtype_size[r->dtype] / 2};
+  job j = {.r = r, .n_lines = 1, .part_bytes = shmt__dtype_size[r->dtype] / 2, .lanes = shmt__fft_lanes(r->dtype)};
 
   for (int d = 0; d < r->n_dims; d++) j.n_lines *= r->sizes[d];
   if (j.n_lines == 0) return SHMT_OK;
-  const int64_t blocks = (j.n_lines + block_lines(r) - 1) / block_lines(r);
+  const int64_t blocks = (j.n_lines + block_lines(&j) - 1) / block_lines(&j);
   /* Of a pair's lines, two are one. */
   const int64_t at_once = is_paired(r) ? (j.n_lines + 1) / 2 : j.n_lines;
   SHMT_TRY(shmt__fft_plan_find((shmt__fft_key){.length = is_even ? r->length / 2 : r->length,
@@ -335,7 +335,7 @@ shmt_status shmt__fft_run(const shmt__fft_request* r) {
   j.plan = plan;
   walk_init(r, &j.dims);
   if (plan->way == SHMT_FFT_BY_LANES)
-    shmt__parallel_for(blocks, GRAIN_POINTS / (block_lines(r) * r->length) + 1, run_piece, &j);
+    shmt__parallel_for(blocks, GRAIN_POINTS / (block_lines(&j) * r->length) + 1, run_piece, &j);
   else if (j.n_lines == 1)
     run_piece(&j, 0, 1); /* which deals out its own parts */
   else
