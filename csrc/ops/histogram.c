@@ -66,6 +66,7 @@ static shmt_status even_edges(shmt_tensor* points, int64_t d, int64_t bins, cons
   SHMT_REQUIRE(bins > 0, SHMT_E_RUNTIME,
                "torch.histogramdd(): bins must be > 0, but got %" PRId64 " for dimension %" PRId64,
                bins, d);
+  SHMT_REQUIRE(bins < INT64_MAX, SHMT_E_NOMEM, "torch.histogramdd(): %" PRId64 " bins are too many", bins);
   if (range) {
     low = range[0];
     high = range[1];

@@ -123,3 +123,8 @@ def test_more_pivots_than_rows_are_an_error() -> None:
 
 def test_covariance_of_an_extreme_correction_is_none() -> None:
     assert abs(T.tensor([1.0, 2.0, 4.0]).cov(correction=-(2**63)).item()) < 1e-15
+
+
+def test_more_bins_than_memory_holds_are_a_memory_error() -> None:
+    with pytest.raises(MemoryError, match="9223372036854775807"):
+        T.ones(3, 4).histogram(2**63 - 1)
