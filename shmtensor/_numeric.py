@@ -160,12 +160,13 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
             raise TypeError(f"expected 'shape' sequence to only contain ints, but got {type(size)}")
     if any(size < 0 for size in shape):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(shape)}")
-    result: list[Tensor] = []
-    step = 1
-    for size in reversed(shape):
-        result.append(indices.div(step, rounding_mode="floor") % size)
-        step *= size
-    return tuple(reversed(result))
+    if not shape:
+        return ()
+    steps = [1]
+    for size in reversed(shape[1:]):
+        steps.append(steps[-1] * size)
+    coordinates = indices.unsqueeze(-1).div(_C.tensor(steps[::-1]), rounding_mode="floor")
+    return (coordinates % _C.tensor(list(shape))).unbind(-1)
 
 
 def histogramdd(

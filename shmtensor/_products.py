@@ -164,8 +164,9 @@ def norm(
         if dtype is not None:
             raise ValueError("dtype argument is not supported in nuclear norm")
         axes = list(range(input.dim())) if dims is None else dims
-        result = _nn.linalg_matrix_norm(input, "nuc", axes, keepdim)
-        return result if out is None else out.copy_(result)
+        if out is None:
+            return _nn.linalg_matrix_norm(input, "nuc", axes, keepdim)
+        return _nn.linalg_matrix_norm(input, "nuc", axes, keepdim, out=out)
     if p == "fro" and dims is not None and len(dims) > 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {dims}")
     order = 2.0 if p is None or p == "fro" else p

@@ -67,6 +67,10 @@ def ours(value: Any, memo: dict[int, Any] | None = None) -> Any:
         return type(value)(ours(item, memo) for item in value)
     if isinstance(value, types.FunctionType):
         return on_our_side(value)
+    if isinstance(value, torch.nn.LinearCrossEntropyOptions):
+        return st.nn.LinearCrossEntropyOptions(**ours(vars(value), memo))
+    if isinstance(value, torch.nn.PairwiseDistance):
+        return st.nn.PairwiseDistance(value.norm, value.eps, value.keepdim)
     return value
 
 
@@ -84,6 +88,8 @@ def _our_tensor(value: torch.Tensor, memo: dict[int, Any]) -> Any:
         memo[-address] = st.from_numpy(
             torch.empty(0, dtype=torch.uint8).set_(storage).numpy().copy()
         )
+        # Another storage must not get this address while the memo knows it.
+        memo[id(storage)] = storage
     raw = memo[-address]
     raw = raw[: raw.numel() // value.element_size() * value.element_size()]
     flat = raw.view(dtype) if raw.numel() else st.empty(0, dtype=dtype)

@@ -87,14 +87,21 @@ def _save_original(path: str, name: str, test: str, op: Operator, model: Model) 
     )
 
 
-def _save_results(node: Node, outs: list[str], release: str) -> str:
+def _has_gradient(op: Operator, result: int) -> bool:
+    names = op.entry.differentiable
+    return not names or op.schema.returns[result].name in names
+
+
+def _save_results(node: Node, op: Operator, outs: list[str], release: str) -> str:
     text = ""
     for saved in node.saved.values():
         path = f"&node->{saved.field}"
         if saved.kind == "result_shape":
             text += f"  status = shmt__saved_shape_init({path}, {outs[saved.result]});\n{release}"
         elif saved.kind == "result":
-            text += f"  status = shmt__saved_init({path}, {outs[saved.result]}, true);\n{release}"
+            is_output = "true" if _has_gradient(op, saved.result) else "false"
+            call = f"shmt__saved_init({path}, {outs[saved.result]}, {is_output})"
+            text += f"  status = {call};\n{release}"
     return text
 
 
@@ -160,7 +167,8 @@ def _record_results(op: Operator) -> tuple[str, list[str], str]:
         elif result.type.is_tensor:
             drop += f"    shmt__tensor_release(*{out});\n    *{out} = 0;\n"
             test = f"if (*{out}) " if len(op.schema.returns) > 1 else ""
-            history += f"  {test}status = shmt__set_history(*{out}, base, {number});\n@FAIL@"
+            if _has_gradient(op, i):
+                history += f"  {test}status = shmt__set_history(*{out}, base, {number});\n@FAIL@"
             number += 1
     fail = f"  if (SHMT_UNLIKELY(status != SHMT_OK)) {{\n{drop}    return status;\n  }}\n"
     nested = "".join(f"  {line}\n" for line in fail.splitlines())
@@ -183,7 +191,7 @@ def _record_kernel(node: Node, op: Operator, model: Model) -> str:
             f"  SHMT_TRY(shmt__rebase_history({self_name}, base));\n"
         )
         saves = _save_results(
-            node, [self_name], "  if (SHMT_UNLIKELY(status != SHMT_OK)) return status;\n"
+            node, op, [self_name], "  if (SHMT_UNLIKELY(status != SHMT_OK)) return status;\n"
         )
         return (
             text + ("  shmt_status status;\n" + saves if saves else "") + "  return SHMT_OK;\n}\n"
@@ -192,7 +200,7 @@ def _record_kernel(node: Node, op: Operator, model: Model) -> str:
     return (
         f"{text}  if (!shmt__grad_enabled() || !({any_wanted})) return {_below(op)};\n"
         f"{_create(node, op, model)}{_guarded(op)}"
-        f"  shmt_status status = SHMT_OK;\n{history}{_save_results(node, outs, fail)}"
+        f"  shmt_status status = SHMT_OK;\n{history}{_save_results(node, op, outs, fail)}"
         "  return SHMT_OK;\n}\n"
     )
 

@@ -146,8 +146,9 @@ def _compute_then_write(call: str, op: Operator) -> str:
             text
             + f"  return shmt__write_inplace({name}, result0, {c_name(op.schema.arguments[0])});\n"
         )
+    write = "shmt__write_exact_out" if "exact_out" in op.entry.tags else "shmt__write_out"
     for i, argument in enumerate(a for a in op.schema.arguments if a.is_out):
-        text += f"  SHMT_TRY(shmt__write_out({name}, result{i}, {c_name(argument)}));\n"
+        text += f"  SHMT_TRY({write}({name}, result{i}, {c_name(argument)}));\n"
     return text + "  return SHMT_OK;\n"
 
 
@@ -187,13 +188,27 @@ def _keep_inputs(op: Operator) -> str:
     return text
 
 
+def _unless_same_dtype(call: str, op: Operator) -> str:
+    """For ``exact_out``: into an out= that has not the first tensor's dtype, which may be wrong,
+    through a temporary that says what is right.
+    """
+    own = next((a for a in op.schema.arguments if a.type.base == "Tensor" and not a.is_out), None)
+    exact = "exact_out" in op.entry.tags and op.form == "out" and not op.entry.kernel
+    if not exact or own is None or own.type.is_list:
+        return ""
+    out = next(a for a in op.schema.arguments if a.is_out)
+    inner = "".join(f"  {line}\n" for line in _compute_then_write(call, op).splitlines())
+    return f"  if ({c_name(out)}->dtype != {c_name(own)}->dtype) {{\n{inner}  }}\n"
+
+
 def _kernel_body(op: Operator, model: Model, function: str) -> str:
     """The body of the kernel for CPU and Meta, by a C function of the implementer's."""
     entry = op.entry
     if op.form == "functional" or not op.derived or entry.is_structured:
         first = [f"&pointwise_{entry.schema.ident}"] if entry.kernel else []
         kept = "" if entry.kernel or not op.derived else _keep_inputs(op)
-        return kept + _preset_call(function, entry, op, first)
+        call = f"{function}({_inner_arguments(entry)})"
+        return kept + _unless_same_dtype(call, op) + _preset_call(function, entry, op, first)
     call = f"{function}({_inner_arguments(entry)})"
     if op.is_composite and op.form == "inplace":
         return _copy_into_self(call, op, model)
@@ -218,12 +233,13 @@ def _expression_body(op: Operator, model: Model) -> str:
 
 def _pointwise(entry: OperatorEntry) -> str:
     result = f"SHMT_{entry.result.upper()}" if entry.result else "SHMT_DTYPE_NONE"
+    exact = "  .exact_out = true,\n" if "exact_out" in entry.tags else ""
     return (
         f"static const shmt__pointwise pointwise_{entry.schema.ident} = {{\n"
         f"  .name = {c_string(entry.schema.name)},\n"
         f"  .row = SHMT_LOOP_{entry.loop},\n"
         f"  .promote = SHMT_PROMOTE_{entry.promote.upper()},\n"
-        f"  .result = {result},\n}};\n\n"
+        f"  .result = {result},\n{exact}}};\n\n"
     )
 
 

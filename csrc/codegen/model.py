@@ -29,13 +29,14 @@ ENTRY_KEYS = (
     "composite",
     "composite_explicit",
     "vjp",
+    "differentiable",
     "node",
     "tags",
     "doc",
     "source",
 )
 VARIANTS = ("function", "method", "inplace", "out", "nn")
-TAGS = ("random", "factory", "nondifferentiable", "inplace_only", "geometry")
+TAGS = ("random", "factory", "nondifferentiable", "inplace_only", "geometry", "exact_out")
 PROMOTIONS = ("none", "same", "arithmetic", "int_to_float", "compare", "bool_to_int")
 _KERNEL_KEYS = ("template", "loop", "dtypes", "promote", "result")
 _SOURCES = ("kernel", "impl", "dispatch", "composite", "composite_explicit")
@@ -72,6 +73,7 @@ class OperatorEntry:
     composite: Text | None
     composite_explicit: Text | None
     formulas: tuple[Formula, ...]
+    differentiable: tuple[str, ...]
     node: str
     tags: tuple[str, ...]
     doc: str
@@ -259,6 +261,16 @@ def _check_arguments(schema: Schema, where: str) -> None:
             raise SpecError(where, f"result mark {alias} is on no argument")
 
 
+def _load_differentiable(entry: Entry, schema: Schema) -> tuple[str, ...]:
+    """The names of the results that have gradients; empty when all do."""
+    if "differentiable" not in entry:
+        return ()
+    where = entry.where_of("differentiable")
+    if "vjp" not in entry:
+        raise SpecError(where, "differentiable: only with vjp")
+    return _words(entry, "differentiable", tuple(str(r.name) for r in schema.returns))
+
+
 def _load_entry(entry: Entry, family: str, tables: Tables) -> OperatorEntry:
     entry.check_keys(ENTRY_KEYS, ("op", "schema", "variants", "doc"))
     name = entry.text("op")
@@ -312,6 +324,7 @@ def _load_entry(entry: Entry, family: str, tables: Tables) -> OperatorEntry:
         composite=_optional(entry, "composite"),
         composite_explicit=_optional(entry, "composite_explicit"),
         formulas=_load_formulas(entry, schema),
+        differentiable=_load_differentiable(entry, schema),
         node=str(entry.text("node")),
         tags=tags,
         doc=" ".join(entry.text("doc").split()),

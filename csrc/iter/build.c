@@ -208,6 +208,9 @@ static shmt_status prepare_given_output(build_state* b, shmt__operand* op) {
   SHMT_REQUIRE(shmt__can_cast(dtype, op->tensor->dtype), SHMT_E_RUNTIME,
                "result type %s can't be cast to the desired output type %s",
                shmt__dtype_title(dtype), shmt__dtype_title(op->tensor->dtype));
+  SHMT_REQUIRE(!it->exact_out || op->read || dtype == op->tensor->dtype, SHMT_E_RUNTIME,
+               "Found dtype %s but expected %s", shmt__dtype_title(op->tensor->dtype),
+               shmt__dtype_title(dtype));
   SHMT_REQUIRE((op->tensor->device == SHMT_META) == it->is_meta, SHMT_E_RUNTIME,
                "%s(): expected all tensors to be on the same device, but the output is on %s and "
                "the inputs on %s",

@@ -61,6 +61,7 @@ typedef struct shmt_iter {
   shmt__promote promote;
   bool resize_outputs;    /* default true */
   bool check_overlap;     /* default true */
+  bool exact_out;         /* given outputs that are no inputs must have the result's dtype */
   bool allow_cpu_scalars; /* reserved */
   bool is_meta;
   shmt_dtype common_dtype; /* after build: the dtype kernels see for inputs */
@@ -80,6 +81,7 @@ static inline void shmt__iter_init(shmt_iter* it, const char* name) {
   it->promote = SHMT_PROMOTE_NONE;
   it->resize_outputs = true;
   it->check_overlap = true;
+  it->exact_out = false;
   it->allow_cpu_scalars = false;
   it->is_meta = false;
   it->common_dtype = SHMT_DTYPE_NONE;

@@ -1,4 +1,5 @@
 /* kernels/activation.tmpl.h -- activation functions and their derivatives (grad a, input b). */
+#include "kernels/complex.h"
 #include "kernels/loops.h"
 #include "kernels/stretch.h"
 #include "kernels/vmath_double.h"
@@ -10,6 +11,8 @@ UNARY_WITH(threshold, const C at = (C)SHMT_NUMBER(0);
 BINARY_WITH(threshold_backward, const C at = (C)SHMT_NUMBER(0), b <= at ? 0 : a)
 UNARY_WITH(hardtanh, const C low = (C)SHMT_NUMBER(0);
            const C high = (C)SHMT_NUMBER(1), a<low ? low : a> high ? high : a)
+#elif SHMT_IS_COMPLEX
+UNARY(silu, SHMT_CDIV(a, 1 + _Generic((C)0, float _Complex: cexpf, default: cexp)(-a)))
 #else
 #define OWN(fn)       _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
 #define M(fn)         _Generic((C)0, float: fn##f, default: fn)
@@ -71,21 +74,21 @@ UNARY_WITH(elu, const C negative = NUMBER(0) * NUMBER(1); const C scale = NUMBER
            const C inner = NUMBER(2), a < 0 ? OWN(expm1)(a * inner) * negative : a * scale)
 BINARY_WITH(elu_backward, const C negative = NUMBER(0) * NUMBER(1) * NUMBER(2);
             const C scale = NUMBER(1);
-            const C inner = NUMBER(2), b <= 0 ? a * negative * OWN(exp)(b * inner) : a * scale)
+            const C inner = NUMBER(2), b > 0 ? a * scale : a * negative * OWN(exp)(b * inner))
 UNARY_WITH(hardtanh, const C low = NUMBER(0);
            const C high = NUMBER(1), a<low ? low : a> high ? high : a)
 BINARY_WITH(hardtanh_backward, const C low = NUMBER(0);
-            const C high = NUMBER(1), (b <= low) | (b >= high) ? 0 : a)
+            const C high = NUMBER(1), (b > low) & (b < high) ? a : 0)
 static inline C FN(hard)(C x) {
   const C y = x + 3;
-  return (y < 0 ? 0 : y > 6 ? 6 : y) / 6;
+  return y < 0 ? 0 : y > 6 ? 6 : y;
 }
-UNARY(hardsigmoid, FN(hard)(a))
+UNARY(hardsigmoid, FN(hard)(a) / 6)
 BINARY(hardsigmoid_backward, (b > -3) & (b < 3) ? a / 6 : 0)
-UNARY(hardswish, a* FN(hard)(a))
+UNARY(hardswish, a* FN(hard)(a) / 6)
 UNARY_WITH(softshrink, const C by = NUMBER(0), a > by ? a - by : a < -by ? a + by : a * 0)
 UNARY_WITH(hardshrink, const C by = NUMBER(0), (a >= -by) & (a <= by) ? 0 : a)
-BINARY_WITH(hardshrink_backward, const C by = NUMBER(0), (b >= -by) & (b <= by) ? 0 : a)
+BINARY_WITH(hardshrink_backward, const C by = NUMBER(0), (b > by) | (b < -by) ? a : 0)
 #undef OWN
 #undef M
 #undef NUMBER

@@ -11,7 +11,7 @@ BINARY(mul, (C)(SHMT_WIDE(a) * SHMT_WIDE(b)))
 
 /* add and sub: ctx is alpha. */
 #if SHMT_IS_BOOL
-BINARY(add, a | b)
+BINARY_WITH(add, const C alpha = SHMT_NUMBER(0) != 0, a | (alpha & b))
 BINARY(mul, a & b)
 BINARY(maximum, a | b)
 BINARY(minimum, a & b)

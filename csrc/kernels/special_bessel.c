@@ -44,7 +44,7 @@ static double i_asymptotic(int order, double x) {
 static double i_scaled(int order, double x) {
   if (isinf(x)) return 0;
   if (x <= 20) return exp(-x) * i_series(order, x);
-  return i_asymptotic(order, x) / sqrt(2 * PI * x);
+  return i_asymptotic(order, x) / (sqrt(2 * PI) * sqrt(x));
 }
 
 /* At infinity exp(x) times a factor that is 0: NaN, as in torch. */
@@ -53,7 +53,7 @@ static double i_plain(int order, double x) {
   if (x <= 20) return i_series(order, x);
   /* In two halves: exp(x) alone may overflow where the function does not. */
   const double half = exp(x / 2);
-  return i_asymptotic(order, x) / sqrt(2 * PI * x) * half * half;
+  return i_asymptotic(order, x) / (sqrt(2 * PI) * sqrt(x)) * half * half;
 }
 
 double shmt__bessel_i0(double x) { return i_plain(0, fabs(x)); }
@@ -179,6 +179,7 @@ double shmt__airy_ai(double x) {
   if (x != x || isinf(x)) return NAN; /* the phase is not known; so in torch also where Ai vanishes */
   if (x > 1) {
     const double zeta = 2.0 / 3 * x * sqrt(x);
+    if (zeta > 800) return 0; /* below the smallest double */
     return sqrt(x / 3) / PI * exp(-zeta) * k_integral(1.0 / 3, zeta);
   }
   if (x <= -10) return airy_oscillating(-x);

@@ -13,11 +13,11 @@
 shmt_status shmt__div_mode(shmt_tensor* self, shmt_tensor* other, const char* rounding_mode,
                            shmt_tensor** out) {
   static const shmt__pointwise exact = {"div", SHMT_LOOP_div, SHMT_PROMOTE_INT_TO_FLOAT,
-                                        SHMT_DTYPE_NONE};
+                                        SHMT_DTYPE_NONE, false};
   static const shmt__pointwise floored = {"div_floor", SHMT_LOOP_div_floor, SHMT_PROMOTE_ARITHMETIC,
-                                          SHMT_DTYPE_NONE};
+                                          SHMT_DTYPE_NONE, false};
   static const shmt__pointwise cut = {"div_trunc", SHMT_LOOP_div_trunc, SHMT_PROMOTE_ARITHMETIC,
-                                      SHMT_DTYPE_NONE};
+                                      SHMT_DTYPE_NONE, false};
 
   if (!rounding_mode) return shmt__family_binary(&exact, self, other, out);
   if (shmt__text_is(rounding_mode, "floor"))
@@ -47,7 +47,7 @@ static int special_power(shmt_dtype dtype, shmt_scalar exponent) {
 
 shmt_status shmt__pow_scalar(shmt_tensor* self, shmt_scalar exponent, shmt_tensor** out) {
   static const shmt__pointwise general = {"pow", SHMT_LOOP_pow, SHMT_PROMOTE_ARITHMETIC,
-                                          SHMT_DTYPE_NONE};
+                                          SHMT_DTYPE_NONE, false};
   SHMT_AUTO(shmt_tensor) number = NULL;
   const int kind = shmt__dtype_category(self->dtype);
   shmt__result_type result = SHMT_RESULT_TYPE_INIT;
@@ -63,7 +63,7 @@ shmt_status shmt__pow_scalar(shmt_tensor* self, shmt_scalar exponent, shmt_tenso
     const int row = special_power(dtype, exponent);
     if (row >= 0) {
       const shmt__pointwise special = {"pow", (uint32_t)row, SHMT_PROMOTE_ARITHMETIC,
-                                       SHMT_DTYPE_NONE};
+                                       SHMT_DTYPE_NONE, false};
       return shmt__family_unary(&special, self, out);
     }
   }

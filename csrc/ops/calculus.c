@@ -50,6 +50,7 @@ shmt_status shmt__diff(shmt_tensor* self, int64_t n, int64_t dim, shmt_tensor* p
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_joined(self, prepend, dim));
   SHMT_TRY(check_joined(self, append, dim));
+  if (n == 0) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out); /* torch joins nothing then */
   if (prepend || append) {
     shmt_tensor* parts[3];
     int64_t count = 0;
@@ -60,7 +61,6 @@ shmt_status shmt__diff(shmt_tensor* self, int64_t n, int64_t dim, shmt_tensor* p
   } else {
     t = shmt__tensor_ref(self);
   }
-  if (n == 0) return shmt_op_clone(t, SHMT_MEMORY_FORMAT_NONE, out);
   for (int64_t i = 0; i < n && t->sizes[dim] > 0; i++) {
     SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(t);
     SHMT_TRY(one_difference(before, dim, &t));

@@ -123,7 +123,7 @@ shmt_status shmt__clamp(shmt_tensor* self, shmt_scalar min, shmt_scalar max, shm
   SHMT_AUTO(shmt_tensor) input = NULL;
   shmt__result_type result = SHMT_RESULT_TYPE_INIT;
   shmt_dtype dtype;
-  shmt__pointwise p = {"clamp", SHMT_LOOP_clamp, SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE};
+  shmt__pointwise p = {"clamp", SHMT_LOOP_clamp, SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE, false};
 
   SHMT_TRY(check_clamp(self, has_min, has_max));
   SHMT_TRY(shmt__result_type_add(&result, self->dtype, self->n_dims == 0, false));
@@ -153,11 +153,11 @@ shmt_status shmt__clamp_max(shmt_tensor* self, shmt_scalar max, shmt_tensor** ou
 shmt_status shmt__clamp_tensor(shmt_tensor* self, shmt_tensor* min, shmt_tensor* max,
                                shmt_tensor** out) {
   static const shmt__pointwise both = {"clamp", SHMT_LOOP_clamp_tensors, SHMT_PROMOTE_ARITHMETIC,
-                                       SHMT_DTYPE_NONE};
+                                       SHMT_DTYPE_NONE, false};
   static const shmt__pointwise low = {"clamp", SHMT_LOOP_maximum, SHMT_PROMOTE_ARITHMETIC,
-                                      SHMT_DTYPE_NONE};
+                                      SHMT_DTYPE_NONE, false};
   static const shmt__pointwise high = {"clamp", SHMT_LOOP_minimum, SHMT_PROMOTE_ARITHMETIC,
-                                       SHMT_DTYPE_NONE};
+                                       SHMT_DTYPE_NONE, false};
 
   SHMT_TRY(check_clamp(self, min != NULL, max != NULL));
   if (!max) return shmt__family_binary(&low, self, min, out);

@@ -239,7 +239,7 @@ static shmt_status multiply(shmt_tensor* left, shmt_tensor* right, uint64_t summ
       /* In one operand only: summed before. */
       shmt_tensor** one = a != 1 ? &l : &r;
       SHMT_AUTO(shmt_tensor) old = SHMT_TAKE(*one);
-      SHMT_TRY(shmt_op_sum_dim_IntList(old, SHMT_INTS(d), true, old->dtype, one));
+      SHMT_TRY(shmt_op_sum_dim_IntList(old, SHMT_INTS(d), true, SHMT_DTYPE_NONE, one));
       s.left[s.n_left++] = d;
     } else if (a != 1 && b != 1) {
       s.both[s.n_both++] = d;
@@ -284,7 +284,7 @@ static shmt_status sum_mask(shmt_tensor* t, uint64_t mask, shmt_tensor** out) {
     *out = shmt__tensor_ref(t);
     return SHMT_OK;
   }
-  return shmt_op_sum_dim_IntList(t, (shmt_ints){dims, n}, true, t->dtype, out);
+  return shmt_op_sum_dim_IntList(t, (shmt_ints){dims, n}, true, SHMT_DTYPE_NONE, out);
 }
 
 static shmt_status check_equation(const char* text, shmt_tensors operands) {
@@ -360,7 +360,7 @@ shmt_status shmt__tensordot(shmt_tensor* self, shmt_tensor* other, shmt_ints dim
     if (sa != sb && (sa == 1 || sb == 1)) {
       shmt_tensor** one = sa == 1 ? &b : &a;
       SHMT_AUTO(shmt_tensor) old = SHMT_TAKE(*one);
-      SHMT_TRY(shmt_op_sum_dim_IntList(old, SHMT_INTS(sa == 1 ? db[i] : da[i]), true, old->dtype, one));
+      SHMT_TRY(shmt_op_sum_dim_IntList(old, SHMT_INTS(sa == 1 ? db[i] : da[i]), true, SHMT_DTYPE_NONE, one));
       continue;
     }
     SHMT_REQUIRE(sa == sb, SHMT_E_RUNTIME, "contracted dimensions need to match, but first has size %" PRId64

@@ -93,6 +93,7 @@ shmt_status shmt__sum_to_size(shmt_tensor* self, shmt_ints size, shmt_tensor** o
   const int64_t leading = self->n_dims - size.len;
   bool fits = leading >= 0;
 
+  if (size.len == 0) return shmt_op_sum(self, SHMT_DTYPE_NONE, out);
   for (int64_t d = 0; fits && d < self->n_dims; d++) {
     const int64_t wanted = d < leading ? 1 : size.data[d - leading];
     fits = wanted == self->sizes[d] || wanted == 1;
@@ -250,6 +251,7 @@ shmt_status shmt__block_diag(shmt_tensors tensors, shmt_tensor** out) {
 shmt_status shmt__take_along_dim(shmt_tensor* self, shmt_tensor* indices, shmt_opt_int dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) source = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
+  SHMT_AUTO(shmt_tensor) wrapped = NULL;
   int64_t from[SHMT_MAX_DIMS], to[SHMT_MAX_DIMS], d;
 
   SHMT_REQUIRE(indices->dtype == SHMT_INT64, SHMT_E_RUNTIME,
@@ -273,6 +275,8 @@ shmt_status shmt__take_along_dim(shmt_tensor* self, shmt_tensor* indices, shmt_o
     to[i] = i == d ? b : from[i];
   }
   SHMT_TRY(shmt_op_expand(self, (shmt_ints){from, self->n_dims}, false, &source));
-  SHMT_TRY(shmt_op_expand(indices, (shmt_ints){to, self->n_dims}, false, &where));
+  /* Every index counts around the dim, as in torch. */
+  SHMT_TRY(shmt_op_remainder_Scalar(indices, shmt__scalar_int(self->n_dims ? self->sizes[d] : 1), &wrapped));
+  SHMT_TRY(shmt_op_expand(wrapped, (shmt_ints){to, self->n_dims}, false, &where));
   return shmt_op_gather(source, d, where, false, out);
 }

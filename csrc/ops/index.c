@@ -53,7 +53,7 @@ static shmt_status add_mask(plan* p, const shmt_tensor* self, shmt_tensor* mask,
   SHMT_TRY(shmt__nonzero_positions(mask, &positions));
   for (int d = 0; d < mask->n_dims; d++) {
     SHMT_TRY(shmt__tensor_alias(positions, SHMT_INTS(positions->sizes[0]), SHMT_INTS(positions->strides[0]),
-                                positions->offset + d, &p->index[*at]));
+                                positions->offset + d * positions->strides[1], &p->index[*at]));
     (*at)++;
   }
   return SHMT_OK;
@@ -411,14 +411,20 @@ static shmt_status spread_to(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out)
 shmt_status shmt__masked_select(shmt_tensor* self, shmt_tensor* mask, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) source = NULL;
   SHMT_AUTO(shmt_tensor) set = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t sizes[SHMT_MAX_DIMS], n_dims;
 
+  SHMT_TRY(shmt__check_no_overlap(*out, self));
+  SHMT_TRY(shmt__check_no_overlap(*out, mask));
   SHMT_REQUIRE(mask->dtype == SHMT_BOOL, SHMT_E_RUNTIME, "masked_select: expected BoolTensor for mask");
   SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(mask), sizes, &n_dims));
   if (shmt__tensor_is_meta(self) || shmt__tensor_is_meta(mask)) return refuse_meta_mask("masked_select");
   SHMT_TRY(spread_to(self, (shmt_ints){sizes, n_dims}, &source));
   SHMT_TRY(spread_to(mask, (shmt_ints){sizes, n_dims}, &set));
-  return select_masked(source, set, out);
+  SHMT_TRY(select_masked(source, set, &result));
+  if (*out) return shmt__write_exact_out("masked_select", result, *out);
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
 }
 
 shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tensor* source, shmt_tensor** out) {
@@ -497,7 +503,7 @@ shmt_status shmt__nonzero_numpy(shmt_tensor* self, shmt_tensor_vec* out) {
   SHMT_TRY(shmt__tensor_vec_alloc(self->n_dims, &list));
   for (int d = 0; d < self->n_dims; d++)
     SHMT_TRY(shmt__tensor_alias(positions, SHMT_INTS(positions->sizes[0]), SHMT_INTS(positions->strides[0]),
-                                positions->offset + d, &list.data[d]));
+                                positions->offset + d * positions->strides[1], &list.data[d]));
   *out = list;
   list = (shmt_tensor_vec){0, 0};
   return SHMT_OK;

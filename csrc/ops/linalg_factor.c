@@ -279,7 +279,8 @@ static shmt_status turned(shmt_tensor* t, bool conjugated, shmt_tensor** out) {
     *out = SHMT_TAKE(swapped);
     return SHMT_OK;
   }
-  SHMT_TRY(shmt__batch_copy(swapped, (shmt_ints){sizes, n}, out));
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, t->dtype, t->device, SHMT_CONTIGUOUS_FORMAT, out));
+  SHMT_TRY(shmt__tensor_copy(*out, swapped));
   char* data = shmt__tensor_data(*out);
   for (int64_t i = 0; i < (*out)->numel; i++) {
     if (t->dtype == SHMT_COMPLEX64)
@@ -497,28 +498,28 @@ shmt_status shmt__linalg_ldl_solve(shmt_tensor* ld, shmt_tensor* pivots, shmt_te
 /* --- triangles ------------------------------------------------------------------------------------ */
 
 /* CBLAS codes. */
-enum { SIDE_LEFT = 141, UPPER = 121, LOWER = 122, UNIT = 132, NOT_UNIT = 131, AS_IT_IS = 111 };
+enum { SIDE_LEFT = 141, SIDE_RIGHT = 142, UPPER = 121, LOWER = 122, UNIT = 132, NOT_UNIT = 131, AS_IT_IS = 111 };
 
 typedef struct triangle_job {
   factor_job f;
   shmt_dtype dtype;
-  int uplo, diag;
+  int side, uplo, diag;
 } triangle_job;
 
 static int run_trsm(void* ctx, int64_t i) {
   const triangle_job* job = ctx;
-  const int order = SHMT_LAPACK_COLUMN_MAJOR, uplo = job->uplo, diag = job->diag;
+  const int order = SHMT_LAPACK_COLUMN_MAJOR, side = job->side, uplo = job->uplo, diag = job->diag;
   const int m = job->f.b.rows, n = job->f.b.columns, lda = job->f.a.ld, ldb = job->f.b.ld;
   char *a = matrix(&job->f.a, i), *b = matrix(&job->f.b, i);
   const float one_c[2] = {1, 0};
   const double one_z[2] = {1, 0};
 
   if (job->dtype == SHMT_FLOAT32)
-    ((shmt__trsm_float)job->f.routine)(order, SIDE_LEFT, uplo, AS_IT_IS, diag, m, n, 1, a, lda, b, ldb);
+    ((shmt__trsm_float)job->f.routine)(order, side, uplo, AS_IT_IS, diag, m, n, 1, a, lda, b, ldb);
   else if (job->dtype == SHMT_FLOAT64)
-    ((shmt__trsm_double)job->f.routine)(order, SIDE_LEFT, uplo, AS_IT_IS, diag, m, n, 1, a, lda, b, ldb);
+    ((shmt__trsm_double)job->f.routine)(order, side, uplo, AS_IT_IS, diag, m, n, 1, a, lda, b, ldb);
   else
-    ((shmt__trsm_complex)job->f.routine)(order, SIDE_LEFT, uplo, AS_IT_IS, diag, m, n,
+    ((shmt__trsm_complex)job->f.routine)(order, side, uplo, AS_IT_IS, diag, m, n,
                                          job->dtype == SHMT_COMPLEX64 ? (const void*)one_c : one_z, a, lda, b, ldb);
   return 0;
 }
@@ -526,8 +527,6 @@ static int run_trsm(void* ctx, int64_t i) {
 shmt_status shmt__linalg_solve_triangular(shmt_tensor* self, shmt_tensor* b, bool upper, bool left, bool unitriangular,
                                           shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) x = NULL;
-  SHMT_AUTO(shmt_tensor) a = NULL;
-  SHMT_AUTO(shmt_tensor) side = NULL;
   SHMT_AUTO(shmt_tensor) factor = NULL;
   SHMT_AUTO(shmt_tensor) info = NULL;
   const char* name = "linalg.solve_triangular";
@@ -540,19 +539,12 @@ shmt_status shmt__linalg_solve_triangular(shmt_tensor* self, shmt_tensor* b, boo
                "%s: Incompatible shapes of A and B for the equation %s (%" PRId64 "x%" PRId64 " and %" PRId64 "x%" PRId64
                ")", name, left ? "AX = B" : "XA = B", n, n, b->sizes[b->n_dims - 2], b->sizes[b->n_dims - 1]);
   SHMT_TRY(shmt__check_lapack_dtype(name, self));
-  /* XA = B is A^T X^T = B^T. */
-  if (left) {
-    side = shmt__tensor_ref(b);
-    a = shmt__tensor_ref(self);
-  } else {
-    SHMT_TRY(turned(b, false, &side));
-    SHMT_TRY(turned(self, false, &a));
-    upper = !upper;
-  }
-  SHMT_TRY(broadcast_pair(side, a, &x, &factor));
+  SHMT_TRY(broadcast_pair(b, self, &x, &factor));
   if (!shmt__tensor_is_meta(x) && x->numel > 0) {
-    triangle_job job = {
-        .dtype = x->dtype, .uplo = upper ? UPPER : LOWER, .diag = unitriangular ? UNIT : NOT_UNIT};
+    triangle_job job = {.dtype = x->dtype,
+                        .side = left ? SIDE_LEFT : SIDE_RIGHT,
+                        .uplo = upper ? UPPER : LOWER,
+                        .diag = unitriangular ? UNIT : NOT_UNIT};
     SHMT_TRY(infos_for(x, &info));
     SHMT_TRY(shmt__batch_of(factor, &job.f.a));
     SHMT_TRY(shmt__batch_of(x, &job.f.b));
@@ -560,9 +552,6 @@ shmt_status shmt__linalg_solve_triangular(shmt_tensor* self, shmt_tensor* b, boo
     SHMT_TRY(shmt__batch_run(job.f.b.n, (double)n * (double)n * job.f.b.columns, run_trsm, &job,
                              shmt__tensor_data(info)));
   }
-  if (left) {
-    *out = SHMT_TAKE(x);
-    return SHMT_OK;
-  }
-  return turned(x, false, out);
+  *out = SHMT_TAKE(x);
+  return SHMT_OK;
 }

@@ -69,15 +69,16 @@ shmt_status shmt__nonzero_positions(shmt_tensor* self, shmt_tensor** out) {
   SHMT_TRY(shmt__tensor_contiguous(as_bool, SHMT_CONTIGUOUS_FORMAT, &mask));
   const uint8_t* set = shmt__tensor_data(mask);
   const int64_t count = shmt__count_set(set, mask->numel);
-  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(count, n_dims), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
+  SHMT_TRY(shmt__tensor_empty_strided(SHMT_INTS(count, n_dims), SHMT_INTS(1, count), SHMT_INT64, SHMT_CPU, &result));
   int64_t* to = shmt__tensor_data(result);
   if (count > 0 && n_dims > 0) {
     const int64_t width = self->sizes[n_dims - 1];
     for (int64_t begin = 0; begin < mask->numel; begin += width) {
       for (int64_t c = 0; c < width; c++) {
         if (!set[begin + c]) continue;
-        for (int d = 0; d < n_dims - 1; d++) *to++ = at[d];
-        *to++ = c;
+        for (int d = 0; d < n_dims - 1; d++) to[d * count] = at[d];
+        to[(n_dims - 1) * count] = c;
+        to++;
       }
       for (int d = n_dims - 2; d >= 0; d--) {
         if (++at[d] < self->sizes[d]) break;

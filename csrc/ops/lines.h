@@ -44,7 +44,7 @@ shmt_status shmt__check_index_dtype(const char* name, const shmt_tensor* index, 
 /* How many of the n bytes of a mask are not 0. */
 int64_t shmt__count_set(const uint8_t* mask, int64_t n);
 
-/* Positions of the elements that are not zero: (count, n_dims), int64. New reference. */
+/* Positions of the elements that are not zero: (count, n_dims), int64, each column dense. New reference. */
 shmt_status shmt__nonzero_positions(shmt_tensor* self, shmt_tensor** out);
 
 #endif

@@ -91,14 +91,31 @@ shmt_status shmt__outer(shmt_tensor* self, shmt_tensor* vec2, shmt_tensor** out)
   return shmt_op_mul_Tensor(column, vec2, out);
 }
 
+/* A factor is of no higher kind than what it scales; of truth values it is one itself. */
+static shmt_status check_factor(shmt_dtype dtype, const char* which, shmt_scalar* factor) {
+  double z[2];
+
+  if (dtype == SHMT_BOOL) {
+    shmt__scalar_to_complex(*factor, z);
+    *factor = (shmt_scalar){.v.i = z[0] != 0 || z[1] != 0, .tag = SHMT_SCALAR_BOOL};
+  }
+  SHMT_REQUIRE(shmt__dtype_category(dtype) >= 2 || factor->tag == SHMT_SCALAR_INT || factor->tag == SHMT_SCALAR_BOOL,
+               SHMT_E_RUNTIME, "For integral input tensors, argument %s must not be a floating point number.", which);
+  return SHMT_OK;
+}
+
 shmt_status shmt__addr(shmt_tensor* self, shmt_tensor* vec1, shmt_tensor* vec2, shmt_scalar beta, shmt_scalar alpha,
                        shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) product = NULL;
   SHMT_AUTO(shmt_tensor) scaled = NULL;
+  const shmt_dtype common =
+      shmt__promote_types_unchecked(self->dtype, shmt__promote_types_unchecked(vec1->dtype, vec2->dtype));
   double z[2];
 
   SHMT_REQUIRE(vec1->n_dims == 1, SHMT_E_RUNTIME, "addr: Expected 1-D argument vec1, but got %d-D", vec1->n_dims);
   SHMT_REQUIRE(vec2->n_dims == 1, SHMT_E_RUNTIME, "addr: Expected 1-D argument vec2, but got %d-D", vec2->n_dims);
+  SHMT_TRY(check_factor(common, "beta", &beta));
+  SHMT_TRY(check_factor(common, "alpha", &alpha));
   SHMT_TRY(shmt__outer(vec1, vec2, &product));
   if (!is_one(alpha)) {
     SHMT_AUTO(shmt_tensor) plain = SHMT_TAKE(product);

@@ -168,7 +168,8 @@ shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) narrow = NULL;
   const shmt_dtype work = shmt__is_complex(self->dtype) ? SHMT_COMPLEX128 : SHMT_FLOAT64;
 
-  SHMT_TRY(shmt__check_lapack_dtype("linalg.matrix_exp", self));
+  SHMT_REQUIRE(shmt__dtype_category(self->dtype) >= 2, SHMT_E_RUNTIME, "linalg.matrix_exp: Expected a floating point "
+               "or complex tensor as input. Got %s", shmt__dtype_title(self->dtype));
   SHMT_TRY(shmt__check_square("linalg.matrix_exp", "A", self));
   if (self->numel == 0) return shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, out);
   SHMT_TRY(shmt_op_to_dtype(self, work, false, false, SHMT_MEMORY_FORMAT_NONE, &wide));

@@ -194,6 +194,7 @@ shmt_status shmt__linalg_vector_norm(shmt_tensor* self, shmt_scalar ord, shmt_in
 /* Around the largest element, which an infinite one is not taken for. Below the Autograd key:
  * nothing is recorded. */
 static shmt_status log_sum_exp(shmt_tensor* x, shmt_ints dim, bool keepdim, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) parts = NULL;
   SHMT_AUTO(shmt_tensor) highest = NULL;
   SHMT_AUTO(shmt_tensor) is_far = NULL;
   SHMT_AUTO(shmt_tensor) shift = NULL;
@@ -209,7 +210,11 @@ static shmt_status log_sum_exp(shmt_tensor* x, shmt_ints dim, bool keepdim, shmt
     SHMT_TRY(shmt_op_sum_dim_IntList(x, dim, keepdim, SHMT_DTYPE_NONE, &sum));
     return shmt_op_log(sum, out);
   }
-  SHMT_TRY(shmt__amax(x, dim, true, &highest));
+  if (shmt__dtype_category(x->dtype) == 3)
+    SHMT_TRY(shmt_op_real(x, &parts));
+  else
+    parts = shmt__tensor_ref(x);
+  SHMT_TRY(shmt__amax(parts, dim, true, &highest));
   SHMT_TRY(shmt_op_isinf(highest, &is_far));
   SHMT_TRY(shmt__masked_fill_scalar(highest, is_far, shmt__scalar_int(0), &shift));
   SHMT_TRY(shmt_op_sub_Tensor(x, shift, shmt__scalar_int(1), &moved));

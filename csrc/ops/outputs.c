@@ -33,6 +33,15 @@ static shmt_status resize_out(shmt_tensor* out, shmt_ints sizes) {
   return shmt__tensor_resize(out, sizes, SHMT_CONTIGUOUS_FORMAT);
 }
 
+/* Does no dim of several elements write to one place? */
+static shmt_status check_no_repeats(const shmt_tensor* out) {
+  for (int d = 0; d < out->n_dims; d++)
+    SHMT_REQUIRE(out->strides[d] != 0 || out->sizes[d] <= 1 || out->numel == 0, SHMT_E_RUNTIME,
+                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                 "location. Please clone() the tensor before performing the operation.");
+  return SHMT_OK;
+}
+
 shmt_status shmt__prepare_out(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
                               shmt_device device) {
   if (!*out) return shmt__tensor_empty(sizes, dtype, device, SHMT_CONTIGUOUS_FORMAT, out);
@@ -40,13 +49,19 @@ shmt_status shmt__prepare_out(const char* name, shmt_tensor** out, shmt_ints siz
                "%s(): Expected out tensor to be on the device of the inputs, but it is on %s", name,
                shmt__device_name((*out)->device));
   SHMT_TRY(check_cast(dtype, (*out)->dtype));
-  return resize_out(*out, sizes);
+  SHMT_TRY(resize_out(*out, sizes));
+  return check_no_repeats(*out);
 }
 
 shmt_status shmt__write_out(const char* name, shmt_tensor* result, shmt_tensor* out) {
   if (result == out) return SHMT_OK;
   SHMT_TRY(shmt__prepare_out(name, &out, shmt__tensor_sizes(result), result->dtype, result->device));
   return shmt__tensor_copy(out, result);
+}
+
+shmt_status shmt__write_exact_out(const char* name, shmt_tensor* result, shmt_tensor* out) {
+  SHMT_TRY(shmt__check_out_dtype(out, result->dtype));
+  return shmt__write_out(name, result, out);
 }
 
 shmt_status shmt__write_inplace(const char* name, shmt_tensor* result, shmt_tensor* self) {
@@ -109,6 +124,7 @@ shmt_status shmt__keep_input(const shmt_tensor* out, shmt_tensor** input, shmt_t
 }
 
 shmt_status shmt__check_no_overlap(const shmt_tensor* out, const shmt_tensor* input) {
+  if (out) SHMT_TRY(check_no_repeats(out));
   SHMT_REQUIRE(!out || (out != input && !shmt__may_overlap(out, input)), SHMT_E_RUNTIME,
                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
                "memory location. Please clone() the tensor before performing the operation.");

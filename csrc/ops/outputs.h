@@ -27,6 +27,9 @@ shmt_status shmt__prepare_out(const char* name, shmt_tensor** out, shmt_ints siz
  * that compute first. Borrows both. */
 shmt_status shmt__write_out(const char* name, shmt_tensor* result, shmt_tensor* out);
 
+/* The same, and refuse an out of another dtype. */
+shmt_status shmt__write_exact_out(const char* name, shmt_tensor* result, shmt_tensor* out);
+
 /* Copy result into self, whose shape must already be the result's (torch's error otherwise): in-place forms of
  * operators that compute first. Borrows both. */
 shmt_status shmt__write_inplace(const char* name, shmt_tensor* result, shmt_tensor* self);
@@ -40,7 +43,7 @@ shmt_status shmt__output_end(const char* name, shmt_tensor** work, shmt_tensor**
 /* When *input (may be NULL) is out itself, which is about to get other sizes, make it an alias that keeps its own:
  * *kept owns it. */
 shmt_status shmt__keep_input(const shmt_tensor* out, shmt_tensor** input, shmt_tensor** kept);
-/* Errors: SHMT_E_RUNTIME (torch's text) when out, if given, shares memory with input. */
+/* Errors: SHMT_E_RUNTIME (torch's text) when out, if given, shares memory with input or with itself. */
 shmt_status shmt__check_no_overlap(const shmt_tensor* out, const shmt_tensor* input);
 /* Errors: SHMT_E_RUNTIME (torch's text) when out, if given, has another dtype. */
 shmt_status shmt__check_out_dtype(const shmt_tensor* out, shmt_dtype dtype);

@@ -32,6 +32,7 @@ shmt_status shmt__pointwise_run(const shmt__pointwise* p, shmt_tensor* const* in
   shmt__iter_output(&it, out, p->result);
   for (int i = 0; i < n; i++) shmt__iter_input(&it, inputs[i]);
   it.promote = p->promote;
+  it.exact_out = p->exact_out;
   return run(p, &it, ctx);
 }
 

@@ -13,6 +13,7 @@ typedef struct shmt__pointwise {
   uint32_t row; /* SHMT_LOOP_<name>: shmt__loops[row][dtype], NULL where the dtype has no loop */
   shmt__promote promote;
   shmt_dtype result; /* fixed result dtype, or SHMT_DTYPE_NONE */
+  bool exact_out; /* out= of another dtype is refused, not cast to */
 } shmt__pointwise;
 
 /* The loop for dtype. Errors: SHMT_E_NOT_IMPLEMENTED "\"add\" not implemented for 'Bool'". */
@@ -55,6 +56,9 @@ shmt_status shmt__family_ternary_1(const shmt__pointwise* p, shmt_tensor* a, shm
 /* The same; integers are refused. */
 shmt_status shmt__family_addcdiv(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
                                  shmt_tensor* c, shmt_scalar value, shmt_tensor** out);
+/* softshrink: a is from 0 to the largest number of self's dtype. */
+shmt_status shmt__family_softshrink(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+                                    shmt_tensor** out);
 /* neg: refuses bool. */
 shmt_status shmt__family_neg(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor** out);
 /* Complex numbers give real ones. */

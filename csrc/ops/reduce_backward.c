@@ -83,19 +83,67 @@ static shmt_status cumprod_backward_by_products(shmt_tensor* grad, shmt_tensor* 
   return shmt_op_cat((shmt_tensors){terms.data, terms.len}, dim, out);
 }
 
+/* Is grad mode on and an element 0? Then derivatives by quotients would lose what stands at it. */
+static shmt_status has_zeros(shmt_tensor* self, shmt_tensor* is_zero, bool* out) {
+  SHMT_AUTO(shmt_tensor) any = NULL;
+  shmt_scalar found;
+
+  *out = false;
+  if (!shmt_grad_enabled() || self->n_dims == 0 || shmt__tensor_is_meta(self)) return SHMT_OK;
+  SHMT_TRY(shmt_op_any(is_zero, &any));
+  SHMT_TRY(shmt__tensor_item(any, &found));
+  *out = shmt__scalar_to_bool(found);
+  return SHMT_OK;
+}
+
+/* For each element the product of those before it along dim. */
+static shmt_status product_before(shmt_tensor* self, int64_t dim, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) first = NULL;
+  SHMT_AUTO(shmt_tensor) one = NULL;
+  SHMT_AUTO(shmt_tensor) rest = NULL;
+  SHMT_AUTO(shmt_tensor) shifted = NULL;
+
+  SHMT_TRY(shmt_op_narrow(self, dim, 0, 1, &first));
+  SHMT_TRY(shmt_op_ones_like(first, SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0},
+                             SHMT_MEMORY_FORMAT_NONE, &one));
+  SHMT_TRY(shmt_op_narrow(self, dim, 0, self->sizes[dim] - 1, &rest));
+  SHMT_TRY(shmt_op_cat((shmt_tensors){(shmt_tensor* const[]){one, rest}, 2}, dim, &shifted));
+  return shmt_op_cumprod(shifted, dim, SHMT_DTYPE_NONE, out);
+}
+
+shmt_status shmt__prod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t dim, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) is_zero = NULL;
+  SHMT_AUTO(shmt_tensor) others = NULL;
+  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) before = NULL;
+  SHMT_AUTO(shmt_tensor) behind = NULL;
+  SHMT_AUTO(shmt_tensor) behind_turned = NULL;
+  bool by_parts;
+
+  SHMT_TRY(shmt_op_eq_Scalar(self, shmt__scalar_int(0), &is_zero));
+  SHMT_TRY(has_zeros(self, is_zero, &by_parts));
+  if (!by_parts) {
+    SHMT_TRY(shmt_op__prod_quotients(self, is_zero, dim, &others));
+    return shmt_op__mul_conj(grad, others, out);
+  }
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(product_before(self, dim, &before));
+  SHMT_TRY(shmt_op_flip(self, SHMT_INTS(dim), &turned));
+  SHMT_TRY(product_before(turned, dim, &behind_turned));
+  SHMT_TRY(shmt_op_flip(behind_turned, SHMT_INTS(dim), &behind));
+  SHMT_TRY(shmt_op_mul_Tensor(before, behind, &others));
+  return shmt_op__mul_conj(grad, others, out);
+}
+
 shmt_status shmt__cumprod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t dim, shmt_tensor* product,
                                    shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) is_zero = NULL;
   SHMT_AUTO(shmt_tensor) zeros = NULL;
-  SHMT_AUTO(shmt_tensor) any = NULL;
+  bool by_parts;
 
   SHMT_TRY(shmt_op_eq_Scalar(self, shmt__scalar_int(0), &is_zero));
-  if (shmt_grad_enabled() && self->n_dims > 0 && !shmt__tensor_is_meta(self)) {
-    shmt_scalar found;
-    SHMT_TRY(shmt_op_any(is_zero, &any));
-    SHMT_TRY(shmt__tensor_item(any, &found));
-    if (shmt__scalar_to_bool(found)) return cumprod_backward_by_products(grad, self, dim, out);
-  }
+  SHMT_TRY(has_zeros(self, is_zero, &by_parts));
+  if (by_parts) return cumprod_backward_by_products(grad, self, dim, out);
   SHMT_TRY(shmt_op_cumsum(is_zero, dim, SHMT_DTYPE_NONE, &zeros));
   return shmt_op__cumprod_terms(grad, self, dim, product, zeros, out);
 }

@@ -49,11 +49,11 @@ static shmt_scalar neutral(const reduction* r, shmt_dtype dtype) {
 /* sums / how many elements each is made of, rounded down for integers. */
 static shmt_status divide_by_counts(shmt_tensor* sums, int64_t dim, shmt_tensor* index,
                                     shmt_tensor* src, bool include_self, shmt_tensor** out) {
-  static const shmt__pointwise exact = {"div", SHMT_LOOP_div, SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE};
+  static const shmt__pointwise exact = {"div", SHMT_LOOP_div, SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE, false};
   static const shmt__pointwise floored = {"div_floor", SHMT_LOOP_div_floor, SHMT_PROMOTE_NONE,
-                                          SHMT_DTYPE_NONE};
+                                          SHMT_DTYPE_NONE, false};
   static const shmt__pointwise at_least = {"clamp_min", SHMT_LOOP_clamp_low, SHMT_PROMOTE_NONE,
-                                           SHMT_DTYPE_NONE};
+                                           SHMT_DTYPE_NONE, false};
   SHMT_AUTO(shmt_tensor) ones = NULL;
   SHMT_AUTO(shmt_tensor) start = NULL;
   SHMT_AUTO(shmt_tensor) counts = NULL;

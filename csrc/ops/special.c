@@ -23,7 +23,7 @@ shmt_status shmt__no_derivative(shmt_tensor* grad, const char* what, shmt_tensor
 
 shmt_status shmt__polygamma_of(int64_t n, shmt_tensor* self, shmt_tensor** out) {
   static const shmt__pointwise p = {"polygamma", SHMT_LOOP_polygamma, SHMT_PROMOTE_INT_TO_FLOAT,
-                                    SHMT_DTYPE_NONE};
+                                    SHMT_DTYPE_NONE, false};
 
   SHMT_REQUIRE(n >= 0, SHMT_E_RUNTIME,
                "polygamma(n, x) does not support negative n, got n=%" PRId64, n);

@@ -43,9 +43,9 @@ shmt_status shmt__family_unary_angle(const shmt__pointwise* p, shmt_tensor* self
 /* 10^|decimals|; whether to divide by it. */
 shmt_status shmt__round_decimals(shmt_tensor* self, int64_t decimals, shmt_tensor** out) {
   static const shmt__pointwise plain = {"round", SHMT_LOOP_round, SHMT_PROMOTE_NONE,
-                                        SHMT_DTYPE_NONE};
+                                        SHMT_DTYPE_NONE, true};
   static const shmt__pointwise scaled = {"round_decimals", SHMT_LOOP_round_decimals,
-                                         SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE};
+                                         SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE, true};
 
   if (decimals == 0) return shmt__family_unary(&plain, self, out);
   return shmt__family_unary_2(&scaled, self, shmt__scalar_float(pow(10, fabs((double)decimals))),
@@ -55,9 +55,9 @@ shmt_status shmt__round_decimals(shmt_tensor* self, int64_t decimals, shmt_tenso
 shmt_status shmt__nan_to_num(shmt_tensor* self, shmt_opt_float nan, shmt_opt_float posinf,
                              shmt_opt_float neginf, shmt_tensor** out) {
   static const shmt__pointwise copy = {"nan_to_num", SHMT_LOOP_bitwise_or, SHMT_PROMOTE_NONE,
-                                       SHMT_DTYPE_NONE};
+                                       SHMT_DTYPE_NONE, true};
   static const shmt__pointwise replace = {"nan_to_num", SHMT_LOOP_nan_to_num, SHMT_PROMOTE_NONE,
-                                          SHMT_DTYPE_NONE};
+                                          SHMT_DTYPE_NONE, true};
   const shmt_dtype real = shmt__to_real_dtype(self->dtype);
   const double largest = real == SHMT_FLOAT64   ? 1.7976931348623157e308
                          : real == SHMT_FLOAT32 ? 3.4028234663852886e38
@@ -73,7 +73,7 @@ shmt_status shmt__nan_to_num(shmt_tensor* self, shmt_opt_float nan, shmt_opt_flo
 
 shmt_status shmt__logit(shmt_tensor* self, shmt_opt_float eps, shmt_tensor** out) {
   static const shmt__pointwise p = {"logit", SHMT_LOOP_logit, SHMT_PROMOTE_INT_TO_FLOAT,
-                                    SHMT_DTYPE_NONE};
+                                    SHMT_DTYPE_NONE, false};
 
   return shmt__family_unary_1(&p, self, shmt__scalar_float(eps.has ? eps.value : NAN), out);
 }
@@ -100,7 +100,7 @@ shmt_status shmt__logit_backward(shmt_tensor* grad, shmt_tensor* self, shmt_opt_
 }
 
 shmt_status shmt__frexp(shmt_tensor* self, shmt_tensor** mantissa, shmt_tensor** exponent) {
-  static const shmt__pointwise p = {"frexp", SHMT_LOOP_frexp, SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE};
+  static const shmt__pointwise p = {"frexp", SHMT_LOOP_frexp, SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE, true};
   shmt_iter it;
   shmt__loop loop;
   shmt_status status;

@@ -16,6 +16,7 @@ from shmtensor.nn.functional import (
     distance,
     dropouts,
     embeddings,
+    linear_loss,
     loss,
     margin_loss,
     normalization,
@@ -31,6 +32,7 @@ from shmtensor.nn.functional.conv import *  # noqa: F403
 from shmtensor.nn.functional.distance import *  # noqa: F403
 from shmtensor.nn.functional.dropouts import *  # noqa: F403
 from shmtensor.nn.functional.embeddings import *  # noqa: F403
+from shmtensor.nn.functional.linear_loss import *  # noqa: F403
 from shmtensor.nn.functional.loss import *  # noqa: F403
 from shmtensor.nn.functional.margin_loss import *  # noqa: F403
 from shmtensor.nn.functional.normalization import *  # noqa: F403
@@ -48,6 +50,7 @@ __all__ = [
     *distance.__all__,
     *dropouts.__all__,
     *embeddings.__all__,
+    *linear_loss.__all__,
     *loss.__all__,
     *margin_loss.__all__,
     *normalization.__all__,

@@ -97,7 +97,12 @@ def _unpool(
             f"{'x'.join(str(s) for s in sizes)}"
         )
     planes = input.new_zeros([*outer, space])
-    return planes.scatter(-1, where, input.reshape([*outer, -1])).reshape([*outer, *sizes])
+    result = planes.scatter(-1, where, input.reshape([*outer, -1])).reshape([*outer, *sizes])
+    last = shmtensor.channels_last
+    is_last = n == 2 and input.dim() == 4 and input.is_contiguous(memory_format=last)
+    return (
+        result.contiguous(memory_format=last) if is_last and not input.is_contiguous() else result
+    )
 
 
 def max_unpool1d(

@@ -94,7 +94,7 @@ def _nearest(input: Tensor, dim: int, size: int, scale: float | None, exact: boo
     """Every output element is the input element whose area it lies in."""
     length = input.size(dim)
     step = length / size if scale is None or scale <= 0 else 1.0 / scale
-    places = shmtensor.arange(size, dtype=shmtensor.float32)
+    places = shmtensor.arange(size, dtype=shmtensor.float32, device=input.device)
     places = (places + 0.5 if exact else places) * step
     return input.index_select(dim, places.floor().to(shmtensor.int64).clamp_max(length - 1))
 

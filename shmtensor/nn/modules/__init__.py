@@ -94,6 +94,7 @@ from shmtensor.nn.modules.linear import (
     Identity,
     Linear,
 )
+from shmtensor.nn.modules.linear_loss import LinearCrossEntropyLoss, LinearCrossEntropyOptions
 from shmtensor.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -289,6 +290,8 @@ __all__ = [
     "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
