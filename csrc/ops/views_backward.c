@@ -6,6 +6,7 @@
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "iter/copy.h"
+#include "ops/check.h"
 #include "tensor/tensor.h"
 
 #include <inttypes.h>
@@ -156,6 +157,9 @@ shmt_status shmt__impl_as_strided_backward(shmt_tensor* grad, shmt_ints input_si
   SHMT_AUTO(shmt_tensor) value = NULL;
   SHMT_AUTO(shmt_tensor) input = NULL;
   int64_t first = INT64_MAX, end = 0;
+  SHMT_REQUIRE(shmt__sizes_are(grad, size), SHMT_E_RUNTIME,
+               "as_strided(): a gradient of shape %s for a result of shape %s", SHMT_SHAPE_TEXT(grad),
+               shmt__ints_text(size, (char[256]){0}, 256));
   SHMT_TRY(check_geometry(input_sizes, input_strides, input_offset));
   SHMT_TRY(check_geometry(size, stride, offset));
   find_span(input_sizes, input_strides, input_offset, &first, &end);

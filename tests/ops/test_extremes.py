@@ -128,3 +128,10 @@ def test_covariance_of_an_extreme_correction_is_none() -> None:
 def test_more_bins_than_memory_holds_are_a_memory_error() -> None:
     with pytest.raises(MemoryError, match="9223372036854775807"):
         T.ones(3, 4).histogram(2**63 - 1)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_gradient_of_another_shape_is_refused(device: str) -> None:
+    grad = T.ones(2, device=device)
+    with pytest.raises(RuntimeError, match=r"shape \[2\] for a result of shape \[0, 7\]"):
+        T.ops.aten._as_strided_backward(grad, [3, 4], [4, 1], 3, [0, 7], [4, 1], 1)
