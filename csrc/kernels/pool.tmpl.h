@@ -210,6 +210,7 @@ void SHMT_LOOP(max_pool)(char* const* data, const int64_t* strides, int64_t n, c
 }
 #undef POOL_LOWEST
 
+#if SHMT_IS_FLOATING
 /* The same for equal shares of the plane. */
 void SHMT_LOOP(adaptive_max_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_shape* s = ctx;
@@ -239,6 +240,7 @@ void SHMT_LOOP(adaptive_max_pool)(char* const* data, const int64_t* strides, int
     }
   }
 }
+#endif
 
 /* data: grad of the image (zeros so far), grad of out, indices. */
 void SHMT_LOOP(max_pool_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
@@ -362,9 +364,12 @@ void SHMT_LOOP(avg_pool)(char* const* data, const int64_t* strides, int64_t n, c
     }                                                                                                           \
   }
 AVG_POOL_BACKWARD(avg_pool, shmt__pool_window, SHMT_LOOP(pool_divisor)(s, od, oh, ow, inside))
+#if SHMT_IS_FLOATING
 AVG_POOL_BACKWARD(adaptive_avg_pool, shmt__pool_share, inside)
+#endif
 #undef AVG_POOL_BACKWARD
 
+#if SHMT_IS_FLOATING
 /* data: out, image. */
 void SHMT_LOOP(adaptive_avg_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_shape* s = ctx;
@@ -386,5 +391,6 @@ void SHMT_LOOP(adaptive_avg_pool)(char* const* data, const int64_t* strides, int
     }
   }
 }
+#endif
 #undef TOTAL
 #undef ADD

@@ -37,6 +37,9 @@ shmt_status shmt__polygamma_(shmt_tensor* self, int64_t n) {
   /* The derivative needs what self was. */
   SHMT_TRY(shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, &before));
   SHMT_TRY(shmt_op_polygamma(n, before, &value));
+  SHMT_REQUIRE(shmt__can_cast(value->dtype, self->dtype), SHMT_E_RUNTIME,
+               "result type %s can't be cast to the desired output type %s", shmt__dtype_title(value->dtype),
+               shmt__dtype_title(self->dtype));
   return shmt_op_copy_(self, value, false);
 }
 

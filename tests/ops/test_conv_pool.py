@@ -247,6 +247,14 @@ def test_maxima_are_the_same_without_their_places(
     assert st.max_pool2d(given.requires_grad_(), kernel).grad_fn is not None
 
 
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["avg", "max"])
+def test_adaptive_pools_of_integers_are_refused(kind: str, dims: int) -> None:
+    pool = getattr(nnf, f"adaptive_{kind}_pool{dims}d")
+    with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
+        pool(st.ones((1, *[4] * dims), dtype=st.int64), 2)
+
+
 def test_one_average_of_a_plane_is_its_mean() -> None:
     x = _RNG.standard_normal((2, 3, 40, 50))
     got = _C._nn.adaptive_avg_pool2d(st.from_numpy(x), 1)

@@ -10,6 +10,24 @@ UNDEFINED = frozenset(
     "resize_ resize_as_".split()
 )
 
+#: Parts of derivatives: what they make up is compared with differences in ``test_gradients.py``.
+OF_DERIVATIVES = frozenset(
+    """
+    _elu_double_backward _gelu_double_backward _gelu_tanh_second _mish_first _silu_double_backward
+    _silu_second _softplus_double_backward _pow_backward _pow_backward_exponent
+    _pow_backward_self _div_mode_other_backward _div_mode_self_backward _logit_backward
+    _sinc_backward grid_sampler_backward _nll_backward _cumprod_backward _cumprod_terms
+    _prod_backward _prod_quotients _clamp_backward _clamp_max_backward _clamp_min_backward
+    _clamp_self_backward _angle_backward _sgn_backward
+    """.split()
+)
+
+#: Self becomes another view of a storage: ``tests/tensor/golden/views.txt`` says of which elements.
+SETS_STORAGE = frozenset(
+    "set_ set_.source_Storage set_.source_Storage_storage_offset set_.source_Tensor "
+    "set_.source_Tensor_storage_offset".split()
+)
+
 #: The meaning is in the storage, not in the values: other strides are other arguments.
 OF_STORAGE = frozenset(
     "as_strided as_strided_ as_strided_copy as_strided_scatter _as_strided_at "
@@ -129,6 +147,12 @@ TAKES_ANY_OUT = frozenset(
 
 #: torch only warns that writing into an expanded tensor is deprecated.
 WRITES_EXPANDED = frozenset("index_fill.int_Scalar index_fill.int_Tensor index_put".split())
+
+
+def has_no_reference(entry: OperatorEntry) -> bool:
+    """Is there a reason why nothing is known of the result but what other tests say?"""
+    name = entry.name
+    return is_undefined(entry) or name in OF_DERIVATIVES or name in SETS_STORAGE
 
 
 def is_undefined(entry: OperatorEntry) -> bool:

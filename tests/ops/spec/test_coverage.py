@@ -7,6 +7,7 @@ import re
 from ops.spec import kinds
 from ops.spec.cases import STEPS, TABLE, called, cases, is_step
 from ops.spec.entries import ROOT, entries, form, model
+from ops.spec.references import PROPERTIES, REFERENCES, key_in
 
 _CALL = re.compile(r"[A-Za-z_]\w*")
 
@@ -32,6 +33,18 @@ def test_every_step_of_a_derivative_is_used() -> None:
     used = _used()
     missing = {e.name for e in entries() if is_step(e)} - used
     assert not missing, f"no case in tests/ops/spec, and nothing calls it: {sorted(missing)}"
+
+
+def test_every_entry_has_a_reference_or_a_reason() -> None:
+    for entry in called():
+        known = any(key_in(table, entry) for table in (REFERENCES, PROPERTIES))
+        assert known or kinds.has_no_reference(entry), f"no reference of {entry.name}"
+        assert not (known and kinds.has_no_reference(entry)), f"{entry.name} has a reference"
+
+
+def test_every_reference_is_of_an_entry() -> None:
+    used = {key_in(table, entry) for table in (REFERENCES, PROPERTIES) for entry in called()}
+    assert set(REFERENCES) | set(PROPERTIES) <= used
 
 
 def test_tables_name_entries_that_exist() -> None:

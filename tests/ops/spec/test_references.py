@@ -1,0 +1,103 @@
+"""The results of every entry against NumPy, SciPy or a short definition.
+
+What torch gives is compared in ``test_torch.py``, narrow dtypes with double precision in
+``test_dtypes.py``, the distributions of random operators in ``tests/ops/test_random.py``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from ops.spec import kinds
+from ops.spec.arguments import DTYPE, Case, T, arguments, seed_of
+from ops.spec.cases import called, cases
+from ops.spec.compare import TOLERANCE, array, close
+from ops.spec.entries import REFUSALS, call, flat, outs_of
+from ops.spec.references import PROPERTIES, REFERENCES, key_in
+
+from codegen.model import OperatorEntry
+
+#: The dtypes tested, and that which the reference calculates in.
+WIDE = {
+    "float64": "float64",
+    "float32": "float64",
+    "complex128": "complex128",
+    "int64": "int64",
+    "bool": "bool",
+}
+
+
+def _inputs(entry: OperatorEntry, one: Case, dtype: str) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments with arrays; float32 as float64, unless the check depends on the dtype."""
+    kept = entry.name in kinds.OF_PRECISION or key_in(PROPERTIES, entry)
+    wide = dtype if kept else WIDE[dtype]
+
+    def make(a: T, i: int) -> Any:
+        values = a.values(dtype, seed_of(entry.name, i))
+        return values.astype(wide) if values.dtype == dtype else values
+
+    args, kwargs = one.map(make)
+    return (
+        [wide if a is DTYPE else a for a in args],
+        {key: wide if a is DTYPE else a for key, a in kwargs.items()},
+    )
+
+
+def _result(entry: OperatorEntry, one: Case, dtype: str) -> Any:
+    """The results as arrays, or None when the dtype is refused."""
+    args, kwargs = arguments(entry.name, one, dtype)
+    try:
+        return [array(x) for x in flat(call(entry, args, {**kwargs, **outs_of(entry)}))]
+    except REFUSALS:
+        return None
+
+
+def _compare(got: list[np.ndarray], want: list[Any], tolerance: float) -> None:
+    assert len(got) == len(want), f"{len(got)} results, expected {len(want)}"
+    for number, (x, y) in enumerate(zip(got, want, strict=True)):
+        allowed = max(TOLERANCE.get(str(x.dtype), 0.0), tolerance)
+        expected = np.asarray(y)
+        if x.dtype.kind not in "c" and expected.dtype.kind == "c":
+            raise AssertionError(f"result {number}: {x.dtype}, expected {expected.dtype}")
+        close(x, expected, 0.0 if x.dtype.kind in "biu" else allowed, f"result {number}")
+
+
+def _check(entry: OperatorEntry, one: Case, dtype: str) -> bool:
+    got = _result(entry, one, dtype)
+    if got is None:
+        return False
+    args, kwargs = _inputs(entry, one, dtype)
+    tolerance = TOLERANCE.get(dtype, 0.0)
+    name = key_in(PROPERTIES, entry)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if name is not None:
+            PROPERTIES[name](got, *args, **kwargs)
+            return True
+        name = key_in(REFERENCES, entry)
+        assert name is not None
+        want = REFERENCES[name](*args, **kwargs)
+    _compare(got, flat(want), tolerance)
+    return True
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [e for e in called() if key_in(REFERENCES, e) or key_in(PROPERTIES, e)],
+    ids=lambda e: e.name,
+)
+def test_reference(entry: OperatorEntry) -> None:
+    for number, one in enumerate(cases(entry)):
+        worked = []
+        for dtype in WIDE:
+            if worked and not entry.variants and dtype in ("int64", "bool"):
+                continue  # what only other operators call meets no such values
+            try:
+                if _check(entry, one, dtype):
+                    worked.append(dtype)
+            except AssertionError as error:
+                raise AssertionError(f"{entry.name}, case {number}, {dtype}: {error}") from None
+        assert worked, f"case {number}: no dtype works"
