@@ -58,18 +58,48 @@ def _unbox_head(name: str) -> str:
     )
 
 
+def _clear(schema: Schema) -> str:
+    """Results start empty."""
+    return "".join(
+        f"  *r{i} = ({result_type(schema.returns[i].type)}){{0}};\n"
+        for i in schema.new_returns
+        if schema.returns[i].type.is_tensor or schema.returns[i].type.is_tensor_list
+    )
+
+
+def _drop(schema: Schema, pointer: str) -> str:
+    """What a failed kernel has left in its results is released; *pointer* takes the index."""
+    text = ""
+    for i in schema.new_returns:
+        kind = schema.returns[i].type
+        if kind.is_tensor_list:
+            text += f" shmt__tensor_vec_fini({pointer % i});"
+        elif kind.is_tensor:
+            text += f" shmt__result_drop({pointer % i});"
+    return text
+
+
 def _invoke(name: str, schema: Schema) -> str:
     head = _head(f"shmt__invoke_{name}", schema, ["const shmt_operator* op", "shmt_keyset ks"])
     names = _names(schema)
-    direct = ", ".join(["ks", *names])
-    boxed = ", ".join(["k", "op", "ks", *names])
+    direct = f"(({kernel_type(schema)})k->unboxed)({', '.join(['ks', *names])})"
+    boxed = f"shmt__box_{name}({', '.join(['k', 'op', 'ks', *names])})"
+    drop = _drop(schema, "r%d")
+    if drop:
+        call = (
+            f"  shmt_status status = SHMT_LIKELY(k->unboxed != 0)\n      ? {direct}\n"
+            f"      : {boxed};\n"
+            f"  if (SHMT_UNLIKELY(status != SHMT_OK)) {{{drop} }}\n"
+            "  return status;\n"
+        )
+    else:
+        call = f"  if (SHMT_LIKELY(k->unboxed != 0)) return {direct};\n  return {boxed};\n"
     return (
         f"static inline {head} {{\n"
+        f"{_clear(schema)}"
         "  const shmt__kernel* k = shmt__operator_find(op, ks);\n"
         "  if (SHMT_UNLIKELY(!k)) return SHMT_E_NOT_IMPLEMENTED; /* recorded by find */\n"
-        f"  if (SHMT_LIKELY(k->unboxed != 0))\n"
-        f"    return (({kernel_type(schema)})k->unboxed)({direct});\n"
-        f"  return shmt__box_{name}({boxed});\n"
+        f"{call}"
         "}\n"
     )
 
@@ -104,7 +134,11 @@ def _box(name: str, schema: Schema) -> str:
         f"  shmt_value args[{n_args}] = {{{{{{0}}, SHMT_VALUE_NONE}}}};\n"
         f"  shmt_value results[{n_returns}] = {{{{{{0}}, SHMT_VALUE_NONE}}}};\n"
         f"{body}"
-        "  SHMT_TRY(k->boxed(k->ctx, op, ks, args, results));\n"
+        "  shmt_status status = k->boxed(k->ctx, op, ks, args, results);\n"
+        "  if (SHMT_UNLIKELY(status != SHMT_OK)) {\n"
+        f"    shmt__results_drop(results, {len(schema.returns)});\n"
+        "    return status;\n"
+        "  }\n"
         f"{after}"
         "  return SHMT_OK;\n}\n"
     )
@@ -149,7 +183,7 @@ def _unbox(name: str, schema: Schema) -> str:
         f"{before}"
         f"  shmt_status status = (({kernel_type(schema)})f)(\n      {arguments});\n"
         "  (void)op;\n  (void)args;\n  (void)results;\n"
-        "  if (SHMT_UNLIKELY(status != SHMT_OK)) return status;\n"
+        f"  if (SHMT_UNLIKELY(status != SHMT_OK)) {{{_drop(schema, '&r%d')} return status; }}\n"
         f"{after}"
         "  return SHMT_OK;\n}\n"
     )

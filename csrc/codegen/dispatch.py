@@ -116,13 +116,7 @@ def _preset_call(function: str, entry: OperatorEntry, op: Operator, first: list[
     schema = entry.schema
     arguments = first + [c_name(a) for a in schema.arguments]
     if op.form == "functional" or not op.derived:
-        outs = result_names(op.schema)
-        clear = "".join(
-            f"  *{name} = 0;\n"
-            for name, index in zip(outs, op.schema.new_returns, strict=True)
-            if op.schema.returns[index].type.is_tensor
-        )
-        return f"{clear}  return {function}({', '.join(arguments + outs)});\n"
+        return f"  return {function}({', '.join(arguments + result_names(op.schema))});\n"
     if op.form == "inplace":
         targets = [c_name(op.schema.arguments[0])]
     else:

@@ -48,6 +48,15 @@ static SHMT_COLD shmt_status traced_call(const shmt__kernel* k, const shmt_opera
   return status;
 }
 
+static shmt_status call(const shmt__kernel* k, const shmt_operator* op, bool redispatch,
+                        shmt_keyset ks, const shmt_value* args, shmt_value* results) {
+  shmt_status status = SHMT_UNLIKELY(shmt__trace_on)
+                           ? traced_call(k, op, redispatch, ks, args, results)
+                           : call_kernel(k, op, ks, args, results);
+  if (SHMT_UNLIKELY(status != SHMT_OK)) shmt__results_drop(results, op->schema->n_returns);
+  return status;
+}
+
 shmt_status shmt__operator_call(const shmt_operator* op, bool redispatch, shmt_keyset ks,
                                 const shmt_value* args, shmt_value* results) {
   if (!redispatch) ks = shmt__call_keys(argument_keys(op, args));
@@ -55,8 +64,16 @@ shmt_status shmt__operator_call(const shmt_operator* op, bool redispatch, shmt_k
   if (SHMT_UNLIKELY(!k))
     return shmt__operator_alive(op) ? SHMT_E_NOT_IMPLEMENTED
                                     : SHMT_E_RUNTIME; /* as recorded by find */
-  if (SHMT_UNLIKELY(shmt__trace_on)) return traced_call(k, op, redispatch, ks, args, results);
-  return call_kernel(k, op, ks, args, results);
+  return call(k, op, redispatch, ks, args, results);
+}
+
+void shmt__result_drop(shmt_tensor** result) {
+  shmt__tensor_release(*result);
+  *result = NULL;
+}
+
+void shmt__results_drop(shmt_value* results, int n) {
+  for (int i = 0; i < n; i++) shmt__value_fini(&results[i]);
 }
 
 void shmt__value_fini(shmt_value* value) {

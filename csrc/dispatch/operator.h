@@ -16,6 +16,12 @@
  * Either form may be registered for any operator: per-signature adapters (generated for built-in
  * signatures) convert. A run-time operator has no unboxed signature and uses boxed kernels only.
  *
+ * Note [Results of a kernel that fails]
+ * A kernel finds its results empty (NULL tensors, empty lists, values without tag) and may store into them
+ * before it can still fail. Who calls it (shmt__invoke_X, shmt__box_X, shmt__unbox_X and
+ * shmt__operator_call) releases what is there after a failure and leaves the results empty, so neither a
+ * kernel nor a caller of an operator does it.
+ *
  * Note [Table updates]
  * Readers load one row entry with acquire order and never lock. Registration takes the registry's
  * lock, builds the new shmt__kernel, and stores its pointer with release order; a replaced kernel is
@@ -93,6 +99,10 @@ static inline const shmt__kernel* shmt__operator_find(const shmt_operator* op, s
   }
   return shmt__operator_missing(op, ks);
 }
+
+/* Release what a failed kernel has left in a result, or in n boxed ones, and make it empty. */
+SHMT_COLD void shmt__result_drop(shmt_tensor** result);
+SHMT_COLD void shmt__results_drop(shmt_value* results, int n);
 
 /* --- registry (dispatch/registry.h has the rest) ------------------------------- */
 

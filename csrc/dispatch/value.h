@@ -43,4 +43,12 @@ typedef struct shmt_value {
 /* Release an owned value (a result); sets it to none. */
 void shmt__value_fini(shmt_value* value);
 
+/* Release a list that an operator returned; it becomes empty. */
+static inline void shmt__tensor_vec_fini(shmt_tensor_vec* list) {
+  if (!list->data) return;
+  shmt_value owned = {.v.tensors = {list->data, list->len}, .tag = SHMT_VALUE_TENSORS};
+  shmt__value_fini(&owned);
+  *list = (shmt_tensor_vec){0, 0};
+}
+
 #endif

@@ -14,17 +14,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A list an operator returned, released at the end of the scope. */
-static inline void shmt__tensor_vec_fini(shmt_tensor_vec* list) {
-  if (!list->data) return;
-  shmt_value owned = {.v.tensors = {list->data, list->len}, .tag = SHMT_VALUE_TENSORS};
-  shmt__value_fini(&owned);
-  *list = (shmt_tensor_vec){0, 0};
-}
 /* n empty places, to be filled with new references. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__tensor_vec_alloc(int64_t n, shmt_tensor_vec* out);
 /* New references to all of list. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__tensor_vec_copy(shmt_tensors list, shmt_tensor_vec* out);
+/* A list an operator returned, released at the end of the scope. */
 #define SHMT_AUTO_LIST __attribute__((cleanup(shmt__tensor_vec_fini))) shmt_tensor_vec
 
 typedef enum shmt__number_op {

@@ -371,15 +371,6 @@ shmt_status shmt__check_not_expanded(const shmt_tensor* out) {
   return SHMT_OK;
 }
 
-/* After a failed update, a copy that begin_update made must not reach the caller. */
-shmt_status shmt__end_update(shmt_status status, shmt_tensor* given, shmt_tensor** out) {
-  if (status != SHMT_OK && !given) {
-    shmt__tensor_release(*out);
-    *out = NULL;
-  }
-  return status;
-}
-
 shmt_status shmt__index_put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* values, bool accumulate,
                             shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
@@ -392,7 +383,7 @@ shmt_status shmt__index_put(shmt_tensor* self, shmt_tensors indices, shmt_tensor
     values = copy;
   }
   SHMT_TRY(shmt__begin_update(self, out));
-  return shmt__end_update(put(*out, indices, values, accumulate), given, out);
+  return put(*out, indices, values, accumulate);
 }
 
 /* --- masks ------------------------------------------------------------------------- */

@@ -105,15 +105,10 @@ shmt_status shmt__family_sub(const shmt__pointwise* p, shmt_tensor* self, shmt_t
 shmt_status shmt__family_binary_division(const shmt__pointwise* p, shmt_tensor* self,
                                          shmt_tensor* other, shmt_tensor** out) {
   int divided_by_zero = 0;
-  shmt_tensor* const given = *out;
 
   SHMT_TRY(shmt__pointwise_run(p, (shmt_tensor* const[]){self, other}, 2, &divided_by_zero, out));
-  if (SHMT_LIKELY(!divided_by_zero)) return SHMT_OK;
-  if (!given) {
-    shmt__tensor_release(*out);
-    *out = NULL;
-  }
-  SHMT_FAIL(SHMT_E_RUNTIME, "ZeroDivisionError");
+  SHMT_REQUIRE(!divided_by_zero, SHMT_E_RUNTIME, "ZeroDivisionError");
+  return SHMT_OK;
 }
 
 shmt_status shmt__family_binary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,

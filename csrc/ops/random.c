@@ -348,55 +348,38 @@ static shmt_status make(const char* name, shmt_ints size, shmt_dtype dtype, shmt
                             device == SHMT_DEVICE_NONE ? SHMT_CPU : device, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
-/* After a failed fill a tensor made here is released. */
-static shmt_status finish(shmt_status status, shmt_tensor* given, shmt_tensor** out) {
-  if (status != SHMT_OK && !given) {
-    shmt__tensor_release(*out);
-    *out = NULL;
-  }
-  return status;
-}
-
 shmt_status shmt__rand(shmt_ints size, shmt_generator* generator, shmt_dtype dtype, shmt_layout layout,
                        shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
-  shmt_tensor* given = *out;
-
   (void)layout;
   (void)pin_memory;
   SHMT_TRY(make("rand", size, dtype, shmt__default_dtype(), device, out));
-  return finish(fill_uniform(*out, 0, 1, generator), given, out);
+  return fill_uniform(*out, 0, 1, generator);
 }
 
 shmt_status shmt__randn(shmt_ints size, shmt_generator* generator, shmt_dtype dtype, shmt_layout layout,
                         shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
-  shmt_tensor* given = *out;
-
   (void)layout;
   (void)pin_memory;
   SHMT_TRY(make("randn", size, dtype, shmt__default_dtype(), device, out));
-  return finish(fill_normal(*out, 0, 1, generator), given, out);
+  return fill_normal(*out, 0, 1, generator);
 }
 
 shmt_status shmt__normal_float_float(double mean, double std, shmt_ints size, shmt_generator* generator,
                                      shmt_dtype dtype, shmt_layout layout, shmt_device device,
                                      shmt_opt_bool pin_memory, shmt_tensor** out) {
-  shmt_tensor* given = *out;
-
   (void)layout;
   (void)pin_memory;
   SHMT_TRY(check_std(std));
   SHMT_TRY(make("normal", size, dtype, shmt__default_dtype(), device, out));
-  return finish(fill_normal(*out, mean, std, generator), given, out);
+  return fill_normal(*out, mean, std, generator);
 }
 
 shmt_status shmt__randint_low(int64_t low, int64_t high, shmt_ints size, shmt_generator* generator, shmt_dtype dtype,
                               shmt_layout layout, shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
-  shmt_tensor* given = *out;
-
   (void)layout;
   (void)pin_memory;
   SHMT_TRY(make("randint", size, dtype, SHMT_INT64, device, out));
-  return finish(fill_from_to(*out, low, (shmt_opt_int){high, true}, generator), given, out);
+  return fill_from_to(*out, low, (shmt_opt_int){high, true}, generator);
 }
 
 shmt_status shmt__randint(int64_t high, shmt_ints size, shmt_generator* generator, shmt_dtype dtype,
@@ -433,8 +416,6 @@ static void shuffle(int64_t* p, int64_t n, shmt_generator* generator) {
 shmt_status shmt__randperm(int64_t n, shmt_generator* generator, shmt_dtype dtype, shmt_layout layout,
                            shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) order = NULL;
-  shmt_tensor* given = *out;
-
   (void)layout;
   (void)pin_memory;
   SHMT_REQUIRE(n >= 0, SHMT_E_RUNTIME, "Trying to create tensor with negative dimension %" PRId64 ": [%" PRId64 "]", n,
@@ -444,13 +425,12 @@ shmt_status shmt__randperm(int64_t n, shmt_generator* generator, shmt_dtype dtyp
   if ((*out)->dtype == SHMT_INT64 && shmt__tensor_is_contiguous(*out)) {
     order = shmt__tensor_ref(*out);
   } else {
-    shmt_status status = shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &order);
-    if (status != SHMT_OK) return finish(status, given, out);
+    SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &order));
   }
   generator = shmt__generator_lock(generator);
   shuffle(shmt__tensor_data(order), n, generator);
   shmt__generator_unlock(generator);
-  return order == *out ? SHMT_OK : finish(shmt__tensor_copy(*out, order), given, out);
+  return order == *out ? SHMT_OK : shmt__tensor_copy(*out, order);
 }
 
 /* --- like another tensor ------------------------------------------------------------------------ */

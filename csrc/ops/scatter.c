@@ -100,7 +100,7 @@ static shmt_status scatter(const char* name, shmt_tensor* self, int64_t dim, shm
     source = copy;
   }
   SHMT_TRY(shmt__begin_update(self, out));
-  return shmt__end_update(scatter_into(name, *out, dim, index, source, value, loop), given, out);
+  return scatter_into(name, *out, dim, index, source, value, loop);
 }
 
 shmt_status shmt__scatter_by(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src,
@@ -231,7 +231,7 @@ shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, 
     source = scaled;
   }
   SHMT_TRY(shmt__begin_update(self, out));
-  return shmt__end_update(index_into("index_add", *out, dim, index, source, loop, false), given, out);
+  return index_into("index_add", *out, dim, index, source, loop, false);
 }
 
 shmt_status shmt__index_copy(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
@@ -243,9 +243,7 @@ shmt_status shmt__index_copy(shmt_tensor* self, int64_t dim, shmt_tensor* index,
   SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__check_no_overlap(given, index));
   SHMT_TRY(shmt__begin_update(self, out));
-  return shmt__end_update(index_into("index_copy", *out, dim, index, source,
-                                     shmt__move_loop(SHMT_LOOP_scatter, self->dtype), false),
-                          given, out);
+  return index_into("index_copy", *out, dim, index, source, shmt__move_loop(SHMT_LOOP_scatter, self->dtype), false);
 }
 
 static shmt_status fill_into(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* number) {
@@ -279,7 +277,7 @@ shmt_status shmt__index_fill_scalar(shmt_tensor* self, int64_t dim, shmt_tensor*
   SHMT_TRY(shmt__check_no_overlap(given, index));
   SHMT_TRY(shmt__tensor_from_scalar(value, self->dtype, false, &number));
   SHMT_TRY(shmt__begin_update(self, out));
-  return shmt__end_update(fill_into(*out, dim, index, number), given, out);
+  return fill_into(*out, dim, index, number);
 }
 
 shmt_status shmt__index_fill_tensor(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* value,
@@ -301,7 +299,6 @@ shmt_status shmt__put(shmt_tensor* self, shmt_tensor* index, shmt_tensor* source
   SHMT_AUTO(shmt_tensor) where = NULL;
   shmt_tensor* given = *out;
   shmt__bad_index bad = {0};
-  shmt_status status;
 
   SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__check_no_overlap(given, index));
@@ -316,22 +313,18 @@ shmt_status shmt__put(shmt_tensor* self, shmt_tensor* index, shmt_tensor* source
   SHMT_REQUIRE(self->numel > 0 || index->numel == 0, SHMT_E_INDEX, "put_(): Tried to put elements into an empty tensor");
   SHMT_TRY(shmt__begin_update(self, out));
   if (shmt__tensor_is_meta(*out) || index->numel == 0) return SHMT_OK;
-  status = shmt__tensor_contiguous(*out, SHMT_CONTIGUOUS_FORMAT, &work);
-  if (status == SHMT_OK) status = shmt__tensor_contiguous(source, SHMT_CONTIGUOUS_FORMAT, &from);
-  if (status == SHMT_OK) status = shmt__tensor_contiguous(index, SHMT_CONTIGUOUS_FORMAT, &where);
-  if (status == SHMT_OK) {
-    const int64_t item = shmt__tensor_item_bytes(work);
-    const shmt__index_shape shape = {item, work->numel, true, &bad};
-    const shmt__loop loop = accumulate ? shmt__loops[SHMT_LOOP_scatter_add][work->dtype]
-                                       : shmt__move_loop(SHMT_LOOP_scatter, work->dtype);
-    char* data[3] = {shmt__tensor_data(work), shmt__tensor_data(from), shmt__tensor_data(where)};
-    const int64_t strides[3] = {0, item, 8};
-    loop(data, strides, where->numel, &shape);
-    if (bad.found)
-      status = shmt__fail(SHMT_E_INDEX, "out of range: tried to access index %" PRId64 " on a tensor of %" PRId64
-                          " elements.", bad.value, work->numel);
-    else if (work != *out)
-      status = shmt__tensor_copy(*out, work);
-  }
-  return shmt__end_update(status, given, out);
+  SHMT_TRY(shmt__tensor_contiguous(*out, SHMT_CONTIGUOUS_FORMAT, &work));
+  SHMT_TRY(shmt__tensor_contiguous(source, SHMT_CONTIGUOUS_FORMAT, &from));
+  SHMT_TRY(shmt__tensor_contiguous(index, SHMT_CONTIGUOUS_FORMAT, &where));
+
+  const int64_t item = shmt__tensor_item_bytes(work);
+  const shmt__index_shape shape = {item, work->numel, true, &bad};
+  const shmt__loop loop = accumulate ? shmt__loops[SHMT_LOOP_scatter_add][work->dtype]
+                                     : shmt__move_loop(SHMT_LOOP_scatter, work->dtype);
+  char* data[3] = {shmt__tensor_data(work), shmt__tensor_data(from), shmt__tensor_data(where)};
+  const int64_t strides[3] = {0, item, 8};
+  loop(data, strides, where->numel, &shape);
+  SHMT_REQUIRE(!bad.found, SHMT_E_INDEX, "out of range: tried to access index %" PRId64 " on a tensor of %" PRId64
+               " elements.", bad.value, work->numel);
+  return work == *out ? SHMT_OK : shmt__tensor_copy(*out, work);
 }

@@ -9,8 +9,6 @@
 shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out);
 /* Errors: SHMT_E_RUNTIME (torch's text) when a dimension of out, if given, has stride 0: its elements are one. */
 shmt_status shmt__check_not_expanded(const shmt_tensor* out);
-/* Hand the status on; after a failure a copy that _begin_ made (given was NULL) is released. */
-shmt_status shmt__end_update(shmt_status status, shmt_tensor* given, shmt_tensor** out);
 
 /* scatter of src by a loop of kernels/scatter.tmpl.h (NULL: the dtype has none), checked as scatter checks. */
 shmt_status shmt__scatter_by(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src,
