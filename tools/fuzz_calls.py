@@ -22,7 +22,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "csrc"), str(ROOT / "tests")]
 
+from fuzz_values import NAMES  # noqa: E402
 from ops.spec import cases as tables  # noqa: E402
+from ops.spec import kinds  # noqa: E402
 from ops.spec.arguments import DTYPE, DTYPES, STORAGE, T  # noqa: E402
 from ops.spec.entries import model  # noqa: E402
 
@@ -44,7 +46,7 @@ ALLOWED = (
     ZeroDivisionError,  # a norm of order 0 in lp_pool
 )
 MEMORY = 1 << 30
-LAYERS = ("nn.functional", "linalg", "fft", "special")
+LAYERS = ("nn.functional", "linalg", "fft", "special", "signal.windows", "masked", "")
 #: Sizes of the file through which the parent sees the call that is being made.
 LINE_BYTES = 1 << 16
 
@@ -52,8 +54,17 @@ INTS = [0, 1, -1, 2, 3, 5, 7, -2, 64, 100, 2**31 - 1, 2**31, -(2**31), 2**62, 2*
 FLOATS = ["0.0", "-0.0", "0.5", "1.5", "-2.5", "1e-300", "1e300", "nan", "inf", "-inf", "1e10"]
 SIZES = [0, 1, 1, 2, 3, 4, 5, 7, 17]
 LAYOUTS = (
-    "dense dense transposed stepped shifted grouped expanded expanded overlapping behind".split()
+    "dense dense transposed stepped shifted grouped expanded expanded overlapping behind lazy "
+    "negated named readonly"
+).split()
+#: Operators whose results tell how their arguments lie in memory, or that need it to be said.
+OF_LAYOUT = frozenset(
+    "is_contiguous stride data_ptr is_set_to _unique unique_dim empty_like.memory_format".split()
 )
+#: Functions of the package that change settings of the process, or work on files.
+SETTINGS = (
+    "set_ get_ use_ manual_seed seed initial_seed load save fork_rng from_file is_ are_ typename"
+).split()
 TEXTS = [
     "none",
     "mean",
@@ -68,89 +79,6 @@ TEXTS = [
     "",
     "x" * 40,
 ]
-SETTERS = ("set_", "resize", "as_strided")
-
-
-# --- what the lines call -------------------------------------------------------------------------
-
-
-def make(
-    dtype: str,
-    shape: tuple[int, ...],
-    seed: int = 0,
-    layout: str = "dense",
-    *,
-    low: float = -3,
-    high: float = 3,
-    grad: bool = False,
-    device: str = "cpu",
-) -> Any:
-    """A tensor of random values; *layout* says how it lies in memory."""
-    kind = getattr(st, dtype)
-    if device == "meta":
-        made = st.empty(shape, dtype=kind, device="meta")
-    else:
-        st.manual_seed(seed)
-        span = st.rand(shape, dtype=st.float64) * (high - low) + low
-        made = (span.floor() if not (kind.is_floating_point or kind.is_complex) else span).to(kind)
-        if seed % 5 == 0 and made.numel() and layout != "expanded":
-            _put_extremes(made, seed)
-    made = _laid_out(made, layout)
-    return made.detach().requires_grad_() if grad else made
-
-
-def _put_extremes(made: Any, seed: int) -> None:
-    flat = made.view(-1)
-    if made.dtype.is_floating_point or made.dtype.is_complex:
-        values = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 6e4]
-    elif made.dtype is st.bool:
-        return
-    else:
-        info = st.iinfo(made.dtype)
-        values = [info.max, info.min, 0]
-    flat[seed % flat.numel()] = values[seed // 5 % len(values)]
-
-
-def _laid_out(x: Any, layout: str) -> Any:
-    n = x.dim()
-    if layout == "transposed":
-        order = list(range(n))[::-1]
-        return x.permute(order).contiguous().permute(order)
-    if layout == "grouped" and n > 1:
-        return x.permute([*range(1, n), 0]).contiguous().permute([n - 1, *range(n - 1)])
-    if layout == "stepped" and n:
-        wide = x.new_zeros((*x.shape[:-1], 2 * x.shape[-1]))
-        wide[..., ::2] = x
-        return wide[..., ::2]
-    if layout == "shifted":
-        flat = x.new_zeros(x.numel() + 5)
-        return flat[3 : 3 + x.numel()].view(x.shape).copy_(x)
-    if layout == "expanded" and n and x.numel():
-        return x[:1].expand(x.shape)
-    if layout == "overlapping" and n:
-        room = x.new_zeros(sum(x.shape) + 1)
-        return room.as_strided(x.shape, (1,) * n)
-    if layout == "behind" and n:  # strides against the order of memory
-        return x.as_strided(x.shape, tuple(-s for s in x.stride()), max(x.numel() - 1, 0))
-    return x
-
-
-def huge(dtype: str, shape: tuple[int, ...]) -> Any:
-    """One element that looks like many."""
-    return st.ones((), dtype=getattr(st, dtype)).expand(shape)
-
-
-def back(result: Any) -> Any:
-    """Differentiate what came out, twice where it can be done."""
-    outs = [t for t in _flat(result) if isinstance(t, st.Tensor) and t.requires_grad]
-    for out in outs:
-        total = out.real.sum() if out.is_complex() else out.sum()
-        total.backward(retain_graph=True)
-    return result
-
-
-def _flat(value: Any) -> list[Any]:
-    return [x for v in value for x in _flat(v)] if isinstance(value, (list, tuple)) else [value]
 
 
 # --- random arguments ----------------------------------------------------------------------------
@@ -181,6 +109,10 @@ class Line:
         dtype = given.dtype_for(self.dtype) if given else self.dtype
         dtype = rng.choice(DTYPES) if self.odd() and rng.random() < 0.5 else dtype
         shape = given.shape if given and not self.odd() else self.changed(given)
+        if self.odd() and rng.random() < 0.03:
+            shape = self.many()
+        elif self.meta and rng.random() < 0.2:
+            shape = rng.choice(((2**40,), (2**31, 2**31), (2**62, 4), (2**63 - 1,)))
         low, high = (given.low, given.high) if given and not self.odd() else (-3, 3)
         if self.odd():
             low, high = rng.choice(((0, 1), (-100, 100), (0, 5), (-1, 0), (0, 1e6)))
@@ -194,7 +126,9 @@ class Line:
 
     def many(self) -> tuple[int, ...]:
         """A shape of many elements."""
-        return self.rng.choice(((2**15,), (200, 200), (2**40, 0), (2**8, 1, 2**7), (1,) * 12))
+        return self.rng.choice(
+            ((2**15,), (200, 200), (2**40, 0), (0, 2**62), (2**8, 1, 2**7), (1,) * 12, (70000,))
+        )
 
     def changed(self, given: T | None) -> tuple[int, ...]:
         """A shape near that of *given*."""
@@ -335,24 +269,71 @@ def _operator_line(line: Line) -> str:
         packet = f"st.ops.aten.{op.schema.name}"
         reserved = keyword.iskeyword(overload)
         name = f"getattr({packet}, '{overload}')" if reserved else f"{packet}.{overload}"
-    return name + "(" + ", ".join([*args, *(f"{k}={v}" for k, v in named.items())]) + ")"
+    texts = [*args, *(f"{k}={v}" for k, v in named.items())]
+    if name.startswith(("st.", "getattr(")) and rng.random() < 0.4 and _is_comparable(op, texts):
+        return f"agree({', '.join([name, *texts])})"
+    return f"{name}({', '.join(texts)})"
+
+
+def _is_comparable(op: Operator, texts: list[str]) -> bool:
+    """Must the operator's result be the same for tensors of other strides?"""
+    if op.entry.name in kinds.OF_STORAGE | kinds.UP_TO_PHASE | kinds.NEEDS_STRIDES | OF_LAYOUT:
+        return False
+    if kinds.is_undefined(op.entry) or "geometry" in op.entry.tags:
+        return False
+    several = ("overlapping", "expanded", "huge", "x :=")  # written elements that lie together
+    return not (op.schema.written and any(word in text for word in several for text in texts))
+
+
+def _index_line(line: Line) -> str:
+    """``x[...]``, or an assignment to it."""
+    rng = line.rng
+    x = line.tensor()
+    parts = [_index(line) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4)))]
+    if len(parts) != 1 or rng.random() < 0.3:
+        parts = ["(" + "".join(f"{part}, " for part in parts) + ")"]
+    if rng.random() < 0.5:
+        return f"({x}).__getitem__({parts[0]})"
+    value = line.tensor() if rng.random() < 0.6 else line.number(whole=False)
+    return f"assign({x}, {parts[0]}, {value})"
+
+
+def _index(line: Line) -> str:
+    rng = line.rng
+    small = [0, 0, 1, -1, 2, -3, 16, 2**63 - 1, -(2**63), 2**64]
+    kind = rng.randrange(12)
+    if kind < 3:
+        return str(rng.choice(small))
+    if kind < 6:
+        ends = [rng.choice(["None", "None", *map(str, small)]) for _ in range(2)]
+        return f"slice({ends[0]}, {ends[1]}, {rng.choice(('None', 1, 2, 3, 0, -1, 2**62))})"
+    if kind == 6:
+        return rng.choice(("None", "...", "True", "False", "'text'", "2.5", "[]", "[0, 1]"))
+    if kind == 7:
+        return f"[{rng.choice(small)}, {rng.choice(small)}]"
+    shape = line.shape if rng.random() < 0.6 else tuple(rng.choice(SIZES) for _ in range(2))
+    dtype = rng.choice(("bool", "bool", "int64", "int64", "int32", "uint8", "float32"))
+    layout = rng.choice(LAYOUTS) if rng.random() < 0.5 else "dense"
+    return f"make('{dtype}', {shape}, {rng.randrange(1000)}, '{layout}', low=0, high=2)"
 
 
 def _layer_functions() -> list[tuple[str, list[inspect.Parameter]]]:
     found = []
     for layer in LAYERS:
         module: Any = st
-        for part in layer.split("."):
+        for part in layer.split(".") if layer else []:
             module = getattr(module, part)
-        for name in sorted(getattr(module, "__all__", dir(module))):
+        for name in sorted(dir(module) if not layer else getattr(module, "__all__", dir(module))):
             function = getattr(module, name, None)
             if name.startswith("_") or not callable(function) or isinstance(function, type):
+                continue
+            if not layer and (not inspect.isfunction(function) or name.startswith(tuple(SETTINGS))):
                 continue
             try:
                 parameters = list(inspect.signature(function).parameters.values())
             except (TypeError, ValueError):
                 continue
-            found.append((f"st.{layer}.{name}", parameters))
+            found.append((".".join(["st", *([layer] if layer else []), name]), parameters))
     return found
 
 
@@ -366,6 +347,8 @@ def _parameter(line: Line, parameter: inspect.Parameter) -> str:
         return repr(rng.choice(TEXTS))
     if "bool" in kind or isinstance(parameter.default, bool):
         return rng.choice(("True", "False"))
+    if name == "niter":
+        return str(rng.choice((0, 1, 2, -1)))
     if name.startswith(_WHOLE) or "int" in kind:
         return line.numbers(2) if rng.random() < 0.4 else line.number(whole=True)
     if isinstance(parameter.default, float) or "float" in kind:
@@ -395,7 +378,13 @@ FUNCTIONS = _layer_functions()
 def line_of(seed: int, number: int) -> str:
     """Line *number* of the stream *seed*."""
     line = Line(random.Random(f"{seed}:{number}"))
-    text = _layer_line(line, FUNCTIONS) if line.rng.random() < 0.2 else _operator_line(line)
+    which = line.rng.random()
+    if which < 0.2:
+        text = _layer_line(line, FUNCTIONS)
+    elif which < 0.3:
+        text = _index_line(line)
+    else:
+        text = _operator_line(line)
     return f"back({text})" if line.grad else text
 
 
@@ -404,9 +393,8 @@ def line_of(seed: int, number: int) -> str:
 
 def run_line(text: str) -> str:
     """Make one call; gives what is wrong with its exception, or an empty text."""
-    names = {"st": st, "make": make, "huge": huge, "back": back}
     try:
-        eval(text, names)
+        eval(text, dict(NAMES))
     except ALLOWED as error:
         return "" if str(error) or type(error) is MemoryError else f"{type(error).__name__}()"
     except Exception as error:
@@ -437,6 +425,7 @@ def run(seed: int, first: int, count: int, path: str) -> None:
         view = mmap.mmap(file.fileno(), LINE_BYTES)
     _limit_memory()
     run_line("st.nn.functional.relu(make('float32', (2,)))")
+    st.set_num_threads(1 + seed % 2)
     before = _blocks()
     for number in range(first, first + count):
         text = line_of(seed, number)

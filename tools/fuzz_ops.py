@@ -8,8 +8,10 @@ call that does not end is a finding, reported as the line of Python that does it
     python tools/fuzz_ops.py --line "st.ops.aten.neg.default(make('bool', (2,)))"
 
 Findings: an end by a signal or a sanitizer's report, a call longer than ``--limit`` seconds, an
-exception that is none of the operators' (SystemError, say), blocks of tensor memory that stay.
-The exit status is 1 when there are any. The same seed makes the same calls.
+exception that is none of the operators' (SystemError, say), blocks of tensor memory that stay, and
+results that are others when the tensors lie oddly in memory. Batches take turns at the instruction
+sets (``--level`` for a single call). The exit status is 1 when there are findings. The same seed
+makes the same calls.
 """
 
 from __future__ import annotations
@@ -27,23 +29,27 @@ from tree import ROOT
 
 CHILD = ROOT / "tools" / "fuzz_calls.py"
 BATCH = 2000
+#: Instruction sets of the loops, in the order batches use them; "": the best of this machine.
+LEVELS = ("", "base", "v3")
 #: The sanitizers' allocator gives NULL for what is too large; so do we, and MemoryError follows.
 EXTRA = ":max_allocation_size_mb=1024:detect_stack_use_after_return=0"
 
 
-def environment(config: str) -> dict[str, str]:
-    """The child's environment for a build."""
+def environment(config: str, level: str) -> dict[str, str]:
+    """The child's environment for a build and an instruction set."""
+    common = {**os.environ, "OMP_NUM_THREADS": "1"}
+    if level:
+        common["SHMTENSOR_CPU_CAPABILITY"] = level
     if config == "native":
-        return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        return {**common, "PYTHONPATH": str(ROOT)}
     options = dict(OPTIONS["asan"])
     options["ASAN_OPTIONS"] += EXTRA
     return {
-        **os.environ,
+        **common,
         **options,
         "LD_PRELOAD": " ".join(_runtime(name) for name in ("libasan.so", "libubsan.so")),
         "PYTHONMALLOC": "malloc",
         "PYTHONPATH": str(ROOT / "build" / "asan" / "lib"),
-        "OMP_NUM_THREADS": "1",
     }
 
 
@@ -58,6 +64,7 @@ class Child:
     """One child process on a range of lines."""
 
     def __init__(self, config: str, seed: int, first: int, count: int, folder: Path) -> None:
+        level = LEVELS[first // BATCH % len(LEVELS)]
         self.shown = folder / f"line{first}"
         self.shown.write_bytes(b"\0" * (1 << 16))
         self.output = folder / f"out{first}"
@@ -67,7 +74,7 @@ class Child:
                 command,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env=environment(config),
+                env=environment(config, level),
                 cwd=work_directory(config),
             )
         self.number = -1
@@ -111,11 +118,12 @@ def run_batch(
             how = child.wait(limit)
             report = child.report()
             number, text = child.line()
-            findings += [line for line in report if "\t" in line]
+            level = LEVELS[first // BATCH % len(LEVELS)]
+            findings += [f"{line}  # {level}" for line in report if "\t" in line]
             if how == "end" and "done" in report:
                 return findings, count
             what = f"longer than {limit:.0f} s" if how == "hang" else _cause(child, report)
-            findings.append(f"{what}\t{text}")
+            findings.append(f"{what}\t{text}  # {level}")
             done = max(number - first + 1, done + 1)
     return findings, done
 
@@ -138,12 +146,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--limit", type=float, default=60, help="seconds for one call")
     parser.add_argument("--config", choices=("asan", "native"), default="asan")
     parser.add_argument("--line", help="make this one call")
+    parser.add_argument("--level", choices=LEVELS, default="", help="instruction set for --line")
     options = parser.parse_args(arguments)
     if options.line:
         command = [sys.executable, str(CHILD), "--line", options.line]
         where = work_directory(options.config)
-        result = subprocess.run(command, env=environment(options.config), cwd=where, check=False)
-        return result.returncode
+        env = environment(options.config, options.level)
+        return subprocess.run(command, env=env, cwd=where, check=False).returncode
     if options.config == "asan" and not (ROOT / "build" / "asan" / "lib").exists():
         print("fuzz_ops: run python build_ffi.py --config asan first")
         return 2

@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* a * b that may wrap: a stride in bytes that nothing is reached by, of a dimension with one element or none. */
+static inline int64_t shmt__wrap_mul_i64(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+
 static inline bool shmt__mul_i64(int64_t a, int64_t b, int64_t* out) {
   int64_t r;
   if (__builtin_mul_overflow(a, b, &r)) return false;

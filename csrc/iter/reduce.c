@@ -1,6 +1,7 @@
 /* iter/reduce.c -- the walk of reductions. */
 #include "iter/reduce.h"
 
+#include "base/overflow.h"
 #include "iter/iter.h"
 #include "iter/threads.h"
 #include "storage/allocator.h"
@@ -71,19 +72,19 @@ static void add_axes(plan* p, const shmt_tensor* in, uint64_t mask, shmt_tensor*
   for (int k = 0; k < p->n_outs; k++) out_dim[k] = outs[k]->n_dims;
   for (int d = in->n_dims - 1; d >= 0; d--) {
     const bool is_reduced = mask >> d & 1;
-    axis a = {.size = in->sizes[d], .in = in->strides[d] * item};
+    axis a = {.size = in->sizes[d], .in = shmt__wrap_mul_i64(in->strides[d], item)};
     for (int k = 0; k < p->n_outs; k++) {
       const bool has_dim = outs[k]->n_dims == in->n_dims || !is_reduced;
       if (has_dim) out_dim[k]--;
-      if (!is_reduced) a.out[k] = outs[k]->strides[out_dim[k]] * shmt__tensor_item_bytes(outs[k]);
+      if (!is_reduced) a.out[k] = shmt__wrap_mul_i64(outs[k]->strides[out_dim[k]], shmt__tensor_item_bytes(outs[k]));
     }
     if (is_reduced) {
       a.index = index;
-      index *= a.size;
-      p->reduced *= a.size;
+      index = shmt__wrap_mul_i64(index, a.size); /* nothing is read when it wraps */
+      p->reduced = shmt__wrap_mul_i64(p->reduced, a.size);
       if (a.size != 1) p->reduce[p->n_reduce++] = a;
     } else {
-      p->kept *= a.size;
+      p->kept = shmt__wrap_mul_i64(p->kept, a.size);
       if (a.size != 1) p->keep[p->n_keep++] = a;
     }
   }

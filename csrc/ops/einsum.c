@@ -4,6 +4,7 @@
  * operand does not have is a dim of size 1. Operands are then multiplied from left to right, and a letter is summed
  * over with the last operand that has it.
  */
+#include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -394,7 +395,7 @@ shmt_status shmt__kron(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out)
     sa[2 * d] = da < 0 ? 1 : self->sizes[da];
     sb[2 * d + 1] = db < 0 ? 1 : other->sizes[db];
     sa[2 * d + 1] = sb[2 * d] = 1;
-    sizes[d] = sa[2 * d] * sb[2 * d + 1];
+    sizes[d] = shmt__wrap_mul_i64(sa[2 * d], sb[2 * d + 1]); /* mul refuses a product that wraps */
   }
   SHMT_TRY(shmt_op_reshape(self, (shmt_ints){sa, 2 * n}, &a));
   SHMT_TRY(shmt_op_reshape(other, (shmt_ints){sb, 2 * n}, &b));

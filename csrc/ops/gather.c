@@ -1,4 +1,5 @@
 /* ops/gather.c -- reading along one dim by index: gather, index_select, take. */
+#include "base/overflow.h"
 #include "generated/impls.h"
 #include "iter/copy.h"
 #include "ops/check.h"
@@ -55,7 +56,7 @@ shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, boo
   SHMT_TRY(shmt__check_no_overlap(*out, self));
   SHMT_TRY(shmt__check_no_overlap(*out, index));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
-    const shmt__index_shape shape = {line->strides[dim] * shmt__tensor_item_bytes(self), line->sizes[dim], false, &bad};
+    const shmt__index_shape shape = {shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self)), line->sizes[dim], false, &bad};
     memcpy(strides, line->strides, (size_t)line->n_dims * sizeof *strides);
     strides[dim] = 0;
     SHMT_TRY(shmt__index_as_int64(where, &wide));
@@ -139,7 +140,7 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
   SHMT_TRY(shmt__output_begin("index_select", out, shape_out, self->dtype, shmt__common_device(self, index, NULL),
                               &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
-    const shmt__index_shape shape = {line->strides[dim] * shmt__tensor_item_bytes(self), line->sizes[dim], false, &bad};
+    const shmt__index_shape shape = {shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self)), line->sizes[dim], false, &bad};
     SHMT_REQUIRE(line->sizes[dim] > 0, SHMT_E_INDEX, "index out of range in self");
     SHMT_TRY(shmt__index_as_int64(where, &wide));
     index_strides[dim] = wide->strides[0];

@@ -1,4 +1,5 @@
 /* ops/index.c -- indexing by tensors: index, index_put, masked_select, masked_scatter, nonzero. */
+#include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "iter/copy.h"
@@ -156,7 +157,7 @@ static shmt_status combine_indices(plan* p, const shmt_tensor* self, shmt_tensor
     }
     SHMT_TRY(shmt__restride(p->index[d], sizes, strides, &spread));
     SHMT_TRY(shmt__tensor_contiguous(spread, SHMT_CONTIGUOUS_FORMAT, &dense));
-    const shmt__index_shape shape = {self->strides[d] * item, self->sizes[d], true, &p->bad};
+    const shmt__index_shape shape = {shmt__wrap_mul_i64(self->strides[d], item), self->sizes[d], true, &p->bad};
     const int64_t* index = shmt__tensor_data(dense);
     int64_t* to = shmt__tensor_data(sum);
     bool ok;
@@ -185,12 +186,11 @@ static shmt_status plan_init(plan* p, shmt_tensor* self, shmt_tensors indices) {
   for (int64_t i = 0; i < indices.len; i++) SHMT_TRY(add_index(p, self, indices.data[i], i, &at));
   SHMT_TRY(find_result_shape(p, self));
   if (shmt__tensor_is_meta(self)) return SHMT_OK;
-  int64_t numel = 1;
-  for (int r = 0; r < p->n_result_dims; r++) numel *= p->sizes[r];
-  if (numel == 0) return SHMT_OK;
+  for (int r = 0; r < p->n_result_dims; r++)
+    if (p->sizes[r] == 0) return SHMT_OK;
   if (p->n_indexed == 1) {
     const int d = p->first;
-    p->shape = (shmt__index_shape){self->strides[d] * shmt__tensor_item_bytes(self), self->sizes[d], true, &p->bad};
+    p->shape = (shmt__index_shape){shmt__wrap_mul_i64(self->strides[d], shmt__tensor_item_bytes(self)), self->sizes[d], true, &p->bad};
     SHMT_TRY(shmt__check_not_empty(p->index[d], SHMT_E_INDEX, 0, self->sizes[d]));
     return spread_index(p, p->index[d]);
   }

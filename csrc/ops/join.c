@@ -96,6 +96,7 @@ static bool join_dense(shmt_tensors tensors, int64_t dim, shmt_ints lengths, shm
   join c = {shmt__tensor_data(out), tensors, lengths.data, shmt__tensor_item_bytes(out), 0, false};
   int64_t rows = 1;
 
+  if (out->numel == 0) return false;
   for (int d = (int)dim + 1; d < out->n_dims; d++) c.inner *= out->sizes[d];
   for (int d = 0; d < dim; d++) rows *= out->sizes[d];
   c.to_step = out->sizes[dim] * c.inner;

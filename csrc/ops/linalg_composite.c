@@ -17,11 +17,11 @@ static shmt_status unit_like(shmt_tensor* a, int64_t n, shmt_tensor** out) {
 }
 
 shmt_status shmt__eps(shmt_tensor* self, double* out) {
-  switch (shmt__dtype_size[shmt__real_dtype(self->dtype)]) {
-    case 8: *out = DBL_EPSILON; break;
-    case 4: *out = FLT_EPSILON; break;
-    default: *out = 0x1p-10;
-  }
+  static const double of_dtype[SHMT_N_DTYPES] = {
+      [SHMT_FLOAT16] = 0x1p-10, [SHMT_BFLOAT16] = 0x1p-7, [SHMT_FLOAT32] = FLT_EPSILON, [SHMT_FLOAT64] = DBL_EPSILON,
+  };
+
+  *out = of_dtype[shmt__real_dtype(self->dtype)];
   return SHMT_OK;
 }
 

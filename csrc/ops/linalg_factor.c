@@ -444,14 +444,21 @@ static int run_sytrs(void* ctx, int64_t i) {
                                                matrix(&job->b, i), job->b.ld);
 }
 
-/* A negative pivot stands in pairs: rows of a block of two. */
+/* LAPACK takes two neighbours with negative pivots for the rows of one block, without looking whether there are two. */
 static shmt_status check_ldl_pivots(const shmt_tensor* pivots, int64_t n) {
   const int* data = shmt__tensor_data(pivots);
+  bool is_second = false; /* of a block of two */
 
-  for (int64_t i = 0; i < pivots->numel; i++)
+  for (int64_t i = 0; i < pivots->numel; i++) {
+    const bool is_last = (i + 1) % n == 0;
     SHMT_REQUIRE(data[i] != 0 && data[i] <= n && data[i] >= -n, SHMT_E_RUNTIME,
                  "torch.linalg.ldl_solve: pivots must be positions of rows from 1 to %" PRId64
                  " or their negatives, but got %d", n, data[i]);
+    SHMT_REQUIRE(is_second ? data[i] < 0 : data[i] > 0 || !is_last, SHMT_E_RUNTIME,
+                 "torch.linalg.ldl_solve: negative pivots must stand in pairs, but got %d alone at %" PRId64,
+                 data[is_second ? i - 1 : i], (is_second ? i - 1 : i) % n);
+    is_second = data[i] < 0 && !is_second;
+  }
   return SHMT_OK;
 }
 

@@ -108,12 +108,13 @@ shmt_status shmt__addr(shmt_tensor* self, shmt_tensor* vec1, shmt_tensor* vec2, 
                        shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) product = NULL;
   SHMT_AUTO(shmt_tensor) scaled = NULL;
-  const shmt_dtype common =
-      shmt__promote_types_unchecked(self->dtype, shmt__promote_types_unchecked(vec1->dtype, vec2->dtype));
+  shmt_dtype common;
   double z[2];
 
   SHMT_REQUIRE(vec1->n_dims == 1, SHMT_E_RUNTIME, "addr: Expected 1-D argument vec1, but got %d-D", vec1->n_dims);
   SHMT_REQUIRE(vec2->n_dims == 1, SHMT_E_RUNTIME, "addr: Expected 1-D argument vec2, but got %d-D", vec2->n_dims);
+  SHMT_TRY(shmt__promote_types(vec1->dtype, vec2->dtype, &common));
+  SHMT_TRY(shmt__promote_types(self->dtype, common, &common));
   SHMT_TRY(check_factor(common, "beta", &beta));
   SHMT_TRY(check_factor(common, "alpha", &alpha));
   SHMT_TRY(shmt__outer(vec1, vec2, &product));

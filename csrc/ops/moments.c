@@ -2,6 +2,7 @@
  * pass. */
 #include "kernels/moments.h"
 
+#include "base/overflow.h"
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -299,7 +300,7 @@ static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int6
   for (int k = 0; k <= n_outs; k++) {
     SHMT_TRY(line_starts(tensors[k], dim, starts[k]));
     s.strides[k] =
-        input->n_dims ? tensors[k]->strides[dim] * shmt__tensor_item_bytes(tensors[k]) : 0;
+        input->n_dims ? shmt__wrap_mul_i64(tensors[k]->strides[dim], shmt__tensor_item_bytes(tensors[k])) : 0;
   }
   shmt__iter_init(&it, name);
   it.check_overlap = false;

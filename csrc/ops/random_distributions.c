@@ -1,4 +1,5 @@
 /* ops/random_distributions.c -- the rarer distributions, sampling from weights, and dropout. */
+#include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -268,9 +269,10 @@ static void draw_sparsely(const weights* w, const double* running, int64_t* out,
 static shmt_status draw_rows_sparsely(shmt_tensor* self, int64_t rows, int64_t k, shmt_generator* generator,
                                       int64_t* out) {
   const int64_t item = shmt__tensor_item_bytes(self), last = self->n_dims - 1;
-  weights w = {shmt__tensor_data(self), self->strides[last] * item, self->sizes[last],
+  weights w = {shmt__tensor_data(self), shmt__wrap_mul_i64(self->strides[last], item), self->sizes[last],
                shmt__cast_loop(SHMT_FLOAT64, self->dtype)};
-  const int64_t n_blocks = (w.n + SPAN - 1) / SPAN, row_step = self->n_dims == 2 ? self->strides[0] * item : 0;
+  const int64_t n_blocks = (w.n + SPAN - 1) / SPAN;
+  const int64_t row_step = self->n_dims == 2 ? shmt__wrap_mul_i64(self->strides[0], item) : 0;
   const uint64_t nbytes = (uint64_t)(rows * n_blocks) * sizeof(double);
   shmt_status status = SHMT_OK;
   void* memory = NULL;

@@ -1,4 +1,5 @@
 /* ops/scatter.c -- writing along one dim by index: scatter, scatter_add, index_add, index_copy, index_fill, put. */
+#include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "iter/copy.h"
@@ -16,7 +17,7 @@ static shmt_status scatter_walk(const char* name, shmt_tensor* self, int64_t dim
   SHMT_AUTO(shmt_tensor) target = NULL;
   int64_t strides[SHMT_MAX_DIMS];
   shmt__bad_index bad = {0};
-  const shmt__index_shape shape = {self->strides[dim] * shmt__tensor_item_bytes(self), self->sizes[dim], wrap, &bad};
+  const shmt__index_shape shape = {shmt__wrap_mul_i64(self->strides[dim], shmt__tensor_item_bytes(self)), self->sizes[dim], wrap, &bad};
 
   if (index->numel == 0) return SHMT_OK;
   memcpy(strides, self->strides, (size_t)self->n_dims * sizeof *strides);

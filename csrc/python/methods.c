@@ -1,5 +1,6 @@
 /* python/methods.c -- methods of _TensorBase that are no operators: sizes, flags, items, identity.
  */
+#include "base/overflow.h"
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/ops.h"
@@ -192,7 +193,7 @@ static PyObject* m_item(PyObject* self, PyObject* unused) {
 
 static PyObject* list_of(const shmt_tensor* t, const char* data, int dim) {
   if (dim == t->n_dims) return shmt__py_from_element(data, t->dtype);
-  int64_t n = t->sizes[dim], step = t->strides[dim] * shmt__tensor_item_bytes(t);
+  int64_t n = t->sizes[dim], step = shmt__wrap_mul_i64(t->strides[dim], shmt__tensor_item_bytes(t));
   PyObject* list = PyList_New((Py_ssize_t)n);
   for (int64_t i = 0; list != NULL && i < n; i++) {
     PyObject* item = list_of(t, data + i * step, dim + 1);

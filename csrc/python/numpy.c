@@ -332,7 +332,7 @@ int shmt__py_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   Py_ssize_t item = shmt__dtype_size[t->dtype];
   for (int i = 0; i < t->n_dims; i++) {
     info->dims[i] = (Py_ssize_t)t->sizes[i];
-    info->dims[t->n_dims + i] = (Py_ssize_t)t->strides[i] * item;
+    info->dims[t->n_dims + i] = shmt__wrap_mul_i64(t->strides[i], item);
   }
   info->storage = t->storage;
   shmt_storage_retain(info->storage);

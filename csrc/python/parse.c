@@ -43,7 +43,7 @@ static shmt_tensor** frame_tensors(shmt__py_frame* fr, Py_ssize_t n) {
 
 /* Count t in; 0-d tensors of the CPU mix with all others. */
 static inline void count_tensor(shmt__py_frame* fr, const shmt_tensor* t) {
-  fr->numel += t->numel;
+  fr->numel += t->numel < INT64_C(1) << 48 ? t->numel : INT64_C(1) << 48; /* a sum that cannot overflow */
   fr->devices |= t->device != SHMT_CPU || t->n_dims > 0 ? 1u << t->device : 0;
 }
 

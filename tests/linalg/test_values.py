@@ -145,6 +145,13 @@ def test_ldl(dtype: str) -> None:
     equal(s @ linalg.ldl_solve(*linalg.ldl_factor(tensor(s)), tensor(b)).numpy(), b)
 
 
+@pytest.mark.parametrize("pivots", [[-1, 2, 3], [1, -2, 3], [1, 2, -3], [-1, -1, -1], [0, 1, 2]])
+def test_pivots_that_ldl_factor_cannot_give_are_refused(pivots: list[int]) -> None:
+    rows = st.tensor(pivots, dtype=st.int32)
+    with pytest.raises(RuntimeError, match=r"ldl_solve: (negative )?pivots must"):
+        linalg.ldl_solve(st.eye(3), rows, st.ones(3, 1))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4)])

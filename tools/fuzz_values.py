@@ -1,0 +1,236 @@
+"""What the lines of ``fuzz_calls.py`` call: tensors that lie oddly in memory, checks of results.
+
+A line is evaluated with the names of this module's :data:`NAMES` and ``st``.
+"""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import shmtensor as st
+
+#: Words of errors that are about how a tensor lies in memory: other strides, another answer.
+OF_LAYOUT = (
+    "stride view contiguous overlap single memory resize named names dims storage channels_last "
+    "read-only lazily memory_format"
+).split()
+#: Differences between two orders of summing, relative to the largest number in the result.
+TOLERANCE = {
+    "bfloat16": 0.1,
+    "float16": 0.02,
+    "complex32": 0.02,
+    "float32": 1e-3,
+    "complex64": 1e-3,
+}
+
+
+class DisagreementError(Exception):
+    """A call on tensors that lie oddly gives other values than on dense ones."""
+
+
+def make(
+    dtype: str,
+    shape: tuple[int, ...],
+    seed: int = 0,
+    layout: str = "dense",
+    *,
+    low: float = -3,
+    high: float = 3,
+    grad: bool = False,
+    device: str = "cpu",
+) -> Any:
+    """A tensor of random values; *layout* says how it lies in memory."""
+    kind = getattr(st, dtype)
+    if device == "meta":
+        made = st.empty(shape, dtype=kind, device="meta")
+    else:
+        st.manual_seed(seed)
+        span = st.rand(shape, dtype=st.float64) * (high - low) + low
+        made = (span.floor() if not (kind.is_floating_point or kind.is_complex) else span).to(kind)
+        if seed % 5 == 0 and made.numel() and layout != "expanded":
+            _put_extremes(made, seed)
+    made = _laid_out(made, layout)
+    return made.detach().requires_grad_() if grad else made
+
+
+def _put_extremes(made: Any, seed: int) -> None:
+    flat = made.view(-1)
+    if made.dtype.is_floating_point or made.dtype.is_complex:
+        values = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 6e4]
+    elif made.dtype is st.bool:
+        return
+    else:
+        info = st.iinfo(made.dtype)
+        values = [info.max, info.min, 0]
+    flat[seed % flat.numel()] = values[seed // 5 % len(values)]
+
+
+def _laid_out(x: Any, layout: str) -> Any:
+    n = x.dim()
+    if layout == "transposed":
+        order = list(range(n))[::-1]
+        return x.permute(order).contiguous().permute(order)
+    if layout == "grouped" and n > 1:
+        return x.permute([*range(1, n), 0]).contiguous().permute([n - 1, *range(n - 1)])
+    if layout == "stepped" and n:
+        wide = x.new_zeros((*x.shape[:-1], 2 * x.shape[-1]))
+        wide[..., ::2] = x
+        return wide[..., ::2]
+    if layout == "shifted":
+        flat = x.new_zeros(x.numel() + 5)
+        return flat[3 : 3 + x.numel()].view(x.shape).copy_(x)
+    if layout == "expanded" and n and x.numel():
+        return x[:1].expand(x.shape)
+    if layout == "overlapping" and n:
+        room = x.new_zeros(sum(x.shape) + 1)
+        return room.as_strided(x.shape, (1,) * n)
+    if layout == "behind" and n:  # strides against the order of memory
+        return x.as_strided(x.shape, tuple(-s for s in x.stride()), max(x.numel() - 1, 0))
+    if layout == "lazy" and x.is_complex():
+        return x.conj().resolve_conj().conj()
+    if layout == "negated" and (x.is_complex() or x.is_floating_point()):
+        return st.ops.aten._neg_view.default(x)
+    if layout == "named" and n:
+        return x.refine_names(*"abcdefghijklmnop"[:n])
+    if layout == "readonly" and x.device.type == "cpu":
+        return read_only(x)
+    return x
+
+
+def read_only(x: Any) -> Any:
+    """The same numbers on pages that cannot be written to."""
+    if x.dtype in (st.bfloat16, st.complex32, st.bool) or not x.numel():
+        return x
+    with tempfile.TemporaryFile() as file:
+        file.write(x.contiguous().numpy().tobytes())
+        file.flush()
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return st.from_dlpack(np.frombuffer(pages, dtype=x.numpy().dtype).reshape(x.shape))
+
+
+def huge(dtype: str, shape: tuple[int, ...]) -> Any:
+    """One element that looks like many."""
+    return st.ones((), dtype=getattr(st, dtype)).expand(shape)
+
+
+def assign(x: Any, index: Any, value: Any) -> Any:
+    """``x[index] = value``."""
+    x[index] = value
+    return x
+
+
+def back(result: Any) -> Any:
+    """Differentiate what came out, twice where that can be done."""
+    outs = [t for t in _flat(result) if isinstance(t, st.Tensor) and t.requires_grad]
+    for out in outs:
+        total = out.real.sum() if out.is_complex() else out.sum()
+        total.backward(retain_graph=True)
+    for out in outs[:1]:
+        leaves = _leaves(out.grad_fn)
+        total = (out * out).real.sum() if out.is_complex() else (out * out).sum()
+        first = st.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
+        again = [g for g in first if g is not None and g.requires_grad]
+        for g in again[:2]:
+            (g.real.sum() if g.is_complex() else g.sum()).backward(retain_graph=True)
+    return result
+
+
+def _leaves(node: Any) -> list[Any]:
+    found, seen, todo = [], set(), [node]
+    while todo:
+        here = todo.pop()
+        if here is None or id(here) in seen:
+            continue
+        seen.add(id(here))
+        if hasattr(here, "variable"):
+            found.append(here.variable)
+        todo += [edge[0] for edge in here.next_functions]
+    return found
+
+
+def _flat(value: Any) -> list[Any]:
+    return [x for v in value for x in _flat(v)] if isinstance(value, (list, tuple)) else [value]
+
+
+# --- the same on dense tensors -------------------------------------------------------------------
+
+
+def agree(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The call; the same on dense copies of its tensors must have the same values.
+
+    Raises:
+        DisagreementError: It has others, or only one of the two calls fails, for a reason that is
+            not how the tensors lie in memory.
+    """
+    dense = [_dense(a) for a in args]
+    dense_named = {key: _dense(value) for key, value in kwargs.items()}
+    got, failed = _call(function, args, kwargs)
+    want, failed_dense = _call(function, dense, dense_named)
+    if (failed is None) != (failed_dense is None):
+        error = failed or failed_dense
+        if not any(word in str(error) for word in OF_LAYOUT) and type(error) is not MemoryError:
+            raise DisagreementError(f"only {'these' if failed else 'dense ones'} fail: {error}")
+    if failed:
+        raise failed
+    if failed_dense is None:
+        _compare(got, want)
+    return got
+
+
+def _call(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, Exception | None]:
+    st.manual_seed(0)
+    try:
+        return function(*args, **kwargs), None
+    except Exception as error:
+        return None, error
+
+
+def _dense(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return type(value)(_dense(v) for v in value)
+    if not isinstance(value, st.Tensor) or value.device.type == "meta":
+        return value
+    plain = value.detach().rename(None).resolve_conj().resolve_neg()
+    return plain.clone(memory_format=st.contiguous_format).requires_grad_(value.requires_grad)
+
+
+def _compare(got: Any, want: Any) -> None:
+    ours, theirs = _flat(got), _flat(want)
+    if len(ours) != len(theirs):
+        raise DisagreementError(f"{len(ours)} results, {len(theirs)} of dense tensors")
+    for a, b in zip(ours, theirs, strict=True):
+        if isinstance(a, st.Tensor) and isinstance(b, st.Tensor) and a.device.type == "cpu":
+            _compare_tensors(a.detach(), b.detach())
+
+
+def _compare_tensors(a: Any, b: Any) -> None:
+    if a.shape != b.shape or a.dtype is not b.dtype:
+        raise DisagreementError(f"{a.dtype} {a.shape}, of dense tensors {b.dtype} {b.shape}")
+    share = TOLERANCE.get(str(a.dtype).split(".")[1], 1e-6)
+    left, right = _wide(a), _wide(b)
+    same = (left == right) | (np.isnan(left) & np.isnan(right))
+    if same.all():
+        return
+    finite = np.isfinite(left) & np.isfinite(right)
+    largest = np.abs(right[np.isfinite(right)]).max(initial=1.0)
+    if not (same | finite).all() or np.abs((left - right)[finite]).max(initial=0) > share * largest:
+        at = int(np.argmin(same.reshape(-1)))
+        raise DisagreementError(
+            f"{left.reshape(-1)[at]} at {at} of {a.shape} {a.dtype}, "
+            f"of dense tensors {right.reshape(-1)[at]}"
+        )
+
+
+def _wide(x: Any) -> Any:
+    plain = x.rename(None).resolve_conj().resolve_neg()
+    if plain.is_complex():
+        return plain.to(st.complex128).numpy()
+    return plain.to(st.float64).numpy()
+
+
+NAMES = {"st": st, "make": make, "huge": huge, "back": back, "agree": agree, "assign": assign}
