@@ -2,7 +2,7 @@
 
 Every case is a pair of zero-argument callables. Samples of both sides alternate, so that whatever
 else the machine does falls on both. Time is the CPU time of one thread, less that of an
-empty call, unless a case says wall time (two processes).
+empty call, unless a case says wall time (two processes, or two threads).
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 Call = Callable[[], object]
+
+#: Seconds until waiting threads of either side sleep. OpenMP's spin for milliseconds after their
+#: last work, on the core that the other side's threads need.
+_REST = 0.015
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,8 @@ def compare(
     try:
         for _ in range(samples):
             for side, count, times in zip(sides, counts, taken, strict=True):
+                if wall:
+                    time.sleep(_REST)
                 times.append(max(_loop_ns(side, count, clock) - empty, 0.1))
     finally:
         if enabled:

@@ -4,11 +4,10 @@
  * largest score it has met, and are rescaled when a larger one comes (online softmax: Milakov and Gimelshein, 2018;
  * Dao et al., "FlashAttention", 2022).
  */
-#include "kernels/loops.h"
+#include "kernels/rows.tmpl.h"
 #include "kernels/shapes.h"
-#include "kernels/vmath.h"
 
-#define EXP(x) _Generic((C)0, float: shmt__expf, default: shmt__exp)(x)
+#include <string.h>
 
 /* The keys of this block that query i may look at. */
 static inline int64_t SHMT_LOOP(visible)(const shmt__attention_shape* s, int64_t i) {
@@ -16,7 +15,7 @@ static inline int64_t SHMT_LOOP(visible)(const shmt__attention_shape* s, int64_t
   return !s->causal || n > s->width ? s->width : n < 0 ? 0 : n;
 }
 
-/* data: scores, mask or NULL. Scores are scaled, and minus infinity where the mask is false or the key is hidden. */
+/* data: scores, mask or NULL. Scores that may be seen are scaled, and minus infinity where the mask is false. */
 void SHMT_LOOP(attention_scores)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__attention_shape* s = ctx;
   const C scale = (C)s->scale;
@@ -33,7 +32,6 @@ void SHMT_LOOP(attention_scores)(char* const* data, const int64_t* strides, int6
     } else {
       for (int64_t j = 0; j < shown; j++) row[j] = row[j] * scale + *(const T*)(const void*)(mask + j * s->mask_column);
     }
-    for (int64_t j = shown; j < s->width; j++) row[j] = -(C)INFINITY;
   }
 }
 
@@ -47,13 +45,13 @@ void SHMT_LOOP(attention_forward)(char* const* data, const int64_t* strides, int
   for (int64_t i = 0; i < n; i++) {
     T* row = (T*)(void*)data[0] + i * s->width;
     T* out = (T*)(void*)data[3] + i * s->values;
-    C top = largest[i], sum = 0;
-    for (int64_t j = 0; j < s->width; j++) top = row[j] > top ? row[j] : top;
+    const int64_t shown = SHMT_LOOP(visible)(s, i);
+    const C met = FN(row_max)(row, shown), top = met > largest[i] ? met : largest[i];
     /* Nothing to look at yet; NaN scores go on. */
     const C shift = top == -(C)INFINITY ? 0 : top;
-    const C keep = largest[i] == -(C)INFINITY ? 0 : EXP(largest[i] - shift);
-    SHMT_IVDEP for (int64_t j = 0; j < s->width; j++) row[j] = EXP(row[j] - shift);
-    for (int64_t j = 0; j < s->width; j++) sum += row[j];
+    const C keep = largest[i] == -(C)INFINITY ? 0 : SHMT_EXP(largest[i] - shift);
+    const C sum = FN(store_exp)(row, row, row, shift, shown);
+    memset(row + shown, 0, (size_t)(s->width - shown) * sizeof *row);
     if (keep != 1)
       for (int64_t k = 0; k < s->values; k++) out[k] = keep == 0 ? 0 : out[k] * keep;
     sums[i] = (keep == 0 ? 0 : sums[i] * keep) + sum;
@@ -89,14 +87,12 @@ void SHMT_LOOP(attention_backward)(char* const* data, const int64_t* strides, in
   for (int64_t i = 0; i < n; i++) {
     T* row = (T*)(void*)data[0] + i * s->width;
     T* grad = (T*)(void*)data[1] + i * s->width;
-    if (lse[i] == -(C)INFINITY) {
-      for (int64_t j = 0; j < s->width; j++) row[j] = grad[j] = 0;
-      continue;
-    }
-    SHMT_IVDEP for (int64_t j = 0; j < s->width; j++) {
-      row[j] = EXP(row[j] - lse[i]);
+    const int64_t shown = lse[i] == -(C)INFINITY ? 0 : SHMT_LOOP(visible)(s, i);
+    SHMT_IVDEP for (int64_t j = 0; j < shown; j++) {
+      row[j] = SHMT_EXP(row[j] - lse[i]);
       grad[j] = row[j] * (grad[j] - dots[i]) * scale;
     }
+    memset(row + shown, 0, (size_t)(s->width - shown) * sizeof *row);
+    memset(grad + shown, 0, (size_t)(s->width - shown) * sizeof *grad);
   }
 }
-#undef EXP

@@ -39,19 +39,22 @@ typedef struct scratch {
   uint64_t nbytes;
 } scratch;
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
 static int64_t item_of(const job* j) { return shmt__dtype_size[j->work]; }
 
 static bool make_scratch(job* j, bool backward, scratch* s) {
   const bool narrow = j->query->dtype != j->work, casts_mask = j->mask && j->mask->dtype != SHMT_BOOL && narrow;
-  const int64_t counts[] = {QUERIES * KEYS,
-                            backward ? QUERIES * KEYS : 0,
-                            QUERIES,
-                            QUERIES,
-                            QUERIES * j->values,
-                            narrow ? QUERIES * j->width : 0,
-                            narrow ? KEYS * j->width : 0,
-                            narrow ? KEYS * j->values : 0,
-                            casts_mask ? QUERIES * KEYS : 0};
+  const int64_t queries = least(QUERIES, j->queries), keys = least(KEYS, j->keys);
+  const int64_t counts[] = {queries * keys,
+                            backward ? queries * keys : 0,
+                            queries,
+                            queries,
+                            queries * j->values,
+                            narrow ? queries * j->width : 0,
+                            narrow ? keys * j->width : 0,
+                            narrow ? keys * j->values : 0,
+                            casts_mask ? queries * keys : 0};
   char** const parts[] = {&s->scores, &s->grads, &s->largest, &s->sums, &s->out, &s->query, &s->key, &s->value, &s->mask};
   const int n = (int)(sizeof counts / sizeof *counts);
 
@@ -124,8 +127,6 @@ static void make_scores(const job* j, scratch* room, int64_t h, int64_t q0, shmt
 static int64_t last_key(const job* j, int64_t q0, int64_t n) {
   return j->causal && q0 + n < j->keys ? q0 + n : j->keys;
 }
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static void fill_number(const job* j, char* data, int64_t n, double value) {
   for (int64_t i = 0; i < n; i++) shmt__scalar_store_unsafe(shmt__scalar_float(value), j->work, data + i * item_of(j));
@@ -208,7 +209,7 @@ static void backward_heads(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   scratch room;
   void* widened = NULL;
-  const uint64_t nbytes = (uint64_t)(QUERIES * j->values * item_of(j));
+  const uint64_t nbytes = (uint64_t)(least(QUERIES, j->queries) * j->values * item_of(j));
 
   if (!make_scratch(j, true, &room)) return;
   if (shmt__alloc(nbytes, &widened) != SHMT_OK) {

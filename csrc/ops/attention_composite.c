@@ -81,6 +81,13 @@ static shmt_status all_scores(shmt_tensor* query, shmt_tensor* key, shmt_tensor*
   return to_dtype(result, dtype, out);
 }
 
+/* Are they all (batch, heads, ., .) already? */
+static bool are_in_blocks(const shmt_tensor* query, const shmt_tensor* key, const shmt_tensor* value) {
+  return query->n_dims == 4 && key->n_dims == 4 && value->n_dims == 4 &&
+         memcmp(query->sizes, key->sizes, 2 * sizeof *key->sizes) == 0 &&
+         memcmp(query->sizes, value->sizes, 2 * sizeof *key->sizes) == 0;
+}
+
 /* t broadcast to the batch dims and its own last two (for a mask: those given), as (batch, heads, ., .). */
 static shmt_status in_four_dims(shmt_tensor* t, shmt_ints batch, int64_t rows, int64_t columns, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
@@ -107,6 +114,9 @@ static shmt_status in_blocks(shmt_tensor* query, shmt_tensor* key, shmt_tensor* 
   int64_t batch[SHMT_MAX_DIMS], both[SHMT_MAX_DIMS], n_batch = 0;
   const shmt_tensor* const inputs[4] = {query, key, value, mask};
 
+  if (!mask && are_in_blocks(query, key, value))
+    return shmt_op__scaled_dot_product_flash_attention_for_cpu(query, key, value, 0, is_causal, NULL,
+                                                               (shmt_opt_float){scale, true}, out, &lse);
   for (int i = 0; i < 4; i++) {
     const shmt_ints last = inputs[i] ? (shmt_ints){inputs[i]->sizes, inputs[i]->n_dims - 2} : SHMT_INTS_EMPTY;
     if (last.len <= 0) continue;

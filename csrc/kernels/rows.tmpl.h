@@ -1,0 +1,143 @@
+/* kernels/rows.tmpl.h -- maxima and sums over a dense row, of one dtype, in lanes.
+ *
+ * Included by the templates of softmax and attention. Sums are kept in 16 lanes, which the compiler turns into
+ * vectors. 16-bit floats are calculated in float, never rounded in between.
+ */
+#include "kernels/loops.h"
+#include "kernels/vmath.h"
+
+#ifndef SHMT_EXP
+#define SHMT_EXP(x) _Generic((x), float: shmt__expf, default: shmt__exp)(x)
+#define SHMT_LOG(x) _Generic((x), float: logf, default: log)(x)
+#endif
+
+enum { FN(lanes) = 16 };
+#define EACH_LANE for (int k = 0; k < FN(lanes); k++)
+
+/* Sums and maxima are kept in one of these, which stays in registers from one step to the next. */
+typedef C FN(vector) __attribute__((vector_size(FN(lanes) * sizeof(C))));
+typedef __typeof__((FN(vector)){0} > (FN(vector)){0}) FN(mask);
+/* Vectors go by reference: by value the layout of a call would depend on the instruction set. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* n elements, less than fill a vector; fill in the place of those that are missing. */
+INLINE void FN(load_rest)(FN(vector)* out, const T* x, int64_t n, C fill) {
+  C v[FN(lanes)];
+  EACH_LANE v[k] = fill;
+  for (int64_t k = 0; k < (n & (FN(lanes) - 1)); k++) v[k] = SHMT_LOAD(x[k]);
+  __builtin_memcpy(out, v, sizeof v);
+}
+
+INLINE void FN(load_full)(FN(vector)* out, const T* x) {
+  C v[FN(lanes)];
+  EACH_LANE v[k] = SHMT_LOAD(x[k]);
+  __builtin_memcpy(out, v, sizeof v);
+}
+
+INLINE void FN(vector_exp)(FN(vector)* v) {
+  C a[FN(lanes)];
+  __builtin_memcpy(a, v, sizeof a);
+  EACH_LANE a[k] = SHMT_EXP(a[k]);
+  __builtin_memcpy(v, a, sizeof a);
+}
+
+INLINE void FN(store_full)(T* out, const FN(vector)* v) {
+  C a[FN(lanes)];
+  __builtin_memcpy(a, v, sizeof a);
+  EACH_LANE out[k] = SHMT_STORE(a[k]);
+}
+
+/* In a tree: one after the other would wait for each. */
+INLINE C FN(lanes_sum)(const FN(vector)* sums) {
+  const FN(vector) v = *sums;
+  const C a = (v[0] + v[8]) + (v[4] + v[12]), b = (v[1] + v[9]) + (v[5] + v[13]);
+  const C c = (v[2] + v[10]) + (v[6] + v[14]), d = (v[3] + v[11]) + (v[7] + v[15]);
+  return (a + b) + (c + d);
+}
+
+INLINE void FN(vector_max)(FN(vector)* best, const FN(vector)* v) {
+  const FN(mask) greater = *best > *v;
+  *best = (FN(vector))(((FN(mask))*best & greater) | ((FN(mask))*v & ~greater));
+}
+
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+static inline C FN(row_max)(const T* x, int64_t n) {
+  FN(vector) best, v;
+
+  if (n < FN(lanes)) {
+    C top = -(C)INFINITY;
+    for (int64_t i = 0; i < n; i++) top = MAX(top, SHMT_LOAD(x[i]));
+    return top;
+  }
+  FN(load_full)(&best, x);
+  for (int64_t i = FN(lanes); i + FN(lanes) <= n; i += FN(lanes)) {
+    FN(load_full)(&v, x + i);
+    FN(vector_max)(&best, &v);
+  }
+  FN(load_full)(&v, x + n - FN(lanes));
+  FN(vector_max)(&best, &v);
+  C m[8];
+  for (int k = 0; k < 8; k++) m[k] = MAX(best[k], best[k + 8]);
+  for (int k = 0; k < 4; k++) m[k] = MAX(m[k], m[k + 4]);
+  m[0] = MAX(m[0], m[2]);
+  m[1] = MAX(m[1], m[3]);
+  return MAX(m[0], m[1]);
+}
+#undef MAX
+
+/* Keep the elements of v from lane `first` on, 0 before. */
+INLINE void FN(from_lane)(FN(vector)* v, int64_t first) {
+  FN(mask) keep;
+  EACH_LANE keep[k] = k >= (int)first ? -1 : 0;
+  *v = (FN(vector))((FN(mask))*v & keep);
+}
+
+/* Sum over i of what STEPS make of v, an element of x, and w, one of y. The last vector overlaps the one before and
+ * counts what is new in it, so it is loaded first: out may be x. Rows of less than a vector are filled up. */
+#define ROW_SUM(NAME, STEPS, STORE)                                                             \
+  static inline C FN(NAME)(const T* x, const T* y, T* out, C shift, int64_t n) {                \
+    FN(vector) sum = {0}, v, w, last_v, last_w;                                                 \
+    const int64_t last = n - FN(lanes);                                                         \
+    int64_t i = 0;                                                                              \
+    (void)out, (void)shift, (void)w, (void)last_w;                                              \
+    if (last >= 0) {                                                                            \
+      FN(load_full)(&last_v, x + last);                                                         \
+      FN(load_full)(&last_w, y + last);                                                         \
+    }                                                                                           \
+    for (; i <= last; i += FN(lanes)) {                                                         \
+      FN(load_full)(&v, x + i);                                                                 \
+      FN(load_full)(&w, y + i);                                                                 \
+      STEPS;                                                                                    \
+      if (STORE) FN(store_full)(out + i, &v);                                                   \
+      sum += v;                                                                                 \
+    }                                                                                           \
+    if (i < n && last >= 0) {                                                                   \
+      v = last_v;                                                                               \
+      w = last_w;                                                                               \
+      STEPS;                                                                                    \
+      if (STORE) FN(store_full)(out + last, &v);                                                \
+      FN(from_lane)(&v, i - last);                                                              \
+      sum += v;                                                                                 \
+    } else if (i < n) {                                                                         \
+      C e[FN(lanes)], result = 0;                                                               \
+      FN(load_rest)(&v, x, n, shift);                                                           \
+      FN(load_rest)(&w, y, n, shift);                                                           \
+      STEPS;                                                                                    \
+      __builtin_memcpy(e, &v, sizeof e);                                                        \
+      for (int64_t k = 0; k < (n & (FN(lanes) - 1)); k++) {                                     \
+        if (STORE) out[k] = SHMT_STORE(e[k]);                                                   \
+        result += e[k];                                                                         \
+      }                                                                                         \
+      return result;                                                                            \
+    }                                                                                           \
+    return FN(lanes_sum)(&sum);                                                                 \
+  }
+#define SHIFTED_EXP v -= shift, FN(vector_exp)(&v)
+ROW_SUM(sum_exp, SHIFTED_EXP, 0)
+ROW_SUM(store_exp, SHIFTED_EXP, 1)
+ROW_SUM(sum_product, v *= w, 0)
+ROW_SUM(sum_plain, (void)0, 0)
+#undef SHIFTED_EXP
+#undef ROW_SUM
+#undef EACH_LANE
+#undef INLINE
