@@ -11,7 +11,6 @@ from shmtensor.nn.functional import (
     bilinear as bilinear,
     channel_shuffle as channel_shuffle,
     conv_tbc as conv_tbc,
-    cosine_similarity as cosine_similarity,
     feature_alpha_dropout as feature_alpha_dropout,
     native_channel_shuffle as native_channel_shuffle,
     pairwise_distance as pairwise_distance,

@@ -41,6 +41,19 @@ void SHMT_LOOP(log_softmax_rows)(char* const* data, const int64_t* strides, int6
   }
 }
 
+/* data: out (one element a row), x. */
+void SHMT_LOOP(logsumexp_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
+
+  for (int64_t r = 0; r < n; r++) {
+    const T* x = ROW(1, const T);
+    const C top = FN(row_max)(x, length);
+    /* An infinite one would take itself off. */
+    const C shift = top - top == 0 ? top : 0;
+    *ROW(0, T) = SHMT_STORE(shift + SHMT_LOG(FN(sum_exp)(x, x, NULL, shift, length)));
+  }
+}
+
 /* data: grad_in, grad_out, out of the forward. */
 void SHMT_LOOP(softmax_backward_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int64_t length = ((const shmt__softmax_shape*)ctx)->length;

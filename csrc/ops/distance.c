@@ -3,8 +3,10 @@
  * The differences of all pairs are many times the result. Where nothing is recorded, the usual norms have a kernel that
  * keeps none of them, and the others are calculated for some rows at a time.
  */
+#include "base/promote.h"
 #include "base/scalar.h"
 #include "dispatch/operator.h"
+#include "dispatch/registry.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "generated/ops.h"
@@ -127,4 +129,51 @@ shmt_status shmt__cdist(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor*
     SHMT_TRY(run_blocks(a, b, p, result));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
+}
+
+/* --- angles ------------------------------------------------------------------------------- */
+
+/* t divided by its length over dim, which is at least eps. The bound has no part in the gradient. */
+static shmt_status with_unit_length(shmt_tensor* t, int64_t dim, double eps, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) length = NULL;
+  SHMT_AUTO(shmt_tensor) divisor = NULL;
+
+  SHMT_TRY(shmt_op_linalg_vector_norm(t, shmt__scalar_int(2), SHMT_INTS(dim), true, SHMT_DTYPE_NONE, &length));
+  if (length->keys & SHMT_KEYBIT_Autograd) {
+    SHMT_TRY(shmt_op_clone(length, SHMT_MEMORY_FORMAT_NONE, &divisor));
+    SHMT_KEYS_GUARD(keys);
+    shmt__tls_keys.excluded |= SHMT_KEYBIT_Autograd;
+    SHMT_TRY(shmt_op_clamp_min_(divisor, shmt__scalar_float(eps)));
+  } else {
+    SHMT_TRY(shmt_op_clamp_min(length, shmt__scalar_float(eps), &divisor));
+  }
+  return shmt_op_div_Tensor(t, divisor, out);
+}
+
+static shmt_status cast_and_expand(shmt_tensor* t, shmt_dtype dtype, shmt_ints sizes, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) cast = NULL;
+
+  if (t->dtype != dtype) SHMT_TRY(shmt_op_to_dtype(t, dtype, false, false, SHMT_MEMORY_FORMAT_NONE, &cast));
+  return shmt_op_expand(cast ? cast : t, sizes, false, out);
+}
+
+shmt_status shmt__cosine_similarity(shmt_tensor* x1, shmt_tensor* x2, int64_t dim, double eps, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) a = NULL;
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  SHMT_AUTO(shmt_tensor) unit_a = NULL;
+  SHMT_AUTO(shmt_tensor) unit_b = NULL;
+  SHMT_AUTO(shmt_tensor) product = NULL;
+  shmt_dtype dtype;
+  int64_t sizes[SHMT_MAX_DIMS], n;
+
+  SHMT_TRY(shmt__promote_types(x1->dtype, x2->dtype, &dtype));
+  SHMT_REQUIRE(shmt__dtype_kind[dtype] == SHMT_KIND_FLOATING, SHMT_E_RUNTIME,
+               "expected common dtype to be floating point, yet common dtype is %s", shmt__dtype_title(dtype));
+  SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(x1), shmt__tensor_sizes(x2), sizes, &n));
+  SHMT_TRY(cast_and_expand(x1, dtype, (shmt_ints){sizes, n}, &a));
+  SHMT_TRY(cast_and_expand(x2, dtype, (shmt_ints){sizes, n}, &b));
+  SHMT_TRY(with_unit_length(a, dim, eps, &unit_a));
+  SHMT_TRY(with_unit_length(b, dim, eps, &unit_b));
+  SHMT_TRY(shmt_op_mul_Tensor(unit_a, unit_b, &product));
+  return shmt_op_sum_dim_IntList(product, SHMT_INTS(dim), false, SHMT_DTYPE_NONE, out);
 }

@@ -2,6 +2,7 @@
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
+#include "generated/ops.h"
 #include "iter/copy.h"
 #include "ops/check.h"
 #include "ops/lines.h"
@@ -96,5 +97,49 @@ shmt_status shmt__embedding_dense_backward(shmt_tensor* grad_output, shmt_tensor
     if (counts) shmt__dealloc(counts, (uint64_t)num_weights * sizeof *counts);
   }
   *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+/* --- rows with a single one ------------------------------------------------------------------- */
+
+/* The number of classes that self's numbers ask for, or the given one after a check. */
+static shmt_status count_classes(shmt_tensor* self, int64_t* n_classes) {
+  SHMT_AUTO(shmt_tensor) lowest = NULL;
+  SHMT_AUTO(shmt_tensor) highest = NULL;
+
+  if (self->numel == 0) {
+    SHMT_REQUIRE(*n_classes > 0, SHMT_E_RUNTIME, "Can not infer total number of classes from empty tensor.");
+    return SHMT_OK;
+  }
+  SHMT_TRY(shmt_op_aminmax(self, (shmt_opt_int){0}, false, &lowest, &highest));
+  const int64_t first = *(const int64_t*)shmt__tensor_data(lowest), last = *(const int64_t*)shmt__tensor_data(highest);
+  SHMT_REQUIRE(first >= 0, SHMT_E_RUNTIME, "Class values must be non-negative, but got %" PRId64 ".", first);
+  if (*n_classes == -1) {
+    SHMT_REQUIRE(last < INT64_MAX, SHMT_E_RUNTIME, "one_hot(): class %" PRId64 " is too large", last);
+    *n_classes = last + 1;
+  }
+  SHMT_REQUIRE(last < *n_classes, SHMT_E_RUNTIME,
+               "Class values must be smaller than num_classes, but got %" PRId64 " of %" PRId64 ".", last, *n_classes);
+  return SHMT_OK;
+}
+
+shmt_status shmt__one_hot(shmt_tensor* self, int64_t num_classes, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) rows = NULL;
+  SHMT_AUTO(shmt_tensor) index = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  SHMT_REQUIRE(self->dtype == SHMT_INT64, SHMT_E_RUNTIME,
+               "one_hot is only applicable to index tensor of type LongTensor, but got %s",
+               shmt__dtype_title(self->dtype));
+  SHMT_REQUIRE(self->n_dims < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "one_hot(): more than %d dimensions", SHMT_MAX_DIMS);
+  if (!shmt__tensor_is_meta(self)) SHMT_TRY(count_classes(self, &num_classes));
+  SHMT_REQUIRE(num_classes >= 0, SHMT_E_RUNTIME, "one_hot(): num_classes of a meta tensor must be given");
+  memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
+  sizes[self->n_dims] = num_classes;
+  SHMT_TRY(shmt_op_zeros((shmt_ints){sizes, self->n_dims + 1}, SHMT_INT64, SHMT_LAYOUT_NONE, self->device,
+                         (shmt_opt_bool){0}, &rows));
+  SHMT_TRY(shmt_op_unsqueeze(self, -1, &index));
+  SHMT_TRY(shmt_op_scatter__value(rows, -1, index, shmt__scalar_int(1)));
+  *out = SHMT_TAKE(rows);
   return SHMT_OK;
 }

@@ -10,6 +10,8 @@
 #include "generated/ops.h"
 #include "iter/copy.h"
 #include "iter/iter.h"
+#include "iter/threads.h"
+#include "kernels/shapes.h"
 #include "ops/formula.h"
 #include "ops/names.h"
 #include "ops/outputs.h"
@@ -227,6 +229,43 @@ static shmt_status log_sum_exp(shmt_tensor* x, shmt_ints dim, bool keepdim, shmt
   return shmt__tensor_cast(result, x->dtype, out);
 }
 
+enum { ROWS_GRAIN = 16384 }; /* elements below which another thread does not pay */
+
+typedef struct exp_rows {
+  shmt_tensor *x, *out;
+  shmt__softmax_shape shape;
+} exp_rows;
+
+static void run_exp_rows(void* ctx, int64_t begin, int64_t end) {
+  const exp_rows* r = ctx;
+  const int64_t item = shmt__tensor_item_bytes(r->x), strides[2] = {item, r->shape.length * item};
+  char* data[2] = {(char*)shmt__tensor_data(r->out) + begin * strides[0],
+                   (char*)shmt__tensor_data(r->x) + begin * strides[1]};
+
+  shmt__loops[SHMT_LOOP_logsumexp_rows][r->x->dtype](data, strides, end - begin, &r->shape);
+}
+
+/* Over the last dim of a dense tensor, mask, each row in one go. */
+static bool is_dense_rows(const shmt_tensor* x, uint64_t mask) {
+  return x->n_dims > 0 && mask == UINT64_C(1) << (x->n_dims - 1) && x->numel > 0 &&
+         (x->flags & SHMT_TENSOR_CONTIGUOUS) &&
+         shmt__loops[SHMT_LOOP_logsumexp_rows][x->dtype] != NULL;
+}
+
+static shmt_status log_sum_exp_of_rows(shmt_tensor* x, bool keepdim, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS];
+  const int last = x->n_dims - 1;
+  exp_rows rows = {.x = x, .shape = {.length = x->sizes[last]}};
+
+  memcpy(sizes, x->sizes, (size_t)x->n_dims * sizeof *sizes);
+  sizes[last] = 1;
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, keepdim ? x->n_dims : last}, x->dtype, SHMT_CPU,
+                              SHMT_CONTIGUOUS_FORMAT, out));
+  rows.out = *out;
+  shmt__parallel_for((*out)->numel, ROWS_GRAIN / rows.shape.length + 1, run_exp_rows, &rows);
+  return SHMT_OK;
+}
+
 shmt_status shmt__logsumexp(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) input = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -242,7 +281,10 @@ shmt_status shmt__logsumexp(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt
   }
   SHMT_TRY(shmt__tensor_cast(
       self, shmt__dtype_category(self->dtype) < 2 ? shmt__default_dtype() : self->dtype, &input));
-  SHMT_TRY(log_sum_exp(input, dim, keepdim, &result));
+  if (is_dense_rows(input, mask))
+    SHMT_TRY(log_sum_exp_of_rows(input, keepdim, &result));
+  else
+    SHMT_TRY(log_sum_exp(input, dim, keepdim, &result));
   if (*out) return shmt__write_out("logsumexp", result, *out);
   *out = SHMT_TAKE(result);
   return SHMT_OK;

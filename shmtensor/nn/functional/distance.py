@@ -20,20 +20,11 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
     Returns:
         The broadcast shape without *dim*.
+
+    Raises:
+        RuntimeError: Neither is floating point, or the shapes do not broadcast.
     """
-    dtype = shmtensor.promote_types(x1.dtype, x2.dtype)
-    if not dtype.is_floating_point:
-        raise RuntimeError(
-            f"expected common dtype to be floating point, yet common dtype is {dtype}"
-        )
-    x1, x2 = shmtensor.broadcast_tensors(x1.to(dtype), x2.to(dtype))
-    lengths = []
-    for x in (x1, x2):
-        length = _C._nn.linalg_vector_norm(x, 2, [dim], True).clone()
-        with shmtensor.no_grad():
-            length.clamp_min_(eps)
-        lengths.append(length)
-    return ((x1 / lengths[0]) * (x2 / lengths[1])).sum(dim)
+    return shmtensor.cosine_similarity(x1, x2, dim, eps)
 
 
 def pairwise_distance(

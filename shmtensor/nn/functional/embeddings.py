@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
@@ -44,10 +45,8 @@ def embedding(
     Raises:
         IndexError: An index is outside [0, V).
     """
-    if weight.dim() != 2:
-        raise RuntimeError(f"'weight' must be 2-D, got shape {list(weight.shape)}")
-    rows = weight.shape[0]
     if padding_idx is not None:
+        rows = weight.size(0)
         if not -rows <= padding_idx < rows:
             raise AssertionError("Padding_idx must be within num_embeddings")
         padding_idx = padding_idx % rows
@@ -217,16 +216,6 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         ``(*, num_classes)``, int64.
 
     Raises:
-        RuntimeError: A number is negative, or not below *num_classes*.
+        RuntimeError: A number is negative, or not below *num_classes*; the dtype is another one.
     """
-    if tensor.numel() == 0 and num_classes <= 0:
-        raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    if tensor.numel() and int(tensor.min()) < 0:
-        raise RuntimeError("Class values must be non-negative.")
-    largest = int(tensor.max()) if tensor.numel() else -1
-    if num_classes == -1:
-        num_classes = largest + 1
-    elif largest >= num_classes:
-        raise RuntimeError("Class values must be smaller than num_classes.")
-    classes = shmtensor.arange(num_classes, device=tensor.device)
-    return (tensor.unsqueeze(-1) == classes).to(shmtensor.int64)
+    return _C._nn.one_hot(tensor, num_classes)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.nn._padding import pad
 
@@ -161,7 +162,7 @@ def group_norm(
         raise RuntimeError(
             f"Expected at least 2 dimensions for input tensor but received {input.dim()}"
         )
-    if num_groups > 0:
+    if num_groups > 0 and input.numel() // num_groups == 1:
         size = input.size()
         _check_batch_size([size[0] * size[1] // num_groups, num_groups, *size[2:]])
     return shmtensor.group_norm(input, num_groups, weight, bias, eps, True)
@@ -214,7 +215,7 @@ def normalize(
         eps: The smallest divisor.
         out: Where the result goes.
     """
-    norm = input.norm(p, dim, keepdim=True).clamp_min(eps)
+    norm = _C._nn.linalg_vector_norm(input, p, dim, True).clamp_min(eps)
     if out is None:
         return input / norm.expand_as(input)
     return shmtensor.div(input, norm.expand_as(input), out=out)

@@ -109,6 +109,7 @@ NORM: dict[str, list[Case]] = {
     ],
     "native_layer_norm_backward": [case(_x, _x, [4], t(3, 1), pos(3, 1), t(4), [1, 1, 1])],
     "embedding": [case(t(5, 3), idx(5, 2, 3)), case(t(5, 3), idx(5, 4), 1, True)],
+    "one_hot": [case(idx(5, 2, 3), 6), case(idx(4, 5), 4)],
     "embedding_dense_backward": [
         case(t(2, 3), idx(5, 2), 5, -1, False),
         case(t(2, 3), idx(5, 2), 5, 1, True),
