@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shmtensor
-from shmtensor import _C
 from shmtensor._tensor import Tensor
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
