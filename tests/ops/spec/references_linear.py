@@ -63,6 +63,13 @@ def _norm_of(difference: Any, p: float) -> Any:
     return sizes.max(-1) if np.isinf(p) else (sizes**p).sum(-1) ** (1 / p)
 
 
+def _cosine_similarity(a: Any, b: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    def length(x: Any) -> Any:
+        return np.maximum(np.sqrt((x * x).sum(dim)), eps)
+
+    return (a * b).sum(dim) / (length(a) * length(b))
+
+
 def _cdist(a: Any, b: Any, p: float = 2.0) -> Any:
     return _norm_of(a[..., :, None, :] - b[..., None, :, :], p)
 
@@ -102,6 +109,7 @@ PRODUCTS: dict[str, Reference] = {
     "_cdist": _cdist,
     "_cdist_of_rows": _cdist,
     "cdist": _cdist,
+    "cosine_similarity": _cosine_similarity,
     "pdist": _pdist,
 }
 

@@ -228,6 +228,7 @@ NORMS: dict[str, Reference] = {
     "rms_norm": _rms_norm,
     "_fused_rms_norm": _fused_rms_norm,
     "embedding": lambda weight, indices, *_: weight[indices],
+    "one_hot": lambda a, n: np.equal(a[..., None], np.arange(n)).astype(np.int64),
     "embedding_dense_backward": _embedding_backward,
 }
 
