@@ -67,7 +67,13 @@ def __getattr__(name: str) -> object:
 
     if name in _LATER:
         return import_module(f"shmtensor.{name}")
-    value = getattr(import_module("shmtensor._later"), name, None) if name[0] != "_" else None
+    if name.startswith("_"):
+        # Operators that torch keeps to itself are found, but not listed.
+        core = import_module("shmtensor._C")
+        known = not name.startswith("__") and core._operator_overloads(name)
+        value = getattr(core, name, None) if known else None
+    else:
+        value = getattr(import_module("shmtensor._later"), name, None)
     if value is None:
         raise AttributeError(f"module 'shmtensor' has no attribute {name!r}")
     globals()[name] = value

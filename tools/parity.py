@@ -196,7 +196,7 @@ def run_all(runs: list[Run], jobs: int, done: Callable[[Run], None]) -> None:
     """Run all, *jobs* at a time; *done* is told of each that has ended."""
     waiting = list(reversed(runs))
     running: dict[int, Run] = {}
-    selector = selectors.DefaultSelector()
+    selector = selectors.PollSelector()  # children hold copies of the pipes: epoll would go on
     while waiting or running:
         while waiting and len(running) < jobs:
             run = waiting.pop()

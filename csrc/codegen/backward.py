@@ -75,6 +75,8 @@ def _load_grad(node: Node, lowering: Lowering, name: str) -> Value:
 
 
 def _needs(node: Node, name: str) -> str | None:
+    if is_grad(node.entry, name) and name != "grads":
+        return f"(grads[{int(name[4:] or 0)}] != 0)"
     argument = next((a for a in node.edges if a.name == name), None)
     if argument is None:
         return None

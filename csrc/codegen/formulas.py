@@ -69,7 +69,7 @@ class Lowering:
         where: ``file:line`` of the expression.
         load: Gives the value of a name, or None when there is no such name; it may emit statements.
         shape: Gives ``sizes(name)`` and the like for a name whose tensor is not kept, or None.
-        needs: Gives the C test of ``needs(name)``, or None.
+        needs: Gives the C test of ``needs(name)`` or ``given(name)``, or None.
     """
 
     def __init__(
@@ -385,7 +385,7 @@ class Lowering:
         name = node.func.id
         if any(k.arg is None for k in node.keywords):
             raise self.fail(f"'{ast.unparse(node)}': ** is not part of the derivative language")
-        if name in ("needs", *SHAPE_FUNCTIONS, "len") and name not in self.model.by_base:
+        if name in ("needs", "given", *SHAPE_FUNCTIONS, "len") and name not in self.model.by_base:
             return self._builtin(name, node)
         if name in SHAPE_FUNCTIONS and len(node.args) == 1:
             return self._builtin(name, node)
@@ -398,11 +398,13 @@ class Lowering:
         expected = 2 if name == "size" else 1
         if len(node.args) != expected or node.keywords:
             raise self.fail(f"'{text}': {name} takes {expected} argument(s)")
-        if name == "needs":
+        if name in ("needs", "given"):
             target = node.args[0]
-            test = self.needs(target.id) if isinstance(target, ast.Name) else None
+            is_right = isinstance(target, ast.Name) and _is_incoming(target.id) == (name == "given")
+            test = self.needs(target.id) if is_right else None
             if test is None:
-                raise self.fail(f"'{text}': needs takes an argument that has a derivative")
+                what = "a gradient" if name == "given" else "an argument that has a derivative"
+                raise self.fail(f"'{text}': {name} takes {what}")
             return Value(test, BOOL)
         if name == "len":
             value = self.lower(node.args[0])
@@ -520,6 +522,10 @@ class Lowering:
         if kind.optional and kind.base in NUMBERS:
             return f"((shmt_opt_{kind.base}){{{code}, true}})"
         return code
+
+
+def _is_incoming(name: str) -> bool:
+    return name == "grad" or (name.startswith("grad") and name[4:].isdigit())
 
 
 def _to_scalar(code: str, have: Type) -> str:

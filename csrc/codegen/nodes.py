@@ -122,7 +122,7 @@ class _Uses(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         function = node.func.id if isinstance(node.func, ast.Name) else ""
-        if function == "needs":
+        if function in ("needs", "given"):
             return
         first = node.args[0] if node.args else None
         if function in self.builtins and isinstance(first, ast.Name) and first.id not in self.bound:

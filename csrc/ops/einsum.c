@@ -8,6 +8,7 @@
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
+#include "iter/copy.h"
 #include "ops/check.h"
 #include "ops/formula.h"
 
@@ -253,6 +254,12 @@ static shmt_status multiply(shmt_tensor* left, shmt_tensor* right, uint64_t summ
   /* Dims of one operand have size 1 in the other; they stand at its end. */
   SHMT_TRY(three_parts(l, s.both, s.n_both, s.left, s.n_left, s.sum, s.n_sum, s.right, s.n_right, &l3));
   SHMT_TRY(three_parts(r, s.both, s.n_both, s.sum, s.n_sum, s.right, s.n_right, s.left, s.n_left, &r3));
+  if (l3->dtype != r3->dtype) {
+    /* A sum of narrow integers is int64. */
+    shmt_tensor** const narrow = l3->dtype == SHMT_INT64 ? &r3 : &l3;
+    SHMT_AUTO(shmt_tensor) old = SHMT_TAKE(*narrow);
+    SHMT_TRY(shmt__tensor_cast(old, SHMT_INT64, narrow));
+  }
   SHMT_TRY(shmt_op_bmm(l3, r3, &product));
   const int64_t* groups[4] = {s.both, s.left, s.sum, s.right};
   const int counts[4] = {s.n_both, s.n_left, s.n_sum, s.n_right};
@@ -280,7 +287,7 @@ static shmt_status sum_mask(shmt_tensor* t, uint64_t mask, shmt_tensor** out) {
   int n = 0;
 
   for (int d = 0; d < t->n_dims; d++)
-    if (mask >> d & 1 && t->sizes[d] != 1) dims[n++] = d;
+    if (mask >> d & 1) dims[n++] = d;
   if (n == 0) {
     *out = shmt__tensor_ref(t);
     return SHMT_OK;
@@ -321,6 +328,9 @@ shmt_status shmt__einsum(const char* text, shmt_tensors operands, shmt_ints path
   for (int64_t i = 1; i < operands.len; i++) {
     SHMT_AUTO(shmt_tensor) old = SHMT_TAKE(result);
     const uint64_t mask = done_after(&e, i);
+    SHMT_REQUIRE(ordered.data[i]->dtype == ordered.data[0]->dtype, SHMT_E_RUNTIME,
+                 "expected m1 and m2 to have the same dtype, but got: %s != %s",
+                 shmt__dtype_title(ordered.data[0]->dtype), shmt__dtype_title(ordered.data[i]->dtype));
     SHMT_TRY(multiply(old, ordered.data[i], mask, &result));
   }
   for (int p = e.n_total - 1; p >= e.n_out; p--) {
@@ -361,7 +371,7 @@ shmt_status shmt__tensordot(shmt_tensor* self, shmt_tensor* other, shmt_ints dim
     if (sa != sb && (sa == 1 || sb == 1)) {
       shmt_tensor** one = sa == 1 ? &b : &a;
       SHMT_AUTO(shmt_tensor) old = SHMT_TAKE(*one);
-      SHMT_TRY(shmt_op_sum_dim_IntList(old, SHMT_INTS(sa == 1 ? db[i] : da[i]), true, SHMT_DTYPE_NONE, one));
+      SHMT_TRY(shmt_op_sum_dim_IntList(old, SHMT_INTS(sa == 1 ? db[i] : da[i]), true, self->dtype, one));
       continue;
     }
     SHMT_REQUIRE(sa == sb, SHMT_E_RUNTIME, "contracted dimensions need to match, but first has size %" PRId64

@@ -85,7 +85,7 @@ static shmt_status layer_forward(const char* name, shmt_tensor* input, shmt_ints
     *(d < outer ? &rows : &length) *= input->sizes[d];
   }
   const shmt_ints stats = {stat_sizes, input->n_dims};
-  const shmt_dtype stat_dtype = shmt__norm_stat_dtype(input->dtype);
+  const shmt_dtype stat_dtype = mean ? (weight ? weight->dtype : input->dtype) : shmt__norm_stat_dtype(input->dtype);
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(input), input->dtype, input->device, SHMT_CONTIGUOUS_FORMAT, &result));
   if (mean) SHMT_TRY(shmt__tensor_empty(stats, stat_dtype, input->device, SHMT_CONTIGUOUS_FORMAT, &means));
   SHMT_TRY(shmt__tensor_empty(stats, stat_dtype, input->device, SHMT_CONTIGUOUS_FORMAT, &scales));

@@ -133,3 +133,16 @@ shmt_status shmt__instance_norm(shmt_tensor* input, shmt_tensor* weight, shmt_te
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
+
+shmt_status shmt__batch_norm_with_update(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias,
+                                         shmt_tensor* running_mean, shmt_tensor* running_var, double momentum,
+                                         double eps, shmt_tensor** out, shmt_tensor** save_mean,
+                                         shmt_tensor** save_invstd, shmt_tensor** reserve) {
+  SHMT_AUTO(shmt_tensor) spare = NULL;
+
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(0), SHMT_UINT8, input->device, SHMT_CONTIGUOUS_FORMAT, &spare));
+  SHMT_TRY(shmt_op_native_batch_norm(input, weight, bias, running_mean, running_var, true, momentum, eps, out, save_mean,
+                                     save_invstd));
+  *reserve = SHMT_TAKE(spare);
+  return SHMT_OK;
+}

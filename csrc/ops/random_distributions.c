@@ -395,6 +395,35 @@ shmt_status shmt__dropout(shmt_tensor* input, double p, bool train, shmt_tensor*
   return shmt_op_mul_Tensor(input, noise, out);
 }
 
+static bool drops(shmt_opt_bool train) { return !train.has || train.value; }
+
+static double scale_of(double p) { return p < 1 ? 1 / (1 - p) : 0; }
+
+shmt_status shmt__native_dropout(shmt_tensor* input, double p, shmt_opt_bool train, shmt_tensor** out,
+                                 shmt_tensor** mask) {
+  SHMT_AUTO(shmt_tensor) kept = NULL;
+  SHMT_AUTO(shmt_tensor) product = NULL;
+
+  SHMT_TRY(check_probability(p));
+  SHMT_TRY(shmt__tensor_empty_like(input, SHMT_BOOL, &kept));
+  if (!drops(train)) {
+    SHMT_TRY(shmt_op_clone(input, SHMT_MEMORY_FORMAT_NONE, out));
+    if (!shmt__tensor_is_meta(kept)) SHMT_TRY(shmt__tensor_fill(kept, shmt__scalar_int(1)));
+  } else {
+    SHMT_TRY(shmt__fill_bernoulli(kept, 1 - p, 1, NULL));
+    SHMT_TRY(shmt_op_mul_Tensor(input, kept, &product));
+    SHMT_TRY(shmt_op_mul__Scalar(product, shmt__scalar_float(scale_of(p))));
+    *out = SHMT_TAKE(product);
+  }
+  *mask = SHMT_TAKE(kept);
+  return SHMT_OK;
+}
+
+shmt_status shmt__native_dropout_backward(shmt_tensor* grad, shmt_tensor* mask, double p, shmt_opt_bool train,
+                                          shmt_tensor** out) {
+  return shmt_op_native_dropout_backward(grad, mask, drops(train) ? scale_of(p) : 1, out);
+}
+
 shmt_status shmt__dropout_(shmt_tensor* self, double p, bool train) {
   SHMT_AUTO(shmt_tensor) noise = NULL;
 

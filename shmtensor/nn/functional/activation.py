@@ -52,9 +52,14 @@ __all__ = [
 
 gelu = _nn.gelu
 hardshrink = _nn.hardshrink
-logsigmoid = _nn.log_sigmoid
 softplus = _nn.softplus
 softshrink = _nn.softshrink
+
+
+def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """log(sigmoid(x)) of every element, exact also far out; the result is contiguous."""
+    dense = input.contiguous()
+    return _nn.log_sigmoid(dense) if out is None else _nn.log_sigmoid(dense, out=out)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
@@ -238,8 +243,8 @@ def rrelu(
         return leaky_relu(input, (lower + upper) / 2, inplace)
     slope = shmtensor.empty_like(input, memory_format=shmtensor.contiguous_format)
     slope.uniform_(lower, upper)
-    slope.masked_fill_(input.detach() > 0, 1.0)
-    return input.mul_(slope) if inplace else input * slope
+    slope.masked_fill_((input.detach() <= 0).logical_not_(), 1.0)
+    return input.mul_(slope) if inplace else input.contiguous() * slope
 
 
 def rrelu_(

@@ -221,14 +221,16 @@ def linear_cross_entropy(
         "label_smoothing": label_smoothing,
     }
     if options is not None and input.dim() == 2 and input.shape[0] > 0:
-        if linear_weight.dim() == 2 and target.dim() >= 1 and target.shape[0] == input.shape[0]:
+        fits = target.dim() >= 1 and target.shape[0] == input.shape[0]
+        if fits and linear_weight.dim() == 2 and not target.requires_grad:
             rows = options.rows_of(input, linear_weight.shape[0])
             inner = {**kept, "reduction": "sum" if reduction == "mean" else reduction}
             chosen = (inner, options.sum_dtype(linear_weight))
             loss: Tensor = _ByPieces.apply(input, linear_weight, linear_bias, target, rows, chosen)
             return loss / _divisor(target, weight, ignored) if reduction == "mean" else loss
         warnings.warn(
-            "linear_cross_entropy: weights of more than two dimensions are not divided",
+            "linear_cross_entropy: weights of more than two dimensions are not divided, nor are "
+            "targets that require grad",
             stacklevel=2,
         )
     return cross_entropy(_logits(input, linear_weight, linear_bias), target, **kept)  # type: ignore[arg-type]

@@ -90,6 +90,12 @@ NORM: dict[str, list[Case]] = {
         case(_line, t(4), t(4), t(4), pos(4), False, 0.1, 1e-5, False),
         case(_line, None, None, None, None, True, 0.1, 1e-5, False),
     ],
+    "_batch_norm_with_update": [case(_line, t(4), t(4), t(4), pos(4), 0.1, 1e-5)],
+    "_group_norm_statistics_backward": [
+        case(t(2, 2), t(2, 2), _line, t(2, 2), pos(2, 2), 2, 4, 6, 2)
+    ],
+    "_native_batch_norm_legit": [case(_line, t(4), t(4), t(4), pos(4), False, 0.1, 1e-5)],
+    "_native_batch_norm_legit.no_stats": [case(_line, t(4), None, True, 0.1, 1e-5)],
     "native_batch_norm": [
         case(_line, t(4), t(4), t(4), pos(4), False, 0.1, 1e-5),
         case(_line, t(4), None, None, None, True, 0.1, 1e-5),
@@ -210,6 +216,9 @@ RANDOM: dict[str, list[Case]] = {
     "binomial": [case(T((3, 4), 5, 5), unit(3, 4))],
     "dropout": [case(_x, 0.5, True), case(_x, 0.5, False)],
     "dropout_": [case(_x, 0.5, True)],
+    "native_dropout": [case(_x, 0.5, True), case(_x, 0.5, None), case(_x, 0.5, False)],
+    "native_dropout_backward": [case(_x, idx(2, 3, 4), 2.0)],
+    "_native_dropout_backward": [case(_x, idx(2, 3, 4), 0.5, None)],
     "feature_dropout": [case(_line, 0.5, True)],
     "feature_dropout_": [case(_line, 0.5, True)],
     "geometric_": [case(_x, 0.5)],

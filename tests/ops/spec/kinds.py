@@ -28,8 +28,10 @@ SETS_STORAGE = frozenset(
     "set_.source_Tensor_storage_offset".split()
 )
 
-#: The meaning is in the storage, not in the values: other strides are other arguments.
+#: The meaning is in the storage, not in the values: other strides are other arguments. Or
+#: statistics among the arguments are written to, which may not overlap.
 OF_STORAGE = frozenset(
+    "_batch_norm_with_update "
     "as_strided as_strided_ as_strided_copy as_strided_scatter _as_strided_at "
     "_as_strided_backward _as_strided_forward resize_ resize_as_ set_ set_.source_Storage "
     "set_.source_Storage_storage_offset set_.source_Tensor set_.source_Tensor_storage_offset "
@@ -93,6 +95,8 @@ GRADIENT_CASES = {
 
 #: Arguments that torch does not differentiate by either.
 NO_GRADIENT = {
+    "_batch_norm_with_update": {"running_mean", "running_var"},
+    "_native_batch_norm_legit": {"running_mean", "running_var"},
     "batch_norm": {"running_mean", "running_var"},
     "cross_entropy_loss": {"weight"},
     "nll_loss": {"weight"},
@@ -113,7 +117,10 @@ RESULTS = {
     "linalg_eig": (0,),
     "native_batch_norm": (0,),
     "native_layer_norm": (0,),
-    "native_group_norm": (0,),
+    "_batch_norm_with_update": (0,),
+    "_native_batch_norm_legit": (0,),
+    "_native_batch_norm_legit.no_stats": (0,),
+    "native_dropout": (0,),
     "_fused_rms_norm": (0,),
 }
 
