@@ -218,6 +218,15 @@ def _embedding_backward(grad: Any, indices: Any, n: int, padding: int, by_count:
 NORMS: dict[str, Reference] = {
     "batch_norm": _batch_norm,
     "native_batch_norm": _native_batch_norm,
+    "_batch_norm_with_update": lambda a, w, b, mean, var, momentum, eps: (
+        *_native_batch_norm(a, w, b, mean, var, True, momentum, eps),
+        np.zeros(0),
+    ),
+    "_native_batch_norm_legit": _native_batch_norm,
+    "_native_batch_norm_legit.no_stats": lambda a, w, b, *settings: _native_batch_norm(
+        a, w, b, None, None, *settings
+    ),
+    "native_dropout_backward": lambda grad, mask, scale: grad * mask * scale,
     "native_batch_norm_backward": _batch_norm_backward,
     "instance_norm": _instance_norm,
     "group_norm": _group_norm,
