@@ -100,7 +100,7 @@ shmt_status shmt__masked_fill_tensor(shmt_tensor* self, shmt_tensor* mask, shmt_
 static shmt_status check_clamp(const shmt_tensor* self, bool has_min, bool has_max) {
   SHMT_REQUIRE(has_min || has_max, SHMT_E_RUNTIME,
                "torch.clamp: At least one of 'min' or 'max' must not be None");
-  SHMT_REQUIRE(shmt__dtype_kind[self->dtype] != SHMT_KIND_COMPLEX, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(shmt__dtype_kind[self->dtype] != SHMT_KIND_COMPLEX, SHMT_E_NOT_IMPLEMENTED,
                "clamp is not supported for complex types");
   return SHMT_OK;
 }

@@ -111,13 +111,22 @@ static bool is_plain_call(const shmt_tensor* a, const shmt_tensor* b) {
   return (ks & ~(shmt_keyset)(SHMT_KEYBIT_CPU | SHMT_KEYBIT_ADInplaceOrView)) == 0;
 }
 
+/* Losses that torch has kernels of floating point numbers for only. */
+static shmt_status check_floating(const char* name, const shmt_tensor* self, const shmt_tensor* target) {
+  const shmt_dtype dtype = shmt__is_floating(self->dtype) ? target->dtype : self->dtype;
+  const bool is_real = !shmt__is_complex(self->dtype) && !shmt__is_complex(target->dtype);
+
+  SHMT_REQUIRE(is_real && (shmt__is_floating(self->dtype) || shmt__is_floating(target->dtype)), SHMT_E_NOT_IMPLEMENTED,
+               "\"%s\" not implemented for '%s'", name, shmt__dtype_title(dtype));
+  return SHMT_OK;
+}
+
 shmt_status shmt__mse_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, shmt_tensor** out) {
   const error e = {"mse_loss", SHMT_LOOP_squared_error, shmt__scalar_int(0)};
   SHMT_AUTO(shmt_tensor) difference = NULL;
   SHMT_AUTO(shmt_tensor) elements = NULL;
 
-  SHMT_REQUIRE(!shmt__is_complex(self->dtype), SHMT_E_NOT_IMPLEMENTED, "\"mse_cpu\" not implemented for '%s'",
-               shmt__dtype_title(self->dtype));
+  SHMT_TRY(check_floating("mse_cpu", self, target));
   if (reduction != NONE && is_dense_pair(self, target) && is_plain_call(self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
@@ -143,6 +152,7 @@ shmt_status shmt__smooth_l1_loss(shmt_tensor* self, shmt_tensor* target, int64_t
   SHMT_AUTO(shmt_tensor) difference = NULL;
   SHMT_AUTO(shmt_tensor) elements = NULL;
 
+  if (beta > 0) SHMT_TRY(check_floating("smooth_l1_cpu", self, target));
   if (beta > 0 && reduction != NONE && is_dense_pair(self, target) && is_plain_call(self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
@@ -158,6 +168,7 @@ shmt_status shmt__huber_loss(shmt_tensor* self, shmt_tensor* target, int64_t red
   SHMT_AUTO(shmt_tensor) scaled = NULL;
 
   SHMT_REQUIRE(delta > 0, SHMT_E_RUNTIME, "huber_loss does not support non-positive values for delta.");
+  SHMT_TRY(check_floating("huber_cpu", self, target));
   if (reduction != NONE && is_dense_pair(self, target) && is_plain_call(self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));

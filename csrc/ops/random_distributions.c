@@ -383,10 +383,20 @@ static shmt_status check_probability(double p) {
   return SHMT_OK;
 }
 
+/* What is kept is scaled, which only a floating point dtype can hold. */
+static shmt_status check_dropout(const shmt_tensor* input, double p, bool train) {
+  SHMT_TRY(check_probability(p));
+  SHMT_REQUIRE(!train || p == 0 || p == 1 || input->numel == 0 || shmt__is_floating(input->dtype) ||
+                   shmt__is_complex(input->dtype),
+               SHMT_E_RUNTIME, "result type Float can't be cast to the desired output type %s",
+               shmt__dtype_title(input->dtype));
+  return SHMT_OK;
+}
+
 shmt_status shmt__dropout(shmt_tensor* input, double p, bool train, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) noise = NULL;
 
-  SHMT_TRY(check_probability(p));
+  SHMT_TRY(check_dropout(input, p, train));
   if (p == 0 || !train || input->numel == 0) {
     *out = shmt__tensor_ref(input);
     return SHMT_OK;
@@ -427,7 +437,7 @@ shmt_status shmt__native_dropout_backward(shmt_tensor* grad, shmt_tensor* mask, 
 shmt_status shmt__dropout_(shmt_tensor* self, double p, bool train) {
   SHMT_AUTO(shmt_tensor) noise = NULL;
 
-  SHMT_TRY(check_probability(p));
+  SHMT_TRY(check_dropout(self, p, train));
   if (p == 0 || !train || self->numel == 0) return SHMT_OK;
   SHMT_TRY(shmt_op__dropout_noise(self, p, &noise));
   return shmt_op_mul__Tensor(self, noise);
@@ -449,7 +459,7 @@ static shmt_status feature_noise(shmt_tensor* input, double p, shmt_tensor** out
 shmt_status shmt__feature_dropout(shmt_tensor* input, double p, bool train, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) noise = NULL;
 
-  SHMT_TRY(check_probability(p));
+  SHMT_TRY(check_dropout(input, p, train));
   if (p == 0 || !train || input->numel == 0) {
     *out = shmt__tensor_ref(input);
     return SHMT_OK;
@@ -461,7 +471,7 @@ shmt_status shmt__feature_dropout(shmt_tensor* input, double p, bool train, shmt
 shmt_status shmt__feature_dropout_(shmt_tensor* self, double p, bool train) {
   SHMT_AUTO(shmt_tensor) noise = NULL;
 
-  SHMT_TRY(check_probability(p));
+  SHMT_TRY(check_dropout(self, p, train));
   if (p == 0 || !train || self->numel == 0) return SHMT_OK;
   SHMT_TRY(feature_noise(self, p, &noise));
   return shmt_op_mul__Tensor(self, noise);

@@ -243,8 +243,10 @@ static shmt_status arg_extreme(const char* name, int row, shmt_tensor* self, shm
                                bool keepdim, shmt_tensor** out) {
   uint64_t mask = shmt__all_dims_mask(self->n_dims);
 
+  SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_RUNTIME, "%s(): does not support bool input", name);
   if (dim.has) SHMT_TRY(shmt__dims_mask((shmt_ints){&dim.value, 1}, self->n_dims, &mask));
   SHMT_TRY(check_extreme(name, self, mask, dim.has, SHMT_E_INDEX));
+  if (*out) SHMT_TRY(shmt__check_out_dtype(*out, SHMT_INT64));
   const shmt__reduction r = {.name = name,
                              .row = row,
                              .mask = mask,
@@ -328,6 +330,7 @@ shmt_status shmt__all_dims(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_
 shmt_status shmt__count_nonzero_dims(shmt_tensor* self, shmt_ints dim, shmt_tensor** out) {
   uint64_t mask;
 
+  if (*out) SHMT_TRY(shmt__check_out_dtype(*out, SHMT_INT64));
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
   const shmt__reduction r = {.name = "count_nonzero",
                              .row = SHMT_LOOP_count_nonzero,

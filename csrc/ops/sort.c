@@ -323,6 +323,7 @@ shmt_status shmt__topk(shmt_tensor* self, int64_t k, int64_t dim, bool largest, 
   (void)sorted;
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_REQUIRE(k >= 0 && k <= (self->n_dims ? self->sizes[dim] : 1), SHMT_E_RUNTIME, "selected index k out of range");
+  SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_RUNTIME, "topk does not support bool dtypes on CPU");
   SHMT_REQUIRE_LOOP(SHMT_LOOP_topk, self->dtype, "topk_cpu");
   SHMT_TRY(shmt__at_least_1d(self, &line));
   SHMT_TRY(order_lines(line, dim, largest, k, &v, &i));
@@ -413,11 +414,18 @@ static shmt_status order_statistic(choice what, shmt_tensor* self, int64_t dim, 
   return status;
 }
 
+/* Two values have no k-th one that says anything. */
+static shmt_status check_no_bool(const char* name, const shmt_tensor* self) {
+  SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for 'Bool'", name);
+  return SHMT_OK;
+}
+
 shmt_status shmt__kthvalue(shmt_tensor* self, int64_t k, int64_t dim, bool keepdim, shmt_tensor** values,
                            shmt_tensor** indices) {
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_REQUIRE(k >= 1 && k <= (self->n_dims ? self->sizes[dim] : 1), SHMT_E_RUNTIME,
                "kthvalue(): selected number k out of range for dimension %" PRId64, dim);
+  SHMT_TRY(check_no_bool("kthvalue_cpu", self));
   SHMT_TRY(check_sortable("kthvalue_cpu", self));
   SHMT_TRY(shmt__check_no_overlap(*values, self));
   SHMT_TRY(shmt__check_no_overlap(*indices, self));
@@ -434,6 +442,7 @@ shmt_status shmt__median_dim(shmt_tensor* self, int64_t dim, bool keepdim, shmt_
                              shmt_tensor** indices) {
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_length("median", self, dim));
+  SHMT_TRY(check_no_bool("median_out", self));
   SHMT_TRY(check_sortable("median_out", self));
   return order_statistic(MEDIAN, self, dim, 0, keepdim, values, indices);
 }
@@ -442,6 +451,7 @@ shmt_status shmt__nanmedian_dim(shmt_tensor* self, int64_t dim, bool keepdim, sh
                                 shmt_tensor** indices) {
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_length("nanmedian", self, dim));
+  SHMT_TRY(check_no_bool("median_out", self));
   SHMT_TRY(check_sortable("median_out", self));
   return order_statistic(NANMEDIAN, self, dim, 0, keepdim, values, indices);
 }
@@ -471,6 +481,7 @@ static shmt_status median_of_all(choice what, shmt_tensor* self, shmt_tensor** o
     *out = SHMT_TAKE(flat);
     return SHMT_OK;
   }
+  SHMT_TRY(check_no_bool("median_cpu", self));
   SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
   SHMT_TRY(shmt__tensor_alias(dense, SHMT_INTS(dense->numel), SHMT_INTS(1), dense->offset, &flat));
   return order_statistic(what, flat, 0, 0, false, out, &index);

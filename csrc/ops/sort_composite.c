@@ -30,6 +30,12 @@ shmt_status shmt__evenly(shmt_tensor* grad, shmt_tensor* self, shmt_tensor* valu
 }
 
 /* Whether each element is among the others: a search in those sorted. */
+static shmt_status check_isin(shmt_dtype dtype) {
+  SHMT_REQUIRE(!shmt__is_complex(dtype) && dtype != SHMT_BOOL, SHMT_E_RUNTIME,
+               "Unsupported input type encountered for isin(): %s", shmt__dtype_title(dtype));
+  return SHMT_OK;
+}
+
 shmt_status shmt__isin(shmt_tensor* elements, shmt_tensor* test_elements, bool assume_unique, bool invert,
                        shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) flat = NULL;
@@ -40,8 +46,8 @@ shmt_status shmt__isin(shmt_tensor* elements, shmt_tensor* test_elements, bool a
   SHMT_AUTO(shmt_tensor) nearest = NULL;
 
   (void)assume_unique;
-  SHMT_REQUIRE(!shmt__is_complex(elements->dtype) && !shmt__is_complex(test_elements->dtype), SHMT_E_RUNTIME,
-               "Unsupported input type encountered for isin(): %s", shmt__dtype_title(elements->dtype));
+  SHMT_TRY(check_isin(elements->dtype));
+  SHMT_TRY(check_isin(test_elements->dtype));
   if (test_elements->numel == 0)
     return shmt_op_full_like(elements, shmt__scalar_bool(invert), SHMT_BOOL, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE,
                              (shmt_opt_bool){0}, SHMT_MEMORY_FORMAT_NONE, out);

@@ -54,6 +54,7 @@ shmt_status shmt__mvlgamma(shmt_tensor* self, int64_t p, shmt_tensor** out) {
   const double log_pi = 1.1447298858494002, least = (1 - (double)p) / 2;
   const int64_t last = -1;
 
+  SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_RUNTIME, "The input tensor may not be a boolean tensor.");
   SHMT_REQUIRE(p >= 1, SHMT_E_RUNTIME, "p has to be greater than or equal to 1");
   SHMT_TRY(shmt_op_arange_start_step(shmt__scalar_float(least), shmt__scalar_float(0.25), shmt__scalar_float(0.5),
                                      dtype, SHMT_LAYOUT_NONE, self->device, (shmt_opt_bool){0}, &shifts));

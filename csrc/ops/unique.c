@@ -257,6 +257,7 @@ static shmt_status run_search(shmt_tensor* bounds, shmt_tensor* values, const se
 
   SHMT_TRY(check_search(bounds, values, s));
   SHMT_TRY(shmt__promote_types(bounds->dtype, values->dtype, &dtype));
+  SHMT_REQUIRE(dtype != SHMT_BOOL, SHMT_E_NOT_IMPLEMENTED, "\"searchsorted_out_cpu\" not implemented for 'Bool'");
   SHMT_REQUIRE_LOOP(SHMT_LOOP_search, dtype, "searchsorted_out_cpu");
   const bool meta = shmt__tensor_is_meta(values) || shmt__tensor_is_meta(bounds); /* a number may be beside Meta */
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(values), SHMT_INT64, meta ? SHMT_META : SHMT_CPU,
