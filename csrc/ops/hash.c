@@ -33,6 +33,7 @@ shmt_status shmt__hash_tensor(shmt_tensor* self, shmt_ints dim, bool keepdim, in
   SHMT_REQUIRE(mode == 0, SHMT_E_RUNTIME, "hash_tensor: Unknown hash_tensor mode %" PRId64, mode);
   SHMT_REQUIRE(kind != SHMT_KIND_COMPLEX, SHMT_E_NOT_IMPLEMENTED, "\"xor_sum_cpu\" not implemented for '%s'",
                shmt__dtype_title(self->dtype));
+  if (*out) SHMT_TRY(shmt__check_out_dtype(*out, SHMT_UINT64));
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
   const int64_t n_dims = shmt__reduced_sizes(self, mask, keepdim, sizes);
   SHMT_TRY(shmt__output_begin("hash_tensor", out, (shmt_ints){sizes, n_dims}, SHMT_UINT64, self->device, &work));

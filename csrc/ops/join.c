@@ -242,6 +242,8 @@ shmt_status shmt__cat_out(shmt_tensors tensors, int64_t dim, shmt_tensor* out) {
 
   for (int64_t i = 0; i < tensors.len; i++) SHMT_TRY(shmt__check_no_overlap(out, tensors.data[i]));
   SHMT_TRY(cat(tensors, dim, &joined));
+  SHMT_REQUIRE(shmt__can_cast(joined->dtype, out->dtype), SHMT_E_TYPE,
+               "torch.cat(): input types can't be cast to the desired output type %s", shmt__dtype_title(out->dtype));
   return shmt__write_out("cat", joined, out);
 }
 

@@ -1,0 +1,135 @@
+"""Where torch gives something else, by operator, each with its reason.
+
+An operator that is listed must differ, so that the lists stay short.
+"""
+
+from __future__ import annotations
+
+#: torch has kernels of these for some operators only. Ours calculate them in float32 and complex64,
+#: or move them without looking at them.
+FEW_KERNELS = frozenset(("float16", "bfloat16", "complex32", "uint16", "uint32", "uint64"))
+
+#: Steps with an output that are composed otherwise in torch.
+NOT_IN_TORCH = frozenset(("_conj_complex", "_div_trunc", "_resample"))
+
+#: The operator of that name takes other arguments in torch.
+OTHER_ARGUMENTS = frozenset(
+    """
+    _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward elu_backward leaky_relu_backward
+    log_sigmoid_backward native_layer_norm_backward
+    """.split()
+)
+
+#: Not what the name promises, but values of its own kept for the derivative: of another layout
+#: (factors of the matrix rather than of its transpose, rows first) or of more digits.
+OWN_VALUES = frozenset(
+    """
+    _ctc_loss _linalg_det _linalg_slogdet _scaled_dot_product_flash_attention_for_cpu
+    _scaled_dot_product_flash_attention_for_cpu_backward native_layer_norm
+    """.split()
+)
+
+_BYTE, _LONG = ("uint8",), ("int64",)
+_NARROW = ("uint8", "int8", "int16", "int32")
+_INTEGERS = (*_NARROW, "int64")
+_WIDE = ("uint16", "uint32", "uint64")
+_HALF = ("float16", "bfloat16")
+_COMPLEX = ("complex64", "complex128")
+
+#: Dtypes that only ours take: the result is exact, or that of the numbers in float32.
+ONLY_OURS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        """
+        avg_pool1d avg_pool2d avg_pool3d conv2d conv_transpose1d conv_transpose2d.input
+        conv_transpose3d.input
+        """.split(),
+        _NARROW,
+    ),
+    "convolution": (*_NARROW, *_COMPLEX),
+    "convolution_backward": (*_INTEGERS, *_COMPLEX),
+    **dict.fromkeys(("im2col", "max_pool1d", "special_round"), _INTEGERS),
+    **dict.fromkeys(
+        ["pad", *(f"{kind}_pad{n}d" for kind in ("reflection", "replication") for n in (1, 2, 3))],
+        ("bool",),
+    ),
+    "linalg_vander": ("bool", *_HALF, *_WIDE),
+    "bernoulli_.Tensor": _COMPLEX,
+    # Nothing of an unsigned number is below a negative limit.
+    "hardtanh": _BYTE,
+    # torch allocates a result that it then refuses, or stops in an assertion of its own.
+    **dict.fromkeys(("norm.ScalarOpt_dim_dtype", "norm.ScalarOpt_dtype"), ("complex32", *_COMPLEX)),
+    **dict.fromkeys(("renorm", "renorm_"), ("complex32",)),
+}
+
+#: Dtypes that only torch takes, in a step below a function that ours takes them in too, or where
+#: torch has a way round the kernel for some numbers.
+ONLY_TORCH: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("_fused_rms_norm", "silu_backward"), _COMPLEX),
+    **dict.fromkeys(("count_nonzero", "count_nonzero.dim_IntList"), _WIDE),
+    "embedding_dense_backward": _WIDE,
+    **dict.fromkeys(("isin.Tensor_Scalar", "pow.Tensor_Scalar"), ("complex32", *_WIDE)),
+    **dict.fromkeys(
+        ("_histogramdd_from_bin_tensors", "histogram.bin_ct", "histogram.bins_tensor"), _HALF
+    ),
+    **dict.fromkeys(
+        [f"{n}_mean{o}" for n in ("std", "var") for o in ("", ".dim", ".correction")],
+        ("complex32",),
+    ),
+    "_neg_view": ("bool", *_INTEGERS, *_WIDE),
+    "col2im": ("bool", *_INTEGERS),
+}
+
+#: torch is not as exact: a constant of float32, a short series, an overflow of half.
+LESS_EXACT: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("hardsigmoid_backward", "special_airy_ai"), ("float64",)),
+    **dict.fromkeys(("linalg_matrix_exp", "matrix_exp"), _HALF),
+}
+
+#: Dtypes of the arguments with which the results of an operator differ.
+RESULTS: dict[str, tuple[str, ...]] = {**ONLY_OURS, **ONLY_TORCH, **LESS_EXACT}
+
+#: An empty output is laid out by torch as LAPACK or the transform leaves it, by ours row by row.
+OUT_ROWS_FIRST = frozenset(
+    """
+    cholesky_inverse fft_ifft fft_ihfft fft_ihfftn inverse linalg_cholesky linalg_eig
+    linalg_householder_product linalg_inv linalg_ldl_solve linalg_lu_solve linalg_qr linalg_solve
+    linalg_solve_triangular lu_solve nonzero orgqr ormqr
+    """.split()
+)
+
+#: Both refuse the same call, but look at the output first or at the input first.
+OUT_OTHER_REFUSAL = frozenset(
+    """
+    ceil column_stack concat concatenate dstack fix floor hardtanh hstack relu row_stack sign stack
+    trunc vstack
+    """.split()
+)
+
+#: An output of a wider or narrower dtype than the result's is cast to by one of both only.
+OUT_CASTS = frozenset(
+    """
+    _fft_c2c _fft_c2r _fft_r2c abs absolute all all.dims any any.dims bernoulli cummax cummin
+    fft_hfft fft_hfft2 fft_hfftn fft_irfft fft_irfft2 fft_irfftn linalg_matrix_power
+    linalg_vector_norm logsumexp nanmean normal.Tensor_Tensor normal.Tensor_float
+    normal.float_Tensor special_logsumexp std.correction var.correction
+    """.split()
+)
+
+#: The results differ too (RESULTS), or torch has no output of that name.
+OUT_OF_RESULTS = frozenset(
+    """
+    _native_batch_norm_legit _native_batch_norm_legit.no_stats histogram.bin_ct
+    histogram.bins_tensor native_batch_norm randperm special_round
+    reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d
+    replication_pad3d
+    """.split()
+)
+
+OUT = OUT_ROWS_FIRST | OUT_OTHER_REFUSAL | OUT_CASTS | OUT_OF_RESULTS
+
+#: torch resizes self (addbmm_), or refuses what it gives out of place (mvlgamma_).
+IN_PLACE = frozenset(("addbmm", "mvlgamma"))
+
+#: The results differ too (RESULTS); torch divides complex numbers by zeros otherwise (addcdiv),
+#: and has no powers of bools for a floating point number (ldexp).
+PROMOTION = frozenset(("addcdiv", "hardsigmoid_backward", "ldexp.Tensor", "silu_backward"))
