@@ -165,8 +165,10 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     steps = [1]
     for size in reversed(shape[1:]):
         steps.append(steps[-1] * size)
-    coordinates = indices.unsqueeze(-1).div(_C.tensor(steps[::-1]), rounding_mode="floor")
-    return (coordinates % _C.tensor(list(shape))).unbind(-1)
+    coordinates = indices.unsqueeze(-1).div(
+        _C.tensor(steps[::-1], device=indices.device), rounding_mode="floor"
+    )
+    return (coordinates % _C.tensor(list(shape), device=indices.device)).unbind(-1)
 
 
 def histogramdd(

@@ -12,8 +12,12 @@ __all__ = [
     "are_deterministic_algorithms_enabled",
     "get_deterministic_debug_mode",
     "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "is_deterministic_algorithms_warn_only_enabled",
     "is_warn_always_enabled",
+    "set_anomaly_enabled",
     "set_default_tensor_type",
     "set_deterministic_debug_mode",
     "set_float32_matmul_precision",
@@ -100,6 +104,26 @@ def set_float32_matmul_precision(precision: str) -> None:
 def get_float32_matmul_precision() -> str:
     """Return what `set_float32_matmul_precision` was last told."""
     return _State.precision
+
+
+def get_num_interop_threads() -> int:
+    """Return how many operators may run at once in threads of their own: none do, so 1."""
+    return 1
+
+
+def is_anomaly_enabled() -> bool:
+    """Return whether the backward pass checks its gradients, as `autograd.detect_anomaly` asks."""
+    return bool(_C._get_anomaly()[0])
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Return whether these checks look for NaN."""
+    return bool(_C._get_anomaly()[1])
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Switch the checks of the backward pass; see `autograd.set_detect_anomaly`."""
+    _C._set_anomaly(mode, check_nan)
 
 
 def set_warn_always(b: bool) -> None:

@@ -91,6 +91,13 @@ class Tensor(_TensorBase):
 
         return answer_as(cls, func, types, args, kwargs or {})
 
+    # --- arithmetic --------------------------------------------------------------------------
+
+    # Names that torch kept from before Python 3.
+    __div__ = _C._TensorBase.__truediv__
+    __idiv__ = _C._TensorBase.__itruediv__
+    __rdiv__ = _C._TensorBase.__rtruediv__
+
     # --- text ------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
@@ -333,6 +340,18 @@ class Tensor(_TensorBase):
         self.copy_(new.view(self.shape))
         return self
 
+    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+        """Return this tensor, which is dense already, as *dtype*.
+
+        Args:
+            dtype: Element type of the result; None keeps it.
+            masked_grad: Of sparse tensors only; ignored.
+
+        Source:
+            torch.Tensor.to_dense.
+        """
+        return self if dtype is None else self.to(dtype)
+
     # --- questions ---------------------------------------------------------------------------
 
     def is_nonzero(self) -> bool:
@@ -362,6 +381,8 @@ class Tensor(_TensorBase):
             torch.Tensor.sum_to_size.
         """
         wanted = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+        if not wanted:
+            return self.sum()
         lead = self.dim() - len(wanted)
         fits = lead >= 0 and all(
             w in (1, s) for w, s in zip(wanted, tuple(self.shape)[lead:], strict=True)

@@ -155,6 +155,11 @@ def _into(results: Sequence[Tensor], out: Sequence[Tensor] | None) -> Any:
     if len(out) != len(results):
         raise RuntimeError(f"expected out= to hold {len(results)} tensors, got {len(out)}")
     for target, value in zip(out, results, strict=True):
+        if target.dtype is not value.dtype:
+            raise RuntimeError(
+                f"Expected out tensor to have dtype {value.dtype}, but got {target.dtype} instead"
+            )
+    for target, value in zip(out, results, strict=True):
         target.resize_(value.shape).copy_(value)
     return None
 

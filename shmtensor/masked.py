@@ -132,24 +132,21 @@ def prod(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Multiply the elements that count. See `sum` for the arguments."""
-    result = _filled(input, mask, 1)
+    result = _filled(input, mask, 1).to(_sum_dtype(input, dtype))
     dims = sorted(_dims(dim, input.dim()), reverse=True) or list(range(input.dim()))[::-1]
-    wanted = _sum_dtype(input, dtype)
-    if input.dim() == 0:
-        return result.prod(dtype=wanted)
-    for d in dims:
-        result = result.prod(d, keepdim, dtype=wanted)
+    for d in dims if input.dim() else ():
+        result = result.prod(d, keepdim, dtype=result.dtype)
     return result
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Sum up along *dim*; elements that do not count add nothing. See `sum`."""
-    return _filled(input, mask, 0).cumsum(dim, dtype=_sum_dtype(input, dtype))
+    return _filled(input, mask, 0).cumsum(dim, dtype=dtype or input.dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Multiply up along *dim*; elements that do not count change nothing. See `sum`."""
-    return _filled(input, mask, 1).cumprod(dim, dtype=_sum_dtype(input, dtype))
+    return _filled(input, mask, 1).cumprod(dim, dtype=dtype or input.dtype)
 
 
 def amax(
@@ -272,10 +269,9 @@ def logsumexp(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Return the logarithm of the sum of exponentials of what counts. See `sum`."""
-    values = input.to(dtype or input.dtype)
-    if not _is_inexact(values.dtype):
-        values = values.to(_C.get_default_dtype())
-    return _filled(values, mask, -math.inf).logsumexp(_dims(dim, input.dim()), keepdim)
+    lowest = -math.inf if _is_inexact(input.dtype) else _lowest(input.dtype)
+    result = _filled(input, mask, lowest).logsumexp(_dims(dim, input.dim()), keepdim)
+    return result.to(dtype or input.dtype)
 
 
 def logaddexp(

@@ -19,6 +19,7 @@ the result in double precision.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -73,10 +74,9 @@ class Samples:
             if self._inputs in (kind, "both"):
                 torch.manual_seed(0)
                 make = getattr(self._op, f"{kind}_inputs")
-                try:
-                    found = list(make("cpu", dtype, requires_grad=requires_grad))
-                except RuntimeError:  # some cannot be made with gradients
-                    continue
+                found = []
+                with contextlib.suppress(RuntimeError, ValueError):  # some cannot have gradients
+                    found += make("cpu", dtype, requires_grad=requires_grad)
                 # Evenly spread, so that the last kinds of samples are there too.
                 most = self._most // 2 if self._inputs == "both" else self._most
                 step = len(found) / most if 0 < most < len(found) else 1.0

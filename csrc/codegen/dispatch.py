@@ -107,6 +107,19 @@ def _check_writable(op: Operator) -> str:
     return text
 
 
+def _check_factory_out(op: Operator) -> str:
+    """A factory's dtype= and device= must be those of its out=."""
+    if op.form != "out" or "factory" not in op.entry.tags:
+        return ""
+    named = {a.type.base: c_name(a) for a in op.schema.arguments}
+    if "ScalarType" not in named or "Device" not in named:
+        return ""
+    out = next(c_name(a) for a in op.schema.arguments if a.is_out)
+    return (
+        f"  SHMT_TRY(shmt__check_factory_out({out}, {named['ScalarType']}, {named['Device']}));\n"
+    )
+
+
 def _ignore(names: list[str]) -> str:
     return "".join(f"  (void){name};\n" for name in names)
 
@@ -284,7 +297,7 @@ def build_rows(op: Operator, model: Model) -> Rows:
         body = _kernel_body(op, model, function)
     if body:
         name = f"kernel_{op.ident}"
-        body = _check_writable(op) + body
+        body = _check_writable(op) + _check_factory_out(op) + body
         rows.code += f"static {kernel_head(name, op)} {{\n  (void)ks;\n{body}}}\n\n"
         rows.add(("CPU", "Meta"), name)
     _add_dispatch(rows, op, model)

@@ -39,8 +39,9 @@ static inline C FN(multiple)(C a, C b) {
   if (g == 0 || g == (C)-1) return 0;
   const __typeof__(SHMT_WIDE(a)) product = SHMT_WIDE((C)(a / g)) * SHMT_WIDE(b);
 #if SHMT_IS_SIGNED
-  const C r = (C)product;
-  return r < 0 ? (C)(0 - SHMT_WIDE(r)) : r;
+  /* The absolute value before the product is cut to C's bits. */
+  const bool negative = product >> (sizeof product * 8 - 1);
+  return (C)(negative ? 0 - product : product);
 #else
   return (C)product;
 #endif

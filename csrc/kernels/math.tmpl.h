@@ -84,8 +84,8 @@ static inline C FN(log1p_of)(C a) {
 }
 UNARY(expm1, FN(expm1_of)(a))
 UNARY(log1p, FN(log1p_of)(a))
-UNARY(log2, Z(clog)(a) * (__typeof__(SHMT_CREAL((C)0)))1.4426950408889634)
-UNARY(log10, Z(clog)(a) * (__typeof__(SHMT_CREAL((C)0)))0.4342944819032518)
+UNARY(log2, Z(clog)(a) / (__typeof__(SHMT_CREAL((C)0)))0.6931471805599453)
+UNARY(log10, Z(clog)(a) / (__typeof__(SHMT_CREAL((C)0)))2.302585092994046)
 UNARY(exp2, Z(cexp)(a*(__typeof__(SHMT_CREAL((C)0)))0.6931471805599453))
 UNARY(tanh, Z(ctanh)(a))
 UNARY(sin, Z(csin)(a))

@@ -32,12 +32,6 @@ static shmt_status make(const char* name, shmt_ints size, shmt_dtype dtype, shmt
   if (!*out)
     return shmt__tensor_empty(size, dtype_or(dtype, shmt__default_dtype()), device_or(device, SHMT_CPU),
                               format < 0 ? SHMT_CONTIGUOUS_FORMAT : format, out);
-  SHMT_REQUIRE(dtype == SHMT_DTYPE_NONE || dtype == (*out)->dtype, SHMT_E_RUNTIME,
-               "dtype %s does not match dtype of out parameter (%s)", shmt__dtype_name[dtype],
-               shmt__dtype_name[(*out)->dtype]);
-  SHMT_REQUIRE(device == SHMT_DEVICE_NONE || device == (*out)->device, SHMT_E_RUNTIME,
-               "device %s does not match device of out parameter (%s)", shmt__device_name(device),
-               shmt__device_name((*out)->device));
   return shmt__prepare_out(name, out, size, (*out)->dtype, (*out)->device);
 }
 

@@ -237,10 +237,22 @@ static shmt_status cat(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
 
 shmt_status shmt__cat(shmt_tensors tensors, int64_t dim, shmt_tensor** out) { return cat(tensors, dim, out); }
 
+/* Before anything is joined into out: it shares no memory with the tensors, and has a dtype that they can be cast to. */
+static shmt_status check_joined_out(shmt_tensors tensors, const shmt_tensor* out) {
+  shmt_dtype dtype;
+
+  SHMT_REQUIRE(tensors.len > 0, SHMT_E_VALUE, "torch.cat(): expected a non-empty list of Tensors");
+  for (int64_t i = 0; i < tensors.len; i++) SHMT_TRY(shmt__check_no_overlap(out, tensors.data[i]));
+  SHMT_TRY(common_dtype(tensors, &dtype));
+  SHMT_REQUIRE(shmt__can_cast(dtype, out->dtype), SHMT_E_TYPE,
+               "torch.cat(): input types can't be cast to the desired output type %s", shmt__dtype_title(out->dtype));
+  return SHMT_OK;
+}
+
 shmt_status shmt__cat_out(shmt_tensors tensors, int64_t dim, shmt_tensor* out) {
   SHMT_AUTO(shmt_tensor) joined = NULL;
 
-  for (int64_t i = 0; i < tensors.len; i++) SHMT_TRY(shmt__check_no_overlap(out, tensors.data[i]));
+  SHMT_TRY(check_joined_out(tensors, out));
   SHMT_TRY(cat(tensors, dim, &joined));
   SHMT_REQUIRE(shmt__can_cast(joined->dtype, out->dtype), SHMT_E_TYPE,
                "torch.cat(): input types can't be cast to the desired output type %s", shmt__dtype_title(out->dtype));
@@ -286,6 +298,7 @@ shmt_status shmt__stack(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
                  SHMT_SHAPE_TEXT(first), SHMT_SHAPE_TEXT(t), i);
   }
   SHMT_TRY(common_dtype(tensors, &dtype));
+  if (*out) SHMT_TRY(check_joined_out(tensors, *out));
   for (int d = 0, from = 0; d <= n; d++) sizes[d] = d == dim ? tensors.len : first->sizes[from++];
   SHMT_TRY(shmt__output_begin("stack", out, (shmt_ints){sizes, n + 1}, dtype, device, &work));
   if (!shmt__tensor_is_meta(work)) {
@@ -342,4 +355,30 @@ shmt_status shmt__dstack(shmt_tensors tensors, shmt_tensor** out) {
 
 shmt_status shmt__column_stack(shmt_tensors tensors, shmt_tensor** out) {
   return raise_and_cat("column_stack", tensors, as_column, 1, out);
+}
+
+typedef shmt_status (*join_fn)(shmt_tensors tensors, shmt_tensor** out);
+
+static shmt_status join_into(const char* name, join_fn joins, shmt_tensors tensors, shmt_tensor* out) {
+  SHMT_AUTO(shmt_tensor) joined = NULL;
+
+  SHMT_TRY(check_joined_out(tensors, out));
+  SHMT_TRY(joins(tensors, &joined));
+  return shmt__write_out(name, joined, out);
+}
+
+shmt_status shmt__hstack_out(shmt_tensors tensors, shmt_tensor* out) {
+  return join_into("hstack", shmt__hstack, tensors, out);
+}
+
+shmt_status shmt__vstack_out(shmt_tensors tensors, shmt_tensor* out) {
+  return join_into("vstack", shmt__vstack, tensors, out);
+}
+
+shmt_status shmt__dstack_out(shmt_tensors tensors, shmt_tensor* out) {
+  return join_into("dstack", shmt__dstack, tensors, out);
+}
+
+shmt_status shmt__column_stack_out(shmt_tensors tensors, shmt_tensor* out) {
+  return join_into("column_stack", shmt__column_stack, tensors, out);
 }

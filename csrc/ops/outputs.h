@@ -48,6 +48,10 @@ shmt_status shmt__check_no_overlap(const shmt_tensor* out, const shmt_tensor* in
 /* Errors: SHMT_E_RUNTIME (torch's text) when out, if given, has another dtype. */
 shmt_status shmt__check_out_dtype(const shmt_tensor* out, shmt_dtype dtype);
 
+/* Errors: SHMT_E_RUNTIME (torch's text) when a factory was asked for another dtype or device than out has; NONE asks
+ * for neither. */
+shmt_status shmt__check_factory_out(const shmt_tensor* out, shmt_dtype dtype, shmt_device device);
+
 /* True when a and b may share an element (ranges of bytes touch). */
 bool shmt__may_overlap(const shmt_tensor* a, const shmt_tensor* b);
 

@@ -285,6 +285,8 @@ shmt_status shmt__aminmax(shmt_tensor* self, shmt_opt_int dim, bool keepdim, shm
 /* The result is bool; for uint8, torch's old mask dtype, uint8. */
 static shmt_status test(const char* name, int row, shmt_tensor* self, uint64_t mask, bool keepdim,
                         shmt_tensor** out) {
+  SHMT_REQUIRE(!*out || (*out)->dtype == SHMT_BOOL || (*out)->dtype == SHMT_UINT8, SHMT_E_RUNTIME,
+               "%s only supports bool tensor for result, got: %s", name, shmt__dtype_title((*out)->dtype));
   const shmt__reduction r = {.name = name,
                              .row = row,
                              .mask = mask,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -158,3 +159,22 @@ def test_grids() -> None:
 
 def test_large_zeros_are_zero() -> None:
     assert not st.zeros(1 << 23, dtype=st.float32).any().item()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda **kw: st.arange(3, **kw),
+        lambda **kw: st.eye(2, **kw),
+        lambda **kw: st.linspace(0, 1, 3, **kw),
+        lambda **kw: st.randn(2, **kw),
+        lambda **kw: st.zeros(2, **kw),
+    ],
+    ids=["arange", "eye", "linspace", "randn", "zeros"],
+)
+def test_a_factory_with_out_of_another_dtype_than_asked_for_is_refused(call: Any) -> None:
+    out = st.empty(0, dtype=st.float64)
+    with pytest.raises(RuntimeError, match="does not match dtype of out parameter"):
+        call(dtype=st.float32, out=out)
+    assert call(dtype=st.float64, out=out) is out
+    assert call(out=out).dtype is st.float64

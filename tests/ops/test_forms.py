@@ -196,3 +196,18 @@ def test_numbers_of_the_namespace() -> None:
     assert (T.pi, T.e, T.inf) == (math.pi, math.e, math.inf)
     assert math.isnan(T.nan)
     assert T.ones(2)[:, T.newaxis].shape == (2, 1)
+
+
+def test_the_derivative_of_a_power_of_a_number_is_as_exact_as_the_exponent() -> None:
+    for base in (2.0, 2):
+        x = T.tensor(3.0, dtype=T.float64, requires_grad=True)
+        (base**x).backward()
+        assert x.grad.item() == pytest.approx(8 * math.log(2), rel=1e-15)
+
+
+def test_names_from_before_python_3_and_of_sparse_tensors() -> None:
+    x = T.tensor([2.0, 4.0])
+    assert x.__rdiv__(8).tolist() == [4.0, 2.0]
+    assert x.__div__(2).tolist() == [1.0, 2.0]
+    assert x.to_dense() is x
+    assert x.to_dense(T.int32).dtype is T.int32

@@ -196,3 +196,14 @@ def test_gradient_of_cat_is_one_node() -> None:
     assert joined.grad_fn.name() == "CatBackward0"
     (joined * st.arange(4.0)).sum().backward()
     assert a.grad.tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize("name", ["cat", "concat", "stack", "hstack", "vstack", "dstack"])
+def test_out_of_a_kind_that_the_values_cannot_be_cast_to_is_a_type_error(name: str) -> None:
+    join = getattr(st, name)
+    with pytest.raises(TypeError, match="can't be cast to the desired output type Long"):
+        join([st.ones(2), st.ones(2)], out=st.empty(0, dtype=st.int64))
+    wide = st.empty(0, dtype=st.float64)
+    assert join([st.ones(2), st.ones(2)], out=wide) is wide
+    with pytest.raises(RuntimeError, match="single memory location"):
+        join([wide, wide], out=wide)

@@ -100,3 +100,12 @@ def test_gradient_is_zero_where_masked(name: str) -> None:
     getattr(st.masked, name)(x, mask=M).backward()
     assert x.grad is not None
     assert x.grad[~M].abs().max().item() == 0
+
+
+def test_dtypes_of_whole_numbers() -> None:
+    x = st.tensor([1, 2, 3], dtype=st.int32)
+    assert st.masked.prod(x).dtype is st.int64
+    assert st.masked.cumprod(x, 0).dtype is st.int32
+    assert st.masked.cumsum(x, 0, dtype=st.int64).dtype is st.int64
+    assert st.masked.logsumexp(x, 0).dtype is st.int32
+    assert x.sum_to_size(()).dtype is st.int64

@@ -255,3 +255,17 @@ def test_in_place_fill_forgets_the_gradient() -> None:
     y.uniform_()
     y.sum().backward()
     assert x.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_native_dropout_gives_the_mask_that_its_derivative_uses() -> None:
+    x = st.rand(20, 30, requires_grad=True)
+    y, mask = st.native_dropout(x, 0.25, True)
+    assert mask.dtype is st.bool
+    assert not mask.requires_grad
+    y.sum().backward()
+    assert x.grad is not None
+    assert st.equal(x.grad, mask / 0.75)
+    assert st.equal(y, x * (mask / 0.75))
+    y, mask = st.native_dropout(x, 0.25, False)
+    assert st.equal(y, x)
+    assert mask.all()

@@ -317,3 +317,14 @@ def test_float_power_is_double_and_takes_negative_exponents() -> None:
 def test_heaviside_takes_values_at_zero() -> None:
     got = st.heaviside(st.tensor([-1.5, 0.0, 2.0]), st.tensor([0.5]))
     assert got.tolist() == [0.0, 0.5, 1.0]
+
+
+def test_log_ndtr_has_finite_derivatives_far_from_0() -> None:
+    values = [-100.0, -5.0, 0.0, 10.0, 100.0, 1e20]
+    x = st.tensor(values, dtype=st.float32, requires_grad=True)
+    (slope,) = st.autograd.grad(st.special.log_ndtr(x).sum(), x, create_graph=True)
+    want = [100.01, 5.1865, 0.797885, 7.694599e-23, 0, 0]
+    assert slope.tolist() == pytest.approx(want, rel=1e-4)
+    (bend,) = st.autograd.grad(slope.sum(), x)
+    want = [-0.9998, -0.96792, -0.63662, -7.694599e-22, 0, 0]
+    assert bend.tolist() == pytest.approx(want, rel=2e-3, abs=1e-30)

@@ -54,3 +54,16 @@ def test_type_names():
     assert st.typename(st.ones(1)) == "torch.FloatTensor"
     assert st.typename(1) == "int"
     assert st.typename(st.nn.Linear).endswith(".Linear")
+
+
+def test_anomaly_mode_is_told_and_switched_by_plain_functions() -> None:
+    assert not st.is_anomaly_enabled()
+    try:
+        st.set_anomaly_enabled(True, check_nan=False)
+        assert st.is_anomaly_enabled()
+        assert not st.is_anomaly_check_nan_enabled()
+        with st.autograd.set_detect_anomaly(True, True):
+            assert st.is_anomaly_check_nan_enabled()
+    finally:
+        st.set_anomaly_enabled(False)
+    assert st.get_num_interop_threads() == 1

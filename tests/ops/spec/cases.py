@@ -97,7 +97,7 @@ def cases(entry: OperatorEntry) -> list[Case]:
         if name in TABLE:
             return TABLE[name]
     if any(a.is_out for a in entry.schema.arguments):
-        twin = entry.name.removesuffix("_out")
+        twin = entry.name.removesuffix("_out").removesuffix(".out")
         if twin in TABLE:
             return TABLE[twin]
     return [_default(entry)]

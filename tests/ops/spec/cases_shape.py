@@ -248,7 +248,6 @@ JOIN: dict[str, list[Case]] = {
     "_cat_sized": [case([t(1, 3), t(2, 3)], 0, [1, 2])],
     "_repeat_backward": [case(_split, [2, 3], [2, 2])],
     "_roll_backward": [case(_x, [1], [0])],
-    "cat.out": [case([t(1, 3), t(2, 3)]), case([t(2, 1), t(2, 3)], -1), case(_list)],
     "cat": [case([t(1, 3), t(2, 3)]), case([t(2, 1), t(2, 3)], -1), case(_list)],
     "concat": [case([t(1, 3), t(2, 3)])],
     "concatenate": [case([t(2, 1), t(2, 3)], 1)],
