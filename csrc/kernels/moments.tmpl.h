@@ -101,8 +101,9 @@ static void FN(var_accumulate)(const shmt__reduce_run* run, shmt__var_state* sta
         const char* at = in + i * (int64_t)sizeof(T);
         const double mean = FN(var_total_row)(0, at, n, NULL) / (double)n,
                      miss = mean - (double)(C)mean;
-        FN(var_join)(&state[j], (double)n, mean,
-                     FN(var_squares)(at, n, (C)mean) - (double)n * miss * miss);
+        /* The sum behind the mean is rounded, so elements that are all alike may come out below 0. */
+        const double squares = FN(var_squares)(at, n, (C)mean) - (double)n * miss * miss;
+        FN(var_join)(&state[j], (double)n, mean, squares < 0 ? 0 : squares);
         i += n;
       } else {
         FN(var_join)(&state[j], 1, SHMT_X(in + i * run->reduce_stride), 0);

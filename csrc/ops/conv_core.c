@@ -18,7 +18,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { WIDE_ENOUGH = 256, MAX_COLUMN_BYTES = 1 << 22 };
+enum { WIDE_ENOUGH = 192, MAX_COLUMN_BYTES = 1 << 22 };
 
 typedef enum direction { FORWARD, TO_IMAGES, TO_WEIGHT } direction;
 
@@ -49,7 +49,7 @@ static void job_init(job* j, const shmt__conv* c, direction way) {
   j->k = c->channels / c->groups * c->shape.kernel[0] * c->shape.kernel[1] * c->shape.kernel[2];
   j->is_1x1 = is_1x1(&c->shape);
   j->per_block = 1;
-  const int64_t wide = j->is_1x1 ? WIDE_ENOUGH / 4 : WIDE_ENOUGH; /* columns of 1x1 need no memory of their own */
+  const int64_t wide = j->is_1x1 ? WIDE_ENOUGH / 3 : WIDE_ENOUGH; /* columns of 1x1 need no memory of their own */
   if (j->out_plane < wide && j->out_plane > 0) {
     j->per_block = (WIDE_ENOUGH + j->out_plane - 1) / j->out_plane;
     const int64_t fits = MAX_COLUMN_BYTES / (j->k * j->out_plane * j->item + 1);

@@ -372,3 +372,42 @@ shmt_status shmt__linalg_tensorsolve(shmt_tensor* self, shmt_tensor* other, shmt
   SHMT_TRY(shmt_op_linalg_solve(flat, right, true, &x));
   return shmt_op_reshape(x, result, out);
 }
+
+/* --- LU ------------------------------------------------------------------------------------------ */
+
+/* Below the diagonal, with ones on it: written into the triangle, so that there is one matrix more, not three. */
+static shmt_status unit_lower(shmt_tensor* lu, int64_t columns, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) left = NULL;
+  SHMT_AUTO(shmt_tensor) diagonal = NULL;
+
+  SHMT_TRY(shmt_op_narrow(lu, -1, 0, columns, &left));
+  SHMT_TRY(shmt_op_tril(left, -1, out));
+  SHMT_TRY(shmt_op_diagonal(*out, 0, -2, -1, &diagonal));
+  return shmt_op_fill__Scalar(diagonal, shmt__scalar_int(1));
+}
+
+static shmt_status nothing_like(shmt_tensor* a, shmt_tensor** out) {
+  return shmt_op_new_zeros(a, SHMT_INTS(0), SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0},
+                           out);
+}
+
+shmt_status shmt__lu_unpack(shmt_tensor* lu_data, shmt_tensor* lu_pivots, bool unpack_data, bool unpack_pivots,
+                            shmt_tensor** p, shmt_tensor** l, shmt_tensor** u) {
+  SHMT_AUTO(shmt_tensor) top = NULL;
+
+  SHMT_REQUIRE(lu_data->n_dims >= 2, SHMT_E_RUNTIME,
+               "torch.lu_unpack: The input tensor LU_data must have at least 2 dimensions.");
+  const int64_t m = lu_data->sizes[lu_data->n_dims - 2], n = lu_data->sizes[lu_data->n_dims - 1];
+  const int64_t k = m < n ? m : n;
+  if (unpack_pivots)
+    SHMT_TRY(shmt_op__pivots_to_matrix(lu_pivots, m, lu_data->dtype, p));
+  else
+    SHMT_TRY(nothing_like(lu_data, p));
+  if (!unpack_data) {
+    SHMT_TRY(nothing_like(lu_data, l));
+    return nothing_like(lu_data, u);
+  }
+  SHMT_TRY(unit_lower(lu_data, k, l));
+  SHMT_TRY(shmt_op_narrow(lu_data, -2, 0, k, &top));
+  return shmt_op_triu(top, 0, u);
+}

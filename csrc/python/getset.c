@@ -1,5 +1,6 @@
 /* python/getset.c -- properties of _TensorBase; those of autograd are in autograd_props.c. */
 #include "api/storage.h"
+#include "base/overflow.h"
 #include "generated/ops.h"
 #include "python/convert.h"
 #include "python/types.h"
@@ -34,7 +35,12 @@ static PyObject* g_itemsize(PyObject* self, void* c) {
 }
 static PyObject* g_nbytes(PyObject* self, void* c) {
   TENSOR;
-  return PyLong_FromLongLong(t->numel * shmt__tensor_item_bytes(t));
+  int64_t nbytes;
+  if (!shmt__mul_i64(t->numel, shmt__tensor_item_bytes(t), &nbytes)) {
+    PyErr_SetString(PyExc_OverflowError, "nbytes: more than 2**63 - 1 bytes");
+    return NULL;
+  }
+  return PyLong_FromLongLong(nbytes);
 }
 static PyObject* g_is_cpu(PyObject* self, void* c) {
   TENSOR;

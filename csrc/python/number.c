@@ -46,6 +46,11 @@ static inline void operands_release(operand* a, operand* b) {
   if (SHMT_UNLIKELY(a->owned)) shmt__tensor_release(a->t);
 }
 
+/* Elements of the larger operand: what decides whether a call is large work. */
+static inline int64_t larger(const shmt_tensor* a, const shmt_tensor* b) {
+  return a->numel > b->numel ? a->numel : b->numel;
+}
+
 typedef shmt_status (*binary_op)(shmt_tensor* a, shmt_tensor* b, shmt_tensor** out);
 typedef shmt_status (*binary_inplace)(shmt_tensor* a, shmt_tensor* b);
 
@@ -58,7 +63,7 @@ static inline __attribute__((always_inline)) PyObject* binary(PyObject* x, PyObj
     Py_RETURN_NOTIMPLEMENTED;
   }
   shmt_tensor* out = NULL;
-  shmt_status s = SHMT_PY_UNLOCKED(a.t->numel + b.t->numel, op(a.t, b.t, &out));
+  shmt_status s = SHMT_PY_UNLOCKED(larger(a.t, b.t), op(a.t, b.t, &out));
   operands_release(&a, &b);
   if (SHMT_UNLIKELY(s != SHMT_OK)) return shmt__py_raise(s);
   PyTypeObject* type = shmt__py_tensor_type;
@@ -76,7 +81,7 @@ static inline __attribute__((always_inline)) PyObject* inplace(PyObject* x, PyOb
     if (r < 0) return NULL;
     Py_RETURN_NOTIMPLEMENTED;
   }
-  shmt_status s = SHMT_PY_UNLOCKED(a.t->numel + b.t->numel, op(a.t, b.t));
+  shmt_status s = SHMT_PY_UNLOCKED(larger(a.t, b.t), op(a.t, b.t));
   operands_release(&a, &b);
   if (SHMT_UNLIKELY(s != SHMT_OK)) return shmt__py_raise(s);
   return Py_NewRef(x);
@@ -153,7 +158,7 @@ static PyObject* slot_power(PyObject* x, PyObject* y, PyObject* modulo) {
   shmt_scalar number;
   if (shmt__py_is_tensor(x) && shmt__py_is_tensor(y)) {
     shmt_tensor *a = shmt__py_tensor(x), *b = shmt__py_tensor(y);
-    s = SHMT_PY_UNLOCKED(a->numel + b->numel, shmt_op_pow_Tensor_Tensor(a, b, &out));
+    s = SHMT_PY_UNLOCKED(larger(a, b), shmt_op_pow_Tensor_Tensor(a, b, &out));
   } else {
     bool x_is = shmt__py_is_tensor(x);
     int r = shmt__py_as_scalar(x_is ? y : x, &number);

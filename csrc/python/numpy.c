@@ -324,6 +324,9 @@ int shmt__py_getbuffer(PyObject* self, Py_buffer* view, int flags) {
     return refuse_export("the tensor is not contiguous");
   if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && t->n_dims > 1)
     return refuse_export("the tensor is not contiguous in Fortran order");
+  int64_t nbytes;
+  if (!shmt__mul_i64(t->numel, shmt__dtype_size[t->dtype], &nbytes))
+    return refuse_export("the tensor has more than 2**63 - 1 bytes");
   export_info* info = PyMem_Malloc(sizeof *info + 2 * (size_t)t->n_dims * sizeof info->dims[0]);
   if (info == NULL) {
     PyErr_NoMemory();
@@ -341,7 +344,7 @@ int shmt__py_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   *view = (Py_buffer){
       .buf = data ? data : nothing,
       .obj = Py_NewRef(self),
-      .len = (Py_ssize_t)t->numel * item,
+      .len = (Py_ssize_t)nbytes,
       .itemsize = item,
       .readonly = read_only,
       .ndim = t->n_dims,

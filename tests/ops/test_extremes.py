@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,3 +137,27 @@ def test_gradient_of_another_shape_is_refused(device: str) -> None:
     grad = T.ones(2, device=device)
     with pytest.raises(RuntimeError, match=r"shape \[2\] for a result of shape \[0, 7\]"):
         T.ops.aten._as_strided_backward(grad, [3, 4], [4, 1], 3, [0, 7], [4, 1], 1)
+
+
+@pyteT.mark.parametrize(
+    "call",
+    [
+        lambda x: F.normalize(x),
+        lambda x: T.block_diag(x),
+        lambda x: x.numpy(),
+        lambda x: x.sum(0, keepdim=True)[:, :0],
+    ],
+)
+def test_sizes_of_an_empty_tensor_that_multiply_to_no_number_of_bytes(
+    call: Callable[[T.Tensor], Any],
+) -> None:
+    x = T.empty(0, 2**62)
+    with contextlib.suppress(RuntimeError, ValueError, MemoryError):
+        assert 0 in call(x).shape
+
+
+def test_sums_of_huge_meta_sizes_do_not_wrap() -> None:
+    x = T.empty(2**63 - 1, dtype=T.int8, device="meta")
+    assert (x + x).numel() == x.numel()
+    with pyteT.raises(OverflowError, match="nbytes"):
+        T.ones((), device="meta").expand(2**62).nbytes  # noqa: B018

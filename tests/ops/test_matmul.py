@@ -296,3 +296,9 @@ def test_gradients_of_complex_factors(function: Any) -> None:
     numbers = np.random.default_rng(4).normal(size=(3, 2, 2, 2))
     inputs = [st.view_as_complex(st.from_numpy(part)).requires_grad_() for part in numbers]
     assert st.autograd.gradcheck(function, inputs)
+
+
+def test_addr_of_dtypes_that_do_not_promote() -> None:
+    wide = st.ones(3, dtype=st.uint16)
+    with pytest.raises(RuntimeError, match="Promotion for uint16, uint32, uint64 types"):
+        st.addr(st.ones(3, 3, dtype=st.int64), wide, st.ones(3, dtype=st.int8))

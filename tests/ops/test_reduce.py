@@ -132,6 +132,13 @@ def test_variance_and_deviation_equal_numpy(correction: float) -> None:
     check(mean, a.mean(1), rtol=1e-12)
 
 
+@pytest.mark.parametrize("n", [2, 3, 7, 65, 5000])
+def test_deviation_of_elements_that_are_alike_is_nothing(n: int) -> None:
+    for number in values("float32", 40) * 3:
+        got = shmtensor.std(shmtensor.full((n,), float(number))).item()
+        assert 0 <= got <= 1e-5 * abs(number)
+
+
 def test_variance_of_one_element_is_nan() -> None:
     assert np.isnan(shmtensor.var(shmtensor.ones(1)).item())
     assert shmtensor.var(shmtensor.ones(1), unbiased=False).item() == 0

@@ -180,6 +180,11 @@ def test_elementwise_losses() -> None:
             "Target 5 is out of bounds.",
         ),
         (
+            lambda: nnf.nll_loss(st.zeros(0), st.zeros(0, dtype=st.int64)),
+            RuntimeError,
+            "For 1D input, 1D target must have size 1, but got target size: 0",
+        ),
+        (
             lambda: nnf.cross_entropy(st.zeros(2, 3), st.zeros(3, dtype=st.int64)),
             ValueError,
             "Expected input batch_size (2) to match target batch_size (3).",
