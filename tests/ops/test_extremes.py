@@ -139,7 +139,7 @@ def test_gradient_of_another_shape_is_refused(device: str) -> None:
         T.ops.aten._as_strided_backward(grad, [3, 4], [4, 1], 3, [0, 7], [4, 1], 1)
 
 
-@pyteT.mark.parametrize(
+@pytest.mark.parametrize(
     "call",
     [
         lambda x: F.normalize(x),
@@ -159,5 +159,5 @@ def test_sizes_of_an_empty_tensor_that_multiply_to_no_number_of_bytes(
 def test_sums_of_huge_meta_sizes_do_not_wrap() -> None:
     x = T.empty(2**63 - 1, dtype=T.int8, device="meta")
     assert (x + x).numel() == x.numel()
-    with pyteT.raises(OverflowError, match="nbytes"):
-        T.ones((), device="meta").expand(2**62).nbytes  # noqa: B018
+    with pytest.raises(OverflowError, match="nbytes"):
+        T.ones((), device="meta").expand(2**62).nbytes
