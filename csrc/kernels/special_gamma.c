@@ -86,10 +86,29 @@ double shmt__zeta(double s, double q) {
   return zeta_positive(s, q);
 }
 
+/* Reflected to the right of 1/2, stepped up to where Stirling's series is exact; infinite at the poles. */
+static double trigamma(double x) {
+  double sum = 0, sign = 1;
+
+  if (x <= 0 && floor(x) == x) return INFINITY;
+  if (x < 0.5) {
+    const double s = PI / sin(PI * (x - rint(x)));
+    sum = s * s;
+    sign = -1;
+    x = 1 - x;
+  }
+  for (; x < 12; x += 1) sum += sign / (x * x);
+  const double r = 1 / x, y = r * r;
+  const double tail =
+      1.0 / 6 - y * (1.0 / 30 - y * (1.0 / 42 - y * (1.0 / 30 - y * (5.0 / 66 - y * (691.0 / 2730 - y * 7.0 / 6)))));
+  return sum + sign * (r + y / 2 + r * y * tail);
+}
+
 double shmt__polygamma(int64_t n, double x) {
   if (n == 0) return shmt__digamma(x);
   /* As torch has it at the ends: only the first derivative has a limit. */
   if (isinf(x) && (x > 0) == (n > 1)) return NAN;
+  if (n == 1) return trigamma(x);
   const double s = (double)n + 1;
   const double value = (n <= 170 ? tgamma(s) : INFINITY) * shmt__zeta(s, x);
   return n % 2 ? value : -value;

@@ -328,3 +328,9 @@ def test_log_ndtr_has_finite_derivatives_far_from_0() -> None:
     (bend,) = st.autograd.grad(slope.sum(), x)
     want = [-0.9998, -0.96792, -0.63662, -7.694599e-22, 0, 0]
     assert bend.tolist() == pytest.approx(want, rel=2e-3, abs=1e-30)
+
+
+def test_trigamma_left_of_0_and_at_its_poles() -> None:
+    x = st.tensor([0.0, -3.0, -0.5, -2.5, 1e-3], dtype=st.float64)
+    want = [math.inf, math.inf, 8.934802200544679, 9.539246644989124, 1000001.6425331959]
+    assert st.polygamma(1, x).tolist() == pytest.approx(want, rel=1e-14)
