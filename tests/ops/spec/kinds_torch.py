@@ -100,7 +100,7 @@ OUT_ROWS_FIRST = frozenset(
 #: Both refuse the same call, but look at the output first or at the input first.
 OUT_OTHER_REFUSAL = frozenset(
     """
-    ceil column_stack concat concatenate dstack fix floor hardtanh hstack relu row_stack sign stack
+    ceil column_stack concat concatenate dstack fix floor hardtanh hstack relu row_stack sign
     trunc vstack
     """.split()
 )
@@ -108,7 +108,7 @@ OUT_OTHER_REFUSAL = frozenset(
 #: An output of a wider or narrower dtype than the result's is cast to by one of both only.
 OUT_CASTS = frozenset(
     """
-    _fft_c2c _fft_c2r _fft_r2c abs absolute all all.dims any any.dims bernoulli cummax cummin
+    _fft_c2c _fft_c2r _fft_r2c abs absolute bernoulli cummax cummin
     fft_hfft fft_hfft2 fft_hfftn fft_irfft fft_irfft2 fft_irfftn linalg_matrix_power
     linalg_vector_norm logsumexp nanmean normal.Tensor_Tensor normal.Tensor_float
     normal.float_Tensor special_logsumexp std.correction var.correction
