@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # ruff: noqa: I001 - one statement for each module, though names are exported by "as".
 
+from shmtensor._lobpcg import lobpcg as lobpcg
 from shmtensor._spectrogram import istft as istft, stft as stft
 from shmtensor.nn._functions import *  # noqa: F403
 from shmtensor.nn.functional import (

@@ -28,6 +28,7 @@ PYTHON_RANKS: dict[str, int] = {
     "storage": 3,
     "core": 4,
     "autograd": 5,
+    "_lobpcg": 5,
     "library": 5,
     "random": 5,
     "serialization": 5,

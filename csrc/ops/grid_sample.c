@@ -5,6 +5,7 @@
 #include "iter/iter.h"
 #include "kernels/shapes.h"
 #include "ops/check.h"
+#include "ops/formula.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -42,8 +43,8 @@ static shmt_status find_shape(const shmt_tensor* input, const shmt_tensor* grid,
 }
 
 typedef struct walk {
-  char* data[5];
-  int64_t step[5]; /* bytes from batch entry to batch entry */
+  char* data[8];
+  int64_t step[8]; /* bytes from batch entry to batch entry */
   int n;
   shmt__loop loop;
   const shmt__grid_shape* shape;
@@ -51,7 +52,7 @@ typedef struct walk {
 
 static void run_batch(void* ctx, int64_t begin, int64_t end) {
   const walk* w = ctx;
-  char* data[5];
+  char* data[8];
 
   for (int k = 0; k < w->n; k++) data[k] = w->data[k] ? w->data[k] + begin * w->step[k] : NULL;
   w->loop(data, NULL, end - begin, w->shape);
@@ -101,6 +102,22 @@ static shmt_status make_grad(const shmt_tensor* t, bool wanted, shmt_tensor** ou
   return shmt__tensor_is_meta(t) ? SHMT_OK : shmt__tensor_fill(*out, shmt__scalar_int(0));
 }
 
+static shmt_status check_backward(const shmt_tensor* grad_output, const shmt_tensor* input, const shmt_tensor* grid,
+                                  int64_t mode, int64_t padding, bool align_corners, shmt__grid_shape* s) {
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_grid_sample_backward, input->dtype, "grid_sampler_backward");
+  SHMT_TRY(find_shape(input, grid, mode, padding, align_corners, s));
+  sizes[0] = input->sizes[0];
+  sizes[1] = input->sizes[1];
+  memcpy(sizes + 2, grid->sizes + 1, (size_t)s->n * sizeof *sizes);
+  SHMT_REQUIRE(grad_output->dtype == input->dtype && shmt__sizes_are(grad_output, (shmt_ints){sizes, input->n_dims}),
+               SHMT_E_RUNTIME, "grid_sampler_backward(): a %s gradient of size %s does not fit an input of %s and a grid of %s",
+               shmt__dtype_title(grad_output->dtype), SHMT_SHAPE_TEXT(grad_output), SHMT_SHAPE_TEXT(input),
+               SHMT_SHAPE_TEXT(grid));
+  return SHMT_OK;
+}
+
 shmt_status shmt__grid_sampler_backward(shmt_tensor* grad_output, shmt_tensor* input, shmt_tensor* grid,
                                         int64_t interpolation_mode, int64_t padding_mode, bool align_corners,
                                         shmt_ints output_mask, shmt_tensor** grad_input, shmt_tensor** grad_grid) {
@@ -110,19 +127,10 @@ shmt_status shmt__grid_sampler_backward(shmt_tensor* grad_output, shmt_tensor* i
   SHMT_AUTO(shmt_tensor) image_grad = NULL;
   SHMT_AUTO(shmt_tensor) grid_grad = NULL;
   shmt__grid_shape s;
-  int64_t sizes[SHMT_MAX_DIMS];
 
   SHMT_REQUIRE(output_mask.len == 2, SHMT_E_RUNTIME, "grid_sampler_backward(): expected 2 flags, got %" PRId64,
                output_mask.len);
-  SHMT_REQUIRE_LOOP(SHMT_LOOP_grid_sample_backward, input->dtype, "grid_sampler_backward");
-  SHMT_TRY(find_shape(input, grid, interpolation_mode, padding_mode, align_corners, &s));
-  sizes[0] = input->sizes[0];
-  sizes[1] = input->sizes[1];
-  memcpy(sizes + 2, grid->sizes + 1, (size_t)s.n * sizeof *sizes);
-  SHMT_REQUIRE(grad_output->dtype == input->dtype && shmt__sizes_are(grad_output, (shmt_ints){sizes, input->n_dims}),
-               SHMT_E_RUNTIME, "grid_sampler_backward(): a %s gradient of size %s does not fit an input of %s and a grid of %s",
-               shmt__dtype_title(grad_output->dtype), SHMT_SHAPE_TEXT(grad_output), SHMT_SHAPE_TEXT(input),
-               SHMT_SHAPE_TEXT(grid));
+  SHMT_TRY(check_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, &s));
   SHMT_TRY(make_grad(input, output_mask.data[0] != 0, &image_grad));
   SHMT_TRY(make_grad(grid, output_mask.data[1] != 0, &grid_grad));
   if (!shmt__tensor_is_meta(input) && !shmt__tensor_is_meta(grid) && grad_output->numel > 0) {
@@ -134,5 +142,34 @@ shmt_status shmt__grid_sampler_backward(shmt_tensor* grad_output, shmt_tensor* i
   }
   *grad_input = SHMT_TAKE(image_grad);
   *grad_grid = SHMT_TAKE(grid_grad);
+  return SHMT_OK;
+}
+
+shmt_status shmt__grid_sampler_second(shmt_tensor* ggrad_input, shmt_tensor* ggrad_grid, shmt_tensor* grad_output,
+                                      shmt_tensor* input, shmt_tensor* grid, int64_t interpolation_mode,
+                                      int64_t padding_mode, bool align_corners, shmt_ints output_mask,
+                                      shmt_tensor** for_grad, shmt_tensor** for_input, shmt_tensor** for_grid) {
+  shmt_tensor* const given[5] = {ggrad_input, ggrad_grid, grad_output, input, grid};
+  shmt_tensor* const like[3] = {grad_output, input, grid};
+  shmt_tensor** const outs[3] = {for_grad, for_input, for_grid};
+  SHMT_AUTO_LIST tensors = {0, 0};
+  shmt__grid_shape s;
+
+  SHMT_REQUIRE(output_mask.len == 3, SHMT_E_RUNTIME, "_grid_sampler_second(): expected 3 flags, got %" PRId64,
+               output_mask.len);
+  SHMT_TRY(check_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, &s));
+  for (int k = 0; k < 2; k++)
+    SHMT_REQUIRE(!given[k] || (given[k]->dtype == input->dtype &&
+                               shmt__sizes_are(given[k], shmt__tensor_sizes(like[k + 1]))),
+                 SHMT_E_RUNTIME, "_grid_sampler_second(): a gradient of size %s does not fit an argument of size %s",
+                 given[k] ? SHMT_SHAPE_TEXT(given[k]) : "", SHMT_SHAPE_TEXT(like[k + 1]));
+  SHMT_TRY(shmt__tensor_vec_alloc(8, &tensors));
+  for (int k = 0; k < 3; k++) SHMT_TRY(make_grad(like[k], output_mask.data[k] != 0, &tensors.data[k]));
+  if (!shmt__tensor_is_meta(input) && !shmt__tensor_is_meta(grid) && grad_output->numel > 0) {
+    for (int k = 0; k < 5; k++)
+      if (given[k]) SHMT_TRY(shmt__tensor_contiguous(given[k], SHMT_CONTIGUOUS_FORMAT, &tensors.data[3 + k]));
+    run(SHMT_LOOP_grid_sample_second, tensors.data, 8, input->dtype, input->sizes[0], &s);
+  }
+  for (int k = 0; k < 3; k++) *outs[k] = SHMT_TAKE(tensors.data[k]);
   return SHMT_OK;
 }

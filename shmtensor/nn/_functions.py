@@ -13,12 +13,14 @@ import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn._recurrence import STEPS, State, run_direction
+from shmtensor.nn.functional.embeddings import bags_of
 
 __all__ = [
     "affine_grid_generator",
     "alpha_dropout_",
     "cosine_embedding_loss",
     "ctc_loss",
+    "embedding_bag",
     "embedding_renorm_",
     "feature_alpha_dropout_",
     "gru",
@@ -314,6 +316,50 @@ def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """`nn.functional.feature_alpha_dropout` in place."""
     return F.feature_alpha_dropout(input, p, train, inplace=True)
+
+
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`nn.functional.embedding_bag` with *mode* 0 ``sum``, 1 ``mean`` or 2 ``max``.
+
+    Returns:
+        The bags; the bag of each index; how many indices each bag has, without padding; and these
+        again, or for maxima the row that each element is from.
+    """
+    if mode not in range(3):
+        raise RuntimeError(f"embedding_bag(): expected a mode of 0, 1 or 2, got {mode}")
+    made = F.embedding_bag(
+        indices,
+        weight,
+        offsets,
+        scale_grad_by_freq=scale_grad_by_freq,
+        mode=("sum", "mean", "max")[mode],
+        sparse=sparse,
+        per_sample_weights=per_sample_weights,
+        include_last_offset=include_last_offset,
+        padding_idx=padding_idx,
+    )
+    bags = bags_of(indices, offsets, include_last_offset)
+    is_counted = shmtensor.ones_like(indices, dtype=shmtensor.bool)
+    if padding_idx is not None:
+        is_counted = indices != padding_idx % weight.shape[0]
+    sizes = shmtensor.bincount(bags[is_counted], minlength=made.shape[0])
+    if mode != 2:
+        return made, bags, sizes, sizes
+    values = weight.detach()[indices]
+    is_max = (values == made.detach()[bags]) & is_counted.unsqueeze(1)
+    rows = indices.unsqueeze(1).expand_as(values).where(is_max, -1)
+    best = rows.new_full(made.shape, -1).index_reduce_(0, bags, rows, "amax").clamp_min(0)
+    return made, bags, sizes, best
 
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:

@@ -259,3 +259,29 @@ def test_bytes_are_resized_with_weights_in_fixed_point():
 def test_unfold_takes_bool():
     x = sh.tensor([[[[True, False], [False, True]]]])
     assert F.unfold(x, 2, padding=0).flatten().tolist() == [True, False, False, True]
+
+
+def test_torchs_embedding_bag_says_where_things_are() -> None:
+    weight = sh.tensor([[0.0, 9.0], [3.0, 4.0], [6.0, 1.0]])
+    indices, offsets = sh.tensor([0, 2, 1, 1]), sh.tensor([0, 2, 2])
+    made, bags, sizes, _ = sh.embedding_bag(weight, indices, offsets, mode=1, padding_idx=0)
+    assert made.tolist() == [[6.0, 1.0], [0.0, 0.0], [3.0, 4.0]]
+    assert bags.tolist() == [0, 0, 2, 2]
+    assert sizes.tolist() == [1, 0, 2]
+    made, _, _, rows = sh.embedding_bag(weight, indices, offsets, mode=2)
+    assert made.tolist() == [[6.0, 9.0], [0.0, 0.0], [3.0, 4.0]]
+    assert rows.tolist() == [[2, 0], [0, 0], [1, 1]]
+
+
+def test_prelu_is_a_method_too() -> None:
+    assert sh.tensor([-2.0, 3.0]).prelu(sh.tensor(0.5)).tolist() == [-1.0, 3.0]
+
+
+@pytest.mark.parametrize("wanted", ["image", "grid"])
+def test_grid_sample_has_second_derivatives_of_one_argument(wanted: str) -> None:
+    pixels, grid = image(1, 2, 4, 5), sh.rand(1, 3, 2, 2, dtype=sh.float64) * 1.8 - 0.9
+    if wanted == "image":
+        assert gradgradcheck(lambda x: F.grid_sample(x, grid, "bicubic"), pixels)
+    else:
+        pixels = pixels.detach()
+        assert gradgradcheck(lambda g: F.grid_sample(pixels, g, "bicubic"), grid.requires_grad_())

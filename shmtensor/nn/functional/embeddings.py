@@ -105,6 +105,12 @@ def _check_bags(
     return input, offsets
 
 
+def bags_of(indices: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
+    """The number of the bag that each of *indices* ``(N,)`` is in."""
+    _, starts = _check_bags(indices, offsets, include_last_offset)
+    return _bag_numbers(starts, indices.numel())
+
+
 def embedding_bag(
     input: Tensor,
     weight: Tensor,

@@ -178,7 +178,14 @@ IMAGE: dict[str, list[Case]] = {
     ],
     "grid_sampler_2d": [case(_image, _grid, 0, 0, False)],
     "grid_sampler_3d": [case(t(1, 2, 3, 3, 3), t(1, 2, 2, 2, 3), 0, 0, False)],
-    "grid_sampler_backward": [case(t(1, 2, 3, 2), _image, _grid, 0, 0, False, [1, 1])],
+    "grid_sampler_backward": [
+        case(t(1, 2, 3, 2), _image, _grid, 0, 0, False, [1, 1]),
+        case(t(1, 2, 3, 2), _image, _grid, 2, 1, True, [1, 1]),
+    ],
+    "_grid_sampler_second": [
+        case(_image, _grid, t(1, 2, 3, 2), _image, _grid, 2, 0, False, [1, 1, 1]),
+        case(_image, None, t(1, 2, 3, 2), _image, _grid, 0, 0, False, [1, 0, 1]),
+    ],
     "_constant_pad_backward": [case(t(3, 6), [1, 1])],
     "constant_pad_nd": [case(_x, [1, 2], 2), case(_x, [1, 0, -1, 2])],
     "pad": [
