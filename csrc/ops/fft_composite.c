@@ -1,4 +1,5 @@
 /* ops/fft_composite.c -- the public transforms: sizes, dims and norms as words, over the three inner ones. */
+#include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -93,7 +94,8 @@ static shmt_status find_real_extent(const shmt_tensor* self, shmt_ints s, shmt_i
   SHMT_TRY(find_extent(self, s, dim, e));
   SHMT_REQUIRE(e->n > 0, SHMT_E_RUNTIME, "fft to real must transform at least one axis");
   const bool is_given = s.len > 0 && s.data[s.len - 1] != -1;
-  *points = is_given ? e->sizes[e->n - 1] : 2 * (self->sizes[e->dims[e->n - 1]] - 1);
+  const int64_t last = self->sizes[e->dims[e->n - 1]];
+  *points = is_given ? e->sizes[e->n - 1] : shmt__wrap_mul_i64(2, last - 1); /* below 1 when it wraps */
   SHMT_REQUIRE(*points >= 1, SHMT_E_RUNTIME, "Invalid number of data points (%" PRId64 ") specified", *points);
   e->sizes[e->n - 1] = *points / 2 + 1;
   return SHMT_OK;

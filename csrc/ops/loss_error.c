@@ -15,7 +15,7 @@
 #include "ops/pointwise.h"
 #include "storage/allocator.h"
 
-enum { NONE = 0, MEAN = 1, SUM = 2 };
+enum { MEAN = 1, SUM = 2 };
 enum {
   BLOCK_BYTES = 8 << 10,
   PART = 1 << 16, /* elements */
@@ -121,13 +121,16 @@ static shmt_status check_floating(const char* name, const shmt_tensor* self, con
   return SHMT_OK;
 }
 
+/* Any number but these two gives the losses themselves, as in torch. */
+static bool is_reduced(int64_t reduction) { return reduction == MEAN || reduction == SUM; }
+
 shmt_status shmt__mse_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, shmt_tensor** out) {
   const error e = {"mse_loss", SHMT_LOOP_squared_error, shmt__scalar_int(0)};
   SHMT_AUTO(shmt_tensor) difference = NULL;
   SHMT_AUTO(shmt_tensor) elements = NULL;
 
   SHMT_TRY(check_floating("mse_cpu", self, target));
-  if (reduction != NONE && is_dense_pair(self, target) && is_plain_call(self, target))
+  if (is_reduced(reduction) && is_dense_pair(self, target) && is_plain_call(self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
   SHMT_TRY(shmt_op_square(difference, &elements));
@@ -139,7 +142,7 @@ shmt_status shmt__l1_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduct
   SHMT_AUTO(shmt_tensor) difference = NULL;
   SHMT_AUTO(shmt_tensor) elements = NULL;
 
-  if (reduction != NONE && is_dense_pair(self, target) && is_plain_call(self, target))
+  if (is_reduced(reduction) && is_dense_pair(self, target) && is_plain_call(self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
   SHMT_TRY(shmt_op_abs(difference, &elements));
@@ -153,7 +156,7 @@ shmt_status shmt__smooth_l1_loss(shmt_tensor* self, shmt_tensor* target, int64_t
   SHMT_AUTO(shmt_tensor) elements = NULL;
 
   if (beta > 0) SHMT_TRY(check_floating("smooth_l1_cpu", self, target));
-  if (beta > 0 && reduction != NONE && is_dense_pair(self, target) && is_plain_call(self, target))
+  if (beta > 0 && is_reduced(reduction) && is_dense_pair(self, target) && is_plain_call(self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
   SHMT_TRY(shmt_op__smooth_l1_elements(difference, beta, &elements));
@@ -169,7 +172,7 @@ shmt_status shmt__huber_loss(shmt_tensor* self, shmt_tensor* target, int64_t red
 
   SHMT_REQUIRE(delta > 0, SHMT_E_RUNTIME, "huber_loss does not support non-positive values for delta.");
   SHMT_TRY(check_floating("huber_cpu", self, target));
-  if (reduction != NONE && is_dense_pair(self, target) && is_plain_call(self, target))
+  if (is_reduced(reduction) && is_dense_pair(self, target) && is_plain_call(self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
   SHMT_TRY(shmt_op__smooth_l1_elements(difference, delta, &elements));
@@ -212,7 +215,7 @@ shmt_status shmt__binary_cross_entropy(shmt_tensor* self, shmt_tensor* target, s
     SHMT_REQUIRE(shmt__scalar_to_double(lo) >= 0 && shmt__scalar_to_double(hi) <= 1, SHMT_E_RUNTIME,
                  "all elements of input should be between 0 and 1");
   }
-  if (!weight && reduction != NONE && is_dense_pair(self, target))
+  if (!weight && is_reduced(reduction) && is_dense_pair(self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   /* Logarithms end at -100, so that a loss stays finite. */
   SHMT_TRY(shmt_op_log(self, &loss));
@@ -237,7 +240,7 @@ shmt_status shmt__binary_cross_entropy_with_logits(shmt_tensor* self, shmt_tenso
   SHMT_AUTO(shmt_tensor) a = NULL;
   SHMT_AUTO(shmt_tensor) loss = NULL;
 
-  if (!weight && !pos_weight && reduction != NONE && is_dense_pair(self, target) && is_plain_call(self, target))
+  if (!weight && !pos_weight && is_reduced(reduction) && is_dense_pair(self, target) && is_plain_call(self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   SHMT_TRY(shmt_op_log_sigmoid(self, &log_p));
   /* (1 - target) * self - (1 + (pos_weight - 1) * target) * log_sigmoid(self) */

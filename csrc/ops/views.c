@@ -298,7 +298,7 @@ shmt_status shmt__impl_view_as_real(shmt_tensor* self, shmt_tensor** out) {
   SHMT_REQUIRE(self->n_dims < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "tensor has too many (>%d) dims: %d", SHMT_MAX_DIMS,
                self->n_dims + 1);
   start_from(&g, self);
-  for (int64_t d = 0; d < g.n_dims; d++) g.strides[d] *= 2;
+  for (int64_t d = 0; d < g.n_dims; d++) g.strides[d] = shmt__wrap_mul_i64(g.strides[d], 2);
   g.sizes[g.n_dims] = 2;
   g.strides[g.n_dims++] = 1;
   return shmt__tensor_alias_as(self, shmt__to_real_dtype(self->dtype), (shmt_ints){g.sizes, g.n_dims},

@@ -161,3 +161,13 @@ def test_sums_of_huge_meta_sizes_do_not_wrap() -> None:
     assert (x + x).numel() == x.numel()
     with pytest.raises(OverflowError, match="nbytes"):
         T.ones((), device="meta").expand(2**62).nbytes
+
+
+def test_half_spectrum_of_a_size_that_has_no_double_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="Invalid number of data points"):
+        T.fft.irfftn(T.empty(2**63 - 1, dtype=T.int8, device="meta"))
+
+
+def test_a_loss_of_an_unknown_reduction_is_not_reduced() -> None:
+    loss = T.ops.aten.huber_loss.default(T.ones(3, 4), T.zeros(3, 4), 2**31)
+    assert loss.shape == (3, 4)
