@@ -1,7 +1,7 @@
 /* base/half.h -- the two 16-bit floating-point types, the complex number of two halves, and their conversions.
  *
- * Kernels calculate in float (complex32: in complex64) and convert at loads and stores. float16 is the compiler's
- * _Float16; bfloat16 is the upper half of a float, rounded to nearest even.
+ * Kernels calculate in float (complex32: in complex64) and convert at loads and stores. bfloat16 is the upper half of
+ * a float, rounded to nearest even.
  */
 #ifndef SHMT_BASE_HALF_H
 #define SHMT_BASE_HALF_H
@@ -9,7 +9,9 @@
 #include <complex.h>
 #include <stdint.h>
 
-typedef _Float16 shmt_float16;
+typedef struct shmt_float16 {
+  uint16_t bits;
+} shmt_float16;
 
 typedef struct shmt_bfloat16 {
   uint16_t bits;
@@ -19,8 +21,41 @@ typedef struct shmt_complex32 {
   shmt_float16 re, im;
 } shmt_complex32;
 
-static inline float shmt__float16_to_float(shmt_float16 x) { return (float)x; }
-static inline shmt_float16 shmt__float16_from_float(float x) { return (shmt_float16)x; }
+/* In integer steps without branches: the compiler makes vectors of them, at every instruction set. Of those of
+ * _Float16 it makes none, and without F16C each is a call. */
+static inline float shmt__float16_to_float(shmt_float16 x) {
+  union {
+    uint32_t u;
+    float f;
+  } v, small;
+  const uint32_t a = (x.bits & 0x7fffu) << 13;
+  /* The exponent's bias changes by 112. A subnormal loses the leading one again that its new exponent stands for: no
+   * subnormal float occurs, which a thread may have been told to take for zero. */
+  small.u = a + (113u << 23);
+  small.f -= 0x1p-14f;
+  v.u = a < 1u << 23 ? small.u : a + (112u << 23);
+  v.u |= a > 0xf7fffffu ? 0x7f800000u : 0u; /* infinity and NaN */
+  v.u |= (x.bits & 0x8000u) << 16;
+  return v.f;
+}
+
+/* Rounded to nearest even. */
+static inline shmt_float16 shmt__float16_from_float(float x) {
+  union {
+    float f;
+    uint32_t u;
+  } v = {.f = x}, small;
+  const uint32_t sign = (v.u >> 16) & 0x8000u, a = v.u & 0x7fffffffu;
+  /* Below 2^-14 an addition rounds to the smallest steps; its result's low bits are the number's. */
+  small.u = a;
+  small.f += 0.5f;
+  const uint32_t subnormal = small.u - 0x3f000000u;
+  /* The exponent's bias less 112, and half a step to round, less when that were to an odd number. */
+  const uint32_t normal = (a + 0xc8000fffu + ((a >> 13) & 1u)) >> 13;
+  const uint32_t large = a > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  const uint32_t finite = a < 0x38800000u ? subnormal : normal;
+  return (shmt_float16){.bits = (uint16_t)(sign | (a > 0x477fffffu ? large : finite))};
+}
 
 static inline float shmt__bfloat16_to_float(shmt_bfloat16 x) {
   union {
@@ -40,9 +75,11 @@ static inline shmt_bfloat16 shmt__bfloat16_from_float(float x) {
   return (shmt_bfloat16){.bits = (uint16_t)(x != x ? 0x7fc0u : rounded)};
 }
 
-static inline float _Complex shmt__complex32_to_complex(shmt_complex32 z) { return CMPLXF((float)z.re, (float)z.im); }
+static inline float _Complex shmt__complex32_to_complex(shmt_complex32 z) {
+  return CMPLXF(shmt__float16_to_float(z.re), shmt__float16_to_float(z.im));
+}
 static inline shmt_complex32 shmt__complex32_from_complex(float _Complex z) {
-  return (shmt_complex32){.re = (shmt_float16)crealf(z), .im = (shmt_float16)cimagf(z)};
+  return (shmt_complex32){.re = shmt__float16_from_float(crealf(z)), .im = shmt__float16_from_float(cimagf(z))};
 }
 
 #endif

@@ -127,7 +127,7 @@ static const char* c_type_name(shmt_dtype dtype, char* buf, size_t cap) {
 static void store_floating(double d, shmt_dtype dtype, void* p) {
   float f = (float)d;
   if (dtype == SHMT_FLOAT16)
-    memcpy(p, &(shmt_float16){shmt__float16_from_float(f)}, sizeof(shmt_float16));
+    memcpy(p, &(shmt_float16){shmt__float16_from_float(f).bits}, sizeof(shmt_float16));
   else if (dtype == SHMT_BFLOAT16)
     memcpy(p, &(shmt_bfloat16){shmt__bfloat16_from_float(f).bits}, sizeof(shmt_bfloat16));
   else if (shmt__dtype_size[dtype] == sizeof f)
@@ -141,7 +141,8 @@ static void store_complex(shmt_scalar s, shmt_dtype dtype, void* p) {
   shmt__scalar_to_complex(s, z);
   float parts[2] = {(float)z[0], (float)z[1]};
   if (dtype == SHMT_COMPLEX32)
-    memcpy(p, &(shmt_complex32){(shmt_float16)parts[0], (shmt_float16)parts[1]}, sizeof(shmt_complex32));
+    memcpy(p, &(shmt_complex32){shmt__float16_from_float(parts[0]), shmt__float16_from_float(parts[1])},
+           sizeof(shmt_complex32));
   else if (shmt__dtype_size[dtype] == sizeof parts)
     memcpy(p, parts, sizeof parts);
   else
@@ -203,7 +204,8 @@ shmt_scalar shmt__scalar_load(const void* p, shmt_dtype dtype) {
     }
     if (dtype == SHMT_COMPLEX32) {
       const shmt_complex32 halves = LOAD(shmt_complex32);
-      return shmt__scalar_complex((double)halves.re, (double)halves.im);
+      return shmt__scalar_complex((double)shmt__float16_to_float(halves.re),
+                                  (double)shmt__float16_to_float(halves.im));
     }
     memcpy(parts, p, sizeof parts);
     return shmt__scalar_complex(parts[0], parts[1]);

@@ -4,6 +4,7 @@
  * (docs/architecture.md, "Kernels"). */
 #include "kernels/complex.h"
 #include "kernels/loops.h"
+#include "kernels/stretch.h"
 
 #if SHMT_IS_WIDE_UNSIGNED
 BINARY(mul, (C)(SHMT_WIDE(a) * SHMT_WIDE(b)))
@@ -108,15 +109,21 @@ static inline C FN(floor_quotient)(C a, C b) {
   const C f = FLOOR(q);
   return q - f > (C)0.5 ? f + 1 : f;
 }
-static inline C FN(floor_remainder)(C a, C b) {
-  const C mod = FMOD(a, b);
-  return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod;
+/* The remainder of a float is exact in double, for quotients of up to 28 bits: nothing but the last step of a and of b
+ * counts, and neither the division nor the product lose it. */
+static inline C FN(near_remainder)(C a, C b) {
+  const double whole = trunc((double)a / (double)b);
+  return COPYSIGN((C)((double)a - whole * (double)b), a);
 }
+#define IS_FAR (sizeof(C) != sizeof(float) || !(fabs((double)a / (double)b) < 0x1p28) || !(b - b == 0))
+/* With the sign of the divisor. */
+static inline C FN(turned)(C mod, C b) { return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod; }
 /* The quotient is rounded to the dtype first, as in torch. */
 BINARY(div_trunc, TRUNC((C)SHMT_LOAD(SHMT_STORE(a / b))))
 BINARY(div_floor, FN(floor_quotient)(a, b))
-BINARY(remainder, FN(floor_remainder)(a, b))
-BINARY(fmod, FMOD(a, b))
+BINARY_RARE(remainder, IS_FAR, FN(turned)(FN(near_remainder)(a, b), b), FN(turned)(FMOD(a, b), b))
+BINARY_RARE(fmod, IS_FAR, FN(near_remainder)(a, b), FMOD(a, b))
+#undef IS_FAR
 #undef FMOD
 #undef FLOOR
 #undef TRUNC

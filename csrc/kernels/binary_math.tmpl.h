@@ -97,20 +97,19 @@ BINARY(logaddexp, FN(log_add_exp)(a, b))
 BINARY(logaddexp2, FN(log_add_exp2)(a, b))
 BINARY(xlogy, b != b ? b : a == 0 ? 0 : a * OWN(log)(b))
 BINARY(copysign, M(copysign)(a, b))
-/* The 16-bit ones step on their own grid: neighbours of one sign are neighbouring integers. */
+/* Neighbours of one sign are neighbouring integers, of the width of T. */
+#define BITS __typeof__(_Generic((T*)0, float*: (uint32_t)0, double*: (uint64_t)0, default: (uint16_t)0))
 static inline C FN(next_of)(C a, C b) {
-  if (sizeof(T) == sizeof(C) || a != a || b != b) return M(nextafter)(a, b);
-  if (a == b) return b;
   T t = SHMT_STORE(a);
-  uint16_t bits;
+  BITS bits;
   memcpy(&bits, &t, sizeof bits);
-  if (a == 0)
-    bits = b > 0 ? 0x0001 : 0x8001;
-  else
-    bits = (uint16_t)((a > 0) == (b > a) ? bits + 1 : bits - 1);
+  const BITS stepped = (BITS)((a > 0) == (b > a) ? bits + 1 : bits - 1);
+  const BITS first = (BITS)((b > 0 ? 0 : (BITS)1 << (8 * sizeof bits - 1)) + 1);
+  bits = a == 0 ? first : stepped;
   memcpy(&t, &bits, sizeof bits);
-  return SHMT_LOAD(t);
+  return a != a || b != b ? a + b : a == b ? b : SHMT_LOAD(t);
 }
+#undef BITS
 BINARY(nextafter, FN(next_of)(a, b))
 #undef M
 #undef OWN

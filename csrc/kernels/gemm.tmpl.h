@@ -4,12 +4,14 @@
  */
 #include "kernels/shapes.h"
 
+#include <stddef.h>
+
 /* Integers wrap, so they are summed unsigned. */
 #if SHMT_IS_BOOL
 #define SUM uint64_t
 #define FROM_SUM(v) ((v) != 0)
 #elif SHMT_IS_INTEGRAL
-#define SUM uint64_t
+#define SUM __typeof__(_Generic((T*)0, int64_t*: (uint64_t)0, uint64_t*: (uint64_t)0, default: (uint32_t)0))
 #define FROM_SUM(v) SHMT_STORE((C)(v))
 #else
 #define SUM ACC
@@ -27,6 +29,27 @@ static __attribute__((noinline)) void SHMT_LOOP(gemm_row)(SUM* sum, SUM x, const
   }
 }
 
+/* The sum of products of two lines; steps in elements. Lanes, so that dense lines vectorise. */
+enum { SHMT_LOOP(gemm_lanes) = 16 };
+static SUM SHMT_LOOP(line_product)(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t n, bool conjugate) {
+  SUM lanes[SHMT_LOOP(gemm_lanes)] = {0}, sum = 0;
+  int64_t i = 0;
+
+  if (a_step == 1 && b_step == 1 && !conjugate)
+    for (; i + SHMT_LOOP(gemm_lanes) <= n; i += SHMT_LOOP(gemm_lanes))
+      for (int k = 0; k < SHMT_LOOP(gemm_lanes); k++)
+        lanes[k] += (SUM)SHMT_LOAD(a[i + k]) * (SUM)SHMT_LOAD(b[i + k]);
+  for (int k = 0; k < SHMT_LOOP(gemm_lanes); k++) sum += lanes[k];
+  for (; i < n; i++) {
+    C x = SHMT_LOAD(a[i * a_step]);
+#if SHMT_IS_COMPLEX
+    if (conjugate) x = ~x; /* GNU C: the conjugate */
+#endif
+    sum += (SUM)x * (SUM)SHMT_LOAD(b[i * b_step]);
+  }
+  return sum;
+}
+
 /* data: c, a, b; n: rows of c to make; ctx: shmt__gemm_shape. The inner loop runs along b's row, so that a dense
  * b vectorises; blocks of columns keep the sums in the nearest cache. */
 void SHMT_LOOP(gemm)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
@@ -42,7 +65,9 @@ void SHMT_LOOP(gemm)(char* const* data, const int64_t* strides, int64_t n, const
       const int64_t width = s->n - j0 < SHMT_LOOP(gemm_width) ? s->n - j0 : SHMT_LOOP(gemm_width);
       T* to = (T*)(void*)data[0] + i * s->c_row + j0 * s->c_column;
       for (int64_t j = 0; j < width; j++) sum[j] = 0;
-      for (int64_t p = 0; p < s->k; p++)
+      if (s->n == 1)
+        *sum = SHMT_LOOP(line_product)(a, s->a_column, (const T*)(const void*)data[2], s->b_row, s->k, false);
+      for (int64_t p = 0; s->n > 1 && p < s->k; p++)
         SHMT_LOOP(gemm_row)(sum, (SUM)SHMT_LOAD(a[p * s->a_column]),
                             (const T*)(const void*)data[2] + p * s->b_row + j0 * s->b_column, s->b_column, width);
       if (s->beta_is_zero) {
@@ -59,17 +84,10 @@ void SHMT_LOOP(gemm)(char* const* data, const int64_t* strides, int64_t n, const
 
 /* data: out, x, y; strides in bytes; ctx not NULL: conj(x). */
 void SHMT_LOOP(dot)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  SUM sum = 0;
+  const int64_t item = sizeof(T);
+  const SUM sum = SHMT_LOOP(line_product)((const T*)(const void*)data[1], strides[1] / item,
+                                          (const T*)(const void*)data[2], strides[2] / item, n, ctx != NULL);
 
-  (void)ctx;
-  for (int64_t i = 0; i < n; i++) {
-    C x = SHMT_LOAD(*(const T*)(const void*)(data[1] + i * strides[1]));
-    const C y = SHMT_LOAD(*(const T*)(const void*)(data[2] + i * strides[2]));
-#if SHMT_IS_COMPLEX
-    if (ctx) x = ~x; /* GNU C: the conjugate */
-#endif
-    sum += (SUM)x * (SUM)y;
-  }
   *(T*)(void*)data[0] = FROM_SUM(sum);
 }
 

@@ -37,8 +37,8 @@ static int special_power(shmt_dtype dtype, shmt_scalar exponent) {
 
   if (exponent.tag == SHMT_SCALAR_COMPLEX) return -1;
   if (e == 2) return SHMT_LOOP_square;
-  if (shmt__dtype_category(dtype) != 2) return -1;
-  if (e == 3) return SHMT_LOOP_cube;
+  if (shmt__dtype_category(dtype) < 2) return -1;
+  if (e == 3 && shmt__dtype_category(dtype) == 2) return SHMT_LOOP_cube;
   if (e == 0.5) return SHMT_LOOP_sqrt;
   if (e == -0.5) return SHMT_LOOP_rsqrt;
   if (e == -1) return SHMT_LOOP_reciprocal;

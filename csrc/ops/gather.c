@@ -76,6 +76,7 @@ typedef struct slices {
   const char* from;
   const int64_t* index;
   int64_t n_index, size, inner;
+  shmt__loop loop; /* for slices of one element */
   shmt__bad_index* bad;
 } slices;
 
@@ -93,6 +94,27 @@ static void copy_slices(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
+/* Slices of one element: each row of out is taken from a row of self. */
+static void copy_elements(void* ctx, int64_t begin, int64_t end) {
+  const slices* s = ctx;
+
+  for (int64_t k = begin; k < end; k++) {
+    char* const data[3] = {s->to + k * s->n_index * s->inner, (char*)(uintptr_t)s->from + k * s->size * s->inner,
+                           (char*)(uintptr_t)s->index};
+    s->loop(data, NULL, s->n_index, NULL);
+  }
+}
+
+static bool are_known(const slices* s) {
+  for (int64_t i = 0; i < s->n_index; i++) {
+    if ((uint64_t)s->index[i] < (uint64_t)s->size) continue;
+    s->bad->value = s->index[i];
+    s->bad->found = true;
+    return false;
+  }
+  return true;
+}
+
 /* False when the slices are too small or not dense, and the general walk is better. */
 static bool try_slices(shmt_tensor* work, shmt_tensor* line, int64_t dim, shmt_tensor* index, shmt__bad_index* bad) {
   slices s = {.bad = bad, .n_index = index->sizes[0], .size = line->sizes[dim], .inner = shmt__tensor_item_bytes(line)};
@@ -103,10 +125,16 @@ static bool try_slices(shmt_tensor* work, shmt_tensor* line, int64_t dim, shmt_t
     if (d < dim) outer *= line->sizes[d];
     if (d > dim) s.inner *= line->sizes[d];
   }
-  if (s.inner < 32) return false;
+  const bool by_element = dim == line->n_dims - 1 && outer > 1;
+  if (s.inner < 32 && !by_element) return false;
   s.to = shmt__tensor_data(work);
   s.from = shmt__tensor_data(line);
   s.index = shmt__tensor_data(index);
+  if (by_element) {
+    s.loop = shmt__move_loop(SHMT_LOOP_gather_known, line->dtype);
+    if (are_known(&s)) shmt__parallel_for(outer, (1 << 15) / s.n_index + 1, copy_elements, &s);
+    return true;
+  }
   shmt__parallel_for(outer * s.n_index, (1 << 17) / s.inner + 1, copy_slices, &s);
   return true;
 }
