@@ -15,6 +15,7 @@
 #include "base/scalar.h"
 #include "iter/iter.h"
 #include "kernels/convert.h"
+#include "kernels/float16.h"
 
 #include <math.h>
 
@@ -55,6 +56,24 @@ static inline double _Complex shmt__number_complex(const void* ctx, int k) {
                    uint64_t: (uint64_t)0, \
                    default: (uint32_t)0)))(x))
 
+/* Dense float16, results too: a stretch at a time. LOADS fills the operands' stretches, LETS takes one of each. */
+#define SHMT_IS_DENSE_HALF(TO, STRIDES) \
+  (SHMT_HAS_F16C && SHMT_IS_FLOAT16 && _Generic((TO*)0, T*: true, default: false) && (STRIDES))
+#define SHMT_HALVES(k, NAME) \
+  C NAME[SHMT_STRETCH];      \
+  shmt__widen_float16(SHMT_AS_FLOATS(NAME), SHMT_AS_FLOAT16(data[k] + i0 * (int64_t)sizeof(T)), width)
+#define SHMT_STRETCHES(LOADS, LETS, EXPR)                                                                 \
+  for (int64_t i0 = 0; i0 < n; i0 += SHMT_STRETCH) {                                                      \
+    const int64_t width = n - i0 < SHMT_STRETCH ? n - i0 : SHMT_STRETCH;                                  \
+    C made[SHMT_STRETCH];                                                                                 \
+    LOADS;                                                                                                \
+    for (int64_t i = 0; i < width; i++) {                                                                 \
+      LETS;                                                                                               \
+      made[i] = (C)(EXPR);                                                                                \
+    }                                                                                                     \
+    shmt__narrow_float16(SHMT_AS_FLOAT16(data[0] + i0 * (int64_t)sizeof(T)), SHMT_AS_FLOATS(made), width); \
+  }
+
 /* LET declares what the expression uses besides its operands (numbers from ctx), or is empty. */
 #define UNARY_AS(NAME, TO, PUT, LET, EXPR)                                                      \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
@@ -63,7 +82,9 @@ static inline double _Complex shmt__number_complex(const void* ctx, int k) {
     const int64_t so = strides[0], sa = strides[1];                                             \
     (void)ctx;                                                                                  \
     LET;                                                                                        \
-    if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T)) {                                \
+    if (SHMT_IS_DENSE_HALF(TO, so == (int64_t)sizeof(T) && sa == (int64_t)sizeof(T))) {         \
+      SHMT_STRETCHES(SHMT_HALVES(1, as), const C a = as[i], EXPR)                               \
+    } else if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T)) {                         \
       SHMT_IVDEP for (int64_t i = 0; i < n; i++) {                                              \
         const C a = SHMT_LOAD(((const T*)(const void*)pa)[i]);                                  \
         ((TO*)(void*)po)[i] = PUT(EXPR);                                                        \
@@ -83,7 +104,13 @@ static inline double _Complex shmt__number_complex(const void* ctx, int k) {
     const int64_t so = strides[0], sa = strides[1], sb = strides[2];                            \
     (void)ctx;                                                                                  \
     LET;                                                                                        \
-    if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T) && sb == (int64_t)sizeof(T)) {    \
+    if (SHMT_IS_DENSE_HALF(TO, so == (int64_t)sizeof(T) && sa == (int64_t)sizeof(T) &&          \
+                                   sb == (int64_t)sizeof(T))) {                                 \
+      SHMT_STRETCHES(SHMT_HALVES(1, as); SHMT_HALVES(2, bs), const C a = as[i]; const C b = bs[i], EXPR) \
+    } else if (SHMT_IS_DENSE_HALF(TO, so == (int64_t)sizeof(T) && sa == (int64_t)sizeof(T) && sb == 0)) { \
+      const C b = SHMT_LOAD(*(const T*)(const void*)pb);                                        \
+      SHMT_STRETCHES(SHMT_HALVES(1, as), const C a = as[i], EXPR)                               \
+    } else if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T) && sb == (int64_t)sizeof(T)) { \
       SHMT_IVDEP for (int64_t i = 0; i < n; i++) {                                              \
         const C a = SHMT_LOAD(((const T*)(const void*)pa)[i]);                                  \
         const C b = SHMT_LOAD(((const T*)(const void*)pb)[i]);                                  \
@@ -117,8 +144,12 @@ static inline double _Complex shmt__number_complex(const void* ctx, int k) {
     const int64_t so = strides[0], sa = strides[1], sb = strides[2], sc = strides[3];           \
     (void)ctx;                                                                                  \
     LET;                                                                                        \
-    if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T) && sb == (int64_t)sizeof(T) &&    \
-        sc == (int64_t)sizeof(T)) {                                                             \
+    if (SHMT_IS_DENSE_HALF(TO, so == (int64_t)sizeof(T) && sa == (int64_t)sizeof(T) &&          \
+                                   sb == (int64_t)sizeof(T) && sc == (int64_t)sizeof(T))) {     \
+      SHMT_STRETCHES(SHMT_HALVES(1, as); SHMT_HALVES(2, bs); SHMT_HALVES(3, cs),                \
+                     const C a = as[i]; const C b = bs[i]; const C c = cs[i], EXPR)             \
+    } else if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T) && sb == (int64_t)sizeof(T) && \
+               sc == (int64_t)sizeof(T)) {                                                      \
       SHMT_IVDEP for (int64_t i = 0; i < n; i++) {                                              \
         const C a = SHMT_LOAD(((const T*)(const void*)pa)[i]);                                  \
         const C b = SHMT_LOAD(((const T*)(const void*)pb)[i]);                                  \

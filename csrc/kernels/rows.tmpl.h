@@ -30,7 +30,10 @@ INLINE void FN(load_rest)(FN(vector)* out, const T* x, int64_t n, C fill) {
 
 INLINE void FN(load_full)(FN(vector)* out, const T* x) {
   C v[FN(lanes)];
-  EACH_LANE v[k] = SHMT_LOAD(x[k]);
+  if (SHMT_HAS_F16C && SHMT_IS_FLOAT16)
+    shmt__widen_float16(SHMT_AS_FLOATS(v), SHMT_AS_FLOAT16(x), FN(lanes));
+  else
+    EACH_LANE v[k] = SHMT_LOAD(x[k]);
   __builtin_memcpy(out, v, sizeof v);
 }
 
@@ -44,7 +47,10 @@ INLINE void FN(vector_exp)(FN(vector)* v) {
 INLINE void FN(store_full)(T* out, const FN(vector)* v) {
   C a[FN(lanes)];
   __builtin_memcpy(a, v, sizeof a);
-  EACH_LANE out[k] = SHMT_STORE(a[k]);
+  if (SHMT_HAS_F16C && SHMT_IS_FLOAT16)
+    shmt__narrow_float16(SHMT_AS_FLOAT16(out), SHMT_AS_FLOATS(a), FN(lanes));
+  else
+    EACH_LANE out[k] = SHMT_STORE(a[k]);
 }
 
 /* In a tree: one after the other would wait for each. */

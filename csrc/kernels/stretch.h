@@ -7,39 +7,10 @@
 #ifndef SHMT_KERNELS_STRETCH_H
 #define SHMT_KERNELS_STRETCH_H
 
-#include "base/half.h"
 #include "kernels/loops.h"
-
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
-
-enum { SHMT_STRETCH = 256 };
 
 /* An integer as wide as C. */
 #define SHMT_FLAG __typeof__(_Generic((C)0, float: (int32_t)0, default: (int64_t)0))
-
-/* float16 to float and back by the processor's instructions, of which the compiler makes no vectors. */
-static inline void shmt__widen_float16(float* to, const shmt_float16* from, int64_t n) {
-  int64_t i = 0;
-#ifdef __F16C__
-  for (; i + 8 <= n; i += 8)
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(const void*)(from + i))));
-#endif
-  for (; i < n; i++) to[i] = shmt__float16_to_float(from[i]);
-}
-static inline void shmt__narrow_float16(shmt_float16* to, const float* from, int64_t n) {
-  int64_t i = 0;
-#ifdef __F16C__
-  for (; i + 8 <= n; i += 8)
-    _mm_storeu_si128((__m128i*)(void*)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
-#endif
-  for (; i < n; i++) to[i] = shmt__float16_from_float(from[i]);
-}
-/* Is T float16? What is not chosen is never called, but must have a type. */
-#define SHMT_IS_FLOAT16     _Generic((T*)0, shmt_float16*: true, default: false)
-#define SHMT_AS_FLOAT16(p)  ((shmt_float16*)(void*)(uintptr_t)(p))
-#define SHMT_AS_FLOATS(p)   ((float*)(void*)(uintptr_t)(p))
 
 #define SHMT_STRETCH_LOAD(TO, p, stride)                                                             \
   if ((stride) == (int64_t)sizeof(T) && SHMT_IS_FLOAT16)                                             \

@@ -1,0 +1,54 @@
+/* kernels/float16.h -- runs of float16 to float and back, by the processor's instructions where it has them.
+ *
+ * The compiler makes vectors of the conversions in base/half.h, but none of these instructions, which take one step
+ * where those take ten.
+ */
+#ifndef SHMT_KERNELS_FLOAT16_H
+#define SHMT_KERNELS_FLOAT16_H
+
+#include "base/half.h"
+
+#include <stdbool.h>
+
+#ifdef __F16C__
+#include <immintrin.h>
+#define SHMT_HAS_F16C true
+#else
+#define SHMT_HAS_F16C false
+#endif
+
+/* Elements that are widened, calculated and narrowed at a time. */
+enum { SHMT_STRETCH = 256 };
+
+static inline void shmt__widen_float16(float* to, const shmt_float16* from, int64_t n) {
+  int64_t i = 0;
+#ifdef __AVX512F__
+  for (; i + 16 <= n; i += 16)
+    _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)(const void*)(from + i))));
+#endif
+#ifdef __F16C__
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(const void*)(from + i))));
+#endif
+  for (; i < n; i++) to[i] = shmt__float16_to_float(from[i]);
+}
+static inline void shmt__narrow_float16(shmt_float16* to, const float* from, int64_t n) {
+  int64_t i = 0;
+#ifdef __AVX512F__
+  for (; i + 16 <= n; i += 16)
+    _mm256_storeu_si256((__m256i*)(void*)(to + i),
+                        _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+#ifdef __F16C__
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128((__m128i*)(void*)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+  for (; i < n; i++) to[i] = shmt__float16_from_float(from[i]);
+}
+
+/* Is T float16? What is not chosen is never called, but must have a type. */
+#define SHMT_IS_FLOAT16     _Generic((T*)0, shmt_float16*: true, default: false)
+#define SHMT_AS_FLOAT16(p)  ((shmt_float16*)(void*)(uintptr_t)(p))
+#define SHMT_AS_FLOATS(p)   ((float*)(void*)(uintptr_t)(p))
+
+#endif
