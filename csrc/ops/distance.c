@@ -1,7 +1,7 @@
 /* ops/distance.c -- distances between all pairs of rows.
  *
  * The differences of all pairs are many times the result. Where nothing is recorded, the usual norms have a kernel that
- * keeps none of them, and the others are calculated for some rows at a time.
+ * keeps none of them, and the others are calculated for some rows at a time, as are gradients.
  */
 #include "base/promote.h"
 #include "base/scalar.h"
@@ -104,31 +104,117 @@ static shmt_status run_blocks(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_t
   return SHMT_OK;
 }
 
+/* The batch dims of both. */
+static shmt_status find_batch(const shmt_tensor* x1, const shmt_tensor* x2, int64_t* sizes, int64_t* n) {
+  SHMT_TRY(shmt__broadcast_sizes((shmt_ints){x1->sizes, x1->n_dims - 2}, (shmt_ints){x2->sizes, x2->n_dims - 2}, sizes,
+                                 n));
+  SHMT_REQUIRE(*n + 2 <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "cdist: more than %d dimensions", SHMT_MAX_DIMS);
+  return SHMT_OK;
+}
+
+static bool are_rows(const shmt_tensor* x1, const shmt_tensor* x2) {
+  return x1->dtype == x2->dtype && x1->n_dims >= 2 && x2->n_dims >= 2 &&
+         x1->sizes[x1->n_dims - 1] == x2->sizes[x2->n_dims - 1];
+}
+
 shmt_status shmt__cdist(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor** out) {
+  return are_rows(x1, x2) ? shmt_op__cdist_forward(x1, x2, p, out) : shmt_op__cdist(x1, x2, p, out);
+}
+
+shmt_status shmt__cdist_forward(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) a = NULL;
   SHMT_AUTO(shmt_tensor) b = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t sizes[SHMT_MAX_DIMS], n;
 
-  if (!is_plain_call(x1, x2) || x1->dtype != x2->dtype || x1->n_dims < 2 || x2->n_dims < 2 ||
-      x1->sizes[x1->n_dims - 1] != x2->sizes[x2->n_dims - 1])
-    return shmt_op__cdist(x1, x2, p, out);
-  SHMT_TRY(shmt__broadcast_sizes((shmt_ints){x1->sizes, x1->n_dims - 2}, (shmt_ints){x2->sizes, x2->n_dims - 2}, sizes,
-                                 &n));
-  SHMT_REQUIRE(n + 2 <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "cdist: more than %d dimensions", SHMT_MAX_DIMS);
-  SHMT_TRY(with_batch(x1, sizes, n, &a));
-  SHMT_TRY(with_batch(x2, sizes, n, &b));
+  SHMT_REQUIRE(are_rows(x1, x2), SHMT_E_RUNTIME, "cdist: rows of shapes %s and %s do not fit together",
+               SHMT_SHAPE_TEXT(x1), SHMT_SHAPE_TEXT(x2));
+  SHMT_TRY(find_batch(x1, x2, sizes, &n));
+  const shmt_device device = shmt__common_device(x1, x2, NULL);
   sizes[n] = x1->sizes[x1->n_dims - 2];
   sizes[n + 1] = x2->sizes[x2->n_dims - 2];
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n + 2}, x1->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
-  if (a->numel == 0 || b->numel == 0)
-    SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
-  else if (shmt__loops[SHMT_LOOP_distance][x1->dtype] && (p == 0 || p == 1 || p == 2 || isinf(p)))
-    SHMT_TRY(run_kernel(a, b, isinf(p) ? 3 : (int)p, result));
-  else
-    SHMT_TRY(run_blocks(a, b, p, result));
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n + 2}, x1->dtype, device, SHMT_CONTIGUOUS_FORMAT, &result));
+  if (device != SHMT_META && result->numel > 0) {
+    SHMT_TRY(with_batch(x1, sizes, n, &a));
+    SHMT_TRY(with_batch(x2, sizes, n, &b));
+    if (a->numel == 0)
+      SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
+    else if (shmt__loops[SHMT_LOOP_distance][x1->dtype] && (p == 0 || p == 1 || p == 2 || isinf(p)))
+      SHMT_TRY(run_kernel(a, b, isinf(p) ? 3 : (int)p, result));
+    else
+      SHMT_TRY(run_blocks(a, b, p, result));
+  }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
+}
+
+/* --- gradients of distances ----------------------------------------------------------------- */
+
+/* With the differences of all pairs: (..., P, M) and (..., R, M), of the batch dims of grad. */
+static shmt_status backward_of_all(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* cdist,
+                                   shmt_tensor** grad1, shmt_tensor** grad2) {
+  SHMT_AUTO(shmt_tensor) left = NULL;
+  SHMT_AUTO(shmt_tensor) right = NULL;
+  SHMT_AUTO(shmt_tensor) differences = NULL;
+  SHMT_AUTO(shmt_tensor) slopes = NULL;
+  SHMT_AUTO(shmt_tensor) sum = NULL;
+
+  SHMT_TRY(shmt_op_unsqueeze(x1, -2, &left));
+  SHMT_TRY(shmt_op_unsqueeze(x2, -3, &right));
+  SHMT_TRY(shmt_op_sub_Tensor(left, right, shmt__scalar_int(1), &differences));
+  SHMT_TRY(shmt_op__vector_norm_backward(grad, differences, cdist, shmt__scalar_float(p), SHMT_INTS(-1), false, &slopes));
+  SHMT_TRY(shmt_op_sum_dim_IntList(slopes, SHMT_INTS(-2), false, SHMT_DTYPE_NONE, grad1));
+  SHMT_TRY(shmt_op_sum_dim_IntList(slopes, SHMT_INTS(-3), false, SHMT_DTYPE_NONE, &sum));
+  return shmt_op_neg(sum, grad2);
+}
+
+/* Some rows of x1 at a time; nothing is recorded. */
+static shmt_status backward_of_blocks(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* cdist,
+                                      shmt_tensor** grad1, shmt_tensor** grad2) {
+  const int64_t rows = x1->sizes[x1->n_dims - 2];
+  const double each = (double)cdist->numel / (double)rows * (double)x1->sizes[x1->n_dims - 1];
+  const int64_t height = each < BLOCK_DIFFERENCES ? (int64_t)(BLOCK_DIFFERENCES / each) : 1;
+
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(x1), x1->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, grad1));
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(x2), x2->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, grad2));
+  SHMT_TRY(shmt__tensor_fill(*grad2, shmt__scalar_int(0)));
+  for (int64_t i = 0; i < rows; i += height) {
+    SHMT_AUTO(shmt_tensor) some = NULL;
+    SHMT_AUTO(shmt_tensor) some_grad = NULL;
+    SHMT_AUTO(shmt_tensor) some_cdist = NULL;
+    SHMT_AUTO(shmt_tensor) place = NULL;
+    SHMT_AUTO(shmt_tensor) to1 = NULL;
+    SHMT_AUTO(shmt_tensor) to2 = NULL;
+    const int64_t n = rows - i < height ? rows - i : height;
+    SHMT_TRY(shmt_op_narrow(x1, -2, i, n, &some));
+    SHMT_TRY(shmt_op_narrow(grad, -2, i, n, &some_grad));
+    SHMT_TRY(shmt_op_narrow(cdist, -2, i, n, &some_cdist));
+    SHMT_TRY(shmt_op_narrow(*grad1, -2, i, n, &place));
+    SHMT_TRY(backward_of_all(some_grad, some, x2, p, some_cdist, &to1, &to2));
+    SHMT_TRY(shmt__tensor_copy(place, to1));
+    SHMT_TRY(shmt_op_add__Tensor(*grad2, to2, shmt__scalar_int(1)));
+  }
+  return SHMT_OK;
+}
+
+shmt_status shmt__cdist_backward(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* cdist,
+                                 shmt_tensor** out1, shmt_tensor** out2) {
+  SHMT_AUTO(shmt_tensor) a = NULL;
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  SHMT_AUTO(shmt_tensor) grad1 = NULL;
+  SHMT_AUTO(shmt_tensor) grad2 = NULL;
+  int64_t sizes[SHMT_MAX_DIMS], n;
+
+  if (is_plain_call(x1, x2) && is_plain_call(grad, cdist) && cdist->numel > 0 && x1->numel > 0) {
+    SHMT_TRY(find_batch(x1, x2, sizes, &n));
+    SHMT_TRY(with_batch(x1, sizes, n, &a));
+    SHMT_TRY(with_batch(x2, sizes, n, &b));
+    SHMT_TRY(backward_of_blocks(grad, a, b, p, cdist, &grad1, &grad2));
+  } else {
+    SHMT_TRY(backward_of_all(grad, x1, x2, p, cdist, &grad1, &grad2));
+  }
+  SHMT_TRY(shmt_op_sum_to_size(grad1, shmt__tensor_sizes(x1), out1));
+  return shmt_op_sum_to_size(grad2, shmt__tensor_sizes(x2), out2);
 }
 
 /* --- angles ------------------------------------------------------------------------------- */

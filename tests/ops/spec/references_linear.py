@@ -107,6 +107,7 @@ PRODUCTS: dict[str, Reference] = {
     "kron": np.kron,
     "tensordot": _tensordot,
     "_cdist": _cdist,
+    "_cdist_forward": _cdist,
     "_cdist_of_rows": _cdist,
     "cdist": _cdist,
     "cosine_similarity": _cosine_similarity,
