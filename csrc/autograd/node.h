@@ -31,6 +31,7 @@
 #ifndef SHMT_AUTOGRAD_NODE_H
 #define SHMT_AUTOGRAD_NODE_H
 
+#include "dispatch/operator.h"
 #include "tensor/tensor.h"
 
 typedef struct shmt_edge {
@@ -139,8 +140,6 @@ void shmt__saved_fini(shmt__saved* s);
 
 /* --- recording ------------------------------------------------------------------ */
 
-extern _Thread_local bool shmt__tls_grad_mode_off __attribute__((tls_model("initial-exec")));
-static inline bool shmt__grad_enabled(void) { return !shmt__tls_grad_mode_off; }
 /* t requires grad itself, through its grad_fn, or as a view of a tensor that does (even when it has
  * no grad_fn, having been made without recording). */
 static inline bool shmt__tensor_requires_grad(const shmt_tensor* t) {

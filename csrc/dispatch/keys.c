@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+_Thread_local bool shmt__tls_grad_mode_off __attribute__((tls_model("initial-exec")));
 _Thread_local shmt__thread_keys shmt__tls_keys __attribute__((tls_model("initial-exec")));
 
 const char* shmt__dispatch_key_name(int key) {

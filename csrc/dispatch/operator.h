@@ -73,6 +73,10 @@ typedef struct shmt__thread_keys {
 } shmt__thread_keys;
 extern _Thread_local shmt__thread_keys shmt__tls_keys __attribute__((tls_model("initial-exec")));
 
+/* Whether this thread's calls are recorded; set by the autograd layer. */
+extern _Thread_local bool shmt__tls_grad_mode_off __attribute__((tls_model("initial-exec")));
+static inline bool shmt__grad_enabled(void) { return !shmt__tls_grad_mode_off; }
+
 /* True while SHMTENSOR_SHOW_DISPATCH_TRACE=1 or a tracer is set. */
 extern bool shmt__trace_on;
 void shmt__trace_enter(const shmt_operator* op, shmt_keyset ks, bool redispatch);
@@ -83,6 +87,12 @@ static inline int shmt__highest_key(shmt_keyset ks) { return 63 - __builtin_clzl
 /* The keys a call from outside starts with. */
 static inline shmt_keyset shmt__call_keys(shmt_keyset tensors) {
   return (tensors | shmt__tls_keys.included) & ~shmt__tls_keys.excluded;
+}
+/* Would nobody see the operators of a composite: not recorded, not watched by a mode or a backend of its own? keys: the
+ * arguments'. */
+static inline bool shmt__is_plain_call(shmt_keyset keys) {
+  const shmt_keyset unseen = SHMT_KEYBIT_CPU | SHMT_KEYBIT_ADInplaceOrView;
+  return (shmt__call_keys(keys) & ~(shmt__grad_enabled() ? unseen : unseen | SHMT_KEYBIT_Autograd)) == 0;
 }
 /* The bits below key. */
 static inline shmt_keyset shmt__keys_below(shmt_keyset ks, int key) { return ks & (((shmt_keyset)1 << key) - 1); }

@@ -22,13 +22,6 @@
 
 enum { LANES = 16, MIN_PIECE_OPS = 1 << 18, BLOCK_DIFFERENCES = 1 << 16 };
 
-/* Would nobody see the operators of a composite: not recorded, not watched by a mode or a backend of its own? */
-static bool is_plain_call(const shmt_tensor* a, const shmt_tensor* b) {
-  const shmt_keyset ks = shmt__call_keys(shmt__tensor_keys(a) | shmt__tensor_keys(b));
-
-  return (ks & ~(shmt_keyset)(SHMT_KEYBIT_CPU | SHMT_KEYBIT_ADInplaceOrView)) == 0;
-}
-
 /* t with the batch dims given, dense. */
 static shmt_status with_batch(shmt_tensor* t, const int64_t* batch, int64_t n, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
@@ -162,7 +155,8 @@ static shmt_status backward_of_all(shmt_tensor* grad, shmt_tensor* x1, shmt_tens
   SHMT_TRY(shmt_op_unsqueeze(x1, -2, &left));
   SHMT_TRY(shmt_op_unsqueeze(x2, -3, &right));
   SHMT_TRY(shmt_op_sub_Tensor(left, right, shmt__scalar_int(1), &differences));
-  SHMT_TRY(shmt_op__vector_norm_backward(grad, differences, cdist, shmt__scalar_float(p), SHMT_INTS(-1), false, &slopes));
+  SHMT_TRY(shmt_op__vector_norm_backward(grad, differences, cdist, shmt__scalar_float(p), SHMT_INTS(-1), false,
+                                         &slopes));
   SHMT_TRY(shmt_op_sum_dim_IntList(slopes, SHMT_INTS(-2), false, SHMT_DTYPE_NONE, grad1));
   SHMT_TRY(shmt_op_sum_dim_IntList(slopes, SHMT_INTS(-3), false, SHMT_DTYPE_NONE, &sum));
   return shmt_op_neg(sum, grad2);
@@ -205,7 +199,9 @@ shmt_status shmt__cdist_backward(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor
   SHMT_AUTO(shmt_tensor) grad2 = NULL;
   int64_t sizes[SHMT_MAX_DIMS], n;
 
-  if (is_plain_call(x1, x2) && is_plain_call(grad, cdist) && cdist->numel > 0 && x1->numel > 0) {
+  const shmt_keyset keys = shmt__tensor_keys(x1) | shmt__tensor_keys(x2) | shmt__tensor_keys(grad) |
+                           shmt__tensor_keys(cdist);
+  if (shmt__is_plain_call(keys) && cdist->numel > 0 && x1->numel > 0) {
     SHMT_TRY(find_batch(x1, x2, sizes, &n));
     SHMT_TRY(with_batch(x1, sizes, n, &a));
     SHMT_TRY(with_batch(x2, sizes, n, &b));

@@ -104,11 +104,12 @@ static bool is_dense_pair(const shmt_tensor* a, const shmt_tensor* b) {
          shmt__tensor_is_contiguous(b) && !((a->flags | b->flags) & (SHMT_TENSOR_CONJ | SHMT_TENSOR_NEG));
 }
 
-/* Would the operators of a composite be seen by nobody: not recorded, not watched by a mode or a backend of its own? */
-static bool is_plain_call(const shmt_tensor* a, const shmt_tensor* b) {
-  const shmt_keyset ks = shmt__call_keys(shmt__tensor_keys(a) | shmt__tensor_keys(b));
+static bool is_reduced(int64_t reduction) { return reduction == MEAN || reduction == SUM; }
 
-  return (ks & ~(shmt_keyset)(SHMT_KEYBIT_CPU | SHMT_KEYBIT_ADInplaceOrView)) == 0;
+/* Is the sum of the terms all that anybody sees, and are they made from neighbours? */
+static bool is_direct(int64_t reduction, const shmt_tensor* self, const shmt_tensor* target) {
+  return is_reduced(reduction) && is_dense_pair(self, target) &&
+         shmt__is_plain_call(shmt__tensor_keys(self) | shmt__tensor_keys(target));
 }
 
 /* Losses that torch has kernels of floating point numbers for only. */
@@ -122,15 +123,13 @@ static shmt_status check_floating(const char* name, const shmt_tensor* self, con
 }
 
 /* Any number but these two gives the losses themselves, as in torch. */
-static bool is_reduced(int64_t reduction) { return reduction == MEAN || reduction == SUM; }
-
 shmt_status shmt__mse_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, shmt_tensor** out) {
   const error e = {"mse_loss", SHMT_LOOP_squared_error, shmt__scalar_int(0)};
   SHMT_AUTO(shmt_tensor) difference = NULL;
   SHMT_AUTO(shmt_tensor) elements = NULL;
 
   SHMT_TRY(check_floating("mse_cpu", self, target));
-  if (is_reduced(reduction) && is_dense_pair(self, target) && is_plain_call(self, target))
+  if (is_direct(reduction, self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
   SHMT_TRY(shmt_op_square(difference, &elements));
@@ -142,7 +141,7 @@ shmt_status shmt__l1_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduct
   SHMT_AUTO(shmt_tensor) difference = NULL;
   SHMT_AUTO(shmt_tensor) elements = NULL;
 
-  if (is_reduced(reduction) && is_dense_pair(self, target) && is_plain_call(self, target))
+  if (is_direct(reduction, self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
   SHMT_TRY(shmt_op_abs(difference, &elements));
@@ -156,7 +155,7 @@ shmt_status shmt__smooth_l1_loss(shmt_tensor* self, shmt_tensor* target, int64_t
   SHMT_AUTO(shmt_tensor) elements = NULL;
 
   if (beta > 0) SHMT_TRY(check_floating("smooth_l1_cpu", self, target));
-  if (beta > 0 && is_reduced(reduction) && is_dense_pair(self, target) && is_plain_call(self, target))
+  if (beta > 0 && is_direct(reduction, self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
   SHMT_TRY(shmt_op__smooth_l1_elements(difference, beta, &elements));
@@ -172,7 +171,7 @@ shmt_status shmt__huber_loss(shmt_tensor* self, shmt_tensor* target, int64_t red
 
   SHMT_REQUIRE(delta > 0, SHMT_E_RUNTIME, "huber_loss does not support non-positive values for delta.");
   SHMT_TRY(check_floating("huber_cpu", self, target));
-  if (is_reduced(reduction) && is_dense_pair(self, target) && is_plain_call(self, target))
+  if (is_direct(reduction, self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
   SHMT_TRY(shmt_op__smooth_l1_elements(difference, delta, &elements));
@@ -240,7 +239,7 @@ shmt_status shmt__binary_cross_entropy_with_logits(shmt_tensor* self, shmt_tenso
   SHMT_AUTO(shmt_tensor) a = NULL;
   SHMT_AUTO(shmt_tensor) loss = NULL;
 
-  if (!weight && !pos_weight && is_reduced(reduction) && is_dense_pair(self, target) && is_plain_call(self, target))
+  if (!weight && !pos_weight && is_direct(reduction, self, target))
     return sum_errors(&e, self, target, reduction == MEAN, out);
   SHMT_TRY(shmt_op_log_sigmoid(self, &log_p));
   /* (1 - target) * self - (1 + (pos_weight - 1) * target) * log_sigmoid(self) */

@@ -8,19 +8,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Would nobody see the operator with indices: is it not recorded, nor watched by a mode or a backend of its own? */
-static bool is_plain_call(const shmt_tensor* self) {
-  const shmt_keyset ks = shmt__call_keys(shmt__tensor_keys(self));
-
-  return (ks & ~(shmt_keyset)(SHMT_KEYBIT_CPU | SHMT_KEYBIT_ADInplaceOrView)) == 0;
-}
-
 #define VALUES(N)                                                                                                 \
   shmt_status shmt__max_pool##N##d_values(shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride,             \
                                           shmt_ints padding, shmt_ints dilation, bool ceil_mode,                  \
                                           shmt_tensor** out) {                                                    \
     SHMT_AUTO(shmt_tensor) indices = NULL;                                                                        \
-    if (is_plain_call(self))                                                                                      \
+    if (shmt__is_plain_call(shmt__tensor_keys(self)))                                                             \
       return shmt__max_pool_alone("max_pool" #N "d", N, self, kernel_size, stride, padding, dilation, ceil_mode,  \
                                   out);                                                                           \
     return shmt_op_max_pool##N##d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode, out,      \

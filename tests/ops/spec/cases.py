@@ -36,14 +36,14 @@ STEPS = frozenset(
     _convolution_backward_grad_output _convolution_backward_input _convolution_backward_weight
     _fft_c2r_backward _fft_r2c_backward _scatter_counts _scatter_extreme_share _scatter_prod_self
     _scatter_prod_src _scatter_prod_src_of _scatter_reduce_self _scatter_reduce_src _pinv_general
-    _cdist_backward _pinv_hermitian _linalg_check _linalg_check_dtype _linalg_check_square _ctc_loss_backward
+    _pinv_hermitian _linalg_check _linalg_check_dtype _linalg_check_square _ctc_loss_backward
     _extreme_backward _index_backward _norm_backward _share _std_backward _var_backward
     _vector_norm_backward _log_softmax_backward_data _softmax_backward_data _no_derivative
     _cholesky_backward _det_backward _eig_backward _eigh_backward _householder_backward
     _lstsq_backward _lu_backward _lu_solve_backward _matrix_exp_backward _ormqr_backward
     _pinv_backward _qr_backward _qr_wide_backward _slogdet_backward _svd_backward
     _svdvals_backward _aminmax_backward _correlation _correlation_complex _cov_plain _cov_products
-    _cov_products_weighted _cov_weighted _evenly
+    _cov_products_weighted _cov_weighted _evenly _cdist_backward
     """.split()
 )
 
