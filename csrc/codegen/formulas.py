@@ -239,6 +239,8 @@ class Lowering:
         if number == "POW":
             return Value(f"__builtin_pow({left.code}, {right.code})", FLOAT)
         floating = number == "DIV" or "float" in (left.type.base, right.type.base)
+        if number == "MUL" and not floating:  # of sizes, which nothing has checked yet
+            return Value(f"shmt__wrap_mul_i64({left.code}, {right.code})", INT)
         cast = "(double)" if number == "DIV" else ""
         return Value(f"({cast}{left.code} {sign} {right.code})", FLOAT if floating else INT)
 
@@ -372,10 +374,8 @@ class Lowering:
             self.emit(f"{target} = 0;")
         elif value.owned:
             self.emit(f"{target} = SHMT_TAKE({value.code});")
-        elif value.type.optional:
+        else:  # what an output mask leaves out is NULL, though its type is no optional one
             self.emit(f"{target} = {value.code} ? shmt__tensor_ref({value.code}) : 0;")
-        else:
-            self.emit(f"{target} = shmt__tensor_ref({value.code});")
 
     # --- calls ----------------------------------------------------------------------------------
 

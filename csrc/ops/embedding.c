@@ -68,12 +68,13 @@ shmt_status shmt__embedding_dense_backward(shmt_tensor* grad_output, shmt_tensor
   SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t* counts = NULL;
   const int64_t width = grad_output->n_dims ? grad_output->sizes[grad_output->n_dims - 1] : 1;
+  int64_t numel;
   const shmt_dtype dtype = grad_output->dtype;
   const int64_t item = shmt__dtype_size[dtype], strides[3] = {item, item, item};
 
   SHMT_TRY(check_indices(indices));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_add, dtype, "embedding_dense_backward");
-  SHMT_REQUIRE(grad_output->numel == indices->numel * width, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(shmt__mul_i64(indices->numel, width, &numel) && grad_output->numel == numel, SHMT_E_RUNTIME,
                "embedding_dense_backward(): a gradient of size %s does not fit indices of size %s",
                SHMT_SHAPE_TEXT(grad_output), SHMT_SHAPE_TEXT(indices));
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(num_weights, width), dtype,

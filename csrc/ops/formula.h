@@ -6,6 +6,7 @@
 #ifndef SHMT_OPS_FORMULA_H
 #define SHMT_OPS_FORMULA_H
 
+#include "base/overflow.h"
 #include "base/promote.h" /* shmt__dtype_title */
 #include "base/scalar.h"
 #include "dispatch/value.h"

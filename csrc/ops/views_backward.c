@@ -188,9 +188,11 @@ shmt_status shmt__impl_as_strided_forward(shmt_tensor* grad, shmt_ints input_str
   SHMT_AUTO(shmt_tensor) value = NULL;
   SHMT_AUTO(shmt_tensor) view = NULL;
   shmt_ints input_sizes = shmt__tensor_sizes(grad);
-  int64_t first = INT64_MAX, end = 0;
+  int64_t first = INT64_MAX, end = 0, numel;
   SHMT_TRY(check_geometry(input_sizes, input_strides, input_offset));
   SHMT_TRY(check_geometry(size, stride, offset));
+  SHMT_TRY(shmt__checked_numel(size, &numel));
+  if (numel == 0) return zeros(size, grad, out);
   find_span(input_sizes, input_strides, input_offset, &first, &end);
   find_span(size, stride, offset, &first, &end);
   if (end == 0) first = 0;

@@ -88,7 +88,7 @@ def lowered(project: Callable[[str], Path], tmp_path: Path) -> Callable[[str], s
 @pytest.mark.parametrize(
     ("formula", "expected"),
     [
-        ("grad", "grad_self = shmt__tensor_ref(grads[0])"),
+        ("grad", "grad_self = grads[0] ? shmt__tensor_ref(grads[0]) : 0"),
         ("-grad", "shmt_op_neg(grads[0], &t1)"),
         ("grad * self", "shmt_op_mul_Tensor(grads[0], self_1, &t2)"),
         ("grad + 2", "shmt_op_add_Scalar(grads[0], shmt__scalar_int(2), shmt__scalar_int(1), &t1)"),
@@ -96,7 +96,7 @@ def lowered(project: Callable[[str], Path], tmp_path: Path) -> Callable[[str], s
         ("2 - grad", "shmt_op_neg(grads[0], &t1)"),
         ("grad * s", "shmt__tensor_of_number(node->s, &t1)"),
         ("grad + (s - 1)", "shmt__number_calculate(SHMT_NUMBER_SUB, node->s, shmt__scalar_int(1))"),
-        ("grad + (n * 2 + 1)", "shmt__scalar_int(((node->n * 2) + 1))"),
+        ("grad + (n * 2 + 1)", "shmt__scalar_int((shmt__wrap_mul_i64(node->n, 2) + 1))"),
         ("grad + n / 2", "shmt__scalar_float(((double)node->n / 2))"),
         ("grad + n // 2", "shmt__floor_div_i64(node->n, 2)"),
         ("reshape(grad, sizes(self))", "shmt__saved_shape_sizes(&node->self_shape)"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 import shmtensor as st
@@ -81,3 +83,15 @@ def test_transposed_convolution_with_output_padding_above_the_stride():
         _random(1, 2, 3),
         _random(2, 1, 2),
     )
+
+
+@pytest.mark.parametrize("wanted", list(itertools.product((False, True), repeat=3))[1:])
+def test_group_norm_gives_the_gradients_that_are_wanted(wanted):
+    inputs = [_random(2, 4, 6), _random(4), _random(4)]
+    whole = [x.detach().clone().requires_grad_() for x in inputs]
+    some = [x.detach().clone().requires_grad_(on) for x, on in zip(inputs, wanted, strict=True)]
+    for x, w, b in (whole, some):
+        F.group_norm(x, 2, w, b).pow(2).sum().backward()
+    for one, all_of_them, on in zip(some, whole, wanted, strict=True):
+        assert (one.grad is not None) is on
+        assert not on or st.allclose(one.grad, all_of_them.grad)
