@@ -199,10 +199,18 @@ shmt_status shmt__cdist_backward(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor
   SHMT_AUTO(shmt_tensor) grad2 = NULL;
   int64_t sizes[SHMT_MAX_DIMS], n;
 
+  SHMT_REQUIRE(are_rows(x1, x2), SHMT_E_RUNTIME, "_cdist_backward: rows of shapes %s and %s do not fit together",
+               SHMT_SHAPE_TEXT(x1), SHMT_SHAPE_TEXT(x2));
+  SHMT_TRY(find_batch(x1, x2, sizes, &n));
+  sizes[n] = x1->sizes[x1->n_dims - 2];
+  sizes[n + 1] = x2->sizes[x2->n_dims - 2];
+  const shmt_ints pairs = {sizes, n + 2};
+  SHMT_REQUIRE(shmt__sizes_are(grad, pairs) && shmt__sizes_are(cdist, pairs), SHMT_E_RUNTIME,
+               "_cdist_backward: a gradient of shape %s and distances of shape %s for rows of shapes %s and %s",
+               SHMT_SHAPE_TEXT(grad), SHMT_SHAPE_TEXT(cdist), SHMT_SHAPE_TEXT(x1), SHMT_SHAPE_TEXT(x2));
   const shmt_keyset keys = shmt__tensor_keys(x1) | shmt__tensor_keys(x2) | shmt__tensor_keys(grad) |
                            shmt__tensor_keys(cdist);
   if (shmt__is_plain_call(keys) && cdist->numel > 0 && x1->numel > 0) {
-    SHMT_TRY(find_batch(x1, x2, sizes, &n));
     SHMT_TRY(with_batch(x1, sizes, n, &a));
     SHMT_TRY(with_batch(x2, sizes, n, &b));
     SHMT_TRY(backward_of_blocks(grad, a, b, p, cdist, &grad1, &grad2));
