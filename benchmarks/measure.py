@@ -67,6 +67,7 @@ def compare(
     samples: int = 21,
     sample_ms: float = 5.0,
     wall: bool = False,
+    rest: float = _REST,
 ) -> Result:
     """Time *ours* against *theirs*, alternating.
 
@@ -77,6 +78,7 @@ def compare(
         samples: Samples a side.
         sample_ms: Length of a sample in milliseconds.
         wall: Measure wall time instead of CPU time.
+        rest: Seconds to sleep before a sample of wall time.
     """
     clock = time.perf_counter_ns if wall else time.process_time_ns
     sides = (ours, theirs)
@@ -89,7 +91,7 @@ def compare(
         for _ in range(samples):
             for side, count, times in zip(sides, counts, taken, strict=True):
                 if wall:
-                    time.sleep(_REST)
+                    time.sleep(rest)
                 times.append(max(_loop_ns(side, count, clock) - empty, 0.1))
     finally:
         if enabled:

@@ -30,7 +30,8 @@ _INTRODUCTION = """# Measured
 print their tables. Every ratio is shmtensor's time divided by torch's: below 1 is faster. The
 samples of both alternate in one process, and the figure is the ratio of the medians. *One thread*
 is CPU time of the process, *two threads* is wall time with `set_num_threads(2)` in both libraries,
-*crowded* is the same while one other process a core is busy. A group's figure is the geometric
+after a rest in which the other side's threads go to sleep; *crowded* is wall time with two threads,
+without rests, while one other process a core is busy. A group's figure is the geometric
 mean of its cases; its goal stands beside it.
 """
 
