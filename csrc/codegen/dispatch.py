@@ -160,14 +160,21 @@ def _compute_then_write(call: str, op: Operator) -> str:
 
 
 def _copy_into_self(call: str, op: Operator, model: Model) -> str:
-    """The in-place form of a composite: compute, then ``copy_``, which records."""
+    """The in-place form of a composite: compute, then ``copy_``, which records.
+
+    What *call* records must not keep self, which the copy changes: it works on a tensor of its own.
+    """
     copy = model.by_name.get("copy_")
     if copy is None:
         raise SpecError(op.entry.where, f"{op.schema.full_name} needs the operator copy_")
-    values = [c_name(op.schema.arguments[0]), "result0"]
+    self_name = c_name(op.schema.arguments[0])
+    values = [self_name, "result0"]
     values += [default_expression(a) or "0" for a in copy.schema.arguments[2:]]
+    call = call.replace(f"({self_name}, ", "(before, ", 1)
     return (
+        "  SHMT_AUTO(shmt_tensor) before = 0;\n"
         "  SHMT_AUTO(shmt_tensor) result0 = 0;\n"
+        f"  SHMT_TRY(shmt__before_inplace(ks, {self_name}, &before));\n"
         f"  SHMT_TRY({call.replace('@OUTS@', '&result0')});\n"
         f"  return {copy.caller}({', '.join(values)});\n"
     )

@@ -38,15 +38,27 @@ FOLD(norm_p, R, 0, POWER(MAGNITUDE(x), *(const double*)ctx), a + b, double, 0, s
 
 #if SHMT_IS_FLOATING
 /* var: ctx is shmt__var_options. A block's mean first, then its squares around that: two passes
- * over nearby memory; blocks are joined by Chan's formula. */
+ * over nearby memory; blocks are joined by Chan's formula. Where C overflows, or an element is not finite, the block is
+ * gone through again one element at a time in double: squares that overflow there are infinite, those of elements that
+ * are infinite or NaN are NaN, wherever the elements lie. */
 #include "kernels/moments.h"
 
 static void FN(var_join)(shmt__var_state* s, double n, double mean, double squares) {
-  const double total = s->n + n, delta = mean - s->mean;
+  const double total = s->n + n, delta = mean - s->mean, square = delta * delta;
   if (n == 0) return;
-  s->squares += squares + delta * delta * s->n * n / total;
-  s->mean += delta * n / total;
+  if (s->n == 0) {
+    *s = (shmt__var_state){n, mean, squares};
+    return;
+  }
+  s->squares += squares + square * s->n * n / total;
+  s->mean = square < INFINITY ? s->mean + delta * n / total : s->mean * (s->n / total) + mean * (n / total);
   s->n = total;
+}
+static void FN(var_each)(shmt__var_state* s, const char* in, int64_t stride, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    const double x = SHMT_X(in + i * stride);
+    FN(var_join)(s, 1, x, x - x);
+  }
 }
 /* Around which point the squares of a stretch are taken is given by center. */
 static inline double FN(var_squares)(const char* in, int64_t n, C center) {
@@ -85,7 +97,12 @@ static void FN(var_wide)(const shmt__reduce_run* run, shmt__var_state* state) {
         squares[j] += d * d;
       }
     }
-    for (int64_t j = 0; j < n; j++) FN(var_join)(&state[j], (double)rows, sum[j], squares[j]);
+    for (int64_t j = 0; j < n; j++) {
+      if (squares[j] < (C)INFINITY)
+        FN(var_join)(&state[j], (double)rows, sum[j], squares[j]);
+      else
+        FN(var_each)(&state[j], in + j * (int64_t)sizeof(T), run->reduce_stride, rows);
+    }
   }
 }
 static void FN(var_accumulate)(const shmt__reduce_run* run, shmt__var_state* state) {
@@ -95,20 +112,20 @@ static void FN(var_accumulate)(const shmt__reduce_run* run, shmt__var_state* sta
   }
   for (int64_t j = 0; j < run->n_keep; j++) {
     const char* in = run->in + j * run->keep_stride;
-    for (int64_t i = 0; i < run->n_reduce;) {
-      if (run->reduce_stride == (int64_t)sizeof(T)) {
-        const int64_t n = run->n_reduce - i < 4096 ? run->n_reduce - i : 4096;
-        const char* at = in + i * (int64_t)sizeof(T);
-        const double mean = FN(var_total_row)(0, at, n, NULL) / (double)n,
-                     miss = mean - (double)(C)mean;
-        /* The sum behind the mean is rounded, so elements that are all alike may come out below 0. */
-        const double squares = FN(var_squares)(at, n, (C)mean) - (double)n * miss * miss;
+    if (run->reduce_stride != (int64_t)sizeof(T)) {
+      FN(var_each)(&state[j], in, run->reduce_stride, run->n_reduce);
+      continue;
+    }
+    for (int64_t i = 0; i < run->n_reduce; i += 4096) {
+      const int64_t n = run->n_reduce - i < 4096 ? run->n_reduce - i : 4096;
+      const char* at = in + i * (int64_t)sizeof(T);
+      const double mean = FN(var_total_row)(0, at, n, NULL) / (double)n, miss = mean - (double)(C)mean;
+      /* The sum behind the mean is rounded, so elements that are all alike may come out below 0. */
+      const double squares = FN(var_squares)(at, n, (C)mean) - (double)n * miss * miss;
+      if (squares < INFINITY)
         FN(var_join)(&state[j], (double)n, mean, squares < 0 ? 0 : squares);
-        i += n;
-      } else {
-        FN(var_join)(&state[j], 1, SHMT_X(in + i * run->reduce_stride), 0);
-        i++;
-      }
+      else
+        FN(var_each)(&state[j], at, sizeof(T), n);
     }
   }
 }

@@ -133,6 +133,8 @@ shmt_status shmt__native_batch_norm(shmt_tensor* input, shmt_tensor* weight, shm
   SHMT_TRY(check_channel("bias", bias, c.n_channels));
   SHMT_REQUIRE(training || (running_mean && running_var), SHMT_E_RUNTIME,
                "running_mean and running_var must be defined in evaluation mode");
+  SHMT_REQUIRE(!training || input->numel > 0, SHMT_E_RUNTIME,
+               "input tensor must have at least one element, but got input_sizes = %s", SHMT_SHAPE_TEXT(input));
   if (training) SHMT_TRY(shmt__check_writable("batch_norm", running_mean));
   if (training) SHMT_TRY(shmt__check_writable("batch_norm", running_var));
   const shmt_dtype stat = weight ? weight->dtype : input->dtype;

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { NONE = 0, MEAN = 1, SUM = 2 };
+enum { NONE = 0, MEAN = 1 }; /* other numbers: the sum */
 
 /* Everything dense and of one dtype. */
 typedef struct operands {
@@ -129,8 +129,7 @@ static shmt_status nll_forward(shmt_tensor* self, shmt_tensor* target, shmt_tens
     walk(o, shmt__loops[SHMT_LOOP_nll_forward][self->dtype], &shape, item,
          reduction == NONE ? shmt__tensor_data(losses) : NULL, item, shmt__tensor_data(o->x), false);
     SHMT_REQUIRE(!bad.found, SHMT_E_INDEX, "Target %" PRId64 " is out of bounds.", bad.value);
-    if (reduction == SUM) SHMT_TRY(store_number(losses, sums[0]));
-    if (reduction == MEAN) SHMT_TRY(store_number(losses, sums[0] / sums[1]));
+    if (reduction != NONE) SHMT_TRY(store_number(losses, reduction == MEAN ? sums[0] / sums[1] : sums[0]));
     SHMT_TRY(store_number(total, reduction == NONE ? 0 : sums[1]));
   }
   *output = SHMT_TAKE(losses);

@@ -17,19 +17,6 @@ shmt_status shmt__layer_norm(shmt_tensor* input, shmt_ints normalized_shape, shm
   return shmt_op_native_layer_norm(input, normalized_shape, weight, bias, eps, out, &mean, &rstd);
 }
 
-shmt_status shmt__batch_norm(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, shmt_tensor* running_mean,
-                             shmt_tensor* running_var, bool training, double momentum, double eps, bool cudnn_enabled,
-                             shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) mean = NULL;
-  SHMT_AUTO(shmt_tensor) scale = NULL;
-
-  (void)cudnn_enabled;
-  /* Nothing to normalise, whatever the dims. */
-  if (input->numel == 0 && input->n_dims < 2) return shmt_op_clone(input, SHMT_MEMORY_FORMAT_NONE, out);
-  return shmt_op_native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, out, &mean,
-                                   &scale);
-}
-
 /* Channels as (1, C, 1, ...) for broadcasting over n dims. */
 static shmt_status as_channels(shmt_tensor* t, int n_dims, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS];
@@ -54,6 +41,29 @@ static shmt_status apply_affine(shmt_tensor** t, shmt_tensor* weight, shmt_tenso
     SHMT_TRY(shmt_op_add_Tensor(before, term, shmt__scalar_int(1), t));
   }
   return SHMT_OK;
+}
+
+/* Of no elements: empty too, and made of weight and bias, which so get gradients of zeros. */
+static shmt_status batch_norm_of_nothing(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias,
+                                         shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+
+  if (input->n_dims < 2) return shmt_op_clone(input, SHMT_MEMORY_FORMAT_NONE, out);
+  SHMT_TRY(shmt_op_clone(input, SHMT_MEMORY_FORMAT_NONE, &result));
+  SHMT_TRY(apply_affine(&result, weight, bias));
+  return shmt_op_to_dtype(result, input->dtype, false, false, SHMT_MEMORY_FORMAT_NONE, out);
+}
+
+shmt_status shmt__batch_norm(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, shmt_tensor* running_mean,
+                             shmt_tensor* running_var, bool training, double momentum, double eps, bool cudnn_enabled,
+                             shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) mean = NULL;
+  SHMT_AUTO(shmt_tensor) scale = NULL;
+
+  (void)cudnn_enabled;
+  if (input->numel == 0 && (training || input->n_dims < 2)) return batch_norm_of_nothing(input, weight, bias, out);
+  return shmt_op_native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, out, &mean,
+                                   &scale);
 }
 
 shmt_status shmt__group_norm(shmt_tensor* input, int64_t num_groups, shmt_tensor* weight, shmt_tensor* bias, double eps,

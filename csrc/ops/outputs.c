@@ -2,6 +2,7 @@
 #include "ops/outputs.h"
 
 #include "base/warn.h"
+#include "generated/ops.h"
 #include "iter/copy.h"
 #include "ops/names.h"
 
@@ -72,6 +73,13 @@ shmt_status shmt__write_inplace(const char* name, shmt_tensor* result, shmt_tens
                "output with shape %s doesn't match the broadcast shape %s", SHMT_SHAPE_TEXT(self),
                SHMT_SHAPE_TEXT(result));
   return shmt__tensor_copy(self, result);
+}
+
+shmt_status shmt__before_inplace(shmt_keyset ks, shmt_tensor* self, shmt_tensor** out) {
+  if ((ks & SHMT_KEYBIT_Autograd) && shmt__grad_enabled())
+    return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
+  *out = shmt__tensor_ref(self);
+  return SHMT_OK;
 }
 
 shmt_status shmt__output_begin(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,

@@ -34,6 +34,10 @@ shmt_status shmt__write_exact_out(const char* name, shmt_tensor* result, shmt_te
  * operators that compute first. Borrows both. */
 shmt_status shmt__write_inplace(const char* name, shmt_tensor* result, shmt_tensor* self);
 
+/* What the in-place form of a composite computes with before it copies the result into self: self, or a copy where
+ * nodes may save it, which would find it changed and be owned by it. ks: the call's. *out: a new reference. */
+shmt_status shmt__before_inplace(shmt_keyset ks, shmt_tensor* self, shmt_tensor** out);
+
 /* See Note [Preset outputs]. *work: a new reference. */
 shmt_status shmt__output_begin(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
                                shmt_device device, shmt_tensor** work);

@@ -171,3 +171,9 @@ def test_half_spectrum_of_a_size_that_has_no_double_is_refused() -> None:
 def test_a_loss_of_an_unknown_reduction_is_not_reduced() -> None:
     loss = T.ops.aten.huber_loss.default(T.ones(3, 4), T.zeros(3, 4), 2**31)
     assert loss.shape == (3, 4)
+
+
+def test_log_likelihood_of_an_unknown_reduction_is_summed() -> None:
+    x, target = T.arange(8.0).reshape(4, 2), T.tensor([0, 1, 1, 0])
+    loss, weight = T.ops.aten.nll_loss_forward.default(x, target, None, 5, -100)
+    assert (loss.item(), weight.item()) == (-14, 4)

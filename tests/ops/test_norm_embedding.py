@@ -32,6 +32,20 @@ def test_layer_norm_of_16_bit_floats() -> None:
     assert (got.float() - st.layer_norm(x, (64,))).abs().max().item() < 0.03
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (0, 3, 2), (2, 3, 0), (4, 0)], ids=str)
+def test_batch_norm_of_nothing_has_no_statistics(shape: tuple[int, ...]) -> None:
+    x, w = st.empty(shape, requires_grad=True), st.ones(shape[1], requires_grad=True)
+    mean, var = st.ones(shape[1]), st.ones(shape[1])
+    got = st.batch_norm(x, w, w, mean, var, True, 0.1, 1e-5, False)
+    assert got.shape == shape
+    got.sum().backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [0] * shape[1]
+    assert mean.tolist() == var.tolist() == [1] * shape[1]
+    with pytest.raises(RuntimeError, match="input tensor must have at least one element"):
+        st.native_batch_norm(x, w, w, mean, var, True, 0.1, 1e-5)
+
+
 @pytest.mark.parametrize("shape", [(6, 3), (4, 3, 5), (2, 3, 4, 5)], ids=str)
 def test_batch_norm_trains_and_evaluates(shape: tuple[int, ...]) -> None:
     x = _RNG.standard_normal(shape)

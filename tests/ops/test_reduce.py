@@ -139,6 +139,33 @@ def test_deviation_of_elements_that_are_alike_is_nothing(n: int) -> None:
         assert 0 <= got <= 1e-5 * abs(number)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "want"),
+    [
+        ([1e300, 1, 2, 3], np.inf),  # squares beyond doubles
+        ([1e308, 1e308, -1e308, -1e308], np.inf),
+        ([1, 2, np.inf], np.nan),
+        ([np.inf, 1, 2], np.nan),
+        ([1, np.nan, 2, 1e300], np.nan),
+    ],
+)
+def test_variance_that_overflows_is_the_same_wherever_elements_lie(
+    numbers: list[float], want: float
+) -> None:
+    rows = tensor(np.array([numbers] * 3))
+    wide = shmtensor.zeros(3, 2 * len(numbers), dtype=shmtensor.float64)
+    wide[:, ::2] = rows
+    for x in (rows, rows.t().contiguous().t(), wide[:, ::2]):
+        np.testing.assert_array_equal(shmtensor.std(x, 1), [want] * 3)
+    np.testing.assert_equal(shmtensor.var(rows[0].repeat(3000)).item(), want)
+
+
+def test_variance_of_floats_whose_squares_overflow_is_taken_in_doubles() -> None:
+    x = shmtensor.tensor([[3e38, 1, 2, 3]] * 2)
+    np.testing.assert_allclose(shmtensor.std(x, 1), [1.5e38] * 2, rtol=1e-6)
+    np.testing.assert_allclose(shmtensor.std(x.t().contiguous(), 0), [1.5e38] * 2, rtol=1e-6)
+
+
 def test_variance_of_one_element_is_nan() -> None:
     assert np.isnan(shmtensor.var(shmtensor.ones(1)).item())
     assert shmtensor.var(shmtensor.ones(1), unbiased=False).item() == 0
