@@ -7,11 +7,11 @@ call that does not end is a finding, reported as the line of Python that does it
     python tools/fuzz_ops.py --seconds 1800 --seed 7
     python tools/fuzz_ops.py --line "st.ops.aten.neg.default(make('bool', (2,)))"
 
-Findings: an end by a signal or a sanitizer's report, a call longer than ``--limit`` seconds, an
-exception that is none of the operators' (SystemError, say), blocks of tensor memory that stay, and
-results that are others when the tensors lie oddly in memory. Batches take turns at the instruction
-sets (``--level`` for a single call). The exit status is 1 when there are findings. The same seed
-makes the same calls.
+Findings: an end by a signal or a sanitizer's report, a call of more than ``--limit`` seconds,
+an exception that is none of the operators' (SystemError, say), blocks of tensor memory that stay,
+and results that are others when the tensors lie oddly in memory. Batches take turns at the
+instruction sets (``--level`` for a single call). The exit status is 1 when there are findings. The
+same seed makes the same calls.
 """
 
 from __future__ import annotations
@@ -78,25 +78,38 @@ class Child:
                 cwd=work_directory(config),
             )
         self.number = -1
-        self.since = time.monotonic()
+        self.since = (0.0, time.monotonic())
 
     def line(self) -> tuple[int, str]:
         """The number and text of the call that is being made."""
         number, _, text = self.shown.read_bytes().split(b"\0")[0].decode().partition("\n")
         return int(number or -1), text
 
+    def times(self) -> tuple[float, float]:
+        """Seconds of processor the child has used, and the time now."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0, time.monotonic()
+        ticks = int(fields[11]) + int(fields[12])  # utime and stime
+        return ticks / os.sysconf("SC_CLK_TCK"), time.monotonic()
+
     def wait(self, limit: float) -> str:
-        """Wait for the end; gives ``end``, or ``hang`` after killing it."""
+        """Wait for the end; gives ``end``, or ``hang`` after killing it.
+
+        A call may use *limit* seconds of processor, and stand still ten times as long: other
+        processes slow it down.
+        """
         while True:
             try:
                 self.process.wait(timeout=0.5)
                 return "end"
             except subprocess.TimeoutExpired:
                 number, _ = self.line()
-                now = time.monotonic()
+                used, now = self.times()
                 if number != self.number:
-                    self.number, self.since = number, now
-                elif now - self.since > limit:
+                    self.number, self.since = number, (used, now)
+                elif used - self.since[0] > limit or now - self.since[1] > 10 * limit:
                     self.process.kill()
                     self.process.wait()
                     return "hang"
@@ -143,7 +156,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--first", type=int, default=0, help="number of the first line")
-    parser.add_argument("--limit", type=float, default=60, help="seconds for one call")
+    parser.add_argument("--limit", type=float, default=60, help="processor seconds for one call")
     parser.add_argument("--config", choices=("asan", "native"), default="asan")
     parser.add_argument("--line", help="make this one call")
     parser.add_argument("--level", choices=LEVELS, default="", help="instruction set for --line")

@@ -10,7 +10,8 @@ UNARY_WITH(threshold, const C at = (C)SHMT_NUMBER(0);
            const C value = (C)SHMT_NUMBER(1), a <= at ? value : a)
 BINARY_WITH(threshold_backward, const C at = (C)SHMT_NUMBER(0), b <= at ? 0 : a)
 UNARY_WITH(hardtanh, const C low = (C)SHMT_NUMBER(0);
-           const C high = (C)SHMT_NUMBER(1), a<low ? low : a> high ? high : a)
+           const C high = (C)SHMT_NUMBER(1); const C least = low < high ? low : high,
+           a > high ? high : a < low ? least : a)
 #elif SHMT_IS_COMPLEX
 UNARY(silu, SHMT_CDIV(a, 1 + _Generic((C)0, float _Complex: cexpf, default: cexp)(-a)))
 #else
@@ -75,8 +76,11 @@ UNARY_WITH(elu, const C negative = NUMBER(0) * NUMBER(1); const C scale = NUMBER
 BINARY_WITH(elu_backward, const C negative = NUMBER(0) * NUMBER(1) * NUMBER(2);
             const C scale = NUMBER(1);
             const C inner = NUMBER(2), b > 0 ? a * scale : a * negative * OWN(exp)(b * inner))
+/* As clamp: high counts where low is higher, and a limit that is NaN makes all NaN. */
 UNARY_WITH(hardtanh, const C low = NUMBER(0);
-           const C high = NUMBER(1), a<low ? low : a> high ? high : a)
+           const C high = NUMBER(1); const bool both = low == low && high == high;
+           const C least = !both ? (C)NAN : low < high ? low : high,
+           both ? a > high ? high : a < low ? least : a : least)
 BINARY_WITH(hardtanh_backward, const C low = NUMBER(0);
             const C high = NUMBER(1), (b > low) & (b < high) ? a : 0)
 static inline C FN(hard)(C x) {

@@ -108,14 +108,18 @@ UNARY_WITH(nan_to_num, const R nan = (R)SHMT_CREAL(SHMT_NUMBER(0));
 #undef Z
 #endif
 #if !SHMT_IS_COMPLEX && !SHMT_IS_WIDE_UNSIGNED
-/* ctx: low, high, already in range of the dtype. A NaN stays. */
+/* ctx: low, high, already in range of the dtype. A NaN stays; a limit that is NaN makes all NaN. */
 static inline C FN(clamped)(C a, C low, C high) {
   const C up = a < low ? low : a;
   return up > high ? high : up;
 }
 UNARY_WITH(clamp, const C low = (C)SHMT_NUMBER(0);
-           const C high = (C)SHMT_NUMBER(1), FN(clamped)(a, low, high))
-UNARY_WITH(clamp_low, const C low = (C)SHMT_NUMBER(0), a < low ? low : a)
-UNARY_WITH(clamp_high, const C high = (C)SHMT_NUMBER(0), a > high ? high : a)
+           const C high = (C)SHMT_NUMBER(1); const bool lower = low == low;
+           const bool both = lower && high == high,
+           both ? FN(clamped)(a, low, high) : lower ? high : low)
+UNARY_WITH(clamp_low, const C low = (C)SHMT_NUMBER(0);
+           const bool some = low == low, !some || a < low ? low : a)
+UNARY_WITH(clamp_high, const C high = (C)SHMT_NUMBER(0);
+           const bool some = high == high, !some || a > high ? high : a)
 #endif
 #undef M

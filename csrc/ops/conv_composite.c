@@ -9,6 +9,13 @@
 
 static const int64_t zero = 0;
 
+static shmt_status check_input(int n, const char* name, const shmt_tensor* input) {
+  SHMT_REQUIRE(input->n_dims == n + 1 || input->n_dims == n + 2, SHMT_E_RUNTIME,
+               "Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", n + 1, n + 2, name,
+               SHMT_SHAPE_TEXT(input));
+  return SHMT_OK;
+}
+
 /* A missing batch dim is added and taken away again. */
 static shmt_status convolve(int n, const char* name, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias,
                             shmt_ints stride, shmt_ints padding, shmt_ints dilation, bool transposed,
@@ -16,9 +23,7 @@ static shmt_status convolve(int n, const char* name, shmt_tensor* input, shmt_te
   SHMT_AUTO(shmt_tensor) batch = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
 
-  SHMT_REQUIRE(input->n_dims == n + 1 || input->n_dims == n + 2, SHMT_E_RUNTIME,
-               "Expected %dD (unbatched) or %dD (batched) input to %s, but got input of size: %s", n + 1, n + 2, name,
-               SHMT_SHAPE_TEXT(input));
+  SHMT_TRY(check_input(n, name, input));
   if (input->n_dims == n + 2)
     return shmt_op_convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, out);
   SHMT_TRY(shmt_op_unsqueeze(input, 0, &batch));
@@ -81,8 +86,14 @@ static shmt_status convolve_padded(int n, const char* name, shmt_tensor* input, 
                SHMT_SHAPE_TEXT(weight));
   for (int64_t d = 0; d < stride.len; d++)
     SHMT_REQUIRE(stride.data[d] == 1, SHMT_E_RUNTIME, "padding='same' is not supported for strided convolutions");
+  SHMT_TRY(check_input(n, name, input));
   for (int d = 0; d < n; d++) {
-    const int64_t total = dilation.data[dilation.len == 1 ? 0 : d] * (weight->sizes[2 + d] - 1);
+    const int64_t step = dilation.data[dilation.len == 1 ? 0 : d], length = weight->sizes[2 + d];
+    int64_t total;
+    SHMT_REQUIRE(step > 0, SHMT_E_RUNTIME, "dilation should be greater than zero");
+    SHMT_REQUIRE(length == 0 || !__builtin_mul_overflow(step, length - 1, &total), SHMT_E_RUNTIME,
+                 "a kernel of %" PRId64 " elements %" PRId64 " apart is longer than int64 holds", length, step);
+    if (length == 0) total = 0;
     near[d] = total / 2;
     extra[d] = total % 2; /* the odd one goes to the far side */
   }

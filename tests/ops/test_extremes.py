@@ -177,3 +177,36 @@ def test_log_likelihood_of_an_unknown_reduction_is_summed() -> None:
     x, target = T.arange(8.0).reshape(4, 2), T.tensor([0, 1, 1, 0])
     loss, weight = T.ops.aten.nll_loss_forward.default(x, target, None, 5, -100)
     assert (loss.item(), weight.item()) == (-14, 4)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2), (1, 1, 3, 5, 5)])
+def test_convolution_of_too_few_dims_is_refused_before_it_is_padded(shape: tuple[int, ...]) -> None:
+    with pytest.raises(RuntimeError, match=r"3D \(unbatched\) or 4D"):
+        T.conv2d(T.ones(shape), T.ones(2, 3, 2, 2), padding="same")
+
+
+@pytest.mark.parametrize("dilation", [0, -1, 2**62, -(2**63)])
+def test_padding_to_the_same_size_by_an_extreme_dilation_is_an_error(dilation: int) -> None:
+    with pytest.raises(RuntimeError, match=r"dilation should be greater|longer than int64"):
+        T.conv2d(T.ones(1, 3, 5, 5), T.ones(2, 3, 3, 4), padding="same", dilation=dilation)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("dtype", [T.float32, T.float64, T.bfloat16])
+@pytest.mark.parametrize("limits", [(NAN, 2), (0, NAN), (NAN, NAN)])
+def test_limits_that_are_nan_make_all_nan(limits: tuple[float, float], dtype: T.dtype) -> None:
+    x = T.arange(-20, 20, dtype=dtype)
+    for got in (x.clamp(*limits), T.nn.functional.hardtanh(x, *limits)):
+        assert got.isnan().all()
+    low, high = limits
+    assert x.clamp(min=low).isnan().all().item() is (low != low)
+    assert x.clamp(max=high).isnan().all().item() is (high != high)
+
+
+@pytest.mark.parametrize("dtype", [T.float32, T.float16, T.int16, T.uint8])
+def test_the_upper_limit_counts_where_the_lower_one_is_higher(dtype: T.dtype) -> None:
+    x = T.arange(0, 40, dtype=dtype)
+    for got in (x.clamp(3, 2), T.ops.aten.hardtanh.default(x, 3, 2)):
+        assert got.tolist() == [2] * 40
