@@ -65,12 +65,14 @@ def make(
 def _put_extremes(made: Any, seed: int) -> None:
     flat = made.view(-1)
     if made.dtype.is_floating_point or made.dtype.is_complex:
+        info = st.finfo(made.dtype)
         values = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 6e4]
+        values += [info.max, info.min, info.smallest_normal / 8]
     elif made.dtype is st.bool:
         return
     else:
-        info = st.iinfo(made.dtype)
-        values = [info.max, info.min, 0]
+        whole = st.iinfo(made.dtype)
+        values = [whole.max, whole.min, 0]
     flat[seed % flat.numel()] = values[seed // 5 % len(values)]
 
 

@@ -13,7 +13,7 @@ UNARY(bitwise_not, (C)~a)
 #define BITS       (8 * (int)sizeof(C))
 #define TOO_FAR(b) ((uint64_t)(int64_t)(b) >= (uint64_t)BITS)
 BINARY(bitwise_left_shift, TOO_FAR(b) ? (C)0 : (C)(SHMT_WIDE(a) << ((int)b & (BITS - 1))))
-BINARY(bitwise_right_shift, TOO_FAR(b) ? (C)(a >> (BITS - 1)) : (C)(a >> ((int)b & (BITS - 1))))
+BINARY(bitwise_right_shift, TOO_FAR(b) ? (C)(a >> (BITS - 1) >> 1) : (C)(a >> ((int)b & (BITS - 1))))
 #undef BITS
 #undef TOO_FAR
 #endif

@@ -160,6 +160,9 @@ def test_shift_by_the_width_leaves_nothing() -> None:
     a = shmtensor.tensor([-5, 5], dtype=shmtensor.int32)
     assert (a << 32).tolist() == [0, 0]
     assert (a >> 40).tolist() == [-1, 0]
+    full = shmtensor.full((20,), 255, dtype=shmtensor.uint8)
+    assert (full >> shmtensor.full((20,), 8, dtype=shmtensor.uint8)).tolist() == [0] * 20
+    assert (full >> 200).tolist() == [0] * 20
 
 
 def test_alpha_scales_the_second_operand() -> None:
