@@ -37,7 +37,12 @@ class PythonTables:
 
 def _order(op: Operator) -> tuple[bool, bool]:
     """out= forms last, and overloads with a number after those with a tensor."""
-    return op.form == "out", "Scalar" in op.schema.overload
+    takes_number = any(a.type.base == "Scalar" for a in op.schema.arguments if not a.keyword_only)
+    return _has_out(op), takes_number
+
+
+def _has_out(op: Operator) -> bool:
+    return any(a.is_out for a in op.schema.arguments)
 
 
 def _collect(operators: list[Operator], *, is_method: bool) -> list[PythonName]:

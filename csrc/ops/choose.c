@@ -1,4 +1,4 @@
-/* ops/choose.c -- where, masked_fill and clamp. */
+/* ops/choose.c -- where, masked_fill, clamp and lerp. */
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -6,6 +6,7 @@
 #include "generated/ops.h"
 #include "iter/copy.h"
 #include "ops/formula.h"
+#include "ops/names.h"
 #include "ops/pointwise.h"
 
 /* --- where ------------------------------------------------------------------------------- */
@@ -184,4 +185,20 @@ shmt_status shmt__clamp_min_tensor_out(shmt_tensor* self, shmt_tensor* min, shmt
 
 shmt_status shmt__clamp_max_tensor_out(shmt_tensor* self, shmt_tensor* max, shmt_tensor* out) {
   return shmt__clamp_tensor(self, NULL, max, &out);
+}
+
+/* --- lerp ----------------------------------------------------------------------------------- */
+
+/* A weight without dims is promoted as a number of its dtype would be; one with dims has the dtype of
+ * the rest, and so has out. */
+shmt_status shmt__lerp(shmt_tensor* self, shmt_tensor* end, shmt_tensor* weight, shmt_tensor** out) {
+  static const shmt__pointwise promoted = {"lerp", SHMT_LOOP_lerp, SHMT_PROMOTE_ARITHMETIC, SHMT_DTYPE_NONE, false};
+  static const shmt__pointwise exact = {"lerp", SHMT_LOOP_lerp, SHMT_PROMOTE_SAME, SHMT_DTYPE_NONE, true};
+
+  SHMT_REQUIRE(self->dtype == end->dtype, SHMT_E_RUNTIME, "expected dtype %s for `end` but got dtype %s",
+               shmt__dtype_ctype(self->dtype), shmt__dtype_ctype(end->dtype));
+  if (weight->n_dims == 0) return shmt__family_ternary(&promoted, self, end, weight, out);
+  SHMT_REQUIRE(self->dtype == weight->dtype, SHMT_E_RUNTIME, "expected dtype %s for `weight` but got dtype %s",
+               shmt__dtype_ctype(self->dtype), shmt__dtype_ctype(weight->dtype));
+  return shmt__family_ternary(&exact, self, end, weight, out);
 }

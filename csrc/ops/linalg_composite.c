@@ -6,6 +6,7 @@
 #include "ops/check.h"
 #include "ops/formula.h"
 #include "ops/lapack.h"
+#include "ops/outputs.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -237,7 +238,7 @@ shmt_status shmt__householder_backward(shmt_tensor* grad, shmt_tensor* result, s
 
 /* --- powers and the exponential ----------------------------------------------------------------- */
 
-shmt_status shmt__matrix_power(shmt_tensor* self, int64_t n, shmt_tensor** out) {
+static shmt_status matrix_power(shmt_tensor* self, int64_t n, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) base = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   uint64_t bits = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
@@ -271,6 +272,18 @@ shmt_status shmt__matrix_power(shmt_tensor* self, int64_t n, shmt_tensor** out) 
       SHMT_TRY(shmt_op_matmul(old, old, &base));
     }
   }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+shmt_status shmt__matrix_power(shmt_tensor* self, int64_t n, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+
+  SHMT_TRY(matrix_power(self, n, &result));
+  /* As torch, whose last step of these powers writes into out itself. */
+  if (*out && n >= -3 && n <= 3 && n != 0 && n != 1)
+    return shmt__write_exact_out("linalg_matrix_power", result, *out);
+  if (*out) return shmt__write_out("linalg_matrix_power", result, *out);
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }

@@ -3,6 +3,7 @@
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "ops/check.h"
+#include "ops/outputs.h"
 #include "storage/allocator.h"
 
 #include <inttypes.h>
@@ -243,7 +244,7 @@ shmt_status shmt__linear(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* b
   return shmt_op_view(product, (shmt_ints){sizes, n}, out);
 }
 
-shmt_status shmt__inner(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {
+static shmt_status inner(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) left = NULL;
   SHMT_AUTO(shmt_tensor) right = NULL;
   SHMT_AUTO(shmt_tensor) turned = NULL;
@@ -252,7 +253,6 @@ shmt_status shmt__inner(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out
   int n = 0;
   const int n1 = self->n_dims, n2 = other->n_dims;
 
-  if (n1 == 0 || n2 == 0) return shmt_op_mul_Tensor(self, other, out);
   SHMT_REQUIRE(self->sizes[n1 - 1] == other->sizes[n2 - 1], SHMT_E_RUNTIME,
                "inner() the last dimension must match on both input tensors but got shapes %s and %s",
                SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(other));
@@ -266,6 +266,20 @@ shmt_status shmt__inner(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out
   SHMT_TRY(shmt_op_t(right, &turned));
   SHMT_TRY(shmt_op_mm(left, turned, &product));
   return shmt_op_reshape(product, (shmt_ints){sizes, n}, out);
+}
+
+shmt_status shmt__inner(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {
+  const bool is_product = self->n_dims == 0 || other->n_dims == 0;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+
+  if (is_product)
+    SHMT_TRY(shmt_op_mul_Tensor(self, other, &result));
+  else
+    SHMT_TRY(inner(self, other, &result));
+  if (*out && is_product) return shmt__write_out("inner", result, *out);
+  if (*out) return shmt__write_exact_out("inner", result, *out);
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
 }
 
 /* The best place to split matrices i..j, found by shmt__chain_matmul. */

@@ -62,6 +62,8 @@ static shmt_status var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
   uint64_t mask;
 
   SHMT_TRY(check_var(self));
+  SHMT_REQUIRE(!*out || is_complex(self->dtype) || !is_complex((*out)->dtype), SHMT_E_NOT_IMPLEMENTED,
+               "\"%s\" not implemented for '%s'", root ? "std" : "var", shmt__dtype_title((*out)->dtype));
   if (is_complex(self->dtype)) return complex_var(self, dim, correction, keepdim, root, out);
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
   const shmt__reduction r = {.name = root ? "std" : "var",
@@ -179,6 +181,7 @@ shmt_status shmt__linalg_vector_norm(shmt_tensor* self, shmt_scalar ord, shmt_in
 
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
   SHMT_TRY(check_norm(self, ord, mask, dtype));
+  SHMT_TRY(shmt__check_out_dtype(*out, shmt__to_real_dtype(dtype == SHMT_DTYPE_NONE ? self->dtype : dtype)));
   SHMT_TRY(shmt__tensor_cast(self, dtype == SHMT_DTYPE_NONE ? self->dtype : dtype, &input));
   const double p = shmt__scalar_to_double(ord);
   const shmt__reduction r = {.name = "linalg_vector_norm",
@@ -353,6 +356,11 @@ static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int6
   return shmt__iter_finish(&it, shmt__iter_run(&it, scan_lines, &s));
 }
 
+/* A sum or product of one number, or of none, is taken also where the dtype has no loop (bool). */
+static bool is_trivial(int row, const shmt_tensor* input) {
+  return (row == SHMT_LOOP_cumsum || row == SHMT_LOOP_cumprod) && (input->n_dims == 0 || input->numel == 0);
+}
+
 static shmt_status scan_one(const char* name, int row, shmt_tensor* self, int64_t dim,
                             shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) input = NULL;
@@ -361,7 +369,9 @@ static shmt_status scan_one(const char* name, int row, shmt_tensor* self, int64_
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(shmt__tensor_cast(self, dtype, &input));
   SHMT_TRY(shmt__output_begin(name, out, shmt__tensor_sizes(self), dtype, self->device, &work));
-  shmt_status status = scan_into(name, row, input, dim, (shmt_tensor* const[]){work}, 1);
+  shmt_status status = is_trivial(row, input)
+                           ? shmt__tensor_copy(work, input)
+                           : scan_into(name, row, input, dim, (shmt_tensor* const[]){work}, 1);
   return status == SHMT_OK ? shmt__output_end(name, &work, out) : status;
 }
 
@@ -390,6 +400,8 @@ static shmt_status scan_best(const char* name, int row, shmt_tensor* self, int64
   SHMT_AUTO(shmt_tensor) at = NULL;
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(shmt__check_out_dtype(*values, self->dtype));
+  SHMT_TRY(shmt__check_out_dtype(*indices, SHMT_INT64));
   SHMT_TRY(
       shmt__output_begin(name, values, shmt__tensor_sizes(self), self->dtype, self->device, &best));
   SHMT_TRY(

@@ -65,6 +65,12 @@ shmt_status shmt__write_exact_out(const char* name, shmt_tensor* result, shmt_te
   return shmt__write_out(name, result, out);
 }
 
+shmt_status shmt__write_real_out(const char* name, shmt_tensor* result, shmt_tensor* out) {
+  SHMT_REQUIRE(shmt__is_floating(out->dtype), SHMT_E_RUNTIME, "%s expects a floating point output tensor, but got %s",
+               name, shmt__dtype_title(out->dtype));
+  return shmt__write_out(name, result, out);
+}
+
 shmt_status shmt__write_inplace(const char* name, shmt_tensor* result, shmt_tensor* self) {
   if (result == self) return SHMT_OK;
   (void)name;

@@ -30,6 +30,9 @@ shmt_status shmt__write_out(const char* name, shmt_tensor* result, shmt_tensor* 
 /* The same, and refuse an out of another dtype. */
 shmt_status shmt__write_exact_out(const char* name, shmt_tensor* result, shmt_tensor* out);
 
+/* The same as shmt__write_out, and refuse an out that is not floating: real results of complex numbers. */
+shmt_status shmt__write_real_out(const char* name, shmt_tensor* result, shmt_tensor* out);
+
 /* Copy result into self, whose shape must already be the result's (torch's error otherwise): in-place forms of
  * operators that compute first. Borrows both. */
 shmt_status shmt__write_inplace(const char* name, shmt_tensor* result, shmt_tensor* self);

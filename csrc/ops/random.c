@@ -297,8 +297,10 @@ shmt_status shmt__bernoulli_tensor(shmt_tensor* self, shmt_tensor* p, shmt_gener
   SHMT_AUTO(shmt_tensor) work = NULL;
   bool fits = shmt__tensor_is_contiguous(p) && p->n_dims == self->n_dims;
 
-  SHMT_REQUIRE(shmt__is_floating(p->dtype), SHMT_E_RUNTIME,
-               "expected probabilities tensor to have floating type, got %s", shmt__dtype_title(p->dtype));
+  SHMT_REQUIRE(!shmt__is_complex(self->dtype), SHMT_E_NOT_IMPLEMENTED,
+               "\"bernoulli_tensor_cpu_self_\" not implemented for '%s'", shmt__dtype_title(self->dtype));
+  SHMT_REQUIRE(shmt__is_floating(p->dtype), SHMT_E_NOT_IMPLEMENTED,
+               "\"bernoulli_tensor_cpu_p_\" not implemented for '%s'", shmt__dtype_title(p->dtype));
   if (shmt__tensor_is_meta(self) || self->numel == 0) return SHMT_OK;
   for (int d = 0; fits && d < p->n_dims; d++) fits = p->sizes[d] == self->sizes[d];
   if (fits) {
@@ -320,6 +322,10 @@ shmt_status shmt__bernoulli_tensor(shmt_tensor* self, shmt_tensor* p, shmt_gener
 shmt_status shmt__bernoulli(shmt_tensor* self, shmt_generator* generator, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
 
+  if (*out) { /* of any dtype that holds 0 and 1 */
+    SHMT_TRY(shmt__prepare_out("bernoulli", out, shmt__tensor_sizes(self), (*out)->dtype, self->device));
+    return shmt__bernoulli_tensor(*out, self, generator);
+  }
   SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &result));
   SHMT_TRY(shmt__bernoulli_tensor(result, self, generator));
   *out = SHMT_TAKE(result);

@@ -101,11 +101,17 @@ shmt_status shmt__geometric_(shmt_tensor* self, double p, shmt_generator* genera
 
 /* --- normal with tensors ------------------------------------------------------------------- */
 
-/* result = standard normal * std + mean, in sizes and dtype of like. */
+/* result = standard normal * std + mean, in sizes and dtype of like; a preset *out is like. */
 static shmt_status normal_around(shmt_ints sizes, shmt_tensor* like, shmt_tensor* mean, double mean_value,
                                  shmt_tensor* std, double std_value, shmt_generator* generator, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) noise = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
 
+  if (*out) {
+    like = *out;
+    SHMT_REQUIRE(shmt__dtype_category(like->dtype) >= 2, SHMT_E_NOT_IMPLEMENTED,
+                 "\"normal_kernel_cpu\" not implemented for '%s'", shmt__dtype_title(like->dtype));
+  }
   SHMT_REQUIRE(std || std_value >= 0, SHMT_E_RUNTIME, "normal expects std >= 0.0, but found std %g", std_value);
   SHMT_REQUIRE(!std || !shmt__is_complex(std->dtype), SHMT_E_RUNTIME,
                "normal expects standard deviation to be non-complex");
@@ -122,8 +128,13 @@ static shmt_status normal_around(shmt_ints sizes, shmt_tensor* like, shmt_tensor
     SHMT_AUTO(shmt_tensor) plain = SHMT_TAKE(noise);
     SHMT_TRY(shmt_op_mul_Tensor(plain, std, &noise));
   }
-  if (mean) return shmt_op_add_Tensor(noise, mean, shmt__scalar_int(1), out);
-  return shmt_op_add_Scalar(noise, shmt__scalar_float(mean_value), shmt__scalar_int(1), out);
+  if (mean)
+    SHMT_TRY(shmt_op_add_Tensor(noise, mean, shmt__scalar_int(1), &result));
+  else
+    SHMT_TRY(shmt_op_add_Scalar(noise, shmt__scalar_float(mean_value), shmt__scalar_int(1), &result));
+  if (*out) return shmt__write_out("normal", result, *out);
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
 }
 
 shmt_status shmt__normal_tensor_float(shmt_tensor* mean, double std, shmt_generator* generator, shmt_tensor** out) {

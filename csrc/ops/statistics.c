@@ -5,6 +5,7 @@
 #include "generated/ops.h"
 #include "ops/check.h"
 #include "ops/formula.h"
+#include "ops/outputs.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -315,15 +316,21 @@ shmt_status shmt__nanmean(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_d
   SHMT_AUTO(shmt_tensor) is_number = NULL;
   SHMT_AUTO(shmt_tensor) count = NULL;
   SHMT_AUTO(shmt_tensor) total = NULL;
+  SHMT_AUTO(shmt_tensor) mean = NULL;
 
   SHMT_REQUIRE(shmt__dtype_category(self->dtype) >= 2, SHMT_E_RUNTIME,
                "nanmean(): expected input to have floating point or complex dtype but got %s",
                shmt__dtype_title(self->dtype));
+  SHMT_REQUIRE(!*out || shmt__is_floating((*out)->dtype) || shmt__is_complex(self->dtype), SHMT_E_NOT_IMPLEMENTED,
+               "\"nanmean\" not implemented for '%s'", shmt__dtype_title((*out)->dtype));
   SHMT_TRY(shmt_op_isnan(self, &is_nan));
   SHMT_TRY(shmt_op_logical_not(is_nan, &is_number));
   SHMT_TRY(shmt_op_sum_dim_IntList(is_number, dim, keepdim, SHMT_DTYPE_NONE, &count));
   SHMT_TRY(shmt_op_nansum(self, dim, keepdim, dtype, &total));
-  return shmt_op_div_Tensor(total, count, out);
+  SHMT_TRY(shmt_op_div_Tensor(total, count, &mean));
+  if (*out) return shmt__write_out("nanmean", mean, *out);
+  *out = SHMT_TAKE(mean);
+  return SHMT_OK;
 }
 
 /* --- norms of slices ------------------------------------------------------------------ */

@@ -143,7 +143,7 @@ OF_DEVICE = frozenset(
 #: The output's dtype is what the result is made in, as in torch.
 TAKES_ANY_OUT = frozenset(
     """
-    cumprod cumsum linspace linspace.Scalar_Tensor linspace.Tensor_Scalar
+    bernoulli cumprod cumsum linspace linspace.Scalar_Tensor linspace.Tensor_Scalar
     linspace.Tensor_Tensor logspace
     logspace.Scalar_Tensor logspace.Tensor_Scalar logspace.Tensor_Tensor prod.dim_int
     sum.dim_IntList arange arange.start arange.start_step range.step zeros ones full

@@ -53,7 +53,6 @@ ONLY_OURS: dict[str, tuple[str, ...]] = {
         ("bool",),
     ),
     "linalg_vander": ("bool", *_HALF, *_WIDE),
-    "bernoulli_.Tensor": _COMPLEX,
     # Nothing of an unsigned number is below a negative limit.
     "hardtanh": _BYTE,
     # torch allocates a result that it then refuses, or stops in an assertion of its own.
@@ -108,10 +107,8 @@ OUT_OTHER_REFUSAL = frozenset(
 #: An output of a wider or narrower dtype than the result's is cast to by one of both only.
 OUT_CASTS = frozenset(
     """
-    _fft_c2c _fft_c2r _fft_r2c abs absolute bernoulli cummax cummin
-    fft_hfft fft_hfft2 fft_hfftn fft_irfft fft_irfft2 fft_irfftn linalg_matrix_power
-    linalg_vector_norm logsumexp nanmean normal.Tensor_Tensor normal.Tensor_float
-    normal.float_Tensor special_logsumexp std.correction var.correction
+    _fft_c2c _fft_c2r _fft_r2c abs absolute logsumexp normal.Tensor_float special_logsumexp std.correction
+    var.correction
     """.split()
 )
 

@@ -1,0 +1,110 @@
+"""Which dtypes of out= an operator casts its result to, and which it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import shmtensor as T
+
+HALF, THIRD = 0.5, 0.25
+
+
+def _matrix() -> T.Tensor:
+    return T.tensor([[1.0, HALF], [HALF, 2.0]])
+
+
+@pytest.mark.parametrize("dtype", [T.bool, T.int64, T.float16, T.float64])
+def test_bernoulli_writes_its_zeros_and_ones_in_any_dtype(dtype: T.dtype) -> None:
+    p = T.tensor([0.0, 1.0, 1.0])
+    assert T.bernoulli(p, out=T.empty(0, dtype=dtype)).tolist() == [0, 1, 1]
+
+
+def test_bernoulli_wants_probabilities_and_a_real_out() -> None:
+    with pytest.raises(NotImplementedError, match="'Long'"):
+        T.bernoulli(T.tensor([1]))
+    with pytest.raises(NotImplementedError, match="'ComplexFloat'"):
+        T.bernoulli(T.tensor([1.0]), out=T.empty(0, dtype=T.complex64))
+
+
+@pytest.mark.parametrize("name", ["irfft", "hfft", "irfft2", "hfft2", "irfftn", "hfftn"])
+def test_real_transforms_refuse_a_complex_out(name: str) -> None:
+    transform = getattr(T.fft, name)
+    spectrum = T.ones(3, 3, dtype=T.complex64)
+    wide = transform(spectrum, out=T.empty(0, dtype=T.float64))
+    assert T.equal(wide, transform(spectrum).double())
+    with pytest.raises(RuntimeError, match="floating point output tensor, but got ComplexFloat"):
+        transform(spectrum, out=T.empty(0, dtype=T.complex64))
+
+
+@pytest.mark.parametrize("function", [T.var, T.std, T.nanmean])
+def test_moments_of_real_numbers_refuse_a_complex_out(function: Callable[..., T.Tensor]) -> None:
+    assert function(_matrix(), 0, out=T.empty(0, dtype=T.float64)).dtype is T.float64
+    with pytest.raises(NotImplementedError, match="'ComplexDouble'"):
+        function(_matrix(), 0, out=T.empty(0, dtype=T.complex128))
+
+
+def test_the_inner_product_with_a_number_is_cast() -> None:
+    wide = T.empty(0, dtype=T.float64)
+    assert T.inner(T.tensor(2.0), T.tensor([1.0, HALF]), out=wide).tolist() == [2.0, 1.0]
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float"):
+        T.inner(_matrix(), _matrix(), out=T.empty(0, dtype=T.float64))
+
+
+def test_powers_of_matrices_are_cast_where_the_last_step_is_no_product() -> None:
+    for n in (0, 1, 4):
+        wide = T.linalg.matrix_power(_matrix(), n, out=T.empty(0, dtype=T.float64))
+        assert T.equal(wide, T.linalg.matrix_power(_matrix(), n).double())
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float"):
+        T.linalg.matrix_power(_matrix(), 2, out=T.empty(0, dtype=T.float64))
+
+
+def test_eigenvalues_and_norms_want_their_own_dtype() -> None:
+    outs = T.empty(0, dtype=T.float64), T.empty(0, dtype=T.float64)
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float"):
+        T.linalg.eigh(_matrix(), out=outs)
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float"):
+        T.linalg.vector_norm(_matrix().cfloat(), out=T.empty(0, dtype=T.complex64))
+
+
+def test_running_extremes_want_int64_for_the_indices() -> None:
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype long int"):
+        T.cummax(_matrix(), 0, out=(T.empty(0), T.empty(0)))
+
+
+def test_running_sums_of_one_number_are_taken_as_bool() -> None:
+    assert T.cumsum(T.tensor(2.5), 0, dtype=T.bool).item() is True
+    assert T.cumprod(T.empty(0), 0, out=T.empty(0, dtype=T.bool)).numel() == 0
+    with pytest.raises(NotImplementedError, match="'Bool'"):
+        T.cumsum(T.ones(2), 0, dtype=T.bool)
+
+
+def test_normal_numbers_are_drawn_in_the_dtype_of_out() -> None:
+    wide = T.normal(_matrix(), 0.0, out=T.empty(2, 2, dtype=T.float64))
+    assert wide.dtype is T.float64
+    assert T.equal(wide, _matrix().double())
+    with pytest.raises(NotImplementedError, match="'Long'"):
+        T.normal(_matrix(), 1.0, out=T.empty(2, 2, dtype=T.int64))
+
+
+def test_lerp_promotes_a_weight_without_dimensions_only() -> None:
+    start, end = T.zeros(2), T.ones(2)
+    weight = T.tensor(THIRD, dtype=T.float64)
+    assert T.lerp(start, end, weight).dtype is T.float32
+    assert T.lerp(start[0], end[0], weight).dtype is T.float64
+    assert T.lerp(start, end, weight, out=T.empty(0, dtype=T.float64)).tolist() == [THIRD, THIRD]
+    with pytest.raises(RuntimeError, match="expected dtype float for `weight` but got dtype double"):
+        T.lerp(start, end, weight.expand(2))
+    with pytest.raises(RuntimeError, match="expected dtype float for `end` but got dtype double"):
+        T.lerp(start, end.double(), weight)
+    with pytest.raises(RuntimeError, match="Found dtype Double but expected Float"):
+        T.lerp(start, end, weight.float().expand(2), out=T.empty(0, dtype=T.float64))
+
+
+def test_limits_without_dimensions_are_promoted_as_tensors() -> None:
+    number, limit = T.tensor(HALF), T.tensor(THIRD, dtype=T.float64)
+    for limited in (T.clamp(number, limit), number.clamp_max(limit), T.clamp_min(number, limit)):
+        assert limited.dtype is T.float64
+    assert number.clamp(0, limit).dtype is T.float32
+    assert T.clamp(T.ones(2), limit, out=T.empty(0, dtype=T.float64)).tolist() == [1.0, 1.0]
