@@ -36,7 +36,15 @@ ENTRY_KEYS = (
     "source",
 )
 VARIANTS = ("function", "method", "inplace", "out", "nn")
-TAGS = ("random", "factory", "nondifferentiable", "inplace_only", "geometry", "exact_out", "real_out")
+TAGS = (
+    "random",
+    "factory",
+    "nondifferentiable",
+    "inplace_only",
+    "geometry",
+    "exact_out",
+    "real_out",
+)
 PROMOTIONS = ("none", "same", "arithmetic", "int_to_float", "compare", "bool_to_int")
 _KERNEL_KEYS = ("template", "loop", "dtypes", "promote", "result")
 _SOURCES = ("kernel", "impl", "dispatch", "composite", "composite_explicit")

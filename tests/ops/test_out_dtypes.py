@@ -94,7 +94,9 @@ def test_lerp_promotes_a_weight_without_dimensions_only() -> None:
     assert T.lerp(start, end, weight).dtype is T.float32
     assert T.lerp(start[0], end[0], weight).dtype is T.float64
     assert T.lerp(start, end, weight, out=T.empty(0, dtype=T.float64)).tolist() == [THIRD, THIRD]
-    with pytest.raises(RuntimeError, match="expected dtype float for `weight` but got dtype double"):
+    with pytest.raises(
+        RuntimeError, match="expected dtype float for `weight` but got dtype double"
+    ):
         T.lerp(start, end, weight.expand(2))
     with pytest.raises(RuntimeError, match="expected dtype float for `end` but got dtype double"):
         T.lerp(start, end.double(), weight)
