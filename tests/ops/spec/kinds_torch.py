@@ -107,8 +107,8 @@ OUT_OTHER_REFUSAL = frozenset(
 #: An output of a wider or narrower dtype than the result's is cast to by one of both only.
 OUT_CASTS = frozenset(
     """
-    _fft_c2c _fft_c2r _fft_r2c abs absolute logsumexp normal.Tensor_float special_logsumexp std.correction
-    var.correction
+    _fft_c2c _fft_c2r _fft_r2c abs absolute logsumexp normal.Tensor_float special_logsumexp
+    std.correction var.correction
     """.split()
 )
 
