@@ -92,7 +92,7 @@ class Line:
         self.dtype = rng.choice(DTYPES) if rng.random() < 0.6 else "float32"
         self.wild = rng.choice((0.02, 0.1, 0.3, 0.6))
         self.shape = tuple(rng.choice(SIZES) for _ in range(rng.choice((0, 1, 2, 2, 3, 4, 5))))
-        self.grad = rng.random() < 0.15
+        self.grad = rng.random() < 0.25
         self.meta = rng.random() < 0.03
 
     def odd(self) -> bool:

@@ -168,7 +168,7 @@ def _flat(value: Any) -> list[Any]:
 
 
 def agree(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The call; the same on dense copies of its tensors must have the same values.
+    """The call; the same on dense copies of its tensors must have the same values and gradients.
 
     Raises:
         DisagreementError: It has others, or only one of the two calls fails, for a reason that is
@@ -178,15 +178,39 @@ def agree(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     dense_named = {key: _dense(value) for key, value in kwargs.items()}
     got, failed = _call(function, args, kwargs, 0x7F)
     want, failed_dense = _call(function, dense, dense_named, 0x11)
+    if not _both(failed, failed_dense):
+        return got
+    _compare(got, want)
+    inputs = (_wanted([*args, *kwargs.values()]), _wanted([*dense, *dense_named.values()]))
+    slopes, failed = _call(_gradients, (got, inputs[0]), {}, 0x7F)
+    slopes_dense, failed_dense = _call(_gradients, (want, inputs[1]), {}, 0x11)
+    if _both(failed, failed_dense):
+        _compare(slopes, slopes_dense)
+    return got
+
+
+def _both(failed: Exception | None, failed_dense: Exception | None) -> bool:
+    """Are there two results?"""
     if (failed is None) != (failed_dense is None):
         error = failed or failed_dense
         if not any(word in str(error) for word in OF_LAYOUT) and type(error) is not MemoryError:
             raise DisagreementError(f"only {'these' if failed else 'dense ones'} fail: {error}")
     if failed:
         raise failed
-    if failed_dense is None:
-        _compare(got, want)
-    return got
+    return failed_dense is None
+
+
+def _wanted(values: list[Any]) -> list[Any]:
+    return [x for x in _flat(values) if isinstance(x, st.Tensor) and x.requires_grad and x.is_leaf]
+
+
+def _gradients(result: Any, inputs: list[Any]) -> list[Any]:
+    outs = [t for t in _flat(result) if isinstance(t, st.Tensor) and t.requires_grad]
+    outs = [(t * t).sum() for t in outs if t.numel() <= MOST_ELEMENTS and t.device.type == "cpu"]
+    if not inputs or not outs:
+        return []
+    total = sum(t.real if t.is_complex() else t for t in outs)
+    return list(st.autograd.grad(total, inputs, retain_graph=True, allow_unused=True))
 
 
 def _call(

@@ -261,6 +261,15 @@ def test_unfold_takes_bool():
     assert F.unfold(x, 2, padding=0).flatten().tolist() == [True, False, False, True]
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_nothing_give_the_table_a_gradient_of_zeros(mode: str) -> None:
+    table = sh.ones(4, 2, requires_grad=True)
+    index = sh.tensor([3, 3])
+    F.embedding_bag(index, table, sh.tensor([0, 2]), mode=mode, padding_idx=3).sum().backward()
+    assert table.grad is not None
+    assert table.grad.tolist() == [[0, 0]] * 4
+
+
 def test_torchs_embedding_bag_says_where_things_are() -> None:
     weight = sh.tensor([[0.0, 9.0], [3.0, 4.0], [6.0, 1.0]])
     indices, offsets = sh.tensor([0, 2, 1, 1]), sh.tensor([0, 2, 2])

@@ -201,8 +201,8 @@ def _bag_maxima(terms: Tensor, where: Tensor, bags: int) -> Tensor:
     """The largest element of every bag; the first one gets the gradient. Zeros if it is empty."""
     counts = shmtensor.bincount(where, minlength=bags)
     longest = int(counts.max()) if bags else 0
-    if longest == 0:
-        return terms.new_zeros((bags, terms.size(1)))
+    if longest == 0:  # no term is added, but the table gets a gradient
+        return terms.new_zeros((bags, terms.size(1))).index_add(0, where, terms)
     firsts = counts.cumsum(0) - counts
     steps = shmtensor.arange(longest)
     inside = steps < counts.unsqueeze(1)  # (B, longest)
