@@ -21,6 +21,7 @@ __all__ = [
     "set_default_tensor_type",
     "set_deterministic_debug_mode",
     "set_float32_matmul_precision",
+    "set_num_interop_threads",
     "set_warn_always",
     "typename",
     "use_deterministic_algorithms",
@@ -34,6 +35,7 @@ class _State:
     deterministic_mode = 0  # an index of _DEBUG_MODES
     precision = "highest"
     warn_always = False
+    interop_threads = 1
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -107,8 +109,28 @@ def get_float32_matmul_precision() -> str:
 
 
 def get_num_interop_threads() -> int:
-    """Return how many operators may run at once in threads of their own: none do, so 1."""
-    return 1
+    """Return what `set_num_interop_threads` was told, 1 at first.
+
+    Operators run in the threads that call them, and split their own work over `get_num_threads`.
+    """
+    return _State.interop_threads
+
+
+def set_num_interop_threads(n: int) -> None:
+    """Keep *n* for `get_num_interop_threads`; there is no pool that runs whole operators.
+
+    Raises:
+        TypeError: *n* is no int.
+        RuntimeError: *n* is not positive.
+
+    Source:
+        torch.set_num_interop_threads.
+    """
+    if not isinstance(n, int) or isinstance(n, bool):
+        raise TypeError(f"set_num_interop_threads expects an int, but got {type(n).__name__}")
+    if n <= 0:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    _State.interop_threads = n
 
 
 def is_anomaly_enabled() -> bool:

@@ -20,6 +20,7 @@ __all__ = [
     "manual_seed",
     "seed",
     "set_rng_state",
+    "thread_safe_generator",
 ]
 
 
@@ -49,6 +50,18 @@ def seed() -> int:
 def initial_seed() -> int:
     """Return the seed that the default generator's stream started with."""
     return int(default_generator.initial_seed())
+
+
+def thread_safe_generator() -> Generator | None:
+    """Return the generator of the data loader's worker thread that calls, None elsewhere.
+
+    Data loaders here have no worker threads, so it is None: operators then take the default
+    generator, which is locked while they draw.
+
+    Source:
+        torch.random.thread_safe_generator.
+    """
+    return None
 
 
 def get_rng_state() -> Tensor:

@@ -19,6 +19,7 @@ typedef struct pool_job {
   void* ctx;
   int64_t n;
   int64_t piece;
+  uint64_t float_mode; /* the caller's, so that results do not depend on who takes a piece */
 } pool_job;
 
 static struct {
@@ -92,6 +93,7 @@ static void take_pieces(void) {
   const pool_job job = pool.job;
 
   in_piece = true;
+  if (shmt__os_float_mode() != job.float_mode) shmt__os_set_float_mode(job.float_mode);
   for (;;) {
     /* relaxed: the job itself was published by the gate; pieces touch disjoint elements. */
     int64_t begin = atomic_fetch_add_explicit(&pool.next, job.piece, memory_order_relaxed);
@@ -196,7 +198,7 @@ void shmt__parallel_for(int64_t n, int64_t grain, void (*fn)(void* ctx, int64_t 
   }
   pieces = (n + grain - 1) / grain;
   if (pieces > (int64_t)threads * PIECES_PER_THREAD) pieces = (int64_t)threads * PIECES_PER_THREAD;
-  pool.job = (pool_job){fn, ctx, n, (n + pieces - 1) / pieces};
+  pool.job = (pool_job){fn, ctx, n, (n + pieces - 1) / pieces, shmt__os_float_mode()};
   atomic_store_explicit(&pool.next, 0, memory_order_relaxed);
   atomic_store_explicit(&pool.helpers_wanted, (int)(pieces < threads ? pieces : threads) - 1,
                         memory_order_relaxed);

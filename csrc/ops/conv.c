@@ -64,6 +64,7 @@ static shmt_status check_tensors(const params* p, shmt_tensor* input, shmt_tenso
   SHMT_REQUIRE(!bias || bias->dtype == input->dtype, SHMT_E_RUNTIME,
                "Input type (%s) and bias type (%s) should be the same", shmt__dtype_ctype(input->dtype),
                bias ? shmt__dtype_ctype(bias->dtype) : "");
+  SHMT_REQUIRE(weight->n_dims >= 3, SHMT_E_RUNTIME, "weight should have at least three dimensions");
   SHMT_REQUIRE(weight->n_dims == p->n + 2, SHMT_E_RUNTIME,
                "Expected %d-dimensional weight for %d-dimensional input %s, but got weight of size %s instead", p->n + 2,
                p->n + 2, SHMT_SHAPE_TEXT(input), SHMT_SHAPE_TEXT(weight));

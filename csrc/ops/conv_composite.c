@@ -81,9 +81,12 @@ static shmt_status convolve_padded(int n, const char* name, shmt_tensor* input, 
     return convolve(n, name, input, weight, bias, stride, (shmt_ints){&zero, 1}, dilation, false,
                     (shmt_ints){&zero, 1}, groups, out);
   SHMT_REQUIRE(strcmp(padding, "same") == 0, SHMT_E_RUNTIME, "Invalid padding string: '%s'", padding);
-  SHMT_REQUIRE(weight->n_dims == n + 2 && (dilation.len == 1 || dilation.len == n), SHMT_E_RUNTIME,
-               "Expected %dD weight and 1 or %d dilations, but got weight of size %s", n + 2, n,
-               SHMT_SHAPE_TEXT(weight));
+  SHMT_REQUIRE(weight->n_dims >= 3, SHMT_E_RUNTIME, "weight should have at least three dimensions");
+  SHMT_REQUIRE(weight->n_dims == n + 2, SHMT_E_RUNTIME,
+               "Expected %d-dimensional input for %d-dimensional weight%s, but got %d-dimensional input of size %s instead",
+               weight->n_dims, weight->n_dims, SHMT_SHAPE_TEXT(weight), input->n_dims, SHMT_SHAPE_TEXT(input));
+  SHMT_REQUIRE(dilation.len == 1 || dilation.len == n, SHMT_E_RUNTIME,
+               "expected dilation to be a single integer value or a list of %d values, but got %" PRId64, n, dilation.len);
   for (int64_t d = 0; d < stride.len; d++)
     SHMT_REQUIRE(stride.data[d] == 1, SHMT_E_RUNTIME, "padding='same' is not supported for strided convolutions");
   SHMT_TRY(check_input(n, name, input));

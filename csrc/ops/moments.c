@@ -375,6 +375,11 @@ static shmt_status scan_one(const char* name, int row, shmt_tensor* self, int64_
   return status == SHMT_OK ? shmt__output_end(name, &work, out) : status;
 }
 
+/* An output has the dtype that is asked for, if one is. */
+static shmt_status check_running_dtype(const shmt_tensor* out, shmt_dtype dtype) {
+  return dtype == SHMT_DTYPE_NONE ? SHMT_OK : shmt__check_out_dtype(out, dtype);
+}
+
 /* Whole numbers add up in int64 unless a dtype is asked for, or given by a preset output. */
 static shmt_dtype running_dtype(const shmt_tensor* self, shmt_dtype dtype, const shmt_tensor* out) {
   if (dtype != SHMT_DTYPE_NONE) return dtype;
@@ -383,10 +388,12 @@ static shmt_dtype running_dtype(const shmt_tensor* self, shmt_dtype dtype, const
 }
 
 shmt_status shmt__cumsum(shmt_tensor* self, int64_t dim, shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_TRY(check_running_dtype(*out, dtype));
   return scan_one("cumsum", SHMT_LOOP_cumsum, self, dim, running_dtype(self, dtype, *out), out);
 }
 
 shmt_status shmt__cumprod(shmt_tensor* self, int64_t dim, shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_TRY(check_running_dtype(*out, dtype));
   return scan_one("cumprod", SHMT_LOOP_cumprod, self, dim, running_dtype(self, dtype, *out), out);
 }
 

@@ -43,12 +43,15 @@ static shmt_status check_input(const char* name, int n, const shmt_tensor* t) {
   bool fits = t->n_dims == n + 1 || t->n_dims == n + 2;
 
   for (int d = 0; fits && d < t->n_dims; d++) fits = t->sizes[d] > 0 || (d == 0 && t->n_dims == n + 2);
-  SHMT_REQUIRE(t->n_dims == n + 1 || t->n_dims == n + 2, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(n == 1 || t->n_dims == n + 1 || t->n_dims == n + 2, SHMT_E_RUNTIME,
                "non-empty %dD or %dD (batch mode) tensor expected for input", n + 1, n + 2);
+  for (int d = t->n_dims - n - 1; n == 3 && !fits && d < t->n_dims; d++)
+    SHMT_REQUIRE(t->sizes[d] > 0, SHMT_E_RUNTIME,
+                 "%s(): Expected input's non-batch dimensions to have positive length, but input has a shape of %s",
+                 name, SHMT_SHAPE_TEXT(t));
   SHMT_REQUIRE(fits, SHMT_E_RUNTIME,
-               "Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:%s", n + 1,
-               n + 2, SHMT_SHAPE_TEXT(t));
-  (void)name;
+               "%s(): Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:%s", name,
+               n + 1, n + 2, SHMT_SHAPE_TEXT(t));
   return SHMT_OK;
 }
 
@@ -355,7 +358,10 @@ static shmt_status mean_of_planes(shmt_tensor* self, int n, shmt_tensor** out) {
 static shmt_status adaptive_shape(const char* name, int n, shmt_ints input, shmt_ints output_size, shmt__pool_shape* s,
                                   int64_t* sizes) {
   *s = (shmt__pool_shape){{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, true, 0};
-  SHMT_REQUIRE(output_size.len == 1 || output_size.len == n, SHMT_E_RUNTIME, "%s: output_size must be %d", name, n);
+  SHMT_REQUIRE(output_size.len == 1 || n > 1, SHMT_E_RUNTIME,
+               "%s() argument 'output_size' should contain one int (got %" PRId64 ")", name, output_size.len);
+  SHMT_REQUIRE(output_size.len == 1 || output_size.len == n, SHMT_E_RUNTIME,
+               "%s(): internal error: output_size.size() must be %d", name, n);
   SHMT_REQUIRE(input.len == n + 1 || input.len == n + 2, SHMT_E_RUNTIME,
                "%s(): Expected %dD or %dD tensor, but got %s", name, n + 1, n + 2,
                shmt__ints_text(input, (char[256]){0}, 256));

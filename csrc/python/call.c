@@ -3,6 +3,7 @@
 
 #include "ipc/share.h"
 #include "python/convert.h"
+#include "python/default_device.h"
 #include "python/overrides.h"
 #include "python/share.h"
 
@@ -101,6 +102,18 @@ static SHMT_COLD PyObject* refuse_devices(void) {
   return NULL;
 }
 
+/* A factory that has neither a device nor a tensor to follow takes the thread's default device. */
+static SHMT_COLD void use_default_device(const shmt__py_prepared_signature* sig, shmt__py_frame* fr) {
+  if (fr->devices || sig->n_out) return;
+  for (int i = 0; i < sig->schema->n_args; i++) {
+    shmt_value* v = &fr->values[i];
+    if (sig->schema->args[i].type != SHMT_TYPE_DEVICE) continue;
+    if (v->tag != SHMT_VALUE_NONE && v->v.i != SHMT_DEVICE_NONE) continue;
+    v->tag = SHMT_VALUE_INT;
+    v->v.i = shmt__tls_default_device;
+  }
+}
+
 PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* const* args,
                         Py_ssize_t n_args, PyObject* kwnames) {
   const shmt__py_prepared* p = shmt__py_prepare(f);
@@ -127,6 +140,8 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
           return answer;
         }
       }
+      if (sig->from->is_factory && SHMT_UNLIKELY(shmt__tls_default_device != SHMT_DEVICE_NONE))
+        use_default_device(sig, &fr);
       bool mixed = fr.devices & (fr.devices - 1) && !p->mixes_devices;
       PyObject* o = SHMT_UNLIKELY(mixed)       ? refuse_devices()
                     : SHMT_UNLIKELY(fr.shared) ? run_shared(sig, &fr)

@@ -7,6 +7,7 @@
 #include "iter/copy.h"
 #include "ops/lazy.h"
 #include "python/convert.h"
+#include "python/default_device.h"
 #include "python/share.h"
 #include "python/types.h"
 
@@ -380,6 +381,7 @@ static int parse_options(const char* name, int n_positional, PyObject* const* ar
     PyErr_Format(PyExc_TypeError, "%s() missing 1 required positional arguments: \"data\"", name);
     return -1;
   }
+  if (o->device == SHMT_DEVICE_NONE) o->device = shmt__tls_default_device;
   if (o->shared && o->device == SHMT_META) {
     PyErr_Format(PyExc_NotImplementedError,
                  "%s(): shared=True on a meta device, there is no data to share", name);

@@ -1,4 +1,5 @@
 /* python/device.c -- the device type: cpu and meta, with an optional index. */
+#include "python/default_device.h"
 #include "python/types.h"
 
 PyTypeObject* shmt__py_device_type;
@@ -163,6 +164,17 @@ static PyObject* device_reduce(PyObject* self, PyObject* unused) {
   return Py_BuildValue("O(si)", (PyObject*)shmt__py_device_type, device_names[d->device], d->index);
 }
 
+static PyObject* device_enter(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return shmt__py_enter_device(((shmt__py_device_object*)self)->device) < 0 ? NULL : Py_NewRef(self);
+}
+
+static PyObject* device_exit(PyObject* self, PyObject* args) {
+  (void)self, (void)args;
+  shmt__py_leave_device();
+  Py_RETURN_NONE;
+}
+
 static PyGetSetDef device_getset[] = {
     {"type", device_type, NULL, "\"cpu\" or \"meta\".", NULL},
     {"index", device_index, NULL, "The index given, or None.", NULL},
@@ -170,6 +182,8 @@ static PyGetSetDef device_getset[] = {
 };
 
 static PyMethodDef device_methods[] = {
+    {"__enter__", device_enter, METH_NOARGS, "Make new tensors here when their call names no device."},
+    {"__exit__", device_exit, METH_VARARGS, "Make them where they were made before."},
     {"__reduce__", device_reduce, METH_NOARGS, "Pickle by name."},
     {NULL, NULL, 0, NULL},
 };

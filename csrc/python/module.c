@@ -6,10 +6,12 @@
 #include "generated/options.h"
 #include "ipc/share.h"
 #include "iter/threads.h"
+#include "os/cpu.h"
 #include "python/autograd_props.h"
 #include "python/call.h"
 #include "python/construct.h"
 #include "python/convert.h"
+#include "python/default_device.h"
 #include "python/dlpack.h"
 #include "python/dumps.h"
 #include "python/errors.h"
@@ -114,10 +116,22 @@ static PyObject* set_num_threads(PyObject* module, PyObject* o) {
   Py_RETURN_NONE;
 }
 
+static PyObject* set_flush_denormal(PyObject* module, PyObject* o) {
+  (void)module;
+  if (!PyBool_Check(o)) {
+    PyErr_Format(PyExc_RuntimeError, "flush_denormal expects a bool, but got %s", Py_TYPE(o)->tp_name);
+    return NULL;
+  }
+  return PyBool_FromLong(shmt__os_flush_denormals(o == Py_True));
+}
+
 static PyMethodDef setting_functions[] = {
     {"get_num_threads", get_num_threads, METH_NOARGS, "Threads that one operator may use."},
     {"set_num_threads", set_num_threads, METH_O,
      "set_num_threads(n)\n--\n\nLet one operator use n threads."},
+    {"set_flush_denormal", set_flush_denormal, METH_O,
+     "set_flush_denormal(mode)\n--\n\nLet this thread take subnormal numbers for zero, in its operators too; "
+     "False where the processor cannot."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of Python floats."},
     {"_set_default_dtype", set_default_dtype, METH_O, "Set the dtype of Python floats."},
     {"promote_types", (PyCFunction)(void (*)(void))promote_types, METH_FASTCALL,
@@ -148,6 +162,7 @@ static int fill(PyObject* module) {
       setting_functions,
       shmt__py_error_functions,
       shmt__py_construct_functions,
+      shmt__py_default_device_functions,
       shmt__py_construct_legacy_functions,
       shmt__py_numpy_functions,
       shmt__py_dlpack_functions,

@@ -66,4 +66,33 @@ def test_anomaly_mode_is_told_and_switched_by_plain_functions() -> None:
             assert st.is_anomaly_check_nan_enabled()
     finally:
         st.set_anomaly_enabled(False)
-    assert st.get_num_interop_threads() == 1
+
+
+def test_the_number_of_threads_between_operators_is_kept():
+    before = st.get_num_interop_threads()
+    try:
+        st.set_num_interop_threads(3)
+        assert st.get_num_interop_threads() == 3
+    finally:
+        st.set_num_interop_threads(before)
+    with pytest.raises(RuntimeError, match="positive"):
+        st.set_num_interop_threads(0)
+    with pytest.raises(TypeError, match="expects an int, but got str"):
+        st.set_num_interop_threads("2")
+
+
+def test_subnormal_numbers_are_flushed_where_the_processor_can():
+    tiny = st.tensor([1e-30] * 100_000)
+    if not st.set_flush_denormal(True):
+        pytest.skip("this processor has no such mode")
+    try:
+        assert not (tiny * 1e-10).any()
+    finally:
+        assert st.set_flush_denormal(False)
+    assert (tiny * 1e-10).all()
+    with pytest.raises(RuntimeError, match="expects a bool, but got int"):
+        st.set_flush_denormal(1)
+
+
+def test_generators_of_worker_threads():
+    assert st.random.thread_safe_generator() is None

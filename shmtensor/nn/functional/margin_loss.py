@@ -163,7 +163,9 @@ def multi_margin_loss(
     batch, classes = rows.shape
     if target.dim() > 1 or target.numel() != batch:
         raise RuntimeError(
-            f"inconsistent target size, expected {batch} but got {list(target.shape)}"
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input "
+            f"samples (batch size). Expected target size [{batch}], but got {list(target.shape)}. "
+            f"Input has shape {list(input.shape)}."
         )
     if weight is not None and weight.numel() != classes:
         raise RuntimeError(
