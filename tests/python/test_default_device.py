@@ -81,7 +81,7 @@ def test_the_default_is_the_threads_own_and_below_those_entered() -> None:
 def test_what_is_no_device_is_refused() -> None:
     with pytest.raises(RuntimeError, match="bogus"):
         st.set_default_device("bogus")
-    with pytest.raises(TypeError, match="must be torch.device, not float"):
+    with pytest.raises(TypeError, match=r"must be torch\.device, not float"):
         st.set_default_device(1.5)
     st.device.__exit__(META, None, None, None)  # of nothing that was entered
     assert st.get_default_device().type == "cpu"
