@@ -56,6 +56,34 @@ def _gelu(x: Number) -> Number:
     return x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2
 
 
+def _tail_area(x: Number) -> Number:
+    return mpmath.erfc(x / mpmath.sqrt(2)) / 2
+
+
+def _normal_quantile(p: Number) -> Number:
+    return -mpmath.sqrt(2) * _inverse_erfc(2 * p)
+
+
+def _inverse_erfc(area: Number) -> Number:
+    """Newton's method on the logarithm, from the end of the curve that it comes down on."""
+    if area > 1:
+        return -_inverse_erfc(2 - area)
+    x = mpmath.sqrt(-mpmath.log(area))
+    for _ in range(100):
+        left = mpmath.erfc(x)
+        slope = -2 / mpmath.sqrt(_PI) * mpmath.exp(-x * x) / left
+        step = (mpmath.log(left) - mpmath.log(area)) / slope
+        x -= step
+        if abs(step) < mpmath.mpf(10) ** -32:
+            break
+    return x
+
+
+def _wave(argument: Number, exact: Number) -> Number:
+    """The height of sin(x) / x and of Airy's function to the left, about."""
+    return max(abs(exact), 1 / (1 + abs(argument))) if argument < 0 else exact
+
+
 def _at_least_1(argument: Number, exact: Number) -> Number:
     return max(abs(exact), 1)
 
@@ -92,6 +120,86 @@ FUNCTIONS: dict[str, Case] = {
     ),
     "digamma": Case(mpmath.digamma, ((0.01, 100.0), (-9.5, 3.5)), tail=True, unit=_at_least_1),
     "i0": Case(lambda x: mpmath.besseli(0, x), ((-50.0, 50.0), _ONE), tail=True),
+    "i0e": Case(
+        lambda x: mpmath.besseli(0, x) * mpmath.exp(-abs(x)),
+        ((-50.0, 50.0), _ONE),
+        path="special.i0e",
+        tail=True,
+    ),
+    "i1": Case(lambda x: mpmath.besseli(1, x), ((-50.0, 50.0), _ONE), path="special.i1", tail=True),
+    "i1e": Case(
+        lambda x: mpmath.besseli(1, x) * mpmath.exp(-abs(x)),
+        ((-50.0, 50.0), _ONE),
+        path="special.i1e",
+        tail=True,
+    ),
+    "modified_bessel_k0": Case(
+        lambda x: mpmath.besselk(0, x),
+        ((0.0, 50.0), (0.0, 2.0)),
+        path="special.modified_bessel_k0",
+        tail=True,
+    ),
+    "modified_bessel_k1": Case(
+        lambda x: mpmath.besselk(1, x),
+        ((0.0, 50.0), (0.0, 2.0)),
+        path="special.modified_bessel_k1",
+        tail=True,
+    ),
+    "bessel_j0": Case(
+        lambda x: mpmath.besselj(0, x),
+        ((-50.0, 50.0), (-5.0, 5.0)),
+        path="special.bessel_j0",
+        tail=True,
+        unit=_at_least_1,
+    ),
+    "bessel_j1": Case(
+        lambda x: mpmath.besselj(1, x),
+        ((-50.0, 50.0), (-5.0, 5.0)),
+        path="special.bessel_j1",
+        tail=True,
+        unit=_at_least_1,
+    ),
+    "bessel_y0": Case(
+        lambda x: mpmath.bessely(0, x),
+        ((0.0, 50.0), (0.0, 5.0)),
+        path="special.bessel_y0",
+        tail=True,
+        unit=_at_least_1,
+    ),
+    "bessel_y1": Case(
+        lambda x: mpmath.bessely(1, x),
+        ((0.0, 50.0), (0.0, 5.0)),
+        path="special.bessel_y1",
+        tail=True,
+        unit=_at_least_1,
+    ),
+    "spherical_bessel_j0": Case(
+        lambda x: mpmath.sin(x) / x,
+        ((-100.0, -0.1), (-1.0, -0.01)),
+        path="special.spherical_bessel_j0",
+        tail=True,
+        unit=_wave,
+    ),
+    "airy_ai": Case(
+        mpmath.airyai, ((-30.0, 30.0), (-3.0, 3.0)), path="special.airy_ai", tail=True, unit=_wave
+    ),
+    "erfcx": Case(
+        lambda x: mpmath.erfc(x) * mpmath.exp(x * x),
+        ((-9.0, 100.0), _ONE),
+        path="special.erfcx",
+        tail=True,
+    ),
+    "ndtr": Case(lambda x: _tail_area(-x), ((-13.0, 9.0), _ONE), path="special.ndtr", tail=True),
+    "log_ndtr": Case(
+        lambda x: mpmath.log(_tail_area(-x)),
+        ((-30.0, 5.0), _ONE),
+        path="special.log_ndtr",
+        tail=True,
+    ),
+    "ndtri": Case(_normal_quantile, ((0.0, 1.0), (0.0, 0.1)), path="special.ndtri", tail=True),
+    "zeta": Case(
+        mpmath.zeta, ((1.01, 30.0), (1.01, 2.0)), path="special.zeta", tail=True, second=(0.0, 20.0)
+    ),
     "sqrt": Case(mpmath.sqrt, (_POSITIVE, _NEAR_ONE)),
     "rsqrt": Case(lambda x: 1 / mpmath.sqrt(x), (_POSITIVE, _NEAR_ONE)),
     "reciprocal": Case(lambda x: 1 / x, (_POSITIVE, _NEAR_ONE)),
@@ -281,8 +389,9 @@ narrow types at each level by `tests/ops/test_accuracy.py`:
 - float16 and bfloat16 are calculated in float32 and rounded once: 0.51 ulp.
 - Products of bfloat16 matrices too. Where the processor has AVX512_BF16 they use it, and it takes
   subnormal numbers for 0.
-- `gelu`, `lgamma` and `digamma` are nearly 0 where larger terms cancel: their unit is that of the
-  argument (`gelu`), or of 1 where the result is smaller.
+- `gelu`, `lgamma`, `digamma` and the oscillating Bessel functions are nearly 0 where larger terms
+  cancel: their unit is that of the argument (`gelu`), of the wave's height (`airy_ai` left of 0,
+  `spherical_bessel_j0`), or of 1 where the result is smaller.
 - Sums are taken in blocks with many partial sums: errors do not grow with the length.
 """
 

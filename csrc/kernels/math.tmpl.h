@@ -32,7 +32,6 @@ UNARY_WIDE(asinh, OWN(asinh)(a))
 UNARY_WIDE(acosh, OWN(acosh)(a))
 UNARY_WIDE(atanh, OWN(atanh)(a))
 UNARY_WIDE(erfc, OWN(erfc)(a))
-UNARY_WIDE(erfinv, OWN(erfinv)(a))
 
 /* Poles, reflection and infinities are the C library's. */
 #define IS_POSITIVE   ((a > 0) & (a < (C)INFINITY))

@@ -20,28 +20,11 @@ double shmt__polygamma(int64_t n, double x);
 double shmt__gammainc(double a, double x);
 double shmt__gammaincc(double a, double x);
 
-/* --- special_normal.c ----------------------------------------------------------- */
-
-double shmt__erfinv(double y);
-/* exp(x^2) erfc(x) */
-double shmt__erfcx(double x);
-/* The standard normal distribution: area below x, its logarithm, and the x of an area. */
-double shmt__ndtr(double x);
-double shmt__log_ndtr(double x);
-double shmt__ndtri(double p);
-
 /* --- special_bessel.c ------------------------------------------------------------ */
 
-/* Modified Bessel functions of the first kind; the ones with e are scaled by exp(-|x|). */
+/* The modified Bessel function of the first kind, order 0. */
 double shmt__bessel_i0(double x);
-double shmt__bessel_i0e(double x);
-double shmt__bessel_i1(double x);
-double shmt__bessel_i1e(double x);
-/* Modified Bessel functions of the second kind; the ones with e are scaled by exp(x). */
-double shmt__bessel_k0(double x);
-double shmt__bessel_k0e(double x);
-double shmt__bessel_k1(double x);
-double shmt__bessel_k1e(double x);
+/* For arguments that the loops of special_bessel.tmpl.h leave out: large ones. */
 double shmt__bessel_j0(double x);
 double shmt__bessel_j1(double x);
 double shmt__bessel_y0(double x);

@@ -1,4 +1,4 @@
-/* kernels/special.tmpl.h -- special functions (kernels/special.h), one dtype.
+/* kernels/special.tmpl.h -- special functions that are calculated one by one (kernels/special.h), one dtype.
  *
  * All are calculated in double: a float result is right to its last place, and rare functions need
  * no second implementation.
@@ -9,35 +9,9 @@
 #define X ((double)a)
 #define Y ((double)b)
 
-UNARY(i0, (C)shmt__bessel_i0(X))
-UNARY(special_i0e, (C)shmt__bessel_i0e(X))
-UNARY(special_i1, (C)shmt__bessel_i1(X))
-UNARY(special_i1e, (C)shmt__bessel_i1e(X))
-UNARY(special_bessel_j0, (C)shmt__bessel_j0(X))
-UNARY(special_bessel_j1, (C)shmt__bessel_j1(X))
-UNARY(special_bessel_y0, (C)shmt__bessel_y0(X))
-UNARY(special_bessel_y1, (C)shmt__bessel_y1(X))
-UNARY(special_modified_bessel_i0, (C)shmt__bessel_i0(X))
-UNARY(special_modified_bessel_i1, (C)shmt__bessel_i1(X))
-UNARY(special_modified_bessel_k0, (C)shmt__bessel_k0(X))
-UNARY(special_modified_bessel_k1, (C)shmt__bessel_k1(X))
-UNARY(special_scaled_modified_bessel_k0, (C)shmt__bessel_k0e(X))
-UNARY(special_scaled_modified_bessel_k1, (C)shmt__bessel_k1e(X))
-UNARY(special_spherical_bessel_j0, (C)shmt__spherical_j0(X))
-UNARY(special_airy_ai, (C)shmt__airy_ai(X))
-
-UNARY(special_entr, (C)(X > 0 ? -X * log(X) : X == 0 ? 0 : X != X ? X : -INFINITY))
-UNARY(special_erfcx, (C)shmt__erfcx(X))
-UNARY(special_ndtr, (C)shmt__ndtr(X))
-UNARY(special_log_ndtr, (C)shmt__log_ndtr(X))
-UNARY(special_ndtri, (C)shmt__ndtri(X))
-
 /* ctx: the order. */
 UNARY_WITH(polygamma, const int64_t order = shmt__number_int(ctx, 0),
            (C)shmt__polygamma(order, X))
-BINARY(igamma, (C)shmt__gammainc(X, Y))
-BINARY(igammac, (C)shmt__gammaincc(X, Y))
-BINARY(special_zeta, (C)shmt__zeta(X, Y))
 BINARY(special_xlog1py, (C)(Y != Y ? Y : X == 0 ? 0 : X * log1p(Y)))
 
 /* Degrees at which the recurrence of Hermite polynomials overflows, as in torch. */

@@ -27,6 +27,17 @@ SHMT_VMATH double shmt__square_error(double c, double square) {
 #endif
 }
 
+/* a*b - product, where product is a*b rounded */
+SHMT_VMATH double shmt__product_error(double a, double b, double product) {
+#ifdef __FMA__
+  return __builtin_fma(a, b, -product);
+#else
+  const double a_high = shmt__double_of_bits(shmt__bits_of_double(a) & 0xfffffffff8000000u), a_low = a - a_high;
+  const double b_high = shmt__double_of_bits(shmt__bits_of_double(b) & 0xfffffffff8000000u), b_low = b - b_high;
+  return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low;
+#endif
+}
+
 /* --- built on exp ------------------------------------------------------------------------ */
 
 /* 2^k of the k in the low bits of shifted, in two factors: 2^k itself may be no normal number. */
@@ -89,10 +100,8 @@ SHMT_VMATH double shmt__cosh(double x) {
   return x != x ? x : h + 0.25 / h;
 }
 
-/* exp(-a*a) P(a) / Q(a) for a >= 0 */
-SHMT_VMATH double shmt__erfc_of_magnitude(double a) {
-  const double c = a > 27.3 ? 27.3 : a, square = c * c;
-  double shifted, k;
+/* exp(c*c) erfc(c) for 0 <= c <= 27.3 */
+SHMT_VMATH double shmt__erfcx_near(double c) {
   double p = 1.4344042739047644e-05, q = 2.5424153790372492e-05;
   p = SHMT_MADD(p, c, 0.00031563200508146096);
   p = SHMT_MADD(p, c, 0.0034097685623257733);
@@ -115,8 +124,13 @@ SHMT_VMATH double shmt__erfc_of_magnitude(double a) {
   q = SHMT_MADD(q, c, 5.6338840843939808);
   q = SHMT_MADD(q, c, 3.4700604169322053);
   q = SHMT_MADD(q, c, 1.0);
+  return p / q;
+}
+SHMT_VMATH double shmt__erfc_of_magnitude(double a) {
+  const double c = a > 27.3 ? 27.3 : a, square = c * c;
+  double shifted, k;
   const double e = shmt__exp_core_double(-square, &shifted, &k) + 1.0;
-  return shmt__scaled(SHMT_MADD(e, -shmt__square_error(c, square), e) * (p / q), k);
+  return shmt__scaled(SHMT_MADD(e, -shmt__square_error(c, square), e) * shmt__erfcx_near(c), k);
 }
 SHMT_VMATH double shmt__erfc(double x) {
   const double y = shmt__erfc_of_magnitude(shmt__magnitude(x));
