@@ -75,6 +75,33 @@ void SHMT_LOOP(attention_finish)(char* const* data, const int64_t* strides, int6
   }
 }
 
+/* data: queries, keys, values, output, logsumexp (n); strides: bytes between rows of the first four. All of it at once,
+ * for keys so few that their weights fill no more than a vector. */
+void SHMT_LOOP(attention_few_keys)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__attention_shape* s = ctx;
+  T* lse = (T*)(void*)data[4];
+  T weights[FN(lanes)];
+
+  for (int64_t i = 0; i < n; i++) {
+    const T* query = (const T*)(const void*)(data[0] + i * strides[0]);
+    T* out = (T*)(void*)(data[3] + i * strides[3]);
+    const int64_t shown = SHMT_LOOP(visible)(s, i);
+    for (int64_t j = 0; j < shown; j++) {
+      const T* key = (const T*)(const void*)(data[1] + j * strides[1]);
+      weights[j] = FN(sum_product)(query, key, NULL, 0, s->depth) * (C)s->scale;
+    }
+    const C top = FN(row_max)(weights, shown), shift = top == -(C)INFINITY ? 0 : top;
+    const C sum = FN(store_exp)(weights, weights, weights, shift, shown), factor = sum == 0 ? 0 : 1 / sum;
+    memset(out, 0, (size_t)s->values * sizeof *out);
+    for (int64_t j = 0; j < shown; j++) {
+      const T* value = (const T*)(const void*)(data[2] + j * strides[2]);
+      const C weight = weights[j] * factor;
+      SHMT_IVDEP for (int64_t k = 0; k < s->values; k++) out[k] += weight * value[k];
+    }
+    lse[i] = sum == 0 ? -(C)INFINITY : top + (C)log((double)sum);
+  }
+}
+
 /* data: scores, gradients of the weights, logsumexp (n), dot of output and its gradient (n). Scores become weights,
  * the second become gradients of the products of queries and keys. */
 void SHMT_LOOP(attention_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {

@@ -126,6 +126,7 @@ typedef struct shmt__attention_shape {
   int64_t width, values;         /* keys of the block; elements of a value */
   int64_t visible;               /* causal: keys of the block that the first query sees; each next one sees one more */
   int64_t mask_row, mask_column; /* bytes */
+  int64_t depth;                 /* elements of a query and of a key, where the loop multiplies them */
   double scale;
   bool causal, mask_is_bool;
 } shmt__attention_shape;

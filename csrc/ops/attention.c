@@ -19,7 +19,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { QUERIES = 64, KEYS = 256, GRAIN = 65536 };
+enum { QUERIES = 64, KEYS = 256, FEW_KEYS = 16, FEW_PRODUCTS = 1 << 14, GRAIN = 65536 };
 
 typedef struct job {
   shmt_tensor *query, *key, *value, *mask; /* mask: expanded to all scores, or NULL */
@@ -156,11 +156,35 @@ static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
                                           out_item, room->out, item, n * j->values);
 }
 
+/* Would products of matrices cost more to start than to calculate? */
+static bool has_few_keys(const job* j) {
+  return j->keys <= FEW_KEYS && !j->mask && j->query->dtype == j->work &&
+         least(QUERIES, j->queries) * j->keys * j->width <= FEW_PRODUCTS;
+}
+
+static void forward_few_keys(const job* j, int64_t h, int64_t q0) {
+  const int64_t n = least(QUERIES, j->queries - q0), item = item_of(j);
+  const shmt__matrix q = rows_of(j, j->query, h, q0, n, NULL), k = rows_of(j, j->key, h, 0, j->keys, NULL);
+  const shmt__matrix v = rows_of(j, j->value, h, 0, j->keys, NULL);
+  const shmt__attention_shape s = {.width = j->keys, .values = j->values, .visible = q0 + 1, .depth = j->width,
+                                   .scale = j->scale, .causal = j->causal};
+  const int64_t strides[4] = {q.row_stride * item, k.row_stride * item, v.row_stride * item, j->values * item};
+  const int64_t first = h * j->queries + q0;
+  char* const data[5] = {q.data, k.data, v.data, (char*)shmt__tensor_data(j->out) + first * strides[3],
+                         (char*)shmt__tensor_data(j->lse) + first * item};
+
+  shmt__loops[SHMT_LOOP_attention_few_keys][j->work](data, strides, n, &s);
+}
+
 static void forward_pieces(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const int64_t blocks = (j->queries + QUERIES - 1) / QUERIES;
   scratch room;
 
+  if (has_few_keys(j)) {
+    for (int64_t i = begin; i < end; i++) forward_few_keys(j, i / blocks, i % blocks * QUERIES);
+    return;
+  }
   if (!make_scratch(j, false, &room)) return;
   for (int64_t i = begin; i < end; i++) forward_block(j, &room, i / blocks, i % blocks * QUERIES);
   shmt__dealloc(room.base, room.nbytes);
