@@ -1,4 +1,4 @@
-/* ops/arrange.c -- the elements of one tensor in another order or several times: repeat, tile, flip, roll, rot90. */
+/* ops/arrange.c -- the elements of one tensor in another order or several times: repeat, tile, roll, rot90. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -183,72 +183,7 @@ shmt_status shmt__repeat_interleave_int(shmt_tensor* self, int64_t repeats, shmt
   }
 }
 
-/* --- flip, roll ------------------------------------------------------------------------ */
-
-/* Rows of the last dim, copied forwards or backwards; which source row belongs to a row follows from the mask. */
-typedef struct flip_job {
-  char* to;
-  const char* from;
-  const shmt_tensor* t; /* sizes and dense strides */
-  uint64_t mask;
-  shmt__loop reverse;
-} flip_job;
-
-static void flip_rows(void* ctx, int64_t begin, int64_t end) {
-  const flip_job* j = ctx;
-  const int last = j->t->n_dims - 1;
-  const int64_t width = j->t->sizes[last], item = shmt__tensor_item_bytes(j->t);
-  const bool backwards = j->mask >> last & 1;
-
-  for (int64_t r = begin; r < end; r++) {
-    int64_t rest = r, source = 0;
-    for (int d = last - 1; d >= 0; d--) {
-      const int64_t at = rest % j->t->sizes[d];
-      rest /= j->t->sizes[d];
-      source += (j->mask >> d & 1 ? j->t->sizes[d] - 1 - at : at) * (j->t->strides[d] / width);
-    }
-    const char* row = j->from + source * width * item;
-    if (backwards) {
-      char* data[2] = {j->to + r * width * item, (char*)(uintptr_t)(row + (width - 1) * item)};
-      j->reverse(data, NULL, width, NULL);
-    } else {
-      memcpy(j->to + r * width * item, row, (size_t)(width * item));
-    }
-  }
-}
-
-shmt_status shmt__flip(shmt_tensor* self, shmt_ints dims, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) result = NULL;
-  SHMT_AUTO(shmt_tensor) dense = NULL;
-  uint64_t mask = 0;
-
-  if (dims.len > 0) SHMT_TRY(shmt__dims_mask(dims, self->n_dims, &mask));
-  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
-  if (!shmt__tensor_is_meta(self) && self->numel > 0) {
-    SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
-    if (self->n_dims == 0) {
-      SHMT_TRY(shmt__tensor_copy(result, self));
-    } else {
-      /* Strides of size-1 dims are arbitrary: the result's own are not. */
-      flip_job j = {shmt__tensor_data(result), shmt__tensor_data(dense), result, mask,
-                    shmt__move_loop(SHMT_LOOP_reverse, self->dtype)};
-      const int64_t width = self->sizes[self->n_dims - 1];
-      shmt__parallel_for(self->numel / width, (1 << 15) / width + 1, flip_rows, &j);
-    }
-  }
-  *out = SHMT_TAKE(result);
-  return SHMT_OK;
-}
-
-shmt_status shmt__fliplr(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_REQUIRE(self->n_dims >= 2, SHMT_E_RUNTIME, "Input must be >= 2-d.");
-  return shmt_op_flip(self, SHMT_INTS(1), out);
-}
-
-shmt_status shmt__flipud(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_REQUIRE(self->n_dims >= 1, SHMT_E_RUNTIME, "Input must be >= 1-d.");
-  return shmt_op_flip(self, SHMT_INTS(0), out);
-}
+/* --- roll ------------------------------------------------------------------------ */
 
 /* Copy `length` slices of `from` beginning at `start` to `to` beginning at `at`, along dim. */
 static shmt_status move_slices(shmt_tensor* to, int64_t at, shmt_tensor* from, int64_t start, int64_t dim,

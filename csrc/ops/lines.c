@@ -5,12 +5,14 @@
 
 #include <inttypes.h>
 
-shmt__loop shmt__move_loop(int row, shmt_dtype dtype) {
+shmt__loop shmt__move_loop_of_size(int row, int64_t item) {
   static const shmt_dtype of_size[17] = {
       [1] = SHMT_UINT8, [2] = SHMT_INT16, [4] = SHMT_INT32, [8] = SHMT_INT64, [16] = SHMT_COMPLEX128,
   };
-  return shmt__loops[row][of_size[shmt__dtype_size[dtype]]];
+  return shmt__loops[row][of_size[item]];
 }
+
+shmt__loop shmt__move_loop(int row, shmt_dtype dtype) { return shmt__move_loop_of_size(row, shmt__dtype_size[dtype]); }
 
 shmt_status shmt__index_as_int64(shmt_tensor* index, shmt_tensor** out) {
   return shmt__tensor_cast(index, SHMT_INT64, out);

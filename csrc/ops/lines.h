@@ -13,7 +13,8 @@
 #include "kernels/shapes.h"
 #include "tensor/tensor.h"
 
-/* The loop of a kernels/move.tmpl.h row for elements of dtype's size. */
+/* The loop of a kernels/move.tmpl.h row for elements of item bytes (1, 2, 4, 8 or 16), or of dtype's size. */
+shmt__loop shmt__move_loop_of_size(int row, int64_t item);
 shmt__loop shmt__move_loop(int row, shmt_dtype dtype);
 
 /* An alias of t with the given geometry; not a view to anyone. New reference. */
