@@ -1,13 +1,13 @@
 /* kernels/norm.tmpl.h -- moments of dense runs, and elements shifted and scaled by them. One dtype.
  *
  * Sums run in 64 lanes over blocks of 1024 elements, whose sums are added up in double: so many lanes that no
- * addition waits for the one before. A sum's data[0] is a double that it is added to; the ctx of all is
+ * addition waits for the one before; short runs take fewer. A sum's data[0] is a double that it is added to; the ctx of all is
  * shmt__norm_shape.
  */
-#include "kernels/loops.h"
+#include "kernels/rows.tmpl.h"
 #include "kernels/shapes.h"
 
-enum { FN(norm_lanes) = 64, FN(norm_few) = 16, FN(norm_block) = 1024 };
+enum { FN(norm_lanes) = 64, FN(norm_few) = 16, FN(norm_block) = 1024, FN(norm_short) = 256 };
 
 static inline double FN(sum_lanes)(const C* lanes) {
   double four[4] = {0};
@@ -24,7 +24,7 @@ static inline double FN(sum_lanes)(const C* lanes) {
     (void)w;                                                                                           \
     lanes[k] += (EXPR);                                                                                \
   }
-#define RUN_SUM(NAME, EXPR)                                                                            \
+#define RUN_SUM(NAME, SHORT, EXPR)                                                                            \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {        \
     const shmt__norm_shape* s = ctx;                                                                   \
     const T* x = (const T*)(const void*)data[1];                                                       \
@@ -32,7 +32,10 @@ static inline double FN(sum_lanes)(const C* lanes) {
     const C mean = (C)s->mean;                                                                         \
     double total = 0;                                                                                  \
     (void)strides;                                                                                     \
-    (void)mean;                                                                                        \
+    if (n <= FN(norm_short)) {                                                                         \
+      *(double*)(void*)data[0] += (double)FN(SHORT)(x, g, NULL, mean, n);                              \
+      return;                                                                                          \
+    }                                                                                                  \
     for (int64_t begin = 0; begin < n; begin += FN(norm_block)) {                                      \
       const int64_t end = begin + FN(norm_block) < n ? begin + FN(norm_block) : n;                     \
       C lanes[FN(norm_lanes)] = {0};                                                                   \
@@ -45,9 +48,9 @@ static inline double FN(sum_lanes)(const C* lanes) {
     }                                                                                                  \
     *(double*)(void*)data[0] += total;                                                                 \
   }
-RUN_SUM(run_sum, v)
-RUN_SUM(run_square, (v - mean) * (v - mean))
-RUN_SUM(run_product, (v - mean) * w)
+RUN_SUM(run_sum, sum_plain, v)
+RUN_SUM(run_square, sum_centred_square, (v - mean) * (v - mean))
+RUN_SUM(run_product, sum_centred_product, (v - mean) * w)
 #undef RUN_SUM
 #undef ADD_LANES
 

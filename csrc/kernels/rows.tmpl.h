@@ -23,8 +23,13 @@ typedef __typeof__((FN(vector)){0} > (FN(vector)){0}) FN(mask);
 /* n elements, less than fill a vector; fill in the place of those that are missing. */
 INLINE void FN(load_rest)(FN(vector)* out, const T* x, int64_t n, C fill) {
   C v[FN(lanes)];
+#if SHMT_ISA_LEVEL >= 1 /* vectors are loaded and stored under a mask */
+  const int count = (int)n;
+  EACH_LANE v[k] = k < count ? SHMT_LOAD(x[k]) : fill;
+#else
   EACH_LANE v[k] = fill;
   for (int64_t k = 0; k < (n & (FN(lanes) - 1)); k++) v[k] = SHMT_LOAD(x[k]);
+#endif
   __builtin_memcpy(out, v, sizeof v);
 }
 
@@ -91,6 +96,19 @@ static inline C FN(row_max)(const T* x, int64_t n) {
 }
 #undef MAX
 
+INLINE void FN(store_rest)(T* out, const FN(vector)* v, int64_t n) {
+  C a[FN(lanes)];
+  __builtin_memcpy(a, v, sizeof a);
+  for (int64_t k = 0; k < (n & (FN(lanes) - 1)); k++) out[k] = SHMT_STORE(a[k]);
+}
+
+/* Keep the first n elements of v, 0 after. */
+INLINE void FN(only_lanes)(FN(vector)* v, int64_t n) {
+  FN(mask) keep;
+  EACH_LANE keep[k] = k < (int)n ? -1 : 0;
+  *v = (FN(vector))((FN(mask))*v & keep);
+}
+
 /* Keep the elements of v from lane `first` on, 0 before. */
 INLINE void FN(from_lane)(FN(vector)* v, int64_t first) {
   FN(mask) keep;
@@ -125,16 +143,12 @@ INLINE void FN(from_lane)(FN(vector)* v, int64_t first) {
       FN(from_lane)(&v, i - last);                                                              \
       sum += v;                                                                                 \
     } else if (i < n) {                                                                         \
-      C e[FN(lanes)], result = 0;                                                               \
       FN(load_rest)(&v, x, n, shift);                                                           \
       FN(load_rest)(&w, y, n, shift);                                                           \
       STEPS;                                                                                    \
-      __builtin_memcpy(e, &v, sizeof e);                                                        \
-      for (int64_t k = 0; k < (n & (FN(lanes) - 1)); k++) {                                     \
-        if (STORE) out[k] = SHMT_STORE(e[k]);                                                   \
-        result += e[k];                                                                         \
-      }                                                                                         \
-      return result;                                                                            \
+      FN(only_lanes)(&v, n);                                                                    \
+      if (STORE) FN(store_rest)(out, &v, n);                                                    \
+      sum = v;                                                                                  \
     }                                                                                           \
     return FN(lanes_sum)(&sum);                                                                 \
   }
@@ -143,6 +157,8 @@ ROW_SUM(sum_exp, SHIFTED_EXP, 0)
 ROW_SUM(store_exp, SHIFTED_EXP, 1)
 ROW_SUM(sum_product, v *= w, 0)
 ROW_SUM(sum_plain, (void)0, 0)
+ROW_SUM(sum_centred_square, (v -= shift, v *= v), 0)
+ROW_SUM(sum_centred_product, (v -= shift, v *= w), 0)
 #undef SHIFTED_EXP
 #undef ROW_SUM
 #undef EACH_LANE

@@ -287,7 +287,7 @@ static shmt_status check(const char* name, shmt_tensor* query, shmt_tensor* key,
   j->width = query->sizes[3];
   j->values = value->sizes[3];
   j->causal = causal;
-  j->scale = scale.has ? scale.value : 1 / sqrt((double)j->width);
+  j->scale = scale.has ? scale.value : j->width > 0 ? 1 / sqrt((double)j->width) : 1;
   j->mask = mask;
   return SHMT_OK;
 }

@@ -187,7 +187,8 @@ shmt_status shmt__scaled_dot_product_attention(shmt_tensor* query, shmt_tensor* 
     v = shmt__tensor_ref(value);
   }
   if (attn_mask) SHMT_TRY(to_dtype(attn_mask, attn_mask->dtype == SHMT_BOOL ? SHMT_BOOL : query->dtype, &mask));
-  const double factor = scale.has ? scale.value : 1 / sqrt((double)query->sizes[query->n_dims - 1]);
+  const int64_t width = query->sizes[query->n_dims - 1];
+  const double factor = scale.has ? scale.value : width > 0 ? 1 / sqrt((double)width) : 1; /* no width: scores of 0 */
   const bool mask_wants_grad = mask && (mask->keys & SHMT_KEYBIT_Autograd);
   if (dropout_p == 0 && !mask_wants_grad && shmt__dtype_kind[query->dtype] == SHMT_KIND_FLOATING)
     return in_blocks(query, k, v, mask, is_causal, factor, out);

@@ -27,8 +27,27 @@ static double* sums_of(const groups* g, int which) {
   return (double*)shmt__tensor_data(g->sums) + which * g->n * channels_of(g);
 }
 
+/* Are the weight and bias of a group dense rows as its elements are, or missing? */
+static bool is_row(const groups* g) {
+  const bool same_dtype = (!g->weight || g->weight->dtype == g->x->dtype) && (!g->bias || g->bias->dtype == g->x->dtype);
+
+  return (!g->weight && !g->bias) || (g->plane == 1 && same_dtype);
+}
+
+/* Group k as one row. */
+static void forward_row(const groups* g, int64_t k, double mean, double scale) {
+  const shmt__norm_shape shape = {.mean = mean, .scale = scale};
+  const int64_t first = k % g->n_groups * g->per_group * shmt__tensor_item_bytes(g->x);
+  char* data[4] = {plane_of(g, g->out, k * g->per_group), plane_of(g, g->x, k * g->per_group),
+                   g->weight ? shmt__norm_data(g->weight) + first : NULL,
+                   g->bias ? shmt__norm_data(g->bias) + first : NULL};
+
+  shmt__loops[SHMT_LOOP_row_norm][g->x->dtype](data, NULL, g->per_group * g->plane, &shape);
+}
+
 static void forward_groups(void* ctx, int64_t begin, int64_t end) {
   const groups* g = ctx;
+  const bool by_rows = is_row(g);
   const shmt_dtype dtype = g->x->dtype;
 
   for (int64_t k = begin; k < end; k++) {
@@ -37,6 +56,10 @@ static void forward_groups(void* ctx, int64_t begin, int64_t end) {
                        &scale);
     shmt__norm_store(g->mean, k, mean);
     shmt__norm_store(g->rstd, k, scale);
+    if (by_rows) {
+      forward_row(g, k, mean, scale);
+      continue;
+    }
     for (int64_t i = 0; i < g->per_group; i++) {
       const int64_t channel = k % g->n_groups * g->per_group + i;
       shmt__norm_shape shape = {.scale = scale * shmt__norm_load(g->weight, channel, 1)};

@@ -1,0 +1,114 @@
+"""Normalisations of short planes and rows, attention of few keys, and flips, of shapes that have loops of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shmtensor as st
+
+F = st.nn.functional
+RNG = np.random.default_rng(5)
+
+
+def tensor(a: np.ndarray) -> Any:
+    return st.from_numpy(a.copy())
+
+
+def normalised(x: np.ndarray, axes: tuple[int, ...], eps: float = 1e-5) -> np.ndarray:
+    mean, var = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+    return (x - mean) / np.sqrt(var + eps)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "shape",
+    [(2, 1), (5, 3), (33, 70), (40, 65), (4, 3, 5), (7, 130, 4), (2, 3, 11, 11), (3, 2, 12, 12)],
+)
+def test_batch_norm_of_planes_of_any_size(shape: tuple[int, ...], dtype: str) -> None:
+    x = RNG.normal(3, 2, size=shape)
+    axes = (0, *range(2, x.ndim))
+    along = (1, -1, *(1,) * (x.ndim - 2))
+    weight, bias, mean = (RNG.normal(size=shape[1]) for _ in range(3))
+    var = RNG.uniform(0.5, 2, size=shape[1])
+    given = [tensor(a.astype(dtype)) for a in (x, mean, var, weight, bias)]
+    leaf = given[0].requires_grad_()
+    out = F.batch_norm(leaf, *given[1:], training=True)
+    want = normalised(x, axes) * weight.reshape(along) + bias.reshape(along)
+    tol = 1e-4 if dtype == "float32" else 1e-10
+    np.testing.assert_allclose(out.detach().numpy(), want, rtol=tol, atol=tol)
+    n = x.size / shape[1]
+    np.testing.assert_allclose(given[1].numpy(), 0.9 * mean + 0.1 * x.mean(axes), rtol=tol)
+    np.testing.assert_allclose(
+        given[2].numpy(), 0.9 * var + 0.1 * x.var(axes) * n / (n - 1), rtol=tol
+    )
+    grad = RNG.normal(size=shape)
+    out.backward(tensor(grad.astype(dtype)))
+    unit, scale = normalised(x, axes), 1 / np.sqrt(x.var(axes, keepdims=True) + 1e-5)
+    g = grad * weight.reshape(along)
+    centred = g - g.mean(axes, keepdims=True) - unit * (g * unit).mean(axes, keepdims=True)
+    np.testing.assert_allclose(leaf.grad.numpy(), centred * scale, rtol=tol, atol=10 * tol)
+
+
+def test_batch_norm_keeps_channels_last() -> None:
+    x = st.randn(2, 5, 4, 3)
+    last = x.contiguous(memory_format=st.channels_last).requires_grad_()
+    out = F.batch_norm(last, None, None, training=True)
+    assert out.stride() == last.stride()
+    st.testing.assert_close(out.detach().contiguous(), F.batch_norm(x, None, None, training=True))
+    (grad,) = st.autograd.grad(out.square().sum(), last)
+    assert grad.stride() == last.stride()
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 15, 16, 17, 31, 64, 100, 255, 256, 257, 300])
+def test_rows_of_any_length(n: int) -> None:
+    x = RNG.normal(1, 3, size=(6, n))
+    weight, bias = RNG.normal(size=n), RNG.normal(size=n)
+    t, w, b = (tensor(a.astype("float32")) for a in (x, weight, bias))
+    want = normalised(x, (1,))
+    np.testing.assert_allclose(F.layer_norm(t, (n,)).numpy(), want, rtol=1e-4, atol=1e-4)
+    if n > 1:
+        np.testing.assert_allclose(F.group_norm(t, 1).numpy(), want, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            F.group_norm(t, 1, w, b).numpy(), want * weight + bias, rtol=1e-3, atol=1e-3
+        )
+    root = np.sqrt((x * x).mean(1, keepdims=True) + 1e-6)
+    np.testing.assert_allclose(
+        F.rms_norm(t, (n,), eps=1e-6).numpy(), x / root, rtol=1e-4, atol=1e-5
+    )
+    powers = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(
+        st.softmax(t, 1).numpy(), powers / powers.sum(1, keepdims=True), rtol=1e-5, atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("keys", [1, 3, 16, 17])
+@pytest.mark.parametrize(("width", "values"), [(0, 2), (1, 3), (16, 5), (33, 17)])
+def test_attention_of_few_keys(keys: int, width: int, values: int, causal: bool) -> None:
+    q, k = RNG.normal(size=(2, 3, 5, width)), RNG.normal(size=(2, 3, keys, width))
+    v = RNG.normal(size=(2, 3, keys, values))
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(max(width, 1))
+    if causal:
+        scores = np.where(np.tril(np.ones((5, keys), bool)), scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = weights / weights.sum(-1, keepdims=True) @ v
+    got = F.scaled_dot_product_attention(tensor(q), tensor(k), tensor(v), is_causal=causal)
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "complex128"])
+@pytest.mark.parametrize("dims", [(), (0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (3, 4, 2), (6, 1, 1), (1, 5, 4), (2, 0, 3)])
+def test_flip(shape: tuple[int, ...], dims: tuple[int, ...], dtype: str) -> None:
+    a = RNG.integers(0, 100, size=shape).astype(dtype)
+    for order in ((0, 1, 2), (2, 0, 1)):
+        t = tensor(a).permute(order)
+        out = t.flip(dims)
+        np.testing.assert_array_equal(out.numpy(), np.flip(a.transpose(order), dims))
+        assert a.size == 0 or out.stride() == t.stride()
+    odd = tensor(np.concatenate([a.ravel()[:1], a.ravel()]) if a.size else a)[1:]
+    if a.size:  # not aligned to more than an element
+        np.testing.assert_array_equal(odd.view(shape).flip(dims).numpy(), np.flip(a, dims))
