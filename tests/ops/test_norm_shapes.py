@@ -1,4 +1,4 @@
-"""Normalisations of short planes and rows, attention of few keys, and flips, of shapes that have loops of their own."""
+"""Short planes and rows, attention of few keys, and flips: shapes that have loops of their own."""
 
 from __future__ import annotations
 
