@@ -1,6 +1,8 @@
 /* ops/embedding.c -- rows of a table by index, and the gradient of the table. */
 #include "base/overflow.h"
 #include "base/scalar.h"
+#include "dispatch/operator.h"
+#include "dispatch/registry.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "iter/copy.h"
@@ -124,6 +126,23 @@ static shmt_status count_classes(shmt_tensor* self, int64_t* n_classes) {
   return SHMT_OK;
 }
 
+/* Zeros of the sizes with a one at each of the classes, which are in range. */
+static shmt_status set_ones(shmt_tensor* classes, const int64_t* sizes, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) rows = NULL;
+
+  SHMT_TRY(shmt__tensor_contiguous(classes, SHMT_CONTIGUOUS_FORMAT, &dense));
+  SHMT_TRY(shmt__tensor_zeros((shmt_ints){sizes, classes->n_dims + 1}, SHMT_INT64, SHMT_CPU, &rows));
+  const int64_t width = sizes[classes->n_dims], *index = shmt__tensor_data(dense);
+  int64_t* row = shmt__tensor_data(rows);
+  for (int64_t i = 0; i < dense->numel; i++, row += width) {
+    const int64_t at = index[i]; /* another process may have changed it since it was checked */
+    if (at >= 0 && at < width) row[at] = 1;
+  }
+  *out = SHMT_TAKE(rows);
+  return SHMT_OK;
+}
+
 shmt_status shmt__one_hot(shmt_tensor* self, int64_t num_classes, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) rows = NULL;
   SHMT_AUTO(shmt_tensor) index = NULL;
@@ -137,6 +156,7 @@ shmt_status shmt__one_hot(shmt_tensor* self, int64_t num_classes, shmt_tensor** 
   SHMT_REQUIRE(num_classes >= 0, SHMT_E_RUNTIME, "one_hot(): num_classes of a meta tensor must be given");
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
   sizes[self->n_dims] = num_classes;
+  if (!shmt__tensor_is_meta(self) && shmt__is_plain_call(self->keys)) return set_ones(self, sizes, out);
   SHMT_TRY(shmt_op_zeros((shmt_ints){sizes, self->n_dims + 1}, SHMT_INT64, SHMT_LAYOUT_NONE, self->device,
                          (shmt_opt_bool){0}, &rows));
   SHMT_TRY(shmt_op_unsqueeze(self, -1, &index));

@@ -33,13 +33,17 @@ static inline shmt_dtype shmt__norm_stat_dtype(shmt_dtype dtype) { return shmt__
 /* Element i of a dense t as a double; `missing` when t is NULL. */
 static inline double shmt__norm_load(const shmt_tensor* t, int64_t i, double missing) {
   if (!t) return missing;
+  if (SHMT_LIKELY(t->dtype == SHMT_FLOAT32)) return (double)((const float*)shmt__tensor_data(t))[i];
   return shmt__scalar_to_double(
       shmt__scalar_load((const char*)shmt__tensor_data(t) + i * shmt__tensor_item_bytes(t), t->dtype));
 }
 
 /* Nothing when t is NULL or empty. */
 static inline void shmt__norm_store(shmt_tensor* t, int64_t i, double value) {
-  if (t && t->numel > 0)
+  if (!t || t->numel == 0) return;
+  if (SHMT_LIKELY(t->dtype == SHMT_FLOAT32))
+    ((float*)shmt__tensor_data(t))[i] = (float)value;
+  else
     shmt__scalar_store_unsafe(shmt__scalar_float(value), t->dtype,
                               (char*)shmt__tensor_data(t) + i * shmt__tensor_item_bytes(t));
 }

@@ -60,7 +60,9 @@ def batch_norm(
         Ioffe and Szegedy, "Batch normalization", 2015.
     """
     if training:
-        _check_batch_size(input.size())
+        size = input.shape
+        if len(size) > 1 and input.numel() == size[1]:
+            _check_batch_size(size)
     return shmtensor.batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps, True
     )
@@ -158,10 +160,6 @@ def group_norm(
     Source:
         Wu and He, "Group normalization", 2018.
     """
-    if input.dim() < 2:
-        raise RuntimeError(
-            f"Expected at least 2 dimensions for input tensor but received {input.dim()}"
-        )
     if num_groups > 0 and input.numel() // num_groups == 1:
         size = input.size()
         _check_batch_size([size[0] * size[1] // num_groups, num_groups, *size[2:]])
@@ -215,7 +213,7 @@ def normalize(
         eps: The smallest divisor.
         out: Where the result goes.
     """
+    if out is None and isinstance(dim, int):
+        return _C._nn._normalize(input, p, dim, eps)
     norm = _C._nn.linalg_vector_norm(input, p, dim, True).clamp_min(eps)
-    if out is None:
-        return input / norm.expand_as(input)
-    return shmtensor.div(input, norm.expand_as(input), out=out)
+    return shmtensor.div(input, norm, out=out)
