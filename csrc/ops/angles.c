@@ -23,10 +23,10 @@ typedef struct row_job {
   atomic_bool left_range; /* of floats: a square is too large, or so small that digits are lost */
 } row_job;
 
-/* Do the vectors lie along the last dim, of a tensor that nobody watches? */
+/* Do the vectors lie along the last dim, one after the other, of a tensor that nobody watches? */
 static bool has_plain_rows(const shmt_tensor* t, int64_t dim) {
   return t->n_dims > 0 && (dim == -1 || dim == t->n_dims - 1) && t->numel > 0 &&
-         shmt__dtype_kind[t->dtype] == SHMT_KIND_FLOATING && shmt__is_plain_call(t->keys);
+         t->flags & SHMT_TENSOR_CONTIGUOUS && shmt__dtype_kind[t->dtype] == SHMT_KIND_FLOATING && shmt__is_plain_call(t->keys);
 }
 
 static char* row_of(const row_job* j, shmt_tensor* t, int64_t r) {
@@ -98,14 +98,10 @@ static shmt_status cast_and_expand(shmt_tensor* t, shmt_dtype dtype, shmt_ints s
 }
 
 /* The cosine of each row's angle; *done stays false where a square leaves the range of floats. */
-static shmt_status cosines(shmt_tensor* x1, shmt_tensor* x2, double eps, shmt_tensor** out, bool* done) {
-  SHMT_AUTO(shmt_tensor) a = NULL;
-  SHMT_AUTO(shmt_tensor) b = NULL;
+static shmt_status cosines(shmt_tensor* a, shmt_tensor* b, double eps, shmt_tensor** out, bool* done) {
   SHMT_AUTO(shmt_tensor) result = NULL;
-  const int64_t width = x1->sizes[x1->n_dims - 1];
+  const int64_t width = a->sizes[a->n_dims - 1];
 
-  SHMT_TRY(shmt__tensor_contiguous(x1, SHMT_CONTIGUOUS_FORMAT, &a));
-  SHMT_TRY(shmt__tensor_contiguous(x2, SHMT_CONTIGUOUS_FORMAT, &b));
   SHMT_TRY(shmt__tensor_empty((shmt_ints){a->sizes, a->n_dims - 1}, a->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
   row_job j = {.a = a, .b = b, .out = result, .width = width, .eps = eps};
   shmt__parallel_for(result->numel, GRAIN / (width + 1) + 1, cosine_rows, &j);
@@ -145,13 +141,11 @@ shmt_status shmt__normalize(shmt_tensor* self, shmt_scalar p, int64_t dim, doubl
   SHMT_AUTO(shmt_tensor) divisor = NULL;
 
   if (has_plain_rows(self, dim) && shmt__scalar_to_double(p) == 2) {
-    SHMT_AUTO(shmt_tensor) x = NULL;
     SHMT_AUTO(shmt_tensor) result = NULL;
-    SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &x));
-    SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(x), x->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
-    const int64_t width = x->sizes[x->n_dims - 1];
-    row_job j = {.a = x, .out = result, .width = width, .eps = eps};
-    shmt__parallel_for(x->numel / width, GRAIN / (width + 1) + 1, unit_rows, &j);
+    SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &result));
+    const int64_t width = self->sizes[self->n_dims - 1];
+    row_job j = {.a = self, .out = result, .width = width, .eps = eps};
+    shmt__parallel_for(self->numel / width, GRAIN / (width + 1) + 1, unit_rows, &j);
     if (!atomic_load_explicit(&j.left_range, memory_order_relaxed)) {
       *out = SHMT_TAKE(result);
       return SHMT_OK;

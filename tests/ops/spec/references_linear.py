@@ -70,6 +70,11 @@ def _cosine_similarity(a: Any, b: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     return (a * b).sum(dim) / (length(a) * length(b))
 
 
+def _normalize(a: Any, p: float, dim: int, eps: float) -> Any:
+    length = (np.abs(a) ** p).sum(dim, keepdims=True) ** (1 / p)
+    return a / np.maximum(length, eps)
+
+
 def _cdist(a: Any, b: Any, p: float = 2.0) -> Any:
     return _norm_of(a[..., :, None, :] - b[..., None, :, :], p)
 
@@ -106,6 +111,7 @@ PRODUCTS: dict[str, Reference] = {
     "einsum": _einsum,
     "kron": np.kron,
     "tensordot": _tensordot,
+    "_normalize": _normalize,
     "_cdist": _cdist,
     "_cdist_forward": _cdist,
     "_cdist_of_rows": _cdist,
