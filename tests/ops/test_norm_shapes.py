@@ -57,7 +57,8 @@ def test_batch_norm_keeps_channels_last() -> None:
     last = x.contiguous(memory_format=st.channels_last).requires_grad_()
     out = F.batch_norm(last, None, None, training=True)
     assert out.stride() == last.stride()
-    st.testing.assert_close(out.detach().contiguous(), F.batch_norm(x, None, None, training=True))
+    want = F.batch_norm(x, None, None, training=True)
+    np.testing.assert_allclose(out.detach().numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
     (grad,) = st.autograd.grad(out.square().sum(), last)
     assert grad.stride() == last.stride()
 
