@@ -191,6 +191,14 @@ def test_padding_to_the_same_size_by_an_extreme_dilation_is_an_error(dilation: i
         T.conv2d(T.ones(1, 3, 5, 5), T.ones(2, 3, 3, 4), padding="same", dilation=dilation)
 
 
+def test_gradient_of_the_angle_at_the_origin_is_nothing() -> None:
+    x = T.tensor([0.0, -0.0, 1e-40, 3.0], requires_grad=True)
+    y = T.tensor([0.0, 0.0, 0.0, 4.0], requires_grad=True)
+    T.atan2(x, y).sum().backward()
+    np.testing.assert_allclose(x.grad, [0, 0, 0, 0.16])
+    np.testing.assert_allclose(y.grad, [0, 0, 0, -0.12])
+
+
 NAN = float("nan")
 
 
