@@ -28,6 +28,9 @@ static double chebyshev(double x, int64_t n, double first) {
   return p;
 }
 
+/* A closed form as the recurrence ends, which subtracts infinity from infinity behind the first overflow. */
+static double as_recurred(double p) { return isinf(p) ? NAN : p; }
+
 static double sign_of(double x, int64_t n) { return x < 0 && n % 2 ? -1 : 1; }
 
 double shmt__chebyshev_t(double x, double order) {
@@ -36,7 +39,7 @@ double shmt__chebyshev_t(double x, double order) {
   if (n < 0) return 0;
   if (fabs(x) == 1) return sign_of(x, n);
   if (n > 6 && fabs(x) < 1) return cos((double)n * acos(x));
-  if (n > CLOSED_FROM) return sign_of(x, n) * cosh((double)n * acosh(fabs(x)));
+  if (n > CLOSED_FROM) return as_recurred(sign_of(x, n) * cosh((double)n * acosh(fabs(x))));
   return chebyshev(x, n, x);
 }
 
@@ -52,7 +55,7 @@ double shmt__chebyshev_u(double x, double order) {
   }
   if (n > CLOSED_FROM) {
     const double t = acosh(fabs(x));
-    return sign_of(x, n) * (sinh(next * t) / sinh(t));
+    return as_recurred(sign_of(x, n) * (sinh(next * t) / sinh(t)));
   }
   return chebyshev(x, n, 2 * x);
 }
@@ -71,7 +74,7 @@ double shmt__chebyshev_v(double x, double order) {
   }
   if (n > CLOSED_FROM) {
     const double t = acosh(fabs(x));
-    return x > 0 ? cosh(half * t) / cosh(t / 2) : sign_of(x, n) * (sinh(half * t) / sinh(t / 2));
+    return as_recurred(x > 0 ? cosh(half * t) / cosh(t / 2) : sign_of(x, n) * (sinh(half * t) / sinh(t / 2)));
   }
   return chebyshev(x, n, 2 * x - 1);
 }
@@ -136,7 +139,7 @@ double shmt__legendre_p(double x, double order) {
   if (fabs(x) == 1) return sign_of(x, n);
   if (n == 0) return 1;
   if (n > LONGEST) {
-    if (fabs(x) > 1) return sign_of(x, n) * INFINITY;
+    if (fabs(x) > 1) return NAN;
     /* Hilb's formula: off by less than n^-3/2. */
     const double angle = acos(fabs(x));
     return x != x ? x : sign_of(x, n) * sqrt(angle / sin(angle)) * j0(((double)n + 0.5) * angle);

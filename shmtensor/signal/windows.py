@@ -142,8 +142,10 @@ def kaiser(points: _Points, sym: bool, *, beta: float = 12.0) -> Tensor:
         return points.ones()
     step = 2.0 * beta / points.intervals(sym)
     k = points.line(-beta, min(beta, -beta + (points.M - 1) * step))
-    top = _C.i0(_C.tensor(beta, dtype=points.dtype, device=k.device))
-    return _C.i0(_C.sqrt(_C.clamp(beta * beta - k * k, min=0))) / top
+    top = _C._nn.special_i0e(_C.tensor(beta, dtype=points.dtype, device=k.device))
+    x = _C.sqrt(_C.clamp(beta * beta - k * k, min=0))
+    # The exponential of a large beta is no float: only that of the difference is taken.
+    return _C._nn.special_i0e(x) / top * _C.exp(x - beta)
 
 
 @_window

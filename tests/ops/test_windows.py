@@ -94,3 +94,11 @@ def test_bad_numbers_are_refused() -> None:
     with pytest.raises(NotImplementedError, match="strided"):
         st.hann_window(3, layout=st.sparse_csr)
     assert math.isclose(st.kaiser_window(1).item(), 1.0)
+
+
+def test_kaiser_windows_of_a_large_beta_do_not_overflow() -> None:
+    window = st.signal.windows.kaiser(9, beta=100.0)
+    exact = st.signal.windows.kaiser(9, beta=100.0, dtype=st.float64)
+    assert window[4].item() == 1
+    assert st.allclose(window.double(), exact, rtol=1e-4, atol=0)
+    assert 0 < exact[0].item() < 1e-41
