@@ -105,27 +105,36 @@ static void FN(var_wide)(const shmt__reduce_run* run, shmt__var_state* state) {
     }
   }
 }
+/* n dense elements. */
+static void FN(var_stretch)(shmt__var_state* s, const char* at, int64_t n) {
+  const double mean = FN(var_total_row)(0, at, n, NULL) / (double)n, miss = mean - (double)(C)mean;
+  /* The sum behind the mean is rounded, so elements that are all alike may come out below 0. */
+  const double squares = FN(var_squares)(at, n, (C)mean) - (double)n * miss * miss;
+
+  if (squares < INFINITY)
+    FN(var_join)(s, (double)n, mean, squares < 0 ? 0 : squares);
+  else
+    FN(var_each)(s, at, sizeof(T), n);
+}
 static void FN(var_accumulate)(const shmt__reduce_run* run, shmt__var_state* state) {
+  enum { STRETCH = 4096 / sizeof(T) };
+  T gathered[STRETCH];
+
   if (run->keep_stride == (int64_t)sizeof(T) && run->reduce_stride != (int64_t)sizeof(T)) {
     FN(var_wide)(run, state);
     return;
   }
   for (int64_t j = 0; j < run->n_keep; j++) {
     const char* in = run->in + j * run->keep_stride;
-    if (run->reduce_stride != (int64_t)sizeof(T)) {
-      FN(var_each)(&state[j], in, run->reduce_stride, run->n_reduce);
+    if (run->reduce_stride == (int64_t)sizeof(T)) {
+      for (int64_t i = 0; i < run->n_reduce; i += 4096)
+        FN(var_stretch)(&state[j], in + i * (int64_t)sizeof(T), run->n_reduce - i < 4096 ? run->n_reduce - i : 4096);
       continue;
     }
-    for (int64_t i = 0; i < run->n_reduce; i += 4096) {
-      const int64_t n = run->n_reduce - i < 4096 ? run->n_reduce - i : 4096;
-      const char* at = in + i * (int64_t)sizeof(T);
-      const double mean = FN(var_total_row)(0, at, n, NULL) / (double)n, miss = mean - (double)(C)mean;
-      /* The sum behind the mean is rounded, so elements that are all alike may come out below 0. */
-      const double squares = FN(var_squares)(at, n, (C)mean) - (double)n * miss * miss;
-      if (squares < INFINITY)
-        FN(var_join)(&state[j], (double)n, mean, squares < 0 ? 0 : squares);
-      else
-        FN(var_each)(&state[j], at, sizeof(T), n);
+    for (int64_t i = 0; i < run->n_reduce; i += STRETCH) {
+      const int64_t n = run->n_reduce - i < STRETCH ? run->n_reduce - i : STRETCH;
+      for (int64_t k = 0; k < n; k++) gathered[k] = SHMT_AT(const T, in, run->reduce_stride, i + k);
+      FN(var_stretch)(&state[j], (const char*)gathered, n);
     }
   }
 }

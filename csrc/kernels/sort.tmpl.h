@@ -18,11 +18,10 @@ static inline KEY FN(to_key)(T value) {
   KEY k;
   memcpy(&k, &value, sizeof k);
 #if SHMT_IS_FLOATING
-  const C v = SHMT_LOAD(value);
-  const KEY sign = (KEY)1 << (8 * sizeof k - 1);
-  if (v != v) return (KEY)~(KEY)0;
-  if (v == 0) return sign;
-  return k & sign ? (KEY)~k : (KEY)(k | sign);
+  const KEY sign = (KEY)1 << (8 * sizeof k - 1), size = (KEY)(k & (KEY)~sign);
+  const KEY infinity = (KEY)(sizeof k == 8 ? 0x7ff0000000000000u : sizeof k == 4 ? 0x7f800000u : SHMT_IS_FLOAT16 ? 0x7c00u : 0x7f80u);
+  const KEY ordered = k & sign ? (KEY)~k : (KEY)(k | sign);
+  return size > infinity ? (KEY)~(KEY)0 : size == 0 ? sign : ordered;
 #elif SHMT_IS_SIGNED
   return (KEY)(k ^ ((KEY)1 << (8 * sizeof k - 1)));
 #else
@@ -236,55 +235,95 @@ void SHMT_LOOP(topk)(char* const* data, const int64_t* strides, int64_t n, const
     indices[i] = index[i];
   }
 }
-/* data: value, index of the element of rank ctx->k, counted from 0 and in stable order; x; scratch for n keys. Rank -1: the
- * median, or the first NaN; -2: the median of what is no NaN. Digit after digit, from the highest, only the keys stay
- * that have the digit of the one looked for. */
-void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  enum { DIGIT = sizeof(KEY) > 1 ? 11 : 8 };
-  const T* x = (const T*)(const void*)data[2];
-  KEY* keys = (KEY*)(void*)data[3];
-  int64_t rank = ((const shmt__sort_shape*)ctx)->k, valid = 0, left = n, at = 0;
-  uint32_t counts[1 << DIGIT];
+/* Of so few keys every one is compared with every other. */
+enum { FN(few) = 32 };
 
-  (void)strides;
-  for (int64_t i = 0; i < n; i++) {
-    const C v = SHMT_LOAD(x[i]);
-    keys[i] = FN(to_key)(x[i]);
-    valid += v == v;
+/* The key that `rank` others are before, of 1 <= n <= few; how many are less in *below. `keys` has room for one vector
+ * more. */
+static KEY FN(count_to_rank)(KEY* keys, int64_t n, int64_t rank, int64_t* below) {
+  typedef KEY vector __attribute__((vector_size(sizeof(T) * FN(abreast))));
+  KEY less[FN(few) + FN(abreast)];
+  int64_t best = 0;
+
+  less[0] = 0;
+  for (int64_t i = 0; i < n; i += FN(abreast)) {
+    vector own, count[4] = {0};
+    memcpy(&own, keys + i, sizeof own);
+    int64_t j = 0;
+    for (; j + 4 <= n; j += 4) /* a comparison is -1 where it holds */
+      for (int k = 0; k < 4; k++) count[k] -= (vector)(own > keys[j + k]);
+    for (; j < n; j++) count[0] -= (vector)(own > keys[j]);
+    count[0] = (count[0] + count[1]) + (count[2] + count[3]);
+    memcpy(less + i, &count[0], sizeof count[0]);
   }
-  if (rank < 0) rank = rank == -1 && valid < n ? valid : valid > 0 ? (valid - 1) / 2 : 0;
-  for (int bits = 8 * (int)sizeof(KEY); left > 64 && bits > 0;) {
-    const int shift = bits > DIGIT ? bits - DIGIT : 0;
+  /* The most that are less, but no more than the rank. */
+  for (int64_t i = 1; i < n; i++)
+    if ((int64_t)less[best] > rank || ((int64_t)less[i] <= rank && less[i] > less[best])) best = i;
+  *below = (int64_t)less[best];
+  return keys[best];
+}
+
+/* The key that `rank` of n others are before; how many are less in *below. Digit after digit, from the highest in which
+ * keys differ, only those stay that have the digit of the one looked for. `keys` has room for one vector more. */
+static KEY FN(key_of_rank)(KEY* keys, int64_t n, int64_t rank, int64_t* below) {
+  const int width = sizeof(KEY) == 1 ? 8 : n < 1024 ? 7 : 11; /* of a digit; counting costs as much as its values */
+  uint32_t counts[1 << 11];
+  KEY differ = 0;
+  int64_t left = n, before = 0;
+
+  for (int64_t i = 1; i < n; i++) differ |= (KEY)(keys[i] ^ keys[0]);
+  int bits = 0;
+  while (bits < (int)(8 * sizeof(KEY)) && differ >> bits) bits++;
+  while (left > FN(few) && bits > 0) {
+    const int shift = bits > width ? bits - width : 0;
     const KEY mask = (KEY)((1u << (bits - shift)) - 1);
-    int64_t below = 0, kept = 0;
+    int64_t kept = 0;
     uint32_t digit = 0;
     memset(counts, 0, sizeof *counts << (bits - shift));
     for (int64_t i = 0; i < left; i++) counts[(keys[i] >> shift) & mask]++;
-    while (below + counts[digit] <= rank) below += counts[digit++];
-    rank -= below;
+    for (; (int64_t)counts[digit] <= rank; digit++) {
+      rank -= counts[digit];
+      before += counts[digit];
+    }
+    bits = shift;
+    if (bits == 0) { /* those left would all be the same */
+      *below = before;
+      return (KEY)((keys[0] & (KEY)~mask) | (KEY)digit);
+    }
     for (int64_t i = 0; i < left; i++) {
       const KEY key = keys[i];
       keys[kept] = key;
       kept += ((key >> shift) & mask) == digit;
     }
     left = kept;
-    bits = shift;
   }
-  /* Of those left, the one that `rank` are before; all that equal it are among them. */
-  KEY chosen = keys[0];
-  int64_t less = 0;
-  for (int64_t i = 0; left <= 64 && i < left; i++) {
-    int64_t before = 0, same = 0;
-    for (int64_t k = 0; k < left; k++) {
-      before += keys[k] < keys[i];
-      same += keys[k] == keys[i];
-    }
-    if (before > rank || rank >= before + same) continue;
-    chosen = keys[i];
-    less = before;
-    break;
+  if (bits > 0) {
+    const KEY found = FN(count_to_rank)(keys, left, rank, below);
+    *below += before;
+    return found;
   }
-  for (int64_t nth = rank - less; FN(to_key)(x[at]) != chosen || nth-- > 0;) at++;
+  *below = before; /* all are the same */
+  return keys[0];
+}
+
+/* data: value, index of the element of rank ctx->k, counted from 0 and in stable order; x; scratch for n keys and 64
+ * bytes. Rank -1: the median, or the first NaN; -2: the median of what is no NaN. */
+void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const T* x = (const T*)(const void*)data[2];
+  KEY* keys = (KEY*)(void*)data[3];
+  int64_t rank = ((const shmt__sort_shape*)ctx)->k, valid = 0, below, at = 0;
+
+  (void)strides;
+  for (int64_t i = 0; i < n; i++) keys[i] = FN(to_key)(x[i]);
+#if SHMT_IS_FLOATING
+  for (int64_t i = 0; i < n; i++) valid += keys[i] != (KEY)~(KEY)0;
+#else
+  valid = n;
+#endif
+  if (rank < 0) rank = rank == -1 && valid < n ? valid : valid > 0 ? (valid - 1) / 2 : 0;
+  memset(keys + n, 0, 64);
+  const KEY chosen = FN(key_of_rank)(keys, n, rank, &below);
+  for (int64_t nth = rank - below; FN(to_key)(x[at]) != chosen || nth-- > 0;) at++;
   *(T*)(void*)data[0] = x[at];
   *(int64_t*)(void*)data[1] = at;
 }

@@ -78,6 +78,20 @@ static shmt_status run_kernel(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_t
   return SHMT_OK;
 }
 
+/* The same for dtypes without a kernel: in float32, rounded at the end. */
+static shmt_status run_in_float(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_tensor* out) {
+  SHMT_AUTO(shmt_tensor) a = NULL;
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+
+  SHMT_TRY(shmt__tensor_cast(x1, SHMT_FLOAT32, &a));
+  SHMT_TRY(shmt__tensor_cast(x2, SHMT_FLOAT32, &b));
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){out->sizes, out->n_dims}, SHMT_FLOAT32, out->device,
+                              SHMT_CONTIGUOUS_FORMAT, &wide));
+  SHMT_TRY(run_kernel(a, b, norm, wide));
+  return shmt__tensor_copy(out, wide);
+}
+
 /* Some rows of x1 at a time. */
 static shmt_status run_blocks(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* out) {
   const int64_t rows = x1->sizes[x1->n_dims - 2];
@@ -132,8 +146,9 @@ shmt_status shmt__cdist_forward(shmt_tensor* x1, shmt_tensor* x2, double p, shmt
     SHMT_TRY(with_batch(x2, sizes, n, &b));
     if (a->numel == 0)
       SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
-    else if (shmt__loops[SHMT_LOOP_distance][x1->dtype] && (p == 0 || p == 1 || p == 2 || isinf(p)))
-      SHMT_TRY(run_kernel(a, b, isinf(p) ? 3 : (int)p, result));
+    else if (shmt__is_floating(x1->dtype) && (p == 0 || p == 1 || p == 2 || isinf(p)))
+      SHMT_TRY((shmt__loops[SHMT_LOOP_distance][x1->dtype] ? run_kernel : run_in_float)(a, b, isinf(p) ? 3 : (int)p,
+                                                                                        result));
     else
       SHMT_TRY(run_blocks(a, b, p, result));
   }

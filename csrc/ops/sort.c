@@ -107,7 +107,7 @@ static shmt_status select_in_lines(shmt_tensor* self, int64_t dim, int64_t rank,
              .item = item,
              .loop = shmt__loops[SHMT_LOOP_select][self->dtype],
              .shape = {false, rank},
-             .scratch_bytes = (uint64_t)(item * length)};
+             .scratch_bytes = (uint64_t)(item * length) + 64};
     shmt__parallel_for(v->numel, GRAIN / length + 1, run_lines, &j);
     SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
                  "sort(): no memory for %llu bytes of scratch space", (unsigned long long)j.scratch_bytes);
