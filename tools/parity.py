@@ -35,6 +35,7 @@ from typing import Any
 
 import torch
 from parity_checks import RUN
+from parity_reasons import reason_for
 from parity_values import Missing, Outcome, name_of
 from torch.testing._internal.common_methods_invocations import op_db
 
@@ -241,11 +242,12 @@ def report(runs: list[Run], checks: Sequence[str], how: str) -> str:
         "",
     ]
     lines += ["An operator passes when all its samples in all dtypes do.", ""]
-    lines += ["| check | apply | pass | share |", "|---|---:|---:|---:|"]
+    lines += ["| check | apply | pass | share | fail on purpose |", "|---|---:|---:|---:|---:|"]
     totals = {check: (apply, ok) for check, apply, ok in _shares(runs, lambda row: row[0])}
     for check in checks:
         apply, ok = totals.get(check, (0, 0))
-        lines.append(f"| {check} | {apply} | {ok} | {100 * ok / max(apply, 1):.1f} % |")
+        share = f"{100 * ok / max(apply, 1):.1f} %"
+        lines.append(f"| {check} | {apply} | {ok} | {share} | {_on_purpose(runs, check)} |")
     dtypes = sorted({dtype for run in runs for _, dtype, _ in run.rows})
     if len(dtypes) > 1:
         cells = {key: f"{ok}/{n}" for key, n, ok in _shares(runs, lambda row: (row[0], row[1]))}
@@ -254,21 +256,33 @@ def report(runs: list[Run], checks: Sequence[str], how: str) -> str:
         for dtype in dtypes:
             row = [cells.get((check, dtype), "") for check in checks]
             lines.append(f"| {dtype} | " + " | ".join(row) + " |")
-    lines += ["", "## What fails", "", "| operator | check | dtype | reason |", "|---|---|---|---|"]
+    lines += ["", "## What fails", "", "| operator | check | dtype | how | why |"]
+    lines.append("|---|---|---|---|---|")
     for run in sorted(runs, key=lambda run: run.name):
         lines += _failures(run)
     return "\n".join(lines) + "\n"
 
 
+def _on_purpose(runs: list[Run], check: str) -> int:
+    """How many operators fail a check only where a reason is known."""
+    known = [
+        all(reason_for(run.name, *row[:2]) for row in failed)
+        for run in runs
+        if (failed := [row for row in run.rows if row[0] == check and row[2] not in (None, "-")])
+    ]
+    return sum(known)
+
+
 def _failures(run: Run) -> Iterator[str]:
-    """A line for each reason, with the dtypes it holds for."""
-    grouped: dict[tuple[str, str], list[str]] = {}
+    """A line for each difference and reason, with the dtypes they hold for."""
+    grouped: dict[tuple[str, str, str], list[str]] = {}
     for check, dtype, outcome in run.rows:
         if outcome not in (None, "-"):
-            reason = str(outcome).replace("|", "\\|")
-            grouped.setdefault((check, reason), []).append(dtype)
-    for (check, reason), dtypes in grouped.items():
-        yield f"| `{run.name}` | {check} | {' '.join(dtypes)} | {reason} |"
+            how = str(outcome).replace("|", "\\|")
+            why = reason_for(run.name, check, dtype)
+            grouped.setdefault((check, how, why), []).append(dtype)
+    for (check, how, why), dtypes in grouped.items():
+        yield f"| `{run.name}` | {check} | {' '.join(dtypes)} | {how} | {why} |"
 
 
 def main() -> int:

@@ -65,6 +65,16 @@ def _copy(sample: Any) -> Any:
     return sample.transform(copied)
 
 
+def _overlaps_itself(t: torch.Tensor) -> bool:
+    """Do elements share memory, so that what is left of them depends on the order of writes?"""
+    reach = 0
+    for stride, size in sorted(zip(t.stride(), t.shape, strict=True)):
+        if size > 1 and stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
 def is_random(op: Any, sample: Any) -> bool:
     """Do the values depend on the generator?"""
     drawn = []
@@ -213,7 +223,13 @@ def meta(op: Any, sample: Any) -> Outcome:
         predicted = _seeded(find(op), *given, **kwargs)
     except (NotImplementedError, RuntimeError) as refused:
         # Shapes that depend on values cannot be predicted.
-        unknown = ("depends on data", "item() cannot be called", "copy out of meta", "be on cpu")
+        unknown = (
+            "depends on data",
+            "depend on data",
+            "item() cannot be called",
+            "copy out of meta",
+            "be on cpu",
+        )
         if any(text in str(refused) for text in unknown):
             return "-"
         raise
@@ -231,13 +247,21 @@ def meta(op: Any, sample: Any) -> Outcome:
     return None
 
 
+def _form(variant: Any) -> Any:
+    """Our method of the same name, or torch's own lambda with our functions in it."""
+    if variant.__name__ == "<lambda>":
+        return on_our_side(variant)
+    function = getattr(st.Tensor, variant.__name__, None)
+    if function is None:
+        raise Missing(f"no method {variant.__name__}")
+    return function
+
+
 def method(op: Any, sample: Any) -> Outcome:
     """The method form."""
     if op.method_variant is None or not isinstance(sample.input, torch.Tensor):
         return "-"
-    function = getattr(st.Tensor, op.method_variant.__name__, None)
-    if function is None:
-        raise Missing(f"no method {op.method_variant.__name__}")
+    function = _form(op.method_variant)
     return _compare(op, sample, _call(function, sample), _reference(op.method_variant, sample))
 
 
@@ -247,12 +271,9 @@ def inplace(op: Any, sample: Any) -> Outcome:
     fits = isinstance(sample.input, torch.Tensor) and not sample.broadcasts_input
     if name is None or not fits:
         return "-"
-    if name == "<lambda>":
-        function = on_our_side(op.inplace_variant)
-    else:
-        function = getattr(st.Tensor, name, None)
-    if function is None:
-        raise Missing(f"no method {name}")
+    if _overlaps_itself(sample.input):
+        return "-"
+    function = _form(op.inplace_variant)
     copy = _copy(sample)
     try:
         expected = _seeded(op.inplace_variant, copy.input, *copy.args, **copy.kwargs)

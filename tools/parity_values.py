@@ -28,6 +28,9 @@ _GRADIENT_TOLERANCE = {
     torch.bfloat16: 4e-2,
 }
 
+# What torch's list calls by a name that torch keeps to itself.
+_PUBLIC = {"_segment_reduce": "segment_reduce"}
+
 Outcome = str | None  # None: passed; "-": does not apply; else what is wrong
 
 
@@ -168,6 +171,7 @@ def find(op: Any) -> Callable[..., Any]:
 def named(name: str) -> Callable[..., Any]:
     """Our function of a name below torch, or the method where there is no function."""
     found: Any = st
+    name = _PUBLIC.get(name, name)
     for part in name.removeprefix("torch.").split("."):
         found = getattr(found, part, None)
         if found is None:

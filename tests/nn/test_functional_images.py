@@ -186,6 +186,20 @@ def test_fractional_pooling_takes_maxima_of_windows():
             close(values[b, c], expected)
     assert sh.equal(x.flatten(2).gather(2, where.flatten(2)), values.flatten(2))
     assert F.fractional_max_pool3d(sh.ones(1, 4, 4, 4), 2, output_ratio=0.5).shape == (1, 2, 2, 2)
+    planned = F.fractional_max_pool2d(sh.ones(1, 6, 6, device="meta"), 2, output_size=3)
+    assert planned.device.type == "meta"
+    assert planned.shape == (1, 3, 3)
+
+
+def test_bilinear_forms_of_few_digits_are_rounded_once():
+    rows1, rows2 = sh.tensor([[0.3, -1.7, 2.2]]), sh.tensor([[1.3, 0.7, -0.9, 0.1]])
+    weight = sh.arange(1.0, 25.0).reshape(2, 3, 4).sin()
+    for dtype in (sh.bfloat16, sh.float16):
+        narrow = [t.to(dtype) for t in (rows1, rows2, weight)]
+        exact = F.bilinear(*(t.double() for t in narrow))
+        result = F.bilinear(*narrow)
+        assert result.dtype is dtype
+        assert sh.equal(result, exact.to(dtype))
 
 
 def test_shuffles():

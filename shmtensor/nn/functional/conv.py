@@ -18,6 +18,8 @@ __all__ = [
     "linear",
 ]
 
+_NARROW = (_C.float16, _C.bfloat16)
+
 conv1d = _C.conv1d
 conv2d = _C.conv2d
 conv3d = _C.conv3d
@@ -81,9 +83,12 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"{weight.size(0)}"
         )
     outputs, width1, width2 = weight.shape
+    dtype = input1.dtype
+    if dtype in _NARROW and dtype is input2.dtype is weight.dtype:  # rounded once, at the end
+        input1, input2, weight = input1.float(), input2.float(), weight.float()
     rows1, rows2 = input1.reshape(-1, width1), input2.reshape(-1, width2)
     half = shmtensor.matmul(rows1, weight.permute(1, 0, 2).reshape(width1, outputs * width2))
     result = (half.view(-1, outputs, width2) * rows2.unsqueeze(1)).sum(-1, dtype=half.dtype)
     if bias is not None:
         result = result + bias
-    return result.reshape([*input1.shape[:-1], outputs])
+    return result.reshape([*input1.shape[:-1], outputs]).to(dtype)

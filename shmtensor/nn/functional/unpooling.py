@@ -159,11 +159,13 @@ def max_unpool3d(
 
 def _window_starts(samples: Tensor, length: int, out: int, kernel: int) -> Tensor:
     """Where the windows of each plane begin, ``(planes, out)``, from one number for each."""
-    last = shmtensor.full((samples.size(0), 1), length - kernel, dtype=shmtensor.int64)
+    last = shmtensor.full(
+        (samples.size(0), 1), length - kernel, dtype=shmtensor.int64, device=samples.device
+    )
     if out == 1:
         return last
     step = (length - kernel) / (out - 1)
-    places = shmtensor.arange(out - 1, dtype=samples.dtype)
+    places = shmtensor.arange(out - 1, dtype=samples.dtype, device=samples.device)
     shifted = ((places + samples.unsqueeze(1)) * step).to(shmtensor.int64)
     return shmtensor.cat([shifted - (samples * step).to(shmtensor.int64).unsqueeze(1), last], 1)
 
@@ -203,7 +205,7 @@ def _fractional(
                 f"{name}(): pool size {w} and output size {o} do not fit into input size {s}"
             )
     if samples is None:
-        samples = shmtensor.rand(batch, channels, n, dtype=input.dtype)
+        samples = shmtensor.rand(batch, channels, n, dtype=input.dtype, device=input.device)
     if tuple(samples.shape) != (batch, channels, n):
         raise RuntimeError(
             f"{name}: Expect _random_samples of shape {(batch, channels, n)}, got "
@@ -211,12 +213,12 @@ def _fractional(
         )
     planes, numbers = batch * channels, samples.reshape(-1, n)
     # (planes, windows, elements of a window): positions in the plane, dimension by dimension.
-    at = shmtensor.zeros((planes, 1, 1), dtype=shmtensor.int64)
+    at = shmtensor.zeros((planes, 1, 1), dtype=shmtensor.int64, device=input.device)
     for d in range(n):
         # Of images the first number is for the width, of volumes for the depth.
         number = numbers[:, n - 1 - d if n == 2 else d]
         starts = _window_starts(number, space[d], sizes[d], windows[d])
-        lines = starts.unsqueeze(2) + shmtensor.arange(windows[d])
+        lines = starts.unsqueeze(2) + shmtensor.arange(windows[d], device=input.device)
         whole = at.view(planes, at.size(1), 1, at.size(2), 1) * space[d]
         whole = whole + lines.view(planes, 1, sizes[d], 1, windows[d])
         at = whole.reshape(planes, whole.size(1) * sizes[d], whole.size(3) * windows[d])

@@ -10,13 +10,13 @@ from __future__ import annotations
 FEW_KERNELS = frozenset(("float16", "bfloat16", "complex32", "uint16", "uint32", "uint64"))
 
 #: Steps with an output that are composed otherwise in torch.
-NOT_IN_TORCH = frozenset(("_conj_complex", "_div_trunc", "_resample"))
+NOT_IN_TORCH = frozenset(("_conj_complex", "_div_trunc", "_normalize", "_resample"))
 
 #: The operator of that name takes other arguments in torch.
 OTHER_ARGUMENTS = frozenset(
     """
-    _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward elu_backward leaky_relu_backward
-    log_sigmoid_backward native_layer_norm_backward
+    _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward _cdist_forward elu_backward
+    leaky_relu_backward log_sigmoid_backward native_layer_norm_backward
     """.split()
 )
 

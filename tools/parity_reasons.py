@@ -1,0 +1,51 @@
+"""Why operators of torch's list differ on purpose, or cannot be compared.
+
+Each row: regular expressions of names, checks and dtypes, which match as a whole, and the reason.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ANY = ".*"
+_PRIVATE = (
+    "_batch_norm_with_update|_chunk_cat|_unsafe_masked_index.*|_upsample_bilinear2d_aa|slice"
+    "|max_pool2d_with_indices_backward"
+)
+_AT_NAN = r"nn\.functional\.(hardshrink|hardtanh|relu6|celu|elu)"
+
+REASONS: tuple[tuple[str, str, str, str], ...] = (
+    (_PRIVATE, _ANY, _ANY, "a name that torch keeps to itself"),
+    (r"sparse\..*|to_sparse", _ANY, _ANY, "no sparse tensors"),
+    (r"torch\._scaled_mm.*", _ANY, _ANY, "no float8 dtypes"),
+    (_ANY, _ANY, "float8.*", "no float8 dtypes"),
+    ("matrix_exp", "forward", "float16|bfloat16", "torch overflows; calculated in float32 here"),
+    ("polygamma.*", "forward|method|out", "u?int.*", "a pole is infinite, torch's is a number"),
+    ("(digamma|polygamma).*", "grad|gradgrad", _ANY, "torch has fewer digits, none at the poles"),
+    (r"special\.(bessel|airy).*", _ANY, _ANY, "torch has fewer digits"),
+    ("as_strided_scatter", "grad|gradgrad", _ANY, "torch's gradient is that of other elements"),
+    ("cov|.*layer_norm|.*normalize", "grad|gradgrad", _ANY, "0 but for torch's rounding"),
+    (_AT_NAN, "grad|gradgrad", _ANY, "torch's gradient at NaN depends on strides and sizes"),
+    (r"nn\.functional\.rrelu", "grad|gradgrad", _ANY, "random slopes that do not show in infinity"),
+    (r".*linear_cross_entropy\.chunked", "gradgrad", _ANY, "no second derivatives by pieces"),
+    (
+        r"linalg\.norm\.subgradients_at_zero",
+        "gradgrad",
+        _ANY,
+        "torch's is NaN where the limit is finite",
+    ),
+    ("sinc", "gradgrad", _ANY, "torch cancels near 0, a power series does not"),
+    (r"fft\.ih?fft.*", "outcast", _ANY, "torch refuses a double output for real input only"),
+    ("diff", "outcast", _ANY, "torch refuses another dtype for n=0 only"),
+    ("as_strided.*", "meta", _ANY, "a Meta tensor of the same geometry has a smaller storage"),
+    ("amax|amin|aminmax", "error|message", _ANY, "a tensor of 65 dims cannot be made here"),
+)
+
+
+def reason_for(name: str, check: str, dtype: str) -> str:
+    """The reason why a check of an operator fails in a dtype; empty when none is known."""
+    for names, checks, dtypes, why in REASONS:
+        pairs = ((names, name), (checks, check), (dtypes, dtype))
+        if all(re.fullmatch(pattern, text) for pattern, text in pairs):
+            return why
+    return ""
