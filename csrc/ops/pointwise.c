@@ -3,6 +3,7 @@
 
 #include "base/promote.h"
 #include "generated/loops.h"
+#include "iter/narrow.h"
 
 SHMT_COLD static shmt_status loop_missing(const shmt__pointwise* p, shmt_dtype dtype) {
   SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", p->name,
@@ -20,7 +21,9 @@ static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const voi
 
   SHMT_TRY(shmt__iter_build(it));
   status = shmt__pointwise_loop(p, it->common_dtype, &loop);
-  if (SHMT_LIKELY(status == SHMT_OK)) status = shmt__iter_run(it, loop, ctx);
+  if (SHMT_LIKELY(status == SHMT_OK))
+    status = SHMT_UNLIKELY(shmt__iter_is_narrow(it)) ? shmt__iter_run_narrow(it, loop, ctx)
+                                                     : shmt__iter_run(it, loop, ctx);
   return shmt__iter_finish(it, status);
 }
 

@@ -1,0 +1,74 @@
+/* iter/narrow.c -- walking an iterator whose innermost dim is short: (n, 3) points, 3x3 planes with one number each.
+ *
+ * Runs go along the second dim. Of that a block is taken at a time, and the innermost dim is stepped through within it,
+ * so that the block's lines are still in the cache for the next run.
+ */
+#include "iter/narrow.h"
+
+#include "iter/threads.h"
+
+enum {
+  NARROW = 16,  /* elements of a dim that are too few for a run */
+  LONG = 32,    /* elements of the next that make a run worth while */
+  BLOCK = 256,  /* elements of a run */
+  GRAIN = 8192, /* rows below which another thread does not pay */
+};
+
+typedef struct narrow_walk {
+  const shmt_iter* it;
+  shmt__loop loop;
+  const void* ctx;
+} narrow_walk;
+
+bool shmt__iter_is_narrow(const shmt_iter* it) {
+  const shmt__operand* out = &it->operands[0];
+
+  if (it->n_dims < 2 || it->sizes[0] >= NARROW || it->sizes[1] < LONG || it->is_meta) return false;
+  /* An in-place result that is converted is written as it is read: one by one. */
+  return !out->read || out->tensor->dtype == it->common_dtype;
+}
+
+/* Rows [begin, end) of the innermost dim. */
+static void walk_rows(void* arg, int64_t begin, int64_t end) {
+  const narrow_walk* w = arg;
+  const shmt_iter* it = w->it;
+  const int n = it->n_operands;
+  char *row[SHMT_ITER_MAX_OPERANDS], *data[SHMT_ITER_MAX_OPERANDS];
+  int64_t strides[SHMT_ITER_MAX_OPERANDS], at[SHMT_MAX_DIMS];
+
+  for (int k = 0; k < n; k++) {
+    row[k] = it->operands[k].data;
+    strides[k] = it->operands[k].strides[1];
+  }
+  for (int64_t d = 1, rest = begin; d < it->n_dims; rest /= it->sizes[d++]) {
+    at[d] = rest % it->sizes[d];
+    for (int k = 0; k < n; k++) row[k] += at[d] * it->operands[k].strides[d];
+  }
+  while (begin < end) {
+    int64_t count = it->sizes[1] - at[1];
+    if (count > end - begin) count = end - begin;
+    if (count > BLOCK) count = BLOCK;
+    for (int k = 0; k < n; k++) data[k] = row[k];
+    for (int64_t i = 0; i < it->sizes[0]; i++) {
+      w->loop(data, strides, count, w->ctx);
+      for (int k = 0; k < n; k++) data[k] += it->operands[k].strides[0];
+    }
+    begin += count;
+    at[1] += count;
+    for (int k = 0; k < n; k++) row[k] += count * strides[k];
+    for (int d = 1; d < it->n_dims && at[d] == it->sizes[d]; d++) {
+      at[d] = 0;
+      for (int k = 0; k < n; k++) row[k] -= it->sizes[d] * it->operands[k].strides[d];
+      if (d + 1 == it->n_dims) break;
+      at[d + 1]++;
+      for (int k = 0; k < n; k++) row[k] += it->operands[k].strides[d + 1];
+    }
+  }
+}
+
+shmt_status shmt__iter_run_narrow(shmt_iter* it, shmt__loop loop, const void* ctx) {
+  narrow_walk w = {it, loop, ctx};
+
+  if (it->numel > 0) shmt__parallel_for(it->numel / it->sizes[0], GRAIN, walk_rows, &w);
+  return SHMT_OK;
+}
