@@ -75,6 +75,24 @@ void SHMT_LOOP(attention_finish)(char* const* data, const int64_t* strides, int6
   }
 }
 
+/* A vector of the sum of n values times their weights; `width` elements of it, if they are fewer. */
+static inline void FN(weighted_sum)(T* out, const T* weights, const char* values, int64_t stride, int64_t n,
+                                    int64_t width) {
+  FN(vector) sum = {0}, v;
+
+  for (int64_t j = 0; j < n; j++, values += stride) {
+    if (width >= FN(lanes))
+      FN(load_full)(&v, (const T*)(const void*)values);
+    else
+      FN(load_rest)(&v, (const T*)(const void*)values, width, 0);
+    sum += v * weights[j];
+  }
+  if (width >= FN(lanes))
+    FN(store_full)(out, &sum);
+  else
+    FN(store_rest)(out, &sum, width);
+}
+
 /* data: queries, keys, values, output, logsumexp (n); strides: bytes between rows of the first four. All of it at once,
  * for keys so few that their weights fill no more than a vector. */
 void SHMT_LOOP(attention_few_keys)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
@@ -92,12 +110,9 @@ void SHMT_LOOP(attention_few_keys)(char* const* data, const int64_t* strides, in
     }
     const C top = FN(row_max)(weights, shown), shift = top == -(C)INFINITY ? 0 : top;
     const C sum = FN(store_exp)(weights, weights, weights, shift, shown), factor = sum == 0 ? 0 : 1 / sum;
-    memset(out, 0, (size_t)s->values * sizeof *out);
-    for (int64_t j = 0; j < shown; j++) {
-      const T* value = (const T*)(const void*)(data[2] + j * strides[2]);
-      const C weight = weights[j] * factor;
-      SHMT_IVDEP for (int64_t k = 0; k < s->values; k++) out[k] += weight * value[k];
-    }
+    for (int64_t j = 0; j < shown; j++) weights[j] *= factor;
+    for (int64_t k = 0; k < s->values; k += FN(lanes))
+      FN(weighted_sum)(out + k, weights, data[2] + k * (int64_t)sizeof(T), strides[2], shown, s->values - k);
     lse[i] = sum == 0 ? -(C)INFINITY : top + (C)log((double)sum);
   }
 }

@@ -4,6 +4,7 @@
  */
 #include "kernels/loops.h"
 #include "kernels/shapes.h"
+#include "kernels/vmath.h"
 
 #define ERROR (a > b ? a - b : b - a)
 BINARY(absolute_error, a - b != a - b ? a - b : ERROR)
@@ -14,6 +15,14 @@ BINARY_WITH(smooth_error, const C beta = (C)SHMT_NUMBER(0); const C half = (C)0.
 BINARY_WITH(huber_error, const C delta = (C)SHMT_NUMBER(0); const C half = (C)0.5,
             (a - b != a - b) ? a - b : ERROR <= delta ? half * ERROR * ERROR : delta * (ERROR - half * delta))
 #undef ERROR
+
+/* Divergence from b, a probability or its logarithm, of the distribution with the logarithm a. */
+#define LOSS_LOG(x) _Generic((C)0, float: shmt__logf, default: shmt__log)(x)
+#define LOSS_EXP(x) _Generic((C)0, float: shmt__expf, default: shmt__exp)(x)
+BINARY(divergence, (b == 0 ? 0 : b * LOSS_LOG(b)) - b * a)
+BINARY(log_divergence, LOSS_EXP(b) * (b - a))
+#undef LOSS_LOG
+#undef LOSS_EXP
 
 /* data: out (one loss per sample; NULL when only sums are wanted), x, target (int64), weight (per class, or NULL). */
 void SHMT_LOOP(nll_forward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {

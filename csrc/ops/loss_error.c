@@ -1,5 +1,5 @@
 /* ops/loss_error.c -- losses of two tensors, element by element: L1, mean square, smooth L1, Huber,
- * binary cross-entropy.
+ * Kullback-Leibler divergence, binary cross-entropy.
  *
  * Where nothing is recorded, the errors of a block are calculated in the nearest cache and summed there: no tensor
  * of errors is made. Blocks form parts of a fixed length, whose sums are merged in order, so that the result does not
@@ -177,6 +177,30 @@ shmt_status shmt__huber_loss(shmt_tensor* self, shmt_tensor* target, int64_t red
   SHMT_TRY(shmt_op__smooth_l1_elements(difference, delta, &elements));
   SHMT_TRY(shmt_op_mul_Scalar(elements, shmt__scalar_float(delta), &scaled));
   return shmt__reduce_loss(scaled, reduction, out);
+}
+
+shmt_status shmt__kl_div(shmt_tensor* self, shmt_tensor* target, int64_t reduction, bool log_target, shmt_tensor** out) {
+  const error e = {"kl_div", log_target ? SHMT_LOOP_log_divergence : SHMT_LOOP_divergence, shmt__scalar_int(0)};
+  SHMT_AUTO(shmt_tensor) own = NULL;
+  SHMT_AUTO(shmt_tensor) cross = NULL;
+  SHMT_AUTO(shmt_tensor) elements = NULL;
+
+  SHMT_REQUIRE(!shmt__is_complex(self->dtype) && !shmt__is_complex(target->dtype), SHMT_E_RUNTIME,
+               "kl_div: Complex inputs not supported.");
+  SHMT_REQUIRE(shmt__is_floating(self->dtype) && shmt__is_floating(target->dtype), SHMT_E_RUNTIME,
+               "kl_div: Integral inputs not supported.");
+  if (is_direct(reduction, self, target))
+    return sum_errors(&e, self, target, reduction == MEAN, out);
+  if (log_target) {
+    SHMT_TRY(shmt_op_exp(target, &own));
+    SHMT_TRY(shmt_op_sub_Tensor(target, self, shmt__scalar_int(1), &cross));
+    SHMT_TRY(shmt_op_mul_Tensor(own, cross, &elements));
+  } else {
+    SHMT_TRY(shmt_op_xlogy_Tensor(target, target, &own));
+    SHMT_TRY(shmt_op_mul_Tensor(target, self, &cross));
+    SHMT_TRY(shmt_op_sub_Tensor(own, cross, shmt__scalar_int(1), &elements));
+  }
+  return shmt__reduce_loss(elements, reduction, out);
 }
 
 /* --- binary cross-entropy ----------------------------------------------------------------------------------------- */

@@ -55,7 +55,7 @@ def _reduced(terms: Tensor, code: int) -> Tensor:
 
 
 def _warn_about_sizes(input: Tensor, target: Tensor) -> None:
-    if target.shape != input.shape:
+    if not target.is_same_size(input):
         warnings.warn(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
@@ -178,7 +178,7 @@ def kl_div(
     """
     if reduction == "batchmean" and size_average is None and reduce is None:
         total = shmtensor.kl_div(input, target, 2, log_target=log_target)
-        return total / input.shape[0] if input.dim() else total
+        return total / input.size(0) if input.dim() else total
     if reduction == "mean":
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support "
@@ -213,7 +213,7 @@ def binary_cross_entropy(
         ValueError: The shapes differ.
     """
     code = _reduction(reduction, size_average, reduce)
-    if target.shape != input.shape:
+    if not target.is_same_size(input):
         raise ValueError(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}) is deprecated. Please ensure they have the same size."
@@ -247,7 +247,7 @@ def binary_cross_entropy_with_logits(
         ValueError: The shapes differ.
     """
     code = _reduction(reduction, size_average, reduce)
-    if target.shape != input.shape:
+    if not target.is_same_size(input):
         raise ValueError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
         )
