@@ -31,12 +31,43 @@ static inline double _Complex FN(log_sum)(double _Complex s, double _Complex x) 
 SCAN(logcumsumexp, double _Complex, -INFINITY,
      i == 0 ? (double _Complex)x : FN(log_sum)(s, (double _Complex)x))
 #elif SHMT_IS_FLOATING
+/* float16 widened and narrowed many at a time: n of any stride. */
+static inline void FN(gather_halves)(float* to, const char* from, int64_t stride, int64_t n) {
+  shmt_float16 some[SHMT_STRETCH];
+  for (int64_t i = 0; i < n; i++) some[i] = SHMT_AT(const shmt_float16, from, stride, i);
+  shmt__widen_float16(to, some, n);
+}
+static inline void FN(scatter_halves)(char* to, const float* from, int64_t stride, int64_t n) {
+  shmt_float16 some[SHMT_STRETCH];
+  shmt__narrow_float16(some, from, n);
+  for (int64_t i = 0; i < n; i++) SHMT_AT(shmt_float16, to, stride, i) = some[i];
+}
 /* Four elements at a time, so that only one addition of them waits for the sum before. Double as it is: there
  * the sum of some might overflow where the running one does not. */
 void SHMT_LOOP(cumsum)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   double s = 0;
   int64_t i = 0;
   (void)ctx;
+  for (; SHMT_HAS_F16C && SHMT_IS_FLOAT16 && i < n; i += SHMT_STRETCH) {
+    float x[SHMT_STRETCH];
+    const int64_t width = n - i < SHMT_STRETCH ? n - i : SHMT_STRETCH;
+    FN(gather_halves)(x, data[1] + i * strides[1], strides[1], width);
+    int64_t k = 0;
+    for (; k + 4 <= width; k += 4) {
+      const double two = (double)x[k] + (double)x[k + 1], four = two + ((double)x[k + 2] + (double)x[k + 3]);
+      const double three = two + (double)x[k + 2];
+      x[k] = (float)(s + (double)x[k]);
+      x[k + 1] = (float)(s + two);
+      x[k + 2] = (float)(s + three);
+      s += four;
+      x[k + 3] = (float)s;
+    }
+    for (; k < width; k++) {
+      s += (double)x[k];
+      x[k] = (float)s;
+    }
+    FN(scatter_halves)(data[0] + i * strides[0], x, strides[0], width);
+  }
   for (; sizeof(T) < sizeof s && i + 4 <= n; i += 4) {
     const double x = (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i)),
                  y = (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i + 1)),
@@ -54,7 +85,25 @@ void SHMT_LOOP(cumsum)(char* const* data, const int64_t* strides, int64_t n, con
     SHMT_AT(T, data[0], strides[0], i) = SHMT_STORE((C)s);
   }
 }
-SCAN(cumprod, double, 1, s*(double)x)
+void SHMT_LOOP(cumprod)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  double s = 1;
+  int64_t i = 0;
+  (void)ctx;
+  for (; SHMT_HAS_F16C && SHMT_IS_FLOAT16 && i < n; i += SHMT_STRETCH) {
+    float x[SHMT_STRETCH];
+    const int64_t width = n - i < SHMT_STRETCH ? n - i : SHMT_STRETCH;
+    FN(gather_halves)(x, data[1] + i * strides[1], strides[1], width);
+    for (int64_t k = 0; k < width; k++) {
+      s *= (double)x[k];
+      x[k] = (float)s;
+    }
+    FN(scatter_halves)(data[0] + i * strides[0], x, strides[0], width);
+  }
+  for (; i < n; i++) {
+    s *= (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i));
+    SHMT_AT(T, data[0], strides[0], i) = SHMT_STORE((C)s);
+  }
+}
 static inline double FN(log_sum)(double s, double x) {
   const double high = s > x ? s : x, low = s > x ? x : s;
   if (s != s || x != x) return s + x;

@@ -323,7 +323,14 @@ void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, con
   if (rank < 0) rank = rank == -1 && valid < n ? valid : valid > 0 ? (valid - 1) / 2 : 0;
   memset(keys + n, 0, 64);
   const KEY chosen = FN(key_of_rank)(keys, n, rank, &below);
-  for (int64_t nth = rank - below; FN(to_key)(x[at]) != chosen || nth-- > 0;) at++;
+  int64_t nth = rank - below; /* of those that equal it: stretches before it are only counted */
+  for (; n - at > FN(stretch); at += FN(stretch)) {
+    KEY same = 0;
+    for (int64_t i = 0; i < FN(stretch); i++) same += FN(to_key)(x[at + i]) == chosen;
+    if ((int64_t)same > nth) break;
+    nth -= (int64_t)same;
+  }
+  while (FN(to_key)(x[at]) != chosen || nth-- > 0) at++;
   *(T*)(void*)data[0] = x[at];
   *(int64_t*)(void*)data[1] = at;
 }

@@ -256,6 +256,7 @@ static shmt_status inner(shmt_tensor* self, shmt_tensor* other, shmt_tensor** ou
   SHMT_REQUIRE(self->sizes[n1 - 1] == other->sizes[n2 - 1], SHMT_E_RUNTIME,
                "inner() the last dimension must match on both input tensors but got shapes %s and %s",
                SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(other));
+  if (n1 == 1 && n2 == 1 && self->dtype == other->dtype) return shmt_op_dot(self, other, out);
   SHMT_REQUIRE(n1 + n2 - 2 <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "inner(): more than %d dimensions", SHMT_MAX_DIMS);
   const int64_t k = self->sizes[n1 - 1];
   int64_t rows = 1, columns = 1;

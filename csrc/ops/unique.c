@@ -65,6 +65,36 @@ static shmt_status collect_runs(shmt_tensor* line, const int64_t* where, shmt_in
   return SHMT_OK;
 }
 
+/* Two values need no sorting. */
+static shmt_status unique_bools(shmt_tensor* flat, shmt_ints inverse_sizes, bool wants_inverse, bool wants_counts,
+                                shmt_tensor** values, shmt_tensor** inverse, shmt_tensor** counts) {
+  SHMT_AUTO(shmt_tensor) v = NULL;
+  SHMT_AUTO(shmt_tensor) back = NULL;
+  SHMT_AUTO(shmt_tensor) lengths = NULL;
+  const uint8_t* x = shmt__tensor_data(flat); /* any byte but 0 is true */
+  const int64_t n = flat->numel;
+  int64_t n_true = 0, k = 0;
+
+  for (int64_t i = 0; i < n; i++) n_true += x[i] != 0;
+  const int64_t totals[2] = {n - n_true, n_true}, n_values = (totals[0] > 0) + (totals[1] > 0);
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n_values), SHMT_BOOL, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &v));
+  SHMT_TRY(shmt__tensor_empty(wants_inverse ? inverse_sizes : SHMT_INTS(0), SHMT_INT64, SHMT_CPU,
+                              SHMT_CONTIGUOUS_FORMAT, &back));
+  SHMT_TRY(vector(wants_counts ? n_values : 0, &lengths));
+  uint8_t* to = shmt__tensor_data(v);
+  int64_t *run_of = shmt__tensor_data(back), *count = shmt__tensor_data(lengths);
+  for (int value = 0; value < 2; value++) {
+    if (totals[value] == 0) continue;
+    if (wants_counts) count[k] = totals[value];
+    to[k++] = (uint8_t)value;
+  }
+  for (int64_t i = 0; wants_inverse && i < n; i++) run_of[i] = n_values == 2 && x[i] != 0;
+  *values = SHMT_TAKE(v);
+  *inverse = SHMT_TAKE(back);
+  *counts = SHMT_TAKE(lengths);
+  return SHMT_OK;
+}
+
 static shmt_status refuse_meta(const char* name, const shmt_tensor* t) {
   SHMT_REQUIRE(!shmt__tensor_is_meta(t), SHMT_E_NOT_IMPLEMENTED,
                "%s(): the size of the result depends on data, which a meta tensor has not", name);
@@ -81,6 +111,8 @@ shmt_status shmt__unique2(shmt_tensor* self, bool sorted, bool return_inverse, b
   SHMT_TRY(refuse_meta("unique", self));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_sort, self->dtype, "unique");
   SHMT_TRY(flatten(self, &flat));
+  if (self->dtype == SHMT_BOOL)
+    return unique_bools(flat, shmt__tensor_sizes(self), return_inverse, return_counts, output, inverse, counts);
   SHMT_TRY(shmt__sorted_line(flat, &values, &where));
   return collect_runs(values, shmt__tensor_data(where), shmt__tensor_sizes(self), return_inverse, return_counts, output,
                       inverse, counts);

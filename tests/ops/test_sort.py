@@ -80,6 +80,24 @@ def test_ranks_are_those_of_a_stable_sort(dtype: str, n: int) -> None:
     assert t.median().item() == values[(n - 1) // 2].item()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int16", "int64"])
+@pytest.mark.parametrize("n", [33, 129, 2000])
+def test_ranks_of_lines_that_differ_in_some_digits_only(dtype: str, n: int) -> None:
+    lines = np.stack(
+        [
+            _RNG.standard_normal(n) * 50,
+            _RNG.integers(0, 3, n) - 1,
+            np.full(n, 7),
+            np.where(np.arange(n) == n // 2, 3e4, 0.0),
+        ]
+    ).astype(dtype)
+    order = np.argsort(lines, axis=1, kind="stable")
+    for k in (1, n // 3, n):
+        values, indices = st.from_numpy(lines).kthvalue(k, 1)
+        assert indices.tolist() == order[:, k - 1].tolist()
+        assert values.tolist() == np.take_along_axis(lines, order, 1)[:, k - 1].tolist()
+
+
 def test_medians_of_long_lines_with_nan() -> None:
     a = _RNG.standard_normal((3, 900)).astype("float32")
     a[1, [7, 500]] = np.nan
@@ -116,6 +134,20 @@ def test_unique_as_numpy(dtype: str) -> None:
     assert np.array_equal(inverse.numpy(), expected[1].reshape(a.shape))
     assert np.array_equal(counts.numpy(), expected[2])
     assert np.array_equal(st.unique(st.from_numpy(a)).numpy(), expected[0])
+
+
+def test_unique_bools_of_one_kind_and_of_any_byte() -> None:
+    assert st.unique(st.ones(3, dtype=st.bool)).tolist() == [True]
+    values, inverse = st.unique(st.zeros(2, 2, dtype=st.bool), return_inverse=True)
+    assert (values.tolist(), inverse.tolist()) == ([False], [[0, 0], [0, 0]])
+    assert st.unique(st.empty(0, dtype=st.bool)).tolist() == []
+    odd = st.tensor([3, 0, 1], dtype=st.uint8).view(st.bool)
+    values, inverse, counts = st.unique(odd, return_inverse=True, return_counts=True)
+    assert (values.tolist(), inverse.tolist(), counts.tolist()) == (
+        [False, True],
+        [1, 0, 1],
+        [1, 2],
+    )
 
 
 def test_unique_slices_and_runs() -> None:

@@ -223,6 +223,61 @@ def test_function_of_one_number_has_known_values(name: str) -> None:
     assert function(st.tensor(x)).tolist() == pytest.approx(want, rel=3e-6, abs=0)
 
 
+#: Where functions go over from one formula to the next.
+BORDERS = {
+    "i0": [8.0, 20.0],
+    "i0e": [-20.0, -8.0, 8.0, 20.0],
+    "i1": [-8.0, 8.0, 20.0],
+    "i1e": [-20.0, -8.0, 8.0, 20.0],
+    "modified_bessel_k0": [1.0],
+    "modified_bessel_k1": [1.0],
+    "scaled_modified_bessel_k0": [1.0],
+    "scaled_modified_bessel_k1": [1.0],
+    "bessel_j0": [-5.0, 5.0, 1048576.0],
+    "bessel_j1": [-5.0, 5.0, 1048576.0],
+    "bessel_y0": [5.0, 1048576.0],
+    "bessel_y1": [5.0, 1048576.0],
+    "airy_ai": [-3.0, -1.0, 1.0],
+    "spherical_bessel_j0": [1048576.0],
+    "erfcx": [27.3],
+    "log_ndtr": [-1.0],
+    "ndtri": [math.exp(-16), 0.125, 0.875],
+    "erfinv": [-0.75, 0.75],
+}
+
+
+@pytest.mark.parametrize("name", sorted(BORDERS))
+def test_formulas_meet_at_their_borders(name: str) -> None:
+    at = BORDERS[name]
+    sides = [_double([math.nextafter(x, to) for x in at]) for to in (-math.inf, math.inf)]
+    left, right = (getattr(st.special, name)(side) for side in sides)
+    assert left.tolist() == pytest.approx(right.tolist(), rel=1e-13, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(BORDERS))
+def test_neighbours_do_not_matter(name: str) -> None:
+    x = st.linspace(-30, 30, 601, dtype=st.float64)
+    x = st.cat([x, _double([math.nan, math.inf, -math.inf, 0.0, 0.3, -0.7, 1e-12, 1e7])])
+    function = getattr(st.special, name)
+    each = st.stack([function(one) for one in x])
+    assert st.equal(function(x).nan_to_num(nan=-3.5), each.nan_to_num(nan=-3.5))
+    back = function(st.flip(x, [0])).flip(0)
+    assert st.equal(back.nan_to_num(nan=-3.5), each.nan_to_num(nan=-3.5))
+
+
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc", "zeta"])
+def test_pairs_that_are_calculated_together_are_as_alone(name: str) -> None:
+    a, x = st.meshgrid(
+        st.logspace(-3, 2.5, 23, dtype=st.float64),
+        st.logspace(-3, 2.5, 19, dtype=st.float64),
+        indexing="ij",
+    )
+    function = getattr(st.special, name)
+    together = function(a, x).flatten()
+    alone = [function(*pair).item() for pair in zip(a.flatten(), x.flatten(), strict=True)]
+    assert together.tolist() == pytest.approx(alone, rel=1e-14, abs=0, nan_ok=True)
+
+
 @pytest.mark.parametrize("name", sorted(BINARY))
 def test_function_of_two_numbers_has_known_values(name: str) -> None:
     x, y, want = (list(column) for column in zip(*BINARY[name], strict=True))
