@@ -40,15 +40,19 @@ void SHMT_LOOP(gather)(char* const* data, const int64_t* strides, int64_t n, con
   }
 }
 
-/* data: out, src, index (int64), all dense. out = src[index], whose numbers the caller has checked. */
+/* data: out, src, index (int64), all dense; ctx: int64_t, the length of src. out = src[index], whose numbers the caller
+ * has checked; one that another process has spoilt since counts as 0. */
 void SHMT_LOOP(gather_known)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   T* to = (T*)(void*)data[0];
   const T* src = (const T*)(const void*)data[1];
   const int64_t* index = (const int64_t*)(const void*)data[2];
+  const uint64_t length = (uint64_t) * (const int64_t*)ctx;
 
   (void)strides;
-  (void)ctx;
-  _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) to[i] = src[index[i]];
+  for (int64_t i = 0; i < n; i++) {
+    const uint64_t at = (uint64_t)index[i];
+    to[i] = src[at < length ? at : 0];
+  }
 }
 
 /* data: self, src, index. self[index * stride] = src. */

@@ -101,7 +101,7 @@ static void copy_elements(void* ctx, int64_t begin, int64_t end) {
   for (int64_t k = begin; k < end; k++) {
     char* const data[3] = {s->to + k * s->n_index * s->inner, (char*)(uintptr_t)s->from + k * s->size * s->inner,
                            (char*)(uintptr_t)s->index};
-    s->loop(data, NULL, s->n_index, NULL);
+    s->loop(data, NULL, s->n_index, &s->size);
   }
 }
 
