@@ -27,14 +27,14 @@ RUNS = {
 _INTRODUCTION = """# Measured
 
 `python benchmarks/report.py` writes this page; the programs beside it measure other things and
-print their tables (`bench_dtypes.py`: every operator in every dtype, `bench_shapes.py`: narrow, flat
-and deep shapes, and which of those pairs are slower than torch's; `bench_peak.py`: memory). Every
-ratio is shmtensor's time divided by torch's: below 1 is faster. The samples of both alternate
-in one process, and the figure is the ratio of the medians. *One thread* is CPU time of the process,
-*two threads* is wall time with `set_num_threads(2)` in both libraries, after a rest in which the
-other side's threads go to sleep and some calls that wake the own ones; *crowded* is wall time with
-two threads, without rests, while one other process a core is busy. A group's figure is the
-geometric mean of its cases; its goal stands beside it.
+print their tables (`bench_dtypes.py`: every operator in every dtype, `bench_shapes.py`: narrow,
+flat and deep shapes, and which of those pairs are slower than torch's; `bench_peak.py`: memory).
+Every ratio is shmtensor's time divided by torch's: below 1 is faster. The samples of both
+alternate in one process, and the figure is the ratio of the medians. *One thread* is CPU time of
+the process, *two threads* is wall time with `set_num_threads(2)` in both libraries, after a rest
+in which the other side's threads go to sleep and some calls that wake the own ones; *crowded* is
+wall time with two threads, without rests, while one other process a core is busy. A group's
+figure is the geometric mean of its cases; its goal stands beside it.
 """
 
 
