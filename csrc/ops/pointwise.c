@@ -53,6 +53,18 @@ shmt_status shmt__family_unary_2(const shmt__pointwise* p, shmt_tensor* self, sh
   return shmt__pointwise_run(p, (shmt_tensor* const[]){self}, 1, (const shmt_scalar[]){a, b}, out);
 }
 
+shmt_status shmt__family_unary_2_overlapping(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+                                             shmt_scalar b, shmt_tensor** out) {
+  shmt_iter it;
+
+  shmt__iter_init(&it, p->name);
+  shmt__iter_output(&it, out, p->result);
+  shmt__iter_input(&it, self);
+  it.promote = p->promote;
+  it.check_overlap = *out != self;
+  return run(p, &it, (const shmt_scalar[]){a, b});
+}
+
 shmt_status shmt__family_unary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                  shmt_scalar b, shmt_scalar c, shmt_tensor** out) {
   return shmt__pointwise_run(p, (shmt_tensor* const[]){self}, 1, (const shmt_scalar[]){a, b, c},

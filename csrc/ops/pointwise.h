@@ -25,6 +25,9 @@ shmt_status shmt__family_unary_1(const shmt__pointwise* p, shmt_tensor* self, sh
                                  shmt_tensor** out);
 shmt_status shmt__family_unary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                  shmt_scalar b, shmt_tensor** out);
+/* The same, in place of elements that share memory too: for what gives the same when it is done again. */
+shmt_status shmt__family_unary_2_overlapping(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+                                             shmt_scalar b, shmt_tensor** out);
 shmt_status shmt__family_unary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                  shmt_scalar b, shmt_scalar c, shmt_tensor** out);
 shmt_status shmt__family_binary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,

@@ -63,6 +63,15 @@ def test_clip_by_tensors_writes_into_out() -> None:
     assert out.tolist() == [2.0, 5.0, 6.0]
 
 
+def test_threshold_works_in_place_of_elements_that_share_memory() -> None:
+    x = T.tensor([0.5, 2.0])
+    wide = x.expand(3, 2)
+    assert T.nn.functional.threshold_(wide, 1.0, -9.0) is wide
+    assert x.tolist() == [-9.0, 2.0]
+    with pytest.raises(RuntimeError, match="refers to a single memory location"):
+        T.threshold(T.ones(3, 2), 1.0, 0.0, out=wide)
+
+
 def test_running_sums_are_made_in_the_dtype_of_out() -> None:
     out = T.empty(2, dtype=T.int64)
     assert T.cumsum(T.tensor([1.5, 2.5]), 0, out=out).tolist() == [1, 3]
