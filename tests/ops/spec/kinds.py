@@ -154,8 +154,10 @@ TAKES_ANY_OUT = frozenset(
     """.split()
 )
 
-#: torch only warns that writing into an expanded tensor is deprecated.
-WRITES_EXPANDED = frozenset("index_fill.int_Scalar index_fill.int_Tensor index_put".split())
+#: torch only warns that writing into an expanded tensor is deprecated, or does it without a word.
+WRITES_EXPANDED = frozenset(
+    "index_fill.int_Scalar index_fill.int_Tensor index_put threshold".split()
+)
 
 
 def has_no_reference(entry: OperatorEntry) -> bool:
