@@ -110,20 +110,38 @@ static inline C FN(floor_quotient)(C a, C b) {
   return q - f > (C)0.5 ? f + 1 : f;
 }
 /* The remainder of a float is exact in double, for quotients of up to 28 bits: nothing but the last step of a and of b
- * counts, and neither the division nor the product lose it. */
+ * counts, and neither the division nor the product lose it. That of a double is exact where product and difference are
+ * rounded once, for quotients that are whole numbers of 52 bits or one off. */
 static inline C FN(near_remainder)(C a, C b) {
-  const double whole = trunc((double)a / (double)b);
-  return COPYSIGN((C)((double)a - whole * (double)b), a);
+  const double x = fabs((double)a), y = fabs((double)b), whole = trunc(x / y);
+#ifdef __FMA__
+  const double r = __builtin_fma(-whole, y, x), up = r < 0 ? r + y : r, mod = up >= y ? up - y : up;
+#else
+  const double mod = x - whole * y;
+#endif
+  return COPYSIGN((C)mod, a);
 }
-#define IS_FAR (sizeof(C) != sizeof(float) || !(fabs((double)a / (double)b) < 0x1p28) || !(b - b == 0))
+#ifdef __FMA__
+#define NEAR (sizeof(C) == sizeof(float) ? 0x1p28 : 0x1p52)
+#else
+#define NEAR (sizeof(C) == sizeof(float) ? 0x1p28 : 0.0)
+#endif
+#define IS_FAR (!(fabs((double)a / (double)b) < NEAR) | !(b - b == 0))
+static inline C FN(near_quotient)(C a, C b) {
+  const C mod = FN(near_remainder)(a, b), whole = (a - mod) / b;
+  const C q = whole - (C)((mod != 0) & ((b < 0) != (mod < 0)) ? 1 : 0), f = FLOOR(q);
+  const C y = q - f > (C)0.5 ? f + 1 : f;
+  return q == 0 ? COPYSIGN((C)0, a / b) : y;
+}
 /* With the sign of the divisor. */
 static inline C FN(turned)(C mod, C b) { return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod; }
 /* The quotient is rounded to the dtype first, as in torch. */
 BINARY(div_trunc, TRUNC((C)SHMT_LOAD(SHMT_STORE(a / b))))
-BINARY(div_floor, FN(floor_quotient)(a, b))
+BINARY_RARE(div_floor, IS_FAR, FN(near_quotient)(a, b), FN(floor_quotient)(a, b))
 BINARY_RARE(remainder, IS_FAR, FN(turned)(FN(near_remainder)(a, b), b), FN(turned)(FMOD(a, b), b))
 BINARY_RARE(fmod, IS_FAR, FN(near_remainder)(a, b), FMOD(a, b))
 #undef IS_FAR
+#undef NEAR
 #undef FMOD
 #undef FLOOR
 #undef TRUNC

@@ -81,8 +81,9 @@ static inline C FN(complex_of)(R re, R im) {
   return z;
 }
 static inline C FN(unit)(C a) {
-  const R r = Z(cabs)(a);
-  return r == 0 ? 0 : FN(complex_of)(RE(a) / r, IM(a) / r);
+  /* The squares of floats do not overflow in double. */
+  const double re = (double)RE(a), im = (double)IM(a), r = sizeof(R) < sizeof re ? sqrt(re * re + im * im) : cabs(a);
+  return FN(complex_of)((R)(r == 0 ? 0 : re / r), (R)(r == 0 ? 0 : im / r));
 }
 UNARY(neg, -a)
 UNARY_AS(abs, SHMT_REAL, SHMT_STORE_REAL, SHMT_NOTHING, Z(cabs)(a))
