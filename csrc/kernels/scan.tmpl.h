@@ -9,6 +9,16 @@
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
     STATE s = BEGIN;                                                                            \
     (void)ctx;                                                                                  \
+    if (strides[0] == (int64_t)sizeof(T) && strides[1] == (int64_t)sizeof(T)) {                 \
+      const T* from = (const T*)(const void*)data[1];                                           \
+      T* to = (T*)(void*)data[0];                                                               \
+      for (int64_t i = 0; i < n; i++) {                                                         \
+        const C x = SHMT_LOAD(from[i]);                                                         \
+        s = STEP;                                                                               \
+        to[i] = SHMT_STORE((C)s);                                                               \
+      }                                                                                         \
+      return;                                                                                   \
+    }                                                                                           \
     for (int64_t i = 0; i < n; i++) {                                                           \
       const C x = SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i));                          \
       s = STEP;                                                                                 \
@@ -34,11 +44,19 @@ SCAN(logcumsumexp, double _Complex, -INFINITY,
 /* float16 widened and narrowed many at a time: n of any stride. */
 static inline void FN(gather_halves)(float* to, const char* from, int64_t stride, int64_t n) {
   shmt_float16 some[SHMT_STRETCH];
+  if (stride == (int64_t)sizeof *some) {
+    shmt__widen_float16(to, SHMT_AS_FLOAT16(from), n);
+    return;
+  }
   for (int64_t i = 0; i < n; i++) some[i] = SHMT_AT(const shmt_float16, from, stride, i);
   shmt__widen_float16(to, some, n);
 }
 static inline void FN(scatter_halves)(char* to, const float* from, int64_t stride, int64_t n) {
   shmt_float16 some[SHMT_STRETCH];
+  if (stride == (int64_t)sizeof *some) {
+    shmt__narrow_float16(SHMT_AS_FLOAT16(to), from, n);
+    return;
+  }
   shmt__narrow_float16(some, from, n);
   for (int64_t i = 0; i < n; i++) SHMT_AT(shmt_float16, to, stride, i) = some[i];
 }
