@@ -54,6 +54,13 @@ static shmt_status complex_var(shmt_tensor* self, shmt_ints dim, shmt_scalar cor
   return SHMT_OK;
 }
 
+/* Does reducing the dims of mask leave one element? */
+static bool is_single(const shmt_tensor* self, uint64_t mask) {
+  for (int d = 0; d < self->n_dims; d++)
+    if (!(mask >> d & 1) && self->sizes[d] != 1) return false;
+  return true;
+}
+
 static shmt_status var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction, bool keepdim,
                        bool root, shmt_tensor** out) {
   const shmt__var_options options = {
@@ -62,10 +69,11 @@ static shmt_status var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
   uint64_t mask;
 
   SHMT_TRY(check_var(self));
-  SHMT_REQUIRE(!*out || is_complex(self->dtype) || !is_complex((*out)->dtype), SHMT_E_NOT_IMPLEMENTED,
-               "\"%s\" not implemented for '%s'", root ? "std" : "var", shmt__dtype_title((*out)->dtype));
   if (is_complex(self->dtype)) return complex_var(self, dim, correction, keepdim, root, out);
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
+  /* As torch, which calculates several results in the dtype of out, and a single one aside. */
+  SHMT_REQUIRE(!*out || !is_complex((*out)->dtype) || is_single(self, mask), SHMT_E_NOT_IMPLEMENTED,
+               "\"%s\" not implemented for '%s'", root ? "std" : "var", shmt__dtype_title((*out)->dtype));
   const shmt__reduction r = {.name = root ? "std" : "var",
                              .row = SHMT_LOOP_var,
                              .mask = mask,

@@ -361,7 +361,7 @@ static shmt_status adaptive_shape(const char* name, int n, shmt_ints input, shmt
   SHMT_REQUIRE(output_size.len == 1 || n > 1, SHMT_E_RUNTIME,
                "%s() argument 'output_size' should contain one int (got %" PRId64 ")", name, output_size.len);
   SHMT_REQUIRE(output_size.len == 1 || output_size.len == n, SHMT_E_RUNTIME,
-               "%s(): internal error: output_size.size() must be %d", name, n);
+               "%s(): internal error: output_size must be %d", name, n);
   SHMT_REQUIRE(input.len == n + 1 || input.len == n + 2, SHMT_E_RUNTIME,
                "%s(): Expected %dD or %dD tensor, but got %s", name, n + 1, n + 2,
                shmt__ints_text(input, (char[256]){0}, 256));

@@ -110,3 +110,10 @@ def test_limits_without_dimensions_are_promoted_as_tensors() -> None:
         assert limited.dtype is T.float64
     assert number.clamp(0, limit).dtype is T.float32
     assert T.clamp(T.ones(2), limit, out=T.empty(0, dtype=T.float64)).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("function", [T.var, T.std])
+def test_a_single_moment_is_written_into_a_complex_out(function: Callable[..., T.Tensor]) -> None:
+    out = T.empty(0, dtype=T.complex128)
+    assert function(_matrix(), dim=None, out=out) is out
+    assert out.real.item() == pytest.approx(function(_matrix()).item())
