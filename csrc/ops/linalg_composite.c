@@ -278,10 +278,12 @@ static shmt_status matrix_power(shmt_tensor* self, int64_t n, shmt_tensor** out)
 
 shmt_status shmt__matrix_power(shmt_tensor* self, int64_t n, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
+  const uint64_t steps = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
+  const bool only_squares = steps > 2 && (steps & (steps - 1)) == 0;
 
   SHMT_TRY(matrix_power(self, n, &result));
-  /* As torch, whose last step of these powers writes into out itself. */
-  if (*out && n >= -3 && n <= 3 && n != 0 && n != 1)
+  /* As torch, whose last product goes into out itself; what is only squared is copied. */
+  if (*out && n != 0 && n != 1 && !only_squares)
     return shmt__write_exact_out("linalg_matrix_power", result, *out);
   if (*out) return shmt__write_out("linalg_matrix_power", result, *out);
   *out = SHMT_TAKE(result);
