@@ -203,3 +203,37 @@ def test_empty_tensors_pass_through() -> None:
     assert (a == a).shape == (0, 3)
     assert a.exp_().shape == (0, 3)
     assert a.t().clone().shape == (3, 0)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((5000, 3), (3,)),
+        ((5000, 3), (5000, 1)),
+        ((40, 7, 3, 3), (1, 7, 1, 1)),
+        ((300, 33, 2), (33, 1)),
+        ((2, 600, 15), (2, 1, 15)),
+    ],
+)
+def test_short_innermost_dims(left: tuple[int, ...], right: tuple[int, ...], threads: int) -> None:
+    before = shmtensor.get_num_threads()
+    shmtensor.set_num_threads(threads)
+    try:
+        a = np.random.default_rng(2).integers(-50, 50, left).astype(np.float32)
+        b = np.random.default_rng(3).integers(-50, 50, right).astype(np.float32)
+        x, y = shmtensor.from_numpy(a), shmtensor.from_numpy(b)
+        np.testing.assert_array_equal((x + y).numpy(), a + b)
+        np.testing.assert_array_equal((x < y).numpy(), a < b)
+        np.testing.assert_array_equal((x.double() * y).numpy(), a.astype(np.float64) * b)
+        np.testing.assert_array_equal(shmtensor.where(x > 0, x, y).numpy(), np.where(a > 0, a, b))
+        out = shmtensor.empty(left[::-1]).permute(*range(len(left) - 1, -1, -1))
+        np.testing.assert_array_equal(shmtensor.sub(x, y, out=out).numpy(), a - b)
+        inplace = x.clone()
+        inplace -= y
+        np.testing.assert_array_equal(inplace.numpy(), a - b)
+        compared = x.clone()
+        compared.lt_(y)
+        np.testing.assert_array_equal(compared.numpy(), (a < b).astype(np.float32))
+    finally:
+        shmtensor.set_num_threads(before)
