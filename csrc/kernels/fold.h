@@ -20,6 +20,7 @@
 
 enum {
   FOLD_LANES = 32,  /* side by side along one result */
+  FOLD_FEW = 8,     /* of a short one */
   FOLD_WIDTH = 128, /* columns that several short rows are folded into */
   FOLD_ROWS = 64,   /* elements that one lane takes before it joins the state */
 };
@@ -61,53 +62,60 @@ enum {
       }                                                                                            \
     }                                                                                              \
   }                                                                                                \
-  /* n elements of one result that lie together. The lanes' fixed number lets them stay in         \
-   * registers. */                                                                                 \
-  SHMT_OUTLINE STATE FN(NAME##_row)(STATE s, const char* in, int64_t n, const void* ctx) {         \
-    (void)ctx;                                                                                     \
-    while (n >= FOLD_LANES) {                                                                      \
-      const int64_t rows = n / FOLD_LANES < FOLD_ROWS ? n / FOLD_LANES : FOLD_ROWS;                \
-      const T* p = (const T*)(const void*)in;                                                      \
-      LANE acc[FOLD_LANES];                                                                        \
-      for (int j = 0; j < FOLD_LANES; j++) acc[j] = FIRST;                                         \
-      for (int64_t r = 0; r < rows; r++, p += FOLD_LANES)                                          \
-        SHMT_IVDEP for (int j = 0; j < FOLD_LANES; j++) {                                          \
-          const LANE a = acc[j];                                                                   \
-          const C x = SHMT_LOAD(p[j]);                                                             \
-          const LANE b = MAP;                                                                      \
-          acc[j] = COMBINE;                                                                        \
-        }                                                                                          \
-      n -= rows * FOLD_LANES;                                                                      \
-      if (n < FOLD_LANES) { /* the rest of the line, before the lanes are joined */                \
-        for (int64_t j = 0; j < n; j++) {                                                          \
-          const LANE a = acc[j];                                                                   \
-          const C x = SHMT_LOAD(p[j]);                                                             \
-          const LANE b = MAP;                                                                      \
-          acc[j] = COMBINE;                                                                        \
-        }                                                                                          \
-        p += n;                                                                                    \
-        n = 0;                                                                                     \
-      }                                                                                            \
-      for (int half = FOLD_LANES / 2; half > 0; half /= 2)                                         \
-        SHMT_IVDEP for (int j = 0; j < half; j++) {                                                \
-          const LANE a = acc[j], b = acc[j + half];                                                \
-          acc[j] = COMBINE;                                                                        \
-        }                                                                                          \
-      const LANE a = acc[0];                                                                       \
-      s = JOIN;                                                                                    \
-      in = (const char*)p;                                                                         \
-    }                                                                                              \
-    if (n > 0) {                                                                                   \
-      LANE a = FIRST;                                                                              \
-      for (int64_t i = 0; i < n; i++) {                                                            \
-        const C x = SHMT_X(in + i * (int64_t)sizeof(T));                                           \
-        const LANE b = MAP;                                                                        \
-        a = COMBINE;                                                                               \
-      }                                                                                            \
-      s = JOIN;                                                                                    \
-    }                                                                                              \
-    return s;                                                                                      \
-  }                                                                                                \
+  /* n elements of one result that lie together. The lanes' fixed number lets them stay in registers; a short row,  \
+   * or the rest of a long one, takes few. */                                                                       \
+  SHMT_OUTLINE STATE FN(NAME##_row)(STATE s, const char* in, int64_t n, const void* ctx) {                          \
+    const T* p = (const T*)(const void*)in;                                                                         \
+    (void)ctx;                                                                                                      \
+    do {                                                                                                            \
+      LANE few[FOLD_FEW];                                                                                           \
+      if (n >= FOLD_LANES) {                                                                                        \
+        const int64_t rows = n / FOLD_LANES < FOLD_ROWS ? n / FOLD_LANES : FOLD_ROWS;                               \
+        LANE acc[FOLD_LANES];                                                                                       \
+        for (int j = 0; j < FOLD_LANES; j++) acc[j] = FIRST;                                                        \
+        for (int64_t r = 0; r < rows; r++, p += FOLD_LANES)                                                         \
+          SHMT_IVDEP for (int j = 0; j < FOLD_LANES; j++) {                                                         \
+            const LANE a = acc[j];                                                                                  \
+            const C x = SHMT_LOAD(p[j]);                                                                            \
+            const LANE b = MAP;                                                                                     \
+            acc[j] = COMBINE;                                                                                       \
+          }                                                                                                         \
+        n -= rows * FOLD_LANES;                                                                                     \
+        for (int half = FOLD_LANES / 2; half >= FOLD_FEW; half /= 2)                                                \
+          SHMT_IVDEP for (int j = 0; j < half; j++) {                                                               \
+            const LANE a = acc[j], b = acc[j + half];                                                               \
+            acc[j] = COMBINE;                                                                                       \
+          }                                                                                                         \
+        for (int j = 0; j < FOLD_FEW; j++) few[j] = acc[j];                                                         \
+      } else {                                                                                                      \
+        for (int j = 0; j < FOLD_FEW; j++) few[j] = FIRST;                                                          \
+      }                                                                                                             \
+      for (; n < FOLD_LANES && n >= FOLD_FEW; n -= FOLD_FEW, p += FOLD_FEW)                                         \
+        SHMT_IVDEP for (int j = 0; j < FOLD_FEW; j++) {                                                             \
+          const LANE a = few[j];                                                                                    \
+          const C x = SHMT_LOAD(p[j]);                                                                              \
+          const LANE b = MAP;                                                                                       \
+          few[j] = COMBINE;                                                                                         \
+        }                                                                                                           \
+      if (n < FOLD_FEW) {                                                                                           \
+        for (int j = 0; j < (int)n; j++) {                                                                          \
+          const LANE a = few[j];                                                                                    \
+          const C x = SHMT_LOAD(p[j]);                                                                              \
+          const LANE b = MAP;                                                                                       \
+          few[j] = COMBINE;                                                                                         \
+        }                                                                                                           \
+        n = 0;                                                                                                      \
+      }                                                                                                             \
+      for (int half = FOLD_FEW / 2; half > 0; half /= 2)                                                            \
+        SHMT_IVDEP for (int j = 0; j < half; j++) {                                                                 \
+          const LANE a = few[j], b = few[j + half];                                                                 \
+          few[j] = COMBINE;                                                                                         \
+        }                                                                                                           \
+      const LANE a = few[0];                                                                                        \
+      s = JOIN;                                                                                                     \
+    } while (n > 0);                                                                                                \
+    return s;                                                                                                       \
+  }                                                                                                                 \
   /* Neighbouring results whose elements lie together. When whole rows follow each other without a \
    * gap, several rows are folded as one wider row: a few results still fill the lanes. */         \
   SHMT_OUTLINE void FN(NAME##_wide)(const shmt__reduce_run* run, STATE* state) {                   \
