@@ -60,6 +60,9 @@ _FLAGS = {
     ),
     "tsan": f"{_COMMON} -O1 -g -DSHMT_DEBUG=2 -fno-omit-frame-pointer -fsanitize=thread",
 }
+# Plain loops (`light` in spec/loops.yaml): vectors as at -O3, without its copies of loops for cases
+# that the templates tell apart themselves.
+_LIGHT = "-O2 -ftree-vectorize -fvect-cost-model=dynamic -fpeel-loops -funswitch-loops"
 _LINK = {
     "native": "-pthread",
     "dev": "-pthread",
@@ -151,7 +154,6 @@ def generate(build_dir: Path) -> list[Path]:
     inputs = [
         *(ROOT / "csrc" / "spec").rglob("*.yaml"),
         *codegen_dir.rglob("*.py"),
-        *(ROOT / "csrc" / "kernels").rglob("*.tmpl.h"),
     ]
     digest = _digest(inputs)
     stamp = build_dir / "codegen.json"
@@ -340,6 +342,8 @@ def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c
         folder = f"obj-{tag}" if needs_python else "obj"
         out = f"{base}/{folder}/{inner.removesuffix('.c')}.o"
         extra = [_isa_flags(name)]
+        if config == "native" and inner.startswith("generated/kernels/light/"):
+            extra.append(_LIGHT)
         if needs_python:
             extra.append("$pyinclude")
         if source == extension_c:

@@ -27,6 +27,7 @@ class Template:
     levels: tuple[str, ...]
     dtypes: tuple[str, ...]
     split: int
+    light: bool
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def load_loops(spec: Path, root: Path, model: Model, tables: Tables) -> Loops:
     top.check_keys(("templates", "loops"))
     declared: dict[str, Template] = {}
     for entry in top.entries("templates"):
-        entry.check_keys(("name", "isa", "dtypes", "split"), ("name", "isa"))
+        entry.check_keys(("name", "isa", "dtypes", "split", "light"), ("name", "isa"))
         name = entry.text("name")
         if name in declared:
             raise SpecError(name.where, f"template '{name}' is given twice")
@@ -74,7 +75,12 @@ def load_loops(spec: Path, root: Path, model: Model, tables: Tables) -> Loops:
         if split < 1:
             raise SpecError(entry.where_of("split"), f"split must be at least 1, got {split}")
         declared[str(name)] = Template(
-            str(name), entry.where, tuple(lv for lv in LEVELS if lv in levels), dtypes, split
+            str(name),
+            entry.where,
+            tuple(lv for lv in LEVELS if lv in levels),
+            dtypes,
+            split,
+            entry.flag("light"),
         )
     loops: dict[str, Loop] = {}
     for entry in top.entries("loops"):
@@ -134,8 +140,10 @@ def _family(ctype: str) -> str:
     return "complex" if ctype.endswith("_Complex") else ctype
 
 
-def _macros(dtype: Dtype, real: Dtype, level: str) -> str:
+def _macros(dtype: Dtype, tables: Tables, level: str) -> str:
     kind = dtype.kind
+    real = tables.dtype(dtype.real)
+    full = next(d for d in tables.dtypes if d.ctype == dtype.compute)
     flags = {
         "BOOL": kind == "bool",
         "INTEGRAL": kind in ("signed", "unsigned"),
@@ -146,6 +154,10 @@ def _macros(dtype: Dtype, real: Dtype, level: str) -> str:
         "WIDE_UNSIGNED": kind == "unsigned" and dtype.size > 1,
         # complex32: the same, for other loops.
         "LIMITED": dtype.limited,
+        # Made of 16-bit floats: calculated in the type of a wider dtype.
+        "HALF": dtype.ctype != dtype.compute,
+        # A dtype that halves are calculated in.
+        "FULL": any(d.ctype != dtype.ctype == d.compute for d in tables.dtypes),
     }
     rows = [
         ("T", _stored(dtype)),
@@ -158,6 +170,7 @@ def _macros(dtype: Dtype, real: Dtype, level: str) -> str:
         ("SHMT_REAL", _stored(real)),
         ("SHMT_STORE_REAL(x)", _store(real).replace("(T)", "(SHMT_REAL)")),
         ("SHMT_LOOP(name)", f"shmt__loop_##name##_{dtype.name}_{level}"),
+        ("SHMT_FULL_LOOP(name)", f"shmt__loop_##name##_{full.name}_{level}"),
         *((f"SHMT_IS_{flag}", str(int(on))) for flag, on in flags.items()),
     ]
     return "".join(f"#define {name} {value}\n" for name, value in rows)
@@ -166,9 +179,9 @@ def _macros(dtype: Dtype, real: Dtype, level: str) -> str:
 _UNDEF = "".join(
     f"#undef {name}\n"
     for name in (
-        "T C ACC DT SHMT_DT SHMT_LOAD SHMT_STORE SHMT_REAL SHMT_STORE_REAL SHMT_LOOP SHMT_IS_BOOL "
-        "SHMT_IS_INTEGRAL SHMT_IS_SIGNED SHMT_IS_FLOATING SHMT_IS_COMPLEX SHMT_IS_WIDE_UNSIGNED "
-        "SHMT_IS_LIMITED"
+        "T C ACC DT SHMT_DT SHMT_LOAD SHMT_STORE SHMT_REAL SHMT_STORE_REAL SHMT_LOOP "
+        "SHMT_FULL_LOOP SHMT_IS_BOOL SHMT_IS_INTEGRAL SHMT_IS_SIGNED SHMT_IS_FLOATING "
+        "SHMT_IS_COMPLEX SHMT_IS_WIDE_UNSIGNED SHMT_IS_LIMITED SHMT_IS_HALF SHMT_IS_FULL"
     ).split()
 )
 
@@ -183,7 +196,7 @@ def template_dtypes(template: Template, loops: Loops, tables: Tables) -> list[Dt
 
 
 def emit_kernels(emitter: Emitter, loops: Loops, tables: Tables) -> None:
-    """Write loops.h, loops.c and kernels/<template>[_<part>]_<level>.c."""
+    """Write loops.h, loops.c and kernels/[light/]<template>[_<part>]_<level>.c."""
     _emit_tables(emitter, loops, tables)
     for template in loops.templates.values():
         dtypes = template_dtypes(template, loops, tables)
@@ -205,10 +218,11 @@ def _emit_file(
     text += '#include "base/types.h"\n\n'
     text += f"#define ISA {level}\n#define SHMT_ISA_LEVEL {LEVELS.index(level)}\n"
     for dtype in dtypes:
-        text += f"\n/* {dtype.name} */\n{_macros(dtype, tables.dtype(dtype.real), level)}"
+        text += f"\n/* {dtype.name} */\n{_macros(dtype, tables, level)}"
         text += f'#include "kernels/{template.name}.tmpl.h"\n{_UNDEF}'
+    folder = "kernels/light" if template.light else "kernels"
     emitter.c_file(
-        f"kernels/{stem}_{level}.c",
+        f"{folder}/{stem}_{level}.c",
         f"the loops of kernels/{template.name}.tmpl.h, level {level}.",
         SPEC,
         text,

@@ -91,11 +91,11 @@ SHMT_VMATH C FN(log_add_exp2)(C a, C b) {
 #define HUGE_POWER   _Generic((C)0, float: INFINITY, default: 1e300)
 BINARY_RARE(pow, !(OWN(magnitude)(a) > TINY) | !IS_FINITE(a) | !(OWN(magnitude)(b) < HUGE_POWER), OWN(pow)(a, b),
             M(pow)(a, b))
-BINARY(atan2, OWN(atan2)(a, b))
-BINARY(hypot, OWN(hypot)(a, b))
-BINARY(logaddexp, FN(log_add_exp)(a, b))
-BINARY(logaddexp2, FN(log_add_exp2)(a, b))
-BINARY(xlogy, b != b ? b : a == 0 ? 0 : a * OWN(log)(b))
+BINARY_COSTLY(atan2, OWN(atan2)(a, b))
+BINARY_COSTLY(hypot, OWN(hypot)(a, b))
+BINARY_COSTLY(logaddexp, FN(log_add_exp)(a, b))
+BINARY_COSTLY(logaddexp2, FN(log_add_exp2)(a, b))
+BINARY_COSTLY(xlogy, b != b ? b : a == 0 ? 0 : a * OWN(log)(b))
 BINARY(copysign, M(copysign)(a, b))
 /* Neighbours of one sign are neighbouring integers, of the width of T. */
 #define BITS __typeof__(_Generic((T*)0, float*: (uint32_t)0, double*: (uint64_t)0, default: (uint16_t)0))
@@ -110,7 +110,7 @@ static inline C FN(next_of)(C a, C b) {
   return a != a || b != b ? a + b : a == b ? b : SHMT_LOAD(t);
 }
 #undef BITS
-BINARY(nextafter, FN(next_of)(a, b))
+BINARY_IN_T(nextafter, FN(next_of)(a, b))
 #undef M
 #undef OWN
 #undef TINY

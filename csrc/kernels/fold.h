@@ -30,7 +30,20 @@ enum {
 
 #define SHMT_X(p) SHMT_LOAD(*(const T*)(const void*)(p))
 
-#define FOLD(NAME, LANE, FIRST, MAP, COMBINE, STATE, BEGIN, JOIN, MERGE, RESULT, FINISH)           \
+/* Reductions of halves are those of the type that is calculated in, a block at a time: kernels/widen.tmpl.h. RESULT: the
+ * type that is stored; int64_t where the place of an element may come with the element. */
+int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__stored stored, shmt__reduce_phase phase,
+                                const shmt__reduce_run* run);
+#define SHMT_WIDENED_REDUCTION(NAME, RESULT)                                                             \
+  int64_t SHMT_FULL_LOOP(NAME)(shmt__reduce_phase phase, const shmt__reduce_run* run);                   \
+  int64_t SHMT_LOOP(NAME)(shmt__reduce_phase phase, const shmt__reduce_run* run) {                       \
+    return shmt__widened_reduction(SHMT_DT, SHMT_FULL_LOOP(NAME), SHMT_STORED(RESULT), phase, run);      \
+  }
+
+#define FOLD(...) SHMT_SHAPE(FOLD)(__VA_ARGS__)
+#define SHMT_FOLD_1(NAME, LANE, FIRST, MAP, COMBINE, STATE, BEGIN, JOIN, MERGE, RESULT, FINISH) \
+  SHMT_WIDENED_REDUCTION(NAME, RESULT)
+#define SHMT_FOLD_0(NAME, LANE, FIRST, MAP, COMBINE, STATE, BEGIN, JOIN, MERGE, RESULT, FINISH)    \
   /* acc[j] of `columns` lanes, folded with `rows` rows of elements that lie together. */          \
   SHMT_OUTLINE void FN(NAME##_columns)(LANE * acc, const char* in, int64_t row, int64_t rows,      \
                                        int64_t columns, const void* ctx) {                         \

@@ -15,7 +15,6 @@
 #include "base/scalar.h"
 #include "iter/iter.h"
 #include "kernels/convert.h"
-#include "kernels/float16.h"
 
 #include <math.h>
 
@@ -56,35 +55,44 @@ static inline double _Complex shmt__number_complex(const void* ctx, int k) {
                    uint64_t: (uint64_t)0, \
                    default: (uint32_t)0)))(x))
 
-/* Dense float16, results too: a stretch at a time. LOADS fills the operands' stretches, LETS takes one of each. */
-#define SHMT_IS_DENSE_HALF(TO, STRIDES) \
-  (SHMT_HAS_F16C && SHMT_IS_FLOAT16 && _Generic((TO*)0, T*: true, default: false) && (STRIDES))
-#define SHMT_HALVES(k, NAME) \
-  C NAME[SHMT_STRETCH];      \
-  shmt__widen_float16(SHMT_AS_FLOATS(NAME), SHMT_AS_FLOAT16(data[k] + i0 * (int64_t)sizeof(T)), width)
-#define SHMT_STRETCHES(LOADS, LETS, EXPR)                                                                 \
-  for (int64_t i0 = 0; i0 < n; i0 += SHMT_STRETCH) {                                                      \
-    const int64_t width = n - i0 < SHMT_STRETCH ? n - i0 : SHMT_STRETCH;                                  \
-    C made[SHMT_STRETCH];                                                                                 \
-    LOADS;                                                                                                \
-    for (int64_t i = 0; i < width; i++) {                                                                 \
-      LETS;                                                                                               \
-      made[i] = (C)(EXPR);                                                                                \
-    }                                                                                                     \
-    shmt__narrow_float16(SHMT_AS_FLOAT16(data[0] + i0 * (int64_t)sizeof(T)), SHMT_AS_FLOATS(made), width); \
+/* Elements that are widened, gathered or calculated at a time. */
+enum { SHMT_STRETCH = 256 };
+
+/* Loops of halves (16-bit floats and complex numbers of them) are those of the type that is calculated in, a stretch
+ * at a time: kernels/widen.tmpl.h. What is stored is T, its real part, or what the full loop stores, too (bool). */
+typedef enum shmt__stored { SHMT_STORED_HALF, SHMT_STORED_REAL, SHMT_STORED_AS_IS } shmt__stored;
+#define SHMT_STORED(TO)          \
+  _Generic((TO*)0,               \
+      T*: SHMT_STORED_HALF,      \
+      default: _Generic((TO*)0, SHMT_REAL*: SHMT_STORED_REAL, default: SHMT_STORED_AS_IS))
+
+/* Run `full`, whose operands are one output and n_inputs (3 at most) inputs, on operands of dtype `half`. */
+void shmt__widened(shmt_dtype half, shmt__loop full, shmt__stored stored, int n_inputs, char* const* data,
+                   const int64_t* strides, int64_t n, const void* ctx);
+
+#define SHMT_WIDENED(NAME, TO, N_INPUTS) SHMT_WIDENED_BY(NAME, NAME, TO, N_INPUTS)
+/* By another loop than the full dtype's own, which may be less exact. */
+#define SHMT_WIDENED_BY(NAME, FULL, TO, N_INPUTS)                                                   \
+  void SHMT_FULL_LOOP(FULL)(char* const* data, const int64_t* strides, int64_t n, const void* ctx); \
+  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {     \
+    shmt__widened(SHMT_DT, SHMT_FULL_LOOP(FULL), SHMT_STORED(TO), N_INPUTS, data, strides, n, ctx); \
   }
 
+/* SHMT_SHAPE(UNARY) is SHMT_UNARY_0, or SHMT_UNARY_1 for halves. */
+#define SHMT_SHAPE(SHAPE)                        SHMT_PASTE(SHMT_##SHAPE, SHMT_IS_HALF)
+#define SHMT_UNARY_1(NAME, TO, PUT, LET, EXPR)   SHMT_WIDENED(NAME, TO, 1)
+#define SHMT_BINARY_1(NAME, TO, PUT, LET, EXPR)  SHMT_WIDENED(NAME, TO, 2)
+#define SHMT_TERNARY_1(NAME, TO, PUT, LET, EXPR) SHMT_WIDENED(NAME, TO, 3)
+
 /* LET declares what the expression uses besides its operands (numbers from ctx), or is empty. */
-#define UNARY_AS(NAME, TO, PUT, LET, EXPR)                                                      \
+#define SHMT_UNARY_0(NAME, TO, PUT, LET, EXPR)                                                  \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
     char* const po = data[0];                                                                   \
     const char* const pa = data[1];                                                             \
     const int64_t so = strides[0], sa = strides[1];                                             \
     (void)ctx;                                                                                  \
     LET;                                                                                        \
-    if (SHMT_IS_DENSE_HALF(TO, so == (int64_t)sizeof(T) && sa == (int64_t)sizeof(T))) {         \
-      SHMT_STRETCHES(SHMT_HALVES(1, as), const C a = as[i], EXPR)                               \
-    } else if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T)) {                         \
+    if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T)) {                         \
       SHMT_IVDEP for (int64_t i = 0; i < n; i++) {                                              \
         const C a = SHMT_LOAD(((const T*)(const void*)pa)[i]);                                  \
         ((TO*)(void*)po)[i] = PUT(EXPR);                                                        \
@@ -97,20 +105,14 @@ static inline double _Complex shmt__number_complex(const void* ctx, int k) {
     }                                                                                           \
   }
 
-#define BINARY_AS(NAME, TO, PUT, LET, EXPR)                                                     \
+#define SHMT_BINARY_0(NAME, TO, PUT, LET, EXPR)                                                 \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
     char* const po = data[0];                                                                   \
     const char *const pa = data[1], *const pb = data[2];                                        \
     const int64_t so = strides[0], sa = strides[1], sb = strides[2];                            \
     (void)ctx;                                                                                  \
     LET;                                                                                        \
-    if (SHMT_IS_DENSE_HALF(TO, so == (int64_t)sizeof(T) && sa == (int64_t)sizeof(T) &&          \
-                                   sb == (int64_t)sizeof(T))) {                                 \
-      SHMT_STRETCHES(SHMT_HALVES(1, as); SHMT_HALVES(2, bs), const C a = as[i]; const C b = bs[i], EXPR) \
-    } else if (SHMT_IS_DENSE_HALF(TO, so == (int64_t)sizeof(T) && sa == (int64_t)sizeof(T) && sb == 0)) { \
-      const C b = SHMT_LOAD(*(const T*)(const void*)pb);                                        \
-      SHMT_STRETCHES(SHMT_HALVES(1, as), const C a = as[i], EXPR)                               \
-    } else if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T) && sb == (int64_t)sizeof(T)) { \
+    if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T) && sb == (int64_t)sizeof(T)) { \
       SHMT_IVDEP for (int64_t i = 0; i < n; i++) {                                              \
         const C a = SHMT_LOAD(((const T*)(const void*)pa)[i]);                                  \
         const C b = SHMT_LOAD(((const T*)(const void*)pb)[i]);                                  \
@@ -137,18 +139,14 @@ static inline double _Complex shmt__number_complex(const void* ctx, int k) {
     }                                                                                           \
   }
 
-#define TERNARY_AS(NAME, TO, PUT, LET, EXPR)                                                    \
+#define SHMT_TERNARY_0(NAME, TO, PUT, LET, EXPR)                                                \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
     char* const po = data[0];                                                                   \
     const char *const pa = data[1], *const pb = data[2], *const pc = data[3];                   \
     const int64_t so = strides[0], sa = strides[1], sb = strides[2], sc = strides[3];           \
     (void)ctx;                                                                                  \
     LET;                                                                                        \
-    if (SHMT_IS_DENSE_HALF(TO, so == (int64_t)sizeof(T) && sa == (int64_t)sizeof(T) &&          \
-                                   sb == (int64_t)sizeof(T) && sc == (int64_t)sizeof(T))) {     \
-      SHMT_STRETCHES(SHMT_HALVES(1, as); SHMT_HALVES(2, bs); SHMT_HALVES(3, cs),                \
-                     const C a = as[i]; const C b = bs[i]; const C c = cs[i], EXPR)             \
-    } else if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T) && sb == (int64_t)sizeof(T) && \
+    if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T) && sb == (int64_t)sizeof(T) && \
                sc == (int64_t)sizeof(T)) {                                                      \
       SHMT_IVDEP for (int64_t i = 0; i < n; i++) {                                              \
         const C a = SHMT_LOAD(((const T*)(const void*)pa)[i]);                                  \
@@ -166,6 +164,9 @@ static inline double _Complex shmt__number_complex(const void* ctx, int k) {
     }                                                                                           \
   }
 
+#define UNARY_AS(...)                 SHMT_SHAPE(UNARY)(__VA_ARGS__)
+#define BINARY_AS(...)                SHMT_SHAPE(BINARY)(__VA_ARGS__)
+#define TERNARY_AS(...)               SHMT_SHAPE(TERNARY)(__VA_ARGS__)
 #define SHMT_PUT_BOOL(x)              ((bool)(x))
 #define SHMT_NOTHING                  ((void)0)
 #define UNARY(NAME, EXPR)             UNARY_AS(NAME, T, SHMT_STORE, SHMT_NOTHING, EXPR)
@@ -173,6 +174,8 @@ static inline double _Complex shmt__number_complex(const void* ctx, int k) {
 #define UNARY_TEST(NAME, EXPR)        UNARY_AS(NAME, bool, SHMT_PUT_BOOL, SHMT_NOTHING, EXPR)
 #define BINARY(NAME, EXPR)            BINARY_AS(NAME, T, SHMT_STORE, SHMT_NOTHING, EXPR)
 #define BINARY_WITH(NAME, LET, EXPR)  BINARY_AS(NAME, T, SHMT_STORE, LET, EXPR)
+/* What looks at values of T itself: halves have a loop of their own. */
+#define BINARY_IN_T(NAME, EXPR)       SHMT_BINARY_0(NAME, T, SHMT_STORE, SHMT_NOTHING, EXPR)
 #define COMPARE(NAME, EXPR)           BINARY_AS(NAME, bool, SHMT_PUT_BOOL, SHMT_NOTHING, EXPR)
 #define TERNARY(NAME, EXPR)           TERNARY_AS(NAME, T, SHMT_STORE, SHMT_NOTHING, EXPR)
 #define TERNARY_WITH(NAME, LET, EXPR) TERNARY_AS(NAME, T, SHMT_STORE, LET, EXPR)

@@ -1,4 +1,4 @@
-/* kernels/math.tmpl.h -- elementary and special functions of one number, and two derivatives that
+/* kernels/math.tmpl.h -- exponentials, logarithms and what is made of them, of one number, and two derivatives that
  * need no more. */
 #include "kernels/complex.h"
 #include "kernels/loops.h"
@@ -11,27 +11,25 @@
 #define OWN(fn) _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
 #define M(fn)   _Generic((C)0, float: fn##f, default: fn)
 
-UNARY_WIDE(exp, OWN(exp)(a))
-UNARY_WIDE(log, OWN(log)(a))
-UNARY_WIDE(sigmoid, OWN(sigmoid)(a))
-UNARY_WIDE(expm1, OWN(expm1)(a))
-UNARY_WIDE(log2, OWN(log2)(a))
-UNARY_WIDE(log10, OWN(log10)(a))
-UNARY_WIDE(log1p, OWN(log1p)(a))
-UNARY_WIDE(tanh, OWN(tanh)(a))
-/* The narrow types round away what the cheaper one lacks. */
-#define ERF(a) _Generic((C)0, float: sizeof(T) < 4 ? shmt__erf_coarsef(a) : shmt__erff(a), default: shmt__erf(a))
-UNARY_WIDE(erf, ERF(a))
-UNARY_WIDE(exp2, OWN(exp2)(a))
-UNARY_WIDE(asin, OWN(asin)(a))
-UNARY_WIDE(acos, OWN(acos)(a))
-UNARY_WIDE(atan, OWN(atan)(a))
-UNARY_WIDE(sinh, OWN(sinh)(a))
-UNARY_WIDE(cosh, OWN(cosh)(a))
-UNARY_WIDE(asinh, OWN(asinh)(a))
-UNARY_WIDE(acosh, OWN(acosh)(a))
-UNARY_WIDE(atanh, OWN(atanh)(a))
-UNARY_WIDE(erfc, OWN(erfc)(a))
+UNARY_COSTLY(exp, OWN(exp)(a))
+UNARY_COSTLY(log, OWN(log)(a))
+UNARY_COSTLY(sigmoid, OWN(sigmoid)(a))
+UNARY_COSTLY(expm1, OWN(expm1)(a))
+UNARY_COSTLY(log2, OWN(log2)(a))
+UNARY_COSTLY(log10, OWN(log10)(a))
+UNARY_COSTLY(log1p, OWN(log1p)(a))
+UNARY_COSTLY(tanh, OWN(tanh)(a))
+#if SHMT_IS_HALF
+SHMT_WIDENED_BY(erf, erf_coarse, T, 1)
+#else
+UNARY_COSTLY(erf, OWN(erf)(a))
+#endif
+#if SHMT_IS_FULL
+/* Halves round away what it lacks. */
+UNARY_COSTLY(erf_coarse, shmt__erf_coarsef(a))
+#endif
+UNARY_COSTLY(exp2, OWN(exp2)(a))
+UNARY_COSTLY(erfc, OWN(erfc)(a))
 
 /* Poles, reflection and infinities are the C library's. */
 #define IS_POSITIVE   ((a > 0) & (a < (C)INFINITY))
@@ -40,32 +38,16 @@ UNARY_RARE(lgamma, IS_RARE, OWN(lgamma)(a), M(lgamma)(a))
 UNARY_RARE(digamma, IS_RARE, OWN(digamma)(a), (C)shmt__digamma((double)a))
 #undef IS_RARE
 #undef IS_POSITIVE
-#undef ERF
 BINARY(tanh_backward, a * (1 - b * b))
 BINARY(sigmoid_backward, a * (1 - b) * b)
-
-/* Large angles need the C library's reduction. */
-#define IS_FAR                                                                            \
-  !(OWN(magnitude)(a) <= _Generic((C)0, float: SHMT_TRIG_LIMIT, default: SHMT_TRIG_LIMIT_DOUBLE))
-UNARY_RARE(sin, IS_FAR, OWN(sin)(a), M(sin)(a))
-UNARY_RARE(cos, IS_FAR, OWN(cos)(a), M(cos)(a))
-UNARY_RARE(tan, IS_FAR, OWN(tan)(a), M(tan)(a))
-
-/* sin(pi x) / (pi x) */
-static inline C FN(sinc_of)(C a) {
-  const C x = a * (C)3.141592653589793;
-  return a == 0 ? 1 : M(sin)(x) / x;
-}
-UNARY_WIDE(sinc, FN(sinc_of)(a))
 
 /* ctx: eps; not a number: no limits. */
 static inline C FN(logit_of)(C a, C eps) {
   const C x = a < eps ? eps : a > 1 - eps ? 1 - eps : a;
   return OWN(log)(x / (1 - x));
 }
-UNARY_WITH(logit, const C eps = (C)SHMT_NUMBER(0), FN(logit_of)(a, eps))
+UNARY_COSTLY_WITH(logit, const C eps = (C)SHMT_NUMBER(0), FN(logit_of)(a, eps))
 #undef OWN
-#undef IS_FAR
 #undef M
 #else
 #define Z(fn) _Generic((C)0, float _Complex: fn##f, default: fn)
@@ -87,22 +69,6 @@ UNARY(log2, Z(clog)(a) / (__typeof__(SHMT_CREAL((C)0)))0.6931471805599453)
 UNARY(log10, Z(clog)(a) / (__typeof__(SHMT_CREAL((C)0)))2.302585092994046)
 UNARY(exp2, Z(cexp)(a*(__typeof__(SHMT_CREAL((C)0)))0.6931471805599453))
 UNARY(tanh, Z(ctanh)(a))
-UNARY(sin, Z(csin)(a))
-UNARY(cos, Z(ccos)(a))
-UNARY(tan, Z(ctan)(a))
-UNARY(asin, Z(casin)(a))
-UNARY(acos, Z(cacos)(a))
-UNARY(atan, Z(catan)(a))
-UNARY(sinh, Z(csinh)(a))
-UNARY(cosh, Z(ccosh)(a))
-UNARY(asinh, Z(casinh)(a))
-UNARY(acosh, Z(cacosh)(a))
-UNARY(atanh, Z(catanh)(a))
-static inline C FN(sinc_of)(C a) {
-  const C x = a * (__typeof__(SHMT_CREAL((C)0)))3.141592653589793;
-  return a == 0 ? 1 : SHMT_CDIV(Z(csin)(x), x);
-}
-UNARY(sinc, FN(sinc_of)(a))
 static inline C FN(conj_of)(C a) { return SHMT_CREAL(a) - SHMT_CIMAG(a) * (C)_Complex_I; }
 BINARY(tanh_backward, SHMT_CMUL(a, FN(conj_of)(1 - SHMT_CMUL(b, b))))
 BINARY(sigmoid_backward, SHMT_CMUL(a, FN(conj_of)(SHMT_CMUL(1 - b, b))))

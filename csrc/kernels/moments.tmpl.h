@@ -36,7 +36,9 @@ FOLD(norm_neg_inf, R, (R)INFINITY, MAGNITUDE(x), FN(norm_lower)(a, b), R, (R)INF
 FOLD(norm_p, R, 0, POWER(MAGNITUDE(x), *(const double*)ctx), a + b, double, 0, s + a, s + t, STORED,
      PUT(pow(s, 1 / *(const double*)run->ctx)))
 
-#if SHMT_IS_FLOATING
+#if SHMT_IS_FLOATING && SHMT_IS_HALF
+SHMT_WIDENED_REDUCTION(var, T)
+#elif SHMT_IS_FLOATING
 /* var: ctx is shmt__var_options. A block's mean first, then its squares around that: two passes
  * over nearby memory; blocks are joined by Chan's formula. Where C overflows, or an element is not finite, the block is
  * gone through again one element at a time in double: squares that overflow there are infinite, those of elements that

@@ -7,8 +7,8 @@
  *   PIECE(where, e)      calculated without branches for the whole stretch, unless no element is there
  *   EACH(where, e)       calculated one by one: what needs the C library
  *
- * in which a (and b) are the arguments. For shorter floats, IN_DOUBLE_1 and IN_DOUBLE_2 make loops that widen a stretch,
- * run the float64 loop of the same level and round its results: one body for all dtypes.
+ * in which a (and b) are the arguments. For float32, IN_DOUBLE_1 and IN_DOUBLE_2 make loops that widen a stretch, run the
+ * float64 loop of the same level and round its results: one body for all dtypes. Halves run the loop of float32.
  */
 #ifndef SHMT_KERNELS_PIECES_H
 #define SHMT_KERNELS_PIECES_H
@@ -61,6 +61,17 @@
     }                                       \
   }
 
+#define SHMT_STRETCH_LOAD(TO, p, stride)                                                        \
+  if ((stride) == (int64_t)sizeof(T))                                                           \
+    for (int64_t i = 0; i < width; i++) (TO)[i] = ((const T*)(const void*)(p))[i];              \
+  else                                                                                          \
+    for (int64_t i = 0; i < width; i++) (TO)[i] = SHMT_AT(const T, p, stride, i)
+#define SHMT_STRETCH_STORE(FROM, p, stride)                                                     \
+  if ((stride) == (int64_t)sizeof(T))                                                           \
+    for (int64_t i = 0; i < width; i++) ((T*)(void*)(p))[i] = (T)(FROM)[i];                     \
+  else                                                                                          \
+    for (int64_t i = 0; i < width; i++) SHMT_AT(T, p, stride, i) = (T)(FROM)[i]
+
 #define IN_PIECES_1(NAME, ...)                                                                  \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
     double x[SHMT_STRETCH], y[SHMT_STRETCH];                                                    \
@@ -86,34 +97,34 @@
     }                                                                                           \
   }
 
-/* Runs a float64 loop of one or two arguments over T; once in a template that uses IN_DOUBLE_... */
-#define IN_DOUBLE_RUNNER                                                                        \
+/* Runs a float64 loop of one or two arguments over T, float; once in a template that uses IN_DOUBLE_... */
+#define IN_DOUBLE_RUNNER SHMT_SHAPE(IN_DOUBLE_RUNNER)()
+#define SHMT_IN_DOUBLE_RUNNER_1()
+#define SHMT_IN_DOUBLE_RUNNER_0()                                                               \
   static __attribute__((noinline)) void FN(in_double)(shmt__loop loop, int n_arguments, char* const* data, \
                                                       const int64_t* strides, int64_t n,        \
                                                       const void* ctx) {                        \
     static const int64_t dense[] = {sizeof(double), sizeof(double), sizeof(double)};            \
-    C narrow[SHMT_STRETCH];                                                                     \
     double wide[3][SHMT_STRETCH];                                                               \
     char* const at[] = {(char*)wide[0], (char*)wide[1], (char*)wide[2]};                        \
     for (int64_t i0 = 0; i0 < n; i0 += SHMT_STRETCH) {                                          \
       const int64_t width = n - i0 < SHMT_STRETCH ? n - i0 : SHMT_STRETCH;                      \
       for (int k = 1; k <= n_arguments; k++) {                                                  \
-        SHMT_STRETCH_LOAD(narrow, data[k] + i0 * strides[k], strides[k]);                       \
-        for (int64_t i = 0; i < width; i++) wide[k][i] = (double)narrow[i];                     \
+        SHMT_STRETCH_LOAD(wide[k], data[k] + i0 * strides[k], strides[k]);                      \
       }                                                                                         \
       loop(at, dense, width, ctx);                                                              \
-      for (int64_t i = 0; i < width; i++) narrow[i] = (C)wide[0][i];                            \
-      SHMT_STRETCH_STORE(narrow, data[0] + i0 * strides[0], strides[0]);                        \
+      SHMT_STRETCH_STORE(wide[0], data[0] + i0 * strides[0], strides[0]);                       \
     }                                                                                           \
   }
 #define SHMT_FLOAT64_LOOP_(NAME, LEVEL) shmt__loop_##NAME##_float64_##LEVEL
 #define SHMT_FLOAT64_LOOP(NAME, LEVEL)  SHMT_FLOAT64_LOOP_(NAME, LEVEL)
-#define SHMT_IN_DOUBLE(NAME, N_ARGUMENTS)                                                       \
+#define SHMT_IN_DOUBLE_1(NAME, N_ARGUMENTS) SHMT_WIDENED(NAME, T, N_ARGUMENTS)
+#define SHMT_IN_DOUBLE_0(NAME, N_ARGUMENTS)                                                     \
   void SHMT_FLOAT64_LOOP(NAME, ISA)(char* const* data, const int64_t* strides, int64_t n, const void* ctx); \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
     FN(in_double)(SHMT_FLOAT64_LOOP(NAME, ISA), N_ARGUMENTS, data, strides, n, ctx);            \
   }
-#define IN_DOUBLE_1(NAME) SHMT_IN_DOUBLE(NAME, 1)
-#define IN_DOUBLE_2(NAME) SHMT_IN_DOUBLE(NAME, 2)
+#define IN_DOUBLE_1(NAME) SHMT_SHAPE(IN_DOUBLE)(NAME, 1)
+#define IN_DOUBLE_2(NAME) SHMT_SHAPE(IN_DOUBLE)(NAME, 2)
 
 #endif

@@ -3,6 +3,7 @@
  * Included by the templates of softmax and attention. Sums are kept in 16 lanes, which the compiler turns into
  * vectors. 16-bit floats are calculated in float, never rounded in between.
  */
+#include "kernels/halves.h"
 #include "kernels/loops.h"
 #include "kernels/vmath.h"
 

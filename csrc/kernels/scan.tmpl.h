@@ -3,6 +3,7 @@
  *
  * shmt__loop: outputs first, strides along the line, n its length. */
 #include "kernels/complex.h"
+#include "kernels/halves.h"
 #include "kernels/loops.h"
 
 #define SCAN(NAME, STATE, BEGIN, STEP)                                                          \

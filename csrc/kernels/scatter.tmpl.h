@@ -3,7 +3,7 @@
  * data: self, src, index (int64); ctx: shmt__index_shape.
  */
 #include "base/error.h"
-#include "kernels/float16.h"
+#include "kernels/halves.h"
 #include "kernels/loops.h"
 #include "kernels/shapes.h"
 

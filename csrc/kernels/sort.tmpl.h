@@ -5,6 +5,7 @@
  * differ are left out. In short lines every key is compared with every other, in vectors: how many are less is its
  * place.
  */
+#include "kernels/halves.h"
 #include "kernels/loops.h"
 #include "kernels/shapes.h"
 

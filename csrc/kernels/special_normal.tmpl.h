@@ -38,7 +38,7 @@ IN_PIECES_1(erfinv, OTHERWISE(a == 1 ? INFINITY : a == -1 ? -INFINITY : NAN)
   PIECE((LOW < FAR) & (LOW > 0), shmt__copysign(shmt__erfcinv_far(ROOT), a)))
 #undef LOW
 #else
-UNARY_WIDE(erfinv, shmt__erfinvf(a))
+UNARY_COSTLY(erfinv, shmt__erfinvf(a))
 #endif
 #undef FAR
 #undef ROOT

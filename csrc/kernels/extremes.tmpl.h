@@ -1,67 +1,9 @@
-/* kernels/reduce.tmpl.h -- sums, products, extremes and tests of many elements. */
-#include "kernels/complex.h"
+/* kernels/extremes.tmpl.h -- the greatest and the least of many elements, and where they are. */
 #include "kernels/fold.h"
-
-#if SHMT_IS_COMPLEX
-#define WIDE double _Complex
-#elif SHMT_IS_FLOATING
-#define WIDE double
-#else
-#define WIDE uint64_t /* wraps */
-#endif
-
-#if SHMT_IS_FLOATING || SHMT_IS_COMPLEX
-#define SUM_LANE      C
-#define SUM_RESULT    T
-#define SUM_FINISH(s) SHMT_STORE((C)(s))
-#else
-#define SUM_LANE      uint64_t
-#define SUM_RESULT    int64_t
-#define SUM_FINISH(s) ((int64_t)(s))
-#endif
-
-/* sum: a mean when ctx points to true. */
-#if SHMT_IS_LIMITED
-#elif SHMT_IS_FLOATING || SHMT_IS_COMPLEX
-FOLD(sum, C, 0, x, a + b, WIDE, 0, s + a, s + t, T,
-     SHMT_STORE((C)(run->ctx && *(const bool*)run->ctx ? s / (double)run->count : s)))
-#else
-/* A lane takes at most FOLD_ROWS elements, so that 32 bits hold the sums of narrow ones. */
-#define NARROW(x)             \
-  _Generic((C)0,              \
-      bool: (int32_t)(x),     \
-      uint8_t: (int32_t)(x),  \
-      int8_t: (int32_t)(x),   \
-      int16_t: (int32_t)(x),  \
-      uint16_t: (int32_t)(x), \
-      default: (uint64_t)(int64_t)(x))
-FOLD(sum, __typeof__(NARROW(0)), 0, NARROW(x), a + b, uint64_t, 0, s + (uint64_t)(int64_t)a, s + t,
-     int64_t, (int64_t)s)
-#undef NARROW
-#endif
-
-#if SHMT_IS_COMPLEX
-#if !SHMT_IS_LIMITED
-FOLD(prod, C, 1, x, SHMT_CMUL(a, b), WIDE, 1, SHMT_CMUL(s, (WIDE)a), SHMT_CMUL(s, t), T, (T)s)
-#endif
-FOLD(count_nonzero, uint32_t, 0, (SHMT_CREAL(x) != 0) | (SHMT_CIMAG(x) != 0), a + b, int64_t, 0,
-     s + a, s + t, int64_t, s)
-FOLD(all, uint8_t, 1, (SHMT_CREAL(x) != 0) | (SHMT_CIMAG(x) != 0), a & b, uint8_t, 1, s& a, s& t,
-     bool, s)
-FOLD(any, uint8_t, 0, (SHMT_CREAL(x) != 0) | (SHMT_CIMAG(x) != 0), a | b, uint8_t, 0, s | a, s | t,
-     bool, s)
-#else
-FOLD(prod, SUM_LANE, 1, (SUM_LANE)x, a * b, WIDE, 1, s*(WIDE)a, s* t, SUM_RESULT, SUM_FINISH(s))
-FOLD(all, uint8_t, 1, x != 0, a & b, uint8_t, 1, s& a, s& t, bool, s)
-FOLD(any, uint8_t, 0, x != 0, a | b, uint8_t, 0, s | a, s | t, bool, s)
-
-#if !SHMT_IS_WIDE_UNSIGNED
-FOLD(count_nonzero, uint32_t, 0, x != 0, a + b, int64_t, 0, s + a, s + t, int64_t, s)
 
 #if SHMT_IS_FLOATING
 #define LOWEST  (-(C)INFINITY)
 #define HIGHEST ((C)INFINITY)
-FOLD(nansum, C, 0, x != x ? 0 : x, a + b, WIDE, 0, s + a, s + t, T, SHMT_STORE((C)s))
 #else
 #define LOWEST  ((C)(SHMT_IS_SIGNED ? (C)((SHMT_WIDE(1)) << (8 * sizeof(C) - 1)) : 0))
 #define HIGHEST ((C)~LOWEST)
@@ -90,10 +32,11 @@ FOLD(amin, C, HIGHEST, x, FN(lower)(a, b), C, HIGHEST, FN(lower)(s, a), FN(lower
      SHMT_STORE(s))
 #endif
 
-/* --- the extreme and where it is ------------------------------------------------------- */
-
-/* The first of equal ones; the first NaN before everything. stores: value to out[0] when there are
- * two outputs (out[1] is then the index), else the index to out[0]. */
+/* The extreme and where it is: the first of equal ones; the first NaN before everything. Stores the value to out[0] when
+ * there are two outputs (out[1] is then the index), else the index to out[0]. */
+#if SHMT_IS_HALF
+#define EXTREME(NAME, FOLDED, BETTER) SHMT_WIDENED_REDUCTION(NAME, int64_t)
+#else
 #define EXTREME(NAME, FOLDED, BETTER)                                                             \
   typedef struct FN(NAME##_state) {                                                               \
     C value;                                                                                      \
@@ -188,16 +131,10 @@ FOLD(amin, C, HIGHEST, x, FN(lower)(a, b), C, HIGHEST, FN(lower)(s, a), FN(lower
     }                                                                                             \
     return 0;                                                                                     \
   }
+#endif
 EXTREME(argmax, amax, >)
 EXTREME(argmin, amin, <)
 #undef EXTREME
 #undef IS_NAN
 #undef LOWEST
 #undef HIGHEST
-#endif
-#endif
-
-#undef WIDE
-#undef SUM_LANE
-#undef SUM_RESULT
-#undef SUM_FINISH

@@ -1,10 +1,10 @@
-/* kernels/float16.h -- runs of float16 to float and back, by the processor's instructions where it has them.
+/* kernels/halves.h -- runs of 16-bit floats to float and back, by the processor's instructions where it has them.
  *
- * The compiler makes vectors of the conversions in base/half.h, but none of these instructions, which take one step
- * where those take ten.
+ * The compiler makes vectors of the conversions in base/half.h, but none of the instructions for float16, which take
+ * one step where those take ten.
  */
-#ifndef SHMT_KERNELS_FLOAT16_H
-#define SHMT_KERNELS_FLOAT16_H
+#ifndef SHMT_KERNELS_HALVES_H
+#define SHMT_KERNELS_HALVES_H
 
 #include "base/half.h"
 
@@ -16,9 +16,6 @@
 #else
 #define SHMT_HAS_F16C false
 #endif
-
-/* Elements that are widened, calculated and narrowed at a time. */
-enum { SHMT_STRETCH = 256 };
 
 static inline void shmt__widen_float16(float* to, const shmt_float16* from, int64_t n) {
   int64_t i = 0;
@@ -44,6 +41,13 @@ static inline void shmt__narrow_float16(shmt_float16* to, const float* from, int
     _mm_storeu_si128((__m128i*)(void*)(to + i), _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
   for (; i < n; i++) to[i] = shmt__float16_from_float(from[i]);
+}
+
+static inline void shmt__widen_bfloat16(float* to, const shmt_bfloat16* from, int64_t n) {
+  for (int64_t i = 0; i < n; i++) to[i] = shmt__bfloat16_to_float(from[i]);
+}
+static inline void shmt__narrow_bfloat16(shmt_bfloat16* to, const float* from, int64_t n) {
+  for (int64_t i = 0; i < n; i++) to[i] = shmt__bfloat16_from_float(from[i]);
 }
 
 /* Is T float16? What is not chosen is never called, but must have a type. */

@@ -1,0 +1,155 @@
+/* kernels/avg_pool.tmpl.h -- averages of windows, forward and backward. One dtype.
+ *
+ * n planes, dense, one after the other; ctx: shmt__pool_shape (kernels/pool.h).
+ */
+#include "kernels/loops.h"
+#include "kernels/pool.h"
+
+/* Sums, which wrap for integers, and what they are divided by. */
+#if SHMT_IS_INTEGRAL
+#define TOTAL     uint64_t
+#define ADD(a, b) ((C)((TOTAL)(a) + (TOTAL)(b)))
+static inline ACC SHMT_LOOP(pool_share_of)(TOTAL sum, int64_t n) {
+  return n == -1 ? (ACC)(0 - sum) : (ACC)sum / (ACC)n;
+}
+#else
+#define TOTAL     ACC
+#define ADD(a, b) ((C)((a) + (b)))
+static inline ACC SHMT_LOOP(pool_share_of)(TOTAL sum, int64_t n) { return sum / (ACC)n; }
+#endif
+
+/* What an average divides by: the window cut at the padded plane's edge, or the elements inside. */
+static inline int64_t SHMT_LOOP(pool_divisor)(const shmt__pool_shape* s, int64_t od, int64_t oh, int64_t ow,
+                                              int64_t inside) {
+  const int64_t o[3] = {od, oh, ow};
+  int64_t count = 1;
+
+  if (s->divisor) return s->divisor;
+  if (!s->count_padding) return inside;
+  for (int d = 0; d < 3; d++) {
+    const int64_t start = o[d] * s->stride[d] - s->padding[d];
+    const int64_t stop = start + s->kernel[d], edge = s->in[d] + s->padding[d];
+    count *= (stop < edge ? stop : edge) - start;
+  }
+  return count;
+}
+
+/* Averages of outputs first .. last of a row; at: its od, oh, and d0, d1, h0, h1 of its windows. */
+static void SHMT_LOOP(pool_average)(const shmt__pool_shape* s, const T* image, const int64_t* at, int64_t first,
+                                    int64_t last, T* out) {
+  TOTAL sum[SHMT_POOL_WIDTH];
+  const int64_t n = last - first;
+  int64_t k0, k1;
+
+  shmt__pool_taps(s, first, last, &k0, &k1);
+  for (int64_t w = 0; w < n; w++) sum[w] = 0;
+  for (int64_t d = at[2]; d < at[3]; d++)
+    for (int64_t h = at[4]; h < at[5]; h++)
+      for (int64_t k = k0; k < k1; k++) {
+        const int64_t offset = k - s->padding[2];
+        const T* line = image + (d * s->in[1] + h) * s->in[2] + offset + first * s->stride[2];
+        int64_t begin, end;
+        shmt__pool_inside(s, offset, first, last, &begin, &end);
+        begin -= first;
+        end -= first;
+        SHMT_POOL_LINE(sum[w] += (TOTAL)SHMT_LOAD(line[w * step]);)
+      }
+  /* Windows that begin and end inside the image all have the same divisor. */
+  const int64_t rows = (at[3] - at[2]) * (at[5] - at[4]);
+  int64_t whole_begin, whole_end, unused;
+  shmt__pool_inside(s, -s->padding[2], first, last, &whole_begin, &unused);
+  shmt__pool_inside(s, s->kernel[2] - 1 - s->padding[2], first, last, &unused, &whole_end);
+  if (at[3] <= at[2] || at[5] <= at[4] || whole_end < whole_begin) whole_end = whole_begin = last;
+  const int64_t divisor = SHMT_LOOP(pool_divisor)(s, at[0], at[1], whole_begin, rows * s->kernel[2]);
+  for (int64_t w = whole_begin; w < whole_end; w++)
+    out[w - first] = SHMT_STORE((C)SHMT_LOOP(pool_share_of)(sum[w - first], divisor));
+  for (int64_t w = first; w < last; w++) {
+    if (w == whole_begin && whole_end > w) w = whole_end;
+    if (w >= last) break;
+    int64_t w0, w1;
+    shmt__pool_window(s, 2, w, &w0, &w1);
+    const int64_t inside = w1 > w0 ? rows * (w1 - w0) : 0;
+    const bool is_empty = at[3] <= at[2] || at[5] <= at[4] || w1 <= w0;
+    const int64_t shares = SHMT_LOOP(pool_divisor)(s, at[0], at[1], w, inside);
+    out[w - first] = SHMT_STORE((C)(is_empty ? 0 : SHMT_LOOP(pool_share_of)(sum[w - first], shares)));
+  }
+}
+
+/* data: out, image. Stretches of a row of outputs are summed together, as above. */
+void SHMT_LOOP(avg_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__pool_shape* s = ctx;
+  T* out = (T*)(void*)data[0];
+  const T* image = (const T*)(const void*)data[1];
+  shmt__pool_shape line;
+
+  (void)strides;
+  if (shmt__pool_is_line(s, n, &line)) {
+    s = &line;
+    n = 1;
+  }
+  for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in))
+    for (int64_t od = 0; od < s->out[0]; od++)
+      for (int64_t oh = 0; oh < s->out[1]; oh++, out += s->out[2]) {
+        int64_t d0, d1, h0, h1;
+        shmt__pool_window(s, 0, od, &d0, &d1);
+        shmt__pool_window(s, 1, oh, &h0, &h1);
+        for (int64_t first = 0; first < s->out[2]; first += SHMT_POOL_WIDTH) {
+          const int64_t last = first + SHMT_POOL_WIDTH < s->out[2] ? first + SHMT_POOL_WIDTH : s->out[2];
+          SHMT_LOOP(pool_average)(s, image, (const int64_t[]){od, oh, d0, d1, h0, h1}, first, last, out + first);
+        }
+      }
+}
+
+#define AVG_POOL_BACKWARD(NAME, WINDOW, DIVISOR)                                                                \
+  /* data: grad of the image (zeros so far), grad of out. */                                                    \
+  void SHMT_LOOP(NAME##_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {      \
+    const shmt__pool_shape* s = ctx;                                                                            \
+    T* image = (T*)(void*)data[0];                                                                              \
+    const T* grad = (const T*)(const void*)data[1];                                                             \
+    (void)strides;                                                                                              \
+    for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in)) {                                          \
+      SHMT_POOL_EACH_OUTPUT {                                                                                   \
+        SHMT_POOL_WINDOW(WINDOW);                                                                               \
+        const int64_t inside = (d1 - d0) * (h1 - h0) * (w1 - w0);                                               \
+        const bool is_empty = d1 <= d0 || h1 <= h0 || w1 <= w0;                                                 \
+        const ACC share = is_empty ? 0 : SHMT_LOOP(pool_share_of)((TOTAL)SHMT_LOAD(*grad), DIVISOR);                                \
+        grad++;                                                                                                 \
+        for (int64_t d = d0; d < d1; d++)                                                                       \
+          for (int64_t h = h0; h < h1; h++) {                                                                   \
+            T* line = image + (d * s->in[1] + h) * s->in[2];                                                    \
+            for (int64_t w = w0; w < w1; w++) line[w] = SHMT_STORE(ADD(SHMT_LOAD(line[w]), share));             \
+          }                                                                                                     \
+      }                                                                                                         \
+    }                                                                                                           \
+  }
+AVG_POOL_BACKWARD(avg_pool, shmt__pool_window, SHMT_LOOP(pool_divisor)(s, od, oh, ow, inside))
+#if SHMT_IS_FLOATING
+AVG_POOL_BACKWARD(adaptive_avg_pool, shmt__pool_share, inside)
+#endif
+#undef AVG_POOL_BACKWARD
+
+#if SHMT_IS_FLOATING
+/* data: out, image. */
+void SHMT_LOOP(adaptive_avg_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__pool_shape* s = ctx;
+  T* out = (T*)(void*)data[0];
+  const T* image = (const T*)(const void*)data[1];
+
+  (void)strides;
+  for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in)) {
+    SHMT_POOL_EACH_OUTPUT {
+      SHMT_POOL_WINDOW(shmt__pool_share);
+      TOTAL sum = 0;
+      for (int64_t d = d0; d < d1; d++)
+        for (int64_t h = h0; h < h1; h++) {
+          const T* line = image + (d * s->in[1] + h) * s->in[2];
+          for (int64_t w = w0; w < w1; w++) sum += (TOTAL)SHMT_LOAD(line[w]);
+        }
+      const int64_t inside = (d1 - d0) * (h1 - h0) * (w1 - w0);
+      *out++ = SHMT_STORE((C)(inside <= 0 ? 0 : SHMT_LOOP(pool_share_of)(sum, inside)));
+    }
+  }
+}
+#endif
+#undef TOTAL
+#undef ADD

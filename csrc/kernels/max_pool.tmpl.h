@@ -1,0 +1,176 @@
+/* kernels/max_pool.tmpl.h -- maxima of windows, forward and backward. One dtype.
+ *
+ * n planes, dense, one after the other; ctx: shmt__pool_shape (kernels/pool.h).
+ */
+#include "kernels/loops.h"
+#include "kernels/pool.h"
+
+#if SHMT_IS_FLOATING
+#define POOL_LOWEST (-(C)INFINITY)
+#else
+#define POOL_LOWEST ((C)(SHMT_IS_SIGNED ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : 0))
+#endif
+
+/* The best so far of a stretch of outputs against one element of each of their windows. A NaN wins. INDEX is as wide as
+ * positions in the plane need: with 32 bits twice as many fit a vector. Positions outside wrap, and are not used. */
+#define POOL_STRETCH(INDEX)                                                                                        \
+  static inline void SHMT_LOOP(pool_update_##INDEX)(const shmt__pool_shape* s, C* best, INDEX* at, const T* line,  \
+                                                    INDEX line_at, int64_t begin, int64_t end) {                   \
+    SHMT_POOL_LINE({                                                                                                    \
+      const C v = SHMT_LOAD(line[w * step]);                                                                       \
+      const bool wins = (v > best[w]) | (v != v);                                                                  \
+      best[w] = wins ? v : best[w];                                                                                \
+      at[w] = wins ? (INDEX)(line_at + (INDEX)w * (INDEX)step) : at[w];                                            \
+    })                                                                                                             \
+  }                                                                                                                \
+  /* Outputs first .. last of row (d0 .. d1, h0 .. h1) of the image's windows. */                                  \
+  static void SHMT_LOOP(pool_stretch_##INDEX)(const shmt__pool_shape* s, const T* image, const int64_t* window,    \
+                                              int64_t first, int64_t last, T* out, int64_t* where) {               \
+    C best[SHMT_POOL_WIDTH];                                                                                 \
+    INDEX at[SHMT_POOL_WIDTH];                                                                               \
+    const int64_t step = s->stride[2], n = last - first;                                                           \
+    const int64_t start = (window[0] * s->in[1] + window[2]) * s->in[2] - s->padding[2];                           \
+    for (int64_t w = 0; w < n; w++) {                                                                              \
+      best[w] = POOL_LOWEST;                                                                                       \
+      at[w] = (INDEX)(start + (first + w) * step);                                                                 \
+    }                                                                                                              \
+    for (int64_t w = 0; w < n && (first + w) * step < s->padding[2]; w++) {                                        \
+      int64_t w0, w1;                                                                                              \
+      shmt__pool_window(s, 2, first + w, &w0, &w1);                                                                \
+      at[w] = (INDEX)(start + s->padding[2] + w0);                                                                 \
+    }                                                                                                              \
+    int64_t k0, k1;                                                                                                \
+    shmt__pool_taps(s, first, last, &k0, &k1);                                                                \
+    for (int64_t d = window[0]; d < window[1]; d += s->dilation[0])                                                \
+      for (int64_t h = window[2]; h < window[3]; h += s->dilation[1])                                              \
+        for (int64_t k = k0; k < k1; k++) {                                                                        \
+          const int64_t offset = k * s->dilation[2] - s->padding[2];                                               \
+          const int64_t line_at = (d * s->in[1] + h) * s->in[2] + offset + first * step;                           \
+          int64_t begin, end;                                                                                      \
+          shmt__pool_inside(s, offset, first, last, &begin, &end);                                            \
+          SHMT_LOOP(pool_update_##INDEX)(s, best, at, image + line_at, (INDEX)line_at, begin - first, end - first); \
+        }                                                                                                          \
+    for (int64_t w = 0; w < n; w++) {                                                                              \
+      out[w] = SHMT_STORE(best[w]);                                                                                \
+      where[w] = (int64_t)at[w];                                                                                          \
+    }                                                                                                              \
+  }
+POOL_STRETCH(uint32_t)
+POOL_STRETCH(uint64_t)
+#undef POOL_STRETCH
+
+/* The same without positions. */
+static void SHMT_LOOP(pool_highest)(const shmt__pool_shape* s, const T* image, const int64_t* window, int64_t first,
+                                    int64_t last, T* out) {
+  C best[SHMT_POOL_WIDTH];
+  const int64_t n = last - first;
+  int64_t k0, k1;
+
+  for (int64_t w = 0; w < n; w++) best[w] = POOL_LOWEST;
+  shmt__pool_taps(s, first, last, &k0, &k1);
+  for (int64_t d = window[0]; d < window[1]; d += s->dilation[0])
+    for (int64_t h = window[2]; h < window[3]; h += s->dilation[1])
+      for (int64_t k = k0; k < k1; k++) {
+        const int64_t offset = k * s->dilation[2] - s->padding[2];
+        const T* line = image + (d * s->in[1] + h) * s->in[2] + offset + first * s->stride[2];
+        int64_t begin, end;
+        shmt__pool_inside(s, offset, first, last, &begin, &end);
+        begin -= first;
+        end -= first;
+        SHMT_POOL_LINE({
+          const C v = SHMT_LOAD(line[w * step]);
+          best[w] = (v > best[w]) | (v != v) ? v : best[w];
+        })
+      }
+  for (int64_t w = 0; w < n; w++) out[w] = SHMT_STORE(best[w]);
+}
+
+/* data: out, indices (int64) or NULL, image. An index is the position in the plane. Stretches of a row of outputs are worked on
+ * together, one filter element after the other, so that the comparisons become vectors. */
+void SHMT_LOOP(max_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__pool_shape* s = ctx;
+  T* out = (T*)(void*)data[0];
+  int64_t* where = (int64_t*)(void*)data[1];
+  const T* image = (const T*)(const void*)data[2];
+  const bool is_small = SHMT_POOL_PLANE(s->in) <= INT32_MAX;
+  shmt__pool_shape line;
+
+  (void)strides;
+  /* Positions count from each line's own begin. */
+  if (!where && shmt__pool_is_line(s, n, &line)) {
+    s = &line;
+    n = 1;
+  }
+  for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in))
+    for (int64_t od = 0; od < s->out[0]; od++)
+      for (int64_t oh = 0; oh < s->out[1]; oh++, out += s->out[2], where += where ? s->out[2] : 0) {
+        int64_t window[4];
+        shmt__pool_window(s, 0, od, &window[0], &window[1]);
+        shmt__pool_window(s, 1, oh, &window[2], &window[3]);
+        for (int64_t first = 0; first < s->out[2]; first += SHMT_POOL_WIDTH) {
+          const int64_t last = first + SHMT_POOL_WIDTH < s->out[2] ? first + SHMT_POOL_WIDTH : s->out[2];
+          if (!where)
+            SHMT_LOOP(pool_highest)(s, image, window, first, last, out + first);
+          else if (is_small)
+            SHMT_LOOP(pool_stretch_uint32_t)(s, image, window, first, last, out + first, where + first);
+          else
+            SHMT_LOOP(pool_stretch_uint64_t)(s, image, window, first, last, out + first, where + first);
+        }
+      }
+}
+#undef POOL_LOWEST
+
+#if SHMT_IS_FLOATING
+/* The same for equal shares of the plane. */
+void SHMT_LOOP(adaptive_max_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__pool_shape* s = ctx;
+  T* out = (T*)(void*)data[0];
+  int64_t* where = (int64_t*)(void*)data[1];
+  const T* image = (const T*)(const void*)data[2];
+
+  (void)strides;
+  for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in)) {
+    SHMT_POOL_EACH_OUTPUT {
+      SHMT_POOL_WINDOW(shmt__pool_share);
+      int64_t best_at = (d0 * s->in[1] + h0) * s->in[2] + w0;
+      C best = SHMT_LOAD(image[best_at]);
+      for (int64_t d = d0; d < d1; d++)
+        for (int64_t h = h0; h < h1; h++) {
+          const int64_t line = (d * s->in[1] + h) * s->in[2];
+          for (int64_t w = w0; w < w1; w++) {
+            const C v = SHMT_LOAD(image[line + w]);
+            if (v > best || v != v) {
+              best = v;
+              best_at = line + w;
+            }
+          }
+        }
+      *out++ = SHMT_STORE(best);
+      *where++ = best_at;
+    }
+  }
+}
+#endif
+
+/* Integers wrap. */
+#if SHMT_IS_INTEGRAL
+#define SUM(a, b) ((C)((uint64_t)(a) + (uint64_t)(b)))
+#else
+#define SUM(a, b) ((C)((a) + (b)))
+#endif
+/* data: grad of the image (zeros so far), grad of out, indices. */
+void SHMT_LOOP(max_pool_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__pool_shape* s = ctx;
+  const int64_t outs = SHMT_POOL_PLANE(s->out);
+  T* image = (T*)(void*)data[0];
+  const T* grad = (const T*)(const void*)data[1];
+  const int64_t* where = (const int64_t*)(const void*)data[2];
+
+  (void)strides;
+  for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in), grad += outs, where += outs)
+    for (int64_t i = 0; i < outs; i++) {
+      T* at = &image[where[i]];
+      *at = SHMT_STORE(SUM(SHMT_LOAD(*at), SHMT_LOAD(grad[i])));
+    }
+}
+#undef SUM

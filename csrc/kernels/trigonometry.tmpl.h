@@ -1,0 +1,57 @@
+/* kernels/trigonometry.tmpl.h -- circular and hyperbolic functions of one number, and their inverses. */
+#include "kernels/complex.h"
+#include "kernels/loops.h"
+#include "kernels/stretch.h"
+#include "kernels/vmath_double.h"
+
+#if SHMT_IS_FLOATING
+/* Own functions for float and double, or those of the C library. */
+#define OWN(fn) _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
+#define M(fn)   _Generic((C)0, float: fn##f, default: fn)
+
+UNARY_COSTLY(asin, OWN(asin)(a))
+UNARY_COSTLY(acos, OWN(acos)(a))
+UNARY_COSTLY(atan, OWN(atan)(a))
+UNARY_COSTLY(sinh, OWN(sinh)(a))
+UNARY_COSTLY(cosh, OWN(cosh)(a))
+UNARY_COSTLY(asinh, OWN(asinh)(a))
+UNARY_COSTLY(acosh, OWN(acosh)(a))
+UNARY_COSTLY(atanh, OWN(atanh)(a))
+
+/* Large angles need the C library's reduction. */
+#define IS_FAR                                                                            \
+  !(OWN(magnitude)(a) <= _Generic((C)0, float: SHMT_TRIG_LIMIT, default: SHMT_TRIG_LIMIT_DOUBLE))
+UNARY_RARE(sin, IS_FAR, OWN(sin)(a), M(sin)(a))
+UNARY_RARE(cos, IS_FAR, OWN(cos)(a), M(cos)(a))
+UNARY_RARE(tan, IS_FAR, OWN(tan)(a), M(tan)(a))
+
+/* sin(pi x) / (pi x) */
+static inline C FN(sinc_of)(C a) {
+  const C x = a * (C)3.141592653589793;
+  return a == 0 ? 1 : M(sin)(x) / x;
+}
+UNARY_COSTLY(sinc, FN(sinc_of)(a))
+
+#undef OWN
+#undef IS_FAR
+#undef M
+#else
+#define Z(fn) _Generic((C)0, float _Complex: fn##f, default: fn)
+UNARY(sin, Z(csin)(a))
+UNARY(cos, Z(ccos)(a))
+UNARY(tan, Z(ctan)(a))
+UNARY(asin, Z(casin)(a))
+UNARY(acos, Z(cacos)(a))
+UNARY(atan, Z(catan)(a))
+UNARY(sinh, Z(csinh)(a))
+UNARY(cosh, Z(ccosh)(a))
+UNARY(asinh, Z(casinh)(a))
+UNARY(acosh, Z(cacosh)(a))
+UNARY(atanh, Z(catanh)(a))
+static inline C FN(sinc_of)(C a) {
+  const C x = a * (__typeof__(SHMT_CREAL((C)0)))3.141592653589793;
+  return a == 0 ? 1 : SHMT_CDIV(Z(csin)(x), x);
+}
+UNARY(sinc, FN(sinc_of)(a))
+#undef Z
+#endif

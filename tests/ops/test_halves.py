@@ -1,0 +1,25 @@
+"""16-bit floats are calculated as float32 and rounded once, at every instruction-set level.
+
+Not here: erf, gelu, nextafter and rounding modes of div, which have values of their own
+(tests/ops/spec, test_accuracy.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from levels import LEVELS, found_at
+from ops import halves
+
+
+@pytest.fixture(scope="module", params=LEVELS)
+def found(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What halves.py finds at one level."""
+    result: dict[str, Any] = found_at(request.param, halves)
+    return result
+
+
+@pytest.mark.parametrize("part", ["elementwise", "reductions", "complex"])
+def test_halves_are_those_of_float_rounded(found: dict[str, Any], part: str) -> None:
+    assert found[part] == []
