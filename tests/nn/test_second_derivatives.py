@@ -54,6 +54,12 @@ def test_batch_norm(training):
     _check(normalised, _random(4, 3, 2), _random(3), _random(3))
 
 
+def test_group_norm_wants_two_dimensions():
+    for length in (1, 3):
+        with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+            st.nn.functional.group_norm(st.ones(length), 1)
+
+
 def test_group_norm_keeps_channels_last():
     x = st.randn(2, 4, 3, 3).contiguous(memory_format=st.channels_last)
     assert F.group_norm(x, 2).is_contiguous(memory_format=st.channels_last)

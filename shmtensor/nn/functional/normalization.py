@@ -162,6 +162,10 @@ def group_norm(
     """
     if num_groups > 0 and input.numel() // num_groups == 1:
         size = input.size()
+        if len(size) < 2:
+            raise RuntimeError(
+                f"Expected at least 2 dimensions for input tensor but received {len(size)}"
+            )
         _check_batch_size([size[0] * size[1] // num_groups, num_groups, *size[2:]])
     return shmtensor.group_norm(input, num_groups, weight, bias, eps, True)
 
