@@ -80,6 +80,16 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
   SHMT_OUTLINE STATE FN(NAME##_row)(STATE s, const char* in, int64_t n, const void* ctx) {                          \
     const T* p = (const T*)(const void*)in;                                                                         \
     (void)ctx;                                                                                                      \
+    if (n < 2 * FOLD_FEW) {                                                                                         \
+      LANE a = FIRST;                                                                                               \
+      for (int64_t i = 0; i < n; i++) {                                                                             \
+        const C x = SHMT_LOAD(p[i]);                                                                                \
+        const LANE b = MAP;                                                                                         \
+        a = COMBINE;                                                                                                \
+      }                                                                                                             \
+      s = JOIN;                                                                                                     \
+      return s;                                                                                                     \
+    }                                                                                                               \
     do {                                                                                                            \
       LANE few[FOLD_FEW];                                                                                           \
       if (n >= FOLD_LANES) {                                                                                        \
