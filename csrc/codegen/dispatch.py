@@ -230,6 +230,14 @@ def _kernel_body(op: Operator, model: Model, function: str) -> str:
     return _compute_then_write(call, op)
 
 
+def _record_nothing(op: Operator) -> str:
+    """What an implementation calls is not recorded when no Autograd kernel stands above it."""
+    entry = op.entry
+    if "nondifferentiable" not in entry.tags or not (entry.impl and op.has_tensors):
+        return ""
+    return "  SHMT_KEYS_GUARD(keys);\n  shmt__tls_keys.excluded |= SHMT_KEYBIT_Autograd;\n"
+
+
 def _expression_body(op: Operator, model: Model) -> str:
     """The body of the kernel when the entry's composite is an expression."""
     entry = op.entry
@@ -302,7 +310,7 @@ def build_rows(op: Operator, model: Model) -> Rows:
         else:
             body = _expression_body(op, model)
     elif function:
-        body = _kernel_body(op, model, function)
+        body = _record_nothing(op) + _kernel_body(op, model, function)
     if body:
         name = f"kernel_{op.ident}"
         body = _check_writable(op) + _check_factory_out(op) + body
@@ -493,6 +501,7 @@ def _emit_impls(emitter: Emitter, model: Model) -> None:
 def _emit_family(emitter: Emitter, model: Model, family: str, order: list[str]) -> None:
     text = (
         '#include "dispatch/operator.h"\n'
+        '#include "dispatch/registry.h"\n'
         '#include "generated/impls.h"\n'
         '#include "generated/loops.h"\n'
         '#include "generated/ops.h"\n'

@@ -207,3 +207,26 @@ def test_gradient(entry: OperatorEntry) -> None:
             if weights is not None:
                 check_second(problem, weights, rng)
     assert recorded or not entry.formulas, "nothing was recorded"
+
+
+def _records_nothing(entry: OperatorEntry) -> bool:
+    return "nondifferentiable" in entry.tags and not entry.schema.written
+
+
+@pytest.mark.parametrize(
+    "entry", [e for e in called() if _records_nothing(e)], ids=lambda e: e.name
+)
+def test_nondifferentiable(entry: OperatorEntry) -> None:
+    for one in cases(entry):
+        args, kwargs = arguments(entry.name, one, "float64")
+        leaves = [a.requires_grad_() for a in args if _is_floating(a)]
+        try:
+            results = flat(call(entry, args, kwargs))
+        except REFUSALS:
+            continue
+        made = [r for r in results if not any(r is leaf for leaf in leaves)]
+        assert not any(isinstance(r, st.Tensor) and r.requires_grad for r in made), one
+
+
+def _is_floating(a: Any) -> bool:
+    return isinstance(a, st.Tensor) and a.is_floating_point() and a.is_leaf
