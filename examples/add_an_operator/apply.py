@@ -8,7 +8,7 @@ from pathlib import Path
 
 ENTRIES = "csrc/spec/ops/binary.yaml"
 TEMPLATE = "csrc/kernels/binary_math.tmpl.h"
-BESIDE = "BINARY(hypot,"
+BESIDE = r"\w+\(hypot,"
 
 
 def code_block(language: str) -> str:
@@ -32,7 +32,7 @@ def insert_entry(text: str, entry: str) -> str:
 def insert_line(text: str, line: str) -> str:
     """Put a kernel's line below the one it belongs beside."""
     lines = text.split("\n")
-    at = next(i for i, known in enumerate(lines) if known.startswith(BESIDE))
+    at = next(i for i, known in enumerate(lines) if re.match(BESIDE, known))
     return "\n".join([*lines[: at + 1], line.strip(), *lines[at + 1 :]])
 
 
