@@ -20,6 +20,9 @@
 #define SHMT_MADD(a, b, c)  ((a) * (b) + (c))
 #endif
 
+/* At -O2 the compiler would leave long functions as calls, and no loop over them were a vector's. */
+#define SHMT_VMATH static inline __attribute__((always_inline))
+
 static inline float shmt__float_of_bits(uint32_t u) {
   union {
     uint32_t u;
@@ -48,13 +51,13 @@ static inline uint64_t shmt__bits_of_double(double f) {
   } v = {.f = f};
   return v.u;
 }
-static inline float shmt__copysignf(float magnitude, float sign) {
+SHMT_VMATH float shmt__copysignf(float magnitude, float sign) {
   return shmt__float_of_bits((shmt__bits_of_float(magnitude) & 0x7fffffffu) |
                              (shmt__bits_of_float(sign) & 0x80000000u));
 }
 
 /* yes ? a : b in bits, where the compiler would rather branch than calculate both. */
-static inline float shmt__choosef(int yes, float a, float b) {
+SHMT_VMATH float shmt__choosef(int yes, float a, float b) {
   const uint32_t mask = (uint32_t) - (yes != 0);
   return shmt__float_of_bits((shmt__bits_of_float(a) & mask) | (shmt__bits_of_float(b) & ~mask));
 }
@@ -62,7 +65,7 @@ static inline float shmt__choosef(int yes, float a, float b) {
 /* --- exp ------------------------------------------------------------------------------- */
 
 /* x = n ln2 + r; *n as a float whose integer stands in its low bits; returns exp(r) - 1. */
-static inline __attribute__((always_inline)) float shmt__exp_core(float x, float* n_shifted, float* n) {
+SHMT_VMATH float shmt__exp_core(float x, float* n_shifted, float* n) {
   const float shifted = SHMT_MADDF(x, 1.44269504f, 12582912.0f);
   const float k = shifted - 12582912.0f;
   const float r = SHMT_MADDF(k, 2.1219444e-4f, SHMT_MADDF(k, -0.693359375f, x));
@@ -76,11 +79,11 @@ static inline __attribute__((always_inline)) float shmt__exp_core(float x, float
   return SHMT_MADDF(p, r * r, r);
 }
 /* 2^(low bits of n_shifted), for -126 <= n <= 127. */
-static inline float shmt__pow2_of(float n_shifted) {
+SHMT_VMATH float shmt__pow2_of(float n_shifted) {
   return shmt__float_of_bits((shmt__bits_of_float(n_shifted) + 127u) << 23);
 }
 
-static inline __attribute__((always_inline)) float shmt__expf(float x) {
+SHMT_VMATH float shmt__expf(float x) {
   float shifted, n;
   /* Outside, the result is 0 or infinity all the same; a NaN passes both. */
   const float c = x > 89.0f ? 89.0f : x < -104.0f ? -104.0f : x;
@@ -92,7 +95,7 @@ static inline __attribute__((always_inline)) float shmt__expf(float x) {
 }
 
 /* The same where results below 2^-125 do not count: cheaper by the second factor. x <= 89. */
-static inline float shmt__exp_coarsef(float x) {
+SHMT_VMATH float shmt__exp_coarsef(float x) {
   float shifted, n;
   const float c = x < -87.0f ? -87.0f : x;
   const float e = shmt__exp_core(c, &shifted, &n) + 1.0f;
@@ -100,7 +103,7 @@ static inline float shmt__exp_coarsef(float x) {
   return e * shmt__pow2_of(shifted - 1.0f) * 2.0f;
 }
 
-static inline float shmt__expm1f(float x) {
+SHMT_VMATH float shmt__expm1f(float x) {
   float shifted, n;
   const float c = x > 89.0f ? 89.0f : x < -20.0f ? -20.0f : x;
   const float e = shmt__exp_core(c, &shifted, &n);
@@ -110,7 +113,7 @@ static inline float shmt__expm1f(float x) {
   return x != x || x == 0 ? x : y;
 }
 
-static inline __attribute__((always_inline)) double shmt__exp_core_double(double x, double* n_shifted, double* n) {
+SHMT_VMATH double shmt__exp_core_double(double x, double* n_shifted, double* n) {
   const double shifted = SHMT_MADD(x, 1.4426950408889634, 6755399441055744.0);
   const double k = shifted - 6755399441055744.0;
   const double r = SHMT_MADD(k, -4.7493250390316726e-07, SHMT_MADD(k, -0.6931467056274414, x));
@@ -129,10 +132,10 @@ static inline __attribute__((always_inline)) double shmt__exp_core_double(double
   *n = k;
   return SHMT_MADD(p, r * r, r);
 }
-static inline double shmt__pow2_of_double(double n_shifted) {
+SHMT_VMATH double shmt__pow2_of_double(double n_shifted) {
   return shmt__double_of_bits((shmt__bits_of_double(n_shifted) + 1023u) << 52);
 }
-static inline __attribute__((always_inline)) double shmt__exp(double x) {
+SHMT_VMATH double shmt__exp(double x) {
   double shifted, k;
   const double c = x > 710.0 ? 710.0 : x < -750.0 ? -750.0 : x;
   const double e = shmt__exp_core_double(c, &shifted, &k) + 1.0;
@@ -145,7 +148,7 @@ static inline __attribute__((always_inline)) double shmt__exp(double x) {
 /* --- log ------------------------------------------------------------------------------- */
 
 /* log(1 + m) - m + m*m/2 for sqrt(1/2) <= 1 + m < sqrt(2) */
-static inline __attribute__((always_inline)) float shmt__log_polynomial(float m) {
+SHMT_VMATH float shmt__log_polynomial(float m) {
   float p = 6.9716118e-2f;
   p = SHMT_MADDF(p, m, -0.11479734f);
   p = SHMT_MADDF(p, m, 0.11685420f);
@@ -158,7 +161,7 @@ static inline __attribute__((always_inline)) float shmt__log_polynomial(float m)
   return p * m * m * m;
 }
 /* For normal x > 0: x = 2^k (1 + f). Returns log(1 + f) - f + f*f/2. */
-static inline __attribute__((always_inline)) float shmt__log_core(float x, float* k, float* f) {
+SHMT_VMATH float shmt__log_core(float x, float* k, float* f) {
   const uint32_t bits = shmt__bits_of_float(x) + (0x3f800000u - 0x3f3504f3u);
 
   *k = (float)((int32_t)(bits >> 23) - 127);
@@ -166,7 +169,7 @@ static inline __attribute__((always_inline)) float shmt__log_core(float x, float
   return shmt__log_polynomial(*f);
 }
 /* log(x) * scale + k * (log2 in that base, in two parts) for every x. */
-static inline float shmt__log_in_base(float x, float scale, float high, float low) {
+SHMT_VMATH float shmt__log_in_base(float x, float scale, float high, float low) {
   float k, f;
   const float tiny = x < 1.17549435e-38f ? 1.0f : 0.0f;
   const float normal = tiny != 0 ? x * 8388608.0f : x;
@@ -177,7 +180,7 @@ static inline float shmt__log_in_base(float x, float scale, float high, float lo
   const float special = x == 0 ? -INFINITY : x < 0 ? NAN : x;
   return x > 0 && x < INFINITY ? y : special;
 }
-static inline __attribute__((always_inline)) float shmt__logf(float x) {
+SHMT_VMATH float shmt__logf(float x) {
   float k, f;
   const float tiny = x < 1.17549435e-38f ? 1.0f : 0.0f;
   const float normal = tiny != 0 ? x * 8388608.0f : x;
@@ -188,12 +191,12 @@ static inline __attribute__((always_inline)) float shmt__logf(float x) {
   const float special = x == 0 ? -INFINITY : x < 0 ? NAN : x;
   return x > 0 && x < INFINITY ? y : special;
 }
-static inline float shmt__log2f(float x) { return shmt__log_in_base(x, 1.44269504f, 1.0f, 0.0f); }
-static inline float shmt__log10f(float x) {
+SHMT_VMATH float shmt__log2f(float x) { return shmt__log_in_base(x, 1.44269504f, 1.0f, 0.0f); }
+SHMT_VMATH float shmt__log10f(float x) {
   return shmt__log_in_base(x, 0.43429448f, 0.301025391f, 4.60503811e-6f);
 }
 /* 1 + x = 2^k (1 + f) with f from x itself, so that nothing of a small x is lost. */
-static inline __attribute__((always_inline)) float shmt__log1pf(float x) {
+SHMT_VMATH float shmt__log1pf(float x) {
   const float u = 1.0f + x;
   const uint32_t bits = shmt__bits_of_float(u) + (0x3f800000u - 0x3f3504f3u);
   const float power = shmt__float_of_bits(0x7f000000u - (bits & 0x7f800000u)); /* 2^-k */
@@ -215,7 +218,7 @@ static inline __attribute__((always_inline)) void shmt__log_parts(double x, doub
   *k = shmt__double_of_bits((bits >> 52) | 0x4330000000000000u) - 4503599627370496.0 - 1023.0;
 }
 /* log(1 + f) + more, with `more` added among the small terms */
-static inline __attribute__((always_inline)) double shmt__log_1p_core(double f, double more) {
+SHMT_VMATH double shmt__log_1p_core(double f, double more) {
   const double s = f / (2.0 + f), z = s * s, half = 0.5 * f * f;
   double p = 0.14616449685043406;
   p = SHMT_MADD(p, z, 0.15331721600556042);
@@ -226,7 +229,7 @@ static inline __attribute__((always_inline)) double shmt__log_1p_core(double f, 
   p = SHMT_MADD(p, z, 0.666666666666667);
   return f - (half - (s * (half + z * p) + more));
 }
-static inline __attribute__((always_inline)) double shmt__log(double x) {
+SHMT_VMATH double shmt__log(double x) {
   double k, f;
   const double tiny = x < 2.2250738585072014e-308 ? 1.0 : 0.0;
   shmt__log_parts(tiny != 0 ? x * 4503599627370496.0 : x, &k, &f);
@@ -238,7 +241,7 @@ static inline __attribute__((always_inline)) double shmt__log(double x) {
 
 /* --- built on exp ------------------------------------------------------------------------ */
 
-static inline __attribute__((always_inline)) float shmt__tanhf(float x) {
+SHMT_VMATH float shmt__tanhf(float x) {
   const float a = shmt__float_of_bits(shmt__bits_of_float(x) & 0x7fffffffu), z = x * x;
   const float c = a > 10.0f ? 10.0f : a;
   float shifted, n;
@@ -252,16 +255,16 @@ static inline __attribute__((always_inline)) float shmt__tanhf(float x) {
   const float near = SHMT_MADDF(p * z, a, a), far = m / (m + 2.0f);
   return x != x ? x : shmt__copysignf(a < 0.6f ? near : far, x);
 }
-static inline float shmt__sigmoidf(float x) {
+SHMT_VMATH float shmt__sigmoidf(float x) {
   const float c = x < -89.0f ? -89.0f : x;
   const float y = 1.0f / (1.0f + shmt__exp_coarsef(-c));
   return x != x ? x : y;
 }
-static inline double shmt__sigmoid(double x) { return 1.0 / (1.0 + shmt__exp(-x)); }
+SHMT_VMATH double shmt__sigmoid(double x) { return 1.0 / (1.0 + shmt__exp(-x)); }
 
 /* Near 0 a polynomial in x*x; further out 1 - exp(a polynomial that is log(erfc)). Always inline:
  * inside a longer expression the compiler would call it, and the loop would be no vectors. */
-static inline __attribute__((always_inline)) float shmt__erf_near(float x) {
+SHMT_VMATH float shmt__erf_near(float x) {
   const float z = x * x;
   float p = 8.351897e-5f;
   p = SHMT_MADDF(p, z, -8.1387925e-4f);
@@ -272,7 +275,7 @@ static inline __attribute__((always_inline)) float shmt__erf_near(float x) {
   p = SHMT_MADDF(p, z, 0.12837917f);
   return SHMT_MADDF(p, x, x);
 }
-static inline __attribute__((always_inline)) float shmt__erff(float x) {
+SHMT_VMATH float shmt__erff(float x) {
   const float a = shmt__float_of_bits(shmt__bits_of_float(x) & 0x7fffffffu);
   const float t = a > 4.0f ? 4.0f : a;
   float q = -5.1485674e-8f;
@@ -292,7 +295,7 @@ static inline __attribute__((always_inline)) float shmt__erff(float x) {
 }
 /* x P(x*x) / Q(x*x), 1 from 3.93 on: some 5 units in the last place off, for results that are rounded further or
  * added to larger ones. */
-static inline __attribute__((always_inline)) float shmt__erf_coarsef(float x) {
+SHMT_VMATH float shmt__erf_coarsef(float x) {
   const float c = x > 3.93f ? 3.93f : x < -3.93f ? -3.93f : x, z = c * c;
   float p = -1.285818446e-8f, q = 6.250126313e-5f;
   p = SHMT_MADDF(p, z, 4.620100307e-6f);
@@ -317,7 +320,7 @@ static inline __attribute__((always_inline)) float shmt__erf_coarsef(float x) {
 
 /* x less the nearest multiple of pi/2, whose number stands in the low bits of *shifted. Products with
  * the first parts are exact: by the fused operation, or because the parts are short. */
-static inline __attribute__((always_inline)) float shmt__quarter_turn(float x, float* shifted) {
+SHMT_VMATH float shmt__quarter_turn(float x, float* shifted) {
   *shifted = SHMT_MADDF(x, 0.63661977f, 12582912.0f);
   const float k = *shifted - 12582912.0f;
 #ifdef __FMA__
@@ -329,7 +332,7 @@ static inline __attribute__((always_inline)) float shmt__quarter_turn(float x, f
 #endif
 }
 
-static inline float shmt__sin_or_cos(float x, uint32_t shift) {
+SHMT_VMATH float shmt__sin_or_cos(float x, uint32_t shift) {
   float shifted;
   const float r = shmt__quarter_turn(x, &shifted);
   const uint32_t quadrant = shmt__bits_of_float(shifted) + shift;
@@ -345,7 +348,7 @@ static inline float shmt__sin_or_cos(float x, uint32_t shift) {
   const float y = quadrant & 1u ? c : s;
   return shmt__float_of_bits(shmt__bits_of_float(y) ^ ((quadrant & 2u) << 30));
 }
-static inline float shmt__sinf(float x) { return x == 0 ? x : shmt__sin_or_cos(x, 0); }
-static inline float shmt__cosf(float x) { return shmt__sin_or_cos(x, 1); }
+SHMT_VMATH float shmt__sinf(float x) { return x == 0 ? x : shmt__sin_or_cos(x, 0); }
+SHMT_VMATH float shmt__cosf(float x) { return shmt__sin_or_cos(x, 1); }
 
 #endif

@@ -8,8 +8,6 @@
 
 #include "kernels/vmath.h"
 
-#define SHMT_VMATH static inline __attribute__((always_inline))
-
 static const float shmt__half_pi_highf = 1.57079637f, shmt__half_pi_lowf = -4.37113883e-8f;
 
 SHMT_VMATH float shmt__magnitudef(float x) {

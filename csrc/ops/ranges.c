@@ -224,7 +224,7 @@ shmt_status shmt__eye_m(int64_t n, int64_t m, shmt_dtype dtype, shmt_layout layo
                               &work));
   if (!shmt__tensor_is_meta(work)) {
     SHMT_TRY(shmt__tensor_fill(work, shmt__scalar_int(0)));
-    SHMT_TRY(shmt__tensor_alias(work, SHMT_INTS(n < m ? n : m), SHMT_INTS(m + 1), work->offset, &diagonal));
+    SHMT_TRY(shmt__tensor_alias(work, SHMT_INTS(n < m ? n : m), SHMT_INTS(m < INT64_MAX ? m + 1 : m), work->offset, &diagonal));
     SHMT_TRY(shmt__tensor_fill(diagonal, shmt__scalar_int(1)));
   }
   return shmt__output_end("eye", &work, out);
