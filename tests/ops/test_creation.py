@@ -178,3 +178,7 @@ def test_a_factory_with_out_of_another_dtype_than_asked_for_is_refused(call: Any
         call(dtype=st.float32, out=out)
     assert call(dtype=st.float64, out=out) is out
     assert call(out=out).dtype is st.float64
+
+
+def test_eye_of_the_largest_number_of_columns() -> None:
+    assert st.eye(0, 2**63 - 1).shape == (0, 2**63 - 1)
