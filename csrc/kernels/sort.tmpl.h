@@ -331,7 +331,8 @@ void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, con
     if ((int64_t)same > nth) break;
     nth -= (int64_t)same;
   }
-  while (FN(to_key)(x[at]) != chosen || nth-- > 0) at++;
+  /* Bounded: x may be shared, and change meanwhile. */
+  while (at < n - 1 && (FN(to_key)(x[at]) != chosen || nth-- > 0)) at++;
   *(T*)(void*)data[0] = x[at];
   *(int64_t*)(void*)data[1] = at;
 }

@@ -23,9 +23,10 @@ typedef struct row_job {
   atomic_bool left_range; /* of floats: a square is too large, or so small that digits are lost */
 } row_job;
 
-/* Do the vectors lie along the last dim, one after the other, of a tensor that nobody watches? */
+/* Do the vectors lie along the last dim, one after the other, of a tensor that nobody watches? Vectors of one element
+ * are better taken all at once. */
 static bool has_plain_rows(const shmt_tensor* t, int64_t dim) {
-  return t->n_dims > 0 && (dim == -1 || dim == t->n_dims - 1) && t->numel > 0 &&
+  return t->n_dims > 0 && (dim == -1 || dim == t->n_dims - 1) && t->numel > 0 && t->sizes[t->n_dims - 1] > 1 &&
          t->flags & SHMT_TENSOR_CONTIGUOUS && shmt__dtype_kind[t->dtype] == SHMT_KIND_FLOATING && shmt__is_plain_call(t->keys);
 }
 
