@@ -28,6 +28,7 @@ class Template:
     dtypes: tuple[str, ...]
     split: int
     light: bool
+    costly: bool
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def load_loops(spec: Path, root: Path, model: Model, tables: Tables) -> Loops:
     top.check_keys(("templates", "loops"))
     declared: dict[str, Template] = {}
     for entry in top.entries("templates"):
-        entry.check_keys(("name", "isa", "dtypes", "split", "light"), ("name", "isa"))
+        entry.check_keys(("name", "isa", "dtypes", "split", "light", "costly"), ("name", "isa"))
         name = entry.text("name")
         if name in declared:
             raise SpecError(name.where, f"template '{name}' is given twice")
@@ -81,6 +82,7 @@ def load_loops(spec: Path, root: Path, model: Model, tables: Tables) -> Loops:
             dtypes,
             split,
             entry.flag("light"),
+            entry.flag("costly"),
         )
     loops: dict[str, Loop] = {}
     for entry in top.entries("loops"):
@@ -238,7 +240,9 @@ def _emit_tables(emitter: Emitter, loops: Loops, tables: Tables) -> None:
         f"enum {{\n{rows}}};\n\n"
         "/* shmt__loops[SHMT_LOOP_add][dtype]: the loop for this CPU; NULL where there is none.\n"
         " * Set once when the library is loaded. */\n"
-        "extern const shmt__loop (*shmt__loops)[SHMT_N_DTYPES];\n\n"
+        "extern const shmt__loop (*shmt__loops)[SHMT_N_DTYPES];\n"
+        "/* Does an element cost far more than reading it? */\n"
+        "extern const bool shmt__loop_is_costly[SHMT_N_LOOPS + 1];\n\n"
         "enum { SHMT_CPU_BASE = 0, SHMT_CPU_V3 = 1, SHMT_CPU_V4 = 2 };\n"
         "/* The level the loops were chosen for, SHMT_CPU_...: what the CPU has, lowered by\n"
         " * SHMTENSOR_CPU_CAPABILITY. */\n"
@@ -267,6 +271,12 @@ def _emit_tables(emitter: Emitter, loops: Loops, tables: Tables) -> None:
                 source += f"shmt__loop_{loop.name}_{dtype}_{best},\n"
             source += "  },\n"
         source += "};\n"
+    costly = "".join(
+        f"  [SHMT_LOOP_{loop.name}] = true,\n"
+        for loop in loops.loops.values()
+        if loops.templates[loop.template].costly
+    )
+    source += f"\nconst bool shmt__loop_is_costly[SHMT_N_LOOPS + 1] = {{\n{costly}}};\n"
     emitter.c_file("loops.c", "tables of loops, and the choice of one.", SPEC, source + _CHOICE)
 
 

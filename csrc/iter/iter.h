@@ -63,6 +63,7 @@ typedef struct shmt_iter {
   bool check_overlap;     /* default true */
   bool exact_out;         /* given outputs that are no inputs must have the result's dtype */
   bool allow_cpu_scalars; /* reserved */
+  bool is_costly; /* elements cost so much that a few thousand are worth another thread */
   bool is_meta;
   shmt_dtype common_dtype; /* after build: the dtype kernels see for inputs */
   int n_outputs, n_operands;
@@ -83,6 +84,7 @@ static inline void shmt__iter_init(shmt_iter* it, const char* name) {
   it->check_overlap = true;
   it->exact_out = false;
   it->allow_cpu_scalars = false;
+  it->is_costly = false;
   it->is_meta = false;
   it->common_dtype = SHMT_DTYPE_NONE;
   it->n_outputs = 0;

@@ -5,9 +5,12 @@
 #include "base/scalar.h"
 #include "iter/move.h"
 #include "iter/threads.h"
+#include "os/futex.h"
 
 enum {
   GRAIN = 32768,          /* elements below which another thread does not pay */
+  COSTLY_GRAIN = 2500,    /* the same where each costs much and helpers are awake */
+  NEAR_NS = 10000,        /* calls this close keep helpers awake */
   STREAM_RUN_BYTES = 1024, /* runs of a result below which streaming does not pay */
   BLOCK_BYTES = 2 << 10,  /* calculated near by before it is streamed: reads and writes overlap best when short */
 };
@@ -144,6 +147,21 @@ static bool must_convert_each(const shmt_iter* it) {
   return to_bool && !out->original && out->tensor->dtype != SHMT_BOOL;
 }
 
+/* Some microseconds of work: shared where helpers are awake. They are woken only when such calls follow each other. */
+static void walk_costly(walk* w) {
+  static _Thread_local uint64_t last_ns;
+  const int64_t n = w->it->numel;
+
+  if (shmt__num_threads() == 1) {
+    walk_piece(w, 0, n);
+  } else if (shmt__helpers_awake() || shmt__os_now_ns() - last_ns < NEAR_NS) {
+    shmt__parallel_for(n, COSTLY_GRAIN, walk_piece, w);
+  } else {
+    walk_piece(w, 0, n);
+    last_ns = shmt__os_now_ns();
+  }
+}
+
 shmt_status shmt__iter_run(shmt_iter* it, shmt__loop loop, const void* ctx) {
   walk w = {it, loop, ctx, 0};
 
@@ -154,7 +172,10 @@ shmt_status shmt__iter_run(shmt_iter* it, shmt__loop loop, const void* ctx) {
     return SHMT_OK;
   }
   if (it->numel <= GRAIN) {
-    walk_piece(&w, 0, it->numel);
+    if (it->is_costly && it->numel > COSTLY_GRAIN)
+      walk_costly(&w);
+    else
+      walk_piece(&w, 0, it->numel);
     return SHMT_OK;
   }
   w.streamed = find_streamed(it);

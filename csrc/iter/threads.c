@@ -29,6 +29,7 @@ static struct {
   int sleeping;         /* helpers waiting for work */
   int started;
   atomic_bool busy;            /* somebody owns the job */
+  atomic_int awake;            /* helpers that would see a job without being woken */
   atomic_uint_least32_t epoch; /* counts jobs */
   atomic_uint_least32_t gate;  /* OPEN | helpers inside */
   atomic_int helpers_wanted;
@@ -58,6 +59,7 @@ static void after_fork_in_child(void) {
   pool.started = 0;
   /* relaxed: the child has one thread. */
   atomic_store_explicit(&pool.busy, false, memory_order_relaxed);
+  atomic_store_explicit(&pool.awake, 0, memory_order_relaxed);
   atomic_store_explicit(&pool.gate, 0, memory_order_relaxed);
   in_piece = false;
 }
@@ -88,6 +90,9 @@ void shmt__set_num_threads(int n) {
 }
 
 bool shmt__in_parallel(void) { return in_piece; }
+
+/* relaxed: a hint. */
+bool shmt__helpers_awake(void) { return atomic_load_explicit(&pool.awake, memory_order_relaxed) > 0; }
 
 static void take_pieces(void) {
   const pool_job job = pool.job;
@@ -132,9 +137,11 @@ static void* helper_main(void* arg) {
     if (atomic_load_explicit(&pool.epoch, memory_order_acquire) == seen) {
       pthread_mutex_lock(&pool.lock);
       pool.sleeping++;
+      atomic_fetch_sub_explicit(&pool.awake, 1, memory_order_relaxed); /* relaxed: as below, under the lock or a hint */
       while (atomic_load_explicit(&pool.epoch, memory_order_acquire) == seen)
         pthread_cond_wait(&pool.work, &pool.lock);
       pool.sleeping--;
+      atomic_fetch_add_explicit(&pool.awake, 1, memory_order_relaxed);
       pthread_mutex_unlock(&pool.lock);
     }
     seen = atomic_load_explicit(&pool.epoch, memory_order_acquire);
@@ -160,6 +167,7 @@ static void start_helpers_locked(int wanted) {
     uint_least32_t seen = atomic_load_explicit(&pool.epoch, memory_order_relaxed);
     if (pthread_create(&thread, &attr, helper_main, (void*)(uintptr_t)seen) != 0) break;
     pool.started++;
+    atomic_fetch_add_explicit(&pool.awake, 1, memory_order_relaxed);
   }
   pthread_attr_destroy(&attr);
   pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -25,5 +25,8 @@ int shmt__num_threads(void);
 void shmt__set_num_threads(int n);
 /* True while the calling thread runs a piece (nested calls run inline). */
 bool shmt__in_parallel(void);
+/* True while a helper waits for work without sleeping: it takes part at once, where one that sleeps is woken in
+ * some 15 microseconds. */
+bool shmt__helpers_awake(void);
 
 #endif

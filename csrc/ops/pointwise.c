@@ -20,6 +20,7 @@ static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const voi
   shmt_status status;
 
   SHMT_TRY(shmt__iter_build(it));
+  it->is_costly = shmt__loop_is_costly[p->row];
   status = shmt__pointwise_loop(p, it->common_dtype, &loop);
   if (SHMT_LIKELY(status == SHMT_OK))
     status = SHMT_UNLIKELY(shmt__iter_is_narrow(it)) ? shmt__iter_run_narrow(it, loop, ctx)
