@@ -45,42 +45,33 @@ del ffi, lib  # noqa: F821 - from the star above; of _boundary only
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if _TYPE_CHECKING:
-    from shmtensor import (
-        fft as fft,
-        library as library,
-        masked as masked,
-        nn as nn,
-        optim as optim,
-        overrides as overrides,
-        serialization as serialization,
-        signal as signal,
-    )
     from shmtensor._later import *
 
-# Loaded when they are first asked for: a worker that only moves tensors needs none of them. Nor
-# does it need the functions of _later.
-_LATER = {"fft", "library", "masked", "nn", "optim", "overrides", "serialization", "signal"}
+
+def _load_later() -> None:
+    """Load what stands above most of the package; who only moves tensors needs none of it.
+
+    The interpreter does not specialise reading attributes of a module that has a ``__getattr__``,
+    so that goes when it has done its work.
+    """
+    from importlib import import_module
+
+    later = import_module("shmtensor._later")
+    # Absent while this thread is loading it: the import system asks for submodules here first.
+    if names := getattr(later, "names", None):
+        for name, value in names().items():
+            globals().setdefault(name, value)
+        globals().pop("__getattr__", None)
 
 
 def __getattr__(name: str) -> object:
-    from importlib import import_module
-
-    if name in _LATER:
-        return import_module(f"shmtensor.{name}")
-    if name.startswith("_"):
-        # Operators that torch keeps to itself are found, but not listed.
-        core = import_module("shmtensor._C")
-        known = not name.startswith("__") and core._operator_overloads(name)
-        value = getattr(core, name, None) if known else None
-    else:
-        value = getattr(import_module("shmtensor._later"), name, None)
-    if value is None:
-        raise AttributeError(f"module 'shmtensor' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    if not name.startswith("__"):
+        _load_later()
+        if name in globals():
+            return globals()[name]
+    raise AttributeError(f"module 'shmtensor' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    from shmtensor import _later
-
-    return sorted({*globals(), *_LATER, *vars(_later)})
+    _load_later()
+    return sorted(globals())

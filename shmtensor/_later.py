@@ -1,9 +1,20 @@
-"""Functions of the package that stand above most of it, loaded when one is first asked for."""
+"""Parts of the package that stand above most of it, loaded when one is first asked for."""
 
 from __future__ import annotations
 
 # ruff: noqa: I001 - one statement for each module, though names are exported by "as".
 
+from shmtensor import (
+    _C,
+    fft as fft,
+    library as library,
+    masked as masked,
+    nn as nn,
+    optim as optim,
+    overrides as overrides,
+    serialization as serialization,
+    signal as signal,
+)
 from shmtensor._lobpcg import lobpcg as lobpcg
 from shmtensor._spectrogram import istft as istft, stft as stft
 from shmtensor.nn._functions import *  # noqa: F403
@@ -22,3 +33,18 @@ from shmtensor.nn.functional import (
     rrelu_ as rrelu_,
 )
 from shmtensor.serialization import load as load, save as save
+
+
+def names() -> dict[str, object]:
+    """What belongs into the package: all above, and the operators that torch keeps to itself."""
+    public = {
+        name: value
+        for name, value in globals().items()
+        if not name.startswith("_") and name not in ("annotations", "names")
+    }
+    private = {
+        name: getattr(_C, name)
+        for name in dir(_C)
+        if name.startswith("_") and not name.startswith("__") and _C._operator_overloads(name)
+    }
+    return {**private, **public}

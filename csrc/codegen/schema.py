@@ -103,6 +103,11 @@ class Argument:
     keyword_only: bool = False
     is_out: bool = False
 
+    @property
+    def is_reduction(self) -> bool:
+        """The code of a loss's reduction; from Python its name will do too."""
+        return self.name == "reduction" and str(self.type) == "int"
+
     def __str__(self) -> str:
         tail = "" if self.default is None else f"={self.default}"
         return f"{self.type} {self.name}{tail}"

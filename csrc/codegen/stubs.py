@@ -49,6 +49,11 @@ def _name(text: str) -> str:
     return f"{text}_" if keyword.iskeyword(text) else text
 
 
+def _parameter_type(argument: Argument) -> str:
+    text = _python_type(argument.type)
+    return f"{text} | builtins.str" if argument.is_reduction else text
+
+
 def _parameters(op: Operator, *, is_method: bool) -> list[str]:
     parts: list[str] = []
     star = False
@@ -74,7 +79,7 @@ def _parameters(op: Operator, *, is_method: bool) -> list[str]:
             parts.append(f"*{_name(name)}: Any")
             star = True
             continue
-        parts.append(f"{_name(name)}: {_python_type(argument.type)}{_default(argument)}")
+        parts.append(f"{_name(name)}: {_parameter_type(argument)}{_default(argument)}")
     outs = [a for a in op.schema.arguments if a.is_out]
     if outs:
         kind = (

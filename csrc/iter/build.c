@@ -22,6 +22,13 @@ typedef struct build_state {
 
 /* --- shapes ----------------------------------------------------------------------- */
 
+static bool has_shape(const build_state* b, const shmt_tensor* t) {
+  if (t->n_dims != b->n_dims) return false;
+  for (int d = 0; d < b->n_dims; d++)
+    if (t->sizes[d] != b->sizes[d]) return false;
+  return true;
+}
+
 static shmt_status find_shape(build_state* b) {
   shmt_iter* it = b->it;
   bool any = false;
@@ -33,7 +40,7 @@ static shmt_status find_shape(build_state* b) {
       any = true;
       b->n_dims = t->n_dims;
       if (t->n_dims) memcpy(b->sizes, t->sizes, (size_t)t->n_dims * sizeof *t->sizes);
-    } else {
+    } else if (!has_shape(b, t)) {
       int64_t merged[SHMT_MAX_DIMS], n;
       SHMT_TRY(shmt__broadcast_sizes((shmt_ints){b->sizes, b->n_dims}, shmt__tensor_sizes(t),
                                      merged, &n));
@@ -50,11 +57,6 @@ static shmt_status find_shape(build_state* b) {
                  shmt__ints_text((shmt_ints){b->sizes, b->n_dims}, text, sizeof text));
   }
   return SHMT_OK;
-}
-
-static bool has_shape(const build_state* b, const shmt_tensor* t) {
-  return t->n_dims == b->n_dims &&
-         (b->n_dims == 0 || memcmp(t->sizes, b->sizes, (size_t)b->n_dims * sizeof *b->sizes) == 0);
 }
 
 static shmt_status check_output_shapes(build_state* b) {
@@ -343,15 +345,32 @@ static shmt_status allocate_outputs(build_state* b) {
   return SHMT_OK;
 }
 
+static void reverse(int64_t* values, int n) {
+  for (int i = 0, j = n - 1; i < j; i++, j--) {
+    const int64_t last = values[j];
+    values[j] = values[i];
+    values[i] = last;
+  }
+}
+
 static void permute_strides(const build_state* b) {
   shmt_iter* it = b->it;
+  bool row_major = true;
 
   it->n_dims = b->n_dims;
-  for (int d = 0; d < b->n_dims; d++) it->sizes[d] = b->sizes[b->perm[d]];
+  for (int d = 0; d < b->n_dims; d++) {
+    it->sizes[d] = b->sizes[b->perm[d]];
+    row_major &= b->perm[d] == b->n_dims - 1 - d;
+  }
   for (int k = 0; k < it->n_operands; k++) {
+    int64_t* const strides = it->operands[k].strides;
     int64_t logical[SHMT_MAX_DIMS];
-    if (b->n_dims) memcpy(logical, it->operands[k].strides, (size_t)b->n_dims * sizeof *logical);
-    for (int d = 0; d < b->n_dims; d++) it->operands[k].strides[d] = logical[b->perm[d]];
+    if (row_major) {
+      reverse(strides, b->n_dims);
+      continue;
+    }
+    memcpy(logical, strides, (size_t)b->n_dims * sizeof *logical);
+    for (int d = 0; d < b->n_dims; d++) strides[d] = logical[b->perm[d]];
   }
 }
 
@@ -381,8 +400,10 @@ void shmt__iter_coalesce(shmt_iter* it) {
 }
 
 shmt_status shmt__iter_build_general(shmt_iter* it) {
-  build_state b = {.it = it};
+  build_state b; /* its arrays are written before they are read */
 
+  b.it = it;
+  b.n_dims = 0;
   for (int k = 0; k < it->n_operands; k++)
     it->is_meta |= it->operands[k].tensor && it->operands[k].tensor->device == SHMT_META;
   if (it->check_overlap)

@@ -80,9 +80,9 @@ static void walk_range(const walk* w, int64_t begin, int64_t end) {
   int64_t at[SHMT_MAX_DIMS];
   int64_t rest = begin;
 
-  for (int d = 0; d < it->n_dims; d++) {
-    at[d] = rest % it->sizes[d];
-    rest /= it->sizes[d];
+  for (int d = 0; d < it->n_dims; d++) { /* most walks begin at 0: no division */
+    at[d] = rest != 0 ? rest % it->sizes[d] : 0;
+    rest = rest != 0 ? rest / it->sizes[d] : 0;
   }
   for (int k = 0; k < n; k++) {
     const shmt__operand* op = &it->operands[k];

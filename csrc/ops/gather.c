@@ -126,7 +126,7 @@ static bool try_slices(shmt_tensor* work, shmt_tensor* line, int64_t dim, shmt_t
     if (d > dim) s.inner *= line->sizes[d];
   }
   const bool by_element = dim == line->n_dims - 1 && outer > 1;
-  if (s.inner < 32 && !by_element) return false;
+  if (s.inner < 16 && !by_element) return false;
   s.to = shmt__tensor_data(work);
   s.from = shmt__tensor_data(line);
   s.index = shmt__tensor_data(index);
@@ -147,7 +147,7 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
   SHMT_AUTO(shmt_tensor) along = NULL;
   SHMT_AUTO(shmt_tensor) target = NULL;
   SHMT_AUTO(shmt_tensor) work = NULL;
-  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS], index_strides[SHMT_MAX_DIMS] = {0};
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS], index_strides[SHMT_MAX_DIMS];
   shmt__bad_index bad = {0};
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
@@ -160,6 +160,7 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
   const int n = line->n_dims;
   memcpy(sizes, line->sizes, (size_t)n * sizeof *sizes);
   memcpy(strides, line->strides, (size_t)n * sizeof *strides);
+  for (int d = 0; d < n; d++) index_strides[d] = 0;
   sizes[dim] = where->sizes[0];
   strides[dim] = 0;
   const shmt_ints shape_out = {sizes, self->n_dims};

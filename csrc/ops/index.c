@@ -170,8 +170,9 @@ static shmt_status combine_indices(plan* p, const shmt_tensor* self, shmt_tensor
 
 /* The index in the result's sizes, stride 0 along the dims that are not indexed. */
 static shmt_status spread_index(plan* p, shmt_tensor* index) {
-  int64_t strides[2 * SHMT_MAX_DIMS] = {0};
+  int64_t strides[2 * SHMT_MAX_DIMS];
 
+  for (int r = 0; r < p->n_result_dims; r++) strides[r] = 0;
   for (int i = 0; i < index->n_dims; i++) {
     const int64_t r = p->index_at + p->n_index_dims - index->n_dims + i;
     strides[r] = index->sizes[i] != 1 ? index->strides[i] : 0;
@@ -182,7 +183,14 @@ static shmt_status spread_index(plan* p, shmt_tensor* index) {
 static shmt_status plan_init(plan* p, shmt_tensor* self, shmt_tensors indices) {
   int at = 0;
 
-  *p = (plan){.n_dims = self->n_dims};
+  /* Field by field: the arrays, kilobytes of them, are written before they are read. */
+  p->n_dims = self->n_dims;
+  p->n_indexed = 0;
+  p->n_index_dims = 0;
+  p->n_result_dims = 0;
+  p->offsets = NULL;
+  p->bad = (shmt__bad_index){0};
+  for (int d = 0; d < p->n_dims; d++) p->index[d] = NULL;
   for (int64_t i = 0; i < indices.len; i++) SHMT_TRY(add_index(p, self, indices.data[i], i, &at));
   SHMT_TRY(find_result_shape(p, self));
   if (shmt__tensor_is_meta(self)) return SHMT_OK;

@@ -163,6 +163,19 @@ static int set_storage(shmt_value* v, PyObject* o) {
   return v->v.storage != NULL ? 1 : -1;
 }
 
+/* The name of a reduction of losses as its code. */
+static int set_reduction(shmt_value* v, PyObject* o) {
+  PyObject* const* names = shmt__py_str_reductions;
+
+  if (!PyUnicode_Check(o)) return 0;
+  for (v->v.i = 0; v->v.i < 3; v->v.i++)
+    if (o == names[v->v.i]) return 1;
+  for (v->v.i = 0; v->v.i < 3; v->v.i++)
+    if (PyUnicode_Compare(o, names[v->v.i]) == 0) return 1;
+  PyErr_Format(PyExc_ValueError, "%U is not a valid value for reduction", o);
+  return -1;
+}
+
 /* Store o as argument a: 1, 0 (another type) or -1. */
 static int set_value(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o) {
   shmt_value* v = &fr->values[a->slot];
@@ -185,7 +198,8 @@ static int set_value(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o) {
       return shmt__py_as_scalar_or_tensor(o, &v->v.scalar);
     case SHMT_TYPE_INT:
       v->tag = SHMT_VALUE_INT;
-      return shmt__py_as_int(o, &v->v.i);
+      r = shmt__py_as_int(o, &v->v.i);
+      return r == 0 && a->is_reduction ? set_reduction(v, o) : r;
     case SHMT_TYPE_FLOAT:
       v->tag = SHMT_VALUE_FLOAT;
       return shmt__py_as_float(o, &v->v.d);

@@ -10,6 +10,7 @@ PyObject* shmt__py_str_out;
 PyObject* shmt__py_str_requires_grad;
 PyObject* shmt__py_str_pin_memory;
 PyObject* shmt__py_str_shared;
+PyObject* shmt__py_str_reductions[3];
 
 /* The prepared functions by address. Open addressing; filled under the interpreter lock. */
 static struct {
@@ -260,6 +261,7 @@ static int prepare_signature(const shmt__py_function* f, const shmt__py_signatur
     d->optional = (a->flags & SHMT_ARG_OPTIONAL) != 0;
     d->number_ok = a->type == SHMT_TYPE_TENSOR && !(a->flags & SHMT_ARG_WRITE) &&
                    numbers_are_tensors(f->name);
+    d->is_reduction = a->type == SHMT_TYPE_INT && strcmp(a->name, "reduction") == 0;
     if (!(a->flags & SHMT_ARG_KEYWORD_ONLY)) p->n_positional = p->n_args;
     p->n_required += d->required;
   }
@@ -287,8 +289,12 @@ static const shmt__py_prepared* prepare_new(const shmt__py_function* f) {
     shmt__py_str_requires_grad = PyUnicode_InternFromString("requires_grad");
     shmt__py_str_pin_memory = PyUnicode_InternFromString("pin_memory");
     shmt__py_str_shared = PyUnicode_InternFromString("shared");
+    shmt__py_str_reductions[0] = PyUnicode_InternFromString("none");
+    shmt__py_str_reductions[1] = PyUnicode_InternFromString("mean");
+    shmt__py_str_reductions[2] = PyUnicode_InternFromString("sum");
     if (!shmt__py_str_out || !shmt__py_str_requires_grad || !shmt__py_str_pin_memory ||
-        !shmt__py_str_shared)
+        !shmt__py_str_shared || !shmt__py_str_reductions[0] || !shmt__py_str_reductions[1] ||
+        !shmt__py_str_reductions[2])
       return NULL;
   }
   size_t n = (size_t)f->n_signatures;

@@ -19,6 +19,7 @@ typedef struct shmt__py_arg {
   bool required;
   bool optional;  /* None is a value */
   bool number_ok; /* a Tensor argument that takes a Python number */
+  bool is_reduction; /* an int argument that takes 'none', 'mean' and 'sum' too */
 } shmt__py_arg;
 
 typedef struct shmt__py_prepared_signature {
@@ -56,5 +57,6 @@ extern PyObject* shmt__py_str_out; /* interned keyword names */
 extern PyObject* shmt__py_str_requires_grad;
 extern PyObject* shmt__py_str_pin_memory;
 extern PyObject* shmt__py_str_shared;
+extern PyObject* shmt__py_str_reductions[3]; /* the names of the codes 0, 1, 2 */
 
 #endif

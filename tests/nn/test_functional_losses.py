@@ -211,3 +211,21 @@ def test_ctc_loss_of_impossible_targets():
     ):
         with pytest.raises(RuntimeError, match=text):
             F.ctc_loss(x.log_softmax(2), *bad)
+
+
+def test_reductions_by_name_and_by_code():
+    x, y = sh.tensor([1.0, 2.0]), sh.tensor([0.5, 4.0])
+    for code, name in enumerate(("none", "mean", "sum")):
+        parts = "".join(list(name))  # a string that is not interned
+        by_code = sh.binary_cross_entropy_with_logits(x, y, None, None, code)
+        assert sh.equal(by_code, sh.binary_cross_entropy_with_logits(x, y, reduction=parts))
+        assert sh.equal(by_code, F.binary_cross_entropy_with_logits(x, y, reduction=name))
+    for bad in ("x", "means", ""):
+        with pytest.raises(ValueError, match=f"{bad} is not a valid value for reduction"):
+            F.mse_loss(x, y, reduction=bad)
+    with pytest.raises(TypeError, match="reduction"):
+        sh.binary_cross_entropy_with_logits(x, y, reduction=b"mean")
+    for loss, args in ((F.mse_loss, (x, y)), (F.margin_ranking_loss, (x, x, y))):
+        with pytest.warns(UserWarning, match="use reduction='sum'") as caught:
+            loss(*args, size_average=False)
+        assert {w.filename for w in caught} == {__file__}

@@ -32,16 +32,21 @@ __all__ = [
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
+def _old_reduction(size_average: bool | None, reduce: bool | None, stacklevel: int = 3) -> str:
+    """The reduction that the two old flags mean, with a warning."""
+    average = True if size_average is None else size_average
+    name = "none" if reduce is False else ("mean" if average else "sum")
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.",
+        stacklevel=stacklevel,
+    )
+    return name
+
+
 def _reduction(name: str, size_average: bool | None = None, reduce: bool | None = None) -> int:
-    """The operator's code for a reduction; the two old flags win, with a warning."""
+    """The code of a reduction, for compositions; operators take its name themselves."""
     if size_average is not None or reduce is not None:
-        average = True if size_average is None else size_average
-        name = "none" if reduce is False else ("mean" if average else "sum")
-        warnings.warn(
-            f"size_average and reduce args will be deprecated, please use reduction='{name}' "
-            "instead.",
-            stacklevel=3,
-        )
+        name = _old_reduction(size_average, reduce, stacklevel=4)
     if name not in _REDUCTIONS:
         raise ValueError(f"{name} is not a valid value for reduction")
     return _REDUCTIONS[name]
@@ -55,17 +60,17 @@ def _reduced(terms: Tensor, code: int) -> Tensor:
 
 
 def _warn_about_sizes(input: Tensor, target: Tensor) -> None:
-    if not target.is_same_size(input):
-        warnings.warn(
-            f"Using a target size ({target.shape}) that is different to the input size "
-            f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
-            "Please ensure they have the same size.",
-            stacklevel=3,
-        )
+    warnings.warn(
+        f"Using a target size ({target.shape}) that is different to the input size "
+        f"({input.shape}). This will likely lead to incorrect results due to broadcasting. "
+        "Please ensure they have the same size.",
+        stacklevel=3,
+    )
 
 
-def _weighted(terms: Tensor, weight: Tensor, code: int) -> Tensor:
+def _weighted(terms: Tensor, weight: Tensor, reduction: str) -> Tensor:
     """Multiply the terms of a loss by *weight* and reduce; the mean is the weighted one."""
+    code = _reduction(reduction)
     if weight.shape != terms.shape:
         raise ValueError("Weights and input must have the same size.")
     terms = terms * weight
@@ -92,11 +97,13 @@ def mse_loss(
         reduction: ``'none'``, ``'mean'`` or ``'sum'``.
         weight: Factor for every element, same shape as *input*.
     """
-    _warn_about_sizes(input, target)
-    code = _reduction(reduction, size_average, reduce)
+    if not target.is_same_size(input):
+        _warn_about_sizes(input, target)
+    if size_average is not None or reduce is not None:
+        reduction = _old_reduction(size_average, reduce)
     if weight is None:
-        return _nn.mse_loss(input, target, code)
-    return _weighted(_nn.mse_loss(input, target, 0), weight, code)
+        return _nn.mse_loss(input, target, reduction)
+    return _weighted(_nn.mse_loss(input, target, 0), weight, reduction)
 
 
 def l1_loss(
@@ -108,11 +115,13 @@ def l1_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """Absolute difference; arguments as ``mse_loss``."""
-    _warn_about_sizes(input, target)
-    code = _reduction(reduction, size_average, reduce)
+    if not target.is_same_size(input):
+        _warn_about_sizes(input, target)
+    if size_average is not None or reduce is not None:
+        reduction = _old_reduction(size_average, reduce)
     if weight is None:
-        return _nn.l1_loss(input, target, code)
-    return _weighted(_nn.l1_loss(input, target, 0), weight, code)
+        return _nn.l1_loss(input, target, reduction)
+    return _weighted(_nn.l1_loss(input, target, 0), weight, reduction)
 
 
 def smooth_l1_loss(
@@ -124,11 +133,13 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Tensor:
     """Half the squared difference over *beta* below *beta*, the absolute one beyond."""
-    _warn_about_sizes(input, target)
-    code = _reduction(reduction, size_average, reduce)
+    if not target.is_same_size(input):
+        _warn_about_sizes(input, target)
+    if size_average is not None or reduce is not None:
+        reduction = _old_reduction(size_average, reduce)
     if beta == 0.0:
-        return _nn.l1_loss(input, target, code)
-    return _nn.smooth_l1_loss(input, target, code, beta)
+        return _nn.l1_loss(input, target, reduction)
+    return _nn.smooth_l1_loss(input, target, reduction, beta)
 
 
 def huber_loss(
@@ -139,11 +150,11 @@ def huber_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """Half the squared difference up to *delta*, *delta* times the absolute one beyond."""
-    _warn_about_sizes(input, target)
-    code = _reduction(reduction)
+    if not target.is_same_size(input):
+        _warn_about_sizes(input, target)
     if weight is None:
-        return _nn.huber_loss(input, target, code, delta)
-    return _weighted(_nn.huber_loss(input, target, 0, delta), weight, code)
+        return _nn.huber_loss(input, target, reduction, delta)
+    return _weighted(_nn.huber_loss(input, target, 0, delta), weight, reduction)
 
 
 def soft_margin_loss(
@@ -154,7 +165,9 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """log(1 + exp(-target * input)) for targets of -1 and 1."""
-    return _nn.soft_margin_loss(input, target, _reduction(reduction, size_average, reduce))
+    if size_average is not None or reduce is not None:
+        reduction = _old_reduction(size_average, reduce)
+    return _nn.soft_margin_loss(input, target, reduction)
 
 
 def kl_div(
@@ -187,8 +200,9 @@ def kl_div(
             "major release.",
             stacklevel=2,
         )
-    code = _reduction(reduction, size_average, reduce)
-    return shmtensor.kl_div(input, target, code, log_target=log_target)
+    if size_average is not None or reduce is not None:
+        reduction = _old_reduction(size_average, reduce)
+    return shmtensor.kl_div(input, target, reduction, log_target=log_target)
 
 
 def binary_cross_entropy(
@@ -212,7 +226,8 @@ def binary_cross_entropy(
     Raises:
         ValueError: The shapes differ.
     """
-    code = _reduction(reduction, size_average, reduce)
+    if size_average is not None or reduce is not None:
+        reduction = _old_reduction(size_average, reduce)
     if not target.is_same_size(input):
         raise ValueError(
             f"Using a target size ({target.shape}) that is different to the input size "
@@ -220,7 +235,7 @@ def binary_cross_entropy(
         )
     if weight is not None:
         weight = weight.expand(target.shape)
-    return _nn.binary_cross_entropy(input, target, weight, code)
+    return _nn.binary_cross_entropy(input, target, weight, reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -246,12 +261,13 @@ def binary_cross_entropy_with_logits(
     Raises:
         ValueError: The shapes differ.
     """
-    code = _reduction(reduction, size_average, reduce)
+    if size_average is not None or reduce is not None:
+        reduction = _old_reduction(size_average, reduce)
     if not target.is_same_size(input):
         raise ValueError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
         )
-    return shmtensor.binary_cross_entropy_with_logits(input, target, weight, pos_weight, code)
+    return shmtensor.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
 
 
 def nll_loss(
@@ -274,8 +290,9 @@ def nll_loss(
         reduce: Old form of *reduction*.
         reduction: ``'none'``, ``'mean'`` (weighted) or ``'sum'``.
     """
-    code = _reduction(reduction, size_average, reduce)
-    return _nn.nll_loss_nd(input, target, weight, code, ignore_index)
+    if size_average is not None or reduce is not None:
+        reduction = _old_reduction(size_average, reduce)
+    return _nn.nll_loss_nd(input, target, weight, reduction, ignore_index)
 
 
 def cross_entropy(
@@ -300,8 +317,9 @@ def cross_entropy(
         reduction: ``'none'``, ``'mean'`` or ``'sum'``.
         label_smoothing: Share of the target spread over all classes, 0 to 1.
     """
-    code = _reduction(reduction, size_average, reduce)
-    return _nn.cross_entropy_loss(input, target, weight, code, ignore_index, label_smoothing)
+    if size_average is not None or reduce is not None:
+        reduction = _old_reduction(size_average, reduce)
+    return _nn.cross_entropy_loss(input, target, weight, reduction, ignore_index, label_smoothing)
 
 
 def poisson_nll_loss(
