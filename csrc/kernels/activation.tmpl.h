@@ -26,7 +26,7 @@ UNARY_COSTLY(gelu_coarse, GELU(ERF, a))
 #endif
 #undef GELU
 BINARY_COSTLY(gelu_backward, a*(FN(phi)(b) + b * FN(density)(b)))
-static inline C FN(gelu_tanh)(C x) {
+SHMT_VMATH C FN(gelu_tanh)(C x) {
   return (C)0.5 * x * (1 + OWN(tanh)((C)0.7978845608028654 * (x + (C)0.044715 * x * x * x)));
 }
 static inline C FN(gelu_tanh_slope)(C x) {
@@ -37,7 +37,7 @@ static inline C FN(gelu_tanh_slope)(C x) {
 UNARY_COSTLY(gelu_tanh, FN(gelu_tanh)(a))
 BINARY_COSTLY(gelu_tanh_backward, a* FN(gelu_tanh_slope)(b))
 
-UNARY_COSTLY(silu, a / (1 + OWN(exp)(-a)))
+UNARY_COSTLY(silu, a / (1 + OWN(exp_of_minus)(a)))
 static inline C FN(silu_slope)(C x) {
   const C s = OWN(sigmoid)(x);
   return s * (1 + x * (1 - s));
@@ -45,19 +45,25 @@ static inline C FN(silu_slope)(C x) {
 BINARY_COSTLY(silu_backward, a* FN(silu_slope)(b))
 
 static inline __attribute__((always_inline)) C FN(log_one_plus_exp)(C x) {
-  return (x > 0 ? x : 0) + OWN(log1p)(OWN(exp)(x > 0 ? -x : x));
+  return (x > 0 ? x : 0) + OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(x)));
 }
-UNARY_COSTLY(mish, a* OWN(tanh)(FN(log_one_plus_exp)(a)))
+/* x tanh(log(1 + exp(x))), of n = (1 + exp(x))^2 - 1; from 40 on x itself. */
+SHMT_VMATH C FN(mish_of)(C x) {
+  const C e = OWN(exp)(x > 40 ? 40 : x), n = e * (e + 2);
+  return x * (n / (n + 2));
+}
+UNARY_COSTLY(mish, FN(mish_of)(a))
 UNARY_COSTLY_WITH(softplus, const C beta = NUMBER(0);
-                  const C at = NUMBER(1), a * beta > at ? a : FN(log_one_plus_exp)(a * beta) / beta)
+                  const C at = NUMBER(1); const C one_by_beta = 1 / beta,
+                  a * beta > at ? a : FN(log_one_plus_exp)(a * beta) * one_by_beta)
 BINARY_COSTLY_WITH(softplus_backward, const C beta = NUMBER(0);
                    const C at = NUMBER(1), b * beta > at ? a : a * OWN(sigmoid)(b * beta))
-UNARY_COSTLY(log_sigmoid, (a < 0 ? a : 0) - OWN(log1p)(OWN(exp)(a < 0 ? a : -a)))
+UNARY_COSTLY(log_sigmoid, (a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a))))
 /* Binary cross-entropy of a probability, or of its logit, against a target. Logarithms end at -100, so that a loss
  * stays finite. */
 static inline __attribute__((always_inline)) C FN(not_below_100)(C x) { return x < -100 ? -100 : x; }
 BINARY_COSTLY(entropy_error, (b - 1) * FN(not_below_100)(OWN(log1p)(-a)) - b * FN(not_below_100)(OWN(log)(a)))
-BINARY_COSTLY(logit_entropy_error, (1 - b) * a - ((a < 0 ? a : 0) - OWN(log1p)(OWN(exp)(a < 0 ? a : -a))))
+BINARY_COSTLY(logit_entropy_error, (1 - b) * a - ((a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a)))))
 BINARY_COSTLY(log_sigmoid_backward, a* OWN(sigmoid)(-b))
 
 /* ctx: alpha, scale, input_scale. */

@@ -78,12 +78,12 @@ BINARY(logaddexp, FN(log_add_exp)(a, b))
 /* Equal infinities are their own sum; a NaN passes. */
 SHMT_VMATH C FN(log_add_exp)(C a, C b) {
   const C high = a > b ? a : b, away = OWN(magnitude)(a - b);
-  const C y = high + OWN(log1p)(OWN(exp)(-away));
+  const C y = high + OWN(log1p_unit)(OWN(exp)(-away));
   return a != a || b != b ? a + b : a == b && OWN(magnitude)(a) == (C)INFINITY ? a : y;
 }
 SHMT_VMATH C FN(log_add_exp2)(C a, C b) {
   const C high = a > b ? a : b, away = OWN(magnitude)(a - b);
-  const C y = high + OWN(log1p)(OWN(exp2)(-away)) * (C)1.4426950408889634;
+  const C y = high + OWN(log1p_unit)(OWN(exp2)(-away)) * (C)1.4426950408889634;
   return a != a || b != b ? a + b : a == b && OWN(magnitude)(a) == (C)INFINITY ? a : y;
 }
 #define IS_FINITE(x) (OWN(magnitude)(x) < (C)INFINITY)

@@ -62,6 +62,28 @@ SHMT_VMATH float shmt__choosef(int yes, float a, float b) {
   return shmt__float_of_bits((shmt__bits_of_float(a) & mask) | (shmt__bits_of_float(b) & ~mask));
 }
 
+/* x within [low, high], low < 0 < high; a NaN becomes one of them. By the bits as integers, which have a minimum each
+ * where comparisons of floats, one after the other, are eight instructions. */
+SHMT_VMATH float shmt__clampf(float x, float low, float high) {
+  const uint32_t bits = shmt__bits_of_float(x), lowest = shmt__bits_of_float(low);
+  const int32_t above = (int32_t)(bits < lowest ? bits : lowest), highest = (int32_t)shmt__bits_of_float(high);
+  return shmt__float_of_bits((uint32_t)(above < highest ? above : highest));
+}
+/* The same of an x that is positive or NaN. */
+SHMT_VMATH float shmt__at_mostf(float x, float high) {
+  const uint32_t bits = shmt__bits_of_float(x), highest = shmt__bits_of_float(high);
+  return shmt__float_of_bits(bits < highest ? bits : highest);
+}
+SHMT_VMATH double shmt__clamp(double x, double low, double high) {
+  const uint64_t bits = shmt__bits_of_double(x), lowest = shmt__bits_of_double(low);
+  const int64_t above = (int64_t)(bits < lowest ? bits : lowest), highest = (int64_t)shmt__bits_of_double(high);
+  return shmt__double_of_bits((uint64_t)(above < highest ? above : highest));
+}
+SHMT_VMATH double shmt__at_most(double x, double high) {
+  const int64_t bits = (int64_t)shmt__bits_of_double(x), highest = (int64_t)shmt__bits_of_double(high);
+  return shmt__double_of_bits((uint64_t)(bits < highest ? bits : highest));
+}
+
 /* --- exp ------------------------------------------------------------------------------- */
 
 /* x = n ln2 + r; *n as a float whose integer stands in its low bits; returns exp(r) - 1. */
@@ -83,32 +105,37 @@ SHMT_VMATH float shmt__pow2_of(float n_shifted) {
   return shmt__float_of_bits((shmt__bits_of_float(n_shifted) + 127u) << 23);
 }
 
+/* e 2^n of the n in the low bits of n_shifted, for e near 1 and |n| <= 250. In two halves, as 2^n itself may be no
+ * normal number: the first is added to e's exponent. */
+SHMT_VMATH float shmt__scaledf(float e, float n_shifted) {
+  const uint32_t n = shmt__bits_of_float(n_shifted), half = n >> 1;
+  const float first = shmt__float_of_bits(shmt__bits_of_float(e) + (half << 23));
+  return first * shmt__float_of_bits(((n - half) << 23) + 0x3f800000u);
+}
+
 SHMT_VMATH float shmt__expf(float x) {
   float shifted, n;
-  /* Outside, the result is 0 or infinity all the same; a NaN passes both. */
-  const float c = x > 89.0f ? 89.0f : x < -104.0f ? -104.0f : x;
-  const float e = shmt__exp_core(c, &shifted, &n) + 1.0f;
-  /* In two halves: 2^n itself may be no normal number. */
-  const float half = n * 0.5f + 12582912.0f, rest = (n - (half - 12582912.0f)) + 12582912.0f;
-  const float y = e * shmt__pow2_of(half) * shmt__pow2_of(rest);
+  /* Outside, the result is 0 or infinity all the same. */
+  const float c = shmt__clampf(x, -104.0f, 89.0f);
+  const float e = shmt__exp_core(c, &shifted, &n) + 1.0f, y = shmt__scaledf(e, shifted);
   return x != x ? x : y;
 }
 
-/* The same where results below 2^-125 do not count: cheaper by the second factor. x <= 89. */
-SHMT_VMATH float shmt__exp_coarsef(float x) {
+/* exp(-x) where results below 2^-124 do not count, and a NaN need not pass. */
+SHMT_VMATH float shmt__exp_of_minusf(float x) {
   float shifted, n;
-  const float c = x < -87.0f ? -87.0f : x;
-  const float e = shmt__exp_core(c, &shifted, &n) + 1.0f;
+  const float c = shmt__clampf(x, -89.0f, 86.0f);
+  const float e = shmt__exp_core(-c, &shifted, &n) + 1.0f;
   /* A factor of 2 is kept back: n reaches 128. */
-  return e * shmt__pow2_of(shifted - 1.0f) * 2.0f;
+  return shmt__float_of_bits(shmt__bits_of_float(e) + (shmt__bits_of_float(shifted) << 23) - 0x800000u) * 2.0f;
 }
 
 SHMT_VMATH float shmt__expm1f(float x) {
   float shifted, n;
-  const float c = x > 89.0f ? 89.0f : x < -20.0f ? -20.0f : x;
+  const float c = shmt__clampf(x, -20.0f, 89.0f);
   const float e = shmt__exp_core(c, &shifted, &n);
   /* n reaches 128 only where the result is near the largest float: a factor of 2 is kept back. */
-  const float scale = shmt__pow2_of(shifted - 1.0f);
+  const float scale = shmt__float_of_bits((shmt__bits_of_float(shifted) << 23) + 0x3f000000u);
   const float y = SHMT_MADDF(e, scale, scale - 0.5f) * 2.0f;
   return x != x || x == 0 ? x : y;
 }
@@ -135,13 +162,16 @@ SHMT_VMATH double shmt__exp_core_double(double x, double* n_shifted, double* n) 
 SHMT_VMATH double shmt__pow2_of_double(double n_shifted) {
   return shmt__double_of_bits((shmt__bits_of_double(n_shifted) + 1023u) << 52);
 }
+/* As shmt__scaledf, |n| <= 2000. */
+SHMT_VMATH double shmt__scaled(double e, double n_shifted) {
+  const uint64_t n = shmt__bits_of_double(n_shifted), half = n >> 1;
+  const double first = shmt__double_of_bits(shmt__bits_of_double(e) + (half << 52));
+  return first * shmt__double_of_bits(((n - half) << 52) + 0x3ff0000000000000u);
+}
 SHMT_VMATH double shmt__exp(double x) {
   double shifted, k;
-  const double c = x > 710.0 ? 710.0 : x < -750.0 ? -750.0 : x;
-  const double e = shmt__exp_core_double(c, &shifted, &k) + 1.0;
-  const double half = k * 0.5 + 6755399441055744.0,
-               rest = (k - (half - 6755399441055744.0)) + 6755399441055744.0;
-  const double y = e * shmt__pow2_of_double(half) * shmt__pow2_of_double(rest);
+  const double c = shmt__clamp(x, -750.0, 710.0);
+  const double e = shmt__exp_core_double(c, &shifted, &k) + 1.0, y = shmt__scaled(e, shifted);
   return x != x ? x : y;
 }
 
@@ -158,7 +188,7 @@ SHMT_VMATH float shmt__log_polynomial(float m) {
   p = SHMT_MADDF(p, m, 0.20000716f);
   p = SHMT_MADDF(p, m, -0.24999997f);
   p = SHMT_MADDF(p, m, 0.33333331f);
-  return p * m * m * m;
+  return p * m * (m * m);
 }
 /* For normal x > 0: x = 2^k (1 + f). Returns log(1 + f) - f + f*f/2. */
 SHMT_VMATH float shmt__log_core(float x, float* k, float* f) {
@@ -210,6 +240,13 @@ SHMT_VMATH float shmt__log1pf(float x) {
   return u > 0 && u < INFINITY && x != 0 ? y : special;
 }
 
+/* log(1 + x) for 0 <= x <= 1; a NaN passes. */
+SHMT_VMATH float shmt__log1p_unitf(float x) {
+  const float k = x > 0.41421356f ? 1.0f : 0.0f, f = k != 0 ? SHMT_MADDF(x, 0.5f, -0.5f) : x;
+  const float t = shmt__log_polynomial(f);
+  return SHMT_MADDF(k, 0.693359375f, f + SHMT_MADDF(f * f, -0.5f, SHMT_MADDF(k, -2.1219444e-4f, t)));
+}
+
 /* x = 2^k (1 + f) for normal x > 0 */
 static inline __attribute__((always_inline)) void shmt__log_parts(double x, double* k, double* f) {
   const uint64_t bits = shmt__bits_of_double(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
@@ -229,6 +266,11 @@ SHMT_VMATH double shmt__log_1p_core(double f, double more) {
   p = SHMT_MADD(p, z, 0.666666666666667);
   return f - (half - (s * (half + z * p) + more));
 }
+/* As shmt__log1p_unitf. */
+SHMT_VMATH double shmt__log1p_unit(double x) {
+  const double k = x > 0.41421356237309503 ? 1.0 : 0.0, f = k != 0 ? SHMT_MADD(x, 0.5, -0.5) : x;
+  return SHMT_MADD(k, 0.6931467056274414, shmt__log_1p_core(f, k * 4.7493250390316726e-07));
+}
 SHMT_VMATH double shmt__log(double x) {
   double k, f;
   const double tiny = x < 2.2250738585072014e-308 ? 1.0 : 0.0;
@@ -243,7 +285,7 @@ SHMT_VMATH double shmt__log(double x) {
 
 SHMT_VMATH float shmt__tanhf(float x) {
   const float a = shmt__float_of_bits(shmt__bits_of_float(x) & 0x7fffffffu), z = x * x;
-  const float c = a > 10.0f ? 10.0f : a;
+  const float c = shmt__at_mostf(a, 10.0f);
   float shifted, n;
   const float e = shmt__exp_core(2.0f * c, &shifted, &n), scale = shmt__pow2_of(shifted);
   const float m = SHMT_MADDF(e, scale, scale - 1.0f); /* exp(2 c) - 1 */
@@ -256,8 +298,7 @@ SHMT_VMATH float shmt__tanhf(float x) {
   return x != x ? x : shmt__copysignf(a < 0.6f ? near : far, x);
 }
 SHMT_VMATH float shmt__sigmoidf(float x) {
-  const float c = x < -89.0f ? -89.0f : x;
-  const float y = 1.0f / (1.0f + shmt__exp_coarsef(-c));
+  const float y = 1.0f / (1.0f + shmt__exp_of_minusf(x));
   return x != x ? x : y;
 }
 SHMT_VMATH double shmt__sigmoid(double x) { return 1.0 / (1.0 + shmt__exp(-x)); }
@@ -277,7 +318,7 @@ SHMT_VMATH float shmt__erf_near(float x) {
 }
 SHMT_VMATH float shmt__erff(float x) {
   const float a = shmt__float_of_bits(shmt__bits_of_float(x) & 0x7fffffffu);
-  const float t = a > 4.0f ? 4.0f : a;
+  const float t = shmt__at_mostf(a, 4.0f);
   float q = -5.1485674e-8f;
   q = SHMT_MADDF(q, t, 2.7547028e-6f);
   q = SHMT_MADDF(q, t, -5.6546691e-5f);
@@ -296,7 +337,7 @@ SHMT_VMATH float shmt__erff(float x) {
 /* x P(x*x) / Q(x*x), 1 from 3.93 on: some 5 units in the last place off, for results that are rounded further or
  * added to larger ones. */
 SHMT_VMATH float shmt__erf_coarsef(float x) {
-  const float c = x > 3.93f ? 3.93f : x < -3.93f ? -3.93f : x, z = c * c;
+  const float c = shmt__clampf(x, -3.93f, 3.93f), z = c * c;
   float p = -1.285818446e-8f, q = 6.250126313e-5f;
   p = SHMT_MADDF(p, z, 4.620100307e-6f);
   p = SHMT_MADDF(p, z, 3.771690998e-4f);

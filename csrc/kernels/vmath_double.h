@@ -40,15 +40,9 @@ SHMT_VMATH double shmt__product_error(double a, double b, double product) {
 
 /* --- built on exp ------------------------------------------------------------------------ */
 
-/* 2^k of the k in the low bits of shifted, in two factors: 2^k itself may be no normal number. */
-SHMT_VMATH double shmt__scaled(double e, double k) {
-  const double half = k * 0.5 + 6755399441055744.0;
-  const double rest = (k - (half - 6755399441055744.0)) + 6755399441055744.0;
-  return e * shmt__pow2_of_double(half) * shmt__pow2_of_double(rest);
-}
 SHMT_VMATH double shmt__exp2(double x) {
-  const double c = x > 1025.0 ? 1025.0 : x < -1077.0 ? -1077.0 : x;
-  const double k = (c + 6755399441055744.0) - 6755399441055744.0, r = c - k;
+  const double c = shmt__clamp(x, -1077.0, 1025.0);
+  const double shifted = c + 6755399441055744.0, r = c - (shifted - 6755399441055744.0);
   double p = 4.4566754636398608e-10;
   p = SHMT_MADD(p, r, 7.0725864798520198e-09);
   p = SHMT_MADD(p, r, 1.0178051728089911e-07);
@@ -60,19 +54,20 @@ SHMT_VMATH double shmt__exp2(double x) {
   p = SHMT_MADD(p, r, 0.055504108664821659);
   p = SHMT_MADD(p, r, 0.24022650695910097);
   p = SHMT_MADD(p, r, 0.69314718055994529);
-  return x != x ? x : shmt__scaled(SHMT_MADD(p, r, 1.0), k);
+  return x != x ? x : shmt__scaled(SHMT_MADD(p, r, 1.0), shifted);
 }
+SHMT_VMATH double shmt__exp_of_minus(double x) { return shmt__exp(-x); }
 SHMT_VMATH double shmt__expm1(double x) {
   double shifted, k;
-  const double c = x > 710.0 ? 710.0 : x < -40.0 ? -40.0 : x;
+  const double c = shmt__clamp(x, -40.0, 710.0);
   const double e = shmt__exp_core_double(c, &shifted, &k);
   /* A factor of 2 is kept back: k reaches 1024. */
-  const double scale = shmt__pow2_of_double(shifted - 1.0);
+  const double scale = shmt__double_of_bits((shmt__bits_of_double(shifted) << 52) + 0x3fe0000000000000u);
   return x != x || x == 0 ? x : SHMT_MADD(e, scale, scale - 0.5) * 2.0;
 }
 SHMT_VMATH double shmt__tanh(double x) {
   double shifted, k;
-  const double a = shmt__magnitude(x), c = a > 20.0 ? 20.0 : a;
+  const double a = shmt__magnitude(x), c = shmt__at_most(a, 20.0);
   const double e = shmt__exp_core_double(2.0 * c, &shifted, &k), scale = shmt__pow2_of_double(shifted);
   const double m = SHMT_MADD(e, scale, scale - 1.0); /* exp(2 c) - 1 */
   return x != x ? x : shmt__copysign(m / (m + 2.0), x);
@@ -81,10 +76,10 @@ SHMT_VMATH double shmt__tanh(double x) {
 SHMT_VMATH double shmt__half_exp(double a) {
   double shifted, k;
   const double e = shmt__exp_core_double(a, &shifted, &k) + 1.0;
-  return e * shmt__pow2_of_double(shifted - 3.0) * 4.0;
+  return shmt__double_of_bits(shmt__bits_of_double(e) + (shmt__bits_of_double(shifted) << 52) - 0x30000000000000u) * 4.0;
 }
 SHMT_VMATH double shmt__sinh(double x) {
-  const double a = shmt__magnitude(x), z = x * x, h = shmt__half_exp(a > 711.0 ? 711.0 : a);
+  const double a = shmt__magnitude(x), z = x * x, h = shmt__half_exp(shmt__at_most(a, 711.0));
   double p = 7.7584485674387896e-13;
   p = SHMT_MADD(p, z, 1.6057271673257264e-10);
   p = SHMT_MADD(p, z, 2.5052122949008753e-08);
@@ -96,7 +91,7 @@ SHMT_VMATH double shmt__sinh(double x) {
   return a < 1.0 ? near : x != x ? x : far;
 }
 SHMT_VMATH double shmt__cosh(double x) {
-  const double a = shmt__magnitude(x), h = shmt__half_exp(a > 711.0 ? 711.0 : a);
+  const double a = shmt__magnitude(x), h = shmt__half_exp(shmt__at_most(a, 711.0));
   return x != x ? x : h + 0.25 / h;
 }
 
@@ -127,10 +122,10 @@ SHMT_VMATH double shmt__erfcx_near(double c) {
   return p / q;
 }
 SHMT_VMATH double shmt__erfc_of_magnitude(double a) {
-  const double c = a > 27.3 ? 27.3 : a, square = c * c;
+  const double c = shmt__at_most(a, 27.3), square = c * c;
   double shifted, k;
   const double e = shmt__exp_core_double(-square, &shifted, &k) + 1.0;
-  return shmt__scaled(SHMT_MADD(e, -shmt__square_error(c, square), e) * shmt__erfcx_near(c), k);
+  return shmt__scaled(SHMT_MADD(e, -shmt__square_error(c, square), e) * shmt__erfcx_near(c), shifted);
 }
 SHMT_VMATH double shmt__erfc(double x) {
   const double y = shmt__erfc_of_magnitude(shmt__magnitude(x));

@@ -87,10 +87,10 @@ SHMT_VMATH double shmt__log_in_two(double x, double* low) {
 SHMT_VMATH double shmt__pow(double a, double b) {
   double low, shifted, k;
   const double high = shmt__log_in_two(shmt__magnitude(a), &low), product = b * high;
-  const double c = product > 750.0 ? 750.0 : product < -760.0 ? -760.0 : product;
+  const double c = shmt__clamp(product, -760.0, 750.0);
   const double lost = c == product ? __builtin_fma(b, high, -product) + b * low : 0.0;
   const double e = shmt__exp_core_double(c, &shifted, &k) + 1.0;
-  const double y = shmt__scaled(__builtin_fma(e, lost, e), k);
+  const double y = shmt__scaled(__builtin_fma(e, lost, e), shifted);
   const double whole = __builtin_trunc(b), half = b * 0.5;
   const bool is_whole = whole == b, is_odd = is_whole && __builtin_trunc(half) != half;
   return a < 0 ? (is_odd ? -y : is_whole ? y : NAN) : y;

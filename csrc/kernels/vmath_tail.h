@@ -17,7 +17,7 @@ SHMT_VMATH float shmt__magnitudef(float x) {
 /* --- built on exp ------------------------------------------------------------------------ */
 
 SHMT_VMATH float shmt__exp2f(float x) {
-  const float c = x > 129.0f ? 129.0f : x < -151.0f ? -151.0f : x;
+  const float c = shmt__clampf(x, -151.0f, 129.0f);
   const float shifted = c + 12582912.0f, k = shifted - 12582912.0f, r = c - k;
   float p = 1.54697322e-4f;
   p = SHMT_MADDF(p, r, 1.33908715e-3f);
@@ -25,8 +25,7 @@ SHMT_VMATH float shmt__exp2f(float x) {
   p = SHMT_MADDF(p, r, 5.55035695e-2f);
   p = SHMT_MADDF(p, r, 0.240226507f);
   p = SHMT_MADDF(p, r, 0.693147182f);
-  const float half = k * 0.5f + 12582912.0f, rest = (k - (half - 12582912.0f)) + 12582912.0f;
-  const float y = SHMT_MADDF(p, r, 1.0f) * shmt__pow2_of(half) * shmt__pow2_of(rest);
+  const float y = shmt__scaledf(SHMT_MADDF(p, r, 1.0f), shifted);
   return x != x ? x : y;
 }
 
@@ -34,11 +33,11 @@ SHMT_VMATH float shmt__exp2f(float x) {
 SHMT_VMATH float shmt__half_expf(float a) {
   float shifted, n;
   const float e = shmt__exp_core(a, &shifted, &n) + 1.0f;
-  return e * shmt__pow2_of(shifted - 2.0f) * 2.0f;
+  return shmt__float_of_bits(shmt__bits_of_float(e) + (shmt__bits_of_float(shifted) << 23) - 0x1000000u) * 2.0f;
 }
 SHMT_VMATH float shmt__sinhf(float x) {
   const float a = shmt__magnitudef(x), z = x * x;
-  const float h = shmt__half_expf(a > 89.5f ? 89.5f : a);
+  const float h = shmt__half_expf(shmt__at_mostf(a, 89.5f));
   float p = 2.81704115e-6f;
   p = SHMT_MADDF(p, z, 1.98361478e-4f);
   p = SHMT_MADDF(p, z, 8.33335053e-3f);
@@ -47,13 +46,13 @@ SHMT_VMATH float shmt__sinhf(float x) {
   return a < 1.0f ? near : x != x ? x : far;
 }
 SHMT_VMATH float shmt__coshf(float x) {
-  const float a = shmt__magnitudef(x), h = shmt__half_expf(a > 89.5f ? 89.5f : a);
+  const float a = shmt__magnitudef(x), h = shmt__half_expf(shmt__at_mostf(a, 89.5f));
   return x != x ? x : h + 0.25f / h;
 }
 
 /* 1 - erf(x) up to 0.9; from there on exp(-a*a) P(a) / Q(a). */
 SHMT_VMATH float shmt__erfcf(float x) {
-  const float a = shmt__magnitudef(x), c = a > 10.2f ? 10.2f : a;
+  const float a = shmt__magnitudef(x), c = shmt__at_mostf(a, 10.2f);
   const float square = c * c;
 #ifdef __FMA__
   const float lost = __builtin_fmaf(c, c, -square);
@@ -75,8 +74,7 @@ SHMT_VMATH float shmt__erfcf(float x) {
   float shifted, n;
   float e = shmt__exp_core(-square, &shifted, &n) + 1.0f;
   e = SHMT_MADDF(e, -lost, e) * ((float)p / (float)q);
-  const float half = n * 0.5f + 12582912.0f, rest = (n - (half - 12582912.0f)) + 12582912.0f;
-  const float y = e * shmt__pow2_of(half) * shmt__pow2_of(rest);
+  const float y = shmt__scaledf(e, shifted);
   const float far = x < 0 ? 2.0f - y : y;
   return a < 0.9f || x != x ? 1.0f - shmt__erf_near(x) : far;
 }

@@ -32,11 +32,14 @@ static void FN(narrow_real)(char* to, int64_t stride, const C* from, int64_t n) 
   for (int64_t i = 0; i < n; i++) SHMT_AT(SHMT_REAL, to, stride, i) = SHMT_STORE_REAL(*(const float*)(const void*)(from + i));
 }
 
+/* Elements widened at a time: the more, the less the loop's beginning and end count. */
+enum { FN(stretch) = 4096 / sizeof(C) };
+
 /* data: one output, inputs (3 at most). An output that is stored as it is (bool) is written by the full loop itself. */
 void SHMT_LOOP(widened)(shmt__loop full, shmt__stored stored, int n_inputs, char* const* data, const int64_t* strides,
                         int64_t n, const void* ctx) {
-  _Alignas(64) C in[3][SHMT_STRETCH];
-  _Alignas(64) C out[SHMT_STRETCH];
+  _Alignas(64) C in[3][FN(stretch)];
+  _Alignas(64) C out[FN(stretch)];
   char* at[4] = {(char*)out};
   int64_t step[4] = {stored == SHMT_STORED_AS_IS ? strides[0] : (int64_t)sizeof(C)};
 
@@ -45,8 +48,8 @@ void SHMT_LOOP(widened)(shmt__loop full, shmt__stored stored, int n_inputs, char
     step[k + 1] = strides[k + 1] ? (int64_t)sizeof(C) : 0;
     if (strides[k + 1] == 0 && n > 0) in[k][0] = SHMT_LOAD(*(const T*)(const void*)data[k + 1]);
   }
-  for (int64_t i0 = 0; i0 < n; i0 += SHMT_STRETCH) {
-    const int64_t width = n - i0 < SHMT_STRETCH ? n - i0 : SHMT_STRETCH;
+  for (int64_t i0 = 0; i0 < n; i0 += FN(stretch)) {
+    const int64_t width = n - i0 < FN(stretch) ? n - i0 : FN(stretch);
     char* const to = data[0] + i0 * strides[0];
     for (int k = 0; k < n_inputs; k++)
       if (step[k + 1]) FN(widen)(in[k], data[k + 1] + i0 * strides[k + 1], strides[k + 1], width);
