@@ -351,7 +351,7 @@ SHMT_VMATH float shmt__erf_coarsef(float x) {
   q = SHMT_MADDF(q, z, 0.4974162307f);
   q = SHMT_MADDF(q, z, 1.0f);
   const float y = c * p / q;
-  return shmt__choosef(y > 1.0f, 1.0f, shmt__choosef(y < -1.0f, -1.0f, y));
+  return x != x ? x : shmt__clampf(y, -1.0f, 1.0f);
 }
 
 /* --- circular --------------------------------------------------------------------------- */
