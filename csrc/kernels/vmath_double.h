@@ -131,6 +131,11 @@ SHMT_VMATH double shmt__erfc(double x) {
   const double y = shmt__erfc_of_magnitude(shmt__magnitude(x));
   return x != x ? x : x < 0 ? 2.0 - y : y;
 }
+/* As shmt__tail_productf. */
+SHMT_VMATH double shmt__tail_product(double x) {
+  const double a = shmt__at_most(shmt__magnitude(x), 40.0);
+  return 0.5 * a * shmt__erfc_of_magnitude(a * 0.70710678118654757);
+}
 SHMT_VMATH double shmt__erf(double x) {
   const double a = shmt__magnitude(x), z = x * x;
   double p = -7.8011888740977512e-10;

@@ -79,6 +79,50 @@ SHMT_VMATH float shmt__erfcf(float x) {
   return a < 0.9f || x != x ? 1.0f - shmt__erf_near(x) : far;
 }
 
+/* |x| times the normal distribution's area beyond |x|, which is 2^P(|x|). Good to a unit in the last place of x; 0
+ * where less than 1e-34, as of a NaN. */
+SHMT_VMATH float shmt__tail_productf(float x) {
+  const float a = shmt__at_mostf(shmt__magnitudef(x), 12.5f);
+  float p = -5.31343592e-9f, q = 1.54697322e-4f;
+  p = SHMT_MADDF(p, a, 2.56041695e-7f);
+  p = SHMT_MADDF(p, a, -4.83455818e-6f);
+  p = SHMT_MADDF(p, a, 4.4638887e-5f);
+  p = SHMT_MADDF(p, a, -1.86930497e-4f);
+  p = SHMT_MADDF(p, a, -1.574282e-4f);
+  p = SHMT_MADDF(p, a, 7.10171329e-3f);
+  p = SHMT_MADDF(p, a, -5.25252343e-2f);
+  p = SHMT_MADDF(p, a, -0.459198478f);
+  p = SHMT_MADDF(p, a, -1.15110642f);
+  p = SHMT_MADDF(p, a, -1.0f);
+  const float shifted = p + 12582912.0f, r = p - (shifted - 12582912.0f);
+  q = SHMT_MADDF(q, r, 1.33908715e-3f);
+  q = SHMT_MADDF(q, r, 9.61803086e-3f);
+  q = SHMT_MADDF(q, r, 5.55035695e-2f);
+  q = SHMT_MADDF(q, r, 0.240226507f);
+  q = SHMT_MADDF(q, r, 0.693147182f);
+  const float e = SHMT_MADDF(q, r, 1.0f);
+  const float y = a * shmt__float_of_bits(shmt__bits_of_float(e) + (shmt__bits_of_float(shifted) << 23));
+  return a < 12.5f ? y : 0.0f;
+}
+/* The same to some 2^-18 of x. */
+SHMT_VMATH float shmt__tail_product_coarsef(float x) {
+  const float a = shmt__at_mostf(shmt__magnitudef(x), 12.5f);
+  float p = 2.32332026e-5f, q = 9.6760371e-3f;
+  p = SHMT_MADDF(p, a, -6.80928166e-4f);
+  p = SHMT_MADDF(p, a, 7.7946059e-3f);
+  p = SHMT_MADDF(p, a, -5.29904365e-2f);
+  p = SHMT_MADDF(p, a, -0.459059762f);
+  p = SHMT_MADDF(p, a, -1.15111912f);
+  p = SHMT_MADDF(p, a, -1.0f);
+  const float shifted = p + 12582912.0f, r = p - (shifted - 12582912.0f);
+  q = SHMT_MADDF(q, r, 5.59220356e-2f);
+  q = SHMT_MADDF(q, r, 0.240221074f);
+  q = SHMT_MADDF(q, r, 0.693121034f);
+  const float e = SHMT_MADDF(q, r, 1.0f);
+  const float y = a * shmt__float_of_bits(shmt__bits_of_float(e) + (shmt__bits_of_float(shifted) << 23));
+  return a < 12.5f ? y : 0.0f;
+}
+
 /* --- circular --------------------------------------------------------------------------- */
 
 /* For |x| <= SHMT_TRIG_LIMIT. */

@@ -35,6 +35,13 @@ static void FN(narrow_real)(char* to, int64_t stride, const C* from, int64_t n) 
 /* Elements widened at a time: the more, the less the loop's beginning and end count. */
 enum { FN(stretch) = 4096 / sizeof(C) };
 
+/* Fetched while the loop calculates: a stretch is read and written in bursts, too short for the processor to see the
+ * next one coming. */
+static inline void FN(prefetch)(const char* p, int64_t stride, int64_t n) {
+  if (stride == (int64_t)sizeof(T))
+    for (int64_t i = 0; i < n * stride; i += 64) __builtin_prefetch(p + i);
+}
+
 /* data: one output, inputs (3 at most). An output that is stored as it is (bool) is written by the full loop itself. */
 void SHMT_LOOP(widened)(shmt__loop full, shmt__stored stored, int n_inputs, char* const* data, const int64_t* strides,
                         int64_t n, const void* ctx) {
@@ -53,6 +60,11 @@ void SHMT_LOOP(widened)(shmt__loop full, shmt__stored stored, int n_inputs, char
     char* const to = data[0] + i0 * strides[0];
     for (int k = 0; k < n_inputs; k++)
       if (step[k + 1]) FN(widen)(in[k], data[k + 1] + i0 * strides[k + 1], strides[k + 1], width);
+    if (n - i0 >= 2 * FN(stretch)) {
+      for (int k = 0; k < n_inputs; k++)
+        FN(prefetch)(data[k + 1] + (i0 + FN(stretch)) * strides[k + 1], strides[k + 1], FN(stretch));
+      FN(prefetch)(to + FN(stretch) * strides[0], strides[0], FN(stretch));
+    }
     if (stored == SHMT_STORED_AS_IS) at[0] = to;
     full(at, step, width, ctx);
     if (stored == SHMT_STORED_HALF)
