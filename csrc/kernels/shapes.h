@@ -149,6 +149,14 @@ typedef struct shmt__sort_shape {
   int64_t k; /* of topk */
 } shmt__sort_shape;
 
+/* Keys of a long line, dealt out by one digit. */
+typedef struct shmt__radix_shape {
+  uint64_t flip;  /* the keys' bits that are turned round: all of them, or none */
+  uint64_t low;   /* the least key */
+  int64_t first;  /* the index of the first key given */
+  int shift;      /* the digit is what is above so many bits of key - low */
+} shmt__radix_shape;
+
 typedef struct shmt__search_shape {
   int64_t n_bounds;
   bool right;

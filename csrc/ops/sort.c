@@ -79,6 +79,19 @@ static shmt_status move_back(shmt_tensor* t, int64_t dim, shmt_tensor** out) {
   return shmt__tensor_contiguous(turned, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
+/* Room for k elements of every line of t along dim: that dim last. New reference. */
+static shmt_status empty_lines(const shmt_tensor* t, int64_t dim, int64_t k, shmt_dtype dtype, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS];
+  int n = 0;
+
+  for (int d = 0; d < t->n_dims; d++)
+    if (d != dim) sizes[n++] = t->sizes[d];
+  sizes[n++] = k;
+  SHMT_REQUIRE(t->sizes[dim] <= UINT32_MAX, SHMT_E_RUNTIME, "sort(): at most %u elements along a dim, got %" PRId64,
+               UINT32_MAX, t->sizes[dim]);
+  return shmt__tensor_empty((shmt_ints){sizes, n}, dtype, t->device, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
 /* The element of a rank (as the loop `select` counts) in every line, dim last and of size 1. */
 static shmt_status select_in_lines(shmt_tensor* self, int64_t dim, int64_t rank, shmt_tensor** values,
                                    shmt_tensor** indices) {
@@ -86,17 +99,11 @@ static shmt_status select_in_lines(shmt_tensor* self, int64_t dim, int64_t rank,
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) i = NULL;
-  int64_t sizes[SHMT_MAX_DIMS];
 
   SHMT_TRY(move_last(self, dim, &turned));
-  const int n = turned->n_dims;
-  const int64_t length = turned->sizes[n - 1], item = shmt__tensor_item_bytes(self);
-  SHMT_REQUIRE(length <= UINT32_MAX, SHMT_E_RUNTIME, "sort(): at most %u elements along a dim, got %" PRId64,
-               UINT32_MAX, length);
-  memcpy(sizes, turned->sizes, (size_t)n * sizeof *sizes);
-  sizes[n - 1] = 1;
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &v));
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT, &i));
+  const int64_t length = self->sizes[dim], item = shmt__tensor_item_bytes(self);
+  SHMT_TRY(empty_lines(self, dim, 1, self->dtype, &v));
+  SHMT_TRY(empty_lines(self, dim, 1, SHMT_INT64, &i));
   if (!shmt__tensor_is_meta(self) && v->numel > 0) {
     SHMT_TRY(shmt__tensor_contiguous(turned, SHMT_CONTIGUOUS_FORMAT, &dense));
     job j = {.x = shmt__tensor_data(dense),
@@ -117,6 +124,14 @@ static shmt_status select_in_lines(shmt_tensor* self, int64_t dim, int64_t rank,
   return SHMT_OK;
 }
 
+/* One after the other, each by all threads. */
+static shmt_status sort_long_lines(const job* j, int64_t n_lines, shmt_dtype dtype) {
+  for (int64_t r = 0; r < n_lines; r++)
+    SHMT_TRY(shmt__sort_long_line(dtype, j->shape.descending, j->length, j->x + r * j->length * j->item,
+                                  j->values + r * j->length * j->item, j->indices + r * j->length));
+  return SHMT_OK;
+}
+
 /* The k first of every line in order, dim last and dense. */
 static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, int64_t k, shmt_tensor** values,
                                shmt_tensor** indices) {
@@ -124,17 +139,11 @@ static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, 
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) i = NULL;
-  int64_t sizes[SHMT_MAX_DIMS];
 
   SHMT_TRY(move_last(self, dim, &turned));
-  const int n = turned->n_dims;
-  const int64_t length = turned->sizes[n - 1];
-  SHMT_REQUIRE(length <= UINT32_MAX, SHMT_E_RUNTIME, "sort(): at most %u elements along a dim, got %" PRId64,
-               UINT32_MAX, length);
-  memcpy(sizes, turned->sizes, (size_t)n * sizeof *sizes);
-  sizes[n - 1] = k;
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &v));
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT, &i));
+  const int64_t length = self->sizes[dim];
+  SHMT_TRY(empty_lines(self, dim, k, self->dtype, &v));
+  SHMT_TRY(empty_lines(self, dim, k, SHMT_INT64, &i));
   if (!shmt__tensor_is_meta(self) && v->numel > 0) {
     SHMT_TRY(shmt__tensor_contiguous(turned, SHMT_CONTIGUOUS_FORMAT, &dense));
     /* A heap beats sorting everything when few are wanted. */
@@ -146,9 +155,8 @@ static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, 
       all_values = shmt__tensor_ref(v);
       all_indices = shmt__tensor_ref(i);
     } else {
-      sizes[n - 1] = length;
-      SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, self->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &all_values));
-      SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &all_indices));
+      SHMT_TRY(empty_lines(self, dim, length, self->dtype, &all_values));
+      SHMT_TRY(empty_lines(self, dim, length, SHMT_INT64, &all_indices));
     }
     const int64_t item = shmt__tensor_item_bytes(self);
     job j = {.x = shmt__tensor_data(dense),
@@ -160,9 +168,13 @@ static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, 
              .loop = shmt__loops[few ? SHMT_LOOP_topk : SHMT_LOOP_sort][self->dtype],
              .shape = {descending, k},
              .scratch_bytes = (uint64_t)((item + (few ? 4 : 0)) * kept + 16)};
-    shmt__parallel_for(dense->numel / length, GRAIN / length + 1, run_lines, &j);
-    SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
-                 "sort(): no memory for %llu bytes of scratch space", (unsigned long long)j.scratch_bytes);
+    if (!few && length >= SHMT_LONG_LINE) {
+      SHMT_TRY(sort_long_lines(&j, dense->numel / length, self->dtype));
+    } else {
+      shmt__parallel_for(dense->numel / length, GRAIN / length + 1, run_lines, &j);
+      SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
+                   "sort(): no memory for %llu bytes of scratch space", (unsigned long long)j.scratch_bytes);
+    }
     if (all_values != v) {
       SHMT_AUTO(shmt_tensor) head = NULL;
       SHMT_AUTO(shmt_tensor) head_index = NULL;
@@ -337,11 +349,10 @@ shmt_status shmt__topk(shmt_tensor* self, int64_t k, int64_t dim, bool largest, 
 
 /* --- one element of each line -------------------------------------------------------------- */
 
-/* Take element at[r] of every line r of t (dim last, dense): the line's dim becomes 1. */
-static shmt_status pick(const char* name, shmt_tensor* t, const int64_t* at, int64_t dim, bool keepdim, int n_dims, shmt_tensor** out) {
+/* Deliver a result that was computed with dim last and of size 1. */
+static shmt_status deliver_element(shmt_tensor* t, int64_t dim, bool keepdim, int n_dims, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) made = NULL;
-  int64_t sizes[SHMT_MAX_DIMS];
-  const int64_t length = t->sizes[t->n_dims - 1], item = shmt__tensor_item_bytes(t);
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS], dense = 1;
   int n = 0;
 
   for (int d = 0, from = 0; d < t->n_dims && n_dims > 0; d++) {
@@ -350,14 +361,12 @@ static shmt_status pick(const char* name, shmt_tensor* t, const int64_t* at, int
     else if (keepdim)
       sizes[n++] = 1;
   }
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, t->dtype, t->device, SHMT_CONTIGUOUS_FORMAT, &made));
-  if (!shmt__tensor_is_meta(t)) {
-    char* to = shmt__tensor_data(made);
-    const char* from = shmt__tensor_data(t);
-    for (int64_t r = 0; r < made->numel; r++)
-      memcpy(to + r * item, from + (r * length + at[r]) * item, (size_t)item);
+  for (int d = n - 1; d >= 0; d--) {
+    strides[d] = dense;
+    if (sizes[d] > 1) dense *= sizes[d];
   }
-  if (*out) return shmt__write_out(name, made, *out);
+  SHMT_TRY(shmt__tensor_alias(t, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, t->offset, &made));
+  if (*out) return shmt__write_out("order statistic", made, *out);
   *out = SHMT_TAKE(made);
   return SHMT_OK;
 }
@@ -365,19 +374,16 @@ static shmt_status pick(const char* name, shmt_tensor* t, const int64_t* at, int
 /* Which element of a line is wanted. */
 typedef enum choice { KTH, MEDIAN, NANMEDIAN, MODE } choice;
 
-/* The last element of the longest run, the one torch gives. */
-static int64_t last_of_longest(const bool* starts, int64_t n) {
-  int64_t best = 0, best_run = 0, run_begin = 0;
+static shmt_status mode_in_lines(shmt_tensor* self, int64_t dim, shmt_tensor** values, shmt_tensor** indices) {
+  SHMT_AUTO(shmt_tensor) v = NULL;
+  SHMT_AUTO(shmt_tensor) i = NULL;
 
-  for (int64_t i = 1; i <= n; i++) {
-    if (i < n && !starts[i]) continue;
-    if (i - run_begin > best_run) {
-      best_run = i - run_begin;
-      best = i - 1;
-    }
-    run_begin = i;
-  }
-  return best;
+  SHMT_TRY(empty_lines(self, dim, 1, self->dtype, &v));
+  SHMT_TRY(empty_lines(self, dim, 1, SHMT_INT64, &i));
+  if (!shmt__tensor_is_meta(self) && v->numel > 0) SHMT_TRY(shmt__mode_of_lines(self, dim, v, i));
+  *values = SHMT_TAKE(v);
+  *indices = SHMT_TAKE(i);
+  return SHMT_OK;
 }
 
 static shmt_status order_statistic(choice what, shmt_tensor* self, int64_t dim, int64_t k, bool keepdim,
@@ -385,33 +391,14 @@ static shmt_status order_statistic(choice what, shmt_tensor* self, int64_t dim, 
   SHMT_AUTO(shmt_tensor) line = NULL;
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) i = NULL;
-  void* memory = NULL;
-  shmt_status status;
 
   SHMT_TRY(shmt__at_least_1d(self, &line));
-  const int64_t length = line->sizes[dim];
-  const int64_t n_lines = length > 0 ? line->numel / length : 0;
   if (what == MODE)
-    SHMT_TRY(order_lines(line, dim, false, length, &v, &i));
+    SHMT_TRY(mode_in_lines(line, dim, &v, &i));
   else
     SHMT_TRY(select_in_lines(line, dim, what == KTH ? k - 1 : what == MEDIAN ? -1 : -2, &v, &i));
-  const uint64_t nbytes = (uint64_t)n_lines * sizeof(int64_t) + (uint64_t)length;
-  SHMT_TRY(shmt__alloc(nbytes, &memory));
-  int64_t* at = memory;
-  bool* starts = (bool*)(at + n_lines);
-  if (!shmt__tensor_is_meta(self)) {
-    for (int64_t r = 0; r < n_lines; r++) {
-      char* data[2] = {(char*)starts, (char*)shmt__tensor_data(v) + r * length * shmt__tensor_item_bytes(v)};
-      at[r] = 0;
-      if (what != MODE) continue;
-      shmt__loops[SHMT_LOOP_run_starts][v->dtype](data, NULL, length, NULL);
-      at[r] = last_of_longest(starts, length);
-    }
-  }
-  status = pick("order statistic", v, at, dim, keepdim, self->n_dims, values);
-  if (status == SHMT_OK) status = pick("order statistic", i, at, dim, keepdim, self->n_dims, indices);
-  shmt__dealloc(memory, nbytes);
-  return status;
+  SHMT_TRY(deliver_element(v, dim, keepdim, self->n_dims, values));
+  return deliver_element(i, dim, keepdim, self->n_dims, indices);
 }
 
 /* Two values have no k-th one that says anything. */

@@ -106,6 +106,7 @@ shmt_status shmt__unique2(shmt_tensor* self, bool sorted, bool return_inverse, b
   SHMT_AUTO(shmt_tensor) flat = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
+  bool done;
 
   (void)sorted;
   SHMT_TRY(refuse_meta("unique", self));
@@ -113,6 +114,9 @@ shmt_status shmt__unique2(shmt_tensor* self, bool sorted, bool return_inverse, b
   SHMT_TRY(flatten(self, &flat));
   if (self->dtype == SHMT_BOOL)
     return unique_bools(flat, shmt__tensor_sizes(self), return_inverse, return_counts, output, inverse, counts);
+  SHMT_TRY(shmt__unique_by_table(flat, shmt__tensor_sizes(self), return_inverse, return_counts, &done, output, inverse,
+                                 counts));
+  if (done) return SHMT_OK;
   SHMT_TRY(shmt__sorted_line(flat, &values, &where));
   return collect_runs(values, shmt__tensor_data(where), shmt__tensor_sizes(self), return_inverse, return_counts, output,
                       inverse, counts);

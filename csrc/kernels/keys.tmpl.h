@@ -1,0 +1,47 @@
+/* kernels/keys.tmpl.h -- elements as unsigned keys whose order is theirs (NaN last, -0 as 0). One dtype; for the templates
+ * that sort, select and search, which undefine KEY.
+ */
+#include "kernels/halves.h"
+#include "kernels/loops.h"
+#include "kernels/shapes.h"
+
+#include <string.h>
+
+#define KEY SHMT_LOOP(sort_key)
+typedef __typeof__(_Generic((char(*)[sizeof(T)])0, char(*)[1]: (uint8_t)0, char(*)[2]: (uint16_t)0,
+                            char(*)[4]: (uint32_t)0, char(*)[8]: (uint64_t)0)) KEY;
+
+static inline KEY FN(to_key)(T value) {
+  KEY k;
+  memcpy(&k, &value, sizeof k);
+#if SHMT_IS_FLOATING
+  const KEY sign = (KEY)1 << (8 * sizeof k - 1), size = (KEY)(k & (KEY)~sign);
+  const KEY infinity = (KEY)(sizeof k == 8 ? 0x7ff0000000000000u : sizeof k == 4 ? 0x7f800000u : SHMT_IS_FLOAT16 ? 0x7c00u : 0x7f80u);
+  /* Masks instead of branches: loops of this are vectors. */
+  k &= (KEY) - (KEY)(size != 0);
+  const KEY negative = (KEY) - (KEY)(k >> (8 * sizeof k - 1));
+  return (KEY)((k ^ (negative | sign)) | (KEY) - (KEY)(size > infinity));
+#elif SHMT_IS_SIGNED
+  return (KEY)(k ^ ((KEY)1 << (8 * sizeof k - 1)));
+#else
+  return k;
+#endif
+}
+
+/* Different bits may have this key: a float that is 0 or a NaN. */
+static inline bool FN(is_shared)(KEY k) {
+  return SHMT_IS_FLOATING && (k == (KEY)1 << (8 * sizeof k - 1) || k == (KEY)~(KEY)0);
+}
+
+/* The other way round, of keys that are not shared. */
+static inline T FN(from_key)(KEY k) {
+  T value;
+#if SHMT_IS_FLOATING
+  const KEY sign = (KEY)1 << (8 * sizeof k - 1);
+  k = k & sign ? (KEY)(k ^ sign) : (KEY)~k;
+#elif SHMT_IS_SIGNED
+  k = (KEY)(k ^ ((KEY)1 << (8 * sizeof k - 1)));
+#endif
+  memcpy(&value, &k, sizeof value);
+  return value;
+}

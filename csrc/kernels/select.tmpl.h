@@ -1,0 +1,301 @@
+/* kernels/select.tmpl.h -- the first elements of a line in order, and the one of a rank. One dtype. */
+#include "kernels/keys.tmpl.h"
+#include "kernels/short_lines.tmpl.h"
+
+enum { FN(stretch) = 128, FN(step) = 32, FN(group) = 8 };
+
+/* Is one of `group` flags set? */
+static inline bool FN(any_of_group)(const uint8_t* flags) {
+  uint64_t all;
+  memcpy(&all, flags, sizeof all);
+  return all != 0;
+}
+
+/* Is the key of one of the elements x of a stretch at most `limit`? */
+static inline bool FN(any_within)(const T* x, KEY flip, KEY limit) {
+  KEY least = (KEY)~(KEY)0;
+
+  for (int64_t i = 0; i < FN(stretch); i++) {
+    const KEY key = (KEY)(FN(to_key)(x[i]) ^ flip);
+    least = key < least ? key : least;
+  }
+  return least <= limit;
+}
+
+/* Of so few keys every one is compared with every other. */
+enum { FN(few) = 32 };
+
+/* The key that `rank` others are before, of 1 <= n <= few; how many are less in *below. `keys` has room for one vector
+ * more. */
+static KEY FN(count_to_rank)(KEY* keys, int64_t n, int64_t rank, int64_t* below) {
+  typedef KEY vector __attribute__((vector_size(sizeof(T) * FN(abreast))));
+  KEY less[FN(few) + FN(abreast)];
+  int64_t best = 0;
+
+  less[0] = 0;
+  for (int64_t i = 0; i < n; i += FN(abreast)) {
+    vector own, count[4] = {0};
+    memcpy(&own, keys + i, sizeof own);
+    int64_t j = 0;
+    for (; j + 4 <= n; j += 4) /* a comparison is -1 where it holds */
+      for (int k = 0; k < 4; k++) count[k] -= (vector)(own > keys[j + k]);
+    for (; j < n; j++) count[0] -= (vector)(own > keys[j]);
+    count[0] = (count[0] + count[1]) + (count[2] + count[3]);
+    memcpy(less + i, &count[0], sizeof count[0]);
+  }
+  /* The most that are less, but no more than the rank. */
+  for (int64_t i = 1; i < n; i++)
+    if ((int64_t)less[best] > rank || ((int64_t)less[i] <= rank && less[i] > less[best])) best = i;
+  *below = (int64_t)less[best];
+  return keys[best];
+}
+
+/* The key that `rank` of n others are before; how many are less in *below. Digit after digit, from the highest in which
+ * keys differ, only those stay that have the digit of the one looked for. `keys` has room for one vector more. */
+static KEY FN(key_of_rank)(KEY* keys, int64_t n, int64_t rank, int64_t* below) {
+  const int width = sizeof(KEY) == 1 ? 8 : n < 1024 ? 7 : 11; /* of a digit; counting costs as much as its values */
+  uint32_t counts[1 << 11];
+  KEY differ = 0;
+  int64_t left = n, before = 0;
+
+  for (int64_t i = 1; i < n; i++) differ |= (KEY)(keys[i] ^ keys[0]);
+  int bits = 0;
+  while (bits < (int)(8 * sizeof(KEY)) && differ >> bits) bits++;
+  while (left > FN(few) && bits > 0) {
+    const int shift = bits > width ? bits - width : 0;
+    const KEY mask = (KEY)((1u << (bits - shift)) - 1);
+    int64_t kept = 0;
+    uint32_t digit = 0;
+    memset(counts, 0, sizeof *counts << (bits - shift));
+    for (int64_t i = 0; i < left; i++) counts[(keys[i] >> shift) & mask]++;
+    for (; (int64_t)counts[digit] <= rank; digit++) {
+      rank -= counts[digit];
+      before += counts[digit];
+    }
+    bits = shift;
+    if (bits == 0) { /* those left would all be the same */
+      *below = before;
+      return (KEY)((keys[0] & (KEY)~mask) | (KEY)digit);
+    }
+    for (int64_t i = 0; i < left; i++) {
+      const KEY key = keys[i];
+      keys[kept] = key;
+      kept += ((key >> shift) & mask) == digit;
+    }
+    left = kept;
+  }
+  if (bits > 0) {
+    const KEY found = FN(count_to_rank)(keys, left, rank, below);
+    *below += before;
+    return found;
+  }
+  *below = before; /* all are the same */
+  return keys[0];
+}
+
+/* How many of n elements have a key. */
+static inline int64_t FN(count_equal)(const T* x, int64_t n, KEY key) {
+  int64_t total = 0;
+
+  for (int64_t at = 0; at < n; at += FN(stretch)) {
+    const int64_t end = n - at < FN(stretch) ? n : at + FN(stretch);
+    KEY same = 0;
+    for (int64_t i = at; i < end; i++) same += FN(to_key)(x[i]) == key;
+    total += (int64_t)same;
+  }
+  return total;
+}
+
+/* Keys of n elements, one out of each `step`, at places without a period; and 64 bytes of zeros. */
+static void FN(take_sample)(const T* x, int64_t step, int64_t n, KEY* keys) {
+  for (int64_t i = 0; i < n; i++) keys[i] = FN(to_key)(x[i * step + (int64_t)((uint32_t)i * 2654435761u >> 8) % step]);
+  memset(keys + n, 0, 64);
+}
+
+/* The element of a rank most likely lies between two of a sample: only what does is looked at closely. False when it
+ * lies elsewhere. `keys` has room for n and 64 bytes; n >= sampled. */
+enum { FN(sampled) = 2048 };
+static bool FN(rank_by_sample)(const T* x, int64_t n, int64_t rank, KEY* keys, KEY* chosen, int64_t* below) {
+  const int64_t n_sample = n < 8 * FN(sampled) ? 256 : 2048;
+  const int64_t margin = n_sample == 256 ? 22 : 58; /* two and a half times what is expected */
+  const int64_t at = (int64_t)((double)rank / (double)n * (double)n_sample);
+  int64_t kept = 0, ignored;
+  KEY low = 0, high = (KEY)~(KEY)0;
+
+  *below = 0;
+  if (at > margin) {
+    FN(take_sample)(x, n / n_sample, n_sample, keys);
+    low = FN(key_of_rank)(keys, n_sample, at - margin, &ignored);
+  }
+  if (at + margin < n_sample) {
+    FN(take_sample)(x, n / n_sample, n_sample, keys);
+    high = FN(key_of_rank)(keys, n_sample, at + margin, &ignored);
+  }
+  for (int64_t begin = 0; begin < n; begin += FN(stretch)) {
+    const int64_t width = n - begin < FN(stretch) ? n - begin : FN(stretch);
+    KEY own[FN(stretch)], less = 0;
+    uint8_t within[FN(stretch)];
+    for (int64_t i = 0; i < width; i++) {
+      const KEY key = FN(to_key)(x[begin + i]);
+      own[i] = key;
+      less += key < low;
+      within[i] = (KEY)(key - low) <= (KEY)(high - low);
+    }
+    *below += (int64_t)less;
+    for (int64_t i = 0; i < width; i += FN(group)) {
+      const int64_t end = width - i < FN(group) ? width : i + FN(group);
+      if (end == i + FN(group) && !FN(any_of_group)(within + i)) continue;
+      for (int64_t k = i; k < end; k++) {
+        keys[kept] = own[k];
+        kept += within[k];
+      }
+    }
+  }
+  if (rank < *below || rank >= *below + kept) return false;
+  memset(keys + kept, 0, 64);
+  *chosen = FN(key_of_rank)(keys, kept, rank - *below, &ignored);
+  *below += ignored;
+  return true;
+}
+
+/* data: value, index of the element of rank ctx->k, counted from 0 and in stable order; x; scratch for n keys and 64
+ * bytes. Rank -1: the median, or the first NaN; -2: the median of what is no NaN. */
+void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const T* x = (const T*)(const void*)data[2];
+  KEY* keys = (KEY*)(void*)data[3];
+  const KEY nan = (KEY)~(KEY)0;
+  int64_t rank = ((const shmt__sort_shape*)ctx)->k, below, at = 0;
+  KEY chosen;
+
+  (void)strides;
+  if (rank < 0) {
+    const int64_t valid = SHMT_IS_FLOATING ? n - FN(count_equal)(x, n, nan) : n;
+    rank = rank == -1 && valid < n ? valid : valid > 0 ? (valid - 1) / 2 : 0;
+  }
+  if (sizeof(KEY) == 1 || n < FN(sampled) || !FN(rank_by_sample)(x, n, rank, keys, &chosen, &below)) {
+    for (int64_t i = 0; i < n; i++) keys[i] = FN(to_key)(x[i]);
+    memset(keys + n, 0, 64);
+    chosen = FN(key_of_rank)(keys, n, rank, &below);
+  }
+  int64_t nth = rank - below; /* of those that equal it: stretches before it are only counted */
+  for (; n - at > FN(stretch); at += FN(stretch)) {
+    const int64_t same = FN(count_equal)(x + at, FN(stretch), chosen);
+    if (same > nth) break;
+    nth -= same;
+  }
+  /* Bounded: x may be shared, and change meanwhile. */
+  while (at < n - 1 && (FN(to_key)(x[at]) != chosen || nth-- > 0)) at++;
+  *(T*)(void*)data[0] = x[at];
+  *(int64_t*)(void*)data[1] = at;
+}
+
+/* A key that at least k <= few are not above: each of `few` columns has its least one, and the k-th of those is it. */
+static KEY FN(bound)(const T* x, int64_t n, KEY flip, int64_t k) {
+  KEY least[FN(few) + FN(abreast)];
+  int64_t below;
+
+  memset(least, 0xff, sizeof least);
+  for (int64_t i = 0; i + FN(few) <= n; i += FN(few))
+    for (int c = 0; c < FN(few); c++) {
+      const KEY key = (KEY)(FN(to_key)(x[i + c]) ^ flip);
+      least[c] = key < least[c] ? key : least[c];
+    }
+  return FN(count_to_rank)(least, FN(few), k - 1, &below);
+}
+
+/* The k best so far, the worst of them on top. */
+typedef struct FN(heap) {
+  KEY* keys;
+  uint32_t* index;
+  int64_t k, held;
+} FN(heap);
+
+/* Up from the end while the parent is better. */
+static inline void FN(heap_add)(FN(heap)* h, KEY key, int64_t i) {
+  int64_t at = h->held++;
+
+  while (at > 0 && h->keys[(at - 1) / 2] < key) {
+    h->keys[at] = h->keys[(at - 1) / 2];
+    h->index[at] = h->index[(at - 1) / 2];
+    at = (at - 1) / 2;
+  }
+  h->keys[at] = key;
+  h->index[at] = (uint32_t)i;
+}
+
+/* Instead of the worst: down from the top while a child is worse. */
+static inline void FN(heap_replace)(FN(heap)* h, KEY key, int64_t i) {
+  int64_t at = 0;
+
+  for (;;) {
+    int64_t child = 2 * at + 1;
+    if (child >= h->k) break;
+    if (child + 1 < h->k && h->keys[child + 1] > h->keys[child]) child++;
+    if (h->keys[child] <= key) break;
+    h->keys[at] = h->keys[child];
+    h->index[at] = h->index[child];
+    at = child;
+  }
+  h->keys[at] = key;
+  h->index[at] = (uint32_t)i;
+}
+
+/* Give the heap what it wants of n elements x, none of it above `bound`. Most stretches have nothing for it. */
+static void FN(heap_fill)(FN(heap)* h, const T* x, int64_t n, KEY flip, KEY bound) {
+  for (int64_t at = 0; at < n;) {
+    const bool full = h->held == h->k;
+    if (full && h->keys[0] == 0) return;
+    const KEY limit = full ? (KEY)(h->keys[0] - 1) : bound;
+    if (at % FN(stretch) == 0 && n - at >= FN(stretch) && !FN(any_within)(x + at, flip, limit)) {
+      at += FN(stretch);
+      continue;
+    }
+    const int64_t begin = at;
+    KEY own[FN(step)];
+    uint8_t within[FN(step)];
+    at = n - at < FN(step) ? n : at + FN(step);
+    for (int64_t i = begin; i < at; i++) {
+      const KEY key = (KEY)(FN(to_key)(x[i]) ^ flip);
+      own[i - begin] = key;
+      within[i - begin] = key <= limit;
+    }
+    for (int64_t i = begin; i < at; i++) {
+      const KEY key = own[i - begin];
+      if ((i - begin) % FN(group) == 0 && at - i >= FN(group) && !FN(any_of_group)(within + (i - begin))) {
+        i += FN(group) - 1;
+        continue;
+      }
+      if (!within[i - begin]) continue;
+      if (h->held < h->k)
+        FN(heap_add)(h, key, i);
+      else if (key < h->keys[0])
+        FN(heap_replace)(h, key, i);
+    }
+  }
+}
+
+/* data: values, indices of the ctx->k first in order, x, scratch. */
+void SHMT_LOOP(topk)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__sort_shape* s = ctx;
+  const int64_t k = s->k;
+  T* values = (T*)(void*)data[0];
+  int64_t* indices = (int64_t*)(void*)data[1];
+  const T* x = (const T*)(const void*)data[2];
+  FN(heap) h = {.keys = (KEY*)(void*)data[3], .k = k};
+  const KEY flip = s->descending ? (KEY)~(KEY)0 : 0, all = (KEY)~(KEY)0;
+
+  (void)strides;
+  h.index = (uint32_t*)(void*)(data[3] + ((size_t)k * sizeof(KEY) + 7) / 8 * 8);
+  if (k == 0) return;
+  if (k <= FN(few) / 2 && n >= 2 * FN(few)) FN(heap_fill)(&h, x, n, flip, FN(bound)(x, n, flip, k));
+  if (h.held < k) { /* no bound; or x is shared, and has changed */
+    h.held = 0;
+    FN(heap_fill)(&h, x, n, flip, all);
+  }
+  FN(sort_keys)(h.keys, h.index, (KEY*)(void*)data[0], (uint32_t*)(void*)data[1], k);
+  for (int64_t i = 0; i < k; i++) {
+    values[i] = x[h.index[i]];
+    indices[i] = h.index[i];
+  }
+}
+#undef KEY
