@@ -14,15 +14,18 @@ UNARY(silu, SHMT_CDIV(a, 1 + _Generic((C)0, float _Complex: cexpf, default: cexp
 /* Phi(x), the normal distribution, and its density. */
 static inline __attribute__((always_inline)) C FN(phi)(C x) { return (C)0.5 * (1 + ERF(x * (C)0.7071067811865476)); }
 static inline __attribute__((always_inline)) C FN(density)(C x) { return (C)0.3989422804014327 * OWN(exp)((C)-0.5 * x * x); }
-/* x Phi(x): what x is short of, or all there is left of 0. Halves have no use for its last places. */
+/* x Phi(x): what x is short of, or all there is left of 0 (which has x's sign, and is NaN for -inf, as torch's). Halves
+ * have no use for its last places. */
+#define ABOVE_0(x) ((x) < 0 ? (x) * 0 : (x))
 #if SHMT_IS_HALF
 SHMT_WIDENED_BY(gelu, gelu_coarse, T, 1)
 #else
-UNARY_COSTLY(gelu, (a < 0 ? 0 : a) - OWN(tail_product)(a))
+UNARY_COSTLY(gelu, ABOVE_0(a) - OWN(tail_product)(a))
 #endif
 #if SHMT_IS_FULL
-UNARY_COSTLY(gelu_coarse, (a < 0 ? 0 : a) - shmt__tail_product_coarsef(a))
+UNARY_COSTLY(gelu_coarse, ABOVE_0(a) - shmt__tail_product_coarsef(a))
 #endif
+#undef ABOVE_0
 BINARY_COSTLY(gelu_backward, a*(FN(phi)(b) + b * FN(density)(b)))
 SHMT_VMATH C FN(gelu_tanh)(C x) {
   return (C)0.5 * x * (1 + OWN(tanh)((C)0.7978845608028654 * (x + (C)0.044715 * x * x * x)));

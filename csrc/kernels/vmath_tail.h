@@ -293,7 +293,7 @@ SHMT_VMATH float shmt__pow_core(float a, float b) {
   p = SHMT_MADD(p, f, -0.72134752031249072);
   p = SHMT_MADD(p, f, 1.4426950408870862);
   const double exponent = (double)b * SHMT_MADD(p, f, k);
-  const double c = exponent > 200.0 ? 200.0 : exponent < -200.0 ? -200.0 : exponent;
+  const double c = shmt__clamp(exponent, -200.0, 200.0);
   const double shifted = c + 6755399441055744.0, r = c - (shifted - 6755399441055744.0);
   double q = 1.5310081143138152e-05;
   q = SHMT_MADD(q, r, 0.00015461450224027109);
