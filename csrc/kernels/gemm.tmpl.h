@@ -2,6 +2,7 @@
  *
  * Used for integers and bool, for layouts that a BLAS cannot read, and for everything when no BLAS was found.
  */
+#include "kernels/halves.h"
 #include "kernels/shapes.h"
 
 #include <stddef.h>
@@ -30,11 +31,22 @@ static __attribute__((noinline)) void SHMT_LOOP(gemm_row)(SUM* sum, SUM x, const
 }
 
 /* The sum of products of two lines; steps in elements. Lanes, so that dense lines vectorise. */
-enum { SHMT_LOOP(gemm_lanes) = 16 };
+enum { SHMT_LOOP(gemm_lanes) = 16, SHMT_LOOP(gemm_stretch) = 512 };
 static SUM SHMT_LOOP(line_product)(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t n, bool conjugate) {
   SUM lanes[SHMT_LOOP(gemm_lanes)] = {0}, sum = 0;
   int64_t i = 0;
 
+#if SHMT_IS_HALF && !SHMT_IS_COMPLEX
+  if (a_step == 1 && b_step == 1)
+    for (int64_t width; n - i >= SHMT_LOOP(gemm_lanes); i += width) {
+      float x[SHMT_LOOP(gemm_stretch)], y[SHMT_LOOP(gemm_stretch)];
+      width = n - i < SHMT_LOOP(gemm_stretch) ? (n - i) & -(int64_t)SHMT_LOOP(gemm_lanes) : SHMT_LOOP(gemm_stretch);
+      SHMT_WIDEN_RUN(x, a + i, width);
+      SHMT_WIDEN_RUN(y, b + i, width);
+      for (int64_t j = 0; j < width; j += SHMT_LOOP(gemm_lanes))
+        for (int k = 0; k < SHMT_LOOP(gemm_lanes); k++) lanes[k] += (SUM)x[j + k] * (SUM)y[j + k];
+    }
+#endif
   if (a_step == 1 && b_step == 1 && !conjugate)
     for (; i + SHMT_LOOP(gemm_lanes) <= n; i += SHMT_LOOP(gemm_lanes))
       for (int k = 0; k < SHMT_LOOP(gemm_lanes); k++)

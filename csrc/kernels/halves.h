@@ -69,6 +69,10 @@ static inline void shmt__narrow_bfloat16(shmt_bfloat16* to, const float* from, i
   for (; i < n; i++) to[i] = shmt__bfloat16_from_float(from[i]);
 }
 
+/* A run of T, one of the two. */
+#define SHMT_WIDEN_RUN  _Generic((T*)0, shmt_bfloat16*: shmt__widen_bfloat16, default: shmt__widen_float16)
+#define SHMT_NARROW_RUN _Generic((T*)0, shmt_bfloat16*: shmt__narrow_bfloat16, default: shmt__narrow_float16)
+
 /* Is T float16? What is not chosen is never called, but must have a type. */
 #define SHMT_IS_FLOAT16     _Generic((T*)0, shmt_float16*: true, default: false)
 #define SHMT_AS_FLOAT16(p)  ((shmt_float16*)(void*)(uintptr_t)(p))

@@ -1,6 +1,7 @@
 /* kernels/unary.tmpl.h -- arithmetic on one number: signs, rounding, roots, small powers. */
 #include "kernels/complex.h"
 #include "kernels/loops.h"
+#include "kernels/vmath_double.h"
 
 #define M(fn) _Generic((C)0, float: fn##f, default: fn)
 
@@ -90,11 +91,19 @@ UNARY_AS(abs, SHMT_REAL, SHMT_STORE_REAL, SHMT_NOTHING, Z(cabs)(a))
 UNARY(sgn, FN(unit)(a))
 UNARY(_conj_complex, FN(complex_of)(RE(a), -IM(a)))
 #if !SHMT_IS_LIMITED
-UNARY_AS(angle, R, , SHMT_NOTHING, Z(carg)(a))
+UNARY_AS(angle, R, , SHMT_NOTHING, _Generic((R)0, float: shmt__atan2f, default: shmt__atan2)(IM(a), RE(a)))
 UNARY(square, SHMT_CMUL(a, a))
 UNARY(sqrt, Z(csqrt)(a))
 UNARY(rsqrt, SHMT_CDIV((C)1, Z(csqrt)(a)))
-UNARY(reciprocal, SHMT_CDIV((C)1, a))
+/* As SHMT_CDIV of 1, without branches. */
+static inline __attribute__((always_inline)) C FN(reciprocal_of)(C a) {
+  const R re = RE(a), im = IM(a);
+  const bool is_steep = (re < 0 ? -re : re) < (im < 0 ? -im : im);
+  const R high = is_steep ? im : re, low = is_steep ? re : im, ratio = low / high, scale = 1 / (high + low * ratio);
+  const R real = is_steep ? ratio : 1, imaginary = is_steep ? -1 : 0 - ratio;
+  return __builtin_complex((R)(high == 0 ? (R)INFINITY : real * scale), (R)(imaginary * scale));
+}
+UNARY(reciprocal, FN(reciprocal_of)(a))
 static inline R FN(finite)(R x, R nan, R high, R low) {
   return x != x ? nan : x == (R)INFINITY ? high : x == -(R)INFINITY ? low : x;
 }

@@ -8,21 +8,19 @@
 #include "kernels/halves.h"
 #include "kernels/loops.h"
 
-/* A run of parts of elements that lie together. */
-#define WIDEN_RUN   _Generic((T*)0, shmt_bfloat16*: shmt__widen_bfloat16, default: shmt__widen_float16)
-#define NARROW_RUN  _Generic((T*)0, shmt_bfloat16*: shmt__narrow_bfloat16, default: shmt__narrow_float16)
+/* Parts of an element. */
 #define PARTS       ((int64_t)(sizeof(T) / sizeof(SHMT_REAL)))
 
 static void FN(widen)(C* to, const char* from, int64_t stride, int64_t n) {
   if (stride == (int64_t)sizeof(T))
-    WIDEN_RUN((void*)to, (const void*)from, n * PARTS);
+    SHMT_WIDEN_RUN((void*)to, (const void*)from, n * PARTS);
   else
     for (int64_t i = 0; i < n; i++) to[i] = SHMT_LOAD(SHMT_AT(const T, from, stride, i));
 }
 
 static void FN(narrow)(char* to, int64_t stride, const C* from, int64_t n) {
   if (stride == (int64_t)sizeof(T))
-    NARROW_RUN((void*)to, (const void*)from, n * PARTS);
+    SHMT_NARROW_RUN((void*)to, (const void*)from, n * PARTS);
   else
     for (int64_t i = 0; i < n; i++) SHMT_AT(T, to, stride, i) = SHMT_STORE(from[i]);
 }
@@ -149,6 +147,4 @@ int64_t SHMT_LOOP(widened_reduction)(shmt__reduce_loop full, shmt__stored stored
   return 0;
 }
 
-#undef WIDEN_RUN
-#undef NARROW_RUN
 #undef PARTS

@@ -326,7 +326,8 @@ static shmt_status dot_product(const char* name, bool conjugate, shmt_tensor* se
                "] to have the same number of elements, but got %" PRId64 " and %" PRId64 " elements respectively",
                self->numel, other->numel, self->numel, other->numel);
   SHMT_TRY(check_loop(name, self->dtype));
-  SHMT_TRY(begin_product(name, out, SHMT_INTS_EMPTY, self->dtype, product_dtype(self->dtype),
+  /* Halves as they are: the loop widens them. */
+  SHMT_TRY(begin_product(name, out, SHMT_INTS_EMPTY, self->dtype, self->dtype,
                          shmt__common_device(self, other, NULL), self, other, &work));
   if (!shmt__tensor_is_meta(work)) {
     SHMT_TRY(shmt__tensor_cast(self, work->dtype, &left));
