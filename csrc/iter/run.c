@@ -147,15 +147,17 @@ static bool must_convert_each(const shmt_iter* it) {
   return to_bool && !out->original && out->tensor->dtype != SHMT_BOOL;
 }
 
-/* Some microseconds of work: shared where helpers are awake. They are woken only when such calls follow each other. */
+/* Some microseconds of work: shared where helpers are awake, in one piece for each thread. They are woken only when such
+ * calls follow each other. */
 static void walk_costly(walk* w) {
   static _Thread_local uint64_t last_ns;
-  const int64_t n = w->it->numel;
+  const int64_t n = w->it->numel, most = n / COSTLY_GRAIN;
+  const int64_t pieces = most < shmt__num_threads() ? most : shmt__num_threads();
 
-  if (shmt__num_threads() == 1) {
+  if (pieces < 2) {
     walk_piece(w, 0, n);
   } else if (shmt__helpers_awake() || shmt__os_now_ns() - last_ns < NEAR_NS) {
-    shmt__parallel_for(n, COSTLY_GRAIN, walk_piece, w);
+    shmt__parallel_for(n, (n + pieces - 1) / pieces, walk_piece, w);
   } else {
     walk_piece(w, 0, n);
     last_ns = shmt__os_now_ns();

@@ -101,7 +101,7 @@ static inline __attribute__((always_inline)) C FN(reciprocal_of)(C a) {
   const bool is_steep = (re < 0 ? -re : re) < (im < 0 ? -im : im);
   const R high = is_steep ? im : re, low = is_steep ? re : im, ratio = low / high, scale = 1 / (high + low * ratio);
   const R real = is_steep ? ratio : 1, imaginary = is_steep ? -1 : 0 - ratio;
-  return __builtin_complex((R)(high == 0 ? (R)INFINITY : real * scale), (R)(imaginary * scale));
+  return __builtin_complex((R)((high == 0) & (low == 0) ? (R)INFINITY : real * scale), (R)(imaginary * scale));
 }
 UNARY(reciprocal, FN(reciprocal_of)(a))
 static inline R FN(finite)(R x, R nan, R high, R low) {
