@@ -41,7 +41,14 @@
 #define CAST_TO_complex128(x) ((double _Complex)(x))
 #define CAST_TO_complex32(x)  shmt__complex32_from_complex((float _Complex)(x))
 
-#define CAST(NAME, CONSTANT, TO, COMPUTE)                                              \
+/* What is cut to a width has the same bits, with a sign or without: one loop does for both. */
+#define CAST_TWIN(NAME, OTHER)                                                                       \
+  void SHMT_LOOP(cast_to_##OTHER)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,       \
+                                  int64_t n);                                                       \
+  void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) { \
+    SHMT_LOOP(cast_to_##OTHER)(dst, dst_stride, src, src_stride, n);                                 \
+  }
+#define CAST_LOOP(NAME, TO)                                                                    \
   void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src,       \
                                  int64_t src_stride, int64_t n) {                      \
     if (dst_stride == (int64_t)sizeof(TO) && src_stride == (int64_t)sizeof(T)) {       \
@@ -55,9 +62,35 @@
             CAST_TO_##NAME(SHMT_LOAD(*(const T*)(const void*)(src + i * src_stride))); \
     }                                                                                  \
   }
+#define CAST_HOW_bool(TO) CAST_LOOP(bool, TO)
+#define CAST_HOW_int8(TO) CAST_LOOP(int8, TO)
+#define CAST_HOW_int16(TO) CAST_LOOP(int16, TO)
+#define CAST_HOW_int32(TO) CAST_LOOP(int32, TO)
+#define CAST_HOW_int64(TO) CAST_LOOP(int64, TO)
+#define CAST_HOW_float16(TO) CAST_LOOP(float16, TO)
+#define CAST_HOW_bfloat16(TO) CAST_LOOP(bfloat16, TO)
+#define CAST_HOW_float32(TO) CAST_LOOP(float32, TO)
+#define CAST_HOW_float64(TO) CAST_LOOP(float64, TO)
+#define CAST_HOW_complex32(TO) CAST_LOOP(complex32, TO)
+#define CAST_HOW_complex64(TO) CAST_LOOP(complex64, TO)
+#define CAST_HOW_complex128(TO) CAST_LOOP(complex128, TO)
+#define CAST_HOW_uint8(TO) CAST_TWIN(uint8, int8)
+#define CAST_HOW_uint16(TO) CAST_TWIN(uint16, int16)
+#if SHMT_IS_INTEGRAL || SHMT_IS_BOOL
+#define CAST_HOW_uint32(TO) CAST_TWIN(uint32, int32)
+#define CAST_HOW_uint64(TO) CAST_TWIN(uint64, int64)
+#else
+#define CAST_HOW_uint32(TO) CAST_LOOP(uint32, TO)
+#define CAST_HOW_uint64(TO) CAST_LOOP(uint64, TO)
+#endif
+#define CAST(NAME, CONSTANT, TO, COMPUTE) CAST_HOW_##NAME(TO)
 SHMT_FOR_EACH_DTYPE(CAST)
 
 #undef CAST
+#undef CAST_LOOP
+#undef CAST_TWIN
+#undef CAST_HOW_uint32
+#undef CAST_HOW_uint64
 #undef CAST_REAL
 #undef CAST_BOOL
 #undef CAST_I32

@@ -11,53 +11,73 @@
 #define POOL_LOWEST ((C)(SHMT_IS_SIGNED ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : 0))
 #endif
 
-/* The best so far of a stretch of outputs against one element of each of their windows. A NaN wins. INDEX is as wide as
- * positions in the plane need: with 32 bits twice as many fit a vector. Positions outside wrap, and are not used. */
-#define POOL_STRETCH(INDEX)                                                                                        \
-  static inline void SHMT_LOOP(pool_update_##INDEX)(const shmt__pool_shape* s, C* best, INDEX* at, const T* line,  \
-                                                    INDEX line_at, int64_t begin, int64_t end) {                   \
-    SHMT_POOL_LINE({                                                                                                    \
-      const C v = SHMT_LOAD(line[w * step]);                                                                       \
-      const bool wins = (v > best[w]) | (v != v);                                                                  \
-      best[w] = wins ? v : best[w];                                                                                \
-      at[w] = wins ? (INDEX)(line_at + (INDEX)w * (INDEX)step) : at[w];                                            \
-    })                                                                                                             \
-  }                                                                                                                \
-  /* Outputs first .. last of row (d0 .. d1, h0 .. h1) of the image's windows. */                                  \
-  static void SHMT_LOOP(pool_stretch_##INDEX)(const shmt__pool_shape* s, const T* image, const int64_t* window,    \
-                                              int64_t first, int64_t last, T* out, int64_t* where) {               \
-    C best[SHMT_POOL_WIDTH];                                                                                 \
-    INDEX at[SHMT_POOL_WIDTH];                                                                               \
-    const int64_t step = s->stride[2], n = last - first;                                                           \
-    const int64_t start = (window[0] * s->in[1] + window[2]) * s->in[2] - s->padding[2];                           \
-    for (int64_t w = 0; w < n; w++) {                                                                              \
-      best[w] = POOL_LOWEST;                                                                                       \
-      at[w] = (INDEX)(start + (first + w) * step);                                                                 \
-    }                                                                                                              \
-    for (int64_t w = 0; w < n && (first + w) * step < s->padding[2]; w++) {                                        \
-      int64_t w0, w1;                                                                                              \
-      shmt__pool_window(s, 2, first + w, &w0, &w1);                                                                \
-      at[w] = (INDEX)(start + s->padding[2] + w0);                                                                 \
-    }                                                                                                              \
-    int64_t k0, k1;                                                                                                \
-    shmt__pool_taps(s, first, last, &k0, &k1);                                                                \
-    for (int64_t d = window[0]; d < window[1]; d += s->dilation[0])                                                \
-      for (int64_t h = window[2]; h < window[3]; h += s->dilation[1])                                              \
-        for (int64_t k = k0; k < k1; k++) {                                                                        \
-          const int64_t offset = k * s->dilation[2] - s->padding[2];                                               \
-          const int64_t line_at = (d * s->in[1] + h) * s->in[2] + offset + first * step;                           \
-          int64_t begin, end;                                                                                      \
-          shmt__pool_inside(s, offset, first, last, &begin, &end);                                            \
-          SHMT_LOOP(pool_update_##INDEX)(s, best, at, image + line_at, (INDEX)line_at, begin - first, end - first); \
-        }                                                                                                          \
-    for (int64_t w = 0; w < n; w++) {                                                                              \
-      out[w] = SHMT_STORE(best[w]);                                                                                \
-      where[w] = (int64_t)at[w];                                                                                          \
-    }                                                                                                              \
+/* The best so far of a stretch of outputs against one element of each of their windows. A NaN wins. With positions of 32
+ * bits twice as many fit a vector as with those of 64; those outside the plane wrap, and are not used. */
+static inline void SHMT_LOOP(pool_update)(const shmt__pool_shape* s, C* best, uint32_t* at, const T* line,
+                                          uint32_t line_at, int64_t begin, int64_t end) {
+  SHMT_POOL_LINE({
+    const C v = SHMT_LOAD(line[w * step]);
+    const bool wins = (v > best[w]) | (v != v);
+    best[w] = wins ? v : best[w];
+    at[w] = wins ? (uint32_t)(line_at + (uint32_t)w * (uint32_t)step) : at[w];
+  })
+}
+
+/* Outputs first .. last of row (d0 .. d1, h0 .. h1) of the image's windows. */
+static void SHMT_LOOP(pool_stretch)(const shmt__pool_shape* s, const T* image, const int64_t* window, int64_t first,
+                                    int64_t last, T* out, int64_t* where) {
+  C best[SHMT_POOL_WIDTH];
+  uint32_t at[SHMT_POOL_WIDTH];
+  const int64_t step = s->stride[2], n = last - first;
+  const int64_t start = (window[0] * s->in[1] + window[2]) * s->in[2] - s->padding[2];
+  int64_t k0, k1;
+
+  for (int64_t w = 0; w < n; w++) {
+    best[w] = POOL_LOWEST;
+    at[w] = (uint32_t)(start + (first + w) * step);
   }
-POOL_STRETCH(uint32_t)
-POOL_STRETCH(uint64_t)
-#undef POOL_STRETCH
+  for (int64_t w = 0; w < n && (first + w) * step < s->padding[2]; w++) {
+    int64_t w0, w1;
+    shmt__pool_window(s, 2, first + w, &w0, &w1);
+    at[w] = (uint32_t)(start + s->padding[2] + w0);
+  }
+  shmt__pool_taps(s, first, last, &k0, &k1);
+  for (int64_t d = window[0]; d < window[1]; d += s->dilation[0])
+    for (int64_t h = window[2]; h < window[3]; h += s->dilation[1])
+      for (int64_t k = k0; k < k1; k++) {
+        const int64_t offset = k * s->dilation[2] - s->padding[2];
+        const int64_t line_at = (d * s->in[1] + h) * s->in[2] + offset + first * step;
+        int64_t begin, end;
+        shmt__pool_inside(s, offset, first, last, &begin, &end);
+        SHMT_LOOP(pool_update)(s, best, at, image + line_at, (uint32_t)line_at, begin - first, end - first);
+      }
+  for (int64_t w = 0; w < n; w++) {
+    out[w] = SHMT_STORE(best[w]);
+    where[w] = (int64_t)at[w];
+  }
+}
+
+/* The same for planes of any size, one output after the other. */
+static void SHMT_LOOP(pool_far)(const shmt__pool_shape* s, const T* image, const int64_t* window, int64_t first,
+                                int64_t last, T* out, int64_t* where) {
+  for (int64_t w = first; w < last; w++) {
+    int64_t begin, end;
+    shmt__pool_window(s, 2, w, &begin, &end);
+    int64_t best_at = (window[0] * s->in[1] + window[2]) * s->in[2] + begin;
+    C best = POOL_LOWEST;
+    for (int64_t d = window[0]; d < window[1]; d += s->dilation[0])
+      for (int64_t h = window[2]; h < window[3]; h += s->dilation[1])
+        for (int64_t i = begin; i < end; i += s->dilation[2]) {
+          const int64_t at = (d * s->in[1] + h) * s->in[2] + i;
+          const C v = SHMT_LOAD(image[at]);
+          if (!(v > best || v != v)) continue;
+          best = v;
+          best_at = at;
+        }
+    *out++ = SHMT_STORE(best);
+    *where++ = best_at;
+  }
+}
 
 /* The same without positions. */
 static void SHMT_LOOP(pool_highest)(const shmt__pool_shape* s, const T* image, const int64_t* window, int64_t first,
@@ -112,9 +132,9 @@ void SHMT_LOOP(max_pool)(char* const* data, const int64_t* strides, int64_t n, c
           if (!where)
             SHMT_LOOP(pool_highest)(s, image, window, first, last, out + first);
           else if (is_small)
-            SHMT_LOOP(pool_stretch_uint32_t)(s, image, window, first, last, out + first, where + first);
+            SHMT_LOOP(pool_stretch)(s, image, window, first, last, out + first, where + first);
           else
-            SHMT_LOOP(pool_stretch_uint64_t)(s, image, window, first, last, out + first, where + first);
+            SHMT_LOOP(pool_far)(s, image, window, first, last, out + first, where + first);
         }
       }
 }
