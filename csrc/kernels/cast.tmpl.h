@@ -8,7 +8,7 @@
 
 #if SHMT_IS_COMPLEX
 #define CAST_REAL(x) SHMT_CREAL(x)
-#define CAST_BOOL(x) (SHMT_CREAL(x) != 0 || SHMT_CIMAG(x) != 0)
+#define CAST_BOOL(x) ((SHMT_CREAL(x) != 0) | (SHMT_CIMAG(x) != 0))
 #else
 #define CAST_REAL(x) (x)
 #define CAST_BOOL(x) ((x) != 0)

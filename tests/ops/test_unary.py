@@ -261,6 +261,53 @@ def test_sigmoid_is_between_0_and_1(dtype: str) -> None:
     assert got[1] + got[3] == pytest.approx(1, rel=1e-2)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_functions_of_exponentials_keep_nan_and_limits(dtype: str) -> None:
+    functional = shmtensor.nn.functional
+    a = tensor(np.array([np.nan, -np.inf, np.inf, -1200.0, 1200.0] * 7), dtype)
+    limits = {
+        shmtensor.exp: (0, np.inf, 0, np.inf),
+        shmtensor.exp2: (0, np.inf, 0, np.inf),
+        shmtensor.expm1: (-1, np.inf, -1, np.inf),
+        shmtensor.tanh: (-1, 1, -1, 1),
+        shmtensor.sigmoid: (0, 1, 0, 1),
+        shmtensor.erf: (-1, 1, -1, 1),
+        shmtensor.cosh: (np.inf, np.inf, np.inf, np.inf),
+        functional.gelu: (np.nan, np.inf, 0, 1200),
+        functional.softplus: (0, np.inf, 0, 1200),
+        functional.logsigmoid: (-np.inf, 0, -1200, 0),
+        functional.mish: (np.nan, np.inf, 0, 1200),
+    }
+    for function, expected in limits.items():
+        got = array(function(a)).astype(np.float64)
+        want = np.array([np.nan, *expected] * 7)
+        np.testing.assert_allclose(got, want, rtol=1e-2, atol=1e-30, err_msg=function.__name__)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_reciprocals_and_angles_of_zeros_and_infinities(dtype: str) -> None:
+    parts = (0.0, -0.0, 2.5, -3.0, math.inf, -math.inf)
+    z = np.array([complex(a, b) for a in parts for b in parts])
+    a = tensor(z, dtype)
+    np.testing.assert_allclose(array(shmtensor.angle(a)), np.angle(z), rtol=1e-6)
+    one = tensor(np.ones_like(z), dtype)
+    np.testing.assert_allclose(array(shmtensor.reciprocal(a)), array(one / a), rtol=1e-6)
+
+
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    a = shmtensor.linspace(-9, 9, 20_003)
+    threads = shmtensor.get_num_threads()
+    found = []
+    try:
+        for n in (1, 2, 3):
+            shmtensor.set_num_threads(n)
+            # Often enough that helpers are awake.
+            found += [shmtensor.tanh(a) for _ in range(50)][-2:]
+    finally:
+        shmtensor.set_num_threads(threads)
+    assert all(shmtensor.equal(x, found[0]) for x in found)
+
+
 def test_other_names_are_the_same_functions() -> None:
     a = shmtensor.tensor([0.25])
     for other, name in {
