@@ -50,7 +50,7 @@ static inline __attribute__((always_inline)) C FN(log_one_plus_exp)(C x) {
 }
 /* x tanh(log(1 + exp(x))), of n = (1 + exp(x))^2 - 1; from 40 on x itself. */
 SHMT_VMATH C FN(mish_of)(C x) {
-  const C e = OWN(exp)(x > 40 ? 40 : x), n = e * (e + 2);
+  const C e = OWN(exp)(x > 40 ? 40 : x), n = (e + e) + e * e;
   return x * (n / (n + 2));
 }
 UNARY_COSTLY(mish, FN(mish_of)(a))
