@@ -45,3 +45,5 @@ static inline T FN(from_key)(KEY k) {
   memcpy(&value, &k, sizeof value);
   return value;
 }
+
+enum { FN(abreast) = 64 / sizeof(T) }; /* keys side by side */

@@ -7,7 +7,6 @@
 enum {
   FN(inserted) = SHMT_ISA_LEVEL == 0 ? 48 : 12,
   FN(counted) = SHMT_ISA_LEVEL == 0 ? 0 : SHMT_ISA_LEVEL == 1 ? 96 : sizeof(T) == 8 ? 128 : 192,
-  FN(abreast) = 64 / sizeof(T), /* keys side by side */
 };
 
 static inline void FN(insert_keys)(KEY* keys, uint32_t* index, int64_t n) {
