@@ -186,8 +186,8 @@ static shmt_status resize_output(const build_state* b, shmt_tensor* out) {
   return shmt__tensor_resize(out, sizes, SHMT_CONTIGUOUS_FORMAT);
 }
 
-/* May two elements share memory? Not when each dim steps over all that the smaller steps reach. */
-static bool may_overlap_itself(const shmt_tensor* t) {
+/* Not when each dim steps over all that the smaller steps reach. */
+bool shmt__may_overlap_itself(const shmt_tensor* t) {
   if (t->flags & SHMT_TENSOR_DENSE) return false;
   for (int d = 0; d < t->n_dims; d++) {
     int64_t reach = 0;
@@ -220,7 +220,7 @@ static shmt_status prepare_given_output(build_state* b, shmt__operand* op) {
   SHMT_TRY(resize_output(b, op->tensor));
   if (dtype == op->tensor->dtype || it->is_meta) return SHMT_OK;
   /* A comparison in place of such a tensor reads what it has written: shmt__iter_run converts. */
-  if (op->read && dtype == SHMT_BOOL && may_overlap_itself(op->tensor)) return SHMT_OK;
+  if (op->read && dtype == SHMT_BOOL && shmt__may_overlap_itself(op->tensor)) return SHMT_OK;
   SHMT_TRY(shmt__tensor_empty_like(op->tensor, dtype, &work));
   op->original = op->tensor;
   op->tensor = work;

@@ -122,9 +122,17 @@ static inline void shmt__iter_input(shmt_iter* it, shmt_tensor* t) { (void)shmt_
 shmt_status shmt__iter_build(shmt_iter* it);
 /* Walk all elements, over several threads when large. Loops cannot fail. */
 shmt_status shmt__iter_run(shmt_iter* it, shmt__loop loop, const void* ctx);
+/* The same for loops that do as much for an element as others for `cost` of them. */
+shmt_status shmt__iter_run_costly(shmt_iter* it, shmt__loop loop, const void* ctx, int64_t cost);
 /* The same on the calling thread only, in memory order of the first operand as torch's fills are
  * (random numbers). */
 shmt_status shmt__iter_run_serial(shmt_iter* it, shmt__loop loop, const void* ctx);
+/* As _serial, over several threads when large, where the walk may come to one element of the output several times: from
+ * each of them the elements come in the same order as there. The dims in which the output has a stride lead to
+ * different elements; without one the calling thread does it all. */
+shmt_status shmt__iter_run_apart(shmt_iter* it, shmt__loop loop, const void* ctx);
+/* May two elements of t share memory? */
+bool shmt__may_overlap_itself(const shmt_tensor* t);
 /* Copy back, store new outputs in their slots when status is SHMT_OK, release temporaries; returns
  * status. */
 shmt_status shmt__iter_finish_all(shmt_iter* it, shmt_status status);

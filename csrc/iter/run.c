@@ -185,6 +185,51 @@ shmt_status shmt__iter_run(shmt_iter* it, shmt__loop loop, const void* ctx) {
   return SHMT_OK;
 }
 
+shmt_status shmt__iter_run_costly(shmt_iter* it, shmt__loop loop, const void* ctx, int64_t cost) {
+  walk w = {it, loop, ctx, 0};
+
+  if (it->is_meta || it->numel == 0) return SHMT_OK;
+  shmt__parallel_for(it->numel, GRAIN / (cost > 0 ? cost : 1) + 1, walk_piece, &w);
+  return SHMT_OK;
+}
+
+typedef struct apart {
+  const walk* w;
+  int dim;       /* that is split */
+  int64_t block; /* its elements in a unit */
+} apart;
+
+static void walk_apart(void* arg, int64_t begin, int64_t end) {
+  const apart* a = arg;
+  const int64_t size = a->w->it->sizes[a->dim];
+  shmt_iter part = *a->w->it;
+  const walk inner = {&part, a->w->loop, a->w->ctx, 0};
+
+  begin *= a->block;
+  end = end * a->block < size ? end * a->block : size;
+  part.numel = part.numel / size * (end - begin);
+  part.sizes[a->dim] = end - begin;
+  for (int k = 0; k < part.n_operands; k++) part.operands[k].data += begin * part.operands[k].strides[a->dim];
+  walk_piece((void*)(uintptr_t)&inner, 0, part.numel);
+}
+
+shmt_status shmt__iter_run_apart(shmt_iter* it, shmt__loop loop, const void* ctx) {
+  const walk w = {it, loop, ctx, 0};
+  const int threads = it->numel > GRAIN ? shmt__num_threads() : 1;
+  apart a = {&w, -1, 1};
+
+  /* The outermost is best, unless it is too short: long runs, and no line of a cache that two write to. */
+  for (int d = it->n_dims - 1; d >= 0 && threads > 1; d--) {
+    if (it->operands[0].strides[d] == 0 || (a.dim >= 0 && it->sizes[a.dim] >= threads)) continue;
+    if (a.dim < 0 || it->sizes[d] > it->sizes[a.dim]) a.dim = d;
+  }
+  if (a.dim < 0 || it->sizes[a.dim] < threads) return shmt__iter_run_serial(it, loop, ctx);
+  if (a.dim == 0) a.block = (it->sizes[0] + threads - 1) / threads;
+  const int64_t units = (it->sizes[a.dim] + a.block - 1) / a.block;
+  shmt__parallel_for(units, GRAIN / (it->numel / units) + 1, walk_apart, &a);
+  return SHMT_OK;
+}
+
 shmt_status shmt__iter_run_serial(shmt_iter* it, shmt__loop loop, const void* ctx) {
   walk w = {it, loop, ctx, 0};
 

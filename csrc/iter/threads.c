@@ -3,15 +3,23 @@
 
 #include "generated/options.h"
 #include "os/cpu.h"
+#include "os/futex.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 
+/* To wake a thread takes 5 to 50 us, most on virtual machines, of which the caller pays a third: more than the work of
+ * many an operator. A loop that calls operators one after the other leaves gaps of 1 to 100 us between the large ones. */
 enum {
-  SPINS = 400,           /* pauses before a helper sleeps: some microseconds */
-  PIECES_PER_THREAD = 4, /* so that a late or slow helper costs little */
-  OPEN = 1 << 16,        /* of gate; the bits below count the helpers inside */
+  SPIN_NS = 200 * 1000,       /* that a helper waits awake after its last job */
+  LONGEST_SPIN_NS = 2000 * 1000, /* also while others are still at their last pieces */
+  PREEMPTED_NS = 50 * 1000,   /* between two looks at the clock: somebody else wants the processor */
+  PAUSES = 32,                /* from one look at the clock to the next: about a microsecond */
+  WORTH_WAKING_NS = 50 * 1000, /* work left below which the caller is sooner done alone */
+  PIECES_PER_THREAD = 4,      /* so that a late or slow helper costs little */
+  ENOUGH_PIECES = 8,          /* so that the first is little of the work */
+  OPEN = 1 << 16,             /* of gate; the bits below count the helpers inside */
 };
 
 typedef struct pool_job {
@@ -23,15 +31,16 @@ typedef struct pool_job {
 } pool_job;
 
 static struct {
-  pthread_mutex_t lock; /* guards sleeping, started; and pairs with both conditions */
+  pthread_mutex_t lock; /* guards awake, started; and pairs with both conditions */
   pthread_cond_t work;  /* a job was published */
   pthread_cond_t left;  /* the last helper left a closed job */
-  int sleeping;         /* helpers waiting for work */
   int started;
-  atomic_bool busy;            /* somebody owns the job */
-  atomic_int awake;            /* helpers that would see a job without being woken */
-  atomic_uint_least32_t epoch; /* counts jobs */
-  atomic_uint_least32_t gate;  /* OPEN | helpers inside */
+  uint64_t alone_ns; /* when the last job ended that woke nobody; the owner's */
+  /* Looked at by those who wait; apart from what those who work write. */
+  _Alignas(64) atomic_bool busy; /* somebody owns the job */
+  atomic_int awake;              /* helpers that would see a job without being woken */
+  atomic_uint_least32_t epoch;   /* counts jobs */
+  _Alignas(64) atomic_uint_least32_t gate; /* OPEN | helpers inside */
   atomic_int helpers_wanted;
   atomic_int_least64_t next; /* first element nobody has taken */
   pool_job job;
@@ -43,19 +52,10 @@ static atomic_int n_threads; /* 0: not asked yet */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static _Thread_local bool in_piece __attribute__((tls_model("initial-exec")));
 
-static inline void pause_cpu(void) {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#else
-  __asm__ volatile("" ::: "memory");
-#endif
-}
-
 static void after_fork_in_child(void) {
   pthread_mutex_init(&pool.lock, NULL);
   pthread_cond_init(&pool.work, NULL);
   pthread_cond_init(&pool.left, NULL);
-  pool.sleeping = 0;
   pool.started = 0;
   /* relaxed: the child has one thread. */
   atomic_store_explicit(&pool.busy, false, memory_order_relaxed);
@@ -94,18 +94,16 @@ bool shmt__in_parallel(void) { return in_piece; }
 /* relaxed: a hint. */
 bool shmt__helpers_awake(void) { return atomic_load_explicit(&pool.awake, memory_order_relaxed) > 0; }
 
-static void take_pieces(void) {
-  const pool_job job = pool.job;
+/* False when none was left. */
+static bool take_piece(const pool_job* job) {
+  /* relaxed: the job itself was published by the gate; pieces touch disjoint elements. */
+  const int64_t begin = atomic_fetch_add_explicit(&pool.next, job->piece, memory_order_relaxed);
 
+  if (begin >= job->n) return false;
   in_piece = true;
-  if (shmt__os_float_mode() != job.float_mode) shmt__os_set_float_mode(job.float_mode);
-  for (;;) {
-    /* relaxed: the job itself was published by the gate; pieces touch disjoint elements. */
-    int64_t begin = atomic_fetch_add_explicit(&pool.next, job.piece, memory_order_relaxed);
-    if (begin >= job.n) break;
-    job.fn(job.ctx, begin, job.n - begin < job.piece ? job.n : begin + job.piece);
-  }
+  job->fn(job->ctx, begin, job->n - begin < job->piece ? job->n : begin + job->piece);
   in_piece = false;
+  return true;
 }
 
 static void help(void) {
@@ -118,7 +116,9 @@ static void help(void) {
       return;
   } while (!atomic_compare_exchange_weak_explicit(&pool.gate, &gate, gate + 1, memory_order_acquire,
                                                   memory_order_acquire));
-  take_pieces();
+  const pool_job job = pool.job;
+  if (shmt__os_float_mode() != job.float_mode) shmt__os_set_float_mode(job.float_mode);
+  while (take_piece(&job)) continue;
   /* release: what this helper wrote is seen by the caller, who waits for the count. */
   if (atomic_fetch_sub_explicit(&pool.gate, 1, memory_order_acq_rel) == 1) {
     pthread_mutex_lock(&pool.lock);
@@ -127,20 +127,33 @@ static void help(void) {
   }
 }
 
+/* Spin until *word is no longer `value`, or until it is better to sleep. */
+static void spin_while(atomic_uint_least32_t* word, uint_least32_t value) {
+  uint64_t now = shmt__os_now_ns(), before = now, since = now;
+  const uint64_t begin = now;
+
+  while (now - since < SPIN_NS && now - begin < LONGEST_SPIN_NS && now - before < PREEMPTED_NS) {
+    for (int i = 0; i < PAUSES; i++) {
+      if (atomic_load_explicit(word, memory_order_acquire) != value) return;
+      shmt__os_pause();
+    }
+    before = now;
+    now = shmt__os_now_ns();
+    /* relaxed: a hint. */
+    if (atomic_load_explicit(&pool.busy, memory_order_relaxed)) since = now;
+  }
+}
+
 static void* helper_main(void* arg) {
   uint_least32_t seen = (uint_least32_t)(uintptr_t)arg;
 
   for (;;) {
-    int spins = 0;
-    while (atomic_load_explicit(&pool.epoch, memory_order_acquire) == seen && spins++ < SPINS)
-      pause_cpu();
+    spin_while(&pool.epoch, seen);
     if (atomic_load_explicit(&pool.epoch, memory_order_acquire) == seen) {
       pthread_mutex_lock(&pool.lock);
-      pool.sleeping++;
-      atomic_fetch_sub_explicit(&pool.awake, 1, memory_order_relaxed); /* relaxed: as below, under the lock or a hint */
+      atomic_fetch_sub_explicit(&pool.awake, 1, memory_order_relaxed); /* relaxed: under the lock, or a hint */
       while (atomic_load_explicit(&pool.epoch, memory_order_acquire) == seen)
         pthread_cond_wait(&pool.work, &pool.lock);
-      pool.sleeping--;
       atomic_fetch_add_explicit(&pool.awake, 1, memory_order_relaxed);
       pthread_mutex_unlock(&pool.lock);
     }
@@ -177,16 +190,56 @@ static void wait_for_helpers(void) {
   /* release: nobody enters behind this; acquire: see what those who left have written. */
   uint_least32_t gate =
       atomic_fetch_and_explicit(&pool.gate, ~(uint_least32_t)OPEN, memory_order_acq_rel);
-  int spins = 0;
 
-  if (!(gate & (OPEN - 1))) return;
-  while (atomic_load_explicit(&pool.gate, memory_order_acquire) != 0 && spins++ < 4 * SPINS)
-    pause_cpu();
-  if (atomic_load_explicit(&pool.gate, memory_order_acquire) == 0) return;
+  while ((gate &= OPEN - 1)) {
+    spin_while(&pool.gate, gate);
+    const uint_least32_t now = atomic_load_explicit(&pool.gate, memory_order_acquire);
+    if (now == gate) break;
+    gate = now;
+  }
+  if (!gate) return;
   pthread_mutex_lock(&pool.lock);
   while (atomic_load_explicit(&pool.gate, memory_order_acquire) != 0)
     pthread_cond_wait(&pool.left, &pool.lock);
   pthread_mutex_unlock(&pool.lock);
+}
+
+/* Wake the helpers that sleep and start those that are missing. */
+static void call_helpers(int wanted) {
+  pthread_mutex_lock(&pool.lock);
+  start_helpers_locked(wanted);
+  /* relaxed: under the lock. */
+  const bool any = atomic_load_explicit(&pool.awake, memory_order_relaxed) < pool.started;
+  pthread_mutex_unlock(&pool.lock);
+  if (any) pthread_cond_broadcast(&pool.work); /* unlocked: who wakes needs the lock */
+}
+
+/* Show the job to the helpers that are awake; true when these are enough. */
+static bool publish(int wanted) {
+  pthread_mutex_lock(&pool.lock);
+  atomic_fetch_add_explicit(&pool.epoch, 1, memory_order_release);
+  /* relaxed: under the lock. */
+  const bool awake = atomic_load_explicit(&pool.awake, memory_order_relaxed) >= wanted;
+  pthread_mutex_unlock(&pool.lock);
+  return awake;
+}
+
+/* With helpers that sleep: the caller does a piece, when that is little of the work, and then knows whether it pays to
+ * wake them. It does too when such a job comes soon after another, so that a loop over small ones has them awake. */
+static void begin_alone(const pool_job* job, int64_t pieces, int wanted) {
+  const uint64_t begin = shmt__os_now_ns();
+  uint64_t now = begin;
+
+  if (pieces >= ENOUGH_PIECES && begin - pool.alone_ns >= SPIN_NS) {
+    (void)take_piece(job);
+    now = shmt__os_now_ns();
+    if ((now - begin) * (uint64_t)(pieces - 1) < WORTH_WAKING_NS) {
+      while (take_piece(job)) continue;
+      pool.alone_ns = shmt__os_now_ns();
+      return;
+    }
+  }
+  call_helpers(wanted);
 }
 
 void shmt__parallel_for(int64_t n, int64_t grain, void (*fn)(void* ctx, int64_t begin, int64_t end),
@@ -206,18 +259,15 @@ void shmt__parallel_for(int64_t n, int64_t grain, void (*fn)(void* ctx, int64_t 
   }
   pieces = (n + grain - 1) / grain;
   if (pieces > (int64_t)threads * PIECES_PER_THREAD) pieces = (int64_t)threads * PIECES_PER_THREAD;
-  pool.job = (pool_job){fn, ctx, n, (n + pieces - 1) / pieces, shmt__os_float_mode()};
+  const pool_job job = {fn, ctx, n, (n + pieces - 1) / pieces, shmt__os_float_mode()};
+  const int wanted = (int)(pieces < threads ? pieces : threads) - 1;
+  pool.job = job;
   atomic_store_explicit(&pool.next, 0, memory_order_relaxed);
-  atomic_store_explicit(&pool.helpers_wanted, (int)(pieces < threads ? pieces : threads) - 1,
-                        memory_order_relaxed);
+  atomic_store_explicit(&pool.helpers_wanted, wanted, memory_order_relaxed);
   /* release: helpers that see the gate open see the job. */
   atomic_store_explicit(&pool.gate, OPEN, memory_order_release);
-  pthread_mutex_lock(&pool.lock);
-  start_helpers_locked(threads - 1);
-  atomic_fetch_add_explicit(&pool.epoch, 1, memory_order_release);
-  if (pool.sleeping > 0) pthread_cond_broadcast(&pool.work);
-  pthread_mutex_unlock(&pool.lock);
-  take_pieces();
+  if (!publish(wanted)) begin_alone(&job, pieces, threads - 1);
+  while (take_piece(&job)) continue;
   wait_for_helpers();
   /* release: the next owner may overwrite the job. */
   atomic_store_explicit(&pool.busy, false, memory_order_release);

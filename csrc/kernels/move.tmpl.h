@@ -63,6 +63,10 @@ void SHMT_LOOP(scatter)(char* const* data, const int64_t* strides, int64_t n, co
   if (strides[2] == 0) {
     char* to = data[0] + shmt__index_offset(s, *(const int64_t*)(const void*)data[2], &ok);
     if (!ok) return;
+    if (strides[0] == (int64_t)sizeof(T) && strides[1] == (int64_t)sizeof(T)) {
+      memmove(to, data[1], (size_t)n * sizeof(T));
+      return;
+    }
     for (int64_t i = 0; i < n; i++) AT(to + i * strides[0]) = *(const T*)(const void*)(data[1] + i * strides[1]);
     return;
   }

@@ -64,7 +64,7 @@ shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, boo
     SHMT_TRY(shmt__restride(line, shmt__tensor_sizes(where), strides, &spread));
     SHMT_TRY(shmt__at_least_1d(work, &target));
     SHMT_TRY(shmt__indexed_walk("gather", target, spread, wide, &shape, shmt__move_loop(SHMT_LOOP_gather, self->dtype),
-                                true));
+                                NULL));
     SHMT_TRY(shmt__check_bad_index(&bad, SHMT_E_RUNTIME, dim, line->sizes[dim]));
   }
   return shmt__output_end("gather", &work, out);
@@ -178,7 +178,7 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
       SHMT_TRY(shmt__restride(wide, (shmt_ints){sizes, n}, index_strides, &along));
       SHMT_TRY(shmt__at_least_1d(work, &target));
       SHMT_TRY(shmt__indexed_walk("index_select", target, spread, along, &shape,
-                                  shmt__move_loop(SHMT_LOOP_gather, self->dtype), true));
+                                  shmt__move_loop(SHMT_LOOP_gather, self->dtype), NULL));
     }
     SHMT_REQUIRE(!bad.found, SHMT_E_INDEX, "index out of range in self");
   }
@@ -205,7 +205,7 @@ shmt_status shmt__take(shmt_tensor* self, shmt_tensor* index, shmt_tensor** out)
     SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
     SHMT_TRY(shmt__restride(dense, shmt__tensor_sizes(index), strides, &spread));
     SHMT_TRY(shmt__indexed_walk("take", work, spread, index, &shape, shmt__move_loop(SHMT_LOOP_gather, self->dtype),
-                                true));
+                                NULL));
     SHMT_REQUIRE(!bad.found, SHMT_E_INDEX,
                  "out of range: tried to access index %" PRId64 " on a tensor of %" PRId64 " elements.", bad.value,
                  self->numel);

@@ -269,7 +269,7 @@ shmt_status shmt__index(shmt_tensor* self, shmt_tensors indices, shmt_tensor** o
     status = shmt__restride(self, sizes, p.self_strides, &source);
     if (status == SHMT_OK)
       status = shmt__indexed_walk("index", result, source, p.offsets, &p.shape,
-                                  shmt__move_loop(SHMT_LOOP_gather, self->dtype), true);
+                                  shmt__move_loop(SHMT_LOOP_gather, self->dtype), NULL);
     if (status == SHMT_OK)
       status = shmt__check_bad_index(&p.bad, SHMT_E_INDEX, 0, p.n_indexed ? self->sizes[p.first] : 0);
   }
@@ -347,7 +347,7 @@ static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* val
   if (status == SHMT_OK && p.offsets) {
     status = shmt__restride(self, (shmt_ints){p.sizes, p.n_result_dims}, p.self_strides, &target);
     if (status == SHMT_OK)
-      status = shmt__indexed_walk("index_put", target, source, p.offsets, &p.shape, loop, false);
+      status = shmt__indexed_walk("index_put", target, source, p.offsets, &p.shape, loop, self);
     if (status == SHMT_OK)
       status = shmt__check_bad_index(&p.bad, SHMT_E_INDEX, 0, self->sizes[p.first]);
   }

@@ -19,7 +19,7 @@ shmt_status shmt__index_as_int64(shmt_tensor* index, shmt_tensor** out) {
 }
 
 shmt_status shmt__indexed_walk(const char* name, shmt_tensor* to, shmt_tensor* from, shmt_tensor* index,
-                               const shmt__index_shape* shape, shmt__loop loop, bool parallel) {
+                               const shmt__index_shape* shape, shmt__loop loop, const shmt_tensor* all) {
   shmt_iter it;
   shmt_status status;
 
@@ -31,7 +31,9 @@ shmt_status shmt__indexed_walk(const char* name, shmt_tensor* to, shmt_tensor* f
   shmt__iter_input(&it, from);
   shmt__iter_input(&it, index);
   SHMT_TRY(shmt__iter_build(&it));
-  status = parallel ? shmt__iter_run(&it, loop, shape) : shmt__iter_run_serial(&it, loop, shape);
+  status = !all                              ? shmt__iter_run(&it, loop, shape)
+           : shmt__may_overlap_itself(all) ? shmt__iter_run_serial(&it, loop, shape)
+                                           : shmt__iter_run_apart(&it, loop, shape);
   return shmt__iter_finish(&it, status);
 }
 
@@ -60,34 +62,87 @@ int64_t shmt__count_set(const uint8_t* mask, int64_t n) {
   return count;
 }
 
+/* A mask cut into chunks, so that several threads can write positions where each knows its own to begin. */
+enum { CHUNKS = 64, CHUNK_GRAIN = 1 << 15 };
+typedef struct positions {
+  const shmt_tensor* self;
+  const uint8_t* set;
+  int64_t numel, chunk;
+  int64_t first[CHUNKS + 1]; /* set elements before a chunk; while counting, those of the chunk before */
+  int64_t* to;
+} positions;
+
+static void count_chunks(void* ctx, int64_t begin, int64_t end) {
+  positions* p = ctx;
+
+  for (int64_t k = begin; k < end; k++) {
+    const int64_t at = k * p->chunk, rest = p->numel - at;
+    p->first[k + 1] = shmt__count_set(p->set + at, rest < p->chunk ? rest : p->chunk);
+  }
+}
+
+/* The set ones of elements [begin, end): their places along the last dim, from `to` on, which has room for `room`.
+ * Written unconditionally, kept by moving on: no branch to mispredict. A mask that another process changes after the
+ * count leads to other positions, but to none outside. */
+static int64_t place_run(const uint8_t* set, int64_t n, int64_t first, int64_t* to, int64_t room) {
+  int64_t found = 0;
+
+  for (int64_t i = 0; i < n && found < room; i++) {
+    to[found] = first + i;
+    found += set[i] != 0;
+  }
+  return found;
+}
+
+static void place_chunks(void* ctx, int64_t begin, int64_t end) {
+  const positions* p = ctx;
+  const shmt_tensor* self = p->self;
+  const int n = self->n_dims;
+  const int64_t count = p->first[(p->numel + p->chunk - 1) / p->chunk], width = self->sizes[n - 1];
+  int64_t at[SHMT_MAX_DIMS], to = p->first[begin];
+  int64_t i = begin * p->chunk, rest = i;
+  const int64_t last = end * p->chunk < p->numel ? end * p->chunk : p->numel, stop = p->first[end];
+
+  for (int d = n - 1; d >= 0; d--) {
+    at[d] = rest % self->sizes[d];
+    rest /= self->sizes[d];
+  }
+  while (i < last) {
+    const int64_t run = width - at[n - 1] < last - i ? width - at[n - 1] : last - i;
+    const int64_t found = place_run(p->set + i, run, at[n - 1], p->to + (n - 1) * count + to, stop - to);
+    for (int d = 0; d < n - 1; d++)
+      for (int64_t k = 0; k < found; k++) p->to[d * count + to + k] = at[d];
+    to += found;
+    i += run;
+    at[n - 1] = 0;
+    for (int d = n - 2; d >= 0; d--) {
+      if (++at[d] < self->sizes[d]) break;
+      at[d] = 0;
+    }
+  }
+  for (int d = 0; d < n; d++)
+    for (int64_t k = to; k < stop; k++) p->to[d * count + k] = 0;
+}
+
 shmt_status shmt__nonzero_positions(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) as_bool = NULL;
   SHMT_AUTO(shmt_tensor) mask = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
-  int64_t at[SHMT_MAX_DIMS] = {0};
+  positions p = {.self = self};
   const int n_dims = self->n_dims;
 
   SHMT_TRY(shmt__tensor_cast(self, SHMT_BOOL, &as_bool));
   SHMT_TRY(shmt__tensor_contiguous(as_bool, SHMT_CONTIGUOUS_FORMAT, &mask));
-  const uint8_t* set = shmt__tensor_data(mask);
-  const int64_t count = shmt__count_set(set, mask->numel);
+  p.set = shmt__tensor_data(mask);
+  p.numel = mask->numel;
+  p.chunk = p.numel / CHUNKS + 1 > CHUNK_GRAIN ? p.numel / CHUNKS + 1 : CHUNK_GRAIN;
+  const int64_t n_chunks = (p.numel + p.chunk - 1) / p.chunk;
+  shmt__parallel_for(n_chunks, 1, count_chunks, &p);
+  for (int64_t k = 0; k < n_chunks; k++) p.first[k + 1] += p.first[k];
+  const int64_t count = p.first[n_chunks];
   SHMT_TRY(shmt__tensor_empty_strided(SHMT_INTS(count, n_dims), SHMT_INTS(1, count), SHMT_INT64, SHMT_CPU, &result));
-  int64_t* to = shmt__tensor_data(result);
-  if (count > 0 && n_dims > 0) {
-    const int64_t width = self->sizes[n_dims - 1];
-    for (int64_t begin = 0; begin < mask->numel; begin += width) {
-      for (int64_t c = 0; c < width; c++) {
-        if (!set[begin + c]) continue;
-        for (int d = 0; d < n_dims - 1; d++) to[d * count] = at[d];
-        to[(n_dims - 1) * count] = c;
-        to++;
-      }
-      for (int d = n_dims - 2; d >= 0; d--) {
-        if (++at[d] < self->sizes[d]) break;
-        at[d] = 0;
-      }
-    }
-  }
+  p.to = shmt__tensor_data(result);
+  if (count > 0 && n_dims > 0) shmt__parallel_for(n_chunks, 1, place_chunks, &p);
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }

@@ -26,9 +26,10 @@ static inline shmt_status shmt__restride(shmt_tensor* t, shmt_ints sizes, const 
 shmt_status shmt__index_as_int64(shmt_tensor* index, shmt_tensor** out);
 
 /* to[..., index, ...] <- from, or the other way round for a gather, by `loop`: all three have the same
- * sizes; `to` is written as it is (no resize, no overlap check). parallel: no two elements write to one place. */
+ * sizes; `to` is written as it is (no resize, no overlap check). all: of which `to` is an alias, when elements may write
+ * to one place: they do one after the other; NULL: none do. */
 shmt_status shmt__indexed_walk(const char* name, shmt_tensor* to, shmt_tensor* from, shmt_tensor* index,
-                               const shmt__index_shape* shape, shmt__loop loop, bool parallel);
+                               const shmt__index_shape* shape, shmt__loop loop, const shmt_tensor* all);
 
 /* SHMT_E_INDEX "index 5 is out of bounds for dimension 0 with size 3" when bad was noted. */
 shmt_status shmt__check_bad_index(const shmt__bad_index* bad, shmt_status code, int64_t dim, int64_t size);

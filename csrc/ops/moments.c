@@ -361,7 +361,7 @@ static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int6
   for (int k = 0; k < n_outs; k++) shmt__iter_output(&it, starts[k], (*starts[k])->dtype);
   shmt__iter_input(&it, *starts[n_outs]);
   SHMT_TRY(shmt__iter_build(&it));
-  return shmt__iter_finish(&it, shmt__iter_run(&it, scan_lines, &s));
+  return shmt__iter_finish(&it, shmt__iter_run_costly(&it, scan_lines, &s, s.length));
 }
 
 /* A sum or product of one number, or of none, is taken also where the dtype has no loop (bool). */

@@ -143,7 +143,8 @@ static void walk(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[
   }
   p.loop = shmt__loops[row][tensors[0]->dtype];
   /* A window may be larger than any image. */
-  const double work = (double)outs * (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2];
+  double work = (double)outs * (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2];
+  if (work < (double)ins) work = (double)ins; /* of adaptive ones, whose windows have no size of their own */
   shmt__parallel_for(n, work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1, run_planes, &p);
 }
 

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 512 };
+enum { BLOCK = 512, GRAIN = 1 << 16 };
 
 /* How long, and from where to where in which steps. */
 typedef struct range {
@@ -30,26 +30,38 @@ static double range_value(const range* r, int64_t i) {
   return r->base != 0 ? pow(r->base, v) : v;
 }
 
+typedef struct filling {
+  const range* r;
+  shmt__cast_loop_fn cast;
+  char* data;
+  int64_t item;
+} filling;
+
 /* Blocks of doubles or int64s, converted by the cast loops, so that every dtype is served. */
-static shmt_status fill_range(shmt_tensor* t, const range* r) {
+static void fill_piece(void* ctx, int64_t begin, int64_t end) {
+  const filling* f = ctx;
+  const range* r = f->r;
   union {
     double d[BLOCK];
     int64_t i[BLOCK];
   } block;
-  const shmt__cast_loop_fn cast = shmt__cast_loop(t->dtype, r->integral ? SHMT_INT64 : SHMT_FLOAT64);
-  const int64_t item = shmt__tensor_item_bytes(t);
-  char* data = shmt__tensor_data(t);
 
-  if (shmt__tensor_is_meta(t)) return SHMT_OK;
-  for (int64_t begin = 0; begin < t->numel; begin += BLOCK) {
-    const int64_t n = t->numel - begin < BLOCK ? t->numel - begin : BLOCK;
+  for (int64_t n; begin < end; begin += n) {
+    n = end - begin < BLOCK ? end - begin : BLOCK;
     if (r->integral)
       for (int64_t k = 0; k < n; k++) block.i[k] = r->i_start + (begin + k) * r->i_step;
     else
       for (int64_t k = 0; k < n; k++) block.d[k] = range_value(r, begin + k);
-    cast(data + begin * item, item, (const char*)&block, 8, n);
+    f->cast(f->data + begin * f->item, f->item, (const char*)&block, 8, n);
   }
-  return SHMT_OK;
+}
+
+static void fill_range(shmt_tensor* t, const range* r) {
+  filling f = {r, shmt__cast_loop(t->dtype, r->integral ? SHMT_INT64 : SHMT_FLOAT64), NULL, shmt__tensor_item_bytes(t)};
+
+  if (shmt__tensor_is_meta(t)) return;
+  f.data = shmt__tensor_data(t);
+  shmt__parallel_for(t->numel, GRAIN, fill_piece, &f);
 }
 
 /* Where the result goes: dtype and device of a preset output count when none is asked for. */
@@ -62,7 +74,7 @@ static shmt_status make_range(const char* name, int64_t n, shmt_dtype dtype, shm
     device = (*out)->device;
   }
   SHMT_TRY(shmt__output_begin(name, out, SHMT_INTS(n), dtype, device == SHMT_DEVICE_NONE ? SHMT_CPU : device, &work));
-  SHMT_TRY(fill_range(work, r));
+  fill_range(work, r);
   return shmt__output_end(name, &work, out);
 }
 

@@ -24,7 +24,7 @@ static shmt_status scatter_walk(const char* name, shmt_tensor* self, int64_t dim
   strides[dim] = 0;
   SHMT_TRY(shmt__check_not_empty(index, bad_code, dim, self->sizes[dim]));
   SHMT_TRY(shmt__restride(self, shmt__tensor_sizes(index), strides, &target));
-  SHMT_TRY(shmt__indexed_walk(name, target, source, index, &shape, loop, false));
+  SHMT_TRY(shmt__indexed_walk(name, target, source, index, &shape, loop, self));
   if (bad.found && bad_code == SHMT_E_INDEX && strcmp(name, "index_add") == 0)
     SHMT_FAIL(SHMT_E_INDEX, "index out of range in self");
   SHMT_REQUIRE(!bad.found || strcmp(name, "index_copy") != 0, SHMT_E_INDEX,
@@ -228,7 +228,7 @@ shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, 
     SHMT_TRY(shmt__tensor_from_scalar(shmt__scalar_int(0), SHMT_INT64, false, &zero));
     SHMT_TRY(shmt__restride(zero, shmt__tensor_sizes(source), none, &zeros));
     SHMT_TRY(shmt__indexed_walk("index_add", scaled, spread, zeros, &shape,
-                                shmt__loops[SHMT_LOOP_scatter_mul][source->dtype], true));
+                                shmt__loops[SHMT_LOOP_scatter_mul][source->dtype], NULL));
     source = scaled;
   }
   SHMT_TRY(shmt__begin_update(self, out));

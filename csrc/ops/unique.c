@@ -3,6 +3,7 @@
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "iter/copy.h"
+#include "iter/threads.h"
 #include "kernels/shapes.h"
 #include "ops/check.h"
 #include "ops/lines.h"
@@ -137,6 +138,65 @@ shmt_status shmt__unique_consecutive(shmt_tensor* self, bool return_inverse, boo
 
 /* --- histograms -------------------------------------------------------------------------------- */
 
+/* Counts of small numbers. A block is looked through before it is counted, so that it is read from memory once; the bits
+ * that are set in any of its numbers bound them, and vectors find those faster than the largest. */
+enum { TABLE = 1 << 13, COUNT_BLOCK = 1 << 13, COUNT_GRAIN = 1 << 16, MOST_TABLES = 64 };
+
+typedef struct tally {
+  const int64_t* x;
+  int64_t numel, share; /* elements of a table */
+  int64_t* tables;      /* of TABLE numbers each, zero as far as used */
+  int64_t used[MOST_TABLES];
+  int64_t bits[MOST_TABLES]; /* of all numbers of a share */
+} tally;
+
+static void count_shares(void* ctx, int64_t begin, int64_t end) {
+  tally* t = ctx;
+
+  for (int64_t k = begin; k < end; k++) {
+    int64_t* const table = t->tables + k * TABLE;
+    const int64_t last = (k + 1) * t->share < t->numel ? (k + 1) * t->share : t->numel;
+    int64_t all = 0, used = 0, n;
+    for (int64_t at = k * t->share; at < last; at += n) {
+      const int64_t* const x = t->x + at;
+      n = last - at < COUNT_BLOCK ? last - at : COUNT_BLOCK;
+      for (int64_t i = 0; i < n; i++) all |= x[i];
+      if ((uint64_t)all >= TABLE) continue; /* negative, or too large: only whether there are negative ones matters */
+      for (; used <= all; used = used ? 2 * used : 64) memset(table + used, 0, (size_t)(used ? used : 64) * sizeof *table);
+      /* Another process may change them still. */
+      for (int64_t i = 0; i < n; i++) table[x[i] & (TABLE - 1)]++;
+    }
+    t->bits[k] = all;
+    t->used[k] = used;
+  }
+}
+
+/* How often each number below TABLE is in x; *out stays NULL when there are others. */
+static shmt_status count_small(const shmt_tensor* x, int64_t minlength, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) tables = NULL;
+  tally t = {.x = shmt__tensor_data(x), .numel = x->numel};
+  int64_t n = x->numel / COUNT_GRAIN, threads = shmt__num_threads(), length = minlength, all = 0;
+
+  n = threads == 1 || n < 1 ? 1 : n < 2 * threads ? n : 2 * threads;
+  if (n > MOST_TABLES) n = MOST_TABLES;
+  SHMT_TRY(vector(n * TABLE, &tables));
+  t.tables = shmt__tensor_data(tables);
+  t.share = (x->numel + n - 1) / n;
+  shmt__parallel_for(n, 1, count_shares, &t);
+  for (int64_t k = 0; k < n; k++) all |= t.bits[k];
+  SHMT_REQUIRE(all >= 0, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
+  if (all >= TABLE) return SHMT_OK;
+  for (int64_t k = 0; k < n; k++)
+    for (int64_t i = t.used[k]; i > length; i--)
+      if (t.tables[k * TABLE + i - 1]) length = i;
+  SHMT_TRY(vector(length, out));
+  SHMT_TRY(shmt__tensor_fill(*out, shmt__scalar_int(0)));
+  int64_t* count = shmt__tensor_data(*out);
+  for (int64_t k = 0; k < n; k++)
+    for (int64_t i = 0; i < length && i < t.used[k]; i++) count[i] += t.tables[k * TABLE + i];
+  return SHMT_OK;
+}
+
 shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minlength, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
   SHMT_AUTO(shmt_tensor) dense = NULL;
@@ -155,6 +215,13 @@ shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minl
                "weights should be 1-d and have the same length as input");
   SHMT_TRY(shmt__tensor_cast(self, SHMT_INT64, &wide));
   SHMT_TRY(shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, &dense));
+  if (!weights && dense->numel > 0) {
+    SHMT_TRY(count_small(dense, minlength, &result));
+    if (result) {
+      *out = SHMT_TAKE(result);
+      return SHMT_OK;
+    }
+  }
   const int64_t* x = shmt__tensor_data(dense);
   int64_t low = 0, high = minlength - 1;
   for (int64_t i = 0; i < dense->numel; i++) {
@@ -249,6 +316,8 @@ shmt_status shmt__histc(shmt_tensor* self, int64_t bins, shmt_scalar min, shmt_s
 
 /* --- sorted search --------------------------------------------------------------------------------- */
 
+enum { SEARCH_GRAIN = 1024 };
+
 typedef struct search {
   bool out_int32, right;
   shmt_tensor* sorter;
@@ -284,6 +353,26 @@ static shmt_status dense_in(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out)
   return shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
+typedef struct rows_search {
+  char *places, *values, *bounds, *order;
+  int64_t each, item; /* values of a row */
+  shmt__loop loop;
+  shmt__search_shape shape;
+} rows_search;
+
+static void search_piece(void* ctx, int64_t begin, int64_t end) {
+  const rows_search* s = ctx;
+  const int64_t strides[4] = {8, s->item, s->item, 8};
+
+  for (int64_t n; begin < end; begin += n) {
+    const int64_t row = begin / s->each * s->shape.n_bounds, rest = s->each - begin % s->each;
+    char* data[4] = {s->places + begin * 8, s->values + begin * s->item, s->bounds + row * s->item,
+                     s->order ? s->order + row * 8 : NULL};
+    n = rest < end - begin ? rest : end - begin;
+    s->loop(data, strides, n, &s->shape);
+  }
+}
+
 static shmt_status run_search(shmt_tensor* bounds, shmt_tensor* values, const search* s, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) b = NULL;
   SHMT_AUTO(shmt_tensor) v = NULL;
@@ -302,17 +391,13 @@ static shmt_status run_search(shmt_tensor* bounds, shmt_tensor* values, const se
     SHMT_TRY(dense_in(bounds, dtype, &b));
     SHMT_TRY(dense_in(values, dtype, &v));
     if (s->sorter) SHMT_TRY(dense_in(s->sorter, SHMT_INT64, &order));
-    const int64_t n_bounds = b->sizes[b->n_dims - 1], item = shmt__dtype_size[dtype];
+    const int64_t n_bounds = b->sizes[b->n_dims - 1];
     const int64_t rows = b->n_dims == 1 ? 1 : b->numel / (n_bounds > 0 ? n_bounds : 1);
-    const int64_t n_rows = b->n_dims == 1 || n_bounds == 0 ? 1 : rows, each = v->numel / n_rows;
-    const shmt__search_shape shape = {n_bounds, s->right};
-    const int64_t strides[4] = {8, item, item, 8};
-    for (int64_t r = 0; r < n_rows; r++) {
-      char* data[4] = {(char*)shmt__tensor_data(places) + r * each * 8, (char*)shmt__tensor_data(v) + r * each * item,
-                       (char*)shmt__tensor_data(b) + r * n_bounds * item,
-                       order ? (char*)shmt__tensor_data(order) + r * n_bounds * 8 : NULL};
-      shmt__loops[SHMT_LOOP_search][dtype](data, strides, each, &shape);
-    }
+    rows_search w = {shmt__tensor_data(places), shmt__tensor_data(v), shmt__tensor_data(b),
+                     order ? shmt__tensor_data(order) : NULL,
+                     v->numel / (b->n_dims == 1 || n_bounds == 0 ? 1 : rows), shmt__dtype_size[dtype],
+                     shmt__loops[SHMT_LOOP_search][dtype], {n_bounds, s->right}};
+    shmt__parallel_for(v->numel, SEARCH_GRAIN, search_piece, &w);
   }
   return shmt__tensor_cast(places, s->out_int32 ? SHMT_INT32 : SHMT_INT64, out);
 }
