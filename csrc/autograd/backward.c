@@ -30,9 +30,7 @@ static shmt_status implicit_grad(shmt_tensor* t, shmt_tensor** out) {
 }
 
 static shmt_status check_given(const shmt_tensor* t, const shmt_tensor* g, uint32_t i) {
-  const bool same = g->n_dims == t->n_dims &&
-                    memcmp(g->sizes, t->sizes, (size_t)t->n_dims * sizeof *t->sizes) == 0;
-  SHMT_REQUIRE(same, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(shmt__same_sizes(g, t), SHMT_E_RUNTIME,
                "Mismatch in shape: grad_output[%u] has a shape of torch.Size(%s) and output[%u] "
                "has a shape of "
                "torch.Size(%s).",

@@ -272,14 +272,10 @@ static inline bool fits(const shmt_tensor* g, const shmt_edge* target) {
   const shmt__input_meta* m = shmt__node_input_meta(target->node, target->input_nr);
   if (SHMT_UNLIKELY(target->node->klass->is_accumulate)) {
     const shmt_tensor* v = shmt__accumulator_variable(target->node);
-    return g->dtype == v->dtype && g->n_dims == v->n_dims && g->device == v->device &&
-           memcmp(g->sizes, v->sizes, (size_t)v->n_dims * sizeof *v->sizes) == 0;
+    return g->dtype == v->dtype && g->device == v->device && shmt__same_sizes(g, v);
   }
-  if (g->dtype != m->dtype || g->n_dims != m->n_dims || g->device != m->device) return false;
-  const int64_t* sizes = shmt__input_meta_sizes(m);
-  for (int i = 0; i < g->n_dims; i++)
-    if (g->sizes[i] != sizes[i]) return false;
-  return true;
+  return g->dtype == m->dtype && g->device == m->device &&
+         shmt__same_ints(shmt__tensor_sizes(g), (shmt_ints){shmt__input_meta_sizes(m), m->n_dims});
 }
 
 /* Put the node in `hot` where the others wait. */

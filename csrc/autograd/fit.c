@@ -90,10 +90,7 @@ shmt_status shmt__grad_fit_slow(shmt_tensor** g, const shmt_edge* target, const 
   SHMT_REQUIRE((*g)->device == e.device, SHMT_E_RUNTIME, "%s expected device %s but got %s",
                who(fn, index, text, sizeof text), e.device == SHMT_META ? "meta" : "cpu",
                (*g)->device == SHMT_META ? "meta" : "cpu");
-  const bool same =
-      (*g)->n_dims == e.sizes.len &&
-      memcmp((*g)->sizes, e.sizes.data, (size_t)e.sizes.len * sizeof *e.sizes.data) == 0;
-  if (!same) {
+  if (!shmt__same_ints(shmt__tensor_sizes(*g), e.sizes)) {
     char want[256];
     SHMT_REQUIRE(broadcasts(e.sizes, shmt__tensor_sizes(*g)), SHMT_E_RUNTIME,
                  "%s got %s but expected shape compatible with %s",

@@ -183,11 +183,6 @@ shmt_tensor* shmt__tensor_grad(shmt_tensor* t) {
   return grad;
 }
 
-static bool same_sizes(const shmt_tensor* a, const shmt_tensor* b) {
-  return a->n_dims == b->n_dims &&
-         memcmp(a->sizes, b->sizes, (size_t)a->n_dims * sizeof *a->sizes) == 0;
-}
-
 shmt_status shmt__tensor_set_grad(shmt_tensor* t, shmt_tensor* grad) {
   if (!grad && !t->autograd) return SHMT_OK;
   if (grad) {
@@ -203,7 +198,7 @@ shmt_status shmt__tensor_set_grad(shmt_tensor* t, shmt_tensor* grad) {
                  "ensure that the gradient and the tensor are on the same device",
                  grad->device == SHMT_META ? "meta" : "cpu",
                  t->device == SHMT_META ? "meta" : "cpu");
-    SHMT_REQUIRE(same_sizes(grad, t), SHMT_E_RUNTIME,
+    SHMT_REQUIRE(shmt__same_sizes(grad, t), SHMT_E_RUNTIME,
                  "attempting to assign a gradient of size '%s' to a tensor of size '%s'. Please "
                  "ensure that the "
                  "gradient and the tensor are the same size",

@@ -23,10 +23,7 @@ typedef struct build_state {
 /* --- shapes ----------------------------------------------------------------------- */
 
 static bool has_shape(const build_state* b, const shmt_tensor* t) {
-  if (t->n_dims != b->n_dims) return false;
-  for (int d = 0; d < b->n_dims; d++)
-    if (t->sizes[d] != b->sizes[d]) return false;
-  return true;
+  return shmt__same_ints(shmt__tensor_sizes(t), (shmt_ints){b->sizes, b->n_dims});
 }
 
 static shmt_status find_shape(build_state* b) {

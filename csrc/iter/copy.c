@@ -102,17 +102,10 @@ static bool is_crossed(const shmt_iter* it, int64_t item) {
 
 /* --- copy ------------------------------------------------------------------------ */
 
-static bool same_sizes(const shmt_tensor* a, const shmt_tensor* b) {
-  return a->n_dims == b->n_dims &&
-         (a->n_dims == 0 || memcmp(a->sizes, b->sizes, (size_t)a->n_dims * sizeof *a->sizes) == 0);
-}
-
 static bool same_layout(const shmt_tensor* a, const shmt_tensor* b) {
-  if (!same_sizes(a, b)) return false;
+  if (!shmt__same_sizes(a, b)) return false;
   if (a->flags & b->flags & SHMT_TENSOR_CONTIGUOUS) return true;
-  return (a->flags & SHMT_TENSOR_DENSE) &&
-         (a->n_dims == 0 ||
-          memcmp(a->strides, b->strides, (size_t)a->n_dims * sizeof *a->strides) == 0);
+  return (a->flags & SHMT_TENSOR_DENSE) && shmt__same_strides(a, b);
 }
 
 /* Shapes only. */
@@ -123,9 +116,7 @@ static shmt_status check_meta_copy(shmt_tensor* dst, shmt_tensor* src) {
   SHMT_REQUIRE(dst->device == SHMT_META, SHMT_E_NOT_IMPLEMENTED,
                "Cannot copy out of meta tensor; no data!");
   SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(dst), shmt__tensor_sizes(src), sizes, &n_dims));
-  SHMT_REQUIRE(n_dims == dst->n_dims &&
-                   (n_dims == 0 || memcmp(sizes, dst->sizes, (size_t)n_dims * sizeof *sizes) == 0),
-               SHMT_E_RUNTIME, "output with shape %s doesn't match the broadcast shape %s",
+  SHMT_REQUIRE(shmt__same_ints((shmt_ints){sizes, n_dims}, shmt__tensor_sizes(dst)), SHMT_E_RUNTIME, "output with shape %s doesn't match the broadcast shape %s",
                SHMT_SHAPE_TEXT(dst),
                shmt__ints_text((shmt_ints){sizes, n_dims}, text, sizeof text));
   return SHMT_OK;

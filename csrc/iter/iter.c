@@ -10,13 +10,6 @@
 
 /* --- short cuts --------------------------------------------------------------- */
 
-static inline bool same_sizes(const shmt_tensor* a, const shmt_tensor* b) {
-  if (a->n_dims != b->n_dims) return false;
-  for (int d = 0; d < a->n_dims; d++)
-    if (a->sizes[d] != b->sizes[d]) return false;
-  return true;
-}
-
 /* May every input be read as it is when the common dtype is that of `lead`? */
 static inline bool dtype_is_settled(const shmt_iter* it, const shmt_tensor* lead) {
   switch (it->promote) {
@@ -67,7 +60,7 @@ static bool build_contiguous(shmt_iter* it, shmt_status* status) {
     shmt_tensor* t = ops[k].tensor;
     if (t->device != SHMT_CPU) return false;
     if (t->dtype == lead->dtype && shmt__tensor_is_contiguous(t) &&
-        (t == lead || same_sizes(t, lead))) {
+        (t == lead || shmt__same_sizes(t, lead))) {
       ops[k].data = shmt__tensor_data(t);
       ops[k].strides[0] = shmt__tensor_item_bytes(t);
     } else if (t->n_dims != 0 || t->dtype == SHMT_DTYPE_NONE || !take_scalar(it, k, lead)) {
@@ -86,7 +79,7 @@ static bool build_contiguous(shmt_iter* it, shmt_status* status) {
     it->elsewhere = 1;
   } else {
     if (out->dtype != dtype || out->device != SHMT_CPU || !shmt__tensor_is_contiguous(out) ||
-        !same_sizes(out, lead))
+        !shmt__same_sizes(out, lead))
       return false;
     for (int k = 1; k < n; k++) {
       const shmt_tensor* t = ops[k].tensor;

@@ -26,9 +26,7 @@ static shmt_status holds_everywhere(shmt_tensor* mask, bool* out) {
 shmt_status shmt__equal(shmt_tensor* self, shmt_tensor* other, bool* out) {
   SHMT_AUTO(shmt_tensor) same = NULL;
 
-  *out = self->n_dims == other->n_dims &&
-         (self->n_dims == 0 ||
-          memcmp(self->sizes, other->sizes, (size_t)self->n_dims * sizeof *self->sizes) == 0);
+  *out = shmt__same_sizes(self, other);
   if (!*out) return SHMT_OK;
   SHMT_TRY(shmt_op_eq_Tensor(self, other, &same));
   return holds_everywhere(same, out);

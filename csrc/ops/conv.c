@@ -190,9 +190,8 @@ static shmt_status add_bias(shmt_tensor* result, shmt_tensor* bias) {
   const shmt__loop add = shmt__loops[SHMT_LOOP_add][result->dtype];
   const shmt_scalar one = shmt__scalar_int(1);
   const int64_t item = shmt__tensor_item_bytes(result), channels = result->sizes[1];
-  int64_t plane = 1;
+  const int64_t plane = shmt__tensor_extent(result, 2, result->n_dims);
 
-  for (int d = 2; d < result->n_dims; d++) plane *= result->sizes[d];
   for (int64_t i = 0; i < result->sizes[0] * channels; i++) {
     char* line = (char*)shmt__tensor_data(result) + i * plane * item;
     char* data[3] = {line, line, (char*)shmt__tensor_data(bias) + i % channels * item};
@@ -275,10 +274,9 @@ static shmt_status bias_gradient(shmt_tensor* grad, shmt_tensor* result) {
   const int64_t item = shmt__tensor_item_bytes(grad), channels = grad->sizes[1];
   const shmt__loop dot = shmt__loops[SHMT_LOOP_dot][grad->dtype], add = shmt__loops[SHMT_LOOP_add][grad->dtype];
   const shmt_scalar alpha = shmt__scalar_int(1);
-  int64_t plane = 1;
+  const int64_t plane = shmt__tensor_extent(grad, 2, grad->n_dims);
   _Alignas(16) char one[16], sum[16];
 
-  for (int d = 2; d < grad->n_dims; d++) plane *= grad->sizes[d];
   shmt__scalar_store_unsafe(alpha, grad->dtype, one);
   SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
   for (int64_t i = 0; i < grad->sizes[0] * channels; i++) {

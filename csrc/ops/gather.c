@@ -118,13 +118,10 @@ static bool are_known(const slices* s) {
 /* False when the slices are too small or not dense, and the general walk is better. */
 static bool try_slices(shmt_tensor* work, shmt_tensor* line, int64_t dim, shmt_tensor* index, shmt__bad_index* bad) {
   slices s = {.bad = bad, .n_index = index->sizes[0], .size = line->sizes[dim], .inner = shmt__tensor_item_bytes(line)};
-  int64_t outer = 1;
+  const int64_t outer = shmt__tensor_extent(line, 0, dim);
 
   if (!shmt__tensor_is_contiguous(line) || !shmt__tensor_is_contiguous(index)) return false;
-  for (int d = 0; d < line->n_dims; d++) {
-    if (d < dim) outer *= line->sizes[d];
-    if (d > dim) s.inner *= line->sizes[d];
-  }
+  s.inner *= shmt__tensor_extent(line, dim + 1, line->n_dims);
   const bool by_element = dim == line->n_dims - 1 && outer > 1;
   if (s.inner < 16 && !by_element) return false;
   s.to = shmt__tensor_data(work);

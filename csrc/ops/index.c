@@ -226,13 +226,6 @@ static shmt_status select_masked(shmt_tensor* self, shmt_tensor* mask, shmt_tens
   return SHMT_OK;
 }
 
-static bool same_shape(const shmt_tensor* a, const shmt_tensor* b) {
-  if (a->n_dims != b->n_dims) return false;
-  for (int d = 0; d < a->n_dims; d++)
-    if (a->sizes[d] != b->sizes[d]) return false;
-  return true;
-}
-
 static bool has_meta_mask(shmt_tensors indices) {
   for (int64_t i = 0; i < indices.len; i++) {
     const shmt_tensor* t = indices.data[i];
@@ -251,7 +244,7 @@ shmt_status shmt__index(shmt_tensor* self, shmt_tensors indices, shmt_tensor** o
                "too many indices for tensor of dimension %d (got %" PRId64 ")", self->n_dims, indices.len);
   if (has_meta_mask(indices)) return refuse_meta_mask("index");
   if (indices.len == 1 && indices.data[0] && indices.data[0]->dtype == SHMT_BOOL && self->n_dims > 0 &&
-      same_shape(self, indices.data[0]) && !shmt__tensor_is_meta(self))
+      shmt__same_sizes(self, indices.data[0]) && !shmt__tensor_is_meta(self))
     return select_masked(self, indices.data[0], out);
   if (self->n_dims == 0 && indices.len == 1 && indices.data[0] && indices.data[0]->dtype == SHMT_BOOL &&
       indices.data[0]->n_dims == 0) {
@@ -307,10 +300,9 @@ static shmt_status spread_values(const plan* p, shmt_tensor* self, shmt_tensor* 
 /* One mask of self's shape: an assignment of one number by it is a fill. */
 static bool is_whole_mask(const shmt_tensor* self, shmt_tensors indices) {
   const shmt_tensor* mask = indices.len == 1 ? indices.data[0] : NULL;
-  bool same = mask && mask->dtype == SHMT_BOOL && mask->n_dims == self->n_dims && mask->device == SHMT_CPU;
 
-  for (int d = 0; same && d < self->n_dims; d++) same = mask->sizes[d] == self->sizes[d];
-  return same && mask->storage != self->storage;
+  return mask && mask->dtype == SHMT_BOOL && mask->device == SHMT_CPU && shmt__same_sizes(mask, self) &&
+         mask->storage != self->storage;
 }
 
 static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* values, bool accumulate) {

@@ -94,11 +94,10 @@ static void join_rows(void* ctx, int64_t begin, int64_t end) {
 /* Join along dim row by row; false where that is not possible, or does not pay. */
 static bool join_dense(shmt_tensors tensors, int64_t dim, shmt_ints lengths, shmt_tensor* out) {
   join c = {shmt__tensor_data(out), tensors, lengths.data, shmt__tensor_item_bytes(out), 0, false};
-  int64_t rows = 1;
 
   if (out->numel == 0) return false;
-  for (int d = (int)dim + 1; d < out->n_dims; d++) c.inner *= out->sizes[d];
-  for (int d = 0; d < dim; d++) rows *= out->sizes[d];
+  const int64_t rows = shmt__tensor_extent(out, 0, dim);
+  c.inner *= shmt__tensor_extent(out, dim + 1, out->n_dims);
   c.to_step = out->sizes[dim] * c.inner;
   if (rows <= 1 || c.to_step < tensors.len * WORTH_JOINING || !shmt__tensor_is_contiguous(out)) return false;
   for (int64_t i = 0; i < tensors.len; i++)
@@ -117,9 +116,8 @@ static shmt_status copy_slice(shmt_tensor* out, int64_t dim, int64_t start, shmt
 
   if (t->numel == 0) return SHMT_OK;
   if (t->dtype == out->dtype && shmt__tensor_is_contiguous(t) && shmt__tensor_is_contiguous(out)) {
-    int64_t inner = item, rows = 1;
-    for (int d = (int)dim + 1; d < out->n_dims; d++) inner *= out->sizes[d];
-    for (int d = 0; d < dim; d++) rows *= out->sizes[d];
+    const int64_t inner = item * shmt__tensor_extent(out, dim + 1, out->n_dims);
+    const int64_t rows = shmt__tensor_extent(out, 0, dim);
     const int64_t nbytes = t->sizes[dim] * inner;
     row_copy c = {(char*)shmt__tensor_data(out) + start * inner, shmt__tensor_data(t), out->sizes[dim] * inner, nbytes,
                   out->numel * item >= SHMT_STREAM_BYTES && nbytes >= STREAM_ROW_BYTES};
@@ -291,9 +289,7 @@ shmt_status shmt__stack(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
   for (int64_t i = 0; i < tensors.len; i++) {
     const shmt_tensor* t = tensors.data[i];
     if (shmt__tensor_is_meta(t)) device = SHMT_META;
-    bool same = t->n_dims == n;
-    for (int d = 0; same && d < n; d++) same = t->sizes[d] == first->sizes[d];
-    SHMT_REQUIRE(same, SHMT_E_RUNTIME,
+    SHMT_REQUIRE(shmt__same_sizes(t, first), SHMT_E_RUNTIME,
                  "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %" PRId64,
                  SHMT_SHAPE_TEXT(first), SHMT_SHAPE_TEXT(t), i);
   }

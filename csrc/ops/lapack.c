@@ -69,12 +69,11 @@ shmt_status shmt__batch_of(const shmt_tensor* t, shmt__batch* out) {
   SHMT_REQUIRE(rows <= INT_MAX && columns <= INT_MAX, SHMT_E_RUNTIME,
                "linear algebra: a matrix of %" PRId64 " by %" PRId64 " is too large", rows, columns);
   *out = (shmt__batch){.data = shmt__tensor_data(t),
-                       .n = 1,
+                       .n = shmt__tensor_extent(t, 0, n - 2),
                        .step = rows * columns * shmt__tensor_item_bytes(t),
                        .rows = (int)rows,
                        .columns = (int)columns,
                        .ld = rows > 1 ? (int)rows : 1};
-  for (int d = 0; d < n - 2; d++) out->n *= t->sizes[d];
   return SHMT_OK;
 }
 

@@ -195,12 +195,10 @@ shmt_status shmt__cross_entropy_loss(shmt_tensor* self, shmt_tensor* target, shm
   SHMT_AUTO(shmt_tensor) smooth = NULL;
   SHMT_AUTO(shmt_tensor) a = NULL;
   SHMT_AUTO(shmt_tensor) b = NULL;
-  bool same = self->n_dims == target->n_dims;
 
-  for (int d = 0; same && d < self->n_dims; d++) same = self->sizes[d] == target->sizes[d];
   SHMT_REQUIRE(label_smoothing >= 0 && label_smoothing <= 1, SHMT_E_RUNTIME,
                "label_smoothing must be between 0.0 and 1.0. Got: %g", label_smoothing);
-  if (same && self->n_dims > 0) {
+  if (shmt__same_sizes(self, target) && self->n_dims > 0) {
     SHMT_REQUIRE(ignore_index < 0, SHMT_E_RUNTIME, "ignore_index is not supported for floating point target");
     return entropy_of_probabilities(self, target, weight, reduction, label_smoothing, out);
   }

@@ -97,10 +97,8 @@ static shmt_status sum_errors(const error* e, shmt_tensor* self, shmt_tensor* ta
 
 /* Do the loops fit: one floating dtype, dense memory of one shape, on the CPU? */
 static bool is_dense_pair(const shmt_tensor* a, const shmt_tensor* b) {
-  bool same = a->dtype == b->dtype && a->n_dims == b->n_dims && shmt__is_floating(a->dtype);
-
-  for (int d = 0; same && d < a->n_dims; d++) same = a->sizes[d] == b->sizes[d];
-  return same && a->numel > 0 && a->device == SHMT_CPU && b->device == SHMT_CPU && shmt__tensor_is_contiguous(a) &&
+  return a->dtype == b->dtype && shmt__is_floating(a->dtype) && shmt__same_sizes(a, b) && a->numel > 0 &&
+         a->device == SHMT_CPU && b->device == SHMT_CPU && shmt__tensor_is_contiguous(a) &&
          shmt__tensor_is_contiguous(b) && !((a->flags | b->flags) & (SHMT_TENSOR_CONJ | SHMT_TENSOR_NEG));
 }
 
@@ -222,10 +220,8 @@ shmt_status shmt__binary_cross_entropy(shmt_tensor* self, shmt_tensor* target, s
   SHMT_AUTO(shmt_tensor) loss = NULL;
   SHMT_AUTO(shmt_tensor) log_q = NULL;
   SHMT_AUTO(shmt_tensor) miss = NULL;
-  bool same = self->n_dims == target->n_dims;
 
-  for (int d = 0; same && d < self->n_dims; d++) same = self->sizes[d] == target->sizes[d];
-  SHMT_REQUIRE(same, SHMT_E_VALUE, "Using a target size (%s) that is different to the input size (%s) is deprecated. "
+  SHMT_REQUIRE(shmt__same_sizes(self, target), SHMT_E_VALUE, "Using a target size (%s) that is different to the input size (%s) is deprecated. "
                "Please ensure they have the same size.", SHMT_SHAPE_TEXT(target), SHMT_SHAPE_TEXT(self));
   if (!shmt__tensor_is_meta(self) && self->numel > 0) {
     SHMT_AUTO(shmt_tensor) low = NULL;

@@ -70,14 +70,12 @@ shmt_status shmt__group_norm(shmt_tensor* input, int64_t num_groups, shmt_tensor
                              bool cudnn_enabled, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) mean = NULL;
   SHMT_AUTO(shmt_tensor) rstd = NULL;
-  int64_t plane = 1;
 
   (void)cudnn_enabled;
   SHMT_REQUIRE(input->n_dims >= 2, SHMT_E_RUNTIME, "Expected at least 2 dimensions for input tensor but received %d",
                input->n_dims);
-  for (int d = 2; d < input->n_dims; d++) plane *= input->sizes[d];
-  return shmt_op_native_group_norm(input, weight, bias, input->sizes[0], input->sizes[1], plane, num_groups, eps, out,
-                                   &mean, &rstd);
+  return shmt_op_native_group_norm(input, weight, bias, input->sizes[0], input->sizes[1],
+                                   shmt__tensor_extent(input, 2, input->n_dims), num_groups, eps, out, &mean, &rstd);
 }
 
 /* Narrow floats are computed in float32; complex numbers by plain operators, as they have no rows' loop. */

@@ -8,11 +8,6 @@
 
 #include <string.h>
 
-static bool same_sizes(const shmt_tensor* t, shmt_ints sizes) {
-  return t->n_dims == sizes.len &&
-         (sizes.len == 0 || memcmp(t->sizes, sizes.data, (size_t)sizes.len * sizeof *sizes.data) == 0);
-}
-
 static shmt_status check_cast(shmt_dtype from, shmt_dtype to) {
   SHMT_REQUIRE(shmt__can_cast(from, to), SHMT_E_RUNTIME,
                "result type %s can't be cast to the desired output type %s", shmt__dtype_title(from),
@@ -21,7 +16,7 @@ static shmt_status check_cast(shmt_dtype from, shmt_dtype to) {
 }
 
 static shmt_status resize_out(shmt_tensor* out, shmt_ints sizes) {
-  if (same_sizes(out, sizes)) return SHMT_OK;
+  if (shmt__same_ints(shmt__tensor_sizes(out), sizes)) return SHMT_OK;
   if (out->numel != 0) {
     char want[256];
     SHMT_TRY(shmt__warn(
@@ -75,7 +70,7 @@ shmt_status shmt__write_inplace(const char* name, shmt_tensor* result, shmt_tens
   if (result == self) return SHMT_OK;
   (void)name;
   SHMT_TRY(check_cast(result->dtype, self->dtype));
-  SHMT_REQUIRE(same_sizes(self, shmt__tensor_sizes(result)), SHMT_E_RUNTIME,
+  SHMT_REQUIRE(shmt__same_sizes(self, result), SHMT_E_RUNTIME,
                "output with shape %s doesn't match the broadcast shape %s", SHMT_SHAPE_TEXT(self),
                SHMT_SHAPE_TEXT(result));
   return shmt__tensor_copy(self, result);

@@ -295,15 +295,13 @@ static bool draw_each(shmt_tensor* p, shmt_tensor* out, shmt_generator* generato
 shmt_status shmt__bernoulli_tensor(shmt_tensor* self, shmt_tensor* p, shmt_generator* generator) {
   SHMT_AUTO(shmt_tensor) spread = NULL;
   SHMT_AUTO(shmt_tensor) work = NULL;
-  bool fits = shmt__tensor_is_contiguous(p) && p->n_dims == self->n_dims;
 
   SHMT_REQUIRE(!shmt__is_complex(self->dtype), SHMT_E_NOT_IMPLEMENTED,
                "\"bernoulli_tensor_cpu_self_\" not implemented for '%s'", shmt__dtype_title(self->dtype));
   SHMT_REQUIRE(shmt__is_floating(p->dtype), SHMT_E_NOT_IMPLEMENTED,
                "\"bernoulli_tensor_cpu_p_\" not implemented for '%s'", shmt__dtype_title(p->dtype));
   if (shmt__tensor_is_meta(self) || self->numel == 0) return SHMT_OK;
-  for (int d = 0; fits && d < p->n_dims; d++) fits = p->sizes[d] == self->sizes[d];
-  if (fits) {
+  if (shmt__tensor_is_contiguous(p) && shmt__same_sizes(p, self)) {
     spread = shmt__tensor_ref(p);
   } else {
     SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), p->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &spread));

@@ -174,8 +174,7 @@ static shmt_status resample(shmt_tensor* given, int64_t dim, int64_t size, const
   if (given->dtype == SHMT_UINT8) SHMT_TRY(fix_weights(p, &s));
   memcpy(sizes, given->sizes, (size_t)given->n_dims * sizeof *sizes);
   sizes[dim] = size;
-  s.inner = 1;
-  for (int d = (int)dim + 1; d < given->n_dims; d++) s.inner *= sizes[d];
+  s.inner = shmt__tensor_extent(given, dim + 1, given->n_dims);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, given->n_dims}, given->dtype, given->device, SHMT_CONTIGUOUS_FORMAT,
                               &result));
   if (!shmt__tensor_is_meta(given)) {

@@ -46,12 +46,11 @@ static void run_columns(void* ctx, int64_t begin, int64_t end) {
 
 /* to = loop(a[, b]) along dim; all have to's sizes, dtype and dense row-major layout. */
 static void run_lines(shmt_tensor* to, shmt_tensor* a, shmt_tensor* b, int64_t dim, int rows, int columns) {
-  lines l = {.n_data = b ? 3 : 2, .outer = 1, .inner = 1, .item = shmt__tensor_item_bytes(to)};
+  lines l = {.n_data = b ? 3 : 2,
+             .outer = shmt__tensor_extent(to, 0, dim),
+             .inner = shmt__tensor_extent(to, dim + 1, to->n_dims),
+             .item = shmt__tensor_item_bytes(to)};
 
-  for (int d = 0; d < to->n_dims; d++) {
-    if (d < dim) l.outer *= to->sizes[d];
-    if (d > dim) l.inner *= to->sizes[d];
-  }
   l.shape.length = to->n_dims ? to->sizes[dim] : 1;
   l.shape.step = l.inner * l.item;
   l.data[0] = shmt__tensor_data(to);
@@ -108,9 +107,7 @@ static shmt_status backward(const char* name, shmt_tensor* grad, shmt_tensor* ou
   SHMT_AUTO(shmt_tensor) result = NULL;
 
   SHMT_TRY(shmt__wrap_dim(dim, output->n_dims, &dim));
-  bool same = grad->n_dims == output->n_dims;
-  for (int d = 0; same && d < grad->n_dims; d++) same = grad->sizes[d] == output->sizes[d];
-  SHMT_REQUIRE(same, SHMT_E_RUNTIME, "%s(): the gradient has shape %s, the output %s", name, SHMT_SHAPE_TEXT(grad),
+  SHMT_REQUIRE(shmt__same_sizes(grad, output), SHMT_E_RUNTIME, "%s(): the gradient has shape %s, the output %s", name, SHMT_SHAPE_TEXT(grad),
                SHMT_SHAPE_TEXT(output));
   SHMT_REQUIRE_LOOP(rows, output->dtype, name);
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(output), output->dtype, output->device, SHMT_CONTIGUOUS_FORMAT,

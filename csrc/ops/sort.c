@@ -250,12 +250,11 @@ static shmt_status order_columns(shmt_tensor* self, int64_t dim, bool descending
                          .loop = shmt__loops[SHMT_LOOP_sort][self->dtype],
                          .shape = {descending, length},
                          .scratch_bytes = (uint64_t)(item * length + 16)},
-               .inner = 1,
+               .inner = shmt__tensor_extent(self, dim + 1, self->n_dims),
                .abreast = SCRATCH_BYTES / (length * (2 * item + (int64_t)sizeof(int64_t)) + 1)};
 
   SHMT_REQUIRE(length <= UINT32_MAX, SHMT_E_RUNTIME, "sort(): at most %u elements along a dim, got %" PRId64,
                UINT32_MAX, length);
-  for (int d = (int)dim + 1; d < self->n_dims; d++) c.inner *= self->sizes[d];
   if (c.abreast > ABREAST) c.abreast = ABREAST;
   if (c.abreast < 1) c.abreast = 1;
   c.groups = (c.inner + c.abreast - 1) / c.abreast;

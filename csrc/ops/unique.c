@@ -337,9 +337,7 @@ static shmt_status check_search(const shmt_tensor* bounds, const shmt_tensor* va
     SHMT_REQUIRE(s->sorter->dtype == SHMT_INT64, SHMT_E_RUNTIME,
                  "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype %s",
                  shmt__dtype_title(s->sorter->dtype));
-    bool same = s->sorter->n_dims == bounds->n_dims;
-    for (int d = 0; same && d < bounds->n_dims; d++) same = s->sorter->sizes[d] == bounds->sizes[d];
-    SHMT_REQUIRE(same, SHMT_E_RUNTIME,
+    SHMT_REQUIRE(shmt__same_sizes(s->sorter, bounds), SHMT_E_RUNTIME,
                  "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor %s and got "
                  "sorter tensor %s", SHMT_SHAPE_TEXT(bounds), SHMT_SHAPE_TEXT(s->sorter));
   }

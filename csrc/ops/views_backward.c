@@ -215,9 +215,7 @@ shmt_status shmt__impl_as_strided_forward(shmt_tensor* grad, shmt_ints input_str
 /* --- scatters: a copy of self with a view replaced ---------------------------------------------- */
 
 static shmt_status put(shmt_tensor* view, shmt_tensor* src) {
-  bool same = view->n_dims == src->n_dims;
-  for (int d = 0; same && d < view->n_dims; d++) same = view->sizes[d] == src->sizes[d];
-  SHMT_REQUIRE(same, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(shmt__same_sizes(view, src), SHMT_E_RUNTIME,
                "expected src to have a size equal to the slice of self. src size = %s, slice size = %s",
                SHMT_SHAPE_TEXT(src), SHMT_SHAPE_TEXT(view));
   return copy_into(view, src);

@@ -153,9 +153,7 @@ static PyObject* m_is_same_size(PyObject* self, PyObject* other) {
                  Py_TYPE(other)->tp_name);
     return NULL;
   }
-  shmt_tensor *a = shmt__py_tensor(self), *b = shmt__py_tensor(other);
-  return PyBool_FromLong(a->n_dims == b->n_dims &&
-                         memcmp(a->sizes, b->sizes, a->n_dims * sizeof *a->sizes) == 0);
+  return PyBool_FromLong(shmt__same_sizes(shmt__py_tensor(self), shmt__py_tensor(other)));
 }
 
 static PyObject* m_is_set_to(PyObject* self, PyObject* other) {
@@ -166,9 +164,8 @@ static PyObject* m_is_set_to(PyObject* self, PyObject* other) {
     return NULL;
   }
   shmt_tensor *a = shmt__py_tensor(self), *b = shmt__py_tensor(other);
-  bool same = a->storage == b->storage && a->offset == b->offset && a->n_dims == b->n_dims &&
-              memcmp(a->sizes, b->sizes, a->n_dims * sizeof *a->sizes) == 0 &&
-              memcmp(a->strides, b->strides, a->n_dims * sizeof *a->strides) == 0;
+  bool same = a->storage == b->storage && a->offset == b->offset && shmt__same_sizes(a, b) &&
+              shmt__same_strides(a, b);
   return PyBool_FromLong(same);
 }
 

@@ -116,6 +116,25 @@ void shmt__tensor_set_base(shmt_tensor* view, shmt_tensor* base, bool differenti
 static inline shmt_ints shmt__tensor_sizes(const shmt_tensor* t) { return (shmt_ints){t->sizes, t->n_dims}; }
 static inline shmt_ints shmt__tensor_strides(const shmt_tensor* t) { return (shmt_ints){t->strides, t->n_dims}; }
 static inline int64_t shmt__tensor_item_bytes(const shmt_tensor* t) { return shmt__dtype_size[t->dtype]; }
+/* Lists as short as these are compared faster here than by memcmp. */
+static inline bool shmt__same_ints(shmt_ints a, shmt_ints b) {
+  if (a.len != b.len) return false;
+  for (int64_t i = 0; i < a.len; i++)
+    if (a.data[i] != b.data[i]) return false;
+  return true;
+}
+static inline bool shmt__same_sizes(const shmt_tensor* a, const shmt_tensor* b) {
+  return shmt__same_ints(shmt__tensor_sizes(a), shmt__tensor_sizes(b));
+}
+static inline bool shmt__same_strides(const shmt_tensor* a, const shmt_tensor* b) {
+  return shmt__same_ints(shmt__tensor_strides(a), shmt__tensor_strides(b));
+}
+/* Elements of dims begin to end - 1 taken together. */
+static inline int64_t shmt__tensor_extent(const shmt_tensor* t, int64_t begin, int64_t end) {
+  int64_t n = 1;
+  for (int64_t d = begin; d < end; d++) n *= t->sizes[d];
+  return n;
+}
 /* First element; NULL for Meta tensors and empty storages. */
 static inline void* shmt__tensor_data(const shmt_tensor* t) {
   char* p = (char*)t->storage->data;
