@@ -3,6 +3,7 @@
 
 #include "generated/dtype_tables.h"
 #include "generated/loops.h"
+#include "iter/cursor.h"
 #include "iter/iter.h"
 #include "ops/fft_line.h"
 #include "storage/allocator.h"
@@ -10,73 +11,40 @@
 /* Elements that are worth a thread. */
 enum { GRAIN_POINTS = 1 << 14 };
 
-/* The dims of the lines, in the order in which they are walked through: the innermost first. */
-typedef struct walk {
-  int n_dims;
-  int64_t sizes[SHMT_MAX_DIMS], in[SHMT_MAX_DIMS], out[SHMT_MAX_DIMS];
-} walk;
-
 typedef struct job {
   const shmt__fft_request* r;
   const shmt__fft_plan* plan;
-  walk dims;
+  shmt__walk dims; /* of the lines */
   int64_t n_lines, part_bytes, lanes;
   atomic_int failed; /* the first error's status */
 } job;
 
-/* A line on the way through them. */
-typedef struct cursor {
-  int64_t at[SHMT_MAX_DIMS], in, out;
-} cursor;
-
 static int64_t magnitude(int64_t n) { return n < 0 ? -n : n; }
 
 /* Dims of one line dropped, the rest sorted by the strides of the input, neighbours that are one dim made so. */
-static void walk_init(const shmt__fft_request* r, walk* w) {
+static void walk_init(const shmt__fft_request* r, shmt__walk* w) {
   int n = 0;
 
   for (int d = 0; d < r->n_dims; d++) {
     int at = n;
     if (r->sizes[d] == 1) continue;
-    for (; at > 0 && magnitude(r->in.strides[d]) <= magnitude(w->in[at - 1]); at--) {
+    for (; at > 0 && magnitude(r->in.strides[d]) <= magnitude(w->from[at - 1]); at--) {
     }
-    for (int i = n++; i > at; i--) w->sizes[i] = w->sizes[i - 1], w->in[i] = w->in[i - 1], w->out[i] = w->out[i - 1];
+    for (int i = n++; i > at; i--) w->sizes[i] = w->sizes[i - 1], w->from[i] = w->from[i - 1], w->to[i] = w->to[i - 1];
     w->sizes[at] = r->sizes[d];
-    w->in[at] = r->in.strides[d];
-    w->out[at] = r->out.strides[d];
+    w->from[at] = r->in.strides[d];
+    w->to[at] = r->out.strides[d];
   }
   w->n_dims = 0;
   for (int d = 0; d < n; d++) {
     const int last = w->n_dims - 1;
-    if (last >= 0 && w->in[d] == w->in[last] * w->sizes[last] && w->out[d] == w->out[last] * w->sizes[last]) {
+    if (last >= 0 && w->from[d] == w->from[last] * w->sizes[last] && w->to[d] == w->to[last] * w->sizes[last]) {
       w->sizes[last] *= w->sizes[d];
     } else {
       w->sizes[w->n_dims] = w->sizes[d];
-      w->in[w->n_dims] = w->in[d];
-      w->out[w->n_dims++] = w->out[d];
+      w->from[w->n_dims] = w->from[d];
+      w->to[w->n_dims++] = w->to[d];
     }
-  }
-}
-
-static cursor cursor_at(const walk* w, int64_t line) {
-  cursor c = {.in = 0};
-
-  for (int d = 0; d < w->n_dims; d++, line /= w->sizes[d - 1]) {
-    c.at[d] = line % w->sizes[d];
-    c.in += c.at[d] * w->in[d];
-    c.out += c.at[d] * w->out[d];
-  }
-  return c;
-}
-
-static void move_on(const walk* w, cursor* c) {
-  for (int d = 0; d < w->n_dims; d++) {
-    c->in += w->in[d];
-    c->out += w->out[d];
-    if (++c->at[d] < w->sizes[d]) return;
-    c->in -= w->sizes[d] * w->in[d];
-    c->out -= w->sizes[d] * w->out[d];
-    c->at[d] = 0;
   }
 }
 
@@ -89,26 +57,26 @@ typedef struct bundle {
 } bundle;
 
 /* `count` lines from c on, which moves on behind them, in both tensors. */
-static void find_lines(const job* j, cursor* c, int64_t count, bundle* in, bundle* out) {
+static void find_lines(const job* j, shmt__cursor* c, int64_t count, bundle* in, bundle* out) {
   const int64_t lanes = j->lanes, part = j->part_bytes;
-  const walk* w = &j->dims;
+  const shmt__walk* w = &j->dims;
 
   if (count == lanes && w->n_dims > 0 && c->at[0] + lanes < w->sizes[0]) {
-    in->apart = w->in[0] * part;
-    out->apart = w->out[0] * part;
-    for (int64_t l = 0; l < lanes; l++) in->at[l] = (char*)j->r->in.data + c->in * part + l * in->apart;
-    for (int64_t l = 0; l < lanes; l++) out->at[l] = (char*)j->r->out.data + c->out * part + l * out->apart;
+    in->apart = w->from[0] * part;
+    out->apart = w->to[0] * part;
+    for (int64_t l = 0; l < lanes; l++) in->at[l] = (char*)j->r->in.data + c->from * part + l * in->apart;
+    for (int64_t l = 0; l < lanes; l++) out->at[l] = (char*)j->r->out.data + c->to * part + l * out->apart;
     c->at[0] += lanes;
-    c->in += lanes * w->in[0];
-    c->out += lanes * w->out[0];
+    c->from += lanes * w->from[0];
+    c->to += lanes * w->to[0];
     return;
   }
   for (int64_t l = 0; l < lanes; l++) {
-    in->at[l] = (char*)j->r->in.data + c->in * part;
-    out->at[l] = (char*)j->r->out.data + c->out * part;
-    if (l + 1 < count) move_on(w, c);
+    in->at[l] = (char*)j->r->in.data + c->from * part;
+    out->at[l] = (char*)j->r->out.data + c->to * part;
+    if (l + 1 < count) shmt__cursor_next(c, w);
   }
-  move_on(w, c);
+  shmt__cursor_next(c, w);
   in->apart = in->at[1] - in->at[0];
   out->apart = out->at[1] - out->at[0];
   for (int64_t l = 1; l < lanes; l++) {
@@ -153,7 +121,7 @@ static shmt__fft_kind kind_of(const shmt__fft_request* r) {
   return is_paired(r) ? SHMT_FFT_FROM_PAIR : SHMT_FFT_FROM_EVEN;
 }
 
-static void place_block(const job* j, shmt__fft_block* b, cursor* c, int64_t count) {
+static void place_block(const job* j, shmt__fft_block* b, shmt__cursor* c, int64_t count) {
   const int64_t lanes = j->lanes, in_step = j->r->in.step, out_step = j->r->out.step;
   bundle in[2], out[2];
 
@@ -200,7 +168,8 @@ static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
                        .scale = j->r->scale,
                        .room = n + 1};
   const uint64_t nbytes = (uint64_t)((2 * b.room + n) * shmt__fft_element_bytes());
-  cursor c = cursor_at(&j->dims, begin * lines);
+  shmt__cursor c;
+  shmt__cursor_init(&c, &j->dims, begin * lines);
   void* scratch = NULL;
 
   SHMT_TRY(shmt__alloc(nbytes, &scratch));
@@ -291,13 +260,14 @@ static bool are_in_place(const shmt__fft_request* r) {
 
 static shmt_status run_lines(const job* j, int64_t begin, int64_t end) {
   const uint64_t nbytes = are_in_place(j->r) ? 0 : (uint64_t)(2 * (j->r->length + 2) * j->part_bytes);
-  cursor c = cursor_at(&j->dims, begin);
+  shmt__cursor c;
+  shmt__cursor_init(&c, &j->dims, begin);
   shmt_status status = SHMT_OK;
   void* work = NULL;
 
   SHMT_TRY(shmt__alloc(nbytes, &work));
-  for (; begin < end && status == SHMT_OK; begin++, move_on(&j->dims, &c)) {
-    char *in = (char*)j->r->in.data + c.in * j->part_bytes, *out = (char*)j->r->out.data + c.out * j->part_bytes;
+  for (; begin < end && status == SHMT_OK; begin++, shmt__cursor_next(&c, &j->dims)) {
+    char *in = (char*)j->r->in.data + c.from * j->part_bytes, *out = (char*)j->r->out.data + c.to * j->part_bytes;
     status = j->r->form == SHMT_FFT_C2C   ? run_complex(j, in, out, work)
              : j->r->form == SHMT_FFT_C2R ? run_to_real(j, in, out, work)
                                           : run_from_real(j, in, out, work);

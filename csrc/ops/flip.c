@@ -7,19 +7,20 @@
 #include "generated/loops.h"
 #include "generated/ops.h"
 #include "iter/copy.h"
+#include "iter/cursor.h"
 #include "iter/threads.h"
 #include "ops/check.h"
 #include "ops/lines.h"
 
 #include <string.h>
 
-/* dim n_dims - 1 runs without a gap. */
 typedef struct flip_job {
   char* to;
   const char* from; /* the source of the first element */
   int64_t item;     /* bytes */
-  int n_dims;
-  int64_t sizes[SHMT_MAX_DIMS], steps[SHMT_MAX_DIMS]; /* steps: elements of the source, negative where it is flipped */
+  int64_t width;    /* of a row, elements */
+  bool reversed;    /* rows too */
+  shmt__walk rows;  /* steps: elements; those of the source negative where it is flipped */
 } flip_job;
 
 /* The dims of t, dense, from the largest stride to the smallest; those of one element are left out. */
@@ -36,56 +37,52 @@ static int dims_in_memory(const shmt_tensor* t, int* dims) {
 }
 
 static void plan(const shmt_tensor* t, uint64_t mask, flip_job* j) {
-  int dims[SHMT_MAX_DIMS];
-  const int n = dims_in_memory(t, dims);
+  int dims[SHMT_MAX_DIMS], n = 0;
+  const int n_dims = dims_in_memory(t, dims);
+  int64_t sizes[SHMT_MAX_DIMS];
+  bool flipped[SHMT_MAX_DIMS];
 
-  j->n_dims = 0;
-  for (int i = 0; i < n; i++) {
-    const bool flipped = mask >> dims[i] & 1, joins = i > 0 && flipped == (mask >> dims[i - 1] & 1);
-    if (!joins) j->sizes[j->n_dims++] = 1;
-    j->sizes[j->n_dims - 1] *= t->sizes[dims[i]];
-    j->steps[j->n_dims - 1] = flipped ? -1 : 1; /* the sign, until the strides are known */
+  for (int i = 0; i < n_dims; i++) {
+    const bool turns = mask >> dims[i] & 1;
+    if (n == 0 || turns != flipped[n - 1]) {
+      sizes[n] = 1;
+      flipped[n++] = turns;
+    }
+    sizes[n - 1] *= t->sizes[dims[i]];
   }
-  while (j->n_dims > 1 && j->steps[j->n_dims - 1] > 0) {
-    const int64_t row = j->item * j->sizes[j->n_dims - 1];
+  while (n > 1 && !flipped[n - 1]) {
+    const int64_t row = j->item * sizes[n - 1];
     const uintptr_t misaligned = ((uintptr_t)j->from | (uintptr_t)j->to) & (uintptr_t)(row - 1);
     if ((row != 2 && row != 4 && row != 8 && row != 16) || misaligned) break;
     j->item = row;
-    j->n_dims--;
+    n--;
   }
-  if (j->n_dims == 0) {
-    j->sizes[j->n_dims] = 1;
-    j->steps[j->n_dims++] = 1;
-  }
-  for (int64_t d = j->n_dims - 1, stride = 1; d >= 0; stride *= j->sizes[d--]) {
-    if (j->steps[d] < 0) j->from += (j->sizes[d] - 1) * stride * j->item;
-    j->steps[d] *= stride;
+  j->width = n > 0 ? sizes[n - 1] : 1;
+  j->reversed = n > 0 && flipped[n - 1];
+  if (j->reversed) j->from += (j->width - 1) * j->item;
+  j->rows.n_dims = n > 0 ? n - 1 : 0;
+  int64_t stride = j->width;
+  for (int d = 0; d < j->rows.n_dims; stride *= j->rows.sizes[d++]) {
+    const bool turns = flipped[n - 2 - d];
+    j->rows.sizes[d] = sizes[n - 2 - d];
+    j->rows.to[d] = stride;
+    j->rows.from[d] = turns ? -stride : stride;
+    if (turns) j->from += (j->rows.sizes[d] - 1) * stride * j->item;
   }
 }
 
 static void flip_rows(void* ctx, int64_t begin, int64_t end) {
   const flip_job* j = ctx;
-  const int last = j->n_dims - 1;
-  const int64_t width = j->sizes[last], item = j->item;
-  const shmt__loop reverse = j->steps[last] < 0 ? shmt__move_loop_of_size(SHMT_LOOP_reverse, item) : NULL;
-  int64_t at[SHMT_MAX_DIMS], source = 0;
+  const shmt__loop reverse = j->reversed ? shmt__move_loop_of_size(SHMT_LOOP_reverse, j->item) : NULL;
+  shmt__cursor c;
 
-  for (int64_t d = last - 1, rest = begin; d >= 0; rest /= j->sizes[d--]) {
-    at[d] = rest % j->sizes[d];
-    source += at[d] * j->steps[d];
-  }
-  for (int64_t r = begin; r < end; r++) {
-    char* data[2] = {j->to + r * width * item, (char*)(uintptr_t)(j->from + source * item)};
+  shmt__cursor_init(&c, &j->rows, begin);
+  for (int64_t r = begin; r < end; r++, shmt__cursor_next(&c, &j->rows)) {
+    char* data[2] = {j->to + c.to * j->item, (char*)(uintptr_t)(j->from + c.from * j->item)};
     if (reverse)
-      reverse(data, NULL, width, NULL);
+      reverse(data, NULL, j->width, NULL);
     else
-      memcpy(data[0], data[1], (size_t)(width * item));
-    for (int d = last - 1; d >= 0; d--) {
-      source += j->steps[d];
-      if (++at[d] < j->sizes[d]) break;
-      source -= j->sizes[d] * j->steps[d];
-      at[d] = 0;
-    }
+      memcpy(data[0], data[1], (size_t)(j->width * j->item));
   }
 }
 
@@ -103,12 +100,13 @@ shmt_status shmt__flip(shmt_tensor* self, shmt_ints dims, shmt_tensor** out) {
       SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &dense));
       SHMT_TRY(shmt__tensor_copy(dense, self));
     }
-    flip_job j = {.to = shmt__tensor_data(result), .from = shmt__tensor_data(dense), .item = shmt__tensor_item_bytes(self)};
+    flip_job j; /* its arrays are written before they are read */
+    j.to = shmt__tensor_data(result);
+    j.from = shmt__tensor_data(dense);
+    j.item = shmt__tensor_item_bytes(self);
     plan(result, mask, &j);
-    const int64_t width = j.sizes[j.n_dims - 1];
-    int64_t rows = 1;
-    for (int d = 0; d < j.n_dims - 1; d++) rows *= j.sizes[d];
-    shmt__parallel_for(rows, (1 << 15) / width + 1, flip_rows, &j);
+    shmt__parallel_for(self->numel * shmt__tensor_item_bytes(self) / (j.width * j.item), (1 << 15) / j.width + 1,
+                       flip_rows, &j);
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;

@@ -2,6 +2,7 @@
 #include "ops/lines.h"
 
 #include "iter/copy.h"
+#include "iter/cursor.h"
 
 #include <inttypes.h>
 
@@ -65,7 +66,8 @@ int64_t shmt__count_set(const uint8_t* mask, int64_t n) {
 /* A mask cut into chunks, so that several threads can write positions where each knows its own to begin. */
 enum { CHUNKS = 64, CHUNK_GRAIN = 1 << 15 };
 typedef struct positions {
-  const shmt_tensor* self;
+  shmt__walk rows; /* the dims but the last */
+  int64_t width;   /* of the last */
   const uint8_t* set;
   int64_t numel, chunk;
   int64_t first[CHUNKS + 1]; /* set elements before a chunk; while counting, those of the chunk before */
@@ -96,31 +98,21 @@ static int64_t place_run(const uint8_t* set, int64_t n, int64_t first, int64_t* 
 
 static void place_chunks(void* ctx, int64_t begin, int64_t end) {
   const positions* p = ctx;
-  const shmt_tensor* self = p->self;
-  const int n = self->n_dims;
-  const int64_t count = p->first[(p->numel + p->chunk - 1) / p->chunk], width = self->sizes[n - 1];
-  int64_t at[SHMT_MAX_DIMS], to = p->first[begin];
-  int64_t i = begin * p->chunk, rest = i;
-  const int64_t last = end * p->chunk < p->numel ? end * p->chunk : p->numel, stop = p->first[end];
+  const int n_outer = p->rows.n_dims;
+  const int64_t count = p->first[(p->numel + p->chunk - 1) / p->chunk], stop = p->first[end];
+  const int64_t last = end * p->chunk < p->numel ? end * p->chunk : p->numel;
+  int64_t i = begin * p->chunk, column = i % p->width, to = p->first[begin];
+  shmt__cursor c;
 
-  for (int d = n - 1; d >= 0; d--) {
-    at[d] = rest % self->sizes[d];
-    rest /= self->sizes[d];
-  }
-  while (i < last) {
-    const int64_t run = width - at[n - 1] < last - i ? width - at[n - 1] : last - i;
-    const int64_t found = place_run(p->set + i, run, at[n - 1], p->to + (n - 1) * count + to, stop - to);
-    for (int d = 0; d < n - 1; d++)
-      for (int64_t k = 0; k < found; k++) p->to[d * count + to + k] = at[d];
+  shmt__cursor_init(&c, &p->rows, i / p->width);
+  for (int64_t run; i < last; i += run, column = 0, shmt__cursor_next(&c, &p->rows)) {
+    run = p->width - column < last - i ? p->width - column : last - i;
+    const int64_t found = place_run(p->set + i, run, column, p->to + n_outer * count + to, stop - to);
+    for (int d = 0; d < n_outer; d++)
+      for (int64_t k = 0; k < found; k++) p->to[d * count + to + k] = c.at[n_outer - 1 - d];
     to += found;
-    i += run;
-    at[n - 1] = 0;
-    for (int d = n - 2; d >= 0; d--) {
-      if (++at[d] < self->sizes[d]) break;
-      at[d] = 0;
-    }
   }
-  for (int d = 0; d < n; d++)
+  for (int d = 0; d <= n_outer; d++)
     for (int64_t k = to; k < stop; k++) p->to[d * count + k] = 0;
 }
 
@@ -128,7 +120,7 @@ shmt_status shmt__nonzero_positions(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) as_bool = NULL;
   SHMT_AUTO(shmt_tensor) mask = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
-  positions p = {.self = self};
+  positions p;
   const int n_dims = self->n_dims;
 
   SHMT_TRY(shmt__tensor_cast(self, SHMT_BOOL, &as_bool));
@@ -138,11 +130,20 @@ shmt_status shmt__nonzero_positions(shmt_tensor* self, shmt_tensor** out) {
   p.chunk = p.numel / CHUNKS + 1 > CHUNK_GRAIN ? p.numel / CHUNKS + 1 : CHUNK_GRAIN;
   const int64_t n_chunks = (p.numel + p.chunk - 1) / p.chunk;
   shmt__parallel_for(n_chunks, 1, count_chunks, &p);
+  p.first[0] = 0;
   for (int64_t k = 0; k < n_chunks; k++) p.first[k + 1] += p.first[k];
   const int64_t count = p.first[n_chunks];
   SHMT_TRY(shmt__tensor_empty_strided(SHMT_INTS(count, n_dims), SHMT_INTS(1, count), SHMT_INT64, SHMT_CPU, &result));
   p.to = shmt__tensor_data(result);
-  if (count > 0 && n_dims > 0) shmt__parallel_for(n_chunks, 1, place_chunks, &p);
+  if (count > 0 && n_dims > 0) {
+    p.width = self->sizes[n_dims - 1];
+    p.rows.n_dims = n_dims - 1;
+    for (int d = 0; d < p.rows.n_dims; d++) {
+      p.rows.sizes[d] = self->sizes[n_dims - 2 - d];
+      p.rows.from[d] = p.rows.to[d] = 0;
+    }
+    shmt__parallel_for(n_chunks, 1, place_chunks, &p);
+  }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
