@@ -30,11 +30,11 @@ static inline bool take_scalar(shmt_iter* it, int k, const shmt_tensor* lead) {
   const void* p = shmt__tensor_data(t);
 
   op->strides[0] = 0;
-  if (t->dtype == lead->dtype) {
+  if (t->dtype == lead->dtype || it->promote == SHMT_PROMOTE_NONE) {
     op->data = (char*)p;
     return true;
   }
-  if (it->promote == SHMT_PROMOTE_NONE || it->promote == SHMT_PROMOTE_SAME) return false;
+  if (it->promote == SHMT_PROMOTE_SAME) return false;
   if (shmt__dtype_category(t->dtype) > shmt__dtype_category(lead->dtype)) return false;
   /* Two 0-d tensors promote like any two; only a number gives way to one. */
   if (lead->n_dims == 0 && !(t->flags & SHMT_TENSOR_WRAPPED_NUMBER)) return false;
@@ -43,14 +43,16 @@ static inline bool take_scalar(shmt_iter* it, int k, const shmt_tensor* lead) {
   return true;
 }
 
-/* One output, inputs of one dtype that are contiguous and of one shape, or 0-d: a single run over
- * memory. False: not that case, nothing was changed but operands' data. */
+/* One output, inputs that are contiguous and of one shape, or 0-d, and of one dtype unless they are
+ * read as they are: a single run over memory. False: not that case, nothing was changed but
+ * operands' data. */
 static bool build_contiguous(shmt_iter* it, shmt_status* status) {
   const int n = it->n_operands;
   shmt__operand* const ops = it->operands;
   shmt_tensor* lead = ops[1].tensor;
   shmt_tensor* out = ops[0].tensor;
-  shmt_dtype dtype;
+  const bool any_dtype = it->promote == SHMT_PROMOTE_NONE;
+  shmt_dtype common, dtype;
 
   for (int k = 2; k < n && lead->n_dims == 0; k++) lead = ops[k].tensor;
   if (lead->device != SHMT_CPU || (lead->flags & SHMT_TENSOR_WRAPPED_NUMBER) ||
@@ -59,7 +61,7 @@ static bool build_contiguous(shmt_iter* it, shmt_status* status) {
   for (int k = 1; k < n; k++) {
     shmt_tensor* t = ops[k].tensor;
     if (t->device != SHMT_CPU) return false;
-    if (t->dtype == lead->dtype && shmt__tensor_is_contiguous(t) &&
+    if ((any_dtype || t->dtype == lead->dtype) && shmt__tensor_is_contiguous(t) &&
         (t == lead || shmt__same_sizes(t, lead))) {
       ops[k].data = shmt__tensor_data(t);
       ops[k].strides[0] = shmt__tensor_item_bytes(t);
@@ -67,9 +69,10 @@ static bool build_contiguous(shmt_iter* it, shmt_status* status) {
       return false;
     }
   }
+  common = any_dtype ? ops[1].tensor->dtype : lead->dtype;
   dtype = ops[0].want != SHMT_DTYPE_NONE        ? ops[0].want
           : it->promote == SHMT_PROMOTE_COMPARE ? SHMT_BOOL
-                                                : lead->dtype;
+                                                : common;
   if (!out) {
     *status =
         shmt__tensor_empty(shmt__tensor_sizes(lead), dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &out);
@@ -84,13 +87,14 @@ static bool build_contiguous(shmt_iter* it, shmt_status* status) {
     for (int k = 1; k < n; k++) {
       const shmt_tensor* t = ops[k].tensor;
       if (t->storage == out->storage &&
-          (ops[k].data != (char*)shmt__tensor_data(out) || t->n_dims == 0))
+          (ops[k].data != (char*)shmt__tensor_data(out) || t->n_dims == 0 ||
+           shmt__tensor_item_bytes(t) != shmt__tensor_item_bytes(out)))
         return false;
     }
   }
   ops[0].data = shmt__tensor_data(out);
   ops[0].strides[0] = shmt__tensor_item_bytes(out);
-  it->common_dtype = lead->dtype;
+  it->common_dtype = common;
   it->n_dims = 1;
   it->numel = lead->numel;
   it->sizes[0] = lead->numel;
