@@ -6,14 +6,17 @@
 #include "kernels/shapes.h"
 #include "kernels/vmath.h"
 
-#define ERROR (a > b ? a - b : b - a)
-BINARY(absolute_error, a - b != a - b ? a - b : ERROR)
+#include <float.h>
+
+#define ERROR (_Generic((C)0, float: fabsf, default: fabs)(a - b))
+BINARY(absolute_error, ERROR)
 BINARY(squared_error, (a - b) * (a - b))
-/* ctx: where the parabola becomes a line. */
-BINARY_WITH(smooth_error, const C beta = (C)SHMT_NUMBER(0); const C half = (C)0.5,
-            (a - b != a - b) ? a - b : ERROR < beta ? half * ERROR * ERROR / beta : ERROR - half * beta)
+/* ctx: where the parabola becomes a line. Below the normal numbers it is flat. */
+BINARY_WITH(smooth_error, const C beta = (C)SHMT_NUMBER(0); const C half = (C)0.5;
+            const C over = beta >= (sizeof(C) == 4 ? (C)FLT_MIN : (C)DBL_MIN) ? 1 / beta : 0,
+            ERROR < beta ? half * ERROR * (ERROR * over) : ERROR - half * beta)
 BINARY_WITH(huber_error, const C delta = (C)SHMT_NUMBER(0); const C half = (C)0.5,
-            (a - b != a - b) ? a - b : ERROR <= delta ? half * ERROR * ERROR : delta * (ERROR - half * delta))
+            ERROR <= delta ? half * ERROR * ERROR : delta * (ERROR - half * delta))
 #undef ERROR
 
 /* Divergence from b, a probability or its logarithm, of the distribution with the logarithm a. */
