@@ -1,8 +1,8 @@
 """Measure two sides of a comparison in one run: interleaved samples, medians, spread.
 
 Every case is a pair of zero-argument callables. Samples of both sides alternate, so that whatever
-else the machine does falls on both. Time is the CPU time of one thread, less that of an
-empty call, unless a case says wall time (two processes, or two threads).
+else the machine does falls on both. Time is the CPU time of one thread, unless a case says wall
+time (two processes, or two threads), less that of an empty call.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def compare(
     clock = time.perf_counter_ns if wall else time.process_time_ns
     sides = (ours, theirs)
     counts = [_calibrate(side, clock, sample_ms * 1e6) for side in sides]
-    empty = 0.0 if wall else statistics.median(_loop_ns(_nothing, 100_000, clock) for _ in range(5))
+    empty = statistics.median(_loop_ns(_nothing, 100_000, clock) for _ in range(5))
     taken: tuple[list[float], list[float]] = ([], [])
     enabled = gc.isenabled()
     gc.disable()

@@ -4,6 +4,7 @@
 #include "generated/options.h"
 #include "os/cpu.h"
 #include "os/futex.h"
+#include "os/mutex.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -44,7 +45,7 @@ static struct {
   atomic_int helpers_wanted;
   atomic_int_least64_t next; /* first element nobody has taken */
   pool_job job;
-} pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
+} pool = {.lock = SHMT_OS_SHORT_MUTEX,
           .work = PTHREAD_COND_INITIALIZER,
           .left = PTHREAD_COND_INITIALIZER};
 
@@ -53,7 +54,7 @@ static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static _Thread_local bool in_piece __attribute__((tls_model("initial-exec")));
 
 static void after_fork_in_child(void) {
-  pthread_mutex_init(&pool.lock, NULL);
+  shmt__os_short_mutex_reset(&pool.lock);
   pthread_cond_init(&pool.work, NULL);
   pthread_cond_init(&pool.left, NULL);
   pool.started = 0;

@@ -140,7 +140,7 @@ shmt_status shmt__unique_consecutive(shmt_tensor* self, bool return_inverse, boo
 
 /* Counts of small numbers. A block is looked through before it is counted, so that it is read from memory once; the bits
  * that are set in any of its numbers bound them, and vectors find those faster than the largest. */
-enum { TABLE = 1 << 13, COUNT_BLOCK = 1 << 13, COUNT_GRAIN = 1 << 16, MOST_TABLES = 64 };
+enum { TABLE = 1 << 13, COUNT_BLOCK = 1 << 13, COUNT_GRAIN = 1 << 16, MOST_TABLES = 64, WORTH_A_TABLE = 512 };
 
 typedef struct tally {
   const int64_t* x;
@@ -215,7 +215,7 @@ shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minl
                "weights should be 1-d and have the same length as input");
   SHMT_TRY(shmt__tensor_cast(self, SHMT_INT64, &wide));
   SHMT_TRY(shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, &dense));
-  if (!weights && dense->numel > 0) {
+  if (!weights && dense->numel >= WORTH_A_TABLE) {
     SHMT_TRY(count_small(dense, minlength, &result));
     if (result) {
       *out = SHMT_TAKE(result);
@@ -231,11 +231,15 @@ shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minl
   SHMT_REQUIRE(low >= 0, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
   SHMT_REQUIRE(high < INT64_MAX, SHMT_E_RUNTIME, "bincount(): a count for every number up to %" PRId64, high);
   length = high + 1;
+  /* Below, numbers are compared with the length: another process may change them still. */
   if (!weights) {
     SHMT_TRY(vector(length, &result));
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     int64_t* count = shmt__tensor_data(result);
-    for (int64_t i = 0; i < dense->numel; i++) count[x[i]]++;
+    for (int64_t i = 0; i < dense->numel; i++) {
+      const int64_t at = x[i];
+      if ((uint64_t)at < (uint64_t)length) count[at]++;
+    }
     *out = SHMT_TAKE(result);
     return SHMT_OK;
   }
@@ -245,7 +249,10 @@ shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minl
   SHMT_TRY(shmt__tensor_fill(sums, shmt__scalar_int(0)));
   const double* w = shmt__tensor_data(dense_weights);
   double* sum = shmt__tensor_data(sums);
-  for (int64_t i = 0; i < dense->numel; i++) sum[x[i]] += w[i];
+  for (int64_t i = 0; i < dense->numel; i++) {
+    const int64_t at = x[i];
+    if ((uint64_t)at < (uint64_t)length) sum[at] += w[i];
+  }
   return shmt__tensor_cast(sums, weights->dtype == SHMT_FLOAT32 ? SHMT_FLOAT32 : SHMT_FLOAT64, out);
 }
 

@@ -2,6 +2,7 @@
 #include "storage/blocks.h"
 
 #include "api/storage.h"
+#include "os/mutex.h"
 #include "storage/fork.h"
 
 #include <pthread.h>
@@ -35,7 +36,7 @@ static struct {
   shmt__block_list lists[SHMT_N_SMALL_CLASSES]; /* under lock */
   slab* slabs;                                  /* under lock */
   shmt__thread_cache* caches;                   /* under lock */
-} central = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} central = {.lock = SHMT_OS_SHORT_MUTEX};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t exit_key;
@@ -133,7 +134,7 @@ static void after_fork_parent(void) {
  * may have been forked away in the middle of a push. */
 static void after_fork_child(void) {
   shmt__large_reinit();
-  pthread_mutex_init(&central.lock, NULL);
+  shmt__os_short_mutex_reset(&central.lock);
 }
 
 static void set_up(void) {

@@ -1,4 +1,5 @@
 /* storage/large.c -- blocks above 4 KB: size classes, one shared cache, its limit. */
+#include "os/mutex.h"
 #include "os/pages.h"
 #include "storage/blocks.h"
 
@@ -29,11 +30,11 @@ static struct {
   free_block *newest, *oldest;
   uint64_t cached_bytes;
   uint64_t limit_bytes; /* 0: not decided yet */
-} cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} cache = {.lock = SHMT_OS_SHORT_MUTEX};
 
 void shmt__large_lock(void) { pthread_mutex_lock(&cache.lock); }
 void shmt__large_unlock(void) { pthread_mutex_unlock(&cache.lock); }
-void shmt__large_reinit(void) { pthread_mutex_init(&cache.lock, NULL); }
+void shmt__large_reinit(void) { shmt__os_short_mutex_reset(&cache.lock); }
 
 uint64_t shmt__large_class_bytes(uint64_t nbytes, unsigned* c) {
   unsigned e = 63u - (unsigned)__builtin_clzll(nbytes - 1);
