@@ -8,7 +8,11 @@
  * columns (neighbouring lines next to each other) are read as they lie.
  *
  * A single line of n = n1 n2 elements is its own matrix of n1 rows and n2 columns: the columns are transformed first,
- * neighbouring ones in neighbouring lanes, and multiplied by roots; then the rows of what came out, n1 of them.
+ * neighbouring ones in neighbouring lanes, and multiplied by roots; then the rows of what came out, n1 of them. The
+ * columns are left as n2 rows of runs, a vector of real parts followed by one of imaginary parts, in which neighbours are
+ * of neighbouring rows again. With n1 elements a row (the last run may be a short one, of complex numbers), what comes out
+ * of a row belongs where it came from: so the second half works in the result, and a long line takes no memory but that.
+ * Short lines have a place of their own in between, block by block, which is read as it lies.
  *
  * Transforms are forwards; a backward one is the forward one with the real and the imaginary parts exchanged on the way
  * in and out.
@@ -81,14 +85,16 @@ typedef struct shmt__fft_block {
 /* One dense line as a matrix. */
 typedef struct shmt__fft_split {
   shmt__fft_steps columns, rows; /* n1 and n2 elements */
-  const void* turns; /* (n1, blocks of columns, 2, lanes): exp(-2 pi i row column / n), real and imaginary parts */
+  const void* turns; /* (blocks of columns, n1, 2, lanes): exp(-2 pi i row column / n), real and imaginary parts */
 } shmt__fft_split;
 
 typedef struct shmt__fft_line {
   const shmt__fft_split* split;
   bool swap_in, swap_out; /* exchange real and imaginary parts */
   double scale;
-  int64_t begin; /* the first block */
+  const void* halves; /* not NULL: the line is the first half of the spectrum of twice as many real numbers; as in a block */
+  int64_t block, row; /* between the halves: real numbers from one block of runs to the next, and from row to row */
+  int64_t begin;      /* the first block */
 } shmt__fft_line;
 
 /* Passes over one line between transforms. */

@@ -135,23 +135,24 @@ INLINE void FN(dft_16)(FN(pair)* v) {
   v[3] = t[0], v[7] = t[1], v[11] = t[2], v[15] = t[3];
 }
 
-/* Butterflies number j of all s transforms; turned: their results are multiplied by w. */
+/* Butterflies number j of all s transforms; turned: their results are multiplied by w. Of a step: apart: from one element
+ * of x to the next; not 1 only where s is 1. */
 #define RADIX(P)                                                                                                     \
-  INLINE void FN(row_##P)(const FN(pair)* x, FN(pair)* y, int64_t m, int64_t s, const R* w, const bool turned) {     \
+  INLINE void FN(row_##P)(const FN(pair)* x, FN(pair)* y, int64_t ms, int64_t s, const R* w, const bool turned) {    \
     for (int64_t k = 0; k < s; k++) {                                                                                \
       FN(pair) v[P];                                                                                                 \
-      _Pragma("GCC unroll 16") for (int r = 0; r < P; r++) v[r] = x[k + r * m * s];                                  \
+      _Pragma("GCC unroll 16") for (int r = 0; r < P; r++) v[r] = x[k + r * ms];                                     \
       FN(dft_##P)(v);                                                                                                \
       y[k] = v[0];                                                                                                   \
       _Pragma("GCC unroll 16") for (int r = 1; r < P; r++)                                                           \
           y[k + r * s] = turned ? FN(times)(v[r], w[2 * r - 2], w[2 * r - 1]) : v[r];                                \
     }                                                                                                                \
   }                                                                                                                  \
-  static void FN(step_##P)(const shmt__fft_step* p, const FN(pair)* x, FN(pair)* y) {                                \
-    const int64_t m = p->m, s = p->s;                                                                                \
+  static void FN(step_##P)(const shmt__fft_step* p, const FN(pair)* x, FN(pair)* y, int64_t apart) {                 \
+    const int64_t m = p->m, s = p->s, ms = m * s * apart;                                                            \
     const R* w = p->turns;                                                                                           \
-    FN(row_##P)(x, y, m, s, w, false);                                                                               \
-    for (int64_t j = 1; j < m; j++) FN(row_##P)(x + s * j, y + s * P * j, m, s, w + 2 * (P - 1) * j, true);          \
+    FN(row_##P)(x, y, ms, s, w, false);                                                                              \
+    for (int64_t j = 1; j < m; j++) FN(row_##P)(x + s * j * apart, y + s * P * j, ms, s, w + 2 * (P - 1) * j, true); \
   }
 RADIX(2)
 RADIX(3)
@@ -194,23 +195,23 @@ INLINE void FN(any_results)(const shmt__fft_step* p, const FN(pair)* work, FN(pa
 }
 
 /* Any odd radix; work: radix elements. */
-static void FN(step_any)(const shmt__fft_step* p, const FN(pair)* x, FN(pair)* y, FN(pair)* work) {
-  const int64_t radix = p->radix, m = p->m, s = p->s, half = radix / 2;
+static void FN(step_any)(const shmt__fft_step* p, const FN(pair)* x, FN(pair)* y, int64_t apart, FN(pair)* work) {
+  const int64_t radix = p->radix, m = p->m, s = p->s, ms = m * s * apart, half = radix / 2;
   FN(pair) *a = work, *b = work + half;
 
   for (int64_t j = 0; j < m; j++)
     for (int64_t k = 0; k < s; k++) {
-      const FN(pair)* from = x + k + s * j;
+      const FN(pair)* from = x + k + s * j * apart;
       FN(pair)* to = y + k + s * radix * j;
       const R* w = (const R*)p->turns + 2 * (radix - 1) * j;
       int64_t t = 1;
       FN(pair) sum = a[0] = from[0];
       for (int64_t r = 1; r <= half; r++) {
-        const FN(pair) u = from[r * m * s], v = from[(radix - r) * m * s];
+        const FN(pair) u = from[r * ms], v = from[(radix - r) * ms];
         a[r] = FN(add)(u, v);
         sum = FN(add)(sum, a[r]);
       }
-      for (int64_t r = 1; r <= half; r++) b[r] = FN(sub)(from[r * m * s], from[(radix - r) * m * s]);
+      for (int64_t r = 1; r <= half; r++) b[r] = FN(sub)(from[r * ms], from[(radix - r) * ms]);
       to[0] = sum;
       for (; t + ANY <= half + 1; t += ANY) FN(any_results)(p, work, to, t, ANY);
       for (; t <= half; t++) FN(any_results)(p, work, to, t, 1);
@@ -218,24 +219,32 @@ static void FN(step_any)(const shmt__fft_step* p, const FN(pair)* x, FN(pair)* y
     }
 }
 
-/* Transform what is in x, with the help of y and of work; where the result is: x or y. */
-static FN(pair)* FN(transform)(const shmt__fft_steps* p, FN(pair)* x, FN(pair)* y, FN(pair)* work) {
-  for (int i = 0; i < p->n_steps; i++) {
-    const shmt__fft_step* step = &p->step[i];
-    switch (step->radix) {
-      case 2: FN(step_2)(step, x, y); break;
-      case 3: FN(step_3)(step, x, y); break;
-      case 4: FN(step_4)(step, x, y); break;
-      case 5: FN(step_5)(step, x, y); break;
-      case 7: FN(step_7)(step, x, y); break;
-      case 8: FN(step_8)(step, x, y); break;
-      case 9: FN(step_9)(step, x, y); break;
-      case 16: FN(step_16)(step, x, y); break;
-      default: FN(step_any)(step, x, y, work);
-    }
+/* A step from x to y. apart: as above. */
+static void FN(take_step)(const shmt__fft_step* step, const FN(pair)* x, FN(pair)* y, int64_t apart, FN(pair)* work) {
+  switch (step->radix) {
+    case 2: FN(step_2)(step, x, y, apart); break;
+    case 3: FN(step_3)(step, x, y, apart); break;
+    case 4: FN(step_4)(step, x, y, apart); break;
+    case 5: FN(step_5)(step, x, y, apart); break;
+    case 7: FN(step_7)(step, x, y, apart); break;
+    case 8: FN(step_8)(step, x, y, apart); break;
+    case 9: FN(step_9)(step, x, y, apart); break;
+    case 16: FN(step_16)(step, x, y, apart); break;
+    default: FN(step_any)(step, x, y, apart, work);
+  }
+}
+
+/* Transform what is in x, with the help of y and of work, from step `done` on; where the result is: x or y. */
+static FN(pair)* FN(transform_from)(const shmt__fft_steps* p, int done, FN(pair)* x, FN(pair)* y, FN(pair)* work) {
+  for (int i = done; i < p->n_steps; i++) {
     FN(pair)* const other = x;
+    FN(take_step)(&p->step[i], x, y, 1, work);
     x = y;
     y = other;
   }
   return x;
+}
+
+static FN(pair)* FN(transform)(const shmt__fft_steps* p, FN(pair)* x, FN(pair)* y, FN(pair)* work) {
+  return FN(transform_from)(p, 0, x, y, work);
 }

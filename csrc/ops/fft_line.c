@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Elements that are worth a thread. */
-enum { GRAIN_POINTS = 1 << 15 };
+/* Elements that are worth a thread. Bytes of a line that has a place of its own between its columns and its rows. */
+enum { GRAIN_POINTS = 1 << 15, SHORT_BYTES = 128 << 10 };
 
 typedef struct half {
   shmt__fft_line line;
@@ -42,29 +42,61 @@ static shmt_status run_half(half* h, int64_t n, int64_t lanes, int64_t length) {
   return SHMT_OK;
 }
 
-shmt_status shmt__fft_split_run(const shmt__fft_split* split, shmt_dtype dtype, const void* from, void* to, bool swap_in,
-                                bool swap_out, double scale) {
-  const int64_t n1 = split->columns.length, n2 = split->rows.length, lanes = shmt__fft_lanes(dtype);
-  const uint64_t item = (uint64_t)shmt__fft_element_bytes();
-  const uint64_t nbytes = (uint64_t)((n1 + lanes - 1) / lanes * n2) * item;
-  void* between = NULL;
+/* Bytes of scratch for columns or rows: two arrays of them, and what radices without code of their own need. */
+static uint64_t scratch_bytes(const shmt__fft_steps* s) {
+  int64_t largest = 0;
 
-  SHMT_TRY(shmt__alloc(nbytes, &between));
-  half h = {.line = {.split = split, .swap_in = swap_in, .swap_out = swap_out, .scale = scale},
+  for (int i = 0; i < s->n_steps; i++)
+    if (s->step[i].radix > 9 && s->step[i].radix != 16 && s->step[i].radix > largest) largest = s->step[i].radix;
+  return (uint64_t)((2 * s->length + largest) * shmt__fft_element_bytes());
+}
+
+/* The columns are left in `between`. */
+static shmt_status run_halves(const shmt__fft_line* line, shmt_dtype dtype, const void* from, void* between, void* to) {
+  const shmt__fft_steps *columns = &line->split->columns, *rows = &line->split->rows;
+  const int64_t lanes = shmt__fft_lanes(dtype);
+  half h = {.line = *line,
             .loop = shmt__loops[SHMT_LOOP_fft_columns][dtype],
             .to = between,
             .from = (void*)(uintptr_t)from,
-            .scratch_bytes = (uint64_t)(3 * n1) * item};
-  shmt_status status = run_half(&h, n2, lanes, n1);
-  if (status == SHMT_OK) {
-    h.loop = shmt__loops[SHMT_LOOP_fft_rows][dtype];
-    h.to = to;
-    h.from = between;
-    h.scratch_bytes = (uint64_t)(2 * n2) * item;
-    status = run_half(&h, n1, lanes, n2);
+            .scratch_bytes = scratch_bytes(columns)};
+
+  SHMT_TRY(run_half(&h, rows->length, lanes, columns->length));
+  h.loop = shmt__loops[SHMT_LOOP_fft_rows][dtype];
+  h.to = to;
+  h.from = between;
+  h.scratch_bytes = scratch_bytes(rows);
+  return run_half(&h, columns->length, lanes, rows->length);
+}
+
+/* Does a line have a place of its own between the halves? */
+static bool is_short(const shmt__fft_split* split, shmt_dtype dtype) {
+  return shmt__fft_split_length(split) * shmt__dtype_size[dtype] <= SHORT_BYTES;
+}
+
+/* A line as a matrix; `to` may be `from`, and is then not what lies between the halves. */
+static shmt_status run_split(shmt__fft_line* line, shmt_dtype dtype, const void* from, void* to) {
+  const int64_t n1 = line->split->columns.length, n2 = line->split->rows.length, lanes = shmt__fft_lanes(dtype);
+  void* between = NULL;
+
+  if (from != to && !is_short(line->split, dtype)) {
+    line->block = 2 * lanes;
+    line->row = 2 * n1;
+    return run_halves(line, dtype, from, to, to);
   }
+  const uint64_t nbytes = (uint64_t)((n1 + lanes - 1) / lanes * n2 * shmt__fft_element_bytes());
+  line->block = 2 * lanes * n2;
+  line->row = 2 * lanes;
+  SHMT_TRY(shmt__alloc(nbytes, &between));
+  const shmt_status status = run_halves(line, dtype, from, between, to);
   shmt__dealloc(between, nbytes);
   return status;
+}
+
+shmt_status shmt__fft_split_run(const shmt__fft_split* split, shmt_dtype dtype, const void* from, void* to, bool swap_in,
+                                bool swap_out, double scale) {
+  shmt__fft_line line = {.split = split, .swap_in = swap_in, .swap_out = swap_out, .scale = scale};
+  return run_split(&line, dtype, from, to);
 }
 
 /* A convolution with the chirp: the transform multiplied by the chirp's, and back. */
@@ -97,4 +129,14 @@ static shmt_status run_chirp(const shmt__fft_plan* plan, const void* from, void*
 shmt_status shmt__fft_line_run(const shmt__fft_plan* plan, const void* from, void* to, bool is_forward, double scale) {
   if (plan->way == SHMT_FFT_BY_CHIRP) return run_chirp(plan, from, to, is_forward, scale);
   return shmt__fft_split_run(&plan->split, plan->key.dtype, from, to, !is_forward, !is_forward, scale);
+}
+
+shmt_status shmt__fft_line_to_even(const shmt__fft_plan* plan, const void* from, void* to, double scale) {
+  const shmt_dtype dtype = plan->key.dtype;
+  const shmt__fft_pass pass = {.factor = plan->halves};
+  shmt__fft_line line = {.split = &plan->split, .swap_out = true, .scale = scale, .halves = plan->halves};
+
+  if (plan->way == SHMT_FFT_BY_LINE && !is_short(&plan->split, dtype)) return run_split(&line, dtype, from, to);
+  shmt__loops[SHMT_LOOP_fft_to_even][dtype]((char*[]){to, (char*)(uintptr_t)from}, NULL, plan->key.length, &pass);
+  return shmt__fft_line_run(plan, to, to, false, scale);
 }

@@ -10,5 +10,8 @@ shmt_status shmt__fft_split_run(const shmt__fft_split* split, shmt_dtype dtype, 
                                 bool swap_out, double scale);
 /* Transform a line by a plan BY_LINE or BY_CHIRP; `to` may be `from`. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__fft_line_run(const shmt__fft_plan* plan, const void* from, void* to, bool is_forward, double scale);
+/* The first half of the spectrum of 2 n real numbers, n + 1 elements, to these numbers, backwards; the plan is for n and
+ * has halves. `to` must not overlap `from`. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__fft_line_to_even(const shmt__fft_plan* plan, const void* from, void* to, double scale);
 
 #endif

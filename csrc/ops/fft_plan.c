@@ -13,6 +13,8 @@
 /* Clocks for a vector of elements: to bring one in from dense lines and back, number by number, from columns, between the
  * columns and the rows of a matrix; to begin with a line. Clocks for an element of a line that is gathered by itself. */
 enum { TRANSPOSED = 20, ONE_BY_ONE = 80, IN_COLUMNS = 6, BETWEEN = 12, PER_LINE = 300, GATHERED = 6, NO_WAY = 1 << 30 };
+/* Scratch of a line's columns and rows that is always allowed. */
+enum { SMALL_BYTES = 128 << 10 };
 /* Bytes of a block's scratch that stay in the first and the second cache. */
 enum { NEAR_BYTES = 32 << 10, FAR_BYTES = 768 << 10 };
 
@@ -59,18 +61,31 @@ static double element_cost(int64_t n, double extra) {
 
 static double ceil_div(int64_t n, int64_t by) { return (double)((n + by - 1) / by); }
 
+/* Bytes of a line of n elements. */
+static int64_t line_bytes(int64_t n, int64_t lanes) { return n * (shmt__fft_element_bytes() / lanes); }
+
+/* Columns are stored to as many places as there are lanes, rows are read from as many as they have elements: where the line
+ * leaves the cache, short rows are better. */
 static double matrix_cost(int64_t n1, int64_t n2, int64_t lanes) {
-  return PER_LINE + ceil_div(n2, lanes) * (double)n1 * element_cost(n1, IN_COLUMNS + BETWEEN) +
-         ceil_div(n1, lanes) * (double)n2 * element_cost(n2, IN_COLUMNS);
+  const double far = n1 <= n2 && line_bytes(n1 * n2, lanes) > FAR_BYTES ? 1.05 : 1;
+  return PER_LINE + far * (ceil_div(n2, lanes) * (double)n1 * element_cost(n1, IN_COLUMNS + BETWEEN) +
+                           ceil_div(n1, lanes) * (double)n2 * element_cost(n2, IN_COLUMNS));
+}
+
+/* Is the scratch of a matrix, which is the larger the longer its columns or rows, at most a byte an element? */
+static bool is_compact(int64_t n1, int64_t n2) {
+  const int64_t bytes = 2 * (n1 > n2 ? n1 : n2) * shmt__fft_element_bytes();
+  return bytes <= SMALL_BYTES || bytes <= n1 * n2;
 }
 
 /* The best matrix of n elements: its columns' length, and the clocks for a line. */
 static int64_t find_matrix(int64_t n, int64_t lanes, double* cost) {
   int64_t best = 1;
 
-  *cost = matrix_cost(1, n, lanes);
+  *cost = is_compact(1, n) ? matrix_cost(1, n, lanes) : INFINITY;
   for (int64_t a = 2; a <= n / a; a++) {
-    if (n % a != 0) continue;
+    /* Where none is compact, the first will do. */
+    if (n % a != 0 || (!is_compact(a, n / a) && *cost < INFINITY)) continue;
     const double wide = matrix_cost(a, n / a, lanes), high = matrix_cost(n / a, a, lanes);
     if (wide < *cost) best = a, *cost = wide;
     if (high < *cost) best = n / a, *cost = high;
@@ -150,8 +165,8 @@ static shmt_status split_fill(shmt__fft_split* s, shmt_dtype dtype, char** at) {
 
   s->turns = *at;
   SHMT_TRY(shmt__fft_roots_create(n1 * n2, &roots));
-  for (int64_t row = 0; row < n1; row++)
-    for (int64_t b = 0; b < blocks; b++, *at += 2 * lanes * part)
+  for (int64_t b = 0; b < blocks; b++)
+    for (int64_t row = 0; row < n1; row++, *at += 2 * lanes * part)
       for (int64_t l = 0; l < lanes; l++) {
         /* Lanes behind the last column are never looked at. */
         const int64_t column = b * lanes + l < n2 ? b * lanes + l : n2 - 1;

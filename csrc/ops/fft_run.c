@@ -229,7 +229,6 @@ static shmt_status run_from_real(const job* j, char* in, char* out, char* work) 
 static shmt_status run_to_real(const job* j, char* in, char* out, char* work) {
   const shmt__fft_request* r = j->r;
   const int64_t n = r->length, step = r->out.step;
-  const shmt__fft_pass pass = {.factor = j->plan->halves};
   char* const imaginary = in + j->part_bytes;
 
   if (is_paired(r)) {
@@ -238,15 +237,13 @@ static shmt_status run_to_real(const job* j, char* in, char* out, char* work) {
     call(r, SHMT_LOOP_fft_scatter, (char*[]){out, NULL, work}, step, n, NULL);
     return SHMT_OK;
   }
-  /* Into the result, when that is dense, and transformed there. */
   char* const to = step == 1 ? out : work;
   char* from = in;
   if (r->in.step != 2) {
     from = work + n * j->part_bytes;
     call(r, SHMT_LOOP_fft_gather, (char*[]){from, in, imaginary}, r->in.step, n / 2 + 1, NULL);
   }
-  call(r, SHMT_LOOP_fft_to_even, (char*[]){to, from}, 0, n / 2, &pass);
-  SHMT_TRY(shmt__fft_line_run(j->plan, to, to, false, r->scale));
+  SHMT_TRY(shmt__fft_line_to_even(j->plan, from, to, r->scale));
   if (step != 1)
     call(r, SHMT_LOOP_fft_scatter, (char*[]){out, out + step * j->part_bytes, work}, 2 * step, n / 2, NULL);
   return SHMT_OK;
