@@ -77,6 +77,7 @@ asan: $(STAMP)/built $(STAMP)/test-extra
 
 # Tests with threads that do not fork: ThreadSanitizer knows one process.
 TSAN_TESTS = tests/autograd/test_threads.py tests/ops/test_iterator.py tests/ops/test_random.py \
+  tests/ops/test_threads.py tests/ops/test_sort_long.py \
   tests/storage/test_memory.py tests/dispatch tests/multiprocessing/test_threads.py
 
 tsan: $(STAMP)/built $(STAMP)/test-extra

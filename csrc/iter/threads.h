@@ -5,7 +5,12 @@
  * the job closed. A call from inside a piece, or while another thread owns the pool, runs inline.
  *
  *   caller   publish -> take pieces ... -> close -> wait for `inside` to be 0
- *   helper   asleep -> enter (only while open) -> take pieces -> leave
+ *   helper   awake or asleep -> enter (only while open) -> take pieces -> leave
+ *
+ * Note [Waking]
+ * A helper stays awake for a fraction of a millisecond after a job, so that the next one of a loop finds it; it goes to
+ * sleep at once when somebody else wants its processor. Where helpers sleep, the caller does a piece first and wakes
+ * them if the rest is worth it, or if such jobs follow each other.
  *
  * Note [Fork]
  * The child has no helpers and fresh locks; it starts its own at its first parallel call. Helpers
