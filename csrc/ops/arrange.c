@@ -100,8 +100,7 @@ shmt_status shmt__repeat_interleave_index(shmt_tensor* repeats, shmt_opt_int out
   SHMT_REQUIRE(repeats->n_dims == 1, SHMT_E_RUNTIME, "repeat_interleave only accept 1D vector as repeat");
   SHMT_REQUIRE(repeats->dtype == SHMT_INT64 || repeats->dtype == SHMT_INT32, SHMT_E_RUNTIME,
                "repeats has to be Long or Int tensor");
-  SHMT_REQUIRE(!shmt__tensor_is_meta(repeats) || output_size.has, SHMT_E_NOT_IMPLEMENTED,
-               "repeat_interleave(): the size of the result depends on data, which a meta tensor has not");
+  if (!output_size.has) SHMT_TRY(shmt__refuse_meta_count("repeat_interleave", repeats));
   if (shmt__tensor_is_meta(repeats))
     return shmt__tensor_empty(SHMT_INTS(output_size.value), repeats->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, out);
   SHMT_TRY(shmt__tensor_cast(repeats, SHMT_INT64, &wide));

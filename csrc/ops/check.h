@@ -13,10 +13,14 @@ static inline shmt_device shmt__common_device(const shmt_tensor* a, const shmt_t
 
 /* Does t have exactly these sizes? */
 static inline bool shmt__sizes_are(const shmt_tensor* t, shmt_ints sizes) {
-  bool same = t->n_dims == sizes.len;
+  return shmt__same_ints(shmt__tensor_sizes(t), sizes);
+}
 
-  for (int d = 0; same && d < t->n_dims; d++) same = t->sizes[d] == sizes.data[d];
-  return same;
+/* For operators that count something: there is nothing to count in a meta tensor. */
+static inline shmt_status shmt__refuse_meta_count(const char* name, const shmt_tensor* t) {
+  SHMT_REQUIRE(!shmt__tensor_is_meta(t), SHMT_E_NOT_IMPLEMENTED,
+               "%s(): the size of the result depends on data, which a meta tensor has not", name);
+  return SHMT_OK;
 }
 
 /* Does the loop row have this dtype? Errors: SHMT_E_NOT_IMPLEMENTED "\"what\" not implemented for 'Bool'". */

@@ -35,10 +35,6 @@ static void plan_fini(plan* p) {
   shmt__tensor_release(p->offsets);
 }
 
-static shmt_status refuse_meta_mask(const char* name) {
-  SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "%s(): the size of the result depends on data, which a meta tensor has not", name);
-}
-
 /* A mask stands for as many integer indices as it has dims. */
 static shmt_status add_mask(plan* p, const shmt_tensor* self, shmt_tensor* mask, int64_t position, int* at) {
   SHMT_AUTO(shmt_tensor) positions = NULL;
@@ -50,7 +46,7 @@ static shmt_status add_mask(plan* p, const shmt_tensor* self, shmt_tensor* mask,
                  SHMT_SHAPE_TEXT(mask), d, SHMT_SHAPE_TEXT(self), *at + d);
   }
   (void)position;
-  if (shmt__tensor_is_meta(mask)) return refuse_meta_mask("index");
+  SHMT_TRY(shmt__refuse_meta_count("index", mask));
   SHMT_TRY(shmt__nonzero_positions(mask, &positions));
   for (int d = 0; d < mask->n_dims; d++) {
     SHMT_TRY(shmt__tensor_alias(positions, SHMT_INTS(positions->sizes[0]), SHMT_INTS(positions->strides[0]),
@@ -226,12 +222,12 @@ static shmt_status select_masked(shmt_tensor* self, shmt_tensor* mask, shmt_tens
   return SHMT_OK;
 }
 
-static bool has_meta_mask(shmt_tensors indices) {
+static const shmt_tensor* find_meta_mask(shmt_tensors indices) {
   for (int64_t i = 0; i < indices.len; i++) {
     const shmt_tensor* t = indices.data[i];
-    if (t && shmt__tensor_is_meta(t) && (t->dtype == SHMT_BOOL || t->dtype == SHMT_UINT8)) return true;
+    if (t && shmt__tensor_is_meta(t) && (t->dtype == SHMT_BOOL || t->dtype == SHMT_UINT8)) return t;
   }
-  return false;
+  return NULL;
 }
 
 shmt_status shmt__index(shmt_tensor* self, shmt_tensors indices, shmt_tensor** out) {
@@ -242,7 +238,8 @@ shmt_status shmt__index(shmt_tensor* self, shmt_tensors indices, shmt_tensor** o
 
   SHMT_REQUIRE(indices.len <= self->n_dims || self->n_dims == 0 || indices.len <= SHMT_MAX_DIMS, SHMT_E_INDEX,
                "too many indices for tensor of dimension %d (got %" PRId64 ")", self->n_dims, indices.len);
-  if (has_meta_mask(indices)) return refuse_meta_mask("index");
+  const shmt_tensor* meta_mask = find_meta_mask(indices);
+  if (meta_mask) return shmt__refuse_meta_count("index", meta_mask);
   if (indices.len == 1 && indices.data[0] && indices.data[0]->dtype == SHMT_BOOL && self->n_dims > 0 &&
       shmt__same_sizes(self, indices.data[0]) && !shmt__tensor_is_meta(self))
     return select_masked(self, indices.data[0], out);
@@ -328,7 +325,7 @@ static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* val
     return put(line, (shmt_tensors){(shmt_tensor* const[]){mask}, 1}, values, accumulate);
   }
   /* How many places a mask stands for is not known then, so the values' shape cannot be checked. */
-  if (shmt__tensor_is_meta(self) && has_meta_mask(indices)) return SHMT_OK;
+  if (shmt__tensor_is_meta(self) && find_meta_mask(indices)) return SHMT_OK;
   if (!accumulate && values->n_dims == 0 && !shmt__tensor_is_meta(self) && shmt__tensor_is_contiguous(self) &&
       is_whole_mask(self, indices)) {
     shmt_tensor* filled = self;
@@ -409,7 +406,8 @@ shmt_status shmt__masked_select(shmt_tensor* self, shmt_tensor* mask, shmt_tenso
   SHMT_TRY(shmt__check_no_overlap(*out, mask));
   SHMT_REQUIRE(mask->dtype == SHMT_BOOL, SHMT_E_RUNTIME, "masked_select: expected BoolTensor for mask");
   SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(mask), sizes, &n_dims));
-  if (shmt__tensor_is_meta(self) || shmt__tensor_is_meta(mask)) return refuse_meta_mask("masked_select");
+  SHMT_TRY(shmt__refuse_meta_count("masked_select", self));
+  SHMT_TRY(shmt__refuse_meta_count("masked_select", mask));
   SHMT_TRY(spread_to(self, (shmt_ints){sizes, n_dims}, &source));
   SHMT_TRY(spread_to(mask, (shmt_ints){sizes, n_dims}, &set));
   SHMT_TRY(select_masked(source, set, &result));
@@ -455,7 +453,7 @@ shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tens
 }
 
 shmt_status shmt__nonzero(shmt_tensor* self, shmt_tensor** out) {
-  if (shmt__tensor_is_meta(self)) return refuse_meta_mask("nonzero");
+  SHMT_TRY(shmt__refuse_meta_count("nonzero", self));
   return shmt__nonzero_positions(self, out);
 }
 
@@ -485,7 +483,7 @@ shmt_status shmt__nonzero_numpy(shmt_tensor* self, shmt_tensor_vec* out) {
   SHMT_AUTO(shmt_tensor) line = NULL;
   SHMT_AUTO_LIST list = {0, 0};
 
-  if (shmt__tensor_is_meta(self)) return refuse_meta_mask("nonzero_numpy");
+  SHMT_TRY(shmt__refuse_meta_count("nonzero_numpy", self));
   if (self->n_dims == 0) {
     SHMT_TRY(shmt__tensor_alias(self, SHMT_INTS(1), SHMT_INTS(1), self->offset, &line));
     self = line;

@@ -62,8 +62,7 @@ static shmt_status unique_slices(const char* name, bool in_order, shmt_tensor* s
   int n_empty = 0;
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
-  SHMT_REQUIRE(!shmt__tensor_is_meta(self), SHMT_E_NOT_IMPLEMENTED,
-               "%s(): the size of the result depends on data, which a meta tensor has not", name);
+  SHMT_TRY(shmt__refuse_meta_count(name, self));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_order_rows, self->dtype, name);
   SHMT_REQUIRE(self->n_dims > 0, SHMT_E_INDEX,
                "Dimension specified as %" PRId64 " but tensor has no dimensions", dim);

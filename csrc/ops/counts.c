@@ -1,0 +1,198 @@
+/* ops/counts.c -- how often numbers occur, and how many lie between even edges: bincount, histc. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "iter/copy.h"
+#include "iter/threads.h"
+#include "ops/check.h"
+#include "ops/outputs.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static shmt_status vector(int64_t n, shmt_tensor** out) {
+  return shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
+/* Counts of small numbers. A block is looked through before it is counted, so that it is read from memory once; the bits
+ * that are set in any of its numbers bound them, and vectors find those faster than the largest. */
+enum { TABLE = 1 << 13, COUNT_BLOCK = 1 << 13, COUNT_GRAIN = 1 << 16, MOST_TABLES = 64, WORTH_A_TABLE = 512 };
+
+typedef struct tally {
+  const int64_t* x;
+  int64_t numel, share; /* elements of a table */
+  int64_t* tables;      /* of TABLE numbers each, zero as far as used */
+  int64_t used[MOST_TABLES];
+  int64_t bits[MOST_TABLES]; /* of all numbers of a share */
+} tally;
+
+static void count_shares(void* ctx, int64_t begin, int64_t end) {
+  tally* t = ctx;
+
+  for (int64_t k = begin; k < end; k++) {
+    int64_t* const table = t->tables + k * TABLE;
+    const int64_t last = (k + 1) * t->share < t->numel ? (k + 1) * t->share : t->numel;
+    int64_t all = 0, used = 0, n;
+    for (int64_t at = k * t->share; at < last; at += n) {
+      const int64_t* const x = t->x + at;
+      n = last - at < COUNT_BLOCK ? last - at : COUNT_BLOCK;
+      for (int64_t i = 0; i < n; i++) all |= x[i];
+      if ((uint64_t)all >= TABLE) continue; /* negative, or too large: only whether there are negative ones matters */
+      for (; used <= all; used = used ? 2 * used : 64) memset(table + used, 0, (size_t)(used ? used : 64) * sizeof *table);
+      /* Another process may change them still. */
+      for (int64_t i = 0; i < n; i++) table[x[i] & (TABLE - 1)]++;
+    }
+    t->bits[k] = all;
+    t->used[k] = used;
+  }
+}
+
+/* How often each number below TABLE is in x; *out stays NULL when there are others. */
+static shmt_status count_small(const shmt_tensor* x, int64_t minlength, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) tables = NULL;
+  tally t = {.x = shmt__tensor_data(x), .numel = x->numel};
+  int64_t n = x->numel / COUNT_GRAIN, threads = shmt__num_threads(), length = minlength, all = 0;
+
+  n = threads == 1 || n < 1 ? 1 : n < 2 * threads ? n : 2 * threads;
+  if (n > MOST_TABLES) n = MOST_TABLES;
+  SHMT_TRY(vector(n * TABLE, &tables));
+  t.tables = shmt__tensor_data(tables);
+  t.share = (x->numel + n - 1) / n;
+  shmt__parallel_for(n, 1, count_shares, &t);
+  for (int64_t k = 0; k < n; k++) all |= t.bits[k];
+  SHMT_REQUIRE(all >= 0, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
+  if (all >= TABLE) return SHMT_OK;
+  for (int64_t k = 0; k < n; k++)
+    for (int64_t i = t.used[k]; i > length; i--)
+      if (t.tables[k * TABLE + i - 1]) length = i;
+  SHMT_TRY(vector(length, out));
+  SHMT_TRY(shmt__tensor_fill(*out, shmt__scalar_int(0)));
+  int64_t* count = shmt__tensor_data(*out);
+  for (int64_t k = 0; k < n; k++)
+    for (int64_t i = 0; i < length && i < t.used[k]; i++) count[i] += t.tables[k * TABLE + i];
+  return SHMT_OK;
+}
+
+shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minlength, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  SHMT_AUTO(shmt_tensor) cast_weights = NULL;
+  SHMT_AUTO(shmt_tensor) dense_weights = NULL;
+  SHMT_AUTO(shmt_tensor) sums = NULL;
+  int64_t length;
+
+  SHMT_REQUIRE(minlength >= 0, SHMT_E_RUNTIME, "minlength should be >= 0");
+  SHMT_REQUIRE(shmt__is_integral(self->dtype), SHMT_E_NOT_IMPLEMENTED, "\"bincount_cpu\" not implemented for '%s'",
+               shmt__dtype_title(self->dtype));
+  SHMT_TRY(shmt__refuse_meta_count("bincount", self));
+  SHMT_REQUIRE(self->n_dims == 1, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
+  SHMT_REQUIRE(!weights || (weights->n_dims == 1 && weights->numel == self->numel), SHMT_E_RUNTIME,
+               "weights should be 1-d and have the same length as input");
+  SHMT_TRY(shmt__tensor_cast(self, SHMT_INT64, &wide));
+  SHMT_TRY(shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, &dense));
+  if (!weights && dense->numel >= WORTH_A_TABLE) {
+    SHMT_TRY(count_small(dense, minlength, &result));
+    if (result) {
+      *out = SHMT_TAKE(result);
+      return SHMT_OK;
+    }
+  }
+  const int64_t* x = shmt__tensor_data(dense);
+  int64_t low = 0, high = minlength - 1;
+  for (int64_t i = 0; i < dense->numel; i++) {
+    low |= x[i];
+    high = x[i] > high ? x[i] : high;
+  }
+  SHMT_REQUIRE(low >= 0, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
+  SHMT_REQUIRE(high < INT64_MAX, SHMT_E_RUNTIME, "bincount(): a count for every number up to %" PRId64, high);
+  length = high + 1;
+  /* Below, numbers are compared with the length: another process may change them still. */
+  if (!weights) {
+    SHMT_TRY(vector(length, &result));
+    SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
+    int64_t* count = shmt__tensor_data(result);
+    for (int64_t i = 0; i < dense->numel; i++) {
+      const int64_t at = x[i];
+      if ((uint64_t)at < (uint64_t)length) count[at]++;
+    }
+    *out = SHMT_TAKE(result);
+    return SHMT_OK;
+  }
+  SHMT_TRY(shmt__tensor_cast(weights, SHMT_FLOAT64, &cast_weights));
+  SHMT_TRY(shmt__tensor_contiguous(cast_weights, SHMT_CONTIGUOUS_FORMAT, &dense_weights));
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(length), SHMT_FLOAT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &sums));
+  SHMT_TRY(shmt__tensor_fill(sums, shmt__scalar_int(0)));
+  const double* w = shmt__tensor_data(dense_weights);
+  double* sum = shmt__tensor_data(sums);
+  for (int64_t i = 0; i < dense->numel; i++) {
+    const int64_t at = x[i];
+    if ((uint64_t)at < (uint64_t)length) sum[at] += w[i];
+  }
+  return shmt__tensor_cast(sums, weights->dtype == SHMT_FLOAT32 ? SHMT_FLOAT32 : SHMT_FLOAT64, out);
+}
+
+/* Numbers of a dense tensor, a block at a time in double. */
+enum { HISTC_BLOCK = 512 };
+
+static int64_t load_block(const shmt_tensor* dense, int64_t begin, double* x) {
+  const int64_t item = shmt__tensor_item_bytes(dense);
+  const int64_t n = dense->numel - begin < HISTC_BLOCK ? dense->numel - begin : HISTC_BLOCK;
+
+  shmt__cast_loop(SHMT_FLOAT64, dense->dtype)((char*)x, sizeof *x, (const char*)shmt__tensor_data(dense) + begin * item,
+                                              item, n);
+  return n;
+}
+
+/* A NaN is both lowest and highest. */
+static void find_extent(const shmt_tensor* dense, double* low, double* high) {
+  double x[HISTC_BLOCK];
+
+  (void)load_block(dense, 0, x);
+  *low = *high = x[0];
+  for (int64_t begin = 0; begin < dense->numel; begin += HISTC_BLOCK) {
+    const int64_t n = load_block(dense, begin, x);
+    for (int64_t i = 0; i < n; i++) {
+      if (!(x[i] >= *low)) *low = x[i];
+      if (!(x[i] <= *high)) *high = x[i];
+    }
+  }
+}
+
+static void count_bins(const shmt_tensor* dense, double low, double high, int64_t bins, double* count) {
+  double x[HISTC_BLOCK];
+
+  for (int64_t begin = 0; begin < dense->numel; begin += HISTC_BLOCK) {
+    const int64_t n = load_block(dense, begin, x);
+    for (int64_t i = 0; i < n; i++) {
+      if (!(x[i] >= low && x[i] <= high)) continue;
+      const int64_t at = (int64_t)((x[i] - low) / (high - low) * (double)bins);
+      count[at < bins ? at : bins - 1]++;
+    }
+  }
+}
+
+shmt_status shmt__histc(shmt_tensor* self, int64_t bins, shmt_scalar min, shmt_scalar max, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) counts = NULL;
+  double low = shmt__scalar_to_double(min), high = shmt__scalar_to_double(max);
+
+  SHMT_REQUIRE(shmt__is_floating(self->dtype), SHMT_E_NOT_IMPLEMENTED, "\"histogram_cpu\" not implemented for '%s'",
+               shmt__dtype_title(self->dtype));
+  SHMT_REQUIRE(bins > 0, SHMT_E_RUNTIME, "torch.histogram(): bins must be > 0, but got %" PRId64, bins);
+  if (shmt__tensor_is_meta(self))
+    return shmt__tensor_empty(SHMT_INTS(bins), self->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, out);
+  SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(bins), SHMT_FLOAT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &counts));
+  SHMT_TRY(shmt__tensor_fill(counts, shmt__scalar_int(0)));
+  if (low == high && dense->numel > 0) find_extent(dense, &low, &high);
+  if (low == high) {
+    low -= 1;
+    high += 1;
+  }
+  SHMT_REQUIRE(isfinite(low) && isfinite(high), SHMT_E_RUNTIME, "torch.histogram(): range [%g, %g] is not finite", low,
+               high);
+  SHMT_REQUIRE(low < high, SHMT_E_RUNTIME, "torch.histogram(): max must be larger than min");
+  count_bins(dense, low, high, bins, shmt__tensor_data(counts));
+  return shmt__tensor_cast(counts, self->dtype, out);
+}
