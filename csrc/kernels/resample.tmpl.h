@@ -1,7 +1,7 @@
 /* kernels/resample.tmpl.h -- resizing along one dim by weighted sums of neighbours, and back. One dtype.
  *
  * n slabs, dense, one after the other: out has `out` lines of `inner` elements, in has `in`. ctx:
- * shmt__resample_shape: output line p is made of input lines first[p], first[p] + 1, ...
+ * shmt__resample_shape: output line p is made of input lines first[p], first[p] + 1, ... (less the origin)
  */
 #include "kernels/loops.h"
 #include "kernels/shapes.h"
@@ -19,7 +19,7 @@ void SHMT_LOOP(resample)(char* const* data, const int64_t* strides, int64_t n, c
     for (int64_t p = 0; p < s->out; p++, out += s->inner) {
       const int16_t* weights = s->fixed + p * s->taps;
       for (int64_t j = 0; j < s->inner; j++) {
-        const T* lines = in + s->first[p] * s->inner + j;
+        const T* lines = in + (s->first[p] - s->origin) * s->inner + j;
         int32_t sum = half;
         for (int64_t k = 0; k < s->count[p]; k++) sum += weights[k] * (int32_t)lines[k * s->inner];
         sum >>= s->precision;
@@ -38,7 +38,7 @@ void SHMT_LOOP(resample)(char* const* data, const int64_t* strides, int64_t n, c
   for (int64_t slab = 0; slab < n; slab++, in += s->in * s->inner)
     for (int64_t p = 0; p < s->out; p++, out += s->inner) {
       const double* weights = s->weights + p * s->taps;
-      const T* lines = in + s->first[p] * s->inner;
+      const T* lines = in + (s->first[p] - s->origin) * s->inner;
       if (s->inner == 1) {
         ACC sum = 0;
         for (int64_t k = 0; k < s->count[p]; k++) sum += (ACC)weights[k] * (ACC)lines[k];

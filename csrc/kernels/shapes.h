@@ -114,6 +114,7 @@ typedef struct shmt__pool_shape {
 /* Resizing along one dim: what every output line is made of. */
 typedef struct shmt__resample_shape {
   int64_t in, out, inner, taps; /* lines, elements in a line, most neighbours of a line */
+  int64_t origin;               /* the first line of in that is there */
   const int64_t* first;         /* (out): the first neighbour */
   const int64_t* count;         /* (out): how many there are */
   const double* weights;        /* (out, taps) */

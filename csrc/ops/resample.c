@@ -1,17 +1,20 @@
-/* ops/resample.c -- resizing along one dim, by linear or cubic interpolation, with or without antialiasing. */
+/* ops/resample.c -- resizing along the last dims, by linear or cubic interpolation, with or without antialiasing. */
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "iter/copy.h"
 #include "iter/iter.h"
 #include "kernels/shapes.h"
 #include "ops/check.h"
+#include "storage/allocator.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRAIN = 16384 };
+/* MOST_DIMS: that are resized. BLOCK_BYTES: of what lies between two of them; at least so many times the lines that one line
+ * of the result is made of. */
+enum { GRAIN = 16384, MOST_DIMS = 3, BLOCK_BYTES = 128 << 10, IMAGE_LINES = 16, VOLUME_LINES = 6 };
 
 typedef struct plan {
   bool cubic, align_corners, antialias;
@@ -108,7 +111,7 @@ static shmt_status fix_weights(plan* p, shmt__resample_shape* s) {
 }
 
 /* Fill p and s for resizing `in` lines to `out`. */
-static shmt_status make_plan(plan* p, int64_t in, int64_t out, const char* mode, shmt_opt_float scale,
+static shmt_status make_plan(plan* p, int64_t in, int64_t out, const char* mode, double scale,
                              shmt__resample_shape* s) {
   SHMT_REQUIRE(strcmp(mode, "linear") == 0 || strcmp(mode, "cubic") == 0, SHMT_E_RUNTIME,
                "_resample(): mode must be linear or cubic, got %s", mode);
@@ -119,7 +122,7 @@ static shmt_status make_plan(plan* p, int64_t in, int64_t out, const char* mode,
   if (p->align_corners)
     p->scale = out > 1 ? (double)(in - 1) / (double)(out - 1) : 0;
   else
-    p->scale = scale.has && scale.value > 0 ? 1 / scale.value : (double)in / (double)out;
+    p->scale = scale > 0 ? 1 / scale : (double)in / (double)out;
   const double reach = (p->cubic ? 2 : 1) * (p->antialias && p->scale > 1 ? p->scale : 1);
   s->in = in;
   s->out = out;
@@ -141,6 +144,105 @@ static shmt_status make_plan(plan* p, int64_t in, int64_t out, const char* mode,
   return SHMT_OK;
 }
 
+/* --- forwards ----------------------------------------------------------------------------------- */
+
+/* A block is some lines of the result along the first of the resized dims. What its lines are made of is resized along the
+ * others first, the last one first, so that between the dims there are never more than a few lines. */
+typedef struct job {
+  char *to, *from;
+  int n;                                 /* dims */
+  shmt__resample_shape shape[MOST_DIMS]; /* inner: behind each, already resized */
+  int64_t lines[MOST_DIMS];              /* slabs of each in one line of the first */
+  int64_t rows, blocks;                  /* lines of a block; blocks of an image */
+  int64_t item;
+  uint64_t room[2]; /* bytes between the dims, by turns */
+  shmt__loop loop;
+  atomic_bool failed;
+} job;
+
+/* Elements in a line along the first dim before any is resized. */
+static int64_t line_elements(const job* j) {
+  return j->n == 1 ? j->shape[0].inner : j->lines[j->n - 1] * j->shape[j->n - 1].in * j->shape[j->n - 1].inner;
+}
+
+/* Lines of `in` that lines [begin, end) of the result are made of. */
+static void find_lines(const shmt__resample_shape* s, int64_t begin, int64_t end, int64_t* first, int64_t* last) {
+  *first = s->in;
+  *last = 0;
+  for (int64_t p = begin; p < end; p++) {
+    if (s->first[p] < *first) *first = s->first[p];
+    if (s->first[p] + s->count[p] > *last) *last = s->first[p] + s->count[p];
+  }
+}
+
+static void run_block(const job* j, int64_t block, char* const* between) {
+  const int64_t image = block / j->blocks, begin = block % j->blocks * j->rows;
+  const int64_t end = begin + j->rows < j->shape[0].out ? begin + j->rows : j->shape[0].out;
+  shmt__resample_shape s = j->shape[0];
+  int64_t first, last;
+
+  find_lines(&s, begin, end, &first, &last);
+  char* from = j->from + (image * s.in + first) * line_elements(j) * j->item;
+  for (int d = j->n - 1; d > 0; d--) {
+    j->loop((char*[]){between[d - 1], from}, NULL, (last - first) * j->lines[d], &j->shape[d]);
+    from = between[d - 1];
+  }
+  s.origin = first;
+  s.first += begin;
+  s.count += begin;
+  s.weights += begin * s.taps;
+  if (s.fixed) s.fixed += begin * s.taps;
+  char* const to = j->to + (image * s.out + begin) * s.inner * j->item;
+  s.out = end - begin;
+  j->loop((char*[]){to, from}, NULL, 1, &s);
+}
+
+static void run_blocks(void* ctx, int64_t begin, int64_t end) {
+  job* j = ctx;
+  void* between = NULL;
+
+  if (shmt__alloc(j->room[0] + j->room[1], &between) != SHMT_OK) {
+    /* relaxed: read after the pool has joined. */
+    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+    return;
+  }
+  for (; begin < end; begin++) run_block(j, begin, (char*[]){between, (char*)between + j->room[0]});
+  shmt__dealloc(between, j->room[0] + j->room[1]);
+}
+
+/* Lines of a block, and the room that it needs. */
+static void choose_blocks(job* j) {
+  const shmt__resample_shape* s = &j->shape[0];
+  int64_t most = 1, bytes[2] = {0, 0}, needed = 0;
+
+  for (int d = 1; d < j->n; d++) bytes[d - 1] = j->lines[d] * j->shape[d].out * j->shape[d].inner * j->item;
+  for (int64_t p = 0; p < s->out; p++) most = s->count[p] > most ? s->count[p] : most;
+  int64_t lines = most * (j->n == MOST_DIMS ? VOLUME_LINES : IMAGE_LINES);
+  if (lines * (bytes[0] + bytes[1]) < BLOCK_BYTES) lines = BLOCK_BYTES / (bytes[0] + bytes[1] + 1);
+  const double rows = (double)(lines - most) * (double)s->out / (double)s->in;
+  j->rows = rows < 1 ? 1 : rows < (double)s->out ? (int64_t)rows : s->out;
+  j->blocks = (s->out + j->rows - 1) / j->rows;
+  for (int64_t b = 0; b < j->blocks; b++) {
+    const int64_t end = (b + 1) * j->rows < s->out ? (b + 1) * j->rows : s->out;
+    int64_t first, last;
+    find_lines(s, b * j->rows, end, &first, &last);
+    needed = last - first > needed ? last - first : needed;
+  }
+  for (int i = 0; i < 2; i++) j->room[i] = ((uint64_t)(needed * bytes[i]) + 63) / 64 * 64;
+}
+
+static shmt_status run(job* j, int64_t images) {
+  const shmt__resample_shape* s = &j->shape[0];
+
+  choose_blocks(j);
+  shmt__parallel_for(images * j->blocks, GRAIN / (j->rows * s->inner * 4 + 1) + 1, run_blocks, j);
+  SHMT_REQUIRE(!atomic_load_explicit(&j->failed, memory_order_relaxed), SHMT_E_NOMEM, "_resample(): %" PRId64
+               " lines between two dims", j->rows);
+  return SHMT_OK;
+}
+
+/* --- backwards ---------------------------------------------------------------------------------- */
+
 typedef struct walk {
   char *to, *from;
   int64_t to_step, from_step; /* bytes from slab to slab */
@@ -155,35 +257,29 @@ static void run_slabs(void* ctx, int64_t begin, int64_t end) {
   w->loop(data, NULL, end - begin, w->shape);
 }
 
-/* `given` resized along dim; backward: from the output's size to the input's. */
-static shmt_status resample(shmt_tensor* given, int64_t dim, int64_t size, const char* mode, plan* p,
-                            shmt_opt_float scale, bool backward, shmt_tensor** out) {
+/* The gradient along one dim, from the output's size to the input's. */
+static shmt_status go_back(shmt_tensor* given, int64_t dim, int64_t size, const char* mode, plan* p, double scale,
+                           shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   shmt__resample_shape s = {0};
   int64_t sizes[SHMT_MAX_DIMS];
-  const int row = backward ? SHMT_LOOP_resample_backward : SHMT_LOOP_resample;
-
-  SHMT_REQUIRE_LOOP(row, given->dtype, "interpolate");
-  SHMT_REQUIRE(dim >= -given->n_dims && dim < given->n_dims, SHMT_E_INDEX,
-               "Dimension out of range (expected to be in range of [%d, %d], but got %" PRId64 ")", -given->n_dims,
-               given->n_dims - 1, dim);
-  if (dim < 0) dim += given->n_dims;
   const int64_t present = given->sizes[dim];
-  SHMT_TRY(make_plan(p, backward ? size : present, backward ? present : size, mode, scale, &s));
-  if (given->dtype == SHMT_UINT8) SHMT_TRY(fix_weights(p, &s));
+
+  SHMT_TRY(make_plan(p, size, present, mode, scale, &s));
   memcpy(sizes, given->sizes, (size_t)given->n_dims * sizeof *sizes);
   sizes[dim] = size;
-  s.inner = shmt__tensor_extent(given, dim + 1, given->n_dims);
+  s.inner = 1;
+  for (int d = (int)dim + 1; d < given->n_dims; d++) s.inner *= sizes[d];
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, given->n_dims}, given->dtype, given->device, SHMT_CONTIGUOUS_FORMAT,
                               &result));
   if (!shmt__tensor_is_meta(given)) {
-    if (backward) SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
+    SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     if (result->numel > 0) {
       SHMT_TRY(shmt__tensor_contiguous(given, SHMT_CONTIGUOUS_FORMAT, &dense));
       const int64_t item = shmt__tensor_item_bytes(given);
       walk w = {shmt__tensor_data(result), shmt__tensor_data(dense), size * s.inner * item, present * s.inner * item,
-                shmt__loops[row][given->dtype], &s};
+                shmt__loops[SHMT_LOOP_resample_backward][given->dtype], &s};
       shmt__parallel_for(result->numel / (size * s.inner), GRAIN / (s.out * s.inner * 4 + 1) + 1, run_slabs, &w);
     }
   }
@@ -191,20 +287,93 @@ static shmt_status resample(shmt_tensor* given, int64_t dim, int64_t size, const
   return SHMT_OK;
 }
 
-shmt_status shmt__resample(shmt_tensor* self, int64_t dim, int64_t size, const char* mode, bool align_corners,
-                           shmt_opt_float scale, bool antialias, shmt_tensor** out) {
-  plan p = {.align_corners = align_corners, .antialias = antialias};
-  const shmt_status status = resample(self, dim, size, mode, &p, scale, false, out);
+/* --- operators ---------------------------------------------------------------------------------- */
 
-  plan_fini(&p);
+static shmt_status check(const shmt_tensor* t, shmt_ints size, shmt_floats scale) {
+  SHMT_REQUIRE(size.len == t->n_dims, SHMT_E_RUNTIME, "_resample(): %d sizes of %d dims", (int)size.len, t->n_dims);
+  SHMT_REQUIRE(scale.len >= 1 && scale.len <= MOST_DIMS && scale.len <= t->n_dims, SHMT_E_RUNTIME,
+               "_resample(): expected scales of 1 to %d of %d dims, got %d", MOST_DIMS, t->n_dims, (int)scale.len);
+  for (int64_t d = 0; d < t->n_dims - scale.len; d++)
+    SHMT_REQUIRE(size.data[d] == t->sizes[d], SHMT_E_RUNTIME,
+                 "_resample(): size %" PRId64 " at dimension %" PRId64 " is not that of the input, %" PRId64, size.data[d], d,
+                 t->sizes[d]);
+  return SHMT_OK;
+}
+
+/* The tables of all dims. */
+static shmt_status prepare(job* j, const shmt_tensor* self, shmt_ints size, const char* mode, shmt_floats scale, plan* plans) {
+  const int64_t outer = self->n_dims - scale.len;
+  int64_t lines = 1, inner = 1;
+
+  j->n = (int)scale.len;
+  for (int d = 0; d < j->n; d++) {
+    SHMT_TRY(make_plan(&plans[d], self->sizes[outer + d], size.data[outer + d], mode, scale.data[d], &j->shape[d]));
+    if (self->dtype == SHMT_UINT8) SHMT_TRY(fix_weights(&plans[d], &j->shape[d]));
+    j->lines[d] = lines;
+    if (d > 0) lines *= j->shape[d].in;
+  }
+  for (int d = j->n - 1; d >= 0; d--) {
+    j->shape[d].inner = inner;
+    inner *= j->shape[d].out;
+  }
+  return SHMT_OK;
+}
+
+static shmt_status forwards(shmt_tensor* self, shmt_ints size, const char* mode, shmt_floats scale, plan* plans,
+                            shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  job j = {0};
+
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_resample, self->dtype, "interpolate");
+  SHMT_TRY(check(self, size, scale));
+  SHMT_TRY(prepare(&j, self, size, mode, scale, plans));
+  SHMT_TRY(shmt__tensor_empty(size, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
+  if (!shmt__tensor_is_meta(self) && result->numel > 0) {
+    SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
+    j.to = shmt__tensor_data(result);
+    j.from = shmt__tensor_data(dense);
+    j.item = shmt__tensor_item_bytes(self);
+    j.loop = shmt__loops[SHMT_LOOP_resample][self->dtype];
+    SHMT_TRY(run(&j, result->numel / (j.shape[0].out * j.shape[0].inner)));
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+static shmt_status backwards(shmt_tensor* grad, shmt_ints size, const char* mode, shmt_floats scale, plan* plans,
+                             shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = shmt__tensor_ref(grad);
+
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_resample_backward, grad->dtype, "interpolate");
+  SHMT_TRY(check(grad, size, scale));
+  for (int64_t i = 0; i < scale.len; i++) {
+    const int64_t dim = grad->n_dims - scale.len + i;
+    shmt_tensor* next = NULL;
+    SHMT_TRY(go_back(result, dim, size.data[dim], mode, &plans[i], scale.data[i], &next));
+    shmt__tensor_release(result);
+    result = next;
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+shmt_status shmt__resample(shmt_tensor* self, shmt_ints size, const char* mode, bool align_corners, shmt_floats scale,
+                           bool antialias, shmt_tensor** out) {
+  const plan p = {.align_corners = align_corners, .antialias = antialias};
+  plan plans[MOST_DIMS] = {p, p, p};
+  const shmt_status status = forwards(self, size, mode, scale, plans, out);
+
+  for (int i = 0; i < MOST_DIMS; i++) plan_fini(&plans[i]);
   return status;
 }
 
-shmt_status shmt__resample_backward(shmt_tensor* grad_output, int64_t dim, int64_t size, const char* mode, bool align_corners,
-                                    shmt_opt_float scale, bool antialias, shmt_tensor** out) {
-  plan p = {.align_corners = align_corners, .antialias = antialias};
-  const shmt_status status = resample(grad_output, dim, size, mode, &p, scale, true, out);
+shmt_status shmt__resample_backward(shmt_tensor* grad_output, shmt_ints size, const char* mode, bool align_corners,
+                                    shmt_floats scale, bool antialias, shmt_tensor** out) {
+  const plan p = {.align_corners = align_corners, .antialias = antialias};
+  plan plans[MOST_DIMS] = {p, p, p};
+  const shmt_status status = backwards(grad_output, size, mode, scale, plans, out);
 
-  plan_fini(&p);
+  for (int i = 0; i < MOST_DIMS; i++) plan_fini(&plans[i]);
   return status;
 }

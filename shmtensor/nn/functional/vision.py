@@ -114,8 +114,9 @@ def _smooth(
     own = (shmtensor.float32, shmtensor.float64)
     narrow = input.dtype not in own and not (input.dtype is shmtensor.uint8 and len(sizes) == 2)
     result = input.to(shmtensor.float32) if narrow else input
-    for k in reversed(range(len(sizes))):
-        result = _nn._resample(result, k + 2, sizes[k], kind, align_corners, scales[k], antialias)
+    steps = [scale or 0.0 for scale in scales]
+    size = [*input.shape[:2], *sizes]
+    result = _nn._resample(result, size, kind, align_corners, steps, antialias)
     if input.dtype is shmtensor.uint8 and narrow:
         result = result.round().clamp(0, 255)
     return result.to(input.dtype) if narrow else result

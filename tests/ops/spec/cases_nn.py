@@ -165,12 +165,15 @@ _grid = T((1, 3, 2, 2), -0.8, 0.8)
 
 IMAGE: dict[str, list[Case]] = {
     "_resample": [
-        case(_image, -1, 7, "linear", False, None, False),
-        case(_image, 2, 3, "linear", True, None, False),
-        case(_image, -1, 3, "cubic", True, None, False),
-        case(_image, -1, 3, "linear", False, None, True),
+        case(_image, [1, 2, 4, 7], "linear", False, [0.0], False),
+        case(_image, [1, 2, 3, 6], "linear", True, [0.0, 0.0], False),
+        case(_image, [1, 2, 4, 3], "cubic", True, [0.0], False),
+        case(_image, [1, 2, 4, 3], "linear", False, [0.0], True),
     ],
-    "_resample_backward": [case(t(1, 2, 4, 7), -1, 5, "linear", False, None, False)],
+    "_resample_backward": [
+        case(t(1, 2, 4, 7), [1, 2, 4, 5], "linear", False, [0.0], False),
+        case(t(1, 2, 4, 7), [1, 2, 3, 5], "cubic", False, [0.0, 0.0], False),
+    ],
     "col2im": [case(t(1, 8, 6), [3, 4], [2, 2], [1, 1], [0, 0], [1, 1])],
     "im2col": [case(t(1, 2, 3, 4), [2, 2], [1, 1], [0, 0], [1, 1])],
     "grid_sampler": [

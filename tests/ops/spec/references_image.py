@@ -362,17 +362,21 @@ def _weights(n: int, size: int, mode: str, align: bool, antialias: bool) -> np.n
 
 
 def _resample(
-    a: Any, dim: int, size: int, mode: str, align: bool, scale: Any, antialias: bool
+    a: Any, size: Ints, mode: str, align: bool, scale: Sequence[float], antialias: bool
 ) -> Any:
-    matrix = _weights(a.shape[dim], size, mode, align, antialias)
-    return np.moveaxis(np.moveaxis(a, dim, -1) @ matrix.T, -1, dim)
+    for dim in range(-len(scale), 0):
+        matrix = _weights(a.shape[dim], size[dim], mode, align, antialias)
+        a = np.moveaxis(np.moveaxis(a, dim, -1) @ matrix.T, -1, dim)
+    return a
 
 
 def _resample_backward(
-    grad: Any, dim: int, size: int, mode: str, align: bool, scale: Any, antialias: bool
+    grad: Any, size: Ints, mode: str, align: bool, scale: Sequence[float], antialias: bool
 ) -> Any:
-    matrix = _weights(size, grad.shape[dim], mode, align, antialias)
-    return np.moveaxis(np.moveaxis(grad, dim, -1) @ matrix, -1, dim)
+    for dim in range(-len(scale), 0):
+        matrix = _weights(size[dim], grad.shape[dim], mode, align, antialias)
+        grad = np.moveaxis(np.moveaxis(grad, dim, -1) @ matrix, -1, dim)
+    return grad
 
 
 def _im2col(a: Any, kernel: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Any:
