@@ -235,7 +235,7 @@ static shmt_status run(job* j, int64_t images) {
   const shmt__resample_shape* s = &j->shape[0];
 
   choose_blocks(j);
-  shmt__parallel_for(images * j->blocks, GRAIN / (j->rows * s->inner * 4 + 1) + 1, run_blocks, j);
+  shmt__parallel_for(images * j->blocks, GRAIN / (j->rows * s->inner + 1) + 1, run_blocks, j);
   SHMT_REQUIRE(!atomic_load_explicit(&j->failed, memory_order_relaxed), SHMT_E_NOMEM, "_resample(): %" PRId64
                " lines between two dims", j->rows);
   return SHMT_OK;
