@@ -8,8 +8,9 @@
 
 #include <string.h>
 
-/* Elements that are worth a thread. Bytes of a line that has a place of its own between its columns and its rows. */
-enum { GRAIN_POINTS = 1 << 15, SHORT_BYTES = 128 << 10 };
+/* Elements that are worth a thread. Bytes of a line that has a place of its own between its columns and its rows. Bytes
+ * that are taken from the stack: threads with lines of a microsecond would wait for each other in the allocator. */
+enum { GRAIN_POINTS = 1 << 15, SHORT_BYTES = 128 << 10, ROOM_BYTES = 16 << 10 };
 
 typedef struct half {
   shmt__fft_line line;
@@ -23,9 +24,10 @@ typedef struct half {
 static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   half* h = ctx;
   shmt__fft_line line = h->line;
-  void* scratch = NULL;
+  _Alignas(64) char room[ROOM_BYTES];
+  void* scratch = room;
 
-  if (shmt__alloc(h->scratch_bytes, &scratch) != SHMT_OK) {
+  if (h->scratch_bytes > ROOM_BYTES && shmt__alloc(h->scratch_bytes, &scratch) != SHMT_OK) {
     /* relaxed: read after the pool has joined. */
     atomic_store_explicit(&h->failed, true, memory_order_relaxed);
     return;
@@ -33,7 +35,7 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   char* data[3] = {h->to, h->from, scratch};
   line.begin = begin;
   h->loop(data, NULL, end - begin, &line);
-  shmt__dealloc(scratch, h->scratch_bytes);
+  if (scratch != room) shmt__dealloc(scratch, h->scratch_bytes);
 }
 
 static shmt_status run_half(half* h, int64_t n, int64_t lanes, int64_t length) {
@@ -77,7 +79,8 @@ static bool is_short(const shmt__fft_split* split, shmt_dtype dtype) {
 /* A line as a matrix; `to` may be `from`, and is then not what lies between the halves. */
 static shmt_status run_split(shmt__fft_line* line, shmt_dtype dtype, const void* from, void* to) {
   const int64_t n1 = line->split->columns.length, n2 = line->split->rows.length, lanes = shmt__fft_lanes(dtype);
-  void* between = NULL;
+  _Alignas(64) char room[ROOM_BYTES];
+  void* between = room;
 
   if (from != to && !is_short(line->split, dtype)) {
     line->block = 2 * lanes;
@@ -87,9 +90,9 @@ static shmt_status run_split(shmt__fft_line* line, shmt_dtype dtype, const void*
   const uint64_t nbytes = (uint64_t)((n1 + lanes - 1) / lanes * n2 * shmt__fft_element_bytes());
   line->block = 2 * lanes * n2;
   line->row = 2 * lanes;
-  SHMT_TRY(shmt__alloc(nbytes, &between));
+  if (nbytes > ROOM_BYTES) SHMT_TRY(shmt__alloc(nbytes, &between));
   const shmt_status status = run_halves(line, dtype, from, between, to);
-  shmt__dealloc(between, nbytes);
+  if (between != room) shmt__dealloc(between, nbytes);
   return status;
 }
 
