@@ -351,7 +351,8 @@ shmt_status shmt__impl_view_dtype(shmt_tensor* self, shmt_dtype dtype, shmt_tens
   if (have > want) {
     int64_t ratio = have / want;
     SHMT_TRY(require_unit_stride(g.strides[last], self->dtype, dtype));
-    for (int64_t d = 0; d < last; d++) g.strides[d] *= ratio;
+    /* Of dims without elements strides may be as large as they like. */
+    for (int64_t d = 0; d < last; d++) g.strides[d] = shmt__wrap_mul_i64(g.strides[d], ratio);
     SHMT_REQUIRE(shmt__mul_i64(g.sizes[last], ratio, &g.sizes[last]), SHMT_E_RUNTIME,
                  "view(): size %" PRId64 " of the last dimension overflows " VIEW_AS, g.sizes[last], from, to);
     g.offset *= ratio;

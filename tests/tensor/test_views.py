@@ -108,3 +108,11 @@ def test_meta_views_have_geometry_only() -> None:
     assert meta[0, 1:].shape == (2, 4)
     assert meta.transpose(0, 1).reshape(6, 4).is_meta
     assert [part.shape for part in meta.split(3, dim=2)] == [(2, 3, 3), (2, 3, 1)]
+
+
+def test_view_as_a_smaller_dtype_of_huge_strides():
+    x = shmtensor.empty(0, 1 << 62, dtype=shmtensor.complex32)
+    with pytest.raises(RuntimeError, match="overflow"):
+        x.view(shmtensor.float16)
+    y = shmtensor.empty(0, 1 << 40, dtype=shmtensor.complex64)
+    assert y.view(shmtensor.float32).shape == (0, 1 << 41)
