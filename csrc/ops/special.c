@@ -27,6 +27,8 @@ shmt_status shmt__polygamma_of(int64_t n, shmt_tensor* self, shmt_tensor** out) 
 
   SHMT_REQUIRE(n >= 0, SHMT_E_RUNTIME,
                "polygamma(n, x) does not support negative n, got n=%" PRId64, n);
+  SHMT_REQUIRE(n < INT64_MAX, SHMT_E_RUNTIME,
+               "polygamma(n, x): the gradient of n=%" PRId64 " would need a larger n", n);
   return shmt__family_unary_1(&p, self, shmt__scalar_int(n), out);
 }
 
