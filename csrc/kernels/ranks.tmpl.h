@@ -16,21 +16,11 @@ enum { FN(few) = 32 };
 /* The key that `rank` others are before, of 1 <= n <= few; how many are less in *below. `keys` has room for one vector
  * more. */
 static KEY FN(count_to_rank)(KEY* keys, int64_t n, int64_t rank, int64_t* below) {
-  typedef KEY vector __attribute__((vector_size(sizeof(T) * FN(abreast))));
   KEY less[FN(few) + FN(abreast)];
   int64_t best = 0;
 
   less[0] = 0;
-  for (int64_t i = 0; i < n; i += FN(abreast)) {
-    vector own, count[4] = {0};
-    memcpy(&own, keys + i, sizeof own);
-    int64_t j = 0;
-    for (; j + 4 <= n; j += 4) /* a comparison is -1 where it holds */
-      for (int k = 0; k < 4; k++) count[k] -= (vector)(own > keys[j + k]);
-    for (; j < n; j++) count[0] -= (vector)(own > keys[j]);
-    count[0] = (count[0] + count[1]) + (count[2] + count[3]);
-    memcpy(less + i, &count[0], sizeof count[0]);
-  }
+  FN(count_less)(keys, keys, n, less);
   /* The most that are less, but no more than the rank. */
   for (int64_t i = 1; i < n; i++)
     if ((int64_t)less[best] > rank || ((int64_t)less[i] <= rank && less[i] > less[best])) best = i;

@@ -25,23 +25,13 @@ static inline void FN(insert_keys)(KEY* keys, uint32_t* index, int64_t n) {
 
 /* n <= counted. Equal keys have the same number of lesser ones: they follow each other as they came. */
 static void FN(count_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, uint32_t* spare_index, int64_t n) {
-  typedef KEY vector __attribute__((vector_size(sizeof(T) * FN(abreast))));
   KEY padded[FN(counted) + 2 * FN(abreast)], less[FN(counted) + 2 * FN(abreast)];
   uint8_t taken[FN(counted) + 1];
 
   memcpy(padded, keys, (size_t)n * sizeof *keys);
   memset(padded + n, 0, (size_t)FN(abreast) * sizeof *keys);
   memset(taken, 0, (size_t)n);
-  for (int64_t i = 0; i < n; i += FN(abreast)) {
-    vector own, count[4] = {0};
-    memcpy(&own, padded + i, sizeof own);
-    int64_t j = 0;
-    for (; j + 4 <= n; j += 4) /* a comparison is -1 where it holds */
-      for (int k = 0; k < 4; k++) count[k] -= (vector)(own > keys[j + k]);
-    for (; j < n; j++) count[0] -= (vector)(own > keys[j]);
-    count[0] = (count[0] + count[1]) + (count[2] + count[3]);
-    memcpy(less + i, &count[0], sizeof count[0]);
-  }
+  FN(count_less)(keys, padded, n, less);
   for (int64_t i = 0; i < n; i++) {
     const int64_t place = (int64_t)less[i] + taken[less[i]]++;
     spare_keys[place] = keys[i];

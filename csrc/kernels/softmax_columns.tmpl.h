@@ -8,24 +8,30 @@
 
 enum { FN(columns) = 64 };
 
-#define CELL(k, TYPE) ((TYPE*)(void*)(data[k] + i * s->step) + c0)
+#define CELL_OF(k, row, TYPE) ((TYPE*)(void*)(data[k] + (row) * s->step) + c0)
+#define CELL(k, TYPE) CELL_OF(k, i, TYPE)
 #define EACH_COLUMN for (int64_t c = 0; c < width; c++)
 #define COLUMN_BLOCKS                                                                       \
   const shmt__softmax_shape* s = ctx;                                                       \
   (void)strides;                                                                            \
   for (int64_t c0 = 0, width; c0 < n && (width = n - c0 < FN(columns) ? n - c0 : FN(columns)); c0 += FN(columns))
 
+/* The largest element of each of `width` columns. */
+static inline void FN(column_tops)(C* top, int64_t width, const T* x, const shmt__softmax_shape* s) {
+  EACH_COLUMN top[c] = -(C)INFINITY;
+  for (int64_t i = 0; i < s->length; i++, x = (const T*)(const void*)((const char*)x + s->step)) {
+    EACH_COLUMN {
+      const C v = SHMT_LOAD(x[c]);
+      top[c] = top[c] > v ? top[c] : v;
+    }
+  }
+}
+
 void SHMT_LOOP(softmax_columns)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   COLUMN_BLOCKS {
     C top[FN(columns)], sum[FN(columns)];
-    EACH_COLUMN top[c] = -(C)INFINITY, sum[c] = 0;
-    for (int64_t i = 0; i < s->length; i++) {
-      const T* x = CELL(1, const T);
-      EACH_COLUMN {
-        const C v = SHMT_LOAD(x[c]);
-        top[c] = top[c] > v ? top[c] : v;
-      }
-    }
+    EACH_COLUMN sum[c] = 0;
+    FN(column_tops)(top, width, CELL_OF(1, 0, const T), s);
     for (int64_t i = 0; i < s->length; i++) {
       const T* x = CELL(1, const T);
       T* out = CELL(0, T);
@@ -49,14 +55,8 @@ void SHMT_LOOP(softmax_columns)(char* const* data, const int64_t* strides, int64
 void SHMT_LOOP(log_softmax_columns)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   COLUMN_BLOCKS {
     C top[FN(columns)], sum[FN(columns)];
-    EACH_COLUMN top[c] = -(C)INFINITY, sum[c] = 0;
-    for (int64_t i = 0; i < s->length; i++) {
-      const T* x = CELL(1, const T);
-      EACH_COLUMN {
-        const C v = SHMT_LOAD(x[c]);
-        top[c] = top[c] > v ? top[c] : v;
-      }
-    }
+    EACH_COLUMN sum[c] = 0;
+    FN(column_tops)(top, width, CELL_OF(1, 0, const T), s);
     for (int64_t i = 0; i < s->length; i++) {
       const T* x = CELL(1, const T);
       EACH_COLUMN sum[c] += SHMT_EXP(SHMT_LOAD(x[c]) - top[c]);
@@ -105,5 +105,6 @@ void SHMT_LOOP(log_softmax_backward_columns)(char* const* data, const int64_t* s
   }
 }
 #undef CELL
+#undef CELL_OF
 #undef EACH_COLUMN
 #undef COLUMN_BLOCKS
