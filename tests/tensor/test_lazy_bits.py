@@ -228,3 +228,15 @@ def test_complex_view_of_pairs_changed_in_place() -> None:
         return (pairs * pairs[:, :1]).sum()
 
     assert st.autograd.gradcheck(f, (x,))
+
+
+def test_conj_physical_of_real_numbers_is_a_write_all_the_same():
+    leaf = st.ones(3, requires_grad=True)
+    for x in (leaf, st._neg_view(leaf)):
+        with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+            x.conj_physical_()
+    plain = st.tensor([1.0, -2.0])
+    assert plain.conj_physical_() is plain and plain.tolist() == [1.0, -2.0]
+    doubled = leaf * 2
+    doubled.conj_physical_().sum().backward()
+    assert leaf.grad.tolist() == [2.0, 2.0, 2.0]
