@@ -136,6 +136,8 @@ shmt_status shmt__saved_init_beside(shmt__saved* s, shmt_tensor* t, shmt_tensor*
  * "one of the variables needed for gradient computation has been modified by an inplace operation
  * ...". */
 shmt_status shmt__saved_unpack(const shmt__saved* s, shmt_node* owner, shmt_tensor** out);
+/* Returns SHMT_E_RUNTIME: what was saved went with its node's last backward pass. */
+shmt_status shmt__saved_freed(void) SHMT_COLD;
 void shmt__saved_fini(shmt__saved* s);
 
 /* --- recording ------------------------------------------------------------------ */

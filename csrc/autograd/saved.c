@@ -190,14 +190,11 @@ static SHMT_COLD shmt_status changed(const shmt__saved* s, const shmt_node* owne
                                "torch.autograd.set_detect_anomaly(True, check_nan=False).");
 }
 
-static SHMT_COLD shmt_status freed(void) {
+shmt_status shmt__saved_freed(void) {
   SHMT_FAIL(SHMT_E_RUNTIME,
-            "Trying to backward through the graph a second time (or directly access saved tensors "
-            "after they have "
-            "already been freed). Saved intermediate values of the graph are freed when you call "
-            ".backward() or "
-            "autograd.grad(). Specify retain_graph=True if you need to backward through the graph "
-            "a second time or if "
+            "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+            "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+            "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
             "you need to access saved tensors after calling backward.");
 }
 
@@ -230,7 +227,7 @@ shmt_status shmt__saved_unpack(const shmt__saved* s, shmt_node* owner, shmt_tens
   *out = NULL;
   if (SHMT_UNLIKELY((uintptr_t)s->hook_data & IS_PACKED)) return unpack_hooked(s, owner, out);
   shmt_tensor* t = s->tensor;
-  if (SHMT_UNLIKELY(!t)) return s->released ? freed() : SHMT_OK;
+  if (SHMT_UNLIKELY(!t)) return s->released ? shmt__saved_freed() : SHMT_OK;
   uint32_t now = s->hook_data ? cell_version(s->hook_data) : shmt__tensor_version(t);
   if (SHMT_UNLIKELY(now != s->version)) return changed(s, owner, now);
   if (s->is_output && shmt__grad_enabled() && shmt__dtype_differentiable(t->dtype))

@@ -215,17 +215,26 @@ bool shmt__conv_is_depthwise(const shmt__conv* c) {
          shmt__loops[SHMT_LOOP_depthwise][c->dtype] != NULL;
 }
 
+static uint64_t padded_plane_bytes(const job* j) {
+  return (uint64_t)(shmt__depthwise_scratch(&j->c->shape) * j->item);
+}
+
+/* Scratch space of one piece, or NULL when the job has failed. */
+static void* padded_plane(job* j) {
+  void* scratch = NULL;
+
+  /* relaxed: read after the pool's own join. */
+  if (shmt__alloc(padded_plane_bytes(j), &scratch) != SHMT_OK)
+    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+  return scratch;
+}
+
 static void filter_planes(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const shmt__conv* c = j->c;
-  const uint64_t nbytes = (uint64_t)(shmt__depthwise_scratch(&c->shape) * j->item);
-  void* scratch = NULL;
+  void* const scratch = padded_plane(j);
 
-  if (shmt__alloc(nbytes, &scratch) != SHMT_OK) {
-    /* relaxed: read after the pool's own join. */
-    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
-    return;
-  }
+  if (!scratch) return;
   for (int64_t p = begin; p < end; p++) {
     const int64_t filter = p % c->filters, channel = filter / (c->filters / c->groups);
     char* data[4] = {j->to + p * j->out_plane * j->item,
@@ -233,21 +242,16 @@ static void filter_planes(void* ctx, int64_t begin, int64_t end) {
                      (char*)(uintptr_t)j->weight + filter * j->k * j->item, scratch};
     shmt__loops[SHMT_LOOP_depthwise][c->dtype](data, NULL, 1, &c->shape);
   }
-  shmt__dealloc(scratch, nbytes);
+  shmt__dealloc(scratch, padded_plane_bytes(j));
 }
 
 /* Gradients of filters, each summed over the images in order. */
 static void weigh_filters(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const shmt__conv* c = j->c;
-  const uint64_t nbytes = (uint64_t)(shmt__depthwise_scratch(&c->shape) * j->item);
-  void* scratch = NULL;
+  void* const scratch = padded_plane(j);
 
-  if (shmt__alloc(nbytes, &scratch) != SHMT_OK) {
-    /* relaxed: read after the pool's own join. */
-    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
-    return;
-  }
+  if (!scratch) return;
   for (int64_t filter = begin; filter < end; filter++) {
     char* to = j->to + filter * j->k * j->item;
     memset(to, 0, (size_t)(j->k * j->item));
@@ -257,7 +261,7 @@ static void weigh_filters(void* ctx, int64_t begin, int64_t end) {
       shmt__loops[SHMT_LOOP_depthwise_weight][c->dtype](data, NULL, 1, &c->shape);
     }
   }
-  shmt__dealloc(scratch, nbytes);
+  shmt__dealloc(scratch, padded_plane_bytes(j));
 }
 
 static shmt_status run_depthwise(job* j, void (*piece)(void*, int64_t, int64_t), int64_t n) {
@@ -267,8 +271,8 @@ static shmt_status run_depthwise(job* j, void (*piece)(void*, int64_t, int64_t),
   if (j->out_plane == 0) return SHMT_OK;
   shmt__parallel_for(n, GRAIN / (work + 1) + 1, piece, j);
   SHMT_REQUIRE(!atomic_load_explicit(&j->failed, memory_order_relaxed), SHMT_E_NOMEM,
-               "convolution: no memory for a padded plane of %lld bytes",
-               (long long)(shmt__depthwise_scratch(&j->c->shape) * j->item));
+               "convolution: no memory for a padded plane of %llu bytes",
+               (unsigned long long)padded_plane_bytes(j));
   return SHMT_OK;
 }
 

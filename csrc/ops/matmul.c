@@ -70,19 +70,24 @@ static shmt_status end_product(const char* name, shmt_dtype dtype, shmt_tensor**
   return shmt__tensor_cast(wide, dtype, out);
 }
 
-/* work = beta * start + alpha * a @ b; start NULL or beta == 0: nothing is added. All 2-d. */
+/* Puts into work what a product is added to; beta becomes 0 where nothing is: start NULL, or beta == 0. */
+static shmt_status begin_sum(shmt_scalar* beta, shmt_tensor* start, shmt_tensor* work) {
+  double z[2];
+
+  shmt__scalar_to_complex(*beta, z);
+  if (start && (z[0] != 0 || z[1] != 0)) return start == work ? SHMT_OK : shmt__tensor_copy(work, start);
+  *beta = shmt__scalar_int(0);
+  return SHMT_OK;
+}
+
+/* work = beta * start + alpha * a @ b. All 2-d. */
 static shmt_status product_2d(shmt_scalar beta, shmt_tensor* start, shmt_scalar alpha, shmt_tensor* a, shmt_tensor* b,
                               shmt_tensor* work) {
   SHMT_AUTO(shmt_tensor) left = NULL;
   SHMT_AUTO(shmt_tensor) right = NULL;
-  double z[2];
 
   if (shmt__tensor_is_meta(work)) return SHMT_OK;
-  shmt__scalar_to_complex(beta, z);
-  if (!start || (z[0] == 0 && z[1] == 0))
-    beta = shmt__scalar_int(0);
-  else if (start != work)
-    SHMT_TRY(shmt__tensor_copy(work, start));
+  SHMT_TRY(begin_sum(&beta, start, work));
   SHMT_TRY(prepare_factor(a, work->dtype, 0, 1, &left));
   SHMT_TRY(prepare_factor(b, work->dtype, 0, 1, &right));
   return shmt__gemm(work->dtype, alpha, matrix_of(left, 0, 1), matrix_of(right, 0, 1), beta, matrix_of(work, 0, 1));
@@ -169,14 +174,9 @@ static shmt_status product_3d(shmt_scalar beta, shmt_tensor* start, shmt_scalar 
                               shmt_tensor* work) {
   SHMT_AUTO(shmt_tensor) left = NULL;
   SHMT_AUTO(shmt_tensor) right = NULL;
-  double z[2];
 
   if (shmt__tensor_is_meta(work)) return SHMT_OK;
-  shmt__scalar_to_complex(beta, z);
-  if (!start || (z[0] == 0 && z[1] == 0))
-    beta = shmt__scalar_int(0);
-  else if (start != work)
-    SHMT_TRY(shmt__tensor_copy(work, start));
+  SHMT_TRY(begin_sum(&beta, start, work));
   SHMT_TRY(prepare_factor(a, work->dtype, 1, 2, &left));
   SHMT_TRY(prepare_factor(b, work->dtype, 1, 2, &right));
   return shmt__gemm_batch(work->dtype, work->sizes[0], alpha, matrix_of(left, 1, 2), left->strides[0],

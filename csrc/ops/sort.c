@@ -92,6 +92,14 @@ static shmt_status empty_lines(const shmt_tensor* t, int64_t dim, int64_t k, shm
   return shmt__tensor_empty((shmt_ints){sizes, n}, dtype, t->device, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
+/* Every line by the job's loop; dim last and dense. */
+static shmt_status run_all(job* j, int64_t n_lines) {
+  shmt__parallel_for(n_lines, GRAIN / j->length + 1, run_lines, j);
+  SHMT_REQUIRE(!atomic_load_explicit(&j->failed, memory_order_relaxed), SHMT_E_NOMEM,
+               "sort(): no memory for %llu bytes of scratch space", (unsigned long long)j->scratch_bytes);
+  return SHMT_OK;
+}
+
 /* The element of a rank (as the loop `select` counts) in every line, dim last and of size 1. */
 static shmt_status select_in_lines(shmt_tensor* self, int64_t dim, int64_t rank, shmt_tensor** values,
                                    shmt_tensor** indices) {
@@ -115,9 +123,7 @@ static shmt_status select_in_lines(shmt_tensor* self, int64_t dim, int64_t rank,
              .loop = shmt__loops[SHMT_LOOP_select][self->dtype],
              .shape = {false, rank},
              .scratch_bytes = (uint64_t)(item * length) + 64};
-    shmt__parallel_for(v->numel, GRAIN / length + 1, run_lines, &j);
-    SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
-                 "sort(): no memory for %llu bytes of scratch space", (unsigned long long)j.scratch_bytes);
+    SHMT_TRY(run_all(&j, v->numel));
   }
   *values = SHMT_TAKE(v);
   *indices = SHMT_TAKE(i);
@@ -132,11 +138,41 @@ static shmt_status sort_long_lines(const job* j, int64_t n_lines, shmt_dtype dty
   return SHMT_OK;
 }
 
+/* The first elements of every line of `all` as those of `first`. */
+static shmt_status copy_heads(shmt_tensor* first, shmt_tensor* all) {
+  SHMT_AUTO(shmt_tensor) heads = NULL;
+
+  SHMT_TRY(shmt__tensor_alias(all, shmt__tensor_sizes(first), shmt__tensor_strides(all), all->offset, &heads));
+  return shmt__tensor_copy(first, heads);
+}
+
+/* Sorts the dense lines, dim last, or finds their k first in order when `k` is few; either into values and
+ * indices, which hold as many. */
+static shmt_status order_dense(shmt_tensor* dense, bool few, bool descending, int64_t k, shmt_tensor* values,
+                               shmt_tensor* indices) {
+  const int64_t length = dense->sizes[dense->n_dims - 1], item = shmt__tensor_item_bytes(dense);
+  const int64_t kept = few ? k : length;
+  job j = {.x = shmt__tensor_data(dense),
+           .values = shmt__tensor_data(values),
+           .indices = shmt__tensor_data(indices),
+           .length = length,
+           .k = kept,
+           .item = item,
+           .loop = shmt__loops[few ? SHMT_LOOP_topk : SHMT_LOOP_sort][dense->dtype],
+           .shape = {descending, k},
+           .scratch_bytes = (uint64_t)((item + (few ? 4 : 0)) * kept + 16)};
+
+  if (!few && length >= SHMT_LONG_LINE) return sort_long_lines(&j, dense->numel / length, dense->dtype);
+  return run_all(&j, dense->numel / length);
+}
+
 /* The k first of every line in order, dim last and dense. */
 static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, int64_t k, shmt_tensor** values,
                                shmt_tensor** indices) {
   SHMT_AUTO(shmt_tensor) turned = NULL;
   SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) all_values = NULL;
+  SHMT_AUTO(shmt_tensor) all_indices = NULL;
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) i = NULL;
 
@@ -148,42 +184,14 @@ static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, 
     SHMT_TRY(shmt__tensor_contiguous(turned, SHMT_CONTIGUOUS_FORMAT, &dense));
     /* A heap beats sorting everything when few are wanted. */
     const bool few = k < length / 8;
-    const int64_t kept = few ? k : length;
-    SHMT_AUTO(shmt_tensor) all_values = NULL;
-    SHMT_AUTO(shmt_tensor) all_indices = NULL;
     if (few || k == length) {
-      all_values = shmt__tensor_ref(v);
-      all_indices = shmt__tensor_ref(i);
+      SHMT_TRY(order_dense(dense, few, descending, k, v, i));
     } else {
       SHMT_TRY(empty_lines(self, dim, length, self->dtype, &all_values));
       SHMT_TRY(empty_lines(self, dim, length, SHMT_INT64, &all_indices));
-    }
-    const int64_t item = shmt__tensor_item_bytes(self);
-    job j = {.x = shmt__tensor_data(dense),
-             .values = shmt__tensor_data(all_values),
-             .indices = shmt__tensor_data(all_indices),
-             .length = length,
-             .k = kept,
-             .item = item,
-             .loop = shmt__loops[few ? SHMT_LOOP_topk : SHMT_LOOP_sort][self->dtype],
-             .shape = {descending, k},
-             .scratch_bytes = (uint64_t)((item + (few ? 4 : 0)) * kept + 16)};
-    if (!few && length >= SHMT_LONG_LINE) {
-      SHMT_TRY(sort_long_lines(&j, dense->numel / length, self->dtype));
-    } else {
-      shmt__parallel_for(dense->numel / length, GRAIN / length + 1, run_lines, &j);
-      SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
-                   "sort(): no memory for %llu bytes of scratch space", (unsigned long long)j.scratch_bytes);
-    }
-    if (all_values != v) {
-      SHMT_AUTO(shmt_tensor) head = NULL;
-      SHMT_AUTO(shmt_tensor) head_index = NULL;
-      SHMT_TRY(shmt__tensor_alias(all_values, shmt__tensor_sizes(v), shmt__tensor_strides(all_values),
-                                  all_values->offset, &head));
-      SHMT_TRY(shmt__tensor_alias(all_indices, shmt__tensor_sizes(i), shmt__tensor_strides(all_indices),
-                                  all_indices->offset, &head_index));
-      SHMT_TRY(shmt__tensor_copy(v, head));
-      SHMT_TRY(shmt__tensor_copy(i, head_index));
+      SHMT_TRY(order_dense(dense, false, descending, k, all_values, all_indices));
+      SHMT_TRY(copy_heads(v, all_values));
+      SHMT_TRY(copy_heads(i, all_indices));
     }
   }
   *values = SHMT_TAKE(v);

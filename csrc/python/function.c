@@ -229,7 +229,7 @@ static PyObject* get_saved_tensors(PyObject* self, void* closure) {
   const shmt__py_context* c = (shmt__py_context*)self;
   const shmt__py_function_node* n = (shmt__py_function_node*)c->node;
   if (!n) {
-    if (c->had_node) return shmt__py_raise(shmt__py_saved_gone());
+    if (c->had_node) return shmt__py_raise(shmt__saved_freed());
     return c->to_save ? Py_NewRef(c->to_save) : PyTuple_New(0);
   }
   PyObject* all = PyTuple_New(n->n_saved);

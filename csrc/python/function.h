@@ -31,7 +31,5 @@ typedef struct shmt__py_function_node {
 
 const shmt__node_class* shmt__py_function_class(PyTypeObject* backward_cls);
 bool shmt__py_is_context(PyObject* o);
-/* Record that the saved tensors went with their node. */
-shmt_status shmt__py_saved_gone(void);
 
 #endif

@@ -17,17 +17,6 @@ typedef struct application {
   bool* is_tensor;
 } application;
 
-shmt_status shmt__py_saved_gone(void) {
-  SHMT_FAIL(SHMT_E_RUNTIME,
-            "Trying to backward through the graph a second time (or directly access saved tensors "
-            "after they have "
-            "already been freed). Saved intermediate values of the graph are freed when you call "
-            ".backward() or "
-            "autograd.grad(). Specify retain_graph=True if you need to backward through the graph "
-            "a second time or if "
-            "you need to access saved tensors after calling backward.");
-}
-
 static bool contains(PyObject* tuple, PyObject* o) {
   if (!tuple) return false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++)
