@@ -67,9 +67,29 @@ BINARY_COSTLY(entropy_error, (b - 1) * FN(not_below_100)(OWN(log1p)(-a)) - b * F
 BINARY_COSTLY(logit_entropy_error, (1 - b) * a - ((a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a)))))
 BINARY_COSTLY(log_sigmoid_backward, a* OWN(sigmoid)(-b))
 
-/* ctx: alpha, scale, input_scale. */
-UNARY_COSTLY_WITH(elu, const C negative = NUMBER(0) * NUMBER(1); const C scale = NUMBER(1);
-                  const C inner = NUMBER(2), a < 0 ? OWN(expm1)(a * inner) * negative : a * scale)
+/* ctx: alpha, scale, input_scale. A block with nothing negative in it needs no exponentials. */
+#if SHMT_IS_HALF
+SHMT_WIDENED(elu, T, 1)
+#else
+static void FN(elu_dense)(void* out, const void* const* in, int64_t n, const void* ctx) {
+  enum { BLOCK = 128 };
+  const C negative = NUMBER(0) * NUMBER(1), scale = NUMBER(1), inner = NUMBER(2);
+
+  for (int64_t i0 = 0; i0 < n; i0 += BLOCK) {
+    const int64_t width = n - i0 < BLOCK ? n - i0 : BLOCK;
+    const T* const x = (const T*)in[0] + i0;
+    T* const y = (T*)out + i0;
+    SHMT_FLAG below = 0;
+    for (int64_t i = 0; i < width; i++) below |= x[i] < 0 ? 1 : 0;
+    if (below)
+      SHMT_IVDEP for (int64_t i = 0; i < width; i++)
+        y[i] = x[i] < 0 ? OWN(expm1)(x[i] * inner) * negative : x[i] * scale;
+    else
+      SHMT_IVDEP for (int64_t i = 0; i < width; i++) y[i] = x[i] * scale;
+  }
+}
+SHMT_BY_DENSE(elu, 1)
+#endif
 BINARY_COSTLY_WITH(elu_backward, const C negative = NUMBER(0) * NUMBER(1) * NUMBER(2);
                    const C scale = NUMBER(1);
                    const C inner = NUMBER(2), b > 0 ? a * scale : a * negative * OWN(exp)(b * inner))

@@ -77,7 +77,7 @@ void SHMT_LOOP(columns_affine)(char* const* data, const int64_t* strides, int64_
   }
 }
 
-/* data: out, x, grad, scale, shift, slope, mean. out = grad * scale + (x - mean) * slope + shift. */
+/* data: out, x, grad, scale, shift, slope, mean. out = (grad + shift + (x - mean) * slope) * scale. */
 void SHMT_LOOP(columns_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int64_t rows = *(const int64_t*)ctx;
 
@@ -91,7 +91,7 @@ void SHMT_LOOP(columns_backward)(char* const* data, const int64_t* strides, int6
       const T* x = (const T*)(const void*)(data[1] + r * strides[1]) + j;
       const T* g = (const T*)(const void*)(data[2] + r * strides[2]) + j;
       SHMT_IVDEP for (int64_t k = 0; k < width; k++)
-        out[k] = SHMT_STORE((C)(SHMT_LOAD(g[k]) * scale[k] + (SHMT_LOAD(x[k]) - mean[k]) * slope[k] + shift[k]));
+        out[k] = SHMT_STORE((C)((SHMT_LOAD(g[k]) + shift[k] + (SHMT_LOAD(x[k]) - mean[k]) * slope[k]) * scale[k]));
     }
   }
 }

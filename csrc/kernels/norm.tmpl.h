@@ -65,17 +65,18 @@ void SHMT_LOOP(run_affine)(char* const* data, const int64_t* strides, int64_t n,
   SHMT_IVDEP for (int64_t i = 0; i < n; i++) out[i] = SHMT_STORE((C)(SHMT_LOAD(x[i]) * scale + shift));
 }
 
-/* data: out, x, grad. out = grad * scale + (x - mean) * slope + shift. */
+/* data: out, x, grad. out = (grad * weight + shift + (x - mean) * slope) * scale: what cancels does so before it is scaled. */
 void SHMT_LOOP(run_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__norm_shape* s = ctx;
   const C scale = (C)s->scale, shift = (C)s->shift, slope = (C)s->slope, mean = (C)s->mean;
+  const C weight = (C)s->weight;
   T* out = (T*)(void*)data[0];
   const T* x = (const T*)(const void*)data[1];
   const T* g = (const T*)(const void*)data[2];
 
   (void)strides;
   SHMT_IVDEP for (int64_t i = 0; i < n; i++)
-    out[i] = SHMT_STORE((C)(SHMT_LOAD(g[i]) * scale + (SHMT_LOAD(x[i]) - mean) * slope + shift));
+    out[i] = SHMT_STORE((C)((SHMT_LOAD(g[i]) * weight + shift + (SHMT_LOAD(x[i]) - mean) * slope) * scale));
 }
 
 /* data: out, x, weight or NULL, bias or NULL. out = (x - mean) * scale * weight + bias, element by element. */

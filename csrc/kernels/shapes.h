@@ -141,7 +141,7 @@ typedef struct shmt__grid_shape {
 
 /* Numbers for shifting and scaling a run of elements. */
 typedef struct shmt__norm_shape {
-  double mean, scale, shift, slope;
+  double mean, scale, shift, slope, weight;
   bool uncentred; /* means are not taken off */
 } shmt__norm_shape;
 

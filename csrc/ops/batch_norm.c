@@ -75,13 +75,13 @@ shmt__norm_shape shmt__batch_norm_settle_backward(const channels* c, int64_t k, 
   const double count = (double)(c->n * c->plane), weight = shmt__norm_load(c->weight, k, 1);
   const double scale =
       c->training ? shmt__norm_load(c->scale, k, 1) : 1 / sqrt(shmt__norm_load(c->running_var, k, 1) + c->eps);
-  shmt__norm_shape shape = {.mean = shmt__batch_norm_mean(c, k), .scale = scale * weight};
+  shmt__norm_shape shape = {.mean = shmt__batch_norm_mean(c, k), .scale = scale * weight, .weight = 1};
 
   shmt__norm_store(c->to_weight, k, product * scale);
   shmt__norm_store(c->to_bias, k, sum);
   if (c->training) {
-    shape.shift = -sum / count * scale * weight;
-    shape.slope = -product * scale * scale / count * scale * weight;
+    shape.shift = -sum / count;
+    shape.slope = -product * scale * scale / count;
   }
   return shape;
 }

@@ -96,9 +96,10 @@ static void backward_groups(void* ctx, int64_t begin, int64_t end) {
       const int64_t at = k * g->per_group + i;
       const double weight = shmt__norm_load(g->weight, k % g->n_groups * g->per_group + i, 1);
       const shmt__norm_shape shape = {.mean = mean,
-                                      .scale = scale * weight,
-                                      .shift = -sum / count * scale,
-                                      .slope = -product * scale * scale / count * scale};
+                                      .scale = scale,
+                                      .weight = weight,
+                                      .shift = -sum / count,
+                                      .slope = -product * scale * scale / count};
       char* data[3] = {plane_of(g, g->out, at), plane_of(g, g->x, at), plane_of(g, g->grad, at)};
       shmt__loops[SHMT_LOOP_run_backward][dtype](data, NULL, g->plane, &shape);
     }

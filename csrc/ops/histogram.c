@@ -2,6 +2,7 @@
  *
  * A point's bin along one dimension is found by binary search in the edges; the last bin contains
  * its right edge. Points outside, and NaNs, go to one bin more, which is cut off at the end.
+ * Edges that do not ascend are nobody's bins; they count as plain bisection finds, between the first and the last.
  */
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -138,21 +139,64 @@ static shmt_status check_edges(const shmt_tensor* self, shmt_tensors edges) {
 
 /* --- counting --------------------------------------------------------------------------- */
 
+static shmt_status ascends(shmt_tensor* edges, bool* out) {
+  SHMT_AUTO(shmt_tensor) left = NULL;
+  SHMT_AUTO(shmt_tensor) right = NULL;
+  SHMT_AUTO(shmt_tensor) rises = NULL;
+  SHMT_AUTO(shmt_tensor) all = NULL;
+  shmt_scalar s;
+
+  *out = true;
+  if (shmt__tensor_is_meta(edges)) return SHMT_OK;
+  SHMT_TRY(shmt_op_narrow(edges, 0, 0, edges->numel - 1, &left));
+  SHMT_TRY(shmt_op_narrow(edges, 0, 1, edges->numel - 1, &right));
+  SHMT_TRY(shmt_op_ge_Tensor(right, left, &rises));
+  SHMT_TRY(shmt_op_all(rises, &all));
+  SHMT_TRY(shmt__tensor_item(all, &s));
+  *out = s.v.i != 0;
+  return SHMT_OK;
+}
+
+/* -1 for the values, dense, that are not between the first and the last edge. */
+static shmt_status drop_outside(shmt_tensor* values, shmt_tensor* edges, shmt_tensor* bin, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) first = NULL;
+  SHMT_AUTO(shmt_tensor) last = NULL;
+  SHMT_AUTO(shmt_tensor) above = NULL;
+  SHMT_AUTO(shmt_tensor) below = NULL;
+  SHMT_AUTO(shmt_tensor) inside = NULL;
+  SHMT_AUTO(shmt_tensor) outside = NULL;
+
+  SHMT_TRY(shmt_op_select_int(edges, 0, 0, &first));
+  SHMT_TRY(shmt_op_select_int(edges, 0, -1, &last));
+  SHMT_TRY(shmt_op_ge_Tensor(values, first, &above));
+  SHMT_TRY(shmt_op_le_Tensor(values, last, &below));
+  SHMT_TRY(shmt_op_logical_and(above, below, &inside));
+  SHMT_TRY(shmt_op_logical_not(inside, &outside));
+  return shmt_op_masked_fill_Scalar(bin, outside, shmt__scalar_int(-1), out);
+}
+
 /* The bin of each coordinate; n_bins and more, or below 0: none. */
 static shmt_status bin_of(shmt_tensor* column, shmt_tensor* edges, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) order = NULL;
   SHMT_AUTO(shmt_tensor) found = NULL;
   SHMT_AUTO(shmt_tensor) bin = NULL;
   SHMT_AUTO(shmt_tensor) last = NULL;
   SHMT_AUTO(shmt_tensor) at_end = NULL;
   SHMT_AUTO(shmt_tensor) shift = NULL;
   SHMT_AUTO(shmt_tensor) dense = NULL;
+  bool sorted = true;
 
+  SHMT_TRY(ascends(edges, &sorted));
+  /* An order given is searched by bisection, whatever the edges are. */
+  if (!sorted) SHMT_TRY(shmt_op_arange(shmt__scalar_int(edges->numel), SHMT_INT64, SHMT_LAYOUT_NONE, SHMT_CPU,
+                                       (shmt_opt_bool){0}, &order));
   SHMT_TRY(shmt_op_clone(column, SHMT_CONTIGUOUS_FORMAT, &dense));
-  SHMT_TRY(shmt_op_searchsorted_Tensor(edges, dense, false, true, NULL, NULL, &found));
+  SHMT_TRY(shmt_op_searchsorted_Tensor(edges, dense, false, true, NULL, order, &found));
   SHMT_TRY(shmt_op_select_int(edges, 0, -1, &last));
   SHMT_TRY(shmt_op_eq_Tensor(dense, last, &at_end));
   SHMT_TRY(shmt_op_add_Scalar(at_end, ONE, ONE, &shift));
   SHMT_TRY(shmt_op_sub_Tensor(found, shift, ONE, &bin));
+  if (!sorted) return drop_outside(dense, edges, bin, out);
   *out = SHMT_TAKE(bin);
   return SHMT_OK;
 }

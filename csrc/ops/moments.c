@@ -71,8 +71,8 @@ static shmt_status var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
   SHMT_TRY(check_var(self));
   if (is_complex(self->dtype)) return complex_var(self, dim, correction, keepdim, root, out);
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
-  /* As torch, which calculates several results in the dtype of out, and a single one aside. */
-  SHMT_REQUIRE(!*out || !is_complex((*out)->dtype) || is_single(self, mask), SHMT_E_NOT_IMPLEMENTED,
+  /* As torch, which calculates several results in the dtype of out, a single one aside, and none of nothing. */
+  SHMT_REQUIRE(!*out || !is_complex((*out)->dtype) || self->numel == 0 || is_single(self, mask), SHMT_E_NOT_IMPLEMENTED,
                "\"%s\" not implemented for '%s'", root ? "std" : "var", shmt__dtype_title((*out)->dtype));
   const shmt__reduction r = {.name = root ? "std" : "var",
                              .row = SHMT_LOOP_var,

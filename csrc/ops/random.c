@@ -296,11 +296,12 @@ shmt_status shmt__bernoulli_tensor(shmt_tensor* self, shmt_tensor* p, shmt_gener
   SHMT_AUTO(shmt_tensor) spread = NULL;
   SHMT_AUTO(shmt_tensor) work = NULL;
 
+  if (self->numel == 0) return SHMT_OK;
   SHMT_REQUIRE(!shmt__is_complex(self->dtype), SHMT_E_NOT_IMPLEMENTED,
                "\"bernoulli_tensor_cpu_self_\" not implemented for '%s'", shmt__dtype_title(self->dtype));
   SHMT_REQUIRE(shmt__is_floating(p->dtype), SHMT_E_NOT_IMPLEMENTED,
                "\"bernoulli_tensor_cpu_p_\" not implemented for '%s'", shmt__dtype_title(p->dtype));
-  if (shmt__tensor_is_meta(self) || self->numel == 0) return SHMT_OK;
+  if (shmt__tensor_is_meta(self)) return SHMT_OK;
   if (shmt__tensor_is_contiguous(p) && shmt__same_sizes(p, self)) {
     spread = shmt__tensor_ref(p);
   } else {

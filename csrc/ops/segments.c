@@ -97,6 +97,7 @@ shmt_status shmt__segment_reduce(shmt_tensor* data, const char* reduce, shmt_ten
   SHMT_AUTO(shmt_tensor) start = NULL;
   SHMT_AUTO(shmt_tensor) all = NULL;
   SHMT_AUTO(shmt_tensor) found = NULL;
+  SHMT_AUTO(shmt_tensor) dense = NULL;
   int64_t n_rows = 1, inner = 1, sizes[SHMT_MAX_DIMS];
 
   SHMT_REQUIRE(r != NULL, SHMT_E_RUNTIME, "Unsupported reduction given: %s", reduce);
@@ -137,5 +138,6 @@ shmt_status shmt__segment_reduce(shmt_tensor* data, const char* reduce, shmt_ten
     SHMT_AUTO(shmt_tensor) sums = SHMT_TAKE(found);
     SHMT_TRY(make_means(sums, steps, has_initial, &found));
   }
-  return shmt_op_reshape(found, (shmt_ints){sizes, data->n_dims}, out);
+  SHMT_TRY(shmt__tensor_contiguous(found, SHMT_CONTIGUOUS_FORMAT, &dense));
+  return shmt_op_reshape(dense, (shmt_ints){sizes, data->n_dims}, out);
 }
