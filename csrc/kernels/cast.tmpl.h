@@ -5,6 +5,7 @@
  */
 #include "generated/dtype_tables.h"
 #include "kernels/convert.h"
+#include "kernels/halves.h"
 
 #if SHMT_IS_COMPLEX
 #define CAST_REAL(x) SHMT_CREAL(x)
@@ -33,7 +34,6 @@
 #define CAST_TO_uint16(x)     ((uint16_t)CAST_I32(x))
 #define CAST_TO_uint32(x)     ((uint32_t)CAST_I64(x))
 #define CAST_TO_uint64(x)     CAST_U64(x)
-#define CAST_TO_float16(x)    shmt__float16_from_float((float)CAST_REAL(x))
 #define CAST_TO_bfloat16(x)   shmt__bfloat16_from_float((float)CAST_REAL(x))
 #define CAST_TO_float32(x)    ((float)CAST_REAL(x))
 #define CAST_TO_float64(x)    ((double)CAST_REAL(x))
@@ -48,6 +48,29 @@
   void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) { \
     SHMT_LOOP(cast_to_##OTHER)(dst, dst_stride, src, src_stride, n);                                 \
   }
+enum { SHMT_LOOP(cast_block) = 1024 / sizeof(C) };
+
+#if SHMT_IS_HALF
+/* A run of halves as what they are calculated in. */
+static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64_t n) {
+  if (stride == (int64_t)sizeof(T))
+    SHMT_WIDEN_RUN((void*)to, (const void*)from, n * (int64_t)(sizeof(T) / sizeof(SHMT_REAL)));
+  else
+    for (int64_t i = 0; i < n; i++) to[i] = SHMT_LOAD(*(const T*)(const void*)(from + i * stride));
+}
+
+/* Halves are widened a block at a time, and cast from there. */
+#define CAST_LOOP(NAME, TO)                                                                                        \
+  void SHMT_FULL_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n); \
+  void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) {  \
+    C block[SHMT_LOOP(cast_block)];                                                                                \
+    for (int64_t i = 0, width; i < n; i += width) {                                                                \
+      width = n - i < SHMT_LOOP(cast_block) ? n - i : SHMT_LOOP(cast_block);                                       \
+      SHMT_LOOP(cast_widen)(block, src + i * src_stride, src_stride, width);                                       \
+      SHMT_FULL_LOOP(cast_to_##NAME)(dst + i * dst_stride, dst_stride, (const char*)block, sizeof(C), width);      \
+    }                                                                                                              \
+  }
+#else
 #define CAST_LOOP(NAME, TO)                                                                    \
   void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src,       \
                                  int64_t src_stride, int64_t n) {                      \
@@ -62,12 +85,33 @@
             CAST_TO_##NAME(SHMT_LOAD(*(const T*)(const void*)(src + i * src_stride))); \
     }                                                                                  \
   }
+#endif
+/* To float16 by way of float, for the processor's instruction. */
+#define CAST_TO_HALF                                                                                               \
+  void SHMT_LOOP(cast_to_float32)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n);  \
+  void SHMT_LOOP(cast_to_float16)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) { \
+    float block[SHMT_LOOP(cast_block)];                                                                            \
+    for (int64_t i = 0, width; i < n; i += width) {                                                                \
+      const float* x = (const float*)(const void*)(src + i * src_stride);                                          \
+      char* const to = dst + i * dst_stride;                                                                       \
+      width = n - i < SHMT_LOOP(cast_block) ? n - i : SHMT_LOOP(cast_block);                                       \
+      if (SHMT_DT != SHMT_FLOAT32 || src_stride != (int64_t)sizeof *x) {                                           \
+        SHMT_LOOP(cast_to_float32)((char*)block, sizeof *block, (const char*)x, src_stride, width);                \
+        x = block;                                                                                                 \
+      }                                                                                                            \
+      if (dst_stride == (int64_t)sizeof(shmt_float16))                                                             \
+        shmt__narrow_float16((shmt_float16*)(void*)to, x, width);                                                  \
+      else                                                                                                         \
+        for (int64_t k = 0; k < width; k++)                                                                        \
+          *(shmt_float16*)(void*)(to + k * dst_stride) = shmt__float16_from_float(x[k]);                           \
+    }                                                                                                              \
+  }
 #define CAST_HOW_bool(TO) CAST_LOOP(bool, TO)
 #define CAST_HOW_int8(TO) CAST_LOOP(int8, TO)
 #define CAST_HOW_int16(TO) CAST_LOOP(int16, TO)
 #define CAST_HOW_int32(TO) CAST_LOOP(int32, TO)
 #define CAST_HOW_int64(TO) CAST_LOOP(int64, TO)
-#define CAST_HOW_float16(TO) CAST_LOOP(float16, TO)
+#define CAST_HOW_float16(TO) CAST_TO_HALF
 #define CAST_HOW_bfloat16(TO) CAST_LOOP(bfloat16, TO)
 #define CAST_HOW_float32(TO) CAST_LOOP(float32, TO)
 #define CAST_HOW_float64(TO) CAST_LOOP(float64, TO)
@@ -88,6 +132,7 @@ SHMT_FOR_EACH_DTYPE(CAST)
 
 #undef CAST
 #undef CAST_LOOP
+#undef CAST_TO_HALF
 #undef CAST_TWIN
 #undef CAST_HOW_uint32
 #undef CAST_HOW_uint64

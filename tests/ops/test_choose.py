@@ -239,6 +239,27 @@ def test_gelu_equals_its_formula(approximate: str) -> None:
         shmtensor._C._nn.gelu(tensor(x), approximate="exact")
 
 
+@pytest.mark.parametrize("dtype", [shmtensor.float16, shmtensor.float32, shmtensor.float64])
+@pytest.mark.parametrize("step", [1, 2])
+def test_elu_of_blocks_with_and_without_negatives(dtype: shmtensor.dtype, step: int) -> None:
+    a = np.random.default_rng(3).uniform(0, 3, 900).astype("float32")
+    a[[130, 400, 899]] = [-1.5, -np.inf, -1e-3]
+    a[[5, 600]] = np.nan, -0.0
+    x = shmtensor.from_numpy(np.repeat(a, step)).to(dtype)[::step]
+    wide = x.double().numpy()
+    with np.errstate(invalid="ignore"):
+        for got, want in (
+            (shmtensor.nn.functional.elu(x, 0.7), np.where(wide < 0, 0.7 * np.expm1(wide), wide)),
+            (
+                shmtensor.nn.functional.celu(x, 2.0),
+                np.where(wide < 0, 2 * np.expm1(wide / 2), wide),
+            ),
+        ):
+            rtol = {shmtensor.float16: 1e-3, shmtensor.float32: 3e-7}.get(dtype, 1e-15)
+            np.testing.assert_allclose(got.double().numpy(), want, rtol=rtol)
+    assert shmtensor.signbit(shmtensor.nn.functional.elu(x))[600].item()
+
+
 def test_relu_keeps_nan() -> None:
     assert np.isnan(array(shmtensor.relu(shmtensor.tensor([float("nan"), -1.0])))).tolist() == [
         True,

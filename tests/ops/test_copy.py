@@ -41,6 +41,33 @@ def test_casts_out_of_range_are_defined(target: str) -> None:
         assert once[0].item() == np.iinfo(target).min
 
 
+@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize("target", ["float16", "float32", "float64", "complex64", "bool"])
+def test_every_float16_is_cast_as_numpy_does(target: str, step: int) -> None:
+    a = np.repeat(np.arange(1 << 16, dtype=np.uint16), step).view(np.float16)[::step]
+    a = a[~np.isnan(a)]
+    with np.errstate(invalid="ignore"):
+        assert np.array_equal(
+            array(tensor(a, "float16").to(getattr(shmtensor, target))), a.astype(target)
+        )
+
+
+@pytest.mark.parametrize("step", [1, 3])
+@pytest.mark.parametrize("source", ["float32", "float64", "int64", "complex64"])
+def test_casts_to_float16_are_rounded_as_numpy_does(source: str, step: int) -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+    halves = np.sort(halves[np.isfinite(halves)])
+    between = (halves[1:] + halves[:-1]) / 2
+    a = np.concatenate([between, np.nextafter(between, np.float32(0)), [7e4, -7e4, 65519.9, 65520]])
+    a = a.astype("float32").astype(source)
+    real = a.real.astype("float32")
+    with np.errstate(over="ignore"):
+        want = real.astype("float16")
+    got = shmtensor.zeros(step * len(a), dtype=shmtensor.float16)[::step]
+    got.copy_(tensor(a, source))
+    assert np.array_equal(array(got), want)
+
+
 def test_bfloat16_rounds_to_even() -> None:
     bits = np.array([0x3F808000, 0x3F818000, 0x3F808001, 0x7F800001], np.uint32)
     got = shmtensor.from_numpy(bits.view(np.float32)).to(shmtensor.bfloat16)

@@ -63,6 +63,22 @@ def test_batch_norm_keeps_channels_last() -> None:
     assert grad.stride() == last.stride()
 
 
+@pytest.mark.parametrize(("shape", "groups"), [((8, 3), 0), ((2, 3, 4), 0), ((2, 3, 4), 3)])
+def test_gradients_that_cancel_do_so_before_they_are_scaled(
+    shape: tuple[int, ...], groups: int
+) -> None:
+    # A constant's gradient is 0, exactly where the inputs' mean is.
+    x = st.ones(shape)
+    x[::2] = -1
+    if len(shape) == 3:
+        x[..., ::2] *= -1
+    x.requires_grad_()
+    weight = st.tensor([0.3, 1.7, 2.9])
+    y = F.group_norm(x, groups) if groups else F.batch_norm(x, None, None, weight, training=True)
+    (grad,) = st.autograd.grad(y, x, st.full(shape, 1000.0))
+    assert grad.count_nonzero() == 0
+
+
 @pytest.mark.parametrize("n", [1, 2, 7, 15, 16, 17, 31, 64, 100, 255, 256, 257, 300])
 def test_rows_of_any_length(n: int) -> None:
     x = RNG.normal(1, 3, size=(6, n))

@@ -117,3 +117,15 @@ def test_a_single_moment_is_written_into_a_complex_out(function: Callable[..., T
     out = T.empty(0, dtype=T.complex128)
     assert function(_matrix(), dim=None, out=out) is out
     assert out.real.item() == pytest.approx(function(_matrix()).item())
+
+
+@pytest.mark.parametrize("function", [T.var, T.std])
+def test_moments_of_nothing_are_nan_in_any_out(function: Callable[..., T.Tensor]) -> None:
+    out = T.empty(0, dtype=T.complex128)
+    assert function(T.empty(0, 3), 0, out=out).isnan().tolist() == [True] * 3
+    assert T.bernoulli(T.empty(0, 3), out=T.empty(0, dtype=T.complex64)).shape == (0, 3)
+
+
+def test_a_tuple_of_positions_takes_no_out() -> None:
+    with pytest.raises(TypeError, match="as_tuple"):
+        T.nonzero(T.ones(2), as_tuple=True, out=T.empty(0, dtype=T.int64))

@@ -115,6 +115,10 @@ def test_segment_reduce(how: str, empty: float) -> None:
     assert same.tolist() == got[0::2]
     rows = st.segment_reduce(st.stack([x, x]), how, lengths=st.tensor([[5], [5]]), axis=1)
     assert rows.tolist() == [[function(x.tolist())]] * 2
+    assert st.segment_reduce(st.ones(5, 4), how, lengths=st.tensor([2, 3])).stride() == (4, 1)
+    assert st.segment_reduce(
+        st.ones(2, 5), how, lengths=st.tensor([[2, 3]] * 2), axis=1
+    ).stride() == (2, 1)
     assert st.autograd.gradcheck(
         lambda t: st.segment_reduce(t, how, lengths=st.tensor([2, 3])), (x.requires_grad_(),)
     )

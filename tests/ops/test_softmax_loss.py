@@ -52,6 +52,21 @@ def test_softmax_of_16_bit_floats_is_rounded_once(dtype: st.dtype) -> None:
     assert st.softmax(a, 0).dtype is dtype
 
 
+@pytest.mark.parametrize("dtype", [st.float16, st.bfloat16])
+@pytest.mark.parametrize("length", [3, 128, 129])
+@pytest.mark.parametrize("function", [st.softmax, st.log_softmax])
+def test_columns_of_16_bit_floats_are_rounded_once(
+    dtype: st.dtype, length: int, function: Any
+) -> None:
+    a = st.from_numpy(_RNG.standard_normal((length, 70)).astype("float32")).to(dtype)
+    grad = st.from_numpy(_RNG.standard_normal((length, 70)).astype("float32")).to(dtype)
+    halves, wide = a.clone().requires_grad_(), a.float().requires_grad_()
+    assert st.equal(function(halves, 0), function(wide, 0).to(dtype))
+    (got,) = st.autograd.grad(function(halves, 0), halves, grad)
+    (want,) = st.autograd.grad(function(wide, 0), wide, grad.float())
+    assert st.allclose(got.float(), want, rtol=0.03, atol=0.03)
+
+
 def test_softmax_takes_a_dtype() -> None:
     assert st.softmax(st.arange(3), 0, dtype=st.float64).dtype is st.float64
     with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
