@@ -204,7 +204,8 @@ def test_histogramdd_equals_numpy() -> None:
 
 
 def test_histogramdd_of_edges_that_fall_counts_by_bisection() -> None:
-    # The middle of -8, -2, -4, -3 is -4: -3.5 is above it and below -3, so in bin 2; -5 is below it and -2, so in bin 0.
+    # The middle of -8, -2, -4, -3 is -4: -3.5 is above it and below -3, so in bin 2; -5 is below
+    # it and below -2, so in bin 0.
     edges = tensor([-8.0, -2.0, -4.0, -3.0])
     points = tensor([[-3.5], [-5.0], [-2.5], [-8.0], [-3.0], [-9.0], [math.nan]])
     assert st.histogramdd(points, [edges]).hist.tolist() == [2.0, 0.0, 2.0]
