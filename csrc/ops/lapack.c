@@ -4,6 +4,7 @@
 #include "api/blas.h"
 #include "iter/copy.h"
 #include "iter/iter.h"
+#include "iter/threads.h"
 #include "ops/blas_library.h"
 #include "ops/check.h"
 
@@ -13,11 +14,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* LAPACKE's own codes for a workspace it could not allocate. */
-enum { LAPACKE_NO_WORK = -1010, LAPACKE_NO_TRANSPOSE = -1011 };
+/* LAPACKE's own code for another such. */
+enum { LAPACKE_NO_TRANSPOSE = -1011 };
 
 /* Multiplications that are worth a thread of their own. */
 #define MIN_PIECE_OPS 2e5
+/* The same of a slice of one matrix, which reads and packs the factors once more. */
+#define MIN_SLICE_OPS 1e6
 
 static const char* const routine_names[SHMT_N_LAPACK][2] = {
 #define ROW(NAME, REAL, COMPLEX) {REAL, COMPLEX},
@@ -144,9 +147,79 @@ shmt_status shmt__batch_run(int64_t n, double work, shmt__batch_fn one, void* ct
 
   shmt__parallel_for(n, (int64_t)(MIN_PIECE_OPS / (work + 1)) + 1, run_batch, &job);
   for (int64_t i = 0; i < n; i++)
-    if (infos[i] == LAPACKE_NO_WORK || infos[i] == LAPACKE_NO_TRANSPOSE)
+    if (infos[i] == SHMT_LAPACK_NO_WORK || infos[i] == LAPACKE_NO_TRANSPOSE)
       SHMT_FAIL(SHMT_E_NOMEM, "workspace of a LAPACK routine");
   return SHMT_OK;
+}
+
+typedef struct columns_job {
+  shmt__batch_columns_fn one;
+  void* ctx;
+  int count;
+  int64_t slices;   /* of each matrix */
+  atomic_bool no_work;
+} columns_job;
+
+static void run_columns(void* ctx, int64_t first, int64_t last) {
+  columns_job* job = ctx;
+  const int width = (int)((job->count + job->slices - 1) / job->slices);
+
+  for (int64_t at = first; at < last; at++) {
+    const int begin = (int)(at % job->slices) * width;
+    const int end = job->count - begin < width ? job->count : begin + width;
+    if (begin >= end) continue;
+    const int info = job->one(job->ctx, at / job->slices, begin, end);
+    /* relaxed: read after the pool's own join. */
+    if (info == SHMT_LAPACK_NO_WORK || info == LAPACKE_NO_TRANSPOSE)
+      atomic_store_explicit(&job->no_work, true, memory_order_relaxed);
+  }
+}
+
+shmt_status shmt__batch_run_columns(int64_t n, int count, double work, shmt__batch_columns_fn one, void* ctx) {
+  const int threads = shmt__num_threads();
+  const double most = work / MIN_SLICE_OPS;
+  columns_job job = {.one = one, .ctx = ctx, .count = count, .slices = 1};
+
+  if (n < threads && most >= 2) job.slices = most < threads ? (int64_t)most : threads;
+  shmt__parallel_for(n * job.slices, (int64_t)(MIN_PIECE_OPS / (work / (double)job.slices + 1)) + 1, run_columns, &job);
+  SHMT_REQUIRE(!atomic_load_explicit(&job.no_work, memory_order_relaxed), SHMT_E_NOMEM, "workspace of a LAPACK routine");
+  return SHMT_OK;
+}
+
+void shmt__lapack_trsm(void* routine, shmt_dtype dtype, int side, int uplo, int diag, int m, int n, const char* a,
+                       int lda, char* b, int ldb) {
+  enum { AS_IT_IS = 111 }; /* CBLAS */
+  const int order = SHMT_LAPACK_COLUMN_MAJOR;
+  const float one_c[2] = {1, 0};
+  const double one_z[2] = {1, 0};
+
+  if (dtype == SHMT_FLOAT32)
+    ((shmt__trsm_float)routine)(order, side, uplo, AS_IT_IS, diag, m, n, 1, a, lda, b, ldb);
+  else if (dtype == SHMT_FLOAT64)
+    ((shmt__trsm_double)routine)(order, side, uplo, AS_IT_IS, diag, m, n, 1, a, lda, b, ldb);
+  else
+    ((shmt__trsm_complex)routine)(order, side, uplo, AS_IT_IS, diag, m, n,
+                                  dtype == SHMT_COMPLEX64 ? (const void*)one_c : one_z, a, lda, b, ldb);
+}
+
+void shmt__lapack_gemm(shmt_dtype dtype, bool adjoint, int m, int n, int k, bool minus, const char* a, int lda,
+                       const char* b, int ldb, double beta, char* c, int ldc) {
+  enum { CONJUGATE_TRANS = 113 }; /* CBLAS */
+  const shmt__blas_table* t = shmt__blas();
+  const int order = SHMT_LAPACK_COLUMN_MAJOR, ta = adjoint ? CONJUGATE_TRANS : SHMT_BLAS_NO_TRANS;
+  const int tb = SHMT_BLAS_NO_TRANS;
+  const double alpha = minus ? -1 : 1;
+  const float alpha_c[2] = {(float)alpha, 0}, beta_c[2] = {(float)beta, 0};
+  const double alpha_z[2] = {alpha, 0}, beta_z[2] = {beta, 0};
+
+  if (dtype == SHMT_FLOAT32)
+    t->sgemm(order, ta, tb, m, n, k, alpha_c[0], a, lda, b, ldb, beta_c[0], c, ldc);
+  else if (dtype == SHMT_FLOAT64)
+    t->dgemm(order, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  else if (dtype == SHMT_COMPLEX64)
+    t->cgemm(order, ta, tb, m, n, k, alpha_c, a, lda, b, ldb, beta_c, c, ldc);
+  else
+    t->zgemm(order, ta, tb, m, n, k, alpha_z, a, lda, b, ldb, beta_z, c, ldc);
 }
 
 /* --- checks ----------------------------------------------------------------------------------- */

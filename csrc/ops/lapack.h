@@ -11,11 +11,13 @@
 
 /* name, routine for real dtypes, routine for complex ones; without the letter of the dtype. */
 #define SHMT_LAPACK_ROUTINES(X)                                                                                \
-  X(potrf, "potrf", "potrf") X(potrs, "potrs", "potrs") X(potri, "potri", "potri") X(getrf, "getrf", "getrf") \
+  X(potrf, "potrf", "potrf") X(potrs, "potrs", "potrs") X(trtri, "trtri", "trtri") X(getrf, "getrf", "getrf") \
   X(getrs, "getrs", "getrs") X(geqrf, "geqrf", "geqrf") X(orgqr, "orgqr", "ungqr") X(ormqr, "ormqr", "unmqr") \
   X(syevd, "syevd", "heevd") X(geev, "geev", "geev") X(gesdd, "gesdd", "gesdd") X(sytrf, "sytrf", "sytrf")    \
   X(hetrf, "sytrf", "hetrf") X(sytrs, "sytrs", "sytrs") X(hetrs, "sytrs", "hetrs") X(trsm, "trsm", "trsm")    \
-  X(gels, "gels", "gels") X(gelsy, "gelsy", "gelsy") X(gelsd, "gelsd", "gelsd") X(gelss, "gelss", "gelss")
+  X(gels, "gels", "gels") X(gelsy, "gelsy", "gelsy") X(gelsd, "gelsd", "gelsd") X(gelss, "gelss", "gelss")    \
+  X(geqrt3, "geqrt3", "geqrt3") X(larft, "larft", "larft") X(geqp3, "geqp3", "geqp3")    \
+  X(tzrzf, "tzrzf", "tzrzf") X(ormrz, "ormrz", "unmrz")
 
 enum {
 #define SHMT_LAPACK_ROW(NAME, REAL, COMPLEX) SHMT_LAPACK_##NAME,
@@ -24,17 +26,25 @@ enum {
   SHMT_N_LAPACK
 };
 
-enum { SHMT_LAPACK_COLUMN_MAJOR = 102 };
+enum {
+  SHMT_LAPACK_COLUMN_MAJOR = 102,
+  SHMT_LAPACK_NO_WORK = -1010 /* the info of a workspace that could not be had */
+};
 
 /* LAPACKE's functions (CBLAS' for trsm) by the kinds of their arguments: i an int, c a letter, p an array; the first int is the layout. */
 typedef int (*shmt__lapack_ciipi)(int, char, int, int, void*, int);
 typedef int (*shmt__lapack_cipi)(int, char, int, void*, int);
+typedef int (*shmt__lapack_ccipi)(int, char, char, int, void*, int);
 typedef int (*shmt__lapack_cipip)(int, char, int, void*, int, void*);
 typedef int (*shmt__lapack_ciipipi)(int, char, int, int, const void*, int, void*, int);
 typedef int (*shmt__lapack_ciipippi)(int, char, int, int, const void*, int, const int*, void*, int);
 typedef int (*shmt__lapack_iipip)(int, int, int, void*, int, void*);
+typedef int (*shmt__lapack_iipipi)(int, int, int, void*, int, void*, int);
+typedef int (*shmt__lapack_iipipp)(int, int, int, void*, int, int*, void*);
+typedef int (*shmt__lapack_larft)(int, char, char, int, int, const void*, int, const void*, void*, int);
 typedef int (*shmt__lapack_iiipip)(int, int, int, int, void*, int, const void*);
 typedef int (*shmt__lapack_cciiipippi)(int, char, char, int, int, int, const void*, int, const void*, void*, int);
+typedef int (*shmt__lapack_ormrz)(int, char, char, int, int, int, int, const void*, int, const void*, void*, int);
 typedef int (*shmt__lapack_ccipip)(int, char, char, int, void*, int, void*);
 typedef int (*shmt__lapack_geev_real)(int, char, char, int, void*, int, void*, void*, void*, int, void*, int);
 typedef int (*shmt__lapack_geev_complex)(int, char, char, int, void*, int, void*, void*, int, void*, int);
@@ -49,6 +59,24 @@ typedef int (*shmt__lapack_gels_double)(int, int, int, int, void*, int, void*, i
 
 /* The routine for dtype. Errors: SHMT_E_RUNTIME when the library has none or there is no library. */
 shmt_status shmt__lapack_find(int routine, shmt_dtype dtype, void** function);
+
+/* CBLAS codes. */
+enum {
+  SHMT_BLAS_LEFT = 141,
+  SHMT_BLAS_RIGHT = 142,
+  SHMT_BLAS_UPPER = 121,
+  SHMT_BLAS_LOWER = 122,
+  SHMT_BLAS_UNIT = 132,
+  SHMT_BLAS_NOT_UNIT = 131
+};
+
+/* b (m x n) becomes a^-1 b, or b a^-1 on the right, for a triangle a; routine: what was found for trsm. Column-major. */
+void shmt__lapack_trsm(void* routine, shmt_dtype dtype, int side, int uplo, int diag, int m, int n, const char* a,
+                       int lda, char* b, int ldb);
+
+/* c = a b + beta c, or beta c - a b where minus; the conjugate transpose of a where adjoint. Column-major, one thread. */
+void shmt__lapack_gemm(shmt_dtype dtype, bool adjoint, int m, int n, int k, bool minus, const char* a, int lda,
+                       const char* b, int ldb, double beta, char* c, int ldc);
 
 /* The dtype of singular values and the like: float32 for complex64. */
 static inline shmt_dtype shmt__real_dtype(shmt_dtype dtype) {
@@ -82,6 +110,11 @@ shmt_ints shmt__batch_sizes(const shmt_tensor* t, int n, int64_t a, int64_t b, i
 typedef int (*shmt__batch_fn)(void* ctx, int64_t i);
 /* infos[i] = one(ctx, i). Errors: SHMT_E_NOMEM when a routine could not get its workspace. */
 shmt_status shmt__batch_run(int64_t n, double work, shmt__batch_fn one, void* ctx, int* infos);
+
+/* The same for routines to which the columns (or rows) of a matrix are independent problems: one(ctx, i, begin, end)
+ * does those of matrix i, which count are there of. Its infos other than the workspace's are ignored. */
+typedef int (*shmt__batch_columns_fn)(void* ctx, int64_t i, int begin, int end);
+shmt_status shmt__batch_run_columns(int64_t n, int count, double work, shmt__batch_columns_fn one, void* ctx);
 
 /* The product of reflections, over the reflections: q is such a batch, tau dense and of q's dtype. */
 shmt_status shmt__householder_product_inplace(shmt_tensor* q, shmt_tensor* tau);

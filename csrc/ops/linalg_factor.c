@@ -31,6 +31,9 @@ static shmt_status infos_for(const shmt_tensor* t, shmt_tensor** out) {
 
 static double cube(const shmt__batch* b) { return (double)b->rows * b->rows * b->columns; }
 
+/* Multiplications of a solve with two triangles. */
+static double work_of(const factor_job* job) { return (double)job->a.rows * job->a.rows * job->b.columns; }
+
 /* --- Cholesky --------------------------------------------------------------------------------- */
 
 static void clear_triangle(char* a, int n, bool upper, int64_t item) {
@@ -73,52 +76,6 @@ shmt_status shmt__linalg_cholesky_ex(shmt_tensor* self, bool upper, bool check_e
   return SHMT_OK;
 }
 
-static int run_potri(void* ctx, int64_t i) {
-  const factor_job* job = ctx;
-
-  return ((shmt__lapack_cipi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->uplo, job->a.rows, matrix(&job->a, i),
-                                           job->a.ld);
-}
-
-/* The other triangle of a Hermitian matrix from the one that was computed. */
-static shmt_status fill_hermitian(shmt_tensor* t, bool upper) {
-  shmt__batch b;
-  const int64_t item = shmt__tensor_item_bytes(t);
-
-  SHMT_TRY(shmt__batch_of(t, &b));
-  for (int64_t m = 0; m < b.n; m++)
-    for (int64_t j = 0; j < b.columns; j++)
-      for (int64_t i = j + 1; i < b.rows; i++) {
-        char* low = matrix(&b, m) + (j * b.rows + i) * item;
-        char* high = matrix(&b, m) + (i * b.rows + j) * item;
-        char *to = upper ? low : high, *from = upper ? high : low;
-        memcpy(to, from, (size_t)item);
-        if (t->dtype == SHMT_COMPLEX64) ((float*)(void*)to)[1] *= -1;
-        if (t->dtype == SHMT_COMPLEX128) ((double*)(void*)to)[1] *= -1;
-      }
-  return SHMT_OK;
-}
-
-shmt_status shmt__cholesky_inverse(shmt_tensor* self, bool upper, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) a = NULL;
-  SHMT_AUTO(shmt_tensor) info = NULL;
-
-  SHMT_TRY(shmt__check_square("cholesky_inverse", "A", self));
-  SHMT_TRY(shmt__check_lapack_dtype("cholesky_inverse", self));
-  SHMT_TRY(shmt__batch_copy(self, shmt__tensor_sizes(self), &a));
-  if (!shmt__tensor_is_meta(self) && self->numel > 0) {
-    factor_job job = {.uplo = upper ? 'U' : 'L'};
-    SHMT_TRY(infos_for(self, &info));
-    SHMT_TRY(shmt__batch_of(a, &job.a));
-    SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_potri, self->dtype, &job.routine));
-    SHMT_TRY(shmt__batch_run(job.a.n, cube(&job.a), run_potri, &job, shmt__tensor_data(info)));
-    SHMT_TRY(shmt__check_infos("cholesky_inverse", shmt__tensor_data(info), info->numel, self->n_dims > 2));
-    SHMT_TRY(fill_hermitian(a, upper));
-  }
-  *out = SHMT_TAKE(a);
-  return SHMT_OK;
-}
-
 /* self and A with equal batch dims, the first to be overwritten; factor NULL: not wanted. */
 static shmt_status broadcast_pair(shmt_tensor* self, shmt_tensor* a, shmt_tensor** x, shmt_tensor** factor) {
   int64_t batch[SHMT_MAX_DIMS], sizes[SHMT_MAX_DIMS], n;
@@ -148,17 +105,21 @@ static shmt_status check_rows(const char* name, const shmt_tensor* a, const shmt
   return SHMT_OK;
 }
 
-static int run_potrs(void* ctx, int64_t i) {
+/* Columns of the right-hand sides. */
+static char* columns_of(const factor_job* job, int64_t i, int begin) {
+  return matrix(&job->b, i) + (int64_t)begin * job->b.ld * job->item;
+}
+
+static int run_potrs(void* ctx, int64_t i, int begin, int end) {
   const factor_job* job = ctx;
 
-  return ((shmt__lapack_ciipipi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->uplo, job->a.rows, job->b.columns,
-                                              matrix(&job->a, i), job->a.ld, matrix(&job->b, i), job->b.ld);
+  return ((shmt__lapack_ciipipi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->uplo, job->a.rows, end - begin,
+                                              matrix(&job->a, i), job->a.ld, columns_of(job, i, begin), job->b.ld);
 }
 
 shmt_status shmt__cholesky_solve(shmt_tensor* self, shmt_tensor* input2, bool upper, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) x = NULL;
   SHMT_AUTO(shmt_tensor) l = NULL;
-  SHMT_AUTO(shmt_tensor) info = NULL;
 
   SHMT_REQUIRE(self->n_dims >= 2, SHMT_E_RUNTIME, "b should have at least 2 dimensions, but has %d dimensions instead",
                self->n_dims);
@@ -170,12 +131,11 @@ shmt_status shmt__cholesky_solve(shmt_tensor* self, shmt_tensor* input2, bool up
   SHMT_TRY(shmt__check_lapack_dtype("cholesky_solve", self));
   SHMT_TRY(broadcast_pair(self, input2, &x, &l));
   if (!shmt__tensor_is_meta(x) && x->numel > 0) {
-    factor_job job = {.uplo = upper ? 'U' : 'L'};
-    SHMT_TRY(infos_for(x, &info));
+    factor_job job = {.uplo = upper ? 'U' : 'L', .item = shmt__tensor_item_bytes(x)};
     SHMT_TRY(shmt__batch_of(l, &job.a));
     SHMT_TRY(shmt__batch_of(x, &job.b));
     SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_potrs, self->dtype, &job.routine));
-    SHMT_TRY(shmt__batch_run(job.b.n, cube(&job.a), run_potrs, &job, shmt__tensor_data(info)));
+    SHMT_TRY(shmt__batch_run_columns(job.b.n, job.b.columns, work_of(&job), run_potrs, &job));
   }
   *out = SHMT_TAKE(x);
   return SHMT_OK;
@@ -219,12 +179,12 @@ shmt_status shmt__linalg_lu_factor_ex(shmt_tensor* a, bool pivot, bool check_err
   return SHMT_OK;
 }
 
-static int run_getrs(void* ctx, int64_t i) {
+static int run_getrs(void* ctx, int64_t i, int begin, int end) {
   const factor_job* job = ctx;
 
-  return ((shmt__lapack_ciipippi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->trans, job->a.rows, job->b.columns,
+  return ((shmt__lapack_ciipippi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->trans, job->a.rows, end - begin,
                                                matrix(&job->a, i), job->a.ld, job->pivots + i * job->rank,
-                                               matrix(&job->b, i), job->b.ld);
+                                               columns_of(job, i, begin), job->b.ld);
 }
 
 /* Pivots are positions from 1; LAPACK would follow any that are not. */
@@ -243,7 +203,6 @@ static shmt_status solve_by_lu(shmt_tensor* lu, shmt_tensor* pivots, char trans,
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) wide = NULL;
   SHMT_AUTO(shmt_tensor) factors = NULL;
-  SHMT_AUTO(shmt_tensor) info = NULL;
   factor_job job = {.trans = trans};
   int64_t buf[SHMT_MAX_DIMS];
   const int64_t n = lu->sizes[lu->n_dims - 1];
@@ -255,13 +214,13 @@ static shmt_status solve_by_lu(shmt_tensor* lu, shmt_tensor* pivots, char trans,
   SHMT_TRY(shmt__tensor_contiguous(pivots, SHMT_CONTIGUOUS_FORMAT, &dense));
   SHMT_TRY(check_pivots("linalg.lu_solve", dense, n));
   SHMT_TRY(shmt__tensor_copy(wide, dense));
-  SHMT_TRY(infos_for(b, &info));
   SHMT_TRY(shmt__batch_of(factors, &job.a));
   SHMT_TRY(shmt__batch_of(b, &job.b));
   SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_getrs, lu->dtype, &job.routine));
   job.pivots = shmt__tensor_data(wide);
   job.rank = (int)n;
-  return shmt__batch_run(job.b.n, cube(&job.a), run_getrs, &job, shmt__tensor_data(info));
+  job.item = shmt__tensor_item_bytes(b);
+  return shmt__batch_run_columns(job.b.n, job.b.columns, work_of(&job), run_getrs, &job);
 }
 
 /* t with the last two dims exchanged, conjugated when asked; shares memory otherwise. */
@@ -504,30 +463,21 @@ shmt_status shmt__linalg_ldl_solve(shmt_tensor* ld, shmt_tensor* pivots, shmt_te
 
 /* --- triangles ------------------------------------------------------------------------------------ */
 
-/* CBLAS codes. */
-enum { SIDE_LEFT = 141, SIDE_RIGHT = 142, UPPER = 121, LOWER = 122, UNIT = 132, NOT_UNIT = 131, AS_IT_IS = 111 };
-
 typedef struct triangle_job {
   factor_job f;
   shmt_dtype dtype;
   int side, uplo, diag;
 } triangle_job;
 
-static int run_trsm(void* ctx, int64_t i) {
+/* Columns of b, or rows where the triangle stands on the right. */
+static int run_trsm(void* ctx, int64_t i, int begin, int end) {
   const triangle_job* job = ctx;
-  const int order = SHMT_LAPACK_COLUMN_MAJOR, side = job->side, uplo = job->uplo, diag = job->diag;
-  const int m = job->f.b.rows, n = job->f.b.columns, lda = job->f.a.ld, ldb = job->f.b.ld;
-  char *a = matrix(&job->f.a, i), *b = matrix(&job->f.b, i);
-  const float one_c[2] = {1, 0};
-  const double one_z[2] = {1, 0};
+  const shmt__batch* b = &job->f.b;
+  const bool left = job->side == SHMT_BLAS_LEFT;
+  char* at = matrix(b, i) + (int64_t)begin * (left ? b->ld : 1) * job->f.item;
 
-  if (job->dtype == SHMT_FLOAT32)
-    ((shmt__trsm_float)job->f.routine)(order, side, uplo, AS_IT_IS, diag, m, n, 1, a, lda, b, ldb);
-  else if (job->dtype == SHMT_FLOAT64)
-    ((shmt__trsm_double)job->f.routine)(order, side, uplo, AS_IT_IS, diag, m, n, 1, a, lda, b, ldb);
-  else
-    ((shmt__trsm_complex)job->f.routine)(order, side, uplo, AS_IT_IS, diag, m, n,
-                                         job->dtype == SHMT_COMPLEX64 ? (const void*)one_c : one_z, a, lda, b, ldb);
+  shmt__lapack_trsm(job->f.routine, job->dtype, job->side, job->uplo, job->diag, left ? b->rows : end - begin,
+                    left ? end - begin : b->columns, matrix(&job->f.a, i), job->f.a.ld, at, b->ld);
   return 0;
 }
 
@@ -535,7 +485,6 @@ shmt_status shmt__linalg_solve_triangular(shmt_tensor* self, shmt_tensor* b, boo
                                           shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) x = NULL;
   SHMT_AUTO(shmt_tensor) factor = NULL;
-  SHMT_AUTO(shmt_tensor) info = NULL;
   const char* name = "linalg.solve_triangular";
 
   SHMT_TRY(check_same_dtype(name, self, b));
@@ -549,15 +498,16 @@ shmt_status shmt__linalg_solve_triangular(shmt_tensor* self, shmt_tensor* b, boo
   SHMT_TRY(broadcast_pair(b, self, &x, &factor));
   if (!shmt__tensor_is_meta(x) && x->numel > 0) {
     triangle_job job = {.dtype = x->dtype,
-                        .side = left ? SIDE_LEFT : SIDE_RIGHT,
-                        .uplo = upper ? UPPER : LOWER,
-                        .diag = unitriangular ? UNIT : NOT_UNIT};
-    SHMT_TRY(infos_for(x, &info));
+                        .side = left ? SHMT_BLAS_LEFT : SHMT_BLAS_RIGHT,
+                        .uplo = upper ? SHMT_BLAS_UPPER : SHMT_BLAS_LOWER,
+                        .diag = unitriangular ? SHMT_BLAS_UNIT : SHMT_BLAS_NOT_UNIT};
+    job.f.item = shmt__tensor_item_bytes(x);
     SHMT_TRY(shmt__batch_of(factor, &job.f.a));
     SHMT_TRY(shmt__batch_of(x, &job.f.b));
     SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_trsm, x->dtype, &job.f.routine));
-    SHMT_TRY(shmt__batch_run(job.f.b.n, (double)n * (double)n * job.f.b.columns, run_trsm, &job,
-                             shmt__tensor_data(info)));
+    SHMT_TRY(shmt__batch_run_columns(job.f.b.n, left ? job.f.b.columns : job.f.b.rows,
+                                     0.5 * (double)n * (double)n * (double)(left ? job.f.b.columns : job.f.b.rows),
+                                     run_trsm, &job));
   }
   *out = SHMT_TAKE(x);
   return SHMT_OK;

@@ -5,6 +5,7 @@
 #include "iter/copy.h"
 #include "ops/check.h"
 #include "ops/lapack.h"
+#include "ops/least_squares.h"
 #include "storage/allocator.h"
 
 #include <inttypes.h>
@@ -19,7 +20,47 @@ typedef struct lstsq_job {
   int64_t value_step;  /* bytes from matrix to matrix */
   int64_t* ranks;      /* NULL: not given */
   double rcond;
+  bool by_columns;  /* by the steps of ops/least_squares.h */
+  shmt__least_squares steps;
 } lstsq_job;
+
+/* Rows and columns below which LAPACK's driver is as fast. */
+enum { MIN_OWN = 48 };
+
+/* Is every entry far from over- and underflow, and some entry not zero? LAPACK scales the others. */
+static shmt_status is_moderate(shmt_tensor* t, bool* out) {
+  SHMT_AUTO(shmt_tensor) parts = NULL;
+  SHMT_AUTO(shmt_tensor) least = NULL;
+  SHMT_AUTO(shmt_tensor) largest = NULL;
+  const double most = shmt__real_dtype(t->dtype) == SHMT_FLOAT32 ? 1e30 : 1e280;
+
+  if (shmt__is_complex(t->dtype))
+    SHMT_TRY(shmt_op_view_as_real(t, &parts));
+  else
+    parts = shmt__tensor_ref(t);
+  SHMT_TRY(shmt_op_aminmax(parts, (shmt_opt_int){0}, false, &least, &largest));
+  const double low = -shmt__scalar_to_double(shmt__scalar_load(shmt__tensor_data(least), least->dtype));
+  const double high = shmt__scalar_to_double(shmt__scalar_load(shmt__tensor_data(largest), largest->dtype));
+  const double size = low > high ? low : high;
+  *out = high <= most && low <= most && size >= 1 / most;
+  return SHMT_OK;
+}
+
+/* A single matrix is shared out by columns; of a batch, every matrix is one thread's. */
+static shmt_status choose_way(lstsq_job* job, shmt_tensor* a, shmt_tensor* b) {
+  const int m = job->a.rows, n = job->a.columns, less = m < n ? m : n;
+  bool fits = job->a.n == 1 && less >= MIN_OWN;
+
+  if (job->which == SHMT_LAPACK_gels)
+    fits = fits && m >= n;
+  else
+    fits = fits && job->which == SHMT_LAPACK_gelsy;
+  if (fits) SHMT_TRY(is_moderate(a, &fits));
+  if (fits) SHMT_TRY(is_moderate(b, &fits));
+  if (fits) SHMT_TRY(shmt__least_squares_find(a->dtype, &job->steps, &fits));
+  job->by_columns = fits;
+  return SHMT_OK;
+}
 
 static int run_gels(void* ctx, int64_t i) {
   const lstsq_job* job = ctx;
@@ -27,6 +68,11 @@ static int run_gels(void* ctx, int64_t i) {
   const int m = job->a.rows, n = job->a.columns, columns = job->b.columns;
   int rank = 0, info;
 
+  if (job->by_columns && job->which == SHMT_LAPACK_gels)
+    return shmt__least_squares_full(&job->steps, m, n, columns, a, job->a.ld, b, job->b.ld);
+  if (job->by_columns)
+    return shmt__least_squares_pivoted(&job->steps, m, n, columns, a, job->a.ld, b, job->b.ld, job->rcond,
+                                       &job->ranks[i]);
   if (job->which == SHMT_LAPACK_gels)
     return ((shmt__lapack_ciiipipi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, 'N', m, n, columns, a, job->a.ld, b,
                                                  job->b.ld);
@@ -93,6 +139,7 @@ static shmt_status run(lstsq_job* job, shmt_tensor* a, shmt_tensor* b, results* 
 
   SHMT_TRY(shmt__batch_of(a, &job->a));
   SHMT_TRY(shmt__batch_of(b, &job->b));
+  SHMT_TRY(choose_way(job, a, b));
   const int64_t n = job->a.n > 0 ? job->a.n : 1, places = job->a.rows + job->a.columns;
   const uint64_t nbytes = (uint64_t)n * (sizeof(int) + sizeof(int64_t)), scratch = (uint64_t)(n * places) * sizeof(int);
   SHMT_TRY(shmt__lapack_find(job->which, a->dtype, &job->routine));

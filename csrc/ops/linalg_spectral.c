@@ -3,6 +3,7 @@
 #include "generated/impls.h"
 #include "iter/copy.h"
 #include "ops/check.h"
+#include "ops/householder.h"
 #include "ops/lapack.h"
 #include "storage/allocator.h"
 
@@ -12,6 +13,7 @@
 /* What one call of a routine needs; matrices are overwritten. */
 typedef struct spectral_job {
   void* routine;
+  shmt__householder householder;
   shmt__batch a, u, v;
   char mode, uplo;
   char* values;      /* real, `rank` of them for each matrix */
@@ -297,8 +299,8 @@ shmt_status shmt__linalg_svd_core(shmt_tensor* a, bool full_matrices, bool compu
 static int run_geqrf(void* ctx, int64_t i) {
   const spectral_job* job = ctx;
 
-  return ((shmt__lapack_iipip)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->a.rows, job->a.columns, matrix(&job->a, i),
-                                            job->a.ld, values_of(job, i));
+  return shmt__householder_factor(&job->householder, job->a.rows, job->a.columns, matrix(&job->a, i), job->a.ld,
+                                  values_of(job, i));
 }
 
 shmt_status shmt__geqrf(shmt_tensor* self, shmt_tensor** out_a, shmt_tensor** out_tau) {
@@ -315,7 +317,7 @@ shmt_status shmt__geqrf(shmt_tensor* self, shmt_tensor** out_a, shmt_tensor** ou
   if (!shmt__tensor_is_meta(self) && self->numel > 0) {
     spectral_job job = {.values = shmt__tensor_data(tau), .rank = k, .value_bytes = shmt__tensor_item_bytes(self)};
     SHMT_TRY(shmt__batch_of(a, &job.a));
-    SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_geqrf, self->dtype, &job.routine));
+    SHMT_TRY(shmt__householder_find(self->dtype, &job.householder));
     SHMT_TRY(run_checked("geqrf", self, &job, run_geqrf));
   }
   *out_a = SHMT_TAKE(a);
@@ -326,8 +328,8 @@ shmt_status shmt__geqrf(shmt_tensor* self, shmt_tensor** out_a, shmt_tensor** ou
 static int run_orgqr(void* ctx, int64_t i) {
   const spectral_job* job = ctx;
 
-  return ((shmt__lapack_iiipip)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->a.rows, job->a.columns, (int)job->rank,
-                                             matrix(&job->a, i), job->a.ld, values_of(job, i));
+  return shmt__householder_form(&job->householder, job->a.rows, job->a.columns, (int)job->rank, matrix(&job->a, i),
+                                job->a.ld, values_of(job, i));
 }
 
 static shmt_status check_tau(const char* name, const shmt_tensor* input, const shmt_tensor* tau, int64_t most) {
@@ -351,7 +353,7 @@ shmt_status shmt__householder_product_inplace(shmt_tensor* q, shmt_tensor* tau) 
   if (shmt__tensor_is_meta(q) || q->numel == 0) return SHMT_OK;
   job.values = shmt__tensor_data(tau);
   SHMT_TRY(shmt__batch_of(q, &job.a));
-  SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_orgqr, q->dtype, &job.routine));
+  SHMT_TRY(shmt__householder_find(q->dtype, &job.householder));
   return run_checked("householder_product", q, &job, run_orgqr);
 }
 
@@ -376,6 +378,9 @@ shmt_status shmt__linalg_householder_product(shmt_tensor* input, shmt_tensor* ta
 static int run_ormqr(void* ctx, int64_t i) {
   const spectral_job* job = ctx;
 
+  if (job->uplo == 'L')
+    return shmt__householder_apply(&job->householder, job->mode != 'N', job->u.rows, job->u.columns, (int)job->rank,
+                                   matrix(&job->a, i), job->a.ld, values_of(job, i), matrix(&job->u, i), job->u.ld);
   return ((shmt__lapack_cciiipippi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->uplo, job->mode, job->u.rows,
                                                  job->u.columns, (int)job->rank, matrix(&job->a, i), job->a.ld,
                                                  values_of(job, i), matrix(&job->u, i), job->u.ld);
@@ -417,6 +422,7 @@ shmt_status shmt__ormqr(shmt_tensor* self, shmt_tensor* input2, shmt_tensor* inp
     SHMT_TRY(shmt__batch_of(a, &job.a));
     SHMT_TRY(shmt__batch_of(c, &job.u));
     SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_ormqr, self->dtype, &job.routine));
+    SHMT_TRY(shmt__householder_find(self->dtype, &job.householder));
     SHMT_TRY(run_checked("ormqr", self, &job, run_ormqr));
   }
   *out = SHMT_TAKE(c);

@@ -1,0 +1,147 @@
+"""Factors and solutions of matrices large enough to be taken apart by blocks and by columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import shmtensor
+
+DTYPES = ["float32", "float64", "complex64", "complex128"]
+FEW = ["float32", "complex128"]
+SHAPES = [(90, 90), (257, 129), (130, 200)]
+
+
+@pytest.fixture(params=[1, 3])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = shmtensor.get_num_threads()
+    shmtensor.set_num_threads(request.param)
+    yield request.param
+    shmtensor.set_num_threads(before)
+
+
+def normal(dtype: str, *shape: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=shape)
+    return (x + 1j * rng.normal(size=shape) if dtype.startswith("c") else x).astype(dtype)
+
+
+def near(found: shmtensor.Tensor, wanted: np.ndarray, dtype: str, scale: float = 1) -> None:
+    tolerance = (2e-4 if dtype in ("float32", "complex64") else 1e-11) * scale
+    np.testing.assert_allclose(found.resolve_conj().numpy(), wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("mode", ["reduced", "complete"])
+def test_qr(threads: int, dtype: str, shape: tuple[int, int], mode: str) -> None:
+    a = normal(dtype, *shape)
+    q, r = shmtensor.linalg.qr(shmtensor.from_numpy(a), mode=mode)
+    near(q @ r, a, dtype)
+    near(q.mH @ q, np.eye(q.shape[1]), dtype)
+    assert (r.tril(-1) == 0).all()
+    wanted = np.linalg.qr(a, mode="complete" if mode == "complete" else "reduced")[1]
+    near(r, wanted, dtype, 20)
+
+
+@pytest.mark.parametrize("shape", [(300, 100), (120, 120)])
+@pytest.mark.parametrize("dtype", FEW)
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("transpose", [True, False])
+def test_ormqr(
+    threads: int, dtype: str, shape: tuple[int, int], left: bool, transpose: bool
+) -> None:
+    packed, tau = shmtensor.geqrf(shmtensor.from_numpy(normal(dtype, *shape)))
+    square = shmtensor.zeros(shape[0], shape[0], dtype=packed.dtype)
+    square[:, : shape[1]] = packed
+    q = shmtensor.linalg.householder_product(square, tau).numpy()
+    other = normal(dtype, shape[0], 40) if left else normal(dtype, 40, shape[0])
+    turned = q.conj().T if transpose else q
+    found = shmtensor.ormqr(packed, tau, shmtensor.from_numpy(other), left, transpose)
+    near(found, turned @ other if left else other @ turned, dtype, 5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("driver", "rank"), [("gelsy", None), ("gelsy", 30), ("gels", None)])
+def test_least_squares(
+    threads: int, dtype: str, shape: tuple[int, int], driver: str, rank: int | None
+) -> None:
+    m, n = shape
+    a = normal(dtype, m, n)
+    if m == n:
+        a += np.asarray(30 * np.eye(n), dtype)
+    if rank is not None:
+        a = normal(dtype, m, rank) @ normal(dtype, rank, n, seed=1)
+    b = normal(dtype, m, 70, seed=2)
+    found = shmtensor.linalg.lstsq(
+        shmtensor.from_numpy(a), shmtensor.from_numpy(b), rcond=1e-4, driver=driver
+    )
+    near(found.solution, np.linalg.pinv(a, rcond=1e-4) @ b, dtype, 5)
+    if driver == "gelsy":
+        assert int(found.rank) == (rank or min(m, n))
+
+
+@pytest.mark.parametrize("factor", [1e-35, 1e35, 0.0])
+def test_least_squares_of_extreme_entries(factor: float) -> None:
+    a = normal("float64", 100, 60)
+    b = normal("float64", 100, 5, seed=1)
+    found = shmtensor.linalg.lstsq(
+        shmtensor.from_numpy((a * factor).astype(np.float32)),
+        shmtensor.from_numpy((b * factor).astype(np.float32)),
+    )
+    wanted = np.linalg.pinv(a) @ b if factor else np.zeros((60, 5))
+    near(found.solution, wanted, "float32")
+    assert int(found.rank) == (60 if factor else 0)
+
+
+def test_least_squares_of_a_singular_triangle() -> None:
+    a = shmtensor.zeros(60, 60)
+    a[:, :30] = 1
+    with pytest.raises(shmtensor.linalg.LinAlgError, match="full rank"):
+        shmtensor.linalg.lstsq(a * shmtensor.eye(60), a + 1, driver="gels")
+
+
+@pytest.mark.parametrize("n", [20, 64, 150])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("upper", [True, False])
+def test_cholesky_inverse(threads: int, dtype: str, n: int, upper: bool) -> None:
+    a = normal(dtype, n, n)
+    spd = a @ a.conj().T / n + np.eye(n, dtype=a.dtype)
+    low = np.linalg.cholesky(spd)
+    factor = low.conj().T if upper else low
+    # What stands in the other triangle is not looked at.
+    other = np.tril(a, -1) if upper else np.triu(a, 1)
+    found = shmtensor.cholesky_inverse(shmtensor.from_numpy(factor + other), upper)
+    near(found, np.linalg.inv(spd), dtype)
+    assert (found == found.mH).all()
+
+
+def test_cholesky_inverse_of_a_singular_factor() -> None:
+    factor = shmtensor.eye(100)
+    factor[70, 70] = 0
+    with pytest.raises(shmtensor.linalg.LinAlgError, match="diagonal element 71 is zero"):
+        shmtensor.cholesky_inverse(factor)
+
+
+@pytest.mark.parametrize("dtype", FEW)
+@pytest.mark.parametrize("columns", [1, 300])
+@pytest.mark.parametrize("left", [True, False])
+def test_solutions_by_columns(threads: int, dtype: str, columns: int, left: bool) -> None:
+    n = 200
+    a = normal(dtype, n, n) + np.asarray(30 * np.eye(n), dtype)
+    b = normal(dtype, n, columns, seed=1) if left else normal(dtype, columns, n, seed=1)
+    ours, right = shmtensor.from_numpy(a), shmtensor.from_numpy(b)
+
+    def divided(matrix: np.ndarray) -> np.ndarray:
+        return np.linalg.solve(matrix, b) if left else np.linalg.solve(matrix.T, b.T).T
+
+    near(shmtensor.linalg.solve(ours, right, left=left), divided(a), dtype)
+    found = shmtensor.linalg.solve_triangular(ours, right, upper=False, left=left)
+    near(found, divided(np.tril(a)), dtype)
+    if left:
+        spd = a @ a.conj().T / n
+        low = shmtensor.from_numpy(np.linalg.cholesky(spd))
+        near(shmtensor.cholesky_solve(right, low), np.linalg.solve(spd, b), dtype, 10)
