@@ -23,11 +23,15 @@ enum {
   OPEN = 1 << 16,             /* of gate; the bits below count the helpers inside */
 };
 
+/* A piece in pool.taken. Who finds none left counts one too many, once a job. */
+static const uint_least64_t FRONT = 1, BACK = (uint_least64_t)1 << 32;
+
 typedef struct pool_job {
   void (*fn)(void* ctx, int64_t begin, int64_t end);
   void* ctx;
   int64_t n;
   int64_t piece;
+  int64_t pieces;
   uint64_t float_mode; /* the caller's, so that results do not depend on who takes a piece */
 } pool_job;
 
@@ -43,7 +47,7 @@ static struct {
   atomic_uint_least32_t epoch;   /* counts jobs */
   _Alignas(64) atomic_uint_least32_t gate; /* OPEN | helpers inside */
   atomic_int helpers_wanted;
-  atomic_int_least64_t next; /* first element nobody has taken */
+  atomic_uint_least64_t taken; /* pieces: the caller's, from the front, and above them the helpers', from the back */
   pool_job job;
 } pool = {.lock = SHMT_OS_SHORT_MUTEX,
           .work = PTHREAD_COND_INITIALIZER,
@@ -95,12 +99,14 @@ bool shmt__in_parallel(void) { return in_piece; }
 /* relaxed: a hint. */
 bool shmt__helpers_awake(void) { return atomic_load_explicit(&pool.awake, memory_order_relaxed) > 0; }
 
-/* False when none was left. */
-static bool take_piece(const pool_job* job) {
+/* False when none was left. The next operator on the same memory then finds most of it in the same cores' caches. */
+static bool take_piece(const pool_job* job, uint_least64_t end) {
   /* relaxed: the job itself was published by the gate; pieces touch disjoint elements. */
-  const int64_t begin = atomic_fetch_add_explicit(&pool.next, job->piece, memory_order_relaxed);
+  const uint_least64_t taken = atomic_fetch_add_explicit(&pool.taken, end, memory_order_relaxed);
+  const int64_t front = (int64_t)(taken & (BACK - 1)), back = (int64_t)(taken / BACK);
 
-  if (begin >= job->n) return false;
+  if (front + back >= job->pieces) return false;
+  const int64_t begin = (end == FRONT ? front : job->pieces - 1 - back) * job->piece;
   in_piece = true;
   job->fn(job->ctx, begin, job->n - begin < job->piece ? job->n : begin + job->piece);
   in_piece = false;
@@ -119,7 +125,7 @@ static void help(void) {
                                                   memory_order_acquire));
   const pool_job job = pool.job;
   if (shmt__os_float_mode() != job.float_mode) shmt__os_set_float_mode(job.float_mode);
-  while (take_piece(&job)) continue;
+  while (take_piece(&job, BACK)) continue;
   /* release: what this helper wrote is seen by the caller, who waits for the count. */
   if (atomic_fetch_sub_explicit(&pool.gate, 1, memory_order_acq_rel) == 1) {
     pthread_mutex_lock(&pool.lock);
@@ -232,10 +238,10 @@ static void begin_alone(const pool_job* job, int64_t pieces, int wanted) {
   uint64_t now = begin;
 
   if (pieces >= ENOUGH_PIECES && begin - pool.alone_ns >= SPIN_NS) {
-    (void)take_piece(job);
+    (void)take_piece(job, FRONT);
     now = shmt__os_now_ns();
     if ((now - begin) * (uint64_t)(pieces - 1) < WORTH_WAKING_NS) {
-      while (take_piece(job)) continue;
+      while (take_piece(job, FRONT)) continue;
       pool.alone_ns = shmt__os_now_ns();
       return;
     }
@@ -260,15 +266,17 @@ void shmt__parallel_for(int64_t n, int64_t grain, void (*fn)(void* ctx, int64_t 
   }
   pieces = (n + grain - 1) / grain;
   if (pieces > (int64_t)threads * PIECES_PER_THREAD) pieces = (int64_t)threads * PIECES_PER_THREAD;
-  const pool_job job = {fn, ctx, n, (n + pieces - 1) / pieces, shmt__os_float_mode()};
+  const int64_t piece = (n + pieces - 1) / pieces;
+  pieces = (n + piece - 1) / piece;
+  const pool_job job = {fn, ctx, n, piece, pieces, shmt__os_float_mode()};
   const int wanted = (int)(pieces < threads ? pieces : threads) - 1;
   pool.job = job;
-  atomic_store_explicit(&pool.next, 0, memory_order_relaxed);
+  atomic_store_explicit(&pool.taken, 0, memory_order_relaxed);
   atomic_store_explicit(&pool.helpers_wanted, wanted, memory_order_relaxed);
   /* release: helpers that see the gate open see the job. */
   atomic_store_explicit(&pool.gate, OPEN, memory_order_release);
   if (!publish(wanted)) begin_alone(&job, pieces, threads - 1);
-  while (take_piece(&job)) continue;
+  while (take_piece(&job, FRONT)) continue;
   wait_for_helpers();
   /* release: the next owner may overwrite the job. */
   atomic_store_explicit(&pool.busy, false, memory_order_release);
