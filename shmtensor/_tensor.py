@@ -7,11 +7,12 @@ printing, NumPy).
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import _C
 from shmtensor import _named_dimensions as _named
-from shmtensor._C import _TensorBase
+from shmtensor._C import _TensorBase, memory_format
 from shmtensor._generated.dtypes import DTYPES
 from shmtensor._printing import tensor_text
 
@@ -362,12 +363,35 @@ class Tensor(_TensorBase):
         """
         return bool(self)
 
-    def dim_order(self) -> tuple[int, ...]:
+    def dim_order(self, *, ambiguity_check: bool | list[memory_format] = False) -> tuple[int, ...]:
         """Return the dimensions in the order in which they lie in memory, outermost first.
+
+        Args:
+            ambiguity_check: Refuse a tensor of several such orders: one with a dimension of size 1,
+                or with two neighbours of one stride. A list of memory formats takes it when it lies
+                in exactly one of them.
+
+        Raises:
+            RuntimeError: The order is ambiguous.
+            TypeError: *ambiguity_check* is neither a bool nor a list of memory formats.
 
         Source:
             torch.Tensor.dim_order.
         """
+        formats = ambiguity_check if isinstance(ambiguity_check, list) else []
+        is_list = formats is ambiguity_check and all(isinstance(f, memory_format) for f in formats)
+        if not is_list and not isinstance(ambiguity_check, bool):
+            raise TypeError(
+                "The ambiguity_check argument must be a bool or a list of memory formats."
+            )
+        if ambiguity_check is not False:
+            strides = self.stride()
+            several = 1 in self.shape or any(a == b for a, b in itertools.pairwise(strides))
+            if several and sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
+                raise RuntimeError(
+                    "The tensor does not have unique dim order, or cannot map to exact one of the "
+                    f"given memory formats: shape {tuple(self.shape)}, strides {strides}"
+                )
         order = sorted(range(self.dim()), key=lambda i: (-self.stride(i), i))
         return tuple(order)
 

@@ -35,8 +35,6 @@ shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, boo
 
   (void)sparse_grad;
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
-  SHMT_TRY(shmt__check_no_overlap(*out, self));
-  SHMT_TRY(shmt__check_no_overlap(*out, index));
   if (index->numel != 0) SHMT_TRY(shmt__check_index_dtype("gather", index, "Expected dtype int32/int64 for index"));
   SHMT_TRY(shmt__at_least_1d(self, &line));
   SHMT_TRY(shmt__at_least_1d(index, &where));
@@ -49,12 +47,8 @@ shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, boo
                    "dimension %" PRId64, d, SHMT_SHAPE_TEXT(index), SHMT_SHAPE_TEXT(self), dim);
   }
   SHMT_TRY(shmt__check_out_dtype(*out, self->dtype));
-  SHMT_TRY(shmt__check_no_overlap(*out, self));
-  SHMT_TRY(shmt__check_no_overlap(*out, index));
-  SHMT_TRY(shmt__output_begin("gather", out, shmt__tensor_sizes(index), self->dtype,
-                              shmt__common_device(self, index, NULL), &work));
-  SHMT_TRY(shmt__check_no_overlap(*out, self));
-  SHMT_TRY(shmt__check_no_overlap(*out, index));
+  SHMT_TRY(shmt__output_begin_apart("gather", out, shmt__tensor_sizes(index), self->dtype,
+                                    shmt__common_device(self, index, NULL), self, index, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
     const shmt__index_shape shape = {shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self)), line->sizes[dim], false, &bad};
     memcpy(strides, line->strides, (size_t)line->n_dims * sizeof *strides);
@@ -161,10 +155,8 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
   sizes[dim] = where->sizes[0];
   strides[dim] = 0;
   const shmt_ints shape_out = {sizes, self->n_dims};
-  SHMT_TRY(shmt__check_no_overlap(*out, self));
-  SHMT_TRY(shmt__check_no_overlap(*out, index));
-  SHMT_TRY(shmt__output_begin("index_select", out, shape_out, self->dtype, shmt__common_device(self, index, NULL),
-                              &work));
+  SHMT_TRY(shmt__output_begin_apart("index_select", out, shape_out, self->dtype,
+                                    shmt__common_device(self, index, NULL), self, index, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
     const shmt__index_shape shape = {shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self)), line->sizes[dim], false, &bad};
     SHMT_REQUIRE(line->sizes[dim] > 0, SHMT_E_INDEX, "index out of range in self");
@@ -193,10 +185,8 @@ shmt_status shmt__take(shmt_tensor* self, shmt_tensor* index, shmt_tensor** out)
                "take(): Expected a long tensor for index, but got %s", shmt__dtype_title(index->dtype));
   SHMT_REQUIRE(self->numel > 0 || index->numel == 0, SHMT_E_INDEX, "take(): tried to take from an empty tensor");
   SHMT_TRY(shmt__check_out_dtype(*out, self->dtype));
-  SHMT_TRY(shmt__check_no_overlap(*out, self));
-  SHMT_TRY(shmt__check_no_overlap(*out, index));
-  SHMT_TRY(shmt__output_begin("take", out, shmt__tensor_sizes(index), self->dtype,
-                              shmt__common_device(self, index, NULL), &work));
+  SHMT_TRY(shmt__output_begin_apart("take", out, shmt__tensor_sizes(index), self->dtype,
+                                    shmt__common_device(self, index, NULL), self, index, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
     const shmt__index_shape shape = {shmt__tensor_item_bytes(self), self->numel, true, &bad};
     SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));

@@ -132,6 +132,11 @@ static shmt_status copy_slice(shmt_tensor* out, int64_t dim, int64_t start, shmt
   return shmt__tensor_copy(slice, t);
 }
 
+static shmt_status check_apart(shmt_tensors tensors, const shmt_tensor* out) {
+  for (int64_t i = 0; i < tensors.len; i++) SHMT_TRY(shmt__check_no_overlap(out, tensors.data[i]));
+  return SHMT_OK;
+}
+
 shmt_status shmt__cat_sized(shmt_tensors tensors, int64_t dim, shmt_ints lengths, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) made = NULL;
   const shmt_tensor* first = NULL;
@@ -173,8 +178,9 @@ shmt_status shmt__cat_sized(shmt_tensors tensors, int64_t dim, shmt_ints lengths
   memcpy(sizes, first->sizes, (size_t)first->n_dims * sizeof *sizes);
   sizes[dim] = total;
   if (*out) {
-    for (int64_t i = 0; i < tensors.len; i++) SHMT_TRY(shmt__check_no_overlap(*out, tensors.data[i]));
+    SHMT_TRY(check_apart(tensors, *out));
     SHMT_TRY(shmt__prepare_out("cat", out, (shmt_ints){sizes, first->n_dims}, dtype, device));
+    SHMT_TRY(check_apart(tensors, *out)); /* resized, it may reach into them */
   } else {
     SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, first->n_dims}, dtype, device, format, &made));
   }
@@ -240,7 +246,7 @@ static shmt_status check_joined_out(shmt_tensors tensors, const shmt_tensor* out
   shmt_dtype dtype;
 
   SHMT_REQUIRE(tensors.len > 0, SHMT_E_VALUE, "torch.cat(): expected a non-empty list of Tensors");
-  for (int64_t i = 0; i < tensors.len; i++) SHMT_TRY(shmt__check_no_overlap(out, tensors.data[i]));
+  SHMT_TRY(check_apart(tensors, out));
   SHMT_TRY(common_dtype(tensors, &dtype));
   SHMT_REQUIRE(shmt__can_cast(dtype, out->dtype), SHMT_E_TYPE,
                "torch.cat(): input types can't be cast to the desired output type %s", shmt__dtype_title(out->dtype));

@@ -114,7 +114,7 @@ static shmt_status check_arguments(shmt_tensor* a, shmt_tensor* b) {
   SHMT_REQUIRE(a->dtype == b->dtype, SHMT_E_RUNTIME, "%s: Expected input and other to have the same dtype, but got "
                "input's dtype %s and other's dtype %s", name, shmt__dtype_title(a->dtype),
                shmt__dtype_title(b->dtype));
-  SHMT_REQUIRE(a->n_dims - b->n_dims <= 1, SHMT_E_RUNTIME, "%s: input.dim() must be greater or equal to other.dim() "
+  SHMT_REQUIRE(a->n_dims >= b->n_dims && a->n_dims - b->n_dims <= 1, SHMT_E_RUNTIME, "%s: input.dim() must be greater or equal to other.dim() "
                "and (input.dim() - other.dim()) <= 1, but got %d and %d", name, a->n_dims, b->n_dims);
   return shmt__check_lapack_dtype(name, a);
 }
@@ -186,6 +186,22 @@ static bool all_full(const shmt_tensor* rank, int64_t n) {
   return true;
 }
 
+/* *values is of the common batch; keep what belongs to self's own, of whose dims of size 1 b may have made more. */
+static shmt_status keep_own(const shmt_tensor* self, shmt_tensor** values) {
+  SHMT_AUTO(shmt_tensor) all = NULL;
+  SHMT_AUTO(shmt_tensor) own = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+  const int64_t n_own = self->n_dims - 2, n_dims = (*values)->n_dims;
+
+  if (memcmp(self->sizes, (*values)->sizes, (size_t)n_own * sizeof *sizes) == 0) return SHMT_OK;
+  all = SHMT_TAKE(*values);
+  memcpy(sizes, self->sizes, (size_t)n_own * sizeof *sizes);
+  memcpy(sizes + n_own, all->sizes + n_own, (size_t)(n_dims - n_own) * sizeof *sizes);
+  if (all->numel == 0) return shmt__tensor_zeros((shmt_ints){sizes, n_dims}, all->dtype, all->device, values);
+  SHMT_TRY(shmt__tensor_alias(all, (shmt_ints){sizes, n_dims}, shmt__tensor_strides(all), all->offset, &own));
+  return shmt_op_clone(own, SHMT_CONTIGUOUS_FORMAT, values);
+}
+
 static shmt_status solve(shmt_tensor* self, shmt_tensor* b, double rcond, int which, results* r) {
   SHMT_AUTO(shmt_tensor) a = NULL;
   SHMT_AUTO(shmt_tensor) work = NULL;
@@ -218,6 +234,8 @@ static shmt_status solve(shmt_tensor* self, shmt_tensor* b, double rcond, int wh
     SHMT_TRY(sum_residuals(work, n, m - n, &r->residuals));
   else
     SHMT_TRY(shmt__tensor_zeros(SHMT_INTS(0), shmt__real_dtype(self->dtype), self->device, &r->residuals));
+  if (has_rank) SHMT_TRY(keep_own(self, &r->rank));
+  if (has_values) SHMT_TRY(keep_own(self, &r->values));
   return shmt_op_narrow(work, -2, 0, n, &r->x);
 }
 

@@ -140,6 +140,19 @@ shmt_status shmt__check_no_overlap(const shmt_tensor* out, const shmt_tensor* in
   return SHMT_OK;
 }
 
+static shmt_status check_apart(const shmt_tensor* out, const shmt_tensor* a, const shmt_tensor* b) {
+  if (a) SHMT_TRY(shmt__check_no_overlap(out, a));
+  return b ? shmt__check_no_overlap(out, b) : SHMT_OK;
+}
+
+shmt_status shmt__output_begin_apart(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
+                                     shmt_device device, const shmt_tensor* a, const shmt_tensor* b,
+                                     shmt_tensor** work) {
+  SHMT_TRY(check_apart(*out, a, b));
+  SHMT_TRY(shmt__output_begin(name, out, sizes, dtype, device, work));
+  return check_apart(*out, a, b);
+}
+
 shmt_status shmt__check_out_dtype(const shmt_tensor* out, shmt_dtype dtype) {
   SHMT_REQUIRE(!out || out->dtype == dtype, SHMT_E_RUNTIME, "Expected out tensor to have dtype %s, but got %s instead",
                shmt__dtype_ctype(dtype), shmt__dtype_ctype(out->dtype));

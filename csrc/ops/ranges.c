@@ -258,8 +258,8 @@ static shmt_status triangle(const char* name, shmt_tensor* self, int64_t diagona
   SHMT_REQUIRE(n >= 2, SHMT_E_RUNTIME, "%s: input tensor must have at least 2 dimensions", name);
   const bool in_place = *out && (*out)->offset == self->offset && shmt__sizes_are(*out, shmt__tensor_sizes(self)) &&
                         memcmp((*out)->strides, self->strides, (size_t)n * sizeof *self->strides) == 0;
-  if (!in_place) SHMT_TRY(shmt__check_no_overlap(*out, self));
-  SHMT_TRY(shmt__output_begin(name, out, shmt__tensor_sizes(self), self->dtype, self->device, &work));
+  SHMT_TRY(shmt__output_begin_apart(name, out, shmt__tensor_sizes(self), self->dtype, self->device,
+                                    in_place ? NULL : self, NULL, &work));
   if (shmt__tensor_is_meta(work) || work->numel == 0) return shmt__output_end(name, &work, out);
   SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &source));
   const int64_t rows = self->sizes[n - 2], columns = self->sizes[n - 1], item = shmt__tensor_item_bytes(self);

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from shmtensor import _C
@@ -15,6 +16,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _BUILTIN = ("aten", "shmtensor")
 _KINDS = ("DEF", "IMPL", "FRAGMENT")
 
+_KEYS_OF_TYPES = {"cpu": "CPU", "meta": "Meta", "default": "CompositeExplicitAutograd"}
+
+_lasting: dict[str, Library] = {}  # by namespace: what was registered without a library
 _definitions: dict[str, str] = {}  # namespace -> where its DEF library was made
 
 
@@ -184,18 +188,67 @@ class Library:
         self._destroy()
 
 
-def impl(lib: Library, name: str, dispatch_key: str = "") -> Callable[[_F], _F]:
-    """Decorate a function as a kernel of *lib*.
+def _library_for(qualname: str, lib: Library | None) -> Library:
+    """*lib*, or one for the namespace of *qualname* whose registrations stay.
+
+    Raises:
+        ValueError: *qualname* is not ``"namespace::name"``.
+    """
+    namespace, separator, name = qualname.partition("::")
+    if not (separator and namespace and name):
+        raise ValueError(
+            'Expected `qualname` to be of the form "namespace::name", but got '
+            f"{qualname}: the namespace tells whose operator it is, as in aten::sin"
+        )
+    if lib is not None:
+        return lib
+    if namespace not in _lasting:
+        _lasting[namespace] = Library(namespace, "FRAGMENT")
+    return _lasting[namespace]
+
+
+@functools.singledispatch
+def impl(
+    qualname: Any,
+    types: str | Sequence[str],
+    func: _F | None = None,
+    *,
+    lib: Library | None = None,
+) -> Any:
+    """Register *func*, or without it the decorated function, as an operator's kernel.
+
+    ``impl("mylib::twice", "cpu")``; or the decorator ``impl(lib, "twice", "CPU")``, with a
+    `Library`, the name of an operator in it, and a dispatch key as in `Library.impl`.
 
     Args:
-        lib: Holds the registration.
-        name: The operator.
-        dispatch_key: As in `Library.impl`.
+        qualname: The operator, ``"namespace::name"``.
+        types: ``"cpu"``, ``"meta"``, ``"default"`` for all devices, a dispatch key, or several.
+        func: Takes the schema's arguments, the keyword-only ones by keyword.
+        lib: Holds the registration; without it, it stays.
+
+    Returns:
+        *func*, or a decorator.
+
+    Raises:
+        RuntimeError: No such operator is defined.
+        ValueError: *qualname* has no namespace, or there is no such device or key.
 
     Source:
         torch.library.impl.
     """
+    holder = _library_for(qualname, lib)
+    keys = [_KEYS_OF_TYPES.get(t, t) for t in ([types] if isinstance(types, str) else types)]
 
+    def register(function: _F) -> _F:
+        for key in keys:
+            holder.impl(qualname, function, key)
+        return function
+
+    return register if func is None else register(func)
+
+
+@impl.register
+def _impl_in(lib: Library, name: str, dispatch_key: str = "") -> Callable[[_F], _F]:
     def register(function: _F) -> _F:
         lib.impl(name, function, dispatch_key)
         return function
@@ -203,18 +256,41 @@ def impl(lib: Library, name: str, dispatch_key: str = "") -> Callable[[_F], _F]:
     return register
 
 
-def define(lib: Library, schema: str, alias_analysis: str = "") -> Callable[[_F], _F]:
-    """Define an operator in *lib* and decorate its CompositeImplicitAutograd kernel.
+@functools.singledispatch
+def define(qualname: Any, schema: str, *, lib: Library | None = None, tags: Any = ()) -> Any:
+    """Define an operator; `impl`, `register_fake` and their like give it kernels.
+
+    ``define("mylib::twice", "(Tensor x) -> Tensor")``; or ``define(lib, "twice(Tensor x) ->
+    Tensor")``, with a `Library`: a decorator of the operator's CompositeImplicitAutograd kernel.
 
     Args:
-        lib: Holds both registrations.
-        schema: As in `Library.define`.
-        alias_analysis: Accepted.
+        qualname: ``"namespace::name"``.
+        schema: Arguments and results.
+        lib: Holds the registration; without it, it stays.
+        tags: Accepted.
+
+    Raises:
+        RuntimeError: The operator exists.
+        ValueError: *qualname* has no namespace, or *schema* cannot be read.
 
     Source:
         torch.library.define.
     """
+    if not isinstance(qualname, str):
+        raise ValueError(
+            "define(qualname, schema): expected qualname to be instance of str, got "
+            f"{type(qualname)}"
+        )
+    if not schema.lstrip().startswith("("):
+        raise ValueError(
+            "define(qualname, schema, ...): expected schema to look like e.g. "
+            f'"(Tensor x) -> Tensor" but got "{schema}"'
+        )
+    _library_for(qualname, lib).define(qualname + schema, tags=tags)
 
+
+@define.register
+def _define_in(lib: Library, schema: str, alias_analysis: str = "") -> Callable[[_F], _F]:
     def register(function: _F) -> _F:
         name = lib.define(schema, alias_analysis)
         lib.impl(name, function)

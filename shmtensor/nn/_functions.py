@@ -114,10 +114,25 @@ def triplet_margin_loss(
 # --- recurrent layers ----------------------------------------------------------------------------
 
 
+def _require_tensors(name: str, **arguments: object) -> None:
+    for position, (key, value) in enumerate(arguments.items(), 1):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{name}(): argument '{key}' (position {position}) must be Tensor, "
+                f"not {type(value).__name__}"
+            )
+
+
 def _parts(
     params: Sequence[Tensor], has_biases: bool, runs: int, projected: bool
 ) -> list[list[Tensor | None]]:
     """The weights of each layer and direction, in the order of ``run_direction``."""
+    for k, value in enumerate(params):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                "argument 'params' must be tuple of Tensors, but found element of type "
+                f"{type(value).__name__} at pos {k}"
+            )
     each = (4 if has_biases else 2) + projected
     if len(params) != runs * each:
         raise RuntimeError(f"Expected {runs * each} weights of {runs} runs, got {len(params)}")
@@ -170,6 +185,7 @@ def _recurrent(
     batch_first: bool = False,
 ) -> tuple[Tensor, ...]:
     """``(input, hx, params, ..., batch_first)``."""
+    _require_tensors(mode.lower(), input=input)
     if input.dim() != 3:
         raise RuntimeError(f"rnn: expected an input of 3 dimensions, got {input.dim()}")
     state = tuple(hx) if mode == "LSTM" else (hx,)
@@ -246,6 +262,8 @@ def _cell(
     b_ih: Tensor | None,
     b_hh: Tensor | None,
 ) -> State:
+    name = f"{mode.lower()}_cell"
+    _require_tensors(name, input=input, hx=state[0], w_ih=w_ih, w_hh=w_hh)
     return STEPS[mode](F.linear(input, w_ih, b_ih), state, [w_hh, b_hh])
 
 
@@ -258,6 +276,11 @@ def lstm_cell(
     b_hh: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """One step of an LSTM: *input* ``(N, I)``, *hx* ``(h, c)``; the next h and c."""
+    if not isinstance(hx, (tuple, list)):
+        kind = type(hx).__name__
+        raise TypeError(
+            f"lstm_cell(): argument 'hx' (position 2) must be tuple of Tensors, not {kind}"
+        )
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
     h, c = _cell("LSTM", input, tuple(hx), w_ih, w_hh, b_ih, b_hh)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,6 +47,44 @@ def test_decorators_register(lib: Library) -> None:
         return st.empty(7, device="meta")
 
     assert st.ops.tests.triple(st.empty(1, device="meta")).shape == (7,)
+
+
+def test_operators_by_qualified_name(lib: Library) -> None:
+    define("tests::half", "(Tensor x) -> Tensor", lib=lib)
+    impl("tests::half", ("cpu", "Meta"), lambda x: x / 2, lib=lib)
+    assert st.ops.tests.half(st.ones(1)).item() == 0.5
+    assert st.ops.tests.half(st.ones(3, device="meta")).shape == (3,)
+
+    @impl("tests::half", "default", lib=lib)
+    def half(x: st.Tensor) -> st.Tensor:
+        return x / 4
+
+    assert half(st.ones(1)).item() == 0.25
+
+
+def test_names_without_a_library_stay() -> None:
+    define("lasting_tests::same", "(Tensor x) -> Tensor")
+    impl("lasting_tests::same", "cpu", lambda x: x.clone())
+    gc.collect()
+    assert st.ops.lasting_tests.same(st.ones(1)).item() == 1
+    with pytest.raises(RuntimeError, match="same"):
+        define("lasting_tests::same", "(Tensor x) -> Tensor")
+
+
+def test_qualified_names_and_schemas_are_checked(lib: Library) -> None:
+    with pytest.raises(ValueError, match="namespace::name"):
+        define("half", "(Tensor x) -> Tensor")
+    with pytest.raises(ValueError, match='got "x -> y"'):
+        define("tests::half", "x -> y", lib=lib)
+    with pytest.raises(ValueError, match="instance of str"):
+        define(3, "(Tensor x) -> Tensor")
+    with pytest.raises(ValueError, match="library's namespace 'tests'"):
+        define("others::half", "(Tensor x) -> Tensor", lib=lib)
+    define("tests::half", "(Tensor x) -> Tensor", lib=lib)
+    with pytest.raises(ValueError, match="abacus"):
+        impl("tests::half", "abacus", lambda x: x, lib=lib)
+    with pytest.raises(RuntimeError, match="nothing"):
+        impl("tests::nothing", "cpu", lambda x: x, lib=lib)
 
 
 def test_composite_implicit_kernel_is_recorded_inside(lib: Library) -> None:

@@ -167,6 +167,17 @@ def test_lstsq(dtype: str, driver: str, shape: tuple[int, int]) -> None:
         equal(residuals, expected[1])
 
 
+def test_lstsq_of_a_wider_batch_tells_ranks_of_the_matrices() -> None:
+    a, b = random(2, 1, 5, 3, dtype="float64"), random(1, 4, 5, 2, dtype="float64", seed=1)
+    solution, residuals, rank, values = linalg.lstsq(tensor(a), tensor(b), driver="gelsd")
+    assert (solution.shape, residuals.shape) == ((2, 4, 3, 2), (2, 4, 2))
+    assert rank.tolist() == [[3], [3]]
+    equal(values, np.linalg.svd(a, compute_uv=False))
+    assert linalg.lstsq(tensor(a[:1, 0]), tensor(b[0, :0])).rank.shape == (1,)
+    with pytest.raises(RuntimeError, match="but got 2 and 3"):
+        linalg.lstsq(tensor(a[0, 0]), tensor(b[0]))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("order", [1, -1, 2, -2, np.inf, -np.inf, "fro", "nuc"])
 def test_norm_and_cond(dtype: str, order: Any) -> None:

@@ -78,6 +78,16 @@ def test_cells_are_the_modules() -> None:
         T.lstm_cell(x, (h,), *weights)
 
 
+def test_recurrent_functions_say_which_argument_is_no_tensor() -> None:
+    x, h, w = T.ones(1, 2), T.ones(1, 3), T.ones(9, 2)
+    with pytest.raises(TypeError, match=r"gru_cell\(\): argument 'w_hh' \(position 4\) must be"):
+        T.gru_cell(x, h, w, None)
+    with pytest.raises(TypeError, match=r"argument 'hx' .* must be tuple of Tensors, not Tensor"):
+        T.lstm_cell(x, h, w, w)
+    with pytest.raises(TypeError, match="found element of type NoneType at pos 0"):
+        T.gru(x[None], h[None], [None] * 4, True, 1, 0.0, False, False, False)
+
+
 def test_losses_take_the_reduction_as_a_code() -> None:
     a, b, y = T.tensor([[1.0, 2.0]]), T.tensor([[2.0, 0.5]]), T.tensor([-1.0])
     for code, name in enumerate(("none", "mean", "sum")):

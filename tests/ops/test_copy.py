@@ -107,6 +107,21 @@ def test_copy_between_overlapping_parts_is_refused() -> None:
     assert a.tolist() == [0, 1, 2, 3, 4] * 2
 
 
+def test_an_empty_out_that_would_grow_into_the_input_is_refused() -> None:
+    x = shmtensor.arange(42.0).reshape(2, 7, 3)
+    index = shmtensor.zeros(1, 7, 3, dtype=shmtensor.int64)
+    for write in (
+        lambda out: shmtensor.triu(x, 1, out=out),
+        lambda out: shmtensor.tril(x, 1, out=out),
+        lambda out: shmtensor.index_select(x, 0, index[0, :1, 0], out=out),
+        lambda out: shmtensor.take(x, index, out=out),
+        lambda out: shmtensor.gather(x, 0, index, out=out),
+    ):
+        with pytest.raises(RuntimeError, match="refer to a single memory location"):
+            write(x[:0])
+    assert x.tolist() == shmtensor.arange(42.0).reshape(2, 7, 3).tolist()
+
+
 def test_large_transposed_copy_equals_numpy() -> None:
     a = np.random.default_rng(0).normal(size=(3, 211, 307)).astype(np.float32)
     got = tensor(a).permute(0, 2, 1).contiguous()

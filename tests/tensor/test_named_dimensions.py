@@ -77,6 +77,16 @@ def test_questions():
         st.ones(2).is_nonzero()
     assert st.zeros(2, 3, 4).dim_order() == (0, 1, 2)
     assert st.zeros(2, 3, 4).permute(2, 0, 1).dim_order() == (1, 2, 0)
+    assert st.zeros(2, 3, 4).dim_order(ambiguity_check=True) == (0, 1, 2)
+    several = st.zeros(1, 2, 3, 4)
+    formats = [st.contiguous_format, st.channels_last]
+    assert several.dim_order(ambiguity_check=formats) == (0, 1, 2, 3)
+    with pytest.raises(RuntimeError, match="does not have unique dim order"):
+        several.dim_order(ambiguity_check=True)
+    with pytest.raises(RuntimeError, match="does not have unique dim order"):
+        several[:, :1].dim_order(ambiguity_check=formats)
+    with pytest.raises(TypeError, match="must be a bool or a list of memory formats"):
+        several.dim_order(ambiguity_check="ILLEGAL")
     t = st.ones(4, 2, 3)
     assert t.sum_to_size(2, 1).tolist() == [[12], [12]]
     assert t.sum_to_size((4, 2, 3)).shape == (4, 2, 3)
