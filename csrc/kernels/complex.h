@@ -9,22 +9,22 @@
 #include "kernels/convert.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #define SHMT_COMPLEX_ARITHMETIC(Z, R, NAME, MAKE, RE, IM, ABS)                         \
   static inline Z shmt__##NAME##_mul(Z a, Z b) {                                       \
     const R ar = RE(a), ai = IM(a), br = RE(b), bi = IM(b);                            \
     return MAKE(ar * br - ai * bi, ar * bi + ai * br);                                 \
   }                                                                                    \
-  /* Smith's method: scaled by the larger part of b, so that |b|^2 cannot overflow. */ \
-  static inline Z shmt__##NAME##_div(Z a, Z b) {                                       \
-    const R ar = RE(a), ai = IM(a), br = RE(b), bi = IM(b);                            \
-    if (ABS(br) >= ABS(bi)) {                                                          \
-      if (br == 0 && bi == 0) return MAKE(ar / ABS(br), ai / ABS(bi));                 \
-      const R ratio = bi / br, scale = 1 / (br + bi * ratio);                          \
-      return MAKE((ar + ai * ratio) * scale, (ai - ar * ratio) * scale);               \
-    }                                                                                  \
-    const R ratio = br / bi, scale = 1 / (bi + br * ratio);                            \
-    return MAKE((ar * ratio + ai) * scale, (ai * ratio - ar) * scale);                 \
+  /* Smith's method: scaled by the larger part of b, so that |b|^2 cannot overflow. Without branches. */ \
+  static inline __attribute__((always_inline)) Z shmt__##NAME##_div(Z a, Z b) {        \
+    const R ar = RE(a), ai = IM(a), br = RE(b), bi = IM(b), infinity = (R)INFINITY;    \
+    const bool is_flat = ABS(br) >= ABS(bi), is_zero = (br == 0) & (bi == 0);          \
+    const R high = is_flat ? br : bi, low = is_flat ? bi : br, ratio = low / high;     \
+    const R scale = 1 / (high + low * ratio);                                          \
+    const R re = (is_flat ? ar + ai * ratio : ar * ratio + ai) * scale;                \
+    const R im = (is_flat ? ai - ar * ratio : ai * ratio - ar) * scale;                \
+    return MAKE(is_zero ? ar * infinity : re, is_zero ? ai * infinity : im);           \
   }
 
 SHMT_COMPLEX_ARITHMETIC(float _Complex, float, c64, CMPLXF, crealf, cimagf, fabsf)

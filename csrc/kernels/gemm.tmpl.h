@@ -7,16 +7,22 @@
 
 #include <stddef.h>
 
-/* Integers wrap, so they are summed unsigned. */
+/* Integers wrap, so they are summed unsigned, in no more bits than the result keeps. */
 #if SHMT_IS_BOOL
 #define SUM uint64_t
 #define FROM_SUM(v) ((v) != 0)
 #elif SHMT_IS_INTEGRAL
-#define SUM __typeof__(_Generic((T*)0, int64_t*: (uint64_t)0, uint64_t*: (uint64_t)0, default: (uint32_t)0))
+#define SUM                                                                                                  \
+  __typeof__(_Generic((T*)0, int64_t*: (uint64_t)0, uint64_t*: (uint64_t)0, int32_t*: (uint32_t)0,             \
+                      uint32_t*: (uint32_t)0, default: (uint16_t)0))
 #define FROM_SUM(v) SHMT_STORE((C)(v))
+#define TIMES(x, y) ((SUM)(1u * (SUM)(x) * (SUM)(y))) /* no int, which may not overflow */
 #else
 #define SUM ACC
 #define FROM_SUM(v) SHMT_STORE((C)(v))
+#endif
+#ifndef TIMES
+#define TIMES(x, y) ((SUM)(x) * (SUM)(y))
 #endif
 
 enum { SHMT_LOOP(gemm_width) = 128 };
@@ -24,9 +30,9 @@ enum { SHMT_LOOP(gemm_width) = 128 };
 /* sum[j] += x * b[j]. On its own, so that the compiler leaves the order of the loops around it. */
 static __attribute__((noinline)) void SHMT_LOOP(gemm_row)(SUM* sum, SUM x, const T* b, int64_t stride, int64_t n) {
   if (stride == 1) {
-    for (int64_t j = 0; j < n; j++) sum[j] += x * (SUM)SHMT_LOAD(b[j]);
+    for (int64_t j = 0; j < n; j++) sum[j] += TIMES(x, SHMT_LOAD(b[j]));
   } else {
-    for (int64_t j = 0; j < n; j++) sum[j] += x * (SUM)SHMT_LOAD(b[j * stride]);
+    for (int64_t j = 0; j < n; j++) sum[j] += TIMES(x, SHMT_LOAD(b[j * stride]));
   }
 }
 
@@ -44,20 +50,20 @@ static SUM SHMT_LOOP(line_product)(const T* a, int64_t a_step, const T* b, int64
       SHMT_WIDEN_RUN(x, a + i, width);
       SHMT_WIDEN_RUN(y, b + i, width);
       for (int64_t j = 0; j < width; j += SHMT_LOOP(gemm_lanes))
-        for (int k = 0; k < SHMT_LOOP(gemm_lanes); k++) lanes[k] += (SUM)x[j + k] * (SUM)y[j + k];
+        for (int k = 0; k < SHMT_LOOP(gemm_lanes); k++) lanes[k] += TIMES(x[j + k], y[j + k]);
     }
 #endif
   if (a_step == 1 && b_step == 1 && !conjugate)
     for (; i + SHMT_LOOP(gemm_lanes) <= n; i += SHMT_LOOP(gemm_lanes))
       for (int k = 0; k < SHMT_LOOP(gemm_lanes); k++)
-        lanes[k] += (SUM)SHMT_LOAD(a[i + k]) * (SUM)SHMT_LOAD(b[i + k]);
+        lanes[k] += TIMES(SHMT_LOAD(a[i + k]), SHMT_LOAD(b[i + k]));
   for (int k = 0; k < SHMT_LOOP(gemm_lanes); k++) sum += lanes[k];
   for (; i < n; i++) {
     C x = SHMT_LOAD(a[i * a_step]);
 #if SHMT_IS_COMPLEX
     if (conjugate) x = ~x; /* GNU C: the conjugate */
 #endif
-    sum += (SUM)x * (SUM)SHMT_LOAD(b[i * b_step]);
+    sum += TIMES(x, SHMT_LOAD(b[i * b_step]));
   }
   return sum;
 }
@@ -83,11 +89,11 @@ void SHMT_LOOP(gemm)(char* const* data, const int64_t* strides, int64_t n, const
         SHMT_LOOP(gemm_row)(sum, (SUM)SHMT_LOAD(a[p * s->a_column]),
                             (const T*)(const void*)data[2] + p * s->b_row + j0 * s->b_column, s->b_column, width);
       if (s->beta_is_zero) {
-        for (int64_t j = 0; j < width; j++) to[j * s->c_column] = FROM_SUM(alpha * sum[j]);
+        for (int64_t j = 0; j < width; j++) to[j * s->c_column] = FROM_SUM(TIMES(alpha, sum[j]));
       } else {
         for (int64_t j = 0; j < width; j++) {
           const SUM old = (SUM)SHMT_LOAD(to[j * s->c_column]);
-          to[j * s->c_column] = FROM_SUM(alpha * sum[j] + beta * old);
+          to[j * s->c_column] = FROM_SUM(TIMES(alpha, sum[j]) + TIMES(beta, old));
         }
       }
     }
@@ -122,4 +128,5 @@ void SHMT_LOOP(gemm_number)(char* const* data, const int64_t* strides, int64_t n
 }
 
 #undef SUM
+#undef TIMES
 #undef FROM_SUM

@@ -297,8 +297,14 @@ SHMT_VMATH float shmt__tanhf(float x) {
   const float near = SHMT_MADDF(p * z, a, a), far = m / (m + 2.0f);
   return x != x ? x : shmt__copysignf(a < 0.6f ? near : far, x);
 }
+/* Results below 2^-127 are 0. 1 + exp(-x) is rounded once, in halves, of which n = 128 has one: what their sum loses is
+ * added to the part that is no power of two. */
 SHMT_VMATH float shmt__sigmoidf(float x) {
-  const float y = 1.0f / (1.0f + shmt__exp_of_minusf(x));
+  float shifted, n;
+  const float e = shmt__exp_core(-shmt__clampf(x, -89.0f, 86.0f), &shifted, &n);
+  const float scale = shmt__float_of_bits((shmt__bits_of_float(shifted) << 23) + 0x3f000000u);
+  const float sum = scale + 0.5f, lost = 0.5f - (sum - scale);
+  const float y = 1.0f / ((SHMT_MADDF(e, scale, lost) + sum) * 2.0f);
   return x != x ? x : y;
 }
 SHMT_VMATH double shmt__sigmoid(double x) { return 1.0 / (1.0 + shmt__exp(-x)); }
