@@ -44,6 +44,28 @@ SHMT_VMATH double shmt__lgamma_near_one(double a) {
                   -3.098738545301767e-10, 5.697824905354011e-11, -1.0643682886778086e-11, 2.3539280838831927e-12,
                   -4.4386451157625894e-13);
 }
+/* a - b, and what rounding took away. */
+SHMT_VMATH double shmt__difference(double a, double b, double* low) {
+  const double d = a - b, part = d - a;
+  *low = (a - (d - part)) - (b + part);
+  return d;
+}
+/* exp(a log(q) - gap - rest), of normal q: an exponent in the hundreds needs more digits than a double has. The
+ * differences of q and gap to what they stand for are q_low (of 1) and gap_low. */
+SHMT_VMATH double shmt__exp_of_power(double a, double q, double q_low, double gap, double gap_low, double rest) {
+#ifdef __FMA__
+  double low, shifted, k;
+  const double high = shmt__log_in_two(q, &low), product = a * high;
+  const double product_low = __builtin_fma(a, high, -product) + a * (low + q_low);
+  double x_low, y_low;
+  const double x = shmt__difference(product, gap, &x_low), y = shmt__difference(x, rest, &y_low);
+  const double c = shmt__clamp(y, -760.0, 705.0), lost = c == y ? y_low + x_low + product_low - gap_low : 0.0;
+  const double e = shmt__exp_core_double(c, &shifted, &k) + 1.0;
+  return shmt__scaled(__builtin_fma(e, lost, e), shifted);
+#else
+  return shmt__exp(a * (shmt__log(q) + q_low) - (gap + gap_low) - rest);
+#endif
+}
 /* x^a exp(-x) / gamma(a + 1), below a = 10 and from there on */
 SHMT_VMATH double shmt__gamma_prefix_near(double a, double x) {
   const double c = a > 10.0 ? 10.0 : a, n = __builtin_trunc(c), f = c - n;
@@ -59,13 +81,24 @@ SHMT_VMATH double shmt__gamma_prefix_near(double a, double x) {
   FACTOR(8.0);
   FACTOR(9.0);
 #undef FACTOR
-  return shmt__exp(SHMT_MADD(a, shmt__log(x), -x)) * shmt__reciprocal_gamma(f) / product;
+  /* Next to a power of what is no normal number, x itself is nothing. */
+  const bool is_tiny = x < 1e-290;
+  const double power = shmt__exp_of_power(a, is_tiny ? x * 0x1p100 : x, 0.0, is_tiny ? a * 69.31471805599453 : x, 0.0, 0.0);
+  return power * shmt__reciprocal_gamma(f) / product;
 }
 SHMT_VMATH double shmt__gamma_prefix_far(double a, double x) {
-  const double m = (x - a) / a, w = 1.0 / a, z = w * w;
+  const double w = 1.0 / a, z = w * w;
   const double stirling =
       w * POLY(z, 1.0 / 12, -1.0 / 360, 1.0 / 1260, -1.0 / 1680, 1.0 / 1188, -691.0 / 360360, 1.0 / 156);
-  return shmt__exp(SHMT_MADD(a, shmt__log_minus(x, a, m), -stirling)) * 0.3989422804014327 / __builtin_sqrt(a);
+#ifdef __FMA__
+  const double ratio = x / a, q = ratio < 1e-290 ? 1e-290 : ratio, q_low = __builtin_fma(-ratio, a, x) / x;
+  double gap_low;
+  const double gap = shmt__difference(x, a, &gap_low);
+  const double power = shmt__exp_of_power(a, q, q_low, gap, gap_low, stirling);
+#else
+  const double power = shmt__exp(a * shmt__log_minus(x, a, (x - a) / a) - stirling);
+#endif
+  return power * 0.3989422804014327 / __builtin_sqrt(a);
 }
 static void shmt__gamma_prefixes(double* y, const double* a, const double* x, int64_t n) {
   int64_t far = 0;

@@ -41,7 +41,7 @@ UNARY: dict[str, tuple[Callable[[float], float], tuple[tuple[float, float], ...]
     "erf": (math.erf, ((-5.0, 5.0), ONE), 2),
     "erfc": (math.erfc, ((-5.0, 9.0), ONE), 4),
     "lgamma": (math.lgamma, ((2.5, 100.0),), 4),
-    "sigmoid": (lambda x: 1 / (1 + math.exp(-x)), (WIDE, ONE), 2),
+    "sigmoid": (lambda x: 1 / (1 + math.exp(-x)), (WIDE, ONE, (-17.4, -16.6), (-86.0, -80.0)), 2),
 }
 BINARY: dict[str, tuple[Callable[[float, float], float], tuple[float, float], float]] = {
     "pow": (math.pow, (0.01, 10.0), 2),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.samples import COMPLEX, FLOATS, INTS, WIDE_UNSIGNED, check, tensor, values
+from ops.samples import COMPLEX, FLOATS, INTS, WIDE_UNSIGNED, array, check, tensor, values
 
 import shmtensor
 
@@ -238,3 +238,20 @@ def test_wide_unsigned_do_not_promote() -> None:
         RuntimeError, match="Promotion for uint16, uint32, uint64 types is not supported"
     ):
         shmtensor.ones(2, dtype=shmtensor.uint16) + shmtensor.ones(2, dtype=shmtensor.int32)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_quotients_neither_overflow_nor_branch(dtype: str) -> None:
+    rng = np.random.default_rng(4)
+    parts = rng.normal(size=(4, 500)) * 10.0 ** rng.integers(-15, 15, (4, 500))
+    a, b = (parts[0] + 1j * parts[1]).astype(dtype), (parts[2] + 1j * parts[3]).astype(dtype)
+    got = array(tensor(a, dtype) / tensor(b, dtype))
+    want = a.astype("clongdouble") / b.astype("clongdouble")
+    assert np.max(np.abs(got - want) / np.abs(want)) < 4 * np.finfo(dtype).eps
+    zero = array(tensor(np.array([1 - 2j, 0, complex(0, 3)], dtype), dtype) / 0j)
+    assert (zero[0].real, zero[0].imag) == (np.inf, -np.inf)
+    assert np.isnan(zero[1].real) and np.isnan(zero[1].imag)
+    assert np.isnan(zero[2].real) and zero[2].imag == np.inf
+    assert array(tensor(np.array([1 + 1j], dtype), dtype) / complex(0, -2)).tolist() == [
+        -0.5 + 0.5j
+    ]

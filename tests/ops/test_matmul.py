@@ -35,6 +35,14 @@ def test_mm_of_integers_wraps(dtype: str) -> None:
     a = np.arange(150, dtype=dtype).reshape(10, 15)
     b = np.arange(150, dtype=dtype).reshape(15, 10)
     assert np.array_equal(st.mm(st.from_numpy(a), st.from_numpy(b)).numpy(), a @ b)
+    info = np.iinfo(dtype)
+    a = np.random.default_rng(2).integers(info.min, info.max, (5, 70), dtype, endpoint=True)
+    got = st.addmv(
+        st.from_numpy(a[:, 0].copy()), st.from_numpy(a), st.from_numpy(a[1]), beta=-3, alpha=5
+    )
+    with np.errstate(over="ignore"):
+        want = a @ a[1] * np.array(5, dtype) - a[:, 0] * np.array(3, dtype)
+    assert got.tolist() == want.tolist()
 
 
 @pytest.mark.parametrize("dtype", [st.float16, st.bfloat16])

@@ -6,6 +6,8 @@ Promotion, layouts and out= are what every element-wise operator has; test_binar
 from __future__ import annotations
 
 import math
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -283,6 +285,25 @@ def test_function_of_two_numbers_has_known_values(name: str) -> None:
     x, y, want = (list(column) for column in zip(*BINARY[name], strict=True))
     got = getattr(st.special, name)(_double(x), _double(y))
     assert got.tolist() == pytest.approx(want, rel=4e-14, abs=0)
+
+
+FAR_GAMMA = [
+    ("gammainc", 975.5, 360.25, 3.031722980653910408e-157),
+    ("gammainc", 95.0, 30.5, 8.1938048279110061243e-21),
+    ("gammaincc", 700.0, 1500.0, 2.3931613179235791636e-118),
+    ("gammaincc", 20.0, 300.0, 5.250200358730517968e-101),
+    ("gammaincc", 5.0, 400.0, 2.0634300270773008715e-165),
+]
+
+
+@pytest.mark.parametrize(("name", "a", "x", "want"), FAR_GAMMA)
+def test_tails_of_the_gamma_distribution_keep_their_digits(
+    name: str, a: float, x: float, want: float
+) -> None:
+    fused = " fma " in Path("/proc/cpuinfo").read_text()
+    fused &= os.environ.get("SHMTENSOR_CPU_CAPABILITY", "") != "base"
+    got = getattr(st.special, name)(_double([a]), _double([x])).item()
+    assert got == pytest.approx(want, rel=3e-15 if fused else 3e-13, abs=0)
 
 
 @pytest.mark.parametrize(("n", "x", "want"), POLYGAMMA)
