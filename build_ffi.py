@@ -63,6 +63,9 @@ _FLAGS = {
 # Plain loops (`light` in spec/loops.yaml): vectors as at -O3, without its copies of loops for cases
 # that the templates tell apart themselves.
 _LIGHT = "-O2 -ftree-vectorize -fvect-cost-model=dynamic -fpeel-loops -funswitch-loops"
+# The others on x86 older than v3: what their sources write as vectors stays vectors, and few
+# processors sold since 2015 run these. Elsewhere the level base is the only one.
+_OLD = "-O2 -ftree-vectorize -fvect-cost-model=dynamic"
 _LINK = {
     "native": "-pthread",
     "dev": "-pthread",
@@ -274,10 +277,23 @@ def _python_include() -> str:
     return include
 
 
+def _is_x86() -> bool:
+    return platform.machine() in ("x86_64", "AMD64")
+
+
 def _isa_flags(name: str) -> str:
-    if platform.machine() not in ("x86_64", "AMD64"):
+    if not _is_x86():
         return ""
     return next((flags for suffix, flags in _ISA if name.endswith(suffix)), "")
+
+
+def _kernel_flags(inner: str) -> str:
+    """How much the loops of one generated file are optimised."""
+    if inner.startswith("generated/kernels/light/"):
+        return _LIGHT
+    if inner.startswith("generated/kernels/") and inner.endswith("_base.c") and _is_x86():
+        return _OLD
+    return ""
 
 
 def _hand_written() -> list[Path]:
@@ -342,8 +358,8 @@ def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c
         folder = f"obj-{tag}" if needs_python else "obj"
         out = f"{base}/{folder}/{inner.removesuffix('.c')}.o"
         extra = [_isa_flags(name)]
-        if config == "native" and inner.startswith("generated/kernels/light/"):
-            extra.append(_LIGHT)
+        if config == "native":
+            extra.append(_kernel_flags(inner))
         if needs_python:
             extra.append("$pyinclude")
         if source == extension_c:

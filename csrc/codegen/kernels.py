@@ -146,6 +146,7 @@ def _macros(dtype: Dtype, tables: Tables, level: str) -> str:
     kind = dtype.kind
     real = tables.dtype(dtype.real)
     full = next(d for d in tables.dtypes if d.ctype == dtype.compute)
+    twin = next((d for d in tables.dtypes if d.kind == "unsigned" and d.size == dtype.size), dtype)
     flags = {
         "BOOL": kind == "bool",
         "INTEGRAL": kind in ("signed", "unsigned"),
@@ -173,6 +174,7 @@ def _macros(dtype: Dtype, tables: Tables, level: str) -> str:
         ("SHMT_STORE_REAL(x)", _store(real).replace("(T)", "(SHMT_REAL)")),
         ("SHMT_LOOP(name)", f"shmt__loop_##name##_{dtype.name}_{level}"),
         ("SHMT_FULL_LOOP(name)", f"shmt__loop_##name##_{full.name}_{level}"),
+        ("SHMT_UNSIGNED_LOOP(name)", f"shmt__loop_##name##_{twin.name}_{level}"),
         *((f"SHMT_IS_{flag}", str(int(on))) for flag, on in flags.items()),
     ]
     return "".join(f"#define {name} {value}\n" for name, value in rows)
@@ -182,8 +184,9 @@ _UNDEF = "".join(
     f"#undef {name}\n"
     for name in (
         "T C ACC DT SHMT_DT SHMT_LOAD SHMT_STORE SHMT_REAL SHMT_STORE_REAL SHMT_LOOP "
-        "SHMT_FULL_LOOP SHMT_IS_BOOL SHMT_IS_INTEGRAL SHMT_IS_SIGNED SHMT_IS_FLOATING "
-        "SHMT_IS_COMPLEX SHMT_IS_WIDE_UNSIGNED SHMT_IS_LIMITED SHMT_IS_HALF SHMT_IS_FULL"
+        "SHMT_FULL_LOOP SHMT_UNSIGNED_LOOP SHMT_IS_BOOL SHMT_IS_INTEGRAL SHMT_IS_SIGNED "
+        "SHMT_IS_FLOATING SHMT_IS_COMPLEX SHMT_IS_WIDE_UNSIGNED SHMT_IS_LIMITED SHMT_IS_HALF "
+        "SHMT_IS_FULL"
     ).split()
 )
 

@@ -1,5 +1,8 @@
 /* kernels/keys.tmpl.h -- elements as unsigned keys whose order is theirs (NaN last, -0 as 0). One dtype; for the templates
  * that sort, select and search, which undefine KEY.
+ *
+ * Integers of one size differ in their highest bit only: signed ones and bools go to the loops of unsigned ones
+ * (BY_UNSIGNED), which are told so by shmt__sort_shape.
  */
 #include "kernels/halves.h"
 #include "kernels/loops.h"
@@ -28,6 +31,17 @@ static inline KEY FN(to_key)(T value) {
 #endif
 }
 
+/* What turns the keys of unsigned integers into those of signed ones. */
+#define HIGHEST_BIT   ((KEY)((KEY)1 << (8 * sizeof(KEY) - 1)))
+#define SIGN(shape)   (!SHMT_IS_FLOATING && (shape)->is_signed ? HIGHEST_BIT : (KEY)0)
+#define BY_UNSIGNED(NAME)                                                                                     \
+  void SHMT_UNSIGNED_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);       \
+  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {               \
+    shmt__sort_shape shape = *(const shmt__sort_shape*)ctx;                                                   \
+    shape.is_signed = SHMT_IS_SIGNED;                                                                         \
+    SHMT_UNSIGNED_LOOP(NAME)(data, strides, n, &shape);                                                       \
+  }
+
 /* Different bits may have this key: a float that is 0 or a NaN. */
 static inline bool FN(is_shared)(KEY k) {
   return SHMT_IS_FLOATING && (k == (KEY)1 << (8 * sizeof k - 1) || k == (KEY)~(KEY)0);
@@ -48,17 +62,17 @@ static inline T FN(from_key)(KEY k) {
 
 enum { FN(abreast) = 64 / sizeof(T) }; /* keys side by side */
 
-/* How many of n keys are less than each of them. `padded` has the same keys and, like `less`, room for one vector more. */
-static inline void FN(count_less)(const KEY* keys, const KEY* padded, int64_t n, KEY* less) {
+/* (On its own: a copy for each number of keys would be far larger.) How many of n keys are less than each of them. `padded` has the same keys and, like `less`, room for one vector more. */
+static __attribute__((noinline, noclone, unused)) void FN(count_less)(const KEY* keys, const KEY* padded, int64_t n, KEY* less) {
   typedef KEY vector __attribute__((vector_size(sizeof(T) * FN(abreast))));
+  const int64_t whole = n / 4 * 4;
 
   for (int64_t i = 0; i < n; i += FN(abreast)) {
     vector own, count[4] = {0};
     memcpy(&own, padded + i, sizeof own);
-    int64_t j = 0;
-    for (; j + 4 <= n; j += 4) /* a comparison is -1 where it holds */
+    for (int64_t j = 0; j < whole; j += 4) /* a comparison is -1 where it holds */
       for (int k = 0; k < 4; k++) count[k] -= (vector)(own > keys[j + k]);
-    for (; j < n; j++) count[0] -= (vector)(own > keys[j]);
+    for (int64_t j = whole; j < n; j++) count[0] -= (vector)(own > keys[j]);
     count[0] = (count[0] + count[1]) + (count[2] + count[3]);
     memcpy(less + i, &count[0], sizeof count[0]);
   }

@@ -37,6 +37,9 @@ void SHMT_LOOP(order_rows)(char* const* data, const int64_t* strides, int64_t n,
   if (from != (int64_t*)(void*)data[0]) memcpy(to, from, (size_t)n * sizeof *to);
 }
 #undef KEY
+#undef HIGHEST_BIT
+#undef SIGN
+#undef BY_UNSIGNED
 
 /* data: flags (bool), order (int64), rows. A flag says that the row differs from the one before it in the order. */
 void SHMT_LOOP(row_starts)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {

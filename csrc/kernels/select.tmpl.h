@@ -1,5 +1,12 @@
 /* kernels/select.tmpl.h -- the element of a rank in a line. One dtype. */
+#include "kernels/keys.tmpl.h"
+
+#if SHMT_IS_SIGNED || SHMT_IS_BOOL
+BY_UNSIGNED(select)
+#else
 #include "kernels/ranks.tmpl.h"
+
+static inline KEY FN(signed_key)(T value, KEY sign) { return (KEY)(FN(to_key)(value) ^ sign); }
 
 /* The key that `rank` of n others are before; how many are less in *below. Digit after digit, from the highest in which
  * keys differ, only those stay that have the digit of the one looked for. `keys` has room for one vector more. */
@@ -45,28 +52,29 @@ static KEY FN(key_of_rank)(KEY* keys, int64_t n, int64_t rank, int64_t* below) {
 }
 
 /* How many of n elements have a key. */
-static inline int64_t FN(count_equal)(const T* x, int64_t n, KEY key) {
+static inline int64_t FN(count_equal)(const T* x, int64_t n, KEY sign, KEY key) {
   int64_t total = 0;
 
   for (int64_t at = 0; at < n; at += FN(stretch)) {
     const int64_t end = n - at < FN(stretch) ? n : at + FN(stretch);
     KEY same = 0;
-    for (int64_t i = at; i < end; i++) same += FN(to_key)(x[i]) == key;
+    for (int64_t i = at; i < end; i++) same += FN(signed_key)(x[i], sign) == key;
     total += (int64_t)same;
   }
   return total;
 }
 
 /* Keys of n elements, one out of each `step`, at places without a period; and 64 bytes of zeros. */
-static void FN(take_sample)(const T* x, int64_t step, int64_t n, KEY* keys) {
-  for (int64_t i = 0; i < n; i++) keys[i] = FN(to_key)(x[i * step + (int64_t)((uint32_t)i * 2654435761u >> 8) % step]);
+static void FN(take_sample)(const T* x, int64_t step, int64_t n, KEY sign, KEY* keys) {
+  for (int64_t i = 0; i < n; i++)
+    keys[i] = FN(signed_key)(x[i * step + (int64_t)((uint32_t)i * 2654435761u >> 8) % step], sign);
   memset(keys + n, 0, 64);
 }
 
 /* The element of a rank most likely lies between two of a sample: only what does is looked at closely. False when it
  * lies elsewhere. `keys` has room for n and 64 bytes; n >= sampled. */
 enum { FN(sampled) = 2048 };
-static bool FN(rank_by_sample)(const T* x, int64_t n, int64_t rank, KEY* keys, KEY* chosen, int64_t* below) {
+static bool FN(rank_by_sample)(const T* x, int64_t n, int64_t rank, KEY sign, KEY* keys, KEY* chosen, int64_t* below) {
   const int64_t n_sample = n < 8 * FN(sampled) ? 256 : 2048;
   const int64_t margin = n_sample == 256 ? 22 : 58; /* two and a half times what is expected */
   const int64_t at = (int64_t)((double)rank / (double)n * (double)n_sample);
@@ -75,11 +83,11 @@ static bool FN(rank_by_sample)(const T* x, int64_t n, int64_t rank, KEY* keys, K
 
   *below = 0;
   if (at > margin) {
-    FN(take_sample)(x, n / n_sample, n_sample, keys);
+    FN(take_sample)(x, n / n_sample, n_sample, sign, keys);
     low = FN(key_of_rank)(keys, n_sample, at - margin, &ignored);
   }
   if (at + margin < n_sample) {
-    FN(take_sample)(x, n / n_sample, n_sample, keys);
+    FN(take_sample)(x, n / n_sample, n_sample, sign, keys);
     high = FN(key_of_rank)(keys, n_sample, at + margin, &ignored);
   }
   for (int64_t begin = 0; begin < n; begin += FN(stretch)) {
@@ -87,7 +95,7 @@ static bool FN(rank_by_sample)(const T* x, int64_t n, int64_t rank, KEY* keys, K
     KEY own[FN(stretch)], less = 0;
     uint8_t within[FN(stretch)];
     for (int64_t i = 0; i < width; i++) {
-      const KEY key = FN(to_key)(x[begin + i]);
+      const KEY key = FN(signed_key)(x[begin + i], sign);
       own[i] = key;
       less += key < low;
       within[i] = (KEY)(key - low) <= (KEY)(high - low);
@@ -114,29 +122,34 @@ static bool FN(rank_by_sample)(const T* x, int64_t n, int64_t rank, KEY* keys, K
 void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const T* x = (const T*)(const void*)data[2];
   KEY* keys = (KEY*)(void*)data[3];
-  const KEY nan = (KEY)~(KEY)0;
-  int64_t rank = ((const shmt__sort_shape*)ctx)->k, below, at = 0;
+  const shmt__sort_shape* s = ctx;
+  const KEY nan = (KEY)~(KEY)0, sign = SIGN(s);
+  int64_t rank = s->k, below, at = 0;
   KEY chosen;
 
   (void)strides;
   if (rank < 0) {
-    const int64_t valid = SHMT_IS_FLOATING ? n - FN(count_equal)(x, n, nan) : n;
+    const int64_t valid = SHMT_IS_FLOATING ? n - FN(count_equal)(x, n, 0, nan) : n;
     rank = rank == -1 && valid < n ? valid : valid > 0 ? (valid - 1) / 2 : 0;
   }
-  if (sizeof(KEY) == 1 || n < FN(sampled) || !FN(rank_by_sample)(x, n, rank, keys, &chosen, &below)) {
-    for (int64_t i = 0; i < n; i++) keys[i] = FN(to_key)(x[i]);
+  if (sizeof(KEY) == 1 || n < FN(sampled) || !FN(rank_by_sample)(x, n, rank, sign, keys, &chosen, &below)) {
+    for (int64_t i = 0; i < n; i++) keys[i] = FN(signed_key)(x[i], sign);
     memset(keys + n, 0, 64);
     chosen = FN(key_of_rank)(keys, n, rank, &below);
   }
   int64_t nth = rank - below; /* of those that equal it: stretches before it are only counted */
   for (; n - at > FN(stretch); at += FN(stretch)) {
-    const int64_t same = FN(count_equal)(x + at, FN(stretch), chosen);
+    const int64_t same = FN(count_equal)(x + at, FN(stretch), sign, chosen);
     if (same > nth) break;
     nth -= same;
   }
   /* Bounded: x may be shared, and change meanwhile. */
-  while (at < n - 1 && (FN(to_key)(x[at]) != chosen || nth-- > 0)) at++;
+  while (at < n - 1 && (FN(signed_key)(x[at], sign) != chosen || nth-- > 0)) at++;
   *(T*)(void*)data[0] = x[at];
   *(int64_t*)(void*)data[1] = at;
 }
+#endif
 #undef KEY
+#undef HIGHEST_BIT
+#undef SIGN
+#undef BY_UNSIGNED

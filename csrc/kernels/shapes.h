@@ -147,7 +147,8 @@ typedef struct shmt__norm_shape {
 
 typedef struct shmt__sort_shape {
   bool descending;
-  int64_t k; /* of topk */
+  int64_t k;      /* of topk */
+  bool is_signed; /* the elements are signed integers; set by kernels, which take them as unsigned ones */
 } shmt__sort_shape;
 
 /* Keys of a long line, dealt out by one digit. */

@@ -3,6 +3,22 @@
  * Lines of some thousands are sorted here; of longer ones this makes keys, and elements of keys.
  */
 #include "kernels/keys.tmpl.h"
+
+#if SHMT_IS_SIGNED || SHMT_IS_BOOL
+BY_UNSIGNED(sort)
+
+/* Of the long lines. */
+#define TURNED(NAME)                                                                                         \
+  void SHMT_UNSIGNED_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);      \
+  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {              \
+    shmt__radix_shape shape = *(const shmt__radix_shape*)ctx;                                                \
+    if (SHMT_IS_SIGNED) shape.flip ^= HIGHEST_BIT;                                                           \
+    SHMT_UNSIGNED_LOOP(NAME)(data, strides, n, &shape);                                                      \
+  }
+TURNED(sort_encode)
+TURNED(sort_decode)
+#undef TURNED
+#else
 #include "kernels/short_lines.tmpl.h"
 
 /* Indices of 32 bits in the second half of the memory of the wide ones. What is written has been read before. */
@@ -26,7 +42,7 @@ void SHMT_LOOP(sort)(char* const* data, const int64_t* strides, int64_t n, const
   const T* x = (const T*)(const void*)data[2];
   KEY* keys = (KEY*)(void*)data[3];
   uint32_t *spare = (uint32_t*)(void*)data[1], *index = spare + n;
-  const KEY flip = s->descending ? (KEY)~(KEY)0 : 0;
+  const KEY flip = (KEY)((s->descending ? (KEY)~(KEY)0 : 0) ^ SIGN(s));
 
   (void)strides;
   for (int64_t i = 0; i < n; i++) {
@@ -79,4 +95,8 @@ void SHMT_LOOP(sort_decode)(char* const* data, const int64_t* strides, int64_t n
     indices[i] = index;
   }
 }
+#endif
 #undef KEY
+#undef HIGHEST_BIT
+#undef SIGN
+#undef BY_UNSIGNED

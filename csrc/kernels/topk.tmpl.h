@@ -1,4 +1,9 @@
 /* kernels/topk.tmpl.h -- the first elements of a line in order. One dtype. */
+#include "kernels/keys.tmpl.h"
+
+#if SHMT_IS_SIGNED || SHMT_IS_BOOL
+BY_UNSIGNED(topk)
+#else
 #include "kernels/ranks.tmpl.h"
 #include "kernels/short_lines.tmpl.h"
 
@@ -106,7 +111,7 @@ void SHMT_LOOP(topk)(char* const* data, const int64_t* strides, int64_t n, const
   int64_t* indices = (int64_t*)(void*)data[1];
   const T* x = (const T*)(const void*)data[2];
   FN(heap) h = {.keys = (KEY*)(void*)data[3], .k = k};
-  const KEY flip = s->descending ? (KEY)~(KEY)0 : 0, all = (KEY)~(KEY)0;
+  const KEY all = (KEY)~(KEY)0, flip = (KEY)((s->descending ? all : 0) ^ SIGN(s));
 
   (void)strides;
   h.index = (uint32_t*)(void*)(data[3] + ((size_t)k * sizeof(KEY) + 7) / 8 * 8);
@@ -122,4 +127,8 @@ void SHMT_LOOP(topk)(char* const* data, const int64_t* strides, int64_t n, const
     indices[i] = h.index[i];
   }
 }
+#endif
 #undef KEY
+#undef HIGHEST_BIT
+#undef SIGN
+#undef BY_UNSIGNED

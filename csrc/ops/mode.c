@@ -43,7 +43,7 @@ static int64_t last_of_longest(const bool* starts, int64_t n) {
 
 /* Results at `to` from one dense line. */
 static shmt_status find_mode(const mode_job* j, const char* x, const room* own, int64_t to) {
-  const shmt__sort_shape shape = {false, j->length};
+  const shmt__sort_shape shape = {.k = j->length};
   char* runs[2] = {(char*)own->starts, own->values};
 
   if (j->length >= SHMT_LONG_LINE) {
