@@ -76,6 +76,41 @@ def test_svd(dtype: str, shape: tuple[int, ...]) -> None:
     equal(linalg.svdvals(tensor(a)), np.linalg.svd(a, compute_uv=False))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 6), (2, 3), (4, 7), (2, 5, 40), (70, 140)])
+@pytest.mark.parametrize("scale", [1.0, 1e-25, 1e25])
+def test_svd_of_wide_matrices_of_any_size_and_magnitude(
+    dtype: str, shape: tuple[int, ...], scale: float
+) -> None:
+    a = random(*shape, dtype=dtype)
+    a[..., -1, :] = a[..., 0, :]
+    m, n = shape[-2:]
+    want = np.linalg.svd(a.astype("float64"), compute_uv=False)
+    for full in (False, True):
+        u, s, vh = linalg.svd(tensor(a * np.array(scale, dtype)), full_matrices=full)
+        rows = n if full else m
+        assert (u.shape[-1], vh.shape[-2:]) == (m, (rows, n))
+        equal((s / scale).numpy(), want.astype(dtype))
+        equal((u.numpy() * (s / scale).numpy()[..., None, :]) @ vh[..., :m, :].numpy(), a)
+        equal(u.mT.numpy() @ u.numpy(), np.broadcast_to(np.eye(m), (*shape[:-2], m, m)))
+        equal(vh.numpy() @ vh.mT.numpy(), np.broadcast_to(np.eye(rows), (*shape[:-2], rows, rows)))
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (4, 7), (5, 30)])
+def test_svd_of_wide_matrices_has_the_signs_of_those_that_are_less_wide(
+    shape: tuple[int, int],
+) -> None:
+    # Columns of zeros at the end change nothing but how wide a matrix is.
+    m, n = shape
+    a = random(m, m, dtype="float64")
+    wide = np.hstack([a, np.zeros((m, n - m))])
+    u, s, vh = linalg.svd(tensor(wide), full_matrices=False)
+    u2, s2, vh2 = linalg.svd(tensor(wide[:, : m + 1].copy()), full_matrices=False)
+    equal(u.numpy(), u2.numpy())
+    equal(s.numpy(), s2.numpy())
+    equal(vh[:, : m + 1].numpy(), vh2.numpy())
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_qr_lu_pinv(dtype: str, shape: tuple[int, ...]) -> None:
