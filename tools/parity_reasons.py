@@ -24,7 +24,12 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
     ("(digamma|polygamma).*", "grad|gradgrad", _ANY, "torch has fewer digits, none at the poles"),
     (r"special\.(bessel|airy).*", _ANY, _ANY, "torch has fewer digits"),
     ("as_strided_scatter", "grad|gradgrad", _ANY, "torch's gradient is that of other elements"),
-    ("cov|.*layer_norm|.*batch_norm.*|.*normalize", "grad|gradgrad", _ANY, "0 but for torch's rounding"),
+    (
+        "cov|.*layer_norm|.*batch_norm.*|.*normalize",
+        "grad|gradgrad",
+        _ANY,
+        "0 but for torch's rounding",
+    ),
     (_AT_NAN, "grad|gradgrad", _ANY, "torch's gradient at NaN depends on strides and sizes"),
     (r"nn\.functional\.rrelu", "grad|gradgrad", _ANY, "random slopes that do not show in infinity"),
     (r".*linear_cross_entropy\.chunked", "gradgrad", _ANY, "no second derivatives by pieces"),
