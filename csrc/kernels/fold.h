@@ -91,10 +91,9 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
       return s;                                                                                                     \
     }                                                                                                               \
     do {                                                                                                            \
-      LANE few[FOLD_FEW];                                                                                           \
+      LANE acc[FOLD_LANES]; /* of the rest only few: copies between arrays would wait for each other */             \
       if (n >= FOLD_LANES) {                                                                                        \
         const int64_t rows = n / FOLD_LANES < FOLD_ROWS ? n / FOLD_LANES : FOLD_ROWS;                               \
-        LANE acc[FOLD_LANES];                                                                                       \
         for (int j = 0; j < FOLD_LANES; j++) acc[j] = FIRST;                                                        \
         for (int64_t r = 0; r < rows; r++, p += FOLD_LANES)                                                         \
           SHMT_IVDEP for (int j = 0; j < FOLD_LANES; j++) {                                                         \
@@ -109,32 +108,42 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
             const LANE a = acc[j], b = acc[j + half];                                                               \
             acc[j] = COMBINE;                                                                                       \
           }                                                                                                         \
-        for (int j = 0; j < FOLD_FEW; j++) few[j] = acc[j];                                                         \
       } else {                                                                                                      \
-        for (int j = 0; j < FOLD_FEW; j++) few[j] = FIRST;                                                          \
+        /* n is at least two rows of them: later rounds begin with long ones. */                                    \
+        SHMT_IVDEP for (int j = 0; j < FOLD_FEW; j++) {                                                             \
+          C x = SHMT_LOAD(p[j]);                                                                                    \
+          const LANE a = MAP;                                                                                       \
+          x = SHMT_LOAD(p[j + FOLD_FEW]);                                                                           \
+          const LANE b = MAP;                                                                                       \
+          acc[j] = COMBINE;                                                                                         \
+        }                                                                                                           \
+        n -= 2 * FOLD_FEW, p += 2 * FOLD_FEW;                                                                       \
       }                                                                                                             \
       for (; n < FOLD_LANES && n >= FOLD_FEW; n -= FOLD_FEW, p += FOLD_FEW)                                         \
         SHMT_IVDEP for (int j = 0; j < FOLD_FEW; j++) {                                                             \
-          const LANE a = few[j];                                                                                    \
+          const LANE a = acc[j];                                                                                    \
           const C x = SHMT_LOAD(p[j]);                                                                              \
           const LANE b = MAP;                                                                                       \
-          few[j] = COMBINE;                                                                                         \
+          acc[j] = COMBINE;                                                                                         \
         }                                                                                                           \
+      LANE rest = FIRST;                                                                                            \
       if (n < FOLD_FEW) {                                                                                           \
-        for (int j = 0; j < (int)n; j++) {                                                                          \
-          const LANE a = few[j];                                                                                    \
-          const C x = SHMT_LOAD(p[j]);                                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                                           \
+          const LANE a = rest;                                                                                      \
+          const C x = SHMT_LOAD(p[i]);                                                                              \
           const LANE b = MAP;                                                                                       \
-          few[j] = COMBINE;                                                                                         \
+          rest = COMBINE;                                                                                           \
         }                                                                                                           \
         n = 0;                                                                                                      \
       }                                                                                                             \
       for (int half = FOLD_FEW / 2; half > 0; half /= 2)                                                            \
         SHMT_IVDEP for (int j = 0; j < half; j++) {                                                                 \
-          const LANE a = few[j], b = few[j + half];                                                                 \
-          few[j] = COMBINE;                                                                                         \
+          const LANE a = acc[j], b = acc[j + half];                                                                 \
+          acc[j] = COMBINE;                                                                                         \
         }                                                                                                           \
-      const LANE a = few[0];                                                                                        \
+      LANE a = acc[0];                                                                                              \
+      const LANE b = rest;                                                                                          \
+      a = COMBINE;                                                                                                  \
       s = JOIN;                                                                                                     \
     } while (n > 0);                                                                                                \
     return s;                                                                                                       \

@@ -364,6 +364,20 @@ static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int6
   return shmt__iter_finish(&it, shmt__iter_run_costly(&it, scan_lines, &s, s.length));
 }
 
+/* Is every line one number, which is its own running sum or product? */
+static bool are_singles(int row, const shmt_tensor* input, int64_t dim) {
+  const bool is_sum = row == SHMT_LOOP_cumsum, is_product = row == SHMT_LOOP_cumprod && !is_complex(input->dtype);
+
+  return (is_sum || is_product) && input->n_dims > 0 && input->sizes[dim] == 1 && shmt__loops[row][input->dtype];
+}
+
+/* A sum begins with 0: that of -0.0 is 0.0. */
+static shmt_status take_singles(int row, shmt_tensor* work, shmt_tensor* input) {
+  SHMT_TRY(shmt__tensor_copy(work, input));
+  if (row != SHMT_LOOP_cumsum || shmt__dtype_category(work->dtype) < 2) return SHMT_OK;
+  return shmt_op_add__Scalar(work, shmt__scalar_int(0), shmt__scalar_int(1));
+}
+
 /* A sum or product of one number, or of none, is taken also where the dtype has no loop (bool). */
 static bool is_trivial(int row, const shmt_tensor* input) {
   return (row == SHMT_LOOP_cumsum || row == SHMT_LOOP_cumprod) && (input->n_dims == 0 || input->numel == 0);
@@ -377,9 +391,9 @@ static shmt_status scan_one(const char* name, int row, shmt_tensor* self, int64_
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(shmt__tensor_cast(self, dtype, &input));
   SHMT_TRY(shmt__output_begin(name, out, shmt__tensor_sizes(self), dtype, self->device, &work));
-  shmt_status status = is_trivial(row, input)
-                           ? shmt__tensor_copy(work, input)
-                           : scan_into(name, row, input, dim, (shmt_tensor* const[]){work}, 1);
+  shmt_status status = is_trivial(row, input)         ? shmt__tensor_copy(work, input)
+                       : are_singles(row, input, dim) ? take_singles(row, work, input)
+                                                      : scan_into(name, row, input, dim, (shmt_tensor* const[]){work}, 1);
   return status == SHMT_OK ? shmt__output_end(name, &work, out) : status;
 }
 

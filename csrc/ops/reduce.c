@@ -5,8 +5,11 @@
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
+#include "generated/ops.h"
 #include "iter/copy.h"
 #include "ops/outputs.h"
+
+static inline bool is_whole(shmt_dtype dtype) { return shmt__dtype_category(dtype) < 2; }
 
 int64_t shmt__reduced_sizes(const shmt_tensor* self, uint64_t mask, bool keepdim, int64_t* sizes) {
   int64_t n = 0;
@@ -18,6 +21,51 @@ int64_t shmt__reduced_sizes(const shmt_tensor* self, uint64_t mask, bool keepdim
       sizes[n++] = 1;
   }
   return n;
+}
+
+/* Fewer elements are reduced as fast as their single ones are looked for. */
+enum { MIN_SINGLES = 64 };
+
+/* Is every result made of one element? */
+static bool are_singles(const shmt_tensor* self, uint64_t mask) {
+  for (int d = 0; d < self->n_dims; d++)
+    if ((mask >> d & 1) && self->sizes[d] != 1) return false;
+  return self->numel >= MIN_SINGLES && !shmt__tensor_is_meta(self);
+}
+
+/* self without the dims of mask, whose sizes are 1, or with them. */
+static shmt_status without_dims(shmt_tensor* self, uint64_t mask, bool keepdim, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS], n = 0;
+
+  for (int d = 0; d < self->n_dims; d++) {
+    if (!keepdim && (mask >> d & 1)) continue;
+    sizes[n] = self->sizes[d];
+    strides[n++] = self->strides[d];
+  }
+  return shmt__tensor_alias(self, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, self->offset, out);
+}
+
+/* Results of one element each, by copies of it; *done false: this reduction of one element is none. */
+static shmt_status take_singles(const shmt__reduction* r, shmt_tensor* self, shmt_tensor* const* targets, int n_outs,
+                                bool* done) {
+  SHMT_AUTO(shmt_tensor) single = NULL;
+  SHMT_AUTO(shmt_tensor) size = NULL;
+  const bool is_norm = r->row == SHMT_LOOP_norm_1 || r->row == SHMT_LOOP_norm_2 || r->row == SHMT_LOOP_norm_inf ||
+                       r->row == SHMT_LOOP_norm_neg_inf;
+  const bool is_place = r->row == SHMT_LOOP_argmax || r->row == SHMT_LOOP_argmin;
+  const bool is_sum = r->row == SHMT_LOOP_sum, is_real = shmt__dtype_category(self->dtype) < 3;
+
+  *done = is_place || is_sum || is_norm || r->row == SHMT_LOOP_any || r->row == SHMT_LOOP_all ||
+          (is_real && (r->row == SHMT_LOOP_prod || r->row == SHMT_LOOP_amax || r->row == SHMT_LOOP_amin));
+  if (!*done) return SHMT_OK;
+  if (is_place) SHMT_TRY(shmt__tensor_fill(targets[n_outs - 1], shmt__scalar_int(0)));
+  if (is_place && n_outs == 1) return SHMT_OK;
+  SHMT_TRY(without_dims(self, r->mask, r->keepdim, &single));
+  if (is_norm) SHMT_TRY(shmt_op_abs(single, &size));
+  SHMT_TRY(shmt__tensor_copy(targets[0], size ? size : single));
+  /* A sum begins with 0: that of -0.0 is 0.0. */
+  if (!is_sum || is_whole(targets[0]->dtype)) return SHMT_OK;
+  return shmt_op_add__Scalar(targets[0], shmt__scalar_int(0), shmt__scalar_int(1));
 }
 
 shmt_status shmt__reduce_into(const shmt__reduction* r, shmt_tensor* self,
@@ -42,8 +90,10 @@ shmt_status shmt__reduce_into(const shmt__reduction* r, shmt_tensor* self,
           shmt__tensor_empty(shape, r->stored[k], self->device, SHMT_CONTIGUOUS_FORMAT, work[k]));
     targets[k] = *work[k];
   }
-  SHMT_TRY(shmt__reduce(self, r->mask, targets, n_outs, r->ordered,
-                        (shmt__reduce_loop)(void (*)(void))loop, r->ctx));
+  bool done = false;
+  if (are_singles(self, r->mask)) SHMT_TRY(take_singles(r, self, targets, n_outs, &done));
+  if (!done)
+    SHMT_TRY(shmt__reduce(self, r->mask, targets, n_outs, r->ordered, (shmt__reduce_loop)(void (*)(void))loop, r->ctx));
   for (int k = 0; k < n_outs; k++) {
     const shmt_dtype result = k == 0 && r->result != SHMT_DTYPE_NONE ? r->result : r->stored[k];
     if (*outs[k] == targets[k]) continue;
@@ -56,8 +106,6 @@ shmt_status shmt__reduce_into(const shmt__reduction* r, shmt_tensor* self,
   }
   return SHMT_OK;
 }
-
-static inline bool is_whole(shmt_dtype dtype) { return shmt__dtype_category(dtype) < 2; }
 
 /* --- sums and products -------------------------------------------------------------------- */
 
