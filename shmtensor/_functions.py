@@ -22,11 +22,18 @@ __all__ = [
 ]
 
 
-def _require_tensor(name: str, input: object) -> Tensor:
-    if not isinstance(input, Tensor):
-        kind = type(input).__name__
-        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {kind}")
-    return input
+def require_tensors(name: str, **arguments: object) -> None:
+    """Refuse arguments that are no tensors.
+
+    Raises:
+        TypeError: One is of another type; *name* is the function's, the order that of positions.
+    """
+    for position, (key, value) in enumerate(arguments.items(), 1):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{name}(): argument '{key}' (position {position}) must be Tensor, "
+                f"not {type(value).__name__}"
+            )
 
 
 def is_tensor(obj: object) -> bool:
@@ -36,32 +43,38 @@ def is_tensor(obj: object) -> bool:
 
 def numel(input: Tensor) -> int:
     """Return the number of elements of *input*."""
-    return int(_require_tensor("numel", input).numel())
+    require_tensors("numel", input=input)
+    return int(input.numel())
 
 
 def is_floating_point(input: Tensor) -> bool:
     """Return True when the dtype of *input* is real and floating."""
-    return bool(_require_tensor("is_floating_point", input).is_floating_point())
+    require_tensors("is_floating_point", input=input)
+    return bool(input.is_floating_point())
 
 
 def is_complex(input: Tensor) -> bool:
     """Return True when the dtype of *input* is complex."""
-    return bool(_require_tensor("is_complex", input).is_complex())
+    require_tensors("is_complex", input=input)
+    return bool(input.is_complex())
 
 
 def is_signed(input: Tensor) -> bool:
     """Return True when elements of *input* may be negative."""
-    return bool(_require_tensor("is_signed", input).is_signed())
+    require_tensors("is_signed", input=input)
+    return bool(input.is_signed())
 
 
 def is_inference(input: Tensor) -> bool:
     """Return True when *input* was made in inference mode."""
-    return bool(_require_tensor("is_inference", input).is_inference())
+    require_tensors("is_inference", input=input)
+    return bool(input.is_inference())
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Return True when both have the same size."""
-    return bool(_require_tensor("is_same_size", input).is_same_size(other))
+    require_tensors("is_same_size", input=input)
+    return bool(input.is_same_size(other))
 
 
 def is_nonzero(input: Tensor) -> bool:
@@ -70,7 +83,8 @@ def is_nonzero(input: Tensor) -> bool:
     Raises:
         RuntimeError: There is not exactly one element.
     """
-    return bool(_require_tensor("is_nonzero", input))
+    require_tensors("is_nonzero", input=input)
+    return bool(input)
 
 
 def asarray(

@@ -26,7 +26,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     """
     if as_tuple:
         if out is not None:
-            raise TypeError("nonzero does not support the out kwarg when as_tuple is True")
+            raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
         return _C._nn.nonzero_numpy(input)
     return _C._nn.nonzero(input) if out is None else _C._nn.nonzero(input, out=out)
 

@@ -77,7 +77,8 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Any:
         *shapes: Shapes, or ints that stand for one dimension.
 
     Raises:
-        RuntimeError: They do not broadcast together, or a size is negative.
+        RuntimeError: They do not broadcast together.
+        ValueError: A size is negative.
 
     Source:
         torch.broadcast_shapes.
@@ -86,10 +87,9 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Any:
     for position, shape in enumerate(shapes):
         sizes = [shape] if isinstance(shape, int) else list(shape)
         if any(size < 0 for size in sizes):
-            bad = min(sizes)
-            raise RuntimeError(
-                "Trying to create tensor with negative dimension "
-                f"({bad}): ({', '.join(map(str, sizes))})"
+            raise ValueError(
+                "Attempting to broadcast a dimension with negative length! Got "
+                f"{tuple(sizes)} at index {position}"
             )
         result = [1] * (len(sizes) - len(result)) + result
         for i in range(-1, -len(sizes) - 1, -1):

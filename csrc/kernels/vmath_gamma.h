@@ -40,8 +40,8 @@ SHMT_VMATH float shmt__lgammaf(float a) {
   p = SHMT_MADD(p, u, 0.00079364576353562659);
   p = SHMT_MADD(p, u, -0.0027777777680612846);
   p = SHMT_MADD(p, u, 0.083333333333330331);
-  return (float)(SHMT_MADD(z - 0.5, shmt__log(z), 0.91893853320467274 - z) +
-                 SHMT_MADD(p, r, -shmt__log(product)));
+  const double y = SHMT_MADD(z - 0.5, shmt__log(z), 0.91893853320467274 - z) + SHMT_MADD(p, r, -shmt__log(product));
+  return a == 2.0F ? 0.0F : (float)y; /* where y is what rounding leaves; at 1 that is 0 */
 }
 /* Near its zeros at 1 and 2 a double has nothing longer to go through. */
 static inline double shmt__lgamma(double a) { return lgamma(a); }

@@ -166,6 +166,7 @@ shmt_status shmt__huber_loss(shmt_tensor* self, shmt_tensor* target, int64_t red
   SHMT_AUTO(shmt_tensor) difference = NULL;
   SHMT_AUTO(shmt_tensor) elements = NULL;
   SHMT_AUTO(shmt_tensor) scaled = NULL;
+  SHMT_AUTO(shmt_tensor) own = NULL;
 
   SHMT_REQUIRE(delta > 0, SHMT_E_RUNTIME, "huber_loss does not support non-positive values for delta.");
   SHMT_TRY(check_floating("huber_cpu", self, target));
@@ -174,7 +175,10 @@ shmt_status shmt__huber_loss(shmt_tensor* self, shmt_tensor* target, int64_t red
   SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
   SHMT_TRY(shmt_op__smooth_l1_elements(difference, delta, &elements));
   SHMT_TRY(shmt_op_mul_Scalar(elements, shmt__scalar_float(delta), &scaled));
-  return shmt__reduce_loss(scaled, reduction, out);
+  if (scaled->dtype == self->dtype || !shmt__is_floating(self->dtype)) return shmt__reduce_loss(scaled, reduction, out);
+  /* Unlike the other losses, the result has the dtype of self. */
+  SHMT_TRY(shmt_op_to_dtype(scaled, self->dtype, false, false, SHMT_MEMORY_FORMAT_NONE, &own));
+  return shmt__reduce_loss(own, reduction, out);
 }
 
 shmt_status shmt__kl_div(shmt_tensor* self, shmt_tensor* target, int64_t reduction, bool log_target, shmt_tensor** out) {

@@ -153,12 +153,12 @@ static int store_element(PyObject* o, shmt_dtype dtype, char* p) {
   }
   if (r < 0) {
     if (PyErr_ExceptionMatches(PyExc_OverflowError))
-      PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long");
+      shmt__py_raise_int_overflow();
     return -1;
   }
   if (s.tag == SHMT_SCALAR_UINT && dtype != SHMT_UINT64 &&
       shmt__dtype_kind[dtype] != SHMT_KIND_FLOATING) {
-    PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long");
+    shmt__py_raise_int_overflow();
     return -1;
   }
   if (s.tag == SHMT_SCALAR_COMPLEX && shmt__dtype_kind[dtype] != SHMT_KIND_COMPLEX &&

@@ -1,5 +1,6 @@
 /* python/generator_type.c -- the Generator type: random states, seeds and streams. */
 #include "api/random.h"
+#include "python/convert.h"
 #include "python/tensor_type.h"
 #include "python/types.h"
 
@@ -90,7 +91,7 @@ static PyObject* manual_seed(PyObject* self, PyObject* seed) {
   }
   Py_DECREF(i);
   if (overflow != 0) {
-    PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long");
+    shmt__py_raise_int_overflow();
     return NULL;
   }
   shmt_generator_manual_seed(of(self), value);

@@ -150,8 +150,8 @@ static int apply_item(shmt__py_indexed* x, PyObject* item, int64_t* dim, int64_t
                       int64_t used) {
   shmt_tensor* next = NULL;
   if (PyLong_CheckExact(item) && *dim < x->view->n_dims) {
-    int64_t i = PyLong_AsLongLong(item);
-    if (i == -1 && PyErr_Occurred()) return -1;
+    int64_t i;
+    if (shmt__py_as_int(item, &i) < 0) return -1;
     if (select_dim(x->view, *dim, i, used, &next) < 0) return -1;
     advance(x, next);
     return 0;
@@ -263,7 +263,7 @@ PyObject* shmt__py_subscript(PyObject* self, PyObject* key) {
     int overflow;
     int64_t i = PyLong_AsLongLongAndOverflow(key, &overflow);
     if (SHMT_UNLIKELY(overflow != 0)) {
-      PyErr_SetString(PyExc_OverflowError, "int too big to convert");
+      shmt__py_raise_int_overflow();
       return NULL;
     }
     if (select_dim(t, 0, i, 0, &out) < 0) return NULL;

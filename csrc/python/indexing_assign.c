@@ -14,10 +14,7 @@ static shmt_tensor* value_as_tensor(shmt_tensor* t, PyObject* value) {
     PyErr_Format(PyExc_TypeError, "can't assign a %s to a %s", Py_TYPE(value)->tp_name,
                  shmt__py_legacy_type_name(t, name, sizeof name));
   }
-  if (r < 0 && PyErr_ExceptionMatches(PyExc_OverflowError)) {
-    PyErr_Clear();
-    PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long");
-  }
+  if (r < 0 && PyErr_ExceptionMatches(PyExc_OverflowError)) shmt__py_raise_int_overflow();
   if (r != 1) return NULL;
   shmt_tensor* out = NULL;
   shmt_status status = shmt__tensor_from_scalar(s, t->dtype, false, &out);

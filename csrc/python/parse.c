@@ -68,16 +68,30 @@ static int misfit_element(shmt__py_frame* fr, PyObject* what, Py_ssize_t i) {
   return 0;
 }
 
+/* The exception that is set tells what is wrong with an element: say of which. */
+static SHMT_COLD int raise_element(const shmt__py_arg* a, Py_ssize_t i) {
+  PyObject *type, *value, *traceback;
+
+  if (!PyErr_ExceptionMatches(PyExc_ValueError)) return -1;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_Format(PyExc_TypeError, "argument '%U' failed to unpack the object at pos %zd with error \"%S\"", a->name,
+               i + 1, value);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  return -1;
+}
+
 /* n objects as an int list. */
-static int set_ints(shmt__py_frame* fr, int slot, PyObject* const* items, Py_ssize_t n) {
+static int set_ints(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* const* items, Py_ssize_t n) {
   int64_t* v = frame_ints(fr, n);
   if (v == NULL) return -1;
   for (Py_ssize_t i = 0; i < n; i++) {
     int r = shmt__py_as_int(items[i], &v[i]);
-    if (SHMT_UNLIKELY(r != 1)) return r < 0 ? -1 : misfit_element(fr, items[i], i);
+    if (SHMT_UNLIKELY(r != 1)) return r < 0 ? raise_element(a, i) : misfit_element(fr, items[i], i);
   }
-  fr->values[slot].v.ints = (shmt_ints){v, n};
-  fr->values[slot].tag = SHMT_VALUE_INTS;
+  fr->values[a->slot].v.ints = (shmt_ints){v, n};
+  fr->values[a->slot].tag = SHMT_VALUE_INTS;
   return 1;
 }
 
@@ -134,7 +148,7 @@ static int set_number_as_tensor(shmt__py_frame* fr, const shmt__py_arg* a, PyObj
 static int set_int_list(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o) {
   Py_ssize_t n = 0;
   PyObject** items = shmt__py_items(o, &n);
-  if (items != NULL) return set_ints(fr, a->slot, items, n);
+  if (items != NULL) return set_ints(fr, a, items, n);
   int32_t repeat = a->arg->list_size;
   if (repeat <= 0) return 0;
   int64_t one;
@@ -346,7 +360,7 @@ int shmt__py_match(const shmt__py_prepared_signature* sig, const shmt__py_call_a
   Py_ssize_t n = call->n_args;
   if (n > 0 && sig->varargs && !(PyTuple_Check(call->args[0]) || PyList_Check(call->args[0]))) {
     fr->misfit = SHMT_MISFIT_TYPE;
-    int r = set_ints(fr, sig->args[0].slot, call->args, n);
+    int r = set_ints(fr, &sig->args[0], call->args, n);
     if (r != 1) {
       if (r < 0) return -1;
       if (fr->element == 0) fr->misfit = SHMT_MISFIT_TYPE; /* not a list of ints at all */

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import shmtensor
+from shmtensor._functions import require_tensors
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn._recurrence import STEPS, State, run_direction
@@ -114,15 +115,6 @@ def triplet_margin_loss(
 # --- recurrent layers ----------------------------------------------------------------------------
 
 
-def _require_tensors(name: str, **arguments: object) -> None:
-    for position, (key, value) in enumerate(arguments.items(), 1):
-        if not isinstance(value, Tensor):
-            raise TypeError(
-                f"{name}(): argument '{key}' (position {position}) must be Tensor, "
-                f"not {type(value).__name__}"
-            )
-
-
 def _parts(
     params: Sequence[Tensor], has_biases: bool, runs: int, projected: bool
 ) -> list[list[Tensor | None]]:
@@ -185,7 +177,7 @@ def _recurrent(
     batch_first: bool = False,
 ) -> tuple[Tensor, ...]:
     """``(input, hx, params, ..., batch_first)``."""
-    _require_tensors(mode.lower(), input=input)
+    require_tensors(mode.lower(), input=input)
     if input.dim() != 3:
         raise RuntimeError(f"rnn: expected an input of 3 dimensions, got {input.dim()}")
     state = tuple(hx) if mode == "LSTM" else (hx,)
@@ -263,7 +255,7 @@ def _cell(
     b_hh: Tensor | None,
 ) -> State:
     name = f"{mode.lower()}_cell"
-    _require_tensors(name, input=input, hx=state[0], w_ih=w_ih, w_hh=w_hh)
+    require_tensors(name, input=input, hx=state[0], w_ih=w_ih, w_hh=w_hh)
     return STEPS[mode](F.linear(input, w_ih, b_ih), state, [w_hh, b_hh])
 
 

@@ -84,6 +84,8 @@ def test_recurrent_functions_say_which_argument_is_no_tensor() -> None:
         T.gru_cell(x, h, w, None)
     with pytest.raises(TypeError, match=r"argument 'hx' .* must be tuple of Tensors, not Tensor"):
         T.lstm_cell(x, h, w, w)
+    with pytest.raises(TypeError, match=r"argument 'negative' .* must be Tensor, not int"):
+        nn.functional.triplet_margin_loss(x, x, 7)
     with pytest.raises(TypeError, match="found element of type NoneType at pos 0"):
         T.gru(x[None], h[None], [None] * 4, True, 1, 0.0, False, False, False)
 

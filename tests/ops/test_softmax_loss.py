@@ -159,6 +159,14 @@ def test_losses_of_differences_sum_without_a_tensor_of_errors(
         assert recorded.grad_fn is not None
 
 
+def test_losses_of_two_dtypes_promote_but_for_huber() -> None:
+    a, b = st.ones(3), st.zeros(3, dtype=st.float64)
+    for reduction in ("none", "mean"):
+        assert nnf.smooth_l1_loss(a, b, reduction=reduction).dtype is st.float64
+        assert nnf.huber_loss(a, b, reduction=reduction).dtype is st.float32
+        assert nnf.huber_loss(b, a, reduction=reduction).dtype is st.float64
+
+
 @pytest.mark.parametrize("loss", [nnf.mse_loss, nnf.l1_loss, nnf.smooth_l1_loss, nnf.huber_loss])
 def test_losses_of_special_differences(loss: Any) -> None:
     inf, nan = float("inf"), float("nan")

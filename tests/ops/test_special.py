@@ -374,6 +374,13 @@ def test_bad_arguments_are_refused() -> None:
         st.frexp(st.tensor([1]))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_lgamma_has_its_zeros(dtype: str) -> None:
+    x = st.tensor([1.0, 2.0] * 20, dtype=getattr(st, dtype))
+    assert (x.lgamma() == 0).all()
+    assert (x[:2].lgamma() == 0).all()
+
+
 def test_frexp_splits_and_ldexp_joins() -> None:
     x = st.tensor([0.0, -3.0, 1e-40, math.inf])
     mantissa, exponent = st.frexp(x)

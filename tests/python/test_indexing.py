@@ -29,7 +29,8 @@ ERRORS: list[tuple[str, type[Exception], str]] = [
     ("a[::-1]", ValueError, "step must be greater than zero"),
     ("a[::0]", ValueError, "slice step cannot be zero"),
     ("a[1.5:2]", TypeError, "slice indices must be integers or None or have an __index__ method"),
-    ("a[2**70]", OverflowError, "int too big to convert"),
+    ("a[2**70]", ValueError, "Overflow when unpacking long long"),
+    ("a[..., -(2**70)]", ValueError, "Overflow when unpacking long long"),
     (
         "a[T.tensor([0.5])]",
         IndexError,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import shmtensor
+from shmtensor._functions import require_tensors
 from shmtensor._tensor import Tensor
 from shmtensor.nn.functional.activation import logsigmoid
 from shmtensor.nn.functional.distance import pairwise_distance
@@ -286,6 +287,7 @@ def triplet_margin_loss(
     Source:
         Balntas et al., "Learning local feature descriptors with triplets", 2016.
     """
+    require_tensors("triplet_margin_loss", anchor=anchor, positive=positive, negative=negative)
     code = _reduction(reduction, size_average, reduce)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
