@@ -8,6 +8,22 @@
 
 #define ROW(k, TYPE) ((TYPE*)(void*)(data[k] + r * strides[k]))
 
+/* Of a row of float16 as many as fill vectors, which the processor converts: exp(x - top) scale, or x - top - sum.
+ * Returns how many. */
+static inline int64_t FN(whole_vectors)(T* out, const T* x, C top, C scale, C sum, bool is_log, int64_t n) {
+  int64_t i = 0;
+
+  for (; SHMT_HAS_F16C && SHMT_IS_FLOAT16 && i + FN(lanes) <= n; i += FN(lanes)) {
+    FN(vector) v;
+    FN(load_full)(&v, x + i);
+    v -= top;
+    if (!is_log) FN(vector_exp)(&v);
+    v = is_log ? v - sum : v * scale;
+    FN(store_full)(out + i, &v);
+  }
+  return i;
+}
+
 /* data: out, x. */
 void SHMT_LOOP(softmax_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
@@ -21,7 +37,8 @@ void SHMT_LOOP(softmax_rows)(char* const* data, const int64_t* strides, int64_t 
       SHMT_IVDEP for (int64_t i = 0; i < length; i++) out[i] = SHMT_STORE(SHMT_LOAD(out[i]) * scale);
     } else {
       const C scale = 1 / FN(sum_exp)(x, x, out, top, length);
-      SHMT_IVDEP for (int64_t i = 0; i < length; i++) out[i] = SHMT_STORE(SHMT_EXP(SHMT_LOAD(x[i]) - top) * scale);
+      SHMT_IVDEP for (int64_t i = FN(whole_vectors)(out, x, top, scale, 0, false, length); i < length; i++)
+        out[i] = SHMT_STORE(SHMT_EXP(SHMT_LOAD(x[i]) - top) * scale);
     }
   }
 }
@@ -34,7 +51,8 @@ void SHMT_LOOP(log_softmax_rows)(char* const* data, const int64_t* strides, int6
     const T* x = ROW(1, const T);
     const C top = FN(row_max)(x, length);
     const C log_sum = SHMT_LOG(FN(sum_exp)(x, x, out, top, length));
-    SHMT_IVDEP for (int64_t i = 0; i < length; i++) out[i] = SHMT_STORE(SHMT_LOAD(x[i]) - top - log_sum);
+    SHMT_IVDEP for (int64_t i = FN(whole_vectors)(out, x, top, 1, log_sum, true, length); i < length; i++)
+      out[i] = SHMT_STORE(SHMT_LOAD(x[i]) - top - log_sum);
   }
 }
 
