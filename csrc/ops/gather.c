@@ -130,6 +130,14 @@ static bool try_slices(shmt_tensor* work, shmt_tensor* line, int64_t dim, shmt_t
   return true;
 }
 
+static bool all_zero(const shmt_tensor* wide) {
+  const int64_t* at = shmt__tensor_data(wide);
+
+  for (int64_t i = 0; i < wide->numel; i++)
+    if (at[i * wide->strides[0]] != 0) return false;
+  return true;
+}
+
 shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) line = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
@@ -162,7 +170,12 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
     SHMT_REQUIRE(line->sizes[dim] > 0, SHMT_E_INDEX, "index out of range in self");
     SHMT_TRY(shmt__index_as_int64(where, &wide));
     index_strides[dim] = wide->strides[0];
-    if (!try_slices(work, line, dim, wide, &bad)) {
+    if (line->sizes[dim] == 1 && all_zero(wide)) {
+      /* The only slice, as often as it is asked for. */
+      SHMT_TRY(shmt__tensor_alias(line, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, line->offset, &spread));
+      SHMT_TRY(shmt__at_least_1d(work, &target));
+      SHMT_TRY(shmt__tensor_copy(target, spread));
+    } else if (!try_slices(work, line, dim, wide, &bad)) {
       SHMT_TRY(shmt__restride(line, (shmt_ints){sizes, n}, strides, &spread));
       SHMT_TRY(shmt__restride(wide, (shmt_ints){sizes, n}, index_strides, &along));
       SHMT_TRY(shmt__at_least_1d(work, &target));

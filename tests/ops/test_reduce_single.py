@@ -88,3 +88,16 @@ def test_rows_of_every_length(n: int) -> None:
     assert x.amin(1).tolist() == [float(i * n) for i in range(3)]
     assert (x * 0 + 1).prod(1).tolist() == [1.0] * 3
     assert x.to(shmtensor.int32).sum(1).tolist() == x.sum(1).tolist()
+
+
+@pytest.mark.parametrize("index", [[0], [0, 0, 0], []])
+def test_index_select_of_the_only_slice(index: list[int]) -> None:
+    x = shmtensor.arange(12.0).reshape(4, 1, 3)
+    found = x.index_select(1, shmtensor.tensor(index, dtype=shmtensor.int64))
+    assert found.tolist() == [[row[0]] * len(index) for row in x.tolist()]
+    found.fill_(-1.0)
+    assert x.min() == 0
+    for bad in (1, -2):
+        with pytest.raises(IndexError):
+            x.index_select(1, shmtensor.tensor([0, bad]))
+    assert shmtensor.tensor(5.0).index_select(0, shmtensor.tensor([0])).item() == 5.0
