@@ -1,4 +1,5 @@
 /* ops/padding.c -- growing (or cutting) the last dims: with a constant, or with the tensor's own elements. */
+#include "base/overflow.h"
 #include "base/scalar.h"
 #include "dispatch/operator.h"
 #include "generated/impls.h"
@@ -130,7 +131,8 @@ static shmt_status copy_slice(shmt_tensor* result, shmt_ints view, int64_t offse
   return shmt__tensor_copy(target, source);
 }
 
-/* Where nobody sees the operators and nothing is cut off: a copy of everything, and borders of it within the result, those of the inner dims first. */
+/* Where nobody sees the operators: a copy of everything, and borders of it within the result, those of the inner dims
+ * first. */
 static shmt_status pad_borders(pad_mode mode, shmt_tensor* self, shmt_ints pad, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
   SHMT_AUTO(shmt_tensor) middle = NULL;
@@ -167,17 +169,24 @@ static shmt_status pad_borders(pad_mode mode, shmt_tensor* self, shmt_ints pad, 
   return SHMT_OK;
 }
 
-static bool cuts_off(shmt_ints pad) {
-  for (int64_t i = 0; i < pad.len; i++)
-    if (pad.data[i] < 0) return true;
-  return false;
+/* A copy of a slice costs as much as this many elements by index: wide borders of few elements are taken by those. */
+enum { SLICE_COST = 100 };
+
+/* Is nothing cut off, and is all there is to a border few slices? */
+static bool are_few(const shmt_tensor* self, shmt_ints pad) {
+  int64_t slices = 0;
+
+  for (int64_t i = 0; i < pad.len; i++) {
+    if (pad.data[i] < 0 || !shmt__add_i64(slices, pad.data[i], &slices)) return false;
+  }
+  return slices <= self->numel / SLICE_COST;
 }
 
 static shmt_status pad_own(pad_mode mode, shmt_tensor* self, shmt_ints pad, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = shmt__tensor_ref(self);
 
   SHMT_TRY(check_pad(self, pad));
-  if (!cuts_off(pad) && shmt__is_plain_call(shmt__tensor_keys(self))) return pad_borders(mode, self, pad, out);
+  if (are_few(self, pad) && shmt__is_plain_call(shmt__tensor_keys(self))) return pad_borders(mode, self, pad, out);
   for (int64_t i = 0; i < pad.len / 2; i++) {
     SHMT_AUTO(shmt_tensor) old = NULL;
     SHMT_AUTO(shmt_tensor) positions = NULL;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import shmtensor
@@ -119,6 +120,20 @@ def test_pooling_takes_windows():
 )
 def test_pad_takes_values_from_the_right_places(mode, pad, row):
     assert F.pad(image(1, 1, 4), pad, mode=mode)[0, 0].tolist() == row
+
+
+@pytest.mark.parametrize(
+    ("mode", "name"), [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")]
+)
+@pytest.mark.parametrize("pad", [(1, 2), (2, 1, 0, 3), (35, 36), (1, 1, 30, 2), (0, 0, 1, 0)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_pad_of_images_equals_numpy(mode, name, pad, turned):
+    x = image(2, 3, 40, 37) if len(pad) == 4 else image(6, 40, 37)
+    x = x.mT.contiguous().mT if turned else x
+    widths = [(0, 0)] * x.dim()
+    for i in range(len(pad) // 2):
+        widths[-1 - i] = pad[2 * i : 2 * i + 2]
+    assert (F.pad(x, pad, mode=mode).numpy() == np.pad(x.numpy(), widths, name)).all()
 
 
 def test_pad_has_gradients():
