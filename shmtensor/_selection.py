@@ -26,6 +26,9 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     """
     if as_tuple:
         if out is not None:
+            if not isinstance(out, Tensor):
+                kind = type(out).__name__
+                raise TypeError(f"nonzero(): argument 'out' must be Tensor, not {kind}")
             raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
         return _C._nn.nonzero_numpy(input)
     return _C._nn.nonzero(input) if out is None else _C._nn.nonzero(input, out=out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -127,5 +128,8 @@ def test_moments_of_nothing_are_nan_in_any_out(function: Callable[..., T.Tensor]
 
 
 def test_a_tuple_of_positions_takes_no_out() -> None:
-    with pytest.raises(TypeError, match="as_tuple"):
+    with pytest.raises(RuntimeError, match="as_tuple"):
         T.nonzero(T.ones(2), as_tuple=True, out=T.empty(0, dtype=T.int64))
+    places: Any = (T.empty(0, dtype=T.int64),)
+    with pytest.raises(TypeError, match="must be Tensor, not tuple"):
+        T.nonzero(T.ones(2), as_tuple=True, out=places)
