@@ -12,7 +12,7 @@ _PRIVATE = (
     "_batch_norm_with_update|_chunk_cat|_unsafe_masked_index.*|_upsample_bilinear2d_aa|slice"
     "|max_pool2d_with_indices_backward"
 )
-_AT_NAN = r"nn\.functional\.(hardshrink|hardtanh|relu6|celu|elu|selu)"
+_AT_NAN = r"nn\.functional\.(hardshrink|hardtanh|relu6|celu|elu|selu|softshrink)"
 
 REASONS: tuple[tuple[str, str, str, str], ...] = (
     (_PRIVATE, _ANY, _ANY, "a name that torch keeps to itself"),
@@ -42,6 +42,16 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
     ("sinc", "gradgrad", _ANY, "torch cancels near 0, a power series does not"),
     (r"fft\.ih?fft.*", "outcast", _ANY, "torch refuses a double output for real input only"),
     ("diff", "outcast", _ANY, "torch refuses another dtype for n=0 only"),
+    (
+        r"__r\w+__",
+        "strides",
+        _ANY,
+        "strides follow the left operand; torch's, called by name, the right",
+    ),
+    (r"__r\w+__", _ANY, _ANY, "the class's own slots take a tensor as the first argument only"),
+    (r"special\.(zeta|laguerre.*|log_ndtr)", _ANY, _ANY, "torch has NaN where the limit is finite"),
+    (r"signal\.windows\.kaiser", _ANY, _ANY, "torch has NaN where its Bessel function overflows"),
+    (r"(linalg\.)?svd", "forward|noncontig|method|out", _ANY, "singular vectors are free in their signs"),
     ("as_strided.*", "meta", _ANY, "a Meta tensor of the same geometry has a smaller storage"),
     ("amax|amin|aminmax", "error|message", _ANY, "a tensor of 65 dims cannot be made here"),
 )
