@@ -51,7 +51,12 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
     (r"__r\w+__", _ANY, _ANY, "the class's own slots take a tensor as the first argument only"),
     (r"special\.(zeta|laguerre.*|log_ndtr)", _ANY, _ANY, "torch has NaN where the limit is finite"),
     (r"signal\.windows\.kaiser", _ANY, _ANY, "torch has NaN where its Bessel function overflows"),
-    (r"(linalg\.)?svd", "forward|noncontig|method|out", _ANY, "singular vectors are free in their signs"),
+    (
+        r"(linalg\.)?svd",
+        "forward|noncontig|method|out",
+        _ANY,
+        "singular vectors are free in their signs",
+    ),
     ("as_strided.*", "meta", _ANY, "a Meta tensor of the same geometry has a smaller storage"),
     ("amax|amin|aminmax", "error|message", _ANY, "a tensor of 65 dims cannot be made here"),
 )

@@ -17,8 +17,7 @@
   X(hetrf, "sytrf", "hetrf") X(sytrs, "sytrs", "sytrs") X(hetrs, "sytrs", "hetrs") X(trsm, "trsm", "trsm")    \
   X(gels, "gels", "gels") X(gelsy, "gelsy", "gelsy") X(gelsd, "gelsd", "gelsd") X(gelss, "gelss", "gelss")    \
   X(geqrt3, "geqrt3", "geqrt3") X(larft, "larft", "larft") X(geqp3, "geqp3", "geqp3")    \
-  X(tzrzf, "tzrzf", "tzrzf") X(ormrz, "ormrz", "unmrz") X(gebrd, "gebrd", "gebrd")                       \
-  X(bdsdc, "bdsdc", "bdsdc") X(ormbr, "ormbr", "unmbr")
+  X(tzrzf, "tzrzf", "tzrzf") X(ormrz, "ormrz", "unmrz")
 
 enum {
 #define SHMT_LAPACK_ROW(NAME, REAL, COMPLEX) SHMT_LAPACK_##NAME,
@@ -50,9 +49,6 @@ typedef int (*shmt__lapack_ccipip)(int, char, char, int, void*, int, void*);
 typedef int (*shmt__lapack_geev_real)(int, char, char, int, void*, int, void*, void*, void*, int, void*, int);
 typedef int (*shmt__lapack_geev_complex)(int, char, char, int, void*, int, void*, void*, int, void*, int);
 typedef int (*shmt__lapack_ciipippipi)(int, char, int, int, void*, int, void*, void*, int, void*, int);
-typedef int (*shmt__lapack_gebrd)(int, int, int, void*, int, void*, void*, void*, void*);
-typedef int (*shmt__lapack_bdsdc)(int, char, char, int, void*, void*, void*, int, void*, int, void*, int*);
-typedef int (*shmt__lapack_ormbr)(int, char, char, char, int, int, int, const void*, int, const void*, void*, int);
 /* CBLAS: a triangular solve that divides by whatever stands on the diagonal. */
 typedef void (*shmt__trsm_float)(int, int, int, int, int, int, int, float, const void*, int, void*, int);
 typedef void (*shmt__trsm_double)(int, int, int, int, int, int, int, double, const void*, int, void*, int);

@@ -5,7 +5,6 @@
 #include "ops/check.h"
 #include "ops/householder.h"
 #include "ops/lapack.h"
-#include "ops/svd_wide.h"
 #include "storage/allocator.h"
 
 #include <inttypes.h>
@@ -20,7 +19,6 @@ typedef struct spectral_job {
   char* values;      /* real, `rank` of them for each matrix */
   char* more;        /* imaginary parts */
   int64_t rank, value_bytes;
-  shmt__svd_wide_routines wide; /* where wide matrices have a way of their own */
 } spectral_job;
 
 static char* matrix(const shmt__batch* b, int64_t i) { return b->data + i * b->step; }
@@ -227,8 +225,6 @@ static int run_gesdd(void* ctx, int64_t i) {
   const spectral_job* job = ctx;
   const bool vectors = job->mode != 'N';
 
-  if (job->wide.gebrd && shmt__svd_wide_fits(&job->wide, &job->a, i))
-    return shmt__svd_wide(&job->wide, &job->a, &job->u, &job->v, values_of(job, i), i);
   return ((shmt__lapack_ciipippipi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->mode, job->a.rows, job->a.columns,
                                                  matrix(&job->a, i), job->a.ld, values_of(job, i),
                                                  vectors ? matrix(&job->u, i) : NULL, vectors ? job->u.ld : 1,
@@ -287,7 +283,6 @@ shmt_status shmt__linalg_svd_core(shmt_tensor* a, bool full_matrices, bool compu
       SHMT_TRY(shmt__batch_of(vh, &job.v));
     }
     SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_gesdd, a->dtype, &job.routine));
-    if (compute_uv && shmt__svd_is_wide(a->dtype, m, n)) SHMT_TRY(shmt__svd_wide_find(a->dtype, &job.wide));
     SHMT_TRY(run_checked(name, a, &job, run_gesdd));
   } else if (!shmt__tensor_is_meta(a) && compute_uv) {
     SHMT_TRY(fill_eye(u));
