@@ -25,7 +25,7 @@ static inline int64_t SHMT_LOOP(pool_divisor)(const shmt__pool_shape* s, int64_t
   int64_t count = 1;
 
   if (s->divisor) return s->divisor;
-  if (!s->count_padding) return inside;
+  if (!s->count_padding || inside == SHMT_POOL_PLANE(s->kernel)) return inside;
   for (int d = 0; d < 3; d++) {
     const int64_t start = o[d] * s->stride[d] - s->padding[d];
     const int64_t stop = start + s->kernel[d], edge = s->in[d] + s->padding[d];
@@ -75,6 +75,24 @@ static void SHMT_LOOP(pool_average)(const shmt__pool_shape* s, const T* image, c
   }
 }
 
+/* The same for a few outputs: all of a row, one after the other. */
+static void SHMT_LOOP(pool_average_few)(const shmt__pool_shape* s, const T* image, const int64_t* at, T* out) {
+  for (int64_t ow = 0; ow < s->out[2]; ow++) {
+    int64_t w0, w1;
+    shmt__pool_window(s, 2, ow, &w0, &w1);
+    const bool is_empty = at[3] <= at[2] || at[5] <= at[4] || w1 <= w0;
+    const int64_t inside = is_empty ? 0 : (at[3] - at[2]) * (at[5] - at[4]) * (w1 - w0);
+    TOTAL sum = 0;
+    for (int64_t d = at[2]; d < at[3]; d++)
+      for (int64_t h = at[4]; h < at[5]; h++) {
+        const T* line = image + (d * s->in[1] + h) * s->in[2];
+        for (int64_t w = w0; w < w1; w++) sum += (TOTAL)SHMT_LOAD(line[w]);
+      }
+    const int64_t shares = SHMT_LOOP(pool_divisor)(s, at[0], at[1], ow, inside);
+    out[ow] = SHMT_STORE((C)(is_empty ? 0 : SHMT_LOOP(pool_share_of)(sum, shares)));
+  }
+}
+
 /* data: out, image. Stretches of a row of outputs are summed together, as above. */
 void SHMT_LOOP(avg_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_shape* s = ctx;
@@ -93,6 +111,10 @@ void SHMT_LOOP(avg_pool)(char* const* data, const int64_t* strides, int64_t n, c
         int64_t d0, d1, h0, h1;
         shmt__pool_window(s, 0, od, &d0, &d1);
         shmt__pool_window(s, 1, oh, &h0, &h1);
+        if (s->out[2] < 4) {
+          SHMT_LOOP(pool_average_few)(s, image, (const int64_t[]){od, oh, d0, d1, h0, h1}, out);
+          continue;
+        }
         for (int64_t first = 0; first < s->out[2]; first += SHMT_POOL_WIDTH) {
           const int64_t last = first + SHMT_POOL_WIDTH < s->out[2] ? first + SHMT_POOL_WIDTH : s->out[2];
           SHMT_LOOP(pool_average)(s, image, (const int64_t[]){od, oh, d0, d1, h0, h1}, first, last, out + first);
@@ -147,6 +169,38 @@ void SHMT_LOOP(adaptive_avg_pool)(char* const* data, const int64_t* strides, int
         }
       const int64_t inside = (d1 - d0) * (h1 - h0) * (w1 - w0);
       *out++ = SHMT_STORE((C)(inside <= 0 ? 0 : SHMT_LOOP(pool_share_of)(sum, inside)));
+    }
+  }
+}
+#endif
+
+#if SHMT_IS_FLOATING && !SHMT_IS_HALF
+/* data: out, of a row of outputs; the image, channels side by side. */
+void SHMT_LOOP(avg_pool_channels_last)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__pool_row* r = ctx;
+  const shmt__pool_shape* s = r->shape;
+  T* out = (T*)(void*)data[0];
+  const T* image = (const T*)(const void*)data[1];
+
+  (void)strides;
+  for (int64_t ow = 0; ow < n; ow++) {
+    int64_t at[6];
+    shmt__pool_row_window(r, ow, at);
+    const bool is_empty = at[1] <= at[0] || at[3] <= at[2] || at[5] <= at[4];
+    const int64_t inside = is_empty ? 0 : (at[1] - at[0]) * (at[3] - at[2]) * (at[5] - at[4]);
+    const int64_t shares = r->is_adaptive ? inside : SHMT_LOOP(pool_divisor)(s, r->od, r->oh, ow, inside);
+    for (int64_t begin = 0; begin < r->channels; begin += SHMT_POOL_WIDTH) {
+      const int64_t many = r->channels - begin < SHMT_POOL_WIDTH ? r->channels - begin : SHMT_POOL_WIDTH;
+      TOTAL sum[SHMT_POOL_WIDTH];
+      for (int64_t c = 0; c < many; c++) sum[c] = 0;
+      for (int64_t d = at[0]; d < at[1]; d++)
+        for (int64_t h = at[2]; h < at[3]; h++)
+          for (int64_t w = at[4]; w < at[5]; w++) {
+            const T* line = image + ((d * s->in[1] + h) * s->in[2] + w) * r->channels + begin;
+            for (int64_t c = 0; c < many; c++) sum[c] += (TOTAL)line[c];
+          }
+      T* to = out + ow * r->channels + begin;
+      for (int64_t c = 0; c < many; c++) to[c] = (T)(is_empty ? 0 : SHMT_LOOP(pool_share_of)(sum[c], shares));
     }
   }
 }

@@ -57,7 +57,7 @@ static void SHMT_LOOP(pool_stretch)(const shmt__pool_shape* s, const T* image, c
   }
 }
 
-/* The same for planes of any size, one output after the other. */
+/* The same for planes of any size, one output after the other; where may be NULL. */
 static void SHMT_LOOP(pool_far)(const shmt__pool_shape* s, const T* image, const int64_t* window, int64_t first,
                                 int64_t last, T* out, int64_t* where) {
   for (int64_t w = first; w < last; w++) {
@@ -70,12 +70,12 @@ static void SHMT_LOOP(pool_far)(const shmt__pool_shape* s, const T* image, const
         for (int64_t i = begin; i < end; i += s->dilation[2]) {
           const int64_t at = (d * s->in[1] + h) * s->in[2] + i;
           const C v = SHMT_LOAD(image[at]);
-          if (!(v > best || v != v)) continue;
-          best = v;
-          best_at = at;
+          const bool wins = (v > best) | (v != v);
+          best = wins ? v : best;
+          best_at = wins ? at : best_at;
         }
     *out++ = SHMT_STORE(best);
-    *where++ = best_at;
+    if (where) *where++ = best_at;
   }
 }
 
@@ -129,15 +129,65 @@ void SHMT_LOOP(max_pool)(char* const* data, const int64_t* strides, int64_t n, c
         shmt__pool_window(s, 1, oh, &window[2], &window[3]);
         for (int64_t first = 0; first < s->out[2]; first += SHMT_POOL_WIDTH) {
           const int64_t last = first + SHMT_POOL_WIDTH < s->out[2] ? first + SHMT_POOL_WIDTH : s->out[2];
-          if (!where)
+          if (s->out[2] == 1 || (where && !is_small))
+            SHMT_LOOP(pool_far)(s, image, window, first, last, out + first, where ? where + first : NULL);
+          else if (!where)
             SHMT_LOOP(pool_highest)(s, image, window, first, last, out + first);
-          else if (is_small)
-            SHMT_LOOP(pool_stretch)(s, image, window, first, last, out + first, where + first);
           else
-            SHMT_LOOP(pool_far)(s, image, window, first, last, out + first, where + first);
+            SHMT_LOOP(pool_stretch)(s, image, window, first, last, out + first, where + first);
         }
       }
 }
+
+#if SHMT_IS_FLOATING && !SHMT_IS_HALF
+/* n channels of one output; window: begin and end along each dim; where: NULL or the positions. */
+static void SHMT_LOOP(pool_channels)(const shmt__pool_row* r, const T* image, const int64_t* window, int64_t n, T* out,
+                                     int64_t* where) {
+  const shmt__pool_shape* s = r->shape;
+  const uint32_t start = (uint32_t)((window[0] * s->in[1] + window[2]) * s->in[2] + window[4]);
+  C best[SHMT_POOL_WIDTH];
+  uint32_t at[SHMT_POOL_WIDTH];
+
+  for (int64_t c = 0; c < n; c++) best[c] = POOL_LOWEST;
+  for (int64_t c = 0; where && c < n; c++) at[c] = start;
+  for (int64_t d = window[0]; d < window[1]; d += s->dilation[0])
+    for (int64_t h = window[2]; h < window[3]; h += s->dilation[1])
+      for (int64_t w = window[4]; w < window[5]; w += s->dilation[2]) {
+        const int64_t place = (d * s->in[1] + h) * s->in[2] + w;
+        const T* line = image + place * r->channels;
+        if (!where) {
+          for (int64_t c = 0; c < n; c++) best[c] = (line[c] > best[c]) | (line[c] != line[c]) ? line[c] : best[c];
+          continue;
+        }
+        for (int64_t c = 0; c < n; c++) {
+          const bool wins = (line[c] > best[c]) | (line[c] != line[c]);
+          best[c] = wins ? line[c] : best[c];
+          at[c] = wins ? (uint32_t)place : at[c];
+        }
+      }
+  for (int64_t c = 0; c < n; c++) out[c] = best[c];
+  for (int64_t c = 0; where && c < n; c++) where[c] = (int64_t)at[c];
+}
+
+/* data: out, indices (int64) or NULL, of a row of outputs; the image, of at most 2^31 places, channels side by side. */
+void SHMT_LOOP(max_pool_channels_last)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__pool_row* r = ctx;
+  T* out = (T*)(void*)data[0];
+  int64_t* where = (int64_t*)(void*)data[1];
+  const T* image = (const T*)(const void*)data[2];
+
+  (void)strides;
+  for (int64_t ow = 0; ow < n; ow++) {
+    int64_t window[6];
+    shmt__pool_row_window(r, ow, window);
+    for (int64_t c = 0; c < r->channels; c += SHMT_POOL_WIDTH) {
+      const int64_t many = r->channels - c < SHMT_POOL_WIDTH ? r->channels - c : SHMT_POOL_WIDTH;
+      const int64_t first = ow * r->channels + c;
+      SHMT_LOOP(pool_channels)(r, image + c, window, many, out + first, where ? where + first : NULL);
+    }
+  }
+}
+#endif
 #undef POOL_LOWEST
 
 #if SHMT_IS_FLOATING

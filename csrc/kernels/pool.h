@@ -35,6 +35,16 @@ static inline bool shmt__pool_is_line(const shmt__pool_shape* s, int64_t n, shmt
   line->out[2] *= n;
   return true;
 }
+/* The window of output ow of a row: begin and end along each dim. */
+static inline void shmt__pool_row_window(const shmt__pool_row* r, int64_t ow, int64_t* window) {
+  const int64_t o[3] = {r->od, r->oh, ow};
+
+  for (int d = 0; d < 3; d++)
+    if (r->is_adaptive)
+      shmt__pool_share(r->shape, d, o[d], &window[2 * d], &window[2 * d + 1]);
+    else
+      shmt__pool_window(r->shape, d, o[d], &window[2 * d], &window[2 * d + 1]);
+}
 #define SHMT_POOL_PLANE(v) ((v)[0] * (v)[1] * (v)[2])
 #define SHMT_POOL_EACH_OUTPUT                              \
   for (int64_t od = 0; od < s->out[0]; od++)               \

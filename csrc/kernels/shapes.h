@@ -111,6 +111,14 @@ typedef struct shmt__pool_shape {
   int64_t divisor; /* of an average; 0: the number of elements */
 } shmt__pool_shape;
 
+/* A row of outputs of images whose channels lie side by side. */
+typedef struct shmt__pool_row {
+  const shmt__pool_shape* shape;
+  bool is_adaptive; /* windows are equal shares */
+  int64_t channels;
+  int64_t od, oh; /* which row */
+} shmt__pool_row;
+
 /* Resizing along one dim: what every output line is made of. */
 typedef struct shmt__resample_shape {
   int64_t in, out, inner, taps; /* lines, elements in a line, most neighbours of a line */

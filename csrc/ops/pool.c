@@ -148,6 +148,61 @@ static void walk(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[
   shmt__parallel_for(n, work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1, run_planes, &p);
 }
 
+/* --- images whose channels lie side by side ------------------------------------------------ */
+
+enum { MANY_CHANNELS = 8 };
+
+typedef struct rows {
+  char* data[3]; /* out, then indices (which may be missing) and the image, in the loop's order */
+  int64_t row[3], image[3]; /* bytes from row of outputs to row, and from image to image */
+  shmt__loop loop;
+  const shmt__pool_shape* shape;
+  int64_t channels;
+  bool is_adaptive;
+} rows;
+
+static void run_rows(void* ctx, int64_t begin, int64_t end) {
+  const rows* p = ctx;
+  const int64_t* out = p->shape->out;
+
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t at = i % (out[0] * out[1]), image = i / (out[0] * out[1]);
+    const shmt__pool_row row = {p->shape, p->is_adaptive, p->channels, at / out[1], at % out[1]};
+    char* data[3];
+    for (int k = 0; k < 3; k++)
+      data[k] = p->data[k] ? p->data[k] + image * p->image[k] + at * p->row[k] : NULL;
+    p->loop(data, NULL, out[2], &row);
+  }
+}
+
+/* Is the input best worked on as it lies, with its channels side by side, by `row`'s loop? */
+static bool lies_by_channels(const shmt_tensor* self, int row, const shmt__pool_shape* s, int n) {
+  const shmt_memory_format format = shmt__tensor_suggest_format(self);
+
+  return format != SHMT_CONTIGUOUS_FORMAT && self->n_dims == n + 2 && self->sizes[1] >= MANY_CHANNELS &&
+         shmt__loops[row][self->dtype] != NULL && s->in[0] * s->in[1] * s->in[2] <= INT32_MAX;
+}
+
+/* As walk(), for tensors that are dense in the format of the last of them, the image. */
+static void walk_rows(int row, const shmt__pool_shape* s, bool is_adaptive, shmt_tensor* const tensors[3],
+                      const bool is_image[3]) {
+  rows p = {.shape = s, .is_adaptive = is_adaptive, .channels = tensors[0]->sizes[1]};
+  const int64_t ins = s->in[0] * s->in[1] * s->in[2], outs = s->out[0] * s->out[1] * s->out[2];
+
+  for (int k = 0; k < 3; k++) {
+    if (!tensors[k]) continue;
+    const int64_t bytes = p.channels * shmt__tensor_item_bytes(tensors[k]);
+    p.data[k] = shmt__tensor_data(tensors[k]);
+    p.image[k] = (is_image[k] ? ins : outs) * bytes;
+    p.row[k] = is_image[k] ? 0 : s->out[2] * bytes;
+  }
+  p.loop = shmt__loops[row][tensors[0]->dtype];
+  const double work = (double)s->out[2] * (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2] *
+                      (double)p.channels;
+  shmt__parallel_for(tensors[0]->sizes[0] * s->out[0] * s->out[1], work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1,
+                     run_rows, &p);
+}
+
 /* Results take the input's memory format. */
 static shmt_status in_format_of(const shmt_tensor* self, shmt_tensor** t) {
   SHMT_AUTO(shmt_tensor) dense = SHMT_TAKE(*t);
@@ -157,19 +212,28 @@ static shmt_status in_format_of(const shmt_tensor* self, shmt_tensor** t) {
 
 /* --- maxima --------------------------------------------------------------------------------- */
 
+/* Which operands are images: of out, indices and the image. */
+static const bool MAX_IMAGES[3] = {false, false, true};
+
 static shmt_status max_pool(const params* p, int row, const shmt__pool_shape* s, const int64_t* sizes,
                             shmt_tensor* self, shmt_tensor** out, shmt_tensor** indices) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
   const shmt_ints shape = {sizes, self->n_dims};
+  const bool by_channels = lies_by_channels(self, SHMT_LOOP_max_pool_channels_last, s, p->n);
+  const shmt_memory_format format = by_channels ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
 
   SHMT_REQUIRE_LOOP(row, self->dtype, p->name);
-  SHMT_TRY(shmt__tensor_empty(shape, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &values));
-  SHMT_TRY(shmt__tensor_empty(shape, SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT, &where));
+  SHMT_TRY(shmt__tensor_empty(shape, self->dtype, self->device, format, &values));
+  SHMT_TRY(shmt__tensor_empty(shape, SHMT_INT64, self->device, format, &where));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
-    SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
-    walk(row, s, (shmt_tensor* const[]){values, where, dense}, (const bool[]){false, false, true});
+    SHMT_TRY(shmt__tensor_contiguous(self, format, &dense));
+    shmt_tensor* const tensors[] = {values, where, dense};
+    if (by_channels)
+      walk_rows(SHMT_LOOP_max_pool_channels_last, s, row == SHMT_LOOP_adaptive_max_pool, tensors, MAX_IMAGES);
+    else
+      walk(row, s, tensors, MAX_IMAGES);
   }
   SHMT_TRY(in_format_of(self, &values));
   SHMT_TRY(in_format_of(self, &where));
@@ -188,11 +252,16 @@ shmt_status shmt__max_pool_alone(const char* name, int n, shmt_tensor* self, shm
 
   SHMT_TRY(find_shape(&p, self, &s, sizes));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_max_pool, self->dtype, p.name);
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT,
-                              &values));
+  const bool by_channels = lies_by_channels(self, SHMT_LOOP_max_pool_channels_last, &s, n);
+  const shmt_memory_format format = by_channels ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
   if (values->numel > 0) {
-    SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
-    walk(SHMT_LOOP_max_pool, &s, (shmt_tensor* const[]){values, NULL, dense}, (const bool[]){false, false, true});
+    SHMT_TRY(shmt__tensor_contiguous(self, format, &dense));
+    shmt_tensor* const tensors[] = {values, NULL, dense};
+    if (by_channels)
+      walk_rows(SHMT_LOOP_max_pool_channels_last, &s, false, tensors, MAX_IMAGES);
+    else
+      walk(SHMT_LOOP_max_pool, &s, tensors, MAX_IMAGES);
   }
   SHMT_TRY(in_format_of(self, &values));
   *out = SHMT_TAKE(values);
@@ -262,17 +331,24 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
 
 /* --- averages ---------------------------------------------------------------------------------- */
 
-static shmt_status average(const char* name, int row, const shmt__pool_shape* s, const int64_t* sizes,
+static const bool AVG_IMAGES[3] = {false, true, false};
+
+static shmt_status average(const char* name, int n, int row, const shmt__pool_shape* s, const int64_t* sizes,
                            shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
 
   SHMT_REQUIRE_LOOP(row, self->dtype, name);
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT,
-                              &values));
+  const bool by_channels = lies_by_channels(self, SHMT_LOOP_avg_pool_channels_last, s, n);
+  const shmt_memory_format format = by_channels ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
-    SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
-    walk(row, s, (shmt_tensor* const[]){values, dense, NULL}, (const bool[]){false, true, false});
+    SHMT_TRY(shmt__tensor_contiguous(self, format, &dense));
+    shmt_tensor* const tensors[] = {values, dense, NULL};
+    if (by_channels)
+      walk_rows(SHMT_LOOP_avg_pool_channels_last, s, row == SHMT_LOOP_adaptive_avg_pool, tensors, AVG_IMAGES);
+    else
+      walk(row, s, tensors, AVG_IMAGES);
   }
   SHMT_TRY(in_format_of(self, &values));
   *out = SHMT_TAKE(values);
@@ -315,7 +391,7 @@ static shmt_status set_divisor(shmt__pool_shape* s, bool count_include_pad, shmt
     int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
     SHMT_TRY(find_shape(&p, self, &s, sizes));                                                                     \
     SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                                \
-    return average(p.name, SHMT_LOOP_avg_pool, &s, sizes, self, out);                                              \
+    return average(p.name, N, SHMT_LOOP_avg_pool, &s, sizes, self, out);                                              \
   }                                                                                                                \
   shmt_status shmt__avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ints kernel_size,             \
                                             shmt_ints stride, shmt_ints padding, bool ceil_mode,                   \
@@ -389,7 +465,7 @@ static shmt_status adaptive_shape(const char* name, int n, shmt_ints input, shmt
     int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
     SHMT_TRY(adaptive_shape("adaptive_avg_pool" #N "d", N, shmt__tensor_sizes(self), output_size, &s, sizes));     \
     if (is_mean(self, &s)) return mean_of_planes(self, N, out);                                                    \
-    return average("adaptive_avg_pool" #N "d", SHMT_LOOP_adaptive_avg_pool, &s, sizes, self, out);                 \
+    return average("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool, &s, sizes, self, out);              \
   }                                                                                                                \
   shmt_status shmt__adaptive_avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor** out) {      \
     shmt__pool_shape s;                                                                                            \

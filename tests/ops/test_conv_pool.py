@@ -189,6 +189,96 @@ def test_max_pool_by_definition(kernel: int, stride: int, padding: int, dilation
     np.testing.assert_array_equal(picked.reshape(expected.shape), expected)
 
 
+def _same(got: st.Tensor, expected: st.Tensor) -> None:
+    """Equal to the last bit, NaN included."""
+    np.testing.assert_array_equal(got.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("channels", [8, 11, 128, 150])
+@pytest.mark.parametrize("dtype", [st.float32, st.float64, st.float16, st.int32])
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "ceil"),
+    [(2, 2, 0, False), (3, 2, 1, True), (2, 3, 1, False), (7, 1, 3, False), (2, 1, 1, True)],
+)
+def test_pools_of_channels_last_images_are_those_of_planes(
+    channels: int, dtype: st.dtype, kernel: int, stride: int, padding: int, ceil: bool
+) -> None:
+    x = _RNG.integers(-4, 4, (2, channels, 7, 9)).astype("float64") / (
+        2 if dtype != st.int32 else 1
+    )
+    if dtype != st.int32:
+        x[0, 1, 2:5] = np.nan
+        x[1, 2] = -np.inf
+    planes = st.from_numpy(x).to(dtype)
+    pixels = planes.contiguous(memory_format=st.channels_last)
+    window = (kernel, stride, padding)
+    for call in (
+        lambda t: st.max_pool2d(t, *window, 1, ceil),
+        lambda t: st.max_pool2d(t, kernel, stride, padding, 2) if kernel < 5 else t,
+        lambda t: _C._nn.avg_pool2d(t, *window, ceil),
+        lambda t: _C._nn.avg_pool2d(t, *window, ceil, False),
+        lambda t: _C._nn.avg_pool2d(t, *window, ceil, True, 3),
+    ):
+        got = call(pixels)
+        assert got.is_contiguous(memory_format=st.channels_last)
+        _same(got, call(planes))
+    for dilation in (1, 2) if kernel < 5 else (1,):
+        both = [
+            _C._nn.max_pool2d_with_indices(t, *window, dilation, ceil) for t in (pixels, planes)
+        ]
+        for got, expected in zip(*both, strict=True):
+            assert got.is_contiguous(memory_format=st.channels_last)
+            _same(got, expected)
+
+
+@pytest.mark.parametrize("dtype", [st.float32, st.float64, st.bfloat16])
+@pytest.mark.parametrize("size", [(1, 2), (3, 4), (7, 9), (10, 12)])
+def test_equal_shares_of_channels_last_images(dtype: st.dtype, size: tuple[int, int]) -> None:
+    x = _RNG.standard_normal((2, 13, 7, 9))
+    x[0, 1, 2:5] = np.nan
+    x[1, 2] = -np.inf
+    planes = st.from_numpy(x).to(dtype)
+    pixels = planes.contiguous(memory_format=st.channels_last)
+    got = _C._nn.adaptive_avg_pool2d(pixels, size)
+    assert got.is_contiguous(memory_format=st.channels_last)
+    _same(got.float(), _C._nn.adaptive_avg_pool2d(planes, size).float())
+    both = [_C._nn.adaptive_max_pool2d(t, size) for t in (pixels, planes)]
+    for got, expected in zip(*both, strict=True):
+        assert got.is_contiguous(memory_format=st.channels_last)
+        _same(got.float(), expected.float())
+
+
+def test_pools_of_channels_last_volumes_are_those_of_planes() -> None:
+    planes = st.from_numpy(_RNG.standard_normal((2, 9, 5, 6, 7)))
+    volumes = planes.contiguous(memory_format=st.channels_last_3d)
+    for call in (
+        lambda t: st.max_pool3d(t, 3, 2, 1),
+        lambda t: _C._nn.max_pool3d_with_indices(t, (2, 3, 2), 2, 1)[1],
+        lambda t: _C._nn.avg_pool3d(t, 3, 2, 1, False, False),
+        lambda t: _C._nn.adaptive_avg_pool3d(t, (2, 3, 4)),
+    ):
+        got = call(volumes)
+        assert got.is_contiguous(memory_format=st.channels_last_3d)
+        _same(got, call(planes))
+
+
+@pytest.mark.parametrize("side", [1, 2, 3, 7])
+@pytest.mark.parametrize(("kernel", "stride", "padding"), [(2, 2, 0), (2, 2, 1), (3, 2, 1)])
+def test_pools_of_small_planes(side: int, kernel: int, stride: int, padding: int) -> None:
+    if side + 2 * padding < kernel:
+        pytest.skip("the window does not fit")
+    x = _RNG.integers(-9, 9, (3, 5, side, side)).astype("float32")
+    given = st.from_numpy(x)
+    high = _windows(x, kernel, stride, padding, 1, -np.inf).max((-1, -2))
+    assert np.array_equal(st.max_pool2d(given, kernel, stride, padding).numpy(), high)
+    total = _windows(x, kernel, stride, padding, 1, 0).sum((-1, -2))
+    mean = total / np.float32(kernel**2)
+    assert np.array_equal(_C._nn.avg_pool2d(given, kernel, stride, padding).numpy(), mean)
+    count = _windows(np.ones_like(x), kernel, stride, padding, 1, 0).sum((-1, -2))
+    inside = _C._nn.avg_pool2d(given, kernel, stride, padding, False, False)
+    assert np.array_equal(inside.numpy(), total / count)
+
+
 def test_max_pool_of_special_numbers() -> None:
     x = st.tensor([[[[1.0, float("nan")], [3.0, 2.0]]]])
     assert st.max_pool2d(x, 2).isnan().item()
