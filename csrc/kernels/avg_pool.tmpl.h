@@ -204,6 +204,35 @@ void SHMT_LOOP(avg_pool_channels_last)(char* const* data, const int64_t* strides
     }
   }
 }
+
+/* data: grad of the image, channels side by side; grad of a row of outputs. */
+void SHMT_LOOP(avg_pool_backward_channels_last)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__pool_row* r = ctx;
+  const shmt__pool_shape* s = r->shape;
+  T* image = (T*)(void*)data[0];
+  const T* grad = (const T*)(const void*)data[1];
+
+  (void)strides;
+  for (int64_t ow = 0; ow < n; ow++) {
+    int64_t at[6];
+    shmt__pool_row_window(r, ow, at);
+    if (at[1] <= at[0] || at[3] <= at[2] || at[5] <= at[4]) continue;
+    const int64_t inside = (at[1] - at[0]) * (at[3] - at[2]) * (at[5] - at[4]);
+    const int64_t shares = r->is_adaptive ? inside : SHMT_LOOP(pool_divisor)(s, r->od, r->oh, ow, inside);
+    for (int64_t begin = 0; begin < r->channels; begin += SHMT_POOL_WIDTH) {
+      const int64_t many = r->channels - begin < SHMT_POOL_WIDTH ? r->channels - begin : SHMT_POOL_WIDTH;
+      const T* from = grad + ow * r->channels + begin;
+      ACC share[SHMT_POOL_WIDTH];
+      for (int64_t c = 0; c < many; c++) share[c] = SHMT_LOOP(pool_share_of)((TOTAL)from[c], shares);
+      for (int64_t d = at[0]; d < at[1]; d++)
+        for (int64_t h = at[2]; h < at[3]; h++)
+          for (int64_t w = at[4]; w < at[5]; w++) {
+            T* line = image + ((d * s->in[1] + h) * s->in[2] + w) * r->channels + begin;
+            for (int64_t c = 0; c < many; c++) line[c] = (T)ADD(line[c], share[c]);
+          }
+    }
+  }
+}
 #endif
 #undef TOTAL
 #undef ADD

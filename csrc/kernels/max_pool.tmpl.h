@@ -243,4 +243,17 @@ void SHMT_LOOP(max_pool_backward)(char* const* data, const int64_t* strides, int
       *at = SHMT_STORE(SUM(SHMT_LOAD(*at), SHMT_LOAD(grad[i])));
     }
 }
+#if SHMT_IS_FLOATING && !SHMT_IS_HALF
+/* data: grad of the image, channels side by side; grad of a row of outputs and their indices. */
+void SHMT_LOOP(max_pool_backward_channels_last)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const int64_t channels = ((const shmt__pool_row*)ctx)->channels;
+  T* image = (T*)(void*)data[0];
+  const T* grad = (const T*)(const void*)data[1];
+  const int64_t* where = (const int64_t*)(const void*)data[2];
+
+  (void)strides;
+  for (int64_t ow = 0; ow < n; ow++, grad += channels, where += channels)
+    for (int64_t c = 0; c < channels; c++) image[where[c] * channels + c] += grad[c];
+}
+#endif
 #undef SUM

@@ -153,7 +153,7 @@ static void walk(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[
 enum { MANY_CHANNELS = 8 };
 
 typedef struct rows {
-  char* data[3]; /* out, then indices (which may be missing) and the image, in the loop's order */
+  char* data[3]; /* outputs, indices (which may be missing) and the image, in the loop's order */
   int64_t row[3], image[3]; /* bytes from row of outputs to row, and from image to image */
   shmt__loop loop;
   const shmt__pool_shape* shape;
@@ -173,6 +173,13 @@ static void run_rows(void* ctx, int64_t begin, int64_t end) {
       data[k] = p->data[k] ? p->data[k] + image * p->image[k] + at * p->row[k] : NULL;
     p->loop(data, NULL, out[2], &row);
   }
+}
+
+/* Windows of neighbouring rows overlap: what adds to the image takes all of its rows. */
+static void run_images(void* ctx, int64_t begin, int64_t end) {
+  const int64_t* out = ((const rows*)ctx)->shape->out;
+
+  run_rows(ctx, begin * out[0] * out[1], end * out[0] * out[1]);
 }
 
 /* Is the input best worked on as it lies, with its channels side by side, by `row`'s loop? */
@@ -197,10 +204,12 @@ static void walk_rows(int row, const shmt__pool_shape* s, bool is_adaptive, shmt
     p.row[k] = is_image[k] ? 0 : s->out[2] * bytes;
   }
   p.loop = shmt__loops[row][tensors[0]->dtype];
+  const bool adds = is_image[0];
+  const int64_t rows_of = s->out[0] * s->out[1];
   const double work = (double)s->out[2] * (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2] *
-                      (double)p.channels;
-  shmt__parallel_for(tensors[0]->sizes[0] * s->out[0] * s->out[1], work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1,
-                     run_rows, &p);
+                      (double)p.channels * (adds ? (double)rows_of : 1.0);
+  shmt__parallel_for(tensors[0]->sizes[0] * (adds ? 1 : rows_of), work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1,
+                     adds ? run_images : run_rows, &p);
 }
 
 /* Results take the input's memory format. */
@@ -214,6 +223,8 @@ static shmt_status in_format_of(const shmt_tensor* self, shmt_tensor** t) {
 
 /* Which operands are images: of out, indices and the image. */
 static const bool MAX_IMAGES[3] = {false, false, true};
+/* Of the image's gradient, the outputs' and indices. */
+static const bool GRAD_IMAGES[3] = {true, false, false};
 
 static shmt_status max_pool(const params* p, int row, const shmt__pool_shape* s, const int64_t* sizes,
                             shmt_tensor* self, shmt_tensor** out, shmt_tensor** indices) {
@@ -314,15 +325,20 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
     s.in[3 - n + d] = sizes.data[sizes.len - n + d];
     s.out[3 - n + d] = grad->sizes[sizes.len - n + d];
   }
-  SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, SHMT_CONTIGUOUS_FORMAT, &result));
+  const bool by_channels = lies_by_channels(grad, SHMT_LOOP_max_pool_backward_channels_last, &s, (int)n);
+  const shmt_memory_format format = by_channels ? shmt__tensor_suggest_format(grad) : SHMT_CONTIGUOUS_FORMAT;
+  SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, format, &result));
   if (!shmt__tensor_is_meta(grad)) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     if (grad->numel > 0) {
-      SHMT_TRY(shmt__tensor_contiguous(grad, SHMT_CONTIGUOUS_FORMAT, &dense));
-      SHMT_TRY(shmt__tensor_contiguous(indices, SHMT_CONTIGUOUS_FORMAT, &where));
+      SHMT_TRY(shmt__tensor_contiguous(grad, format, &dense));
+      SHMT_TRY(shmt__tensor_contiguous(indices, format, &where));
       SHMT_TRY(check_where(where, s.in[0] * s.in[1] * s.in[2]));
-      walk(SHMT_LOOP_max_pool_backward, &s, (shmt_tensor* const[]){result, dense, where},
-           (const bool[]){true, false, false});
+      shmt_tensor* const tensors[] = {result, dense, where};
+      if (by_channels)
+        walk_rows(SHMT_LOOP_max_pool_backward_channels_last, &s, false, tensors, GRAD_IMAGES);
+      else
+        walk(SHMT_LOOP_max_pool_backward, &s, tensors, GRAD_IMAGES);
     }
   }
   *out = SHMT_TAKE(result);
@@ -355,7 +371,7 @@ static shmt_status average(const char* name, int n, int row, const shmt__pool_sh
   return SHMT_OK;
 }
 
-static shmt_status average_backward(const char* name, int row, const shmt__pool_shape* s, shmt_ints sizes,
+static shmt_status average_backward(const char* name, int n, int row, const shmt__pool_shape* s, shmt_ints sizes,
                                     shmt_tensor* grad, shmt_ints grad_sizes, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -363,12 +379,19 @@ static shmt_status average_backward(const char* name, int row, const shmt__pool_
   SHMT_REQUIRE_LOOP(row, grad->dtype, name);
   SHMT_REQUIRE(shmt__sizes_are(grad, grad_sizes), SHMT_E_RUNTIME, "%s_backward(): expected a gradient of size %s, got %s",
                name, shmt__ints_text(grad_sizes, (char[256]){0}, 256), SHMT_SHAPE_TEXT(grad));
-  SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, SHMT_CONTIGUOUS_FORMAT, &result));
+  const bool by_channels = lies_by_channels(grad, SHMT_LOOP_avg_pool_backward_channels_last, s, n);
+  const shmt_memory_format format = by_channels ? shmt__tensor_suggest_format(grad) : SHMT_CONTIGUOUS_FORMAT;
+  SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, format, &result));
   if (!shmt__tensor_is_meta(grad)) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     if (grad->numel > 0) {
-      SHMT_TRY(shmt__tensor_contiguous(grad, SHMT_CONTIGUOUS_FORMAT, &dense));
-      walk(row, s, (shmt_tensor* const[]){result, dense, NULL}, (const bool[]){true, false, false});
+      SHMT_TRY(shmt__tensor_contiguous(grad, format, &dense));
+      shmt_tensor* const tensors[] = {result, dense, NULL};
+      if (by_channels)
+        walk_rows(SHMT_LOOP_avg_pool_backward_channels_last, s, row == SHMT_LOOP_adaptive_avg_pool_backward, tensors,
+                  GRAD_IMAGES);
+      else
+        walk(row, s, tensors, GRAD_IMAGES);
     }
   }
   *out = SHMT_TAKE(result);
@@ -404,7 +427,7 @@ static shmt_status set_divisor(shmt__pool_shape* s, bool count_include_pad, shmt
     SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, &like));                    \
     SHMT_TRY(find_shape(&p, like, &s, out_sizes));                                                                 \
     SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                                \
-    return average_backward(p.name, SHMT_LOOP_avg_pool_backward, &s, sizes, grad,                                  \
+    return average_backward(p.name, N, SHMT_LOOP_avg_pool_backward, &s, sizes, grad,                               \
                             (shmt_ints){out_sizes, sizes.len}, out);                                               \
   }
 AVG_POOL(1)
@@ -474,7 +497,7 @@ static shmt_status adaptive_shape(const char* name, int n, shmt_ints input, shmt
                  "d_backward(): a gradient of size %s has too few dimensions", SHMT_SHAPE_TEXT(grad));             \
     const shmt_ints output = {grad->sizes + (grad->n_dims - N), N};                                                \
     SHMT_TRY(adaptive_shape("adaptive_avg_pool" #N "d", N, sizes, output, &s, out_sizes));                         \
-    return average_backward("adaptive_avg_pool" #N "d", SHMT_LOOP_adaptive_avg_pool_backward, &s, sizes, grad,     \
+    return average_backward("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool_backward, &s, sizes, grad,  \
                             (shmt_ints){out_sizes, sizes.len}, out);                                               \
   }                                                                                                                \
   shmt_status shmt__adaptive_max_pool##N##d(shmt_tensor* self, shmt_ints output_size, shmt_tensor** out,           \

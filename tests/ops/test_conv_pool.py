@@ -262,6 +262,37 @@ def test_pools_of_channels_last_volumes_are_those_of_planes() -> None:
         _same(got, call(planes))
 
 
+@pytest.mark.parametrize("dtype", [st.float32, st.float64, st.bfloat16])
+@pytest.mark.parametrize("channels", [3, 8, 140])
+@pytest.mark.parametrize("shape", [(7, 9), (4, 6, 5)], ids=str)
+def test_gradients_of_channels_last_pools_are_those_of_planes(
+    dtype: st.dtype, channels: int, shape: tuple[int, ...]
+) -> None:
+    n = len(shape)
+    last = st.channels_last if n == 2 else st.channels_last_3d
+    maxima, means = getattr(nnf, f"max_pool{n}d"), getattr(nnf, f"avg_pool{n}d")
+    shares, most = getattr(nnf, f"adaptive_avg_pool{n}d"), getattr(nnf, f"adaptive_max_pool{n}d")
+    planes = st.from_numpy(_RNG.standard_normal((2, channels, *shape))).to(dtype)
+    for call in (
+        lambda t: maxima(t, 3, 2, 1, 1, True),
+        lambda t: means(t, 3, 2, 1, True),
+        lambda t: means(t, 3, 1, 1, False, False),
+        lambda t: shares(t, 3),
+        lambda t: most(t, 3),
+    ):
+        grads = []
+        weights = None
+        for memory_format in (st.contiguous_format, last):
+            x = planes.detach().clone(memory_format=memory_format).requires_grad_()
+            y = call(x)
+            if weights is None:
+                weights = st.from_numpy(_RNG.standard_normal(tuple(y.shape))).to(dtype)
+            y.backward(weights.contiguous(memory_format=memory_format))
+            assert x.grad is not None
+            grads.append(x.grad.float())
+        _same(grads[1], grads[0])
+
+
 @pytest.mark.parametrize("side", [1, 2, 3, 7])
 @pytest.mark.parametrize(("kernel", "stride", "padding"), [(2, 2, 0), (2, 2, 1), (3, 2, 1)])
 def test_pools_of_small_planes(side: int, kernel: int, stride: int, padding: int) -> None:
