@@ -5,6 +5,7 @@
 #include "base/scalar.h"
 #include "iter/iter.h"
 #include "iter/move.h"
+#include "iter/narrow.h"
 
 #include <string.h>
 
@@ -149,6 +150,8 @@ shmt_status shmt__tensor_copy(shmt_tensor* dst, shmt_tensor* src) {
     const bool streamed = it.numel * item >= SHMT_STREAM_BYTES && it.sizes[0] * item >= STREAM_RUN_BYTES &&
                           it.operands[0].strides[0] == item && it.operands[1].strides[0] == item &&
                           dst->storage != src->storage;
+    if (it.operands[1].strides[0] != item && shmt__iter_is_narrow(&it))
+      return shmt__iter_finish(&it, shmt__iter_run_narrow(&it, move_run, &item));
     it.operands[0].read = true; /* no detour on the way past the caches */
     return shmt__iter_finish(&it, shmt__iter_run(&it, streamed ? stream_run : move_run, &item));
   }

@@ -64,30 +64,39 @@ FOLD(amin, C, HIGHEST, x, FN(lower)(a, b), C, HIGHEST, FN(lower)(s, a), FN(lower
   static void FN(NAME##_offer)(FN(NAME##_state) * s, C value, int64_t index) {                    \
     if (s->index < 0 || FN(NAME##_beats)(value, s->value)) *s = (FN(NAME##_state)){value, index}; \
   }                                                                                               \
+  /* Results side by side, their elements keep_stride apart. */                                   \
+  static inline __attribute__((always_inline)) void FN(NAME##_abreast)(                           \
+      const shmt__reduce_run* run, FN(NAME##_state) * state, int64_t keep_stride) {               \
+    C best[SHMT_REDUCE_TILE];                                                                     \
+    int32_t at[SHMT_REDUCE_TILE];                                                                 \
+    for (int64_t r0 = 0; r0 < run->n_reduce; r0 += 1 << 20) {                                     \
+      const char* in = run->in + r0 * run->reduce_stride;                                         \
+      const int32_t rows =                                                                        \
+          (int32_t)(run->n_reduce - r0 < 1 << 20 ? run->n_reduce - r0 : 1 << 20);                 \
+      for (int64_t j = 0; j < run->n_keep; j++) {                                                 \
+        best[j] = SHMT_X(in + j * keep_stride);                                                   \
+        at[j] = 0;                                                                                \
+      }                                                                                           \
+      for (int32_t r = 1; r < rows; r++) {                                                        \
+        const char* x = in + r * run->reduce_stride;                                              \
+        for (int64_t j = 0; j < run->n_keep; j++) {                                               \
+          const C v = SHMT_X(x + j * keep_stride), b = best[j];                                   \
+          const bool wins = ((v BETTER b) | IS_NAN(v)) & !IS_NAN(b);                              \
+          best[j] = wins ? v : b;                                                                 \
+          at[j] = wins ? r : at[j];                                                               \
+        }                                                                                         \
+      }                                                                                           \
+      for (int64_t j = 0; j < run->n_keep; j++)                                                   \
+        FN(NAME##_offer)(&state[j], best[j], run->index + (r0 + at[j]) * run->index_stride);      \
+    }                                                                                             \
+  }                                                                                               \
   static void FN(NAME##_accumulate)(const shmt__reduce_run* run, FN(NAME##_state) * state) {      \
     if (run->keep_stride == (int64_t)sizeof(T) && run->reduce_stride != (int64_t)sizeof(T)) {     \
-      C best[SHMT_REDUCE_TILE];                                                                   \
-      int32_t at[SHMT_REDUCE_TILE];                                                               \
-      for (int64_t r0 = 0; r0 < run->n_reduce; r0 += 1 << 20) {                                   \
-        const char* in = run->in + r0 * run->reduce_stride;                                       \
-        const int32_t rows =                                                                      \
-            (int32_t)(run->n_reduce - r0 < 1 << 20 ? run->n_reduce - r0 : 1 << 20);               \
-        for (int64_t j = 0; j < run->n_keep; j++) {                                               \
-          best[j] = SHMT_LOAD(((const T*)(const void*)in)[j]);                                    \
-          at[j] = 0;                                                                              \
-        }                                                                                         \
-        for (int32_t r = 1; r < rows; r++) {                                                      \
-          const T* x = (const T*)(const void*)(in + r * run->reduce_stride);                      \
-          for (int64_t j = 0; j < run->n_keep; j++) {                                             \
-            const C v = SHMT_LOAD(x[j]), b = best[j];                                             \
-            const bool wins = ((v BETTER b) | IS_NAN(v)) & !IS_NAN(b);                            \
-            best[j] = wins ? v : b;                                                               \
-            at[j] = wins ? r : at[j];                                                             \
-          }                                                                                       \
-        }                                                                                         \
-        for (int64_t j = 0; j < run->n_keep; j++)                                                 \
-          FN(NAME##_offer)(&state[j], best[j], run->index + (r0 + at[j]) * run->index_stride);    \
-      }                                                                                           \
+      FN(NAME##_abreast)(run, state, sizeof(T));                                                  \
+      return;                                                                                     \
+    }                                                                                             \
+    if (run->n_reduce < 2 * FOLD_FEW) {                                                           \
+      FN(NAME##_abreast)(run, state, run->keep_stride);                                           \
       return;                                                                                     \
     }                                                                                             \
     for (int64_t j = 0; j < run->n_keep; j++) {                                                   \

@@ -162,7 +162,7 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
       for (int64_t j = 0; j < n * group; j++) acc[j] = FIRST;                                      \
       FN(NAME##_columns)(acc, in, run->reduce_stride * group, rows, n * group, ctx);               \
       for (int64_t g = 0; g < group; g++)                                                          \
-        for (int64_t j = 0; j < n; j++) {                                                          \
+        SHMT_IVDEP for (int64_t j = 0; j < n; j++) {                                                   \
           const STATE s = state[j];                                                                \
           const LANE a = acc[g * n + j];                                                           \
           state[j] = JOIN;                                                                         \
@@ -187,6 +187,44 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
     }                                                                                              \
     return s;                                                                                      \
   }                                                                                                \
+  SHMT_OUTLINE void FN(NAME##_store)(const shmt__reduce_run* given, const STATE* state) {        \
+    const shmt__reduce_run own = *given, *run = &own; /* which no store to out changes */        \
+    (void)run;                                                                                   \
+    if (own.out_stride[0] == (int64_t)sizeof(RESULT)) {                                          \
+      RESULT* const out = (RESULT*)(void*)own.out[0];                                            \
+      SHMT_IVDEP for (int64_t j = 0; j < own.n_keep; j++) {                                      \
+        const STATE s = state[j];                                                                \
+        out[j] = FINISH;                                                                         \
+      }                                                                                          \
+      return;                                                                                    \
+    }                                                                                            \
+    for (int64_t j = 0; j < own.n_keep; j++) {                                                   \
+      const STATE s = state[j];                                                                  \
+      SHMT_AT(RESULT, own.out[0], own.out_stride[0], j) = FINISH;                                \
+    }                                                                                            \
+  }                                                                                              \
+  /* Results of a few elements each, that lie together: side by side, not one after the other. */\
+  SHMT_OUTLINE void FN(NAME##_short)(const shmt__reduce_run* run, STATE* state) {                \
+    LANE acc[SHMT_REDUCE_TILE];                                                                  \
+    const void* ctx = run->ctx;                                                                  \
+    const int64_t n = run->n_keep, step = run->keep_stride;                                      \
+    (void)ctx;                                                                                   \
+    for (int64_t j = 0; j < n; j++) acc[j] = FIRST;                                              \
+    for (int64_t i = 0; i < run->n_reduce; i++) {                                                \
+      const char* in = run->in + i * (int64_t)sizeof(T);                                         \
+      SHMT_IVDEP for (int64_t j = 0; j < n; j++) {                                               \
+        const LANE a = acc[j];                                                                   \
+        const C x = SHMT_X(in + j * step);                                                       \
+        const LANE b = MAP;                                                                      \
+        acc[j] = COMBINE;                                                                        \
+      }                                                                                          \
+    }                                                                                            \
+    SHMT_IVDEP for (int64_t j = 0; j < n; j++) {                                                 \
+      const STATE s = state[j];                                                                  \
+      const LANE a = acc[j];                                                                     \
+      state[j] = JOIN;                                                                           \
+    }                                                                                            \
+  }                                                                                              \
   int64_t SHMT_LOOP(NAME)(shmt__reduce_phase phase, const shmt__reduce_run* run) {                 \
     if (phase == SHMT_REDUCE_SIZE) return sizeof(STATE);                                           \
     STATE* state = (STATE*)(void*)run->state;                                                      \
@@ -197,6 +235,10 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
       case SHMT_REDUCE_ACCUMULATE:                                                                 \
         if (run->keep_stride == (int64_t)sizeof(T) && run->reduce_stride != (int64_t)sizeof(T)) {  \
           FN(NAME##_wide)(run, state);                                                             \
+          break;                                                                                   \
+        }                                                                                          \
+        if (run->reduce_stride == (int64_t)sizeof(T) && run->n_reduce < FOLD_FEW && run->n_keep >= FOLD_FEW) {\
+          FN(NAME##_short)(run, state);                                                            \
           break;                                                                                   \
         }                                                                                          \
         for (int64_t j = 0; j < run->n_keep; j++) {                                                \
@@ -214,10 +256,7 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
         }                                                                                          \
         break;                                                                                     \
       default:                                                                                     \
-        for (int64_t j = 0; j < run->n_keep; j++) {                                                \
-          const STATE s = state[j];                                                                \
-          SHMT_AT(RESULT, run->out[0], run->out_stride[0], j) = FINISH;                            \
-        }                                                                                          \
+        FN(NAME##_store)(run, state);                                                              \
     }                                                                                              \
     return 0;                                                                                      \
   }

@@ -20,10 +20,9 @@
 #define SUM_FINISH(s) ((int64_t)(s))
 #endif
 
-/* sum: a mean when ctx points to true. */
+/* sum: a mean when it has a ctx. */
 #if SHMT_IS_FLOATING || SHMT_IS_COMPLEX
-FOLD(sum, C, 0, x, a + b, WIDE, 0, s + a, s + t, T,
-     SHMT_STORE((C)(run->ctx && *(const bool*)run->ctx ? s / (double)run->count : s)))
+FOLD(sum, C, 0, x, a + b, WIDE, 0, s + a, s + t, T, SHMT_STORE((C)(run->ctx ? s / (double)run->count : s)))
 #else
 /* A lane takes at most FOLD_ROWS elements, so that 32 bits hold the sums of narrow ones. */
 #define NARROW(x)             \

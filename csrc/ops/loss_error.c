@@ -43,7 +43,7 @@ static shmt__reduce_run run_of(const summing* s, int64_t part) {
                             .n_keep = 1,
                             .reduce_stride = s->item,
                             .count = s->n,
-                            .ctx = &s->is_mean};
+                            .ctx = s->is_mean ? &s->is_mean : NULL};
 }
 
 static void sum_parts(void* ctx, int64_t begin, int64_t end) {

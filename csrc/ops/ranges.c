@@ -268,10 +268,12 @@ static shmt_status triangle(const char* name, shmt_tensor* self, int64_t diagona
   const char* from = shmt__tensor_data(source);
   if (diagonal > columns) diagonal = columns;
   if (diagonal < -rows) diagonal = -rows;
-  for (int64_t r = 0; r < n_rows; r++) {
+  for (int64_t r = 0, alike; r < n_rows; r += alike) {
     int64_t edge = r % rows + diagonal + (upper ? 0 : 1);
+    /* The rows below the diagonal are all alike: as one long row. */
+    alike = edge >= columns ? rows - r % rows : 1;
     edge = edge < 0 ? 0 : edge > columns ? columns : edge;
-    const size_t before = (size_t)(edge * item), after = (size_t)((columns - edge) * item);
+    const size_t before = (size_t)(alike * edge * item), after = (size_t)((columns - edge) * item);
     if (upper) {
       memset(to, 0, before);
       if (to != from) memcpy(to + before, from + before, after);
@@ -279,8 +281,8 @@ static shmt_status triangle(const char* name, shmt_tensor* self, int64_t diagona
       if (to != from) memcpy(to, from, before);
       memset(to + before, 0, after);
     }
-    to += columns * item;
-    from += columns * item;
+    to += alike * columns * item;
+    from += alike * columns * item;
   }
   return shmt__output_end(name, &work, out);
 }

@@ -280,6 +280,20 @@ static shmt_status order_columns(shmt_tensor* self, int64_t dim, bool descending
   return SHMT_OK;
 }
 
+/* Lines of one element are in order. */
+static shmt_status order_singles(shmt_tensor* self, shmt_tensor** values, shmt_tensor** indices) {
+  SHMT_AUTO(shmt_tensor) v = NULL;
+  SHMT_AUTO(shmt_tensor) i = NULL;
+
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &v));
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &i));
+  SHMT_TRY(shmt__tensor_copy(v, self));
+  SHMT_TRY(shmt__tensor_fill(i, shmt__scalar_int(0)));
+  *values = SHMT_TAKE(v);
+  *indices = SHMT_TAKE(i);
+  return SHMT_OK;
+}
+
 static shmt_status check_sortable(const char* what, const shmt_tensor* self) {
   SHMT_REQUIRE(!shmt__is_complex(self->dtype), SHMT_E_RUNTIME, " Sort does not support complex dtypes on CPU");
   SHMT_REQUIRE_LOOP(SHMT_LOOP_sort, self->dtype, what);
@@ -308,8 +322,8 @@ shmt_status shmt__sort_stable(shmt_tensor* self, shmt_opt_bool stable, int64_t d
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_sortable("sort", self));
   SHMT_TRY(shmt__at_least_1d(self, &line));
-  if (dim < line->n_dims - 1 && line->numel > 0 && !shmt__tensor_is_meta(line)) {
-    SHMT_TRY(order_columns(line, dim, descending, &v, &i));
+  if (line->numel > 0 && !shmt__tensor_is_meta(line) && (dim < line->n_dims - 1 || line->sizes[dim] == 1)) {
+    SHMT_TRY(line->sizes[dim] == 1 ? order_singles(line, &v, &i) : order_columns(line, dim, descending, &v, &i));
     dim = line->n_dims - 1; /* they stand as they should */
   } else {
     SHMT_TRY(order_lines(line, dim, descending, line->sizes[dim], &v, &i));
