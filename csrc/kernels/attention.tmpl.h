@@ -4,10 +4,12 @@
  * largest score it has met, and are rescaled when a larger one comes (online softmax: Milakov and Gimelshein, 2018;
  * Dao et al., "FlashAttention", 2022).
  */
-#include "kernels/rows.tmpl.h"
+#include "kernels/row_exponentials.tmpl.h"
 #include "kernels/shapes.h"
 
 #include <string.h>
+
+ROW_SUM(sum_product, v *= w, 0)
 
 /* The keys of this block that query i may look at. */
 static inline int64_t SHMT_LOOP(visible)(const shmt__attention_shape* s, int64_t i) {

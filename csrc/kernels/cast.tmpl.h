@@ -24,6 +24,21 @@
 #define CAST_U64(x) ((uint64_t)(x))
 #endif
 
+/* Does the result lack the sign of the integer it is made of? */
+#define CAST_IS_CUT_bool       true
+#define CAST_IS_CUT_int8       true
+#define CAST_IS_CUT_int16      (sizeof(T) >= 2)
+#define CAST_IS_CUT_int32      (sizeof(T) >= 4)
+#define CAST_IS_CUT_uint32     CAST_IS_CUT_int32
+#define CAST_IS_CUT_int64      (sizeof(T) >= 8)
+#define CAST_IS_CUT_uint64     CAST_IS_CUT_int64
+#define CAST_IS_CUT_bfloat16   false
+#define CAST_IS_CUT_float32    false
+#define CAST_IS_CUT_float64    false
+#define CAST_IS_CUT_complex32  false
+#define CAST_IS_CUT_complex64  false
+#define CAST_IS_CUT_complex128 false
+
 /* X = SHMT_LOAD(element) as each dtype */
 #define CAST_TO_bool(x)       CAST_BOOL(x)
 #define CAST_TO_uint8(x)      ((uint8_t)CAST_I32(x))
@@ -71,9 +86,16 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
     }                                                                                                              \
   }
 #else
+/* Signed integers of which no bit of the result depends on the sign are taken by the loop of the unsigned ones; what stands
+ * behind is not compiled then. */
 #define CAST_LOOP(NAME, TO)                                                                    \
+  void SHMT_UNSIGNED_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n); \
   void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src,       \
                                  int64_t src_stride, int64_t n) {                      \
+    if (SHMT_IS_SIGNED && CAST_IS_CUT_##NAME) {                                        \
+      SHMT_UNSIGNED_LOOP(cast_to_##NAME)(dst, dst_stride, src, src_stride, n);         \
+      return;                                                                          \
+    }                                                                                  \
     if (dst_stride == (int64_t)sizeof(TO) && src_stride == (int64_t)sizeof(T)) {       \
       TO* to = (TO*)(void*)dst;                                                        \
       const T* from = (const T*)(const void*)src;                                      \

@@ -3,7 +3,7 @@
  * n columns; strides: bytes from row to row; ctx: int64_t, the number of rows. Numbers of the columns are n doubles.
  * Sums run over 32 rows at a time, a lane a column, and are added up in double.
  */
-#include "kernels/rows.tmpl.h"
+#include "kernels/lanes.tmpl.h"
 
 enum { FN(column_vectors) = 4, FN(column_block) = FN(column_vectors) * FN(lanes), FN(column_rows) = 32 };
 

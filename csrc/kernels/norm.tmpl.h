@@ -4,7 +4,7 @@
  * addition waits for the one before; short runs take fewer. A sum's data[0] is a double that it is added to; the ctx of all is
  * shmt__norm_shape.
  */
-#include "kernels/rows.tmpl.h"
+#include "kernels/lanes.tmpl.h"
 #include "kernels/shapes.h"
 
 enum { FN(norm_lanes) = 64, FN(norm_few) = 16, FN(norm_block) = 1024, FN(norm_short) = 256 };
@@ -15,6 +15,11 @@ static inline double FN(sum_lanes)(const C* lanes) {
   for (int k = 0; k < FN(norm_few); k++) four[k % 4] += (double)lanes[k];
   return (four[0] + four[1]) + (four[2] + four[3]);
 }
+
+/* Of short runs. */
+ROW_SUM(sum_plain, (void)0, 0)
+ROW_SUM(sum_centred_square, (v -= shift, v *= v), 0)
+ROW_SUM(sum_centred_product, (v -= shift, v *= w), 0)
 
 /* Elements from i on, each to a lane of its own. */
 #define ADD_LANES(COUNT, EXPR)                                                                         \

@@ -1,5 +1,5 @@
 /* kernels/ranks.tmpl.h -- the rank of one among few keys, and stretches of elements; for the templates that select, which
- * include kernels/keys.tmpl.h. */
+ * include kernels/keys.tmpl.h and kernels/count_less.tmpl.h. */
 enum { FN(stretch) = 128, FN(step) = 32, FN(group) = 8 };
 
 /* Is one of `group` flags set? */

@@ -4,6 +4,7 @@
 #if SHMT_IS_SIGNED || SHMT_IS_BOOL
 BY_UNSIGNED(select)
 #else
+#include "kernels/count_less.tmpl.h"
 #include "kernels/ranks.tmpl.h"
 
 static inline KEY FN(signed_key)(T value, KEY sign) { return (KEY)(FN(to_key)(value) ^ sign); }

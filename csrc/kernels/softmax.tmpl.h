@@ -3,8 +3,11 @@
  * n rows, each strides[k] bytes after the last, of ctx->length elements. 16-bit floats are calculated in float, never
  * rounded in between.
  */
-#include "kernels/rows.tmpl.h"
+#include "kernels/row_exponentials.tmpl.h"
 #include "kernels/shapes.h"
+
+ROW_SUM(sum_plain, (void)0, 0)
+ROW_SUM(sum_product, v *= w, 0)
 
 #define ROW(k, TYPE) ((TYPE*)(void*)(data[k] + r * strides[k]))
 

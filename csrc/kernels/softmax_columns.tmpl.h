@@ -3,8 +3,9 @@
  * n columns side by side, of ctx->length elements that are ctx->step bytes apart, so that columns are summed in vectors.
  * 16-bit floats are calculated in float, never rounded in between.
  */
+#include "kernels/exp_log.h"
 #include "kernels/halves.h"
-#include "kernels/rows.tmpl.h"
+#include "kernels/loops.h"
 #include "kernels/shapes.h"
 
 enum { FN(columns) = 64 };

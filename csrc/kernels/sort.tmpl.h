@@ -19,6 +19,7 @@ TURNED(sort_encode)
 TURNED(sort_decode)
 #undef TURNED
 #else
+#include "kernels/count_less.tmpl.h"
 #include "kernels/short_lines.tmpl.h"
 
 /* Indices of 32 bits in the second half of the memory of the wide ones. What is written has been read before. */

@@ -4,6 +4,7 @@
 #if SHMT_IS_SIGNED || SHMT_IS_BOOL
 BY_UNSIGNED(topk)
 #else
+#include "kernels/count_less.tmpl.h"
 #include "kernels/ranks.tmpl.h"
 #include "kernels/short_lines.tmpl.h"
 

@@ -1,16 +1,10 @@
-/* kernels/rows.tmpl.h -- maxima and sums over a dense row, of one dtype, in lanes.
+/* kernels/lanes.tmpl.h -- dense rows, of one dtype, in vectors of lanes, and sums over them.
  *
- * Included by the templates of softmax and attention. Sums are kept in 16 lanes, which the compiler turns into
+ * Included by the templates of rows and columns. Sums are kept in 16 lanes, which the compiler turns into
  * vectors. 16-bit floats are calculated in float, never rounded in between.
  */
 #include "kernels/halves.h"
 #include "kernels/loops.h"
-#include "kernels/vmath.h"
-
-#ifndef SHMT_EXP
-#define SHMT_EXP(x) _Generic((x), float: shmt__expf, default: shmt__exp)(x)
-#define SHMT_LOG(x) _Generic((x), float: logf, default: log)(x)
-#endif
 
 enum { FN(lanes) = 16 };
 #define EACH_LANE for (int k = 0; k < FN(lanes); k++)
@@ -43,13 +37,6 @@ INLINE void FN(load_full)(FN(vector)* out, const T* x) {
   __builtin_memcpy(out, v, sizeof v);
 }
 
-INLINE void FN(vector_exp)(FN(vector)* v) {
-  C a[FN(lanes)];
-  __builtin_memcpy(a, v, sizeof a);
-  EACH_LANE a[k] = SHMT_EXP(a[k]);
-  __builtin_memcpy(v, a, sizeof a);
-}
-
 INLINE void FN(store_full)(T* out, const FN(vector)* v) {
   C a[FN(lanes)];
   __builtin_memcpy(a, v, sizeof a);
@@ -66,36 +53,6 @@ INLINE C FN(lanes_sum)(const FN(vector)* sums) {
   const C c = (v[2] + v[10]) + (v[6] + v[14]), d = (v[3] + v[11]) + (v[7] + v[15]);
   return (a + b) + (c + d);
 }
-
-INLINE void FN(vector_max)(FN(vector)* best, const FN(vector)* v) {
-  const FN(mask) greater = *best > *v;
-  *best = (FN(vector))(((FN(mask))*best & greater) | ((FN(mask))*v & ~greater));
-}
-
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
-static inline C FN(row_max)(const T* x, int64_t n) {
-  FN(vector) best, v;
-
-  if (n < FN(lanes)) {
-    C top = -(C)INFINITY;
-    for (int64_t i = 0; i < n; i++) top = MAX(top, SHMT_LOAD(x[i]));
-    return top;
-  }
-  FN(load_full)(&best, x);
-  for (int64_t i = FN(lanes); i + FN(lanes) <= n; i += FN(lanes)) {
-    FN(load_full)(&v, x + i);
-    FN(vector_max)(&best, &v);
-  }
-  FN(load_full)(&v, x + n - FN(lanes));
-  FN(vector_max)(&best, &v);
-  C m[8];
-  for (int k = 0; k < 8; k++) m[k] = MAX(best[k], best[k + 8]);
-  for (int k = 0; k < 4; k++) m[k] = MAX(m[k], m[k + 4]);
-  m[0] = MAX(m[0], m[2]);
-  m[1] = MAX(m[1], m[3]);
-  return MAX(m[0], m[1]);
-}
-#undef MAX
 
 INLINE void FN(store_rest)(T* out, const FN(vector)* v, int64_t n) {
   C a[FN(lanes)];
@@ -117,7 +74,7 @@ INLINE void FN(from_lane)(FN(vector)* v, int64_t first) {
   *v = (FN(vector))((FN(mask))*v & keep);
 }
 
-/* Sum over i of what STEPS make of v, an element of x, and w, one of y. The last vector overlaps the one before and
+/* A function: the sum over i of what STEPS make of v, an element of x, and w, one of y. The last vector overlaps the one before and
  * counts what is new in it, so it is loaded first: out may be x. Rows of less than a vector are filled up. */
 #define ROW_SUM(NAME, STEPS, STORE)                                                             \
   static inline C FN(NAME)(const T* x, const T* y, T* out, C shift, int64_t n) {                \
@@ -153,14 +110,3 @@ INLINE void FN(from_lane)(FN(vector)* v, int64_t first) {
     }                                                                                           \
     return FN(lanes_sum)(&sum);                                                                 \
   }
-#define SHIFTED_EXP v -= shift, FN(vector_exp)(&v)
-ROW_SUM(sum_exp, SHIFTED_EXP, 0)
-ROW_SUM(store_exp, SHIFTED_EXP, 1)
-ROW_SUM(sum_product, v *= w, 0)
-ROW_SUM(sum_plain, (void)0, 0)
-ROW_SUM(sum_centred_square, (v -= shift, v *= v), 0)
-ROW_SUM(sum_centred_product, (v -= shift, v *= w), 0)
-#undef SHIFTED_EXP
-#undef ROW_SUM
-#undef EACH_LANE
-#undef INLINE

@@ -1,0 +1,12 @@
+/* kernels/exp_log.h -- exp and log of what a dtype is calculated in: float or double. */
+#ifndef SHMT_KERNELS_EXP_LOG_H
+#define SHMT_KERNELS_EXP_LOG_H
+
+#include "kernels/vmath.h"
+
+#include <math.h>
+
+#define SHMT_EXP(x) _Generic((x), float: shmt__expf, default: shmt__exp)(x)
+#define SHMT_LOG(x) _Generic((x), float: logf, default: log)(x)
+
+#endif
