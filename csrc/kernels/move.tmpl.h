@@ -40,19 +40,31 @@ void SHMT_LOOP(gather)(char* const* data, const int64_t* strides, int64_t n, con
   }
 }
 
-/* data: out, src, index (int64), all dense; ctx: int64_t, the length of src. out = src[index], whose numbers the caller
- * has checked; one that another process has spoilt since counts as 0. */
+/* data: out, src, index (int64), all dense; ctx: int64_t[2], the length of a row of src and how many rows. Each row of out,
+ * n long, = row of src[index], whose numbers the caller has checked; one that another process has spoilt since counts
+ * as 0. Four rows share what an index costs. */
 void SHMT_LOOP(gather_known)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  T* to = (T*)(void*)data[0];
+  const int64_t length = ((const int64_t*)ctx)[0], rows = ((const int64_t*)ctx)[1];
+  T* restrict to = (T*)(void*)data[0];
   const T* src = (const T*)(const void*)data[1];
   const int64_t* index = (const int64_t*)(const void*)data[2];
-  const uint64_t length = (uint64_t) * (const int64_t*)ctx;
+  int64_t r = 0;
 
   (void)strides;
-  for (int64_t i = 0; i < n; i++) {
-    const uint64_t at = (uint64_t)index[i];
-    to[i] = src[at < length ? at : 0];
-  }
+  for (; r + 4 <= rows; r += 4, to += 4 * n, src += 4 * length)
+    for (int64_t i = 0; i < n; i++) {
+      const uint64_t at = (uint64_t)index[i];
+      const T* from = src + (at < (uint64_t)length ? at : 0);
+      to[i] = from[0];
+      to[i + n] = from[length];
+      to[i + 2 * n] = from[2 * length];
+      to[i + 3 * n] = from[3 * length];
+    }
+  for (; r < rows; r++, to += n, src += length)
+    for (int64_t i = 0; i < n; i++) {
+      const uint64_t at = (uint64_t)index[i];
+      to[i] = src[at < (uint64_t)length ? at : 0];
+    }
 }
 
 /* data: self, src, index. self[index * stride] = src. */

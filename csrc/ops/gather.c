@@ -91,12 +91,10 @@ static void copy_slices(void* ctx, int64_t begin, int64_t end) {
 /* Slices of one element: each row of out is taken from a row of self. */
 static void copy_elements(void* ctx, int64_t begin, int64_t end) {
   const slices* s = ctx;
+  char* const data[3] = {s->to + begin * s->n_index * s->inner, (char*)(uintptr_t)s->from + begin * s->size * s->inner,
+                         (char*)(uintptr_t)s->index};
 
-  for (int64_t k = begin; k < end; k++) {
-    char* const data[3] = {s->to + k * s->n_index * s->inner, (char*)(uintptr_t)s->from + k * s->size * s->inner,
-                           (char*)(uintptr_t)s->index};
-    s->loop(data, NULL, s->n_index, &s->size);
-  }
+  s->loop(data, NULL, s->n_index, (const int64_t[]){s->size, end - begin});
 }
 
 static bool are_known(const slices* s) {

@@ -334,3 +334,12 @@ def test_copies_of_memory_that_overlaps() -> None:
         x, 0, st.zeros(1, 1, dtype=st.int64), st.ones(1, 1), out=x.as_strided((3, 4), (1, 1))
     )
     assert out.shape == (3, 4)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "complex64", "complex128"])
+@pytest.mark.parametrize("rows", [1, 3, 4, 9])
+def test_columns_are_selected_from_any_number_of_rows(dtype: str, rows: int) -> None:
+    x = np.arange(rows * 11).reshape(rows, 11).astype(dtype)
+    at = np.array([10, 0, 3, 3, 7])
+    got = st.from_numpy(x).index_select(1, st.from_numpy(at))
+    assert (got.numpy() == x[:, at]).all()
