@@ -138,6 +138,6 @@ shmt_status shmt__segment_reduce(shmt_tensor* data, const char* reduce, shmt_ten
     SHMT_AUTO(shmt_tensor) sums = SHMT_TAKE(found);
     SHMT_TRY(make_means(sums, steps, has_initial, &found));
   }
-  SHMT_TRY(shmt__tensor_contiguous(found, SHMT_CONTIGUOUS_FORMAT, &dense));
+  SHMT_TRY(shmt_op_contiguous(found, SHMT_CONTIGUOUS_FORMAT, &dense));
   return shmt_op_reshape(dense, (shmt_ints){sizes, data->n_dims}, out);
 }

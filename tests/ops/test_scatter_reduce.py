@@ -122,6 +122,10 @@ def test_segment_reduce(how: str, empty: float) -> None:
     assert st.autograd.gradcheck(
         lambda t: st.segment_reduce(t, how, lengths=st.tensor([2, 3])), (x.requires_grad_(),)
     )
+    plane = (st.arange(10.0, dtype=st.float64).reshape(5, 2) + 0.5).requires_grad_()
+    assert st.autograd.gradcheck(
+        lambda t: st.segment_reduce(t, how, lengths=st.tensor([2, 3])), (plane,)
+    )
 
 
 def test_segment_reduce_refuses() -> None:
