@@ -66,11 +66,12 @@ typedef enum shmt__fft_layout {
 typedef struct shmt__fft_place {
   shmt__fft_layout layout;
   int64_t step; /* real numbers from an element of a line to the next */
+  int64_t next; /* bytes from a block to the next */
   void* re[SHMT_FFT_LANES];
   void* im[SHMT_FFT_LANES];
 } shmt__fft_place;
 
-/* Lines to transform at once. */
+/* Lines to transform at once, and those of other blocks as far from each other. */
 typedef struct shmt__fft_block {
   const shmt__fft_steps* steps;
   shmt__fft_kind kind;

@@ -1,6 +1,6 @@
 /* kernels/fft.tmpl.h -- discrete Fourier transforms. Complex dtypes. See Note [Lanes] in kernels/fft.h.
  *
- * fft_block: data: scratch (2 room + the largest radix elements); n: unused; ctx: shmt__fft_block. A block of lines.
+ * fft_block: data: scratch (2 room + the largest radix elements); n: blocks of lines; ctx: shmt__fft_block, the first.
  * fft_columns: data: runs of all rows, the line, scratch (2 n1 + work); n: blocks of columns; ctx: shmt__fft_line.
  * fft_rows: data: the result, what fft_columns has left (may be the same), scratch (2 n2 + work); n: blocks of rows; ctx
  * the same. work: the largest radix.
@@ -121,14 +121,11 @@ static void FN(to_single)(const shmt__fft_block* b, FN(pair)* x, FN(pair)* y, FN
   }
 }
 
-void SHMT_LOOP(fft_block)(char* const* data, const int64_t* strides, int64_t lanes, const void* ctx) {
-  const shmt__fft_block* b = ctx;
+static void FN(run_block)(const shmt__fft_block* b, FN(pair)* x) {
   const int64_t n = b->steps->length, half = n / 2 + 1;
-  FN(pair) *x = (FN(pair)*)(void*)data[0], *y = x + b->room, *work = y + b->room, *z, *first;
+  FN(pair) *y = x + b->room, *work = y + b->room, *z, *first;
   const R scale = (R)b->scale, im_scale = b->is_forward ? scale : -scale;
 
-  (void)strides;
-  (void)lanes;
   switch (b->kind) {
     case SHMT_FFT_COMPLEX:
       FN(load)(&b->in[0], n, x, !b->is_forward);
@@ -168,6 +165,25 @@ void SHMT_LOOP(fft_block)(char* const* data, const int64_t* strides, int64_t lan
       else
         FN(to_single)(b, x, y, work);
       break;
+  }
+}
+
+static void FN(move_on)(shmt__fft_place* p) {
+  for (int l = 0; l < LANES; l++) {
+    p->re[l] = (char*)p->re[l] + p->next;
+    p->im[l] = (char*)p->im[l] + p->next;
+  }
+}
+
+void SHMT_LOOP(fft_block)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  shmt__fft_block b = *(const shmt__fft_block*)ctx;
+  const int places = b.kind == SHMT_FFT_FROM_PAIR || b.kind == SHMT_FFT_TO_PAIR ? 2 : 1;
+
+  (void)strides;
+  while (true) {
+    FN(run_block)(&b, (FN(pair)*)(void*)data[0]);
+    if (--n <= 0) return;
+    for (int i = 0; i < places; i++) FN(move_on)(&b.in[i]), FN(move_on)(&b.out[i]);
   }
 }
 

@@ -158,6 +158,23 @@ static void place_block(const job* j, shmt__fft_block* b, shmt__cursor* c, int64
 /* Lines in a block. */
 static int64_t block_lines(const job* j) { return j->lanes * (is_paired(j->r) ? 2 : 1); }
 
+/* Blocks after the one that begins at c, of at most `most`, whose lines are all as far from those of the one before. */
+static int64_t blocks_alike(const job* j, const shmt__cursor* c, int64_t most) {
+  const int64_t whole = j->dims.n_dims > 0 ? (j->dims.sizes[0] - c->at[0] - 1) / block_lines(j) - 1 : 0;
+  const int64_t count = whole < most ? whole : most;
+
+  return count > 0 ? count : 0;
+}
+
+/* Move on over n blocks like the one behind the cursor. */
+static void skip_blocks(const job* j, shmt__cursor* c, int64_t n) {
+  const int64_t lines = n * block_lines(j);
+
+  c->at[0] += lines;
+  c->from += lines * j->dims.from[0];
+  c->to += lines * j->dims.to[0];
+}
+
 static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
   const int64_t lines = block_lines(j), n = j->plan->key.length, last = end * lines < j->n_lines ? end * lines : j->n_lines;
   shmt__fft_block b = {.steps = &j->plan->steps,
@@ -167,15 +184,23 @@ static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
                        .halves = j->plan->halves,
                        .scale = j->r->scale,
                        .room = n + 1};
+  const int64_t next = j->dims.n_dims > 0 ? lines * j->part_bytes : 0;
   const uint64_t nbytes = (uint64_t)((2 * b.room + n) * shmt__fft_element_bytes());
   shmt__cursor c;
   shmt__cursor_init(&c, &j->dims, begin * lines);
   void* scratch = NULL;
 
+  for (int i = 0; i < 2; i++) {
+    b.in[i].next = next * j->dims.from[0];
+    b.out[i].next = next * j->dims.to[0];
+  }
   SHMT_TRY(shmt__alloc(nbytes, &scratch));
-  for (int64_t at = begin * lines; at < last; at += lines) {
+  for (int64_t at = begin * lines; at < last;) {
+    const int64_t more = blocks_alike(j, &c, (last - at) / lines - 1);
     place_block(j, &b, &c, last - at < lines ? last - at : lines);
-    shmt__loops[SHMT_LOOP_fft_block][j->r->dtype]((char*[]){scratch}, NULL, j->lanes, &b);
+    if (more > 0) skip_blocks(j, &c, more);
+    shmt__loops[SHMT_LOOP_fft_block][j->r->dtype]((char*[]){scratch}, NULL, more + 1, &b);
+    at += (more + 1) * lines;
   }
   shmt__dealloc(scratch, nbytes);
   return SHMT_OK;
