@@ -546,6 +546,12 @@ void SHMT_LOOP(fft_mirror)(char* const* data, const int64_t* strides, int64_t n,
 #undef HIGH
 #undef LOW_2
 #undef HIGH_2
+#undef RE_PARTS
+#undef IM_PARTS
+#undef FIRST_LINES
+#undef OTHER_LINES
+#undef RUN
+#undef LINE
 #undef JOINED
 #undef FIRST
 #undef SECOND

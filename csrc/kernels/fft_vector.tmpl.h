@@ -20,15 +20,24 @@ typedef struct FN(values) {
   R re_scale, im_scale;
 } FN(values);
 
-/* Two vectors as one row of numbers: every second one of it; the two interleaved, by numbers and by pairs of them. _BACK:
- * the last element first. */
+/* Complex numbers in the 16 bytes that are cheaper to shuffle within than across. */
+#define RUN (8 * LANES / VECTOR_BYTES)
+/* Lines l of a block, RUN at a time, are in turn the first and the other ones of a tile. */
+#define LINE(l, is_other) ((l) / RUN * 2 * RUN + (l) % RUN + ((is_other) ? RUN : 0))
+
+/* Two vectors as one row of numbers: every second one of it; the two interleaved. _BACK: the last element first. Their
+ * halves interleaved, by pairs of numbers. One element of first and of other lines: its parts, and back. */
 #if LANES == 16
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 #define ODDS(a, b)  __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
 #define LOW(a, b)   __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define HIGH(a, b)  __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
-#define LOW_2(a, b)  __builtin_shufflevector(a, b, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23)
-#define HIGH_2(a, b) __builtin_shufflevector(a, b, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31)
+#define LOW_2(a, b)  __builtin_shufflevector(a, b, 0, 1, 16, 17, 2, 3, 18, 19, 8, 9, 24, 25, 10, 11, 26, 27)
+#define HIGH_2(a, b) __builtin_shufflevector(a, b, 4, 5, 20, 21, 6, 7, 22, 23, 12, 13, 28, 29, 14, 15, 30, 31)
+#define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30)
+#define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31)
+#define FIRST_LINES(re, im) __builtin_shufflevector(re, im, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define OTHER_LINES(re, im) __builtin_shufflevector(re, im, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
 #define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0)
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1)
 #define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 15, 31, 14, 30, 13, 29, 12, 28, 11, 27, 10, 26, 9, 25, 8, 24)
@@ -41,8 +50,19 @@ typedef struct FN(values) {
 #define ODDS(a, b)  __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15)
 #define LOW(a, b)   __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define HIGH(a, b)  __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
-#define LOW_2(a, b)  __builtin_shufflevector(a, b, 0, 1, 8, 9, 2, 3, 10, 11)
-#define HIGH_2(a, b) __builtin_shufflevector(a, b, 4, 5, 12, 13, 6, 7, 14, 15)
+#define LOW_2(a, b)  __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13)
+#define HIGH_2(a, b) __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15)
+#if RUN == 2
+#define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14)
+#define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15)
+#define FIRST_LINES(re, im) __builtin_shufflevector(re, im, 0, 8, 1, 9, 4, 12, 5, 13)
+#define OTHER_LINES(re, im) __builtin_shufflevector(re, im, 2, 10, 3, 11, 6, 14, 7, 15)
+#else
+#define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
+#define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
+#define FIRST_LINES(re, im) RE_PARTS(re, im)
+#define OTHER_LINES(re, im) IM_PARTS(re, im)
+#endif
 #define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 14, 12, 10, 8, 6, 4, 2, 0)
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 15, 13, 11, 9, 7, 5, 3, 1)
 #define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 7, 15, 6, 14, 5, 13, 4, 12)
@@ -55,8 +75,20 @@ typedef struct FN(values) {
 #define ODDS(a, b)  __builtin_shufflevector(a, b, 1, 3, 5, 7)
 #define LOW(a, b)   __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define HIGH(a, b)  __builtin_shufflevector(a, b, 2, 6, 3, 7)
-#define LOW_2(a, b)  __builtin_shufflevector(a, b, 0, 1, 4, 5)
-#define HIGH_2(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
+/* Never called for: half a vector is one complex number, or a part of it. */
+#define LOW_2(a, b)  (a)
+#define HIGH_2(a, b) (b)
+#if RUN == 2
+#define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
+#define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
+#define FIRST_LINES(re, im) __builtin_shufflevector(re, im, 0, 4, 1, 5)
+#define OTHER_LINES(re, im) __builtin_shufflevector(re, im, 2, 6, 3, 7)
+#else
+#define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 4, 2, 6)
+#define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
+#define FIRST_LINES(re, im) RE_PARTS(re, im)
+#define OTHER_LINES(re, im) IM_PARTS(re, im)
+#endif
 #define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 6, 4, 2, 0)
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 7, 5, 3, 1)
 #define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 3, 7, 2, 6)
@@ -69,9 +101,10 @@ typedef struct FN(values) {
 #define ODDS(a, b)  __builtin_shufflevector(a, b, 1, 3)
 #define LOW(a, b)   __builtin_shufflevector(a, b, 0, 2)
 #define HIGH(a, b)  __builtin_shufflevector(a, b, 1, 3)
-/* Never called for: a vector is one complex number. */
-#define LOW_2(a, b)  (a)
-#define HIGH_2(a, b) (b)
+#define RE_PARTS(a, b) EVENS(a, b)
+#define IM_PARTS(a, b) ODDS(a, b)
+#define FIRST_LINES(re, im) EVENS(re, im)
+#define OTHER_LINES(re, im) ODDS(re, im)
 #define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 2, 0)
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 3, 1)
 #define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 1, 3)
@@ -126,87 +159,99 @@ INLINE void FN(transpose)(FN(vector)* v) {
   }
 }
 
-/* Transpose half as many vectors, squares of complex numbers. */
-INLINE void FN(transpose_pairs)(FN(vector)* v) {
-#pragma GCC unroll 3
-  for (int round = 1; round < LANES / 2; round *= 2) {
-    FN(vector) w[LANES / 2];
+#if LANES > 2
+/* Transpose the squares of complex numbers that both halves of LANES / 4 vectors are. */
+INLINE void FN(transpose_halves)(FN(vector)* v) {
+#pragma GCC unroll 2
+  for (int round = 1; round < LANES / 4; round *= 2) {
+    FN(vector) w[LANES / 4];
+#pragma GCC unroll 2
+    for (int i = 0; i < LANES / 8; i++) {
+      w[2 * i] = LOW_2(v[i], v[i + LANES / 8]);
+      w[2 * i + 1] = HIGH_2(v[i], v[i + LANES / 8]);
+    }
 #pragma GCC unroll 4
-    for (int i = 0; i < LANES / 4; i++) {
-      w[2 * i] = LOW_2(v[i], v[i + LANES / 4]);
-      w[2 * i + 1] = HIGH_2(v[i], v[i + LANES / 4]);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < LANES / 2; i++) v[i] = w[i];
+    for (int i = 0; i < LANES / 4; i++) v[i] = w[i];
   }
 }
 
-/* Half a vector of elements of dense lines from i on; re and im: where those parts of element 0 go, elements two vectors
- * apart. The second half of them is from j on. */
-INLINE void FN(load_tile)(const shmt__fft_place* p, int64_t i, int64_t j, FN(vector)* re, FN(vector)* im,
-                          const bool is_joined) {
+/* Elements of half of the lines, one a vector: LANES / 4 from i on, as many from j on. */
+INLINE void FN(get_square)(const shmt__fft_place* p, const bool is_other, int64_t i, int64_t j, FN(vector)* v) {
+#pragma GCC unroll 4
+  for (int l = 0; l < LANES / 4; l++) {
+    const R *low = p->re[LINE(l, is_other)], *high = p->re[LINE(l + LANES / 4, is_other)];
+    v[l] = FN(get_joined)(low + 2 * i, high + 2 * i);
+    v[l + LANES / 4] = FN(get_joined)(low + 2 * j, high + 2 * j);
+  }
+  FN(transpose_halves)(v);
+  FN(transpose_halves)(v + LANES / 4);
+}
+
+INLINE void FN(put_square)(const shmt__fft_place* p, const bool is_other, int64_t i, int64_t j, FN(vector)* v) {
+  FN(transpose_halves)(v);
+  FN(transpose_halves)(v + LANES / 4);
+#pragma GCC unroll 4
+  for (int l = 0; l < LANES / 4; l++) {
+    R *low = p->re[LINE(l, is_other)], *high = p->re[LINE(l + LANES / 4, is_other)];
+    FN(put_halves)(low + 2 * i, high + 2 * i, v[l]);
+    FN(put_halves)(low + 2 * j, high + 2 * j, v[l + LANES / 4]);
+  }
+}
+#else
+/* A vector is one complex number. */
+INLINE void FN(get_square)(const shmt__fft_place* p, const bool is_other, int64_t i, int64_t j, FN(vector)* v) {
+  (void)j;
+  *v = FN(get)((const R*)p->re[is_other] + 2 * i);
+}
+
+INLINE void FN(put_square)(const shmt__fft_place* p, const bool is_other, int64_t i, int64_t j, FN(vector)* v) {
+  (void)j;
+  FN(put)((R*)p->re[is_other] + 2 * i, *v);
+}
+#endif
+
+/* Half a vector of elements of dense lines, the first half of them from i on, the second from j on; re and im: where those
+ * parts of element 0 go, elements two vectors apart. */
+INLINE void FN(load_tile)(const shmt__fft_place* p, int64_t i, int64_t j, FN(vector)* re, FN(vector)* im) {
   FN(vector) a[LANES / 2], b[LANES / 2];
 
-#pragma GCC unroll 8
-  for (int l = 0; l < LANES / 2; l++) {
-    const R *from = p->re[l], *other = p->re[LANES / 2 + l];
-    a[l] = is_joined ? FN(get_joined)(from + 2 * i, from + 2 * j) : FN(get)(from + 2 * i);
-    b[l] = is_joined ? FN(get_joined)(other + 2 * i, other + 2 * j) : FN(get)(other + 2 * i);
-  }
-  FN(transpose_pairs)(a);
-  FN(transpose_pairs)(b);
+  FN(get_square)(p, false, i, j, a);
+  FN(get_square)(p, true, i, j, b);
 #pragma GCC unroll 8
   for (int q = 0; q < LANES / 2; q++) {
-    const int64_t at = q < LANES / 4 || !is_joined ? i + q : j + q - LANES / 4;
-    re[2 * at] = EVENS(a[q], b[q]);
-    im[2 * at] = ODDS(a[q], b[q]);
+    const int64_t at = q < (LANES + 2) / 4 ? i + q : j + q - LANES / 4;
+    re[2 * at] = RE_PARTS(a[q], b[q]);
+    im[2 * at] = IM_PARTS(a[q], b[q]);
   }
 }
 
-INLINE void FN(store_tile)(const shmt__fft_place* p, int64_t i, int64_t j, const FN(values)* from, const bool is_joined) {
+INLINE void FN(store_tile)(const shmt__fft_place* p, int64_t i, int64_t j, const FN(values)* from) {
   FN(vector) a[LANES / 2], b[LANES / 2];
 
 #pragma GCC unroll 8
   for (int q = 0; q < LANES / 2; q++) {
-    const int64_t at = (q < LANES / 4 || !is_joined ? i + q : j + q - LANES / 4) * from->step;
+    const int64_t at = (q < (LANES + 2) / 4 ? i + q : j + q - LANES / 4) * from->step;
     const FN(vector) u = from->re[at] * from->re_scale, v = from->im[at] * from->im_scale;
-    a[q] = LOW(u, v);
-    b[q] = HIGH(u, v);
+    a[q] = FIRST_LINES(u, v);
+    b[q] = OTHER_LINES(u, v);
   }
-  FN(transpose_pairs)(a);
-  FN(transpose_pairs)(b);
-#pragma GCC unroll 8
-  for (int l = 0; l < LANES / 2; l++) {
-    R *to = p->re[l], *other = p->re[LANES / 2 + l];
-    if (is_joined) {
-      FN(put_halves)(to + 2 * i, to + 2 * j, a[l]);
-      FN(put_halves)(other + 2 * i, other + 2 * j, b[l]);
-    } else {
-      FN(put)(to + 2 * i, a[l]);
-      FN(put)(other + 2 * i, b[l]);
-    }
-  }
+  FN(put_square)(p, false, i, j, a);
+  FN(put_square)(p, true, i, j, b);
 }
 
 /* All elements of dense lines that are at least a quarter of a vector long. The last tile may overlap the one before. */
 static void FN(load_dense)(const shmt__fft_place* p, int64_t n, FN(vector)* re, FN(vector)* im) {
   int64_t i = 0;
 
-  for (; i + LANES / 2 <= n; i += LANES / 2) FN(load_tile)(p, i, i, re, im, false);
-  if (n < LANES / 2)
-    FN(load_tile)(p, 0, n - LANES / 4, re, im, true);
-  else if (i < n)
-    FN(load_tile)(p, n - LANES / 2, 0, re, im, false);
+  for (; i + LANES / 2 <= n; i += LANES / 2) FN(load_tile)(p, i, i + LANES / 4, re, im);
+  if (i < n) FN(load_tile)(p, n < LANES / 2 ? 0 : n - LANES / 2, n - LANES / 4, re, im);
 }
 
 static void FN(store_dense)(const shmt__fft_place* p, int64_t n, const FN(values)* from) {
   int64_t i = 0;
 
-  for (; i + LANES / 2 <= n; i += LANES / 2) FN(store_tile)(p, i, i, from, false);
-  if (n < LANES / 2)
-    FN(store_tile)(p, 0, n - LANES / 4, from, true);
-  else if (i < n)
-    FN(store_tile)(p, n - LANES / 2, 0, from, false);
+  for (; i + LANES / 2 <= n; i += LANES / 2) FN(store_tile)(p, i, i + LANES / 4, from);
+  if (i < n) FN(store_tile)(p, n < LANES / 2 ? 0 : n - LANES / 2, n - LANES / 4, from);
 }
 
 /* The same for lines of real numbers, one of the two parts: a vector of elements. */
