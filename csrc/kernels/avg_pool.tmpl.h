@@ -175,6 +175,15 @@ void SHMT_LOOP(adaptive_avg_pool)(char* const* data, const int64_t* strides, int
 #endif
 
 #if SHMT_IS_FLOATING && !SHMT_IS_HALF
+/* The window of output ow, and among how many its elements are shared out; false: it has none. */
+static inline bool SHMT_LOOP(pool_row_place)(const shmt__pool_row* r, int64_t ow, int64_t* window, int64_t* shares) {
+  shmt__pool_row_window(r, ow, window);
+  if (window[1] <= window[0] || window[3] <= window[2] || window[5] <= window[4]) return false;
+  const int64_t inside = (window[1] - window[0]) * (window[3] - window[2]) * (window[5] - window[4]);
+  *shares = r->is_adaptive ? inside : SHMT_LOOP(pool_divisor)(r->shape, r->od, r->oh, ow, inside);
+  return true;
+}
+
 /* data: out, of a row of outputs; the image, channels side by side. */
 void SHMT_LOOP(avg_pool_channels_last)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_row* r = ctx;
@@ -184,11 +193,8 @@ void SHMT_LOOP(avg_pool_channels_last)(char* const* data, const int64_t* strides
 
   (void)strides;
   for (int64_t ow = 0; ow < n; ow++) {
-    int64_t at[6];
-    shmt__pool_row_window(r, ow, at);
-    const bool is_empty = at[1] <= at[0] || at[3] <= at[2] || at[5] <= at[4];
-    const int64_t inside = is_empty ? 0 : (at[1] - at[0]) * (at[3] - at[2]) * (at[5] - at[4]);
-    const int64_t shares = r->is_adaptive ? inside : SHMT_LOOP(pool_divisor)(s, r->od, r->oh, ow, inside);
+    int64_t at[6] = {0}, shares = 0;
+    const bool is_empty = !SHMT_LOOP(pool_row_place)(r, ow, at, &shares);
     for (int64_t begin = 0; begin < r->channels; begin += SHMT_POOL_WIDTH) {
       const int64_t many = r->channels - begin < SHMT_POOL_WIDTH ? r->channels - begin : SHMT_POOL_WIDTH;
       TOTAL sum[SHMT_POOL_WIDTH];
@@ -214,11 +220,8 @@ void SHMT_LOOP(avg_pool_backward_channels_last)(char* const* data, const int64_t
 
   (void)strides;
   for (int64_t ow = 0; ow < n; ow++) {
-    int64_t at[6];
-    shmt__pool_row_window(r, ow, at);
-    if (at[1] <= at[0] || at[3] <= at[2] || at[5] <= at[4]) continue;
-    const int64_t inside = (at[1] - at[0]) * (at[3] - at[2]) * (at[5] - at[4]);
-    const int64_t shares = r->is_adaptive ? inside : SHMT_LOOP(pool_divisor)(s, r->od, r->oh, ow, inside);
+    int64_t at[6], shares;
+    if (!SHMT_LOOP(pool_row_place)(r, ow, at, &shares)) continue;
     for (int64_t begin = 0; begin < r->channels; begin += SHMT_POOL_WIDTH) {
       const int64_t many = r->channels - begin < SHMT_POOL_WIDTH ? r->channels - begin : SHMT_POOL_WIDTH;
       const T* from = grad + ow * r->channels + begin;

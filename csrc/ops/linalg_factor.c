@@ -187,20 +187,24 @@ static int run_getrs(void* ctx, int64_t i, int begin, int end) {
                                                columns_of(job, i, begin), job->b.ld);
 }
 
-/* Pivots are positions from 1; LAPACK would follow any that are not. */
-static shmt_status check_pivots(const char* name, const shmt_tensor* pivots, int64_t n) {
-  const int* data = shmt__tensor_data(pivots);
+/* *out is a copy of the pivots, spread to sizes. Pivots are positions from 1 to n, and LAPACK would follow any that are
+ * not: the copy is checked, which no other process can change afterwards. */
+static shmt_status own_pivots(const char* name, shmt_tensor* pivots, shmt_ints sizes, int64_t n, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) own = NULL;
 
-  for (int64_t i = 0; i < pivots->numel; i++)
+  SHMT_TRY(shmt__tensor_empty(sizes, SHMT_INT32, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &own));
+  SHMT_TRY(shmt__tensor_copy(own, pivots));
+  const int* data = shmt__tensor_data(own);
+  for (int64_t i = 0; i < own->numel; i++)
     SHMT_REQUIRE(data[i] >= 1 && data[i] <= n, SHMT_E_RUNTIME,
-                 "%s: pivots given to lu_solve must all be greater or equal to 1 and at most %" PRId64
+                 "%s: pivots must all be greater or equal to 1 and at most %" PRId64
                  ", but got %d. Did you properly pass the result of lu_factor?", name, n, data[i]);
+  *out = SHMT_TAKE(own);
   return SHMT_OK;
 }
 
 /* AX = B, or A^H X = B, by the factors of A. B is overwritten. */
 static shmt_status solve_by_lu(shmt_tensor* lu, shmt_tensor* pivots, char trans, shmt_tensor* b) {
-  SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) wide = NULL;
   SHMT_AUTO(shmt_tensor) factors = NULL;
   factor_job job = {.trans = trans};
@@ -210,10 +214,7 @@ static shmt_status solve_by_lu(shmt_tensor* lu, shmt_tensor* pivots, char trans,
 
   SHMT_TRY(shmt__batch_read(lu, sizes, &factors));
   sizes.len--;
-  SHMT_TRY(shmt__tensor_empty(sizes, SHMT_INT32, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &wide));
-  SHMT_TRY(shmt__tensor_contiguous(pivots, SHMT_CONTIGUOUS_FORMAT, &dense));
-  SHMT_TRY(check_pivots("linalg.lu_solve", dense, n));
-  SHMT_TRY(shmt__tensor_copy(wide, dense));
+  SHMT_TRY(own_pivots("linalg.lu_solve", pivots, sizes, n, &wide));
   SHMT_TRY(shmt__batch_of(factors, &job.a));
   SHMT_TRY(shmt__batch_of(b, &job.b));
   SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_getrs, lu->dtype, &job.routine));
@@ -324,7 +325,7 @@ static void swap_ints(int64_t* a, int64_t* b) {
 /* The permutation matrix of each matrix's pivots, rows by rows. */
 shmt_status shmt__pivots_to_matrix(shmt_tensor* pivots, int64_t rows, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) order = NULL;
-  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) own = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
   const int n = pivots->n_dims;
@@ -339,11 +340,10 @@ shmt_status shmt__pivots_to_matrix(shmt_tensor* pivots, int64_t rows, shmt_dtype
   sizes[n - 1] = sizes[n] = rows;
   SHMT_TRY(shmt__tensor_zeros((shmt_ints){sizes, n + 1}, dtype, pivots->device, &result));
   if (!shmt__tensor_is_meta(pivots) && result->numel > 0) {
-    SHMT_TRY(shmt__tensor_contiguous(pivots, SHMT_CONTIGUOUS_FORMAT, &dense));
-    SHMT_TRY(check_pivots("torch.lu_unpack", dense, rows));
+    SHMT_TRY(own_pivots("torch.lu_unpack", pivots, shmt__tensor_sizes(pivots), rows, &own));
     SHMT_TRY(shmt__tensor_empty(SHMT_INTS(rows), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &order));
     int64_t* at = shmt__tensor_data(order);
-    const int* data = shmt__tensor_data(dense);
+    const int* data = shmt__tensor_data(own);
     const int64_t item = shmt__tensor_item_bytes(result);
     for (int64_t m = 0; m < result->numel / (rows * rows); m++) {
       char* p = (char*)shmt__tensor_data(result) + m * rows * rows * item;

@@ -129,8 +129,7 @@ static void run_planes(void* ctx, int64_t begin, int64_t end) {
   p->loop(data, NULL, end - begin, p->shape);
 }
 
-/* a, b, c: dense; planes of a and b have `outs`, of the image side `ins` elements as `steps` says. */
-static void walk(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[3], const bool is_image[3]) {
+static void walk_planes(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[3], const bool is_image[3]) {
   const int64_t ins = s->in[0] * s->in[1] * s->in[2], outs = s->out[0] * s->out[1] * s->out[2];
   planes p = {.shape = s};
   int64_t n = 0;
@@ -182,18 +181,34 @@ static void run_images(void* ctx, int64_t begin, int64_t end) {
   run_rows(ctx, begin * out[0] * out[1], end * out[0] * out[1]);
 }
 
-/* Is the input best worked on as it lies, with its channels side by side, by `row`'s loop? */
-static bool lies_by_channels(const shmt_tensor* self, int row, const shmt__pool_shape* s, int n) {
-  const shmt_memory_format format = shmt__tensor_suggest_format(self);
-
-  return format != SHMT_CONTIGUOUS_FORMAT && self->n_dims == n + 2 && self->sizes[1] >= MANY_CHANNELS &&
-         shmt__loops[row][self->dtype] != NULL && s->in[0] * s->in[1] * s->in[2] <= INT32_MAX;
+static bool is_adaptive(int row) {
+  return row == SHMT_LOOP_adaptive_max_pool || row == SHMT_LOOP_adaptive_avg_pool ||
+         row == SHMT_LOOP_adaptive_avg_pool_backward;
 }
 
-/* As walk(), for tensors that are dense in the format of the last of them, the image. */
-static void walk_rows(int row, const shmt__pool_shape* s, bool is_adaptive, shmt_tensor* const tensors[3],
-                      const bool is_image[3]) {
-  rows p = {.shape = s, .is_adaptive = is_adaptive, .channels = tensors[0]->sizes[1]};
+/* The loop that does the same for channels side by side. */
+static int channels_last_of(int row) {
+  switch (row) {
+    case SHMT_LOOP_max_pool:
+    case SHMT_LOOP_adaptive_max_pool: return SHMT_LOOP_max_pool_channels_last;
+    case SHMT_LOOP_max_pool_backward: return SHMT_LOOP_max_pool_backward_channels_last;
+    case SHMT_LOOP_avg_pool:
+    case SHMT_LOOP_adaptive_avg_pool: return SHMT_LOOP_avg_pool_channels_last;
+    default: return SHMT_LOOP_avg_pool_backward_channels_last;
+  }
+}
+
+/* The format to work in: the tensor's own where it has many channels side by side and there is a loop for them. */
+static shmt_memory_format format_for(const shmt_tensor* self, int row, const shmt__pool_shape* s, int n) {
+  const bool as_it_lies = self->n_dims == n + 2 && self->sizes[1] >= MANY_CHANNELS &&
+                          shmt__loops[channels_last_of(row)][self->dtype] != NULL &&
+                          s->in[0] * s->in[1] * s->in[2] <= INT32_MAX;
+
+  return as_it_lies ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
+}
+
+static void walk_rows(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[3], const bool is_image[3]) {
+  rows p = {.shape = s, .is_adaptive = is_adaptive(row), .channels = tensors[0]->sizes[1]};
   const int64_t ins = s->in[0] * s->in[1] * s->in[2], outs = s->out[0] * s->out[1] * s->out[2];
 
   for (int k = 0; k < 3; k++) {
@@ -203,13 +218,19 @@ static void walk_rows(int row, const shmt__pool_shape* s, bool is_adaptive, shmt
     p.image[k] = (is_image[k] ? ins : outs) * bytes;
     p.row[k] = is_image[k] ? 0 : s->out[2] * bytes;
   }
-  p.loop = shmt__loops[row][tensors[0]->dtype];
+  p.loop = shmt__loops[channels_last_of(row)][tensors[0]->dtype];
   const bool adds = is_image[0];
   const int64_t rows_of = s->out[0] * s->out[1];
   const double work = (double)s->out[2] * (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2] *
                       (double)p.channels * (adds ? (double)rows_of : 1.0);
   shmt__parallel_for(tensors[0]->sizes[0] * (adds ? 1 : rows_of), work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1,
                      adds ? run_images : run_rows, &p);
+}
+
+/* tensors: dense in `format`, in the loop's order; those that is_image have planes of the input's size. */
+static void walk(shmt_memory_format format, int row, const shmt__pool_shape* s, shmt_tensor* const tensors[3],
+                 const bool is_image[3]) {
+  (format == SHMT_CONTIGUOUS_FORMAT ? walk_planes : walk_rows)(row, s, tensors, is_image);
 }
 
 /* Results take the input's memory format. */
@@ -232,19 +253,14 @@ static shmt_status max_pool(const params* p, int row, const shmt__pool_shape* s,
   SHMT_AUTO(shmt_tensor) values = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
   const shmt_ints shape = {sizes, self->n_dims};
-  const bool by_channels = lies_by_channels(self, SHMT_LOOP_max_pool_channels_last, s, p->n);
-  const shmt_memory_format format = by_channels ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
+  const shmt_memory_format format = format_for(self, row, s, p->n);
 
   SHMT_REQUIRE_LOOP(row, self->dtype, p->name);
   SHMT_TRY(shmt__tensor_empty(shape, self->dtype, self->device, format, &values));
   SHMT_TRY(shmt__tensor_empty(shape, SHMT_INT64, self->device, format, &where));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
     SHMT_TRY(shmt__tensor_contiguous(self, format, &dense));
-    shmt_tensor* const tensors[] = {values, where, dense};
-    if (by_channels)
-      walk_rows(SHMT_LOOP_max_pool_channels_last, s, row == SHMT_LOOP_adaptive_max_pool, tensors, MAX_IMAGES);
-    else
-      walk(row, s, tensors, MAX_IMAGES);
+    walk(format, row, s, (shmt_tensor* const[]){values, where, dense}, MAX_IMAGES);
   }
   SHMT_TRY(in_format_of(self, &values));
   SHMT_TRY(in_format_of(self, &where));
@@ -263,16 +279,11 @@ shmt_status shmt__max_pool_alone(const char* name, int n, shmt_tensor* self, shm
 
   SHMT_TRY(find_shape(&p, self, &s, sizes));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_max_pool, self->dtype, p.name);
-  const bool by_channels = lies_by_channels(self, SHMT_LOOP_max_pool_channels_last, &s, n);
-  const shmt_memory_format format = by_channels ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
+  const shmt_memory_format format = format_for(self, SHMT_LOOP_max_pool, &s, n);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
   if (values->numel > 0) {
     SHMT_TRY(shmt__tensor_contiguous(self, format, &dense));
-    shmt_tensor* const tensors[] = {values, NULL, dense};
-    if (by_channels)
-      walk_rows(SHMT_LOOP_max_pool_channels_last, &s, false, tensors, MAX_IMAGES);
-    else
-      walk(SHMT_LOOP_max_pool, &s, tensors, MAX_IMAGES);
+    walk(format, SHMT_LOOP_max_pool, &s, (shmt_tensor* const[]){values, NULL, dense}, MAX_IMAGES);
   }
   SHMT_TRY(in_format_of(self, &values));
   *out = SHMT_TAKE(values);
@@ -325,8 +336,7 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
     s.in[3 - n + d] = sizes.data[sizes.len - n + d];
     s.out[3 - n + d] = grad->sizes[sizes.len - n + d];
   }
-  const bool by_channels = lies_by_channels(grad, SHMT_LOOP_max_pool_backward_channels_last, &s, (int)n);
-  const shmt_memory_format format = by_channels ? shmt__tensor_suggest_format(grad) : SHMT_CONTIGUOUS_FORMAT;
+  const shmt_memory_format format = format_for(grad, SHMT_LOOP_max_pool_backward, &s, (int)n);
   SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, format, &result));
   if (!shmt__tensor_is_meta(grad)) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
@@ -334,11 +344,7 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
       SHMT_TRY(shmt__tensor_contiguous(grad, format, &dense));
       SHMT_TRY(shmt__tensor_contiguous(indices, format, &where));
       SHMT_TRY(check_where(where, s.in[0] * s.in[1] * s.in[2]));
-      shmt_tensor* const tensors[] = {result, dense, where};
-      if (by_channels)
-        walk_rows(SHMT_LOOP_max_pool_backward_channels_last, &s, false, tensors, GRAD_IMAGES);
-      else
-        walk(SHMT_LOOP_max_pool_backward, &s, tensors, GRAD_IMAGES);
+      walk(format, SHMT_LOOP_max_pool_backward, &s, (shmt_tensor* const[]){result, dense, where}, GRAD_IMAGES);
     }
   }
   *out = SHMT_TAKE(result);
@@ -355,16 +361,11 @@ static shmt_status average(const char* name, int n, int row, const shmt__pool_sh
   SHMT_AUTO(shmt_tensor) values = NULL;
 
   SHMT_REQUIRE_LOOP(row, self->dtype, name);
-  const bool by_channels = lies_by_channels(self, SHMT_LOOP_avg_pool_channels_last, s, n);
-  const shmt_memory_format format = by_channels ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
+  const shmt_memory_format format = format_for(self, row, s, n);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
     SHMT_TRY(shmt__tensor_contiguous(self, format, &dense));
-    shmt_tensor* const tensors[] = {values, dense, NULL};
-    if (by_channels)
-      walk_rows(SHMT_LOOP_avg_pool_channels_last, s, row == SHMT_LOOP_adaptive_avg_pool, tensors, AVG_IMAGES);
-    else
-      walk(row, s, tensors, AVG_IMAGES);
+    walk(format, row, s, (shmt_tensor* const[]){values, dense, NULL}, AVG_IMAGES);
   }
   SHMT_TRY(in_format_of(self, &values));
   *out = SHMT_TAKE(values);
@@ -379,19 +380,13 @@ static shmt_status average_backward(const char* name, int n, int row, const shmt
   SHMT_REQUIRE_LOOP(row, grad->dtype, name);
   SHMT_REQUIRE(shmt__sizes_are(grad, grad_sizes), SHMT_E_RUNTIME, "%s_backward(): expected a gradient of size %s, got %s",
                name, shmt__ints_text(grad_sizes, (char[256]){0}, 256), SHMT_SHAPE_TEXT(grad));
-  const bool by_channels = lies_by_channels(grad, SHMT_LOOP_avg_pool_backward_channels_last, s, n);
-  const shmt_memory_format format = by_channels ? shmt__tensor_suggest_format(grad) : SHMT_CONTIGUOUS_FORMAT;
+  const shmt_memory_format format = format_for(grad, row, s, n);
   SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, format, &result));
   if (!shmt__tensor_is_meta(grad)) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     if (grad->numel > 0) {
       SHMT_TRY(shmt__tensor_contiguous(grad, format, &dense));
-      shmt_tensor* const tensors[] = {result, dense, NULL};
-      if (by_channels)
-        walk_rows(SHMT_LOOP_avg_pool_backward_channels_last, s, row == SHMT_LOOP_adaptive_avg_pool_backward, tensors,
-                  GRAD_IMAGES);
-      else
-        walk(row, s, tensors, GRAD_IMAGES);
+      walk(format, row, s, (shmt_tensor* const[]){result, dense, NULL}, GRAD_IMAGES);
     }
   }
   *out = SHMT_TAKE(result);
