@@ -9,12 +9,12 @@
 #include <string.h>
 
 enum {
-  BLOCK = 32,            /* reflections taken together */
-  MIN_FACTOR = 80,       /* reflections below which LAPACK's own routine is faster */
+  BLOCK = 32,             /* reflections taken together */
+  MIN_FACTOR = 80,        /* reflections below which LAPACK's own routine is faster */
   MIN_FORM = 24,
-  TILE = 16,             /* columns that the library's inner kernels work on */
-  PIECES = 4,            /* of a thread, where some columns are less work than others */
-  GROUP_BYTES = 16 << 20, /* of the vectors copied at a time */
+  TILE = 16,              /* columns or rows that the library's inner kernels work on */
+  MAX_ITEM = 16,          /* bytes of an element */
+  WORK_BYTES = 32 * 1024, /* of a product on a thread's stack */
 };
 
 /* A piece of work for one thread below this many multiplications costs more to hand over than to do; where the caller
@@ -22,24 +22,35 @@ enum {
 #define MIN_PIECE_OPS 5e5
 #define MIN_SHARED_OPS 4e6
 
-/* Blocks of reflections, I - V T V^H each, and the matrix they are applied to. */
-typedef struct blocks {
+/* k reflections below the diagonal of a, whose first has m rows, in blocks of BLOCK: I - V T V^H each. */
+typedef struct reflections {
   const shmt__householder* h;
   int64_t item;
-  int rows, k;       /* of the first V; each has BLOCK columns, the last fewer, and BLOCK rows less than the one before */
-  bool adjoint;
-  bool triangular;   /* of c, whose columns begin with the first block's, those left of a block are not touched by it */
+  int m, k;
   const char *a, *tau;
   int lda;
-  char *v, *t;       /* dense; rows * BLOCK and BLOCK * BLOCK from block to block */
-  char *w, *w2;      /* BLOCK rows, as many columns as c */
-  char* c;
-  int ldc;
-  void* memory;
-  uint64_t nbytes;
-} blocks;
+  char* t; /* dense; BLOCK * BLOCK elements from block to block */
+} reflections;
+
+/* One of them: V is a triangle of k rows with ones on its diagonal, and what stands below that in a. */
+typedef struct block {
+  int at, k, below; /* the first row and column; columns; rows below the triangle */
+  const char* a;
+  char* t;
+} block;
 
 static int smaller(int a, int b) { return a < b ? a : b; }
+static int blocks_of(const reflections* r) { return (r->k + BLOCK - 1) / BLOCK; }
+
+static block block_of(const reflections* r, int i) {
+  const int at = i * BLOCK, k = smaller(BLOCK, r->k - at);
+
+  return (block){.at = at,
+                 .k = k,
+                 .below = r->m - at - k,
+                 .a = r->a + at * (r->lda + 1LL) * r->item,
+                 .t = r->t + (int64_t)at * BLOCK * r->item};
+}
 
 shmt_status shmt__householder_find(shmt_dtype dtype, shmt__householder* out) {
   out->dtype = dtype;
@@ -49,183 +60,197 @@ shmt_status shmt__householder_find(shmt_dtype dtype, shmt__householder* out) {
   return shmt__lapack_find(SHMT_LAPACK_orgqr, dtype, &out->orgqr);
 }
 
-static void put_one(char* at, shmt_dtype dtype) {
-  if (shmt__real_dtype(dtype) == SHMT_FLOAT32)
-    *(float*)(void*)at = 1;
-  else
-    *(double*)(void*)at = 1;
+/* --- one block ---------------------------------------------------------------------------------- */
+
+/* Columns begin to end of the unit matrix of m rows. */
+static void set_unit(shmt_dtype dtype, int m, char* a, int64_t lda, int begin, int end) {
+  const int64_t item = shmt__dtype_size[dtype];
+
+  for (int64_t j = begin; j < end; j++) {
+    char* one = a + (j * lda + j) * item;
+    memset(a + j * lda * item, 0, (size_t)(m * item));
+    if (shmt__real_dtype(dtype) == SHMT_FLOAT32)
+      *(float*)(void*)one = 1;
+    else
+      *(double*)(void*)one = 1;
+  }
 }
 
-/* Room for V and T of n blocks with vectors of so many rows, and for what they make of so many columns. */
-static bool blocks_init(blocks* b, const shmt__householder* h, int n, int rows, int columns) {
-  const int64_t item = shmt__dtype_size[h->dtype], column = item * BLOCK;
+/* V's triangle, dense. */
+static void read_top(const reflections* r, const block* b, char* top) {
+  const int64_t item = r->item, k = b->k;
 
-  *b = (blocks){.h = h, .item = item, .rows = rows};
-  b->nbytes = (uint64_t)(column * ((int64_t)n * (rows + BLOCK) + 2 * (int64_t)columns));
-  if (shmt__alloc(b->nbytes, &b->memory) != SHMT_OK) return false;
-  b->v = b->memory;
-  b->t = b->v + column * n * rows;
-  b->w = b->t + column * n * BLOCK;
-  b->w2 = b->w + column * columns;
+  set_unit(r->h->dtype, b->k, top, k, 0, b->k);
+  for (int64_t j = 0; j < k; j++)
+    memcpy(top + (j * k + j + 1) * item, b->a + (j * r->lda + j + 1) * item, (size_t)((k - j - 1) * item));
+}
+
+/* Nothing below t's diagonal. */
+static void clear_below(char* t, int64_t k, int64_t item) {
+  for (int64_t j = 0; j < k; j++) memset(t + (j * k + j + 1) * item, 0, (size_t)((k - j - 1) * item));
+}
+
+static void find_t_piece(void* ctx, int64_t begin, int64_t end) {
+  const reflections* r = ctx;
+
+  for (int64_t i = begin; i < end; i++) {
+    const block b = block_of(r, (int)i);
+    (void)((shmt__lapack_larft)r->h->larft)(SHMT_LAPACK_COLUMN_MAJOR, 'F', 'C', b.k + b.below, b.k, b.a, r->lda,
+                                            r->tau + b.at * r->item, b.t, b.k);
+    clear_below(b.t, b.k, r->item);
+  }
+}
+
+/* c, columns that begin in the block's first row, times I - V T V^H or its adjoint. */
+static void apply_block(const reflections* r, const block* b, bool adjoint, char* c, int ldc, int columns) {
+  _Alignas(64) char top[BLOCK * BLOCK * MAX_ITEM], w[WORK_BYTES], tw[WORK_BYTES];
+  const shmt_dtype dtype = r->h->dtype;
+  const int k = b->k, most = (int)(WORK_BYTES / (BLOCK * r->item));
+  const char* v = b->a + k * r->item;
+
+  read_top(r, b, top);
+  for (int begin = 0; begin < columns; begin += most) {
+    const int n = smaller(most, columns - begin);
+    char *high = c + (int64_t)begin * ldc * r->item, *low = high + k * r->item;
+    shmt__lapack_gemm(dtype, true, k, n, k, false, top, k, high, ldc, 0, w, k);
+    if (b->below > 0) shmt__lapack_gemm(dtype, true, k, n, b->below, false, v, r->lda, low, ldc, 1, w, k);
+    shmt__lapack_gemm(dtype, adjoint, k, n, k, false, b->t, k, w, k, 0, tw, k);
+    shmt__lapack_gemm(dtype, false, k, n, k, true, top, k, tw, k, 1, high, ldc);
+    if (b->below > 0) shmt__lapack_gemm(dtype, false, b->below, n, k, true, v, r->lda, tw, k, 1, low, ldc);
+  }
+}
+
+/* --- all blocks, columns shared out ------------------------------------------------------------- */
+
+typedef struct columns_job {
+  const reflections* r;
+  int first, last; /* blocks */
+  bool adjoint;    /* the first comes first */
+  char* c;
+  int ldc;
+} columns_job;
+
+static void apply_piece(void* ctx, int64_t begin, int64_t end) {
+  const columns_job* job = ctx;
+
+  for (int step = 0; step < job->last - job->first; step++) {
+    const block b = block_of(job->r, job->adjoint ? job->first + step : job->last - 1 - step);
+    apply_block(job->r, &b, job->adjoint, job->c + (begin * job->ldc + b.at) * job->r->item, job->ldc,
+                (int)(end - begin));
+  }
+}
+
+/* The job for n columns, in even pieces of at least so many multiplications. */
+static void apply(columns_job* job, double least, int n) {
+  const reflections* r = job->r;
+  const int threads = shmt__num_threads(), even = (n + threads - 1) / threads, at = job->first * BLOCK;
+  const double columns = least / (2.0 * (r->m - at) * (smaller(job->last * BLOCK, r->k) - at)) + 1;
+
+  shmt__parallel_for(n, ((int64_t)(columns > even ? columns : even) + TILE - 1) / TILE * TILE, apply_piece, job);
+}
+
+/* k reflections with room for T, and T. false: no memory. */
+static bool reflections_init(reflections* r, const shmt__householder* h, int m, int k, const char* a, int lda,
+                             const char* tau, uint64_t* nbytes) {
+  void* t;
+
+  *r = (reflections){.h = h, .item = shmt__dtype_size[h->dtype], .m = m, .k = k, .a = a, .tau = tau, .lda = lda};
+  *nbytes = (uint64_t)(smaller(k, BLOCK) * k * r->item);
+  if (shmt__alloc(*nbytes, &t) != SHMT_OK) return false;
+  r->t = t;
+  shmt__parallel_for(blocks_of(r), (int64_t)(MIN_PIECE_OPS / ((double)m * BLOCK * BLOCK)) + 1, find_t_piece, r);
   return true;
 }
 
-static void blocks_fini(blocks* b) { shmt__dealloc(b->memory, b->nbytes); }
-
-static int rows_of(const blocks* b, int64_t i) { return b->rows - (int)i * BLOCK; }
-static int width_of(const blocks* b, int64_t i) { return smaller(BLOCK, b->k - (int)i * BLOCK); }
-static char* vectors_of(const blocks* b, int64_t i) { return b->v + i * b->rows * BLOCK * b->item; }
-static char* triangle_of(const blocks* b, int64_t i) { return b->t + i * BLOCK * BLOCK * b->item; }
-
-/* V of block i, from below the diagonal of a's columns. */
-static void read_vectors(const blocks* b, int64_t i) {
-  const int64_t item = b->item, rows = rows_of(b, i);
-  const char* a = b->a + i * BLOCK * (b->lda + 1) * item;
-
-  for (int64_t j = 0; j < width_of(b, i); j++) {
-    char* to = vectors_of(b, i) + j * rows * item;
-    memset(to, 0, (size_t)(j * item + item));
-    put_one(to + j * item, b->h->dtype);
-    memcpy(to + (j + 1) * item, a + (j * b->lda + j + 1) * item, (size_t)((rows - j - 1) * item));
-  }
-}
-
-/* Nothing below T's diagonal. */
-static void clear_below(const blocks* b, int64_t i) {
-  const int64_t k = width_of(b, i);
-
-  for (int64_t j = 0; j < k; j++)
-    memset(triangle_of(b, i) + (j * k + j + 1) * b->item, 0, (size_t)((k - j - 1) * b->item));
-}
-
-static void read_piece(void* ctx, int64_t begin, int64_t end) {
-  const blocks* b = ctx;
-
-  for (int64_t i = begin; i < end; i++) {
-    const int k = width_of(b, i);
-    (void)((shmt__lapack_larft)b->h->larft)(SHMT_LAPACK_COLUMN_MAJOR, 'F', 'C', rows_of(b, i), k,
-                                            b->a + i * BLOCK * (b->lda + 1) * b->item, b->lda,
-                                            b->tau + i * BLOCK * b->item, triangle_of(b, i), k);
-    clear_below(b, i);
-    read_vectors(b, i);
-  }
-}
-
-static void apply_piece(void* ctx, int64_t begin, int64_t end) {
-  const blocks* b = ctx;
-  const shmt_dtype dtype = b->h->dtype;
-  const int64_t n = (b->k + BLOCK - 1) / BLOCK;
-
-  for (int64_t step = 0; step < n; step++) {
-    const int64_t i = b->adjoint ? step : n - 1 - step, left = b->triangular ? i * BLOCK : 0;
-    const int64_t from = begin < left ? left : begin;
-    const int rows = rows_of(b, i), k = width_of(b, i), columns = (int)(end - from);
-    const char *v = vectors_of(b, i), *t = triangle_of(b, i);
-    char *c = b->c + (from * b->ldc + i * BLOCK) * b->item;
-    char *w = b->w + from * BLOCK * b->item, *w2 = b->w2 + from * BLOCK * b->item;
-    if (columns <= 0) continue;
-    shmt__lapack_gemm(dtype, true, k, columns, rows, false, v, rows, c, b->ldc, 0, w, k);
-    shmt__lapack_gemm(dtype, b->adjoint, k, columns, k, false, t, k, w, k, 0, w2, k);
-    shmt__lapack_gemm(dtype, false, rows, columns, k, true, v, rows, w2, k, 1, c, b->ldc);
-  }
-}
-
-/* The blocks, or their adjoint, times the n columns of c; a piece of the work is at least so many multiplications. */
-static void apply(blocks* b, double least, int n, char* c, int ldc) {
-  const int pieces = shmt__num_threads() * (b->triangular && shmt__num_threads() > 1 ? PIECES : 1);
-  const int even = (n + pieces - 1) / pieces;
-  const double grain = least / (2.0 * b->rows * b->k) + 1;
-
-  b->c = c;
-  b->ldc = ldc;
-  shmt__parallel_for(n, ((int64_t)(grain > even ? grain : even) + TILE - 1) / TILE * TILE, apply_piece, b);
-}
-
-/* V and T of k reflections in a, the first of which has rows. */
-static void read(blocks* b, int rows, int k, const char* a, int lda, const char* tau) {
-  const int64_t n = (k + BLOCK - 1) / BLOCK;
-
-  b->rows = rows;
-  b->k = k;
-  b->a = a;
-  b->lda = lda;
-  b->tau = tau;
-  shmt__parallel_for(n, (int64_t)(MIN_PIECE_OPS / ((double)rows * BLOCK * BLOCK)) + 1, read_piece, b);
-}
-
 int shmt__householder_factor(const shmt__householder* h, int m, int n, char* a, int lda, char* tau) {
+  _Alignas(64) char t[BLOCK * BLOCK * MAX_ITEM];
+  const int64_t item = shmt__dtype_size[h->dtype];
   const int count = smaller(m, n);
   int info = 0;
-  blocks b;
 
   if (count < MIN_FACTOR) return ((shmt__lapack_iipip)h->geqrf)(SHMT_LAPACK_COLUMN_MAJOR, m, n, a, lda, tau);
-  if (!blocks_init(&b, h, 1, m, n)) return SHMT_LAPACK_NO_WORK;
-  b.adjoint = true;
-  b.lda = lda;
   for (int at = 0; at < count && info == 0; at += BLOCK) {
     const int k = smaller(BLOCK, count - at), more = n - at - k;
-    char* corner = a + ((int64_t)at * lda + at) * b.item;
-    b.rows = m - at;
-    b.k = k;
-    b.a = corner;
-    info = ((shmt__lapack_iipipi)h->geqrt3)(SHMT_LAPACK_COLUMN_MAJOR, m - at, k, corner, lda, b.t, k);
-    for (int64_t j = 0; j < k; j++) memcpy(tau + (at + j) * b.item, b.t + (j * k + j) * b.item, (size_t)b.item);
-    if (more == 0) continue;
-    clear_below(&b, 0);
-    read_vectors(&b, 0);
-    apply(&b, MIN_SHARED_OPS, more, corner + (int64_t)k * lda * b.item, lda);
+    char* corner = a + at * (lda + 1LL) * item;
+    const reflections r = {.h = h, .item = item, .m = m - at, .k = k, .a = corner, .lda = lda, .t = t};
+    columns_job job = {.r = &r, .last = 1, .adjoint = true, .c = corner + (int64_t)k * lda * item, .ldc = lda};
+    info = ((shmt__lapack_iipipi)h->geqrt3)(SHMT_LAPACK_COLUMN_MAJOR, m - at, k, corner, lda, t, k);
+    for (int64_t j = 0; j < k; j++) memcpy(tau + (at + j) * item, t + (j * k + j) * item, (size_t)item);
+    clear_below(t, k, item);
+    if (more > 0) apply(&job, MIN_SHARED_OPS, more);
   }
-  blocks_fini(&b);
   return info;
-}
-
-/* Reflections, a multiple of BLOCK, whose vectors are copied at a time. */
-static int group_of(const shmt__householder* h, int m) {
-  const int64_t each = (int64_t)m * BLOCK * shmt__dtype_size[h->dtype];
-
-  return each >= GROUP_BYTES ? BLOCK : (int)(GROUP_BYTES / each) * BLOCK;
-}
-
-/* Columns begin to end of the unit matrix. */
-static void set_unit(const blocks* b, int m, char* a, int lda, int begin, int end) {
-  for (int64_t j = begin; j < end; j++) {
-    memset(a + j * lda * b->item, 0, (size_t)(m * b->item));
-    put_one(a + (j * lda + j) * b->item, b->h->dtype);
-  }
-}
-
-int shmt__householder_form(const shmt__householder* h, int m, int n, int k, char* a, int lda, const char* tau) {
-  const int group = smaller(group_of(h, m), (k + BLOCK - 1) / BLOCK * BLOCK);
-  blocks b;
-
-  if (k < MIN_FORM) return ((shmt__lapack_iiipip)h->orgqr)(SHMT_LAPACK_COLUMN_MAJOR, m, n, k, a, lda, tau);
-  if (!blocks_init(&b, h, group / BLOCK, m, n)) return SHMT_LAPACK_NO_WORK;
-  b.triangular = true;
-  set_unit(&b, m, a, lda, k, n);
-  for (int at = (k - 1) / group * group; at >= 0; at -= group) {
-    const int count = smaller(group, k - at);
-    char* corner = a + ((int64_t)at * lda + at) * b.item;
-    read(&b, m - at, count, corner, lda, tau + at * b.item);
-    set_unit(&b, m, a, lda, at, at + count);
-    apply(&b, MIN_PIECE_OPS, n - at, corner, lda);
-  }
-  blocks_fini(&b);
-  return 0;
 }
 
 int shmt__householder_apply(const shmt__householder* h, bool adjoint, int m, int n, int k, const char* a, int lda,
                             const char* tau, char* c, int ldc) {
-  const int group = smaller(group_of(h, m), (k + BLOCK - 1) / BLOCK * BLOCK), last = k == 0 ? 0 : (k - 1) / group * group;
-  blocks b;
+  reflections r;
+  uint64_t nbytes;
 
   if (k == 0) return 0;
-  if (!blocks_init(&b, h, group / BLOCK, m, n)) return SHMT_LAPACK_NO_WORK;
-  b.adjoint = adjoint;
-  for (int step = 0; step <= last; step += group) {
-    const int at = adjoint ? step : last - step;
-    read(&b, m - at, smaller(group, k - at), a + ((int64_t)at * lda + at) * b.item, lda, tau + at * b.item);
-    apply(&b, MIN_PIECE_OPS, n, c + at * b.item, ldc);
+  if (!reflections_init(&r, h, m, k, a, lda, tau, &nbytes)) return SHMT_LAPACK_NO_WORK;
+  columns_job job = {.r = &r, .last = blocks_of(&r), .adjoint = adjoint, .c = c, .ldc = ldc};
+  apply(&job, MIN_PIECE_OPS, n);
+  shmt__dealloc(r.t, nbytes);
+  return 0;
+}
+
+/* --- the product of the reflections, in their place --------------------------------------------- */
+
+typedef struct rows_job {
+  shmt_dtype dtype;
+  int64_t item;
+  int k, lda;
+  char* v;
+  const char* m; /* k x k */
+} rows_job;
+
+/* Rows of V become those of -V M. */
+static void multiply_rows(void* ctx, int64_t begin, int64_t end) {
+  _Alignas(64) char old[WORK_BYTES];
+  const rows_job* job = ctx;
+  const int64_t most = WORK_BYTES / (BLOCK * job->item);
+
+  for (int64_t from = begin; from < end; from += most) {
+    const int rows = (int)(end - from < most ? end - from : most);
+    char* v = job->v + from * job->item;
+    for (int64_t j = 0; j < job->k; j++)
+      memcpy(old + j * rows * job->item, v + j * job->lda * job->item, (size_t)(rows * job->item));
+    shmt__lapack_gemm(job->dtype, false, rows, job->k, job->k, true, old, rows, job->m, job->k, 0, v, job->lda);
   }
-  blocks_fini(&b);
+}
+
+/* The block's own columns of a become those of the product: I - V (T V^H), where of V^H only its triangle counts. */
+static void form_block(const reflections* r, const block* b, char* a) {
+  _Alignas(64) char top[BLOCK * BLOCK * MAX_ITEM], w[BLOCK * BLOCK * MAX_ITEM], tw[BLOCK * BLOCK * MAX_ITEM];
+  const shmt_dtype dtype = r->h->dtype;
+  const int k = b->k;
+  rows_job job = {.dtype = dtype, .item = r->item, .k = k, .lda = r->lda, .v = a + k * r->item, .m = tw};
+
+  read_top(r, b, top);
+  set_unit(dtype, k, a, r->lda, 0, k);
+  shmt__lapack_gemm(dtype, true, k, k, k, false, top, k, a, r->lda, 0, w, k);
+  shmt__lapack_gemm(dtype, false, k, k, k, false, b->t, k, w, k, 0, tw, k);
+  shmt__lapack_gemm(dtype, false, k, k, k, true, top, k, tw, k, 1, a, r->lda);
+  shmt__parallel_for(b->below, (int64_t)(MIN_PIECE_OPS / (k * k) + 1) / TILE * TILE, multiply_rows, &job);
+}
+
+int shmt__householder_form(const shmt__householder* h, int m, int n, int k, char* a, int lda, const char* tau) {
+  reflections r;
+  uint64_t nbytes;
+
+  if (k < MIN_FORM) return ((shmt__lapack_iiipip)h->orgqr)(SHMT_LAPACK_COLUMN_MAJOR, m, n, k, a, lda, tau);
+  if (!reflections_init(&r, h, m, k, a, lda, tau, &nbytes)) return SHMT_LAPACK_NO_WORK;
+  set_unit(h->dtype, m, a, lda, k, n);
+  for (int i = blocks_of(&r) - 1; i >= 0; i--) {
+    const block b = block_of(&r, i);
+    char* corner = a + b.at * (lda + 1LL) * r.item;
+    columns_job job = {.r = &r, .first = i, .last = i + 1, .ldc = lda};
+    job.c = a + (int64_t)(b.at + b.k) * lda * r.item;
+    apply(&job, MIN_PIECE_OPS, n - b.at - b.k);
+    form_block(&r, &b, corner);
+    for (int64_t j = b.at; j < b.at + b.k; j++) memset(a + j * lda * r.item, 0, (size_t)(b.at * r.item));
+  }
+  shmt__dealloc(r.t, nbytes);
   return 0;
 }

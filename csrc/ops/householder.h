@@ -2,7 +2,7 @@
  *
  * Note [Blocks of reflections]
  * LAPACK's reflections are I - tau v v^H, one for each column, with v below the diagonal. Some tens of them together
- * are I - V T V^H with T triangular: three products of matrices, whose columns need nothing of each other. LAPACK's
+ * are I - V T V^H with T triangular: a few products of matrices, whose columns need nothing of each other. LAPACK's
  * own routines do the same with one thread and with triangular products, which are slower than general ones.
  */
 #ifndef SHMT_OPS_HOUSEHOLDER_H

@@ -200,7 +200,6 @@ shmt_status shmt__linalg_qr(shmt_tensor* a, const char* mode, shmt_tensor** q, s
   SHMT_AUTO(shmt_tensor) packed = NULL;
   SHMT_AUTO(shmt_tensor) tau = NULL;
   SHMT_AUTO(shmt_tensor) top = NULL;
-  SHMT_AUTO(shmt_tensor) corner = NULL;
   SHMT_AUTO(shmt_tensor) reflections = NULL;
   const bool is_complete = strcmp(mode, "complete") == 0, is_r = strcmp(mode, "r") == 0;
 
@@ -211,8 +210,8 @@ shmt_status shmt__linalg_qr(shmt_tensor* a, const char* mode, shmt_tensor** q, s
   const int64_t m = a->sizes[a->n_dims - 2], n = a->sizes[a->n_dims - 1], k = m < n ? m : n;
   SHMT_TRY(shmt_op_geqrf(a, &packed, &tau));
   SHMT_TRY(shmt_op_narrow(packed, -2, 0, is_complete ? m : k, &top));
-  SHMT_TRY(shmt_op_triu(top, 0, &corner));
-  SHMT_TRY(shmt__batch_copy(corner, shmt__tensor_sizes(corner), r)); /* column-major, as Q is */
+  SHMT_TRY(shmt__batch_copy(top, shmt__tensor_sizes(top), r)); /* column-major, as Q is */
+  SHMT_TRY(shmt_op_triu_(*r, 0));
   if (is_r) return shmt__tensor_empty(SHMT_INTS(0), a->dtype, a->device, SHMT_CONTIGUOUS_FORMAT, q);
   if (m >= n && n > 0 && !is_complete) {
     /* The reflections are not needed any more; Q takes their place. */

@@ -249,23 +249,48 @@ shmt_status shmt__eye(int64_t n, shmt_dtype dtype, shmt_layout layout, shmt_devi
 
 /* --- triangles ------------------------------------------------------------------- */
 
+/* Is out self, or a view of the same elements? */
+static bool is_itself(const shmt_tensor* out, const shmt_tensor* self) {
+  return out->storage == self->storage && out->dtype == self->dtype && out->offset == self->offset &&
+         shmt__sizes_are(out, shmt__tensor_sizes(self)) &&
+         memcmp(out->strides, self->strides, (size_t)self->n_dims * sizeof *self->strides) == 0;
+}
+
+/* A view with the last two dims swapped. */
+static shmt_status swapped(shmt_tensor* t, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS];
+  const int n = t->n_dims;
+
+  for (int d = 0; d < n; d++) {
+    const int from = d < n - 2 ? d : 2 * n - 3 - d;
+    sizes[d] = t->sizes[from];
+    strides[d] = t->strides[from];
+  }
+  return shmt__tensor_alias(t, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, t->offset, out);
+}
+
 /* Row by row: of each row keep [begin, end) and put zeros elsewhere. */
 static shmt_status triangle(const char* name, shmt_tensor* self, int64_t diagonal, bool upper, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) work = NULL;
-  SHMT_AUTO(shmt_tensor) source = NULL;
+  SHMT_AUTO(shmt_tensor) transposed = NULL;
   const int n = self->n_dims;
 
   SHMT_REQUIRE(n >= 2, SHMT_E_RUNTIME, "%s: input tensor must have at least 2 dimensions", name);
-  const bool in_place = *out && (*out)->offset == self->offset && shmt__sizes_are(*out, shmt__tensor_sizes(self)) &&
-                        memcmp((*out)->strides, self->strides, (size_t)n * sizeof *self->strides) == 0;
+  const bool in_place = *out && is_itself(*out, self);
+  if (in_place && !shmt__tensor_is_contiguous(self)) {
+    SHMT_TRY(swapped(self, &transposed));
+    if (shmt__tensor_is_contiguous(transposed))
+      return triangle(name, transposed, diagonal > -INT64_MAX ? -diagonal : INT64_MAX, !upper, &transposed);
+  }
   SHMT_TRY(shmt__output_begin_apart(name, out, shmt__tensor_sizes(self), self->dtype, self->device,
                                     in_place ? NULL : self, NULL, &work));
   if (shmt__tensor_is_meta(work) || work->numel == 0) return shmt__output_end(name, &work, out);
-  SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &source));
+  const bool is_there = shmt__tensor_is_contiguous(self);
+  if (!is_there) SHMT_TRY(shmt__tensor_copy(work, self));
   const int64_t rows = self->sizes[n - 2], columns = self->sizes[n - 1], item = shmt__tensor_item_bytes(self);
   const int64_t n_rows = self->numel / columns;
   char* to = shmt__tensor_data(work);
-  const char* from = shmt__tensor_data(source);
+  const char* from = is_there ? shmt__tensor_data(self) : to;
   if (diagonal > columns) diagonal = columns;
   if (diagonal < -rows) diagonal = -rows;
   for (int64_t r = 0, alike; r < n_rows; r += alike) {

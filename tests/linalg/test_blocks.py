@@ -126,6 +126,31 @@ def test_cholesky_inverse_of_a_singular_factor() -> None:
         shmtensor.cholesky_inverse(factor)
 
 
+#: What is taken beside a copy of the argument: rows of the 200 columns, that is results and T.
+PEAKS = {
+    "geqrf": (shmtensor.geqrf, 1),
+    "qr": (shmtensor.linalg.qr, 200 + 32),
+    "householder_product": (
+        lambda a: shmtensor.linalg.householder_product(a, shmtensor.ones(200)),
+        32,
+    ),
+    "cholesky_inverse": (shmtensor.cholesky_inverse, 1),
+    "lstsq": (lambda a: shmtensor.linalg.lstsq(a, a), 2 * 200 + 32),
+}
+
+
+@pytest.mark.parametrize("name", PEAKS)
+def test_memory_beside_the_result(name: str) -> None:
+    a = shmtensor.eye(200) + shmtensor.ones(200, 200) / 1000
+    call, rows = PEAKS[name]
+    call(a)
+    before = shmtensor.memory.memory_allocated()
+    shmtensor.memory.reset_peak_memory_stats()
+    call(a)
+    taken = shmtensor.memory.max_memory_allocated() - before
+    assert taken <= (200 + rows + 20) * 200 * a.element_size()
+
+
 @pytest.mark.parametrize("dtype", FEW)
 @pytest.mark.parametrize("columns", [1, 300])
 @pytest.mark.parametrize("left", [True, False])

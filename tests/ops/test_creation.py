@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,24 @@ def test_triangles_as_numpy(diagonal: int, shape: tuple[int, ...]) -> None:
     t = st.from_numpy(a)
     assert np.array_equal(st.tril(t, diagonal).numpy(), np.tril(a, diagonal))
     assert np.array_equal(st.triu(t, diagonal).numpy(), np.triu(a, diagonal))
-    assert np.array_equal(t.mT.triu(diagonal).numpy(), np.triu(a.swapaxes(-1, -2), diagonal))
+
+
+@pytest.mark.parametrize("diagonal", [-5, -1, 0, 2, 9, 2**62])
+@pytest.mark.parametrize("lie", [lambda t: t.mT, lambda t: t.mT.clone().mT, lambda t: t[..., ::2]])
+def test_triangles_however_they_lie(diagonal: int, lie: Callable[[st.Tensor], st.Tensor]) -> None:
+    t = lie(st.arange(1.0, 41).reshape(2, 4, 5).clone())
+    values = t.numpy().copy()
+    wanted = np.tril(values, min(diagonal, 100))
+    out = st.empty_strided(t.shape, t.stride())
+    st.tril(t, diagonal, out=out)
+    assert np.array_equal(out.numpy(), wanted)
+    assert np.array_equal(t.numpy(), values)
+    found = t.tril(diagonal)
+    assert found.is_contiguous()
+    assert np.array_equal(found.numpy(), wanted)
+    assert np.array_equal(t.tril_(diagonal).numpy(), wanted)
+    t = lie(st.arange(1.0, 41).reshape(2, 4, 5).clone())
+    assert np.array_equal(t.triu_(diagonal).numpy(), np.triu(values, min(diagonal, 100)))
 
 
 def test_triangle_in_place() -> None:
