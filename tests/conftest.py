@@ -74,3 +74,14 @@ def _module_leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     assert after.blocks <= before.blocks, f"{after.blocks - before.blocks} tensor blocks leaked"
     assert len(new) <= _HELPER_DESCRIPTORS, f"descriptors left open: {new}"
     assert after.shared_mappings <= before.shared_mappings, "shared memory left mapped"
+
+
+@pytest.fixture(params=[1, 3])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    """The number of threads that operators are shared out to; more than one as few cores have."""
+    import shmtensor
+
+    before = shmtensor.get_num_threads()
+    shmtensor.set_num_threads(request.param)
+    yield request.param
+    shmtensor.set_num_threads(before)

@@ -241,7 +241,7 @@ def test_wide_unsigned_do_not_promote() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_complex_quotients_neither_overflow_nor_branch(dtype: str) -> None:
+def test_complex_quotients_of_any_magnitude(dtype: str) -> None:
     rng = np.random.default_rng(4)
     parts = rng.normal(size=(4, 500)) * 10.0 ** rng.integers(-15, 15, (4, 500))
     a, b = (parts[0] + 1j * parts[1]).astype(dtype), (parts[2] + 1j * parts[3]).astype(dtype)

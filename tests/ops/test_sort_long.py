@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -11,14 +9,6 @@ import shmtensor as st
 
 _RNG = np.random.default_rng(3)
 _DTYPES = ["bool", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"]
-
-
-@pytest.fixture(params=[1, 3])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = st.get_num_threads()
-    st.set_num_threads(request.param)
-    yield request.param
-    st.set_num_threads(before)
 
 
 def _line(dtype: str, n: int, kind: str) -> np.ndarray:

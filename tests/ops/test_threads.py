@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -19,15 +19,7 @@ _COUNTED = _RNG.integers(0, 900, 300_000)
 _BOUNDS = np.sort(_RNG.normal(size=(4, 33)).astype(np.float32), 1)
 _SOUGHT = _RNG.normal(size=(4, 5000)).astype(np.float32)
 
-
-@pytest.fixture(params=[1, 2, 3])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = shmtensor.get_num_threads()
-    shmtensor.set_num_threads(request.param)
-    try:
-        yield request.param
-    finally:
-        shmtensor.set_num_threads(before)
+_NUMBERS = pytest.mark.parametrize("threads", [1, 2, 3], indirect=True)
 
 
 def _rows_in_turn(x: np.ndarray, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -102,11 +94,13 @@ _CASES: dict[str, tuple[Callable[[], shmtensor.Tensor], Callable[[], np.ndarray]
 
 
 @pytest.mark.parametrize("name", list(_CASES))
+@_NUMBERS
 def test_several_threads_give_what_one_gives(name: str, threads: int) -> None:
     ours, expected = _CASES[name]
     np.testing.assert_array_equal(array(ours()), expected())
 
 
+@_NUMBERS
 def test_elements_that_share_memory_are_written_in_turn(threads: int) -> None:
     storage = shmtensor.zeros(50_000)
     overlapping = storage.as_strided((40_000, 2), (1, 1))
@@ -115,6 +109,7 @@ def test_elements_that_share_memory_are_written_in_turn(threads: int) -> None:
     assert float(storage.sum()) == 80_000.0
 
 
+@_NUMBERS
 def test_negative_numbers_are_not_counted(threads: int) -> None:
     counted = _COUNTED.copy()
     counted[250_000] = -1
