@@ -1,8 +1,8 @@
 """Lowering of the derivative language: Python expressions become C calls on operators.
 
 An expression is parsed with :mod:`ast`. Names have static types (those of the schema), so the
-overload of each call is chosen here, and the C is straight-line: one local per tensor, released at
-the end of its scope. What is calculated at run time with numbers of unknown kind goes through
+overload of each call is chosen here, and the C is straight-line: one local per tensor, released
+after its last use. What is calculated at run time with numbers of unknown kind goes through
 ``ops/formula.h``.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Callable
 
 from codegen.errors import SpecError
@@ -57,8 +58,35 @@ _COMPARISONS = {
 SHAPE_FUNCTIONS = ("sizes", "strides", "dim", "numel", "dtype", "device", "size")
 
 
+_DECLARATION = re.compile(r"( *)SHMT_AUTO\(shmt_tensor\) (t\d+) = 0;")
+
+
 def _is_tensor(kind: Type) -> bool:
     return kind.is_tensor
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _release_early(lines: list[str]) -> list[str]:
+    """Release each local after its last use, where calls that may need the memory follow."""
+    releases: dict[int, str] = {}
+    for at, line in enumerate(lines):
+        found = _DECLARATION.match(line)
+        if not found:
+            continue
+        depth, name = len(found[1]), found[2]
+        end = next((i for i in range(at, len(lines)) if _indent(lines[i]) < depth), len(lines))
+        uses = [i for i in range(at, end) if re.search(rf"\b{name}\b", lines[i])]
+        last = uses[-1]
+        while _indent(lines[last]) > depth or lines[last].strip() == "} else {":
+            last += 1
+        is_given = f"SHMT_TAKE({name})" in lines[uses[-1]] or "return" in lines[uses[-1]]
+        if not is_given and any("SHMT_TRY(" in later for later in lines[last + 1 : end]):
+            release = f"{found[1]}shmt__tensor_release(SHMT_TAKE({name}));\n"
+            releases[last] = releases.get(last, "") + release
+    return [line + releases.get(i, "") for i, line in enumerate(lines)]
 
 
 class Lowering:
@@ -115,8 +143,8 @@ class Lowering:
         return f"{prefix}{self.counter[0]}"
 
     def text(self) -> str:
-        """The statements so far."""
-        return "".join(self.lines)
+        """The statements so far, with tensors released where they are not needed any more."""
+        return "".join(_release_early(self.lines))
 
     # --- expressions ----------------------------------------------------------------------------
 
