@@ -480,8 +480,6 @@ void shmt__registration_drop(shmt__registration* r) {
   if (r->kind != REGISTRATION_DEFINE) registration_free(r);
 }
 
-const char* shmt__registration_where(const shmt__registration* r) { return r->where; }
-
 bool shmt__operator_has_kernel(const shmt_operator* op, int key) {
   if (key < 0 || key >= KEY_LIMIT || (key >= SHMT_N_KEYS && key < 64)) return false;
   enter();

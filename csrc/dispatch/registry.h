@@ -61,8 +61,6 @@ shmt_status shmt__key_fallback(int key, const shmt__kernel* kernel, void (*free_
 /* Take a registration back; NULL is fine. Dropping a definition takes its kernels out of use; calls
  * through a pointer kept from before fail with "no kernel". */
 void shmt__registration_drop(shmt__registration* r);
-/* "file:line" of a registration. */
-const char* shmt__registration_where(const shmt__registration* r);
 
 /* Does op have a kernel of its own (not a fallback) for this run-time or alias key? */
 bool shmt__operator_has_kernel(const shmt_operator* op, int key);

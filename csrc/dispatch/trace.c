@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 bool shmt__trace_on;
-static _Atomic(shmt__trace_sink) sink_now;
 static _Thread_local int depth;
 
 __attribute__((constructor)) static void trace_init(void) {
@@ -20,26 +19,15 @@ bool shmt__trace_set(bool on) {
   return was;
 }
 
-void shmt__trace_set_sink(shmt__trace_sink sink) {
-  /* release/acquire: what the sink uses is ready before it is called. */
-  atomic_store_explicit(&sink_now, sink, memory_order_release);
-}
-
 void shmt__trace_enter(const shmt_operator* op, shmt_keyset ks, bool redispatch) {
-  char name[256], line[512];
+  char name[256];
   int at = depth < 64 ? depth : 64;
   depth++;
   ks &= atomic_load_explicit(&op->mask, memory_order_relaxed);
   const bool own_namespace = __builtin_strchr(op->schema->name, ':') != NULL;
-  snprintf(line, sizeof line, "%*s[%s] op=[%s%s], key=[%s]", at, "",
-           redispatch ? "redispatch" : "call",
-           own_namespace ? "" : "shmtensor::", shmt__operator_name(op, name, sizeof name),
-           ks ? shmt__dispatch_key_name(shmt__highest_key(ks)) : "Undefined");
-  shmt__trace_sink sink = atomic_load_explicit(&sink_now, memory_order_acquire);
-  if (sink)
-    sink(line);
-  else
-    fprintf(stderr, "%s\n", line);
+  fprintf(stderr, "%*s[%s] op=[%s%s], key=[%s]\n", at, "", redispatch ? "redispatch" : "call",
+          own_namespace ? "" : "shmtensor::", shmt__operator_name(op, name, sizeof name),
+          ks ? shmt__dispatch_key_name(shmt__highest_key(ks)) : "Undefined");
 }
 
 void shmt__trace_leave(void) {

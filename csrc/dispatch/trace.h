@@ -13,9 +13,4 @@
 /* Turn printing on or off for all threads; returns what it was. */
 bool shmt__trace_set(bool on);
 
-/* Receives each line, without a line end. Must not fail. */
-typedef void (*shmt__trace_sink)(const char* line);
-/* Send lines elsewhere than to stderr; NULL: back to stderr. */
-void shmt__trace_set_sink(shmt__trace_sink sink);
-
 #endif

@@ -81,13 +81,6 @@ static void name_entry(shmt__keeper* k, shmt__name* e, const char* text) {
 
 /* --- the blocks of names --- */
 
-void shmt__names_fini(shmt__names* n, uint32_t n_names) {
-  for (uint32_t i = 0; n->blocks != NULL && i < n_names; i++) free(n->blocks[i].at);
-  free(n->blocks);
-  free(n->uses);
-  *n = (shmt__names){0};
-}
-
 static bool reserve_uses(shmt__names* n, const shmt__keeper* k) {
   uint32_t end = atomic_load_explicit(&k->map.control->blocks_end, memory_order_relaxed);
   if (n->blocks == NULL) n->blocks = calloc(k->map.n_names, sizeof *n->blocks);

@@ -20,9 +20,6 @@ typedef struct shmt__names {
   shmt__named_blocks* blocks; /* per name: those of its present version, the description too */
 } shmt__names;
 
-/* Let go of the private lists. */
-void shmt__names_fini(shmt__names* n, uint32_t n_names);
-
 /* Who asks, as the kernel says. */
 typedef struct shmt__asker {
   uint32_t client, uid;

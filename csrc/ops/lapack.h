@@ -32,7 +32,6 @@ enum {
 };
 
 /* LAPACKE's functions (CBLAS' for trsm) by the kinds of their arguments: i an int, c a letter, p an array; the first int is the layout. */
-typedef int (*shmt__lapack_ciipi)(int, char, int, int, void*, int);
 typedef int (*shmt__lapack_cipi)(int, char, int, void*, int);
 typedef int (*shmt__lapack_ccipi)(int, char, char, int, void*, int);
 typedef int (*shmt__lapack_cipip)(int, char, int, void*, int, void*);
