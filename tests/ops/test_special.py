@@ -6,13 +6,12 @@ Promotion, layouts and out= are what every element-wise operator has; test_binar
 from __future__ import annotations
 
 import math
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import shmtensor as st
+from shmtensor._boundary import runtime
 
 #: Values by mpmath.
 UNARY: dict[str, list[tuple[float, float]]] = {
@@ -300,8 +299,7 @@ FAR_GAMMA = [
 def test_tails_of_the_gamma_distribution_keep_their_digits(
     name: str, a: float, x: float, want: float
 ) -> None:
-    fused = " fma " in Path("/proc/cpuinfo").read_text()
-    fused &= os.environ.get("SHMTENSOR_CPU_CAPABILITY", "") != "base"
+    fused = runtime.cpu_capability() != "base"
     got = getattr(st.special, name)(_double([a]), _double([x])).item()
     assert got == pytest.approx(want, rel=3e-15 if fused else 3e-13, abs=0)
 
