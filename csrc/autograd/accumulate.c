@@ -81,6 +81,28 @@ static bool may_keep(const shmt_tensor* g, const shmt_tensor* v) {
          !(g->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY)) && layout_fits(g, v);
 }
 
+/* Nobody but g holds the tensor that g is a view of, and g shows all of it. */
+static bool is_last_view(const shmt_tensor* g) {
+  const shmt_tensor* root = g->base;
+  return root && root->numel == g->numel && !root->base && !root->py_object &&
+         atomic_load_explicit(&root->refs, memory_order_acquire) == 1 &&
+         atomic_load_explicit(&g->refs, memory_order_acquire) == 1 && !g->py_object &&
+         root->storage == g->storage && atomic_load_explicit(&g->storage->refs, memory_order_acquire) == 2;
+}
+
+/* A gradient that came through views, such as a transposed product, is let go of its root, so that
+ * it can be kept as it is. */
+static shmt_status leave_root(shmt_tensor* v, shmt_tensor** grad) {
+  shmt_tensor* g = *grad;
+  shmt_tensor* alone = NULL;
+
+  if (SHMT_LIKELY(!g->base) || !is_last_view(g) || !layout_fits(g, v)) return SHMT_OK;
+  SHMT_TRY(shmt__tensor_alias(g, shmt__tensor_sizes(g), shmt__tensor_strides(g), g->offset, &alone));
+  shmt__tensor_release(g);
+  *grad = alone;
+  return SHMT_OK;
+}
+
 static shmt_status copy_for(shmt_tensor* v, shmt_tensor* g, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
   if (v->flags & SHMT_TENSOR_DENSE)
@@ -97,6 +119,8 @@ static shmt_status copy_for(shmt_tensor* v, shmt_tensor* g, shmt_tensor** out) {
 /* Not recorded: take over, or add in place. */
 static shmt_status accumulate_plain(shmt_autograd_meta* m, shmt_tensor* v, shmt_tensor** grad) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
+
+  SHMT_TRY(leave_root(v, grad));
   for (;;) {
     shmt_status status = SHMT_OK;
     shmt_tensor** fresh = copy ? &copy : grad;

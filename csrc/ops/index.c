@@ -436,9 +436,15 @@ shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tens
     SHMT_FAIL(SHMT_E_RUNTIME, "output with shape %s doesn't match the broadcast shape %s", SHMT_SHAPE_TEXT(self),
               shmt__ints_text(shape, want, sizeof want));
   }
-  SHMT_TRY(shmt__tensor_empty(shape, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &work));
+  /* In place where all that can fail is checked first and the operands lie elsewhere. */
+  const bool is_alone = *out == self && shmt__tensor_is_contiguous(self) && mask->storage != self->storage &&
+                        source->storage != self->storage;
+  if (is_alone)
+    work = shmt__tensor_ref(self);
+  else
+    SHMT_TRY(shmt__tensor_empty(shape, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &work));
   if (!shmt__tensor_is_meta(self)) {
-    SHMT_TRY(shmt__tensor_copy(work, self));
+    if (!is_alone) SHMT_TRY(shmt__tensor_copy(work, self));
     SHMT_TRY(spread_to(mask, shape, &spread));
     SHMT_TRY(shmt__tensor_contiguous(spread, SHMT_CONTIGUOUS_FORMAT, &set));
     SHMT_TRY(shmt__tensor_contiguous(source, SHMT_CONTIGUOUS_FORMAT, &values));
