@@ -1,0 +1,66 @@
+"""Memory that gradients take beside their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import shmtensor
+import shmtensor.nn.functional as F
+from shmtensor import Tensor
+
+N = 256
+#: A call of a matrix, and how many matrices exist at once: results, the gradient, and work.
+PEAKS: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
+    "reshaped": (lambda a: a.reshape(-1) * 2, 2),
+    "linear": (lambda a: F.linear(shmtensor.ones(2, N), a), 1.1),
+    "matmul": (lambda a: shmtensor.matmul(a.reshape(4, 64, N), shmtensor.ones(4, N, 2)), 1.1),
+    "index": (lambda a: a[shmtensor.arange(4)], 1.1),
+    "index_select": (lambda a: a.index_select(0, shmtensor.arange(4)), 1.1),
+    "gather": (lambda a: a.gather(0, shmtensor.zeros(2, N, dtype=shmtensor.int64)), 1.1),
+    "take": (lambda a: a.take(shmtensor.arange(8)), 1.1),
+    "max": (lambda a: a.max(1)[0], 1.1),
+    "median": (lambda a: a.median(1)[0], 1.1),
+    "sort": (lambda a: a.sort(1)[0], 4),
+    "cummax": (lambda a: a.cummax(1)[0], 4),
+}
+
+
+@pytest.mark.parametrize("name", PEAKS)
+def test_memory_of_gradients(name: str) -> None:
+    call, matrices = PEAKS[name]
+    a = shmtensor.randn(N, N)
+    grad = shmtensor.ones(*call(a).shape)
+
+    def run() -> Tensor:
+        leaf = a.detach().requires_grad_()
+        call(leaf).backward(grad)
+        assert leaf.grad is not None
+        return leaf.grad
+
+    run()
+    before = shmtensor.memory.memory_allocated()
+    shmtensor.memory.reset_peak_memory_stats()
+    run()
+    taken = shmtensor.memory.max_memory_allocated() - before
+    # Blocks that are used again may be an eighth larger than asked for.
+    assert taken <= (matrices * 1.125 + 0.2) * a.numel() * a.element_size()
+
+
+def test_gradient_of_a_view_is_the_leafs_own() -> None:
+    leaf = shmtensor.randn(3, 4).requires_grad_()
+    seen: list[Tensor] = []
+    twice = leaf.t() * 2
+    twice.register_hook(seen.append)
+    grad = shmtensor.ones(4, 3)
+    twice.backward(grad)
+    again = leaf.t()
+    again.backward(grad)
+    assert leaf.grad is not None
+    assert leaf.grad.stride() == leaf.stride()
+    assert leaf.grad._base is None
+    assert leaf.grad.tolist() == [[3.0] * 4] * 3
+    leaf.grad.zero_()
+    assert grad.tolist() == [[1.0] * 3] * 4
+    assert seen[0].tolist() == [[1.0] * 3] * 4
