@@ -16,36 +16,20 @@
 typedef struct build_state {
   shmt_iter* it;
   int n_dims;
+  bool is_even;                 /* all tensors given have these sizes */
   int64_t sizes[SHMT_MAX_DIMS]; /* row-major order of the user's dims */
   int perm[SHMT_MAX_DIMS];      /* perm[0]: the dim that runs fastest */
 } build_state;
 
 /* --- shapes ----------------------------------------------------------------------- */
 
-static bool has_shape(const build_state* b, const shmt_tensor* t) {
-  return shmt__same_ints(shmt__tensor_sizes(t), (shmt_ints){b->sizes, b->n_dims});
+static inline bool has_shape(const build_state* b, const shmt_tensor* t) {
+  return b->is_even || shmt__same_ints(shmt__tensor_sizes(t), (shmt_ints){b->sizes, b->n_dims});
 }
 
-static shmt_status find_shape(build_state* b) {
+static shmt_status count_elements(build_state* b) {
   shmt_iter* it = b->it;
-  bool any = false;
 
-  for (int k = 0; k < it->n_operands; k++) {
-    const shmt_tensor* t = it->operands[k].tensor;
-    if (!t || (k < it->n_outputs && it->resize_outputs && it->n_operands > it->n_outputs)) continue;
-    if (!any) {
-      any = true;
-      b->n_dims = t->n_dims;
-      if (t->n_dims) memcpy(b->sizes, t->sizes, (size_t)t->n_dims * sizeof *t->sizes);
-    } else if (!has_shape(b, t)) {
-      int64_t merged[SHMT_MAX_DIMS], n;
-      SHMT_TRY(shmt__broadcast_sizes((shmt_ints){b->sizes, b->n_dims}, shmt__tensor_sizes(t),
-                                     merged, &n));
-      b->n_dims = (int)n;
-      memcpy(b->sizes, merged, (size_t)n * sizeof *merged);
-    }
-  }
-  SHMT_REQUIRE(any, SHMT_E_RUNTIME, "%s(): expected at least one tensor", it->name);
   it->numel = 1;
   for (int d = 0; d < b->n_dims; d++) {
     char text[256];
@@ -54,6 +38,41 @@ static shmt_status find_shape(build_state* b) {
                  shmt__ints_text((shmt_ints){b->sizes, b->n_dims}, text, sizeof text));
   }
   return SHMT_OK;
+}
+
+static shmt_status broadcast(build_state* b, const shmt_tensor* t) {
+  int64_t merged[SHMT_MAX_DIMS], n;
+
+  SHMT_TRY(shmt__broadcast_sizes((shmt_ints){b->sizes, b->n_dims}, shmt__tensor_sizes(t), merged, &n));
+  b->n_dims = (int)n;
+  memcpy(b->sizes, merged, (size_t)n * sizeof *merged);
+  return SHMT_OK;
+}
+
+static shmt_status find_shape(build_state* b) {
+  shmt_iter* it = b->it;
+  const bool outputs_follow = it->resize_outputs && it->n_operands > it->n_outputs;
+  const shmt_tensor* first = NULL;
+  bool is_even = true;
+
+  for (int k = outputs_follow ? it->n_outputs : 0; k < it->n_operands; k++) {
+    const shmt_tensor* t = it->operands[k].tensor;
+    if (!t) continue;
+    if (!first) {
+      first = t;
+      b->n_dims = t->n_dims;
+      for (int d = 0; d < t->n_dims; d++) b->sizes[d] = t->sizes[d];
+    } else if (!has_shape(b, t)) {
+      is_even = false;
+      SHMT_TRY(broadcast(b, t));
+    }
+  }
+  SHMT_REQUIRE(first, SHMT_E_RUNTIME, "%s(): expected at least one tensor", it->name);
+  for (int k = 0; k < it->n_outputs && is_even; k++)
+    is_even = !it->operands[k].tensor || has_shape(b, it->operands[k].tensor);
+  b->is_even = is_even;
+  it->numel = first->numel;
+  return is_even ? SHMT_OK : count_elements(b);
 }
 
 static shmt_status check_output_shapes(build_state* b) {
@@ -234,6 +253,10 @@ static void fill_strides(const build_state* b, shmt__operand* op) {
   const int64_t item = shmt__tensor_item_bytes(t);
   const int missing = b->n_dims - t->n_dims;
 
+  if (b->is_even) {
+    for (int d = 0; d < b->n_dims; d++) op->strides[d] = (int64_t)((uint64_t)t->strides[d] * (uint64_t)item);
+    return;
+  }
   for (int d = 0; d < b->n_dims; d++) {
     bool own = d >= missing && (t->sizes[d - missing] != 1 || b->sizes[d] == 1);
     /* Unsigned: a dim of one element may have any stride, which nobody steps by. */
@@ -321,8 +344,16 @@ static const shmt_tensor* find_common_layout(const build_state* b) {
   return first;
 }
 
+static bool are_all_given(const shmt_iter* it) {
+  for (int k = 0; k < it->n_outputs; k++)
+    if (!it->operands[k].tensor) return false;
+  return true;
+}
+
 static shmt_status allocate_outputs(build_state* b) {
   shmt_iter* it = b->it;
+
+  if (are_all_given(it)) return SHMT_OK;
   const shmt_tensor* layout = find_common_layout(b);
 
   for (int k = 0; k < it->n_outputs; k++) {
@@ -401,6 +432,7 @@ shmt_status shmt__iter_build_general(shmt_iter* it) {
 
   b.it = it;
   b.n_dims = 0;
+  b.is_even = false;
   for (int k = 0; k < it->n_operands; k++)
     it->is_meta |= it->operands[k].tensor && it->operands[k].tensor->device == SHMT_META;
   if (it->check_overlap)
