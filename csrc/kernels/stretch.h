@@ -99,10 +99,10 @@ static __attribute__((noinline, unused)) void shmt__run_dense(shmt__dense dense,
 /* An integer as wide as C. */
 #define SHMT_FLAG __typeof__(_Generic((C)0, float: (int32_t)0, default: (int64_t)0))
 
-/* LOAD declares the operands of element i. The results go to a buffer first: out may be an input. */
+/* LOAD declares the operands of element i. Results go to a buffer first where one is rare: out may be an input. */
 #define SHMT_RARE(NAME, N_INPUTS, LOAD, RARE, EXPR, SLOW)                                            \
   static void FN(NAME##_dense)(void* out, const void* const* in, int64_t n, const void* ctx) {       \
-    C result[SHMT_STRETCH];                                                                          \
+    C buffer[SHMT_STRETCH];                                                                          \
     (void)ctx;                                                                                       \
     for (int64_t i0 = 0; i0 < n; i0 += SHMT_STRETCH) {                                               \
       const int64_t width = n - i0 < SHMT_STRETCH ? n - i0 : SHMT_STRETCH;                           \
@@ -111,13 +111,15 @@ static __attribute__((noinline, unused)) void shmt__run_dense(shmt__dense dense,
       (void)y;                                                                                       \
       for (int64_t i = 0; i < width; i++) {                                                          \
         LOAD;                                                                                        \
-        result[i] = EXPR;                                                                            \
-      }                                                                                              \
-      for (int64_t i = 0; i < width; i++) {                                                          \
-        LOAD;                                                                                        \
         rare |= (RARE) ? 1 : 0;                                                                      \
       }                                                                                              \
-      for (int64_t i = 0; rare && i < width; i++) {                                                  \
+      C* const result = rare ? buffer : (C*)out + i0;                                                \
+      SHMT_IVDEP for (int64_t i = 0; i < width; i++) {                                               \
+        LOAD;                                                                                        \
+        result[i] = EXPR;                                                                            \
+      }                                                                                              \
+      if (!rare) continue;                                                                           \
+      for (int64_t i = 0; i < width; i++) {                                                          \
         LOAD;                                                                                        \
         if (RARE) result[i] = SLOW;                                                                  \
       }                                                                                              \

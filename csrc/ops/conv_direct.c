@@ -4,12 +4,15 @@
 #include "generated/loops.h"
 #include "iter/threads.h"
 #include "kernels/direct.h"
+#include "ops/conv_panel.h"
 #include "storage/allocator.h"
 
 #include <stdatomic.h>
 
 /* A product with so many rows and columns is the library's when the kernel has one element. */
 enum { FEW_CHANNELS = 32, WORTH_SHARING = 1 << 18, LANES = 16 };
+/* Channels whose weights are turned around together: of a filter they are neighbours. Weights that are worth a thread. */
+enum { FLIPPED = 16, MANY_WEIGHTS = 1 << 15 };
 
 typedef struct job {
   const shmt__conv* c;
@@ -151,7 +154,9 @@ shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const voi
   j.shape.offset = offsets;
   const int64_t work = j.out_plane * j.shape.k * j.shape.filters;
   shmt_status status = SHMT_OK;
-  if (n < shmt__num_threads() && work > WORTH_SHARING)
+  if (shmt__conv_is_panel(c, &j.shape, v->out[0] * round_up(run_length(&j.shape), LANES)))
+    status = shmt__conv_panel(c, &j.shape, images, weight, output);
+  else if (n < shmt__num_threads() && work > WORTH_SHARING)
     status = run_each_image(&j, n);
   else
     shmt__parallel_for(n, WORTH_SHARING / (work + 1) + 1, run_images, &j);
@@ -187,6 +192,29 @@ bool shmt__conv_is_direct_back(const shmt__conv* c) {
          (shmt__conv_is_direct(&back) || shmt__conv_is_depthwise(&back));
 }
 
+typedef struct flip {
+  const shmt__direct_shape* there;
+  const char* from;
+  char* to;
+  shmt_dtype dtype;
+  int64_t channels; /* of a group */
+} flip;
+
+/* Channels, counted through the groups. */
+static void run_flip(void* ctx, int64_t begin, int64_t end) {
+  const flip* f = ctx;
+  const int64_t item = shmt__dtype_size[f->dtype], size = f->there->k / f->channels, filters = f->there->filters;
+
+  for (int64_t at = begin, n; at < end; at += n) {
+    const int64_t group = at / f->channels, channel = at % f->channels;
+    n = f->channels - channel < FLIPPED ? f->channels - channel : FLIPPED;
+    n = end - at < n ? end - at : n;
+    char* data[2] = {f->to + at * filters * size * item,
+                     (char*)(uintptr_t)f->from + (group * filters * f->channels + channel) * size * item};
+    shmt__loops[SHMT_LOOP_direct_flip][f->dtype](data, NULL, n, f->there);
+  }
+}
+
 shmt_status shmt__conv_direct_back(const shmt__conv* c, const void* output, const void* weight, void* images) {
   shmt__conv back;
   shmt__direct_shape there;
@@ -196,8 +224,9 @@ shmt_status shmt__conv_direct_back(const shmt__conv* c, const void* output, cons
   shape_init(c, &there);
   const uint64_t nbytes = (uint64_t)(c->filters * there.k * shmt__dtype_size[c->dtype]);
   SHMT_TRY(shmt__alloc(nbytes, &flipped));
-  char* data[2] = {flipped, (char*)(uintptr_t)weight};
-  shmt__loops[SHMT_LOOP_direct_flip][c->dtype](data, NULL, c->groups, &there);
+  flip f = {.there = &there, .from = weight, .to = flipped, .dtype = c->dtype, .channels = c->channels / c->groups};
+  const int64_t each = there.filters * there.k / f.channels;
+  shmt__parallel_for(c->channels, MANY_WEIGHTS / (each + 1) + 1, run_flip, &f);
   const shmt_status status = shmt__conv_forward(&back, output, flipped, images);
   shmt__dealloc(flipped, nbytes);
   return status;

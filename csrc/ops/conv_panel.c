@@ -1,0 +1,176 @@
+/* ops/conv_panel.c -- convolution by columns of a few outputs at a time.
+ *
+ * Note [Panels]
+ * Outputs along padded rows (Note [Direct convolution] in kernels/direct.tmpl.h) include those between two rows' ends: of
+ * small planes, a quarter of the work is for nothing. There the elements under each filter element are copied side by side
+ * for a block of outputs, which may be of several images: a panel of (elements of a filter, outputs), small enough for
+ * the second cache, where all filters find it. The kernel is the same; the panel is its image.
+ */
+#include "ops/conv_panel.h"
+
+#include "generated/loops.h"
+#include "iter/threads.h"
+#include "storage/allocator.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+  LANES = 16,              /* outputs that blocks begin at a multiple of */
+  MOST_BYTES = 640 << 10,  /* of a panel */
+  MANY_FILTERS = 64,       /* to which a panel is worth its copies */
+  CHUNK = 32,              /* bytes that are copied at once */
+};
+
+typedef struct job {
+  const shmt__conv* c;
+  const shmt__direct_shape* s;
+  const char* images;
+  const char* weight;
+  char* output;
+  int64_t item, channels, in_plane, out_plane;
+  int64_t n_outputs, vectors; /* of one filter in all images; those by LANES */
+  atomic_bool failed;         /* out of memory */
+} job;
+
+/* What a thread works in. */
+typedef struct room {
+  char *padded, *panel, *made, *scratch;
+  int64_t* offset;        /* of the panel's rows */
+  int64_t image;          /* that is padded; -1: none yet */
+} room;
+
+bool shmt__conv_is_panel(const shmt__conv* c, const shmt__direct_shape* s, int64_t made) {
+  const int64_t wanted = c->shape.out[0] * c->shape.out[1] * c->shape.out[2];
+  const int64_t nbytes = s->k * SHMT_DIRECT_BLOCK * shmt__dtype_size[c->dtype];
+
+  return s->filters >= MANY_FILTERS && nbytes <= MOST_BYTES && c->n_images * wanted >= 4 * SHMT_DIRECT_BLOCK &&
+         (double)wanted < 0.84 * (double)made;
+}
+
+/* Outputs [begin, end) of the image that is padded, to the panel's columns from `column` on. */
+static void fill_columns(const job* j, const room* r, int64_t begin, int64_t end, int64_t column) {
+  const int64_t* out = j->c->shape.out;
+  const int64_t row_bytes = SHMT_DIRECT_BLOCK * j->item;
+
+  for (int64_t q = begin, run; q < end; q += run) {
+    const int64_t w = q % out[2], h = q / out[2] % out[1], d = q / (out[2] * out[1]);
+    run = out[2] - w < end - q ? out[2] - w : end - q;
+    const int64_t at = (column + q - begin) * j->item, nbytes = run * j->item;
+    const char* const from = r->padded + ((d * j->s->rows + h) * j->s->row + w) * j->item;
+    char* to = r->panel + at;
+    const int64_t chunks = (nbytes + CHUNK - 1) / CHUNK;
+    /* Whole chunks, also beyond the run: what is wrong there is copied later, or nobody's column. */
+    if (at + chunks * CHUNK <= row_bytes) {
+      for (int64_t p = 0; p < j->s->k; p++, to += row_bytes)
+        for (int64_t i = 0; i < chunks; i++)
+          memcpy(to + i * CHUNK, from + j->s->offset[p] * j->item + i * CHUNK, CHUNK);
+    } else {
+      for (int64_t p = 0; p < j->s->k; p++, to += row_bytes)
+        memcpy(to, from + j->s->offset[p] * j->item, (size_t)nbytes);
+    }
+  }
+}
+
+/* Columns of outputs [begin, end) of a group, counted through the images. */
+static void fill_panel(const job* j, room* r, int64_t group, int64_t begin, int64_t end) {
+  for (int64_t q = begin, next; q < end; q = next) {
+    const int64_t image = q / j->out_plane * j->c->groups + group, first = q / j->out_plane * j->out_plane;
+    next = first + j->out_plane < end ? first + j->out_plane : end;
+    if (r->image != image) {
+      char* data[2] = {r->padded, (char*)(uintptr_t)j->images + image * j->channels * j->in_plane * j->item};
+      shmt__loops[SHMT_LOOP_direct_image][j->c->dtype](data, NULL, j->channels, j->s);
+      r->image = image;
+    }
+    fill_columns(j, r, q - first, next - first, q - begin);
+  }
+}
+
+/* The rows of what was made, `width` outputs of every filter, to their images. */
+static void put_outputs(const job* j, const room* r, int64_t group, int64_t begin, int64_t width) {
+  const int64_t filters = j->s->filters;
+
+  for (int64_t q = begin, next; q < begin + width; q = next) {
+    const int64_t image = q / j->out_plane * j->c->groups + group, first = q / j->out_plane * j->out_plane;
+    next = first + j->out_plane < begin + width ? first + j->out_plane : begin + width;
+    char* to = j->output + (image * filters * j->out_plane + q - first) * j->item;
+    const char* from = r->made + (q - begin) * j->item;
+    for (int64_t f = 0; f < filters; f++, to += j->out_plane * j->item, from += width * j->item)
+      memcpy(to, from, (size_t)((next - q) * j->item));
+  }
+}
+
+static void run_panel(const job* j, room* r, int64_t group, int64_t begin, int64_t end) {
+  const shmt__conv_shape shape = {.out = {1, 1, end - begin}};
+  shmt__direct_shape s = *j->s;
+  const int64_t filters = s.filters;
+  char* data[4] = {r->made, r->panel, (char*)(uintptr_t)j->weight + group * filters * s.k * j->item, r->scratch};
+
+  fill_panel(j, r, group, begin, end);
+  s.conv = &shape;
+  s.offset = r->offset;
+  s.row = end - begin;
+  s.rows = 1;
+  shmt__loops[SHMT_LOOP_direct][j->c->dtype](data, NULL, filters, &s);
+  put_outputs(j, r, group, begin, end - begin);
+}
+
+static uint64_t lines(int64_t elements, int64_t item) { return ((uint64_t)(elements * item) + 63) / 64 * 64; }
+
+/* Vectors of outputs, counted through the groups. */
+static void run_vectors(void* ctx, int64_t begin, int64_t end) {
+  job* j = ctx;
+  const shmt__direct_shape* s = j->s;
+  const uint64_t padded = lines(j->channels * s->channel + SHMT_DIRECT_SLACK, j->item);
+  const uint64_t panel = lines(s->k * SHMT_DIRECT_BLOCK + SHMT_DIRECT_SLACK, j->item);
+  const uint64_t made = lines(s->filters * SHMT_DIRECT_BLOCK + SHMT_DIRECT_SLACK, j->item);
+  const uint64_t scratch = lines(SHMT_DIRECT_FILTERS * SHMT_DIRECT_BLOCK + SHMT_DIRECT_SLACK, j->item);
+  const uint64_t nbytes = padded + panel + made + scratch + (uint64_t)s->k * sizeof(int64_t);
+  void* memory = NULL;
+
+  if (shmt__alloc(nbytes, &memory) != SHMT_OK) {
+    /* relaxed: read after the pool's own join. */
+    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+    return;
+  }
+  room r = {.padded = memory, .image = -1};
+  r.panel = r.padded + padded;
+  r.made = r.panel + panel;
+  r.scratch = r.made + made;
+  r.offset = (int64_t*)(void*)(r.scratch + scratch);
+  for (int64_t p = 0; p < s->k; p++) r.offset[p] = p * SHMT_DIRECT_BLOCK;
+  memset(r.panel, 0, panel);
+  for (int64_t v = begin, next; v < end; v = next) {
+    const int64_t group = v / j->vectors, at = v % j->vectors;
+    int64_t n = SHMT_DIRECT_BLOCK / LANES;
+    if (n > j->vectors - at) n = j->vectors - at;
+    if (n > end - v) n = end - v;
+    next = v + n;
+    const int64_t last = (at + n) * LANES;
+    run_panel(j, &r, group, at * LANES, last < j->n_outputs ? last : j->n_outputs);
+  }
+  shmt__dealloc(memory, nbytes);
+}
+
+shmt_status shmt__conv_panel(const shmt__conv* c, const shmt__direct_shape* s, const void* images, const void* weight,
+                             void* output) {
+  const shmt__conv_shape* v = &c->shape;
+  job j = {.c = c,
+           .s = s,
+           .images = images,
+           .weight = weight,
+           .output = output,
+           .item = shmt__dtype_size[c->dtype],
+           .channels = c->channels / c->groups,
+           .in_plane = v->in[0] * v->in[1] * v->in[2],
+           .out_plane = v->out[0] * v->out[1] * v->out[2]};
+
+  j.n_outputs = c->n_images * j.out_plane;
+  j.vectors = (j.n_outputs + LANES - 1) / LANES;
+  const int64_t n = j.vectors * c->groups, threads = shmt__num_threads();
+  /* One piece for each thread: all blocks but its last are full ones. */
+  shmt__parallel_for(n, (n + threads - 1) / threads, run_vectors, &j);
+  SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
+               "convolution: no memory for columns of %lld elements", (long long)s->k);
+  return SHMT_OK;
+}
