@@ -2,7 +2,7 @@
  *
  * Inputs are (batch, heads, length, width). Only a block of scores exists at a time, so memory grows with the inputs,
  * not with the product of their lengths; the backward pass makes the blocks anew from the logsumexp of each query.
- * 16-bit floats are widened a block at a time.
+ * 16-bit floats are widened a block at a time, gradients of theirs are summed in float32 a head at a time.
  */
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -19,12 +19,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { QUERIES = 64, KEYS = 256, FEW_KEYS = 16, FEW_PRODUCTS = 1 << 14, GRAIN = 65536 };
+enum { QUERIES = 64, KEYS = 256, NARROW_KEYS = 128, FEW_KEYS = 16, FEW_PRODUCTS = 1 << 14, GRAIN = 65536 };
 
 typedef struct job {
   shmt_tensor *query, *key, *value, *mask; /* mask: expanded to all scores, or NULL */
   shmt_tensor *out, *lse, *grad;           /* dense; lse in the working dtype */
-  shmt_tensor *grad_query, *grad_key, *grad_value; /* dense, in the working dtype, zeros so far */
+  shmt_tensor *grad_query, *grad_key, *grad_value; /* dense */
   shmt_dtype work;
   int64_t heads, n_heads_in_all, queries, keys, width, values;
   bool causal;
@@ -34,7 +34,8 @@ typedef struct job {
 
 /* Scratch of one piece, cut from one allocation. */
 typedef struct scratch {
-  char *scores, *grads, *largest, *sums, *out, *query, *key, *value, *mask;
+  char *scores, *grads, *largest, *sums, *out, *query, *key, *value, *mask, *grad;
+  char *for_query, *for_key, *for_value; /* gradients of a head */
   void* base;
   uint64_t nbytes;
 } scratch;
@@ -43,19 +44,30 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int64_t item_of(const job* j) { return shmt__dtype_size[j->work]; }
 
+static bool is_narrow(const job* j) { return j->query->dtype != j->work; }
+
+/* Keys of a block: fewer where they have to be widened. */
+static int64_t block_keys(const job* j) { return is_narrow(j) ? NARROW_KEYS : KEYS; }
+
 static bool make_scratch(job* j, bool backward, scratch* s) {
-  const bool narrow = j->query->dtype != j->work, casts_mask = j->mask && j->mask->dtype != SHMT_BOOL && narrow;
-  const int64_t queries = least(QUERIES, j->queries), keys = least(KEYS, j->keys);
+  const bool narrow = is_narrow(j), casts_mask = j->mask && j->mask->dtype != SHMT_BOOL && narrow, both = narrow && backward;
+  const int64_t queries = least(QUERIES, j->queries), keys = least(block_keys(j), j->keys);
+  const int64_t wider = j->width > j->values ? j->width : j->values;
   const int64_t counts[] = {queries * keys,
                             backward ? queries * keys : 0,
                             queries,
                             queries,
                             queries * j->values,
                             narrow ? queries * j->width : 0,
-                            narrow ? keys * j->width : 0,
-                            narrow ? keys * j->values : 0,
-                            casts_mask ? queries * keys : 0};
-  char** const parts[] = {&s->scores, &s->grads, &s->largest, &s->sums, &s->out, &s->query, &s->key, &s->value, &s->mask};
+                            narrow ? keys * wider : 0,
+                            both ? keys * j->values : 0,
+                            casts_mask ? queries * keys : 0,
+                            both ? queries * j->values : 0,
+                            both ? j->queries * j->width : 0,
+                            both ? j->keys * j->width : 0,
+                            both ? j->keys * j->values : 0};
+  char** const parts[] = {&s->scores, &s->grads, &s->largest, &s->sums, &s->out, &s->query, &s->key, &s->value, &s->mask,
+                          &s->grad, &s->for_query, &s->for_key, &s->for_value};
   const int n = (int)(sizeof counts / sizeof *counts);
 
   s->nbytes = 0;
@@ -141,12 +153,13 @@ static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
   fill_number(j, room->largest, n, -INFINITY);
   memset(room->sums, 0, (size_t)(n * item));
   memset(room->out, 0, (size_t)(n * j->values * item));
-  for (int64_t k0 = 0; k0 < last_key(j, q0, n); k0 += KEYS) {
-    const int64_t keys = least(KEYS, j->keys - k0);
+  for (int64_t k0 = 0; k0 < last_key(j, q0, n); k0 += block_keys(j)) {
+    const int64_t keys = least(block_keys(j), j->keys - k0);
     make_scores(j, room, h, q0, q, k0, rows_of(j, j->key, h, k0, keys, room->key), &s);
     char* data[4] = {room->scores, room->largest, room->sums, room->out};
     shmt__loops[SHMT_LOOP_attention_forward][j->work](data, NULL, n, &s);
-    multiply(j, dense(room->scores, n, keys), rows_of(j, j->value, h, k0, keys, room->value), true,
+    /* The scores are made, so the values may take the place of the keys. */
+    multiply(j, dense(room->scores, n, keys), rows_of(j, j->value, h, k0, keys, room->key), true,
              dense(room->out, n, j->values));
   }
   char* data[4] = {room->out, room->largest, room->sums, lse};
@@ -190,11 +203,33 @@ static void forward_pieces(void* ctx, int64_t begin, int64_t end) {
   shmt__dealloc(room.base, room.nbytes);
 }
 
-/* A (rows, columns) part of head h of a dense result. */
-static shmt__matrix result_rows(const job* j, shmt_tensor* t, int64_t h, int64_t first, int64_t n) {
-  const int64_t length = t->sizes[2], width = t->sizes[3];
+static char* head_of(shmt_tensor* t, int64_t h) {
+  return (char*)shmt__tensor_data(t) + h * t->sizes[2] * t->sizes[3] * shmt__tensor_item_bytes(t);
+}
 
-  return dense((char*)shmt__tensor_data(t) + (h * length + first) * width * item_of(j), n, width);
+/* Where the gradients of head h are summed: in the results, or in the scratch where those are narrow. All zeros. */
+static void begin_head(const job* j, scratch* room, int64_t h) {
+  shmt_tensor* const results[] = {j->grad_query, j->grad_key, j->grad_value};
+  char** const parts[] = {&room->for_query, &room->for_key, &room->for_value};
+
+  for (int i = 0; i < 3; i++) {
+    if (!is_narrow(j)) *parts[i] = head_of(results[i], h);
+    memset(*parts[i], 0, (size_t)(results[i]->sizes[2] * results[i]->sizes[3] * item_of(j)));
+  }
+}
+
+static void end_head(const job* j, const scratch* room, int64_t h) {
+  shmt_tensor* const results[] = {j->grad_query, j->grad_key, j->grad_value};
+  const char* const parts[] = {room->for_query, room->for_key, room->for_value};
+
+  for (int i = 0; i < 3 && is_narrow(j); i++)
+    shmt__cast_loop(results[i]->dtype, j->work)(head_of(results[i], h), shmt__tensor_item_bytes(results[i]), parts[i],
+                                                item_of(j), results[i]->sizes[2] * results[i]->sizes[3]);
+}
+
+/* Rows of what is summed there. */
+static shmt__matrix sum_rows(const job* j, char* data, int64_t width, int64_t first, int64_t n) {
+  return dense(data + first * width * item_of(j), n, width);
 }
 
 /* Per query the dot of output and gradient, into room->sums. */
@@ -206,15 +241,15 @@ static void output_dots(const job* j, scratch* room, shmt__matrix grad, int64_t 
               grad.data + i * grad.row_stride * item_of(j), grad.column_stride, room->sums + i * item_of(j));
 }
 
-static void backward_block(const job* j, scratch* room, char* widened_grad, int64_t h, int64_t q0) {
+static void backward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
   const int64_t n = least(QUERIES, j->queries - q0);
   const shmt__matrix q = rows_of(j, j->query, h, q0, n, room->query);
-  const shmt__matrix grad = rows_of(j, j->grad, h, q0, n, widened_grad);
+  const shmt__matrix grad = rows_of(j, j->grad, h, q0, n, room->grad);
   char* lse = (char*)shmt__tensor_data(j->lse) + (h * j->queries + q0) * item_of(j);
 
   output_dots(j, room, grad, h, q0);
-  for (int64_t k0 = 0; k0 < last_key(j, q0, n); k0 += KEYS) {
-    const int64_t keys = least(KEYS, j->keys - k0);
+  for (int64_t k0 = 0; k0 < last_key(j, q0, n); k0 += block_keys(j)) {
+    const int64_t keys = least(block_keys(j), j->keys - k0);
     const shmt__matrix k = rows_of(j, j->key, h, k0, keys, room->key);
     const shmt__matrix v = rows_of(j, j->value, h, k0, keys, room->value);
     const shmt__matrix weights = dense(room->scores, n, keys), slopes = dense(room->grads, n, keys);
@@ -223,25 +258,21 @@ static void backward_block(const job* j, scratch* room, char* widened_grad, int6
     multiply(j, grad, shmt__matrix_transposed(v), false, slopes);
     char* data[4] = {room->scores, room->grads, lse, room->sums};
     shmt__loops[SHMT_LOOP_attention_backward][j->work](data, NULL, n, &s);
-    multiply(j, shmt__matrix_transposed(weights), grad, true, result_rows(j, j->grad_value, h, k0, keys));
-    multiply(j, slopes, k, true, result_rows(j, j->grad_query, h, q0, n));
-    multiply(j, shmt__matrix_transposed(slopes), q, true, result_rows(j, j->grad_key, h, k0, keys));
+    multiply(j, shmt__matrix_transposed(weights), grad, true, sum_rows(j, room->for_value, j->values, k0, keys));
+    multiply(j, slopes, k, true, sum_rows(j, room->for_query, j->width, q0, n));
+    multiply(j, shmt__matrix_transposed(slopes), q, true, sum_rows(j, room->for_key, j->width, k0, keys));
   }
 }
 
 static void backward_heads(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   scratch room;
-  void* widened = NULL;
-  const uint64_t nbytes = (uint64_t)(least(QUERIES, j->queries) * j->values * item_of(j));
 
   if (!make_scratch(j, true, &room)) return;
-  if (shmt__alloc(nbytes, &widened) != SHMT_OK) {
-    atomic_store_explicit(&j->failed, true, memory_order_relaxed); /* read after the pieces are done */
-  } else {
-    for (int64_t h = begin; h < end; h++)
-      for (int64_t q0 = 0; q0 < j->queries; q0 += QUERIES) backward_block(j, &room, widened, h, q0);
-    shmt__dealloc(widened, nbytes);
+  for (int64_t h = begin; h < end; h++) {
+    begin_head(j, &room, h);
+    for (int64_t q0 = 0; q0 < j->queries; q0 += QUERIES) backward_block(j, &room, h, q0);
+    end_head(j, &room, h);
   }
   shmt__dealloc(room.base, room.nbytes);
 }
@@ -294,7 +325,8 @@ static shmt_status check(const char* name, shmt_tensor* query, shmt_tensor* key,
 
 static shmt_status out_of_memory(const job* j) {
   SHMT_REQUIRE(!atomic_load_explicit(&j->failed, memory_order_relaxed), SHMT_E_NOMEM,
-               "scaled_dot_product_attention: scratch space for %d queries and %d keys", QUERIES, KEYS);
+               "scaled_dot_product_attention: scratch space for %d queries and %d keys", QUERIES,
+               (int)block_keys(j));
   return SHMT_OK;
 }
 
@@ -333,9 +365,8 @@ shmt_status shmt__attention(shmt_tensor* query, shmt_tensor* key, shmt_tensor* v
   return SHMT_OK;
 }
 
-static shmt_status make_grad(const shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
-  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(t), dtype, t->device, SHMT_CONTIGUOUS_FORMAT, out));
-  return shmt__tensor_is_meta(t) ? SHMT_OK : shmt__tensor_fill(*out, shmt__scalar_int(0));
+static shmt_status make_grad(const shmt_tensor* t, shmt_tensor** out) {
+  return shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, t->device, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
 shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, shmt_tensor* key, shmt_tensor* value,
@@ -362,10 +393,11 @@ shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, 
                SHMT_E_RUNTIME, "scaled_dot_product_attention_flash_attention_backward: expected the forward results, "
                "but got out %s, its gradient %s and logsumexp %s", SHMT_SHAPE_TEXT(out), SHMT_SHAPE_TEXT(grad_out),
                SHMT_SHAPE_TEXT(logsumexp));
-  SHMT_TRY(make_grad(query, j.work, &for_query));
-  SHMT_TRY(make_grad(key, j.work, &for_key));
-  SHMT_TRY(make_grad(value, j.work, &for_value));
-  if (!shmt__tensor_is_meta(query) && j.n_heads_in_all > 0 && j.queries > 0 && j.keys > 0) {
+  SHMT_TRY(make_grad(query, &for_query));
+  SHMT_TRY(make_grad(key, &for_key));
+  SHMT_TRY(make_grad(value, &for_value));
+  const bool is_empty = j.n_heads_in_all == 0 || j.queries == 0 || j.keys == 0;
+  if (!shmt__tensor_is_meta(query) && !is_empty) {
     SHMT_TRY(with_dense_rows(query, &q));
     SHMT_TRY(with_dense_rows(key, &k));
     SHMT_TRY(with_dense_rows(value, &v));
@@ -384,7 +416,13 @@ shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, 
     shmt__parallel_for(j.n_heads_in_all, GRAIN / (j.queries * j.keys * (j.width + j.values) + 1) + 1, backward_heads, &j);
     SHMT_TRY(out_of_memory(&j));
   }
-  SHMT_TRY(shmt__tensor_cast(for_query, query->dtype, grad_query));
-  SHMT_TRY(shmt__tensor_cast(for_key, query->dtype, grad_key));
-  return shmt__tensor_cast(for_value, query->dtype, grad_value);
+  if (!shmt__tensor_is_meta(query) && is_empty) {
+    SHMT_TRY(shmt__tensor_fill(for_query, shmt__scalar_int(0)));
+    SHMT_TRY(shmt__tensor_fill(for_key, shmt__scalar_int(0)));
+    SHMT_TRY(shmt__tensor_fill(for_value, shmt__scalar_int(0)));
+  }
+  *grad_query = SHMT_TAKE(for_query);
+  *grad_key = SHMT_TAKE(for_key);
+  *grad_value = SHMT_TAKE(for_value);
+  return SHMT_OK;
 }

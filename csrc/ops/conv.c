@@ -6,6 +6,7 @@
 #include "iter/copy.h"
 #include "ops/check.h"
 #include "ops/conv_core.h"
+#include "ops/conv_direct.h"
 #include "ops/gemm_half.h"
 
 #include <inttypes.h>
@@ -167,10 +168,11 @@ static shmt_dtype work_dtype(shmt_dtype dtype) {
   return shmt__is_half(dtype) ? SHMT_FLOAT32 : dtype;
 }
 
-/* Plain products of bfloat16 are summed in float32 by the product itself, where the processor has that. */
-static shmt_dtype forward_dtype(const params* p, shmt_dtype dtype) {
-  if (dtype == SHMT_BFLOAT16 && !p->transposed && p->groups == 1 && shmt__gemm_has_bfloat16()) return dtype;
-  return work_dtype(dtype);
+/* Plain products of halves are summed in float32 by the product itself, which widens no whole tensors; c: in the dtype
+ * that others work in. Without columns it is faster yet, unless the processor has products of bfloat16. */
+static shmt_dtype forward_dtype(const params* p, shmt_dtype dtype, const shmt__conv* c) {
+  if (!shmt__is_half(dtype) || p->transposed || p->groups > 1) return c->dtype;
+  return (dtype == SHMT_BFLOAT16 && shmt__gemm_has_bfloat16()) || !shmt__conv_is_direct(c) ? dtype : c->dtype;
 }
 
 /* t dense in the dtype that products are made in. */
@@ -179,6 +181,13 @@ static shmt_status prepare(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) 
 
   SHMT_TRY(shmt__tensor_cast(t, dtype, &cast));
   return shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
+/* Dense, with the channels as neighbours and not also as planes? */
+static bool has_channels_last(const shmt_tensor* t) {
+  const shmt_memory_format format = shmt__tensor_suggest_format(t);
+  return format != SHMT_CONTIGUOUS_FORMAT && shmt__tensor_is_contiguous_in(t, format) &&
+         !shmt__tensor_is_contiguous(t);
 }
 
 static shmt_status empty(shmt_ints sizes, shmt_dtype dtype, shmt_device device, shmt_tensor** out) {
@@ -225,16 +234,22 @@ shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tens
   SHMT_TRY(check_tensors(&p, input, weight, bias));
   SHMT_TRY(output_sizes(&p, input, weight, sizes));
   SHMT_TRY(check_dtype(&p, input->dtype));
-  const shmt_dtype work = forward_dtype(&p, input->dtype);
   const shmt_ints result_sizes = {sizes, input->n_dims};
   const shmt_device device = shmt__common_device(input, weight, bias);
   if (device == SHMT_META) return empty(result_sizes, input->dtype, device, out);
+  const shmt_ints input_sizes = shmt__tensor_sizes(input);
+  fill_conv(&p, transposed ? result_sizes : input_sizes, transposed ? input_sizes : result_sizes, weight,
+            work_dtype(input->dtype), &c);
+  const shmt_dtype work = c.dtype = forward_dtype(&p, input->dtype, &c);
   SHMT_TRY(empty(result_sizes, work, SHMT_CPU, &result));
-  SHMT_TRY(prepare(input, work, &x));
   SHMT_TRY(prepare(weight, work, &w));
   if (bias) SHMT_TRY(prepare(bias, work, &b));
-  const shmt_ints input_sizes = shmt__tensor_sizes(input);
-  fill_conv(&p, transposed ? result_sizes : input_sizes, transposed ? input_sizes : result_sizes, w, work, &c);
+  c.channels_last = !transposed && groups < input->sizes[1] && input->dtype == work && shmt__conv_is_pointwise(&c) &&
+                    !shmt__conv_is_direct(&c) && has_channels_last(input);
+  if (c.channels_last)
+    x = shmt__tensor_ref(input);
+  else
+    SHMT_TRY(prepare(input, work, &x));
   /* Rounded once; the other kernels leave the sums as they are. */
   const bool is_half = shmt__is_half(work) && weight->numel > 0 && input->numel > 0;
   if (is_half && b) c.bias = shmt__tensor_data(b);
@@ -322,27 +337,28 @@ shmt_status shmt__convolution_backward(shmt_tensor* grad_output, shmt_tensor* in
                shmt__dtype_title(dtype), shmt__dtype_title(grad_output->dtype));
   const int64_t channels = grad_output->sizes[1];
   const shmt_ints sizes[3] = {shmt__tensor_sizes(input), shmt__tensor_sizes(weight), {&channels, 1}};
-  shmt_tensor** outs[3] = {grad_input, grad_weight, grad_bias};
   shmt_tensor** made[3] = {&for_input, &for_weight, &for_bias};
-  for (int i = 0; i < 3; i++)
-    if (output_mask.data[i]) SHMT_TRY(empty(sizes[i], device == SHMT_META ? dtype : work, device, made[i]));
-  if (device != SHMT_META) {
-    SHMT_TRY(prepare(grad_output, work, &g));
-    fill_conv(&p, shmt__tensor_sizes(transposed ? grad_output : input),
-              shmt__tensor_sizes(transposed ? input : grad_output), weight, work, &c);
-    if (output_mask.data[0]) {
-      SHMT_AUTO(shmt_tensor) w = NULL;
-      SHMT_TRY(prepare(weight, work, &w));
-      SHMT_TRY(fill_gradient(&c, transposed, g, w, for_input));
+  if (device != SHMT_META) SHMT_TRY(prepare(grad_output, work, &g));
+  fill_conv(&p, shmt__tensor_sizes(transposed ? grad_output : input),
+            shmt__tensor_sizes(transposed ? input : grad_output), weight, work, &c);
+  /* One after the other, so that the memory of one serves the next. */
+  for (int i = 0; i < 3; i++) {
+    SHMT_AUTO(shmt_tensor) other = NULL;
+    SHMT_AUTO(shmt_tensor) sums = NULL;
+    if (!output_mask.data[i]) continue;
+    if (device == SHMT_META) {
+      SHMT_TRY(empty(sizes[i], dtype, device, made[i]));
+      continue;
     }
-    if (output_mask.data[1]) {
-      SHMT_AUTO(shmt_tensor) x = NULL;
-      SHMT_TRY(prepare(input, work, &x));
-      SHMT_TRY(weight_gradient(&c, transposed, g, x, for_weight));
-    }
-    if (output_mask.data[2]) SHMT_TRY(bias_gradient(g, for_bias));
+    if (i < 2) SHMT_TRY(prepare(i == 0 ? weight : input, work, &other));
+    SHMT_TRY(empty(sizes[i], work, device, &sums));
+    if (i == 0) SHMT_TRY(fill_gradient(&c, transposed, g, other, sums));
+    if (i == 1) SHMT_TRY(weight_gradient(&c, transposed, g, other, sums));
+    if (i == 2) SHMT_TRY(bias_gradient(g, sums));
+    SHMT_TRY(shmt__tensor_cast(sums, dtype, made[i]));
   }
-  for (int i = 0; i < 3; i++)
-    if (*made[i]) SHMT_TRY(shmt__tensor_cast(*made[i], dtype, outs[i]));
+  *grad_input = SHMT_TAKE(for_input);
+  *grad_weight = SHMT_TAKE(for_weight);
+  *grad_bias = SHMT_TAKE(for_bias);
   return SHMT_OK;
 }

@@ -36,7 +36,9 @@ typedef struct job {
   atomic_bool failed;                /* out of memory */
 } job;
 
-static bool is_1x1(const shmt__conv_shape* s) {
+bool shmt__conv_is_pointwise(const shmt__conv* c) {
+  const shmt__conv_shape* s = &c->shape;
+
   for (int d = 0; d < 3; d++)
     if (s->kernel[d] != 1 || s->stride[d] != 1 || s->padding[d] != 0) return false;
   return true;
@@ -47,10 +49,10 @@ static void job_init(job* j, const shmt__conv* c, direction way) {
   j->in_plane = c->shape.in[0] * c->shape.in[1] * c->shape.in[2];
   j->out_plane = c->shape.out[0] * c->shape.out[1] * c->shape.out[2];
   j->k = c->channels / c->groups * c->shape.kernel[0] * c->shape.kernel[1] * c->shape.kernel[2];
-  j->is_1x1 = is_1x1(&c->shape);
+  j->is_1x1 = shmt__conv_is_pointwise(c);
   j->per_block = 1;
   const int64_t wide = j->is_1x1 ? WIDE_ENOUGH / 3 : WIDE_ENOUGH; /* columns of 1x1 need no memory of their own */
-  if (j->out_plane < wide && j->out_plane > 0) {
+  if (j->out_plane < wide && j->out_plane > 0 && !c->channels_last) {
     j->per_block = (WIDE_ENOUGH + j->out_plane - 1) / j->out_plane;
     const int64_t fits = MAX_COLUMN_BYTES / (j->k * j->out_plane * j->item + 1);
     if (j->per_block > fits) j->per_block = fits > 0 ? fits : 1;
@@ -61,7 +63,8 @@ static void job_init(job* j, const shmt__conv* c, direction way) {
 }
 
 static const char* image_of(const job* j, const char* base, int64_t image, int64_t group) {
-  return base + (image * j->c->channels + group * (j->c->channels / j->c->groups)) * j->in_plane * j->item;
+  const int64_t first = group * (j->c->channels / j->c->groups);
+  return base + (image * j->c->channels * j->in_plane + first * (j->c->channels_last ? 1 : j->in_plane)) * j->item;
 }
 
 static const char* output_of(const job* j, const char* base, int64_t image, int64_t group) {
@@ -111,17 +114,20 @@ static void fill_bias(const job* j, int64_t group, int64_t width, char* to) {
 static void forward_block(const job* j, int64_t first, int64_t n, int64_t group, char* col, char* block) {
   const int64_t filters = j->c->filters / j->c->groups, width = n * j->out_plane;
   const char* weight = j->weight + group * filters * j->k * j->item;
-  const char* columns = col;
+  shmt__matrix columns = matrix(col, j->k, width, width);
   char* to = n == 1 ? (char*)(uintptr_t)output_of(j, j->to, first, group) : block;
 
   if (j->is_1x1 && n == 1)
-    columns = image_of(j, j->images, first, group);
+    columns.data = (char*)(uintptr_t)image_of(j, j->images, first, group);
   else
     make_columns(j, first, n, group, col);
+  if (j->c->channels_last) {
+    columns.row_stride = 1;
+    columns.column_stride = j->c->channels;
+  }
   if (j->c->bias) fill_bias(j, group, width, to);
   (void)shmt__gemm(j->c->dtype, shmt__scalar_int(1), matrix(weight, filters, j->k, j->k),
-                   matrix(columns, j->k, width, width), shmt__scalar_int(j->c->bias ? 1 : 0),
-                   matrix(to, filters, width, width));
+                   columns, shmt__scalar_int(j->c->bias ? 1 : 0), matrix(to, filters, width, width));
   for (int64_t i = 0; n > 1 && i < n; i++)
     move_rows(j, block, n, i, (char*)(uintptr_t)output_of(j, j->to, first + i, group), false);
 }
@@ -283,6 +289,7 @@ shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const vo
   j.images = images;
   j.weight = weight;
   j.to = output;
+  if (c->channels_last) return run(&j);
   if (shmt__conv_is_depthwise(c)) return run_depthwise(&j, filter_planes, c->n_images * c->filters);
   return shmt__conv_is_direct(c) ? shmt__conv_direct(c, images, weight, output) : run(&j);
 }

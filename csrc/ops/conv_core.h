@@ -11,11 +11,15 @@ typedef struct shmt__conv {
   shmt__conv_shape shape;
   shmt_dtype dtype;
   int64_t n_images, channels, filters, groups;
-  const void* bias; /* of the filters, added by shmt__conv_forward; NULL: none */
+  const void* bias;   /* of the filters, added by shmt__conv_forward; NULL: none */
+  bool channels_last; /* the images' channels are neighbours; only where shmt__conv_is_pointwise, and not backwards */
 } shmt__conv;
 
 /* Has every filter one channel of its own, and is there a kernel for that? */
 bool shmt__conv_is_depthwise(const shmt__conv* c);
+
+/* Is an image its own matrix of columns: one element of a kernel, no padding, all positions? */
+bool shmt__conv_is_pointwise(const shmt__conv* c);
 
 /* All tensors' data is dense, of c->dtype. */
 

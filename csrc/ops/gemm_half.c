@@ -3,16 +3,17 @@
  * Note [Widened blocks]
  * Widening whole matrices would take three times the memory of the product. A block of c is summed in float32 over
  * blocks of a and b that fit the second cache together; every element of a and b is widened once for each block of c
- * that needs it, which is little beside the multiplications.
+ * that needs it, which is little beside the multiplications. The blocks stand on the stack: a product of halves takes
+ * no memory at all beside its result.
  */
 #include "ops/gemm_half.h"
 
 #include "iter/copy.h"
 #include "ops/blas_library.h"
-#include "storage/allocator.h"
 
-enum { BLOCK = 128, DEPTH = 192, MIN_NATIVE_ROWS = 4, MIN_NATIVE_COLUMNS = 16 };
-#define SCRATCH_BYTES ((uint64_t)(BLOCK * BLOCK + 2 * BLOCK * DEPTH) * sizeof(float))
+/* LINE, LINES: of the matrix beside a vector. ROOM: floats of a block of c and of what it is summed over. */
+enum { BLOCK = 128, ROOM = 40 << 10, LINE = 512, LINES = 16, MIN_NATIVE_ROWS = 4, MIN_NATIVE_COLUMNS = 16 };
+_Static_assert(ROOM >= BLOCK * BLOCK + 2 * 16 * BLOCK, "a block of c must leave room for factors");
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -56,30 +57,59 @@ static void multiply(float alpha, shmt__matrix a, shmt__matrix b, float beta, fl
            beta, c, n);
 }
 
-static bool by_blocks(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {
-  void* memory = NULL;
+static void by_blocks(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {
+  _Alignas(64) float room[ROOM];
+  const int64_t rows = smaller(BLOCK, c.rows), columns = smaller(BLOCK, c.columns);
+  const int64_t depth = (ROOM - rows * columns) / (rows + columns) / 16 * 16;
+  float* left = room + rows * columns;
+  float* right = left + rows * depth;
 
-  if (!shmt__blas()->loaded || shmt__alloc(SCRATCH_BYTES, &memory) != SHMT_OK) return false;
-  float* sum = memory;
-  float* left = sum + BLOCK * BLOCK;
-  float* right = left + BLOCK * DEPTH;
-  for (int64_t i = 0; i < c.rows; i += BLOCK) {
-    for (int64_t j = 0; j < c.columns; j += BLOCK) {
-      const shmt__matrix to = block_of(c, i, BLOCK, j, BLOCK);
-      if (beta != 0) (void)widen(dtype, (shmt__matrix){to.data, to.rows, to.columns, to.row_stride, 1}, sum);
-      for (int64_t p = 0; p < a.columns; p += DEPTH)
-        multiply(alpha, widen(dtype, block_of(a, i, BLOCK, p, DEPTH), left),
-                 widen(dtype, block_of(b, p, DEPTH, j, BLOCK), right), p == 0 ? beta : 1, sum);
-      narrow(dtype, sum, to);
+  for (int64_t i = 0; i < c.rows; i += rows) {
+    for (int64_t j = 0; j < c.columns; j += columns) {
+      const shmt__matrix to = block_of(c, i, rows, j, columns);
+      if (beta != 0) (void)widen(dtype, (shmt__matrix){to.data, to.rows, to.columns, to.row_stride, 1}, room);
+      for (int64_t p = 0; p < a.columns; p += depth)
+        multiply(alpha, widen(dtype, block_of(a, i, rows, p, depth), left),
+                 widen(dtype, block_of(b, p, depth, j, columns), right), p == 0 ? beta : 1, room);
+      narrow(dtype, room, to);
     }
   }
-  shmt__dealloc(memory, SCRATCH_BYTES);
-  return true;
+}
+
+/* y = beta * y + alpha * a @ x: a is read once, some of its lines at a time. */
+static void by_lines(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix x, float beta, shmt__matrix y) {
+  enum { ITEM = 2, WIDE = sizeof(float) };
+  _Alignas(64) float lines[LINES * LINE], factors[LINE], sums[LINE];
+  const shmt__cast_loop_fn widen_loop = shmt__cast_loop(SHMT_FLOAT32, dtype);
+  const shmt__blas_table* t = shmt__blas();
+  const bool turned = a.row_stride < a.column_stride && a.rows > 1;
+  const int64_t rows = turned ? LINE : LINES, depth = turned ? LINES : LINE;
+
+  for (int64_t i = 0; i < a.rows; i += rows) {
+    const int64_t n = smaller(rows, a.rows - i);
+    char* to = y.data + i * y.row_stride * ITEM;
+    if (beta != 0) widen_loop((char*)sums, WIDE, to, y.row_stride * ITEM, n);
+    for (int64_t p = 0; p < a.columns; p += depth) {
+      const shmt__matrix block = widen(dtype, block_of(a, i, rows, p, depth), lines);
+      widen_loop((char*)factors, WIDE, x.data + p * x.row_stride * ITEM, x.row_stride * ITEM, block.columns);
+      t->sgemv(SHMT_BLAS_ROW_MAJOR, turned ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS, (int)(turned ? block.columns : n),
+               (int)(turned ? n : block.columns), alpha, block.data, (int)(turned ? n : block.columns), factors, 1,
+               p == 0 ? beta : 1, sums, 1);
+    }
+    shmt__cast_loop(dtype, SHMT_FLOAT32)(to, y.row_stride * ITEM, (const char*)sums, WIDE, n);
+  }
 }
 
 bool shmt__gemm_half(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {
   if (dtype == SHMT_BFLOAT16 && c.rows >= MIN_NATIVE_ROWS && c.columns >= MIN_NATIVE_COLUMNS &&
       shmt__gemm_has_bfloat16())
     return shmt__gemm_bfloat16(alpha, a, b, beta, c);
-  return by_blocks(dtype, alpha, a, b, beta, c);
+  if (!shmt__blas()->loaded) return false;
+  if (c.columns == 1)
+    by_lines(dtype, alpha, a, b, beta, c);
+  else if (c.rows == 1)
+    by_lines(dtype, alpha, shmt__matrix_transposed(b), shmt__matrix_transposed(a), beta, shmt__matrix_transposed(c));
+  else
+    by_blocks(dtype, alpha, a, b, beta, c);
+  return true;
 }

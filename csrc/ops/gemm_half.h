@@ -5,7 +5,7 @@
 #include "ops/blas.h"
 
 /* c = beta * c + alpha * a @ b for float16 or bfloat16, each element rounded once; c has column_stride 1, nothing is
- * empty. beta == 0 does not read c. False: not done (no library, or no memory for the blocks), c is untouched. */
+ * empty. beta == 0 does not read c. False: not done (no library, or no memory), c is untouched. */
 bool shmt__gemm_half(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c);
 
 /* Does the processor multiply bfloat16 by itself (AVX512_BF16), and may this process use that? */

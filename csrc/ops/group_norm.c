@@ -1,20 +1,24 @@
 /* ops/group_norm.c -- normalisation of groups of channels, forward and backward.
  *
  * The input is taken as (n, group, per_group, plane): statistics belong to the first two dims, weight and bias to the
- * two in the middle.
+ * two in the middle. Where channels come last, the forward pass gathers a group at a time and puts it back.
  */
 #include "generated/impls.h"
+#include "iter/copy.h"
 #include "ops/norm.h"
+#include "storage/allocator.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 
 enum { GRAIN = 16384 };
 
-/* Everything dense. sums (float64, 2 x n x channels): those of grad, and of grad * (x - mean), per plane. */
+/* Everything dense; in forward_apart x and out with the channels last. sums (float64, 2 x n x channels): those of grad, and of grad * (x - mean), per plane. */
 typedef struct groups {
   shmt_tensor *x, *grad, *out, *weight, *bias, *mean, *rstd, *sums;
   int64_t n, n_groups, per_group, plane;
   double eps;
+  atomic_bool failed; /* out of memory */
 } groups;
 
 static int64_t channels_of(const groups* g) { return g->n_groups * g->per_group; }
@@ -34,40 +38,75 @@ static bool is_row(const groups* g) {
   return (!g->weight && !g->bias) || (g->plane == 1 && same_dtype);
 }
 
-/* Group k as one row. */
-static void forward_row(const groups* g, int64_t k, double mean, double scale) {
+/* Group k as one row, from x to out. */
+static void forward_row(const groups* g, int64_t k, double mean, double scale, char* x, char* out) {
   const shmt__norm_shape shape = {.mean = mean, .scale = scale};
   const int64_t first = k % g->n_groups * g->per_group * shmt__tensor_item_bytes(g->x);
-  char* data[4] = {plane_of(g, g->out, k * g->per_group), plane_of(g, g->x, k * g->per_group),
-                   g->weight ? shmt__norm_data(g->weight) + first : NULL,
+  char* data[4] = {out, x, g->weight ? shmt__norm_data(g->weight) + first : NULL,
                    g->bias ? shmt__norm_data(g->bias) + first : NULL};
 
   shmt__loops[SHMT_LOOP_row_norm][g->x->dtype](data, NULL, g->per_group * g->plane, &shape);
 }
 
+/* Group k, which lies dense in x, to out. */
+static void forward_group(const groups* g, int64_t k, char* x, char* out) {
+  const shmt_dtype dtype = g->x->dtype;
+  const int64_t nbytes = g->plane * shmt__tensor_item_bytes(g->x);
+  double mean, scale;
+
+  shmt__norm_moments(dtype, x, g->per_group * g->plane, g->eps, false, &mean, &scale);
+  shmt__norm_store(g->mean, k, mean);
+  shmt__norm_store(g->rstd, k, scale);
+  if (is_row(g)) {
+    forward_row(g, k, mean, scale, x, out);
+    return;
+  }
+  for (int64_t i = 0; i < g->per_group; i++) {
+    const int64_t channel = k % g->n_groups * g->per_group + i;
+    shmt__norm_shape shape = {.scale = scale * shmt__norm_load(g->weight, channel, 1)};
+    shape.shift = shmt__norm_load(g->bias, channel, 0) - mean * shape.scale;
+    char* data[2] = {out + i * nbytes, x + i * nbytes};
+    shmt__loops[SHMT_LOOP_run_affine][dtype](data, NULL, g->plane, &shape);
+  }
+}
+
 static void forward_groups(void* ctx, int64_t begin, int64_t end) {
   const groups* g = ctx;
-  const bool by_rows = is_row(g);
-  const shmt_dtype dtype = g->x->dtype;
 
-  for (int64_t k = begin; k < end; k++) {
-    double mean, scale;
-    shmt__norm_moments(dtype, plane_of(g, g->x, k * g->per_group), g->per_group * g->plane, g->eps, false, &mean,
-                       &scale);
-    shmt__norm_store(g->mean, k, mean);
-    shmt__norm_store(g->rstd, k, scale);
-    if (by_rows) {
-      forward_row(g, k, mean, scale);
-      continue;
-    }
-    for (int64_t i = 0; i < g->per_group; i++) {
-      const int64_t channel = k % g->n_groups * g->per_group + i;
-      shmt__norm_shape shape = {.scale = scale * shmt__norm_load(g->weight, channel, 1)};
-      shape.shift = shmt__norm_load(g->bias, channel, 0) - mean * shape.scale;
-      char* data[2] = {plane_of(g, g->out, k * g->per_group + i), plane_of(g, g->x, k * g->per_group + i)};
-      shmt__loops[SHMT_LOOP_run_affine][dtype](data, NULL, g->plane, &shape);
-    }
+  for (int64_t k = begin; k < end; k++)
+    forward_group(g, k, plane_of(g, g->x, k * g->per_group), plane_of(g, g->out, k * g->per_group));
+}
+
+/* The group between an image whose channels come last and a dense block. */
+static void move_group(const groups* g, char* block, char* image, bool to_block) {
+  const int64_t item = shmt__tensor_item_bytes(g->x), pixel = channels_of(g) * item;
+  const shmt__cast_loop_fn copy = shmt__cast_loop(g->x->dtype, g->x->dtype);
+
+  for (int64_t i = 0; i < g->per_group; i++, block += g->plane * item, image += item) {
+    if (to_block)
+      copy(block, item, image, pixel, g->plane);
+    else
+      copy(image, pixel, block, item, g->plane);
   }
+}
+
+static void forward_apart(void* ctx, int64_t begin, int64_t end) {
+  groups* g = ctx;
+  const int64_t item = shmt__tensor_item_bytes(g->x);
+  const uint64_t nbytes = (uint64_t)(g->per_group * g->plane * item);
+  void* block = NULL;
+
+  if (shmt__alloc(nbytes, &block) != SHMT_OK) {
+    atomic_store_explicit(&g->failed, true, memory_order_relaxed); /* read after the pieces are done */
+    return;
+  }
+  for (int64_t k = begin; k < end; k++) {
+    const int64_t at = (k / g->n_groups * channels_of(g) * g->plane + k % g->n_groups * g->per_group) * item;
+    move_group(g, block, shmt__norm_data(g->x) + at, true);
+    forward_group(g, k, block, block);
+    move_group(g, block, shmt__norm_data(g->out) + at, false);
+  }
+  shmt__dealloc(block, nbytes);
 }
 
 static void backward_groups(void* ctx, int64_t begin, int64_t end) {
@@ -154,11 +193,12 @@ shmt_status shmt__native_group_norm(shmt_tensor* input, shmt_tensor* weight, shm
 
   SHMT_TRY(check(input, weight, bias, n, channels, plane, group, &g));
   const shmt_dtype stat = weight ? weight->dtype : input->dtype;
-  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(input), input->dtype, input->device, SHMT_CONTIGUOUS_FORMAT, &result));
+  const shmt_memory_format format = shmt__tensor_suggest_format(input);
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(input), input->dtype, input->device, format, &result));
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n, group), stat, input->device, SHMT_CONTIGUOUS_FORMAT, &means));
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n, group), stat, input->device, SHMT_CONTIGUOUS_FORMAT, &scales));
   if (!shmt__tensor_is_meta(input) && means->numel > 0) {
-    SHMT_TRY(shmt__norm_dense(input, input->dtype, &x));
+    SHMT_TRY(shmt__tensor_contiguous(input, format, &x));
     if (weight) SHMT_TRY(shmt__norm_dense(weight, weight->dtype, &w));
     if (bias) SHMT_TRY(shmt__norm_dense(bias, bias->dtype, &b));
     g.x = x;
@@ -167,9 +207,11 @@ shmt_status shmt__native_group_norm(shmt_tensor* input, shmt_tensor* weight, shm
     g.bias = b;
     g.mean = means;
     g.rstd = scales;
-    shmt__parallel_for(n * group, grain_of(&g), forward_groups, &g);
+    shmt__parallel_for(n * group, grain_of(&g), format == SHMT_CONTIGUOUS_FORMAT ? forward_groups : forward_apart,
+                       &g);
+    SHMT_REQUIRE(!atomic_load_explicit(&g.failed, memory_order_relaxed), SHMT_E_NOMEM,
+                 "native_group_norm(): a group of %" PRId64 " elements", g.per_group * plane);
   }
-  SHMT_TRY(in_format_of(input, &result));
   *out = SHMT_TAKE(result);
   *mean = SHMT_TAKE(means);
   *rstd = SHMT_TAKE(scales);

@@ -33,7 +33,7 @@ static shmt_status check_loop(const char* what, shmt_dtype dtype) {
   return SHMT_OK;
 }
 
-/* The dtype that vectors, and sums of products, of dtype are calculated in; shmt__gemm does the same inside. */
+/* The dtype that sums of several products are calculated in; shmt__gemm does the same inside for one. */
 static shmt_dtype product_dtype(shmt_dtype dtype) { return shmt__is_half(dtype) ? SHMT_FLOAT32 : dtype; }
 
 /* t in dtype and in a layout that the product reads well; a new reference. */
@@ -286,7 +286,7 @@ static shmt_status add_mv(const char* name, shmt_tensor* self, shmt_tensor* mat,
                shmt__dtype_title(self ? self->dtype : vec->dtype), shmt__dtype_title(mat->dtype),
                shmt__dtype_title(vec->dtype));
   SHMT_TRY(check_loop("addmv_impl_cpu", mat->dtype));
-  SHMT_TRY(begin_product(name, out, SHMT_INTS(mat->sizes[0]), mat->dtype, product_dtype(mat->dtype),
+  SHMT_TRY(begin_product(name, out, SHMT_INTS(mat->sizes[0]), mat->dtype, mat->dtype,
                          shmt__common_device(self, mat, vec), mat, vec, &work));
   if (!shmt__tensor_is_meta(work)) {
     shmt__scalar_to_complex(beta, z);

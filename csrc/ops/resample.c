@@ -1,4 +1,8 @@
-/* ops/resample.c -- resizing along the last dims, by linear or cubic interpolation, with or without antialiasing. */
+/* ops/resample.c -- resizing along the last dims, by linear or cubic interpolation, with or without antialiasing.
+ *
+ * Images whose channels come last are resized as they lie: a pixel's channels are neighbours that have the same weights.
+ * 16-bit floats are widened a block at a time.
+ */
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "iter/copy.h"
@@ -155,7 +159,8 @@ typedef struct job {
   int64_t lines[MOST_DIMS];              /* slabs of each in one line of the first */
   int64_t rows, blocks;                  /* lines of a block; blocks of an image */
   int64_t item;
-  uint64_t room[2]; /* bytes between the dims, by turns */
+  shmt_dtype dtype, work; /* work: what is calculated in */
+  uint64_t room[4];       /* bytes between the dims, by turns; of widened lines; of lines to be narrowed */
   shmt__loop loop;
   atomic_bool failed;
 } job;
@@ -175,7 +180,8 @@ static void find_lines(const shmt__resample_shape* s, int64_t begin, int64_t end
   }
 }
 
-static void run_block(const job* j, int64_t block, char* const* between) {
+static void run_block(const job* j, int64_t block, char* const* room) {
+  const int64_t wide = shmt__dtype_size[j->work];
   const int64_t image = block / j->blocks, begin = block % j->blocks * j->rows;
   const int64_t end = begin + j->rows < j->shape[0].out ? begin + j->rows : j->shape[0].out;
   shmt__resample_shape s = j->shape[0];
@@ -183,9 +189,13 @@ static void run_block(const job* j, int64_t block, char* const* between) {
 
   find_lines(&s, begin, end, &first, &last);
   char* from = j->from + (image * s.in + first) * line_elements(j) * j->item;
+  if (j->work != j->dtype) {
+    shmt__cast_loop(j->work, j->dtype)(room[2], wide, from, j->item, (last - first) * line_elements(j));
+    from = room[2];
+  }
   for (int d = j->n - 1; d > 0; d--) {
-    j->loop((char*[]){between[d - 1], from}, NULL, (last - first) * j->lines[d], &j->shape[d]);
-    from = between[d - 1];
+    j->loop((char*[]){room[d - 1], from}, NULL, (last - first) * j->lines[d], &j->shape[d]);
+    from = room[d - 1];
   }
   s.origin = first;
   s.first += begin;
@@ -194,31 +204,37 @@ static void run_block(const job* j, int64_t block, char* const* between) {
   if (s.fixed) s.fixed += begin * s.taps;
   char* const to = j->to + (image * s.out + begin) * s.inner * j->item;
   s.out = end - begin;
-  j->loop((char*[]){to, from}, NULL, 1, &s);
+  j->loop((char*[]){j->work == j->dtype ? to : room[3], from}, NULL, 1, &s);
+  if (j->work != j->dtype) shmt__cast_loop(j->dtype, j->work)(to, j->item, room[3], wide, s.out * s.inner);
 }
 
 static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
-  void* between = NULL;
+  const uint64_t nbytes = j->room[0] + j->room[1] + j->room[2] + j->room[3];
+  void* memory = NULL;
+  char* room[4];
 
-  if (shmt__alloc(j->room[0] + j->room[1], &between) != SHMT_OK) {
+  if (shmt__alloc(nbytes, &memory) != SHMT_OK) {
     /* relaxed: read after the pool has joined. */
     atomic_store_explicit(&j->failed, true, memory_order_relaxed);
     return;
   }
-  for (; begin < end; begin++) run_block(j, begin, (char*[]){between, (char*)between + j->room[0]});
-  shmt__dealloc(between, j->room[0] + j->room[1]);
+  room[0] = memory;
+  for (int i = 1; i < 4; i++) room[i] = room[i - 1] + j->room[i - 1];
+  for (; begin < end; begin++) run_block(j, begin, room);
+  shmt__dealloc(memory, nbytes);
 }
 
 /* Lines of a block, and the room that it needs. */
 static void choose_blocks(job* j) {
   const shmt__resample_shape* s = &j->shape[0];
-  int64_t most = 1, bytes[2] = {0, 0}, needed = 0;
+  const int64_t item = shmt__dtype_size[j->work];
+  int64_t most = 1, bytes[3] = {0, 0, j->work == j->dtype ? 0 : line_elements(j) * item}, needed = 0;
 
-  for (int d = 1; d < j->n; d++) bytes[d - 1] = j->lines[d] * j->shape[d].out * j->shape[d].inner * j->item;
+  for (int d = 1; d < j->n; d++) bytes[d - 1] = j->lines[d] * j->shape[d].out * j->shape[d].inner * item;
   for (int64_t p = 0; p < s->out; p++) most = s->count[p] > most ? s->count[p] : most;
   int64_t lines = most * (j->n == MOST_DIMS ? VOLUME_LINES : IMAGE_LINES);
-  if (lines * (bytes[0] + bytes[1]) < BLOCK_BYTES) lines = BLOCK_BYTES / (bytes[0] + bytes[1] + 1);
+  if (lines * (bytes[0] + bytes[1] + bytes[2]) < BLOCK_BYTES) lines = BLOCK_BYTES / (bytes[0] + bytes[1] + bytes[2] + 1);
   const double rows = (double)(lines - most) * (double)s->out / (double)s->in;
   j->rows = rows < 1 ? 1 : rows < (double)s->out ? (int64_t)rows : s->out;
   j->blocks = (s->out + j->rows - 1) / j->rows;
@@ -228,7 +244,8 @@ static void choose_blocks(job* j) {
     find_lines(s, b * j->rows, end, &first, &last);
     needed = last - first > needed ? last - first : needed;
   }
-  for (int i = 0; i < 2; i++) j->room[i] = ((uint64_t)(needed * bytes[i]) + 63) / 64 * 64;
+  for (int i = 0; i < 3; i++) j->room[i] = ((uint64_t)(needed * bytes[i]) + 63) / 64 * 64;
+  j->room[3] = j->work == j->dtype ? 0 : (uint64_t)(j->rows * s->inner * item);
 }
 
 static shmt_status run(job* j, int64_t images) {
@@ -300,10 +317,11 @@ static shmt_status check(const shmt_tensor* t, shmt_ints size, shmt_floats scale
   return SHMT_OK;
 }
 
-/* The tables of all dims. */
-static shmt_status prepare(job* j, const shmt_tensor* self, shmt_ints size, const char* mode, shmt_floats scale, plan* plans) {
+/* The tables of all dims; `inner` elements behind them go along. */
+static shmt_status prepare(job* j, const shmt_tensor* self, shmt_ints size, const char* mode, shmt_floats scale,
+                           int64_t inner, plan* plans) {
   const int64_t outer = self->n_dims - scale.len;
-  int64_t lines = 1, inner = 1;
+  int64_t lines = 1;
 
   j->n = (int)scale.len;
   for (int d = 0; d < j->n; d++) {
@@ -319,22 +337,30 @@ static shmt_status prepare(job* j, const shmt_tensor* self, shmt_ints size, cons
   return SHMT_OK;
 }
 
+/* The format in which the channels come last, if all other dims are resized. */
+static shmt_memory_format format_of(const shmt_tensor* self, shmt_floats scale) {
+  return scale.len == self->n_dims - 2 ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
+}
+
 static shmt_status forwards(shmt_tensor* self, shmt_ints size, const char* mode, shmt_floats scale, plan* plans,
                             shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   job j = {0};
 
-  SHMT_REQUIRE_LOOP(SHMT_LOOP_resample, self->dtype, "interpolate");
+  j.dtype = self->dtype;
+  j.work = shmt__is_half(self->dtype) ? SHMT_FLOAT32 : self->dtype;
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_resample, j.work, "interpolate");
   SHMT_TRY(check(self, size, scale));
-  SHMT_TRY(prepare(&j, self, size, mode, scale, plans));
-  SHMT_TRY(shmt__tensor_empty(size, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
+  const shmt_memory_format format = format_of(self, scale);
+  SHMT_TRY(prepare(&j, self, size, mode, scale, format == SHMT_CONTIGUOUS_FORMAT ? 1 : self->sizes[1], plans));
+  SHMT_TRY(shmt__tensor_empty(size, self->dtype, self->device, format, &result));
   if (!shmt__tensor_is_meta(self) && result->numel > 0) {
-    SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
+    SHMT_TRY(shmt__tensor_contiguous(self, format, &dense));
     j.to = shmt__tensor_data(result);
     j.from = shmt__tensor_data(dense);
     j.item = shmt__tensor_item_bytes(self);
-    j.loop = shmt__loops[SHMT_LOOP_resample][self->dtype];
+    j.loop = shmt__loops[SHMT_LOOP_resample][j.work];
     SHMT_TRY(run(&j, result->numel / (j.shape[0].out * j.shape[0].inner)));
   }
   *out = SHMT_TAKE(result);
@@ -343,10 +369,12 @@ static shmt_status forwards(shmt_tensor* self, shmt_ints size, const char* mode,
 
 static shmt_status backwards(shmt_tensor* grad, shmt_ints size, const char* mode, shmt_floats scale, plan* plans,
                              shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) result = shmt__tensor_ref(grad);
+  const shmt_dtype work = shmt__is_half(grad->dtype) ? SHMT_FLOAT32 : grad->dtype;
+  SHMT_AUTO(shmt_tensor) result = NULL;
 
-  SHMT_REQUIRE_LOOP(SHMT_LOOP_resample_backward, grad->dtype, "interpolate");
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_resample_backward, work, "interpolate");
   SHMT_TRY(check(grad, size, scale));
+  SHMT_TRY(shmt__tensor_cast(grad, work, &result));
   for (int64_t i = 0; i < scale.len; i++) {
     const int64_t dim = grad->n_dims - scale.len + i;
     shmt_tensor* next = NULL;
@@ -354,8 +382,7 @@ static shmt_status backwards(shmt_tensor* grad, shmt_ints size, const char* mode
     shmt__tensor_release(result);
     result = next;
   }
-  *out = SHMT_TAKE(result);
-  return SHMT_OK;
+  return shmt__tensor_cast(result, grad->dtype, out);
 }
 
 shmt_status shmt__resample(shmt_tensor* self, shmt_ints size, const char* mode, bool align_corners, shmt_floats scale,

@@ -107,11 +107,11 @@ def _smooth(
     align_corners: bool,
     antialias: bool,
 ) -> Tensor:
-    """Resize one dimension after the other, in float32 when the type is narrower.
+    """Resize one dimension after the other, integers in float32.
 
     Images of bytes stay bytes in between, with weights in fixed point.
     """
-    own = (shmtensor.float32, shmtensor.float64)
+    own = (shmtensor.float16, shmtensor.bfloat16, shmtensor.float32, shmtensor.float64)
     narrow = input.dtype not in own and not (input.dtype is shmtensor.uint8 and len(sizes) == 2)
     result = input.to(shmtensor.float32) if narrow else input
     steps = [scale or 0.0 for scale in scales]

@@ -1,0 +1,89 @@
+"""Memory beside an operator's result: factors are widened and gathered a block at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import shmtensor
+from shmtensor.nn import functional as F
+
+HALVES = [shmtensor.float16, shmtensor.bfloat16]
+Call = Callable[..., shmtensor.Tensor]
+
+#: A call on a matrix of 256 rows, and the elements of its result.
+PRODUCTS: dict[str, tuple[Call, int]] = {
+    "mv": (lambda m: shmtensor.mv(m, m[0]), 256),
+    "mv transposed": (lambda m: shmtensor.mv(m.T, m[0]), 256),
+    "addmv": (lambda m: shmtensor.addmv(m[0], m, m[1], beta=0.5), 256),
+    "mm": (lambda m: m @ m, 256 * 256),
+    "linear of 8 rows": (lambda m: F.linear(m[:8], m), 8 * 256),
+}
+
+
+def peak(call: Callable[[], object]) -> int:
+    """Bytes that a call takes at most, its result included."""
+    call()
+    before = shmtensor.memory.memory_allocated()
+    shmtensor.memory.reset_peak_memory_stats()
+    call()
+    return shmtensor.memory.max_memory_allocated() - before
+
+
+def image(dtype: shmtensor.dtype = shmtensor.float32, last: bool = False) -> shmtensor.Tensor:
+    x = shmtensor.arange(4 * 16 * 64 * 64).reshape(4, 16, 64, 64).sin().to(dtype)
+    return x.contiguous(memory_format=shmtensor.channels_last) if last else x
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_of_halves(threads: int, dtype: shmtensor.dtype, name: str) -> None:
+    call, elements = PRODUCTS[name]
+    m = shmtensor.ones(256, 256, dtype=dtype)
+    assert peak(lambda: call(m)) <= (elements * 2 + (24 << 10)) * 9 // 8 + threads * (20 << 10)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_attention_of_halves(dtype: shmtensor.dtype) -> None:
+    q = shmtensor.ones(2, 8, 256, 32, dtype=dtype)
+    nbytes = q.numel() * 2
+    with_threads = shmtensor.get_num_threads()
+    shmtensor.set_num_threads(1)
+    try:
+        assert peak(lambda: F.scaled_dot_product_attention(q, q, q)) <= nbytes + (128 << 10)
+        x = q.clone().requires_grad_()
+        assert peak(
+            lambda: shmtensor.autograd.grad(F.scaled_dot_product_attention(x, x, x).sum(), x)
+        ) <= 5 * nbytes + (400 << 10)
+    finally:
+        shmtensor.set_num_threads(with_threads)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize(
+    ("dtype", "last"),
+    [(shmtensor.float16, False), (shmtensor.float32, True), (shmtensor.uint8, True)],
+)
+def test_interpolation(mode: str, dtype: shmtensor.dtype, last: bool) -> None:
+    x = image(dtype, last)
+    result = F.interpolate(x, scale_factor=2, mode=mode)
+    assert result.is_contiguous(memory_format=shmtensor.channels_last) == last
+    nbytes = result.numel() * result.element_size()
+    assert peak(lambda: F.interpolate(x, scale_factor=2, mode=mode)) <= nbytes * 9 // 8 + (
+        600 << 10
+    )
+
+
+def test_group_norm_of_channels_last() -> None:
+    x = image(last=True)
+    nbytes = x.numel() * x.element_size()
+    assert peak(lambda: F.group_norm(x, 4)) <= nbytes + nbytes // 4
+
+
+@pytest.mark.parametrize("dtype", [shmtensor.float32, *HALVES])
+def test_pointwise_convolution_of_channels_last(dtype: shmtensor.dtype) -> None:
+    x = image(dtype).reshape(4, 64, 32, 32).contiguous(memory_format=shmtensor.channels_last)
+    w = shmtensor.ones(64, 64, 1, 1, dtype=dtype)
+    nbytes = x.numel() * x.element_size()
+    assert peak(lambda: F.conv2d(x, w)) <= nbytes * 9 // 8 + (64 << 10)
