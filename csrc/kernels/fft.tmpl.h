@@ -177,13 +177,14 @@ static void FN(move_on)(shmt__fft_place* p) {
 
 void SHMT_LOOP(fft_block)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   shmt__fft_block b = *(const shmt__fft_block*)ctx;
-  const int places = b.kind == SHMT_FFT_FROM_PAIR || b.kind == SHMT_FFT_TO_PAIR ? 2 : 1;
+  const int ins = b.kind == SHMT_FFT_TO_PAIR ? 2 : 1, outs = b.kind == SHMT_FFT_FROM_PAIR ? 2 : 1;
 
   (void)strides;
   while (true) {
     FN(run_block)(&b, (FN(pair)*)(void*)data[0]);
     if (--n <= 0) return;
-    for (int i = 0; i < places; i++) FN(move_on)(&b.in[i]), FN(move_on)(&b.out[i]);
+    for (int i = 0; i < ins; i++) FN(move_on)(&b.in[i]);
+    for (int i = 0; i < outs; i++) FN(move_on)(&b.out[i]);
   }
 }
 
