@@ -10,9 +10,11 @@
 #include "ops/names.h"
 
 #include <limits.h>
+#include <math.h>
 
-/* A piece of work for one thread below this many multiplications costs more to hand over than to do. */
-enum { MIN_PIECE_OPS = 1 << 20 };
+/* A piece of work for one thread below this many multiplications costs more to hand over than to do: products of a batch,
+ * a slice of one. */
+enum { MIN_PIECE_OPS = 1 << 20, MIN_SLICE_OPS = 1 << 19 };
 
 typedef union factor {
   float f;
@@ -176,8 +178,9 @@ static void run_slice(void* ctx, int64_t begin, int64_t end) {
 static void run_split(product* p) {
   const int64_t m = p->c.rows, n = p->c.columns, k = p->a.columns;
   const int64_t longer = m >= n ? m : n;
-  const double ops_each = (double)(m >= n ? n : m) * (double)(k > 0 ? k : 1);
-  int64_t grain = (int64_t)((double)MIN_PIECE_OPS / (ops_each > 1 ? ops_each : 1)) + 1;
+  const double of_number = shmt__is_complex(p->dtype) ? 4 : 1;
+  const double ops_each = of_number * (double)(m >= n ? n : m) * (double)(k > 0 ? k : 1);
+  int64_t grain = (int64_t)ceil((double)MIN_SLICE_OPS / (ops_each > 1 ? ops_each : 1));
   const int threads = shmt__num_threads();
   /* Every slice packs the other matrix again, so there are no more slices than threads. */
   const int64_t even = (longer + threads - 1) / threads;
