@@ -241,20 +241,25 @@ shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tens
   fill_conv(&p, transposed ? result_sizes : input_sizes, transposed ? input_sizes : result_sizes, weight,
             work_dtype(input->dtype), &c);
   const shmt_dtype work = c.dtype = forward_dtype(&p, input->dtype, &c);
-  SHMT_TRY(empty(result_sizes, work, SHMT_CPU, &result));
-  SHMT_TRY(prepare(weight, work, &w));
+  /* Single planes are better gathered all at once. */
+  const bool is_last = !transposed && has_channels_last(input) && !shmt__conv_is_depthwise(&c);
+  const bool is_empty = weight->numel == 0 || input->numel == 0;
+  c.given = input->dtype;
+  c.by_blocks = !transposed && !is_empty && (is_last || c.given != work) && shmt__conv_has_blocks(&c);
+  const bool is_product = shmt__conv_is_pointwise(&c) && !shmt__conv_is_direct(&c);
+  c.channels_last = is_last && (c.by_blocks || (c.given == work && is_product));
+  const shmt_dtype held = c.by_blocks ? c.given : work;
+  SHMT_TRY(empty(result_sizes, held, SHMT_CPU, &result));
+  SHMT_TRY(prepare(weight, held, &w));
   if (bias) SHMT_TRY(prepare(bias, work, &b));
-  c.channels_last = !transposed && groups < input->sizes[1] && input->dtype == work && shmt__conv_is_pointwise(&c) &&
-                    !shmt__conv_is_direct(&c) && has_channels_last(input);
   if (c.channels_last)
     x = shmt__tensor_ref(input);
   else
-    SHMT_TRY(prepare(input, work, &x));
+    SHMT_TRY(prepare(input, held, &x));
   /* Rounded once; the other kernels leave the sums as they are. */
-  const bool is_half = shmt__is_half(work) && weight->numel > 0 && input->numel > 0;
-  if (is_half && b) c.bias = shmt__tensor_data(b);
+  if ((shmt__is_half(work) || c.by_blocks) && !is_empty && b) c.bias = shmt__tensor_data(b);
   if (result->numel > 0) {
-    if (weight->numel == 0 || input->numel == 0)
+    if (is_empty)
       SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     else if (transposed)
       SHMT_TRY(shmt__conv_to_images(&c, shmt__tensor_data(x), shmt__tensor_data(w), shmt__tensor_data(result)));

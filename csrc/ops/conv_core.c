@@ -212,6 +212,40 @@ static shmt_status run(job* j) {
   return SHMT_OK;
 }
 
+/* --- tensors by blocks -------------------------------------------------------------- */
+
+bool shmt__conv_has_blocks(const shmt__conv* c) { return shmt__conv_is_depthwise(c) || shmt__conv_direct_has_blocks(c); }
+
+void shmt__conv_get_planes(const shmt__conv* c, const char* images, int64_t image, int64_t first, int64_t n, char* to) {
+  const int64_t plane = c->shape.in[0] * c->shape.in[1] * c->shape.in[2];
+  const int64_t item = shmt__dtype_size[c->given], wide = shmt__dtype_size[c->dtype];
+  const int64_t channel = c->channels_last ? 1 : plane, position = c->channels_last ? c->channels : 1;
+
+  for (int64_t i = 0; i < n; i++)
+    shmt__cast_loop(c->dtype, c->given)(to + i * plane * wide, wide,
+                                        images + (image * c->channels * plane + (first + i) * channel) * item,
+                                        position * item, plane);
+}
+
+void shmt__conv_get_weight(const shmt__conv* c, const char* weight, int64_t first, int64_t n, char* to) {
+  const int64_t item = shmt__dtype_size[c->given];
+
+  shmt__cast_loop(c->dtype, c->given)(to, shmt__dtype_size[c->dtype], weight + first * item, item, n);
+}
+
+void shmt__conv_put_planes(const shmt__conv* c, char* from, int64_t first, int64_t n, char* output) {
+  const int64_t plane = c->shape.out[0] * c->shape.out[1] * c->shape.out[2];
+  const int64_t item = shmt__dtype_size[c->given], wide = shmt__dtype_size[c->dtype];
+  const shmt_scalar one = shmt__scalar_int(1);
+
+  for (int64_t i = 0; c->bias && i < n; i++) {
+    char* const at = from + i * plane * wide;
+    char* data[3] = {at, at, (char*)(uintptr_t)c->bias + (first + i) % c->filters * wide};
+    shmt__loops[SHMT_LOOP_add][c->dtype](data, (const int64_t[]){wide, wide, 0}, plane, &one);
+  }
+  shmt__cast_loop(c->given, c->dtype)(output + first * plane * item, item, from, wide, n * plane);
+}
+
 /* --- one channel for each filter ---------------------------------------------------- */
 
 /* A product of one row is no product worth the columns: planes are filtered as they are. */
@@ -221,8 +255,25 @@ bool shmt__conv_is_depthwise(const shmt__conv* c) {
          shmt__loops[SHMT_LOOP_depthwise][c->dtype] != NULL;
 }
 
+/* With room for what a plane is made of and for itself where tensors are taken by blocks. */
 static uint64_t padded_plane_bytes(const job* j) {
-  return (uint64_t)(shmt__depthwise_scratch(&j->c->shape) * j->item);
+  const int64_t more = j->c->by_blocks ? j->in_plane + j->out_plane + j->k : 0;
+  return (uint64_t)((shmt__depthwise_scratch(&j->c->shape) + more) * j->item);
+}
+
+/* Plane p of the output. */
+static void filter_apart(const job* j, int64_t p, char* scratch) {
+  const shmt__conv* c = j->c;
+  const int64_t filter = p % c->filters;
+  char* const from = scratch + shmt__depthwise_scratch(&c->shape) * j->item;
+  char* const to = from + j->in_plane * j->item;
+  char* const weight = to + j->out_plane * j->item;
+  char* data[4] = {to, from, weight, scratch};
+
+  shmt__conv_get_planes(c, j->images, p / c->filters, filter / (c->filters / c->groups), 1, from);
+  shmt__conv_get_weight(c, j->weight, filter * j->k, j->k, weight);
+  shmt__loops[SHMT_LOOP_depthwise][c->dtype](data, NULL, 1, &c->shape);
+  shmt__conv_put_planes(c, to, p, 1, j->to);
 }
 
 /* Scratch space of one piece, or NULL when the job has failed. */
@@ -242,6 +293,10 @@ static void filter_planes(void* ctx, int64_t begin, int64_t end) {
 
   if (!scratch) return;
   for (int64_t p = begin; p < end; p++) {
+    if (c->by_blocks) {
+      filter_apart(j, p, scratch);
+      continue;
+    }
     const int64_t filter = p % c->filters, channel = filter / (c->filters / c->groups);
     char* data[4] = {j->to + p * j->out_plane * j->item,
                      (char*)(uintptr_t)image_of(j, j->images, p / c->filters, channel),
@@ -289,7 +344,7 @@ shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const vo
   j.images = images;
   j.weight = weight;
   j.to = output;
-  if (c->channels_last) return run(&j);
+  if (c->channels_last && !c->by_blocks) return run(&j);
   if (shmt__conv_is_depthwise(c)) return run_depthwise(&j, filter_planes, c->n_images * c->filters);
   return shmt__conv_is_direct(c) ? shmt__conv_direct(c, images, weight, output) : run(&j);
 }

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 /* A product with so many rows and columns is the library's when the kernel has one element. */
-enum { FEW_CHANNELS = 32, WORTH_SHARING = 1 << 18, LANES = 16 };
+enum { FEW_CHANNELS = 32, WORTH_SHARING = 1 << 18, LANES = 16, PLANES = 8 };
 /* Channels whose weights are turned around together: of a filter they are neighbours. Weights that are worth a thread. */
 enum { FLIPPED = 16, MANY_WEIGHTS = 1 << 15 };
 
@@ -62,6 +62,17 @@ bool shmt__conv_is_direct(const shmt__conv* c) {
   return wanted >= 0.6 * made;
 }
 
+static bool is_panel(const shmt__conv* c, const shmt__direct_shape* s) {
+  return shmt__conv_is_panel(c, s, c->shape.out[0] * round_up(run_length(s), LANES));
+}
+
+bool shmt__conv_direct_has_blocks(const shmt__conv* c) {
+  shmt__direct_shape s;
+
+  shape_init(c, &s);
+  return shmt__conv_is_direct(c) && !is_panel(c, &s);
+}
+
 static void fill_offsets(const shmt__direct_shape* s, int64_t channels, int64_t* offset) {
   const shmt__conv_shape* v = s->conv;
 
@@ -75,12 +86,24 @@ static void fill_offsets(const shmt__direct_shape* s, int64_t channels, int64_t*
   }
 }
 
+static int64_t padded_elements(const job* j) { return j->channels * j->shape.channel + SHMT_DIRECT_SLACK; }
+
+/* And some planes that are to be padded. */
 static uint64_t padded_bytes(const job* j) {
-  return (uint64_t)((j->channels * j->shape.channel + SHMT_DIRECT_SLACK) * j->item);
+  return (uint64_t)((padded_elements(j) + (j->c->by_blocks ? PLANES * j->in_plane : 0)) * j->item);
 }
 
 /* Lay out image j->at / groups, group j->at % groups. */
 static void pad(const job* j, int64_t at, char* padded) {
+  char* const planes = padded + padded_elements(j) * j->item;
+
+  for (int64_t i = 0; j->c->by_blocks && i < j->channels; i += PLANES) {
+    const int64_t n = j->channels - i < PLANES ? j->channels - i : PLANES;
+    char* data[2] = {padded + i * j->shape.channel * j->item, planes};
+    shmt__conv_get_planes(j->c, j->images, at / j->c->groups, at % j->c->groups * j->channels + i, n, planes);
+    shmt__loops[SHMT_LOOP_direct_image][j->c->dtype](data, NULL, n, &j->shape);
+  }
+  if (j->c->by_blocks) return;
   char* data[2] = {padded, (char*)(uintptr_t)j->images + at * j->channels * j->in_plane * j->item};
   shmt__loops[SHMT_LOOP_direct_image][j->c->dtype](data, NULL, j->channels, &j->shape);
 }
@@ -89,13 +112,24 @@ static void pad(const job* j, int64_t at, char* padded) {
 static bool filter(const job* j, int64_t at, char* padded, int64_t begin, int64_t end) {
   const int64_t filters = j->shape.filters, group = at % j->c->groups;
   const int64_t pitch = round_up(run_length(&j->shape), SHMT_DIRECT_BLOCK);
-  const uint64_t nbytes = (uint64_t)((pitch * SHMT_DIRECT_FILTERS + SHMT_DIRECT_SLACK) * j->item);
+  const int64_t own = pitch * SHMT_DIRECT_FILTERS + SHMT_DIRECT_SLACK;
+  const int64_t more = j->c->by_blocks ? SHMT_DIRECT_FILTERS * (j->out_plane + j->shape.k) : 0;
+  const uint64_t nbytes = (uint64_t)((own + more) * j->item);
   void* scratch = NULL;
 
   if (shmt__alloc(nbytes, &scratch) != SHMT_OK) return false;
+  char* const block = (char*)scratch + own * j->item;
+  for (int64_t f = begin; j->c->by_blocks && f < end; f += SHMT_DIRECT_FILTERS) {
+    const int64_t n = end - f < SHMT_DIRECT_FILTERS ? end - f : SHMT_DIRECT_FILTERS;
+    char* const weight = block + SHMT_DIRECT_FILTERS * j->out_plane * j->item;
+    char* some[4] = {block, padded, weight, scratch};
+    shmt__conv_get_weight(j->c, j->weight, (group * filters + f) * j->shape.k, n * j->shape.k, weight);
+    shmt__loops[SHMT_LOOP_direct][j->c->dtype](some, NULL, n, &j->shape);
+    shmt__conv_put_planes(j->c, block, at * filters + f, n, j->output);
+  }
   char* data[4] = {j->output + (at * filters + begin) * j->out_plane * j->item, padded,
                    (char*)(uintptr_t)j->weight + (group * filters + begin) * j->shape.k * j->item, scratch};
-  shmt__loops[SHMT_LOOP_direct][j->c->dtype](data, NULL, end - begin, &j->shape);
+  if (!j->c->by_blocks) shmt__loops[SHMT_LOOP_direct][j->c->dtype](data, NULL, end - begin, &j->shape);
   shmt__dealloc(scratch, nbytes);
   return true;
 }
@@ -154,7 +188,7 @@ shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const voi
   j.shape.offset = offsets;
   const int64_t work = j.out_plane * j.shape.k * j.shape.filters;
   shmt_status status = SHMT_OK;
-  if (shmt__conv_is_panel(c, &j.shape, v->out[0] * round_up(run_length(&j.shape), LANES)))
+  if (is_panel(c, &j.shape))
     status = shmt__conv_panel(c, &j.shape, images, weight, output);
   else if (n < shmt__num_threads() && work > WORTH_SHARING)
     status = run_each_image(&j, n);

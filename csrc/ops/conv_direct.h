@@ -6,6 +6,8 @@
 
 /* Does it pay: are most of the outputs that it calculates wanted ones? */
 bool shmt__conv_is_direct(const shmt__conv* c);
+/* And does it read and write only a block of the tensors at a time? Panels want all of the weight again and again. */
+bool shmt__conv_direct_has_blocks(const shmt__conv* c);
 /* output = images * weight, as shmt__conv_forward. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const void* weight, void* output);
 

@@ -87,3 +87,33 @@ def test_pointwise_convolution_of_channels_last(dtype: shmtensor.dtype) -> None:
     w = shmtensor.ones(64, 64, 1, 1, dtype=dtype)
     nbytes = x.numel() * x.element_size()
     assert peak(lambda: F.conv2d(x, w)) <= nbytes * 9 // 8 + (64 << 10)
+
+
+#: Weight, groups: filtered as they lie, each channel alone, and by columns.
+CONVOLUTIONS = {
+    "plain": ((16, 16, 3, 3), 1),
+    "depthwise": ((16, 1, 3, 3), 16),
+    "grouped": ((16, 4, 3, 3), 4),
+}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "last"),
+    [(shmtensor.float16, False), (shmtensor.float16, True), (shmtensor.float32, True)],
+)
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolution_by_blocks(threads: int, dtype: shmtensor.dtype, last: bool, name: str) -> None:
+    sizes, groups = CONVOLUTIONS[name]
+    x = image(dtype, last)
+    w = shmtensor.arange(16 * sizes[1] * 9).reshape(sizes).cos().to(dtype)
+    b = shmtensor.arange(16).to(dtype)
+    nbytes = x.numel() * x.element_size()
+
+    def call() -> shmtensor.Tensor:
+        return F.conv2d(x, w, b, padding=1, groups=groups)
+
+    beside = nbytes if last and name == "depthwise" else 0
+    assert peak(call) <= nbytes * 9 // 8 + beside + threads * (700 << 10)
+    wide = F.conv2d(x.double().contiguous(), w.double(), b.double(), padding=1, groups=groups)
+    eps = shmtensor.finfo(dtype).eps
+    assert bool(((call().double() - wide).abs() <= eps * (wide.abs() + 100)).all())
