@@ -108,12 +108,13 @@ void SHMT_LOOP(compress)(char* const* data, const int64_t* strides, int64_t n, c
   }
 }
 
-/* data: self, src (dense), mask (bool). Elements whose mask is set take the next of src. */
+/* data: self, src (dense), mask (bool); ctx: int64_t, how many are set. Elements whose mask is set take the next of src;
+ * those that another process has set since they were counted take none. */
 void SHMT_LOOP(decompress)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const T* src = (const T*)(const void*)data[1];
+  const T* const end = src + *(const int64_t*)ctx;
 
-  (void)ctx;
-  for (int64_t i = 0; i < n; i++)
+  for (int64_t i = 0; i < n && src < end; i++)
     if (*(const uint8_t*)(data[2] + i * strides[2])) AT(data[0] + i * strides[0]) = *src++;
 }
 

@@ -453,7 +453,7 @@ shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tens
     const int64_t item = shmt__tensor_item_bytes(work);
     char* data[3] = {shmt__tensor_data(work), shmt__tensor_data(values), shmt__tensor_data(set)};
     const int64_t strides[3] = {item, item, 1};
-    if (count > 0) shmt__move_loop(SHMT_LOOP_decompress, self->dtype)(data, strides, set->numel, NULL);
+    if (count > 0) shmt__move_loop(SHMT_LOOP_decompress, self->dtype)(data, strides, set->numel, &count);
   }
   return shmt__output_end("masked_scatter", &work, out);
 }
