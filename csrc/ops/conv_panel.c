@@ -16,10 +16,12 @@
 #include <string.h>
 
 enum {
-  LANES = 16,              /* outputs that blocks begin at a multiple of */
-  MOST_BYTES = 640 << 10,  /* of a panel */
-  MANY_FILTERS = 64,       /* to which a panel is worth its copies */
-  CHUNK = 32,              /* bytes that are copied at once */
+  LANES = 16,                 /* outputs that blocks begin at a multiple of */
+  FEW = 32,                   /* outputs of a panel where filters are long */
+  MOST_BYTES = 640 << 10,     /* of a panel */
+  MOST_BYTES_FEW = 832 << 10, /* the same, of few outputs */
+  MANY_FILTERS = 64,          /* to which a panel is worth its copies */
+  CHUNK = 32,                 /* bytes that are copied at once */
 };
 
 typedef struct job {
@@ -29,6 +31,7 @@ typedef struct job {
   const char* weight;
   char* output;
   int64_t item, channels, in_plane, out_plane;
+  int64_t block;              /* outputs of a panel */
   int64_t n_outputs, vectors; /* of one filter in all images; those by LANES */
   atomic_bool failed;         /* out of memory */
 } job;
@@ -40,18 +43,25 @@ typedef struct room {
   int64_t image;          /* that is padded; -1: none yet */
 } room;
 
+/* Outputs of a panel, 0 when it would be too large. */
+static int64_t find_block(const shmt__conv* c, const shmt__direct_shape* s) {
+  const int64_t column = s->k * shmt__dtype_size[c->dtype];
+
+  if (column * SHMT_DIRECT_BLOCK <= MOST_BYTES) return SHMT_DIRECT_BLOCK;
+  return column * FEW <= MOST_BYTES_FEW ? FEW : 0;
+}
+
 bool shmt__conv_is_panel(const shmt__conv* c, const shmt__direct_shape* s, int64_t made) {
   const int64_t wanted = c->shape.out[0] * c->shape.out[1] * c->shape.out[2];
-  const int64_t nbytes = s->k * SHMT_DIRECT_BLOCK * shmt__dtype_size[c->dtype];
 
-  return s->filters >= MANY_FILTERS && nbytes <= MOST_BYTES && c->n_images * wanted >= 4 * SHMT_DIRECT_BLOCK &&
+  return s->filters >= MANY_FILTERS && find_block(c, s) > 0 && c->n_images * wanted >= 4 * SHMT_DIRECT_BLOCK &&
          (double)wanted < 0.84 * (double)made;
 }
 
 /* Outputs [begin, end) of the image that is padded, to the panel's columns from `column` on. */
 static void fill_columns(const job* j, const room* r, int64_t begin, int64_t end, int64_t column) {
   const int64_t* out = j->c->shape.out;
-  const int64_t row_bytes = SHMT_DIRECT_BLOCK * j->item;
+  const int64_t row_bytes = j->block * j->item;
 
   for (int64_t q = begin, run; q < end; q += run) {
     const int64_t w = q % out[2], h = q / out[2] % out[1], d = q / (out[2] * out[1]);
@@ -122,8 +132,8 @@ static void run_vectors(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const shmt__direct_shape* s = j->s;
   const uint64_t padded = lines(j->channels * s->channel + SHMT_DIRECT_SLACK, j->item);
-  const uint64_t panel = lines(s->k * SHMT_DIRECT_BLOCK + SHMT_DIRECT_SLACK, j->item);
-  const uint64_t made = lines(s->filters * SHMT_DIRECT_BLOCK + SHMT_DIRECT_SLACK, j->item);
+  const uint64_t panel = lines(s->k * j->block + SHMT_DIRECT_SLACK, j->item);
+  const uint64_t made = lines(s->filters * j->block + SHMT_DIRECT_SLACK, j->item);
   const uint64_t scratch = lines(SHMT_DIRECT_FILTERS * SHMT_DIRECT_BLOCK + SHMT_DIRECT_SLACK, j->item);
   const uint64_t nbytes = padded + panel + made + scratch + (uint64_t)s->k * sizeof(int64_t);
   void* memory = NULL;
@@ -138,11 +148,11 @@ static void run_vectors(void* ctx, int64_t begin, int64_t end) {
   r.made = r.panel + panel;
   r.scratch = r.made + made;
   r.offset = (int64_t*)(void*)(r.scratch + scratch);
-  for (int64_t p = 0; p < s->k; p++) r.offset[p] = p * SHMT_DIRECT_BLOCK;
+  for (int64_t p = 0; p < s->k; p++) r.offset[p] = p * j->block;
   memset(r.panel, 0, panel);
   for (int64_t v = begin, next; v < end; v = next) {
     const int64_t group = v / j->vectors, at = v % j->vectors;
-    int64_t n = SHMT_DIRECT_BLOCK / LANES;
+    int64_t n = j->block / LANES;
     if (n > j->vectors - at) n = j->vectors - at;
     if (n > end - v) n = end - v;
     next = v + n;
@@ -165,6 +175,7 @@ shmt_status shmt__conv_panel(const shmt__conv* c, const shmt__direct_shape* s, c
            .in_plane = v->in[0] * v->in[1] * v->in[2],
            .out_plane = v->out[0] * v->out[1] * v->out[2]};
 
+  j.block = find_block(c, s);
   j.n_outputs = c->n_images * j.out_plane;
   j.vectors = (j.n_outputs + LANES - 1) / LANES;
   const int64_t n = j.vectors * c->groups, threads = shmt__num_threads();
