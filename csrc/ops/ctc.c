@@ -10,7 +10,6 @@
 #include "iter/copy.h"
 #include "iter/iter.h"
 #include "ops/check.h"
-#include "ops/lines.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -200,9 +199,9 @@ static shmt_status prepare(shmt_tensor* log_probs, shmt_tensor* targets, shmt_in
   SHMT_TRY(find_offsets(targets, b));
   SHMT_TRY(shmt__tensor_cast(log_probs, SHMT_FLOAT64, &whole));
   SHMT_TRY(shmt__tensor_contiguous(whole, SHMT_CONTIGUOUS_FORMAT, wide));
-  SHMT_AUTO(shmt_tensor) index = NULL;
-  SHMT_TRY(shmt__index_as_int64(targets, &index));
-  SHMT_TRY(shmt__tensor_contiguous(index, SHMT_CONTIGUOUS_FORMAT, labels));
+  /* A copy: labels that are checked here and used later are not another process's to change in between. */
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(targets), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, labels));
+  SHMT_TRY(shmt__tensor_copy(*labels, targets));
   b->log_probs = shmt__tensor_data(*wide);
   b->targets = shmt__tensor_data(*labels);
   for (int64_t i = 0; i < b->n; i++)
