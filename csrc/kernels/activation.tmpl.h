@@ -54,6 +54,12 @@ SHMT_VMATH C FN(mish_of)(C x) {
   return x * (n / (n + 2));
 }
 UNARY_COSTLY(mish, FN(mish_of)(a))
+/* The tanh t, and x s (1 - t^2) with s = sigmoid(x), which is nothing from 20 on. */
+SHMT_VMATH C FN(mish_slope)(C x) {
+  const C e = OWN(exp)(x > 20 ? 20 : x), n = (e + e) + e * e, d = n + 2;
+  return n / d + x * (x > 20 ? 0 : 4 * e * (1 + e) / (d * d));
+}
+BINARY_COSTLY(mish_backward, a* FN(mish_slope)(b))
 UNARY_COSTLY_WITH(softplus, const C beta = NUMBER(0);
                   const C at = NUMBER(1); const C one_by_beta = 1 / beta,
                   a * beta > at ? a : FN(log_one_plus_exp)(a * beta) * one_by_beta)
@@ -65,6 +71,9 @@ UNARY_COSTLY(log_sigmoid, (a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnit
 static inline __attribute__((always_inline)) C FN(not_below_100)(C x) { return x < -100 ? -100 : x; }
 BINARY_COSTLY(entropy_error, (b - 1) * FN(not_below_100)(OWN(log1p)(-a)) - b * FN(not_below_100)(OWN(log)(a)))
 BINARY_COSTLY(logit_entropy_error, (1 - b) * a - ((a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a)))))
+/* Their slopes in a. */
+BINARY(entropy_slope, (a - b) / ((1 - a) * a < (C)1e-12 ? (C)1e-12 : (1 - a) * a))
+BINARY_COSTLY(logit_entropy_slope, OWN(sigmoid)(a) - b)
 BINARY_COSTLY(log_sigmoid_backward, a* OWN(sigmoid)(-b))
 
 /* ctx: alpha, scale, input_scale. A block with nothing negative in it needs no exponentials. */

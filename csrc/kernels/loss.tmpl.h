@@ -17,6 +17,10 @@ BINARY_WITH(smooth_error, const C beta = (C)SHMT_NUMBER(0); const C half = (C)0.
             ERROR < beta ? half * ERROR * (ERROR * over) : ERROR - half * beta)
 BINARY_WITH(huber_error, const C delta = (C)SHMT_NUMBER(0); const C half = (C)0.5,
             ERROR <= delta ? half * ERROR * ERROR : delta * (ERROR - half * delta))
+/* Their slopes: the difference, within the parabola. */
+BINARY_WITH(smooth_slope, const C beta = (C)SHMT_NUMBER(0); const C over = 1 / beta,
+            a - b < -beta ? -1 : a - b > beta ? 1 : (a - b) * over)
+BINARY_WITH(huber_slope, const C delta = (C)SHMT_NUMBER(0), a - b < -delta ? -delta : a - b > delta ? delta : a - b)
 #undef ERROR
 
 /* Divergence from b, a probability or its logarithm, of the distribution with the logarithm a. */

@@ -27,6 +27,7 @@ static inline C FN(hard)(C x) {
 UNARY(hardsigmoid, FN(hard)(a) / 6)
 BINARY(hardsigmoid_backward, (b > -3) & (b < 3) ? a / 6 : 0)
 UNARY(hardswish, a* FN(hard)(a) / 6)
+BINARY(hardswish_backward, b >= 3 ? a : b <= -3 ? 0 : a * (b / 3 + (C)0.5))
 UNARY_WITH(softshrink, const C by = NUMBER(0), a > by ? a - by : a < -by ? a + by : a * 0)
 UNARY_WITH(hardshrink, const C by = NUMBER(0), (a >= -by) & (a <= by) ? 0 : a)
 BINARY_WITH(hardshrink_backward, const C by = NUMBER(0), (b > by) | (b < -by) ? a : 0)

@@ -16,13 +16,28 @@ shmt_status shmt__reduce_loss(shmt_tensor* self, int64_t reduction, shmt_tensor*
   return SHMT_OK;
 }
 
-shmt_status shmt__loss_grad(shmt_tensor* grad, shmt_tensor* slope, int64_t reduction, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) product = NULL;
+/* Is the memory of t its only owner's, who asks, and may a product with factor be written to it? */
+static bool is_disposable(shmt_tensor* t, const shmt_tensor* factor) {
+  /* relaxed: there is nobody else who could change a count of one. */
+  const bool is_own = atomic_load_explicit(&t->refs, memory_order_relaxed) == 1 &&
+                      atomic_load_explicit(&t->storage->refs, memory_order_relaxed) == 1;
 
-  if (reduction != MEAN || slope->numel == 1) return shmt_op_mul_Tensor(slope, grad, out);
+  return is_own && shmt__is_plain_call(shmt__tensor_keys(t) | shmt__tensor_keys(factor)) && t->dtype == factor->dtype &&
+         (factor->n_dims == 0 || shmt__same_sizes(t, factor));
+}
+
+shmt_status shmt__loss_grad(shmt_tensor* grad, shmt_tensor* slope, int64_t reduction, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) scaled = NULL;
+
   /* The 0-d gradient is scaled first: one pass less over the elements. */
-  SHMT_TRY(shmt_op_div_Scalar(grad, shmt__scalar_int(slope->numel), &product));
-  return shmt_op_mul_Tensor(slope, product, out);
+  if (reduction == MEAN && slope->numel != 1)
+    SHMT_TRY(shmt_op_div_Scalar(grad, shmt__scalar_int(slope->numel), &scaled));
+  else
+    scaled = shmt__tensor_ref(grad);
+  if (!is_disposable(slope, scaled)) return shmt_op_mul_Tensor(slope, scaled, out);
+  SHMT_TRY(shmt_op_mul__Tensor(slope, scaled));
+  *out = shmt__tensor_ref(slope);
+  return SHMT_OK;
 }
 
 shmt_status shmt__weighted(shmt_tensor* self, shmt_tensor* weight, shmt_tensor** out) {
@@ -211,26 +226,4 @@ shmt_status shmt__cross_entropy_loss(shmt_tensor* self, shmt_tensor* target, shm
   SHMT_TRY(shmt_op_mul_Scalar(hard, shmt__scalar_float(1 - label_smoothing), &a));
   SHMT_TRY(shmt_op_mul_Scalar(smooth, shmt__scalar_float(label_smoothing / (double)self->sizes[class_dim]), &b));
   return shmt_op_add_Tensor(a, b, shmt__scalar_int(1), out);
-}
-
-/* --- element by element ------------------------------------------------------------------------- */
-
-shmt_status shmt__smooth_l1_elements(shmt_tensor* difference, double beta, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) size = NULL;
-  SHMT_AUTO(shmt_tensor) small = NULL;
-  SHMT_AUTO(shmt_tensor) square = NULL;
-  SHMT_AUTO(shmt_tensor) parabola = NULL;
-  SHMT_AUTO(shmt_tensor) line = NULL;
-
-  SHMT_REQUIRE(beta >= 0, SHMT_E_RUNTIME, "smooth_l1_loss does not support negative values for beta.");
-  SHMT_TRY(shmt_op_abs(difference, &size));
-  if (beta == 0) {
-    *out = SHMT_TAKE(size);
-    return SHMT_OK;
-  }
-  SHMT_TRY(shmt_op_lt_Scalar(size, shmt__scalar_float(beta), &small));
-  SHMT_TRY(shmt_op_mul_Tensor(size, size, &square));
-  SHMT_TRY(shmt_op_mul_Scalar(square, shmt__scalar_float(0.5 / beta), &parabola));
-  SHMT_TRY(shmt_op_sub_Scalar(size, shmt__scalar_float(0.5 * beta), shmt__scalar_int(1), &line));
-  return shmt_op_where_self(small, parabola, line, out);
 }

@@ -110,6 +110,22 @@ static bool is_direct(int64_t reduction, const shmt_tensor* self, const shmt_ten
          shmt__is_plain_call(shmt__tensor_keys(self) | shmt__tensor_keys(target));
 }
 
+/* The errors as a tensor: in one pass over operands that lie and promote in any way. */
+static shmt_status find_errors(const error* e, shmt_tensor* self, shmt_tensor* target, shmt_tensor** out) {
+  const shmt__pointwise p = {e->name, e->row, SHMT_PROMOTE_ARITHMETIC, SHMT_DTYPE_NONE, false};
+
+  return shmt__pointwise_run(&p, (shmt_tensor* const[]){self, target}, 2, &e->number, out);
+}
+
+static shmt_status reduce_errors(const error* e, shmt_tensor* self, shmt_tensor* target, int64_t reduction,
+                                 shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) elements = NULL;
+
+  if (is_direct(reduction, self, target)) return sum_errors(e, self, target, reduction == MEAN, out);
+  SHMT_TRY(find_errors(e, self, target, &elements));
+  return shmt__reduce_loss(elements, reduction, out);
+}
+
 /* Losses that torch has kernels of floating point numbers for only. */
 static shmt_status check_floating(const char* name, const shmt_tensor* self, const shmt_tensor* target) {
   const shmt_dtype dtype = shmt__is_floating(self->dtype) ? target->dtype : self->dtype;
@@ -123,15 +139,9 @@ static shmt_status check_floating(const char* name, const shmt_tensor* self, con
 /* Any number but these two gives the losses themselves, as in torch. */
 shmt_status shmt__mse_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, shmt_tensor** out) {
   const error e = {"mse_loss", SHMT_LOOP_squared_error, shmt__scalar_int(0)};
-  SHMT_AUTO(shmt_tensor) difference = NULL;
-  SHMT_AUTO(shmt_tensor) elements = NULL;
 
   SHMT_TRY(check_floating("mse_cpu", self, target));
-  if (is_direct(reduction, self, target))
-    return sum_errors(&e, self, target, reduction == MEAN, out);
-  SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
-  SHMT_TRY(shmt_op_square(difference, &elements));
-  return shmt__reduce_loss(elements, reduction, out);
+  return reduce_errors(&e, self, target, reduction, out);
 }
 
 shmt_status shmt__l1_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, shmt_tensor** out) {
@@ -149,35 +159,26 @@ shmt_status shmt__l1_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduct
 shmt_status shmt__smooth_l1_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, double beta,
                                  shmt_tensor** out) {
   const error e = {"smooth_l1_loss", SHMT_LOOP_smooth_error, shmt__scalar_float(beta)};
-  SHMT_AUTO(shmt_tensor) difference = NULL;
-  SHMT_AUTO(shmt_tensor) elements = NULL;
 
-  if (beta > 0) SHMT_TRY(check_floating("smooth_l1_cpu", self, target));
-  if (beta > 0 && is_direct(reduction, self, target))
-    return sum_errors(&e, self, target, reduction == MEAN, out);
-  SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
-  SHMT_TRY(shmt_op__smooth_l1_elements(difference, beta, &elements));
-  return shmt__reduce_loss(elements, reduction, out);
+  SHMT_REQUIRE(beta >= 0, SHMT_E_RUNTIME, "smooth_l1_loss does not support negative values for beta.");
+  if (beta == 0) return shmt_op_l1_loss(self, target, reduction, out);
+  SHMT_TRY(check_floating("smooth_l1_cpu", self, target));
+  return reduce_errors(&e, self, target, reduction, out);
 }
 
 shmt_status shmt__huber_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, double delta,
                              shmt_tensor** out) {
   const error e = {"huber_loss", SHMT_LOOP_huber_error, shmt__scalar_float(delta)};
-  SHMT_AUTO(shmt_tensor) difference = NULL;
   SHMT_AUTO(shmt_tensor) elements = NULL;
-  SHMT_AUTO(shmt_tensor) scaled = NULL;
   SHMT_AUTO(shmt_tensor) own = NULL;
 
   SHMT_REQUIRE(delta > 0, SHMT_E_RUNTIME, "huber_loss does not support non-positive values for delta.");
   SHMT_TRY(check_floating("huber_cpu", self, target));
-  if (is_direct(reduction, self, target))
-    return sum_errors(&e, self, target, reduction == MEAN, out);
-  SHMT_TRY(shmt_op_sub_Tensor(self, target, shmt__scalar_int(1), &difference));
-  SHMT_TRY(shmt_op__smooth_l1_elements(difference, delta, &elements));
-  SHMT_TRY(shmt_op_mul_Scalar(elements, shmt__scalar_float(delta), &scaled));
-  if (scaled->dtype == self->dtype || !shmt__is_floating(self->dtype)) return shmt__reduce_loss(scaled, reduction, out);
+  if (self->dtype == target->dtype || !shmt__is_floating(self->dtype))
+    return reduce_errors(&e, self, target, reduction, out);
   /* Unlike the other losses, the result has the dtype of self. */
-  SHMT_TRY(shmt_op_to_dtype(scaled, self->dtype, false, false, SHMT_MEMORY_FORMAT_NONE, &own));
+  SHMT_TRY(find_errors(&e, self, target, &elements));
+  SHMT_TRY(shmt_op_to_dtype(elements, self->dtype, false, false, SHMT_MEMORY_FORMAT_NONE, &own));
   return shmt__reduce_loss(own, reduction, out);
 }
 
@@ -207,14 +208,27 @@ shmt_status shmt__kl_div(shmt_tensor* self, shmt_tensor* target, int64_t reducti
 
 /* --- binary cross-entropy ----------------------------------------------------------------------------------------- */
 
+/* *t *= factor, in place where that has the product's shape and dtype. */
 static shmt_status multiply_in(shmt_tensor** t, shmt_tensor* factor) {
+  if (shmt__same_sizes(*t, factor) && (*t)->dtype == factor->dtype) return shmt_op_mul__Tensor(*t, factor);
   SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(*t);
   return shmt_op_mul_Tensor(before, factor, t);
 }
 
-static shmt_status subtract_from(shmt_tensor** t, shmt_tensor* other) {
-  SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(*t);
-  return shmt_op_sub_Tensor(before, other, shmt__scalar_int(1), t);
+static shmt_status check_unit(const char* what, shmt_tensor* t) {
+  SHMT_AUTO(shmt_tensor) low = NULL;
+  SHMT_AUTO(shmt_tensor) high = NULL;
+  shmt_scalar lo, hi;
+
+  if (shmt__tensor_is_meta(t) || t->numel == 0) return SHMT_OK;
+  SHMT_TRY(shmt_op_amin(t, SHMT_INTS_EMPTY, false, &low));
+  SHMT_TRY(shmt_op_amax(t, SHMT_INTS_EMPTY, false, &high));
+  SHMT_TRY(shmt__tensor_item(low, &lo));
+  SHMT_TRY(shmt__tensor_item(high, &hi));
+  SHMT_REQUIRE(shmt__scalar_to_double(lo) >= 0 && shmt__scalar_to_double(hi) <= 1, SHMT_E_RUNTIME,
+               "all elements of %s should be between 0 and 1, but they are from %g to %g", what,
+               shmt__scalar_to_double(lo), shmt__scalar_to_double(hi));
+  return SHMT_OK;
 }
 
 /* Below the Autograd key: nothing is recorded. */
@@ -222,64 +236,47 @@ shmt_status shmt__binary_cross_entropy(shmt_tensor* self, shmt_tensor* target, s
                                        shmt_tensor** out) {
   const error e = {"binary_cross_entropy", SHMT_LOOP_entropy_error, shmt__scalar_int(0)};
   SHMT_AUTO(shmt_tensor) loss = NULL;
-  SHMT_AUTO(shmt_tensor) log_q = NULL;
-  SHMT_AUTO(shmt_tensor) miss = NULL;
 
   SHMT_REQUIRE(shmt__same_sizes(self, target), SHMT_E_VALUE, "Using a target size (%s) that is different to the input size (%s) is deprecated. "
                "Please ensure they have the same size.", SHMT_SHAPE_TEXT(target), SHMT_SHAPE_TEXT(self));
-  if (!shmt__tensor_is_meta(self) && self->numel > 0) {
-    SHMT_AUTO(shmt_tensor) low = NULL;
-    SHMT_AUTO(shmt_tensor) high = NULL;
-    shmt_scalar lo, hi;
-    SHMT_TRY(shmt_op_amin(self, SHMT_INTS_EMPTY, false, &low));
-    SHMT_TRY(shmt_op_amax(self, SHMT_INTS_EMPTY, false, &high));
-    SHMT_TRY(shmt__tensor_item(low, &lo));
-    SHMT_TRY(shmt__tensor_item(high, &hi));
-    SHMT_REQUIRE(shmt__scalar_to_double(lo) >= 0 && shmt__scalar_to_double(hi) <= 1, SHMT_E_RUNTIME,
-                 "all elements of input should be between 0 and 1");
-  }
-  if (!weight && is_reduced(reduction) && is_dense_pair(self, target))
-    return sum_errors(&e, self, target, reduction == MEAN, out);
-  /* Logarithms end at -100, so that a loss stays finite. */
-  SHMT_TRY(shmt_op_log(self, &loss));
-  SHMT_TRY(shmt_op_clamp_min_(loss, shmt__scalar_float(-100)));
-  SHMT_TRY(multiply_in(&loss, target));
-  SHMT_TRY(shmt_op_neg(self, &log_q));
-  SHMT_TRY(shmt_op_log1p_(log_q));
-  SHMT_TRY(shmt_op_clamp_min_(log_q, shmt__scalar_float(-100)));
-  SHMT_TRY(shmt_op_sub_Scalar(target, shmt__scalar_int(1), shmt__scalar_int(1), &miss));
-  SHMT_TRY(multiply_in(&log_q, miss));
-  SHMT_TRY(subtract_from(&log_q, loss));
-  if (weight) SHMT_TRY(multiply_in(&log_q, weight));
-  return shmt__reduce_loss(log_q, reduction, out);
+  SHMT_TRY(check_unit("input", self));
+  SHMT_TRY(check_unit("target", target));
+  if (!weight) return reduce_errors(&e, self, target, reduction, out);
+  SHMT_TRY(find_errors(&e, self, target, &loss));
+  SHMT_TRY(multiply_in(&loss, weight));
+  return shmt__reduce_loss(loss, reduction, out);
+}
+
+/* (1 - target) * self - (1 + (pos_weight - 1) * target) * log_sigmoid(self) */
+static shmt_status find_weighted_errors(shmt_tensor* self, shmt_tensor* target, shmt_tensor* pos_weight,
+                                        shmt_tensor** out) {
+  const shmt_scalar one = shmt__scalar_int(1);
+  SHMT_AUTO(shmt_tensor) extra = NULL;
+  SHMT_AUTO(shmt_tensor) factor = NULL;
+  SHMT_AUTO(shmt_tensor) log_p = NULL;
+  SHMT_AUTO(shmt_tensor) miss = NULL;
+
+  SHMT_TRY(shmt_op_sub_Scalar(pos_weight, one, one, &extra));
+  SHMT_TRY(shmt_op_mul_Tensor(target, extra, &factor));
+  SHMT_TRY(shmt_op_add__Scalar(factor, one, one));
+  SHMT_TRY(shmt_op_log_sigmoid(self, &log_p));
+  SHMT_TRY(multiply_in(&log_p, factor));
+  shmt__tensor_release(SHMT_TAKE(factor));
+  SHMT_TRY(shmt_op_rsub_Scalar(target, one, one, &miss));
+  SHMT_TRY(multiply_in(&miss, self));
+  return shmt_op_sub_Tensor(miss, log_p, one, out);
 }
 
 shmt_status shmt__binary_cross_entropy_with_logits(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight,
                                                    shmt_tensor* pos_weight, int64_t reduction, shmt_tensor** out) {
   const error e = {"binary_cross_entropy_with_logits", SHMT_LOOP_logit_entropy_error, shmt__scalar_int(0)};
-  SHMT_AUTO(shmt_tensor) log_p = NULL;
-  SHMT_AUTO(shmt_tensor) turned = NULL;
-  SHMT_AUTO(shmt_tensor) miss = NULL;
-  SHMT_AUTO(shmt_tensor) a = NULL;
   SHMT_AUTO(shmt_tensor) loss = NULL;
 
-  if (!weight && !pos_weight && is_direct(reduction, self, target))
-    return sum_errors(&e, self, target, reduction == MEAN, out);
-  SHMT_TRY(shmt_op_log_sigmoid(self, &log_p));
-  /* (1 - target) * self - (1 + (pos_weight - 1) * target) * log_sigmoid(self) */
-  SHMT_TRY(shmt_op_neg(target, &turned));
-  SHMT_TRY(shmt_op_add_Scalar(turned, shmt__scalar_int(1), shmt__scalar_int(1), &miss));
-  SHMT_TRY(shmt_op_mul_Tensor(miss, self, &a));
-  if (pos_weight) {
-    SHMT_AUTO(shmt_tensor) extra = NULL;
-    SHMT_AUTO(shmt_tensor) scaled = NULL;
-    SHMT_AUTO(shmt_tensor) factor = NULL;
-    SHMT_TRY(shmt_op_sub_Scalar(pos_weight, shmt__scalar_int(1), shmt__scalar_int(1), &extra));
-    SHMT_TRY(shmt_op_mul_Tensor(extra, target, &scaled));
-    SHMT_TRY(shmt_op_add_Scalar(scaled, shmt__scalar_int(1), shmt__scalar_int(1), &factor));
-    SHMT_TRY(multiply_in(&log_p, factor));
-  }
-  SHMT_TRY(shmt_op_sub_Tensor(a, log_p, shmt__scalar_int(1), &loss));
+  if (!weight && !pos_weight) return reduce_errors(&e, self, target, reduction, out);
+  if (pos_weight)
+    SHMT_TRY(find_weighted_errors(self, target, pos_weight, &loss));
+  else
+    SHMT_TRY(find_errors(&e, self, target, &loss));
   if (weight) SHMT_TRY(multiply_in(&loss, weight));
   return shmt__reduce_loss(loss, reduction, out);
 }

@@ -78,25 +78,11 @@ shmt_status shmt__logit(shmt_tensor* self, shmt_opt_float eps, shmt_tensor** out
   return shmt__family_unary_1(&p, self, shmt__scalar_float(eps.has ? eps.value : NAN), out);
 }
 
-/* NaN outside [0, 1]; with eps, 0 where the clamping holds. */
-shmt_status shmt__logit_backward(shmt_tensor* grad, shmt_tensor* self, shmt_opt_float eps,
-                                 shmt_tensor** out) {
-  const shmt_scalar low = shmt__scalar_float(eps.has ? eps.value : 0);
-  const shmt_scalar high = shmt__scalar_float(eps.has ? 1 - eps.value : 1);
-  SHMT_AUTO(shmt_tensor) above = NULL;
-  SHMT_AUTO(shmt_tensor) below = NULL;
-  SHMT_AUTO(shmt_tensor) inside = NULL;
-  SHMT_AUTO(shmt_tensor) rest = NULL;
-  SHMT_AUTO(shmt_tensor) slope = NULL;
-  SHMT_AUTO(shmt_tensor) value = NULL;
+shmt_status shmt__logit_backward(shmt_tensor* grad, shmt_tensor* self, shmt_opt_float eps, shmt_tensor** out) {
+  static const shmt__pointwise p = {"logit_backward", SHMT_LOOP_logit_backward, SHMT_PROMOTE_ARITHMETIC,
+                                    SHMT_DTYPE_NONE, false};
 
-  SHMT_TRY(shmt_op_ge_Scalar(self, low, &above));
-  SHMT_TRY(shmt_op_le_Scalar(self, high, &below));
-  SHMT_TRY(shmt_op_logical_and(above, below, &inside));
-  SHMT_TRY(shmt_op_rsub_Scalar(self, shmt__scalar_int(1), shmt__scalar_int(1), &rest));
-  SHMT_TRY(shmt_op_mul_Tensor(self, rest, &slope));
-  SHMT_TRY(shmt_op_div_Tensor(grad, slope, &value));
-  return shmt_op_where_ScalarOther(inside, value, shmt__scalar_float(eps.has ? 0 : NAN), out);
+  return shmt__family_binary_1(&p, grad, self, shmt__scalar_float(eps.has ? eps.value : NAN), out);
 }
 
 shmt_status shmt__frexp(shmt_tensor* self, shmt_tensor** mantissa, shmt_tensor** exponent) {

@@ -229,3 +229,45 @@ def test_reductions_by_name_and_by_code():
         with pytest.warns(UserWarning, match="use reduction='sum'") as caught:
             loss(*args, size_average=False)
         assert {w.filename for w in caught} == {__file__}
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize(
+    "loss",
+    [F.mse_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_entropy_with_logits],
+    ids=lambda loss: loss.__name__,
+)
+def test_memory_of_losses_and_their_gradients(loss, reduction):
+    n = 1 << 18
+    x, target = sh.rand(n, requires_grad=True), sh.rand(n)
+
+    def step() -> None:
+        value = loss(x, target, reduction=reduction)
+        value.backward(sh.ones_like(value) if reduction == "none" else None)
+        x.grad = None
+
+    step()
+    before = sh.memory.memory_allocated()
+    sh.memory.reset_peak_memory_stats()
+    step()
+    taken = sh.memory.max_memory_allocated() - before
+    assert taken <= (4 if reduction == "none" else 1) * 4 * n + 65536
+
+
+@pytest.mark.parametrize("beta", [0.5, 2.0])
+def test_gradients_of_parabolas_end_at_their_limits(beta):
+    x = sh.tensor([-sh.inf, -3, -0.25, 0, 1, sh.inf, sh.nan], requires_grad=True)
+    wanted = x.detach().clamp(-beta, beta)
+    (grad,) = sh.autograd.grad(F.huber_loss(x, sh.zeros(7), "sum", beta), x)
+    assert sh.equal(grad[:-1], wanted[:-1])
+    assert grad[-1].isnan()
+    (grad,) = sh.autograd.grad(F.smooth_l1_loss(x, sh.zeros(7), reduction="sum", beta=beta), x)
+    assert sh.equal(grad[:-1], wanted[:-1] / beta)
+    assert grad[-1].isnan()
+
+
+def test_gradient_of_cross_entropy_in_its_target_is_a_logit():
+    x = sh.tensor([0.0, 0.25, 1.0])
+    target = sh.tensor([0.5, 0.5, 0.5], requires_grad=True)
+    (grad,) = sh.autograd.grad(F.binary_cross_entropy(x, target, reduction="sum"), target)
+    assert sh.allclose(grad, sh.tensor([sh.inf, math.log(3), -sh.inf]))

@@ -246,6 +246,11 @@ def test_elementwise_losses() -> None:
             RuntimeError,
             "all elements of input should be between 0 and 1",
         ),
+        (
+            lambda: _C._nn.binary_cross_entropy(st.tensor([1.0]), st.tensor([-0.5])),
+            RuntimeError,
+            "all elements of target should be between 0 and 1, but they are from -0.5 to -0.5",
+        ),
     ],
 )
 def test_impossible_targets_are_named(call: object, error: type, message: str) -> None:

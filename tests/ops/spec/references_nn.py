@@ -328,7 +328,10 @@ def _cross_entropy(
 
 LOSSES: dict[str, Reference] = {
     "_reduce_loss": _reduced,
-    "_smooth_l1_elements": _smooth_l1,
+    "_smooth_l1_slope": lambda a, target, beta: np.clip((a - target) / beta, -1, 1),
+    "_huber_slope": lambda a, target, delta: np.clip(a - target, -delta, delta),
+    "_entropy_slope": lambda a, target: (a - target) / np.maximum(a * (1 - a), 1e-12),
+    "_logit_entropy_slope": lambda a, target: _sigmoid(a) - target,
     "_weighted": lambda a, weight: a if weight is None else a * weight,
     "_loss_grad": lambda grad, slope, r: grad * slope / (slope.size if r == 1 else 1),
     "binary_cross_entropy": _bce,
