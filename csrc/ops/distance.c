@@ -18,9 +18,10 @@
 #include "storage/allocator.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
-enum { LANES = 16, MIN_PIECE_OPS = 1 << 18, BLOCK_DIFFERENCES = 1 << 16 };
+enum { LANES = 16, MIN_PIECE_OPS = 1 << 18, BLOCK_DIFFERENCES = 1 << 16, WIDE_ROWS = 16 };
 
 /* t with the batch dims given, dense. */
 static shmt_status with_batch(shmt_tensor* t, const int64_t* batch, int64_t n, shmt_tensor** out) {
@@ -38,8 +39,10 @@ typedef struct distances {
   shmt__loop loop;
   char* out;
   const char* rows;
-  char* others;
-  int64_t item;
+  char* others;       /* transposed, in the dtype of the loop */
+  int64_t item, wide; /* bytes: of what is given, of what the loop takes */
+  shmt__cast_loop_fn widen, narrow;
+  atomic_bool failed; /* out of memory */
 } distances;
 
 static void run_rows(void* ctx, int64_t begin, int64_t end) {
@@ -50,46 +53,81 @@ static void run_rows(void* ctx, int64_t begin, int64_t end) {
   d->loop(data, NULL, end - begin, &d->shape);
 }
 
+static uint64_t block_bytes(const distances* d) {
+  return (uint64_t)(WIDE_ROWS * (d->shape.length + d->shape.others) * d->wide);
+}
+
+/* The same for dtypes without a loop: some rows in float32, distances rounded at the end. */
+static void run_wide_rows(void* ctx, int64_t begin, int64_t end) {
+  distances* d = ctx;
+  const int64_t length = d->shape.length, others = d->shape.others;
+  void* memory = NULL;
+
+  if (shmt__alloc(block_bytes(d), &memory) != SHMT_OK) {
+    atomic_store_explicit(&d->failed, true, memory_order_relaxed); /* read after the pool's own join */
+    return;
+  }
+  char* const found = (char*)memory + WIDE_ROWS * length * d->wide;
+  for (int64_t i = begin; i < end; i += WIDE_ROWS) {
+    const int64_t n = end - i < WIDE_ROWS ? end - i : WIDE_ROWS;
+    char* data[3] = {found, memory, d->others};
+    d->widen(memory, d->wide, d->rows + i * length * d->item, d->item, n * length);
+    d->loop(data, NULL, n, &d->shape);
+    d->narrow(d->out + i * others * d->item, d->item, found, d->wide, n * others);
+  }
+  shmt__dealloc(memory, block_bytes(d));
+}
+
+static void transpose(const distances* d, const char* from, char* block) {
+  const int64_t length = d->shape.length, others = d->shape.others, pitch = d->shape.pitch * d->wide;
+
+  if (!d->widen) {
+    shmt__move_transposed(d->others, pitch, from, length * d->item, length, others, d->item);
+    return;
+  }
+  for (int64_t i = 0; i < others; i += WIDE_ROWS) {
+    const int64_t n = others - i < WIDE_ROWS ? others - i : WIDE_ROWS;
+    d->widen(block, d->wide, from + i * length * d->item, d->item, n * length);
+    shmt__move_transposed(d->others + i * d->wide, pitch, block, length * d->wide, length, n, d->wide);
+  }
+}
+
 /* x1 (batch, P, M) and x2 (batch, R, M) dense, out (batch, P, R). */
 static shmt_status run_kernel(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_tensor* out) {
   const int n = x1->n_dims;
   const int64_t rows = x1->sizes[n - 2], others = x2->sizes[n - 2], length = x1->sizes[n - 1];
-  const int64_t item = shmt__tensor_item_bytes(x1), pitch = (others + LANES - 1) / LANES * LANES;
-  const uint64_t nbytes = (uint64_t)(pitch * length * item);
+  const bool has_loop = shmt__loops[SHMT_LOOP_distance][x1->dtype] != NULL;
+  const shmt_dtype work = has_loop ? x1->dtype : SHMT_FLOAT32;
+  const int64_t pitch = (others + LANES - 1) / LANES * LANES;
   distances d = {.shape = {length, others, pitch, norm},
-                 .loop = shmt__loops[SHMT_LOOP_distance][x1->dtype],
+                 .loop = shmt__loops[SHMT_LOOP_distance][work],
                  .out = shmt__tensor_data(out),
                  .rows = shmt__tensor_data(x1),
-                 .item = item};
+                 .item = shmt__tensor_item_bytes(x1),
+                 .wide = shmt__dtype_size[work]};
+  const uint64_t transposed = (uint64_t)(pitch * length * d.wide);
+  const uint64_t nbytes = transposed + (has_loop ? 0 : (uint64_t)(WIDE_ROWS * length * d.wide));
   const char* from = shmt__tensor_data(x2);
   void* memory = NULL;
 
+  if (!has_loop) {
+    d.widen = shmt__cast_loop(work, x1->dtype);
+    d.narrow = shmt__cast_loop(x1->dtype, work);
+  }
   SHMT_TRY(shmt__alloc(nbytes, &memory));
   memset(memory, 0, (size_t)nbytes);
   d.others = memory;
   for (int64_t b = 0; b < out->numel / (rows * others); b++) {
-    shmt__move_transposed(memory, pitch * item, from, length * item, length, others, item);
-    shmt__parallel_for(rows, MIN_PIECE_OPS / (others * length + 1) + 1, run_rows, &d);
-    from += others * length * item;
-    d.rows += rows * length * item;
-    d.out += rows * others * item;
+    transpose(&d, from, (char*)memory + transposed);
+    shmt__parallel_for(rows, MIN_PIECE_OPS / (others * length + 1) + 1, has_loop ? run_rows : run_wide_rows, &d);
+    from += others * length * d.item;
+    d.rows += rows * length * d.item;
+    d.out += rows * others * d.item;
   }
   shmt__dealloc(memory, nbytes);
+  SHMT_REQUIRE(!atomic_load_explicit(&d.failed, memory_order_relaxed), SHMT_E_NOMEM,
+               "cdist: no memory for %d rows of %lld elements", (int)WIDE_ROWS, (long long)length);
   return SHMT_OK;
-}
-
-/* The same for dtypes without a kernel: in float32, rounded at the end. */
-static shmt_status run_in_float(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_tensor* out) {
-  SHMT_AUTO(shmt_tensor) a = NULL;
-  SHMT_AUTO(shmt_tensor) b = NULL;
-  SHMT_AUTO(shmt_tensor) wide = NULL;
-
-  SHMT_TRY(shmt__tensor_cast(x1, SHMT_FLOAT32, &a));
-  SHMT_TRY(shmt__tensor_cast(x2, SHMT_FLOAT32, &b));
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){out->sizes, out->n_dims}, SHMT_FLOAT32, out->device,
-                              SHMT_CONTIGUOUS_FORMAT, &wide));
-  SHMT_TRY(run_kernel(a, b, norm, wide));
-  return shmt__tensor_copy(out, wide);
 }
 
 /* Some rows of x1 at a time. */
@@ -147,8 +185,7 @@ shmt_status shmt__cdist_forward(shmt_tensor* x1, shmt_tensor* x2, double p, shmt
     if (a->numel == 0)
       SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     else if (shmt__is_floating(x1->dtype) && (p == 0 || p == 1 || p == 2 || isinf(p)))
-      SHMT_TRY((shmt__loops[SHMT_LOOP_distance][x1->dtype] ? run_kernel : run_in_float)(a, b, isinf(p) ? 3 : (int)p,
-                                                                                        result));
+      SHMT_TRY(run_kernel(a, b, isinf(p) ? 3 : (int)p, result));
     else
       SHMT_TRY(run_blocks(a, b, p, result));
   }

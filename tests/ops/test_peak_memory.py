@@ -45,6 +45,14 @@ def test_products_of_halves(threads: int, dtype: shmtensor.dtype, name: str) -> 
 
 
 @pytest.mark.parametrize("dtype", HALVES)
+def test_distances_of_halves(threads: int, dtype: shmtensor.dtype) -> None:
+    x = shmtensor.arange(200 * 256).reshape(200, 256).sin().to(dtype)
+    assert peak(lambda: shmtensor.cdist(x, x)) <= 200 * 200 * 2 + (220 << 10) + threads * (40 << 10)
+    wide = shmtensor.cdist(x.float(), x.float(), compute_mode="donot_use_mm_for_euclid_dist")
+    assert shmtensor.cdist(x, x).equal(wide.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
 def test_attention_of_halves(dtype: shmtensor.dtype) -> None:
     q = shmtensor.ones(2, 8, 256, 32, dtype=dtype)
     nbytes = q.numel() * 2
