@@ -114,9 +114,11 @@ shmt_status shmt__repeat_interleave_index(shmt_tensor* repeats, shmt_opt_int out
                "repeat_interleave: Allocated size does not match required size, got %" PRId64 " and %" PRId64,
                output_size.value, total);
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(total), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
-  int64_t* to = shmt__tensor_data(result);
+  /* Bounded: another process may change the counts after they were summed. */
+  int64_t *to = shmt__tensor_data(result), *const end = to + total;
   for (int64_t i = 0; i < dense->numel; i++)
-    for (int64_t k = 0; k < counts[i]; k++) *to++ = i;
+    for (int64_t k = 0; k < counts[i] && to < end; k++) *to++ = i;
+  while (to < end) *to++ = 0;
   return shmt__tensor_cast(result, repeats->dtype, out);
 }
 

@@ -8,6 +8,7 @@
 #include "ops/check.h"
 #include "ops/outputs.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { SEARCH_GRAIN = 1024 };
@@ -43,6 +44,20 @@ static shmt_status dense_in(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out)
 
   SHMT_TRY(shmt__tensor_cast(t, dtype, &cast));
   return shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
+/* The sorter's own places in its rows of n_bounds: a copy, which nobody changes once it is checked. */
+static shmt_status own_order(shmt_tensor* sorter, int64_t n_bounds, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) own = NULL;
+
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(sorter), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &own));
+  SHMT_TRY(shmt__tensor_copy(own, sorter));
+  const int64_t* at = shmt__tensor_data(own);
+  for (int64_t i = 0; i < own->numel; i++)
+    SHMT_REQUIRE(at[i] >= 0 && at[i] < n_bounds, SHMT_E_RUNTIME,
+                 "torch.searchsorted(): sorter index out of range: %" PRId64 " of %" PRId64 " boundaries", at[i], n_bounds);
+  *out = SHMT_TAKE(own);
+  return SHMT_OK;
 }
 
 typedef struct rows_search {
@@ -82,8 +97,8 @@ static shmt_status run_search(shmt_tensor* bounds, shmt_tensor* values, const se
   if (!meta && values->numel > 0) {
     SHMT_TRY(dense_in(bounds, dtype, &b));
     SHMT_TRY(dense_in(values, dtype, &v));
-    if (s->sorter) SHMT_TRY(dense_in(s->sorter, SHMT_INT64, &order));
     const int64_t n_bounds = b->sizes[b->n_dims - 1];
+    if (s->sorter) SHMT_TRY(own_order(s->sorter, n_bounds, &order));
     const int64_t rows = b->n_dims == 1 ? 1 : b->numel / (n_bounds > 0 ? n_bounds : 1);
     rows_search w = {shmt__tensor_data(places), shmt__tensor_data(v), shmt__tensor_data(b),
                      order ? shmt__tensor_data(order) : NULL,

@@ -187,6 +187,13 @@ def test_sorted_search_as_numpy(right: bool) -> None:
     assert st.searchsorted(rows, st.from_numpy(values)).shape == (2, 3)
 
 
+@pytest.mark.parametrize("place", [4, 10**12, -1])
+def test_a_sorter_that_leads_elsewhere_is_refused(place: int) -> None:
+    sorter = st.tensor([0, 1, place, 3])
+    with pytest.raises(RuntimeError, match=f"sorter index out of range: {place} of 4"):
+        st.searchsorted(st.arange(4.0), st.tensor([2.5]), sorter=sorter)
+
+
 def test_membership() -> None:
     a = st.tensor([[1, 2], [3, 4]])
     assert st.isin(a, st.tensor([4, 1])).tolist() == [[True, False], [False, True]]
