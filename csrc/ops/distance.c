@@ -21,7 +21,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { LANES = 16, MIN_PIECE_OPS = 1 << 18, BLOCK_DIFFERENCES = 1 << 16, WIDE_ROWS = 16 };
+enum { LANES = 16, MIN_PIECE_OPS = 1 << 18, BLOCK_DIFFERENCES = 1 << 16, WIDE_ROWS = 8 };
 
 /* t with the batch dims given, dense. */
 static shmt_status with_batch(shmt_tensor* t, const int64_t* batch, int64_t n, shmt_tensor** out) {
