@@ -4,12 +4,13 @@
  * largest score it has met, and are rescaled when a larger one comes (online softmax: Milakov and Gimelshein, 2018;
  * Dao et al., "FlashAttention", 2022).
  */
-#include "kernels/row_exponentials.tmpl.h"
+#include "kernels/exp_log.h"
+#include "kernels/row_sums.h"
 #include "kernels/shapes.h"
 
 #include <string.h>
 
-ROW_SUM(sum_product, v *= w, 0)
+SHMT_ROW_SUMS
 
 /* The keys of this block that query i may look at. */
 static inline int64_t SHMT_LOOP(visible)(const shmt__attention_shape* s, int64_t i) {
@@ -48,11 +49,11 @@ void SHMT_LOOP(attention_forward)(char* const* data, const int64_t* strides, int
     T* row = (T*)(void*)data[0] + i * s->width;
     T* out = (T*)(void*)data[3] + i * s->values;
     const int64_t shown = SHMT_LOOP(visible)(s, i);
-    const C met = FN(row_max)(row, shown), top = met > largest[i] ? met : largest[i];
+    const C met = SHMT_FULL_LOOP(row_max)(row, shown), top = met > largest[i] ? met : largest[i];
     /* Nothing to look at yet; NaN scores go on. */
     const C shift = top == -(C)INFINITY ? 0 : top;
     const C keep = largest[i] == -(C)INFINITY ? 0 : SHMT_EXP(largest[i] - shift);
-    const C sum = FN(store_exp)(row, row, row, shift, shown);
+    const C sum = SHMT_FULL_LOOP(row_exp_stored)(row, row, shift, shown);
     memset(row + shown, 0, (size_t)(s->width - shown) * sizeof *row);
     if (keep != 1)
       for (int64_t k = 0; k < s->values; k++) out[k] = keep == 0 ? 0 : out[k] * keep;
@@ -77,22 +78,30 @@ void SHMT_LOOP(attention_finish)(char* const* data, const int64_t* strides, int6
   }
 }
 
-/* A vector of the sum of n values times their weights; `width` elements of it, if they are fewer. */
+/* Values side by side. */
+enum { FN(lanes) = 16 };
+typedef C FN(vector) __attribute__((vector_size(FN(lanes) * sizeof(C))));
+
+/* The sum of n values times their weights: a vector of it; `width` elements, if they are fewer. */
 static inline void FN(weighted_sum)(T* out, const T* weights, const char* values, int64_t stride, int64_t n,
                                     int64_t width) {
+  const int count = width < FN(lanes) ? (int)width : FN(lanes);
   FN(vector) sum = {0}, v;
 
   for (int64_t j = 0; j < n; j++, values += stride) {
-    if (width >= FN(lanes))
-      FN(load_full)(&v, (const T*)(const void*)values);
-    else
-      FN(load_rest)(&v, (const T*)(const void*)values, width, 0);
+    if (count == FN(lanes)) {
+      memcpy(&v, values, sizeof v);
+    } else {
+      C a[FN(lanes)];
+      for (int k = 0; k < FN(lanes); k++) a[k] = k < count ? ((const T*)(const void*)values)[k] : 0;
+      memcpy(&v, a, sizeof v);
+    }
     sum += v * weights[j];
   }
-  if (width >= FN(lanes))
-    FN(store_full)(out, &sum);
+  if (count == FN(lanes))
+    memcpy(out, &sum, sizeof sum);
   else
-    FN(store_rest)(out, &sum, width);
+    for (int k = 0; k < count; k++) out[k] = sum[k];
 }
 
 /* data: queries, keys, values, output, logsumexp (n); strides: bytes between rows of the first four. All of it at once,
@@ -108,10 +117,10 @@ void SHMT_LOOP(attention_few_keys)(char* const* data, const int64_t* strides, in
     const int64_t shown = SHMT_LOOP(visible)(s, i);
     for (int64_t j = 0; j < shown; j++) {
       const T* key = (const T*)(const void*)(data[1] + j * strides[1]);
-      weights[j] = FN(sum_product)(query, key, NULL, 0, s->depth) * (C)s->scale;
+      weights[j] = SHMT_FULL_LOOP(row_product)(query, key, s->depth) * (C)s->scale;
     }
-    const C top = FN(row_max)(weights, shown), shift = top == -(C)INFINITY ? 0 : top;
-    const C sum = FN(store_exp)(weights, weights, weights, shift, shown), factor = sum == 0 ? 0 : 1 / sum;
+    const C top = SHMT_FULL_LOOP(row_max)(weights, shown), shift = top == -(C)INFINITY ? 0 : top;
+    const C sum = SHMT_FULL_LOOP(row_exp_stored)(weights, weights, shift, shown), factor = sum == 0 ? 0 : 1 / sum;
     for (int64_t j = 0; j < shown; j++) weights[j] *= factor;
     for (int64_t k = 0; k < s->values; k += FN(lanes))
       FN(weighted_sum)(out + k, weights, data[2] + k * (int64_t)sizeof(T), strides[2], shown, s->values - k);

@@ -50,11 +50,11 @@
 #define CAST_TO_uint32(x)     ((uint32_t)CAST_I64(x))
 #define CAST_TO_uint64(x)     CAST_U64(x)
 #define CAST_TO_bfloat16(x)   shmt__bfloat16_from_float((float)CAST_REAL(x))
+#define CAST_TO_complex32(x)  shmt__complex32_from_complex((float _Complex)(x))
 #define CAST_TO_float32(x)    ((float)CAST_REAL(x))
 #define CAST_TO_float64(x)    ((double)CAST_REAL(x))
 #define CAST_TO_complex64(x)  ((float _Complex)(x))
 #define CAST_TO_complex128(x) ((double _Complex)(x))
-#define CAST_TO_complex32(x)  shmt__complex32_from_complex((float _Complex)(x))
 
 /* What is cut to a width has the same bits, with a sign or without: one loop does for both. */
 #define CAST_TWIN(NAME, OTHER)                                                                       \
@@ -128,6 +128,23 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
           *(shmt_float16*)(void*)(to + k * dst_stride) = shmt__float16_from_float(x[k]);                           \
     }                                                                                                              \
   }
+/* To complex32 by way of complex64, for the same. */
+#define CAST_TO_HALVES                                                                                               \
+  void SHMT_LOOP(cast_to_complex64)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n);  \
+  void SHMT_LOOP(cast_to_complex32)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) { \
+    enum { WIDTH = 128 };                                                                                            \
+    float _Complex block[WIDTH];                                                                                     \
+    shmt_complex32 halves[WIDTH];                                                                                    \
+    const bool is_dense = dst_stride == (int64_t)sizeof *halves;                                                     \
+    for (int64_t i = 0, width; i < n; i += width) {                                                                  \
+      char* const to = dst + i * dst_stride;                                                                         \
+      width = n - i < WIDTH ? n - i : WIDTH;                                                                         \
+      SHMT_LOOP(cast_to_complex64)((char*)block, sizeof *block, src + i * src_stride, src_stride, width);            \
+      shmt__narrow_float16((shmt_float16*)(void*)(is_dense ? to : (char*)halves), (const float*)block, 2 * width);   \
+      for (int64_t k = 0; !is_dense && k < width; k++)                                                               \
+        *(shmt_complex32*)(void*)(to + k * dst_stride) = halves[k];                                                  \
+    }                                                                                                                \
+  }
 #define CAST_HOW_bool(TO) CAST_LOOP(bool, TO)
 #define CAST_HOW_int8(TO) CAST_LOOP(int8, TO)
 #define CAST_HOW_int16(TO) CAST_LOOP(int16, TO)
@@ -137,7 +154,11 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
 #define CAST_HOW_bfloat16(TO) CAST_LOOP(bfloat16, TO)
 #define CAST_HOW_float32(TO) CAST_LOOP(float32, TO)
 #define CAST_HOW_float64(TO) CAST_LOOP(float64, TO)
+#if SHMT_IS_BOOL /* one of two */
 #define CAST_HOW_complex32(TO) CAST_LOOP(complex32, TO)
+#else
+#define CAST_HOW_complex32(TO) CAST_TO_HALVES
+#endif
 #define CAST_HOW_complex64(TO) CAST_LOOP(complex64, TO)
 #define CAST_HOW_complex128(TO) CAST_LOOP(complex128, TO)
 #define CAST_HOW_uint8(TO) CAST_TWIN(uint8, int8)
@@ -155,7 +176,9 @@ SHMT_FOR_EACH_DTYPE(CAST)
 #undef CAST
 #undef CAST_LOOP
 #undef CAST_TO_HALF
+#undef CAST_TO_HALVES
 #undef CAST_TWIN
+#undef CAST_HOW_complex32
 #undef CAST_HOW_uint32
 #undef CAST_HOW_uint64
 #undef CAST_REAL

@@ -1,21 +1,87 @@
 /* kernels/columns.tmpl.h -- moments of a matrix's columns, and its elements shifted and scaled by column. One dtype.
  *
  * n columns; strides: bytes from row to row; ctx: int64_t, the number of rows. Numbers of the columns are n doubles.
- * Sums run over 32 rows at a time, a lane a column, and are added up in double.
+ * Sums run over 32 rows at a time, a lane a column, and are added up in double. Elements of float16 are widened a block at a
+ * time, by the processor.
  */
-#include "kernels/lanes.tmpl.h"
+#include "kernels/halves.h"
+#include "kernels/loops.h"
 
-enum { FN(column_vectors) = 4, FN(column_block) = FN(column_vectors) * FN(lanes), FN(column_rows) = 32 };
+enum { FN(column_block) = 64, FN(column_rows) = 32 };
 
-/* A row's elements from column j on in `width` lanes, the rest zeros. */
+#if SHMT_IS_FLOAT16_LOOP
+/* `full` over blocks, of an output or sums, matrices (of which the second may be NULL) and numbers of the columns. */
+static void FN(columns_by_blocks)(shmt__loop full, bool is_sum, int n_matrices, int n_numbers, char* const* data,
+                                  const int64_t* strides, int64_t n, int64_t rows) {
+  C block[2][FN(column_rows) * FN(column_block)];
+  char* at[7];
+
+  for (int64_t j = 0, width; j < n; j += width) {
+    width = n - j < FN(column_block) ? n - j : FN(column_block);
+    const int64_t pitch = width * (int64_t)sizeof(C), packed[] = {pitch, pitch, pitch};
+    for (int k = n_matrices + 1; k <= n_matrices + n_numbers; k++)
+      at[k] = data[k] ? data[k] + j * (int64_t)sizeof(double) : NULL;
+    for (int64_t r0 = 0, many; r0 < rows; r0 += many) {
+      many = rows - r0 < FN(column_rows) ? rows - r0 : FN(column_rows);
+      at[0] = is_sum ? data[0] + j * (int64_t)sizeof(double) : (char*)block[0];
+      for (int k = 0; k < n_matrices; k++) {
+        at[k + 1] = data[k + 1] ? (char*)block[k] : NULL;
+        for (int64_t r = 0; at[k + 1] && r < many; r++)
+          SHMT_WIDEN_RUN(block[k] + r * width, (const T*)(const void*)(data[k + 1] + (r0 + r) * strides[k + 1]) + j, width);
+      }
+      full(at, packed, width, &many);
+      for (int64_t r = 0; !is_sum && r < many; r++)
+        SHMT_NARROW_RUN((T*)(void*)(data[0] + (r0 + r) * strides[0]) + j, block[0] + r * width, width);
+    }
+  }
+}
+#define BY_BLOCKS(NAME, IS_SUM, N_MATRICES, N_NUMBERS)                                                       \
+  void SHMT_FULL_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);          \
+  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {              \
+    FN(columns_by_blocks)(SHMT_FULL_LOOP(NAME), IS_SUM, N_MATRICES, N_NUMBERS, data, strides, n,             \
+                          *(const int64_t*)ctx);                                                             \
+  }
+BY_BLOCKS(columns_sum, true, 2, 1)
+BY_BLOCKS(columns_square, true, 2, 1)
+BY_BLOCKS(columns_product, true, 2, 1)
+BY_BLOCKS(columns_affine, false, 1, 2)
+BY_BLOCKS(columns_backward, false, 2, 4)
+#undef BY_BLOCKS
+#else
+/* Sums are kept in vectors, which stay in registers from one row to the next. */
+enum { FN(lanes) = 16, FN(column_vectors) = FN(column_block) / FN(lanes) };
+typedef C FN(vector) __attribute__((vector_size(FN(lanes) * sizeof(C))));
+
+/* A row's elements from column j on in `width` lanes, the rest zeros. By reference: the layout of a call by value would depend on
+ * the instruction set. */
 #define LOAD_COLUMNS(TO, k, p, stride)                                                                       \
   FN(load_columns)(&(TO), (const T*)(const void*)((p) + r * (stride)) + j + (k) * FN(lanes), width - (k) * FN(lanes))
-static inline __attribute__((always_inline)) void FN(load_columns)(FN(vector)* to, const T* from, int64_t width) {
+#define EACH_LANE for (int k = 0; k < FN(lanes); k++)
+#define INLINE    static inline __attribute__((always_inline))
+INLINE void FN(load_full)(FN(vector)* to, const T* from) {
+  C v[FN(lanes)];
+  EACH_LANE v[k] = SHMT_LOAD(from[k]);
+  __builtin_memcpy(to, v, sizeof v);
+}
+INLINE void FN(load_rest)(FN(vector)* to, const T* from, int64_t width) {
+  C v[FN(lanes)];
+#if SHMT_ISA_LEVEL >= 1 /* vectors are loaded under a mask */
+  const int count = (int)width;
+  EACH_LANE v[k] = k < count ? SHMT_LOAD(from[k]) : 0;
+#else
+  EACH_LANE v[k] = 0;
+  for (int64_t k = 0; k < (width & (FN(lanes) - 1)); k++) v[k] = SHMT_LOAD(from[k]);
+#endif
+  __builtin_memcpy(to, v, sizeof v);
+}
+INLINE void FN(load_columns)(FN(vector)* to, const T* from, int64_t width) {
   if (width >= FN(lanes))
     FN(load_full)(to, from);
   else
-    FN(load_rest)(to, from, width, 0);
+    FN(load_rest)(to, from, width);
 }
+#undef EACH_LANE
+#undef INLINE
 
 /* `vectors` of columns from j on, of which `width` exist. */
 #define SUM_BLOCK(VECTORS, EXPR)                                                                             \
@@ -97,3 +163,4 @@ void SHMT_LOOP(columns_backward)(char* const* data, const int64_t* strides, int6
 }
 #undef EACH_COLUMN_BLOCK
 #undef COLUMN_NUMBERS
+#endif

@@ -1,13 +1,12 @@
-/* kernels/norm.tmpl.h -- moments of dense runs, and elements shifted and scaled by them. One dtype.
+/* kernels/norm.tmpl.h -- elements of dense runs shifted and scaled by moments (kernels/run_sums.tmpl.h). One dtype.
  *
- * Sums run in 64 lanes over blocks of 1024 elements, whose sums are added up in double: so many lanes that no
- * addition waits for the one before; short runs take fewer. A sum's data[0] is a double that it is added to; the ctx of all is
- * shmt__norm_shape.
+ * The ctx of all is shmt__norm_shape.
  */
-#include "kernels/lanes.tmpl.h"
+#include "kernels/halves.h"
+#include "kernels/loops.h"
 #include "kernels/shapes.h"
 
-enum { FN(norm_lanes) = 64, FN(norm_few) = 16, FN(norm_block) = 1024, FN(norm_short) = 256 };
+enum { FN(norm_few) = 16, FN(norm_block) = 1024 };
 
 static inline double FN(sum_lanes)(const C* lanes) {
   double four[4] = {0};
@@ -16,49 +15,7 @@ static inline double FN(sum_lanes)(const C* lanes) {
   return (four[0] + four[1]) + (four[2] + four[3]);
 }
 
-/* Of short runs. */
-ROW_SUM(sum_plain, (void)0, 0)
-ROW_SUM(sum_centred_square, (v -= shift, v *= v), 0)
-ROW_SUM(sum_centred_product, (v -= shift, v *= w), 0)
-
-/* Elements from i on, each to a lane of its own. */
-#define ADD_LANES(COUNT, EXPR)                                                                         \
-  for (int64_t k = 0; k < (COUNT); k++) {                                                              \
-    const C v = SHMT_LOAD(x[i + k]), w = SHMT_LOAD(g[i + k]);                                          \
-    (void)v;                                                                                           \
-    (void)w;                                                                                           \
-    lanes[k] += (EXPR);                                                                                \
-  }
-#define RUN_SUM(NAME, SHORT, EXPR)                                                                            \
-  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {        \
-    const shmt__norm_shape* s = ctx;                                                                   \
-    const T* x = (const T*)(const void*)data[1];                                                       \
-    const T* g = data[2] ? (const T*)(const void*)data[2] : x;                                         \
-    const C mean = (C)s->mean;                                                                         \
-    double total = 0;                                                                                  \
-    (void)strides;                                                                                     \
-    if (n <= FN(norm_short)) {                                                                         \
-      *(double*)(void*)data[0] += (double)FN(SHORT)(x, g, NULL, mean, n);                              \
-      return;                                                                                          \
-    }                                                                                                  \
-    for (int64_t begin = 0; begin < n; begin += FN(norm_block)) {                                      \
-      const int64_t end = begin + FN(norm_block) < n ? begin + FN(norm_block) : n;                     \
-      C lanes[FN(norm_lanes)] = {0};                                                                   \
-      int64_t i = begin;                                                                               \
-      for (; i + FN(norm_lanes) <= end; i += FN(norm_lanes)) ADD_LANES(FN(norm_lanes), EXPR);          \
-      for (; i + FN(norm_few) <= end; i += FN(norm_few)) ADD_LANES(FN(norm_few), EXPR);                \
-      ADD_LANES(end - i, EXPR);                                                                        \
-      for (int k = 0; k < FN(norm_few); k++) lanes[k] += lanes[k + 16] + (lanes[k + 32] + lanes[k + 48]); \
-      total += FN(sum_lanes)(lanes);                                                                   \
-    }                                                                                                  \
-    *(double*)(void*)data[0] += total;                                                                 \
-  }
-RUN_SUM(run_sum, sum_plain, v)
-RUN_SUM(run_square, sum_centred_square, (v - mean) * (v - mean))
-RUN_SUM(run_product, sum_centred_product, (v - mean) * w)
-#undef RUN_SUM
-#undef ADD_LANES
-
+#if !SHMT_IS_FLOAT16_LOOP
 /* data: out, x. out = x * scale + shift. */
 void SHMT_LOOP(run_affine)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__norm_shape* s = ctx;
@@ -105,6 +62,35 @@ void SHMT_LOOP(row_norm)(char* const* data, const int64_t* strides, int64_t n, c
       out[i] = SHMT_STORE((C)((SHMT_LOAD(x[i]) - mean) * scale + (b ? SHMT_LOAD(b[i]) : (C)0)));
   }
 }
+#else
+/* A loop from inputs, of which some may be NULL, to an output, for blocks that are widened by the processor. */
+static void FN(norm_by_blocks)(shmt__loop full, int n_inputs, char* const* data, int64_t n, const void* ctx) {
+  enum { WIDTH = 512 };
+  C in[3][WIDTH], out[WIDTH];
+  char* at[4] = {(char*)out};
+
+  for (int64_t i = 0, width; i < n; i += width) {
+    width = n - i < WIDTH ? n - i : WIDTH;
+    for (int k = 0; k < n_inputs; k++)
+      if (data[k + 1]) {
+        at[k + 1] = (char*)in[k];
+        SHMT_WIDEN_RUN(in[k], (const T*)(const void*)data[k + 1] + i, width);
+      }
+    full(at, NULL, width, ctx);
+    SHMT_NARROW_RUN((T*)(void*)data[0] + i, out, width);
+  }
+}
+#define BY_BLOCKS(NAME, N_INPUTS)                                                                         \
+  void SHMT_FULL_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);       \
+  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {           \
+    (void)strides;                                                                                        \
+    FN(norm_by_blocks)(SHMT_FULL_LOOP(NAME), N_INPUTS, data, n, ctx);                                     \
+  }
+BY_BLOCKS(run_affine, 1)
+BY_BLOCKS(run_backward, 2)
+BY_BLOCKS(row_norm, 3)
+#undef BY_BLOCKS
+#endif
 
 /* data: out, x, grad, weight or NULL, grad of weight (double) or NULL, grad of bias (double) or NULL. */
 void SHMT_LOOP(row_norm_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {

@@ -1,6 +1,4 @@
-/* kernels/row_exponentials.tmpl.h -- the maximum of a dense row, and sums of exponentials. One dtype; for the templates of
- * softmax and attention.
- */
+/* kernels/row_exponentials.tmpl.h -- the maximum of a dense row, and sums of exponentials. One dtype; for the template of softmax. */
 #include "kernels/exp_log.h"
 #include "kernels/lanes.tmpl.h"
 

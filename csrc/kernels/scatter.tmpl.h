@@ -7,21 +7,13 @@
 #include "kernels/loops.h"
 #include "kernels/shapes.h"
 
-/* One float16 by the processor's instruction, where the compiler has ten for SHMT_LOAD and SHMT_STORE. */
-static inline C FN(load)(const T* at) {
-#ifdef __F16C__
-  if (SHMT_IS_FLOAT16) return (C)_cvtsh_ss(SHMT_AS_FLOAT16(at)->bits);
-#endif
-  return SHMT_LOAD(*at);
-}
+/* SHMT_LOAD and SHMT_STORE make ten instructions of what is one for float16. */
+static inline C FN(load)(const T* at) { return SHMT_IS_FLOAT16 ? (C)shmt__widen_one(*SHMT_AS_FLOAT16(at)) : SHMT_LOAD(*at); }
 static inline void FN(store)(T* at, C x) {
-#ifdef __F16C__
-  if (SHMT_IS_FLOAT16) {
-    SHMT_AS_FLOAT16(at)->bits = _cvtss_sh((float)x, _MM_FROUND_TO_NEAREST_INT);
-    return;
-  }
-#endif
-  *at = SHMT_STORE(x);
+  if (SHMT_IS_FLOAT16)
+    *SHMT_AS_FLOAT16(at) = shmt__narrow_one((float)x);
+  else
+    *at = SHMT_STORE(x);
 }
 
 #define SCATTER(NAME, EXPR)                                                                               \

@@ -3,25 +3,10 @@
  * By digits from the lowest to the highest; digits in which no keys differ are left out. In short lines every key is
  * compared with every other, in vectors: how many are less is its place.
  */
-/* Lines up to these lengths are sorted by insertion, or by counting what is less. */
-enum {
-  FN(inserted) = SHMT_ISA_LEVEL == 0 ? 48 : 12,
-  FN(counted) = SHMT_ISA_LEVEL == 0 ? 0 : SHMT_ISA_LEVEL == 1 ? 96 : sizeof(T) == 8 ? 128 : 192,
-};
+#include "kernels/insertion.tmpl.h"
 
-static inline void FN(insert_keys)(KEY* keys, uint32_t* index, int64_t n) {
-  for (int64_t i = 1; i < n; i++) {
-    const KEY k = keys[i];
-    const uint32_t x = index[i];
-    int64_t j = i;
-    for (; j > 0 && keys[j - 1] > k; j--) {
-      keys[j] = keys[j - 1];
-      index[j] = index[j - 1];
-    }
-    keys[j] = k;
-    index[j] = x;
-  }
-}
+/* Lines up to this length are sorted by counting what is less. */
+enum { FN(counted) = SHMT_ISA_LEVEL == 0 ? 0 : SHMT_ISA_LEVEL == 1 ? 96 : sizeof(T) == 8 ? 128 : 192 };
 
 /* n <= counted. Equal keys have the same number of lesser ones: they follow each other as they came. */
 static void FN(count_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, uint32_t* spare_index, int64_t n) {

@@ -4,10 +4,18 @@
  * rounded in between.
  */
 #include "kernels/row_exponentials.tmpl.h"
+#include "kernels/row_sums.h"
 #include "kernels/shapes.h"
 
 ROW_SUM(sum_plain, (void)0, 0)
 ROW_SUM(sum_product, v *= w, 0)
+
+#if !SHMT_IS_HALF
+SHMT_ROW_SUMS
+C SHMT_LOOP(row_max)(const C* x, int64_t n) { return FN(row_max)(x, n); }
+C SHMT_LOOP(row_product)(const C* x, const C* y, int64_t n) { return FN(sum_product)(x, y, NULL, 0, n); }
+C SHMT_LOOP(row_exp_stored)(const C* x, C* out, C shift, int64_t n) { return FN(store_exp)(x, x, out, shift, n); }
+#endif
 
 #define ROW(k, TYPE) ((TYPE*)(void*)(data[k] + r * strides[k]))
 

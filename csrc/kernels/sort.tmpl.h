@@ -19,8 +19,17 @@ TURNED(sort_encode)
 TURNED(sort_decode)
 #undef TURNED
 #else
+/* The keys of floats are sorted as those of the unsigned integers, which are as wide. Calls would show in the shortest lines. */
+void SHMT_UNSIGNED_LOOP(sort_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, uint32_t* spare_index, int64_t n);
+#if SHMT_IS_FLOATING
+#include "kernels/insertion.tmpl.h"
+#else
 #include "kernels/count_less.tmpl.h"
 #include "kernels/short_lines.tmpl.h"
+void SHMT_LOOP(sort_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, uint32_t* spare_index, int64_t n) {
+  FN(sort_keys)(keys, index, spare_keys, spare_index, n);
+}
+#endif
 
 /* Indices of 32 bits in the second half of the memory of the wide ones. What is written has been read before. */
 static inline void FN(widen_indices)(int64_t* to, const char* from, int64_t n) {
@@ -50,7 +59,10 @@ void SHMT_LOOP(sort)(char* const* data, const int64_t* strides, int64_t n, const
     keys[i] = (KEY)(FN(to_key)(x[i]) ^ flip);
     index[i] = (uint32_t)i;
   }
-  FN(sort_keys)(keys, index, (KEY*)(void*)data[0], spare, n);
+  if (n <= FN(inserted))
+    FN(insert_keys)(keys, index, n);
+  else
+    SHMT_UNSIGNED_LOOP(sort_keys)(keys, index, (KEY*)(void*)data[0], spare, n);
 #if SHMT_IS_FLOATING
   for (int64_t i = 0; i < n; i++) values[i] = x[index[i]];
 #else
