@@ -5,6 +5,7 @@
  */
 #include "generated/impls.h"
 #include "iter/copy.h"
+#include "iter/move.h"
 #include "ops/norm.h"
 #include "storage/allocator.h"
 
@@ -79,15 +80,12 @@ static void forward_groups(void* ctx, int64_t begin, int64_t end) {
 
 /* The group between an image whose channels come last and a dense block. */
 static void move_group(const groups* g, char* block, char* image, bool to_block) {
-  const int64_t item = shmt__tensor_item_bytes(g->x), pixel = channels_of(g) * item;
-  const shmt__cast_loop_fn copy = shmt__cast_loop(g->x->dtype, g->x->dtype);
+  const int64_t item = shmt__tensor_item_bytes(g->x), pixel = channels_of(g) * item, row = g->plane * item;
 
-  for (int64_t i = 0; i < g->per_group; i++, block += g->plane * item, image += item) {
-    if (to_block)
-      copy(block, item, image, pixel, g->plane);
-    else
-      copy(image, pixel, block, item, g->plane);
-  }
+  if (to_block)
+    shmt__move_transposed(block, row, image, pixel, g->per_group, g->plane, item);
+  else
+    shmt__move_transposed(image, pixel, block, row, g->plane, g->per_group, item);
 }
 
 static void forward_apart(void* ctx, int64_t begin, int64_t end) {
