@@ -82,9 +82,12 @@ def _along(input: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
         last, before = steps.narrow(dim, size - 2, 1), steps.narrow(dim, max(size - 3, 0), 1)
     else:
         left = right = first = second = last = before = spacing
-    a, b = -right / (left * (left + right)), (right - left) / (left * right)
-    c = left / (right * (left + right))
-    inner = a * at(0, size - 2) + b * at(1, size - 1) + c * at(2, size)
+    if isinstance(spacing, Tensor):
+        a, b = -right / (left * (left + right)), (right - left) / (left * right)
+        c = left / (right * (left + right))
+        inner = a * at(0, size - 2) + b * at(1, size - 1) + c * at(2, size)
+    else:
+        inner = (at(2, size) - at(0, size - 2)) / (2.0 * spacing)
     if edge_order == 1:
         begin = (at(1) - at(0)) / first
         end = (at(size - 1) - at(size - 2)) / last

@@ -30,7 +30,7 @@ INLINE FN(vector) FN(choose)(FN(places) mask, FN(vector) a, FN(vector) b) {
 INLINE FN(vector) FN(add_coordinate)(FN(vector) sum, FN(vector) d, const int norm) {
   const FN(vector) zero = {0}, size = FN(choose)(d < zero, -d, d);
 
-  if (norm == 0) return sum + FN(choose)(d != zero, zero + 1, zero);
+  if (norm == 0) return sum + FN(choose)(d == d, FN(choose)(d != zero, zero + 1, zero), d); /* NaN stays */
   if (norm == 1) return sum + size;
   if (norm == 2) return sum + d * d;
   /* The largest; NaN stays. */

@@ -62,6 +62,18 @@ static void FN(var_each)(shmt__var_state* s, const char* in, int64_t stride, int
     FN(var_join)(s, 1, x, x - x);
   }
 }
+/* Have the squares of n elements lost digits among the subnormal numbers of float, where double has them? */
+static inline bool FN(var_is_small)(double squares, double n) { return sizeof(C) < sizeof(double) && squares < n * 0x1p-120; }
+static void FN(var_small)(shmt__var_state* s, const char* in, int64_t stride, int64_t n) {
+  double sum = 0, squares = 0;
+  for (int64_t i = 0; i < n; i++) sum += SHMT_X(in + i * stride);
+  const double mean = sum / (double)n;
+  for (int64_t i = 0; i < n; i++) {
+    const double d = SHMT_X(in + i * stride) - mean;
+    squares += d * d;
+  }
+  FN(var_join)(s, (double)n, mean, squares);
+}
 /* Around which point the squares of a stretch are taken is given by center. */
 static inline double FN(var_squares)(const char* in, int64_t n, C center) {
   C acc[64];
@@ -100,10 +112,13 @@ static void FN(var_wide)(const shmt__reduce_run* run, shmt__var_state* state) {
       }
     }
     for (int64_t j = 0; j < n; j++) {
-      if (squares[j] < (C)INFINITY)
+      const char* column = in + j * (int64_t)sizeof(T);
+      if (FN(var_is_small)(squares[j], (double)rows))
+        FN(var_small)(&state[j], column, run->reduce_stride, rows);
+      else if (squares[j] < (C)INFINITY)
         FN(var_join)(&state[j], (double)rows, sum[j], squares[j]);
       else
-        FN(var_each)(&state[j], in + j * (int64_t)sizeof(T), run->reduce_stride, rows);
+        FN(var_each)(&state[j], column, run->reduce_stride, rows);
     }
   }
 }
@@ -113,7 +128,9 @@ static void FN(var_stretch)(shmt__var_state* s, const char* at, int64_t n) {
   /* The sum behind the mean is rounded, so elements that are all alike may come out below 0. */
   const double squares = FN(var_squares)(at, n, (C)mean) - (double)n * miss * miss;
 
-  if (squares < INFINITY)
+  if (FN(var_is_small)(squares, (double)n))
+    FN(var_small)(s, at, sizeof(T), n);
+  else if (squares < INFINITY)
     FN(var_join)(s, (double)n, mean, squares < 0 ? 0 : squares);
   else
     FN(var_each)(s, at, sizeof(T), n);

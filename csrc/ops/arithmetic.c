@@ -6,6 +6,7 @@
 #include "generated/ops.h"
 #include "ops/formula.h"
 #include "ops/names.h"
+#include "ops/outputs.h"
 #include "ops/pointwise.h"
 
 /* --- division ----------------------------------------------------------------------- */
@@ -61,6 +62,11 @@ shmt_status shmt__pow_scalar(shmt_tensor* self, shmt_scalar exponent, shmt_tenso
   SHMT_TRY(shmt__result_type_get(&result, &dtype));
   if (dtype == self->dtype && dtype != SHMT_BOOL) {
     const int row = special_power(dtype, exponent);
+    /* Exact also where a part is infinite or NaN. */
+    if (kind == 3 && exponent.tag != SHMT_SCALAR_COMPLEX && shmt__scalar_to_double(exponent) == 1) {
+      if (*out == self) return SHMT_OK;
+      return *out ? shmt__write_out("pow", self, *out) : shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
+    }
     if (row >= 0) {
       const shmt__pointwise special = {"pow", (uint32_t)row, SHMT_PROMOTE_ARITHMETIC,
                                        SHMT_DTYPE_NONE, false};

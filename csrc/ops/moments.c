@@ -207,7 +207,8 @@ shmt_status shmt__linalg_vector_norm(shmt_tensor* self, shmt_scalar ord, shmt_in
 
 /* Around the largest element, which an infinite one is not taken for. Below the Autograd key:
  * nothing is recorded. */
-static shmt_status log_sum_exp(shmt_tensor* x, shmt_ints dim, bool keepdim, shmt_tensor** out) {
+static shmt_status log_sum_exp(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) x = NULL;
   SHMT_AUTO(shmt_tensor) parts = NULL;
   SHMT_AUTO(shmt_tensor) highest = NULL;
   SHMT_AUTO(shmt_tensor) is_far = NULL;
@@ -217,13 +218,13 @@ static shmt_status log_sum_exp(shmt_tensor* x, shmt_ints dim, bool keepdim, shmt
   SHMT_AUTO(shmt_tensor) log = NULL;
   SHMT_AUTO(shmt_tensor) flat = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
-  /* A sum that float16 cannot hold has a logarithm that it can. */
-  const shmt_dtype wide = shmt__is_half(x->dtype) ? SHMT_FLOAT32 : SHMT_DTYPE_NONE;
 
-  if (x->numel == 0) {
-    SHMT_TRY(shmt_op_sum_dim_IntList(x, dim, keepdim, SHMT_DTYPE_NONE, &sum));
+  if (self->numel == 0) {
+    SHMT_TRY(shmt_op_sum_dim_IntList(self, dim, keepdim, SHMT_DTYPE_NONE, &sum));
     return shmt_op_log(sum, out);
   }
+  /* Halves are rounded once, and a sum that float16 cannot hold has a logarithm that it can. */
+  SHMT_TRY(shmt__tensor_cast(self, shmt__is_half(self->dtype) ? SHMT_FLOAT32 : self->dtype, &x));
   if (shmt__dtype_category(x->dtype) == 3)
     SHMT_TRY(shmt_op_real(x, &parts));
   else
@@ -233,11 +234,11 @@ static shmt_status log_sum_exp(shmt_tensor* x, shmt_ints dim, bool keepdim, shmt
   SHMT_TRY(shmt__masked_fill_scalar(highest, is_far, shmt__scalar_int(0), &shift));
   SHMT_TRY(shmt_op_sub_Tensor(x, shift, shmt__scalar_int(1), &moved));
   SHMT_TRY(shmt_op_exp_(moved));
-  SHMT_TRY(shmt_op_sum_dim_IntList(moved, dim, keepdim, wide, &sum));
+  SHMT_TRY(shmt_op_sum_dim_IntList(moved, dim, keepdim, SHMT_DTYPE_NONE, &sum));
   SHMT_TRY(shmt_op_log(sum, &log));
   SHMT_TRY(shmt_op_view(shift, shmt__tensor_sizes(log), &flat));
   SHMT_TRY(shmt_op_add_Tensor(log, flat, shmt__scalar_int(1), &result));
-  return shmt__tensor_cast(result, x->dtype, out);
+  return shmt__tensor_cast(result, self->dtype, out);
 }
 
 enum { ROWS_GRAIN = 16384 }; /* elements below which another thread does not pay */

@@ -55,13 +55,4 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     Raises:
         RuntimeError: *input* is no matrix, or *p* is negative.
     """
-    if input.dim() != 2:
-        raise RuntimeError(
-            f"pdist only supports 2D tensors, got: {input.dim()}D, shape {list(input.shape)}"
-        )
-    if not input.is_floating_point():
-        raise RuntimeError("pdist only supports floating-point dtypes")
-    if p < 0:
-        raise RuntimeError("pdist only supports non-negative p values")
-    rows, others = shmtensor.triu_indices(input.size(0), input.size(0), 1)
-    return (input[rows] - input[others]).norm(p, -1)
+    return shmtensor.pdist(input, p)
