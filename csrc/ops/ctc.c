@@ -175,7 +175,12 @@ static shmt_status find_offsets(const shmt_tensor* targets, batch* b) {
   return SHMT_OK;
 }
 
-/* Dense copies in the types that are calculated in, and the checks. */
+/* Without elements or without labels there are shapes only. */
+static bool is_meta(const shmt_tensor* log_probs, const shmt_tensor* targets) {
+  return shmt__tensor_is_meta(log_probs) || shmt__tensor_is_meta(targets);
+}
+
+/* Dense copies in the types that are calculated in, and the checks. Of Meta tensors the shapes are checked only. */
 static shmt_status prepare(shmt_tensor* log_probs, shmt_tensor* targets, shmt_ints input_lengths,
                            shmt_ints target_lengths, int64_t blank, shmt_tensor** wide, shmt_tensor** labels,
                            batch* b) {
@@ -197,6 +202,7 @@ static shmt_status prepare(shmt_tensor* log_probs, shmt_tensor* targets, shmt_in
   SHMT_REQUIRE(input_lengths.len == b->n, SHMT_E_RUNTIME, "input_lengths must be of size batch_size");
   SHMT_REQUIRE(target_lengths.len == b->n, SHMT_E_RUNTIME, "target_lengths must be of size batch_size");
   SHMT_TRY(find_offsets(targets, b));
+  if (is_meta(log_probs, targets)) return SHMT_OK;
   SHMT_TRY(shmt__tensor_cast(log_probs, SHMT_FLOAT64, &whole));
   SHMT_TRY(shmt__tensor_contiguous(whole, SHMT_CONTIGUOUS_FORMAT, wide));
   /* A copy: labels that are checked here and used later are not another process's to change in between. */
@@ -222,6 +228,11 @@ static shmt_status forward(shmt_tensor* log_probs, shmt_tensor* targets, shmt_in
   SHMT_AUTO(shmt_tensor) alpha = NULL;
 
   SHMT_TRY(prepare(log_probs, targets, input_lengths, target_lengths, blank, &wide, &labels, b));
+  if (is_meta(log_probs, targets)) {
+    SHMT_TRY(shmt__tensor_empty(SHMT_INTS(b->n), log_probs->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, losses));
+    return shmt__tensor_empty(SHMT_INTS(b->n, b->times, b->states), SHMT_FLOAT64, SHMT_META, SHMT_CONTIGUOUS_FORMAT,
+                              log_alpha);
+  }
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(b->n), SHMT_FLOAT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &sums));
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(b->n, b->times, b->states), SHMT_FLOAT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT,
                               &alpha));
@@ -238,8 +249,6 @@ shmt_status shmt__ctc_loss(shmt_tensor* log_probs, shmt_tensor* targets, shmt_in
                            shmt_tensor** neg_log_likelihood, shmt_tensor** log_alpha) {
   batch b = {.zero_infinity = zero_infinity};
 
-  SHMT_REQUIRE(!shmt__tensor_is_meta(log_probs) && !shmt__tensor_is_meta(targets), SHMT_E_NOT_IMPLEMENTED,
-               "ctc_loss(): meta tensors have no labels");
   const shmt_status status =
       forward(log_probs, targets, input_lengths, target_lengths, blank, &b, neg_log_likelihood, log_alpha);
   batch_fini(&b);
@@ -262,6 +271,8 @@ static shmt_status backward(shmt_tensor* grad_output, shmt_tensor* log_probs, sh
   SHMT_REQUIRE(log_alpha->numel == b->n * b->times * b->states && log_alpha->dtype == SHMT_FLOAT64 &&
                    losses->numel == b->n && grad_output->numel == b->n,
                SHMT_E_RUNTIME, "ctc_loss_backward(): the forward variables have shape %s", SHMT_SHAPE_TEXT(log_alpha));
+  if (is_meta(log_probs, targets))
+    return shmt__tensor_empty(shmt__tensor_sizes(log_probs), log_probs->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, out);
   SHMT_TRY(shmt__tensor_cast(grad_output, SHMT_FLOAT64, &grads));
   SHMT_TRY(shmt__tensor_contiguous(grads, SHMT_CONTIGUOUS_FORMAT, &dense_grads));
   SHMT_TRY(shmt__tensor_cast(losses, SHMT_FLOAT64, &wide_losses));

@@ -196,6 +196,19 @@ def test_ctc_loss_sums_over_alignments():
     close(F.ctc_loss(*args), np.mean(np.array(expected) / [2, 2, 1]))
 
 
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_ctc_loss_of_meta_tensors_has_the_shapes_of_the_values(reduction: str) -> None:
+    x, labels = sh.randn(5, 2, 4).requires_grad_(), sh.ones(2, 3, dtype=sh.int64)
+    meta = x.detach().to("meta").requires_grad_()
+    real = F.ctc_loss(x, labels, [5, 4], [3, 2], reduction=reduction)
+    loss = F.ctc_loss(meta, labels.to("meta"), [5, 4], [3, 2], reduction=reduction)
+    assert (loss.shape, loss.dtype, loss.device.type) == (real.shape, real.dtype, "meta")
+    (slope,) = sh.autograd.grad(loss.sum(), meta)
+    assert (slope.shape, slope.device.type) == (x.shape, "meta")
+    with pytest.raises(RuntimeError, match="value at most 5"):
+        F.ctc_loss(meta, labels.to("meta"), [6, 4], [3, 2])
+
+
 def test_ctc_loss_of_impossible_targets():
     x = sh.zeros(1, 1, 3).requires_grad_()
     target = sh.tensor([[1, 2]])

@@ -60,7 +60,9 @@ def ctc_loss(
         probs, targets, _numbers("input_lengths", input_lengths), lengths, blank, zero_infinity
     )[0]
     if code == 1:
-        counts = shmtensor.tensor([max(n, 1) for n in lengths], dtype=losses.dtype)
+        counts = shmtensor.tensor(
+            [max(n, 1) for n in lengths], dtype=losses.dtype, device=losses.device
+        )
         return (losses / counts).mean()
     if code == 2:
         return losses.sum()
