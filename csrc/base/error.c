@@ -93,22 +93,6 @@ shmt_status shmt__fail_errno(int err, const char* fmt, ...) {
   return code;
 }
 
-shmt_status shmt__fail_prefix(shmt_status code, const char* prefix) {
-  char text[MESSAGE_BYTES];
-  error_record* r = obtain();
-  size_t skip = strlen(prefix);
-  if (skip >= sizeof text) skip = sizeof text - 1;
-  size_t len = strlen(r->message);
-  if (len > sizeof text - 1 - skip) len = sizeof text - 1 - skip;
-  memcpy(text, prefix, skip);
-  memcpy(text + skip, r->message, len);
-  text[skip + len] = '\0';
-  memcpy(r->message, text, skip + len + 1);
-  r->code = code;
-  trim_partial_character(r);
-  return code;
-}
-
 _Noreturn void shmt__assert_failed(const char* what, const char* file, int line) {
   (void)fprintf(stderr, "shmtensor: %s:%d: invariant broken: %s\n", file, line, what);
   (void)fflush(stderr);

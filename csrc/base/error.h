@@ -21,7 +21,6 @@
 #define SHMT_COLD __attribute__((cold, noinline))
 #define SHMT_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SHMT_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define SHMT_WARN_UNUSED __attribute__((warn_unused_result))
 
 /* Record a failure. Returns code, so that `return shmt__fail(...)` reads well. */
 SHMT_COLD shmt_status shmt__fail(shmt_status code, const char* fmt, ...) SHMT_PRINTF(2, 3);
@@ -29,9 +28,6 @@ SHMT_COLD shmt_status shmt__fail(shmt_status code, const char* fmt, ...) SHMT_PR
 /* The same for a failed system call: appends ": strerror(err) (err)" and keeps
  * err for OSError.errno. Code is SHMT_E_NOMEM for ENOMEM/ENOSPC, else SHMT_E_OS. */
 SHMT_COLD shmt_status shmt__fail_errno(int err, const char* fmt, ...) SHMT_PRINTF(2, 3);
-
-/* Put "prefix" before the message recorded last; returns code. */
-SHMT_COLD shmt_status shmt__fail_prefix(shmt_status code, const char* prefix);
 
 /* Return at once when call fails; the record is already filled. */
 #define SHMT_TRY(call)                                   \
