@@ -2,6 +2,7 @@
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
+#include "generated/ops.h"
 #include "iter/copy.h"
 #include "ops/check.h"
 #include "ops/lines.h"
@@ -213,22 +214,9 @@ shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, 
                shmt__dtype_title(self->dtype));
   shmt__scalar_to_complex(alpha, z);
   if (!(z[0] == 1 && z[1] == 0) && !shmt__tensor_is_meta(self)) {
-    /* source * alpha, by adding 0 and multiplying in place would need a family; the scatter loop does it on zeros. */
     SHMT_AUTO(shmt_tensor) factor = NULL;
-    SHMT_AUTO(shmt_tensor) spread = NULL;
-    SHMT_AUTO(shmt_tensor) zero = NULL;
-    SHMT_AUTO(shmt_tensor) zeros = NULL;
-    const int64_t none[SHMT_MAX_DIMS] = {0};
-    shmt__bad_index bad = {0};
-    const shmt__index_shape shape = {0, 1, false, &bad};
-    SHMT_TRY(shmt__tensor_empty_like(source, source->dtype, &scaled));
-    SHMT_TRY(shmt__tensor_copy(scaled, source));
     SHMT_TRY(shmt__tensor_from_scalar(alpha, source->dtype, false, &factor));
-    SHMT_TRY(shmt__restride(factor, shmt__tensor_sizes(source), none, &spread));
-    SHMT_TRY(shmt__tensor_from_scalar(shmt__scalar_int(0), SHMT_INT64, false, &zero));
-    SHMT_TRY(shmt__restride(zero, shmt__tensor_sizes(source), none, &zeros));
-    SHMT_TRY(shmt__indexed_walk("index_add", scaled, spread, zeros, &shape,
-                                shmt__loops[SHMT_LOOP_scatter_mul][source->dtype], NULL));
+    SHMT_TRY(shmt_op_mul_Tensor(source, factor, &scaled));
     source = scaled;
   }
   SHMT_TRY(shmt__begin_update(self, out));

@@ -343,3 +343,10 @@ def test_columns_are_selected_from_any_number_of_rows(dtype: str, rows: int) -> 
     at = np.array([10, 0, 3, 3, 7])
     got = st.from_numpy(x).index_select(1, st.from_numpy(at))
     assert (got.numpy() == x[:, at]).all()
+
+
+def test_index_add_scales_many_rows() -> None:
+    source = st.ones(40_000, 130)
+    rows = st.arange(40_000) % 2
+    found = st.zeros(2, 130).index_add(0, rows, source, alpha=-1)
+    assert (found == -20_000).all()
