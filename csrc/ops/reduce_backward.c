@@ -83,16 +83,30 @@ static shmt_status cumprod_backward_by_products(shmt_tensor* grad, shmt_tensor* 
   return shmt_op_cat((shmt_tensors){terms.data, terms.len}, dim, out);
 }
 
-/* Is grad mode on and an element 0? Then derivatives by quotients would lose what stands at it. */
-static shmt_status has_zeros(shmt_tensor* self, shmt_tensor* is_zero, bool* out) {
+/* Where no element is 0. */
+static shmt_status cumprod_backward_by_quotients(shmt_tensor* grad, shmt_tensor* self, int64_t dim,
+                                                 shmt_tensor* product, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) terms = NULL;
+  SHMT_AUTO(shmt_tensor) sums = NULL;
+
+  SHMT_TRY(shmt_op__mul_conj(grad, product, &terms));
+  SHMT_TRY(shmt_op__cumsum_back(terms, dim, &sums));
+  shmt__tensor_release(SHMT_TAKE(terms));
+  return shmt_op__div_conj(sums, self, out);
+}
+
+enum { UNKNOWN, NONE, SOME };
+
+/* How many elements are 0? With some, derivatives by quotients would lose what stands at them. */
+static shmt_status find_zeros(shmt_tensor* self, shmt_tensor* is_zero, int* out) {
   SHMT_AUTO(shmt_tensor) any = NULL;
   shmt_scalar found;
 
-  *out = false;
-  if (!shmt_grad_enabled() || self->n_dims == 0 || shmt__tensor_is_meta(self)) return SHMT_OK;
+  *out = UNKNOWN;
+  if (self->n_dims == 0 || shmt__tensor_is_meta(self)) return SHMT_OK;
   SHMT_TRY(shmt_op_any(is_zero, &any));
   SHMT_TRY(shmt__tensor_item(any, &found));
-  *out = shmt__scalar_to_bool(found);
+  *out = shmt__scalar_to_bool(found) ? SOME : NONE;
   return SHMT_OK;
 }
 
@@ -118,11 +132,17 @@ shmt_status shmt__prod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t di
   SHMT_AUTO(shmt_tensor) before = NULL;
   SHMT_AUTO(shmt_tensor) behind = NULL;
   SHMT_AUTO(shmt_tensor) behind_turned = NULL;
-  bool by_parts;
+  int zeros;
 
   SHMT_TRY(shmt_op_eq_Scalar(self, shmt__scalar_int(0), &is_zero));
-  SHMT_TRY(has_zeros(self, is_zero, &by_parts));
-  if (!by_parts) {
+  SHMT_TRY(find_zeros(self, is_zero, &zeros));
+  if (zeros == NONE) {
+    SHMT_AUTO(shmt_tensor) product = NULL;
+    SHMT_TRY(shmt_op_prod_dim_int(self, dim, true, SHMT_DTYPE_NONE, &product));
+    SHMT_TRY(shmt_op_div_Tensor(product, self, &others));
+    return shmt_op__mul_conj(grad, others, out);
+  }
+  if (zeros == UNKNOWN || !shmt_grad_enabled()) {
     SHMT_TRY(shmt_op__prod_quotients(self, is_zero, dim, &others));
     return shmt_op__mul_conj(grad, others, out);
   }
@@ -139,11 +159,12 @@ shmt_status shmt__cumprod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t
                                    shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) is_zero = NULL;
   SHMT_AUTO(shmt_tensor) zeros = NULL;
-  bool by_parts;
+  int found;
 
   SHMT_TRY(shmt_op_eq_Scalar(self, shmt__scalar_int(0), &is_zero));
-  SHMT_TRY(has_zeros(self, is_zero, &by_parts));
-  if (by_parts) return cumprod_backward_by_products(grad, self, dim, out);
+  SHMT_TRY(find_zeros(self, is_zero, &found));
+  if (found == NONE) return cumprod_backward_by_quotients(grad, self, dim, product, out);
+  if (found == SOME && shmt_grad_enabled()) return cumprod_backward_by_products(grad, self, dim, out);
   SHMT_TRY(shmt_op_cumsum(is_zero, dim, SHMT_DTYPE_NONE, &zeros));
   return shmt_op__cumprod_terms(grad, self, dim, product, zeros, out);
 }

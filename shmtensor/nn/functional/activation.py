@@ -357,7 +357,7 @@ def gumbel_softmax(
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     noise = shmtensor.empty_like(logits, memory_format=shmtensor.contiguous_format)
-    noise = -noise.exponential_().log()
+    noise.exponential_().log_().neg_()
     soft = ((logits + noise) / tau).softmax(dim)
     if not hard:
         return soft
