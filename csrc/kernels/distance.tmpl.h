@@ -1,8 +1,9 @@
-/* kernels/distance.tmpl.h -- distances of rows to many others, one dtype.
+/* kernels/distance.tmpl.h -- distances of rows to many others and their gradients, one dtype.
  *
  * The others lie transposed, so that vectors are neighbouring rows and no sum goes across a vector. What belongs to one
  * run of coordinates is summed by itself: long rows lose no more digits than short ones.
  */
+#include "kernels/distance.h"
 #include "kernels/loops.h"
 #include "kernels/shapes.h"
 
@@ -89,6 +90,64 @@ void SHMT_LOOP(distance)(char* const* data, const int64_t* strides, int64_t n, c
     if (s->norm == 2) FN(distances_of_row)(s, x, others, out, 2);
     if (s->norm == 3) FN(distances_of_row)(s, x, others, out, 3);
   }
+}
+/* --- gradients ---------------------------------------------------------------------------------- */
+
+enum { FN(slope_run) = 64 };
+
+/* The derivative of a distance of norm 1, 2 or 3 by the difference d. Where it is 0 there is none. */
+INLINE T FN(slope)(T d, T distance, const int norm) {
+  const T sign = (T)((d > 0) - (d < 0));
+
+  if (norm == 1) return d != d ? d : sign;
+  if (norm == 2) return distance == 0 ? 0 : d / distance;
+  return (d < 0 ? -d : d) == distance ? sign : 0;
+}
+
+/* Of the norm's largest difference those that are as large share the gradient. */
+INLINE T FN(shared)(T grad, const T* x, const T* y, int64_t n, T distance) {
+  int64_t ties = 0;
+
+  for (int64_t m = 0; m < n; m++) ties += (x[m] - y[m] < 0 ? y[m] - x[m] : x[m] - y[m]) == distance;
+  return grad / (T)ties;
+}
+
+INLINE void FN(slopes_of_row)(const shmt__distance_slopes* s, T* to, const T* x, const T* others, const T* grads,
+                              const T* distances, const int norm) {
+  for (int64_t begin = 0; begin < s->length; begin += FN(slope_run)) {
+    const int64_t n = s->length - begin < FN(slope_run) ? s->length - begin : FN(slope_run);
+    int64_t grad_at = 0, grad_step = s->grad_step, distance_at = 0, distance_step = s->distance_step;
+    double sum[FN(slope_run)] = {0};
+    for (int64_t first = 0; first < s->others; first += FN(run)) {
+      const int64_t stop = first + FN(run) < s->others ? first + FN(run) : s->others;
+      T part[FN(slope_run)] = {0};
+      for (int64_t j = first; j < stop; j++) {
+        const T distance = distances[distance_at], *y = others + j * s->length;
+        const T grad = norm == 3 ? FN(shared)(grads[grad_at], x, y, s->length, distance) : grads[grad_at];
+        for (int64_t m = 0; m < n; m++) part[m] += grad * FN(slope)(x[begin + m] - y[begin + m], distance, norm);
+        grad_at += grad_step;
+        grad_step -= s->grad_shrink;
+        distance_at += distance_step;
+        distance_step -= s->distance_shrink;
+      }
+      for (int64_t m = 0; m < n; m++) sum[m] += (double)part[m];
+    }
+    for (int64_t m = 0; m < n; m++) to[begin + m] += (T)sum[m];
+  }
+}
+
+/* data: gradient of the row (added to), row, others (others, length), gradients of the distances, distances. n is 1. */
+void SHMT_LOOP(distance_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__distance_slopes* s = ctx;
+  T* to = (T*)(void*)data[0];
+  const T *x = (const T*)(const void*)data[1], *others = (const T*)(const void*)data[2];
+  const T *grads = (const T*)(const void*)data[3], *distances = (const T*)(const void*)data[4];
+
+  (void)strides;
+  (void)n;
+  if (s->norm == 1) FN(slopes_of_row)(s, to, x, others, grads, distances, 1);
+  if (s->norm == 2) FN(slopes_of_row)(s, to, x, others, grads, distances, 2);
+  if (s->norm == 3) FN(slopes_of_row)(s, to, x, others, grads, distances, 3);
 }
 #undef INLINE
 #undef VECTOR_BYTES

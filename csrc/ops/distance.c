@@ -13,6 +13,7 @@
 #include "iter/copy.h"
 #include "iter/move.h"
 #include "iter/threads.h"
+#include "kernels/distance.h"
 #include "kernels/shapes.h"
 #include "ops/check.h"
 #include "storage/allocator.h"
@@ -243,6 +244,70 @@ static shmt_status backward_of_blocks(shmt_tensor* grad, shmt_tensor* x1, shmt_t
   return SHMT_OK;
 }
 
+/* The kernel's number of a norm that it has for dtype; -1: none. */
+static int norm_of(shmt_dtype dtype, double p) {
+  const bool is_usual = p == 0 || p == 1 || p == 2 || isinf(p);
+
+  if (!is_usual || !shmt__loops[SHMT_LOOP_distance][dtype]) return -1;
+  return isinf(p) ? 3 : (int)p;
+}
+
+/* One matrix of distances; grad and distances have strides in bytes. */
+typedef struct slopes {
+  shmt__distance_slopes shape;
+  shmt__loop loop;
+  char *to, *rows, *others, *grads, *distances;
+  int64_t grad_row, distance_row, item;
+} slopes;
+
+static void slope_rows(void* ctx, int64_t begin, int64_t end) {
+  const slopes* s = ctx;
+  const int64_t row = s->shape.length * s->item;
+
+  for (int64_t i = begin; i < end; i++) {
+    char* data[5] = {s->to + i * row, s->rows + i * row, s->others, s->grads + i * s->grad_row,
+                     s->distances + i * s->distance_row};
+    s->loop(data, NULL, 1, &s->shape);
+  }
+}
+
+/* Elements from the first of t to its matrix number b. */
+static int64_t matrix_at(const shmt_tensor* t, int64_t b) {
+  int64_t at = 0;
+
+  for (int d = t->n_dims - 3; d >= 0; d--) {
+    at += b % t->sizes[d] * t->strides[d];
+    b /= t->sizes[d];
+  }
+  return at;
+}
+
+/* The gradient of rows (batch, P, M) from distances to others (batch, R, M): all dense but grad and cdist, whose dims
+ * row and other of both lie anyhow. */
+static shmt_status slope(shmt_tensor* grad, shmt_tensor* rows, shmt_tensor* others, int norm, shmt_tensor* cdist,
+                         int row, int other, shmt_tensor** out) {
+  const int n = rows->n_dims;
+  const int64_t p = rows->sizes[n - 2], r = others->sizes[n - 2], m = rows->sizes[n - 1];
+  const int64_t item = shmt__tensor_item_bytes(rows);
+  slopes s = {.shape = {.length = m, .others = r, .grad_step = grad->strides[other],
+                        .distance_step = cdist->strides[other], .norm = norm},
+              .loop = shmt__loops[SHMT_LOOP_distance_backward][rows->dtype],
+              .grad_row = grad->strides[row] * item,
+              .distance_row = cdist->strides[row] * item,
+              .item = item};
+
+  SHMT_TRY(shmt__tensor_zeros(shmt__tensor_sizes(rows), rows->dtype, SHMT_CPU, out));
+  for (int64_t b = 0; norm > 0 && b < cdist->numel / (p * r); b++) {
+    s.to = (char*)shmt__tensor_data(*out) + b * p * m * item;
+    s.rows = (char*)shmt__tensor_data(rows) + b * p * m * item;
+    s.others = (char*)shmt__tensor_data(others) + b * r * m * item;
+    s.grads = (char*)shmt__tensor_data(grad) + matrix_at(grad, b) * item;
+    s.distances = (char*)shmt__tensor_data(cdist) + matrix_at(cdist, b) * item;
+    shmt__parallel_for(p, MIN_PIECE_OPS / (r * m + 1) + 1, slope_rows, &s);
+  }
+  return SHMT_OK;
+}
+
 shmt_status shmt__cdist_backward(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* cdist,
                                  shmt_tensor** out1, shmt_tensor** out2) {
   SHMT_AUTO(shmt_tensor) a = NULL;
@@ -265,10 +330,151 @@ shmt_status shmt__cdist_backward(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor
   if (shmt__is_plain_call(keys) && cdist->numel > 0 && x1->numel > 0) {
     SHMT_TRY(with_batch(x1, sizes, n, &a));
     SHMT_TRY(with_batch(x2, sizes, n, &b));
-    SHMT_TRY(backward_of_blocks(grad, a, b, p, cdist, &grad1, &grad2));
+    const int norm = grad->dtype == x1->dtype && cdist->dtype == x1->dtype ? norm_of(x1->dtype, p) : -1;
+    if (norm >= 0) {
+      const int last = grad->n_dims - 1;
+      SHMT_TRY(slope(grad, a, b, norm, cdist, last - 1, last, &grad1));
+      SHMT_TRY(slope(grad, b, a, norm, cdist, last, last - 1, &grad2));
+    } else {
+      SHMT_TRY(backward_of_blocks(grad, a, b, p, cdist, &grad1, &grad2));
+    }
   } else {
     SHMT_TRY(backward_of_all(grad, x1, x2, p, cdist, &grad1, &grad2));
   }
   SHMT_TRY(shmt_op_sum_to_size(grad1, shmt__tensor_sizes(x1), out1));
   return shmt_op_sum_to_size(grad2, shmt__tensor_sizes(x2), out2);
+}
+
+/* --- distances of the rows of one matrix -------------------------------------------------------- */
+
+/* Where the distances of row i to those after it begin, among those of n rows. */
+static int64_t pairs_before(int64_t i, int64_t n) { return i * n - i * (i + 1) / 2; }
+
+static shmt_status count_pairs(const shmt_tensor* self, int64_t* out) {
+  const int64_t n = self->n_dims == 2 ? self->sizes[0] : -1;
+
+  SHMT_REQUIRE(n >= 0 && n <= INT32_MAX, SHMT_E_RUNTIME, "pdist: no pairs of rows of shape %s", SHMT_SHAPE_TEXT(self));
+  *out = n > 1 ? pairs_before(n - 1, n) : 0;
+  return SHMT_OK;
+}
+
+static void run_pairs(void* ctx, int64_t begin, int64_t end) {
+  const distances* d = ctx;
+  const int64_t n = d->shape.others;
+
+  for (int64_t i = begin; i < end; i++) {
+    shmt__distance_shape shape = d->shape;
+    shape.others = n - i - 1;
+    char* data[3] = {d->out + pairs_before(i, n) * d->item,
+                     (char*)(uintptr_t)d->rows + i * shape.length * d->item, d->others + (i + 1) * d->item};
+    d->loop(data, NULL, 1, &shape);
+  }
+}
+
+static shmt_status fill_pairs(shmt_tensor* x, int norm, shmt_tensor* out) {
+  const int64_t n = x->sizes[0], length = x->sizes[1], item = shmt__tensor_item_bytes(x);
+  const int64_t pitch = (n + LANES - 1) / LANES * LANES;
+  /* Vectors begin at any row, so the last ones end behind the last coordinate's. */
+  const uint64_t nbytes = (uint64_t)((pitch * length + LANES) * item);
+  distances d = {.shape = {length, n, pitch, norm},
+                 .loop = shmt__loops[SHMT_LOOP_distance][x->dtype],
+                 .out = shmt__tensor_data(out),
+                 .rows = shmt__tensor_data(x),
+                 .item = item};
+  void* memory = NULL;
+
+  SHMT_TRY(shmt__alloc(nbytes, &memory));
+  memset(memory, 0, (size_t)nbytes);
+  d.others = memory;
+  shmt__move_transposed(memory, pitch * item, shmt__tensor_data(x), length * item, length, n, item);
+  shmt__parallel_for(n, MIN_PIECE_OPS / (n * length + 1) + 1, run_pairs, &d);
+  shmt__dealloc(memory, nbytes);
+  return SHMT_OK;
+}
+
+shmt_status shmt__pdist(shmt_tensor* self, double p, shmt_tensor** out) {
+  return norm_of(self->dtype, p) >= 0 ? shmt_op__pdist_forward(self, p, out) : shmt_op__pdist(self, p, out);
+}
+
+shmt_status shmt__pdist_forward(shmt_tensor* self, double p, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  const int norm = norm_of(self->dtype, p);
+
+  int64_t pairs = 0;
+
+  SHMT_TRY(count_pairs(self, &pairs));
+  SHMT_REQUIRE(norm >= 0, SHMT_E_RUNTIME, "_pdist_forward: no kernel for norm %g of %s", p,
+               shmt__dtype_title(self->dtype));
+  if (self->numel > 0)
+    SHMT_TRY(shmt__tensor_empty(SHMT_INTS(pairs), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
+  else
+    SHMT_TRY(shmt__tensor_zeros(SHMT_INTS(pairs), self->dtype, self->device, &result));
+  if (!shmt__tensor_is_meta(self) && result->numel > 0 && self->numel > 0) {
+    SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
+    SHMT_TRY(fill_pairs(dense, norm, result));
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+/* Row i's share of the distances to those before it, which lie ever closer, and to those behind it. */
+static void slope_pairs(void* ctx, int64_t begin, int64_t end) {
+  const slopes* s = ctx;
+  const int64_t n = s->shape.others, row = s->shape.length * s->item;
+
+  for (int64_t i = begin; i < end; i++) {
+    shmt__distance_slopes shape = s->shape;
+    const int64_t after = pairs_before(i, n);
+    char* data[5] = {s->to + i * row, s->rows + i * row, s->others, s->grads + (i - 1) * s->grad_row,
+                     s->distances + (i - 1) * s->item};
+    shape.others = i;
+    shape.grad_step = (n - 2) * s->shape.grad_step;
+    shape.grad_shrink = s->shape.grad_step;
+    shape.distance_step = n - 2;
+    shape.distance_shrink = 1;
+    if (i > 0) s->loop(data, NULL, 1, &shape);
+    shape = s->shape;
+    shape.others = n - i - 1;
+    data[2] = s->others + (i + 1) * row;
+    data[3] = s->grads + after * s->grad_row;
+    data[4] = s->distances + after * s->item;
+    if (i + 1 < n) s->loop(data, NULL, 1, &shape);
+  }
+}
+
+shmt_status shmt__pdist_backward(shmt_tensor* grad, shmt_tensor* self, double p, shmt_tensor* pdist,
+                                 shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) found = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  const int norm = grad->dtype == self->dtype && pdist->dtype == self->dtype ? norm_of(self->dtype, p) : -1;
+
+  int64_t pairs = 0;
+
+  SHMT_TRY(count_pairs(self, &pairs));
+  SHMT_REQUIRE(grad->n_dims == 1 && pdist->n_dims == 1 && grad->numel == pairs && pdist->numel == pairs, SHMT_E_RUNTIME,
+               "_pdist_backward: a gradient of shape %s and distances of shape %s for rows of shape %s",
+               SHMT_SHAPE_TEXT(grad), SHMT_SHAPE_TEXT(pdist), SHMT_SHAPE_TEXT(self));
+  if (norm < 0 || !shmt__is_plain_call(shmt__tensor_keys(grad) | shmt__tensor_keys(self) | shmt__tensor_keys(pdist)))
+    return shmt_op__pdist_slopes(grad, self, p, pdist, out);
+  SHMT_TRY(shmt__tensor_zeros(shmt__tensor_sizes(self), self->dtype, SHMT_CPU, &result));
+  if (norm > 0 && self->numel > 0 && pdist->numel > 0) {
+    const int64_t n = self->sizes[0], item = shmt__tensor_item_bytes(self);
+    SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
+    SHMT_TRY(shmt__tensor_contiguous(pdist, SHMT_CONTIGUOUS_FORMAT, &found));
+    slopes s = {.shape = {.length = self->sizes[1], .others = n, .grad_step = grad->strides[0], .distance_step = 1,
+                          .norm = norm},
+                .loop = shmt__loops[SHMT_LOOP_distance_backward][self->dtype],
+                .to = shmt__tensor_data(result),
+                .rows = shmt__tensor_data(dense),
+                .others = shmt__tensor_data(dense),
+                .grads = shmt__tensor_data(grad),
+                .distances = shmt__tensor_data(found),
+                .grad_row = grad->strides[0] * item,
+                .item = item};
+    shmt__parallel_for(n, MIN_PIECE_OPS / (n * self->sizes[1] + 1) + 1, slope_pairs, &s);
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
 }

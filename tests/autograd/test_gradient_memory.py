@@ -64,3 +64,42 @@ def test_gradient_of_a_view_is_the_leafs_own() -> None:
     leaf.grad.zero_()
     assert grad.tolist() == [[1.0] * 3] * 4
     assert seen[0].tolist() == [[1.0] * 3] * 4
+
+
+@pytest.mark.parametrize("margin", ["one", "several"])
+def test_margin_losses_take_no_pairs_of_classes(margin: str) -> None:
+    scores = shmtensor.randn(60, 80)
+    one = shmtensor.randint(0, 80, (60,))
+    several = shmtensor.cat([one.unsqueeze(1), shmtensor.full((60, 79), -1)], 1)
+
+    def run() -> None:
+        leaf = scores.detach().requires_grad_()
+        if margin == "one":
+            F.multi_margin_loss(leaf, one).backward()
+        else:
+            F.multilabel_margin_loss(leaf, several).backward()
+
+    run()
+    before = shmtensor.memory.memory_allocated()
+    shmtensor.memory.reset_peak_memory_stats()
+    run()
+    taken = shmtensor.memory.max_memory_allocated() - before
+    assert taken <= 3 * scores.numel() * scores.element_size()
+
+
+@pytest.mark.parametrize("pairs", ["pdist", "cdist"])
+def test_gradients_of_distances_take_no_differences(pairs: str) -> None:
+    rows = shmtensor.randn(100, 60)
+    found = F.pdist(rows) if pairs == "pdist" else shmtensor.cdist(rows, rows)
+    grad = shmtensor.ones(*found.shape)
+
+    def run() -> None:
+        leaf = rows.detach().requires_grad_()
+        (F.pdist(leaf) if pairs == "pdist" else shmtensor.cdist(leaf, leaf)).backward(grad)
+
+    run()
+    before = shmtensor.memory.memory_allocated()
+    shmtensor.memory.reset_peak_memory_stats()
+    run()
+    taken = shmtensor.memory.max_memory_allocated() - before
+    assert taken <= (found.numel() + 4 * rows.numel()) * rows.element_size()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._functions import require_tensors
 from shmtensor._tensor import Tensor
 from shmtensor.nn.functional.activation import logsigmoid
@@ -21,6 +22,12 @@ __all__ = [
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
 ]
+
+
+def _full(scores: Tensor) -> Tensor:
+    """*scores* in a dtype that sums of them are calculated in."""
+    halves = (shmtensor.float16, shmtensor.bfloat16)
+    return scores.to(shmtensor.float32) if scores.dtype in halves else scores
 
 
 def hinge_embedding_loss(
@@ -172,16 +179,9 @@ def multi_margin_loss(
         raise RuntimeError(
             f"inconsistent weight size, expected {classes} but got {list(weight.shape)}"
         )
-    index = target.reshape(-1, 1)
     if target.numel() and not 0 <= int(target.min()) <= int(target.max()) < classes:
         raise RuntimeError("target out of range")
-    terms = (margin - rows.gather(1, index) + rows).relu()
-    if p == 2:
-        terms = terms * terms
-    if weight is not None:
-        terms = terms * weight[index]
-    is_right = shmtensor.zeros_like(rows, dtype=shmtensor.bool).scatter_(1, index, True)
-    sums = terms.masked_fill(is_right, 0).sum(1) / classes
+    sums = _C._nn._multi_margin(_full(rows), target.reshape(-1), p, margin, weight).to(rows.dtype)
     return _reduced(sums.reshape(target.shape) if input.dim() < 2 else sums, code)
 
 
@@ -218,14 +218,7 @@ def multilabel_margin_loss(
     rows, labels = input.reshape(-1, classes), target.reshape(-1, classes)
     if labels.numel() and not -1 <= int(labels.min()) <= int(labels.max()) < classes:
         raise RuntimeError("target out of range")
-    listed = (labels >= 0).to(shmtensor.int64).cumprod(1).to(shmtensor.bool)
-    index = labels.clamp_min(0)
-    hits = shmtensor.zeros_like(labels).scatter_add_(1, index, listed.to(labels.dtype))
-    is_wrong = hits == 0
-    right = rows.gather(1, index)
-    gaps = (1 - right.unsqueeze(2) + rows.unsqueeze(1)).relu()  # (N, label, class)
-    counted = listed.unsqueeze(2) & is_wrong.unsqueeze(1)
-    sums = gaps.masked_fill(~counted, 0).sum((1, 2)) / classes
+    sums = _C._nn._multilabel_margin(_full(rows), labels).to(rows.dtype)
     return _reduced(sums.reshape([]) if input.dim() < 2 else sums, code)
 
 

@@ -178,6 +178,9 @@ PRODUCTS: dict[str, list[Case]] = {
     "_cdist_forward": [case(t(3, 2), t(4, 2), 2.0), case(t(2, 3, 2), t(4, 2), 3.0)],
     "_normalize": [case(_x, p, d, 1e-3) for p, d in ((2.0, -1), (2.0, 0), (3.0, 1))],
     "_cdist_of_rows": [case(t(3, 2), t(4, 2), 2.0), case(t(2, 3, 2), t(4, 2), 3.0)],
+    "_pdist": [case(t(4, 2), 2.0), case(t(3, 2), 1.0)],
+    "_pdist_forward": [case(t(4, 2), 2.0), case(t(3, 2), 1.0)],
+    "_pdist_of_rows": [case(t(4, 2), 2.0), case(t(4, 2), 3.0)],
     "_cdist": [case(t(3, 2), t(4, 2), 2.0), case(t(3, 2), t(4, 2), 1.0)],
     "cdist": [case(t(3, 2), t(4, 2), p) for p in (2.0, 1.0, 0.5, float("inf"))],
     "einsum": [

@@ -136,6 +136,11 @@ LOSS: dict[str, list[Case]] = {
     "_loss_grad": [case(t(), _x, 1), case(_x, _x, 0)],
     "_reduce_loss": [case(_x, r) for r in (0, 1, 2)],
     "_weighted": [case(_x, None), case(_x, _x)],
+    "_multi_margin": [
+        case(t(3, 4), _classes, 1, 1.0, None),
+        case(t(3, 4), _classes, 2, 0.5, pos(4)),
+    ],
+    "_multilabel_margin": [case(t(2, 3), idx(3, 2, 3, low=-1))],
     "_nll_backward": [case(t(3), [3, 4], _classes, t(4), 0, -100, t())],
     "binary_cross_entropy": [case(unit(3, 4), unit(3, 4)), case(unit(3, 4), unit(3, 4), pos(4), 0)],
     "binary_cross_entropy_with_logits": [

@@ -100,6 +100,7 @@ NO_GRADIENT = {
     "_batch_norm_with_update": {"running_mean", "running_var"},
     "_native_batch_norm_legit": {"running_mean", "running_var"},
     "batch_norm": {"running_mean", "running_var"},
+    "_multi_margin": {"weight"},
     "cross_entropy_loss": {"weight"},
     "nll_loss": {"weight"},
     "nll_loss2d": {"weight"},

@@ -10,7 +10,16 @@ from __future__ import annotations
 FEW_KERNELS = frozenset(("float16", "bfloat16", "complex32", "uint16", "uint32", "uint64"))
 
 #: Steps with an output that are composed otherwise in torch.
-NOT_IN_TORCH = frozenset(("_conj_complex", "_div_trunc", "_normalize", "_resample"))
+NOT_IN_TORCH = frozenset(
+    (
+        "_conj_complex",
+        "_div_trunc",
+        "_multi_margin",
+        "_multilabel_margin",
+        "_normalize",
+        "_resample",
+    )
+)
 
 #: The operator of that name takes other arguments in torch.
 OTHER_ARGUMENTS = frozenset(

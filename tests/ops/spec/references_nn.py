@@ -326,6 +326,22 @@ def _cross_entropy(
     return _reduced(losses, reduction)
 
 
+def _multi_margin(a: Any, target: Any, p: int, margin: float, weight: Any) -> Any:
+    gaps = np.maximum(0, margin + a - np.take_along_axis(a, target[:, None], 1)) ** p
+    np.put_along_axis(gaps, target[:, None], 0, 1)
+    return gaps.mean(axis=1) * (1 if weight is None else weight[target])
+
+
+def _multilabel_margin(a: Any, target: Any) -> Any:
+    sums = []
+    for row, classes in zip(a, target, strict=True):
+        right = list(itertools.takewhile(lambda c: c >= 0, classes))
+        wrong = sorted(set(range(len(row))) - set(right))
+        gaps = [max(0, 1 - row[r] + row[w]) for r in right for w in wrong]
+        sums.append(sum(gaps) / len(row))
+    return np.array(sums)
+
+
 LOSSES: dict[str, Reference] = {
     "_reduce_loss": _reduced,
     "_smooth_l1_slope": lambda a, target, beta: np.clip((a - target) / beta, -1, 1),
@@ -343,6 +359,8 @@ LOSSES: dict[str, Reference] = {
     "mse_loss": _loss(lambda a, target: (a - target) ** 2),
     "smooth_l1_loss": _loss(lambda a, target, beta=1.0: _smooth_l1(a - target, beta)),
     "soft_margin_loss": _loss(lambda a, target: np.log1p(np.exp(-target * a))),
+    "_multi_margin": _multi_margin,
+    "_multilabel_margin": _multilabel_margin,
     "nll_loss": _nll,
     "nll_loss_nd": _nll,
     "nll_loss2d": _nll,
