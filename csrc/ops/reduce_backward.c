@@ -163,7 +163,7 @@ shmt_status shmt__cumprod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t
 
   SHMT_TRY(shmt_op_eq_Scalar(self, shmt__scalar_int(0), &is_zero));
   SHMT_TRY(find_zeros(self, is_zero, &found));
-  if (found == NONE) return cumprod_backward_by_quotients(grad, self, dim, product, out);
+  if (found == NONE || shmt__tensor_is_meta(self)) return cumprod_backward_by_quotients(grad, self, dim, product, out);
   if (found == SOME && shmt_grad_enabled()) return cumprod_backward_by_products(grad, self, dim, out);
   SHMT_TRY(shmt_op_cumsum(is_zero, dim, SHMT_DTYPE_NONE, &zeros));
   return shmt_op__cumprod_terms(grad, self, dim, product, zeros, out);

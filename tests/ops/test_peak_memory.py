@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from peak import peak
 
 import shmtensor
 from shmtensor.nn import functional as F
@@ -20,15 +21,6 @@ PRODUCTS: dict[str, tuple[Call, int]] = {
     "mm": (lambda m: m @ m, 256 * 256),
     "linear of 8 rows": (lambda m: F.linear(m[:8], m), 8 * 256),
 }
-
-
-def peak(call: Callable[[], object]) -> int:
-    """Bytes that a call takes at most, its result included."""
-    call()
-    before = shmtensor.memory.memory_allocated()
-    shmtensor.memory.reset_peak_memory_stats()
-    call()
-    return shmtensor.memory.max_memory_allocated() - before
 
 
 def image(dtype: shmtensor.dtype = shmtensor.float32, last: bool = False) -> shmtensor.Tensor:
