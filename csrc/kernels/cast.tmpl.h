@@ -128,6 +128,24 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
           *(shmt_float16*)(void*)(to + k * dst_stride) = shmt__float16_from_float(x[k]);                           \
     }                                                                                                              \
   }
+/* To int64 by way of int32 where a block fits in: vectors of numbers have no instruction for the other before AVX-512. */
+#define CAST_TO_WIDE                                                                                           \
+  static void SHMT_LOOP(cast_wide)(int64_t* to, const T* from, int64_t n) {                                    \
+    int32_t fits = -1;                                                                                         \
+    for (int64_t i = 0; i < n; i++) fits &= -(int32_t)((from[i] >= (T)-2147483648.0) & (from[i] < (T)2147483648.0)); \
+    if (fits)                                                                                                  \
+      _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) to[i] = (int32_t)from[i];                           \
+    else                                                                                                       \
+      for (int64_t i = 0; i < n; i++) to[i] = CAST_I64(from[i]);                                               \
+  }                                                                                                            \
+  void SHMT_LOOP(cast_to_int64)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) {   \
+    enum { WIDTH = 256 };                                                                                      \
+    const bool is_dense = dst_stride == (int64_t)sizeof(int64_t) && src_stride == (int64_t)sizeof(T);          \
+    for (int64_t i = 0; is_dense && i < n; i += WIDTH)                                                         \
+      SHMT_LOOP(cast_wide)((int64_t*)(void*)dst + i, (const T*)(const void*)src + i, n - i < WIDTH ? n - i : WIDTH); \
+    for (int64_t i = 0; !is_dense && i < n; i++)                                                               \
+      *(int64_t*)(void*)(dst + i * dst_stride) = CAST_I64(*(const T*)(const void*)(src + i * src_stride));     \
+  }
 /* To complex32 by way of complex64, for the same. */
 #define CAST_TO_HALVES                                                                                               \
   void SHMT_LOOP(cast_to_complex64)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n);  \
@@ -149,7 +167,11 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
 #define CAST_HOW_int8(TO) CAST_LOOP(int8, TO)
 #define CAST_HOW_int16(TO) CAST_LOOP(int16, TO)
 #define CAST_HOW_int32(TO) CAST_LOOP(int32, TO)
+#if SHMT_IS_FLOATING && !SHMT_IS_HALF
+#define CAST_HOW_int64(TO) CAST_TO_WIDE
+#else
 #define CAST_HOW_int64(TO) CAST_LOOP(int64, TO)
+#endif
 #define CAST_HOW_float16(TO) CAST_TO_HALF
 #define CAST_HOW_bfloat16(TO) CAST_LOOP(bfloat16, TO)
 #define CAST_HOW_float32(TO) CAST_LOOP(float32, TO)
@@ -177,8 +199,10 @@ SHMT_FOR_EACH_DTYPE(CAST)
 #undef CAST_LOOP
 #undef CAST_TO_HALF
 #undef CAST_TO_HALVES
+#undef CAST_TO_WIDE
 #undef CAST_TWIN
 #undef CAST_HOW_complex32
+#undef CAST_HOW_int64
 #undef CAST_HOW_uint32
 #undef CAST_HOW_uint64
 #undef CAST_REAL

@@ -68,6 +68,18 @@ def test_casts_to_float16_are_rounded_as_numpy_does(source: str, step: int) -> N
     assert np.array_equal(array(got), want)
 
 
+@pytest.mark.parametrize("source", ["float32", "float64"])
+@pytest.mark.parametrize("step", [1, 2])
+def test_runs_of_numbers_beyond_32_bits_are_cast_to_int64(source: str, step: int) -> None:
+    x = np.linspace(-4e9, 4e9, 1000).astype(source)
+    x[:300] = np.linspace(-(2.0**31), 2.0**31 - 256, 300)
+    x[500:503] = [np.nan, np.inf, -np.inf]
+    finite = np.isfinite(x)
+    wanted = np.where(finite, np.where(finite, x, 0).astype(np.int64), np.iinfo(np.int64).min)
+    found = shmtensor.from_numpy(np.repeat(x, step))[::step].to(shmtensor.int64)
+    assert np.array_equal(found.numpy(), wanted)
+
+
 def test_bfloat16_rounds_to_even() -> None:
     bits = np.array([0x3F808000, 0x3F818000, 0x3F808001, 0x7F800001], np.uint32)
     got = shmtensor.from_numpy(bits.view(np.float32)).to(shmtensor.bfloat16)
