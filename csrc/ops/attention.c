@@ -214,7 +214,7 @@ static void begin_head(const job* j, scratch* room, int64_t h) {
 
   for (int i = 0; i < 3; i++) {
     if (!is_narrow(j)) *parts[i] = head_of(results[i], h);
-    memset(*parts[i], 0, (size_t)(results[i]->sizes[2] * results[i]->sizes[3] * item_of(j)));
+    if (results[i]->numel > 0) memset(*parts[i], 0, (size_t)(results[i]->sizes[2] * results[i]->sizes[3] * item_of(j)));
   }
 }
 
