@@ -185,8 +185,29 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
   return shmt__output_end("index_select", &work, out);
 }
 
+/* Places in a tensor as if it were one line. */
+typedef struct places {
+  shmt__blocks from, index;
+  shmt__index_shape flat; /* a place among all, checked */
+  shmt__loop loop;
+  char* to;
+} places;
+
+static void take_places(void* ctx, int64_t begin, int64_t end) {
+  const places* p = ctx;
+  shmt__bad_index unused;
+  const shmt__index_shape bytes = shmt__offset_shape(&unused);
+  int64_t offsets[SHMT_FLAT_BLOCK];
+
+  for (int64_t n; begin < end; begin += n) {
+    n = end - begin < SHMT_FLAT_BLOCK ? end - begin : SHMT_FLAT_BLOCK;
+    shmt__flat_offsets(&p->from, shmt__blocks_read(&p->index, begin, n, offsets), n, &p->flat, offsets);
+    p->loop((char*[]){p->to + begin * p->from.item, p->from.data, (char*)offsets},
+            (const int64_t[]){p->from.item, 0, sizeof *offsets}, n, &bytes);
+  }
+}
+
 shmt_status shmt__take(shmt_tensor* self, shmt_tensor* index, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) spread = NULL;
   SHMT_AUTO(shmt_tensor) work = NULL;
   const int64_t strides[SHMT_MAX_DIMS] = {0};
@@ -199,11 +220,17 @@ shmt_status shmt__take(shmt_tensor* self, shmt_tensor* index, shmt_tensor** out)
   SHMT_TRY(shmt__output_begin_apart("take", out, shmt__tensor_sizes(index), self->dtype,
                                     shmt__common_device(self, index, NULL), self, index, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
-    const shmt__index_shape shape = {shmt__tensor_item_bytes(self), self->numel, true, &bad};
-    SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
-    SHMT_TRY(shmt__restride(dense, shmt__tensor_sizes(index), strides, &spread));
-    SHMT_TRY(shmt__indexed_walk("take", work, spread, index, &shape, shmt__move_loop(SHMT_LOOP_gather, self->dtype),
-                                NULL));
+    const shmt__loop loop = shmt__move_loop(SHMT_LOOP_gather, self->dtype);
+    if (shmt__tensor_is_contiguous(self)) {
+      const shmt__index_shape shape = {shmt__tensor_item_bytes(self), self->numel, true, &bad};
+      SHMT_TRY(shmt__restride(self, shmt__tensor_sizes(index), strides, &spread));
+      SHMT_TRY(shmt__indexed_walk("take", work, spread, index, &shape, loop, NULL));
+    } else {
+      places p = {.flat = {1, self->numel, true, &bad}, .loop = loop, .to = shmt__tensor_data(work)};
+      shmt__blocks_init(&p.from, self, self->dtype);
+      shmt__blocks_init(&p.index, index, SHMT_INT64);
+      shmt__parallel_for(work->numel, 1 << 14, take_places, &p);
+    }
     SHMT_REQUIRE(!bad.found, SHMT_E_INDEX,
                  "out of range: tried to access index %" PRId64 " on a tensor of %" PRId64 " elements.", bad.value,
                  self->numel);

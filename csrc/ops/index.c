@@ -204,20 +204,45 @@ static shmt_status plan_init(plan* p, shmt_tensor* self, shmt_tensors indices) {
   return spread_index(p, combined);
 }
 
+/* Room for a block of at most n elements of item bytes and its mask: (elements, item + 1). New reference. */
+static shmt_status mask_buffer(int64_t item, int64_t n, shmt_tensor** out) {
+  const int64_t most = SHMT_BLOCK_BYTES / (item + 1);
+
+  return shmt__tensor_empty(SHMT_INTS(n < most ? n : most, item + 1), SHMT_UINT8, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
 /* x[mask] for a mask of all of x's dims. */
 static shmt_status select_masked(shmt_tensor* self, shmt_tensor* mask, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) source = NULL;
-  SHMT_AUTO(shmt_tensor) set = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
-  const int64_t item = shmt__tensor_item_bytes(self);
+  SHMT_AUTO(shmt_tensor) buffer = NULL;
+  const int64_t item = shmt__tensor_item_bytes(self), strides[3] = {item, item, 1};
+  const shmt__loop loop = shmt__move_loop(SHMT_LOOP_compress, self->dtype);
+  shmt__blocks source, set;
 
-  SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &source));
-  SHMT_TRY(shmt__tensor_contiguous(mask, SHMT_CONTIGUOUS_FORMAT, &set));
-  const int64_t count = shmt__count_set(shmt__tensor_data(set), set->numel);
+  shmt__blocks_init(&source, self, self->dtype);
+  shmt__blocks_init(&set, mask, SHMT_BOOL);
+  const int64_t count = shmt__count_set_in(&set, 0, mask->numel);
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(count), self->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
-  char* data[3] = {shmt__tensor_data(result), shmt__tensor_data(source), shmt__tensor_data(set)};
-  const int64_t strides[3] = {item, item, 1};
-  if (count > 0) shmt__move_loop(SHMT_LOOP_compress, self->dtype)(data, strides, set->numel, &count);
+  char* to = shmt__tensor_data(result);
+  char* const end = to + count * item;
+  if (source.is_dense && set.is_dense) {
+    if (count > 0) loop((char*[]){to, source.data, set.data}, strides, mask->numel, &count);
+    *out = SHMT_TAKE(result);
+    return SHMT_OK;
+  }
+  SHMT_TRY(mask_buffer(item, mask->numel, &buffer));
+  const int64_t most = buffer->sizes[0];
+  uint8_t* const bytes = shmt__tensor_data(buffer);
+  for (int64_t begin = 0; begin < mask->numel && to < end; begin += most) {
+    const int64_t n = mask->numel - begin < most ? mask->numel - begin : most;
+    const uint8_t* on = shmt__blocks_read(&set, begin, n, bytes + most * item);
+    int64_t found = shmt__count_set(on, n);
+    if (found == 0) continue;
+    if (found > (end - to) / item) found = (end - to) / item;
+    char* const from = (char*)(uintptr_t)shmt__blocks_read(&source, begin, n, bytes);
+    loop((char*[]){to, from, (char*)(uintptr_t)on}, strides, n, &found);
+    to += found * item;
+  }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
@@ -326,7 +351,7 @@ static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* val
   }
   /* How many places a mask stands for is not known then, so the values' shape cannot be checked. */
   if (shmt__tensor_is_meta(self) && find_meta_mask(indices)) return SHMT_OK;
-  if (!accumulate && values->n_dims == 0 && !shmt__tensor_is_meta(self) && shmt__tensor_is_contiguous(self) &&
+  if (!accumulate && values->n_dims == 0 && !shmt__tensor_is_meta(self) && !shmt__may_overlap_itself(self) &&
       is_whole_mask(self, indices)) {
     shmt_tensor* filled = self;
     return shmt__masked_fill_tensor(self, indices.data[0], values, &filled);
@@ -416,12 +441,45 @@ shmt_status shmt__masked_select(shmt_tensor* self, shmt_tensor* mask, shmt_tenso
   return SHMT_OK;
 }
 
-shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tensor* source, shmt_tensor** out) {
+/* to[mask] = the first elements of source, as many as there are set. */
+static shmt_status put_masked(shmt_tensor* to, shmt_tensor* mask, shmt_tensor* source) {
   SHMT_AUTO(shmt_tensor) values = NULL;
+  SHMT_AUTO(shmt_tensor) buffer = NULL;
+  const int64_t item = shmt__tensor_item_bytes(to), strides[3] = {item, item, 1};
+  const shmt__loop loop = shmt__move_loop(SHMT_LOOP_decompress, to->dtype);
+  shmt__blocks target, set, from;
+
+  shmt__blocks_init(&target, to, to->dtype);
+  shmt__blocks_init(&set, mask, SHMT_BOOL);
+  shmt__blocks_init(&from, source, to->dtype);
+  const int64_t count = shmt__count_set_in(&set, 0, mask->numel);
+  SHMT_REQUIRE(count <= source->numel, SHMT_E_RUNTIME, "Number of elements of source < number of ones in mask");
+  if (target.is_dense && set.is_dense && from.is_dense) {
+    if (count > 0) loop((char*[]){target.data, from.data, set.data}, strides, mask->numel, &count);
+    return SHMT_OK;
+  }
+  SHMT_TRY(mask_buffer(item, mask->numel, &buffer));
+  const int64_t most = buffer->sizes[0];
+  SHMT_TRY(shmt__tensor_empty_like(buffer, SHMT_UINT8, &values));
+  uint8_t* const bytes = shmt__tensor_data(buffer);
+  for (int64_t begin = 0, taken = 0; begin < mask->numel && taken < count; begin += most) {
+    const int64_t n = mask->numel - begin < most ? mask->numel - begin : most;
+    const uint8_t* on = shmt__blocks_read(&set, begin, n, bytes + most * item);
+    int64_t found = shmt__count_set(on, n);
+    if (found == 0) continue;
+    if (found > count - taken) found = count - taken;
+    char* const next = (char*)(uintptr_t)shmt__blocks_read(&from, taken, found, shmt__tensor_data(values));
+    char* const place = (char*)(uintptr_t)shmt__blocks_read(&target, begin, n, bytes);
+    loop((char*[]){place, next, (char*)(uintptr_t)on}, strides, n, &found);
+    shmt__blocks_write(&target, begin, n, place);
+    taken += found;
+  }
+  return SHMT_OK;
+}
+
+shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tensor* source, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) spread = NULL;
-  SHMT_AUTO(shmt_tensor) set = NULL;
   SHMT_AUTO(shmt_tensor) work = NULL;
-  SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t sizes[SHMT_MAX_DIMS], n_dims;
 
   SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
@@ -437,7 +495,7 @@ shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tens
               shmt__ints_text(shape, want, sizeof want));
   }
   /* In place where all that can fail is checked first and the operands lie elsewhere. */
-  const bool is_alone = *out == self && shmt__tensor_is_contiguous(self) && mask->storage != self->storage &&
+  const bool is_alone = *out == self && !shmt__may_overlap_itself(self) && mask->storage != self->storage &&
                         source->storage != self->storage;
   if (is_alone)
     work = shmt__tensor_ref(self);
@@ -446,14 +504,7 @@ shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tens
   if (!shmt__tensor_is_meta(self)) {
     if (!is_alone) SHMT_TRY(shmt__tensor_copy(work, self));
     SHMT_TRY(spread_to(mask, shape, &spread));
-    SHMT_TRY(shmt__tensor_contiguous(spread, SHMT_CONTIGUOUS_FORMAT, &set));
-    SHMT_TRY(shmt__tensor_contiguous(source, SHMT_CONTIGUOUS_FORMAT, &values));
-    const int64_t count = shmt__count_set(shmt__tensor_data(set), set->numel);
-    SHMT_REQUIRE(count <= values->numel, SHMT_E_RUNTIME, "Number of elements of source < number of ones in mask");
-    const int64_t item = shmt__tensor_item_bytes(work);
-    char* data[3] = {shmt__tensor_data(work), shmt__tensor_data(values), shmt__tensor_data(set)};
-    const int64_t strides[3] = {item, item, 1};
-    if (count > 0) shmt__move_loop(SHMT_LOOP_decompress, self->dtype)(data, strides, set->numel, &count);
+    SHMT_TRY(put_masked(work, spread, source));
   }
   return shmt__output_end("masked_scatter", &work, out);
 }

@@ -50,6 +50,16 @@ shmt_status shmt__check_not_empty(const shmt_tensor* index, shmt_status code, in
   return shmt__check_bad_index(&first, code, dim, size);
 }
 
+void shmt__flat_offsets(const shmt__blocks* of, const int64_t* index, int64_t n, const shmt__index_shape* flat,
+                        int64_t* to) {
+  bool ok;
+
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t place = shmt__index_offset(flat, index[i], &ok);
+    to[i] = ok ? shmt__blocks_offset(of, place) : -1;
+  }
+}
+
 int64_t shmt__count_set(const uint8_t* mask, int64_t n) {
   int64_t count = 0;
 
@@ -63,12 +73,25 @@ int64_t shmt__count_set(const uint8_t* mask, int64_t n) {
   return count;
 }
 
+enum { MASK_BLOCK = 1 << 14 };
+
+int64_t shmt__count_set_in(const shmt__blocks* mask, int64_t begin, int64_t n) {
+  uint8_t buffer[MASK_BLOCK];
+  int64_t count = 0, width;
+
+  for (const int64_t end = begin + n; begin < end; begin += width) {
+    width = end - begin < MASK_BLOCK ? end - begin : MASK_BLOCK;
+    count += shmt__count_set(shmt__blocks_read(mask, begin, width, buffer), width);
+  }
+  return count;
+}
+
 /* A mask cut into chunks, so that several threads can write positions where each knows its own to begin. */
 enum { CHUNKS = 64, CHUNK_GRAIN = 1 << 15 };
 typedef struct positions {
   shmt__walk rows; /* the dims but the last */
   int64_t width;   /* of the last */
-  const uint8_t* set;
+  shmt__blocks mask;
   int64_t numel, chunk;
   int64_t first[CHUNKS + 1]; /* set elements before a chunk; while counting, those of the chunk before */
   int64_t* to;
@@ -79,7 +102,7 @@ static void count_chunks(void* ctx, int64_t begin, int64_t end) {
 
   for (int64_t k = begin; k < end; k++) {
     const int64_t at = k * p->chunk, rest = p->numel - at;
-    p->first[k + 1] = shmt__count_set(p->set + at, rest < p->chunk ? rest : p->chunk);
+    p->first[k + 1] = shmt__count_set_in(&p->mask, at, rest < p->chunk ? rest : p->chunk);
   }
 }
 
@@ -101,32 +124,38 @@ static void place_chunks(void* ctx, int64_t begin, int64_t end) {
   const int n_outer = p->rows.n_dims;
   const int64_t count = p->first[(p->numel + p->chunk - 1) / p->chunk], stop = p->first[end];
   const int64_t last = end * p->chunk < p->numel ? end * p->chunk : p->numel;
-  int64_t i = begin * p->chunk, column = i % p->width, to = p->first[begin];
+  int64_t i = begin * p->chunk, column = i % p->width, to = p->first[begin], ready = i;
+  uint8_t buffer[MASK_BLOCK];
+  const uint8_t* set = NULL;
   shmt__cursor c;
 
   shmt__cursor_init(&c, &p->rows, i / p->width);
-  for (int64_t run; i < last; i += run, column = 0, shmt__cursor_next(&c, &p->rows)) {
-    run = p->width - column < last - i ? p->width - column : last - i;
-    const int64_t found = place_run(p->set + i, run, column, p->to + n_outer * count + to, stop - to);
+  for (int64_t run; i < last; i += run, set += run) {
+    if (i == ready) {
+      ready = last - i < MASK_BLOCK ? last : i + MASK_BLOCK;
+      set = shmt__blocks_read(&p->mask, i, ready - i, buffer);
+    }
+    run = p->width - column < ready - i ? p->width - column : ready - i;
+    const int64_t found = place_run(set, run, column, p->to + n_outer * count + to, stop - to);
     for (int d = 0; d < n_outer; d++)
       for (int64_t k = 0; k < found; k++) p->to[d * count + to + k] = c.at[n_outer - 1 - d];
     to += found;
+    column += run;
+    if (column < p->width) continue;
+    column = 0;
+    shmt__cursor_next(&c, &p->rows);
   }
   for (int d = 0; d <= n_outer; d++)
     for (int64_t k = to; k < stop; k++) p->to[d * count + k] = 0;
 }
 
 shmt_status shmt__nonzero_positions(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) as_bool = NULL;
-  SHMT_AUTO(shmt_tensor) mask = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   positions p;
   const int n_dims = self->n_dims;
 
-  SHMT_TRY(shmt__tensor_cast(self, SHMT_BOOL, &as_bool));
-  SHMT_TRY(shmt__tensor_contiguous(as_bool, SHMT_CONTIGUOUS_FORMAT, &mask));
-  p.set = shmt__tensor_data(mask);
-  p.numel = mask->numel;
+  shmt__blocks_init(&p.mask, self, SHMT_BOOL);
+  p.numel = self->numel;
   p.chunk = p.numel / CHUNKS + 1 > CHUNK_GRAIN ? p.numel / CHUNKS + 1 : CHUNK_GRAIN;
   const int64_t n_chunks = (p.numel + p.chunk - 1) / p.chunk;
   shmt__parallel_for(n_chunks, 1, count_chunks, &p);

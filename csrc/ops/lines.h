@@ -9,6 +9,7 @@
 #define SHMT_OPS_LINES_H
 
 #include "generated/loops.h"
+#include "iter/blocks.h"
 #include "iter/iter.h"
 #include "kernels/shapes.h"
 #include "tensor/tensor.h"
@@ -45,6 +46,18 @@ shmt_status shmt__check_index_dtype(const char* name, const shmt_tensor* index, 
 
 /* How many of the n bytes of a mask are not 0. */
 int64_t shmt__count_set(const uint8_t* mask, int64_t n);
+/* The same of the first n elements of a mask, read as bool. */
+int64_t shmt__count_set_in(const shmt__blocks* mask, int64_t begin, int64_t n);
+
+/* to[i] = bytes to place index[i] of a tensor seen as one line, as flat (stride 1) checks it; may be index itself. Of places
+ * that are none, which flat.bad tells, -1: loops with shmt__offset_shape pass over it. */
+enum { SHMT_FLAT_BLOCK = 2048 /* offsets that fit on a stack */ };
+void shmt__flat_offsets(const shmt__blocks* of, const int64_t* index, int64_t n, const shmt__index_shape* flat,
+                        int64_t* to);
+/* The shape of such offsets; unused takes note of those already told. */
+static inline shmt__index_shape shmt__offset_shape(shmt__bad_index* unused) {
+  return (shmt__index_shape){1, INT64_MAX, false, unused};
+}
 
 /* Positions of the elements that are not zero: (count, n_dims), int64, each column dense. New reference. */
 shmt_status shmt__nonzero_positions(shmt_tensor* self, shmt_tensor** out);

@@ -3,7 +3,8 @@
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
-#include "iter/copy.h"
+#include "generated/ops.h"
+#include "iter/blocks.h"
 #include "iter/iter.h"
 #include "kernels/shapes.h"
 #include "ops/check.h"
@@ -41,8 +42,8 @@ static void draw_run(char* const* data, const int64_t* strides, int64_t n, const
   }
 }
 
-/* Walk t in memory order with a loop that draws; the generator is locked meanwhile. */
-static shmt_status walk(const char* name, shmt_tensor* t, shmt__loop loop, draw* d, shmt_generator* generator) {
+shmt_status shmt__random_walk(const char* name, shmt_tensor* t, shmt__loop loop, const void* ctx,
+                              shmt_generator** locked, shmt_generator* generator) {
   shmt_iter it;
   shmt_status status;
 
@@ -51,9 +52,9 @@ static shmt_status walk(const char* name, shmt_tensor* t, shmt__loop loop, draw*
   it.resize_outputs = false;
   shmt__iter_output(&it, &t, t->dtype);
   SHMT_TRY(shmt__iter_build(&it));
-  d->generator = shmt__generator_lock(generator);
-  status = shmt__iter_run_serial(&it, loop, d);
-  shmt__generator_unlock(d->generator);
+  *locked = shmt__generator_lock(generator);
+  status = shmt__iter_run_serial(&it, loop, ctx);
+  shmt__generator_unlock(*locked);
   return shmt__iter_finish(&it, status);
 }
 
@@ -61,7 +62,7 @@ static shmt_status fill_words(const char* name, shmt_tensor* t, int row, const v
                               shmt_generator* generator) {
   draw d = {.loop = shmt__loops[row][t->dtype], .shape = shape, .words_each = words_each};
 
-  return walk(name, t, draw_run, &d, generator);
+  return shmt__random_walk(name, t, draw_run, &d, &d.generator, generator);
 }
 
 /* --- uniform -------------------------------------------------------------------------- */
@@ -171,7 +172,7 @@ static shmt_status fill_normal(shmt_tensor* t, double mean, double std, shmt_gen
   }
   SHMT_REQUIRE_LOOP(SHMT_LOOP_box_muller, t->dtype, "normal_kernel_cpu");
   if (shmt__tensor_is_meta(t) || t->numel == 0) return SHMT_OK;
-  if (t->numel < 16 || !shmt__tensor_is_contiguous(t)) return walk("normal_", t, normal_run, &d, generator);
+  if (t->numel < 16 || !shmt__tensor_is_contiguous(t)) return shmt__random_walk("normal_", t, normal_run, &d, &d.generator, generator);
   generator = shmt__generator_lock(generator);
   if (shmt__is_half(t->dtype))
     fill_normal_half(t, &shape, generator);
@@ -274,19 +275,26 @@ shmt_status shmt__bernoulli_float(shmt_tensor* self, double p, shmt_generator* g
   return shmt__fill_bernoulli(self, p, 1, generator);
 }
 
-/* One number for every element of p, dense and floating, into out of the same dtype. False: a probability is none. */
+/* One number for every element of p, floating, into out of the same shape, in row-major order. False: a probability is
+ * none. */
 static bool draw_each(shmt_tensor* p, shmt_tensor* out, shmt_generator* generator) {
   const shmt__loop loop = shmt__loops[SHMT_LOOP_bernoulli_each][p->dtype];
-  const int64_t item = shmt__tensor_item_bytes(p), words_each = p->dtype == SHMT_FLOAT64 ? 2 : 1;
+  const int64_t words_each = p->dtype == SHMT_FLOAT64 ? 2 : 1;
   uint32_t words[BLOCK];
+  double given[BLOCK], made[BLOCK]; /* room for any dtype */
+  shmt__blocks from, to;
   bool good = true;
 
+  shmt__blocks_init(&from, p, p->dtype);
+  shmt__blocks_init(&to, out, p->dtype);
   generator = shmt__generator_lock(generator);
   for (int64_t i = 0, count; i < p->numel && good; i += count) {
     count = p->numel - i < BLOCK / words_each ? p->numel - i : BLOCK / words_each;
-    char* data[3] = {(char*)shmt__tensor_data(out) + i * item, (char*)words, (char*)shmt__tensor_data(p) + i * item};
+    char* const place = shmt__blocks_place(&to, i, made);
     shmt__generator_words(generator, words, count * words_each);
-    loop(data, NULL, count, &good);
+    loop((char*[]){place, (char*)words, (char*)(uintptr_t)shmt__blocks_read(&from, i, count, given)}, NULL, count,
+         &good);
+    shmt__blocks_write(&to, i, count, place);
   }
   shmt__generator_unlock(generator);
   return good;
@@ -302,13 +310,9 @@ shmt_status shmt__bernoulli_tensor(shmt_tensor* self, shmt_tensor* p, shmt_gener
   SHMT_REQUIRE(shmt__is_floating(p->dtype), SHMT_E_NOT_IMPLEMENTED,
                "\"bernoulli_tensor_cpu_p_\" not implemented for '%s'", shmt__dtype_title(p->dtype));
   if (shmt__tensor_is_meta(self)) return SHMT_OK;
-  if (shmt__tensor_is_contiguous(p) && shmt__same_sizes(p, self)) {
-    spread = shmt__tensor_ref(p);
-  } else {
-    SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), p->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &spread));
-    SHMT_TRY(shmt__tensor_copy(spread, p));
-  }
-  if (self->dtype == p->dtype && shmt__tensor_is_contiguous(self) && self->storage != p->storage)
+  SHMT_TRY(shmt_op_expand(p, shmt__tensor_sizes(self), false, &spread));
+  /* Not over probabilities that are still to be read, and places that are one take one copy. */
+  if (self->storage != p->storage && !shmt__may_overlap_itself(self))
     work = shmt__tensor_ref(self);
   else
     SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), p->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &work));
@@ -325,7 +329,7 @@ shmt_status shmt__bernoulli(shmt_tensor* self, shmt_generator* generator, shmt_t
     SHMT_TRY(shmt__prepare_out("bernoulli", out, shmt__tensor_sizes(self), (*out)->dtype, self->device));
     return shmt__bernoulli_tensor(*out, self, generator);
   }
-  SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &result));
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
   SHMT_TRY(shmt__bernoulli_tensor(result, self, generator));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -334,7 +338,7 @@ shmt_status shmt__bernoulli(shmt_tensor* self, shmt_generator* generator, shmt_t
 shmt_status shmt__bernoulli_p(shmt_tensor* self, double p, shmt_generator* generator, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
 
-  SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &result));
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
   SHMT_TRY(shmt__bernoulli_float(result, p, generator));
   *out = SHMT_TAKE(result);
   return SHMT_OK;

@@ -40,27 +40,30 @@ static double sample_geometric(shmt_generator* g, double p, double unused) {
   return ceil(log(shmt__generator_uniform(g)) / log1p(-p));
 }
 
-/* Fill t with samples: blocks of doubles, converted by the cast loops. */
-static shmt_status fill_samples(shmt_tensor* t, sample_fn sample, double a, double b, shmt_generator* generator) {
-  SHMT_AUTO(shmt_tensor) work = NULL;
+typedef struct samples {
+  shmt_generator* generator; /* locked */
+  sample_fn sample;
+  double a, b;
+  shmt__cast_loop_fn cast; /* from double */
+} samples;
+
+static void sample_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const samples* s = ctx;
   double block[BLOCK];
 
-  if (shmt__tensor_is_meta(t) || t->numel == 0) return SHMT_OK;
-  if (shmt__tensor_is_contiguous(t))
-    work = shmt__tensor_ref(t);
-  else
-    SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &work));
-  const shmt__cast_loop_fn cast = shmt__cast_loop(t->dtype, SHMT_FLOAT64);
-  const int64_t item = shmt__tensor_item_bytes(t);
-  char* to = shmt__tensor_data(work);
-  generator = shmt__generator_lock(generator);
-  for (int64_t begin = 0; begin < t->numel; begin += BLOCK) {
-    const int64_t n = t->numel - begin < BLOCK ? t->numel - begin : BLOCK;
-    for (int64_t i = 0; i < n; i++) block[i] = sample(generator, a, b);
-    cast(to + begin * item, item, (const char*)block, 8, n);
+  for (int64_t begin = 0; begin < n; begin += BLOCK) {
+    const int64_t count = n - begin < BLOCK ? n - begin : BLOCK;
+    for (int64_t i = 0; i < count; i++) block[i] = s->sample(s->generator, s->a, s->b);
+    s->cast(data[0] + begin * strides[0], strides[0], (const char*)block, sizeof *block, count);
   }
-  shmt__generator_unlock(generator);
-  return work == t ? SHMT_OK : shmt__tensor_copy(t, work);
+}
+
+/* Fill t with samples, in memory order as other fills. */
+static shmt_status fill_samples(const char* name, shmt_tensor* t, sample_fn sample, double a, double b,
+                                shmt_generator* generator) {
+  samples s = {NULL, sample, a, b, shmt__cast_loop(t->dtype, SHMT_FLOAT64)};
+
+  return shmt__random_walk(name, t, sample_run, &s, &s.generator, generator);
 }
 
 static shmt_status check_floating(const char* what, const shmt_tensor* t) {
@@ -75,7 +78,7 @@ shmt_status shmt__exponential_(shmt_tensor* self, double lambd, shmt_generator* 
                "you specified %s", shmt__dtype_ctype(self->dtype));
   SHMT_REQUIRE(lambd > 0, SHMT_E_RUNTIME, "exponential_ expects lambda > 0.0, but found lambda=%g", lambd);
   SHMT_TRY(check_floating("exponential", self));
-  return fill_samples(self, sample_exponential, lambd, 0, generator);
+  return fill_samples("exponential_", self, sample_exponential, lambd, 0, generator);
 }
 
 shmt_status shmt__cauchy_(shmt_tensor* self, double median, double sigma, shmt_generator* generator) {
@@ -83,20 +86,20 @@ shmt_status shmt__cauchy_(shmt_tensor* self, double median, double sigma, shmt_g
   SHMT_REQUIRE(shmt__is_floating(self->dtype), SHMT_E_RUNTIME,
                "Cauchy distribution is a continuous probability distribution. dtype must be a floating point but you "
                "specified %s", shmt__dtype_ctype(self->dtype));
-  return fill_samples(self, sample_cauchy, median, sigma, generator);
+  return fill_samples("cauchy_", self, sample_cauchy, median, sigma, generator);
 }
 
 shmt_status shmt__log_normal_(shmt_tensor* self, double mean, double std, shmt_generator* generator) {
   SHMT_REQUIRE(std > 0, SHMT_E_RUNTIME, "log_normal_ expects std > 0.0, but found std=%g", std);
   SHMT_TRY(check_floating("log_normal_cpu", self));
-  return fill_samples(self, sample_log_normal, mean, std, generator);
+  return fill_samples("log_normal_", self, sample_log_normal, mean, std, generator);
 }
 
 shmt_status shmt__geometric_(shmt_tensor* self, double p, shmt_generator* generator) {
   SHMT_REQUIRE(p > 0 && p < 1, SHMT_E_RUNTIME, "geometric_ expects p to be in (0, 1), but got p=%g", p);
   SHMT_REQUIRE(self->dtype != SHMT_BOOL && !shmt__is_complex(self->dtype), SHMT_E_NOT_IMPLEMENTED,
                "\"geometric_cpu\" not implemented for '%s'", shmt__dtype_title(self->dtype));
-  return fill_samples(self, sample_geometric, p, 0, generator);
+  return fill_samples("geometric_", self, sample_geometric, p, 0, generator);
 }
 
 /* --- normal with tensors ------------------------------------------------------------------- */

@@ -282,10 +282,35 @@ shmt_status shmt__index_fill_tensor(shmt_tensor* self, int64_t dim, shmt_tensor*
 
 /* --- put: positions in the flattened tensor ------------------------------------------------ */
 
+static void put_places(shmt_tensor* to, shmt_tensor* index, shmt_tensor* source, shmt__loop loop,
+                       shmt__bad_index* bad) {
+  const int64_t item = shmt__tensor_item_bytes(to), strides[3] = {0, item, sizeof(int64_t)};
+  shmt__bad_index unused;
+  const shmt__index_shape bytes = shmt__offset_shape(&unused);
+  shmt__blocks target, places, from;
+  int64_t offsets[SHMT_FLAT_BLOCK];
+  _Alignas(16) char values[SHMT_FLAT_BLOCK * 16];
+
+  shmt__blocks_init(&target, to, to->dtype);
+  shmt__blocks_init(&places, index, SHMT_INT64);
+  shmt__blocks_init(&from, source, source->dtype);
+  for (int64_t begin = 0, n; begin < index->numel; begin += n) {
+    n = index->numel - begin < SHMT_FLAT_BLOCK ? index->numel - begin : SHMT_FLAT_BLOCK;
+    char* next = (char*)(uintptr_t)shmt__blocks_read(&from, begin, n, values);
+    const int64_t* at = shmt__blocks_read(&places, begin, n, offsets);
+    if (target.is_dense) {
+      const shmt__index_shape flat = {item, to->numel, true, bad};
+      loop((char*[]){target.data, next, (char*)(uintptr_t)at}, strides, n, &flat);
+      continue;
+    }
+    const shmt__index_shape flat = {1, to->numel, true, bad};
+    shmt__flat_offsets(&target, at, n, &flat, offsets);
+    loop((char*[]){target.data, next, (char*)offsets}, strides, n, &bytes);
+  }
+}
+
 shmt_status shmt__put(shmt_tensor* self, shmt_tensor* index, shmt_tensor* source, bool accumulate, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) work = NULL;
-  SHMT_AUTO(shmt_tensor) from = NULL;
-  SHMT_AUTO(shmt_tensor) where = NULL;
+  SHMT_AUTO(shmt_tensor) copy = NULL;
   shmt_tensor* given = *out;
   shmt__bad_index bad = {0};
 
@@ -302,18 +327,16 @@ shmt_status shmt__put(shmt_tensor* self, shmt_tensor* index, shmt_tensor* source
   SHMT_REQUIRE(self->numel > 0 || index->numel == 0, SHMT_E_INDEX, "put_(): Tried to put elements into an empty tensor");
   SHMT_TRY(shmt__begin_update(self, out));
   if (shmt__tensor_is_meta(*out) || index->numel == 0) return SHMT_OK;
-  SHMT_TRY(shmt__tensor_contiguous(*out, SHMT_CONTIGUOUS_FORMAT, &work));
-  SHMT_TRY(shmt__tensor_contiguous(source, SHMT_CONTIGUOUS_FORMAT, &from));
-  SHMT_TRY(shmt__tensor_contiguous(index, SHMT_CONTIGUOUS_FORMAT, &where));
-
-  const int64_t item = shmt__tensor_item_bytes(work);
-  const shmt__index_shape shape = {item, work->numel, true, &bad};
-  const shmt__loop loop = accumulate ? shmt__loops[SHMT_LOOP_scatter_add][work->dtype]
-                                     : shmt__move_loop(SHMT_LOOP_scatter, work->dtype);
-  char* data[3] = {shmt__tensor_data(work), shmt__tensor_data(from), shmt__tensor_data(where)};
-  const int64_t strides[3] = {0, item, 8};
-  loop(data, strides, where->numel, &shape);
+  if (shmt__may_overlap(*out, source)) {
+    SHMT_TRY(shmt__tensor_empty_like(source, source->dtype, &copy));
+    SHMT_TRY(shmt__tensor_copy(copy, source));
+    source = copy;
+  }
+  put_places(*out, index, source,
+             accumulate ? shmt__loops[SHMT_LOOP_scatter_add][self->dtype]
+                        : shmt__move_loop(SHMT_LOOP_scatter, self->dtype),
+             &bad);
   SHMT_REQUIRE(!bad.found, SHMT_E_INDEX, "out of range: tried to access index %" PRId64 " on a tensor of %" PRId64
-               " elements.", bad.value, work->numel);
-  return work == *out ? SHMT_OK : shmt__tensor_copy(*out, work);
+               " elements.", bad.value, (*out)->numel);
+  return SHMT_OK;
 }
