@@ -177,6 +177,13 @@ shmt_status shmt__zeros_apply(shmt_node* node, shmt_tensor* const* grads, shmt_t
 
 void shmt__zeros_release(shmt_node* node) { (void)node; }
 
+shmt_status shmt__fail_constant(const char* op, const char* argument) {
+  return shmt__fail(SHMT_E_RUNTIME,
+                    "The function '%s' is not differentiable with respect to argument '%s'. This input cannot have "
+                    "requires_grad True.",
+                    op, argument);
+}
+
 shmt_status shmt__fail_out_requires_grad(const char* op) {
   return shmt__fail(SHMT_E_RUNTIME,
                     "%s(): functions with out=... arguments don't support automatic differentiation, but one of the "

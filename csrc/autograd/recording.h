@@ -80,6 +80,9 @@ shmt_status shmt__not_implemented_create(const char* op, shmt_tensors inputs, ui
 shmt_status shmt__zeros_apply(shmt_node* node, shmt_tensor* const* grads, shmt_tensor** out);
 void shmt__zeros_release(shmt_node* node);
 
+/* An argument that counts as a constant requires grad while recording: torch's RuntimeError. */
+SHMT_COLD shmt_status shmt__fail_constant(const char* op, const char* argument);
+
 /* out= with something that requires grad while recording: torch's RuntimeError. */
 SHMT_COLD shmt_status shmt__fail_out_requires_grad(const char* op);
 

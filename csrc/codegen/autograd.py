@@ -176,8 +176,21 @@ def _record_results(op: Operator) -> tuple[str, list[str], str]:
     return history, outs, fail
 
 
+def _refusals(op: Operator) -> str:
+    """The checks of arguments that must not require a gradient."""
+    text = ""
+    for name, function in op.entry.refused:
+        argument = op.schema.argument(name)
+        assert argument is not None
+        text += (
+            f"  if (SHMT_UNLIKELY(shmt__grad_enabled() && {_wants(argument)}))\n"
+            f"    return shmt__fail_constant({c_string(function)}, {c_string(name)});\n"
+        )
+    return text
+
+
 def _record_kernel(node: Node, op: Operator, model: Model) -> str:
-    text = f"{_head(op)} {{\n{_BELOW}"
+    text = f"{_head(op)} {{\n{_BELOW}{_refusals(op)}"
     for argument in node.edges:
         text += f"  const bool wants_{argument.name} = {_wants(argument)};\n"
     any_wanted = " || ".join(f"wants_{a.name}" for a in node.edges)

@@ -55,7 +55,12 @@ def _bind(lowering: Lowering, target: ast.expr, value: Value, statement: ast.stm
         if not isinstance(each, ast.Name):
             raise lowering.fail(f"'{ast.unparse(statement)}': only names can be bound")
         # Not owned: what uses the name last is unknown, so nobody may take the reference.
-        lowering.bound[each.id] = replace(item, owned=False, literal=False)
+        lowering.bound[each.id] = _shared(item)
+
+
+def _shared(value: Value) -> Value:
+    items = [_shared(item) for item in value.items]
+    return replace(value, owned=False, literal=False, items=items)
 
 
 def _require(lowering: Lowering, node: ast.expr) -> None:

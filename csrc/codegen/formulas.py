@@ -36,6 +36,7 @@ from codegen.fitting import (
     is_number,
 )
 from codegen.model import Model, Operator
+from codegen.reuse import overwrite
 from codegen.schema import Type
 from codegen.tables import c_string
 from codegen.types import c_type, default_expression
@@ -82,7 +83,8 @@ def _release_early(lines: list[str]) -> list[str]:
         last = uses[-1]
         while _indent(lines[last]) > depth or lines[last].strip() == "} else {":
             last += 1
-        is_given = f"SHMT_TAKE({name})" in lines[uses[-1]] or "return" in lines[uses[-1]]
+        given = (f"SHMT_TAKE({name})", f"shmt__hand_over(&{name}", "return")
+        is_given = any(text in lines[uses[-1]] for text in given)
         if not is_given and any("SHMT_TRY(" in later for later in lines[last + 1 : end]):
             release = f"{found[1]}shmt__tensor_release(SHMT_TAKE({name}));\n"
             releases[last] = releases.get(last, "") + release
@@ -512,9 +514,14 @@ class Lowering:
                 self.emit(f"{c_type(result.type).name} {local};")
                 results.append(Value(local, Type(result.type.base)))
             codes.append(f"&{local}")
-        self.emit(f"SHMT_TRY({op.caller}({', '.join(codes)}));")
-        if len(results) == 1:
-            return results[0]
+        single = results[0] if len(results) == 1 else None
+        lines: list[str] = []
+        if single is not None and single.owned:
+            lines = overwrite(self.model, op, bound, codes[:-1], single.code)
+        for line in lines or [f"SHMT_TRY({op.caller}({', '.join(codes)}));"]:
+            self.emit(line)
+        if single is not None:
+            return single
         return Value("", TUPLE, items=results)
 
     # --- conversions ----------------------------------------------------------------------------

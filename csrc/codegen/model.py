@@ -81,6 +81,7 @@ class OperatorEntry:
     composite: Text | None
     composite_explicit: Text | None
     formulas: tuple[Formula, ...]
+    refused: tuple[tuple[str, str], ...]
     differentiable: tuple[str, ...]
     node: str
     tags: tuple[str, ...]
@@ -202,10 +203,16 @@ def _optional(entry: Entry, key: str) -> Text | None:
     return entry.text(key) if key in entry else None
 
 
-def _load_formulas(entry: Entry, schema: Schema) -> tuple[Formula, ...]:
+_REFUSED = re.compile(r"refused(?: by (\w+))?: .+")
+
+
+def _load_formulas(
+    entry: Entry, schema: Schema
+) -> tuple[tuple[Formula, ...], tuple[tuple[str, str], ...]]:
+    """The formulas, and the arguments that must not require a gradient with who refuses them."""
     if "vjp" not in entry:
-        return ()
-    formulas = []
+        return (), ()
+    formulas, refused = [], []
     seen: set[str] = set()
     value = entry.mapping_or_nested("vjp")
     for key, expression in value:
@@ -222,10 +229,14 @@ def _load_formulas(entry: Entry, schema: Schema) -> tuple[Formula, ...]:
             seen.add(name)
         if expression == "none" or expression.startswith("none:"):
             continue
+        by = _REFUSED.fullmatch(expression)
+        if by is not None:
+            refused += [(name, by[1] or schema.name) for name in names]
+            continue
         formulas.append(Formula(names, expression))
     if not formulas:
         raise SpecError(entry.where_of("vjp"), "vjp gives no formula (tag nondifferentiable?)")
-    return tuple(formulas)
+    return tuple(formulas), tuple(refused)
 
 
 def _check_none(key: Text, value: Text | Entry, schema: Schema) -> None:
@@ -314,6 +325,7 @@ def _load_entry(entry: Entry, family: str, tables: Tables) -> OperatorEntry:
     if "vjp" in entry and "nondifferentiable" in tags:
         raise SpecError(entry.where_of("vjp"), "vjp and tag nondifferentiable exclude each other")
     kernel = _optional(entry, "kernel")
+    formulas, refused = _load_formulas(entry, schema)
     return OperatorEntry(
         name=str(name),
         where=entry.where,
@@ -331,7 +343,8 @@ def _load_entry(entry: Entry, family: str, tables: Tables) -> OperatorEntry:
         structured=entry.flag("structured"),
         composite=_optional(entry, "composite"),
         composite_explicit=_optional(entry, "composite_explicit"),
-        formulas=_load_formulas(entry, schema),
+        formulas=formulas,
+        refused=refused,
         differentiable=_load_differentiable(entry, schema),
         node=str(entry.text("node")),
         tags=tags,

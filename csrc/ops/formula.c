@@ -1,4 +1,4 @@
-/* ops/formula.c -- arithmetic on numbers whose kind is known only at run time. */
+/* ops/formula.c -- arithmetic on numbers whose kind is known only at run time, and what becomes of temporaries. */
 #include "ops/formula.h"
 
 #include <complex.h>
@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/overflow.h"
+#include "ops/names.h"
 #include "storage/allocator.h"
 
 shmt_status shmt__tensor_vec_alloc(int64_t n, shmt_tensor_vec* out) {
@@ -100,4 +101,34 @@ shmt_status shmt__ints_at(shmt_ints values, int64_t i, int64_t* out) {
                "index %" PRId64 " is out of range for a list of %" PRId64, i, values.len);
   *out = values.data[at];
   return SHMT_OK;
+}
+
+/* --- memory of temporaries --------------------------------------------------------------------- */
+
+/* Would other be broadcast to the sizes of t? */
+static bool fits_into(const shmt_tensor* other, const shmt_tensor* t) {
+  const int extra = t->n_dims - other->n_dims;
+  bool fits = extra >= 0;
+
+  for (int d = 0; fits && d < other->n_dims; d++)
+    fits = other->sizes[d] == t->sizes[d + extra] || other->sizes[d] == 1;
+  return fits;
+}
+
+bool shmt__is_spent(const shmt_tensor* t, const shmt_tensor* other) {
+  /* relaxed: there is nobody else who could change a count of one. */
+  const bool is_own = atomic_load_explicit(&t->refs, memory_order_relaxed) == 1 &&
+                      atomic_load_explicit(&t->storage->refs, memory_order_relaxed) == 1;
+  const bool is_plain = (t->flags & SHMT_TENSOR_DENSE) != 0 &&
+                        (shmt__is_floating(t->dtype) || shmt__is_complex(t->dtype)) &&
+                        shmt__is_plain_call(shmt__tensor_keys(t) | (other ? shmt__tensor_keys(other) : 0));
+
+  return is_own && is_plain && (!other || (other->dtype == t->dtype && fits_into(other, t)));
+}
+
+bool shmt__is_spent_like(const shmt_tensor* t, const shmt_tensor* other) {
+  const bool same_places = other->n_dims == 0 || (shmt__same_sizes(t, other) &&
+                                                  shmt__same_ints(shmt__tensor_strides(t), shmt__tensor_strides(other)));
+
+  return same_places && shmt__is_spent(t, other);
 }

@@ -9,6 +9,7 @@
 #include "base/overflow.h"
 #include "base/promote.h" /* shmt__dtype_title */
 #include "base/scalar.h"
+#include "dispatch/operator.h"
 #include "dispatch/value.h"
 #include "tensor/tensor.h"
 
@@ -54,6 +55,24 @@ static inline shmt_status shmt__tensor_of_number(shmt_scalar value, shmt_tensor*
                      : value.tag == SHMT_SCALAR_COMPLEX ? SHMT_COMPLEX128
                                                         : shmt__scalar_dtype(value);
   return shmt__tensor_from_scalar(value, dtype, true, out);
+}
+
+/* --- memory of temporaries ------------------------------------------------------------------- */
+
+/* May an element-wise operator on t and other (NULL: on t alone) write its result into t? So it is when t is the caller's
+ * alone, nobody would see the difference, and the result has t's shape and dtype. */
+bool shmt__is_spent(const shmt_tensor* t, const shmt_tensor* other);
+/* The same for an operator on other and t, in this order: the result's elements lie as t's do. */
+bool shmt__is_spent_like(const shmt_tensor* t, const shmt_tensor* other);
+
+/* What became of *spent: *out, where an operator has made that; otherwise *spent itself, which it has written into.
+ * *spent is NULL then. */
+static inline void shmt__hand_over(shmt_tensor** spent, shmt_tensor** out) {
+  if (*out)
+    shmt__tensor_release(*spent);
+  else
+    *out = *spent;
+  *spent = NULL;
 }
 
 /* Equal texts; NULL equals only NULL. */

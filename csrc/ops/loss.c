@@ -3,9 +3,9 @@
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "ops/check.h"
+#include "ops/formula.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 enum { NONE = 0, MEAN = 1, SUM = 2 };
 
@@ -16,14 +16,12 @@ shmt_status shmt__reduce_loss(shmt_tensor* self, int64_t reduction, shmt_tensor*
   return SHMT_OK;
 }
 
-/* Is the memory of t its only owner's, who asks, and may a product with factor be written to it? */
-static bool is_disposable(shmt_tensor* t, const shmt_tensor* factor) {
-  /* relaxed: there is nobody else who could change a count of one. */
-  const bool is_own = atomic_load_explicit(&t->refs, memory_order_relaxed) == 1 &&
-                      atomic_load_explicit(&t->storage->refs, memory_order_relaxed) == 1;
-
-  return is_own && shmt__is_plain_call(shmt__tensor_keys(t) | shmt__tensor_keys(factor)) && t->dtype == factor->dtype &&
-         (factor->n_dims == 0 || shmt__same_sizes(t, factor));
+/* self * factor, in the memory of self where nobody else has that. */
+static shmt_status multiply(shmt_tensor* self, shmt_tensor* factor, shmt_tensor** out) {
+  if (!shmt__is_spent(self, factor)) return shmt_op_mul_Tensor(self, factor, out);
+  SHMT_TRY(shmt_op_mul__Tensor(self, factor));
+  *out = shmt__tensor_ref(self);
+  return SHMT_OK;
 }
 
 shmt_status shmt__loss_grad(shmt_tensor* grad, shmt_tensor* slope, int64_t reduction, shmt_tensor** out) {
@@ -34,14 +32,11 @@ shmt_status shmt__loss_grad(shmt_tensor* grad, shmt_tensor* slope, int64_t reduc
     SHMT_TRY(shmt_op_div_Scalar(grad, shmt__scalar_int(slope->numel), &scaled));
   else
     scaled = shmt__tensor_ref(grad);
-  if (!is_disposable(slope, scaled)) return shmt_op_mul_Tensor(slope, scaled, out);
-  SHMT_TRY(shmt_op_mul__Tensor(slope, scaled));
-  *out = shmt__tensor_ref(slope);
-  return SHMT_OK;
+  return multiply(slope, scaled, out);
 }
 
 shmt_status shmt__weighted(shmt_tensor* self, shmt_tensor* weight, shmt_tensor** out) {
-  if (weight) return shmt_op_mul_Tensor(self, weight, out);
+  if (weight) return multiply(self, weight, out);
   *out = shmt__tensor_ref(self);
   return SHMT_OK;
 }

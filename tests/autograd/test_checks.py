@@ -93,3 +93,42 @@ def test_hessian_and_products() -> None:
         value, result = product(f, x, v)
         assert value.item() == 11
         assert result.tolist() == [7, 13]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n", [0, 1, 70_000])
+def test_gradients_written_into_temporaries_leave_others_alone(n: int, threads: int) -> None:
+    before = st.get_num_threads()
+    st.set_num_threads(threads)
+    try:
+        a, b = (st.rand(n, dtype=st.float64).requires_grad_() for _ in range(2))
+        seen: list[st.Tensor] = []
+        middle = a * 1
+        middle.register_hook(seen.append)
+        loss = st.nn.functional.mse_loss(middle, b, reduction="none")
+        grad = st.rand(n, dtype=st.float64)
+        kept = grad.clone()
+        for _ in range(2):  # what is saved is used again
+            first, second = st.autograd.grad(loss, [a, b], grad, retain_graph=True)
+            assert first.tolist() == (2 * (a - b) * kept).tolist()
+            assert second.tolist() == (2 * (b - a) * kept).tolist()
+        assert grad.tolist() == kept.tolist()
+        assert seen[0].tolist() == seen[1].tolist()
+    finally:
+        st.set_num_threads(before)
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "broadcast"])
+def test_gradient_written_into_a_temporary_lies_as_otherwise(layout: str) -> None:
+    a = st.rand(3, 4, dtype=st.float64).requires_grad_()
+    b = {
+        "rows": st.rand(3, 4, dtype=st.float64),
+        "columns": st.rand(4, 3, dtype=st.float64).t(),
+        "broadcast": st.rand(4, dtype=st.float64),
+    }[layout]
+    found = a * 1
+    grad = st.autograd.grad((b / found).sum(), found, create_graph=False)[0]
+    recorded = st.autograd.grad((b / found).sum(), found, create_graph=True)[0]
+    assert grad.stride() == recorded.stride()
+    assert (grad + b / (a * a)).abs().max() < 1e-9
+    assert recorded.detach().tolist() == grad.tolist()

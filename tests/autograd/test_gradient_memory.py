@@ -62,6 +62,42 @@ def test_gradient_of_a_view_is_the_leafs_own() -> None:
     assert seen[0].tolist() == [[1.0] * 3] * 4
 
 
+MATRIX = shmtensor.rand(N, N)
+#: Losses of one matrix, and how many matrices exist at once beside results without reduction and
+#: their gradient.
+LOSSES: dict[str, tuple[Callable[..., Tensor], int]] = {
+    "mse_loss": (lambda a, **k: F.mse_loss(a, MATRIX, **k), 1),
+    "huber_loss": (lambda a, **k: F.huber_loss(a, MATRIX, **k), 1),
+    "soft_margin": (lambda a, **k: F.soft_margin_loss(a, MATRIX, **k), 2),
+    "bce": (lambda a, **k: F.binary_cross_entropy(a, MATRIX, MATRIX, **k), 1),
+    "bce with logits": (
+        lambda a, **k: F.binary_cross_entropy_with_logits(a, MATRIX, MATRIX, **k),
+        1,
+    ),
+    "bce with pos_weight": (
+        lambda a, **k: F.binary_cross_entropy_with_logits(
+            a, MATRIX, MATRIX, pos_weight=MATRIX[0], **k
+        ),
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_slopes_of_losses_are_weighted_in_place(name: str, reduction: str) -> None:
+    loss, matrices = LOSSES[name]
+    a = shmtensor.rand(N, N)
+
+    def run() -> Tensor:
+        leaf = a.detach().requires_grad_()
+        result = loss(leaf, reduction=reduction)
+        return shmtensor.autograd.grad(result, leaf, shmtensor.ones_like(result))[0]
+
+    beside = 2 if reduction == "none" else 0
+    assert peak(run) <= (matrices + beside + 0.2) * 1.125 * a.numel() * a.element_size()
+
+
 @pytest.mark.parametrize("margin", ["one", "several"])
 def test_margin_losses_take_no_pairs_of_classes(margin: str) -> None:
     scores = shmtensor.randn(60, 80)

@@ -46,6 +46,11 @@ OPERATORS = """
   variants: []
   impl: shmt__mul
   doc: A product.
+- op: mul_.Tensor
+  schema: mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
+  variants: []
+  impl: shmt__mul_
+  doc: A product in place.
 - op: neg
   schema: neg(Tensor self) -> Tensor
   variants: []
@@ -149,6 +154,38 @@ def test_wrong_statement_is_refused(
 ) -> None:
     with pytest.raises(SpecError, match=message):
         lowered(formula)
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        (
+            "-grad + self",
+            "shmt__is_spent(t1, self_2) ? shmt_op_add__Tensor(t1, self_2, shmt__scalar_int(1)) : "
+            "shmt_op_add_Tensor(t1, self_2, shmt__scalar_int(1), &t3)); "
+            "shmt__hand_over(&t1, &t3);",
+        ),
+        ("self * -grad", "shmt__is_spent_like(t2, self_1) ? shmt_op_mul__Tensor(t2, self_1)"),
+        ("grad + self", "TRY(shmt_op_add_Tensor(grads[0], self_1"),
+        ("a = -grad; a + self", "TRY(shmt_op_add_Tensor(t1, self_2"),
+        ("a = two(-grad, self); a[0] + a[1]", "TRY(shmt_op_add_Tensor(t3, t4"),
+    ],
+)
+def test_only_a_temporary_without_a_name_is_overwritten(
+    lowered: Callable[[str], str], formula: str, expected: str
+) -> None:
+    assert expected in lowered(formula)
+
+
+@pytest.mark.parametrize(("by", "name"), [("", "f"), (" by g", "g")])
+def test_argument_that_must_not_require_grad(
+    lowered: Callable[[str], str], by: str, name: str
+) -> None:
+    text = lowered(f"grad\n    weight: 'refused{by}: a constant'")
+    assert (
+        "if (SHMT_UNLIKELY(shmt__grad_enabled() && shmt__wants_grad(weight))) "
+        f'return shmt__fail_constant("{name}", "weight");'
+    ) in text
 
 
 def test_shape_only_use_does_not_keep_the_tensor(lowered: Callable[[str], str]) -> None:
