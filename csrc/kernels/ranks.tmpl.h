@@ -1,5 +1,5 @@
-/* kernels/ranks.tmpl.h -- the rank of one among few keys, and stretches of elements; for the templates that select, which
- * include kernels/keys.tmpl.h and kernels/count_less.tmpl.h. */
+/* kernels/ranks.tmpl.h -- the rank of one among keys, and stretches of elements; for the templates that select, which
+ * include kernels/keys.tmpl.h. One dtype. */
 enum { FN(stretch) = 128, FN(step) = 32, FN(group) = 8 };
 
 /* Is one of `group` flags set? */
@@ -12,17 +12,7 @@ static inline bool FN(any_of_group)(const uint8_t* flags) {
 /* Of so few keys every one is compared with every other. */
 enum { FN(few) = 32 };
 
-/* The key that `rank` others are before, of 1 <= n <= few; how many are less in *below. `keys` has room for one vector
- * more. */
-static KEY FN(count_to_rank)(KEY* keys, int64_t n, int64_t rank, int64_t* below) {
-  KEY less[FN(few) + FN(abreast)];
-  int64_t best = 0;
-
-  less[0] = 0;
-  FN(count_less)(keys, keys, n, less);
-  /* The most that are less, but no more than the rank. */
-  for (int64_t i = 1; i < n; i++)
-    if ((int64_t)less[best] > rank || ((int64_t)less[i] <= rank && less[i] > less[best])) best = i;
-  *below = (int64_t)less[best];
-  return keys[best];
-}
+/* The key that `rank` others are before, of n >= 1, which have room for 64 bytes more; how many are less in *below. Of at
+ * most `few` keys, and of any number of keys, which are moved about. (In kernels/select.tmpl.h.) */
+KEY SHMT_UNSIGNED_LOOP(rank_of_few)(const KEY* keys, int64_t n, int64_t rank, int64_t* below);
+KEY SHMT_UNSIGNED_LOOP(rank_of_keys)(KEY* keys, int64_t n, int64_t rank, int64_t* below);

@@ -4,14 +4,27 @@
 #if SHMT_IS_SIGNED || SHMT_IS_BOOL
 BY_UNSIGNED(select)
 #else
-#include "kernels/count_less.tmpl.h"
 #include "kernels/ranks.tmpl.h"
 
-static inline KEY FN(signed_key)(T value, KEY sign) { return (KEY)(FN(to_key)(value) ^ sign); }
+#if !SHMT_IS_FLOATING /* keys of floats are as good */
+/* In kernels/sort.tmpl.h. */
+void SHMT_LOOP(count_less)(const KEY* keys, const KEY* padded, int64_t n, KEY* less);
 
-/* The key that `rank` of n others are before; how many are less in *below. Digit after digit, from the highest in which
- * keys differ, only those stay that have the digit of the one looked for. `keys` has room for one vector more. */
-static KEY FN(key_of_rank)(KEY* keys, int64_t n, int64_t rank, int64_t* below) {
+KEY SHMT_LOOP(rank_of_few)(const KEY* keys, int64_t n, int64_t rank, int64_t* below) {
+  KEY less[FN(few) + 64 / sizeof(KEY)];
+  int64_t best = 0;
+
+  less[0] = 0;
+  SHMT_LOOP(count_less)(keys, keys, n, less);
+  /* The most that are less, but no more than the rank. */
+  for (int64_t i = 1; i < n; i++)
+    if ((int64_t)less[best] > rank || ((int64_t)less[i] <= rank && less[i] > less[best])) best = i;
+  *below = (int64_t)less[best];
+  return keys[best];
+}
+
+/* Digit after digit, from the highest in which keys differ, only those stay that have the digit of the one looked for. */
+KEY SHMT_LOOP(rank_of_keys)(KEY* keys, int64_t n, int64_t rank, int64_t* below) {
   const int width = sizeof(KEY) == 1 ? 8 : n < 1024 ? 7 : 11; /* of a digit; counting costs as much as its values */
   uint32_t counts[1 << 11];
   KEY differ = 0;
@@ -44,13 +57,16 @@ static KEY FN(key_of_rank)(KEY* keys, int64_t n, int64_t rank, int64_t* below) {
     left = kept;
   }
   if (bits > 0) {
-    const KEY found = FN(count_to_rank)(keys, left, rank, below);
+    const KEY found = SHMT_LOOP(rank_of_few)(keys, left, rank, below);
     *below += before;
     return found;
   }
   *below = before; /* all are the same */
   return keys[0];
 }
+#endif
+
+static inline KEY FN(signed_key)(T value, KEY sign) { return (KEY)(FN(to_key)(value) ^ sign); }
 
 /* How many of n elements have a key. */
 static inline int64_t FN(count_equal)(const T* x, int64_t n, KEY sign, KEY key) {
@@ -85,11 +101,11 @@ static bool FN(rank_by_sample)(const T* x, int64_t n, int64_t rank, KEY sign, KE
   *below = 0;
   if (at > margin) {
     FN(take_sample)(x, n / n_sample, n_sample, sign, keys);
-    low = FN(key_of_rank)(keys, n_sample, at - margin, &ignored);
+    low = SHMT_UNSIGNED_LOOP(rank_of_keys)(keys, n_sample, at - margin, &ignored);
   }
   if (at + margin < n_sample) {
     FN(take_sample)(x, n / n_sample, n_sample, sign, keys);
-    high = FN(key_of_rank)(keys, n_sample, at + margin, &ignored);
+    high = SHMT_UNSIGNED_LOOP(rank_of_keys)(keys, n_sample, at + margin, &ignored);
   }
   for (int64_t begin = 0; begin < n; begin += FN(stretch)) {
     const int64_t width = n - begin < FN(stretch) ? n - begin : FN(stretch);
@@ -113,7 +129,7 @@ static bool FN(rank_by_sample)(const T* x, int64_t n, int64_t rank, KEY sign, KE
   }
   if (rank < *below || rank >= *below + kept) return false;
   memset(keys + kept, 0, 64);
-  *chosen = FN(key_of_rank)(keys, kept, rank - *below, &ignored);
+  *chosen = SHMT_UNSIGNED_LOOP(rank_of_keys)(keys, kept, rank - *below, &ignored);
   *below += ignored;
   return true;
 }
@@ -136,7 +152,7 @@ void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, con
   if (sizeof(KEY) == 1 || n < FN(sampled) || !FN(rank_by_sample)(x, n, rank, sign, keys, &chosen, &below)) {
     for (int64_t i = 0; i < n; i++) keys[i] = FN(signed_key)(x[i], sign);
     memset(keys + n, 0, 64);
-    chosen = FN(key_of_rank)(keys, n, rank, &below);
+    chosen = SHMT_UNSIGNED_LOOP(rank_of_keys)(keys, n, rank, &below);
   }
   int64_t nth = rank - below; /* of those that equal it: stretches before it are only counted */
   for (; n - at > FN(stretch); at += FN(stretch)) {

@@ -24,11 +24,7 @@ void SHMT_UNSIGNED_LOOP(sort_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, 
 #if SHMT_IS_FLOATING
 #include "kernels/insertion.tmpl.h"
 #else
-#include "kernels/count_less.tmpl.h"
 #include "kernels/short_lines.tmpl.h"
-void SHMT_LOOP(sort_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, uint32_t* spare_index, int64_t n) {
-  FN(sort_keys)(keys, index, spare_keys, spare_index, n);
-}
 #endif
 
 /* Indices of 32 bits in the second half of the memory of the wide ones. What is written has been read before. */

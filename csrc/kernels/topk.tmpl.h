@@ -4,9 +4,11 @@
 #if SHMT_IS_SIGNED || SHMT_IS_BOOL
 BY_UNSIGNED(topk)
 #else
-#include "kernels/count_less.tmpl.h"
+#include "kernels/insertion.tmpl.h"
 #include "kernels/ranks.tmpl.h"
-#include "kernels/short_lines.tmpl.h"
+
+/* Those of kernels/sort.tmpl.h. */
+void SHMT_UNSIGNED_LOOP(sort_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, uint32_t* spare_index, int64_t n);
 
 /* Is the key of one of the elements x of a stretch at most `limit`? */
 static inline bool FN(any_within)(const T* x, KEY flip, KEY limit) {
@@ -20,8 +22,8 @@ static inline bool FN(any_within)(const T* x, KEY flip, KEY limit) {
 }
 
 /* A key that at least k <= few are not above: each of `few` columns has its least one, and the k-th of those is it. */
-static KEY FN(bound)(const T* x, int64_t n, KEY flip, int64_t k) {
-  KEY least[FN(few) + FN(abreast)];
+static __attribute__((noinline)) KEY FN(bound)(const T* x, int64_t n, KEY flip, int64_t k) {
+  KEY least[FN(few)], room[FN(few) + 64 / sizeof(KEY)]; /* whose address stays here, and of which others learn it */
   int64_t below;
 
   memset(least, 0xff, sizeof least);
@@ -30,7 +32,9 @@ static KEY FN(bound)(const T* x, int64_t n, KEY flip, int64_t k) {
       const KEY key = (KEY)(FN(to_key)(x[i + c]) ^ flip);
       least[c] = key < least[c] ? key : least[c];
     }
-  return FN(count_to_rank)(least, FN(few), k - 1, &below);
+  memcpy(room, least, sizeof least);
+  memset(room + FN(few), 0, 64);
+  return SHMT_UNSIGNED_LOOP(rank_of_few)(room, FN(few), k - 1, &below);
 }
 
 /* The k best so far, the worst of them on top. */
@@ -122,7 +126,10 @@ void SHMT_LOOP(topk)(char* const* data, const int64_t* strides, int64_t n, const
     h.held = 0;
     FN(heap_fill)(&h, x, n, flip, all);
   }
-  FN(sort_keys)(h.keys, h.index, (KEY*)(void*)data[0], (uint32_t*)(void*)data[1], k);
+  if (k <= FN(inserted))
+    FN(insert_keys)(h.keys, h.index, k);
+  else
+    SHMT_UNSIGNED_LOOP(sort_keys)(h.keys, h.index, (KEY*)(void*)data[0], (uint32_t*)(void*)data[1], k);
   for (int64_t i = 0; i < k; i++) {
     values[i] = x[h.index[i]];
     indices[i] = h.index[i];
