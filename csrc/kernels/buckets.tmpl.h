@@ -81,16 +81,38 @@ void SHMT_LOOP(bucket_packed)(char* const* data, const int64_t* strides, int64_t
   *(T**)(void*)data[0] = from;
 }
 
-/* data: keys, what goes with them; room for as many of both. ctx: int, how many of the lowest bits keys are sorted by. */
+/* data: indices (uint32), the places of the digits, the keys, where they go, the buckets' ends (uint32). A bucket of m
+ * keys has room for 2 m indices, of which these are the second half. */
+void SHMT_LOOP(bucket_deal)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__radix_shape* s = ctx;
+  uint32_t *to = (uint32_t*)(void*)data[0], *places = (uint32_t*)(void*)data[1];
+  const T* keys = (const T*)(const void*)data[2];
+  T* to_keys = (T*)(void*)data[3];
+  const uint32_t* ends = (const uint32_t*)(const void*)data[4];
+  const T low = s->low;
+  const int shift = s->shift;
+  const uint32_t first = (uint32_t)s->first;
+
+  (void)strides;
+  for (int64_t i = 0; i < n; i++) {
+    const T key = keys[i] - low, digit = key >> shift;
+    const uint32_t place = places[digit]++;
+    to_keys[place] = key;
+    to[(uint64_t)place + ends[digit]] = first + (uint32_t)i;
+  }
+}
+
+/* data: keys, room for as many, their indices (uint32), room for as many. ctx: int, how many of the lowest bits keys are sorted by. */
 void SHMT_LOOP(bucket_wide)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int bits = *(const int*)ctx;
-  T *keys = (T*)(void*)data[0], *beside = (T*)(void*)data[1];
-  T *to_keys = (T*)(void*)data[2], *to_beside = (T*)(void*)data[3];
+  T *keys = (T*)(void*)data[0], *to_keys = (T*)(void*)data[1];
+  uint32_t *beside = (uint32_t*)(void*)data[2], *to_beside = (uint32_t*)(void*)data[3];
 
   (void)strides;
   if (n <= FN(inserted)) {
     for (int64_t i = 1; i < n; i++) {
-      const T key = keys[i], with = beside[i];
+      const T key = keys[i];
+      const uint32_t with = beside[i];
       int64_t j = i;
       for (; j > 0 && keys[j - 1] > key; j--) {
         keys[j] = keys[j - 1];
@@ -113,7 +135,8 @@ void SHMT_LOOP(bucket_wide)(char* const* data, const int64_t* strides, int64_t n
       to_keys[place] = keys[i];
       to_beside[place] = beside[i];
     }
-    T *swap_keys = keys, *swap_beside = beside;
+    T* swap_keys = keys;
+    uint32_t* swap_beside = beside;
     keys = to_keys;
     beside = to_beside;
     to_keys = swap_keys;

@@ -1,8 +1,8 @@
 /* kernels/radix.tmpl.h -- keys of a long line dealt out to buckets by their highest digit. One width of keys.
  *
  * A key that is at most 32 bits above the least one is packed with its index into one number; numbers that differ
- * in nothing else keep their order, and moving one number is all that sorting does. Of wider keys, keys and indices are
- * two arrays.
+ * in nothing else keep their order, and moving one number is all that sorting does. Wider keys are dealt out in
+ * kernels/buckets.tmpl.h.
  */
 #include "kernels/loops.h"
 #include "kernels/shapes.h"
@@ -19,28 +19,17 @@ void SHMT_LOOP(radix_count)(char* const* data, const int64_t* strides, int64_t n
   for (int64_t i = 0; i < n; i++) counts[(uint64_t)(T)(keys[i] - low) >> shift]++;
 }
 
-/* data: packed keys and indices; or, with keys in data[3], indices; the places (uint32) of the digits; the keys; NULL or
- * where keys go. */
+/* data: packed keys and indices; the places (uint32) of the digits; the keys. */
 void SHMT_LOOP(radix_deal)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__radix_shape* s = ctx;
   uint64_t* to = (uint64_t*)(void*)data[0];
   uint32_t* places = (uint32_t*)(void*)data[1];
   const T* keys = (const T*)(const void*)data[2];
-  uint64_t* to_keys = (uint64_t*)(void*)data[3];
   const T low = (T)s->low;
   const int shift = s->shift;
   const uint64_t first = (uint64_t)s->first;
 
   (void)strides;
-  if (to_keys) {
-    for (int64_t i = 0; i < n; i++) {
-      const uint64_t key = (T)(keys[i] - low);
-      const uint32_t place = places[key >> shift]++;
-      to_keys[place] = key;
-      to[place] = first + (uint64_t)i;
-    }
-    return;
-  }
   for (int64_t i = 0; i < n; i++) {
     const uint64_t key = (T)(keys[i] - low);
     to[places[key >> shift]++] = key << 32 | (first + (uint64_t)i);

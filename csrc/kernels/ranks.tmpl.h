@@ -2,6 +2,16 @@
  * include kernels/keys.tmpl.h. One dtype. */
 enum { FN(stretch) = 128, FN(step) = 32, FN(group) = 8 };
 
+/* Elements that are looked at together, of lines whose elements do not lie so. */
+enum { FN(together) = 1024 };
+
+/* n elements, `step` bytes apart: where they lie, or in `room`. */
+static inline const T* FN(bring_together)(const char* x, int64_t step, int64_t n, T* room) {
+  if (step == sizeof(T)) return (const T*)(const void*)x;
+  for (int64_t i = 0; i < n; i++) room[i] = *(const T*)(const void*)(x + i * step);
+  return room;
+}
+
 /* Is one of `group` flags set? */
 static inline bool FN(any_of_group)(const uint8_t* flags) {
   uint64_t all;

@@ -68,51 +68,62 @@ KEY SHMT_LOOP(rank_of_keys)(KEY* keys, int64_t n, int64_t rank, int64_t* below) 
 
 static inline KEY FN(signed_key)(T value, KEY sign) { return (KEY)(FN(to_key)(value) ^ sign); }
 
-/* How many of n elements have a key. */
+/* How many of at most `stretch` elements have a key. */
 static inline int64_t FN(count_equal)(const T* x, int64_t n, KEY sign, KEY key) {
+  KEY same = 0;
+
+  for (int64_t i = 0; i < n; i++) same += FN(signed_key)(x[i], sign) == key;
+  return (int64_t)same;
+}
+
+static int64_t FN(count_nan)(const char* x, int64_t step, int64_t n) {
+  T room[FN(stretch)];
   int64_t total = 0;
 
-  for (int64_t at = 0; at < n; at += FN(stretch)) {
-    const int64_t end = n - at < FN(stretch) ? n : at + FN(stretch);
-    KEY same = 0;
-    for (int64_t i = at; i < end; i++) same += FN(signed_key)(x[i], sign) == key;
-    total += (int64_t)same;
+  for (int64_t at = 0, width; at < n; at += width) {
+    width = n - at < FN(stretch) ? n - at : FN(stretch);
+    total += FN(count_equal)(FN(bring_together)(x + at * step, step, width, room), width, 0, (KEY)~(KEY)0);
   }
   return total;
 }
 
-/* Keys of n elements, one out of each `step`, at places without a period; and 64 bytes of zeros. */
-static void FN(take_sample)(const T* x, int64_t step, int64_t n, KEY sign, KEY* keys) {
-  for (int64_t i = 0; i < n; i++)
-    keys[i] = FN(signed_key)(x[i * step + (int64_t)((uint32_t)i * 2654435761u >> 8) % step], sign);
+/* Keys of n elements, one out of each `share`, at places without a period; and 64 bytes of zeros. */
+static void FN(take_sample)(const char* x, int64_t step, int64_t share, int64_t n, KEY sign, KEY* keys) {
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t at = i * share + (int64_t)((uint32_t)i * 2654435761u >> 8) % share;
+    keys[i] = FN(signed_key)(*(const T*)(const void*)(x + at * step), sign);
+  }
   memset(keys + n, 0, 64);
 }
 
 /* The element of a rank most likely lies between two of a sample: only what does is looked at closely. False when it
  * lies elsewhere. `keys` has room for n and 64 bytes; n >= sampled. */
 enum { FN(sampled) = 2048 };
-static bool FN(rank_by_sample)(const T* x, int64_t n, int64_t rank, KEY sign, KEY* keys, KEY* chosen, int64_t* below) {
+static bool FN(rank_by_sample)(const char* x, int64_t step, int64_t n, int64_t rank, KEY sign, KEY* keys, KEY* chosen,
+                               int64_t* below) {
   const int64_t n_sample = n < 8 * FN(sampled) ? 256 : 2048;
   const int64_t margin = n_sample == 256 ? 22 : 58; /* two and a half times what is expected */
   const int64_t at = (int64_t)((double)rank / (double)n * (double)n_sample);
   int64_t kept = 0, ignored;
   KEY low = 0, high = (KEY)~(KEY)0;
+  T room[FN(stretch)];
 
   *below = 0;
   if (at > margin) {
-    FN(take_sample)(x, n / n_sample, n_sample, sign, keys);
+    FN(take_sample)(x, step, n / n_sample, n_sample, sign, keys);
     low = SHMT_UNSIGNED_LOOP(rank_of_keys)(keys, n_sample, at - margin, &ignored);
   }
   if (at + margin < n_sample) {
-    FN(take_sample)(x, n / n_sample, n_sample, sign, keys);
+    FN(take_sample)(x, step, n / n_sample, n_sample, sign, keys);
     high = SHMT_UNSIGNED_LOOP(rank_of_keys)(keys, n_sample, at + margin, &ignored);
   }
   for (int64_t begin = 0; begin < n; begin += FN(stretch)) {
     const int64_t width = n - begin < FN(stretch) ? n - begin : FN(stretch);
+    const T* elements = FN(bring_together)(x + begin * step, step, width, room);
     KEY own[FN(stretch)], less = 0;
     uint8_t within[FN(stretch)];
     for (int64_t i = 0; i < width; i++) {
-      const KEY key = FN(signed_key)(x[begin + i], sign);
+      const KEY key = FN(signed_key)(elements[i], sign);
       own[i] = key;
       less += key < low;
       within[i] = (KEY)(key - low) <= (KEY)(high - low);
@@ -134,35 +145,42 @@ static bool FN(rank_by_sample)(const T* x, int64_t n, int64_t rank, KEY sign, KE
   return true;
 }
 
-/* data: value, index of the element of rank ctx->k, counted from 0 and in stable order; x; scratch for n keys and 64
- * bytes. Rank -1: the median, or the first NaN; -2: the median of what is no NaN. */
+/* data: value, index of the element of rank ctx->k, counted from 0 and in stable order; x, strides[2] bytes apart;
+ * scratch for n keys and 64 bytes. Rank -1: the median, or the first NaN; -2: the median of what is no NaN. */
 void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const T* x = (const T*)(const void*)data[2];
+  const char* x = data[2];
+  const int64_t step = strides[2];
   KEY* keys = (KEY*)(void*)data[3];
   const shmt__sort_shape* s = ctx;
-  const KEY nan = (KEY)~(KEY)0, sign = SIGN(s);
+  const KEY sign = SIGN(s);
   int64_t rank = s->k, below, at = 0;
+  T room[FN(stretch)];
   KEY chosen;
 
-  (void)strides;
   if (rank < 0) {
-    const int64_t valid = SHMT_IS_FLOATING ? n - FN(count_equal)(x, n, 0, nan) : n;
+    const int64_t valid = SHMT_IS_FLOATING ? n - FN(count_nan)(x, step, n) : n;
     rank = rank == -1 && valid < n ? valid : valid > 0 ? (valid - 1) / 2 : 0;
   }
-  if (sizeof(KEY) == 1 || n < FN(sampled) || !FN(rank_by_sample)(x, n, rank, sign, keys, &chosen, &below)) {
-    for (int64_t i = 0; i < n; i++) keys[i] = FN(signed_key)(x[i], sign);
+  if (sizeof(KEY) == 1 || n < FN(sampled) || !FN(rank_by_sample)(x, step, n, rank, sign, keys, &chosen, &below)) {
+    if (step == sizeof(T))
+      for (int64_t i = 0; i < n; i++) keys[i] = FN(signed_key)(((const T*)(const void*)x)[i], sign);
+    else
+      for (int64_t i = 0; i < n; i++) keys[i] = FN(signed_key)(*(const T*)(const void*)(x + i * step), sign);
     memset(keys + n, 0, 64);
     chosen = SHMT_UNSIGNED_LOOP(rank_of_keys)(keys, n, rank, &below);
   }
   int64_t nth = rank - below; /* of those that equal it: stretches before it are only counted */
   for (; n - at > FN(stretch); at += FN(stretch)) {
-    const int64_t same = FN(count_equal)(x + at, FN(stretch), sign, chosen);
+    const T* elements = FN(bring_together)(x + at * step, step, FN(stretch), room);
+    const int64_t same = FN(count_equal)(elements, FN(stretch), sign, chosen);
     if (same > nth) break;
     nth -= same;
   }
   /* Bounded: x may be shared, and change meanwhile. */
-  while (at < n - 1 && (FN(signed_key)(x[at], sign) != chosen || nth-- > 0)) at++;
-  *(T*)(void*)data[0] = x[at];
+  const T* own = (const T*)(const void*)(x + at * step);
+  for (; at < n - 1 && (FN(signed_key)(*own, sign) != chosen || nth-- > 0); at++)
+    own = (const T*)(const void*)((const char*)own + step);
+  *(T*)(void*)data[0] = *own;
   *(int64_t*)(void*)data[1] = at;
 }
 #endif

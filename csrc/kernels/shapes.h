@@ -164,6 +164,7 @@ typedef struct shmt__radix_shape {
   uint64_t flip;  /* the keys' bits that are turned round: all of them, or none */
   uint64_t low;   /* the least key */
   int64_t first;  /* the index of the first key given */
+  int64_t step;   /* bytes between neighbours in the line */
   int shift;      /* the digit is what is above so many bits of key - low */
 } shmt__radix_shape;
 

@@ -87,20 +87,22 @@ void SHMT_LOOP(sort_encode)(char* const* data, const int64_t* strides, int64_t n
 }
 
 /* data: values, indices (int64), the whole x, packed keys and indices (they may lie where indices go) or NULL, keys when
- * they are not packed: the indices are in place then. ctx: shmt__radix_shape. */
+ * they are not packed: their indices are 32 bits in the second half of the memory of the wide ones. ctx: shmt__radix_shape. */
 void SHMT_LOOP(sort_decode)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__radix_shape* s = ctx;
   T* values = (T*)(void*)data[0];
   int64_t* indices = (int64_t*)(void*)data[1];
-  const T* x = (const T*)(const void*)data[2];
+  const char* x = data[2];
+  const int64_t step = s->step;
   const uint64_t *packed = (const uint64_t*)(const void*)data[3], *keys = (const uint64_t*)(const void*)data[4];
   const KEY flip = (KEY)s->flip, low = (KEY)s->low;
 
   (void)strides;
+  if (!packed) FN(widen_indices)(indices, (const char*)indices + n * (int64_t)sizeof(uint32_t), n);
   for (int64_t i = 0; i < n; i++) {
     const KEY key = (KEY)((KEY)((packed ? packed[i] >> 32 : keys[i]) + low) ^ flip);
     const int64_t index = packed ? (int64_t)(uint32_t)packed[i] : indices[i];
-    values[i] = FN(is_shared)(key) ? x[index] : FN(from_key)(key);
+    values[i] = FN(is_shared)(key) ? *(const T*)(const void*)(x + index * step) : FN(from_key)(key);
     indices[i] = index;
   }
 }

@@ -21,20 +21,31 @@ static inline bool FN(any_within)(const T* x, KEY flip, KEY limit) {
   return least <= limit;
 }
 
-/* A key that at least k <= few are not above: each of `few` columns has its least one, and the k-th of those is it. */
-static __attribute__((noinline)) KEY FN(bound)(const T* x, int64_t n, KEY flip, int64_t k) {
-  KEY least[FN(few)], room[FN(few) + 64 / sizeof(KEY)]; /* whose address stays here, and of which others learn it */
-  int64_t below;
+/* The least keys so far of `few` columns, and of n more elements. */
+static __attribute__((noinline)) void FN(least_of_columns)(KEY* kept, const T* x, int64_t n, KEY flip) {
+  KEY least[FN(few)];
 
-  memset(least, 0xff, sizeof least);
+  memcpy(least, kept, sizeof least);
   for (int64_t i = 0; i + FN(few) <= n; i += FN(few))
     for (int c = 0; c < FN(few); c++) {
       const KEY key = (KEY)(FN(to_key)(x[i + c]) ^ flip);
       least[c] = key < least[c] ? key : least[c];
     }
-  memcpy(room, least, sizeof least);
-  memset(room + FN(few), 0, 64);
-  return SHMT_UNSIGNED_LOOP(rank_of_few)(room, FN(few), k - 1, &below);
+  memcpy(kept, least, sizeof least);
+}
+
+/* A key that at least k <= few are not above: each of `few` columns has its least one, and the k-th of those is it. */
+static KEY FN(bound)(const char* x, int64_t step, int64_t n, KEY flip, int64_t k) {
+  KEY least[FN(few) + 64 / sizeof(KEY)];
+  T room[FN(together)];
+  int64_t below, width = step == sizeof(T) ? n : FN(together);
+
+  memset(least, 0xff, sizeof least);
+  for (int64_t at = 0; at < n; at += width) {
+    width = n - at < width ? n - at : width;
+    FN(least_of_columns)(least, FN(bring_together)(x + at * step, step, width, room), width, flip);
+  }
+  return SHMT_UNSIGNED_LOOP(rank_of_few)(least, FN(few), k - 1, &below);
 }
 
 /* The k best so far, the worst of them on top. */
@@ -74,8 +85,9 @@ static inline void FN(heap_replace)(FN(heap)* h, KEY key, int64_t i) {
   h->index[at] = (uint32_t)i;
 }
 
-/* Give the heap what it wants of n elements x, none of it above `bound`. Most stretches have nothing for it. */
-static void FN(heap_fill)(FN(heap)* h, const T* x, int64_t n, KEY flip, KEY bound) {
+/* Give the heap what it wants of n elements x, the first of index `first`, none of it above `bound`. Most stretches have
+ * nothing for it. */
+static void FN(heap_fill)(FN(heap)* h, const T* x, int64_t first, int64_t n, KEY flip, KEY bound) {
   for (int64_t at = 0; at < n;) {
     const bool full = h->held == h->k;
     if (full && h->keys[0] == 0) return;
@@ -101,37 +113,47 @@ static void FN(heap_fill)(FN(heap)* h, const T* x, int64_t n, KEY flip, KEY boun
       }
       if (!within[i - begin]) continue;
       if (h->held < h->k)
-        FN(heap_add)(h, key, i);
+        FN(heap_add)(h, key, first + i);
       else if (key < h->keys[0])
-        FN(heap_replace)(h, key, i);
+        FN(heap_replace)(h, key, first + i);
     }
   }
 }
 
-/* data: values, indices of the ctx->k first in order, x, scratch. */
+static void FN(heap_fill_line)(FN(heap)* h, const char* x, int64_t step, int64_t n, KEY flip, KEY bound) {
+  T room[FN(together)];
+  int64_t width = step == sizeof(T) ? n : FN(together);
+
+  for (int64_t at = 0; at < n; at += width) {
+    width = n - at < width ? n - at : width;
+    FN(heap_fill)(h, FN(bring_together)(x + at * step, step, width, room), at, width, flip, bound);
+  }
+}
+
+/* data: values, indices of the ctx->k first in order, x, scratch. strides[2]: bytes between neighbours in x. */
 void SHMT_LOOP(topk)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__sort_shape* s = ctx;
   const int64_t k = s->k;
   T* values = (T*)(void*)data[0];
   int64_t* indices = (int64_t*)(void*)data[1];
-  const T* x = (const T*)(const void*)data[2];
+  const char* x = data[2];
+  const int64_t step = strides[2];
   FN(heap) h = {.keys = (KEY*)(void*)data[3], .k = k};
   const KEY all = (KEY)~(KEY)0, flip = (KEY)((s->descending ? all : 0) ^ SIGN(s));
 
-  (void)strides;
   h.index = (uint32_t*)(void*)(data[3] + ((size_t)k * sizeof(KEY) + 7) / 8 * 8);
   if (k == 0) return;
-  if (k <= FN(few) / 2 && n >= 2 * FN(few)) FN(heap_fill)(&h, x, n, flip, FN(bound)(x, n, flip, k));
+  if (k <= FN(few) / 2 && n >= 2 * FN(few)) FN(heap_fill_line)(&h, x, step, n, flip, FN(bound)(x, step, n, flip, k));
   if (h.held < k) { /* no bound; or x is shared, and has changed */
     h.held = 0;
-    FN(heap_fill)(&h, x, n, flip, all);
+    FN(heap_fill_line)(&h, x, step, n, flip, all);
   }
   if (k <= FN(inserted))
     FN(insert_keys)(h.keys, h.index, k);
   else
     SHMT_UNSIGNED_LOOP(sort_keys)(h.keys, h.index, (KEY*)(void*)data[0], (uint32_t*)(void*)data[1], k);
   for (int64_t i = 0; i < k; i++) {
-    values[i] = x[h.index[i]];
+    values[i] = *(const T*)(const void*)(x + h.index[i] * step);
     indices[i] = h.index[i];
   }
 }

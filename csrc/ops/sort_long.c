@@ -3,13 +3,14 @@
  *   encode   each chunk's elements become keys (in the memory of the values), and their extent is found
  *   count    each chunk's keys by their highest digit
  *   deal     each chunk's keys to their buckets, behind those of the chunks before: keys and indices packed, into the
- *            memory of the indices; keys that are too wide for that aside
+ *            memory of the indices; keys that are too wide for that aside, and their indices, of 32 bits, take half of it
  *   sort     the buckets, each by the bits that are left, and decode them where they lie
  *
  * There is one result, whatever the number of chunks and threads. x may be shared and change meanwhile: it is read
  * once.
  */
 #include "generated/loops.h"
+#include "iter/move.h"
 #include "iter/threads.h"
 #include "kernels/shapes.h"
 #include "ops/sort.h"
@@ -43,13 +44,24 @@ static int64_t chunk_length(const long_line* l, int64_t c) {
 }
 
 static void encode(void* ctx, int64_t begin, int64_t end) {
+  enum { BLOCK = 1024 };
   long_line* l = ctx;
+  const int64_t step = l->shape.step;
+  uint64_t room[BLOCK]; /* for elements that do not lie together */
 
   for (int64_t c = begin; c < end; c++) {
-    const int64_t at = c * l->chunk * l->item;
+    const int64_t first = c * l->chunk, length = chunk_length(l, c), block = step == l->item ? length : BLOCK;
     uint64_t extent[2] = {UINT64_MAX, 0};
-    char* data[3] = {l->values + at, (char*)extent, (char*)(uintptr_t)(l->x + at)};
-    shmt__loops[SHMT_LOOP_sort_encode][l->dtype](data, NULL, chunk_length(l, c), &l->shape);
+    for (int64_t at = 0; at < length; at += block) {
+      const int64_t n = length - at < block ? length - at : block;
+      const char* x = l->x + (first + at) * step;
+      if (step != l->item) {
+        shmt__move_elements((char*)room, l->item, x, step, n, l->item);
+        x = (const char*)room;
+      }
+      char* data[3] = {l->values + (first + at) * l->item, (char*)extent, (char*)(uintptr_t)x};
+      shmt__loops[SHMT_LOOP_sort_encode][l->dtype](data, NULL, n, &l->shape);
+    }
     memcpy(l->extents[c], extent, sizeof extent);
   }
 }
@@ -80,31 +92,34 @@ static void place_chunks(long_line* l) {
 
 static void deal(void* ctx, int64_t begin, int64_t end) {
   long_line* l = ctx;
+  const shmt__loop loop = l->wide_keys ? shmt__loops[SHMT_LOOP_bucket_deal][SHMT_UINT64]
+                                       : shmt__loops[SHMT_LOOP_radix_deal][l->key_dtype];
 
   for (int64_t c = begin; c < end; c++) {
     shmt__radix_shape shape = l->shape;
-    char* data[4] = {(char*)l->indices, (char*)l->counts[c], l->values + c * l->chunk * l->item, (char*)l->wide_keys};
+    char* data[5] = {(char*)l->indices, (char*)l->counts[c], l->values + c * l->chunk * l->item, (char*)l->wide_keys,
+                     (char*)l->ends};
     shape.first = c * l->chunk;
-    shmt__loops[SHMT_LOOP_radix_deal][l->key_dtype](data, NULL, chunk_length(l, c), &shape);
+    loop(data, NULL, chunk_length(l, c), &shape);
   }
 }
 
-/* Buckets [first, last) in `room` for the longest of them. */
-static void sort_buckets(const long_line* l, int first, int last, uint64_t* room, int64_t longest) {
+/* Buckets [first, last) in `room` for the longest of them; wide keys have room where values go, and their indices. */
+static void sort_buckets(const long_line* l, int first, int last, char* room) {
   for (int d = first; d < last; d++) {
     const int64_t begin = d > 0 ? l->ends[d - 1] : 0, n = l->ends[d] - begin;
-    char* own = (char*)(l->indices + begin);
+    char *own = (char*)(l->indices + begin), *values = l->values + begin * l->item;
     char* sorted = NULL;
     char* wide = l->wide_keys ? (char*)(l->wide_keys + begin) : NULL;
     if (n == 0) continue;
     if (wide) {
-      char* data[4] = {wide, own, (char*)room, (char*)(room + longest)};
+      char* data[4] = {wide, values, own + n * (int64_t)sizeof(uint32_t), own};
       shmt__loops[SHMT_LOOP_bucket_wide][SHMT_UINT64](data, NULL, n, &l->shape.shift);
     } else {
-      char* data[3] = {(char*)&sorted, own, (char*)room};
+      char* data[3] = {(char*)&sorted, own, room};
       shmt__loops[SHMT_LOOP_bucket_packed][SHMT_UINT64](data, NULL, n, &l->shape.shift);
     }
-    char* data[5] = {l->values + begin * l->item, own, (char*)(uintptr_t)l->x, sorted, wide};
+    char* data[5] = {values, own, (char*)(uintptr_t)l->x, sorted, wide};
     shmt__loops[SHMT_LOOP_sort_decode][l->dtype](data, NULL, n, &l->shape);
   }
 }
@@ -128,13 +143,13 @@ static void finish(void* ctx, int64_t begin, int64_t end) {
     const int64_t n = l->ends[d] - (d > 0 ? (int64_t)l->ends[d - 1] : 0);
     longest = n > longest ? n : longest;
   }
-  const uint64_t nbytes = (uint64_t)longest * sizeof(uint64_t) * (l->wide_keys ? 2 : 1);
-  if (l->shape.shift > 0 && shmt__alloc(nbytes, &room) != SHMT_OK) {
+  const uint64_t nbytes = (uint64_t)longest * sizeof(uint64_t);
+  if (l->shape.shift > 0 && !l->wide_keys && shmt__alloc(nbytes, &room) != SHMT_OK) {
     /* relaxed: read after the pool's own join. */
     atomic_store_explicit(&l->failed, true, memory_order_relaxed);
     return;
   }
-  sort_buckets(l, first, last, room, longest);
+  sort_buckets(l, first, last, room);
   if (room) shmt__dealloc(room, nbytes);
 }
 
@@ -172,8 +187,8 @@ static shmt_dtype key_dtype(int64_t item) {
   return item == 1 ? SHMT_UINT8 : item == 2 ? SHMT_UINT16 : item == 4 ? SHMT_UINT32 : SHMT_UINT64;
 }
 
-shmt_status shmt__sort_long_line(shmt_dtype dtype, bool descending, int64_t n, const void* x, void* values,
-                                 int64_t* indices) {
+shmt_status shmt__sort_long_line(shmt_dtype dtype, bool descending, int64_t n, const void* x, int64_t step,
+                                 void* values, int64_t* indices) {
   const int64_t item = shmt__dtype_size[dtype];
   int64_t n_chunks = shmt__in_parallel() ? 1 : shmt__num_threads();
   void* memory = NULL;
@@ -191,7 +206,7 @@ shmt_status shmt__sort_long_line(shmt_dtype dtype, bool descending, int64_t n, c
                    .x = x,
                    .values = values,
                    .indices = indices,
-                   .shape = {.flip = descending ? UINT64_MAX : 0},
+                   .shape = {.flip = descending ? UINT64_MAX : 0, .step = step},
                    .n_chunks = n_chunks,
                    .chunk = (n + n_chunks - 1) / n_chunks,
                    .counts = (uint32_t(*)[N_BUCKETS])(void*)(l + 1)};
