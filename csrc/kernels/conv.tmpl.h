@@ -1,8 +1,8 @@
 /* kernels/conv.tmpl.h -- images laid out as columns for convolution by matrix product, and back. One dtype.
  *
- * data: col, image; n: how many rows of col, from row ctx->first_row on; ctx: shmt__conv_shape. Row
- * (channel, kd, kh, kw) of col holds, for every output position, the image element under that filter element;
- * 0 outside the image. Rows are ctx->col_row elements apart.
+ * data: col, image; n: how many rows of col; ctx: shmt__conv_shape. Row (channel, kd, kh, kw) of col holds, for every
+ * output position, the image element under that filter element; 0 outside the image. Rows are ctx->col_row elements
+ * apart.
  */
 #include "kernels/shapes.h"
 
@@ -29,14 +29,14 @@ static inline void SHMT_LOOP(inside)(int64_t offset, int64_t stride, int64_t in,
   SHMT_LOOP(inside)(od, s->stride[0], s->in[0], s->out[0], &d0, &d1);                                            \
   SHMT_LOOP(inside)(oh, s->stride[1], s->in[1], s->out[1], &h0, &h1);                                            \
   SHMT_LOOP(inside)(ow, s->stride[2], s->in[2], s->out[2], &w0, &w1);                                            \
-  T* const image = (T*)(void*)data[1] + channel * s->in[0] * s->in[1] * s->in[2]
+  T* const image = (T*)(void*)data[1] + channel * s->step[0]
 
 void SHMT_LOOP(im2col)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__conv_shape* s = ctx;
   const T zero = SHMT_STORE((C)0);
 
   (void)strides;
-  for (int64_t r = s->first_row; r < s->first_row + n; r++) {
+  for (int64_t r = 0; r < n; r++) {
     ROW_SETUP(r);
     T* col = (T*)(void*)data[0] + r * s->col_row;
     for (int64_t d = 0; d < s->out[0]; d++) {
@@ -45,7 +45,7 @@ void SHMT_LOOP(im2col)(char* const* data, const int64_t* strides, int64_t n, con
           for (int64_t w = 0; w < s->out[2]; w++) col[w] = zero;
           continue;
         }
-        const T* line = image + ((d * s->stride[0] + od) * s->in[1] + h * s->stride[1] + oh) * s->in[2] + ow;
+        const T* line = image + (d * s->stride[0] + od) * s->step[1] + (h * s->stride[1] + oh) * s->step[2] + ow;
         for (int64_t w = 0; w < w0; w++) col[w] = zero;
         if (s->stride[2] == 1) {
           if (w1 > w0) memcpy(col + w0, line + w0, (size_t)(w1 - w0) * sizeof(T));
@@ -70,13 +70,13 @@ void SHMT_LOOP(col2im)(char* const* data, const int64_t* strides, int64_t n, con
   const shmt__conv_shape* s = ctx;
 
   (void)strides;
-  for (int64_t r = s->first_row; r < s->first_row + n; r++) {
+  for (int64_t r = 0; r < n; r++) {
     ROW_SETUP(r);
     const T* col = (const T*)(const void*)data[0] + r * s->col_row;
     for (int64_t d = d0; d < d1; d++) {
       for (int64_t h = h0; h < h1; h++) {
         const T* from = col + (d * s->out[1] + h) * s->out[2];
-        T* line = image + ((d * s->stride[0] + od) * s->in[1] + h * s->stride[1] + oh) * s->in[2] + ow;
+        T* line = image + (d * s->stride[0] + od) * s->step[1] + (h * s->stride[1] + oh) * s->step[2] + ow;
         if (s->stride[2] == 1) {
           for (int64_t w = w0; w < w1; w++) line[w] = SHMT_STORE(ADD(SHMT_LOAD(line[w]), SHMT_LOAD(from[w])));
         } else {

@@ -43,7 +43,7 @@ static void FN(pad)(const shmt__conv_shape* s, const T* image, T* padded) {
   const int64_t row = shmt__depthwise_row(s);
   memset(padded, 0, (size_t)(shmt__depthwise_scratch(s)) * sizeof(T));
   for (int64_t h = 0; h < s->in[1]; h++)
-    memcpy(padded + (h + s->padding[1]) * row + s->padding[2], image + h * s->in[2], (size_t)s->in[2] * sizeof(T));
+    memcpy(padded + (h + s->padding[1]) * row + s->padding[2], image + h * s->step[2], (size_t)s->in[2] * sizeof(T));
 }
 
 /* SHMT_DEPTHWISE_LANES outputs of a row whose first image row begins at line. */

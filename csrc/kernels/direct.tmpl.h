@@ -33,15 +33,16 @@ void SHMT_LOOP(direct_image)(char* const* data, const int64_t* strides, int64_t 
   const shmt__direct_shape* s = ctx;
   const shmt__conv_shape* c = s->conv;
   T* to = (T*)(void*)data[0];
-  const T* from = (const T*)(const void*)data[1];
+  const T* image = (const T*)(const void*)data[1];
 
   (void)strides;
   memset(to, 0, (size_t)(n * s->channel + SHMT_DIRECT_SLACK) * sizeof(T));
-  for (int64_t i = 0; i < n; i++, to += s->channel) {
+  for (int64_t i = 0; i < n; i++, to += s->channel, image += c->step[0]) {
     for (int64_t d = 0; d < c->in[0]; d++) {
       const int64_t pd = d + c->padding[0];
-      for (int64_t h = 0; h < c->in[1]; h++, from += c->in[2]) {
+      for (int64_t h = 0; h < c->in[1]; h++) {
         const int64_t ph = h + c->padding[1];
+        const T* from = image + d * c->step[1] + h * c->step[2];
         const int64_t phase = (pd % c->stride[0] * c->stride[1] + ph % c->stride[1]) * c->stride[2];
         T* row = to + phase * s->volume + (pd / c->stride[0] * s->rows + ph / c->stride[1]) * s->row;
         if (c->stride[2] == 1) {
@@ -137,7 +138,7 @@ void SHMT_LOOP(direct)(char* const* data, const int64_t* strides, int64_t n, con
     for (int64_t d = 0; d < out[0]; d++) {
       FN(tiles)(weight, image + d * s->rows * s->row, s, run, scratch, pitch);
       for (int64_t i = 0; i < n_filters; i++)
-        FN(gather_rows)((T*)(void*)data[0] + ((f + i) * out[0] + d) * plane, scratch + i * pitch, out[1], out[2],
+        FN(gather_rows)((T*)(void*)data[0] + (f + i) * s->pitch + d * plane, scratch + i * pitch, out[1], out[2],
                         s->row);
     }
   }

@@ -88,20 +88,31 @@ typedef struct shmt__bernoulli_shape {
 /* A convolution of one image; depth, height, width. */
 typedef struct shmt__conv_shape {
   int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
-  int64_t col_row;   /* elements between rows of the column matrix */
-  int64_t first_row; /* of the rows to make */
+  int64_t col_row; /* elements between rows of the column matrix */
+  int64_t step[3]; /* elements of the image between neighbouring channels, planes, rows */
 } shmt__conv_shape;
+
+/* The steps of an image that lies dense. */
+static inline void shmt__conv_shape_dense(shmt__conv_shape* s) {
+  s->step[2] = s->in[2];
+  s->step[1] = s->in[1] * s->step[2];
+  s->step[0] = s->in[0] * s->step[1];
+}
+/* How far n windows reach along a dim. */
+static inline int64_t shmt__conv_reach(const shmt__conv_shape* s, int d, int64_t n) {
+  return (n - 1) * s->stride[d] + (s->kernel[d] - 1) * s->dilation[d] + 1;
+}
 
 /* Elements of a padded row, with room for a last vector of outputs that reaches beyond the end. */
 enum { SHMT_DEPTHWISE_LANES = 16 };
 static inline int64_t shmt__depthwise_row(const shmt__conv_shape* s) {
   const int64_t outputs = (s->out[2] + SHMT_DEPTHWISE_LANES - 1) / SHMT_DEPTHWISE_LANES * SHMT_DEPTHWISE_LANES;
-  const int64_t reached = (outputs - 1) * s->stride[2] + (s->kernel[2] - 1) * s->dilation[2] + 1;
-  const int64_t padded = s->in[2] + 2 * s->padding[2];
+  const int64_t reached = shmt__conv_reach(s, 2, outputs), padded = s->in[2] + s->padding[2];
   return padded > reached ? padded : reached;
 }
 static inline int64_t shmt__depthwise_scratch(const shmt__conv_shape* s) {
-  return (s->in[1] + 2 * s->padding[1]) * shmt__depthwise_row(s);
+  const int64_t reached = shmt__conv_reach(s, 1, s->out[1]), padded = s->in[1] + s->padding[1];
+  return (padded > reached ? padded : reached) * shmt__depthwise_row(s);
 }
 
 /* Windows over planes; depth, height, width. */

@@ -7,7 +7,6 @@
 #include "ops/check.h"
 #include "ops/conv_core.h"
 #include "ops/conv_direct.h"
-#include "ops/gemm_half.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -119,6 +118,7 @@ static void fill_conv(const params* p, shmt_ints images, shmt_ints windows, cons
     s->dilation[d] = own < 0 ? 1 : at(p->dilation, own);
     s->out[d] = own < 0 ? 1 : windows.data[2 + own];
   }
+  shmt__conv_set_dense(c);
 }
 
 /* A product that fits, or an error that names what it is of. */
@@ -168,11 +168,20 @@ static shmt_dtype work_dtype(shmt_dtype dtype) {
   return shmt__is_half(dtype) ? SHMT_FLOAT32 : dtype;
 }
 
-/* Plain products of halves are summed in float32 by the product itself, which widens no whole tensors; c: in the dtype
- * that others work in. Without columns it is faster yet, unless the processor has products of bfloat16. */
-static shmt_dtype forward_dtype(const params* p, shmt_dtype dtype, const shmt__conv* c) {
-  if (!shmt__is_half(dtype) || p->transposed || p->groups > 1) return c->dtype;
-  return (dtype == SHMT_BFLOAT16 && shmt__gemm_has_bfloat16()) || !shmt__conv_is_direct(c) ? dtype : c->dtype;
+/* Plain products of halves are summed in float32 by the product itself, which widens no columns; c: in the dtype that
+ * others work in. Without columns it is faster yet. */
+static shmt_dtype forward_dtype(shmt_dtype dtype, const shmt__conv* c) {
+  return shmt__is_half(dtype) && c->groups == 1 && !shmt__conv_is_direct(c) ? dtype : c->dtype;
+}
+
+/* c reads the input as it lies. */
+static void set_images(shmt__conv* c, const shmt_tensor* input) {
+  const int64_t item = shmt__tensor_item_bytes(input);
+
+  c->given = input->dtype;
+  c->image_step = input->strides[0] * item;
+  c->channel_step = input->strides[1] * item;
+  for (int d = 0; d < input->n_dims - 2; d++) c->step[d + 5 - input->n_dims] = input->strides[2 + d] * item;
 }
 
 /* t dense in the dtype that products are made in. */
@@ -188,6 +197,14 @@ static bool has_channels_last(const shmt_tensor* t) {
   const shmt_memory_format format = shmt__tensor_suggest_format(t);
   return format != SHMT_CONTIGUOUS_FORMAT && shmt__tensor_is_contiguous_in(t, format) &&
          !shmt__tensor_is_contiguous(t);
+}
+
+/* The weight as forward kernels read it. */
+static shmt_status prepare_weight(shmt__conv* c, shmt_tensor* weight, shmt_tensor** out) {
+  c->weight_last = has_channels_last(weight) && !shmt__conv_is_depthwise(c) && shmt__conv_is_direct(c);
+  if (!c->weight_last) return prepare(weight, c->given, out);
+  *out = shmt__tensor_ref(weight);
+  return SHMT_OK;
 }
 
 static shmt_status empty(shmt_ints sizes, shmt_dtype dtype, shmt_device device, shmt_tensor** out) {
@@ -240,31 +257,27 @@ shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tens
   const shmt_ints input_sizes = shmt__tensor_sizes(input);
   fill_conv(&p, transposed ? result_sizes : input_sizes, transposed ? input_sizes : result_sizes, weight,
             work_dtype(input->dtype), &c);
-  const shmt_dtype work = c.dtype = forward_dtype(&p, input->dtype, &c);
-  /* Single planes are better gathered all at once. */
-  const bool is_last = !transposed && has_channels_last(input) && !shmt__conv_is_depthwise(&c);
   const bool is_empty = weight->numel == 0 || input->numel == 0;
-  c.given = input->dtype;
-  c.by_blocks = !transposed && !is_empty && (is_last || c.given != work) && shmt__conv_has_blocks(&c);
-  const bool is_product = shmt__conv_is_pointwise(&c) && !shmt__conv_is_direct(&c);
-  c.channels_last = is_last && (c.by_blocks || (c.given == work && is_product));
-  const shmt_dtype held = c.by_blocks ? c.given : work;
-  SHMT_TRY(empty(result_sizes, held, SHMT_CPU, &result));
-  SHMT_TRY(prepare(weight, held, &w));
-  if (bias) SHMT_TRY(prepare(bias, work, &b));
-  if (c.channels_last)
-    x = shmt__tensor_ref(input);
-  else
-    SHMT_TRY(prepare(input, held, &x));
-  /* Rounded once; the other kernels leave the sums as they are. */
-  if ((shmt__is_half(work) || c.by_blocks) && !is_empty && b) c.bias = shmt__tensor_data(b);
+  const bool is_forward = !transposed && !is_empty;
+  if (is_forward) {
+    c.dtype = forward_dtype(input->dtype, &c);
+    set_images(&c, input);
+  }
+  SHMT_TRY(empty(result_sizes, c.given, SHMT_CPU, &result));
+  if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
+  /* Rounded once; what is not rounded gets it afterwards. */
+  if (b && is_forward && (shmt__is_half(c.dtype) || c.given != c.dtype)) c.bias = shmt__tensor_data(b);
   if (result->numel > 0) {
-    if (is_empty)
+    if (is_empty) {
       SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
-    else if (transposed)
+    } else if (transposed) {
+      SHMT_TRY(prepare(input, c.dtype, &x));
+      SHMT_TRY(prepare(weight, c.dtype, &w));
       SHMT_TRY(shmt__conv_to_images(&c, shmt__tensor_data(x), shmt__tensor_data(w), shmt__tensor_data(result)));
-    else
-      SHMT_TRY(shmt__conv_forward(&c, shmt__tensor_data(x), shmt__tensor_data(w), shmt__tensor_data(result)));
+    } else {
+      SHMT_TRY(prepare_weight(&c, weight, &w));
+      SHMT_TRY(shmt__conv_forward(&c, shmt__tensor_data(input), shmt__tensor_data(w), shmt__tensor_data(result)));
+    }
     if (b && !c.bias) SHMT_TRY(add_bias(result, b));
   }
   return shmt__tensor_cast(result, input->dtype, out);

@@ -1,17 +1,15 @@
-/* ops/conv_core.c -- images to columns, one product per group, and back.
+/* ops/conv_core.c -- the ways of a convolution, and products for its gradients.
  *
- * Note [Blocks of images]
- * A product is fast when it is wide. Small outputs are therefore taken several images at a time: their columns stand
- * side by side, and the product's result, in which an image's rows are apart, is copied to its place.
- * Blocks of images are shared out over the pool when there are enough of them; otherwise the products are.
+ * Blocks of images: see Note [Columns of parts] in ops/conv_columns.c. Here they are of whole images.
  */
 #include "ops/conv_core.h"
 
 #include "base/scalar.h"
 #include "generated/loops.h"
-#include "iter/copy.h"
 #include "iter/threads.h"
 #include "ops/blas.h"
+#include "ops/conv_columns.h"
+#include "ops/conv_depthwise.h"
 #include "ops/conv_direct.h"
 #include "storage/allocator.h"
 
@@ -20,7 +18,7 @@
 
 enum { WIDE_ENOUGH = 192, MAX_COLUMN_BYTES = 1 << 22 };
 
-typedef enum direction { FORWARD, TO_IMAGES, TO_WEIGHT } direction;
+typedef enum direction { TO_IMAGES, TO_WEIGHT } direction;
 
 typedef struct job {
   const shmt__conv* c;
@@ -36,12 +34,17 @@ typedef struct job {
   atomic_bool failed;                /* out of memory */
 } job;
 
-bool shmt__conv_is_pointwise(const shmt__conv* c) {
-  const shmt__conv_shape* s = &c->shape;
+void shmt__conv_set_dense(shmt__conv* c) {
+  const int64_t item = shmt__dtype_size[c->dtype];
 
-  for (int d = 0; d < 3; d++)
-    if (s->kernel[d] != 1 || s->stride[d] != 1 || s->padding[d] != 0) return false;
-  return true;
+  shmt__conv_shape_dense(&c->shape);
+  c->given = c->dtype;
+  c->weight_last = false;
+  c->step[2] = item;
+  c->step[1] = c->shape.step[2] * item;
+  c->step[0] = c->shape.step[1] * item;
+  c->channel_step = c->shape.step[0] * item;
+  c->image_step = c->channels * c->channel_step;
 }
 
 static void job_init(job* j, const shmt__conv* c, direction way) {
@@ -52,7 +55,7 @@ static void job_init(job* j, const shmt__conv* c, direction way) {
   j->is_1x1 = shmt__conv_is_pointwise(c);
   j->per_block = 1;
   const int64_t wide = j->is_1x1 ? WIDE_ENOUGH / 3 : WIDE_ENOUGH; /* columns of 1x1 need no memory of their own */
-  if (j->out_plane < wide && j->out_plane > 0 && !c->channels_last) {
+  if (j->out_plane < wide && j->out_plane > 0) {
     j->per_block = (WIDE_ENOUGH + j->out_plane - 1) / j->out_plane;
     const int64_t fits = MAX_COLUMN_BYTES / (j->k * j->out_plane * j->item + 1);
     if (j->per_block > fits) j->per_block = fits > 0 ? fits : 1;
@@ -64,7 +67,7 @@ static void job_init(job* j, const shmt__conv* c, direction way) {
 
 static const char* image_of(const job* j, const char* base, int64_t image, int64_t group) {
   const int64_t first = group * (j->c->channels / j->c->groups);
-  return base + (image * j->c->channels * j->in_plane + first * (j->c->channels_last ? 1 : j->in_plane)) * j->item;
+  return base + (image * j->c->channels * j->in_plane + first * j->in_plane) * j->item;
 }
 
 static const char* output_of(const job* j, const char* base, int64_t image, int64_t group) {
@@ -99,37 +102,6 @@ static void move_rows(const job* j, char* block, int64_t n, int64_t i, char* row
     else
       memcpy(row, at, nbytes);
   }
-}
-
-/* Rows of the outputs of a group, each full of its filter's bias. */
-static void fill_bias(const job* j, int64_t group, int64_t width, char* to) {
-  const int64_t filters = j->c->filters / j->c->groups;
-  const char* bias = (const char*)j->c->bias + group * filters * j->item;
-
-  for (int64_t f = 0; f < filters; f++, to += width * j->item)
-    shmt__cast_loop(j->c->dtype, j->c->dtype)(to, j->item, bias + f * j->item, 0, width);
-}
-
-/* output block = weight @ columns. */
-static void forward_block(const job* j, int64_t first, int64_t n, int64_t group, char* col, char* block) {
-  const int64_t filters = j->c->filters / j->c->groups, width = n * j->out_plane;
-  const char* weight = j->weight + group * filters * j->k * j->item;
-  shmt__matrix columns = matrix(col, j->k, width, width);
-  char* to = n == 1 ? (char*)(uintptr_t)output_of(j, j->to, first, group) : block;
-
-  if (j->is_1x1 && n == 1)
-    columns.data = (char*)(uintptr_t)image_of(j, j->images, first, group);
-  else
-    make_columns(j, first, n, group, col);
-  if (j->c->channels_last) {
-    columns.row_stride = 1;
-    columns.column_stride = j->c->channels;
-  }
-  if (j->c->bias) fill_bias(j, group, width, to);
-  (void)shmt__gemm(j->c->dtype, shmt__scalar_int(1), matrix(weight, filters, j->k, j->k),
-                   columns, shmt__scalar_int(j->c->bias ? 1 : 0), matrix(to, filters, width, width));
-  for (int64_t i = 0; n > 1 && i < n; i++)
-    move_rows(j, block, n, i, (char*)(uintptr_t)output_of(j, j->to, first + i, group), false);
 }
 
 /* columns = weight^T @ output block, summed into the images. */
@@ -189,7 +161,6 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
     const int64_t first = b * j->per_block;
     const int64_t n = j->c->n_images - first < j->per_block ? j->c->n_images - first : j->per_block;
     for (int64_t g = 0; g < j->c->groups; g++) {
-      if (j->direction == FORWARD) forward_block(j, first, n, g, memory, block);
       if (j->direction == TO_IMAGES) to_images_block(j, first, n, g, memory, block);
       if (j->direction == TO_WEIGHT) to_weight_block(j, first, n, g, memory, block);
     }
@@ -212,68 +183,10 @@ static shmt_status run(job* j) {
   return SHMT_OK;
 }
 
-/* --- tensors by blocks -------------------------------------------------------------- */
-
-bool shmt__conv_has_blocks(const shmt__conv* c) { return shmt__conv_is_depthwise(c) || shmt__conv_direct_has_blocks(c); }
-
-void shmt__conv_get_planes(const shmt__conv* c, const char* images, int64_t image, int64_t first, int64_t n, char* to) {
-  const int64_t plane = c->shape.in[0] * c->shape.in[1] * c->shape.in[2];
-  const int64_t item = shmt__dtype_size[c->given], wide = shmt__dtype_size[c->dtype];
-  const int64_t channel = c->channels_last ? 1 : plane, position = c->channels_last ? c->channels : 1;
-
-  for (int64_t i = 0; i < n; i++)
-    shmt__cast_loop(c->dtype, c->given)(to + i * plane * wide, wide,
-                                        images + (image * c->channels * plane + (first + i) * channel) * item,
-                                        position * item, plane);
-}
-
-void shmt__conv_get_weight(const shmt__conv* c, const char* weight, int64_t first, int64_t n, char* to) {
-  const int64_t item = shmt__dtype_size[c->given];
-
-  shmt__cast_loop(c->dtype, c->given)(to, shmt__dtype_size[c->dtype], weight + first * item, item, n);
-}
-
-void shmt__conv_put_planes(const shmt__conv* c, char* from, int64_t first, int64_t n, char* output) {
-  const int64_t plane = c->shape.out[0] * c->shape.out[1] * c->shape.out[2];
-  const int64_t item = shmt__dtype_size[c->given], wide = shmt__dtype_size[c->dtype];
-  const shmt_scalar one = shmt__scalar_int(1);
-
-  for (int64_t i = 0; c->bias && i < n; i++) {
-    char* const at = from + i * plane * wide;
-    char* data[3] = {at, at, (char*)(uintptr_t)c->bias + (first + i) % c->filters * wide};
-    shmt__loops[SHMT_LOOP_add][c->dtype](data, (const int64_t[]){wide, wide, 0}, plane, &one);
-  }
-  shmt__cast_loop(c->given, c->dtype)(output + first * plane * item, item, from, wide, n * plane);
-}
-
 /* --- one channel for each filter ---------------------------------------------------- */
 
-/* A product of one row is no product worth the columns: planes are filtered as they are. */
-bool shmt__conv_is_depthwise(const shmt__conv* c) {
-  const shmt__conv_shape* s = &c->shape;
-  return c->groups == c->channels && c->groups > 1 && s->in[0] == 1 && s->kernel[0] == 1 && s->out[0] == 1 &&
-         shmt__loops[SHMT_LOOP_depthwise][c->dtype] != NULL;
-}
-
-/* With room for what a plane is made of and for itself where tensors are taken by blocks. */
 static uint64_t padded_plane_bytes(const job* j) {
-  const int64_t more = j->c->by_blocks ? j->in_plane + j->out_plane + j->k : 0;
-  return (uint64_t)((shmt__depthwise_scratch(&j->c->shape) + more) * j->item);
-}
-
-/* Plane p of the output. */
-static void filter_apart(const job* j, int64_t p, char* scratch) {
-  const shmt__conv* c = j->c;
-  const int64_t filter = p % c->filters;
-  char* const from = scratch + shmt__depthwise_scratch(&c->shape) * j->item;
-  char* const to = from + j->in_plane * j->item;
-  char* const weight = to + j->out_plane * j->item;
-  char* data[4] = {to, from, weight, scratch};
-
-  shmt__conv_get_planes(c, j->images, p / c->filters, filter / (c->filters / c->groups), 1, from);
-  shmt__conv_get_weight(c, j->weight, filter * j->k, j->k, weight);
-  shmt__loops[SHMT_LOOP_depthwise][c->dtype](data, NULL, 1, &c->shape);
-  shmt__conv_put_planes(c, to, p, 1, j->to);
+  return (uint64_t)(shmt__depthwise_scratch(&j->c->shape) * j->item);
 }
 
 /* Scratch space of one piece, or NULL when the job has failed. */
@@ -284,26 +197,6 @@ static void* padded_plane(job* j) {
   if (shmt__alloc(padded_plane_bytes(j), &scratch) != SHMT_OK)
     atomic_store_explicit(&j->failed, true, memory_order_relaxed);
   return scratch;
-}
-
-static void filter_planes(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
-  const shmt__conv* c = j->c;
-  void* const scratch = padded_plane(j);
-
-  if (!scratch) return;
-  for (int64_t p = begin; p < end; p++) {
-    if (c->by_blocks) {
-      filter_apart(j, p, scratch);
-      continue;
-    }
-    const int64_t filter = p % c->filters, channel = filter / (c->filters / c->groups);
-    char* data[4] = {j->to + p * j->out_plane * j->item,
-                     (char*)(uintptr_t)image_of(j, j->images, p / c->filters, channel),
-                     (char*)(uintptr_t)j->weight + filter * j->k * j->item, scratch};
-    shmt__loops[SHMT_LOOP_depthwise][c->dtype](data, NULL, 1, &c->shape);
-  }
-  shmt__dealloc(scratch, padded_plane_bytes(j));
 }
 
 /* Gradients of filters, each summed over the images in order. */
@@ -338,15 +231,8 @@ static shmt_status run_depthwise(job* j, void (*piece)(void*, int64_t, int64_t),
 }
 
 shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const void* weight, void* output) {
-  job j;
-
-  job_init(&j, c, FORWARD);
-  j.images = images;
-  j.weight = weight;
-  j.to = output;
-  if (c->channels_last && !c->by_blocks) return run(&j);
-  if (shmt__conv_is_depthwise(c)) return run_depthwise(&j, filter_planes, c->n_images * c->filters);
-  return shmt__conv_is_direct(c) ? shmt__conv_direct(c, images, weight, output) : run(&j);
+  if (shmt__conv_is_depthwise(c)) return shmt__conv_depthwise(c, images, weight, output);
+  return (shmt__conv_is_direct(c) ? shmt__conv_direct : shmt__conv_columns)(c, images, weight, output);
 }
 
 shmt_status shmt__conv_to_images(const shmt__conv* c, const void* output, const void* weight, void* images) {

@@ -10,9 +10,11 @@
 #include <stdatomic.h>
 
 /* A product with so many rows and columns is the library's when the kernel has one element. */
-enum { FEW_CHANNELS = 32, WORTH_SHARING = 1 << 18, LANES = 16, PLANES = 8 };
+enum { FEW_CHANNELS = 32, WORTH_SHARING = 1 << 18, LANES = 16, PART_BYTES = 1 << 20 };
 /* Channels whose weights are turned around together: of a filter they are neighbours. Weights that are worth a thread. */
 enum { FLIPPED = 16, MANY_WEIGHTS = 1 << 15 };
+/* A padded channel beyond all memory: far outside of the image, where filter elements are very far apart. */
+static const double TOO_MANY = 1e12;
 
 typedef struct job {
   const shmt__conv* c;
@@ -20,8 +22,11 @@ typedef struct job {
   const char* images;
   const char* weight;
   char* output;
-  char* padded; /* of the image at hand, when its filters are shared out */
-  int64_t item, channels, in_plane, out_plane, at;
+  int64_t item, channels, out_plane;
+  int64_t size[3], n_parts; /* of an image */
+  int64_t task;             /* the one at hand, when its filters are shared out; its part and its padded channels: */
+  shmt__conv_part part;
+  char* padded;
   atomic_bool failed; /* out of memory */
 } job;
 
@@ -30,15 +35,14 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 
 /* Outputs along padded rows, those between two rows' ends included. */
-static int64_t run_length(const shmt__direct_shape* s) {
-  return (s->conv->out[1] - 1) * s->row + s->conv->out[2];
-}
+static int64_t run_length(const shmt__direct_shape* s, const int64_t* out) { return (out[1] - 1) * s->row + out[2]; }
 
-static void shape_init(const shmt__conv* c, shmt__direct_shape* s) {
+/* The layout of parts with that many outputs. */
+static void shape_init(const shmt__conv* c, const int64_t* out, shmt__direct_shape* s) {
   const shmt__conv_shape* v = &c->shape;
   int64_t size[3];
 
-  for (int d = 0; d < 3; d++) size[d] = ceil_div(v->in[d] + 2 * v->padding[d], v->stride[d]);
+  for (int d = 0; d < 3; d++) size[d] = ceil_div(shmt__conv_reach(v, d, out[d]), v->stride[d]);
   *s = (shmt__direct_shape){.conv = v, .filters = c->filters / c->groups};
   s->k = c->channels / c->groups * v->kernel[0] * v->kernel[1] * v->kernel[2];
   s->row = size[2];
@@ -51,99 +55,105 @@ bool shmt__conv_is_direct(const shmt__conv* c) {
   const shmt__conv_shape* v = &c->shape;
   const int64_t kernel = v->kernel[0] * v->kernel[1] * v->kernel[2];
   shmt__direct_shape s;
+  double padded = 1;
 
   if (shmt__loops[SHMT_LOOP_direct][c->dtype] == NULL || c->filters == 0 || c->channels == 0) return false;
   if (kernel == 1 && c->channels / c->groups > FEW_CHANNELS) return false;
   if (v->out[0] <= 0 || v->out[1] <= 0 || v->out[2] <= 0) return false;
-  shape_init(c, &s);
+  for (int d = 0; d < 3; d++) padded *= (double)shmt__conv_reach(v, d, v->out[d]);
+  if (padded > TOO_MANY) return false;
+  shape_init(c, v->out, &s);
   const double wanted = (double)(v->out[1] * v->out[2] * s.filters);
-  const double made = (double)round_up(run_length(&s), LANES) *
+  const double made = (double)round_up(run_length(&s, v->out), LANES) *
                       (double)round_up(s.filters, SHMT_DIRECT_FILTERS / 2);
   return wanted >= 0.6 * made;
 }
 
-static bool is_panel(const shmt__conv* c, const shmt__direct_shape* s) {
-  return shmt__conv_is_panel(c, s, c->shape.out[0] * round_up(run_length(s), LANES));
-}
-
-bool shmt__conv_direct_has_blocks(const shmt__conv* c) {
-  shmt__direct_shape s;
-
-  shape_init(c, &s);
-  return shmt__conv_is_direct(c) && !is_panel(c, &s);
-}
-
-static void fill_offsets(const shmt__direct_shape* s, int64_t channels, int64_t* offset) {
-  const shmt__conv_shape* v = s->conv;
+/* A filter's elements come in the order in which the weight has them. */
+static void fill_offsets(const shmt__conv* c, const shmt__direct_shape* s, int64_t* offset) {
+  const shmt__conv_shape* v = &c->shape;
+  const int64_t channels = c->channels / c->groups, kernel = s->k / channels;
 
   for (int64_t p = 0; p < s->k; p++) {
-    const int64_t w = p % v->kernel[2] * v->dilation[2], h = p / v->kernel[2] % v->kernel[1] * v->dilation[1];
-    const int64_t d = p / (v->kernel[2] * v->kernel[1]) % v->kernel[0] * v->dilation[0];
-    const int64_t channel = p / (s->k / channels);
+    const int64_t channel = c->weight_last ? p % channels : p / kernel;
+    const int64_t at = c->weight_last ? p / channels : p % kernel;
+    const int64_t w = at % v->kernel[2] * v->dilation[2], h = at / v->kernel[2] % v->kernel[1] * v->dilation[1];
+    const int64_t d = at / (v->kernel[2] * v->kernel[1]) * v->dilation[0];
     const int64_t part = (d % v->stride[0] * v->stride[1] + h % v->stride[1]) * v->stride[2] + w % v->stride[2];
     offset[p] = channel * s->channel + part * s->volume +
                 (d / v->stride[0] * s->rows + h / v->stride[1]) * s->row + w / v->stride[2];
   }
 }
 
-static int64_t padded_elements(const job* j) { return j->channels * j->shape.channel + SHMT_DIRECT_SLACK; }
+void shmt__conv_pad(const shmt__conv* c, const shmt__direct_shape* s, shmt__conv_part* part, const char* images,
+                    int64_t at, char* padded, char* room) {
+  const int64_t channels = c->channels / c->groups, item = shmt__dtype_size[c->dtype];
+  const int64_t some = shmt__conv_in_place(c) ? channels : SHMT_CONV_CHANNELS;
+  shmt__direct_shape shape = *s;
 
-/* And some planes that are to be padded. */
-static uint64_t padded_bytes(const job* j) {
-  return (uint64_t)((padded_elements(j) + (j->c->by_blocks ? PLANES * j->in_plane : 0)) * j->item);
-}
-
-/* Lay out image j->at / groups, group j->at % groups. */
-static void pad(const job* j, int64_t at, char* padded) {
-  char* const planes = padded + padded_elements(j) * j->item;
-
-  for (int64_t i = 0; j->c->by_blocks && i < j->channels; i += PLANES) {
-    const int64_t n = j->channels - i < PLANES ? j->channels - i : PLANES;
-    char* data[2] = {padded + i * j->shape.channel * j->item, planes};
-    shmt__conv_get_planes(j->c, j->images, at / j->c->groups, at % j->c->groups * j->channels + i, n, planes);
-    shmt__loops[SHMT_LOOP_direct_image][j->c->dtype](data, NULL, n, &j->shape);
+  shape.conv = &part->shape;
+  for (int64_t i = 0; i < channels; i += some) {
+    const int64_t n = channels - i < some ? channels - i : some;
+    const char* view = shmt__conv_view(c, part, images, at / c->groups, at % c->groups * channels + i, n, room);
+    char* data[2] = {padded + i * s->channel * item, (char*)(uintptr_t)view};
+    shmt__loops[SHMT_LOOP_direct_image][c->dtype](data, NULL, n, &shape);
   }
-  if (j->c->by_blocks) return;
-  char* data[2] = {padded, (char*)(uintptr_t)j->images + at * j->channels * j->in_plane * j->item};
-  shmt__loops[SHMT_LOOP_direct_image][j->c->dtype](data, NULL, j->channels, &j->shape);
 }
 
-/* Filters [begin, end) of that group. */
-static bool filter(const job* j, int64_t at, char* padded, int64_t begin, int64_t end) {
-  const int64_t filters = j->shape.filters, group = at % j->c->groups;
-  const int64_t pitch = round_up(run_length(&j->shape), SHMT_DIRECT_BLOCK);
+/* Padded channels, and behind them room for some that are to be padded. */
+static int64_t padded_bytes(const job* j) { return (j->channels * j->shape.channel + SHMT_DIRECT_SLACK) * j->item; }
+
+static uint64_t image_bytes(const job* j) {
+  return (uint64_t)(padded_bytes(j) + shmt__conv_view_bytes(j->c, j->size, SHMT_CONV_CHANNELS));
+}
+
+static void pad(const job* j, int64_t task, shmt__conv_part* part, char* padded) {
+  *part = shmt__conv_part_at(j->c, j->size, task % j->n_parts);
+  shmt__conv_pad(j->c, &j->shape, part, j->images, task / j->n_parts, padded, padded + padded_bytes(j));
+}
+
+/* Filters [begin, end) of a part's group. */
+static bool filter(const job* j, int64_t task, const shmt__conv_part* part, char* padded, int64_t begin, int64_t end) {
+  const shmt__conv* c = j->c;
+  const bool is_narrow = c->given != c->dtype;
+  const int64_t filters = j->shape.filters, image = task / j->n_parts / c->groups;
+  const int64_t first = task / j->n_parts % c->groups * filters;
+  const int64_t pitch = round_up(run_length(&j->shape, part->shape.out), SHMT_DIRECT_BLOCK);
   const int64_t own = pitch * SHMT_DIRECT_FILTERS + SHMT_DIRECT_SLACK;
-  const int64_t more = j->c->by_blocks ? SHMT_DIRECT_FILTERS * (j->out_plane + j->shape.k) : 0;
+  const int64_t more = is_narrow ? SHMT_DIRECT_FILTERS * (part->length + j->shape.k) : 0;
+  const int64_t some = is_narrow ? SHMT_DIRECT_FILTERS : end - begin; /* at a time */
   const uint64_t nbytes = (uint64_t)((own + more) * j->item);
+  shmt__direct_shape shape = j->shape;
   void* scratch = NULL;
 
   if (shmt__alloc(nbytes, &scratch) != SHMT_OK) return false;
   char* const block = (char*)scratch + own * j->item;
-  for (int64_t f = begin; j->c->by_blocks && f < end; f += SHMT_DIRECT_FILTERS) {
-    const int64_t n = end - f < SHMT_DIRECT_FILTERS ? end - f : SHMT_DIRECT_FILTERS;
-    char* const weight = block + SHMT_DIRECT_FILTERS * j->out_plane * j->item;
-    char* some[4] = {block, padded, weight, scratch};
-    shmt__conv_get_weight(j->c, j->weight, (group * filters + f) * j->shape.k, n * j->shape.k, weight);
-    shmt__loops[SHMT_LOOP_direct][j->c->dtype](some, NULL, n, &j->shape);
-    shmt__conv_put_planes(j->c, block, at * filters + f, n, j->output);
+  char* const weights = block + SHMT_DIRECT_FILTERS * part->length * j->item;
+  shape.conv = &part->shape;
+  shape.pitch = is_narrow ? part->length : j->out_plane;
+  for (int64_t f = begin; f < end; f += some) {
+    const int64_t n = end - f < some ? end - f : some;
+    char* to = j->output + ((image * c->filters + first + f) * j->out_plane + part->at) * j->item;
+    const char* weight = shmt__conv_weight(c, j->weight, (first + f) * shape.k, n * shape.k, weights);
+    char* data[4] = {is_narrow ? block : to, padded, (char*)(uintptr_t)weight, scratch};
+    shmt__loops[SHMT_LOOP_direct][c->dtype](data, NULL, n, &shape);
+    if (is_narrow) shmt__conv_put(c, block, part->length, image, first + f, n, part->at, part->length, j->output);
   }
-  char* data[4] = {j->output + (at * filters + begin) * j->out_plane * j->item, padded,
-                   (char*)(uintptr_t)j->weight + (group * filters + begin) * j->shape.k * j->item, scratch};
-  if (!j->c->by_blocks) shmt__loops[SHMT_LOOP_direct][j->c->dtype](data, NULL, end - begin, &j->shape);
   shmt__dealloc(scratch, nbytes);
   return true;
 }
 
-static void run_images(void* ctx, int64_t begin, int64_t end) {
+static void run_tasks(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   void* padded = NULL;
-  bool done = shmt__alloc(padded_bytes(j), &padded) == SHMT_OK;
+  bool done = shmt__alloc(image_bytes(j), &padded) == SHMT_OK;
 
-  for (int64_t at = begin; done && at < end; at++) {
-    pad(j, at, padded);
-    done = filter(j, at, padded, 0, j->shape.filters);
+  for (int64_t task = begin; done && task < end; task++) {
+    shmt__conv_part part;
+    pad(j, task, &part, padded);
+    done = filter(j, task, &part, padded, 0, j->shape.filters);
   }
-  if (padded) shmt__dealloc(padded, padded_bytes(j));
+  if (padded) shmt__dealloc(padded, image_bytes(j));
   /* relaxed: read after the pool's own join. */
   if (!done) atomic_store_explicit(&j->failed, true, memory_order_relaxed);
 }
@@ -151,54 +161,63 @@ static void run_images(void* ctx, int64_t begin, int64_t end) {
 /* Blocks of filters. */
 static void run_filters(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
-  const int64_t last = end * SHMT_DIRECT_FILTERS;
+  const int64_t first = begin * SHMT_DIRECT_FILTERS, last = end * SHMT_DIRECT_FILTERS;
 
-  if (!filter(j, j->at, j->padded, begin * SHMT_DIRECT_FILTERS, last < j->shape.filters ? last : j->shape.filters))
+  if (!filter(j, j->task, &j->part, j->padded, first, last < j->shape.filters ? last : j->shape.filters))
     atomic_store_explicit(&j->failed, true, memory_order_relaxed);
 }
 
-static shmt_status run_each_image(job* j, int64_t n) {
+static shmt_status run_each_task(job* j, int64_t n) {
   const int64_t blocks = ceil_div(j->shape.filters, SHMT_DIRECT_FILTERS);
   void* padded = NULL;
 
-  SHMT_TRY(shmt__alloc(padded_bytes(j), &padded));
+  SHMT_TRY(shmt__alloc(image_bytes(j), &padded));
   j->padded = padded;
-  for (j->at = 0; j->at < n; j->at++) {
-    pad(j, j->at, padded);
+  for (j->task = 0; j->task < n; j->task++) {
+    pad(j, j->task, &j->part, padded);
     shmt__parallel_for(blocks, ceil_div(blocks, shmt__num_threads()), run_filters, j);
   }
-  shmt__dealloc(padded, padded_bytes(j));
+  shmt__dealloc(padded, image_bytes(j));
+  return SHMT_OK;
+}
+
+static shmt_status run_parts(job* j) {
+  const int64_t n = j->c->n_images * j->c->groups * j->n_parts, threads = shmt__num_threads();
+  const int64_t work = j->out_plane / j->n_parts * j->shape.k * j->shape.filters;
+
+  /* A few parts of one image are not shared out evenly; of several images they are. */
+  if (work > WORTH_SHARING && (n < threads || (j->c->n_images * j->c->groups < threads && n < 8 * threads)))
+    SHMT_TRY(run_each_task(j, n));
+  else
+    shmt__parallel_for(n, WORTH_SHARING / (work + 1) + 1, run_tasks, j);
+  SHMT_REQUIRE(!atomic_load_explicit(&j->failed, memory_order_relaxed), SHMT_E_NOMEM,
+               "convolution: no memory for a padded image of %llu bytes", (unsigned long long)image_bytes(j));
   return SHMT_OK;
 }
 
 shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const void* weight, void* output) {
   const shmt__conv_shape* v = &c->shape;
   job j = {.c = c, .images = images, .weight = weight, .output = output, .item = shmt__dtype_size[c->dtype]};
-  const int64_t n = c->n_images * c->groups;
   void* offsets = NULL;
 
-  if (n == 0) return SHMT_OK;
-  shape_init(c, &j.shape);
+  if (c->n_images == 0) return SHMT_OK;
   j.channels = c->channels / c->groups;
-  j.in_plane = v->in[0] * v->in[1] * v->in[2];
   j.out_plane = v->out[0] * v->out[1] * v->out[2];
+  shape_init(c, v->out, &j.shape);
+  const bool is_panel =
+      shmt__conv_is_panel(c, &j.shape, v->out[0] * round_up(run_length(&j.shape, v->out), LANES));
+  if (!is_panel) {
+    const int64_t blocks = c->given == c->dtype ? 1 : 2;
+    j.n_parts = shmt__conv_split(c, j.channels * j.item, SHMT_DIRECT_FILTERS * blocks * j.item, PART_BYTES, j.size);
+    shape_init(c, j.size, &j.shape);
+  }
   const uint64_t nbytes = (uint64_t)j.shape.k * sizeof(int64_t);
   SHMT_TRY(shmt__alloc(nbytes, &offsets));
-  fill_offsets(&j.shape, j.channels, offsets);
+  fill_offsets(c, &j.shape, offsets);
   j.shape.offset = offsets;
-  const int64_t work = j.out_plane * j.shape.k * j.shape.filters;
-  shmt_status status = SHMT_OK;
-  if (is_panel(c, &j.shape))
-    status = shmt__conv_panel(c, &j.shape, images, weight, output);
-  else if (n < shmt__num_threads() && work > WORTH_SHARING)
-    status = run_each_image(&j, n);
-  else
-    shmt__parallel_for(n, WORTH_SHARING / (work + 1) + 1, run_images, &j);
+  const shmt_status status = is_panel ? shmt__conv_panel(c, &j.shape, images, weight, output) : run_parts(&j);
   shmt__dealloc(offsets, nbytes);
-  SHMT_TRY(status);
-  SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
-               "convolution: no memory for a padded image of %llu bytes", (unsigned long long)padded_bytes(&j));
-  return SHMT_OK;
+  return status;
 }
 
 /* --- the way back ------------------------------------------------------------------------------------------------ */
@@ -216,6 +235,7 @@ static bool turned(const shmt__conv* c, shmt__conv* back) {
     if (c->shape.stride[d] != 1 || back->shape.padding[d] < 0) return false;
     if (back->shape.in[d] + 2 * back->shape.padding[d] - reach != back->shape.out[d]) return false;
   }
+  shmt__conv_set_dense(back);
   return true;
 }
 
@@ -255,7 +275,7 @@ shmt_status shmt__conv_direct_back(const shmt__conv* c, const void* output, cons
   void* flipped = NULL;
 
   (void)turned(c, &back);
-  shape_init(c, &there);
+  shape_init(c, c->shape.out, &there);
   const uint64_t nbytes = (uint64_t)(c->filters * there.k * shmt__dtype_size[c->dtype]);
   SHMT_TRY(shmt__alloc(nbytes, &flipped));
   flip f = {.there = &there, .from = weight, .to = flipped, .dtype = c->dtype, .channels = c->channels / c->groups};

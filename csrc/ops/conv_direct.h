@@ -2,14 +2,18 @@
 #ifndef SHMT_OPS_CONV_DIRECT_H
 #define SHMT_OPS_CONV_DIRECT_H
 
-#include "ops/conv_core.h"
+#include "kernels/direct.h"
+#include "ops/conv_part.h"
 
 /* Does it pay: are most of the outputs that it calculates wanted ones? */
 bool shmt__conv_is_direct(const shmt__conv* c);
-/* And does it read and write only a block of the tensors at a time? Panels want all of the weight again and again. */
-bool shmt__conv_direct_has_blocks(const shmt__conv* c);
 /* output = images * weight, as shmt__conv_forward. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const void* weight, void* output);
+
+/* Lay out a part of image at / groups, the channels of group at % groups, as s says; room: shmt__conv_view_bytes for
+ * SHMT_CONV_CHANNELS. */
+void shmt__conv_pad(const shmt__conv* c, const shmt__direct_shape* s, shmt__conv_part* part, const char* images,
+                    int64_t at, char* padded, char* room);
 
 /* The way back of a convolution of stride 1 is a convolution too. */
 bool shmt__conv_is_direct_back(const shmt__conv* c);

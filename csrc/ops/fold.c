@@ -28,7 +28,7 @@ static shmt_status find_blocks(const char* name, shmt_ints kernel, shmt_ints dil
   for (int k = 0; k < 4; k++)
     SHMT_REQUIRE(options[k].len == 1 || options[k].len == 2, SHMT_E_RUNTIME, "%s(): expected one or two numbers, got %"
                  PRId64, name, options[k].len);
-  b->shape = (shmt__conv_shape){{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, 0, 0};
+  b->shape = (shmt__conv_shape){{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, 0, {0}};
   for (int d = 0; d < 2; d++) {
     const int64_t k = at(kernel, d), dil = at(dilation, d), pad = at(padding, d), step = at(stride, d);
     SHMT_REQUIRE(k > 0, SHMT_E_RUNTIME, "kernel size should be greater than zero, but got kernel_size: %" PRId64, k);
@@ -74,11 +74,12 @@ static void run_batch(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-static void run(int row, const blocks* b, shmt_tensor* columns, shmt_tensor* images) {
+static void run(int row, blocks* b, shmt_tensor* columns, shmt_tensor* images) {
   const int64_t item = shmt__tensor_item_bytes(columns);
   walk w = {shmt__tensor_data(columns), shmt__tensor_data(images), b->rows * b->columns * item,
             b->channels * b->shape.in[1] * b->shape.in[2] * item, shmt__loops[row][columns->dtype], b};
 
+  shmt__conv_shape_dense(&b->shape);
   shmt__parallel_for(b->batch, 1, run_batch, &w);
 }
 

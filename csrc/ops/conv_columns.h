@@ -1,0 +1,10 @@
+/* ops/conv_columns.h -- convolution by products of matrices. */
+#ifndef SHMT_OPS_CONV_COLUMNS_H
+#define SHMT_OPS_CONV_COLUMNS_H
+
+#include "ops/conv_core.h"
+
+/* output = images * weight. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__conv_columns(const shmt__conv* c, const void* images, const void* weight, void* output);
+
+#endif
