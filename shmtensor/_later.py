@@ -28,7 +28,6 @@ from shmtensor.nn.functional import (
     pairwise_distance as pairwise_distance,
     pixel_shuffle as pixel_shuffle,
     pixel_unshuffle as pixel_unshuffle,
-    prelu as prelu,
     rrelu as rrelu,
     rrelu_ as rrelu_,
 )

@@ -430,12 +430,6 @@ class Tensor(_TensorBase):
 
         return istft(self, n_fft, *args, **kwargs)
 
-    def prelu(self, weight: Tensor) -> Tensor:
-        """See `shmtensor.prelu`."""
-        from shmtensor.nn.functional import prelu  # it imports this module
-
-        return prelu(self, weight)
-
     def lu(self, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
         """See `shmtensor.lu`."""
         from shmtensor._products import lu  # it imports this module

@@ -45,6 +45,14 @@ static inline C FN(silu_slope)(C x) {
 }
 BINARY_COSTLY(silu_backward, a* FN(silu_slope)(b))
 
+/* Gated linear units: of halves a and b, and from the gradient a what the halves get, b of the first and c of the second. */
+BINARY_COSTLY(glu, a * OWN(sigmoid)(b))
+static inline C FN(gate_slope)(C x) {
+  const C s = OWN(sigmoid)(x);
+  return s * (1 - s);
+}
+TERNARY(glu_gate_backward, a * b * FN(gate_slope)(c))
+
 static inline __attribute__((always_inline)) C FN(log_one_plus_exp)(C x) {
   return (x > 0 ? x : 0) + OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(x)));
 }

@@ -17,6 +17,10 @@ UNARY_WITH(hardtanh, const C low = NUMBER(0);
            const C least = !both ? (C)NAN : low < high ? low : high,
            both ? a > high ? high : a < low ? least : a : least)
 UNARY_WITH(leaky_relu, const C slope = NUMBER(0), a > 0 ? a : a * slope)
+/* With a learned slope b; its derivative; and from the gradient a what the slope gets. */
+BINARY(prelu, a > 0 ? a : a * b)
+BINARY(prelu_derivative, a > 0 ? 1 : b)
+BINARY(prelu_slope_backward, b > 0 ? 0 : a * b)
 BINARY_WITH(leaky_relu_backward, const C slope = NUMBER(0), b > 0 ? a : a * slope)
 BINARY_WITH(hardtanh_backward, const C low = NUMBER(0);
             const C high = NUMBER(1), (b > low) & (b < high) ? a : 0)

@@ -106,12 +106,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     Source:
         Dauphin et al., "Language modeling with gated convolutional networks", 2016.
     """
-    if input.dim() == 0:
-        raise RuntimeError("glu does not support scalars because halving size must be even")
-    size = input.size(dim)
-    if size % 2:
-        raise RuntimeError(f"Halving dimension must be even, but dimension {dim} is size {size}")
-    return input.narrow(dim, 0, size // 2) * input.narrow(dim, size // 2, size // 2).sigmoid()
+    return _nn.glu(input, dim)
 
 
 def hardtanh(
@@ -191,28 +186,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     Source:
         He et al., "Delving deep into rectifiers", 2015.
     """
-    if input.dtype != weight.dtype:
-        raise RuntimeError(
-            f"prelu: Type promoting not supported. Got {input.dtype} and {weight.dtype}"
-        )
-    if weight.dim() > 1:
-        raise RuntimeError(
-            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}"
-        )
-    if weight.numel() != 1:
-        if input.dim() == 0:
-            raise RuntimeError("Not allow zero-dim input tensor.")
-        channels = input.size(1) if input.dim() > 1 else 1
-        if channels != weight.numel():
-            raise RuntimeError(
-                "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
-                f"{weight.numel()} and channel size = {channels}."
-            )
-    if input.dim() > 1:
-        weight = weight.reshape([1, -1] + [1] * (input.dim() - 2))
-    elif input.dim() == 0:
-        weight = weight.reshape([])
-    return shmtensor.where(input > 0, input, weight * input)
+    return shmtensor.prelu(input, weight)
 
 
 def rrelu(

@@ -54,6 +54,17 @@ def _selu(a: Any) -> Any:
     return _elu(a, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
 
 
+def _glu_backward(grad: Any, a: Any, dim: int) -> Any:
+    value, gate = np.split(a, 2, dim)
+    s = _sigmoid(gate)
+    return np.concatenate([grad * s, grad * value * s * (1 - s)], dim)
+
+
+def _prelu(a: Any, slope: Any) -> Any:
+    shape = [1, -1] + [1] * (a.ndim - 2) if a.ndim > 1 else [-1]
+    return np.where(a > 0, a, a * slope.reshape(shape))
+
+
 def _threshold(a: Any, threshold: Any = 0, value: Any = 0) -> Any:
     return np.where(a > threshold, a, value)
 
@@ -94,6 +105,12 @@ ACTIVATIONS: dict[str, Reference] = {
     "log_sigmoid_backward": _backward(lambda a: _sigmoid(-a)),
     "mish": lambda a: a * np.tanh(_softplus(a)),
     "mish_backward": _backward(_mish_slope),
+    "glu": lambda a, dim=-1: (lambda x, gate: x * _sigmoid(gate))(*np.split(a, 2, dim)),
+    "glu_backward": _glu_backward,
+    "prelu": _prelu,
+    "_prelu_kernel": lambda a, slope: np.where(a > 0, a, slope * a),
+    "_prelu_derivative": lambda a, slope: np.where(a > 0, 1, slope),
+    "_prelu_slope_backward": lambda grad, a: np.where(a > 0, 0, grad * a),
     "relu": lambda a: np.maximum(a, 0),
     "relu6": lambda a: np.clip(a, 0, 6),
     "selu": _selu,
