@@ -101,7 +101,10 @@ def _save_results(node: Node, op: Operator, outs: list[str], release: str) -> st
         elif saved.kind == "result":
             is_output = "true" if _has_gradient(op, saved.result) else "false"
             call = f"shmt__saved_init({path}, {outs[saved.result]}, {is_output})"
-            text += f"  status = {call};\n{release}"
+            test = ""
+            if any(edge.name not in saved.users for edge in node.edges):
+                test = f"if ({' || '.join(f'wants_{user}' for user in saved.users)}) "
+            text += f"  {test}status = {call};\n{release}"
     return text
 
 
