@@ -31,11 +31,20 @@ shmt_status shmt__places_backward(shmt_tensor* grad, shmt_ints sizes, int64_t di
   return SHMT_OK;
 }
 
+/* Is there a mask of all elements? It names each place once, in order: no list of the places is needed. */
+static bool is_whole_mask(shmt_ints sizes, shmt_tensors indices) {
+  return indices.len == 1 && indices.data[0] && indices.data[0]->dtype == SHMT_BOOL &&
+         shmt__sizes_are(indices.data[0], sizes);
+}
+
 shmt_status shmt__index_tensor_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensors indices, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
 
   SHMT_TRY(zeros(grad, sizes, &result));
-  SHMT_TRY(shmt_op_index_put_(result, indices, grad, true));
+  if (is_whole_mask(sizes, indices))
+    SHMT_TRY(shmt_op_masked_scatter_(result, indices.data[0], grad));
+  else
+    SHMT_TRY(shmt_op_index_put_(result, indices, grad, true));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }

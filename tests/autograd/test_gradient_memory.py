@@ -62,6 +62,33 @@ def test_gradient_of_a_view_is_the_leafs_own() -> None:
     assert seen[0].tolist() == [[1.0] * 3] * 4
 
 
+#: The same, with the result and its gradient among the matrices.
+ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
+    "glu": (lambda a: F.glu(a), 2),
+    "glu of columns": (lambda a: F.glu(a, 0), 2),
+    "prelu": (lambda a: F.prelu(a, SLOPES), 3),
+    "gumbel_softmax": (lambda a: F.gumbel_softmax(a), 4),
+    "scaled": (lambda a: (a / 2).exp(), 3),
+    "embedding_bag": (lambda a: F.embedding_bag(PAIRS, a, mode="sum"), 2),
+    "embedding_bag mean": (lambda a: F.embedding_bag(PAIRS, a, mode="mean"), 2.5),
+}
+SLOPES = shmtensor.rand(N, requires_grad=True)
+PAIRS = shmtensor.arange(N).reshape(-1, 2)
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_memory_of_training_steps(name: str) -> None:
+    call, matrices = ACTIVATIONS[name]
+    a = shmtensor.randn(N, N)
+
+    def run() -> Tensor:
+        leaf = a.detach().requires_grad_()
+        result = call(leaf)
+        return shmtensor.autograd.grad(result, [leaf], shmtensor.ones_like(result))[0]
+
+    assert peak(run) <= (matrices * 1.125 + 0.2) * a.numel() * a.element_size()
+
+
 MATRIX = shmtensor.rand(N, N)
 #: Losses of one matrix, and how many matrices exist at once beside results without reduction and
 #: their gradient.

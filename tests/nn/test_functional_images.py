@@ -262,6 +262,39 @@ def test_embedding_bags():
         F.embedding_bag(sh.tensor([[7]]), table)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("width", [1, 700])
+def test_bags_of_strided_tables_and_their_gradients(mode: str, width: int, threads: int) -> None:
+    before = sh.get_num_threads()
+    sh.set_num_threads(threads)
+    try:
+        table = sh.randn(width, 50, dtype=sh.float64).t()[::2].requires_grad_()
+        index = sh.randint(0, 25, (400,))
+        offsets = sh.tensor([0, 3, 3, 250])
+        found = F.embedding_bag(index, table, offsets, mode=mode)
+        grad = sh.randn(4, width, dtype=sh.float64)
+        (slopes,) = sh.autograd.grad(found, table, grad)
+        rows = table[index]
+        reduce = {"sum": sh.sum, "mean": sh.mean, "max": lambda t, _: t.max(0)[0]}[mode]
+        parts = [reduce(rows[a:b], 0) for a, b in ((0, 3), (3, 250), (250, 400))]
+        wanted = sh.stack([parts[0], sh.zeros(width, dtype=sh.float64), *parts[1:]])
+        (expected,) = sh.autograd.grad(wanted, table, grad)
+        close(found, wanted.detach().numpy())
+        close(slopes, expected.numpy())
+    finally:
+        sh.set_num_threads(before)
+
+
+def test_rows_of_pairs_are_in_range() -> None:
+    table, index = sh.ones(3, 2), sh.tensor([0, 3])
+    for sources, targets in ((index, index * 0), (index * 0, index), (index * 0 - 1, index * 0)):
+        with pytest.raises(IndexError, match="out of range"):
+            sh._C._nn._add_rows(table, sources, targets, None, 3)
+        with pytest.raises(IndexError, match="out of range"):
+            sh._C._nn._bag_maxima(table, sources, targets, 3)
+
+
 def test_bytes_are_resized_with_weights_in_fixed_point():
     x = sh.tensor([[[[0, 255, 10], [7, 100, 200]]]], dtype=sh.uint8)
     once = F.interpolate(x, size=(2, 5), mode="bilinear")

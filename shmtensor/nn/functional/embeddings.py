@@ -185,30 +185,17 @@ def embedding_bag(
         kept = (indices != padding_idx % rows).nonzero().squeeze(1)
         indices, where = indices[kept], where[kept]
         factors = None if factors is None else factors[kept]
-    terms = shmtensor.embedding(weight, indices, -1, scale_grad_by_freq, sparse)
-    if mode == "max":
-        return _bag_maxima(terms, where, bags)
-    if factors is not None:
-        terms = terms * factors.unsqueeze(1)
-    sums = terms.new_zeros((bags, weight.size(1))).index_add(0, where, terms)
-    if mode == "sum":
+    if mode == "max" and indices.numel():
+        largest, _ = _C._nn._bag_maxima(weight, indices, where, bags)
+        return largest
+    if scale_grad_by_freq:  # the scale is of the gradient only
+        weight = shmtensor.embedding(weight, indices, -1, True, sparse)
+        indices = shmtensor.arange(indices.numel())
+    sums = _C._nn._add_rows(weight, indices, where, factors, bags)
+    if mode == "sum" or not indices.numel():
         return sums
     counts = shmtensor.bincount(where, minlength=bags).clamp_min(1)
-    return sums / counts.unsqueeze(1).to(sums.dtype)
-
-
-def _bag_maxima(terms: Tensor, where: Tensor, bags: int) -> Tensor:
-    """The largest element of every bag; the first one gets the gradient. Zeros if it is empty."""
-    counts = shmtensor.bincount(where, minlength=bags)
-    longest = int(counts.max()) if bags else 0
-    if longest == 0:  # no term is added, but the table gets a gradient
-        return terms.new_zeros((bags, terms.size(1))).index_add(0, where, terms)
-    firsts = counts.cumsum(0) - counts
-    steps = shmtensor.arange(longest)
-    inside = steps < counts.unsqueeze(1)  # (B, longest)
-    positions = (firsts.unsqueeze(1) + steps).clamp_max(terms.size(0) - 1)
-    grid = terms[positions].masked_fill(~inside.unsqueeze(2), float("-inf"))
-    return grid.max(1)[0].masked_fill((counts == 0).unsqueeze(1), 0.0)
+    return sums.div_(counts.unsqueeze(1).to(sums.dtype))
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
