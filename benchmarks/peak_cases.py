@@ -26,6 +26,8 @@ def arrays() -> dict[str, Any]:
         "query": normal(2, 8, 256, 32),
         "steps": normal(64, 16, 128),
         "k": rng.integers(0, SIDE, size=(SIDE, SIDE)),
+        "rows": normal(600, 1000),
+        "small": rng.integers(0, 200, size=600_000).astype(np.int32),
         "classes": rng.integers(0, SIDE, size=SIDE),
         "grid": (rng.random((4, 64, 64, 2)) * 2 - 1).astype(np.float32),
         "wide": normal(600, 500),
@@ -377,10 +379,44 @@ def _fourier(lib: Any, d: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "fftn of two": lambda: fft.fftn(cube, dim=(0, 1)),
         "rfftn of two": lambda: fft.rfftn(cube, dim=(0, 1)),
         "fftshift": lambda: fft.fftshift(x),
+        **_orders(lib, d["rows"], d["small"]),
         "stft": lambda: lib.stft(x, 64, window=window, return_complex=True),
         "istft": lambda: lib.istft(
             lib.stft(x, 64, window=window, return_complex=True), 64, window=window
         ),
+    }
+
+
+def _orders(lib: Any, x: Any, small: Any) -> dict[str, Callable[[], object]]:
+    """Return sorts, order statistics and counts of many elements."""
+    edges = lib.arange(-2.0, 2.0, 0.1).to(x.dtype)
+    return {
+        "sort rows": lambda: lib.sort(x, 1),
+        "sort columns": lambda: lib.sort(x, 0),
+        "argsort stable": lambda: lib.argsort(x, dim=0, stable=True),
+        "kthvalue rows": lambda: lib.kthvalue(x, 100, 1),
+        "kthvalue columns": lambda: lib.kthvalue(x, 100, 0),
+        "median": lambda: lib.median(x),
+        "nanmedian columns": lambda: lib.nanmedian(x, 0),
+        "mode rows": lambda: lib.mode(x, 1),
+        "mode columns": lambda: lib.mode(x, 0),
+        "cummax columns": lambda: lib.cummax(x, 0),
+        "cummin rows": lambda: lib.cummin(x, 1),
+        "quantile columns": lambda: lib.quantile(x, 0.3, 0),
+        "nanquantile rows": lambda: lib.nanquantile(x, 0.3, 1, interpolation="nearest"),
+        "unique numbers": lambda: lib.unique(x, return_inverse=True, return_counts=True),
+        "unique of few": lambda: lib.unique(small, return_inverse=True, return_counts=True),
+        "unique rows": lambda: lib.unique(x, dim=0),
+        "unique_consecutive": lambda: lib.unique_consecutive(x),
+        "searchsorted": lambda: lib.searchsorted(edges, x),
+        "searchsorted of doubles": lambda: lib.searchsorted(edges.double(), x),
+        "bucketize int32": lambda: lib.bucketize(x, edges, out_int32=True),
+        "isin": lambda: lib.isin(x, edges),
+        "histogram": lambda: lib.histogram(x, 100),
+        "histogram weights": lambda: lib.histogram(x, edges, weight=x),
+        "histogramdd": lambda: lib.histogramdd(x.reshape(-1, 2), [20, 20]),
+        "bincount int32": lambda: lib.bincount(small),
+        "bincount weights": lambda: lib.bincount(small, small.float()),
     }
 
 
@@ -451,5 +487,6 @@ def _some(lib: Any, d: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "bucketize": lambda: lib.bucketize(m, lib.arange(10.0)),
         "repeat_interleave": lambda: m.repeat_interleave(2, 0),
         "roll": lambda: lib.roll(m, 3, 0),
+        **_orders(lib, d["rows"], d["small"]),
         "stft": lambda: lib.stft(m, 64, window=lib.hann_window(64), return_complex=True),
     }

@@ -16,26 +16,41 @@ static shmt_status vector(int64_t n, shmt_tensor** out) {
 
 /* Counts of small numbers. A block is looked through before it is counted, so that it is read from memory once; the bits
  * that are set in any of its numbers bound them, and vectors find those faster than the largest. */
-enum { TABLE = 1 << 13, COUNT_BLOCK = 1 << 13, COUNT_GRAIN = 1 << 16, MOST_TABLES = 64, WORTH_A_TABLE = 512 };
+enum { TABLE = 1 << 13, COUNT_BLOCK = 1 << 11, COUNT_GRAIN = 1 << 16, MOST_TABLES = 64, WORTH_A_TABLE = 512 };
+
+/* The n <= COUNT_BLOCK elements of a dense tensor from `begin` on, as `dtype`: in place or in `room`. */
+static const void* load_as(shmt_dtype dtype, const shmt_tensor* dense, int64_t begin, int64_t n, void* room) {
+  const int64_t item = shmt__tensor_item_bytes(dense);
+  const char* from = (const char*)shmt__tensor_data(dense) + begin * item;
+
+  if (dense->dtype == dtype) return from;
+  shmt__cast_loop(dtype, dense->dtype)(room, shmt__dtype_size[dtype], from, item, n);
+  return room;
+}
+
+static int64_t block_length(int64_t begin, int64_t end) {
+  return end - begin < COUNT_BLOCK ? end - begin : COUNT_BLOCK;
+}
 
 typedef struct tally {
-  const int64_t* x;
-  int64_t numel, share; /* elements of a table */
-  int64_t* tables;      /* of TABLE numbers each, zero as far as used */
+  const shmt_tensor* x;
+  int64_t share;   /* elements of a table */
+  int64_t* tables; /* of TABLE numbers each, zero as far as used */
   int64_t used[MOST_TABLES];
   int64_t bits[MOST_TABLES]; /* of all numbers of a share */
 } tally;
 
 static void count_shares(void* ctx, int64_t begin, int64_t end) {
   tally* t = ctx;
+  int64_t room[COUNT_BLOCK];
 
   for (int64_t k = begin; k < end; k++) {
     int64_t* const table = t->tables + k * TABLE;
-    const int64_t last = (k + 1) * t->share < t->numel ? (k + 1) * t->share : t->numel;
+    const int64_t last = (k + 1) * t->share < t->x->numel ? (k + 1) * t->share : t->x->numel;
     int64_t all = 0, used = 0, n;
     for (int64_t at = k * t->share; at < last; at += n) {
-      const int64_t* const x = t->x + at;
-      n = last - at < COUNT_BLOCK ? last - at : COUNT_BLOCK;
+      n = block_length(at, last);
+      const int64_t* const x = load_as(SHMT_INT64, t->x, at, n, room);
       for (int64_t i = 0; i < n; i++) all |= x[i];
       if ((uint64_t)all >= TABLE) continue; /* negative, or too large: only whether there are negative ones matters */
       for (; used <= all; used = used ? 2 * used : 64) memset(table + used, 0, (size_t)(used ? used : 64) * sizeof *table);
@@ -50,7 +65,7 @@ static void count_shares(void* ctx, int64_t begin, int64_t end) {
 /* How often each number below TABLE is in x; *out stays NULL when there are others. */
 static shmt_status count_small(const shmt_tensor* x, int64_t minlength, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) tables = NULL;
-  tally t = {.x = shmt__tensor_data(x), .numel = x->numel};
+  tally t = {.x = x};
   int64_t n = x->numel / COUNT_GRAIN, threads = shmt__num_threads(), length = minlength, all = 0;
 
   n = threads == 1 || n < 1 ? 1 : n < 2 * threads ? n : 2 * threads;
@@ -73,11 +88,56 @@ static shmt_status count_small(const shmt_tensor* x, int64_t minlength, shmt_ten
   return SHMT_OK;
 }
 
+/* How long a result is that has a place for every number in x. */
+static shmt_status count_length(const shmt_tensor* x, int64_t minlength, int64_t* out) {
+  int64_t room[COUNT_BLOCK], low = 0, high = minlength - 1, n;
+
+  for (int64_t at = 0; at < x->numel; at += n) {
+    n = block_length(at, x->numel);
+    const int64_t* own = load_as(SHMT_INT64, x, at, n, room);
+    for (int64_t i = 0; i < n; i++) {
+      low |= own[i];
+      high = own[i] > high ? own[i] : high;
+    }
+  }
+  SHMT_REQUIRE(low >= 0, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
+  SHMT_REQUIRE(high < INT64_MAX, SHMT_E_RUNTIME, "bincount(): a count for every number up to %" PRId64, high);
+  *out = high + 1;
+  return SHMT_OK;
+}
+
+/* Numbers are compared with the length once more: another process may change them after they were looked through. */
+static void count_each(const shmt_tensor* x, int64_t* count, int64_t length) {
+  int64_t room[COUNT_BLOCK], n;
+
+  for (int64_t begin = 0; begin < x->numel; begin += n) {
+    n = block_length(begin, x->numel);
+    const int64_t* own = load_as(SHMT_INT64, x, begin, n, room);
+    for (int64_t i = 0; i < n; i++) {
+      const int64_t at = __atomic_load_n(own + i, __ATOMIC_RELAXED);
+      if ((uint64_t)at < (uint64_t)length) count[at]++;
+    }
+  }
+}
+
+static void add_each(const shmt_tensor* x, const shmt_tensor* weights, double* sum, int64_t length) {
+  int64_t room[COUNT_BLOCK], n;
+  double weight_room[COUNT_BLOCK];
+
+  for (int64_t begin = 0; begin < x->numel; begin += n) {
+    n = block_length(begin, x->numel);
+    const int64_t* own = load_as(SHMT_INT64, x, begin, n, room);
+    const double* w = load_as(SHMT_FLOAT64, weights, begin, n, weight_room);
+    for (int64_t i = 0; i < n; i++) {
+      const int64_t at = __atomic_load_n(own + i, __ATOMIC_RELAXED);
+      if ((uint64_t)at < (uint64_t)length) sum[at] += w[i];
+    }
+  }
+}
+
 shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minlength, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) wide = NULL;
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
-  SHMT_AUTO(shmt_tensor) cast_weights = NULL;
   SHMT_AUTO(shmt_tensor) dense_weights = NULL;
   SHMT_AUTO(shmt_tensor) sums = NULL;
   int64_t length;
@@ -89,8 +149,7 @@ shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minl
   SHMT_REQUIRE(self->n_dims == 1, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
   SHMT_REQUIRE(!weights || (weights->n_dims == 1 && weights->numel == self->numel), SHMT_E_RUNTIME,
                "weights should be 1-d and have the same length as input");
-  SHMT_TRY(shmt__tensor_cast(self, SHMT_INT64, &wide));
-  SHMT_TRY(shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, &dense));
+  SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
   if (!weights && dense->numel >= WORTH_A_TABLE) {
     SHMT_TRY(count_small(dense, minlength, &result));
     if (result) {
@@ -98,37 +157,18 @@ shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minl
       return SHMT_OK;
     }
   }
-  const int64_t* x = shmt__tensor_data(dense);
-  int64_t low = 0, high = minlength - 1;
-  for (int64_t i = 0; i < dense->numel; i++) {
-    low |= x[i];
-    high = x[i] > high ? x[i] : high;
-  }
-  SHMT_REQUIRE(low >= 0, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
-  SHMT_REQUIRE(high < INT64_MAX, SHMT_E_RUNTIME, "bincount(): a count for every number up to %" PRId64, high);
-  length = high + 1;
-  /* Below, numbers are compared with the length: another process may change them still. */
+  SHMT_TRY(count_length(dense, minlength, &length));
   if (!weights) {
     SHMT_TRY(vector(length, &result));
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
-    int64_t* count = shmt__tensor_data(result);
-    for (int64_t i = 0; i < dense->numel; i++) {
-      const int64_t at = x[i];
-      if ((uint64_t)at < (uint64_t)length) count[at]++;
-    }
+    count_each(dense, shmt__tensor_data(result), length);
     *out = SHMT_TAKE(result);
     return SHMT_OK;
   }
-  SHMT_TRY(shmt__tensor_cast(weights, SHMT_FLOAT64, &cast_weights));
-  SHMT_TRY(shmt__tensor_contiguous(cast_weights, SHMT_CONTIGUOUS_FORMAT, &dense_weights));
+  SHMT_TRY(shmt__tensor_contiguous(weights, SHMT_CONTIGUOUS_FORMAT, &dense_weights));
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(length), SHMT_FLOAT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &sums));
   SHMT_TRY(shmt__tensor_fill(sums, shmt__scalar_int(0)));
-  const double* w = shmt__tensor_data(dense_weights);
-  double* sum = shmt__tensor_data(sums);
-  for (int64_t i = 0; i < dense->numel; i++) {
-    const int64_t at = x[i];
-    if ((uint64_t)at < (uint64_t)length) sum[at] += w[i];
-  }
+  add_each(dense, dense_weights, shmt__tensor_data(sums), length);
   return shmt__tensor_cast(sums, weights->dtype == SHMT_FLOAT32 ? SHMT_FLOAT32 : SHMT_FLOAT64, out);
 }
 

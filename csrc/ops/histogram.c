@@ -240,18 +240,61 @@ static shmt_status make_density(shmt_tensor* hist, shmt_tensors edges, shmt_tens
   return SHMT_OK;
 }
 
+/* Count m points, a row each, with their weights (NULL: 1) in bin place + 1 of `counts`: what is in no bin counts in one
+ * more, in front. */
+static shmt_status count_points(shmt_tensor* points, shmt_tensors edges, shmt_tensor* weight, shmt_tensor* counts) {
+  SHMT_AUTO(shmt_tensor) flat = NULL;
+  SHMT_AUTO(shmt_tensor) place = NULL;
+  SHMT_AUTO(shmt_tensor) counted = NULL;
+  const int64_t m = points->sizes[0];
+
+  SHMT_TRY(shmt_op_new_zeros(points, SHMT_INTS(m), SHMT_INT64, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0},
+                             &flat));
+  for (int64_t d = 0; d < edges.len; d++) {
+    SHMT_AUTO(shmt_tensor) column = NULL;
+    SHMT_AUTO(shmt_tensor) bin = NULL;
+    SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(flat);
+    SHMT_TRY(shmt_op_select_int(points, 1, d, &column));
+    SHMT_TRY(bin_of(column, edges.data[d], &bin));
+    SHMT_TRY(descend(before, bin, edges.data[d]->numel - 1, &flat));
+  }
+  SHMT_TRY(shmt_op_add_Scalar(flat, ONE, ONE, &place));
+  if (weight)
+    counted = shmt__tensor_ref(weight);
+  else
+    SHMT_TRY(shmt_op_ones(SHMT_INTS(m), points->dtype, SHMT_LAYOUT_NONE, points->device, (shmt_opt_bool){0}, &counted));
+  return shmt_op_scatter_add_(counts, 0, place, counted);
+}
+
+/* The same of all points, a block at a time. */
+static shmt_status count_blocks(shmt_tensor* points, shmt_tensors edges, shmt_tensor* weights, shmt_tensor* counts) {
+  enum { BLOCK = 1 << 12 };
+  const int64_t n = points->sizes[0];
+  int64_t block = BLOCK;
+
+  for (int64_t d = 0; d < edges.len; d++) /* they are looked at with every block */
+    if (edges.data[d]->numel > block) block = edges.data[d]->numel;
+  if (shmt__tensor_is_meta(points)) block = n;
+  for (int64_t at = 0; at < n; at += block) {
+    SHMT_AUTO(shmt_tensor) part = NULL;
+    SHMT_AUTO(shmt_tensor) own_weights = NULL;
+    const int64_t m = n - at < block ? n - at : block;
+    SHMT_TRY(shmt_op_narrow(points, 0, at, m, &part));
+    if (weights) SHMT_TRY(shmt_op_narrow(weights, 0, at, m, &own_weights));
+    SHMT_TRY(count_points(part, edges, own_weights, counts));
+  }
+  return SHMT_OK;
+}
+
 shmt_status shmt__histogramdd_from_bin_tensors(shmt_tensor* self, shmt_tensors bins,
                                                shmt_tensor* weight, bool density,
                                                shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) points = NULL;
-  SHMT_AUTO(shmt_tensor) flat = NULL;
-  SHMT_AUTO(shmt_tensor) counted = NULL;
-  SHMT_AUTO(shmt_tensor) zeros = NULL;
+  SHMT_AUTO(shmt_tensor) weights = NULL;
   SHMT_AUTO(shmt_tensor) all = NULL;
   SHMT_AUTO(shmt_tensor) inside = NULL;
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) hist = NULL;
-  SHMT_AUTO(shmt_tensor) place = NULL;
   int64_t sizes[SHMT_MAX_DIMS], total = 1;
 
   SHMT_TRY(check_points(self, weight));
@@ -260,30 +303,16 @@ shmt_status shmt__histogramdd_from_bin_tensors(shmt_tensor* self, shmt_tensors b
   SHMT_REQUIRE(width > 0 && width < SHMT_MAX_DIMS, SHMT_E_RUNTIME,
                "torch.histogramdd: from 1 to %d coordinates, got %" PRId64, SHMT_MAX_DIMS - 1,
                width);
-  SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(n, width), &points));
-  SHMT_TRY(shmt_op_new_zeros(points, SHMT_INTS(n), SHMT_INT64, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE,
-                             (shmt_opt_bool){0}, &flat));
   for (int64_t d = 0; d < width; d++) {
-    SHMT_AUTO(shmt_tensor) column = NULL;
-    SHMT_AUTO(shmt_tensor) bin = NULL;
-    SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(flat);
     sizes[d] = bins.data[d]->numel - 1;
     SHMT_REQUIRE(!__builtin_mul_overflow(total, sizes[d], &total), SHMT_E_RUNTIME,
                  "torch.histogramdd: too many bins");
-    SHMT_TRY(shmt_op_select_int(points, 1, d, &column));
-    SHMT_TRY(bin_of(column, bins.data[d], &bin));
-    SHMT_TRY(descend(before, bin, sizes[d], &flat));
   }
-  /* What is in no bin counts in bin 0 of one more, in front. */
-  SHMT_TRY(shmt_op_add_Scalar(flat, ONE, ONE, &place));
-  if (weight)
-    SHMT_TRY(shmt_op_reshape(weight, SHMT_INTS(n), &counted));
-  else
-    SHMT_TRY(shmt_op_ones(SHMT_INTS(n), self->dtype, SHMT_LAYOUT_NONE, self->device,
-                          (shmt_opt_bool){0}, &counted));
+  SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(n, width), &points));
+  if (weight) SHMT_TRY(shmt_op_reshape(weight, SHMT_INTS(n), &weights));
   SHMT_TRY(shmt_op_new_zeros(points, SHMT_INTS(total + 1), SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE,
-                             SHMT_DEVICE_NONE, (shmt_opt_bool){0}, &zeros));
-  SHMT_TRY(shmt_op_scatter_add(zeros, 0, place, counted, &all));
+                             SHMT_DEVICE_NONE, (shmt_opt_bool){0}, &all));
+  SHMT_TRY(count_blocks(points, bins, weights, all));
   SHMT_TRY(shmt_op_narrow(all, 0, 1, total, &inside));
   SHMT_TRY(shmt_op_clone(inside, SHMT_CONTIGUOUS_FORMAT, &dense));
   SHMT_TRY(shmt_op_reshape(dense, (shmt_ints){sizes, width}, &hist));

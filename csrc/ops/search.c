@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { SEARCH_GRAIN = 1024 };
+enum { SEARCH_GRAIN = 1024, SEARCH_BLOCK = 1024 };
 
 typedef struct search {
   bool out_int32, right;
@@ -42,8 +42,11 @@ static shmt_status check_search(const shmt_tensor* bounds, const shmt_tensor* va
 static shmt_status dense_in(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) cast = NULL;
 
-  SHMT_TRY(shmt__tensor_cast(t, dtype, &cast));
-  return shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, out);
+  if (t->dtype == dtype) return shmt__tensor_contiguous(t, SHMT_CONTIGUOUS_FORMAT, out);
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(t), dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &cast));
+  SHMT_TRY(shmt__tensor_copy(cast, t));
+  *out = SHMT_TAKE(cast);
+  return SHMT_OK;
 }
 
 /* The sorter's own places in its rows of n_bounds: a copy, which nobody changes once it is checked. */
@@ -62,21 +65,38 @@ static shmt_status own_order(shmt_tensor* sorter, int64_t n_bounds, shmt_tensor*
 
 typedef struct rows_search {
   char *places, *values, *bounds, *order;
-  int64_t each, item; /* values of a row */
+  bool out_int32;
+  shmt_dtype dtype, value_dtype; /* what is compared; as values are */
+  int64_t each;                  /* values of a row */
   shmt__loop loop;
   shmt__search_shape shape;
 } rows_search;
 
+/* n places from `begin` on; at most SEARCH_BLOCK when values or places are converted. */
+static void search_block(const rows_search* s, int64_t begin, int64_t n) {
+  const int64_t item = shmt__dtype_size[s->dtype], own_item = shmt__dtype_size[s->value_dtype];
+  const int64_t strides[4] = {8, item, item, 8}, row = begin / s->each * s->shape.n_bounds;
+  int64_t places[SEARCH_BLOCK], values[SEARCH_BLOCK];
+  char* data[4] = {s->out_int32 ? (char*)places : s->places + begin * 8, s->values + begin * own_item,
+                   s->bounds + row * item, s->order ? s->order + row * 8 : NULL};
+
+  if (s->dtype != s->value_dtype) {
+    shmt__cast_loop(s->dtype, s->value_dtype)((char*)values, item, data[1], own_item, n);
+    data[1] = (char*)values;
+  }
+  s->loop(data, strides, n, &s->shape);
+  for (int64_t i = 0; s->out_int32 && i < n; i++) ((int32_t*)(void*)s->places)[begin + i] = (int32_t)places[i];
+}
+
 static void search_piece(void* ctx, int64_t begin, int64_t end) {
   const rows_search* s = ctx;
-  const int64_t strides[4] = {8, s->item, s->item, 8};
+  const bool converts = s->out_int32 || s->dtype != s->value_dtype;
 
   for (int64_t n; begin < end; begin += n) {
-    const int64_t row = begin / s->each * s->shape.n_bounds, rest = s->each - begin % s->each;
-    char* data[4] = {s->places + begin * 8, s->values + begin * s->item, s->bounds + row * s->item,
-                     s->order ? s->order + row * 8 : NULL};
-    n = rest < end - begin ? rest : end - begin;
-    s->loop(data, strides, n, &s->shape);
+    n = s->each - begin % s->each;
+    if (n > end - begin) n = end - begin;
+    if (converts && n > SEARCH_BLOCK) n = SEARCH_BLOCK;
+    search_block(s, begin, n);
   }
 }
 
@@ -91,22 +111,25 @@ static shmt_status run_search(shmt_tensor* bounds, shmt_tensor* values, const se
   SHMT_TRY(shmt__promote_types(bounds->dtype, values->dtype, &dtype));
   SHMT_REQUIRE(dtype != SHMT_BOOL, SHMT_E_NOT_IMPLEMENTED, "\"searchsorted_out_cpu\" not implemented for 'Bool'");
   SHMT_REQUIRE_LOOP(SHMT_LOOP_search, dtype, "searchsorted_out_cpu");
+  /* Halves are compared as floats, which they become in each comparison else. */
+  if (shmt__is_half(dtype) && bounds->numel <= values->numel / 8) dtype = SHMT_FLOAT32;
   const bool meta = shmt__tensor_is_meta(values) || shmt__tensor_is_meta(bounds); /* a number may be beside Meta */
-  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(values), SHMT_INT64, meta ? SHMT_META : SHMT_CPU,
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(values), s->out_int32 ? SHMT_INT32 : SHMT_INT64, meta ? SHMT_META : SHMT_CPU,
                               SHMT_CONTIGUOUS_FORMAT, &places));
   if (!meta && values->numel > 0) {
     SHMT_TRY(dense_in(bounds, dtype, &b));
-    SHMT_TRY(dense_in(values, dtype, &v));
+    SHMT_TRY(shmt__tensor_contiguous(values, SHMT_CONTIGUOUS_FORMAT, &v));
     const int64_t n_bounds = b->sizes[b->n_dims - 1];
     if (s->sorter) SHMT_TRY(own_order(s->sorter, n_bounds, &order));
     const int64_t rows = b->n_dims == 1 ? 1 : b->numel / (n_bounds > 0 ? n_bounds : 1);
     rows_search w = {shmt__tensor_data(places), shmt__tensor_data(v), shmt__tensor_data(b),
-                     order ? shmt__tensor_data(order) : NULL,
-                     v->numel / (b->n_dims == 1 || n_bounds == 0 ? 1 : rows), shmt__dtype_size[dtype],
+                     order ? shmt__tensor_data(order) : NULL, s->out_int32, dtype, v->dtype,
+                     v->numel / (b->n_dims == 1 || n_bounds == 0 ? 1 : rows),
                      shmt__loops[SHMT_LOOP_search][dtype], {n_bounds, s->right}};
     shmt__parallel_for(v->numel, SEARCH_GRAIN, search_piece, &w);
   }
-  return shmt__tensor_cast(places, s->out_int32 ? SHMT_INT32 : SHMT_INT64, out);
+  *out = SHMT_TAKE(places);
+  return SHMT_OK;
 }
 
 static shmt_status make_search(bool out_int32, bool right, const char* side, shmt_tensor* sorter, search* s) {

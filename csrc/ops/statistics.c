@@ -115,12 +115,18 @@ static shmt_status interpolate(shmt_tensor* sorted, shmt_tensor* ranks, const ch
   return shmt_op_lerp_Tensor(low, high, weight, out);
 }
 
+/* (The indices go before anything else is made.) */
+static shmt_status sorted_lines(shmt_tensor* lines, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) index = NULL;
+
+  return shmt_op_sort(lines, -1, false, out, &index);
+}
+
 static shmt_status quantile_of(const char* name, bool ignore_nan, shmt_tensor* self, shmt_tensor* q,
                                shmt_opt_int dim, bool keepdim, const char* interpolation,
                                shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) lines = NULL;
   SHMT_AUTO(shmt_tensor) sorted = NULL;
-  SHMT_AUTO(shmt_tensor) index = NULL;
   SHMT_AUTO(shmt_tensor) ranks = NULL;
   SHMT_AUTO(shmt_tensor) found = NULL;
   SHMT_AUTO(shmt_tensor) turned = NULL;
@@ -134,7 +140,7 @@ static shmt_status quantile_of(const char* name, bool ignore_nan, shmt_tensor* s
     SHMT_TRY(shmt_op_movedim_int(self, d, -1, &lines));
   else
     SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(-1), &lines));
-  SHMT_TRY(shmt_op_sort(lines, -1, false, &sorted, &index));
+  SHMT_TRY(sorted_lines(lines, &sorted));
   SHMT_TRY(ranks_of(sorted, q, ignore_nan, &ranks));
   SHMT_TRY(interpolate(sorted, ranks, interpolation, &found));
   SHMT_TRY(shmt_op_movedim_int(found, -1, 0, &turned));

@@ -50,3 +50,32 @@ def test_long_lines_are_read_where_they_lie(threads: int, dtype: st.dtype) -> No
         _check(threads, lambda t=t: t.kthvalue(100), keys)  # type: ignore[misc]
         _check(threads, lambda t=t: t.sort(), 8 * _N if dtype == st.float64 else 0)  # type: ignore[misc]
     _check(threads, lambda: x.reshape(512, 512).T.median(), keys)
+
+
+@pytest.mark.parametrize("dtype", [st.float16, st.float32, st.float64])
+def test_search_and_membership_take_blocks(dtype: st.dtype) -> None:
+    x = _numbers(dtype, 512, 512)
+    edges = st.arange(50).to(dtype) / 50
+    _check(1, lambda: st.bucketize(x, edges, out_int32=True))
+    _check(1, lambda: st.searchsorted(edges.double(), x))
+    for t in (x, x.T):
+        _check(1, lambda t=t: st.isin(t, edges))  # type: ignore[misc]
+    _check(1, lambda: st.unique_consecutive(x))
+
+
+@pytest.mark.parametrize("dtype", [st.float32, st.float64])
+def test_histograms_and_quantiles_take_blocks(dtype: st.dtype) -> None:
+    x = _numbers(dtype, 512, 512)
+    nbytes = x.numel() * x.element_size()
+    _check(1, lambda: st.histogram(x, 20).hist)
+    _check(1, lambda: st.histogram(x, st.arange(20).to(dtype) / 20, weight=x).hist)
+    _check(1, lambda: st.quantile(x, 0.3, 0), nbytes + 8 * _N)
+    _check(1, lambda: st.nanquantile(x, 0.3, 1), nbytes + 8 * _N)
+
+
+@pytest.mark.parametrize("dtype", [st.uint8, st.int32, st.int64])
+def test_counts_take_blocks(dtype: st.dtype) -> None:
+    x = (st.arange(_N) % 251).to(dtype)
+    weights = _numbers(st.float16, _N)
+    _check(1, lambda: st.bincount(x))
+    _check(1, lambda: st.bincount(x, weights))

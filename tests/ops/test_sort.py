@@ -250,3 +250,63 @@ def test_impossible_requests_are_named(call: object, error: type, message: str) 
 def test_gradients(function: object) -> None:
     leaf = st.from_numpy(np.random.default_rng(1).random((3, 4))).requires_grad_()
     assert st.autograd.gradcheck(function, (leaf,))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int16", "int32", "int64", "float16", "float64"]
+)
+@pytest.mark.parametrize("n", [0, 1, 4095, 4096, 4097, 20_000])
+def test_runs_across_blocks(dtype: str, n: int) -> None:
+    steps = np.arange(n)
+    for longest in (1, 3, 500, 30_000):
+        a = (steps // longest % 2).astype(dtype)
+        begins = np.flatnonzero(np.r_[True, a[1:] != a[:-1]][:n])
+        values, inverse, counts = st.unique_consecutive(st.from_numpy(a), True, True)
+        assert np.array_equal(values.numpy(), a[begins])
+        assert np.array_equal(counts.numpy(), np.diff(np.r_[begins, n]))
+        assert np.array_equal(inverse.numpy(), np.repeat(np.arange(len(begins)), counts.numpy()))
+        assert np.array_equal(st.unique_consecutive(st.from_numpy(a)).numpy(), a[begins])
+
+
+@pytest.mark.parametrize("bounds", ["float16", "float32", "int64", "uint8"])
+@pytest.mark.parametrize("values", ["float16", "float32", "float64", "int32", "bool"])
+def test_places_of_other_dtypes_and_as_int32(threads: int, bounds: str, values: str) -> None:
+    edges = np.sort(_RNG.integers(0, 100, 60)).astype(bounds)
+    a = _RNG.integers(0, 110, (30, 100)).astype(values)
+    if values.startswith("float"):
+        a[3, 5] = np.nan
+    wide = np.result_type(edges.dtype, a.dtype)
+    for side in ("left", "right"):
+        expected = np.searchsorted(edges.astype(wide), a.astype(wide), side)
+        for t in (st.from_numpy(a), st.from_numpy(a.T.copy()).T):
+            for out_int32 in (False, True):
+                found = st.searchsorted(st.from_numpy(edges), t, side=side, out_int32=out_int32)
+                assert found.dtype == (st.int32 if out_int32 else st.int64)
+                assert np.array_equal(found.numpy(), expected)
+                assert st.equal(found, st.bucketize(t, st.from_numpy(edges), right=side == "right"))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("high", [100, 250, 30_000])
+def test_bincount_of_every_integer(threads: int, dtype: str, high: int) -> None:
+    a = (_RNG.integers(0, high, 150_001) & np.iinfo(dtype).max).astype(dtype)
+    weights = _RNG.integers(0, 8, len(a)).astype("float32")
+    for t in (st.from_numpy(a), st.from_numpy(np.repeat(a, 2))[::2]):
+        assert np.array_equal(st.bincount(t).numpy(), np.bincount(a))
+        sums = np.bincount(a, weights)
+        for w in (
+            st.from_numpy(weights),
+            st.from_numpy(weights).int(),
+            st.from_numpy(weights).half(),
+        ):
+            assert np.array_equal(st.bincount(t, w).numpy(), sums)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float16", "float64"])
+def test_membership_of_many(threads: int, dtype: str) -> None:
+    a = _RNG.integers(0, 200, (70, 501)).astype(dtype)
+    for few in (a[0, :1], a[1, :50], a[:40].ravel()):
+        expected = np.isin(a, few)
+        for x in (st.from_numpy(a), st.from_numpy(a.T.copy()).T, st.from_numpy(a[:, None])[:, 0]):
+            assert np.array_equal(st.isin(x, st.from_numpy(few)).numpy(), expected)
+            assert np.array_equal(st.isin(x, st.from_numpy(few), invert=True).numpy(), ~expected)

@@ -226,3 +226,26 @@ def test_combinations_and_unravel_index() -> None:
         st.unravel_index(st.ones(1), 3)
     with pytest.raises(ValueError, match="negative"):
         st.unravel_index(x, (2, -1))
+
+
+@pytest.mark.parametrize("edges", [[0.0, 1.0, 5.0, 7.0, 50.0], [0.0, 5.0, 3.0, 7.0]])
+def test_histogram_of_several_blocks(edges: list[float]) -> None:
+    rng = np.random.default_rng(3)
+    a, w = rng.integers(-3, 60, (3, 7001)).astype("float64"), rng.integers(0, 9, (3, 7001))
+    for x, weight in ((a, w.astype("float64")), (a.T, w.T.astype("float64"))):
+        whole = st.histogram(
+            st.from_numpy(x), st.tensor(edges, dtype=st.float64), weight=st.from_numpy(weight)
+        )
+        parts = sum(
+            st.histogram(
+                st.from_numpy(x[i : i + 1]),
+                st.tensor(edges, dtype=st.float64),
+                weight=st.from_numpy(weight[i : i + 1]),
+            ).hist.numpy()
+            for i in range(len(x))
+        )
+        assert np.array_equal(whole.hist.numpy(), parts)
+    pairs = a[:2].T.copy()
+    hist, _ = st.histogramdd(st.from_numpy(pairs), [4, 5], range=[0, 20, 0, 50])
+    expected, _ = np.histogramdd(pairs, [4, 5], range=[(0, 20), (0, 50)])
+    assert np.array_equal(hist.numpy(), expected)
