@@ -1,10 +1,10 @@
 """Memory that operators take at most during a call, against torch.
 
 Run ``python benchmarks/bench_peak.py`` where torch is installed. The cases are those of
-``bench_ops.py``, ``peak_cases.py`` and ``peak_gradients.py``; ``--operands`` gives them tensors
-that lie otherwise or have another dtype. Ours is the allocator's peak statistic; torch's the
-highest running sum of the allocations that its profiler reports. Both count the result. Blocks come
-in classes an eighth apart, so a tenth and 256 KB are allowed on top.
+``bench_ops.py`` and of the files ``peak_*.py`` beside it; ``--operands`` gives them tensors that
+lie otherwise or have another dtype. Ours is the allocator's peak statistic; torch's the highest
+running sum of the allocations that its profiler reports. Both count the result. Blocks come in
+classes an eighth apart, so a tenth and 256 KB are allowed on top.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import bench_ops
 import peak_cases
+import peak_convolutions
 import peak_gradients
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -26,7 +27,11 @@ import shmtensor
 #: What may be taken beyond torch's peak: a share of it, and bytes.
 SHARE, SLACK = 1.10, 256 << 10
 #: The groups of other files.
-OTHERS = {"others": peak_cases, "gradients": peak_gradients}
+OTHERS = {
+    "others": peak_cases,
+    "gradients": peak_gradients,
+    "convolutions": peak_convolutions,
+}
 DTYPES = ("float64", "float16", "bfloat16")
 OPERANDS = ("plain", "strided", "channels_last", *DTYPES)
 

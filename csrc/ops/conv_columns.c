@@ -80,13 +80,12 @@ static void job_init(job* j, const shmt__conv* c) {
     if (j->per_block < 1) j->per_block = 1;
   } else if (!j->is_in_place) {
     const int64_t most = column * WIDE_ENOUGH > COLUMN_BYTES ? column * WIDE_ENOUGH : COLUMN_BYTES;
-    const int64_t viewed = shmt__conv_in_place(c) ? 0 : SHMT_CONV_CHANNELS * item;
-    j->n_parts = shmt__conv_split(c, viewed, column, most, j->size);
+    j->n_parts = shmt__conv_split(c, shmt__conv_together(c) * item, column, most, j->size);
   }
   j->is_in_place = j->is_in_place && j->per_block == 1;
   const int64_t width = j->per_block * j->size[0] * j->size[1] * j->size[2];
   if (!j->is_in_place) j->columns = (uint64_t)(column * width);
-  if (!j->is_in_place) j->view = (uint64_t)shmt__conv_view_bytes(c, j->size, SHMT_CONV_CHANNELS);
+  if (!j->is_in_place) j->view = (uint64_t)shmt__conv_view_bytes(c, j->size, shmt__conv_together(c));
   if (c->given != c->dtype) j->weights = (uint64_t)(j->filters * column);
   if (has_block(j)) j->block = (uint64_t)(j->filters * width * item);
 }
@@ -94,7 +93,7 @@ static void job_init(job* j, const shmt__conv* c) {
 /* Columns of a part of one image, in rows of `width`. */
 static void make_columns(const job* j, int64_t image, int64_t group, shmt__conv_part* p, int64_t width, char* to,
                          char* room) {
-  const int64_t some = shmt__conv_in_place(j->c) ? j->channels : SHMT_CONV_CHANNELS, rows = j->k / j->channels;
+  const int64_t some = shmt__conv_in_place(j->c) ? j->channels : shmt__conv_together(j->c), rows = j->k / j->channels;
 
   p->shape.col_row = width;
   for (int64_t i = 0; i < j->channels; i += some) {

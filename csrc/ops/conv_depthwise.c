@@ -10,6 +10,8 @@
 
 /* Multiplications below which another thread does not pay; what a thread works in. */
 enum { GRAIN = 32768, PART_BYTES = 256 << 10 };
+/* Neighbouring channels that are gathered together. */
+enum { CHANNELS = 16 };
 
 typedef struct job {
   const shmt__conv* c;
@@ -85,7 +87,8 @@ shmt_status shmt__conv_depthwise(const shmt__conv* c, const void* images, const 
   if (j.out_plane == 0) return SHMT_OK;
   j.k = s->kernel[1] * s->kernel[2];
   /* Channels that are neighbours are gathered together. */
-  j.together = is_crossed ? SHMT_CONV_CHANNELS : 1;
+  j.together = is_crossed ? CHANNELS : 1;
+  if (j.together > c->channels) j.together = c->channels;
   j.blocks = (c->channels + j.together - 1) / j.together;
   j.n_parts = shmt__conv_split(c, (j.together + 1) * j.item, j.item, PART_BYTES, j.size);
   shmt__conv_shape largest = shmt__conv_part_at(c, j.size, 0).shape;

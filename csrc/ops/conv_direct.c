@@ -10,7 +10,9 @@
 #include <stdatomic.h>
 
 /* A product with so many rows and columns is the library's when the kernel has one element. */
-enum { FEW_CHANNELS = 32, WORTH_SHARING = 1 << 18, LANES = 16, PART_BYTES = 1 << 20 };
+enum { FEW_CHANNELS = 32, WORTH_SHARING = 1 << 18, LANES = 16 };
+/* What a part takes, at most: more where nothing is gathered first. */
+enum { PART_BYTES = 512 << 10, PART_BYTES_IN_PLACE = 640 << 10 };
 /* Channels whose weights are turned around together: of a filter they are neighbours. Weights that are worth a thread. */
 enum { FLIPPED = 16, MANY_WEIGHTS = 1 << 15 };
 /* A padded channel beyond all memory: far outside of the image, where filter elements are very far apart. */
@@ -88,7 +90,7 @@ static void fill_offsets(const shmt__conv* c, const shmt__direct_shape* s, int64
 void shmt__conv_pad(const shmt__conv* c, const shmt__direct_shape* s, shmt__conv_part* part, const char* images,
                     int64_t at, char* padded, char* room) {
   const int64_t channels = c->channels / c->groups, item = shmt__dtype_size[c->dtype];
-  const int64_t some = shmt__conv_in_place(c) ? channels : SHMT_CONV_CHANNELS;
+  const int64_t some = shmt__conv_in_place(c) ? channels : shmt__conv_together(c);
   shmt__direct_shape shape = *s;
 
   shape.conv = &part->shape;
@@ -104,7 +106,7 @@ void shmt__conv_pad(const shmt__conv* c, const shmt__direct_shape* s, shmt__conv
 static int64_t padded_bytes(const job* j) { return (j->channels * j->shape.channel + SHMT_DIRECT_SLACK) * j->item; }
 
 static uint64_t image_bytes(const job* j) {
-  return (uint64_t)(padded_bytes(j) + shmt__conv_view_bytes(j->c, j->size, SHMT_CONV_CHANNELS));
+  return (uint64_t)(padded_bytes(j) + shmt__conv_view_bytes(j->c, j->size, shmt__conv_together(j->c)));
 }
 
 static void pad(const job* j, int64_t task, shmt__conv_part* part, char* padded) {
@@ -207,8 +209,12 @@ shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const voi
   const bool is_panel =
       shmt__conv_is_panel(c, &j.shape, v->out[0] * round_up(run_length(&j.shape, v->out), LANES));
   if (!is_panel) {
-    const int64_t blocks = c->given == c->dtype ? 1 : 2;
-    j.n_parts = shmt__conv_split(c, j.channels * j.item, SHMT_DIRECT_FILTERS * blocks * j.item, PART_BYTES, j.size);
+    const bool is_narrow = c->given != c->dtype;
+    const int64_t per_input = (j.channels + shmt__conv_together(c)) * j.item, block = SHMT_DIRECT_FILTERS * j.item;
+    /* Weights that are widened or fill the caches are worth more outputs. */
+    const int64_t times = is_narrow || block * j.shape.k > PART_BYTES / 2 ? 2 : 1;
+    const int64_t most = times * (shmt__conv_in_place(c) ? PART_BYTES_IN_PLACE : PART_BYTES);
+    j.n_parts = shmt__conv_split(c, per_input, (is_narrow ? 2 : 1) * block, most, j.size);
     shape_init(c, j.size, &j.shape);
   }
   const uint64_t nbytes = (uint64_t)j.shape.k * sizeof(int64_t);

@@ -11,7 +11,7 @@ bool shmt__conv_is_direct(const shmt__conv* c);
 shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const void* weight, void* output);
 
 /* Lay out a part of image at / groups, the channels of group at % groups, as s says; room: shmt__conv_view_bytes for
- * SHMT_CONV_CHANNELS. */
+ * shmt__conv_together channels. */
 void shmt__conv_pad(const shmt__conv* c, const shmt__direct_shape* s, shmt__conv_part* part, const char* images,
                     int64_t at, char* padded, char* room);
 

@@ -143,7 +143,7 @@ static void run_vectors(void* ctx, int64_t begin, int64_t end) {
   const uint64_t made = lines(j->filters * j->block + SHMT_DIRECT_SLACK, j->item);
   const int64_t pitch = (j->block + SHMT_DIRECT_BLOCK - 1) / SHMT_DIRECT_BLOCK * SHMT_DIRECT_BLOCK;
   const uint64_t scratch = lines(SHMT_DIRECT_FILTERS * pitch + SHMT_DIRECT_SLACK, j->item);
-  const uint64_t view = lines(shmt__conv_view_bytes(j->c, j->c->shape.out, SHMT_CONV_CHANNELS), 1);
+  const uint64_t view = lines(shmt__conv_view_bytes(j->c, j->c->shape.out, shmt__conv_together(j->c)), 1);
   const uint64_t weights = j->c->given == j->c->dtype ? 0 : lines(j->filters * s->k, j->item);
   const uint64_t nbytes = padded + panel + made + scratch + view + weights + (uint64_t)s->k * sizeof(int64_t);
   void* memory = NULL;

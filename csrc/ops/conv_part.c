@@ -16,6 +16,8 @@
 
 /* Positions that cross over together; pieces of a row that are not cut further. */
 enum { TILE = 256, SHORT = 64 };
+/* Channels that are gathered together: neighbours that fill a line of cache. */
+enum { CHANNELS = 16 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -72,6 +74,13 @@ bool shmt__conv_in_place(const shmt__conv* c) {
   return c->given == c->dtype && (c->step[2] == shmt__dtype_size[c->dtype] || c->shape.in[2] == 1);
 }
 
+int64_t shmt__conv_together(const shmt__conv* c) {
+  const int64_t channels = c->channels / c->groups;
+
+  if (shmt__conv_in_place(c)) return 0;
+  return channels < CHANNELS ? channels : CHANNELS;
+}
+
 int64_t shmt__conv_view_bytes(const shmt__conv* c, const int64_t* size, int64_t n) {
   int64_t elements = 1;
 
@@ -86,14 +95,14 @@ int64_t shmt__conv_view_bytes(const shmt__conv* c, const int64_t* size, int64_t 
 /* n rows of `length` columns, of which the elements of a column are neighbours. */
 static void gather_crossed(const shmt__conv* c, const char* from, int64_t n, int64_t length, char* to, int64_t pitch) {
   const int64_t item = shmt__dtype_size[c->given], wide = shmt__dtype_size[c->dtype];
-  char tile[SHMT_CONV_CHANNELS * TILE * 4]; /* what is converted has two or four bytes */
+  char tile[CHANNELS * TILE * 4]; /* what is converted has two or four bytes */
 
   if (c->given == c->dtype) {
     shmt__move_transposed(to, pitch, from, c->step[2], n, length, item);
     return;
   }
-  for (int64_t i = 0; i < n; i += SHMT_CONV_CHANNELS) {
-    const int64_t some = n - i < SHMT_CONV_CHANNELS ? n - i : SHMT_CONV_CHANNELS;
+  for (int64_t i = 0; i < n; i += CHANNELS) {
+    const int64_t some = n - i < CHANNELS ? n - i : CHANNELS;
     for (int64_t q = 0; q < length; q += TILE) {
       const int64_t run = length - q < TILE ? length - q : TILE;
       shmt__move_transposed(tile, TILE * item, from + q * c->step[2] + i * item, c->step[2], some, run, item);

@@ -5,9 +5,6 @@
 
 #include "ops/conv_core.h"
 
-/* Channels that are gathered together where tensors are not of c->dtype or channels are neighbours. */
-enum { SHMT_CONV_CHANNELS = 16 };
-
 /* Outputs of an image that are made together: neighbours in their plane. Whole planes, whole rows or a piece of one. */
 typedef struct shmt__conv_part {
   shmt__conv_shape shape; /* of the part alone: its outputs, the elements that they need, the padding before those */
@@ -23,6 +20,8 @@ shmt__conv_part shmt__conv_part_at(const shmt__conv* c, const int64_t* size, int
 
 /* Can images be read where they lie? */
 bool shmt__conv_in_place(const shmt__conv* c);
+/* Channels of a group that are best gathered together, 0 where images are read in place. */
+int64_t shmt__conv_together(const shmt__conv* c);
 /* Bytes of room that shmt__conv_view wants for n channels of a part of that size, 0 where images are read in place. */
 int64_t shmt__conv_view_bytes(const shmt__conv* c, const int64_t* size, int64_t n);
 /* What a part needs of n channels from the first on, in c->dtype with rows dense: where it lies, or copied to room. Sets
