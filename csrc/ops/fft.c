@@ -182,6 +182,22 @@ shmt_status shmt__fft_c2r_core(shmt_tensor* self, shmt_ints dim, int64_t normali
 
 /* --- derivatives -------------------------------------------------------------------------------- */
 
+/* What the elements of half a spectrum of n points count, along dim: factor where they stand for their conjugate
+ * partner too, else 1. */
+static shmt_status partners(const shmt_tensor* half, int64_t dim, int64_t n, double factor, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  for (int d = 0; d < half->n_dims; d++) sizes[d] = d == dim ? half->sizes[d] : 1;
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, half->n_dims}, shmt__to_real_dtype(half->dtype), half->device,
+                              SHMT_CONTIGUOUS_FORMAT, out));
+  if (shmt__tensor_is_meta(half)) return SHMT_OK;
+  const int64_t item = shmt__tensor_item_bytes(*out);
+  for (int64_t k = 0; k < (*out)->numel; k++)
+    shmt__scalar_store_unsafe(shmt__scalar_float(k > 0 && k < n - k ? factor : 1), (*out)->dtype,
+                              (char*)shmt__tensor_data(*out) + k * item);
+  return SHMT_OK;
+}
+
 /* Zeros behind t along dim, up to n. */
 static shmt_status grow(shmt_tensor* t, int64_t dim, int64_t n, shmt_tensor** out) {
   int64_t pad[2 * SHMT_MAX_DIMS] = {0};
@@ -191,9 +207,12 @@ static shmt_status grow(shmt_tensor* t, int64_t dim, int64_t n, shmt_tensor** ou
   return shmt_op_constant_pad_nd(t, (shmt_ints){pad, 2 * (at + 1)}, shmt__scalar_int(0), out);
 }
 
+/* The real part of the inverse transform. Of half a spectrum that is the transform to real, which adds each element's
+ * conjugate partner, so that half of either is taken. */
 shmt_status shmt__fft_r2c_backward(shmt_tensor* grad, shmt_ints dim, int64_t normalization, bool onesided,
                                    int64_t last_dim_size, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) whole = NULL;
+  SHMT_AUTO(shmt_tensor) weights = NULL;
+  SHMT_AUTO(shmt_tensor) weighted = NULL;
   SHMT_AUTO(shmt_tensor) back = NULL;
   int64_t last;
 
@@ -201,11 +220,12 @@ shmt_status shmt__fft_r2c_backward(shmt_tensor* grad, shmt_ints dim, int64_t nor
   SHMT_REQUIRE(last_dim_size >= 0, SHMT_E_RUNTIME, "Invalid number of data points (%" PRId64 ") specified",
                last_dim_size);
   SHMT_TRY(shmt__wrap_dim(dim.data[dim.len - 1], grad->n_dims, &last));
-  if (onesided)
-    SHMT_TRY(grow(grad, last, last_dim_size, &whole));
-  else
-    whole = shmt__tensor_ref(grad);
-  SHMT_TRY(shmt_op__fft_c2c(whole, dim, normalization, false, &back));
+  if (onesided) {
+    SHMT_TRY(partners(grad, last, last_dim_size, 0.5, &weights));
+    SHMT_TRY(shmt_op_mul_Tensor(grad, weights, &weighted));
+    return shmt_op__fft_c2r(weighted, dim, normalization, last_dim_size, out);
+  }
+  SHMT_TRY(shmt_op__fft_c2c(grad, dim, normalization, false, &back));
   return shmt_op_real(back, out);
 }
 
@@ -214,25 +234,14 @@ shmt_status shmt__fft_c2r_backward(shmt_tensor* grad, shmt_ints dim, int64_t nor
                                    shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) half = NULL;
   SHMT_AUTO(shmt_tensor) weights = NULL;
-  SHMT_AUTO(shmt_tensor) weighted = NULL;
-  int64_t sizes[SHMT_MAX_DIMS], last;
+  int64_t last;
 
   SHMT_REQUIRE(size >= 0, SHMT_E_RUNTIME, "Invalid number of data points (%" PRId64 ") specified", size);
   SHMT_TRY(shmt_op__fft_r2c(grad, dim, normalization, true, &half));
   SHMT_TRY(shmt__wrap_dim(dim.data[dim.len - 1], grad->n_dims, &last));
-  for (int d = 0; d < grad->n_dims; d++) sizes[d] = d == last ? half->sizes[d] : 1;
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, grad->n_dims}, grad->dtype, grad->device, SHMT_CONTIGUOUS_FORMAT,
-                              &weights));
-  if (!shmt__tensor_is_meta(grad)) {
-    const int64_t n = grad->sizes[last], item = shmt__tensor_item_bytes(weights);
-    for (int64_t k = 0; k < weights->numel; k++)
-      shmt__scalar_store_unsafe(shmt__scalar_float(k > 0 && k < n - k ? 2 : 1), weights->dtype,
-                                (char*)shmt__tensor_data(weights) + k * item);
-  }
-  SHMT_TRY(shmt_op_mul_Tensor(half, weights, &weighted));
-  if (half->sizes[last] == size) {
-    *out = SHMT_TAKE(weighted);
-    return SHMT_OK;
-  }
-  return grow(weighted, last, size, out);
+  SHMT_TRY(partners(half, last, grad->sizes[last], 2, &weights));
+  SHMT_TRY(shmt_op_mul__Tensor(half, weights));
+  if (half->sizes[last] != size) return grow(half, last, size, out);
+  *out = SHMT_TAKE(half);
+  return SHMT_OK;
 }

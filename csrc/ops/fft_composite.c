@@ -42,21 +42,25 @@ static shmt_status require_real(const char* name, const shmt_tensor* self) {
   return SHMT_OK;
 }
 
-/* Each dim cut or grown with zeros at its end. */
+/* Each dim cut, which takes no memory, or grown with zeros at its end. */
 static shmt_status resize(shmt_tensor* t, const int64_t* dims, const int64_t* sizes, int64_t n, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) part = shmt__tensor_ref(t);
   int64_t pad[2 * SHMT_MAX_DIMS] = {0};
-  bool changes = false;
+  bool grows = false;
 
   for (int64_t i = 0; i < n; i++) {
     const int64_t by = sizes[i] - t->sizes[dims[i]];
-    pad[2 * (t->n_dims - 1 - dims[i]) + 1] = by;
-    changes = changes || by != 0;
+    if (by < 0) {
+      SHMT_AUTO(shmt_tensor) whole = SHMT_TAKE(part);
+      SHMT_TRY(shmt_op_narrow(whole, dims[i], 0, sizes[i], &part));
+    } else {
+      pad[2 * (t->n_dims - 1 - dims[i]) + 1] = by;
+      grows = grows || by > 0;
+    }
   }
-  if (!changes) {
-    *out = shmt__tensor_ref(t);
-    return SHMT_OK;
-  }
-  return shmt_op_constant_pad_nd(t, (shmt_ints){pad, 2 * t->n_dims}, shmt__scalar_int(0), out);
+  if (grows) return shmt_op_constant_pad_nd(part, (shmt_ints){pad, 2 * t->n_dims}, shmt__scalar_int(0), out);
+  *out = SHMT_TAKE(part);
+  return SHMT_OK;
 }
 
 /* Which dims, and how long each one is to be. */
@@ -131,7 +135,6 @@ static shmt_status real_transform(const char* name, shmt_tensor* self, shmt_ints
   SHMT_AUTO(shmt_tensor) x = NULL;
   SHMT_AUTO(shmt_tensor) sized = NULL;
   SHMT_AUTO(shmt_tensor) spectrum = NULL;
-  SHMT_AUTO(shmt_tensor) turned = NULL;
   extent e;
   int64_t code = 0;
 
@@ -144,9 +147,10 @@ static shmt_status real_transform(const char* name, shmt_tensor* self, shmt_ints
   if (is_forward) return shmt_op__fft_r2c(sized, (shmt_ints){e.dims, e.n}, code, is_half, out);
   /* Backwards along the last dim, then the others. */
   SHMT_TRY(shmt_op__fft_r2c(sized, (shmt_ints){e.dims + e.n - 1, 1}, code, is_half, &spectrum));
-  if (e.n == 1) return shmt_op_conj_physical(spectrum, out);
-  SHMT_TRY(shmt_op_conj_physical(spectrum, &turned));
-  return shmt_op__fft_c2c(turned, (shmt_ints){e.dims, e.n - 1}, code, false, out);
+  SHMT_TRY(shmt_op_conj_physical_(spectrum));
+  if (e.n > 1) return shmt_op__fft_c2c(spectrum, (shmt_ints){e.dims, e.n - 1}, code, false, out);
+  *out = SHMT_TAKE(spectrum);
+  return SHMT_OK;
 }
 
 /* Along one dim: real numbers need half the work. */
@@ -170,12 +174,11 @@ static shmt_status transform_to_real(shmt_tensor* self, shmt_ints s, shmt_ints d
   SHMT_TRY(norm_code(norm, is_forward, &code));
   SHMT_TRY(find_real_extent(self, s, dim, &e, &points));
   SHMT_TRY(promote(self, true, &x));
-  if (is_forward)
-    SHMT_TRY(shmt_op_conj_physical(x, &turned));
-  else
-    turned = SHMT_TAKE(x);
-  SHMT_TRY(resize(turned, e.dims, e.sizes, e.n, &sized));
-  return shmt_op__fft_c2r(sized, (shmt_ints){e.dims, e.n}, code, points, out);
+  SHMT_TRY(resize(x, e.dims, e.sizes, e.n, &sized));
+  if (!is_forward) return shmt_op__fft_c2r(sized, (shmt_ints){e.dims, e.n}, code, points, out);
+  SHMT_TRY(shmt_op_conj_physical(sized, &turned));
+  shmt__tensor_release(SHMT_TAKE(sized)); /* before the result: it may have been padded */
+  return shmt_op__fft_c2r(turned, (shmt_ints){e.dims, e.n}, code, points, out);
 }
 
 /* --- the names ---------------------------------------------------------------------------------- */
