@@ -128,4 +128,19 @@ void SHMT_LOOP(reverse)(char* const* data, const int64_t* strides, int64_t n, co
   _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) out[i] = src[-i];
 }
 
+/* data: elements, dense, and steps (uint32): each of n elements changes places with the one so many behind it. */
+void SHMT_LOOP(swap)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  T* at = (T*)(void*)data[0];
+  const uint32_t* steps = (const uint32_t*)(const void*)data[1];
+
+  (void)strides;
+  (void)ctx;
+  for (int64_t i = 0; i < n; i++, at++) {
+    T* const other = at + steps[i];
+    const T element = *at;
+    *at = *other;
+    *other = element;
+  }
+}
+
 #undef AT

@@ -9,6 +9,7 @@
 #include "kernels/shapes.h"
 #include "ops/check.h"
 #include "ops/generator.h"
+#include "ops/lines.h"
 #include "ops/outputs.h"
 #include "ops/random.h"
 
@@ -396,11 +397,11 @@ shmt_status shmt__randint(int64_t high, shmt_ints size, shmt_generator* generato
   return shmt__randint_low(0, high, size, generator, dtype, layout, device, pin_memory, out);
 }
 
-/* 0 to n - 1 in random order: each place changes with one at or behind it. */
-static void shuffle(int64_t* p, int64_t n, shmt_generator* generator) {
+/* n elements of item bytes in random order: each place changes with one at or behind it. */
+static void shuffle(char* p, int64_t item, int64_t n, shmt_generator* generator) {
+  const shmt__loop swap = shmt__move_loop_of_size(SHMT_LOOP_swap, item);
   uint32_t words[BLOCK], steps[BLOCK];
 
-  for (int64_t i = 0; i < n; i++) p[i] = i;
   for (int64_t begin = 0, count; begin < n - 1; begin += count) {
     const int64_t left = n - begin;
     count = left - 1 < BLOCK ? left - 1 : BLOCK;
@@ -408,17 +409,25 @@ static void shuffle(int64_t* p, int64_t n, shmt_generator* generator) {
     if (left <= INT32_MAX) {
       char* data[2] = {(char*)steps, (char*)words};
       shmt__loops[SHMT_LOOP_mt_places][SHMT_UINT32](data, NULL, count, &left);
-      for (int64_t k = 0; k < count; k++) __builtin_prefetch(&p[begin + k + steps[k]], 1);
+      for (int64_t k = 0; k < count; k++) __builtin_prefetch(p + (begin + k + steps[k]) * item, 1);
     } else {
       for (int64_t k = 0; k < count; k++)
         steps[k] = left - k <= UINT32_MAX ? words[k] % (uint32_t)(left - k) : words[k];
     }
-    for (int64_t k = 0; k < count; k++) {
-      int64_t *a = &p[begin + k], *b = a + steps[k];
-      const int64_t swap = *a;
-      *a = *b;
-      *b = swap;
-    }
+    swap((char*[]){p + begin * item, (char*)steps}, NULL, count, NULL);
+  }
+}
+
+/* t = 0, 1, ...: dense. */
+static void count_up(shmt_tensor* t) {
+  const shmt__cast_loop_fn cast = shmt__cast_loop(t->dtype, SHMT_INT64);
+  const int64_t item = shmt__tensor_item_bytes(t);
+  int64_t block[BLOCK];
+
+  for (int64_t begin = 0; begin < t->numel; begin += BLOCK) {
+    const int64_t n = t->numel - begin < BLOCK ? t->numel - begin : BLOCK;
+    for (int64_t i = 0; i < n; i++) block[i] = begin + i;
+    cast((char*)shmt__tensor_data(t) + begin * item, item, (const char*)block, sizeof *block, n);
   }
 }
 
@@ -431,13 +440,10 @@ shmt_status shmt__randperm(int64_t n, shmt_generator* generator, shmt_dtype dtyp
                n);
   SHMT_TRY(make("randperm", SHMT_INTS(n), dtype, SHMT_INT64, device, out));
   if (shmt__tensor_is_meta(*out) || n == 0) return SHMT_OK;
-  if ((*out)->dtype == SHMT_INT64 && shmt__tensor_is_contiguous(*out)) {
-    order = shmt__tensor_ref(*out);
-  } else {
-    SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &order));
-  }
+  SHMT_TRY(shmt__tensor_contiguous(*out, SHMT_CONTIGUOUS_FORMAT, &order));
+  count_up(order);
   generator = shmt__generator_lock(generator);
-  shuffle(shmt__tensor_data(order), n, generator);
+  shuffle(shmt__tensor_data(order), shmt__tensor_item_bytes(order), n, generator);
   shmt__generator_unlock(generator);
   return order == *out ? SHMT_OK : shmt__tensor_copy(*out, order);
 }

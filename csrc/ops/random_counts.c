@@ -7,7 +7,7 @@
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
-#include "iter/copy.h"
+#include "iter/blocks.h"
 #include "ops/check.h"
 #include "ops/generator.h"
 
@@ -82,43 +82,59 @@ static double sample_binomial(shmt_generator* g, double n, double p) {
   return n * p < 10 ? few_successes(g, n, p) : many_successes(g, n, p);
 }
 
-/* t's values as dense doubles in `sizes`. New reference. */
-static shmt_status as_doubles(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) wide = NULL;
-  SHMT_AUTO(shmt_tensor) spread = NULL;
+enum { BLOCK = 512 }; /* parameters read, and numbers drawn, at a time */
 
-  SHMT_TRY(shmt__tensor_cast(t, SHMT_FLOAT64, &wide));
-  SHMT_TRY(shmt_op_expand(wide, sizes, false, &spread));
-  return shmt__tensor_contiguous(spread, SHMT_CONTIGUOUS_FORMAT, out);
+/* Numbers for each of n parameters, which the second distribution has two of. Errors: parameters that are none. */
+typedef shmt_status (*draw_fn)(shmt_generator* g, const double* a, const double* b, int64_t n, double* to);
+
+/* Draw for all elements of a and b (or of a alone), which have result's shape. */
+static shmt_status draw_counts(shmt_tensor* a, shmt_tensor* b, draw_fn draw, shmt_generator* generator,
+                               shmt_tensor* result) {
+  double first[BLOCK], second[BLOCK], made[BLOCK];
+  shmt__blocks from_a, from_b, to;
+  shmt_status status = SHMT_OK;
+
+  shmt__blocks_init(&from_a, a, SHMT_FLOAT64);
+  shmt__blocks_init(&from_b, b ? b : a, SHMT_FLOAT64);
+  shmt__blocks_init(&to, result, SHMT_FLOAT64);
+  generator = shmt__generator_lock(generator);
+  for (int64_t begin = 0; begin < result->numel && status == SHMT_OK; begin += BLOCK) {
+    const int64_t n = result->numel - begin < BLOCK ? result->numel - begin : BLOCK;
+    double* const place = shmt__blocks_place(&to, begin, made);
+    status = draw(generator, shmt__blocks_read(&from_a, begin, n, first),
+                  b ? shmt__blocks_read(&from_b, begin, n, second) : NULL, n, place);
+    shmt__blocks_write(&to, begin, n, place);
+  }
+  shmt__generator_unlock(generator);
+  return status;
+}
+
+static shmt_status draw_poisson(shmt_generator* g, const double* rate, const double* unused, int64_t n, double* to) {
+  (void)unused;
+  for (int64_t i = 0; i < n; i++) {
+    const double r = rate[i];
+    SHMT_REQUIRE(r >= 0, SHMT_E_RUNTIME, "invalid Poisson rate, expected rate to be non-negative, got %g", r);
+    to[i] = sample_poisson(g, r);
+  }
+  return SHMT_OK;
+}
+
+static shmt_status draw_binomial(shmt_generator* g, const double* count, const double* p, int64_t n, double* to) {
+  for (int64_t i = 0; i < n; i++) to[i] = sample_binomial(g, count[i], p[i]);
+  return SHMT_OK;
 }
 
 shmt_status shmt__poisson(shmt_tensor* self, shmt_generator* generator, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) rates = NULL;
-  SHMT_AUTO(shmt_tensor) drawn = NULL;
-
   SHMT_REQUIRE(shmt__is_floating(self->dtype), SHMT_E_NOT_IMPLEMENTED,
                "\"poisson_cpu\" not implemented for '%s'", shmt__dtype_title(self->dtype));
-  if (shmt__tensor_is_meta(self))
-    return shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, out);
-  SHMT_TRY(as_doubles(self, shmt__tensor_sizes(self), &rates));
-  const double* rate = shmt__tensor_data(rates);
-  for (int64_t i = 0; i < rates->numel; i++)
-    SHMT_REQUIRE(rate[i] >= 0, SHMT_E_RUNTIME,
-                 "invalid Poisson rate, expected rate to be non-negative, got %g", rate[i]);
-  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), SHMT_FLOAT64, SHMT_CPU,
-                              SHMT_CONTIGUOUS_FORMAT, &drawn));
-  double* to = shmt__tensor_data(drawn);
-  generator = shmt__generator_lock(generator);
-  for (int64_t i = 0; i < rates->numel; i++) to[i] = sample_poisson(generator, rate[i]);
-  shmt__generator_unlock(generator);
-  return shmt__tensor_cast(drawn, self->dtype, out);
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, out));
+  return shmt__tensor_is_meta(self) ? SHMT_OK : draw_counts(self, NULL, draw_poisson, generator, *out);
 }
 
 shmt_status shmt__binomial(shmt_tensor* count, shmt_tensor* prob, shmt_generator* generator,
                            shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) counts = NULL;
   SHMT_AUTO(shmt_tensor) probs = NULL;
-  SHMT_AUTO(shmt_tensor) drawn = NULL;
   int64_t sizes[SHMT_MAX_DIMS], n_dims;
 
   SHMT_REQUIRE(shmt__is_floating(count->dtype), SHMT_E_VALUE,
@@ -132,15 +148,10 @@ shmt_status shmt__binomial(shmt_tensor* count, shmt_tensor* prob, shmt_generator
                shmt__dtype_title(count->dtype), shmt__dtype_title(prob->dtype));
   SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(count), shmt__tensor_sizes(prob), sizes, &n_dims));
   const shmt_ints shape = {sizes, n_dims};
-  if (shmt__common_device(count, prob, NULL) == SHMT_META)
-    return shmt__tensor_empty(shape, count->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, out);
-  SHMT_TRY(as_doubles(count, shape, &counts));
-  SHMT_TRY(as_doubles(prob, shape, &probs));
-  const double *n = shmt__tensor_data(counts), *p = shmt__tensor_data(probs);
-  SHMT_TRY(shmt__tensor_empty(shape, SHMT_FLOAT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &drawn));
-  double* to = shmt__tensor_data(drawn);
-  generator = shmt__generator_lock(generator);
-  for (int64_t i = 0; i < counts->numel; i++) to[i] = sample_binomial(generator, n[i], p[i]);
-  shmt__generator_unlock(generator);
-  return shmt__tensor_cast(drawn, count->dtype, out);
+  const shmt_device device = shmt__common_device(count, prob, NULL);
+  SHMT_TRY(shmt__tensor_empty(shape, count->dtype, device, SHMT_CONTIGUOUS_FORMAT, out));
+  if (device == SHMT_META) return SHMT_OK;
+  SHMT_TRY(shmt_op_expand(count, shape, false, &counts));
+  SHMT_TRY(shmt_op_expand(prob, shape, false, &probs));
+  return draw_counts(counts, probs, draw_binomial, generator, *out);
 }

@@ -3,7 +3,7 @@
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
-#include "iter/copy.h"
+#include "iter/blocks.h"
 #include "ops/check.h"
 #include "ops/generator.h"
 #include "ops/outputs.h"
@@ -127,14 +127,21 @@ static shmt_status normal_around(shmt_ints sizes, shmt_tensor* like, shmt_tensor
   }
   SHMT_TRY(shmt__tensor_empty(sizes, like->dtype, like->device, SHMT_CONTIGUOUS_FORMAT, &noise));
   SHMT_TRY(shmt__normal_(noise, 0, std ? 1 : std_value, generator));
-  if (std) {
+  if (std && std->dtype == noise->dtype) {
+    SHMT_TRY(shmt_op_mul__Tensor(noise, std));
+  } else if (std) {
     SHMT_AUTO(shmt_tensor) plain = SHMT_TAKE(noise);
     SHMT_TRY(shmt_op_mul_Tensor(plain, std, &noise));
   }
-  if (mean)
+  if (!mean || mean->dtype == noise->dtype) {
+    if (mean)
+      SHMT_TRY(shmt_op_add__Tensor(noise, mean, shmt__scalar_int(1)));
+    else
+      SHMT_TRY(shmt_op_add__Scalar(noise, shmt__scalar_float(mean_value), shmt__scalar_int(1)));
+    result = SHMT_TAKE(noise);
+  } else {
     SHMT_TRY(shmt_op_add_Tensor(noise, mean, shmt__scalar_int(1), &result));
-  else
-    SHMT_TRY(shmt_op_add_Scalar(noise, shmt__scalar_float(mean_value), shmt__scalar_int(1), &result));
+  }
   if (*out) return shmt__write_out("normal", result, *out);
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -158,8 +165,9 @@ shmt_status shmt__normal_tensor_tensor(shmt_tensor* mean, shmt_tensor* std, shmt
 
 /* --- multinomial ----------------------------------------------------------------------------- */
 
-/* Draw k of n with replacement: positions in the running sum. */
-static void draw_with(const double* p, int64_t n, double* running, int64_t* out, int64_t k, shmt_generator* g) {
+/* Draw k of n with replacement: positions in the running sum, which takes the weights' place. */
+static void draw_with(double* running, int64_t n, int64_t* out, int64_t k, shmt_generator* g) {
+  double* const p = running; /* the weights, each read before the sum up to it is written */
   double sum = 0;
   int64_t i = 0;
 
@@ -182,7 +190,7 @@ static void draw_with(const double* p, int64_t n, double* running, int64_t* out,
         high = middle;
     }
     /* Never a place without weight, where the running sum stands still. */
-    while (low > 0 && p[low] == 0) low--;
+    while (low > 0 && running[low] == running[low - 1]) low--;
     out[s] = low;
   }
 }
@@ -318,29 +326,65 @@ static int earlier(const void* a, const void* b) {
   return x < y ? -1 : x > y;
 }
 
+/* Put r at a place of the k best or below it, a heap whose first is the last to arrive. */
+static void settle(race* best, int64_t k, int64_t at, race r) {
+  for (int64_t next; (next = 2 * at + 1) < k; at = next) {
+    next += next + 1 < k && best[next + 1].time > best[next].time;
+    if (!(best[next].time > r.time)) break;
+    best[at] = best[next];
+  }
+  best[at] = r;
+}
+
 /* Draw k of n without replacement: each place waits for a time with rate p, the first k win. */
-static void draw_without(const double* p, int64_t n, race* racers, int64_t* out, int64_t k, shmt_generator* g) {
+static void draw_without(const double* p, int64_t n, race* best, int64_t* out, int64_t k, shmt_generator* g) {
   for (int64_t i = 0; i < n; i++) {
     const double wait = -log1p(-shmt__generator_uniform(g));
-    racers[i] = (race){p[i] > 0 ? wait / p[i] : INFINITY, i};
+    const race r = {p[i] > 0 ? wait / p[i] : INFINITY, i};
+    if (i < k)
+      best[i] = r;
+    else if (r.time < best[0].time)
+      settle(best, k, 0, r);
+    for (int64_t at = k / 2 - 1; i == k - 1 && at >= 0; at--) settle(best, k, at, best[at]);
   }
-  if (k == 1) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < n; i++)
-      if (racers[i].time < racers[best].time) best = i;
-    out[0] = best;
-    return;
+  qsort(best, (size_t)k, sizeof *best, earlier);
+  for (int64_t s = 0; s < k; s++) out[s] = best[s].index;
+}
+
+/* Rows one after the other, each widened. All are checked before the first number is drawn. */
+static shmt_status draw_rows(shmt_tensor* self, int64_t rows, int64_t k, bool replacement, shmt_generator* generator,
+                             int64_t* out) {
+  const int64_t n = self->sizes[self->n_dims - 1];
+  const uint64_t weights_bytes = (uint64_t)n * sizeof(double);
+  const uint64_t nbytes = weights_bytes + (replacement ? 0 : (uint64_t)k * sizeof(race));
+  shmt_status status = SHMT_OK;
+  shmt__blocks weights;
+  void* memory = NULL;
+
+  shmt__blocks_init(&weights, self, SHMT_FLOAT64);
+  weights.is_dense = false; /* sums take the place of what is read */
+  SHMT_TRY(shmt__alloc(nbytes, &memory));
+  race* const best = (race*)(void*)((char*)memory + weights_bytes);
+  for (int64_t r = 0; r < rows && status == SHMT_OK; r++)
+    status = check_weights(shmt__blocks_read(&weights, r * n, n, memory), n);
+  if (status == SHMT_OK) {
+    generator = shmt__generator_lock(generator);
+    for (int64_t r = 0; r < rows; r++, out += k) {
+      if (rows > 1) (void)shmt__blocks_read(&weights, r * n, n, memory);
+      if (replacement)
+        draw_with(memory, n, out, k, generator);
+      else
+        draw_without(memory, n, best, out, k, generator);
+    }
+    shmt__generator_unlock(generator);
   }
-  qsort(racers, (size_t)n, sizeof *racers, earlier);
-  for (int64_t s = 0; s < k; s++) out[s] = racers[s].index;
+  shmt__dealloc(memory, nbytes);
+  return status;
 }
 
 shmt_status shmt__multinomial(shmt_tensor* self, int64_t num_samples, bool replacement, shmt_generator* generator,
                               shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) wide = NULL;
-  SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
-  void* memory = NULL;
 
   SHMT_REQUIRE(self->n_dims == 1 || self->n_dims == 2, SHMT_E_RUNTIME, "prob_dist must be 1 or 2 dim");
   SHMT_REQUIRE(shmt__is_floating(self->dtype), SHMT_E_RUNTIME,
@@ -356,26 +400,11 @@ shmt_status shmt__multinomial(shmt_tensor* self, int64_t num_samples, bool repla
     *out = SHMT_TAKE(result);
     return SHMT_OK;
   }
-  if (replacement && num_samples > 1 && num_samples < n / FEW) {
-    SHMT_TRY(draw_rows_sparsely(self, rows, num_samples, generator, shmt__tensor_data(result)));
-  } else {
-    SHMT_TRY(shmt__tensor_cast(self, SHMT_FLOAT64, &wide));
-    SHMT_TRY(shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, &dense));
-    const double* p = shmt__tensor_data(dense);
-    int64_t* to = shmt__tensor_data(result);
-    const uint64_t nbytes = (uint64_t)n * (replacement && num_samples > 1 ? sizeof(double) : sizeof(race));
-    for (int64_t r = 0; r < rows; r++) SHMT_TRY(check_weights(p + r * n, n));
-    SHMT_TRY(shmt__alloc(nbytes, &memory));
-    generator = shmt__generator_lock(generator);
-    for (int64_t r = 0; r < rows; r++, p += n, to += num_samples) {
-      if (replacement && num_samples > 1)
-        draw_with(p, n, memory, to, num_samples, generator);
-      else
-        draw_without(p, n, memory, to, num_samples, generator);
-    }
-    shmt__generator_unlock(generator);
-    shmt__dealloc(memory, nbytes);
-  }
+  int64_t* const to = shmt__tensor_data(result);
+  if (replacement && num_samples > 1 && num_samples < n / FEW)
+    SHMT_TRY(draw_rows_sparsely(self, rows, num_samples, generator, to));
+  else
+    SHMT_TRY(draw_rows(self, rows, num_samples, replacement && num_samples > 1, generator, to));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
