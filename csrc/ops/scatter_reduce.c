@@ -46,33 +46,25 @@ static shmt_scalar neutral(const reduction* r, shmt_dtype dtype) {
   return lowest ? shmt__scalar_int(0) : shmt__scalar_uint(UINT64_MAX >> (64 - bits));
 }
 
-/* sums / how many elements each is made of, rounded down for integers. */
-static shmt_status divide_by_counts(shmt_tensor* sums, int64_t dim, shmt_tensor* index,
-                                    shmt_tensor* src, bool include_self, shmt_tensor** out) {
+/* sums /= how many elements each is made of, rounded down for integers. */
+static shmt_status divide_by_counts(shmt_tensor* sums, int64_t dim, shmt_tensor* index, bool include_self) {
   static const shmt__pointwise exact = {"div", SHMT_LOOP_div, SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE, false};
   static const shmt__pointwise floored = {"div_floor", SHMT_LOOP_div_floor, SHMT_PROMOTE_NONE,
                                           SHMT_DTYPE_NONE, false};
   static const shmt__pointwise at_least = {"clamp_min", SHMT_LOOP_clamp_low, SHMT_PROMOTE_NONE,
                                            SHMT_DTYPE_NONE, false};
-  SHMT_AUTO(shmt_tensor) ones = NULL;
-  SHMT_AUTO(shmt_tensor) start = NULL;
   SHMT_AUTO(shmt_tensor) counts = NULL;
   SHMT_AUTO(shmt_tensor) divisors = NULL;
-  SHMT_AUTO(shmt_tensor) cast = NULL;
 
   SHMT_REQUIRE(sums->dtype != SHMT_BOOL, SHMT_E_NOT_IMPLEMENTED,
                "\"scatter_reduce_mean\" not implemented for 'Bool'");
-  SHMT_TRY(shmt__tensor_empty_like(src, SHMT_INT64, &ones));
-  SHMT_TRY(shmt__tensor_empty_like(sums, SHMT_INT64, &start));
-  if (!shmt__tensor_is_meta(sums)) {
-    SHMT_TRY(shmt__tensor_fill(ones, shmt__scalar_int(1)));
-    SHMT_TRY(shmt__tensor_fill(start, shmt__scalar_int(include_self ? 1 : 0)));
-  }
-  SHMT_TRY(shmt__scatter_add(start, dim, index, ones, &counts));
-  SHMT_TRY(shmt__family_unary_1(&at_least, counts, shmt__scalar_int(1), &divisors));
-  SHMT_TRY(shmt__tensor_cast(divisors, sums->dtype, &cast));
-  if (shmt__dtype_category(sums->dtype) >= 2) return shmt__family_binary(&exact, sums, cast, out);
-  return shmt__family_binary_division(&floored, sums, cast, out);
+  SHMT_TRY(shmt__tensor_empty_like(sums, index->numel < INT32_MAX ? SHMT_INT32 : SHMT_INT64, &counts));
+  if (!shmt__tensor_is_meta(sums)) SHMT_TRY(shmt__tensor_fill(counts, shmt__scalar_int(include_self ? 1 : 0)));
+  SHMT_TRY(shmt__scatter_value_reduce(counts, dim, index, shmt__scalar_int(1), "add", &counts));
+  SHMT_TRY(shmt__family_unary_1(&at_least, counts, shmt__scalar_int(1), &counts));
+  SHMT_TRY(shmt__tensor_cast(counts, sums->dtype, &divisors));
+  if (shmt__dtype_category(sums->dtype) >= 2) return shmt__family_binary(&exact, sums, divisors, &sums);
+  return shmt__family_binary_division(&floored, sums, divisors, &sums);
 }
 
 shmt_status shmt__scatter_reduce_two(shmt_tensor* self, int64_t dim, shmt_tensor* index,
@@ -80,7 +72,6 @@ shmt_status shmt__scatter_reduce_two(shmt_tensor* self, int64_t dim, shmt_tensor
                                      shmt_tensor** out) {
   const reduction* r = find_reduction(reduce, 0);
   SHMT_AUTO(shmt_tensor) start = NULL;
-  SHMT_AUTO(shmt_tensor) sums = NULL;
 
   SHMT_REQUIRE(r != NULL, SHMT_E_RUNTIME,
                "reduce argument must be either sum, prod, mean, amax or amin, got %s", reduce);
@@ -91,10 +82,13 @@ shmt_status shmt__scatter_reduce_two(shmt_tensor* self, int64_t dim, shmt_tensor
     start = shmt__tensor_ref(self);
   else
     SHMT_TRY(shmt__scatter_value(self, dim, index, neutral(r, self->dtype), &start));
-  if (strcmp(reduce, "mean") != 0)
-    return shmt__scatter_by("scatter_reduce", start, dim, index, src, loop, out);
-  SHMT_TRY(shmt__scatter_by("scatter_reduce", start, dim, index, src, loop, &sums));
-  return divide_by_counts(sums, dim, index, src, include_self, out);
+  if (include_self || *out) {
+    SHMT_TRY(shmt__scatter_by("scatter_reduce", start, dim, index, src, loop, out));
+  } else {
+    SHMT_TRY(shmt__scatter_by("scatter_reduce", start, dim, index, src, loop, &start));
+    *out = SHMT_TAKE(start);
+  }
+  return strcmp(reduce, "mean") == 0 ? divide_by_counts(*out, dim, index, include_self) : SHMT_OK;
 }
 
 /* --- by a vector of indices ------------------------------------------------------------ */
@@ -115,15 +109,15 @@ static shmt_status check_range(shmt_tensor* index, int64_t size) {
   return SHMT_OK;
 }
 
-shmt_status shmt__index_reduce(shmt_tensor* self, int64_t dim, shmt_tensor* index,
-                               shmt_tensor* source, const char* reduce, bool include_self,
-                               shmt_tensor** out) {
+/* The index in the sizes of source; dim is wrapped. */
+static shmt_status spread_vector(shmt_tensor* self, int64_t* at, shmt_tensor* index, shmt_tensor* source,
+                                 const char* reduce, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
   SHMT_AUTO(shmt_tensor) shaped = NULL;
-  SHMT_AUTO(shmt_tensor) spread = NULL;
   int64_t shape[SHMT_MAX_DIMS];
 
-  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(shmt__wrap_dim(*at, self->n_dims, at));
+  const int64_t dim = *at;
   SHMT_REQUIRE(find_reduction(reduce, 1) != NULL, SHMT_E_RUNTIME,
                "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got %s.",
                reduce);
@@ -153,17 +147,22 @@ shmt_status shmt__index_reduce(shmt_tensor* self, int64_t dim, shmt_tensor* inde
   for (int d = 0; d < source->n_dims; d++) shape[d] = d == dim ? along : 1;
   SHMT_TRY(shmt_op_to_dtype(index, SHMT_INT64, false, false, SHMT_MEMORY_FORMAT_NONE, &wide));
   SHMT_TRY(shmt_op_reshape(wide, (shmt_ints){shape, source->n_dims}, &shaped));
-  SHMT_TRY(shmt_op_expand(shaped, shmt__tensor_sizes(source), false, &spread));
+  return shmt_op_expand(shaped, shmt__tensor_sizes(source), false, out);
+}
+
+shmt_status shmt__index_reduce(shmt_tensor* self, int64_t dim, shmt_tensor* index,
+                               shmt_tensor* source, const char* reduce, bool include_self,
+                               shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) spread = NULL;
+
+  SHMT_TRY(spread_vector(self, &dim, index, source, reduce, &spread));
   return shmt_op_scatter_reduce_two(self, dim, spread, source, reduce, include_self, out);
 }
 
 shmt_status shmt__index_reduce_(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
                                 const char* reduce, bool include_self) {
-  SHMT_AUTO(shmt_tensor) before = NULL;
-  SHMT_AUTO(shmt_tensor) value = NULL;
+  SHMT_AUTO(shmt_tensor) spread = NULL;
 
-  /* The derivative needs what self was. */
-  SHMT_TRY(shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, &before));
-  SHMT_TRY(shmt_op_index_reduce(before, dim, index, source, reduce, include_self, &value));
-  return shmt_op_copy_(self, value, false);
+  SHMT_TRY(spread_vector(self, &dim, index, source, reduce, &spread));
+  return shmt_op_scatter_reduce__two(self, dim, spread, source, reduce, include_self);
 }
