@@ -251,6 +251,8 @@ static shmt_status multiply(shmt_tensor* left, shmt_tensor* right, uint64_t summ
       s.left[s.n_left++] = d;
     }
   }
+  /* Nothing is summed: no product of matrices. */
+  if (s.n_sum == 0) return shmt_op_mul_Tensor(l, r, out);
   /* Dims of one operand have size 1 in the other; they stand at its end. */
   SHMT_TRY(three_parts(l, s.both, s.n_both, s.left, s.n_left, s.sum, s.n_sum, s.right, s.n_right, &l3));
   SHMT_TRY(three_parts(r, s.both, s.n_both, s.sum, s.n_sum, s.right, s.n_right, s.left, s.n_left, &r3));

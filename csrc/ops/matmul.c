@@ -2,6 +2,7 @@
 #include "base/scalar.h"
 #include "generated/loops.h"
 #include "iter/copy.h"
+#include "iter/threads.h"
 #include "ops/blas.h"
 #include "ops/check.h"
 #include "generated/impls.h"
@@ -21,6 +22,8 @@ static shmt__matrix matrix_of(const shmt_tensor* t, int row_dim, int column_dim)
 static shmt__matrix vector_of(const shmt_tensor* t) {
   return (shmt__matrix){shmt__tensor_data(t), t->sizes[0], 1, t->strides[0], 1};
 }
+
+enum { COPIED_BYTES = 128 << 10 }; /* of matrices of a batch that are copied at a time, for each thread */
 
 static shmt_status check_dim(const char* text, const shmt_tensor* t, int n_dims) {
   SHMT_REQUIRE(t->n_dims == n_dims, SHMT_E_RUNTIME, "%s", text);
@@ -169,18 +172,47 @@ shmt_status shmt__addmm(shmt_tensor* self, shmt_tensor* mat1, shmt_tensor* mat2,
   return end_product("addmm", self->dtype, &work, out);
 }
 
+/* Matrices [begin, begin + n) of a batch, as a product reads them: a new reference. */
+static shmt_status prepare_some(shmt_tensor* t, int64_t begin, int64_t n, shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) some = NULL;
+
+  SHMT_TRY(shmt__tensor_alias(t, SHMT_INTS(n, t->sizes[1], t->sizes[2]), shmt__tensor_strides(t),
+                              t->offset + begin * t->strides[0], &some));
+  return prepare_factor(some, dtype, 1, 2, out);
+}
+
+/* How many matrices of a batch are copied at a time, where they are. */
+static int64_t batch_step(const shmt_tensor* a, const shmt_tensor* b, shmt_dtype dtype) {
+  int64_t nbytes = 0;
+
+  for (int k = 0; k < 2; k++) {
+    const shmt_tensor* t = k ? b : a;
+    if (t->dtype != dtype || !shmt__matrix_is_blas(matrix_of(t, 1, 2)))
+      nbytes += t->sizes[1] * t->sizes[2] * shmt__dtype_size[dtype];
+  }
+  if (nbytes == 0 || a->sizes[0] == 0) return a->sizes[0] > 0 ? a->sizes[0] : 1;
+  const int64_t fit = COPIED_BYTES * shmt__num_threads() / nbytes;
+  return fit < 1 ? 1 : fit;
+}
+
 /* work = beta * start + alpha * a @ b for each of a batch. All 3-d. */
 static shmt_status product_3d(shmt_scalar beta, shmt_tensor* start, shmt_scalar alpha, shmt_tensor* a, shmt_tensor* b,
                               shmt_tensor* work) {
-  SHMT_AUTO(shmt_tensor) left = NULL;
-  SHMT_AUTO(shmt_tensor) right = NULL;
-
   if (shmt__tensor_is_meta(work)) return SHMT_OK;
   SHMT_TRY(begin_sum(&beta, start, work));
-  SHMT_TRY(prepare_factor(a, work->dtype, 1, 2, &left));
-  SHMT_TRY(prepare_factor(b, work->dtype, 1, 2, &right));
-  return shmt__gemm_batch(work->dtype, work->sizes[0], alpha, matrix_of(left, 1, 2), left->strides[0],
-                          matrix_of(right, 1, 2), right->strides[0], beta, matrix_of(work, 1, 2), work->strides[0]);
+  const int64_t batch = work->sizes[0], step = batch_step(a, b, work->dtype);
+  for (int64_t i = 0; i < batch; i += step) {
+    SHMT_AUTO(shmt_tensor) left = NULL;
+    SHMT_AUTO(shmt_tensor) right = NULL;
+    const int64_t n = batch - i < step ? batch - i : step;
+    shmt__matrix c = matrix_of(work, 1, 2);
+    c.data += i * work->strides[0] * shmt__tensor_item_bytes(work);
+    SHMT_TRY(prepare_some(a, i, n, work->dtype, &left));
+    SHMT_TRY(prepare_some(b, i, n, work->dtype, &right));
+    SHMT_TRY(shmt__gemm_batch(work->dtype, n, alpha, matrix_of(left, 1, 2), left->strides[0], matrix_of(right, 1, 2),
+                              right->strides[0], beta, c, work->strides[0]));
+  }
+  return SHMT_OK;
 }
 
 static shmt_status check_3d(const shmt_tensor* a, const shmt_tensor* b) {
@@ -238,26 +270,26 @@ shmt_status shmt__addbmm(shmt_tensor* self, shmt_tensor* batch1, shmt_tensor* ba
   SHMT_TRY(begin_product("addbmm", out, sizes, self->dtype, product_dtype(self->dtype),
                          shmt__common_device(self, batch1, batch2), batch1, batch2, &work));
   if (!shmt__tensor_is_meta(work)) {
-    SHMT_AUTO(shmt_tensor) left = NULL;
-    SHMT_AUTO(shmt_tensor) right = NULL;
     double z[2];
     shmt__scalar_to_complex(beta, z);
     if (z[0] == 0 && z[1] == 0)
       SHMT_TRY(shmt__tensor_fill(work, shmt__scalar_int(0)));
     else if (self != work)
       SHMT_TRY(shmt__tensor_copy(work, self));
-    SHMT_TRY(prepare_factor(batch1, work->dtype, 1, 2, &left));
-    SHMT_TRY(prepare_factor(batch2, work->dtype, 1, 2, &right));
-    shmt__matrix a = matrix_of(left, 1, 2), b = matrix_of(right, 1, 2);
-    if (left->sizes[0] == 0) {
+    const int64_t batch = batch1->sizes[0];
+    if (batch == 0) {
       /* No products: what is left is beta * self. */
+      shmt__matrix a = matrix_of(batch1, 1, 2), b = matrix_of(batch2, 1, 2);
       a.columns = b.rows = 0;
       SHMT_TRY(shmt__gemm(work->dtype, alpha, a, b, beta, matrix_of(work, 0, 1)));
     }
-    for (int64_t i = 0; i < left->sizes[0]; i++) {
-      SHMT_TRY(shmt__gemm(work->dtype, alpha, a, b, i == 0 ? beta : shmt__scalar_int(1), matrix_of(work, 0, 1)));
-      a.data += left->strides[0] * shmt__tensor_item_bytes(left);
-      b.data += right->strides[0] * shmt__tensor_item_bytes(right);
+    for (int64_t i = 0; i < batch; i++) {
+      SHMT_AUTO(shmt_tensor) left = NULL;
+      SHMT_AUTO(shmt_tensor) right = NULL;
+      SHMT_TRY(prepare_some(batch1, i, 1, work->dtype, &left));
+      SHMT_TRY(prepare_some(batch2, i, 1, work->dtype, &right));
+      SHMT_TRY(shmt__gemm(work->dtype, alpha, matrix_of(left, 1, 2), matrix_of(right, 1, 2),
+                          i == 0 ? beta : shmt__scalar_int(1), matrix_of(work, 0, 1)));
     }
   }
   return end_product("addbmm", self->dtype, &work, out);

@@ -129,8 +129,27 @@ shmt_status shmt__addr(shmt_tensor* self, shmt_tensor* vec1, shmt_tensor* vec2, 
     return SHMT_OK;
   }
   SHMT_TRY(scale(self, beta, &scaled));
-  return shmt_op_add_Tensor(scaled, product, shmt__scalar_int(1), out);
+  if (product->dtype != common || scaled->n_dims > product->n_dims)
+    return shmt_op_add_Tensor(scaled, product, shmt__scalar_int(1), out);
+  SHMT_TRY(shmt_op_add__Tensor(product, scaled, shmt__scalar_int(1)));
+  *out = SHMT_TAKE(product);
+  return SHMT_OK;
 }
+
+enum { WORTH_ALONE = 1024 }; /* elements of a matrix from which a product of its own costs no more than a copy */
+
+/* Is big, whose rows do not follow each other in memory, better multiplied matrix by matrix than copied into one? The
+ * gradient of small would then be one for each. */
+static bool stays_apart(const shmt_tensor* big, const shmt_tensor* small) {
+  const int n = big->n_dims;
+  int64_t strides[2];
+
+  return n == 3 && big->sizes[n - 1] == small->sizes[0] && big->sizes[n - 2] * big->sizes[n - 1] >= WORTH_ALONE &&
+         !(shmt__tensor_keys(small) & SHMT_KEYBIT_Autograd) &&
+         !shmt__view_strides(big, SHMT_INTS(big->sizes[0] * big->sizes[1], big->sizes[2]), strides);
+}
+
+static shmt_status matmul_batched(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out);
 
 /* Both with dimensions; the last one of a meets the last but one of b (or the only one). */
 static shmt_status matmul_folded(shmt_tensor* big, shmt_tensor* small, shmt_tensor** out) {
@@ -140,6 +159,7 @@ static shmt_status matmul_folded(shmt_tensor* big, shmt_tensor* small, shmt_tens
   const int n = big->n_dims;
   int64_t rows = 1;
 
+  if (stays_apart(big, small)) return matmul_batched(big, small, out);
   for (int d = 0; d < n - 1; d++) {
     sizes[d] = big->sizes[d];
     rows *= big->sizes[d];
@@ -237,6 +257,12 @@ shmt_status shmt__linear(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* b
   for (int d = 0; d < n - 1; d++) {
     sizes[d] = input->sizes[d];
     rows *= input->sizes[d];
+  }
+  if (stays_apart(input, transposed)) {
+    SHMT_TRY(matmul_batched(input, transposed, &product));
+    SHMT_TRY(shmt_op_add__Tensor(product, bias, shmt__scalar_int(1)));
+    *out = SHMT_TAKE(product);
+    return SHMT_OK;
   }
   sizes[n - 1] = weight->sizes[0];
   SHMT_TRY(shmt_op_reshape(input, SHMT_INTS(rows, input->sizes[n - 1]), &folded));

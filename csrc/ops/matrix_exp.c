@@ -2,7 +2,7 @@
  *
  * Note [Matrix exponential]
  * A matrix is halved until an approximant is good, and the approximant is squared as often. Squaring doubles the error
- * each time, so single precision is calculated in double; there the Taylor polynomial of degree 18, which takes five
+ * each time, so single precision is calculated in double, and 16-bit floats in single; there the Taylor polynomial of degree 18, which takes five
  * products and no division, is exact beyond single precision up to a norm of 2.6. (Bader, Blanes, Casas, "Computing the
  * matrix exponential with an optimized Taylor polynomial approximation", 2019.) Double precision takes the [13/13] Pade
  * approximant, exact up to 5.37. (Higham, "The scaling and squaring method for the matrix exponential revisited", 2005.)
@@ -198,7 +198,9 @@ shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   SHMT_AUTO(shmt_tensor) narrow = NULL;
-  const shmt_dtype work = shmt__is_complex(self->dtype) ? SHMT_COMPLEX128 : SHMT_FLOAT64;
+  const shmt_dtype work = shmt__is_complex(self->dtype) ? SHMT_COMPLEX128
+                          : shmt__is_half(self->dtype)  ? SHMT_FLOAT32
+                                                        : SHMT_FLOAT64;
 
   SHMT_REQUIRE(shmt__dtype_category(self->dtype) >= 2, SHMT_E_RUNTIME, "linalg.matrix_exp: Expected a floating point "
                "or complex tensor as input. Got %s", shmt__dtype_title(self->dtype));

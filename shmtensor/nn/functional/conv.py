@@ -45,6 +45,16 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     return result.permute(2, 0, 1)
 
 
+#: Products of two inputs' elements that exist at a time.
+_BILINEAR_PRODUCTS = 1 << 14
+
+
+def _bilinear(rows1: Tensor, rows2: Tensor, weight: Tensor) -> Tensor:
+    outputs, width1, width2 = weight.shape
+    half = shmtensor.matmul(rows1, weight.permute(1, 0, 2).reshape(width1, outputs * width2))
+    return (half.view(-1, outputs, width2) * rows2.unsqueeze(1)).sum(-1, dtype=half.dtype)
+
+
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x1^T W x2 + b, for every output.
 
@@ -87,8 +97,10 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     if dtype in _NARROW and dtype is input2.dtype is weight.dtype:  # rounded once, at the end
         input1, input2, weight = input1.float(), input2.float(), weight.float()
     rows1, rows2 = input1.reshape(-1, width1), input2.reshape(-1, width2)
-    half = shmtensor.matmul(rows1, weight.permute(1, 0, 2).reshape(width1, outputs * width2))
-    result = (half.view(-1, outputs, width2) * rows2.unsqueeze(1)).sum(-1, dtype=half.dtype)
+    # As many outputs at a time as keep what is multiplied and summed small.
+    step = max(1, _BILINEAR_PRODUCTS // max(1, rows2.numel()))
+    parts = [_bilinear(rows1, rows2, some) for some in weight.split(step)]
+    result = parts[0] if len(parts) == 1 else shmtensor.cat(parts, 1)
     if bias is not None:
         result = result + bias
     return result.reshape([*input1.shape[:-1], outputs]).to(dtype)
