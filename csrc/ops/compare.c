@@ -3,6 +3,7 @@
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
+#include "iter/threads.h"
 #include "ops/formula.h"
 
 #include <string.h>
@@ -23,13 +24,48 @@ static shmt_status holds_everywhere(shmt_tensor* mask, bool* out) {
   return read_bool(all, out);
 }
 
-shmt_status shmt__equal(shmt_tensor* self, shmt_tensor* other, bool* out) {
-  SHMT_AUTO(shmt_tensor) same = NULL;
+/* Whether a condition holds for two tensors of one shape. */
+typedef struct condition {
+  bool is_equal; /* else near */
+  double rtol, atol;
+  bool equal_nan;
+} condition;
 
+enum { PIECE = 1 << 15 }; /* elements compared at a time: their masks stay in the cache, and the first miss ends it */
+
+static shmt_status holds_for(const condition* c, shmt_tensor* a, shmt_tensor* b, bool* out) {
+  SHMT_AUTO(shmt_tensor) mask = NULL;
+
+  if (c->is_equal)
+    SHMT_TRY(shmt_op_eq_Tensor(a, b, &mask));
+  else
+    SHMT_TRY(shmt_op_isclose(a, b, c->rtol, c->atol, c->equal_nan, &mask));
+  return holds_everywhere(mask, out);
+}
+
+/* The same, half by half along the dim with the longest steps. */
+static shmt_status holds_in_pieces(const condition* c, shmt_tensor* a, shmt_tensor* b, bool* out) {
+  int64_t dim = -1;
+
+  for (int d = 0; d < a->n_dims; d++)
+    if (a->sizes[d] > 1 && (dim < 0 || a->strides[d] > a->strides[dim])) dim = d;
+  if (a->numel <= PIECE * (int64_t)shmt__num_threads() || dim < 0) return holds_for(c, a, b, out);
+  const int64_t half = a->sizes[dim] / 2;
+  *out = true;
+  for (int k = 0; k < 2 && *out; k++) {
+    SHMT_AUTO(shmt_tensor) some_a = NULL;
+    SHMT_AUTO(shmt_tensor) some_b = NULL;
+    const int64_t length = k == 0 ? half : a->sizes[dim] - half;
+    SHMT_TRY(shmt_op_narrow(a, dim, k * half, length, &some_a));
+    SHMT_TRY(shmt_op_narrow(b, dim, k * half, length, &some_b));
+    SHMT_TRY(holds_in_pieces(c, some_a, some_b, out));
+  }
+  return SHMT_OK;
+}
+
+shmt_status shmt__equal(shmt_tensor* self, shmt_tensor* other, bool* out) {
   *out = shmt__same_sizes(self, other);
-  if (!*out) return SHMT_OK;
-  SHMT_TRY(shmt_op_eq_Tensor(self, other, &same));
-  return holds_everywhere(same, out);
+  return *out ? holds_in_pieces(&(condition){.is_equal = true}, self, other, out) : SHMT_OK;
 }
 
 /* mask |= more */
@@ -56,7 +92,6 @@ static shmt_status both_nan(shmt_tensor* a, shmt_tensor* b, shmt_tensor** out) {
 static shmt_status is_near(shmt_tensor* a, shmt_tensor* b, double rtol, double atol,
                            shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) scaled = NULL;
-  SHMT_AUTO(shmt_tensor) size = NULL;
   SHMT_AUTO(shmt_tensor) allowed = NULL;
   SHMT_AUTO(shmt_tensor) difference = NULL;
   SHMT_AUTO(shmt_tensor) distance = NULL;
@@ -64,10 +99,12 @@ static shmt_status is_near(shmt_tensor* a, shmt_tensor* b, double rtol, double a
   SHMT_AUTO(shmt_tensor) within = NULL;
 
   SHMT_TRY(shmt_op_mul_Scalar(b, shmt__scalar_float(rtol), &scaled));
-  SHMT_TRY(shmt_op_abs(scaled, &size));
-  SHMT_TRY(shmt_op_add_Scalar(size, shmt__scalar_float(atol), shmt__scalar_int(1), &allowed));
+  SHMT_TRY(shmt_op_abs(scaled, &allowed)); /* real of complex ones */
+  shmt__tensor_release(SHMT_TAKE(scaled));
+  SHMT_TRY(shmt_op_add__Scalar(allowed, shmt__scalar_float(atol), shmt__scalar_int(1)));
   SHMT_TRY(shmt_op_sub_Tensor(a, b, shmt__scalar_int(1), &difference));
   SHMT_TRY(shmt_op_abs(difference, &distance));
+  shmt__tensor_release(SHMT_TAKE(difference));
   SHMT_TRY(shmt_op_isfinite(distance, &finite));
   SHMT_TRY(shmt_op_le_Tensor(distance, allowed, &within));
   return shmt_op_logical_and(finite, within, out);
@@ -108,8 +145,7 @@ shmt_status shmt__isclose(shmt_tensor* self, shmt_tensor* other, double rtol, do
 
 shmt_status shmt__allclose(shmt_tensor* self, shmt_tensor* other, double rtol, double atol,
                            bool equal_nan, bool* out) {
-  SHMT_AUTO(shmt_tensor) close = NULL;
+  const condition c = {false, rtol, atol, equal_nan};
 
-  SHMT_TRY(shmt_op_isclose(self, other, rtol, atol, equal_nan, &close));
-  return holds_everywhere(close, out);
+  return shmt__same_sizes(self, other) ? holds_in_pieces(&c, self, other, out) : holds_for(&c, self, other, out);
 }

@@ -15,6 +15,7 @@ static shmt_status zeros_of(shmt_tensor* like, shmt_ints sizes, shmt_tensor** ou
 shmt_status shmt__diag_embed(shmt_tensor* self, int64_t offset, int64_t dim1, int64_t dim2, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) zeros = NULL;
   SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO(shmt_tensor) diagonal = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
   const int64_t n = self->n_dims + 1;
 
@@ -29,7 +30,10 @@ shmt_status shmt__diag_embed(shmt_tensor* self, int64_t offset, int64_t dim1, in
   const int64_t length = line->sizes[line->n_dims - 1] + (offset < 0 ? -offset : offset);
   for (int64_t d = 0, from = 0; d < n; d++) sizes[d] = d == dim1 || d == dim2 ? length : self->sizes[from++];
   SHMT_TRY(zeros_of(self, (shmt_ints){sizes, n}, &zeros));
-  return shmt_op_diagonal_scatter(zeros, self, offset, dim1, dim2, out);
+  SHMT_TRY(shmt_op_diagonal(zeros, offset, dim1, dim2, &diagonal));
+  SHMT_TRY(shmt_op_copy_(diagonal, self, false));
+  *out = SHMT_TAKE(zeros);
+  return SHMT_OK;
 }
 
 shmt_status shmt__diag(shmt_tensor* self, int64_t diagonal, shmt_tensor** out) {

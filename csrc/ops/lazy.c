@@ -174,11 +174,8 @@ shmt_status shmt__conj_physical(shmt_tensor* self, shmt_tensor** out) {
 }
 
 shmt_status shmt__conj_physical_(shmt_tensor* self) {
-  SHMT_AUTO(shmt_tensor) result = NULL;
-
-  if (!is_complex(self)) return shmt_op_copy_(self, self, false); /* still a write: not to leaves that need gradients */
-  SHMT_TRY(shmt_op__conj_complex(self, &result));
-  return shmt_op_copy_(self, result, false);
+  if (is_complex(self)) return shmt_op__conj_complex_(self);
+  return shmt_op_copy_(self, self, false); /* still a write: not to leaves that need gradients */
 }
 
 shmt_status shmt__resolve_conj(shmt_tensor* self, shmt_tensor** out) {

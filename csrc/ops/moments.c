@@ -205,40 +205,82 @@ shmt_status shmt__linalg_vector_norm(shmt_tensor* self, shmt_scalar ord, shmt_in
 /* --- logsumexp ----------------------------------------------------------------------------------
  */
 
+enum { PIECE = 1 << 16 }; /* elements whose exponentials are there at a time */
+
+/* sum += exp(x - shift), summed over the dims in which sum has size 1; shift has sum's sizes. */
+static shmt_status add_exponentials(shmt_tensor* x, shmt_ints dim, shmt_tensor* shift, shmt_tensor* sum) {
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) moved = NULL;
+  SHMT_AUTO(shmt_tensor) part = NULL;
+
+  SHMT_TRY(shmt__tensor_cast(x, sum->dtype, &wide));
+  SHMT_TRY(shmt_op_sub_Tensor(wide, shift, shmt__scalar_int(1), &moved));
+  SHMT_TRY(shmt_op_exp_(moved));
+  SHMT_TRY(shmt_op_sum_dim_IntList(moved, dim, true, SHMT_DTYPE_NONE, &part));
+  return shmt_op_add__Tensor(sum, part, shmt__scalar_int(1));
+}
+
+/* Elements [begin, begin + n) along dim, or all where there is one. New reference. */
+static shmt_status some_of(shmt_tensor* t, int64_t dim, int64_t begin, int64_t n, shmt_tensor** out) {
+  if (t->n_dims > 0 && t->sizes[dim] > 1) return shmt_op_narrow(t, dim, begin, n, out);
+  *out = shmt__tensor_ref(t);
+  return SHMT_OK;
+}
+
+/* The same piece by piece, along the dim with the longest steps. */
+static shmt_status add_all_exponentials(shmt_tensor* x, shmt_ints dim, shmt_tensor* shift, shmt_tensor* sum) {
+  int64_t along = 0;
+
+  for (int d = 0; d < x->n_dims; d++)
+    if (x->sizes[d] > 1 && (x->sizes[along] == 1 || x->strides[d] > x->strides[along])) along = d;
+  const int64_t size = x->n_dims > 0 ? x->sizes[along] : 1, fit = PIECE * (int64_t)shmt__num_threads() / (x->numel / size);
+  for (int64_t begin = 0, n; begin < size; begin += n) {
+    SHMT_AUTO(shmt_tensor) some = NULL;
+    SHMT_AUTO(shmt_tensor) some_shift = NULL;
+    SHMT_AUTO(shmt_tensor) some_sum = NULL;
+    n = fit < 1 ? 1 : fit < size - begin ? fit : size - begin;
+    SHMT_TRY(some_of(x, along, begin, n, &some));
+    SHMT_TRY(some_of(shift, along, begin, n, &some_shift));
+    SHMT_TRY(some_of(sum, along, begin, n, &some_sum));
+    SHMT_TRY(add_exponentials(some, dim, some_shift, some_sum));
+  }
+  return SHMT_OK;
+}
+
 /* Around the largest element, which an infinite one is not taken for. Below the Autograd key:
  * nothing is recorded. */
 static shmt_status log_sum_exp(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) x = NULL;
   SHMT_AUTO(shmt_tensor) parts = NULL;
   SHMT_AUTO(shmt_tensor) highest = NULL;
   SHMT_AUTO(shmt_tensor) is_far = NULL;
+  SHMT_AUTO(shmt_tensor) near = NULL;
   SHMT_AUTO(shmt_tensor) shift = NULL;
-  SHMT_AUTO(shmt_tensor) moved = NULL;
   SHMT_AUTO(shmt_tensor) sum = NULL;
-  SHMT_AUTO(shmt_tensor) log = NULL;
   SHMT_AUTO(shmt_tensor) flat = NULL;
-  SHMT_AUTO(shmt_tensor) result = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+  uint64_t mask;
 
   if (self->numel == 0) {
     SHMT_TRY(shmt_op_sum_dim_IntList(self, dim, keepdim, SHMT_DTYPE_NONE, &sum));
     return shmt_op_log(sum, out);
   }
   /* Halves are rounded once, and a sum that float16 cannot hold has a logarithm that it can. */
-  SHMT_TRY(shmt__tensor_cast(self, shmt__is_half(self->dtype) ? SHMT_FLOAT32 : self->dtype, &x));
-  if (shmt__dtype_category(x->dtype) == 3)
-    SHMT_TRY(shmt_op_real(x, &parts));
+  const shmt_dtype work = shmt__is_half(self->dtype) ? SHMT_FLOAT32 : self->dtype;
+  if (shmt__dtype_category(self->dtype) == 3)
+    SHMT_TRY(shmt_op_real(self, &parts));
   else
-    parts = shmt__tensor_ref(x);
+    parts = shmt__tensor_ref(self);
   SHMT_TRY(shmt__amax(parts, dim, true, &highest));
   SHMT_TRY(shmt_op_isinf(highest, &is_far));
-  SHMT_TRY(shmt__masked_fill_scalar(highest, is_far, shmt__scalar_int(0), &shift));
-  SHMT_TRY(shmt_op_sub_Tensor(x, shift, shmt__scalar_int(1), &moved));
-  SHMT_TRY(shmt_op_exp_(moved));
-  SHMT_TRY(shmt_op_sum_dim_IntList(moved, dim, keepdim, SHMT_DTYPE_NONE, &sum));
-  SHMT_TRY(shmt_op_log(sum, &log));
-  SHMT_TRY(shmt_op_view(shift, shmt__tensor_sizes(log), &flat));
-  SHMT_TRY(shmt_op_add_Tensor(log, flat, shmt__scalar_int(1), &result));
-  return shmt__tensor_cast(result, self->dtype, out);
+  SHMT_TRY(shmt__masked_fill_scalar(highest, is_far, shmt__scalar_int(0), &near));
+  SHMT_TRY(shmt__tensor_cast(near, shmt__to_real_dtype(work), &shift));
+  SHMT_TRY(shmt__tensor_zeros(shmt__tensor_sizes(shift), work, SHMT_CPU, &sum));
+  SHMT_TRY(add_all_exponentials(self, dim, shift, sum));
+  SHMT_TRY(shmt_op_log_(sum));
+  SHMT_TRY(shmt_op_add__Tensor(sum, shift, shmt__scalar_int(1)));
+  SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
+  SHMT_TRY(shmt_op_view(sum, (shmt_ints){sizes, shmt__reduced_sizes(self, mask, keepdim, sizes)}, &flat));
+  return shmt__tensor_cast(flat, self->dtype, out);
 }
 
 enum { ROWS_GRAIN = 16384 }; /* elements below which another thread does not pay */

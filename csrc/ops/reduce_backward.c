@@ -5,7 +5,11 @@
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "iter/copy.h"
+#include "dispatch/operator.h"
+#include "ops/check.h"
 #include "ops/formula.h"
+
+#include <math.h>
 
 /* grad with size 1 where dims of mask were removed from n_dims; grad itself when it has them all.
  * New reference. */
@@ -167,4 +171,47 @@ shmt_status shmt__cumprod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t
   if (found == SOME && shmt_grad_enabled()) return cumprod_backward_by_products(grad, self, dim, out);
   SHMT_TRY(shmt_op_cumsum(is_zero, dim, SHMT_DTYPE_NONE, &zeros));
   return shmt_op__cumprod_terms(grad, self, dim, product, zeros, out);
+}
+
+/* --- norms ------------------------------------------------------------------------------------- */
+
+enum { PIECE = 1 << 16 }; /* elements whose slopes are calculated at a time */
+
+/* Elements [begin, begin + n) along dim of each of the three, into out. */
+static shmt_status norm_piece(shmt_tensor* const* of, shmt_scalar ord, shmt_ints dim, int64_t along, int64_t begin,
+                              int64_t n, shmt_tensor* out) {
+  SHMT_AUTO(shmt_tensor) grad = NULL;
+  SHMT_AUTO(shmt_tensor) self = NULL;
+  SHMT_AUTO(shmt_tensor) norm = NULL;
+  SHMT_AUTO(shmt_tensor) slopes = NULL;
+  SHMT_AUTO(shmt_tensor) to = NULL;
+
+  SHMT_TRY(shmt_op_narrow(of[0], along, begin, n, &grad));
+  SHMT_TRY(shmt_op_narrow(of[1], along, begin, n, &self));
+  SHMT_TRY(shmt_op_narrow(of[2], along, begin, n, &norm));
+  SHMT_TRY(shmt_op_narrow(out, along, begin, n, &to));
+  SHMT_TRY(shmt_op__norm_slopes(grad, self, norm, ord, dim, &slopes));
+  return shmt__tensor_copy(to, slopes);
+}
+
+/* An element's slope needs no other element, but for the largest and the smallest, which share theirs. */
+shmt_status shmt__norm_backward(shmt_tensor* grad, shmt_tensor* self, shmt_tensor* norm, shmt_scalar ord, shmt_ints dim,
+                                shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  const shmt_keyset keys = shmt__tensor_keys(grad) | shmt__tensor_keys(self) | shmt__tensor_keys(norm);
+  int64_t along = 0;
+
+  if (self->numel <= PIECE || isinf(shmt__scalar_to_double(ord)) || grad->dtype != self->dtype ||
+      norm->dtype != shmt__to_real_dtype(self->dtype) || shmt__tensor_is_meta(self) || !shmt__is_plain_call(keys))
+    return shmt_op__norm_slopes(grad, self, norm, ord, dim, out);
+  SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &result));
+  for (int d = 1; d < self->n_dims; d++)
+    if (self->sizes[d] > 1 && (self->sizes[along] == 1 || result->strides[d] > result->strides[along])) along = d;
+  const int64_t size = self->sizes[along], fit = PIECE / (self->numel / size);
+  for (int64_t begin = 0, n; begin < size; begin += n) {
+    n = fit < 1 ? 1 : fit < size - begin ? fit : size - begin;
+    SHMT_TRY(norm_piece((shmt_tensor*[]){grad, self, norm}, ord, dim, along, begin, n, result));
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
 }

@@ -65,7 +65,7 @@ def _drop_to_saturation(
         slope = 1.0 / math.sqrt((_ALPHA * _ALPHA * p + 1) * (1 - p))
         shift = (keep - 1).mul_(_ALPHA * slope).add_(_ALPHA * slope * p)
         keep.mul_(slope)
-    return input.mul_(keep).add_(shift) if inplace else input * keep + shift
+    return input.mul_(keep).add_(shift) if inplace else (input * keep).add_(shift)
 
 
 def alpha_dropout(
