@@ -358,19 +358,19 @@ static shmt_status draw_rows(shmt_tensor* self, int64_t rows, int64_t k, bool re
   const uint64_t weights_bytes = (uint64_t)n * sizeof(double);
   const uint64_t nbytes = weights_bytes + (replacement ? 0 : (uint64_t)k * sizeof(race));
   shmt_status status = SHMT_OK;
-  shmt__blocks weights;
+  shmt__blocks all;
   void* memory = NULL;
 
-  shmt__blocks_init(&weights, self, SHMT_FLOAT64);
-  weights.is_dense = false; /* sums take the place of what is read */
+  shmt__blocks_init(&all, self, SHMT_FLOAT64);
+  all.is_dense = false; /* sums take the place of what is read */
   SHMT_TRY(shmt__alloc(nbytes, &memory));
   race* const best = (race*)(void*)((char*)memory + weights_bytes);
   for (int64_t r = 0; r < rows && status == SHMT_OK; r++)
-    status = check_weights(shmt__blocks_read(&weights, r * n, n, memory), n);
+    status = check_weights(shmt__blocks_read(&all, r * n, n, memory), n);
   if (status == SHMT_OK) {
     generator = shmt__generator_lock(generator);
     for (int64_t r = 0; r < rows; r++, out += k) {
-      if (rows > 1) (void)shmt__blocks_read(&weights, r * n, n, memory);
+      if (rows > 1) (void)shmt__blocks_read(&all, r * n, n, memory);
       if (replacement)
         draw_with(memory, n, out, k, generator);
       else
