@@ -379,7 +379,6 @@ def _fourier(lib: Any, d: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "fftn of two": lambda: fft.fftn(cube, dim=(0, 1)),
         "rfftn of two": lambda: fft.rfftn(cube, dim=(0, 1)),
         "fftshift": lambda: fft.fftshift(x),
-        **_orders(lib, d["rows"], d["small"]),
         "stft": lambda: lib.stft(x, 64, window=window, return_complex=True),
         "istft": lambda: lib.istft(
             lib.stft(x, 64, window=window, return_complex=True), 64, window=window
@@ -416,7 +415,7 @@ def _orders(lib: Any, x: Any, small: Any) -> dict[str, Callable[[], object]]:
         "histogram weights": lambda: lib.histogram(x, edges, weight=x),
         "histogramdd": lambda: lib.histogramdd(x.reshape(-1, 2), [20, 20]),
         "bincount int32": lambda: lib.bincount(small),
-        "bincount weights": lambda: lib.bincount(small, small.float()),
+        "bincount sums": lambda: lib.bincount(small, small.float()),
     }
 
 
