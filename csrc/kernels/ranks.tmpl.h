@@ -5,11 +5,14 @@ enum { FN(stretch) = 128, FN(step) = 32, FN(group) = 8 };
 /* Elements that are looked at together, of lines whose elements do not lie so. */
 enum { FN(together) = 1024 };
 
-/* n elements, `step` bytes apart: where they lie, or in `room`. */
-static inline const T* FN(bring_together)(const char* x, int64_t step, int64_t n, T* room) {
-  if (step == sizeof(T)) return (const T*)(const void*)x;
+static __attribute__((noinline)) const T* FN(gather)(const char* x, int64_t step, int64_t n, T* room) {
   for (int64_t i = 0; i < n; i++) room[i] = *(const T*)(const void*)(x + i * step);
   return room;
+}
+
+/* n elements, `step` bytes apart: where they lie, or in `room`. */
+static inline const T* FN(bring_together)(const char* x, int64_t step, int64_t n, T* room) {
+  return step == sizeof(T) ? (const T*)(const void*)x : FN(gather)(x, step, n, room);
 }
 
 /* Is one of `group` flags set? */

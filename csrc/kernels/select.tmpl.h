@@ -162,12 +162,14 @@ void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, con
     rank = rank == -1 && valid < n ? valid : valid > 0 ? (valid - 1) / 2 : 0;
   }
   if (sizeof(KEY) == 1 || n < FN(sampled) || !FN(rank_by_sample)(x, step, n, rank, sign, keys, &chosen, &below)) {
-    if (step == sizeof(T))
-      for (int64_t i = 0; i < n; i++) keys[i] = FN(signed_key)(((const T*)(const void*)x)[i], sign);
-    else
-      for (int64_t i = 0; i < n; i++) keys[i] = FN(signed_key)(*(const T*)(const void*)(x + i * step), sign);
+    for (int64_t begin = 0, width; begin < n; begin += width) {
+      width = n - begin < FN(stretch) ? n - begin : FN(stretch);
+      const T* elements = FN(bring_together)(x + begin * step, step, width, room);
+      for (int64_t i = 0; i < width; i++) keys[begin + i] = FN(signed_key)(elements[i], sign);
+    }
     memset(keys + n, 0, 64);
-    chosen = SHMT_UNSIGNED_LOOP(rank_of_keys)(keys, n, rank, &below);
+    chosen = n <= FN(few) ? SHMT_UNSIGNED_LOOP(rank_of_few)(keys, n, rank, &below)
+                          : SHMT_UNSIGNED_LOOP(rank_of_keys)(keys, n, rank, &below);
   }
   int64_t nth = rank - below; /* of those that equal it: stretches before it are only counted */
   for (; n - at > FN(stretch); at += FN(stretch)) {
