@@ -1,6 +1,7 @@
 /* iter/blocks.c -- gathering and scattering blocks of a tensor in row-major order. */
 #include "iter/blocks.h"
 
+#include "base/overflow.h"
 #include "iter/move.h"
 
 enum { CROSSED = 8 /* rows and columns from which squares pay */ };
@@ -18,9 +19,9 @@ void shmt__blocks_init(shmt__blocks* b, const shmt_tensor* t, shmt_dtype dtype) 
   w->n_dims = 0;
   for (int d = t->n_dims - 1; d >= 0; d--) {
     const int last = w->n_dims - 1;
-    const int64_t step = (int64_t)((uint64_t)t->strides[d] * (uint64_t)b->item);
+    const int64_t step = shmt__wrap_mul_i64(t->strides[d], b->item); /* of an empty tensor it may be anything */
     if (t->sizes[d] == 1) continue;
-    if (last >= 0 && step == w->from[last] * w->sizes[last]) {
+    if (last >= 0 && step == shmt__wrap_mul_i64(w->from[last], w->sizes[last])) {
       w->sizes[last] *= t->sizes[d];
       continue;
     }
