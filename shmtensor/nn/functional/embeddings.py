@@ -191,11 +191,10 @@ def embedding_bag(
     if scale_grad_by_freq:  # the scale is of the gradient only
         weight = shmtensor.embedding(weight, indices, -1, True, sparse)
         indices = shmtensor.arange(indices.numel())
-    sums = _C._nn._add_rows(weight, indices, where, factors, bags)
     if mode == "sum" or not indices.numel():
-        return sums
+        return _C._nn._add_rows(weight, indices, where, factors, bags)
     counts = shmtensor.bincount(where, minlength=bags).clamp_min(1)
-    return sums.div_(counts.unsqueeze(1).to(sums.dtype))
+    return _C._nn._mean_rows(weight, indices, where, counts.to(weight.dtype), bags)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

@@ -120,6 +120,7 @@ NORM: dict[str, list[Case]] = {
         case(t(5, 3), idx(5, 0), idx(4, 0), None, 2),
     ],
     "_bag_maxima": [case(t(5, 3), idx(5, 6), fixed([0, 0, 2, 2, 2, 3], "int64"), 5)],
+    "_mean_rows": [case(t(5, 3), idx(5, 6), fixed([0, 0, 2, 2, 2, 3], "int64"), pos(4), 4)],
     "_row_products": [case(t(5, 3), idx(5, 7), t(4, 3), idx(4, 7))],
     "embedding": [case(t(5, 3), idx(5, 2, 3)), case(t(5, 3), idx(5, 4), 1, True)],
     "one_hot": [case(idx(5, 2, 3), 6), case(idx(4, 5), 4)],

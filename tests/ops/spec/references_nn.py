@@ -250,6 +250,7 @@ def _bag_maxima(a: Any, sources: Any, targets: Any, n: int) -> Any:
 NORMS: dict[str, Reference] = {
     "_add_rows": _add_rows,
     "_bag_maxima": _bag_maxima,
+    "_mean_rows": lambda a, i, k, counts, n: _add_rows(a, i, k, None, n) / counts[:, None],
     "_row_products": lambda a, i, b, k: (a[i] * b[k]).sum(1),
     "batch_norm": _batch_norm,
     "native_batch_norm": _native_batch_norm,
