@@ -246,18 +246,20 @@ def median(
     See `sum` for the arguments.
 
     Raises:
-        ValueError: Under a mask: the dtype is not floating, or elements that count are NaN.
+        ValueError: No element of a line counts, and the dtype is not floating.
     """
     wanted = input.dtype if dtype is None else dtype
     values = input.to(wanted)
     if mask is None:
         return values.median(dim, keepdim).values
-    if not wanted.is_floating_point:
-        raise ValueError(f"input must have a floating point dtype. Got: {wanted}")
-    filled = _filled(values, mask, math.nan)
-    if bool((values.isnan() & _full_mask(values, mask)).any()):
-        raise ValueError("masked median expects no fully masked out rows if dtype is not supported")
-    return filled.nanmedian(dim, keepdim).values
+    if wanted.is_floating_point:
+        return _filled(values, mask, math.nan).nanmedian(dim, keepdim).values
+    if not bool(_full_mask(values, mask).any(dim).all()):
+        raise ValueError(
+            "masked median expects no fully masked out rows if dtype is not floating point"
+        )
+    filled = _filled(values.to(_C.float64), mask, math.nan)
+    return filled.nanmedian(dim, keepdim).values.to(wanted)
 
 
 def logsumexp(

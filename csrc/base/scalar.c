@@ -94,7 +94,14 @@ static bool fits_integer(shmt_scalar s, shmt_dtype dtype) {
   return is_signed ? d >= -above && d < above : d > -above && d < above;
 }
 
-static bool fits_float(double d) { return isnan(d) || isinf(d) || fabs(d) <= 0x1.fffffep127; }
+/* The largest finite number of a floating dtype of 16 or 32 bits. */
+static double largest(shmt_dtype dtype) {
+  return dtype == SHMT_FLOAT16 ? 65504 : dtype == SHMT_BFLOAT16 ? 0x1.fep127 : 0x1.fffffep127;
+}
+
+static bool fits_below(double d, double limit) { return isnan(d) || isinf(d) || fabs(d) <= limit; }
+
+static bool fits_float(double d) { return fits_below(d, largest(SHMT_FLOAT32)); }
 
 bool shmt__scalar_fits(shmt_scalar s, shmt_dtype dtype) {
   bool imaginary = s.tag == SHMT_SCALAR_COMPLEX && s.v.z[1] != 0.0;
@@ -103,8 +110,8 @@ bool shmt__scalar_fits(shmt_scalar s, shmt_dtype dtype) {
   if (dtype == SHMT_COMPLEX64 || dtype == SHMT_COMPLEX32) /* complex32 is made from complex64, and may become infinite */
     return fits_float(shmt__scalar_to_double(s)) && (!imaginary || fits_float(s.v.z[1]));
   if (shmt__dtype_kind[dtype] == SHMT_KIND_COMPLEX) return true;
-  if (dtype == SHMT_FLOAT32) return !imaginary && fits_float(shmt__scalar_to_double(s));
-  return !imaginary; /* float64 holds all; the 16-bit floats become infinite instead */
+  if (dtype == SHMT_FLOAT64) return !imaginary;
+  return !imaginary && fits_below(shmt__scalar_to_double(s), largest(dtype));
 }
 
 /* The C++ name that torch's message has. */
@@ -116,7 +123,7 @@ static const char* c_type_name(shmt_dtype dtype, char* buf, size_t cap) {
   else if (shmt__dtype_kind[dtype] == SHMT_KIND_COMPLEX)
     (void)snprintf(buf, cap, "c10::complex<%s>", bits == 128 ? "double" : "float");
   else if (bits == 16)
-    (void)snprintf(buf, cap, "at::%s", shmt__dtype_title(dtype));
+    (void)snprintf(buf, cap, "c10::%s", shmt__dtype_title(dtype));
   else
     (void)snprintf(buf, cap, "%s", bits == 32 ? "float" : "double");
   return buf;
@@ -169,9 +176,14 @@ void shmt__scalar_store_unsafe(shmt_scalar s, shmt_dtype dtype, void* p) {
   }
 }
 
-shmt_status shmt__scalar_store(shmt_scalar value, shmt_dtype dtype, void* p) {
+shmt_status shmt__scalar_check(shmt_scalar value, shmt_dtype dtype) {
   SHMT_REQUIRE(shmt__scalar_fits(value, dtype), SHMT_E_RUNTIME,
                "value cannot be converted to type %s without overflow", c_type_name(dtype, (char[32]){0}, 32));
+  return SHMT_OK;
+}
+
+shmt_status shmt__scalar_store(shmt_scalar value, shmt_dtype dtype, void* p) {
+  SHMT_TRY(shmt__scalar_check(value, dtype));
   shmt__scalar_store_unsafe(value, dtype, p);
   return SHMT_OK;
 }

@@ -29,7 +29,9 @@ shmt_dtype shmt__scalar_dtype(shmt_scalar s);
  * Errors: SHMT_E_RUNTIME "value cannot be converted to type uint8_t without overflow"; negative
  *         integers wrap into unsigned dtypes while their magnitude fits. */
 shmt_status shmt__scalar_store(shmt_scalar value, shmt_dtype dtype, void* p);
-/* The same without the check: integers wrap, floats become infinite. Cannot fail. */
+/* The same check, of a value that stays a scalar. */
+shmt_status shmt__scalar_check(shmt_scalar value, shmt_dtype dtype);
+/* shmt__scalar_store without the check: integers wrap, floats become infinite. Cannot fail. */
 void shmt__scalar_store_unsafe(shmt_scalar value, shmt_dtype dtype, void* p);
 /* Is value representable, as shmt__scalar_store checks? */
 bool shmt__scalar_fits(shmt_scalar value, shmt_dtype dtype);

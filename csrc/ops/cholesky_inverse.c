@@ -148,7 +148,7 @@ shmt_status shmt__cholesky_inverse(shmt_tensor* self, bool upper, shmt_tensor** 
   int64_t sizes[SHMT_MAX_DIMS];
 
   SHMT_TRY(shmt__check_square("cholesky_inverse", "A", self));
-  SHMT_TRY(shmt__check_lapack_dtype("cholesky_inverse", self));
+  SHMT_TRY(shmt__check_lapack_routine("cholesky_inverse_out_cpu", self));
   /* The transpose of an upper factor U is the lower one of the conjugate of U^H U. */
   if (upper)
     SHMT_TRY(shmt_op_transpose_int(self, -2, -1, &lower));

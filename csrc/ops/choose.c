@@ -74,9 +74,7 @@ shmt_status shmt__masked_fill_scalar(shmt_tensor* self, shmt_tensor* mask, shmt_
                                      shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) number = NULL;
 
-  SHMT_REQUIRE(shmt__scalar_fits(value, self->dtype), SHMT_E_RUNTIME,
-               "value cannot be converted to type %s without overflow",
-               shmt__dtype_name[self->dtype]);
+  SHMT_TRY(shmt__scalar_check(value, self->dtype));
   SHMT_TRY(shmt__tensor_from_scalar(value, self->dtype, false, &number));
   return masked_fill(self, mask, number, out);
 }

@@ -124,8 +124,10 @@ shmt_status shmt__householder_product_inplace(shmt_tensor* q, shmt_tensor* tau);
 shmt_status shmt__check_matrix(const char* name, const char* argument, const shmt_tensor* t);
 /* Square matrices. */
 shmt_status shmt__check_square(const char* name, const char* argument, const shmt_tensor* t);
-/* float32, float64, complex64 or complex128. */
+/* float32, float64, complex64 or complex128. Errors: SHMT_E_RUNTIME for integers, SHMT_E_NOT_IMPLEMENTED for halves. */
 shmt_status shmt__check_lapack_dtype(const char* name, const shmt_tensor* t);
+/* The same where torch finds out at the routine: SHMT_E_NOT_IMPLEMENTED for integers too. */
+shmt_status shmt__check_lapack_routine(const char* routine, const shmt_tensor* t);
 /* Errors: SHMT_E_LINALG with torch's text for the first info that is not 0. */
 shmt_status shmt__check_infos(const char* name, const int* infos, int64_t n, bool is_batch);
 

@@ -128,7 +128,7 @@ shmt_status shmt__cholesky_solve(shmt_tensor* self, shmt_tensor* input2, bool up
   SHMT_TRY(shmt__check_square("cholesky_solve", "A", input2));
   SHMT_TRY(check_rows("cholesky_solve", input2, self));
   SHMT_TRY(check_same_dtype("cholesky_solve", input2, self));
-  SHMT_TRY(shmt__check_lapack_dtype("cholesky_solve", self));
+  SHMT_TRY(shmt__check_lapack_routine("cholesky_solve_cpu", self));
   SHMT_TRY(broadcast_pair(self, input2, &x, &l));
   if (!shmt__tensor_is_meta(x) && x->numel > 0) {
     factor_job job = {.uplo = upper ? 'U' : 'L', .item = shmt__tensor_item_bytes(x)};
@@ -158,7 +158,7 @@ shmt_status shmt__linalg_lu_factor_ex(shmt_tensor* a, bool pivot, bool check_err
   int64_t buf[SHMT_MAX_DIMS];
 
   SHMT_TRY(shmt__check_matrix("torch.lu_factor", "A", a));
-  SHMT_TRY(shmt__check_lapack_dtype("torch.lu_factor", a));
+  SHMT_TRY(shmt__check_lapack_routine("lu_cpu", a));
   SHMT_REQUIRE(pivot, SHMT_E_RUNTIME, "linalg.lu_factor: LU without pivoting is not implemented on the CPU");
   const int64_t rows = a->sizes[a->n_dims - 2], columns = a->sizes[a->n_dims - 1];
   const int64_t rank = rows < columns ? rows : columns;
@@ -494,7 +494,7 @@ shmt_status shmt__linalg_solve_triangular(shmt_tensor* self, shmt_tensor* b, boo
   SHMT_REQUIRE(b->sizes[b->n_dims - (left ? 2 : 1)] == n, SHMT_E_RUNTIME,
                "%s: Incompatible shapes of A and B for the equation %s (%" PRId64 "x%" PRId64 " and %" PRId64 "x%" PRId64
                ")", name, left ? "AX = B" : "XA = B", n, n, b->sizes[b->n_dims - 2], b->sizes[b->n_dims - 1]);
-  SHMT_TRY(shmt__check_lapack_dtype(name, self));
+  SHMT_TRY(shmt__check_lapack_routine("triangular_solve_cpu", self));
   SHMT_TRY(broadcast_pair(b, self, &x, &factor));
   if (!shmt__tensor_is_meta(x) && x->numel > 0) {
     triangle_job job = {.dtype = x->dtype,

@@ -57,7 +57,7 @@ shmt_status shmt__linalg_eigh_core(shmt_tensor* a, const char* uplo, bool comput
   const shmt_dtype real = shmt__real_dtype(a->dtype);
 
   SHMT_TRY(shmt__check_square("linalg.eigh", "A", a));
-  SHMT_TRY(shmt__check_lapack_dtype("linalg.eigh", a));
+  SHMT_TRY(shmt__check_lapack_routine("linalg_eigh_cpu", a));
   const char letter = (char)(uplo[0] >= 'a' ? uplo[0] - 'a' + 'A' : uplo[0]);
   SHMT_REQUIRE((letter == 'U' || letter == 'L') && uplo[1] == 0, SHMT_E_RUNTIME,
                "Expected UPLO argument to be 'L' or 'U', but got %s", uplo);
@@ -309,7 +309,7 @@ shmt_status shmt__geqrf(shmt_tensor* self, shmt_tensor** out_a, shmt_tensor** ou
   int64_t buf[SHMT_MAX_DIMS];
 
   SHMT_TRY(shmt__check_matrix("torch.geqrf", "A", self));
-  SHMT_TRY(shmt__check_lapack_dtype("torch.geqrf", self));
+  SHMT_TRY(shmt__check_lapack_routine("geqrf_cpu", self));
   const int64_t m = self->sizes[self->n_dims - 2], n = self->sizes[self->n_dims - 1], k = m < n ? m : n;
   SHMT_TRY(shmt__tensor_empty(shmt__batch_sizes(self, 1, k, 0, buf), self->dtype, self->device,
                               SHMT_CONTIGUOUS_FORMAT, &tau));
@@ -367,7 +367,7 @@ shmt_status shmt__linalg_householder_product(shmt_tensor* input, shmt_tensor* ta
   SHMT_REQUIRE(m >= n, SHMT_E_RUNTIME, "%s: input.shape[-2] must be greater than or equal to input.shape[-1], but got %"
                PRId64 " and %" PRId64, name, m, n);
   SHMT_TRY(check_tau(name, input, tau, n));
-  SHMT_TRY(shmt__check_lapack_dtype(name, input));
+  SHMT_TRY(shmt__check_lapack_routine("orgqr_cpu", input));
   SHMT_TRY(shmt__batch_copy(input, shmt__tensor_sizes(input), &q));
   if (!shmt__tensor_is_meta(input)) SHMT_TRY(shmt__tensor_contiguous(tau, SHMT_CONTIGUOUS_FORMAT, &scales));
   if (scales) SHMT_TRY(shmt__householder_product_inplace(q, scales));
@@ -410,7 +410,7 @@ shmt_status shmt__ormqr(shmt_tensor* self, shmt_tensor* input2, shmt_tensor* inp
   SHMT_REQUIRE(input3->dtype == self->dtype, SHMT_E_RUNTIME, "%s: Expected input and other to have the same dtype, but "
                "input has dtype %s and other has dtype %s", name, shmt__dtype_title(self->dtype),
                shmt__dtype_title(input3->dtype));
-  SHMT_TRY(shmt__check_lapack_dtype(name, self));
+  SHMT_TRY(shmt__check_lapack_routine("ormqr_cpu", self));
   SHMT_TRY(shmt__batch_copy(input3, shmt__tensor_sizes(input3), &c));
   if (!shmt__tensor_is_meta(self) && c->numel > 0 && self->numel > 0) {
     spectral_job job = {.uplo = left ? 'L' : 'R', .rank = input2->sizes[input2->n_dims - 1]};

@@ -73,6 +73,12 @@ static shmt_status end_product(const char* name, shmt_dtype dtype, shmt_tensor**
   return shmt__tensor_cast(wide, dtype, out);
 }
 
+/* beta and alpha are used in the dtype that a product of this one is calculated in. */
+static shmt_status check_scales(shmt_dtype dtype, shmt_scalar beta, shmt_scalar alpha) {
+  SHMT_TRY(shmt__scalar_check(beta, product_dtype(dtype)));
+  return shmt__scalar_check(alpha, product_dtype(dtype));
+}
+
 /* Puts into work what a product is added to; beta becomes 0 where nothing is: start NULL, or beta == 0. */
 static shmt_status begin_sum(shmt_scalar* beta, shmt_tensor* start, shmt_tensor* work) {
   double z[2];
@@ -163,6 +169,7 @@ shmt_status shmt__addmm(shmt_tensor* self, shmt_tensor* mat1, shmt_tensor* mat2,
   SHMT_REQUIRE(self->dtype == mat2->dtype, SHMT_E_RUNTIME, "self and mat2 must have the same dtype, but got %s and %s",
                shmt__dtype_title(self->dtype), shmt__dtype_title(mat2->dtype));
   SHMT_TRY(check_loop("addmm_impl_cpu_", self->dtype));
+  SHMT_TRY(check_scales(self->dtype, beta, alpha));
   const shmt_ints sizes = SHMT_INTS(mat1->sizes[0], mat2->sizes[1]);
   SHMT_TRY(check_expand(self, sizes));
   SHMT_TRY(check_inplace_shape("addmm", self, *out, sizes));
@@ -247,6 +254,7 @@ shmt_status shmt__baddbmm(shmt_tensor* self, shmt_tensor* batch1, shmt_tensor* b
                "%s, batch2: %s", shmt__dtype_ctype(self->dtype), shmt__dtype_ctype(batch1->dtype),
                shmt__dtype_ctype(batch2->dtype));
   SHMT_TRY(check_loop("baddbmm", self->dtype));
+  SHMT_TRY(check_scales(self->dtype, beta, alpha));
   const shmt_ints sizes = SHMT_INTS(batch1->sizes[0], batch1->sizes[1], batch2->sizes[2]);
   SHMT_TRY(check_expand(self, sizes));
   SHMT_TRY(check_inplace_shape("baddbmm", self, *out, sizes));
@@ -264,6 +272,7 @@ shmt_status shmt__addbmm(shmt_tensor* self, shmt_tensor* batch1, shmt_tensor* ba
   SHMT_REQUIRE(self->dtype == batch1->dtype, SHMT_E_RUNTIME, "self and mat2 must have the same dtype, but got %s and "
                "%s", shmt__dtype_title(self->dtype), shmt__dtype_title(batch1->dtype));
   SHMT_TRY(check_loop("addmm_impl_cpu_", self->dtype));
+  SHMT_TRY(check_scales(self->dtype, beta, alpha));
   const shmt_ints sizes = SHMT_INTS(batch1->sizes[1], batch2->sizes[2]);
   SHMT_TRY(check_expand(self, sizes));
   SHMT_TRY(check_inplace_shape("addbmm", self, *out, sizes));
@@ -318,6 +327,7 @@ static shmt_status add_mv(const char* name, shmt_tensor* self, shmt_tensor* mat,
                shmt__dtype_title(self ? self->dtype : vec->dtype), shmt__dtype_title(mat->dtype),
                shmt__dtype_title(vec->dtype));
   SHMT_TRY(check_loop("addmv_impl_cpu", mat->dtype));
+  SHMT_TRY(check_scales(mat->dtype, beta, alpha));
   SHMT_TRY(begin_product(name, out, SHMT_INTS(mat->sizes[0]), mat->dtype, mat->dtype,
                          shmt__common_device(self, mat, vec), mat, vec, &work));
   if (!shmt__tensor_is_meta(work)) {

@@ -94,15 +94,10 @@ shmt_status shmt__outer(shmt_tensor* self, shmt_tensor* vec2, shmt_tensor** out)
 
 /* A factor is of no higher kind than what it scales; of truth values it is one itself. */
 static shmt_status check_factor(shmt_dtype dtype, const char* which, shmt_scalar* factor) {
-  double z[2];
-
-  if (dtype == SHMT_BOOL) {
-    shmt__scalar_to_complex(*factor, z);
-    *factor = (shmt_scalar){.v.i = z[0] != 0 || z[1] != 0, .tag = SHMT_SCALAR_BOOL};
-  }
   SHMT_REQUIRE(shmt__dtype_category(dtype) >= 2 || factor->tag == SHMT_SCALAR_INT || factor->tag == SHMT_SCALAR_BOOL,
                SHMT_E_RUNTIME, "For integral input tensors, argument %s must not be a floating point number.", which);
-  return SHMT_OK;
+  if (dtype == SHMT_BOOL) *factor = shmt__scalar_bool(shmt__scalar_to_bool(*factor));
+  return shmt__scalar_check(*factor, dtype);
 }
 
 shmt_status shmt__addr(shmt_tensor* self, shmt_tensor* vec1, shmt_tensor* vec2, shmt_scalar beta, shmt_scalar alpha,

@@ -2,8 +2,10 @@
 #include "ops/pointwise.h"
 
 #include "base/promote.h"
+#include "base/scalar.h"
 #include "generated/loops.h"
 #include "iter/narrow.h"
+#include "ops/names.h"
 
 SHMT_COLD static shmt_status loop_missing(const shmt__pointwise* p, shmt_dtype dtype) {
   SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", p->name,
@@ -15,21 +17,31 @@ shmt_status shmt__pointwise_loop(const shmt__pointwise* p, shmt_dtype dtype, shm
   return SHMT_LIKELY(*out != NULL) ? SHMT_OK : loop_missing(p, dtype);
 }
 
-static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const void* ctx) {
+/* Numbers beside tensors are used in the dtype that the loop calculates in: float32 for halves. */
+static shmt_status check_numbers(const shmt_scalar* numbers, int n, shmt_dtype dtype) {
+  if (shmt__is_half(dtype)) dtype = SHMT_FLOAT32;
+  for (int i = 0; i < n; i++)
+    if (SHMT_UNLIKELY(!shmt__scalar_fits(numbers[i], dtype))) return shmt__scalar_check(numbers[i], dtype);
+  return SHMT_OK;
+}
+
+/* ctx: n numbers, or with n == 0 whatever the loop takes. */
+static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const void* ctx, int n) {
   shmt__loop loop;
   shmt_status status;
 
   SHMT_TRY(shmt__iter_build(it));
   it->is_costly = shmt__loop_is_costly[p->row];
   status = shmt__pointwise_loop(p, it->common_dtype, &loop);
+  if (n > 0 && SHMT_LIKELY(status == SHMT_OK)) status = check_numbers(ctx, n, it->common_dtype);
   if (SHMT_LIKELY(status == SHMT_OK))
     status = SHMT_UNLIKELY(shmt__iter_is_narrow(it)) ? shmt__iter_run_narrow(it, loop, ctx)
                                                      : shmt__iter_run(it, loop, ctx);
   return shmt__iter_finish(it, status);
 }
 
-shmt_status shmt__pointwise_run(const shmt__pointwise* p, shmt_tensor* const* inputs, int n,
-                                const void* ctx, shmt_tensor** out) {
+static inline shmt_status run_on(const shmt__pointwise* p, shmt_tensor* const* inputs, int n, const void* ctx,
+                                 int n_numbers, shmt_tensor** out) {
   shmt_iter it;
 
   shmt__iter_init(&it, p->name);
@@ -37,7 +49,12 @@ shmt_status shmt__pointwise_run(const shmt__pointwise* p, shmt_tensor* const* in
   for (int i = 0; i < n; i++) shmt__iter_input(&it, inputs[i]);
   it.promote = p->promote;
   it.exact_out = p->exact_out;
-  return run(p, &it, ctx);
+  return run(p, &it, ctx, n_numbers);
+}
+
+shmt_status shmt__pointwise_run(const shmt__pointwise* p, shmt_tensor* const* inputs, int n,
+                                const void* ctx, shmt_tensor** out) {
+  return run_on(p, inputs, n, ctx, 0, out);
 }
 
 shmt_status shmt__family_unary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor** out) {
@@ -46,12 +63,22 @@ shmt_status shmt__family_unary(const shmt__pointwise* p, shmt_tensor* self, shmt
 
 shmt_status shmt__family_unary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                  shmt_tensor** out) {
-  return shmt__pointwise_run(p, (shmt_tensor* const[]){self}, 1, &a, out);
+  return run_on(p, (shmt_tensor* const[]){self}, 1, &a, 1, out);
 }
 
 shmt_status shmt__family_unary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                  shmt_scalar b, shmt_tensor** out) {
-  return shmt__pointwise_run(p, (shmt_tensor* const[]){self}, 1, (const shmt_scalar[]){a, b}, out);
+  return run_on(p, (shmt_tensor* const[]){self}, 1, (const shmt_scalar[]){a, b}, 2, out);
+}
+
+shmt_status shmt__family_hardtanh(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar low, shmt_scalar high,
+                                  shmt_tensor** out) {
+  const bool is_negative = shmt__scalar_to_double(low) < 0 || shmt__scalar_to_double(high) < 0;
+
+  SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_RUNTIME, "Bool inputs not supported for hardtanh");
+  SHMT_REQUIRE(shmt__dtype_kind[self->dtype] != SHMT_KIND_UNSIGNED || !is_negative, SHMT_E_RUNTIME,
+               "cannot do hardtanh on an unsigned type with negative limits");
+  return shmt__family_unary_2(p, self, low, high, out);
 }
 
 shmt_status shmt__family_unary_2_overlapping(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
@@ -63,13 +90,12 @@ shmt_status shmt__family_unary_2_overlapping(const shmt__pointwise* p, shmt_tens
   shmt__iter_input(&it, self);
   it.promote = p->promote;
   it.check_overlap = *out != self;
-  return run(p, &it, (const shmt_scalar[]){a, b});
+  return run(p, &it, (const shmt_scalar[]){a, b}, 2);
 }
 
 shmt_status shmt__family_unary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                  shmt_scalar b, shmt_scalar c, shmt_tensor** out) {
-  return shmt__pointwise_run(p, (shmt_tensor* const[]){self}, 1, (const shmt_scalar[]){a, b, c},
-                             out);
+  return run_on(p, (shmt_tensor* const[]){self}, 1, (const shmt_scalar[]){a, b, c}, 3, out);
 }
 
 shmt_status shmt__family_binary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
@@ -99,7 +125,7 @@ static shmt_status check_alpha(const shmt__pointwise* p, const shmt_tensor* self
 shmt_status shmt__family_binary_alpha(const shmt__pointwise* p, shmt_tensor* self,
                                       shmt_tensor* other, shmt_scalar alpha, shmt_tensor** out) {
   SHMT_TRY(check_alpha(p, self, other, alpha));
-  return shmt__pointwise_run(p, (shmt_tensor* const[]){self, other}, 2, &alpha, out);
+  return run_on(p, (shmt_tensor* const[]){self, other}, 2, &alpha, 1, out);
 }
 
 shmt_status shmt__family_sub(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
@@ -115,7 +141,7 @@ shmt_status shmt__family_sub(const shmt__pointwise* p, shmt_tensor* self, shmt_t
               "use the `~` or `logical_not()` operator instead.");
   }
   SHMT_TRY(check_alpha(p, self, other, alpha));
-  return shmt__pointwise_run(p, (shmt_tensor* const[]){self, other}, 2, &alpha, out);
+  return run_on(p, (shmt_tensor* const[]){self, other}, 2, &alpha, 1, out);
 }
 
 shmt_status shmt__family_binary_division(const shmt__pointwise* p, shmt_tensor* self,
@@ -129,19 +155,17 @@ shmt_status shmt__family_binary_division(const shmt__pointwise* p, shmt_tensor* 
 
 shmt_status shmt__family_binary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                   shmt_scalar a, shmt_tensor** out) {
-  return shmt__pointwise_run(p, (shmt_tensor* const[]){self, other}, 2, &a, out);
+  return run_on(p, (shmt_tensor* const[]){self, other}, 2, &a, 1, out);
 }
 
 shmt_status shmt__family_binary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                   shmt_scalar a, shmt_scalar b, shmt_tensor** out) {
-  return shmt__pointwise_run(p, (shmt_tensor* const[]){self, other}, 2, (const shmt_scalar[]){a, b},
-                             out);
+  return run_on(p, (shmt_tensor* const[]){self, other}, 2, (const shmt_scalar[]){a, b}, 2, out);
 }
 
 shmt_status shmt__family_binary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                   shmt_scalar a, shmt_scalar b, shmt_scalar c, shmt_tensor** out) {
-  return shmt__pointwise_run(p, (shmt_tensor* const[]){self, other}, 2,
-                             (const shmt_scalar[]){a, b, c}, out);
+  return run_on(p, (shmt_tensor* const[]){self, other}, 2, (const shmt_scalar[]){a, b, c}, 3, out);
 }
 
 shmt_status shmt__family_ternary(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
@@ -151,7 +175,7 @@ shmt_status shmt__family_ternary(const shmt__pointwise* p, shmt_tensor* a, shmt_
 
 shmt_status shmt__family_ternary_1(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
                                    shmt_tensor* c, shmt_scalar value, shmt_tensor** out) {
-  return shmt__pointwise_run(p, (shmt_tensor* const[]){a, b, c}, 3, &value, out);
+  return run_on(p, (shmt_tensor* const[]){a, b, c}, 3, &value, 1, out);
 }
 
 shmt_status shmt__family_addcdiv(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,

@@ -6,6 +6,7 @@
 #include "ops/check.h"
 #include "ops/outputs.h"
 
+#include <complex.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -19,15 +20,26 @@ typedef struct range {
   double start, step;
   double end;     /* linspace counts its second half back from here */
   int64_t steps;  /* of linspace; 0 for arange */
-  double base;    /* of logspace; 0 otherwise */
+  bool is_powers; /* logspace: of base */
+  double base;
+  bool is_complex;
+  double imaginary_start, imaginary_step, imaginary_end;
 } range;
 
-static double range_value(const range* r, int64_t i) {
-  double v;
+static double spaced_value(const range* r, double start, double step, double end, int64_t i) {
+  return i < r->steps / 2 ? start + step * (double)i : end - step * (double)(r->steps - i - 1);
+}
 
+static double range_value(const range* r, int64_t i) {
   if (r->steps == 0) return r->start + r->step * (double)i;
-  v = i < r->steps / 2 ? r->start + r->step * (double)i : r->end - r->step * (double)(r->steps - i - 1);
-  return r->base != 0 ? pow(r->base, v) : v;
+  const double v = spaced_value(r, r->start, r->step, r->end, i);
+  return r->is_powers ? pow(r->base, v) : v;
+}
+
+static double _Complex complex_value(const range* r, int64_t i) {
+  const double _Complex v = CMPLX(spaced_value(r, r->start, r->step, r->end, i),
+                                  spaced_value(r, r->imaginary_start, r->imaginary_step, r->imaginary_end, i));
+  return r->is_powers ? cpow(r->base, v) : v;
 }
 
 typedef struct filling {
@@ -37,12 +49,13 @@ typedef struct filling {
   int64_t item;
 } filling;
 
-/* Blocks of doubles or int64s, converted by the cast loops, so that every dtype is served. */
+/* Blocks of doubles, complex doubles or int64s, converted by the cast loops, so that every dtype is served. */
 static void fill_piece(void* ctx, int64_t begin, int64_t end) {
   const filling* f = ctx;
   const range* r = f->r;
   union {
     double d[BLOCK];
+    double _Complex z[BLOCK];
     int64_t i[BLOCK];
   } block;
 
@@ -50,14 +63,17 @@ static void fill_piece(void* ctx, int64_t begin, int64_t end) {
     n = end - begin < BLOCK ? end - begin : BLOCK;
     if (r->integral)
       for (int64_t k = 0; k < n; k++) block.i[k] = r->i_start + (begin + k) * r->i_step;
+    else if (r->is_complex)
+      for (int64_t k = 0; k < n; k++) block.z[k] = complex_value(r, begin + k);
     else
       for (int64_t k = 0; k < n; k++) block.d[k] = range_value(r, begin + k);
-    f->cast(f->data + begin * f->item, f->item, (const char*)&block, 8, n);
+    f->cast(f->data + begin * f->item, f->item, (const char*)&block, r->is_complex ? 16 : 8, n);
   }
 }
 
 static void fill_range(shmt_tensor* t, const range* r) {
-  filling f = {r, shmt__cast_loop(t->dtype, r->integral ? SHMT_INT64 : SHMT_FLOAT64), NULL, shmt__tensor_item_bytes(t)};
+  const shmt_dtype from = r->integral ? SHMT_INT64 : r->is_complex ? SHMT_COMPLEX128 : SHMT_FLOAT64;
+  filling f = {r, shmt__cast_loop(t->dtype, from), NULL, shmt__tensor_item_bytes(t)};
 
   if (shmt__tensor_is_meta(t)) return;
   f.data = shmt__tensor_data(t);
@@ -78,6 +94,13 @@ static shmt_status make_range(const char* name, int64_t n, shmt_dtype dtype, shm
   return shmt__output_end(name, &work, out);
 }
 
+/* Bounds and steps of arange and range are real. */
+static shmt_status check_real(shmt_scalar start, shmt_scalar end, shmt_scalar step) {
+  SHMT_TRY(shmt__scalar_check(start, SHMT_FLOAT64));
+  SHMT_TRY(shmt__scalar_check(end, SHMT_FLOAT64));
+  return shmt__scalar_check(step, SHMT_FLOAT64);
+}
+
 static bool is_whole(shmt_scalar s) { return shmt__scalar_is_integral(s, true); }
 
 static shmt_status check_range_dtype(const char* what, shmt_dtype dtype, bool complex_too) {
@@ -95,6 +118,7 @@ shmt_status shmt__arange_start_step(shmt_scalar start, shmt_scalar end, shmt_sca
 
   (void)layout;
   (void)pin_memory;
+  SHMT_TRY(check_real(start, end, step));
   if (*out) dtype = (*out)->dtype;
   if (dtype == SHMT_DTYPE_NONE)
     dtype = is_whole(start) && is_whole(end) && is_whole(step) ? SHMT_INT64 : shmt__default_dtype();
@@ -141,6 +165,7 @@ shmt_status shmt__range_step(shmt_scalar start, shmt_scalar end, shmt_scalar ste
 
   (void)layout;
   (void)pin_memory;
+  SHMT_TRY(check_real(start, end, step));
   if (*out) dtype = (*out)->dtype;
   if (dtype == SHMT_DTYPE_NONE) dtype = shmt__default_dtype();
   SHMT_TRY(check_range_dtype("range_cpu", dtype, false));
@@ -151,20 +176,48 @@ shmt_status shmt__range_step(shmt_scalar start, shmt_scalar end, shmt_scalar ste
   return make_range("range", (int64_t)((last - r.start) / r.step + 1), dtype, device, &r, out);
 }
 
-static shmt_status spaced(const char* name, shmt_scalar start, shmt_scalar end, int64_t steps, double base,
+/* The dtype of values between start and end: a complex bound needs a complex one. */
+static shmt_status spaced_dtype(const char* name, shmt_scalar start, shmt_scalar end, shmt_dtype* dtype) {
+  shmt_dtype inferred = shmt__default_dtype();
+
+  if (start.tag == SHMT_SCALAR_COMPLEX || end.tag == SHMT_SCALAR_COMPLEX) {
+    inferred = shmt__scalar_dtype(shmt__scalar_complex(0, 0));
+    SHMT_REQUIRE(*dtype == SHMT_DTYPE_NONE || shmt__is_complex(*dtype), SHMT_E_RUNTIME,
+                 "%s(): inferred dtype %s can't be safely cast to passed dtype %s", name,
+                 shmt__dtype_title(inferred), shmt__dtype_title(*dtype));
+  }
+  if (*dtype == SHMT_DTYPE_NONE) *dtype = inferred;
+  return SHMT_OK;
+}
+
+/* The powers of base, or the values themselves where it is NULL. */
+static shmt_status spaced(const char* name, shmt_scalar start, shmt_scalar end, int64_t steps, const double* base,
                           shmt_dtype dtype, shmt_device device, shmt_tensor** out) {
-  range r = {.start = shmt__scalar_to_double(start), .end = shmt__scalar_to_double(end), .steps = steps, .base = base};
+  double first[2], last[2];
 
   SHMT_REQUIRE(steps >= 0, SHMT_E_RUNTIME, "number of steps must be non-negative");
-  if (*out) dtype = (*out)->dtype;
-  if (dtype == SHMT_DTYPE_NONE) dtype = shmt__default_dtype();
-  SHMT_TRY(check_range_dtype(base != 0 ? "logspace_cpu" : "linspace_cpu", dtype, true));
+  if (*out)
+    dtype = (*out)->dtype;
+  else
+    SHMT_TRY(spaced_dtype(name, start, end, &dtype));
+  shmt__scalar_to_complex(start, first);
+  shmt__scalar_to_complex(end, last);
+  range r = {.start = first[0], .end = last[0], .steps = steps, .is_powers = base != NULL, .base = base ? *base : 0,
+             .is_complex = first[1] != 0 || last[1] != 0, .imaginary_start = first[1], .imaginary_end = last[1]};
+  SHMT_TRY(check_range_dtype(base ? "logspace_cpu" : "linspace_cpu", dtype, true));
+  SHMT_TRY(shmt__scalar_check(start, dtype));
+  SHMT_TRY(shmt__scalar_check(end, dtype));
   if (shmt__is_integral(dtype)) {
     r.start = (double)shmt__scalar_to_int64(start);
     r.end = (double)shmt__scalar_to_int64(end);
   }
-  r.step = steps > 1 ? (r.end - r.start) / (double)(steps - 1) : 0;
-  if (steps == 1) r.end = r.start;
+  if (steps > 1) {
+    r.step = (r.end - r.start) / (double)(steps - 1);
+    r.imaginary_step = (r.imaginary_end - r.imaginary_start) / (double)(steps - 1);
+  } else {
+    r.end = r.start;
+    r.imaginary_end = r.imaginary_start;
+  }
   return make_range(name, steps, dtype, device, &r, out);
 }
 
@@ -172,14 +225,14 @@ shmt_status shmt__linspace(shmt_scalar start, shmt_scalar end, int64_t steps, sh
                            shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
   (void)layout;
   (void)pin_memory;
-  return spaced("linspace", start, end, steps, 0, dtype, device, out);
+  return spaced("linspace", start, end, steps, NULL, dtype, device, out);
 }
 
 shmt_status shmt__logspace(shmt_scalar start, shmt_scalar end, int64_t steps, double base, shmt_dtype dtype,
                            shmt_layout layout, shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
   (void)layout;
   (void)pin_memory;
-  return spaced("logspace", start, end, steps, base, dtype, device, out);
+  return spaced("logspace", start, end, steps, &base, dtype, device, out);
 }
 
 /* Bounds given as 0-d tensors. */

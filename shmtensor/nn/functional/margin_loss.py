@@ -50,7 +50,8 @@ def hinge_embedding_loss(
     """
     code = _reduction(reduction, size_average, reduce)
     zero = shmtensor.zeros_like(input)
-    unlike = shmtensor.where(target != 1, (margin - input).clamp_min(0), zero)
+    short = (margin - input).clamp_min(0).to(input.dtype)
+    unlike = shmtensor.where(target != 1, short, zero)
     like = shmtensor.where(target != -1, input, zero)
     return _reduced(unlike + like, code)
 
