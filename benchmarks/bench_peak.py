@@ -19,6 +19,7 @@ import bench_ops
 import peak_cases
 import peak_convolutions
 import peak_gradients
+import peak_images
 import torch
 from torch.profiler import ProfilerActivity, profile
 
@@ -31,6 +32,7 @@ OTHERS = {
     "others": peak_cases,
     "gradients": peak_gradients,
     "convolutions": peak_convolutions,
+    "images": peak_images,
 }
 DTYPES = ("float64", "float16", "bfloat16")
 OPERANDS = ("plain", "strided", "channels_last", *DTYPES)

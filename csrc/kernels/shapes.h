@@ -141,6 +141,12 @@ typedef struct shmt__resample_shape {
   int precision;
 } shmt__resample_shape;
 
+/* Which elements were picked from a place p: list[starts[p]], ..., list[starts[p + 1] - 1]. */
+typedef struct shmt__pick_shape {
+  const int64_t *starts, *list;
+  int64_t inner; /* elements behind each */
+} shmt__pick_shape;
+
 /* A block of attention scores. */
 typedef struct shmt__attention_shape {
   int64_t width, values;         /* keys of the block; elements of a value */

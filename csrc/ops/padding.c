@@ -6,6 +6,7 @@
 #include "generated/ops.h"
 #include "iter/copy.h"
 #include "ops/check.h"
+#include "ops/pick.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -86,37 +87,36 @@ typedef enum pad_mode { REFLECT, REPLICATE, CIRCULAR } pad_mode;
 
 static int64_t clamp_to(int64_t i, int64_t n) { return i < 0 ? 0 : i >= n ? n - 1 : i; }
 
-static shmt_status check_mode(pad_mode mode, const shmt_tensor* self, int d, int64_t before, int64_t after) {
-  const int64_t n = self->sizes[d];
-  const int64_t most = before > after ? before : after;
+static shmt_status check_mode(pad_mode mode, shmt_ints sizes, int64_t d, int64_t before, int64_t after) {
+  const int64_t n = sizes.data[d], most = before > after ? before : after;
+  char text[256];
 
   SHMT_REQUIRE(mode != REFLECT || most < n, SHMT_E_RUNTIME, "Argument #4: Padding size should be less than the "
-               "corresponding input dimension, but got: padding (%" PRId64 ", %" PRId64 ") at dimension %d of input %s",
-               before, after, d, SHMT_SHAPE_TEXT(self));
+               "corresponding input dimension, but got: padding (%" PRId64 ", %" PRId64 ") at dimension %" PRId64
+               " of input %s", before, after, d, shmt__ints_text(sizes, text, sizeof text));
   SHMT_REQUIRE(mode != CIRCULAR || most <= n, SHMT_E_RUNTIME, "Padding value causes wrapping around more than once.");
   const int64_t kept = n + (before < 0 ? before : 0) + (after < 0 ? after : 0);
-  SHMT_REQUIRE(n + before + after >= (mode == CIRCULAR ? 0 : 1) && (most <= 0 || kept >= 1 || mode != CIRCULAR),
-               SHMT_E_RUNTIME, "padding (%" PRId64 ", %" PRId64 ") of dimension %d of input %s leaves nothing", before,
-               after, d, SHMT_SHAPE_TEXT(self));
+  SHMT_REQUIRE(n + before + after >= (mode == CIRCULAR ? 0 : 1) && (most <= 0 || kept >= 1 || mode != CIRCULAR) &&
+                   (n > 0 || n + before + after == 0),
+               SHMT_E_RUNTIME, "padding (%" PRId64 ", %" PRId64 ") of dimension %" PRId64 " of input %s leaves nothing",
+               before, after, d, shmt__ints_text(sizes, text, sizeof text));
   return SHMT_OK;
 }
 
-/* Where each element along a padded dim of size n comes from. */
-static void fill_positions(pad_mode mode, int64_t n, int64_t before, int64_t after, int64_t* at) {
-  const int64_t start = before < 0 ? -before : 0, length = n - start - (after < 0 ? -after : 0);
-
-  for (int64_t i = 0; i < n + before + after; i++) {
-    const int64_t from = i - before;
-    if (mode == REPLICATE) at[i] = clamp_to(from, n);
-    if (mode == REFLECT) at[i] = from < 0 ? -from : from >= n ? 2 * (n - 1) - from : from;
-    if (mode == CIRCULAR) at[i] = start + ((from - start) % length + length) % length;
-  }
-}
-
+/* Where the element `from` places behind the first of n comes from. */
 static int64_t position_of(pad_mode mode, int64_t n, int64_t from) {
   if (mode == REPLICATE) return clamp_to(from, n);
   if (mode == CIRCULAR) return from < 0 ? from + n : from >= n ? from - n : from;
   return from < 0 ? -from : from >= n ? 2 * (n - 1) - from : from;
+}
+
+/* The same for each of the elements along a padded dim; what is cut off is no part of a circle. */
+static void fill_positions(pad_mode mode, int64_t n, int64_t before, int64_t after, int64_t* at) {
+  const int64_t start = before < 0 ? -before : 0, length = n - start - (after < 0 ? -after : 0);
+
+  for (int64_t i = 0; i < n + before + after; i++)
+    at[i] = mode == CIRCULAR ? start + ((i - before - start) % length + length) % length
+                             : position_of(mode, n, i - before);
 }
 
 /* Slice `to` of the view of result along d becomes slice `from`. */
@@ -131,8 +131,7 @@ static shmt_status copy_slice(shmt_tensor* result, shmt_ints view, int64_t offse
   return shmt__tensor_copy(target, source);
 }
 
-/* Where nobody sees the operators: a copy of everything, and borders of it within the result, those of the inner dims
- * first. */
+/* A copy of everything, and borders of it within the result, those of the inner dims first. */
 static shmt_status pad_borders(pad_mode mode, shmt_tensor* self, shmt_ints pad, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
   SHMT_AUTO(shmt_tensor) middle = NULL;
@@ -141,7 +140,6 @@ static shmt_status pad_borders(pad_mode mode, shmt_tensor* self, shmt_ints pad, 
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
   for (int64_t i = 0; i < pad.len / 2; i++) {
     const int d = self->n_dims - 1 - (int)i;
-    SHMT_TRY(check_mode(mode, self, d, pad.data[2 * i], pad.data[2 * i + 1]));
     sizes[d] += pad.data[2 * i] + pad.data[2 * i + 1];
   }
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT,
@@ -182,31 +180,66 @@ static bool are_few(const shmt_tensor* self, shmt_ints pad) {
   return slices <= self->numel / SLICE_COST;
 }
 
-static shmt_status pad_own(pad_mode mode, shmt_tensor* self, shmt_ints pad, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) result = shmt__tensor_ref(self);
+/* The tables of the last dims of `sizes`, padded. */
+static shmt_status make_picks(pad_mode mode, shmt_ints sizes, shmt_ints pad, shmt__picks* picks) {
+  const int64_t n = pad.len / 2;
 
-  SHMT_TRY(check_pad(self, pad));
-  if (are_few(self, pad) && shmt__is_plain_call(shmt__tensor_keys(self))) return pad_borders(mode, self, pad, out);
-  for (int64_t i = 0; i < pad.len / 2; i++) {
-    SHMT_AUTO(shmt_tensor) old = NULL;
-    SHMT_AUTO(shmt_tensor) positions = NULL;
-    const int d = self->n_dims - 1 - (int)i;
-    const int64_t before = pad.data[2 * i], after = pad.data[2 * i + 1], n = self->sizes[d];
-    if (before == 0 && after == 0) continue;
-    SHMT_TRY(check_mode(mode, self, d, before, after));
-    SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n + before + after), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT,
-                                &positions));
-    fill_positions(mode, n, before, after, shmt__tensor_data(positions));
-    if (shmt__tensor_is_meta(self)) {
-      SHMT_AUTO(shmt_tensor) real = SHMT_TAKE(positions);
-      SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(real), SHMT_INT64, SHMT_META, SHMT_CONTIGUOUS_FORMAT, &positions));
-    }
-    old = SHMT_TAKE(result);
-    SHMT_TRY(shmt_op_index_select(old, d, positions, &result));
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t d = sizes.len - 1 - i, size = sizes.data[d], before = pad.data[2 * i], after = pad.data[2 * i + 1];
+    SHMT_TRY(check_mode(mode, sizes, d, before, after));
+    SHMT_TRY(shmt__picks_init(&picks[n - 1 - i], size, size + before + after));
+    fill_positions(mode, size, before, after, picks[n - 1 - i].at);
   }
-  if (result == self) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
-  *out = SHMT_TAKE(result);
   return SHMT_OK;
+}
+
+static const char* const mode_names[] = {"reflect", "replicate", "circular"};
+
+static shmt_status find_mode(const char* name, pad_mode* mode) {
+  for (int m = REFLECT; m <= CIRCULAR; m++)
+    if (strcmp(name, mode_names[m]) == 0) {
+      *mode = (pad_mode)m;
+      return SHMT_OK;
+    }
+  SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "Unrecognised padding mode %s", name);
+}
+
+shmt_status shmt__pad_own(shmt_tensor* self, shmt_ints pad, const char* mode, shmt_tensor** out) {
+  shmt__picks picks[SHMT_PICK_DIMS] = {0};
+  pad_mode m = REFLECT;
+
+  SHMT_TRY(find_mode(mode, &m));
+  SHMT_TRY(check_pad(self, pad));
+  SHMT_REQUIRE(pad.len <= 2 * SHMT_PICK_DIMS, SHMT_E_RUNTIME, "_pad_own(): more than %d dims", SHMT_PICK_DIMS);
+  if (pad.len == 0) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
+  shmt_status status = make_picks(m, shmt__tensor_sizes(self), pad, picks);
+  if (status == SHMT_OK && are_few(self, pad) && !shmt__tensor_is_meta(self))
+    status = pad_borders(m, self, pad, out);
+  else if (status == SHMT_OK)
+    status = shmt__pick(self, picks, (int)pad.len / 2, out);
+  for (int d = 0; d < SHMT_PICK_DIMS; d++) shmt__picks_fini(&picks[d]);
+  return status;
+}
+
+shmt_status shmt__pad_own_backward(shmt_tensor* grad, shmt_ints size, shmt_ints pad, const char* mode,
+                                   shmt_tensor** out) {
+  shmt__picks picks[SHMT_PICK_DIMS] = {0};
+  pad_mode m = REFLECT;
+
+  SHMT_TRY(find_mode(mode, &m));
+  bool fits = size.len == grad->n_dims && pad.len % 2 == 0 && pad.len <= 2 * size.len && pad.len <= 2 * SHMT_PICK_DIMS;
+  for (int64_t d = 0; fits && d < size.len; d++) {
+    const int64_t at = 2 * (size.len - 1 - d);
+    const int64_t more = at < pad.len ? pad.data[at] + pad.data[at + 1] : 0;
+    fits = size.data[d] >= 0 && grad->sizes[d] == size.data[d] + more && (size.data[d] > 0 || grad->sizes[d] == 0);
+  }
+  SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "_pad_own_backward(): a gradient of size %s does not fit the input's",
+               SHMT_SHAPE_TEXT(grad));
+  if (pad.len == 0) return shmt_op_clone(grad, SHMT_MEMORY_FORMAT_NONE, out);
+  shmt_status status = make_picks(m, size, pad, picks);
+  if (status == SHMT_OK) status = shmt__pick_backward("_pad_own_backward", grad, picks, (int)pad.len / 2, out);
+  for (int d = 0; d < SHMT_PICK_DIMS; d++) shmt__picks_fini(&picks[d]);
+  return status;
 }
 
 static shmt_status check_rank(const char* name, const shmt_tensor* self, shmt_ints pad, int n) {
@@ -223,11 +256,11 @@ static shmt_status check_rank(const char* name, const shmt_tensor* self, shmt_in
 #define OWN_PAD(N)                                                                                    \
   shmt_status shmt__reflection_pad##N##d(shmt_tensor* self, shmt_ints padding, shmt_tensor** out) {   \
     SHMT_TRY(check_rank("reflection_pad" #N "d", self, padding, N));                                  \
-    return pad_own(REFLECT, self, padding, out);                                                      \
+    return shmt_op__pad_own(self, padding, "reflect", out);                                           \
   }                                                                                                   \
   shmt_status shmt__replication_pad##N##d(shmt_tensor* self, shmt_ints padding, shmt_tensor** out) {  \
     SHMT_TRY(check_rank("replication_pad" #N "d", self, padding, N));                                 \
-    return pad_own(REPLICATE, self, padding, out);                                                    \
+    return shmt_op__pad_own(self, padding, "replicate", out);                                         \
   }
 OWN_PAD(1)
 OWN_PAD(2)
@@ -248,9 +281,8 @@ shmt_status shmt__pad(shmt_tensor* self, shmt_ints pad, const char* mode, shmt_o
   if (strcmp(mode, "constant") == 0)
     return shmt_op_constant_pad_nd(self, pad, shmt__scalar_float(value.has ? value.value : 0), out);
   SHMT_REQUIRE(!value.has || value.value == 0, SHMT_E_RUNTIME, "Padding mode \"%s\" doesn't take in value argument", mode);
-  const bool is_circular = strcmp(mode, "circular") == 0, is_reflect = strcmp(mode, "reflect") == 0;
-  SHMT_REQUIRE(is_circular || is_reflect || strcmp(mode, "replicate") == 0, SHMT_E_NOT_IMPLEMENTED,
-               "Unrecognised padding mode %s", mode);
+  pad_mode known = REFLECT;
+  SHMT_TRY(find_mode(mode, &known));
   SHMT_TRY(check_spatial(mode, self, pad));
-  return pad_own(is_circular ? CIRCULAR : is_reflect ? REFLECT : REPLICATE, self, pad, out);
+  return shmt_op__pad_own(self, pad, mode, out);
 }

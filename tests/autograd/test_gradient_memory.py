@@ -152,3 +152,37 @@ def test_gradients_of_distances_take_no_differences(pairs: str) -> None:
         (F.pdist(leaf) if pairs == "pdist" else shmtensor.cdist(leaf, leaf)).backward(grad)
 
     assert peak(run) <= (found.numel() + 4 * rows.numel()) * rows.element_size()
+
+
+#: A call of images, whose gradient takes no image beside the result and itself.
+RESIZED: dict[str, Callable[[Tensor], Tensor]] = {
+    "nearest": lambda a: F.interpolate(a, scale_factor=2),
+    "bilinear": lambda a: F.interpolate(a, scale_factor=2, mode="bilinear"),
+    "bicubic smaller": lambda a: F.interpolate(a, scale_factor=0.6, mode="bicubic"),
+    "reflect": lambda a: F.pad(a, (2, 3, 1, 1), mode="reflect"),
+    "replicate": lambda a: F.pad(a, (2, 3, 1, 1), mode="replicate"),
+    "circular": lambda a: F.pad(a, (2, 3, 1, 1), mode="circular"),
+}
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", [shmtensor.float32, shmtensor.float16])
+@pytest.mark.parametrize("name", RESIZED)
+def test_gradients_of_resized_images(
+    threads: int, name: str, dtype: shmtensor.dtype, last: bool
+) -> None:
+    images = shmtensor.randn(8, 16, 64, 64).to(dtype)
+    grad = shmtensor.randn(*RESIZED[name](images).shape).to(dtype)
+    if last:
+        grad = grad.contiguous(memory_format=shmtensor.channels_last)
+
+    def run(x: Tensor, g: Tensor) -> Tensor:
+        leaf = x.detach().requires_grad_()
+        return shmtensor.autograd.grad(RESIZED[name](leaf), leaf, g)[0]
+
+    elements = images.numel() + grad.numel()
+    taken = peak(lambda: run(images, grad))
+    assert taken <= elements * images.element_size() * 9 // 8 + threads * (700 << 10)
+    wide = run(images.double(), grad.double().contiguous())
+    eps = shmtensor.finfo(dtype).eps
+    assert bool(((run(images, grad) - wide).abs() <= 30 * eps * (1 + wide.abs())).all())

@@ -75,6 +75,28 @@ def test_interpolation(mode: str, dtype: shmtensor.dtype, last: bool) -> None:
     )
 
 
+#: How images lie that are neither in rows nor have their channels last.
+ODD = {
+    "crossed": lambda x: x.mT.contiguous().mT,
+    "sliced": lambda x: shmtensor.cat([x, x], -1)[..., : x.shape[-1]],
+    "spread": lambda x: shmtensor.stack([x, x], -1)[..., 0],
+}
+
+
+@pytest.mark.parametrize("lie", ODD)
+@pytest.mark.parametrize("scale", [2, 0.6])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_interpolation_of_odd_images(threads: int, mode: str, scale: float, lie: str) -> None:
+    x = image(shmtensor.float64)
+    odd = ODD[lie](x)
+    result = F.interpolate(odd, scale_factor=scale, mode=mode)
+    assert result.is_contiguous()
+    assert result.equal(F.interpolate(x, scale_factor=scale, mode=mode))
+    nbytes = result.numel() * result.element_size()
+    taken = peak(lambda: F.interpolate(odd, scale_factor=scale, mode=mode))
+    assert taken <= nbytes * 9 // 8 + threads * (600 << 10)
+
+
 def test_group_norm_of_channels_last() -> None:
     x = image(last=True)
     nbytes = x.numel() * x.element_size()

@@ -90,15 +90,6 @@ def _check_mode(input: Tensor, mode: str) -> None:
     )
 
 
-def _nearest(input: Tensor, dim: int, size: int, scale: float | None, exact: bool) -> Tensor:
-    """Every output element is the input element whose area it lies in."""
-    length = input.size(dim)
-    step = length / size if scale is None or scale <= 0 else 1.0 / scale
-    places = shmtensor.arange(size, dtype=shmtensor.float32, device=input.device)
-    places = (places + 0.5 if exact else places) * step
-    return input.index_select(dim, places.floor().to(shmtensor.int64).clamp_max(length - 1))
-
-
 def _smooth(
     input: Tensor,
     sizes: list[int],
@@ -183,9 +174,8 @@ def interpolate(
         result: Tensor = _AREA[input.dim()](input, sizes)
         return result
     if mode in ("nearest", "nearest-exact"):
-        result = input
-        for k, (length, scale) in enumerate(zip(sizes, scales, strict=True)):
-            result = _nearest(result, k + 2, length, scale, mode == "nearest-exact")
+        size = [*input.shape[:2], *sizes]
+        result = _nn._resample(input, size, mode, False, [scale or 0.0 for scale in scales], False)
     else:
         kind = "cubic" if mode == "bicubic" else "linear"
         result = _smooth(input, sizes, scales, kind, bool(align_corners), antialias)

@@ -182,10 +182,13 @@ IMAGE: dict[str, list[Case]] = {
         case(_image, [1, 2, 3, 6], "linear", True, [0.0, 0.0], False),
         case(_image, [1, 2, 4, 3], "cubic", True, [0.0], False),
         case(_image, [1, 2, 4, 3], "linear", False, [0.0], True),
+        case(_image, [1, 2, 6, 3], "nearest", False, [0.0, 0.0], False),
+        case(_image, [1, 2, 4, 7], "nearest-exact", False, [0.0], False),
     ],
     "_resample_backward": [
         case(t(1, 2, 4, 7), [1, 2, 4, 5], "linear", False, [0.0], False),
         case(t(1, 2, 4, 7), [1, 2, 3, 5], "cubic", False, [0.0, 0.0], False),
+        case(t(1, 2, 4, 7), [1, 2, 6, 5], "nearest", False, [0.0, 0.0], False),
     ],
     "col2im": [case(t(1, 8, 6), [3, 4], [2, 2], [1, 1], [0, 0], [1, 1])],
     "im2col": [case(t(1, 2, 3, 4), [2, 2], [1, 1], [0, 0], [1, 1])],
@@ -203,6 +206,11 @@ IMAGE: dict[str, list[Case]] = {
         case(_image, None, t(1, 2, 3, 2), _image, _grid, 0, 0, False, [1, 0, 1]),
     ],
     "_constant_pad_backward": [case(t(3, 6), [1, 1])],
+    "_pad_own": [case(_line, [2, 1], "reflect"), case(_planes[2], [1, 0, 2, -1], "replicate")],
+    "_pad_own_backward": [
+        case(t(2, 3, 7), [2, 3, 5], [1, 1], "reflect"),
+        case(t(1, 2, 6, 7), [1, 2, 4, 5], [1, 1, 0, 2], "circular"),
+    ],
     "constant_pad_nd": [case(_x, [1, 2], 2), case(_x, [1, 0, -1, 2])],
     "pad": [
         case(_x, [1, 2]),

@@ -325,9 +325,24 @@ MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 def _pad(a: Any, pad: Ints, mode: str = "constant", value: Any = None) -> Any:
     if mode == "constant":
         return _constant_pad(a, pad, value or 0)
-    spans = [(0, 0)] * (a.ndim - len(pad) // 2) + _pairs(pad)
+    return _pad_own(a, pad, mode)
+
+
+def _pad_own(a: Any, pad: Ints, mode: str) -> Any:
     how: Any = MODES[mode]
-    return np.pad(a, spans, mode=how)
+    for dim, (before, after) in zip(range(-len(pad) // 2, 0), _pairs(pad), strict=True):
+        kept = slice(max(-before, 0), a.shape[dim] - max(-after, 0))
+        a = np.moveaxis(a, dim, 0)[kept]
+        spans = [(max(before, 0), max(after, 0))] + [(0, 0)] * (a.ndim - 1)
+        a = np.moveaxis(np.pad(a, spans, mode=how), 0, dim)
+    return a
+
+
+def _pad_own_backward(grad: Any, size: Ints, pad: Ints, mode: str) -> Any:
+    """The transpose of *_pad_own*, from what that makes of each element."""
+    n = int(np.prod(size))
+    units = np.eye(n).reshape(n, *size)
+    return (_pad_own(units, pad, mode).reshape(n, -1) @ grad.reshape(-1)).reshape(size)
 
 
 def _cubic(x: float, a: float) -> float:
@@ -351,6 +366,9 @@ def _weights(n: int, size: int, mode: str, align: bool, antialias: bool) -> np.n
             wide = max(step, 1.0)
             row = [_triangle((j - at) / wide) for j in range(n)]
             made[k] = np.array(row) / np.sum(row)
+            continue
+        if mode.startswith("nearest"):
+            made[k, int((k + (mode == "nearest-exact") / 2) * step)] = 1
             continue
         if mode == "linear":
             at = max(at, 0.0)
@@ -453,6 +471,8 @@ IMAGE: dict[str, Reference] = {
     "grid_sampler_2d": _grid_sampler,
     "grid_sampler_3d": _grid_sampler,
     "constant_pad_nd": _constant_pad,
+    "_pad_own": _pad_own,
+    "_pad_own_backward": _pad_own_backward,
     "_constant_pad_backward": lambda grad, pad: _constant_pad(grad, [-n for n in pad]),
     "pad": _pad,
     **{f"reflection_pad{n}d": lambda a, pad: _pad(a, pad, "reflect") for n in (1, 2, 3)},
