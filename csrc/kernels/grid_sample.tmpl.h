@@ -1,8 +1,8 @@
 /* kernels/grid_sample.tmpl.h -- values of images at given positions, and the gradients. One dtype.
  *
- * n batch entries; ctx: shmt__grid_shape. A position is the product of one set of neighbours per dim; a set has up to
- * four, each with its weight and the weight's first and second derivative by the coordinate. Images have depth 1, and then
- * positions have two coordinates. Coordinates come in the order width, height, depth.
+ * n batch entries of any strides; ctx: shmt__grid_shape. A position is the product of one set of neighbours per dim; a set has
+ * up to four, each with its weight and the weight's first and second derivative by the coordinate. Images have depth 1, and
+ * then positions have two coordinates. Coordinates come in the order width, height, depth.
  */
 #include "kernels/loops.h"
 #include "kernels/shapes.h"
@@ -11,6 +11,7 @@
 #define SHMT_KERNELS_GRID_SAMPLE_ONCE
 enum { SHMT_GRID_LINEAR, SHMT_GRID_NEAREST, SHMT_GRID_CUBIC };
 enum { SHMT_GRID_ZEROS, SHMT_GRID_BORDER, SHMT_GRID_REFLECTION };
+enum { SHMT_GRID_CORNERS = 16 }; /* combinations of neighbours: 4 by 4, or 2 by 2 by 2 */
 #endif
 
 /* The neighbours along one dim; index -1: outside, counts as zero. */
@@ -117,159 +118,172 @@ static inline void SHMT_LOOP(find_neighbours)(const shmt__grid_shape* s, ACC giv
   out->curve[0] = out->curve[1] = 0;
 }
 
-/* The neighbours of position p of a grid: width, height, depth. */
-static inline void SHMT_LOOP(locate)(const shmt__grid_shape* s, const T* grid, int64_t p,
+/* The neighbours of a position: width, height, depth. */
+static inline void SHMT_LOOP(locate)(const shmt__grid_shape* s, const T* position, int64_t step,
                                      SHMT_LOOP(neighbours) sets[3]) {
   sets[2] = (SHMT_LOOP(neighbours)){.n = 1, .at = {0}, .weight = {1}, .slope = {0}, .curve = {0}};
   for (int d = 0; d < s->n; d++)
-    SHMT_LOOP(find_neighbours)(s, (ACC)SHMT_LOAD(grid[p * s->n + d]), s->in[2 - d], &sets[d]);
+    SHMT_LOOP(find_neighbours)(s, (ACC)SHMT_LOAD(position[d * step]), s->in[2 - d], &sets[d]);
 }
 
-/* For every combination of neighbours inside: its offset in a plane, as OFFSET. */
-#define GRID_EACH(sets, OFFSET)                                                                              \
-  for (int kd = 0; kd < (sets)[2].n; kd++)                                                                   \
-    for (int kh = 0; kh < (sets)[1].n; kh++)                                                                 \
-      for (int kw = 0; kw < (sets)[0].n; kw++)                                                               \
-        for (int64_t OFFSET = ((sets)[2].at[kd] * s->in[1] + (sets)[1].at[kh]) * s->in[2] + (sets)[0].at[kw], \
-                     once = (sets)[2].at[kd] >= 0 && (sets)[1].at[kh] >= 0 && (sets)[0].at[kw] >= 0;          \
-             once; once = 0)
+/* One combination of neighbours: its weight, the derivatives of that, and along u those of them. */
+typedef struct SHMT_LOOP(corner) {
+  int64_t at[3]; /* depth, height, width */
+  ACC weight, first[3], along, second[3];
+} SHMT_LOOP(corner);
+
+/* Those that are inside; returns how many there are. slopes: with first derivatives; u: with the rest, or NULL. */
+static inline int SHMT_LOOP(find_corners)(const SHMT_LOOP(neighbours) sets[3], bool slopes, const ACC* u,
+                                          SHMT_LOOP(corner)* out) {
+  int n = 0;
+
+  for (int kd = 0; kd < sets[2].n; kd++)
+    for (int kh = 0; kh < sets[1].n; kh++)
+      for (int kw = 0; kw < sets[0].n; kw++) {
+        SHMT_LOOP(corner)* made = &out[n];
+        const ACC w[3] = {sets[0].weight[kw], sets[1].weight[kh], sets[2].weight[kd]};
+        if (sets[2].at[kd] < 0 || sets[1].at[kh] < 0 || sets[0].at[kw] < 0) continue;
+        n++;
+        made->at[0] = sets[2].at[kd];
+        made->at[1] = sets[1].at[kh];
+        made->at[2] = sets[0].at[kw];
+        made->weight = w[2] * w[1] * w[0];
+        if (!slopes) continue;
+        const ACC s[3] = {sets[0].slope[kw], sets[1].slope[kh], sets[2].slope[kd]};
+        for (int d = 0; d < 3; d++) made->first[d] = s[d] * w[(d + 1) % 3] * w[(d + 2) % 3];
+        if (!u) continue;
+        const ACC c[3] = {sets[0].curve[kw], sets[1].curve[kh], sets[2].curve[kd]};
+        made->along = 0;
+        for (int d = 0; d < 3; d++) {
+          const int e = (d + 1) % 3, f = (d + 2) % 3;
+          made->along += u[d] * made->first[d];
+          made->second[d] = u[d] * c[d] * w[e] * w[f] + u[e] * s[d] * s[e] * w[f] + u[f] * s[d] * s[f] * w[e];
+        }
+      }
+  return n;
+}
+
+static inline int64_t SHMT_LOOP(offset_of)(const shmt__grid_view* v, const int64_t at[3]) {
+  return at[0] * v->at[0] + at[1] * v->at[1] + at[2] * v->at[2];
+}
+
+/* Where the corners lie in a plane of an operand. */
+static inline void SHMT_LOOP(find_offsets)(const shmt__grid_view* v, const SHMT_LOOP(corner)* corners, int n,
+                                           int64_t* out) {
+  for (int k = 0; k < n; k++) out[k] = SHMT_LOOP(offset_of)(v, corners[k].at);
+}
+
+/* The data of operand k at a batch entry and position; NULL if there is none. */
+static inline T* SHMT_LOOP(operand)(char* const* data, const shmt__grid_shape* s, int k, int64_t entry, const int64_t* at) {
+  const shmt__grid_view* v = &s->views[k];
+
+  return data[k] ? (T*)(void*)data[k] + entry * v->batch + (at ? SHMT_LOOP(offset_of)(v, at) : 0) : NULL;
+}
+
+#define EACH_POSITION(s, at)                              \
+  for (int64_t at[3] = {0}; at[0] < (s)->out[0]; at[0]++) \
+    for (at[1] = 0; at[1] < (s)->out[1]; at[1]++)         \
+      for (at[2] = 0; at[2] < (s)->out[2]; at[2]++)
 
 /* data: out, image, grid. */
 void SHMT_LOOP(grid_sample)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__grid_shape* s = ctx;
-  const int64_t plane = s->in[0] * s->in[1] * s->in[2];
-  T* out = (T*)(void*)data[0];
-  const T* image = (const T*)(const void*)data[1];
-  const T* grid = (const T*)(const void*)data[2];
+  const shmt__grid_view* v = s->views;
 
   (void)strides;
-  for (int64_t b = 0; b < n; b++, out += s->channels * s->points, image += s->channels * plane) {
-    for (int64_t p = 0; p < s->points; p++) {
+  for (int64_t b = 0; b < n; b++)
+    EACH_POSITION(s, at) {
       SHMT_LOOP(neighbours) sets[3];
-      SHMT_LOOP(locate)(s, grid, p, sets);
-      for (int64_t c = 0; c < s->channels; c++) {
+      SHMT_LOOP(corner) corners[SHMT_GRID_CORNERS];
+      int64_t offsets[SHMT_GRID_CORNERS];
+      T* out = SHMT_LOOP(operand)(data, s, 0, b, at);
+      const T* image = SHMT_LOOP(operand)(data, s, 1, b, NULL);
+      SHMT_LOOP(locate)(s, SHMT_LOOP(operand)(data, s, 2, b, at), v[2].channel, sets);
+      const int many = SHMT_LOOP(find_corners)(sets, false, NULL, corners);
+      SHMT_LOOP(find_offsets)(&v[1], corners, many, offsets);
+      for (int64_t c = 0; c < s->channels; c++, image += v[1].channel, out += v[0].channel) {
         ACC sum = 0;
-        GRID_EACH(sets, offset)
-        sum += sets[2].weight[kd] * sets[1].weight[kh] * sets[0].weight[kw] *
-               (ACC)SHMT_LOAD(image[c * plane + offset]);
-        out[c * s->points + p] = SHMT_STORE((C)sum);
+        for (int k = 0; k < many; k++) sum += corners[k].weight * (ACC)SHMT_LOAD(image[offsets[k]]);
+        *out = SHMT_STORE((C)sum);
       }
     }
-    grid += s->points * s->n;
-  }
 }
 
 /* data: gradients of image (zeros so far) and grid, each NULL if not wanted; gradient of out, image, grid. */
 void SHMT_LOOP(grid_sample_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__grid_shape* s = ctx;
-  const int64_t plane = s->in[0] * s->in[1] * s->in[2];
-  T* image_grad = (T*)(void*)data[0];
-  T* grid_grad = (T*)(void*)data[1];
-  const T* grad = (const T*)(const void*)data[2];
-  const T* image = (const T*)(const void*)data[3];
-  const T* grid = (const T*)(const void*)data[4];
+  const shmt__grid_view* v = s->views;
 
   (void)strides;
-  for (int64_t b = 0; b < n; b++) {
-    for (int64_t p = 0; p < s->points; p++) {
+  for (int64_t b = 0; b < n; b++)
+    EACH_POSITION(s, at) {
       SHMT_LOOP(neighbours) sets[3];
+      SHMT_LOOP(corner) corners[SHMT_GRID_CORNERS];
+      int64_t offsets[SHMT_GRID_CORNERS], to[SHMT_GRID_CORNERS];
       ACC slopes[3] = {0, 0, 0};
-      SHMT_LOOP(locate)(s, grid, p, sets);
+      T* image_grad = SHMT_LOOP(operand)(data, s, 0, b, NULL);
+      T* grid_grad = SHMT_LOOP(operand)(data, s, 1, b, at);
+      const T* grad = SHMT_LOOP(operand)(data, s, 2, b, at);
+      const T* image = SHMT_LOOP(operand)(data, s, 3, b, NULL);
+      SHMT_LOOP(locate)(s, SHMT_LOOP(operand)(data, s, 4, b, at), v[4].channel, sets);
+      const int many = SHMT_LOOP(find_corners)(sets, true, NULL, corners);
+      SHMT_LOOP(find_offsets)(&v[0], corners, many, to);
+      SHMT_LOOP(find_offsets)(&v[3], corners, many, offsets);
       for (int64_t c = 0; c < s->channels; c++) {
-        const ACC g = (ACC)SHMT_LOAD(grad[c * s->points + p]);
-        GRID_EACH(sets, offset) {
-          const ACC wd = sets[2].weight[kd], wh = sets[1].weight[kh], ww = sets[0].weight[kw];
-          const ACC v = g * (ACC)SHMT_LOAD(image[c * plane + offset]);
-          if (image_grad) {
-            T* at = &image_grad[c * plane + offset];
-            *at = SHMT_STORE((C)((ACC)SHMT_LOAD(*at) + wd * wh * ww * g));
-          }
-          slopes[0] += v * wd * wh * sets[0].slope[kw];
-          slopes[1] += v * wd * sets[1].slope[kh] * ww;
-          slopes[2] += v * sets[2].slope[kd] * wh * ww;
+        const ACC g = (ACC)SHMT_LOAD(grad[c * v[2].channel]);
+        for (int k = 0; image_grad && k < many; k++) {
+          T* one = &image_grad[c * v[0].channel + to[k]];
+          *one = SHMT_STORE((C)((ACC)SHMT_LOAD(*one) + corners[k].weight * g));
+        }
+        for (int k = 0; grid_grad && k < many; k++) {
+          const ACC x = g * (ACC)SHMT_LOAD(image[c * v[3].channel + offsets[k]]);
+          for (int d = 0; d < 3; d++) slopes[d] += x * corners[k].first[d];
         }
       }
-      if (grid_grad)
-        for (int d = 0; d < s->n; d++) grid_grad[p * s->n + d] = SHMT_STORE((C)slopes[d]);
+      for (int d = 0; grid_grad && d < s->n; d++) grid_grad[d * v[1].channel] = SHMT_STORE((C)slopes[d]);
     }
-    if (image_grad) image_grad += s->channels * plane;
-    if (grid_grad) grid_grad += s->points * s->n;
-    grad += s->channels * s->points;
-    image += s->channels * plane;
-    grid += s->points * s->n;
-  }
-}
-
-/* The weight of one combination of neighbours, its derivatives, and along u those of them. */
-typedef struct SHMT_LOOP(corner) {
-  ACC weight, first[3], along, second[3];
-} SHMT_LOOP(corner);
-
-static inline SHMT_LOOP(corner) SHMT_LOOP(corner_of)(const SHMT_LOOP(neighbours) sets[3], int kw, int kh, int kd,
-                                                     const ACC u[3]) {
-  const ACC w[3] = {sets[0].weight[kw], sets[1].weight[kh], sets[2].weight[kd]};
-  const ACC s[3] = {sets[0].slope[kw], sets[1].slope[kh], sets[2].slope[kd]};
-  const ACC c[3] = {sets[0].curve[kw], sets[1].curve[kh], sets[2].curve[kd]};
-  SHMT_LOOP(corner) made = {.weight = w[0] * w[1] * w[2]};
-
-  for (int d = 0; d < 3; d++) {
-    const int e = (d + 1) % 3, f = (d + 2) % 3;
-    made.first[d] = s[d] * w[e] * w[f];
-    made.along += u[d] * made.first[d];
-    made.second[d] = u[d] * c[d] * w[e] * w[f] + u[e] * s[d] * s[e] * w[f] + u[f] * s[d] * s[f] * w[e];
-  }
-  return made;
 }
 
 /* data: gradients of the gradient of out, of image (zeros so far) and of grid, each NULL if not wanted; those of the
  * gradients of image and grid, each NULL if it is zero; gradient of out, image, grid. */
 void SHMT_LOOP(grid_sample_second)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__grid_shape* s = ctx;
-  const int64_t plane = s->in[0] * s->in[1] * s->in[2], outs = s->channels * s->points, ins = s->channels * plane;
-  T* to_grad = (T*)(void*)data[0];
-  T* to_image = (T*)(void*)data[1];
-  T* to_grid = (T*)(void*)data[2];
-  const T* a = (const T*)(const void*)data[3];
-  const T* u = (const T*)(const void*)data[4];
-  const T* grad = (const T*)(const void*)data[5];
-  const T* image = (const T*)(const void*)data[6];
-  const T* grid = (const T*)(const void*)data[7];
+  const shmt__grid_view* v = s->views;
 
   (void)strides;
-  for (int64_t b = 0; b < n; b++) {
-    for (int64_t p = 0; p < s->points; p++) {
+  for (int64_t b = 0; b < n; b++)
+    EACH_POSITION(s, at) {
       SHMT_LOOP(neighbours) sets[3];
+      SHMT_LOOP(corner) corners[SHMT_GRID_CORNERS];
       ACC along[3] = {0, 0, 0}, sums[3] = {0, 0, 0};
-      SHMT_LOOP(locate)(s, grid, p, sets);
-      for (int d = 0; u && d < s->n; d++) along[d] = (ACC)SHMT_LOAD(u[p * s->n + d]);
+      T* to_grad = SHMT_LOOP(operand)(data, s, 0, b, at);
+      T* to_image = SHMT_LOOP(operand)(data, s, 1, b, NULL);
+      T* to_grid = SHMT_LOOP(operand)(data, s, 2, b, at);
+      const T* a = SHMT_LOOP(operand)(data, s, 3, b, NULL);
+      const T* u = SHMT_LOOP(operand)(data, s, 4, b, at);
+      const T* grad = SHMT_LOOP(operand)(data, s, 5, b, at);
+      const T* image = SHMT_LOOP(operand)(data, s, 6, b, NULL);
+      for (int d = 0; u && d < s->n; d++) along[d] = (ACC)SHMT_LOAD(u[d * v[4].channel]);
+      SHMT_LOOP(locate)(s, SHMT_LOOP(operand)(data, s, 7, b, at), v[7].channel, sets);
+      const int many = SHMT_LOOP(find_corners)(sets, true, along, corners);
       for (int64_t c = 0; c < s->channels; c++) {
-        const ACC g = (ACC)SHMT_LOAD(grad[c * s->points + p]);
+        const ACC g = (ACC)SHMT_LOAD(grad[c * v[5].channel]);
         ACC sum = 0;
-        GRID_EACH(sets, offset) {
-          const SHMT_LOOP(corner) k = SHMT_LOOP(corner_of)(sets, kw, kh, kd, along);
-          const ACC v = (ACC)SHMT_LOAD(image[c * plane + offset]);
-          const ACC w = a ? (ACC)SHMT_LOAD(a[c * plane + offset]) : 0;
-          sum += k.weight * w + k.along * v;
-          for (int d = 0; d < s->n; d++) sums[d] += g * (k.first[d] * w + k.second[d] * v);
+        for (int i = 0; i < many; i++) {
+          const SHMT_LOOP(corner)* k = &corners[i];
+          const ACC x = (ACC)SHMT_LOAD(image[c * v[6].channel + SHMT_LOOP(offset_of)(&v[6], k->at)]);
+          const ACC w = a ? (ACC)SHMT_LOAD(a[c * v[3].channel + SHMT_LOOP(offset_of)(&v[3], k->at)]) : 0;
+          sum += k->weight * w + k->along * x;
+          for (int d = 0; d < s->n; d++) sums[d] += g * (k->first[d] * w + k->second[d] * x);
           if (to_image) {
-            T* at = &to_image[c * plane + offset];
-            *at = SHMT_STORE((C)((ACC)SHMT_LOAD(*at) + k.along * g));
+            T* one = &to_image[c * v[1].channel + SHMT_LOOP(offset_of)(&v[1], k->at)];
+            *one = SHMT_STORE((C)((ACC)SHMT_LOAD(*one) + k->along * g));
           }
         }
-        if (to_grad) to_grad[c * s->points + p] = SHMT_STORE((C)sum);
+        if (to_grad) to_grad[c * v[0].channel] = SHMT_STORE((C)sum);
       }
-      if (to_grid)
-        for (int d = 0; d < s->n; d++) to_grid[p * s->n + d] = SHMT_STORE((C)sums[d]);
+      for (int d = 0; to_grid && d < s->n; d++) to_grid[d * v[2].channel] = SHMT_STORE((C)sums[d]);
     }
-    if (to_grad) to_grad += outs;
-    if (to_image) to_image += ins;
-    if (to_grid) to_grid += s->points * s->n;
-    if (a) a += ins;
-    if (u) u += s->points * s->n;
-    grad += outs;
-    image += ins;
-    grid += s->points * s->n;
-  }
 }
 
-#undef GRID_EACH
+#undef EACH_POSITION

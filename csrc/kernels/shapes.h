@@ -157,11 +157,17 @@ typedef struct shmt__attention_shape {
   bool causal, mask_is_bool;
 } shmt__attention_shape;
 
+/* Steps of a tensor of images or positions, in elements: along the batch, the channels or coordinates, and depth, height, width. */
+typedef struct shmt__grid_view {
+  int64_t batch, channel, at[3];
+} shmt__grid_view;
+
 /* Sampling n-dimensional images at positions; depth, height, width. */
 typedef struct shmt__grid_shape {
-  int64_t in[3], channels, points;
+  int64_t in[3], out[3], channels;
   int n, mode, padding;
   bool align_corners;
+  shmt__grid_view views[8]; /* of the loop's operands */
 } shmt__grid_shape;
 
 /* Numbers for shifting and scaling a run of elements. */

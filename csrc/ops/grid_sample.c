@@ -33,13 +33,22 @@ static shmt_status find_shape(const shmt_tensor* input, const shmt_tensor* grid,
   SHMT_REQUIRE(mode >= 0 && mode <= 2 && padding >= 0 && padding <= 2, SHMT_E_RUNTIME,
                "grid_sampler(): unknown mode %" PRId64 " or padding %" PRId64, mode, padding);
   SHMT_REQUIRE(n == 2 || mode != 2, SHMT_E_RUNTIME, "grid_sampler(): bicubic interpolation only supports 4D input");
-  *s = (shmt__grid_shape){.in = {1, 1, 1}, .channels = input->sizes[1], .points = 1, .n = n, .mode = (int)mode,
+  *s = (shmt__grid_shape){.in = {1, 1, 1}, .out = {1, 1, 1}, .channels = input->sizes[1], .n = n, .mode = (int)mode,
                           .padding = (int)padding, .align_corners = align_corners};
   for (int d = 0; d < n; d++) {
     s->in[3 - n + d] = input->sizes[2 + d];
-    s->points *= grid->sizes[1 + d];
+    s->out[3 - n + d] = grid->sizes[1 + d];
   }
   return SHMT_OK;
+}
+
+/* The steps of a tensor, whose coordinates come last where it is of positions, and whose channels come second else. */
+static shmt__grid_view view_of(const shmt_tensor* t, bool positions) {
+  const int n = t->n_dims - 2;
+  shmt__grid_view v = {.batch = t->strides[0], .channel = t->strides[positions ? n + 1 : 1]};
+
+  for (int d = 0; d < n; d++) v.at[3 - n + d] = t->strides[d + (positions ? 1 : 2)];
+  return v;
 }
 
 typedef struct walk {
@@ -58,23 +67,23 @@ static void run_batch(void* ctx, int64_t begin, int64_t end) {
   w->loop(data, NULL, end - begin, w->shape);
 }
 
-/* All dense with the batch first; NULL entries are left out. */
-static void run(int row, shmt_tensor* const* tensors, int n, shmt_dtype dtype, int64_t batch,
-                const shmt__grid_shape* s) {
-  walk w = {.n = n, .loop = shmt__loops[row][dtype], .shape = s};
+/* NULL entries are left out; a '+' for each tensor of positions, a '.' for each other. */
+static void run(int row, shmt_tensor* const* tensors, const char* kinds, shmt_dtype dtype, int64_t batch,
+                shmt__grid_shape* s) {
+  walk w = {.loop = shmt__loops[row][dtype], .shape = s};
 
-  for (int k = 0; k < n; k++) {
-    if (!tensors[k]) continue;
-    w.data[k] = shmt__tensor_data(tensors[k]);
-    w.step[k] = tensors[k]->numel / batch * shmt__tensor_item_bytes(tensors[k]);
+  for (; kinds[w.n]; w.n++) {
+    shmt_tensor* const t = tensors[w.n];
+    if (!t) continue;
+    w.data[w.n] = shmt__tensor_data(t);
+    s->views[w.n] = view_of(t, kinds[w.n] == '+');
+    w.step[w.n] = t->strides[0] * shmt__tensor_item_bytes(t);
   }
   shmt__parallel_for(batch, 1, run_batch, &w);
 }
 
 shmt_status shmt__grid_sampler(shmt_tensor* input, shmt_tensor* grid, int64_t interpolation_mode, int64_t padding_mode,
                                bool align_corners, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) image = NULL;
-  SHMT_AUTO(shmt_tensor) positions = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   shmt__grid_shape s;
   int64_t sizes[SHMT_MAX_DIMS];
@@ -86,11 +95,8 @@ shmt_status shmt__grid_sampler(shmt_tensor* input, shmt_tensor* grid, int64_t in
   memcpy(sizes + 2, grid->sizes + 1, (size_t)s.n * sizeof *sizes);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, input->n_dims}, input->dtype,
                               shmt__common_device(input, grid, NULL), SHMT_CONTIGUOUS_FORMAT, &result));
-  if (!shmt__tensor_is_meta(result) && result->numel > 0) {
-    SHMT_TRY(shmt__tensor_contiguous(input, SHMT_CONTIGUOUS_FORMAT, &image));
-    SHMT_TRY(shmt__tensor_contiguous(grid, SHMT_CONTIGUOUS_FORMAT, &positions));
-    run(SHMT_LOOP_grid_sample, (shmt_tensor* const[]){result, image, positions}, 3, input->dtype, sizes[0], &s);
-  }
+  if (!shmt__tensor_is_meta(result) && result->numel > 0)
+    run(SHMT_LOOP_grid_sample, (shmt_tensor* const[]){result, input, grid}, "..+", input->dtype, sizes[0], &s);
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
@@ -121,9 +127,6 @@ static shmt_status check_backward(const shmt_tensor* grad_output, const shmt_ten
 shmt_status shmt__grid_sampler_backward(shmt_tensor* grad_output, shmt_tensor* input, shmt_tensor* grid,
                                         int64_t interpolation_mode, int64_t padding_mode, bool align_corners,
                                         shmt_ints output_mask, shmt_tensor** grad_input, shmt_tensor** grad_grid) {
-  SHMT_AUTO(shmt_tensor) grad = NULL;
-  SHMT_AUTO(shmt_tensor) image = NULL;
-  SHMT_AUTO(shmt_tensor) positions = NULL;
   SHMT_AUTO(shmt_tensor) image_grad = NULL;
   SHMT_AUTO(shmt_tensor) grid_grad = NULL;
   shmt__grid_shape s;
@@ -133,13 +136,9 @@ shmt_status shmt__grid_sampler_backward(shmt_tensor* grad_output, shmt_tensor* i
   SHMT_TRY(check_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, &s));
   SHMT_TRY(make_grad(input, output_mask.data[0] != 0, &image_grad));
   SHMT_TRY(make_grad(grid, output_mask.data[1] != 0, &grid_grad));
-  if (!shmt__tensor_is_meta(input) && !shmt__tensor_is_meta(grid) && grad_output->numel > 0) {
-    SHMT_TRY(shmt__tensor_contiguous(grad_output, SHMT_CONTIGUOUS_FORMAT, &grad));
-    SHMT_TRY(shmt__tensor_contiguous(input, SHMT_CONTIGUOUS_FORMAT, &image));
-    SHMT_TRY(shmt__tensor_contiguous(grid, SHMT_CONTIGUOUS_FORMAT, &positions));
-    run(SHMT_LOOP_grid_sample_backward, (shmt_tensor* const[]){image_grad, grid_grad, grad, image, positions}, 5,
+  if (!shmt__tensor_is_meta(input) && !shmt__tensor_is_meta(grid) && grad_output->numel > 0)
+    run(SHMT_LOOP_grid_sample_backward, (shmt_tensor* const[]){image_grad, grid_grad, grad_output, input, grid}, ".+..+",
         input->dtype, input->sizes[0], &s);
-  }
   *grad_input = SHMT_TAKE(image_grad);
   *grad_grid = SHMT_TAKE(grid_grad);
   return SHMT_OK;
@@ -152,7 +151,7 @@ shmt_status shmt__grid_sampler_second(shmt_tensor* ggrad_input, shmt_tensor* ggr
   shmt_tensor* const given[5] = {ggrad_input, ggrad_grid, grad_output, input, grid};
   shmt_tensor* const like[3] = {grad_output, input, grid};
   shmt_tensor** const outs[3] = {for_grad, for_input, for_grid};
-  SHMT_AUTO_LIST tensors = {0, 0};
+  SHMT_AUTO_LIST made = {0, 0};
   shmt__grid_shape s;
 
   SHMT_REQUIRE(output_mask.len == 3, SHMT_E_RUNTIME, "_grid_sampler_second(): expected 3 flags, got %" PRId64,
@@ -163,13 +162,14 @@ shmt_status shmt__grid_sampler_second(shmt_tensor* ggrad_input, shmt_tensor* ggr
                                shmt__sizes_are(given[k], shmt__tensor_sizes(like[k + 1]))),
                  SHMT_E_RUNTIME, "_grid_sampler_second(): a gradient of size %s does not fit an argument of size %s",
                  given[k] ? SHMT_SHAPE_TEXT(given[k]) : "", SHMT_SHAPE_TEXT(like[k + 1]));
-  SHMT_TRY(shmt__tensor_vec_alloc(8, &tensors));
-  for (int k = 0; k < 3; k++) SHMT_TRY(make_grad(like[k], output_mask.data[k] != 0, &tensors.data[k]));
+  SHMT_TRY(shmt__tensor_vec_alloc(3, &made));
+  for (int k = 0; k < 3; k++) SHMT_TRY(make_grad(like[k], output_mask.data[k] != 0, &made.data[k]));
   if (!shmt__tensor_is_meta(input) && !shmt__tensor_is_meta(grid) && grad_output->numel > 0) {
-    for (int k = 0; k < 5; k++)
-      if (given[k]) SHMT_TRY(shmt__tensor_contiguous(given[k], SHMT_CONTIGUOUS_FORMAT, &tensors.data[3 + k]));
-    run(SHMT_LOOP_grid_sample_second, tensors.data, 8, input->dtype, input->sizes[0], &s);
+    shmt_tensor* tensors[8];
+    memcpy(tensors, made.data, 3 * sizeof *tensors);
+    memcpy(tensors + 3, given, sizeof given);
+    run(SHMT_LOOP_grid_sample_second, tensors, "..+.+..+", input->dtype, input->sizes[0], &s);
   }
-  for (int k = 0; k < 3; k++) *outs[k] = SHMT_TAKE(tensors.data[k]);
+  for (int k = 0; k < 3; k++) *outs[k] = SHMT_TAKE(made.data[k]);
   return SHMT_OK;
 }
