@@ -4,6 +4,8 @@
 #include "iter/cursor.h"
 #include "iter/move.h"
 
+#include <string.h>
+
 enum { SQUARE = 4 }; /* rows and columns from which moving in squares pays */
 
 void shmt__part_init(shmt__part* p, const shmt_tensor* t, shmt_memory_format format) {
@@ -24,6 +26,21 @@ int64_t shmt__part_offset(const shmt__part* p, int n, int64_t index) {
 
   for (int d = n - 1; d >= 0; d--, index /= p->sizes[d + 1]) offset += index % p->sizes[d] * p->strides[d];
   return offset;
+}
+
+void shmt__part_inner(const shmt__part* p, int n, shmt__part* out) {
+  out->data = p->data;
+  out->item = p->item;
+  out->n_dims = p->n_dims - n;
+  memmove(out->sizes, p->sizes + n, (size_t)out->n_dims * sizeof *out->sizes);
+  memmove(out->strides, p->strides + n, (size_t)out->n_dims * sizeof *out->strides);
+}
+
+int64_t shmt__part_numel(const shmt__part* p) {
+  int64_t n = 1;
+
+  for (int d = 0; d < p->n_dims; d++) n *= p->sizes[d];
+  return n;
 }
 
 bool shmt__part_is_dense(const shmt__part* p) {
@@ -75,4 +92,32 @@ void shmt__pack(const shmt__part* p, char* to) {
     else
       shmt__move_elements(to + c.to, p->item, p->data + c.from, step, n, p->item);
   }
+}
+
+void shmt__cut_init(shmt__cut* c, const shmt__part* p, int64_t most) {
+  int64_t inner = p->item, outer = 1;
+  int d = p->n_dims - 1;
+
+  *c = (shmt__cut){.dim = 0, .per = 1, .along = 1, .n = shmt__part_numel(p) > 0};
+  if (c->n == 0 || p->n_dims == 0) return;
+  while (d > 0 && p->sizes[d] <= most / inner) inner *= p->sizes[d--];
+  for (int k = 0; k < d; k++) outer *= p->sizes[k];
+  c->dim = d;
+  if (most / inner > 1) c->per = most / inner < p->sizes[d] ? most / inner : p->sizes[d];
+  c->along = (p->sizes[d] + c->per - 1) / c->per;
+  c->n = outer * c->along;
+}
+
+int64_t shmt__cut_take(const shmt__cut* c, const shmt__part* p, int64_t index, shmt__part* out) {
+  if (p->n_dims == 0) {
+    *out = *p;
+    return 0;
+  }
+  const int64_t outer = index / c->along, first = index % c->along * c->per, all = p->sizes[c->dim];
+  char* const data = p->data + shmt__part_offset(p, c->dim, outer) + first * p->strides[c->dim];
+
+  shmt__part_inner(p, c->dim, out);
+  out->data = data;
+  out->sizes[0] = all - first < c->per ? all - first : c->per;
+  return (outer * all + first) * (shmt__part_numel(out) / out->sizes[0]);
 }

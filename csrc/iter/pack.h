@@ -13,12 +13,14 @@ typedef struct shmt__part {
   int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS]; /* bytes */
 } shmt__part;
 
-enum { SHMT_PACK_BYTES = 64 << 10 }; /* a good size of such a part: it stays in a core's cache */
+enum { SHMT_PACK_BYTES = 32 << 10 }; /* a good size of such a part: two fit a stack and a cache */
 
 /* All of t with its dims in their order, or with dim 1 behind the others where `format` has channels last. */
 void shmt__part_init(shmt__part* p, const shmt_tensor* t, shmt_memory_format format);
 /* Element `index`, in the order of the first n of p's dims, by its distance from the first in bytes. */
 int64_t shmt__part_offset(const shmt__part* p, int n, int64_t index);
+/* p without its first n dims, at the first of their places. */
+void shmt__part_inner(const shmt__part* p, int n, shmt__part* out);
 /* Does it lie as shmt__pack() would lay it? */
 bool shmt__part_is_dense(const shmt__part* p);
 /* Its elements one after the other at `to`. Cannot fail. */
@@ -29,5 +31,18 @@ static inline char* shmt__packed(const shmt__part* p, char* room) {
   shmt__pack(p, room);
   return room;
 }
+
+/* Parts of a part that follow each other: all of the last dims, some of the one before them, one place of the others. */
+typedef struct shmt__cut {
+  int dim;            /* the one of which they have some */
+  int64_t per, along; /* how many of it; parts along it */
+  int64_t n;          /* parts in all */
+} shmt__cut;
+
+/* Into parts of so many bytes at most, or one element. */
+void shmt__cut_init(shmt__cut* c, const shmt__part* p, int64_t most);
+/* Part `index` of p, or of another of the same sizes; returns the number of elements before it. */
+int64_t shmt__cut_take(const shmt__cut* c, const shmt__part* p, int64_t index, shmt__part* out);
+int64_t shmt__part_numel(const shmt__part* p);
 
 #endif

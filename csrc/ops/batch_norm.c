@@ -13,20 +13,96 @@
 
 typedef shmt__channels channels;
 
-static char* plane_of(const channels* c, shmt_tensor* t, int64_t i, int64_t channel) {
-  return (char*)shmt__tensor_data(t) + (i * c->n_channels + channel) * c->plane * shmt__tensor_item_bytes(t);
+/* Channels that are taken at once where they are neighbours in memory: a line of the cache serves all. */
+enum { GROUP = 16 };
+
+/* Planes of x, and perhaps of grad, in parts: where they lie, if they lie dense, else laid so. */
+typedef struct planes {
+  const channels* c;
+  shmt__cut cut;
+  bool as_is;
+  int64_t group; /* channels taken at once, at most */
+  char* data[2]; /* of the first of them; the part's others follow */
+  int64_t begin, n; /* the part's elements in the plane */
+  _Alignas(64) char room[2][SHMT_PACK_BYTES];
+} planes;
+
+static void find_plane(const shmt__part* all, int64_t i, int64_t channel, shmt__part* plane) {
+  shmt__part_inner(all, 2, plane);
+  plane->data += i * all->strides[0] + channel * all->strides[1];
 }
 
-/* A sum over all planes of a channel. */
-static double sum_over(const channels* c, int row, int64_t channel, double mean) {
-  const shmt__norm_shape shape = {.mean = mean};
-  double sum = 0;
+static void begin_planes(planes* p, const channels* c, bool with_grad) {
+  shmt__part x, grad;
+
+  find_plane(&c->x, 0, 0, &x);
+  if (with_grad) find_plane(&c->grad, 0, 0, &grad);
+  p->c = c;
+  p->as_is = shmt__part_is_dense(&x) && (!with_grad || shmt__part_is_dense(&grad));
+  p->group = !p->as_is && (c->x.strides[1] == x.item || (with_grad && c->grad.strides[1] == x.item)) ? GROUP : 1;
+  shmt__cut_init(&p->cut, &x, p->as_is ? INT64_MAX : SHMT_PACK_BYTES / p->group);
+}
+
+/* Part `index` of n channels' planes in sample i; NULL: not wanted. */
+static void take_planes(planes* p, const shmt__part* x, const shmt__part* grad, int64_t i, int64_t channel, int64_t n,
+                        int64_t index) {
+  const shmt__part* const all[2] = {x, grad};
+
+  for (int k = 0; k < 2; k++) {
+    shmt__part plane, part, each;
+    p->data[k] = NULL;
+    if (!all[k]) continue;
+    if (p->as_is) {
+      p->data[k] = all[k]->data + i * all[k]->strides[0] + channel * all[k]->strides[1];
+      p->begin = 0;
+      p->n = p->c->plane;
+      continue;
+    }
+    find_plane(all[k], i, channel, &plane);
+    p->begin = shmt__cut_take(&p->cut, &plane, index, &part);
+    p->n = shmt__part_numel(&part);
+    each.data = part.data; /* field by field: the rest of the struct is kilobytes */
+    each.item = part.item;
+    each.n_dims = part.n_dims + 1;
+    each.sizes[0] = n;
+    each.strides[0] = all[k]->strides[1];
+    memcpy(each.sizes + 1, part.sizes, (size_t)part.n_dims * sizeof *part.sizes);
+    memcpy(each.strides + 1, part.strides, (size_t)part.n_dims * sizeof *part.strides);
+    p->data[k] = shmt__packed(&each, p->room[k]);
+  }
+}
+
+/* Sums over all planes of n channels. */
+static void sum_over(planes* p, int row, const shmt__part* x, const shmt__part* grad, int64_t channel, int64_t n,
+                     const double* means, double* sums) {
+  for (int64_t g = 0; g < n; g++) sums[g] = 0;
+  for (int64_t i = 0; i < p->c->n; i++)
+    for (int64_t part = 0; part < p->cut.n; part++) {
+      take_planes(p, x, grad, i, channel, n, part);
+      for (int64_t g = 0, at = 0; g < n; g++, at += p->n * p->c->x.item) {
+        const shmt__norm_shape shape = {.mean = means ? means[g] : 0};
+        char* data[3] = {(char*)&sums[g], p->data[0] + at, p->data[1] ? p->data[1] + at : NULL};
+        shmt__loops[row][p->c->dtype](data, NULL, p->n, &shape);
+      }
+    }
+}
+
+/* The channels' elements of out from those of x, and of grad where there is one. */
+static void run_over(planes* p, int row, int64_t channel, int64_t n, const shmt__norm_shape* shapes) {
+  const channels* c = p->c;
+  const shmt__part* grad = row == SHMT_LOOP_run_backward ? &c->grad : NULL;
+  const int64_t item = c->x.item, step = c->plane * item;
 
   for (int64_t i = 0; i < c->n; i++) {
-    char* data[3] = {(char*)&sum, plane_of(c, c->x, i, channel), c->grad ? plane_of(c, c->grad, i, channel) : NULL};
-    shmt__loops[row][c->x->dtype](data, NULL, c->plane, &shape);
+    char* const out = (char*)shmt__tensor_data(c->out) + (i * c->n_channels + channel) * step;
+    for (int64_t part = 0; part < p->cut.n; part++) {
+      take_planes(p, &c->x, grad, i, channel, n, part);
+      for (int64_t g = 0, at = 0; g < n; g++, at += p->n * item) {
+        char* data[3] = {out + g * step + p->begin * item, p->data[0] + at, grad ? p->data[1] + at : NULL};
+        shmt__loops[row][c->dtype](data, NULL, p->n, &shapes[g]);
+      }
+    }
   }
-  return sum;
 }
 
 /* Move a running statistic towards the batch's. */
@@ -55,15 +131,21 @@ shmt__norm_shape shmt__batch_norm_settle(const channels* c, int64_t k, double me
 
 static void forward_channels(void* ctx, int64_t begin, int64_t end) {
   const channels* c = ctx;
+  const double count = (double)(c->n * c->plane);
+  planes p;
 
-  for (int64_t k = begin; k < end; k++) {
-    const double mean = c->training ? sum_over(c, SHMT_LOOP_run_sum, k, 0) / (double)(c->n * c->plane) : 0;
-    const double square = c->training ? sum_over(c, SHMT_LOOP_run_square, k, mean) : 0;
-    const shmt__norm_shape shape = shmt__batch_norm_settle(c, k, mean, square);
-    for (int64_t i = 0; i < c->n; i++) {
-      char* data[2] = {plane_of(c, c->out, i, k), plane_of(c, c->x, i, k)};
-      shmt__loops[SHMT_LOOP_run_affine][c->x->dtype](data, NULL, c->plane, &shape);
+  begin_planes(&p, c, false);
+  for (int64_t k = begin, n; k < end; k += n) {
+    double means[GROUP] = {0}, squares[GROUP] = {0};
+    shmt__norm_shape shapes[GROUP];
+    n = end - k < p.group ? end - k : p.group;
+    if (c->training) {
+      sum_over(&p, SHMT_LOOP_run_sum, &c->x, NULL, k, n, NULL, means);
+      for (int64_t g = 0; g < n; g++) means[g] /= count;
+      sum_over(&p, SHMT_LOOP_run_square, &c->x, NULL, k, n, means, squares);
     }
+    for (int64_t g = 0; g < n; g++) shapes[g] = shmt__batch_norm_settle(c, k + g, means[g], squares[g]);
+    run_over(&p, SHMT_LOOP_run_affine, k, n, shapes);
   }
 }
 
@@ -88,18 +170,18 @@ shmt__norm_shape shmt__batch_norm_settle_backward(const channels* c, int64_t k, 
 
 static void backward_channels(void* ctx, int64_t begin, int64_t end) {
   const channels* c = ctx;
-  channels grads = *c;
+  planes p;
 
-  grads.x = c->grad;
-  grads.grad = NULL;
-  for (int64_t k = begin; k < end; k++) {
-    const double sum = sum_over(&grads, SHMT_LOOP_run_sum, k, 0);
-    const double product = sum_over(c, SHMT_LOOP_run_product, k, shmt__batch_norm_mean(c, k));
-    const shmt__norm_shape shape = shmt__batch_norm_settle_backward(c, k, sum, product);
-    for (int64_t i = 0; c->out && i < c->n; i++) {
-      char* data[3] = {plane_of(c, c->out, i, k), plane_of(c, c->x, i, k), plane_of(c, c->grad, i, k)};
-      shmt__loops[SHMT_LOOP_run_backward][c->x->dtype](data, NULL, c->plane, &shape);
-    }
+  begin_planes(&p, c, true);
+  for (int64_t k = begin, n; k < end; k += n) {
+    double means[GROUP], sums[GROUP], products[GROUP];
+    shmt__norm_shape shapes[GROUP];
+    n = end - k < p.group ? end - k : p.group;
+    for (int64_t g = 0; g < n; g++) means[g] = shmt__batch_norm_mean(c, k + g);
+    sum_over(&p, SHMT_LOOP_run_sum, &c->grad, NULL, k, n, NULL, sums);
+    sum_over(&p, SHMT_LOOP_run_product, &c->x, &c->grad, k, n, means, products);
+    for (int64_t g = 0; g < n; g++) shapes[g] = shmt__batch_norm_settle_backward(c, k + g, sums[g], products[g]);
+    if (c->out) run_over(&p, SHMT_LOOP_run_backward, k, n, shapes);
   }
 }
 
@@ -114,15 +196,8 @@ static void find_extent(const shmt_tensor* input, shmt_memory_format format, cha
   c->n = input->sizes[0];
   c->n_channels = input->sizes[1];
   c->plane = 1;
+  c->n_dims = format == SHMT_CONTIGUOUS_FORMAT ? 1 : input->n_dims - 1;
   for (int d = 2; d < input->n_dims; d++) *(format == SHMT_CONTIGUOUS_FORMAT ? &c->plane : &c->n) *= input->sizes[d];
-}
-
-/* A tensor of the input's shape, dense in its format; a new reference. */
-static shmt_status in_format(shmt_tensor* t, shmt_dtype dtype, shmt_memory_format format, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) cast = NULL;
-
-  SHMT_TRY(shmt__tensor_cast(t, dtype, &cast));
-  return shmt__tensor_contiguous(cast, format, out);
 }
 
 static int64_t grain_of(const channels* c) { return 16384 / (c->n * c->plane + 1) + 1; }
@@ -131,7 +206,6 @@ shmt_status shmt__native_batch_norm(shmt_tensor* input, shmt_tensor* weight, shm
                                     shmt_tensor* running_mean, shmt_tensor* running_var, bool training, double momentum,
                                     double eps, shmt_tensor** out, shmt_tensor** save_mean,
                                     shmt_tensor** save_invstd) {
-  SHMT_AUTO(shmt_tensor) x = NULL;
   SHMT_AUTO(shmt_tensor) w = NULL;
   SHMT_AUTO(shmt_tensor) b = NULL;
   SHMT_AUTO(shmt_tensor) rm = NULL;
@@ -162,12 +236,12 @@ shmt_status shmt__native_batch_norm(shmt_tensor* input, shmt_tensor* weight, shm
   SHMT_TRY(shmt__tensor_empty(stat_sizes, stat, input->device, SHMT_CONTIGUOUS_FORMAT, &means));
   SHMT_TRY(shmt__tensor_empty(stat_sizes, stat, input->device, SHMT_CONTIGUOUS_FORMAT, &scales));
   if (!shmt__tensor_is_meta(input) && input->numel > 0) {
-    SHMT_TRY(in_format(input, input->dtype, format, &x));
     if (weight) SHMT_TRY(shmt__norm_dense(weight, weight->dtype, &w));
     if (bias) SHMT_TRY(shmt__norm_dense(bias, bias->dtype, &b));
     if (running_mean) SHMT_TRY(shmt__norm_dense(running_mean, running_mean->dtype, &rm));
     if (running_var) SHMT_TRY(shmt__norm_dense(running_var, running_var->dtype, &rv));
-    c.x = x;
+    shmt__part_init(&c.x, input, format);
+    c.dtype = input->dtype;
     c.out = result;
     c.weight = w;
     c.bias = b;
@@ -192,7 +266,6 @@ shmt_status shmt__native_batch_norm_backward(shmt_tensor* grad_out, shmt_tensor*
                                              shmt_tensor* save_mean, shmt_tensor* save_invstd, bool train, double eps,
                                              shmt_ints output_mask, shmt_tensor** grad_input,
                                              shmt_tensor** grad_weight, shmt_tensor** grad_bias) {
-  SHMT_AUTO(shmt_tensor) x = NULL;
   SHMT_AUTO(shmt_tensor) g = NULL;
   SHMT_AUTO(shmt_tensor) w = NULL;
   SHMT_AUTO(shmt_tensor) rm = NULL;
@@ -227,15 +300,15 @@ shmt_status shmt__native_batch_norm_backward(shmt_tensor* grad_out, shmt_tensor*
   if (output_mask.data[2])
     SHMT_TRY(shmt__tensor_empty(per_channel, stat, input->device, SHMT_CONTIGUOUS_FORMAT, &for_bias));
   if (!shmt__tensor_is_meta(input)) {
-    SHMT_TRY(in_format(input, input->dtype, format, &x));
-    SHMT_TRY(in_format(grad_out, input->dtype, format, &g));
+    SHMT_TRY(shmt__tensor_cast(grad_out, input->dtype, &g));
     if (weight) SHMT_TRY(shmt__norm_dense(weight, weight->dtype, &w));
     if (running_mean) SHMT_TRY(shmt__norm_dense(running_mean, running_mean->dtype, &rm));
     if (running_var) SHMT_TRY(shmt__norm_dense(running_var, running_var->dtype, &rv));
     SHMT_TRY(shmt__norm_dense(save_mean, save_mean->dtype, &means));
     SHMT_TRY(shmt__norm_dense(save_invstd, save_invstd->dtype, &scales));
-    c.x = x;
-    c.grad = g;
+    shmt__part_init(&c.x, input, format);
+    shmt__part_init(&c.grad, g, format);
+    c.dtype = input->dtype;
     c.weight = w;
     c.mean = means;
     c.scale = scales;

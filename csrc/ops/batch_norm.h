@@ -2,13 +2,17 @@
 #ifndef SHMT_OPS_BATCH_NORM_H
 #define SHMT_OPS_BATCH_NORM_H
 
+#include "iter/pack.h"
 #include "kernels/shapes.h"
 #include "tensor/tensor.h"
 
-/* Everything dense; x, grad and out are (n, n_channels, plane) in the order of memory. */
+/* Everything dense but x and grad, which have the dims of out in the order of its memory: (n, n_channels, plane). */
 typedef struct shmt__channels {
-  shmt_tensor *x, *grad, *out, *weight, *bias, *mean, *scale, *running_mean, *running_var, *to_weight, *to_bias;
+  shmt__part x, grad;
+  shmt_dtype dtype;
+  shmt_tensor *out, *weight, *bias, *mean, *scale, *running_mean, *running_var, *to_weight, *to_bias;
   int64_t n, n_channels, plane;
+  int n_dims; /* before that of the channels */
   bool training;
   double eps, momentum;
 } shmt__channels;

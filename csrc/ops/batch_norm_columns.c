@@ -28,23 +28,78 @@ static block block_of(const shmt__channels* c, int64_t channel, int64_t end) {
   return (block){c, channel * c->plane, n * c->plane, channel, n};
 }
 
-static char* column_data(const block* b, const shmt_tensor* t) {
-  return t ? (char*)shmt__tensor_data(t) + b->first * shmt__tensor_item_bytes(t) : NULL;
+/* The block's columns of a matrix. */
+static void find_columns(const block* b, const shmt__part* all, shmt__part* out) {
+  const int d = b->c->n_dims;
+
+  *out = *all;
+  out->data += b->channel * all->strides[d];
+  out->sizes[d] = b->n_channels;
 }
 
-static void run(const block* b, int row, char* const* data) {
-  const int64_t pitch = b->c->n_channels * b->c->plane * shmt__tensor_item_bytes(b->c->x);
-  const int64_t strides[3] = {pitch, pitch, pitch};
+/* Are rows dense, and at one distance, which may be 0, from each other? */
+static bool have_pitch(const block* b, const shmt__part* p, int64_t* pitch) {
+  bool found = false;
+  int64_t step = 0;
+  shmt__part row;
 
-  shmt__loops[row][b->c->x->dtype](data, strides, b->n, &b->c->n);
+  *pitch = 0;
+  shmt__part_inner(p, b->c->n_dims, &row);
+  for (int d = b->c->n_dims - 1; d >= 0; d--) {
+    if (p->sizes[d] == 1) continue;
+    if (!found) *pitch = step = p->strides[d];
+    if (p->strides[d] != step) return false;
+    found = true;
+    step *= p->sizes[d];
+  }
+  return shmt__part_is_dense(&row);
+}
+
+/* A loop over out, or sums when there are `totals`, over x and perhaps grad, and over numbers of the columns; what does not
+ * lie in rows is laid so, a few rows at a time. */
+static void run(const block* b, int row, double* totals, const shmt__part* x, const shmt__part* grad,
+                const double* const* numbers, int n_numbers) {
+  const shmt__channels* c = b->c;
+  const shmt__part* const given[2] = {x, grad};
+  const int64_t item = c->x.item, pitch = c->n_channels * c->plane * item;
+  _Alignas(64) char room[2][SHMT_PACK_BYTES];
+  shmt__part columns[2];
+  int64_t pitches[2] = {0, 0};
+  bool as_is = true;
+  shmt__cut cut;
+  char* data[7];
+
+  for (int k = 0; k < 2; k++) {
+    if (!given[k]) continue;
+    find_columns(b, given[k], &columns[k]);
+    if (!have_pitch(b, &columns[k], &pitches[k])) as_is = false;
+  }
+  shmt__cut_init(&cut, &columns[0], as_is ? INT64_MAX : SHMT_PACK_BYTES);
+  for (int64_t index = 0; index < cut.n; index++) {
+    int64_t strides[3] = {pitch}, rows = c->n;
+    int n = 1;
+    for (int k = 0; k < 2; k++, n++) {
+      shmt__part part;
+      data[n] = NULL;
+      if (!given[k]) continue;
+      const int64_t before = shmt__cut_take(&cut, &columns[k], index, &part) / b->n;
+      rows = shmt__part_numel(&part) / b->n;
+      data[n] = as_is ? columns[k].data : shmt__packed(&part, room[k]);
+      strides[n] = as_is ? pitches[k] : b->n * item;
+      if (!totals) data[0] = (char*)shmt__tensor_data(c->out) + before * pitch + b->first * item;
+    }
+    if (totals) data[0] = (char*)totals;
+    if (!totals && !grad) n = 2; /* affine: no place for it */
+    for (int k = 0; k < n_numbers; k++) data[n + k] = (char*)(uintptr_t)numbers[k];
+    shmt__loops[row][c->dtype](data, strides, b->n, &rows);
+  }
 }
 
 /* The columns' sums. */
-static void sum_columns(const block* b, int row, shmt_tensor* x, shmt_tensor* grad, const double* means, double* sums) {
-  char* const data[4] = {(char*)sums, column_data(b, x), column_data(b, grad), (char*)(uintptr_t)means};
-
+static void sum_columns(const block* b, int row, const shmt__part* x, const shmt__part* grad, const double* means,
+                        double* sums) {
   memset(sums, 0, (size_t)b->n * sizeof *sums);
-  run(b, row, data);
+  run(b, row, sums, x, grad, &means, 1);
 }
 
 /* The sum of the block's k-th channel. */
@@ -65,9 +120,9 @@ static void forward_block(const block* b) {
   double sums[COLUMNS], means[COLUMNS], scales[COLUMNS], shifts[COLUMNS];
 
   if (c->training) {
-    sum_columns(b, SHMT_LOOP_columns_sum, c->x, NULL, NULL, sums);
+    sum_columns(b, SHMT_LOOP_columns_sum, &c->x, NULL, NULL, sums);
     for (int64_t k = 0; k < b->n_channels; k++) spread(b, means, k, channel_sum(b, sums, k) / count);
-    sum_columns(b, SHMT_LOOP_columns_square, c->x, NULL, means, sums);
+    sum_columns(b, SHMT_LOOP_columns_square, &c->x, NULL, means, sums);
   }
   for (int64_t k = 0; k < b->n_channels; k++) {
     const double mean = c->training ? means[k * c->plane] : 0, square = c->training ? channel_sum(b, sums, k) : 0;
@@ -75,8 +130,7 @@ static void forward_block(const block* b) {
     spread(b, scales, k, shape.scale);
     spread(b, shifts, k, shape.shift);
   }
-  char* const data[4] = {column_data(b, c->out), column_data(b, c->x), (char*)scales, (char*)shifts};
-  run(b, SHMT_LOOP_columns_affine, data);
+  run(b, SHMT_LOOP_columns_affine, NULL, &c->x, NULL, (const double*[]){scales, shifts}, 2);
 }
 
 static void backward_block(const block* b) {
@@ -84,8 +138,8 @@ static void backward_block(const block* b) {
   double sums[COLUMNS], products[COLUMNS], means[COLUMNS], scales[COLUMNS], shifts[COLUMNS], slopes[COLUMNS];
 
   for (int64_t k = 0; k < b->n_channels; k++) spread(b, means, k, shmt__batch_norm_mean(c, b->channel + k));
-  sum_columns(b, SHMT_LOOP_columns_sum, c->grad, NULL, NULL, sums);
-  sum_columns(b, SHMT_LOOP_columns_product, c->x, c->grad, means, products);
+  sum_columns(b, SHMT_LOOP_columns_sum, &c->grad, NULL, NULL, sums);
+  sum_columns(b, SHMT_LOOP_columns_product, &c->x, &c->grad, means, products);
   for (int64_t k = 0; k < b->n_channels; k++) {
     const shmt__norm_shape shape =
         shmt__batch_norm_settle_backward(c, b->channel + k, channel_sum(b, sums, k), channel_sum(b, products, k));
@@ -94,9 +148,7 @@ static void backward_block(const block* b) {
     spread(b, slopes, k, shape.slope);
   }
   if (!c->out) return;
-  char* const data[7] = {column_data(b, c->out), column_data(b, c->x), column_data(b, c->grad), (char*)scales,
-                         (char*)shifts,          (char*)slopes,        (char*)means};
-  run(b, SHMT_LOOP_columns_backward, data);
+  run(b, SHMT_LOOP_columns_backward, NULL, &c->x, &c->grad, (const double*[]){scales, shifts, slopes, means}, 4);
 }
 
 void shmt__batch_norm_columns(void* ctx, int64_t begin, int64_t end) {

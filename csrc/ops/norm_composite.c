@@ -108,8 +108,9 @@ shmt_status shmt__instance_norm(shmt_tensor* input, shmt_tensor* weight, shmt_te
   SHMT_AUTO(shmt_tensor) folded = NULL;
   SHMT_AUTO(shmt_tensor) means = NULL;
   SHMT_AUTO(shmt_tensor) vars = NULL;
+  SHMT_AUTO(shmt_tensor) weights = NULL;
+  SHMT_AUTO(shmt_tensor) biases = NULL;
   SHMT_AUTO(shmt_tensor) normal = NULL;
-  SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
 
   (void)cudnn_enabled;
@@ -124,7 +125,9 @@ shmt_status shmt__instance_norm(shmt_tensor* input, shmt_tensor* weight, shmt_te
   SHMT_TRY(shmt_op_reshape(input, (shmt_ints){sizes, input->n_dims}, &folded));
   if (running_mean) SHMT_TRY(shmt_op_repeat(running_mean, SHMT_INTS(n), &means));
   if (running_var) SHMT_TRY(shmt_op_repeat(running_var, SHMT_INTS(n), &vars));
-  SHMT_TRY(shmt__batch_norm(folded, NULL, NULL, means, vars, use_input_stats, momentum, eps, false, &normal));
+  if (weight) SHMT_TRY(shmt_op_repeat(weight, SHMT_INTS(n), &weights));
+  if (bias) SHMT_TRY(shmt_op_repeat(bias, SHMT_INTS(n), &biases));
+  SHMT_TRY(shmt__batch_norm(folded, weights, biases, means, vars, use_input_stats, momentum, eps, false, &normal));
   if (use_input_stats) {
     shmt_tensor* const stats[2][2] = {{running_mean, means}, {running_var, vars}};
     for (int i = 0; i < 2; i++) {
@@ -136,10 +139,7 @@ shmt_status shmt__instance_norm(shmt_tensor* input, shmt_tensor* weight, shmt_te
       SHMT_TRY(shmt_op_copy_(stats[i][0], average, false));
     }
   }
-  SHMT_TRY(shmt_op_reshape(normal, shmt__tensor_sizes(input), &result));
-  SHMT_TRY(apply_affine(&result, weight, bias));
-  *out = SHMT_TAKE(result);
-  return SHMT_OK;
+  return shmt_op_reshape(normal, shmt__tensor_sizes(input), out);
 }
 
 shmt_status shmt__batch_norm_with_update(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias,

@@ -63,12 +63,10 @@ static void find_lines(const shmt__resample_shape* s, int64_t begin, int64_t end
 
 /* Lines [first, last) of an image. */
 static char* find_source(const job* j, int64_t image, int64_t first, int64_t last, char* room) {
-  shmt__part lines = j->from;
+  shmt__part lines;
 
-  lines.data += shmt__part_offset(&j->from, j->n_outer, image) + first * j->from.strides[j->n_outer];
-  lines.n_dims = j->from.n_dims - j->n_outer;
-  memmove(lines.sizes, lines.sizes + j->n_outer, (size_t)lines.n_dims * sizeof *lines.sizes);
-  memmove(lines.strides, lines.strides + j->n_outer, (size_t)lines.n_dims * sizeof *lines.strides);
+  shmt__part_inner(&j->from, j->n_outer, &lines);
+  lines.data += shmt__part_offset(&j->from, j->n_outer, image) + first * lines.strides[0];
   lines.sizes[0] = last - first;
   return last == first ? room : shmt__packed(&lines, room);
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -95,6 +96,48 @@ def test_interpolation_of_odd_images(threads: int, mode: str, scale: float, lie:
     nbytes = result.numel() * result.element_size()
     taken = peak(lambda: F.interpolate(odd, scale_factor=scale, mode=mode))
     assert taken <= nbytes * 9 // 8 + threads * (600 << 10)
+
+
+@pytest.mark.parametrize("shape", [(4, 16, 64, 64), (4, 16, 40, 100), (2000, 128), (8, 32, 700)])
+@pytest.mark.parametrize("lie", [*ODD, "neighbours"])
+@pytest.mark.parametrize("training", [False, True])
+def test_batch_norm_of_odd_images(
+    threads: int, training: bool, lie: str, shape: tuple[int, ...]
+) -> None:
+    x = shmtensor.arange(math.prod(shape)).reshape(shape).sin()
+    odd = ODD[lie](x) if lie in ODD else x.transpose(0, 1).contiguous().transpose(0, 1)
+    stats = shmtensor.ones(shape[1])
+    grad = x.cos()
+
+    def call(a: shmtensor.Tensor, g: shmtensor.Tensor) -> tuple[shmtensor.Tensor, ...]:
+        leaf = a.detach().requires_grad_()
+        result = F.batch_norm(leaf, stats * 0, stats * 2, stats, stats, training)
+        return result, shmtensor.autograd.grad(result, leaf, g)[0]
+
+    other = ODD["crossed"](grad)
+    for ours, wide in zip(call(odd, other), call(x.double(), grad.double()), strict=True):
+        assert ours.is_contiguous()
+        assert bool(((ours - wide).abs() <= 1e-5 * (1 + wide.abs())).all())
+    assert peak(lambda: call(odd, other)) <= x.numel() * 8 * 9 // 8 + (128 << 10)
+
+
+@pytest.mark.parametrize("positions", ["plain", *ODD])
+@pytest.mark.parametrize("lie", ["channels last", *ODD])
+def test_grid_sample_of_odd_images(threads: int, lie: str, positions: str) -> None:
+    x = image().clone()
+    odd = ODD[lie](x) if lie in ODD else image(last=True)
+    grid = shmtensor.arange(4 * 64 * 64 * 2).reshape(4, 64, 64, 2).sin()
+    places = ODD[positions](grid) if positions in ODD else grid
+
+    def call(a: shmtensor.Tensor, b: shmtensor.Tensor) -> tuple[shmtensor.Tensor, ...]:
+        leaves = [a.detach().requires_grad_(), b.detach().requires_grad_()]
+        result = F.grid_sample(*leaves, align_corners=False)
+        return result, *shmtensor.autograd.grad(result, leaves, a)
+
+    for ours, same in zip(call(odd, places), call(x, grid), strict=True):
+        assert bool(((ours - same).abs() <= 1e-5 * (1 + same.abs())).all())
+    nbytes = 2 * x.numel() * x.element_size() + grid.numel() * 4
+    assert peak(lambda: call(odd, places)) <= nbytes * 9 // 8 + (128 << 10)
 
 
 def test_group_norm_of_channels_last() -> None:
