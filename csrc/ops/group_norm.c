@@ -1,7 +1,7 @@
 /* ops/group_norm.c -- normalisation of groups of channels, forward and backward.
  *
  * The input is taken as (n, group, per_group, plane): statistics belong to the first two dims, weight and bias to the
- * two in the middle. Where channels come last, the forward pass gathers a group at a time and puts it back.
+ * two in the middle. Where channels come last, a group at a time is gathered and put back.
  */
 #include "generated/impls.h"
 #include "iter/copy.h"
@@ -14,7 +14,7 @@
 
 enum { GRAIN = 16384 };
 
-/* Everything dense; in forward_apart x and out with the channels last. sums (float64, 2 x n x channels): those of grad, and of grad * (x - mean), per plane. */
+/* Everything dense; in the passes "apart" x, grad and out with the channels last. sums (float64, 2 x n x channels): those of grad, and of grad * (x - mean), per plane. */
 typedef struct groups {
   shmt_tensor *x, *grad, *out, *weight, *bias, *mean, *rstd, *sums;
   int64_t n, n_groups, per_group, plane;
@@ -88,6 +88,13 @@ static void move_group(const groups* g, char* block, char* image, bool to_block)
     shmt__move_transposed(image, pixel, block, row, g->plane, g->per_group, item);
 }
 
+/* Group k of a tensor whose channels come last. */
+static char* group_of(const groups* g, shmt_tensor* t, int64_t k) {
+  const int64_t at = k / g->n_groups * channels_of(g) * g->plane + k % g->n_groups * g->per_group;
+
+  return shmt__norm_data(t) + at * shmt__tensor_item_bytes(t);
+}
+
 static void forward_apart(void* ctx, int64_t begin, int64_t end) {
   groups* g = ctx;
   const int64_t item = shmt__tensor_item_bytes(g->x);
@@ -99,48 +106,73 @@ static void forward_apart(void* ctx, int64_t begin, int64_t end) {
     return;
   }
   for (int64_t k = begin; k < end; k++) {
-    const int64_t at = (k / g->n_groups * channels_of(g) * g->plane + k % g->n_groups * g->per_group) * item;
-    move_group(g, block, shmt__norm_data(g->x) + at, true);
+    move_group(g, block, group_of(g, g->x, k), true);
     forward_group(g, k, block, block);
-    move_group(g, block, shmt__norm_data(g->out) + at, false);
+    move_group(g, block, group_of(g, g->out, k), false);
   }
   shmt__dealloc(block, nbytes);
 }
 
+/* Group k, which lies dense in x and grad, to out, which may be x; NULL: only the sums. */
+static void backward_group(const groups* g, int64_t k, char* x, char* grad, char* out) {
+  const shmt_dtype dtype = g->x->dtype;
+  const int64_t nbytes = g->plane * shmt__tensor_item_bytes(g->x);
+  const double count = (double)(g->per_group * g->plane);
+  const double mean = shmt__norm_load(g->mean, k, 0), scale = shmt__norm_load(g->rstd, k, 1);
+  double sum = 0, product = 0;
+
+  for (int64_t i = 0; i < g->per_group; i++) {
+    const int64_t at = k * g->per_group + i;
+    const double weight = shmt__norm_load(g->weight, k % g->n_groups * g->per_group + i, 1);
+    const shmt__norm_shape shape = {.mean = mean};
+    double* one = sums_of(g, 0) + at;
+    double* with_x = sums_of(g, 1) + at;
+    *one = *with_x = 0;
+    char* data[3] = {(char*)one, grad + i * nbytes, NULL};
+    shmt__loops[SHMT_LOOP_run_sum][dtype](data, NULL, g->plane, &shape);
+    char* pair[3] = {(char*)with_x, x + i * nbytes, grad + i * nbytes};
+    shmt__loops[SHMT_LOOP_run_product][dtype](pair, NULL, g->plane, &shape);
+    sum += weight * *one;
+    product += weight * *with_x;
+  }
+  for (int64_t i = 0; out && i < g->per_group; i++) {
+    const double weight = shmt__norm_load(g->weight, k % g->n_groups * g->per_group + i, 1);
+    const shmt__norm_shape shape = {.mean = mean,
+                                    .scale = scale,
+                                    .weight = weight,
+                                    .shift = -sum / count,
+                                    .slope = -product * scale * scale / count};
+    char* data[3] = {out + i * nbytes, x + i * nbytes, grad + i * nbytes};
+    shmt__loops[SHMT_LOOP_run_backward][dtype](data, NULL, g->plane, &shape);
+  }
+}
+
 static void backward_groups(void* ctx, int64_t begin, int64_t end) {
   const groups* g = ctx;
-  const shmt_dtype dtype = g->x->dtype;
-  const double count = (double)(g->per_group * g->plane);
 
   for (int64_t k = begin; k < end; k++) {
-    const double mean = shmt__norm_load(g->mean, k, 0), scale = shmt__norm_load(g->rstd, k, 1);
-    double sum = 0, product = 0;
-    for (int64_t i = 0; i < g->per_group; i++) {
-      const int64_t at = k * g->per_group + i;
-      const double weight = shmt__norm_load(g->weight, k % g->n_groups * g->per_group + i, 1);
-      const shmt__norm_shape shape = {.mean = mean};
-      double* one = sums_of(g, 0) + at;
-      double* with_x = sums_of(g, 1) + at;
-      *one = *with_x = 0;
-      char* data[3] = {(char*)one, plane_of(g, g->grad, at), NULL};
-      shmt__loops[SHMT_LOOP_run_sum][dtype](data, NULL, g->plane, &shape);
-      char* pair[3] = {(char*)with_x, plane_of(g, g->x, at), plane_of(g, g->grad, at)};
-      shmt__loops[SHMT_LOOP_run_product][dtype](pair, NULL, g->plane, &shape);
-      sum += weight * *one;
-      product += weight * *with_x;
-    }
-    for (int64_t i = 0; g->out && i < g->per_group; i++) {
-      const int64_t at = k * g->per_group + i;
-      const double weight = shmt__norm_load(g->weight, k % g->n_groups * g->per_group + i, 1);
-      const shmt__norm_shape shape = {.mean = mean,
-                                      .scale = scale,
-                                      .weight = weight,
-                                      .shift = -sum / count,
-                                      .slope = -product * scale * scale / count};
-      char* data[3] = {plane_of(g, g->out, at), plane_of(g, g->x, at), plane_of(g, g->grad, at)};
-      shmt__loops[SHMT_LOOP_run_backward][dtype](data, NULL, g->plane, &shape);
-    }
+    const int64_t at = k * g->per_group;
+    backward_group(g, k, plane_of(g, g->x, at), plane_of(g, g->grad, at), g->out ? plane_of(g, g->out, at) : NULL);
   }
+}
+
+static void backward_apart(void* ctx, int64_t begin, int64_t end) {
+  groups* g = ctx;
+  const int64_t block = g->per_group * g->plane * shmt__tensor_item_bytes(g->x);
+  void* x = NULL;
+
+  if (shmt__alloc((uint64_t)(2 * block), &x) != SHMT_OK) {
+    atomic_store_explicit(&g->failed, true, memory_order_relaxed); /* read after the pieces are done */
+    return;
+  }
+  char* const grad = (char*)x + block;
+  for (int64_t k = begin; k < end; k++) {
+    move_group(g, x, group_of(g, g->x, k), true);
+    move_group(g, grad, group_of(g, g->grad, k), true);
+    backward_group(g, k, x, grad, g->out ? x : NULL);
+    if (g->out) move_group(g, x, group_of(g, g->out, k), false);
+  }
+  shmt__dealloc(x, (uint64_t)(2 * block));
 }
 
 static shmt_status check(const shmt_tensor* input, const shmt_tensor* weight, const shmt_tensor* bias, int64_t n,
@@ -171,11 +203,10 @@ static shmt_status check(const shmt_tensor* input, const shmt_tensor* weight, co
 
 static int64_t grain_of(const groups* g) { return GRAIN / (g->per_group * g->plane + 1) + 1; }
 
-/* Results take the input's memory format. */
-static shmt_status in_format_of(const shmt_tensor* input, shmt_tensor** t) {
-  SHMT_AUTO(shmt_tensor) dense = SHMT_TAKE(*t);
-
-  return shmt__tensor_contiguous(dense, shmt__tensor_suggest_format(input), t);
+static shmt_status check_memory(const groups* g) {
+  SHMT_REQUIRE(!atomic_load_explicit(&g->failed, memory_order_relaxed), SHMT_E_NOMEM,
+               "native_group_norm(): a group of %" PRId64 " elements", g->per_group * g->plane);
+  return SHMT_OK;
 }
 
 shmt_status shmt__native_group_norm(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, int64_t n,
@@ -207,8 +238,7 @@ shmt_status shmt__native_group_norm(shmt_tensor* input, shmt_tensor* weight, shm
     g.rstd = scales;
     shmt__parallel_for(n * group, grain_of(&g), format == SHMT_CONTIGUOUS_FORMAT ? forward_groups : forward_apart,
                        &g);
-    SHMT_REQUIRE(!atomic_load_explicit(&g.failed, memory_order_relaxed), SHMT_E_NOMEM,
-                 "native_group_norm(): a group of %" PRId64 " elements", g.per_group * plane);
+    SHMT_TRY(check_memory(&g));
   }
   *out = SHMT_TAKE(result);
   *mean = SHMT_TAKE(means);
@@ -235,6 +265,7 @@ shmt_status shmt__native_group_norm_backward(shmt_tensor* grad_out, shmt_tensor*
                                              shmt_tensor** grad_input, shmt_tensor** grad_weight,
                                              shmt_tensor** grad_bias) {
   SHMT_AUTO(shmt_tensor) x = NULL;
+  SHMT_AUTO(shmt_tensor) cast = NULL;
   SHMT_AUTO(shmt_tensor) grad = NULL;
   SHMT_AUTO(shmt_tensor) w = NULL;
   SHMT_AUTO(shmt_tensor) means = NULL;
@@ -251,16 +282,18 @@ shmt_status shmt__native_group_norm_backward(shmt_tensor* grad_out, shmt_tensor*
                "native_group_norm_backward(): grad_out has shape %s, input %s, mean %s and rstd %s",
                SHMT_SHAPE_TEXT(grad_out), SHMT_SHAPE_TEXT(input), SHMT_SHAPE_TEXT(mean), SHMT_SHAPE_TEXT(rstd));
   const shmt_dtype stat = weight ? weight->dtype : input->dtype;
+  const bool alike = shmt__sizes_are(grad_out, shmt__tensor_sizes(input));
+  const shmt_memory_format format = alike ? shmt__tensor_suggest_format(input) : SHMT_CONTIGUOUS_FORMAT;
   if (output_mask.data[0])
-    SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(input), input->dtype, input->device, SHMT_CONTIGUOUS_FORMAT,
-                                &for_input));
+    SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(input), input->dtype, input->device, format, &for_input));
   if (output_mask.data[1])
     SHMT_TRY(shmt__tensor_empty(SHMT_INTS(channels), stat, input->device, SHMT_CONTIGUOUS_FORMAT, &for_weight));
   if (output_mask.data[2])
     SHMT_TRY(shmt__tensor_empty(SHMT_INTS(channels), stat, input->device, SHMT_CONTIGUOUS_FORMAT, &for_bias));
   if (!shmt__tensor_is_meta(input)) {
-    SHMT_TRY(shmt__norm_dense(input, input->dtype, &x));
-    SHMT_TRY(shmt__norm_dense(grad_out, input->dtype, &grad));
+    SHMT_TRY(shmt__tensor_cast(grad_out, input->dtype, &cast));
+    SHMT_TRY(shmt__tensor_contiguous(cast, format, &grad));
+    SHMT_TRY(shmt__tensor_contiguous(input, format, &x));
     if (weight) SHMT_TRY(shmt__norm_dense(weight, weight->dtype, &w));
     SHMT_TRY(shmt__norm_dense(mean, mean->dtype, &means));
     SHMT_TRY(shmt__norm_dense(rstd, rstd->dtype, &scales));
@@ -272,10 +305,10 @@ shmt_status shmt__native_group_norm_backward(shmt_tensor* grad_out, shmt_tensor*
     g.rstd = scales;
     g.sums = sums;
     g.out = for_input;
-    shmt__parallel_for(n * group, grain_of(&g), backward_groups, &g);
+    shmt__parallel_for(n * group, grain_of(&g), format == SHMT_CONTIGUOUS_FORMAT ? backward_groups : backward_apart, &g);
+    SHMT_TRY(check_memory(&g));
     if (for_weight) channel_sums(&g, 1, for_weight);
     if (for_bias) channel_sums(&g, 0, for_bias);
-    if (for_input) SHMT_TRY(in_format_of(input, &for_input));
   }
   *grad_input = SHMT_TAKE(for_input);
   *grad_weight = SHMT_TAKE(for_weight);

@@ -3,11 +3,15 @@
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "iter/copy.h"
+#include "iter/pack.h"
+#include "kernels/pool.h"
 #include "kernels/shapes.h"
 #include "ops/check.h"
 #include "ops/pool.h"
+#include "storage/allocator.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { GRAIN = 16384 };
@@ -129,22 +133,71 @@ static void run_planes(void* ctx, int64_t begin, int64_t end) {
   p->loop(data, NULL, end - begin, p->shape);
 }
 
-static void walk_planes(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[3], const bool is_image[3]) {
+/* Images that lie otherwise: laid dense, as many planes at a time as are not much. */
+enum { GATHERED_BYTES = 64 << 10 };
+typedef struct gathered {
+  const planes* p;
+  int image; /* the operand */
+  shmt__part part; /* all of it */
+  shmt__cut cut;
+  int64_t plane; /* elements */
+  uint64_t room;
+  atomic_bool failed; /* out of memory */
+} gathered;
+
+static void run_gathered(void* ctx, int64_t begin, int64_t end) {
+  gathered* g = ctx;
+  void* room = NULL;
+
+  if (shmt__alloc(g->room, &room) != SHMT_OK) {
+    atomic_store_explicit(&g->failed, true, memory_order_relaxed); /* read after the pieces are done */
+    return;
+  }
+  for (int64_t i = begin; i < end; i++) {
+    shmt__part part;
+    char* data[3];
+    const int64_t first = shmt__cut_take(&g->cut, &g->part, i, &part) / g->plane;
+    for (int k = 0; k < 3; k++) data[k] = g->p->data[k] ? g->p->data[k] + first * g->p->step[k] : NULL;
+    data[g->image] = shmt__packed(&part, room);
+    g->p->loop(data, NULL, shmt__part_numel(&part) / g->plane, g->p->shape);
+  }
+  shmt__dealloc(room, g->room);
+}
+
+static shmt_status gather_planes(const planes* p, int image, const shmt_tensor* t, int64_t grain) {
+  gathered g = {.p = p, .image = image, .plane = SHMT_POOL_PLANE(p->shape->in)};
+  const int64_t bytes = g.plane * shmt__tensor_item_bytes(t), most = bytes > GATHERED_BYTES ? bytes : GATHERED_BYTES;
+
+  shmt__part_init(&g.part, t, SHMT_CONTIGUOUS_FORMAT);
+  shmt__cut_init(&g.cut, &g.part, most);
+  g.room = (uint64_t)most;
+  shmt__parallel_for(g.cut.n, grain / (most / bytes) + 1, run_gathered, &g);
+  SHMT_REQUIRE(!atomic_load_explicit(&g.failed, memory_order_relaxed), SHMT_E_NOMEM, "pooling: a plane of %" PRId64
+               " elements", g.plane);
+  return SHMT_OK;
+}
+
+static shmt_status walk_planes(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[3], const bool is_image[3]) {
   const int64_t ins = s->in[0] * s->in[1] * s->in[2], outs = s->out[0] * s->out[1] * s->out[2];
   planes p = {.shape = s};
   int64_t n = 0;
+  int odd = 0; /* the image, if it does not lie dense */
 
   for (int k = 0; k < 3; k++) {
     if (!tensors[k]) continue;
     p.data[k] = shmt__tensor_data(tensors[k]);
     p.step[k] = (is_image[k] ? ins : outs) * shmt__tensor_item_bytes(tensors[k]);
     n = tensors[k]->numel / (is_image[k] ? ins : outs);
+    if (is_image[k] && !shmt__tensor_is_contiguous(tensors[k])) odd = k;
   }
   p.loop = shmt__loops[row][tensors[0]->dtype];
   /* A window may be larger than any image. */
   double work = (double)outs * (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2];
   if (work < (double)ins) work = (double)ins; /* of adaptive ones, whose windows have no size of their own */
-  shmt__parallel_for(n, work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1, run_planes, &p);
+  const int64_t grain = work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1;
+  if (odd) return gather_planes(&p, odd, tensors[odd], grain);
+  shmt__parallel_for(n, grain, run_planes, &p);
+  return SHMT_OK;
 }
 
 /* --- images whose channels lie side by side ------------------------------------------------ */
@@ -207,7 +260,7 @@ static shmt_memory_format format_for(const shmt_tensor* self, int row, const shm
   return as_it_lies ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
 }
 
-static void walk_rows(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[3], const bool is_image[3]) {
+static shmt_status walk_rows(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[3], const bool is_image[3]) {
   rows p = {.shape = s, .is_adaptive = is_adaptive(row), .channels = tensors[0]->sizes[1]};
   const int64_t ins = s->in[0] * s->in[1] * s->in[2], outs = s->out[0] * s->out[1] * s->out[2];
 
@@ -225,12 +278,21 @@ static void walk_rows(int row, const shmt__pool_shape* s, shmt_tensor* const ten
                       (double)p.channels * (adds ? (double)rows_of : 1.0);
   shmt__parallel_for(tensors[0]->sizes[0] * (adds ? 1 : rows_of), work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1,
                      adds ? run_images : run_rows, &p);
+  return SHMT_OK;
 }
 
-/* tensors: dense in `format`, in the loop's order; those that is_image have planes of the input's size. */
-static void walk(shmt_memory_format format, int row, const shmt__pool_shape* s, shmt_tensor* const tensors[3],
-                 const bool is_image[3]) {
-  (format == SHMT_CONTIGUOUS_FORMAT ? walk_planes : walk_rows)(row, s, tensors, is_image);
+/* tensors: dense in `format`, in the loop's order; those that is_image have planes of the input's size. An image behind the
+ * first operand may lie anyhow in the contiguous format. */
+static shmt_status walk(shmt_memory_format format, int row, const shmt__pool_shape* s, shmt_tensor* const tensors[3],
+                        const bool is_image[3]) {
+  return (format == SHMT_CONTIGUOUS_FORMAT ? walk_planes : walk_rows)(row, s, tensors, is_image);
+}
+
+/* An image for walk(). New reference. */
+static shmt_status find_image(shmt_tensor* self, shmt_memory_format format, shmt_tensor** out) {
+  if (format != SHMT_CONTIGUOUS_FORMAT) return shmt__tensor_contiguous(self, format, out);
+  *out = shmt__tensor_ref(self);
+  return SHMT_OK;
 }
 
 /* Results take the input's memory format. */
@@ -259,8 +321,8 @@ static shmt_status max_pool(const params* p, int row, const shmt__pool_shape* s,
   SHMT_TRY(shmt__tensor_empty(shape, self->dtype, self->device, format, &values));
   SHMT_TRY(shmt__tensor_empty(shape, SHMT_INT64, self->device, format, &where));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
-    SHMT_TRY(shmt__tensor_contiguous(self, format, &dense));
-    walk(format, row, s, (shmt_tensor* const[]){values, where, dense}, MAX_IMAGES);
+    SHMT_TRY(find_image(self, format, &dense));
+    SHMT_TRY(walk(format, row, s, (shmt_tensor* const[]){values, where, dense}, MAX_IMAGES));
   }
   SHMT_TRY(in_format_of(self, &values));
   SHMT_TRY(in_format_of(self, &where));
@@ -282,8 +344,8 @@ shmt_status shmt__max_pool_alone(const char* name, int n, shmt_tensor* self, shm
   const shmt_memory_format format = format_for(self, SHMT_LOOP_max_pool, &s, n);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
   if (values->numel > 0) {
-    SHMT_TRY(shmt__tensor_contiguous(self, format, &dense));
-    walk(format, SHMT_LOOP_max_pool, &s, (shmt_tensor* const[]){values, NULL, dense}, MAX_IMAGES);
+    SHMT_TRY(find_image(self, format, &dense));
+    SHMT_TRY(walk(format, SHMT_LOOP_max_pool, &s, (shmt_tensor* const[]){values, NULL, dense}, MAX_IMAGES));
   }
   SHMT_TRY(in_format_of(self, &values));
   *out = SHMT_TAKE(values);
@@ -344,7 +406,7 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
       SHMT_TRY(shmt__tensor_contiguous(grad, format, &dense));
       SHMT_TRY(shmt__tensor_contiguous(indices, format, &where));
       SHMT_TRY(check_where(where, s.in[0] * s.in[1] * s.in[2]));
-      walk(format, SHMT_LOOP_max_pool_backward, &s, (shmt_tensor* const[]){result, dense, where}, GRAD_IMAGES);
+      SHMT_TRY(walk(format, SHMT_LOOP_max_pool_backward, &s, (shmt_tensor* const[]){result, dense, where}, GRAD_IMAGES));
     }
   }
   *out = SHMT_TAKE(result);
@@ -364,8 +426,8 @@ static shmt_status average(const char* name, int n, int row, const shmt__pool_sh
   const shmt_memory_format format = format_for(self, row, s, n);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
-    SHMT_TRY(shmt__tensor_contiguous(self, format, &dense));
-    walk(format, row, s, (shmt_tensor* const[]){values, dense, NULL}, AVG_IMAGES);
+    SHMT_TRY(find_image(self, format, &dense));
+    SHMT_TRY(walk(format, row, s, (shmt_tensor* const[]){values, dense, NULL}, AVG_IMAGES));
   }
   SHMT_TRY(in_format_of(self, &values));
   *out = SHMT_TAKE(values);
@@ -386,7 +448,7 @@ static shmt_status average_backward(const char* name, int n, int row, const shmt
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     if (grad->numel > 0) {
       SHMT_TRY(shmt__tensor_contiguous(grad, format, &dense));
-      walk(format, row, s, (shmt_tensor* const[]){result, dense, NULL}, GRAD_IMAGES);
+      SHMT_TRY(walk(format, row, s, (shmt_tensor* const[]){result, dense, NULL}, GRAD_IMAGES));
     }
   }
   *out = SHMT_TAKE(result);

@@ -146,6 +146,49 @@ def test_group_norm_of_channels_last() -> None:
     assert peak(lambda: F.group_norm(x, 4)) <= nbytes + nbytes // 4
 
 
+@pytest.mark.parametrize("groups", [1, 4])
+def test_gradient_of_group_norm_of_channels_last(threads: int, groups: int) -> None:
+    x = image(last=True)
+    grad, weight = x.cos(), shmtensor.arange(16).cos()
+
+    def call(a: shmtensor.Tensor, g: shmtensor.Tensor) -> list[shmtensor.Tensor]:
+        leaves = [a.detach().requires_grad_(), weight.to(a.dtype).requires_grad_()]
+        return list(shmtensor.autograd.grad(F.group_norm(leaves[0], groups, leaves[1]), leaves, g))
+
+    rows = call(x.contiguous(), grad.contiguous())
+    for ours, same in zip(call(x, grad), rows, strict=True):
+        assert bool(((ours - same).abs() <= 1e-6 * (1 + same.abs())).all())
+    assert call(x, grad)[0].is_contiguous(memory_format=shmtensor.channels_last)
+    nbytes = x.numel() * x.element_size()
+    block = nbytes // 4 // groups
+    assert peak(lambda: call(x, grad)) <= nbytes * 2 * 9 // 8 + threads * 2 * block + (128 << 10)
+
+
+#: A pool of images that do not lie in rows, which are laid so a few planes at a time.
+POOLS = {
+    "max": lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)[1],
+    "max alone": lambda x: F.max_pool2d(x, 2),
+    "avg": lambda x: F.avg_pool2d(x, 3, 2, 1),
+    "adaptive": lambda x: F.adaptive_avg_pool2d(x, 5),
+    "of lines": lambda x: F.avg_pool1d(x[:, :, 0], 4),
+    "of neighbours": lambda x: F.max_pool1d(x[:, :, 0].mT.contiguous().mT, 4),
+    "of volumes": lambda x: F.adaptive_max_pool3d(x, 3),
+}
+
+
+@pytest.mark.parametrize("dtype", [shmtensor.float32, *HALVES])
+@pytest.mark.parametrize("lie", ODD)
+@pytest.mark.parametrize("name", POOLS)
+def test_pools_of_odd_images(threads: int, name: str, lie: str, dtype: shmtensor.dtype) -> None:
+    x = image(dtype)
+    odd = ODD[lie](x)
+    assert POOLS[name](odd).equal(POOLS[name](x))
+    result = POOLS[name](x)
+    nbytes = result.numel() * (8 + x.element_size())
+    if name not in ("of neighbours", "of volumes"):
+        assert peak(lambda: POOLS[name](odd)) <= nbytes * 9 // 8 + threads * (72 << 10) + (64 << 10)
+
+
 @pytest.mark.parametrize("dtype", [shmtensor.float32, *HALVES])
 def test_pointwise_convolution_of_channels_last(dtype: shmtensor.dtype) -> None:
     x = image(dtype).reshape(4, 64, 32, 32).contiguous(memory_format=shmtensor.channels_last)
