@@ -143,20 +143,6 @@ void SHMT_LOOP(direct)(char* const* data, const int64_t* strides, int64_t n, con
     }
   }
 }
-
-/* Weights for the way back: data: (n, filters, kernel) with the kernel's elements in reverse, some channels of weight
- * (filters, channels, kernel); n: those channels; ctx: shmt__direct_shape of the way there. */
-void SHMT_LOOP(direct_flip)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__direct_shape* s = ctx;
-  const int64_t size = s->conv->kernel[0] * s->conv->kernel[1] * s->conv->kernel[2], filters = s->filters;
-  T* to = (T*)(void*)data[0];
-  const T* from = (const T*)(const void*)data[1];
-
-  (void)strides;
-  for (int64_t f = 0; f < filters; f++, to += size, from += s->k)
-    for (int64_t i = 0; i < n; i++)
-      for (int64_t p = 0; p < size; p++) to[i * filters * size + p] = from[i * size + size - 1 - p];
-}
 #undef INLINE
 #undef FILTERS
 #undef VECTOR_BYTES

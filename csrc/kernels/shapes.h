@@ -103,6 +103,12 @@ static inline int64_t shmt__conv_reach(const shmt__conv_shape* s, int d, int64_t
   return (n - 1) * s->stride[d] + (s->kernel[d] - 1) * s->dilation[d] + 1;
 }
 
+/* The weight of a convolution whose way back is wanted: of a group; elements of a kernel; steps in elements. */
+typedef struct shmt__flip_shape {
+  int64_t filters, size;
+  int64_t filter_step, channel_step, place_step;
+} shmt__flip_shape;
+
 /* Elements of a padded row, with room for a last vector of outputs that reaches beyond the end. */
 enum { SHMT_DEPTHWISE_LANES = 16 };
 static inline int64_t shmt__depthwise_row(const shmt__conv_shape* s) {

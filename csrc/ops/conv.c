@@ -5,8 +5,9 @@
 #include "generated/loops.h"
 #include "iter/copy.h"
 #include "ops/check.h"
-#include "ops/conv_core.h"
+#include "ops/conv_back.h"
 #include "ops/conv_direct.h"
+#include "ops/conv_turn.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -234,14 +235,63 @@ static shmt_status check_dtype(const params* p, shmt_dtype dtype) {
   return SHMT_OK;
 }
 
+/* From images to windows; `sizes` of the result, which is not empty. */
+static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias,
+                           shmt_ints sizes, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) w = NULL;
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  shmt__conv c = *given;
+
+  c.dtype = forward_dtype(input->dtype, &c);
+  set_images(&c, input);
+  SHMT_TRY(empty(sizes, c.given, SHMT_CPU, &result));
+  SHMT_TRY(prepare_weight(&c, weight, &w));
+  if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
+  /* Rounded once; what is not rounded gets it afterwards. */
+  if (b && (shmt__is_half(c.dtype) || c.given != c.dtype)) c.bias = shmt__tensor_data(b);
+  SHMT_TRY(shmt__conv_forward(&c, shmt__tensor_data(input), shmt__tensor_data(w), shmt__tensor_data(result)));
+  if (b && !c.bias) SHMT_TRY(add_bias(result, b));
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+/* From windows to images: as above. */
+static shmt_status to_images(const shmt__conv* given, shmt_tensor* windows, shmt_tensor* weight, shmt_tensor* bias,
+                             shmt_ints sizes, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) w = NULL;
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  shmt__conv c = *given, back;
+
+  if (shmt__conv_turn(&c, &back)) {
+    SHMT_TRY(shmt__conv_turn_weight(&c, weight, &w));
+    return forward(&back, windows, w, bias, sizes, out);
+  }
+  c.given = windows->dtype;
+  SHMT_TRY(shmt__tensor_contiguous(weight, SHMT_CONTIGUOUS_FORMAT, &w));
+  SHMT_TRY(empty(sizes, windows->dtype, SHMT_CPU, &result));
+  if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
+  const shmt__planes from = shmt__planes_of(windows), to = shmt__planes_of(result);
+  SHMT_TRY(shmt__conv_to_images(&c, &from, shmt__tensor_data(w), b ? shmt__tensor_data(b) : NULL, &to));
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+/* Sums over nothing: each the bias of its channel, or 0. */
+static shmt_status only_bias(shmt_ints sizes, shmt_dtype dtype, shmt_tensor* bias, shmt_tensor** out) {
+  SHMT_TRY(empty(sizes, dtype, SHMT_CPU, out));
+  SHMT_TRY(shmt__tensor_fill(*out, shmt__scalar_int(0)));
+  if (!bias || (*out)->numel == 0) return SHMT_OK;
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  SHMT_TRY(prepare(bias, dtype, &b));
+  return add_bias(*out, b);
+}
+
 shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, shmt_ints stride,
                               shmt_ints padding, shmt_ints dilation, bool transposed, shmt_ints output_padding,
                               int64_t groups, shmt_tensor** out) {
   const params p = {stride, padding, dilation, output_padding, transposed, groups, input->n_dims - 2};
-  SHMT_AUTO(shmt_tensor) x = NULL;
-  SHMT_AUTO(shmt_tensor) w = NULL;
-  SHMT_AUTO(shmt_tensor) b = NULL;
-  SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t sizes[5];
   shmt__conv c;
 
@@ -254,74 +304,41 @@ shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tens
   const shmt_ints result_sizes = {sizes, input->n_dims};
   const shmt_device device = shmt__common_device(input, weight, bias);
   if (device == SHMT_META) return empty(result_sizes, input->dtype, device, out);
+  if (weight->numel == 0 || input->numel == 0) return only_bias(result_sizes, input->dtype, bias, out);
   const shmt_ints input_sizes = shmt__tensor_sizes(input);
   fill_conv(&p, transposed ? result_sizes : input_sizes, transposed ? input_sizes : result_sizes, weight,
             work_dtype(input->dtype), &c);
-  const bool is_empty = weight->numel == 0 || input->numel == 0;
-  const bool is_forward = !transposed && !is_empty;
-  if (is_forward) {
-    c.dtype = forward_dtype(input->dtype, &c);
-    set_images(&c, input);
-  }
-  SHMT_TRY(empty(result_sizes, c.given, SHMT_CPU, &result));
-  if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
-  /* Rounded once; what is not rounded gets it afterwards. */
-  if (b && is_forward && (shmt__is_half(c.dtype) || c.given != c.dtype)) c.bias = shmt__tensor_data(b);
-  if (result->numel > 0) {
-    if (is_empty) {
-      SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
-    } else if (transposed) {
-      SHMT_TRY(prepare(input, c.dtype, &x));
-      SHMT_TRY(prepare(weight, c.dtype, &w));
-      SHMT_TRY(shmt__conv_to_images(&c, shmt__tensor_data(x), shmt__tensor_data(w), shmt__tensor_data(result)));
-    } else {
-      SHMT_TRY(prepare_weight(&c, weight, &w));
-      SHMT_TRY(shmt__conv_forward(&c, shmt__tensor_data(input), shmt__tensor_data(w), shmt__tensor_data(result)));
-    }
-    if (b && !c.bias) SHMT_TRY(add_bias(result, b));
-  }
-  return shmt__tensor_cast(result, input->dtype, out);
+  return (transposed ? to_images : forward)(&c, input, weight, bias, result_sizes, out);
 }
+
+/* --- gradients ---------------------------------------------------------------------- */
 
 /* In a transposed convolution input and output change sides, not the weight. */
-static shmt_status fill_gradient(const shmt__conv* c, bool transposed, shmt_tensor* grad, shmt_tensor* weight,
-                                 shmt_tensor* result) {
-  if (result->numel == 0) return SHMT_OK;
-  if (grad->numel == 0 || weight->numel == 0) return shmt__tensor_fill(result, shmt__scalar_int(0));
-  if (transposed)
-    return shmt__conv_forward(c, shmt__tensor_data(grad), shmt__tensor_data(weight), shmt__tensor_data(result));
-  return shmt__conv_to_images(c, shmt__tensor_data(grad), shmt__tensor_data(weight), shmt__tensor_data(result));
+static shmt_status input_gradient(const shmt__conv* c, bool transposed, shmt_tensor* grad, shmt_tensor* weight,
+                                  shmt_tensor* input, shmt_tensor** out) {
+  const shmt_ints sizes = shmt__tensor_sizes(input);
+
+  if (grad->numel == 0 || weight->numel == 0 || input->numel == 0) return only_bias(sizes, grad->dtype, NULL, out);
+  return (transposed ? forward : to_images)(c, grad, weight, NULL, sizes, out);
 }
 
-static shmt_status weight_gradient(const shmt__conv* c, bool transposed, shmt_tensor* grad, shmt_tensor* input,
-                                   shmt_tensor* result) {
-  if (result->numel == 0) return SHMT_OK;
-  if (grad->numel == 0 || input->numel == 0) return shmt__tensor_fill(result, shmt__scalar_int(0));
-  if (transposed)
-    return shmt__conv_to_weight(c, shmt__tensor_data(grad), shmt__tensor_data(input), shmt__tensor_data(result));
-  return shmt__conv_to_weight(c, shmt__tensor_data(input), shmt__tensor_data(grad), shmt__tensor_data(result));
+static shmt_status weight_gradient(const shmt__conv* given, bool transposed, shmt_tensor* grad, shmt_tensor* input,
+                                   shmt_tensor* weight, shmt_tensor** out) {
+  const shmt_ints sizes = shmt__tensor_sizes(weight);
+  const shmt__planes images = shmt__planes_of(transposed ? grad : input);
+  const shmt__planes windows = shmt__planes_of(transposed ? input : grad);
+  shmt__conv c = *given;
+
+  if (grad->numel == 0 || input->numel == 0 || weight->numel == 0) return only_bias(sizes, grad->dtype, NULL, out);
+  SHMT_TRY(empty(sizes, grad->dtype, SHMT_CPU, out));
+  c.given = grad->dtype;
+  return shmt__conv_to_weight(&c, &images, &windows, shmt__tensor_data(*out));
 }
 
-/* Sum over images and positions, in the widest real or complex type. */
-static shmt_status bias_gradient(shmt_tensor* grad, shmt_tensor* result) {
-  const int64_t item = shmt__tensor_item_bytes(grad), channels = grad->sizes[1];
-  const shmt__loop dot = shmt__loops[SHMT_LOOP_dot][grad->dtype], add = shmt__loops[SHMT_LOOP_add][grad->dtype];
-  const shmt_scalar alpha = shmt__scalar_int(1);
-  const int64_t plane = shmt__tensor_extent(grad, 2, grad->n_dims);
-  _Alignas(16) char one[16], sum[16];
+static shmt_status bias_gradient(shmt_tensor* grad, shmt_tensor** out) {
+  const int64_t dims[] = {0, 2, 3, 4};
 
-  shmt__scalar_store_unsafe(alpha, grad->dtype, one);
-  SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
-  for (int64_t i = 0; i < grad->sizes[0] * channels; i++) {
-    char* to = (char*)shmt__tensor_data(result) + i % channels * item;
-    char* data[3] = {sum, (char*)shmt__tensor_data(grad) + i * plane * item, one};
-    const int64_t strides[3] = {0, item, 0};
-    dot(data, strides, plane, NULL);
-    char* more[3] = {to, to, sum};
-    const int64_t still[3] = {item, item, item};
-    add(more, still, 1, &alpha);
-  }
-  return SHMT_OK;
+  return shmt__sum_dims(grad, (shmt_ints){dims, grad->n_dims - 1}, false, grad->dtype, out);
 }
 
 shmt_status shmt__convolution_backward(shmt_tensor* grad_output, shmt_tensor* input, shmt_tensor* weight,
@@ -329,13 +346,12 @@ shmt_status shmt__convolution_backward(shmt_tensor* grad_output, shmt_tensor* in
                                        bool transposed, shmt_ints output_padding, int64_t groups, shmt_ints output_mask,
                                        shmt_tensor** grad_input, shmt_tensor** grad_weight, shmt_tensor** grad_bias) {
   const params p = {stride, padding, dilation, output_padding, transposed, groups, input->n_dims - 2};
-  SHMT_AUTO(shmt_tensor) g = NULL;
   SHMT_AUTO(shmt_tensor) for_input = NULL;
   SHMT_AUTO(shmt_tensor) for_weight = NULL;
   SHMT_AUTO(shmt_tensor) for_bias = NULL;
   shmt__conv c;
   int64_t wanted[5];
-  const shmt_dtype dtype = input->dtype, work = work_dtype(dtype);
+  const shmt_dtype dtype = input->dtype;
   const shmt_device device = shmt__common_device(input, weight, grad_output);
 
   (void)bias_sizes;
@@ -356,24 +372,16 @@ shmt_status shmt__convolution_backward(shmt_tensor* grad_output, shmt_tensor* in
   const int64_t channels = grad_output->sizes[1];
   const shmt_ints sizes[3] = {shmt__tensor_sizes(input), shmt__tensor_sizes(weight), {&channels, 1}};
   shmt_tensor** made[3] = {&for_input, &for_weight, &for_bias};
-  if (device != SHMT_META) SHMT_TRY(prepare(grad_output, work, &g));
   fill_conv(&p, shmt__tensor_sizes(transposed ? grad_output : input),
-            shmt__tensor_sizes(transposed ? input : grad_output), weight, work, &c);
-  /* One after the other, so that the memory of one serves the next. */
-  for (int i = 0; i < 3; i++) {
-    SHMT_AUTO(shmt_tensor) other = NULL;
-    SHMT_AUTO(shmt_tensor) sums = NULL;
-    if (!output_mask.data[i]) continue;
-    if (device == SHMT_META) {
-      SHMT_TRY(empty(sizes[i], dtype, device, made[i]));
-      continue;
-    }
-    if (i < 2) SHMT_TRY(prepare(i == 0 ? weight : input, work, &other));
-    SHMT_TRY(empty(sizes[i], work, device, &sums));
-    if (i == 0) SHMT_TRY(fill_gradient(&c, transposed, g, other, sums));
-    if (i == 1) SHMT_TRY(weight_gradient(&c, transposed, g, other, sums));
-    if (i == 2) SHMT_TRY(bias_gradient(g, sums));
-    SHMT_TRY(shmt__tensor_cast(sums, dtype, made[i]));
+            shmt__tensor_sizes(transposed ? input : grad_output), weight, work_dtype(dtype), &c);
+  for (int i = 0; i < 3 && device == SHMT_META; i++)
+    if (output_mask.data[i]) SHMT_TRY(empty(sizes[i], dtype, device, made[i]));
+  if (device != SHMT_META) {
+    if (output_mask.data[0])
+      SHMT_TRY(input_gradient(&c, transposed, grad_output, weight, input, &for_input));
+    if (output_mask.data[1])
+      SHMT_TRY(weight_gradient(&c, transposed, grad_output, input, weight, &for_weight));
+    if (output_mask.data[2]) SHMT_TRY(bias_gradient(grad_output, &for_bias));
   }
   *grad_input = SHMT_TAKE(for_input);
   *grad_weight = SHMT_TAKE(for_weight);

@@ -31,9 +31,5 @@ bool shmt__conv_is_pointwise(const shmt__conv* c);
 
 /* output = images * weight. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const void* weight, void* output);
-/* images = the gradient of (or a transposed convolution to) the image side. */
-shmt_status shmt__conv_to_images(const shmt__conv* c, const void* output, const void* weight, void* images);
-/* weight = the gradient of the weight. */
-shmt_status shmt__conv_to_weight(const shmt__conv* c, const void* images, const void* output, void* weight);
 
 #endif

@@ -13,8 +13,6 @@
 enum { FEW_CHANNELS = 32, WORTH_SHARING = 1 << 18, LANES = 16 };
 /* What a part takes, at most: more where nothing is gathered first. */
 enum { PART_BYTES = 512 << 10, PART_BYTES_IN_PLACE = 640 << 10 };
-/* Channels whose weights are turned around together: of a filter they are neighbours. Weights that are worth a thread. */
-enum { FLIPPED = 16, MANY_WEIGHTS = 1 << 15 };
 /* A padded channel beyond all memory: far outside of the image, where filter elements are very far apart. */
 static const double TOO_MANY = 1e12;
 
@@ -223,71 +221,5 @@ shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const voi
   j.shape.offset = offsets;
   const shmt_status status = is_panel ? shmt__conv_panel(c, &j.shape, images, weight, output) : run_parts(&j);
   shmt__dealloc(offsets, nbytes);
-  return status;
-}
-
-/* --- the way back ------------------------------------------------------------------------------------------------ */
-
-/* The convolution from outputs to images; false when there is none of stride 1 and padding >= 0. */
-static bool turned(const shmt__conv* c, shmt__conv* back) {
-  *back = *c;
-  back->channels = c->filters;
-  back->filters = c->channels;
-  for (int d = 0; d < 3; d++) {
-    const int64_t reach = c->shape.dilation[d] * (c->shape.kernel[d] - 1);
-    back->shape.in[d] = c->shape.out[d];
-    back->shape.out[d] = c->shape.in[d];
-    back->shape.padding[d] = reach - c->shape.padding[d];
-    if (c->shape.stride[d] != 1 || back->shape.padding[d] < 0) return false;
-    if (back->shape.in[d] + 2 * back->shape.padding[d] - reach != back->shape.out[d]) return false;
-  }
-  shmt__conv_set_dense(back);
-  return true;
-}
-
-bool shmt__conv_is_direct_back(const shmt__conv* c) {
-  shmt__conv back;
-
-  return c->shape.out[0] > 0 && c->shape.out[1] > 0 && c->shape.out[2] > 0 && turned(c, &back) &&
-         (shmt__conv_is_direct(&back) || shmt__conv_is_depthwise(&back));
-}
-
-typedef struct flip {
-  const shmt__direct_shape* there;
-  const char* from;
-  char* to;
-  shmt_dtype dtype;
-  int64_t channels; /* of a group */
-} flip;
-
-/* Channels, counted through the groups. */
-static void run_flip(void* ctx, int64_t begin, int64_t end) {
-  const flip* f = ctx;
-  const int64_t item = shmt__dtype_size[f->dtype], size = f->there->k / f->channels, filters = f->there->filters;
-
-  for (int64_t at = begin, n; at < end; at += n) {
-    const int64_t group = at / f->channels, channel = at % f->channels;
-    n = f->channels - channel < FLIPPED ? f->channels - channel : FLIPPED;
-    n = end - at < n ? end - at : n;
-    char* data[2] = {f->to + at * filters * size * item,
-                     (char*)(uintptr_t)f->from + (group * filters * f->channels + channel) * size * item};
-    shmt__loops[SHMT_LOOP_direct_flip][f->dtype](data, NULL, n, f->there);
-  }
-}
-
-shmt_status shmt__conv_direct_back(const shmt__conv* c, const void* output, const void* weight, void* images) {
-  shmt__conv back;
-  shmt__direct_shape there;
-  void* flipped = NULL;
-
-  (void)turned(c, &back);
-  shape_init(c, c->shape.out, &there);
-  const uint64_t nbytes = (uint64_t)(c->filters * there.k * shmt__dtype_size[c->dtype]);
-  SHMT_TRY(shmt__alloc(nbytes, &flipped));
-  flip f = {.there = &there, .from = weight, .to = flipped, .dtype = c->dtype, .channels = c->channels / c->groups};
-  const int64_t each = there.filters * there.k / f.channels;
-  shmt__parallel_for(c->channels, MANY_WEIGHTS / (each + 1) + 1, run_flip, &f);
-  const shmt_status status = shmt__conv_forward(&back, output, flipped, images);
-  shmt__dealloc(flipped, nbytes);
   return status;
 }

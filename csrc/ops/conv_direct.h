@@ -15,9 +15,4 @@ shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const voi
 void shmt__conv_pad(const shmt__conv* c, const shmt__direct_shape* s, shmt__conv_part* part, const char* images,
                     int64_t at, char* padded, char* room);
 
-/* The way back of a convolution of stride 1 is a convolution too. */
-bool shmt__conv_is_direct_back(const shmt__conv* c);
-/* As shmt__conv_to_images. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__conv_direct_back(const shmt__conv* c, const void* output, const void* weight, void* images);
-
 #endif

@@ -12,6 +12,8 @@ import shmtensor.nn.functional as F
 from shmtensor import Tensor
 
 N = 256
+#: What a thread works in.
+BESIDE = 1300 << 10
 #: A call of a matrix, and how many matrices exist at once: results, the gradient, and work.
 PEAKS: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
     "reshaped": (lambda a: a.reshape(-1) * 2, 2),
@@ -186,3 +188,45 @@ def test_gradients_of_resized_images(
     wide = run(images.double(), grad.double().contiguous())
     eps = shmtensor.finfo(dtype).eps
     assert bool(((run(images, grad) - wide).abs() <= 30 * eps * (1 + wide.abs())).all())
+
+
+#: Options, and the weight's sizes; images are (2, 16, 128, 128).
+CONVOLUTIONS: dict[str, tuple[tuple[int, ...], dict[str, int]]] = {
+    "3x3": ((16, 16, 3, 3), {"padding": 1}),
+    "3x3 stride 2": ((16, 16, 3, 3), {"padding": 1, "stride": 2}),
+    "1x1": ((16, 16, 1, 1), {}),
+    "grouped": ((16, 4, 3, 3), {"padding": 1, "stride": 2, "groups": 4}),
+    "depthwise": ((16, 1, 3, 3), {"padding": 1, "groups": 16}),
+}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "last"),
+    [
+        (shmtensor.float32, False),
+        (shmtensor.float32, True),
+        (shmtensor.bfloat16, False),
+        (shmtensor.float16, True),
+    ],
+)
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_gradients_of_convolutions_are_made_a_box_at_a_time(
+    name: str, dtype: shmtensor.dtype, last: bool
+) -> None:
+    sizes, options = CONVOLUTIONS[name]
+    lie = shmtensor.channels_last if last else shmtensor.contiguous_format
+    x = shmtensor.ones(2, 16, 128, 128, dtype=dtype).contiguous(memory_format=lie).requires_grad_()
+    w = shmtensor.ones(*sizes, dtype=dtype).requires_grad_()
+    y = F.conv2d(x, w, **options)
+    grad = shmtensor.ones(*y.shape, dtype=dtype).contiguous(memory_format=lie)
+    nbytes = x.numel() * x.element_size()
+
+    def gradients() -> object:
+        return shmtensor.autograd.grad(y, (x, w), grad, retain_graph=True)
+
+    def transposed() -> object:
+        with shmtensor.no_grad():
+            return F.conv_transpose2d(grad, w, **options)
+
+    assert peak(gradients) <= nbytes * 9 // 8 + BESIDE * shmtensor.get_num_threads()
+    assert peak(transposed) <= nbytes * 9 // 8 + BESIDE * shmtensor.get_num_threads()
