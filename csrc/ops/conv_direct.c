@@ -209,9 +209,9 @@ shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const voi
   if (!is_panel) {
     const bool is_narrow = c->given != c->dtype;
     const int64_t per_input = (j.channels + shmt__conv_together(c)) * j.item, block = SHMT_DIRECT_FILTERS * j.item;
-    /* Weights that are widened or fill the caches are worth more outputs. */
-    const int64_t times = is_narrow || block * j.shape.k > PART_BYTES / 2 ? 2 : 1;
-    const int64_t most = times * (shmt__conv_in_place(c) ? PART_BYTES_IN_PLACE : PART_BYTES);
+    /* Weights that fill the caches are worth more outputs, and so are those that are widened, in smaller parts. */
+    const int64_t halves = block * j.shape.k > PART_BYTES / 2 ? 4 : is_narrow ? 3 : 2;
+    const int64_t most = halves * (shmt__conv_in_place(c) ? PART_BYTES_IN_PLACE : PART_BYTES) / 2;
     j.n_parts = shmt__conv_split(c, per_input, (is_narrow ? 2 : 1) * block, most, j.size);
     shape_init(c, j.size, &j.shape);
   }

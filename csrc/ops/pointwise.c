@@ -75,7 +75,6 @@ shmt_status shmt__family_hardtanh(const shmt__pointwise* p, shmt_tensor* self, s
                                   shmt_tensor** out) {
   const bool is_negative = shmt__scalar_to_double(low) < 0 || shmt__scalar_to_double(high) < 0;
 
-  SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_RUNTIME, "Bool inputs not supported for hardtanh");
   SHMT_REQUIRE(shmt__dtype_kind[self->dtype] != SHMT_KIND_UNSIGNED || !is_negative, SHMT_E_RUNTIME,
                "cannot do hardtanh on an unsigned type with negative limits");
   return shmt__family_unary_2(p, self, low, high, out);
