@@ -120,7 +120,7 @@ static shmt_status collect_runs(shmt_tensor* line, const int64_t* where, shmt_in
       run_of[where ? where[at + i] : at + i] = run;
     }
   }
-  memset(r.firsts + r.found * item, 0, (size_t)((n_runs - r.found) * item));
+  if (r.found < n_runs) memset(r.firsts + r.found * item, 0, (size_t)((n_runs - r.found) * item));
   for (int64_t i = r.found; wants_counts && i < n_runs; i++) r.starts[i] = line->numel;
   if (wants_counts) measure_runs(r.starts, n_runs, line->numel);
   *values = SHMT_TAKE(v);
