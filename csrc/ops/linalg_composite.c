@@ -216,8 +216,13 @@ shmt_status shmt__householder_backward(shmt_tensor* grad, shmt_tensor* result, s
   SHMT_AUTO_LIST columns = {0, 0};
   SHMT_AUTO_LIST scales = {0, 0};
   SHMT_AUTO(shmt_tensor) joined = NULL;
-  const int64_t k = tau->sizes[tau->n_dims - 1], n = input->sizes[input->n_dims - 1];
 
+  SHMT_REQUIRE(input->n_dims >= 2 && tau->n_dims >= 1, SHMT_E_RUNTIME,
+               "_householder_backward: input must have at least 2 dimensions and tau 1, but have %d and %d",
+               input->n_dims, tau->n_dims);
+  const int64_t k = tau->sizes[tau->n_dims - 1], n = input->sizes[input->n_dims - 1];
+  SHMT_REQUIRE(k <= n && n <= input->sizes[input->n_dims - 2], SHMT_E_RUNTIME,
+               "_householder_backward: %" PRId64 " reflections of matrices of shape %s", k, SHMT_SHAPE_TEXT(input));
   if (k == 0 || input->numel == 0) {
     SHMT_TRY(shmt__tensor_zeros(shmt__tensor_sizes(input), input->dtype, input->device, grad_input));
     return shmt__tensor_zeros(shmt__tensor_sizes(tau), tau->dtype, tau->device, grad_tau);
