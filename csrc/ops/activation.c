@@ -74,7 +74,7 @@ static shmt_status half_of(shmt_tensor* t, int64_t dim, int which, shmt_tensor**
 }
 
 shmt_status shmt__glu(shmt_tensor* self, int64_t dim, shmt_tensor** out) {
-  const shmt__pointwise p = {"glu_cpu", SHMT_LOOP_glu, SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE, true};
+  const shmt__pointwise p = {"glu_cpu", SHMT_LOOP_glu, SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE, false};
   SHMT_AUTO(shmt_tensor) value = NULL;
   SHMT_AUTO(shmt_tensor) gate = NULL;
 

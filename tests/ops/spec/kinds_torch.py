@@ -12,8 +12,11 @@ FEW_KERNELS = frozenset(("float16", "bfloat16", "complex32", "uint16", "uint32",
 #: Steps with an output that are composed otherwise in torch.
 NOT_IN_TORCH = frozenset(
     (
+        "_add_rows",
+        "_bag_maxima",
         "_conj_complex",
         "_div_trunc",
+        "_mean_rows",
         "_multi_margin",
         "_multilabel_margin",
         "_normalize",
