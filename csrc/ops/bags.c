@@ -6,6 +6,7 @@
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
+#include "iter/copy.h"
 #include "iter/threads.h"
 #include "ops/check.h"
 #include "ops/lines.h"
@@ -15,7 +16,7 @@
 #include <string.h>
 
 enum {
-  COLUMNS = 256, /* at a time where marks are needed */
+  COLUMNS = 256, /* at a time where marks or wide sums are needed */
   MIN_PIECE_OPS = 1 << 15,
 };
 
@@ -102,6 +103,35 @@ static void add_columns(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
+/* Halves: as long as pairs have the same row of the sums, it is kept in float32. */
+static void add_wide_columns(void* ctx, int64_t begin, int64_t end) {
+  job* j = ctx;
+  const shmt__loop add = shmt__loops[SHMT_LOOP_add][SHMT_FLOAT32];
+  const shmt__cast_loop_fn load = shmt__cast_loop(SHMT_FLOAT32, j->dtype);
+  const shmt__cast_loop_fn store = shmt__cast_loop(j->dtype, SHMT_FLOAT32);
+  static const int64_t STRIDES[3] = {sizeof(float), sizeof(float), sizeof(float)};
+  float sum[COLUMNS], row[COLUMNS];
+  int64_t from, to;
+
+  for (int64_t column = begin, n; column < end; column += n) {
+    int64_t last = -1;
+    n = end - column < COLUMNS ? end - column : COLUMNS;
+    for (int64_t i = 0; i < j->pairs; i++) {
+      if (!find_pair(j, i, &from, &to)) continue;
+      const shmt_scalar alpha =
+          j->factors ? shmt__scalar_load(j->factors + i * j->factor_step, j->dtype) : shmt__scalar_int(1);
+      if (to != last) {
+        if (last >= 0) store(at(&j->out, last, column), j->out.step, (const char*)sum, sizeof *sum, n);
+        load((char*)sum, sizeof *sum, at(&j->out, to, column), j->out.step, n);
+        last = to;
+      }
+      load((char*)row, sizeof *row, at(&j->in, from, column), j->in.step, n);
+      add((char* const[]){(char*)sum, (char*)sum, (char*)row}, STRIDES, n, &alpha);
+    }
+    if (last >= 0) store(at(&j->out, last, column), j->out.step, (const char*)sum, sizeof *sum, n);
+  }
+}
+
 shmt_status shmt__add_rows(shmt_tensor* self, shmt_tensor* from, shmt_tensor* to, shmt_tensor* factors, int64_t n,
                            shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) first = NULL;
@@ -126,7 +156,7 @@ shmt_status shmt__add_rows(shmt_tensor* self, shmt_tensor* from, shmt_tensor* to
              .factors = scale ? shmt__tensor_data(scale) : NULL,
              .factor_step = scale ? scale->strides[0] * shmt__tensor_item_bytes(scale) : 0,
              .dtype = self->dtype};
-    shmt__parallel_for(j.out.columns, grain(&j), add_columns, &j);
+    shmt__parallel_for(j.out.columns, grain(&j), shmt__is_half(self->dtype) ? add_wide_columns : add_columns, &j);
     SHMT_TRY(check_pairs("_add_rows", &j));
   }
   *out = SHMT_TAKE(result);

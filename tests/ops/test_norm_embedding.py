@@ -197,3 +197,13 @@ _MEAN, _VAR = st.full((3,), 0.4, dtype=st.float64), st.full((3,), 0.7, dtype=st.
 )
 def test_gradients(function: object, shapes: tuple[tuple[int, ...], ...]) -> None:
     assert st.autograd.gradcheck(function, tuple(_leaf(*s) for s in shapes))
+
+
+@pytest.mark.parametrize("dtype", [st.float16, st.bfloat16])
+@pytest.mark.parametrize("columns", [3, 300])
+def test_sums_of_long_bags_of_halves_are_kept_in_float32(dtype: st.dtype, columns: int) -> None:
+    weight = st.rand(50, columns).to(dtype)
+    rows = st.randint(0, 50, (3, 3000))
+    total = st.nn.functional.embedding_bag(rows, weight, mode="sum")
+    expected = weight.double()[rows].sum(1)
+    assert bool(((total.double() - expected).abs() <= st.finfo(dtype).eps * expected).all())
