@@ -193,7 +193,10 @@ shmt_status shmt__tensor_fill(shmt_tensor* t, shmt_scalar value) {
   const int64_t item = shmt__tensor_item_bytes(t);
   shmt_iter it;
 
-  SHMT_TRY(shmt__scalar_store(value, t->dtype, element));
+  /* Alone, a number of 16 bits may become infinite; among others it must fit. */
+  const bool is_half = shmt__dtype_kind[t->dtype] == SHMT_KIND_FLOATING && item == 2;
+  SHMT_TRY(shmt__scalar_check(value, is_half && t->numel == 1 ? SHMT_FLOAT64 : t->dtype));
+  shmt__scalar_store_unsafe(value, t->dtype, element);
   if (t->device == SHMT_META) return SHMT_OK;
   memcpy(element + 16, &item, sizeof item);
   if (shmt__tensor_is_contiguous(t) && t->numel * item <= GRAIN_BYTES) {

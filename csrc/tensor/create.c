@@ -219,7 +219,10 @@ shmt_status shmt__tensor_from_scalar(shmt_scalar value, shmt_dtype dtype, bool w
   SHMT_AUTO(shmt_tensor) t = NULL;
   if (dtype == SHMT_DTYPE_NONE) dtype = shmt__scalar_dtype(value);
   SHMT_TRY(create_contiguous(SHMT_INTS_EMPTY, dtype, SHMT_CPU, false, &t));
-  SHMT_TRY(shmt__scalar_store(value, dtype, t->storage->data));
+  /* A lone number of 16 bits may become infinite. */
+  const bool is_half = shmt__dtype_kind[dtype] == SHMT_KIND_FLOATING && shmt__dtype_size[dtype] == 2;
+  SHMT_TRY(shmt__scalar_check(value, is_half ? SHMT_FLOAT64 : dtype));
+  shmt__scalar_store_unsafe(value, dtype, t->storage->data);
   if (wrapped) t->flags |= SHMT_TENSOR_WRAPPED_NUMBER;
   *out = SHMT_TAKE(t);
   return SHMT_OK;
