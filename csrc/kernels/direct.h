@@ -15,6 +15,7 @@ typedef struct shmt__direct_shape {
   int64_t volume;        /* elements of a part: the positions of one remainder modulo the stride */
   int64_t channel;       /* elements of all parts of a channel */
   int64_t pitch;         /* elements between two filters' outputs */
+  bool is_in_place;      /* the image lies where the caller has it: nothing behind it may be read */
 } shmt__direct_shape;
 
 #endif

@@ -66,15 +66,20 @@ INLINE FN(vector) FN(load_vector)(const T* x) {
   return v;
 }
 
-/* to[i * pitch + q] = sum over p of weight[i][p] * image[offset[p] + q] for a tile of filters i and outputs q. */
+/* to[i * pitch + q] = sum over p of weight[i][p] * image[offset[p] + q] for a tile of filters i and outputs q; where it is
+ * one vector, `some` elements of that. */
 INLINE void FN(tile)(const T* const* weight, const T* image, const int64_t* offset, int64_t k, T* to, int64_t pitch,
-                     const int n_vectors) {
+                     const int n_vectors, const int64_t some) {
   FN(vector) sum[FILTERS][FN(vectors)] = {{{0}}};
 
   for (int64_t p = 0; p < k; p++) {
-    FN(vector) x[FN(vectors)];
+    FN(vector) x[FN(vectors)] = {{0}};
+    if (some < FN(lanes)) {
+      memcpy(&x[0], image + offset[p], (size_t)some * sizeof(T));
+    } else {
 #pragma GCC unroll 3
-    for (int v = 0; v < n_vectors; v++) x[v] = FN(load_vector)(image + offset[p] + v * FN(lanes));
+      for (int v = 0; v < n_vectors; v++) x[v] = FN(load_vector)(image + offset[p] + v * FN(lanes));
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < FILTERS; i++) {
       const T w = weight[i][p];
@@ -88,21 +93,31 @@ INLINE void FN(tile)(const T* const* weight, const T* image, const int64_t* offs
     for (int v = 0; v < n_vectors; v++) {
       /* Of one vector, not of the array: that would have to lie in memory. */
       const FN(vector) done = sum[i][v];
-      memcpy(to + i * pitch + v * FN(lanes), &done, sizeof done);
+      memcpy(to + i * pitch + v * FN(lanes), &done, some < FN(lanes) ? (size_t)some * sizeof(T) : sizeof done);
     }
   }
 }
 
-/* All outputs of a run. */
+/* All outputs of a run; exact: nothing beyond them is read or written, the last vector goes over outputs again. */
 INLINE void FN(tiles)(const T* const* weight, const T* image, const shmt__direct_shape* s, int64_t run, T* to,
-                      int64_t pitch) {
+                      int64_t pitch, bool exact) {
+  const int64_t *offset = s->offset, k = s->k, lanes = FN(lanes);
   int64_t q = 0;
 
-  for (; q + 2 * FN(lanes) < run; q += FN(block)) FN(tile)(weight, image + q, s->offset, s->k, to + q, pitch, 3);
-  if (q + FN(lanes) < run)
-    FN(tile)(weight, image + q, s->offset, s->k, to + q, pitch, 2);
+  for (; q + 2 * lanes < run && (!exact || q + FN(block) <= run); q += FN(block))
+    FN(tile)(weight, image + q, offset, k, to + q, pitch, 3, lanes);
+  if (exact && run < lanes) {
+    FN(tile)(weight, image, offset, k, to, pitch, 1, run);
+    return;
+  }
+  for (; exact && q < run; q += lanes) {
+    const int64_t at = run - q < lanes ? run - lanes : q;
+    FN(tile)(weight, image + at, offset, k, to + at, pitch, 1, lanes);
+  }
+  if (q + lanes < run)
+    FN(tile)(weight, image + q, offset, k, to + q, pitch, 2, lanes);
   else if (q < run)
-    FN(tile)(weight, image + q, s->offset, s->k, to + q, pitch, 1);
+    FN(tile)(weight, image + q, offset, k, to + q, pitch, 1, lanes);
 }
 
 /* Rows of `width` that are `pitch` apart, put together. */
@@ -127,6 +142,8 @@ void SHMT_LOOP(direct)(char* const* data, const int64_t* strides, int64_t n, con
   const int64_t pitch = (run + FN(block) - 1) / FN(block) * FN(block);
   const T* image = (const T*)(const void*)data[1];
   T* scratch = (T*)(void*)data[3];
+  /* Is there nothing between two rows' ends? */
+  const bool is_joined = out[1] == 1 || s->row == out[2];
 
   (void)strides;
   for (int64_t f = 0; f < n; f += FILTERS) {
@@ -135,11 +152,16 @@ void SHMT_LOOP(direct)(char* const* data, const int64_t* strides, int64_t n, con
     /* Rows that are missing repeat the last. */
     for (int64_t i = 0; i < FILTERS; i++)
       weight[i] = (const T*)(const void*)data[2] + (f + (i < n_filters ? i : n_filters - 1)) * s->k;
+    T* const to = (T*)(void*)data[0] + f * s->pitch;
     for (int64_t d = 0; d < out[0]; d++) {
-      FN(tiles)(weight, image + d * s->rows * s->row, s, run, scratch, pitch);
+      const T* const from = image + d * s->rows * s->row;
+      if (is_joined && n_filters == FILTERS) {
+        FN(tiles)(weight, from, s, run, to + d * plane, s->pitch, true);
+        continue;
+      }
+      FN(tiles)(weight, from, s, run, scratch, pitch, s->is_in_place);
       for (int64_t i = 0; i < n_filters; i++)
-        FN(gather_rows)((T*)(void*)data[0] + (f + i) * s->pitch + d * plane, scratch + i * pitch, out[1], out[2],
-                        s->row);
+        FN(gather_rows)(to + i * s->pitch + d * plane, scratch + i * pitch, out[1], out[2], s->row);
     }
   }
 }

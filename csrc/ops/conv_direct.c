@@ -24,9 +24,9 @@ typedef struct job {
   char* output;
   int64_t item, channels, out_plane;
   int64_t size[3], n_parts; /* of an image */
-  int64_t task;             /* the one at hand, when its filters are shared out; its part and its padded channels: */
+  int64_t task;             /* the one at hand, when its filters are shared out; its part and its channels: */
   shmt__conv_part part;
-  char* padded;
+  char* image;
   atomic_bool failed; /* out of memory */
 } job;
 
@@ -36,6 +36,28 @@ static int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 
 /* Outputs along padded rows, those between two rows' ends included. */
 static int64_t run_length(const shmt__direct_shape* s, const int64_t* out) { return (out[1] - 1) * s->row + out[2]; }
+
+/* Can the kernel read images where they lie: is there nothing to be padded, laid apart or converted? */
+static bool is_ready(const shmt__conv* c) {
+  const shmt__conv_shape* v = &c->shape;
+  int64_t step = shmt__dtype_size[c->dtype];
+
+  if (c->given != c->dtype) return false;
+  for (int d = 2; d >= 0; step *= v->in[d], d--)
+    if (v->stride[d] != 1 || v->padding[d] != 0 || (v->in[d] != 1 && c->step[d] != step)) return false;
+  return true;
+}
+
+/* The layout of images that are read where they lie. */
+static void shape_in_place(const shmt__conv* c, shmt__direct_shape* s) {
+  const int64_t* in = c->shape.in;
+
+  s->row = in[2];
+  s->rows = in[1];
+  s->volume = in[0] * in[1] * in[2];
+  s->channel = c->channel_step / shmt__dtype_size[c->dtype];
+  s->is_in_place = true;
+}
 
 /* The layout of parts with that many outputs. */
 static void shape_init(const shmt__conv* c, const int64_t* out, shmt__direct_shape* s) {
@@ -104,19 +126,28 @@ void shmt__conv_pad(const shmt__conv* c, const shmt__direct_shape* s, shmt__conv
 static int64_t padded_bytes(const job* j) { return (j->channels * j->shape.channel + SHMT_DIRECT_SLACK) * j->item; }
 
 static uint64_t image_bytes(const job* j) {
+  if (j->shape.is_in_place) return 0;
   return (uint64_t)(padded_bytes(j) + shmt__conv_view_bytes(j->c, j->size, shmt__conv_together(j->c)));
 }
 
-static void pad(const job* j, int64_t task, shmt__conv_part* part, char* padded) {
-  *part = shmt__conv_part_at(j->c, j->size, task % j->n_parts);
-  shmt__conv_pad(j->c, &j->shape, part, j->images, task / j->n_parts, padded, padded + padded_bytes(j));
+/* A part and its image: padded, or where it lies. */
+static char* pad(const job* j, int64_t task, shmt__conv_part* part, char* padded) {
+  const shmt__conv* c = j->c;
+  const int64_t at = task / j->n_parts;
+
+  *part = shmt__conv_part_at(c, j->size, task % j->n_parts);
+  if (j->shape.is_in_place)
+    return (char*)(uintptr_t)shmt__conv_view(c, part, j->images, at / c->groups, at % c->groups * j->channels, j->channels,
+                                             NULL);
+  shmt__conv_pad(c, &j->shape, part, j->images, at, padded, padded + padded_bytes(j));
+  return padded;
 }
 
 /* Filters [begin, end) of a part's group. */
-static bool filter(const job* j, int64_t task, const shmt__conv_part* part, char* padded, int64_t begin, int64_t end) {
+static bool filter(const job* j, int64_t task, const shmt__conv_part* part, char* image, int64_t begin, int64_t end) {
   const shmt__conv* c = j->c;
   const bool is_narrow = c->given != c->dtype;
-  const int64_t filters = j->shape.filters, image = task / j->n_parts / c->groups;
+  const int64_t filters = j->shape.filters, entry = task / j->n_parts / c->groups;
   const int64_t first = task / j->n_parts % c->groups * filters;
   const int64_t pitch = round_up(run_length(&j->shape, part->shape.out), SHMT_DIRECT_BLOCK);
   const int64_t own = pitch * SHMT_DIRECT_FILTERS + SHMT_DIRECT_SLACK;
@@ -133,11 +164,11 @@ static bool filter(const job* j, int64_t task, const shmt__conv_part* part, char
   shape.pitch = is_narrow ? part->length : j->out_plane;
   for (int64_t f = begin; f < end; f += some) {
     const int64_t n = end - f < some ? end - f : some;
-    char* to = j->output + ((image * c->filters + first + f) * j->out_plane + part->at) * j->item;
+    char* to = j->output + ((entry * c->filters + first + f) * j->out_plane + part->at) * j->item;
     const char* weight = shmt__conv_weight(c, j->weight, (first + f) * shape.k, n * shape.k, weights);
-    char* data[4] = {is_narrow ? block : to, padded, (char*)(uintptr_t)weight, scratch};
+    char* data[4] = {is_narrow ? block : to, image, (char*)(uintptr_t)weight, scratch};
     shmt__loops[SHMT_LOOP_direct][c->dtype](data, NULL, n, &shape);
-    if (is_narrow) shmt__conv_put(c, block, part->length, image, first + f, n, part->at, part->length, j->output);
+    if (is_narrow) shmt__conv_put(c, block, part->length, entry, first + f, n, part->at, part->length, j->output);
   }
   shmt__dealloc(scratch, nbytes);
   return true;
@@ -145,15 +176,16 @@ static bool filter(const job* j, int64_t task, const shmt__conv_part* part, char
 
 static void run_tasks(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
+  const uint64_t nbytes = image_bytes(j);
   void* padded = NULL;
-  bool done = shmt__alloc(image_bytes(j), &padded) == SHMT_OK;
+  bool done = nbytes == 0 || shmt__alloc(nbytes, &padded) == SHMT_OK;
 
   for (int64_t task = begin; done && task < end; task++) {
     shmt__conv_part part;
-    pad(j, task, &part, padded);
-    done = filter(j, task, &part, padded, 0, j->shape.filters);
+    char* const image = pad(j, task, &part, padded);
+    done = filter(j, task, &part, image, 0, j->shape.filters);
   }
-  if (padded) shmt__dealloc(padded, image_bytes(j));
+  if (padded) shmt__dealloc(padded, nbytes);
   /* relaxed: read after the pool's own join. */
   if (!done) atomic_store_explicit(&j->failed, true, memory_order_relaxed);
 }
@@ -163,7 +195,7 @@ static void run_filters(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const int64_t first = begin * SHMT_DIRECT_FILTERS, last = end * SHMT_DIRECT_FILTERS;
 
-  if (!filter(j, j->task, &j->part, j->padded, first, last < j->shape.filters ? last : j->shape.filters))
+  if (!filter(j, j->task, &j->part, j->image, first, last < j->shape.filters ? last : j->shape.filters))
     atomic_store_explicit(&j->failed, true, memory_order_relaxed);
 }
 
@@ -171,13 +203,12 @@ static shmt_status run_each_task(job* j, int64_t n) {
   const int64_t blocks = ceil_div(j->shape.filters, SHMT_DIRECT_FILTERS);
   void* padded = NULL;
 
-  SHMT_TRY(shmt__alloc(image_bytes(j), &padded));
-  j->padded = padded;
+  if (image_bytes(j) > 0) SHMT_TRY(shmt__alloc(image_bytes(j), &padded));
   for (j->task = 0; j->task < n; j->task++) {
-    pad(j, j->task, &j->part, padded);
+    j->image = pad(j, j->task, &j->part, padded);
     shmt__parallel_for(blocks, ceil_div(blocks, shmt__num_threads()), run_filters, j);
   }
-  shmt__dealloc(padded, image_bytes(j));
+  if (padded) shmt__dealloc(padded, image_bytes(j));
   return SHMT_OK;
 }
 
@@ -214,6 +245,7 @@ shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const voi
     const int64_t most = halves * (shmt__conv_in_place(c) ? PART_BYTES_IN_PLACE : PART_BYTES) / 2;
     j.n_parts = shmt__conv_split(c, per_input, (is_narrow ? 2 : 1) * block, most, j.size);
     shape_init(c, j.size, &j.shape);
+    if (is_ready(c)) shape_in_place(c, &j.shape);
   }
   const uint64_t nbytes = (uint64_t)j.shape.k * sizeof(int64_t);
   SHMT_TRY(shmt__alloc(nbytes, &offsets));

@@ -30,6 +30,14 @@ CASES: list[Case] = [
     (2, 40, 8, 1, 7, 3, 1, 1, 1),
     (3, 2, 8, 1, 12, 3, 1, 1, 1),
     (3, 2, 5, 1, 14, 2, 2, 1, 2),
+    # Read where they lie: whole vectors, less than one, several parts, of which the last is short.
+    (1, 5, 16, 1, 20, 5, 1, 0, 1),
+    (1, 3, 17, 1, 11, 3, 1, 0, 2),
+    (1, 16, 8, 1, 9003, 2, 1, 0, 1),
+    (2, 16, 16, 1, 91, 1, 1, 0, 1),
+    (2, 30, 20, 2, 65, 3, 1, 0, 2),
+    (2, 3, 16, 1, 7, 1, 1, 0, 1),
+    (3, 4, 8, 1, 9, 1, 1, 0, 1),
     # Small planes for many filters: several images at a time.
     (2, 4, 66, 1, 9, 3, 1, 1, 1),
     (2, 6, 130, 2, 9, 3, 1, 1, 1),

@@ -49,6 +49,27 @@ def test_bfloat16_is_summed_in_float32_and_rounded_once(
 
 
 @pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_views_of_images_are_read_as_their_copies(kernel: int, threads: int) -> None:
+    before = st.get_num_threads()
+    st.set_num_threads(threads)
+    try:
+        x, w = st.randn(3, 12, 5, 24, 22), st.randn(9, 12, 1, kernel, kernel)
+        for view in (
+            x,
+            x[:, ::2],
+            x[:, :, 1:3],
+            x[:, :, :, 2:],
+            x[..., 3:],
+            x[:, :1].expand(3, 12, 5, 24, 22),
+        ):
+            weight = w[:, : view.shape[1]]
+            assert st.equal(nnf.conv3d(view, weight), nnf.conv3d(view.clone().contiguous(), weight))
+    finally:
+        st.set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
 def test_images_and_filters_are_shared_out_over_threads(threads: int) -> None:
     before = st.get_num_threads()
     st.set_num_threads(threads)
