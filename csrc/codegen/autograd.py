@@ -281,11 +281,11 @@ def _missing_kernel(op: Operator) -> str:
     inputs = f"(shmt_tensors){{(shmt_tensor* const[]){{{plain}}}, {count}}}"
     create = (
         "  SHMT_AUTO(shmt_node) base = 0;\n"
-        f"  SHMT_TRY(shmt__not_implemented_create({c_string(op.schema.full_name)}, {inputs},"
+        f"  SHMT_TRY(shmt__not_implemented_create({c_string(f'aten::{op.schema.name}')}, {inputs},"
         f" {outputs}, &base));\n"
     )
     text = f"{_head(op)} {{\n{_BELOW}"
-    if op.form == "inplace":
+    if op.form != "functional":
         written = [c_name(a) for a in op.schema.written]
         text += f"  const bool record = shmt__grad_enabled() && ({wanted});\n"
         for name in written:

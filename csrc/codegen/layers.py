@@ -16,13 +16,14 @@ def autograd_kind(op: Operator) -> str:
     """
     entry = op.entry
     constant = "nondifferentiable" in entry.tags
+    implicit = op.is_composite or any(key.startswith("CompositeImplicit") for key in entry.dispatch)
     if op.form == "out":
-        return "out" if op.has_tensors and not constant else ""
+        if not op.has_tensors or constant:
+            return ""
+        return "out" if entry.formulas or implicit else "missing"
     if entry.formulas:
         return "record"
-    if op.is_composite or not op.has_tensors:
-        return ""
-    if any(key.startswith("CompositeImplicit") for key in entry.dispatch):
+    if implicit or not op.has_tensors:
         return ""
     if op.schema.written and not op.schema.returns:
         return "check"

@@ -34,6 +34,61 @@ static shmt_status scatter_walk(const char* name, shmt_tensor* self, int64_t dim
   return shmt__check_bad_index(&bad, bad_code, dim, self->sizes[dim]);
 }
 
+static shmt__loop loop_of(int row, shmt_dtype dtype) {
+  return row == SHMT_LOOP_scatter ? shmt__move_loop(row, dtype) : shmt__loops[row][dtype];
+}
+
+static shmt__loop wide_loop_of(int row, shmt_dtype dtype) {
+  return row == SHMT_LOOP_scatter_add   ? shmt__loops[SHMT_LOOP_scatter_add_wide][dtype]
+         : row == SHMT_LOOP_scatter_mul ? shmt__loops[SHMT_LOOP_scatter_mul_wide][dtype]
+                                        : NULL;
+}
+
+/* self's part along all of dim in index's sizes, in a copy of float32 that is rounded once. */
+static shmt_status combine_wide(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
+                                shmt__loop loop, shmt_status bad_code) {
+  SHMT_AUTO(shmt_tensor) part = NULL;
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  memcpy(sizes, index->sizes, (size_t)index->n_dims * sizeof *sizes);
+  sizes[dim] = self->sizes[dim];
+  SHMT_TRY(shmt__restride(self, (shmt_ints){sizes, index->n_dims}, self->strides, &part));
+  SHMT_TRY(shmt__tensor_cast(part, SHMT_FLOAT32, &wide));
+  SHMT_TRY(scatter_walk(name, wide, dim, index, source, loop, bad_code, false));
+  return shmt__tensor_copy(part, wide);
+}
+
+/* What a copy in float32 may hold at a time, and how many lines at least: fewer would leave too much of a cache line. */
+enum { WIDE_ELEMENTS = 1 << 15, WIDE_LINES = 32 };
+
+/* scatter_walk, but sums and products of halves are kept in float32 and rounded once, some lines along dim at a time. */
+static shmt_status combine(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source, int row,
+                           shmt_status bad_code) {
+  const shmt__loop loop = wide_loop_of(row, self->dtype);
+  int64_t across = dim, per_step = self->sizes[dim];
+
+  if (!loop || index->numel == 0 || index->sizes[dim] < 2 || shmt__may_overlap_itself(self))
+    return scatter_walk(name, self, dim, index, source, loop_of(row, self->dtype), bad_code, false);
+  for (int d = 0; d < index->n_dims; d++)
+    if (d != dim && (across == dim || index->sizes[d] > index->sizes[across])) across = d;
+  if (across == dim) return combine_wide(name, self, dim, index, source, loop, bad_code);
+  for (int d = 0; d < index->n_dims; d++)
+    if (d != dim && d != across) per_step *= index->sizes[d]; /* of self's part, whose elements were counted */
+  const int64_t fitting = WIDE_ELEMENTS / (per_step > 0 ? per_step : 1), step = fitting > WIDE_LINES ? fitting : WIDE_LINES;
+  for (int64_t at = 0, n; at < index->sizes[across]; at += n) {
+    SHMT_AUTO(shmt_tensor) to = NULL;
+    SHMT_AUTO(shmt_tensor) places = NULL;
+    SHMT_AUTO(shmt_tensor) from = NULL;
+    n = index->sizes[across] - at < step ? index->sizes[across] - at : step;
+    SHMT_TRY(shmt_op_narrow(self, across, at, n, &to));
+    SHMT_TRY(shmt_op_narrow(index, across, at, n, &places));
+    SHMT_TRY(shmt_op_narrow(source, across, at, n, &from));
+    SHMT_TRY(combine_wide(name, to, dim, places, from, loop, bad_code));
+  }
+  return SHMT_OK;
+}
+
 /* --- scatter: index has as many dims as self ------------------------------------------ */
 
 static shmt_status check_scatter(const char* name, const shmt_tensor* self, int64_t dim, const shmt_tensor* index,
@@ -60,9 +115,9 @@ static shmt_status check_scatter(const char* name, const shmt_tensor* self, int6
   return SHMT_OK;
 }
 
-/* Write source (NULL: one value) into self by loop. */
+/* Write source (NULL: one value) into self by the loops of a row. */
 static shmt_status scatter_into(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index,
-                                shmt_tensor* source, shmt_scalar value, shmt__loop loop) {
+                                shmt_tensor* source, shmt_scalar value, int row) {
   SHMT_AUTO(shmt_tensor) line = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
   SHMT_AUTO(shmt_tensor) wide = NULL;
@@ -82,17 +137,17 @@ static shmt_status scatter_into(const char* name, shmt_tensor* self, int64_t dim
     SHMT_TRY(shmt__tensor_from_scalar(value, self->dtype, false, &number));
     SHMT_TRY(shmt__restride(number, shmt__tensor_sizes(wide), no_strides, &part));
   }
-  return scatter_walk(name, line, dim, wide, part, loop, SHMT_E_RUNTIME, false);
+  return combine(name, line, dim, wide, part, row, SHMT_E_RUNTIME);
 }
 
 static shmt_status scatter(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
-                           shmt_scalar value, shmt__loop loop, shmt_tensor** out) {
+                           shmt_scalar value, int row, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
   shmt_tensor* given = *out;
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_scatter(name, self, dim, index, source));
-  SHMT_REQUIRE(loop != NULL, SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", name,
+  SHMT_REQUIRE(loop_of(row, self->dtype) != NULL, SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", name,
                shmt__dtype_title(self->dtype));
   SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__check_no_overlap(given, index));
@@ -102,50 +157,48 @@ static shmt_status scatter(const char* name, shmt_tensor* self, int64_t dim, shm
     source = copy;
   }
   SHMT_TRY(shmt__begin_update(self, out));
-  return scatter_into(name, *out, dim, index, source, value, loop);
+  return scatter_into(name, *out, dim, index, source, value, row);
 }
 
-shmt_status shmt__scatter_by(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src,
-                             shmt__loop loop, shmt_tensor** out) {
-  return scatter(name, self, dim, index, src, shmt__scalar_none(), loop, out);
+shmt_status shmt__scatter_by(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src, int row,
+                             shmt_tensor** out) {
+  return scatter(name, self, dim, index, src, shmt__scalar_none(), row, out);
 }
 
 shmt_status shmt__scatter_src(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src, shmt_tensor** out) {
-  return scatter("scatter", self, dim, index, src, shmt__scalar_none(), shmt__move_loop(SHMT_LOOP_scatter, self->dtype),
-                 out);
+  return scatter("scatter", self, dim, index, src, shmt__scalar_none(), SHMT_LOOP_scatter, out);
 }
 
 shmt_status shmt__scatter_value(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_scalar value,
                                 shmt_tensor** out) {
-  return scatter("scatter", self, dim, index, NULL, value, shmt__move_loop(SHMT_LOOP_scatter, self->dtype), out);
+  return scatter("scatter", self, dim, index, NULL, value, SHMT_LOOP_scatter, out);
 }
 
-static shmt_status reduce_loop(const char* reduce, shmt_dtype dtype, shmt__loop* loop) {
+static shmt_status reduce_row(const char* reduce, int* row) {
   SHMT_REQUIRE(strcmp(reduce, "add") == 0 || strcmp(reduce, "multiply") == 0, SHMT_E_RUNTIME,
                "reduce argument must be either add or multiply.");
-  *loop = shmt__loops[reduce[0] == 'a' ? SHMT_LOOP_scatter_add : SHMT_LOOP_scatter_mul][dtype];
+  *row = reduce[0] == 'a' ? SHMT_LOOP_scatter_add : SHMT_LOOP_scatter_mul;
   return SHMT_OK;
 }
 
 shmt_status shmt__scatter_reduce_src(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src,
                                      const char* reduce, shmt_tensor** out) {
-  shmt__loop loop = NULL;
+  int row = SHMT_LOOP_scatter_add;
 
-  SHMT_TRY(reduce_loop(reduce, self->dtype, &loop));
-  return scatter("scatter", self, dim, index, src, shmt__scalar_none(), loop, out);
+  SHMT_TRY(reduce_row(reduce, &row));
+  return scatter("scatter", self, dim, index, src, shmt__scalar_none(), row, out);
 }
 
 shmt_status shmt__scatter_value_reduce(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_scalar value,
                                        const char* reduce, shmt_tensor** out) {
-  shmt__loop loop = NULL;
+  int row = SHMT_LOOP_scatter_add;
 
-  SHMT_TRY(reduce_loop(reduce, self->dtype, &loop));
-  return scatter("scatter", self, dim, index, NULL, value, loop, out);
+  SHMT_TRY(reduce_row(reduce, &row));
+  return scatter("scatter", self, dim, index, NULL, value, row, out);
 }
 
 shmt_status shmt__scatter_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src, shmt_tensor** out) {
-  return scatter("scatter_add", self, dim, index, src, shmt__scalar_none(),
-                 shmt__loops[SHMT_LOOP_scatter_add][self->dtype], out);
+  return scatter("scatter_add", self, dim, index, src, shmt__scalar_none(), SHMT_LOOP_scatter_add, out);
 }
 
 /* --- index_*: a vector of indices along one dim ------------------------------------------ */
@@ -187,7 +240,7 @@ static shmt_status check_index_source(const char* name, const shmt_tensor* self,
 }
 
 static shmt_status index_into(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index,
-                              shmt_tensor* source, shmt__loop loop, bool wrap) {
+                              shmt_tensor* source, int row, bool in_wide) {
   SHMT_AUTO(shmt_tensor) line = NULL;
   SHMT_AUTO(shmt_tensor) from = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
@@ -196,21 +249,21 @@ static shmt_status index_into(const char* name, shmt_tensor* self, int64_t dim, 
   SHMT_TRY(shmt__at_least_1d(self, &line));
   SHMT_TRY(shmt__at_least_1d(source, &from));
   SHMT_TRY(spread_vector(index, shmt__tensor_sizes(from), dim, &where));
-  return scatter_walk(name, line, dim, where, from, loop, SHMT_E_INDEX, wrap);
+  if (in_wide) return combine(name, line, dim, where, from, row, SHMT_E_INDEX);
+  return scatter_walk(name, line, dim, where, from, loop_of(row, self->dtype), SHMT_E_INDEX, false);
 }
 
 shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source, shmt_scalar alpha,
                             shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) scaled = NULL;
   shmt_tensor* given = *out;
-  const shmt__loop loop = shmt__loops[SHMT_LOOP_scatter_add][self->dtype];
   double z[2];
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_index_source("index_add", self, dim, index, source));
   SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__check_no_overlap(given, index));
-  SHMT_REQUIRE(loop != NULL, SHMT_E_NOT_IMPLEMENTED, "\"index_add\" not implemented for '%s'",
+  SHMT_REQUIRE(loop_of(SHMT_LOOP_scatter_add, self->dtype) != NULL, SHMT_E_NOT_IMPLEMENTED, "\"index_add\" not implemented for '%s'",
                shmt__dtype_title(self->dtype));
   shmt__scalar_to_complex(alpha, z);
   if (!(z[0] == 1 && z[1] == 0) && !shmt__tensor_is_meta(self)) {
@@ -220,7 +273,9 @@ shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, 
     source = scaled;
   }
   SHMT_TRY(shmt__begin_update(self, out));
-  return index_into("index_add", *out, dim, index, source, loop, false);
+  /* Tall columns would want large copies for few additions each. */
+  const bool in_wide = source->n_dims > 1 && !scaled && (dim > 0 || self->sizes[0] <= WIDE_ELEMENTS / WIDE_LINES);
+  return index_into("index_add", *out, dim, index, source, SHMT_LOOP_scatter_add, in_wide);
 }
 
 shmt_status shmt__index_copy(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
@@ -232,7 +287,7 @@ shmt_status shmt__index_copy(shmt_tensor* self, int64_t dim, shmt_tensor* index,
   SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__check_no_overlap(given, index));
   SHMT_TRY(shmt__begin_update(self, out));
-  return index_into("index_copy", *out, dim, index, source, shmt__move_loop(SHMT_LOOP_scatter, self->dtype), false);
+  return index_into("index_copy", *out, dim, index, source, SHMT_LOOP_scatter, false);
 }
 
 static shmt_status fill_into(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* number) {

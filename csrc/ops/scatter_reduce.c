@@ -75,17 +75,16 @@ shmt_status shmt__scatter_reduce_two(shmt_tensor* self, int64_t dim, shmt_tensor
 
   SHMT_REQUIRE(r != NULL, SHMT_E_RUNTIME,
                "reduce argument must be either sum, prod, mean, amax or amin, got %s", reduce);
-  const shmt__loop loop = shmt__loops[r->row][self->dtype];
-  SHMT_REQUIRE(loop != NULL, SHMT_E_NOT_IMPLEMENTED, "\"scatter_reduce\" not implemented for '%s'",
+  SHMT_REQUIRE(shmt__loops[r->row][self->dtype] != NULL, SHMT_E_NOT_IMPLEMENTED, "\"scatter_reduce\" not implemented for '%s'",
                shmt__dtype_title(self->dtype));
   if (include_self)
     start = shmt__tensor_ref(self);
   else
     SHMT_TRY(shmt__scatter_value(self, dim, index, neutral(r, self->dtype), &start));
   if (include_self || *out) {
-    SHMT_TRY(shmt__scatter_by("scatter_reduce", start, dim, index, src, loop, out));
+    SHMT_TRY(shmt__scatter_by("scatter_reduce", start, dim, index, src, r->row, out));
   } else {
-    SHMT_TRY(shmt__scatter_by("scatter_reduce", start, dim, index, src, loop, &start));
+    SHMT_TRY(shmt__scatter_by("scatter_reduce", start, dim, index, src, r->row, &start));
     *out = SHMT_TAKE(start);
   }
   return strcmp(reduce, "mean") == 0 ? divide_by_counts(*out, dim, index, include_self) : SHMT_OK;

@@ -10,8 +10,8 @@ shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out);
 /* Errors: SHMT_E_RUNTIME (torch's text) when a dimension of out, if given, has stride 0: its elements are one. */
 shmt_status shmt__check_not_expanded(const shmt_tensor* out);
 
-/* scatter of src by a loop of kernels/scatter.tmpl.h (NULL: the dtype has none), checked as scatter checks. */
-shmt_status shmt__scatter_by(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src,
-                             shmt__loop loop, shmt_tensor** out);
+/* scatter of src by the loops SHMT_LOOP_scatter_<...> of a row, checked as scatter checks. */
+shmt_status shmt__scatter_by(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src, int row,
+                             shmt_tensor** out);
 
 #endif

@@ -238,3 +238,37 @@ def test_renorm_in_place_has_a_gradient() -> None:
     assert x.renorm_(2, 0, 1.0) is x
     (wanted,) = st.autograd.grad(leaf.renorm(2, 0, 1.0)[:, 0].sum(), leaf)
     assert st.equal(st.autograd.grad(x[:, 0].sum(), leaf)[0], wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("rows", "places", "columns"), [(400, 1, 8), (900, 7, 3000), (40, 3000, 70), (300, 2, 1)]
+)
+def test_sums_of_halves_are_rounded_once(
+    rows: int, places: int, columns: int, dtype: str, threads: int
+) -> None:
+    x = st.from_numpy(RNG.uniform(0.5, 1.5, (places, columns))).to(getattr(st, dtype))
+    src = st.from_numpy(RNG.uniform(0.5, 1.5, (rows, columns))).to(x.dtype)
+    near = st.from_numpy(RNG.uniform(0.98, 1.02, (rows, columns))).to(x.dtype)
+    vector = st.from_numpy(RNG.integers(0, places, rows))
+    index = vector.view(-1, 1).expand(rows, columns).contiguous()
+    calls: list[Any] = [
+        lambda a, b, c: a.scatter_add(0, index, b),
+        lambda a, b, c: a.t().contiguous().scatter_add_(1, index.t(), b.t()).t(),
+        lambda a, b, c: a.scatter(0, index, b, reduce="add"),
+        lambda a, b, c: a.scatter(0, index, 1.125, reduce="add"),
+        lambda a, b, c: a.scatter_reduce(0, index, b, "sum"),
+        lambda a, b, c: a.scatter_reduce(0, index, b, "sum", include_self=False),
+        lambda a, b, c: a.scatter_reduce(0, index, c, "prod"),
+        lambda a, b, c: a[:, ::2].scatter_add(0, index[:, ::2][:, 1:], b[:, ::2]),
+    ]
+    if places <= 1000 and columns > 1:
+        calls.append(lambda a, b, c: a.index_add(0, vector, b))
+        calls.append(lambda a, b, c: a.t().index_add(1, vector, b.t()).t())
+    for call in calls:
+        want = call(x.double(), src.double(), near.double())
+        error = (call(x, src, near).double() / want - 1).abs()
+        assert error.numel() == 0 or error.max().item() < st.finfo(x.dtype).eps
+    mean = x.scatter_reduce(0, index, src, "mean").double()
+    want = x.double().scatter_reduce(0, index, src.double(), "mean")
+    assert (mean / want - 1).abs().max().item() < 1.5 * st.finfo(x.dtype).eps

@@ -206,6 +206,11 @@ def _fractional(
             )
     if samples is None:
         samples = shmtensor.rand(batch, channels, n, dtype=input.dtype, device=input.device)
+    if samples.requires_grad and shmtensor.is_grad_enabled():
+        raise RuntimeError(
+            f"The function '{name}' is not differentiable with respect to argument "
+            "'random_samples'. This input cannot have requires_grad True."
+        )
     if tuple(samples.shape) != (batch, channels, n):
         raise RuntimeError(
             f"{name}: Expect _random_samples of shape {(batch, channels, n)}, got "
