@@ -7,11 +7,14 @@
 #include "kernels/loops.h"
 #include "kernels/shapes.h"
 
+#include <string.h>
+
 #ifndef SHMT_KERNELS_GRID_SAMPLE_ONCE
 #define SHMT_KERNELS_GRID_SAMPLE_ONCE
 enum { SHMT_GRID_LINEAR, SHMT_GRID_NEAREST, SHMT_GRID_CUBIC };
 enum { SHMT_GRID_ZEROS, SHMT_GRID_BORDER, SHMT_GRID_REFLECTION };
 enum { SHMT_GRID_CORNERS = 16 }; /* combinations of neighbours: 4 by 4, or 2 by 2 by 2 */
+enum { SHMT_GRID_STRETCH = 64, SHMT_GRID_LANES = 8 }; /* positions that are found together; that are summed up together */
 #endif
 
 /* The neighbours along one dim; index -1: outside, counts as zero. */
@@ -33,6 +36,12 @@ static inline ACC SHMT_LOOP(clip)(ACC x, int64_t size, ACC* slope) {
   return x;
 }
 
+/* In the type itself: vectors have instructions for these. */
+static inline ACC FN(whole_below)(ACC x) { return sizeof(ACC) == sizeof(float) ? (ACC)floorf((float)x) : (ACC)floor((double)x); }
+static inline ACC FN(nearest_whole)(ACC x) {
+  return sizeof(ACC) == sizeof(float) ? (ACC)nearbyintf((float)x) : (ACC)nearbyint((double)x);
+}
+
 /* Reflect about the middles (align) or the edges of the outermost elements until x is inside. */
 static inline ACC SHMT_LOOP(reflect)(ACC x, int64_t size, bool align, ACC* slope) {
   const ACC low = align ? 0 : (ACC)-0.5, span = (ACC)(align ? size - 1 : size);
@@ -46,9 +55,10 @@ static inline ACC SHMT_LOOP(reflect)(ACC x, int64_t size, bool align, ACC* slope
     x = -x;
     *slope = -*slope;
   }
-  const ACC extra = (ACC)fmod((double)x, (double)span);
-  const ACC flips = (ACC)floor((double)(x / span));
-  if ((ACC)fmod((double)flips, 2.0) == 0) return extra + low;
+  /* Most often without a division of the C library. */
+  const ACC extra = x < span ? x : x < 2 * span ? x - span : (ACC)fmod((double)x, (double)span);
+  const ACC flips = FN(whole_below)(x / span);
+  if (2 * FN(whole_below)(flips / 2) == flips) return extra + low;
   *slope = -*slope;
   return span - extra + low;
 }
@@ -88,7 +98,7 @@ static inline void SHMT_LOOP(find_neighbours)(const shmt__grid_shape* s, ACC giv
   ACC x = s->align_corners ? (given + 1) / 2 * (ACC)(size - 1) : ((given + 1) * (ACC)size - 1) / 2;
 
   if (s->mode == SHMT_GRID_CUBIC) {
-    const ACC base = (ACC)floor((double)x);
+    const ACC base = FN(whole_below)(x);
     out->n = 4;
     SHMT_LOOP(cubic)(x - base, out->weight, out->slope, out->curve);
     for (int k = 0; k < 4; k++) {
@@ -102,12 +112,12 @@ static inline void SHMT_LOOP(find_neighbours)(const shmt__grid_shape* s, ACC giv
   x = SHMT_LOOP(bring_inside)(s, x, size, &slope);
   if (s->mode == SHMT_GRID_NEAREST) {
     out->n = 1;
-    out->at[0] = SHMT_LOOP(index_of)((ACC)nearbyint((double)x), size);
+    out->at[0] = SHMT_LOOP(index_of)(FN(nearest_whole)(x), size);
     out->weight[0] = 1;
     out->slope[0] = out->curve[0] = 0;
     return;
   }
-  const ACC base = (ACC)floor((double)x);
+  const ACC base = FN(whole_below)(x);
   out->n = 2;
   out->at[0] = SHMT_LOOP(index_of)(base, size);
   out->at[1] = SHMT_LOOP(index_of)(base + 1, size);
@@ -185,27 +195,187 @@ static inline T* SHMT_LOOP(operand)(char* const* data, const shmt__grid_shape* s
     for (at[1] = 0; at[1] < (s)->out[1]; at[1]++)         \
       for (at[2] = 0; at[2] < (s)->out[2]; at[2]++)
 
-/* data: out, image, grid. */
+/* --- many positions at a time ------------------------------------------------------------------- */
+
+/* All bits or none. */
+typedef __typeof__(_Generic((ACC)0, float: (int32_t)0, default: (int64_t)0)) FN(flag);
+typedef ACC FN(some) __attribute__((vector_size(SHMT_GRID_LANES * sizeof(ACC)), aligned(8), may_alias));
+typedef FN(flag) FN(flags) __attribute__((vector_size(SHMT_GRID_LANES * sizeof(ACC)), aligned(8), may_alias));
+
+/* The neighbours of some positions along one dim: how far from the first element in the image, their weights, and do they
+ * count? What does not has the weight 0 and lies at 0. */
+typedef struct FN(line) {
+  int64_t at[4][SHMT_GRID_STRETCH];
+  ACC weight[4][SHMT_GRID_STRETCH];
+  FN(flag) keep[4][SHMT_GRID_STRETCH];
+} FN(line);
+
+/* The same of all dims together. */
+typedef struct FN(stretch) {
+  int n;
+  int64_t at[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH];
+  ACC weight[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH];
+  FN(flag) keep[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH];
+} FN(stretch);
+
+static void FN(bring_all_inside)(const shmt__grid_shape* s, ACC* x, int64_t n, int64_t size) {
+  const ACC last = (ACC)(size - 1);
+
+  if (s->padding == SHMT_GRID_ZEROS) return;
+  for (int64_t i = 0; s->padding == SHMT_GRID_REFLECTION && i < n; i++) {
+    ACC unused = 1;
+    x[i] = SHMT_LOOP(reflect)(x[i], size, s->align_corners, &unused);
+  }
+  for (int64_t i = 0; i < n; i++) {
+    const ACC low = x[i] > 0 ? x[i] : 0; /* 0 if it is none */
+    x[i] = low < last ? low : last;
+  }
+}
+
+/* Neighbour k, whose weight is set, is at x, `step` elements a place. */
+static void FN(place_all)(FN(line)* line, int k, const ACC* x, int64_t n, int64_t size, int64_t step) {
+  int64_t* at = line->at[k];
+  FN(flag)* keep = line->keep[k];
+
+  for (int64_t i = 0; i < n; i++) keep[i] = x[i] >= 0 && x[i] < (ACC)size ? -1 : 0;
+  for (int64_t i = 0; i < n; i++) line->weight[k][i] = keep[i] ? line->weight[k][i] : 0;
+  if (size <= INT32_MAX && step <= INT32_MAX / size) /* vectors have instructions */
+    for (int64_t i = 0; i < n; i++) at[i] = (int32_t)(keep[i] ? x[i] : 0) * (int32_t)step;
+  else
+    for (int64_t i = 0; i < n; i++) at[i] = (int64_t)(keep[i] ? x[i] : 0) * step;
+}
+
+/* x: coordinates, which are overwritten. */
+static void FN(find_line)(const shmt__grid_shape* s, ACC* x, int64_t n, int64_t size, int64_t step, FN(line)* line) {
+  ACC base[SHMT_GRID_STRETCH], place[SHMT_GRID_STRETCH];
+
+  if (s->align_corners)
+    for (int64_t i = 0; i < n; i++) x[i] = (x[i] + 1) / 2 * (ACC)(size - 1);
+  else
+    for (int64_t i = 0; i < n; i++) x[i] = ((x[i] + 1) * (ACC)size - 1) / 2;
+  if (s->mode != SHMT_GRID_CUBIC) FN(bring_all_inside)(s, x, n, size);
+  if (s->mode == SHMT_GRID_NEAREST) {
+    for (int64_t i = 0; i < n; i++) x[i] = FN(nearest_whole)(x[i]);
+    for (int64_t i = 0; i < n; i++) line->weight[0][i] = 1;
+    FN(place_all)(line, 0, x, n, size, step);
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) base[i] = FN(whole_below)(x[i]);
+  const bool cubic = s->mode == SHMT_GRID_CUBIC;
+  for (int64_t i = 0; !cubic && i < n; i++) {
+    line->weight[0][i] = base[i] + 1 - x[i];
+    line->weight[1][i] = x[i] - base[i];
+  }
+  for (int64_t i = 0; cubic && i < n; i++) {
+    ACC w[4], slope[4], curve[4];
+    SHMT_LOOP(cubic)(x[i] - base[i], w, slope, curve);
+    for (int k = 0; k < 4; k++) line->weight[k][i] = w[k];
+  }
+  for (int k = 0; k < (cubic ? 4 : 2); k++) {
+    const ACC more = (ACC)(cubic ? k - 1 : k);
+    for (int64_t i = 0; i < n; i++) place[i] = base[i] + more;
+    if (cubic) FN(bring_all_inside)(s, place, n, size);
+    FN(place_all)(line, k, place, n, size, step);
+  }
+}
+
+/* Every corner of n positions, and up to a whole number of vectors of others; grid: their batch entry. */
+static void FN(find_stretch)(const shmt__grid_shape* s, const T* grid, int64_t first, int64_t n, FN(stretch)* out) {
+  const shmt__grid_view *image = &s->views[1], *v = &s->views[2];
+  ACC x[3][SHMT_GRID_STRETCH];
+  FN(line) lines[3];
+  const int many = s->mode == SHMT_GRID_CUBIC ? 4 : s->mode == SHMT_GRID_LINEAR ? 2 : 1;
+  int64_t at[3] = {first / s->out[2] / s->out[1], first / s->out[2] % s->out[1], first % s->out[2]};
+
+  for (int64_t i = 0, run; i < n; i += run) {
+    const T* position = grid + SHMT_LOOP(offset_of)(v, at);
+    run = n - i < s->out[2] - at[2] ? n - i : s->out[2] - at[2];
+    for (int d = 0; d < s->n; d++)
+      for (int64_t j = 0; j < run; j++) x[d][i + j] = (ACC)SHMT_LOAD(position[d * v->channel + j * v->at[2]]);
+    at[2] = 0;
+    if (++at[1] == s->out[1]) at[1] = 0, at[0]++;
+  }
+  for (; n % SHMT_GRID_LANES; n++) /* some place that there is */
+    for (int d = 0; d < s->n; d++) x[d][n] = 0;
+  for (int d = 0; d < s->n; d++) FN(find_line)(s, x[d], n, s->in[2 - d], image->at[2 - d], &lines[d]);
+  out->n = 0;
+  for (int kd = 0; kd < (s->n == 3 ? many : 1); kd++)
+    for (int kh = 0; kh < many; kh++)
+      for (int kw = 0; kw < many; kw++) {
+        const int k = out->n++;
+        for (int64_t i = 0; i < n; i++) out->at[k][i] = lines[1].at[kh][i] + lines[0].at[kw][i];
+        for (int64_t i = 0; i < n; i++) out->keep[k][i] = lines[1].keep[kh][i] & lines[0].keep[kw][i];
+        if (s->n == 2) {
+          for (int64_t i = 0; i < n; i++) out->weight[k][i] = lines[1].weight[kh][i] * lines[0].weight[kw][i];
+          continue;
+        }
+        for (int64_t i = 0; i < n; i++) out->at[k][i] += lines[2].at[kd][i];
+        for (int64_t i = 0; i < n; i++) out->keep[k][i] &= lines[2].keep[kd][i];
+        for (int64_t i = 0; i < n; i++)
+          out->weight[k][i] = lines[2].weight[kd][i] * lines[1].weight[kh][i] * lines[0].weight[kw][i];
+      }
+}
+
+#define PIXEL(J) (ACC) SHMT_LOAD(PIXEL_AT(J))
+#define PIXEL_AT(J) image[at[J]]
+/* Weighted sums of many positions of a plane. */
+static inline void FN(sum_plane)(const FN(stretch)* corners, const T* image, int64_t many, T* out) {
+  ACC made[SHMT_GRID_STRETCH];
+
+  for (int64_t i = 0; i < many; i += SHMT_GRID_LANES) {
+    FN(some) sum = {0};
+    for (int k = 0; k < corners->n; k++) {
+      const int64_t* at = corners->at[k] + i;
+      /* Not by way of an array: that would be read before it is written back. */
+      const FN(some) x = {PIXEL(0), PIXEL(1), PIXEL(2), PIXEL(3), PIXEL(4), PIXEL(5), PIXEL(6), PIXEL(7)};
+      const FN(some) v = (FN(some))((FN(flags))x & *(const FN(flags)*)(const void*)(corners->keep[k] + i));
+      sum += *(const FN(some)*)(const void*)(corners->weight[k] + i) * v;
+    }
+    memcpy(made + i, &sum, sizeof sum);
+  }
+  for (int64_t i = 0; i < many; i++) out[i] = SHMT_STORE((C)made[i]);
+}
+#undef PIXEL_AT
+
+#define PIXEL_AT(J) at[J]
+/* The same of SHMT_GRID_LANES planes, whose elements are neighbours. */
+static inline void FN(sum_pixels)(const FN(stretch)* corners, const T* image, int64_t many, T* out, int64_t plane) {
+  T made[SHMT_GRID_LANES][SHMT_GRID_STRETCH];
+
+  for (int64_t i = 0; i < many; i++) {
+    FN(some) sum = {0};
+    for (int k = 0; k < corners->n; k++) {
+      const T* at = image + corners->at[k][i];
+      const FN(some) x = {PIXEL(0), PIXEL(1), PIXEL(2), PIXEL(3), PIXEL(4), PIXEL(5), PIXEL(6), PIXEL(7)};
+      if (corners->keep[k][i]) sum += corners->weight[k][i] * x;
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < SHMT_GRID_LANES; j++) made[j][i] = SHMT_STORE((C)sum[j]);
+  }
+  for (int j = 0; j < SHMT_GRID_LANES; j++) memcpy(out + j * plane, made[j], (size_t)many * sizeof *out);
+}
+
+#undef PIXEL_AT
+#undef PIXEL
+
+/* data: out, whose positions are dense, image, grid. */
 void SHMT_LOOP(grid_sample)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__grid_shape* s = ctx;
   const shmt__grid_view* v = s->views;
+  const int64_t positions = s->out[0] * s->out[1] * s->out[2];
 
   (void)strides;
   for (int64_t b = 0; b < n; b++)
-    EACH_POSITION(s, at) {
-      SHMT_LOOP(neighbours) sets[3];
-      SHMT_LOOP(corner) corners[SHMT_GRID_CORNERS];
-      int64_t offsets[SHMT_GRID_CORNERS];
-      T* out = SHMT_LOOP(operand)(data, s, 0, b, at);
+    for (int64_t first = 0; first < positions; first += SHMT_GRID_STRETCH) {
+      const int64_t many = positions - first < SHMT_GRID_STRETCH ? positions - first : SHMT_GRID_STRETCH;
+      T* out = SHMT_LOOP(operand)(data, s, 0, b, NULL) + first;
       const T* image = SHMT_LOOP(operand)(data, s, 1, b, NULL);
-      SHMT_LOOP(locate)(s, SHMT_LOOP(operand)(data, s, 2, b, at), v[2].channel, sets);
-      const int many = SHMT_LOOP(find_corners)(sets, false, NULL, corners);
-      SHMT_LOOP(find_offsets)(&v[1], corners, many, offsets);
-      for (int64_t c = 0; c < s->channels; c++, image += v[1].channel, out += v[0].channel) {
-        ACC sum = 0;
-        for (int k = 0; k < many; k++) sum += corners[k].weight * (ACC)SHMT_LOAD(image[offsets[k]]);
-        *out = SHMT_STORE((C)sum);
-      }
+      FN(stretch) corners;
+      int64_t c = 0;
+      FN(find_stretch)(s, SHMT_LOOP(operand)(data, s, 2, b, NULL), first, many, &corners);
+      for (; v[1].channel == 1 && c + SHMT_GRID_LANES <= s->channels; c += SHMT_GRID_LANES)
+        FN(sum_pixels)(&corners, image + c, many, out + c * v[0].channel, v[0].channel);
+      for (; c < s->channels; c++) FN(sum_plane)(&corners, image + c * v[1].channel, many, out + c * v[0].channel);
     }
 }
 
