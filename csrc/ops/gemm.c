@@ -7,6 +7,7 @@
 #include "ops/blas.h"
 #include "ops/blas_library.h"
 #include "ops/gemm_half.h"
+#include "ops/gemm_tiles.h"
 #include "ops/names.h"
 
 #include <limits.h>
@@ -29,6 +30,7 @@ typedef struct product {
   shmt_dtype dtype;
   bool on_library;
   bool is_half;    /* and c's rows lie dense */
+  double cost;     /* of a multiplication, in those of float32 */
   bool swapped;    /* c^T = b^T a^T is computed, for a column-major c: a and b changed places */
   shmt__matrix a, b, c;
   factor alpha, beta;
@@ -178,8 +180,7 @@ static void run_slice(void* ctx, int64_t begin, int64_t end) {
 static void run_split(product* p) {
   const int64_t m = p->c.rows, n = p->c.columns, k = p->a.columns;
   const int64_t longer = m >= n ? m : n;
-  const double of_number = shmt__is_complex(p->dtype) ? 4 : 1;
-  const double ops_each = of_number * (double)(m >= n ? n : m) * (double)(k > 0 ? k : 1);
+  const double ops_each = p->cost * (double)(m >= n ? n : m) * (double)(k > 0 ? k : 1);
   int64_t grain = (int64_t)ceil((double)MIN_SLICE_OPS / (ops_each > 1 ? ops_each : 1));
   const int threads = shmt__num_threads();
   /* Every slice packs the other matrix again, so there are no more slices than threads. */
@@ -187,8 +188,8 @@ static void run_split(product* p) {
 
   p->split_columns = n > m;
   if (grain < even) grain = even;
-  /* The library's inner kernels work on tiles of 16. */
-  grain = (grain + 15) / 16 * 16;
+  /* The inner kernels work on tiles of 16 or 32. */
+  grain = (grain + 31) / 32 * 32;
   if (threads == 1 || grain >= longer)
     run_slice(p, 0, longer);
   else
@@ -225,6 +226,7 @@ static shmt_status prepare(product* p, shmt_dtype dtype, shmt_scalar alpha, shmt
   p->on_library = library_has(dtype) && shmt__matrix_is_blas(p->a) && shmt__matrix_is_blas(p->b) &&
                   (p->c.column_stride == 1 || p->c.columns == 1);
   p->is_half = shmt__is_half(dtype) && (p->c.column_stride == 1 || p->c.columns == 1);
+  p->cost = shmt__is_complex(dtype) ? 4 : dtype == SHMT_BFLOAT16 && shmt__gemm_has_tiles() ? 0.125 : 1;
   if (p->on_library) {
     SHMT_TRY(check_size("the first matrix", a));
     SHMT_TRY(check_size("the second matrix", b));
@@ -267,7 +269,7 @@ shmt_status shmt__gemm_batch(shmt_dtype dtype, int64_t n, shmt_scalar alpha, shm
   p.a_step = p.swapped ? b_step : a_step;
   p.b_step = p.swapped ? a_step : b_step;
   p.c_step = c_step;
-  ops = (double)c.rows * (double)c.columns * (double)(a.columns > 0 ? a.columns : 1);
+  ops = p.cost * (double)c.rows * (double)c.columns * (double)(a.columns > 0 ? a.columns : 1);
   if (n < shmt__num_threads() && ops >= 4.0 * MIN_PIECE_OPS) {
     for (int64_t i = 0; i < n; i++) {
       product one = p;

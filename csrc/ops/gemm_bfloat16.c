@@ -1,120 +1,28 @@
 /* ops/gemm_bfloat16.c -- products of bfloat16 matrices by AVX512_BF16, which multiplies and adds pairs.
  *
- * Note [Pairs]
- * vdpbf16ps takes 16 pairs from each of two registers, multiplies them one by one and adds both products of a pair to
- * a float32. So pairs of neighbours along k are what is moved: b is packed in panels of 32 columns, where a row holds
- * the pairs (k, k + 1) of its columns; of a, one pair at a time is broadcast. The sums of 8 rows and 32 columns stay in
- * registers for all of k. An odd last k is paired with zeros.
+ * vdpbf16ps takes 16 pairs from each of two registers (Note [Pairs] in ops/gemm_pairs.h). Of a, one pair at a time is
+ * broadcast. The sums of 8 rows and 32 columns stay in registers for all of k.
  */
 #include "ops/gemm_half.h"
 
 #include "generated/loops.h"
+#include "ops/gemm_pairs.h"
 #include "storage/allocator.h"
 
 #include <string.h>
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
-#define INLINE static inline __attribute__((always_inline)) TARGET
+#define INLINE SHMT_PAIRS_INLINE
+#define TARGET SHMT_PAIRS_TARGET
 
-enum { LANES = 16, WIDTH = 2 * LANES, HEIGHT = 8, BLOCK_ROWS = 256, ITEM = 2 };
+enum { LANES = SHMT_PAIRS_LANES, WIDTH = SHMT_PAIRS_WIDTH, HEIGHT = 8, BLOCK_ROWS = 256, ITEM = SHMT_PAIRS_ITEM };
 
 bool shmt__gemm_has_bfloat16(void) {
   return shmt__cpu_level == SHMT_CPU_V4 && __builtin_cpu_supports("avx512bf16");
 }
 
 /* --- packing ------------------------------------------------------------------------ */
-
-static uint32_t pair_at(const char* first, int64_t step, bool lone) {
-  uint16_t low, high = 0;
-
-  memcpy(&low, first, ITEM);
-  if (!lone) memcpy(&high, first + step, ITEM);
-  return (uint32_t)low | (uint32_t)high << 16;
-}
-
-static __mmask32 first_lanes(int64_t n) { return n >= WIDTH ? ~(__mmask32)0 : ((__mmask32)1 << n) - 1; }
-
-/* Rows of b lie dense: two of them are interleaved. */
-static TARGET void pack_rows(shmt__matrix b, uint32_t* to) {
-  const __mmask32 mask = first_lanes(b.columns);
-  const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
-                                       5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-  const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(LANES));
-
-  for (int64_t k = 0; k < b.rows; k += 2, to += WIDTH) {
-    const char* row = b.data + k * b.row_stride * ITEM;
-    const __m512i x = _mm512_maskz_loadu_epi16(mask, row);
-    const __m512i y = k + 1 < b.rows ? _mm512_maskz_loadu_epi16(mask, row + b.row_stride * ITEM) : _mm512_setzero_si512();
-    _mm512_storeu_si512(to, _mm512_permutex2var_epi16(x, low, y));
-    _mm512_storeu_si512(to + LANES, _mm512_permutex2var_epi16(x, high, y));
-  }
-}
-
-/* Sixteen lines of sixteen pairs change places with their columns. */
-INLINE void transpose_pairs(__m512i* r) {
-  __m512i t[LANES];
-
-#pragma GCC unroll 8
-  for (int i = 0; i < LANES; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < LANES; i += 4) {
-    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) {
-    const __m512i even = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88), odd = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xdd);
-    const __m512i even2 = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
-    const __m512i odd2 = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xdd);
-    t[i] = _mm512_shuffle_i32x4(even, even2, 0x88);
-    t[4 + i] = _mm512_shuffle_i32x4(odd, odd2, 0x88);
-    t[8 + i] = _mm512_shuffle_i32x4(even, even2, 0xdd);
-    t[12 + i] = _mm512_shuffle_i32x4(odd, odd2, 0xdd);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < LANES; i++) r[i] = t[i];
-}
-
-/* Columns of b lie dense. */
-static TARGET void pack_columns(shmt__matrix b, uint32_t* to) {
-  for (int64_t k = 0; k < b.rows; k += 2 * LANES) {
-    const __mmask32 mask = first_lanes(b.rows - k);
-    const int64_t pairs = (b.rows - k + 1) / 2;
-    for (int64_t half = 0; half < WIDTH; half += LANES) {
-      __m512i r[LANES];
-      for (int64_t j = 0; j < LANES; j++)
-        r[j] = half + j < b.columns
-                   ? _mm512_maskz_loadu_epi16(mask, b.data + (k + (half + j) * b.column_stride) * ITEM)
-                   : _mm512_setzero_si512();
-      transpose_pairs(r);
-      for (int64_t p = 0; p < LANES && p < pairs; p++)
-        _mm512_storeu_si512(to + (k / 2 + p) * WIDTH + half, r[p]);
-    }
-  }
-}
-
-/* A panel: at most 32 columns of b, missing ones zero. */
-static void pack_panel(shmt__matrix b, uint32_t* to) {
-  if (b.column_stride == 1 || b.columns == 1) {
-    pack_rows(b, to);
-  } else if (b.row_stride == 1 || b.rows == 1) {
-    pack_columns(b, to);
-  } else {
-    for (int64_t k = 0; k < b.rows; k += 2, to += WIDTH)
-      for (int64_t j = 0; j < WIDTH; j++)
-        to[j] = j < b.columns ? pair_at(b.data + (k * b.row_stride + j * b.column_stride) * ITEM, b.row_stride * ITEM,
-                                        k + 1 == b.rows)
-                              : 0;
-  }
-}
 
 /* Strips of 8 rows of a, a pair of every row side by side; the last strip may have fewer rows. */
 static void pack_strips(shmt__matrix a, uint32_t* to) {
@@ -125,7 +33,8 @@ static void pack_strips(shmt__matrix a, uint32_t* to) {
     for (int64_t p = 0; p < pairs; p++) {
       const char* from = a.data + (i * a.row_stride + 2 * p * a.column_stride) * ITEM;
       for (int64_t r = 0; r < rows; r++)
-        to[p * HEIGHT + r] = pair_at(from + r * a.row_stride * ITEM, a.column_stride * ITEM, 2 * p + 1 == a.columns);
+        to[p * HEIGHT + r] =
+            shmt__pairs_at(from + r * a.row_stride * ITEM, a.column_stride * ITEM, 2 * p + 1 == a.columns);
     }
   }
 }
@@ -140,33 +49,6 @@ typedef struct strip {
   bool odd;                    /* one number more */
 } strip;
 
-typedef struct result {
-  char* data;
-  int64_t row_step; /* bytes */
-  int64_t columns;
-  float alpha, beta;
-} result;
-
-/* To bfloat16 as base/half.h rounds. */
-INLINE __m256i round_to_bfloat16(__m512 x) {
-  const __m512i bits = _mm512_castps_si512(x);
-  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-  const __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
-  const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-  return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(_mm512_srli_epi32(up, 16), nan, _mm512_set1_epi32(0x7fc0)));
-}
-
-INLINE void finish(__m512 sum, const result* c, char* to, int64_t columns) {
-  const __mmask16 mask = columns >= LANES ? (__mmask16)0xffff : (__mmask16)((1u << columns) - 1);
-
-  sum = _mm512_mul_ps(sum, _mm512_set1_ps(c->alpha));
-  if (c->beta != 0) {
-    const __m512i old = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, to)), 16);
-    sum = _mm512_fmadd_ps(_mm512_castsi512_ps(old), _mm512_set1_ps(c->beta), sum);
-  }
-  _mm256_mask_storeu_epi16(to, mask, round_to_bfloat16(sum));
-}
-
 INLINE void add_pair(const int rows, __m512* sum, const char* a, int64_t row_step, const uint32_t* b, bool lone) {
   const __m512bh b0 = (__m512bh)_mm512_loadu_si512(b), b1 = (__m512bh)_mm512_loadu_si512(b + LANES);
 
@@ -180,7 +62,7 @@ INLINE void add_pair(const int rows, __m512* sum, const char* a, int64_t row_ste
   }
 }
 
-INLINE void multiply_rows(const int rows, strip a, const uint32_t* b, const result* c) {
+INLINE void multiply_rows(const int rows, strip a, const uint32_t* b, const shmt__pairs_result* c) {
   __m512 sum[2 * HEIGHT];
 
 #pragma GCC unroll 16
@@ -190,13 +72,13 @@ INLINE void multiply_rows(const int rows, strip a, const uint32_t* b, const resu
   if (a.odd) add_pair(rows, sum, a.data + a.pairs * a.pair_step, a.row_step, b + a.pairs * WIDTH, true);
 #pragma GCC unroll 8
   for (int r = 0; r < rows; r++) {
-    finish(sum[2 * r], c, c->data + r * c->row_step, c->columns);
+    shmt__pairs_finish(sum[2 * r], c, c->data + r * c->row_step, c->columns);
     if (c->columns > LANES)
-      finish(sum[2 * r + 1], c, c->data + r * c->row_step + LANES * ITEM, c->columns - LANES);
+      shmt__pairs_finish(sum[2 * r + 1], c, c->data + r * c->row_step + LANES * ITEM, c->columns - LANES);
   }
 }
 
-static TARGET void multiply(int64_t rows, strip a, const uint32_t* b, const result* c) {
+static TARGET void multiply(int64_t rows, strip a, const uint32_t* b, const shmt__pairs_result* c) {
   switch (rows) {
     case 1: multiply_rows(1, a, b, c); break;
     case 2: multiply_rows(2, a, b, c); break;
@@ -210,7 +92,7 @@ static TARGET void multiply(int64_t rows, strip a, const uint32_t* b, const resu
 }
 
 /* A block of rows of a with a packed panel. */
-static void run_panel(shmt__matrix a, const uint32_t* packed, const uint32_t* panel, result c) {
+static void run_panel(shmt__matrix a, const uint32_t* packed, const uint32_t* panel, shmt__pairs_result c) {
   const int64_t all = (a.columns + 1) / 2;
 
   for (int64_t i = 0; i < a.rows; i += HEIGHT, c.data += HEIGHT * c.row_step) {
@@ -240,8 +122,12 @@ bool shmt__gemm_bfloat16(float alpha, shmt__matrix a, shmt__matrix b, float beta
       shmt__matrix columns = b;
       columns.data += j * b.column_stride * ITEM;
       columns.columns = c.columns - j < WIDTH ? c.columns - j : WIDTH;
-      pack_panel(columns, panel);
-      const result to = {c.data + (i * c.row_stride + j) * ITEM, c.row_stride * ITEM, columns.columns, alpha, beta};
+      shmt__pairs_panel(columns, panel);
+      const shmt__pairs_result to = {.data = c.data + (i * c.row_stride + j) * ITEM,
+                                     .row_step = c.row_stride * ITEM,
+                                     .columns = columns.columns,
+                                     .alpha = alpha,
+                                     .beta = beta};
       run_panel(rows, strips, panel, to);
     }
   }

@@ -1,9 +1,15 @@
-/* os/cpu.c -- how many processors this process may use, and how they treat very small numbers. */
+/* os/cpu.c -- how many processors this process may use, how they treat very small numbers, and tile registers. */
 #define _GNU_SOURCE
 #include "os/cpu.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#endif
 
 int shmt__os_cpu_count(void) {
   cpu_set_t set;
@@ -14,6 +20,38 @@ int shmt__os_cpu_count(void) {
       sysconf(_SC_NPROCESSORS_ONLN); /* more than 1024 processors: the mask above is too small */
   return online > 0 ? (int)online : 1;
 }
+
+/* --- tiles -------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+
+static pthread_once_t tiles_once = PTHREAD_ONCE_INIT;
+static bool tiles_allowed;
+
+static void ask_for_tiles(void) {
+  enum { LEAF = 7, BFLOAT16 = 1 << 22, TILES = 1 << 24 };      /* of cpuid, in edx */
+  enum { GRANTED = 0x1022, REQUEST = 0x1023, TILE_DATA = 18 }; /* of arch_prctl */
+  const unsigned wanted = BFLOAT16 | TILES;
+  unsigned a, b, c, d;
+  uint64_t granted = 0;
+
+  if (!__get_cpuid_count(LEAF, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return;
+  if (syscall(SYS_arch_prctl, REQUEST, TILE_DATA) != 0 || syscall(SYS_arch_prctl, GRANTED, &granted) != 0) return;
+  tiles_allowed = (granted >> TILE_DATA & 1) != 0;
+}
+
+bool shmt__os_allow_tiles(void) {
+  (void)pthread_once(&tiles_once, ask_for_tiles);
+  return tiles_allowed;
+}
+
+#else
+
+bool shmt__os_allow_tiles(void) { return false; }
+
+#endif
+
+/* --- very small numbers ------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 

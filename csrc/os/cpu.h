@@ -1,4 +1,4 @@
-/* os/cpu.h -- how many processors this process may use, and how they treat very small numbers. */
+/* os/cpu.h -- how many processors this process may use, how they treat very small numbers, and tile registers. */
 #ifndef SHMT_OS_CPU_H
 #define SHMT_OS_CPU_H
 
@@ -13,5 +13,15 @@ uint64_t shmt__os_float_mode(void);
 void shmt__os_set_float_mode(uint64_t mode);
 /* Let the calling thread take subnormal numbers for zero, or no longer. False where the processor cannot. */
 bool shmt__os_flush_denormals(bool on);
+
+/* Has the processor tile registers and products of bfloat16 in them, and does the kernel let this process use them? The
+ * kernel is asked at the first call; what it allows holds for all threads and for children. It refuses, for instance, where
+ * a thread's stack for signals is too small for the registers. */
+bool shmt__os_allow_tiles(void);
+
+/* Has the processor tile registers and products of bfloat16 in them, and does the kernel let this process use them? It is
+ * asked at the first call; what it allows holds for all threads and for children. It refuses, for instance, where a
+ * thread's own stack for signals has no room for the registers. */
+bool shmt__os_allow_tiles(void);
 
 #endif
