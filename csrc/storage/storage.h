@@ -8,6 +8,7 @@
 #define SHMT_STORAGE_STORAGE_H
 
 #include "base/error.h"
+#include "base/refs.h"
 #include "base/types.h"
 
 #include <stdatomic.h>
@@ -46,8 +47,8 @@ static inline void shmt__storage_retain(shmt_storage* s) {
   atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
 }
 static inline void shmt__storage_release(shmt_storage* s) {
-  /* acq_rel: every earlier use of the bytes happens before the free. */
-  if (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+  /* See Note [The last holder]. The flag is read after the count: a weak reference is made by a holder. */
+  if (s && ((shmt__is_last_reference(&s->refs) && !(s->flags & SHMT_STORAGE_WEAK)) || shmt__drop_reference(&s->refs)))
     shmt__storage_destroy(s);
 }
 static inline void shmt__auto_shmt_storage(shmt_storage** p) { shmt__storage_release(*p); }

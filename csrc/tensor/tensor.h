@@ -22,6 +22,7 @@
 
 #include "api/keys.h" /* generated: shmt_keyset, SHMT_KEY_*, SHMT_KEYBIT_* */
 #include "base/error.h"
+#include "base/refs.h"
 #include "base/types.h"
 #include "generated/dtype_tables.h"
 #include "storage/storage.h"
@@ -75,12 +76,11 @@ struct shmt_tensor {
 static inline void shmt_tensor_retain(shmt_tensor* t) {
   atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
 }
-void shmt__tensor_destroy(shmt_tensor* t); /* the count is zero */
+void shmt__tensor_destroy(shmt_tensor* t); /* nobody holds a reference any more */
 /* NULL is fine. */
 static inline void shmt__tensor_release(shmt_tensor* t) {
-  /* acq_rel: every earlier use of the data happens before the free. */
-  if (t && atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1)
-    shmt__tensor_destroy(t);
+  /* See Note [The last holder]. */
+  if (t && (shmt__is_last_reference(&t->refs) || shmt__drop_reference(&t->refs))) shmt__tensor_destroy(t);
 }
 static inline void shmt__auto_shmt_tensor(shmt_tensor** p) { shmt__tensor_release(*p); }
 static inline shmt_tensor* shmt__tensor_ref(shmt_tensor* t) { shmt_tensor_retain(t); return t; }
