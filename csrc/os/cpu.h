@@ -14,11 +14,6 @@ void shmt__os_set_float_mode(uint64_t mode);
 /* Let the calling thread take subnormal numbers for zero, or no longer. False where the processor cannot. */
 bool shmt__os_flush_denormals(bool on);
 
-/* Has the processor tile registers and products of bfloat16 in them, and does the kernel let this process use them? The
- * kernel is asked at the first call; what it allows holds for all threads and for children. It refuses, for instance, where
- * a thread's stack for signals is too small for the registers. */
-bool shmt__os_allow_tiles(void);
-
 /* Has the processor tile registers and products of bfloat16 in them, and does the kernel let this process use them? It is
  * asked at the first call; what it allows holds for all threads and for children. It refuses, for instance, where a
  * thread's own stack for signals has no room for the registers. */
