@@ -14,7 +14,13 @@
  * of a row belongs where it came from: so the second half works in the result, and a long line takes no memory but that.
  * Short lines have a place of their own in between, block by block, which is read as it lies.
  *
- * Transforms are forwards; a backward one is the forward one with the real and the imaginary parts exchanged on the way
+ * Note [Short lines]
+ * Dense complex lines of 16 to 256 elements, powers of two, are matrices too, but the numbers stay side by side as they are
+ * in memory, and a whole column of runs of them is in registers. Neither half needs scratch but the line itself between
+ * them, nor other lines to fill the lanes; the only shuffles transpose squares, and exchange parts before a product.
+ * Backward, the numbers are conjugated on the way in and out.
+ *
+ * Transforms in lanes are forwards; a backward one is the forward one with the real and the imaginary parts exchanged on the way
  * in and out.
  */
 #ifndef SHMT_KERNELS_FFT_H
@@ -24,6 +30,7 @@
 #include <stdint.h>
 
 enum {
+  SHMT_FFT_SHORT = 256, /* elements of the longest of short lines */
   SHMT_FFT_STEPS = 24,  /* most factors of a length */
   SHMT_FFT_LANES = 16,  /* most lanes there are */
   SHMT_FFT_RADIX = 509, /* largest factor that steps are made for */
@@ -67,6 +74,7 @@ typedef struct shmt__fft_place {
   shmt__fft_layout layout;
   int64_t step; /* real numbers from an element of a line to the next */
   int64_t next; /* bytes from a block to the next */
+  int64_t at;   /* bytes from these lines to those of the block at hand */
   void* re[SHMT_FFT_LANES];
   void* im[SHMT_FFT_LANES];
 } shmt__fft_place;
@@ -97,6 +105,15 @@ typedef struct shmt__fft_line {
   int64_t block, row; /* between the halves: real numbers from one block of runs to the next, and from row to row */
   int64_t begin;      /* the first block */
 } shmt__fft_line;
+
+/* A short line as a matrix: `rows` by `columns`, each 4, 8 or 16. */
+typedef struct shmt__fft_short {
+  int64_t rows, columns;
+  int64_t run;       /* numbers side by side, which are a vector or half of one; rows and columns are multiples of it */
+  const void* turns; /* (columns / run, rows - 1, 2, run) complex: the real part twice; the imaginary part, first negated */
+  bool is_forward;
+  double scale;
+} shmt__fft_short;
 
 /* Passes over one line between transforms. */
 typedef struct shmt__fft_pass {

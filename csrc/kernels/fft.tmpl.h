@@ -4,6 +4,7 @@
  * fft_columns: data: runs of all rows, the line, scratch (2 n1 + work); n: blocks of columns; ctx: shmt__fft_line.
  * fft_rows: data: the result, what fft_columns has left (may be the same), scratch (2 n2 + work); n: blocks of rows; ctx
  * the same. work: the largest radix.
+ * fft_short: data: results, lines; strides: bytes from line to line; ctx: shmt__fft_short.
  * The rest are passes over one line, dense if nothing else is said; ctx: shmt__fft_pass. Scratch is in elements: pairs of
  * vectors.
  */
@@ -23,6 +24,31 @@
 
 #include "kernels/fft_vector.tmpl.h"
 #include "kernels/fft_steps.tmpl.h"
+
+#define SHORT_ELEMENTS SHMT_FFT_SHORT
+#define RUN_BYTES      VECTOR_BYTES
+#define OF(name)       FN(name##_of_run)
+#include "kernels/fft_short.tmpl.h"
+#if LANES == 16
+#define RUN_BYTES (VECTOR_BYTES / 2)
+#define OF(name)  FN(name##_of_half)
+#include "kernels/fft_short.tmpl.h"
+#endif
+
+/* --- short lines -------------------------------------------------------------------------------- */
+
+/* data: results, lines; strides: bytes between lines. */
+void SHMT_LOOP(fft_short)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__fft_short* c = ctx;
+
+#if LANES == 16
+  if (c->run < LANES / 2) {
+    FN(lines_of_half)(data, strides, n, c);
+    return;
+  }
+#endif
+  FN(lines_of_run)(data, strides, n, c);
+}
 
 /* --- lines in lanes ----------------------------------------------------------------------------- */
 
@@ -168,13 +194,6 @@ static void FN(run_block)(const shmt__fft_block* b, FN(pair)* x) {
   }
 }
 
-static void FN(move_on)(shmt__fft_place* p) {
-  for (int l = 0; l < LANES; l++) {
-    p->re[l] = (char*)p->re[l] + p->next;
-    p->im[l] = (char*)p->im[l] + p->next;
-  }
-}
-
 void SHMT_LOOP(fft_block)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   shmt__fft_block b = *(const shmt__fft_block*)ctx;
   const int ins = b.kind == SHMT_FFT_TO_PAIR ? 2 : 1, outs = b.kind == SHMT_FFT_FROM_PAIR ? 2 : 1;
@@ -183,8 +202,8 @@ void SHMT_LOOP(fft_block)(char* const* data, const int64_t* strides, int64_t n, 
   while (true) {
     FN(run_block)(&b, (FN(pair)*)(void*)data[0]);
     if (--n <= 0) return;
-    for (int i = 0; i < ins; i++) FN(move_on)(&b.in[i]);
-    for (int i = 0; i < outs; i++) FN(move_on)(&b.out[i]);
+    for (int i = 0; i < ins; i++) b.in[i].at += b.in[i].next;
+    for (int i = 0; i < outs; i++) b.out[i].at += b.out[i].next;
   }
 }
 
@@ -561,5 +580,6 @@ void SHMT_LOOP(fft_mirror)(char* const* data, const int64_t* strides, int64_t n,
 #undef LOW_BACK
 #undef HIGH_BACK
 #undef INLINE
+#undef SHORT_ELEMENTS
 #undef ANY
 #undef VECTOR_BYTES

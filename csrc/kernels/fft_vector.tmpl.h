@@ -111,6 +111,10 @@ typedef struct FN(values) {
 #define HIGH_BACK(a, b)  __builtin_shufflevector(a, b, 0, 2)
 #endif
 
+/* Parts of the first element of a line of the block at hand. */
+INLINE R* FN(re_of)(const shmt__fft_place* p, int64_t line) { return (R*)(void*)((char*)p->re[line] + p->at); }
+INLINE R* FN(im_of)(const shmt__fft_place* p, int64_t line) { return (R*)(void*)((char*)p->im[line] + p->at); }
+
 INLINE FN(vector) FN(get)(const R* from) {
   FN(vector) v;
   memcpy(&v, from, sizeof v);
@@ -119,19 +123,41 @@ INLINE FN(vector) FN(get)(const R* from) {
 
 INLINE void FN(put)(R* to, FN(vector) v) { memcpy(to, &v, sizeof v); }
 
-/* Two halves of a vector from and to different places. */
+/* Two halves of a vector from and to different places; with an operand in memory, by the compiler's own names: as
+ * shuffles of vectors they take a register and a permutation more. */
 #if LANES > 2
 typedef R FN(half) __attribute__((vector_size(VECTOR_BYTES / 2)));
+typedef double FN(doubles) __attribute__((vector_size(VECTOR_BYTES)));
+typedef double FN(half_doubles) __attribute__((vector_size(VECTOR_BYTES / 2)));
+#if SHMT_ISA_LEVEL == 2
+#define INSERT(half, v) __builtin_ia32_insertf64x4_mask(__builtin_ia32_pd512_256pd(half), v, 1, (FN(doubles)){0}, -1)
+#define SECOND_HALF(v)  __builtin_ia32_extractf64x4_mask(v, 1, (FN(half_doubles)){0}, -1)
+#elif SHMT_ISA_LEVEL == 1
+#define INSERT(half, v) __builtin_ia32_vinsertf128_pd256(__builtin_ia32_pd256_pd(half), v, 1)
+#define SECOND_HALF(v)  __builtin_ia32_vextractf128_pd256(v, 1)
+#endif
 
 INLINE FN(vector) FN(get_joined)(const R* first, const R* second) {
+#ifdef INSERT
+  FN(half_doubles) a, b;
+  memcpy(&a, first, sizeof a);
+  memcpy(&b, second, sizeof b);
+  return (FN(vector))INSERT(a, b);
+#else
   FN(half) a, b;
   memcpy(&a, first, sizeof a);
   memcpy(&b, second, sizeof b);
   return JOINED(a, b);
+#endif
 }
 
 INLINE void FN(put_halves)(R* first, R* second, FN(vector) v) {
+#ifdef SECOND_HALF
+  const FN(half) a = FIRST(v);
+  const FN(half_doubles) b = SECOND_HALF((FN(doubles))v);
+#else
   const FN(half) a = FIRST(v), b = SECOND(v);
+#endif
   memcpy(first, &a, sizeof a);
   memcpy(second, &b, sizeof b);
 }
@@ -179,7 +205,7 @@ INLINE void FN(transpose_halves)(FN(vector)* v) {
 INLINE void FN(get_square)(const shmt__fft_place* p, const bool is_other, int64_t i, int64_t j, FN(vector)* v) {
 #pragma GCC unroll 4
   for (int l = 0; l < LANES / 4; l++) {
-    const R *low = p->re[LINE(l, is_other)], *high = p->re[LINE(l + LANES / 4, is_other)];
+    const R *low = FN(re_of)(p, LINE(l, is_other)), *high = FN(re_of)(p, LINE(l + LANES / 4, is_other));
     v[l] = FN(get_joined)(low + 2 * i, high + 2 * i);
     v[l + LANES / 4] = FN(get_joined)(low + 2 * j, high + 2 * j);
   }
@@ -192,7 +218,7 @@ INLINE void FN(put_square)(const shmt__fft_place* p, const bool is_other, int64_
   FN(transpose_halves)(v + LANES / 4);
 #pragma GCC unroll 4
   for (int l = 0; l < LANES / 4; l++) {
-    R *low = p->re[LINE(l, is_other)], *high = p->re[LINE(l + LANES / 4, is_other)];
+    R *low = FN(re_of)(p, LINE(l, is_other)), *high = FN(re_of)(p, LINE(l + LANES / 4, is_other));
     FN(put_halves)(low + 2 * i, high + 2 * i, v[l]);
     FN(put_halves)(low + 2 * j, high + 2 * j, v[l + LANES / 4]);
   }
@@ -201,12 +227,12 @@ INLINE void FN(put_square)(const shmt__fft_place* p, const bool is_other, int64_
 /* A vector is one complex number. */
 INLINE void FN(get_square)(const shmt__fft_place* p, const bool is_other, int64_t i, int64_t j, FN(vector)* v) {
   (void)j;
-  *v = FN(get)((const R*)p->re[is_other] + 2 * i);
+  *v = FN(get)(FN(re_of)(p, is_other) + 2 * i);
 }
 
 INLINE void FN(put_square)(const shmt__fft_place* p, const bool is_other, int64_t i, int64_t j, FN(vector)* v) {
   (void)j;
-  FN(put)((R*)p->re[is_other] + 2 * i, *v);
+  FN(put)(FN(re_of)(p, is_other) + 2 * i, *v);
 }
 #endif
 
@@ -255,12 +281,12 @@ static void FN(store_dense)(const shmt__fft_place* p, int64_t n, const FN(values
 }
 
 /* The same for lines of real numbers, one of the two parts: a vector of elements. */
-INLINE void FN(load_part)(void* const* lines, int64_t i, int64_t j, FN(vector)* to, const bool is_joined) {
+INLINE void FN(load_part)(const shmt__fft_place* p, bool is_im, int64_t i, int64_t j, FN(vector)* to, const bool is_joined) {
   FN(vector) a[LANES];
 
 #pragma GCC unroll 16
   for (int l = 0; l < LANES; l++) {
-    const R* from = lines[l];
+    const R* from = is_im ? FN(im_of)(p, l) : FN(re_of)(p, l);
     a[l] = is_joined ? FN(get_joined)(from + i, from + j) : FN(get)(from + i);
   }
   FN(transpose)(a);
@@ -268,8 +294,8 @@ INLINE void FN(load_part)(void* const* lines, int64_t i, int64_t j, FN(vector)* 
   for (int q = 0; q < LANES; q++) to[2 * (q < LANES / 2 || !is_joined ? i + q : j + q - LANES / 2)] = a[q];
 }
 
-INLINE void FN(store_part)(void* const* lines, int64_t i, int64_t j, const FN(vector)* from, int64_t step, R scale,
-                           const bool is_joined) {
+INLINE void FN(store_part)(const shmt__fft_place* p, bool is_im, int64_t i, int64_t j, const FN(vector)* from,
+                           int64_t step, R scale, const bool is_joined) {
   FN(vector) a[LANES];
 
 #pragma GCC unroll 16
@@ -277,7 +303,7 @@ INLINE void FN(store_part)(void* const* lines, int64_t i, int64_t j, const FN(ve
   FN(transpose)(a);
 #pragma GCC unroll 16
   for (int l = 0; l < LANES; l++) {
-    R* to = lines[l];
+    R* to = is_im ? FN(im_of)(p, l) : FN(re_of)(p, l);
     if (is_joined)
       FN(put_halves)(to + i, to + j, a[l]);
     else
@@ -286,24 +312,24 @@ INLINE void FN(store_part)(void* const* lines, int64_t i, int64_t j, const FN(ve
 }
 
 /* All elements of lines that are at least half a vector long. */
-static void FN(load_dense_part)(void* const* lines, int64_t n, FN(vector)* to) {
+static void FN(load_dense_part)(const shmt__fft_place* p, bool is_im, int64_t n, FN(vector)* to) {
   int64_t i = 0;
 
-  for (; i + LANES <= n; i += LANES) FN(load_part)(lines, i, i, to, false);
+  for (; i + LANES <= n; i += LANES) FN(load_part)(p, is_im, i, i, to, false);
   if (n < LANES)
-    FN(load_part)(lines, 0, n - LANES / 2, to, true);
+    FN(load_part)(p, is_im, 0, n - LANES / 2, to, true);
   else if (i < n)
-    FN(load_part)(lines, n - LANES, 0, to, false);
+    FN(load_part)(p, is_im, n - LANES, 0, to, false);
 }
 
-static void FN(store_dense_part)(void* const* lines, int64_t n, const FN(vector)* from, int64_t step, R scale) {
+static void FN(store_dense_part)(const shmt__fft_place* p, bool is_im, int64_t n, const FN(vector)* from, int64_t step, R scale) {
   int64_t i = 0;
 
-  for (; i + LANES <= n; i += LANES) FN(store_part)(lines, i, i, from, step, scale, false);
+  for (; i + LANES <= n; i += LANES) FN(store_part)(p, is_im, i, i, from, step, scale, false);
   if (n < LANES)
-    FN(store_part)(lines, 0, n - LANES / 2, from, step, scale, true);
+    FN(store_part)(p, is_im, 0, n - LANES / 2, from, step, scale, true);
   else if (i < n)
-    FN(store_part)(lines, n - LANES, 0, from, step, scale, false);
+    FN(store_part)(p, is_im, n - LANES, 0, from, step, scale, false);
 }
 
 /* Elements [i, n) one number at a time. */
@@ -311,8 +337,8 @@ static void FN(load_scattered)(const shmt__fft_place* p, int64_t i, int64_t n, F
   for (; i < n; i++) {
     R *a = (R*)&re[2 * i], *b = (R*)&im[2 * i];
     for (int l = 0; l < LANES; l++) {
-      a[l] = ((const R*)p->re[l])[i * p->step];
-      b[l] = ((const R*)p->im[l])[i * p->step];
+      a[l] = FN(re_of)(p, l)[i * p->step];
+      b[l] = FN(im_of)(p, l)[i * p->step];
     }
   }
 }
@@ -321,8 +347,8 @@ static void FN(store_scattered)(const shmt__fft_place* p, int64_t i, int64_t n, 
   for (; i < n; i++) {
     const R *a = (const R*)&from->re[i * from->step], *b = (const R*)&from->im[i * from->step];
     for (int l = 0; l < LANES; l++) {
-      ((R*)p->re[l])[i * p->step] = a[l] * from->re_scale;
-      ((R*)p->im[l])[i * p->step] = b[l] * from->im_scale;
+      FN(re_of)(p, l)[i * p->step] = a[l] * from->re_scale;
+      FN(im_of)(p, l)[i * p->step] = b[l] * from->im_scale;
     }
   }
 }
@@ -330,7 +356,7 @@ static void FN(store_scattered)(const shmt__fft_place* p, int64_t i, int64_t n, 
 /* n elements of every line. swap: real parts become imaginary ones. */
 static void FN(load)(const shmt__fft_place* p, int64_t n, FN(pair)* x, bool swap) {
   FN(vector) *re = (FN(vector)*)x + swap, *im = (FN(vector)*)x + !swap;
-  const R *a = p->re[0], *b = p->im[0];
+  const R *a = FN(re_of)(p, 0), *b = FN(im_of)(p, 0);
   int64_t i = 0;
 
   switch (p->layout) {
@@ -339,8 +365,8 @@ static void FN(load)(const shmt__fft_place* p, int64_t n, FN(pair)* x, bool swap
       break;
     case SHMT_FFT_DENSE_PARTS:
       if (n < LANES / 2) break;
-      FN(load_dense_part)(p->re, n, re);
-      FN(load_dense_part)(p->im, n, im);
+      FN(load_dense_part)(p, false, n, re);
+      FN(load_dense_part)(p, true, n, im);
       i = n;
       break;
     case SHMT_FFT_COLUMNS:
@@ -362,7 +388,7 @@ static void FN(load)(const shmt__fft_place* p, int64_t n, FN(pair)* x, bool swap
 }
 
 static void FN(store)(const shmt__fft_place* p, int64_t n, const FN(values)* from) {
-  R *a = p->re[0], *b = p->im[0];
+  R *a = FN(re_of)(p, 0), *b = FN(im_of)(p, 0);
   int64_t i = 0;
 
   switch (p->layout) {
@@ -371,8 +397,8 @@ static void FN(store)(const shmt__fft_place* p, int64_t n, const FN(values)* fro
       break;
     case SHMT_FFT_DENSE_PARTS:
       if (n < LANES / 2) break;
-      FN(store_dense_part)(p->re, n, from->re, from->step, from->re_scale);
-      FN(store_dense_part)(p->im, n, from->im, from->step, from->im_scale);
+      FN(store_dense_part)(p, false, n, from->re, from->step, from->re_scale);
+      FN(store_dense_part)(p, true, n, from->im, from->step, from->im_scale);
       i = n;
       break;
     case SHMT_FFT_COLUMNS:
@@ -410,9 +436,6 @@ static void FN(store_spectrum)(const shmt__fft_place* p, int64_t n, bool is_whol
   /* The rest: conjugates, backwards. */
   const FN(pair)* const from = x + n - half;
   shmt__fft_place rest = *p;
-  for (int l = 0; l < LANES; l++) {
-    rest.re[l] = (R*)rest.re[l] + half * p->step;
-    rest.im[l] = (R*)rest.im[l] + half * p->step;
-  }
+  rest.at += half * p->step * (int64_t)sizeof(R);
   FN(store)(&rest, n - half, &(FN(values)){&from->re, &from->im, -2, re_scale, -im_scale});
 }

@@ -129,7 +129,20 @@ static shmt_status run_chirp(const shmt__fft_plan* plan, const void* from, void*
   return status;
 }
 
+void shmt__fft_short_run(const shmt__fft_plan* plan, char* const* data, const int64_t* strides, int64_t n,
+                         bool is_forward, double scale) {
+  shmt__fft_short lines = plan->small;
+
+  lines.is_forward = is_forward;
+  lines.scale = scale;
+  shmt__loops[SHMT_LOOP_fft_short][plan->key.dtype](data, strides, n, &lines);
+}
+
 shmt_status shmt__fft_line_run(const shmt__fft_plan* plan, const void* from, void* to, bool is_forward, double scale) {
+  if (plan->way == SHMT_FFT_SHORTLY) {
+    shmt__fft_short_run(plan, (char*[]){to, (char*)(uintptr_t)from}, (int64_t[]){0, 0}, 1, is_forward, scale);
+    return SHMT_OK;
+  }
   if (plan->way == SHMT_FFT_BY_CHIRP) return run_chirp(plan, from, to, is_forward, scale);
   return shmt__fft_split_run(&plan->split, plan->key.dtype, from, to, !is_forward, !is_forward, scale);
 }

@@ -93,6 +93,15 @@ static int64_t find_matrix(int64_t n, int64_t lanes, double* cost) {
   return best;
 }
 
+/* Is a line of n elements a short one? Then its matrix. */
+static bool find_short(int64_t n, int64_t lanes, shmt__fft_short* s) {
+  if (n < 16 || n > SHMT_FFT_SHORT || (n & (n - 1)) != 0) return false;
+  s->rows = n < 64 ? 4 : n < SHMT_FFT_SHORT ? 8 : 16;
+  s->columns = n / s->rows;
+  s->run = s->rows < lanes / 2 ? s->rows : lanes / 2;
+  return true;
+}
+
 static bool is_smooth(int64_t n) {
   for (int64_t p = 2; p <= 7; p++)
     while (n % p == 0) n /= p;
@@ -176,6 +185,26 @@ static shmt_status split_fill(shmt__fft_split* s, shmt_dtype dtype, char** at) {
   return steps_fill(&s->rows, dtype, at);
 }
 
+static shmt_status short_fill(shmt__fft_short* s, shmt_dtype dtype, char** to) {
+  SHMT_AUTO(shmt__fft_roots) roots = NULL;
+  const int64_t part = shmt__dtype_size[dtype] / 2, run = 2 * s->run * part, n = s->rows * s->columns;
+  char* at = *to;
+
+  s->turns = at;
+  SHMT_TRY(shmt__fft_roots_create(n, &roots));
+  for (int64_t column = 0; column < s->columns; column += s->run)
+    for (int64_t row = 1; row < s->rows; row++, at += 2 * run)
+      for (int64_t i = 0; i < s->run; i++) {
+        char *re = at + 2 * i * part, *im = re + run;
+        shmt__fft_root_put_parts(roots, row * (column + i), dtype, re, im + part);
+        memcpy(re + part, re, (size_t)part);
+        /* The negated imaginary part: of the conjugate root. */
+        shmt__fft_root_put_parts(roots, (n - row * (column + i)) % n, dtype, re, im);
+      }
+  *to = at;
+  return SHMT_OK;
+}
+
 static shmt_status chirp_fill(shmt__fft_plan* plan, char* at) {
   SHMT_AUTO(shmt__fft_roots) roots = NULL;
   const int64_t n = plan->key.length, m = shmt__fft_split_length(&plan->split), item = shmt__dtype_size[plan->key.dtype];
@@ -217,7 +246,10 @@ static void choose(shmt__fft_plan* plan) {
   /* One of many columns takes a line of the cache for each of its elements. */
   if (plan->key.is_strided) by_line += (double)n * GATHERED * (is_full ? 4 : 1);
   const double by_chirp = n > 64 ? find_convolution(2 * n - 1, lanes, &n1, &n2) : INFINITY;
-  if (by_chirp < by_lanes && by_chirp < by_line) {
+  const bool is_plain = !plan->key.has_halves && !plan->key.is_strided;
+  if ((is_plain || by_line < by_lanes) && find_short(n, lanes, &plan->small)) {
+    plan->way = SHMT_FFT_SHORTLY;
+  } else if (by_chirp < by_lanes && by_chirp < by_line) {
     plan->way = SHMT_FFT_BY_CHIRP;
     steps_init(&plan->split.columns, n1);
     steps_init(&plan->split.rows, n2);
@@ -235,21 +267,25 @@ static shmt_status fill(shmt__fft_plan* plan) {
   const uint64_t item = (uint64_t)shmt__dtype_size[plan->key.dtype];
   const int64_t n = plan->key.length, halves = plan->key.has_halves ? n / 2 + 1 : 0;
   const bool by_lanes = plan->way == SHMT_FFT_BY_LANES, by_chirp = plan->way == SHMT_FFT_BY_CHIRP;
+  const bool by_matrix = by_chirp || plan->way == SHMT_FFT_BY_LINE;
   int64_t numbers = halves;
 
+  if (plan->way == SHMT_FFT_SHORTLY) numbers += 2 * (plan->small.rows - 1) * plan->small.columns;
   if (by_lanes) numbers += steps_numbers(&plan->steps);
   if (by_chirp) numbers += n + shmt__fft_split_length(&plan->split);
-  if (!by_lanes) numbers += steps_numbers(&plan->split.columns) + steps_numbers(&plan->split.rows);
+  if (by_matrix) numbers += steps_numbers(&plan->split.columns) + steps_numbers(&plan->split.rows);
   const uint64_t between =
-      by_lanes ? 0 : (uint64_t)(split_elements(&plan->split, shmt__fft_lanes(plan->key.dtype)) * shmt__fft_element_bytes());
+      by_matrix ? (uint64_t)(split_elements(&plan->split, shmt__fft_lanes(plan->key.dtype)) * shmt__fft_element_bytes()) : 0;
   plan->nbytes = (between + (uint64_t)numbers * item + 63) / 64 * 64;
   plan->memory = aligned_alloc(64, plan->nbytes);
   SHMT_REQUIRE(plan->memory != NULL, SHMT_E_NOMEM, "tables of a Fourier transform of %lld elements", (long long)n);
   char* at = plan->memory;
   if (by_lanes)
     SHMT_TRY(steps_fill(&plan->steps, plan->key.dtype, &at));
-  else
+  else if (by_matrix)
     SHMT_TRY(split_fill(&plan->split, plan->key.dtype, &at));
+  else
+    SHMT_TRY(short_fill(&plan->small, plan->key.dtype, &at));
   if (by_chirp) {
     SHMT_TRY(chirp_fill(plan, at));
     at += (uint64_t)(n + shmt__fft_split_length(&plan->split)) * item;

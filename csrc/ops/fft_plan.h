@@ -2,8 +2,8 @@
  *
  * Note [Plans of Fourier transforms]
  * A length whose prime factors are small is a product of steps; these run on several lines at once, or on one line as
- * a matrix. Other lengths are convolutions with a chirp (Bluestein), done by transforms of a longer, smooth length. Which
- * of the three it is, and with which factors, is what takes least time by a table of costs: clocks per vector of lanes.
+ * a matrix; short powers of two are matrices in registers. Other lengths are convolutions with a chirp (Bluestein), done by transforms of a longer, smooth length. Which
+ * of these it is, and with which factors, is what takes least time by a table of costs: clocks per vector of lanes.
  *
  * Plans are immutable once made, counted, and kept: the last 48 of a process, of at most 32 MB. The lock is held across a
  * fork, so that the child finds the list whole.
@@ -25,7 +25,7 @@ typedef struct shmt__fft_key {
   bool is_strided;   /* the lines are not dense, on one side or both: columns */
 } shmt__fft_key;
 
-typedef enum shmt__fft_way { SHMT_FFT_BY_LANES, SHMT_FFT_BY_LINE, SHMT_FFT_BY_CHIRP } shmt__fft_way;
+typedef enum shmt__fft_way { SHMT_FFT_BY_LANES, SHMT_FFT_BY_LINE, SHMT_FFT_BY_CHIRP, SHMT_FFT_SHORTLY } shmt__fft_way;
 
 typedef struct shmt__fft_plan {
   atomic_int_least32_t refs;
@@ -33,6 +33,7 @@ typedef struct shmt__fft_plan {
   shmt__fft_way way;
   shmt__fft_steps steps;  /* BY_LANES */
   shmt__fft_split split;  /* BY_LINE; BY_CHIRP: of the longer length */
+  shmt__fft_short small;  /* SHORTLY: but for direction and scale */
   const void* chirp;      /* (length): exp(-pi i k^2 / length) */
   const void* spectrum;   /* (longer length): of the conjugate chirp */
   const void* halves;     /* (length / 2 + 1): exp(-pi i k / length) */

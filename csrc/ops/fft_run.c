@@ -298,11 +298,38 @@ static shmt_status run_lines(const job* j, int64_t begin, int64_t end) {
   return status;
 }
 
+/* Short lines that are dense on both sides: those of the innermost dim at once. */
+static void run_short(const job* j, int64_t begin, int64_t end) {
+  const shmt__walk* w = &j->dims;
+  const int64_t part = j->part_bytes;
+  const int64_t strides[2] = {w->n_dims > 0 ? w->to[0] * part : 0, w->n_dims > 0 ? w->from[0] * part : 0};
+  shmt__cursor c;
+  shmt__cursor_init(&c, w, begin);
+
+  while (begin < end) {
+    const int64_t left = w->n_dims > 0 ? w->sizes[0] - c.at[0] : 1, count = end - begin < left ? end - begin : left;
+    char* data[2] = {(char*)j->r->out.data + c.to * part, (char*)j->r->in.data + c.from * part};
+    shmt__fft_short_run(j->plan, data, strides, count, j->r->is_forward, j->r->scale);
+    begin += count;
+    if (begin == end) return;
+    c.at[0] += count - 1;
+    c.from += (count - 1) * w->from[0];
+    c.to += (count - 1) * w->to[0];
+    shmt__cursor_next(&c, w);
+  }
+}
+
 /* --- all of them -------------------------------------------------------------------------------- */
 
 static void run_piece(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
-  const shmt_status status = j->plan->way == SHMT_FFT_BY_LANES ? run_blocks(j, begin, end) : run_lines(j, begin, end);
+  const bool is_short = j->plan->way == SHMT_FFT_SHORTLY && j->r->form == SHMT_FFT_C2C && are_in_place(j->r);
+  shmt_status status = SHMT_OK;
+
+  if (is_short)
+    run_short(j, begin, end);
+  else
+    status = j->plan->way == SHMT_FFT_BY_LANES ? run_blocks(j, begin, end) : run_lines(j, begin, end);
 
   /* relaxed: read after the pool has joined. */
   if (status != SHMT_OK) atomic_store_explicit(&j->failed, (int)status, memory_order_relaxed);

@@ -72,6 +72,29 @@ def test_lines_that_overlap_or_are_reversed_by_strides(dtype: type) -> None:
     np.testing.assert_allclose(st.fft.ifft(same).numpy()[7], np.fft.ifft(x[:16]), atol=1e-5)
 
 
+@pytest.mark.parametrize("n", [16, 32, 64, 128, 256])
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_short_lines_with_gaps_between(n: int, dtype: type) -> None:
+    rng = np.random.default_rng(n)
+    whole = rng.standard_normal((3, 75, n + 5)) + 1j * rng.standard_normal((3, 75, n + 5))
+    whole = whole.astype(dtype)
+    x = st.from_numpy(whole)[:, 1::2, 2 : n + 2]
+    tolerance = 8 * float(np.finfo(dtype).eps)
+    before = st.get_num_threads()
+    try:
+        for threads, norm in itertools.product((1, 2), ("backward", "ortho", "forward")):
+            st.set_num_threads(threads)
+            for name in ("fft", "ifft"):
+                exact = whole[:, 1::2, 2 : n + 2].astype(np.complex128)
+                expected = getattr(np.fft, name)(exact, norm=norm)
+                got = getattr(st.fft, name)(x, norm=norm).numpy()
+                atol = tolerance * np.abs(expected).max()
+                np.testing.assert_allclose(got, expected, rtol=0, atol=atol)
+    finally:
+        st.set_num_threads(before)
+    assert (x.numpy() == whole[:, 1::2, 2 : n + 2]).all()
+
+
 @pytest.mark.parametrize("n", [64, 997, 1 << 18, 100_003])
 def test_threads_give_the_same_result(n: int) -> None:
     before = st.get_num_threads()
