@@ -6,6 +6,7 @@
 #include "iter/copy.h"
 #include "ops/check.h"
 #include "ops/conv_back.h"
+#include "ops/conv_columns.h"
 #include "ops/conv_direct.h"
 #include "ops/conv_turn.h"
 
@@ -170,9 +171,10 @@ static shmt_dtype work_dtype(shmt_dtype dtype) {
 }
 
 /* Plain products of halves are summed in float32 by the product itself, which widens no columns; c: in the dtype that
- * others work in. Without columns it is faster yet. */
+ * others work in. Without columns it is faster yet, but for tiles. */
 static shmt_dtype forward_dtype(shmt_dtype dtype, const shmt__conv* c) {
-  return shmt__is_half(dtype) && c->groups == 1 && !shmt__conv_is_direct(c) ? dtype : c->dtype;
+  if (!shmt__is_half(dtype) || c->groups != 1) return c->dtype;
+  return (dtype == SHMT_BFLOAT16 && shmt__conv_is_tiled(c)) || !shmt__conv_is_direct(c) ? dtype : c->dtype;
 }
 
 /* c reads the input as it lies. */

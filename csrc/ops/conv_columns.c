@@ -14,11 +14,18 @@
 #include "iter/threads.h"
 #include "ops/blas.h"
 #include "ops/conv_part.h"
+#include "ops/gemm_tiles.h"
 #include "storage/allocator.h"
 
 #include <stdatomic.h>
 
-enum { WIDE_ENOUGH = 192, COLUMN_BYTES = 1 << 20 };
+enum {
+  WIDE_ENOUGH = 192,
+  COLUMN_BYTES = 1 << 20,
+  WIDE_TILES = 64, /* the same where products take tiles, which are fast when narrow */
+  TILES_BYTES = 512 << 10,
+  FEW = 8, /* filters that leave tiles half empty */
+};
 
 typedef struct job {
   const shmt__conv* c;
@@ -39,6 +46,15 @@ bool shmt__conv_is_pointwise(const shmt__conv* c) {
   for (int d = 0; d < 3; d++)
     if (s->kernel[d] != 1 || s->stride[d] != 1 || s->padding[d] != 0) return false;
   return true;
+}
+
+bool shmt__conv_is_tiled(const shmt__conv* c) {
+  const shmt__conv_shape* s = &c->shape;
+  const int64_t k = c->channels / c->groups * s->kernel[0] * s->kernel[1] * s->kernel[2];
+  const int64_t wide = s->out[2] < WIDE_TILES ? s->out[2] : WIDE_TILES;
+
+  /* Columns of a piece of a row that is not cut should not be large. */
+  return c->groups == 1 && c->filters > FEW && (double)k * (double)wide * 2 <= COLUMN_BYTES && shmt__gemm_has_tiles();
 }
 
 /* A group's channels of an image as columns, where positions are evenly apart. */
@@ -70,16 +86,18 @@ static void job_init(job* j, const shmt__conv* c) {
   for (int d = 0; d < 3; d++) j->size[d] = s->out[d];
   j->is_in_place = shmt__conv_is_pointwise(c) && c->given == c->dtype && is_even(c) &&
                    shmt__matrix_is_blas(image_matrix(j, 0, 0));
-  const int64_t column = j->k * item, wide = j->is_in_place ? WIDE_ENOUGH / 3 : WIDE_ENOUGH;
+  const bool is_tiled = c->dtype == SHMT_BFLOAT16 && shmt__conv_is_tiled(c);
+  const int64_t column = j->k * item, enough = is_tiled ? WIDE_TILES : WIDE_ENOUGH;
+  const int64_t wide = j->is_in_place ? WIDE_ENOUGH / 3 : WIDE_ENOUGH, bytes = is_tiled ? TILES_BYTES : COLUMN_BYTES;
   if (j->out_plane < wide) {
-    const int64_t fits = COLUMN_BYTES / (column * j->out_plane), threads = shmt__num_threads();
+    const int64_t fits = bytes / (column * j->out_plane), threads = shmt__num_threads();
     j->per_block = (WIDE_ENOUGH + j->out_plane - 1) / j->out_plane;
     if (j->per_block > fits) j->per_block = fits;
     const int64_t share = (c->n_images + threads - 1) / threads; /* every thread should have a block */
     if (j->per_block > share) j->per_block = share;
     if (j->per_block < 1) j->per_block = 1;
   } else if (!j->is_in_place) {
-    const int64_t most = column * WIDE_ENOUGH > COLUMN_BYTES ? column * WIDE_ENOUGH : COLUMN_BYTES;
+    const int64_t most = column * enough > bytes ? column * enough : bytes;
     j->n_parts = shmt__conv_split(c, shmt__conv_together(c) * item, column, most, j->size);
   }
   j->is_in_place = j->is_in_place && j->per_block == 1;
