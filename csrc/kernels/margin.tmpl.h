@@ -40,7 +40,7 @@ void SHMT_LOOP(multilabel_margin)(char* const* data, const int64_t* strides, int
       T part = 0;
       for (int64_t c = 0; c < classes; c++) {
         const T gap = most + x[c];
-        part += is_right[c] || gap < 0 ? 0 : gap; /* NaN stays */
+        part += !is_right[c] && gap > 0 ? gap : 0; /* NaN costs nothing, as in torch */
       }
       sum += (double)part;
     }
@@ -91,7 +91,7 @@ void SHMT_LOOP(multi_margin)(char* const* data, const int64_t* strides, int64_t 
       const T most = (T)s->margin - x[t];
       for (int64_t c = 0; c < s->classes; c++) {
         const T gap = most + x[c];
-        if (c != t && !(gap < 0)) sum += (double)(s->squared ? gap * gap : gap);
+        if (c != t && gap > 0) sum += (double)(s->squared ? gap * gap : gap);
       }
       if (weight) sum *= (double)weight[t];
     }

@@ -7,6 +7,7 @@
 #include "ops/lapack.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* What the factorisations share: matrices that are overwritten, their pivots and infos. */
@@ -17,6 +18,7 @@ typedef struct factor_job {
   int* pivots;  /* rank of them for each matrix */
   int rank;
   int64_t item;
+  shmt_dtype dtype;
   shmt__batch b; /* right-hand sides, for the routines that solve */
   char trans;
 } factor_job;
@@ -45,13 +47,24 @@ static void clear_triangle(char* a, int n, bool upper, int64_t item) {
   }
 }
 
+/* The order of the first minor that is no number, which not every LAPACK looks for; 0: there is none. */
+static int first_nan(const factor_job* job, const char* a) {
+  double z[2];
+
+  for (int k = 0; k < job->a.rows; k++) {
+    shmt__scalar_to_complex(shmt__scalar_load(a + ((int64_t)k * job->a.ld + k) * job->item, job->dtype), z);
+    if (isnan(z[0])) return k + 1;
+  }
+  return 0;
+}
+
 static int run_potrf(void* ctx, int64_t i) {
   const factor_job* job = ctx;
   char* a = matrix(&job->a, i);
   const int info = ((shmt__lapack_cipi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->uplo, job->a.rows, a, job->a.ld);
 
   clear_triangle(a, job->a.rows, job->uplo == 'U', job->item);
-  return info;
+  return info ? info : first_nan(job, a);
 }
 
 shmt_status shmt__linalg_cholesky_ex(shmt_tensor* self, bool upper, bool check_errors, shmt_tensor** out_l,
@@ -64,7 +77,7 @@ shmt_status shmt__linalg_cholesky_ex(shmt_tensor* self, bool upper, bool check_e
   SHMT_TRY(infos_for(self, &info));
   SHMT_TRY(shmt__batch_copy(self, shmt__tensor_sizes(self), &l));
   if (!shmt__tensor_is_meta(self) && self->numel > 0) {
-    factor_job job = {.uplo = upper ? 'U' : 'L', .item = shmt__tensor_item_bytes(self)};
+    factor_job job = {.uplo = upper ? 'U' : 'L', .item = shmt__tensor_item_bytes(self), .dtype = self->dtype};
     SHMT_TRY(shmt__batch_of(l, &job.a));
     SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_potrf, self->dtype, &job.routine));
     SHMT_TRY(shmt__batch_run(job.a.n, cube(&job.a), run_potrf, &job, shmt__tensor_data(info)));

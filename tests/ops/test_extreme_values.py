@@ -132,3 +132,26 @@ def test_second_gradients_of_norms_beside_zeros(order: float) -> None:
 
 def test_largest_norm_that_is_nan_shares_its_gradient_between_the_nans() -> None:
     assert gradient(lambda x: st.linalg.vector_norm(x, INF), leaf([1.0, NAN, 2.0]))[::2] == [0, 0]
+
+
+def test_margins_of_nan_cost_nothing() -> None:
+    x = st.tensor([[NAN, 1.0, 2.0, 3.0]], dtype=st.float64)
+    assert F.multi_margin_loss(x, st.tensor([1])).item() == 1.25
+    assert F.multi_margin_loss(x, st.tensor([0])).item() == 0
+    assert F.multilabel_margin_loss(x, st.tensor([[1, 2, -1, 0]])).item() == 1.25
+
+
+@pytest.mark.parametrize("dtype", [st.float64, st.complex64])
+def test_cholesky_of_nan(dtype: st.dtype) -> None:
+    x = st.eye(3, dtype=dtype)
+    x[1, 1] = NAN
+    with pytest.raises(st.linalg.LinAlgError, match="order 2 is not positive-definite"):
+        st.linalg.cholesky(x)
+    assert st.linalg.cholesky_ex(st.stack([st.eye(3, dtype=dtype), x])).info.tolist() == [0, 2]
+
+
+def test_product_of_one_number_has_slope_one() -> None:
+    for value in (INF, NAN, 0.0):
+        x = st.tensor(value, requires_grad=True)
+        assert st.autograd.grad(x.prod(), x)[0].item() == 1
+        assert st.autograd.grad(x.prod(0), x)[0].item() == 1
