@@ -30,6 +30,67 @@ void SHMT_LOOP(resample)(char* const* data, const int64_t* strides, int64_t n, c
     }
 }
 #else
+/* As many as possible of four lines of one element at a time, whose two neighbours are read as one; returns how many. */
+static int64_t FN(resample_pairs)(const shmt__resample_shape* s, const T* in, T* out) {
+  typedef T some __attribute__((vector_size(8 * sizeof(T))));
+  const int64_t *first = s->first, *count = s->count;
+  int64_t p = 0;
+
+  if (sizeof(T) != sizeof(float) || s->taps != 2) return 0;
+  for (; p + 4 <= s->out && (count[p] & count[p + 1] & count[p + 2] & count[p + 3]) == 2; p += 4) {
+    int64_t pairs[4];
+    some x, w;
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) memcpy(&pairs[k], in + first[p + k], sizeof *pairs);
+    typedef int64_t bits __attribute__((vector_size(sizeof pairs)));
+    const bits all = {pairs[0], pairs[1], pairs[2], pairs[3]};
+    memcpy(&x, &all, sizeof all);
+    memcpy(&w, (const ACC*)s->weights + p * 2, sizeof w);
+    x *= w;
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) out[p + k] = x[2 * k] + x[2 * k + 1];
+  }
+  return p;
+}
+
+/* Lines of one element. */
+static void FN(resample_line)(const shmt__resample_shape* s, const T* in, T* out) {
+  const int64_t *first = s->first, *count = s->count, n = s->out, taps = s->taps;
+  const ACC* weights = (const ACC*)s->weights;
+
+  in -= s->origin;
+  int64_t p = FN(resample_pairs)(s, in, out);
+  for (weights += p * taps; p < n; p++, weights += taps) {
+    const T* lines = in + first[p];
+    if (count[p] == 2) { /* most often: without the start of a loop */
+      out[p] = (T)(weights[0] * (ACC)lines[0] + weights[1] * (ACC)lines[1]);
+      continue;
+    }
+    ACC sum = 0;
+    for (int64_t k = 0; k < count[p]; k++) sum += weights[k] * (ACC)lines[k];
+    out[p] = (T)sum;
+  }
+}
+
+/* Lines of several. */
+static void FN(resample_lines)(const shmt__resample_shape* s, const T* in, T* out) {
+  const int64_t inner = s->inner;
+
+  for (int64_t p = 0; p < s->out; p++, out += inner) {
+    const ACC* weights = (const ACC*)s->weights + p * s->taps;
+    const T* lines = in + (s->first[p] - s->origin) * inner;
+    if (s->count[p] == 0) memset(out, 0, (size_t)inner * sizeof *out);
+    for (int64_t k = 0; k < s->count[p]; k++, lines += inner) {
+      const T w = (T)weights[k];
+      if (k == 0) {
+        SHMT_IVDEP for (int64_t j = 0; j < inner; j++) out[j] = w * lines[j];
+      } else {
+        SHMT_IVDEP for (int64_t j = 0; j < inner; j++) out[j] += w * lines[j];
+      }
+    }
+  }
+}
+
 /* data: out, in. */
 void SHMT_LOOP(resample)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__resample_shape* s = ctx;
@@ -37,29 +98,7 @@ void SHMT_LOOP(resample)(char* const* data, const int64_t* strides, int64_t n, c
   const T* in = (const T*)(const void*)data[1];
 
   (void)strides;
-  for (int64_t slab = 0; slab < n; slab++, in += s->in * s->inner)
-    for (int64_t p = 0; p < s->out; p++, out += s->inner) {
-      const double* weights = s->weights + p * s->taps;
-      const T* lines = in + (s->first[p] - s->origin) * s->inner;
-      if (s->inner == 1) {
-        ACC sum = 0;
-        if (s->count[p] == 2) { /* most often: without the start of a loop */
-          *out = (T)((ACC)weights[0] * (ACC)lines[0] + (ACC)weights[1] * (ACC)lines[1]);
-          continue;
-        }
-        for (int64_t k = 0; k < s->count[p]; k++) sum += (ACC)weights[k] * (ACC)lines[k];
-        *out = (T)sum;
-        continue;
-      }
-      if (s->count[p] == 0) memset(out, 0, (size_t)s->inner * sizeof *out);
-      for (int64_t k = 0; k < s->count[p]; k++, lines += s->inner) {
-        const T w = (T)weights[k];
-        if (k == 0) {
-          SHMT_IVDEP for (int64_t j = 0; j < s->inner; j++) out[j] = w * lines[j];
-        } else {
-          SHMT_IVDEP for (int64_t j = 0; j < s->inner; j++) out[j] += w * lines[j];
-        }
-      }
-    }
+  for (int64_t slab = 0; slab < n; slab++, in += s->in * s->inner, out += s->out * s->inner)
+    (s->inner == 1 ? FN(resample_line) : FN(resample_lines))(s, in, out);
 }
 #endif

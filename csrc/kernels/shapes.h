@@ -142,7 +142,7 @@ typedef struct shmt__resample_shape {
   int64_t origin;               /* the first line of in that is there */
   const int64_t* first;         /* (out): the first neighbour */
   const int64_t* count;         /* (out): how many there are */
-  const double* weights;        /* (out, taps) */
+  const void* weights;          /* (out, taps), of the type that is calculated in */
   const int16_t* fixed;         /* (out, taps): the weights times 2^precision, for bytes */
   int precision;
 } shmt__resample_shape;

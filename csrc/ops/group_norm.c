@@ -1,7 +1,8 @@
 /* ops/group_norm.c -- normalisation of groups of channels, forward and backward.
  *
  * The input is taken as (n, group, per_group, plane): statistics belong to the first two dims, weight and bias to the
- * two in the middle. Where channels come last, a group at a time is gathered and put back.
+ * two in the middle. Where channels come last, they are walked as columns, and backward a group at a time is gathered and
+ * put back.
  */
 #include "generated/impls.h"
 #include "iter/copy.h"
@@ -12,7 +13,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 
-enum { GRAIN = 16384 };
+enum { GRAIN = 16384, COLUMNS = 512 /* whose numbers are kept at a time */ };
 
 /* Everything dense; in the passes "apart" x, grad and out with the channels last. sums (float64, 2 x n x channels): those of grad, and of grad * (x - mean), per plane. */
 typedef struct groups {
@@ -111,6 +112,56 @@ static void forward_apart(void* ctx, int64_t begin, int64_t end) {
     move_group(g, block, group_of(g, g->out, k), false);
   }
   shmt__dealloc(block, nbytes);
+}
+
+/* The columns' numbers summed up for each of n groups. */
+static void sum_groups(const groups* g, int64_t n, const double* columns, double* totals) {
+  for (int64_t i = 0; i < n; i++) {
+    totals[i] = 0;
+    for (int64_t c = 0; c < g->per_group; c++) totals[i] += columns[i * g->per_group + c];
+  }
+}
+
+/* n groups of an image whose channels come last, from k on, which are COLUMNS channels at most. */
+static void forward_columns(const groups* g, int64_t k, int64_t n) {
+  const int64_t item = shmt__tensor_item_bytes(g->x), pixel = channels_of(g) * item, many = n * g->per_group;
+  const int64_t channel = k % g->n_groups * g->per_group, strides[2] = {pixel, pixel};
+  const double count = (double)(g->per_group * g->plane);
+  double columns[COLUMNS] = {0}, totals[COLUMNS], means[COLUMNS], scales[COLUMNS], shifts[COLUMNS];
+  char *const x = group_of(g, g->x, k), *const out = group_of(g, g->out, k);
+
+  shmt__loops[SHMT_LOOP_columns_sum][g->x->dtype]((char*[]){(char*)columns, x, NULL, NULL}, strides, many, &g->plane);
+  sum_groups(g, n, columns, totals);
+  for (int64_t c = 0; c < many; c++) {
+    means[c] = totals[c / g->per_group] / count;
+    columns[c] = 0;
+  }
+  shmt__loops[SHMT_LOOP_columns_square][g->x->dtype]((char*[]){(char*)columns, x, NULL, (char*)means}, strides, many,
+                                                     &g->plane);
+  sum_groups(g, n, columns, totals);
+  for (int64_t i = 0; i < n; i++) {
+    totals[i] = 1 / sqrt(totals[i] / count + g->eps);
+    shmt__norm_store(g->mean, k + i, means[i * g->per_group]);
+    shmt__norm_store(g->rstd, k + i, totals[i]);
+  }
+  for (int64_t c = 0; c < many; c++) {
+    scales[c] = totals[c / g->per_group] * shmt__norm_load(g->weight, channel + c, 1);
+    shifts[c] = shmt__norm_load(g->bias, channel + c, 0) - means[c] * scales[c];
+  }
+  shmt__loops[SHMT_LOOP_columns_affine][g->x->dtype]((char*[]){out, x, (char*)scales, (char*)shifts}, strides, many,
+                                                     &g->plane);
+}
+
+static void forward_last(void* ctx, int64_t begin, int64_t end) {
+  const groups* g = ctx;
+  const int64_t most = COLUMNS / g->per_group;
+
+  for (int64_t k = begin, n; k < end; k += n) {
+    const int64_t left = g->n_groups - k % g->n_groups; /* of the image */
+    n = end - k < left ? end - k : left;
+    if (n > most) n = most;
+    forward_columns(g, k, n);
+  }
 }
 
 /* Group k, which lies dense in x and grad, to out, which may be x; NULL: only the sums. */
@@ -236,8 +287,10 @@ shmt_status shmt__native_group_norm(shmt_tensor* input, shmt_tensor* weight, shm
     g.bias = b;
     g.mean = means;
     g.rstd = scales;
-    shmt__parallel_for(n * group, grain_of(&g), format == SHMT_CONTIGUOUS_FORMAT ? forward_groups : forward_apart,
-                       &g);
+    void (*const run)(void*, int64_t, int64_t) = format == SHMT_CONTIGUOUS_FORMAT   ? forward_groups
+                                                 : is_row(&g) || g.per_group > COLUMNS ? forward_apart
+                                                                                       : forward_last;
+    shmt__parallel_for(n * group, grain_of(&g), run, &g);
     SHMT_TRY(check_memory(&g));
   }
   *out = SHMT_TAKE(result);

@@ -91,7 +91,7 @@ static void run_block(const job* j, int64_t block, char* const* room) {
   s.origin = first;
   s.first += begin;
   s.count += begin;
-  s.weights += begin * s.taps;
+  s.weights = (const char*)s.weights + begin * s.taps * wide;
   if (s.fixed) s.fixed += begin * s.taps;
   char* const to = j->to + (image * s.out + begin) * s.inner * j->item;
   s.out = end - begin;
@@ -178,6 +178,7 @@ static shmt_status prepare(job* j, const shmt_tensor* self, shmt_ints size, cons
     const int64_t in = self->sizes[outer + d], out = size.data[outer + d];
     SHMT_TRY(is_back ? shmt__resample_plan_back(&plans[d], out, in, mode, scale.data[d], &j->shape[d])
                      : shmt__resample_plan_make(&plans[d], in, out, mode, scale.data[d], bytes, &j->shape[d]));
+    if (j->work == SHMT_FLOAT32) shmt__resample_plan_narrow(&plans[d], &j->shape[d]);
     j->lines[d] = lines;
     if (d > 0) lines *= j->shape[d].in;
   }

@@ -24,6 +24,16 @@ void shmt__resample_plan_fini(plan* p) {
   free(p->fixed);
 }
 
+void shmt__resample_plan_narrow(plan* p, const shmt__resample_shape* s) {
+  char* to = (char*)p->weights;
+
+  /* None is overwritten before it is read. */
+  for (int64_t i = 0; i < s->out * s->taps; i++, to += sizeof(float)) {
+    const float narrow = (float)p->weights[i];
+    memcpy(to, &narrow, sizeof narrow);
+  }
+}
+
 /* Cubic convolution at distance x. */
 static double cubic(double x, double a) {
   x = fabs(x);
@@ -118,7 +128,7 @@ shmt_status shmt__resample_plan_make(plan* p, int64_t in, int64_t out, const cha
   else
     p->scale = scale > 0 ? 1 / scale : (double)in / (double)out;
   const double reach = (p->cubic ? 2 : 1) * (p->antialias && p->scale > 1 ? p->scale : 1);
-  const int64_t taps = p->antialias ? (2 * reach + 3 < (double)in + 4 ? (int64_t)(2 * reach) + 3 : in + 4) : 4;
+  const int64_t taps = p->antialias ? (2 * reach + 3 < (double)in + 4 ? (int64_t)(2 * reach) + 3 : in + 4) : p->cubic ? 4 : 2;
   SHMT_TRY(allocate(p, out, taps));
   refer(p, in, out, taps, s);
   for (int64_t o = 0; o < out; o++) {
@@ -153,7 +163,7 @@ shmt_status shmt__resample_plan_back(plan* p, int64_t in, int64_t out, const cha
     for (int64_t k = 0; k < shape.count[o]; k++) {
       const int64_t line = shape.first[o] + k;
       if (p->count[line] == 0) p->first[line] = o;
-      p->weights[line * taps + p->count[line]++] = shape.weights[o * shape.taps + k];
+      p->weights[line * taps + p->count[line]++] = forth.weights[o * shape.taps + k];
     }
   shmt__resample_plan_fini(&forth);
   refer(p, out, in, taps, s);

@@ -15,7 +15,7 @@ typedef struct shmt__resample_plan {
   double scale; /* input elements per output element */
   int64_t* first;
   int64_t* count;
-  double* weights;
+  double* weights; /* floats once they are narrowed */
   int16_t* fixed; /* for bytes only */
 } shmt__resample_plan;
 
@@ -27,6 +27,8 @@ shmt_status shmt__resample_plan_make(shmt__resample_plan* p, int64_t in, int64_t
 /* The same for the way back: from a gradient of `out` lines to one of `in`. */
 shmt_status shmt__resample_plan_back(shmt__resample_plan* p, int64_t in, int64_t out, const char* mode, double scale,
                                      shmt__resample_shape* s);
+/* The weights in float, which p->weights then holds; no more may be made of p. */
+void shmt__resample_plan_narrow(shmt__resample_plan* p, const shmt__resample_shape* s);
 void shmt__resample_plan_fini(shmt__resample_plan* p);
 
 #endif

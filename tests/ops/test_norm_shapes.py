@@ -129,3 +129,47 @@ def test_flip(shape: tuple[int, ...], dims: tuple[int, ...], dtype: str) -> None
     odd = tensor(np.concatenate([a.ravel()[:1], a.ravel()]) if a.size else a)[1:]
     if a.size:  # not aligned to more than an element
         np.testing.assert_array_equal(odd.view(shape).flip(dims).numpy(), np.flip(a, dims))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+@pytest.mark.parametrize(
+    ("shape", "groups"),
+    [
+        ((2, 4, 5, 7), 2),
+        ((3, 32, 9, 8), 4),
+        ((2, 30, 7, 9), 3),
+        ((2, 50, 33, 2), 50),
+        ((2, 70, 6, 6), 5),
+        ((2, 600, 3, 5), 6),
+        ((1, 1040, 3, 3), 2),
+        ((2, 6, 3, 4, 5), 3),
+    ],
+)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_group_norm_of_channels_last_is_that_of_planes(
+    shape: tuple[int, ...], groups: int, dtype: str, threads: int
+) -> None:
+    last = st.channels_last if len(shape) == 4 else st.channels_last_3d
+    x = (tensor(RNG.normal(size=shape)) * 3 + 20).to(getattr(st, dtype))
+    w, b = (tensor(RNG.normal(size=shape[1:2])).to(x.dtype) for _ in range(2))
+    exact = normalised(
+        x.double().numpy().reshape(shape[0], groups, -1), (2,)
+    ).reshape(shape)  # fmt: skip
+    tolerance = {"float32": 2e-5, "float64": 1e-10, "bfloat16": 2e-2, "float16": 2e-3}[dtype]
+    per_channel = (-1, *[1] * (len(shape) - 2))
+    before = st.get_num_threads()
+    st.set_num_threads(threads)
+    try:
+        for weight, bias in ((None, None), (w, None), (w, b)):
+            want = exact
+            if weight is not None:
+                want = want * weight.double().numpy().reshape(per_channel)
+            if bias is not None:
+                want = want + bias.double().numpy().reshape(per_channel)
+            got = F.group_norm(x.contiguous(memory_format=last), groups, weight, bias)
+            assert got.is_contiguous(memory_format=last)
+            np.testing.assert_allclose(
+                got.double().numpy(), want, rtol=tolerance, atol=tolerance * 8
+            )
+    finally:
+        st.set_num_threads(before)
