@@ -55,6 +55,7 @@ static void count_shares(void* ctx, int64_t begin, int64_t end) {
       if ((uint64_t)all >= TABLE) continue; /* negative, or too large: only whether there are negative ones matters */
       for (; used <= all; used = used ? 2 * used : 64) memset(table + used, 0, (size_t)(used ? used : 64) * sizeof *table);
       /* Another process may change them still. */
+#pragma GCC unroll 8
       for (int64_t i = 0; i < n; i++) table[x[i] & (TABLE - 1)]++;
     }
     t->bits[k] = all;

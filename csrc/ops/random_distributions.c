@@ -321,11 +321,6 @@ typedef struct race {
   int64_t index;
 } race;
 
-static int earlier(const void* a, const void* b) {
-  const double x = ((const race*)a)->time, y = ((const race*)b)->time;
-  return x < y ? -1 : x > y;
-}
-
 /* Put r at a place of the k best or below it, a heap whose first is the last to arrive. */
 static void settle(race* best, int64_t k, int64_t at, race r) {
   for (int64_t next; (next = 2 * at + 1) < k; at = next) {
@@ -347,8 +342,11 @@ static void draw_without(const double* p, int64_t n, race* best, int64_t* out, i
       settle(best, k, 0, r);
     for (int64_t at = k / 2 - 1; i == k - 1 && at >= 0; at--) settle(best, k, at, best[at]);
   }
-  qsort(best, (size_t)k, sizeof *best, earlier);
-  for (int64_t s = 0; s < k; s++) out[s] = best[s].index;
+  for (int64_t s = k - 1; s > 0; s--) { /* the last to arrive, and who takes its place in the heap */
+    out[s] = best[0].index;
+    settle(best, s, 0, best[s]);
+  }
+  out[0] = best[0].index;
 }
 
 /* Rows one after the other, each widened. All are checked before the first number is drawn. */
