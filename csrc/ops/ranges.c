@@ -44,10 +44,18 @@ static double _Complex complex_value(const range* r, int64_t i) {
 
 typedef struct filling {
   const range* r;
-  shmt__cast_loop_fn cast;
+  shmt__cast_loop_fn cast; /* NULL: none is needed */
   char* data;
   int64_t item;
 } filling;
+
+/* n elements of an integral range from `first` on; one step at a time, which wraps behind the last. */
+static void fill_integers(const range* r, int64_t first, int64_t n, int64_t* to) {
+  const uint64_t step = (uint64_t)r->i_step;
+  uint64_t value = (uint64_t)r->i_start + (uint64_t)first * step;
+
+  for (int64_t k = 0; k < n; k++, value += step) to[k] = (int64_t)value;
+}
 
 /* Blocks of doubles, complex doubles or int64s, converted by the cast loops, so that every dtype is served. */
 static void fill_piece(void* ctx, int64_t begin, int64_t end) {
@@ -59,10 +67,14 @@ static void fill_piece(void* ctx, int64_t begin, int64_t end) {
     int64_t i[BLOCK];
   } block;
 
+  if (r->integral && !f->cast) {
+    fill_integers(r, begin, end - begin, (int64_t*)(void*)f->data + begin);
+    return;
+  }
   for (int64_t n; begin < end; begin += n) {
     n = end - begin < BLOCK ? end - begin : BLOCK;
     if (r->integral)
-      for (int64_t k = 0; k < n; k++) block.i[k] = r->i_start + (begin + k) * r->i_step;
+      fill_integers(r, begin, n, block.i);
     else if (r->is_complex)
       for (int64_t k = 0; k < n; k++) block.z[k] = complex_value(r, begin + k);
     else
@@ -73,7 +85,7 @@ static void fill_piece(void* ctx, int64_t begin, int64_t end) {
 
 static void fill_range(shmt_tensor* t, const range* r) {
   const shmt_dtype from = r->integral ? SHMT_INT64 : r->is_complex ? SHMT_COMPLEX128 : SHMT_FLOAT64;
-  filling f = {r, shmt__cast_loop(t->dtype, from), NULL, shmt__tensor_item_bytes(t)};
+  filling f = {r, from == SHMT_INT64 && t->dtype == from ? NULL : shmt__cast_loop(t->dtype, from), NULL, shmt__tensor_item_bytes(t)};
 
   if (shmt__tensor_is_meta(t)) return;
   f.data = shmt__tensor_data(t);
