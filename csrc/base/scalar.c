@@ -222,7 +222,13 @@ shmt_scalar shmt__scalar_load(const void* p, shmt_dtype dtype) {
     memcpy(parts, p, sizeof parts);
     return shmt__scalar_complex(parts[0], parts[1]);
   }
-  memcpy(&bits, p, (size_t)size);
+  /* Of known sizes: of others it is a call of the C library. */
+  if (size == 8)
+    bits = LOAD(uint64_t);
+  else if (size == 4)
+    bits = LOAD(uint32_t);
+  else
+    bits = size == 2 ? LOAD(uint16_t) : LOAD(uint8_t);
   if (shmt__dtype_kind[dtype] == SHMT_KIND_UNSIGNED) return shmt__scalar_uint(bits);
   /* Sign-extend: the shift right of a negative number is arithmetic with every compiler we take. */
   return shmt__scalar_int((int64_t)(bits << unused_bits) >> unused_bits);

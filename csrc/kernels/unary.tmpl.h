@@ -32,8 +32,27 @@ UNARY(floor, a)
 UNARY(trunc, a)
 UNARY(round, a)
 #elif SHMT_IS_FLOATING
+#if SHMT_IS_HALF
+/* The sign is a bit. */
+#define SIGN_LOOP(NAME, EXPR)                                                                       \
+  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {     \
+    const int64_t so = strides[0], sa = strides[1];                                                 \
+    (void)ctx;                                                                                      \
+    if (so == 2 && sa == 2) {                                                                       \
+      SHMT_IVDEP for (int64_t i = 0; i < n; i++)                                                    \
+        SHMT_AT(uint16_t, data[0], 2, i) = (uint16_t)(SHMT_AT(const uint16_t, data[1], 2, i) EXPR); \
+      return;                                                                                       \
+    }                                                                                               \
+    for (int64_t i = 0; i < n; i++)                                                                 \
+      SHMT_AT(uint16_t, data[0], so, i) = (uint16_t)(SHMT_AT(const uint16_t, data[1], sa, i) EXPR); \
+  }
+SIGN_LOOP(neg, ^ 0x8000)
+SIGN_LOOP(abs, &0x7fff)
+#undef SIGN_LOOP
+#else
 UNARY(neg, -a)
 UNARY(abs, M(fabs)(a))
+#endif
 UNARY(sign, (C)((a > 0) - (a < 0)))
 UNARY(sgn, (C)((a > 0) - (a < 0)))
 UNARY(angle, a != a ? a : a < 0 ? (C)3.141592653589793 : 0)

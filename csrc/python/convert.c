@@ -197,17 +197,21 @@ int shmt__py_as_storage(PyObject* o, shmt_storage** out) {
 
 /* --- to Python ------------------------------------------------------------------- */
 
-PyObject* shmt__py_from_scalar(shmt_scalar s) {
-  if (s.tag == SHMT_SCALAR_FLOAT) return PyFloat_FromDouble(s.v.d);
-  if (s.tag == SHMT_SCALAR_INT) return PyLong_FromLongLong(s.v.i);
-  if (s.tag == SHMT_SCALAR_UINT) return PyLong_FromUnsignedLongLong((unsigned long long)s.v.i);
-  if (s.tag == SHMT_SCALAR_BOOL) return PyBool_FromLong(s.v.b);
-  if (s.tag == SHMT_SCALAR_COMPLEX) return PyComplex_FromDoubles(s.v.z[0], s.v.z[1]);
+/* By reference: a copy of what has just been written in parts waits for them. */
+static inline PyObject* from_number(const shmt_scalar* s) {
+  if (s->tag == SHMT_SCALAR_FLOAT) return PyFloat_FromDouble(s->v.d);
+  if (s->tag == SHMT_SCALAR_INT) return PyLong_FromLongLong(s->v.i);
+  if (s->tag == SHMT_SCALAR_UINT) return PyLong_FromUnsignedLongLong((unsigned long long)s->v.i);
+  if (s->tag == SHMT_SCALAR_BOOL) return PyBool_FromLong(s->v.b);
+  if (s->tag == SHMT_SCALAR_COMPLEX) return PyComplex_FromDoubles(s->v.z[0], s->v.z[1]);
   Py_RETURN_NONE;
 }
 
+PyObject* shmt__py_from_scalar(shmt_scalar s) { return from_number(&s); }
+
 PyObject* shmt__py_from_element(const void* p, shmt_dtype dtype) {
-  return shmt__py_from_scalar(shmt__scalar_load(p, dtype));
+  const shmt_scalar s = shmt__scalar_load(p, dtype);
+  return from_number(&s);
 }
 
 static PyObject* from_tensors(PyTypeObject* type, shmt_value* value, bool borrowed) {

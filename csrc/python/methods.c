@@ -193,7 +193,8 @@ static PyObject* list_of(const shmt_tensor* t, const char* data, int dim) {
   int64_t n = t->sizes[dim], step = shmt__wrap_mul_i64(t->strides[dim], shmt__tensor_item_bytes(t));
   PyObject* list = PyList_New((Py_ssize_t)n);
   for (int64_t i = 0; list != NULL && i < n; i++) {
-    PyObject* item = list_of(t, data + i * step, dim + 1);
+    const char* const at = data + i * step;
+    PyObject* item = dim + 1 == t->n_dims ? shmt__py_from_element(at, t->dtype) : list_of(t, at, dim + 1);
     if (item == NULL)
       Py_CLEAR(list);
     else
