@@ -126,6 +126,7 @@ typedef struct shmt__pool_shape {
   int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
   bool count_padding;
   int64_t divisor; /* of an average; 0: the number of elements */
+  int n;           /* of random windows: how many dims have them */
 } shmt__pool_shape;
 
 /* A row of outputs of images whose channels lie side by side. */

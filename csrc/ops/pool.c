@@ -3,18 +3,13 @@
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "iter/copy.h"
-#include "iter/pack.h"
-#include "kernels/pool.h"
 #include "kernels/shapes.h"
 #include "ops/check.h"
 #include "ops/pool.h"
-#include "storage/allocator.h"
+#include "ops/pool_walk.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <string.h>
-
-enum { GRAIN = 16384 };
 
 /* What a pooling operator is given, for its last n dims. */
 typedef struct params {
@@ -69,7 +64,7 @@ static shmt_status check_range(const params* p, const char* what, int64_t value)
 /* Fill s and the result's sizes. */
 static shmt_status find_shape(const params* p, const shmt_tensor* self, shmt__pool_shape* s, int64_t* sizes) {
   SHMT_TRY(check_lengths(p));
-  *s = (shmt__pool_shape){{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, true, 0};
+  *s = SHMT_POOL_POINTS;
   for (int d = 0; d < p->n; d++) {
     const int k = 3 - p->n + d;
     s->kernel[k] = at(p->kernel, d, 1);
@@ -116,185 +111,6 @@ static shmt_status find_shape(const params* p, const shmt_tensor* self, shmt__po
   return SHMT_OK;
 }
 
-/* --- the walk over planes ---------------------------------------------------------------- */
-
-typedef struct planes {
-  char* data[3];
-  int64_t step[3]; /* bytes from plane to plane */
-  shmt__loop loop;
-  const shmt__pool_shape* shape;
-} planes;
-
-static void run_planes(void* ctx, int64_t begin, int64_t end) {
-  const planes* p = ctx;
-  char* data[3];
-
-  for (int k = 0; k < 3; k++) data[k] = p->data[k] ? p->data[k] + begin * p->step[k] : NULL;
-  p->loop(data, NULL, end - begin, p->shape);
-}
-
-/* Images that lie otherwise: laid dense, as many planes at a time as are not much. */
-enum { GATHERED_BYTES = 64 << 10 };
-typedef struct gathered {
-  const planes* p;
-  int image; /* the operand */
-  shmt__part part; /* all of it */
-  shmt__cut cut;
-  int64_t plane; /* elements */
-  uint64_t room;
-  atomic_bool failed; /* out of memory */
-} gathered;
-
-static void run_gathered(void* ctx, int64_t begin, int64_t end) {
-  gathered* g = ctx;
-  void* room = NULL;
-
-  if (shmt__alloc(g->room, &room) != SHMT_OK) {
-    atomic_store_explicit(&g->failed, true, memory_order_relaxed); /* read after the pieces are done */
-    return;
-  }
-  for (int64_t i = begin; i < end; i++) {
-    shmt__part part;
-    char* data[3];
-    const int64_t first = shmt__cut_take(&g->cut, &g->part, i, &part) / g->plane;
-    for (int k = 0; k < 3; k++) data[k] = g->p->data[k] ? g->p->data[k] + first * g->p->step[k] : NULL;
-    data[g->image] = shmt__packed(&part, room);
-    g->p->loop(data, NULL, shmt__part_numel(&part) / g->plane, g->p->shape);
-  }
-  shmt__dealloc(room, g->room);
-}
-
-static shmt_status gather_planes(const planes* p, int image, const shmt_tensor* t, int64_t grain) {
-  gathered g = {.p = p, .image = image, .plane = SHMT_POOL_PLANE(p->shape->in)};
-  const int64_t bytes = g.plane * shmt__tensor_item_bytes(t), most = bytes > GATHERED_BYTES ? bytes : GATHERED_BYTES;
-
-  shmt__part_init(&g.part, t, SHMT_CONTIGUOUS_FORMAT);
-  shmt__cut_init(&g.cut, &g.part, most);
-  g.room = (uint64_t)most;
-  shmt__parallel_for(g.cut.n, grain / (most / bytes) + 1, run_gathered, &g);
-  SHMT_REQUIRE(!atomic_load_explicit(&g.failed, memory_order_relaxed), SHMT_E_NOMEM, "pooling: a plane of %" PRId64
-               " elements", g.plane);
-  return SHMT_OK;
-}
-
-static shmt_status walk_planes(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[3], const bool is_image[3]) {
-  const int64_t ins = s->in[0] * s->in[1] * s->in[2], outs = s->out[0] * s->out[1] * s->out[2];
-  planes p = {.shape = s};
-  int64_t n = 0;
-  int odd = 0; /* the image, if it does not lie dense */
-
-  for (int k = 0; k < 3; k++) {
-    if (!tensors[k]) continue;
-    p.data[k] = shmt__tensor_data(tensors[k]);
-    p.step[k] = (is_image[k] ? ins : outs) * shmt__tensor_item_bytes(tensors[k]);
-    n = tensors[k]->numel / (is_image[k] ? ins : outs);
-    if (is_image[k] && !shmt__tensor_is_contiguous(tensors[k])) odd = k;
-  }
-  p.loop = shmt__loops[row][tensors[0]->dtype];
-  /* A window may be larger than any image. */
-  double work = (double)outs * (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2];
-  if (work < (double)ins) work = (double)ins; /* of adaptive ones, whose windows have no size of their own */
-  const int64_t grain = work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1;
-  if (odd) return gather_planes(&p, odd, tensors[odd], grain);
-  shmt__parallel_for(n, grain, run_planes, &p);
-  return SHMT_OK;
-}
-
-/* --- images whose channels lie side by side ------------------------------------------------ */
-
-enum { MANY_CHANNELS = 8 };
-
-typedef struct rows {
-  char* data[3]; /* outputs, indices (which may be missing) and the image, in the loop's order */
-  int64_t row[3], image[3]; /* bytes from row of outputs to row, and from image to image */
-  shmt__loop loop;
-  const shmt__pool_shape* shape;
-  int64_t channels;
-  bool is_adaptive;
-} rows;
-
-static void run_rows(void* ctx, int64_t begin, int64_t end) {
-  const rows* p = ctx;
-  const int64_t* out = p->shape->out;
-
-  for (int64_t i = begin; i < end; i++) {
-    const int64_t at = i % (out[0] * out[1]), image = i / (out[0] * out[1]);
-    const shmt__pool_row row = {p->shape, p->is_adaptive, p->channels, at / out[1], at % out[1]};
-    char* data[3];
-    for (int k = 0; k < 3; k++)
-      data[k] = p->data[k] ? p->data[k] + image * p->image[k] + at * p->row[k] : NULL;
-    p->loop(data, NULL, out[2], &row);
-  }
-}
-
-/* Windows of neighbouring rows overlap: what adds to the image takes all of its rows. */
-static void run_images(void* ctx, int64_t begin, int64_t end) {
-  const int64_t* out = ((const rows*)ctx)->shape->out;
-
-  run_rows(ctx, begin * out[0] * out[1], end * out[0] * out[1]);
-}
-
-static bool is_adaptive(int row) {
-  return row == SHMT_LOOP_adaptive_max_pool || row == SHMT_LOOP_adaptive_avg_pool ||
-         row == SHMT_LOOP_adaptive_avg_pool_backward;
-}
-
-/* The loop that does the same for channels side by side. */
-static int channels_last_of(int row) {
-  switch (row) {
-    case SHMT_LOOP_max_pool:
-    case SHMT_LOOP_adaptive_max_pool: return SHMT_LOOP_max_pool_channels_last;
-    case SHMT_LOOP_max_pool_backward: return SHMT_LOOP_max_pool_backward_channels_last;
-    case SHMT_LOOP_avg_pool:
-    case SHMT_LOOP_adaptive_avg_pool: return SHMT_LOOP_avg_pool_channels_last;
-    default: return SHMT_LOOP_avg_pool_backward_channels_last;
-  }
-}
-
-/* The format to work in: the tensor's own where it has many channels side by side and there is a loop for them. */
-static shmt_memory_format format_for(const shmt_tensor* self, int row, const shmt__pool_shape* s, int n) {
-  const bool as_it_lies = self->n_dims == n + 2 && self->sizes[1] >= MANY_CHANNELS &&
-                          shmt__loops[channels_last_of(row)][self->dtype] != NULL &&
-                          s->in[0] * s->in[1] * s->in[2] <= INT32_MAX;
-
-  return as_it_lies ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
-}
-
-static shmt_status walk_rows(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[3], const bool is_image[3]) {
-  rows p = {.shape = s, .is_adaptive = is_adaptive(row), .channels = tensors[0]->sizes[1]};
-  const int64_t ins = s->in[0] * s->in[1] * s->in[2], outs = s->out[0] * s->out[1] * s->out[2];
-
-  for (int k = 0; k < 3; k++) {
-    if (!tensors[k]) continue;
-    const int64_t bytes = p.channels * shmt__tensor_item_bytes(tensors[k]);
-    p.data[k] = shmt__tensor_data(tensors[k]);
-    p.image[k] = (is_image[k] ? ins : outs) * bytes;
-    p.row[k] = is_image[k] ? 0 : s->out[2] * bytes;
-  }
-  p.loop = shmt__loops[channels_last_of(row)][tensors[0]->dtype];
-  const bool adds = is_image[0];
-  const int64_t rows_of = s->out[0] * s->out[1];
-  const double work = (double)s->out[2] * (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2] *
-                      (double)p.channels * (adds ? (double)rows_of : 1.0);
-  shmt__parallel_for(tensors[0]->sizes[0] * (adds ? 1 : rows_of), work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1,
-                     adds ? run_images : run_rows, &p);
-  return SHMT_OK;
-}
-
-/* tensors: dense in `format`, in the loop's order; those that is_image have planes of the input's size. An image behind the
- * first operand may lie anyhow in the contiguous format. */
-static shmt_status walk(shmt_memory_format format, int row, const shmt__pool_shape* s, shmt_tensor* const tensors[3],
-                        const bool is_image[3]) {
-  return (format == SHMT_CONTIGUOUS_FORMAT ? walk_planes : walk_rows)(row, s, tensors, is_image);
-}
-
-/* An image for walk(). New reference. */
-static shmt_status find_image(shmt_tensor* self, shmt_memory_format format, shmt_tensor** out) {
-  if (format != SHMT_CONTIGUOUS_FORMAT) return shmt__tensor_contiguous(self, format, out);
-  *out = shmt__tensor_ref(self);
-  return SHMT_OK;
-}
-
 /* Results take the input's memory format. */
 static shmt_status in_format_of(const shmt_tensor* self, shmt_tensor** t) {
   SHMT_AUTO(shmt_tensor) dense = SHMT_TAKE(*t);
@@ -305,9 +121,9 @@ static shmt_status in_format_of(const shmt_tensor* self, shmt_tensor** t) {
 /* --- maxima --------------------------------------------------------------------------------- */
 
 /* Which operands are images: of out, indices and the image. */
-static const bool MAX_IMAGES[3] = {false, false, true};
+static const bool MAX_IMAGES[SHMT_POOL_OPERANDS] = {false, false, true};
 /* Of the image's gradient, the outputs' and indices. */
-static const bool GRAD_IMAGES[3] = {true, false, false};
+static const bool GRAD_IMAGES[SHMT_POOL_OPERANDS] = {true};
 
 static shmt_status max_pool(const params* p, int row, const shmt__pool_shape* s, const int64_t* sizes,
                             shmt_tensor* self, shmt_tensor** out, shmt_tensor** indices) {
@@ -315,14 +131,14 @@ static shmt_status max_pool(const params* p, int row, const shmt__pool_shape* s,
   SHMT_AUTO(shmt_tensor) values = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
   const shmt_ints shape = {sizes, self->n_dims};
-  const shmt_memory_format format = format_for(self, row, s, p->n);
+  const shmt_memory_format format = shmt__pool_format(self, row, s, p->n);
 
   SHMT_REQUIRE_LOOP(row, self->dtype, p->name);
   SHMT_TRY(shmt__tensor_empty(shape, self->dtype, self->device, format, &values));
   SHMT_TRY(shmt__tensor_empty(shape, SHMT_INT64, self->device, format, &where));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
-    SHMT_TRY(find_image(self, format, &dense));
-    SHMT_TRY(walk(format, row, s, (shmt_tensor* const[]){values, where, dense}, MAX_IMAGES));
+    SHMT_TRY(shmt__pool_image(self, format, &dense));
+    SHMT_TRY(shmt__pool_walk(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, where, dense}, MAX_IMAGES));
   }
   SHMT_TRY(in_format_of(self, &values));
   SHMT_TRY(in_format_of(self, &where));
@@ -341,11 +157,11 @@ shmt_status shmt__max_pool_alone(const char* name, int n, shmt_tensor* self, shm
 
   SHMT_TRY(find_shape(&p, self, &s, sizes));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_max_pool, self->dtype, p.name);
-  const shmt_memory_format format = format_for(self, SHMT_LOOP_max_pool, &s, n);
+  const shmt_memory_format format = shmt__pool_format(self, SHMT_LOOP_max_pool, &s, n);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
   if (values->numel > 0) {
-    SHMT_TRY(find_image(self, format, &dense));
-    SHMT_TRY(walk(format, SHMT_LOOP_max_pool, &s, (shmt_tensor* const[]){values, NULL, dense}, MAX_IMAGES));
+    SHMT_TRY(shmt__pool_image(self, format, &dense));
+    SHMT_TRY(shmt__pool_walk(format, SHMT_LOOP_max_pool, &s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, NULL, dense}, MAX_IMAGES));
   }
   SHMT_TRY(in_format_of(self, &values));
   *out = SHMT_TAKE(values);
@@ -381,7 +197,7 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
-  shmt__pool_shape s = {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, true, 0};
+  shmt__pool_shape s = SHMT_POOL_POINTS;
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_max_pool_backward, grad->dtype, "max_pool_backward");
   SHMT_REQUIRE(n >= 1 && n <= 3 && sizes.len >= n && grad->n_dims == sizes.len, SHMT_E_RUNTIME,
@@ -398,7 +214,7 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
     s.in[3 - n + d] = sizes.data[sizes.len - n + d];
     s.out[3 - n + d] = grad->sizes[sizes.len - n + d];
   }
-  const shmt_memory_format format = format_for(grad, SHMT_LOOP_max_pool_backward, &s, (int)n);
+  const shmt_memory_format format = shmt__pool_format(grad, SHMT_LOOP_max_pool_backward, &s, (int)n);
   SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, format, &result));
   if (!shmt__tensor_is_meta(grad)) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
@@ -406,7 +222,7 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
       SHMT_TRY(shmt__tensor_contiguous(grad, format, &dense));
       SHMT_TRY(shmt__tensor_contiguous(indices, format, &where));
       SHMT_TRY(check_where(where, s.in[0] * s.in[1] * s.in[2]));
-      SHMT_TRY(walk(format, SHMT_LOOP_max_pool_backward, &s, (shmt_tensor* const[]){result, dense, where}, GRAD_IMAGES));
+      SHMT_TRY(shmt__pool_walk(format, SHMT_LOOP_max_pool_backward, &s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){result, dense, where}, GRAD_IMAGES));
     }
   }
   *out = SHMT_TAKE(result);
@@ -415,7 +231,7 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
 
 /* --- averages ---------------------------------------------------------------------------------- */
 
-static const bool AVG_IMAGES[3] = {false, true, false};
+static const bool AVG_IMAGES[SHMT_POOL_OPERANDS] = {false, true};
 
 static shmt_status average(const char* name, int n, int row, const shmt__pool_shape* s, const int64_t* sizes,
                            shmt_tensor* self, shmt_tensor** out) {
@@ -423,11 +239,11 @@ static shmt_status average(const char* name, int n, int row, const shmt__pool_sh
   SHMT_AUTO(shmt_tensor) values = NULL;
 
   SHMT_REQUIRE_LOOP(row, self->dtype, name);
-  const shmt_memory_format format = format_for(self, row, s, n);
+  const shmt_memory_format format = shmt__pool_format(self, row, s, n);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
-    SHMT_TRY(find_image(self, format, &dense));
-    SHMT_TRY(walk(format, row, s, (shmt_tensor* const[]){values, dense, NULL}, AVG_IMAGES));
+    SHMT_TRY(shmt__pool_image(self, format, &dense));
+    SHMT_TRY(shmt__pool_walk(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, dense}, AVG_IMAGES));
   }
   SHMT_TRY(in_format_of(self, &values));
   *out = SHMT_TAKE(values);
@@ -442,13 +258,13 @@ static shmt_status average_backward(const char* name, int n, int row, const shmt
   SHMT_REQUIRE_LOOP(row, grad->dtype, name);
   SHMT_REQUIRE(shmt__sizes_are(grad, grad_sizes), SHMT_E_RUNTIME, "%s_backward(): expected a gradient of size %s, got %s",
                name, shmt__ints_text(grad_sizes, (char[256]){0}, 256), SHMT_SHAPE_TEXT(grad));
-  const shmt_memory_format format = format_for(grad, row, s, n);
+  const shmt_memory_format format = shmt__pool_format(grad, row, s, n);
   SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, format, &result));
   if (!shmt__tensor_is_meta(grad)) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     if (grad->numel > 0) {
       SHMT_TRY(shmt__tensor_contiguous(grad, format, &dense));
-      SHMT_TRY(walk(format, row, s, (shmt_tensor* const[]){result, dense, NULL}, GRAD_IMAGES));
+      SHMT_TRY(shmt__pool_walk(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){result, dense}, GRAD_IMAGES));
     }
   }
   *out = SHMT_TAKE(result);
@@ -514,7 +330,7 @@ static shmt_status mean_of_planes(shmt_tensor* self, int n, shmt_tensor** out) {
 
 static shmt_status adaptive_shape(const char* name, int n, shmt_ints input, shmt_ints output_size, shmt__pool_shape* s,
                                   int64_t* sizes) {
-  *s = (shmt__pool_shape){{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, true, 0};
+  *s = SHMT_POOL_POINTS;
   SHMT_REQUIRE(output_size.len == 1 || n > 1, SHMT_E_RUNTIME,
                "%s() argument 'output_size' should contain one int (got %" PRId64 ")", name, output_size.len);
   SHMT_REQUIRE(output_size.len == 1 || output_size.len == n, SHMT_E_RUNTIME,

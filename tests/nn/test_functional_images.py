@@ -149,48 +149,6 @@ def test_fold_and_unfold():
         F.unfold(sh.ones(1, 3, 3), 4)
 
 
-def test_unpooling_undoes_pooling():
-    for n in (1, 2, 3):
-        x = image(2, 3, *(6, 4, 4)[:n])
-        pool = getattr(F, f"max_pool{n}d")
-        values, where = pool(x, 2, return_indices=True)
-        back = getattr(F, f"max_unpool{n}d")(values, where, 2)
-        assert back.shape == x.shape
-        again, _ = pool(back.abs() + back, 2, return_indices=True)
-        close(again, np.maximum(values.detach().numpy() * 2, 0))
-        kept = back.detach().numpy()
-        assert np.all((kept == 0) | (kept == x.detach().numpy()))
-    with pytest.raises(RuntimeError, match="invalid max index: 9"):
-        F.max_unpool1d(sh.ones(1, 1, 2), sh.tensor([[[0, 9]]]), 2)
-    with pytest.raises(ValueError, match="invalid output_size"):
-        F.max_unpool1d(sh.ones(1, 1, 2), sh.tensor([[[0, 2]]]), 2, output_size=[9])
-
-
-def test_fractional_pooling_takes_maxima_of_windows():
-    x = image(2, 3, 9, 7)
-    samples = sh.tensor(rng.uniform(size=(2, 3, 2)).tolist(), dtype=sh.float64)
-    values, where = F.fractional_max_pool2d(
-        x, 2, output_size=(5, 4), return_indices=True, _random_samples=samples
-    )
-    array, numbers = x.detach().numpy(), samples.numpy()
-    for b in range(2):
-        for c in range(3):
-            starts = []
-            for u, length, out in ((numbers[b, c, 1], 9, 5), (numbers[b, c, 0], 7, 4)):
-                step = (length - 2) / (out - 1)
-                line = [int((k + u) * step) - int(u * step) for k in range(out - 1)]
-                starts.append([*line, length - 2])
-            expected = [
-                [array[b, c, r : r + 2, s : s + 2].max() for s in starts[1]] for r in starts[0]
-            ]
-            close(values[b, c], expected)
-    assert sh.equal(x.flatten(2).gather(2, where.flatten(2)), values.flatten(2))
-    assert F.fractional_max_pool3d(sh.ones(1, 4, 4, 4), 2, output_ratio=0.5).shape == (1, 2, 2, 2)
-    planned = F.fractional_max_pool2d(sh.ones(1, 6, 6, device="meta"), 2, output_size=3)
-    assert planned.device.type == "meta"
-    assert planned.shape == (1, 3, 3)
-
-
 def test_bilinear_forms_of_few_digits_are_rounded_once():
     rows1, rows2 = sh.tensor([[0.3, -1.7, 2.2]]), sh.tensor([[1.3, 0.7, -0.9, 0.1]])
     weight = sh.arange(1.0, 25.0).reshape(2, 3, 4).sin()

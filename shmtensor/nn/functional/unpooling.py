@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
+
+_nn = _C._nn
 
 __all__ = [
     "fractional_max_pool2d",
@@ -30,16 +32,11 @@ def _list(value: Any, n: int) -> list[Any]:
 
 
 def _unpool_sizes(
-    input: Tensor, kernel: Ints, stride: Ints | None, padding: Ints, wanted: Any, n: int
+    input: Tensor, kernel: list[int], steps: list[int], pads: list[int], wanted: Any
 ) -> list[int]:
     """The output's spatial sizes: the wanted ones if pooling them could give the input's."""
-    sizes = _list(kernel, n)
-    steps = sizes if stride is None else _list(stride, n)
-    pads = _list(padding, n)
-    usual = [
-        (length - 1) * steps[d] + sizes[d] - 2 * pads[d]
-        for d, length in enumerate(input.shape[-n:])
-    ]
+    n = len(kernel)
+    usual = [(input.shape[d - n] - 1) * steps[d] + kernel[d] - 2 * pads[d] for d in range(n)]
     if wanted is None:
         return usual
     given = list(wanted)
@@ -68,41 +65,15 @@ def _unpool(
     wanted: Any,
     n: int,
 ) -> Tensor:
-    name = f"max_unpooling{n}d_forward_out"
-    sizes = _unpool_sizes(input, kernel, stride, padding, wanted, n)
-    if indices.dtype is not shmtensor.int64:
-        raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype}")
-    if input.dim() not in (n + 1, n + 2):
-        raise RuntimeError(
-            f"Input to {name} should be a {n + 1}d or {n + 2}d Tensor, but got input with "
-            f"{input.dim()} dimensions."
-        )
-    if input.shape != indices.shape:
-        raise RuntimeError(
-            f"Expected shape of indices to be: {list(input.shape)} but got: {list(indices.shape)}"
-        )
-    if 0 in input.shape[input.dim() - n - 1 :]:
-        raise RuntimeError(
-            f"{name}: expected input to have non-zero sizes in its last {n + 1} dimensions, got "
-            f"{list(input.shape)}"
-        )
-    if min(sizes) <= 0:
-        raise RuntimeError(f"{name}: expected positive output sizes, got {sizes}")
-    outer, space = list(input.shape[:-n]), math.prod(sizes)
-    where = indices.reshape([*outer, -1])
-    if where.numel() and not 0 <= int(where.min()) <= int(where.max()) < space:
-        wrong = where[(where < 0) | (where >= space)]
-        raise RuntimeError(
-            f"Found an invalid max index: {int(wrong[0])} (output volumes are of size "
-            f"{'x'.join(str(s) for s in sizes)}"
-        )
-    planes = input.new_zeros([*outer, space])
-    result = planes.scatter(-1, where, input.reshape([*outer, -1])).reshape([*outer, *sizes])
-    last = shmtensor.channels_last
-    is_last = n == 2 and input.dim() == 4 and input.is_contiguous(memory_format=last)
-    return (
-        result.contiguous(memory_format=last) if is_last and not input.is_contiguous() else result
-    )
+    windows, pads = _list(kernel, n), _list(padding, n)
+    steps = windows if stride is None else _list(stride, n)
+    sizes = _unpool_sizes(input, windows, steps, pads, wanted)
+    if n == 3:
+        return _nn.max_unpool3d(input, indices, sizes, steps, pads)
+    if n == 2:
+        return _nn.max_unpool2d(input, indices, sizes)
+    # Signals are images of width 1.
+    return _nn.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), [*sizes, 1]).squeeze(-1)
 
 
 def max_unpool1d(
@@ -157,19 +128,6 @@ def max_unpool3d(
 # --- random windows -----------------------------------------------------------------------------
 
 
-def _window_starts(samples: Tensor, length: int, out: int, kernel: int) -> Tensor:
-    """Where the windows of each plane begin, ``(planes, out)``, from one number for each."""
-    last = shmtensor.full(
-        (samples.size(0), 1), length - kernel, dtype=shmtensor.int64, device=samples.device
-    )
-    if out == 1:
-        return last
-    step = (length - kernel) / (out - 1)
-    places = shmtensor.arange(out - 1, dtype=samples.dtype, device=samples.device)
-    shifted = ((places + samples.unsqueeze(1)) * step).to(shmtensor.int64)
-    return shmtensor.cat([shifted - (samples * step).to(shmtensor.int64).unsqueeze(1), last], 1)
-
-
 def _fractional(
     input: Tensor,
     kernel_size: Ints,
@@ -181,58 +139,21 @@ def _fractional(
     name = f"fractional_max_pool{n}d"
     if output_size is None and output_ratio is None:
         raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
-    if input.dim() not in (n + 1, n + 2):
-        raise RuntimeError(
-            f"{name}(): Expected {n + 1}D or {n + 2}D tensor, but got: {list(input.shape)}"
-        )
-    batch = 1 if input.dim() == n + 1 else input.size(0)
-    channels = input.size(-n - 1)
-    space = list(input.shape[-n:])
     if output_size is None:
         ratios = _list(output_ratio, n)
-        output_size = [int(s * r) for s, r in zip(space, ratios, strict=True)]
-    sizes, windows = _list(output_size, n), _list(kernel_size, n)
-    if len(sizes) != n or len(windows) != n:
-        raise RuntimeError(f"{name}: kernel_size and output_size must each have {n} elements")
-    if 0 in input.shape[input.dim() - n - 1 :]:
-        raise RuntimeError(
-            f"{name}(): Expected input to have non-zero size for non-batch dimensions, but got "
-            f"{list(input.shape)}"
-        )
-    for s, w, o in zip(space, windows, sizes, strict=True):
-        if w <= 0 or o <= 0 or o + w - 1 > s:
-            raise RuntimeError(
-                f"{name}(): pool size {w} and output size {o} do not fit into input size {s}"
+        if len(ratios) > n:
+            many = "Ints" if n == 2 else "three Ints"
+            raise ValueError(
+                f"{name} requires output_ratio to either be a single Int or tuple of {many}."
             )
+        output_size = [int(input.size(d - n) * ratios[d]) for d in range(n)]
     if samples is None:
-        samples = shmtensor.rand(batch, channels, n, dtype=input.dtype, device=input.device)
-    if samples.requires_grad and shmtensor.is_grad_enabled():
-        raise RuntimeError(
-            f"The function '{name}' is not differentiable with respect to argument "
-            "'random_samples'. This input cannot have requires_grad True."
+        batch = 1 if input.dim() == n + 1 else input.size(0)
+        samples = shmtensor.rand(
+            batch, input.size(-n - 1), n, dtype=input.dtype, device=input.device
         )
-    if tuple(samples.shape) != (batch, channels, n):
-        raise RuntimeError(
-            f"{name}: Expect _random_samples of shape {(batch, channels, n)}, got "
-            f"{tuple(samples.shape)}"
-        )
-    planes, numbers = batch * channels, samples.reshape(-1, n)
-    # (planes, windows, elements of a window): positions in the plane, dimension by dimension.
-    at = shmtensor.zeros((planes, 1, 1), dtype=shmtensor.int64, device=input.device)
-    for d in range(n):
-        # Of images the first number is for the width, of volumes for the depth.
-        number = numbers[:, n - 1 - d if n == 2 else d]
-        starts = _window_starts(number, space[d], sizes[d], windows[d])
-        lines = starts.unsqueeze(2) + shmtensor.arange(windows[d], device=input.device)
-        whole = at.view(planes, at.size(1), 1, at.size(2), 1) * space[d]
-        whole = whole + lines.view(planes, 1, sizes[d], 1, windows[d])
-        at = whole.reshape(planes, whole.size(1) * sizes[d], whole.size(3) * windows[d])
-    rows = input.reshape(planes, math.prod(space))
-    values = rows.gather(1, at.flatten(1)).view(at.shape)
-    maxima, chosen = values.max(2)
-    indices = at.gather(2, chosen.unsqueeze(2))
-    shape = [*input.shape[:-n], *sizes]
-    return maxima.reshape(shape), indices.reshape(shape)
+    operator: Callable[..., tuple[Tensor, Tensor]] = getattr(_nn, name)
+    return operator(input, _list(kernel_size, n), _list(output_size, n), samples)
 
 
 def fractional_max_pool2d_with_indices(
