@@ -6,6 +6,9 @@
  *   to images    a box of the images; the windows that reach into it are multiplied by the weight and summed there
  *   to a weight  a box of windows, whose columns are multiplied by what belongs to them and added to the weight's gradient
  * Boxes of images share no element, so threads share them out. Of a weight, threads share out the channels.
+ *
+ * Where products of bfloat16 are made in tiles, what is multiplied keeps that dtype; the products and their sums are of
+ * c->dtype, as everywhere.
  */
 #include "ops/conv_back.h"
 
@@ -14,6 +17,7 @@
 #include "iter/copy.h"
 #include "iter/threads.h"
 #include "ops/blas.h"
+#include "ops/gemm_tiles.h"
 #include "storage/allocator.h"
 
 #include <stdatomic.h>
@@ -27,6 +31,7 @@ enum {
   ENOUGH = 64,               /* places of a plane that is a matrix wide enough by itself */
   SIDE_BY_SIDE = 16,         /* filters of a channel each, whose planes are gathered together */
   WORTH_SHARING = 1 << 18,   /* multiplications */
+  FEW = 8,                   /* filters that leave tiles half empty */
   LINE = 64,                 /* bytes that pieces of memory are rounded up to */
 };
 
@@ -40,6 +45,8 @@ typedef struct job {
   char* weight;              /* read, or written */
   const char* bias;
   int64_t item, size, k;     /* size: elements of a kernel; k: of a filter */
+  shmt_dtype factor;         /* of what is multiplied: c->dtype, or bfloat16 */
+  int64_t factor_item;
   int64_t channels, filters; /* of a group */
   int64_t whole[5], step[5]; /* sizes that boxes share out; of a box */
   int64_t n_boxes, n_blocks; /* n_blocks: of the channels of a group */
@@ -71,6 +78,8 @@ static void job_init(job* j, const shmt__conv* c, const shmt__planes* images, co
   j->channels = c->channels / c->groups;
   j->filters = c->filters / c->groups;
   j->k = j->channels * j->size;
+  j->factor = c->given == SHMT_BFLOAT16 && j->filters > FEW && shmt__gemm_has_tiles() ? c->given : c->dtype;
+  j->factor_item = shmt__dtype_size[j->factor];
   /* Padding of the output of a transposed convolution is beyond all windows. */
   j->is_pointwise = shmt__conv_is_pointwise(c) && memcmp(c->shape.in, c->shape.out, sizeof c->shape.in) == 0;
 }
@@ -145,10 +154,12 @@ static shmt__conv_shape shape_of(const shmt__conv_shape* s, const box* images, c
   return part;
 }
 
-/* Can the kernels use the planes where they are? Sets the steps if so. */
-static bool has_rows(const job* j, const shmt__planes* p, int64_t* step) {
-  if (p->dtype != j->c->dtype || p->stride[4] != j->item) return false;
-  for (int d = 0; d < 3; d++) step[d] = p->stride[1 + d] / j->item;
+/* Can the kernels of the dtype use the planes where they are? Sets the steps if so. */
+static bool has_rows(const shmt__planes* p, shmt_dtype dtype, int64_t* step) {
+  const int64_t item = shmt__dtype_size[dtype];
+
+  if (p->dtype != dtype || p->stride[4] != item) return false;
+  for (int d = 0; d < 3; d++) step[d] = p->stride[1 + d] / item;
   return true;
 }
 
@@ -156,16 +167,22 @@ static shmt__matrix matrix(const void* data, int64_t rows, int64_t columns, int6
   return (shmt__matrix){(char*)(uintptr_t)data, rows, columns, row_stride, 1};
 }
 
-static uint64_t lines(int64_t elements, int64_t item) {
-  return ((uint64_t)(elements * item) + LINE - 1) / LINE * LINE;
+static uint64_t lines(int64_t nbytes) { return ((uint64_t)nbytes + LINE - 1) / LINE * LINE; }
+
+/* c = a @ b of what is multiplied, or that is added to c. */
+static void multiply(const job* j, shmt__matrix a, shmt__matrix b, bool adds, shmt__matrix c) {
+  if (j->factor == j->c->dtype)
+    (void)shmt__gemm(j->c->dtype, shmt__scalar_int(1), a, b, shmt__scalar_int(adds), c);
+  else
+    shmt__gemm_widening(a, b, adds, c);
 }
 
-/* Memory for so many elements of each kind. False: none; the job has failed. */
+/* Memory for so many bytes of each kind. False: none; the job has failed. */
 static bool room_init(job* j, room* r, int64_t outputs, int64_t columns, int64_t images, int64_t weight) {
-  const uint64_t first = lines(outputs, j->item), second = lines(columns, j->item), third = lines(images, j->item);
+  const uint64_t first = lines(outputs), second = lines(columns), third = lines(images);
   void* memory = NULL;
 
-  r->nbytes = first + second + third + lines(weight, j->item);
+  r->nbytes = first + second + third + lines(weight);
   if (shmt__alloc(r->nbytes, &memory) != SHMT_OK) {
     /* relaxed: read after the pool's own join. */
     atomic_store_explicit(&j->failed, true, memory_order_relaxed);
@@ -186,7 +203,8 @@ static shmt_status result_of(const job* j) {
 
 /* Is what any box needs of planes of that size a matrix where it lies? used: what all of them need of an image. Cut along
  * a dim, it is one where nothing lies around that dim. */
-static bool in_place(const job* j, const shmt__planes* p, const int64_t* size, int64_t channels, const int64_t* used) {
+static bool in_place(const job* j, const shmt__planes* p, shmt_dtype dtype, const int64_t* size, int64_t channels,
+                     const int64_t* used) {
   const int64_t n[5] = {j->step[0], channels, size[0], size[1], size[2]};
   int64_t around = j->step[0];
   shmt__matrix m;
@@ -195,18 +213,20 @@ static bool in_place(const job* j, const shmt__planes* p, const int64_t* size, i
     if (around != 1 && (j->step[d] != j->whole[d] || used[d] != n[d])) return false;
     around *= n[d];
   }
-  return shmt__planes_are_matrix(p, n, j->c->dtype, &m);
+  return shmt__planes_are_matrix(p, n, dtype, &m);
 }
 
 /* Share out, and see what can be read and written where it lies. */
 static void set_ways(job* j, const int64_t* size, int64_t most) {
   const shmt__conv_shape* s = &j->c->shape;
   const box all = {{0}, {1, 1, size[0], size[1], size[2]}};
-  const box windows = size == s->in ? windows_of(s, all) : all;
+  const bool is_to_images = size == s->in;
+  const box windows = is_to_images ? windows_of(s, all) : all;
 
   set_boxes(j, size, most);
-  j->reads_outputs = in_place(j, &j->outputs, s->out, j->filters, windows.n);
-  j->is_product = j->is_pointwise && in_place(j, &j->images, s->in, j->channels, windows.n);
+  j->reads_outputs = in_place(j, &j->outputs, j->factor, s->out, j->filters, windows.n);
+  j->is_product = j->is_pointwise && in_place(j, &j->images, is_to_images ? j->c->dtype : j->factor, s->in, j->channels,
+                                              windows.n);
 }
 
 /* --- images ------------------------------------------------------------------------- */
@@ -225,7 +245,7 @@ static void add_columns(const job* j, const room* r, const box* b, const box* wi
   shmt__conv_shape shape = shape_of(&j->c->shape, b, windows);
 
   fill(j, to, b);
-  (void)has_rows(j, to, shape.step);
+  (void)has_rows(to, j->c->dtype, shape.step);
   for (int64_t i = 0; i < b->n[0]; i++) {
     char* data[2] = {r->columns + i * places(windows->n) * j->item, to->data + i * to->stride[0]};
     shmt__loops[SHMT_LOOP_col2im][j->c->dtype](data, NULL, b->n[1] * j->size, &shape);
@@ -242,10 +262,10 @@ static void make_images(const job* j, const room* r, box b, const box* windows, 
   const shmt__planes to = is_result ? result : shmt__planes_of_memory(r->images, j->c->dtype, b.n);
   shmt__matrix weight = matrix(j->weight + first * given, j->filters, rows, j->k), columns;
 
-  if (j->c->given != j->c->dtype) {
+  if (j->c->given != j->factor) {
     for (int64_t f = 0; f < j->filters; f++)
-      shmt__cast_loop(j->c->dtype, j->c->given)(r->weight + f * rows * j->item, j->item, weight.data + f * j->k * given,
-                                                given, rows);
+      shmt__cast_loop(j->factor, j->c->given)(r->weight + f * rows * j->factor_item, j->factor_item,
+                                              weight.data + f * j->k * given, given, rows);
     weight = matrix(r->weight, j->filters, rows, rows);
   }
   if (!j->is_product)
@@ -253,8 +273,7 @@ static void make_images(const job* j, const room* r, box b, const box* windows, 
   else
     columns = shmt__planes_matrix(&to, b.n, j->c->dtype, NULL);
   if (j->is_product && j->bias) fill(j, &to, &b);
-  (void)shmt__gemm(j->c->dtype, shmt__scalar_int(1), shmt__matrix_transposed(weight), outputs,
-                   shmt__scalar_int(j->is_product && j->bias ? 1 : 0), columns);
+  multiply(j, shmt__matrix_transposed(weight), outputs, j->is_product && j->bias, columns);
   if (!j->is_product) add_columns(j, r, &b, windows, &to);
   if (!is_result) shmt__planes_copy(&result, &to, b.n);
 }
@@ -268,9 +287,10 @@ static void run_images(void* ctx, int64_t begin, int64_t end) {
   shmt__matrix outputs = {0};
   room r;
 
-  if (!room_init(j, &r, j->reads_outputs ? 0 : j->filters * j->width, j->is_product ? 0 : j->block * j->size * j->width,
-                 j->images.dtype == c->dtype ? 0 : j->block * j->spots,
-                 c->given == c->dtype ? 0 : j->filters * j->block * j->size))
+  if (!room_init(j, &r, j->reads_outputs ? 0 : j->filters * j->width * j->factor_item,
+                 j->is_product ? 0 : j->block * j->size * j->width * j->item,
+                 j->images.dtype == c->dtype ? 0 : j->block * j->spots * j->item,
+                 c->given == j->factor ? 0 : j->filters * j->block * j->size * j->factor_item))
     return;
   for (int64_t u = begin; u < end; u++) {
     const int64_t group = u % n_blocks / j->n_blocks, channel = u % j->n_blocks * j->block;
@@ -278,7 +298,7 @@ static void run_images(void* ctx, int64_t begin, int64_t end) {
     const box windows = windows_of(&c->shape, with_channels(b, group * j->filters, j->filters));
     if (at_hand != u / j->n_blocks) {
       const shmt__planes from = shmt__planes_at(&j->outputs, windows.begin);
-      outputs = shmt__planes_matrix(&from, windows.n, c->dtype, j->reads_outputs ? NULL : r.outputs);
+      outputs = shmt__planes_matrix(&from, windows.n, j->factor, j->reads_outputs ? NULL : r.outputs);
       at_hand = u / j->n_blocks;
     }
     make_images(j, &r, with_channels(b, group * j->channels + channel, smaller(j->block, j->channels - channel)),
@@ -297,7 +317,7 @@ static void set_block(job* j, int64_t most, int64_t nbytes) {
 static void plan_images(job* j) {
   const shmt__conv_shape* s = &j->c->shape;
   const bool is_cast = j->images.dtype != j->c->dtype, is_plane = j->is_pointwise && places_of(s->in) >= ENOUGH;
-  const int64_t fits = at_least(ROOM / (j->filters * j->item), ENOUGH);
+  const int64_t fits = at_least(ROOM / (j->filters * j->factor_item), ENOUGH);
   int64_t phases = 1;
 
   for (int d = 0; d < 3; d++) phases *= smaller(s->stride[d], s->in[d]);
@@ -311,8 +331,9 @@ static void plan_images(job* j) {
     j->width *= smaller(s->out[d], reach / s->stride[d] + 1);
     j->spots *= j->step[2 + d];
   }
-  const int64_t columns = j->is_product ? 0 : j->size * j->width, widened = j->size * j->filters;
-  set_block(j, ROOM, at_least(at_least(columns, is_cast ? j->spots : 0), j->c->given == j->c->dtype ? 0 : widened) * j->item);
+  const int64_t columns = j->is_product ? 0 : j->size * j->width * j->item, made = is_cast ? j->spots * j->item : 0;
+  const int64_t widened = j->c->given == j->factor ? 0 : j->size * j->filters * j->factor_item;
+  set_block(j, ROOM, at_least(at_least(columns, made), widened));
 }
 
 shmt_status shmt__conv_to_images(const shmt__conv* c, const shmt__planes* outputs, const void* weight, const void* bias,
@@ -346,18 +367,18 @@ static shmt__matrix make_columns(const job* j, const room* r, const box* images,
   const shmt__planes part = shmt__planes_at(&j->images, images->begin);
   shmt__conv_shape shape = shape_of(&j->c->shape, images, windows);
 
-  if (j->is_pointwise) return shmt__planes_matrix(&part, images->n, j->c->dtype, j->is_product ? NULL : r->columns);
+  if (j->is_pointwise) return shmt__planes_matrix(&part, images->n, j->factor, j->is_product ? NULL : r->columns);
   for (int64_t i = 0; i < windows->n[0]; i++) {
     shmt__planes image = part;
     image.data += i * part.stride[0];
-    if (!has_rows(j, &image, shape.step)) {
-      const shmt__planes to = shmt__planes_of_memory(r->images, j->c->dtype, one);
+    if (!has_rows(&image, j->factor, shape.step)) {
+      const shmt__planes to = shmt__planes_of_memory(r->images, j->factor, one);
       shmt__planes_copy(&to, &image, one);
       image = to;
-      (void)has_rows(j, &image, shape.step);
+      (void)has_rows(&image, j->factor, shape.step);
     }
-    char* data[2] = {r->columns + i * places(windows->n) * j->item, image.data};
-    shmt__loops[SHMT_LOOP_im2col][j->c->dtype](data, NULL, rows, &shape);
+    char* data[2] = {r->columns + i * places(windows->n) * j->factor_item, image.data};
+    shmt__loops[SHMT_LOOP_im2col][j->factor](data, NULL, rows, &shape);
   }
   return matrix(r->columns, rows, width, width);
 }
@@ -374,10 +395,9 @@ static void weigh(const job* j, const room* r, int64_t channel, int64_t n) {
     const box windows = with_channels(box_at(j, i), group * j->filters, j->filters);
     const box images = with_channels(reach_of(&c->shape, windows), channel, n);
     const shmt__planes from = shmt__planes_at(&j->outputs, windows.begin);
-    const shmt__matrix outputs = shmt__planes_matrix(&from, windows.n, c->dtype, j->reads_outputs ? NULL : r->outputs);
+    const shmt__matrix outputs = shmt__planes_matrix(&from, windows.n, j->factor, j->reads_outputs ? NULL : r->outputs);
     const shmt__matrix columns = make_columns(j, r, &images, &windows);
-    (void)shmt__gemm(c->dtype, shmt__scalar_int(1), outputs, shmt__matrix_transposed(columns), shmt__scalar_int(i > 0),
-                     sums);
+    multiply(j, outputs, shmt__matrix_transposed(columns), i > 0, sums);
   }
   for (int64_t f = 0; sums.data != to && f < j->filters; f++)
     shmt__cast_loop(c->given, c->dtype)(to + f * j->k * given, given, sums.data + f * rows * j->item, j->item, rows);
@@ -390,9 +410,10 @@ static void run_weight(void* ctx, int64_t begin, int64_t end) {
   int64_t step[3];
   room r;
 
-  if (!room_init(j, &r, j->reads_outputs ? 0 : j->filters * j->width, j->is_product ? 0 : j->block * j->size * j->width,
-                 j->is_pointwise || has_rows(j, &j->images, step) ? 0 : j->block * j->spots,
-                 c->given == c->dtype ? 0 : j->filters * j->block * j->size))
+  if (!room_init(j, &r, j->reads_outputs ? 0 : j->filters * j->width * j->factor_item,
+                 j->is_product ? 0 : j->block * j->size * j->width * j->factor_item,
+                 j->is_pointwise || has_rows(&j->images, j->factor, step) ? 0 : j->block * j->spots * j->factor_item,
+                 c->given == c->dtype ? 0 : j->filters * j->block * j->size * j->item))
     return;
   for (int64_t channel = begin, n; channel < end; channel += n) {
     n = smaller(smaller(j->block, j->channels - channel % j->channels), end - channel);
@@ -403,21 +424,22 @@ static void run_weight(void* ctx, int64_t begin, int64_t end) {
 
 static void plan_weight(job* j) {
   const shmt__conv_shape* s = &j->c->shape;
-  const int64_t fits = at_least(ROOM / (j->filters * j->item), ENOUGH), plane = places_of(s->out);
+  const int64_t fits = at_least(ROOM / (j->filters * j->factor_item), ENOUGH), plane = places_of(s->out);
   int64_t step[3];
 
   set_ways(j, s->out, plane);
   if (!(j->is_product && j->reads_outputs && plane >= ENOUGH)) {
-    int64_t most = at_least(WEIGHT_ROOM / (j->k * j->item), TO_WEIGHT_WIDTH);
+    int64_t most = at_least(WEIGHT_ROOM / (j->k * j->factor_item), TO_WEIGHT_WIDTH);
     if (j->reads_outputs && plane >= ENOUGH) most = smaller(most, plane);
     set_ways(j, s->out, j->reads_outputs ? most : smaller(fits, most));
   }
   j->width = j->step[0] * places(j->step);
   j->spots = 1;
   for (int d = 0; d < 3; d++) j->spots *= smaller(s->in[d], shmt__conv_reach(s, d, j->step[2 + d]));
-  const int64_t columns = j->is_product ? 0 : j->size * j->width, sums = j->size * j->filters;
-  const int64_t gathered = j->is_pointwise || has_rows(j, &j->images, step) ? 0 : j->spots;
-  set_block(j, WEIGHT_ROOM, at_least(at_least(columns, gathered), j->c->given == j->c->dtype ? 0 : sums) * j->item);
+  const int64_t columns = j->is_product ? 0 : j->size * j->width * j->factor_item;
+  const int64_t gathered = j->is_pointwise || has_rows(&j->images, j->factor, step) ? 0 : j->spots * j->factor_item;
+  const int64_t sums = j->c->given == j->c->dtype ? 0 : j->size * j->filters * j->item;
+  set_block(j, WEIGHT_ROOM, at_least(at_least(columns, gathered), sums));
 }
 
 /* --- one channel for each filter ---------------------------------------------------- */
@@ -445,7 +467,9 @@ static void weigh_alone(void* ctx, int64_t begin, int64_t end) {
   const int64_t in = places_of(c->shape.in), out = places_of(c->shape.out);
   room r;
 
-  if (!room_init(j, &r, j->block * out, j->block * j->k, j->block * in, shmt__depthwise_scratch(&c->shape))) return;
+  if (!room_init(j, &r, j->block * out * j->item, j->block * j->k * j->item, j->block * in * j->item,
+                 shmt__depthwise_scratch(&c->shape) * j->item))
+    return;
   for (int64_t first = begin * j->block; first < smaller(end * j->block, c->filters); first += j->block) {
     const int64_t n = smaller(j->block, c->filters - first), channel = first / j->filters;
     const int64_t last = (first + n - 1) / j->filters, given = shmt__dtype_size[c->given];

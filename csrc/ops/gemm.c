@@ -16,6 +16,8 @@
 /* A piece of work for one thread below this many multiplications costs more to hand over than to do: products of a batch,
  * a slice of one. */
 enum { MIN_PIECE_OPS = 1 << 20, MIN_SLICE_OPS = 1 << 19 };
+/* What a multiplication in tiles takes, in those of float32. */
+#define OF_TILES 0.125
 
 typedef union factor {
   float f;
@@ -30,6 +32,7 @@ typedef struct product {
   shmt_dtype dtype;
   bool on_library;
   bool is_half;    /* and c's rows lie dense */
+  bool is_widening; /* c is of float32 */
   double cost;     /* of a multiplication, in those of float32 */
   bool swapped;    /* c^T = b^T a^T is computed, for a column-major c: a and b changed places */
   shmt__matrix a, b, c;
@@ -37,7 +40,7 @@ typedef struct product {
   double alpha_d, beta_d;
   bool beta_is_zero;
   bool split_columns;
-  int64_t item;
+  int64_t item, c_item;
   int64_t a_step, b_step, c_step; /* of a batch */
 } product;
 
@@ -144,6 +147,10 @@ static bool run_gemv(const product* p, shmt__matrix a, shmt__matrix b, shmt__mat
 }
 
 static void run_one(const product* p, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
+  if (p->is_widening) {
+    shmt__gemm_tiles(p->alpha.f, a, b, p->beta.f, c, true);
+    return;
+  }
   /* With k == 0 only beta acts, and a NaN in c must not survive beta == 0: the loop sees to both. */
   if (p->is_half && a.columns > 0 && shmt__gemm_half(p->dtype, p->alpha.f, a, b, p->beta.f, c)) return;
   if (!p->on_library || a.columns == 0) {
@@ -172,9 +179,9 @@ static void run_slice(void* ctx, int64_t begin, int64_t end) {
   const product* p = ctx;
 
   if (p->split_columns)
-    run_one(p, p->a, columns_of(p->b, begin, end, p->item), columns_of(p->c, begin, end, p->item));
+    run_one(p, p->a, columns_of(p->b, begin, end, p->item), columns_of(p->c, begin, end, p->c_item));
   else
-    run_one(p, rows_of(p->a, begin, end, p->item), p->b, rows_of(p->c, begin, end, p->item));
+    run_one(p, rows_of(p->a, begin, end, p->item), p->b, rows_of(p->c, begin, end, p->c_item));
 }
 
 static void run_split(product* p) {
@@ -213,6 +220,7 @@ static shmt_status prepare(product* p, shmt_dtype dtype, shmt_scalar alpha, shmt
 
   SHMT_ASSERT(a.columns == b.rows && a.rows == c.rows && b.columns == c.columns);
   *p = (product){.dtype = dtype, .a = a, .b = b, .c = c, .item = shmt__dtype_size[dtype]};
+  p->c_item = p->item;
   make_factor(dtype, alpha, &p->alpha);
   make_factor(dtype, beta, &p->beta);
   shmt__scalar_to_complex(beta, z);
@@ -226,7 +234,7 @@ static shmt_status prepare(product* p, shmt_dtype dtype, shmt_scalar alpha, shmt
   p->on_library = library_has(dtype) && shmt__matrix_is_blas(p->a) && shmt__matrix_is_blas(p->b) &&
                   (p->c.column_stride == 1 || p->c.columns == 1);
   p->is_half = shmt__is_half(dtype) && (p->c.column_stride == 1 || p->c.columns == 1);
-  p->cost = shmt__is_complex(dtype) ? 4 : dtype == SHMT_BFLOAT16 && shmt__gemm_has_tiles() ? 0.125 : 1;
+  p->cost = shmt__is_complex(dtype) ? 4 : dtype == SHMT_BFLOAT16 && shmt__gemm_has_tiles() ? OF_TILES : 1;
   if (p->on_library) {
     SHMT_TRY(check_size("the first matrix", a));
     SHMT_TRY(check_size("the second matrix", b));
@@ -245,6 +253,16 @@ shmt_status shmt__gemm(shmt_dtype dtype, shmt_scalar alpha, shmt__matrix a, shmt
   SHMT_TRY(prepare(&p, dtype, alpha, a, b, beta, c));
   run_split(&p);
   return SHMT_OK;
+}
+
+void shmt__gemm_widening(shmt__matrix a, shmt__matrix b, bool adds, shmt__matrix c) {
+  product p = {.dtype = SHMT_BFLOAT16, .is_widening = true, .cost = OF_TILES, .a = a, .b = b, .c = c};
+
+  p.item = shmt__dtype_size[SHMT_BFLOAT16];
+  p.c_item = shmt__dtype_size[SHMT_FLOAT32];
+  p.alpha.f = 1;
+  p.beta.f = adds;
+  run_split(&p);
 }
 
 static void run_batch_piece(void* ctx, int64_t begin, int64_t end) {

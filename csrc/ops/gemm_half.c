@@ -102,10 +102,13 @@ static void by_lines(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix
 }
 
 bool shmt__gemm_half(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {
-  if (dtype == SHMT_BFLOAT16 && c.rows >= MIN_NATIVE_ROWS && c.columns >= MIN_NATIVE_COLUMNS &&
-      shmt__gemm_has_bfloat16())
-    return shmt__gemm_has_tiles() ? shmt__gemm_tiles(alpha, a, b, beta, c, false)
-                                  : shmt__gemm_bfloat16(alpha, a, b, beta, c);
+  if (dtype == SHMT_BFLOAT16 && c.rows >= MIN_NATIVE_ROWS && c.columns >= MIN_NATIVE_COLUMNS) {
+    if (shmt__gemm_has_tiles()) {
+      shmt__gemm_tiles(alpha, a, b, beta, c, false);
+      return true;
+    }
+    if (shmt__gemm_has_bfloat16()) return shmt__gemm_bfloat16(alpha, a, b, beta, c);
+  }
   if (!shmt__blas()->loaded) return false;
   if (c.columns == 1)
     by_lines(dtype, alpha, a, b, beta, c);

@@ -238,46 +238,67 @@ static TILES void run_blocks(const plan* p) {
   _tile_release();
 }
 
-static uint64_t plan_blocks(plan* p) {
+/* Set the sizes of blocks. */
+static void plan_blocks(plan* p) {
   const int64_t k = p->a.columns, strips = round_up(p->c.rows, SIDE), panels = round_up(p->c.columns, SIDE);
-  const bool is_cut = k > DEPTH;
 
   p->reads_rows = p->a.column_stride == 1 && k % SIDE == 0;
   p->depth = piece_of(k, DEPTH);
-  if (is_cut) {
+  if (p->depth < k) {
     p->rows = piece_of(strips, p->reads_rows ? ROWS : ROWS_PACKED);
     p->columns = piece_of(panels, SUMS_OF_BLOCK / p->rows / SIDE * SIDE);
   } else {
     p->rows = piece_of(strips, (p->reads_rows ? READ_BYTES : PACKED_BYTES) / (p->depth * ITEM) / SIDE * SIDE);
     p->columns = panels;
   }
-  const int64_t packed = p->reads_rows ? (p->c.rows % SIDE != 0 ? SIDE : 0) : p->rows;
-  const int64_t sums = is_cut ? p->rows * p->columns : SUMS;
-  return (uint64_t)(sums * (int64_t)sizeof(float) + SIDE * p->depth * ITEM + packed * p->depth * ITEM);
 }
 
-bool shmt__gemm_tiles(float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c, bool is_wide) {
+/* Bytes of the sums that are kept. */
+static int64_t sums_bytes(const plan* p) {
+  return (p->depth < p->a.columns ? p->rows * p->columns : SUMS) * (int64_t)sizeof(float);
+}
+
+static uint64_t room_bytes(const plan* p) {
+  const int64_t packed = p->reads_rows ? (p->c.rows % SIDE != 0 ? SIDE : 0) : p->rows;
+  return (uint64_t)(sums_bytes(p) + (SIDE + packed) * p->depth * ITEM);
+}
+
+static void run_in(plan* p, char* room) {
+  p->sums = (float*)(void*)room;
+  p->panel = (uint32_t*)(void*)(room + sums_bytes(p));
+  p->packed = (char*)p->panel + SIDE * p->depth * ITEM;
+  run_blocks(p);
+}
+
+/* Without memory: a strip and a panel at a time. */
+static __attribute__((noinline)) void run_on_stack(plan* p) {
+  _Alignas(64) char room[SUMS * sizeof(float) + 2 * SIDE * DEPTH * ITEM];
+
+  p->rows = p->columns = SIDE;
+  run_in(p, room);
+}
+
+void shmt__gemm_tiles(float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c, bool is_wide) {
   plan p = {.a = a, .b = b, .c = c, .item = is_wide ? (int64_t)sizeof(float) : ITEM};
-  const uint64_t nbytes = plan_blocks(&p);
   void* memory = NULL;
 
-  if (shmt__alloc(nbytes, &memory) != SHMT_OK) return false;
   p.to = (shmt__pairs_result){.row_step = c.row_stride * p.item, .alpha = alpha, .beta = beta, .is_wide = is_wide};
-  p.sums = memory;
-  p.panel = (uint32_t*)(void*)(p.sums + (p.depth < a.columns ? p.rows * p.columns : SUMS));
-  p.packed = (char*)(p.panel + SIDE / 2 * p.depth);
-  run_blocks(&p);
+  plan_blocks(&p);
+  const uint64_t nbytes = room_bytes(&p);
+  if (shmt__alloc(nbytes, &memory) != SHMT_OK) {
+    run_on_stack(&p);
+    return;
+  }
+  run_in(&p, memory);
   shmt__dealloc(memory, nbytes);
-  return true;
 }
 
 #else
 
 bool shmt__gemm_has_tiles(void) { return false; }
 
-bool shmt__gemm_tiles(float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c, bool is_wide) {
+void shmt__gemm_tiles(float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c, bool is_wide) {
   (void)alpha, (void)a, (void)b, (void)beta, (void)c, (void)is_wide;
-  return false;
 }
 
 #endif

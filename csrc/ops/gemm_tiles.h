@@ -8,8 +8,7 @@
 bool shmt__gemm_has_tiles(void);
 
 /* c = beta * c + alpha * a @ b for bfloat16, summed in float32; c, of bfloat16 or (is_wide) of float32, has column_stride 1,
- * nothing is empty. beta == 0 does not read c. Subnormal numbers are taken for 0. Only where shmt__gemm_has_tiles(). False:
- * no memory, c is untouched. */
-bool shmt__gemm_tiles(float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c, bool is_wide);
+ * nothing is empty. beta == 0 does not read c. Subnormal numbers are taken for 0. Only where shmt__gemm_has_tiles(). */
+void shmt__gemm_tiles(float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c, bool is_wide);
 
 #endif

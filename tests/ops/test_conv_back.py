@@ -26,6 +26,10 @@ CASES: dict[str, Case] = {
     "filters of one channel": (2, 18, 36, 18, (9, 21), 3, 2, 1, 1),
     "volumes": (2, 4, 4, 2, (6, 7, 8), 3, 2, 1, 1),
     "volumes cut along two dims": (1, 2, 3, 1, (5, 60, 70), 3, 2, 2, 2),
+    "many filters": (3, 12, 40, 1, (13, 11), 3, 1, 1, 1),
+    "many filters of groups, boxes of one row": (2, 6, 36, 2, (4001,), 5, 2, 3, 2),
+    "many filters, pointwise": (3, 33, 17, 1, (9, 11), 1, 1, 0, 1),
+    "many filters, volumes": (2, 9, 18, 1, (5, 6, 7), 3, 2, 1, 1),
     "windows of padding only": (1, 2, 2, 1, (1, 2), 1, 3, 2, 1),
 }
 #: The error of an element beside the sum of its products' magnitudes.

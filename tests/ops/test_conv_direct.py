@@ -31,6 +31,7 @@ def test_a_nan_outside_a_window_stays_outside() -> None:
         ((5, 20, 14, 14), (33, 20, 3, 3), {"padding": 1, "stride": 2}),
         ((3, 16, 12, 12), (40, 16, 1, 1), {}),
         ((2, 64, 3, 3), (64, 64, 3, 3), {}),
+        ((2, 5, 40, 300), (17, 5, 3, 3), {"padding": 1}),
     ],
 )
 def test_bfloat16_is_summed_in_float32_and_rounded_once(
