@@ -3,6 +3,7 @@
 #include "kernels/loops.h"
 #include "kernels/stretch.h"
 #include "kernels/vmath_double.h"
+#include "kernels/wide_log.h"
 
 #if SHMT_IS_COMPLEX
 UNARY(silu, SHMT_CDIV(a, 1 + _Generic((C)0, float _Complex: cexpf, default: cexp)(-a)))
@@ -38,7 +39,7 @@ static inline C FN(gelu_tanh_slope)(C x) {
 UNARY_COSTLY(gelu_tanh, FN(gelu_tanh)(a))
 BINARY_COSTLY(gelu_tanh_backward, a* FN(gelu_tanh_slope)(b))
 
-UNARY_COSTLY(silu, a / (1 + OWN(exp_of_minus)(a)))
+UNARY_OWN(silu, a / (1 + OWN(exp_of_minus)(a)))
 static inline C FN(silu_slope)(C x) {
   const C s = OWN(sigmoid)(x);
   return s * (1 + x * (1 - s));

@@ -5,31 +5,32 @@
 #include "kernels/special.h"
 #include "kernels/stretch.h"
 #include "kernels/vmath_gamma.h"
+#include "kernels/wide_error.h"
 
 #if SHMT_IS_FLOATING
 /* Own functions for float and double, or double by the C library. */
 #define OWN(fn) _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
 #define M(fn)   _Generic((C)0, float: fn##f, default: fn)
 
-UNARY_COSTLY(exp, OWN(exp)(a))
-UNARY_COSTLY(log, OWN(log)(a))
-UNARY_COSTLY(sigmoid, OWN(sigmoid)(a))
+UNARY_OWN(exp, OWN(exp)(a))
+UNARY_OWN(log, OWN(log)(a))
+UNARY_OWN(sigmoid, OWN(sigmoid)(a))
 UNARY_COSTLY(expm1, OWN(expm1)(a))
-UNARY_COSTLY(log2, OWN(log2)(a))
-UNARY_COSTLY(log10, OWN(log10)(a))
-UNARY_COSTLY(log1p, OWN(log1p)(a))
-UNARY_COSTLY(tanh, OWN(tanh)(a))
-#if SHMT_IS_HALF
+UNARY_OWN(log2, OWN(log2)(a))
+UNARY_OWN(log10, OWN(log10)(a))
+UNARY_OWN(log1p, OWN(log1p)(a))
+UNARY_OWN(tanh, OWN(tanh)(a))
+UNARY_OWN(exp2, OWN(exp2)(a))
+UNARY_OWN(erfc, OWN(erfc)(a))
+#if SHMT_IS_HALF && !SHMT_HAS_WIDE
 SHMT_WIDENED_BY(erf, erf_coarse, T, 1)
 #else
-UNARY_COSTLY(erf, OWN(erf)(a))
+UNARY_OWN(erf, OWN(erf)(a))
 #endif
-#if SHMT_IS_FULL
+#if SHMT_IS_FULL && !SHMT_HAS_WIDE
 /* Halves round away what it lacks. */
 UNARY_COSTLY(erf_coarse, shmt__erf_coarsef(a))
 #endif
-UNARY_COSTLY(exp2, OWN(exp2)(a))
-UNARY_COSTLY(erfc, OWN(erfc)(a))
 
 /* Poles, reflection and infinities are the C library's. */
 #define IS_POSITIVE   ((a > 0) & (a < (C)INFINITY))

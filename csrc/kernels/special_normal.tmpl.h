@@ -4,6 +4,7 @@
  */
 #include "kernels/pieces.h"
 #include "kernels/vmath_normal.h"
+#include "kernels/wide_error.h"
 
 #if SHMT_IS_DOUBLE
 #define SPECIAL(NAME, ...) IN_PIECES_1(NAME, __VA_ARGS__)
@@ -37,6 +38,8 @@ IN_PIECES_1(erfinv, OTHERWISE(a == 1 ? INFINITY : a == -1 ? -INFINITY : NAN)
   PIECE((LOW < 0.25) & (LOW >= FAR), shmt__copysign(shmt__erfcinv_tail(ROOT), a))
   PIECE((LOW < FAR) & (LOW > 0), shmt__copysign(shmt__erfcinv_far(ROOT), a)))
 #undef LOW
+#elif SHMT_HAS_WIDE
+UNARY_WIDE(erfinv, shmt__wide_erfinvf)
 #else
 UNARY_COSTLY(erfinv, shmt__erfinvf(a))
 #endif
