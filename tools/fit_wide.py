@@ -1,9 +1,10 @@
 """Write csrc/kernels/wide_tables.h: what the functions of the AVX-512 level look up.
 
-Run ``python tools/fit_wide.py`` where mpmath is installed. A table's column belongs to an interval and is
-found by the low bits of a number (4 of a double's, 5 of a float's): a permutation of two registers is the
-lookup. Polynomials interpolate at Chebyshev nodes. The logarithms' reciprocals are chosen so that their
-logarithm is all but a number of the type: what lies between costs no accuracy.
+Run ``python tools/fit_wide.py`` where mpmath is installed; the short polynomials of the headers it
+prints. A table's column belongs to an interval and is found by the low bits of a number (4 of a
+double's, 5 of a float's): a permutation of two registers is the lookup. Polynomials interpolate at
+Chebyshev nodes. Where a column has an argument of its own, it is one whose result is all but a
+number of the type: what lies between costs no accuracy.
 """
 
 from __future__ import annotations
@@ -51,13 +52,10 @@ def steps(f: Function, kind: str, step: Number, degree: int) -> list[list[Number
 
     About 0 that is f(x) of a double, f(x) - x of a float.
     """
-    bits = BITS[kind]
     columns = [[mpmath.mpf(0), *odd(f, step / 2, degree)]]
     columns[0][2] -= kind == "float"
     for n in range(1, ENTRIES[kind]):
-        near = [n + away * mpmath.mpf(2) ** -17 for away in range(-1500, 1500)]
-        around = [rounded(x * step, bits) for x in near]
-        centre = min(around, key=lambda x: abs(rounded(f(x), bits) - f(x)))
+        centre = exact(f, n * step, kind)[0]
         column = fitted(f, (n - 0.5) * step, (n + 0.5) * step, centre, degree)
         columns.append([centre, *column])
     return columns
@@ -73,34 +71,54 @@ def octaves(f: Function, kind: str, first: int, degree: int) -> list[list[Number
             low = mpmath.mpf(2) ** exponent * (1 + mpmath.mpf(part) / parts)
             width = mpmath.mpf(2) ** exponent / parts
             start = mpmath.mpf(2) ** first
-            column = fitted(
-                f, low - start, low + width - start, low + width / 2 - start, degree
-            )
+            column = fitted(f, low - start, low + width - start, low + width / 2 - start, degree)
             columns[((exponent + bias) & 3) * parts + part] = column
     return columns
 
 
+def apart(x: Number, kind: str) -> list[Number]:
+    """Return numbers of the type about x, so far apart that their functions are not in step."""
+    unit = mpmath.mpf(2) ** (mpmath.floor(mpmath.log(x, 2)) + 1 - BITS[kind])
+    stride = mpmath.mpf(2) ** (BITS[kind] - 18.7)
+    return [
+        (mpmath.nint(x / unit) + mpmath.floor(away * stride)) * unit for away in range(-700, 700)
+    ]
+
+
+def exact(f: Function, x: Number, kind: str) -> list[Number]:
+    """Return a number about x whose f is all but a number of the type, and that."""
+    bits = BITS[kind]
+    best = min(apart(x, kind), key=lambda c: abs(rounded(f(c), bits) - f(c)))
+    return [best, f(best)]
+
+
 def reciprocals(kind: str, base: Number) -> list[list[Number]]:
     """Columns n mod entries, n / entries in [3/4, 3/2]: r near its reciprocal, and -log(r)."""
-    entries, bits = ENTRIES[kind], BITS[kind]
+    entries = ENTRIES[kind]
     columns: list[list[Number]] = [[mpmath.mpf(1), mpmath.mpf(0)]] * entries
     for n in range(3 * entries // 4, 3 * entries // 2 + 1):
-        if n == entries:
-            continue
-        best: tuple[Number, list[Number]] | None = None
-        near = mpmath.mpf(entries) / n
-        unit = mpmath.mpf(2) ** (mpmath.floor(mpmath.log(near, 2)) + 1 - bits)
-        # Far enough apart for the logarithms not to be evenly spaced.
-        for away in range(-700, 700):
-            r = (mpmath.nint(near / unit) + mpmath.floor(away * mpmath.mpf(2) ** (bits - 18.7))) * unit
-            value = -mpmath.log(r) / mpmath.log(base)
-            short = rounded(value, bits)
-            error = abs(short - value) / abs(value)
-            if best is None or error < best[0]:
-                best = (error, [r, short])
-        assert best is not None
-        columns[n % entries] = best[1]
+        if n != entries:
+            columns[n % entries] = exact(
+                lambda c: -mpmath.log(c) / mpmath.log(base), mpmath.mpf(entries) / n, kind
+            )
     return columns
+
+
+def unit_reciprocals(kind: str) -> list[list[Number]]:
+    """Columns n, x = n / (entries - 1): r near 1 / (1 + x), and -log(r)."""
+    last = ENTRIES[kind] - 1
+    columns = [
+        exact(lambda c: -mpmath.log(c), mpmath.mpf(last) / (last + n), kind)
+        for n in range(1, last + 1)
+    ]
+    return [[mpmath.mpf(1), mpmath.mpf(0)], *columns]
+
+
+def angles(kind: str) -> list[list[Number]]:
+    """Columns n: a tangent near n / (entries - 1), and the angle."""
+    last = ENTRIES[kind] - 1
+    columns = [exact(mpmath.atan, mpmath.mpf(n) / last, kind) for n in range(1, last + 1)]
+    return [[mpmath.mpf(0), mpmath.mpf(0)], *columns]
 
 
 def rounded(x: Number, bits: int) -> Number:
@@ -188,6 +206,8 @@ def main() -> None:
         parts.append(table(f"wide_powers{tail}", kind, powers(kind)))
         for name, base in (("", mpmath.e), ("2", mpmath.mpf(2)), ("10", mpmath.mpf(10))):
             parts.append(table(f"wide_logs{name}{tail}", kind, reciprocals(kind, base)))
+        parts.append(table(f"wide_unit_logs{tail}", kind, unit_reciprocals(kind)))
+        parts.append(table(f"wide_angles{tail}", kind, angles(kind)))
     parts.append(table("wide_half_powersf", "float", half_powers()))
     erf = mpmath.erf
     parts.append(table("wide_erf_steps", "double", steps(erf, "double", mpmath.mpf(25) / 64, 13)))
@@ -196,7 +216,9 @@ def main() -> None:
     parts.append(table("wide_tanhf_steps", "float", tanh))
     parts.append(table("wide_erfcx_octaves", "double", octaves(erfcx, "double", 1, 13)))
     parts.append(table("wide_erfcxf_octaves", "float", octaves(erfcx, "float", 0, 5)))
-    parts.append(table("wide_erfinvf_octaves", "float", octaves(inverse_error_ratio, "float", 1, 5)))
+    parts.append(
+        table("wide_erfinvf_octaves", "float", octaves(inverse_error_ratio, "float", 1, 5))
+    )
     PAGE.write_text("\n".join(parts) + "\n\n#endif\n")
     for label, kind, f, high, degree in (
         ("exp", "double", lambda r: (mpmath.exp(r) - 1 - r) / r**2, mpmath.log(2) / 32, 4),
@@ -205,10 +227,32 @@ def main() -> None:
         ("exp2", "float", lambda r: mpmath.expm1(r * mpmath.log(2)) / r, half / 32, 2),
         ("log", "double", lambda r: (mpmath.log1p(r) - r) / r**2, mpmath.mpf(1) / 24, 8),
         ("log", "float", lambda r: (mpmath.log1p(r) - r) / r**2, mpmath.mpf(1) / 48, 2),
-        ("log for pow", "double", lambda r: mpmath.log1p(r) / mpmath.log(2) / r, mpmath.mpf(1) / 24, 5),
+        (
+            "log for pow",
+            "double",
+            lambda r: mpmath.log1p(r) / mpmath.log(2) / r,
+            mpmath.mpf(1) / 24,
+            5,
+        ),
         ("exp2 for pow", "double", lambda r: mpmath.expm1(r * mpmath.log(2)) / r, half / 16, 2),
+        (
+            "atan",
+            "double",
+            lambda z: (mpmath.atan(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1) / z,
+            mpmath.mpf(1) / 800,
+            4,
+        ),
+        (
+            "atan",
+            "float",
+            lambda z: (mpmath.atan(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1) / z,
+            mpmath.mpf(1) / 3000,
+            1,
+        ),
     ):
-        row = ", ".join(text(c, kind) for c in fitted(f, -high, high, 0, degree))
+        row = ", ".join(
+            text(c, kind) for c in fitted(f, 0 if label == "atan" else -high, high, 0, degree)
+        )
         print(f"{label} {kind}: {row}")
 
 

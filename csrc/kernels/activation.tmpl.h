@@ -69,12 +69,17 @@ SHMT_VMATH C FN(mish_slope)(C x) {
   return n / d + x * (x > 20 ? 0 : 4 * e * (1 + e) / (d * d));
 }
 BINARY_COSTLY(mish_backward, a* FN(mish_slope)(b))
+#if SHMT_HAS_WIDE
+UNARY_WIDE_WITH(softplus, const C beta = NUMBER(0); const C at = NUMBER(1); const C one_by_beta = 1 / beta,
+                SHMT_OWN_WIDE(softplus), beta, at, one_by_beta)
+#else
 UNARY_COSTLY_WITH(softplus, const C beta = NUMBER(0);
                   const C at = NUMBER(1); const C one_by_beta = 1 / beta,
                   a * beta > at ? a : FN(log_one_plus_exp)(a * beta) * one_by_beta)
+#endif
 BINARY_COSTLY_WITH(softplus_backward, const C beta = NUMBER(0);
                    const C at = NUMBER(1), b * beta > at ? a : a * OWN(sigmoid)(b * beta))
-UNARY_COSTLY(log_sigmoid, (a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a))))
+UNARY_OWN(log_sigmoid, (a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a))))
 /* Binary cross-entropy of a probability, or of its logit, against a target. Logarithms end at -100, so that a loss
  * stays finite. */
 static inline __attribute__((always_inline)) C FN(not_below_100)(C x) { return x < -100 ? -100 : x; }

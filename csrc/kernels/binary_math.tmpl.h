@@ -1,8 +1,12 @@
 /* kernels/binary_math.tmpl.h -- the costlier functions of two numbers. */
 #include "kernels/complex.h"
 #include "kernels/loops.h"
+#include "kernels/pieces.h"
 #include "kernels/stretch.h"
 #include "kernels/vmath_gamma.h"
+#include "kernels/wide_angle.h"
+#include "kernels/wide_log.h"
+#include "kernels/wide_root.h"
 
 #include <string.h>
 
@@ -89,11 +93,15 @@ SHMT_VMATH C FN(log_add_exp2)(C a, C b) {
 #define IS_FINITE(x) (OWN(magnitude)(x) < (C)INFINITY)
 #define TINY         _Generic((C)0, float: 0.0f, default: 2.2250738585072014e-308)
 #define HUGE_POWER   _Generic((C)0, float: INFINITY, default: 1e300)
+#if SHMT_HAS_WIDE && !SHMT_IS_DOUBLE
+BINARY_WIDE(pow, shmt__wide_powf)
+#else
 BINARY_RARE(pow, !(OWN(magnitude)(a) > TINY) | !IS_FINITE(a) | !(OWN(magnitude)(b) < HUGE_POWER), OWN(pow)(a, b),
             M(pow)(a, b))
-BINARY_COSTLY(atan2, OWN(atan2)(a, b))
-BINARY_COSTLY(hypot, OWN(hypot)(a, b))
-BINARY_COSTLY(logaddexp, FN(log_add_exp)(a, b))
+#endif
+BINARY_OWN(atan2, OWN(atan2)(a, b))
+BINARY_OWN(hypot, OWN(hypot)(a, b))
+BINARY_OWN(logaddexp, FN(log_add_exp)(a, b))
 BINARY_COSTLY(logaddexp2, FN(log_add_exp2)(a, b))
 BINARY_COSTLY(xlogy, b != b ? b : a == 0 ? 0 : a * OWN(log)(b))
 BINARY(copysign, M(copysign)(a, b))

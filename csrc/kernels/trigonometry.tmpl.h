@@ -3,6 +3,7 @@
 #include "kernels/loops.h"
 #include "kernels/stretch.h"
 #include "kernels/vmath_double.h"
+#include "kernels/wide_angle.h"
 
 #if SHMT_IS_FLOATING
 /* Own functions for float and double, or those of the C library. */
@@ -11,7 +12,7 @@
 
 UNARY_COSTLY(asin, OWN(asin)(a))
 UNARY_COSTLY(acos, OWN(acos)(a))
-UNARY_COSTLY(atan, OWN(atan)(a))
+UNARY_OWN(atan, OWN(atan)(a))
 UNARY_COSTLY(sinh, OWN(sinh)(a))
 UNARY_COSTLY(cosh, OWN(cosh)(a))
 UNARY_COSTLY(asinh, OWN(asinh)(a))

@@ -1,10 +1,9 @@
 /* kernels/wide.h -- loops over functions of 512-bit vectors, where the level has them.
  *
- * UNARY_OWN(name, expression) and BINARY_OWN are UNARY_WIDE(name, function of that name) where a level has it, or else
- * UNARY_COSTLY(name, expression). UNARY_WIDE(name, fn) and BINARY_WIDE define SHMT_LOOP(name) as UNARY_COSTLY and BINARY_COSTLY of stretch.h do, by a
+ * UNARY_WIDE(name, fn) and BINARY_WIDE define SHMT_LOOP(name) as UNARY_COSTLY and BINARY_COSTLY of stretch.h do, by a
  * function of vectors: what the compiler does not make of expressions (lookups in registers, exponents and mantissas
- * apart, a minimum that lets NaN pass) is half the work of an exponential. SHMT_HAS_WIDE says whether there are any;
- * elsewhere the expressions of vmath.h do the same.
+ * apart, a minimum that lets NaN pass) is half the work of an exponential. UNARY_OWN(name, expression) and BINARY_OWN
+ * take the function of that name where there are vectors (SHMT_HAS_WIDE), elsewhere the expression.
  */
 #ifndef SHMT_KERNELS_WIDE_H
 #define SHMT_KERNELS_WIDE_H
@@ -40,6 +39,8 @@ SHMT_VECTOR shmt__wd shmt__within(shmt__wd x, double low, double high) {
 
 SHMT_VECTOR shmt__wf shmt__wide_absf(shmt__wf x) { return _mm512_abs_ps(x); }
 SHMT_VECTOR shmt__wd shmt__wide_abs(shmt__wd x) { return _mm512_abs_pd(x); }
+SHMT_VECTOR shmt__wf shmt__wide_minusf(shmt__wf x) { return _mm512_xor_ps(x, shmt__wide_f(-0.0f)); }
+SHMT_VECTOR shmt__wd shmt__wide_minus(shmt__wd x) { return _mm512_xor_pd(x, shmt__wide_d(-0.0)); }
 /* y, not negative, with the sign of x */
 SHMT_VECTOR shmt__wf shmt__signedf(shmt__wf y, shmt__wf x) {
   const __m512i sign = _mm512_set1_epi32(INT32_MIN);
@@ -72,11 +73,12 @@ SHMT_VECTOR shmt__wd shmt__wide_load(uint32_t m, const void* p) { return _mm512_
 SHMT_VECTOR void shmt__wide_storef(void* p, uint32_t m, shmt__wf v) { _mm512_mask_storeu_ps(p, (__mmask16)m, v); }
 SHMT_VECTOR void shmt__wide_store(void* p, uint32_t m, shmt__wd v) { _mm512_mask_storeu_pd(p, (__mmask8)m, v); }
 
-#define SHMT_WIDE_DENSE(NAME, N_INPUTS, VALUE)                                                       \
+#define SHMT_WIDE_DENSE(NAME, N_INPUTS, LET, VALUE)                                                  \
   static void FN(NAME##_dense)(void* out, const void* const* in, int64_t n, const void* ctx) {       \
     const T *const x = in[0], *const y = in[N_INPUTS - 1];                                           \
     int64_t i = 0;                                                                                   \
     (void)ctx, (void)y;                                                                              \
+    LET;                                                                                             \
     for (; i + SHMT_WIDE_LANES <= n; i += SHMT_WIDE_LANES) {                                         \
       const uint32_t m = UINT32_MAX;                                                                 \
       SHMT_WIDE_STORE((T*)out + i, m, VALUE);                                                        \
@@ -87,12 +89,17 @@ SHMT_VECTOR void shmt__wide_store(void* p, uint32_t m, shmt__wd v) { _mm512_mask
     }                                                                                                \
   }                                                                                                  \
   SHMT_BY_DENSE(NAME, N_INPUTS)
-#define SHMT_UNARY_WIDE_0(NAME, FN_)  SHMT_WIDE_DENSE(NAME, 1, FN_(SHMT_WIDE_LOAD(m, x + i)))
-#define SHMT_BINARY_WIDE_0(NAME, FN_) SHMT_WIDE_DENSE(NAME, 2, FN_(SHMT_WIDE_LOAD(m, x + i), SHMT_WIDE_LOAD(m, y + i)))
-#define SHMT_UNARY_WIDE_1(NAME, FN_)  SHMT_WIDENED(NAME, T, 1)
-#define SHMT_BINARY_WIDE_1(NAME, FN_) SHMT_WIDENED(NAME, T, 2)
-#define UNARY_WIDE(NAME, FN_)         SHMT_SHAPE(UNARY_WIDE)(NAME, FN_)
-#define BINARY_WIDE(NAME, FN_)        SHMT_SHAPE(BINARY_WIDE)(NAME, FN_)
+#define SHMT_UNARY_WIDE_0(NAME, LET, FN_, ...)                                                       \
+  SHMT_WIDE_DENSE(NAME, 1, LET, FN_(SHMT_WIDE_LOAD(m, x + i) __VA_ARGS__))
+#define SHMT_BINARY_WIDE_0(NAME, LET, FN_, ...)                                                      \
+  SHMT_WIDE_DENSE(NAME, 2, LET, FN_(SHMT_WIDE_LOAD(m, x + i), SHMT_WIDE_LOAD(m, y + i) __VA_ARGS__))
+#define SHMT_UNARY_WIDE_1(NAME, ...)  SHMT_WIDENED(NAME, T, 1)
+#define SHMT_BINARY_WIDE_1(NAME, ...) SHMT_WIDENED(NAME, T, 2)
+#define SHMT_AND(...)                 , __VA_ARGS__
+#define UNARY_WIDE(NAME, FN_)         SHMT_SHAPE(UNARY_WIDE)(NAME, SHMT_NOTHING, FN_, )
+#define BINARY_WIDE(NAME, FN_)        SHMT_SHAPE(BINARY_WIDE)(NAME, SHMT_NOTHING, FN_, )
+/* Of the vector and the numbers that LET declares. */
+#define UNARY_WIDE_WITH(NAME, LET, FN_, ...) SHMT_SHAPE(UNARY_WIDE)(NAME, LET, FN_, SHMT_AND(__VA_ARGS__))
 
 /* By the function of vectors, of float or double, that is named alike; at other levels by an expression of a (and b). */
 #define SHMT_OWN_WIDE(fn)        _Generic((C)0, float: shmt__wide_##fn##f, default: shmt__wide_##fn)

@@ -100,12 +100,10 @@ SHMT_VECTOR shmt__wd shmt__wide_exp2(shmt__wd x) {
   return shmt__wide_value((shmt__wide_scaled){power, p * r, k});
 }
 
-SHMT_VECTOR shmt__wf shmt__wide_minusf(shmt__wf x) { return _mm512_xor_ps(x, shmt__wide_f(-0.0f)); }
-SHMT_VECTOR shmt__wd shmt__wide_minus(shmt__wd x) { return _mm512_xor_pd(x, shmt__wide_d(-0.0)); }
 /* 1 + exp(-x), rounded once: of halves, which have all numbers to 2^128, what the power and what their sum lose is
  * added to the part that is no power. */
 SHMT_VECTOR shmt__wf shmt__wide_one_plus_expf(shmt__wf x) {
-  const shmt__wf c = shmt__withinf(x, -90.0f, 90.0f), rounder = shmt__wide_f(SHMT_ROUNDERF(0x1p-5f));
+  const shmt__wf c = shmt__withinf(x, -89.0f, 89.0f), rounder = shmt__wide_f(SHMT_ROUNDERF(0x1p-5f));
   const shmt__wf shifted = shmt__maddf(c, shmt__wide_f(-1.44269504f), rounder), k = shifted - rounder;
   const shmt__wf near = _mm512_fnmsub_ps(k, shmt__wide_f(0.693147182f), c), half = shmt__wide_f(0.5f);
   const shmt__wf r = shmt__maddf(k, shmt__wide_f(1.90465430e-9f), near);

@@ -10,6 +10,7 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -145,6 +146,59 @@ def wrong_specials() -> list[str]:
     return wrong
 
 
+#: functions NumPy has not, at special values: reference for |x| <= 700
+MORE: dict[str, Callable[[float], float]] = {
+    "erf": math.erf,
+    "erfc": math.erfc,
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)) if x > -700 else 0.0,
+    "rsqrt": lambda x: math.copysign(math.inf, x) if x == 0 else x**-0.5 if x > 0 else math.nan,
+    "erfinv": lambda x: math.copysign(math.inf, x) if abs(x) == 1 else x if x == 0 else math.nan,
+}
+
+
+def wrong_more() -> list[str]:
+    """As wrong_specials, of functions whose values there are easily written down."""
+    wrong = []
+    for dtype in (np.float32, np.float64):
+        for name, reference in MORE.items():
+            x = [v for v in SPECIAL if name != "erfinv" or not 0 < abs(v) < 1]
+            want = np.array([reference(float(dtype(v))) for v in x], dtype)
+            got = getattr(st, name)(st.from_numpy(np.array(x, dtype))).numpy()
+            wrong += [
+                f"{name}({v}) of {dtype.__name__}: {g}, not {w}"
+                for v, g, w in zip(x, got, want, strict=True)
+                if not _same(float(g), float(w)) and abs(w) > 1e-37
+            ]
+    return wrong
+
+
+def wrong_lengths() -> list[str]:
+    """Results of runs of every length and of other strides are those of one long run."""
+    wrong = []
+    one = "exp log log1p sigmoid tanh erf erfc rsqrt erfinv atan".split()
+    two = "pow atan2 hypot logaddexp".split()
+    rng = np.random.default_rng(10)
+    for dtype in (st.float32, st.float64, st.float16, st.bfloat16):
+        a, b = (st.from_numpy(rng.uniform(0.01, 0.99, 600)).to(dtype) for _ in range(2))
+        for name in one + two:
+            call = getattr(st, name)
+
+            def made(x: st.Tensor, y: st.Tensor, name: str = name, call: Any = call) -> st.Tensor:
+                result: st.Tensor = call(x, y) if name in two else call(x)
+                return result
+
+            whole = made(a, b)
+            parts = [*map(slice, range(34)), slice(1, 560), slice(3, 590, 2), slice(0, 600, 7)]
+            wrong += [
+                f"{name} of {dtype}: {mine}"
+                for mine in parts
+                if not st.equal(made(a[mine], b[mine]), whole[mine])
+            ]
+            if name in two and not st.equal(made(a, b[:1].expand(600)), made(a, b[:1].repeat(600))):
+                wrong.append(f"{name} of {dtype}: a repeated number")
+    return wrong
+
+
 def wrong_halves() -> int:
     """Count conversions of and to float16 that differ from NumPy's."""
     every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
@@ -165,7 +219,8 @@ if __name__ == "__main__":
     json.dump(
         {
             "errors": {**unary_errors(), **binary_errors()},
-            "specials": wrong_specials(),
+            "specials": wrong_specials() + wrong_more(),
+            "lengths": wrong_lengths(),
             "halves": wrong_halves(),
         },
         sys.stdout,

@@ -30,6 +30,10 @@ def test_special_values_are_those_of_c(measured: dict[str, Any]) -> None:
     assert measured["specials"] == []
 
 
+def test_lengths_and_strides_change_nothing(measured: dict[str, Any]) -> None:
+    assert measured["lengths"] == []
+
+
 def test_float16_conversions_round_to_nearest_even(measured: dict[str, Any]) -> None:
     assert measured["halves"] == 0
 

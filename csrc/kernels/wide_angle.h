@@ -1,0 +1,88 @@
+/* kernels/wide_angle.h -- arcus tangent of 512-bit vectors.
+ *
+ * The quotient q of the smaller by the larger is near some multiple of 1/15 (doubles) or 1/31 (floats), as its first 14
+ * bits tell. Of a tangent t there and its angle, which are looked up, what is left is atan((low - t high) / (high + t
+ * low)): one division, and few terms of the series.
+ */
+#ifndef SHMT_KERNELS_WIDE_ANGLE_H
+#define SHMT_KERNELS_WIDE_ANGLE_H
+
+#include "kernels/wide.h"
+#include "kernels/wide_tables.h"
+
+#if SHMT_HAS_WIDE
+
+/* atan(low / high) for 0 <= low <= high, both finite, high not 0; in two parts, the first looked up. */
+SHMT_VECTOR shmt__wf shmt__wide_atan_of_ratiof(shmt__wf low, shmt__wf high, shmt__wf* at_least) {
+  const shmt__wf q = low * _mm512_rcp14_ps(high);
+  const __m512i at = _mm512_castps_si512(shmt__maddf(q, shmt__wide_f(31.0f), shmt__wide_f(SHMT_ROUNDERF(1.0f))));
+  const shmt__wf t = shmt__lookupf(shmt__wide_anglesf[0], at);
+  const shmt__wf r = shmt__nmaddf(t, high, low) / shmt__maddf(t, low, high), z = r * r;
+  const shmt__wf p = shmt__maddf(z, shmt__wide_f(1.999524e-01f), shmt__wide_f(-3.3333334e-01f));
+  *at_least = shmt__lookupf(shmt__wide_anglesf[1], at);
+  return shmt__maddf(z * p, r, r);
+}
+SHMT_VECTOR shmt__wd shmt__wide_atan_of_ratio(shmt__wd low, shmt__wd high, shmt__wd* at_least) {
+  const shmt__wd q = low * _mm512_rcp14_pd(high);
+  const __m512i at = _mm512_castpd_si512(shmt__madd(q, shmt__wide_d(15.0), shmt__wide_d(SHMT_ROUNDER(1.0))));
+  const shmt__wd t = shmt__lookup(shmt__wide_angles[0], at);
+  const shmt__wd r = shmt__nmadd(t, high, low) / shmt__madd(t, low, high), z = r * r;
+  shmt__wd p = shmt__wide_d(-0.09066912884333873);
+  p = shmt__madd(p, z, shmt__wide_d(0.11111084879978127));
+  p = shmt__madd(p, z, shmt__wide_d(-0.14285714274006903));
+  p = shmt__madd(p, z, shmt__wide_d(0.19999999999998172));
+  p = shmt__madd(p, z, shmt__wide_d(-0.3333333333333333));
+  *at_least = shmt__lookup(shmt__wide_angles[1], at);
+  return shmt__madd(z * p, r, r);
+}
+/* From 1 on by the reciprocal; its limit is large enough for the angle to be pi/2, as beyond it. */
+SHMT_VECTOR shmt__wf shmt__wide_atanf(shmt__wf x) {
+  const shmt__wf a = shmt__wide_at_mostf(shmt__wide_absf(x), 1e30f), one = shmt__wide_f(1.0f);
+  const __mmask16 is_steep = _mm512_cmp_ps_mask(a, one, _CMP_GT_OQ);
+  shmt__wf near, rest = shmt__wide_atan_of_ratiof(_mm512_min_ps(one, a), _mm512_max_ps(one, a), &near);
+  near = _mm512_mask_sub_ps(near, is_steep, shmt__wide_f(1.57079637f), near);
+  return shmt__signedf(_mm512_mask_sub_ps(near + rest, is_steep, near, rest), x);
+}
+SHMT_VECTOR shmt__wd shmt__wide_atan(shmt__wd x) {
+  const shmt__wd a = shmt__wide_at_most(shmt__wide_abs(x), 1e200), one = shmt__wide_d(1.0);
+  const __mmask8 is_steep = _mm512_cmp_pd_mask(a, one, _CMP_GT_OQ);
+  shmt__wd near, rest = shmt__wide_atan_of_ratio(_mm512_min_pd(one, a), _mm512_max_pd(one, a), &near);
+  near = _mm512_mask_sub_pd(near, is_steep, shmt__wide_d(1.5707963267948966), near);
+  return shmt__signed(_mm512_mask_sub_pd(near + rest, is_steep, near, rest), x);
+}
+
+/* By the larger one's exponent k, which makes 1 of what is infinite and 0 of what is finite beside it; 0 / 0 is the
+ * direction of 0 / 1. Whichever is NaN, high or low is. */
+SHMT_VECTOR shmt__wf shmt__wide_atan2f(shmt__wf y, shmt__wf x) {
+  const shmt__wf ay = shmt__wide_absf(y), ax = shmt__wide_absf(x), one = shmt__wide_f(1.0f);
+  const __mmask16 is_steep = _mm512_cmp_ps_mask(ay, ax, _CMP_GT_OQ);
+  const __mmask16 is_back = _mm512_movepi32_mask(_mm512_castps_si512(x));
+  shmt__wf high = _mm512_max_ps(ax, ay), low = _mm512_min_ps(ay, ax);
+  const shmt__wf less = shmt__withinf(shmt__wide_minusf(_mm512_getexp_ps(high)), -300.0f, 150.0f);
+  const __mmask16 is_far = _mm512_cmp_ps_mask(high, shmt__wide_f(INFINITY), _CMP_EQ_OQ);
+  const __mmask16 are_far = _mm512_cmp_ps_mask(low, shmt__wide_f(INFINITY), _CMP_EQ_OQ);
+  high = _mm512_mask_mov_ps(_mm512_max_ps(shmt__wide_f(0.5f), _mm512_scalef_ps(high, less)), is_far, one);
+  low = _mm512_mask_mov_ps(_mm512_scalef_ps(low, less), are_far, one);
+  shmt__wf near, rest = shmt__wide_atan_of_ratiof(low, high, &near);
+  near = _mm512_mask_sub_ps(near, is_steep, shmt__wide_f(1.57079637f), near);
+  near = _mm512_mask_sub_ps(near, is_back, shmt__wide_f(3.14159274f), near);
+  return shmt__signedf(_mm512_mask_sub_ps(near + rest, is_steep ^ is_back, near, rest), y);
+}
+SHMT_VECTOR shmt__wd shmt__wide_atan2(shmt__wd y, shmt__wd x) {
+  const shmt__wd ay = shmt__wide_abs(y), ax = shmt__wide_abs(x), one = shmt__wide_d(1.0);
+  const __mmask8 is_steep = _mm512_cmp_pd_mask(ay, ax, _CMP_GT_OQ);
+  const __mmask8 is_back = _mm512_movepi64_mask(_mm512_castpd_si512(x));
+  shmt__wd high = _mm512_max_pd(ax, ay), low = _mm512_min_pd(ay, ax);
+  const shmt__wd less = shmt__within(shmt__wide_minus(_mm512_getexp_pd(high)), -2200.0, 1080.0);
+  const __mmask8 is_far = _mm512_cmp_pd_mask(high, shmt__wide_d(INFINITY), _CMP_EQ_OQ);
+  const __mmask8 are_far = _mm512_cmp_pd_mask(low, shmt__wide_d(INFINITY), _CMP_EQ_OQ);
+  high = _mm512_mask_mov_pd(_mm512_max_pd(shmt__wide_d(0.5), _mm512_scalef_pd(high, less)), is_far, one);
+  low = _mm512_mask_mov_pd(_mm512_scalef_pd(low, less), are_far, one);
+  shmt__wd near, rest = shmt__wide_atan_of_ratio(low, high, &near);
+  near = _mm512_mask_sub_pd(near, is_steep, shmt__wide_d(1.5707963267948966), near);
+  near = _mm512_mask_sub_pd(near, is_back, shmt__wide_d(3.1415926535897931), near);
+  return shmt__signed(_mm512_mask_sub_pd(near + rest, is_steep ^ is_back, near, rest), y);
+}
+
+#endif
+#endif

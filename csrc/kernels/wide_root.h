@@ -1,0 +1,57 @@
+/* kernels/wide_root.h -- reciprocal roots and hypot of 512-bit vectors, by Newton's method from 14 bits.
+ *
+ * The instructions of roots and quotients keep the processor waiting; these take a third of the time.
+ */
+#ifndef SHMT_KERNELS_WIDE_ROOT_H
+#define SHMT_KERNELS_WIDE_ROOT_H
+
+#include "kernels/wide.h"
+#include "kernels/wide_exp.h"
+
+#if SHMT_HAS_WIDE
+
+/* 1 / sqrt(x) and what of 1 is missing in its square times x, of a y that is all but that. */
+SHMT_VECTOR shmt__wf shmt__wide_missingf(shmt__wf x, shmt__wf y) { return shmt__nmaddf(x * y, y, shmt__wide_f(1.0f)); }
+SHMT_VECTOR shmt__wd shmt__wide_missing(shmt__wd x, shmt__wd y) { return shmt__nmadd(x * y, y, shmt__wide_d(1.0)); }
+/* To some 2^-40. */
+SHMT_VECTOR shmt__wd shmt__wide_rsqrt_near(shmt__wd x) {
+  const shmt__wd y = _mm512_rsqrt14_pd(x), e = shmt__wide_missing(x, y);
+  return shmt__madd(y * e, shmt__madd(e, shmt__wide_d(0.375), shmt__wide_d(0.5)), y);
+}
+/* The first guess is the result for 0 and infinity, of which nothing can be missing. */
+SHMT_VECTOR shmt__wf shmt__wide_rsqrtf(shmt__wf x) {
+  const shmt__wf y = _mm512_rsqrt14_ps(x), e = shmt__wide_missingf(x, y);
+  return _mm512_mask3_fmadd_ps(y * shmt__wide_f(0.5f), e, y, _mm512_cmp_ps_mask(e, e, _CMP_ORD_Q));
+}
+SHMT_VECTOR shmt__wd shmt__wide_rsqrt(shmt__wd x) {
+  const shmt__wd y = shmt__wide_rsqrt_near(x), e = shmt__wide_missing(x, y);
+  const shmt__wd better = shmt__madd(y * shmt__wide_d(0.5), e, y);
+  return _mm512_mask_mov_pd(_mm512_rsqrt14_pd(x), _mm512_cmp_pd_mask(better, better, _CMP_ORD_Q), better);
+}
+
+/* By the larger one's exponent k, so that no square overflows or is lost. Whichever is NaN, high or low is. */
+SHMT_VECTOR shmt__wf shmt__wide_hypotf(shmt__wf a, shmt__wf b) {
+  const shmt__wf x = shmt__wide_absf(a), y = shmt__wide_absf(b), infinity = shmt__wide_f(INFINITY);
+  const shmt__wf high = _mm512_max_ps(x, y), low = _mm512_min_ps(y, x);
+  const shmt__wf k = _mm512_max_ps(shmt__wide_f(-150.0f), _mm512_getexp_ps(high)), less = shmt__wide_minusf(k);
+  const shmt__wf u = _mm512_scalef_ps(high, less), v = _mm512_scalef_ps(low, less);
+  const shmt__wf square = _mm512_max_ps(shmt__wide_f(1e-30f), shmt__maddf(u, u, v * v)); /* 0 has no reciprocal */
+  const shmt__wf r = _mm512_rsqrt14_ps(square), root = square * r;
+  const shmt__wf better = shmt__maddf(shmt__nmaddf(root, root, square), r * shmt__wide_f(0.5f), root);
+  const __mmask16 is_infinite = _mm512_cmp_ps_mask(x, infinity, _CMP_EQ_OQ) | _mm512_cmp_ps_mask(y, infinity, _CMP_EQ_OQ);
+  return _mm512_mask_mov_ps(_mm512_scalef_ps(better, k), is_infinite, infinity);
+}
+SHMT_VECTOR shmt__wd shmt__wide_hypot(shmt__wd a, shmt__wd b) {
+  const shmt__wd x = shmt__wide_abs(a), y = shmt__wide_abs(b), infinity = shmt__wide_d(INFINITY);
+  const shmt__wd high = _mm512_max_pd(x, y), low = _mm512_min_pd(y, x);
+  const shmt__wd k = _mm512_max_pd(shmt__wide_d(-1080.0), _mm512_getexp_pd(high)), less = shmt__wide_minus(k);
+  const shmt__wd u = _mm512_scalef_pd(high, less), v = _mm512_scalef_pd(low, less);
+  const shmt__wd square = _mm512_max_pd(shmt__wide_d(1e-200), shmt__madd(u, u, v * v));
+  const shmt__wd r = shmt__wide_rsqrt_near(square), root = square * r;
+  const shmt__wd better = shmt__madd(shmt__nmadd(root, root, square), r * shmt__wide_d(0.5), root);
+  const __mmask8 is_infinite = _mm512_cmp_pd_mask(x, infinity, _CMP_EQ_OQ) | _mm512_cmp_pd_mask(y, infinity, _CMP_EQ_OQ);
+  return _mm512_mask_mov_pd(_mm512_scalef_pd(better, k), is_infinite, infinity);
+}
+
+#endif
+#endif
