@@ -55,7 +55,7 @@ shmt_status shmt__lapack_find(int routine, shmt_dtype dtype, void** function) {
 
   if (!symbol) {
     disable_nan_check();
-    (void)snprintf(name, sizeof name, "%s_%c%s", routine == SHMT_LAPACK_trsm ? "cblas" : "LAPACKE", letter, routine_names[routine][column > 1]);
+    (void)snprintf(name, sizeof name, "LAPACKE_%c%s", letter, routine_names[routine][column > 1]);
     symbol = shmt__blas_symbol(name);
     SHMT_REQUIRE(symbol != NULL, SHMT_E_RUNTIME, "linear algebra needs a LAPACK library: %s was not found in '%s'",
                  name, shmt_blas_library());
@@ -118,6 +118,63 @@ shmt_status shmt__batch_read(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out)
   }
   if (!same) return shmt__batch_copy(t, sizes, out);
   *out = shmt__tensor_ref(t);
+  return SHMT_OK;
+}
+
+static shmt_status matrices_of(const shmt_tensor* t, int64_t step, shmt__matrices* out) {
+  const int n = t->n_dims;
+  const int64_t rows = t->sizes[n - 2], columns = t->sizes[n - 1];
+
+  SHMT_REQUIRE(rows <= INT_MAX && columns <= INT_MAX, SHMT_E_RUNTIME,
+               "linear algebra: a matrix of %" PRId64 " by %" PRId64 " is too large", rows, columns);
+  *out = (shmt__matrices){{shmt__tensor_data(t), rows, columns, t->strides[n - 2], t->strides[n - 1]},
+                          step * shmt__tensor_item_bytes(t)};
+  return SHMT_OK;
+}
+
+shmt_status shmt__batch_matrices(const shmt_tensor* t, shmt__matrices* out) {
+  const int n = t->n_dims;
+
+  return matrices_of(t, t->sizes[n - 2] * t->sizes[n - 1], out);
+}
+
+/* Elements from one matrix of t, spread to the batch dims of sizes, to the next; -1: there is no one such number. */
+static int64_t step_between(const shmt_tensor* t, shmt_ints sizes) {
+  const int64_t missing = sizes.len - t->n_dims;
+  int64_t step = 0, count = 1;
+
+  for (int64_t d = sizes.len - 3; d >= 0; d--) {
+    const int64_t at = d - missing, stride = at >= 0 && t->sizes[at] != 1 ? t->strides[at] : 0;
+    if (sizes.data[d] == 1) continue;
+    if (count == 1)
+      step = stride;
+    else if (stride != step * count)
+      return -1;
+    count *= sizes.data[d];
+  }
+  return step;
+}
+
+static bool blas_reads(const shmt_tensor* t) {
+  const int n = t->n_dims;
+  const shmt__matrix a = {NULL, t->sizes[n - 2], t->sizes[n - 1], t->strides[n - 2], t->strides[n - 1]};
+
+  return shmt__matrix_is_blas(a) && a.row_stride <= INT_MAX && a.column_stride <= INT_MAX;
+}
+
+shmt_status shmt__batch_view(shmt_tensor* t, shmt_ints sizes, bool for_blas, shmt_tensor** holder,
+                             shmt__matrices* out) {
+  SHMT_AUTO(shmt_tensor) own = NULL;
+  const int64_t step = step_between(t, sizes);
+
+  if (step >= 0 && (!for_blas || blas_reads(t))) {
+    SHMT_TRY(matrices_of(t, step, out));
+    *holder = shmt__tensor_ref(t);
+    return SHMT_OK;
+  }
+  SHMT_TRY(shmt__batch_copy(t, sizes, &own));
+  SHMT_TRY(shmt__batch_matrices(own, out));
+  *holder = SHMT_TAKE(own);
   return SHMT_OK;
 }
 
@@ -186,22 +243,6 @@ shmt_status shmt__batch_run_columns(int64_t n, int count, double work, shmt__bat
   return SHMT_OK;
 }
 
-void shmt__lapack_trsm(void* routine, shmt_dtype dtype, int side, int uplo, int diag, int m, int n, const char* a,
-                       int lda, char* b, int ldb) {
-  enum { AS_IT_IS = 111 }; /* CBLAS */
-  const int order = SHMT_LAPACK_COLUMN_MAJOR;
-  const float one_c[2] = {1, 0};
-  const double one_z[2] = {1, 0};
-
-  if (dtype == SHMT_FLOAT32)
-    ((shmt__trsm_float)routine)(order, side, uplo, AS_IT_IS, diag, m, n, 1, a, lda, b, ldb);
-  else if (dtype == SHMT_FLOAT64)
-    ((shmt__trsm_double)routine)(order, side, uplo, AS_IT_IS, diag, m, n, 1, a, lda, b, ldb);
-  else
-    ((shmt__trsm_complex)routine)(order, side, uplo, AS_IT_IS, diag, m, n,
-                                  dtype == SHMT_COMPLEX64 ? (const void*)one_c : one_z, a, lda, b, ldb);
-}
-
 void shmt__lapack_gemm(shmt_dtype dtype, bool adjoint, int m, int n, int k, bool minus, const char* a, int lda,
                        const char* b, int ldb, double beta, char* c, int ldc) {
   enum { CONJUGATE_TRANS = 113 }; /* CBLAS */
@@ -255,6 +296,20 @@ shmt_status shmt__check_lapack_dtype(const char* name, const shmt_tensor* t) {
 shmt_status shmt__check_lapack_routine(const char* routine, const shmt_tensor* t) {
   SHMT_REQUIRE(is_lapack_dtype(t->dtype), SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", routine,
                shmt__dtype_title(t->dtype));
+  return SHMT_OK;
+}
+
+shmt_status shmt__own_pivots(const char* name, shmt_tensor* pivots, shmt_ints sizes, int64_t n, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) own = NULL;
+
+  SHMT_TRY(shmt__tensor_empty(sizes, SHMT_INT32, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &own));
+  SHMT_TRY(shmt__tensor_copy(own, pivots));
+  const int* data = shmt__tensor_data(own);
+  for (int64_t i = 0; i < own->numel; i++)
+    SHMT_REQUIRE(data[i] >= 1 && data[i] <= n, SHMT_E_RUNTIME,
+                 "%s: pivots must all be greater or equal to 1 and at most %" PRId64
+                 ", but got %d. Did you properly pass the result of lu_factor?", name, n, data[i]);
+  *out = SHMT_TAKE(own);
   return SHMT_OK;
 }
 

@@ -7,14 +7,15 @@
 #ifndef SHMT_OPS_LAPACK_H
 #define SHMT_OPS_LAPACK_H
 
+#include "ops/blas.h"
 #include "tensor/tensor.h"
 
 /* name, routine for real dtypes, routine for complex ones; without the letter of the dtype. */
 #define SHMT_LAPACK_ROUTINES(X)                                                                                \
-  X(potrf, "potrf", "potrf") X(potrs, "potrs", "potrs") X(trtri, "trtri", "trtri") X(getrf, "getrf", "getrf") \
-  X(getrs, "getrs", "getrs") X(geqrf, "geqrf", "geqrf") X(orgqr, "orgqr", "ungqr") X(ormqr, "ormqr", "unmqr") \
+  X(potrf, "potrf", "potrf") X(trtri, "trtri", "trtri") X(getrf, "getrf", "getrf") \
+  X(geqrf, "geqrf", "geqrf") X(orgqr, "orgqr", "ungqr") X(ormqr, "ormqr", "unmqr") \
   X(syevd, "syevd", "heevd") X(geev, "geev", "geev") X(gesdd, "gesdd", "gesdd") X(sytrf, "sytrf", "sytrf")    \
-  X(hetrf, "sytrf", "hetrf") X(sytrs, "sytrs", "sytrs") X(hetrs, "sytrs", "hetrs") X(trsm, "trsm", "trsm")    \
+  X(hetrf, "sytrf", "hetrf") X(sytrs, "sytrs", "sytrs") X(hetrs, "sytrs", "hetrs")    \
   X(gels, "gels", "gels") X(gelsy, "gelsy", "gelsy") X(gelsd, "gelsd", "gelsd") X(gelss, "gelss", "gelss")    \
   X(geqrt3, "geqrt3", "geqrt3") X(larft, "larft", "larft") X(geqp3, "geqp3", "geqp3")    \
   X(tzrzf, "tzrzf", "tzrzf") X(ormrz, "ormrz", "unmrz")
@@ -31,11 +32,10 @@ enum {
   SHMT_LAPACK_NO_WORK = -1010 /* the info of a workspace that could not be had */
 };
 
-/* LAPACKE's functions (CBLAS' for trsm) by the kinds of their arguments: i an int, c a letter, p an array; the first int is the layout. */
+/* LAPACKE's functions by the kinds of their arguments: i an int, c a letter, p an array; the first int is the layout. */
 typedef int (*shmt__lapack_cipi)(int, char, int, void*, int);
 typedef int (*shmt__lapack_ccipi)(int, char, char, int, void*, int);
 typedef int (*shmt__lapack_cipip)(int, char, int, void*, int, void*);
-typedef int (*shmt__lapack_ciipipi)(int, char, int, int, const void*, int, void*, int);
 typedef int (*shmt__lapack_ciipippi)(int, char, int, int, const void*, int, const int*, void*, int);
 typedef int (*shmt__lapack_iipip)(int, int, int, void*, int, void*);
 typedef int (*shmt__lapack_iipipi)(int, int, int, void*, int, void*, int);
@@ -48,30 +48,12 @@ typedef int (*shmt__lapack_ccipip)(int, char, char, int, void*, int, void*);
 typedef int (*shmt__lapack_geev_real)(int, char, char, int, void*, int, void*, void*, void*, int, void*, int);
 typedef int (*shmt__lapack_geev_complex)(int, char, char, int, void*, int, void*, void*, int, void*, int);
 typedef int (*shmt__lapack_ciipippipi)(int, char, int, int, void*, int, void*, void*, int, void*, int);
-/* CBLAS: a triangular solve that divides by whatever stands on the diagonal. */
-typedef void (*shmt__trsm_float)(int, int, int, int, int, int, int, float, const void*, int, void*, int);
-typedef void (*shmt__trsm_double)(int, int, int, int, int, int, int, double, const void*, int, void*, int);
-typedef void (*shmt__trsm_complex)(int, int, int, int, int, int, int, const void*, const void*, int, void*, int);
 typedef int (*shmt__lapack_ciiipipi)(int, char, int, int, int, void*, int, void*, int);
 typedef int (*shmt__lapack_gels_float)(int, int, int, int, void*, int, void*, int, void*, float, int*);
 typedef int (*shmt__lapack_gels_double)(int, int, int, int, void*, int, void*, int, void*, double, int*);
 
 /* The routine for dtype. Errors: SHMT_E_RUNTIME when the library has none or there is no library. */
 shmt_status shmt__lapack_find(int routine, shmt_dtype dtype, void** function);
-
-/* CBLAS codes. */
-enum {
-  SHMT_BLAS_LEFT = 141,
-  SHMT_BLAS_RIGHT = 142,
-  SHMT_BLAS_UPPER = 121,
-  SHMT_BLAS_LOWER = 122,
-  SHMT_BLAS_UNIT = 132,
-  SHMT_BLAS_NOT_UNIT = 131
-};
-
-/* b (m x n) becomes a^-1 b, or b a^-1 on the right, for a triangle a; routine: what was found for trsm. Column-major. */
-void shmt__lapack_trsm(void* routine, shmt_dtype dtype, int side, int uplo, int diag, int m, int n, const char* a,
-                       int lda, char* b, int ldb);
 
 /* c = a b + beta c, or beta c - a b where minus; the conjugate transpose of a where adjoint. Column-major, one thread. */
 void shmt__lapack_gemm(shmt_dtype dtype, bool adjoint, int m, int n, int k, bool minus, const char* a, int lda,
@@ -101,6 +83,18 @@ shmt_status shmt__batch_empty(shmt_ints sizes, shmt_dtype dtype, shmt_device dev
 shmt_status shmt__batch_copy(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out);
 /* t itself where it lies like that already, otherwise such a copy; only to be read. New reference. */
 shmt_status shmt__batch_read(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out);
+/* A batch of matrices of any strides. */
+typedef struct shmt__matrices {
+  shmt__matrix first;
+  int64_t step; /* bytes from one to the next; may be 0 */
+} shmt__matrices;
+/* The matrices of t, spread to the batch dims of sizes, where they lie; a column-major copy where there is no one step
+ * between them, or where the BLAS must read them (for_blas) and cannot. holder: what owns them, a new reference; only
+ * to be read. Errors: SHMT_E_RUNTIME when a dim is above 2^31 - 1. */
+shmt_status shmt__batch_view(shmt_tensor* t, shmt_ints sizes, bool for_blas, shmt_tensor** holder, shmt__matrices* out);
+/* The matrices of a column-major batch. Errors: as above. */
+shmt_status shmt__batch_matrices(const shmt_tensor* t, shmt__matrices* out);
+
 /* sizes of t's batch dims followed by those given, into buf (room for SHMT_MAX_DIMS). n: 0 to 2 of them. */
 shmt_ints shmt__batch_sizes(const shmt_tensor* t, int n, int64_t a, int64_t b, int64_t* buf);
 
@@ -128,6 +122,9 @@ shmt_status shmt__check_square(const char* name, const char* argument, const shm
 shmt_status shmt__check_lapack_dtype(const char* name, const shmt_tensor* t);
 /* The same where torch finds out at the routine: SHMT_E_NOT_IMPLEMENTED for integers too. */
 shmt_status shmt__check_lapack_routine(const char* routine, const shmt_tensor* t);
+/* *out is a copy of the pivots, spread to sizes. Pivots are positions from 1 to n, and LAPACK would follow any that are
+ * not: the copy is checked, which no other process can change afterwards. Errors: SHMT_E_RUNTIME. New reference. */
+shmt_status shmt__own_pivots(const char* name, shmt_tensor* pivots, shmt_ints sizes, int64_t n, shmt_tensor** out);
 /* Errors: SHMT_E_LINALG with torch's text for the first info that is not 0. */
 shmt_status shmt__check_infos(const char* name, const int* infos, int64_t n, bool is_batch);
 

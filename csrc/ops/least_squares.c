@@ -5,6 +5,7 @@
 #include "ops/blas_library.h"
 #include "ops/lapack.h"
 #include "ops/names.h"
+#include "ops/triangular.h"
 #include "storage/allocator.h"
 
 #include <stdatomic.h>
@@ -36,7 +37,6 @@ shmt_status shmt__least_squares_find(shmt_dtype dtype, shmt__least_squares* out,
   SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_geqp3, dtype, &out->geqp3));
   SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_tzrzf, dtype, &out->tzrzf));
   SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_ormrz, dtype, &out->ormrz));
-  SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_trsm, dtype, &out->trsm));
   (void)snprintf(name, sizeof name, "%claic1_", letter);
   out->laic1 = shmt__blas_symbol(name);
   *is_there = out->laic1 != NULL;
@@ -59,8 +59,14 @@ typedef struct columns_job {
 static void solve_piece(void* ctx, int64_t begin, int64_t end) {
   const columns_job* job = ctx;
 
-  shmt__lapack_trsm(job->s->trsm, job->s->householder.dtype, SHMT_BLAS_LEFT, SHMT_BLAS_UPPER, SHMT_BLAS_NOT_UNIT,
-                    job->rank, (int)(end - begin), job->r, job->ldr, job->b + begin * job->ldb * job->item, job->ldb);
+  const shmt__substitution s = {
+      .dtype = job->s->householder.dtype,
+      .n = 1,
+      .triangles = {{.a = {(char*)(uintptr_t)job->r, job->rank, job->rank, 1, job->ldr}}},
+  };
+  const shmt__matrix b = {job->b + begin * job->ldb * job->item, job->rank, end - begin, 1, job->ldb};
+
+  shmt__substitute(&s, b, b, 0);
 }
 
 static void move_rows(const columns_job* job, char* column, char* old) {

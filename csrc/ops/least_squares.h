@@ -10,7 +10,7 @@
 /* The routines of a dtype. */
 typedef struct shmt__least_squares {
   shmt__householder householder;
-  void *geqp3, *tzrzf, *ormrz, *trsm, *laic1;
+  void *geqp3, *tzrzf, *ormrz, *laic1;
 } shmt__least_squares;
 
 /* False where the library lacks one of them. Errors: SHMT_E_RUNTIME when there is no LAPACK library. */
