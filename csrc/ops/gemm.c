@@ -103,16 +103,12 @@ static void run_loop(const product* p, shmt__matrix a, shmt__matrix b, shmt__mat
   shmt__loops[SHMT_LOOP_gemm][p->dtype](data, NULL, c.rows, &shape);
 }
 
-/* c is row-major here. */
-static void run_library(const product* p, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
+static void call_library(const product* p, int ta, int tb, shmt__matrix a, int64_t lda, shmt__matrix b, int64_t ldb,
+                         shmt__matrix c) {
   const shmt__blas_table* t = shmt__blas();
   const int m = (int)c.rows, n = (int)c.columns, k = (int)a.columns;
   const int ldc = (int)(c.row_stride < 1 ? (n > 0 ? n : 1) : c.row_stride < n ? n : c.row_stride);
-  int64_t lda = 1, ldb = 1;
-  int ta = SHMT_BLAS_NO_TRANS, tb = SHMT_BLAS_NO_TRANS;
 
-  (void)blas_layout(a, &lda, &ta);
-  (void)blas_layout(b, &ldb, &tb);
   if (p->dtype == SHMT_FLOAT32)
     t->sgemm(SHMT_BLAS_ROW_MAJOR, ta, tb, m, n, k, p->alpha.f, a.data, (int)lda, b.data, (int)ldb, p->beta.f, c.data,
              ldc);
@@ -122,6 +118,43 @@ static void run_library(const product* p, shmt__matrix a, shmt__matrix b, shmt__
   else
     (p->dtype == SHMT_COMPLEX64 ? t->cgemm : t->zgemm)(SHMT_BLAS_ROW_MAJOR, ta, tb, m, n, k, &p->alpha, a.data,
                                                        (int)lda, b.data, (int)ldb, &p->beta, c.data, ldc);
+}
+
+static shmt__matrix columns_of(shmt__matrix a, int64_t begin, int64_t end, int64_t item) {
+  a.data += begin * a.column_stride * item;
+  a.columns = end - begin;
+  return a;
+}
+
+/* Columns that the library had better be given at a time.
+ *
+ * Note [Few rows]
+ * A large product packs its second factor first, which few rows do not pay for. On processors with AVX-512 the library
+ * multiplies small matrices as they lie; so products of few rows are given to it in pieces that it takes for small. */
+static int64_t columns_at_once(const product* p, int ta, int tb, shmt__matrix c, int64_t k) {
+  enum { FEW = 32, SMALL = 1000 * 1000, SMALL_TURNED = 1024, LEAST = 64, LEAST_TURNED = 16, WORTH_CUTTING = 1 << 18 };
+  const int64_t turned = SMALL_TURNED / c.rows, few = SMALL / c.rows / k;
+  const bool is_turned = tb == SHMT_BLAS_TRANS;
+
+  if (shmt__cpu_level != SHMT_CPU_V4 || c.rows > FEW || ta == SHMT_BLAS_TRANS || shmt__is_complex(p->dtype) ||
+      (double)c.rows * (double)c.columns * (double)k < WORTH_CUTTING)
+    return c.columns;
+  const int64_t n = (is_turned && turned < few ? turned : few) / LEAST_TURNED * LEAST_TURNED;
+  return n < (is_turned ? LEAST_TURNED : LEAST) ? c.columns : n;
+}
+
+/* c is row-major here. */
+static void run_library(const product* p, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
+  int64_t lda = 1, ldb = 1;
+  int ta = SHMT_BLAS_NO_TRANS, tb = SHMT_BLAS_NO_TRANS;
+
+  (void)blas_layout(a, &lda, &ta);
+  (void)blas_layout(b, &ldb, &tb);
+  const int64_t some = columns_at_once(p, ta, tb, c, a.columns);
+  for (int64_t j = 0; j < c.columns; j += some) {
+    const int64_t end = c.columns - j < some ? c.columns : j + some;
+    call_library(p, ta, tb, a, lda, columns_of(b, j, end, p->item), ldb, columns_of(c, j, end, p->item));
+  }
 }
 
 /* A single column of c: the library's matrix-vector product reads a once and needs no packing. */
@@ -166,12 +199,6 @@ static void run_one(const product* p, shmt__matrix a, shmt__matrix b, shmt__matr
 static shmt__matrix rows_of(shmt__matrix a, int64_t begin, int64_t end, int64_t item) {
   a.data += begin * a.row_stride * item;
   a.rows = end - begin;
-  return a;
-}
-
-static shmt__matrix columns_of(shmt__matrix a, int64_t begin, int64_t end, int64_t item) {
-  a.data += begin * a.column_stride * item;
-  a.columns = end - begin;
   return a;
 }
 

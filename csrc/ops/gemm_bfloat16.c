@@ -13,8 +13,8 @@
 
 #if defined(__x86_64__)
 
-#define INLINE SHMT_PAIRS_INLINE
-#define TARGET SHMT_PAIRS_TARGET
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma,avx512bf16")))
+#define INLINE static inline __attribute__((always_inline)) TARGET
 
 enum { LANES = SHMT_PAIRS_LANES, WIDTH = SHMT_PAIRS_WIDTH, HEIGHT = 8, BLOCK_ROWS = 256, ITEM = SHMT_PAIRS_ITEM };
 

@@ -109,6 +109,10 @@ bool shmt__gemm_half(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix
     }
     if (shmt__gemm_has_bfloat16()) return shmt__gemm_bfloat16(alpha, a, b, beta, c);
   }
+  if (c.rows > 1 && c.columns > 1 && shmt__gemm_can_widen()) {
+    shmt__gemm_widened(dtype, alpha, a, b, beta, c);
+    return true;
+  }
   if (!shmt__blas()->loaded) return false;
   if (c.columns == 1)
     by_lines(dtype, alpha, a, b, beta, c);

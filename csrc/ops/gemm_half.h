@@ -8,6 +8,12 @@
  * empty. beta == 0 does not read c. False: not done (no library, or no memory), c is untouched. */
 bool shmt__gemm_half(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c);
 
+/* Has the processor AVX-512, and may this process use it? */
+bool shmt__gemm_can_widen(void);
+
+/* The same by AVX-512; only where shmt__gemm_can_widen(). */
+void shmt__gemm_widened(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c);
+
 /* Does the processor multiply bfloat16 by itself (AVX512_BF16), and may this process use that? */
 bool shmt__gemm_has_bfloat16(void);
 

@@ -13,7 +13,7 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define SHMT_PAIRS_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")))
+#define SHMT_PAIRS_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma")))
 #define SHMT_PAIRS_INLINE static inline __attribute__((always_inline)) SHMT_PAIRS_TARGET
 
 enum { SHMT_PAIRS_LANES = 16, SHMT_PAIRS_WIDTH = 2 * SHMT_PAIRS_LANES, SHMT_PAIRS_ITEM = 2 };

@@ -24,8 +24,8 @@
 
 #if defined(__x86_64__)
 
-#define PAIRS SHMT_PAIRS_TARGET
-#define TILES __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+#define PAIRS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma,avx512bf16")))
+#define TILES __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma,avx512bf16,amx-tile,amx-bf16")))
 
 enum {
   ITEM = SHMT_PAIRS_ITEM,

@@ -24,6 +24,7 @@ LAYOUTS = ("dense", "turned", "apart", "strided")
 #: Rows, length of the sums, columns: around whole tiles of 16 and 32, sums of one block and of
 #: several, more rows or columns than a block.
 SHAPES = (
+    (2, 163, 7),
     (4, 1, 16),
     (8, 64, 40),
     (16, 32, 32),
@@ -157,7 +158,7 @@ def _at_the_end(x: np.ndarray, turned: bool) -> Tensor:
 def ends() -> list[str]:
     """Nothing behind a factor or the result is read or written."""
     found = []
-    for m, k, n in SHAPES[:8]:
+    for m, k, n in SHAPES[:9]:
         for turned in (False, True):
             a, b, out = (
                 _at_the_end(np.ones(s, np.float32), turned) for s in ((m, k), (k, n), (m, n))

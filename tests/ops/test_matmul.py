@@ -108,6 +108,23 @@ def test_mm_large_is_split_and_right() -> None:
     np.testing.assert_allclose(got, a @ b, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("rows", [2, 8, 31, 33])
+@pytest.mark.parametrize(("k", "columns"), [(300, 700), (2100, 130), (520, 515)])
+def test_mm_of_few_rows(dtype: str, turned: bool, rows: int, k: int, columns: int) -> None:
+    a, b, c = (_random(*s).astype(dtype) for s in ((rows, k), (k, columns), (rows, columns + 1)))
+    right = st.from_numpy(b.T.copy()).t() if turned else st.from_numpy(b)
+    out = st.from_numpy(c.copy())
+    st.addmm(out[:, 1:], st.from_numpy(a), right, beta=0.5, alpha=2.0, out=out[:, 1:])
+    exact = [x.astype(np.float64) for x in (a, b, c)]
+    wanted = 0.5 * exact[2][:, 1:] + 2.0 * exact[0] @ exact[1]
+    reach = 2.0 * np.abs(exact[0]) @ np.abs(exact[1]) + np.abs(exact[2][:, 1:])
+    error = np.abs(out.numpy()[:, 1:].astype(np.float64) - wanted)
+    assert np.all(error <= k * np.finfo(dtype).eps * reach)
+    assert np.array_equal(out.numpy()[:, 0], c[:, 0])
+
+
 def test_mm_into_out_that_is_a_factor() -> None:
     a = _random(4, 4)
     t = st.from_numpy(a.copy())
