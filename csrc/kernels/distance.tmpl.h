@@ -124,7 +124,11 @@ INLINE void FN(slopes_of_row)(const shmt__distance_slopes* s, T* to, const T* x,
       for (int64_t j = first; j < stop; j++) {
         const T distance = distances[distance_at], *y = others + j * s->length;
         const T grad = norm == 3 ? FN(shared)(grads[grad_at], x, y, s->length, distance) : grads[grad_at];
-        for (int64_t m = 0; m < n; m++) part[m] += grad * FN(slope)(x[begin + m] - y[begin + m], distance, norm);
+        const T share = norm == 2 && distance != 0 ? grad / distance : 0;
+        if (norm == 2 && share - share == 0) /* finite: one division does for all */
+          for (int64_t m = 0; m < n; m++) part[m] += share * (x[begin + m] - y[begin + m]);
+        else
+          for (int64_t m = 0; m < n; m++) part[m] += grad * FN(slope)(x[begin + m] - y[begin + m], distance, norm);
         grad_at += grad_step;
         grad_step -= s->grad_shrink;
         distance_at += distance_step;

@@ -287,8 +287,8 @@ shmt_status shmt__native_group_norm(shmt_tensor* input, shmt_tensor* weight, shm
     g.bias = b;
     g.mean = means;
     g.rstd = scales;
-    void (*const run)(void*, int64_t, int64_t) = format == SHMT_CONTIGUOUS_FORMAT   ? forward_groups
-                                                 : is_row(&g) || g.per_group > COLUMNS ? forward_apart
+    void (*const run)(void*, int64_t, int64_t) = format == SHMT_CONTIGUOUS_FORMAT       ? forward_groups
+                                                 : plane == 1 || g.per_group > COLUMNS ? forward_apart
                                                                                        : forward_last;
     shmt__parallel_for(n * group, grain_of(&g), run, &g);
     SHMT_TRY(check_memory(&g));
