@@ -93,7 +93,7 @@ void SHMT_LOOP(distance)(char* const* data, const int64_t* strides, int64_t n, c
 }
 /* --- gradients ---------------------------------------------------------------------------------- */
 
-enum { FN(slope_run) = 64 };
+enum { FN(slope_run) = 64, FN(slope_vectors) = FN(slope_run) / FN(lanes) };
 
 /* The derivative of a distance of norm 1, 2 or 3 by the difference d. Where it is 0 there is none. */
 INLINE T FN(slope)(T d, T distance, const int norm) {
@@ -121,20 +121,31 @@ INLINE void FN(slopes_of_row)(const shmt__distance_slopes* s, T* to, const T* x,
     for (int64_t first = 0; first < s->others; first += FN(run)) {
       const int64_t stop = first + FN(run) < s->others ? first + FN(run) : s->others;
       T part[FN(slope_run)] = {0};
+      FN(vector) sums[FN(slope_vectors)] = {{0}};
       for (int64_t j = first; j < stop; j++) {
         const T distance = distances[distance_at], *y = others + j * s->length;
         const T grad = norm == 3 ? FN(shared)(grads[grad_at], x, y, s->length, distance) : grads[grad_at];
         const T share = norm == 2 && distance != 0 ? grad / distance : 0;
-        if (norm == 2 && share - share == 0) /* finite: one division does for all */
-          for (int64_t m = 0; m < n; m++) part[m] += share * (x[begin + m] - y[begin + m]);
-        else
-          for (int64_t m = 0; m < n; m++) part[m] += grad * FN(slope)(x[begin + m] - y[begin + m], distance, norm);
+        const T *a = x + begin, *b = y + begin;
+        if (norm == 2 && share - share == 0 && n == FN(slope_run)) { /* finite: one division does for all */
+#pragma GCC unroll 16
+          for (int v = 0; v < FN(slope_vectors); v++) {
+            FN(vector) left, right;
+            memcpy(&left, a + v * FN(lanes), sizeof left);
+            memcpy(&right, b + v * FN(lanes), sizeof right);
+            sums[v] += share * (left - right);
+          }
+        } else if (norm == 2 && share - share == 0) {
+          for (int64_t m = 0; m < n; m++) part[m] += share * (a[m] - b[m]);
+        } else {
+          for (int64_t m = 0; m < n; m++) part[m] += grad * FN(slope)(a[m] - b[m], distance, norm);
+        }
         grad_at += grad_step;
         grad_step -= s->grad_shrink;
         distance_at += distance_step;
         distance_step -= s->distance_shrink;
       }
-      for (int64_t m = 0; m < n; m++) sum[m] += (double)part[m];
+      for (int64_t m = 0; m < n; m++) sum[m] += (double)part[m] + (double)sums[m / FN(lanes)][m % FN(lanes)];
     }
     for (int64_t m = 0; m < n; m++) to[begin + m] += (T)sum[m];
   }
