@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import function_cases as fc
+import image_cases as ic
 import linear_cases as lc
 import numpy as np
 import torch
@@ -222,6 +223,8 @@ GROUPS: dict[str, Group] = {
     ),
     "pooling": Group(0.4, (16, 64), POOLING, lc.image_arrays, lc.image_tensors),
     "convolution": Group(0.9, (16, 64, 256), lc.CONVOLUTION, lc.image_arrays, lc.image_tensors),
+    "images": Group(0.9, (16, 64), ic.IMAGES, ic.image_arrays, ic.image_tensors),
+    "further calls": Group(0.9, LENGTHS[:2], ic.FURTHER, ic.further_arrays, ic.further_tensors),
     "products": Group(0.98, (64, 256, 512), lc.PRODUCTS, lc.matrix_arrays, lc.matrix_tensors),
     "decompositions": Group(1.3, (64, 256), lc.DECOMPOSITIONS, lc.matrix_arrays, lc.matrix_tensors),
     "Fourier transforms": Group(1.3, lc.FOURIER_LENGTHS, lc.FOURIER, lc.line_arrays),
