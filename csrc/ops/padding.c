@@ -170,10 +170,11 @@ static shmt_status pad_borders(pad_mode mode, shmt_tensor* self, shmt_ints pad, 
 /* A copy of a slice costs as much as this many elements by index: wide borders of few elements are taken by those. */
 enum { SLICE_COST = 100 };
 
-/* Is nothing cut off, and is all there is to a border few slices? */
+/* Is nothing cut off, and is all there is to a border few slices? Pixels whose channels come last are picked whole. */
 static bool are_few(const shmt_tensor* self, shmt_ints pad) {
   int64_t slices = 0;
 
+  if (pad.len / 2 == self->n_dims - 2 && shmt__tensor_suggest_format(self) != SHMT_CONTIGUOUS_FORMAT) return false;
   for (int64_t i = 0; i < pad.len; i++) {
     if (pad.data[i] < 0 || !shmt__add_i64(slices, pad.data[i], &slices)) return false;
   }

@@ -88,6 +88,13 @@ static void pick_row(const job* j, char* to, char* from) {
     return;
   }
   const int64_t inner_step = j->from.strides[j->from.n_dims - 1];
+  if (inner_step == item && step == j->inner * item) {
+    for (int64_t i = 0, n; i < p->out; i += n, to += n * step) { /* neighbours together */
+      for (n = 1; i + n < p->out && p->at[i + n] == p->at[i] + n;) n++;
+      memcpy(to, from + p->at[i] * step, (size_t)(n * step));
+    }
+    return;
+  }
   for (int64_t i = 0; i < p->out; i++, to += j->inner * item)
     shmt__move_elements(to, item, from + p->at[i] * step, inner_step, j->inner, item);
 }

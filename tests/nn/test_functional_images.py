@@ -301,3 +301,30 @@ def test_grid_sample_has_second_derivatives_of_one_argument(wanted: str) -> None
         lambda _: F.grid_sample(pixels, grid, "bicubic", align_corners=True),
         chosen.requires_grad_(),
     )
+
+
+@pytest.mark.parametrize("shape", [(2, 12, 3, 5), (1, 36, 4, 2), (3, 9, 1, 1)])
+def test_pixels_are_shuffled_as_they_lie(shape):
+    r = 2 if shape[1] % 4 == 0 else 3
+    x = image(*shape).detach()
+    last = x.contiguous(memory_format=sh.channels_last)
+    wide, wide_last = F.pixel_shuffle(x, r), F.pixel_shuffle(last, r)
+    assert wide_last.is_contiguous(memory_format=sh.channels_last)
+    assert sh.equal(wide, wide_last)
+    back = F.pixel_unshuffle(wide.contiguous(memory_format=sh.channels_last), r)
+    assert back.is_contiguous(memory_format=sh.channels_last)
+    assert sh.equal(back, x)
+    formats = {"memory_format": sh.channels_last}
+    assert gradcheck(lambda t: F.pixel_shuffle(t.contiguous(**formats), r), x.requires_grad_())
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("pad", [(1, 2, 3, 1), (0, 1, -1, 2), (-1, -1, 0, 0), (2, 0, 2, 2)])
+@pytest.mark.parametrize("dtype", [sh.float64, sh.bfloat16, sh.uint8])
+def test_padding_of_channels_last_is_that_of_planes(dtype, pad, mode):
+    x = (image(2, 5, 6, 7).detach() * 20).abs().to(dtype)
+    last = x.contiguous(memory_format=sh.channels_last)
+    padded = F.pad(last, pad, mode=mode)
+    assert padded.is_contiguous(memory_format=sh.channels_last)
+    assert sh.equal(padded, F.pad(x, pad, mode=mode))
+    assert sh.equal(padded[:, ::2], F.pad(last[:, ::2], pad, mode=mode))

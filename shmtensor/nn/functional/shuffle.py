@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 
+import shmtensor
 from shmtensor._tensor import Tensor
 
 __all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
+
+
+def _has_channels_last(input: Tensor) -> bool:
+    """Do channels come last in memory, as they then do in results?"""
+    return (
+        input.dim() == 4
+        and input.is_contiguous(memory_format=shmtensor.channels_last)
+        and not input.is_contiguous()
+    )
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
@@ -41,6 +51,10 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         )
     outer = input.shape[:-3]
     n, c = math.prod(outer), channels // (r * r)
+    if _has_channels_last(input):
+        pixels = input.permute(0, 2, 3, 1).reshape(n, height, width, c, r, r)
+        spread = pixels.permute(0, 1, 4, 2, 5, 3).reshape(n, height * r, width * r, c)
+        return spread.permute(0, 3, 1, 2)
     squares = input.reshape(n, c, r, r, height, width).permute(0, 1, 4, 2, 5, 3)
     return squares.reshape([*outer, c, height * r, width * r])
 
@@ -75,6 +89,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
             )
     outer = input.shape[:-3]
     n = math.prod(outer)
+    if _has_channels_last(input):
+        pixels = input.permute(0, 2, 3, 1).reshape(n, height // r, r, width // r, r, channels)
+        gathered = pixels.permute(0, 1, 3, 5, 2, 4)
+        return gathered.reshape(n, height // r, width // r, channels * r * r).permute(0, 3, 1, 2)
     squares = input.reshape(n, channels, height // r, r, width // r, r).permute(0, 1, 3, 5, 2, 4)
     return squares.reshape([*outer, channels * r * r, height // r, width // r])
 
