@@ -7,6 +7,9 @@
  * other. The loader and the storer turn memory into that form and back: tiles are transposed where lines are dense, and
  * columns (neighbouring lines next to each other) are read as they lie.
  *
+ * Where all is complex and lines are long the pair is one vector of complex numbers as they lie in memory (SHMT_FFT_RUNS), of half as many
+ * lines: the block is half as large, and bringing it in moves whole numbers only. Products take a shuffle then.
+ *
  * A single line of n = n1 n2 elements is its own matrix of n1 rows and n2 columns: the columns are transformed first,
  * neighbouring ones in neighbouring lanes, and multiplied by roots; then the rows of what came out, n1 of them. The
  * columns are left as n2 rows of runs, a vector of real parts followed by one of imaginary parts, in which neighbours are
@@ -15,13 +18,13 @@
  * Short lines have a place of their own in between, block by block, which is read as it lies.
  *
  * Note [Short lines]
- * Dense complex lines of 16 to 256 elements, powers of two, are matrices too, but the numbers stay side by side as they are
+ * Dense complex lines of 16 to 512 elements, powers of two, are matrices too, but the numbers stay side by side as they are
  * in memory, and a whole column of runs of them is in registers. Neither half needs scratch but the line itself between
  * them, nor other lines to fill the lanes; the only shuffles transpose squares, and exchange parts before a product.
  * Backward, the numbers are conjugated on the way in and out.
  *
- * Transforms in lanes are forwards; a backward one is the forward one with the real and the imaginary parts exchanged on the way
- * in and out.
+ * Transforms in lanes are forwards; a backward one is the forward one with the real and the imaginary parts exchanged
+ * (of runs: conjugated) on the way in and out.
  */
 #ifndef SHMT_KERNELS_FFT_H
 #define SHMT_KERNELS_FFT_H
@@ -30,7 +33,7 @@
 #include <stdint.h>
 
 enum {
-  SHMT_FFT_SHORT = 256, /* elements of the longest of short lines */
+  SHMT_FFT_SHORT = 512, /* elements of the longest of short lines */
   SHMT_FFT_STEPS = 24,  /* most factors of a length */
   SHMT_FFT_LANES = 16,  /* most lanes there are */
   SHMT_FFT_RADIX = 509, /* largest factor that steps are made for */
@@ -53,6 +56,7 @@ typedef struct shmt__fft_steps {
 /* What a block's lines are in memory and in scratch. */
 typedef enum shmt__fft_kind {
   SHMT_FFT_COMPLEX,
+  SHMT_FFT_RUNS, /* complex lines, of at least as many elements as lanes: half as many of them at once */
   /* Real lines of even length 2n: n complex numbers. The spectrum has n + 1 elements, or 2n. */
   SHMT_FFT_FROM_EVEN,
   SHMT_FFT_TO_EVEN,
@@ -106,7 +110,7 @@ typedef struct shmt__fft_line {
   int64_t begin;      /* the first block */
 } shmt__fft_line;
 
-/* A short line as a matrix: `rows` by `columns`, each 4, 8 or 16. */
+/* A short line as a matrix: `rows` by `columns`, 4, 8 or 16 by one of these or 32. */
 typedef struct shmt__fft_short {
   int64_t rows, columns;
   int64_t run;       /* numbers side by side, which are a vector or half of one; rows and columns are multiples of it */

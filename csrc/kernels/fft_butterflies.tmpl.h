@@ -119,3 +119,33 @@ INLINE void OF(dft_16)(NUMBER* v) {
   v[2] = r[0], v[6] = r[1], v[10] = r[2], v[14] = r[3];
   v[3] = t[0], v[7] = t[1], v[11] = t[2], v[15] = t[3];
 }
+
+INLINE void OF(dft_32)(NUMBER* v) {
+  const R cosines[9] = {(R)1,
+                        (R)0.98078528040323044913,
+                        (R)0.92387953251128675613,
+                        (R)0.83146961230254523708,
+                        (R)0.70710678118654752440,
+                        (R)0.55557023301960222474,
+                        (R)0.38268343236508977173,
+                        (R)0.19509032201612826785,
+                        (R)0};
+  NUMBER a[16], b[16];
+
+#pragma GCC unroll 16
+  for (int k = 0; k < 16; k++) a[k] = v[2 * k];
+  OF(dft_16)(a);
+#pragma GCC unroll 16
+  for (int k = 0; k < 16; k++) b[k] = v[2 * k + 1];
+  OF(dft_16)(b);
+  v[0] = OF(add)(a[0], b[0]);
+  v[16] = OF(sub)(a[0], b[0]);
+  v[8] = OF(sub_i)(a[8], b[8]);
+  v[24] = OF(add_i)(a[8], b[8]);
+#pragma GCC unroll 16
+  for (int k = 1; k < 16; k += k == 7 ? 2 : 1) {
+    const NUMBER turned = OF(times)(b[k], k < 8 ? cosines[k] : -cosines[16 - k], k < 8 ? -cosines[8 - k] : -cosines[k - 8]);
+    v[k] = OF(add)(a[k], turned);
+    v[k + 16] = OF(sub)(a[k], turned);
+  }
+}

@@ -60,7 +60,7 @@ INLINE NUMBER OF(add_scaled)(NUMBER a, NUMBER b, R c) { return a + b * c; }
 INLINE NUMBER OF(sub_i)(NUMBER a, NUMBER b) { return a + SWAPPED_PARTS(b) * ALTERNATING; }
 INLINE NUMBER OF(add_i)(NUMBER a, NUMBER b) { return a - SWAPPED_PARTS(b) * ALTERNATING; }
 INLINE NUMBER OF(turned)(NUMBER a) { return SWAPPED_PARTS(a) * ALTERNATING; }
-INLINE NUMBER OF(times)(NUMBER a, R re, R im) { return a * re + SWAPPED_PARTS(a) * (ALTERNATING * -im); }
+INLINE NUMBER OF(times)(NUMBER a, R re, R im) { return a * re - OF(turned)(a) * im; }
 
 #include "kernels/fft_butterflies.tmpl.h"
 
@@ -110,9 +110,14 @@ INLINE void OF(transpose)(NUMBER* runs) {
 #endif
 }
 
+#if RUN_BYTES == VECTOR_BYTES
+#include "kernels/fft_steps.tmpl.h"
+#include "kernels/fft_runs.tmpl.h"
+#endif
+
 /* Of `count` lines `apart` bytes from each other, the columns of P elements, times their factors, as rows of P. Of as many
  * lines of such rows, the columns of P elements to the results. */
-#define SIZE(P)                                                                                                        \
+#define COLUMNS(P)                                                                                                      \
   static void OF(columns_##P)(const shmt__fft_short* c, const char* line, int64_t apart, int64_t count, R* to) {       \
     const int64_t n2 = c->columns;                                                                                     \
     for (; count > 0; count--, line += apart) {                                                                        \
@@ -130,7 +135,8 @@ INLINE void OF(transpose)(NUMBER* runs) {
         }                                                                                                              \
       }                                                                                                                \
     }                                                                                                                  \
-  }                                                                                                                    \
+  }
+#define ROWS(P)                                                                                                       \
   static void OF(rows_##P)(const shmt__fft_short* c, const R* from, int64_t apart, int64_t count, char* line) {        \
     const int64_t n1 = c->rows;                                                                                        \
     const bool is_scaled = !c->is_forward || c->scale != 1;                                                            \
@@ -139,19 +145,24 @@ INLINE void OF(transpose)(NUMBER* runs) {
       R* to = (R*)(void*)line;                                                                                         \
       for (int64_t b = 0; b < n1; b += COUNT, from += 2 * COUNT, to += 2 * COUNT) {                                    \
         NUMBER v[P];                                                                                                   \
-        _Pragma("GCC unroll 16") for (int r = 0; r < P; r++) v[r] = OF(get)(from + 2 * n1 * r);                        \
+        _Pragma("GCC unroll 32") for (int r = 0; r < P; r++) v[r] = OF(get)(from + 2 * n1 * r);                        \
         OF(dft_##P)(v);                                                                                                \
-        if (is_scaled) _Pragma("GCC unroll 16") for (int r = 0; r < P; r++) v[r] *= scale;                             \
-        _Pragma("GCC unroll 16") for (int r = 0; r < P; r++) OF(put)(to + 2 * n1 * r, v[r]);                           \
+        if (is_scaled) _Pragma("GCC unroll 32") for (int r = 0; r < P; r++) v[r] *= scale;                             \
+        _Pragma("GCC unroll 32") for (int r = 0; r < P; r++) OF(put)(to + 2 * n1 * r, v[r]);                           \
       }                                                                                                                \
     }                                                                                                                  \
   }
 #if COUNT <= 4
-SIZE(4)
+COLUMNS(4)
+ROWS(4)
 #endif
-SIZE(8)
-SIZE(16)
-#undef SIZE
+COLUMNS(8)
+COLUMNS(16)
+ROWS(8)
+ROWS(16)
+ROWS(32)
+#undef COLUMNS
+#undef ROWS
 
 /* As fft_short. */
 static void OF(lines)(char* const* data, const int64_t* strides, int64_t n, const shmt__fft_short* c) {
@@ -174,7 +185,8 @@ static void OF(lines)(char* const* data, const int64_t* strides, int64_t n, cons
       case 4: OF(rows_4)(c, between, strides[0], count, to); break;
 #endif
       case 8: OF(rows_8)(c, between, strides[0], count, to); break;
-      default: OF(rows_16)(c, between, strides[0], count, to);
+      case 16: OF(rows_16)(c, between, strides[0], count, to); break;
+      default: OF(rows_32)(c, between, strides[0], count, to);
     }
   }
 }

@@ -281,7 +281,8 @@ static void FN(store_dense)(const shmt__fft_place* p, int64_t n, const FN(values
 }
 
 /* The same for lines of real numbers, one of the two parts: a vector of elements. */
-INLINE void FN(load_part)(const shmt__fft_place* p, bool is_im, int64_t i, int64_t j, FN(vector)* to, const bool is_joined) {
+INLINE void FN(load_part)(const shmt__fft_place* p, bool is_im, int64_t i, int64_t j, FN(vector)* to,
+                          const bool is_joined) {
   FN(vector) a[LANES];
 
 #pragma GCC unroll 16
@@ -322,7 +323,8 @@ static void FN(load_dense_part)(const shmt__fft_place* p, bool is_im, int64_t n,
     FN(load_part)(p, is_im, n - LANES, 0, to, false);
 }
 
-static void FN(store_dense_part)(const shmt__fft_place* p, bool is_im, int64_t n, const FN(vector)* from, int64_t step, R scale) {
+static void FN(store_dense_part)(const shmt__fft_place* p, bool is_im, int64_t n, const FN(vector)* from, int64_t step,
+                                 R scale) {
   int64_t i = 0;
 
   for (; i + LANES <= n; i += LANES) FN(store_part)(p, is_im, i, i, from, step, scale, false);
@@ -438,4 +440,17 @@ static void FN(store_spectrum)(const shmt__fft_place* p, int64_t n, bool is_whol
   shmt__fft_place rest = *p;
   rest.at += half * p->step * (int64_t)sizeof(R);
   FN(store)(&rest, n - half, &(FN(values)){&from->re, &from->im, -2, re_scale, -im_scale});
+}
+
+INLINE FN(pair) FN(add)(FN(pair) a, FN(pair) b) { return (FN(pair)){a.re + b.re, a.im + b.im}; }
+INLINE FN(pair) FN(sub)(FN(pair) a, FN(pair) b) { return (FN(pair)){a.re - b.re, a.im - b.im}; }
+INLINE FN(pair) FN(scaled)(FN(pair) a, R c) { return (FN(pair)){a.re * c, a.im * c}; }
+/* a + c b */
+INLINE FN(pair) FN(add_scaled)(FN(pair) a, FN(pair) b, R c) { return (FN(pair)){a.re + c * b.re, a.im + c * b.im}; }
+/* a - i b and a + i b */
+INLINE FN(pair) FN(sub_i)(FN(pair) a, FN(pair) b) { return (FN(pair)){a.re + b.im, a.im - b.re}; }
+INLINE FN(pair) FN(add_i)(FN(pair) a, FN(pair) b) { return (FN(pair)){a.re - b.im, a.im + b.re}; }
+INLINE FN(pair) FN(turned)(FN(pair) a) { return (FN(pair)){a.im, -a.re}; }
+INLINE FN(pair) FN(times)(FN(pair) a, R re, R im) {
+  return (FN(pair)){a.re * re - a.im * im, a.re * im + a.im * re};
 }

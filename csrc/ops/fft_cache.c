@@ -18,7 +18,7 @@ static void register_fork_handlers(void) { (void)pthread_atfork(lock_cache, unlo
 
 static bool same_key(const shmt__fft_key* a, const shmt__fft_key* b) {
   return a->length == b->length && a->dtype == b->dtype && a->lines == b->lines && a->has_halves == b->has_halves &&
-         a->is_strided == b->is_strided;
+         a->is_strided == b->is_strided && a->is_runs == b->is_runs;
 }
 
 /* Put a plan in front of the `at` that are there. */
@@ -64,7 +64,7 @@ static void keep(shmt__fft_plan* plan) {
 }
 
 shmt_status shmt__fft_plan_find(shmt__fft_key key, shmt__fft_plan** out) {
-  const int64_t lanes = shmt__fft_lanes(key.dtype);
+  const int64_t lanes = shmt__fft_lanes(key.dtype) / (key.is_runs ? 2 : 1);
 
   (void)pthread_once(&once, register_fork_handlers);
   if (key.lines > lanes) key.lines = (int)lanes;

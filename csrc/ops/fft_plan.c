@@ -49,14 +49,14 @@ static int factorize(int64_t n, int64_t* factors, double* cost) {
   return n == 1 ? count : 0;
 }
 
-/* What the steps take for one element, more where a block of n elements leaves the cache. */
-static double element_cost(int64_t n, double extra) {
+/* What the steps take for one element of `vectors` vectors, more where a block of n elements leaves the cache. */
+static double element_cost(int64_t n, double extra, int vectors) {
   int64_t factors[SHMT_FFT_STEPS];
-  const double bytes = 2.0 * (double)n * (double)shmt__fft_element_bytes();
+  const double share = vectors / 2.0, bytes = 2.0 * (double)n * share * (double)shmt__fft_element_bytes();
   double cost;
 
   factorize(n, factors, &cost);
-  return (cost + extra) * (bytes > FAR_BYTES ? 2.2 : bytes > NEAR_BYTES ? 1.3 : 1);
+  return share * (cost + extra) * (bytes > FAR_BYTES ? 2.2 : bytes > NEAR_BYTES ? 1.3 : 1);
 }
 
 static double ceil_div(int64_t n, int64_t by) { return (double)((n + by - 1) / by); }
@@ -68,8 +68,8 @@ static int64_t line_bytes(int64_t n, int64_t lanes) { return n * (shmt__fft_elem
  * leaves the cache, short rows are better. */
 static double matrix_cost(int64_t n1, int64_t n2, int64_t lanes) {
   const double far = n1 <= n2 && line_bytes(n1 * n2, lanes) > FAR_BYTES ? 1.05 : 1;
-  return PER_LINE + far * (ceil_div(n2, lanes) * (double)n1 * element_cost(n1, IN_COLUMNS + BETWEEN) +
-                           ceil_div(n1, lanes) * (double)n2 * element_cost(n2, IN_COLUMNS));
+  return PER_LINE + far * (ceil_div(n2, lanes) * (double)n1 * element_cost(n1, IN_COLUMNS + BETWEEN, 2) +
+                           ceil_div(n1, lanes) * (double)n2 * element_cost(n2, IN_COLUMNS, 2));
 }
 
 /* Is the scratch of a matrix, which is the larger the longer its columns or rows, at most a byte an element? */
@@ -96,7 +96,7 @@ static int64_t find_matrix(int64_t n, int64_t lanes, double* cost) {
 /* Is a line of n elements a short one? Then its matrix. */
 static bool find_short(int64_t n, int64_t lanes, shmt__fft_short* s) {
   if (n < 16 || n > SHMT_FFT_SHORT || (n & (n - 1)) != 0) return false;
-  s->rows = n < 64 ? 4 : n < SHMT_FFT_SHORT ? 8 : 16;
+  s->rows = n < 64 ? 4 : n < 256 ? 8 : 16;
   s->columns = n / s->rows;
   s->run = s->rows < lanes / 2 ? s->rows : lanes / 2;
   return true;
@@ -239,14 +239,17 @@ static void choose(shmt__fft_plan* plan) {
   int64_t n1 = 1, n2 = 1;
   double by_line;
 
-  const bool is_full = plan->key.lines >= lanes;
-  const double by_lanes = (double)n * element_cost(n, plan->key.is_strided && !is_full ? ONE_BY_ONE : TRANSPOSED) /
-                          (double)(is_full ? lanes : plan->key.lines);
+  const int64_t at_once = plan->key.is_runs ? lanes / 2 : lanes;
+  const bool is_full = plan->key.lines >= at_once;
+  const int extra = plan->key.is_strided && !is_full ? ONE_BY_ONE : TRANSPOSED;
+  const double by_lanes = (double)n * element_cost(n, extra, plan->key.is_runs ? 1 : 2) /
+                          (double)(is_full ? at_once : plan->key.lines);
   const int64_t columns = find_matrix(n, lanes, &by_line);
   /* One of many columns takes a line of the cache for each of its elements. */
   if (plan->key.is_strided) by_line += (double)n * GATHERED * (is_full ? 4 : 1);
   const double by_chirp = n > 64 ? find_convolution(2 * n - 1, lanes, &n1, &n2) : INFINITY;
-  const bool is_plain = !plan->key.has_halves && !plan->key.is_strided;
+  /* Halves are a pass of their own, fast where it is many vectors long. */
+  const bool is_plain = (n >= 16 * lanes || !plan->key.has_halves) && !plan->key.is_strided;
   if ((is_plain || by_line < by_lanes) && find_short(n, lanes, &plan->small)) {
     plan->way = SHMT_FFT_SHORTLY;
   } else if (by_chirp < by_lanes && by_chirp < by_line) {
@@ -274,8 +277,8 @@ static shmt_status fill(shmt__fft_plan* plan) {
   if (by_lanes) numbers += steps_numbers(&plan->steps);
   if (by_chirp) numbers += n + shmt__fft_split_length(&plan->split);
   if (by_matrix) numbers += steps_numbers(&plan->split.columns) + steps_numbers(&plan->split.rows);
-  const uint64_t between =
-      by_matrix ? (uint64_t)(split_elements(&plan->split, shmt__fft_lanes(plan->key.dtype)) * shmt__fft_element_bytes()) : 0;
+  const int64_t turns = by_matrix ? split_elements(&plan->split, shmt__fft_lanes(plan->key.dtype)) : 0;
+  const uint64_t between = (uint64_t)(turns * shmt__fft_element_bytes());
   plan->nbytes = (between + (uint64_t)numbers * item + 63) / 64 * 64;
   plan->memory = aligned_alloc(64, plan->nbytes);
   SHMT_REQUIRE(plan->memory != NULL, SHMT_E_NOMEM, "tables of a Fourier transform of %lld elements", (long long)n);

@@ -22,6 +22,7 @@ typedef struct shmt__fft_key {
   shmt_dtype dtype;  /* complex */
   int lines;         /* at once; more than there are lanes count as that many */
   bool has_halves;   /* for real lines of twice the length */
+  bool is_runs;      /* in lanes, lines are SHMT_FFT_RUNS */
   bool is_strided;   /* the lines are not dense, on one side or both: columns */
 } shmt__fft_key;
 

@@ -8,8 +8,8 @@
 #include "ops/fft_line.h"
 #include "storage/allocator.h"
 
-/* Elements that are worth a thread. */
-enum { GRAIN_POINTS = 1 << 14 };
+/* Elements that are worth a thread; bytes of a block's scratch that stay in the first cache. */
+enum { GRAIN_POINTS = 1 << 14, NEAR_BYTES = 32 << 10 };
 
 typedef struct job {
   const shmt__fft_request* r;
@@ -77,8 +77,9 @@ static void find_lines(const job* j, shmt__cursor* c, int64_t count, bundle* in,
     if (l + 1 < count) shmt__cursor_next(c, w);
   }
   shmt__cursor_next(c, w);
-  in->apart = in->at[1] - in->at[0];
-  out->apart = out->at[1] - out->at[0];
+  /* A line alone is like a column. */
+  in->apart = lanes > 1 ? in->at[1] - in->at[0] : 2 * part;
+  out->apart = lanes > 1 ? out->at[1] - out->at[0] : 2 * part;
   for (int64_t l = 1; l < lanes; l++) {
     if (in->at[l] != in->at[0] + l * in->apart) in->apart = 0;
     if (out->at[l] != out->at[0] + l * out->apart) out->apart = 0;
@@ -116,7 +117,9 @@ static void place_pair(const job* j, const bundle* at, int64_t step, shmt__fft_p
 static bool is_paired(const shmt__fft_request* r) { return r->form != SHMT_FFT_C2C && r->length % 2 != 0; }
 
 static shmt__fft_kind kind_of(const shmt__fft_request* r) {
-  if (r->form == SHMT_FFT_C2C) return SHMT_FFT_COMPLEX;
+  /* Runs where the parts apart would leave the first cache: each block of few lines begins anew. */
+  if (r->form == SHMT_FFT_C2C)
+    return 2 * r->length * shmt__fft_element_bytes() > NEAR_BYTES ? SHMT_FFT_RUNS : SHMT_FFT_COMPLEX;
   if (r->form == SHMT_FFT_C2R) return is_paired(r) ? SHMT_FFT_TO_PAIR : SHMT_FFT_TO_EVEN;
   return is_paired(r) ? SHMT_FFT_FROM_PAIR : SHMT_FFT_FROM_EVEN;
 }
@@ -133,6 +136,7 @@ static void place_block(const job* j, shmt__fft_block* b, shmt__cursor* c, int64
   }
   switch (b->kind) {
     case SHMT_FFT_COMPLEX:
+    case SHMT_FFT_RUNS:
       place_complex(j, &in[0], in_step, &b->in[0]);
       place_complex(j, &out[0], out_step, &b->out[0]);
       break;
@@ -185,7 +189,7 @@ static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
                        .scale = j->r->scale,
                        .room = n + 1};
   const int64_t next = j->dims.n_dims > 0 ? lines * j->part_bytes : 0;
-  const uint64_t nbytes = (uint64_t)((2 * b.room + n) * shmt__fft_element_bytes());
+  const uint64_t nbytes = (uint64_t)((2 * b.room + n) * j->lanes * 2 * j->part_bytes);
   shmt__cursor c;
   shmt__cursor_init(&c, &j->dims, begin * lines);
   void* scratch = NULL;
@@ -251,6 +255,19 @@ static shmt_status run_from_real(const job* j, char* in, char* out, char* work) 
   return SHMT_OK;
 }
 
+/* Two real lines as the two parts of one; false: they hold an infinity or a NaN. Results may be scattered. */
+static shmt_status run_pair_from_real(const job* j, char* const in[2], char* const out[2], char* work, bool* done) {
+  const shmt__fft_request* r = j->r;
+  const shmt__fft_pass pass = {.is_forward = r->is_forward, .is_whole = r->form == SHMT_FFT_R2C_WHOLE};
+  char is_infinite = 0;
+
+  call(r, SHMT_LOOP_fft_gather, (char*[]){work, in[0], in[1]}, r->in.step, r->length, NULL);
+  SHMT_TRY(shmt__fft_line_run(j->plan, work, work, true, r->scale));
+  call(r, SHMT_LOOP_fft_from_pair, (char*[]){out[0], out[1], work, &is_infinite}, r->out.step, r->length, &pass);
+  *done = is_infinite == 0;
+  return SHMT_OK;
+}
+
 static shmt_status run_to_real(const job* j, char* in, char* out, char* work) {
   const shmt__fft_request* r = j->r;
   const int64_t n = r->length, step = r->out.step;
@@ -280,19 +297,40 @@ static bool are_in_place(const shmt__fft_request* r) {
   return !is_paired(r) && r->in.step == in && r->out.step == out;
 }
 
+/* Lines that are transformed at once, where lines are done one by one. */
+static int64_t lines_at_once(const shmt__fft_request* r) { return is_paired(r) && r->form != SHMT_FFT_C2R ? 2 : 1; }
+
+/* The next one or two lines. */
+static shmt_status run_next(const job* j, shmt__cursor* c, int64_t count, char* work) {
+  const shmt__fft_request* r = j->r;
+  char *in[2], *out[2];
+  bool done = false;
+
+  for (int64_t i = 0; i < count; i++, shmt__cursor_next(c, &j->dims)) {
+    in[i] = (char*)r->in.data + c->from * j->part_bytes;
+    out[i] = (char*)r->out.data + c->to * j->part_bytes;
+  }
+  if (count == 2) SHMT_TRY(run_pair_from_real(j, in, out, work, &done));
+  for (int64_t i = 0; i < count && !done; i++)
+    SHMT_TRY((r->form == SHMT_FFT_C2C   ? run_complex
+              : r->form == SHMT_FFT_C2R ? run_to_real
+                                        : run_from_real)(j, in[i], out[i], work));
+  return SHMT_OK;
+}
+
+/* Pieces of as many lines as are transformed at once. */
 static shmt_status run_lines(const job* j, int64_t begin, int64_t end) {
   const uint64_t nbytes = are_in_place(j->r) ? 0 : (uint64_t)(2 * (j->r->length + 2) * j->part_bytes);
+  const int64_t at_once = lines_at_once(j->r);
   shmt__cursor c;
-  shmt__cursor_init(&c, &j->dims, begin);
+  shmt__cursor_init(&c, &j->dims, begin * at_once);
   shmt_status status = SHMT_OK;
   void* work = NULL;
 
   SHMT_TRY(shmt__alloc(nbytes, &work));
-  for (; begin < end && status == SHMT_OK; begin++, shmt__cursor_next(&c, &j->dims)) {
-    char *in = (char*)j->r->in.data + c.from * j->part_bytes, *out = (char*)j->r->out.data + c.to * j->part_bytes;
-    status = j->r->form == SHMT_FFT_C2C   ? run_complex(j, in, out, work)
-             : j->r->form == SHMT_FFT_C2R ? run_to_real(j, in, out, work)
-                                          : run_from_real(j, in, out, work);
+  for (; begin < end && status == SHMT_OK; begin++) {
+    const int64_t left = j->n_lines - begin * at_once;
+    status = run_next(j, &c, left < at_once ? left : at_once, work);
   }
   shmt__dealloc(work, nbytes);
   return status;
@@ -338,7 +376,11 @@ static void run_piece(void* ctx, int64_t begin, int64_t end) {
 shmt_status shmt__fft_run(const shmt__fft_request* r) {
   SHMT_AUTO(shmt__fft_plan) plan = NULL;
   const bool is_even = r->form != SHMT_FFT_C2C && r->length % 2 == 0;
-  job j = {.r = r, .n_lines = 1, .part_bytes = shmt__dtype_size[r->dtype] / 2, .lanes = shmt__fft_lanes(r->dtype)};
+  const bool is_runs = kind_of(r) == SHMT_FFT_RUNS;
+  job j = {.r = r,
+           .n_lines = 1,
+           .part_bytes = shmt__dtype_size[r->dtype] / 2,
+           .lanes = shmt__fft_lanes(r->dtype) / (is_runs ? 2 : 1)};
 
   for (int d = 0; d < r->n_dims; d++) j.n_lines *= r->sizes[d];
   if (j.n_lines == 0) return SHMT_OK;
@@ -349,6 +391,7 @@ shmt_status shmt__fft_run(const shmt__fft_request* r) {
                                                .dtype = r->dtype,
                                                .lines = at_once < SHMT_FFT_LANES ? (int)at_once : SHMT_FFT_LANES,
                                                .has_halves = is_even,
+                                               .is_runs = is_runs,
                                                .is_strided = r->in.step > 2 || r->out.step > 2},
                                &plan));
   j.plan = plan;
@@ -358,7 +401,7 @@ shmt_status shmt__fft_run(const shmt__fft_request* r) {
   else if (j.n_lines == 1)
     run_piece(&j, 0, 1); /* which deals out its own parts */
   else
-    shmt__parallel_for(j.n_lines, GRAIN_POINTS / r->length + 1, run_piece, &j);
+    shmt__parallel_for((j.n_lines + lines_at_once(r) - 1) / lines_at_once(r), GRAIN_POINTS / r->length + 1, run_piece, &j);
   /* relaxed: the pool has joined. */
   SHMT_REQUIRE(atomic_load_explicit(&j.failed, memory_order_relaxed) == SHMT_OK, SHMT_E_NOMEM,
                "scratch of a Fourier transform");

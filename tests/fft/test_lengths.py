@@ -72,7 +72,7 @@ def test_lines_that_overlap_or_are_reversed_by_strides(dtype: type) -> None:
     np.testing.assert_allclose(st.fft.ifft(same).numpy()[7], np.fft.ifft(x[:16]), atol=1e-5)
 
 
-@pytest.mark.parametrize("n", [16, 32, 64, 128, 256])
+@pytest.mark.parametrize("n", [16, 32, 64, 128, 256, 512])
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_short_lines_with_gaps_between(n: int, dtype: type) -> None:
     rng = np.random.default_rng(n)
@@ -138,7 +138,7 @@ def test_a_forked_child_has_the_plans() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-@pytest.mark.parametrize("n", [2, 15, 48, 243, 509])
+@pytest.mark.parametrize("n", [2, 15, 48, 243, 509, 997])
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 def test_infinities_stay_in_their_lines(n: int, bad: float) -> None:
     x = np.random.default_rng(0).standard_normal((40, n))
