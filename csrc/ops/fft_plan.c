@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Clocks for a vector of elements: to bring one in from dense lines and back, number by number, from columns, between the
- * columns and the rows of a matrix; to begin with a line. Clocks for an element of a line that is gathered by itself. */
-enum { TRANSPOSED = 20, ONE_BY_ONE = 80, IN_COLUMNS = 6, BETWEEN = 12, PER_LINE = 300, GATHERED = 6, NO_WAY = 1 << 30 };
+/* Clocks for a vector of elements: to bring one in from dense lines and back, with its parts apart and as it is, number by
+ * number, from columns, between the columns and the rows of a matrix; to begin with a line. Clocks for an element of a
+ * line that is gathered by itself. */
+enum { TRANSPOSED = 20, MOVED = 16, ONE_BY_ONE = 80, IN_COLUMNS = 6, BETWEEN = 12, PER_LINE = 300, GATHERED = 6, NO_WAY = 1 << 30 };
 /* Scratch of a line's columns and rows that is always allowed. */
 enum { SMALL_BYTES = 128 << 10 };
 /* Bytes of a block's scratch that stay in the first and the second cache. */
@@ -241,7 +242,7 @@ static void choose(shmt__fft_plan* plan) {
 
   const int64_t at_once = plan->key.is_runs ? lanes / 2 : lanes;
   const bool is_full = plan->key.lines >= at_once;
-  const int extra = plan->key.is_strided && !is_full ? ONE_BY_ONE : TRANSPOSED;
+  const int extra = plan->key.is_strided && !is_full ? ONE_BY_ONE : plan->key.is_runs ? MOVED : TRANSPOSED;
   const double by_lanes = (double)n * element_cost(n, extra, plan->key.is_runs ? 1 : 2) /
                           (double)(is_full ? at_once : plan->key.lines);
   const int64_t columns = find_matrix(n, lanes, &by_line);
