@@ -1,6 +1,7 @@
 /* kernels/activation.tmpl.h -- activation functions of exponentials, and their derivatives (grad a, input b). */
 #include "kernels/complex.h"
 #include "kernels/loops.h"
+#include "kernels/pieces.h"
 #include "kernels/stretch.h"
 #include "kernels/vmath_double.h"
 #include "kernels/wide_log.h"
@@ -20,10 +21,11 @@ static inline __attribute__((always_inline)) C FN(density)(C x) { return (C)0.39
 #define ABOVE_0(x) ((x) < 0 ? (x) * 0 : (x))
 #if SHMT_IS_HALF
 SHMT_WIDENED_BY(gelu, gelu_coarse, T, 1)
+#elif SHMT_HAS_WIDE && !SHMT_IS_DOUBLE
+UNARY_WIDE(gelu, shmt__wide_geluf)
+UNARY_WIDE(gelu_coarse, shmt__wide_gelu_coarsef)
 #else
 UNARY_COSTLY(gelu, ABOVE_0(a) - OWN(tail_product)(a))
-#endif
-#if SHMT_IS_FULL
 UNARY_COSTLY(gelu_coarse, ABOVE_0(a) - shmt__tail_product_coarsef(a))
 #endif
 #undef ABOVE_0

@@ -103,6 +103,8 @@ SHMT_VECTOR void shmt__wide_store(void* p, uint32_t m, shmt__wd v) { _mm512_mask
 
 /* By the function of vectors, of float or double, that is named alike; at other levels by an expression of a (and b). */
 #define SHMT_OWN_WIDE(fn)        _Generic((C)0, float: shmt__wide_##fn##f, default: shmt__wide_##fn)
+/* What halves take instead, of floats; no half is calculated in double. */
+#define SHMT_COARSE(fn)          _Generic((C)0, float: shmt__wide_##fn##_coarsef, default: shmt__wide_##fn)
 #define UNARY_OWN(NAME, EXPR)    UNARY_WIDE(NAME, SHMT_OWN_WIDE(NAME))
 #define BINARY_OWN(NAME, EXPR)   BINARY_WIDE(NAME, SHMT_OWN_WIDE(NAME))
 #else

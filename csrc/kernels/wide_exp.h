@@ -119,6 +119,12 @@ SHMT_VECTOR shmt__wd shmt__wide_sigmoid(shmt__wd x) {
   const shmt__wd one = shmt__wide_d(1.0);
   return one / (one + shmt__wide_exp(shmt__wide_minus(x)));
 }
+/* Some 2 units in the last place off, for results that are rounded further. */
+SHMT_VECTOR shmt__wf shmt__wide_sigmoid_coarsef(shmt__wf x) {
+  const shmt__wf one = shmt__wide_f(1.0f), d = one + shmt__wide_expf(shmt__wide_minusf(x)), y = _mm512_rcp14_ps(d);
+  const shmt__wf e = shmt__nmaddf(d, y, one); /* not a number where d is infinite */
+  return _mm512_mask3_fmadd_ps(e, y, y, _mm512_cmp_ps_mask(e, e, _CMP_ORD_Q));
+}
 SHMT_VECTOR shmt__wf shmt__wide_siluf(shmt__wf x) { return x / shmt__wide_one_plus_expf(x); }
 SHMT_VECTOR shmt__wd shmt__wide_silu(shmt__wd x) {
   return x / (shmt__wide_d(1.0) + shmt__wide_exp(shmt__wide_minus(x)));
@@ -145,6 +151,48 @@ SHMT_VECTOR shmt__wd shmt__wide_tanh(shmt__wd x) {
   const shmt__wd scale = _mm512_scalef_pd(one, k), q = shmt__madd(r * r, p, r);
   const shmt__wd e = shmt__madd(q, scale, scale - one);
   return shmt__signed(e / (e + shmt__wide_d(2.0)), x);
+}
+
+/* x Phi(x), as gelu of activation.tmpl.h; the area beyond |x| is 2^P(|x|), as in vmath_tail.h. */
+SHMT_VECTOR shmt__wf shmt__wide_above_zerof(shmt__wf x) {
+  return _mm512_mask_mul_ps(x, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ), x, _mm512_setzero_ps());
+}
+SHMT_VECTOR shmt__wf shmt__wide_geluf(shmt__wf x) {
+  const shmt__wf a = shmt__wide_at_mostf(shmt__wide_absf(x), 12.5f), rounder = shmt__wide_f(SHMT_ROUNDERF(0x1p-5f));
+  shmt__wf p = shmt__wide_f(-5.31343592e-9f), q = shmt__wide_f(5.550435e-02f);
+  p = shmt__maddf(p, a, shmt__wide_f(2.56041695e-7f));
+  p = shmt__maddf(p, a, shmt__wide_f(-4.83455818e-6f));
+  p = shmt__maddf(p, a, shmt__wide_f(4.4638887e-5f));
+  p = shmt__maddf(p, a, shmt__wide_f(-1.86930497e-4f));
+  p = shmt__maddf(p, a, shmt__wide_f(-1.574282e-4f));
+  p = shmt__maddf(p, a, shmt__wide_f(7.10171329e-3f));
+  p = shmt__maddf(p, a, shmt__wide_f(-5.25252343e-2f));
+  p = shmt__maddf(p, a, shmt__wide_f(-0.459198478f));
+  p = shmt__maddf(p, a, shmt__wide_f(-1.15110642f));
+  p = shmt__maddf(p, a, shmt__wide_f(-1.0f));
+  const shmt__wf shifted = p + rounder, k = shifted - rounder, r = p - k;
+  q = shmt__maddf(q, r, shmt__wide_f(2.4022827e-01f));
+  q = shmt__maddf(q, r, shmt__wide_f(6.931472e-01f));
+  const shmt__wf power = shmt__lookupf(shmt__wide_powersf[0], _mm512_castps_si512(shifted));
+  const shmt__wf area = shmt__wide_valuef((shmt__wide_scaledf){power, q * r, k});
+  const __mmask16 is_some = _mm512_cmp_ps_mask(a, shmt__wide_f(12.5f), _CMP_NEQ_UQ);
+  return shmt__wide_above_zerof(x) - _mm512_maskz_mul_ps(is_some, a, area);
+}
+SHMT_VECTOR shmt__wf shmt__wide_gelu_coarsef(shmt__wf x) {
+  const shmt__wf a = shmt__wide_at_mostf(shmt__wide_absf(x), 12.5f), rounder = shmt__wide_f(SHMT_ROUNDERF(0x1p-5f));
+  shmt__wf p = shmt__wide_f(2.32332026e-5f), q = shmt__wide_f(2.4022827e-01f);
+  p = shmt__maddf(p, a, shmt__wide_f(-6.80928166e-4f));
+  p = shmt__maddf(p, a, shmt__wide_f(7.7946059e-3f));
+  p = shmt__maddf(p, a, shmt__wide_f(-5.29904365e-2f));
+  p = shmt__maddf(p, a, shmt__wide_f(-0.459059762f));
+  p = shmt__maddf(p, a, shmt__wide_f(-1.15111912f));
+  p = shmt__maddf(p, a, shmt__wide_f(-1.0f));
+  const shmt__wf shifted = p + rounder, k = shifted - rounder, r = p - k;
+  q = shmt__maddf(q, r, shmt__wide_f(6.931472e-01f));
+  const shmt__wf power = shmt__lookupf(shmt__wide_powersf[0], _mm512_castps_si512(shifted));
+  const shmt__wf area = shmt__wide_valuef((shmt__wide_scaledf){power, q * r, k});
+  const __mmask16 is_some = _mm512_cmp_ps_mask(a, shmt__wide_f(12.5f), _CMP_NEQ_UQ);
+  return shmt__wide_above_zerof(x) - _mm512_maskz_mul_ps(is_some, a, area);
 }
 
 #endif
