@@ -110,9 +110,13 @@ INLINE void FN(tiles)(const T* const* weight, const T* image, const shmt__direct
     FN(tile)(weight, image, offset, k, to, pitch, 1, run);
     return;
   }
-  for (; exact && q < run; q += lanes) {
-    const int64_t at = run - q < lanes ? run - lanes : q;
-    FN(tile)(weight, image + at, offset, k, to + at, pitch, 1, lanes);
+  if (exact && q + lanes < run && run >= 2 * lanes) {
+    /* Two vectors at a time are faster than one. */
+    if (q + 2 * lanes < run) FN(tile)(weight, image + q, offset, k, to + q, pitch, 1, lanes);
+    q = run - 2 * lanes;
+  } else if (exact && q < run) {
+    if (q + lanes < run) FN(tile)(weight, image + q, offset, k, to + q, pitch, 1, lanes);
+    q = run - lanes;
   }
   if (q + lanes < run)
     FN(tile)(weight, image + q, offset, k, to + q, pitch, 2, lanes);
@@ -142,8 +146,8 @@ void SHMT_LOOP(direct)(char* const* data, const int64_t* strides, int64_t n, con
   const int64_t pitch = (run + FN(block) - 1) / FN(block) * FN(block);
   const T* image = (const T*)(const void*)data[1];
   T* scratch = (T*)(void*)data[3];
-  /* Is there nothing between two rows' ends? */
-  const bool is_joined = out[1] == 1 || s->row == out[2];
+  /* Is there nothing between two rows' ends? Less than a vector is copied element by element, if it must be. */
+  const bool is_joined = (out[1] == 1 || s->row == out[2]) && (s->is_in_place || run >= FN(lanes));
 
   (void)strides;
   for (int64_t f = 0; f < n; f += FILTERS) {
