@@ -118,6 +118,26 @@ static shmt_status in_format_of(const shmt_tensor* self, shmt_tensor** t) {
   return shmt__tensor_contiguous(dense, shmt__tensor_suggest_format(self), t);
 }
 
+/* Lines whose channels are neighbours, as images of one row, which have loops for that; *out stays NULL for others. sizes: of
+ * the result, changed alike. New reference. */
+static shmt_status as_image(shmt_tensor* self, int n, const int64_t* sizes, int64_t* image_sizes, shmt_tensor** out) {
+  const int64_t *size = self->sizes, *step = self->strides;
+
+  if (n != 1 || self->n_dims != 3 || size[1] < 2 || size[2] < 2 || step[1] != 1 || step[2] != size[1]) return SHMT_OK;
+  memcpy(image_sizes, (int64_t[]){sizes[0], sizes[1], 1, sizes[2]}, 4 * sizeof *image_sizes);
+  return shmt__tensor_alias(self, SHMT_INTS(size[0], size[1], 1, size[2]),
+                            SHMT_INTS(step[0], 1, size[1] * size[2], size[1]), self->offset, out);
+}
+
+/* An image of one row as a line again, in its place. */
+static shmt_status as_line(shmt_tensor** t) {
+  SHMT_AUTO(shmt_tensor) image = SHMT_TAKE(*t);
+  const int64_t *size = image->sizes, *step = image->strides;
+
+  return shmt__tensor_alias(image, SHMT_INTS(size[0], size[1], size[3]), SHMT_INTS(step[0], step[1], step[3]), image->offset,
+                            t);
+}
+
 /* --- maxima --------------------------------------------------------------------------------- */
 
 /* Which operands are images: of out, indices and the image. */
@@ -130,10 +150,20 @@ static shmt_status max_pool(const params* p, int row, const shmt__pool_shape* s,
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
-  const shmt_ints shape = {sizes, self->n_dims};
-  const shmt_memory_format format = shmt__pool_format(self, row, s, p->n);
+  SHMT_AUTO(shmt_tensor) image = NULL;
+  int64_t image_sizes[4];
 
   SHMT_REQUIRE_LOOP(row, self->dtype, p->name);
+  SHMT_TRY(as_image(self, p->n, sizes, image_sizes, &image));
+  if (image) {
+    params q = *p;
+    q.n = 2;
+    SHMT_TRY(max_pool(&q, row, s, image_sizes, image, out, indices));
+    SHMT_TRY(as_line(out));
+    return as_line(indices);
+  }
+  const shmt_ints shape = {sizes, self->n_dims};
+  const shmt_memory_format format = shmt__pool_format(self, row, s, p->n);
   SHMT_TRY(shmt__tensor_empty(shape, self->dtype, self->device, format, &values));
   SHMT_TRY(shmt__tensor_empty(shape, SHMT_INT64, self->device, format, &where));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
@@ -237,8 +267,15 @@ static shmt_status average(const char* name, int n, int row, const shmt__pool_sh
                            shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
+  SHMT_AUTO(shmt_tensor) image = NULL;
+  int64_t image_sizes[4];
 
   SHMT_REQUIRE_LOOP(row, self->dtype, name);
+  SHMT_TRY(as_image(self, n, sizes, image_sizes, &image));
+  if (image) {
+    SHMT_TRY(average(name, 2, row, s, image_sizes, image, out));
+    return as_line(out);
+  }
   const shmt_memory_format format = shmt__pool_format(self, row, s, n);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
