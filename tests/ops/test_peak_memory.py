@@ -155,10 +155,13 @@ def test_gradient_of_group_norm_of_channels_last(threads: int, groups: int) -> N
         leaves = [a.detach().requires_grad_(), weight.to(a.dtype).requires_grad_()]
         return list(shmtensor.autograd.grad(F.group_norm(leaves[0], groups, leaves[1]), leaves, g))
 
-    rows = call(x.contiguous(), grad.contiguous())
-    for ours, same in zip(call(x, grad), rows, strict=True):
-        assert bool(((ours - same).abs() <= 1e-6 * (1 + same.abs())).all())
-    assert call(x, grad)[0].is_contiguous(memory_format=shmtensor.channels_last)
+    found, rows = call(x, grad), call(x.contiguous(), grad.contiguous())
+    assert bool(((found[0] - rows[0]).abs() <= 1e-6 * (1 + rows[0].abs())).all())
+    # A weight's gradient is a sum that nearly cancels: one rounding of a deviation shows in it.
+    exact = call(x.double(), grad.double())[1]
+    assert bool((found[1] - exact).abs().max() <= 1.01 * (rows[1] - exact).abs().max())
+    assert found[0].is_contiguous(memory_format=shmtensor.channels_last)
+    del found, rows, exact
     nbytes = x.numel() * x.element_size()
     block = nbytes // 4 // groups
     assert peak(lambda: call(x, grad)) <= nbytes * 2 * 9 // 8 + threads * 2 * block + (128 << 10)
