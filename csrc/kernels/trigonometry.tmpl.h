@@ -1,6 +1,7 @@
 /* kernels/trigonometry.tmpl.h -- circular and hyperbolic functions of one number, and their inverses. */
 #include "kernels/complex.h"
 #include "kernels/loops.h"
+#include "kernels/pieces.h"
 #include "kernels/stretch.h"
 #include "kernels/vmath_double.h"
 #include "kernels/wide_angle.h"
@@ -10,8 +11,13 @@
 #define OWN(fn) _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
 #define M(fn)   _Generic((C)0, float: fn##f, default: fn)
 
+#if SHMT_HAS_WIDE && SHMT_IS_DOUBLE
+UNARY_WIDE(asin, shmt__wide_asin)
+UNARY_WIDE(acos, shmt__wide_acos)
+#else
 UNARY_COSTLY(asin, OWN(asin)(a))
 UNARY_COSTLY(acos, OWN(acos)(a))
+#endif
 UNARY_OWN(atan, OWN(atan)(a))
 UNARY_COSTLY(sinh, OWN(sinh)(a))
 UNARY_COSTLY(cosh, OWN(cosh)(a))

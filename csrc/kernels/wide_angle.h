@@ -1,4 +1,4 @@
-/* kernels/wide_angle.h -- arcus tangent of 512-bit vectors.
+/* kernels/wide_angle.h -- arcus tangent of 512-bit vectors, arcus sine and cosine of doubles.
  *
  * The quotient q of the smaller by the larger is near some multiple of 1/15 (doubles) or 1/31 (floats), as its first 14
  * bits tell. Of a tangent t there and its angle, which are looked up, what is left is atan((low - t high) / (high + t
@@ -8,6 +8,7 @@
 #define SHMT_KERNELS_WIDE_ANGLE_H
 
 #include "kernels/wide.h"
+#include "kernels/wide_root.h"
 #include "kernels/wide_tables.h"
 
 #if SHMT_HAS_WIDE
@@ -82,6 +83,44 @@ SHMT_VECTOR shmt__wd shmt__wide_atan2(shmt__wd y, shmt__wd x) {
   near = _mm512_mask_sub_pd(near, is_steep, shmt__wide_d(1.5707963267948966), near);
   near = _mm512_mask_sub_pd(near, is_back, shmt__wide_d(3.1415926535897931), near);
   return shmt__signed(_mm512_mask_sub_pd(near + rest, is_steep ^ is_back, near, rest), y);
+}
+
+/* asin of a <= 1/2, and from there on of the root of z = (1 - a) / 2, by the core of vmath_double.h; beyond 1, z is
+ * negative and has no root. Floats gain nothing by it: their roots are as fast. */
+SHMT_VECTOR shmt__wd shmt__wide_asin_of_part(shmt__wd a, __mmask8* is_far) {
+  const shmt__wd half = shmt__wide_d(0.5), rest = shmt__nmadd(a, half, half);
+  shmt__wd root = shmt__wide_root(rest);
+  root = _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(rest, _mm512_setzero_pd(), _CMP_NEQ_UQ), root);
+  root = _mm512_mask_mov_pd(root, _mm512_movepi64_mask(_mm512_castpd_si512(rest)), shmt__wide_d(NAN));
+  *is_far = _mm512_cmp_pd_mask(a, half, _CMP_GT_OQ);
+  const shmt__wd s = _mm512_mask_mov_pd(a, *is_far, root), z = _mm512_mask_mov_pd(a * a, *is_far, rest);
+  shmt__wd p = shmt__wide_d(0.030892816831561705);
+  p = shmt__madd(p, z, shmt__wide_d(-0.014661802758561255));
+  p = shmt__madd(p, z, shmt__wide_d(0.018478382459397272));
+  p = shmt__madd(p, z, shmt__wide_d(0.0069342031092192152));
+  p = shmt__madd(p, z, shmt__wide_d(0.012069266856768386));
+  p = shmt__madd(p, z, shmt__wide_d(0.013901525034266787));
+  p = shmt__madd(p, z, shmt__wide_d(0.017357928071828881));
+  p = shmt__madd(p, z, shmt__wide_d(0.022371886000067787));
+  p = shmt__madd(p, z, shmt__wide_d(0.030381953284341508));
+  p = shmt__madd(p, z, shmt__wide_d(0.044642856985937548));
+  p = shmt__madd(p, z, shmt__wide_d(0.075000000001215456));
+  p = shmt__madd(p, z, shmt__wide_d(0.16666666666666458));
+  return shmt__madd(p * z, s, s);
+}
+SHMT_VECTOR shmt__wd shmt__wide_asin(shmt__wd x) {
+  __mmask8 is_far;
+  const shmt__wd p = shmt__wide_asin_of_part(shmt__wide_abs(x), &is_far);
+  const shmt__wd right = shmt__nmadd(shmt__wide_d(2.0), p, shmt__wide_d(1.5707963267948966));
+  return shmt__signed(_mm512_mask_mov_pd(p, is_far, right + shmt__wide_d(6.123233995736766e-17)), x);
+}
+SHMT_VECTOR shmt__wd shmt__wide_acos(shmt__wd x) {
+  __mmask8 is_far;
+  const shmt__wd p = shmt__wide_asin_of_part(shmt__wide_abs(x), &is_far);
+  const shmt__wd high = shmt__wide_d(1.5707963267948966), low = shmt__wide_d(6.123233995736766e-17);
+  const __mmask8 is_left = _mm512_movepi64_mask(_mm512_castpd_si512(x));
+  const shmt__wd far = _mm512_mask_mov_pd(p, is_left, (high - p) + low);
+  return _mm512_mask_add_pd(high - (shmt__signed(p, x) - low), is_far, far, far);
 }
 
 #endif

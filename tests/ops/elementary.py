@@ -175,7 +175,7 @@ def wrong_more() -> list[str]:
 def wrong_lengths() -> list[str]:
     """Results of runs of every length and of other strides are those of one long run."""
     wrong = []
-    one = "exp log log1p sigmoid tanh erf erfc rsqrt erfinv atan".split()
+    one = "exp log log1p sigmoid tanh erf erfc rsqrt erfinv atan asin acos".split()
     two = "pow atan2 hypot logaddexp".split()
     rng = np.random.default_rng(10)
     for dtype in (st.float32, st.float64, st.float16, st.bfloat16):
