@@ -19,6 +19,9 @@ typedef struct job {
   atomic_int failed; /* the first error's status */
 } job;
 
+/* How many pieces of some elements are worth a thread. */
+static int64_t grain(int64_t elements) { return elements < GRAIN_POINTS ? GRAIN_POINTS / elements : 1; }
+
 static int64_t magnitude(int64_t n) { return n < 0 ? -n : n; }
 
 /* Dims of one line dropped, the rest sorted by the strides of the input, neighbours that are one dim made so. */
@@ -397,11 +400,11 @@ shmt_status shmt__fft_run(const shmt__fft_request* r) {
   j.plan = plan;
   walk_init(r, &j.dims);
   if (plan->way == SHMT_FFT_BY_LANES)
-    shmt__parallel_for(blocks, GRAIN_POINTS / (block_lines(&j) * r->length) + 1, run_piece, &j);
+    shmt__parallel_for(blocks, grain(block_lines(&j) * r->length), run_piece, &j);
   else if (j.n_lines == 1)
     run_piece(&j, 0, 1); /* which deals out its own parts */
   else
-    shmt__parallel_for((j.n_lines + lines_at_once(r) - 1) / lines_at_once(r), GRAIN_POINTS / r->length + 1, run_piece, &j);
+    shmt__parallel_for((j.n_lines + lines_at_once(r) - 1) / lines_at_once(r), grain(r->length), run_piece, &j);
   /* relaxed: the pool has joined. */
   SHMT_REQUIRE(atomic_load_explicit(&j.failed, memory_order_relaxed) == SHMT_OK, SHMT_E_NOMEM,
                "scratch of a Fourier transform");
