@@ -8,6 +8,7 @@
  * Complex numbers stay interleaved: what the real and what the imaginary part of an element takes away is summed apart,
  * and put together when a row is finished.
  */
+#include "kernels/complex.h"
 #include "kernels/loops.h"
 #include "kernels/triangle.h"
 
@@ -55,7 +56,7 @@ INLINE void FN(take)(FN(vector)* sum, T w, FN(vector) y) {
 }
 INLINE FN(vector) FN(joined)(const FN(vector)* sum) { return sum[0] + FN(turned)(sum[1]); }
 INLINE FN(vector) FN(divided)(FN(vector) v, T by) {
-  const T reciprocal = 1 / by;
+  const T reciprocal = SHMT_CDIV((T)1, by);
 
   return __real__ reciprocal * v + __imag__ reciprocal * FN(turned)(v);
 }

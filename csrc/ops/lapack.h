@@ -12,7 +12,7 @@
 
 /* name, routine for real dtypes, routine for complex ones; without the letter of the dtype. */
 #define SHMT_LAPACK_ROUTINES(X)                                                                                \
-  X(potrf, "potrf", "potrf") X(trtri, "trtri", "trtri") X(getrf, "getrf", "getrf") \
+  X(potrf, "potrf", "potrf") X(trtri, "trtri", "trtri") \
   X(geqrf, "geqrf", "geqrf") X(orgqr, "orgqr", "ungqr") X(ormqr, "ormqr", "unmqr") \
   X(syevd, "syevd", "heevd") X(geev, "geev", "geev") X(gesdd, "gesdd", "gesdd") X(sytrf, "sytrf", "sytrf")    \
   X(hetrf, "sytrf", "hetrf") X(sytrs, "sytrs", "sytrs") X(hetrs, "sytrs", "hetrs")    \

@@ -5,6 +5,7 @@
 #include "iter/copy.h"
 #include "ops/check.h"
 #include "ops/lapack.h"
+#include "ops/lu.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -88,9 +89,9 @@ shmt_status shmt__linalg_cholesky_ex(shmt_tensor* self, bool upper, bool check_e
 
 static int run_getrf(void* ctx, int64_t i) {
   const factor_job* job = ctx;
+  const shmt__matrix a = {matrix(&job->a, i), job->a.rows, job->a.columns, 1, job->a.ld};
 
-  return ((shmt__lapack_iipip)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->a.rows, job->a.columns, matrix(&job->a, i),
-                                            job->a.ld, job->pivots + i * job->rank);
+  return shmt__lu(job->dtype, a, job->pivots + i * job->rank);
 }
 
 shmt_status shmt__linalg_lu_factor_ex(shmt_tensor* a, bool pivot, bool check_errors, shmt_tensor** out_lu,
@@ -109,9 +110,8 @@ shmt_status shmt__linalg_lu_factor_ex(shmt_tensor* a, bool pivot, bool check_err
   SHMT_TRY(infos_for(a, &info));
   SHMT_TRY(shmt__batch_copy(a, shmt__tensor_sizes(a), &lu));
   if (!shmt__tensor_is_meta(a) && a->numel > 0) {
-    factor_job job = {.pivots = shmt__tensor_data(pivots), .rank = (int)rank};
+    factor_job job = {.pivots = shmt__tensor_data(pivots), .rank = (int)rank, .dtype = lu->dtype};
     SHMT_TRY(shmt__batch_of(lu, &job.a));
-    SHMT_TRY(shmt__lapack_find(SHMT_LAPACK_getrf, a->dtype, &job.routine));
     SHMT_TRY(shmt__batch_run(job.a.n, cube(&job.a), run_getrf, &job, shmt__tensor_data(info)));
     if (check_errors)
       SHMT_TRY(shmt__check_infos("torch.linalg.lu_factor_ex", shmt__tensor_data(info), info->numel, a->n_dims > 2));

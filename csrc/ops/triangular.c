@@ -53,15 +53,15 @@ typedef struct pair {
 #define EXCHANGE_ROWS(TYPE)                                                             \
   for (int64_t j = 0; j < x.columns; j++) {                                             \
     TYPE* column = (TYPE*)(void*)at(x, 0, j, item);                                     \
-    for (int64_t step = 0; step < x.rows; step++) {                                     \
-      const int64_t i = exchange_at(step, x.rows, backwards);                           \
+    for (int64_t step = 0; step < n; step++) {                                          \
+      const int64_t i = exchange_at(step, n, backwards);                                \
       TYPE *one = column + i * x.row_stride, *other = column + (pivots[i] - 1) * x.row_stride; \
       const TYPE kept = *one;                                                           \
       *one = *other, *other = kept;                                                     \
     }                                                                                   \
   }
 
-static void exchange_rows(shmt__matrix x, const int* pivots, bool backwards, int64_t item) {
+void shmt__exchange_rows(shmt__matrix x, const int* pivots, int64_t n, bool backwards, int64_t item) {
   if (item == sizeof(float)) {
     EXCHANGE_ROWS(float)
   } else if (item == sizeof(double)) {
@@ -189,7 +189,7 @@ void shmt__substitute(const shmt__substitution* s, shmt__matrix b, shmt__matrix 
     run_panels(s, b, x, begin);
     return;
   }
-  if (s->pivots && !s->pivots_last) exchange_rows(x, s->pivots, false, item);
+  if (s->pivots && !s->pivots_last) shmt__exchange_rows(x, s->pivots, x.rows, false, item);
   for (int i = 0; i < s->n; i++) {
     const bool is_conjugated = s->triangles[i].is_conjugated;
     shmt__triangle t = s->triangles[i];
@@ -198,5 +198,5 @@ void shmt__substitute(const shmt__substitution* s, shmt__matrix b, shmt__matrix 
     solve(s->dtype, &t, x, i == 0 ? begin : 0);
     if (is_conjugated) conjugate_all(s->dtype, x);
   }
-  if (s->pivots && s->pivots_last) exchange_rows(x, s->pivots, true, item);
+  if (s->pivots && s->pivots_last) shmt__exchange_rows(x, s->pivots, x.rows, true, item);
 }

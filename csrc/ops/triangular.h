@@ -36,6 +36,8 @@ enum { SHMT_SUBSTITUTION_ROWS = 256 };
  * lower; begin is 0 where they are not, and where rows are exchanged before T0. Sizes and strides fit an int. */
 void shmt__substitute(const shmt__substitution* s, shmt__matrix b, shmt__matrix x, int64_t begin);
 
+/* Row i of x changes places with row pivots[i] - 1, for i from 0 to n or from n to 0. */
+void shmt__exchange_rows(shmt__matrix x, const int* pivots, int64_t n, bool backwards, int64_t item);
 /* x = x P for such pivots: the columns of x, whose row stride is 1, change places from the last to the first. */
 void shmt__exchange_columns(shmt__matrix x, const int* pivots, int64_t item);
 
