@@ -13,11 +13,10 @@
 
 #if SHMT_HAS_WIDE && SHMT_IS_DOUBLE
 UNARY_WIDE(asin, shmt__wide_asin)
-UNARY_WIDE(acos, shmt__wide_acos)
 #else
 UNARY_COSTLY(asin, OWN(asin)(a))
-UNARY_COSTLY(acos, OWN(acos)(a))
 #endif
+UNARY_COSTLY(acos, OWN(acos)(a))
 UNARY_OWN(atan, OWN(atan)(a))
 UNARY_COSTLY(sinh, OWN(sinh)(a))
 UNARY_COSTLY(cosh, OWN(cosh)(a))

@@ -1,4 +1,4 @@
-/* kernels/wide_angle.h -- arcus tangent of 512-bit vectors, arcus sine and cosine of doubles.
+/* kernels/wide_angle.h -- arcus tangent of 512-bit vectors, arcus sine of doubles.
  *
  * The quotient q of the smaller by the larger is near some multiple of 1/15 (doubles) or 1/31 (floats), as its first 14
  * bits tell. Of a tangent t there and its angle, which are looked up, what is left is atan((low - t high) / (high + t
@@ -85,15 +85,15 @@ SHMT_VECTOR shmt__wd shmt__wide_atan2(shmt__wd y, shmt__wd x) {
   return shmt__signed(_mm512_mask_sub_pd(near + rest, is_steep ^ is_back, near, rest), y);
 }
 
-/* asin of a <= 1/2, and from there on of the root of z = (1 - a) / 2, by the core of vmath_double.h; beyond 1, z is
- * negative and has no root. Floats gain nothing by it: their roots are as fast. */
-SHMT_VECTOR shmt__wd shmt__wide_asin_of_part(shmt__wd a, __mmask8* is_far) {
-  const shmt__wd half = shmt__wide_d(0.5), rest = shmt__nmadd(a, half, half);
+/* By the polynomial of vmath_double.h for |x| <= 1/2, and from there on of the root of (1 - |x|) / 2, which beyond 1 is
+ * negative and has none. Floats, and acos, gain nothing by it. */
+SHMT_VECTOR shmt__wd shmt__wide_asin(shmt__wd x) {
+  const shmt__wd a = shmt__wide_abs(x), half = shmt__wide_d(0.5), rest = shmt__nmadd(a, half, half);
   shmt__wd root = shmt__wide_root(rest);
   root = _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(rest, _mm512_setzero_pd(), _CMP_NEQ_UQ), root);
   root = _mm512_mask_mov_pd(root, _mm512_movepi64_mask(_mm512_castpd_si512(rest)), shmt__wide_d(NAN));
-  *is_far = _mm512_cmp_pd_mask(a, half, _CMP_GT_OQ);
-  const shmt__wd s = _mm512_mask_mov_pd(a, *is_far, root), z = _mm512_mask_mov_pd(a * a, *is_far, rest);
+  const __mmask8 is_far = _mm512_cmp_pd_mask(a, half, _CMP_GT_OQ);
+  const shmt__wd s = _mm512_mask_mov_pd(a, is_far, root), z = _mm512_mask_mov_pd(a * a, is_far, rest);
   shmt__wd p = shmt__wide_d(0.030892816831561705);
   p = shmt__madd(p, z, shmt__wide_d(-0.014661802758561255));
   p = shmt__madd(p, z, shmt__wide_d(0.018478382459397272));
@@ -106,21 +106,9 @@ SHMT_VECTOR shmt__wd shmt__wide_asin_of_part(shmt__wd a, __mmask8* is_far) {
   p = shmt__madd(p, z, shmt__wide_d(0.044642856985937548));
   p = shmt__madd(p, z, shmt__wide_d(0.075000000001215456));
   p = shmt__madd(p, z, shmt__wide_d(0.16666666666666458));
-  return shmt__madd(p * z, s, s);
-}
-SHMT_VECTOR shmt__wd shmt__wide_asin(shmt__wd x) {
-  __mmask8 is_far;
-  const shmt__wd p = shmt__wide_asin_of_part(shmt__wide_abs(x), &is_far);
-  const shmt__wd right = shmt__nmadd(shmt__wide_d(2.0), p, shmt__wide_d(1.5707963267948966));
-  return shmt__signed(_mm512_mask_mov_pd(p, is_far, right + shmt__wide_d(6.123233995736766e-17)), x);
-}
-SHMT_VECTOR shmt__wd shmt__wide_acos(shmt__wd x) {
-  __mmask8 is_far;
-  const shmt__wd p = shmt__wide_asin_of_part(shmt__wide_abs(x), &is_far);
-  const shmt__wd high = shmt__wide_d(1.5707963267948966), low = shmt__wide_d(6.123233995736766e-17);
-  const __mmask8 is_left = _mm512_movepi64_mask(_mm512_castpd_si512(x));
-  const shmt__wd far = _mm512_mask_mov_pd(p, is_left, (high - p) + low);
-  return _mm512_mask_add_pd(high - (shmt__signed(p, x) - low), is_far, far, far);
+  const shmt__wd y = shmt__madd(p * z, s, s), turn = shmt__wide_d(1.5707963267948966);
+  const shmt__wd far = shmt__nmadd(shmt__wide_d(2.0), y, turn) + shmt__wide_d(6.123233995736766e-17);
+  return shmt__signed(_mm512_mask_mov_pd(y, is_far, far), x);
 }
 
 #endif
