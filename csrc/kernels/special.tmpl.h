@@ -14,6 +14,7 @@ UNARY_WITH(polygamma, const int64_t order = shmt__number_int(ctx, 0),
            (C)shmt__polygamma(order, X))
 BINARY(special_xlog1py, (C)(Y != Y ? Y : X == 0 ? 0 : X * log1p(Y)))
 
+#if !SHMT_IS_HALF /* as in torch */
 /* Degrees at which the recurrence of Hermite polynomials overflows, as in torch. */
 #define HERMITE_LIMIT (sizeof(C) == 4 ? 128 : 512)
 BINARY(special_chebyshev_polynomial_t, (C)shmt__chebyshev_t(X, Y))
@@ -29,5 +30,6 @@ BINARY(special_hermite_polynomial_he, (C)shmt__hermite_he(X, Y, HERMITE_LIMIT))
 BINARY(special_laguerre_polynomial_l, (C)shmt__laguerre_l(X, Y))
 BINARY(special_legendre_polynomial_p, (C)shmt__legendre_p(X, Y))
 #undef HERMITE_LIMIT
+#endif
 #undef X
 #undef Y

@@ -42,6 +42,7 @@ SPECIAL(special_i1e, OTHERWISE(a)
   PIECE(IS_MIDDLE, shmt__copysign(shmt__i1_middle(SIZE) / ROOT, a))
   PIECE(IS_FAR, shmt__copysign(shmt__i1_far(1.0 / SIZE) / ROOT, a)))
 
+#if !SHMT_IS_HALF /* as in torch */
 SPECIAL(special_modified_bessel_k0, OTHERWISE(a == 0 ? INFINITY : NAN)
   PIECE((a > 0) & (a <= 1), shmt__k0_near(a))
   PIECE(a > 1, DECAY * (shmt__k0_far(1.0 / a) / ROOT)))
@@ -85,6 +86,7 @@ SPECIAL(special_airy_ai, OTHERWISE(NAN)
   PIECE((a >= -3) & (a < -1), shmt__airy_zero(a))
   PIECE((a >= -SHMT_AIRY_LIMIT) & (a < -3), shmt__airy_left(-a))
   EACH(a < -SHMT_AIRY_LIMIT, shmt__airy_ai(a)))
+#endif
 
 #undef SPECIAL
 #undef SIZE

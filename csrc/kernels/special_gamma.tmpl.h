@@ -65,5 +65,7 @@ IN_PIECES_2(special_zeta, OTHERWISE(b != b ? b : a == 1 ? INFINITY : NAN)
 IN_DOUBLE_RUNNER
 IN_DOUBLE_2(igamma)
 IN_DOUBLE_2(igammac)
+#if !SHMT_IS_HALF /* as in torch */
 IN_DOUBLE_2(special_zeta)
+#endif
 #endif

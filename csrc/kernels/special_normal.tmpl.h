@@ -13,21 +13,25 @@ IN_DOUBLE_RUNNER
 #define SPECIAL(NAME, ...) IN_DOUBLE_1(NAME)
 #endif
 
-SPECIAL(special_erfcx, OTHERWISE(shmt__erfcx(a)))
 SPECIAL(special_ndtr, OTHERWISE(shmt__ndtr(a)))
+#if !SHMT_IS_HALF /* as in torch */
+SPECIAL(special_erfcx, OTHERWISE(shmt__erfcx(a)))
 SPECIAL(special_log_ndtr, OTHERWISE(a)
   PIECE(a < -1, shmt__log_ndtr_left(a))
   PIECE(a >= -1, shmt__log_ndtr_right(a)))
+#endif
 
 /* exp(-16): the root of minus its logarithm is 4. */
 #define FAR  1.1253517471925912e-07
 #define LOW  (a < 0.5 ? a : 1.0 - a)
 #define SIDE (a < 0.5 ? -1.0 : 1.0)
 #define ROOT __builtin_sqrt(-shmt__log(LOW))
+#if !SHMT_IS_HALF
 SPECIAL(special_ndtri, OTHERWISE(a == 0 ? -INFINITY : a == 1 ? INFINITY : NAN)
   PIECE((a >= 0.125) & (a <= 0.875), shmt__erfinv_middle(2.0 * a - 1.0) * 1.4142135623730951)
   PIECE((LOW < 0.125) & (LOW >= FAR), SIDE * shmt__normal_quantile_tail(ROOT))
   PIECE((LOW < FAR) & (LOW > 0), SIDE * shmt__normal_quantile_far(ROOT)))
+#endif
 #undef LOW
 #undef SIDE
 

@@ -23,9 +23,13 @@ static inline shmt_status shmt__refuse_meta_count(const char* name, const shmt_t
   return SHMT_OK;
 }
 
+/* For dtypes that could be calculated, but that torch has not. Errors: SHMT_E_NOT_IMPLEMENTED "\"what\" not implemented for
+ * 'Bool'". */
+#define SHMT_REFUSE_DTYPE(condition, dtype, what)                                             \
+  SHMT_REQUIRE(!(condition), SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", what, \
+               shmt__dtype_title(dtype))
+
 /* Does the loop row have this dtype? Errors: SHMT_E_NOT_IMPLEMENTED "\"what\" not implemented for 'Bool'". */
-#define SHMT_REQUIRE_LOOP(row, dtype, what)                                                             \
-  SHMT_REQUIRE(shmt__loops[row][dtype] != NULL, SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", \
-               what, shmt__dtype_title(dtype))
+#define SHMT_REQUIRE_LOOP(row, dtype, what) SHMT_REFUSE_DTYPE(shmt__loops[row][dtype] == NULL, dtype, what)
 
 #endif

@@ -16,6 +16,7 @@
 #include "kernels/distance.h"
 #include "kernels/shapes.h"
 #include "ops/check.h"
+#include "ops/names.h"
 #include "storage/allocator.h"
 
 #include <math.h>
@@ -164,6 +165,9 @@ static bool are_rows(const shmt_tensor* x1, const shmt_tensor* x2) {
 }
 
 shmt_status shmt__cdist(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor** out) {
+  const bool are_many = x1->sizes[x1->n_dims - 2] > 25 || x2->sizes[x2->n_dims - 2] > 25; /* then torch has a product */
+
+  SHMT_REFUSE_DTYPE(shmt__is_half(x1->dtype) && !(p == 2 && are_many), x1->dtype, "cdist");
   return are_rows(x1, x2) ? shmt_op__cdist_forward(x1, x2, p, out) : shmt_op__cdist(x1, x2, p, out);
 }
 
@@ -393,6 +397,7 @@ static shmt_status fill_pairs(shmt_tensor* x, int norm, shmt_tensor* out) {
 }
 
 shmt_status shmt__pdist(shmt_tensor* self, double p, shmt_tensor** out) {
+  SHMT_REFUSE_DTYPE(shmt__is_half(self->dtype), self->dtype, "pdist");
   return norm_of(self->dtype, p) >= 0 ? shmt_op__pdist_forward(self, p, out) : shmt_op__pdist(self, p, out);
 }
 

@@ -6,6 +6,7 @@
 #include "iter/iter.h"
 #include "kernels/shapes.h"
 #include "ops/check.h"
+#include "ops/names.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -99,6 +100,7 @@ shmt_status shmt__im2col(shmt_tensor* self, shmt_ints kernel_size, shmt_ints dil
   int64_t sizes[3];
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_im2col, self->dtype, "im2col_out_cpu");
+  SHMT_REFUSE_DTYPE(shmt__is_integral(self->dtype), self->dtype, "im2col_out_cpu");
   SHMT_REQUIRE(is_filled(self, 3), SHMT_E_RUNTIME,
                "im2col: Expected 3D or 4D (batch mode) tensor for input with possibly 0 batch size and non-zero "
                "dimensions for input, but got: %s", SHMT_SHAPE_TEXT(self));
@@ -129,6 +131,7 @@ shmt_status shmt__col2im(shmt_tensor* self, shmt_ints output_size, shmt_ints ker
   int64_t sizes[4];
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_col2im, self->dtype, "col2im_out_cpu");
+  SHMT_REFUSE_DTYPE(shmt__is_integral(self->dtype), self->dtype, "col2im_out_cpu");
   SHMT_REQUIRE(is_filled(self, 2), SHMT_E_RUNTIME,
                "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
                "input, but got: %s", SHMT_SHAPE_TEXT(self));

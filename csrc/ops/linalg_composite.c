@@ -431,3 +431,15 @@ shmt_status shmt__lu_unpack(shmt_tensor* lu_data, shmt_tensor* lu_pivots, bool u
   SHMT_TRY(shmt_op_narrow(lu_data, -2, 0, k, &top));
   return shmt_op_triu(top, 0, u);
 }
+
+shmt_status shmt__linalg_vander(shmt_tensor* x, shmt_opt_int n, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) line = NULL;
+
+  SHMT_REQUIRE(x->dtype != SHMT_BOOL && !shmt__is_half(x->dtype), SHMT_E_RUNTIME,
+               "linalg.vander supports floating point, complex, and integer tensors, but got %s", shmt__dtype_title(x->dtype));
+  if (x->n_dims == 0)
+    SHMT_TRY(shmt_op_unsqueeze(x, -1, &line));
+  else
+    line = shmt__tensor_ref(x);
+  return shmt_op__linalg_vander(line, n.has ? n.value : line->sizes[line->n_dims - 1], out);
+}

@@ -6,6 +6,7 @@
 #include "generated/ops.h"
 #include "iter/copy.h"
 #include "ops/check.h"
+#include "ops/names.h"
 #include "ops/pick.h"
 
 #include <inttypes.h>
@@ -248,6 +249,7 @@ static shmt_status check_rank(const char* name, const shmt_tensor* self, shmt_in
 
   SHMT_REQUIRE(pad.len == 2 * n, SHMT_E_RUNTIME, "%s: padding size is expected to be %d, but got %" PRId64, name, 2 * n,
                pad.len);
+  SHMT_REFUSE_DTYPE(self->dtype == SHMT_BOOL, self->dtype, name);
   for (int d = self->n_dims == n + 2 ? 1 : 0; fits && d < self->n_dims; d++) fits = self->sizes[d] > 0;
   SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "Expected %dD or %dD (batch mode) tensor with possibly 0 batch size and other "
                "non-zero dimensions for input, but got: %s", n + 1, n + 2, SHMT_SHAPE_TEXT(self));
@@ -285,5 +287,7 @@ shmt_status shmt__pad(shmt_tensor* self, shmt_ints pad, const char* mode, shmt_o
   pad_mode known = REFLECT;
   SHMT_TRY(find_mode(mode, &known));
   SHMT_TRY(check_spatial(mode, self, pad));
+  SHMT_REFUSE_DTYPE(self->dtype == SHMT_BOOL && known != CIRCULAR, self->dtype,
+                    known == REFLECT ? "reflection_pad" : "replication_pad");
   return shmt_op__pad_own(self, pad, mode, out);
 }

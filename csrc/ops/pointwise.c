@@ -71,6 +71,15 @@ shmt_status shmt__family_unary_2(const shmt__pointwise* p, shmt_tensor* self, sh
   return run_on(p, (shmt_tensor* const[]){self}, 1, (const shmt_scalar[]){a, b}, 2, out);
 }
 
+shmt_status shmt__family_hardtanh(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar low, shmt_scalar high,
+                                  shmt_tensor** out) {
+  const bool is_negative = shmt__scalar_to_double(low) < 0 || shmt__scalar_to_double(high) < 0;
+
+  SHMT_REQUIRE(shmt__dtype_kind[self->dtype] != SHMT_KIND_UNSIGNED || !is_negative, SHMT_E_RUNTIME,
+               "cannot do hardtanh on an unsigned type with negative limits");
+  return shmt__family_unary_2(p, self, low, high, out);
+}
+
 shmt_status shmt__family_unary_2_overlapping(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                              shmt_scalar b, shmt_tensor** out) {
   shmt_iter it;

@@ -59,6 +59,9 @@ shmt_status shmt__family_ternary_1(const shmt__pointwise* p, shmt_tensor* a, shm
 /* The same; integers are refused. */
 shmt_status shmt__family_addcdiv(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
                                  shmt_tensor* c, shmt_scalar value, shmt_tensor** out);
+/* hardtanh: refuses negative limits of unsigned numbers. */
+shmt_status shmt__family_hardtanh(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar low, shmt_scalar high,
+                                  shmt_tensor** out);
 /* softshrink: a is from 0 to the largest number of self's dtype. */
 shmt_status shmt__family_softshrink(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                     shmt_tensor** out);

@@ -11,6 +11,7 @@
 #include "iter/pack.h"
 #include "kernels/shapes.h"
 #include "ops/check.h"
+#include "ops/names.h"
 #include "ops/pick.h"
 #include "ops/resample_plan.h"
 #include "storage/allocator.h"
@@ -261,8 +262,18 @@ static shmt_status resize(shmt_tensor* self, shmt_ints size, const char* mode, b
   return status;
 }
 
+/* Of whole numbers torch has bytes, and of those only some modes. */
+static shmt_status check_dtype(shmt_dtype dtype, const char* mode, shmt_floats scale, bool antialias) {
+  const bool are_bytes = dtype == SHMT_UINT8 && (strncmp(mode, "nearest", 7) == 0 || scale.len == 2);
+
+  SHMT_REFUSE_DTYPE(!shmt__is_floating(dtype) && !are_bytes, dtype, "compute_indices_weights");
+  SHMT_REFUSE_DTYPE(antialias && shmt__is_half(dtype), dtype, "compute_index_ranges_weights");
+  return SHMT_OK;
+}
+
 shmt_status shmt__resample(shmt_tensor* self, shmt_ints size, const char* mode, bool align_corners, shmt_floats scale,
                            bool antialias, shmt_tensor** out) {
+  SHMT_TRY(check_dtype(self->dtype, mode, scale, antialias));
   return resize(self, size, mode, align_corners, scale, antialias, false, out);
 }
 

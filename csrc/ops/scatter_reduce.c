@@ -5,6 +5,7 @@
 #include "generated/ops.h"
 #include "iter/copy.h"
 #include "ops/check.h"
+#include "ops/names.h"
 #include "ops/pointwise.h"
 #include "ops/update.h"
 
@@ -142,6 +143,8 @@ static shmt_status spread_vector(shmt_tensor* self, int64_t* at, shmt_tensor* in
                  "source.shape must match self.shape excluding the specified dimension. Got "
                  "source.shape = %s self.shape = %s",
                  SHMT_SHAPE_TEXT(source), SHMT_SHAPE_TEXT(self));
+  SHMT_REFUSE_DTYPE(self->n_dims < 2 && (self->dtype == SHMT_BOOL || shmt__is_complex(self->dtype)), self->dtype,
+                    "index_func_");
   SHMT_TRY(check_range(index, self->n_dims ? self->sizes[dim] : 1));
   for (int d = 0; d < source->n_dims; d++) shape[d] = d == dim ? along : 1;
   SHMT_TRY(shmt_op_to_dtype(index, SHMT_INT64, false, false, SHMT_MEMORY_FORMAT_NONE, &wide));

@@ -4,8 +4,10 @@
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "generated/ops.h"
+#include "ops/check.h"
 #include "ops/formula.h"
 #include "iter/copy.h"
+#include "ops/names.h"
 #include "ops/pointwise.h"
 
 #include <math.h>
@@ -47,6 +49,7 @@ shmt_status shmt__round_decimals(shmt_tensor* self, int64_t decimals, shmt_tenso
   static const shmt__pointwise scaled = {"round_decimals", SHMT_LOOP_round_decimals,
                                          SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE, true};
 
+  SHMT_REFUSE_DTYPE(!shmt__is_floating(self->dtype), self->dtype, decimals == 0 ? "round_vml_cpu" : "round_cpu");
   if (decimals == 0) return shmt__family_unary(&plain, self, out);
   return shmt__family_unary_2(&scaled, self, shmt__scalar_float(pow(10, fabs((double)decimals))),
                               shmt__scalar_int(decimals < 0), out);

@@ -47,7 +47,7 @@ def test_linear_interpolation_is_a_matrix_per_dimension(size, align):
 
 
 def test_nearest_interpolation_picks():
-    x = sh.arange(5).view(1, 1, 5)
+    x = sh.arange(5.0).view(1, 1, 5)
     assert F.interpolate(x, size=7).tolist() == [[[0, 0, 1, 2, 2, 3, 4]]]
     assert F.interpolate(x, size=3).tolist() == [[[0, 1, 3]]]
     assert F.interpolate(x, size=3, mode="nearest-exact").tolist() == [[[0, 2, 4]]]

@@ -55,6 +55,11 @@ def test_limits_of_halves_fit() -> None:
     assert F.elu(x.half(), 1e5).tolist() == x.tolist()  # halves are calculated in float32
 
 
+def test_hardtanh_of_unsigned_numbers_has_no_negative_limit() -> None:
+    with pytest.raises(RuntimeError, match="unsigned type with negative limits"):
+        F.hardtanh(x.to(st.uint8), -1, 1)
+
+
 def test_addr_of_bools_takes_whole_factors_only() -> None:
     yes = st.ones(2, dtype=st.bool)
     assert st.addr(x > 2, yes, yes, alpha=2).tolist() == [[True, True], [True, True]]

@@ -17,6 +17,7 @@ _BOOLS = st.tensor([[True, False], [False, True]])
 _INTS = st.tensor([[1, 2], [3, 4]])
 _COMPLEX = st.tensor([[1j, 2], [3, 4j]])
 _FLOATS = st.tensor([[1.0, 2.0], [3.0, 4.0]])
+_IMAGE = st.ones(1, 1, 3, 3)
 
 REFUSED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
     "argmax of bools": (RuntimeError, lambda: st.argmax(_BOOLS)),
@@ -48,6 +49,56 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
     "clamp of complex numbers": (NotImplementedError, lambda: st.clamp(_COMPLEX, 0)),
     "cat into whole numbers": (TypeError, lambda: st.cat([_FLOATS], out=_INTS.clone())),
     "argmax into floats": (RuntimeError, lambda: st.argmax(_FLOATS, out=st.empty(()))),
+    "im2col of integers": (NotImplementedError, lambda: nnf.unfold(_IMAGE.long(), 2)),
+    "col2im of integers": (
+        NotImplementedError,
+        lambda: nnf.fold(_INTS.reshape(1, 4, 1), (2, 2), 2),
+    ),
+    "nearest pixels of integers": (NotImplementedError, lambda: nnf.interpolate(_IMAGE.long(), 2)),
+    "smoothed integers": (
+        NotImplementedError,
+        lambda: nnf.interpolate(_IMAGE.long(), 2, mode="bilinear"),
+    ),
+    "smoothed lines of bytes": (
+        NotImplementedError,
+        lambda: nnf.interpolate(_IMAGE[0].byte(), 2, mode="linear"),
+    ),
+    "smoothed complex numbers": (
+        NotImplementedError,
+        lambda: nnf.interpolate(_IMAGE.cfloat(), 2, mode="bicubic"),
+    ),
+    "unpooled integers": (
+        NotImplementedError,
+        lambda: nnf.max_unpool2d(_IMAGE.long(), st.arange(9).view(1, 1, 3, 3), 1),
+    ),
+    "reflected bools": (NotImplementedError, lambda: nnf.pad(_BOOLS, (1, 1), mode="reflect")),
+    "replicated bools": (NotImplementedError, lambda: nnf.pad(_BOOLS, (1, 1), mode="replicate")),
+    "cdist of few halves": (NotImplementedError, lambda: st.cdist(_FLOATS.half(), _FLOATS.half())),
+    "pdist of halves": (NotImplementedError, lambda: nnf.pdist(_FLOATS.bfloat16())),
+    "multi_margin_loss of halves": (
+        NotImplementedError,
+        lambda: nnf.multi_margin_loss(_FLOATS.half(), st.tensor([0, 1])),
+    ),
+    "multilabel_margin_loss of halves": (
+        NotImplementedError,
+        lambda: nnf.multilabel_margin_loss(_FLOATS.half(), st.tensor([[0, 1], [1, 0]])),
+    ),
+    "round of integers to decimals": (NotImplementedError, lambda: st.round(_INTS, decimals=0)),
+    "index_reduce of bools": (
+        NotImplementedError,
+        lambda: _BOOLS[0].index_reduce(0, st.tensor([0]), _BOOLS[1, :1], "prod"),
+    ),
+    "vander of bools": (RuntimeError, lambda: st.linalg.vander(_BOOLS[0])),
+    "vander of halves": (RuntimeError, lambda: st.linalg.vander(_FLOATS[0].half())),
+    "hardtanh of bytes below 0": (RuntimeError, lambda: nnf.hardtanh(_INTS.byte())),
+    "bessel_j0 of halves": (NotImplementedError, lambda: st.special.bessel_j0(_FLOATS.half())),
+    "zeta of halves": (NotImplementedError, lambda: st.special.zeta(_FLOATS.half(), 2.0)),
+    "erfcx of halves": (NotImplementedError, lambda: st.special.erfcx(_FLOATS.bfloat16())),
+    "ndtri of halves": (NotImplementedError, lambda: st.special.ndtri(_FLOATS.bfloat16())),
+    "polynomials of halves": (
+        NotImplementedError,
+        lambda: st.special.chebyshev_polynomial_t(_FLOATS.half(), 2),
+    ),
     "clamp into doubles": (
         RuntimeError,
         lambda: st.clamp(_FLOATS, 0, out=st.empty(2, 2, dtype=st.float64)),
@@ -73,3 +124,15 @@ def test_a_transposed_triangle_is_not_conjugated() -> None:
     right = st.tensor([[1 + 1j], [2]])
     solution = st.triangular_solve(right, triangle, transpose=True)[0]
     assert st.allclose(triangle.mT @ solution, right)
+
+
+def test_taken() -> None:
+    """What looks like the refused, but torch has it."""
+    assert (st.zeros(2, 0, dtype=st.bool) @ st.zeros(0, 3, dtype=st.bool)).tolist() == [
+        [False] * 3
+    ] * 2
+    assert nnf.interpolate(_IMAGE.byte(), 2, mode="bilinear").dtype is st.uint8
+    assert nnf.interpolate(_IMAGE.byte(), 2).dtype is st.uint8
+    assert nnf.hardtanh(_INTS.byte(), 0, 2).tolist() == [[1, 2], [2, 2]]
+    many = st.zeros(30, 2).half()
+    assert st.cdist(many, many).dtype is st.float16

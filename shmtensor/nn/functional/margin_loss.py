@@ -24,12 +24,6 @@ __all__ = [
 ]
 
 
-def _full(scores: Tensor) -> Tensor:
-    """*scores* in a dtype that sums of them are calculated in."""
-    halves = (shmtensor.float16, shmtensor.bfloat16)
-    return scores.to(shmtensor.float32) if scores.dtype in halves else scores
-
-
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -182,7 +176,7 @@ def multi_margin_loss(
         )
     if target.numel() and not 0 <= int(target.min()) <= int(target.max()) < classes:
         raise RuntimeError("target out of range")
-    sums = _C._nn._multi_margin(_full(rows), target.reshape(-1), p, margin, weight).to(rows.dtype)
+    sums = _C._nn._multi_margin(rows, target.reshape(-1), p, margin, weight)
     return _reduced(sums.reshape(target.shape) if input.dim() < 2 else sums, code)
 
 
@@ -219,7 +213,7 @@ def multilabel_margin_loss(
     rows, labels = input.reshape(-1, classes), target.reshape(-1, classes)
     if labels.numel() and not -1 <= int(labels.min()) <= int(labels.max()) < classes:
         raise RuntimeError("target out of range")
-    sums = _C._nn._multilabel_margin(_full(rows), labels).to(rows.dtype)
+    sums = _C._nn._multilabel_margin(rows, labels)
     return _reduced(sums.reshape([]) if input.dim() < 2 else sums, code)
 
 

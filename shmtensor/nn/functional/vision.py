@@ -98,19 +98,11 @@ def _smooth(
     align_corners: bool,
     antialias: bool,
 ) -> Tensor:
-    """Resize one dimension after the other, integers in float32.
-
-    Images of bytes stay bytes in between, with weights in fixed point.
-    """
-    own = (shmtensor.float16, shmtensor.bfloat16, shmtensor.float32, shmtensor.float64)
-    narrow = input.dtype not in own and not (input.dtype is shmtensor.uint8 and len(sizes) == 2)
-    result = input.to(shmtensor.float32) if narrow else input
+    """Resize one dimension after the other; images of bytes have weights in fixed point."""
     steps = [scale or 0.0 for scale in scales]
     size = [*input.shape[:2], *sizes]
-    result = _nn._resample(result, size, kind, align_corners, steps, antialias)
-    if input.dtype is shmtensor.uint8 and narrow:
-        result = result.round().clamp(0, 255)
-    return result.to(input.dtype) if narrow else result
+    result: Tensor = _nn._resample(input, size, kind, align_corners, steps, antialias)
+    return result
 
 
 def _in_format_of(input: Tensor, result: Tensor) -> Tensor:

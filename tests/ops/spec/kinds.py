@@ -78,8 +78,10 @@ TRIANGULAR = frozenset(("_lower", "_upper"))
 NO_DIFFERENCES = frozenset(
     """
     _scaled_dot_product_flash_attention_for_cpu_backward
-    _ctc_loss geqrf linalg_ldl_factor linalg_ldl_factor_ex native_batch_norm_backward
-    native_layer_norm_backward special_zeta.other_scalar
+    _ctc_loss _unique2 floor_divide floor_divide.Scalar floor_divide_.Scalar geqrf
+    linalg_ldl_factor linalg_ldl_factor_ex native_batch_norm_backward
+    native_layer_norm_backward special_zeta.other_scalar unique_consecutive unique_dim
+    unique_dim_consecutive
     """.split()
 )
 

@@ -41,7 +41,6 @@ OWN_VALUES = frozenset(
     """.split()
 )
 
-_BYTE, _LONG = ("uint8",), ("int64",)
 _NARROW = ("uint8", "int8", "int16", "int32")
 _INTEGERS = (*_NARROW, "int64")
 _WIDE = ("uint16", "uint32", "uint64")
@@ -59,14 +58,8 @@ ONLY_OURS: dict[str, tuple[str, ...]] = {
     ),
     "convolution": (*_NARROW, *_COMPLEX),
     "convolution_backward": (*_INTEGERS, *_COMPLEX),
-    **dict.fromkeys(("im2col", "max_pool1d", "special_round"), _INTEGERS),
-    **dict.fromkeys(
-        ["pad", *(f"{kind}_pad{n}d" for kind in ("reflection", "replication") for n in (1, 2, 3))],
-        ("bool",),
-    ),
-    "linalg_vander": ("bool", *_HALF, *_WIDE),
-    # Nothing of an unsigned number is below a negative limit.
-    "hardtanh": _BYTE,
+    "max_pool1d": _INTEGERS,
+    "linalg_vander": _WIDE,
     # torch allocates a result that it then refuses, or stops in an assertion of its own.
     **dict.fromkeys(("norm.ScalarOpt_dim_dtype", "norm.ScalarOpt_dtype"), ("complex32", *_COMPLEX)),
     **dict.fromkeys(("renorm", "renorm_"), ("complex32",)),
