@@ -118,11 +118,12 @@ static shmt_status in_format_of(const shmt_tensor* self, shmt_tensor** t) {
   return shmt__tensor_contiguous(dense, shmt__tensor_suggest_format(self), t);
 }
 
-/* Lines whose channels are neighbours, as images of one row, which have loops for that; *out stays NULL for others. sizes: of
- * the result, changed alike. New reference. */
-static shmt_status as_image(shmt_tensor* self, int n, const int64_t* sizes, int64_t* image_sizes, shmt_tensor** out) {
+/* Lines whose channels are neighbours, as images of one row, which have loops for that; *out stays NULL for others, and where
+ * windows are so short that lines are better laid dense. sizes: of the result, changed alike. New reference. */
+static shmt_status as_image(shmt_tensor* self, int n, int row, const int64_t* sizes, int64_t* image_sizes, shmt_tensor** out) {
   const int64_t *size = self->sizes, *step = self->strides;
 
+  if (row != SHMT_LOOP_adaptive_max_pool && row != SHMT_LOOP_adaptive_avg_pool) return SHMT_OK;
   if (n != 1 || self->n_dims != 3 || size[1] < 2 || size[2] < 2 || step[1] != 1 || step[2] != size[1]) return SHMT_OK;
   memcpy(image_sizes, (int64_t[]){sizes[0], sizes[1], 1, sizes[2]}, 4 * sizeof *image_sizes);
   return shmt__tensor_alias(self, SHMT_INTS(size[0], size[1], 1, size[2]),
@@ -154,7 +155,7 @@ static shmt_status max_pool(const params* p, int row, const shmt__pool_shape* s,
   int64_t image_sizes[4];
 
   SHMT_REQUIRE_LOOP(row, self->dtype, p->name);
-  SHMT_TRY(as_image(self, p->n, sizes, image_sizes, &image));
+  SHMT_TRY(as_image(self, p->n, row, sizes, image_sizes, &image));
   if (image) {
     params q = *p;
     q.n = 2;
@@ -271,7 +272,7 @@ static shmt_status average(const char* name, int n, int row, const shmt__pool_sh
   int64_t image_sizes[4];
 
   SHMT_REQUIRE_LOOP(row, self->dtype, name);
-  SHMT_TRY(as_image(self, n, sizes, image_sizes, &image));
+  SHMT_TRY(as_image(self, n, row, sizes, image_sizes, &image));
   if (image) {
     SHMT_TRY(average(name, 2, row, s, image_sizes, image, out));
     return as_line(out);
