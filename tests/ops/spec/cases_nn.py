@@ -51,6 +51,11 @@ CONV: dict[str, list[Case]] = {
 }
 
 _maxima = T((1, 2, 2, 3), 0, 29, "int64")
+#: Positions in planes of 4 by 6 and in volumes of 2 by 4 by 6, none of them twice.
+_places = fixed([[[[7, 2, 5], [12, 23, 0]], [[1, 9, 3], [20, 14, 11]]]], "int64")
+_spots = fixed([[[[[7, 2, 5], [12, 47, 0]]], [[[1, 9, 33], [20, 14, 41]]]]], "int64")
+_shifts = fixed([[[0.25, 0.5], [0.75, 0.125]]])
+_moves = fixed([[[0.25, 0.5, 0.75], [0.75, 0.125, 0.5]]])
 
 POOL: dict[str, list[Case]] = {
     **{
@@ -73,6 +78,13 @@ POOL: dict[str, list[Case]] = {
         for n in (1, 2, 3)
         for w in ("", "_with_indices")
     },
+    "fractional_max_pool2d": [
+        case(_plane, [2, 2], [2, 3], _shifts),
+        case(_plane, [2, 3], [1, 4], _shifts),
+    ],
+    "fractional_max_pool3d": [case(_space, [1, 2, 2], [2, 2, 3], _moves)],
+    "max_unpool2d": [case(t(1, 2, 2, 3), _places, [4, 6])],
+    "max_unpool3d": [case(t(1, 2, 1, 2, 3), _spots, [2, 4, 6], [2, 2, 2], [0, 0, 0])],
     "_adaptive_avg_pool1d_backward": [case(t(2, 4, 3), [2, 4, 6])],
     "_adaptive_avg_pool2d_backward": [case(t(1, 2, 2, 3), [1, 2, 5, 6])],
     "_adaptive_avg_pool3d_backward": [case(t(1, 2, 2, 2, 2), [1, 2, 3, 4, 5])],

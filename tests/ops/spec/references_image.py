@@ -233,6 +233,38 @@ def _max_pool(n: int, indices: bool) -> Reference:
     return call
 
 
+def _random_windows(size: int, kernel: int, out: int, shift: float) -> list[Any]:
+    """Windows whose steps are random; the last ends with the line."""
+    step = (size - kernel) / (out - 1) if out > 1 else 0.0
+    starts = [int((k + shift) * step) - int(shift * step) for k in range(out - 1)]
+    return _windows(size, out, lambda k: (at := [*starts, size - kernel][k], at + kernel, 1))
+
+
+def _fractional_max_pool(n: int) -> Reference:
+    def call(a: Any, kernel: Any, out: Any, samples: Any) -> Any:
+        planes = []
+        for plane, shifts in zip(a.reshape(-1, *a.shape[-n:]), samples.reshape(-1, n), strict=True):
+            order = shifts if n == 3 else shifts[::-1]  # of images the width comes first
+            rows = zip(plane.shape, _all(kernel, n), _all(out, n), order, strict=True)
+            planes.append(_pooled(plane, [_random_windows(*row) for row in rows], _largest))
+        return [
+            np.stack(part).reshape(*a.shape[:-n], *_all(out, n))
+            for part in zip(*planes, strict=True)
+        ]
+
+    return call
+
+
+def _max_unpool(n: int) -> Reference:
+    def call(a: Any, indices: Any, out: Ints, *_: Any) -> Any:
+        made = np.zeros((*a.shape[:-n], int(np.prod(out))), a.dtype)
+        flat = [x.reshape(*a.shape[:-n], -1) for x in (indices, a)]
+        np.put_along_axis(made, *flat, -1)
+        return made.reshape(*a.shape[:-n], *out)
+
+    return call
+
+
 def _avg_pool(n: int) -> Reference:
     def call(
         a: Any,
@@ -299,6 +331,8 @@ def _adaptive_backward(n: int) -> Reference:
 POOL: dict[str, Reference] = {
     **{f"max_pool{n}d": _max_pool(n, False) for n in (1, 2, 3)},
     **{f"max_pool{n}d_with_indices": _max_pool(n, True) for n in (1, 2, 3)},
+    **{f"fractional_max_pool{n}d": _fractional_max_pool(n) for n in (2, 3)},
+    **{f"max_unpool{n}d": _max_unpool(n) for n in (2, 3)},
     **{f"avg_pool{n}d": _avg_pool(n) for n in (1, 2, 3)},
     **{f"adaptive_avg_pool{n}d": _adaptive(n, _mean) for n in (1, 2, 3)},
     **{f"adaptive_max_pool{n}d": _adaptive(n, _largest) for n in (1, 2, 3)},
