@@ -77,14 +77,14 @@ INLINE void FN(distances_of_row)(const shmt__distance_shape* s, const T* x, cons
   for (j = 0; j < s->others; j++) out[j] = (T)_Generic((T)0, float: __builtin_sqrtf, default: __builtin_sqrt)(out[j]);
 }
 
-/* data: out (n, others), rows (n, length), others (length, pitch), zero beyond the last; ctx: shmt__distance_shape. */
+/* data: out (n, others), whose rows lie strides[0] bytes apart, rows (n, length), others (length, pitch), anything beyond
+ * the last; ctx: shmt__distance_shape. */
 void SHMT_LOOP(distance)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__distance_shape* s = ctx;
   const T *x = (const T*)(const void*)data[1], *others = (const T*)(const void*)data[2];
-  T* out = (T*)(void*)data[0];
 
-  (void)strides;
-  for (int64_t i = 0; i < n; i++, x += s->length, out += s->others) {
+  for (int64_t i = 0; i < n; i++, x += s->length) {
+    T* out = (T*)(void*)(data[0] + i * strides[0]);
     if (s->norm == 0) FN(distances_of_row)(s, x, others, out, 0);
     if (s->norm == 1) FN(distances_of_row)(s, x, others, out, 1);
     if (s->norm == 2) FN(distances_of_row)(s, x, others, out, 2);

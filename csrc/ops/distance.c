@@ -23,7 +23,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { LANES = 16, MIN_PIECE_OPS = 1 << 18, BLOCK_DIFFERENCES = 1 << 16, WIDE_ROWS = 8 };
+enum { LANES = 16, MIN_PIECE_OPS = 1 << 18, BLOCK_DIFFERENCES = 1 << 16, WIDE_ROWS = 8, OTHERS_BYTES = 128 << 10 };
 
 /* t with the batch dims given, dense. */
 static shmt_status with_batch(shmt_tensor* t, const int64_t* batch, int64_t n, shmt_tensor** out) {
@@ -41,18 +41,27 @@ typedef struct distances {
   shmt__loop loop;
   char* out;
   const char* rows;
-  char* others;       /* transposed, in the dtype of the loop */
+  int64_t out_row;    /* bytes from row to row */
+  char* others;       /* some of them, transposed, in the dtype of the loop */
   int64_t item, wide; /* bytes: of what is given, of what the loop takes */
   shmt__cast_loop_fn widen, narrow;
   atomic_bool failed; /* out of memory */
 } distances;
 
+/* How many others are laid transposed at a time: all of them may be more than the result. */
+static int64_t some_others(int64_t others, int64_t length, int64_t item) {
+  const int64_t step = 4 * LANES, fitting = OTHERS_BYTES / (length * item) / step * step;
+  const int64_t some = fitting > step ? fitting : step;
+
+  return some < others ? some : others;
+}
+
 static void run_rows(void* ctx, int64_t begin, int64_t end) {
   const distances* d = ctx;
-  char* data[3] = {d->out + begin * d->shape.others * d->item,
+  char* data[3] = {d->out + begin * d->out_row,
                    (char*)(uintptr_t)d->rows + begin * d->shape.length * d->item, d->others};
 
-  d->loop(data, NULL, end - begin, &d->shape);
+  d->loop(data, &d->out_row, end - begin, &d->shape);
 }
 
 static uint64_t block_bytes(const distances* d) {
@@ -62,7 +71,7 @@ static uint64_t block_bytes(const distances* d) {
 /* The same for dtypes without a loop: some rows in float32, distances rounded at the end. */
 static void run_wide_rows(void* ctx, int64_t begin, int64_t end) {
   distances* d = ctx;
-  const int64_t length = d->shape.length, others = d->shape.others;
+  const int64_t length = d->shape.length, others = d->shape.others, row = others * d->wide;
   void* memory = NULL;
 
   if (shmt__alloc(block_bytes(d), &memory) != SHMT_OK) {
@@ -74,8 +83,9 @@ static void run_wide_rows(void* ctx, int64_t begin, int64_t end) {
     const int64_t n = end - i < WIDE_ROWS ? end - i : WIDE_ROWS;
     char* data[3] = {found, memory, d->others};
     d->widen(memory, d->wide, d->rows + i * length * d->item, d->item, n * length);
-    d->loop(data, NULL, n, &d->shape);
-    d->narrow(d->out + i * others * d->item, d->item, found, d->wide, n * others);
+    d->loop(data, &row, n, &d->shape);
+    for (int64_t k = 0; k < n; k++)
+      d->narrow(d->out + (i + k) * d->out_row, d->item, found + k * row, d->wide, others);
   }
   shmt__dealloc(memory, block_bytes(d));
 }
@@ -100,11 +110,12 @@ static shmt_status run_kernel(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_t
   const int64_t rows = x1->sizes[n - 2], others = x2->sizes[n - 2], length = x1->sizes[n - 1];
   const bool has_loop = shmt__loops[SHMT_LOOP_distance][x1->dtype] != NULL;
   const shmt_dtype work = has_loop ? x1->dtype : SHMT_FLOAT32;
-  const int64_t pitch = (others + LANES - 1) / LANES * LANES;
-  distances d = {.shape = {length, others, pitch, norm},
+  const int64_t some = some_others(others, length, shmt__dtype_size[work]), pitch = (some + LANES - 1) / LANES * LANES;
+  distances d = {.shape = {length, some, pitch, norm},
                  .loop = shmt__loops[SHMT_LOOP_distance][work],
                  .out = shmt__tensor_data(out),
                  .rows = shmt__tensor_data(x1),
+                 .out_row = others * shmt__tensor_item_bytes(x1),
                  .item = shmt__tensor_item_bytes(x1),
                  .wide = shmt__dtype_size[work]};
   const uint64_t transposed = (uint64_t)(pitch * length * d.wide);
@@ -120,11 +131,16 @@ static shmt_status run_kernel(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_t
   memset(memory, 0, (size_t)nbytes);
   d.others = memory;
   for (int64_t b = 0; b < out->numel / (rows * others); b++) {
-    transpose(&d, from, (char*)memory + transposed);
-    shmt__parallel_for(rows, MIN_PIECE_OPS / (others * length + 1) + 1, has_loop ? run_rows : run_wide_rows, &d);
-    from += others * length * d.item;
+    for (int64_t j = 0; j < others; j += some) {
+      d.shape.others = others - j < some ? others - j : some;
+      transpose(&d, from, (char*)memory + transposed);
+      shmt__parallel_for(rows, MIN_PIECE_OPS / (d.shape.others * length + 1) + 1, has_loop ? run_rows : run_wide_rows,
+                         &d);
+      from += d.shape.others * length * d.item;
+      d.out += d.shape.others * d.item;
+    }
     d.rows += rows * length * d.item;
-    d.out += rows * others * d.item;
+    d.out += (rows - 1) * others * d.item;
   }
   shmt__dealloc(memory, nbytes);
   SHMT_REQUIRE(!atomic_load_explicit(&d.failed, memory_order_relaxed), SHMT_E_NOMEM,
@@ -362,36 +378,48 @@ static shmt_status count_pairs(const shmt_tensor* self, int64_t* out) {
   return SHMT_OK;
 }
 
-static void run_pairs(void* ctx, int64_t begin, int64_t end) {
-  const distances* d = ctx;
-  const int64_t n = d->shape.others;
+typedef struct pair_rows {
+  distances d;
+  int64_t n, first; /* rows; the first of the others */
+} pair_rows;
 
-  for (int64_t i = begin; i < end; i++) {
+static void run_pairs(void* ctx, int64_t begin, int64_t end) {
+  const pair_rows* p = ctx;
+  const distances* d = &p->d;
+  const int64_t last = p->first + d->shape.others;
+
+  for (int64_t i = begin; i < end && i + 1 < last; i++) {
+    const int64_t from = i + 1 > p->first ? i + 1 : p->first;
     shmt__distance_shape shape = d->shape;
-    shape.others = n - i - 1;
-    char* data[3] = {d->out + pairs_before(i, n) * d->item,
-                     (char*)(uintptr_t)d->rows + i * shape.length * d->item, d->others + (i + 1) * d->item};
-    d->loop(data, NULL, 1, &shape);
+    shape.others = last - from;
+    char* data[3] = {d->out + (pairs_before(i, p->n) + from - i - 1) * d->item,
+                     (char*)(uintptr_t)d->rows + i * shape.length * d->item, d->others + (from - p->first) * d->item};
+    d->loop(data, &d->out_row, 1, &shape);
   }
 }
 
 static shmt_status fill_pairs(shmt_tensor* x, int norm, shmt_tensor* out) {
   const int64_t n = x->sizes[0], length = x->sizes[1], item = shmt__tensor_item_bytes(x);
-  const int64_t pitch = (n + LANES - 1) / LANES * LANES;
+  const int64_t some = some_others(n, length, item), pitch = (some + LANES - 1) / LANES * LANES;
   /* Vectors begin at any row, so the last ones end behind the last coordinate's. */
   const uint64_t nbytes = (uint64_t)((pitch * length + LANES) * item);
-  distances d = {.shape = {length, n, pitch, norm},
-                 .loop = shmt__loops[SHMT_LOOP_distance][x->dtype],
-                 .out = shmt__tensor_data(out),
-                 .rows = shmt__tensor_data(x),
-                 .item = item};
+  pair_rows p = {.d = {.shape = {length, some, pitch, norm},
+                   .loop = shmt__loops[SHMT_LOOP_distance][x->dtype],
+                   .out = shmt__tensor_data(out),
+                   .rows = shmt__tensor_data(x),
+                   .item = item},
+             .n = n};
   void* memory = NULL;
 
   SHMT_TRY(shmt__alloc(nbytes, &memory));
   memset(memory, 0, (size_t)nbytes);
-  d.others = memory;
-  shmt__move_transposed(memory, pitch * item, shmt__tensor_data(x), length * item, length, n, item);
-  shmt__parallel_for(n, MIN_PIECE_OPS / (n * length + 1) + 1, run_pairs, &d);
+  p.d.others = memory;
+  for (; p.first < n; p.first += some) {
+    p.d.shape.others = n - p.first < some ? n - p.first : some;
+    shmt__move_transposed(memory, pitch * item, p.d.rows + p.first * length * item, length * item, length,
+                          p.d.shape.others, item);
+    shmt__parallel_for(p.first + p.d.shape.others, MIN_PIECE_OPS / (p.d.shape.others * length + 1) + 1, run_pairs, &p);
+  }
   shmt__dealloc(memory, nbytes);
   return SHMT_OK;
 }

@@ -176,7 +176,8 @@ static shmt_status transform_to_real(shmt_tensor* self, shmt_ints s, shmt_ints d
   SHMT_TRY(promote(self, true, &x));
   SHMT_TRY(resize(x, e.dims, e.sizes, e.n, &sized));
   if (!is_forward) return shmt_op__fft_c2r(sized, (shmt_ints){e.dims, e.n}, code, points, out);
-  SHMT_TRY(shmt_op_conj_physical(sized, &turned));
+  /* Lazily, so that the gradient's conjugate takes no memory. */
+  SHMT_TRY(sized == x ? shmt_op_conj(x, &turned) : shmt_op_conj_physical(sized, &turned));
   shmt__tensor_release(SHMT_TAKE(sized)); /* before the result: it may have been padded */
   return shmt_op__fft_c2r(turned, (shmt_ints){e.dims, e.n}, code, points, out);
 }

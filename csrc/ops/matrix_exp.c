@@ -16,6 +16,9 @@
 
 #include <math.h>
 
+/* Elements of the matrices of a batch that are calculated together: the powers of all would be many times the result. */
+enum { TOGETHER = 1 << 15 };
+
 /* How often each matrix is halved before the approximant, as a float tensor (..., 1, 1); the least and the most of them. */
 static shmt_status halvings(shmt_tensor* a, double reach, shmt_tensor** out, int* least,
                             int* most) {
@@ -194,10 +197,22 @@ static shmt_status exponential(shmt_tensor** a, bool is_single, shmt_tensor** ou
   return SHMT_OK;
 }
 
-shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
+/* Of all matrices at once; new and dense. */
+static shmt_status exponential_of(shmt_tensor* self, shmt_dtype work, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   SHMT_AUTO(shmt_tensor) narrow = NULL;
+
+  SHMT_TRY(shmt_op_to_dtype(self, work, false, false, SHMT_MEMORY_FORMAT_NONE, &wide));
+  SHMT_TRY(exponential(&wide, self->dtype != work, &result));
+  SHMT_TRY(shmt_op_to_dtype(result, self->dtype, false, false, SHMT_MEMORY_FORMAT_NONE, &narrow));
+  return shmt_op_contiguous(narrow, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
+shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) matrices = NULL;
+  SHMT_AUTO(shmt_tensor) places = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
   const shmt_dtype work = shmt__is_complex(self->dtype) ? SHMT_COMPLEX128
                           : shmt__is_half(self->dtype)  ? SHMT_FLOAT32
                                                         : SHMT_FLOAT64;
@@ -206,8 +221,22 @@ shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
                "or complex tensor as input. Got %s", shmt__dtype_title(self->dtype));
   SHMT_TRY(shmt__check_square("linalg.matrix_exp", "A", self));
   if (self->numel == 0) return shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, out);
-  SHMT_TRY(shmt_op_to_dtype(self, work, false, false, SHMT_MEMORY_FORMAT_NONE, &wide));
-  SHMT_TRY(exponential(&wide, self->dtype != work, &result));
-  SHMT_TRY(shmt_op_to_dtype(result, self->dtype, false, false, SHMT_MEMORY_FORMAT_NONE, &narrow));
-  return shmt_op_contiguous(narrow, SHMT_CONTIGUOUS_FORMAT, out);
+  const int64_t n = self->sizes[self->n_dims - 1], count = self->numel / (n * n);
+  const int64_t some = n * n < TOGETHER ? TOGETHER / (n * n) : 1;
+  if (count <= some || shmt__tensor_is_meta(self)) return exponential_of(self, work, out);
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
+  SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(count, n, n), &matrices));
+  SHMT_TRY(shmt_op_reshape(result, SHMT_INTS(count, n, n), &places));
+  for (int64_t i = 0; i < count; i += some) {
+    SHMT_AUTO(shmt_tensor) given = NULL;
+    SHMT_AUTO(shmt_tensor) place = NULL;
+    SHMT_AUTO(shmt_tensor) found = NULL;
+    const int64_t many = count - i < some ? count - i : some;
+    SHMT_TRY(shmt_op_narrow(matrices, 0, i, many, &given));
+    SHMT_TRY(shmt_op_narrow(places, 0, i, many, &place));
+    SHMT_TRY(exponential_of(given, work, &found));
+    SHMT_TRY(shmt__tensor_copy(place, found));
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
 }

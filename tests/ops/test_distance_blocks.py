@@ -1,0 +1,46 @@
+"""Distances to so many rows that they are laid transposed a block at a time."""
+
+from __future__ import annotations
+
+import pytest
+from peak import peak
+
+import shmtensor as sh
+from shmtensor.nn import functional as F
+
+NORMS = [0.0, 1.0, 2.0, float("inf")]
+
+
+def differences(x: sh.Tensor, y: sh.Tensor, p: float) -> sh.Tensor:
+    pairs = (x.double().unsqueeze(-2) - y.double().unsqueeze(-3)).abs()
+    if p == 0:
+        return (pairs != 0).sum(-1).double()
+    return pairs.amax(-1) if p == float("inf") else pairs.pow(p).sum(-1).pow(1 / p)
+
+
+@pytest.mark.parametrize("p", NORMS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(sh.float64, 1e-13), (sh.float32, 1e-6)])
+def test_distances_of_many_rows(threads, dtype, tolerance, p):
+    x, y = sh.randn(2, 9, 210).to(dtype), sh.randn(301, 210).to(dtype)
+    y[5] = x[0, 3]
+    expected = differences(x, y, p)
+    for left, right in ((x, y), (x.mT.contiguous().mT, y.T.contiguous().T)):
+        found = sh.cdist(left, right, p, compute_mode="donot_use_mm_for_euclid_dist")
+        assert found.shape == (2, 9, 301)
+        assert ((found.double() - expected).abs() <= tolerance * (1 + expected)).all()
+
+
+@pytest.mark.parametrize("p", NORMS)
+@pytest.mark.parametrize("rows", [2, 63, 64, 65, 300])
+def test_distances_of_pairs_of_many_rows(threads, rows, p):
+    for dtype, tolerance in ((sh.float64, 1e-13), (sh.float32, 1e-6)):
+        x = sh.randn(rows, 170).to(dtype)
+        i, j = sh.triu_indices(rows, rows, 1)
+        expected = differences(x, x, p)[i, j]
+        assert ((F.pdist(x, p).double() - expected).abs() <= tolerance * (1 + expected)).all()
+
+
+def test_memory_of_distances(threads):
+    x = sh.randn(256, 512, dtype=sh.float64)
+    assert peak(lambda: sh.cdist(x, x, 1)) <= (256 * 256 * 8 + (260 << 10)) * 9 // 8
+    assert peak(lambda: F.pdist(x, 1)) <= (128 * 255 * 8 + (260 << 10)) * 9 // 8
