@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from peak import peak
 
@@ -60,14 +62,34 @@ def test_gradient_of_a_real_transform_is_conjugated_without_a_copy():
     assert gradgradcheck(sh.fft.hfft, (small,))
 
 
-@pytest.mark.parametrize(("name", "matrices"), [("lu", 6), ("svd", 4.2)])
-def test_memory_of_gradients_of_one_result(name, matrices):
+@pytest.mark.parametrize("shape", [(4, 4), (2, 5, 3), (3, 5)])
+@pytest.mark.parametrize("dtype", [sh.float64, sh.complex128])
+def test_gradients_of_either_qr_factor(shape, dtype):
+    x = sh.randn(*shape, dtype=dtype).requires_grad_()
+    assert gradcheck(lambda a: linalg.qr(a)[0], (x,))
+    # The phase of a row of R is Q's.
+    assert gradcheck(lambda a: linalg.qr(a)[1].abs(), (x,))
+    assert gradgradcheck(lambda a: linalg.qr(a)[0], (x,))
+
+
+#: A factor or values, and how many matrices exist at once.
+ONE: dict[str, tuple[Callable[[sh.Tensor], sh.Tensor], float]] = {
+    "lu": (lambda a: linalg.lu(a)[1], 6),
+    "svd": (lambda a: linalg.svd(a)[1], 4.2),
+    "eigvalsh": (linalg.eigvalsh, 3.2),
+    "qr": (lambda a: linalg.qr(a)[0], 6),
+}
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_memory_of_gradients_of_one_result(name):
+    call, matrices = ONE[name]
     x = sh.randn(256, 256)
-    grad = sh.ones_like(getattr(linalg, name)(x)[1])
+    grad = sh.ones_like(call(x))
 
     def run() -> sh.Tensor:
         leaf = x.detach().requires_grad_()
-        return sh.autograd.grad(getattr(linalg, name)(leaf)[1], leaf, grad)[0]
+        return sh.autograd.grad(call(leaf), leaf, grad)[0]
 
     assert peak(run) <= matrices * 256 * 256 * 4 * 9 // 8
 
