@@ -22,7 +22,7 @@ LENGTH = 700
 UNARY = (
     "abs acos acosh angle asin atan ceil cos cosh deg2rad digamma erfc erfinv exp exp2 expm1 "
     "floor frac i0 isfinite isinf isnan isneginf lgamma log log10 log1p log2 logical_not neg "
-    "reciprocal round rsqrt sgn sigmoid sign signbit sin sinc sinh sqrt square tan tanh trunc"
+    "reciprocal round rsqrt sgn sign signbit sin sinc sinh sqrt square tan tanh trunc"
 ).split()
 BINARY = (
     "add sub mul div atan2 copysign eq ne lt le gt ge floor_divide fmax fmin maximum minimum "

@@ -49,7 +49,7 @@ def test_sums_do_not_drift_with_the_length(dtype: st.dtype) -> None:
     assert abs(mean - float(values[0])) <= levels * np.spacing(values[0])
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sin", "erf", "atan", "sqrt"])
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sin", "erf", "sigmoid", "atan", "sqrt"])
 @pytest.mark.parametrize("dtype", [st.float16, st.bfloat16])
 def test_narrow_types_are_calculated_in_float32_and_rounded_once(
     name: str, dtype: st.dtype

@@ -1,6 +1,6 @@
 """16-bit floats are calculated as float32 and rounded once, at every instruction-set level.
 
-Not here: erf, gelu, nextafter and rounding modes of div, which have values of their own
+Not here: erf, gelu, sigmoid, nextafter and rounding modes of div, which have values of their own
 (tests/ops/spec, test_accuracy.py).
 """
 
