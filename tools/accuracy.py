@@ -401,8 +401,8 @@ narrow types at each level by `tests/ops/test_accuracy.py`:
 - float32: 2 ulp; 4 for the functions marked *tail*.
 - float64: 4 ulp; 10 for those marked *tail*.
 - float16 and bfloat16 are calculated in float32 and rounded once: 0.51 ulp.
-- Products of bfloat16 matrices too. Where the processor has AVX512_BF16 they use it, and it takes
-  subnormal numbers for 0.
+- Products of bfloat16 matrices too. Where the processor has AVX512_BF16 or AMX they use it, and it
+  takes subnormal numbers for 0.
 - `gelu`, `lgamma`, `digamma` and the oscillating Bessel functions are nearly 0 where larger terms
   cancel: their unit is that of the argument (`gelu`), of the wave's height (`airy_ai` left of 0,
   `spherical_bessel_j0`), or of 1 where the result is smaller.
