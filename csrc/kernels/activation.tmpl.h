@@ -26,7 +26,9 @@ UNARY_WIDE(gelu, shmt__wide_geluf)
 UNARY_WIDE(gelu_coarse, shmt__wide_gelu_coarsef)
 #else
 UNARY_COSTLY(gelu, ABOVE_0(a) - OWN(tail_product)(a))
+#if SHMT_IS_FULL
 UNARY_COSTLY(gelu_coarse, ABOVE_0(a) - shmt__tail_product_coarsef(a))
+#endif
 #endif
 #undef ABOVE_0
 BINARY_COSTLY(gelu_backward, a*(FN(phi)(b) + b * FN(density)(b)))

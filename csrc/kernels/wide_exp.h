@@ -11,9 +11,10 @@
 #include "kernels/wide_tables.h"
 
 #if SHMT_HAS_WIDE
-/* A number as power (1 + rest) 2^(k rounded down). */
+/* A number as power (1 + rest) 2^(k rounded down). A float's says where the power stands in its table. */
 typedef struct shmt__wide_scaledf {
   shmt__wf power, rest, k;
+  __m512i at;
 } shmt__wide_scaledf;
 typedef struct shmt__wide_scaled {
   shmt__wd power, rest, k;
@@ -44,7 +45,7 @@ SHMT_VECTOR shmt__wide_scaledf shmt__wide_exp_partsf(shmt__wf x) {
   const shmt__wf shifted = shmt__maddf(x, shmt__wide_f(1.44269504f), rounder), k = shifted - rounder;
   const shmt__wf r = shmt__nmaddf(k, shmt__wide_f(-1.90465430e-9f), shmt__nmaddf(k, shmt__wide_f(0.693147182f), x));
   const shmt__wf power = shmt__lookupf(shmt__wide_powersf[0], _mm512_castps_si512(shifted));
-  return (shmt__wide_scaledf){power, shmt__wide_short_expm1f(r), k};
+  return (shmt__wide_scaledf){power, shmt__wide_short_expm1f(r), k, _mm512_castps_si512(shifted)};
 }
 SHMT_VECTOR shmt__wide_scaled shmt__wide_exp_parts(shmt__wd x) {
   const shmt__wd rounder = shmt__wide_d(SHMT_ROUNDER(0x1p-4));
@@ -61,7 +62,7 @@ SHMT_VECTOR shmt__wide_scaledf shmt__wide_exp_of_squaref(shmt__wf c) {
   const shmt__wf near = _mm512_fnmsub_ps(c, c, k * shmt__wide_f(0.693359375f)); /* the product is exact */
   const shmt__wf r = shmt__nmaddf(k, shmt__wide_f(-2.12194440e-4f), near);
   const shmt__wf power = shmt__lookupf(shmt__wide_powersf[0], _mm512_castps_si512(shifted));
-  return (shmt__wide_scaledf){power, shmt__wide_short_expm1f(r), k};
+  return (shmt__wide_scaledf){power, shmt__wide_short_expm1f(r), k, _mm512_castps_si512(shifted)};
 }
 SHMT_VECTOR shmt__wide_scaled shmt__wide_exp_of_square(shmt__wd c) {
   const shmt__wd rounder = shmt__wide_d(SHMT_ROUNDER(0x1p-4));
@@ -85,7 +86,7 @@ SHMT_VECTOR shmt__wf shmt__wide_exp2f(shmt__wf x) {
   p = shmt__maddf(p, r, shmt__wide_f(2.4022827e-01f));
   p = shmt__maddf(p, r, shmt__wide_f(6.931472e-01f));
   const shmt__wf power = shmt__lookupf(shmt__wide_powersf[0], _mm512_castps_si512(shifted));
-  return shmt__wide_valuef((shmt__wide_scaledf){power, p * r, k});
+  return shmt__wide_valuef((shmt__wide_scaledf){power, p * r, k, _mm512_castps_si512(shifted)});
 }
 SHMT_VECTOR shmt__wd shmt__wide_exp2(shmt__wd x) {
   const shmt__wd c = shmt__within(x, -1077.0, 1025.0), rounder = shmt__wide_d(SHMT_ROUNDER(0x1p-4));
@@ -174,7 +175,7 @@ SHMT_VECTOR shmt__wf shmt__wide_geluf(shmt__wf x) {
   q = shmt__maddf(q, r, shmt__wide_f(2.4022827e-01f));
   q = shmt__maddf(q, r, shmt__wide_f(6.931472e-01f));
   const shmt__wf power = shmt__lookupf(shmt__wide_powersf[0], _mm512_castps_si512(shifted));
-  const shmt__wf area = shmt__wide_valuef((shmt__wide_scaledf){power, q * r, k});
+  const shmt__wf area = shmt__wide_valuef((shmt__wide_scaledf){power, q * r, k, _mm512_castps_si512(shifted)});
   const __mmask16 is_some = _mm512_cmp_ps_mask(a, shmt__wide_f(12.5f), _CMP_NEQ_UQ);
   return shmt__wide_above_zerof(x) - _mm512_maskz_mul_ps(is_some, a, area);
 }
@@ -190,7 +191,7 @@ SHMT_VECTOR shmt__wf shmt__wide_gelu_coarsef(shmt__wf x) {
   const shmt__wf shifted = p + rounder, k = shifted - rounder, r = p - k;
   q = shmt__maddf(q, r, shmt__wide_f(6.931472e-01f));
   const shmt__wf power = shmt__lookupf(shmt__wide_powersf[0], _mm512_castps_si512(shifted));
-  const shmt__wf area = shmt__wide_valuef((shmt__wide_scaledf){power, q * r, k});
+  const shmt__wf area = shmt__wide_valuef((shmt__wide_scaledf){power, q * r, k, _mm512_castps_si512(shifted)});
   const __mmask16 is_some = _mm512_cmp_ps_mask(a, shmt__wide_f(12.5f), _CMP_NEQ_UQ);
   return shmt__wide_above_zerof(x) - _mm512_maskz_mul_ps(is_some, a, area);
 }

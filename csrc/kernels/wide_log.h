@@ -127,9 +127,12 @@ SHMT_VECTOR shmt__wd shmt__wide_log1p_unit(shmt__wd x) {
   const shmt__wd r = shmt__madd(x, c, c - shmt__wide_d(1.0));
   return shmt__lookup(shmt__wide_unit_logs[1], at) + shmt__wide_short_log1p(r);
 }
-/* log(1 + exp(-a)) for a >= 0 */
+/* log(1 + exp(-a)) for a >= 0. A float's exponential has larger places than the logarithm where it is just above a
+ * power of two: what its power lacks is added. */
 SHMT_VECTOR shmt__wf shmt__wide_log1p_expf(shmt__wf a) {
-  return shmt__wide_log1p_unitf(shmt__wide_valuef(shmt__wide_exp_partsf(shmt__wide_minusf(shmt__wide_at_mostf(a, 105.0f)))));
+  shmt__wide_scaledf e = shmt__wide_exp_partsf(shmt__wide_minusf(shmt__wide_at_mostf(a, 105.0f)));
+  e.rest = e.rest + shmt__lookupf(shmt__wide_half_powersf[1], e.at);
+  return shmt__wide_log1p_unitf(shmt__wide_valuef(e));
 }
 SHMT_VECTOR shmt__wd shmt__wide_log1p_exp(shmt__wd a) {
   return shmt__wide_log1p_unit(shmt__wide_value(shmt__wide_exp_parts(shmt__wide_minus(shmt__wide_at_most(a, 750.0)))));
