@@ -117,10 +117,14 @@ shmt_status shmt__mm(shmt_tensor* self, shmt_tensor* mat2, shmt_tensor** out) {
   SHMT_TRY(check_dim("self must be a matrix", self, 2));
   SHMT_TRY(check_dim("mat2 must be a matrix", mat2, 2));
   SHMT_TRY(check_2d(self, mat2));
-  if (self->numel > 0 && mat2->numel > 0) SHMT_TRY(check_loop("addmm_impl_cpu_", self->dtype));
+  const bool is_empty = self->numel == 0 || mat2->numel == 0; /* such factors may have any dtype */
+  if (!is_empty) SHMT_TRY(check_loop("addmm_impl_cpu_", self->dtype));
   SHMT_TRY(begin_product("mm", out, SHMT_INTS(self->sizes[0], mat2->sizes[1]), self->dtype,
                          self->dtype, shmt__common_device(self, mat2, NULL), self, mat2, &work));
-  SHMT_TRY(product_2d(shmt__scalar_int(0), NULL, shmt__scalar_int(1), self, mat2, work));
+  if (!is_empty)
+    SHMT_TRY(product_2d(shmt__scalar_int(0), NULL, shmt__scalar_int(1), self, mat2, work));
+  else if (!shmt__tensor_is_meta(work))
+    SHMT_TRY(shmt__tensor_fill(work, shmt__scalar_int(0)));
   return end_product("mm", self->dtype, &work, out);
 }
 

@@ -97,3 +97,10 @@ def test_memory_of_gradients_of_one_result(name):
 def test_memory_of_exponentials_of_a_batch():
     x = sh.randn(64, 64, 64)
     assert peak(lambda: linalg.matrix_exp(x)) <= 64 * 64 * 64 * 4 * 9 // 8 + (3 << 20)
+
+
+def test_permutation_of_lu_is_a_constant() -> None:
+    p, lower, upper = sh.linalg.lu(sh.rand(3, 3, requires_grad=True))
+    assert (p.requires_grad, lower.requires_grad, upper.requires_grad) == (False, True, True)
+    none = sh.ops.aten._lu_square_backward(None, None, p, lower.detach(), upper.detach())
+    assert sh.equal(none, sh.zeros(3, 3))

@@ -327,3 +327,12 @@ def test_addr_of_dtypes_that_do_not_promote() -> None:
     wide = st.ones(3, dtype=st.uint16)
     with pytest.raises(RuntimeError, match="Promotion for uint16, uint32, uint64 types"):
         st.addr(st.ones(3, 3, dtype=st.int64), wide, st.ones(3, dtype=st.int8))
+
+
+@pytest.mark.parametrize("dtype", [st.bool, st.complex32])
+def test_empty_factors_of_dtypes_without_products(dtype: st.dtype) -> None:
+    a = st.zeros(3, 0, dtype=dtype)
+    assert st.equal(a @ a.t(), st.zeros(3, 3, dtype=dtype))
+    assert st.mm(a.to("meta"), a.t().to("meta")).shape == (3, 3)
+    with pytest.raises(NotImplementedError, match="addmm_impl_cpu_"):
+        st.mm(st.zeros(3, 1, dtype=dtype), st.zeros(1, 3, dtype=dtype))
