@@ -1,4 +1,5 @@
 /* ops/grids.c -- tensors made of other tensors' elements in a pattern: diagonals, grids, blocks, powers. */
+#include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -180,10 +181,11 @@ shmt_status shmt__cartesian_prod(shmt_tensors tensors, shmt_tensor** out) {
 
 /* How many ways there are to choose r of n; -1: more than int64 holds. */
 static int64_t ways(int64_t n, int64_t r) {
+  const int64_t fewer = r < n - r ? r : n - r; /* to choose or to leave: the same number of ways */
   __int128 count = 1;
 
-  for (int64_t i = 1; i <= r && count > 0; i++) {
-    count = count * (n - r + i) / i;
+  for (int64_t i = 1; i <= fewer && count > 0; i++) {
+    count = count * (n - fewer + i) / i;
     if (count > INT64_MAX) return -1;
   }
   return (int64_t)count;
@@ -209,10 +211,10 @@ shmt_status shmt__combinations(shmt_tensor* self, int64_t r, bool with_replaceme
                SHMT_SHAPE_TEXT(self));
   SHMT_REQUIRE(r >= 0, SHMT_E_RUNTIME, "Expect a non-negative number, but got %" PRId64, r);
   if (r == 0) return zeros_of(self, SHMT_INTS(0), out);
-  const int64_t pool = with_replacement && n > 0 ? n + r - 1 : n;
+  int64_t pool = n, cells;
+  const bool is_countable = !with_replacement || n == 0 || shmt__add_i64(n - 1, r, &pool);
   const int64_t count = n == 0 || r > pool ? 0 : ways(pool, r);
-  int64_t cells;
-  SHMT_REQUIRE(count >= 0 && !__builtin_mul_overflow(count, r, &cells), SHMT_E_RUNTIME,
+  SHMT_REQUIRE(is_countable && count >= 0 && !__builtin_mul_overflow(count, r, &cells), SHMT_E_RUNTIME,
                "combinations(): more rows than can be counted: %" PRId64 " of %" PRId64, r, n);
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(count * r), SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT,
                               &index));

@@ -91,6 +91,14 @@ def test_fold_into_more_than_int64_holds_is_an_error() -> None:
         F.fold(T.ones(1, 8, 6), (2**63 - 1, 5), 2)
 
 
+def test_more_combinations_than_can_be_counted() -> None:
+    with pytest.raises(RuntimeError, match=f"{2**63 - 1} of 4"):
+        T.combinations(T.arange(4), 2**63 - 1, True)
+    with pytest.raises(RuntimeError, match="overflow"):
+        T.combinations(T.arange(1), 2**63 - 1, True)
+    assert T.combinations(T.arange(4), 2**63 - 1).shape == (0, 2**63 - 1)
+
+
 def test_more_pieces_than_memory_holds_are_a_memory_error() -> None:
     for sections in (2**62, 2**50):
         with pytest.raises(MemoryError, match=r"\d{16}"):
