@@ -6,6 +6,7 @@
  */
 #include "generated/impls.h"
 #include "iter/copy.h"
+#include "iter/threads.h"
 #include "iter/move.h"
 #include "ops/norm.h"
 #include "storage/allocator.h"
@@ -254,6 +255,13 @@ static shmt_status check(const shmt_tensor* input, const shmt_tensor* weight, co
 
 static int64_t grain_of(const groups* g) { return GRAIN / (g->per_group * g->plane + 1) + 1; }
 
+/* Groups whose columns stand side by side are walked together: one piece a thread. */
+static int64_t grain_of_columns(const groups* g) {
+  const int64_t threads = shmt__num_threads(), share = (g->n * g->n_groups + threads - 1) / threads, least = grain_of(g);
+
+  return share > least ? share : least;
+}
+
 static shmt_status check_memory(const groups* g) {
   SHMT_REQUIRE(!atomic_load_explicit(&g->failed, memory_order_relaxed), SHMT_E_NOMEM,
                "native_group_norm(): a group of %" PRId64 " elements", g->per_group * g->plane);
@@ -290,7 +298,7 @@ shmt_status shmt__native_group_norm(shmt_tensor* input, shmt_tensor* weight, shm
     void (*const run)(void*, int64_t, int64_t) = format == SHMT_CONTIGUOUS_FORMAT       ? forward_groups
                                                  : plane == 1 || g.per_group > COLUMNS ? forward_apart
                                                                                        : forward_last;
-    shmt__parallel_for(n * group, grain_of(&g), run, &g);
+    shmt__parallel_for(n * group, run == forward_last ? grain_of_columns(&g) : grain_of(&g), run, &g);
     SHMT_TRY(check_memory(&g));
   }
   *out = SHMT_TAKE(result);
