@@ -3,7 +3,7 @@
  * Note [The last holder]
  * A new reference comes only from an existing one. Who finds the count at 1 while holding a reference is therefore
  * alone, nobody can come meanwhile, and the end of most things costs no locked instruction. Where references also come
- * from elsewhere (a weak one of a storage), the count itself must fall.
+ * from elsewhere (a weak one of a storage, the table of blocks that a process holds), the count itself must fall.
  */
 #ifndef SHMT_BASE_REFS_H
 #define SHMT_BASE_REFS_H

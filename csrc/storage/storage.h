@@ -47,8 +47,10 @@ static inline void shmt__storage_retain(shmt_storage* s) {
   atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
 }
 static inline void shmt__storage_release(shmt_storage* s) {
-  /* See Note [The last holder]. The flag is read after the count: a weak reference is made by a holder. */
-  if (s && ((shmt__is_last_reference(&s->refs) && !(s->flags & SHMT_STORAGE_WEAK)) || shmt__drop_reference(&s->refs)))
+  /* See Note [The last holder]. The flags are read after the count: a holder sets them, and who receives a handle
+   * finds a shared storage in a table. */
+  const uint32_t found_elsewhere = SHMT_STORAGE_WEAK | SHMT_STORAGE_SHARED;
+  if (s && ((shmt__is_last_reference(&s->refs) && !(s->flags & found_elsewhere)) || shmt__drop_reference(&s->refs)))
     shmt__storage_destroy(s);
 }
 static inline void shmt__auto_shmt_storage(shmt_storage** p) { shmt__storage_release(*p); }

@@ -151,6 +151,25 @@ def threads_keep_the_order_of_each_producer_and_lose_nothing(owner: native.Nativ
             assert mine == sorted(mine)
 
 
+def block_is_received_while_its_sender_lets_go_of_it(owner: native.Native) -> None:
+    ring = Ring(owner)
+    n = 30_000
+    received = 0
+
+    def produce() -> None:
+        for i in range(n):
+            assert ring.put(b"", (owner.new(64).fill(i % 200),), wait=True) == DONE
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    while received < n:
+        _, _, (block,) = ring.get()
+        assert block.value() == received % 200
+        received += 1
+    producer.join(HANG_S)
+    assert owner.status()["n_leases"] == 0
+
+
 def _bytes_of(ring: Ring) -> ctypes.Array[ctypes.c_ubyte]:
     """The ring's memory: the second word of its struct is the session, the third the header."""
     header = ctypes.cast(ring.pointer, ctypes.POINTER(ctypes.c_void_p))[2]
@@ -212,6 +231,7 @@ CASES = {
         blocks_live_as_long_as_their_message,
         ends_that_everybody_closed_are_noticed,
         threads_keep_the_order_of_each_producer_and_lose_nothing,
+        block_is_received_while_its_sender_lets_go_of_it,
         damaged_message_is_an_error_and_the_ring_goes_on,
         manager_survives_whatever_is_written_into_a_ring,
     )
