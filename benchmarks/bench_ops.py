@@ -13,6 +13,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -206,6 +207,9 @@ POOLING: dict[str, Make] = {
     ),
 }
 LENGTHS = (10_000, 1_000_000, 10_000_000)
+#: Seconds until the threads of NumPy's products, which made the operands, sleep: the time that they
+#: spin is this process's CPU time.
+_SETTLING = 0.2
 
 GROUPS: dict[str, Group] = {
     "small calls": Group(
@@ -290,6 +294,7 @@ def measure_group(
     group = GROUPS[name]
     for n in group.sizes:
         ours, theirs = operands(shmtensor, name, n), operands(torch, name, n)
+        time.sleep(_SETTLING)
         for case, make in group.cases.items():
             title = f"{case} {n}"
             if only not in title:
