@@ -137,3 +137,17 @@ shmt_status shmt__rebase_history(shmt_tensor* self, shmt_node* node) {
       shmt__tensor_version(self) - 1; /* stale: the view's history is the base's now */
   return shmt__meta_refresh(self);
 }
+
+/* CopySlices lends its node's first edge to the history of a view's base. A second view of the same base would have it
+ * lead back to the first CopySlices, which owns the node: a cycle that is never freed. */
+shmt_status shmt__rebase_histories(shmt_tensors changed, shmt_node* node) {
+  for (int64_t i = 0; i < changed.len; i++) {
+    shmt_tensor* t = changed.data[i];
+    if (!shmt__dtype_differentiable(t->dtype)) continue;
+    const bool view = (t->flags & SHMT_TENSOR_VIEW) != 0;
+    SHMT_REQUIRE(!view || i == 0, SHMT_E_RUNTIME,
+                 "Functions which modify views in-place must return a single Variable");
+    SHMT_TRY(view ? shmt__rebase_history(t, node) : shmt__set_history(t, node, (uint32_t)i));
+  }
+  return SHMT_OK;
+}

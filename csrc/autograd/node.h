@@ -163,5 +163,8 @@ shmt_status shmt__view_made(shmt_tensor* view, shmt_tensor* src, bool several);
 shmt_status shmt__check_inplace(shmt_tensor* self, bool will_record);
 /* After it: self (and, for a view, its base through CopySlices) gets node as history. */
 shmt_status shmt__rebase_history(shmt_tensor* self, shmt_node* node);
+/* The same for several tensors that one operator wrote to: output i of node is changed.data[i]. A view among them
+ * other than the first is refused (RUNTIME); see there. */
+shmt_status shmt__rebase_histories(shmt_tensors changed, shmt_node* node);
 
 #endif

@@ -291,9 +291,9 @@ def _missing_kernel(op: Operator) -> str:
         for name in written:
             text += f"  SHMT_TRY(shmt__check_inplace({name}, record));\n"
         text += f"  if (!record) return {_below(op)};\n{create}{_guarded(op)}"
-        for name in written:
-            text += f"  SHMT_TRY(shmt__rebase_history({name}, base));\n"
-        return text + "  return SHMT_OK;\n}\n"
+        listed = f"(shmt_tensor* const[]){{{', '.join(written)}}}"
+        changed = f"(shmt_tensors){{{listed}, {len(written)}}}"
+        return f"{text}  return shmt__rebase_histories({changed}, base);\n}}\n"
     history, _, _ = _record_results(op)
     return (
         f"{text}  if (!shmt__grad_enabled() || !({wanted})) return {_below(op)};\n"

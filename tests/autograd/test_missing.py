@@ -42,6 +42,39 @@ def test_operators_without_derivative(name: str, function: Any) -> None:
         result.sum().backward()
 
 
+def histogram_into(hist: st.Tensor, bin_edges: st.Tensor) -> None:
+    weight = st.ones(3, dtype=st.float64, requires_grad=True)
+    st.histogram(X, 3, weight=weight, out=(hist, bin_edges))
+
+
+def test_several_outputs_that_are_written_to() -> None:
+    hist, bin_edges = (st.empty(n, dtype=st.float64) for n in (3, 4))
+    histogram_into(hist, bin_edges)
+    for result in (hist, bin_edges):
+        with pytest.raises(RuntimeError, match=r"^derivative for aten::histogram is not implement"):
+            result.sum().backward()
+    # The first may be a view.
+    base = st.zeros(6, dtype=st.float64)
+    histogram_into(base[::2], bin_edges)
+    assert base.grad_fn is not None
+
+
+def blocks() -> int:
+    stats = st.memory.memory_stats()
+    return int(stats["n_allocations"] - stats["n_frees"])
+
+
+def test_views_are_not_outputs_beside_others() -> None:
+    """They would make the graph a cycle, which is never freed."""
+    before = blocks()
+    base = st.empty(7, dtype=st.float64)
+    for hist in (st.empty(3, dtype=st.float64), base[:3]):
+        with pytest.raises(RuntimeError, match=r"views in-place must return a single Variable$"):
+            histogram_into(hist, base[3:])
+    del base, hist
+    assert blocks() == before
+
+
 @pytest.mark.parametrize(
     ("name", "function"),
     [
