@@ -19,11 +19,12 @@ static inline __attribute__((always_inline)) C FN(density)(C x) { return (C)0.39
 /* x Phi(x): what x is short of, or all there is left of 0 (which has x's sign, and is NaN for -inf, as torch's). Halves
  * have no use for its last places. */
 #define ABOVE_0(x) ((x) < 0 ? (x) * 0 : (x))
-#if SHMT_IS_HALF
-SHMT_WIDENED_BY(gelu, gelu_coarse, T, 1)
+#if SHMT_HAS_WIDE && SHMT_IS_HALF
+UNARY_WIDE(gelu, shmt__wide_gelu_coarsef)
 #elif SHMT_HAS_WIDE && !SHMT_IS_DOUBLE
 UNARY_WIDE(gelu, shmt__wide_geluf)
-UNARY_WIDE(gelu_coarse, shmt__wide_gelu_coarsef)
+#elif SHMT_IS_HALF
+SHMT_WIDENED_BY(gelu, gelu_coarse, T, 1)
 #else
 UNARY_COSTLY(gelu, ABOVE_0(a) - OWN(tail_product)(a))
 #if SHMT_IS_FULL

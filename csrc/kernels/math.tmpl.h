@@ -16,12 +16,9 @@
 UNARY_OWN(exp, OWN(exp)(a))
 UNARY_OWN(log, OWN(log)(a))
 #if SHMT_IS_HALF && SHMT_HAS_WIDE
-SHMT_WIDENED_BY(sigmoid, sigmoid_coarse, T, 1)
+UNARY_WIDE(sigmoid, shmt__wide_sigmoid_coarsef)
 #else
 UNARY_OWN(sigmoid, OWN(sigmoid)(a))
-#endif
-#if SHMT_IS_FULL && SHMT_HAS_WIDE
-UNARY_WIDE(sigmoid_coarse, SHMT_COARSE(sigmoid))
 #endif
 UNARY_COSTLY(expm1, OWN(expm1)(a))
 UNARY_OWN(log2, OWN(log2)(a))

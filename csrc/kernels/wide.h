@@ -10,7 +10,7 @@
 
 #include "kernels/stretch.h"
 
-#if defined(__AVX512F__) && defined(__AVX512DQ__)
+#if defined(__AVX512DQ__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #include <immintrin.h>
 #define SHMT_HAS_WIDE 1
 
@@ -64,47 +64,79 @@ SHMT_VECTOR shmt__wd shmt__lookup(const double* row, __m512i at) {
 #define SHMT_ROUNDERF(step) ((step) * 12582912.0f)
 #define SHMT_ROUNDER(step)  ((step) * 6755399441055744.0)
 
-/* Loads, stores and masks of T, which is what is calculated in. */
-#define SHMT_WIDE_LANES             ((int64_t)(64 / sizeof(C)))
-#define SHMT_WIDE_LOAD(m, p)        _Generic((C)0, float: shmt__wide_loadf, default: shmt__wide_load)(m, p)
-#define SHMT_WIDE_STORE(p, m, v)    _Generic((C)0, float: shmt__wide_storef, default: shmt__wide_store)(p, m, v)
-SHMT_VECTOR shmt__wf shmt__wide_loadf(uint32_t m, const void* p) { return _mm512_maskz_loadu_ps((__mmask16)m, p); }
-SHMT_VECTOR shmt__wd shmt__wide_load(uint32_t m, const void* p) { return _mm512_maskz_loadu_pd((__mmask8)m, p); }
-SHMT_VECTOR void shmt__wide_storef(void* p, uint32_t m, shmt__wf v) { _mm512_mask_storeu_ps(p, (__mmask16)m, v); }
-SHMT_VECTOR void shmt__wide_store(void* p, uint32_t m, shmt__wd v) { _mm512_mask_storeu_pd(p, (__mmask8)m, v); }
+/* Loads and stores of the elements T that a mask has, to and from vectors of C: a step is of one vector, or of 32 halves.
+ * Of those some come first, then the others: bfloat16, a float's upper half, with even and odd places. */
+#define SHMT_WIDE_TYPE              __typeof__(_Generic((C)0, float: (shmt__wf){0}, default: (shmt__wd){0}))
+#define SHMT_WIDE_STEP              ((int64_t)(SHMT_IS_HALF ? 32 : 64 / sizeof(C)))
+#define SHMT_WIDE_BY_TYPE(fn)                                                                           \
+  _Generic((T*)0, float*: shmt__wide_##fn##f, double*: shmt__wide_##fn, shmt_float16*: shmt__wide_##fn##_float16, \
+           default: shmt__wide_##fn##_bfloat16)
+SHMT_VECTOR shmt__wf shmt__wide_somef(uint32_t m, const void* p) { return _mm512_maskz_loadu_ps((__mmask16)m, p); }
+SHMT_VECTOR shmt__wd shmt__wide_some(uint32_t m, const void* p) { return _mm512_maskz_loadu_pd((__mmask8)m, p); }
+SHMT_VECTOR shmt__wf shmt__wide_some_float16(uint32_t m, const void* p) {
+  return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)m, p));
+}
+SHMT_VECTOR shmt__wf shmt__wide_some_bfloat16(uint32_t m, const void* p) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_maskz_loadu_epi16(m, p), 16));
+}
+#define shmt__wide_othersf shmt__wide_somef
+#define shmt__wide_others  shmt__wide_some
+SHMT_VECTOR shmt__wf shmt__wide_others_float16(uint32_t m, const void* p) {
+  return shmt__wide_some_float16(m >> 16, (const uint16_t*)p + 16);
+}
+SHMT_VECTOR shmt__wf shmt__wide_others_bfloat16(uint32_t m, const void* p) {
+  return _mm512_castsi512_ps(_mm512_maskz_mov_epi16(0xaaaaaaaa, _mm512_maskz_loadu_epi16(m, p)));
+}
+SHMT_VECTOR void shmt__wide_storef(void* p, uint32_t m, shmt__wf v, shmt__wf same) {
+  (void)same, _mm512_mask_storeu_ps(p, (__mmask16)m, v);
+}
+SHMT_VECTOR void shmt__wide_store(void* p, uint32_t m, shmt__wd v, shmt__wd same) {
+  (void)same, _mm512_mask_storeu_pd(p, (__mmask8)m, v);
+}
+SHMT_VECTOR void shmt__wide_store_float16(void* p, uint32_t m, shmt__wf some, shmt__wf others) {
+  const int to_nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  _mm256_mask_storeu_epi16(p, (__mmask16)m, _mm512_cvtps_ph(some, to_nearest));
+  _mm256_mask_storeu_epi16((uint16_t*)p + 16, (__mmask16)(m >> 16), _mm512_cvtps_ph(others, to_nearest));
+}
+/* To nearest even: up where the lower half is above 2^15, or at it and the upper is odd. A NaN's lower half is 0, as it
+ * comes from a half or an instruction. */
+SHMT_VECTOR void shmt__wide_store_bfloat16(void* p, uint32_t m, shmt__wf some, shmt__wf others) {
+  const __m512i evens = _mm512_castps_si512(some), odds = _mm512_castps_si512(others), one = _mm512_set1_epi16(1);
+  const __m512i upper = _mm512_mask_mov_epi16(_mm512_srli_epi32(evens, 16), 0xaaaaaaaa, odds);
+  const __m512i lower = _mm512_mask_mov_epi16(evens, 0xaaaaaaaa, _mm512_slli_epi32(odds, 16));
+  const __m512i most = _mm512_sub_epi16(_mm512_set1_epi16(INT16_MIN), _mm512_and_si512(upper, one));
+  const __mmask32 is_up = _mm512_cmpgt_epu16_mask(lower, most);
+  _mm512_mask_storeu_epi16(p, m, _mm512_mask_add_epi16(upper, is_up, upper, one));
+}
 
+/* VALUE: of vectors a and b. */
+#define SHMT_WIDE_STEP_OF(m, VALUE)                                                                  \
+  do {                                                                                               \
+    SHMT_WIDE_TYPE a = SHMT_WIDE_BY_TYPE(some)(m, x + i), b = SHMT_WIDE_BY_TYPE(some)(m, y + i);     \
+    const SHMT_WIDE_TYPE some = VALUE;                                                               \
+    a = SHMT_WIDE_BY_TYPE(others)(m, x + i), b = SHMT_WIDE_BY_TYPE(others)(m, y + i), (void)b;       \
+    SHMT_WIDE_BY_TYPE(store)((T*)out + i, m, some, SHMT_IS_HALF ? VALUE : some);                     \
+  } while (0)
 #define SHMT_WIDE_DENSE(NAME, N_INPUTS, LET, VALUE)                                                  \
   static void FN(NAME##_dense)(void* out, const void* const* in, int64_t n, const void* ctx) {       \
     const T *const x = in[0], *const y = in[N_INPUTS - 1];                                           \
     int64_t i = 0;                                                                                   \
-    (void)ctx, (void)y;                                                                              \
+    (void)ctx;                                                                                       \
     LET;                                                                                             \
-    for (; i + SHMT_WIDE_LANES <= n; i += SHMT_WIDE_LANES) {                                         \
-      const uint32_t m = UINT32_MAX;                                                                 \
-      SHMT_WIDE_STORE((T*)out + i, m, VALUE);                                                        \
-    }                                                                                                \
-    if (i < n) {                                                                                     \
-      const uint32_t m = (UINT32_C(1) << (n - i)) - 1;                                               \
-      SHMT_WIDE_STORE((T*)out + i, m, VALUE);                                                        \
-    }                                                                                                \
+    for (; i + SHMT_WIDE_STEP <= n; i += SHMT_WIDE_STEP) SHMT_WIDE_STEP_OF(UINT32_MAX, VALUE);       \
+    if (i < n) SHMT_WIDE_STEP_OF((UINT32_C(1) << (n - i)) - 1, VALUE);                               \
   }                                                                                                  \
   SHMT_BY_DENSE(NAME, N_INPUTS)
-#define SHMT_UNARY_WIDE_0(NAME, LET, FN_, ...)                                                       \
-  SHMT_WIDE_DENSE(NAME, 1, LET, FN_(SHMT_WIDE_LOAD(m, x + i) __VA_ARGS__))
-#define SHMT_BINARY_WIDE_0(NAME, LET, FN_, ...)                                                      \
-  SHMT_WIDE_DENSE(NAME, 2, LET, FN_(SHMT_WIDE_LOAD(m, x + i), SHMT_WIDE_LOAD(m, y + i) __VA_ARGS__))
-#define SHMT_UNARY_WIDE_1(NAME, ...)  SHMT_WIDENED(NAME, T, 1)
-#define SHMT_BINARY_WIDE_1(NAME, ...) SHMT_WIDENED(NAME, T, 2)
+#define SHMT_UNARY_WIDE(NAME, LET, FN_, ...)  SHMT_WIDE_DENSE(NAME, 1, LET, FN_(a __VA_ARGS__))
+#define SHMT_BINARY_WIDE(NAME, LET, FN_, ...) SHMT_WIDE_DENSE(NAME, 2, LET, FN_(a, b __VA_ARGS__))
 #define SHMT_AND(...)                 , __VA_ARGS__
-#define UNARY_WIDE(NAME, FN_)         SHMT_SHAPE(UNARY_WIDE)(NAME, SHMT_NOTHING, FN_, )
-#define BINARY_WIDE(NAME, FN_)        SHMT_SHAPE(BINARY_WIDE)(NAME, SHMT_NOTHING, FN_, )
+#define UNARY_WIDE(NAME, FN_)         SHMT_UNARY_WIDE(NAME, SHMT_NOTHING, FN_, )
+#define BINARY_WIDE(NAME, FN_)        SHMT_BINARY_WIDE(NAME, SHMT_NOTHING, FN_, )
 /* Of the vector and the numbers that LET declares. */
-#define UNARY_WIDE_WITH(NAME, LET, FN_, ...) SHMT_SHAPE(UNARY_WIDE)(NAME, LET, FN_, SHMT_AND(__VA_ARGS__))
+#define UNARY_WIDE_WITH(NAME, LET, FN_, ...) SHMT_UNARY_WIDE(NAME, LET, FN_, SHMT_AND(__VA_ARGS__))
 
 /* By the function of vectors, of float or double, that is named alike; at other levels by an expression of a (and b). */
 #define SHMT_OWN_WIDE(fn)        _Generic((C)0, float: shmt__wide_##fn##f, default: shmt__wide_##fn)
-/* What halves take instead, of floats; no half is calculated in double. */
-#define SHMT_COARSE(fn)          _Generic((C)0, float: shmt__wide_##fn##_coarsef, default: shmt__wide_##fn)
 #define UNARY_OWN(NAME, EXPR)    UNARY_WIDE(NAME, SHMT_OWN_WIDE(NAME))
 #define BINARY_OWN(NAME, EXPR)   BINARY_WIDE(NAME, SHMT_OWN_WIDE(NAME))
 #else
