@@ -282,13 +282,11 @@ typedef struct slopes {
 
 static void slope_rows(void* ctx, int64_t begin, int64_t end) {
   const slopes* s = ctx;
-  const int64_t row = s->shape.length * s->item;
+  const int64_t row = s->shape.length * s->item, strides[5] = {row, row, 0, s->grad_row, s->distance_row};
+  char* data[5] = {s->to + begin * row, s->rows + begin * row, s->others, s->grads + begin * s->grad_row,
+                   s->distances + begin * s->distance_row};
 
-  for (int64_t i = begin; i < end; i++) {
-    char* data[5] = {s->to + i * row, s->rows + i * row, s->others, s->grads + i * s->grad_row,
-                     s->distances + i * s->distance_row};
-    s->loop(data, NULL, 1, &s->shape);
-  }
+  s->loop(data, strides, end - begin, &s->shape);
 }
 
 /* Elements from the first of t to its matrix number b. */
@@ -454,7 +452,7 @@ shmt_status shmt__pdist_forward(shmt_tensor* self, double p, shmt_tensor** out) 
 /* Row i's share of the distances to those before it, which lie ever closer, and to those behind it. */
 static void slope_pairs(void* ctx, int64_t begin, int64_t end) {
   const slopes* s = ctx;
-  const int64_t n = s->shape.others, row = s->shape.length * s->item;
+  const int64_t n = s->shape.others, row = s->shape.length * s->item, alone[5] = {0};
 
   for (int64_t i = begin; i < end; i++) {
     shmt__distance_slopes shape = s->shape;
@@ -466,13 +464,13 @@ static void slope_pairs(void* ctx, int64_t begin, int64_t end) {
     shape.grad_shrink = s->shape.grad_step;
     shape.distance_step = n - 2;
     shape.distance_shrink = 1;
-    if (i > 0) s->loop(data, NULL, 1, &shape);
+    if (i > 0) s->loop(data, alone, 1, &shape);
     shape = s->shape;
     shape.others = n - i - 1;
     data[2] = s->others + (i + 1) * row;
     data[3] = s->grads + after * s->grad_row;
     data[4] = s->distances + after * s->item;
-    if (i + 1 < n) s->loop(data, NULL, 1, &shape);
+    if (i + 1 < n) s->loop(data, alone, 1, &shape);
   }
 }
 
