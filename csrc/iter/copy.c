@@ -5,27 +5,15 @@
 #include "base/scalar.h"
 #include "iter/iter.h"
 #include "iter/move.h"
-#include "iter/narrow.h"
+#include "iter/permute.h"
 
 #include <string.h>
 
 enum {
-  GRAIN_BYTES = 1 << 17,   /* below which another thread does not pay */
-  STREAM_RUN_BYTES = 1024, /* below which streaming does not pay */
+  GRAIN_BYTES = 1 << 17, /* below which another thread does not pay */
 };
 
 /* --- loops ------------------------------------------------------------------- */
-
-static void move_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  shmt__move_elements(data[0], strides[0], data[1], strides[1], n, *(const int64_t*)ctx);
-}
-
-/* Rows of a large result. */
-static void stream_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  (void)strides;
-  shmt__move_streamed(data[0], data[1], n * *(const int64_t*)ctx);
-  shmt__move_streamed_end();
-}
 
 static void cast_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   shmt__cast_loop_fn cast = *(const shmt__cast_loop_fn*)ctx;
@@ -67,40 +55,6 @@ void shmt__copy_bytes(char* dst, const char* src, int64_t nbytes, bool streamed)
     shmt__parallel_for(nbytes, GRAIN_BYTES, copy_bytes, &c);
 }
 
-/* The two innermost dims cross over in memory: copied in squares, over the outer dims one plane at
- * a time. */
-typedef struct plane_copy {
-  const shmt_iter* it;
-  int64_t item;
-} plane_copy;
-
-static void copy_planes(void* arg, int64_t begin, int64_t end) {
-  const plane_copy* p = arg;
-  const shmt_iter* it = p->it;
-  const shmt__operand *dst = &it->operands[0], *src = &it->operands[1];
-  const int64_t rows = it->sizes[1];
-
-  while (begin < end) {
-    int64_t plane = begin / rows, row = begin % rows,
-            n = rows - row < end - begin ? rows - row : end - begin;
-    char* to = dst->data + row * dst->strides[1];
-    const char* from = src->data + row * src->strides[1];
-    for (int d = 2; d < it->n_dims; d++) {
-      int64_t at = plane % it->sizes[d];
-      plane /= it->sizes[d];
-      to += at * dst->strides[d];
-      from += at * src->strides[d];
-    }
-    shmt__move_transposed(to, dst->strides[1], from, src->strides[0], n, it->sizes[0], p->item);
-    begin += n;
-  }
-}
-
-static bool is_crossed(const shmt_iter* it, int64_t item) {
-  return it->n_dims >= 2 && it->operands[0].strides[0] == item &&
-         it->operands[1].strides[1] == item && it->sizes[0] >= 8 && it->sizes[1] >= 8;
-}
-
 /* --- copy ------------------------------------------------------------------------ */
 
 static bool same_layout(const shmt_tensor* a, const shmt_tensor* b) {
@@ -140,20 +94,8 @@ shmt_status shmt__tensor_copy(shmt_tensor* dst, shmt_tensor* src) {
   shmt__iter_input(&it, src);
   SHMT_TRY(shmt__iter_build(&it));
   if (dst->dtype == src->dtype) {
-    if (is_crossed(&it, item)) {
-      plane_copy p = {&it, item};
-      const int64_t rows = it.numel / it.sizes[0];
-      const int64_t grain = 1 + GRAIN_BYTES / (it.sizes[0] * item);
-      shmt__parallel_for(rows, (grain + 15) / 16 * 16, copy_planes, &p);
-      return shmt__iter_finish(&it, SHMT_OK);
-    }
-    const bool streamed = it.numel * item >= SHMT_STREAM_BYTES && it.sizes[0] * item >= STREAM_RUN_BYTES &&
-                          it.operands[0].strides[0] == item && it.operands[1].strides[0] == item &&
-                          dst->storage != src->storage;
-    if (it.operands[1].strides[0] != item && shmt__iter_is_narrow(&it))
-      return shmt__iter_finish(&it, shmt__iter_run_narrow(&it, move_run, &item));
-    it.operands[0].read = true; /* no detour on the way past the caches */
-    return shmt__iter_finish(&it, shmt__iter_run(&it, streamed ? stream_run : move_run, &item));
+    shmt__permute(&it, item);
+    return shmt__iter_finish(&it, SHMT_OK);
   }
   shmt__cast_loop_fn cast = shmt__cast_loop(dst->dtype, src->dtype);
   return shmt__iter_finish(&it, shmt__iter_run(&it, cast_run, &cast));

@@ -10,85 +10,76 @@ typedef struct pair {
   uint64_t lo, hi;
 } pair;
 
-enum { TILE = 16 };
+/* Squares of elements. Row j of the source, whose i-th element goes to column j of row i, is at from + columns[j]; row i of
+ * the result at to + rows[i]. */
 
-/* A TILE x TILE square, one element after the other. */
-#define PLAIN_SQUARE(TYPE)                                                         \
-  static void square_##TYPE(char* to, int64_t dr, const char* from, int64_t sr) {  \
-    TYPE tile[TILE][TILE];                                                         \
-    for (int j = 0; j < TILE; j++) memcpy(tile[j], from + j * sr, sizeof tile[j]); \
-    for (int i = 0; i < TILE; i++) {                                               \
-      TYPE line[TILE];                                                             \
-      for (int j = 0; j < TILE; j++) line[j] = tile[j][i];                         \
-      memcpy(to + i * dr, line, sizeof line);                                      \
-    }                                                                              \
+/* One element after the other, of any rectangle. */
+#define EACH(TYPE)                                                                                                  \
+  static void squares_##TYPE##_1(char* to, const int64_t* rows, const char* from, const int64_t* columns, int64_t n, \
+                                 int64_t many) {                                                                    \
+    for (int64_t i = 0; i < n; i++)                                                                                 \
+      for (int64_t j = 0; j < many; j++)                                                                            \
+        memcpy(to + rows[i] + j * (int64_t)sizeof(TYPE), from + columns[j] + i * (int64_t)sizeof(TYPE), sizeof(TYPE)); \
   }
-PLAIN_SQUARE(uint8_t)
-PLAIN_SQUARE(uint16_t)
-PLAIN_SQUARE(pair)
+EACH(uint8_t)
+EACH(uint16_t)
+EACH(uint32_t)
+EACH(uint64_t)
+EACH(pair)
 
-/* The same by shuffling vectors of 16 bytes: four by four, or two by two. */
-typedef uint32_t four __attribute__((vector_size(16)));
-typedef uint64_t two __attribute__((vector_size(16)));
+/* In squares of SIDE x SIDE: rows i and i + SIDE / 2 of vectors are merged, element by element, as often as SIDE is halved
+ * until it is 1. LOW and HIGH: how the first and the second halves of two vectors are merged. What is left over at two
+ * edges is for squares of REST. */
+#define BY_SHUFFLES(TYPE, SIDE, REST, LOW, HIGH)                                                                          \
+  typedef TYPE line_##TYPE##_##SIDE __attribute__((vector_size(SIDE * sizeof(TYPE))));                                    \
+  static void squares_##TYPE##_##SIDE(char* to, const int64_t* rows, const char* from, const int64_t* columns, int64_t n, \
+                                      int64_t many) {                                                                     \
+    typedef line_##TYPE##_##SIDE line;                                                                                    \
+    const int64_t height = n / SIDE * SIDE, width = many / SIDE * SIDE, item = sizeof(TYPE);                              \
+    for (int64_t i = 0; i < height; i += SIDE)                                                                            \
+      for (int64_t j = 0; j < width; j += SIDE) {                                                                         \
+        line a[SIDE], b[SIDE];                                                                                            \
+        for (int k = 0; k < SIDE; k++) memcpy(&a[k], from + columns[j + k] + i * item, sizeof a[k]);                      \
+        _Pragma("GCC unroll 4") for (int half = 1; half < SIDE; half *= 2) {                                              \
+          _Pragma("GCC unroll 16") for (int k = 0; k < SIDE / 2; k++) {                                                   \
+            b[2 * k] = __builtin_shuffle(a[k], a[k + SIDE / 2], (line)LOW);                                               \
+            b[2 * k + 1] = __builtin_shuffle(a[k], a[k + SIDE / 2], (line)HIGH);                                          \
+          }                                                                                                               \
+          _Pragma("GCC unroll 16") for (int k = 0; k < SIDE; k++) a[k] = b[k];                                            \
+        }                                                                                                                 \
+        for (int k = 0; k < SIDE; k++) memcpy(to + rows[i + k] + j * item, &a[k], sizeof a[k]);                           \
+      }                                                                                                                   \
+    if (height < n) squares_##TYPE##_##REST(to, rows + height, from + height * item, columns, n - height, many);          \
+    if (width < many) squares_##TYPE##_##REST(to + width * item, rows, from, columns + width, height, many - width);      \
+  }
+#define LOW_2 {0, 2}
+#define HIGH_2 {1, 3}
+#define LOW_4 {0, 4, 1, 5}
+#define HIGH_4 {2, 6, 3, 7}
+#define LOW_8 {0, 8, 1, 9, 2, 10, 3, 11}
+#define HIGH_8 {4, 12, 5, 13, 6, 14, 7, 15}
+#define LOW_16 {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}
+#define HIGH_16 {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}
+BY_SHUFFLES(uint64_t, 2, 1, LOW_2, HIGH_2)
+BY_SHUFFLES(uint32_t, 4, 1, LOW_4, HIGH_4)
+BY_SHUFFLES(uint16_t, 4, 1, LOW_4, HIGH_4)
+BY_SHUFFLES(uint16_t, 8, 4, LOW_8, HIGH_8)
+BY_SHUFFLES(uint8_t, 8, 1, LOW_8, HIGH_8)
+BY_SHUFFLES(uint8_t, 16, 8, LOW_16, HIGH_16)
 
-static void square_uint32_t(char* to, int64_t dr, const char* from, int64_t sr) {
-  for (int i = 0; i < TILE; i += 4)
-    for (int j = 0; j < TILE; j += 4) {
-      four row[4];
-      for (int k = 0; k < 4; k++) memcpy(&row[k], from + (j + k) * sr + i * 4, sizeof row[k]);
-      const four a = __builtin_shuffle(row[0], row[1], (four){0, 4, 1, 5}),
-                 b = __builtin_shuffle(row[0], row[1], (four){2, 6, 3, 7});
-      const four c = __builtin_shuffle(row[2], row[3], (four){0, 4, 1, 5}),
-                 d = __builtin_shuffle(row[2], row[3], (four){2, 6, 3, 7});
-      const four out[4] = {
-          __builtin_shuffle(a, c, (four){0, 1, 4, 5}), __builtin_shuffle(a, c, (four){2, 3, 6, 7}),
-          __builtin_shuffle(b, d, (four){0, 1, 4, 5}), __builtin_shuffle(b, d, (four){2, 3, 6, 7})};
-      for (int k = 0; k < 4; k++) memcpy(to + (i + k) * dr + j * 4, &out[k], sizeof out[k]);
-    }
-}
-
-static void square_uint64_t(char* to, int64_t dr, const char* from, int64_t sr) {
-  for (int i = 0; i < TILE; i += 2)
-    for (int j = 0; j < TILE; j += 2) {
-      two a, b;
-      memcpy(&a, from + j * sr + i * 8, sizeof a);
-      memcpy(&b, from + (j + 1) * sr + i * 8, sizeof b);
-      const two low = __builtin_shuffle(a, b, (two){0, 2}),
-                high = __builtin_shuffle(a, b, (two){1, 3});
-      memcpy(to + i * dr + j * 8, &low, sizeof low);
-      memcpy(to + (i + 1) * dr + j * 8, &high, sizeof high);
-    }
-}
-
-#define MOVE(TYPE)                                                                               \
-  static void move_##TYPE(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {       \
-    if (ds == (int64_t)sizeof(TYPE)) {                                                           \
-      for (int64_t i = 0; i < n; i++)                                                            \
-        memcpy(dst + i * (int64_t)sizeof(TYPE), src + i * ss, sizeof(TYPE));                     \
-    } else {                                                                                     \
-      for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds, src + i * ss, sizeof(TYPE));          \
-    }                                                                                            \
-  }                                                                                              \
-  /* In squares of TILE, so that each line of cache of either side is used whole. */             \
-  static void transpose_##TYPE(char* dst, int64_t dr, const char* src, int64_t sr, int64_t rows, \
-                               int64_t columns) {                                                \
-    for (int64_t i0 = 0; i0 < rows; i0 += TILE) {                                                \
-      const int64_t height = rows - i0 < TILE ? rows - i0 : TILE;                                \
-      for (int64_t j0 = 0; j0 < columns; j0 += TILE) {                                           \
-        const int64_t width = columns - j0 < TILE ? columns - j0 : TILE;                         \
-        const char* from = src + j0 * sr + i0 * (int64_t)sizeof(TYPE);                           \
-        char* to = dst + i0 * dr + j0 * (int64_t)sizeof(TYPE);                                   \
-        if (height == TILE && width == TILE) {                                                   \
-          square_##TYPE(to, dr, from, sr);                                                       \
-        } else {                                                                                 \
-          for (int64_t i = 0; i < height; i++)                                                   \
-            for (int64_t j = 0; j < width; j++)                                                  \
-              memcpy(to + i * dr + j * (int64_t)sizeof(TYPE),                                    \
-                     from + j * sr + i * (int64_t)sizeof(TYPE), sizeof(TYPE));                   \
-        }                                                                                        \
-      }                                                                                          \
-    }                                                                                            \
-  }                                                                                              \
+#define MOVE(TYPE)                                                                                          \
+  static inline void move_##TYPE(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {           \
+    if (ds == (int64_t)sizeof(TYPE)) {                                                                      \
+      for (int64_t i = 0; i < n; i++)                                                                       \
+        memcpy(dst + i * (int64_t)sizeof(TYPE), src + i * ss, sizeof(TYPE));                                \
+    } else {                                                                                                \
+      for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds, src + i * ss, sizeof(TYPE));                     \
+    }                                                                                                       \
+  }                                                                                                         \
+  static void plane_##TYPE(char* dst, const int64_t* ds, const char* src, const int64_t* ss, int64_t rows,  \
+                           int64_t n) {                                                                     \
+    for (int64_t i = 0; i < rows; i++) move_##TYPE(dst + i * ds[1], ds[0], src + i * ss[1], ss[0], n);      \
+  }                                                                                                         \
   static void fill_##TYPE(char* dst, int64_t ds, const char* value, int64_t n) {                 \
     TYPE v;                                                                                      \
     memcpy(&v, value, sizeof v);                                                                 \
@@ -135,11 +126,76 @@ void shmt__move_elements(char* dst, int64_t dst_stride, const char* src, int64_t
 #undef CALL
 }
 
-void shmt__move_transposed(char* dst, int64_t dst_row, const char* src, int64_t src_row,
-                           int64_t rows, int64_t columns, int64_t item) {
-#define CALL(TYPE) transpose_##TYPE(dst, dst_row, src, src_row, rows, columns)
+void shmt__move_plane(char* dst, const int64_t* dst_strides, const char* src, const int64_t* src_strides, int64_t rows,
+                      int64_t n, int64_t item) {
+#define CALL(TYPE) plane_##TYPE(dst, dst_strides, src, src_strides, rows, n)
   BY_SIZE(CALL)
 #undef CALL
+}
+
+void shmt__move_square(char* dst, const int64_t* rows, const char* src, const int64_t* columns, int64_t n_rows,
+                       int64_t n_columns, int64_t item) {
+  switch (item) {
+    case 1:
+      squares_uint8_t_16(dst, rows, src, columns, n_rows, n_columns);
+      break;
+    case 2:
+      squares_uint16_t_8(dst, rows, src, columns, n_rows, n_columns);
+      break;
+    case 4:
+      squares_uint32_t_4(dst, rows, src, columns, n_rows, n_columns);
+      break;
+    case 8:
+      squares_uint64_t_2(dst, rows, src, columns, n_rows, n_columns);
+      break;
+    default:
+      squares_pair_1(dst, rows, src, columns, n_rows, n_columns);
+      break;
+  }
+}
+
+/* In squares of TILE, so that each line of cache of either side is used whole. */
+void shmt__move_transposed(char* dst, int64_t dst_row, const char* src, int64_t src_row,
+                           int64_t rows, int64_t columns, int64_t item) {
+  enum { TILE = 16 };
+  int64_t to[TILE], from[TILE];
+
+  for (int i = 0; i < TILE; i++) {
+    to[i] = i * dst_row;
+    from[i] = i * src_row;
+  }
+  for (int64_t i = 0; i < rows; i += TILE)
+    for (int64_t j = 0; j < columns; j += TILE)
+      shmt__move_square(dst + i * dst_row + j * item, to, src + j * src_row + i * item, from,
+                        rows - i < TILE ? rows - i : TILE, columns - j < TILE ? columns - j : TILE, item);
+}
+
+/* The two ends of a row, which may overlap. */
+#define ENDS(TYPE)                                                        \
+  for (int64_t i = 0; i < n; i++, dst += dst_stride, src += src_stride) { \
+    TYPE a, b;                                                            \
+    memcpy(&a, src, sizeof a);                                            \
+    memcpy(&b, src + nbytes - sizeof b, sizeof b);                        \
+    memcpy(dst, &a, sizeof a);                                            \
+    memcpy(dst + nbytes - sizeof b, &b, sizeof b);                        \
+  }
+
+void shmt__move_rows(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n, int64_t nbytes) {
+  if (nbytes > 16) {
+    const int64_t last = nbytes - (int64_t)sizeof(pair);
+    for (int64_t i = 0; i < n; i++, dst += dst_stride, src += src_stride) {
+      for (int64_t at = 0; at < last; at += (int64_t)sizeof(pair)) memcpy(dst + at, src + at, sizeof(pair));
+      memcpy(dst + last, src + last, sizeof(pair));
+    }
+  } else if (nbytes >= 8) {
+    ENDS(uint64_t)
+  } else if (nbytes >= 4) {
+    ENDS(uint32_t)
+  } else if (nbytes >= 2) {
+    ENDS(uint16_t)
+  } else {
+    ENDS(uint8_t)
+  }
 }
 
 void shmt__move_streamed(char* dst, const char* src, int64_t nbytes) {

@@ -8,10 +8,18 @@
  * in part (two storages over one foreign buffer) end with some mixture of old and new elements. */
 void shmt__move_elements(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
                          int64_t n, int64_t item);
+/* The same for rows of n elements: strides[0] within a row, strides[1] from one to the next. */
+void shmt__move_plane(char* dst, const int64_t* dst_strides, const char* src, const int64_t* src_strides, int64_t rows,
+                      int64_t n, int64_t item);
 /* dst[i][j] = src[j][i]: dst's j and src's i run without a gap. rows x columns of dst; row strides
  * in bytes. */
 void shmt__move_transposed(char* dst, int64_t dst_row, const char* src, int64_t src_row,
                            int64_t rows, int64_t columns, int64_t item);
+/* The same where row i of dst is at dst + rows[i] and row j of src at src + columns[j]. */
+void shmt__move_square(char* dst, const int64_t* rows, const char* src, const int64_t* columns, int64_t n_rows,
+                       int64_t n_columns, int64_t item);
+/* n rows of nbytes each, of one at least; strides in bytes. Rows do not overlap. */
+void shmt__move_rows(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n, int64_t nbytes);
 /* nbytes past the caches to dst: for results too large to be found there again, whose lines would be read before they
  * are written. Ranges that overlap: as above. Other threads see it as any other store only after _end. */
 void shmt__move_streamed(char* dst, const char* src, int64_t nbytes);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -139,6 +141,58 @@ def test_large_transposed_copy_equals_numpy() -> None:
     got = tensor(a).permute(0, 2, 1).contiguous()
     np.testing.assert_array_equal(array(got), a.transpose(0, 2, 1))
     assert got.is_contiguous()
+
+
+#: Dims short and long, so that every way of moving them is taken.
+PERMUTED = [
+    (2, 3, 28, 4, 2),
+    (3, 5, 2, 17, 2),
+    (2, 2, 33, 16),
+    (4, 35, 2, 2, 3),
+    (2, 300, 3),
+    (1, 18, 9, 1, 7),
+    (5, 70, 66),
+]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("shape", PERMUTED)
+def test_every_permutation_is_copied(shape: tuple[int, ...], dtype: str) -> None:
+    a = values(dtype, math.prod(shape)).reshape(shape)
+    for order in itertools.permutations(range(len(shape))):
+        turned = tensor(a).permute(order)
+        np.testing.assert_array_equal(array(turned.contiguous()), a.transpose(order))
+        target = shmtensor.empty(shape, dtype=turned.dtype)
+        target.permute(order).copy_(turned.contiguous())
+        np.testing.assert_array_equal(array(target), a)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64", "complex128"])
+def test_permuted_parts_are_copied_into_parts(dtype: str) -> None:
+    shape = (3, 7, 10, 6)
+    a = values(dtype, math.prod(shape)).reshape(shape)
+    for order in itertools.permutations(range(4)):
+        source = tensor(a).permute(order)[:, 1:-1, :, 1:]
+        target = shmtensor.zeros([n + 2 for n in source.shape], dtype=source.dtype)
+        target[1:-1, 1:-1, 1:-1, 1:-1].copy_(source)
+        wanted = np.pad(a.transpose(order)[:, 1:-1, :, 1:], 1)
+        np.testing.assert_array_equal(array(target), wanted)
+        row = source[:1].contiguous()
+        spread = shmtensor.empty(source.shape, dtype=source.dtype).copy_(row)
+        np.testing.assert_array_equal(array(spread), np.broadcast_to(array(row), source.shape))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_large_permuted_copies_of_several_threads(threads: int) -> None:
+    a = np.arange(2 * 90 * 70 * 12 * 2, dtype=np.float32).reshape(2, 90, 70, 12, 2)
+    before = shmtensor.get_num_threads()
+    shmtensor.set_num_threads(threads)
+    try:
+        for order in itertools.permutations(range(5)):
+            got = tensor(a).permute(order).contiguous()
+            np.testing.assert_array_equal(array(got), a.transpose(order))
+    finally:
+        shmtensor.set_num_threads(before)
 
 
 @pytest.mark.parametrize("dtype", ALL)
