@@ -201,13 +201,16 @@ static void find_extent(const shmt_tensor* input, shmt_memory_format format, cha
   for (int d = 2; d < input->n_dims; d++) *(format == SHMT_CONTIGUOUS_FORMAT ? &c->plane : &c->n) *= input->sizes[d];
 }
 
-/* Columns are walked side by side: one piece a thread, and no two write to one cache line. */
+/* Columns are walked side by side: one piece a thread, and no two write to one cache line. Where there are too few for
+ * all, they are one piece here, and their rows are shared out. */
 static int64_t grain_of(const channels* c) {
   enum { WORK = 16384, TOGETHER = 32 };
   const int64_t least = WORK / (c->n * c->plane + 1) + 1, threads = shmt__num_threads();
   const int64_t share = ((c->n_channels + threads - 1) / threads + TOGETHER - 1) / TOGETHER * TOGETHER;
 
-  return shmt__batch_norm_has_columns(c) && share > least ? share : least;
+  if (!shmt__batch_norm_has_columns(c)) return least;
+  if (c->n_channels < threads * TOGETHER) return c->n_channels;
+  return share > least ? share : least;
 }
 
 shmt_status shmt__native_batch_norm(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias,

@@ -6,12 +6,13 @@
 #include "ops/batch_norm.h"
 
 #include "generated/loops.h"
+#include "ops/columns.h"
 
 #include <string.h>
 
 enum {
   SHORT_PLANE = 128, /* elements; longer planes are better walked one by one */
-  COLUMNS = 512,    /* whose numbers are kept at a time */
+  COLUMNS = SHMT_MOST_COLUMNS,
 };
 
 /* Columns [first, first + n), the channels from `channel` on. */
@@ -67,7 +68,7 @@ static void run(const block* b, int row, double* totals, const shmt__part* x, co
   int64_t pitches[2] = {0, 0};
   bool as_is = true;
   shmt__cut cut;
-  char* data[7];
+  shmt__columns l = {.loop = row, .dtype = c->dtype, .is_sum = totals, .n = b->n, .n_numbers = n_numbers};
 
   for (int k = 0; k < 2; k++) {
     if (!given[k]) continue;
@@ -76,22 +77,20 @@ static void run(const block* b, int row, double* totals, const shmt__part* x, co
   }
   shmt__cut_init(&cut, &columns[0], as_is ? INT64_MAX : SHMT_PACK_BYTES);
   for (int64_t index = 0; index < cut.n; index++) {
-    int64_t strides[3] = {pitch}, rows = c->n;
-    int n = 1;
-    for (int k = 0; k < 2; k++, n++) {
+    l.n_matrices = totals || grad ? 2 : 1; /* affine has no place for grad */
+    l.strides[0] = pitch;
+    for (int k = 0; k < l.n_matrices; k++) {
       shmt__part part;
-      data[n] = NULL;
       if (!given[k]) continue;
       const int64_t before = shmt__cut_take(&cut, &columns[k], index, &part) / b->n;
-      rows = shmt__part_numel(&part) / b->n;
-      data[n] = as_is ? columns[k].data : shmt__packed(&part, room[k]);
-      strides[n] = as_is ? pitches[k] : b->n * item;
-      if (!totals) data[0] = (char*)shmt__tensor_data(c->out) + before * pitch + b->first * item;
+      l.rows = shmt__part_numel(&part) / b->n;
+      l.data[k + 1] = as_is ? columns[k].data : shmt__packed(&part, room[k]);
+      l.strides[k + 1] = as_is ? pitches[k] : b->n * item;
+      if (!totals) l.data[0] = (char*)shmt__tensor_data(c->out) + before * pitch + b->first * item;
     }
-    if (totals) data[0] = (char*)totals;
-    if (!totals && !grad) n = 2; /* affine: no place for it */
-    for (int k = 0; k < n_numbers; k++) data[n + k] = (char*)(uintptr_t)numbers[k];
-    shmt__loops[row][c->dtype](data, strides, b->n, &rows);
+    if (totals) l.data[0] = (char*)totals;
+    for (int k = 0; k < n_numbers; k++) l.data[l.n_matrices + 1 + k] = (char*)(uintptr_t)numbers[k];
+    shmt__columns_run(&l);
   }
 }
 

@@ -8,13 +8,14 @@
 #include "iter/copy.h"
 #include "iter/threads.h"
 #include "iter/move.h"
+#include "ops/columns.h"
 #include "ops/norm.h"
 #include "storage/allocator.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 
-enum { GRAIN = 16384, COLUMNS = 512 /* whose numbers are kept at a time */ };
+enum { GRAIN = 16384, COLUMNS = SHMT_MOST_COLUMNS };
 
 /* Everything dense; in the passes "apart" x, grad and out with the channels last. sums (float64, 2 x n x channels): those of grad, and of grad * (x - mean), per plane. */
 typedef struct groups {
@@ -123,22 +124,33 @@ static void sum_groups(const groups* g, int64_t n, const double* columns, double
   }
 }
 
+/* A loop of columns over groups of an image; out NULL: a sum. */
+static void run_columns(const groups* g, int loop, int64_t n, double* sums, char* out, char* x, double* first,
+                        double* second) {
+  const int64_t pixel = channels_of(g) * shmt__tensor_item_bytes(g->x);
+  shmt__columns l = {.loop = loop, .dtype = g->x->dtype, .is_sum = !out, .n = n, .rows = g->plane,
+                     .n_matrices = out ? 1 : 2, .n_numbers = out ? 2 : 1,
+                     .data = {out ? out : (char*)sums, x}, .strides = {pixel, pixel}};
+
+  l.data[l.n_matrices + 1] = (char*)first;
+  if (second) l.data[l.n_matrices + 2] = (char*)second;
+  shmt__columns_run(&l);
+}
+
 /* n groups of an image whose channels come last, from k on, which are COLUMNS channels at most. */
 static void forward_columns(const groups* g, int64_t k, int64_t n) {
-  const int64_t item = shmt__tensor_item_bytes(g->x), pixel = channels_of(g) * item, many = n * g->per_group;
-  const int64_t channel = k % g->n_groups * g->per_group, strides[2] = {pixel, pixel};
+  const int64_t many = n * g->per_group, channel = k % g->n_groups * g->per_group;
   const double count = (double)(g->per_group * g->plane);
   double columns[COLUMNS] = {0}, totals[COLUMNS], means[COLUMNS], scales[COLUMNS], shifts[COLUMNS];
   char *const x = group_of(g, g->x, k), *const out = group_of(g, g->out, k);
 
-  shmt__loops[SHMT_LOOP_columns_sum][g->x->dtype]((char*[]){(char*)columns, x, NULL, NULL}, strides, many, &g->plane);
+  run_columns(g, SHMT_LOOP_columns_sum, many, columns, NULL, x, NULL, NULL);
   sum_groups(g, n, columns, totals);
   for (int64_t c = 0; c < many; c++) {
     means[c] = totals[c / g->per_group] / count;
     columns[c] = 0;
   }
-  shmt__loops[SHMT_LOOP_columns_square][g->x->dtype]((char*[]){(char*)columns, x, NULL, (char*)means}, strides, many,
-                                                     &g->plane);
+  run_columns(g, SHMT_LOOP_columns_square, many, columns, NULL, x, means, NULL);
   sum_groups(g, n, columns, totals);
   for (int64_t i = 0; i < n; i++) {
     totals[i] = 1 / sqrt(totals[i] / count + g->eps);
@@ -149,8 +161,7 @@ static void forward_columns(const groups* g, int64_t k, int64_t n) {
     scales[c] = totals[c / g->per_group] * shmt__norm_load(g->weight, channel + c, 1);
     shifts[c] = shmt__norm_load(g->bias, channel + c, 0) - means[c] * scales[c];
   }
-  shmt__loops[SHMT_LOOP_columns_affine][g->x->dtype]((char*[]){out, x, (char*)scales, (char*)shifts}, strides, many,
-                                                     &g->plane);
+  run_columns(g, SHMT_LOOP_columns_affine, many, NULL, out, x, scales, shifts);
 }
 
 static void forward_last(void* ctx, int64_t begin, int64_t end) {
@@ -255,11 +266,12 @@ static shmt_status check(const shmt_tensor* input, const shmt_tensor* weight, co
 
 static int64_t grain_of(const groups* g) { return GRAIN / (g->per_group * g->plane + 1) + 1; }
 
-/* Groups whose columns stand side by side are walked together: one piece a thread. */
+/* Groups whose columns stand side by side are walked together, whole images where there are as many for every thread.
+ * Else they are one piece, and the columns' rows are shared out. */
 static int64_t grain_of_columns(const groups* g) {
-  const int64_t threads = shmt__num_threads(), share = (g->n * g->n_groups + threads - 1) / threads, least = grain_of(g);
+  const int64_t threads = shmt__num_threads(), images = (g->n + threads - 1) / threads;
 
-  return share > least ? share : least;
+  return (g->n % threads == 0 || images > 8 ? images : g->n) * g->n_groups;
 }
 
 static shmt_status check_memory(const groups* g) {
