@@ -8,6 +8,7 @@
 #include "ops/conv_back.h"
 #include "ops/conv_columns.h"
 #include "ops/conv_direct.h"
+#include "ops/conv_pixels.h"
 #include "ops/conv_turn.h"
 
 #include <inttypes.h>
@@ -203,11 +204,18 @@ static bool has_channels_last(const shmt_tensor* t) {
 }
 
 /* The weight as forward kernels read it. */
-static shmt_status prepare_weight(shmt__conv* c, shmt_tensor* weight, shmt_tensor** out) {
-  c->weight_last = has_channels_last(weight) && !shmt__conv_is_depthwise(c) && shmt__conv_is_direct(c);
+static shmt_status prepare_weight(shmt__conv* c, shmt_tensor* weight, bool are_pixels, shmt_tensor** out) {
+  c->weight_last = has_channels_last(weight) &&
+                   (are_pixels || (!shmt__conv_is_depthwise(c) && shmt__conv_is_direct(c)));
   if (!c->weight_last) return prepare(weight, c->given, out);
   *out = shmt__tensor_ref(weight);
   return SHMT_OK;
+}
+
+/* Does the result keep the images' format: channels as neighbours? */
+static bool keeps_format(const shmt__conv* c, const shmt_tensor* input) {
+  return !shmt__tensor_is_contiguous(input) && shmt__tensor_suggest_format(input) != SHMT_CONTIGUOUS_FORMAT &&
+         shmt__conv_is_pixels(c);
 }
 
 static shmt_status empty(shmt_ints sizes, shmt_dtype dtype, shmt_device device, shmt_tensor** out) {
@@ -247,12 +255,15 @@ static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_ten
 
   c.dtype = forward_dtype(input->dtype, &c);
   set_images(&c, input);
-  SHMT_TRY(empty(sizes, c.given, SHMT_CPU, &result));
-  SHMT_TRY(prepare_weight(&c, weight, &w));
+  const bool are_pixels = keeps_format(&c, input);
+  SHMT_TRY(shmt__tensor_empty(sizes, c.given, SHMT_CPU,
+                              are_pixels ? shmt__tensor_suggest_format(input) : SHMT_CONTIGUOUS_FORMAT, &result));
+  SHMT_TRY(prepare_weight(&c, weight, are_pixels, &w));
   if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
   /* Rounded once; what is not rounded gets it afterwards. */
-  if (b && (shmt__is_half(c.dtype) || c.given != c.dtype)) c.bias = shmt__tensor_data(b);
-  SHMT_TRY(shmt__conv_forward(&c, shmt__tensor_data(input), shmt__tensor_data(w), shmt__tensor_data(result)));
+  if (b && (are_pixels || shmt__is_half(c.dtype) || c.given != c.dtype)) c.bias = shmt__tensor_data(b);
+  SHMT_TRY((are_pixels ? shmt__conv_pixels : shmt__conv_forward)(&c, shmt__tensor_data(input), shmt__tensor_data(w),
+                                                                 shmt__tensor_data(result)));
   if (b && !c.bias) SHMT_TRY(add_bias(result, b));
   *out = SHMT_TAKE(result);
   return SHMT_OK;

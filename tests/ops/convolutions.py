@@ -44,6 +44,12 @@ CASES: list[Case] = [
     (2, 2, 64, 1, 19, 3, 2, 1, 2),
     (3, 2, 64, 1, 6, 2, 1, 0, 1),
     (2, 140, 64, 1, 9, 5, 1, 2, 1),
+    # Channels as neighbours: several blocks of filters, whose elements are taken in pieces.
+    (2, 180, 50, 1, 5, 3, 1, 1, 1),
+    (2, 530, 72, 1, 4, 2, 3, 1, 2),
+    (2, 70, 97, 1, 11, 1, 1, 0, 1),
+    (2, 34, 66, 2, 12, 3, 2, 2, 1),
+    (3, 33, 20, 1, 5, 3, 2, 1, 2),
 ]
 
 
@@ -74,19 +80,25 @@ def wrong() -> list[str]:
     """Return what differs: forward, with a bias, and both gradients."""
     rng = np.random.default_rng(3)
     found = []
-    for case, dtype in itertools.product(CASES, (np.float32, np.float64)):
+    for case, dtype, last in itertools.product(CASES, (np.float32, np.float64), (False, True)):
         dims, channels, filters, groups, size, kernel, stride, padding, dilation = case
         x = rng.integers(-8, 9, (3, channels, *[size] * dims)).astype(dtype)
         w = rng.integers(-8, 9, (filters, channels // groups, *[kernel] * dims)).astype(dtype)
         b = rng.integers(-8, 9, filters).astype(dtype)
-        images = st.from_numpy(x).requires_grad_()
+        if last and dims == 1:
+            continue
+        formats = {2: st.channels_last, 3: st.channels_last_3d}
+        given = st.from_numpy(x)
+        if last:
+            given = given.contiguous(memory_format=formats[dims])
+        images = given.requires_grad_()
         weight = st.from_numpy(w).requires_grad_()
         options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         got = getattr(nnf, f"conv{dims}d")(images, weight, st.from_numpy(b), **options)
         # Whole numbers this small are exact in either dtype.
         want = definition(x, w, case) + b.reshape(1, -1, *[1] * dims)
         if not np.array_equal(got.detach().numpy(), want):
-            found.append(f"conv {case} {dtype.__name__}")
+            found.append(f"conv {case} {dtype.__name__} {last=}")
         grad = rng.integers(-8, 9, want.shape).astype(dtype)
         got.backward(st.from_numpy(grad))
         # <grad, conv(x)> is linear in x and in w: its derivatives pair with them to itself.
@@ -95,7 +107,9 @@ def wrong() -> list[str]:
             assert leaf.grad is not None
             pair = float(np.sum(leaf.grad.numpy().astype(np.float64) * leaf.detach().numpy()))
             if pair != total:
-                found.append(f"gradient of {name} {case} {dtype.__name__}: {pair}, not {total}")
+                found.append(
+                    f"gradient of {name} {case} {dtype.__name__} {last=}: {pair}, not {total}"
+                )
     return found
 
 

@@ -84,6 +84,38 @@ def test_images_and_filters_are_shared_out_over_threads(threads: int) -> None:
         st.set_num_threads(before)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("filters", [8, 20, 50, 130])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_results_keep_channels_last(kernel: int, filters: int, threads: int) -> None:
+    before = st.get_num_threads()
+    st.set_num_threads(threads)
+    last = {"memory_format": st.channels_last}
+    try:
+        x = st.arange(3 * 24 * 30 * 21).reshape(3, 24, 30, 21).fmod(7.0).contiguous(**last)
+        w = st.arange(filters * 24 * kernel**2).reshape(filters, 24, kernel, kernel).fmod(5.0)
+        b = st.arange(filters).float()
+        for view in (x, x[:1], x[1::2], x[:, :, 3:-4], x[..., 2:-1], x[:, 5:], x[:, :, ::2, ::3]):
+            weight = w[:, : view.shape[1]].contiguous()
+            for options in ({}, {"padding": 2}, {"stride": 2, "padding": 1}, {"dilation": 3}):
+                want = nnf.conv2d(view.contiguous(), weight, b, **options)
+                for given in (weight, weight.contiguous(**last)):
+                    got = nnf.conv2d(view, given, b, **options)
+                    assert st.equal(got, want)
+                    assert got.is_contiguous(**last)
+                    assert not got.is_contiguous()
+    finally:
+        st.set_num_threads(before)
+
+
+def test_gradients_keep_channels_last() -> None:
+    last = {"memory_format": st.channels_last}
+    x = st.randn(2, 16, 9, 8).contiguous(**last).requires_grad_()
+    y = nnf.conv2d(x, st.randn(20, 16, 3, 3), padding=1)
+    (grad,) = st.autograd.grad(y, x, st.randn(y.shape).contiguous(**last))
+    assert grad.is_contiguous(**last)
+
+
 @pytest.mark.parametrize("dtype", [st.float32, st.float64])
 @pytest.mark.parametrize(
     ("size", "kernel", "options"),

@@ -1,0 +1,172 @@
+/* ops/conv_pixels.c -- convolution of images whose channels are neighbours: weights in rows, work for the threads.
+ *
+ * Threads share out outputs, counted through the images, of blocks of filters. What such a block has at hand are rows of
+ * its weights (Note [Pixels] in kernels/pixels.tmpl.h) that fit a near cache: longer filters are taken in pieces, whose
+ * products are added to the outputs.
+ */
+#include "ops/conv_pixels.h"
+
+#include "generated/loops.h"
+#include "iter/move.h"
+#include "iter/threads.h"
+#include "kernels/pixels.h"
+#include "storage/allocator.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+  WEIGHT_BYTES = 96 << 10, /* of the rows at hand */
+  TILE = 8,                /* outputs that are shared out together */
+  WORTH_SHARING = 1 << 18, /* multiplications */
+  LINE = 64,
+};
+
+typedef struct job {
+  const shmt__conv* c;
+  shmt__conv_shape even;             /* of pixels that all lie evenly apart */
+  const char* images;
+  const char* weight;
+  char* output;
+  int64_t item, kernel, wide;        /* kernel, wide: elements of a kernel, of its rows */
+  int64_t channels, filters;         /* of a group */
+  int64_t n_outputs, tiles;          /* in all images */
+  int64_t vectors, n_blocks;         /* of a group's filters: by LANES; parts of those at a time */
+  int64_t block;                     /* the filters of such a part, at most */
+  int64_t some_rows, some_channels;  /* of a kernel, at a time */
+  shmt__pixels_shape shape;
+  atomic_bool failed;                /* out of memory */
+} job;
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
+
+bool shmt__conv_is_pixels(const shmt__conv* c) {
+  const int64_t filters = c->filters / c->groups, item = shmt__dtype_size[c->dtype];
+
+  return shmt__loops[SHMT_LOOP_conv_pixels][c->dtype] && c->given == c->dtype && c->channel_step == item &&
+         filters * 2 >= round_up(filters, SHMT_PIXELS_LANES);
+}
+
+/* Outputs that are products of a pixel each, where pixels of all images are evenly apart, are one row. */
+static void set_even(job* j) {
+  const shmt__conv* c = j->c;
+  const shmt__conv_shape* v = &c->shape;
+  int64_t apart = c->step[2] * v->in[2];
+
+  for (int d = 0; d < 3; d++)
+    if (v->kernel[d] != 1 || v->stride[d] != 1 || v->padding[d] != 0) return;
+  for (int d = 1; d >= 0; apart *= v->in[d], d--)
+    if (v->in[d] != 1 && c->step[d] != apart) return;
+  if (c->n_images != 1 && c->image_step != apart) return;
+  j->even = *v;
+  for (int d = 0; d < 3; d++) j->even.in[d] = j->even.out[d] = d < 2 ? 1 : j->n_outputs;
+  j->shape.conv = &j->even;
+}
+
+/* Rows [begin, end) of a kernel and channels from the first on of n filters, a row for each element. */
+static void pack(const job* j, int64_t filter, int64_t n, int64_t begin, int64_t end, int64_t channel, int64_t channels,
+                 char* to) {
+  const int64_t item = j->item, row = round_up(n, SHMT_PIXELS_LANES) * item, k = j->kernel * j->channels * item;
+  const int64_t first = begin * j->wide, places = (end - begin) * j->wide;
+  const char* from = j->weight + filter * k;
+
+  if (n * item < row) memset(to, 0, (size_t)(places * channels * row));
+  if (j->c->weight_last || j->kernel == 1) {
+    for (int64_t p = 0; p < places; p++)
+      shmt__move_transposed(to + p * channels * row, row, from + ((first + p) * j->channels + channel) * item, k, channels,
+                            n, item);
+    return;
+  }
+  for (int64_t i = 0; i < channels; i++)
+    shmt__move_transposed(to + i * row, channels * row, from + ((channel + i) * j->kernel + first) * item, k, places, n,
+                          item);
+}
+
+/* The first filter of a part. */
+static int64_t block_at(const job* j, int64_t i) {
+  return smaller(j->vectors * i / j->n_blocks * SHMT_PIXELS_LANES, j->filters);
+}
+
+/* n outputs from the first on of a block of a group's filters; room: for a row of bias and the rows of weights. */
+static void run_block(const job* j, int64_t group, int64_t block, int64_t first, int64_t n, const char* zeros,
+                      char* room) {
+  const shmt__conv* c = j->c;
+  const int64_t filters = block_at(j, block + 1) - block_at(j, block), at = group * j->filters + block_at(j, block);
+  const int64_t row = round_up(filters, SHMT_PIXELS_LANES) * j->item, rows = j->kernel / j->wide;
+  shmt__pixels_shape s = j->shape;
+
+  memset(room, 0, (size_t)row);
+  if (c->bias) memcpy(room, (const char*)c->bias + at * j->item, (size_t)(filters * j->item));
+  s.zeros = zeros;
+  s.first = first;
+  s.filters = filters;
+  for (int64_t r = 0; r < rows; r += j->some_rows) {
+    for (int64_t i = 0; i < j->channels; i += j->some_channels) {
+      s.begin[0] = r / c->shape.kernel[1];
+      s.begin[1] = r % c->shape.kernel[1];
+      s.rows = smaller(j->some_rows, rows - r);
+      s.channels = smaller(j->some_channels, j->channels - i);
+      s.adds = r + i > 0;
+      pack(j, at, filters, r, r + s.rows, i, s.channels, room + row);
+      s.bias = c->bias && r + s.rows == rows && i + s.channels == j->channels ? room : NULL;
+      char* data[3] = {j->output + (first * c->filters + at) * j->item,
+                       (char*)(uintptr_t)j->images + (group * j->channels + i) * j->item, room + row};
+      shmt__loops[SHMT_LOOP_conv_pixels][c->dtype](data, NULL, n, &s);
+    }
+  }
+}
+
+/* Tiles of outputs, counted through the blocks of filters of the groups. */
+static void run_tiles(void* ctx, int64_t begin, int64_t end) {
+  job* j = ctx;
+  const int64_t row = j->block * j->item;
+  const uint64_t zeros = (uint64_t)round_up(j->some_channels * j->item, LINE);
+  const uint64_t nbytes = zeros + (uint64_t)((1 + j->some_rows * j->wide * j->some_channels) * row);
+  void* memory = NULL;
+
+  if (shmt__alloc(nbytes, &memory) != SHMT_OK) {
+    /* relaxed: read after the pool's own join. */
+    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+    return;
+  }
+  memset(memory, 0, zeros);
+  for (int64_t t = begin, n; t < end; t += n) {
+    const int64_t block = t / j->tiles, first = t % j->tiles * TILE;
+    n = smaller(j->tiles - t % j->tiles, end - t);
+    run_block(j, block / j->n_blocks, block % j->n_blocks, first, smaller(n * TILE, j->n_outputs - first), memory,
+              (char*)memory + zeros);
+  }
+  shmt__dealloc(memory, nbytes);
+}
+
+shmt_status shmt__conv_pixels(const shmt__conv* c, const void* images, const void* weight, void* output) {
+  const shmt__conv_shape* v = &c->shape;
+  job j = {.c = c, .images = images, .weight = weight, .output = output, .item = shmt__dtype_size[c->dtype]};
+
+  j.wide = v->kernel[2];
+  j.kernel = v->kernel[0] * v->kernel[1] * j.wide;
+  j.channels = c->channels / c->groups;
+  j.filters = c->filters / c->groups;
+  j.n_outputs = c->n_images * v->out[0] * v->out[1] * v->out[2];
+  j.tiles = ceil_div(j.n_outputs, TILE);
+  j.vectors = ceil_div(j.filters, SHMT_PIXELS_LANES);
+  j.n_blocks = ceil_div(j.filters, SHMT_PIXELS_FILTERS);
+  j.block = ceil_div(j.vectors, j.n_blocks) * SHMT_PIXELS_LANES;
+  const int64_t fits = at_least(WEIGHT_BYTES / (j.block * j.item), 1);
+  const int64_t rows = j.kernel / j.wide, pieces = ceil_div(j.wide * j.channels, fits);
+  j.some_channels = ceil_div(j.channels, pieces);
+  j.some_rows = pieces > 1 ? 1 : ceil_div(rows, ceil_div(rows * j.wide * j.channels, fits));
+  j.shape = (shmt__pixels_shape){.conv = v, .image_step = c->image_step / j.item, .pitch = c->filters};
+  for (int d = 0; d < 3; d++) j.shape.step[d] = c->step[d] / j.item;
+  set_even(&j);
+  const int64_t work = TILE * j.block * j.channels * j.kernel;
+  const int64_t n = j.tiles * j.n_blocks * c->groups, share = ceil_div(n, shmt__num_threads());
+  /* One piece for each thread, which packs weights once. */
+  shmt__parallel_for(n, at_least(share, WORTH_SHARING / (work + 1) + 1), run_tiles, &j);
+  SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
+               "convolution: no memory for the weights of %lld filters", (long long)j.block);
+  return SHMT_OK;
+}

@@ -1,0 +1,13 @@
+/* ops/conv_pixels.h -- convolution of images whose channels are neighbours: Note [Pixels] in kernels/pixels.tmpl.h. */
+#ifndef SHMT_OPS_CONV_PIXELS_H
+#define SHMT_OPS_CONV_PIXELS_H
+
+#include "ops/conv_core.h"
+
+/* Is there a kernel that reads the images of c as they lie, and do filters fill its vectors? */
+bool shmt__conv_is_pixels(const shmt__conv* c);
+/* output = images * weight + c->bias as shmt__conv_forward, but with filters as neighbours: (images, places, filters).
+ * Errors: SHMT_E_NOMEM. */
+shmt_status shmt__conv_pixels(const shmt__conv* c, const void* images, const void* weight, void* output);
+
+#endif
