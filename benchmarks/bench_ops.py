@@ -29,181 +29,185 @@ from measure import Call, Result, compare, geometric_mean, print_table, write_js
 import shmtensor
 
 ARITHMETIC: dict[str, Make] = {
-    "add": lambda lib, d: lambda: d["a"] + d["b"],
-    "add int64": lambda lib, d: lambda: d["i"] + d["i"],
-    "a * 2.0": lambda lib, d: lambda: d["a"] * 2.0,
-    "relu": lambda lib, d: lambda: lib.relu(d["a"]),
-    "a > b": lambda lib, d: lambda: d["a"] > d["b"],
-    "row broadcast": lambda lib, d: lambda: d["s"] + d["r"],
-    "column broadcast": lambda lib, d: lambda: d["s"] + d["c"],
-    "float32 -> float64": lambda lib, d: lambda: d["a"].to(lib.float64),
-    "float32 -> bfloat16": lambda lib, d: lambda: d["a"].to(lib.bfloat16),
-    "clone": lambda lib, d: lambda: d["a"].clone(),
-    "transposed copy": lambda lib, d: lambda: d["s"].t().contiguous(),
-    "cat": lambda lib, d: lambda: lib.cat([d["s"], d["s"]], 1),
-    "repeat": lambda lib, d: lambda: d["s"].repeat(2, 1),
-    "flip": lambda lib, d: lambda: d["s"].flip(1),
-    "add_": lambda lib, d: lambda: d["z"].add_(d["b"]),
-    "div": lambda lib, d: lambda: d["a"] / d["p"],
-    "int64 // 7": lambda lib, d: lambda: d["i"] // 7,
-    "a ** 2": lambda lib, d: lambda: d["a"] ** 2,
-    "clamp": lambda lib, d: lambda: d["a"].clamp(-1.0, 1.0),
-    "addcmul": lambda lib, d: lambda: lib.addcmul(d["a"], d["b"], d["p"]),
-    "logical_and": lambda lib, d: lambda: d["m"] & d["m0"],
-    "float32 -> int64": lambda lib, d: lambda: d["a"].long(),
-    "bool -> float32": lambda lib, d: lambda: d["m"].float(),
-    "strided copy": lambda lib, d: lambda: d["s"][:, ::2].contiguous(),
-    "stack": lambda lib, d: lambda: lib.stack([d["a"], d["b"]]),
-    "stack last": lambda lib, d: lambda: lib.stack([d["a"], d["b"]], -1),
-    "roll": lambda lib, d: lambda: d["s"].roll(3, 1),
-    "tril": lambda lib, d: lambda: d["s"].tril(),
-    "full": lambda lib, d: lambda: lib.full((d["n"],), 1.5),
-    "arange": lambda lib, d: lambda: lib.arange(d["n"]),
+    "add": lambda lib, d: lambda a=d["a"], b=d["b"]: a + b,
+    "add int64": lambda lib, d: lambda i=d["i"]: i + i,
+    "a * 2.0": lambda lib, d: lambda a=d["a"]: a * 2.0,
+    "relu": lambda lib, d: lambda a=d["a"]: lib.relu(a),
+    "a > b": lambda lib, d: lambda a=d["a"], b=d["b"]: a > b,
+    "row broadcast": lambda lib, d: lambda s=d["s"], r=d["r"]: s + r,
+    "column broadcast": lambda lib, d: lambda s=d["s"], c=d["c"]: s + c,
+    "float32 -> float64": lambda lib, d: lambda a=d["a"]: a.to(lib.float64),
+    "float32 -> bfloat16": lambda lib, d: lambda a=d["a"]: a.to(lib.bfloat16),
+    "clone": lambda lib, d: lambda a=d["a"]: a.clone(),
+    "transposed copy": lambda lib, d: lambda s=d["s"]: s.t().contiguous(),
+    "cat": lambda lib, d: lambda s=d["s"]: lib.cat([s, s], 1),
+    "repeat": lambda lib, d: lambda s=d["s"]: s.repeat(2, 1),
+    "flip": lambda lib, d: lambda s=d["s"]: s.flip(1),
+    "add_": lambda lib, d: lambda z=d["z"], b=d["b"]: z.add_(b),
+    "div": lambda lib, d: lambda a=d["a"], p=d["p"]: a / p,
+    "int64 // 7": lambda lib, d: lambda i=d["i"]: i // 7,
+    "a ** 2": lambda lib, d: lambda a=d["a"]: a**2,
+    "clamp": lambda lib, d: lambda a=d["a"]: a.clamp(-1.0, 1.0),
+    "addcmul": lambda lib, d: lambda a=d["a"], b=d["b"], p=d["p"]: lib.addcmul(a, b, p),
+    "logical_and": lambda lib, d: lambda m=d["m"], m0=d["m0"]: m & m0,
+    "float32 -> int64": lambda lib, d: lambda a=d["a"]: a.long(),
+    "bool -> float32": lambda lib, d: lambda m=d["m"]: m.float(),
+    "strided copy": lambda lib, d: lambda s=d["s"]: s[:, ::2].contiguous(),
+    "stack": lambda lib, d: lambda a=d["a"], b=d["b"]: lib.stack([a, b]),
+    "stack last": lambda lib, d: lambda a=d["a"], b=d["b"]: lib.stack([a, b], -1),
+    "roll": lambda lib, d: lambda s=d["s"]: s.roll(3, 1),
+    "tril": lambda lib, d: lambda s=d["s"]: s.tril(),
+    "full": lambda lib, d: lambda n=d["n"]: lib.full((n,), 1.5),
+    "arange": lambda lib, d: lambda n=d["n"]: lib.arange(n),
 }
 
 
 def _function(name: str) -> Make:
-    return lambda lib, d: lambda: getattr(lib, name)(d["p"])
+    return lambda lib, d: lambda p=d["p"]: getattr(lib, name)(p)
 
 
 SMALL_FUNCTIONS: dict[str, Make] = {
     name: _function(name)
     for name in ("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "log1p", "expm1")
 }
-SMALL_FUNCTIONS["exp float64"] = lambda lib, d: lambda: lib.exp(d["w"])
-SMALL_FUNCTIONS["gelu"] = lambda lib, d: lambda: lib.nn.functional.gelu(d["a"])
+SMALL_FUNCTIONS["exp float64"] = lambda lib, d: lambda w=d["w"]: lib.exp(w)
+SMALL_FUNCTIONS["gelu"] = lambda lib, d: lambda a=d["a"]: lib.nn.functional.gelu(a)
 CHOICES: dict[str, Make] = {
-    "where": lambda lib, d: lambda: lib.where(d["m"], d["a"], d["b"]),
-    "masked_fill": lambda lib, d: lambda: d["a"].masked_fill(d["m"], 0.0),
-    "a[mask]": lambda lib, d: lambda: d["a"][d["m"]],
-    "argmax": lambda lib, d: lambda: d["s"].argmax(1),
-    "argmax dim 0": lambda lib, d: lambda: d["s"].argmax(0),
-    "var": lambda lib, d: lambda: d["s"].var(1),
-    "any": lambda lib, d: lambda: d["m0"].any(),
-    "var dim 0": lambda lib, d: lambda: d["s"].var(0),
-    "std": lambda lib, d: lambda: d["a"].std(),
-    "min dim 0": lambda lib, d: lambda: d["s"].min(0),
-    "nonzero": lambda lib, d: lambda: d["m"].nonzero(),
-    "a[mask] = 0": lambda lib, d: lambda: d["z"].__setitem__(d["m"], 0.0),
+    "where": lambda lib, d: lambda m=d["m"], a=d["a"], b=d["b"]: lib.where(m, a, b),
+    "masked_fill": lambda lib, d: lambda a=d["a"], m=d["m"]: a.masked_fill(m, 0.0),
+    "a[mask]": lambda lib, d: lambda a=d["a"], m=d["m"]: a[m],
+    "argmax": lambda lib, d: lambda s=d["s"]: s.argmax(1),
+    "argmax dim 0": lambda lib, d: lambda s=d["s"]: s.argmax(0),
+    "var": lambda lib, d: lambda s=d["s"]: s.var(1),
+    "any": lambda lib, d: lambda m0=d["m0"]: m0.any(),
+    "var dim 0": lambda lib, d: lambda s=d["s"]: s.var(0),
+    "std": lambda lib, d: lambda a=d["a"]: a.std(),
+    "min dim 0": lambda lib, d: lambda s=d["s"]: s.min(0),
+    "nonzero": lambda lib, d: lambda m=d["m"]: m.nonzero(),
+    "a[mask] = 0": lambda lib, d: lambda z=d["z"], m=d["m"]: z.__setitem__(m, 0.0),
 }
 INDEXING: dict[str, Make] = {
-    "a[rows]": lambda lib, d: lambda: d["s"][d["t"]],
-    "index_select": lambda lib, d: lambda: d["s"].index_select(0, d["t"]),
-    "index_select dim 1": lambda lib, d: lambda: d["s"].index_select(1, d["t"]),
-    "embedding": lambda lib, d: lambda: lib.nn.functional.embedding(d["t"], d["s"]),
-    "gather": lambda lib, d: lambda: d["s"].gather(1, d["j"]),
-    "gather dim 0": lambda lib, d: lambda: d["s"].gather(0, d["j"]),
-    "take": lambda lib, d: lambda: d["a"].take(d["e"]),
-    "a[i, j]": lambda lib, d: lambda: d["s"][d["t"], d["t"]],
-    "a[rows] = b": lambda lib, d: lambda: d["z2"].__setitem__(d["t"], d["s"]),
-    "scatter": lambda lib, d: lambda: d["s"].scatter(1, d["j"], d["s"]),
-    "scatter_add": lambda lib, d: lambda: d["s"].scatter_add(1, d["j"], d["s"]),
-    "index_add": lambda lib, d: lambda: d["s"].index_add(0, d["t"], d["s"]),
-    "one_hot": lambda lib, d: lambda: lib.nn.functional.one_hot(d["t"] % 10, 10),
-    "bincount": lambda lib, d: lambda: lib.bincount(d["k"]),
-    "searchsorted": lambda lib, d: lambda: lib.searchsorted(d["o"], d["a"]),
-    "histc": lambda lib, d: lambda: lib.histc(d["a"], 64),
+    "a[rows]": lambda lib, d: lambda s=d["s"], t=d["t"]: s[t],
+    "index_select": lambda lib, d: lambda s=d["s"], t=d["t"]: s.index_select(0, t),
+    "index_select dim 1": lambda lib, d: lambda s=d["s"], t=d["t"]: s.index_select(1, t),
+    "embedding": lambda lib, d: lambda t=d["t"], s=d["s"]: lib.nn.functional.embedding(t, s),
+    "gather": lambda lib, d: lambda s=d["s"], j=d["j"]: s.gather(1, j),
+    "gather dim 0": lambda lib, d: lambda s=d["s"], j=d["j"]: s.gather(0, j),
+    "take": lambda lib, d: lambda a=d["a"], e=d["e"]: a.take(e),
+    "a[i, j]": lambda lib, d: lambda s=d["s"], t=d["t"]: s[t, t],
+    "a[rows] = b": lambda lib, d: lambda z2=d["z2"], t=d["t"], s=d["s"]: z2.__setitem__(t, s),
+    "scatter": lambda lib, d: lambda s=d["s"], j=d["j"]: s.scatter(1, j, s),
+    "scatter_add": lambda lib, d: lambda s=d["s"], j=d["j"]: s.scatter_add(1, j, s),
+    "index_add": lambda lib, d: lambda s=d["s"], t=d["t"]: s.index_add(0, t, s),
+    "one_hot": lambda lib, d: lambda t=d["t"]: lib.nn.functional.one_hot(t % 10, 10),
+    "bincount": lambda lib, d: lambda k=d["k"]: lib.bincount(k),
+    "searchsorted": lambda lib, d: lambda o=d["o"], a=d["a"]: lib.searchsorted(o, a),
+    "histc": lambda lib, d: lambda a=d["a"]: lib.histc(a, 64),
 }
 REDUCTIONS: dict[str, Make] = {
-    "sum": lambda lib, d: lambda: d["a"].sum(),
-    "sum dim 1": lambda lib, d: lambda: d["s"].sum(1),
-    "sum dim 0": lambda lib, d: lambda: d["s"].sum(0),
-    "mean": lambda lib, d: lambda: d["a"].mean(),
-    "max": lambda lib, d: lambda: d["a"].max(),
-    "max dim 1": lambda lib, d: lambda: d["s"].max(1),
-    "cumsum": lambda lib, d: lambda: d["s"].cumsum(1),
-    "softmax": lambda lib, d: lambda: lib.softmax(d["s"], 1),
-    "softmax dim 0": lambda lib, d: lambda: lib.softmax(d["s"], 0),
-    "log_softmax": lambda lib, d: lambda: lib.log_softmax(d["s"], 1),
-    "norm": lambda lib, d: lambda: d["a"].norm(),
-    "layer_norm": lambda lib, d: lambda: lib.layer_norm(d["s"], (d["s"].shape[1],)),
-    "cross_entropy": lambda lib, d: lambda: lib.nn.functional.cross_entropy(d["s"], d["t"]),
-    "mse_loss": lambda lib, d: lambda: lib.nn.functional.mse_loss(d["a"], d["b"]),
+    "sum": lambda lib, d: lambda a=d["a"]: a.sum(),
+    "sum dim 1": lambda lib, d: lambda s=d["s"]: s.sum(1),
+    "sum dim 0": lambda lib, d: lambda s=d["s"]: s.sum(0),
+    "mean": lambda lib, d: lambda a=d["a"]: a.mean(),
+    "max": lambda lib, d: lambda a=d["a"]: a.max(),
+    "max dim 1": lambda lib, d: lambda s=d["s"]: s.max(1),
+    "cumsum": lambda lib, d: lambda s=d["s"]: s.cumsum(1),
+    "softmax": lambda lib, d: lambda s=d["s"]: lib.softmax(s, 1),
+    "softmax dim 0": lambda lib, d: lambda s=d["s"]: lib.softmax(s, 0),
+    "log_softmax": lambda lib, d: lambda s=d["s"]: lib.log_softmax(s, 1),
+    "norm": lambda lib, d: lambda a=d["a"]: a.norm(),
+    "layer_norm": lambda lib, d: lambda s=d["s"]: lib.layer_norm(s, (s.shape[1],)),
+    "cross_entropy": lambda lib, d: (
+        lambda s=d["s"], t=d["t"]: lib.nn.functional.cross_entropy(s, t)
+    ),
+    "mse_loss": lambda lib, d: lambda a=d["a"], b=d["b"]: lib.nn.functional.mse_loss(a, b),
     "attention": lambda lib, d: (
-        lambda: lib.nn.functional.scaled_dot_product_attention(d["q"], d["q"], d["q"])
+        lambda q=d["q"]: lib.nn.functional.scaled_dot_product_attention(q, q, q)
     ),
     "causal attention": lambda lib, d: (
-        lambda: lib.nn.functional.scaled_dot_product_attention(
-            d["q"], d["q"], d["q"], is_causal=True
-        )
+        lambda q=d["q"]: lib.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True)
     ),
-    "prod dim 1": lambda lib, d: lambda: d["s"].prod(1),
-    "mean dim 0": lambda lib, d: lambda: d["s"].mean(0),
-    "sum int64": lambda lib, d: lambda: d["i"].sum(),
-    "sum bool": lambda lib, d: lambda: d["m"].sum(),
-    "norm dim 1": lambda lib, d: lambda: lib.linalg.vector_norm(d["s"], dim=1),
-    "logsumexp": lambda lib, d: lambda: d["s"].logsumexp(1),
-    "cumsum dim 0": lambda lib, d: lambda: d["s"].cumsum(0),
-    "cumprod": lambda lib, d: lambda: d["s"].cumprod(1),
+    "prod dim 1": lambda lib, d: lambda s=d["s"]: s.prod(1),
+    "mean dim 0": lambda lib, d: lambda s=d["s"]: s.mean(0),
+    "sum int64": lambda lib, d: lambda i=d["i"]: i.sum(),
+    "sum bool": lambda lib, d: lambda m=d["m"]: m.sum(),
+    "norm dim 1": lambda lib, d: lambda s=d["s"]: lib.linalg.vector_norm(s, dim=1),
+    "logsumexp": lambda lib, d: lambda s=d["s"]: s.logsumexp(1),
+    "cumsum dim 0": lambda lib, d: lambda s=d["s"]: s.cumsum(0),
+    "cumprod": lambda lib, d: lambda s=d["s"]: s.cumprod(1),
     "batch_norm train": lambda lib, d: (
-        lambda: lib.nn.functional.batch_norm(d["y"], None, None, training=True)
+        lambda y=d["y"]: lib.nn.functional.batch_norm(y, None, None, training=True)
     ),
-    "batch_norm": lambda lib, d: lambda: lib.nn.functional.batch_norm(d["y"], d["g"], d["h"]),
-    "group_norm": lambda lib, d: lambda: lib.nn.functional.group_norm(d["y"], 2),
-    "rms_norm": lambda lib, d: lambda: lib.rms_norm(d["s"], (d["s"].shape[1],)),
-    "normalize": lambda lib, d: lambda: lib.nn.functional.normalize(d["s"], dim=1),
+    "batch_norm": lambda lib, d: (
+        lambda y=d["y"], g=d["g"], h=d["h"]: lib.nn.functional.batch_norm(y, g, h)
+    ),
+    "group_norm": lambda lib, d: lambda y=d["y"]: lib.nn.functional.group_norm(y, 2),
+    "rms_norm": lambda lib, d: lambda s=d["s"]: lib.rms_norm(s, (s.shape[1],)),
+    "normalize": lambda lib, d: lambda s=d["s"]: lib.nn.functional.normalize(s, dim=1),
     "cosine_similarity": lambda lib, d: (
-        lambda: lib.nn.functional.cosine_similarity(d["s"], d["s"], 1)
+        lambda s=d["s"]: lib.nn.functional.cosine_similarity(s, s, 1)
     ),
-    "nll_loss": lambda lib, d: lambda: lib.nn.functional.nll_loss(d["s"], d["t"]),
-    "l1_loss": lambda lib, d: lambda: lib.nn.functional.l1_loss(d["a"], d["b"]),
-    "smooth_l1_loss": lambda lib, d: lambda: lib.nn.functional.smooth_l1_loss(d["a"], d["b"]),
-    "bce": lambda lib, d: lambda: lib.nn.functional.binary_cross_entropy(d["u"], d["u"]),
+    "nll_loss": lambda lib, d: lambda s=d["s"], t=d["t"]: lib.nn.functional.nll_loss(s, t),
+    "l1_loss": lambda lib, d: lambda a=d["a"], b=d["b"]: lib.nn.functional.l1_loss(a, b),
+    "smooth_l1_loss": lambda lib, d: (
+        lambda a=d["a"], b=d["b"]: lib.nn.functional.smooth_l1_loss(a, b)
+    ),
+    "bce": lambda lib, d: lambda u=d["u"]: lib.nn.functional.binary_cross_entropy(u, u),
     "bce with logits": lambda lib, d: (
-        lambda: lib.nn.functional.binary_cross_entropy_with_logits(d["a"], d["u"])
+        lambda a=d["a"], u=d["u"]: lib.nn.functional.binary_cross_entropy_with_logits(a, u)
     ),
     "kl_div": lambda lib, d: (
-        lambda: lib.nn.functional.kl_div(d["a"], d["u"], reduction="batchmean")
+        lambda a=d["a"], u=d["u"]: lib.nn.functional.kl_div(a, u, reduction="batchmean")
     ),
 }
 SORTING: dict[str, Make] = {
-    "sort": lambda lib, d: lambda: lib.sort(d["a"]),
-    "argsort": lambda lib, d: lambda: lib.argsort(d["a"]),
-    "sort rows": lambda lib, d: lambda: lib.sort(d["s"], 1),
-    "unique": lambda lib, d: lambda: lib.unique(d["k"]),
-    "topk": lambda lib, d: lambda: lib.topk(d["a"], 10),
-    "topk rows": lambda lib, d: lambda: lib.topk(d["s"], 5, 1),
-    "sort int64": lambda lib, d: lambda: lib.sort(d["k"]),
-    "sort columns": lambda lib, d: lambda: lib.sort(d["s"], 0, descending=True),
-    "unique inverse": lambda lib, d: lambda: lib.unique(d["k"], return_inverse=True),
-    "median": lambda lib, d: lambda: d["a"].median(),
-    "kthvalue": lambda lib, d: lambda: d["a"].kthvalue(7),
-    "quantile": lambda lib, d: lambda: d["a"].quantile(0.5),
+    "sort": lambda lib, d: lambda a=d["a"]: lib.sort(a),
+    "argsort": lambda lib, d: lambda a=d["a"]: lib.argsort(a),
+    "sort rows": lambda lib, d: lambda s=d["s"]: lib.sort(s, 1),
+    "unique": lambda lib, d: lambda k=d["k"]: lib.unique(k),
+    "topk": lambda lib, d: lambda a=d["a"]: lib.topk(a, 10),
+    "topk rows": lambda lib, d: lambda s=d["s"]: lib.topk(s, 5, 1),
+    "sort int64": lambda lib, d: lambda k=d["k"]: lib.sort(k),
+    "sort columns": lambda lib, d: lambda s=d["s"]: lib.sort(s, 0, descending=True),
+    "unique inverse": lambda lib, d: lambda k=d["k"]: lib.unique(k, return_inverse=True),
+    "median": lambda lib, d: lambda a=d["a"]: a.median(),
+    "kthvalue": lambda lib, d: lambda a=d["a"]: a.kthvalue(7),
+    "quantile": lambda lib, d: lambda a=d["a"]: a.quantile(0.5),
 }
 RANDOM: dict[str, Make] = {
-    "rand": lambda lib, d: lambda: lib.rand(d["n"]),
-    "randn": lambda lib, d: lambda: lib.randn(d["n"]),
-    "randint": lambda lib, d: lambda: lib.randint(0, 1000, (d["n"],)),
-    "randperm": lambda lib, d: lambda: lib.randperm(d["n"]),
-    "bernoulli": lambda lib, d: lambda: lib.bernoulli(d["u"]),
-    "rand float64": lambda lib, d: lambda: lib.rand(d["n"], dtype=lib.float64),
-    "uniform_": lambda lib, d: lambda: d["z"].uniform_(-1.0, 1.0),
-    "normal_": lambda lib, d: lambda: d["z"].normal_(1.0, 2.0),
-    "bernoulli_": lambda lib, d: lambda: d["z"].bernoulli_(0.3),
-    "dropout": lambda lib, d: lambda: lib.nn.functional.dropout(d["a"], 0.5),
-    "exponential_": lambda lib, d: lambda: d["z"].exponential_(),
-    "multinomial": lambda lib, d: lambda: lib.multinomial(d["u"], 100, True),
+    "rand": lambda lib, d: lambda n=d["n"]: lib.rand(n),
+    "randn": lambda lib, d: lambda n=d["n"]: lib.randn(n),
+    "randint": lambda lib, d: lambda n=d["n"]: lib.randint(0, 1000, (n,)),
+    "randperm": lambda lib, d: lambda n=d["n"]: lib.randperm(n),
+    "bernoulli": lambda lib, d: lambda u=d["u"]: lib.bernoulli(u),
+    "rand float64": lambda lib, d: lambda n=d["n"]: lib.rand(n, dtype=lib.float64),
+    "uniform_": lambda lib, d: lambda z=d["z"]: z.uniform_(-1.0, 1.0),
+    "normal_": lambda lib, d: lambda z=d["z"]: z.normal_(1.0, 2.0),
+    "bernoulli_": lambda lib, d: lambda z=d["z"]: z.bernoulli_(0.3),
+    "dropout": lambda lib, d: lambda a=d["a"]: lib.nn.functional.dropout(a, 0.5),
+    "exponential_": lambda lib, d: lambda z=d["z"]: z.exponential_(),
+    "multinomial": lambda lib, d: lambda u=d["u"]: lib.multinomial(u, 100, True),
 }
 POOLING: dict[str, Make] = {
-    "max_pool2d": lambda lib, d: lambda: lib.nn.functional.max_pool2d(d["x"], 2),
-    "avg_pool2d": lambda lib, d: lambda: lib.nn.functional.avg_pool2d(d["x"], 2),
-    "max_pool2d 3x3": lambda lib, d: lambda: lib.nn.functional.max_pool2d(d["x"], 3, 2, 1),
-    "avg_pool2d 3x3": lambda lib, d: lambda: lib.nn.functional.avg_pool2d(d["x"], 3, 1, 1),
-    "max_pool1d": lambda lib, d: lambda: lib.nn.functional.max_pool1d(d["x"][0], 2),
-    "avg_pool1d": lambda lib, d: lambda: lib.nn.functional.avg_pool1d(d["x"][0], 2),
-    "max_pool3d": lambda lib, d: lambda: lib.nn.functional.max_pool3d(d["x"], 2),
-    "avg_pool3d": lambda lib, d: lambda: lib.nn.functional.avg_pool3d(d["x"], 2),
+    "max_pool2d": lambda lib, d: lambda x=d["x"]: lib.nn.functional.max_pool2d(x, 2),
+    "avg_pool2d": lambda lib, d: lambda x=d["x"]: lib.nn.functional.avg_pool2d(x, 2),
+    "max_pool2d 3x3": lambda lib, d: lambda x=d["x"]: lib.nn.functional.max_pool2d(x, 3, 2, 1),
+    "avg_pool2d 3x3": lambda lib, d: lambda x=d["x"]: lib.nn.functional.avg_pool2d(x, 3, 1, 1),
+    "max_pool1d": lambda lib, d: lambda x=d["x"]: lib.nn.functional.max_pool1d(x[0], 2),
+    "avg_pool1d": lambda lib, d: lambda x=d["x"]: lib.nn.functional.avg_pool1d(x[0], 2),
+    "max_pool3d": lambda lib, d: lambda x=d["x"]: lib.nn.functional.max_pool3d(x, 2),
+    "avg_pool3d": lambda lib, d: lambda x=d["x"]: lib.nn.functional.avg_pool3d(x, 2),
     "adaptive_avg_pool2d 1": lambda lib, d: (
-        lambda: lib.nn.functional.adaptive_avg_pool2d(d["x"], 1)
+        lambda x=d["x"]: lib.nn.functional.adaptive_avg_pool2d(x, 1)
     ),
     "adaptive_avg_pool2d 7": lambda lib, d: (
-        lambda: lib.nn.functional.adaptive_avg_pool2d(d["x"], 7)
+        lambda x=d["x"]: lib.nn.functional.adaptive_avg_pool2d(x, 7)
     ),
     "adaptive_max_pool2d 7": lambda lib, d: (
-        lambda: lib.nn.functional.adaptive_max_pool2d(d["x"], 7)
+        lambda x=d["x"]: lib.nn.functional.adaptive_max_pool2d(x, 7)
     ),
     "interpolate": lambda lib, d: (
-        lambda: lib.nn.functional.interpolate(d["x"], scale_factor=2.0, mode="bilinear")
+        lambda x=d["x"]: lib.nn.functional.interpolate(x, scale_factor=2.0, mode="bilinear")
     ),
 }
 LENGTHS = (10_000, 1_000_000, 10_000_000)

@@ -39,8 +39,10 @@ def _functions() -> dict[str, Make]:
         for name, a, b in (("pow", "p", "x"), ("atan2", "x", "p"), ("hypot", "x", "p")):
             cases[name + title] = _binary(name, a + suffix, b + suffix)
         cases["logaddexp" + title] = _binary("logaddexp", "x" + suffix, "p" + suffix)
-    cases["gelu tanh"] = lambda lib, d: lambda: lib.nn.functional.gelu(d["x"], approximate="tanh")
-    cases["a ** 1.5"] = lambda lib, d: lambda: d["p"] ** 1.5
+    cases["gelu tanh"] = lambda lib, d: (
+        lambda x=d["x"]: lib.nn.functional.gelu(x, approximate="tanh")
+    )
+    cases["a ** 1.5"] = lambda lib, d: lambda p=d["p"]: p**1.5
     return cases
 
 
@@ -74,26 +76,36 @@ def function_tensors(lib: Any, tensors: dict[str, Any]) -> None:
 
 NORMALISATION: dict[str, Make] = {
     "layer_norm": lambda lib, d: (
-        lambda: lib.nn.functional.layer_norm(d["s"], d["s"].shape[1:], d["w"], d["b"])
+        lambda s=d["s"], w=d["w"], b=d["b"]: lib.nn.functional.layer_norm(s, s.shape[1:], w, b)
     ),
     "layer_norm bfloat16": lambda lib, d: (
-        lambda: lib.nn.functional.layer_norm(d["sb"], d["sb"].shape[1:], d["wb"], d["bb"])
+        lambda sb=d["sb"], wb=d["wb"], bb=d["bb"]: lib.nn.functional.layer_norm(
+            sb, sb.shape[1:], wb, bb
+        )
     ),
-    "rms_norm": lambda lib, d: lambda: lib.nn.functional.rms_norm(d["s"], d["s"].shape[1:], d["w"]),
+    "rms_norm": lambda lib, d: (
+        lambda s=d["s"], w=d["w"]: lib.nn.functional.rms_norm(s, s.shape[1:], w)
+    ),
     "batch_norm training": lambda lib, d: (
-        lambda: lib.nn.functional.batch_norm(
-            d["x"], d["m"], d["v"], d["cw"], d["cb"], training=True
+        lambda x=d["x"], m=d["m"], v=d["v"], cw=d["cw"], cb=d["cb"]: lib.nn.functional.batch_norm(
+            x, m, v, cw, cb, training=True
         )
     ),
     "batch_norm": lambda lib, d: (
-        lambda: lib.nn.functional.batch_norm(d["x"], d["m"], d["v"], d["cw"], d["cb"])
+        lambda x=d["x"], m=d["m"], v=d["v"], cw=d["cw"], cb=d["cb"]: lib.nn.functional.batch_norm(
+            x, m, v, cw, cb
+        )
     ),
-    "group_norm": lambda lib, d: lambda: lib.nn.functional.group_norm(d["x"], 4, d["cw"], d["cb"]),
-    "instance_norm": lambda lib, d: lambda: lib.nn.functional.instance_norm(d["x"]),
-    "normalize": lambda lib, d: lambda: lib.nn.functional.normalize(d["s"]),
+    "group_norm": lambda lib, d: (
+        lambda x=d["x"], cw=d["cw"], cb=d["cb"]: lib.nn.functional.group_norm(x, 4, cw, cb)
+    ),
+    "instance_norm": lambda lib, d: lambda x=d["x"]: lib.nn.functional.instance_norm(x),
+    "normalize": lambda lib, d: lambda s=d["s"]: lib.nn.functional.normalize(s),
     "layer_norm backward": lambda lib, d: _layer_norm_backward(lib, d),
     "batch_norm backward": lambda lib, d: _batch_norm_backward(lib, d),
-    "local_response_norm": lambda lib, d: lambda: lib.nn.functional.local_response_norm(d["x"], 5),
+    "local_response_norm": lambda lib, d: (
+        lambda x=d["x"]: lib.nn.functional.local_response_norm(x, 5)
+    ),
 }
 
 

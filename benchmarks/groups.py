@@ -9,7 +9,8 @@ from typing import Any
 from measure import Call
 
 Make = Callable[[Any, dict[str, Any]], Call]
-"""Given a library and its operands, the call to measure."""
+"""Given a library and its operands, the call to measure. It has its operands as defaults, as local
+variables: looking them up is no part of an operator."""
 
 
 @dataclass(frozen=True)

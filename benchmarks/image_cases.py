@@ -17,7 +17,9 @@ def _nn(name: str, operand: str, *args: Any, **options: Any) -> Make:
 
 def _sample(operand: str, mode: str) -> Make:
     return lambda lib, d: (
-        lambda: lib.nn.functional.grid_sample(d[operand], d["grid"], mode, align_corners=False)
+        lambda grid=d["grid"]: lib.nn.functional.grid_sample(
+            d[operand], grid, mode, align_corners=False
+        )
     )
 
 
@@ -67,7 +69,9 @@ IMAGES: dict[str, Make] = {
     "avg_pool1d strided": _nn("avg_pool1d", "every second", 3, 2, 1),
     "max_pool1d transposed": _nn("max_pool1d", "turned", 3, 2, 1),
     "avg_pool1d transposed": _nn("avg_pool1d", "turned", 3, 2, 1),
-    "conv2d 1x1 channels last": lambda lib, d: lambda: lib.nn.functional.conv2d(d["last"], d["w1"]),
+    "conv2d 1x1 channels last": lambda lib, d: (
+        lambda last=d["last"], w1=d["w1"]: lib.nn.functional.conv2d(last, w1)
+    ),
     "pad reflect backward": _gradient(_pad("reflect"), "x"),
     "pad replicate backward": _gradient(_pad("replicate"), "x"),
     "interpolate bilinear backward": _gradient(
@@ -106,24 +110,26 @@ def image_tensors(lib: Any, tensors: dict[str, Any]) -> None:
 
 
 FURTHER: dict[str, Make] = {
-    "multinomial apart": lambda lib, d: lambda: lib.multinomial(d["u"], 400),
-    "multinomial rows apart": lambda lib, d: lambda: lib.multinomial(d["us"], 40),
-    "bincount uint8": lambda lib, d: lambda: lib.bincount(d["k8"]),
-    "bincount int32": lambda lib, d: lambda: lib.bincount(d["k32"]),
-    "sort rows of 8": lambda lib, d: lambda: lib.sort(d["r8"], 1),
-    "sort int64 rows of 8": lambda lib, d: lambda: lib.sort(d["i8"], 1),
-    "topk rows of 8": lambda lib, d: lambda: lib.topk(d["r8"], 2, 1),
-    "topk bfloat16 rows": lambda lib, d: lambda: lib.topk(d["rb"], 10, 1),
-    "kthvalue rows": lambda lib, d: lambda: d["r"].kthvalue(3, 1),
+    "multinomial apart": lambda lib, d: lambda u=d["u"]: lib.multinomial(u, 400),
+    "multinomial rows apart": lambda lib, d: lambda us=d["us"]: lib.multinomial(us, 40),
+    "bincount uint8": lambda lib, d: lambda k8=d["k8"]: lib.bincount(k8),
+    "bincount int32": lambda lib, d: lambda k32=d["k32"]: lib.bincount(k32),
+    "sort rows of 8": lambda lib, d: lambda r8=d["r8"]: lib.sort(r8, 1),
+    "sort int64 rows of 8": lambda lib, d: lambda i8=d["i8"]: lib.sort(i8, 1),
+    "topk rows of 8": lambda lib, d: lambda r8=d["r8"]: lib.topk(r8, 2, 1),
+    "topk bfloat16 rows": lambda lib, d: lambda rb=d["rb"]: lib.topk(rb, 10, 1),
+    "kthvalue rows": lambda lib, d: lambda r=d["r"]: r.kthvalue(3, 1),
     "a[mask] backward": _gradient(lambda _, x: x[x > 0], "a"),
-    "tolist": lambda lib, d: lambda: d["k"][:1000].tolist(),
-    "neg bfloat16": lambda lib, d: lambda: -d["rb"],
-    "abs bfloat16": lambda lib, d: lambda: d["rb"].abs(),
-    "cdist": lambda lib, d: lambda: lib.cdist(d["p"], d["p"]),
+    "tolist": lambda lib, d: lambda k=d["k"]: k[:1000].tolist(),
+    "neg bfloat16": lambda lib, d: lambda rb=d["rb"]: -rb,
+    "abs bfloat16": lambda lib, d: lambda rb=d["rb"]: rb.abs(),
+    "cdist": lambda lib, d: lambda p=d["p"]: lib.cdist(p, p),
     "cdist backward": _gradient(lambda lib, x: lib.cdist(x, x), "p"),
-    "linspace": lambda lib, d: lambda: lib.linspace(0.0, 1.0, d["n"]),
-    "sqrt float64": lambda lib, d: lambda: d["w"].sqrt(),
-    "searchsorted rows": lambda lib, d: lambda: lib.searchsorted(d["sorted"], d["r"]),
+    "linspace": lambda lib, d: lambda n=d["n"]: lib.linspace(0.0, 1.0, n),
+    "sqrt float64": lambda lib, d: lambda w=d["w"]: w.sqrt(),
+    "searchsorted rows": lambda lib, d: (
+        lambda sorted=d["sorted"], r=d["r"]: lib.searchsorted(sorted, r)
+    ),
 }
 
 

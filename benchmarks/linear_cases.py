@@ -8,29 +8,33 @@ import numpy as np
 from groups import Make, function
 
 PRODUCTS: dict[str, Make] = {
-    "matmul": lambda lib, d: lambda: d["m1"] @ d["m2"],
-    "matmul transposed": lambda lib, d: lambda: d["m1"] @ d["m2"].t(),
-    "matmul first transposed": lambda lib, d: lambda: d["m1"].t() @ d["m2"],
-    "matmul both transposed": lambda lib, d: lambda: d["m1"].t() @ d["m2"].t(),
-    "matmul float64": lambda lib, d: lambda: d["d1"] @ d["d1"],
-    "matmul bfloat16": lambda lib, d: lambda: d["h1"] @ d["h1"],
-    "matmul float16": lambda lib, d: lambda: d["f1"] @ d["f1"],
-    "matmul complex64": lambda lib, d: lambda: d["c1"] @ d["c1"],
-    "matmul broadcast": lambda lib, d: lambda: d["b1"] @ d["m1"],
-    "addmm": lambda lib, d: lambda: lib.addmm(d["v"], d["m1"], d["m2"]),
-    "linear": lambda lib, d: lambda: lib.nn.functional.linear(d["m1"], d["m2"], d["v"]),
-    "linear of 8 rows": lambda lib, d: lambda: lib.nn.functional.linear(d["r8"], d["m2"], d["v"]),
-    "linear bfloat16": lambda lib, d: lambda: lib.nn.functional.linear(d["h1"], d["h1"]),
-    "bmm": lambda lib, d: lambda: lib.bmm(d["b1"], d["b1"]),
-    "bmm transposed": lambda lib, d: lambda: lib.bmm(d["b1"], d["b1"].transpose(1, 2)),
-    "baddbmm": lambda lib, d: lambda: lib.baddbmm(d["b1"], d["b1"], d["b1"]),
-    "einsum bij,bjk->bik": lambda lib, d: lambda: lib.einsum("bij,bjk->bik", d["b1"], d["b1"]),
-    "einsum bhqd,bhkd->bhqk": lambda lib, d: lambda: lib.einsum("bhqd,bhkd->bhqk", d["q"], d["q"]),
-    "einsum ij,j->i": lambda lib, d: lambda: lib.einsum("ij,j->i", d["m1"], d["v"]),
-    "mv": lambda lib, d: lambda: lib.mv(d["m1"], d["v"]),
-    "mv transposed": lambda lib, d: lambda: lib.mv(d["m1"].t(), d["v"]),
-    "outer": lambda lib, d: lambda: lib.outer(d["v"], d["v"]),
-    "dot": lambda lib, d: lambda: lib.dot(d["v"], d["v"]),
+    "matmul": lambda lib, d: lambda m1=d["m1"], m2=d["m2"]: m1 @ m2,
+    "matmul transposed": lambda lib, d: lambda m1=d["m1"], m2=d["m2"]: m1 @ m2.t(),
+    "matmul first transposed": lambda lib, d: lambda m1=d["m1"], m2=d["m2"]: m1.t() @ m2,
+    "matmul both transposed": lambda lib, d: lambda m1=d["m1"], m2=d["m2"]: m1.t() @ m2.t(),
+    "matmul float64": lambda lib, d: lambda d1=d["d1"]: d1 @ d1,
+    "matmul bfloat16": lambda lib, d: lambda h1=d["h1"]: h1 @ h1,
+    "matmul float16": lambda lib, d: lambda f1=d["f1"]: f1 @ f1,
+    "matmul complex64": lambda lib, d: lambda c1=d["c1"]: c1 @ c1,
+    "matmul broadcast": lambda lib, d: lambda b1=d["b1"], m1=d["m1"]: b1 @ m1,
+    "addmm": lambda lib, d: lambda v=d["v"], m1=d["m1"], m2=d["m2"]: lib.addmm(v, m1, m2),
+    "linear": lambda lib, d: (
+        lambda m1=d["m1"], m2=d["m2"], v=d["v"]: lib.nn.functional.linear(m1, m2, v)
+    ),
+    "linear of 8 rows": lambda lib, d: (
+        lambda r8=d["r8"], m2=d["m2"], v=d["v"]: lib.nn.functional.linear(r8, m2, v)
+    ),
+    "linear bfloat16": lambda lib, d: lambda h1=d["h1"]: lib.nn.functional.linear(h1, h1),
+    "bmm": lambda lib, d: lambda b1=d["b1"]: lib.bmm(b1, b1),
+    "bmm transposed": lambda lib, d: lambda b1=d["b1"]: lib.bmm(b1, b1.transpose(1, 2)),
+    "baddbmm": lambda lib, d: lambda b1=d["b1"]: lib.baddbmm(b1, b1, b1),
+    "einsum bij,bjk->bik": lambda lib, d: lambda b1=d["b1"]: lib.einsum("bij,bjk->bik", b1, b1),
+    "einsum bhqd,bhkd->bhqk": lambda lib, d: lambda q=d["q"]: lib.einsum("bhqd,bhkd->bhqk", q, q),
+    "einsum ij,j->i": lambda lib, d: lambda m1=d["m1"], v=d["v"]: lib.einsum("ij,j->i", m1, v),
+    "mv": lambda lib, d: lambda m1=d["m1"], v=d["v"]: lib.mv(m1, v),
+    "mv transposed": lambda lib, d: lambda m1=d["m1"], v=d["v"]: lib.mv(m1.t(), v),
+    "outer": lambda lib, d: lambda v=d["v"]: lib.outer(v, v),
+    "dot": lambda lib, d: lambda v=d["v"]: lib.dot(v, v),
 }
 PRODUCT_BATCHES = 8
 
@@ -68,36 +72,38 @@ def matrix_tensors(lib: Any, tensors: dict[str, Any]) -> None:
 DECOMPOSITIONS: dict[str, Make] = {
     "cholesky": function("linalg.cholesky", "spd"),
     "cholesky_inverse": function("cholesky_inverse", "low"),
-    "cholesky_solve": lambda lib, d: lambda: lib.cholesky_solve(d["m1"], d["low"]),
+    "cholesky_solve": lambda lib, d: lambda m1=d["m1"], low=d["low"]: lib.cholesky_solve(m1, low),
     "qr": function("linalg.qr", "m1"),
     "qr tall": function("linalg.qr", "tall"),
     "svd": function("linalg.svd", "m1"),
-    "svd tall": lambda lib, d: lambda: lib.linalg.svd(d["tall"], full_matrices=False),
+    "svd tall": lambda lib, d: lambda tall=d["tall"]: lib.linalg.svd(tall, full_matrices=False),
     "svdvals": function("linalg.svdvals", "m1"),
     "eigh": function("linalg.eigh", "spd"),
     "eigvalsh": function("linalg.eigvalsh", "spd"),
     "eig": function("linalg.eig", "m1"),
     "eigvals": function("linalg.eigvals", "m1"),
-    "solve": lambda lib, d: lambda: lib.linalg.solve(d["spd"], d["m1"]),
-    "solve vector": lambda lib, d: lambda: lib.linalg.solve(d["spd"], d["v"]),
+    "solve": lambda lib, d: lambda spd=d["spd"], m1=d["m1"]: lib.linalg.solve(spd, m1),
+    "solve vector": lambda lib, d: lambda spd=d["spd"], v=d["v"]: lib.linalg.solve(spd, v),
     "solve_triangular": lambda lib, d: (
-        lambda: lib.linalg.solve_triangular(d["low"], d["m1"], upper=False)
+        lambda low=d["low"], m1=d["m1"]: lib.linalg.solve_triangular(low, m1, upper=False)
     ),
-    "lstsq": lambda lib, d: lambda: lib.linalg.lstsq(d["tall"], d["tall"]),
+    "lstsq": lambda lib, d: lambda tall=d["tall"]: lib.linalg.lstsq(tall, tall),
     "lu": function("linalg.lu", "m1"),
     "lu_factor": function("linalg.lu_factor", "m1"),
     "det": function("linalg.det", "m1"),
     "slogdet": function("linalg.slogdet", "m1"),
     "inv": function("linalg.inv", "spd"),
     "pinv": function("linalg.pinv", "tall"),
-    "matrix_exp": lambda lib, d: lambda: lib.linalg.matrix_exp(d["m1"] * 0.01),
-    "matrix_power": lambda lib, d: lambda: lib.linalg.matrix_power(d["m1"], 5),
+    "matrix_exp": lambda lib, d: lambda m1=d["m1"]: lib.linalg.matrix_exp(m1 * 0.01),
+    "matrix_power": lambda lib, d: lambda m1=d["m1"]: lib.linalg.matrix_power(m1, 5),
     "cholesky float64": function("linalg.cholesky", "spd64"),
-    "svd float64": lambda lib, d: lambda: lib.linalg.svd(d["d1"]),
+    "svd float64": lambda lib, d: lambda d1=d["d1"]: lib.linalg.svd(d1),
     "batched cholesky": function("linalg.cholesky", "small_spd"),
     "batched inv": function("linalg.inv", "small_spd"),
     "batched det": function("linalg.det", "small"),
-    "batched solve": lambda lib, d: lambda: lib.linalg.solve(d["small_spd"], d["small"]),
+    "batched solve": lambda lib, d: (
+        lambda small_spd=d["small_spd"], small=d["small"]: lib.linalg.solve(small_spd, small)
+    ),
     "batched qr": function("linalg.qr", "small"),
     "batched eigh": function("linalg.eigh", "small_spd"),
     "batched svd": function("linalg.svd", "small"),
@@ -175,18 +181,20 @@ CONVOLUTION: dict[str, Make] = {
     "conv2d 3x3 stride 2": _conv("conv2d", "x", "w3", padding=1, stride=2),
     "conv2d 3x3 dilation 2": _conv("conv2d", "x", "w3", padding=2, dilation=2),
     "conv2d 3x3 bias": lambda lib, d: (
-        lambda: lib.nn.functional.conv2d(d["x"], d["w3"], d["bias"], padding=1)
+        lambda x=d["x"], w3=d["w3"], bias=d["bias"]: lib.nn.functional.conv2d(
+            x, w3, bias, padding=1
+        )
     ),
     "conv2d 3x3 of 16 images": _conv("conv2d", "x16", "w3", padding=1),
     "conv2d 3x3 bfloat16": _conv("conv2d", "xb", "w3b", padding=1),
     "conv2d 7x7 of 3 channels": _conv("conv2d", "rgb", "w7", padding=3, stride=2),
     "conv2d grouped": _conv("conv2d", "x", "wg", padding=1, groups=4),
     "conv2d depthwise": lambda lib, d: (
-        lambda: lib.nn.functional.conv2d(d["x"], d["wd"], padding=1, groups=d["x"].shape[1])
+        lambda x=d["x"], wd=d["wd"]: lib.nn.functional.conv2d(x, wd, padding=1, groups=x.shape[1])
     ),
     "conv2d depthwise stride 2": lambda lib, d: (
-        lambda: lib.nn.functional.conv2d(
-            d["x"], d["wd"], padding=1, stride=2, groups=d["x"].shape[1]
+        lambda x=d["x"], wd=d["wd"]: lib.nn.functional.conv2d(
+            x, wd, padding=1, stride=2, groups=x.shape[1]
         )
     ),
     "conv_transpose2d 3x3": _conv("conv_transpose2d", "x", "w3", padding=1),
