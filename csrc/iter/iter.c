@@ -43,6 +43,11 @@ static inline bool take_scalar(shmt_iter* it, int k, const shmt_tensor* lead) {
   return true;
 }
 
+static inline shmt_dtype result_dtype(const shmt_iter* it, shmt_dtype common) {
+  if (it->operands[0].want != SHMT_DTYPE_NONE) return it->operands[0].want;
+  return it->promote == SHMT_PROMOTE_COMPARE ? SHMT_BOOL : common;
+}
+
 /* One output, inputs that are contiguous and of one shape, or 0-d, and of one dtype unless they are
  * read as they are: a single run over memory. False: not that case, nothing was changed but
  * operands' data. */
@@ -70,9 +75,7 @@ static bool build_contiguous(shmt_iter* it, shmt_status* status) {
     }
   }
   common = any_dtype ? ops[1].tensor->dtype : lead->dtype;
-  dtype = ops[0].want != SHMT_DTYPE_NONE        ? ops[0].want
-          : it->promote == SHMT_PROMOTE_COMPARE ? SHMT_BOOL
-                                                : common;
+  dtype = result_dtype(it, common);
   if (!out) {
     *status =
         shmt__tensor_empty(shmt__tensor_sizes(lead), dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &out);
@@ -102,10 +105,88 @@ static bool build_contiguous(shmt_iter* it, shmt_status* status) {
   return true;
 }
 
+/* The last step of build_broadcast: sizes of the user's, n_dims of the walk's. */
+static bool take_new_output(shmt_iter* it, shmt_ints sizes, int n_dims, shmt_status* status) {
+  shmt__operand* const ops = it->operands;
+  int64_t numel = 1, step;
+
+  it->common_dtype = ops[1].tensor->dtype;
+  *status = shmt__tensor_empty(sizes, result_dtype(it, it->common_dtype), SHMT_CPU, SHMT_CONTIGUOUS_FORMAT,
+                               &ops[0].tensor);
+  if (*status != SHMT_OK) return true;
+  ops[0].owned = true;
+  it->elsewhere = 1;
+  step = shmt__tensor_item_bytes(ops[0].tensor);
+  for (int d = 0; d < n_dims; d++) {
+    ops[0].strides[d] = step * numel;
+    numel *= it->sizes[d];
+  }
+  for (int k = 0; k < it->n_operands; k++) ops[k].data = shmt__tensor_data(ops[k].tensor);
+  it->n_dims = n_dims;
+  it->numel = numel;
+  return true;
+}
+
+static bool may_broadcast(const shmt_iter* it) {
+  const shmt__operand* const ops = it->operands;
+  const shmt_tensor* lead = ops[1].tensor;
+
+  if (ops[0].tensor || !dtype_is_settled(it, lead)) return false;
+  for (int k = 1; k < it->n_operands; k++) {
+    const shmt_tensor* t = ops[k].tensor;
+    if (t->device != SHMT_CPU || t->numel == 0 || !shmt__tensor_is_contiguous(t) ||
+        (t->flags & SHMT_TENSOR_WRAPPED_NUMBER) || (it->promote != SHMT_PROMOTE_NONE && t->dtype != lead->dtype))
+      return false;
+  }
+  return true;
+}
+
+/* One new output, inputs that are contiguous, of one dtype unless they are read as they are, and broadcast: no order of
+ * dims is to be found, and dims merge as they are met. False: not that case, nothing was changed but operands' strides. */
+static __attribute__((noinline)) bool build_broadcast(shmt_iter* it, shmt_status* status) {
+  const int n = it->n_operands;
+  shmt__operand* const ops = it->operands;
+  int64_t sizes[SHMT_MAX_DIMS], steps[SHMT_ITER_MAX_OPERANDS]; /* in bytes, of the dim that comes next */
+  int n_dims = 0, last = -1;
+
+  if (!may_broadcast(it)) return false;
+  for (int k = 1; k < n; k++) {
+    steps[k] = shmt__tensor_item_bytes(ops[k].tensor);
+    n_dims = n_dims > ops[k].tensor->n_dims ? n_dims : ops[k].tensor->n_dims;
+  }
+  for (int d = 1; d <= n_dims; d++) { /* from the end */
+    int64_t size = 1;
+    bool fits = last >= 0;
+    for (int k = 1; k < n; k++) {
+      const shmt_tensor* t = ops[k].tensor;
+      const int64_t own = d <= t->n_dims ? t->sizes[t->n_dims - d] : 1;
+      if (own != 1 && size != 1 && own != size) return false;
+      if (own != 1) size = own;
+    }
+    sizes[n_dims - d] = size;
+    if (size == 1) return false; /* its strides may matter for the result's */
+    for (int k = 1; k < n; k++) {
+      const shmt_tensor* t = ops[k].tensor;
+      const bool moves = d <= t->n_dims && t->sizes[t->n_dims - d] != 1;
+      const int64_t stride = moves ? steps[k] : 0;
+      fits = fits && it->sizes[last] * ops[k].strides[last] == stride;
+      ops[k].strides[last + 1] = stride;
+      if (moves) steps[k] *= size;
+    }
+    if (fits) {
+      it->sizes[last] *= size;
+    } else {
+      it->sizes[++last] = size;
+    }
+  }
+  return take_new_output(it, (shmt_ints){sizes, n_dims}, last + 1, status);
+}
+
 shmt_status shmt__iter_build(shmt_iter* it) {
   shmt_status status;
 
-  if (it->n_outputs == 1 && it->n_operands >= 2 && build_contiguous(it, &status)) return status;
+  if (it->n_outputs == 1 && it->n_operands >= 2 && (build_contiguous(it, &status) || build_broadcast(it, &status)))
+    return status;
   status = shmt__iter_build_general(it);
   return SHMT_LIKELY(status == SHMT_OK) ? SHMT_OK : shmt__iter_finish(it, status);
 }

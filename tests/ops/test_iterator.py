@@ -30,6 +30,35 @@ def test_broadcasting_equals_numpy(a: tuple[int, ...], b: tuple[int, ...]) -> No
     np.testing.assert_array_equal(array(tensor(x) - tensor(y)), x - y)
 
 
+def _shapes(sizes: tuple[int, ...], n_dims: int) -> list[tuple[int, ...]]:
+    return [shape for n in range(n_dims + 1) for shape in itertools.product(sizes, repeat=n)]
+
+
+def test_all_small_shapes_broadcast_or_are_refused() -> None:
+    operands = [
+        (shape, np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(np.float32))
+        for shape in _shapes((1, 2, 3), 3)
+    ]
+    for (a, x), (b, y) in itertools.product(operands, repeat=2):
+        try:
+            expected = 2 * x - y
+        except ValueError:
+            with pytest.raises(RuntimeError, match="must match the size of tensor"):
+                tensor(2 * x) - tensor(y)
+            continue
+        result = tensor(2 * x) - tensor(y)
+        assert result.is_contiguous(), (a, b)
+        np.testing.assert_array_equal(array(result), expected)
+
+
+def test_three_operands_broadcast_together() -> None:
+    shapes = [(2, 1, 3), (3,), (4, 1), (2, 4, 3), (1,), ()]
+    for a, b, c in itertools.product(shapes, repeat=3):
+        x, y, z = (np.random.default_rng(1).random(shape).astype(np.float32) for shape in (a, b, c))
+        result = shmtensor.where(tensor(x > 0.5), tensor(y), tensor(z))
+        np.testing.assert_array_equal(array(result), np.where(x > 0.5, y, z))
+
+
 def test_shapes_that_do_not_broadcast_are_named() -> None:
     with pytest.raises(
         RuntimeError,
