@@ -60,9 +60,10 @@ static bool find_pair(job* j, int64_t i, int64_t* from, int64_t* to) {
 
 /* A list of row numbers: dense, int64. New reference. */
 static shmt_status numbers_of(shmt_tensor* list, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) own_wide = NULL;
+  shmt_tensor* wide = NULL;
 
-  SHMT_TRY(shmt__index_as_int64(list, &wide));
+  SHMT_TRY(shmt__index_as_int64(list, &own_wide, &wide));
   return shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, out);
 }
 

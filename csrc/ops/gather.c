@@ -9,13 +9,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A 0-d tensor as one element of a line; others as they are. New reference. */
-shmt_status shmt__at_least_1d(shmt_tensor* t, shmt_tensor** out) {
-  if (t->n_dims > 0) {
-    *out = shmt__tensor_ref(t);
-    return SHMT_OK;
-  }
-  return shmt__tensor_alias(t, SHMT_INTS(1), SHMT_INTS(1), t->offset, out);
+shmt_status shmt__at_least_1d(shmt_tensor* t, shmt_tensor** made, shmt_tensor** out) {
+  if (t->n_dims == 0) SHMT_TRY(shmt__tensor_alias(t, SHMT_INTS(1), SHMT_INTS(1), t->offset, made));
+  *out = *made ? *made : t;
+  return SHMT_OK;
 }
 
 shmt_status shmt__check_index_dtype(const char* name, const shmt_tensor* index, const char* wording) {
@@ -24,20 +21,24 @@ shmt_status shmt__check_index_dtype(const char* name, const shmt_tensor* index, 
 }
 
 shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, bool sparse_grad, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) line = NULL;
-  SHMT_AUTO(shmt_tensor) where = NULL;
-  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) own_line = NULL;
+  shmt_tensor* line = NULL;
+  SHMT_AUTO(shmt_tensor) own_where = NULL;
+  shmt_tensor* where = NULL;
+  SHMT_AUTO(shmt_tensor) own_wide = NULL;
+  shmt_tensor* wide = NULL;
   SHMT_AUTO(shmt_tensor) spread = NULL;
   SHMT_AUTO(shmt_tensor) work = NULL;
-  SHMT_AUTO(shmt_tensor) target = NULL;
+  SHMT_AUTO(shmt_tensor) own_target = NULL;
+  shmt_tensor* target = NULL;
   int64_t strides[SHMT_MAX_DIMS];
   shmt__bad_index bad = {0};
 
   (void)sparse_grad;
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   if (index->numel != 0) SHMT_TRY(shmt__check_index_dtype("gather", index, "Expected dtype int32/int64 for index"));
-  SHMT_TRY(shmt__at_least_1d(self, &line));
-  SHMT_TRY(shmt__at_least_1d(index, &where));
+  SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
+  SHMT_TRY(shmt__at_least_1d(index, &own_where, &where));
   if (index->numel != 0) {
     SHMT_REQUIRE(line->n_dims == where->n_dims, SHMT_E_RUNTIME,
                  "Index tensor must have the same number of dimensions as input tensor");
@@ -53,10 +54,10 @@ shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, boo
     const shmt__index_shape shape = {shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self)), line->sizes[dim], false, &bad};
     memcpy(strides, line->strides, (size_t)line->n_dims * sizeof *strides);
     strides[dim] = 0;
-    SHMT_TRY(shmt__index_as_int64(where, &wide));
+    SHMT_TRY(shmt__index_as_int64(where, &own_wide, &wide));
     SHMT_TRY(shmt__check_not_empty(wide, SHMT_E_RUNTIME, dim, line->sizes[dim]));
     SHMT_TRY(shmt__restride(line, shmt__tensor_sizes(where), strides, &spread));
-    SHMT_TRY(shmt__at_least_1d(work, &target));
+    SHMT_TRY(shmt__at_least_1d(work, &own_target, &target));
     SHMT_TRY(shmt__indexed_walk("gather", target, spread, wide, &shape, shmt__move_loop(SHMT_LOOP_gather, self->dtype),
                                 NULL));
     SHMT_TRY(shmt__check_bad_index(&bad, SHMT_E_RUNTIME, dim, line->sizes[dim]));
@@ -137,12 +138,16 @@ static bool all_zero(const shmt_tensor* wide) {
 }
 
 shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) line = NULL;
-  SHMT_AUTO(shmt_tensor) where = NULL;
-  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) own_line = NULL;
+  shmt_tensor* line = NULL;
+  SHMT_AUTO(shmt_tensor) own_where = NULL;
+  shmt_tensor* where = NULL;
+  SHMT_AUTO(shmt_tensor) own_wide = NULL;
+  shmt_tensor* wide = NULL;
   SHMT_AUTO(shmt_tensor) spread = NULL;
   SHMT_AUTO(shmt_tensor) along = NULL;
-  SHMT_AUTO(shmt_tensor) target = NULL;
+  SHMT_AUTO(shmt_tensor) own_target = NULL;
+  shmt_tensor* target = NULL;
   SHMT_AUTO(shmt_tensor) work = NULL;
   int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS], index_strides[SHMT_MAX_DIMS];
   shmt__bad_index bad = {0};
@@ -152,8 +157,8 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
   SHMT_TRY(shmt__check_index_dtype("index_select", index, "Expected dtype int32 or int64 for index"));
   SHMT_REQUIRE(self->n_dims > 0 || index->numel == 1, SHMT_E_RUNTIME,
                "index_select(): Index to scalar can have only 1 value, got %" PRId64 " value(s)", index->numel);
-  SHMT_TRY(shmt__at_least_1d(self, &line));
-  SHMT_TRY(shmt__at_least_1d(index, &where));
+  SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
+  SHMT_TRY(shmt__at_least_1d(index, &own_where, &where));
   const int n = line->n_dims;
   memcpy(sizes, line->sizes, (size_t)n * sizeof *sizes);
   memcpy(strides, line->strides, (size_t)n * sizeof *strides);
@@ -166,17 +171,17 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
     const shmt__index_shape shape = {shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self)), line->sizes[dim], false, &bad};
     SHMT_REQUIRE(line->sizes[dim] > 0, SHMT_E_INDEX, "index out of range in self");
-    SHMT_TRY(shmt__index_as_int64(where, &wide));
+    SHMT_TRY(shmt__index_as_int64(where, &own_wide, &wide));
     index_strides[dim] = wide->strides[0];
     if (line->sizes[dim] == 1 && all_zero(wide)) {
       /* The only slice, as often as it is asked for. */
       SHMT_TRY(shmt__tensor_alias(line, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, line->offset, &spread));
-      SHMT_TRY(shmt__at_least_1d(work, &target));
+      SHMT_TRY(shmt__at_least_1d(work, &own_target, &target));
       SHMT_TRY(shmt__tensor_copy(target, spread));
     } else if (!try_slices(work, line, dim, wide, &bad)) {
       SHMT_TRY(shmt__restride(line, (shmt_ints){sizes, n}, strides, &spread));
       SHMT_TRY(shmt__restride(wide, (shmt_ints){sizes, n}, index_strides, &along));
-      SHMT_TRY(shmt__at_least_1d(work, &target));
+      SHMT_TRY(shmt__at_least_1d(work, &own_target, &target));
       SHMT_TRY(shmt__indexed_walk("index_select", target, spread, along, &shape,
                                   shmt__move_loop(SHMT_LOOP_gather, self->dtype), NULL));
     }

@@ -68,7 +68,7 @@ static shmt_status add_index(plan* p, const shmt_tensor* self, shmt_tensor* inde
   SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_INDEX,
                "tensors used as indices must be long, int, byte or bool tensors");
   SHMT_REQUIRE(*at < self->n_dims, SHMT_E_INDEX, "too many indices for tensor of dimension %d", self->n_dims);
-  return shmt__index_as_int64(index, &p->index[(*at)++]);
+  return shmt__tensor_cast(index, SHMT_INT64, &p->index[(*at)++]);
 }
 
 static shmt_status index_shapes_text(const plan* p, char* buf, size_t cap) {

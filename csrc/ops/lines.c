@@ -15,8 +15,10 @@ shmt__loop shmt__move_loop_of_size(int row, int64_t item) {
 
 shmt__loop shmt__move_loop(int row, shmt_dtype dtype) { return shmt__move_loop_of_size(row, shmt__dtype_size[dtype]); }
 
-shmt_status shmt__index_as_int64(shmt_tensor* index, shmt_tensor** out) {
-  return shmt__tensor_cast(index, SHMT_INT64, out);
+shmt_status shmt__index_as_int64(shmt_tensor* index, shmt_tensor** made, shmt_tensor** out) {
+  if (index->dtype != SHMT_INT64) SHMT_TRY(shmt__tensor_cast(index, SHMT_INT64, made));
+  *out = *made ? *made : index;
+  return SHMT_OK;
 }
 
 shmt_status shmt__indexed_walk(const char* name, shmt_tensor* to, shmt_tensor* from, shmt_tensor* index,

@@ -23,8 +23,8 @@ static inline shmt_status shmt__restride(shmt_tensor* t, shmt_ints sizes, const 
   return shmt__tensor_alias(t, sizes, (shmt_ints){strides, sizes.len}, t->offset, out);
 }
 
-/* index as int64: int32, int16, ... are cast. New reference. */
-shmt_status shmt__index_as_int64(shmt_tensor* index, shmt_tensor** out);
+/* index as int64 in *out: int32, int16, ... are cast to what *made owns then, others lent as they are. */
+shmt_status shmt__index_as_int64(shmt_tensor* index, shmt_tensor** made, shmt_tensor** out);
 
 /* to[..., index, ...] <- from, or the other way round for a gather, by `loop`: all three have the same
  * sizes; `to` is written as it is (no resize, no overlap check). all: of which `to` is an alias, when elements may write
@@ -39,8 +39,8 @@ shmt_status shmt__check_bad_index(const shmt__bad_index* bad, shmt_status code, 
  * walk over. */
 shmt_status shmt__check_not_empty(const shmt_tensor* index, shmt_status code, int64_t dim, int64_t size);
 
-/* A 0-d tensor as a line of one element; others as they are. New reference. */
-shmt_status shmt__at_least_1d(shmt_tensor* t, shmt_tensor** out);
+/* A 0-d tensor as a line of one element in *out, which *made owns then; others are lent as they are. */
+shmt_status shmt__at_least_1d(shmt_tensor* t, shmt_tensor** made, shmt_tensor** out);
 /* int32 or int64. Errors: SHMT_E_RUNTIME "name(): wording". */
 shmt_status shmt__check_index_dtype(const char* name, const shmt_tensor* index, const char* wording);
 

@@ -118,20 +118,24 @@ static shmt_status check_scatter(const char* name, const shmt_tensor* self, int6
 /* Write source (NULL: one value) into self by the loops of a row. */
 static shmt_status scatter_into(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index,
                                 shmt_tensor* source, shmt_scalar value, int row) {
-  SHMT_AUTO(shmt_tensor) line = NULL;
-  SHMT_AUTO(shmt_tensor) where = NULL;
-  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) own_line = NULL;
+  shmt_tensor* line = NULL;
+  SHMT_AUTO(shmt_tensor) own_where = NULL;
+  shmt_tensor* where = NULL;
+  SHMT_AUTO(shmt_tensor) own_wide = NULL;
+  shmt_tensor* wide = NULL;
   SHMT_AUTO(shmt_tensor) number = NULL;
-  SHMT_AUTO(shmt_tensor) from = NULL;
+  SHMT_AUTO(shmt_tensor) own_from = NULL;
+  shmt_tensor* from = NULL;
   SHMT_AUTO(shmt_tensor) part = NULL;
   const int64_t no_strides[SHMT_MAX_DIMS] = {0};
 
   if (shmt__tensor_is_meta(self) || index->numel == 0) return SHMT_OK;
-  SHMT_TRY(shmt__at_least_1d(self, &line));
-  SHMT_TRY(shmt__at_least_1d(index, &where));
-  SHMT_TRY(shmt__index_as_int64(where, &wide));
+  SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
+  SHMT_TRY(shmt__at_least_1d(index, &own_where, &where));
+  SHMT_TRY(shmt__index_as_int64(where, &own_wide, &wide));
   if (source) {
-    SHMT_TRY(shmt__at_least_1d(source, &from));
+    SHMT_TRY(shmt__at_least_1d(source, &own_from, &from));
     SHMT_TRY(shmt__restride(from, shmt__tensor_sizes(wide), from->strides, &part));
   } else {
     SHMT_TRY(shmt__tensor_from_scalar(value, self->dtype, false, &number));
@@ -205,12 +209,14 @@ shmt_status shmt__scatter_add(shmt_tensor* self, int64_t dim, shmt_tensor* index
 
 /* The index spread over sizes, which has index's length at dim. */
 static shmt_status spread_vector(shmt_tensor* index, shmt_ints sizes, int64_t dim, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) line = NULL;
-  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) own_line = NULL;
+  shmt_tensor* line = NULL;
+  SHMT_AUTO(shmt_tensor) own_wide = NULL;
+  shmt_tensor* wide = NULL;
   int64_t strides[SHMT_MAX_DIMS] = {0};
 
-  SHMT_TRY(shmt__at_least_1d(index, &line));
-  SHMT_TRY(shmt__index_as_int64(line, &wide));
+  SHMT_TRY(shmt__at_least_1d(index, &own_line, &line));
+  SHMT_TRY(shmt__index_as_int64(line, &own_wide, &wide));
   strides[dim] = wide->strides[0];
   return shmt__restride(wide, sizes, strides, out);
 }
@@ -241,13 +247,15 @@ static shmt_status check_index_source(const char* name, const shmt_tensor* self,
 
 static shmt_status index_into(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index,
                               shmt_tensor* source, int row, bool in_wide) {
-  SHMT_AUTO(shmt_tensor) line = NULL;
-  SHMT_AUTO(shmt_tensor) from = NULL;
+  SHMT_AUTO(shmt_tensor) own_line = NULL;
+  shmt_tensor* line = NULL;
+  SHMT_AUTO(shmt_tensor) own_from = NULL;
+  shmt_tensor* from = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
 
   if (shmt__tensor_is_meta(self)) return SHMT_OK;
-  SHMT_TRY(shmt__at_least_1d(self, &line));
-  SHMT_TRY(shmt__at_least_1d(source, &from));
+  SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
+  SHMT_TRY(shmt__at_least_1d(source, &own_from, &from));
   SHMT_TRY(spread_vector(index, shmt__tensor_sizes(from), dim, &where));
   if (in_wide) return combine(name, line, dim, where, from, row, SHMT_E_INDEX);
   return scatter_walk(name, line, dim, where, from, loop_of(row, self->dtype), SHMT_E_INDEX, false);
@@ -291,14 +299,15 @@ shmt_status shmt__index_copy(shmt_tensor* self, int64_t dim, shmt_tensor* index,
 }
 
 static shmt_status fill_into(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* number) {
-  SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO(shmt_tensor) own_line = NULL;
+  shmt_tensor* line = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
   SHMT_AUTO(shmt_tensor) from = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
   const int64_t no_strides[SHMT_MAX_DIMS] = {0};
 
   if (shmt__tensor_is_meta(self) || index->numel == 0) return SHMT_OK;
-  SHMT_TRY(shmt__at_least_1d(self, &line));
+  SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
   memcpy(sizes, line->sizes, (size_t)line->n_dims * sizeof *sizes);
   sizes[dim] = index->numel;
   SHMT_TRY(spread_vector(index, (shmt_ints){sizes, line->n_dims}, dim, &where));

@@ -114,7 +114,8 @@ static shmt_status deliver(const char* name, shmt_tensor* t, int n_dims, shmt_te
 
 shmt_status shmt__sort_stable(shmt_tensor* self, shmt_opt_bool stable, int64_t dim, bool descending,
                               shmt_tensor** values, shmt_tensor** indices) {
-  SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO(shmt_tensor) own_line = NULL;
+  shmt_tensor* line = NULL;
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) i = NULL;
 
@@ -122,7 +123,7 @@ shmt_status shmt__sort_stable(shmt_tensor* self, shmt_opt_bool stable, int64_t d
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_REQUIRE(!shmt__is_complex(self->dtype), SHMT_E_RUNTIME, " Sort does not support complex dtypes on CPU");
   SHMT_TRY(check_sortable("sort", self));
-  SHMT_TRY(shmt__at_least_1d(self, &line));
+  SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
   SHMT_TRY(order_lines(line, dim, descending, line->sizes[dim], &v, &i));
   SHMT_TRY(deliver("sort", v, self->n_dims, values));
   return deliver("sort", i, self->n_dims, indices);
@@ -145,7 +146,8 @@ shmt_status shmt__argsort(shmt_tensor* self, int64_t dim, bool descending, shmt_
 
 shmt_status shmt__topk(shmt_tensor* self, int64_t k, int64_t dim, bool largest, bool sorted, shmt_tensor** values,
                        shmt_tensor** indices) {
-  SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO(shmt_tensor) own_line = NULL;
+  shmt_tensor* line = NULL;
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) i = NULL;
 
@@ -154,7 +156,7 @@ shmt_status shmt__topk(shmt_tensor* self, int64_t k, int64_t dim, bool largest, 
   SHMT_REQUIRE(k >= 0 && k <= (self->n_dims ? self->sizes[dim] : 1), SHMT_E_RUNTIME, "selected index k out of range");
   SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_RUNTIME, "topk does not support bool dtypes on CPU");
   SHMT_REQUIRE_LOOP(SHMT_LOOP_topk, self->dtype, "topk_cpu");
-  SHMT_TRY(shmt__at_least_1d(self, &line));
+  SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
   SHMT_TRY(order_lines(line, dim, largest, k, &v, &i));
   const int n_dims = self->n_dims == 0 && k == 0 ? 1 : self->n_dims;
   SHMT_TRY(deliver("topk", v, n_dims, values));
@@ -185,11 +187,12 @@ typedef enum choice { KTH, MEDIAN, NANMEDIAN, MODE } choice;
 
 static shmt_status order_statistic(choice what, shmt_tensor* self, int64_t dim, int64_t k, bool keepdim,
                                    shmt_tensor** values, shmt_tensor** indices) {
-  SHMT_AUTO(shmt_tensor) line = NULL;
+  SHMT_AUTO(shmt_tensor) own_line = NULL;
+  shmt_tensor* line = NULL;
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) i = NULL;
 
-  SHMT_TRY(shmt__at_least_1d(self, &line));
+  SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
   SHMT_TRY(empty_results(line, dim, 1, &v, &i));
   if (!shmt__tensor_is_meta(self) && v->numel > 0) {
     const int64_t length = line->sizes[dim];
