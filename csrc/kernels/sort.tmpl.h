@@ -39,6 +39,20 @@ static inline void FN(widen_indices)(int64_t* to, const char* from, int64_t n) {
   }
 }
 
+#if SHMT_ISA_LEVEL > 0
+/* A line of at most FN(inserted) elements: each goes straight to its place. */
+static void FN(sort_few)(T* values, int64_t* indices, const T* x, int64_t n, KEY flip) {
+  KEY keys[FN(padded)] = {0}, places[FN(padded)];
+
+  for (int64_t i = 0; i < n; i++) keys[i] = (KEY)(FN(to_key)(x[i]) ^ flip);
+  FN(find_places)(keys, n, places);
+  for (int64_t i = 0; i < n; i++) {
+    values[places[i]] = x[i];
+    indices[places[i]] = i;
+  }
+}
+#endif
+
 /* data: values, indices (int64), x: all dense; scratch for n keys. ctx: shmt__sort_shape. The results' memory is the
  * room to sort in. */
 void SHMT_LOOP(sort)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
@@ -51,11 +65,20 @@ void SHMT_LOOP(sort)(char* const* data, const int64_t* strides, int64_t n, const
   const KEY flip = (KEY)((s->descending ? (KEY)~(KEY)0 : 0) ^ SIGN(s));
 
   (void)strides;
+#if SHMT_ISA_LEVEL > 0
+  const bool are_few = false;
+  if (n <= FN(inserted)) {
+    FN(sort_few)(values, indices, x, n, flip);
+    return;
+  }
+#else
+  const bool are_few = n <= FN(inserted);
+#endif
   for (int64_t i = 0; i < n; i++) {
     keys[i] = (KEY)(FN(to_key)(x[i]) ^ flip);
     index[i] = (uint32_t)i;
   }
-  if (n <= FN(inserted))
+  if (are_few)
     FN(insert_keys)(keys, index, n);
   else
     SHMT_UNSIGNED_LOOP(sort_keys)(keys, index, (KEY*)(void*)data[0], spare, n);

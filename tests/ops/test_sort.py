@@ -12,7 +12,35 @@ _DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float
 
 
 @pytest.mark.parametrize("dtype", _DTYPES)
-@pytest.mark.parametrize("n", [1, 7, 12, 13, 48, 49, 96, 97, 128, 129, 192, 193, 300, 5000])
+@pytest.mark.parametrize(
+    "n",
+    [
+        1,
+        2,
+        4,
+        5,
+        7,
+        8,
+        9,
+        12,
+        13,
+        15,
+        16,
+        17,
+        32,
+        33,
+        48,
+        49,
+        96,
+        97,
+        128,
+        129,
+        192,
+        193,
+        300,
+        5000,
+    ],
+)
 def test_sort_is_stable_both_ways(dtype: str, n: int) -> None:
     low = 0 if dtype in ("bool", "uint8") else -100
     a = _RNG.integers(low, 100, n).astype(dtype)
