@@ -10,7 +10,7 @@
 
 /* Elements that are worth a thread. Bytes of a line that has a place of its own between its columns and its rows. Bytes
  * that are taken from the stack: threads with lines of a microsecond would wait for each other in the allocator. */
-enum { GRAIN_POINTS = 1 << 15, SHORT_BYTES = 128 << 10, ROOM_BYTES = 16 << 10 };
+enum { GRAIN_POINTS = 1 << 15, SHORT_BYTES = 128 << 10, ROOM_BYTES = 64 << 10 };
 
 typedef struct half {
   shmt__fft_line line;

@@ -8,8 +8,9 @@
 #include "ops/fft_line.h"
 #include "storage/allocator.h"
 
-/* Elements that are worth a thread; bytes of a block's scratch that stay in the first cache. */
-enum { GRAIN_POINTS = 1 << 14, NEAR_BYTES = 32 << 10 };
+/* Elements that are worth a thread; bytes of a block's scratch that stay in the first cache; bytes that are taken from the
+ * stack: of the allocator, a thread would get what another one's cache holds. */
+enum { GRAIN_POINTS = 1 << 12, NEAR_BYTES = 32 << 10, ROOM_BYTES = 256 << 10 };
 
 typedef struct job {
   const shmt__fft_request* r;
@@ -195,13 +196,14 @@ static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
   const uint64_t nbytes = (uint64_t)((2 * b.room + n) * j->lanes * 2 * j->part_bytes);
   shmt__cursor c;
   shmt__cursor_init(&c, &j->dims, begin * lines);
-  void* scratch = NULL;
+  _Alignas(64) char room[ROOM_BYTES];
+  void* scratch = room;
 
   for (int i = 0; i < 2; i++) {
     b.in[i].next = next * j->dims.from[0];
     b.out[i].next = next * j->dims.to[0];
   }
-  SHMT_TRY(shmt__alloc(nbytes, &scratch));
+  if (nbytes > ROOM_BYTES) SHMT_TRY(shmt__alloc(nbytes, &scratch));
   for (int64_t at = begin * lines; at < last;) {
     const int64_t more = blocks_alike(j, &c, (last - at) / lines - 1);
     place_block(j, &b, &c, last - at < lines ? last - at : lines);
@@ -209,7 +211,7 @@ static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
     shmt__loops[SHMT_LOOP_fft_block][j->r->dtype]((char*[]){scratch}, NULL, more + 1, &b);
     at += (more + 1) * lines;
   }
-  shmt__dealloc(scratch, nbytes);
+  if (scratch != room) shmt__dealloc(scratch, nbytes);
   return SHMT_OK;
 }
 
