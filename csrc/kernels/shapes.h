@@ -2,6 +2,8 @@
 #ifndef SHMT_KERNELS_SHAPES_H
 #define SHMT_KERNELS_SHAPES_H
 
+#include "base/overflow.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -92,11 +94,11 @@ typedef struct shmt__conv_shape {
   int64_t step[3]; /* elements of the image between neighbouring channels, planes, rows */
 } shmt__conv_shape;
 
-/* The steps of an image that lies dense. */
+/* The steps of an image that lies dense; they wrap for one that cannot. */
 static inline void shmt__conv_shape_dense(shmt__conv_shape* s) {
   s->step[2] = s->in[2];
-  s->step[1] = s->in[1] * s->step[2];
-  s->step[0] = s->in[0] * s->step[1];
+  s->step[1] = shmt__wrap_mul_i64(s->in[1], s->step[2]);
+  s->step[0] = shmt__wrap_mul_i64(s->in[0], s->step[1]);
 }
 /* How far n windows reach along a dim. */
 static inline int64_t shmt__conv_reach(const shmt__conv_shape* s, int d, int64_t n) {

@@ -162,7 +162,8 @@ static shmt_status output_sizes(const params* p, const shmt_tensor* input, const
   SHMT_REQUIRE(p->transposed || fits, SHMT_E_RUNTIME, "Calculated padded input size per channel: (%s). Kernel size: "
                "(%s). Kernel size can't be greater than actual input size",
                product_text(padded, p->n, (char[96]){0}, 96), product_text(reach, p->n, (char[96]){0}, 96));
-  return SHMT_OK;
+  int64_t numel;
+  return shmt__checked_numel((shmt_ints){sizes, input->n_dims}, &numel); /* what follows multiplies them */
 }
 
 /* The dtype that products are made in: what is stored in halves is calculated in float32 or complex64. */

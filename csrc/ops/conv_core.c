@@ -1,6 +1,7 @@
 /* ops/conv_core.c -- the ways of a convolution. */
 #include "ops/conv_core.h"
 
+#include "base/overflow.h"
 #include "ops/conv_columns.h"
 #include "ops/conv_depthwise.h"
 #include "ops/conv_direct.h"
@@ -12,10 +13,10 @@ void shmt__conv_set_dense(shmt__conv* c) {
   c->given = c->dtype;
   c->weight_last = false;
   c->step[2] = item;
-  c->step[1] = c->shape.step[2] * item;
-  c->step[0] = c->shape.step[1] * item;
-  c->channel_step = c->shape.step[0] * item;
-  c->image_step = c->channels * c->channel_step;
+  c->step[1] = shmt__wrap_mul_i64(c->shape.step[2], item);
+  c->step[0] = shmt__wrap_mul_i64(c->shape.step[1], item);
+  c->channel_step = shmt__wrap_mul_i64(c->shape.step[0], item);
+  c->image_step = shmt__wrap_mul_i64(c->channels, c->channel_step);
 }
 
 shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const void* weight, void* output) {

@@ -20,7 +20,8 @@ typedef struct shmt__conv {
   bool weight_last;                          /* the channels of a filter are neighbours; only of shmt__conv_is_direct */
 } shmt__conv;
 
-/* Say that the images lie dense in c->dtype: of shape.in, as they are when it is changed. */
+/* Say that the images lie dense in c->dtype: of shape.in, as they are when it is changed. Where so many elements have no
+ * room (they are one that was expanded), the steps are of no use. */
 void shmt__conv_set_dense(shmt__conv* c);
 
 /* Has every filter one channel of its own, and is there a kernel for that? */

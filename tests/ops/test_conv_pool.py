@@ -150,6 +150,18 @@ _Z = st.zeros
             lambda: st.conv2d(_Z(1, 3, 4, 4), _Z(2, 3, 3, 3), padding="foo"),
             "Invalid padding string: 'foo'",
         ),
+        (
+            lambda: nnf.conv_transpose2d(_Z(1, 2, 3, 3), _Z(2, 3, 2, 2), stride=2**31),
+            "Storage size calculation overflowed with sizes=[1, 3, 4294967298, 4294967298]",
+        ),
+        (
+            lambda: nnf.conv_transpose3d(_Z(1, 1, 2, 2, 2), _Z(1, 1, 2, 2, 2), dilation=2**40),
+            "Storage size calculation overflowed",
+        ),
+        (
+            lambda: st.conv2d(_Z(1, 2, 3, 3), _Z(3, 2, 2, 2), padding=2**40),
+            "Storage size calculation overflowed",
+        ),
         (lambda: st.max_pool2d(_Z(1, 1, 2, 2), 3), "Output size is too small"),
         (
             lambda: st.max_pool2d(_Z(1, 1, 4, 4), 2, padding=2),
@@ -162,6 +174,14 @@ def test_impossible_geometry_is_named(call: object, message: str) -> None:
     with pytest.raises(RuntimeError) as caught:
         call()  # type: ignore[operator]
     assert message in str(caught.value)
+
+
+def test_convolution_of_one_element_that_looks_like_many() -> None:
+    """Images that could not lie dense; one window of them is read."""
+    for dtype in (st.float64, st.int8, st.bfloat16):
+        image = st.full((), 3, dtype=dtype).expand(1, 2, 2**31, 2**30)
+        w = st.ones(1, 2, 2, 2, dtype=dtype)
+        assert st.conv2d(image, w, stride=2**31).tolist() == [[[[24]]]]
 
 
 def _windows(
