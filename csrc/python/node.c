@@ -14,12 +14,11 @@ static PyObject* classes;
 static void node_dealloc(PyObject* self) {
   shmt__py_node* o = (shmt__py_node*)self;
   PyTypeObject* type = Py_TYPE(self);
-  if (o->weakrefs) PyObject_ClearWeakRefs(self);
   shmt_node* n = o->n;
-  if (n) {
-    if (n->py_object == self) n->py_object = NULL;
-    shmt__node_release(n);
-  }
+  /* First: who is told by a weak reference may ask for the node again, which gets another wrapper. */
+  if (n && n->py_object == self) n->py_object = NULL;
+  if (o->weakrefs) PyObject_ClearWeakRefs(self);
+  shmt__node_release(n);
   type->tp_free(self);
   Py_DECREF(type);
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import weakref
+from typing import Any
 
 import pytest
 
@@ -310,3 +312,13 @@ def test_backward_list_arguments() -> None:
     st.cat(parts).dot(st.tensor([1.0, 10.0, 100.0])).backward()
     assert parts[0].grad.tolist() == [1, 10]
     assert parts[1].grad.tolist() == [100]
+
+
+def test_node_is_asked_for_while_its_object_ends() -> None:
+    y = leaf(1.0) * 2
+    got: list[Any] = []
+    weak = weakref.ref(y.grad_fn, lambda _: got.append(y.grad_fn))
+    assert weak() is None
+    assert got == [y.grad_fn]
+    got.clear()
+    assert y.grad_fn.name() == "MulBackward0"
