@@ -2,6 +2,7 @@
 #include "ipc/fork.h"
 
 #include "ipc/ask.h"
+#include "ipc/share.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -69,6 +70,7 @@ static void claim_for_child(shmt__session* s) {
 }
 
 static void before_fork(void) {
+  shmt__sharing_lock();
   shmt__sessions_lock();
   shmt__ask_keep_lock(true);
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
@@ -90,6 +92,7 @@ static void in_parent(void) {
   }
   shmt__ask_keep_lock(false);
   shmt__sessions_unlock();
+  shmt__sharing_unlock();
 }
 
 /* The slabs are the parent's. */
@@ -148,6 +151,7 @@ static void in_child(void) {
     if (s->client != 0) arrive(s);
   }
   shmt__sessions_unlock(); /* the thread that forked holds it, and is the one that goes on here */
+  shmt__sharing_unlock();
 }
 
 shmt_status shmt__fork_init(void) {

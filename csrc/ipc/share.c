@@ -12,6 +12,7 @@
 #include "shm/block.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <string.h>
 
 static atomic_int strategy; /* relaxed: a setting */
@@ -101,15 +102,44 @@ const shmt__allocator shmt__allocator_managed = {
 
 /* --- making --- */
 
-static void remember_storage(shmt_storage* s) {
-  if (s->ctx == NULL) return;
+static void remember_storage(shmt__holding* h, shmt_storage* s) {
+  if (h == NULL) return;
   shmt__sessions_lock();
-  ((shmt__holding*)s->ctx)->storage = s;
+  h->storage = s;
   shmt__sessions_unlock();
 }
 
+/* Taken while a storage's bytes move, before the sessions' lock; several, so that a thread seldom waits for the bytes of
+ * another storage. */
+static pthread_mutex_t movers[] = {
+    PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
+    PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+enum { N_MOVERS = sizeof movers / sizeof *movers };
+
+void shmt__sharing_lock(void) {
+  for (int i = 0; i < N_MOVERS; i++) (void)pthread_mutex_lock(&movers[i]);
+}
+void shmt__sharing_unlock(void) {
+  for (int i = N_MOVERS - 1; i >= 0; i--) (void)pthread_mutex_unlock(&movers[i]);
+}
+
+/* Move the bytes of s to `fresh` unless another thread has moved them meanwhile. `fresh` becomes what is left over. */
+static shmt_status move_bytes(shmt_storage* s, uint64_t nbytes, shmt__bytes* fresh) {
+  pthread_mutex_t* lock = &movers[((uintptr_t)s >> 6) % N_MOVERS]; /* headers are 64 bytes apart */
+  shmt_status status = SHMT_OK;
+
+  (void)pthread_mutex_lock(lock);
+  if (!shmt__storage_is_shared(s)) {
+    if (nbytes > 0) memcpy(fresh->data, s->data, nbytes);
+    remember_storage(fresh->ctx, s); /* first: who sees that it is shared may send it */
+    status = shmt__storage_exchange(s, fresh, SHMT_STORAGE_SHARED);
+  }
+  (void)pthread_mutex_unlock(lock);
+  return status;
+}
+
 static shmt_status share_as(shmt_storage* s, int how) {
-  void *data = NULL, *ctx = NULL;
+  shmt__bytes bytes = {.allocator = &shmt__allocator_managed};
   if (shmt__storage_is_shared(s)) return SHMT_OK;
   SHMT_REQUIRE(!(s->flags & SHMT_STORAGE_META), SHMT_E_NOT_IMPLEMENTED,
                "share_memory_(): a meta storage of %" PRIu64 " bytes has no data to share",
@@ -120,18 +150,12 @@ static shmt_status share_as(shmt_storage* s, int how) {
                " bytes has %d live export%s (NumPy, DLPack or buffer), whose "
                "memory would be left behind",
                s->nbytes, (int)exports, exports == 1 ? "" : "s");
-  if (s->nbytes > 0) {
-    SHMT_TRY(managed_malloc(&how, s->nbytes, &data, &ctx));
-    memcpy(data, s->data, s->nbytes);
-  }
-  shmt_status status =
-      shmt__storage_replace(s, &shmt__allocator_managed, data, ctx, SHMT_STORAGE_SHARED);
-  if (status != SHMT_OK) {
-    managed_free(data, ctx, s->nbytes);
-    return status;
-  }
-  remember_storage(s);
-  return SHMT_OK;
+  const uint64_t nbytes = s->nbytes;
+  if (nbytes > 0) SHMT_TRY(managed_malloc(&how, nbytes, &bytes.data, &bytes.ctx));
+  shmt_status status = move_bytes(s, nbytes, &bytes);
+  /* Without the lock: the end of foreign bytes may call Python. */
+  if (bytes.data != NULL || bytes.ctx != NULL) bytes.allocator->free(bytes.data, bytes.ctx, nbytes);
+  return status;
 }
 
 shmt_status shmt__storage_share(shmt_storage* s) { return share_as(s, shmt__sharing_strategy()); }
@@ -142,7 +166,7 @@ shmt_status shmt__storage_share_as_file(shmt_storage* s) {
 shmt_status shmt__storage_create_shared(uint64_t nbytes, int how, shmt_storage** out) {
   SHMT_TRY(
       shmt__storage_create_from(&shmt__allocator_managed, &how, nbytes, SHMT_STORAGE_SHARED, out));
-  remember_storage(*out);
+  remember_storage((*out)->ctx, *out);
   return SHMT_OK;
 }
 
@@ -162,7 +186,7 @@ shmt_status shmt__storage_of_holding(shmt__holding* h, uint64_t nbytes, shmt_sto
   if (status != SHMT_OK)
     managed_free(NULL, h, nbytes);
   else
-    remember_storage(*out);
+    remember_storage(h, *out);
   return status;
 }
 

@@ -16,11 +16,17 @@ enum { SHMT_SHARING_FILE_SYSTEM, SHMT_SHARING_FILE_DESCRIPTOR };
 void shmt__sharing_set_strategy(int strategy);
 int shmt__sharing_strategy(void);
 
+/* acquire: the bytes of a storage that a thread has shared are there. */
 static inline bool shmt__storage_is_shared(const shmt_storage* s) {
-  return (s->flags & SHMT_STORAGE_SHARED) != 0;
+  return (__atomic_load_n(&s->flags, __ATOMIC_ACQUIRE) & SHMT_STORAGE_SHARED) != 0;
 }
 
-/* Move a private storage's bytes into shared memory; nothing to do when it is shared.
+/* Keep other threads from moving bytes into shared memory, around a fork. Comes before the sessions' lock. */
+void shmt__sharing_lock(void);
+void shmt__sharing_unlock(void);
+
+/* Move a private storage's bytes into shared memory; nothing to do when it is shared. Threads may share one storage at
+ * once.
  * Errors: SHMT_E_BUFFER (live exports), SHMT_E_NOT_IMPLEMENTED (Meta), SHMT_E_NOMEM,
  * SHMT_E_MANAGER. */
 shmt_status shmt__storage_share(shmt_storage* s);

@@ -161,9 +161,14 @@ shmt_status shmt__storage_resize(shmt_storage* s, uint64_t nbytes) {
   return SHMT_OK;
 }
 
-shmt_status shmt__storage_replace(shmt_storage* s, const shmt__allocator* a, void* data, void* ctx, uint32_t flags) {
+shmt_status shmt__storage_exchange(shmt_storage* s, shmt__bytes* bytes, uint32_t flags) {
   SHMT_TRY(check_not_exported(s, "share_memory_"));
-  if (s->data != NULL || s->ctx != NULL) s->allocator->free(s->data, s->ctx, s->nbytes);
-  fill(s, a, data, ctx, s->nbytes, flags | (s->flags & SHMT_STORAGE_WEAK));
+  const shmt__bytes old = {s->allocator, s->data, s->ctx};
+  s->allocator = bytes->allocator;
+  s->data = bytes->data;
+  s->ctx = bytes->ctx;
+  /* release: they come after the bytes. */
+  __atomic_store_n(&s->flags, flags | (s->flags & SHMT_STORAGE_WEAK), __ATOMIC_RELEASE);
+  *bytes = old;
   return SHMT_OK;
 }

@@ -78,9 +78,14 @@ shmt_status shmt__storage_adopt(const shmt__allocator* a, void* data, void* ctx,
 shmt_status shmt__storage_create_meta(uint64_t nbytes, shmt_storage** out);
 /* Errors: SHMT_E_RUNTIME "Trying to resize storage that is not resizable", SHMT_E_BUFFER (exports), SHMT_E_NOMEM. */
 shmt_status shmt__storage_resize(shmt_storage* s, uint64_t nbytes);
-/* Exchange the bytes of s for (data, ctx) of allocator a; frees the old ones. Errors: SHMT_E_BUFFER while exports > 0.
- * Used by share_memory_(). Consumes (data, ctx) on success only. */
-shmt_status shmt__storage_replace(shmt_storage* s, const shmt__allocator* a, void* data, void* ctx, uint32_t flags);
+/* Bytes without a storage: the owner gives them to allocator->free. */
+typedef struct shmt__bytes {
+  const shmt__allocator* allocator;
+  void *data, *ctx;
+} shmt__bytes;
+/* Exchange the bytes of s for as many others, used by share_memory_(). Who sees the flags also sees the new bytes.
+ * Errors: SHMT_E_BUFFER while exports > 0; then nothing is exchanged. */
+shmt_status shmt__storage_exchange(shmt_storage* s, shmt__bytes* bytes, uint32_t flags);
 
 /* --- weak references (storage/weak.c) ------------------------------------------ */
 

@@ -51,6 +51,21 @@ def test_threads_share_and_drop() -> None:
     _run(work)
 
 
+def test_threads_share_one_tensor() -> None:
+    for size in (100, 300_000):
+        for _ in range(40):
+            tensor = st.arange(size)
+            seen: list[tuple[int, int]] = []
+
+            def work(_: int, tensor: st.Tensor = tensor, seen: list[Any] = seen) -> None:
+                message = ForkingPickler.dumps(tensor)
+                seen.append((tensor.data_ptr(), pickle.loads(message).data_ptr()))
+
+            _run(work)
+            assert seen == [(tensor.data_ptr(),) * 2] * N_THREADS
+            assert tensor[-1] == size - 1
+
+
 def test_threads_open_one_message_and_drop_it() -> None:
     tensor = st.full((1000,), 3.0).share_memory_()
     address = tensor.data_ptr()
