@@ -75,9 +75,9 @@ static bool layout_fits(const shmt_tensor* g, const shmt_tensor* v) {
 
 /* Nobody but us can see g or its bytes, so it may become .grad as it is. */
 static bool may_keep(const shmt_tensor* g, const shmt_tensor* v) {
-  return atomic_load_explicit(&g->refs, memory_order_acquire) == 1 && !g->base && !g->py_object &&
+  return shmt__is_last_reference(&g->refs) && !g->base && !g->py_object &&
          !(g->keys & SHMT_KEYBIT_Autograd) &&
-         atomic_load_explicit(&g->storage->refs, memory_order_acquire) == 1 &&
+         shmt__is_last_reference(&g->storage->refs) &&
          !(g->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY)) && layout_fits(g, v);
 }
 
@@ -85,8 +85,7 @@ static bool may_keep(const shmt_tensor* g, const shmt_tensor* v) {
 static bool is_last_view(const shmt_tensor* g) {
   const shmt_tensor* root = g->base;
   return root && root->numel == g->numel && !root->base && !root->py_object &&
-         atomic_load_explicit(&root->refs, memory_order_acquire) == 1 &&
-         atomic_load_explicit(&g->refs, memory_order_acquire) == 1 && !g->py_object &&
+         shmt__is_last_reference(&root->refs) && shmt__is_last_reference(&g->refs) && !g->py_object &&
          root->storage == g->storage && atomic_load_explicit(&g->storage->refs, memory_order_acquire) == 2;
 }
 

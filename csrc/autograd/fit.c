@@ -110,9 +110,9 @@ shmt_status shmt__grad_fit_slow(shmt_tensor** g, const shmt_edge* target, const 
 
 /* Nobody else can see this tensor or its bytes. */
 static bool is_ours(const shmt_tensor* t) {
-  return atomic_load_explicit(&t->refs, memory_order_acquire) == 1 && !t->base && !t->py_object &&
+  return shmt__is_last_reference(&t->refs) && !t->base && !t->py_object &&
          (t->flags & SHMT_TENSOR_DENSE) && !(t->keys & SHMT_KEYBIT_Autograd) &&
-         atomic_load_explicit(&t->storage->refs, memory_order_acquire) == 1 &&
+         shmt__is_last_reference(&t->storage->refs) &&
          !(t->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY));
 }
 

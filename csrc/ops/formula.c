@@ -116,9 +116,7 @@ static bool fits_into(const shmt_tensor* other, const shmt_tensor* t) {
 }
 
 bool shmt__is_spent(const shmt_tensor* t, const shmt_tensor* other) {
-  /* relaxed: there is nobody else who could change a count of one. */
-  const bool is_own = atomic_load_explicit(&t->refs, memory_order_relaxed) == 1 &&
-                      atomic_load_explicit(&t->storage->refs, memory_order_relaxed) == 1;
+  const bool is_own = shmt__is_last_reference(&t->refs) && shmt__is_last_reference(&t->storage->refs);
   const bool is_plain = (t->flags & SHMT_TENSOR_DENSE) != 0 && !shmt__tensor_is_lazy(t) &&
                         (shmt__is_floating(t->dtype) || shmt__is_complex(t->dtype)) &&
                         shmt__is_plain_call(shmt__tensor_keys(t) | (other ? shmt__tensor_keys(other) : 0));

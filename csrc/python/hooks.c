@@ -249,7 +249,7 @@ PyObject* shmt__py_add_node_hook(shmt_node* n, shmt__hook_kind kind, PyObject* f
 /* The hooks of a leaf that only its wrapper holds; nobody can be running or changing them. */
 static shmt__hook* own_hooks(shmt_tensor* t) {
   if (!t || !t->autograd || t->autograd->grad_fn) return NULL;
-  if (atomic_load_explicit(&t->refs, memory_order_acquire) != 1) return NULL;
+  if (!shmt__is_last_reference(&t->refs)) return NULL;
   return t->autograd->hooks;
 }
 
