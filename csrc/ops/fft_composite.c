@@ -216,7 +216,7 @@ static shmt_status shift(shmt_tensor* self, shmt_ints dim, bool is_inverse, shmt
     dims[i] = i;
     if (dim.len >= 0) SHMT_TRY(shmt__wrap_dim(dim.data[i], self->n_dims, &dims[i]));
     const int64_t size = self->n_dims > 0 ? self->sizes[dims[i]] : 1;
-    by[i] = is_inverse ? (size + 1) / 2 : size / 2;
+    by[i] = size / 2 + (is_inverse ? size % 2 : 0);
   }
   if (self->n_dims == 0 || n == 0) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
   return shmt_op_roll(self, (shmt_ints){by, n}, (shmt_ints){dims, n}, out);

@@ -88,6 +88,8 @@ def test_frequencies_and_shifts(n: int) -> None:
     x = samples(n, 3)
     close(fft.fftshift(tensor(x)), np.fft.fftshift(x))
     close(fft.ifftshift(tensor(x), 0), np.fft.ifftshift(x, 0))
+    longest = st.empty(2**63 - 1, dtype=st.bool, device="meta")
+    assert fft.ifftshift(longest).shape == longest.shape
     out = st.empty(0)
     assert fft.fftfreq(n, out=out) is out
     assert out.shape == (n,)
