@@ -104,27 +104,86 @@ static inline void FN(weighted_sum)(T* out, const T* weights, const char* values
     for (int k = 0; k < count; k++) out[k] = sum[k];
 }
 
+/* The sums of four vectors. */
+static inline __attribute__((always_inline)) void FN(totals)(const FN(vector)* v, C* to) {
+  typedef C eight __attribute__((vector_size(8 * sizeof(C))));
+  typedef C four __attribute__((vector_size(4 * sizeof(C))));
+  four part[4];
+
+#pragma GCC unroll 4
+  for (int u = 0; u < 4; u++) {
+    const eight e = __builtin_shufflevector(v[u], v[u], 0, 1, 2, 3, 4, 5, 6, 7) +
+                    __builtin_shufflevector(v[u], v[u], 8, 9, 10, 11, 12, 13, 14, 15);
+    part[u] = __builtin_shufflevector(e, e, 0, 1, 2, 3) + __builtin_shufflevector(e, e, 4, 5, 6, 7);
+  }
+  const four a = __builtin_shufflevector(part[0], part[1], 0, 4, 1, 5) + __builtin_shufflevector(part[0], part[1], 2, 6, 3, 7);
+  const four b = __builtin_shufflevector(part[2], part[3], 0, 4, 1, 5) + __builtin_shufflevector(part[2], part[3], 2, 6, 3, 7);
+  const four all = __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
+  memcpy(to, &all, sizeof all);
+}
+
+/* A query's products with some keys, four at a time: so many sums wait for none. */
+static inline __attribute__((always_inline)) void FN(few_scores)(C* scores, const T* query, const char* keys, int64_t stride, int64_t n, int64_t depth,
+                                  C scale) {
+  for (int64_t j = 0; j < n; j += 4) {
+    const int64_t some = n - j < 4 ? n - j : 4;
+    FN(vector) sum[4] = {{0}}, x, y;
+    C rest[4] = {0}, all[4];
+    const T* at[4]; /* those that are missing repeat the first */
+    int64_t k = 0;
+#pragma GCC unroll 4
+    for (int u = 0; u < 4; u++) at[u] = (const T*)(const void*)(keys + (u < some ? j + u : j) * stride);
+    for (; k + FN(lanes) <= depth; k += FN(lanes)) {
+      memcpy(&x, query + k, sizeof x);
+#pragma GCC unroll 4
+      for (int u = 0; u < 4; u++) {
+        memcpy(&y, at[u] + k, sizeof y);
+        sum[u] += x * y;
+      }
+    }
+    for (; k < depth; k++)
+      for (int u = 0; u < 4; u++) rest[u] += query[k] * at[u][k];
+    FN(totals)(sum, all);
+    for (int u = 0; u < some; u++) scores[j + u] = (all[u] + rest[u]) * scale;
+  }
+}
+
 /* data: queries, keys, values, output, logsumexp (n); strides: bytes between rows of the first four. All of it at once,
- * for keys so few that their weights fill no more than a vector. */
+ * for keys so few that their weights fill no more than a vector. Some queries' scores are together as long as the
+ * exponential likes them. */
 void SHMT_LOOP(attention_few_keys)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  enum { ROWS = 16 };
   const shmt__attention_shape* s = ctx;
   T* lse = (T*)(void*)data[4];
-  T weights[FN(lanes)];
+  T scores[ROWS * FN(lanes)], tops[ROWS];
 
-  for (int64_t i = 0; i < n; i++) {
-    const T* query = (const T*)(const void*)(data[0] + i * strides[0]);
-    T* out = (T*)(void*)(data[3] + i * strides[3]);
-    const int64_t shown = SHMT_LOOP(visible)(s, i);
-    for (int64_t j = 0; j < shown; j++) {
-      const T* key = (const T*)(const void*)(data[1] + j * strides[1]);
-      weights[j] = SHMT_FULL_LOOP(row_product)(query, key, s->depth) * (C)s->scale;
+  for (int64_t first = 0; first < n; first += ROWS) {
+    const int64_t end = n - first < ROWS ? n : first + ROWS;
+    int64_t length = 0;
+    for (int64_t i = first; i < end; i++) {
+      const int64_t shown = SHMT_LOOP(visible)(s, i);
+      C top = -(C)INFINITY;
+      FN(few_scores)(scores + length, (const T*)(const void*)(data[0] + i * strides[0]), data[1], strides[1], shown,
+                     s->depth, (C)s->scale);
+      for (int64_t j = 0; j < shown; j++) top = scores[length + j] <= top ? top : scores[length + j];
+      for (int64_t j = 0; j < shown; j++) scores[length + j] -= top == -(C)INFINITY ? 0 : top;
+      tops[i - first] = top;
+      length += shown;
     }
-    const C top = SHMT_FULL_LOOP(row_max)(weights, shown), shift = top == -(C)INFINITY ? 0 : top;
-    const C sum = SHMT_FULL_LOOP(row_exp_stored)(weights, weights, shift, shown), factor = sum == 0 ? 0 : 1 / sum;
-    for (int64_t j = 0; j < shown; j++) weights[j] *= factor;
-    for (int64_t k = 0; k < s->values; k += FN(lanes))
-      FN(weighted_sum)(out + k, weights, data[2] + k * (int64_t)sizeof(T), strides[2], shown, s->values - k);
-    lse[i] = sum == 0 ? -(C)INFINITY : top + (C)log((double)sum);
+    (void)SHMT_FULL_LOOP(row_exp_stored)(scores, scores, 0, length);
+    T* weights = scores;
+    for (int64_t i = first; i < end; i++) {
+      const int64_t shown = SHMT_LOOP(visible)(s, i);
+      T* out = (T*)(void*)(data[3] + i * strides[3]);
+      C sum = 0;
+      for (int64_t j = 0; j < shown; j++) sum += weights[j];
+      const C factor = sum == 0 ? 0 : 1 / sum;
+      for (int64_t j = 0; j < shown; j++) weights[j] *= factor;
+      for (int64_t k = 0; k < s->values; k += FN(lanes))
+        FN(weighted_sum)(out + k, weights, data[2] + k * (int64_t)sizeof(T), strides[2], shown, s->values - k);
+      lse[i] = sum == 0 ? -(C)INFINITY : tops[i - first] + (C)log((double)sum);
+      weights += shown;
+    }
   }
 }
 
