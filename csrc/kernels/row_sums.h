@@ -6,11 +6,9 @@
 
 /* Declares for C, of dense rows of n elements x:
  * row_max: the greatest; minus infinity if there is none.
- * row_product: the sum of products with y.
  * row_exp_stored: the sum of exp(x - shift), which go to out; out may be x. */
 #define SHMT_ROW_SUMS                                                       \
   C SHMT_FULL_LOOP(row_max)(const C* x, int64_t n);                         \
-  C SHMT_FULL_LOOP(row_product)(const C* x, const C* y, int64_t n);         \
   C SHMT_FULL_LOOP(row_exp_stored)(const C* x, C* out, C shift, int64_t n);
 
 #endif

@@ -10,10 +10,9 @@
 ROW_SUM(sum_plain, (void)0, 0)
 ROW_SUM(sum_product, v *= w, 0)
 
-#if !SHMT_IS_HALF
 SHMT_ROW_SUMS
+#if !SHMT_IS_HALF
 C SHMT_LOOP(row_max)(const C* x, int64_t n) { return FN(row_max)(x, n); }
-C SHMT_LOOP(row_product)(const C* x, const C* y, int64_t n) { return FN(sum_product)(x, y, NULL, 0, n); }
 C SHMT_LOOP(row_exp_stored)(const C* x, C* out, C shift, int64_t n) { return FN(store_exp)(x, x, out, shift, n); }
 #endif
 
@@ -35,10 +34,42 @@ static inline int64_t FN(whole_vectors)(T* out, const T* x, C top, C scale, C su
   return i;
 }
 
+/* Rows so short that most of a vector of each would be empty: some of them make a line of exponentials. */
+enum { FN(short_row) = 20, FN(together) = 512 };
+
+static void FN(short_rows)(char* const* data, const int64_t* strides, int64_t n, int64_t length, bool is_log) {
+  const int64_t most = FN(together) / length;
+  C line[FN(together)], tops[FN(together)];
+
+  for (int64_t first = 0, end; first < n; first = end) {
+    C* row = line;
+    end = n - first < most ? n : first + most;
+    for (int64_t r = first; r < end; r++, row += length) {
+      const T* x = ROW(1, const T);
+      C top = SHMT_LOAD(x[0]);
+      for (int64_t i = 1; i < length; i++) top = SHMT_LOAD(x[i]) <= top ? top : SHMT_LOAD(x[i]);
+      for (int64_t i = 0; i < length; i++) row[i] = SHMT_LOAD(x[i]) - top;
+      tops[r - first] = top;
+    }
+    (void)SHMT_FULL_LOOP(row_exp_stored)(line, line, 0, (end - first) * length);
+    row = line;
+    for (int64_t r = first; r < end; r++, row += length) {
+      T* out = ROW(0, T);
+      const T* x = ROW(1, const T);
+      C sum = 0;
+      for (int64_t i = 0; i < length; i++) sum += row[i];
+      const C scale = 1 / sum, log_sum = is_log ? SHMT_LOG(sum) : 0;
+      for (int64_t i = 0; i < length; i++)
+        out[i] = SHMT_STORE(is_log ? SHMT_LOAD(x[i]) - tops[r - first] - log_sum : row[i] * scale);
+    }
+  }
+}
+
 /* data: out, x. */
 void SHMT_LOOP(softmax_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
 
+  if (length <= FN(short_row)) return FN(short_rows)(data, strides, n, length, false);
   for (int64_t r = 0; r < n; r++) {
     T* out = ROW(0, T);
     const T* x = ROW(1, const T);
@@ -57,6 +88,7 @@ void SHMT_LOOP(softmax_rows)(char* const* data, const int64_t* strides, int64_t 
 void SHMT_LOOP(log_softmax_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
 
+  if (length <= FN(short_row)) return FN(short_rows)(data, strides, n, length, true);
   for (int64_t r = 0; r < n; r++) {
     T* out = ROW(0, T);
     const T* x = ROW(1, const T);
@@ -93,9 +125,31 @@ void SHMT_LOOP(softmax_backward_rows)(char* const* data, const int64_t* strides,
   }
 }
 
+static void FN(short_rows_back)(char* const* data, const int64_t* strides, int64_t n, int64_t length) {
+  const int64_t most = FN(together) / length;
+  C line[FN(together)];
+
+  for (int64_t first = 0, end; first < n; first = end) {
+    C* row = line;
+    end = n - first < most ? n : first + most;
+    for (int64_t r = first; r < end; r++, row += length)
+      for (int64_t i = 0; i < length; i++) row[i] = SHMT_LOAD(ROW(2, const T)[i]);
+    (void)SHMT_FULL_LOOP(row_exp_stored)(line, line, 0, (end - first) * length);
+    row = line;
+    for (int64_t r = first; r < end; r++, row += length) {
+      T* to = ROW(0, T);
+      const T* grad = ROW(1, const T);
+      C sum = 0;
+      for (int64_t i = 0; i < length; i++) sum += SHMT_LOAD(grad[i]);
+      for (int64_t i = 0; i < length; i++) to[i] = SHMT_STORE(SHMT_LOAD(grad[i]) - row[i] * sum);
+    }
+  }
+}
+
 void SHMT_LOOP(log_softmax_backward_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
 
+  if (length <= FN(short_row)) return FN(short_rows_back)(data, strides, n, length);
   for (int64_t r = 0; r < n; r++) {
     T* to = ROW(0, T);
     const T* grad = ROW(1, const T);

@@ -76,6 +76,29 @@ def test_columns_of_16_bit_floats_are_rounded_once(
     assert ((got.double() - want).abs() <= half_step * want.abs() + lost + smallest).all()
 
 
+@pytest.mark.parametrize("dtype", [st.float32, st.float64, st.bfloat16])
+def test_short_rows_are_calculated_together(dtype: st.dtype) -> None:
+    close = {st.float32: 1e-5, st.float64: 1e-13, st.bfloat16: 8e-3}[dtype]
+    for length in (1, 2, 3, 10, 16, 19, 20, 21):
+        for rows in (1, 25, 26, 600):
+            x = (st.from_numpy(_RNG.standard_normal((rows, length)) * 4)).to(dtype)
+            x[0, 0] = float("nan")
+            x[-1, -1] = -float("inf")
+            grad = st.from_numpy(_RNG.standard_normal((rows, length))).to(dtype)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                expected = _softmax(x.double().numpy(), 1)
+                logs = np.log(expected)
+            y = x.clone().requires_grad_()
+            log = y.log_softmax(1)
+            log.backward(grad)
+            wide = grad.double().numpy()
+            back = wide - expected * wide.sum(1, keepdims=True)
+            for found, right in ((x.softmax(1), expected), (log, logs), (y.grad, back)):
+                np.testing.assert_allclose(
+                    found.detach().double().numpy(), right, close, close * 12, equal_nan=True
+                )
+
+
 def test_softmax_takes_a_dtype() -> None:
     assert st.softmax(st.arange(3), 0, dtype=st.float64).dtype is st.float64
     with pytest.raises(NotImplementedError, match="not implemented for 'Long'"):
