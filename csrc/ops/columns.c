@@ -26,7 +26,8 @@ static int64_t find_fold(const shmt__columns* c) {
 
   for (int k = c->is_sum ? 1 : 0; k <= c->n_matrices; k++)
     if (c->data[k] && c->strides[k] != row) return 1;
-  return c->n < WIDE ? WIDE / c->n : 1;
+  const int64_t most = c->rows > 1 ? c->rows : 1;
+  return c->n >= WIDE ? 1 : WIDE / c->n < most ? WIDE / c->n : most;
 }
 
 /* So many given rows from `begin` on, as rows of `fold` of them. */
@@ -74,5 +75,6 @@ void shmt__columns_run(const shmt__columns* c) {
   }
   shmt__parallel_for(many, 1, run_pieces, &p);
   for (int64_t i = 0; c->is_sum && i < many; i++)
-    for (int64_t j = 0; j < c->n * p.fold; j++) sums[j % c->n] += p.totals[i][j];
+    for (int64_t k = 0; k < p.fold; k++)
+      for (int64_t j = 0; j < c->n; j++) sums[j] += p.totals[i][k * c->n + j];
 }
