@@ -121,6 +121,29 @@ def angles(kind: str) -> list[list[Number]]:
     return [[mpmath.mpf(0), mpmath.mpf(0)], *columns]
 
 
+def sines(kind: str) -> list[list[Number]]:
+    """Columns n: sin(2 pi n / entries), and what that lacks."""
+    columns: list[list[Number]] = []
+    for n in range(ENTRIES[kind]):
+        sine = mpmath.sinpi(mpmath.mpf(2 * n) / ENTRIES[kind])
+        short = rounded(sine, BITS[kind])
+        columns.append([short, sine - short])
+    return columns
+
+
+def half_turn(kind: str) -> list[list[Number]]:
+    """Columns n: sin(pi n / entries), what that lacks, and the same of the cosine."""
+    columns: list[list[Number]] = []
+    for n in range(ENTRIES[kind]):
+        column: list[Number] = []
+        for exact_value in (mpmath.sinpi, mpmath.cospi):
+            value = exact_value(mpmath.mpf(n) / ENTRIES[kind])
+            short = rounded(value, BITS[kind])
+            column += [short, value - short]
+        columns.append(column)
+    return columns
+
+
 def rounded(x: Number, bits: int) -> Number:
     """Return x with so many bits."""
     with mpmath.workprec(bits):
@@ -187,10 +210,25 @@ def inverse_error_ratio(w: Number) -> Number:
     return y / x
 
 
+def sine_rest(z: Number) -> Number:
+    """Return (sin(r) / r - 1) / z of z = r^2."""
+    return (mpmath.sin(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1) / z
+
+
+def tangent_rest(z: Number) -> Number:
+    """Return (tan(r) / r - 1) / z of z = r^2."""
+    return (mpmath.tan(mpmath.sqrt(z)) / mpmath.sqrt(z) - 1) / z
+
+
+def cosine_rest(z: Number) -> Number:
+    """Return (cos(r) - 1) / z of z = r^2."""
+    return (mpmath.cos(mpmath.sqrt(z)) - 1) / z
+
+
 HEAD = """\
 /* kernels/wide_tables.h -- what the functions of 512-bit vectors look up, by tools/fit_wide.py.
  *
- * A row is a coefficient, a column an interval; wide_exp.h, wide_log.h and wide_error.h say which.
+ * A row is a coefficient, a column an interval; the headers beside it say which.
  */
 #ifndef SHMT_KERNELS_WIDE_TABLES_H
 #define SHMT_KERNELS_WIDE_TABLES_H
@@ -208,6 +246,8 @@ def main() -> None:
             parts.append(table(f"wide_logs{name}{tail}", kind, reciprocals(kind, base)))
         parts.append(table(f"wide_unit_logs{tail}", kind, unit_reciprocals(kind)))
         parts.append(table(f"wide_angles{tail}", kind, angles(kind)))
+        parts.append(table(f"wide_sines{tail}", kind, sines(kind)))
+        parts.append(table(f"wide_half_turn{tail}", kind, half_turn(kind)))
     parts.append(table("wide_half_powersf", "float", half_powers()))
     erf = mpmath.erf
     parts.append(table("wide_erf_steps", "double", steps(erf, "double", mpmath.mpf(25) / 64, 13)))
@@ -249,10 +289,15 @@ def main() -> None:
             mpmath.mpf(1) / 3000,
             1,
         ),
+        ("sin", "double", sine_rest, (mpmath.pi / 16) ** 2, 4),
+        ("sin", "float", sine_rest, (mpmath.pi / 32) ** 2, 1),
+        ("tan", "double", tangent_rest, (mpmath.pi / 32) ** 2, 5),
+        ("tan", "float", tangent_rest, (mpmath.pi / 64) ** 2, 1),
+        ("cos", "double", cosine_rest, (mpmath.pi / 16) ** 2, 4),
+        ("cos", "float", cosine_rest, (mpmath.pi / 32) ** 2, 1),
     ):
-        row = ", ".join(
-            text(c, kind) for c in fitted(f, 0 if label == "atan" else -high, high, 0, degree)
-        )
+        low = 0 if label in ("atan", "sin", "cos", "tan") else -high
+        row = ", ".join(text(c, kind) for c in fitted(f, low, high, 0, degree))
         print(f"{label} {kind}: {row}")
 
 

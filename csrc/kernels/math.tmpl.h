@@ -44,6 +44,7 @@ UNARY_RARE(lgamma, IS_RARE, OWN(lgamma)(a), M(lgamma)(a))
 UNARY_RARE(digamma, IS_RARE, OWN(digamma)(a), (C)shmt__digamma((double)a))
 #undef IS_RARE
 #undef IS_POSITIVE
+UNARY_OWN(sqrt, M(sqrt)(a))
 UNARY_OWN(rsqrt, 1 / M(sqrt)(a))
 BINARY(tanh_backward, a * (1 - b * b))
 BINARY(sigmoid_backward, a * (1 - b) * b)
@@ -79,6 +80,7 @@ UNARY(log2, Z(clog)(a) / (__typeof__(SHMT_CREAL((C)0)))0.6931471805599453)
 UNARY(log10, Z(clog)(a) / (__typeof__(SHMT_CREAL((C)0)))2.302585092994046)
 UNARY(exp2, Z(cexp)(a*(__typeof__(SHMT_CREAL((C)0)))0.6931471805599453))
 UNARY(tanh, Z(ctanh)(a))
+UNARY(sqrt, Z(csqrt)(a))
 UNARY(rsqrt, SHMT_CDIV((C)1, Z(csqrt)(a)))
 static inline C FN(conj_of)(C a) { return SHMT_CREAL(a) - SHMT_CIMAG(a) * (C)_Complex_I; }
 BINARY(tanh_backward, SHMT_CMUL(a, FN(conj_of)(1 - SHMT_CMUL(b, b))))

@@ -5,18 +5,15 @@
 #include "kernels/stretch.h"
 #include "kernels/vmath_double.h"
 #include "kernels/wide_angle.h"
+#include "kernels/wide_turn.h"
 
 #if SHMT_IS_FLOATING
 /* Own functions for float and double, or those of the C library. */
 #define OWN(fn) _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
 #define M(fn)   _Generic((C)0, float: fn##f, default: fn)
 
-#if SHMT_HAS_WIDE && SHMT_IS_DOUBLE
-UNARY_WIDE(asin, shmt__wide_asin)
-#else
-UNARY_COSTLY(asin, OWN(asin)(a))
-#endif
-UNARY_COSTLY(acos, OWN(acos)(a))
+UNARY_OWN(asin, OWN(asin)(a))
+UNARY_OWN(acos, OWN(acos)(a))
 UNARY_OWN(atan, OWN(atan)(a))
 UNARY_COSTLY(sinh, OWN(sinh)(a))
 UNARY_COSTLY(cosh, OWN(cosh)(a))
@@ -24,12 +21,19 @@ UNARY_COSTLY(asinh, OWN(asinh)(a))
 UNARY_COSTLY(acosh, OWN(acosh)(a))
 UNARY_COSTLY(atanh, OWN(atanh)(a))
 
+#if SHMT_HAS_WIDE
+UNARY_WIDE(sin, SHMT_OWN_WIDE(sin))
+UNARY_WIDE(cos, SHMT_OWN_WIDE(cos))
+UNARY_WIDE(tan, SHMT_OWN_WIDE(tan))
+#else
 /* Large angles need the C library's reduction. */
 #define IS_FAR                                                                            \
   !(OWN(magnitude)(a) <= _Generic((C)0, float: SHMT_TRIG_LIMIT, default: SHMT_TRIG_LIMIT_DOUBLE))
 UNARY_RARE(sin, IS_FAR, OWN(sin)(a), M(sin)(a))
 UNARY_RARE(cos, IS_FAR, OWN(cos)(a), M(cos)(a))
 UNARY_RARE(tan, IS_FAR, OWN(tan)(a), M(tan)(a))
+#undef IS_FAR
+#endif
 
 /* sin(pi x) / (pi x) */
 static inline C FN(sinc_of)(C a) {
@@ -39,7 +43,6 @@ static inline C FN(sinc_of)(C a) {
 UNARY_COSTLY(sinc, FN(sinc_of)(a))
 
 #undef OWN
-#undef IS_FAR
 #undef M
 #else
 #define Z(fn) _Generic((C)0, float _Complex: fn##f, default: fn)

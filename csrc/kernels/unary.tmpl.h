@@ -74,7 +74,6 @@ void SHMT_LOOP(frexp)(char* const* data, const int64_t* strides, int64_t n, cons
     SHMT_AT(int32_t, data[1], strides[1], i) = a - a == 0 ? exponent : 0;
   }
 }
-UNARY(sqrt, M(sqrt)(a))
 UNARY(reciprocal, 1 / a)
 UNARY(deg2rad, a*(C)0.017453292519943295)
 UNARY(rad2deg, a*(C)57.29577951308232)
@@ -111,7 +110,6 @@ UNARY(_conj_complex, FN(complex_of)(RE(a), -IM(a)))
 #if !SHMT_IS_LIMITED
 UNARY_AS(angle, R, , SHMT_NOTHING, _Generic((R)0, float: shmt__atan2f, default: shmt__atan2)(IM(a), RE(a)))
 UNARY(square, SHMT_CMUL(a, a))
-UNARY(sqrt, Z(csqrt)(a))
 /* As SHMT_CDIV of 1, without branches. */
 static inline __attribute__((always_inline)) C FN(reciprocal_of)(C a) {
   const R re = RE(a), im = IM(a);

@@ -109,6 +109,13 @@ SHMT_VECTOR void shmt__wide_store_bfloat16(void* p, uint32_t m, shmt__wf some, s
   _mm512_mask_storeu_epi16(p, m, _mm512_mask_add_epi16(upper, is_up, upper, one));
 }
 
+/* Fetched while others are calculated: a function of a hundred instructions is too long for the processor to see
+ * the next elements coming. */
+#define SHMT_WIDE_AHEAD ((int64_t)(2048 / sizeof(T)))
+#define SHMT_WIDE_FETCH(N_INPUTS, at)                                                                \
+  (__builtin_prefetch(x + (at)), (void)(N_INPUTS > 1 ? __builtin_prefetch(y + (at)) : (void)0),      \
+   __builtin_prefetch((T*)out + (at), 1))
+
 /* VALUE: of vectors a and b. */
 #define SHMT_WIDE_STEP_OF(m, VALUE)                                                                  \
   do {                                                                                               \
@@ -123,7 +130,10 @@ SHMT_VECTOR void shmt__wide_store_bfloat16(void* p, uint32_t m, shmt__wf some, s
     int64_t i = 0;                                                                                   \
     (void)ctx;                                                                                       \
     LET;                                                                                             \
-    for (; i + SHMT_WIDE_STEP <= n; i += SHMT_WIDE_STEP) SHMT_WIDE_STEP_OF(UINT32_MAX, VALUE);       \
+    for (; i + SHMT_WIDE_STEP <= n; i += SHMT_WIDE_STEP) {                                           \
+      if (n - i > SHMT_WIDE_AHEAD) SHMT_WIDE_FETCH(N_INPUTS, i + SHMT_WIDE_AHEAD);                   \
+      SHMT_WIDE_STEP_OF(UINT32_MAX, VALUE);                                                          \
+    }                                                                                                \
     if (i < n) SHMT_WIDE_STEP_OF((UINT32_C(1) << (n - i)) - 1, VALUE);                               \
   }                                                                                                  \
   SHMT_BY_DENSE(NAME, N_INPUTS)

@@ -1,6 +1,6 @@
-/* kernels/wide_angle.h -- arcus tangent of 512-bit vectors, arcus sine of doubles.
+/* kernels/wide_angle.h -- arcus functions of 512-bit vectors.
  *
- * The quotient q of the smaller by the larger is near some multiple of 1/15 (doubles) or 1/31 (floats), as its first 14
+ * Of an arcus tangent the quotient q of the smaller by the larger is near some multiple of 1/15 (doubles) or 1/31 (floats), as its first 14
  * bits tell. Of a tangent t there and its angle, which are looked up, what is left is atan((low - t high) / (high + t
  * low)): one division, and few terms of the series.
  */
@@ -85,15 +85,26 @@ SHMT_VECTOR shmt__wd shmt__wide_atan2(shmt__wd y, shmt__wd x) {
   return shmt__signed(_mm512_mask_sub_pd(near + rest, is_steep ^ is_back, near, rest), y);
 }
 
-/* By the polynomial of vmath_double.h for |x| <= 1/2, and from there on of the root of (1 - |x|) / 2, which beyond 1 is
- * negative and has none. Floats, and acos, gain nothing by it. */
-SHMT_VECTOR shmt__wd shmt__wide_asin(shmt__wd x) {
+/* asin(s) for s from 0 to 1/2: of |x| up to there, and from there on of the root of (1 - |x|) / 2, which beyond 1 has
+ * none. By the polynomials of vmath_tail.h and vmath_double.h. */
+SHMT_VECTOR shmt__wf shmt__wide_asin_partf(shmt__wf x, __mmask16* is_near) {
+  const shmt__wf a = shmt__wide_absf(x), half = shmt__wide_f(0.5f), rest = shmt__nmaddf(a, half, half);
+  *is_near = _mm512_cmp_ps_mask(a, half, _CMP_LE_OQ);
+  const shmt__wf s = _mm512_mask_mov_ps(shmt__wide_root_or_0f(rest), *is_near, a);
+  const shmt__wf z = _mm512_mask_mul_ps(rest, *is_near, a, a);
+  shmt__wf p = shmt__wide_f(3.67468037e-2f);
+  p = shmt__maddf(p, z, shmt__wide_f(1.50363054e-2f));
+  p = shmt__maddf(p, z, shmt__wide_f(3.16326506e-2f));
+  p = shmt__maddf(p, z, shmt__wide_f(4.45407107e-2f));
+  p = shmt__maddf(p, z, shmt__wide_f(7.50035867e-2f));
+  p = shmt__maddf(p, z, shmt__wide_f(0.166666627f));
+  return shmt__maddf(p * z, s, s);
+}
+SHMT_VECTOR shmt__wd shmt__wide_asin_part(shmt__wd x, __mmask8* is_near) {
   const shmt__wd a = shmt__wide_abs(x), half = shmt__wide_d(0.5), rest = shmt__nmadd(a, half, half);
-  shmt__wd root = shmt__wide_root(rest);
-  root = _mm512_maskz_mov_pd(_mm512_cmp_pd_mask(rest, _mm512_setzero_pd(), _CMP_NEQ_UQ), root);
-  root = _mm512_mask_mov_pd(root, _mm512_movepi64_mask(_mm512_castpd_si512(rest)), shmt__wide_d(NAN));
-  const __mmask8 is_far = _mm512_cmp_pd_mask(a, half, _CMP_GT_OQ);
-  const shmt__wd s = _mm512_mask_mov_pd(a, is_far, root), z = _mm512_mask_mov_pd(a * a, is_far, rest);
+  *is_near = _mm512_cmp_pd_mask(a, half, _CMP_LE_OQ);
+  const shmt__wd s = _mm512_mask_mov_pd(shmt__wide_root_or_0(rest), *is_near, a);
+  const shmt__wd z = _mm512_mask_mul_pd(rest, *is_near, a, a);
   shmt__wd p = shmt__wide_d(0.030892816831561705);
   p = shmt__madd(p, z, shmt__wide_d(-0.014661802758561255));
   p = shmt__madd(p, z, shmt__wide_d(0.018478382459397272));
@@ -106,9 +117,36 @@ SHMT_VECTOR shmt__wd shmt__wide_asin(shmt__wd x) {
   p = shmt__madd(p, z, shmt__wide_d(0.044642856985937548));
   p = shmt__madd(p, z, shmt__wide_d(0.075000000001215456));
   p = shmt__madd(p, z, shmt__wide_d(0.16666666666666458));
-  const shmt__wd y = shmt__madd(p * z, s, s), turn = shmt__wide_d(1.5707963267948966);
-  const shmt__wd far = shmt__nmadd(shmt__wide_d(2.0), y, turn) + shmt__wide_d(6.123233995736766e-17);
-  return shmt__signed(_mm512_mask_mov_pd(y, is_far, far), x);
+  return shmt__madd(p * z, s, s);
+}
+SHMT_VECTOR shmt__wf shmt__wide_asinf(shmt__wf x) {
+  __mmask16 is_near;
+  const shmt__wf y = shmt__wide_asin_partf(x, &is_near), turn = shmt__wide_f(1.57079637f);
+  const shmt__wf far = shmt__nmaddf(y, shmt__wide_f(2.0f), turn);
+  return shmt__signedf(_mm512_mask_mov_ps(far + shmt__wide_f(-4.37113883e-8f), is_near, y), x);
+}
+SHMT_VECTOR shmt__wd shmt__wide_asin(shmt__wd x) {
+  __mmask8 is_near;
+  const shmt__wd y = shmt__wide_asin_part(x, &is_near), turn = shmt__wide_d(1.5707963267948966);
+  const shmt__wd far = shmt__nmadd(y, shmt__wide_d(2.0), turn);
+  return shmt__signed(_mm512_mask_mov_pd(far + shmt__wide_d(6.123233995736766e-17), is_near, y), x);
+}
+/* As many quarter turns less as many parts: 1 of 1 near 0, else 0 of -2, or 2 of 2 on the left; signs with the part. */
+SHMT_VECTOR shmt__wf shmt__wide_acosf(shmt__wf x) {
+  __mmask16 is_near;
+  const shmt__wf y = shmt__wide_asin_partf(x, &is_near), one = shmt__wide_f(1.0f), sign = shmt__signedf(one, x);
+  const shmt__wf turns = _mm512_mask_mov_ps(one - sign, is_near, one);
+  const shmt__wf parts = _mm512_mask_mov_ps(sign * shmt__wide_f(-2.0f), is_near, sign);
+  const shmt__wf less = shmt__maddf(y, parts, turns * shmt__wide_f(4.37113883e-8f));
+  return _mm512_fmsub_ps(turns, shmt__wide_f(1.57079637f), less);
+}
+SHMT_VECTOR shmt__wd shmt__wide_acos(shmt__wd x) {
+  __mmask8 is_near;
+  const shmt__wd y = shmt__wide_asin_part(x, &is_near), one = shmt__wide_d(1.0), sign = shmt__signed(one, x);
+  const shmt__wd turns = _mm512_mask_mov_pd(one - sign, is_near, one);
+  const shmt__wd parts = _mm512_mask_mov_pd(sign * shmt__wide_d(-2.0), is_near, sign);
+  const shmt__wd less = _mm512_fmsub_pd(y, parts, turns * shmt__wide_d(6.123233995736766e-17));
+  return _mm512_fmsub_pd(turns, shmt__wide_d(1.5707963267948966), less);
 }
 
 #endif

@@ -111,7 +111,7 @@ def _same(a: float, b: float) -> bool:
 def wrong_specials() -> list[str]:
     """Compare results for special values with NumPy's, which follow IEEE 754 and C."""
     wrong = []
-    names = "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh".split()
+    names = "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan sinh cosh tanh".split()
     inverse = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh"}
     inverse |= {"acosh": "arccosh", "atanh": "arctanh"} | {name: name for name in names}
     for dtype in (np.float32, np.float64):
@@ -175,7 +175,7 @@ def wrong_more() -> list[str]:
 def wrong_lengths() -> list[str]:
     """Results of runs of every length and of other strides are those of one long run."""
     wrong = []
-    one = "exp log log1p sigmoid tanh erf erfc rsqrt erfinv atan asin acos".split()
+    one = "exp log log1p sigmoid tanh erf erfc sqrt rsqrt erfinv atan asin acos sin cos tan".split()
     two = "pow atan2 hypot logaddexp".split()
     rng = np.random.default_rng(10)
     for dtype in (st.float32, st.float64, st.float16, st.bfloat16):
@@ -188,7 +188,7 @@ def wrong_lengths() -> list[str]:
                 return result
 
             whole = made(a, b)
-            parts = [*map(slice, range(34)), slice(1, 560), slice(3, 590, 2), slice(0, 600, 7)]
+            parts = [*map(slice, range(70)), slice(1, 560), slice(3, 590, 2), slice(0, 600, 7)]
             wrong += [
                 f"{name} of {dtype}: {mine}"
                 for mine in parts
@@ -215,6 +215,43 @@ def wrong_halves() -> int:
     return wrong + int(np.sum(~same))
 
 
+def near_middles() -> list[float]:
+    """Numbers whose roots are nearest to the middle of two doubles.
+
+    That is (2 q + 1)^2 = 4 x + d for a small d, a number of 53 bits x and an integer q.
+    """
+    found = []
+    for bits in (105, 106):
+        places = bits - 51  # 4 x is a multiple of 2^places
+        first, last = math.isqrt(1 << (bits + 1)), math.isqrt(1 << (bits + 2))
+        for d in range(-1023, 1024, 8):
+            root = 1
+            for place in range(3, places):
+                root += (root * root - d >> place & 1) << (place - 1)
+            half = 1 << (places - 1)
+            for start in (root, -root, root + half, half - root):
+                odd = first + (start - first) % (2 * half)
+                for middle in range(odd, last, 2 * half):
+                    found.append(float(middle * middle - d >> 2))
+    return found
+
+
+def wrong_roots() -> int:
+    """Count square roots that are not rounded once."""
+    middles = np.array(near_middles())
+    rng = np.random.default_rng(8)
+    bits = rng.integers(0, 1 << 64, 100_000, dtype=np.uint64)
+    doubles = [bits.view(np.float64), *(middles * scale for scale in (1.0, 2.0**-1000, 2.0**700))]
+    floats = [bits.view(np.float32), np.arange(1, 4, 2.0**-21, np.float32)]
+    wrong = 0
+    for x in (np.concatenate(doubles), np.concatenate(floats)):
+        with np.errstate(all="ignore"):
+            want = np.sqrt(x)
+        got = st.sqrt(st.from_numpy(x)).numpy()
+        wrong += int(np.sum(~((got == want) | (np.isnan(got) & np.isnan(want)))))
+    return wrong
+
+
 if __name__ == "__main__":
     json.dump(
         {
@@ -222,6 +259,7 @@ if __name__ == "__main__":
             "specials": wrong_specials() + wrong_more(),
             "lengths": wrong_lengths(),
             "halves": wrong_halves(),
+            "roots": wrong_roots(),
         },
         sys.stdout,
     )

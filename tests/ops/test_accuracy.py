@@ -38,6 +38,10 @@ def test_float16_conversions_round_to_nearest_even(measured: dict[str, Any]) -> 
     assert measured["halves"] == 0
 
 
+def test_square_roots_are_rounded_once(measured: dict[str, Any]) -> None:
+    assert measured["roots"] == 0
+
+
 @pytest.mark.parametrize("dtype", [st.float32, st.float64])
 def test_sums_do_not_drift_with_the_length(dtype: st.dtype) -> None:
     values = np.full(1 << 22, 0.1, np.float32 if dtype is st.float32 else np.float64)
