@@ -8,6 +8,9 @@
 #include "kernels/shapes.h"
 
 #include <string.h>
+#if SHMT_ISA_LEVEL >= 1
+#include <immintrin.h>
+#endif
 
 #ifndef SHMT_KERNELS_GRID_SAMPLE_ONCE
 #define SHMT_KERNELS_GRID_SAMPLE_ONCE
@@ -24,12 +27,13 @@ typedef struct SHMT_LOOP(neighbours) {
   ACC weight[4], slope[4], curve[4];
 } SHMT_LOOP(neighbours);
 
-static inline ACC SHMT_LOOP(clip)(ACC x, int64_t size, ACC* slope) {
-  if (x <= 0 || x != x) {
+/* What is no number counts as the first element of an image, and as the last of a volume, as in torch. */
+static inline ACC SHMT_LOOP(clip)(ACC x, int64_t size, bool is_volume, ACC* slope) {
+  if (x <= 0 || (x != x && !is_volume)) {
     *slope = 0;
     return 0;
   }
-  if (x >= (ACC)(size - 1)) {
+  if (!(x < (ACC)(size - 1))) {
     *slope = 0;
     return (ACC)(size - 1);
   }
@@ -65,7 +69,7 @@ static inline ACC SHMT_LOOP(reflect)(ACC x, int64_t size, bool align, ACC* slope
 
 static inline ACC SHMT_LOOP(bring_inside)(const shmt__grid_shape* s, ACC x, int64_t size, ACC* slope) {
   if (s->padding == SHMT_GRID_REFLECTION) x = SHMT_LOOP(reflect)(x, size, s->align_corners, slope);
-  return s->padding == SHMT_GRID_ZEROS ? x : SHMT_LOOP(clip)(x, size, slope);
+  return s->padding == SHMT_GRID_ZEROS ? x : SHMT_LOOP(clip)(x, size, s->n == 3, slope);
 }
 
 /* An index from a whole number; -1 when it is not one of the size. */
@@ -200,12 +204,13 @@ static inline T* SHMT_LOOP(operand)(char* const* data, const shmt__grid_shape* s
 /* All bits or none. */
 typedef __typeof__(_Generic((ACC)0, float: (int32_t)0, default: (int64_t)0)) FN(flag);
 typedef ACC FN(some) __attribute__((vector_size(SHMT_GRID_LANES * sizeof(ACC)), aligned(8), may_alias));
+typedef ACC FN(somewhere) __attribute__((vector_size(SHMT_GRID_LANES * sizeof(ACC)), aligned(1), may_alias));
 typedef FN(flag) FN(flags) __attribute__((vector_size(SHMT_GRID_LANES * sizeof(ACC)), aligned(8), may_alias));
 
 /* The neighbours of some positions along one dim: how far from the first element in the image, their weights, and do they
- * count? What does not has the weight 0 and lies at 0. */
+ * count? What does not lies at 0. */
 typedef struct FN(line) {
-  int64_t at[4][SHMT_GRID_STRETCH];
+  int32_t at[4][SHMT_GRID_STRETCH];
   ACC weight[4][SHMT_GRID_STRETCH];
   FN(flag) keep[4][SHMT_GRID_STRETCH];
 } FN(line);
@@ -213,7 +218,7 @@ typedef struct FN(line) {
 /* The same of all dims together. */
 typedef struct FN(stretch) {
   int n;
-  int64_t at[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH];
+  int32_t at[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH];
   ACC weight[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH];
   FN(flag) keep[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH];
 } FN(stretch);
@@ -226,23 +231,25 @@ static void FN(bring_all_inside)(const shmt__grid_shape* s, ACC* x, int64_t n, i
     ACC unused = 1;
     x[i] = SHMT_LOOP(reflect)(x[i], size, s->align_corners, &unused);
   }
-  for (int64_t i = 0; i < n; i++) {
-    const ACC low = x[i] > 0 ? x[i] : 0; /* 0 if it is none */
-    x[i] = low < last ? low : last;
-  }
+  if (s->n == 3)
+    for (int64_t i = 0; i < n; i++) {
+      const ACC low = x[i] < 0 ? 0 : x[i];
+      x[i] = low < last ? low : last;
+    }
+  else
+    for (int64_t i = 0; i < n; i++) {
+      const ACC low = x[i] > 0 ? x[i] : 0;
+      x[i] = low < last ? low : last;
+    }
 }
 
-/* Neighbour k, whose weight is set, is at x, `step` elements a place. */
+/* Neighbour k is at x, `step` elements a place. */
 static void FN(place_all)(FN(line)* line, int k, const ACC* x, int64_t n, int64_t size, int64_t step) {
-  int64_t* at = line->at[k];
+  int32_t* at = line->at[k];
   FN(flag)* keep = line->keep[k];
 
   for (int64_t i = 0; i < n; i++) keep[i] = x[i] >= 0 && x[i] < (ACC)size ? -1 : 0;
-  for (int64_t i = 0; i < n; i++) line->weight[k][i] = keep[i] ? line->weight[k][i] : 0;
-  if (size <= INT32_MAX && step <= INT32_MAX / size) /* vectors have instructions */
-    for (int64_t i = 0; i < n; i++) at[i] = (int32_t)(keep[i] ? x[i] : 0) * (int32_t)step;
-  else
-    for (int64_t i = 0; i < n; i++) at[i] = (int64_t)(keep[i] ? x[i] : 0) * step;
+  for (int64_t i = 0; i < n; i++) at[i] = (int32_t)(keep[i] ? x[i] : 0) * (int32_t)step;
 }
 
 /* x: coordinates, which are overwritten. */
@@ -279,7 +286,9 @@ static void FN(find_line)(const shmt__grid_shape* s, ACC* x, int64_t n, int64_t 
   }
 }
 
-/* Every corner of n positions, and up to a whole number of vectors of others; grid: their batch entry. */
+/* Every corner of n positions, and up to a whole number of vectors of others; grid: their batch entry. The weights of corners
+ * that do not count are those of nothing: at a position that is no number the value of an image is none either, whereas
+ * volumes are 0 there, as in torch. */
 static void FN(find_stretch)(const shmt__grid_shape* s, const T* grid, int64_t first, int64_t n, FN(stretch)* out) {
   const shmt__grid_view *image = &s->views[1], *v = &s->views[2];
   ACC x[3][SHMT_GRID_STRETCH];
@@ -290,8 +299,14 @@ static void FN(find_stretch)(const shmt__grid_shape* s, const T* grid, int64_t f
   for (int64_t i = 0, run; i < n; i += run) {
     const T* position = grid + SHMT_LOOP(offset_of)(v, at);
     run = n - i < s->out[2] - at[2] ? n - i : s->out[2] - at[2];
-    for (int d = 0; d < s->n; d++)
-      for (int64_t j = 0; j < run; j++) x[d][i + j] = (ACC)SHMT_LOAD(position[d * v->channel + j * v->at[2]]);
+    if (s->n == 2 && v->channel == 1 && v->at[2] == 2) /* vectors have instructions for this */
+      for (int64_t j = 0; j < run; j++) {
+        x[0][i + j] = (ACC)SHMT_LOAD(position[2 * j]);
+        x[1][i + j] = (ACC)SHMT_LOAD(position[2 * j + 1]);
+      }
+    else
+      for (int d = 0; d < s->n; d++)
+        for (int64_t j = 0; j < run; j++) x[d][i + j] = (ACC)SHMT_LOAD(position[d * v->channel + j * v->at[2]]);
     at[2] = 0;
     if (++at[1] == s->out[1]) at[1] = 0, at[0]++;
   }
@@ -311,72 +326,191 @@ static void FN(find_stretch)(const shmt__grid_shape* s, const T* grid, int64_t f
         }
         for (int64_t i = 0; i < n; i++) out->at[k][i] += lines[2].at[kd][i];
         for (int64_t i = 0; i < n; i++) out->keep[k][i] &= lines[2].keep[kd][i];
-        for (int64_t i = 0; i < n; i++)
-          out->weight[k][i] = lines[2].weight[kd][i] * lines[1].weight[kh][i] * lines[0].weight[kw][i];
+        for (int64_t i = 0; i < n; i++) {
+          const ACC weight = lines[2].weight[kd][i] * lines[1].weight[kh][i] * lines[0].weight[kw][i];
+          out->weight[k][i] = out->keep[k][i] ? weight : 0;
+        }
       }
 }
 
-#define PIXEL(J) (ACC) SHMT_LOAD(PIXEL_AT(J))
-#define PIXEL_AT(J) image[at[J]]
-/* Weighted sums of many positions of a plane. */
-static inline void FN(sum_plane)(const FN(stretch)* corners, const T* image, int64_t many, T* out) {
-  ACC made[SHMT_GRID_STRETCH];
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define EIGHT(EACH) {EACH(0), EACH(1), EACH(2), EACH(3), EACH(4), EACH(5), EACH(6), EACH(7)}
 
+/* The elements at SHMT_GRID_LANES places. Not by way of an array: that would be read before it is written back. */
+static inline void FN(gather)(const T* image, const int32_t* at, FN(some)* out) {
+#if SHMT_ISA_LEVEL >= 1 && !SHMT_IS_HALF
+  if (sizeof(T) == sizeof(float)) {
+    const __m256i where = _mm256_loadu_si256((const __m256i*)(const void*)at);
+    const __m256 made = _mm256_i32gather_ps((const float*)(const void*)image, where, sizeof(float));
+    memcpy(out, &made, sizeof made);
+  } else {
+    const double* const x = (const double*)(const void*)image;
+    const __m128i *where = (const __m128i*)(const void*)at;
+    const __m256d made[2] = {_mm256_i32gather_pd(x, _mm_loadu_si128(where), sizeof *x),
+                             _mm256_i32gather_pd(x, _mm_loadu_si128(where + 1), sizeof *x)};
+    memcpy(out, made, sizeof made);
+  }
+#else
+#define PIXEL(J) (ACC) SHMT_LOAD(image[at[J]])
+  *out = (FN(some))EIGHT(PIXEL);
+#undef PIXEL
+#endif
+}
+
+/* The first n of SHMT_GRID_LANES sums. */
+static inline void FN(put)(const FN(some)* sum, int64_t n, T* out) {
+  T made[SHMT_GRID_LANES];
+
+  if (n >= SHMT_GRID_LANES && sizeof(T) == sizeof(ACC)) {
+    *(FN(somewhere)*)(void*)out = *sum; /* as one vector, other than a memcpy */
+    return;
+  }
+#pragma GCC unroll 8
+  for (int j = 0; j < SHMT_GRID_LANES; j++) made[j] = SHMT_STORE((C)(*sum)[j]);
+  if (n >= SHMT_GRID_LANES)
+    memcpy(out, made, sizeof made);
+  else
+    for (int64_t j = 0; j < n; j++) out[j] = made[j];
+}
+
+/* Weighted sums of many positions of a plane. */
+ALWAYS_INLINE void FN(sum_plane)(const FN(stretch)* corners, int n, const T* image, int64_t many, T* out) {
   for (int64_t i = 0; i < many; i += SHMT_GRID_LANES) {
     FN(some) sum = {0};
-    for (int k = 0; k < corners->n; k++) {
-      const int64_t* at = corners->at[k] + i;
-      /* Not by way of an array: that would be read before it is written back. */
-      const FN(some) x = {PIXEL(0), PIXEL(1), PIXEL(2), PIXEL(3), PIXEL(4), PIXEL(5), PIXEL(6), PIXEL(7)};
-      const FN(some) v = (FN(some))((FN(flags))x & *(const FN(flags)*)(const void*)(corners->keep[k] + i));
-      sum += *(const FN(some)*)(const void*)(corners->weight[k] + i) * v;
+    for (int k = 0; k < n; k++) {
+      FN(some) x;
+      FN(gather)(image, corners->at[k] + i, &x);
+      sum += *(const FN(some)*)(const void*)(corners->weight[k] + i) *
+             (FN(some))((FN(flags))x & *(const FN(flags)*)(const void*)(corners->keep[k] + i));
     }
-    memcpy(made + i, &sum, sizeof sum);
+    FN(put)(&sum, many - i, out + i);
   }
-  for (int64_t i = 0; i < many; i++) out[i] = SHMT_STORE((C)made[i]);
 }
-#undef PIXEL_AT
 
-#define PIXEL_AT(J) at[J]
-/* The same of SHMT_GRID_LANES planes, whose elements are neighbours. */
-static inline void FN(sum_pixels)(const FN(stretch)* corners, const T* image, int64_t many, T* out, int64_t plane) {
-  T made[SHMT_GRID_LANES][SHMT_GRID_STRETCH];
-
-  for (int64_t i = 0; i < many; i++) {
-    FN(some) sum = {0};
-    for (int k = 0; k < corners->n; k++) {
-      const T* at = image + corners->at[k][i];
-      const FN(some) x = {PIXEL(0), PIXEL(1), PIXEL(2), PIXEL(3), PIXEL(4), PIXEL(5), PIXEL(6), PIXEL(7)};
-      if (corners->keep[k][i]) sum += corners->weight[k][i] * x;
+/* Element j of vector i goes to element i of vector j. */
+ALWAYS_INLINE void FN(turn)(FN(some) x[SHMT_GRID_LANES]) {
+#if SHMT_ISA_LEVEL >= 1
+  if (sizeof(ACC) == sizeof(float)) {
+    typedef FN(flags) order;
+    FN(some) a[8], b[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i += 2) {
+      a[i] = __builtin_shuffle(x[i], x[i + 1], (order){0, 8, 1, 9, 4, 12, 5, 13});
+      a[i + 1] = __builtin_shuffle(x[i], x[i + 1], (order){2, 10, 3, 11, 6, 14, 7, 15});
     }
 #pragma GCC unroll 8
-    for (int j = 0; j < SHMT_GRID_LANES; j++) made[j][i] = SHMT_STORE((C)sum[j]);
+    for (int i = 0; i < 8; i += 4)
+#pragma GCC unroll 2
+      for (int j = 0; j < 2; j++) {
+        b[i + 2 * j] = __builtin_shuffle(a[i + j], a[i + j + 2], (order){0, 1, 8, 9, 4, 5, 12, 13});
+        b[i + 2 * j + 1] = __builtin_shuffle(a[i + j], a[i + j + 2], (order){2, 3, 10, 11, 6, 7, 14, 15});
+      }
+#pragma GCC unroll 8
+    for (int i = 0; i < 4; i++) {
+      x[i] = __builtin_shuffle(b[i], b[i + 4], (order){0, 1, 2, 3, 8, 9, 10, 11});
+      x[i + 4] = __builtin_shuffle(b[i], b[i + 4], (order){4, 5, 6, 7, 12, 13, 14, 15});
+    }
+    return;
   }
-  for (int j = 0; j < SHMT_GRID_LANES; j++) memcpy(out + j * plane, made[j], (size_t)many * sizeof *out);
+#endif
+  ACC made[SHMT_GRID_LANES][SHMT_GRID_LANES];
+  for (int i = 0; i < SHMT_GRID_LANES; i++)
+    for (int j = 0; j < SHMT_GRID_LANES; j++) made[j][i] = x[i][j];
+  memcpy(x, made, sizeof made);
 }
 
-#undef PIXEL_AT
+/* The same of SHMT_GRID_LANES planes, whose elements are neighbours. */
+ALWAYS_INLINE void FN(sum_pixels)(const FN(stretch)* corners, int n, const T* image, int64_t many, T* out, int64_t plane) {
+  for (int64_t i = 0; i < many; i += SHMT_GRID_LANES) {
+    FN(some) sum[SHMT_GRID_LANES];
+#pragma GCC unroll 8
+    for (int64_t j = 0; j < SHMT_GRID_LANES; j++) {
+      sum[j] = (FN(some)){0};
+      for (int k = 0; k < n; k++) {
+        const T* at = image + corners->at[k][i + j];
+#define PIXEL(J) (ACC) SHMT_LOAD(at[J])
+        const FN(some) x = EIGHT(PIXEL);
 #undef PIXEL
+        sum[j] += corners->weight[k][i + j] * (FN(some))((FN(flags))x & corners->keep[k][i + j]);
+      }
+    }
+    FN(turn)(sum);
+#pragma GCC unroll 8
+    for (int j = 0; j < SHMT_GRID_LANES; j++) FN(put)(&sum[j], many - i, out + j * plane + i);
+  }
+}
+#undef EIGHT
+
+/* All channels at some positions of which the first is out's; n: the number of corners. */
+ALWAYS_INLINE void FN(sum_channels)(const FN(stretch)* corners, int n, const shmt__grid_shape* s, const T* image,
+                                    int64_t many, T* out) {
+  const int64_t plane = s->views[0].channel, step = s->views[1].channel;
+  int64_t c = 0;
+
+  for (; step == 1 && c + SHMT_GRID_LANES <= s->channels; c += SHMT_GRID_LANES)
+    FN(sum_pixels)(corners, n, image + c, many, out + c * plane, plane);
+  for (; c < s->channels; c++) FN(sum_plane)(corners, n, image + c * step, many, out + c * plane);
+}
+
+/* Batch entry b position by position: for images whose places do not fit 32 bits. */
+static void FN(sample_far)(char* const* data, const shmt__grid_shape* s, int64_t b) {
+  const shmt__grid_view* v = s->views;
+  const T* image = SHMT_LOOP(operand)(data, s, 1, b, NULL);
+
+  EACH_POSITION(s, at) {
+    SHMT_LOOP(neighbours) sets[3];
+    SHMT_LOOP(corner) corners[SHMT_GRID_CORNERS];
+    int64_t offsets[SHMT_GRID_CORNERS];
+    const int64_t place = (at[0] * s->out[1] + at[1]) * s->out[2] + at[2];
+    T* out = SHMT_LOOP(operand)(data, s, 0, b, NULL) + place;
+    SHMT_LOOP(locate)(s, SHMT_LOOP(operand)(data, s, 2, b, at), v[2].channel, sets);
+    const int many = SHMT_LOOP(find_corners)(sets, false, NULL, corners);
+    SHMT_LOOP(find_offsets)(&v[1], corners, many, offsets);
+    for (int64_t c = 0; c < s->channels; c++) {
+      ACC sum = 0;
+      for (int k = 0; k < many; k++) sum += corners[k].weight * (ACC)SHMT_LOAD(image[c * v[1].channel + offsets[k]]);
+      out[c * v[0].channel] = SHMT_STORE((C)sum);
+    }
+  }
+}
+
+static bool FN(is_far)(const shmt__grid_shape* s) {
+  int64_t last = 0;
+
+  for (int d = 0; d < 3; d++) {
+    if (s->in[d] > INT32_MAX || s->views[1].at[d] > INT32_MAX) return true;
+    last += (s->in[d] - 1) * s->views[1].at[d];
+    if (last > INT32_MAX) return true;
+  }
+  return false;
+}
 
 /* data: out, whose positions are dense, image, grid. */
 void SHMT_LOOP(grid_sample)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__grid_shape* s = ctx;
-  const shmt__grid_view* v = s->views;
   const int64_t positions = s->out[0] * s->out[1] * s->out[2];
+  const bool is_far = FN(is_far)(s);
 
   (void)strides;
-  for (int64_t b = 0; b < n; b++)
+  for (int64_t b = 0; b < n; b++) {
+    if (is_far) {
+      FN(sample_far)(data, s, b);
+      continue;
+    }
     for (int64_t first = 0; first < positions; first += SHMT_GRID_STRETCH) {
       const int64_t many = positions - first < SHMT_GRID_STRETCH ? positions - first : SHMT_GRID_STRETCH;
       T* out = SHMT_LOOP(operand)(data, s, 0, b, NULL) + first;
       const T* image = SHMT_LOOP(operand)(data, s, 1, b, NULL);
       FN(stretch) corners;
-      int64_t c = 0;
       FN(find_stretch)(s, SHMT_LOOP(operand)(data, s, 2, b, NULL), first, many, &corners);
-      for (; v[1].channel == 1 && c + SHMT_GRID_LANES <= s->channels; c += SHMT_GRID_LANES)
-        FN(sum_pixels)(&corners, image + c, many, out + c * v[0].channel, v[0].channel);
-      for (; c < s->channels; c++) FN(sum_plane)(&corners, image + c * v[1].channel, many, out + c * v[0].channel);
+      if (corners.n == 1)
+        FN(sum_channels)(&corners, 1, s, image, many, out);
+      else if (corners.n == 4)
+        FN(sum_channels)(&corners, 4, s, image, many, out);
+      else
+        FN(sum_channels)(&corners, corners.n, s, image, many, out);
     }
+  }
 }
 
 /* data: gradients of image (zeros so far) and grid, each NULL if not wanted; gradient of out, image, grid. */
@@ -457,3 +591,4 @@ void SHMT_LOOP(grid_sample_second)(char* const* data, const int64_t* strides, in
 }
 
 #undef EACH_POSITION
+#undef ALWAYS_INLINE
