@@ -5,6 +5,9 @@
 #include "kernels/stretch.h"
 #include "kernels/vmath_double.h"
 #include "kernels/wide_angle.h"
+#include "kernels/wide_area.h"
+#include "kernels/wide_area.h"
+#include "kernels/wide_area.h"
 #include "kernels/wide_turn.h"
 
 #if SHMT_IS_FLOATING
@@ -17,9 +20,9 @@ UNARY_OWN(acos, OWN(acos)(a))
 UNARY_OWN(atan, OWN(atan)(a))
 UNARY_COSTLY(sinh, OWN(sinh)(a))
 UNARY_COSTLY(cosh, OWN(cosh)(a))
-UNARY_COSTLY(asinh, OWN(asinh)(a))
-UNARY_COSTLY(acosh, OWN(acosh)(a))
-UNARY_COSTLY(atanh, OWN(atanh)(a))
+UNARY_OWN(asinh, OWN(asinh)(a))
+UNARY_OWN(acosh, OWN(acosh)(a))
+UNARY_OWN(atanh, OWN(atanh)(a))
 
 #if SHMT_HAS_WIDE
 UNARY_WIDE(sin, SHMT_OWN_WIDE(sin))
