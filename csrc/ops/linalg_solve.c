@@ -133,6 +133,19 @@ shmt_status shmt__linalg_solve_triangular(shmt_tensor* self, shmt_tensor* b, boo
   return solve_by(&job, self, b, left, out);
 }
 
+/* The coefficient's copy lies in columns. */
+shmt_status shmt__triangular_solve(shmt_tensor* self, shmt_tensor* a, bool upper, bool transpose, bool unitriangular,
+                                   shmt_tensor** solution, shmt_tensor** cloned_coefficient) {
+  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) copy = NULL;
+
+  SHMT_TRY(shmt_op_mT(a, &turned));
+  SHMT_TRY(shmt_op_linalg_solve_triangular(transpose ? turned : a, self, transpose ? !upper : upper, true, unitriangular,
+                                           solution));
+  SHMT_TRY(shmt_op_clone(turned, SHMT_CONTIGUOUS_FORMAT, &copy));
+  return shmt_op_mT(copy, cloned_coefficient);
+}
+
 /* --- Cholesky ------------------------------------------------------------------------------------- */
 
 shmt_status shmt__cholesky_solve(shmt_tensor* self, shmt_tensor* input2, bool upper, shmt_tensor** out) {

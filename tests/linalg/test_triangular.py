@@ -236,3 +236,18 @@ def test_memory_is_that_of_the_result() -> None:
 def test_every_level(level: str) -> None:
     for dtype, largest in found_at(level, triangles).items():
         assert largest <= (4 if dtype.startswith("c") else 1)
+
+
+@pytest.mark.parametrize("transpose", [False, True])
+def test_triangular_solve_makes_its_results_and_no_more(transpose):
+    a = shmtensor.randn(200, 200, dtype=shmtensor.float64) + 20 * shmtensor.eye(200)
+    b = shmtensor.randn(200, 200, dtype=shmtensor.float64)
+    for given in (a, a.mT.contiguous().mT):
+        call = lambda t=given: shmtensor.triangular_solve(b, t, transpose=transpose)  # noqa: E731
+        assert peak(call) <= 2 * 200 * 200 * 8 * 9 // 8
+        x, copy = call()
+        matrix = given.triu().mT if transpose else given.triu()
+        assert (matrix @ x - b).abs().max() <= 1e-10
+        assert copy.equal(given)
+        assert copy.stride() == (1, 200)
+        assert copy.data_ptr() != given.data_ptr()
