@@ -14,6 +14,7 @@ typedef struct shmt__pixels_shape {
   int64_t first;               /* of the outputs, counted through the images */
   int64_t begin[2], rows;      /* of a kernel: depth and height of the first row, how many there are */
   int64_t channels;
+  int64_t channel_step, place_step; /* elements between the rows of weights of two channels, of two places of a kernel */
   int64_t filters;
   int64_t pitch;               /* elements between two outputs' filters */
   bool adds;                   /* to what the outputs are */

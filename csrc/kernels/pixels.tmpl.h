@@ -72,10 +72,11 @@ INLINE bool FN(is_inside)(const shmt__conv_shape* c, int d, int64_t place) {
 
 /* n_pixels outputs, `pitch` elements apart, of n_vectors vectors of filters. */
 INLINE void FN(tile)(const shmt__pixels_shape* s, const FN(windows) * w, const T* image, const T* weight,
-                     int64_t row, const T* bias, T* to, int64_t pitch, bool are_inside, const int n_pixels, const int n_vectors) {
+                     const T* bias, T* to, int64_t pitch, bool are_inside, const int n_pixels, const int n_vectors) {
   const shmt__conv_shape* c = s->conv;
   const int64_t wide = c->kernel[2], channels = s->channels;
-  const bool is_run = are_inside && (wide == 1 || s->step[2] * c->dilation[2] == channels);
+  const bool is_run = are_inside && (wide == 1 || (s->step[2] * c->dilation[2] == channels &&
+                                                   s->place_step == channels * s->channel_step));
   const T* from[MOST_PIXELS];
   FN(vector) sum[MOST_PIXELS][FN(vectors)];
 
@@ -88,7 +89,7 @@ INLINE void FN(tile)(const shmt__pixels_shape* s, const FN(windows) * w, const T
   for (int64_t r = 0, d = s->begin[0], h = s->begin[1]; r < s->rows; r++) {
     const int64_t line = d * c->dilation[0] * s->step[0] + h * c->dilation[1] * s->step[1];
     const int64_t runs = is_run ? 1 : wide, length = is_run ? wide * channels : channels;
-    for (int64_t k = 0; k < runs; k++, weight += length * row) {
+    for (int64_t k = 0; k < runs; k++, weight += s->place_step) {
       const int64_t at = line + k * c->dilation[2] * s->step[2];
 #pragma GCC unroll 16
       for (int i = 0; i < n_pixels; i++)
@@ -97,8 +98,9 @@ INLINE void FN(tile)(const shmt__pixels_shape* s, const FN(windows) * w, const T
                                  FN(is_inside)(c, 2, w->place[2][i] + k * c->dilation[2]))
                       ? image + (w->at[i] + at)
                       : (const T*)s->zeros;
-      FN(add_run)(sum, from, weight, row, length, n_pixels, n_vectors);
+      FN(add_run)(sum, from, weight, s->channel_step, length, n_pixels, n_vectors);
     }
+    weight += (wide - runs) * s->place_step;
     if (++h < c->kernel[1]) continue;
     h = 0;
     d++;
@@ -175,8 +177,8 @@ INLINE bool FN(next_windows)(const shmt__pixels_shape* s, int64_t n, FN(cursor) 
 }
 
 /* n outputs of some vectors, whose last may be of fewer filters. */
-INLINE void FN(tiles)(const shmt__pixels_shape* s, const T* image, const T* weight, int64_t row, const T* bias,
-                      T* to, int64_t n, int64_t filters, const int n_pixels, const int n_vectors) {
+INLINE void FN(tiles)(const shmt__pixels_shape* s, const T* image, const T* weight, const T* bias, T* to, int64_t n,
+                      int64_t filters, const int n_pixels, const int n_vectors) {
   FN(cursor) at = FN(cursor_at)(s);
 
   for (int64_t q = 0; q < n; q += n_pixels, to += n_pixels * s->pitch) {
@@ -184,7 +186,7 @@ INLINE void FN(tiles)(const shmt__pixels_shape* s, const T* image, const T* weig
     FN(windows) windows;
     const bool are_inside = FN(next_windows)(s, some, &at, &windows, n_pixels);
     if (some == n_pixels && filters == n_vectors * FN(lanes)) {
-      FN(tile)(s, &windows, image, weight, row, bias, to, s->pitch, are_inside, n_pixels, n_vectors);
+      FN(tile)(s, &windows, image, weight, bias, to, s->pitch, are_inside, n_pixels, n_vectors);
       continue;
     }
     /* A whole tile beside the result. */
@@ -192,7 +194,7 @@ INLINE void FN(tiles)(const shmt__pixels_shape* s, const T* image, const T* weig
     const int64_t pitch = FN(vectors) * FN(lanes);
     for (int64_t i = 0; s->adds && i < some; i++)
       memcpy(made + i * pitch, to + i * s->pitch, (size_t)filters * sizeof(T));
-    FN(tile)(s, &windows, image, weight, row, bias, made, pitch, are_inside, n_pixels, n_vectors);
+    FN(tile)(s, &windows, image, weight, bias, made, pitch, are_inside, n_pixels, n_vectors);
     for (int64_t i = 0; i < some; i++) memcpy(to + i * s->pitch, made + i * pitch, (size_t)filters * sizeof(T));
   }
 }
@@ -201,7 +203,6 @@ INLINE void FN(tiles)(const shmt__pixels_shape* s, const T* image, const T* weig
  * shmt__pixels_shape. */
 void SHMT_LOOP(conv_pixels)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pixels_shape* s = ctx;
-  const int64_t row = (s->filters + SHMT_PIXELS_LANES - 1) / SHMT_PIXELS_LANES * SHMT_PIXELS_LANES;
   T* to = (T*)(void*)data[0];
   const T *image = (const T*)(const void*)data[1], *weight = (const T*)(const void*)data[2];
   /* Not looked at where there is none. */
@@ -214,11 +215,11 @@ void SHMT_LOOP(conv_pixels)(char* const* data, const int64_t* strides, int64_t n
     some = vectors == 4 ? 2 : vectors < 3 ? vectors : 3;
     const int64_t filters = left < some * FN(lanes) ? left : some * FN(lanes);
     if (some == 1)
-      FN(tiles)(s, image, weight + f, row, bias + f, to + f, n, filters, MOST_PIXELS, 1);
+      FN(tiles)(s, image, weight + f, bias + f, to + f, n, filters, MOST_PIXELS, 1);
     else if (some == 2)
-      FN(tiles)(s, image, weight + f, row, bias + f, to + f, n, filters, PIXELS, 2);
+      FN(tiles)(s, image, weight + f, bias + f, to + f, n, filters, PIXELS, 2);
     else
-      FN(tiles)(s, image, weight + f, row, bias + f, to + f, n, filters, PIXELS, 3);
+      FN(tiles)(s, image, weight + f, bias + f, to + f, n, filters, PIXELS, 3);
   }
 }
 #undef INLINE

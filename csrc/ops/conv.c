@@ -8,7 +8,7 @@
 #include "ops/conv_back.h"
 #include "ops/conv_columns.h"
 #include "ops/conv_direct.h"
-#include "ops/conv_pixels.h"
+#include "ops/conv_laid.h"
 #include "ops/conv_turn.h"
 
 #include <inttypes.h>
@@ -176,7 +176,9 @@ static shmt_dtype work_dtype(shmt_dtype dtype) {
  * others work in. Without columns it is faster yet, but for tiles. */
 static shmt_dtype forward_dtype(shmt_dtype dtype, const shmt__conv* c) {
   if (!shmt__is_half(dtype) || c->groups != 1) return c->dtype;
-  return (dtype == SHMT_BFLOAT16 && shmt__conv_is_tiled(c)) || !shmt__conv_is_direct(c) ? dtype : c->dtype;
+  return (dtype == SHMT_BFLOAT16 && shmt__conv_is_tiled(c)) || !(shmt__conv_is_direct(c) || shmt__conv_is_laid(c))
+             ? dtype
+             : c->dtype;
 }
 
 /* c reads the input as it lies. */
@@ -213,10 +215,9 @@ static shmt_status prepare_weight(shmt__conv* c, shmt_tensor* weight, bool are_p
   return SHMT_OK;
 }
 
-/* Does the result keep the images' format: channels as neighbours? */
-static bool keeps_format(const shmt__conv* c, const shmt_tensor* input) {
-  return !shmt__tensor_is_contiguous(input) && shmt__tensor_suggest_format(input) != SHMT_CONTIGUOUS_FORMAT &&
-         shmt__conv_is_pixels(c);
+/* Is the format that results keep one with channels as neighbours? */
+static bool channels_are_last(const shmt_tensor* input) {
+  return !shmt__tensor_is_contiguous(input) && shmt__tensor_suggest_format(input) != SHMT_CONTIGUOUS_FORMAT;
 }
 
 static shmt_status empty(shmt_ints sizes, shmt_dtype dtype, shmt_device device, shmt_tensor** out) {
@@ -256,15 +257,21 @@ static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_ten
 
   c.dtype = forward_dtype(input->dtype, &c);
   set_images(&c, input);
-  const bool are_pixels = keeps_format(&c, input);
+  const bool is_last = channels_are_last(input), are_pixels = is_last && shmt__conv_is_pixels(&c);
+  const bool is_laid = !are_pixels && shmt__conv_is_laid(&c), keeps_format = is_last && (are_pixels || is_laid);
   SHMT_TRY(shmt__tensor_empty(sizes, c.given, SHMT_CPU,
-                              are_pixels ? shmt__tensor_suggest_format(input) : SHMT_CONTIGUOUS_FORMAT, &result));
-  SHMT_TRY(prepare_weight(&c, weight, are_pixels, &w));
+                              keeps_format ? shmt__tensor_suggest_format(input) : SHMT_CONTIGUOUS_FORMAT, &result));
+  SHMT_TRY(prepare_weight(&c, weight, are_pixels || is_laid, &w));
   if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
   /* Rounded once; what is not rounded gets it afterwards. */
-  if (b && (are_pixels || shmt__is_half(c.dtype) || c.given != c.dtype)) c.bias = shmt__tensor_data(b);
-  SHMT_TRY((are_pixels ? shmt__conv_pixels : shmt__conv_forward)(&c, shmt__tensor_data(input), shmt__tensor_data(w),
-                                                                 shmt__tensor_data(result)));
+  if (b && (are_pixels || is_laid || shmt__is_half(c.dtype) || c.given != c.dtype)) c.bias = shmt__tensor_data(b);
+  if (is_laid) {
+    const shmt__planes images = shmt__planes_of(input), outputs = shmt__planes_of(result);
+    SHMT_TRY(shmt__conv_laid(&c, &images, shmt__tensor_data(w), &outputs));
+  } else {
+    SHMT_TRY((are_pixels ? shmt__conv_pixels : shmt__conv_forward)(&c, shmt__tensor_data(input), shmt__tensor_data(w),
+                                                                   shmt__tensor_data(result)));
+  }
   if (b && !c.bias) SHMT_TRY(add_bias(result, b));
   *out = SHMT_TAKE(result);
   return SHMT_OK;

@@ -7,6 +7,7 @@
 #include "ops/conv_pixels.h"
 
 #include "generated/loops.h"
+#include "iter/copy.h"
 #include "iter/move.h"
 #include "iter/threads.h"
 #include "kernels/pixels.h"
@@ -17,6 +18,7 @@
 
 enum {
   WEIGHT_BYTES = 96 << 10, /* of the rows at hand */
+  FEW_CHANNELS = 64,       /* that are cheap to be put in another order */
   TILE = 8,                /* outputs that are shared out together */
   WORTH_SHARING = 1 << 18, /* multiplications */
   LINE = 64,
@@ -34,6 +36,7 @@ typedef struct job {
   int64_t vectors, n_blocks;         /* of a group's filters: by LANES; parts of those at a time */
   int64_t block;                     /* the filters of such a part, at most */
   int64_t some_rows, some_channels;  /* of a kernel, at a time */
+  bool by_places;                    /* come rows of weights, those of a place by channels? */
   shmt__pixels_shape shape;
   atomic_bool failed;                /* out of memory */
 } job;
@@ -43,11 +46,15 @@ static int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
 
-bool shmt__conv_is_pixels(const shmt__conv* c) {
-  const int64_t filters = c->filters / c->groups, item = shmt__dtype_size[c->dtype];
+bool shmt__conv_has_pixels(const shmt__conv* c) {
+  const int64_t filters = c->filters / c->groups;
 
-  return shmt__loops[SHMT_LOOP_conv_pixels][c->dtype] && c->given == c->dtype && c->channel_step == item &&
+  return shmt__loops[SHMT_LOOP_conv_pixels][c->dtype] && !shmt__conv_is_depthwise(c) &&
          filters * 2 >= round_up(filters, SHMT_PIXELS_LANES);
+}
+
+bool shmt__conv_is_pixels(const shmt__conv* c) {
+  return shmt__conv_has_pixels(c) && c->given == c->dtype && c->channel_step == shmt__dtype_size[c->dtype];
 }
 
 /* Outputs that are products of a pixel each, where pixels of all images are evenly apart, are one row. */
@@ -66,36 +73,46 @@ static void set_even(job* j) {
   j->shape.conv = &j->even;
 }
 
-/* Rows [begin, end) of a kernel and channels from the first on of n filters, a row for each element. */
+/* Rows [begin, end) of a kernel and channels from the first on of n filters, a row for each element; room: for what is
+ * widened. */
 static void pack(const job* j, int64_t filter, int64_t n, int64_t begin, int64_t end, int64_t channel, int64_t channels,
-                 char* to) {
-  const int64_t item = j->item, row = round_up(n, SHMT_PIXELS_LANES) * item, k = j->kernel * j->channels * item;
-  const int64_t first = begin * j->wide, places = (end - begin) * j->wide;
+                 char* made, char* room) {
+  const shmt_dtype given = j->c->given, dtype = j->c->dtype;
+  const int64_t item = shmt__dtype_size[given], places = (end - begin) * j->wide, first = begin * j->wide;
+  const int64_t row = round_up(n, SHMT_PIXELS_LANES) * item, k = j->kernel * j->channels * item;
   const char* from = j->weight + filter * k;
+  char* to = given == dtype ? made : room;
 
   if (n * item < row) memset(to, 0, (size_t)(places * channels * row));
-  if (j->c->weight_last || j->kernel == 1) {
+  if (!j->by_places)
+    shmt__move_transposed(to, row, from + channel * j->kernel * item, k, channels * places, n, item);
+  else if (j->c->weight_last || j->kernel == 1)
     for (int64_t p = 0; p < places; p++)
       shmt__move_transposed(to + p * channels * row, row, from + ((first + p) * j->channels + channel) * item, k, channels,
                             n, item);
-    return;
-  }
-  for (int64_t i = 0; i < channels; i++)
-    shmt__move_transposed(to + i * row, channels * row, from + ((channel + i) * j->kernel + first) * item, k, places, n,
-                          item);
+  else
+    for (int64_t i = 0; i < channels; i++)
+      shmt__move_transposed(to + i * row, channels * row, from + ((channel + i) * j->kernel + first) * item, k, places, n,
+                            item);
+  if (to != made) shmt__cast_loop(dtype, given)(made, j->item, to, item, places * channels * row / item);
 }
+
+/* How many are at hand at most: one for each element of a filter. */
+static int64_t rows_of_weights(const job* j) { return j->some_rows * j->wide * j->some_channels; }
 
 /* The first filter of a part. */
 static int64_t block_at(const job* j, int64_t i) {
   return smaller(j->vectors * i / j->n_blocks * SHMT_PIXELS_LANES, j->filters);
 }
 
-/* n outputs from the first on of a block of a group's filters; room: for a row of bias and the rows of weights. */
+/* n outputs from the first on of a block of a group's filters; room: for a row of bias, the rows of weights, and those as
+ * they are given. */
 static void run_block(const job* j, int64_t group, int64_t block, int64_t first, int64_t n, const char* zeros,
                       char* room) {
   const shmt__conv* c = j->c;
   const int64_t filters = block_at(j, block + 1) - block_at(j, block), at = group * j->filters + block_at(j, block);
   const int64_t row = round_up(filters, SHMT_PIXELS_LANES) * j->item, rows = j->kernel / j->wide;
+  char *const weights = room + row, *const narrow = weights + rows_of_weights(j) * row;
   shmt__pixels_shape s = j->shape;
 
   memset(room, 0, (size_t)row);
@@ -109,11 +126,13 @@ static void run_block(const job* j, int64_t group, int64_t block, int64_t first,
       s.begin[1] = r % c->shape.kernel[1];
       s.rows = smaller(j->some_rows, rows - r);
       s.channels = smaller(j->some_channels, j->channels - i);
+      s.channel_step = (j->by_places ? 1 : j->kernel) * row / j->item;
+      s.place_step = (j->by_places ? s.channels : 1) * row / j->item;
       s.adds = r + i > 0;
-      pack(j, at, filters, r, r + s.rows, i, s.channels, room + row);
+      pack(j, at, filters, r, r + s.rows, i, s.channels, weights, narrow);
       s.bias = c->bias && r + s.rows == rows && i + s.channels == j->channels ? room : NULL;
       char* data[3] = {j->output + (first * c->filters + at) * j->item,
-                       (char*)(uintptr_t)j->images + (group * j->channels + i) * j->item, room + row};
+                       (char*)(uintptr_t)j->images + (group * j->channels + i) * j->item, weights};
       shmt__loops[SHMT_LOOP_conv_pixels][c->dtype](data, NULL, n, &s);
     }
   }
@@ -122,9 +141,10 @@ static void run_block(const job* j, int64_t group, int64_t block, int64_t first,
 /* Tiles of outputs, counted through the blocks of filters of the groups. */
 static void run_tiles(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
-  const int64_t row = j->block * j->item;
+  const int64_t given = shmt__dtype_size[j->c->given], narrow = j->c->given == j->c->dtype ? 0 : j->block * given;
   const uint64_t zeros = (uint64_t)round_up(j->some_channels * j->item, LINE);
-  const uint64_t nbytes = zeros + (uint64_t)((1 + j->some_rows * j->wide * j->some_channels) * row);
+  const uint64_t nbytes =
+      zeros + (uint64_t)(j->block * j->item + rows_of_weights(j) * (j->block * j->item + narrow));
   void* memory = NULL;
 
   if (shmt__alloc(nbytes, &memory) != SHMT_OK) {
@@ -156,9 +176,12 @@ shmt_status shmt__conv_pixels(const shmt__conv* c, const void* images, const voi
   j.n_blocks = ceil_div(j.filters, SHMT_PIXELS_FILTERS);
   j.block = ceil_div(j.vectors, j.n_blocks) * SHMT_PIXELS_LANES;
   const int64_t fits = at_least(WEIGHT_BYTES / (j.block * j.item), 1);
-  const int64_t rows = j.kernel / j.wide, pieces = ceil_div(j.wide * j.channels, fits);
+  j.by_places = c->weight_last || j.kernel == 1 || j.channels <= FEW_CHANNELS;
+  /* Weights that come by channels stay so, with all places of each, but for a few: by places, runs are longer. */
+  const int64_t rows = j.kernel / j.wide, least = j.by_places ? j.wide : j.kernel;
+  const int64_t pieces = smaller(ceil_div(least * j.channels, fits), j.channels);
   j.some_channels = ceil_div(j.channels, pieces);
-  j.some_rows = pieces > 1 ? 1 : ceil_div(rows, ceil_div(rows * j.wide * j.channels, fits));
+  j.some_rows = !j.by_places ? rows : pieces > 1 ? 1 : ceil_div(rows, ceil_div(rows * j.wide * j.channels, fits));
   j.shape = (shmt__pixels_shape){.conv = v, .image_step = c->image_step / j.item, .pitch = c->filters};
   for (int d = 0; d < 3; d++) j.shape.step[d] = c->step[d] / j.item;
   set_even(&j);

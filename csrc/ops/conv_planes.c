@@ -64,6 +64,12 @@ static void copy_turned(const shmt__planes* to, char* dst, const shmt__planes* f
   }
 }
 
+static void swap(int64_t* a, int64_t* b) {
+  const int64_t was = *a;
+  *a = *b;
+  *b = was;
+}
+
 void shmt__planes_copy(const shmt__planes* to, const shmt__planes* from, const int64_t* n) {
   const shmt__cast_loop_fn cast = shmt__cast_loop(to->dtype, from->dtype);
   const int64_t wide = shmt__dtype_size[to->dtype], item = shmt__dtype_size[from->dtype];
@@ -71,6 +77,12 @@ void shmt__planes_copy(const shmt__planes* to, const shmt__planes* from, const i
   int64_t size[5] = {n[0], n[1], n[2], n[3], n[4]};
 
   merge_places(size, a.stride, b.stride);
+  /* Channels to be neighbours of what are places side by side: the same the other way round. */
+  if (a.stride[1] == wide && b.stride[4] == item && a.stride[4] != wide) {
+    swap(&size[1], &size[4]);
+    swap(&a.stride[1], &a.stride[4]);
+    swap(&b.stride[1], &b.stride[4]);
+  }
   const int64_t channels = size[1], places = size[4], rows = size[0] * size[2] * size[3];
   const bool turned = channels > 1 && places > 1 && b.stride[1] == item && b.stride[4] >= channels * item &&
                       a.stride[4] == wide;

@@ -1,0 +1,14 @@
+/* ops/conv_laid.h -- convolution of images that are first laid out with their channels as neighbours. */
+#ifndef SHMT_OPS_CONV_LAID_H
+#define SHMT_OPS_CONV_LAID_H
+
+#include "ops/conv_planes.h"
+#include "ops/conv_pixels.h"
+
+/* Does it pay: is what is multiplied much beside what is laid out? */
+bool shmt__conv_is_laid(const shmt__conv* c);
+/* outputs = images * weight + c->bias; both of any strides and of dtype c->given, as the weight. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__conv_laid(const shmt__conv* c, const shmt__planes* images, const void* weight,
+                            const shmt__planes* outputs);
+
+#endif
