@@ -52,22 +52,15 @@ static shmt_status convolve(int n, const char* name, shmt_tensor* input, shmt_te
 
 /* Zeros at the far end of the spatial dims. */
 static shmt_status pad_far(shmt_tensor* input, int n, const int64_t* extra, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) padded = shmt__tensor_ref(input);
+  int64_t pad[6] = {0}; /* the last dim first: before it, behind it */
+  bool is_padded = false;
 
   for (int d = 0; d < n; d++) {
-    SHMT_AUTO(shmt_tensor) before = NULL;
-    SHMT_AUTO(shmt_tensor) zeros = NULL;
-    int64_t sizes[SHMT_MAX_DIMS];
-    const int dim = padded->n_dims - n + d;
-    if (extra[d] == 0) continue;
-    memcpy(sizes, padded->sizes, (size_t)padded->n_dims * sizeof *sizes);
-    sizes[dim] = extra[d];
-    SHMT_TRY(shmt_op_new_zeros(padded, (shmt_ints){sizes, padded->n_dims}, SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE,
-                               SHMT_DEVICE_NONE, (shmt_opt_bool){0}, &zeros));
-    before = SHMT_TAKE(padded);
-    SHMT_TRY(shmt_op_cat((shmt_tensors){(shmt_tensor* const[]){before, zeros}, 2}, dim, &padded));
+    pad[2 * (n - 1 - d) + 1] = extra[d];
+    is_padded = is_padded || extra[d] != 0;
   }
-  *out = SHMT_TAKE(padded);
+  if (is_padded) return shmt_op_constant_pad_nd(input, (shmt_ints){pad, 2 * n}, shmt__scalar_int(0), out);
+  *out = shmt__tensor_ref(input);
   return SHMT_OK;
 }
 

@@ -12,6 +12,7 @@
 
 enum {
   PART_BYTES = 640 << 10, /* of what is laid out */
+  FEW_CHANNELS = 8,       /* which are read in short runs, and turned around slowly */
   WORTH_TURNING = 100,    /* multiplications for each element that is turned around */
   WORTH_MOVING = 16,      /* the same, that is only moved or widened */
   WORTH_SHARING = 1 << 14, /* elements */
@@ -33,6 +34,7 @@ bool shmt__conv_is_laid(const shmt__conv* c) {
   const bool are_neighbours = c->channel_step == shmt__dtype_size[c->given];
 
   return shmt__conv_has_pixels(c) && !shmt__conv_is_pointwise(c) &&
+         (are_neighbours || channels >= FEW_CHANNELS) &&
          out * channels * (double)volume(s->kernel) >= (are_neighbours ? WORTH_MOVING : WORTH_TURNING) * (in + out);
 }
 

@@ -108,6 +108,15 @@ def test_results_keep_channels_last(kernel: int, filters: int, threads: int) -> 
         st.set_num_threads(before)
 
 
+def test_results_of_halves_keep_channels_last() -> None:
+    last = {"memory_format": st.channels_last}
+    x = st.arange(2 * 24 * 30 * 21).reshape(2, 24, 30, 21).fmod(7.0).half()
+    w = st.arange(50 * 24 * 9).reshape(50, 24, 3, 3).fmod(5.0).half()
+    got = nnf.conv2d(x.contiguous(**last), w, padding=1)
+    assert got.is_contiguous(**last)
+    assert st.equal(got, nnf.conv2d(x.double(), w.double(), padding=1).half())
+
+
 def test_gradients_keep_channels_last() -> None:
     last = {"memory_format": st.channels_last}
     x = st.randn(2, 16, 9, 8).contiguous(**last).requires_grad_()
