@@ -31,16 +31,33 @@ static void locks_init(void) {
 
 /* --- life ------------------------------------------------------------------------- */
 
-shmt_autograd_meta* shmt__meta_create(shmt_tensor* t) {
+static shmt_autograd_meta* empty_meta(void) {
   shmt_autograd_meta* m = shmt__pool_take(sizeof *m);
   if (SHMT_UNLIKELY(!m)) {
     (void)shmt__fail(SHMT_E_NOMEM, "out of memory for %zu bytes of autograd metadata", sizeof *m);
     return NULL;
   }
   memset(m, 0, sizeof *m);
+  return m;
+}
+
+shmt_autograd_meta* shmt__meta_create(shmt_tensor* t) {
+  shmt_autograd_meta* m = empty_meta();
+  if (SHMT_UNLIKELY(!m)) return NULL;
   if (t->flags & SHMT_TENSOR_VIEW) m->attr_version = shmt__tensor_version(t);
   t->autograd = m;
   return m;
+}
+
+/* That of a view whose base has joined the graph, without a history yet; other threads may make it too. */
+static shmt_autograd_meta* meta_of_stale_view(shmt_tensor* view, uint32_t version) {
+  shmt_autograd_meta *m = empty_meta(), *found = NULL;
+  if (!m) return NULL;
+  m->attr_version = version - 1;
+  /* release: publishes it filled; acquire: sees the other thread's. */
+  if (__atomic_compare_exchange_n(&view->autograd, &found, m, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return m;
+  shmt__pool_give(m, sizeof *m);
+  return found;
 }
 
 static void meta_free(shmt_autograd_meta* m) {
@@ -102,29 +119,30 @@ static shmt_status make_view_node(shmt_tensor* view, shmt_node** out) {
 }
 
 shmt_status shmt__meta_refresh_slow(shmt_tensor* view) {
-  shmt_autograd_meta* m = view->autograd;
-  uint32_t version = shmt__tensor_version(view);
+  /* acquire, here and below: who sees the version sees the history that is right for it. */
+  shmt_autograd_meta* m = __atomic_load_n(&view->autograd, __ATOMIC_ACQUIRE);
+  const uint32_t version = shmt__tensor_version(view);
   if (m) {
-    if (m->attr_version == version) return SHMT_OK;
-    if (!m->grad_fn && !(view->base->keys & SHMT_KEYBIT_Autograd)) return SHMT_OK;
+    if (__atomic_load_n(&m->attr_version, __ATOMIC_ACQUIRE) == version) return SHMT_OK;
+    const bool has_history = __atomic_load_n(&m->grad_fn, __ATOMIC_RELAXED) != NULL;
+    if (!has_history && !(view->base->keys & SHMT_KEYBIT_Autograd)) return SHMT_OK;
   } else {
     if (!view->base->autograd || !view->base->autograd->grad_fn) return SHMT_OK;
-    m = shmt__meta_create(view);
+    m = meta_of_stale_view(view, version);
     if (!m) return SHMT_E_NOMEM;
-    m->attr_version = version - 1;
   }
   shmt_node* fn;
   SHMT_TRY(make_view_node(view, &fn));
   shmt__grad_lock(m);
   shmt_node* old = fn;
   if (m->attr_version != version) {
-    m->attr_version = version;
     if (fn) {
       old = m->grad_fn;
-      m->grad_fn = fn;
+      __atomic_store_n(&m->grad_fn, fn, __ATOMIC_RELAXED);
       m->output_nr = 0;
       shmt__tensor_set_autograd_bit(view, true);
     }
+    __atomic_store_n(&m->attr_version, version, __ATOMIC_RELEASE);
   }
   shmt__grad_unlock(m);
   shmt_status status = SHMT_OK;

@@ -6,7 +6,8 @@
  * Note [Views in the graph]
  * A view whose base was changed in place has a stale history: attr_version is not the version any
  * more. Its grad_fn is then made anew, an AsStridedBackward0 of the base, by shmt__meta_refresh,
- * which everybody calls who reads the grad_fn of a view. A view without metadata was plain when it
+ * which everybody calls who reads the grad_fn of a view; threads that use one view may do so at once.
+ * A view without metadata was plain when it
  * was made; it joins the graph when its base has got a grad_fn.
  */
 #ifndef SHMT_AUTOGRAD_META_H
@@ -39,7 +40,7 @@ static inline shmt_autograd_meta* shmt__meta_of(shmt_tensor* t) {
 shmt_status shmt__meta_refresh_slow(shmt_tensor* view);
 static inline shmt_status shmt__meta_refresh(shmt_tensor* t) {
   if (SHMT_LIKELY(!(t->flags & SHMT_TENSOR_VIEW))) return SHMT_OK;
-  if (!t->autograd && !(t->base->keys & SHMT_KEYBIT_Autograd)) return SHMT_OK;
+  if (!__atomic_load_n(&t->autograd, __ATOMIC_RELAXED) && !(t->base->keys & SHMT_KEYBIT_Autograd)) return SHMT_OK;
   return shmt__meta_refresh_slow(t);
 }
 

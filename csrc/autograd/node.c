@@ -181,7 +181,7 @@ shmt_status shmt__gradient_edge(shmt_tensor* t, shmt_edge* out) {
 }
 
 shmt_status shmt__node_connect(shmt_node* n, uint32_t i, shmt_tensor* t) {
-  if (!t || (!(t->keys & SHMT_KEYBIT_Autograd) && SHMT_LIKELY(!(t->flags & SHMT_TENSOR_VIEW))))
+  if (!t || (SHMT_LIKELY(!(t->flags & SHMT_TENSOR_VIEW)) && !(t->keys & SHMT_KEYBIT_Autograd)))
     return SHMT_OK;
   shmt_edge edge;
   SHMT_TRY(shmt__gradient_edge(t, &edge));

@@ -146,7 +146,7 @@ bool shmt__tensor_is_contiguous_in(const shmt_tensor* t, shmt_memory_format form
 /* contiguous or channels-last(-3d), the one preserve_format would pick. */
 shmt_memory_format shmt__tensor_suggest_format(const shmt_tensor* t);
 static inline shmt_keyset shmt__tensor_keys(const shmt_tensor* t) {
-  shmt_keyset k = t->keys;
+  shmt_keyset k = __atomic_load_n(&t->keys, __ATOMIC_RELAXED);
   if (SHMT_UNLIKELY(t->flags & SHMT_TENSOR_VIEW)) k |= t->base->keys & SHMT_KEYBIT_Autograd;
   return k;
 }
@@ -232,7 +232,9 @@ shmt_status shmt__tensor_set_geometry(shmt_tensor* t, shmt_ints sizes, shmt_ints
 shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src);
 /* Set or clear requires-grad in keys only (autograd owns the meaning). */
 static inline void shmt__tensor_set_autograd_bit(shmt_tensor* t, bool on) {
-  t->keys = on ? (t->keys | SHMT_KEYBIT_Autograd) : (t->keys & ~SHMT_KEYBIT_Autograd);
+  /* relaxed, here and where keys are read: threads that use a view may find that its base has joined the graph. */
+  __atomic_store_n(&t->keys, on ? (t->keys | SHMT_KEYBIT_Autograd) : (t->keys & ~SHMT_KEYBIT_Autograd),
+                   __ATOMIC_RELAXED);
 }
 
 /* --- hooks upward (installed once by higher layers) --------------------------- */

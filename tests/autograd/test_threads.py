@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import pytest
+
 import shmtensor as st
 
 
@@ -48,6 +50,31 @@ def test_threads_first_use_of_a_leaf_at_once() -> None:
 
         run_all(work)
         assert x.grad.tolist() == [12.0] * 4
+
+
+@pytest.mark.parametrize("n", [10, 100_000])
+def test_threads_use_a_view_whose_base_has_joined_the_graph(n: int) -> None:
+    for before in range(40):
+        w = st.ones(n, requires_grad=True)
+        base = w * 0 if before % 2 else st.zeros(n)
+        view = base.view(-1)
+        base.add_(w)
+        made: list[st.Tensor] = []
+        barrier = threading.Barrier(4)
+
+        def work(
+            i: int,
+            view: st.Tensor = view,
+            made: list[st.Tensor] = made,
+            barrier: threading.Barrier = barrier,
+        ) -> None:
+            barrier.wait()
+            made.append(view * 3)
+
+        run_all(work)
+        sum(made).sum().backward()
+        assert w.grad[0] == 12
+        assert w.grad[-1] == 12
 
 
 def test_threads_graph_made_on_one_runs_and_ends_on_another() -> None:
