@@ -8,9 +8,10 @@
 #include "ops/fft_line.h"
 #include "storage/allocator.h"
 
-/* Elements that are worth a thread; bytes of a block's scratch that stay in the first cache; bytes that are taken from the
- * stack: of the allocator, a thread would get what another one's cache holds. */
-enum { GRAIN_POINTS = 1 << 12, NEAR_BYTES = 32 << 10, ROOM_BYTES = 256 << 10 };
+/* Elements that are worth a thread; bytes of a block's scratch that stay in the first cache; of columns
+ * whose pages are too many; bytes that are taken from the stack: of the allocator, a thread would get what another one's
+ * cache holds. */
+enum { GRAIN_POINTS = 1 << 12, NEAR_BYTES = 32 << 10, FAR_BYTES = 1 << 20, ROOM_BYTES = 256 << 10 };
 
 typedef struct job {
   const shmt__fft_request* r;
@@ -121,9 +122,12 @@ static void place_pair(const job* j, const bundle* at, int64_t step, shmt__fft_p
 static bool is_paired(const shmt__fft_request* r) { return r->form != SHMT_FFT_C2C && r->length % 2 != 0; }
 
 static shmt__fft_kind kind_of(const shmt__fft_request* r) {
-  /* Runs where the parts apart would leave the first cache: each block of few lines begins anew. */
+  const int64_t step = r->in.step > r->out.step ? r->in.step : r->out.step;
+  const int64_t span = step > 2 ? step * r->length * (shmt__dtype_size[r->dtype] / 2) : 0;
+  /* Runs where the parts apart would leave the first cache: each block of few lines begins anew. But long columns touch
+   * so many pages that twice the lines at once is worth more. */
   if (r->form == SHMT_FFT_C2C)
-    return 2 * r->length * shmt__fft_element_bytes() > NEAR_BYTES ? SHMT_FFT_RUNS : SHMT_FFT_COMPLEX;
+    return 2 * r->length * shmt__fft_element_bytes() > NEAR_BYTES && span <= FAR_BYTES ? SHMT_FFT_RUNS : SHMT_FFT_COMPLEX;
   if (r->form == SHMT_FFT_C2R) return is_paired(r) ? SHMT_FFT_TO_PAIR : SHMT_FFT_TO_EVEN;
   return is_paired(r) ? SHMT_FFT_FROM_PAIR : SHMT_FFT_FROM_EVEN;
 }

@@ -224,3 +224,18 @@ def test_stft_and_istft_have_derivatives() -> None:
 def test_stft_refuses(call: Callable[[Any], Any], text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
         call(tensor(samples(20).real))
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 601, 131), (1, 1009, 99), (3, 512, 150), (1, 4100, 23), (33, 360, 1)]
+)
+def test_lines_that_threads_share(threads: int, shape: tuple[int, ...]) -> None:
+    """Columns whose pages are many, and dense lines, in blocks that are not all full."""
+    x = samples(*shape)
+    single = x.astype(np.complex64)
+    for dim in (1, 2, (1, 2)):
+        dims = dim if isinstance(dim, tuple) else (dim,)
+        close(fft.fftn(tensor(x), dim=dims), np.fft.fftn(x, axes=dims))
+        close(fft.ifftn(tensor(x).flip(2), dim=dims), np.fft.ifftn(x[..., ::-1], axes=dims))
+        close(fft.fftn(tensor(single), dim=dims), np.fft.fftn(x, axes=dims), 2e-6)
+        close(fft.rfftn(tensor(x.real), dim=dims), np.fft.rfftn(x.real, axes=dims))
