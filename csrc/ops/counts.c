@@ -40,14 +40,41 @@ typedef struct tally {
   int64_t bits[MOST_TABLES]; /* of all numbers of a share */
 } tally;
 
+/* How often each byte is in x; returns the bits set in any of the numbers, all if one is negative. Neighbours count in
+ * tables of their own: a count that has just been stored is slow to load. */
+static int64_t count_bytes(const uint8_t* x, int64_t n, bool is_signed, int64_t* table) {
+  enum { VALUES = 256, TABLES = 4 };
+  int64_t all = 0, i = 0;
+  uint64_t eight;
+
+  memset(table, 0, TABLES * VALUES * sizeof *table);
+  for (; i + 8 <= n; i += 8) {
+    memcpy(&eight, x + i, sizeof eight);
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; k++) table[k % TABLES * VALUES + (eight >> 8 * k & (VALUES - 1))]++;
+  }
+  for (; i < n; i++) table[x[i]]++;
+  for (int64_t value = 0; value < VALUES; value++) {
+    for (int64_t k = 1; k < TABLES; k++) table[value] += table[k * VALUES + value];
+    if (table[value]) all |= is_signed && value > INT8_MAX ? -1 : value;
+  }
+  return all;
+}
+
 static void count_shares(void* ctx, int64_t begin, int64_t end) {
   tally* t = ctx;
-  int64_t room[COUNT_BLOCK];
+  _Alignas(64) int64_t room[COUNT_BLOCK];
 
   for (int64_t k = begin; k < end; k++) {
     int64_t* const table = t->tables + k * TABLE;
     const int64_t last = (k + 1) * t->share < t->x->numel ? (k + 1) * t->share : t->x->numel;
     int64_t all = 0, used = 0, n;
+    if (shmt__tensor_item_bytes(t->x) == 1) {
+      const uint8_t* const bytes = (const uint8_t*)shmt__tensor_data(t->x) + k * t->share;
+      t->bits[k] = count_bytes(bytes, last - k * t->share, t->x->dtype == SHMT_INT8, table);
+      t->used[k] = UINT8_MAX + 1;
+      continue;
+    }
     for (int64_t at = k * t->share; at < last; at += n) {
       n = block_length(at, last);
       const int64_t* const x = load_as(SHMT_INT64, t->x, at, n, room);
@@ -109,7 +136,8 @@ static shmt_status count_length(const shmt_tensor* x, int64_t minlength, int64_t
 
 /* Numbers are compared with the length once more: another process may change them after they were looked through. */
 static void count_each(const shmt_tensor* x, int64_t* count, int64_t length) {
-  int64_t room[COUNT_BLOCK], n;
+  _Alignas(64) int64_t room[COUNT_BLOCK];
+  int64_t n;
 
   for (int64_t begin = 0; begin < x->numel; begin += n) {
     n = block_length(begin, x->numel);
@@ -122,7 +150,8 @@ static void count_each(const shmt_tensor* x, int64_t* count, int64_t length) {
 }
 
 static void add_each(const shmt_tensor* x, const shmt_tensor* weights, double* sum, int64_t length) {
-  int64_t room[COUNT_BLOCK], n;
+  _Alignas(64) int64_t room[COUNT_BLOCK];
+  int64_t n;
   double weight_room[COUNT_BLOCK];
 
   for (int64_t begin = 0; begin < x->numel; begin += n) {

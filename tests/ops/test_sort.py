@@ -314,6 +314,16 @@ def test_places_of_other_dtypes_and_as_int32(threads: int, bounds: str, values: 
                 assert st.equal(found, st.bucketize(t, st.from_numpy(edges), right=side == "right"))
 
 
+@pytest.mark.parametrize("n", [511, 512, 519, 200_003])
+def test_bincount_of_signed_bytes(threads: int, n: int) -> None:
+    a = _RNG.integers(0, 128, n).astype(np.int8)
+    counts = st.bincount(st.from_numpy(a), minlength=140)
+    assert np.array_equal(counts.numpy(), np.bincount(a, minlength=140))
+    a[n // 2] = -1
+    with pytest.raises(RuntimeError, match="non-negative"):
+        st.bincount(st.from_numpy(a))
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64"])
 @pytest.mark.parametrize("high", [100, 250, 30_000])
 def test_bincount_of_every_integer(threads: int, dtype: str, high: int) -> None:
