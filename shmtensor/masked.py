@@ -81,16 +81,21 @@ def _filled(input: Tensor, mask: Tensor | None, value: float) -> Tensor:
     return _C.where(_full_mask(input, mask), input, fill)
 
 
-def _lowest(dtype: Any) -> Any:
-    if dtype.is_floating_point:
-        return -math.inf
-    return 0 if dtype is _C.bool else iinfo(dtype).min
+def _without(name: str, input: Tensor, mask: Tensor | None, sign: int) -> Tensor:
+    """*input* with what no maximum (*sign* -1) or minimum (1) is, where it does not count.
 
-
-def _highest(dtype: Any) -> Any:
-    if dtype.is_floating_point:
-        return math.inf
-    return 1 if dtype is _C.bool else iinfo(dtype).max
+    Raises:
+        NotImplementedError: There is none for bool.
+        TypeError: Or for complex numbers.
+    """
+    if mask is None:
+        return input
+    if input.dtype is _C.bool:
+        raise NotImplementedError(f"identity of {name} on {input.dtype} input")
+    if input.dtype.is_floating_point:
+        return _filled(input, mask, sign * math.inf)
+    whole = iinfo(input.dtype)
+    return _filled(input, mask, whole.min if sign < 0 else whole.max)
 
 
 def _sum_dtype(input: Tensor, dtype: Any) -> Any:
@@ -158,7 +163,7 @@ def amax(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Find the largest element that counts. See `sum` for the arguments."""
-    filled = _filled(input, mask, _lowest(input.dtype))
+    filled = _without("amax", input, mask, -1)
     return filled.amax(_dims(dim, input.dim()), keepdim).to(dtype or input.dtype)
 
 
@@ -171,7 +176,7 @@ def amin(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Find the smallest element that counts. See `sum` for the arguments."""
-    filled = _filled(input, mask, _highest(input.dtype))
+    filled = _without("amin", input, mask, 1)
     return filled.amin(_dims(dim, input.dim()), keepdim).to(dtype or input.dtype)
 
 
@@ -184,7 +189,7 @@ def argmax(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Find the index of the largest element that counts. See `sum`; *dtype* is *input*'s."""
-    filled = _filled(input, mask, _lowest(input.dtype))
+    filled = _without("argmax", input, mask, -1)
     return filled.argmax(dim, keepdim).to(dtype or input.dtype)
 
 
@@ -197,7 +202,7 @@ def argmin(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Find the index of the smallest element that counts. See `sum`; *dtype* is *input*'s."""
-    filled = _filled(input, mask, _highest(input.dtype))
+    filled = _without("argmin", input, mask, 1)
     return filled.argmin(dim, keepdim).to(dtype or input.dtype)
 
 
@@ -271,9 +276,11 @@ def logsumexp(
     mask: Tensor | None = None,
 ) -> Tensor:
     """Return the logarithm of the sum of exponentials of what counts. See `sum`."""
-    lowest = -math.inf if _is_inexact(input.dtype) else _lowest(input.dtype)
-    result = _filled(input, mask, lowest).logsumexp(_dims(dim, input.dim()), keepdim)
-    return result.to(dtype or input.dtype)
+    if input.dtype.is_complex:
+        filled = _filled(input, mask, -math.inf)
+    else:
+        filled = _without("logsumexp", input, mask, -1)
+    return filled.logsumexp(_dims(dim, input.dim()), keepdim).to(dtype or input.dtype)
 
 
 def logaddexp(
@@ -400,19 +407,19 @@ def std(
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Return exponentials scaled to the sum 1 along *dim*; 0 for what does not count."""
-    return _filled(input.to(dtype or input.dtype), mask, -math.inf).softmax(dim)
+    return _without("amax", input.to(dtype or input.dtype), mask, -1).softmax(dim)
 
 
 def log_softmax(
     input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
     """Return the logarithm of `softmax`."""
-    return _filled(input.to(dtype or input.dtype), mask, -math.inf).log_softmax(dim)
+    return _without("amax", input.to(dtype or input.dtype), mask, -1).log_softmax(dim)
 
 
 def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """Return `softmax` of the negated input."""
-    return (-_filled(input.to(dtype or input.dtype), mask, math.inf)).softmax(dim)
+    return (-_without("amin", input.to(dtype or input.dtype), mask, 1)).softmax(dim)
 
 
 def normalize(

@@ -109,3 +109,21 @@ def test_dtypes_of_whole_numbers() -> None:
     assert st.masked.cumsum(x, 0, dtype=st.int64).dtype is st.int64
     assert st.masked.logsumexp(x, 0).dtype is st.int32
     assert x.sum_to_size(()).dtype is st.int64
+
+
+def test_dtypes_without_a_smallest_value_are_refused() -> None:
+    mask = st.ones(3, dtype=st.bool)
+    for name in ("amax", "amin", "argmax", "argmin"):
+        function = getattr(st.masked, name)
+        with pytest.raises(NotImplementedError, match=f"^identity of {name} on torch.bool input$"):
+            function(mask, mask=mask)
+        with pytest.raises(TypeError, match="requires an integer input type"):
+            function(st.ones(3, dtype=st.complex64), mask=mask)
+    with pytest.raises(NotImplementedError, match="identity of logsumexp"):
+        st.masked.logsumexp(mask, 0, mask=mask)
+    for function in (st.masked.softmax, st.masked.softmin, st.masked.log_softmax):
+        with pytest.raises(NotImplementedError, match=r"identity of am(ax|in) on torch\.bool"):
+            function(mask, 0, mask=mask)
+        with pytest.raises(NotImplementedError, match="not implemented for 'Int'"):
+            function(st.ones(3, dtype=st.int32), 0, mask=mask)
+    assert st.masked.amax(mask).item() is True
