@@ -2,6 +2,7 @@
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
+#include "generated/loops.h"
 #include "generated/ops.h"
 #include "iter/blocks.h"
 #include "ops/check.h"
@@ -333,14 +334,22 @@ static void settle(race* best, int64_t k, int64_t at, race r) {
 
 /* Draw k of n without replacement: each place waits for a time with rate p, the first k win. */
 static void draw_without(const double* p, int64_t n, race* best, int64_t* out, int64_t k, shmt_generator* g) {
+  const int64_t strides[2] = {sizeof(double), sizeof(double)};
+  double waits[SPAN]; /* negative */
+
   for (int64_t i = 0; i < n; i++) {
-    const double wait = -log1p(-shmt__generator_uniform(g));
-    const race r = {p[i] > 0 ? wait / p[i] : INFINITY, i};
+    const int64_t at = i % SPAN;
+    if (at == 0) {
+      const int64_t width = n - i < SPAN ? n - i : SPAN;
+      for (int64_t j = 0; j < width; j++) waits[j] = -shmt__generator_uniform(g);
+      shmt__loops[SHMT_LOOP_log1p][SHMT_FLOAT64]((char*[]){(char*)waits, (char*)waits}, strides, width, NULL);
+    }
+    const race r = {p[i] > 0 ? -waits[at] / p[i] : INFINITY, i};
     if (i < k)
       best[i] = r;
     else if (r.time < best[0].time)
       settle(best, k, 0, r);
-    for (int64_t at = k / 2 - 1; i == k - 1 && at >= 0; at--) settle(best, k, at, best[at]);
+    for (int64_t next = k / 2 - 1; i == k - 1 && next >= 0; next--) settle(best, k, next, best[next]);
   }
   for (int64_t s = k - 1; s > 0; s--) { /* the last to arrive, and who takes its place in the heap */
     out[s] = best[0].index;
