@@ -237,29 +237,49 @@ static inline bool SHMT_LOOP(pool_row_place)(const shmt__pool_row* r, int64_t ow
   return true;
 }
 
+enum { FN(lanes) = 32 / sizeof(T) };
+typedef T FN(some) __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
+
+/* The average over a window of so many vectors of channels from `image` on: sums stay in registers. */
+static inline __attribute__((always_inline)) void FN(average_channels)(const shmt__pool_row* r, const T* image, const int64_t* at,
+                                                                       T shares, int many, T* to) {
+  const int64_t* in = r->shape->in;
+  FN(some) sum[4] = {{0}};
+
+  for (int64_t d = at[0]; d < at[1]; d++)
+    for (int64_t h = at[2]; h < at[3]; h++)
+      for (int64_t w = at[4]; w < at[5]; w++) {
+        const T* line = image + ((d * in[1] + h) * in[2] + w) * r->channels;
+#pragma GCC unroll 4
+        for (int k = 0; k < many; k++) sum[k] += *(const FN(some)*)(const void*)(line + k * FN(lanes));
+      }
+#pragma GCC unroll 4
+  for (int k = 0; k < many; k++) *(FN(some)*)(void*)(to + k * FN(lanes)) = sum[k] / shares;
+}
+
 /* data: out, of a row of outputs; the image, channels side by side. */
 void SHMT_LOOP(avg_pool_channels_last)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_row* r = ctx;
   const shmt__pool_shape* s = r->shape;
-  T* out = (T*)(void*)data[0];
+  T* to = (T*)(void*)data[0];
   const T* image = (const T*)(const void*)data[1];
 
   (void)strides;
-  for (int64_t ow = 0; ow < n; ow++) {
-    int64_t at[6] = {0}, shares = 0;
-    const bool is_empty = !SHMT_LOOP(pool_row_place)(r, ow, at, &shares);
-    for (int64_t begin = 0; begin < r->channels; begin += SHMT_POOL_WIDTH) {
-      const int64_t many = r->channels - begin < SHMT_POOL_WIDTH ? r->channels - begin : SHMT_POOL_WIDTH;
-      TOTAL sum[SHMT_POOL_WIDTH];
-      for (int64_t c = 0; c < many; c++) sum[c] = 0;
+  for (int64_t ow = 0; ow < n; ow++, to += r->channels) {
+    int64_t at[6], shares, c = 0;
+    if (!SHMT_LOOP(pool_row_place)(r, ow, at, &shares)) {
+      for (; c < r->channels; c++) to[c] = 0;
+      continue;
+    }
+    for (; c + 4 * FN(lanes) <= r->channels; c += 4 * FN(lanes))
+      FN(average_channels)(r, image + c, at, (T)shares, 4, to + c);
+    for (; c + FN(lanes) <= r->channels; c += FN(lanes)) FN(average_channels)(r, image + c, at, (T)shares, 1, to + c);
+    for (; c < r->channels; c++) {
+      TOTAL sum = 0;
       for (int64_t d = at[0]; d < at[1]; d++)
         for (int64_t h = at[2]; h < at[3]; h++)
-          for (int64_t w = at[4]; w < at[5]; w++) {
-            const T* line = image + ((d * s->in[1] + h) * s->in[2] + w) * r->channels + begin;
-            for (int64_t c = 0; c < many; c++) sum[c] += (TOTAL)line[c];
-          }
-      T* to = out + ow * r->channels + begin;
-      for (int64_t c = 0; c < many; c++) to[c] = (T)(is_empty ? 0 : SHMT_LOOP(pool_share_of)(sum[c], shares));
+          for (int64_t w = at[4]; w < at[5]; w++) sum += (TOTAL)image[((d * s->in[1] + h) * s->in[2] + w) * r->channels + c];
+      to[c] = (T)SHMT_LOOP(pool_share_of)(sum, shares);
     }
   }
 }

@@ -32,23 +32,29 @@ void SHMT_LOOP(resample)(char* const* data, const int64_t* strides, int64_t n, c
 #else
 /* As many as possible of four lines of one element at a time, whose two neighbours are read as one; returns how many. */
 static int64_t FN(resample_pairs)(const shmt__resample_shape* s, const T* in, T* out) {
-  typedef T some __attribute__((vector_size(8 * sizeof(T))));
+  typedef T some __attribute__((vector_size(4 * sizeof(T))));
+  typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) place;
+  typedef place order __attribute__((vector_size(4 * sizeof(place))));
   const int64_t *first = s->first, *count = s->count;
+  const ACC* weights = s->weights;
   int64_t p = 0;
 
   if (sizeof(T) != sizeof(float) || s->taps != 2) return 0;
   for (; p + 4 <= s->out && (count[p] & count[p + 1] & count[p + 2] & count[p + 3]) == 2; p += 4) {
-    int64_t pairs[4];
-    some x, w;
-#pragma GCC unroll 4
-    for (int k = 0; k < 4; k++) memcpy(&pairs[k], in + first[p + k], sizeof *pairs);
-    typedef int64_t bits __attribute__((vector_size(sizeof pairs)));
-    const bits all = {pairs[0], pairs[1], pairs[2], pairs[3]};
-    memcpy(&x, &all, sizeof all);
-    memcpy(&w, (const ACC*)s->weights + p * 2, sizeof w);
-    x *= w;
-#pragma GCC unroll 4
-    for (int k = 0; k < 4; k++) out[p + k] = x[2 * k] + x[2 * k + 1];
+    some x[2], w[2];
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; k++) {
+      typedef int64_t two __attribute__((vector_size(2 * sizeof(int64_t))));
+      int64_t pairs[2];
+      memcpy(&pairs[0], in + first[p + 2 * k], sizeof *pairs);
+      memcpy(&pairs[1], in + first[p + 2 * k + 1], sizeof *pairs);
+      const two both = {pairs[0], pairs[1]};
+      memcpy(&x[k], &both, sizeof both);
+      memcpy(&w[k], weights + 2 * p + 4 * k, sizeof w[k]);
+      x[k] *= w[k];
+    }
+    const some sum = __builtin_shuffle(x[0], x[1], (order){0, 2, 4, 6}) + __builtin_shuffle(x[0], x[1], (order){1, 3, 5, 7});
+    memcpy(out + p, &sum, sizeof sum);
   }
   return p;
 }

@@ -118,12 +118,12 @@ static shmt_status in_format_of(const shmt_tensor* self, shmt_tensor** t) {
   return shmt__tensor_contiguous(dense, shmt__tensor_suggest_format(self), t);
 }
 
-/* Lines whose channels are neighbours, as images of one row, which have loops for that; *out stays NULL for others, and where
- * windows are so short that lines are better laid dense. sizes: of the result, changed alike. New reference. */
+/* Lines whose channels are neighbours, as images of one row, which have loops for that and keep their format, as in torch;
+ * *out stays NULL for others, and for maxima of windows so short that lines are better laid dense. sizes: of the result, changed alike. New reference. */
 static shmt_status as_image(shmt_tensor* self, int n, int row, const int64_t* sizes, int64_t* image_sizes, shmt_tensor** out) {
   const int64_t *size = self->sizes, *step = self->strides;
 
-  if (row != SHMT_LOOP_adaptive_max_pool && row != SHMT_LOOP_adaptive_avg_pool) return SHMT_OK;
+  if (row != SHMT_LOOP_adaptive_max_pool && row != SHMT_LOOP_adaptive_avg_pool && row != SHMT_LOOP_avg_pool) return SHMT_OK;
   if (n != 1 || self->n_dims != 3 || size[1] < 2 || size[2] < 2 || step[1] != 1 || step[2] != size[1]) return SHMT_OK;
   memcpy(image_sizes, (int64_t[]){sizes[0], sizes[1], 1, sizes[2]}, 4 * sizeof *image_sizes);
   return shmt__tensor_alias(self, SHMT_INTS(size[0], size[1], 1, size[2]),
@@ -273,7 +273,8 @@ static shmt_status average(const char* name, int n, int row, const shmt__pool_sh
 
   SHMT_REQUIRE_LOOP(row, self->dtype, name);
   SHMT_TRY(as_image(self, n, row, sizes, image_sizes, &image));
-  if (image) {
+  /* Those that are summed as planes are laid as their result is expected to lie only where that costs nothing. */
+  if (image && (row != SHMT_LOOP_avg_pool || shmt__pool_format(image, row, s, 2) != SHMT_CONTIGUOUS_FORMAT)) {
     SHMT_TRY(average(name, 2, row, s, image_sizes, image, out));
     return as_line(out);
   }

@@ -251,6 +251,22 @@ def test_pools_of_channels_last_images_are_those_of_planes(
             _same(got, expected)
 
 
+@pytest.mark.parametrize("channels", [1, 3, 8, 45, 150])
+@pytest.mark.parametrize("dtype", [st.float32, st.float64, st.float16, st.int32])
+def test_averages_of_lines_whose_channels_are_neighbours(dtype: st.dtype, channels: int) -> None:
+    x = (st.rand(2, 21, channels) * 100).to(dtype).transpose(1, 2)
+    for kernel, stride, padding, ceil, inside in itertools.product(
+        (1, 3, 4), (1, 2), (0, 1), (False, True), (False, True)
+    ):
+        if padding > kernel // 2:
+            continue
+        got = nnf.avg_pool1d(x, kernel, stride, padding, ceil, inside)
+        wanted = nnf.avg_pool1d(x.contiguous(), kernel, stride, padding, ceil, inside)
+        assert st.allclose(got.double(), wanted.double(), rtol=1e-6, atol=0.0)
+        if channels >= 8 and dtype in (st.float32, st.float64):
+            assert got.transpose(1, 2).is_contiguous()
+
+
 @pytest.mark.parametrize("dtype", [st.float32, st.float64, st.bfloat16])
 @pytest.mark.parametrize("size", [(1, 2), (3, 4), (7, 9), (10, 12)])
 def test_equal_shares_of_channels_last_images(dtype: st.dtype, size: tuple[int, int]) -> None:
