@@ -72,14 +72,23 @@ static char* find_source(const job* j, int64_t image, int64_t first, int64_t las
   return last == first ? room : shmt__packed(&lines, room);
 }
 
-static void run_block(const job* j, int64_t block, char* const* room) {
+/* What lines block `block` of an image is made of. */
+typedef struct span {
+  int64_t block, first, last;
+} span;
+
+/* found: of the block before, which is often the same one of another image. */
+static void run_block(const job* j, int64_t block, span* found, char* const* room) {
   const int64_t wide = shmt__dtype_size[j->work];
   const int64_t image = block / j->blocks, begin = block % j->blocks * j->rows;
   const int64_t end = begin + j->rows < j->shape[0].out ? begin + j->rows : j->shape[0].out;
   shmt__resample_shape s = j->shape[0];
-  int64_t first, last;
 
-  find_lines(&s, begin, end, &first, &last);
+  if (found->block != block % j->blocks) {
+    found->block = block % j->blocks;
+    find_lines(&s, begin, end, &found->first, &found->last);
+  }
+  const int64_t first = found->first, last = found->last;
   char* from = find_source(j, image, first, last, room[DENSE]);
   if (j->work != j->dtype) {
     shmt__cast_loop(j->work, j->dtype)(room[WIDE], wide, from, j->item, (last - first) * line_elements(j));
@@ -105,6 +114,7 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   uint64_t nbytes = 0;
   void* memory = NULL;
   char* room[ROOMS];
+  span found = {.block = -1};
 
   for (int i = 0; i < ROOMS; i++) nbytes += j->room[i];
   if (shmt__alloc(nbytes, &memory) != SHMT_OK) {
@@ -114,7 +124,7 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   }
   room[0] = memory;
   for (int i = 1; i < ROOMS; i++) room[i] = room[i - 1] + j->room[i - 1];
-  for (; begin < end; begin++) run_block(j, begin, room);
+  for (; begin < end; begin++) run_block(j, begin, &found, room);
   shmt__dealloc(memory, nbytes);
 }
 
