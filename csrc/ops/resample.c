@@ -20,9 +20,9 @@
 #include <math.h>
 #include <string.h>
 
-/* MOST_DIMS: that are resized. BLOCK_BYTES: of what lies between two of them; at least so many times the lines that one line
- * of the result is made of. */
-enum { GRAIN = 16384, MOST_DIMS = 3, BLOCK_BYTES = 256 << 10, BLOCK_LINES = 6 };
+/* MOST_DIMS: that are resized. BLOCK_BYTES: of what the first is resized from; at least so many times the lines that one line
+ * of the result is made of. STEP_BYTES: of what is widened, narrowed or laid dense at a time. */
+enum { GRAIN = 16384, MOST_DIMS = 3, BLOCK_BYTES = 192 << 10, BLOCK_LINES = 4, STEP_BYTES = 16 << 10 };
 
 typedef shmt__resample_plan plan;
 
@@ -38,6 +38,7 @@ typedef struct job {
   shmt__resample_shape shape[MOST_DIMS]; /* inner: behind each, already resized */
   int64_t lines[MOST_DIMS];              /* slabs of each in one line of the first */
   int64_t rows, blocks;                  /* lines of a block; blocks of an image */
+  int64_t steps, narrow;                 /* lines of `from` that are taken at a time; of the result that are narrowed */
   int64_t item;
   shmt_dtype dtype, work; /* work: what is calculated in */
   uint64_t room[ROOMS];
@@ -72,6 +73,29 @@ static char* find_source(const job* j, int64_t image, int64_t first, int64_t las
   return last == first ? room : shmt__packed(&lines, room);
 }
 
+/* Lines [first, last) of an image, widened, and resized along all dims but the first: a few at a time. */
+static char* take_lines(const job* j, int64_t image, int64_t first, int64_t last, char* const* room) {
+  const int64_t wide = shmt__dtype_size[j->work];
+  const int64_t made = j->n > 1 ? j->shape[1].out * j->shape[1].inner * wide : 0; /* bytes of one */
+  const int64_t step = j->n > 1 ? j->steps : last - first;
+  char* from = room[BETWEEN];
+
+  for (int64_t line = first, some; line < last; line += some) {
+    some = last - line < step ? last - line : step;
+    from = find_source(j, image, line, line + some, room[DENSE]);
+    if (j->work != j->dtype) {
+      shmt__cast_loop(j->work, j->dtype)(room[WIDE], wide, from, j->item, some * line_elements(j));
+      from = room[WIDE];
+    }
+    for (int d = j->n - 1; d > 0; d--) {
+      char* const to = room[BETWEEN + d - 1] + (d == 1 ? (line - first) * made : 0);
+      j->loop((char*[]){to, from}, NULL, some * j->lines[d], &j->shape[d]);
+      from = to;
+    }
+  }
+  return j->n > 1 ? room[BETWEEN] : from;
+}
+
 /* What lines block `block` of an image is made of. */
 typedef struct span {
   int64_t block, first, last;
@@ -88,25 +112,19 @@ static void run_block(const job* j, int64_t block, span* found, char* const* roo
     found->block = block % j->blocks;
     find_lines(&s, begin, end, &found->first, &found->last);
   }
-  const int64_t first = found->first, last = found->last;
-  char* from = find_source(j, image, first, last, room[DENSE]);
-  if (j->work != j->dtype) {
-    shmt__cast_loop(j->work, j->dtype)(room[WIDE], wide, from, j->item, (last - first) * line_elements(j));
-    from = room[WIDE];
+  char* const from = take_lines(j, image, found->first, found->last, room);
+  s.origin = found->first;
+  char* to = j->to + (image * s.out + begin) * s.inner * j->item;
+  const int64_t step = j->work == j->dtype ? end - begin : j->narrow;
+  for (int64_t p = begin; p < end; p += step, to += step * s.inner * j->item) {
+    s.first = j->shape[0].first + p;
+    s.count = j->shape[0].count + p;
+    s.weights = (const char*)j->shape[0].weights + p * s.taps * wide;
+    if (s.fixed) s.fixed = j->shape[0].fixed + p * s.taps;
+    s.out = end - p < step ? end - p : step;
+    j->loop((char*[]){j->work == j->dtype ? to : room[NARROW], from}, NULL, 1, &s);
+    if (j->work != j->dtype) shmt__cast_loop(j->dtype, j->work)(to, j->item, room[NARROW], wide, s.out * s.inner);
   }
-  for (int d = j->n - 1; d > 0; d--) {
-    j->loop((char*[]){room[BETWEEN + d - 1], from}, NULL, (last - first) * j->lines[d], &j->shape[d]);
-    from = room[BETWEEN + d - 1];
-  }
-  s.origin = first;
-  s.first += begin;
-  s.count += begin;
-  s.weights = (const char*)s.weights + begin * s.taps * wide;
-  if (s.fixed) s.fixed += begin * s.taps;
-  char* const to = j->to + (image * s.out + begin) * s.inner * j->item;
-  s.out = end - begin;
-  j->loop((char*[]){j->work == j->dtype ? to : room[NARROW], from}, NULL, 1, &s);
-  if (j->work != j->dtype) shmt__cast_loop(j->dtype, j->work)(to, j->item, room[NARROW], wide, s.out * s.inner);
 }
 
 static void run_blocks(void* ctx, int64_t begin, int64_t end) {
@@ -132,14 +150,15 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
 static void choose_blocks(job* j) {
   const shmt__resample_shape* s = &j->shape[0];
   const int64_t item = shmt__dtype_size[j->work];
-  int64_t most = 1, bytes[ROOMS] = {0}, line = 1, needed = 0;
+  int64_t most = 1, bytes[ROOMS] = {0}, needed = 0;
 
   if (j->work != j->dtype) bytes[WIDE] = line_elements(j) * item;
   if (!shmt__part_is_dense(&j->from)) bytes[DENSE] = line_elements(j) * j->item;
   for (int d = 1; d < j->n; d++) bytes[BETWEEN + d - 1] = j->lines[d] * j->shape[d].out * j->shape[d].inner * item;
   for (int64_t p = 0; p < s->out; p++) most = s->count[p] > most ? s->count[p] : most;
-  int64_t lines = most * BLOCK_LINES;
-  for (int i = 0; i < ROOMS; i++) line += bytes[i];
+  int64_t lines = most * BLOCK_LINES, taken = 0;
+  for (int i = 1; i < ROOMS; i++) taken += bytes[i];
+  const int64_t line = 1 + (j->n > 1 ? bytes[BETWEEN] : taken);
   if (lines * line < BLOCK_BYTES) lines = BLOCK_BYTES / line;
   const double rows = (double)(lines - most) * (double)s->out / (double)s->in;
   j->rows = rows < 1 ? 1 : rows < (double)s->out ? (int64_t)rows : s->out;
@@ -150,8 +169,13 @@ static void choose_blocks(job* j) {
     find_lines(s, b * j->rows, end, &first, &last);
     needed = last - first > needed ? last - first : needed;
   }
-  for (int i = 0; i < ROOMS; i++) j->room[i] = ((uint64_t)(needed * bytes[i]) + 63) / 64 * 64;
-  if (j->work != j->dtype) j->room[NARROW] = ((uint64_t)(j->rows * s->inner * item) + 63) / 64 * 64;
+  j->steps = j->n == 1 || taken == 0 ? needed : STEP_BYTES / taken + 1 < needed ? STEP_BYTES / taken + 1 : needed;
+  j->narrow = STEP_BYTES / (s->inner * item + 1) + 1 < j->rows ? STEP_BYTES / (s->inner * item + 1) + 1 : j->rows;
+  if (j->work != j->dtype) bytes[NARROW] = s->inner * item;
+  for (int i = 0; i < ROOMS; i++) {
+    const int64_t n = i == NARROW ? j->narrow : i == BETWEEN ? needed : j->steps;
+    j->room[i] = ((uint64_t)(n * bytes[i]) + 63) / 64 * 64;
+  }
 }
 
 static shmt_status run(job* j, int64_t images) {

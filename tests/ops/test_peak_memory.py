@@ -84,6 +84,18 @@ ODD = {
 }
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_interpolation_of_halves_whose_channels_come_last(
+    threads: int, mode: str, dtype: shmtensor.dtype
+) -> None:
+    x = shmtensor.ones(2, 64, 28, 28, dtype=dtype).contiguous(memory_format=shmtensor.channels_last)
+    result = F.interpolate(x, scale_factor=2, mode=mode)
+    nbytes = result.numel() * result.element_size()
+    taken = peak(lambda: F.interpolate(x, scale_factor=2, mode=mode))
+    assert taken <= nbytes * 9 // 8 + threads * (300 << 10)
+
+
 @pytest.mark.parametrize("lie", ODD)
 @pytest.mark.parametrize("scale", [2, 0.6])
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
