@@ -86,6 +86,11 @@ static void FN(resample_lines)(const shmt__resample_shape* s, const T* in, T* ou
     const ACC* weights = (const ACC*)s->weights + p * s->taps;
     const T* lines = in + (s->first[p] - s->origin) * inner;
     if (s->count[p] == 0) memset(out, 0, (size_t)inner * sizeof *out);
+    if (s->count[p] == 2) { /* most often: the line is written once */
+      const T v = (T)weights[0], w = (T)weights[1];
+      SHMT_IVDEP for (int64_t j = 0; j < inner; j++) out[j] = v * lines[j] + w * lines[inner + j];
+      continue;
+    }
     for (int64_t k = 0; k < s->count[p]; k++, lines += inner) {
       const T w = (T)weights[k];
       if (k == 0) {
