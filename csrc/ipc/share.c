@@ -141,7 +141,7 @@ static shmt_status move_bytes(shmt_storage* s, uint64_t nbytes, shmt__bytes* fre
 static shmt_status share_as(shmt_storage* s, int how) {
   shmt__bytes bytes = {.allocator = &shmt__allocator_managed};
   if (shmt__storage_is_shared(s)) return SHMT_OK;
-  SHMT_REQUIRE(!(s->flags & SHMT_STORAGE_META), SHMT_E_NOT_IMPLEMENTED,
+  SHMT_REQUIRE(!(__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SHMT_STORAGE_META), SHMT_E_NOT_IMPLEMENTED,
                "share_memory_(): a meta storage of %" PRIu64 " bytes has no data to share",
                s->nbytes);
   int32_t exports = atomic_load_explicit(&s->exports, memory_order_acquire);

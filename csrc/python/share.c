@@ -74,7 +74,7 @@ bool shmt__py_tensor_is_plain(PyObject* o) {
   const shmt_tensor* t = shmt__py_tensor(o);
   return Py_TYPE(o) == shmt__py_tensor_type && t->autograd == NULL && !shmt__tensor_is_meta(t) &&
          !(shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd) &&
-         t->storage->allocator != &shmt__allocator_mapped_file;
+         __atomic_load_n(&t->storage->allocator, __ATOMIC_RELAXED) != &shmt__allocator_mapped_file;
 }
 
 PyObject* shmt__py_reduce_tensor(PyObject* o) {

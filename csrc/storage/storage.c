@@ -164,7 +164,8 @@ shmt_status shmt__storage_resize(shmt_storage* s, uint64_t nbytes) {
 shmt_status shmt__storage_exchange(shmt_storage* s, shmt__bytes* bytes, uint32_t flags) {
   SHMT_TRY(check_not_exported(s, "share_memory_"));
   const shmt__bytes old = {s->allocator, s->data, s->ctx};
-  s->allocator = bytes->allocator;
+  /* relaxed: who has not seen the flags may ask what kind of bytes these are. */
+  __atomic_store_n(&s->allocator, bytes->allocator, __ATOMIC_RELAXED);
   s->data = bytes->data;
   s->ctx = bytes->ctx;
   /* release: they come after the bytes. */
