@@ -222,6 +222,80 @@ void SHMT_LOOP(conv_pixels)(char* const* data, const int64_t* strides, int64_t n
       FN(tiles)(s, image, weight + f, bias + f, to + f, n, filters, PIXELS, 3);
   }
 }
+/* n_pixels outputs of n_vectors vectors of channels, each of which has a filter of its own. */
+INLINE void FN(tile_apart)(const shmt__pixels_shape* s, const FN(windows) * w, const T* image, const T* weight,
+                           const T* bias, T* to, int64_t pitch, bool are_inside, const int n_pixels,
+                           const int n_vectors) {
+  const shmt__conv_shape* c = s->conv;
+  FN(vector) sum[MOST_PIXELS][FN(vectors)] = {{{0}}};
+
+  for (int64_t h = 0; h < c->kernel[1]; h++) {
+    for (int64_t k = 0; k < c->kernel[2]; k++, weight += s->place_step) {
+      const int64_t at = h * c->dilation[1] * s->step[1] + k * c->dilation[2] * s->step[2];
+      FN(vector) factor[FN(vectors)] = {{0}};
+#pragma GCC unroll 3
+      for (int v = 0; v < n_vectors; v++) factor[v] = FN(load_vector)(weight + v * FN(lanes));
+#pragma GCC unroll 16
+      for (int i = 0; i < n_pixels; i++) {
+        if (!are_inside && !(FN(is_inside)(c, 1, w->place[1][i] + h * c->dilation[1]) &&
+                             FN(is_inside)(c, 2, w->place[2][i] + k * c->dilation[2])))
+          continue;
+#pragma GCC unroll 3
+        for (int v = 0; v < n_vectors; v++)
+          sum[i][v] += FN(load_vector)(image + (w->at[i] + at) + v * FN(lanes)) * factor[v];
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < n_pixels; i++) {
+#pragma GCC unroll 3
+    for (int v = 0; v < n_vectors; v++) {
+      const FN(vector) done = s->bias ? sum[i][v] + FN(load_vector)(bias + v * FN(lanes)) : sum[i][v];
+      memcpy(to + i * pitch + v * FN(lanes), &done, sizeof done);
+    }
+  }
+}
+
+/* `some` outputs, at most PIXELS, of n_vectors vectors. */
+INLINE void FN(put_apart)(const shmt__pixels_shape* s, const FN(windows) * w, const T* image, const T* weight,
+                          const T* bias, T* to, int64_t some, bool are_inside, const int n_vectors) {
+  T made[PIXELS * FN(vectors) * FN(lanes)];
+  const int64_t filters = n_vectors * FN(lanes);
+
+  if (some < PIXELS) {
+    FN(tile_apart)(s, w, image, weight, bias, made, filters, are_inside, PIXELS, n_vectors);
+    for (int64_t i = 0; i < some; i++) memcpy(to + i * s->pitch, made + i * filters, (size_t)filters * sizeof(T));
+  } else if (are_inside) {
+    FN(tile_apart)(s, w, image, weight, bias, to, s->pitch, true, PIXELS, n_vectors);
+  } else {
+    FN(tile_apart)(s, w, image, weight, bias, to, s->pitch, false, PIXELS, n_vectors);
+  }
+}
+
+/* The same of filters of one channel each: data, n, ctx as above, but weights in rows of s->filters, SHMT_PIXELS_LANES at
+ * least, and planes only. */
+void SHMT_LOOP(depthwise_pixels)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__pixels_shape* s = ctx;
+  T* to = (T*)(void*)data[0];
+  const T *image = (const T*)(const void*)data[1], *weight = (const T*)(const void*)data[2];
+  const T* bias = s->bias ? s->bias : weight;
+  FN(cursor) at = FN(cursor_at)(s);
+
+  (void)strides;
+  for (int64_t q = 0; q < n; q += PIXELS, to += PIXELS * s->pitch) {
+    const int64_t some = n - q < PIXELS ? n - q : PIXELS;
+    FN(windows) windows;
+    const bool are_inside = FN(next_windows)(s, some, &at, &windows, PIXELS);
+    int64_t f = 0;
+    for (; f + 2 * FN(lanes) <= s->filters; f += 2 * FN(lanes))
+      FN(put_apart)(s, &windows, image + f, weight + f, bias + f, to + f, some, are_inside, 2);
+    for (; f < s->filters; f += FN(lanes)) {
+      /* The last vector goes over channels again. */
+      if (f + FN(lanes) > s->filters) f = s->filters - FN(lanes);
+      FN(put_apart)(s, &windows, image + f, weight + f, bias + f, to + f, some, are_inside, 1);
+    }
+  }
+}
 #undef INLINE
 #undef MOST_PIXELS
 #undef PIXELS

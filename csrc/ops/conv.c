@@ -7,6 +7,7 @@
 #include "ops/check.h"
 #include "ops/conv_back.h"
 #include "ops/conv_columns.h"
+#include "ops/conv_depthwise.h"
 #include "ops/conv_direct.h"
 #include "ops/conv_laid.h"
 #include "ops/conv_turn.h"
@@ -257,11 +258,12 @@ static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_ten
 
   c.dtype = forward_dtype(input->dtype, &c);
   set_images(&c, input);
-  const bool is_last = channels_are_last(input), are_pixels = is_last && shmt__conv_is_pixels(&c);
+  const bool is_last = channels_are_last(input), are_apart = is_last && shmt__conv_is_depthwise_pixels(&c);
+  const bool are_pixels = are_apart || (is_last && shmt__conv_is_pixels(&c));
   const bool is_laid = !are_pixels && shmt__conv_is_laid(&c), keeps_format = is_last && (are_pixels || is_laid);
   SHMT_TRY(shmt__tensor_empty(sizes, c.given, SHMT_CPU,
                               keeps_format ? shmt__tensor_suggest_format(input) : SHMT_CONTIGUOUS_FORMAT, &result));
-  SHMT_TRY(prepare_weight(&c, weight, are_pixels || is_laid, &w));
+  SHMT_TRY(prepare_weight(&c, weight, (are_pixels && !are_apart) || is_laid, &w));
   if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
   /* Rounded once; what is not rounded gets it afterwards. */
   if (b && (are_pixels || is_laid || shmt__is_half(c.dtype) || c.given != c.dtype)) c.bias = shmt__tensor_data(b);
@@ -269,8 +271,10 @@ static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_ten
     const shmt__planes images = shmt__planes_of(input), outputs = shmt__planes_of(result);
     SHMT_TRY(shmt__conv_laid(&c, &images, shmt__tensor_data(w), &outputs));
   } else {
-    SHMT_TRY((are_pixels ? shmt__conv_pixels : shmt__conv_forward)(&c, shmt__tensor_data(input), shmt__tensor_data(w),
-                                                                   shmt__tensor_data(result)));
+    SHMT_TRY((are_apart    ? shmt__conv_depthwise_pixels
+              : are_pixels ? shmt__conv_pixels
+                           : shmt__conv_forward)(&c, shmt__tensor_data(input), shmt__tensor_data(w),
+                                                 shmt__tensor_data(result)));
   }
   if (b && !c.bias) SHMT_TRY(add_bias(result, b));
   *out = SHMT_TAKE(result);

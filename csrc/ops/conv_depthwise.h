@@ -8,4 +8,10 @@
  * are filtered as they are. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_depthwise(const shmt__conv* c, const void* images, const void* weight, void* output);
 
+/* Are channels neighbours, with a filter each, and is there a kernel that reads them so? */
+bool shmt__conv_is_depthwise_pixels(const shmt__conv* c);
+/* output = images * weight + c->bias, with channels as neighbours in both: Note [Pixels] in kernels/pixels.tmpl.h. Errors:
+ * SHMT_E_NOMEM. */
+shmt_status shmt__conv_depthwise_pixels(const shmt__conv* c, const void* images, const void* weight, void* output);
+
 #endif

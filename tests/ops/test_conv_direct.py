@@ -108,6 +108,30 @@ def test_results_keep_channels_last(kernel: int, filters: int, threads: int) -> 
         st.set_num_threads(before)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("channels", [16, 40, 67])
+def test_a_filter_each_keeps_channels_last(channels: int, threads: int) -> None:
+    before = st.get_num_threads()
+    st.set_num_threads(threads)
+    last = {"memory_format": st.channels_last}
+    try:
+        x = st.arange(3 * channels * 30 * 33).reshape(3, channels, 30, 33).fmod(7.0)
+        x = x.contiguous(**last)
+        w, b = (
+            st.arange(channels * 9).reshape(channels, 1, 3, 3).fmod(5.0),
+            st.arange(channels).float(),
+        )
+        for view in (x, x[1:], x[:, :, 3:-4, 2:], x[:, :, ::2, ::3]):
+            for options in ({}, {"padding": 2}, {"stride": 2, "padding": 1}, {"dilation": 3}):
+                for given in (w, w.contiguous(**last)):
+                    got = nnf.conv2d(view, given, b, groups=channels, **options)
+                    assert got.is_contiguous(**last)
+                    want = nnf.conv2d(view.contiguous(), w, b, groups=channels, **options)
+                    assert st.equal(got, want)
+    finally:
+        st.set_num_threads(before)
+
+
 def test_results_of_halves_keep_channels_last() -> None:
     last = {"memory_format": st.channels_last}
     x = st.arange(2 * 24 * 30 * 21).reshape(2, 24, 30, 21).fmod(7.0).half()
