@@ -426,12 +426,12 @@ static void plan_weight(job* j) {
   const shmt__conv_shape* s = &j->c->shape;
   const int64_t fits = at_least(ROOM / (j->filters * j->factor_item), ENOUGH), plane = places_of(s->out);
   /* What is widened takes twice the memory of the tensors. */
-  const int64_t room = j->factor == j->c->given ? WEIGHT_ROOM : WEIGHT_ROOM * 3 / 4;
+  const int64_t bytes = j->factor == j->c->given ? WEIGHT_ROOM : WEIGHT_ROOM * 3 / 4;
   int64_t step[3];
 
   set_ways(j, s->out, plane);
   if (!(j->is_product && j->reads_outputs && plane >= ENOUGH)) {
-    int64_t most = at_least(room / (j->k * j->factor_item), TO_WEIGHT_WIDTH);
+    int64_t most = at_least(bytes / (j->k * j->factor_item), TO_WEIGHT_WIDTH);
     if (j->reads_outputs && plane >= ENOUGH) most = smaller(most, plane);
     set_ways(j, s->out, j->reads_outputs ? most : smaller(fits, most));
   }
@@ -441,7 +441,7 @@ static void plan_weight(job* j) {
   const int64_t columns = j->is_product ? 0 : j->size * j->width * j->factor_item;
   const int64_t gathered = j->is_pointwise || has_rows(&j->images, j->factor, step) ? 0 : j->spots * j->factor_item;
   const int64_t sums = j->c->given == j->c->dtype ? 0 : j->size * j->filters * j->item;
-  set_block(j, room, at_least(at_least(columns, gathered), sums));
+  set_block(j, bytes, at_least(at_least(columns, gathered), sums));
 }
 
 /* --- one channel for each filter ---------------------------------------------------- */
