@@ -232,8 +232,10 @@ shmt_status shmt__pad_own_backward(shmt_tensor* grad, shmt_ints size, shmt_ints 
   bool fits = size.len == grad->n_dims && pad.len % 2 == 0 && pad.len <= 2 * size.len && pad.len <= 2 * SHMT_PICK_DIMS;
   for (int64_t d = 0; fits && d < size.len; d++) {
     const int64_t at = 2 * (size.len - 1 - d);
-    const int64_t more = at < pad.len ? pad.data[at] + pad.data[at + 1] : 0;
-    fits = size.data[d] >= 0 && grad->sizes[d] == size.data[d] + more && (size.data[d] > 0 || grad->sizes[d] == 0);
+    int64_t padded = size.data[d];
+    if (at < pad.len)
+      fits = shmt__add_i64(padded, pad.data[at], &padded) && shmt__add_i64(padded, pad.data[at + 1], &padded);
+    fits = fits && size.data[d] >= 0 && grad->sizes[d] == padded && (size.data[d] > 0 || grad->sizes[d] == 0);
   }
   SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "_pad_own_backward(): a gradient of size %s does not fit the input's",
                SHMT_SHAPE_TEXT(grad));

@@ -73,6 +73,9 @@ def test_take_along_dim_of_an_empty_tensor_finds_no_index(source: T.Tensor) -> N
 def test_padding_beyond_int64_is_an_error(mode: str, padding: tuple[int, int]) -> None:
     with pytest.raises(RuntimeError, match=f"{padding[0]}"):
         F.pad(T.ones(2, 3, 6), padding, mode=mode)
+    if mode != "constant":
+        with pytest.raises(RuntimeError, match="does not fit the input's"):
+            T.ops.aten._pad_own_backward(T.ones(2, 3, 6), [2, 3, 4], padding, mode)
 
 
 def test_averages_of_extreme_integers_wrap() -> None:
