@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -124,3 +128,10 @@ def test_nan_comes_after_all_boundaries(right: bool) -> None:
     side = "right" if right else "left"
     found = shmtensor.searchsorted(tensor(bounds), tensor(values), right=right)
     np.testing.assert_array_equal(array(found), np.searchsorted(bounds, values, side))
+
+
+@pytest.mark.skipif("SHMTENSOR_SANITIZER" in os.environ, reason="sanitizers widen frames")
+def test_threads_may_have_small_stacks() -> None:
+    program = Path(__file__).parent / "small_stack.py"
+    result = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
