@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { PIECES = 16, PIECE = 32768 /* elements */, WIDE = 64 };
+enum { PIECES = 8, PIECE = 32768 /* elements */, WIDE = 64 };
 
 /* `fold` rows are one; a piece has so many of the given rows. */
 typedef struct pieces {

@@ -11,7 +11,7 @@
 /* Elements that are worth a thread; bytes of a block's scratch that stay in the first cache; of columns
  * whose pages are too many; bytes that are taken from the stack: of the allocator, a thread would get what another one's
  * cache holds. */
-enum { GRAIN_POINTS = 1 << 12, NEAR_BYTES = 32 << 10, FAR_BYTES = 1 << 20, ROOM_BYTES = 64 << 10 };
+enum { GRAIN_POINTS = 1 << 12, NEAR_BYTES = 32 << 10, FAR_BYTES = 1 << 20, ROOM_BYTES = 128 << 10 };
 
 typedef struct job {
   const shmt__fft_request* r;

@@ -5,11 +5,13 @@
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "iter/copy.h"
+#include "iter/threads.h"
 #include "ops/check.h"
 #include "ops/names.h"
 #include "ops/pick.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* pad: (before, after) of the last dim, then of the one before it, and so on. */
@@ -46,10 +48,78 @@ static shmt_status window(shmt_tensor* t, shmt_ints pad, const int64_t* input_si
   return shmt__tensor_alias(t, (shmt_ints){sizes, t->n_dims}, shmt__tensor_strides(t), offset, out);
 }
 
-shmt_status shmt__constant_pad_nd(shmt_tensor* self, shmt_ints pad, shmt_scalar value, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) result = NULL;
+/* --- parts ---------------------------------------------------------------------------------------- */
+
+/* How a new tensor is filled with self and what stands around it. Both may be parts. */
+typedef struct filling {
+  shmt_status (*fill)(const struct filling* p, shmt_tensor* self, shmt_tensor* result);
+  shmt_ints pad;
+  shmt_scalar value; /* around a constant one */
+  int mode;          /* of others */
+  shmt_tensor *self, *result;
+  int dim; /* along which they are shared out */
+  atomic_int failed; /* a shmt_status */
+} filling;
+
+enum { WORTH_SHARING = 1 << 15 /* elements */ };
+
+/* t from begin to end along dim. */
+static shmt_status part_of(shmt_tensor* t, int dim, int64_t begin, int64_t end, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  memcpy(sizes, t->sizes, (size_t)t->n_dims * sizeof *sizes);
+  sizes[dim] = end - begin;
+  return shmt__tensor_alias(t, (shmt_ints){sizes, t->n_dims}, shmt__tensor_strides(t), t->offset + begin * t->strides[dim],
+                            out);
+}
+
+static shmt_status fill_part(const filling* p, int64_t begin, int64_t end) {
+  SHMT_AUTO(shmt_tensor) from = NULL;
+  SHMT_AUTO(shmt_tensor) to = NULL;
+
+  SHMT_TRY(part_of(p->self, p->dim, begin, end, &from));
+  SHMT_TRY(part_of(p->result, p->dim, begin, end, &to));
+  return p->fill(p, from, to);
+}
+
+static void fill_parts(void* ctx, int64_t begin, int64_t end) {
+  filling* p = ctx;
+  const shmt_status status = fill_part(p, begin, end);
+
+  /* relaxed: read after the pool's own join. */
+  if (status != SHMT_OK) atomic_store_explicit(&p->failed, (int)status, memory_order_relaxed);
+}
+
+/* Fill p->result: a thread's part as a whole, as borders are read and written where the middle has just been. */
+static shmt_status fill_result(filling* p) {
+  const shmt_tensor* t = p->result;
+  const int n_dims = t->n_dims - (int)p->pad.len / 2;
+
+  p->dim = -1;
+  for (int d = 0; d < n_dims; d++)
+    if (p->dim < 0 || t->sizes[d] > t->sizes[p->dim]) p->dim = d;
+  if (p->dim < 0 || t->numel <= WORTH_SHARING) return p->fill(p, p->self, p->result);
+  atomic_init(&p->failed, SHMT_OK);
+  shmt__parallel_for(t->sizes[p->dim], WORTH_SHARING / (t->numel / t->sizes[p->dim]) + 1, fill_parts, p);
+  const int failed = atomic_load_explicit(&p->failed, memory_order_relaxed);
+  SHMT_REQUIRE(failed == SHMT_OK, (shmt_status)failed, "pad(): no memory for a part of %s", SHMT_SHAPE_TEXT(t));
+  return SHMT_OK;
+}
+
+/* --- a constant ----------------------------------------------------------------------------------- */
+
+static shmt_status fill_constant(const filling* p, shmt_tensor* self, shmt_tensor* result) {
   SHMT_AUTO(shmt_tensor) to = NULL;
   SHMT_AUTO(shmt_tensor) from = NULL;
+
+  SHMT_TRY(shmt__tensor_fill(result, p->value));
+  SHMT_TRY(window(result, p->pad, self->sizes, 1, &to));
+  SHMT_TRY(window(self, p->pad, self->sizes, -1, &from));
+  return to->numel > 0 ? shmt__tensor_copy(to, from) : SHMT_OK;
+}
+
+shmt_status shmt__constant_pad_nd(shmt_tensor* self, shmt_ints pad, shmt_scalar value, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
 
   SHMT_TRY(check_pad(self, pad));
@@ -65,10 +135,8 @@ shmt_status shmt__constant_pad_nd(shmt_tensor* self, shmt_ints pad, shmt_scalar 
   const shmt_memory_format format = shmt__tensor_suggest_format(self);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &result));
   if (!shmt__tensor_is_meta(self) && result->numel > 0) {
-    SHMT_TRY(shmt__tensor_fill(result, value));
-    SHMT_TRY(window(result, pad, self->sizes, 1, &to));
-    SHMT_TRY(window(self, pad, self->sizes, -1, &from));
-    if (to->numel > 0) SHMT_TRY(shmt__tensor_copy(to, from));
+    filling p = {.fill = fill_constant, .pad = pad, .value = value, .self = self, .result = result};
+    SHMT_TRY(fill_result(&p));
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -133,36 +201,41 @@ static shmt_status copy_slice(shmt_tensor* result, shmt_ints view, int64_t offse
 }
 
 /* A copy of everything, and borders of it within the result, those of the inner dims first. */
-static shmt_status pad_borders(pad_mode mode, shmt_tensor* self, shmt_ints pad, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) result = NULL;
+static shmt_status fill_borders(const filling* p, shmt_tensor* self, shmt_tensor* result) {
   SHMT_AUTO(shmt_tensor) middle = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
 
+  SHMT_TRY(window(result, p->pad, self->sizes, 1, &middle));
+  SHMT_TRY(shmt__tensor_copy(middle, self));
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
-  for (int64_t i = 0; i < pad.len / 2; i++) {
+  int64_t offset = middle->offset;
+  for (int64_t i = 0; i < p->pad.len / 2; i++) {
     const int d = self->n_dims - 1 - (int)i;
-    sizes[d] += pad.data[2 * i] + pad.data[2 * i + 1];
+    const int64_t before = p->pad.data[2 * i], n = self->sizes[d];
+    offset -= before * result->strides[d];
+    sizes[d] = 1;
+    for (int64_t to = 0; to < result->sizes[d]; to++) {
+      if (to == before) to += n;
+      if (to >= result->sizes[d]) break;
+      SHMT_TRY(copy_slice(result, (shmt_ints){sizes, self->n_dims}, offset, d, to,
+                          before + position_of((pad_mode)p->mode, n, to - before)));
+    }
+    sizes[d] = result->sizes[d];
   }
+  return SHMT_OK;
+}
+
+static shmt_status pad_borders(pad_mode mode, shmt_tensor* self, shmt_ints pad, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
+  for (int64_t i = 0; i < pad.len / 2; i++) sizes[self->n_dims - 1 - i] += pad.data[2 * i] + pad.data[2 * i + 1];
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT,
                               &result));
   if (self->numel > 0) {
-    SHMT_TRY(window(result, pad, self->sizes, 1, &middle));
-    SHMT_TRY(shmt__tensor_copy(middle, self));
-    memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
-    int64_t offset = middle->offset;
-    for (int64_t i = 0; i < pad.len / 2; i++) {
-      const int d = self->n_dims - 1 - (int)i;
-      const int64_t before = pad.data[2 * i], n = self->sizes[d];
-      offset -= before * result->strides[d];
-      sizes[d] = 1;
-      for (int64_t to = 0; to < result->sizes[d]; to++) {
-        if (to == before) to += n;
-        if (to >= result->sizes[d]) break;
-        SHMT_TRY(copy_slice(result, (shmt_ints){sizes, self->n_dims}, offset, d, to,
-                            before + position_of(mode, n, to - before)));
-      }
-      sizes[d] = result->sizes[d];
-    }
+    filling p = {.fill = fill_borders, .pad = pad, .mode = (int)mode, .self = self, .result = result};
+    SHMT_TRY(fill_result(&p));
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
