@@ -30,7 +30,8 @@ _INTRODUCTION = """# Measured
 print their tables (`bench_dtypes.py`: every operator in every dtype, `bench_shapes.py`: narrow,
 flat and deep shapes, and which of those pairs are slower than torch's; `bench_peak.py`: memory).
 Every ratio is shmtensor's time divided by torch's: below 1 is faster. The samples of both
-alternate in one process, and the figure is the ratio of the medians. *One thread* is CPU time of
+alternate in one process, and the figure is the ratio of the medians. A case has its operands as
+local variables, and the time of an empty call is taken off. *One thread* is CPU time of
 the process, *two threads* is wall time with `set_num_threads(2)` in both libraries, after a rest
 in which the other side's threads go to sleep and some calls that wake the own ones; *crowded* is
 wall time with two threads, without rests, while one other process a core is busy; the other two

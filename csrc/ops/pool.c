@@ -119,11 +119,14 @@ static shmt_status in_format_of(const shmt_tensor* self, shmt_tensor** t) {
 }
 
 /* Lines whose channels are neighbours, as images of one row, which have loops for that and keep their format, as in torch;
- * *out stays NULL for others, and for maxima of windows so short that lines are better laid dense. sizes: of the result, changed alike. New reference. */
+ * *out stays NULL for others, and for maxima of windows so short that lines are better laid dense. sizes: of the result,
+ * changed alike. New reference. */
 static shmt_status as_image(shmt_tensor* self, int n, int row, const int64_t* sizes, int64_t* image_sizes, shmt_tensor** out) {
   const int64_t *size = self->sizes, *step = self->strides;
 
-  if (row != SHMT_LOOP_adaptive_max_pool && row != SHMT_LOOP_adaptive_avg_pool && row != SHMT_LOOP_avg_pool) return SHMT_OK;
+  if (row != SHMT_LOOP_adaptive_max_pool && row != SHMT_LOOP_adaptive_avg_pool && row != SHMT_LOOP_avg_pool &&
+      row != SHMT_LOOP_avg_pool_backward)
+    return SHMT_OK;
   if (n != 1 || self->n_dims != 3 || size[1] < 2 || size[2] < 2 || step[1] != 1 || step[2] != size[1]) return SHMT_OK;
   memcpy(image_sizes, (int64_t[]){sizes[0], sizes[1], 1, sizes[2]}, 4 * sizeof *image_sizes);
   return shmt__tensor_alias(self, SHMT_INTS(size[0], size[1], 1, size[2]),
@@ -293,10 +296,17 @@ static shmt_status average_backward(const char* name, int n, int row, const shmt
                                     shmt_tensor* grad, shmt_ints grad_sizes, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
+  SHMT_AUTO(shmt_tensor) image = NULL;
+  int64_t image_sizes[4];
 
   SHMT_REQUIRE_LOOP(row, grad->dtype, name);
   SHMT_REQUIRE(shmt__sizes_are(grad, grad_sizes), SHMT_E_RUNTIME, "%s_backward(): expected a gradient of size %s, got %s",
                name, shmt__ints_text(grad_sizes, (char[256]){0}, 256), SHMT_SHAPE_TEXT(grad));
+  SHMT_TRY(as_image(grad, n, row, sizes.data, image_sizes, &image));
+  if (image && shmt__pool_format(image, row, s, 2) != SHMT_CONTIGUOUS_FORMAT) {
+    SHMT_TRY(average_backward(name, 2, row, s, (shmt_ints){image_sizes, 4}, image, shmt__tensor_sizes(image), out));
+    return as_line(out);
+  }
   const shmt_memory_format format = shmt__pool_format(grad, row, s, n);
   SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, format, &result));
   if (!shmt__tensor_is_meta(grad)) {

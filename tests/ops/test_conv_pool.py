@@ -265,6 +265,14 @@ def test_averages_of_lines_whose_channels_are_neighbours(dtype: st.dtype, channe
         assert st.allclose(got.double(), wanted.double(), rtol=1e-6, atol=0.0)
         if channels >= 8 and dtype in (st.float32, st.float64):
             assert got.transpose(1, 2).is_contiguous()
+        if not dtype.is_floating_point:
+            continue
+        lines = [t.clone().requires_grad_() for t in (x, x.contiguous())]
+        grad = (st.rand(2, wanted.shape[2], channels) * 9).to(dtype).transpose(1, 2)
+        for line, laid in zip(lines, (grad, grad.contiguous()), strict=True):
+            nnf.avg_pool1d(line, kernel, stride, padding, ceil, inside).backward(laid)
+        rtol = 2e-3 if dtype is st.float16 else 1e-6
+        assert st.allclose(lines[0].grad.double(), lines[1].grad.double(), rtol=rtol, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [st.float32, st.float64, st.bfloat16])
