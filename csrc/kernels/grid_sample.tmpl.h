@@ -211,16 +211,16 @@ typedef FN(flag) FN(flags) __attribute__((vector_size(SHMT_GRID_LANES * sizeof(A
  * count? What does not lies at 0. */
 typedef struct FN(line) {
   int32_t at[4][SHMT_GRID_STRETCH];
-  ACC weight[4][SHMT_GRID_STRETCH];
-  FN(flag) keep[4][SHMT_GRID_STRETCH];
+  _Alignas(32) ACC weight[4][SHMT_GRID_STRETCH];
+  _Alignas(32) FN(flag) keep[4][SHMT_GRID_STRETCH];
 } FN(line);
 
 /* The same of all dims together. */
 typedef struct FN(stretch) {
   int n;
   int32_t at[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH];
-  ACC weight[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH];
-  FN(flag) keep[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH];
+  _Alignas(32) ACC weight[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH]; /* read by vectors, as is keep */
+  _Alignas(32) FN(flag) keep[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH];
 } FN(stretch);
 
 static void FN(bring_all_inside)(const shmt__grid_shape* s, ACC* x, int64_t n, int64_t size) {
