@@ -239,7 +239,9 @@ shmt_status shmt__block_diag(shmt_tensors tensors, shmt_tensor** out) {
                  "torch.block_diag: Input tensors must have 2 or fewer dimensions. Input %" PRId64 " has %d dimensions",
                  i, tensors.data[i]->n_dims);
     SHMT_TRY(shmt_op_atleast_2d(tensors.data[i], &rows.data[i]));
-    width += rows.data[i]->sizes[1];
+    SHMT_REQUIRE(shmt__add_i64(width, rows.data[i]->sizes[1], &width), SHMT_E_RUNTIME,
+                 "torch.block_diag: columns of input %" PRId64 " of shape %s are too many", i,
+                 SHMT_SHAPE_TEXT(tensors.data[i]));
   }
   for (int64_t i = 0; i < rows.len; i++) {
     SHMT_AUTO(shmt_tensor) block = SHMT_TAKE(rows.data[i]);

@@ -266,6 +266,8 @@ static inline shmt_status alias_as(shmt_tensor* src, shmt_dtype dtype, shmt_ints
   shmt__storage_retain(src->storage);
   t->storage = src->storage;
   fill_geometry(t, sizes, strides, offset);
+  /* No element is there, and bytes up to it could not be counted. */
+  if (SHMT_UNLIKELY(offset > INT64_MAX / 16) && t->numel == 0) t->offset = 0;
   *out = t;
   return SHMT_OK;
 }

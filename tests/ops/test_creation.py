@@ -172,6 +172,9 @@ def test_grids() -> None:
         [2, 4],
     ]
     assert st.block_diag(st.ones(1, 2), st.ones(1)).tolist() == [[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    longest = st.empty(2**63 - 1, dtype=st.int8, device="meta")
+    with pytest.raises(RuntimeError, match=r"columns of input 1 of shape \[2, 2\] are too many"):
+        st.block_diag(longest, st.empty(2, 2, device="meta"))
     assert np.array_equal(st.vander(st.tensor([1, 2, 3])).numpy(), np.vander([1, 2, 3]))
 
 

@@ -116,3 +116,11 @@ def test_view_as_a_smaller_dtype_of_huge_strides():
         x.view(shmtensor.float16)
     y = shmtensor.empty(0, 1 << 40, dtype=shmtensor.complex64)
     assert y.view(shmtensor.float32).shape == (0, 1 << 41)
+
+
+def test_views_of_nothing_lie_within_reach() -> None:
+    """A place of so many elements that bytes up to it have no number."""
+    nothing = shmtensor.ones((), dtype=shmtensor.complex128).expand(0, 2**62)
+    tail = nothing.reshape(1, 1, 0, 2**62)[:, 1:]
+    assert tail.shape == (1, 0, 0, 2**62)
+    assert tail.clone().numel() == 0
