@@ -90,14 +90,24 @@ static void fill_parts(void* ctx, int64_t begin, int64_t end) {
   if (status != SHMT_OK) atomic_store_explicit(&p->failed, (int)status, memory_order_relaxed);
 }
 
+/* The longest of the dims that are not padded and lie outside of those that are; -1: none does. */
+static int find_shared(const shmt_tensor* t, int n_padded) {
+  const int n_dims = t->n_dims - n_padded;
+  int64_t inside = 0;
+  int dim = -1;
+
+  for (int d = n_dims; d < t->n_dims; d++)
+    if (t->strides[d] > inside) inside = t->strides[d];
+  for (int d = 0; d < n_dims; d++)
+    if (t->strides[d] > inside && (dim < 0 || t->sizes[d] > t->sizes[dim])) dim = d;
+  return dim;
+}
+
 /* Fill p->result: a thread's part as a whole, as borders are read and written where the middle has just been. */
 static shmt_status fill_result(filling* p) {
   const shmt_tensor* t = p->result;
-  const int n_dims = t->n_dims - (int)p->pad.len / 2;
 
-  p->dim = -1;
-  for (int d = 0; d < n_dims; d++)
-    if (p->dim < 0 || t->sizes[d] > t->sizes[p->dim]) p->dim = d;
+  p->dim = find_shared(t, (int)p->pad.len / 2);
   if (p->dim < 0 || t->numel <= WORTH_SHARING) return p->fill(p, p->self, p->result);
   atomic_init(&p->failed, SHMT_OK);
   shmt__parallel_for(t->sizes[p->dim], WORTH_SHARING / (t->numel / t->sizes[p->dim]) + 1, fill_parts, p);
