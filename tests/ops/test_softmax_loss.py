@@ -78,7 +78,12 @@ def test_columns_of_16_bit_floats_are_rounded_once(
 
 @pytest.mark.parametrize("dtype", [st.float32, st.float64, st.bfloat16])
 def test_short_rows_are_calculated_together(dtype: st.dtype) -> None:
-    close = {st.float32: 1e-5, st.float64: 1e-13, st.bfloat16: 8e-3}[dtype]
+    # The gradient is made from the logarithm, which bfloat16 has rounded by up to 0.03.
+    rtol, atol = {
+        st.float32: (1e-6, 1e-6),
+        st.float64: (1e-14, 1e-14),
+        st.bfloat16: (4e-3, 4e-2),
+    }[dtype]
     for length in (1, 2, 3, 10, 16, 19, 20, 21):
         for rows in (1, 25, 26, 600):
             x = (st.from_numpy(_RNG.standard_normal((rows, length)) * 4)).to(dtype)
@@ -95,7 +100,7 @@ def test_short_rows_are_calculated_together(dtype: st.dtype) -> None:
             back = wide - expected * wide.sum(1, keepdims=True)
             for found, right in ((x.softmax(1), expected), (log, logs), (y.grad, back)):
                 np.testing.assert_allclose(
-                    found.detach().double().numpy(), right, close, close * 12, equal_nan=True
+                    found.detach().double().numpy(), right, rtol, atol, equal_nan=True
                 )
 
 
