@@ -6,6 +6,11 @@
 #include "ops/conv_depthwise.h"
 #include "ops/conv_direct.h"
 
+#include <math.h>
+
+/* Elements of a channel: laid out for each that is read or made; always worth it; beyond all memory. */
+static const double MANY = 8, FEW = 1 << 16, TOO_MANY = 1e12;
+
 void shmt__conv_set_dense(shmt__conv* c) {
   const int64_t item = shmt__dtype_size[c->dtype];
 
@@ -17,6 +22,19 @@ void shmt__conv_set_dense(shmt__conv* c) {
   c->step[0] = shmt__wrap_mul_i64(c->shape.step[1], item);
   c->channel_step = shmt__wrap_mul_i64(c->shape.step[0], item);
   c->image_step = shmt__wrap_mul_i64(c->channels, c->channel_step);
+}
+
+bool shmt__conv_is_near(const shmt__conv* c) {
+  const shmt__conv_shape* s = &c->shape;
+  double laid = 1, read = 1, made = 1;
+
+  for (int d = 0; d < 3; d++) {
+    const double reach = (double)shmt__conv_reach(s, d, s->out[d]), in = (double)s->in[d], step = (double)s->stride[d];
+    laid *= ceil(reach / step) * step;
+    read *= reach < in ? reach : in;
+    made *= (double)s->out[d];
+  }
+  return laid <= MANY * (read + made) + FEW && laid <= TOO_MANY;
 }
 
 shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const void* weight, void* output) {

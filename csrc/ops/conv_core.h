@@ -27,6 +27,10 @@ void shmt__conv_set_dense(shmt__conv* c);
 /* Has every filter one channel of its own, and is there a kernel for that? */
 bool shmt__conv_is_depthwise(const shmt__conv* c);
 
+/* Is what the windows of an image reach, laid out with padding and remainders of strides, not much more than what it is
+ * made of and what is made? Else strides, padding or dilation are far larger than the image, and only columns are made. */
+bool shmt__conv_is_near(const shmt__conv* c);
+
 /* Is an image its own matrix of columns: one element of a kernel, no padding, all positions? */
 bool shmt__conv_is_pointwise(const shmt__conv* c);
 

@@ -30,7 +30,7 @@ typedef struct job {
 bool shmt__conv_is_depthwise(const shmt__conv* c) {
   const shmt__conv_shape* s = &c->shape;
   return c->groups == c->channels && c->groups > 1 && s->in[0] == 1 && s->kernel[0] == 1 && s->out[0] == 1 &&
-         s->padding[0] == 0 && shmt__loops[SHMT_LOOP_depthwise][c->dtype] != NULL;
+         s->padding[0] == 0 && shmt__loops[SHMT_LOOP_depthwise][c->dtype] != NULL && shmt__conv_is_near(c);
 }
 
 /* The part of a filter's plane; view: the part of its channel. */

@@ -13,8 +13,6 @@
 enum { FEW_CHANNELS = 32, WORTH_SHARING = 1 << 18, LANES = 16 };
 /* What a part takes, at most: more where nothing is gathered first. */
 enum { PART_BYTES = 512 << 10, PART_BYTES_IN_PLACE = 640 << 10 };
-/* A padded channel beyond all memory: far outside of the image, where filter elements are very far apart. */
-static const double TOO_MANY = 1e12;
 
 typedef struct job {
   const shmt__conv* c;
@@ -77,13 +75,11 @@ bool shmt__conv_is_direct(const shmt__conv* c) {
   const shmt__conv_shape* v = &c->shape;
   const int64_t kernel = v->kernel[0] * v->kernel[1] * v->kernel[2];
   shmt__direct_shape s;
-  double padded = 1;
 
   if (shmt__loops[SHMT_LOOP_direct][c->dtype] == NULL || c->filters == 0 || c->channels == 0) return false;
   if (kernel == 1 && c->channels / c->groups > FEW_CHANNELS) return false;
   if (v->out[0] <= 0 || v->out[1] <= 0 || v->out[2] <= 0) return false;
-  for (int d = 0; d < 3; d++) padded *= (double)shmt__conv_reach(v, d, v->out[d]);
-  if (padded > TOO_MANY) return false;
+  if (!shmt__conv_is_near(c)) return false;
   shape_init(c, v->out, &s);
   const double wanted = (double)(v->out[1] * v->out[2] * s.filters);
   const double made = (double)round_up(run_length(&s, v->out), LANES) *

@@ -50,7 +50,7 @@ bool shmt__conv_has_pixels(const shmt__conv* c) {
   const int64_t filters = c->filters / c->groups;
 
   return shmt__loops[SHMT_LOOP_conv_pixels][c->dtype] && !shmt__conv_is_depthwise(c) &&
-         filters * 2 >= round_up(filters, SHMT_PIXELS_LANES);
+         filters * 2 >= round_up(filters, SHMT_PIXELS_LANES) && shmt__conv_is_near(c);
 }
 
 bool shmt__conv_is_pixels(const shmt__conv* c) {

@@ -196,3 +196,36 @@ def test_gradient_of_a_filter_sees_no_infinity_beyond_a_row() -> None:
     (grad,) = st.autograd.grad(y, w, st.ones_like(y))
     assert grad[0, 0, :, 0].tolist() == [0.0] * 3
     assert not bool(grad.isnan().any())
+
+
+@pytest.mark.parametrize("far", [1000, 2**31 - 16, 2**40, 2**47])
+@pytest.mark.parametrize("groups", [1, 16])
+@pytest.mark.parametrize("dtype", [st.float32, st.float64, st.bfloat16])
+@pytest.mark.parametrize("is_last", [False, True])
+def test_steps_far_beyond_the_image_take_no_memory(
+    far: int, groups: int, dtype: st.dtype, is_last: bool
+) -> None:
+    """Each output is made of the first element and the filter element that comes to lie on it."""
+    x = st.randn(1, 16, 4, 4).to(dtype)
+    w = st.randn(16, 16 // groups, 2, 2).to(dtype)
+    if is_last:
+        x = x.to(memory_format=st.channels_last)
+    x, w = x.requires_grad_(), w.requires_grad_()
+    y = nnf.conv2d(x, w, stride=far, padding=far, dilation=far, groups=groups)
+    first = x.detach()[0, :, 0, 0].reshape(groups, 1, -1, 1, 1).double()
+    parts = w.detach().reshape(groups, 16 // groups, -1, 2, 2).double()
+    expected = (parts * first).sum(2).flip(-1, -2).reshape(1, 16, 2, 2)
+    assert st.allclose(y.double(), expected, rtol=2.0**-7, atol=0.02)
+    y.sum().backward()
+    slopes = first.expand(groups, 16 // groups, -1, 2, 2).reshape(w.shape)
+    assert st.allclose(w.grad.double(), slopes, rtol=2.0**-7)
+
+
+def test_rows_far_apart_are_not_laid_out() -> None:
+    x, w = st.randn(1, 4, 3, 100), st.randn(16, 4, 3, 3)
+    assert st.allclose(nnf.conv2d(x, w, stride=(2**40, 1)), nnf.conv2d(x, w), atol=1e-4)
+    image, filters = st.randn(1, 2, 4, 4), st.randn(2, 1, 2, 2)
+    far, padding = (2**31 - 1, 2**31 - 16), (2**30 - 1, 2**30 - 8)
+    nothing = nnf.conv2d(image, filters, padding=padding, dilation=far, groups=2)
+    assert nothing.shape == (1, 2, 3, 4)
+    assert not nothing.any()
