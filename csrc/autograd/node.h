@@ -120,8 +120,6 @@ typedef struct shmt__saved {
   uint32_t version;    /* at saving */
   uint32_t output_nr;
   bool is_output; /* of the node that saves it: kept without history */
-  bool was_leaf;
-  bool saved_requires_grad;
   bool released;   /* there was one, and it was freed */
   void* hook_data; /* packed by a saved-tensor hook instead of tensor; or an output's version */
 } shmt__saved;

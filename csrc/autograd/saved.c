@@ -135,9 +135,7 @@ shmt_status shmt__saved_init(shmt__saved* s, shmt_tensor* t, bool is_output) {
                "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.");
   s->version = shmt__tensor_version(t);
   s->is_output = is_output;
-  s->saved_requires_grad = shmt__tensor_requires_grad(t);
-  s->was_leaf = !t->autograd || !t->autograd->grad_fn;
-  if (!s->was_leaf) s->output_nr = t->autograd->output_nr;
+  if (t->autograd && t->autograd->grad_fn) s->output_nr = t->autograd->output_nr;
   if (SHMT_UNLIKELY(shmt__tls_saved_hooks != NULL)) return save_packed(s, t, is_output);
   if (is_output) return save_output(s, t);
   s->tensor = shmt__tensor_ref(t);
