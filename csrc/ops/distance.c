@@ -181,6 +181,7 @@ static bool are_rows(const shmt_tensor* x1, const shmt_tensor* x2) {
 }
 
 shmt_status shmt__cdist(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor** out) {
+  if (x1->n_dims < 2 || x2->n_dims < 2) return shmt_op__cdist(x1, x2, p, out); /* which says so */
   const bool are_many = x1->sizes[x1->n_dims - 2] > 25 || x2->sizes[x2->n_dims - 2] > 25; /* then torch has a product */
 
   SHMT_REFUSE_DTYPE(shmt__is_half(x1->dtype) && !(p == 2 && are_many), x1->dtype, "cdist");

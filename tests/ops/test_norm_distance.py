@@ -77,6 +77,8 @@ def test_cdist_gradient_and_errors() -> None:
         st.cdist(x, y[:, :2])
     with pytest.raises(RuntimeError, match="at least 2D"):
         st.cdist(x[0], y)
+    with pytest.raises(RuntimeError, match="at least 2D"):
+        st.cdist(x[0].half(), y.half(), 1)
 
 
 def test_logaddexp_of_complex_numbers() -> None:
