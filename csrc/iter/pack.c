@@ -1,6 +1,7 @@
 /* iter/pack.c -- parts of tensors laid dense: neighbouring dims joined, crossed ones moved in squares. */
 #include "iter/pack.h"
 
+#include "base/overflow.h"
 #include "iter/cursor.h"
 #include "iter/move.h"
 
@@ -17,7 +18,7 @@ void shmt__part_init(shmt__part* p, const shmt_tensor* t, shmt_memory_format for
   for (int d = 0; d < t->n_dims; d++) {
     const int from = !last || d == 0 ? d : d < t->n_dims - 1 ? d + 1 : 1;
     p->sizes[d] = t->sizes[from];
-    p->strides[d] = t->strides[from] * p->item;
+    p->strides[d] = shmt__wrap_mul_i64(t->strides[from], p->item);
   }
 }
 

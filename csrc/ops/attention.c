@@ -4,6 +4,7 @@
  * not with the product of their lengths; the backward pass makes the blocks anew from the logsumexp of each query.
  * 16-bit floats are widened a block at a time, gradients of theirs are summed in float32 a head at a time.
  */
+#include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -94,7 +95,7 @@ static shmt__matrix rows_of(const job* j, shmt_tensor* t, int64_t h, int64_t fir
   if (t->dtype == j->work) return (shmt__matrix){data, n, width, t->strides[2], t->strides[3]};
   for (int64_t i = 0; i < n; i++)
     shmt__cast_loop(j->work, t->dtype)(buffer + i * width * item_of(j), item_of(j), data + i * t->strides[2] * item,
-                                       t->strides[3] * item, width);
+                                       shmt__wrap_mul_i64(t->strides[3], item), width);
   return (shmt__matrix){buffer, n, width, width, 1};
 }
 
@@ -103,8 +104,7 @@ static shmt__matrix dense(char* data, int64_t rows, int64_t columns) {
 }
 
 static void multiply(const job* j, shmt__matrix a, shmt__matrix b, bool add, shmt__matrix c) {
-  /* Cannot fail: blocks are small. */
-  (void)shmt__gemm(j->work, shmt__scalar_int(1), a, b, shmt__scalar_int(add), c);
+  shmt__gemm(j->work, shmt__scalar_int(1), a, b, shmt__scalar_int(add), c);
 }
 
 /* Scores of a block of queries and keys, scaled and masked; *s is their shape. */
@@ -121,8 +121,8 @@ static void make_scores(const job* j, scratch* room, int64_t h, int64_t q0, shmt
     data[1] = (char*)shmt__tensor_data(j->mask) + (h / j->heads * m->strides[0] + h % j->heads * m->strides[1] +
                                                    q0 * m->strides[2] + k0 * m->strides[3]) * item;
     s->mask_is_bool = m->dtype == SHMT_BOOL;
-    s->mask_row = m->strides[2] * item;
-    s->mask_column = m->strides[3] * item;
+    s->mask_row = shmt__wrap_mul_i64(m->strides[2], item);
+    s->mask_column = shmt__wrap_mul_i64(m->strides[3], item);
     if (!s->mask_is_bool && m->dtype != j->work) {
       for (int64_t i = 0; i < q.rows; i++)
         shmt__cast_loop(j->work, m->dtype)(room->mask + i * k.rows * item_of(j), item_of(j), data[1] + i * s->mask_row,
@@ -175,13 +175,16 @@ static bool has_few_keys(const job* j) {
          least(QUERIES, j->queries) * j->keys * j->width <= FEW_PRODUCTS;
 }
 
+/* Bytes from row to row; of a lone one none. */
+static int64_t row_step(shmt__matrix m, int64_t item) { return m.rows == 1 ? 0 : m.row_stride * item; }
+
 static void forward_few_keys(const job* j, int64_t h, int64_t q0) {
   const int64_t n = least(QUERIES, j->queries - q0), item = item_of(j);
   const shmt__matrix q = rows_of(j, j->query, h, q0, n, NULL), k = rows_of(j, j->key, h, 0, j->keys, NULL);
   const shmt__matrix v = rows_of(j, j->value, h, 0, j->keys, NULL);
   const shmt__attention_shape s = {.width = j->keys, .values = j->values, .visible = q0 + 1, .depth = j->width,
                                    .scale = j->scale, .causal = j->causal};
-  const int64_t strides[4] = {q.row_stride * item, k.row_stride * item, v.row_stride * item, j->values * item};
+  const int64_t strides[4] = {row_step(q, item), row_step(k, item), row_step(v, item), j->values * item};
   const int64_t first = h * j->queries + q0;
   char* const data[5] = {q.data, k.data, v.data, (char*)shmt__tensor_data(j->out) + first * strides[3],
                          (char*)shmt__tensor_data(j->lse) + first * item};

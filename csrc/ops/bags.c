@@ -3,6 +3,7 @@
  * Pair i takes row from[i] of one matrix to row to[i] of another. No tensor of the rows taken is made. The threads divide
  * the columns, or the pairs where each has a result of its own: sums come in the order of the pairs.
  */
+#include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -41,7 +42,8 @@ typedef struct job {
 static matrix matrix_of(const shmt_tensor* t) {
   const int64_t item = shmt__tensor_item_bytes(t);
 
-  return (matrix){shmt__tensor_data(t), t->sizes[0], t->sizes[1], t->strides[0] * item, t->strides[1] * item};
+  return (matrix){shmt__tensor_data(t), t->sizes[0], t->sizes[1], shmt__wrap_mul_i64(t->strides[0], item),
+                  shmt__wrap_mul_i64(t->strides[1], item)};
 }
 
 static char* at(const matrix* m, int64_t row, int64_t column) { return m->data + row * m->row_step + column * m->step; }

@@ -33,10 +33,9 @@ bool shmt__matrix_is_blas(shmt__matrix a);
 
 /* c = beta * c + alpha * a @ b. beta == 0 does not read c. Empty sizes are right.
  *
- * c must have column_stride 1 or row_stride 1; no overlap with a or b.
- * Errors: SHMT_E_RUNTIME when a dimension or stride is above 2^31 - 1. */
-shmt_status shmt__gemm(shmt_dtype dtype, shmt_scalar alpha, shmt__matrix a, shmt__matrix b, shmt_scalar beta,
-                       shmt__matrix c);
+ * c must have column_stride 1 or row_stride 1; no overlap with a or b. Cannot fail: sizes and strides above 2^31 - 1, which
+ * the library does not take, are for the built-in loop. */
+void shmt__gemm(shmt_dtype dtype, shmt_scalar alpha, shmt__matrix a, shmt__matrix b, shmt_scalar beta, shmt__matrix c);
 
 /* c = a @ b, or that is added to c: bfloat16 factors, float32 sums. Only where shmt__gemm_has_tiles(); nothing is empty, c
  * has column_stride 1 and no overlap with a or b. */
@@ -44,8 +43,8 @@ void shmt__gemm_widening(shmt__matrix a, shmt__matrix b, bool adds, shmt__matrix
 
 /* n products of the same shape; the strides between them are in elements. Small ones are shared out
  * over the pool, large ones are split one after the other. */
-shmt_status shmt__gemm_batch(shmt_dtype dtype, int64_t n, shmt_scalar alpha, shmt__matrix a, int64_t a_step,
-                             shmt__matrix b, int64_t b_step, shmt_scalar beta, shmt__matrix c, int64_t c_step);
+void shmt__gemm_batch(shmt_dtype dtype, int64_t n, shmt_scalar alpha, shmt__matrix a, int64_t a_step, shmt__matrix b,
+                      int64_t b_step, shmt_scalar beta, shmt__matrix c, int64_t c_step);
 
 /* sum of x[i] * y[i], or of conj(x[i]) * y[i], into *out (one element of dtype). Strides in elements. */
 void shmt__dot(shmt_dtype dtype, bool conjugate, int64_t n, const char* x, int64_t x_stride, const char* y,

@@ -55,9 +55,8 @@ static int invert(const inverse_job* job, char* a, int n, int ld) {
   if ((info = invert(job, corner, rest, ld)) != 0) return info < 0 ? info : info + half;
   const shmt__matrix c = columns_of(below, rest, half, ld);
   const shmt__matrix product = shmt__matrix_transposed(columns_of(beside, half, rest, ld));
-  /* The sizes fit; a batch has at most INT_MAX rows. */
-  (void)shmt__gemm(job->dtype, one, c, columns_of(a, half, half, ld), none, product);
-  (void)shmt__gemm(job->dtype, shmt__scalar_int(-1), columns_of(corner, rest, rest, ld), product, none, c);
+  shmt__gemm(job->dtype, one, c, columns_of(a, half, half, ld), none, product);
+  shmt__gemm(job->dtype, shmt__scalar_int(-1), columns_of(corner, rest, rest, ld), product, none, c);
   for (int64_t j = 0; j < rest; j++) memset(beside + j * ld * job->item, 0, (size_t)(half * job->item));
   return 0;
 }

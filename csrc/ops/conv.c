@@ -187,9 +187,10 @@ static void set_images(shmt__conv* c, const shmt_tensor* input) {
   const int64_t item = shmt__tensor_item_bytes(input);
 
   c->given = input->dtype;
-  c->image_step = input->strides[0] * item;
-  c->channel_step = input->strides[1] * item;
-  for (int d = 0; d < input->n_dims - 2; d++) c->step[d + 5 - input->n_dims] = input->strides[2 + d] * item;
+  c->image_step = shmt__wrap_mul_i64(input->strides[0], item);
+  c->channel_step = shmt__wrap_mul_i64(input->strides[1], item);
+  for (int d = 0; d < input->n_dims - 2; d++)
+    c->step[d + 5 - input->n_dims] = shmt__wrap_mul_i64(input->strides[2 + d], item);
 }
 
 /* t dense in the dtype that products are made in. */

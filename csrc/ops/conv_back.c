@@ -172,7 +172,7 @@ static uint64_t lines(int64_t nbytes) { return ((uint64_t)nbytes + LINE - 1) / L
 /* c = a @ b of what is multiplied, or that is added to c. */
 static void multiply(const job* j, shmt__matrix a, shmt__matrix b, bool adds, shmt__matrix c) {
   if (j->factor == j->c->dtype)
-    (void)shmt__gemm(j->c->dtype, shmt__scalar_int(1), a, b, shmt__scalar_int(adds), c);
+    shmt__gemm(j->c->dtype, shmt__scalar_int(1), a, b, shmt__scalar_int(adds), c);
   else
     shmt__gemm_widening(a, b, adds, c);
 }

@@ -152,16 +152,18 @@ static void run_block(const job* j, int64_t first, int64_t n, int64_t group, shm
   else
     for (int64_t i = 0; i < n; i++) make_columns(j, first + i, group, p, width, room + i * p->length * j->item, view);
   if (has_bias) fill_bias(j, group, made);
-  (void)shmt__gemm(c->dtype, shmt__scalar_int(1), weights, columns, shmt__scalar_int(has_bias), made);
+  shmt__gemm(c->dtype, shmt__scalar_int(1), weights, columns, shmt__scalar_int(has_bias), made);
   if (!is_apart) return;
   for (int64_t i = 0; i < n; i++)
     shmt__conv_put(c, block + i * p->length * j->item, width, first + i, filter, j->filters, p->at, p->length, j->output);
 }
 
+static uint64_t room_bytes(const job* j) { return j->columns + j->view + j->block + j->weights; }
+
 /* Parts of blocks of images. */
 static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
-  const uint64_t nbytes = j->columns + j->view + j->block + j->weights;
+  const uint64_t nbytes = room_bytes(j);
   void* room = NULL;
 
   if (nbytes > 0 && shmt__alloc(nbytes, &room) != SHMT_OK) {
@@ -193,6 +195,7 @@ shmt_status shmt__conv_columns(const shmt__conv* c, const void* images, const vo
   else
     shmt__parallel_for(n, 1, run_blocks, &j);
   SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
-               "convolution: no memory for %llu bytes of columns", (unsigned long long)j.columns);
+               "convolution: no memory for %llu bytes of columns and what is beside them",
+               (unsigned long long)room_bytes(&j));
   return SHMT_OK;
 }

@@ -145,7 +145,7 @@ const char* shmt__conv_view(const shmt__conv* c, shmt__conv_part* p, const char*
 
   for (int d = 0; d < 3; d++) from += p->first[d] * c->step[d];
   if (shmt__conv_in_place(c)) {
-    memcpy(p->shape.step, (int64_t[]){c->channel_step / item, c->step[0] / item, c->step[1] / item},
+    memcpy(p->shape.step, (int64_t[]){n == 1 ? 0 : c->channel_step / item, c->step[0] / item, c->step[1] / item},
            sizeof p->shape.step);
     return from;
   }

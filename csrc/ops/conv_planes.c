@@ -1,6 +1,7 @@
 /* ops/conv_planes.c -- boxes of images of any strides, copied and read as matrices. */
 #include "ops/conv_planes.h"
 
+#include "base/overflow.h"
 #include "iter/copy.h"
 #include "iter/move.h"
 
@@ -11,7 +12,8 @@ shmt__planes shmt__planes_of(const shmt_tensor* t) {
   const int64_t item = shmt__tensor_item_bytes(t);
   shmt__planes p = {.data = (char*)shmt__tensor_data(t), .dtype = t->dtype};
 
-  for (int d = 0; d < t->n_dims; d++) p.stride[d < 2 ? d : d + 5 - t->n_dims] = t->strides[d] * item;
+  for (int d = 0; d < t->n_dims; d++)
+    p.stride[d < 2 ? d : d + 5 - t->n_dims] = shmt__wrap_mul_i64(t->strides[d], item);
   return p;
 }
 

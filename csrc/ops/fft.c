@@ -1,4 +1,5 @@
 /* ops/fft.c -- Fourier transforms over dims of a tensor: complex, from real, to real. */
+#include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -61,7 +62,12 @@ static shmt_status empty_result(const shmt_tensor* self, const int64_t* sizes, s
 /* All but one of the numbers. */
 static void leave_out(const int64_t* from, int n, int64_t left_out, int64_t factor, int64_t* to) {
   for (int d = 0; d < n; d++)
-    if (d != left_out) *to++ = from[d] * factor;
+    if (d != left_out) *to++ = shmt__wrap_mul_i64(from[d], factor);
+}
+
+/* Real numbers from an element of a line to the next; a line of one is dense. */
+static int64_t step_of(const shmt_tensor* t, int64_t dim, int64_t parts) {
+  return t->sizes[dim] == 1 ? parts : t->strides[dim] * parts;
 }
 
 /* Transform `from` along dim into `to`, which may be the same when both are complex. */
@@ -82,8 +88,8 @@ static shmt_status transform_dim(shmt_tensor* from, shmt_tensor* to, int64_t dim
       .length = form == SHMT_FFT_C2R ? to->sizes[dim] : from->sizes[dim],
       .n_dims = to->n_dims - 1,
       .sizes = sizes,
-      .in = {shmt__tensor_data(from), from->strides[dim] * in_parts, in},
-      .out = {shmt__tensor_data(to), to->strides[dim] * out_parts, out},
+      .in = {shmt__tensor_data(from), step_of(from, dim, in_parts), in},
+      .out = {shmt__tensor_data(to), step_of(to, dim, out_parts), out},
   });
 }
 

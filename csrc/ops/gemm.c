@@ -234,17 +234,20 @@ static bool fits_int(shmt__matrix a) {
   return a.rows <= INT_MAX && a.columns <= INT_MAX && a.row_stride <= INT_MAX && a.column_stride <= INT_MAX;
 }
 
-static shmt_status check_size(const char* which, shmt__matrix a) {
-  SHMT_REQUIRE(fits_int(a), SHMT_E_RUNTIME,
-               "gemm(): %s has sizes (%lld, %lld) and strides (%lld, %lld); the BLAS takes at most %d", which,
-               (long long)a.rows, (long long)a.columns, (long long)a.row_stride, (long long)a.column_stride, INT_MAX);
-  return SHMT_OK;
+/* A stride that nothing is reached by may be anything. */
+static shmt__matrix settled(shmt__matrix a) {
+  if (a.rows == 1) a.row_stride = 1;
+  if (a.columns == 1) a.column_stride = 1;
+  return a;
 }
 
-static shmt_status prepare(product* p, shmt_dtype dtype, shmt_scalar alpha, shmt__matrix a, shmt__matrix b,
+static void prepare(product* p, shmt_dtype dtype, shmt_scalar alpha, shmt__matrix a, shmt__matrix b,
                            shmt_scalar beta, shmt__matrix c) {
   double z[2];
 
+  a = settled(a);
+  b = settled(b);
+  c = settled(c);
   SHMT_ASSERT(a.columns == b.rows && a.rows == c.rows && b.columns == c.columns);
   *p = (product){.dtype = dtype, .a = a, .b = b, .c = c, .item = shmt__dtype_size[dtype]};
   p->c_item = p->item;
@@ -259,27 +262,17 @@ static shmt_status prepare(product* p, shmt_dtype dtype, shmt_scalar alpha, shmt
     p->swapped = true;
   }
   p->on_library = library_has(dtype) && shmt__matrix_is_blas(p->a) && shmt__matrix_is_blas(p->b) &&
-                  (p->c.column_stride == 1 || p->c.columns == 1);
-  p->is_half = shmt__is_half(dtype) && (p->c.column_stride == 1 || p->c.columns == 1);
+                  p->c.column_stride == 1 && fits_int(a) && fits_int(b) && fits_int(c);
+  p->is_half = shmt__is_half(dtype) && p->c.column_stride == 1;
   p->cost = shmt__is_complex(dtype) ? 4 : dtype == SHMT_BFLOAT16 && shmt__gemm_has_tiles() ? OF_TILES : 1;
-  if (p->on_library) {
-    SHMT_TRY(check_size("the first matrix", a));
-    SHMT_TRY(check_size("the second matrix", b));
-    SHMT_TRY(check_size("the result", c));
-    /* A lone column with a stride has no leading dimension of its own. */
-    if (p->c.columns == 1 && p->c.column_stride != 1) p->c.column_stride = 1;
-  }
-  return SHMT_OK;
 }
 
-shmt_status shmt__gemm(shmt_dtype dtype, shmt_scalar alpha, shmt__matrix a, shmt__matrix b, shmt_scalar beta,
-                       shmt__matrix c) {
+void shmt__gemm(shmt_dtype dtype, shmt_scalar alpha, shmt__matrix a, shmt__matrix b, shmt_scalar beta, shmt__matrix c) {
   product p;
 
-  if (c.rows == 0 || c.columns == 0) return SHMT_OK;
-  SHMT_TRY(prepare(&p, dtype, alpha, a, b, beta, c));
+  if (c.rows == 0 || c.columns == 0) return;
+  prepare(&p, dtype, alpha, a, b, beta, c);
   run_split(&p);
-  return SHMT_OK;
 }
 
 void shmt__gemm_widening(shmt__matrix a, shmt__matrix b, bool adds, shmt__matrix c) {
@@ -304,13 +297,13 @@ static void run_batch_piece(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-shmt_status shmt__gemm_batch(shmt_dtype dtype, int64_t n, shmt_scalar alpha, shmt__matrix a, int64_t a_step,
-                             shmt__matrix b, int64_t b_step, shmt_scalar beta, shmt__matrix c, int64_t c_step) {
+void shmt__gemm_batch(shmt_dtype dtype, int64_t n, shmt_scalar alpha, shmt__matrix a, int64_t a_step, shmt__matrix b,
+                      int64_t b_step, shmt_scalar beta, shmt__matrix c, int64_t c_step) {
   product p;
   double ops;
 
-  if (n == 0 || c.rows == 0 || c.columns == 0) return SHMT_OK;
-  SHMT_TRY(prepare(&p, dtype, alpha, a, b, beta, c));
+  if (n == 0 || c.rows == 0 || c.columns == 0) return;
+  prepare(&p, dtype, alpha, a, b, beta, c);
   p.a_step = p.swapped ? b_step : a_step;
   p.b_step = p.swapped ? a_step : b_step;
   p.c_step = c_step;
@@ -323,10 +316,9 @@ shmt_status shmt__gemm_batch(shmt_dtype dtype, int64_t n, shmt_scalar alpha, shm
       one.c.data += i * p.c_step * p.item;
       run_split(&one);
     }
-    return SHMT_OK;
+    return;
   }
   shmt__parallel_for(n, (int64_t)((double)MIN_PIECE_OPS / ops) + 1, run_batch_piece, &p);
-  return SHMT_OK;
 }
 
 void shmt__dot(shmt_dtype dtype, bool conjugate, int64_t n, const char* x, int64_t x_stride, const char* y,

@@ -1,4 +1,5 @@
 /* ops/grid_sample.c -- values of images and volumes at given positions. */
+#include "base/overflow.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "iter/copy.h"
@@ -77,7 +78,7 @@ static void run(int row, shmt_tensor* const* tensors, const char* kinds, shmt_dt
     if (!t) continue;
     w.data[w.n] = shmt__tensor_data(t);
     s->views[w.n] = view_of(t, kinds[w.n] == '+');
-    w.step[w.n] = t->strides[0] * shmt__tensor_item_bytes(t);
+    w.step[w.n] = shmt__wrap_mul_i64(t->strides[0], shmt__tensor_item_bytes(t));
   }
   shmt__parallel_for(batch, 1, run_batch, &w);
 }

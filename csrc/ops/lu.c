@@ -63,9 +63,7 @@ int shmt__lu(shmt_dtype dtype, shmt__matrix a, int* pivots) {
     const int64_t below = a.rows - half;
     const shmt__matrix corner = part_of(a, half, below, half, rest, item);
     const shmt__matrix beside = part_of(a, half, below, 0, half, item);
-    /* The sizes fit. */
-    (void)shmt__gemm(dtype, shmt__scalar_int(-1), beside, part_of(a, 0, half, half, rest, item), shmt__scalar_int(1),
-                     corner);
+    shmt__gemm(dtype, shmt__scalar_int(-1), beside, part_of(a, 0, half, half, rest, item), shmt__scalar_int(1), corner);
     const int later = shmt__lu(dtype, corner, pivots + half);
     if (info == 0 && later > 0) info = later + (int)half;
     shmt__exchange_rows(beside, pivots + half, rank - half, false, item);

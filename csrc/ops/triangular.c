@@ -162,16 +162,14 @@ static void solve(shmt_dtype dtype, const shmt__triangle* t, shmt__matrix x, int
     solve(dtype, &below, low, first - half);
     return;
   }
-  /* The sizes fit. */
   if (t->is_lower) {
     solve(dtype, &above, high, first);
-    (void)shmt__gemm(dtype, shmt__scalar_int(-1), part_of(t->a, half, rest, first, half - first, item),
-                     part_of(high, first, half - first, 0, x.columns, item), shmt__scalar_int(1), low);
+    shmt__gemm(dtype, shmt__scalar_int(-1), part_of(t->a, half, rest, first, half - first, item),
+               part_of(high, first, half - first, 0, x.columns, item), shmt__scalar_int(1), low);
     solve(dtype, &below, low, 0);
   } else {
     solve(dtype, &below, low, 0);
-    (void)shmt__gemm(dtype, shmt__scalar_int(-1), part_of(t->a, 0, half, half, rest, item), low, shmt__scalar_int(1),
-                     high);
+    shmt__gemm(dtype, shmt__scalar_int(-1), part_of(t->a, 0, half, half, rest, item), low, shmt__scalar_int(1), high);
     solve(dtype, &above, high, 0);
   }
 }
