@@ -23,7 +23,9 @@ static shmt__matrix vector_of(const shmt_tensor* t) {
   return (shmt__matrix){shmt__tensor_data(t), t->sizes[0], 1, t->strides[0], 1};
 }
 
-enum { COPIED_BYTES = 128 << 10 }; /* of matrices of a batch that are copied at a time, for each thread */
+/* COPIED_BYTES: of factors that are copied at a time, for each thread. LEAST_SUMMED: columns of the first and rows of the
+ * second, at least: each time all of the product is added to. */
+enum { COPIED_BYTES = 128 << 10, LEAST_SUMMED = 64 };
 
 static shmt_status check_dim(const char* text, const shmt_tensor* t, int n_dims) {
   SHMT_REQUIRE(t->n_dims == n_dims, SHMT_E_RUNTIME, "%s", text);
@@ -89,17 +91,48 @@ static shmt_status begin_sum(shmt_scalar* beta, shmt_tensor* start, shmt_tensor*
   return SHMT_OK;
 }
 
+/* How many columns of a, and rows of b, are best taken at a time: where a factor is copied, copies that are no larger than
+ * a quarter of the product, or small. Sums of halves are rounded once. */
+static int64_t sum_step(const shmt_tensor* a, const shmt_tensor* b, const shmt_tensor* work) {
+  const int64_t item = shmt__dtype_size[work->dtype];
+  int64_t most = COPIED_BYTES * shmt__num_threads(), each = 0;
+
+  if (!shmt__matrix_is_blas(matrix_of(a, 0, 1))) each += a->sizes[0] * item;
+  if (!shmt__matrix_is_blas(matrix_of(b, 0, 1))) each += b->sizes[1] * item;
+  if (each == 0 || shmt__is_half(work->dtype)) return a->sizes[1];
+  if (most < work->numel * item / 4) most = work->numel * item / 4;
+  return most / each < LEAST_SUMMED ? LEAST_SUMMED : most / each;
+}
+
+/* Places [begin, end) of a matrix' dim `dim`, as a product reads them; a new reference. */
+static shmt_status prepare_part(shmt_tensor* t, int dim, int64_t begin, int64_t end, shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) part = NULL;
+  int64_t sizes[2] = {t->sizes[0], t->sizes[1]};
+
+  if (end - begin == sizes[dim]) return prepare_factor(t, dtype, 0, 1, out);
+  sizes[dim] = end - begin;
+  SHMT_TRY(shmt__tensor_alias(t, (shmt_ints){sizes, 2}, shmt__tensor_strides(t), t->offset + begin * t->strides[dim],
+                              &part));
+  return prepare_factor(part, dtype, 0, 1, out);
+}
+
 /* work = beta * start + alpha * a @ b. All 2-d. */
 static shmt_status product_2d(shmt_scalar beta, shmt_tensor* start, shmt_scalar alpha, shmt_tensor* a, shmt_tensor* b,
                               shmt_tensor* work) {
-  SHMT_AUTO(shmt_tensor) left = NULL;
-  SHMT_AUTO(shmt_tensor) right = NULL;
-
   if (shmt__tensor_is_meta(work)) return SHMT_OK;
   SHMT_TRY(begin_sum(&beta, start, work));
-  SHMT_TRY(prepare_factor(a, work->dtype, 0, 1, &left));
-  SHMT_TRY(prepare_factor(b, work->dtype, 0, 1, &right));
-  shmt__gemm(work->dtype, alpha, matrix_of(left, 0, 1), matrix_of(right, 0, 1), beta, matrix_of(work, 0, 1));
+  const int64_t count = a->sizes[1], step = sum_step(a, b, work);
+  int64_t begin = 0;
+  do {
+    SHMT_AUTO(shmt_tensor) left = NULL;
+    SHMT_AUTO(shmt_tensor) right = NULL;
+    const int64_t end = count - begin < step ? count : begin + step;
+    SHMT_TRY(prepare_part(a, 1, begin, end, work->dtype, &left));
+    SHMT_TRY(prepare_part(b, 0, begin, end, work->dtype, &right));
+    shmt__gemm(work->dtype, alpha, matrix_of(left, 0, 1), matrix_of(right, 0, 1), beta, matrix_of(work, 0, 1));
+    beta = shmt__scalar_int(1);
+    begin = end;
+  } while (begin < count); /* of no columns, once: what is added to remains */
   return SHMT_OK;
 }
 

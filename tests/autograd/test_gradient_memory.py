@@ -91,6 +91,30 @@ def test_memory_of_training_steps(name: str) -> None:
     assert peak(run) <= (matrices * 1.125 + 0.2) * a.numel() * a.element_size()
 
 
+#: How a factor lies that has to be copied to be multiplied.
+COPIED: dict[str, Callable[[Tensor], Tensor]] = {
+    "one row": lambda a: a[:1].expand(N, N),
+    "spread": lambda a: shmtensor.stack([a, a], -1)[..., 0],
+}
+
+
+@pytest.mark.parametrize("dtype", [shmtensor.float32, shmtensor.float64])
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("name", COPIED)
+def test_factors_are_copied_in_parts(
+    threads: int, name: str, left: bool, dtype: shmtensor.dtype
+) -> None:
+    odd, plain = COPIED[name](shmtensor.randn(N, N, dtype=dtype)), shmtensor.randn(N, N, dtype=dtype)
+
+    def run() -> object:
+        leaves = [x.detach().requires_grad_() for x in ((odd, plain) if left else (plain, odd))]
+        result = shmtensor.mm(*leaves)
+        return shmtensor.autograd.grad(result, leaves, shmtensor.ones_like(result))
+
+    nbytes = plain.numel() * plain.element_size()
+    assert peak(run) <= 4 * nbytes * 9 // 8 + max(nbytes // 2, threads * (130 << 10))
+
+
 MATRIX = shmtensor.rand(N, N)
 #: Losses of one matrix, and how many matrices exist at once beside results without reduction and
 #: their gradient.

@@ -30,6 +30,39 @@ def test_mm_of_strided_views_equals_that_of_copies() -> None:
     np.testing.assert_allclose((a @ b).numpy(), a.numpy() @ b.numpy())
 
 
+#: Matrices that no library reads where they lie: they are copied, and summed over, in parts.
+_ODD = {
+    "one row": lambda a: a[:1].expand(*a.shape),
+    "one column": lambda a: a[:, :1].expand(*a.shape),
+    "spread": lambda a: st.stack([a, a], -1)[..., 0],
+    "spread columns": lambda a: st.stack([a.t(), a.t()], -1)[..., 0].t(),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int32", "float16"])
+@pytest.mark.parametrize("left", _ODD)
+@pytest.mark.parametrize("right", ["plain", *_ODD])
+def test_products_of_matrices_that_are_copied_in_parts(
+    threads: int, dtype: str, left: str, right: str
+) -> None:
+    scale = 3 if dtype == "int32" else 1
+    a, b = (st.from_numpy((scale * _random(*n)).astype(dtype)) for n in ((90, 700), (700, 150)))
+    a, b = _ODD[left](a), _ODD[right](b) if right in _ODD else b
+    c = st.from_numpy((scale * _random(90, 150)).astype(dtype))
+    wide = "complex128" if dtype == "complex64" else "float64"
+    x, y, z = (t.numpy().astype(wide) for t in (a, b, c))
+    eps = 0 if dtype == "int32" else np.finfo(dtype).eps
+    bound = eps * (2 if dtype == "float16" else 700) * (np.abs(x) @ np.abs(y)).max()
+    for found, wanted in (
+        (a @ b, x @ y),
+        (st.addmm(c, a, b, beta=2, alpha=-3), 2 * z - 3 * (x @ y)),
+    ):
+        np.testing.assert_allclose(found.numpy().astype(wide), wanted, rtol=2 * eps, atol=bound)
+    out = st.empty(150, 90, dtype=a.dtype).t()
+    st.mm(a, b, out=out)
+    np.testing.assert_allclose(out.numpy().astype(wide), x @ y, rtol=2 * eps, atol=bound)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
 def test_mm_of_integers_wraps(dtype: str) -> None:
     a = np.arange(150, dtype=dtype).reshape(10, 15)
