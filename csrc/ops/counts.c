@@ -32,6 +32,10 @@ static int64_t block_length(int64_t begin, int64_t end) {
   return end - begin < COUNT_BLOCK ? end - begin : COUNT_BLOCK;
 }
 
+/* Neighbours count in tables of their own as long as all numbers are below APART: a count that has just been stored is slow
+ * to load. */
+enum { TABLES = 4, APART = TABLE / 2 / TABLES };
+
 typedef struct tally {
   const shmt_tensor* x;
   int64_t share;   /* elements of a table */
@@ -40,10 +44,15 @@ typedef struct tally {
   int64_t bits[MOST_TABLES]; /* of all numbers of a share */
 } tally;
 
-/* How often each byte is in x; returns the bits set in any of the numbers, all if one is negative. Neighbours count in
- * tables of their own: a count that has just been stored is slow to load. */
+/* Add to the first of the tables, of n numbers each, what the others have. */
+static void join_tables(int64_t* table, int64_t apart, int64_t n) {
+  for (int64_t k = 1; k < TABLES; k++)
+    for (int64_t i = 0; i < n; i++) table[i] += table[k * apart + i];
+}
+
+/* How often each byte is in x; returns the bits set in any of the numbers, all if one is negative. */
 static int64_t count_bytes(const uint8_t* x, int64_t n, bool is_signed, int64_t* table) {
-  enum { VALUES = 256, TABLES = 4 };
+  enum { VALUES = 256 };
   int64_t all = 0, i = 0;
   uint64_t eight;
 
@@ -54,10 +63,9 @@ static int64_t count_bytes(const uint8_t* x, int64_t n, bool is_signed, int64_t*
     for (int k = 0; k < 8; k++) table[k % TABLES * VALUES + (eight >> 8 * k & (VALUES - 1))]++;
   }
   for (; i < n; i++) table[x[i]]++;
-  for (int64_t value = 0; value < VALUES; value++) {
-    for (int64_t k = 1; k < TABLES; k++) table[value] += table[k * VALUES + value];
+  join_tables(table, VALUES, VALUES);
+  for (int64_t value = 0; value < VALUES; value++)
     if (table[value]) all |= is_signed && value > INT8_MAX ? -1 : value;
-  }
   return all;
 }
 
@@ -68,7 +76,7 @@ static void count_shares(void* ctx, int64_t begin, int64_t end) {
   for (int64_t k = begin; k < end; k++) {
     int64_t* const table = t->tables + k * TABLE;
     const int64_t last = (k + 1) * t->share < t->x->numel ? (k + 1) * t->share : t->x->numel;
-    int64_t all = 0, used = 0, n;
+    int64_t all = 0, used = 0, tables = TABLES, n;
     if (shmt__tensor_item_bytes(t->x) == 1) {
       const uint8_t* const bytes = (const uint8_t*)shmt__tensor_data(t->x) + k * t->share;
       t->bits[k] = count_bytes(bytes, last - k * t->share, t->x->dtype == SHMT_INT8, table);
@@ -80,11 +88,25 @@ static void count_shares(void* ctx, int64_t begin, int64_t end) {
       const int64_t* const x = load_as(SHMT_INT64, t->x, at, n, room);
       for (int64_t i = 0; i < n; i++) all |= x[i];
       if ((uint64_t)all >= TABLE) continue; /* negative, or too large: only whether there are negative ones matters */
-      for (; used <= all; used = used ? 2 * used : 64) memset(table + used, 0, (size_t)(used ? used : 64) * sizeof *table);
+      if (all >= APART && tables > 1) {
+        join_tables(table, APART, used);
+        tables = 1;
+      }
+      for (; used <= all; used = used ? 2 * used : 64)
+        for (int64_t i = 0; i < tables; i++) memset(table + i * APART + used, 0, (size_t)(used ? used : 64) * sizeof *table);
       /* Another process may change them still. */
+      if (tables > 1) {
+        int64_t i = 0;
+        for (; i + 8 <= n; i += 8)
 #pragma GCC unroll 8
-      for (int64_t i = 0; i < n; i++) table[x[i] & (TABLE - 1)]++;
+          for (int64_t u = 0; u < 8; u++) table[u % TABLES * APART + (x[i + u] & (APART - 1))]++;
+        for (; i < n; i++) table[x[i] & (APART - 1)]++;
+      } else {
+#pragma GCC unroll 8
+        for (int64_t i = 0; i < n; i++) table[x[i] & (TABLE - 1)]++;
+      }
     }
+    if (tables > 1) join_tables(table, APART, used);
     t->bits[k] = all;
     t->used[k] = used;
   }

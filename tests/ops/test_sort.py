@@ -198,6 +198,15 @@ def test_counting() -> None:
     assert st.histc(st.from_numpy(a), 7, -1, 1).tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("dtype", ["int16", "int32", "int64"])
+@pytest.mark.parametrize("limits", [(1,), (60, 1000), (1024,), (1023, 1025, 5), (10, 3000, 8192)])
+def test_counting_of_numbers_that_grow(threads: int, dtype: str, limits: tuple[int, ...]) -> None:
+    a = np.concatenate([_RNG.integers(0, n, 5001) for n in limits]).astype(dtype)
+    assert np.array_equal(st.bincount(st.from_numpy(a)).numpy(), np.bincount(a))
+    a = np.tile(a, 30)
+    assert np.array_equal(st.bincount(st.from_numpy(a)).numpy(), np.bincount(a))
+
+
 @pytest.mark.parametrize("right", [False, True])
 def test_sorted_search_as_numpy(right: bool) -> None:
     bounds = np.array([1.0, 2.0, 2.0, 5.0])
