@@ -1,7 +1,9 @@
 /* ops/householder.c -- blocks of reflections, and factors made of them. */
 #include "ops/householder.h"
 
+#include "generated/loops.h"
 #include "iter/threads.h"
+#include "kernels/reflections.h"
 #include "ops/blas_library.h"
 #include "ops/lapack.h"
 #include "storage/allocator.h"
@@ -162,12 +164,22 @@ static bool reflections_init(reflections* r, const shmt__householder* h, int m, 
   return true;
 }
 
+/* Run such a loop on a matrix that is small enough, of a dtype that has one; false: it is not. */
+static bool run_small(int loop, const shmt__householder* h, int m, int n, int k, char* a, int lda, const char* tau) {
+  const shmt__reflections_shape shape = {.columns = n, .pitch = lda, .count = k};
+
+  if (!shmt__loops[loop][h->dtype] || !shmt__reflections_fit(m, n)) return false;
+  shmt__loops[loop][h->dtype]((char*[]){a, (char*)(uintptr_t)tau}, NULL, m, &shape);
+  return true;
+}
+
 int shmt__householder_factor(const shmt__householder* h, int m, int n, char* a, int lda, char* tau) {
   _Alignas(64) char t[BLOCK * BLOCK * MAX_ITEM];
   const int64_t item = shmt__dtype_size[h->dtype];
   const int count = smaller(m, n);
   int info = 0;
 
+  if (run_small(SHMT_LOOP_reflections_factor, h, m, n, count, a, lda, tau)) return 0;
   if (count < MIN_FACTOR) return ((shmt__lapack_iipip)h->geqrf)(SHMT_LAPACK_COLUMN_MAJOR, m, n, a, lda, tau);
   for (int at = 0; at < count && info == 0; at += BLOCK) {
     const int k = smaller(BLOCK, count - at), more = n - at - k;
@@ -239,6 +251,7 @@ int shmt__householder_form(const shmt__householder* h, int m, int n, int k, char
   reflections r;
   uint64_t nbytes;
 
+  if (run_small(SHMT_LOOP_reflections_form, h, m, n, k, a, lda, tau)) return 0;
   if (k < MIN_FORM) return ((shmt__lapack_iiipip)h->orgqr)(SHMT_LAPACK_COLUMN_MAJOR, m, n, k, a, lda, tau);
   if (!reflections_init(&r, h, m, k, a, lda, tau, &nbytes)) return SHMT_LAPACK_NO_WORK;
   set_unit(h->dtype, m, a, lda, k, n);

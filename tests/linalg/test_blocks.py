@@ -19,10 +19,10 @@ def normal(dtype: str, *shape: int, seed: int = 0) -> np.ndarray:
     return (x + 1j * rng.normal(size=shape) if dtype.startswith("c") else x).astype(dtype)
 
 
-def near(found: shmtensor.Tensor, wanted: np.ndarray, dtype: str) -> None:
+def near(found: shmtensor.Tensor, wanted: np.ndarray, dtype: str, least: int = 1) -> None:
     """Within n units of rounding of the largest entry: the matrices here are well conditioned."""
     largest = np.abs(wanted).max(initial=0)
-    bound = max(wanted.shape) * np.finfo(dtype).eps * largest
+    bound = max(*wanted.shape, least) * np.finfo(dtype).eps * largest
     np.testing.assert_allclose(found.resolve_conj().numpy(), wanted, rtol=0, atol=bound)
 
 
@@ -37,6 +37,41 @@ def test_qr(threads: int, dtype: str, shape: tuple[int, int], mode: str) -> None
     assert (r.tril(-1) == 0).all()
     wanted = np.linalg.qr(a, mode="complete" if mode == "complete" else "reduced")[1]
     near(r, wanted, dtype)
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (16, 16), (17, 5), (5, 17), (1, 9), (9, 1), (31, 31), (64, 16), (16, 64), (33, 30)]
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("factor", [1.0, 1e-35, 1e35])
+def test_qr_of_small_matrices(dtype: str, shape: tuple[int, int], factor: float) -> None:
+    a = normal(dtype, 3, *shape)
+    a[1, :, shape[1] // 2 :] = 0  # columns of nothing
+    if dtype in ("float64", "complex128") and factor != 1:
+        a *= factor**8  # squares are no numbers
+    else:
+        a *= np.asarray(factor, dtype)
+    q, r = shmtensor.linalg.qr(shmtensor.from_numpy(a))
+    full, rows = shmtensor.linalg.qr(shmtensor.from_numpy(a), mode="complete")
+    packed, tau = shmtensor.geqrf(shmtensor.from_numpy(a))
+    for i in range(3):
+        near(q[i] @ r[i], a[i], dtype, 16)
+        near(q[i].mH @ q[i], np.eye(q.shape[-1]), dtype, 16)
+        near(full[i].mH @ full[i], np.eye(shape[0]), dtype, 16)
+        near(full[i] @ rows[i], a[i], dtype, 16)
+        wanted, taus = np.linalg.qr(a[i], mode="raw")
+        near(tau[i], taus, dtype, 16)
+        near(packed[i].triu(), np.triu(wanted.T), dtype, 16)
+
+
+def test_qr_of_numbers_that_are_none_spoils_no_columns_before() -> None:
+    a = normal("float64", 8, 8)
+    clean = shmtensor.linalg.qr(shmtensor.from_numpy(a))[1]
+    for none in (np.nan, np.inf):
+        a[3, 5] = none
+        r = shmtensor.linalg.qr(shmtensor.from_numpy(a))[1]
+        assert (r[:, :5] == clean[:, :5]).all()
+        assert not r[:6, 5].isfinite().any()
 
 
 @pytest.mark.parametrize("shape", [(300, 100), (120, 120)])
