@@ -104,7 +104,10 @@ COPIED: dict[str, Callable[[Tensor], Tensor]] = {
 def test_factors_are_copied_in_parts(
     threads: int, name: str, left: bool, dtype: shmtensor.dtype
 ) -> None:
-    odd, plain = COPIED[name](shmtensor.randn(N, N, dtype=dtype)), shmtensor.randn(N, N, dtype=dtype)
+    odd, plain = (
+        COPIED[name](shmtensor.randn(N, N, dtype=dtype)),
+        shmtensor.randn(N, N, dtype=dtype),
+    )
 
     def run() -> object:
         leaves = [x.detach().requires_grad_() for x in ((odd, plain) if left else (plain, odd))]

@@ -40,7 +40,8 @@ def test_qr(threads: int, dtype: str, shape: tuple[int, int], mode: str) -> None
 
 
 @pytest.mark.parametrize(
-    "shape", [(1, 1), (16, 16), (17, 5), (5, 17), (1, 9), (9, 1), (31, 31), (64, 16), (16, 64), (33, 30)]
+    "shape",
+    [(1, 1), (16, 16), (17, 5), (5, 17), (1, 9), (9, 1), (31, 31), (64, 16), (16, 64), (33, 30)],
 )
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("factor", [1.0, 1e-35, 1e35])
