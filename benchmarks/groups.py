@@ -24,6 +24,8 @@ class Group:
     """The NumPy operands of one size; None: bench_ops' vectors."""
     finish: Callable[[Any, dict[str, Any]], None] | None = None
     """Adds to a library's operands what NumPy has no type for."""
+    is_fresh: bool = False
+    """Results come from the kernel: what malloc has kept is given back before each case."""
 
 
 def function(name: str, operand: str, *more: Any) -> Make:
