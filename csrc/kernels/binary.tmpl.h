@@ -90,10 +90,46 @@ static inline C FN(trunc_remainder)(C a, C b) {
 #endif
   return b == 0 ? 0 : (C)(a % b);
 }
-BINARY(div_trunc, FN(quotient)(a, FN(checked)(b, ctx)))
-BINARY(div_floor, FN(floor_quotient)(a, FN(checked)(b, ctx)))
-BINARY(remainder, FN(floor_remainder)(a, FN(checked)(b, ctx)))
-BINARY(fmod, FN(trunc_remainder)(a, FN(checked)(b, ctx)))
+#if defined(__SSE4_1__)
+/* No vector divides integers, but those below 2^51 are exact in double, and a quotient of two that is no whole number is
+ * further from one than rounding takes it. Added to 1.5 * 2^52 they are the last bits of a double. */
+#define EXACT 0x1p51
+#define SHIFT 0x1.8p52
+static inline double FN(to_double)(C a) {
+  double shifted;
+
+  if (sizeof(C) < sizeof(int64_t)) return (double)a;
+  const uint64_t bits = (uint64_t)a + 0x4338000000000000; /* those of SHIFT */
+  memcpy(&shifted, &bits, sizeof shifted);
+  return shifted - SHIFT;
+}
+static inline C FN(to_integer)(double whole) {
+  const double shifted = whole + SHIFT;
+  uint64_t bits;
+
+  if (sizeof(C) < sizeof(int64_t)) return (C)(int32_t)whole;
+  memcpy(&bits, &shifted, sizeof bits);
+  return (C)(bits - 0x4338000000000000);
+}
+#define IS_LARGE(a) (sizeof(C) == sizeof(int64_t) && ((uint64_t)(a) + (uint64_t)EXACT) >> 52 != 0)
+#define IS_FAR      ((b == 0) | (SHMT_IS_SIGNED && b == (C)-1) | IS_LARGE(a) | IS_LARGE(b))
+#define NEAR(ROUND) ROUND(FN(to_double)(a) / FN(to_double)(b))
+#define REST(ROUND) (FN(to_double)(a) - NEAR(ROUND) * FN(to_double)(b))
+#define ROUNDED(NAME, NEAR, SLOW) BINARY_RARE(NAME, IS_FAR, FN(to_integer)(NEAR), SLOW)
+#else
+#define ROUNDED(NAME, NEAR, SLOW) BINARY(NAME, SLOW)
+#endif
+ROUNDED(div_trunc, NEAR(trunc), FN(quotient)(a, FN(checked)(b, ctx)))
+ROUNDED(div_floor, NEAR(floor), FN(floor_quotient)(a, FN(checked)(b, ctx)))
+ROUNDED(remainder, REST(floor), FN(floor_remainder)(a, FN(checked)(b, ctx)))
+ROUNDED(fmod, REST(trunc), FN(trunc_remainder)(a, FN(checked)(b, ctx)))
+#undef EXACT
+#undef SHIFT
+#undef IS_LARGE
+#undef IS_FAR
+#undef NEAR
+#undef REST
+#undef ROUNDED
 #elif SHMT_IS_FLOATING
 #define FMOD(a, b)     _Generic((a), float: fmodf, default: fmod)(a, b)
 #define FLOOR(a)       _Generic((a), float: floorf, default: floor)(a)

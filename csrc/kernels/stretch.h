@@ -14,10 +14,12 @@
 /* n results that lie together, of inputs that do; out is an input's memory or none. */
 typedef void (*shmt__dense)(void* out, const void* const* in, int64_t n, const void* ctx);
 
-/* n elements of 2, 4 or 8 bytes, each `step` bytes after the last, to others. */
+/* n elements of 1, 2, 4 or 8 bytes, each `step` bytes after the last, to others. */
 static inline void shmt__move_elements(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t item,
                                        int64_t n) {
-  if (item == 2)
+  if (item == 1)
+    for (int64_t i = 0; i < n; i++) to[i * to_step] = from[i * from_step];
+  else if (item == 2)
     for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, 2);
   else if (item == 4)
     for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, 4);
