@@ -5,6 +5,7 @@
 #include "base/scalar.h"
 #include "iter/iter.h"
 #include "iter/move.h"
+#include "iter/stage.h"
 #include "iter/permute.h"
 
 #include <string.h>
@@ -21,12 +22,16 @@ static void cast_run(char* const* data, const int64_t* strides, int64_t n, const
   cast(data[0], strides[0], data[1], strides[1], n);
 }
 
-static void fill_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const char* value = ctx; /* the element, then its size */
+typedef struct filling {
+  _Alignas(16) char element[16];
   int64_t item;
+  bool streamed;
+} filling;
 
-  memcpy(&item, value + 16, sizeof item);
-  shmt__move_fill(data[0], strides[0], value, n, item);
+static void fill_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const filling* f = ctx;
+
+  shmt__move_fill(data[0], strides[0], f->element, n, f->item, f->streamed);
 }
 
 typedef struct byte_copy {
@@ -131,18 +136,17 @@ shmt_status shmt__tensor_cast(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** ou
 }
 
 shmt_status shmt__tensor_fill(shmt_tensor* t, shmt_scalar value) {
-  _Alignas(16) char element[16 + sizeof(int64_t)] = {0};
   const int64_t item = shmt__tensor_item_bytes(t);
+  filling f = {{0}, item, t->numel * item >= SHMT_STREAM_BYTES};
   shmt_iter it;
 
   /* Alone, a number of 16 bits may become infinite; among others it must fit. */
   const bool is_half = shmt__dtype_kind[t->dtype] == SHMT_KIND_FLOATING && item == 2;
   SHMT_TRY(shmt__scalar_check(value, is_half && t->numel == 1 ? SHMT_FLOAT64 : t->dtype));
-  shmt__scalar_store_unsafe(value, t->dtype, element);
+  shmt__scalar_store_unsafe(value, t->dtype, f.element);
   if (t->device == SHMT_META) return SHMT_OK;
-  memcpy(element + 16, &item, sizeof item);
   if (shmt__tensor_is_contiguous(t) && t->numel * item <= GRAIN_BYTES) {
-    if (t->numel) shmt__move_fill(shmt__tensor_data(t), item, element, t->numel, item);
+    if (t->numel) shmt__move_fill(shmt__tensor_data(t), item, f.element, t->numel, item, false);
     return SHMT_OK;
   }
   shmt__iter_init(&it, "fill_");
@@ -150,5 +154,5 @@ shmt_status shmt__tensor_fill(shmt_tensor* t, shmt_scalar value) {
   it.check_overlap = false; /* writing one value twice is fine, as into an expanded tensor */
   shmt__iter_output(&it, &t, t->dtype);
   SHMT_TRY(shmt__iter_build(&it));
-  return shmt__iter_finish(&it, shmt__iter_run(&it, fill_run, element));
+  return shmt__iter_finish(&it, shmt__iter_run(&it, fill_run, &f));
 }

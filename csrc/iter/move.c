@@ -1,10 +1,9 @@
 /* iter/move.c -- loops that move elements without looking at them, by element size. */
 #include "iter/move.h"
 
+#include "iter/stage.h"
+
 #include <string.h>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 typedef struct pair {
   uint64_t lo, hi;
@@ -198,39 +197,8 @@ void shmt__move_rows(char* dst, int64_t dst_stride, const char* src, int64_t src
   }
 }
 
-void shmt__move_streamed(char* dst, const char* src, int64_t nbytes) {
-#if defined(__SSE2__)
-  enum { LINE = 64 };
-  const int64_t head = -(int64_t)(uintptr_t)dst & (LINE - 1);
-
-  if (nbytes >= 4 * LINE) {
-    memmove(dst, src, (size_t)head); /* up to a line's begin: only whole lines are streamed */
-    dst += head;
-    src += head;
-    nbytes -= head;
-    for (; nbytes >= LINE; nbytes -= LINE, dst += LINE, src += LINE) {
-      const __m128i *from = (const __m128i*)(const void*)src;
-      __m128i* to = (__m128i*)(void*)dst;
-      const __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1), c = _mm_loadu_si128(from + 2),
-                    d = _mm_loadu_si128(from + 3);
-      _mm_stream_si128(to, a);
-      _mm_stream_si128(to + 1, b);
-      _mm_stream_si128(to + 2, c);
-      _mm_stream_si128(to + 3, d);
-    }
-  }
-#endif
-  memmove(dst, src, (size_t)nbytes);
-}
-
-void shmt__move_streamed_end(void) {
-#if defined(__SSE2__)
-  _mm_sfence();
-#endif
-}
-
 /* n elements without gaps: a few, doubled until they fill a block, which is copied to the end. */
-static void fill_lines(char* dst, const char* value, int64_t n, int64_t item) {
+static void fill_lines(char* dst, const char* value, int64_t n, int64_t item, bool streamed) {
   enum { BLOCK = 4096 };
   const int64_t nbytes = n * item;
   int64_t done = item;
@@ -238,20 +206,24 @@ static void fill_lines(char* dst, const char* value, int64_t n, int64_t item) {
   memcpy(dst, value, (size_t)item);
   while (done < nbytes) {
     const int64_t from = done < BLOCK ? done : BLOCK, more = nbytes - done < from ? nbytes - done : from;
-    memcpy(dst + done, dst, (size_t)more);
+    if (streamed && more == BLOCK)
+      shmt__move_streamed(dst + done, dst, more);
+    else
+      memcpy(dst + done, dst, (size_t)more);
     done += more;
   }
+  if (streamed) shmt__move_streamed_end();
 }
 
-void shmt__move_fill(char* dst, int64_t dst_stride, const char* value, int64_t n, int64_t item) {
+void shmt__move_fill(char* dst, int64_t dst_stride, const char* value, int64_t n, int64_t item, bool streamed) {
   static const char zero[16];
 
-  if (dst_stride == item && memcmp(value, zero, (size_t)item) == 0) {
+  if (dst_stride == item && !streamed && memcmp(value, zero, (size_t)item) == 0) {
     memset(dst, 0, (size_t)(n * item));
     return;
   }
   if (dst_stride == item && n * item >= 256) {
-    fill_lines(dst, value, n, item);
+    fill_lines(dst, value, n, item, streamed);
     return;
   }
 #define CALL(TYPE) fill_##TYPE(dst, dst_stride, value, n)

@@ -2,6 +2,7 @@
 #ifndef SHMT_ITER_MOVE_H
 #define SHMT_ITER_MOVE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* n elements of item bytes (1, 2, 4, 8 or 16); strides in bytes. Ranges that overlap
@@ -20,12 +21,7 @@ void shmt__move_square(char* dst, const int64_t* rows, const char* src, const in
                        int64_t n_columns, int64_t item);
 /* n rows of nbytes each, of one at least; strides in bytes. Rows do not overlap. */
 void shmt__move_rows(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n, int64_t nbytes);
-/* nbytes past the caches to dst: for results too large to be found there again, whose lines would be read before they
- * are written. Ranges that overlap: as above. Other threads see it as any other store only after _end. */
-void shmt__move_streamed(char* dst, const char* src, int64_t nbytes);
-void shmt__move_streamed_end(void);
-enum { SHMT_STREAM_BYTES = 16 << 20 }; /* results from here on are streamed */
-/* n elements = the one at value. */
-void shmt__move_fill(char* dst, int64_t dst_stride, const char* value, int64_t n, int64_t item);
+/* n elements = the one at value; streamed: past the caches where they have no gaps. */
+void shmt__move_fill(char* dst, int64_t dst_stride, const char* value, int64_t n, int64_t item, bool streamed);
 
 #endif

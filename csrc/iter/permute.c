@@ -18,7 +18,6 @@
 
 enum {
   GRAIN_BYTES = 1 << 17,   /* below which another thread does not pay */
-  STREAM_RUN_BYTES = 1024, /* below which streaming does not pay */
   ROW_BYTES = 512,         /* below which a call for each row costs more than its bytes */
   SHORT = 64,              /* elements of a run whose call costs as much as they do */
   SIDE = 16,               /* elements of a square's side: a line of a cache, mostly */
@@ -26,13 +25,6 @@ enum {
 
 static void move_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   shmt__move_elements(data[0], strides[0], data[1], strides[1], n, *(const int64_t*)ctx);
-}
-
-/* Rows of a large result. */
-static void stream_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  (void)strides;
-  shmt__move_streamed(data[0], data[1], n * *(const int64_t*)ctx);
-  shmt__move_streamed_end();
 }
 
 typedef struct plane {
@@ -192,7 +184,7 @@ static void permute_planes(shmt_iter* it, int64_t item) {
 }
 
 void shmt__permute(shmt_iter* it, int64_t item) {
-  const shmt__operand *dst = &it->operands[0], *src = &it->operands[1];
+  const shmt__operand* src = &it->operands[1];
   squares q;
 
   if (it->numel == 0) return;
@@ -200,7 +192,6 @@ void shmt__permute(shmt_iter* it, int64_t item) {
     item *= it->sizes[0];
     drop_innermost(it);
   }
-  it->operands[0].read = true; /* no detour on the way past the caches */
   if (has_rows(it, item) && it->sizes[0] * item < ROW_BYTES) {
     permute_rows(it, it->sizes[0] * item);
   } else if (find_squares(it, item, &q)) {
@@ -213,9 +204,6 @@ void shmt__permute(shmt_iter* it, int64_t item) {
   } else if (it->n_dims > 1 && it->sizes[0] < SHORT) {
     permute_planes(it, item);
   } else {
-    const bool streamed = it->numel * item >= SHMT_STREAM_BYTES && it->sizes[0] * item >= STREAM_RUN_BYTES &&
-                          dst->strides[0] == item && src->strides[0] == item &&
-                          dst->tensor->storage != src->tensor->storage;
-    (void)shmt__iter_run(it, streamed ? stream_run : move_run, &item);
+    (void)shmt__iter_run(it, move_run, &item);
   }
 }

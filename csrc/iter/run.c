@@ -3,7 +3,7 @@
 #include "iter/iter.h"
 
 #include "base/scalar.h"
-#include "iter/move.h"
+#include "iter/stage.h"
 #include "iter/threads.h"
 #include "os/futex.h"
 
@@ -11,8 +11,6 @@ enum {
   GRAIN = 32768,          /* elements below which another thread does not pay */
   COSTLY_GRAIN = 2500,    /* the same where each costs much and helpers are awake */
   NEAR_NS = 10000,        /* calls this close keep helpers awake */
-  STREAM_RUN_BYTES = 1024, /* runs of a result below which streaming does not pay */
-  BLOCK_BYTES = 2 << 10,  /* calculated near by before it is streamed: reads and writes overlap best when short */
 };
 
 typedef struct walk {
@@ -20,6 +18,7 @@ typedef struct walk {
   shmt__loop loop;
   const void* ctx;
   int64_t streamed; /* bytes of an element of the result when it goes past the caches, else 0 */
+  shmt__stage* stage; /* of the piece that is walked, when it does */
 } walk;
 
 /* One large result that is no input, written in long runs without gaps. */
@@ -28,7 +27,7 @@ static int64_t find_streamed(const shmt_iter* it) {
 
   if (it->n_outputs != 1 || it->n_operands < 2 || out->read) return 0;
   const int64_t item = shmt__tensor_item_bytes(out->tensor);
-  if (it->numel * item < SHMT_STREAM_BYTES || out->strides[0] != item || it->sizes[0] * item < STREAM_RUN_BYTES)
+  if (it->numel * item < SHMT_STREAM_BYTES || out->strides[0] != item || it->sizes[0] * item < SHMT_STREAM_RUN_BYTES)
     return 0;
   for (int k = 1; k < it->n_operands; k++)
     if (it->operands[k].tensor->storage == out->tensor->storage) return 0;
@@ -36,25 +35,22 @@ static int64_t find_streamed(const shmt_iter* it) {
 }
 
 static void run_streamed(const walk* w, char* const* from, const int64_t* strides, int64_t n) {
-  _Alignas(64) char block[BLOCK_BYTES];
   const int n_operands = w->it->n_operands;
-  const int64_t most = BLOCK_BYTES / w->streamed;
-  char* data[SHMT_ITER_MAX_OPERANDS];
+  char *data[SHMT_ITER_MAX_OPERANDS], *to = from[0];
 
-  for (int k = 0; k < n_operands; k++) data[k] = from[k];
-  for (int64_t count; n > 0; n -= count) {
-    char* const to = data[0];
-    count = n < most ? n : most;
-    data[0] = block;
+  for (int k = 1; k < n_operands; k++) data[k] = from[k];
+  for (int64_t count, room; n > 0; n -= count) {
+    data[0] = shmt__stage_place(w->stage, to, w->streamed, &room);
+    count = room / w->streamed < n ? room / w->streamed : n;
     w->loop(data, strides, count, w->ctx);
-    shmt__move_streamed(to, block, count * w->streamed);
-    data[0] = to;
-    for (int k = 0; k < n_operands; k++) data[k] += count * strides[k];
+    shmt__stage_put(w->stage, count * w->streamed);
+    to += count * w->streamed;
+    for (int k = 1; k < n_operands; k++) data[k] += count * strides[k];
   }
 }
 
 static inline void run_line(const walk* w, char* const* data, const int64_t* strides, int64_t n) {
-  if (SHMT_UNLIKELY(w->streamed))
+  if (SHMT_UNLIKELY(w->stage != NULL))
     run_streamed(w, data, strides, n);
   else
     w->loop(data, strides, n, w->ctx);
@@ -119,7 +115,16 @@ static void walk_piece(void* arg, int64_t begin, int64_t end) {
     walk_line(w, begin, end);
   else
     walk_range(w, begin, end);
-  if (w->streamed) shmt__move_streamed_end();
+}
+
+static void walk_streamed(void* arg, int64_t begin, int64_t end) {
+  walk w = *(const walk*)arg;
+  shmt__stage s;
+
+  shmt__stage_init(&s);
+  w.stage = &s;
+  walk_piece(&w, begin, end);
+  shmt__stage_end(&s);
 }
 
 /* A loop over a loop: each element goes into the output, as its dtype, before the next is read. */
@@ -165,11 +170,11 @@ static void walk_costly(walk* w) {
 }
 
 shmt_status shmt__iter_run(shmt_iter* it, shmt__loop loop, const void* ctx) {
-  walk w = {it, loop, ctx, 0};
+  walk w = {it, loop, ctx, 0, NULL};
 
   if (it->is_meta || it->numel == 0) return SHMT_OK;
   if (SHMT_UNLIKELY(it->operands[0].read) && must_convert_each(it)) {
-    walk outer = {it, convert_each, &w, 0};
+    walk outer = {it, convert_each, &w, 0, NULL};
     walk_piece(&outer, 0, it->numel);
     return SHMT_OK;
   }
@@ -181,12 +186,12 @@ shmt_status shmt__iter_run(shmt_iter* it, shmt__loop loop, const void* ctx) {
     return SHMT_OK;
   }
   w.streamed = find_streamed(it);
-  shmt__parallel_for(it->numel, GRAIN, walk_piece, &w);
+  shmt__parallel_for(it->numel, GRAIN, w.streamed ? walk_streamed : walk_piece, &w);
   return SHMT_OK;
 }
 
 shmt_status shmt__iter_run_costly(shmt_iter* it, shmt__loop loop, const void* ctx, int64_t cost) {
-  walk w = {it, loop, ctx, 0};
+  walk w = {it, loop, ctx, 0, NULL};
 
   if (it->is_meta || it->numel == 0) return SHMT_OK;
   shmt__parallel_for(it->numel, GRAIN / (cost > 0 ? cost : 1) + 1, walk_piece, &w);
@@ -203,7 +208,7 @@ static void walk_apart(void* arg, int64_t begin, int64_t end) {
   const apart* a = arg;
   const int64_t size = a->w->it->sizes[a->dim];
   shmt_iter part = *a->w->it;
-  const walk inner = {&part, a->w->loop, a->w->ctx, 0};
+  const walk inner = {&part, a->w->loop, a->w->ctx, 0, NULL};
 
   begin *= a->block;
   end = end * a->block < size ? end * a->block : size;
@@ -214,7 +219,7 @@ static void walk_apart(void* arg, int64_t begin, int64_t end) {
 }
 
 shmt_status shmt__iter_run_apart(shmt_iter* it, shmt__loop loop, const void* ctx) {
-  const walk w = {it, loop, ctx, 0};
+  const walk w = {it, loop, ctx, 0, NULL};
   const int threads = it->numel > GRAIN ? shmt__num_threads() : 1;
   apart a = {&w, -1, 1};
 
@@ -231,7 +236,7 @@ shmt_status shmt__iter_run_apart(shmt_iter* it, shmt__loop loop, const void* ctx
 }
 
 shmt_status shmt__iter_run_serial(shmt_iter* it, shmt__loop loop, const void* ctx) {
-  walk w = {it, loop, ctx, 0};
+  walk w = {it, loop, ctx, 0, NULL};
 
   if (it->is_meta || it->numel == 0) return SHMT_OK;
   walk_piece(&w, 0, it->numel);

@@ -8,6 +8,7 @@
 #include "generated/ops.h"
 #include "iter/copy.h"
 #include "iter/cursor.h"
+#include "iter/stage.h"
 #include "iter/threads.h"
 #include "ops/check.h"
 #include "ops/lines.h"
@@ -20,6 +21,7 @@ typedef struct flip_job {
   int64_t item;     /* bytes */
   int64_t width;    /* of a row, elements */
   bool reversed;    /* rows too */
+  bool streamed;
   shmt__walk rows;  /* steps: elements; those of the source negative where it is flipped */
 } flip_job;
 
@@ -71,19 +73,39 @@ static void plan(const shmt_tensor* t, uint64_t mask, flip_job* j) {
   }
 }
 
+/* A reversed row, past the caches. */
+static void stream_reversed(const flip_job* j, shmt__loop reverse, shmt__stage* s, char* to, const char* from) {
+  for (int64_t n = j->width, count, room; n > 0; n -= count) {
+    char* data[2] = {shmt__stage_place(s, to, j->item, &room), (char*)(uintptr_t)from};
+    count = room / j->item < n ? room / j->item : n;
+    reverse(data, NULL, count, NULL);
+    shmt__stage_put(s, count * j->item);
+    to += count * j->item;
+    from -= count * j->item;
+  }
+}
+
 static void flip_rows(void* ctx, int64_t begin, int64_t end) {
   const flip_job* j = ctx;
   const shmt__loop reverse = j->reversed ? shmt__move_loop_of_size(SHMT_LOOP_reverse, j->item) : NULL;
+  const int64_t nbytes = j->width * j->item;
   shmt__cursor c;
+  shmt__stage s;
 
+  shmt__stage_init(&s);
   shmt__cursor_init(&c, &j->rows, begin);
   for (int64_t r = begin; r < end; r++, shmt__cursor_next(&c, &j->rows)) {
     char* data[2] = {j->to + c.to * j->item, (char*)(uintptr_t)(j->from + c.from * j->item)};
-    if (reverse)
+    if (reverse && j->streamed)
+      stream_reversed(j, reverse, &s, data[0], data[1]);
+    else if (reverse)
       reverse(data, NULL, j->width, NULL);
+    else if (j->streamed)
+      shmt__stage_copy(&s, data[0], data[1], nbytes);
     else
-      memcpy(data[0], data[1], (size_t)(j->width * j->item));
+      memcpy(data[0], data[1], (size_t)nbytes);
   }
+  if (j->streamed) shmt__stage_end(&s);
 }
 
 shmt_status shmt__flip(shmt_tensor* self, shmt_ints dims, shmt_tensor** out) {
@@ -105,6 +127,8 @@ shmt_status shmt__flip(shmt_tensor* self, shmt_ints dims, shmt_tensor** out) {
     j.from = shmt__tensor_data(dense);
     j.item = shmt__tensor_item_bytes(self);
     plan(result, mask, &j);
+    j.streamed = self->numel * shmt__tensor_item_bytes(self) >= SHMT_STREAM_BYTES &&
+                 j.width * j.item >= SHMT_STREAM_RUN_BYTES;
     shmt__parallel_for(self->numel * shmt__tensor_item_bytes(self) / (j.width * j.item), (1 << 15) / j.width + 1,
                        flip_rows, &j);
   }

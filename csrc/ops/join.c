@@ -5,6 +5,7 @@
 #include "iter/copy.h"
 #include "iter/iter.h"
 #include "iter/move.h"
+#include "iter/stage.h"
 #include "ops/check.h"
 #include "ops/formula.h"
 #include "ops/outputs.h"

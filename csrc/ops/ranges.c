@@ -3,6 +3,8 @@
 #include "generated/impls.h"
 #include "iter/copy.h"
 #include "iter/iter.h"
+#include "iter/stage.h"
+#include "iter/threads.h"
 #include "ops/check.h"
 #include "ops/outputs.h"
 
@@ -11,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 512, GRAIN = 1 << 16 };
+enum { BLOCK = 128, GRAIN = 1 << 16 };
 
 /* How long, and from where to where in which steps. */
 typedef struct range {
@@ -47,6 +49,7 @@ typedef struct filling {
   shmt__cast_loop_fn cast; /* NULL: none is needed */
   char* data;
   int64_t item;
+  bool streamed;
 } filling;
 
 /* n elements of an integral range from `first` on; one step at a time, which wraps behind the last. */
@@ -66,29 +69,34 @@ static void fill_piece(void* ctx, int64_t begin, int64_t end) {
     double _Complex z[BLOCK];
     int64_t i[BLOCK];
   } block;
+  _Alignas(16) char made[BLOCK * 16]; /* as its dtype */
 
-  if (r->integral && !f->cast) {
+  if (r->integral && !f->cast && !f->streamed) {
     fill_integers(r, begin, end - begin, (int64_t*)(void*)f->data + begin);
     return;
   }
   for (int64_t n; begin < end; begin += n) {
     n = end - begin < BLOCK ? end - begin : BLOCK;
+    char* const to = f->data + begin * f->item;
     if (r->integral)
       fill_integers(r, begin, n, block.i);
     else if (r->is_complex)
       for (int64_t k = 0; k < n; k++) block.z[k] = complex_value(r, begin + k);
     else
       for (int64_t k = 0; k < n; k++) block.d[k] = range_value(r, begin + k);
-    f->cast(f->data + begin * f->item, f->item, (const char*)&block, r->is_complex ? 16 : 8, n);
+    if (f->cast) f->cast(f->streamed ? made : to, f->item, (const char*)&block, r->is_complex ? 16 : 8, n);
+    if (f->streamed) shmt__move_streamed(to, f->cast ? made : (const char*)&block, n * f->item);
   }
+  if (f->streamed) shmt__move_streamed_end();
 }
 
 static void fill_range(shmt_tensor* t, const range* r) {
   const shmt_dtype from = r->integral ? SHMT_INT64 : r->is_complex ? SHMT_COMPLEX128 : SHMT_FLOAT64;
-  filling f = {r, from == SHMT_INT64 && t->dtype == from ? NULL : shmt__cast_loop(t->dtype, from), NULL, shmt__tensor_item_bytes(t)};
+  filling f = {r, from == SHMT_INT64 && t->dtype == from ? NULL : shmt__cast_loop(t->dtype, from), NULL, shmt__tensor_item_bytes(t), false};
 
   if (shmt__tensor_is_meta(t)) return;
   f.data = shmt__tensor_data(t);
+  f.streamed = t->numel * f.item >= SHMT_STREAM_BYTES;
   shmt__parallel_for(t->numel, GRAIN, fill_piece, &f);
 }
 
@@ -334,7 +342,44 @@ static shmt_status swapped(shmt_tensor* t, shmt_tensor** out) {
   return shmt__tensor_alias(t, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, t->offset, out);
 }
 
-/* Row by row: of each row keep [begin, end) and put zeros elsewhere. */
+typedef struct triangles {
+  char* to;
+  const char* from;     /* the same in place */
+  int64_t rows;         /* of a matrix */
+  int64_t width, item;  /* bytes of a row, of an element */
+  int64_t edge;         /* elements of the first row that lie left of the cut */
+  bool upper, streamed; /* keep what is right of it */
+} triangles;
+
+/* n bytes are zero, or stay. */
+static void keep(const triangles* t, shmt__stage* s, int64_t at, int64_t n, bool is_zero) {
+  if (t->streamed)
+    shmt__stage_copy(s, t->to + at, is_zero ? NULL : t->from + at, n);
+  else if (is_zero)
+    memset(t->to + at, 0, (size_t)n);
+  else if (t->to != t->from)
+    memcpy(t->to + at, t->from + at, (size_t)n);
+}
+
+static void keep_rows(void* ctx, int64_t begin, int64_t end) {
+  const triangles* t = ctx;
+  const int64_t columns = t->width / t->item;
+  shmt__stage s;
+
+  shmt__stage_init(&s);
+  for (int64_t r = begin, alike; r < end; r += alike) {
+    const int64_t row = r % t->rows;
+    int64_t edge = row + t->edge;
+    /* The rows below the diagonal are all alike: as one long row. */
+    alike = edge < columns ? 1 : t->rows - row < end - r ? t->rows - row : end - r;
+    edge = edge < 0 ? 0 : edge > columns ? columns : edge;
+    const int64_t before = alike * edge * t->item;
+    keep(t, &s, r * t->width, before, t->upper);
+    keep(t, &s, r * t->width + before, alike * t->width - before, !t->upper);
+  }
+  if (t->streamed) shmt__stage_end(&s);
+}
+
 static shmt_status triangle(const char* name, shmt_tensor* self, int64_t diagonal, bool upper, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) work = NULL;
   SHMT_AUTO(shmt_tensor) transposed = NULL;
@@ -353,27 +398,13 @@ static shmt_status triangle(const char* name, shmt_tensor* self, int64_t diagona
   const bool is_there = shmt__tensor_is_contiguous(self);
   if (!is_there) SHMT_TRY(shmt__tensor_copy(work, self));
   const int64_t rows = self->sizes[n - 2], columns = self->sizes[n - 1], item = shmt__tensor_item_bytes(self);
-  const int64_t n_rows = self->numel / columns;
   char* to = shmt__tensor_data(work);
   const char* from = is_there ? shmt__tensor_data(self) : to;
   if (diagonal > columns) diagonal = columns;
   if (diagonal < -rows) diagonal = -rows;
-  for (int64_t r = 0, alike; r < n_rows; r += alike) {
-    int64_t edge = r % rows + diagonal + (upper ? 0 : 1);
-    /* The rows below the diagonal are all alike: as one long row. */
-    alike = edge >= columns ? rows - r % rows : 1;
-    edge = edge < 0 ? 0 : edge > columns ? columns : edge;
-    const size_t before = (size_t)(alike * edge * item), after = (size_t)((columns - edge) * item);
-    if (upper) {
-      memset(to, 0, before);
-      if (to != from) memcpy(to + before, from + before, after);
-    } else {
-      if (to != from) memcpy(to, from, before);
-      memset(to + before, 0, after);
-    }
-    to += alike * columns * item;
-    from += alike * columns * item;
-  }
+  const triangles t = {to, from, rows, columns * item, item, diagonal + (upper ? 0 : 1), upper,
+                       to != from && self->numel * item >= SHMT_STREAM_BYTES};
+  shmt__parallel_for(self->numel / columns, GRAIN / columns + 1, keep_rows, (void*)(uintptr_t)&t);
   return shmt__output_end(name, &work, out);
 }
 

@@ -1,0 +1,125 @@
+"""Results of more than 16 MB are written past the caches, in blocks that end with a line of them.
+
+Every way there, with results that begin inside of a line, rows that end inside of one, elements of
+every size, and pieces that threads share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shmtensor
+
+N = (17 << 20) // 4 + 37
+"""Elements of float32 that are just beyond 16 MB, in no round number."""
+
+
+@pytest.fixture(params=[1, 2])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = shmtensor.get_num_threads()
+    shmtensor.set_num_threads(request.param)
+    yield request.param
+    shmtensor.set_num_threads(before)
+
+
+def numbers(*shape: int, dtype: str = "float32") -> Any:
+    count = int(np.prod(shape))
+    return (np.arange(count) % 1009).astype(dtype).reshape(shape)
+
+
+def same(got: shmtensor.Tensor, want: Any) -> None:
+    assert np.array_equal(got.numpy(), want)
+
+
+def inside(n: int, first: int) -> tuple[shmtensor.Tensor, shmtensor.Tensor]:
+    """Memory of ones, and the n elements of it from *first* on."""
+    whole = shmtensor.full((n + first + 5,), -1.0)
+    return whole, whole[first : first + n]
+
+
+@pytest.mark.parametrize("first", [0, 1, 15])
+def test_a_result_that_begins_inside_of_a_line(first: int, threads: int) -> None:
+    a = numbers(N)
+    whole, out = inside(N, first)
+    shmtensor.add(shmtensor.from_numpy(a), 1.0, out=out)
+    same(out, a + 1)
+    assert whole[:first].eq(-1).all()
+    assert whole[first + N :].eq(-1).all()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64", "complex128"])
+def test_elements_of_every_size(dtype: str, threads: int) -> None:
+    n = (17 << 20) // np.dtype(dtype).itemsize + 3
+    a = numbers(n, dtype=dtype)
+    t = shmtensor.from_numpy(a)
+    same(t + t, a + a)
+    same(t.flip(0), a[::-1])
+    same(shmtensor.full((n,), 3, dtype=t.dtype), np.full(n, 3, dtype))
+    same(shmtensor.zeros(n, dtype=t.dtype).fill_(0), np.zeros(n, dtype))
+
+
+@pytest.mark.parametrize("width", [63, 65, 257, 3161])
+def test_rows_that_end_inside_of_a_line(width: int, threads: int) -> None:
+    a = numbers(N // width, width + 1)
+    t = shmtensor.from_numpy(a)
+    row = numbers(width)
+    same(t[:, 1:] + shmtensor.from_numpy(row), a[:, 1:] + row)
+    same(t[:, :-1].clone(memory_format=shmtensor.contiguous_format), a[:, :-1])
+    same(t.flip(0), a[::-1])
+    same(t.flip(1), a[:, ::-1])
+    same(t.t().contiguous(), a.T)
+
+
+def test_rows_with_gaps_between_them(threads: int) -> None:
+    a = numbers(N // 1000, 1000)
+    whole = shmtensor.full((N // 1000, 1003), -1.0)
+    shmtensor.mul(shmtensor.from_numpy(a), 2.0, out=whole[:, 1:1001])
+    same(whole[:, 1:1001], a * 2)
+    assert whole[:, 0].eq(-1).all()
+    assert whole[:, 1001:].eq(-1).all()
+
+
+def test_fills_of_views(threads: int) -> None:
+    for value in (0.0, 2.5):
+        whole, part = inside(N, 3)
+        part.fill_(value)
+        assert part.eq(value).all()
+        assert whole[:3].eq(-1).all()
+        assert whole[3 + N :].eq(-1).all()
+    rows = shmtensor.full((N // 1000, 1003), -1.0)
+    rows[:, 2:1001] = 7.0
+    assert rows[:, 2:1001].eq(7).all()
+    assert rows[:, :2].eq(-1).all()
+    assert rows[:, 1001:].eq(-1).all()
+
+
+@pytest.mark.parametrize("diagonal", [-4000, -70, 0, 1, 2000])
+@pytest.mark.parametrize("shape", [(2161, 2163), (2, 3001, 800), (500, 9001)])
+def test_triangles(shape: tuple[int, ...], diagonal: int, threads: int) -> None:
+    a = numbers(*shape)
+    t = shmtensor.from_numpy(a)
+    same(t.tril(diagonal), np.tril(a, diagonal))
+    same(t.triu(diagonal), np.triu(a, diagonal))
+    same(t.clone().triu_(diagonal), np.triu(a, diagonal))
+
+
+@pytest.mark.parametrize("dtype", ["int16", "int64", "float32", "float64", "bfloat16"])
+def test_ranges(dtype: str, threads: int) -> None:
+    n = 1 << 24 if dtype in ("int16", "bfloat16") else N
+    got = shmtensor.arange(n, dtype=getattr(shmtensor, dtype))
+    small = shmtensor.arange(n, dtype=shmtensor.float64 if "float" in dtype else shmtensor.int64)
+    assert shmtensor.equal(got, small.to(got.dtype))
+    assert got[1].item() == 1
+
+
+def test_results_that_are_read_stay_in_the_caches(threads: int) -> None:
+    a = numbers(N)
+    t = shmtensor.from_numpy(a.copy())
+    t.add_(t)
+    same(t, a + a)
+    t[1:].copy_(t[:-1].clone())
+    same(t[1:], (a + a)[:-1])
