@@ -31,7 +31,7 @@ _WAKING = 4
 
 @dataclass(frozen=True)
 class Result:
-    """Nanoseconds a call, per side: the middle (median, unless said) and quartiles of the samples."""
+    """Nanoseconds a call, per side: the median, unless said, and quartiles of the samples."""
 
     name: str
     ours_ns: float

@@ -36,7 +36,9 @@ def numbers(dtype: str) -> list[int]:
     """Numbers near every limit: of the dtype, of what doubles hold, of quotients that are whole."""
     limits = shmtensor.iinfo(getattr(shmtensor, dtype))
     near = [0, limits.min, limits.max]
-    near += [sign << bits for bits in (3, 6, 7, 14, 15, 30, 31, 50, 51, 52, 53, 62) for sign in (1, -1)]
+    near += [
+        sign << bits for bits in (3, 6, 7, 14, 15, 30, 31, 50, 51, 52, 53, 62) for sign in (1, -1)
+    ]
     found = {n + d for n in near for d in (-3, -2, -1, 0, 1, 2, 3)} | {7 * 143, 1 << 49, 3**31}
     return sorted(n for n in found if limits.min <= n <= limits.max)
 
@@ -70,7 +72,9 @@ def test_lengths_strides_and_places(name: str, dtype: str) -> None:
     divisors = [n for n in found[::-1] if n != 0][:500]
     kind = getattr(shmtensor, dtype)
     for n in (1, 2, 31, 32, 33, 255, 256, 257, 500):
-        want = [wrapped(reference(x, y), dtype) for x, y in zip(found[:n], divisors[:n], strict=True)]
+        want = [
+            wrapped(reference(x, y), dtype) for x, y in zip(found[:n], divisors[:n], strict=True)
+        ]
         a, b = shmtensor.tensor(found[:n], dtype=kind), shmtensor.tensor(divisors[:n], dtype=kind)
         wide_a, wide_b = shmtensor.zeros((n, 3), dtype=kind), shmtensor.ones((n, 2), dtype=kind)
         wide_a[:, 1], wide_b[:, 1] = a, b
