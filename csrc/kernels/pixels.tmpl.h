@@ -179,6 +179,7 @@ INLINE bool FN(next_windows)(const shmt__pixels_shape* s, int64_t n, FN(cursor) 
 /* n outputs of some vectors, whose last may be of fewer filters. */
 INLINE void FN(tiles)(const shmt__pixels_shape* s, const T* image, const T* weight, const T* bias, T* to, int64_t n,
                       int64_t filters, const int n_pixels, const int n_vectors) {
+  const int64_t step = n_pixels * s->conv->stride[2] * s->step[2];
   FN(cursor) at = FN(cursor_at)(s);
 
   for (int64_t q = 0; q < n; q += n_pixels, to += n_pixels * s->pitch) {
@@ -186,7 +187,15 @@ INLINE void FN(tiles)(const shmt__pixels_shape* s, const T* image, const T* weig
     FN(windows) windows;
     const bool are_inside = FN(next_windows)(s, some, &at, &windows, n_pixels);
     if (some == n_pixels && filters == n_vectors * FN(lanes)) {
-      FN(tile)(s, &windows, image, weight, bias, to, s->pitch, are_inside, n_pixels, n_vectors);
+      for (;;) {
+        FN(tile)(s, &windows, image, weight, bias, to, s->pitch, are_inside, n_pixels, n_vectors);
+        /* Behind windows inside come others of their row: these are but one step on. */
+        if (!are_inside || q + 2 * n_pixels > n || at.out[2] == 0 || at.out[2] + n_pixels > at.end) break;
+        for (int k = 0; k < n_pixels; k++) windows.at[k] += step;
+        FN(advance)(s->conv, &at, n_pixels);
+        q += n_pixels;
+        to += n_pixels * s->pitch;
+      }
       continue;
     }
     /* A whole tile beside the result. */
