@@ -2,6 +2,7 @@
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/loops.h"
+#include "iter/move.h"
 #include "iter/threads.h"
 #include "kernels/shapes.h"
 #include "ops/blas.h"
@@ -120,6 +121,12 @@ static void call_library(const product* p, int ta, int tb, shmt__matrix a, int64
                                                        (int)lda, b.data, (int)ldb, &p->beta, c.data, ldc);
 }
 
+static shmt__matrix rows_of(shmt__matrix a, int64_t begin, int64_t end, int64_t item) {
+  a.data += begin * a.row_stride * item;
+  a.rows = end - begin;
+  return a;
+}
+
 static shmt__matrix columns_of(shmt__matrix a, int64_t begin, int64_t end, int64_t item) {
   a.data += begin * a.column_stride * item;
   a.columns = end - begin;
@@ -143,6 +150,42 @@ static int64_t columns_at_once(const product* p, int ta, int tb, shmt__matrix c,
   return n < (is_turned ? LEAST_TURNED : LEAST) ? c.columns : n;
 }
 
+/* Many rows by a second factor that fits the first cache, or nearly: pieces that the library multiplies as they lie
+ * (Note [Few rows]) take less time than packing does. The second factor must stand in dense rows of whole cache lines for
+ * that; where it does not, some columns at a time are copied so. false: it is no such product. */
+static bool run_pieces(const product* p, int ta, int tb, shmt__matrix a, int64_t lda, shmt__matrix b, int64_t ldb,
+                       shmt__matrix c) {
+  enum { FEW = 32, SMALL = 1000 * 1000, LEAST = 64, TILE = 16, LINE = 64, ROOM = 64 << 10, MOST_ADDED = 256 };
+  const int64_t k = a.columns, item = p->item, n = c.columns;
+
+  if (shmt__cpu_level != SHMT_CPU_V4 || shmt__is_complex(p->dtype) || ta == SHMT_BLAS_TRANS || c.rows <= FEW ||
+      (double)c.rows * (double)n * (double)k <= SMALL || (!p->beta_is_zero && n > MOST_ADDED))
+    return false;
+  const int64_t fit = ROOM / (k * item) / TILE * TILE, columns = n < fit ? n : fit;
+  const bool is_packed =
+      tb == SHMT_BLAS_TRANS || ldb != columns || ldb * item % LINE != 0 || (uintptr_t)b.data % LINE != 0;
+  const int64_t rows = columns > 0 ? SMALL / (columns * k) / TILE * TILE : 0;
+  if (columns < (n < LEAST ? n : LEAST) || rows < TILE || (is_packed && c.rows < LEAST)) return false;
+  _Alignas(64) char room[ROOM];
+  for (int64_t j = 0, some; j < n; j += some) {
+    some = n - j < columns ? n - j : columns;
+    shmt__matrix part = columns_of(b, j, j + some, item);
+    if (is_packed) {
+      if (tb == SHMT_BLAS_TRANS)
+        shmt__move_transposed(room, some * item, part.data, ldb * item, k, some, item);
+      else
+        shmt__move_rows(room, some * item, part.data, ldb * item, k, some * item);
+      part.data = room;
+    }
+    for (int64_t i = 0; i < c.rows; i += rows) {
+      const int64_t end = c.rows - i < rows ? c.rows : i + rows;
+      call_library(p, ta, SHMT_BLAS_NO_TRANS, rows_of(a, i, end, item), lda, part, is_packed ? some : ldb,
+                   rows_of(columns_of(c, j, j + some, item), i, end, item));
+    }
+  }
+  return true;
+}
+
 /* c is row-major here. */
 static void run_library(const product* p, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
   int64_t lda = 1, ldb = 1;
@@ -150,6 +193,7 @@ static void run_library(const product* p, shmt__matrix a, shmt__matrix b, shmt__
 
   (void)blas_layout(a, &lda, &ta);
   (void)blas_layout(b, &ldb, &tb);
+  if (run_pieces(p, ta, tb, a, lda, b, ldb, c)) return;
   const int64_t some = columns_at_once(p, ta, tb, c, a.columns);
   for (int64_t j = 0; j < c.columns; j += some) {
     const int64_t end = c.columns - j < some ? c.columns : j + some;
@@ -194,12 +238,6 @@ static void run_one(const product* p, shmt__matrix a, shmt__matrix b, shmt__matr
   if (c.rows == 1 && run_gemv(p, shmt__matrix_transposed(b), shmt__matrix_transposed(a), shmt__matrix_transposed(c)))
     return;
   run_library(p, a, b, c);
-}
-
-static shmt__matrix rows_of(shmt__matrix a, int64_t begin, int64_t end, int64_t item) {
-  a.data += begin * a.row_stride * item;
-  a.rows = end - begin;
-  return a;
 }
 
 static void run_slice(void* ctx, int64_t begin, int64_t end) {

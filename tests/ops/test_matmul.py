@@ -63,6 +63,43 @@ def test_products_of_matrices_that_are_copied_in_parts(
     np.testing.assert_allclose(out.numpy().astype(wide), x @ y, rtol=2 * eps, atol=bound)
 
 
+#: Second factors that do not stand in dense rows of whole cache lines, and one that may.
+_LYING = {
+    "plain": lambda b: b,
+    "turned": lambda b: b.t().contiguous().t(),
+    "sliced": lambda b: st.cat([b[:, :1], b], 1)[:, 1:],
+    "one on": lambda b: st.cat([b.reshape(-1)[:1], b.reshape(-1)])[1:].reshape(b.shape),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("sizes", [(70, 33, 1000), (300, 64, 530), (129, 200, 65), (2000, 300, 3)])
+@pytest.mark.parametrize("lying", _LYING)
+def test_products_of_many_rows_are_made_in_pieces(
+    threads: int, dtype: str, sizes: tuple[int, int, int], lying: str
+) -> None:
+    m, k, n = sizes
+    a, b = st.from_numpy(_random(m, k, dtype=dtype)), st.from_numpy(_random(k, n, dtype=dtype))
+    c = st.from_numpy(_random(m, n, dtype=dtype))
+    lain = _LYING[lying](b)
+    assert lain.equal(b)
+    x, y, z = (t.double().numpy() for t in (a, b, c))
+    bound = 4 * k * np.finfo(dtype).eps * (np.abs(x) @ np.abs(y)).max()
+    out = st.full((m, n + 1), np.nan, dtype=a.dtype)
+    st.mm(a, lain, out=out[:, :n])
+    turned = st.full((n, m), np.nan, dtype=a.dtype)
+    st.mm(a, lain, out=turned.t())
+    for found, wanted in (
+        (a @ lain, x @ y),
+        (out[:, :n], x @ y),
+        (turned.t(), x @ y),
+        (st.addmm(c, a, lain, beta=0.5, alpha=-2), z / 2 - 2 * (x @ y)),
+        (st.bmm(a.expand(3, m, k), lain.expand(3, k, n))[2], x @ y),
+    ):
+        np.testing.assert_allclose(found.double().numpy(), wanted, rtol=0, atol=bound)
+    assert bool(out[:, n].isnan().all())
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "int64"])
 def test_mm_of_integers_wraps(dtype: str) -> None:
     a = np.arange(150, dtype=dtype).reshape(10, 15)
