@@ -125,6 +125,10 @@ void shmt__move_elements(char* dst, int64_t dst_stride, const char* src, int64_t
 #undef CALL
 }
 
+void shmt__move_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  shmt__move_elements(data[0], strides[0], data[1], strides[1], n, *(const int64_t*)ctx);
+}
+
 void shmt__move_plane(char* dst, const int64_t* dst_strides, const char* src, const int64_t* src_strides, int64_t rows,
                       int64_t n, int64_t item) {
 #define CALL(TYPE) plane_##TYPE(dst, dst_strides, src, src_strides, rows, n)

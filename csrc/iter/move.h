@@ -9,6 +9,8 @@
  * in part (two storages over one foreign buffer) end with some mixture of old and new elements. */
 void shmt__move_elements(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,
                          int64_t n, int64_t item);
+/* The same as a shmt__loop: data and strides of the result, then of the source; ctx: an int64_t, the item. */
+void shmt__move_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx);
 /* The same for rows of n elements: strides[0] within a row, strides[1] from one to the next. */
 void shmt__move_plane(char* dst, const int64_t* dst_strides, const char* src, const int64_t* src_strides, int64_t rows,
                       int64_t n, int64_t item);

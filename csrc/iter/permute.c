@@ -23,10 +23,6 @@ enum {
   SIDE = 16,               /* elements of a square's side: a line of a cache, mostly */
 };
 
-static void move_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  shmt__move_elements(data[0], strides[0], data[1], strides[1], n, *(const int64_t*)ctx);
-}
-
 typedef struct plane {
   int64_t n, item, strides[2];
 } plane;
@@ -200,10 +196,10 @@ void shmt__permute(shmt_iter* it, int64_t item) {
     for (int d = 0; d < q.blocks.n_dims; d++) n *= q.blocks.sizes[d];
     shmt__parallel_for(n, 1 + GRAIN_BYTES / (per * item), move_squares, &q);
   } else if (src->strides[0] != item && shmt__iter_is_narrow(it)) {
-    (void)shmt__iter_run_narrow(it, move_run, &item);
+    (void)shmt__iter_run_narrow(it, shmt__move_run, &item);
   } else if (it->n_dims > 1 && it->sizes[0] < SHORT) {
     permute_planes(it, item);
   } else {
-    (void)shmt__iter_run(it, move_run, &item);
+    (void)shmt__iter_run(it, shmt__move_run, &item);
   }
 }

@@ -3,6 +3,7 @@
 #include "iter/iter.h"
 
 #include "base/scalar.h"
+#include "iter/move.h"
 #include "iter/stage.h"
 #include "iter/threads.h"
 #include "os/futex.h"
@@ -38,6 +39,10 @@ static void run_streamed(const walk* w, char* const* from, const int64_t* stride
   const int n_operands = w->it->n_operands;
   char *data[SHMT_ITER_MAX_OPERANDS], *to = from[0];
 
+  if (w->loop == shmt__move_run && strides[1] == w->streamed) {
+    shmt__stage_copy(w->stage, to, from[1], n * w->streamed);
+    return;
+  }
   for (int k = 1; k < n_operands; k++) data[k] = from[k];
   for (int64_t count, room; n > 0; n -= count) {
     data[0] = shmt__stage_place(w->stage, to, w->streamed, &room);

@@ -37,8 +37,21 @@ void shmt__move_streamed_end(void) {
 }
 
 void shmt__stage_copy(shmt__stage* s, char* to, const char* from, int64_t nbytes) {
+  enum { LINE = SHMT_STAGE_LINE };
+
   for (int64_t n, room; nbytes > 0; nbytes -= n, to += n) {
     char* const at = shmt__stage_place(s, to, 1, &room);
+    const int64_t begun = s->end % LINE;
+    if (from && begun == 0 && nbytes >= 4 * LINE) { /* whole lines need no stage */
+      shmt__stage_flush(s);
+      n = nbytes / LINE * LINE;
+      shmt__move_streamed(to, from, n);
+      s->line += n;
+      s->next += n;
+      from += n;
+      continue;
+    }
+    if (from && room > LINE - begun) room = LINE - begun;
     n = nbytes < room ? nbytes : room;
     if (from) {
       memcpy(at, from, (size_t)n);

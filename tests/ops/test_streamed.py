@@ -72,6 +72,7 @@ def test_rows_that_end_inside_of_a_line(width: int, threads: int) -> None:
     same(t.flip(0), a[::-1])
     same(t.flip(1), a[:, ::-1])
     same(t.t().contiguous(), a.T)
+    same(t.repeat(2, 1), np.tile(a, (2, 1)))
 
 
 def test_rows_with_gaps_between_them(threads: int) -> None:
