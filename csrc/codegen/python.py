@@ -35,10 +35,10 @@ class PythonTables:
     nn: list[PythonName]
 
 
-def _order(op: Operator) -> tuple[bool, bool]:
-    """out= forms last, and overloads with a number after those with a tensor."""
-    takes_number = any(a.type.base == "Scalar" for a in op.schema.arguments if not a.keyword_only)
-    return _has_out(op), takes_number
+def _order(op: Operator) -> tuple[bool, int]:
+    """out= forms last, and overloads with more numbers after those with tensors in their place."""
+    numbers = sum(a.type.base == "Scalar" for a in op.schema.arguments if not a.keyword_only)
+    return _has_out(op), numbers
 
 
 def _has_out(op: Operator) -> bool:

@@ -46,6 +46,12 @@ static int special_power(shmt_dtype dtype, shmt_scalar exponent) {
   return -1;
 }
 
+/* A power that is a copy of t. */
+static shmt_status give_power(shmt_tensor* t, shmt_tensor** out) {
+  if (*out == t) return SHMT_OK;
+  return *out ? shmt__write_out("pow", t, *out) : shmt_op_clone(t, SHMT_MEMORY_FORMAT_NONE, out);
+}
+
 shmt_status shmt__pow_scalar(shmt_tensor* self, shmt_scalar exponent, shmt_tensor** out) {
   static const shmt__pointwise general = {"pow", SHMT_LOOP_pow, SHMT_PROMOTE_ARITHMETIC,
                                           SHMT_DTYPE_NONE, false};
@@ -60,12 +66,17 @@ shmt_status shmt__pow_scalar(shmt_tensor* self, shmt_scalar exponent, shmt_tenso
                                  (self->flags & SHMT_TENSOR_WRAPPED_NUMBER) != 0));
   SHMT_TRY(shmt__result_type_add_scalar(&result, exponent));
   SHMT_TRY(shmt__result_type_get(&result, &dtype));
-  if (dtype == self->dtype && dtype != SHMT_BOOL) {
+  SHMT_TRY(shmt__scalar_check(exponent, dtype));
+  if (dtype == SHMT_BOOL) { /* True and False are 1 and 0 */
+    if (shmt__scalar_to_bool(exponent)) return give_power(self, out);
+    SHMT_TRY(shmt_op_eq_Tensor(self, self, &number)); /* all True */
+    return give_power(number, out);
+  }
+  if (dtype == self->dtype) {
     const int row = special_power(dtype, exponent);
     /* Exact also where a part is infinite or NaN. */
     if (kind == 3 && exponent.tag != SHMT_SCALAR_COMPLEX && shmt__scalar_to_double(exponent) == 1) {
-      if (*out == self) return SHMT_OK;
-      return *out ? shmt__write_out("pow", self, *out) : shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
+      return give_power(self, out);
     }
     if (row >= 0) {
       const shmt__pointwise special = {"pow", (uint32_t)row, SHMT_PROMOTE_ARITHMETIC,

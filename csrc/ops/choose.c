@@ -5,6 +5,7 @@
 #include "generated/loops.h"
 #include "generated/ops.h"
 #include "iter/copy.h"
+#include "ops/check.h"
 #include "ops/formula.h"
 #include "ops/names.h"
 #include "ops/pointwise.h"
@@ -104,17 +105,10 @@ static shmt_status check_clamp(const shmt_tensor* self, bool has_min, bool has_m
   return SHMT_OK;
 }
 
-/* A limit beyond what a whole-number dtype holds limits nothing, or everything: the nearest value
- * does the same. */
-static shmt_scalar in_range(shmt_scalar limit, shmt_dtype dtype) {
-  const int kind = shmt__dtype_kind[dtype], bits = 8 * shmt__dtype_size[dtype];
-  const bool is_signed = kind == SHMT_KIND_SIGNED;
-
-  if ((kind != SHMT_KIND_SIGNED && kind != SHMT_KIND_UNSIGNED) || shmt__scalar_fits(limit, dtype))
-    return limit;
-  if (shmt__scalar_to_double(limit) < 0)
-    return shmt__scalar_int(is_signed ? (int64_t)(UINT64_MAX << (bits - 1)) : 0);
-  return shmt__scalar_uint(UINT64_MAX >> (64 - bits + is_signed));
+/* A limit of clamp; torch has no limits for truth values. */
+static shmt_status check_limit(shmt_scalar limit, shmt_dtype dtype, const char* what) {
+  SHMT_REFUSE_DTYPE(dtype == SHMT_BOOL, dtype, what);
+  return shmt__scalar_check(limit, dtype);
 }
 
 shmt_status shmt__clamp(shmt_tensor* self, shmt_scalar min, shmt_scalar max, shmt_tensor** out) {
@@ -130,15 +124,12 @@ shmt_status shmt__clamp(shmt_tensor* self, shmt_scalar min, shmt_scalar max, shm
   if (has_max) SHMT_TRY(shmt__result_type_add_scalar(&result, max));
   SHMT_TRY(shmt__result_type_get(&result, &dtype));
   SHMT_TRY(shmt__tensor_cast(self, dtype, &input));
-  if (!has_max) {
-    p.row = SHMT_LOOP_clamp_low;
-    return shmt__family_unary_1(&p, input, in_range(min, dtype), out);
-  }
-  if (!has_min) {
-    p.row = SHMT_LOOP_clamp_high;
-    return shmt__family_unary_1(&p, input, in_range(max, dtype), out);
-  }
-  return shmt__family_unary_2(&p, input, in_range(min, dtype), in_range(max, dtype), out);
+  const char* what = !has_max ? "clamp_min_scalar_cpu" : !has_min ? "clamp_max_scalar_cpu" : "clamp_scalar_cpu";
+  if (has_min) SHMT_TRY(check_limit(min, dtype, what));
+  if (has_max) SHMT_TRY(check_limit(max, dtype, what));
+  if (has_min && has_max) return shmt__family_unary_2(&p, input, min, max, out);
+  p.row = has_min ? SHMT_LOOP_clamp_low : SHMT_LOOP_clamp_high;
+  return shmt__family_unary_1(&p, input, has_min ? min : max, out);
 }
 
 shmt_status shmt__clamp_min(shmt_tensor* self, shmt_scalar min, shmt_tensor** out) {

@@ -112,9 +112,22 @@ def test_clamp_with_tensors_and_nan() -> None:
     assert shmtensor.clamp(shmtensor.tensor([4.0]), 3, 2).item() == 2.0
 
 
-def test_clamp_limits_beyond_an_integer_dtype_limit_nothing() -> None:
+def test_clamp_limits_beyond_a_dtype_are_refused() -> None:
     a = shmtensor.tensor([-128, 0, 127], dtype=shmtensor.int8)
-    assert shmtensor.clamp(a, -1000, 1000).tolist() == [-128, 0, 127]
+    assert shmtensor.clamp(a, -127, 126).tolist() == [-127, 0, 126]
+    for limits in ((-1000, 1000), (-1000, None), (None, 1000)):
+        with pytest.raises(RuntimeError, match="cannot be converted to type int8_t without"):
+            shmtensor.clamp(a, *limits)
+    with pytest.raises(RuntimeError, match="c10::Half without overflow"):
+        shmtensor.ones(2, dtype=shmtensor.float16).clamp_max(1e30)
+
+
+def test_numbers_in_where_give_way_to_tensors_without_dims() -> None:
+    small = shmtensor.tensor(1, dtype=shmtensor.uint8)
+    yes = shmtensor.tensor(True)
+    assert shmtensor.where(yes, 2, small).dtype is shmtensor.uint8
+    assert shmtensor.where(yes, small, 2).dtype is shmtensor.uint8
+    assert shmtensor.where(yes, 2, 1).dtype is shmtensor.int64
 
 
 def test_clamp_without_limits_is_refused() -> None:

@@ -126,3 +126,18 @@ def test_factors_of_dtypes_without_a_routine(call: Callable[[Any], Any], dtype: 
 def test_complex_numbers_have_no_middle(name: str) -> None:
     with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
         getattr(st, name)(st.ones(3, dtype=st.complex64))
+
+
+def test_powers_of_bools_are_themselves_or_true() -> None:
+    a = st.tensor([True, False])
+    assert a.pow(True).tolist() == [True, False]
+    assert a.pow(False).tolist() == [True, True]
+    assert a.clone().pow_(False).tolist() == [True, True]
+    with pytest.raises(NotImplementedError):
+        a.pow(a)
+
+
+def test_exponents_beyond_the_dtype_are_refused() -> None:
+    for dtype, exponent in ((st.int32, 2**40), (st.uint8, 300), (st.float16, 1e30)):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            st.ones(2, dtype=dtype).pow(exponent)
