@@ -23,6 +23,11 @@ static inline shmt_status shmt__refuse_meta_count(const char* name, const shmt_t
   return SHMT_OK;
 }
 
+/* uint16, uint32 and uint64, for which torch has few operators. */
+static inline bool shmt__is_barebones_unsigned(shmt_dtype dtype) {
+  return shmt__dtype_kind[dtype] == SHMT_KIND_UNSIGNED && shmt__dtype_size[dtype] > 1;
+}
+
 /* For dtypes that could be calculated, but that torch has not. Errors: SHMT_E_NOT_IMPLEMENTED "\"what\" not implemented for
  * 'Bool'". */
 #define SHMT_REFUSE_DTYPE(condition, dtype, what)                                             \

@@ -251,6 +251,36 @@ shmt_status shmt__svd_old(shmt_tensor* self, bool some, bool compute_uv, shmt_te
   return shmt__tensor_zeros(shmt__batch_sizes(self, 2, n, n, buf), self->dtype, self->device, v);
 }
 
+/* The element of a one further along dim times the element of b two further. */
+static shmt_status turned_product(shmt_tensor* a, shmt_tensor* b, int64_t dim, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) left = NULL;
+  SHMT_AUTO(shmt_tensor) right = NULL;
+
+  SHMT_TRY(shmt_op_roll(a, SHMT_INTS(-1), SHMT_INTS(dim), &left));
+  SHMT_TRY(shmt_op_roll(b, SHMT_INTS(-2), SHMT_INTS(dim), &right));
+  return shmt_op_mul_Tensor(left, right, out);
+}
+
+shmt_status shmt__linalg_cross(shmt_tensor* self, shmt_tensor* other, int64_t dim, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) plus = NULL;
+  SHMT_AUTO(shmt_tensor) minus = NULL;
+  int64_t at;
+
+  SHMT_REQUIRE(self->n_dims == other->n_dims, SHMT_E_RUNTIME,
+               "linalg.cross: inputs must have the same number of dimensions.");
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &at));
+  const int64_t n = self->n_dims ? self->sizes[at] : 1, m = other->n_dims ? other->sizes[at] : 1;
+  SHMT_REQUIRE(n == 3 && m == 3, SHMT_E_RUNTIME, "linalg.cross: inputs dimension %" PRId64 " must have length 3. Got %"
+               PRId64 " and %" PRId64, dim, n, m);
+  SHMT_REQUIRE(self->dtype == other->dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
+               shmt__dtype_title(self->dtype), shmt__dtype_title(other->dtype));
+  SHMT_REFUSE_DTYPE(self->dtype == SHMT_BOOL || self->dtype == SHMT_COMPLEX32 ||
+                        shmt__is_barebones_unsigned(self->dtype), self->dtype, "cross");
+  SHMT_TRY(turned_product(self, other, dim, &plus));
+  SHMT_TRY(turned_product(other, self, dim, &minus));
+  return shmt_op_sub_Tensor(plus, minus, shmt__scalar_int(1), out);
+}
+
 shmt_status shmt__cross(shmt_tensor* self, shmt_tensor* other, shmt_opt_int dim, shmt_tensor** out) {
   int64_t found = dim.value, sizes[SHMT_MAX_DIMS], n;
 

@@ -33,8 +33,7 @@ static shmt_status check_dim(const char* text, const shmt_tensor* t, int n_dims)
 }
 
 static shmt_status check_loop(const char* what, shmt_dtype dtype) {
-  SHMT_REQUIRE(dtype != SHMT_BOOL && shmt__gemm_has(dtype), SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'",
-               what, shmt__dtype_title(dtype));
+  SHMT_REFUSE_DTYPE(dtype == SHMT_BOOL || shmt__is_barebones_unsigned(dtype) || !shmt__gemm_has(dtype), dtype, what);
   return SHMT_OK;
 }
 

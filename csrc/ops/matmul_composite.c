@@ -2,6 +2,7 @@
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
+#include "iter/copy.h"
 #include "ops/check.h"
 #include "ops/outputs.h"
 #include "storage/allocator.h"
@@ -102,8 +103,12 @@ static shmt_status check_factor(shmt_dtype dtype, const char* which, shmt_scalar
 
 shmt_status shmt__addr(shmt_tensor* self, shmt_tensor* vec1, shmt_tensor* vec2, shmt_scalar beta, shmt_scalar alpha,
                        shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) product = NULL;
+  SHMT_AUTO(shmt_tensor) same_self = NULL;
   SHMT_AUTO(shmt_tensor) scaled = NULL;
+  SHMT_AUTO(shmt_tensor) whole = NULL;
+  SHMT_AUTO(shmt_tensor) same = NULL;
+  SHMT_AUTO(shmt_tensor) column = NULL;
+  SHMT_AUTO(shmt_tensor) product = NULL;
   shmt_dtype common;
   double z[2];
 
@@ -111,22 +116,23 @@ shmt_status shmt__addr(shmt_tensor* self, shmt_tensor* vec1, shmt_tensor* vec2, 
   SHMT_REQUIRE(vec2->n_dims == 1, SHMT_E_RUNTIME, "addr: Expected 1-D argument vec2, but got %d-D", vec2->n_dims);
   SHMT_TRY(shmt__promote_types(vec1->dtype, vec2->dtype, &common));
   SHMT_TRY(shmt__promote_types(self->dtype, common, &common));
+  SHMT_REFUSE_DTYPE(common == SHMT_COMPLEX32 || shmt__is_barebones_unsigned(common), common, "addr_cpu");
   SHMT_TRY(check_factor(common, "beta", &beta));
   SHMT_TRY(check_factor(common, "alpha", &alpha));
-  SHMT_TRY(shmt__outer(vec1, vec2, &product));
-  if (!is_one(alpha)) {
-    SHMT_AUTO(shmt_tensor) plain = SHMT_TAKE(product);
-    SHMT_TRY(shmt_op_mul_Scalar(plain, alpha, &product));
-  }
+  SHMT_TRY(shmt__tensor_cast(self, common, &same_self)); /* the dtype that all is calculated in */
+  SHMT_TRY(shmt__tensor_cast(vec1, common, &same));
+  SHMT_TRY(scale(same_self, beta, &scaled));
+  SHMT_TRY(shmt_op_expand(scaled, SHMT_INTS(vec1->sizes[0], vec2->sizes[0]), false, &whole));
+  SHMT_TRY(shmt_op_reshape(same, SHMT_INTS(same->sizes[0], 1), &column));
   shmt__scalar_to_complex(beta, z);
-  if (z[0] == 0 && z[1] == 0) {
-    *out = SHMT_TAKE(product);
-    return SHMT_OK;
+  if (z[0] != 0 || z[1] != 0) {
+    if (common != SHMT_BOOL) return shmt_op_addcmul(whole, column, vec2, alpha, out);
+    SHMT_TRY(shmt_op_mul_Tensor(column, vec2, &product));
+    if (!shmt__scalar_to_bool(alpha)) SHMT_TRY(shmt_op_zero_(product));
+    return shmt_op_logical_or(product, whole, out);
   }
-  SHMT_TRY(scale(self, beta, &scaled));
-  if (product->dtype != common || scaled->n_dims > product->n_dims)
-    return shmt_op_add_Tensor(scaled, product, shmt__scalar_int(1), out);
-  SHMT_TRY(shmt_op_add__Tensor(product, scaled, shmt__scalar_int(1)));
+  SHMT_TRY(shmt_op_mul_Tensor(column, vec2, &product));
+  if (!is_one(alpha)) SHMT_TRY(shmt_op_mul__Scalar(product, alpha));
   *out = SHMT_TAKE(product);
   return SHMT_OK;
 }

@@ -406,3 +406,18 @@ def test_empty_factors_of_dtypes_without_products(dtype: st.dtype) -> None:
     assert st.mm(a.to("meta"), a.t().to("meta")).shape == (3, 3)
     with pytest.raises(NotImplementedError, match="addmm_impl_cpu_"):
         st.mm(st.zeros(3, 1, dtype=dtype), st.zeros(1, 3, dtype=dtype))
+
+
+def test_addr_is_calculated_in_the_common_dtype_and_lies_as_its_first_argument() -> None:
+    vector = st.tensor([1.0, 2.0])
+    third = st.tensor(1 / 3, dtype=st.float64)
+    for beta in (1, 0, 3):
+        got = st.addr(third, vector, vector, beta=beta)
+        assert got.dtype is st.float64
+        assert got.tolist() == [[beta / 3 + 1, beta / 3 + 2], [beta / 3 + 2, beta / 3 + 4]]
+    assert st.addr(st.zeros(2, 2).t(), vector, vector).stride() == (1, 2)
+    truth = st.tensor([True, False])
+    assert st.addr(st.zeros(2, 2), truth, truth).dtype is st.float32
+    assert st.addr(truth, truth, truth, alpha=0).tolist() == [[True, False]] * 2
+    with pytest.raises(RuntimeError):
+        st.addr(st.zeros(1, 2, 2), vector, vector)
