@@ -59,9 +59,15 @@ static inline void shmt__sincos_turnf(float u, float* s, float* c) {
 
 /* The loops' data: out, words (uint32, dense). n is the number of results. uniform: ctx is shmt__uniform_shape. */
 #if SHMT_IS_FLOATING
+/* The place of a fraction below 1 between from and to. to is left out: what is rounded to it counts as from. */
+static inline T SHMT_LOOP(uniform_at)(C fraction, C from, C width, C to) {
+  const T value = SHMT_STORE(fraction * width + from);
+  return SHMT_LOAD(value) == to ? SHMT_STORE(from) : value;
+}
+
 void SHMT_LOOP(uniform)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__uniform_shape* s = ctx;
-  const C from = (C)s->from, width = (C)s->to - (C)s->from;
+  const C from = (C)s->from, width = (C)s->to - (C)s->from, to = SHMT_LOAD(SHMT_STORE((C)s->to));
   const uint32_t* words = (const uint32_t*)(const void*)data[1];
   /* As many low bits as the significand has; 16-bit floats are rounded from float. */
   const int digits = sizeof(T) == 8 ? 53 : 24;
@@ -70,16 +76,18 @@ void SHMT_LOOP(uniform)(char* const* data, const int64_t* strides, int64_t n, co
   if (sizeof(T) == 8) {
     for (int64_t i = 0; i < n; i++) {
       const uint64_t bits = ((uint64_t)words[2 * i] << 32 | words[2 * i + 1]) & ((1ull << digits) - 1);
-      *(T*)(void*)(data[0] + i * strides[0]) = SHMT_STORE((C)(int64_t)bits * unit * width + from);
+      *(T*)(void*)(data[0] + i * strides[0]) = SHMT_LOOP(uniform_at)((C)(int64_t)bits * unit, from, width, to);
     }
   } else if (strides[0] == (int64_t)sizeof(T)) {
     T* out = (T*)(void*)data[0];
     const int32_t mask = (int32_t)((1ull << digits) - 1);
-    SHMT_IVDEP for (int64_t i = 0; i < n; i++) out[i] = SHMT_STORE((C)((int32_t)words[i] & mask) * unit * width + from);
+    SHMT_IVDEP for (int64_t i = 0; i < n; i++)
+      out[i] = SHMT_LOOP(uniform_at)((C)((int32_t)words[i] & mask) * unit, from, width, to);
   } else {
     const int32_t mask = (int32_t)((1ull << digits) - 1);
     for (int64_t i = 0; i < n; i++)
-      *(T*)(void*)(data[0] + i * strides[0]) = SHMT_STORE((C)((int32_t)words[i] & mask) * unit * width + from);
+      *(T*)(void*)(data[0] + i * strides[0]) =
+          SHMT_LOOP(uniform_at)((C)((int32_t)words[i] & mask) * unit, from, width, to);
   }
 }
 

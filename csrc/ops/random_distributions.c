@@ -98,8 +98,8 @@ shmt_status shmt__log_normal_(shmt_tensor* self, double mean, double std, shmt_g
 
 shmt_status shmt__geometric_(shmt_tensor* self, double p, shmt_generator* generator) {
   SHMT_REQUIRE(p > 0 && p < 1, SHMT_E_RUNTIME, "geometric_ expects p to be in (0, 1), but got p=%g", p);
-  SHMT_REQUIRE(self->dtype != SHMT_BOOL && !shmt__is_complex(self->dtype), SHMT_E_NOT_IMPLEMENTED,
-               "\"geometric_cpu\" not implemented for '%s'", shmt__dtype_title(self->dtype));
+  SHMT_REFUSE_DTYPE(self->dtype == SHMT_BOOL || shmt__is_complex(self->dtype) ||
+                        shmt__is_barebones_unsigned(self->dtype), self->dtype, "geometric_cpu");
   return fill_samples("geometric_", self, sample_geometric, p, 0, generator);
 }
 
@@ -124,7 +124,7 @@ static shmt_status normal_around(shmt_ints sizes, shmt_tensor* like, shmt_tensor
     shmt_scalar least;
     SHMT_TRY(shmt_op_amin(std, SHMT_INTS_EMPTY, false, &low));
     SHMT_TRY(shmt__tensor_item(low, &least));
-    SHMT_REQUIRE(!(shmt__scalar_to_double(least) < 0), SHMT_E_RUNTIME, "normal expects all elements of std >= 0.0");
+    SHMT_REQUIRE(shmt__scalar_to_double(least) >= 0, SHMT_E_RUNTIME, "normal expects all elements of std >= 0.0");
   }
   SHMT_TRY(shmt__tensor_empty(sizes, like->dtype, like->device, SHMT_CONTIGUOUS_FORMAT, &noise));
   SHMT_TRY(shmt__normal_(noise, 0, std ? 1 : std_value, generator));
@@ -142,6 +142,10 @@ static shmt_status normal_around(shmt_ints sizes, shmt_tensor* like, shmt_tensor
     result = SHMT_TAKE(noise);
   } else {
     SHMT_TRY(shmt_op_add_Tensor(noise, mean, shmt__scalar_int(1), &result));
+  }
+  if (result->dtype != like->dtype) {
+    SHMT_AUTO(shmt_tensor) wide = SHMT_TAKE(result);
+    SHMT_TRY(shmt__tensor_cast(wide, like->dtype, &result));
   }
   if (*out) return shmt__write_out("normal", result, *out);
   *out = SHMT_TAKE(result);

@@ -269,3 +269,23 @@ def test_native_dropout_gives_the_mask_that_its_derivative_uses() -> None:
     y, mask = st.native_dropout(x, 0.25, False)
     assert st.equal(y, x)
     assert mask.all()
+
+
+@pytest.mark.parametrize("dtype", [st.float16, st.bfloat16, st.float32, st.float64])
+def test_uniform_numbers_never_reach_the_upper_end(dtype: st.dtype) -> None:
+    for low, high in ((0.0, 1.0), (1.0, 2.0), (-3.0, -1.0)):
+        drawn = st.empty(20000, dtype=dtype).uniform_(low, high)
+        apart = st.empty(20000, 2, dtype=dtype)[:, 0].uniform_(low, high)
+        for numbers in (drawn, apart):
+            assert low <= numbers.min().item()
+            assert numbers.max().item() < high
+    assert st.empty(3, dtype=dtype).uniform_(2, 2).tolist() == [2.0] * 3
+
+
+def test_normal_has_the_dtype_of_its_mean() -> None:
+    half, single, double = (st.ones(2, dtype=d) for d in (st.float16, st.float32, st.float64))
+    assert st.normal(half, single).dtype is st.float16
+    assert st.normal(single, double).dtype is st.float32
+    assert st.normal(double, half).dtype is st.float64
+    with pytest.raises(RuntimeError, match="all elements of std >= 0"):
+        st.normal(single, st.tensor([1.0, float("nan")]))
