@@ -262,13 +262,13 @@ shmt_status shmt__take_along_dim(shmt_tensor* self, shmt_tensor* indices, shmt_o
   SHMT_AUTO(shmt_tensor) wrapped = NULL;
   int64_t from[SHMT_MAX_DIMS], to[SHMT_MAX_DIMS], d;
 
-  SHMT_REQUIRE(indices->dtype == SHMT_INT64, SHMT_E_RUNTIME,
-               "torch.take_along_dim(): dtype of indices should be Long but got %s", shmt__dtype_title(indices->dtype));
   if (!dim.has) {
     SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(-1), &source));
     SHMT_TRY(shmt_op_reshape(indices, SHMT_INTS(-1), &where));
     return shmt_op_gather(source, 0, where, false, out);
   }
+  SHMT_REQUIRE(indices->dtype == SHMT_INT64, SHMT_E_RUNTIME,
+               "torch.take_along_dim(): dtype of indices should be Long but got %s", shmt__dtype_title(indices->dtype));
   SHMT_REQUIRE(self->n_dims == indices->n_dims, SHMT_E_RUNTIME,
                "torch.take_along_dim(): input and indices should have the same number of dimensions, but got %d "
                "dimensions for input, and %d dimensions for indices", self->n_dims, indices->n_dims);

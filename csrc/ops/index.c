@@ -298,16 +298,13 @@ static shmt_status spread_values(const plan* p, shmt_tensor* self, shmt_tensor* 
   SHMT_AUTO(shmt_tensor) cast = NULL;
   int64_t strides[2 * SHMT_MAX_DIMS];
   const shmt_ints sizes = {p->sizes, p->n_result_dims};
-  int lead = 0;
   bool fits;
 
   SHMT_TRY(shmt__tensor_cast(values, self->dtype, &cast));
-  /* Leading dims of size 1 may be more than the result has. */
-  while (cast->n_dims - lead > p->n_result_dims && cast->sizes[lead] == 1) lead++;
-  fits = cast->n_dims - lead <= p->n_result_dims;
+  fits = cast->n_dims <= p->n_result_dims;
   for (int r = 0; fits && r < p->n_result_dims; r++) {
-    const int own = r - (p->n_result_dims - (cast->n_dims - lead)) + lead;
-    const bool has = own >= lead;
+    const int own = r - (p->n_result_dims - cast->n_dims);
+    const bool has = own >= 0;
     fits = !has || cast->sizes[own] == 1 || cast->sizes[own] == p->sizes[r];
     strides[r] = has && cast->sizes[own] != 1 ? cast->strides[own] : 0;
   }
@@ -369,8 +366,8 @@ static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* val
   return status;
 }
 
-/* *out = self (a clone when it is to be new), ready to be written into. */
-shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out) {
+/* *out = self (a new tensor in self's layout, or else dense, when there is none), ready to be written into. */
+static shmt_status begin_update(shmt_tensor* self, bool in_layout, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
 
   if (*out == self) return SHMT_OK;
@@ -379,11 +376,18 @@ shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out) {
     SHMT_TRY(shmt__prepare_out("out", out, shmt__tensor_sizes(self), self->dtype, self->device));
     return shmt__tensor_is_meta(self) ? SHMT_OK : shmt__tensor_copy(*out, self);
   }
-  SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &copy));
+  if (in_layout)
+    SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &copy));
+  else
+    SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &copy));
   if (!shmt__tensor_is_meta(self)) SHMT_TRY(shmt__tensor_copy(copy, self));
   *out = SHMT_TAKE(copy);
   return SHMT_OK;
 }
+
+shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out) { return begin_update(self, true, out); }
+
+shmt_status shmt__begin_dense_update(shmt_tensor* self, shmt_tensor** out) { return begin_update(self, false, out); }
 
 shmt_status shmt__check_not_expanded(const shmt_tensor* out) {
   for (int d = 0; out && d < out->n_dims; d++)

@@ -138,6 +138,7 @@ static shmt_status scatter_into(const char* name, shmt_tensor* self, int64_t dim
     SHMT_TRY(shmt__at_least_1d(source, &own_from, &from));
     SHMT_TRY(shmt__restride(from, shmt__tensor_sizes(wide), from->strides, &part));
   } else {
+    SHMT_TRY(shmt__scalar_check(value, self->dtype));
     SHMT_TRY(shmt__tensor_from_scalar(value, self->dtype, false, &number));
     SHMT_TRY(shmt__restride(number, shmt__tensor_sizes(wide), no_strides, &part));
   }
@@ -160,7 +161,7 @@ static shmt_status scatter(const char* name, shmt_tensor* self, int64_t dim, shm
     SHMT_TRY(shmt__tensor_copy(copy, source));
     source = copy;
   }
-  SHMT_TRY(shmt__begin_update(self, out));
+  SHMT_TRY(shmt__begin_dense_update(self, out));
   return scatter_into(name, *out, dim, index, source, value, row);
 }
 
@@ -222,20 +223,24 @@ static shmt_status spread_vector(shmt_tensor* index, shmt_ints sizes, int64_t di
 }
 
 static shmt_status check_index_source(const char* name, const shmt_tensor* self, int64_t dim, const shmt_tensor* index,
-                                      const shmt_tensor* source) {
+                                      const shmt_tensor* source, bool copies) {
   const int64_t along = source->n_dims ? source->sizes[dim < source->n_dims ? dim : 0] : 1;
+  const bool mixed = copies && (source->n_dims == 0 || self->n_dims == 0); /* a number into a tensor, or back */
 
   SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX, "%s_(): Index should have dimension 1 or 0 (got %d)", name,
                index->n_dims);
-  SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_INDEX,
-               "%s_(): Expected dtype int32/int64 for index", name);
+  SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_RUNTIME,
+               "%s_(): Expected dtype int32/int64 for index but got: %s", name, shmt__dtype_title(index->dtype));
   SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
                "%s_(): self (%s) and source (%s) must have the same scalar type", name, shmt__dtype_title(self->dtype),
                shmt__dtype_title(source->dtype));
-  SHMT_REQUIRE((source->n_dims ? source->n_dims : 1) == (self->n_dims ? self->n_dims : 1), SHMT_E_RUNTIME,
+  SHMT_REQUIRE(mixed || source->n_dims == self->n_dims, copies ? SHMT_E_INDEX : SHMT_E_RUNTIME,
                "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
                "self.shape = %s source.shape = %s", SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
-  SHMT_REQUIRE(index->numel == along, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(!mixed || self->n_dims + source->n_dims <= 1, SHMT_E_RUNTIME,
+               "%s_(): Source/destination tensor must have same slice shapes. Got self.shape = %s source.shape = %s",
+               name, SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
+  SHMT_REQUIRE(index->numel == along, copies ? SHMT_E_INDEX : SHMT_E_RUNTIME,
                "%s_(): Number of indices (%" PRId64 ") should be equal to source.size(dim): (%" PRId64
                "), for dim: %" PRId64, name, index->numel, along, dim);
   for (int d = 0; self->n_dims == source->n_dims && d < self->n_dims; d++)
@@ -268,7 +273,7 @@ shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, 
   double z[2];
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
-  SHMT_TRY(check_index_source("index_add", self, dim, index, source));
+  SHMT_TRY(check_index_source("index_add", self, dim, index, source, false));
   SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__check_no_overlap(given, index));
   SHMT_REQUIRE(loop_of(SHMT_LOOP_scatter_add, self->dtype) != NULL, SHMT_E_NOT_IMPLEMENTED, "\"index_add\" not implemented for '%s'",
@@ -280,7 +285,7 @@ shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, 
     SHMT_TRY(shmt_op_mul_Tensor(source, factor, &scaled));
     source = scaled;
   }
-  SHMT_TRY(shmt__begin_update(self, out));
+  SHMT_TRY(shmt__begin_dense_update(self, out));
   /* Tall columns would want large copies for few additions each. */
   const bool in_wide = source->n_dims > 1 && !scaled && (dim > 0 || self->sizes[0] <= WIDE_ELEMENTS / WIDE_LINES);
   return index_into("index_add", *out, dim, index, source, SHMT_LOOP_scatter_add, in_wide);
@@ -291,10 +296,10 @@ shmt_status shmt__index_copy(shmt_tensor* self, int64_t dim, shmt_tensor* index,
   shmt_tensor* given = *out;
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
-  SHMT_TRY(check_index_source("index_copy", self, dim, index, source));
+  SHMT_TRY(check_index_source("index_copy", self, dim, index, source, true));
   SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__check_no_overlap(given, index));
-  SHMT_TRY(shmt__begin_update(self, out));
+  SHMT_TRY(shmt__begin_dense_update(self, out));
   return index_into("index_copy", *out, dim, index, source, SHMT_LOOP_scatter, false);
 }
 
@@ -385,7 +390,7 @@ shmt_status shmt__put(shmt_tensor* self, shmt_tensor* index, shmt_tensor* source
   SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
                "put_(): self and source expected to have the same dtype, but got self.dtype = %s and source.dtype = %s",
                shmt__dtype_title(self->dtype), shmt__dtype_title(source->dtype));
-  SHMT_REQUIRE(index->numel == source->numel, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(index->numel == source->numel, SHMT_E_INDEX,
                "put_(): Expected source and index to have the same number of elements, but got source.numel() = %" PRId64
                ", index.numel() = %" PRId64, source->numel, index->numel);
   SHMT_REQUIRE(self->numel > 0 || index->numel == 0, SHMT_E_INDEX, "put_(): Tried to put elements into an empty tensor");

@@ -123,8 +123,8 @@ static shmt_status spread_vector(shmt_tensor* self, int64_t* at, shmt_tensor* in
                reduce);
   SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX,
                "index_reduce_(): Index should have dimension 1 or 0 (got %d)", index->n_dims);
-  SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_INDEX,
-               "index_reduce_(): Expected dtype int32/int64 for index");
+  SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_RUNTIME,
+               "index_reduce_(): Expected dtype int32/int64 for index but got: %s", shmt__dtype_title(index->dtype));
   SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
                "index_reduce_(): self (%s) and source (%s) must have the same scalar type",
                shmt__dtype_title(self->dtype), shmt__dtype_title(source->dtype));
@@ -133,12 +133,11 @@ static shmt_status spread_vector(shmt_tensor* self, int64_t* at, shmt_tensor* in
                "index_reduce_(): Number of indices (%" PRId64
                ") should be equal to source.size(dim): (%" PRId64 "), for dim: %" PRId64,
                index->numel, along, dim);
-  SHMT_REQUIRE(source->n_dims == self->n_dims || self->n_dims == 0 || source->n_dims == 0,
-               SHMT_E_RUNTIME,
+  SHMT_REQUIRE(source->n_dims == self->n_dims, SHMT_E_RUNTIME,
                "source.shape must match self.shape excluding the specified dimension. Got "
                "source.shape = %s self.shape = %s",
                SHMT_SHAPE_TEXT(source), SHMT_SHAPE_TEXT(self));
-  for (int d = 0; d < self->n_dims && source->n_dims == self->n_dims; d++)
+  for (int d = 0; d < self->n_dims; d++)
     SHMT_REQUIRE(d == dim || self->sizes[d] == source->sizes[d], SHMT_E_RUNTIME,
                  "source.shape must match self.shape excluding the specified dimension. Got "
                  "source.shape = %s self.shape = %s",

@@ -11,13 +11,17 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Room for k elements of every line of t along dim. Two new references, dense. */
-static shmt_status empty_results(const shmt_tensor* t, int64_t dim, int64_t k, shmt_tensor** values,
+/* Room for k elements of every line of t along dim. Two new references, in t's layout or else dense. */
+static shmt_status empty_results(shmt_tensor* t, int64_t dim, int64_t k, bool in_layout, shmt_tensor** values,
                                  shmt_tensor** indices) {
   int64_t sizes[SHMT_MAX_DIMS];
 
   SHMT_REQUIRE(t->sizes[dim] <= UINT32_MAX, SHMT_E_RUNTIME, "sort(): at most %u elements along a dim, got %" PRId64,
                UINT32_MAX, t->sizes[dim]);
+  if (in_layout) {
+    SHMT_TRY(shmt__tensor_empty_like(t, t->dtype, values));
+    return shmt__tensor_empty_like(t, SHMT_INT64, indices);
+  }
   memcpy(sizes, t->sizes, (size_t)t->n_dims * sizeof *sizes);
   sizes[dim] = k;
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, t->n_dims}, t->dtype, t->device, SHMT_CONTIGUOUS_FORMAT, values));
@@ -68,9 +72,9 @@ static bool select_element(const shmt__line_work* work, const char* x, int64_t s
   return true;
 }
 
-/* The k first of every line in order. */
-static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, int64_t k, shmt_tensor** values,
-                               shmt_tensor** indices) {
+/* The k first of every line in order; results lie as self does, or densely. */
+static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, int64_t k, bool in_layout,
+                               shmt_tensor** values, shmt_tensor** indices) {
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) i = NULL;
   const int64_t length = self->sizes[dim], item = shmt__tensor_item_bytes(self);
@@ -85,7 +89,7 @@ static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, 
                            : sorting + (all ? 0 : (uint64_t)((item + (int64_t)sizeof(int64_t)) * length + 8)),
       .is_parallel = !few && length >= SHMT_LONG_LINE};
 
-  SHMT_TRY(empty_results(self, dim, k, &v, &i));
+  SHMT_TRY(empty_results(self, dim, k, in_layout, &v, &i));
   if (!shmt__tensor_is_meta(self) && v->numel > 0) {
     if (length == 1) { /* in order as it is */
       SHMT_TRY(shmt__tensor_copy(v, self));
@@ -124,7 +128,7 @@ shmt_status shmt__sort_stable(shmt_tensor* self, shmt_opt_bool stable, int64_t d
   SHMT_REQUIRE(!shmt__is_complex(self->dtype), SHMT_E_RUNTIME, " Sort does not support complex dtypes on CPU");
   SHMT_TRY(check_sortable("sort", self));
   SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
-  SHMT_TRY(order_lines(line, dim, descending, line->sizes[dim], &v, &i));
+  SHMT_TRY(order_lines(line, dim, descending, line->sizes[dim], true, &v, &i));
   SHMT_TRY(deliver("sort", v, self->n_dims, values));
   return deliver("sort", i, self->n_dims, indices);
 }
@@ -157,7 +161,7 @@ shmt_status shmt__topk(shmt_tensor* self, int64_t k, int64_t dim, bool largest, 
   SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_RUNTIME, "topk does not support bool dtypes on CPU");
   SHMT_REQUIRE_LOOP(SHMT_LOOP_topk, self->dtype, "topk_cpu");
   SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
-  SHMT_TRY(order_lines(line, dim, largest, k, &v, &i));
+  SHMT_TRY(order_lines(line, dim, largest, k, false, &v, &i));
   const int n_dims = self->n_dims == 0 && k == 0 ? 1 : self->n_dims;
   SHMT_TRY(deliver("topk", v, n_dims, values));
   return deliver("topk", i, n_dims, indices);
@@ -193,7 +197,7 @@ static shmt_status order_statistic(choice what, shmt_tensor* self, int64_t dim, 
   SHMT_AUTO(shmt_tensor) i = NULL;
 
   SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
-  SHMT_TRY(empty_results(line, dim, 1, &v, &i));
+  SHMT_TRY(empty_results(line, dim, 1, false, &v, &i));
   if (!shmt__tensor_is_meta(self) && v->numel > 0) {
     const int64_t length = line->sizes[dim];
     const shmt__line_work work = {.run = select_element,
@@ -216,9 +220,16 @@ static shmt_status check_no_bool(const char* name, const shmt_tensor* self) {
   return SHMT_OK;
 }
 
+static shmt_status check_length(const char* name, const shmt_tensor* self, int64_t dim) {
+  SHMT_REQUIRE(self->n_dims == 0 || self->sizes[dim] > 0, SHMT_E_INDEX,
+               "%s(): Expected reduction dim %" PRId64 " to have non-zero size.", name, dim);
+  return SHMT_OK;
+}
+
 shmt_status shmt__kthvalue(shmt_tensor* self, int64_t k, int64_t dim, bool keepdim, shmt_tensor** values,
                            shmt_tensor** indices) {
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(check_length("kthvalue", self, dim));
   SHMT_REQUIRE(k >= 1 && k <= (self->n_dims ? self->sizes[dim] : 1), SHMT_E_RUNTIME,
                "kthvalue(): selected number k out of range for dimension %" PRId64, dim);
   SHMT_TRY(check_no_bool("kthvalue_cpu", self));
@@ -226,12 +237,6 @@ shmt_status shmt__kthvalue(shmt_tensor* self, int64_t k, int64_t dim, bool keepd
   SHMT_TRY(shmt__check_no_overlap(*values, self));
   SHMT_TRY(shmt__check_no_overlap(*indices, self));
   return order_statistic(KTH, self, dim, k, keepdim, values, indices);
-}
-
-static shmt_status check_length(const char* name, const shmt_tensor* self, int64_t dim) {
-  SHMT_REQUIRE(self->n_dims == 0 || self->sizes[dim] > 0, SHMT_E_INDEX,
-               "%s(): Expected reduction dim %" PRId64 " to have non-zero size.", name, dim);
-  return SHMT_OK;
 }
 
 shmt_status shmt__median_dim(shmt_tensor* self, int64_t dim, bool keepdim, shmt_tensor** values,
@@ -305,5 +310,5 @@ shmt_status shmt__median(shmt_tensor* self, shmt_tensor** out) { return median_o
 shmt_status shmt__nanmedian(shmt_tensor* self, shmt_tensor** out) { return median_of_all(NANMEDIAN, self, out); }
 
 shmt_status shmt__sorted_line(shmt_tensor* self, shmt_tensor** values, shmt_tensor** indices) {
-  return order_lines(self, 0, false, self->numel, values, indices);
+  return order_lines(self, 0, false, self->numel, false, values, indices);
 }

@@ -344,6 +344,7 @@ shmt_status shmt__nanmean(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_d
 shmt_status shmt__renorm(shmt_tensor* self, shmt_scalar p, int64_t dim, shmt_scalar maxnorm,
                          shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) norm = NULL;
+  SHMT_AUTO(shmt_tensor) scaled = NULL;
   int64_t others[SHMT_MAX_DIMS], n = 0;
 
   SHMT_REQUIRE(p.tag != SHMT_SCALAR_COMPLEX, SHMT_E_RUNTIME, "renorm: p must be real-valued");
@@ -359,7 +360,8 @@ shmt_status shmt__renorm(shmt_tensor* self, shmt_scalar p, int64_t dim, shmt_sca
   for (int d = 0; d < self->n_dims; d++)
     if (d != dim) others[n++] = d;
   SHMT_TRY(shmt_op_linalg_vector_norm(self, p, (shmt_ints){others, n}, true, SHMT_DTYPE_NONE, &norm));
-  return shmt_op__renorm_by(self, norm, maxnorm, out);
+  SHMT_TRY(shmt_op__renorm_by(self, norm, maxnorm, &scaled));
+  return shmt_op_contiguous(scaled, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
 shmt_status shmt__renorm_(shmt_tensor* self, shmt_scalar p, int64_t dim, shmt_scalar maxnorm) {

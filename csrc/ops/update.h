@@ -7,6 +7,8 @@
 
 /* *out becomes a writable tensor with self's values: self itself in place, the preset output, or a new copy. */
 shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out);
+/* The same; a new copy is contiguous, as results of scatter, index_add and their kin are. */
+shmt_status shmt__begin_dense_update(shmt_tensor* self, shmt_tensor** out);
 /* Errors: SHMT_E_RUNTIME (torch's text) when a dimension of out, if given, has stride 0: its elements are one. */
 shmt_status shmt__check_not_expanded(const shmt_tensor* out);
 

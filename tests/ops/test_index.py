@@ -350,3 +350,53 @@ def test_index_add_scales_many_rows() -> None:
     rows = st.arange(40_000) % 2
     found = st.zeros(2, 130).index_add(0, rows, source, alpha=-1)
     assert (found == -20_000).all()
+
+
+def test_results_of_scatter_and_index_operators_are_contiguous() -> None:
+    x = st.zeros(3, 4).t()
+    index, places = st.tensor([0, 2]), st.zeros(1, 3, dtype=st.int64)
+    source, row = st.ones(2, 3), st.ones(1, 3)
+    for got in (
+        x.index_add(0, index, source),
+        x.index_copy(0, index, source),
+        x.index_reduce(0, index, source, "amax"),
+        x.scatter(0, places, row),
+        x.scatter_add(0, places, row),
+        x.scatter_reduce(0, places, row, "sum"),
+    ):
+        assert got.stride() == (3, 1)
+        assert got[0].tolist() == [1.0] * 3
+    assert x.index_fill(0, index, 1).stride() == x.stride()
+    assert x.index_put((index,), source).stride() == x.stride()
+    assert x.index_add_(0, index, source).stride() == (1, 4)
+
+
+def test_indices_and_sources_that_do_not_fit_are_refused() -> None:
+    x, i = st.zeros(3), st.tensor([0])
+    wrong = [
+        (RuntimeError, lambda: x.index_add(0, i.float(), st.ones(1))),
+        (RuntimeError, lambda: x.index_copy(0, i.float(), st.ones(1))),
+        (RuntimeError, lambda: x.index_reduce(0, i.float(), st.ones(1), "mean")),
+        (RuntimeError, lambda: x.index_add(0, i, st.tensor(1.0))),
+        (RuntimeError, lambda: x.index_reduce(0, i, st.tensor(1.0), "mean")),
+        (IndexError, lambda: x.index_copy(0, i, st.ones(2))),
+        (IndexError, lambda: x.index_copy(0, i, st.ones(1, 1))),
+        (RuntimeError, lambda: st.zeros(2, 2).index_copy(0, i, st.tensor(1.0))),
+        (IndexError, lambda: x.put(i, st.ones(2))),
+        (RuntimeError, lambda: st.zeros(2, 5).index_put((st.tensor(1),), st.ones(1, 5))),
+        (RuntimeError, lambda: st.ones(3).half().scatter(0, i, 1e30)),
+    ]
+    for error, call in wrong:
+        with pytest.raises(error):
+            call()
+    assert x.index_copy(0, i, st.tensor(1.0)).tolist() == [1.0, 0.0, 0.0]
+    y = st.zeros(2, 5)
+    y[st.tensor(1)] = st.ones(1, 5)
+    assert y.sum().item() == 5
+
+
+def test_take_along_no_dim_takes_int32() -> None:
+    x = st.tensor([[1, 2], [3, 4]])
+    assert st.take_along_dim(x, st.tensor([3, 0], dtype=st.int32)).tolist() == [4, 1]
+    with pytest.raises(RuntimeError, match="Long but got Int"):
+        st.take_along_dim(x, st.zeros(1, 2, dtype=st.int32), 0)

@@ -357,3 +357,19 @@ def test_membership_of_many(threads: int, dtype: str) -> None:
         for x in (st.from_numpy(a), st.from_numpy(a.T.copy()).T, st.from_numpy(a[:, None])[:, 0]):
             assert np.array_equal(st.isin(x, st.from_numpy(few)).numpy(), expected)
             assert np.array_equal(st.isin(x, st.from_numpy(few), invert=True).numpy(), ~expected)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_sorted_tensors_lie_as_their_input_does(dim: int) -> None:
+    a = st.rand(4, 5, 6)
+    for x in (a, a.permute(2, 0, 1), a.permute(1, 2, 0), a[:, ::2], a[:1].expand(3, 5, 6)):
+        values, indices = x.sort(dim)
+        assert values.stride() == indices.stride() == st.empty_like(x).stride()
+        assert np.array_equal(values.numpy(), np.sort(x.numpy(), dim))
+        assert st.equal(x.gather(dim, indices), values)
+        assert x.argsort(dim, descending=True).stride() == values.stride()
+
+
+def test_kthvalue_along_an_empty_dim_is_an_index_error() -> None:
+    with pytest.raises(IndexError, match="dim 1 to have non-zero size"):
+        st.kthvalue(st.ones(3, 0), 1)
