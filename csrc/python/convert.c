@@ -136,8 +136,7 @@ int shmt__py_as_float(PyObject* o, double* out) {
     *out = PyFloat_AS_DOUBLE(o);
     return 1;
   }
-  if (PyBool_Check(o)) return 0;
-  if (PyLong_Check(o)) {
+  if (PyLong_Check(o)) { /* bool is one */
     *out = PyLong_AsDouble(o);
     return *out == -1.0 && PyErr_Occurred() ? -1 : 1;
   }

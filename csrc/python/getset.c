@@ -153,34 +153,18 @@ static PyObject* conjugated(PyObject* self, shmt_tensor* t) {
   return wrapped(self, s, out);
 }
 
-static shmt_status transpose_last(shmt_tensor* t, shmt_tensor** out) {
-  return shmt_op_transpose_int(t, -2, -1, out);
-}
-
 static PyObject* g_mT(PyObject* self, void* c) {
   TENSOR;
   shmt_tensor* out = NULL;
-  if (t->n_dims < 2) {
-    PyErr_Format(PyExc_RuntimeError,
-                 "tensor.%s is only supported on matrices or batches of matrices. Got %d-D tensor.",
-                 "mT", (int)t->n_dims);
-    return NULL;
-  }
-  shmt_status s = transpose_last(t, &out);
+  shmt_status s = shmt_op_mT(t, &out);
   return wrapped(self, s, out);
 }
 
 static PyObject* g_mH(PyObject* self, void* c) {
   TENSOR;
   shmt_tensor* out = NULL;
-  if (t->n_dims < 2) {
-    PyErr_Format(PyExc_RuntimeError,
-                 "tensor.%s is only supported on matrices or batches of matrices. Got %d-D tensor.",
-                 "mH", (int)t->n_dims);
-    return NULL;
-  }
-  shmt_status s = transpose_last(t, &out);
-  return s == SHMT_OK ? conjugated(self, out) : shmt__py_raise(s);
+  shmt_status s = shmt_op_mH(t, &out);
+  return wrapped(self, s, out);
 }
 
 static PyObject* g_H(PyObject* self, void* c) {

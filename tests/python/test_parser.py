@@ -306,3 +306,10 @@ def test_tensors_of_several_devices_are_refused() -> None:
 def test_inplace_function_takes_no_number_to_change() -> None:
     with pytest.raises(TypeError, match=re.escape("must be Tensor, not int")):
         T.clamp_max_(-1, 0)
+
+
+def test_bools_are_floats_but_not_ints() -> None:
+    assert T.nn.functional.leaky_relu(T.tensor([-3.0]), True).tolist() == [-3.0]
+    assert T.quantile(T.tensor([1.0, 2.0]), True).item() == 2.0
+    with pytest.raises(TypeError, match="must be int, not bool"):
+        T.transpose(A, True, 0)

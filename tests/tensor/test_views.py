@@ -124,3 +124,16 @@ def test_views_of_nothing_lie_within_reach() -> None:
     tail = nothing.reshape(1, 1, 0, 2**62)[:, 1:]
     assert tail.shape == (1, 0, 0, 2**62)
     assert tail.clone().numel() == 0
+
+
+def test_matrix_transposes_of_a_tensor_without_dims() -> None:
+    assert shmtensor.tensor(2.0).mT.item() == 2.0
+    assert shmtensor.tensor(2j).mH.item() == -2j
+    for name in ("mT", "mH"):
+        with pytest.raises(RuntimeError, match=f"tensor.{name} is only supported on matrices"):
+            getattr(shmtensor.ones(3), name)
+
+
+def test_view_copy_of_what_cannot_be_viewed() -> None:
+    x = shmtensor.arange(6).reshape(2, 3).t()
+    assert shmtensor.view_copy(x, (6,)).tolist() == [0, 3, 1, 4, 2, 5]
