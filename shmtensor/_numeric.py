@@ -122,6 +122,8 @@ def gradient(
     Source:
         torch.gradient.
     """
+    if not isinstance(input, Tensor):
+        raise TypeError(f"gradient(): argument 'input' must be Tensor, not {type(input).__name__}")
     if input.dtype is _C.uint8:
         raise RuntimeError("torch.gradient does not support uint8 input.")
     if edge_order not in (1, 2):

@@ -342,6 +342,8 @@ def _moment(
 ) -> Tensor:
     if unbiased is not None and correction is not None:
         raise AssertionError("Only one of unbiased and correction may be given")
+    if input.dtype is _C.bool:
+        raise RuntimeError(f"masked.{name}(): bool input has no differences from its mean")
     if correction is None:
         correction = 1 if unbiased is None or unbiased else 0
     wanted = input.dtype if dtype is None else dtype

@@ -199,6 +199,7 @@ shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minl
                shmt__dtype_title(self->dtype));
   SHMT_TRY(shmt__refuse_meta_count("bincount", self));
   SHMT_REQUIRE(self->n_dims == 1, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
+  if (self->numel == 0) weights = NULL; /* nothing to weigh: whole counts */
   SHMT_REQUIRE(!weights || (weights->n_dims == 1 && weights->numel == self->numel), SHMT_E_RUNTIME,
                "weights should be 1-d and have the same length as input");
   SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));

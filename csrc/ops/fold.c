@@ -130,6 +130,13 @@ shmt_status shmt__col2im(shmt_tensor* self, shmt_ints output_size, shmt_ints ker
   blocks b;
   int64_t sizes[4];
 
+  if (self->dtype == SHMT_BOOL) { /* counted, so that a sum is true where any part is */
+    SHMT_AUTO(shmt_tensor) counts = NULL;
+    SHMT_AUTO(shmt_tensor) sums = NULL;
+    SHMT_TRY(shmt__tensor_cast(self, SHMT_FLOAT32, &counts));
+    SHMT_TRY(shmt__col2im(counts, output_size, kernel_size, dilation, padding, stride, &sums));
+    return shmt__tensor_cast(sums, SHMT_BOOL, out);
+  }
   SHMT_REQUIRE_LOOP(SHMT_LOOP_col2im, self->dtype, "col2im_out_cpu");
   SHMT_REFUSE_DTYPE(shmt__is_integral(self->dtype), self->dtype, "col2im_out_cpu");
   SHMT_REQUIRE(is_filled(self, 2), SHMT_E_RUNTIME,

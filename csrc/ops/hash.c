@@ -35,6 +35,12 @@ shmt_status shmt__hash_tensor(shmt_tensor* self, shmt_ints dim, bool keepdim, in
                shmt__dtype_title(self->dtype));
   if (*out) SHMT_TRY(shmt__check_out_dtype(*out, SHMT_UINT64));
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
+  SHMT_REQUIRE(self->numel > 0 || dim.len > 0, SHMT_E_RUNTIME,
+               "hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+               "with the 'dim' argument.");
+  for (int d = 0; d < self->n_dims; d++)
+    SHMT_REQUIRE(!(mask >> d & 1) || self->sizes[d] > 0, SHMT_E_INDEX,
+                 "hash_tensor: Expected reduction dim %d to have non-zero size.", d);
   const int64_t n_dims = shmt__reduced_sizes(self, mask, keepdim, sizes);
   SHMT_TRY(shmt__output_begin("hash_tensor", out, (shmt_ints){sizes, n_dims}, SHMT_UINT64, self->device, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {

@@ -99,8 +99,9 @@ shmt_status shmt__log_softmax(shmt_tensor* self, int64_t dim, bool half_to_float
   return forward("log_softmax", self, dim, SHMT_LOOP_log_softmax_rows, SHMT_LOOP_log_softmax_columns, out);
 }
 
-static shmt_status backward(const char* name, shmt_tensor* grad, shmt_tensor* output, int64_t dim,
-                            shmt_dtype input_dtype, int rows, int columns, shmt_tensor** out) {
+/* The result has output's dtype: that of the input, which a CPU does not calculate in another. */
+static shmt_status backward(const char* name, shmt_tensor* grad, shmt_tensor* output, int64_t dim, int rows,
+                            int columns, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense_grad = NULL;
   SHMT_AUTO(shmt_tensor) cast_grad = NULL;
   SHMT_AUTO(shmt_tensor) dense_output = NULL;
@@ -118,19 +119,22 @@ static shmt_status backward(const char* name, shmt_tensor* grad, shmt_tensor* ou
     SHMT_TRY(shmt__tensor_contiguous(output, SHMT_CONTIGUOUS_FORMAT, &dense_output));
     run_lines(result, dense_grad, dense_output, dim, rows, columns);
   }
-  return shmt__tensor_cast(result, input_dtype, out);
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
 }
 
 shmt_status shmt__softmax_backward_data(shmt_tensor* grad_output, shmt_tensor* output, int64_t dim,
                                         shmt_dtype input_dtype, shmt_tensor** out) {
-  return backward("_softmax_backward_data", grad_output, output, dim, input_dtype, SHMT_LOOP_softmax_backward_rows,
+  (void)input_dtype;
+  return backward("_softmax_backward_data", grad_output, output, dim, SHMT_LOOP_softmax_backward_rows,
                   SHMT_LOOP_softmax_backward_columns, out);
 }
 
 shmt_status shmt__log_softmax_backward_data(shmt_tensor* grad_output, shmt_tensor* output, int64_t dim,
                                             shmt_dtype input_dtype, shmt_tensor** out) {
-  return backward("_log_softmax_backward_data", grad_output, output, dim, input_dtype,
-                  SHMT_LOOP_log_softmax_backward_rows, SHMT_LOOP_log_softmax_backward_columns, out);
+  (void)input_dtype;
+  return backward("_log_softmax_backward_data", grad_output, output, dim, SHMT_LOOP_log_softmax_backward_rows,
+                  SHMT_LOOP_log_softmax_backward_columns, out);
 }
 
 /* --- with a dtype ------------------------------------------------------------------------ */

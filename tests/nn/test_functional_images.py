@@ -356,3 +356,9 @@ def test_lines_whose_channels_are_neighbours_are_pooled_as_others(dtype, shape, 
         (y * sh.arange(y.numel()).reshape(y.shape).to(dtype)).sum().backward()
         grads.append(leaf.grad)
     close(grads[1].double(), grads[0].double().numpy(), 2.0**-6 if dtype is sh.bfloat16 else 1e-5)
+
+
+def test_fold_of_bools_is_true_where_any_part_is():
+    columns = sh.tensor([[[True, False], [False, False]]])
+    folded = F.fold(columns, (1, 3), (1, 2))
+    assert folded.tolist() == [[[[True, False, False]]]]

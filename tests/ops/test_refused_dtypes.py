@@ -20,6 +20,22 @@ _FLOATS = st.tensor([[1.0, 2.0], [3.0, 4.0]])
 _IMAGE = st.ones(1, 1, 3, 3)
 
 REFUSED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
+    "clamp of bools": (NotImplementedError, lambda: st.clamp(_BOOLS, False, True)),
+    "cross of bools": (
+        NotImplementedError,
+        lambda: st.linalg.cross(_BOOLS[[0, 0, 0]].T, _BOOLS[[0, 0, 0]].T),
+    ),
+    "cross of two dtypes": (RuntimeError, lambda: st.cross(st.ones(3), st.ones(3).double())),
+    "mm of uint16": (NotImplementedError, lambda: st.mm(_INTS.to(st.uint16), _INTS.to(st.uint16))),
+    "addr of complex32": (
+        NotImplementedError,
+        lambda: st.addr(*(t.to(st.complex32) for t in (_COMPLEX, _COMPLEX[0], _COMPLEX[1]))),
+    ),
+    "geometric_ of uint16": (
+        NotImplementedError,
+        lambda: st.ones(2, dtype=st.uint16).geometric_(0.5),
+    ),
+    "masked.var of bools": (RuntimeError, lambda: st.masked.var(_BOOLS, 1)),
     "argmax of bools": (RuntimeError, lambda: st.argmax(_BOOLS)),
     "argmin of bools": (RuntimeError, lambda: st.argmin(_BOOLS, 0)),
     "topk of bools": (RuntimeError, lambda: st.topk(_BOOLS, 1)),

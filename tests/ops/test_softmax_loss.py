@@ -330,3 +330,9 @@ def test_gradients(function: object, shapes: tuple[tuple[int, ...], ...]) -> Non
 )
 def test_second_derivatives(function: object) -> None:
     assert st.autograd.gradgradcheck(function, (_leaf(3, 3),))
+
+
+def test_gradients_of_softmax_have_the_dtype_of_its_result() -> None:
+    a = st.ones(2, 3, dtype=st.float16)
+    for function in (_C._softmax_backward_data, _C._log_softmax_backward_data):
+        assert function(a, a, 1, st.float32).dtype is st.float16

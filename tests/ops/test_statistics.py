@@ -249,3 +249,18 @@ def test_histogram_of_several_blocks(edges: list[float]) -> None:
     hist, _ = st.histogramdd(st.from_numpy(pairs), [4, 5], range=[0, 20, 0, 50])
     expected, _ = np.histogramdd(pairs, [4, 5], range=[(0, 20), (0, 50)])
     assert np.array_equal(hist.numpy(), expected)
+
+
+def test_counts_of_nothing() -> None:
+    nothing = st.empty(0, dtype=st.int64)
+    assert st.bincount(nothing, st.ones(0)).dtype is st.int64
+    assert st.bincount(nothing, st.ones(3), 2).tolist() == [0, 0]
+    assert st.hash_tensor(st.empty(0, 3), 1).shape == (0,)
+    with pytest.raises(RuntimeError, match="Specify the reduction dim"):
+        st.hash_tensor(st.empty(0, 3))
+    with pytest.raises(IndexError, match="dim 0 to have non-zero size"):
+        st.hash_tensor(st.empty(0, 3), 0)
+
+
+def test_renorm_is_contiguous() -> None:
+    assert st.ones(3, 4).t().renorm(2, 0, 1.0).stride() == (3, 1)
