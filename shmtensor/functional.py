@@ -77,7 +77,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Any:
         *shapes: Shapes, or ints that stand for one dimension.
 
     Raises:
-        RuntimeError: They do not broadcast together.
+        RuntimeError: They do not broadcast together, or are no shapes.
         ValueError: A size is negative.
 
     Source:
@@ -85,6 +85,11 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Any:
     """
     result: list[int] = []
     for position, shape in enumerate(shapes):
+        if not isinstance(shape, (int, tuple, list)):
+            raise RuntimeError(
+                "Input shapes should be of type ints, a tuple of ints, or a list of ints, got "
+                f"{shape}"
+            )
         sizes = [shape] if isinstance(shape, int) else list(shape)
         if any(size < 0 for size in sizes):
             raise ValueError(

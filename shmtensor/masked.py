@@ -248,6 +248,8 @@ def median(
 ) -> Tensor:
     """Find the lower median along *dim* of the elements that count; NaN where none does.
 
+    What is NaN does not count.
+
     See `sum` for the arguments.
 
     Raises:
@@ -256,7 +258,7 @@ def median(
     wanted = input.dtype if dtype is None else dtype
     values = input.to(wanted)
     if mask is None:
-        return values.median(dim, keepdim).values
+        return values.nanmedian(dim, keepdim).values
     if wanted.is_floating_point:
         return _filled(values, mask, math.nan).nanmedian(dim, keepdim).values
     if not bool(_full_mask(values, mask).any(dim).all()):

@@ -44,7 +44,7 @@ shmt_status shmt__diag(shmt_tensor* self, int64_t diagonal, shmt_tensor** out) {
                "diag(): Supports 1D or 2D tensors. Got %dD", self->n_dims);
   if (self->n_dims == 1) return shmt_op_diag_embed(self, diagonal, -2, -1, out);
   SHMT_TRY(shmt_op_diagonal(self, diagonal, 0, 1, &line));
-  return shmt_op_clone(line, SHMT_MEMORY_FORMAT_NONE, out);
+  return shmt_op_clone(line, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
 shmt_status shmt__vander(shmt_tensor* x, shmt_opt_int N, bool increasing, shmt_tensor** out) {

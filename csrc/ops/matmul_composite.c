@@ -97,6 +97,8 @@ shmt_status shmt__outer(shmt_tensor* self, shmt_tensor* vec2, shmt_tensor** out)
 static shmt_status check_factor(shmt_dtype dtype, const char* which, shmt_scalar* factor) {
   SHMT_REQUIRE(shmt__dtype_category(dtype) >= 2 || factor->tag == SHMT_SCALAR_INT || factor->tag == SHMT_SCALAR_BOOL,
                SHMT_E_RUNTIME, "For integral input tensors, argument %s must not be a floating point number.", which);
+  SHMT_REQUIRE(dtype == SHMT_BOOL || factor->tag != SHMT_SCALAR_BOOL, SHMT_E_RUNTIME,
+               "Boolean %s only supported for Boolean results.", which);
   if (dtype == SHMT_BOOL) *factor = shmt__scalar_bool(shmt__scalar_to_bool(*factor));
   return shmt__scalar_check(*factor, dtype);
 }

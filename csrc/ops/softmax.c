@@ -78,8 +78,8 @@ static shmt_status forward(const char* what, shmt_tensor* self, int64_t dim, int
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   last = self->n_dims == 0 || dim == self->n_dims - 1;
-  SHMT_REQUIRE(shmt__loops[rows][self->dtype] != NULL, SHMT_E_NOT_IMPLEMENTED, "\"%s%s_kernel_impl\" not implemented "
-               "for '%s'", what, last ? "_lastdim" : "", shmt__dtype_title(self->dtype));
+  SHMT_REQUIRE(self->numel == 0 || shmt__loops[rows][self->dtype], SHMT_E_NOT_IMPLEMENTED,
+               "\"%s%s_kernel_impl\" not implemented for '%s'", what, last ? "_lastdim" : "", shmt__dtype_title(self->dtype));
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(self) && self->numel > 0) {
     SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));

@@ -237,7 +237,11 @@ shmt_status shmt__impl_expand(shmt_tensor* self, shmt_ints size, bool implicit, 
   for (int64_t i = size.len - 1; i >= 0; i--) {
     int64_t d = i - (size.len - self->n_dims), target = size.data[i];
     int64_t have = d >= 0 ? self->sizes[d] : 1;
-    int64_t stride = d >= 0 ? self->strides[d] : i + 1 < g.n_dims ? g.sizes[i + 1] * g.strides[i + 1] : 1;
+    /* One number has no step to go on with. */
+    int64_t stride = d >= 0              ? self->strides[d]
+                     : self->n_dims == 0 ? 0
+                     : i + 1 < g.n_dims  ? g.sizes[i + 1] * g.strides[i + 1]
+                                         : 1;
     if (target == -1) {
       SHMT_REQUIRE(d >= 0, SHMT_E_RUNTIME,
                    "The expanded size of the tensor (%" PRId64

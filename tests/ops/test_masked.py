@@ -127,3 +127,9 @@ def test_dtypes_without_a_smallest_value_are_refused() -> None:
         with pytest.raises(NotImplementedError, match="not implemented for 'Int'"):
             function(st.ones(3, dtype=st.int32), 0, mask=mask)
     assert st.masked.amax(mask).item() is True
+
+
+def test_median_leaves_out_nan() -> None:
+    x = st.tensor([[3.0, math.nan, 1.0, 2.0]])
+    assert st.masked.median(x, 1).tolist() == [2.0]
+    assert st.masked.median(x, 1, mask=st.tensor([True, True, True, False])).tolist() == [1.0]

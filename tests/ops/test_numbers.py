@@ -35,6 +35,7 @@ whole = st.ones(2, 2, dtype=st.int32)
         (lambda: st.baddbmm(x[None], x[None], x[None], beta=1e40), "float"),
         (lambda: st.addbmm(x, x[None], x[None], alpha=1j), "float"),
         (lambda: st.addr(x, x[0], x[0], beta=1j), "float"),
+        (lambda: st.addr(x, x[0], x[0], beta=True), "Boolean beta only supported"),
         (lambda: x.half().fill_(3e10), "c10::Half"),
         (lambda: x.half().masked_fill(x > 0, -1e9), "c10::Half"),
         (lambda: x.bfloat16().fill_(3.4e38), "c10::BFloat16"),

@@ -336,3 +336,13 @@ def test_gradients_of_softmax_have_the_dtype_of_its_result() -> None:
     a = st.ones(2, 3, dtype=st.float16)
     for function in (_C._softmax_backward_data, _C._log_softmax_backward_data):
         assert function(a, a, 1, st.float32).dtype is st.float16
+
+
+@pytest.mark.parametrize("dtype", [st.bool, st.int32])
+def test_softmax_of_nothing_has_any_dtype(dtype: st.dtype) -> None:
+    nothing = st.empty(3, 0, dtype=dtype)
+    for got in (nothing.softmax(0), nothing.log_softmax(1)):
+        assert got.shape == (3, 0)
+        assert got.dtype is dtype
+    with pytest.raises(NotImplementedError):
+        st.ones(3, dtype=dtype).softmax(0)

@@ -137,3 +137,11 @@ def test_matrix_transposes_of_a_tensor_without_dims() -> None:
 def test_view_copy_of_what_cannot_be_viewed() -> None:
     x = shmtensor.arange(6).reshape(2, 3).t()
     assert shmtensor.view_copy(x, (6,)).tolist() == [0, 3, 1, 4, 2, 5]
+
+
+def test_a_number_that_is_expanded_has_no_steps() -> None:
+    number = shmtensor.tensor(2.0)
+    assert number.expand(1).stride() == (0,)
+    assert number.expand(3, 1, 2).stride() == (0, 0, 0)
+    assert shmtensor.ones(3).expand(1, 3).stride() == (3, 1)
+    assert shmtensor.ones(4, 4)[:1, :1].diag().stride() == (1,)
