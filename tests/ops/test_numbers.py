@@ -35,7 +35,6 @@ whole = st.ones(2, 2, dtype=st.int32)
         (lambda: st.baddbmm(x[None], x[None], x[None], beta=1e40), "float"),
         (lambda: st.addbmm(x, x[None], x[None], alpha=1j), "float"),
         (lambda: st.addr(x, x[0], x[0], beta=1j), "float"),
-        (lambda: st.addr(x, x[0], x[0], beta=True), "Boolean beta only supported"),
         (lambda: x.half().fill_(3e10), "c10::Half"),
         (lambda: x.half().masked_fill(x > 0, -1e9), "c10::Half"),
         (lambda: x.bfloat16().fill_(3.4e38), "c10::BFloat16"),
@@ -66,6 +65,8 @@ def test_addr_of_bools_takes_whole_factors_only() -> None:
     assert st.addr(x > 2, yes, yes, alpha=2).tolist() == [[True, True], [True, True]]
     with pytest.raises(RuntimeError, match="argument beta must not be a floating point number"):
         st.addr(x > 2, yes, yes, beta=0.5)
+    with pytest.raises(RuntimeError, match="Boolean beta only supported"):
+        st.addr(x, x[0], x[0], beta=True)
 
 
 @pytest.mark.parametrize(("start", "end"), [(1j, 3), (0, 2 + 1j), (1 + 1j, 1 + 1j), (0j, 3)])
