@@ -59,6 +59,7 @@ static int64_t find_block(const shmt__conv* c, const shmt__direct_shape* s) {
 bool shmt__conv_is_panel(const shmt__conv* c, const shmt__direct_shape* s, int64_t made) {
   const int64_t wanted = c->shape.out[0] * c->shape.out[1] * c->shape.out[2];
 
+  if (s->k == c->channels / c->groups) return false; /* one element a channel: the copies cost more than they save */
   return s->filters >= MANY_FILTERS && find_block(c, s) > 0 && c->n_images * wanted >= 4 * SHMT_DIRECT_BLOCK &&
          (double)wanted < 0.84 * (double)made;
 }

@@ -44,6 +44,8 @@ CASES: list[Case] = [
     (2, 2, 64, 1, 19, 3, 2, 1, 2),
     (3, 2, 64, 1, 6, 2, 1, 0, 1),
     (2, 140, 64, 1, 9, 5, 1, 2, 1),
+    (2, 16, 66, 1, 7, 1, 1, 0, 1),
+    (2, 5, 70, 1, 9, 1, 2, 1, 1),
     # Channels as neighbours: several blocks of filters, whose elements are taken in pieces.
     (2, 180, 50, 1, 5, 3, 1, 1, 1),
     (2, 530, 72, 1, 4, 2, 3, 1, 2),
