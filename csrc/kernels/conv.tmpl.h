@@ -72,16 +72,17 @@ void SHMT_LOOP(im2col)(char* const* data, const int64_t* strides, int64_t n, con
     T* col = (T*)(void*)data[0] + r * s->col_row;
     for (int64_t d = 0; d < s->out[0]; d++) {
       for (int64_t h = 0; h < s->out[1]; h++, col += s->out[2]) {
-        if (d < d0 || d >= d1 || h < h0 || h >= h1) {
+        if (d < d0 || d >= d1 || h < h0 || h >= h1 || w0 == w1) {
           SHMT_LOOP(put_zeros)(col, s->out[2]);
           continue;
         }
-        const T* line = image + (d * s->stride[0] + od) * s->step[1] + (h * s->stride[1] + oh) * s->step[2] + ow;
+        const int64_t line = (d * s->stride[0] + od) * s->step[1] + (h * s->stride[1] + oh) * s->step[2];
+        const T* first = image + (line + ow + w0 * s->stride[2]); /* padding may be beyond all memory */
         SHMT_LOOP(put_zeros)(col, w0);
         if (s->stride[2] == 1)
-          SHMT_LOOP(put_row)(col + w0, line + w0, w1 - w0);
+          SHMT_LOOP(put_row)(col + w0, first, w1 - w0);
         else
-          for (int64_t w = w0; w < w1; w++) col[w] = line[w * s->stride[2]];
+          for (int64_t w = w0; w < w1; w++) col[w] = first[(w - w0) * s->stride[2]];
         SHMT_LOOP(put_zeros)(col + w1, s->out[2] - w1);
       }
     }

@@ -198,7 +198,7 @@ def test_gradient_of_a_filter_sees_no_infinity_beyond_a_row() -> None:
     assert not bool(grad.isnan().any())
 
 
-@pytest.mark.parametrize("far", [1000, 2**31 - 16, 2**40, 2**47])
+@pytest.mark.parametrize("far", [1000, 2**31 - 16, 2**40])
 @pytest.mark.parametrize("groups", [1, 16])
 @pytest.mark.parametrize("dtype", [st.float32, st.float64, st.bfloat16])
 @pytest.mark.parametrize("is_last", [False, True])
