@@ -22,7 +22,7 @@
 
 /* MOST_DIMS: that are resized. BLOCK_BYTES: of what the first is resized from; at least so many times the lines that one line
  * of the result is made of. STEP_BYTES: of what is widened, narrowed or laid dense at a time. */
-enum { GRAIN = 16384, MOST_DIMS = 3, BLOCK_BYTES = 192 << 10, BLOCK_LINES = 4, STEP_BYTES = 16 << 10 };
+enum { GRAIN = 16384, MOST_DIMS = 3, BLOCK_BYTES = 192 << 10, BLOCK_LINES = 3, STEP_BYTES = 16 << 10 };
 
 typedef shmt__resample_plan plan;
 
@@ -73,14 +73,28 @@ static char* find_source(const job* j, int64_t image, int64_t first, int64_t las
   return last == first ? room : shmt__packed(&lines, room);
 }
 
+/* Which lines are there, widened and resized along all dims but the first; of image -1: none. */
+typedef struct held {
+  int64_t image, first, last;
+} held;
+
+/* What a block has in common with the one before it moves to the front; returns how many lines. */
+static int64_t keep_lines(const held* h, int64_t image, int64_t first, int64_t last, int64_t nbytes, char* lines) {
+  if (h->image != image || first < h->first || first >= h->last || last < h->last) return 0;
+  memmove(lines, lines + (first - h->first) * nbytes, (size_t)((h->last - first) * nbytes));
+  return h->last - first;
+}
+
 /* Lines [first, last) of an image, widened, and resized along all dims but the first: a few at a time. */
-static char* take_lines(const job* j, int64_t image, int64_t first, int64_t last, char* const* room) {
+static char* take_lines(const job* j, int64_t image, int64_t first, int64_t last, held* h, char* const* room) {
   const int64_t wide = shmt__dtype_size[j->work];
   const int64_t made = j->n > 1 ? j->shape[1].out * j->shape[1].inner * wide : 0; /* bytes of one */
   const int64_t step = j->n > 1 ? j->steps : last - first;
+  const int64_t kept = j->n > 1 ? keep_lines(h, image, first, last, made, room[BETWEEN]) : 0;
   char* from = room[BETWEEN];
 
-  for (int64_t line = first, some; line < last; line += some) {
+  *h = (held){image, first, last};
+  for (int64_t line = first + kept, some; line < last; line += some) {
     some = last - line < step ? last - line : step;
     from = find_source(j, image, line, line + some, room[DENSE]);
     if (j->work != j->dtype) {
@@ -101,8 +115,8 @@ typedef struct span {
   int64_t block, first, last;
 } span;
 
-/* found: of the block before, which is often the same one of another image. */
-static void run_block(const job* j, int64_t block, span* found, char* const* room) {
+/* found: of the block before, which is often the same one of another image. h: its lines. */
+static void run_block(const job* j, int64_t block, span* found, held* h, char* const* room) {
   const int64_t wide = shmt__dtype_size[j->work];
   const int64_t image = block / j->blocks, begin = block % j->blocks * j->rows;
   const int64_t end = begin + j->rows < j->shape[0].out ? begin + j->rows : j->shape[0].out;
@@ -112,7 +126,7 @@ static void run_block(const job* j, int64_t block, span* found, char* const* roo
     found->block = block % j->blocks;
     find_lines(&s, begin, end, &found->first, &found->last);
   }
-  char* const from = take_lines(j, image, found->first, found->last, room);
+  char* const from = take_lines(j, image, found->first, found->last, h, room);
   s.origin = found->first;
   char* to = j->to + (image * s.out + begin) * s.inner * j->item;
   const int64_t step = j->work == j->dtype ? end - begin : j->narrow;
@@ -133,6 +147,7 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   void* memory = NULL;
   char* room[ROOMS];
   span found = {.block = -1};
+  held lines = {.image = -1};
 
   for (int i = 0; i < ROOMS; i++) nbytes += j->room[i];
   if (shmt__alloc(nbytes, &memory) != SHMT_OK) {
@@ -142,7 +157,7 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   }
   room[0] = memory;
   for (int i = 1; i < ROOMS; i++) room[i] = room[i - 1] + j->room[i - 1];
-  for (; begin < end; begin++) run_block(j, begin, &found, room);
+  for (; begin < end; begin++) run_block(j, begin, &found, &lines, room);
   shmt__dealloc(memory, nbytes);
 }
 

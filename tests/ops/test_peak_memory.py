@@ -84,9 +84,9 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", [*HALVES, shmtensor.float64])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_interpolation_of_halves_whose_channels_come_last(
+def test_interpolation_of_images_whose_channels_come_last(
     threads: int, mode: str, dtype: shmtensor.dtype
 ) -> None:
     x = shmtensor.ones(2, 64, 28, 28, dtype=dtype).contiguous(memory_format=shmtensor.channels_last)
