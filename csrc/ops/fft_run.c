@@ -66,14 +66,15 @@ static void find_lines(const job* j, shmt__cursor* c, int64_t count, bundle* in,
   const int64_t lanes = j->lanes, part = j->part_bytes;
   const shmt__walk* w = &j->dims;
 
-  if (count == lanes && w->n_dims > 0 && c->at[0] + lanes < w->sizes[0]) {
+  if (count == lanes && w->n_dims > 0 && c->at[0] + lanes <= w->sizes[0]) {
     in->apart = w->from[0] * part;
     out->apart = w->to[0] * part;
     for (int64_t l = 0; l < lanes; l++) in->at[l] = (char*)j->r->in.data + c->from * part + l * in->apart;
     for (int64_t l = 0; l < lanes; l++) out->at[l] = (char*)j->r->out.data + c->to * part + l * out->apart;
-    c->at[0] += lanes;
-    c->from += lanes * w->from[0];
-    c->to += lanes * w->to[0];
+    c->at[0] += lanes - 1;
+    c->from += (lanes - 1) * w->from[0];
+    c->to += (lanes - 1) * w->to[0];
+    shmt__cursor_next(c, w);
     return;
   }
   for (int64_t l = 0; l < lanes; l++) {
