@@ -10,6 +10,7 @@
 #include "generated/loops.h"
 #include "iter/copy.h"
 #include "iter/iter.h"
+#include "iter/threads.h"
 #include "kernels/shapes.h"
 #include "ops/blas.h"
 #include "ops/check.h"
@@ -20,7 +21,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { QUERIES = 64, KEYS = 256, NARROW_KEYS = 128, FEW_KEYS = 16, FEW_PRODUCTS = 1 << 14, GRAIN = 65536 };
+enum { QUERIES = 64, MANY_QUERIES = 128, KEYS = 256, NARROW_KEYS = 128, FEW_KEYS = 16 };
+enum { FEW_PRODUCTS = 1 << 14, GRAIN = 65536 };
 
 typedef struct job {
   shmt_tensor *query, *key, *value, *mask; /* mask: expanded to all scores, or NULL */
@@ -28,6 +30,7 @@ typedef struct job {
   shmt_tensor *grad_query, *grad_key, *grad_value; /* dense */
   shmt_dtype work;
   int64_t heads, n_heads_in_all, queries, keys, width, values;
+  int64_t block; /* queries at a time */
   bool causal;
   double scale;
   atomic_bool failed; /* out of memory */
@@ -52,7 +55,7 @@ static int64_t block_keys(const job* j) { return is_narrow(j) ? NARROW_KEYS : KE
 
 static bool make_scratch(job* j, bool backward, scratch* s) {
   const bool narrow = is_narrow(j), casts_mask = j->mask && j->mask->dtype != SHMT_BOOL && narrow, both = narrow && backward;
-  const int64_t queries = least(QUERIES, j->queries), keys = least(block_keys(j), j->keys);
+  const int64_t queries = least(j->block, j->queries), keys = least(block_keys(j), j->keys);
   const int64_t wider = j->width > j->values ? j->width : j->values;
   const int64_t counts[] = {queries * keys,
                             backward ? queries * keys : 0,
@@ -145,7 +148,7 @@ static void fill_number(const job* j, char* data, int64_t n, double value) {
 }
 
 static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
-  const int64_t n = least(QUERIES, j->queries - q0), item = item_of(j);
+  const int64_t n = least(j->block, j->queries - q0), item = item_of(j);
   const shmt__matrix q = rows_of(j, j->query, h, q0, n, room->query);
   shmt__attention_shape s = {.values = j->values};
   char* lse = (char*)shmt__tensor_data(j->lse) + (h * j->queries + q0) * item;
@@ -179,7 +182,7 @@ static bool has_few_keys(const job* j) {
 static int64_t row_step(shmt__matrix m, int64_t item) { return m.rows == 1 ? 0 : m.row_stride * item; }
 
 static void forward_few_keys(const job* j, int64_t h, int64_t q0) {
-  const int64_t n = least(QUERIES, j->queries - q0), item = item_of(j);
+  const int64_t n = least(j->block, j->queries - q0), item = item_of(j);
   const shmt__matrix q = rows_of(j, j->query, h, q0, n, NULL), k = rows_of(j, j->key, h, 0, j->keys, NULL);
   const shmt__matrix v = rows_of(j, j->value, h, 0, j->keys, NULL);
   const shmt__attention_shape s = {.width = j->keys, .values = j->values, .visible = q0 + 1, .depth = j->width,
@@ -194,15 +197,15 @@ static void forward_few_keys(const job* j, int64_t h, int64_t q0) {
 
 static void forward_pieces(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
-  const int64_t blocks = (j->queries + QUERIES - 1) / QUERIES;
+  const int64_t blocks = (j->queries + j->block - 1) / j->block;
   scratch room;
 
   if (has_few_keys(j)) {
-    for (int64_t i = begin; i < end; i++) forward_few_keys(j, i / blocks, i % blocks * QUERIES);
+    for (int64_t i = begin; i < end; i++) forward_few_keys(j, i / blocks, i % blocks * j->block);
     return;
   }
   if (!make_scratch(j, false, &room)) return;
-  for (int64_t i = begin; i < end; i++) forward_block(j, &room, i / blocks, i % blocks * QUERIES);
+  for (int64_t i = begin; i < end; i++) forward_block(j, &room, i / blocks, i % blocks * j->block);
   shmt__dealloc(room.base, room.nbytes);
 }
 
@@ -317,6 +320,7 @@ static shmt_status check(const char* name, shmt_tensor* query, shmt_tensor* key,
   j->heads = query->sizes[1];
   j->n_heads_in_all = query->sizes[0] * query->sizes[1];
   j->queries = query->sizes[2];
+  j->block = QUERIES;
   j->keys = key->sizes[2];
   j->width = query->sizes[3];
   j->values = value->sizes[3];
@@ -328,8 +332,8 @@ static shmt_status check(const char* name, shmt_tensor* query, shmt_tensor* key,
 
 static shmt_status out_of_memory(const job* j) {
   SHMT_REQUIRE(!atomic_load_explicit(&j->failed, memory_order_relaxed), SHMT_E_NOMEM,
-               "scaled_dot_product_attention: scratch space for %d queries and %d keys", QUERIES,
-               (int)block_keys(j));
+               "scaled_dot_product_attention: scratch space for %d queries and %d keys",
+               (int)j->block, (int)block_keys(j));
   return SHMT_OK;
 }
 
@@ -358,8 +362,10 @@ shmt_status shmt__attention(shmt_tensor* query, shmt_tensor* key, shmt_tensor* v
     j.value = v;
     j.out = result;
     j.lse = lse;
-    const int64_t blocks = (j.queries + QUERIES - 1) / QUERIES;
-    const int64_t work = least(j.queries, QUERIES) * j.keys * (j.width + j.values) + 1;
+    /* Every block reads all keys: larger ones where there are enough for the threads. */
+    if (j.n_heads_in_all * ((j.queries + MANY_QUERIES - 1) / MANY_QUERIES) >= shmt__num_threads()) j.block = MANY_QUERIES;
+    const int64_t blocks = (j.queries + j.block - 1) / j.block;
+    const int64_t work = least(j.queries, j.block) * j.keys * (j.width + j.values) + 1;
     shmt__parallel_for(j.n_heads_in_all * blocks, GRAIN / work + 1, forward_pieces, &j);
     SHMT_TRY(out_of_memory(&j));
   }
