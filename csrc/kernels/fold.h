@@ -25,6 +25,9 @@ enum {
   FOLD_ROWS = 64,   /* elements that one lane takes before it joins the state */
 };
 
+/* Rows from which lanes in registers pay: at once, unless a conversion of every lane follows. */
+#define FOLD_LOW(LANE, STATE) (sizeof(STATE) == sizeof(LANE) ? 1 : 8)
+
 /* Called from several places: one copy keeps the code small. */
 #define SHMT_OUTLINE static __attribute__((noinline))
 
@@ -148,6 +151,41 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
     } while (n > 0);                                                                                                \
     return s;                                                                                                       \
   }                                                                                                                 \
+  /* The same for a few rows: lanes stay in registers from the first row to the last. */             \
+  SHMT_OUTLINE void FN(NAME##_low)(const shmt__reduce_run* run, STATE* state) {                    \
+    const void* ctx = run->ctx;                                                                    \
+    (void)ctx;                                                                                     \
+    int64_t k = 0;                                                                                 \
+    for (; k + FOLD_LANES <= run->n_keep; k += FOLD_LANES) {                                       \
+      LANE acc[FOLD_LANES];                                                                        \
+      const char* in = run->in + k * (int64_t)sizeof(T);                                           \
+      for (int j = 0; j < FOLD_LANES; j++) acc[j] = FIRST;                                         \
+      for (int64_t r = 0; r < run->n_reduce; r++, in += run->reduce_stride) {                      \
+        const T* p = (const T*)(const void*)in;                                                    \
+        SHMT_IVDEP for (int j = 0; j < FOLD_LANES; j++) {                                          \
+          const LANE a = acc[j];                                                                   \
+          const C x = SHMT_LOAD(p[j]);                                                             \
+          const LANE b = MAP;                                                                      \
+          acc[j] = COMBINE;                                                                        \
+        }                                                                                          \
+      }                                                                                            \
+      SHMT_IVDEP for (int j = 0; j < FOLD_LANES; j++) {                                            \
+        const STATE s = state[k + j];                                                              \
+        const LANE a = acc[j];                                                                     \
+        state[k + j] = JOIN;                                                                       \
+      }                                                                                            \
+    }                                                                                              \
+    for (; k < run->n_keep; k++) {                                                                 \
+      LANE a = FIRST;                                                                              \
+      for (int64_t r = 0; r < run->n_reduce; r++) {                                                \
+        const C x = SHMT_X(run->in + k * (int64_t)sizeof(T) + r * run->reduce_stride);             \
+        const LANE b = MAP;                                                                        \
+        a = COMBINE;                                                                               \
+      }                                                                                            \
+      const STATE s = state[k];                                                                    \
+      state[k] = JOIN;                                                                             \
+    }                                                                                              \
+  }                                                                                                \
   /* Neighbouring results whose elements lie together. When whole rows follow each other without a \
    * gap, several rows are folded as one wider row: a few results still fill the lanes. */         \
   SHMT_OUTLINE void FN(NAME##_wide)(const shmt__reduce_run* run, STATE* state) {                   \
@@ -234,7 +272,10 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
         break;                                                                                     \
       case SHMT_REDUCE_ACCUMULATE:                                                                 \
         if (run->keep_stride == (int64_t)sizeof(T) && run->reduce_stride != (int64_t)sizeof(T)) {  \
-          FN(NAME##_wide)(run, state);                                                             \
+          if (run->n_reduce <= FOLD_ROWS && run->n_keep >= FOLD_LANES && run->n_reduce >= FOLD_LOW(LANE, STATE)) \
+            FN(NAME##_low)(run, state);                                                            \
+          else                                                                                     \
+            FN(NAME##_wide)(run, state);                                                           \
           break;                                                                                   \
         }                                                                                          \
         if (run->reduce_stride == (int64_t)sizeof(T) && run->n_reduce < FOLD_FEW && run->n_keep >= FOLD_FEW) {\

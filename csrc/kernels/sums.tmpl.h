@@ -22,7 +22,10 @@
 
 /* sum: a mean when it has a ctx. */
 #if SHMT_IS_FLOATING || SHMT_IS_COMPLEX
-FOLD(sum, C, 0, x, a + b, WIDE, 0, s + a, s + t, T, SHMT_STORE((C)(run->ctx ? s / (double)run->count : s)))
+/* A quotient that is rounded to a shorter type may be a product with the reciprocal. */
+#define MEAN (sizeof(C) < sizeof(WIDE) ? s * (1.0 / (double)run->count) : s / (double)run->count)
+FOLD(sum, C, 0, x, a + b, WIDE, 0, s + a, s + t, T, SHMT_STORE((C)(run->ctx ? MEAN : s)))
+#undef MEAN
 #else
 /* A lane takes at most FOLD_ROWS elements, so that 32 bits hold the sums of narrow ones. */
 #define NARROW(x)             \
