@@ -324,6 +324,27 @@ static bool is_whole_mask(const shmt_tensor* self, shmt_tensors indices) {
          mask->storage != self->storage;
 }
 
+/* Does nothing but one mask index? */
+static bool is_one_mask(shmt_tensors indices) {
+  const shmt_tensor* mask = NULL;
+
+  for (int64_t i = 0; i < indices.len; i++) {
+    if (!indices.data[i]) continue;
+    if (mask) return false;
+    mask = indices.data[i];
+  }
+  return mask && (mask->dtype == SHMT_BOOL || mask->dtype == SHMT_UINT8);
+}
+
+/* The one element of values as a number of dtype, which it need not have. */
+static shmt_status number_of(shmt_tensor* values, shmt_dtype dtype, shmt_tensor** out) {
+  shmt_scalar number;
+
+  SHMT_TRY(shmt__tensor_item(values, &number));
+  SHMT_TRY(shmt__scalar_check(number, dtype));
+  return shmt__tensor_from_scalar(number, dtype, false, out);
+}
+
 static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* values, bool accumulate) {
   SHMT_AUTO(shmt_tensor) target = NULL;
   SHMT_AUTO(shmt_tensor) source = NULL;
@@ -400,8 +421,14 @@ shmt_status shmt__check_not_expanded(const shmt_tensor* out) {
 shmt_status shmt__index_put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* values, bool accumulate,
                             shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
+  SHMT_AUTO(shmt_tensor) number = NULL;
   shmt_tensor* given = *out;
 
+  if (!accumulate && values->numel == 1 && (values->dtype != self->dtype || values->n_dims > 0) &&
+      !shmt__tensor_is_meta(values) && is_one_mask(indices)) {
+    SHMT_TRY(number_of(values, self->dtype, &number));
+    values = number;
+  }
   /* x[i] = x[j]: the values must not change while they are read. */
   if (shmt__may_overlap(given ? given : self, values) && !shmt__tensor_is_meta(self)) {
     SHMT_TRY(shmt__tensor_empty_like(values, values->dtype, &copy));

@@ -79,6 +79,7 @@ int shmt__py_assign_subscript(PyObject* self, PyObject* key, PyObject* value) {
   shmt__py_indexed x;
   shmt_tensor* t = shmt__py_tensor(self);
   if (key == Py_False) return 0;
+  if (key == Py_True) key = Py_None; /* a copy into the whole, of any dtype */
   if (shmt__py_index_basic(t, key, &x) < 0) return -1;
   SHMT_AUTO(shmt_tensor) v = value_as_tensor(t, value);
   shmt_status s = SHMT_E_PYTHON;

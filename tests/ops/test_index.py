@@ -400,3 +400,31 @@ def test_take_along_no_dim_takes_int32() -> None:
     assert st.take_along_dim(x, st.tensor([3, 0], dtype=st.int32)).tolist() == [4, 1]
     with pytest.raises(RuntimeError, match="Long but got Int"):
         st.take_along_dim(x, st.zeros(1, 2, dtype=st.int32), 0)
+
+
+def test_one_number_of_another_dtype_is_written_by_a_mask() -> None:
+    mask = st.tensor([True, False, True])
+    for number in (st.tensor(3), st.tensor([3]), st.tensor([[3.0]], dtype=st.float64)):
+        x = st.zeros(3)
+        x[mask] = number
+        assert x.tolist() == [3.0, 0.0, 3.0]
+        y = st.zeros(2, 3, dtype=st.int32)
+        y[:, mask] = number
+        assert y.tolist() == [[3, 0, 3]] * 2
+    with pytest.raises(RuntimeError, match="without overflow"):
+        st.zeros(3, dtype=st.uint8).index_put((mask,), st.tensor(300))
+    with pytest.raises(RuntimeError, match="destination dtypes match"):
+        st.zeros(3)[mask] = st.tensor([1, 2])
+    with pytest.raises(RuntimeError, match="destination dtypes match"):
+        st.zeros(3)[[0]] = st.tensor(1)
+    factor = st.tensor(2.0, dtype=st.float64, requires_grad=True)
+    st.zeros(3).index_put((mask,), factor).sum().backward()
+    assert factor.grad.item() == 2.0
+
+
+def test_true_as_an_index_takes_numbers_of_any_dtype() -> None:
+    x = st.zeros(2, 2)
+    x[True] = st.tensor([[1, 2]])
+    assert x.tolist() == [[1.0, 2.0]] * 2
+    x[True] = st.tensor(True)
+    assert x.sum().item() == 4.0
