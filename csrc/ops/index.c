@@ -278,13 +278,15 @@ shmt_status shmt__index(shmt_tensor* self, shmt_tensors indices, shmt_tensor** o
   }
   status = plan_init(&p, self, indices);
   const shmt_ints sizes = {p.sizes, p.n_result_dims};
+  if (status == SHMT_OK) status = shmt__restride(self, sizes, p.self_strides, &source);
+  /* The dims that are kept lie in the result in the order they have in self. */
   if (status == SHMT_OK)
-    status = shmt__tensor_empty(sizes, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result);
+    status = shmt__tensor_is_contiguous(self)
+                 ? shmt__tensor_empty(sizes, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result)
+                 : shmt__tensor_empty_like(source, self->dtype, &result);
   if (status == SHMT_OK && p.offsets) {
-    status = shmt__restride(self, sizes, p.self_strides, &source);
-    if (status == SHMT_OK)
-      status = shmt__indexed_walk("index", result, source, p.offsets, &p.shape,
-                                  shmt__move_loop(SHMT_LOOP_gather, self->dtype), NULL);
+    status = shmt__indexed_walk("index", result, source, p.offsets, &p.shape,
+                                shmt__move_loop(SHMT_LOOP_gather, self->dtype), NULL);
     if (status == SHMT_OK)
       status = shmt__check_bad_index(&p.bad, SHMT_E_INDEX, 0, p.n_indexed ? self->sizes[p.first] : 0);
   }

@@ -428,3 +428,22 @@ def test_true_as_an_index_takes_numbers_of_any_dtype() -> None:
     assert x.tolist() == [[1.0, 2.0]] * 2
     x[True] = st.tensor(True)
     assert x.sum().item() == 4.0
+
+
+def test_dims_that_an_index_keeps_lie_as_before() -> None:
+    x = st.arange(120).reshape(2, 3, 4, 5).permute(3, 1, 2, 0)
+    index = st.tensor([1, 0, 1, 2])
+    mask = st.tensor([True, False, True])
+    for key, stride in (
+        ((index,), (24, 4, 1, 12)),
+        ((slice(None), index), (1, 20, 5, 80)),
+        ((slice(None), slice(None), index), (1, 20, 5, 60)),
+        ((index, slice(None), index), (6, 1, 3)),
+        ((slice(None), mask), (1, 20, 5, 40)),
+        ((0, index), (8, 1, 4)),
+    ):
+        got = x[key]
+        assert got.stride() == stride
+        assert st.equal(got, x.contiguous()[key])
+        assert got.contiguous().tolist() == x.contiguous()[key].tolist()
+    assert x.contiguous()[index].is_contiguous()
