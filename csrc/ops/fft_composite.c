@@ -72,8 +72,6 @@ typedef struct extent {
 static shmt_status find_extent(const shmt_tensor* self, shmt_ints s, shmt_ints dim, extent* e) {
   uint64_t seen = 0;
 
-  SHMT_REQUIRE(dim.len < 0 || s.len < 0 || dim.len == s.len, SHMT_E_RUNTIME,
-               "When given, dim and shape arguments must have the same length");
   SHMT_REQUIRE(dim.len >= 0 || s.len <= self->n_dims, SHMT_E_RUNTIME,
                "Got shape with %" PRId64 " values but input tensor only has %d dimensions.", s.len, self->n_dims);
   e->n = dim.len >= 0 ? dim.len : s.len >= 0 ? s.len : self->n_dims;
@@ -87,6 +85,10 @@ static shmt_status find_extent(const shmt_tensor* self, shmt_ints s, shmt_ints d
                  dim.len > 0 ? dim.data[i] : -1);
     SHMT_REQUIRE(!(seen >> e->dims[i] & 1), SHMT_E_RUNTIME, "FFT dims must be unique");
     seen |= (uint64_t)1 << e->dims[i];
+  }
+  SHMT_REQUIRE(dim.len < 0 || s.len < 0 || dim.len == s.len, SHMT_E_RUNTIME,
+               "When given, dim and shape arguments must have the same length");
+  for (int64_t i = 0; i < e->n; i++) {
     e->sizes[i] = s.len >= 0 && s.data[i] != -1 ? s.data[i] : self->sizes[e->dims[i]];
     SHMT_REQUIRE(e->sizes[i] >= 1, SHMT_E_RUNTIME, "Invalid number of data points (%" PRId64 ") specified", e->sizes[i]);
   }
@@ -114,9 +116,10 @@ static shmt_status complex_transform(shmt_tensor* self, shmt_ints s, shmt_ints d
   extent e;
   int64_t code = 0;
 
-  SHMT_TRY(norm_code(norm, is_forward, &code));
-  SHMT_TRY(find_extent(self, s, dim, &e));
   SHMT_TRY(promote(self, true, &x));
+  SHMT_TRY(find_extent(self, s, dim, &e));
+  SHMT_TRY(norm_code(norm, is_forward, &code));
+  if (e.n == 0 && x == self) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
   if (e.n == 0) {
     *out = SHMT_TAKE(x);
     return SHMT_OK;
@@ -139,10 +142,10 @@ static shmt_status real_transform(const char* name, shmt_tensor* self, shmt_ints
   int64_t code = 0;
 
   SHMT_TRY(require_real(name, self));
-  SHMT_TRY(norm_code(norm, is_forward, &code));
+  SHMT_TRY(promote(self, false, &x));
   SHMT_TRY(find_extent(self, s, dim, &e));
   SHMT_REQUIRE(e.n > 0, SHMT_E_RUNTIME, "%s must transform at least one axis", name);
-  SHMT_TRY(promote(self, false, &x));
+  SHMT_TRY(norm_code(norm, is_forward, &code));
   SHMT_TRY(resize(x, e.dims, e.sizes, e.n, &sized));
   if (is_forward) return shmt_op__fft_r2c(sized, (shmt_ints){e.dims, e.n}, code, is_half, out);
   /* Backwards along the last dim, then the others. */
@@ -171,9 +174,9 @@ static shmt_status transform_to_real(shmt_tensor* self, shmt_ints s, shmt_ints d
   extent e;
   int64_t code = 0, points = 0;
 
-  SHMT_TRY(norm_code(norm, is_forward, &code));
-  SHMT_TRY(find_real_extent(self, s, dim, &e, &points));
   SHMT_TRY(promote(self, true, &x));
+  SHMT_TRY(find_real_extent(self, s, dim, &e, &points));
+  SHMT_TRY(norm_code(norm, is_forward, &code));
   SHMT_TRY(resize(x, e.dims, e.sizes, e.n, &sized));
   if (!is_forward) return shmt_op__fft_c2r(sized, (shmt_ints){e.dims, e.n}, code, points, out);
   /* Lazily, so that the gradient's conjugate takes no memory. */
@@ -184,9 +187,12 @@ static shmt_status transform_to_real(shmt_tensor* self, shmt_ints s, shmt_ints d
 
 /* --- the names ---------------------------------------------------------------------------------- */
 
+/* Along one dim -1 does not stand for the size that there is. */
 #define FFT_1(NAME, CALL)                                                                                             \
   shmt_status shmt__fft_##NAME(shmt_tensor* self, shmt_opt_int n, int64_t dim, const char* norm, shmt_tensor** out) { \
     const shmt_ints s = one_size(&n), dims = {&dim, 1};                                                               \
+    SHMT_REQUIRE(!n.has || n.value != -1 || self->n_dims == 0, SHMT_E_RUNTIME,                                        \
+                 "Invalid number of data points (-1) specified");                                                     \
     return CALL;                                                                                                      \
   }
 #define FFT_N(NAME, CALL)                                                                                             \

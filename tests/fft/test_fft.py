@@ -143,6 +143,10 @@ def test_derivatives_over_several_dims() -> None:
     ("call", "error", "text"),
     [
         (lambda x: fft.fft(x, 0), RuntimeError, r"Invalid number of data points \(0\) specified"),
+        (lambda x: fft.fft(x, -1), RuntimeError, r"Invalid number of data points \(-1\) specified"),
+        (lambda x: fft.fft(x.real.half(), dim=5), RuntimeError, "Unsupported dtype Half"),
+        (lambda x: fft.fftn(x, (2,), (0, 5)), IndexError, "Dimension out of range"),
+        (lambda x: fft.fft(x[0, 0], norm="x"), IndexError, "tensor has no dimensions"),
         (lambda x: fft.fft(x, norm="x"), RuntimeError, 'Invalid normalization mode: "x"'),
         (lambda x: fft.rfft(x), RuntimeError, "rfft expects a real input tensor"),
         (lambda x: fft.fft(x, dim=3), IndexError, "Dimension out of range"),
@@ -167,6 +171,14 @@ def test_derivatives_over_several_dims() -> None:
 def test_what_is_refused(call: Callable[[Any], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call(tensor(samples(3, 4)))
+
+
+def test_a_transform_over_no_dims_is_a_copy() -> None:
+    x = tensor(samples(3, 4))
+    for transform in (fft.fftn, fft.ifftn):
+        result = transform(x, dim=())
+        assert st.equal(result, x)
+        assert result.data_ptr() != x.data_ptr()
 
 
 # --- short pieces -----------------------------------------------------------------------------
