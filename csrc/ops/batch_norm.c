@@ -225,10 +225,12 @@ shmt_status shmt__native_batch_norm(shmt_tensor* input, shmt_tensor* weight, shm
   SHMT_AUTO(shmt_tensor) means = NULL;
   SHMT_AUTO(shmt_tensor) scales = NULL;
   channels c = {.training = training, .eps = eps, .momentum = momentum};
+  const shmt_tensor* const parameters[] = {weight, bias, running_mean, running_var};
 
   SHMT_REQUIRE(input->n_dims >= 2, SHMT_E_RUNTIME, "batch_norm(): expected at least 2 dimensions, got %d",
                input->n_dims);
   SHMT_REQUIRE_LOOP(SHMT_LOOP_run_affine, input->dtype, "batch_norm");
+  SHMT_TRY(shmt__check_norm_dtypes(input, parameters, 4));
   const shmt_memory_format format = shmt__tensor_suggest_format(input);
   find_extent(input, format, &c);
   SHMT_TRY(check_channel("running_mean", running_mean, c.n_channels));

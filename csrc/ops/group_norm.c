@@ -290,8 +290,10 @@ shmt_status shmt__native_group_norm(shmt_tensor* input, shmt_tensor* weight, shm
   SHMT_AUTO(shmt_tensor) means = NULL;
   SHMT_AUTO(shmt_tensor) scales = NULL;
   groups g = {.eps = eps};
+  const shmt_tensor* const parameters[] = {weight, bias};
 
   SHMT_TRY(check(input, weight, bias, n, channels, plane, group, &g));
+  SHMT_TRY(shmt__check_norm_dtypes(input, parameters, 2));
   const shmt_dtype stat = weight ? weight->dtype : input->dtype;
   const shmt_memory_format format = shmt__tensor_suggest_format(input);
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(input), input->dtype, input->device, format, &result));

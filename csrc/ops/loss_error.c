@@ -239,6 +239,8 @@ shmt_status shmt__binary_cross_entropy(shmt_tensor* self, shmt_tensor* target, s
 
   SHMT_REQUIRE(shmt__same_sizes(self, target), SHMT_E_VALUE, "Using a target size (%s) that is different to the input size (%s) is deprecated. "
                "Please ensure they have the same size.", SHMT_SHAPE_TEXT(target), SHMT_SHAPE_TEXT(self));
+  SHMT_REQUIRE(target->dtype == self->dtype, SHMT_E_RUNTIME, "Found dtype %s but expected %s",
+               shmt__dtype_title(target->dtype), shmt__dtype_title(self->dtype));
   SHMT_TRY(check_unit("input", self));
   SHMT_TRY(check_unit("target", target));
   if (!weight) return reduce_errors(&e, self, target, reduction, out);

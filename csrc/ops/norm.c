@@ -36,6 +36,22 @@ static void layer_rows(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
+shmt_status shmt__check_norm_dtypes(const shmt_tensor* input, const shmt_tensor* const* parameters, int n) {
+  const shmt_tensor* other = NULL; /* a parameter of another dtype */
+
+  for (int i = 0; i < n; i++)
+    if (parameters[i] && parameters[i]->dtype != input->dtype) other = parameters[i];
+  if (!other || input->numel == 0) return SHMT_OK;
+  SHMT_REQUIRE(shmt__is_half(input->dtype) || other->dtype != SHMT_FLOAT32, SHMT_E_RUNTIME,
+               "mixed dtype (CPU): all inputs must share same datatype, but the input is %s and a parameter %s",
+               shmt__dtype_title(input->dtype), shmt__dtype_title(other->dtype));
+  for (int i = 0; i < n; i++)
+    SHMT_REQUIRE(!parameters[i] || parameters[i]->dtype == SHMT_FLOAT32, SHMT_E_RUNTIME,
+                 "mixed dtype (CPU): expect parameter to have scalar type of Float, but got %s beside an input of %s",
+                 shmt__dtype_title(parameters[i]->dtype), shmt__dtype_title(input->dtype));
+  return SHMT_OK;
+}
+
 shmt_status shmt__check_normalized(const shmt_tensor* input, shmt_ints shape, const shmt_tensor* weight,
                                    const shmt_tensor* bias) {
   char text[256];
@@ -106,6 +122,9 @@ static shmt_status layer_forward(const char* name, shmt_tensor* input, shmt_ints
 shmt_status shmt__native_layer_norm(shmt_tensor* input, shmt_ints normalized_shape, shmt_tensor* weight,
                                     shmt_tensor* bias, double eps, shmt_tensor** out, shmt_tensor** mean,
                                     shmt_tensor** rstd) {
+  const shmt_tensor* const parameters[] = {weight, bias};
+
+  SHMT_TRY(shmt__check_norm_dtypes(input, parameters, 2));
   return layer_forward("LayerNormKernelImpl", input, normalized_shape, weight, bias, eps, out, mean, rstd);
 }
 

@@ -17,6 +17,10 @@
 shmt_status shmt__check_normalized(const shmt_tensor* input, shmt_ints shape, const shmt_tensor* weight,
                                    const shmt_tensor* bias);
 
+/* Parameters have the input's dtype, or are all float32 beside one of 16 bits; NULL ones are skipped, and those of an
+ * input without elements. Errors: SHMT_E_RUNTIME. */
+shmt_status shmt__check_norm_dtypes(const shmt_tensor* input, const shmt_tensor* const* parameters, int n);
+
 /* t dense in dtype, a new reference; *out stays NULL when t is. */
 static inline shmt_status shmt__norm_dense(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) cast = NULL;

@@ -6,6 +6,7 @@
 #include "ops/norm.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <string.h>
 
 shmt_status shmt__layer_norm(shmt_tensor* input, shmt_ints normalized_shape, shmt_tensor* weight, shmt_tensor* bias,
@@ -88,6 +89,8 @@ shmt_status shmt__rms_norm(shmt_tensor* input, shmt_ints normalized_shape, shmt_
   SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t dims[SHMT_MAX_DIMS];
 
+  SHMT_REQUIRE(input->n_dims >= normalized_shape.len, SHMT_E_VALUE,
+               "Input tensor must have at least %" PRId64 " dimensions, but got %d", normalized_shape.len, input->n_dims);
   if (shmt__dtype_kind[input->dtype] != SHMT_KIND_COMPLEX) return shmt_op__fused_rms_norm(input, normalized_shape, weight, eps, out, &rstd);
   SHMT_TRY(shmt__check_normalized(input, normalized_shape, weight, NULL));
   for (int64_t d = 0; d < normalized_shape.len; d++) dims[d] = input->n_dims - normalized_shape.len + d;

@@ -197,6 +197,10 @@ def test_powers_averages_and_norms():
     close(F.normalize(x), array / length)
     with pytest.raises(ValueError, match="more than 1 value per channel"):
         F.batch_norm(sh.ones(1, 3), None, None, training=True)
+    with pytest.raises(ValueError, match=r"must be positive during training, but got 0.0"):
+        F.batch_norm(sh.ones(2, 3), None, None, training=True, eps=0.0)
+    with pytest.raises(ValueError, match=r"must be non-negative, but got -1.0"):
+        F.batch_norm(sh.ones(2, 3), sh.ones(3), sh.ones(3), eps=-1.0)
 
 
 def test_embedding_bags():
@@ -218,6 +222,28 @@ def test_embedding_bags():
     close(skipped, [rows[1], np.zeros(3)])
     with pytest.raises(RuntimeError, match="index 7 is not in the valid range"):
         F.embedding_bag(sh.tensor([[7]]), table)
+    with pytest.raises(RuntimeError, match="-5 through 4, but got 7"):
+        F.embedding_bag(index, table, offsets, padding_idx=7)
+    with pytest.raises(RuntimeError, match="but got torch.LongTensor instead"):
+        F.embedding_bag(index, table.long(), offsets)
+    with pytest.raises(RuntimeError, match="torch.DoubleTensor does not equal torch.FloatTensor"):
+        F.embedding_bag(index, table, offsets, mode="sum", per_sample_weights=weights.float())
+
+
+def test_the_last_offset_ends_the_last_bag() -> None:
+    table, index = image(5, 3), sh.tensor([0, 2, 4, 1, 1, 3])
+    rows, factors = table.detach().numpy(), image(6)
+    ends = sh.tensor([0, 2, 3])
+    result = F.embedding_bag(index, table, ends, mode="mean", include_last_offset=True)
+    close(result, [rows[[0, 2]].mean(0), rows[4]])
+    weighed = F.embedding_bag(
+        index, table, ends, mode="sum", per_sample_weights=factors, include_last_offset=True
+    )
+    close(weighed[1], rows[4] * factors[2].item())
+    result.sum().backward()
+    close(table.grad, np.repeat([[0.5], [0], [0.5], [0], [1]], 3, 1))
+    none = F.embedding_bag(index, table, sh.tensor([], dtype=sh.int64), mode="sum")
+    assert none.shape == (0, 3)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

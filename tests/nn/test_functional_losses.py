@@ -87,6 +87,13 @@ def test_gated_and_learned_activations():
     ("call", "error", "text"),
     [
         (lambda x: F.glu(x, 1), RuntimeError, "must be even"),
+        (lambda x: F.celu(x, 0.0), RuntimeError, "alpha cannot be 0"),
+        (
+            lambda x: F.binary_cross_entropy(x, x.double()),
+            RuntimeError,
+            "Found dtype Double but expected Float",
+        ),
+        (lambda x: F.softmax(x.long(), 1), NotImplementedError, "not implemented for 'Long'"),
         (lambda x: F.prelu(x, sh.ones(2)), RuntimeError, "channel size = 3"),
         (lambda x: F.hardtanh(x, 2.0, 1.0), ValueError, "min_val cannot be greater"),
         (lambda x: F.rrelu(x, 2.0, 1.0), RuntimeError, "Lower bound"),
@@ -96,6 +103,11 @@ def test_gated_and_learned_activations():
 def test_activation_refuses(call, error, text):
     with pytest.raises(error, match=text):
         call(sh.ones(4, 3))
+
+
+def test_softmax_of_nothing_takes_any_dtype():
+    for function in (F.softmax, F.log_softmax):
+        assert function(sh.zeros(2, 0, dtype=sh.int64), 1).shape == (2, 0)
 
 
 REDUCED = [("none", lambda t: t), ("mean", np.mean), ("sum", np.sum)]

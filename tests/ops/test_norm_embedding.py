@@ -96,6 +96,7 @@ def test_embedding_gradient_of_meta_indices_is_meta() -> None:
     assert (grad.device.type, grad.shape) == ("meta", (3, 1))
 
 
+_TRAINED = (True, 0.1, 1e-5, False)
 _X = st.ones(2, 3)
 
 
@@ -130,6 +131,28 @@ _X = st.ones(2, 3)
             ),
             RuntimeError,
             "running_mean should contain 3 elements not 4",
+        ),
+        (
+            lambda: st.rms_norm(st.zeros(3), (2, 3)),
+            ValueError,
+            "Input tensor must have at least 2 dimensions, but got 1",
+        ),
+        (
+            lambda: st.layer_norm(st.zeros(2, 3, dtype=st.float64), (3,), st.ones(3)),
+            RuntimeError,
+            "all inputs must share same datatype, but the input is Double and a parameter Float",
+        ),
+        (
+            lambda: st.group_norm(st.zeros(2, 3).half(), 1, st.ones(3, dtype=st.float64)),
+            RuntimeError,
+            "expect parameter to have scalar type of Float, but got Double beside an input of Half",
+        ),
+        (
+            lambda: st.batch_norm(
+                st.zeros(2, 3).half(), st.ones(3), None, *[st.ones(3).half()] * 2, *_TRAINED
+            ),
+            RuntimeError,
+            "expect parameter to have scalar type of Float, but got Half beside an input of Half",
         ),
         (
             lambda: st.group_norm(st.zeros(2, 3), 2),

@@ -66,7 +66,7 @@ def _bag_numbers(offsets: Tensor, n: int) -> Tensor:
 def _check_bags(
     input: Tensor, offsets: Tensor | None, include_last_offset: bool
 ) -> tuple[Tensor, Tensor]:
-    """Indices as one line, and where each bag begins."""
+    """Indices of the bags as one line, and where each bag begins."""
     if input.dim() == 2:
         if offsets is not None:
             raise ValueError(
@@ -85,10 +85,8 @@ def _check_bags(
         raise ValueError("offsets has to be a 1D Tensor but got None")
     if offsets.dim() != 1:
         raise ValueError("offsets has to be a 1D Tensor")
-    if include_last_offset:
-        if offsets.numel() == 0:
-            raise RuntimeError("include_last_offset: number of offset should be at least 1")
-        offsets = offsets[:-1]
+    if include_last_offset and offsets.numel() == 0:
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
     if offsets.numel():
         if int(offsets[0]) != 0:
             raise RuntimeError(
@@ -102,13 +100,30 @@ def _check_bags(
             )
         if bool((offsets[1:] < offsets[:-1]).any()):
             raise RuntimeError("embedding_bag(): offsets must not decrease")
-    return input, offsets
+    if include_last_offset:
+        return input[: int(offsets[-1])], offsets[:-1]
+    return (input if offsets.numel() else input[:0]), offsets
 
 
 def bags_of(indices: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
     """The number of the bag that each of *indices* ``(N,)`` is in."""
     _, starts = _check_bags(indices, offsets, include_last_offset)
     return _bag_numbers(starts, indices.numel())
+
+
+def _check_bag_dtypes(weight: Tensor, per_sample_weights: Tensor | None) -> None:
+    if not weight.is_floating_point():
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: "
+            f"Half, BFloat16, Float, Double; but got {weight.type()} instead (while checking "
+            "arguments for embedding_bag)"
+        )
+    if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument "
+            f"#1 'per_sample_weights'; but type {weight.type()} does not equal "
+            f"{per_sample_weights.type()} (while checking arguments for embedding_bag)"
+        )
 
 
 def embedding_bag(
@@ -144,7 +159,7 @@ def embedding_bag(
 
     Raises:
         ValueError: Shapes or options that do not fit together.
-        RuntimeError: An index is outside [0, V); offsets that are not ascending from 0.
+        RuntimeError: An index is outside [0, V); offsets that are not ascending from 0; dtypes.
     """
     if per_sample_weights is not None and input.size() != per_sample_weights.size():
         raise ValueError(
@@ -169,7 +184,11 @@ def embedding_bag(
         )
     rows = weight.size(0)
     if padding_idx is not None and not -rows <= padding_idx < rows:
-        raise ValueError("padding_idx must be within num_embeddings")
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, {-rows} through {rows - 1}, "
+            f"but got {padding_idx}"
+        )
+    _check_bag_dtypes(weight, per_sample_weights)
     indices, starts = _check_bags(input, offsets, include_last_offset)
     if indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < rows:
         wrong = indices[(indices < 0) | (indices >= rows)]
@@ -180,7 +199,8 @@ def embedding_bag(
         _shorten_rows(weight, indices, max_norm, norm_type)
     bags = starts.numel()
     where = _bag_numbers(starts, indices.numel())
-    factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+    n = indices.numel()
+    factors = None if per_sample_weights is None else per_sample_weights.reshape(-1)[:n]
     if padding_idx is not None:
         kept = (indices != padding_idx % rows).nonzero().squeeze(1)
         indices, where = indices[kept], where[kept]

@@ -54,7 +54,7 @@ def batch_norm(
         eps: Added to the variance.
 
     Raises:
-        ValueError: One value per channel in training.
+        ValueError: One value per channel in training; an *eps* that does not keep from 0.
 
     Source:
         Ioffe and Szegedy, "Batch normalization", 2015.
@@ -63,6 +63,10 @@ def batch_norm(
         size = input.shape
         if len(size) > 1 and input.numel() == size[1]:
             _check_batch_size(size)
+    if training and eps <= 0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    if eps < 0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
     return shmtensor.batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps, True
     )
