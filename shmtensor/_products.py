@@ -182,7 +182,7 @@ def lu(
     Args:
         A: ``(..., M, N)``.
         pivot: Must be true.
-        get_infos: Also give the position of a zero on the diagonal of U, or 0, instead of failing.
+        get_infos: Also give the position of a zero on the diagonal of U, or 0.
         out: A tuple of tensors that receive the results.
 
     Returns:
@@ -191,9 +191,7 @@ def lu(
     Source:
         torch.lu.
     """
-    results: tuple[Tensor, ...] = tuple(
-        _nn.linalg_lu_factor_ex(A, pivot=pivot, check_errors=not get_infos)
-    )
+    results: tuple[Tensor, ...] = tuple(_nn.linalg_lu_factor_ex(A, pivot=pivot))
     results = results if get_infos else results[:2]
     if out is not None:
         for target, result in zip(out, results, strict=True):

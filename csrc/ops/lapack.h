@@ -60,9 +60,7 @@ void shmt__lapack_gemm(shmt_dtype dtype, bool adjoint, int m, int n, int k, bool
                        const char* b, int ldb, double beta, char* c, int ldc);
 
 /* The dtype of singular values and the like: float32 for complex64. */
-static inline shmt_dtype shmt__real_dtype(shmt_dtype dtype) {
-  return dtype == SHMT_COMPLEX64 ? SHMT_FLOAT32 : dtype == SHMT_COMPLEX128 ? SHMT_FLOAT64 : dtype;
-}
+static inline shmt_dtype shmt__real_dtype(shmt_dtype dtype) { return shmt__dtype_real[dtype]; }
 static inline shmt_dtype shmt__complex_dtype(shmt_dtype dtype) {
   return dtype == SHMT_FLOAT32 ? SHMT_COMPLEX64 : dtype == SHMT_FLOAT64 ? SHMT_COMPLEX128 : dtype;
 }
@@ -118,10 +116,14 @@ shmt_status shmt__householder_product_inplace(shmt_tensor* q, shmt_tensor* tau);
 shmt_status shmt__check_matrix(const char* name, const char* argument, const shmt_tensor* t);
 /* Square matrices. */
 shmt_status shmt__check_square(const char* name, const char* argument, const shmt_tensor* t);
-/* float32, float64, complex64 or complex128. Errors: SHMT_E_RUNTIME for integers, SHMT_E_NOT_IMPLEMENTED for halves. */
+/* Floating point or complex. Errors: SHMT_E_RUNTIME. */
+shmt_status shmt__check_float_dtype(const char* name, const shmt_tensor* t);
+/* float32, float64, complex64 or complex128. Errors: SHMT_E_RUNTIME. */
 shmt_status shmt__check_lapack_dtype(const char* name, const shmt_tensor* t);
-/* The same where torch finds out at the routine: SHMT_E_NOT_IMPLEMENTED for integers too. */
+/* The same where torch finds out at the routine. Errors: SHMT_E_NOT_IMPLEMENTED. */
 shmt_status shmt__check_lapack_routine(const char* routine, const shmt_tensor* t);
+/* The same where no routine is called for nothing: tensors without elements may have any dtype. */
+shmt_status shmt__check_lapack_work(const char* routine, const shmt_tensor* t);
 /* *out is a copy of the pivots, spread to sizes. Pivots are positions from 1 to n, and LAPACK would follow any that are
  * not: the copy is checked, which no other process can change afterwards. Errors: SHMT_E_RUNTIME. New reference. */
 shmt_status shmt__own_pivots(const char* name, shmt_tensor* pivots, shmt_ints sizes, int64_t n, shmt_tensor** out);

@@ -40,6 +40,10 @@ shmt_status shmt__linalg_check_dtype(shmt_tensor* self, const char* name) {
   return shmt__check_lapack_dtype(name, self);
 }
 
+shmt_status shmt__linalg_check_float(shmt_tensor* self, const char* name) {
+  return shmt__check_float_dtype(name, self);
+}
+
 shmt_status shmt__linalg_check_square(shmt_tensor* self, const char* name) {
   return shmt__check_square(name, "A", self);
 }
@@ -258,7 +262,7 @@ static shmt_status matrix_power(shmt_tensor* self, int64_t n, shmt_tensor** out)
     *out = SHMT_TAKE(result);
     return SHMT_OK;
   }
-  if (n == 1) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
+  if (n == 1) return shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, out);
   if (n < 0)
     SHMT_TRY(shmt_op_linalg_inv(self, &base));
   else
@@ -357,12 +361,7 @@ shmt_status shmt__linalg_tensorinv(shmt_tensor* self, int64_t ind, shmt_tensor**
                "prod(self.shape[:ind]), but got %" PRId64 " != %" PRId64, columns, rows);
   SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(rows, columns), &flat));
   SHMT_TRY(shmt_op_linalg_inv_ex(flat, false, &inverse, &info));
-  if (!shmt__tensor_is_meta(info)) {
-    shmt_scalar value;
-    SHMT_TRY(shmt__tensor_item(info, &value));
-    SHMT_REQUIRE(shmt__scalar_to_int64(value) == 0, SHMT_E_RUNTIME, "Failed to invert the input tensor, because it is "
-                 "singular.");
-  }
+  SHMT_TRY(shmt_op__linalg_check(info, "linalg.tensorinv"));
   for (int d = 0; d < n; d++) sizes[d] = self->sizes[(d + ind) % n];
   return shmt_op_reshape(inverse, (shmt_ints){sizes, n}, out);
 }
@@ -435,7 +434,7 @@ shmt_status shmt__lu_unpack(shmt_tensor* lu_data, shmt_tensor* lu_pivots, bool u
 shmt_status shmt__linalg_vander(shmt_tensor* x, shmt_opt_int n, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) line = NULL;
 
-  SHMT_REQUIRE(x->dtype != SHMT_BOOL && !shmt__is_half(x->dtype), SHMT_E_RUNTIME,
+  SHMT_REQUIRE(x->dtype != SHMT_BOOL && x->dtype != SHMT_COMPLEX32 && !shmt__is_half(x->dtype), SHMT_E_RUNTIME,
                "linalg.vander supports floating point, complex, and integer tensors, but got %s", shmt__dtype_title(x->dtype));
   if (x->n_dims == 0)
     SHMT_TRY(shmt_op_unsqueeze(x, -1, &line));

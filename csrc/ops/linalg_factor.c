@@ -69,7 +69,8 @@ shmt_status shmt__linalg_cholesky_ex(shmt_tensor* self, bool upper, bool check_e
   SHMT_AUTO(shmt_tensor) info = NULL;
 
   SHMT_TRY(shmt__check_square("linalg.cholesky", "A", self));
-  SHMT_TRY(shmt__check_lapack_dtype("linalg.cholesky", self));
+  SHMT_TRY(shmt__check_float_dtype("linalg.cholesky", self));
+  SHMT_TRY(shmt__check_lapack_work("cholesky_cpu", self));
   SHMT_TRY(infos_for(self, &info));
   SHMT_TRY(shmt__batch_copy(self, shmt__tensor_sizes(self), &l));
   if (!shmt__tensor_is_meta(self) && self->numel > 0) {
@@ -83,6 +84,16 @@ shmt_status shmt__linalg_cholesky_ex(shmt_tensor* self, bool upper, bool check_e
   *out_l = SHMT_TAKE(l);
   *out_info = SHMT_TAKE(info);
   return SHMT_OK;
+}
+
+shmt_status shmt__cholesky(shmt_tensor* self, bool upper, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) info = NULL;
+
+  SHMT_TRY(shmt__check_square("cholesky", "A", self));
+  SHMT_TRY(shmt__check_lapack_work("cholesky_cpu", self));
+  if (self->numel == 0) return shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, out);
+  SHMT_TRY(shmt_op_linalg_cholesky_ex(self, upper, false, out, &info));
+  return shmt_op__linalg_check(info, "cholesky");
 }
 
 /* --- LU ------------------------------------------------------------------------------------------ */
@@ -102,7 +113,7 @@ shmt_status shmt__linalg_lu_factor_ex(shmt_tensor* a, bool pivot, bool check_err
   int64_t buf[SHMT_MAX_DIMS];
 
   SHMT_TRY(shmt__check_matrix("torch.lu_factor", "A", a));
-  SHMT_TRY(shmt__check_lapack_routine("lu_cpu", a));
+  SHMT_TRY(shmt__check_lapack_work("lu_cpu", a));
   SHMT_REQUIRE(pivot, SHMT_E_RUNTIME, "linalg.lu_factor: LU without pivoting is not implemented on the CPU");
   const int64_t rows = a->sizes[a->n_dims - 2], columns = a->sizes[a->n_dims - 1];
   const int64_t rank = rows < columns ? rows : columns;
@@ -181,7 +192,8 @@ shmt_status shmt__linalg_ldl_factor_ex(shmt_tensor* self, bool hermitian, bool c
   int64_t buf[SHMT_MAX_DIMS];
 
   SHMT_TRY(shmt__check_square("torch.linalg.ldl_factor_ex", "A", self));
-  SHMT_TRY(shmt__check_lapack_dtype("torch.linalg.ldl_factor_ex", self));
+  SHMT_TRY(shmt__check_float_dtype("torch.linalg.ldl_factor_ex", self));
+  SHMT_TRY(shmt__check_lapack_work("ldl_factor_kernel_cpu", self));
   const int64_t n = self->sizes[self->n_dims - 1];
   SHMT_TRY(shmt__tensor_zeros(shmt__batch_sizes(self, 1, n, 0, buf), SHMT_INT32, self->device, &pivots));
   SHMT_TRY(infos_for(self, &info));

@@ -80,6 +80,7 @@ shmt_status shmt__linalg_matrix_norm(shmt_tensor* self, shmt_scalar ord, shmt_in
   SHMT_TRY(matrix_dims("linalg.matrix_norm", self, dim, dims));
   SHMT_REQUIRE(magnitude == 1 || magnitude == 2 || isinf(p), SHMT_E_RUNTIME,
                "linalg.matrix_norm: Order %g not supported.", p);
+  if (magnitude == 2) SHMT_TRY(shmt__check_lapack_dtype("linalg.matrix_norm", self));
   SHMT_TRY(cast_to(self, dtype, &a));
   if (magnitude == 2) {
     SHMT_AUTO(shmt_tensor) values = NULL;
@@ -111,6 +112,7 @@ shmt_status shmt__linalg_matrix_norm_str(shmt_tensor* self, const char* ord, shm
                ord);
   if (!is_nuclear)
     return shmt_op_linalg_vector_norm(self, shmt__scalar_int(2), (shmt_ints){dims, 2}, keepdim, dtype, out);
+  SHMT_TRY(shmt__check_lapack_dtype("linalg.matrix_norm", self));
   SHMT_TRY(cast_to(self, dtype, &a));
   SHMT_TRY(singular_values(a, dims, &values));
   SHMT_TRY(shmt_op_sum_dim_IntList(values, SHMT_INTS(-1), false, SHMT_DTYPE_NONE, &sum));
@@ -141,24 +143,38 @@ shmt_status shmt__linalg_norm_str(shmt_tensor* self, const char* ord, shmt_ints 
   return shmt_op_linalg_matrix_norm_str_ord(self, ord, has_dim ? dim : SHMT_INTS(0, 1), keepdim, dtype, out);
 }
 
-shmt_status shmt__linalg_cond(shmt_tensor* self, shmt_scalar p, shmt_tensor** out) {
-  const double order = p.tag == SHMT_SCALAR_NONE ? 2 : shmt__scalar_to_double(p);
+/* The condition of nothing: zeros of the batch's sizes. */
+static shmt_status no_condition(const shmt_tensor* self, shmt_tensor** out) {
+  int64_t buf[SHMT_MAX_DIMS];
+
+  return shmt__tensor_zeros(shmt__batch_sizes(self, 0, 0, 0, buf), shmt__real_dtype(self->dtype), self->device, out);
+}
+
+/* The inverses, infinite where there is none. */
+static shmt_status inverse_or_infinite(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) inverse = NULL;
   SHMT_AUTO(shmt_tensor) info = NULL;
   SHMT_AUTO(shmt_tensor) row = NULL;
   SHMT_AUTO(shmt_tensor) column = NULL;
   SHMT_AUTO(shmt_tensor) failed = NULL;
-  SHMT_AUTO(shmt_tensor) marked = NULL;
+
+  SHMT_TRY(shmt_op_linalg_inv_ex(self, false, &inverse, &info));
+  SHMT_TRY(shmt_op_unsqueeze(info, -1, &row));
+  SHMT_TRY(shmt_op_unsqueeze(row, -1, &column));
+  SHMT_TRY(shmt_op_gt_Scalar(column, shmt__scalar_int(0), &failed));
+  return shmt_op_masked_fill_Scalar(inverse, failed, shmt__scalar_float(INFINITY), out);
+}
+
+shmt_status shmt__linalg_cond(shmt_tensor* self, shmt_scalar p, shmt_tensor** out) {
+  const double order = p.tag == SHMT_SCALAR_NONE ? 2 : shmt__scalar_to_double(p);
+  SHMT_AUTO(shmt_tensor) inverse = NULL;
   SHMT_AUTO(shmt_tensor) norm = NULL;
   SHMT_AUTO(shmt_tensor) inverse_norm = NULL;
 
   SHMT_TRY(shmt__check_matrix("linalg.cond", "A", self));
   SHMT_REQUIRE(fabs(order) == 1 || fabs(order) == 2 || isinf(order), SHMT_E_RUNTIME,
                "linalg.cond got an invalid norm type: %g", order);
-  if (self->numel == 0) {
-    int64_t buf[SHMT_MAX_DIMS];
-    return shmt__tensor_zeros(shmt__batch_sizes(self, 0, 0, 0, buf), shmt__real_dtype(self->dtype), self->device, out);
-  }
+  if (self->numel == 0) return no_condition(self, out);
   if (fabs(order) == 2) {
     SHMT_AUTO(shmt_tensor) values = NULL;
     SHMT_AUTO(shmt_tensor) first = NULL;
@@ -169,13 +185,33 @@ shmt_status shmt__linalg_cond(shmt_tensor* self, shmt_scalar p, shmt_tensor** ou
     return order > 0 ? shmt_op_div_Tensor(first, last, out) : shmt_op_div_Tensor(last, first, out);
   }
   SHMT_TRY(shmt__check_square("linalg.cond", "A", self));
-  SHMT_TRY(shmt_op_linalg_inv_ex(self, false, &inverse, &info));
-  SHMT_TRY(shmt_op_unsqueeze(info, -1, &row));
-  SHMT_TRY(shmt_op_unsqueeze(row, -1, &column));
-  SHMT_TRY(shmt_op_gt_Scalar(column, shmt__scalar_int(0), &failed));
-  SHMT_TRY(shmt_op_masked_fill_Scalar(inverse, failed, shmt__scalar_float(INFINITY), &marked));
+  SHMT_TRY(inverse_or_infinite(self, &inverse));
   SHMT_TRY(shmt_op_linalg_matrix_norm(self, p, SHMT_INTS(-2, -1), false, SHMT_DTYPE_NONE, &norm));
-  SHMT_TRY(shmt_op_linalg_matrix_norm(marked, p, SHMT_INTS(-2, -1), false, SHMT_DTYPE_NONE, &inverse_norm));
+  SHMT_TRY(shmt_op_linalg_matrix_norm(inverse, p, SHMT_INTS(-2, -1), false, SHMT_DTYPE_NONE, &inverse_norm));
+  return shmt_op_mul_Tensor(norm, inverse_norm, out);
+}
+
+shmt_status shmt__linalg_cond_str(shmt_tensor* self, const char* p, shmt_tensor** out) {
+  const bool is_nuclear = strcmp(p, "nuc") == 0;
+  SHMT_AUTO(shmt_tensor) inverse = NULL;
+  SHMT_AUTO(shmt_tensor) norm = NULL;
+  SHMT_AUTO(shmt_tensor) inverse_norm = NULL;
+
+  SHMT_TRY(shmt__check_square("linalg.cond", "A", self));
+  SHMT_REQUIRE(is_nuclear || strcmp(p, "fro") == 0, SHMT_E_RUNTIME, "linalg.cond got an invalid norm type: %s", p);
+  if (self->numel == 0) return no_condition(self, out);
+  if (is_nuclear) {
+    /* The inverse's singular values are the reciprocals, infinite ones too. */
+    SHMT_AUTO(shmt_tensor) values = NULL;
+    SHMT_TRY(shmt_op_linalg_svdvals(self, NULL, &values));
+    SHMT_TRY(shmt_op_reciprocal(values, &inverse));
+    SHMT_TRY(shmt_op_sum_dim_IntList(values, SHMT_INTS(-1), false, SHMT_DTYPE_NONE, &norm));
+    SHMT_TRY(shmt_op_sum_dim_IntList(inverse, SHMT_INTS(-1), false, SHMT_DTYPE_NONE, &inverse_norm));
+  } else {
+    SHMT_TRY(inverse_or_infinite(self, &inverse));
+    SHMT_TRY(shmt_op_linalg_matrix_norm_str_ord(self, p, SHMT_INTS(-2, -1), false, SHMT_DTYPE_NONE, &norm));
+    SHMT_TRY(shmt_op_linalg_matrix_norm_str_ord(inverse, p, SHMT_INTS(-2, -1), false, SHMT_DTYPE_NONE, &inverse_norm));
+  }
   return shmt_op_mul_Tensor(norm, inverse_norm, out);
 }
 
@@ -204,7 +240,7 @@ shmt_status shmt__linalg_qr(shmt_tensor* a, const char* mode, shmt_tensor** q, s
   const bool is_complete = strcmp(mode, "complete") == 0, is_r = strcmp(mode, "r") == 0;
 
   SHMT_TRY(shmt__check_matrix("linalg.qr", "A", a));
-  SHMT_TRY(shmt__check_lapack_dtype("linalg.qr", a));
+  SHMT_TRY(shmt__check_float_dtype("linalg.qr", a));
   SHMT_REQUIRE(is_complete || is_r || strcmp(mode, "reduced") == 0, SHMT_E_RUNTIME,
                "qr received unrecognized mode '%s' but expected one of 'reduced' (default), 'r', or 'complete'", mode);
   const int64_t m = a->sizes[a->n_dims - 2], n = a->sizes[a->n_dims - 1], k = m < n ? m : n;
@@ -231,7 +267,7 @@ shmt_status shmt__linalg_qr(shmt_tensor* a, const char* mode, shmt_tensor** q, s
   SHMT_TRY(shmt_op_eye_m(m, reflections->sizes[a->n_dims - 1], a->dtype, SHMT_LAYOUT_NONE, a->device,
                          (shmt_opt_bool){0}, &unit));
   SHMT_TRY(shmt_op_expand(unit, shmt__tensor_sizes(reflections), false, &wide));
-  return shmt_op_clone(wide, SHMT_CONTIGUOUS_FORMAT, q);
+  return shmt__batch_copy(wide, shmt__tensor_sizes(wide), q);
 }
 
 shmt_status shmt__svd_old(shmt_tensor* self, bool some, bool compute_uv, shmt_tensor** u, shmt_tensor** s,
@@ -247,8 +283,10 @@ shmt_status shmt__svd_old(shmt_tensor* self, bool some, bool compute_uv, shmt_te
   }
   const int64_t m = self->sizes[self->n_dims - 2], n = self->sizes[self->n_dims - 1];
   SHMT_TRY(shmt_op_linalg_svdvals(self, NULL, s));
-  SHMT_TRY(shmt__tensor_zeros(shmt__batch_sizes(self, 2, m, m, buf), self->dtype, self->device, u));
-  return shmt__tensor_zeros(shmt__batch_sizes(self, 2, n, n, buf), self->dtype, self->device, v);
+  SHMT_TRY(shmt__batch_empty(shmt__batch_sizes(self, 2, m, m, buf), self->dtype, self->device, u));
+  SHMT_TRY(shmt__tensor_fill(*u, shmt__scalar_int(0)));
+  SHMT_TRY(shmt__batch_empty(shmt__batch_sizes(self, 2, n, n, buf), self->dtype, self->device, v));
+  return shmt__tensor_fill(*v, shmt__scalar_int(0));
 }
 
 /* The element of a one further along dim times the element of b two further. */

@@ -133,16 +133,20 @@ shmt_status shmt__linalg_solve_triangular(shmt_tensor* self, shmt_tensor* b, boo
   return solve_by(&job, self, b, left, out);
 }
 
-/* The coefficient's copy lies in columns. */
+/* The coefficient's copy lies in columns, one for each matrix of the solution. */
 shmt_status shmt__triangular_solve(shmt_tensor* self, shmt_tensor* a, bool upper, bool transpose, bool unitriangular,
                                    shmt_tensor** solution, shmt_tensor** cloned_coefficient) {
   SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) wide = NULL;
   SHMT_AUTO(shmt_tensor) copy = NULL;
+  int64_t buf[SHMT_MAX_DIMS];
 
   SHMT_TRY(shmt_op_mT(a, &turned));
   SHMT_TRY(shmt_op_linalg_solve_triangular(transpose ? turned : a, self, transpose ? !upper : upper, true, unitriangular,
                                            solution));
-  SHMT_TRY(shmt_op_clone(turned, SHMT_CONTIGUOUS_FORMAT, &copy));
+  const int64_t n = a->sizes[a->n_dims - 1];
+  SHMT_TRY(shmt_op_expand(turned, shmt__batch_sizes(*solution, 2, n, n, buf), false, &wide));
+  SHMT_TRY(shmt_op_clone(wide, SHMT_CONTIGUOUS_FORMAT, &copy));
   return shmt_op_mT(copy, cloned_coefficient);
 }
 
@@ -209,7 +213,7 @@ shmt_status shmt__linalg_lu_solve(shmt_tensor* lu, shmt_tensor* pivots, shmt_ten
   SHMT_AUTO(shmt_tensor) x = NULL;
   const char* name = "torch.linalg.lu_solve";
 
-  SHMT_TRY(shmt__check_lapack_dtype(name, lu));
+  SHMT_TRY(shmt__check_float_dtype(name, lu));
   SHMT_REQUIRE(pivots->dtype == SHMT_INT32, SHMT_E_RUNTIME, "linalg.lu_solve: pivots should be a Tensor of scalar type "
                "torch.int32, but got %s", shmt__dtype_title(pivots->dtype));
   SHMT_REQUIRE(lu->dtype == b->dtype, SHMT_E_RUNTIME, "linalg.lu_solve: Expected LU and B to have the same dtype, but "
@@ -228,6 +232,7 @@ shmt_status shmt__linalg_lu_solve(shmt_tensor* lu, shmt_tensor* pivots, shmt_ten
   for (int d = 0; d < lu->n_dims - 2; d++)
     SHMT_REQUIRE(pivots->sizes[d] == lu->sizes[d], SHMT_E_RUNTIME, "linalg.lu_solve: Expected LU.shape[:-1] and "
                  "pivots.shape to be the same, but got pivots with shape %s instead", SHMT_SHAPE_TEXT(pivots));
+  if (b->numel > 0) SHMT_TRY(shmt__check_lapack_work("linalg.lu_solve_cpu", lu));
   /* XA = B is A^T X^T = B^T. */
   if (left) return solve_by_lu(lu, pivots, adjoint, adjoint, b, out);
   SHMT_TRY(turned(b, &side));
@@ -345,7 +350,7 @@ shmt_status shmt__linalg_ldl_solve(shmt_tensor* ld, shmt_tensor* pivots, shmt_te
   shmt_ints sizes;
 
   SHMT_TRY(shmt__check_square(name, "LD", ld));
-  SHMT_TRY(shmt__check_lapack_dtype(name, ld));
+  SHMT_TRY(shmt__check_float_dtype(name, ld));
   SHMT_REQUIRE(b->n_dims >= 2, SHMT_E_RUNTIME, "%s: Expected B to have at least 2 dimensions, but it has %d dimensions "
                "instead", name, b->n_dims);
   const int64_t n = ld->sizes[ld->n_dims - 1];
@@ -357,6 +362,7 @@ shmt_status shmt__linalg_ldl_solve(shmt_tensor* ld, shmt_tensor* pivots, shmt_te
   SHMT_REQUIRE(ld->dtype == b->dtype, SHMT_E_RUNTIME, "%s: LD dtype %s does not match b dtype %s", name,
                shmt__dtype_title(ld->dtype), shmt__dtype_title(b->dtype));
   SHMT_TRY(check_rows(name, ld, b));
+  if (b->numel > 0) SHMT_TRY(shmt__check_lapack_work("ldl_solve_kernel_cpu", ld));
   SHMT_TRY(common_sizes(b, ld, buf, &sizes));
   SHMT_TRY(shmt__batch_copy(b, sizes, &x));
   SHMT_TRY(shmt__batch_read(ld, shmt__batch_sizes(x, 2, n, n, buf), &factors));

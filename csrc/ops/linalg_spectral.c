@@ -57,10 +57,10 @@ shmt_status shmt__linalg_eigh_core(shmt_tensor* a, const char* uplo, bool comput
   const shmt_dtype real = shmt__real_dtype(a->dtype);
 
   SHMT_TRY(shmt__check_square("linalg.eigh", "A", a));
-  SHMT_TRY(shmt__check_lapack_routine("linalg_eigh_cpu", a));
   const char letter = (char)(uplo[0] >= 'a' ? uplo[0] - 'a' + 'A' : uplo[0]);
   SHMT_REQUIRE((letter == 'U' || letter == 'L') && uplo[1] == 0, SHMT_E_RUNTIME,
                "Expected UPLO argument to be 'L' or 'U', but got %s", uplo);
+  SHMT_TRY(shmt__check_lapack_work("linalg_eigh_cpu", a));
   const int64_t n = a->sizes[a->n_dims - 1];
   SHMT_TRY(shmt__tensor_empty(shmt__batch_sizes(a, 1, n, 0, buf), real, a->device, SHMT_CONTIGUOUS_FORMAT, &values));
   SHMT_TRY(shmt__batch_copy(a, shmt__tensor_sizes(a), &vectors));
@@ -198,7 +198,8 @@ static shmt_status eig(const char* name, shmt_tensor* self, bool wants_vectors, 
   const shmt_dtype dtype = shmt__complex_dtype(self->dtype);
 
   SHMT_TRY(shmt__check_square(name, "A", self));
-  SHMT_TRY(shmt__check_lapack_dtype(name, self));
+  SHMT_TRY(shmt__check_float_dtype(name, self));
+  SHMT_TRY(shmt__check_lapack_routine("linalg_eig_out_cpu", self));
   const shmt_ints sizes = shmt__batch_sizes(self, 1, self->sizes[self->n_dims - 1], 0, buf);
   SHMT_TRY(shmt__tensor_empty(sizes, dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &values));
   if (wants_vectors) SHMT_TRY(shmt__batch_empty(shmt__tensor_sizes(self), dtype, self->device, &vectors));
@@ -256,8 +257,9 @@ shmt_status shmt__linalg_svd_core(shmt_tensor* a, bool full_matrices, bool compu
   const shmt_dtype real = shmt__real_dtype(a->dtype);
 
   SHMT_TRY(shmt__check_matrix(name, "A", a));
-  SHMT_TRY(shmt__check_lapack_dtype(name, a));
-  SHMT_REQUIRE(!driver, SHMT_E_RUNTIME, "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs "
+  SHMT_TRY(shmt__check_float_dtype(name, a));
+  SHMT_TRY(shmt__check_lapack_work("linalg_svd_cpu", a));
+  SHMT_REQUIRE(!driver || a->numel == 0, SHMT_E_RUNTIME, "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs "
                "with cuSOLVER backend.");
   const int64_t m = a->sizes[a->n_dims - 2], n = a->sizes[a->n_dims - 1], k = m < n ? m : n;
   SHMT_TRY(shmt__tensor_empty(shmt__batch_sizes(a, 1, k, 0, buf), real, a->device, SHMT_CONTIGUOUS_FORMAT, &s));

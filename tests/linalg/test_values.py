@@ -298,6 +298,7 @@ def test_meta_tensors_have_the_shapes() -> None:
         (lambda: linalg.cholesky(-st.eye(3)), "leading minor of order 1 is not positive-definite"),
         (lambda: linalg.svd(st.full((2, 2), float("nan"))), "non-finite values"),
         (lambda: linalg.lu_factor(st.zeros(2, 2)), r"U\[1,1\] is zero"),
+        (lambda: linalg.tensorinv(st.zeros(2, 2), 1), "tensorinv: The diagonal element 1 is zero"),
     ],
 )
 def test_matrices_without_an_answer(call: Callable[[], Any], text: str) -> None:
@@ -311,7 +312,13 @@ def test_matrices_without_an_answer(call: Callable[[], Any], text: str) -> None:
         (lambda: linalg.inv(st.zeros(2, 3)), "batches of square matrices, but they are 2 by 3"),
         (lambda: linalg.svd(st.zeros(3)), "must have at least 2 dimensions"),
         (lambda: linalg.det(st.zeros(3, 3, dtype=st.int64)), "Got Long"),
-        (lambda: linalg.qr(st.zeros(3, 3, dtype=st.float16)), "Low precision dtypes"),
+        (lambda: linalg.inv(st.zeros(3, 3, dtype=st.float16)), "Low precision dtypes"),
+        (lambda: linalg.slogdet(st.zeros(0, 0, dtype=st.bfloat16)), "Low precision dtypes"),
+        (lambda: linalg.matrix_norm(st.zeros(2, 2).half(), 2), "matrix_norm: Low precision"),
+        (lambda: st.logdet(st.zeros(2, 2, dtype=st.int64)), "logdet: Expected a floating point"),
+        (lambda: linalg.vander(st.zeros(2, dtype=st.complex32)), "but got ComplexHalf"),
+        (lambda: linalg.solve(st.eye(2), st.tensor(1.0)), "B must have at least 2 dimensions"),
+        (lambda: linalg.cross(st.ones(3), st.ones(3, dtype=st.float64)), "Float but found Double"),
         (lambda: linalg.qr(st.zeros(3, 3), "thin"), "unrecognized mode 'thin'"),
         (lambda: linalg.eigh(st.eye(3), "X"), "'L' or 'U', but got X"),
         (lambda: linalg.solve(st.eye(3), st.ones(2)), "Incompatible shapes"),
@@ -327,3 +334,72 @@ def test_matrices_without_an_answer(call: Callable[[], Any], text: str) -> None:
 def test_arguments_that_do_not_fit(call: Callable[[], Any], text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
         call()
+
+
+@pytest.mark.parametrize("dtype", [st.float16, st.bfloat16, st.complex32])
+@pytest.mark.parametrize("shape", [(0, 0), (0, 2, 2), (2, 0, 0)])
+def test_matrices_of_nothing_may_be_halves(dtype: st.dtype, shape: tuple[int, ...]) -> None:
+    a = st.zeros(shape, dtype=dtype)
+    real = a.real.dtype
+    assert linalg.cholesky(a).dtype == st.cholesky(a).dtype == dtype
+    assert linalg.det(a.real).shape == shape[:-2]
+    assert [t.dtype for t in linalg.svd(a)] == [dtype, real, dtype]
+    assert [t.dtype for t in linalg.eigh(a)] == [real, dtype]
+    assert [t.shape for t in linalg.lu(a)] == [shape] * 3
+    assert linalg.solve(a, a).shape == linalg.ldl_factor(a).LD.shape == shape
+    for p in (None, 1, "fro", "nuc"):
+        condition = linalg.cond(a, p)
+        assert condition.dtype == real
+        assert condition.shape == shape[:-2]
+
+
+@pytest.mark.parametrize(
+    ("call", "routine"),
+    [
+        (linalg.cholesky, "cholesky_cpu"),
+        (linalg.det, "lu_cpu"),
+        (linalg.eigvals, "linalg_eig_out_cpu"),
+        (linalg.qr, "geqrf_cpu"),
+        (linalg.svdvals, "linalg_svd_cpu"),
+        (lambda a: linalg.solve(a, a), "lu_cpu"),
+        (linalg.ldl_factor, "ldl_factor_kernel_cpu"),
+        (lambda a: st.cholesky(a.to(st.int64)), "cholesky_cpu"),
+    ],
+)
+def test_routines_that_there_are_not_for_halves(call: Callable[[Any], Any], routine: str) -> None:
+    with pytest.raises(NotImplementedError, match=f'"{routine}" not implemented for'):
+        call(st.eye(2).half())
+
+
+def test_condition_of_a_singular_matrix_is_infinite() -> None:
+    a = st.ones(2, 2)
+    assert [linalg.cond(a, p).item() for p in (1, "fro")] == [float("inf")] * 2
+    assert linalg.cond(st.zeros(2, 2), "nuc").isnan().item()
+    regular = tensor(random(2, 3, 3))
+    equal(linalg.cond(regular, "nuc"), np.linalg.cond(regular.numpy(), "nuc"))
+
+
+def test_lu_of_a_singular_matrix_is_given() -> None:
+    factors, pivots = st.lu(st.zeros(2, 2))
+    assert factors.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert pivots.tolist() == [1, 2]
+
+
+def test_strides_of_results() -> None:
+    turned = st.ones(3, 3).t()
+    assert st.matrix_power(turned.contiguous().t(), 1).stride() == (3, 1)
+    assert linalg.qr(st.ones(3, 0), "complete").Q.stride() == (1, 3)
+    assert [t.stride() for t in st.svd(st.ones(3, 2), compute_uv=False)] == [(1, 3), (1,), (1, 2)]
+
+
+def test_triangular_solve_copies_a_coefficient_for_each_solution() -> None:
+    b, a = tensor(random(2, 3, 1)), tensor(np.triu(random(3, 3)) + 3 * np.eye(3))
+    solution, copy = st.triangular_solve(b, a)
+    assert solution.shape == (2, 3, 1)
+    equal(copy, np.stack([a.numpy()] * 2))
+
+
+def test_frobenius_norm_writes_into_out() -> None:
+    out = st.empty(3)
+    assert st.frobenius_norm(st.ones(3, 4), 1, out=out) is out
+    assert out.tolist() == [2.0, 2.0, 2.0]
