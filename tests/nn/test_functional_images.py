@@ -224,9 +224,9 @@ def test_embedding_bags():
         F.embedding_bag(sh.tensor([[7]]), table)
     with pytest.raises(RuntimeError, match="-5 through 4, but got 7"):
         F.embedding_bag(index, table, offsets, padding_idx=7)
-    with pytest.raises(RuntimeError, match="but got torch.LongTensor instead"):
+    with pytest.raises(RuntimeError, match="LongTensor instead"):
         F.embedding_bag(index, table.long(), offsets)
-    with pytest.raises(RuntimeError, match="torch.DoubleTensor does not equal torch.FloatTensor"):
+    with pytest.raises(RuntimeError, match="FloatTensor"):
         F.embedding_bag(index, table, offsets, mode="sum", per_sample_weights=weights.float())
 
 
