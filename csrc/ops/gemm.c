@@ -155,15 +155,20 @@ static int64_t columns_at_once(const product* p, int ta, int tb, shmt__matrix c,
  * that; where it does not, some columns at a time are copied so. false: it is no such product. */
 static bool run_pieces(const product* p, int ta, int tb, shmt__matrix a, int64_t lda, shmt__matrix b, int64_t ldb,
                        shmt__matrix c) {
-  enum { FEW = 32, SMALL = 1000 * 1000, LEAST = 64, TILE = 16, LINE = 64, ROOM = 64 << 10, MOST_ADDED = 256 };
+  enum { FEW = 32, SMALL = 1000 * 1000, WORTH_TURNING = 1 << 16, SMALL_TURNED = 1024, LEAST = 64,
+         TILE = 16, LINE = 64, ROOM = 64 << 10, MOST_ADDED = 256 };
   const int64_t k = a.columns, item = p->item, n = c.columns;
+  const bool is_turned = tb == SHMT_BLAS_TRANS;
 
   if (shmt__cpu_level != SHMT_CPU_V4 || shmt__is_complex(p->dtype) || ta == SHMT_BLAS_TRANS || c.rows <= FEW ||
-      (double)c.rows * (double)n * (double)k <= SMALL || (!p->beta_is_zero && n > MOST_ADDED))
+      (!p->beta_is_zero && n > MOST_ADDED))
+    return false;
+  /* Those that the library takes for small already. */
+  if ((double)c.rows * (double)n * (double)k <= (is_turned ? WORTH_TURNING : SMALL) ||
+      (is_turned && c.rows * n <= SMALL_TURNED))
     return false;
   const int64_t fit = ROOM / (k * item) / TILE * TILE, columns = n < fit ? n : fit;
-  const bool is_packed =
-      tb == SHMT_BLAS_TRANS || ldb != columns || ldb * item % LINE != 0 || (uintptr_t)b.data % LINE != 0;
+  const bool is_packed = is_turned || ldb != columns || ldb * item % LINE != 0 || (uintptr_t)b.data % LINE != 0;
   const int64_t rows = columns > 0 ? SMALL / (columns * k) / TILE * TILE : 0;
   if (columns < (n < LEAST ? n : LEAST) || rows < TILE || (is_packed && c.rows < LEAST)) return false;
   _Alignas(64) char room[ROOM];
@@ -171,7 +176,7 @@ static bool run_pieces(const product* p, int ta, int tb, shmt__matrix a, int64_t
     some = n - j < columns ? n - j : columns;
     shmt__matrix part = columns_of(b, j, j + some, item);
     if (is_packed) {
-      if (tb == SHMT_BLAS_TRANS)
+      if (is_turned)
         shmt__move_transposed(room, some * item, part.data, ldb * item, k, some, item);
       else
         shmt__move_rows(room, some * item, part.data, ldb * item, k, some * item);

@@ -73,7 +73,9 @@ _LYING = {
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("sizes", [(70, 33, 1000), (300, 64, 530), (129, 200, 65), (2000, 300, 3)])
+@pytest.mark.parametrize(
+    "sizes", [(70, 33, 1000), (300, 64, 530), (129, 200, 65), (2000, 300, 3), (64, 40, 64)]
+)
 @pytest.mark.parametrize("lying", _LYING)
 def test_products_of_many_rows_are_made_in_pieces(
     threads: int, dtype: str, sizes: tuple[int, int, int], lying: str
