@@ -329,6 +329,8 @@ shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tens
   SHMT_TRY(check_dtype(&p, input->dtype));
   const shmt_ints result_sizes = {sizes, input->n_dims};
   const shmt_device device = shmt__common_device(input, weight, bias);
+  SHMT_REQUIRE(input->numel > 0 || input->sizes[0] == 0 || input->sizes[1] == 0, SHMT_E_RUNTIME, "Only zero batch or zero "
+               "channel inputs are supported, but got input shape: %s", SHMT_SHAPE_TEXT(input));
   if (device == SHMT_META) return empty(result_sizes, input->dtype, device, out);
   if (weight->numel == 0 || input->numel == 0) return only_bias(result_sizes, input->dtype, bias, out);
   const shmt_ints input_sizes = shmt__tensor_sizes(input);

@@ -128,9 +128,22 @@ static shmt_status fill_constant(const filling* p, shmt_tensor* self, shmt_tenso
   return to->numel > 0 ? shmt__tensor_copy(to, from) : SHMT_OK;
 }
 
+/* A copy of what the pads, none of which is positive, leave: its strides are in the order of self's. */
+static shmt_status copy_cut(shmt_tensor* self, shmt_ints pad, const int64_t* sizes, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) part = shmt__tensor_ref(self);
+
+  for (int64_t i = 0; i < pad.len / 2; i++) {
+    SHMT_AUTO(shmt_tensor) whole = SHMT_TAKE(part);
+    const int d = self->n_dims - 1 - (int)i;
+    SHMT_TRY(shmt_op_narrow(whole, d, -pad.data[2 * i], sizes[d], &part));
+  }
+  return shmt_op_clone(part, SHMT_MEMORY_FORMAT_NONE, out);
+}
+
 shmt_status shmt__constant_pad_nd(shmt_tensor* self, shmt_ints pad, shmt_scalar value, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
+  bool grows = false;
 
   SHMT_TRY(check_pad(self, pad));
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
@@ -138,10 +151,12 @@ shmt_status shmt__constant_pad_nd(shmt_tensor* self, shmt_ints pad, shmt_scalar 
     const int d = self->n_dims - 1 - (int)i;
     const int64_t before = pad.data[2 * i], after = pad.data[2 * i + 1];
     sizes[d] += before + after;
+    grows = grows || before > 0 || after > 0;
     SHMT_REQUIRE(sizes[d] >= 0, SHMT_E_RUNTIME, "The input size %" PRId64 ", plus negative padding %" PRId64 " and %" PRId64
                  " resulted in a negative output size, which is invalid. Check dimension %d of your input.",
                  self->sizes[d], before, after, d);
   }
+  if (!grows) return copy_cut(self, pad, sizes, out);
   const shmt_memory_format format = shmt__tensor_suggest_format(self);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &result));
   if (!shmt__tensor_is_meta(self) && result->numel > 0) {
@@ -297,6 +312,9 @@ shmt_status shmt__pad_own(shmt_tensor* self, shmt_ints pad, const char* mode, sh
   SHMT_TRY(check_pad(self, pad));
   SHMT_REQUIRE(pad.len <= 2 * SHMT_PICK_DIMS, SHMT_E_RUNTIME, "_pad_own(): more than %d dims", SHMT_PICK_DIMS);
   if (pad.len == 0) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
+  for (int d = self->n_dims == pad.len / 2 + 2 ? 1 : 0; m != CIRCULAR && d < self->n_dims; d++)
+    SHMT_REQUIRE(self->sizes[d] > 0, SHMT_E_RUNTIME, "Expected a tensor with possibly 0 batch size and other non-zero "
+                 "dimensions for input, but got: %s", SHMT_SHAPE_TEXT(self));
   shmt_status status = make_picks(m, shmt__tensor_sizes(self), pad, picks);
   if (status == SHMT_OK && are_few(self, pad) && !shmt__tensor_is_meta(self))
     status = pad_borders(m, self, pad, out);

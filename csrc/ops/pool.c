@@ -85,6 +85,9 @@ static shmt_status find_shape(const params* p, const shmt_tensor* self, shmt__po
     SHMT_REQUIRE(s->padding[k] <= ((s->kernel[k] - 1) * s->dilation[k] + 1) / 2, SHMT_E_RUNTIME,
                  "pad should be at most half of effective kernel size, but got pad=%" PRId64 ", kernel_size=%" PRId64
                  " and dilation=%" PRId64, s->padding[k], s->kernel[k], s->dilation[k]);
+    SHMT_REQUIRE(s->padding[k] <= s->kernel[k] / 2, SHMT_E_RUNTIME,
+                 "pad should be smaller than or equal to half of kernel size, but got pad=%" PRId64
+                 " and kernel_size=%" PRId64, s->padding[k], s->kernel[k]);
   }
   SHMT_TRY(check_input(p->name, p->n, self));
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
@@ -404,12 +407,21 @@ static shmt_status adaptive_shape(const char* name, int n, shmt_ints input, shmt
   return SHMT_OK;
 }
 
+/* Are there channels, and elements in each, but for a batch of nothing? */
+static shmt_status check_channels(const char* name, const shmt_tensor* self) {
+  for (int d = 1; d < self->n_dims; d++)
+    SHMT_REQUIRE(self->sizes[d] > 0, SHMT_E_RUNTIME, "%s(): Expected input to have non-zero size for non-batch "
+                 "dimensions, but input has sizes %s with dimension %d being empty", name, SHMT_SHAPE_TEXT(self), d);
+  return SHMT_OK;
+}
+
 #define ADAPTIVE(N)                                                                                                \
   shmt_status shmt__adaptive_avg_pool##N##d(shmt_tensor* self, shmt_ints output_size, shmt_tensor** out) {         \
     shmt__pool_shape s;                                                                                            \
     int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
     SHMT_TRY(adaptive_shape("adaptive_avg_pool" #N "d", N, shmt__tensor_sizes(self), output_size, &s, sizes));     \
     if (is_mean(self, &s)) return mean_of_planes(self, N, out);                                                    \
+    if (N == 3) SHMT_TRY(check_channels("adaptive_avg_pool3d", self));                                             \
     return average("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool, &s, sizes, self, out);              \
   }                                                                                                                \
   shmt_status shmt__adaptive_avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor** out) {      \
@@ -429,6 +441,7 @@ static shmt_status adaptive_shape(const char* name, int n, shmt_ints input, shmt
     shmt__pool_shape s;                                                                                            \
     int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
     SHMT_TRY(adaptive_shape(p.name, N, shmt__tensor_sizes(self), output_size, &s, sizes));                         \
+    SHMT_TRY(check_channels(p.name, self));                                                                        \
     return max_pool(&p, SHMT_LOOP_adaptive_max_pool, &s, sizes, self, out, indices);                               \
   }
 ADAPTIVE(1)

@@ -164,6 +164,18 @@ _Z = st.zeros
         ),
         (lambda: st.max_pool2d(_Z(1, 1, 2, 2), 3), "Output size is too small"),
         (
+            lambda: st.max_pool2d(_Z(1, 1, 9, 9), 3, 1, 2, 2),
+            "smaller than or equal to half of kernel size, but got pad=2 and kernel_size=3",
+        ),
+        (
+            lambda: st.adaptive_max_pool1d(_Z(2, 0, 7), 2),
+            "non-zero size for non-batch dimensions, but input has sizes [2, 0, 7]",
+        ),
+        (
+            lambda: st.conv2d(_Z(2, 4, 7, 0), _Z(6, 4, 3, 2), padding=1),
+            "zero batch or zero channel inputs are supported, but got input shape: [2, 4, 7, 0]",
+        ),
+        (
             lambda: st.max_pool2d(_Z(1, 1, 4, 4), 2, padding=2),
             "pad should be at most half of effective kernel size, but got pad=2, kernel_size=2",
         ),
@@ -174,6 +186,27 @@ def test_impossible_geometry_is_named(call: object, message: str) -> None:
     with pytest.raises(RuntimeError) as caught:
         call()  # type: ignore[operator]
     assert message in str(caught.value)
+
+
+def test_a_pad_that_only_cuts_keeps_the_order_of_strides() -> None:
+    turned = st.arange(12.0).reshape(3, 4).t()
+    for pad, stride in (((0, 0), (1, 4)), ((-1, 0), (1, 4)), ((0, 0, -1, -1), (1, 2))):
+        cut = nnf.pad(turned, pad)
+        assert cut.stride() == stride
+        assert cut.data_ptr() != turned.data_ptr()
+        assert st.equal(cut, nnf.pad(turned.contiguous(), pad))
+    x = st.ones(3, 4, dtype=st.float64, requires_grad=True)
+    nnf.pad(x, (-1, -1)).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[0, 1, 1, 0]] * 3
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+def test_borders_of_no_channels_are_refused(mode: str) -> None:
+    assert nnf.pad(_Z(0, 2, 4), (1, 1), mode=mode).shape == (0, 2, 6)
+    for shape in ((2, 0, 4), (0, 4), (0, 3, 3, 4)):
+        with pytest.raises(RuntimeError, match="0 batch size and other non-zero dimensions"):
+            nnf.pad(_Z(*shape), (1, 1) * (1 + (len(shape) == 4) * 2), mode=mode)
 
 
 def test_convolution_of_one_element_that_looks_like_many() -> None:
