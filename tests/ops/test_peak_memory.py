@@ -123,7 +123,8 @@ def test_batch_norm_of_odd_images(
 
     def call(a: shmtensor.Tensor, g: shmtensor.Tensor) -> tuple[shmtensor.Tensor, ...]:
         leaf = a.detach().requires_grad_()
-        result = F.batch_norm(leaf, stats * 0, stats * 2, stats, stats, training)
+        unit = stats.to(a.dtype)
+        result = F.batch_norm(leaf, unit * 0, unit * 2, unit, unit, training)
         return result, shmtensor.autograd.grad(result, leaf, g)[0]
 
     other = ODD["crossed"](grad)
