@@ -177,6 +177,10 @@ def _copy_into_self(call: str, op: Operator, model: Model) -> str:
         "  SHMT_AUTO(shmt_tensor) result0 = 0;\n"
         f"  SHMT_TRY(shmt__before_inplace(ks, {self_name}, &before));\n"
         f"  SHMT_TRY({call.replace('@OUTS@', '&result0')});\n"
+        f"  SHMT_REQUIRE(shmt__can_cast(result0->dtype, {self_name}->dtype), SHMT_E_RUNTIME,\n"
+        '               "result type %s can\'t be cast to the desired output type %s",\n'
+        "               shmt__dtype_title(result0->dtype), "
+        f"shmt__dtype_title({self_name}->dtype));\n"
         f"  return {copy.caller}({', '.join(values)});\n"
     )
 

@@ -267,6 +267,7 @@ static shmt_status extreme_with_index(const char* name, int row, shmt_tensor* se
 
   SHMT_TRY(shmt__dims_mask((shmt_ints){&dim, 1}, self->n_dims, &mask));
   SHMT_TRY(check_extreme(name, self, mask, true, SHMT_E_INDEX));
+  SHMT_TRY(shmt__check_out_dtype(*indices, SHMT_INT64));
   const shmt__reduction r = {.name = name,
                              .row = row,
                              .mask = mask,

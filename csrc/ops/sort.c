@@ -108,6 +108,12 @@ static shmt_status check_sortable(const char* what, const shmt_tensor* self) {
   return SHMT_OK;
 }
 
+/* Tensors that values and indices are to be written into (NULL: new ones) have their dtypes. */
+static shmt_status check_given(const shmt_tensor* self, const shmt_tensor* values, const shmt_tensor* indices) {
+  SHMT_TRY(shmt__check_out_dtype(values, self->dtype));
+  return shmt__check_out_dtype(indices, SHMT_INT64);
+}
+
 /* Deliver one result; of a 0-d tensor, a line of one element. */
 static shmt_status deliver(const char* name, shmt_tensor* t, int n_dims, shmt_tensor** out) {
   if (n_dims == 0) SHMT_TRY(shmt__tensor_set_geometry(t, SHMT_INTS_EMPTY, SHMT_INTS_EMPTY, t->offset));
@@ -127,6 +133,7 @@ shmt_status shmt__sort_stable(shmt_tensor* self, shmt_opt_bool stable, int64_t d
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_REQUIRE(!shmt__is_complex(self->dtype), SHMT_E_RUNTIME, " Sort does not support complex dtypes on CPU");
   SHMT_TRY(check_sortable("sort", self));
+  SHMT_TRY(check_given(self, *values, *indices));
   SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
   SHMT_TRY(order_lines(line, dim, descending, line->sizes[dim], true, &v, &i));
   SHMT_TRY(deliver("sort", v, self->n_dims, values));
@@ -160,6 +167,7 @@ shmt_status shmt__topk(shmt_tensor* self, int64_t k, int64_t dim, bool largest, 
   SHMT_REQUIRE(k >= 0 && k <= (self->n_dims ? self->sizes[dim] : 1), SHMT_E_RUNTIME, "selected index k out of range");
   SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_RUNTIME, "topk does not support bool dtypes on CPU");
   SHMT_REQUIRE_LOOP(SHMT_LOOP_topk, self->dtype, "topk_cpu");
+  SHMT_TRY(check_given(self, *values, *indices));
   SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
   SHMT_TRY(order_lines(line, dim, largest, k, false, &v, &i));
   const int n_dims = self->n_dims == 0 && k == 0 ? 1 : self->n_dims;
@@ -196,6 +204,7 @@ static shmt_status order_statistic(choice what, shmt_tensor* self, int64_t dim, 
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) i = NULL;
 
+  SHMT_TRY(check_given(self, *values, *indices));
   SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
   SHMT_TRY(empty_results(line, dim, 1, false, &v, &i));
   if (!shmt__tensor_is_meta(self) && v->numel > 0) {

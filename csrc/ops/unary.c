@@ -8,6 +8,7 @@
 #include "ops/formula.h"
 #include "iter/copy.h"
 #include "ops/names.h"
+#include "ops/outputs.h"
 #include "ops/pointwise.h"
 
 #include <math.h>
@@ -96,6 +97,7 @@ shmt_status shmt__frexp(shmt_tensor* self, shmt_tensor** mantissa, shmt_tensor**
 
   SHMT_REQUIRE(shmt__dtype_kind[self->dtype] == SHMT_KIND_FLOATING, SHMT_E_RUNTIME,
                "torch.frexp() only supports floating-point dtypes");
+  SHMT_TRY(shmt__check_out_dtype(*exponent, SHMT_INT32));
   shmt__iter_init(&it, p.name);
   shmt__iter_output(&it, mantissa, self->dtype);
   shmt__iter_output(&it, exponent, SHMT_INT32);

@@ -133,3 +133,29 @@ def test_a_tuple_of_positions_takes_no_out() -> None:
     places: Any = (T.empty(0, dtype=T.int64),)
     with pytest.raises(TypeError, match="must be Tensor, not tuple"):
         T.nonzero(T.ones(2), as_tuple=True, out=places)
+
+
+def test_indices_are_written_into_their_own_dtype_only() -> None:
+    x, wrong = T.ones(2, 2), T.empty(0)
+    calls = (
+        lambda out: T.sort(x, 1, out=out),
+        lambda out: T.topk(x, 1, out=out),
+        lambda out: T.kthvalue(x, 1, out=out),
+        lambda out: T.median(x, 1, out=out),
+        lambda out: T.nanmedian(x, 1, out=out),
+        lambda out: T.mode(x, 1, out=out),
+        lambda out: T.max(x, 1, out=out),
+        lambda out: T.min(x, 1, out=out),
+        lambda out: T.frexp(x, out=out),
+    )
+    for call in calls:
+        for given in ((wrong, wrong.clone()), (wrong.double(), wrong.long())):
+            with pytest.raises(RuntimeError, match="Expected out tensor to have dtype"):
+                call(given)
+    assert T.median(x, 1, out=(T.empty(0), wrong.long())).indices.tolist() == [0, 0]
+
+
+def test_composites_in_place_do_not_cast_to_integers() -> None:
+    for call in (lambda x: x.ldexp_(T.ones(2)), lambda x: x.mvlgamma_(1)):
+        with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired"):
+            call(T.ones(2, dtype=T.int32))
