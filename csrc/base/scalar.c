@@ -91,7 +91,8 @@ static bool fits_integer(shmt_scalar s, shmt_dtype dtype) {
     return is_signed ? s.v.i >= -(int64_t)highest - 1 : (uint64_t)0 - (uint64_t)s.v.i <= highest;
   }
   double d = shmt__scalar_to_double(s), above = ldexp(1.0, bits);
-  return is_signed ? d >= -above && d < above : d > -above && d < above;
+  /* What would be rounded to fit does not. The last: 64 bits have no highest number in double. */
+  return d >= (is_signed ? -above : 0) && d <= (double)highest && d < above;
 }
 
 /* The largest finite number of a floating dtype of 16 or 32 bits. */

@@ -68,6 +68,12 @@ static shmt_status masked_fill(shmt_tensor* self, shmt_tensor* mask, shmt_tensor
   SHMT_REQUIRE(mask->dtype == SHMT_BOOL, SHMT_E_RUNTIME,
                "masked_fill_ only supports boolean masks, but got mask with dtype %s",
                shmt__dtype_name[mask->dtype]);
+  if (!*out) { /* contiguous, whatever the layout of self and mask */
+    int64_t sizes[SHMT_MAX_DIMS], n;
+    SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(mask), sizes, &n));
+    SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, self->dtype, shmt__common_device(self, mask, NULL),
+                                SHMT_CONTIGUOUS_FORMAT, out));
+  }
   return choose("masked_fill", mask, value, self, out);
 }
 

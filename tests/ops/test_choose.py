@@ -292,3 +292,30 @@ def test_clamp_and_where_gradients_go_where_the_value_came_from() -> None:
     shmtensor.where(shmtensor.tensor([True, False]), a, b).sum().backward()
     assert a.grad.tolist() == [1.0, 0.0]
     assert b.grad.tolist() == [0.0, 1.0]
+
+
+def test_masked_fill_is_contiguous() -> None:
+    x = shmtensor.arange(6).reshape(2, 3).t()
+    mask = shmtensor.tensor([[True, False], [False, False], [False, True]])
+    for m in (mask, mask.t().contiguous().t(), mask[:, :1]):
+        got = x.masked_fill(m, 9)
+        assert got.is_contiguous()
+        assert got.tolist() == [
+            [9 if m.expand(3, 2)[i, j] else x[i, j] for j in (0, 1)] for i in range(3)
+        ]
+    assert x.masked_fill_(mask, 9).stride() == (1, 3)
+
+
+def test_fractions_do_not_wrap() -> None:
+    for dtype, number in (
+        (shmtensor.uint8, -0.5),
+        (shmtensor.uint8, -1.0),
+        (shmtensor.uint8, 255.5),
+        (shmtensor.int8, 127.5),
+        (shmtensor.int8, -128.5),
+    ):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            shmtensor.full((2,), number, dtype=dtype)
+    assert shmtensor.full((1,), -1, dtype=shmtensor.uint8).tolist() == [255]
+    assert shmtensor.full((1,), 255.0, dtype=shmtensor.uint8).tolist() == [255]
+    assert shmtensor.full((1,), -128.0, dtype=shmtensor.int8).tolist() == [-128]
