@@ -125,21 +125,14 @@ void SHMT_LOOP(distance)(char* const* data, const int64_t* strides, int64_t n, c
 
 /* --- gradients ---------------------------------------------------------------------------------- */
 
-/* The derivative of a distance of norm 1, 2 or 3 by the difference d. Where it is 0 there is none. */
+/* The derivative of a distance of norm 1, 2 or 3 by the difference d. Where it is 0 there is none. Differences that are
+ * all the largest have it each, as in torch. */
 INLINE T FN(slope)(T d, T distance, const int norm) {
   const T sign = (T)((d > 0) - (d < 0));
 
   if (norm == 1) return d != d ? d : sign;
   if (norm == 2) return distance == 0 ? 0 : d / distance;
   return (d < 0 ? -d : d) == distance ? sign : 0;
-}
-
-/* Of the norm's largest difference those that are as large share the gradient. */
-INLINE T FN(shared)(T grad, const T* x, const T* y, int64_t n, T distance) {
-  int64_t ties = 0;
-
-  for (int64_t m = 0; m < n; m++) ties += (x[m] - y[m] < 0 ? y[m] - x[m] : x[m] - y[m]) == distance;
-  return grad / (T)ties;
 }
 
 /* The element of number j among those that lie step apart, each time shrink fewer. */
@@ -158,8 +151,7 @@ static void FN(slopes_of_row)(const shmt__distance_slopes* s, T* to, const T* x,
       T part[COLUMNS] = {0};
       for (int64_t j = from; j < stop; j++) {
         const T distance = distances[FN(place)(j, s->distance_step, s->distance_shrink)], *y = others + j * s->length;
-        T grad = grads[FN(place)(j, s->grad_step, s->grad_shrink)];
-        if (norm == 3) grad = FN(shared)(grad, x, y, s->length, distance);
+        const T grad = grads[FN(place)(j, s->grad_step, s->grad_shrink)];
         for (int64_t m = 0; m < n; m++) part[m] += grad * FN(slope)(x[begin + m] - y[begin + m], distance, norm);
       }
       for (int64_t m = 0; m < n; m++) sum[m] += (double)part[m];

@@ -217,6 +217,27 @@ shmt_status shmt__cdist_forward(shmt_tensor* x1, shmt_tensor* x2, double p, shmt
 
 /* --- gradients of distances ----------------------------------------------------------------- */
 
+shmt_status shmt__difference_slopes(shmt_tensor* grad, shmt_tensor* differences, double p, shmt_tensor* norms,
+                                    shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) sizes = NULL;
+  SHMT_AUTO(shmt_tensor) largest = NULL;
+  SHMT_AUTO(shmt_tensor) is_less = NULL;
+  SHMT_AUTO(shmt_tensor) signs = NULL;
+  SHMT_AUTO(shmt_tensor) each = NULL;
+  SHMT_AUTO(shmt_tensor) slopes = NULL;
+
+  if (!isinf(p))
+    return shmt_op__vector_norm_backward(grad, differences, norms, shmt__scalar_float(p), SHMT_INTS(-1), false, out);
+  /* All that are the largest have it, whereas those of a norm share it. */
+  SHMT_TRY(shmt_op_abs(differences, &sizes));
+  SHMT_TRY(shmt_op_unsqueeze(norms, -1, &largest));
+  SHMT_TRY(shmt_op_ne_Tensor(sizes, largest, &is_less));
+  SHMT_TRY(shmt_op_sgn(differences, &signs));
+  SHMT_TRY(shmt_op_unsqueeze(grad, -1, &each));
+  SHMT_TRY(shmt_op_mul_Tensor(signs, each, &slopes));
+  return shmt_op_masked_fill_Scalar(slopes, is_less, shmt__scalar_int(0), out);
+}
+
 /* With the differences of all pairs: (..., P, M) and (..., R, M), of the batch dims of grad. */
 static shmt_status backward_of_all(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* cdist,
                                    shmt_tensor** grad1, shmt_tensor** grad2) {
@@ -229,8 +250,7 @@ static shmt_status backward_of_all(shmt_tensor* grad, shmt_tensor* x1, shmt_tens
   SHMT_TRY(shmt_op_unsqueeze(x1, -2, &left));
   SHMT_TRY(shmt_op_unsqueeze(x2, -3, &right));
   SHMT_TRY(shmt_op_sub_Tensor(left, right, shmt__scalar_int(1), &differences));
-  SHMT_TRY(shmt_op__vector_norm_backward(grad, differences, cdist, shmt__scalar_float(p), SHMT_INTS(-1), false,
-                                         &slopes));
+  SHMT_TRY(shmt_op__difference_slopes(grad, differences, p, cdist, &slopes));
   SHMT_TRY(shmt_op_sum_dim_IntList(slopes, SHMT_INTS(-2), false, SHMT_DTYPE_NONE, grad1));
   SHMT_TRY(shmt_op_sum_dim_IntList(slopes, SHMT_INTS(-3), false, SHMT_DTYPE_NONE, &sum));
   return shmt_op_neg(sum, grad2);

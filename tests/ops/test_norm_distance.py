@@ -136,3 +136,18 @@ def test_number_is_no_first_operand_where_torch_has_none() -> None:
             function(2, x)
     assert st.remainder(5, x * 3).tolist() == [2, 2]
     assert st.pow(2, x).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_differences_that_are_all_the_largest_have_the_slope_each(is_recorded: bool) -> None:
+    """As in torch, where the elements of a norm share it."""
+    a = st.tensor([[0.0, 0.0], [1.0, 1.0]], requires_grad=True)
+    b = st.tensor([[1.0, 1.0], [3.0, 5.0]], requires_grad=True)
+    total = st.cdist(a, b, math.inf).sum()
+    for_a, for_b = st.autograd.grad(total, (a, b), create_graph=is_recorded)
+    assert for_a.tolist() == [[-1.0, -2.0], [0.0, -1.0]]
+    assert for_b.tolist() == [[1.0, 1.0], [0.0, 2.0]]
+    (pairs,) = st.autograd.grad(
+        st.nn.functional.pdist(a, math.inf).sum(), a, create_graph=is_recorded
+    )
+    assert pairs.tolist() == [[-1.0, -1.0], [1.0, 1.0]]
