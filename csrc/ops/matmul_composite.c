@@ -127,14 +127,14 @@ shmt_status shmt__addr(shmt_tensor* self, shmt_tensor* vec1, shmt_tensor* vec2, 
   SHMT_TRY(shmt_op_expand(scaled, SHMT_INTS(vec1->sizes[0], vec2->sizes[0]), false, &whole));
   SHMT_TRY(shmt_op_reshape(same, SHMT_INTS(same->sizes[0], 1), &column));
   shmt__scalar_to_complex(beta, z);
-  if (z[0] != 0 || z[1] != 0) {
-    if (common != SHMT_BOOL) return shmt_op_addcmul(whole, column, vec2, alpha, out);
-    SHMT_TRY(shmt_op_mul_Tensor(column, vec2, &product));
-    if (!shmt__scalar_to_bool(alpha)) SHMT_TRY(shmt_op_zero_(product));
-    return shmt_op_logical_or(product, whole, out);
-  }
+  const bool adds = z[0] != 0 || z[1] != 0;
+  /* One pass, whose result lies as self does; two are faster where that is row after row. */
+  if (adds && common != SHMT_BOOL && !shmt__tensor_is_contiguous(scaled))
+    return shmt_op_addcmul(whole, column, vec2, alpha, out);
   SHMT_TRY(shmt_op_mul_Tensor(column, vec2, &product));
-  if (!is_one(alpha)) SHMT_TRY(shmt_op_mul__Scalar(product, alpha));
+  if (common == SHMT_BOOL && !shmt__scalar_to_bool(alpha)) SHMT_TRY(shmt_op_zero_(product));
+  if (common != SHMT_BOOL && !is_one(alpha)) SHMT_TRY(shmt_op_mul__Scalar(product, alpha));
+  if (adds) SHMT_TRY(shmt_op_add__Tensor(product, whole, shmt__scalar_int(1)));
   *out = SHMT_TAKE(product);
   return SHMT_OK;
 }
