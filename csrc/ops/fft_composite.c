@@ -22,13 +22,17 @@ static shmt_status norm_code(const char* norm, bool is_forward, int64_t* out) {
   return SHMT_OK;
 }
 
+static shmt_status check_supported(const shmt_tensor* self) {
+  SHMT_REQUIRE(!shmt__is_half(self->dtype), SHMT_E_RUNTIME, "Unsupported dtype %s", shmt__dtype_title(self->dtype));
+  return SHMT_OK;
+}
+
 /* Integers become the default dtype; complex when `to_complex`. */
 static shmt_status promote(shmt_tensor* self, bool to_complex, shmt_tensor** out) {
   shmt_dtype dtype = self->dtype;
 
   if (!shmt__is_floating(dtype) && !shmt__is_complex(dtype)) dtype = shmt__default_dtype();
   if (to_complex && !shmt__is_complex(dtype)) dtype = shmt__dtype_size[dtype] == 8 ? SHMT_COMPLEX128 : SHMT_COMPLEX64;
-  SHMT_REQUIRE(!shmt__is_half(self->dtype), SHMT_E_RUNTIME, "Unsupported dtype %s", shmt__dtype_title(self->dtype));
   if (dtype == self->dtype) {
     *out = shmt__tensor_ref(self);
     return SHMT_OK;
@@ -116,9 +120,10 @@ static shmt_status complex_transform(shmt_tensor* self, shmt_ints s, shmt_ints d
   extent e;
   int64_t code = 0;
 
-  SHMT_TRY(promote(self, true, &x));
+  SHMT_TRY(check_supported(self));
   SHMT_TRY(find_extent(self, s, dim, &e));
   SHMT_TRY(norm_code(norm, is_forward, &code));
+  SHMT_TRY(promote(self, true, &x));
   if (e.n == 0 && x == self) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
   if (e.n == 0) {
     *out = SHMT_TAKE(x);
@@ -142,10 +147,11 @@ static shmt_status real_transform(const char* name, shmt_tensor* self, shmt_ints
   int64_t code = 0;
 
   SHMT_TRY(require_real(name, self));
-  SHMT_TRY(promote(self, false, &x));
+  SHMT_TRY(check_supported(self));
   SHMT_TRY(find_extent(self, s, dim, &e));
   SHMT_REQUIRE(e.n > 0, SHMT_E_RUNTIME, "%s must transform at least one axis", name);
   SHMT_TRY(norm_code(norm, is_forward, &code));
+  SHMT_TRY(promote(self, false, &x));
   SHMT_TRY(resize(x, e.dims, e.sizes, e.n, &sized));
   if (is_forward) return shmt_op__fft_r2c(sized, (shmt_ints){e.dims, e.n}, code, is_half, out);
   /* Backwards along the last dim, then the others. */
@@ -174,9 +180,10 @@ static shmt_status transform_to_real(shmt_tensor* self, shmt_ints s, shmt_ints d
   extent e;
   int64_t code = 0, points = 0;
 
-  SHMT_TRY(promote(self, true, &x));
+  SHMT_TRY(check_supported(self));
   SHMT_TRY(find_real_extent(self, s, dim, &e, &points));
   SHMT_TRY(norm_code(norm, is_forward, &code));
+  SHMT_TRY(promote(self, true, &x));
   SHMT_TRY(resize(x, e.dims, e.sizes, e.n, &sized));
   if (!is_forward) return shmt_op__fft_c2r(sized, (shmt_ints){e.dims, e.n}, code, points, out);
   /* Lazily, so that the gradient's conjugate takes no memory. */
