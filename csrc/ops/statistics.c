@@ -1,4 +1,5 @@
 /* ops/statistics.c -- quantiles, covariances, norms of slices. */
+#include "api/autograd.h"
 #include "base/scalar.h"
 #include "base/warn.h"
 #include "generated/impls.h"
@@ -344,6 +345,7 @@ shmt_status shmt__nanmean(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_d
 shmt_status shmt__renorm(shmt_tensor* self, shmt_scalar p, int64_t dim, shmt_scalar maxnorm,
                          shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) norm = NULL;
+  SHMT_AUTO(shmt_tensor) scale = NULL;
   SHMT_AUTO(shmt_tensor) scaled = NULL;
   int64_t others[SHMT_MAX_DIMS], n = 0;
 
@@ -360,8 +362,15 @@ shmt_status shmt__renorm(shmt_tensor* self, shmt_scalar p, int64_t dim, shmt_sca
   for (int d = 0; d < self->n_dims; d++)
     if (d != dim) others[n++] = d;
   SHMT_TRY(shmt_op_linalg_vector_norm(self, p, (shmt_ints){others, n}, true, SHMT_DTYPE_NONE, &norm));
-  SHMT_TRY(shmt_op__renorm_by(self, norm, maxnorm, &scaled));
-  return shmt_op_contiguous(scaled, SHMT_CONTIGUOUS_FORMAT, out);
+  SHMT_TRY(shmt_op__renorm_scale(norm, maxnorm, &scale));
+  if (shmt_grad_enabled() && (shmt__tensor_keys(self) & SHMT_KEYBIT_Autograd)) {
+    SHMT_TRY(shmt_op_mul_Tensor(self, scale, &scaled));
+    return shmt_op_contiguous(scaled, SHMT_CONTIGUOUS_FORMAT, out);
+  }
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &scaled));
+  SHMT_TRY(shmt_op_mul_out(self, scale, scaled));
+  *out = SHMT_TAKE(scaled);
+  return SHMT_OK;
 }
 
 shmt_status shmt__renorm_(shmt_tensor* self, shmt_scalar p, int64_t dim, shmt_scalar maxnorm) {

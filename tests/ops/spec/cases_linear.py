@@ -108,7 +108,7 @@ STATISTICS: dict[str, list[Case]] = {
         case(_norm, [fixed([-3, 0, 3]), fixed([-3, -1, 3])]),
         case(_norm, [fixed([-3, 0, 3]), fixed([-3, 3])], weight=pos(4), density=True),
     ],
-    "_renorm_by": [case(_x, pos(3, 1), 2)],
+    "_renorm_scale": [case(pos(3, 1), 2)],
     "corrcoef": [case(_x)],
     "cov": [
         case(_x),

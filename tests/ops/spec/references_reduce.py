@@ -252,11 +252,11 @@ def _edges(a: Any, bins: Any, *, range: Any = None, weight: Any = None, density:
 
 def _renorm(a: Any, p: Any, dim: int, maxnorm: float) -> Any:
     others = [d for d in range(a.ndim) if d != dim]
-    return _renorm_by(a, vector_norm(a, p, others, True), maxnorm)
+    return a * _renorm_scale(vector_norm(a, p, others, True), maxnorm)
 
 
-def _renorm_by(a: Any, norm: Any, maxnorm: float) -> Any:
-    return np.where(norm > maxnorm, a * (maxnorm / (norm + 1e-7)), a)
+def _renorm_scale(norm: Any, maxnorm: float) -> Any:
+    return np.where(norm > maxnorm, maxnorm / (norm + 1e-7), 1)
 
 
 def _segment_reduce(data: Any, reduce: str, *, lengths: Any) -> Any:
@@ -272,7 +272,7 @@ def _cov(a: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = N
 STATISTICS: dict[str, Reference] = {
     "_histogramdd_bin_edges": _edges,
     "_histogramdd_from_bin_tensors": _histogramdd,
-    "_renorm_by": _renorm_by,
+    "_renorm_scale": _renorm_scale,
     "corrcoef": np.corrcoef,
     "cov": _cov,
     "dist": lambda a, b, p=2: vector_norm(a - b, p),
