@@ -215,7 +215,7 @@ POOLING: dict[str, Make] = {
 LENGTHS = (10_000, 1_000_000, 10_000_000)
 #: Arithmetic whose result of ten million elements is below 32 MB, from where on malloc takes memory
 #: from the kernel unless its heap happens to have grown, or that has no new result.
-_RECYCLED = frozenset({"add_", "a > b", "logical_and", "float32 -> bfloat16"})
+_RECYCLED = frozenset({"add_", "a > b", "logical_and", "float32 -> bfloat16", "strided copy"})
 #: Seconds until the threads of NumPy's products, which made the operands, sleep: the time that they
 #: spin is this process's CPU time.
 _SETTLING = 0.2

@@ -50,14 +50,19 @@ static void sort_by_stride(axis* a, int n) {
     }
 }
 
+/* Does a step of hi come after all steps of lo? Products wrap where there are no elements. */
+static bool follows(const axis* lo, const axis* hi) {
+  return shmt__wrap_mul_i64(lo->in, lo->size) == hi->in && shmt__wrap_mul_i64(lo->out[0], lo->size) == hi->out[0] &&
+         shmt__wrap_mul_i64(lo->out[1], lo->size) == hi->out[1] && shmt__wrap_mul_i64(lo->index, lo->size) == hi->index;
+}
+
 static int merge_axes(axis* a, int n) {
   int last = 0;
 
   for (int i = 1; i < n; i++) {
-    const axis *lo = &a[last], *hi = &a[i];
-    if (lo->in * lo->size == hi->in && lo->out[0] * lo->size == hi->out[0] &&
-        lo->out[1] * lo->size == hi->out[1] && lo->index * lo->size == hi->index)
-      a[last].size *= hi->size;
+    const axis* const hi = &a[i];
+    if (follows(&a[last], hi))
+      a[last].size = shmt__wrap_mul_i64(a[last].size, hi->size);
     else
       a[++last] = *hi;
   }
@@ -97,6 +102,7 @@ static void make_plan(plan* p, const shmt_tensor* in, uint64_t mask, shmt_tensor
   p->n_keep = p->n_reduce = 0;
   p->kept = p->reduced = 1;
   add_axes(p, in, mask, outs);
+  if (p->kept == 0) return; /* nothing to walk, and sizes may be beyond counting */
   sort_by_stride(p->keep, p->n_keep);
   if (!ordered) {
     sort_by_stride(p->reduce, p->n_reduce);

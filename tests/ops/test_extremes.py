@@ -172,6 +172,15 @@ def test_half_spectrum_of_a_size_that_has_no_double_is_refused() -> None:
         T.fft.irfftn(T.empty(2**63 - 1, dtype=T.int8, device="meta"))
 
 
+@pytest.mark.parametrize("size", [2**62, 2**63 - 1])
+def test_reductions_of_nothing_that_has_no_size(size: int) -> None:
+    x = T.empty(0, size, dtype=T.int8)
+    assert x.sum(1).shape == (0,)
+    assert x.any(1, keepdim=True).shape == (0, 1)
+    assert T.empty(0, 1, size, dtype=T.int8).amax(1).shape == (0, size)
+    assert T.empty(1, 0, size, dtype=T.int8).sum((1, 2)).tolist() == [0]
+
+
 def test_a_loss_of_an_unknown_reduction_is_not_reduced() -> None:
     loss = T.ops.aten.huber_loss.default(T.ones(3, 4), T.zeros(3, 4), 2**31)
     assert loss.shape == (3, 4)
