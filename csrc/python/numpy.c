@@ -47,8 +47,8 @@ static int format_dtype(const char* f, Py_ssize_t item_bytes, shmt_dtype* out) {
   else if (*f == '>' || *f == '!')
     return item_bytes > 1 ? 0 : -1;
   const char* wanted = f;
-  if (strcmp(f, "l") == 0 || strcmp(f, "n") == 0) wanted = item_bytes == 8 ? "q" : "i";
-  if (strcmp(f, "L") == 0 || strcmp(f, "N") == 0) wanted = item_bytes == 8 ? "Q" : "I";
+  if (strcmp(f, "l") == 0 || strcmp(f, "n") == 0 || strcmp(f, "q") == 0) wanted = item_bytes == 8 ? "l" : "i";
+  if (strcmp(f, "L") == 0 || strcmp(f, "N") == 0 || strcmp(f, "Q") == 0) wanted = item_bytes == 8 ? "L" : "I";
   if (strcmp(f, "c") == 0) wanted = "B";
   for (int d = 0; d < SHMT_N_DTYPES; d++) {
     if (*shmt__dtype_struct[d] && strcmp(shmt__dtype_struct[d], wanted) == 0 &&

@@ -126,6 +126,17 @@ def test_numpy_functions_take_tensors() -> None:
         np.asarray(T.ones(2, requires_grad=True))
 
 
+@pytest.mark.parametrize("name", ["int64", "uint64"])
+def test_integers_of_eight_bytes_have_numpys_type_of_that_name(name: str) -> None:
+    t = T.ones(2, dtype=getattr(T, name))
+    for array in (t.numpy(), np.asarray(t)):
+        assert array.dtype.num == np.dtype(name).num
+        assert array.dtype.type is getattr(np, name)
+    for other in ("longlong", "ulonglong", "int_", "uint", "intc", "uintc"):
+        array = np.ones(2, dtype=other)
+        assert T.from_numpy(array).numpy().dtype == array.dtype
+
+
 def test_array_on_the_left_leaves_the_operator_to_the_tensor() -> None:
     r = np.float32(2) * T.ones(2)
     assert isinstance(r, T.Tensor)
