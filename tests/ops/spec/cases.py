@@ -44,7 +44,7 @@ STEPS = frozenset(
     _pinv_backward _qr_backward _qr_wide_backward _slogdet_backward _svd_backward
     _svdvals_backward _aminmax_backward _correlation _correlation_complex _cov_plain _cov_products
     _cov_products_weighted _cov_weighted _evenly _cdist_backward _pdist_backward _pdist_slopes
-    _multi_margin_backward _multi_margin_slopes _multilabel_margin_backward
+    _difference_slopes _multi_margin_backward _multi_margin_slopes _multilabel_margin_backward
     """.split()
 )
 

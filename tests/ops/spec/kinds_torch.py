@@ -80,7 +80,6 @@ ONLY_TORCH: dict[str, tuple[str, ...]] = {
         ("complex32",),
     ),
     "_neg_view": ("bool", *_INTEGERS, *_WIDE),
-    "col2im": ("bool",),
 }
 
 #: torch is not as exact: a constant of float32, a short series, an overflow of half.

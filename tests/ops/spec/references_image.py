@@ -447,7 +447,8 @@ def _col2im(a: Any, size: Ints, kernel: Ints, dilation: Ints, padding: Ints, str
     n = channels * int(np.prod(size))
     units = np.eye(n).reshape(n, channels, *size)
     columns = _im2col(units, kernel, dilation, padding, stride).reshape(n, -1)
-    return (a.reshape(len(a), -1) @ columns.T).reshape(len(a), channels, *size)
+    sums = (a.reshape(len(a), -1) @ columns.T).reshape(len(a), channels, *size)
+    return sums != 0 if a.dtype == bool else sums
 
 
 def _reflected(x: float, n: int, align: bool) -> float:
