@@ -313,7 +313,7 @@ def measure_group(
         ours, theirs = operands(shmtensor, name, n), operands(torch, name, n)
         time.sleep(_SETTLING)
         for case, make in group.cases.items():
-            title = f"{case} {n}"
+            title = f"{case}, fresh {n}" if group.is_fresh else f"{case} {n}"
             if only not in title:
                 continue
             if group.is_fresh:
