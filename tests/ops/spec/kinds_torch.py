@@ -126,8 +126,8 @@ OUT_OF_RESULTS = frozenset(
 
 OUT = OUT_ROWS_FIRST | OUT_OTHER_REFUSAL | OUT_CASTS | OUT_OF_RESULTS
 
-#: torch resizes self (addbmm_), or refuses what it gives out of place (mvlgamma_).
-IN_PLACE = frozenset(("addbmm", "mvlgamma"))
+#: torch resizes self.
+IN_PLACE = frozenset(("addbmm",))
 
 #: The results differ too (RESULTS); torch divides complex numbers by zeros otherwise (addcdiv),
 #: and has no powers of bools for a floating point number (ldexp).
