@@ -35,9 +35,9 @@ local variables, and the time of an empty call is taken off. *One thread* is CPU
 the process, *two threads* is wall time with `set_num_threads(2)` in both libraries, after a rest
 in which the other side's threads go to sleep and some calls that wake the own ones; *crowded* is
 the mean wall time with two threads, without rests, while one other process a core is busy, but
-for short waits; the other two are taken at real-time priority. *Fresh* results are such that malloc
-has no memory for and takes them from the kernel. A group's figure is the geometric mean of its cases; its goal
-stands beside it. Single cases of a million elements vary by a factor of two.
+for short waits; the other two are taken at real-time priority. *Fresh* results are such that
+malloc has no memory for and takes from the kernel. A group's figure is the geometric mean of its
+cases; its goal stands beside it. Single cases of a million elements vary by a factor of two.
 """
 
 
