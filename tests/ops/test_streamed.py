@@ -6,7 +6,6 @@ every size, and pieces that threads share.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,6 @@ import shmtensor
 
 N = (17 << 20) // 4 + 37
 """Elements of float32 that are just beyond 16 MB, in no round number."""
-
-
-@pytest.fixture(params=[1, 2])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = shmtensor.get_num_threads()
-    shmtensor.set_num_threads(request.param)
-    yield request.param
-    shmtensor.set_num_threads(before)
 
 
 def numbers(*shape: int, dtype: str = "float32") -> Any:
