@@ -5,7 +5,8 @@
  * - Short rows that are whole in both are moved as rows, not by a call each; those as long as a larger element as such.
  * - Where dims that lie dense in the result are others than those that lie dense in the source, both are taken a few
  *   elements at a time: squares that are transposed, so that either side is read and written by vectors and whole lines of
- *   the cache. Several short dims make such a side together: the two of a square of pixels, for example.
+ *   the cache. Several short dims make such a side together: the two of a square of pixels, for example. Large planes of
+ *   two long dims are transposed block by block (iter/transpose.h).
  * - Where the innermost dim is short, runs go along the next one (iter/narrow.h).
  * - Other short runs are moved two dims at a time, the longer of which is the inner one.
  * - Run by run.
@@ -15,6 +16,7 @@
 #include "iter/cursor.h"
 #include "iter/move.h"
 #include "iter/narrow.h"
+#include "iter/transpose.h"
 
 enum {
   GRAIN_BYTES = 1 << 17,   /* below which another thread does not pay */
@@ -191,6 +193,8 @@ void shmt__permute(shmt_iter* it, int64_t item) {
   if (has_rows(it, item) && it->sizes[0] * item < ROW_BYTES) {
     permute_rows(it, it->sizes[0] * item);
   } else if (find_squares(it, item, &q)) {
+    if (q.sides[0].inner == 1 && q.sides[1].inner == 1 && shmt__transpose(it, item, q.sides[0].last, q.sides[1].last))
+      return;
     const int64_t per = q.sides[0].inner * q.sides[0].block * q.sides[1].inner * q.sides[1].block;
     int64_t n = 1;
     for (int d = 0; d < q.blocks.n_dims; d++) n *= q.blocks.sizes[d];

@@ -10,7 +10,7 @@ void shmt__move_streamed(char* dst, const char* src, int64_t nbytes) {
 #if defined(__SSE2__)
   const int64_t head = -(int64_t)(uintptr_t)dst & (SHMT_STAGE_LINE - 1);
 
-  if (nbytes >= 4 * SHMT_STAGE_LINE) {
+  if (nbytes >= head + SHMT_STAGE_LINE) {
     memmove(dst, src, (size_t)head); /* up to a line's begin: only whole lines are streamed */
     dst += head;
     src += head;

@@ -75,6 +75,31 @@ def test_rows_with_gaps_between_them(threads: int) -> None:
     assert whole[:, 1001:].eq(-1).all()
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("rows", [256, 259, 4100])
+def test_transposed_planes(dtype: str, rows: int, threads: int) -> None:
+    columns = (17 << 20) // np.dtype(dtype).itemsize // rows + 1
+    a = numbers(rows, columns, dtype=dtype)
+    t = shmtensor.from_numpy(a)
+    same(t.t().contiguous(), a.T)
+    whole = shmtensor.full((columns + 1, rows + 3), 7, dtype=t.dtype)
+    whole[1:, 2:-1] = t.t()
+    same(whole[1:, 2:-1], a.T)
+    assert whole[0].eq(7).all()
+    assert whole[:, :2].eq(7).all()
+    assert whole[:, -1].eq(7).all()
+
+
+@pytest.mark.parametrize("shape", [(3, 1201, 1303), (2, 67, 200, 173), (5, 300, 3001)])
+def test_transposed_planes_of_more_dims(shape: tuple[int, ...], threads: int) -> None:
+    a = numbers(*shape)
+    t = shmtensor.from_numpy(a)
+    for order in ((0, *range(len(shape))[:0:-1]), (*range(1, len(shape)), 0)):
+        same(t.permute(order).contiguous(), a.transpose(order))
+    t = t.flatten(2)[:, 1:, ::2]
+    same(t.transpose(1, 2).contiguous(), t.numpy().transpose(0, 2, 1))
+
+
 def test_fills_of_views(threads: int) -> None:
     for value in (0.0, 2.5):
         whole, part = inside(N, 3)
