@@ -12,6 +12,7 @@
 
 enum {
   SHORT_PLANE = 128, /* elements; longer planes are better walked one by one */
+  PER_SAMPLE = 16,   /* so are those of few samples: a column's numbers cost more than it has elements */
   COLUMNS = SHMT_MOST_COLUMNS,
 };
 
@@ -21,7 +22,9 @@ typedef struct block {
   int64_t first, n, channel, n_channels;
 } block;
 
-bool shmt__batch_norm_has_columns(const shmt__channels* c) { return c->plane > 0 && c->plane < SHORT_PLANE; }
+bool shmt__batch_norm_has_columns(const shmt__channels* c) {
+  return c->plane > 0 && c->plane < SHORT_PLANE && c->plane / PER_SAMPLE < c->n;
+}
 
 static block block_of(const shmt__channels* c, int64_t channel, int64_t end) {
   const int64_t most = COLUMNS / c->plane, n = end - channel < most ? end - channel : most;

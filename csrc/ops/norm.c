@@ -14,17 +14,39 @@ enum { GRAIN = 16384 };
 /* --- layer ------------------------------------------------------------------------------------ */
 
 typedef struct layer_job {
-  shmt_tensor *x, *out, *weight, *bias, *mean, *rstd, *grad; /* RMS: no mean */
-  int64_t length;
-  double eps;
-  bool uncentred;
+  shmt__norm_rows rows;
+  shmt_tensor* grad;
   double *to_weight, *to_bias;
 } layer_job;
 
+void shmt__norm_short_rows(const shmt__norm_rows* j, int64_t begin, int64_t end) {
+  const int64_t step = j->length * shmt__tensor_item_bytes(j->x);
+  const shmt__short_norm shape = {j->length, j->eps, j->uncentred};
+  shmt_tensor* const stats[2] = {j->mean, j->rstd};
+  double moments[2][SHMT_NORMS_ABREAST];
+
+  for (int64_t r = begin, n; r < end; r += n) {
+    n = end - r < SHMT_NORMS_ABREAST ? end - r : SHMT_NORMS_ABREAST;
+    char* data[6] = {shmt__norm_data(j->out) + r * step, shmt__norm_data(j->x) + r * step, shmt__norm_data(j->weight),
+                     shmt__norm_data(j->bias), (char*)moments[0], (char*)moments[1]};
+    shmt__loops[SHMT_LOOP_short_norm][j->x->dtype](data, NULL, n, &shape);
+    for (int k = 0; k < 2; k++) {
+      if (!stats[k]) continue;
+      const int64_t item = shmt__tensor_item_bytes(stats[k]);
+      shmt__cast_loop(stats[k]->dtype, SHMT_FLOAT64)(shmt__norm_data(stats[k]) + r * item, item, (const char*)moments[k],
+                                                     sizeof(double), n);
+    }
+  }
+}
+
 static void layer_rows(void* ctx, int64_t begin, int64_t end) {
-  const layer_job* j = ctx;
+  const shmt__norm_rows* j = &((const layer_job*)ctx)->rows;
   const int64_t step = j->length * shmt__tensor_item_bytes(j->x);
 
+  if (j->length <= SHMT_SHORT_NORM) {
+    shmt__norm_short_rows(j, begin, end);
+    return;
+  }
   for (int64_t r = begin; r < end; r++) {
     shmt__norm_shape shape = {0};
     char* x = shmt__norm_data(j->x) + r * step;
@@ -109,8 +131,8 @@ static shmt_status layer_forward(const char* name, shmt_tensor* input, shmt_ints
     SHMT_TRY(shmt__norm_dense(input, input->dtype, &x));
     SHMT_TRY(shmt__norm_dense(weight, input->dtype, &w));
     SHMT_TRY(shmt__norm_dense(bias, input->dtype, &b));
-    layer_job j = {.x = x, .out = result, .weight = w, .bias = b, .mean = means, .rstd = scales, .length = length,
-                   .eps = eps, .uncentred = !mean};
+    layer_job j = {.rows = {.x = x, .out = result, .weight = w, .bias = b, .mean = means, .rstd = scales,
+                            .length = length, .eps = eps, .uncentred = !mean}};
     shmt__parallel_for(rows, GRAIN / length + 1, layer_rows, &j);
   }
   *out = SHMT_TAKE(result);
@@ -136,7 +158,8 @@ shmt_status shmt__fused_rms_norm(shmt_tensor* input, shmt_ints normalized_shape,
 }
 
 static void layer_backward_rows(void* ctx, int64_t begin, int64_t end) {
-  const layer_job* j = ctx;
+  const layer_job* job = ctx;
+  const shmt__norm_rows* j = &job->rows;
   const int64_t step = j->length * shmt__tensor_item_bytes(j->x);
 
   for (int64_t r = begin; r < end; r++) {
@@ -144,10 +167,10 @@ static void layer_backward_rows(void* ctx, int64_t begin, int64_t end) {
                                     .uncentred = !j->mean};
     char* data[6] = {j->out ? shmt__norm_data(j->out) + r * step : NULL,
                      shmt__norm_data(j->x) + r * step,
-                     shmt__norm_data(j->grad) + r * step,
+                     shmt__norm_data(job->grad) + r * step,
                      shmt__norm_data(j->weight),
-                     (char*)j->to_weight,
-                     (char*)j->to_bias};
+                     (char*)job->to_weight,
+                     (char*)job->to_bias};
     shmt__loops[SHMT_LOOP_row_norm_backward][j->x->dtype](data, NULL, j->length, &shape);
   }
 }
@@ -180,11 +203,11 @@ static shmt_status layer_backward(shmt_tensor* grad, shmt_tensor* input, shmt_te
   SHMT_TRY(shmt__norm_dense(rstd, rstd->dtype, &s));
   if (wants_input)
     SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(input), input->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
-  layer_job j = {.x = x, .grad = g, .weight = w, .mean = m, .rstd = s, .length = length, .out = result};
+  layer_job j = {.grad = g, .rows = {.x = x, .weight = w, .mean = m, .rstd = s, .length = length, .out = result}};
   /* Rows' own gradients are independent; the sums over rows are not. */
   if (wants_input && rows > 0 && length > 0)
     shmt__parallel_for(rows, GRAIN / length + 1, layer_backward_rows, &j);
-  j.out = NULL;
+  j.rows.out = NULL;
   j.to_weight = wants_weight ? sums : NULL;
   j.to_bias = wants_bias ? sums + length : NULL;
   if ((wants_weight || wants_bias) && length > 0) layer_backward_rows(&j, 0, rows);

@@ -9,6 +9,7 @@
 #include "generated/loops.h"
 #include "iter/copy.h"
 #include "kernels/shapes.h"
+#include "kernels/short_norm.h"
 #include "ops/check.h"
 
 #include <math.h>
@@ -51,6 +52,18 @@ static inline void shmt__norm_store(shmt_tensor* t, int64_t i, double value) {
     shmt__scalar_store_unsafe(shmt__scalar_float(value), t->dtype,
                               (char*)shmt__tensor_data(t) + i * shmt__tensor_item_bytes(t));
 }
+
+/* Dense rows of `length` elements, normalised and, where weight and bias are not NULL, scaled and shifted by these, which
+ * have a row's elements and the dtype of x. The statistics are stored where there is a tensor for them. */
+typedef struct shmt__norm_rows {
+  shmt_tensor *x, *out, *weight, *bias, *mean, *rstd;
+  int64_t length;
+  double eps;
+  bool uncentred; /* means are not taken off */
+} shmt__norm_rows;
+
+/* Rows [begin, end) of at most SHMT_SHORT_NORM elements, many of them at a time. */
+void shmt__norm_short_rows(const shmt__norm_rows* j, int64_t begin, int64_t end);
 
 /* Mean (0 when uncentred) and inverse deviation from it of a dense run. */
 static inline void shmt__norm_moments(shmt_dtype dtype, char* x, int64_t n, double eps, bool uncentred, double* mean,

@@ -25,7 +25,20 @@ def normalised(x: np.ndarray, axes: tuple[int, ...], eps: float = 1e-5) -> np.nd
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     "shape",
-    [(2, 1), (5, 3), (33, 70), (40, 65), (4, 3, 5), (7, 130, 4), (2, 3, 11, 11), (3, 2, 12, 12)],
+    [
+        (2, 1),
+        (5, 3),
+        (33, 70),
+        (40, 65),
+        (4, 3, 5),
+        (7, 130, 4),
+        (2, 3, 11, 11),
+        (3, 2, 12, 12),
+        (1, 40, 50),
+        (1, 70, 15),
+        (3, 9, 7, 7),
+        (4, 9, 7, 7),
+    ],
 )
 def test_batch_norm_of_planes_of_any_size(shape: tuple[int, ...], dtype: str) -> None:
     x = RNG.normal(3, 2, size=shape)
@@ -173,3 +186,58 @@ def test_group_norm_of_channels_last_is_that_of_planes(
             )
     finally:
         st.set_num_threads(before)
+
+
+TOLERANCES = {"float32": 3e-6, "float64": 1e-13, "bfloat16": 1e-2, "float16": 1.5e-3}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize(
+    ("rows", "length"),
+    [(1, 1), (200, 1), (65, 2), (3, 5), (64, 7), (63, 16), (130, 16), (70, 17), (40000, 2)],
+)
+def test_many_short_rows_are_normalised_together(
+    rows: int, length: int, dtype: str, threads: int
+) -> None:
+    x = (tensor(RNG.normal(size=(rows, length))) * 3 + 2).to(getattr(st, dtype))
+    w, b = (tensor(RNG.normal(size=length)).to(x.dtype) for _ in range(2))
+    exact, weight, bias = (t.double().numpy() for t in (x, w, b))
+    unit, rms = normalised(exact, (1,)), exact / np.sqrt((exact**2).mean(1, keepdims=True) + 1e-5)
+    before = st.get_num_threads()
+    st.set_num_threads(threads)
+    try:
+        layer, mean, rstd = st.native_layer_norm(x, (length,), w, b, 1e-5)
+        got = {
+            "layer": (layer, unit * weight + bias),
+            "mean": (mean, exact.mean(1, keepdims=True)),
+            "rstd": (rstd, 1 / np.sqrt(exact.var(1, keepdims=True) + 1e-5)),
+            "plain": (F.layer_norm(x, (length,)), unit),
+            "weighted": (F.layer_norm(x, (length,), w), unit * weight),
+            "shifted": (F.layer_norm(x, (length,), None, b), unit + bias),
+            "rms": (F.rms_norm(x, (length,), w, 1e-5), rms * weight),
+        }
+        if length > 1:
+            got["group"] = F.group_norm(x, 1, w, b), unit * weight + bias
+            got["planes"] = F.group_norm(x.view(1, rows, length), rows), unit
+    finally:
+        st.set_num_threads(before)
+    for name, (found, want) in got.items():
+        np.testing.assert_allclose(
+            found.double().numpy().reshape(want.shape),
+            want,
+            rtol=TOLERANCES[dtype],
+            atol=TOLERANCES[dtype] * 8,
+            err_msg=name,
+        )
+
+
+def test_short_rows_of_huge_or_missing_numbers() -> None:
+    x = st.tensor([[1e30, -1e30, 1e30], [0.0, 0.0, 0.0], [1, st.inf, 2], [st.nan, 1, 2]])
+    out = F.layer_norm(x, (3,))
+    want = normalised(x[:1].double().numpy(), (1,))
+    np.testing.assert_allclose(out[:1].numpy(), want, rtol=1e-6)
+    assert (out[1] == 0).all()
+    assert out[2:].isnan().all()
+    zeros = F.rms_norm(st.tensor([[-0.0, 0.0]]), (2,))
+    assert zeros.signbit().tolist() == [[True, False]]
