@@ -66,6 +66,30 @@ BY_SHUFFLES(uint16_t, 8, 4, LOW_8, HIGH_8)
 BY_SHUFFLES(uint8_t, 8, 1, LOW_8, HIGH_8)
 BY_SHUFFLES(uint8_t, 16, 8, LOW_16, HIGH_16)
 
+/* Elements of a and b in turn. */
+#define IN_TURN(TYPE, SIDE, LOW, HIGH)                                                        \
+  static void in_turn_##TYPE(char* to, const char* a, const char* b, int64_t n) {             \
+    enum { ITEM = sizeof(TYPE), LINE = SIDE * ITEM };                                         \
+    int64_t i = 0;                                                                            \
+    for (; i + SIDE <= n; i += SIDE) {                                                        \
+      line_##TYPE##_##SIDE x, y;                                                              \
+      memcpy(&x, a + i * ITEM, LINE);                                                         \
+      memcpy(&y, b + i * ITEM, LINE);                                                         \
+      const line_##TYPE##_##SIDE low = __builtin_shuffle(x, y, (line_##TYPE##_##SIDE)LOW),    \
+                                 high = __builtin_shuffle(x, y, (line_##TYPE##_##SIDE)HIGH);  \
+      memcpy(to + 2 * i * ITEM, &low, LINE);                                                  \
+      memcpy(to + 2 * i * ITEM + LINE, &high, LINE);                                          \
+    }                                                                                         \
+    for (; i < n; i++) {                                                                      \
+      memcpy(to + 2 * i * ITEM, a + i * ITEM, ITEM);                                          \
+      memcpy(to + 2 * i * ITEM + ITEM, b + i * ITEM, ITEM);                                   \
+    }                                                                                         \
+  }
+IN_TURN(uint64_t, 2, LOW_2, HIGH_2)
+IN_TURN(uint32_t, 4, LOW_4, HIGH_4)
+IN_TURN(uint16_t, 8, LOW_8, HIGH_8)
+IN_TURN(uint8_t, 16, LOW_16, HIGH_16)
+
 #define MOVE(TYPE)                                                                                          \
   static inline void move_##TYPE(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {           \
     if (ds == (int64_t)sizeof(TYPE)) {                                                                      \
@@ -153,6 +177,23 @@ void shmt__move_square(char* dst, const int64_t* rows, const char* src, const in
       break;
     default:
       squares_pair_1(dst, rows, src, columns, n_rows, n_columns);
+      break;
+  }
+}
+
+void shmt__move_in_turn(char* dst, const char* a, const char* b, int64_t n, int64_t item) {
+  switch (item) {
+    case 1:
+      in_turn_uint8_t(dst, a, b, n);
+      break;
+    case 2:
+      in_turn_uint16_t(dst, a, b, n);
+      break;
+    case 4:
+      in_turn_uint32_t(dst, a, b, n);
+      break;
+    default:
+      in_turn_uint64_t(dst, a, b, n);
       break;
   }
 }

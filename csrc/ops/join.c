@@ -18,6 +18,8 @@ enum {
   GRAIN_BYTES = 1 << 17,   /* below which another thread does not pay */
   STREAM_ROW_BYTES = 1024, /* below which streaming does not pay */
   WORTH_JOINING = 128,     /* bytes of a tensor in a row of the result, below which each tensor is copied by itself */
+  SHORT_ROW_BYTES = 512,   /* of the result: many are made together */
+  BLOCK_BYTES = 4096,      /* of such rows: they stay in the nearest cache meanwhile */
 };
 
 /* torch lets a vector without elements join anything. */
@@ -45,33 +47,37 @@ typedef struct row_copy {
   bool streamed;
 } row_copy;
 
+static void spread_rows(char* to, int64_t to_step, const char* from, int64_t nbytes, int64_t n) {
+  if (nbytes <= 16 && (nbytes & (nbytes - 1)) == 0)
+    shmt__move_elements(to, to_step, from, nbytes, n, nbytes);
+  else
+    for (int64_t r = 0; r < n; r++) memcpy(to + r * to_step, from + r * nbytes, (size_t)nbytes);
+}
+
 static void copy_rows(void* ctx, int64_t begin, int64_t end) {
   const row_copy* c = ctx;
   char* to = c->to + begin * c->to_step;
   const char* from = c->from + begin * c->nbytes;
-  const int64_t nbytes = c->nbytes;
 
-  if (nbytes <= 16 && (nbytes & (nbytes - 1)) == 0) {
-    shmt__move_elements(to, c->to_step, from, nbytes, end - begin, nbytes);
+  if (!c->streamed) {
+    spread_rows(to, c->to_step, from, c->nbytes, end - begin);
     return;
   }
-  for (int64_t r = begin; r < end; r++, to += c->to_step, from += nbytes) {
-    if (c->streamed)
-      shmt__move_streamed(to, from, nbytes);
-    else
-      memcpy(to, from, (size_t)nbytes);
-  }
-  if (c->streamed) shmt__move_streamed_end();
+  for (int64_t r = begin; r < end; r++, to += c->to_step, from += c->nbytes) shmt__move_streamed(to, from, c->nbytes);
+  shmt__move_streamed_end();
 }
 
 /* Dense tensors side by side: the result is written from one end to the other. */
 typedef struct join {
   char* to;
   shmt_tensors tensors;
-  const int64_t* lengths;
+  const int64_t* lengths; /* along dim; NULL: all are 1 */
   int64_t inner, to_step; /* bytes */
   bool streamed;
 } join;
+
+/* Of tensor i in each row. */
+static int64_t nbytes_of(const join* c, int64_t i) { return c->lengths ? c->lengths[i] * c->inner : c->inner; }
 
 static void join_rows(void* ctx, int64_t begin, int64_t end) {
   const join* c = ctx;
@@ -79,7 +85,7 @@ static void join_rows(void* ctx, int64_t begin, int64_t end) {
 
   for (int64_t r = begin; r < end; r++) {
     for (int64_t i = 0; i < c->tensors.len; i++) {
-      const int64_t nbytes = c->lengths[i] * c->inner;
+      const int64_t nbytes = nbytes_of(c, i);
       if (nbytes <= 0) continue;
       const char* from = (const char*)shmt__tensor_data(c->tensors.data[i]) + r * nbytes;
       if (c->streamed)
@@ -92,21 +98,57 @@ static void join_rows(void* ctx, int64_t begin, int64_t end) {
   if (c->streamed) shmt__move_streamed_end();
 }
 
+/* Of n rows from row r on. */
+static void join_block(const join* c, char* to, int64_t r, int64_t n) {
+  const char* from[2];
+  const int64_t nbytes = nbytes_of(c, 0);
+
+  if (c->tensors.len == 2 && nbytes == nbytes_of(c, 1) && (nbytes == 1 || nbytes == 2 || nbytes == 4 || nbytes == 8)) {
+    for (int i = 0; i < 2; i++) from[i] = (const char*)shmt__tensor_data(c->tensors.data[i]) + r * nbytes;
+    shmt__move_in_turn(to, from[0], from[1], n, nbytes);
+    return;
+  }
+  for (int64_t i = 0; i < c->tensors.len; i++) {
+    const int64_t length = nbytes_of(c, i);
+    if (length <= 0) continue;
+    spread_rows(to, c->to_step, (const char*)shmt__tensor_data(c->tensors.data[i]) + r * length, length, n);
+    to += length;
+  }
+}
+
+/* Rows of the result made tensor by tensor, a block of them at a time. */
+static void join_short_rows(void* ctx, int64_t begin, int64_t end) {
+  const join* c = ctx;
+  _Alignas(SHMT_STAGE_LINE) char block[BLOCK_BYTES];
+  char* to = c->to + begin * c->to_step;
+  shmt__stage s;
+
+  shmt__stage_init(&s);
+  for (int64_t r = begin, n; r < end; r += n, to += n * c->to_step) {
+    char* const at = c->streamed ? block : to;
+    n = BLOCK_BYTES / c->to_step < end - r ? BLOCK_BYTES / c->to_step : end - r;
+    join_block(c, at, r, n);
+    if (c->streamed) shmt__stage_copy(&s, to, block, n * c->to_step);
+  }
+  shmt__stage_end(&s);
+}
+
 /* Join along dim row by row; false where that is not possible, or does not pay. */
-static bool join_dense(shmt_tensors tensors, int64_t dim, shmt_ints lengths, shmt_tensor* out) {
-  join c = {shmt__tensor_data(out), tensors, lengths.data, shmt__tensor_item_bytes(out), 0, false};
+static bool join_dense(shmt_tensors tensors, int64_t dim, const int64_t* lengths, shmt_tensor* out) {
+  join c = {shmt__tensor_data(out), tensors, lengths, shmt__tensor_item_bytes(out), 0, false};
 
   if (out->numel == 0) return false;
   const int64_t rows = shmt__tensor_extent(out, 0, dim);
   c.inner *= shmt__tensor_extent(out, dim + 1, out->n_dims);
   c.to_step = out->sizes[dim] * c.inner;
-  if (rows <= 1 || c.to_step < tensors.len * WORTH_JOINING || !shmt__tensor_is_contiguous(out)) return false;
+  const bool is_short = c.to_step <= SHORT_ROW_BYTES;
+  if (rows <= 1 || (!is_short && c.to_step < tensors.len * WORTH_JOINING) || !shmt__tensor_is_contiguous(out)) return false;
   for (int64_t i = 0; i < tensors.len; i++)
-    if (lengths.data[i] > 0 &&
+    if (nbytes_of(&c, i) > 0 &&
         (tensors.data[i]->dtype != out->dtype || !shmt__tensor_is_contiguous(tensors.data[i])))
       return false;
-  c.streamed = rows * c.to_step >= SHMT_STREAM_BYTES && c.to_step >= tensors.len * STREAM_ROW_BYTES;
-  shmt__parallel_for(rows, GRAIN_BYTES / c.to_step + 1, join_rows, &c);
+  c.streamed = rows * c.to_step >= SHMT_STREAM_BYTES && (is_short || c.to_step >= tensors.len * STREAM_ROW_BYTES);
+  shmt__parallel_for(rows, GRAIN_BYTES / c.to_step + 1, is_short ? join_short_rows : join_rows, &c);
   return true;
 }
 
@@ -186,7 +228,7 @@ shmt_status shmt__cat_sized(shmt_tensors tensors, int64_t dim, shmt_ints lengths
     SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, first->n_dims}, dtype, device, format, &made));
   }
   shmt_tensor* to = *out ? *out : made;
-  if (!shmt__tensor_is_meta(to) && !join_dense(tensors, dim, lengths, to)) {
+  if (!shmt__tensor_is_meta(to) && !join_dense(tensors, dim, lengths.data, to)) {
     int64_t start = 0;
     for (int64_t i = 0; i < tensors.len; i++) {
       if (lengths.data[i] < 0) continue;
@@ -304,7 +346,7 @@ shmt_status shmt__stack(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
   if (*out) SHMT_TRY(check_joined_out(tensors, *out));
   for (int d = 0, from = 0; d <= n; d++) sizes[d] = d == dim ? tensors.len : first->sizes[from++];
   SHMT_TRY(shmt__output_begin("stack", out, (shmt_ints){sizes, n + 1}, dtype, device, &work));
-  if (!shmt__tensor_is_meta(work)) {
+  if (!shmt__tensor_is_meta(work) && !join_dense(tensors, dim, NULL, work)) {
     for (int d = 0, from = 0; d <= n; d++)
       if (d != dim) strides[from++] = work->strides[d];
     for (int64_t i = 0; i < tensors.len; i++) {

@@ -66,6 +66,22 @@ def test_rows_that_end_inside_of_a_line(width: int, threads: int) -> None:
     same(t.repeat(2, 1), np.tile(a, (2, 1)))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("nbytes", [3 << 13, 17 << 20])
+def test_short_rows_joined(dtype: str, nbytes: int, threads: int) -> None:
+    item = np.dtype(dtype).itemsize
+    few = ((1, 1), (3, 0, 1), (5, 16, 7))
+    for widths in few if nbytes > 1 << 20 else (*few, (1, 1, 1), (1,) * 10, (2, 2), (7, 25)):
+        rows = nbytes // item // sum(widths) + 1
+        parts = [numbers(rows, w, dtype=dtype) + i for i, w in enumerate(widths)]
+        tensors = [shmtensor.from_numpy(part) for part in parts]
+        same(shmtensor.cat(tensors, 1), np.concatenate(parts, 1))
+        if set(widths) == {1}:
+            same(shmtensor.stack([t[:, 0] for t in tensors], 1), np.concatenate(parts, 1))
+            same(shmtensor.stack(tensors, 1), np.stack(parts, 1))
+            same(shmtensor.stack(tensors, -1), np.stack(parts, -1))
+
+
 def test_rows_with_gaps_between_them(threads: int) -> None:
     a = numbers(N // 1000, 1000)
     whole = shmtensor.full((N // 1000, 1003), -1.0)
