@@ -32,12 +32,6 @@ static double spaced_value(const range* r, double start, double step, double end
   return i < r->steps / 2 ? start + step * (double)i : end - step * (double)(r->steps - i - 1);
 }
 
-static double range_value(const range* r, int64_t i) {
-  if (r->steps == 0) return r->start + r->step * (double)i;
-  const double v = spaced_value(r, r->start, r->step, r->end, i);
-  return r->is_powers ? pow(r->base, v) : v;
-}
-
 static double _Complex complex_value(const range* r, int64_t i) {
   const double _Complex v = CMPLX(spaced_value(r, r->start, r->step, r->end, i),
                                   spaced_value(r, r->imaginary_start, r->imaginary_step, r->imaginary_end, i));
@@ -58,6 +52,23 @@ static void fill_integers(const range* r, int64_t first, int64_t n, int64_t* to)
   uint64_t value = (uint64_t)r->i_start + (uint64_t)first * step;
 
   for (int64_t k = 0; k < n; k++, value += step) to[k] = (int64_t)value;
+}
+
+/* start + step * i for n numbers i from `first` on, which doubles hold exactly. */
+static void fill_steps(double start, double step, int64_t first, int64_t n, double* to) {
+  const double from = (double)first;
+
+  for (int32_t k = 0; k < (int32_t)n; k++) to[k] = start + step * (from + k);
+}
+
+/* n elements from `first` on, at most BLOCK. */
+static void fill_doubles(const range* r, int64_t first, int64_t n, double* to) {
+  const int64_t left = r->steps / 2 - first, ahead = r->steps == 0 || left > n ? n : left < 0 ? 0 : left;
+
+  fill_steps(r->start, r->step, first, ahead, to);
+  fill_steps(r->end, r->step, first + ahead - (r->steps - 1), n - ahead, to + ahead);
+  if (!r->is_powers) return;
+  for (int64_t k = 0; k < n; k++) to[k] = pow(r->base, to[k]);
 }
 
 /* Blocks of doubles, complex doubles or int64s, converted by the cast loops, so that every dtype is served. */
@@ -83,7 +94,7 @@ static void fill_piece(void* ctx, int64_t begin, int64_t end) {
     else if (r->is_complex)
       for (int64_t k = 0; k < n; k++) block.z[k] = complex_value(r, begin + k);
     else
-      for (int64_t k = 0; k < n; k++) block.d[k] = range_value(r, begin + k);
+      fill_doubles(r, begin, n, block.d);
     if (f->cast) f->cast(f->streamed ? made : to, f->item, (const char*)&block, r->is_complex ? 16 : 8, n);
     if (f->streamed) shmt__move_streamed(to, f->cast ? made : (const char*)&block, n * f->item);
   }
