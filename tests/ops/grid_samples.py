@@ -64,5 +64,26 @@ def wrong() -> list[str]:
     return found
 
 
+def wrong_halves() -> list[str]:
+    """Return the dtypes and layouts in which not every 16-bit float is sampled as itself."""
+    found = []
+    columns = np.array([[0, 1, 1, 0, 1], [1, 0, 0, 1, 0], [0, 0, 1, 1, 1]])
+    rows = 1 - columns[::-1]
+    places = np.stack([columns, rows], -1) * 2.0 - 1
+    bits = np.arange(1 << 16).astype(np.uint16).view(np.int16).reshape(-1, 8, 2, 2)
+    for name in ("float16", "bfloat16"):
+        dtype = getattr(st, name)
+        image = st.tensor(bits).view(dtype)
+        grid = st.tensor(np.broadcast_to(places, (len(bits), *places.shape)).copy()).to(dtype)
+        expected = image.float().numpy()[:, :, rows, columns]
+        for layout in (st.contiguous_format, st.channels_last):
+            got = nnf.grid_sample(
+                image.contiguous(memory_format=layout), grid, "nearest", align_corners=True
+            )
+            if not np.array_equal(got.float().numpy(), expected, equal_nan=True):
+                found.append(f"{name} {layout}")
+    return found
+
+
 if __name__ == "__main__":
-    json.dump(wrong(), sys.stdout)
+    json.dump(wrong() + wrong_halves(), sys.stdout)
