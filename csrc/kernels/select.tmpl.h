@@ -145,6 +145,21 @@ static bool FN(rank_by_sample)(const char* x, int64_t step, int64_t n, int64_t r
   return true;
 }
 
+/* So few elements are compared one by one: the place of that which `rank` others go before. */
+enum { FN(compared) = 4 };
+static inline int64_t FN(rank_of_elements)(const char* x, int64_t step, int64_t n, int64_t rank, KEY sign) {
+  KEY keys[FN(compared)];
+  int64_t at = 0;
+
+  for (int64_t i = 0; i < n; i++) keys[i] = FN(signed_key)(*(const T*)(const void*)(x + i * step), sign);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t before = 0;
+    for (int64_t k = 0; k < n; k++) before += keys[k] < keys[i] || (keys[k] == keys[i] && k < i);
+    at = before == rank ? i : at;
+  }
+  return at;
+}
+
 /* data: value, index of the element of rank ctx->k, counted from 0 and in stable order; x, strides[2] bytes apart;
  * scratch for n keys and 64 bytes. Rank -1: the median, or the first NaN; -2: the median of what is no NaN. */
 void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
@@ -160,6 +175,12 @@ void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, con
   if (rank < 0) {
     const int64_t valid = SHMT_IS_FLOATING ? n - FN(count_nan)(x, step, n) : n;
     rank = rank == -1 && valid < n ? valid : valid > 0 ? (valid - 1) / 2 : 0;
+  }
+  if (n <= FN(compared)) {
+    at = FN(rank_of_elements)(x, step, n, rank, sign);
+    *(T*)(void*)data[0] = *(const T*)(const void*)(x + at * step);
+    *(int64_t*)(void*)data[1] = at;
+    return;
   }
   if (sizeof(KEY) == 1 || n < FN(sampled) || !FN(rank_by_sample)(x, step, n, rank, sign, keys, &chosen, &below)) {
     for (int64_t begin = 0, width; begin < n; begin += width) {

@@ -12,6 +12,7 @@ typedef struct shmt__short_norm {
   int64_t length;
   double eps;
   bool uncentred; /* means are not taken off */
+  bool to_length; /* to length 1, where it is not below eps, instead of deviation 1 */
 } shmt__short_norm;
 
 #endif

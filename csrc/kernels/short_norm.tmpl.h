@@ -15,7 +15,7 @@ enum { FN(cells) = SHMT_SHORT_NORM * SHMT_NORMS_ABREAST };
                                                        r++, at += length, c++)
 
 /* data: out, x, weight or NULL, bias or NULL, and as doubles the rows' means, which are 0 when uncentred, and inverse
- * deviations. n rows, at most SHMT_NORMS_ABREAST, of at most SHMT_SHORT_NORM elements; ctx: shmt__short_norm. */
+ * deviations or lengths. n rows, at most SHMT_NORMS_ABREAST, of at most SHMT_SHORT_NORM elements; ctx: shmt__short_norm. */
 void SHMT_LOOP(short_norm)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__short_norm* s = ctx;
   const int64_t length = s->length;
@@ -24,7 +24,8 @@ void SHMT_LOOP(short_norm)(char* const* data, const int64_t* strides, int64_t n,
   double* const means = (double*)(void*)data[4];
   double* const scales = (double*)(void*)data[5];
   C cells[FN(cells)], factor[SHMT_NORMS_ABREAST];
-  const double share = 1 / (double)length;
+  const double share = s->to_length ? 1 : 1 / (double)length;
+  const double added = s->to_length ? 0 : s->eps, least = s->to_length ? s->eps : 0;
   double squares[SHMT_NORMS_ABREAST] = {0};
   (void)strides;
 #if SHMT_IS_HALF
@@ -49,7 +50,8 @@ void SHMT_LOOP(short_norm)(char* const* data, const int64_t* strides, int64_t n,
     cells[c] = (C)d;
   }
   for (int64_t r = 0; r < n; r++) {
-    scales[r] = 1 / sqrt(squares[r] * share + s->eps);
+    const double root = sqrt(squares[r] * share + added);
+    scales[r] = 1 / (root < least ? least : root);
     factor[r] = (C)scales[r];
   }
   for (int64_t i = 0; i < length; i++) {

@@ -99,10 +99,14 @@ void SHMT_LOOP(log_softmax_rows)(char* const* data, const int64_t* strides, int6
   }
 }
 
+/* In kernels/short_sums.tmpl.h. */
+void SHMT_LOOP(short_logsumexp)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);
+
 /* data: out (one element a row), x. */
 void SHMT_LOOP(logsumexp_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
 
+  if (length <= FN(short_row)) return SHMT_LOOP(short_logsumexp)(data, strides, n, ctx);
   for (int64_t r = 0; r < n; r++) {
     const T* x = ROW(1, const T);
     const C top = FN(row_max)(x, length);

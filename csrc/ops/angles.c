@@ -64,9 +64,29 @@ static void cosine_rows(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
+/* Rows of at most SHMT_SHORT_NORM elements. Squares are in double: only factors may leave the range of floats. */
+static void short_unit_rows(row_job* j, int64_t begin, int64_t end) {
+  const shmt__short_norm shape = {.length = j->width, .eps = j->eps, .uncentred = true, .to_length = true};
+  const double most = ldexp(1, 100);
+  double means[SHMT_NORMS_ABREAST], factors[SHMT_NORMS_ABREAST];
+  bool in_range = true;
+
+  for (int64_t r = begin, n; r < end; r += n) {
+    n = end - r < SHMT_NORMS_ABREAST ? end - r : SHMT_NORMS_ABREAST;
+    char* data[6] = {row_of(j, j->out, r), row_of(j, j->a, r), NULL, NULL, (char*)means, (char*)factors};
+    shmt__loops[SHMT_LOOP_short_norm][j->a->dtype](data, NULL, n, &shape);
+    for (int64_t k = 0; k < n; k++) in_range &= factors[k] > 1 / most && factors[k] < most;
+  }
+  if (!in_range) atomic_store_explicit(&j->left_range, true, memory_order_relaxed); /* read after the rows are done */
+}
+
 static void unit_rows(void* ctx, int64_t begin, int64_t end) {
   row_job* j = ctx;
 
+  if (j->width <= SHMT_SHORT_NORM) {
+    short_unit_rows(j, begin, end);
+    return;
+  }
   for (int64_t r = begin; r < end; r++) {
     char* data[4] = {row_of(j, j->out, r), row_of(j, j->a, r), NULL, NULL};
     const shmt__norm_shape shape = {.scale = 1 / length_of(j, data[1])};

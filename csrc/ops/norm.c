@@ -21,7 +21,7 @@ typedef struct layer_job {
 
 void shmt__norm_short_rows(const shmt__norm_rows* j, int64_t begin, int64_t end) {
   const int64_t step = j->length * shmt__tensor_item_bytes(j->x);
-  const shmt__short_norm shape = {j->length, j->eps, j->uncentred};
+  const shmt__short_norm shape = {.length = j->length, .eps = j->eps, .uncentred = j->uncentred};
   shmt_tensor* const stats[2] = {j->mean, j->rstd};
   double moments[2][SHMT_NORMS_ABREAST];
 

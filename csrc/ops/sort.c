@@ -207,7 +207,10 @@ static shmt_status order_statistic(choice what, shmt_tensor* self, int64_t dim, 
   SHMT_TRY(check_given(self, *values, *indices));
   SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
   SHMT_TRY(empty_results(line, dim, 1, false, &v, &i));
-  if (!shmt__tensor_is_meta(self) && v->numel > 0) {
+  if (!shmt__tensor_is_meta(self) && v->numel > 0 && line->sizes[dim] == 1) { /* there is no other */
+    SHMT_TRY(shmt__tensor_copy(v, line));
+    SHMT_TRY(shmt__tensor_fill(i, shmt__scalar_int(0)));
+  } else if (!shmt__tensor_is_meta(self) && v->numel > 0) {
     const int64_t length = line->sizes[dim];
     const shmt__line_work work = {.run = select_element,
                                   .dtype = self->dtype,

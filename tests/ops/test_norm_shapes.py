@@ -241,3 +241,36 @@ def test_short_rows_of_huge_or_missing_numbers() -> None:
     assert out[2:].isnan().all()
     zeros = F.rms_norm(st.tensor([[-0.0, 0.0]]), (2,))
     assert zeros.signbit().tolist() == [[True, False]]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize(
+    ("rows", "length"), [(1, 1), (513, 1), (300, 2), (7, 5), (64, 7), (52, 20), (33, 21)]
+)
+def test_many_short_rows_are_added_up_together(rows: int, length: int, dtype: str) -> None:
+    x = (tensor(RNG.normal(size=(rows, length))) * 4).to(getattr(st, dtype))
+    x[0, 0] = -st.inf
+    if rows > 3:
+        x[1] = -st.inf
+        x[2, -1] = st.inf
+        x[3, 0] = st.nan
+    exact = x.double().numpy()
+    tolerance = {"rtol": TOLERANCES[dtype], "atol": TOLERANCES[dtype]}
+    with np.errstate(all="ignore"):
+        want = np.logaddexp.reduce(exact, 1)
+        length_of = np.sqrt((exact**2).sum(1, keepdims=True))
+        unit = exact / np.maximum(length_of, 1e-12)
+    np.testing.assert_allclose(x.logsumexp(1).double().numpy(), want, **tolerance)
+    np.testing.assert_allclose(F.normalize(x).double().numpy(), unit, **tolerance)
+    np.testing.assert_allclose(F.normalize(x[4:]).double().numpy(), unit[4:], **tolerance)
+
+
+def test_short_rows_have_length_one_whatever_their_size() -> None:
+    x = st.tensor([[3e-20, 4e-20], [3e20, -4e20], [3.0, 4.0]])
+    want = np.array([[0.6, 0.8], [0.6, -0.8], [0.6, 0.8]])
+    np.testing.assert_allclose(F.normalize(x, eps=1e-30).numpy(), want, rtol=1e-6)
+    np.testing.assert_allclose(F.normalize(x[:1]).numpy(), [[3e-8, 4e-8]], rtol=1e-6)
+    far = st.tensor([[3e-100, 4e-100], [3e100, -4e100], [1e-40, 0.0]], dtype=st.float64)
+    want[2] = [1, 0]
+    np.testing.assert_allclose(F.normalize(far, eps=0).numpy(), want, rtol=1e-14)
+    assert F.normalize(st.zeros(3, 2)).tolist() == [[0.0, 0.0]] * 3

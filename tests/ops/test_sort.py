@@ -373,3 +373,30 @@ def test_sorted_tensors_lie_as_their_input_does(dim: int) -> None:
 def test_kthvalue_along_an_empty_dim_is_an_index_error() -> None:
     with pytest.raises(IndexError, match="dim 1 to have non-zero size"):
         st.kthvalue(st.ones(3, 0), 1)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "int8", "int32", "int64", "float16", "float32", "float64"]
+)
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5])
+def test_elements_of_a_rank_in_short_lines(length: int, dtype: str) -> None:
+    lines = np.random.default_rng(length).integers(0, 4, size=(200, length)).astype(dtype)
+    if dtype.startswith("float"):
+        lines[::7, 0] = np.nan
+        lines[::5, -1] = -0.0
+    if dtype.startswith("i"):
+        lines -= 2
+    places = np.argsort(lines, 1, kind="stable")
+    for t in (st.from_numpy(lines), st.from_numpy(lines.T.copy()).T):
+        for k in range(1, length + 1):
+            got = t.kthvalue(k, 1)
+            np.testing.assert_array_equal(got.indices.numpy(), places[:, k - 1])
+            np.testing.assert_array_equal(
+                got.values.numpy(), np.take_along_axis(lines, places[:, k - 1 : k], 1)[:, 0]
+            )
+        with_nan = np.isnan(lines.astype("float64")).any(1)
+        middle = np.take_along_axis(lines, places[:, (length - 1) // 2, None], 1)[:, 0]
+        middle = np.where(with_nan, np.array(0).astype(dtype), middle)
+        got = t.median(1).values
+        assert not dtype.startswith("float") or (got.isnan().numpy() == with_nan).all()
+        np.testing.assert_array_equal(np.where(with_nan, middle, got.numpy()), middle)
