@@ -208,38 +208,54 @@ static bool has_channels_last(const shmt_tensor* t) {
          !shmt__tensor_is_contiguous(t);
 }
 
-/* The weight as forward kernels read it. */
-static shmt_status prepare_weight(shmt__conv* c, shmt_tensor* weight, bool are_pixels, shmt_tensor** out) {
-  c->weight_last = has_channels_last(weight) &&
-                   (are_pixels || (!shmt__conv_is_depthwise(c) && shmt__conv_is_direct(c)));
+/* The weight as forward kernels read it, which may take the channels of a filter as neighbours. */
+static shmt_status prepare_weight(shmt__conv* c, shmt_tensor* weight, bool may_be_last, shmt_tensor** out) {
+  c->weight_last = may_be_last && has_channels_last(weight);
   if (!c->weight_last) return prepare(weight, c->given, out);
   *out = shmt__tensor_ref(weight);
   return SHMT_OK;
 }
 
-/* Is the format that results keep one with channels as neighbours? */
-static bool channels_are_last(const shmt_tensor* input) {
-  return !shmt__tensor_is_contiguous(input) && shmt__tensor_suggest_format(input) != SHMT_CONTIGUOUS_FORMAT;
+/* --- layouts of results ------------------------------------------------------------- */
+
+/* Is the format that results keep one with channels as neighbours? Lines are images of one row. */
+static bool channels_are_last(const shmt_tensor* t) {
+  if (t->n_dims != 3) return shmt__tensor_suggest_format(t) != SHMT_CONTIGUOUS_FORMAT;
+  const int64_t line = t->sizes[1] > 1 ? t->strides[1] * t->sizes[1] : t->strides[1];
+  const int64_t image = t->sizes[2] > 1 ? t->strides[2] * t->sizes[2] : t->strides[2];
+  return t->strides[1] != 0 && t->strides[2] >= line && t->strides[0] >= image && image != t->strides[1];
 }
 
-static shmt_status empty(shmt_ints sizes, shmt_dtype dtype, shmt_device device, shmt_tensor** out) {
-  return shmt__tensor_empty(sizes, dtype, device, SHMT_CONTIGUOUS_FORMAT, out);
+/* Does torch give volumes to oneDNN, which keeps their layout? The threads that it asks for besides are taken for granted. */
+static bool keeps_volumes(const params* p, const shmt_tensor* input, const shmt_tensor* weight) {
+  const int64_t *in = input->sizes, *kernel = weight->sizes + 2;
+
+  if (shmt__is_half(input->dtype)) return true;
+  if (input->dtype != SHMT_FLOAT32 && input->dtype != SHMT_COMPLEX64) return false;
+  return p->groups > 1 || (kernel[1] > 3 && kernel[2] > 3) || in[0] > 1 || in[0] * in[1] * in[2] * in[3] > 20480;
 }
 
-/* result (n, channels, ...) += bias. */
-static shmt_status add_bias(shmt_tensor* result, shmt_tensor* bias) {
-  const shmt__loop add = shmt__loops[SHMT_LOOP_add][result->dtype];
-  const shmt_scalar one = shmt__scalar_int(1);
-  const int64_t item = shmt__tensor_item_bytes(result), channels = result->sizes[1];
-  const int64_t plane = shmt__tensor_extent(result, 2, result->n_dims);
+/* Have the result and the gradients their channels as neighbours? As in torch: where the images or the weight have. Lines
+ * are laid out anew before. */
+static bool keeps_last(const params* p, const shmt_tensor* input, const shmt_tensor* weight) {
+  if (input->numel == 0 || weight->numel == 0) return false;
+  const bool is_input_last = channels_are_last(input) && (p->n > 1 || shmt__tensor_is_contiguous(input));
+  if (!is_input_last && !channels_are_last(weight)) return false;
+  return p->n < 3 || keeps_volumes(p, input, weight);
+}
 
-  for (int64_t i = 0; i < result->sizes[0] * channels; i++) {
-    char* line = (char*)shmt__tensor_data(result) + i * plane * item;
-    char* data[3] = {line, line, (char*)shmt__tensor_data(bias) + i % channels * item};
-    const int64_t strides[3] = {item, item, 0};
-    add(data, strides, plane, &one);
-  }
-  return SHMT_OK;
+static shmt_status empty(shmt_ints sizes, shmt_dtype dtype, shmt_device device, bool is_last, shmt_tensor** out) {
+  if (!is_last || sizes.len != 3)
+    return shmt__tensor_empty(sizes, dtype, device, !is_last         ? SHMT_CONTIGUOUS_FORMAT
+                                                    : sizes.len == 4 ? SHMT_CHANNELS_LAST
+                                                                     : SHMT_CHANNELS_LAST_3D, out);
+  const int64_t strides[] = {sizes.data[1] * sizes.data[2], 1, sizes.data[1]};
+  return shmt__tensor_empty_strided(sizes, (shmt_ints){strides, 3}, dtype, device, out);
+}
+
+static void add_bias(shmt_tensor* result, shmt_tensor* bias) {
+  shmt__conv_add_bias(result->dtype, shmt__tensor_data(result), result->sizes[0], result->sizes[1],
+                      shmt__tensor_extent(result, 2, result->n_dims), shmt__tensor_data(bias));
 }
 
 /* Is there a kernel for the dtype? */
@@ -251,7 +267,7 @@ static shmt_status check_dtype(const params* p, shmt_dtype dtype) {
 
 /* From images to windows; `sizes` of the result, which is not empty. */
 static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias,
-                           shmt_ints sizes, shmt_tensor** out) {
+                           shmt_ints sizes, bool is_last, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) w = NULL;
   SHMT_AUTO(shmt_tensor) b = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -259,32 +275,34 @@ static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_ten
 
   c.dtype = forward_dtype(input->dtype, &c);
   set_images(&c, input);
-  const bool is_last = channels_are_last(input), are_apart = is_last && shmt__conv_is_depthwise_pixels(&c);
-  const bool are_pixels = are_apart || (is_last && shmt__conv_is_pixels(&c));
-  const bool is_laid = !are_pixels && shmt__conv_is_laid(&c), keeps_format = is_last && (are_pixels || is_laid);
-  SHMT_TRY(shmt__tensor_empty(sizes, c.given, SHMT_CPU,
-                              keeps_format ? shmt__tensor_suggest_format(input) : SHMT_CONTIGUOUS_FORMAT, &result));
-  SHMT_TRY(prepare_weight(&c, weight, (are_pixels && !are_apart) || is_laid, &w));
+  const bool are_apart = is_last && shmt__conv_is_depthwise_pixels(&c);
+  const bool are_pixels = !are_apart && is_last && shmt__conv_is_pixels(&c);
+  const bool is_laid = !are_apart && !are_pixels && shmt__conv_is_laid(&c);
+  const bool is_spread = is_last && !are_apart && !are_pixels && !is_laid;
+  const bool is_direct = !is_last && !is_laid && !shmt__conv_is_depthwise(&c) && shmt__conv_is_direct(&c);
+  SHMT_TRY(empty(sizes, c.given, SHMT_CPU, is_last, &result));
+  SHMT_TRY(prepare_weight(&c, weight, are_pixels || is_laid || is_direct, &w));
   if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
   /* Rounded once; what is not rounded gets it afterwards. */
-  if (b && (are_pixels || is_laid || shmt__is_half(c.dtype) || c.given != c.dtype)) c.bias = shmt__tensor_data(b);
-  if (is_laid) {
+  if (b && (is_last || is_laid || shmt__is_half(c.dtype) || c.given != c.dtype)) c.bias = shmt__tensor_data(b);
+  if (is_laid || is_spread) {
     const shmt__planes images = shmt__planes_of(input), outputs = shmt__planes_of(result);
-    SHMT_TRY(shmt__conv_laid(&c, &images, shmt__tensor_data(w), &outputs));
+    SHMT_TRY(is_laid ? shmt__conv_laid(&c, &images, shmt__tensor_data(w), &outputs)
+                     : shmt__conv_spread(&c, images.data, shmt__tensor_data(w), &outputs));
   } else {
     SHMT_TRY((are_apart    ? shmt__conv_depthwise_pixels
               : are_pixels ? shmt__conv_pixels
                            : shmt__conv_forward)(&c, shmt__tensor_data(input), shmt__tensor_data(w),
                                                  shmt__tensor_data(result)));
   }
-  if (b && !c.bias) SHMT_TRY(add_bias(result, b));
+  if (b && !c.bias) add_bias(result, b);
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
 
 /* From windows to images: as above. */
 static shmt_status to_images(const shmt__conv* given, shmt_tensor* windows, shmt_tensor* weight, shmt_tensor* bias,
-                             shmt_ints sizes, shmt_tensor** out) {
+                             shmt_ints sizes, bool is_last, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) w = NULL;
   SHMT_AUTO(shmt_tensor) b = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -292,11 +310,11 @@ static shmt_status to_images(const shmt__conv* given, shmt_tensor* windows, shmt
 
   if (shmt__conv_turn(&c, &back)) {
     SHMT_TRY(shmt__conv_turn_weight(&c, weight, &w));
-    return forward(&back, windows, w, bias, sizes, out);
+    return forward(&back, windows, w, bias, sizes, is_last, out);
   }
   c.given = windows->dtype;
   SHMT_TRY(shmt__tensor_contiguous(weight, SHMT_CONTIGUOUS_FORMAT, &w));
-  SHMT_TRY(empty(sizes, windows->dtype, SHMT_CPU, &result));
+  SHMT_TRY(empty(sizes, windows->dtype, SHMT_CPU, is_last, &result));
   if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
   const shmt__planes from = shmt__planes_of(windows), to = shmt__planes_of(result);
   SHMT_TRY(shmt__conv_to_images(&c, &from, shmt__tensor_data(w), b ? shmt__tensor_data(b) : NULL, &to));
@@ -306,12 +324,13 @@ static shmt_status to_images(const shmt__conv* given, shmt_tensor* windows, shmt
 
 /* Sums over nothing: each the bias of its channel, or 0. */
 static shmt_status only_bias(shmt_ints sizes, shmt_dtype dtype, shmt_tensor* bias, shmt_tensor** out) {
-  SHMT_TRY(empty(sizes, dtype, SHMT_CPU, out));
+  SHMT_TRY(empty(sizes, dtype, SHMT_CPU, false, out));
   SHMT_TRY(shmt__tensor_fill(*out, shmt__scalar_int(0)));
   if (!bias || (*out)->numel == 0) return SHMT_OK;
   SHMT_AUTO(shmt_tensor) b = NULL;
   SHMT_TRY(prepare(bias, dtype, &b));
-  return add_bias(*out, b);
+  add_bias(*out, b);
+  return SHMT_OK;
 }
 
 shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, shmt_ints stride,
@@ -331,36 +350,44 @@ shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tens
   const shmt_device device = shmt__common_device(input, weight, bias);
   SHMT_REQUIRE(input->numel > 0 || input->sizes[0] == 0 || input->sizes[1] == 0, SHMT_E_RUNTIME, "Only zero batch or zero "
                "channel inputs are supported, but got input shape: %s", SHMT_SHAPE_TEXT(input));
-  if (device == SHMT_META) return empty(result_sizes, input->dtype, device, out);
+  const bool is_last = keeps_last(&p, input, weight);
+  if (device == SHMT_META) return empty(result_sizes, input->dtype, device, is_last, out);
   if (weight->numel == 0 || input->numel == 0) return only_bias(result_sizes, input->dtype, bias, out);
   const shmt_ints input_sizes = shmt__tensor_sizes(input);
   fill_conv(&p, transposed ? result_sizes : input_sizes, transposed ? input_sizes : result_sizes, weight,
             work_dtype(input->dtype), &c);
-  return (transposed ? to_images : forward)(&c, input, weight, bias, result_sizes, out);
+  return (transposed ? to_images : forward)(&c, input, weight, bias, result_sizes, is_last, out);
 }
 
 /* --- gradients ---------------------------------------------------------------------- */
 
 /* In a transposed convolution input and output change sides, not the weight. */
 static shmt_status input_gradient(const shmt__conv* c, bool transposed, shmt_tensor* grad, shmt_tensor* weight,
-                                  shmt_tensor* input, shmt_tensor** out) {
+                                  shmt_tensor* input, bool is_last, shmt_tensor** out) {
   const shmt_ints sizes = shmt__tensor_sizes(input);
 
   if (grad->numel == 0 || weight->numel == 0 || input->numel == 0) return only_bias(sizes, grad->dtype, NULL, out);
-  return (transposed ? forward : to_images)(c, grad, weight, NULL, sizes, out);
+  return (transposed ? forward : to_images)(c, grad, weight, NULL, sizes, is_last, out);
 }
 
 static shmt_status weight_gradient(const shmt__conv* given, bool transposed, shmt_tensor* grad, shmt_tensor* input,
-                                   shmt_tensor* weight, shmt_tensor** out) {
+                                   shmt_tensor* weight, bool is_last, shmt_tensor** out) {
   const shmt_ints sizes = shmt__tensor_sizes(weight);
   const shmt__planes images = shmt__planes_of(transposed ? grad : input);
   const shmt__planes windows = shmt__planes_of(transposed ? input : grad);
+  SHMT_AUTO(shmt_tensor) dense = NULL;
   shmt__conv c = *given;
 
   if (grad->numel == 0 || input->numel == 0 || weight->numel == 0) return only_bias(sizes, grad->dtype, NULL, out);
-  SHMT_TRY(empty(sizes, grad->dtype, SHMT_CPU, out));
+  SHMT_TRY(empty(sizes, grad->dtype, SHMT_CPU, false, &dense));
   c.given = grad->dtype;
-  return shmt__conv_to_weight(&c, &images, &windows, shmt__tensor_data(*out));
+  SHMT_TRY(shmt__conv_to_weight(&c, &images, &windows, shmt__tensor_data(dense)));
+  if (!is_last) {
+    *out = SHMT_TAKE(dense);
+    return SHMT_OK;
+  }
+  SHMT_TRY(empty(sizes, grad->dtype, SHMT_CPU, true, out));
+  return shmt__tensor_copy(*out, dense);
 }
 
 static shmt_status bias_gradient(shmt_tensor* grad, shmt_tensor** out) {
@@ -402,13 +429,17 @@ shmt_status shmt__convolution_backward(shmt_tensor* grad_output, shmt_tensor* in
   shmt_tensor** made[3] = {&for_input, &for_weight, &for_bias};
   fill_conv(&p, shmt__tensor_sizes(transposed ? grad_output : input),
             shmt__tensor_sizes(transposed ? input : grad_output), weight, work_dtype(dtype), &c);
+  const bool is_last = keeps_last(&p, input, weight) && shmt__dtype_kind[dtype] != SHMT_KIND_COMPLEX;
+  /* One element of a kernel lies either way. */
+  const bool is_weight_last = is_last && (shmt__is_half(dtype) || shmt__tensor_extent(weight, 2, weight->n_dims) > 1);
   for (int i = 0; i < 3 && device == SHMT_META; i++)
-    if (output_mask.data[i]) SHMT_TRY(empty(sizes[i], dtype, device, made[i]));
+    if (output_mask.data[i])
+      SHMT_TRY(empty(sizes[i], dtype, device, grad_output->numel > 0 && (i == 0 ? is_last : i == 1 && is_weight_last), made[i]));
   if (device != SHMT_META) {
     if (output_mask.data[0])
-      SHMT_TRY(input_gradient(&c, transposed, grad_output, weight, input, &for_input));
+      SHMT_TRY(input_gradient(&c, transposed, grad_output, weight, input, is_last, &for_input));
     if (output_mask.data[1])
-      SHMT_TRY(weight_gradient(&c, transposed, grad_output, input, weight, &for_weight));
+      SHMT_TRY(weight_gradient(&c, transposed, grad_output, input, weight, is_weight_last, &for_weight));
     if (output_mask.data[2]) SHMT_TRY(bias_gradient(grad_output, &for_bias));
   }
   *grad_input = SHMT_TAKE(for_input);

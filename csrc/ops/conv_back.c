@@ -55,6 +55,7 @@ typedef struct job {
   bool is_pointwise;         /* an image is its own column matrix */
   bool is_product;           /* and where it is written, or read, a product can be */
   bool reads_outputs;        /* boxes of outputs are matrices as they are */
+  bool is_apart;             /* boxes of images are made beside the result: in another dtype, or rows that it has not */
   atomic_bool failed;        /* out of memory */
 } job;
 
@@ -258,8 +259,7 @@ static void make_images(const job* j, const room* r, box b, const box* windows, 
   const int64_t first = group * j->filters * j->k + (b.begin[1] - group * j->channels) * j->size;
   const int64_t given = shmt__dtype_size[j->c->given];
   const shmt__planes result = shmt__planes_at(&j->images, b.begin);
-  const bool is_result = result.dtype == j->c->dtype;
-  const shmt__planes to = is_result ? result : shmt__planes_of_memory(r->images, j->c->dtype, b.n);
+  const shmt__planes to = j->is_apart ? shmt__planes_of_memory(r->images, j->c->dtype, b.n) : result;
   shmt__matrix weight = matrix(j->weight + first * given, j->filters, rows, j->k), columns;
 
   if (j->c->given != j->factor) {
@@ -275,7 +275,7 @@ static void make_images(const job* j, const room* r, box b, const box* windows, 
   if (j->is_product && j->bias) fill(j, &to, &b);
   multiply(j, shmt__matrix_transposed(weight), outputs, j->is_product && j->bias, columns);
   if (!j->is_product) add_columns(j, r, &b, windows, &to);
-  if (!is_result) shmt__planes_copy(&result, &to, b.n);
+  if (j->is_apart) shmt__planes_copy(&result, &to, b.n);
 }
 
 /* Boxes and, of each, blocks of channels. */
@@ -289,7 +289,7 @@ static void run_images(void* ctx, int64_t begin, int64_t end) {
 
   if (!room_init(j, &r, j->reads_outputs ? 0 : j->filters * j->width * j->factor_item,
                  j->is_product ? 0 : j->block * j->size * j->width * j->item,
-                 j->images.dtype == c->dtype ? 0 : j->block * j->spots * j->item,
+                 j->is_apart ? j->block * j->spots * j->item : 0,
                  c->given == j->factor ? 0 : j->filters * j->block * j->size * j->factor_item))
     return;
   for (int64_t u = begin; u < end; u++) {
@@ -325,13 +325,14 @@ static void plan_images(job* j) {
   if (!(is_plane && j->is_product && j->reads_outputs))
     set_ways(j, s->in, phases * (j->reads_outputs ? TO_IMAGES_WIDTH : smaller(fits, TO_IMAGES_WIDTH)));
   if (is_cast) j->is_product = j->is_pointwise;
+  j->is_apart = is_cast || (!j->is_product && j->images.stride[4] != j->item);
   j->spots = j->width = j->step[0];
   for (int d = 0; d < 3; d++) {
     const int64_t reach = j->step[2 + d] + (s->kernel[d] - 1) * s->dilation[d];
     j->width *= smaller(s->out[d], reach / s->stride[d] + 1);
     j->spots *= j->step[2 + d];
   }
-  const int64_t columns = j->is_product ? 0 : j->size * j->width * j->item, made = is_cast ? j->spots * j->item : 0;
+  const int64_t columns = j->is_product ? 0 : j->size * j->width * j->item, made = j->is_apart ? j->spots * j->item : 0;
   const int64_t widened = j->c->given == j->factor ? 0 : j->size * j->filters * j->factor_item;
   set_block(j, ROOM, at_least(at_least(columns, made), widened));
 }

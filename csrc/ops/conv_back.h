@@ -10,7 +10,7 @@
  *
  * weight  dense, of c->given
  * bias    of the images' channels, of c->dtype; NULL: none
- * images  of c->dtype or c->given; rows are dense
+ * images  of c->dtype or c->given
  *
  * Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_to_images(const shmt__conv* c, const shmt__planes* outputs, const void* weight, const void* bias,

@@ -44,7 +44,7 @@ bool shmt__conv_is_pointwise(const shmt__conv* c) {
   const shmt__conv_shape* s = &c->shape;
 
   for (int d = 0; d < 3; d++)
-    if (s->kernel[d] != 1 || s->stride[d] != 1 || s->padding[d] != 0) return false;
+    if (s->kernel[d] != 1 || s->stride[d] != 1 || s->padding[d] != 0 || s->out[d] > s->in[d]) return false;
   return true;
 }
 

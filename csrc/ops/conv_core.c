@@ -2,6 +2,9 @@
 #include "ops/conv_core.h"
 
 #include "base/overflow.h"
+#include "base/scalar.h"
+#include "generated/loops.h"
+#include "iter/iter.h"
 #include "ops/conv_columns.h"
 #include "ops/conv_depthwise.h"
 #include "ops/conv_direct.h"
@@ -35,6 +38,18 @@ bool shmt__conv_is_near(const shmt__conv* c) {
     made *= (double)s->out[d];
   }
   return laid <= MANY * (read + made) + FEW && laid <= TOO_MANY;
+}
+
+void shmt__conv_add_bias(shmt_dtype dtype, void* output, int64_t n_images, int64_t filters, int64_t places,
+                         const void* bias) {
+  const shmt_scalar one = shmt__scalar_int(1);
+  const int64_t item = shmt__dtype_size[dtype];
+
+  for (int64_t i = 0; i < n_images * filters; i++) {
+    char* line = (char*)output + i * places * item;
+    char* data[3] = {line, line, (char*)(uintptr_t)bias + i % filters * item};
+    shmt__loops[SHMT_LOOP_add][dtype](data, (const int64_t[]){item, item, 0}, places, &one);
+  }
 }
 
 shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const void* weight, void* output) {

@@ -34,6 +34,10 @@ bool shmt__conv_is_near(const shmt__conv* c);
 /* Is an image its own matrix of columns: one element of a kernel, no padding, all positions? */
 bool shmt__conv_is_pointwise(const shmt__conv* c);
 
+/* output (images, filters, places), dense, += the bias of its filter. */
+void shmt__conv_add_bias(shmt_dtype dtype, void* output, int64_t n_images, int64_t filters, int64_t places,
+                         const void* bias);
+
 /* output = images * weight. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const void* weight, void* output);
 

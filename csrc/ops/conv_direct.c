@@ -42,7 +42,9 @@ static bool is_ready(const shmt__conv* c) {
 
   if (c->given != c->dtype) return false;
   for (int d = 2; d >= 0; step *= v->in[d], d--)
-    if (v->stride[d] != 1 || v->padding[d] != 0 || (v->in[d] != 1 && c->step[d] != step)) return false;
+    if (v->stride[d] != 1 || v->padding[d] != 0 || shmt__conv_reach(v, d, v->out[d]) > v->in[d] ||
+        (v->in[d] != 1 && c->step[d] != step))
+      return false;
   return true;
 }
 

@@ -1,4 +1,4 @@
-/* ops/conv_laid.h -- convolution of images that are first laid out with their channels as neighbours. */
+/* ops/conv_laid.h -- convolution of images, or to outputs, that are laid out in another way in between. */
 #ifndef SHMT_OPS_CONV_LAID_H
 #define SHMT_OPS_CONV_LAID_H
 
@@ -10,5 +10,9 @@ bool shmt__conv_is_laid(const shmt__conv* c);
 /* outputs = images * weight + c->bias; both of any strides and of dtype c->given, as the weight. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_laid(const shmt__conv* c, const shmt__planes* images, const void* weight,
                             const shmt__planes* outputs);
+
+/* outputs = images * weight + c->bias, by the kernels of shmt__conv_forward: outputs of any strides, of dtype c->given;
+ * weight and bias as there. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__conv_spread(const shmt__conv* c, const void* images, const void* weight, const shmt__planes* outputs);
 
 #endif

@@ -1,0 +1,156 @@
+"""How results of convolutions and their gradients lie in memory: as torch's.
+
+Where that is unusual, values are compared with those of usual layouts, which test_conv_direct.py
+and test_conv_parts.py check.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import shmtensor as st
+from shmtensor.nn import functional as nnf
+
+Ints = tuple[int, ...]
+
+
+def _laid(x: st.Tensor, is_last: bool) -> st.Tensor:
+    """With channels as neighbours, or apart."""
+    return x.movedim(1, -1).contiguous().movedim(-1, 1) if is_last else x.contiguous()
+
+
+def _is_last(x: st.Tensor) -> bool:
+    rows = x.movedim(1, -1)
+    assert x.is_contiguous() or rows.is_contiguous()
+    return rows.is_contiguous()
+
+
+def _run(name: str, x: st.Tensor, w: st.Tensor, **options: Any) -> list[st.Tensor]:
+    """The result and the gradients of images, weight and bias."""
+    groups = options.get("groups", 1)
+    filters = w.shape[1] * groups if "transpose" in name else w.shape[0]
+    b = st.arange(filters, device=x.device).to(x.dtype)
+    leaves = [t.detach().requires_grad_() for t in (x, w, b)]
+    result = getattr(nnf, name)(*leaves, **options)
+    return [result, *st.autograd.grad(result, leaves, st.ones_like(result))]
+
+
+def _numbers(shape: Ints, dtype: st.dtype) -> st.Tensor:
+    return (st.arange(st.Size(shape).numel()).view(shape) * 7 % 5 - 2).to(dtype)
+
+
+#: dtype, dims, images, weight, options: each way to make them, and several parts.
+CASES: dict[str, tuple[st.dtype, int, Ints, Ints, dict[str, Any]]] = {
+    "few channels": (st.float32, 2, (2, 3, 9, 8), (4, 3, 3, 3), {"padding": 1}),
+    "doubles": (st.float64, 2, (3, 16, 7, 9), (20, 16, 3, 3), {"padding": 1}),
+    "products of doubles": (st.float64, 2, (2, 40, 6, 5), (36, 40, 1, 1), {}),
+    "dilation": (st.float32, 2, (1, 4, 14, 15), (4, 4, 3, 3), {"dilation": 3, "stride": 2}),
+    "groups": (st.float32, 2, (2, 6, 8, 7), (4, 3, 2, 3), {"groups": 2, "stride": 2}),
+    "each channel": (st.float64, 2, (2, 5, 9, 7), (5, 1, 3, 3), {"groups": 5, "padding": 2}),
+    "two filters a channel": (st.float32, 2, (2, 18, 9, 7), (36, 1, 3, 3), {"groups": 18}),
+    "bfloat16": (st.bfloat16, 2, (2, 3, 9, 8), (5, 3, 3, 3), {"padding": 1}),
+    "float16": (st.float16, 2, (2, 12, 9, 8), (3, 12, 1, 1), {"stride": 2}),
+    "padding behind products": (st.float64, 2, (1, 2, 150, 131), (3, 2, 1, 1), {"padding": 5}),
+    "parts": (st.float64, 2, (2, 3, 150, 131), (5, 3, 3, 3), {"padding": 1}),
+    "parts of rows": (st.float64, 2, (1, 2, 2, 20_000), (3, 2, 1, 5), {"padding": (0, 2)}),
+    "volumes": (st.float32, 3, (2, 3, 5, 6, 7), (4, 3, 2, 3, 3), {"padding": 1, "stride": 2}),
+    "volumes of halves": (st.bfloat16, 3, (1, 3, 5, 6, 4), (4, 3, 3, 3, 3), {}),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_channels_stay_neighbours(case: str, transposed: bool, threads: int) -> None:
+    """Where images or weight have them so: results, gradients, and what Meta predicts."""
+    dtype, dims, shape, kernel, options = CASES[case]
+    name = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
+    x, w = _numbers(shape, dtype), _numbers(kernel, dtype)
+    if transposed:
+        x = _numbers((shape[0], kernel[0], *shape[2:]), dtype)
+    before = st.get_num_threads()
+    st.set_num_threads(threads)
+    try:
+        want = _run(name, x, w, **options)
+        assert not any(_is_last(t) for t in want[:2])
+        for of_images, of_weight in ((True, False), (False, True), (True, True)):
+            if of_weight and not of_images and kernel[1] == 1:
+                continue  # a filter of one channel lies either way
+            if of_weight and not of_images and max(kernel[2:]) == 1:
+                continue
+            got = _run(name, _laid(x, of_images), _laid(w, of_weight), **options)
+            assert _is_last(got[0])
+            assert _is_last(got[1])
+            for one, other in zip(got, want, strict=True):
+                assert st.equal(one, other)
+            there = [
+                st.empty_strided(t.shape, t.stride(), dtype=dtype, device="meta")
+                for t in (_laid(x, of_images), _laid(w, of_weight))
+            ]
+            predicted = _run(name, *there, **options)
+            assert [t.stride() for t in predicted] == [t.stride() for t in got]
+    finally:
+        st.set_num_threads(before)
+
+
+def _strides(x: st.Tensor, w: st.Tensor, **options: Any) -> list[Ints]:
+    return [t.stride() for t in _run(f"conv{x.dim() - 2}d", x, w, **options)]
+
+
+def test_volumes_keep_their_layout_where_torch_does() -> None:
+    def keeps(n: int, size: Ints, kernel: int, groups: int, dtype: st.dtype) -> bool:
+        x = _laid(st.ones(n, 4, *size, dtype=dtype), True)
+        w = st.ones(4, 4 // groups, kernel, kernel, kernel, dtype=dtype)
+        return _is_last(nnf.conv3d(x, w, groups=groups, padding=1))
+
+    assert keeps(2, (5, 5, 5), 3, 1, st.float32)
+    assert keeps(1, (5, 5, 5), 3, 2, st.float32)
+    assert keeps(1, (5, 5, 5), 4, 1, st.float32)
+    assert keeps(1, (80, 65, 2), 3, 1, st.float32)
+    assert keeps(1, (5, 5, 5), 3, 1, st.bfloat16)
+    assert not keeps(1, (5, 5, 5), 3, 1, st.float32)
+    assert not keeps(1, (80, 64, 2), 3, 1, st.float32)
+    assert not keeps(2, (5, 5, 5), 3, 1, st.float64)
+
+
+def test_lines_follow_the_weight_alone() -> None:
+    x, w = st.ones(2, 4, 7), st.ones(6, 4, 3)
+    assert _strides(_laid(x, True), w)[:3] == [(30, 5, 1), (28, 7, 1), (12, 3, 1)]
+    assert _strides(x, _laid(w, True))[:3] == [(30, 1, 6), (28, 1, 4), (12, 1, 4)]
+    assert st.equal(nnf.conv1d(x, _laid(w, True)), nnf.conv1d(x, w))
+
+
+def test_strides_alone_say_how_one_channel_lies() -> None:
+    x = st.ones(2, 1, 7, 7).as_strided((2, 1, 7, 7), (49, 1, 7, 1))
+    assert nnf.conv2d(x, st.ones(6, 1, 3, 3)).stride() == (150, 1, 30, 6)
+    assert nnf.conv_transpose2d(x, st.ones(1, 6, 3, 3)).stride() == (486, 1, 54, 6)
+
+
+def test_no_images_lie_as_usual() -> None:
+    x = st.empty(0, 4, 7, 7).to(memory_format=st.channels_last)
+    assert nnf.conv2d(x, st.ones(6, 4, 3, 3)).stride() == (150, 25, 5, 1)
+
+
+def test_complex_gradients_lie_as_usual() -> None:
+    x = _laid(_numbers((2, 3, 5, 6), st.complex64), True)
+    got = _run("conv2d", x, _numbers((4, 3, 3, 3), st.complex64))
+    assert [_is_last(t) for t in got[:3]] == [True, False, False]
+
+
+def test_a_kernel_of_one_element_has_a_dense_gradient() -> None:
+    x, w = st.ones(2, 4, 7, 7).to(memory_format=st.channels_last), st.ones(6, 4, 1, 1)
+    assert _strides(x, w)[2] == (4, 1, 1, 1)
+    assert _strides(x.bfloat16(), w.bfloat16())[2] == (4, 1, 4, 4)
+
+
+@pytest.mark.parametrize("dtype", [st.float32, st.float64, st.bfloat16])
+@pytest.mark.parametrize("kernel", [1, 2])
+def test_parts_may_be_of_padding_alone(kernel: int, dtype: st.dtype) -> None:
+    x, w = _numbers((1, 2, 3, 4), dtype), _numbers((3, 2, kernel, kernel), dtype)
+    for options in ({"padding": 40, "stride": 9}, {"padding": 130}, {"padding": (150, 0)}):
+        want = _run("conv2d", x, w, **options)
+        got = _run("conv2d", _laid(x, True), w, **options)
+        assert _is_last(got[0])
+        assert all(st.equal(a, b) for a, b in zip(got, want, strict=True))
