@@ -14,7 +14,7 @@
  * many an operator. A loop that calls operators one after the other leaves gaps of 1 to 100 us between the large ones. */
 enum {
   SPIN_NS = 200 * 1000,       /* that a helper waits awake after its last job */
-  LONGEST_SPIN_NS = 2000 * 1000, /* also while others are still at their last pieces */
+  LATE_NS = 50 * 1000,        /* and the time of two pieces: who is then still at its last one has lost its processor */
   PREEMPTED_NS = 50 * 1000,   /* between two looks at the clock: somebody else wants the processor */
   PAUSES = 32,                /* from one look at the clock to the next: about a microsecond */
   WORTH_WAKING_NS = 50 * 1000, /* work left below which the caller is sooner done alone */
@@ -47,6 +47,7 @@ static struct {
   atomic_uint_least32_t epoch;   /* counts jobs */
   _Alignas(64) atomic_uint_least32_t gate; /* OPEN | helpers inside */
   atomic_int helpers_wanted;
+  atomic_int owner_cpu; /* when the job began */
   atomic_uint_least64_t taken; /* pieces: the caller's, from the front, and above them the helpers', from the back */
   pool_job job;
 } pool = {.lock = SHMT_OS_SHORT_MUTEX,
@@ -113,7 +114,25 @@ static bool take_piece(const pool_job* job, uint_least64_t end) {
   return true;
 }
 
-static void help(void) {
+/* All that are left; how long others may take to finish theirs. */
+static uint64_t take_pieces(const pool_job* job, uint_least64_t end) {
+  const uint64_t begin = shmt__os_now_ns();
+  uint64_t n = 0;
+
+  while (take_piece(job, end)) n++;
+  return n == 0 ? SPIN_NS : LATE_NS + 2 * (shmt__os_now_ns() - begin) / n;
+}
+
+/* Not to be on the owner's processor, where it would work no more: there a thread is often put that is woken while all
+ * processors are busy. Before the gate, so that nobody waits for the move. relaxed: hints. */
+static void leave_owner_alone(void) {
+  if (!(atomic_load_explicit(&pool.gate, memory_order_relaxed) & OPEN)) return;
+  const int cpu = atomic_load_explicit(&pool.owner_cpu, memory_order_relaxed);
+  if (shmt__os_current_cpu() == cpu) shmt__os_leave_cpu(cpu);
+}
+
+/* *late_ns: how long others may take to finish their pieces; untouched when this helper came too late. */
+static void help(uint64_t* late_ns) {
   /* acquire: the job was filled before its gate opened. */
   uint_least32_t gate = atomic_load_explicit(&pool.gate, memory_order_acquire);
 
@@ -125,7 +144,7 @@ static void help(void) {
                                                   memory_order_acquire));
   const pool_job job = pool.job;
   if (shmt__os_float_mode() != job.float_mode) shmt__os_set_float_mode(job.float_mode);
-  while (take_piece(&job, BACK)) continue;
+  *late_ns = take_pieces(&job, BACK);
   /* release: what this helper wrote is seen by the caller, who waits for the count. */
   if (atomic_fetch_sub_explicit(&pool.gate, 1, memory_order_acq_rel) == 1) {
     pthread_mutex_lock(&pool.lock);
@@ -134,12 +153,13 @@ static void help(void) {
   }
 }
 
-/* Spin until *word is no longer `value`, or until it is better to sleep. */
-static void spin_while(atomic_uint_least32_t* word, uint_least32_t value) {
+/* Spin until *word is no longer `value`, or until it is better to sleep: after so many nanoseconds, the first `late_ns` of
+ * which do not count while somebody owns a job. */
+static void spin_while(atomic_uint_least32_t* word, uint_least32_t value, uint64_t limit_ns, uint64_t late_ns) {
   uint64_t now = shmt__os_now_ns(), before = now, since = now;
   const uint64_t begin = now;
 
-  while (now - since < SPIN_NS && now - begin < LONGEST_SPIN_NS && now - before < PREEMPTED_NS) {
+  while (now - since < limit_ns && now - before < PREEMPTED_NS) {
     for (int i = 0; i < PAUSES; i++) {
       if (atomic_load_explicit(word, memory_order_acquire) != value) return;
       shmt__os_pause();
@@ -147,15 +167,16 @@ static void spin_while(atomic_uint_least32_t* word, uint_least32_t value) {
     before = now;
     now = shmt__os_now_ns();
     /* relaxed: a hint. */
-    if (atomic_load_explicit(&pool.busy, memory_order_relaxed)) since = now;
+    if (now - begin < late_ns && atomic_load_explicit(&pool.busy, memory_order_relaxed)) since = now;
   }
 }
 
 static void* helper_main(void* arg) {
   uint_least32_t seen = (uint_least32_t)(uintptr_t)arg;
+  uint64_t late_ns = SPIN_NS;
 
   for (;;) {
-    spin_while(&pool.epoch, seen);
+    spin_while(&pool.epoch, seen, SPIN_NS, late_ns);
     if (atomic_load_explicit(&pool.epoch, memory_order_acquire) == seen) {
       pthread_mutex_lock(&pool.lock);
       atomic_fetch_sub_explicit(&pool.awake, 1, memory_order_relaxed); /* relaxed: under the lock, or a hint */
@@ -165,7 +186,8 @@ static void* helper_main(void* arg) {
       pthread_mutex_unlock(&pool.lock);
     }
     seen = atomic_load_explicit(&pool.epoch, memory_order_acquire);
-    help();
+    leave_owner_alone();
+    help(&late_ns);
   }
   return NULL;
 }
@@ -193,13 +215,13 @@ static void start_helpers_locked(int wanted) {
   pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-static void wait_for_helpers(void) {
+static void wait_for_helpers(uint64_t late_ns) {
   /* release: nobody enters behind this; acquire: see what those who left have written. */
   uint_least32_t gate =
       atomic_fetch_and_explicit(&pool.gate, ~(uint_least32_t)OPEN, memory_order_acq_rel);
 
   while ((gate &= OPEN - 1)) {
-    spin_while(&pool.gate, gate);
+    spin_while(&pool.gate, gate, late_ns, 0);
     const uint_least32_t now = atomic_load_explicit(&pool.gate, memory_order_acquire);
     if (now == gate) break;
     gate = now;
@@ -273,11 +295,11 @@ void shmt__parallel_for(int64_t n, int64_t grain, void (*fn)(void* ctx, int64_t 
   pool.job = job;
   atomic_store_explicit(&pool.taken, 0, memory_order_relaxed);
   atomic_store_explicit(&pool.helpers_wanted, wanted, memory_order_relaxed);
+  atomic_store_explicit(&pool.owner_cpu, shmt__os_current_cpu(), memory_order_relaxed); /* relaxed: a hint */
   /* release: helpers that see the gate open see the job. */
   atomic_store_explicit(&pool.gate, OPEN, memory_order_release);
   if (!publish(wanted)) begin_alone(&job, pieces, threads - 1);
-  while (take_piece(&job, FRONT)) continue;
-  wait_for_helpers();
+  wait_for_helpers(take_pieces(&job, FRONT));
   /* release: the next owner may overwrite the job. */
   atomic_store_explicit(&pool.busy, false, memory_order_release);
 }

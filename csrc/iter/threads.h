@@ -10,7 +10,8 @@
  * Note [Waking]
  * A helper stays awake for a fraction of a millisecond after a job, so that the next one of a loop finds it; it goes to
  * sleep at once when somebody else wants its processor. Where helpers sleep, the caller does a piece first and wakes
- * them if the rest is worth it, or if such jobs follow each other.
+ * them if the rest is worth it, or if such jobs follow each other. Who waits for a last piece longer than pieces take
+ * sleeps, since the thread that has it lost its processor; and helpers leave the caller's processor to the caller.
  *
  * Note [Fork]
  * The child has no helpers and fresh locks; it starts its own at its first parallel call. Helpers

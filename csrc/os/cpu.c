@@ -21,6 +21,17 @@ int shmt__os_cpu_count(void) {
   return online > 0 ? (int)online : 1;
 }
 
+int shmt__os_current_cpu(void) { return sched_getcpu(); }
+
+void shmt__os_leave_cpu(int cpu) {
+  cpu_set_t set, others;
+
+  if (sched_getaffinity(0, sizeof set, &set) != 0 || !CPU_ISSET((size_t)cpu, &set) || CPU_COUNT(&set) < 2) return;
+  others = set;
+  CPU_CLR((size_t)cpu, &others);
+  if (sched_setaffinity(0, sizeof others, &others) == 0) (void)sched_setaffinity(0, sizeof set, &set);
+}
+
 /* --- tiles -------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)

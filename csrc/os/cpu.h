@@ -7,6 +7,10 @@
 
 /* Processors in the calling thread's affinity mask; at least 1. */
 int shmt__os_cpu_count(void);
+/* The processor that the calling thread runs on, or did a moment ago; -1 where the kernel does not tell. */
+int shmt__os_current_cpu(void);
+/* Move the calling thread to another of the processors that it may use, if there is one; it may use the same afterwards. */
+void shmt__os_leave_cpu(int cpu);
 
 /* Whether subnormal numbers count as zero in the calling thread, as an opaque word; 0 where that is fixed. */
 uint64_t shmt__os_float_mode(void);
