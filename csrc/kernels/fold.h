@@ -30,6 +30,8 @@ enum {
 
 /* Called from several places: one copy keeps the code small. */
 #define SHMT_OUTLINE static __attribute__((noinline))
+/* Lanes stay in registers where their number is known. */
+#define SHMT_INLINE static inline __attribute__((always_inline))
 
 #define SHMT_X(p) SHMT_LOAD(*(const T*)(const void*)(p))
 
@@ -46,260 +48,178 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
 #define FOLD(...) SHMT_SHAPE(FOLD)(__VA_ARGS__)
 #define SHMT_FOLD_1(NAME, LANE, FIRST, MAP, COMBINE, STATE, BEGIN, JOIN, MERGE, RESULT, FINISH) \
   SHMT_WIDENED_REDUCTION(NAME, RESULT)
-#define SHMT_FOLD_0(NAME, LANE, FIRST, MAP, COMBINE, STATE, BEGIN, JOIN, MERGE, RESULT, FINISH)    \
-  /* acc[j] of `columns` lanes, folded with `rows` rows of elements that lie together. */          \
-  SHMT_OUTLINE void FN(NAME##_columns)(LANE * acc, const char* in, int64_t row, int64_t rows,      \
-                                       int64_t columns, const void* ctx) {                         \
-    (void)ctx;                                                                                     \
-    int64_t r = 0;                                                                                 \
-    for (; r + 4 <= rows; r += 4, in += 4 * row) {                                                 \
-      const T *p0 = (const T*)(const void*)in, *p1 = (const T*)(const void*)(in + row),            \
-              *p2 = (const T*)(const void*)(in + 2 * row),                                         \
-              *p3 = (const T*)(const void*)(in + 3 * row);                                         \
-      SHMT_IVDEP for (int64_t j = 0; j < columns; j++) {                                           \
-        LANE a = acc[j], b;                                                                        \
-        C x = SHMT_LOAD(p0[j]);                                                                    \
-        b = MAP, a = COMBINE;                                                                      \
-        x = SHMT_LOAD(p1[j]);                                                                      \
-        b = MAP, a = COMBINE;                                                                      \
-        x = SHMT_LOAD(p2[j]);                                                                      \
-        b = MAP, a = COMBINE;                                                                      \
-        x = SHMT_LOAD(p3[j]);                                                                      \
-        b = MAP, acc[j] = COMBINE;                                                                 \
-      }                                                                                            \
-    }                                                                                              \
-    for (; r < rows; r++, in += row) {                                                             \
-      const T* p0 = (const T*)(const void*)in;                                                     \
-      SHMT_IVDEP for (int64_t j = 0; j < columns; j++) {                                           \
-        const LANE a = acc[j];                                                                     \
-        const C x = SHMT_LOAD(p0[j]);                                                              \
-        const LANE b = MAP;                                                                        \
-        acc[j] = COMBINE;                                                                          \
-      }                                                                                            \
-    }                                                                                              \
-  }                                                                                                \
-  /* n elements of one result that lie together. The lanes' fixed number lets them stay in registers; a short row,  \
-   * or the rest of a long one, takes few. */                                                                       \
-  SHMT_OUTLINE STATE FN(NAME##_row)(STATE s, const char* in, int64_t n, const void* ctx) {                          \
-    const T* p = (const T*)(const void*)in;                                                                         \
-    (void)ctx;                                                                                                      \
-    if (n < 2 * FOLD_FEW) {                                                                                         \
-      LANE a = FIRST;                                                                                               \
-      for (int64_t i = 0; i < n; i++) {                                                                             \
-        const C x = SHMT_LOAD(p[i]);                                                                                \
-        const LANE b = MAP;                                                                                         \
-        a = COMBINE;                                                                                                \
-      }                                                                                                             \
-      s = JOIN;                                                                                                     \
-      return s;                                                                                                     \
-    }                                                                                                               \
-    do {                                                                                                            \
-      LANE acc[FOLD_LANES]; /* of the rest only few: copies between arrays would wait for each other */             \
-      if (n >= FOLD_LANES) {                                                                                        \
-        const int64_t rows = n / FOLD_LANES < FOLD_ROWS ? n / FOLD_LANES : FOLD_ROWS;                               \
-        for (int j = 0; j < FOLD_LANES; j++) acc[j] = FIRST;                                                        \
-        for (int64_t r = 0; r < rows; r++, p += FOLD_LANES)                                                         \
-          SHMT_IVDEP for (int j = 0; j < FOLD_LANES; j++) {                                                         \
-            const LANE a = acc[j];                                                                                  \
-            const C x = SHMT_LOAD(p[j]);                                                                            \
-            const LANE b = MAP;                                                                                     \
-            acc[j] = COMBINE;                                                                                       \
-          }                                                                                                         \
-        n -= rows * FOLD_LANES;                                                                                     \
-        for (int half = FOLD_LANES / 2; half >= FOLD_FEW; half /= 2)                                                \
-          SHMT_IVDEP for (int j = 0; j < half; j++) {                                                               \
-            const LANE a = acc[j], b = acc[j + half];                                                               \
-            acc[j] = COMBINE;                                                                                       \
-          }                                                                                                         \
-      } else {                                                                                                      \
-        /* n is at least two rows of them: later rounds begin with long ones. */                                    \
-        SHMT_IVDEP for (int j = 0; j < FOLD_FEW; j++) {                                                             \
-          C x = SHMT_LOAD(p[j]);                                                                                    \
-          const LANE a = MAP;                                                                                       \
-          x = SHMT_LOAD(p[j + FOLD_FEW]);                                                                           \
-          const LANE b = MAP;                                                                                       \
-          acc[j] = COMBINE;                                                                                         \
-        }                                                                                                           \
-        n -= 2 * FOLD_FEW, p += 2 * FOLD_FEW;                                                                       \
-      }                                                                                                             \
-      for (; n < FOLD_LANES && n >= FOLD_FEW; n -= FOLD_FEW, p += FOLD_FEW)                                         \
-        SHMT_IVDEP for (int j = 0; j < FOLD_FEW; j++) {                                                             \
-          const LANE a = acc[j];                                                                                    \
-          const C x = SHMT_LOAD(p[j]);                                                                              \
-          const LANE b = MAP;                                                                                       \
-          acc[j] = COMBINE;                                                                                         \
-        }                                                                                                           \
-      LANE rest = FIRST;                                                                                            \
-      if (n < FOLD_FEW) {                                                                                           \
-        for (int64_t i = 0; i < n; i++) {                                                                           \
-          const LANE a = rest;                                                                                      \
-          const C x = SHMT_LOAD(p[i]);                                                                              \
-          const LANE b = MAP;                                                                                       \
-          rest = COMBINE;                                                                                           \
-        }                                                                                                           \
-        n = 0;                                                                                                      \
-      }                                                                                                             \
-      for (int half = FOLD_FEW / 2; half > 0; half /= 2)                                                            \
-        SHMT_IVDEP for (int j = 0; j < half; j++) {                                                                 \
-          const LANE a = acc[j], b = acc[j + half];                                                                 \
-          acc[j] = COMBINE;                                                                                         \
-        }                                                                                                           \
-      LANE a = acc[0];                                                                                              \
-      const LANE b = rest;                                                                                          \
-      a = COMBINE;                                                                                                  \
-      s = JOIN;                                                                                                     \
-    } while (n > 0);                                                                                                \
-    return s;                                                                                                       \
-  }                                                                                                                 \
-  /* The same for a few rows: lanes stay in registers from the first row to the last. */             \
-  SHMT_OUTLINE void FN(NAME##_low)(const shmt__reduce_run* run, STATE* state) {                    \
-    const void* ctx = run->ctx;                                                                    \
-    (void)ctx;                                                                                     \
-    int64_t k = 0;                                                                                 \
-    for (; k + FOLD_LANES <= run->n_keep; k += FOLD_LANES) {                                       \
-      LANE acc[FOLD_LANES];                                                                        \
-      const char* in = run->in + k * (int64_t)sizeof(T);                                           \
-      for (int j = 0; j < FOLD_LANES; j++) acc[j] = FIRST;                                         \
-      for (int64_t r = 0; r < run->n_reduce; r++, in += run->reduce_stride) {                      \
-        const T* p = (const T*)(const void*)in;                                                    \
-        SHMT_IVDEP for (int j = 0; j < FOLD_LANES; j++) {                                          \
-          const LANE a = acc[j];                                                                   \
-          const C x = SHMT_LOAD(p[j]);                                                             \
-          const LANE b = MAP;                                                                      \
-          acc[j] = COMBINE;                                                                        \
-        }                                                                                          \
-      }                                                                                            \
-      SHMT_IVDEP for (int j = 0; j < FOLD_LANES; j++) {                                            \
-        const STATE s = state[k + j];                                                              \
-        const LANE a = acc[j];                                                                     \
-        state[k + j] = JOIN;                                                                       \
-      }                                                                                            \
-    }                                                                                              \
-    for (; k < run->n_keep; k++) {                                                                 \
-      LANE a = FIRST;                                                                              \
-      for (int64_t r = 0; r < run->n_reduce; r++) {                                                \
-        const C x = SHMT_X(run->in + k * (int64_t)sizeof(T) + r * run->reduce_stride);             \
-        const LANE b = MAP;                                                                        \
-        a = COMBINE;                                                                               \
-      }                                                                                            \
-      const STATE s = state[k];                                                                    \
-      state[k] = JOIN;                                                                             \
-    }                                                                                              \
-  }                                                                                                \
-  /* Neighbouring results whose elements lie together. When whole rows follow each other without a \
-   * gap, several rows are folded as one wider row: a few results still fill the lanes. */         \
-  SHMT_OUTLINE void FN(NAME##_wide)(const shmt__reduce_run* run, STATE* state) {                   \
-    LANE acc[SHMT_REDUCE_TILE];                                                                    \
-    const void* ctx = run->ctx;                                                                    \
-    const int64_t n = run->n_keep;                                                                 \
-    int64_t group = run->reduce_stride == n * (int64_t)sizeof(T) ? FOLD_WIDTH / n : 1;             \
-    const char* in = run->in;                                                                      \
-    for (int64_t left = run->n_reduce; left > 0;) {                                                \
-      if (group < 1 || left < group) group = 1;                                                    \
-      const int64_t rows = left / group < FOLD_ROWS ? left / group : FOLD_ROWS;                    \
-      for (int64_t j = 0; j < n * group; j++) acc[j] = FIRST;                                      \
-      FN(NAME##_columns)(acc, in, run->reduce_stride * group, rows, n * group, ctx);               \
-      for (int64_t g = 0; g < group; g++)                                                          \
-        SHMT_IVDEP for (int64_t j = 0; j < n; j++) {                                                   \
-          const STATE s = state[j];                                                                \
-          const LANE a = acc[g * n + j];                                                           \
-          state[j] = JOIN;                                                                         \
-        }                                                                                          \
-      in += rows * group * run->reduce_stride;                                                     \
-      left -= rows * group;                                                                        \
-    }                                                                                              \
-  }                                                                                                \
-  SHMT_OUTLINE STATE FN(NAME##_strided)(STATE s, const char* in, int64_t step, int64_t n,          \
-                                        const void* ctx) {                                         \
-    (void)ctx;                                                                                     \
-    while (n > 0) {                                                                                \
-      const int64_t rows = n < FOLD_ROWS ? n : FOLD_ROWS;                                          \
-      LANE a = FIRST;                                                                              \
-      for (int64_t i = 0; i < rows; i++, in += step) {                                             \
-        const C x = SHMT_X(in);                                                                    \
-        const LANE b = MAP;                                                                        \
-        a = COMBINE;                                                                               \
-      }                                                                                            \
-      s = JOIN;                                                                                    \
-      n -= rows;                                                                                   \
-    }                                                                                              \
-    return s;                                                                                      \
-  }                                                                                                \
-  SHMT_OUTLINE void FN(NAME##_store)(const shmt__reduce_run* given, const STATE* state) {        \
-    const shmt__reduce_run own = *given, *run = &own; /* which no store to out changes */        \
-    (void)run;                                                                                   \
-    if (own.out_stride[0] == (int64_t)sizeof(RESULT)) {                                          \
-      RESULT* const out = (RESULT*)(void*)own.out[0];                                            \
-      SHMT_IVDEP for (int64_t j = 0; j < own.n_keep; j++) {                                      \
-        const STATE s = state[j];                                                                \
-        out[j] = FINISH;                                                                         \
-      }                                                                                          \
-      return;                                                                                    \
-    }                                                                                            \
-    for (int64_t j = 0; j < own.n_keep; j++) {                                                   \
-      const STATE s = state[j];                                                                  \
-      SHMT_AT(RESULT, own.out[0], own.out_stride[0], j) = FINISH;                                \
-    }                                                                                            \
-  }                                                                                              \
-  /* Results of a few elements each, that lie together: side by side, not one after the other. */\
-  SHMT_OUTLINE void FN(NAME##_short)(const shmt__reduce_run* run, STATE* state) {                \
-    LANE acc[SHMT_REDUCE_TILE];                                                                  \
-    const void* ctx = run->ctx;                                                                  \
-    const int64_t n = run->n_keep, step = run->keep_stride;                                      \
-    (void)ctx;                                                                                   \
-    for (int64_t j = 0; j < n; j++) acc[j] = FIRST;                                              \
-    for (int64_t i = 0; i < run->n_reduce; i++) {                                                \
-      const char* in = run->in + i * (int64_t)sizeof(T);                                         \
-      SHMT_IVDEP for (int64_t j = 0; j < n; j++) {                                               \
-        const LANE a = acc[j];                                                                   \
-        const C x = SHMT_X(in + j * step);                                                       \
-        const LANE b = MAP;                                                                      \
-        acc[j] = COMBINE;                                                                        \
-      }                                                                                          \
-    }                                                                                            \
-    SHMT_IVDEP for (int64_t j = 0; j < n; j++) {                                                 \
-      const STATE s = state[j];                                                                  \
-      const LANE a = acc[j];                                                                     \
-      state[j] = JOIN;                                                                           \
-    }                                                                                            \
-  }                                                                                              \
-  int64_t SHMT_LOOP(NAME)(shmt__reduce_phase phase, const shmt__reduce_run* run) {                 \
-    if (phase == SHMT_REDUCE_SIZE) return sizeof(STATE);                                           \
-    STATE* state = (STATE*)(void*)run->state;                                                      \
-    switch (phase) {                                                                               \
-      case SHMT_REDUCE_INIT:                                                                       \
-        for (int64_t j = 0; j < run->n_keep; j++) state[j] = BEGIN;                                \
-        break;                                                                                     \
-      case SHMT_REDUCE_ACCUMULATE:                                                                 \
-        if (run->keep_stride == (int64_t)sizeof(T) && run->reduce_stride != (int64_t)sizeof(T)) {  \
-          if (run->n_reduce <= FOLD_ROWS && run->n_keep >= FOLD_LANES && run->n_reduce >= FOLD_LOW(LANE, STATE)) \
-            FN(NAME##_low)(run, state);                                                            \
-          else                                                                                     \
-            FN(NAME##_wide)(run, state);                                                           \
-          break;                                                                                   \
-        }                                                                                          \
-        if (run->reduce_stride == (int64_t)sizeof(T) && run->n_reduce < FOLD_FEW && run->n_keep >= FOLD_FEW) {\
-          FN(NAME##_short)(run, state);                                                            \
-          break;                                                                                   \
-        }                                                                                          \
-        for (int64_t j = 0; j < run->n_keep; j++) {                                                \
-          const char* in = run->in + j * run->keep_stride;                                         \
-          state[j] =                                                                               \
-              run->reduce_stride == (int64_t)sizeof(T)                                             \
-                  ? FN(NAME##_row)(state[j], in, run->n_reduce, run->ctx)                          \
-                  : FN(NAME##_strided)(state[j], in, run->reduce_stride, run->n_reduce, run->ctx); \
-        }                                                                                          \
-        break;                                                                                     \
-      case SHMT_REDUCE_MERGE:                                                                      \
-        for (int64_t j = 0; j < run->n_keep; j++) {                                                \
-          const STATE s = state[j], t = ((const STATE*)(const void*)run->other)[j];                \
-          state[j] = MERGE;                                                                        \
-        }                                                                                          \
-        break;                                                                                     \
-      default:                                                                                     \
-        FN(NAME##_store)(run, state);                                                              \
-    }                                                                                              \
-    return 0;                                                                                      \
+#define SHMT_FOLD_0(NAME, LANE, FIRST, MAP, COMBINE, STATE, BEGIN, JOIN, MERGE, RESULT, FINISH)                             \
+  static inline LANE FN(NAME##_lane)(T stored, const void* ctx) {                                                           \
+    const C x = SHMT_LOAD(stored);                                                                                          \
+    (void)ctx;                                                                                                              \
+    return MAP;                                                                                                             \
+  }                                                                                                                         \
+  static inline LANE FN(NAME##_both)(LANE a, LANE b) { return COMBINE; }                                                    \
+  static inline STATE FN(NAME##_join)(STATE s, LANE a) { return JOIN; }                                                     \
+  /* acc[j] of `lanes` lanes, folded with `rows` rows of elements; row, step: bytes from row to row, from lane to lane. */  \
+  SHMT_INLINE void FN(NAME##_rows)(LANE * acc, const char* in, int64_t row, int64_t rows, int64_t step, int64_t lanes,      \
+                                   const void* ctx) {                                                                       \
+    for (int64_t r = 0; r < rows; r++, in += row)                                                                           \
+      SHMT_IVDEP for (int64_t j = 0; j < lanes; j++)                                                                        \
+        acc[j] = FN(NAME##_both)(acc[j], FN(NAME##_lane)(SHMT_AT(const T, in, step, j), ctx));                              \
+  }                                                                                                                         \
+  /* All elements in one lane. */                                                                                           \
+  SHMT_INLINE LANE FN(NAME##_one)(const char* in, int64_t step, int64_t n, const void* ctx) {                               \
+    LANE a = FIRST;                                                                                                         \
+    for (int64_t i = 0; i < n; i++) a = FN(NAME##_both)(a, FN(NAME##_lane)(SHMT_AT(const T, in, step, i), ctx));            \
+    return a;                                                                                                               \
+  }                                                                                                                         \
+  /* acc[j] with acc[j + half], and so on with half as many, down to `least`. */                                            \
+  SHMT_INLINE void FN(NAME##_halve)(LANE * acc, int half, const int least) {                                                \
+    for (; half >= least; half /= 2)                                                                                        \
+      SHMT_IVDEP for (int j = 0; j < half; j++) acc[j] = FN(NAME##_both)(acc[j], acc[j + half]);                            \
+  }                                                                                                                         \
+  SHMT_INLINE void FN(NAME##_join_each)(STATE * state, const LANE* acc, int64_t n) {                                        \
+    SHMT_IVDEP for (int64_t j = 0; j < n; j++) state[j] = FN(NAME##_join)(state[j], acc[j]);                                \
+  }                                                                                                                         \
+  /* n elements of one result that lie together. The lanes' fixed number lets them stay in registers; a short row,          \
+   * or the rest of a long one, takes few. */                                                                               \
+  SHMT_OUTLINE STATE FN(NAME##_row)(STATE s, const char* in, int64_t n, const void* ctx) {                                  \
+    const int64_t size = sizeof(T);                                                                                         \
+    if (n < 2 * FOLD_FEW) return FN(NAME##_join)(s, FN(NAME##_one)(in, size, n, ctx));                                      \
+    do {                                                                                                                    \
+      LANE acc[FOLD_LANES], rest = FIRST; /* of the rest only few: copies between arrays would wait for each other */       \
+      if (n >= FOLD_LANES) {                                                                                                \
+        const int64_t rows = n / FOLD_LANES < FOLD_ROWS ? n / FOLD_LANES : FOLD_ROWS;                                       \
+        for (int j = 0; j < FOLD_LANES; j++) acc[j] = FIRST;                                                                \
+        FN(NAME##_rows)(acc, in, FOLD_LANES * size, rows, size, FOLD_LANES, ctx);                                           \
+        FN(NAME##_halve)(acc, FOLD_LANES / 2, FOLD_FEW);                                                                    \
+        n -= rows * FOLD_LANES, in += rows * FOLD_LANES * size;                                                             \
+      } else {                                                                                                              \
+        /* n is at least two rows of them: later rounds begin with long ones. */                                            \
+        const T* p = (const T*)(const void*)in;                                                                             \
+        SHMT_IVDEP for (int j = 0; j < FOLD_FEW; j++)                                                                       \
+          acc[j] = FN(NAME##_both)(FN(NAME##_lane)(p[j], ctx), FN(NAME##_lane)(p[j + FOLD_FEW], ctx));                      \
+        n -= 2 * FOLD_FEW, in += 2 * FOLD_FEW * size;                                                                       \
+      }                                                                                                                     \
+      for (; n < FOLD_LANES && n >= FOLD_FEW; n -= FOLD_FEW, in += FOLD_FEW * size)                                         \
+        FN(NAME##_rows)(acc, in, 0, 1, size, FOLD_FEW, ctx);                                                                \
+      if (n < FOLD_FEW) {                                                                                                   \
+        rest = FN(NAME##_one)(in, size, n, ctx);                                                                            \
+        n = 0;                                                                                                              \
+      }                                                                                                                     \
+      FN(NAME##_halve)(acc, FOLD_FEW / 2, 1);                                                                               \
+      s = FN(NAME##_join)(s, FN(NAME##_both)(acc[0], rest));                                                                \
+    } while (n > 0);                                                                                                        \
+    return s;                                                                                                               \
+  }                                                                                                                         \
+  SHMT_OUTLINE STATE FN(NAME##_strided)(STATE s, const char* in, int64_t step, int64_t n, const void* ctx) {                \
+    for (int64_t rows; n > 0; n -= rows, in += rows * step) {                                                               \
+      rows = n < FOLD_ROWS ? n : FOLD_ROWS;                                                                                 \
+      s = FN(NAME##_join)(s, FN(NAME##_one)(in, step, rows, ctx));                                                          \
+    }                                                                                                                       \
+    return s;                                                                                                               \
+  }                                                                                                                         \
+  /* Of rows of elements that lie together, four at a time are read for each lane written. */                               \
+  SHMT_OUTLINE void FN(NAME##_columns)(LANE * acc, const char* in, int64_t row, int64_t rows, int64_t columns,              \
+                                       const void* ctx) {                                                                   \
+    for (; rows >= 4; rows -= 4, in += 4 * row) {                                                                           \
+      const T *p0 = (const T*)(const void*)in, *p1 = (const T*)(const void*)(in + row),                                     \
+              *p2 = (const T*)(const void*)(in + 2 * row), *p3 = (const T*)(const void*)(in + 3 * row);                     \
+      SHMT_IVDEP for (int64_t j = 0; j < columns; j++) {                                                                    \
+        const LANE a = FN(NAME##_both)(acc[j], FN(NAME##_lane)(p0[j], ctx));                                                \
+        const LANE b = FN(NAME##_both)(a, FN(NAME##_lane)(p1[j], ctx));                                                     \
+        const LANE c = FN(NAME##_both)(b, FN(NAME##_lane)(p2[j], ctx));                                                     \
+        acc[j] = FN(NAME##_both)(c, FN(NAME##_lane)(p3[j], ctx));                                                           \
+      }                                                                                                                     \
+    }                                                                                                                       \
+    FN(NAME##_rows)(acc, in, row, rows, sizeof(T), columns, ctx);                                                           \
+  }                                                                                                                         \
+  /* Neighbouring results whose elements lie together. When whole rows follow each other without a gap, several rows are    \
+   * folded as one wider row: a few results still fill the lanes. */                                                        \
+  SHMT_OUTLINE void FN(NAME##_wide)(const shmt__reduce_run* run, STATE* state) {                                            \
+    LANE acc[SHMT_REDUCE_TILE];                                                                                             \
+    const int64_t n = run->n_keep;                                                                                          \
+    const char* in = run->in;                                                                                               \
+    int64_t group = run->reduce_stride == n * (int64_t)sizeof(T) ? FOLD_WIDTH / n : 1;                                      \
+    for (int64_t left = run->n_reduce; left > 0;) {                                                                         \
+      if (group < 1 || left < group) group = 1;                                                                             \
+      const int64_t rows = left / group < FOLD_ROWS ? left / group : FOLD_ROWS;                                             \
+      for (int64_t j = 0; j < n * group; j++) acc[j] = FIRST;                                                               \
+      FN(NAME##_columns)(acc, in, run->reduce_stride * group, rows, n * group, run->ctx);                                   \
+      for (int64_t g = 0; g < group; g++) FN(NAME##_join_each)(state, acc + g * n, n);                                      \
+      in += rows * group * run->reduce_stride;                                                                              \
+      left -= rows * group;                                                                                                 \
+    }                                                                                                                       \
+  }                                                                                                                         \
+  /* The same for a few rows: lanes stay in registers from the first row to the last. */                                    \
+  SHMT_OUTLINE void FN(NAME##_low)(const shmt__reduce_run* run, STATE* state) {                                             \
+    const int64_t row = run->reduce_stride, rows = run->n_reduce, size = sizeof(T);                                         \
+    const void* ctx = run->ctx;                                                                                             \
+    int64_t k = 0;                                                                                                          \
+    for (; k + FOLD_LANES <= run->n_keep; k += FOLD_LANES) {                                                                \
+      LANE acc[FOLD_LANES];                                                                                                 \
+      for (int j = 0; j < FOLD_LANES; j++) acc[j] = FIRST;                                                                  \
+      FN(NAME##_rows)(acc, run->in + k * size, row, rows, size, FOLD_LANES, ctx);                                           \
+      FN(NAME##_join_each)(state + k, acc, FOLD_LANES);                                                                     \
+    }                                                                                                                       \
+    if (k == run->n_keep) return;                                                                                           \
+    shmt__reduce_run rest = *run;                                                                                           \
+    rest.in += k * size;                                                                                                    \
+    rest.n_keep -= k;                                                                                                       \
+    FN(NAME##_wide)(&rest, state + k);                                                                                      \
+  }                                                                                                                         \
+  /* Results of a few elements each, that lie together: side by side, not one after the other. */                           \
+  SHMT_OUTLINE void FN(NAME##_short)(const shmt__reduce_run* run, STATE* state) {                                           \
+    LANE acc[SHMT_REDUCE_TILE];                                                                                             \
+    for (int64_t j = 0; j < run->n_keep; j++) acc[j] = FIRST;                                                               \
+    FN(NAME##_rows)(acc, run->in, sizeof(T), run->n_reduce, run->keep_stride, run->n_keep, run->ctx);                       \
+    FN(NAME##_join_each)(state, acc, run->n_keep);                                                                          \
+  }                                                                                                                         \
+  static void FN(NAME##_accumulate)(const shmt__reduce_run* run, STATE* state) {                                            \
+    const int64_t size = sizeof(T), keep = run->keep_stride, step = run->reduce_stride, n = run->n_reduce;                  \
+    if (keep == size && step != size) {                                                                                     \
+      if (n <= FOLD_ROWS && run->n_keep >= FOLD_LANES && n >= FOLD_LOW(LANE, STATE))                                        \
+        FN(NAME##_low)(run, state);                                                                                         \
+      else                                                                                                                  \
+        FN(NAME##_wide)(run, state);                                                                                        \
+    } else if (step == size && n < FOLD_FEW && run->n_keep >= FOLD_FEW) {                                                   \
+      FN(NAME##_short)(run, state);                                                                                         \
+    } else {                                                                                                                \
+      const char* in = run->in;                                                                                             \
+      for (int64_t j = 0; j < run->n_keep; j++, in += keep)                                                                 \
+        state[j] = step == size ? FN(NAME##_row)(state[j], in, n, run->ctx)                                                 \
+                                : FN(NAME##_strided)(state[j], in, step, n, run->ctx);                                      \
+    }                                                                                                                       \
+  }                                                                                                                         \
+  SHMT_OUTLINE void FN(NAME##_store)(const shmt__reduce_run* given, const STATE* state) {                                   \
+    const shmt__reduce_run own = *given, *run = &own; /* which no store to out changes */                                   \
+    (void)run;                                                                                                              \
+    if (own.out_stride[0] == (int64_t)sizeof(RESULT)) {                                                                     \
+      RESULT* const out = (RESULT*)(void*)own.out[0];                                                                       \
+      SHMT_IVDEP for (int64_t j = 0; j < own.n_keep; j++) {                                                                 \
+        const STATE s = state[j];                                                                                           \
+        out[j] = FINISH;                                                                                                    \
+      }                                                                                                                     \
+      return;                                                                                                               \
+    }                                                                                                                       \
+    for (int64_t j = 0; j < own.n_keep; j++) {                                                                              \
+      const STATE s = state[j];                                                                                             \
+      SHMT_AT(RESULT, own.out[0], own.out_stride[0], j) = FINISH;                                                           \
+    }                                                                                                                       \
+  }                                                                                                                         \
+  int64_t SHMT_LOOP(NAME)(shmt__reduce_phase phase, const shmt__reduce_run* run) {                                          \
+    if (phase == SHMT_REDUCE_SIZE) return sizeof(STATE);                                                                    \
+    STATE* state = (STATE*)(void*)run->state;                                                                               \
+    switch (phase) {                                                                                                        \
+      case SHMT_REDUCE_INIT:                                                                                                \
+        for (int64_t j = 0; j < run->n_keep; j++) state[j] = BEGIN;                                                         \
+        break;                                                                                                              \
+      case SHMT_REDUCE_ACCUMULATE: FN(NAME##_accumulate)(run, state); break;                                                \
+      case SHMT_REDUCE_MERGE:                                                                                               \
+        for (int64_t j = 0; j < run->n_keep; j++) {                                                                         \
+          const STATE s = state[j], t = ((const STATE*)(const void*)run->other)[j];                                         \
+          state[j] = MERGE;                                                                                                 \
+        }                                                                                                                   \
+        break;                                                                                                              \
+      default: FN(NAME##_store)(run, state);                                                                                \
+    }                                                                                                                       \
+    return 0;                                                                                                               \
   }
 
 #endif
