@@ -186,25 +186,25 @@ INLINE void FN(tiles)(const shmt__pixels_shape* s, const T* image, const T* weig
     const int64_t some = n - q < n_pixels ? n - q : n_pixels;
     FN(windows) windows;
     const bool are_inside = FN(next_windows)(s, some, &at, &windows, n_pixels);
-    if (some == n_pixels && filters == n_vectors * FN(lanes)) {
-      for (;;) {
-        FN(tile)(s, &windows, image, weight, bias, to, s->pitch, are_inside, n_pixels, n_vectors);
-        /* Behind windows inside come others of their row: these are but one step on. */
-        if (!are_inside || q + 2 * n_pixels > n || at.out[2] == 0 || at.out[2] + n_pixels > at.end) break;
-        for (int k = 0; k < n_pixels; k++) windows.at[k] += step;
-        FN(advance)(s->conv, &at, n_pixels);
-        q += n_pixels;
-        to += n_pixels * s->pitch;
-      }
-      continue;
+    const bool is_whole = some == n_pixels && filters == n_vectors * FN(lanes);
+    /* What is not whole is made beside the result. */
+    T made[MOST_PIXELS * FN(vectors) * FN(lanes)];
+    const int64_t pitch = is_whole ? s->pitch : FN(vectors) * FN(lanes);
+    if (!is_whole && s->adds) {
+      memset(made, 0, sizeof made);
+      for (int64_t i = 0; i < some; i++) memcpy(made + i * pitch, to + i * s->pitch, (size_t)filters * sizeof(T));
     }
-    /* A whole tile beside the result. */
-    T made[MOST_PIXELS * FN(vectors) * FN(lanes)] = {0};
-    const int64_t pitch = FN(vectors) * FN(lanes);
-    for (int64_t i = 0; s->adds && i < some; i++)
-      memcpy(made + i * pitch, to + i * s->pitch, (size_t)filters * sizeof(T));
-    FN(tile)(s, &windows, image, weight, bias, made, pitch, are_inside, n_pixels, n_vectors);
-    for (int64_t i = 0; i < some; i++) memcpy(to + i * s->pitch, made + i * pitch, (size_t)filters * sizeof(T));
+    for (;;) {
+      FN(tile)(s, &windows, image, weight, bias, is_whole ? to : made, pitch, are_inside, n_pixels, n_vectors);
+      /* Behind windows inside come others of their row: these are but one step on. */
+      if (!is_whole || !are_inside || q + 2 * n_pixels > n || at.out[2] == 0 || at.out[2] + n_pixels > at.end) break;
+      for (int k = 0; k < n_pixels; k++) windows.at[k] += step;
+      FN(advance)(s->conv, &at, n_pixels);
+      q += n_pixels;
+      to += n_pixels * s->pitch;
+    }
+    for (int64_t i = 0; !is_whole && i < some; i++)
+      memcpy(to + i * s->pitch, made + i * pitch, (size_t)filters * sizeof(T));
   }
 }
 
@@ -268,17 +268,16 @@ INLINE void FN(tile_apart)(const shmt__pixels_shape* s, const FN(windows) * w, c
 /* `some` outputs, at most PIXELS, of n_vectors vectors. */
 INLINE void FN(put_apart)(const shmt__pixels_shape* s, const FN(windows) * w, const T* image, const T* weight,
                           const T* bias, T* to, int64_t some, bool are_inside, const int n_vectors) {
+  const bool is_whole = some == PIXELS;
+  const int64_t filters = n_vectors * FN(lanes), pitch = is_whole ? s->pitch : filters;
   T made[PIXELS * FN(vectors) * FN(lanes)];
-  const int64_t filters = n_vectors * FN(lanes);
+  T* const out = is_whole ? to : made;
 
-  if (some < PIXELS) {
-    FN(tile_apart)(s, w, image, weight, bias, made, filters, are_inside, PIXELS, n_vectors);
-    for (int64_t i = 0; i < some; i++) memcpy(to + i * s->pitch, made + i * filters, (size_t)filters * sizeof(T));
-  } else if (are_inside) {
-    FN(tile_apart)(s, w, image, weight, bias, to, s->pitch, true, PIXELS, n_vectors);
-  } else {
-    FN(tile_apart)(s, w, image, weight, bias, to, s->pitch, false, PIXELS, n_vectors);
-  }
+  if (are_inside)
+    FN(tile_apart)(s, w, image, weight, bias, out, pitch, true, PIXELS, n_vectors);
+  else
+    FN(tile_apart)(s, w, image, weight, bias, out, pitch, false, PIXELS, n_vectors);
+  for (int64_t i = 0; !is_whole && i < some; i++) memcpy(to + i * s->pitch, made + i * filters, (size_t)filters * sizeof(T));
 }
 
 /* The same of filters of one channel each: data, n, ctx as above, but weights in rows of s->filters, SHMT_PIXELS_LANES at
