@@ -1,6 +1,7 @@
 /* ops/moments.c -- variances, norms, logsumexp and running sums; reductions that are more than one
  * pass. */
 #include "kernels/moments.h"
+#include "kernels/scan.h"
 
 #include "base/overflow.h"
 #include "base/promote.h"
@@ -348,17 +349,30 @@ shmt_status shmt__logsumexp(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt
  */
 
 typedef struct scan {
-  shmt__loop loop;
+  shmt__loop loop, lines_loop; /* NULL: lines are gone along one by one */
   int64_t strides[3];
-  int64_t length;
+  int64_t length, item;
   int n_operands;
 } scan;
+
+/* Do lines that begin so far apart take less time together? */
+static bool scans_abreast(const scan* s, const int64_t* strides, int64_t n) {
+  enum { SHORT = 32, SOME = 8 };
+  const bool side_by_side = strides[0] == s->item && strides[1] == s->item && s->strides[1] != s->item;
+
+  return s->lines_loop && n >= SOME && (s->length <= SHORT || side_by_side);
+}
 
 /* One element of the walk is the beginning of a line. */
 static void scan_lines(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const scan* s = ctx;
   char* line[3] = {0};
 
+  if (scans_abreast(s, strides, n)) {
+    const shmt__scan_shape shape = {s->length, {s->strides[0], s->strides[1]}};
+    s->lines_loop(data, strides, n, &shape);
+    return;
+  }
   for (int64_t i = 0; i < n; i++) {
     for (int k = 0; k < s->n_operands; k++) line[k] = data[k] + i * strides[k];
     s->loop(line, s->strides, s->length, NULL);
@@ -386,7 +400,11 @@ static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int6
   SHMT_AUTO(shmt_tensor) c = NULL;
   shmt_tensor** const starts[3] = {&a, &b, &c};
   scan s = {.loop = shmt__loops[row][input->dtype],
+            .lines_loop = row == SHMT_LOOP_cumsum    ? shmt__loops[SHMT_LOOP_cumsum_lines][input->dtype]
+                          : row == SHMT_LOOP_cumprod ? shmt__loops[SHMT_LOOP_cumprod_lines][input->dtype]
+                                                     : NULL,
             .length = input->n_dims ? input->sizes[dim] : 1,
+            .item = shmt__tensor_item_bytes(input),
             .n_operands = n_outs + 1};
   shmt_iter it;
 
