@@ -44,6 +44,7 @@ TAGS = (
     "geometry",
     "exact_out",
     "real_out",
+    "dense_out",
 )
 PROMOTIONS = ("none", "same", "arithmetic", "int_to_float", "compare", "bool_to_int")
 _KERNEL_KEYS = ("template", "loop", "dtypes", "promote", "result")

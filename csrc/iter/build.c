@@ -19,6 +19,7 @@ typedef struct build_state {
   bool is_even;                 /* all tensors given have these sizes */
   int64_t sizes[SHMT_MAX_DIMS]; /* row-major order of the user's dims */
   int perm[SHMT_MAX_DIMS];      /* perm[0]: the dim that runs fastest */
+  shmt_tensor* resized[SHMT_ITER_MAX_OPERANDS]; /* given outputs that are to lie as new ones do */
 } build_state;
 
 /* --- shapes ----------------------------------------------------------------------- */
@@ -183,12 +184,10 @@ static shmt_status cast_input(shmt_iter* it, int k) {
   return SHMT_OK;
 }
 
-static shmt_status resize_output(const build_state* b, shmt_tensor* out) {
-  const shmt_ints sizes = {b->sizes, b->n_dims};
+static shmt_status warn_of_resize(const build_state* b, const shmt_tensor* out) {
+  char want[256];
 
-  if (has_shape(b, out)) return SHMT_OK;
-  if (out->numel != 0) {
-    char want[256];
+  if (out->numel != 0)
     SHMT_TRY(
         shmt__warn("An output with one or more elements was resized since it had shape %s, which "
                    "does not match the "
@@ -197,9 +196,9 @@ static shmt_status resize_output(const build_state* b, shmt_tensor* out) {
                    "will not be resized unless they have zero elements. You can explicitly reuse "
                    "an out tensor t by "
                    "resizing it, inplace, to zero elements with t.resize_(0).",
-                   SHMT_SHAPE_TEXT(out), shmt__ints_text(sizes, want, sizeof want)));
-  }
-  return shmt__tensor_resize(out, sizes, SHMT_CONTIGUOUS_FORMAT);
+                   SHMT_SHAPE_TEXT(out),
+                   shmt__ints_text((shmt_ints){b->sizes, b->n_dims}, want, sizeof want)));
+  return SHMT_OK;
 }
 
 /* Not when each dim steps over all that the smaller steps reach. */
@@ -217,11 +216,27 @@ bool shmt__may_overlap_itself(const shmt_tensor* t) {
   return false;
 }
 
-/* Given outputs: check the cast, resize, compute in a temporary when the dtype differs. */
-static shmt_status prepare_given_output(build_state* b, shmt__operand* op) {
-  shmt_iter* it = b->it;
-  shmt_dtype dtype = output_dtype(it, op);
+/* A given output of the right shape is computed in a temporary when the dtype differs. */
+static shmt_status set_work(shmt_iter* it, shmt__operand* op) {
+  const shmt_dtype dtype = output_dtype(it, op);
   shmt_tensor* work = NULL;
+
+  if (dtype == op->tensor->dtype || it->is_meta) return SHMT_OK;
+  /* A comparison in place of such a tensor reads what it has written: shmt__iter_run converts. */
+  if (op->read && dtype == SHMT_BOOL && shmt__may_overlap_itself(op->tensor)) return SHMT_OK;
+  SHMT_TRY(shmt__tensor_empty_like(op->tensor, dtype, &work));
+  op->original = op->tensor;
+  op->tensor = work;
+  op->owned = true;
+  it->elsewhere++;
+  return SHMT_OK;
+}
+
+/* Given outputs: check the cast; those of another shape are laid aside until it is known how new ones lie. */
+static shmt_status prepare_given_output(build_state* b, int k) {
+  shmt_iter* it = b->it;
+  shmt__operand* op = &it->operands[k];
+  const shmt_dtype dtype = output_dtype(it, op);
 
   SHMT_REQUIRE(shmt__can_cast(dtype, op->tensor->dtype), SHMT_E_RUNTIME,
                "result type %s can't be cast to the desired output type %s",
@@ -233,15 +248,10 @@ static shmt_status prepare_given_output(build_state* b, shmt__operand* op) {
                "%s(): expected all tensors to be on the same device, but the output is on %s and "
                "the inputs on %s",
                it->name, it->is_meta ? "cpu" : "meta", it->is_meta ? "meta" : "cpu");
-  SHMT_TRY(resize_output(b, op->tensor));
-  if (dtype == op->tensor->dtype || it->is_meta) return SHMT_OK;
-  /* A comparison in place of such a tensor reads what it has written: shmt__iter_run converts. */
-  if (op->read && dtype == SHMT_BOOL && shmt__may_overlap_itself(op->tensor)) return SHMT_OK;
-  SHMT_TRY(shmt__tensor_empty_like(op->tensor, dtype, &work));
-  op->original = op->tensor;
-  op->tensor = work;
-  op->owned = true;
-  it->elsewhere++;
+  if (has_shape(b, op->tensor)) return set_work(it, op);
+  SHMT_TRY(warn_of_resize(b, op->tensor));
+  b->resized[k] = op->tensor;
+  op->tensor = NULL;
   return SHMT_OK;
 }
 
@@ -300,25 +310,34 @@ static void order_dims(build_state* b) {
 
 /* Strides of a new output: those of the inputs when they all agree, else dense in the walk's order.
  */
-static shmt_status allocate_output(build_state* b, shmt__operand* op) {
+static shmt_status allocate_output(build_state* b, int k, const shmt_tensor* layout) {
   shmt_iter* it = b->it;
+  shmt__operand* op = &it->operands[k];
   const shmt_ints sizes = {b->sizes, b->n_dims};
   const shmt_device device = it->is_meta ? SHMT_META : SHMT_CPU;
   int64_t strides[SHMT_MAX_DIMS], step = 1;
-  bool row_major = true;
+  bool row_major = !layout;
 
-  for (int i = 0; i < b->n_dims; i++) {
+  for (int i = 0; i < b->n_dims && !layout; i++) {
     strides[b->perm[i]] = step;
     if (__builtin_mul_overflow(step, b->sizes[b->perm[i]] > 1 ? b->sizes[b->perm[i]] : 1, &step))
       row_major = true;
     row_major &= b->perm[i] == b->n_dims - 1 - i;
   }
+  const shmt_ints steps = layout ? shmt__tensor_strides(layout) : (shmt_ints){strides, b->n_dims};
+  if (b->resized[k]) {
+    op->tensor = b->resized[k];
+    SHMT_TRY(row_major ? shmt__tensor_resize(op->tensor, sizes, SHMT_CONTIGUOUS_FORMAT)
+                       : shmt__tensor_set_geometry(op->tensor, sizes, steps, op->tensor->offset));
+    SHMT_TRY(set_work(it, op));
+    fill_strides(b, op);
+    return SHMT_OK;
+  }
   if (row_major)
     SHMT_TRY(shmt__tensor_empty(sizes, output_dtype(it, op), device, SHMT_CONTIGUOUS_FORMAT,
                                 &op->tensor));
   else
-    SHMT_TRY(shmt__tensor_empty_strided(sizes, (shmt_ints){strides, b->n_dims},
-                                        output_dtype(it, op), device, &op->tensor));
+    SHMT_TRY(shmt__tensor_empty_strided(sizes, steps, output_dtype(it, op), device, &op->tensor));
   op->owned = true;
   it->elsewhere++;
   fill_strides(b, op);
@@ -356,20 +375,8 @@ static shmt_status allocate_outputs(build_state* b) {
   if (are_all_given(it)) return SHMT_OK;
   const shmt_tensor* layout = find_common_layout(b);
 
-  for (int k = 0; k < it->n_outputs; k++) {
-    shmt__operand* op = &it->operands[k];
-    if (op->tensor) continue;
-    if (layout) {
-      SHMT_TRY(shmt__tensor_empty_strided(shmt__tensor_sizes(layout), shmt__tensor_strides(layout),
-                                          output_dtype(it, op), it->is_meta ? SHMT_META : SHMT_CPU,
-                                          &op->tensor));
-      op->owned = true;
-      it->elsewhere++;
-      fill_strides(b, op);
-    } else {
-      SHMT_TRY(allocate_output(b, op));
-    }
-  }
+  for (int k = 0; k < it->n_outputs; k++)
+    if (!it->operands[k].tensor) SHMT_TRY(allocate_output(b, k, layout));
   return SHMT_OK;
 }
 
@@ -433,6 +440,7 @@ shmt_status shmt__iter_build_general(shmt_iter* it) {
   b.it = it;
   b.n_dims = 0;
   b.is_even = false;
+  for (int k = 0; k < it->n_outputs; k++) b.resized[k] = NULL;
   for (int k = 0; k < it->n_operands; k++)
     it->is_meta |= it->operands[k].tensor && it->operands[k].tensor->device == SHMT_META;
   if (it->check_overlap)
@@ -442,7 +450,7 @@ shmt_status shmt__iter_build_general(shmt_iter* it) {
   SHMT_TRY(check_output_shapes(&b));
   SHMT_TRY(find_common_dtype(it));
   for (int k = 0; k < it->n_outputs; k++)
-    if (it->operands[k].tensor) SHMT_TRY(prepare_given_output(&b, &it->operands[k]));
+    if (it->operands[k].tensor) SHMT_TRY(prepare_given_output(&b, k));
   if (it->promote != SHMT_PROMOTE_NONE && it->promote != SHMT_PROMOTE_SAME)
     for (int k = it->n_outputs; k < it->n_operands; k++) SHMT_TRY(cast_input(it, k));
   for (int k = 0; k < it->n_operands; k++)

@@ -292,9 +292,8 @@ shmt_status shmt__matrix_power(shmt_tensor* self, int64_t n, shmt_tensor** out) 
 
   SHMT_TRY(matrix_power(self, n, &result));
   /* As torch, whose last product goes into out itself; what is only squared is copied. */
-  if (*out && n != 0 && n != 1 && !only_squares)
-    return shmt__write_exact_out("linalg_matrix_power", result, *out);
-  if (*out) return shmt__write_out("linalg_matrix_power", result, *out);
+  if (n != 0 && n != 1 && !only_squares) SHMT_TRY(shmt__check_out_dtype(*out, result->dtype));
+  if (*out) return shmt__write_dense_out("linalg_matrix_power", result, *out);
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }

@@ -15,7 +15,8 @@ static shmt_status check_cast(shmt_dtype from, shmt_dtype to) {
   return SHMT_OK;
 }
 
-static shmt_status resize_out(shmt_tensor* out, shmt_ints sizes) {
+/* To lie as `like` does, which has those sizes; NULL: contiguous. */
+static shmt_status resize_out(shmt_tensor* out, shmt_ints sizes, const shmt_tensor* like) {
   if (shmt__same_ints(shmt__tensor_sizes(out), sizes)) return SHMT_OK;
   if (out->numel != 0) {
     char want[256];
@@ -26,7 +27,8 @@ static shmt_status resize_out(shmt_tensor* out, shmt_ints sizes) {
         "elements with t.resize_(0).",
         SHMT_SHAPE_TEXT(out), shmt__ints_text(sizes, want, sizeof want)));
   }
-  return shmt__tensor_resize(out, sizes, SHMT_CONTIGUOUS_FORMAT);
+  if (!like || !(like->flags & SHMT_TENSOR_DENSE)) return shmt__tensor_resize(out, sizes, SHMT_CONTIGUOUS_FORMAT);
+  return shmt__tensor_set_geometry(out, sizes, shmt__tensor_strides(like), out->offset);
 }
 
 /* Does no dim of several elements write to one place? */
@@ -38,18 +40,29 @@ static shmt_status check_no_repeats(const shmt_tensor* out) {
   return SHMT_OK;
 }
 
+static shmt_status prepare(const char* name, shmt_tensor* out, shmt_ints sizes, const shmt_tensor* like, shmt_dtype dtype,
+                           shmt_device device) {
+  SHMT_REQUIRE(out->device == device, SHMT_E_RUNTIME,
+               "%s(): Expected out tensor to be on the device of the inputs, but it is on %s", name,
+               shmt__device_name(out->device));
+  SHMT_TRY(check_cast(dtype, out->dtype));
+  SHMT_TRY(resize_out(out, sizes, like));
+  return check_no_repeats(out);
+}
+
 shmt_status shmt__prepare_out(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
                               shmt_device device) {
   if (!*out) return shmt__tensor_empty(sizes, dtype, device, SHMT_CONTIGUOUS_FORMAT, out);
-  SHMT_REQUIRE((*out)->device == device, SHMT_E_RUNTIME,
-               "%s(): Expected out tensor to be on the device of the inputs, but it is on %s", name,
-               shmt__device_name((*out)->device));
-  SHMT_TRY(check_cast(dtype, (*out)->dtype));
-  SHMT_TRY(resize_out(*out, sizes));
-  return check_no_repeats(*out);
+  return prepare(name, *out, sizes, NULL, dtype, device);
 }
 
 shmt_status shmt__write_out(const char* name, shmt_tensor* result, shmt_tensor* out) {
+  if (result == out) return SHMT_OK;
+  SHMT_TRY(prepare(name, out, shmt__tensor_sizes(result), result, result->dtype, result->device));
+  return shmt__tensor_copy(out, result);
+}
+
+shmt_status shmt__write_dense_out(const char* name, shmt_tensor* result, shmt_tensor* out) {
   if (result == out) return SHMT_OK;
   SHMT_TRY(shmt__prepare_out(name, &out, shmt__tensor_sizes(result), result->dtype, result->device));
   return shmt__tensor_copy(out, result);
@@ -63,7 +76,7 @@ shmt_status shmt__write_exact_out(const char* name, shmt_tensor* result, shmt_te
 shmt_status shmt__write_real_out(const char* name, shmt_tensor* result, shmt_tensor* out) {
   SHMT_REQUIRE(shmt__is_floating(out->dtype), SHMT_E_RUNTIME, "%s expects a floating point output tensor, but got %s",
                name, shmt__dtype_title(out->dtype));
-  return shmt__write_out(name, result, out);
+  return shmt__write_dense_out(name, result, out);
 }
 
 shmt_status shmt__write_inplace(const char* name, shmt_tensor* result, shmt_tensor* self) {

@@ -23,14 +23,17 @@
 shmt_status shmt__prepare_out(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
                               shmt_device device);
 
-/* Copy result into out: checks the cast, resizes out as shmt__prepare_out does. For the out= forms of operators
+/* Copy result into out: checks the cast, resizes out as shmt__prepare_out does, but to lie as a dense result does. For the out= forms of operators
  * that compute first. Borrows both. */
 shmt_status shmt__write_out(const char* name, shmt_tensor* result, shmt_tensor* out);
 
-/* The same, and refuse an out of another dtype. */
+/* The same, and an out of other sizes becomes contiguous. */
+shmt_status shmt__write_dense_out(const char* name, shmt_tensor* result, shmt_tensor* out);
+
+/* As shmt__write_out, and refuse an out of another dtype. */
 shmt_status shmt__write_exact_out(const char* name, shmt_tensor* result, shmt_tensor* out);
 
-/* The same as shmt__write_out, and refuse an out that is not floating: real results of complex numbers. */
+/* As shmt__write_dense_out, and refuse an out that is not floating: real results of complex numbers. */
 shmt_status shmt__write_real_out(const char* name, shmt_tensor* result, shmt_tensor* out);
 
 /* Copy result into self, whose shape must already be the result's (torch's error otherwise): in-place forms of
