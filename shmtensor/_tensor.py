@@ -190,6 +190,13 @@ class Tensor(_TensorBase):
             return array.astype(dtype)
         return array.copy() if copy else array
 
+    def __array_wrap__(
+        self, array: np.ndarray[Any, Any], context: Any = None, return_scalar: bool = False
+    ) -> Tensor:
+        # What NumPy's functions give for tensors is a tensor; truths are numbers, as in torch.
+        wrapped: Tensor = _C.from_numpy(array.astype("uint8") if array.dtype == bool else array)
+        return wrapped
+
     # --- new tensors like this one ---------------------------------------------------------
 
     def new_tensor(

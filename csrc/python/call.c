@@ -127,10 +127,13 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
   const shmt__py_prepared_signature* only = NULL; /* the one signature that was tried */
   int tried = 0;
   bool with_out = call.out != NULL && p->n_without_out < p->n_signatures;
-  for (int i = 0; i < p->n_signatures; i++) {
-    const shmt__py_prepared_signature* sig = &p->signatures[i];
+  /* Twice: a tensor stands for an int only where no signature takes it as it is. */
+  for (int i = 0; i < 2 * p->n_signatures; i++) {
+    bool again = i >= p->n_signatures;
+    const shmt__py_prepared_signature* sig = &p->signatures[again ? i - p->n_signatures : i];
     if ((sig->n_out != 0) != with_out && p->n_without_out != 0) continue;
     shmt__py_frame_init(&fr);
+    fr.loose = again;
     int r = shmt__py_match(sig, &call, &fr);
     if (SHMT_LIKELY(r == 1)) {
       if (SHMT_UNLIKELY(fr.has_subclass)) {
@@ -151,7 +154,7 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
     }
     shmt__py_frame_fini(&fr);
     if (r < 0) return NULL;
-    only = tried++ == 0 ? sig : NULL;
+    if (!again) only = tried++ == 0 ? sig : NULL;
   }
   PyObject* answer = shmt__py_ask(f, &call);
   if (answer == NULL && !PyErr_Occurred()) shmt__py_report_misfit(p, &call, only, &fr);

@@ -5,6 +5,7 @@
  * TypeError. */
 #include "base/scalar.h"
 #include "generated/ops.h"
+#include "python/construct.h"
 #include "python/convert.h"
 
 typedef struct operand {
@@ -197,10 +198,28 @@ static PyObject* slot_positive(PyObject* x) {
   return Py_NewRef(x);
 }
 
+/* == of an array goes element by element, as NumPy's own does; arrays that cannot be tensors are
+ * for the other operand. */
+static PyObject* equals(PyObject* x, PyObject* array) {
+  PyObject* known = slot_eq(x, array);
+  if (SHMT_LIKELY(known != Py_NotImplemented) || !shmt__py_is_numpy_array(array)) return known;
+  Py_DECREF(known);
+  shmt_tensor* t = NULL;
+  if (shmt__py_from_numpy(array, &t) < 0) {
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) return NULL;
+    PyErr_Clear();
+    Py_RETURN_NOTIMPLEMENTED;
+  }
+  PyObject* y = shmt__py_wrap(t);
+  PyObject* result = y ? slot_eq(x, y) : NULL;
+  Py_XDECREF(y);
+  return result;
+}
+
 PyObject* shmt__py_richcompare(PyObject* x, PyObject* y, int op) {
   switch (op) {
     case Py_EQ:
-      return slot_eq(x, y);
+      return equals(x, y);
     case Py_NE:
       return slot_ne(x, y);
     case Py_LT:

@@ -2,6 +2,7 @@
 #include "python/parse.h"
 
 #include "base/overflow.h"
+#include "base/scalar.h"
 #include "python/convert.h"
 #include "python/types.h"
 
@@ -82,12 +83,33 @@ static SHMT_COLD int raise_element(const shmt__py_arg* a, Py_ssize_t i) {
   return -1;
 }
 
-/* n objects as an int list. */
+/* An int; for a loose frame also an integral tensor of one element, whatever its dims. */
+static int as_int(const shmt__py_frame* fr, PyObject* o, int64_t* out) {
+  int r = shmt__py_as_int(o, out);
+  if (SHMT_LIKELY(r != 0 || !fr->loose) || !shmt__py_is_tensor(o)) return r;
+  shmt_tensor* t = shmt__py_tensor(o);
+  int kind = shmt__dtype_kind[t->dtype];
+  if (t->numel != 1 || (kind != SHMT_KIND_SIGNED && kind != SHMT_KIND_UNSIGNED)) return 0;
+  shmt_scalar item;
+  shmt_status s = shmt__tensor_item(t, &item);
+  if (s != SHMT_OK) {
+    shmt__py_raise(s);
+    return -1;
+  }
+  *out = shmt__scalar_to_int64(item);
+  return 1;
+}
+
+/* n objects as an int list. As in torch only the first tells a bool from an int. */
 static int set_ints(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* const* items, Py_ssize_t n) {
   int64_t* v = frame_ints(fr, n);
   if (v == NULL) return -1;
   for (Py_ssize_t i = 0; i < n; i++) {
-    int r = shmt__py_as_int(items[i], &v[i]);
+    int r = as_int(fr, items[i], &v[i]);
+    if (SHMT_UNLIKELY(r == 0 && i > 0 && PyBool_Check(items[i]))) {
+      v[i] = items[i] == Py_True;
+      continue;
+    }
     if (SHMT_UNLIKELY(r != 1)) return r < 0 ? raise_element(a, i) : misfit_element(fr, items[i], i);
   }
   fr->values[a->slot].v.ints = (shmt_ints){v, n};
@@ -152,7 +174,7 @@ static int set_int_list(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o) 
   int32_t repeat = a->arg->list_size;
   if (repeat <= 0) return 0;
   int64_t one;
-  int r = shmt__py_as_int(o, &one);
+  int r = as_int(fr, o, &one);
   if (r != 1) return r;
   int64_t* v = frame_ints(fr, repeat);
   if (v == NULL) return -1;
@@ -212,7 +234,8 @@ static int set_value(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o) {
       return shmt__py_as_scalar_or_tensor(o, &v->v.scalar);
     case SHMT_TYPE_INT:
       v->tag = SHMT_VALUE_INT;
-      r = shmt__py_as_int(o, &v->v.i);
+      /* Dims are never read from such a tensor. */
+      r = strncmp(a->arg->name, "dim", 3) ? as_int(fr, o, &v->v.i) : shmt__py_as_int(o, &v->v.i);
       return r == 0 && a->is_reduction ? set_reduction(v, o) : r;
     case SHMT_TYPE_FLOAT:
       v->tag = SHMT_VALUE_FLOAT;
@@ -333,7 +356,7 @@ static int match_keywords(const shmt__py_prepared_signature* sig, const shmt__py
     if (sig->from->is_factory) {
       bool is_grad = is_name(name, shmt__py_str_requires_grad);
       if (is_grad || is_name(name, shmt__py_str_shared)) {
-        if (!PyBool_Check(o)) {
+        if (!PyBool_Check(o) && o != Py_None) {
           fr->misfit = SHMT_MISFIT_FLAG;
           fr->flag = name;
           fr->what = o;

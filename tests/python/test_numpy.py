@@ -137,6 +137,29 @@ def test_integers_of_eight_bytes_have_numpys_type_of_that_name(name: str) -> Non
         assert T.from_numpy(array).numpy().dtype == array.dtype
 
 
+def test_numpy_functions_of_tensors_give_tensors() -> None:
+    tensor, array = T.ones(2), np.full(2, 3.0)
+    for result in (tensor * array, tensor + array, tensor @ array, np.multiply(array, tensor)):
+        assert isinstance(result, T.Tensor)
+        assert result.dtype is T.float64
+    assert np.sin(tensor).dtype is T.float32
+    assert np.transpose(T.ones(2, 3)).shape == (3, 2)
+    assert np.isnan(tensor).tolist() == [0, 0]
+    assert np.isnan(tensor).dtype is T.uint8  # as in torch
+    assert np.sqrt(T.tensor(4)).item() == 2.0
+
+
+def test_an_array_is_compared_element_by_element() -> None:
+    tensor = T.tensor([1, 2])
+    assert (tensor == np.array([1, 3])).tolist() == [True, False]
+    assert (np.array([1.0, 3.0]) == tensor).tolist() == [True, False]
+    with pytest.raises(RuntimeError, match="must match"):
+        tensor == np.ones(3)  # noqa: B015
+    assert (tensor == np.array("a")) is False
+    with pytest.raises(RuntimeError, match="requires grad"):
+        T.ones(2, requires_grad=True) * np.ones(2)
+
+
 def test_array_on_the_left_leaves_the_operator_to_the_tensor() -> None:
     r = np.float32(2) * T.ones(2)
     assert isinstance(r, T.Tensor)

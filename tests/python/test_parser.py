@@ -313,3 +313,48 @@ def test_bools_are_floats_but_not_ints() -> None:
     assert T.quantile(T.tensor([1.0, 2.0]), True).item() == 2.0
     with pytest.raises(TypeError, match="must be int, not bool"):
         T.transpose(A, True, 0)
+
+
+def test_tensors_of_one_element_stand_for_ints() -> None:
+    one = T.tensor([2])
+    assert T.zeros(one).shape == (2,)
+    assert T.zeros((one, 3)).shape == (2, 3)
+    assert T.arange(6).view(one, 3).shape == (2, 3)
+    assert T.arange(6).repeat(T.tensor([[2]])).shape == (12,)
+    assert T.topk(T.arange(3), one).values.tolist() == [2, 1]
+    assert T.ones(2, 3).sum(T.tensor([0])).shape == (3,)
+    assert T.nn.functional.pad(T.ones(2), (T.tensor([1]), 2)).shape == (5,)
+    assert T.full((T.tensor([2], device="cpu"),), 1).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: T.zeros(T.tensor([2.0])),
+        lambda: T.zeros(T.tensor([2, 3])),
+        lambda: T.zeros(T.tensor([True])),
+        lambda: T.argmax(T.ones(2, 3), T.tensor([1])),  # no dims
+        lambda: T.ones(2, 3).transpose(T.tensor([0]), 1),
+    ],
+)
+def test_other_tensors_do_not(call: Callable[[], Any]) -> None:
+    with pytest.raises(TypeError):
+        call()
+
+
+def test_tensors_that_a_signature_takes_are_no_ints() -> None:
+    pieces = T.tensor_split(T.arange(6), T.tensor([2]))
+    assert [piece.tolist() for piece in pieces] == [[0, 1], [2, 3, 4, 5]]
+    assert T.max(T.tensor([[0, 3]]), T.tensor([1])).tolist() == [[1, 3]]
+    assert T.arange(3)[T.tensor([1])].tolist() == [1]
+
+
+def test_only_the_first_of_a_list_tells_a_bool_from_an_int() -> None:
+    assert T.zeros(2, True).shape == (2, 1)
+    assert T.ones(2, 3).sum((0, True)).item() == 6
+    with pytest.raises(TypeError):
+        T.zeros((True, 2))
+
+
+def test_factories_take_none_for_requires_grad() -> None:
+    assert not T.eye(2, requires_grad=None).requires_grad  # type: ignore[call-overload]
