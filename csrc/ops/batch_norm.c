@@ -192,6 +192,11 @@ static shmt_status check_channel(const char* what, const shmt_tensor* t, int64_t
   return SHMT_OK;
 }
 
+static shmt_status check_vector(const char* what, const shmt_tensor* t) {
+  SHMT_REQUIRE(!t || t->n_dims == 1, SHMT_E_RUNTIME, "%s should have 1 dimension, but has %d", what, t ? t->n_dims : 0);
+  return SHMT_OK;
+}
+
 /* In channels-last memory every position is a sample of its own. */
 static void find_extent(const shmt_tensor* input, shmt_memory_format format, channels* c) {
   c->n = input->sizes[0];
@@ -239,6 +244,10 @@ shmt_status shmt__native_batch_norm(shmt_tensor* input, shmt_tensor* weight, shm
   SHMT_TRY(check_channel("bias", bias, c.n_channels));
   SHMT_REQUIRE(training || (running_mean && running_var), SHMT_E_RUNTIME,
                "running_mean and running_var must be defined in evaluation mode");
+  SHMT_REQUIRE(!running_mean == !running_var, SHMT_E_VALUE,
+               "running_mean and running_var must either both be None or neither be None");
+  if (training) SHMT_TRY(check_vector("running_mean", running_mean));
+  if (training) SHMT_TRY(check_vector("running_var", running_var));
   SHMT_REQUIRE(!training || input->numel > 0, SHMT_E_RUNTIME,
                "input tensor must have at least one element, but got input_sizes = %s", SHMT_SHAPE_TEXT(input));
   if (training) SHMT_TRY(shmt__check_writable("batch_norm", running_mean));

@@ -4,11 +4,13 @@
  * Where nothing is recorded, the errors of a block are calculated in the nearest cache and summed there: no tensor
  * of errors is made. Blocks form parts of a fixed length, whose sums are merged in order, so that the result does not
  * depend on the number of threads. */
+#include "base/promote.h"
 #include "base/scalar.h"
 #include "dispatch/operator.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "generated/ops.h"
+#include "iter/copy.h"
 #include "iter/iter.h"
 #include "iter/reduce.h"
 #include "ops/check.h"
@@ -269,8 +271,8 @@ static shmt_status find_weighted_errors(shmt_tensor* self, shmt_tensor* target, 
   return shmt_op_sub_Tensor(miss, log_p, one, out);
 }
 
-shmt_status shmt__binary_cross_entropy_with_logits(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight,
-                                                   shmt_tensor* pos_weight, int64_t reduction, shmt_tensor** out) {
+static shmt_status find_logit_loss(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight, shmt_tensor* pos_weight,
+                                   int64_t reduction, shmt_tensor** out) {
   const error e = {"binary_cross_entropy_with_logits", SHMT_LOOP_logit_entropy_error, shmt__scalar_int(0)};
   SHMT_AUTO(shmt_tensor) loss = NULL;
 
@@ -281,4 +283,19 @@ shmt_status shmt__binary_cross_entropy_with_logits(shmt_tensor* self, shmt_tenso
     SHMT_TRY(find_errors(&e, self, target, &loss));
   if (weight) SHMT_TRY(multiply_in(&loss, weight));
   return shmt__reduce_loss(loss, reduction, out);
+}
+
+/* The errors are a change of the target: theirs is its dtype, which numbers of classes have not. */
+shmt_status shmt__binary_cross_entropy_with_logits(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight,
+                                                   shmt_tensor* pos_weight, int64_t reduction, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) loss = NULL;
+
+  SHMT_REFUSE_DTYPE(shmt__dtype_kind[self->dtype] != SHMT_KIND_FLOATING, self->dtype, "log_sigmoid_cpu");
+  SHMT_REQUIRE(target->dtype != SHMT_BOOL, SHMT_E_RUNTIME,
+               "Subtraction, the `-` operator, with a bool tensor is not supported.");
+  SHMT_REQUIRE(shmt__can_cast(self->dtype, target->dtype), SHMT_E_RUNTIME,
+               "result type %s can't be cast to the desired output type %s", shmt__dtype_title(self->dtype),
+               shmt__dtype_title(target->dtype));
+  SHMT_TRY(find_logit_loss(self, target, weight, pos_weight, reduction, &loss));
+  return shmt__tensor_cast(loss, target->dtype, out);
 }

@@ -24,6 +24,12 @@ __all__ = [
 ]
 
 
+def _require_numbers_of_classes(target: Tensor) -> None:
+    if target.dtype is not _C.int64:
+        title = target.type().rpartition(".")[2].removesuffix("Tensor")
+        raise RuntimeError(f"expected scalar type Long but found {title}")
+
+
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -152,6 +158,7 @@ def multi_margin_loss(
         ValueError: Another *p*, or a *weight* that is no vector.
         RuntimeError: Shapes that do not fit together, or a target out of range.
     """
+    require_tensors("multi_margin_loss", input=input, target=target)
     code = _reduction(reduction, size_average, reduce)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -174,9 +181,10 @@ def multi_margin_loss(
         raise RuntimeError(
             f"inconsistent weight size, expected {classes} but got {list(weight.shape)}"
         )
+    _require_numbers_of_classes(target)
     if target.numel() and not 0 <= int(target.min()) <= int(target.max()) < classes:
         raise RuntimeError("target out of range")
-    sums = _C._nn._multi_margin(rows, target.reshape(-1), p, margin, weight)
+    sums = _C._nn._multi_margin(rows, target.reshape(-1), int(p), margin, weight)
     return _reduced(sums.reshape(target.shape) if input.dim() < 2 else sums, code)
 
 
@@ -199,6 +207,7 @@ def multilabel_margin_loss(
     Raises:
         RuntimeError: Shapes that do not fit together, or a class out of range.
     """
+    require_tensors("multilabel_margin_loss", input=input, target=target)
     code = _reduction(reduction, size_average, reduce)
     if input.dim() > 2 or (input.dim() and input.size(-1) == 0):
         raise RuntimeError(
@@ -209,6 +218,7 @@ def multilabel_margin_loss(
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
+    _require_numbers_of_classes(target)
     classes = input.size(-1) if input.dim() else 1
     rows, labels = input.reshape(-1, classes), target.reshape(-1, classes)
     if labels.numel() and not -1 <= int(labels.min()) <= int(labels.max()) < classes:
@@ -235,6 +245,7 @@ def multilabel_soft_margin_loss(
         reduce: Old form of *reduction*.
         reduction: ``'none'``, ``'mean'`` or ``'sum'``.
     """
+    require_tensors("multilabel_soft_margin_loss", input=input, target=target)
     code = _reduction(reduction, size_average, reduce)
     terms = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     if weight is not None:
