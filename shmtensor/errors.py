@@ -6,7 +6,7 @@ so that either can be caught. Failures that need no class of their own raise the
 
 from __future__ import annotations
 
-__all__ = ["HandleError", "LinAlgError", "ManagerError", "ShmTensorError"]
+__all__ = ["HandleError", "LinAlgError", "ManagerError", "OutOfMemoryError", "ShmTensorError"]
 
 
 class ShmTensorError(Exception):
@@ -23,3 +23,7 @@ class ManagerError(ShmTensorError, RuntimeError):
 
 class LinAlgError(ShmTensorError, RuntimeError):
     """A matrix is singular, not positive-definite, or an iteration did not converge."""
+
+
+class OutOfMemoryError(ShmTensorError, RuntimeError, MemoryError):
+    """There is no memory for a tensor: torch's error for that, and Python's own."""

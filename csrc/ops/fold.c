@@ -16,10 +16,6 @@ typedef struct blocks {
   int64_t channels, rows, columns, batch; /* rows: channels times filter elements */
 } blocks;
 
-static int64_t at(shmt_ints v, int d) {
-  return v.data[v.len == 1 ? 0 : d];
-}
-
 /* Fill everything that follows from the options and the image's height and width. */
 static shmt_status find_blocks(const char* name, shmt_ints kernel, shmt_ints dilation, shmt_ints padding,
                                shmt_ints stride, int64_t height, int64_t width, blocks* b) {
@@ -27,11 +23,11 @@ static shmt_status find_blocks(const char* name, shmt_ints kernel, shmt_ints dil
   const shmt_ints options[] = {kernel, dilation, padding, stride};
 
   for (int k = 0; k < 4; k++)
-    SHMT_REQUIRE(options[k].len == 1 || options[k].len == 2, SHMT_E_RUNTIME, "%s(): expected one or two numbers, got %"
-                 PRId64, name, options[k].len);
+    SHMT_REQUIRE(options[k].len == 2, SHMT_E_RUNTIME, "%s(): expected two numbers, got %" PRId64, name,
+                 options[k].len);
   b->shape = (shmt__conv_shape){{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, 0, {0}};
   for (int d = 0; d < 2; d++) {
-    const int64_t k = at(kernel, d), dil = at(dilation, d), pad = at(padding, d), step = at(stride, d);
+    const int64_t k = kernel.data[d], dil = dilation.data[d], pad = padding.data[d], step = stride.data[d];
     SHMT_REQUIRE(k > 0, SHMT_E_RUNTIME, "kernel size should be greater than zero, but got kernel_size: %" PRId64, k);
     SHMT_REQUIRE(dil > 0, SHMT_E_RUNTIME, "dilation should be greater than zero, but got dilation: %" PRId64, dil);
     SHMT_REQUIRE(pad >= 0, SHMT_E_RUNTIME, "padding should be non-negative, but got padding: %" PRId64, pad);
@@ -45,7 +41,7 @@ static shmt_status find_blocks(const char* name, shmt_ints kernel, shmt_ints dil
                  "Given input with spatial size (%" PRId64 ", %" PRId64 "), kernel_size=(%" PRId64 ", %" PRId64
                  "), dilation=(%" PRId64 ", %" PRId64 "), padding=(%" PRId64 ", %" PRId64
                  "), calculated shape of the array of sliding blocks is smaller than one", height, width,
-                 at(kernel, 0), at(kernel, 1), at(dilation, 0), at(dilation, 1), at(padding, 0), at(padding, 1));
+                 kernel.data[0], kernel.data[1], dilation.data[0], dilation.data[1], padding.data[0], padding.data[1]);
     b->shape.in[1 + d] = sizes[d];
     b->shape.out[1 + d] = out;
     b->shape.kernel[1 + d] = k;
@@ -142,9 +138,9 @@ shmt_status shmt__col2im(shmt_tensor* self, shmt_ints output_size, shmt_ints ker
   SHMT_REQUIRE(is_filled(self, 2), SHMT_E_RUNTIME,
                "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
                "input, but got: %s", SHMT_SHAPE_TEXT(self));
-  SHMT_REQUIRE(output_size.len == 1 || output_size.len == 2, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(output_size.len == 2, SHMT_E_RUNTIME,
                "It is expected output_size equals to 2, but got size %" PRId64, output_size.len);
-  const int64_t height = at(output_size, 0), width = at(output_size, 1);
+  const int64_t height = output_size.data[0], width = output_size.data[1];
   SHMT_REQUIRE(height > 0 && width > 0, SHMT_E_RUNTIME,
                "col2im(): expected a positive output_size, got (%" PRId64 ", %" PRId64 ")", height, width);
   SHMT_TRY(find_blocks("col2im", kernel_size, dilation, padding, stride, height, width, &b));

@@ -40,7 +40,7 @@ static shmt_status check_flat(shmt_ints sizes, const shmt_tensor* target) {
 
   SHMT_REQUIRE(sizes.len > 0 && sizes.len <= 2, SHMT_E_RUNTIME, "input tensor should be 1D or 2D");
   SHMT_REQUIRE(target->n_dims <= 1, SHMT_E_RUNTIME, "0D or 1D target tensor expected, multi-target not supported");
-  SHMT_REQUIRE(sizes.len == 2 || target->n_dims == 0 || target->numel == 1, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(sizes.len == 2 || target->n_dims == 0 || target->numel == 1, SHMT_E_VALUE,
                "For 1D input, 1D target must have size 1, but got target size: %" PRId64, target->numel);
   const bool no_batch = sizes.len == 1;
   SHMT_REQUIRE(no_batch || sizes.data[0] == target->numel, SHMT_E_RUNTIME,

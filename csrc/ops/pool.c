@@ -31,7 +31,7 @@ static shmt_status check_lengths(const params* p) {
                "%s: kernel_size must either be a single int, or a tuple of %s", p->name, many);
   SHMT_REQUIRE(p->stride.len <= 1 || p->stride.len == p->n, SHMT_E_RUNTIME,
                "%s: stride must either be omitted, a single int, or a tuple of %s", p->name, many);
-  SHMT_REQUIRE(p->padding.len <= 1 || p->padding.len == p->n, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(p->padding.len == 1 || p->padding.len == p->n, SHMT_E_RUNTIME,
                "%s: padding must either be a single int, or a tuple of %s", p->name, many);
   SHMT_REQUIRE(p->dilation.len <= 1 || p->dilation.len == p->n, SHMT_E_RUNTIME,
                "%s: dilation must be either a single int, or a tuple of %s", p->name, many);
@@ -385,7 +385,7 @@ static shmt_status adaptive_shape(const char* name, int n, shmt_ints input, shmt
   *s = SHMT_POOL_POINTS;
   SHMT_REQUIRE(output_size.len == 1 || n > 1, SHMT_E_RUNTIME,
                "%s() argument 'output_size' should contain one int (got %" PRId64 ")", name, output_size.len);
-  SHMT_REQUIRE(output_size.len == 1 || output_size.len == n, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(output_size.len == n, SHMT_E_RUNTIME,
                "%s(): internal error: output_size must be %d", name, n);
   SHMT_REQUIRE(input.len == n + 1 || input.len == n + 2, SHMT_E_RUNTIME,
                "%s(): Expected %dD or %dD tensor, but got %s", name, n + 1, n + 2,

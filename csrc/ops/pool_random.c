@@ -27,9 +27,9 @@ static shmt_status find_shape(int n, const shmt_tensor* self, shmt_ints kernel, 
   const char* many = n == 2 ? "Ints" : "three Ints";
   const char* name = n == 2 ? "fractional_max_pool2d" : "fractional_max_pool3d_out";
 
-  SHMT_REQUIRE(kernel.len == 1 || kernel.len == n, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(kernel.len == n, SHMT_E_RUNTIME,
                "fractional_max_pool%dd: kernel_size must either be a single Int or tuple of %s", n, many);
-  SHMT_REQUIRE(output.len == 1 || output.len == n, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(output.len == n, SHMT_E_RUNTIME,
                "fractional_max_pool%dd: output_size must either be a single Int or tuple of %s", n, many);
   SHMT_TRY(check_input(name, n, self));
   *s = SHMT_POOL_POINTS;
@@ -38,8 +38,8 @@ static shmt_status find_shape(int n, const shmt_tensor* self, shmt_ints kernel, 
   for (int d = 0; d < n; d++) {
     const int k = 3 - n + d;
     s->in[k] = self->sizes[self->n_dims - n + d];
-    s->kernel[k] = kernel.data[kernel.len == 1 ? 0 : d];
-    s->out[k] = sizes[self->n_dims - n + d] = output.data[output.len == 1 ? 0 : d];
+    s->kernel[k] = kernel.data[d];
+    s->out[k] = sizes[self->n_dims - n + d] = output.data[d];
     SHMT_REQUIRE(s->kernel[k] > 0, SHMT_E_RUNTIME, "%s(): kernel_size must be greater than zero, but got %" PRId64, name,
                  s->kernel[k]);
     /* Of volumes one element more is asked for, as in torch. */

@@ -127,7 +127,7 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
   const shmt__py_prepared_signature* only = NULL; /* the one signature that was tried */
   int tried = 0;
   bool with_out = call.out != NULL && p->n_without_out < p->n_signatures;
-  /* Twice: a tensor stands for an int only where no signature takes it as it is. */
+  /* Twice: tensors and bools stand for ints only where no signature takes them as they are. */
   for (int i = 0; i < 2 * p->n_signatures; i++) {
     bool again = i >= p->n_signatures;
     const shmt__py_prepared_signature* sig = &p->signatures[again ? i - p->n_signatures : i];

@@ -100,13 +100,13 @@ static int as_int(const shmt__py_frame* fr, PyObject* o, int64_t* out) {
   return 1;
 }
 
-/* n objects as an int list. As in torch only the first tells a bool from an int. */
+/* n objects as an int list. To a loose frame only the first tells a bool from an int, as in torch. */
 static int set_ints(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* const* items, Py_ssize_t n) {
   int64_t* v = frame_ints(fr, n);
   if (v == NULL) return -1;
   for (Py_ssize_t i = 0; i < n; i++) {
     int r = as_int(fr, items[i], &v[i]);
-    if (SHMT_UNLIKELY(r == 0 && i > 0 && PyBool_Check(items[i]))) {
+    if (SHMT_UNLIKELY(r == 0 && i > 0 && fr->loose && PyBool_Check(items[i]))) {
       v[i] = items[i] == Py_True;
       continue;
     }
@@ -203,12 +203,12 @@ static int set_storage(shmt_value* v, PyObject* o) {
 static int set_reduction(shmt_value* v, PyObject* o) {
   PyObject* const* names = shmt__py_str_reductions;
 
-  if (!PyUnicode_Check(o)) return 0;
+  if (!PyUnicode_Check(o) && o != Py_None) return 0;
   for (v->v.i = 0; v->v.i < 3; v->v.i++)
     if (o == names[v->v.i]) return 1;
   for (v->v.i = 0; v->v.i < 3; v->v.i++)
-    if (PyUnicode_Compare(o, names[v->v.i]) == 0) return 1;
-  PyErr_Format(PyExc_ValueError, "%U is not a valid value for reduction", o);
+    if (o != Py_None && PyUnicode_Compare(o, names[v->v.i]) == 0) return 1;
+  PyErr_Format(PyExc_ValueError, "%S is not a valid value for reduction", o);
   return -1;
 }
 

@@ -38,7 +38,7 @@ typedef struct shmt__py_frame {
   unsigned devices;                    /* bits of their devices; 0-d tensors of the CPU fit all */
   PyTypeObject* type; /* of new results */
   bool requires_grad, shared; /* of a factory */
-  bool loose;        /* tensors of one element may stand for ints */
+  bool loose;        /* tensors of one element and bools may stand for ints */
   bool has_subclass; /* an operand whose class results keep: it may answer the call itself */
   int n_ints, n_tensors, n_owned, n_heap;
   shmt__py_misfit misfit;

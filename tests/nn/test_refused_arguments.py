@@ -1,0 +1,126 @@
+"""Arguments of layers and losses that torch refuses, and with which exception."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import shmtensor as T
+import shmtensor.nn.functional as F
+
+PAIR, ROWS, CLASSES = T.ones(2), T.ones(2, 3), T.tensor([0, 1])
+IMAGE = T.ones(1, 1, 4, 4)
+
+REFUSED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
+    "scores of integers": (
+        NotImplementedError,
+        lambda: F.binary_cross_entropy_with_logits(PAIR.long(), PAIR),
+    ),
+    "numbers of classes as probabilities": (
+        RuntimeError,
+        lambda: T.nn.BCEWithLogitsLoss()(PAIR, PAIR.long()),
+    ),
+    "truths as probabilities": (
+        RuntimeError,
+        lambda: F.binary_cross_entropy_with_logits(PAIR, PAIR.bool()),
+    ),
+    "one class too many for one sample": (ValueError, lambda: F.nll_loss(T.ones(3), CLASSES)),
+    "no reduction": (ValueError, lambda: F.mse_loss(PAIR, PAIR, reduction=None)),
+    "soft margins of more targets than scores": (
+        RuntimeError,
+        lambda: F.soft_margin_loss(T.ones(1), T.ones(5)),
+    ),
+    "soft margins of a column and a row": (
+        RuntimeError,
+        lambda: F.soft_margin_loss(T.ones(5, 1), T.ones(5)),
+    ),
+    "margins of fractions as classes": (
+        RuntimeError,
+        lambda: F.multi_margin_loss(ROWS, CLASSES.float()),
+    ),
+    "margins of narrow classes": (
+        RuntimeError,
+        lambda: F.multilabel_margin_loss(ROWS, ROWS.int()),
+    ),
+    "margins of nothing": (TypeError, lambda: F.multi_margin_loss(None, CLASSES)),
+    "a mean without a variance": (
+        ValueError,
+        lambda: F.batch_norm(ROWS, T.zeros(3), None, training=True),
+    ),
+    "a variance without a mean": (
+        ValueError,
+        lambda: F.instance_norm(T.ones(2, 3, 4), None, T.ones(3)),
+    ),
+    "means of two dims": (
+        RuntimeError,
+        lambda: F.batch_norm(ROWS, T.zeros(3, 1), T.ones(3), training=True),
+    ),
+    "a bilinear form of two dtypes": (
+        RuntimeError,
+        lambda: F.bilinear(ROWS, ROWS.double(), T.ones(1, 3, 3)),
+    ),
+    "a bilinear form of nothing": (TypeError, lambda: F.bilinear(ROWS, None, T.ones(1, 3, 3))),
+    "one size for two dims": (RuntimeError, lambda: F.adaptive_avg_pool2d(IMAGE, [2])),
+    "three sizes for two dims": (RuntimeError, lambda: T._C._nn.adaptive_max_pool2d(IMAGE, [2] * 3)),
+    "no padding": (RuntimeError, lambda: F.avg_pool2d(IMAGE, 2, padding=())),
+    "one size of a filter": (RuntimeError, lambda: F.unfold(IMAGE, (2,))),
+    "one size of an image": (RuntimeError, lambda: F.fold(T.ones(1, 4, 4), (3,), 2)),
+    "one size of random windows": (
+        RuntimeError,
+        lambda: F.fractional_max_pool2d(IMAGE, (2,), output_size=2),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_is_refused(what: str) -> None:
+    error, call = REFUSED[what]
+    with pytest.raises(error) as caught:
+        call()
+    # NotImplementedError is a RuntimeError, but another one.
+    assert isinstance(caught.value, NotImplementedError) == (error is NotImplementedError)
+
+
+def test_binary_entropy_of_scores_has_the_dtype_of_the_targets() -> None:
+    for scores, targets in ((T.float64, T.float32), (T.float32, T.float64), (T.half, T.float32)):
+        x = T.tensor([0.5, -1.0], dtype=scores, requires_grad=True)
+        y = T.tensor([1.0, 0.0], dtype=targets)
+        loss = F.binary_cross_entropy_with_logits(x, y, weight=T.ones(2, dtype=T.float64))
+        assert loss.dtype is targets
+        assert loss.item() == pytest.approx(0.39367, abs=1e-3)
+        loss.backward()
+        assert x.grad.dtype is scores
+        assert x.grad.tolist() == pytest.approx([-0.18877, 0.13447], abs=1e-3)
+
+
+def test_one_number_is_for_both_dims() -> None:
+    assert F.unfold(IMAGE, 2).shape == (1, 4, 9)
+    assert F.adaptive_avg_pool2d(IMAGE, 2).shape == (1, 1, 2, 2)
+    assert F.fractional_max_pool2d(IMAGE, 2, output_size=2).shape == (1, 1, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda out: T.zeros(2, out=out),
+        lambda out: T.arange(2, out=out),
+        lambda out: T.linspace(0, 1, 2, out=out),
+        lambda out: T.full((2,), 1.0, out=out),
+        lambda out: T.rand(2, out=out),
+    ],
+)
+def test_factories_do_not_write_where_gradients_are_required(make: Callable[[Any], Any]) -> None:
+    out = T.full((2,), 7.0, requires_grad=True)
+    with pytest.raises(RuntimeError, match="support automatic differentiation"):
+        make(out)
+    assert out.tolist() == [7.0, 7.0]
+    with T.no_grad():
+        make(out)
+
+
+def test_no_memory_is_an_error_of_both_names() -> None:
+    for error in (MemoryError, RuntimeError, T.errors.OutOfMemoryError):
+        with pytest.raises(error, match="can't allocate memory"):
+            T.empty(1 << 58)
