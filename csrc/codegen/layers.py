@@ -18,7 +18,9 @@ def autograd_kind(op: Operator) -> str:
     constant = "nondifferentiable" in entry.tags
     implicit = op.is_composite or any(key.startswith("CompositeImplicit") for key in entry.dispatch)
     if op.form == "out":
-        if "factory" in entry.tags and all(a.is_out for a in op.schema.arguments if a.type.is_tensor):
+        if "factory" in entry.tags and all(
+            a.is_out for a in op.schema.arguments if a.type.is_tensor
+        ):
             return "out"
         if not op.has_tensors or constant:
             return ""

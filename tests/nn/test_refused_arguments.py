@@ -63,7 +63,10 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
     ),
     "a bilinear form of nothing": (TypeError, lambda: F.bilinear(ROWS, None, T.ones(1, 3, 3))),
     "one size for two dims": (RuntimeError, lambda: F.adaptive_avg_pool2d(IMAGE, [2])),
-    "three sizes for two dims": (RuntimeError, lambda: T._C._nn.adaptive_max_pool2d(IMAGE, [2] * 3)),
+    "three sizes for two dims": (
+        RuntimeError,
+        lambda: T._C._nn.adaptive_max_pool2d(IMAGE, [2] * 3),
+    ),
     "no padding": (RuntimeError, lambda: F.avg_pool2d(IMAGE, 2, padding=())),
     "one size of a filter": (RuntimeError, lambda: F.unfold(IMAGE, (2,))),
     "one size of an image": (RuntimeError, lambda: F.fold(T.ones(1, 4, 4), (3,), 2)),

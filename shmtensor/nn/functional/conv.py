@@ -72,11 +72,9 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         RuntimeError: The shapes or dtypes do not fit together.
     """
     require_tensors("bilinear", input1=input1, input2=input2, weight=weight)
-    if len({t.dtype for t in (input1, input2, weight, bias) if t is not None}) > 1:
-        raise RuntimeError(
-            f"All tensors must have the same dtype, got input1: {input1.dtype}, input2: "
-            f"{input2.dtype}, weight: {weight.dtype}, bias: {bias.dtype if bias is not None else bias}"
-        )
+    dtypes = [t.dtype for t in (input1, input2, weight, bias) if t is not None]
+    if len(set(dtypes)) > 1:
+        raise RuntimeError(f"bilinear(): all tensors must have the same dtype, got {dtypes}")
     if input1.dim() != input2.dim():
         raise RuntimeError(
             f"bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}"
