@@ -53,6 +53,11 @@ typedef struct shmt__fft_steps {
   shmt__fft_step step[SHMT_FFT_STEPS];
 } shmt__fft_steps;
 
+/* The loop fft_lanes: transforms what is in `from`, pairs of vectors `apart` from each other, forwards. x, y: elements of the
+ * length; x may be `from`, and is where there are no steps; work: elements of the largest radix. Returns where the result is: x
+ * or y. */
+typedef void* (*shmt__fft_lanes_loop)(const shmt__fft_steps* steps, const void* from, int64_t apart, void* x, void* y, void* work);
+
 /* What a block's lines are in memory and in scratch. */
 typedef enum shmt__fft_kind {
   SHMT_FFT_COMPLEX,

@@ -1,4 +1,4 @@
-/* kernels/fft_butterflies.tmpl.h -- transforms of a few numbers at hand. Included by fft.tmpl.h, once for each form of NUMBER,
+/* kernels/fft_butterflies.tmpl.h -- transforms of a few numbers at hand. Included once for each form of NUMBER,
  * a vector of complex numbers; OF(name) are the functions of that form: add, sub, scaled, add_scaled (a + c b), sub_i and
  * add_i (a -+ i b), turned (-i a), times (a number).
  */

@@ -1,4 +1,8 @@
-/* kernels/fft_passes.tmpl.h -- passes over one line before and after its transform. Included by fft.tmpl.h. */
+/* kernels/fft_passes.tmpl.h -- passes over one line before and after its transform, dense if nothing else is said; ctx:
+ * shmt__fft_pass.
+ */
+#include "kernels/fft_vector.tmpl.h"
+
 /* data: a dense complex line, real parts, imaginary parts or NULL for zeros; strides: in real numbers, of the parts. */
 void SHMT_LOOP(fft_gather)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   R* to = (R*)(void*)data[0];
@@ -174,3 +178,5 @@ void SHMT_LOOP(fft_from_pair)(char* const* data, const int64_t* strides, int64_t
     second[k * step + 1] = (b[0] - a[0]) * sign;
   }
 }
+
+#include "kernels/fft_end.tmpl.h"

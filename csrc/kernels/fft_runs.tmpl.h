@@ -72,7 +72,7 @@ static void OF(run_block)(const shmt__fft_block* b, NUMBER* x) {
     OF(load)(&b->in[0], n, x, false);
   else
     OF(load)(&b->in[0], n, x, true);
-  const NUMBER* z = OF(transform)(b->steps, x, y, work);
+  const NUMBER* z = OF(transform)(b->steps, x, 1, x, y, work);
   if (b->is_forward && b->scale == 1)
     OF(store)(&b->out[0], n, z, scale, false);
   else

@@ -1,4 +1,4 @@
-/* kernels/fft_short.tmpl.h -- short lines as matrices whose columns and rows fit in the registers. Included by fft.tmpl.h,
+/* kernels/fft_short.tmpl.h -- short lines as matrices whose columns and rows fit in the registers. Included by fft_complex.tmpl.h,
  * for runs of RUN_BYTES: neighbouring complex numbers as they lie in memory; OF(name) are the functions of that form.
  *
  * See Note [Short lines] in kernels/fft.h.
@@ -166,8 +166,8 @@ ROWS(32)
 
 /* As fft_short. */
 static void OF(lines)(char* const* data, const int64_t* strides, int64_t n, const shmt__fft_short* c) {
-  const int64_t at_once = SHORT_ELEMENTS / (c->rows * c->columns);
-  _Alignas(64) R between[2 * SHORT_ELEMENTS];
+  const int64_t at_once = SHMT_FFT_SHORT / (c->rows * c->columns);
+  _Alignas(64) R between[2 * SHMT_FFT_SHORT];
 
   for (int64_t i = 0; i < n; i += at_once) {
     const int64_t count = n - i < at_once ? n - i : at_once;

@@ -1,10 +1,12 @@
-/* kernels/fft_steps.tmpl.h -- steps made of butterflies over lanes. Included by fft.tmpl.h, once for each form of NUMBER.
+/* kernels/fft_steps.tmpl.h -- steps made of butterflies over lanes. Included once for each form of NUMBER.
  *
  * A step of radix p takes s transforms of m * p elements from one array to the other, leaving s * p transforms of m
  * already in their final order (Stockham): nothing is permuted at the end. Source: Swarztrauber, "FFT algorithms for
  * vector computers", 1984. The butterflies of odd radices add and subtract the inputs r and p - r first, whose roots
- * are conjugates.
+ * are conjugates. A step is one function: inlined into one body they are slower, and slow to compile.
  */
+#define ANY (SHMT_ISA_LEVEL == 2 ? 4 : 2) /* results of a butterfly that are summed up at once */
+
 /* Butterflies number j of all s transforms; turned: their results are multiplied by w. Of a step: apart: from one element
  * of x to the next; not 1 only where s is 1. */
 #define RADIX(P)                                                                                                     \
@@ -18,7 +20,8 @@
           y[k + r * s] = turned ? OF(times)(v[r], w[2 * r - 2], w[2 * r - 1]) : v[r];                                \
     }                                                                                                                \
   }                                                                                                                  \
-  static void OF(step_##P)(const shmt__fft_step* p, const NUMBER* x, NUMBER* y, int64_t apart) {                     \
+  static __attribute__((noinline)) void OF(step_##P)(const shmt__fft_step* p, const NUMBER* x, NUMBER* y,            \
+                                                     int64_t apart) {                                                \
     const int64_t m = p->m, s = p->s, ms = m * s * apart;                                                            \
     const R* w = p->turns;                                                                                           \
     OF(row_##P)(x, y, ms, s, w, false);                                                                              \
@@ -104,17 +107,15 @@ static void OF(take_step)(const shmt__fft_step* step, const NUMBER* x, NUMBER* y
   }
 }
 
-/* Transform what is in x, with the help of y and of work, from step `done` on; where the result is: x or y. */
-static NUMBER* OF(transform_from)(const shmt__fft_steps* p, int done, NUMBER* x, NUMBER* y, NUMBER* work) {
-  for (int i = done; i < p->n_steps; i++) {
+/* Transform `from`, whose elements are `apart`, with the help of x, y and work; where the result is: x or y. x may be `from`,
+ * and is where there are no steps. */
+static NUMBER* OF(transform)(const shmt__fft_steps* p, const NUMBER* from, int64_t apart, NUMBER* x, NUMBER* y, NUMBER* work) {
+  for (int i = 0; i < p->n_steps; i++, from = x, apart = 1) {
     NUMBER* const other = x;
-    OF(take_step)(&p->step[i], x, y, 1, work);
+    OF(take_step)(&p->step[i], from, y, apart, work);
     x = y;
     y = other;
   }
   return x;
 }
-
-static NUMBER* OF(transform)(const shmt__fft_steps* p, NUMBER* x, NUMBER* y, NUMBER* work) {
-  return OF(transform_from)(p, 0, x, y, work);
-}
+#undef ANY

@@ -213,7 +213,8 @@ static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
     const int64_t more = blocks_alike(j, &c, (last - at) / lines - 1);
     place_block(j, &b, &c, last - at < lines ? last - at : lines);
     if (more > 0) skip_blocks(j, &c, more);
-    shmt__loops[SHMT_LOOP_fft_block][j->r->dtype]((char*[]){scratch}, NULL, more + 1, &b);
+    const int loop = b.kind == SHMT_FFT_RUNS ? SHMT_LOOP_fft_runs : SHMT_LOOP_fft_block;
+    shmt__loops[loop][j->r->dtype]((char*[]){scratch}, NULL, more + 1, &b);
     at += (more + 1) * lines;
   }
   if (scratch != room) shmt__dealloc(scratch, nbytes);
