@@ -133,21 +133,38 @@ static shmt__matrix columns_of(shmt__matrix a, int64_t begin, int64_t end, int64
   return a;
 }
 
-/* Columns that the library had better be given at a time.
- *
- * Note [Few rows]
+/* Note [Few rows]
  * A large product packs its second factor first, which few rows do not pay for. On processors with AVX-512 the library
- * multiplies small matrices as they lie; so products of few rows are given to it in pieces that it takes for small. */
+ * multiplies small matrices as they lie; so products of few rows are given to it in pieces that it takes for small: SMALL
+ * multiplications, and SMALL_TURNED elements where the second factor alone is transposed. */
+enum { FEW = 32, SMALL = 1000 * 1000, SMALL_TURNED = 1024 };
+
+static bool is_of_few_rows(const product* p, int ta, int tb, shmt__matrix c, int64_t k) {
+  enum { WORTH_CUTTING = 1 << 18 };
+
+  return shmt__cpu_level == SHMT_CPU_V4 && c.rows <= FEW && !shmt__is_complex(p->dtype) &&
+         (ta == SHMT_BLAS_NO_TRANS || tb == SHMT_BLAS_NO_TRANS) &&
+         (double)c.rows * (double)c.columns * (double)k >= WORTH_CUTTING;
+}
+
+/* Columns that the library had better be given at a time: Note [Few rows]. */
 static int64_t columns_at_once(const product* p, int ta, int tb, shmt__matrix c, int64_t k) {
-  enum { FEW = 32, SMALL = 1000 * 1000, SMALL_TURNED = 1024, LEAST = 64, LEAST_TURNED = 16, WORTH_CUTTING = 1 << 18 };
-  const int64_t turned = SMALL_TURNED / c.rows, few = SMALL / c.rows / k;
+  enum { LEAST = 64, LEAST_TURNED = 16 };
   const bool is_turned = tb == SHMT_BLAS_TRANS;
 
-  if (shmt__cpu_level != SHMT_CPU_V4 || c.rows > FEW || ta == SHMT_BLAS_TRANS || shmt__is_complex(p->dtype) ||
-      (double)c.rows * (double)c.columns * (double)k < WORTH_CUTTING)
-    return c.columns;
+  if (!is_of_few_rows(p, ta, tb, c, k)) return c.columns;
+  const int64_t turned = SMALL_TURNED / c.rows, few = SMALL / c.rows / k;
   const int64_t n = (is_turned && turned < few ? turned : few) / LEAST_TURNED * LEAST_TURNED;
   return n < (is_turned ? LEAST_TURNED : LEAST) ? c.columns : n;
+}
+
+/* The same where c has few elements, of terms of their sums. */
+static int64_t terms_at_once(const product* p, int ta, int tb, shmt__matrix c, int64_t k) {
+  enum { LEAST = 256, STEP = 16 };
+  const int64_t elements = c.rows * c.columns;
+
+  if (!is_of_few_rows(p, ta, tb, c, k) || (tb == SHMT_BLAS_TRANS && elements > SMALL_TURNED)) return k;
+  return elements * LEAST > SMALL ? k : SMALL / elements / STEP * STEP;
 }
 
 /* Many rows by a second factor that fits the first cache, or nearly: pieces that the library multiplies as they lie
@@ -155,8 +172,7 @@ static int64_t columns_at_once(const product* p, int ta, int tb, shmt__matrix c,
  * that; where it does not, some columns at a time are copied so. false: it is no such product. */
 static bool run_pieces(const product* p, int ta, int tb, shmt__matrix a, int64_t lda, shmt__matrix b, int64_t ldb,
                        shmt__matrix c) {
-  enum { FEW = 32, SMALL = 1000 * 1000, WORTH_TURNING = 1 << 16, SMALL_TURNED = 1024, LEAST = 64,
-         TILE = 16, LINE = 64, ROOM = 64 << 10, MOST_ADDED = 256 };
+  enum { WORTH_TURNING = 1 << 16, LEAST = 64, TILE = 16, LINE = 64, ROOM = 64 << 10, MOST_ADDED = 256 };
   const int64_t k = a.columns, item = p->item, n = c.columns;
   const bool is_turned = tb == SHMT_BLAS_TRANS;
 
@@ -199,7 +215,16 @@ static void run_library(const product* p, shmt__matrix a, shmt__matrix b, shmt__
   (void)blas_layout(a, &lda, &ta);
   (void)blas_layout(b, &ldb, &tb);
   if (run_pieces(p, ta, tb, a, lda, b, ldb, c)) return;
-  const int64_t some = columns_at_once(p, ta, tb, c, a.columns);
+  const int64_t some = columns_at_once(p, ta, tb, c, a.columns), terms = terms_at_once(p, ta, tb, c, a.columns);
+  if (some == c.columns && terms < a.columns) {
+    product rest = *p; /* is added to what the first piece made */
+    make_factor(p->dtype, shmt__scalar_int(1), &rest.beta);
+    for (int64_t i = 0; i < a.columns; i += terms) {
+      const int64_t end = a.columns - i < terms ? a.columns : i + terms;
+      call_library(i ? &rest : p, ta, tb, columns_of(a, i, end, p->item), lda, rows_of(b, i, end, p->item), ldb, c);
+    }
+    return;
+  }
   for (int64_t j = 0; j < c.columns; j += some) {
     const int64_t end = c.columns - j < some ? c.columns : j + some;
     call_library(p, ta, tb, a, lda, columns_of(b, j, end, p->item), ldb, columns_of(c, j, end, p->item));

@@ -181,20 +181,26 @@ def test_mm_large_is_split_and_right() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("turned", ["", "left", "right", "both"])
 @pytest.mark.parametrize("rows", [2, 8, 31, 33])
-@pytest.mark.parametrize(("k", "columns"), [(300, 700), (2100, 130), (520, 515)])
-def test_mm_of_few_rows(dtype: str, turned: bool, rows: int, k: int, columns: int) -> None:
+@pytest.mark.parametrize(
+    ("k", "columns"), [(300, 700), (2100, 130), (520, 515), (10, 17000), (50000, 10), (40000, 3)]
+)
+def test_mm_of_few_rows(dtype: str, turned: str, rows: int, k: int, columns: int) -> None:
     a, b, c = (_random(*s).astype(dtype) for s in ((rows, k), (k, columns), (rows, columns + 1)))
-    right = st.from_numpy(b.T.copy()).t() if turned else st.from_numpy(b)
+    left = st.from_numpy(a.T.copy()).t() if turned in ("left", "both") else st.from_numpy(a)
+    right = st.from_numpy(b.T.copy()).t() if turned in ("right", "both") else st.from_numpy(b)
     out = st.from_numpy(c.copy())
-    st.addmm(out[:, 1:], st.from_numpy(a), right, beta=0.5, alpha=2.0, out=out[:, 1:])
+    st.addmm(out[:, 1:], left, right, beta=0.5, alpha=2.0, out=out[:, 1:])
     exact = [x.astype(np.float64) for x in (a, b, c)]
     wanted = 0.5 * exact[2][:, 1:] + 2.0 * exact[0] @ exact[1]
     reach = 2.0 * np.abs(exact[0]) @ np.abs(exact[1]) + np.abs(exact[2][:, 1:])
     error = np.abs(out.numpy()[:, 1:].astype(np.float64) - wanted)
     assert np.all(error <= k * np.finfo(dtype).eps * reach)
     assert np.array_equal(out.numpy()[:, 0], c[:, 0])
+    fresh = st.full((rows, columns), float("nan"), dtype=out.dtype)
+    error = np.abs(st.mm(left, right, out=fresh).numpy() - exact[0] @ exact[1])
+    assert np.all(error <= k * np.finfo(dtype).eps * reach)
 
 
 def test_mm_into_out_that_is_a_factor() -> None:
