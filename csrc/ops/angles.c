@@ -143,6 +143,7 @@ shmt_status shmt__cosine_similarity(shmt_tensor* x1, shmt_tensor* x2, int64_t di
   SHMT_TRY(shmt__promote_types(x1->dtype, x2->dtype, &dtype));
   SHMT_REQUIRE(shmt__dtype_kind[dtype] == SHMT_KIND_FLOATING, SHMT_E_RUNTIME,
                "expected common dtype to be floating point, yet common dtype is %s", shmt__dtype_title(dtype));
+  SHMT_REQUIRE(eps >= 0, SHMT_E_RUNTIME, "eps must be non-negative, got: %g", eps);
   SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(x1), shmt__tensor_sizes(x2), sizes, &n));
   SHMT_TRY(cast_and_expand(x1, dtype, (shmt_ints){sizes, n}, &a));
   SHMT_TRY(cast_and_expand(x2, dtype, (shmt_ints){sizes, n}, &b));

@@ -246,8 +246,12 @@ static void find_extent(const shmt_tensor* dense, double* low, double* high) {
   for (int64_t begin = 0; begin < dense->numel; begin += HISTC_BLOCK) {
     const int64_t n = load_block(dense, begin, x);
     for (int64_t i = 0; i < n; i++) {
-      if (!(x[i] >= *low)) *low = x[i];
-      if (!(x[i] <= *high)) *high = x[i];
+      if (isnan(x[i])) {
+        *low = *high = x[i];
+        return;
+      }
+      if (x[i] < *low) *low = x[i];
+      if (x[i] > *high) *high = x[i];
     }
   }
 }

@@ -162,6 +162,12 @@ static int replace_all(PyObject* fn, PyObject* result, shmt_tensor** values, uin
   return 0;
 }
 
+static int returned_nothing(PyObject* result) {
+  if (result == Py_None) return 0;
+  PyErr_SetString(PyExc_RuntimeError, "Tensor post accumulate grad hooks should return None.");
+  return -1;
+}
+
 static int run_hook(const shmt__hook* h, PyObject* fn, shmt_tensor** values, uint32_t n_values,
                     shmt_tensor* const* grads, uint32_t n_grads) {
   PyObject *first = NULL, *second = NULL, *result = NULL;
@@ -185,7 +191,7 @@ static int run_hook(const shmt__hook* h, PyObject* fn, shmt_tensor** values, uin
     result = PyObject_CallFunctionObjArgs(fn, first, second, NULL);
   if (result) {
     if (h->kind == SHMT_HOOK_POST_ACCUMULATE)
-      r = 0;
+      r = returned_nothing(result);
     else if (h->kind == SHMT_HOOK_TENSOR)
       r = result == Py_None ? 0 : replace_value(fn, result, values);
     else

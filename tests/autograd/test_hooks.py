@@ -156,6 +156,13 @@ def test_post_accumulate_hook_sees_grad() -> None:
     assert seen == [(True, [2, 2])]
 
 
+def test_post_accumulate_hook_must_return_nothing() -> None:
+    x = leaf(1.0)
+    x.register_post_accumulate_grad_hook(lambda t: t.grad)
+    with pytest.raises(RuntimeError, match="should return None"):
+        (x * 2).sum().backward()
+
+
 def test_post_accumulate_hook_on_non_leaf_raises() -> None:
     with pytest.raises(RuntimeError, match="cannot be registered on non-leaf"):
         (leaf(1) * 2).register_post_accumulate_grad_hook(lambda t: None)

@@ -62,6 +62,10 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
         lambda: F.bilinear(ROWS, ROWS.double(), T.ones(1, 3, 3)),
     ),
     "a bilinear form of nothing": (TypeError, lambda: F.bilinear(ROWS, None, T.ones(1, 3, 3))),
+    "lengths of less than nothing": (
+        RuntimeError,
+        lambda: F.cosine_similarity(PAIR, PAIR, 0, -1.0),
+    ),
     "one size for two dims": (RuntimeError, lambda: F.adaptive_avg_pool2d(IMAGE, [2])),
     "three sizes for two dims": (
         RuntimeError,

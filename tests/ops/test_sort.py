@@ -198,6 +198,15 @@ def test_counting() -> None:
     assert st.histc(st.from_numpy(a), 7, -1, 1).tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize("at", [0, 1, 2000])
+def test_a_range_with_nan_is_refused(at: int) -> None:
+    x = st.arange(2001.0)
+    x[at] = float("nan")
+    with pytest.raises(RuntimeError, match="is not finite"):
+        st.histc(x, 3)
+    assert st.histc(x, 2, 0, 2000).sum().item() == 2000
+
+
 @pytest.mark.parametrize("dtype", ["int16", "int32", "int64"])
 @pytest.mark.parametrize("limits", [(1,), (60, 1000), (1024,), (1023, 1025, 5), (10, 3000, 8192)])
 def test_counting_of_numbers_that_grow(threads: int, dtype: str, limits: tuple[int, ...]) -> None:
