@@ -1,44 +1,9 @@
-/* kernels/moments.tmpl.h -- variances and norms: reductions of floating-point elements to a real
- * number. */
+/* kernels/moments.tmpl.h -- variances. */
 #include "kernels/fold.h"
 
-#if SHMT_IS_COMPLEX
-#define R            __typeof__(SHMT_CREAL((C)0))
-#define MAGNITUDE(x) _Generic((C)0, float _Complex: cabsf, default: cabs)(x)
-#define SQUARE(x)    (SHMT_CREAL(x) * SHMT_CREAL(x) + SHMT_CIMAG(x) * SHMT_CIMAG(x))
-#define PUT(x)       SHMT_STORE_REAL((R)(x))
-#define STORED       SHMT_REAL
-#else
-#define R            C
-#define MAGNITUDE(x) _Generic((C)0, float: fabsf, default: fabs)(x)
-#define SQUARE(x)    ((x) * (x))
-#define PUT(x)       SHMT_STORE((C)(x))
-#define STORED       T
-#endif
-#define POWER(x, p) _Generic((R)0, float: powf, default: pow)(x, (R)(p))
-
-FOLD(norm_0, R, 0, MAGNITUDE(x) != 0 ? 1 : 0, a + b, double, 0, s + a, s + t, STORED, PUT(s))
-FOLD(norm_1, R, 0, MAGNITUDE(x), a + b, double, 0, s + a, s + t, STORED, PUT(s))
-FOLD(norm_2, R, 0, SQUARE(x), a + b, double, 0, s + a, s + t, STORED, PUT(sqrt(s)))
-static inline R FN(norm_higher)(R a, R b) {
-  const R m = a > b ? a : b;
-  return a != a ? a : m;
-}
-static inline R FN(norm_lower)(R a, R b) {
-  const R m = a < b ? a : b;
-  return a != a ? a : m;
-}
-FOLD(norm_inf, R, 0, MAGNITUDE(x), FN(norm_higher)(a, b), R, 0, FN(norm_higher)(s, a),
-     FN(norm_higher)(s, t), STORED, PUT(s))
-FOLD(norm_neg_inf, R, (R)INFINITY, MAGNITUDE(x), FN(norm_lower)(a, b), R, (R)INFINITY,
-     FN(norm_lower)(s, a), FN(norm_lower)(s, t), STORED, PUT(s))
-/* ctx: the exponent, a double. */
-FOLD(norm_p, R, 0, POWER(MAGNITUDE(x), *(const double*)ctx), a + b, double, 0, s + a, s + t, STORED,
-     PUT(pow(s, 1 / *(const double*)run->ctx)))
-
-#if SHMT_IS_FLOATING && SHMT_IS_HALF
+#if SHMT_IS_HALF
 SHMT_WIDENED_REDUCTION(var, T)
-#elif SHMT_IS_FLOATING
+#else
 /* var: ctx is shmt__var_options. A block's mean first, then its squares around that: two passes
  * over nearby memory; blocks are joined by Chan's formula. Where C overflows, or an element is not finite, the block is
  * gone through again one element at a time in double: squares that overflow there are infinite, those of elements that
@@ -183,10 +148,3 @@ int64_t SHMT_LOOP(var)(shmt__reduce_phase phase, const shmt__reduce_run* run) {
   return 0;
 }
 #endif
-
-#undef R
-#undef MAGNITUDE
-#undef SQUARE
-#undef PUT
-#undef STORED
-#undef POWER
