@@ -376,3 +376,29 @@ def test_product_gradients_are_right_at_zeros(zeros: list[tuple[int, int]]) -> N
         np.testing.assert_allclose(
             gradient(function, x), numeric(function, x), rtol=1e-5, atol=1e-7
         )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "int64", "bool"])
+@pytest.mark.parametrize("n", [16, 31, 100, 1000, 2047, 2049, 5000])
+def test_places_of_extremes_in_rows_of_one_stretch_and_of_several(dtype: str, n: int) -> None:
+    """Equal extremes stand on both sides of where stretches meet; a NaN comes before everything."""
+    kind = getattr(shmtensor, dtype)
+    high = 1 if dtype == "bool" else 9
+    x = np.full((70, n), high // 2 if high > 1 else 0)
+    for row in range(70):
+        x[row, (row * 37) % n :: 61] = high
+    wide = shmtensor.tensor(np.concatenate([x, x], 1), dtype=kind)[:, :n]
+    for t in (shmtensor.tensor(x, dtype=kind), wide):
+        values, places = t.max(1)
+        assert values.tolist() == [high] * 70
+        assert places.tolist() == x.argmax(1).tolist()
+        assert t.min(1).indices.tolist() == x.argmin(1).tolist()
+        if dtype != "bool":
+            assert t.argmax(1).tolist() == x.argmax(1).tolist()
+    if kind.is_floating_point:
+        t = shmtensor.tensor(x, dtype=kind)
+        t[3, n - 1] = t[4, 0] = t[4, n - 1] = t[69, n // 2] = float("nan")
+        for places in (t.argmax(1), t.argmin(1)):
+            assert places[[3, 4, 69]].tolist() == [n - 1, 0, n // 2]
+        assert t.max(1).values.isnan().sum().item() == 3
+        assert t.argmax(1)[5:69].tolist() == x.argmax(1)[5:69].tolist()
