@@ -206,9 +206,11 @@ static shmt_status roll_one(shmt_tensor* t, int64_t shift, int64_t dim, shmt_ten
   SHMT_AUTO(shmt_tensor) result = NULL;
   const int64_t n = t->sizes[dim];
 
-  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, t->device, SHMT_CONTIGUOUS_FORMAT, &result));
+  shift = n > 0 ? (shift % n + n) % n : 0;
+  /* As torch, which joins two slices: what is not moved becomes contiguous. */
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, t->device,
+                              shift > 0 ? shmt__tensor_suggest_format(t) : SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(t) && t->numel > 0) {
-    shift = (shift % n + n) % n;
     SHMT_TRY(move_slices(result, shift, t, 0, dim, n - shift));
     SHMT_TRY(move_slices(result, 0, t, n - shift, dim, shift));
   }

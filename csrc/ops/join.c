@@ -326,6 +326,7 @@ shmt_status shmt__cat_backward(shmt_tensor* grad, int64_t dim, shmt_ints lengths
 
 shmt_status shmt__stack(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) work = NULL;
+  SHMT_AUTO(shmt_tensor) joined = NULL;
   shmt_device device = SHMT_CPU;
   shmt_dtype dtype;
   int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS];
@@ -335,9 +336,11 @@ shmt_status shmt__stack(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
   const int n = first->n_dims;
   SHMT_REQUIRE(n < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "stack(): more than %d dimensions", SHMT_MAX_DIMS);
   SHMT_TRY(shmt__wrap_dim(dim, n + 1, &dim));
+  bool is_last = !*out && dim < n && shmt__tensor_suggest_format(first) != SHMT_CONTIGUOUS_FORMAT;
   for (int64_t i = 0; i < tensors.len; i++) {
     const shmt_tensor* t = tensors.data[i];
     if (shmt__tensor_is_meta(t)) device = SHMT_META;
+    is_last = is_last && shmt__tensor_suggest_format(t) == shmt__tensor_suggest_format(first);
     SHMT_REQUIRE(shmt__same_sizes(t, first), SHMT_E_RUNTIME,
                  "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %" PRId64,
                  SHMT_SHAPE_TEXT(first), SHMT_SHAPE_TEXT(t), i);
@@ -345,6 +348,12 @@ shmt_status shmt__stack(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
   SHMT_TRY(common_dtype(tensors, &dtype));
   if (*out) SHMT_TRY(check_joined_out(tensors, *out));
   for (int d = 0, from = 0; d <= n; d++) sizes[d] = d == dim ? tensors.len : first->sizes[from++];
+  if (is_last) { /* as torch: in the format of what is joined along that dim */
+    SHMT_TRY(cat(tensors, dim, &joined));
+    for (int d = 0, from = 0; d <= n; d++)
+      strides[d] = d == dim ? joined->strides[d] * first->sizes[d] : joined->strides[from++];
+    return shmt__tensor_alias(joined, (shmt_ints){sizes, n + 1}, (shmt_ints){strides, n + 1}, joined->offset, out);
+  }
   SHMT_TRY(shmt__output_begin("stack", out, (shmt_ints){sizes, n + 1}, dtype, device, &work));
   if (!shmt__tensor_is_meta(work) && !join_dense(tensors, dim, NULL, work)) {
     for (int d = 0, from = 0; d <= n; d++)

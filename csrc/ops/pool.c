@@ -114,26 +114,38 @@ static shmt_status find_shape(const params* p, const shmt_tensor* self, shmt__po
   return SHMT_OK;
 }
 
-/* Results take the input's memory format. */
-static shmt_status in_format_of(const shmt_tensor* self, shmt_tensor** t) {
-  SHMT_AUTO(shmt_tensor) dense = SHMT_TAKE(*t);
+/* As in torch, averages of volumes are contiguous. */
+static bool is_contiguous(int n, int row) {
+  return n == 3 && (row == SHMT_LOOP_avg_pool || row == SHMT_LOOP_avg_pool_backward);
+}
 
+/* Other results, but of single volumes only maxima, take the input's memory format. */
+static shmt_status in_format_of(const shmt_tensor* self, int n, int row, shmt_tensor** t) {
+  if (is_contiguous(n, row) || (self->n_dims != n + 2 && row != SHMT_LOOP_max_pool)) return SHMT_OK;
+  SHMT_AUTO(shmt_tensor) dense = SHMT_TAKE(*t);
   return shmt__tensor_contiguous(dense, shmt__tensor_suggest_format(self), t);
 }
 
-/* Lines whose channels are neighbours, as images of one row, which have loops for that and keep their format, as in torch;
- * *out stays NULL for others, and for maxima of windows so short that lines are better laid dense. sizes: of the result,
- * changed alike. New reference. */
-static shmt_status as_image(shmt_tensor* self, int n, int row, const int64_t* sizes, int64_t* image_sizes, shmt_tensor** out) {
-  const int64_t *size = self->sizes, *step = self->strides;
+/* A line as an image of one row. New reference. */
+static shmt_status row_of(shmt_tensor* line, shmt_tensor** out) {
+  const int64_t *size = line->sizes, *step = line->strides;
 
-  if (row != SHMT_LOOP_adaptive_max_pool && row != SHMT_LOOP_adaptive_avg_pool && row != SHMT_LOOP_avg_pool &&
-      row != SHMT_LOOP_avg_pool_backward)
+  return shmt__tensor_alias(line, SHMT_INTS(size[0], size[1], 1, size[2]),
+                            SHMT_INTS(step[0], step[1], size[2] * step[2], step[2]), line->offset, out);
+}
+
+/* Lines whose channels are neighbours, as images of one row, which keep their format, as in torch; *out stays NULL for
+ * others. sizes: of the result, changed alike. New reference. */
+static shmt_status as_image(shmt_tensor* self, int n, const int64_t* sizes, int64_t* image_sizes, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) image = NULL;
+
+  if (n != 1 || self->n_dims != 3 || self->sizes[1] < 2 || self->sizes[2] < 2 || self->strides[1] >= self->strides[2])
     return SHMT_OK;
-  if (n != 1 || self->n_dims != 3 || size[1] < 2 || size[2] < 2 || step[1] != 1 || step[2] != size[1]) return SHMT_OK;
+  SHMT_TRY(row_of(self, &image));
+  if (shmt__tensor_suggest_format(image) == SHMT_CONTIGUOUS_FORMAT) return SHMT_OK;
   memcpy(image_sizes, (int64_t[]){sizes[0], sizes[1], 1, sizes[2]}, 4 * sizeof *image_sizes);
-  return shmt__tensor_alias(self, SHMT_INTS(size[0], size[1], 1, size[2]),
-                            SHMT_INTS(step[0], 1, size[1] * size[2], size[1]), self->offset, out);
+  *out = SHMT_TAKE(image);
+  return SHMT_OK;
 }
 
 /* An image of one row as a line again, in its place. */
@@ -152,6 +164,7 @@ static const bool MAX_IMAGES[SHMT_POOL_OPERANDS] = {false, false, true};
 /* Of the image's gradient, the outputs' and indices. */
 static const bool GRAD_IMAGES[SHMT_POOL_OPERANDS] = {true};
 
+/* indices may be NULL. */
 static shmt_status max_pool(const params* p, int row, const shmt__pool_shape* s, const int64_t* sizes,
                             shmt_tensor* self, shmt_tensor** out, shmt_tensor** indices) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
@@ -161,48 +174,37 @@ static shmt_status max_pool(const params* p, int row, const shmt__pool_shape* s,
   int64_t image_sizes[4];
 
   SHMT_REQUIRE_LOOP(row, self->dtype, p->name);
-  SHMT_TRY(as_image(self, p->n, row, sizes, image_sizes, &image));
+  SHMT_TRY(as_image(self, p->n, sizes, image_sizes, &image));
   if (image) {
     params q = *p;
     q.n = 2;
     SHMT_TRY(max_pool(&q, row, s, image_sizes, image, out, indices));
-    SHMT_TRY(as_line(out));
-    return as_line(indices);
+    if (indices) SHMT_TRY(as_line(indices));
+    return as_line(out);
   }
   const shmt_ints shape = {sizes, self->n_dims};
-  const shmt_memory_format format = shmt__pool_format(self, row, s, p->n);
+  const shmt_memory_format format = shmt__pool_format(self, self->dtype, row, s, p->n);
   SHMT_TRY(shmt__tensor_empty(shape, self->dtype, self->device, format, &values));
-  SHMT_TRY(shmt__tensor_empty(shape, SHMT_INT64, self->device, format, &where));
+  if (indices) SHMT_TRY(shmt__tensor_empty(shape, SHMT_INT64, self->device, format, &where));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
     SHMT_TRY(shmt__pool_image(self, format, &dense));
     SHMT_TRY(shmt__pool_walk(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, where, dense}, MAX_IMAGES));
   }
-  SHMT_TRY(in_format_of(self, &values));
-  SHMT_TRY(in_format_of(self, &where));
+  SHMT_TRY(in_format_of(self, p->n, row, &values));
+  if (indices) SHMT_TRY(in_format_of(self, p->n, row, &where));
+  if (indices) *indices = SHMT_TAKE(where);
   *out = SHMT_TAKE(values);
-  *indices = SHMT_TAKE(where);
   return SHMT_OK;
 }
 
 shmt_status shmt__max_pool_alone(const char* name, int n, shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride,
                                  shmt_ints padding, shmt_ints dilation, bool ceil_mode, shmt_tensor** out) {
   const params p = {name, n, kernel_size, stride, padding, dilation, ceil_mode};
-  SHMT_AUTO(shmt_tensor) dense = NULL;
-  SHMT_AUTO(shmt_tensor) values = NULL;
   shmt__pool_shape s;
   int64_t sizes[SHMT_MAX_DIMS];
 
   SHMT_TRY(find_shape(&p, self, &s, sizes));
-  SHMT_REQUIRE_LOOP(SHMT_LOOP_max_pool, self->dtype, p.name);
-  const shmt_memory_format format = shmt__pool_format(self, SHMT_LOOP_max_pool, &s, n);
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
-  if (values->numel > 0) {
-    SHMT_TRY(shmt__pool_image(self, format, &dense));
-    SHMT_TRY(shmt__pool_walk(format, SHMT_LOOP_max_pool, &s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, NULL, dense}, MAX_IMAGES));
-  }
-  SHMT_TRY(in_format_of(self, &values));
-  *out = SHMT_TAKE(values);
-  return SHMT_OK;
+  return max_pool(&p, SHMT_LOOP_max_pool, &s, sizes, self, out, NULL);
 }
 
 #define MAX_POOL(N)                                                                                              \
@@ -233,8 +235,10 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
                                     shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
+  SHMT_AUTO(shmt_tensor) image = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   shmt__pool_shape s = SHMT_POOL_POINTS;
+  int64_t image_sizes[4];
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_max_pool_backward, grad->dtype, "max_pool_backward");
   SHMT_REQUIRE(n >= 1 && n <= 3 && sizes.len >= n && grad->n_dims == sizes.len, SHMT_E_RUNTIME,
@@ -251,7 +255,15 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
     s.in[3 - n + d] = sizes.data[sizes.len - n + d];
     s.out[3 - n + d] = grad->sizes[sizes.len - n + d];
   }
-  const shmt_memory_format format = shmt__pool_format(grad, SHMT_LOOP_max_pool_backward, &s, (int)n);
+  SHMT_TRY(as_image(indices, (int)n, sizes.data, image_sizes, &image));
+  if (image) {
+    SHMT_AUTO(shmt_tensor) row = NULL;
+    SHMT_TRY(row_of(grad, &row));
+    SHMT_TRY(shmt__max_pool_backward(row, (shmt_ints){image_sizes, 4}, image, 2, out));
+    return as_line(out);
+  }
+  /* The indices lie as the images did. */
+  const shmt_memory_format format = shmt__pool_format(indices, grad->dtype, SHMT_LOOP_max_pool_backward, &s, (int)n);
   SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, format, &result));
   if (!shmt__tensor_is_meta(grad)) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
@@ -262,6 +274,7 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
       SHMT_TRY(shmt__pool_walk(format, SHMT_LOOP_max_pool_backward, &s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){result, dense, where}, GRAD_IMAGES));
     }
   }
+  SHMT_TRY(in_format_of(indices, (int)n, SHMT_LOOP_max_pool_backward, &result));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
@@ -278,24 +291,25 @@ static shmt_status average(const char* name, int n, int row, const shmt__pool_sh
   int64_t image_sizes[4];
 
   SHMT_REQUIRE_LOOP(row, self->dtype, name);
-  SHMT_TRY(as_image(self, n, row, sizes, image_sizes, &image));
-  /* Those that are summed as planes are laid as their result is expected to lie only where that costs nothing. */
-  if (image && (row != SHMT_LOOP_avg_pool || shmt__pool_format(image, row, s, 2) != SHMT_CONTIGUOUS_FORMAT)) {
+  SHMT_TRY(as_image(self, n, sizes, image_sizes, &image));
+  if (image) {
     SHMT_TRY(average(name, 2, row, s, image_sizes, image, out));
     return as_line(out);
   }
-  const shmt_memory_format format = shmt__pool_format(self, row, s, n);
+  const shmt_memory_format format =
+      is_contiguous(n, row) ? SHMT_CONTIGUOUS_FORMAT : shmt__pool_format(self, self->dtype, row, s, n);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
     SHMT_TRY(shmt__pool_image(self, format, &dense));
     SHMT_TRY(shmt__pool_walk(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, dense}, AVG_IMAGES));
   }
-  SHMT_TRY(in_format_of(self, &values));
+  SHMT_TRY(in_format_of(self, n, row, &values));
   *out = SHMT_TAKE(values);
   return SHMT_OK;
 }
 
-static shmt_status average_backward(const char* name, int n, int row, const shmt__pool_shape* s, shmt_ints sizes,
+/* like: a Meta tensor that lies as the input does, which has `sizes`. */
+static shmt_status average_backward(const char* name, int n, int row, const shmt__pool_shape* s, shmt_tensor* like,
                                     shmt_tensor* grad, shmt_ints grad_sizes, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -305,13 +319,16 @@ static shmt_status average_backward(const char* name, int n, int row, const shmt
   SHMT_REQUIRE_LOOP(row, grad->dtype, name);
   SHMT_REQUIRE(shmt__sizes_are(grad, grad_sizes), SHMT_E_RUNTIME, "%s_backward(): expected a gradient of size %s, got %s",
                name, shmt__ints_text(grad_sizes, (char[256]){0}, 256), SHMT_SHAPE_TEXT(grad));
-  SHMT_TRY(as_image(grad, n, row, sizes.data, image_sizes, &image));
-  if (image && shmt__pool_format(image, row, s, 2) != SHMT_CONTIGUOUS_FORMAT) {
-    SHMT_TRY(average_backward(name, 2, row, s, (shmt_ints){image_sizes, 4}, image, shmt__tensor_sizes(image), out));
+  SHMT_TRY(as_image(like, n, grad->sizes, image_sizes, &image));
+  if (image) {
+    SHMT_AUTO(shmt_tensor) line = NULL;
+    SHMT_TRY(row_of(grad, &line));
+    SHMT_TRY(average_backward(name, 2, row, s, image, line, (shmt_ints){image_sizes, 4}, out));
     return as_line(out);
   }
-  const shmt_memory_format format = shmt__pool_format(grad, row, s, n);
-  SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, format, &result));
+  const shmt_memory_format format =
+      is_contiguous(n, row) ? SHMT_CONTIGUOUS_FORMAT : shmt__pool_format(like, grad->dtype, row, s, n);
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(like), grad->dtype, grad->device, format, &result));
   if (!shmt__tensor_is_meta(grad)) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     if (grad->numel > 0) {
@@ -319,8 +336,15 @@ static shmt_status average_backward(const char* name, int n, int row, const shmt
       SHMT_TRY(shmt__pool_walk(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){result, dense}, GRAD_IMAGES));
     }
   }
+  SHMT_TRY(in_format_of(like, n, row, &result));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
+}
+
+static shmt_status input_like(shmt_ints sizes, shmt_ints strides, shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_REQUIRE(sizes.len == strides.len, SHMT_E_RUNTIME, "pooling: %" PRId64 " sizes and %" PRId64 " strides", sizes.len,
+               strides.len);
+  return shmt__tensor_empty_strided(sizes, strides, dtype, SHMT_META, out);
 }
 
 static shmt_status set_divisor(shmt__pool_shape* s, bool count_include_pad, shmt_opt_int divisor_override) {
@@ -341,18 +365,19 @@ static shmt_status set_divisor(shmt__pool_shape* s, bool count_include_pad, shmt
     SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                                \
     return average(p.name, N, SHMT_LOOP_avg_pool, &s, sizes, self, out);                                              \
   }                                                                                                                \
-  shmt_status shmt__avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ints kernel_size,             \
-                                            shmt_ints stride, shmt_ints padding, bool ceil_mode,                   \
+  shmt_status shmt__avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ints strides,                 \
+                                            shmt_ints kernel_size, shmt_ints stride, shmt_ints padding,            \
+                                            bool ceil_mode,                                                        \
                                             bool count_include_pad, shmt_opt_int divisor_override,                 \
                                             shmt_tensor** out) {                                                   \
     const params p = {"avg_pool" #N "d", N, kernel_size, stride, padding, SHMT_INTS_EMPTY, ceil_mode};             \
     SHMT_AUTO(shmt_tensor) like = NULL;                                                                            \
     shmt__pool_shape s;                                                                                            \
     int64_t out_sizes[SHMT_MAX_DIMS];                                                                              \
-    SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, &like));                    \
+    SHMT_TRY(input_like(sizes, strides, grad->dtype, &like));                                                      \
     SHMT_TRY(find_shape(&p, like, &s, out_sizes));                                                                 \
     SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                                \
-    return average_backward(p.name, N, SHMT_LOOP_avg_pool_backward, &s, sizes, grad,                               \
+    return average_backward(p.name, N, SHMT_LOOP_avg_pool_backward, &s, like, grad,                                \
                             (shmt_ints){out_sizes, sizes.len}, out);                                               \
   }
 AVG_POOL(1)
@@ -375,7 +400,7 @@ static shmt_status mean_of_planes(shmt_tensor* self, int n, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) values = NULL;
 
   SHMT_TRY(shmt__mean_dims(self, (shmt_ints){last, n}, true, SHMT_DTYPE_NONE, &values));
-  SHMT_TRY(in_format_of(self, &values));
+  SHMT_TRY(in_format_of(self, n, SHMT_LOOP_adaptive_avg_pool, &values));
   *out = SHMT_TAKE(values);
   return SHMT_OK;
 }
@@ -424,14 +449,17 @@ static shmt_status check_channels(const char* name, const shmt_tensor* self) {
     if (N == 3) SHMT_TRY(check_channels("adaptive_avg_pool3d", self));                                             \
     return average("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool, &s, sizes, self, out);              \
   }                                                                                                                \
-  shmt_status shmt__adaptive_avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor** out) {      \
+  shmt_status shmt__adaptive_avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ints strides,        \
+                                                     shmt_tensor** out) {                                          \
+    SHMT_AUTO(shmt_tensor) like = NULL;                                                                            \
     shmt__pool_shape s;                                                                                            \
     int64_t out_sizes[SHMT_MAX_DIMS];                                                                              \
     SHMT_REQUIRE(grad->n_dims > N, SHMT_E_RUNTIME, "adaptive_avg_pool" #N                                          \
                  "d_backward(): a gradient of size %s has too few dimensions", SHMT_SHAPE_TEXT(grad));             \
     const shmt_ints output = {grad->sizes + (grad->n_dims - N), N};                                                \
     SHMT_TRY(adaptive_shape("adaptive_avg_pool" #N "d", N, sizes, output, &s, out_sizes));                         \
-    return average_backward("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool_backward, &s, sizes, grad,  \
+    SHMT_TRY(input_like(sizes, strides, grad->dtype, &like));                                                      \
+    return average_backward("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool_backward, &s, like, grad,   \
                             (shmt_ints){out_sizes, sizes.len}, out);                                               \
   }                                                                                                                \
   shmt_status shmt__adaptive_max_pool##N##d(shmt_tensor* self, shmt_ints output_size, shmt_tensor** out,           \

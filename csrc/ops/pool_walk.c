@@ -149,9 +149,9 @@ static int channels_last_of(int row) {
   }
 }
 
-shmt_memory_format shmt__pool_format(const shmt_tensor* self, int row, const shmt__pool_shape* s, int n) {
+shmt_memory_format shmt__pool_format(const shmt_tensor* self, shmt_dtype dtype, int row, const shmt__pool_shape* s, int n) {
   const bool as_it_lies = self->n_dims == n + 2 && self->sizes[1] >= MANY_CHANNELS &&
-                          shmt__loops[channels_last_of(row)][self->dtype] != NULL &&
+                          shmt__loops[channels_last_of(row)][dtype] != NULL &&
                           s->in[0] * s->in[1] * s->in[2] <= INT32_MAX;
 
   return as_it_lies ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;

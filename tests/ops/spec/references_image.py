@@ -316,7 +316,7 @@ def _max_pool_backward(grad: Any, sizes: Ints, indices: Any, n: int) -> Any:
 def _transposed(pool: Reference) -> Reference:
     """The gradient of a linear pool, from what the pool makes of each element."""
 
-    def call(grad: Any, sizes: Ints, *args: Any) -> Any:
+    def call(grad: Any, sizes: Ints, _strides: Ints, *args: Any) -> Any:
         n = int(np.prod(sizes))
         made = pool(np.eye(n).reshape(n, *sizes), *args).reshape(n, -1) @ grad.ravel()
         return made.reshape(sizes)
@@ -325,7 +325,8 @@ def _transposed(pool: Reference) -> Reference:
 
 
 def _adaptive_backward(n: int) -> Reference:
-    return lambda grad, sizes: _transposed(_adaptive(n, _mean))(grad, sizes, grad.shape[-n:])
+    whole = _transposed(_adaptive(n, _mean))
+    return lambda grad, sizes, strides: whole(grad, sizes, strides, grad.shape[-n:])
 
 
 POOL: dict[str, Reference] = {
