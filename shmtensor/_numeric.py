@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
 from shmtensor import _C
+from shmtensor._arguments import checked, is_int
 from shmtensor._tensor import Tensor
 
 __all__ = ["gradient", "histogramdd", "unravel_index"]
@@ -15,7 +17,7 @@ def _spacings(input: Tensor, spacing: Any, dims: list[int], given: bool) -> list
     """One number or vector of coordinates per dimension."""
     if spacing is None:
         return [1] * len(dims)
-    if isinstance(spacing, bool | int | float | complex):
+    if isinstance(spacing, numbers.Number):
         return [spacing] * len(dims)
     if isinstance(spacing, Tensor):
         if spacing.dim() != 0:
@@ -48,7 +50,9 @@ def _dims(input: Tensor, dim: Any) -> list[int]:
     if dim is None:
         return list(range(n))
     result: list[int] = []
-    for d in [dim] if isinstance(dim, int) else list(dim):
+    if isinstance(dim, bool):
+        raise TypeError("gradient(): argument 'dim' must be int or a sequence of ints, not bool")
+    for d in [int(dim)] if is_int(dim) else list(dim):
         if not -max(n, 1) <= d < max(n, 1):
             raise IndexError(
                 f"Dimension out of range (expected to be in range of [{-max(n, 1)}, "
@@ -101,6 +105,7 @@ def _along(input: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
     return _C.cat([begin, inner, end], dim)
 
 
+@checked
 def gradient(
     input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1
 ) -> tuple[Tensor, ...]:
@@ -122,8 +127,6 @@ def gradient(
     Source:
         torch.gradient.
     """
-    if not isinstance(input, Tensor):
-        raise TypeError(f"gradient(): argument 'input' must be Tensor, not {type(input).__name__}")
     if input.dtype is _C.uint8:
         raise RuntimeError("torch.gradient does not support uint8 input.")
     if edge_order not in (1, 2):

@@ -6,6 +6,7 @@ import warnings
 
 import shmtensor
 from shmtensor import fft
+from shmtensor._arguments import checked
 from shmtensor._tensor import Tensor
 
 __all__ = ["istft", "stft"]
@@ -31,6 +32,7 @@ def _whole_window(
     return shmtensor.constant_pad_nd(window, [left, n_fft - win_length - left])
 
 
+@checked
 def stft(
     input: Tensor,
     n_fft: int,
@@ -119,6 +121,7 @@ def _overlap_add(pieces: Tensor, hop: int) -> Tensor:
     return signal.index_add(1, places, pieces.reshape(pieces.shape[0], -1))
 
 
+@checked
 def istft(
     input: Tensor,
     n_fft: int,

@@ -8,6 +8,7 @@ printing, NumPy).
 from __future__ import annotations
 
 import itertools
+import operator
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import _C
@@ -407,11 +408,15 @@ class Tensor(_TensorBase):
 
         Raises:
             RuntimeError: *size* does not broadcast to this shape.
+            TypeError: It is not of ints.
 
         Source:
             torch.Tensor.sum_to_size.
         """
-        wanted = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+        if not size:
+            raise TypeError('sum_to_size() missing 1 required positional arguments: "size"')
+        given = size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size
+        wanted = tuple(operator.index(s) for s in given)
         if not wanted:
             return self.sum()
         lead = self.dim() - len(wanted)

@@ -7,6 +7,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._arguments import checked
 from shmtensor._tensor import Tensor
 
 _nn = _C._nn
@@ -56,6 +57,7 @@ softplus = _nn.softplus
 softshrink = _nn.softshrink
 
 
+@checked
 def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(sigmoid(x)) of every element, exact also far out; the result is contiguous."""
     dense = input.contiguous()
@@ -189,6 +191,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return shmtensor.prelu(input, weight)
 
 
+@checked
 def rrelu(
     input: Tensor,
     lower: float = 1.0 / 8,

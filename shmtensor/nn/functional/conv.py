@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._functions import require_tensors
+from shmtensor._arguments import checked
 from shmtensor._tensor import Tensor
 
 __all__ = [
@@ -56,6 +56,7 @@ def _bilinear(rows1: Tensor, rows2: Tensor, weight: Tensor) -> Tensor:
     return (half.view(-1, outputs, width2) * rows2.unsqueeze(1)).sum(-1, dtype=half.dtype)
 
 
+@checked
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x1^T W x2 + b, for every output.
 
@@ -71,7 +72,6 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     Raises:
         RuntimeError: The shapes or dtypes do not fit together.
     """
-    require_tensors("bilinear", input1=input1, input2=input2, weight=weight)
     dtypes = [t.dtype for t in (input1, input2, weight, bias) if t is not None]
     if len(set(dtypes)) > 1:
         raise RuntimeError(f"bilinear(): all tensors must have the same dtype, got {dtypes}")

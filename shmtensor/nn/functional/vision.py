@@ -6,12 +6,14 @@ Source: torch.nn.functional.
 from __future__ import annotations
 
 import math
+import numbers
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._arguments import is_int
 from shmtensor._tensor import Tensor
 from shmtensor.nn.functional.pooling import (
     adaptive_avg_pool1d,
@@ -35,7 +37,7 @@ __all__ = [
 Ints = int | Sequence[int]
 Numbers = float | Sequence[float]
 
-_WITH_CORNERS = ("linear", "bilinear", "bicubic", "trilinear")
+_WITHOUT_CORNERS = ("nearest", "nearest-exact", "area")
 _MODES = {
     3: ("nearest", "nearest-exact", "linear", "area"),
     4: ("nearest", "nearest-exact", "bilinear", "bicubic", "area"),
@@ -68,10 +70,18 @@ def _sizes_and_scales(
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
     if size is not None:
-        return [int(s) for s in _list(size, n, input, "output size")], [None] * n
+        listed = _list(size, n, input, "output size")
+        if not all(is_int(s) for s in listed):
+            raise TypeError(f"interpolate(): expected size to be of ints, but got {size}")
+        return [int(s) for s in listed], [None] * n
     if scale_factor is None:
         raise ValueError("either size or scale_factor should be defined")
-    scales = [float(s) for s in _list(scale_factor, n, input, "scale_factor")]
+    listed = _list(scale_factor, n, input, "scale_factor")
+    if not all(isinstance(s, numbers.Real) for s in listed):
+        raise TypeError(f"interpolate(): expected scale_factor to be of floats, got {scale_factor}")
+    scales = [float(s) for s in listed]
+    if not all(math.isfinite(float(i) * s) for i, s in zip(input.shape[2:], scales, strict=True)):
+        raise RuntimeError("value cannot be converted to type int64_t without overflow")
     sizes = [math.floor(float(i) * s) for i, s in zip(input.shape[2:], scales, strict=True)]
     return sizes, [None] * n if recompute else list(scales)
 
@@ -140,7 +150,7 @@ def interpolate(
         NotImplementedError: A mode that does not fit the number of dimensions.
         RuntimeError: A size is not positive.
     """
-    if mode not in _WITH_CORNERS and align_corners is not None:
+    if mode in _WITHOUT_CORNERS and align_corners is not None:
         raise ValueError(
             "align_corners option can only be set with the interpolating modes: linear | bilinear "
             "| bicubic | trilinear"
@@ -157,6 +167,8 @@ def interpolate(
             "tensor as input"
         )
     _check_mode(input, mode)
+    if align_corners is not None and not isinstance(align_corners, bool):
+        raise TypeError(f"interpolate(): align_corners must be bool, not {align_corners!r}")
     if min(*sizes, *input.shape[1:]) <= 0:
         raise RuntimeError(
             "Input and output sizes should be greater than 0, but got input "
