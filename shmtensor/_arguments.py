@@ -1,6 +1,6 @@
 """Checks of arguments for functions in Python that are operators in torch.
 
-Operators have the parser in C; functions that are composed here get its rules from their annotations.
+Operators have the parser in C; functions that are composed here get its rules from annotations.
 """
 
 from __future__ import annotations
