@@ -5,6 +5,7 @@
 #include "iter/move.h"
 #include "iter/threads.h"
 #include "kernels/shapes.h"
+#include "kernels/small_products.h"
 #include "ops/blas.h"
 #include "ops/blas_library.h"
 #include "ops/gemm_half.h"
@@ -353,9 +354,30 @@ void shmt__gemm_widening(shmt__matrix a, shmt__matrix b, bool adds, shmt__matrix
   run_split(&p);
 }
 
+/* Products [begin, end) of a batch, side by side, where matrices are small and not few. */
+static bool run_small(const product* p, int64_t begin, int64_t end) {
+  enum { LEAST = 8, MANY_OPS = 400 /* the library is as fast where it does not have to turn b */ };
+  const shmt__small_products shape = {.rows = p->c.rows, .columns = p->c.columns, .terms = p->a.columns,
+                                      .a_row = p->a.row_stride, .a_column = p->a.column_stride,
+                                      .b_row = p->b.row_stride, .b_column = p->b.column_stride,
+                                      .c_row = p->c.row_stride, .c_column = p->c.column_stride,
+                                      .alpha = &p->alpha, .beta = &p->beta, .beta_is_zero = p->beta_is_zero};
+  const shmt__loop loop = shmt__loops[SHMT_LOOP_small_products][p->dtype];
+  const int64_t strides[3] = {p->c_step * p->item, p->a_step * p->item, p->b_step * p->item};
+  char* data[3] = {p->c.data + begin * strides[0], p->a.data + begin * strides[1], p->b.data + begin * strides[2]};
+
+  if (!loop || end - begin < LEAST || shape.rows > SHMT_SMALL_SIDE || shape.columns > SHMT_SMALL_SIDE ||
+      shape.terms > SHMT_SMALL_SIDE || shape.terms == 0 ||
+      (shape.b_column == 1 && shape.rows * shape.columns * shape.terms > MANY_OPS))
+    return false;
+  loop(data, strides, end - begin, &shape);
+  return true;
+}
+
 static void run_batch_piece(void* ctx, int64_t begin, int64_t end) {
   const product* p = ctx;
 
+  if (run_small(p, begin, end)) return;
   for (int64_t i = begin; i < end; i++) {
     shmt__matrix a = p->a, b = p->b, c = p->c;
     a.data += i * p->a_step * p->item;

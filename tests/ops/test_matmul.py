@@ -247,6 +247,41 @@ def test_bmm_and_baddbmm_multiply_each_batch() -> None:
     np.testing.assert_allclose(got.numpy(), 2 * c + 3 * (a @ b))
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int32"])
+@pytest.mark.parametrize("batch", [1, 7, 16, 17, 33, 40000])
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1), (3, 3, 3), (2, 8, 1), (8, 1, 5), (8, 8, 8), (9, 2, 3)]
+)
+def test_products_of_many_small_matrices(
+    batch: int, sizes: tuple[int, int, int], dtype: str, threads: int
+) -> None:
+    m, k, n = sizes
+    random = np.random.default_rng(batch)
+    a, b, c = (
+        random.integers(-4, 5, size=s).astype(dtype)
+        for s in ((batch, m, k), (batch, k, n), (batch, m, n))
+    )
+    x, y, z = (st.from_numpy(v) for v in (a, b, c))
+    wide = st.zeros(batch, m + 1, 2 * k, dtype=x.dtype)
+    wide[:, 1:, ::2] = x
+    before = st.get_num_threads()
+    st.set_num_threads(threads)
+    try:
+        for left in (x, x.mT.contiguous().mT, wide[:, 1:, ::2]):
+            for right in (y, y.mT.contiguous().mT):
+                np.testing.assert_array_equal(st.bmm(left, right).numpy(), a @ b)
+        np.testing.assert_array_equal(st.bmm(x[:1].expand(batch, m, k), y).numpy(), a[:1] @ b)
+        got = st.baddbmm(z, x, y, beta=2, alpha=-3)
+        np.testing.assert_array_equal(got.numpy(), 2 * c - 3 * (a @ b))
+        out = st.full((batch, n, m), 7, dtype=x.dtype).mT
+        if dtype.startswith("float"):
+            out.fill_(float("nan"))
+        np.testing.assert_array_equal(st.bmm(x, y, out=out).numpy(), a @ b)
+    finally:
+        st.set_num_threads(before)
+
+
 def test_addbmm_sums_over_the_batch() -> None:
     a, b, c = _random(6, 3, 4), _random(6, 4, 5), _random(3, 5)
     got = st.addbmm(*(st.from_numpy(x) for x in (c, a, b)), beta=2)
