@@ -1,38 +1,8 @@
-/* kernels/avg_pool.tmpl.h -- averages of windows, forward and backward. One dtype.
+/* kernels/avg_pool.tmpl.h -- averages of windows. One dtype.
  *
  * n planes, dense, one after the other; ctx: shmt__pool_shape (kernels/pool.h).
  */
-#include "kernels/loops.h"
-#include "kernels/pool.h"
-
-/* Sums, which wrap for integers, and what they are divided by. */
-#if SHMT_IS_INTEGRAL
-#define TOTAL     uint64_t
-#define ADD(a, b) ((C)((TOTAL)(a) + (TOTAL)(b)))
-static inline ACC SHMT_LOOP(pool_share_of)(TOTAL sum, int64_t n) {
-  return n == -1 ? (ACC)(0 - sum) : (ACC)sum / (ACC)n;
-}
-#else
-#define TOTAL     ACC
-#define ADD(a, b) ((C)((a) + (b)))
-static inline ACC SHMT_LOOP(pool_share_of)(TOTAL sum, int64_t n) { return sum / (ACC)n; }
-#endif
-
-/* What an average divides by: the window cut at the padded plane's edge, or the elements inside. */
-static inline int64_t SHMT_LOOP(pool_divisor)(const shmt__pool_shape* s, int64_t od, int64_t oh, int64_t ow,
-                                              int64_t inside) {
-  const int64_t o[3] = {od, oh, ow};
-  int64_t count = 1;
-
-  if (s->divisor) return s->divisor;
-  if (!s->count_padding || inside == SHMT_POOL_PLANE(s->kernel)) return inside;
-  for (int d = 0; d < 3; d++) {
-    const int64_t start = o[d] * s->stride[d] - s->padding[d];
-    const int64_t stop = start + s->kernel[d], edge = s->in[d] + s->padding[d];
-    count *= (stop < edge ? stop : edge) - start;
-  }
-  return count;
-}
+#include "kernels/avg_pool_shares.tmpl.h"
 
 /* Averages of outputs first .. last of a row; at: its od, oh, and d0, d1, h0, h1 of its windows. */
 static void SHMT_LOOP(pool_average)(const shmt__pool_shape* s, const T* image, const int64_t* at, int64_t first,
@@ -122,87 +92,6 @@ void SHMT_LOOP(avg_pool)(char* const* data, const int64_t* strides, int64_t n, c
       }
 }
 
-#define AVG_POOL_BACKWARD(LINKAGE, NAME, WINDOW, DIVISOR)                                                       \
-  /* data: grad of the image (zeros so far), grad of out. */                                                    \
-  LINKAGE void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {      \
-    const shmt__pool_shape* s = ctx;                                                                            \
-    T* image = (T*)(void*)data[0];                                                                              \
-    const T* grad = (const T*)(const void*)data[1];                                                             \
-    (void)strides;                                                                                              \
-    for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in)) {                                          \
-      SHMT_POOL_EACH_OUTPUT {                                                                                   \
-        SHMT_POOL_WINDOW(WINDOW);                                                                               \
-        const int64_t inside = (d1 - d0) * (h1 - h0) * (w1 - w0);                                               \
-        const bool is_empty = d1 <= d0 || h1 <= h0 || w1 <= w0;                                                 \
-        const ACC share = is_empty ? 0 : SHMT_LOOP(pool_share_of)((TOTAL)SHMT_LOAD(*grad), DIVISOR);                                \
-        grad++;                                                                                                 \
-        for (int64_t d = d0; d < d1; d++)                                                                       \
-          for (int64_t h = h0; h < h1; h++) {                                                                   \
-            T* line = image + (d * s->in[1] + h) * s->in[2];                                                    \
-            for (int64_t w = w0; w < w1; w++) line[w] = SHMT_STORE(ADD(SHMT_LOAD(line[w]), share));             \
-          }                                                                                                     \
-      }                                                                                                         \
-    }                                                                                                           \
-  }
-AVG_POOL_BACKWARD(static, pool_spread_few, shmt__pool_window, SHMT_LOOP(pool_divisor)(s, od, oh, ow, inside))
-#if SHMT_IS_FLOATING
-AVG_POOL_BACKWARD(, adaptive_avg_pool_backward, shmt__pool_share, inside)
-#endif
-#undef AVG_POOL_BACKWARD
-
-/* The gradients of outputs first .. last of a row, shared out; at: as for averages. The last element of the windows is first, so
- * that every element of the image gets its shares in the order of the outputs. */
-static void SHMT_LOOP(pool_spread)(const shmt__pool_shape* s, T* image, const int64_t* at, int64_t first, int64_t last,
-                                   const T* grad) {
-  const int64_t rows = (at[3] - at[2]) * (at[5] - at[4]), n = last - first;
-  ACC share[SHMT_POOL_WIDTH];
-  int64_t k0, k1;
-
-  if (at[3] <= at[2] || at[5] <= at[4]) return;
-  for (int64_t w = 0; w < n; w++) {
-    int64_t w0, w1;
-    shmt__pool_window(s, 2, first + w, &w0, &w1);
-    share[w] = w1 <= w0 ? 0
-                        : SHMT_LOOP(pool_share_of)((TOTAL)SHMT_LOAD(grad[w]),
-                                                   SHMT_LOOP(pool_divisor)(s, at[0], at[1], first + w, rows * (w1 - w0)));
-  }
-  shmt__pool_taps(s, first, last, &k0, &k1);
-  for (int64_t d = at[2]; d < at[3]; d++)
-    for (int64_t h = at[4]; h < at[5]; h++)
-      for (int64_t k = k1 - 1; k >= k0; k--) {
-        const int64_t offset = k - s->padding[2];
-        T* line = image + (d * s->in[1] + h) * s->in[2] + offset + first * s->stride[2];
-        int64_t begin, end;
-        shmt__pool_inside(s, offset, first, last, &begin, &end);
-        begin -= first;
-        end -= first;
-        SHMT_POOL_LINE(line[w * step] = SHMT_STORE(ADD(SHMT_LOAD(line[w * step]), share[w]));)
-      }
-}
-
-/* data: grad of the image (zeros so far), grad of out. */
-void SHMT_LOOP(avg_pool_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__pool_shape* s = ctx;
-  T* image = (T*)(void*)data[0];
-  const T* grad = (const T*)(const void*)data[1];
-
-  if (s->out[2] < 4) {
-    SHMT_LOOP(pool_spread_few)(data, strides, n, ctx);
-    return;
-  }
-  for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in))
-    for (int64_t od = 0; od < s->out[0]; od++)
-      for (int64_t oh = 0; oh < s->out[1]; oh++, grad += s->out[2]) {
-        int64_t d0, d1, h0, h1;
-        shmt__pool_window(s, 0, od, &d0, &d1);
-        shmt__pool_window(s, 1, oh, &h0, &h1);
-        for (int64_t first = 0; first < s->out[2]; first += SHMT_POOL_WIDTH) {
-          const int64_t last = first + SHMT_POOL_WIDTH < s->out[2] ? first + SHMT_POOL_WIDTH : s->out[2];
-          SHMT_LOOP(pool_spread)(s, image, (const int64_t[]){od, oh, d0, d1, h0, h1}, first, last, grad + first);
-        }
-      }
-}
-
 #if SHMT_IS_FLOATING
 /* data: out, image. */
 void SHMT_LOOP(adaptive_avg_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
@@ -228,15 +117,6 @@ void SHMT_LOOP(adaptive_avg_pool)(char* const* data, const int64_t* strides, int
 #endif
 
 #if SHMT_IS_FLOATING && !SHMT_IS_HALF
-/* The window of output ow, and among how many its elements are shared out; false: it has none. */
-static inline bool SHMT_LOOP(pool_row_place)(const shmt__pool_row* r, int64_t ow, int64_t* window, int64_t* shares) {
-  shmt__pool_row_window(r, ow, window);
-  if (window[1] <= window[0] || window[3] <= window[2] || window[5] <= window[4]) return false;
-  const int64_t inside = (window[1] - window[0]) * (window[3] - window[2]) * (window[5] - window[4]);
-  *shares = r->is_adaptive ? inside : SHMT_LOOP(pool_divisor)(r->shape, r->od, r->oh, ow, inside);
-  return true;
-}
-
 enum { FN(lanes) = 32 / sizeof(T) };
 typedef T FN(some) __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
 
@@ -280,32 +160,6 @@ void SHMT_LOOP(avg_pool_channels_last)(char* const* data, const int64_t* strides
         for (int64_t h = at[2]; h < at[3]; h++)
           for (int64_t w = at[4]; w < at[5]; w++) sum += (TOTAL)image[((d * s->in[1] + h) * s->in[2] + w) * r->channels + c];
       to[c] = (T)SHMT_LOOP(pool_share_of)(sum, shares);
-    }
-  }
-}
-
-/* data: grad of the image, channels side by side; grad of a row of outputs. */
-void SHMT_LOOP(avg_pool_backward_channels_last)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__pool_row* r = ctx;
-  const shmt__pool_shape* s = r->shape;
-  T* image = (T*)(void*)data[0];
-  const T* grad = (const T*)(const void*)data[1];
-
-  (void)strides;
-  for (int64_t ow = 0; ow < n; ow++) {
-    int64_t at[6], shares;
-    if (!SHMT_LOOP(pool_row_place)(r, ow, at, &shares)) continue;
-    for (int64_t begin = 0; begin < r->channels; begin += SHMT_POOL_WIDTH) {
-      const int64_t many = r->channels - begin < SHMT_POOL_WIDTH ? r->channels - begin : SHMT_POOL_WIDTH;
-      const T* from = grad + ow * r->channels + begin;
-      ACC share[SHMT_POOL_WIDTH];
-      for (int64_t c = 0; c < many; c++) share[c] = SHMT_LOOP(pool_share_of)((TOTAL)from[c], shares);
-      for (int64_t d = at[0]; d < at[1]; d++)
-        for (int64_t h = at[2]; h < at[3]; h++)
-          for (int64_t w = at[4]; w < at[5]; w++) {
-            T* line = image + ((d * s->in[1] + h) * s->in[2] + w) * r->channels + begin;
-            for (int64_t c = 0; c < many; c++) line[c] = (T)ADD(line[c], share[c]);
-          }
     }
   }
 }
