@@ -9,8 +9,8 @@
 
 enum { SHMT_MOST_COLUMNS = 512 };
 
-/* What a loop of kernels/columns.tmpl.h takes: `data` are its output or its sums, so many matrices, of which the second
- * may be NULL, and so many rows of numbers, each a double a column; strides are in bytes from row to row. */
+/* What a loop of kernels/columns.tmpl.h or column_sums.tmpl.h takes: `data` are its output or its sums, so many matrices, of
+ * which the second may be NULL, and so many rows of numbers, each a double a column; strides are in bytes from row to row. */
 typedef struct shmt__columns {
   int loop;
   shmt_dtype dtype;
