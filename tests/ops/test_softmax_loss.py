@@ -12,6 +12,12 @@ import shmtensor.nn.functional as nnf
 from shmtensor import _C
 
 _RNG = np.random.default_rng(0)
+_FIRST = _RNG.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def _the_same_numbers_in_every_order() -> None:
+    _RNG.bit_generator.state = _FIRST
 
 
 def _softmax(a: np.ndarray, dim: int) -> np.ndarray:
