@@ -63,9 +63,9 @@
   void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) { \
     SHMT_LOOP(cast_to_##OTHER)(dst, dst_stride, src, src_stride, n);                                 \
   }
+enum { SHMT_LOOP(cast_block) = 1024 / sizeof(C) };
 
 #if SHMT_IS_HALF
-enum { SHMT_LOOP(cast_block) = 1024 / sizeof(C) };
 /* A run of halves as what they are calculated in. */
 static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64_t n) {
   if (stride == (int64_t)sizeof(T))
@@ -108,16 +108,21 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
     }                                                                                  \
   }
 #endif
-/* To float16 and complex32 by way of the processor's instruction. */
+/* To float16 by way of float, for the processor's instruction. */
 #define CAST_TO_HALF                                                                                               \
   void SHMT_LOOP(cast_to_float32)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n);  \
   void SHMT_LOOP(cast_to_float16)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) { \
-    shmt__cast_float16(SHMT_LOOP(cast_to_float32), SHMT_DT == SHMT_FLOAT32, dst, dst_stride, src, src_stride, n);  \
-  }
-#define CAST_TO_HALVES                                                                                               \
-  void SHMT_LOOP(cast_to_complex64)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n);  \
-  void SHMT_LOOP(cast_to_complex32)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) { \
-    shmt__cast_complex32(SHMT_LOOP(cast_to_complex64), dst, dst_stride, src, src_stride, n);                         \
+    float block[SHMT_LOOP(cast_block)];                                                                            \
+    for (int64_t i = 0, width; i < n; i += width) {                                                                \
+      const float* x = (const float*)(const void*)(src + i * src_stride);                                          \
+      char* const to = dst + i * dst_stride;                                                                       \
+      width = n - i < SHMT_LOOP(cast_block) ? n - i : SHMT_LOOP(cast_block);                                       \
+      if (SHMT_DT != SHMT_FLOAT32 || src_stride != (int64_t)sizeof *x) {                                           \
+        SHMT_LOOP(cast_to_float32)((char*)block, sizeof *block, (const char*)x, src_stride, width);                \
+        x = block;                                                                                                 \
+      }                                                                                                            \
+      shmt__store_float16(to, dst_stride, x, width);                                                               \
+    }                                                                                                              \
   }
 /* To int64 by way of int32 where a block fits in: vectors of numbers have no instruction for the other before AVX-512. */
 #define CAST_TO_WIDE                                                                                           \
@@ -136,6 +141,18 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
       SHMT_LOOP(cast_wide)((int64_t*)(void*)dst + i, (const T*)(const void*)src + i, n - i < WIDTH ? n - i : WIDTH); \
     for (int64_t i = 0; !is_dense && i < n; i++)                                                               \
       *(int64_t*)(void*)(dst + i * dst_stride) = CAST_I64(*(const T*)(const void*)(src + i * src_stride));     \
+  }
+/* To complex32 by way of complex64, for the same. */
+#define CAST_TO_HALVES                                                                                               \
+  void SHMT_LOOP(cast_to_complex64)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n);  \
+  void SHMT_LOOP(cast_to_complex32)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) { \
+    enum { WIDTH = 128 };                                                                                            \
+    float _Complex block[WIDTH];                                                                                     \
+    for (int64_t i = 0, width; i < n; i += width) {                                                                  \
+      width = n - i < WIDTH ? n - i : WIDTH;                                                                         \
+      SHMT_LOOP(cast_to_complex64)((char*)block, sizeof *block, src + i * src_stride, src_stride, width);            \
+      shmt__store_complex32(dst + i * dst_stride, dst_stride, block, width);                                         \
+    }                                                                                                                \
   }
 #define CAST_HOW_bool(TO) CAST_LOOP(bool, TO)
 #define CAST_HOW_int8(TO) CAST_LOOP(int8, TO)
