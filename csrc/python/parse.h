@@ -58,7 +58,7 @@ static inline void shmt__py_frame_init(shmt__py_frame* fr) {
   fr->numel = 0;
   fr->devices = 0;
   fr->type = shmt__py_tensor_type;
-  fr->requires_grad = fr->shared = false;
+  fr->requires_grad = fr->shared = fr->loose = false;
   fr->has_subclass = false;
   fr->n_ints = fr->n_tensors = fr->n_owned = fr->n_heap = 0;
 }

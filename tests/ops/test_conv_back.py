@@ -80,14 +80,6 @@ def close(got: st.Tensor, expected: Any, magnitude: Any, dtype: st.dtype) -> Non
     assert bool((error <= DTYPES[dtype] * (magnitude + 1e-3)).all())
 
 
-@pytest.fixture(params=[1, 2])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = st.get_num_threads()
-    st.set_num_threads(request.param)
-    yield request.param
-    st.set_num_threads(before)
-
-
 @pytest.mark.parametrize("how", ["dense", "last", "turned", "apart"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", CASES)

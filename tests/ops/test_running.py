@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 import shmtensor as st
-
-
-@pytest.fixture(params=[1, 2])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = st.get_num_threads()
-    st.set_num_threads(request.param)
-    yield request.param
-    st.set_num_threads(before)
 
 
 def layouts(array: np.ndarray) -> list[tuple[st.Tensor, np.ndarray]]:
