@@ -193,14 +193,16 @@ def agree(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def _spread(function: Callable[..., Any], dense: list[Any]) -> float:
     """The largest sum that goes into every number of a result; 0 where numbers stay apart.
 
-    Transforms add all numbers of a line in an order that depends on how the line lies.
+    Transforms add all numbers of a line in an order that depends on how the line lies; so do means,
+    of whose rounding covariances are products.
     """
-    if "fft" not in str(function):
+    power = 1 if "fft" in str(function) else 2 if ".cov." in str(function) else 0
+    if not power:
         return 0.0
     numbers = [np.abs(_wide(x.detach())) for x in _flat(dense) if isinstance(x, st.Tensor)
                and x.device.type == "cpu" and x.numel()]  # fmt: skip
     with np.errstate(over="ignore"):
-        return float(sum(n[np.isfinite(n)].sum() for n in numbers))
+        return float(sum((n[np.isfinite(n)] ** power).sum() for n in numbers))
 
 
 def _both(failed: Exception | None, failed_dense: Exception | None) -> bool:
