@@ -206,7 +206,8 @@ static shmt_status roll_one(shmt_tensor* t, int64_t shift, int64_t dim, shmt_ten
   SHMT_AUTO(shmt_tensor) result = NULL;
   const int64_t n = t->sizes[dim];
 
-  shift = n > 0 ? (shift % n + n) % n : 0;
+  shift = n > 0 ? shift % n : 0;
+  if (shift < 0) shift += n;
   /* As torch, which joins two slices: what is not moved becomes contiguous. */
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, t->device,
                               shift > 0 ? shmt__tensor_suggest_format(t) : SHMT_CONTIGUOUS_FORMAT, &result));
