@@ -1,5 +1,4 @@
 /* kernels/counts.tmpl.h -- how many elements are not zero. */
-#include "kernels/complex.h"
 #include "kernels/counts.h"
 #include "kernels/fold.h"
 
@@ -8,11 +7,5 @@
 COUNTS_TWIN(count_nonzero)
 #endif
 #else
-#if SHMT_IS_COMPLEX
-#define IS_TRUE ((SHMT_CREAL(x) != 0) | (SHMT_CIMAG(x) != 0))
-#else
-#define IS_TRUE (x != 0)
-#endif
-FOLD(count_nonzero, uint32_t, 0, IS_TRUE, a + b, int64_t, 0, s + a, s + t, int64_t, s)
-#undef IS_TRUE
+FOLD(count_nonzero, uint32_t, 0, x != 0, a + b, int64_t, 0, s + a, s + t, int64_t, s)
 #endif
