@@ -10,6 +10,7 @@
 #include "ops/conv_depthwise.h"
 #include "ops/conv_direct.h"
 #include "ops/conv_laid.h"
+#include "ops/conv_tiles.h"
 #include "ops/conv_turn.h"
 
 #include <inttypes.h>
@@ -265,6 +266,21 @@ static shmt_status check_dtype(const params* p, shmt_dtype dtype) {
   return SHMT_OK;
 }
 
+/* Images whose channels are neighbours, by tiles. */
+static shmt_status by_tiles(shmt__conv* c, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, shmt_ints sizes,
+                            shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) b = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  const shmt__planes weights = shmt__planes_of(weight);
+
+  SHMT_TRY(empty(sizes, c->given, SHMT_CPU, true, &result));
+  if (bias) SHMT_TRY(prepare(bias, c->dtype, &b));
+  c->bias = b ? shmt__tensor_data(b) : NULL;
+  SHMT_TRY(shmt__conv_tiles(c, shmt__tensor_data(input), &weights, shmt__tensor_data(result)));
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
 /* From images to windows; `sizes` of the result, which is not empty. */
 static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias,
                            shmt_ints sizes, bool is_last, shmt_tensor** out) {
@@ -273,8 +289,9 @@ static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_ten
   SHMT_AUTO(shmt_tensor) result = NULL;
   shmt__conv c = *given;
 
-  c.dtype = forward_dtype(input->dtype, &c);
   set_images(&c, input);
+  if (is_last && !shmt__conv_is_depthwise(&c) && shmt__conv_is_tiles(&c)) return by_tiles(&c, input, weight, bias, sizes, out);
+  c.dtype = forward_dtype(input->dtype, &c);
   const bool are_apart = is_last && shmt__conv_is_depthwise_pixels(&c);
   const bool are_pixels = !are_apart && is_last && shmt__conv_is_pixels(&c);
   const bool is_laid = !are_apart && !are_pixels && shmt__conv_is_laid(&c);
@@ -300,6 +317,13 @@ static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_ten
   return SHMT_OK;
 }
 
+/* Is the way back that is turned around a fast one, where its images are these? */
+static bool pays_to_turn(shmt__conv back, const shmt_tensor* windows) {
+  if (shmt__conv_is_direct(&back) || shmt__conv_is_depthwise(&back)) return true;
+  set_images(&back, windows);
+  return shmt__conv_is_tiles(&back);
+}
+
 /* From windows to images: as above. */
 static shmt_status to_images(const shmt__conv* given, shmt_tensor* windows, shmt_tensor* weight, shmt_tensor* bias,
                              shmt_ints sizes, bool is_last, shmt_tensor** out) {
@@ -308,7 +332,7 @@ static shmt_status to_images(const shmt__conv* given, shmt_tensor* windows, shmt
   SHMT_AUTO(shmt_tensor) result = NULL;
   shmt__conv c = *given, back;
 
-  if (shmt__conv_turn(&c, &back)) {
+  if (shmt__conv_turn(&c, &back) && pays_to_turn(back, windows)) {
     SHMT_TRY(shmt__conv_turn_weight(&c, weight, &w));
     return forward(&back, windows, w, bias, sizes, is_last, out);
   }

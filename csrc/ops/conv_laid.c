@@ -69,13 +69,6 @@ static void copy_box(shmt__planes to, shmt__planes from, const int64_t* n) {
   shmt__parallel_for(n[0] * n[2] * n[3], WORTH_SHARING / (n[1] * n[4] + 1) + 1, copy_rows, &k);
 }
 
-/* n elements whose channels are neighbours. */
-static shmt__planes laid(char* data, shmt_dtype dtype, const int64_t* n) {
-  const int64_t item = shmt__dtype_size[dtype], pixel = n[1] * item, row = n[4] * pixel, plane = n[3] * row;
-
-  return (shmt__planes){data, dtype, {n[2] * plane, item, plane, row, pixel}};
-}
-
 /* n elements whose places are. */
 static shmt__planes in_planes(char* data, shmt_dtype dtype, const int64_t* n) {
   const int64_t item = shmt__dtype_size[dtype], row = n[4] * item, plane = n[3] * row, channel = n[2] * plane;
@@ -98,7 +91,8 @@ static shmt_status run_part(const shmt__conv* c, const shmt__conv_part* p, int64
   const int64_t *in = p->shape.in, *out = p->shape.out;
   const int64_t needed[5] = {n, c->channels, in[0], in[1], in[2]}, made[5] = {n, c->filters, out[0], out[1], out[2]};
   const int64_t from[5] = {first, 0, p->first[0], p->first[1], p->first[2]};
-  const shmt__planes pixels = laid(image, c->dtype, needed), results = laid(output, c->dtype, made);
+  const shmt__planes pixels = shmt__planes_of_pixels(image, c->dtype, needed);
+  const shmt__planes results = shmt__planes_of_pixels(output, c->dtype, made);
   shmt__conv part = *c;
 
   if (volume(in) > 0) copy_box(pixels, shmt__planes_at(images, from), needed);

@@ -30,6 +30,12 @@ shmt__planes shmt__planes_of_memory(void* data, shmt_dtype dtype, const int64_t*
   return (shmt__planes){data, dtype, {plane, n[0] * plane, n[3] * row, row, item}};
 }
 
+shmt__planes shmt__planes_of_pixels(void* data, shmt_dtype dtype, const int64_t* n) {
+  const int64_t item = shmt__dtype_size[dtype], pixel = n[1] * item, row = n[4] * pixel, plane = n[3] * row;
+
+  return (shmt__planes){data, dtype, {n[2] * plane, item, plane, row, pixel}};
+}
+
 /* Places that lie at one distance from each other on both sides become one dim, the last. */
 static void merge_places(int64_t* n, int64_t* a, int64_t* b) {
   for (int d = 3; d >= 2; d--) {

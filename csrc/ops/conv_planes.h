@@ -20,6 +20,8 @@ shmt__planes shmt__planes_of(const shmt_tensor* t);
 shmt__planes shmt__planes_at(const shmt__planes* p, const int64_t* begin);
 /* Memory of n elements, where channels lie apart and all images of one together. */
 shmt__planes shmt__planes_of_memory(void* data, shmt_dtype dtype, const int64_t* n);
+/* The same where channels are neighbours. */
+shmt__planes shmt__planes_of_pixels(void* data, shmt_dtype dtype, const int64_t* n);
 
 /* to = from, n elements, each cast; strides of `from` may be 0. */
 void shmt__planes_copy(const shmt__planes* to, const shmt__planes* from, const int64_t* n);

@@ -24,7 +24,7 @@ bool shmt__conv_turn(const shmt__conv* c, shmt__conv* back) {
     if (back->shape.in[d] + 2 * back->shape.padding[d] - reach != back->shape.out[d]) return false;
   }
   shmt__conv_set_dense(back);
-  return shmt__conv_is_direct(back) || shmt__conv_is_depthwise(back);
+  return true;
 }
 
 typedef struct flip {
@@ -63,7 +63,9 @@ shmt_status shmt__conv_turn_weight(const shmt__conv* c, shmt_tensor* weight, shm
     m.row_stride = kernel[0] * kernel[1] * kernel[2];
     m.column_stride = 1;
   }
-  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(weight), weight->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out));
+  int64_t sizes[5] = {c->channels, c->filters / c->groups};
+  for (int d = 2; d < weight->n_dims; d++) sizes[d] = weight->sizes[d];
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, weight->n_dims}, weight->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out));
   const int64_t size = kernel[0] * kernel[1] * kernel[2], filters = c->filters / c->groups;
   flip f = {.from = from.data, .to = shmt__tensor_data(*out), .dtype = weight->dtype, .channels = channels};
   f.shape = (shmt__flip_shape){filters, size, from.stride[0] / shmt__dtype_size[weight->dtype], m.row_stride,

@@ -4,7 +4,7 @@
 
 #include "ops/conv_core.h"
 
-/* The convolution from outputs to images; false when there is none, or when one by columns is as good. */
+/* The convolution from outputs to images; false when there is none. */
 bool shmt__conv_turn(const shmt__conv* c, shmt__conv* back);
 /* Its weight (channels, filters / groups, kernel), dense, from c's. Errors: SHMT_E_NOMEM. New reference. */
 shmt_status shmt__conv_turn_weight(const shmt__conv* c, shmt_tensor* weight, shmt_tensor** out);

@@ -75,7 +75,7 @@ static shmt__matrix block_of(shmt__matrix m, int64_t row, int64_t rows, int64_t 
 
 /* --- packing ------------------------------------------------------------------------ */
 
-static PAIRS void pack_panel(shmt__matrix b, uint32_t* to) {
+PAIRS void shmt__tiles_panel(shmt__matrix b, uint32_t* to) {
   const int64_t pairs = (b.rows + 1) / 2, whole = round_up(pairs, LANES);
 
   shmt__pairs_panel(b, to);
@@ -97,7 +97,7 @@ static PAIRS void pack_strip(shmt__matrix a, char* to) {
                                                      : _mm512_setzero_si512());
       continue;
     }
-    pack_panel(shmt__matrix_transposed(step), turned);
+    shmt__tiles_panel(shmt__matrix_transposed(step), turned);
     for (int64_t half = 0; half < 2; half++) {
       for (int64_t i = 0; i < LANES; i++) r[i] = _mm512_load_si512(turned + i * SIDE + half * LANES);
       shmt__pairs_transpose(r);
@@ -108,14 +108,24 @@ static PAIRS void pack_strip(shmt__matrix a, char* to) {
 
 /* --- products ----------------------------------------------------------------------- */
 
-/* Rows of a: row i of step s is at data + s * step + i * row bytes. */
-typedef struct strip {
-  const char* data;
-  int64_t row, step, rows;
-} strip;
+TILES void shmt__tiles_begin(void) {
+  struct {
+    uint8_t palette, start, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+  } shape = {.palette = 1};
 
-/* sums (+)= a strip with a panel, n steps; of a strip of at most 16 rows only those. */
-static TILES void multiply(const strip* a, const uint32_t* panel, int64_t n, float* sums, bool adds) {
+  for (int t = 0; t < 8; t++) {
+    shape.row_bytes[t] = ROW;
+    shape.rows[t] = LANES;
+  }
+  __asm__ volatile("" : : : "memory");
+  _tile_loadconfig(&shape);
+}
+
+TILES void shmt__tiles_end(void) { _tile_release(); }
+
+TILES void shmt__tiles_multiply(const shmt__tiles_strip* a, const uint32_t* panel, int64_t n, float* sums, bool adds) {
   const char *b = (const char*)panel, *low = a->data, *high = a->data + LANES * a->row;
   const int64_t row = a->row, width = 2 * ROW;
   float* const lower = sums + LANES * SIDE;
@@ -198,30 +208,19 @@ static void run_panel(const plan* p, shmt__matrix a, int64_t row, int64_t column
   for (int64_t i = 0; i < a.rows; i += SIDE) {
     const int64_t rows = smaller(SIDE, a.rows - i);
     float* const sums = p->depth < p->a.columns ? p->sums + (at * strips + i / SIDE) * SUMS : p->sums;
-    strip s = {a.data + i * a.row_stride * ITEM, a.row_stride * ITEM, ROW, rows};
+    shmt__tiles_strip s = {a.data + i * a.row_stride * ITEM, a.row_stride * ITEM, ROW, rows};
     if (!p->reads_rows || rows < SIDE) {
-      s = (strip){packed, ROW, STEP, rows};
+      s = (shmt__tiles_strip){packed, ROW, STEP, rows};
       packed += steps * STEP;
     }
-    multiply(&s, p->panel, steps, sums, adds);
+    shmt__tiles_multiply(&s, p->panel, steps, sums, adds);
     if (is_last) finish(p, sums, row + i, rows, column);
   }
 }
 
-static TILES void run_blocks(const plan* p) {
+static void run_blocks(const plan* p) {
   const int64_t k = p->a.columns;
-  struct {
-    uint8_t palette, start, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-  } shape = {.palette = 1};
-
-  for (int t = 0; t < 8; t++) {
-    shape.row_bytes[t] = ROW;
-    shape.rows[t] = LANES;
-  }
-  __asm__ volatile("" : : : "memory");
-  _tile_loadconfig(&shape);
+  shmt__tiles_begin();
   for (int64_t i = 0; i < p->c.rows; i += p->rows) {
     for (int64_t j = 0; j < p->c.columns; j += p->columns) {
       for (int64_t d = 0; d < k; d += p->depth) {
@@ -229,13 +228,13 @@ static TILES void run_blocks(const plan* p) {
         const int64_t end = smaller(j + p->columns, p->c.columns);
         pack_block(p, a);
         for (int64_t q = j; q < end; q += SIDE) {
-          pack_panel(block_of(p->b, d, p->depth, q, SIDE), p->panel);
+          shmt__tiles_panel(block_of(p->b, d, p->depth, q, SIDE), p->panel);
           run_panel(p, a, i, q, (q - j) / SIDE, d > 0, d + p->depth >= k);
         }
       }
     }
   }
-  _tile_release();
+  shmt__tiles_end();
 }
 
 /* Set the sizes of blocks. */

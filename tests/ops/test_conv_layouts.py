@@ -52,11 +52,42 @@ CASES: dict[str, tuple[st.dtype, int, Ints, Ints, dict[str, Any]]] = {
     "two filters a channel": (st.float32, 2, (2, 18, 9, 7), (36, 1, 3, 3), {"groups": 18}),
     "bfloat16": (st.bfloat16, 2, (2, 3, 9, 8), (5, 3, 3, 3), {"padding": 1}),
     "float16": (st.float16, 2, (2, 12, 9, 8), (3, 12, 1, 1), {"stride": 2}),
+    "bfloat16 of several panels": (st.bfloat16, 2, (3, 64, 9, 7), (70, 64, 3, 3), {"padding": 1}),
+    "bfloat16, strides": (
+        st.bfloat16,
+        2,
+        (2, 20, 15, 17),
+        (33, 20, 3, 2),
+        {"padding": 2, "stride": (2, 3)},
+    ),
+    "bfloat16, dilation": (
+        st.bfloat16,
+        2,
+        (2, 9, 15, 17),
+        (16, 9, 3, 3),
+        {"padding": 3, "dilation": (2, 3)},
+    ),
+    "bfloat16, groups": (st.bfloat16, 2, (2, 24, 9, 8), (9, 8, 3, 3), {"groups": 3, "padding": 1}),
+    "products of bfloat16": (st.bfloat16, 2, (3, 64, 7, 9), (40, 64, 1, 1), {}),
+    "strides of products of bfloat16": (
+        st.bfloat16,
+        2,
+        (2, 32, 9, 9),
+        (8, 32, 1, 1),
+        {"stride": 2},
+    ),
     "padding behind products": (st.float64, 2, (1, 2, 150, 131), (3, 2, 1, 1), {"padding": 5}),
     "parts": (st.float64, 2, (2, 3, 150, 131), (5, 3, 3, 3), {"padding": 1}),
     "parts of rows": (st.float64, 2, (1, 2, 2, 20_000), (3, 2, 1, 5), {"padding": (0, 2)}),
     "volumes": (st.float32, 3, (2, 3, 5, 6, 7), (4, 3, 2, 3, 3), {"padding": 1, "stride": 2}),
     "volumes of halves": (st.bfloat16, 3, (1, 3, 5, 6, 4), (4, 3, 3, 3, 3), {}),
+    "padded volumes of halves": (
+        st.bfloat16,
+        3,
+        (2, 6, 5, 6, 4),
+        (8, 6, 3, 3, 3),
+        {"padding": 1, "stride": 2},
+    ),
 }
 
 
@@ -120,6 +151,15 @@ def test_lines_follow_the_weight_alone() -> None:
     assert _strides(_laid(x, True), w)[:3] == [(30, 5, 1), (28, 7, 1), (12, 3, 1)]
     assert _strides(x, _laid(w, True))[:3] == [(30, 1, 6), (28, 1, 4), (12, 1, 4)]
     assert st.equal(nnf.conv1d(x, _laid(w, True)), nnf.conv1d(x, w))
+
+
+def test_lines_of_bfloat16() -> None:
+    x, w = _numbers((3, 10, 90), st.bfloat16), _numbers((20, 10, 5), st.bfloat16)
+    want = _run("conv1d", x, w, padding=2)
+    for last in (False, True):
+        got = _run("conv1d", _laid(x, last), _laid(w, True), padding=2)
+        assert _is_last(got[0])
+        assert all(st.equal(a, b) for a, b in zip(got, want, strict=True))
 
 
 def test_strides_alone_say_how_one_channel_lies() -> None:
