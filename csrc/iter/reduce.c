@@ -9,6 +9,8 @@
 enum {
   GRAIN = 32768, /* elements below which another thread does not pay */
   MAX_PARTS = 32,
+  ROWS_IN_PART = 128,    /* at least: a merge of states costs as much as many elements */
+  STATES_BYTES = 1 << 17, /* of all parts of rows, at most */
   ROWS_IN_RUN = 64, /* results per run when elements of one result lie together */
 };
 
@@ -22,6 +24,7 @@ typedef struct axis {
 typedef struct plan {
   int n_keep, n_reduce;
   int64_t kept, reduced; /* products */
+  bool are_rows;         /* elements of neighbouring results lie together */
   int64_t tile;          /* results of keep[0] in one run */
   int64_t tiles;         /* runs along keep[0] */
   int64_t units;         /* runs in all */
@@ -112,9 +115,9 @@ static void make_plan(plan* p, const shmt_tensor* in, uint64_t mask, shmt_tensor
   p->n_reduce = merge_axes(p->reduce, p->n_reduce);
   if (p->n_keep == 0) p->keep[p->n_keep++] = (axis){.size = 1};
   if (p->n_reduce == 0) p->reduce[p->n_reduce++] = (axis){.size = 1};
-  /* Elements of neighbouring results lie together: as many at once as there is room for. Otherwise
-   * some rows. */
-  p->tile = p->keep[0].in == item && p->reduce[0].in != item ? SHMT_REDUCE_TILE : ROWS_IN_RUN;
+  p->are_rows = p->keep[0].in == item && p->reduce[0].in != item;
+  /* As many results of rows at once as there is room for. */
+  p->tile = p->are_rows ? SHMT_REDUCE_TILE : ROWS_IN_RUN;
   if (p->tile > p->keep[0].size) p->tile = p->keep[0].size;
   p->tiles = p->tile ? (p->keep[0].size + p->tile - 1) / p->tile : 0;
   p->units = p->tiles;
@@ -220,17 +223,29 @@ static void merge_parts(const plan* p) {
   }
 }
 
+/* Rows of neighbouring results are better shared out whole than in stretches of a tile: each thread then reads memory in
+ * order, and the next operator finds most of it in the same cores' caches. */
+static int64_t parts_of_rows(const plan* p, int threads) {
+  const int64_t enough = p->reduce[p->split].size / ROWS_IN_PART;
+  const int64_t parts = enough < 2 * threads ? enough : 2 * threads;
+
+  if (!p->are_rows || p->n_keep > 1 || parts < threads || p->kept * parts * p->state_bytes > STATES_BYTES) return 1;
+  return parts;
+}
+
+/* Where few results are made of many elements. */
+static int64_t parts_of_few(const plan* p, int threads) {
+  const int64_t work = p->kept * p->reduced, size = p->reduce[p->split].size;
+  const int64_t parts = work / GRAIN < MAX_PARTS ? work / GRAIN : MAX_PARTS;
+
+  if (p->units >= 2 * threads || p->kept * SHMT_REDUCE_STATE_BYTES >= work) return 1;
+  return parts < size ? parts : size;
+}
+
 static shmt_status reduce_split(plan* p) {
-  uint64_t nbytes;
+  const uint64_t nbytes = (uint64_t)(p->parts * p->units * p->tile * p->state_bytes);
   void* states;
 
-  p->split = 0;
-  for (int i = 1; i < p->n_reduce; i++)
-    if (p->reduce[i].size > p->reduce[p->split].size) p->split = i;
-  p->parts = p->kept * p->reduced / GRAIN;
-  if (p->parts > MAX_PARTS) p->parts = MAX_PARTS;
-  if (p->parts > p->reduce[p->split].size) p->parts = p->reduce[p->split].size;
-  nbytes = (uint64_t)(p->parts * p->units * p->tile * p->state_bytes);
   SHMT_TRY(shmt__alloc(nbytes, &states));
   p->states = states;
   shmt__parallel_for(p->parts, 1, reduce_parts, p);
@@ -279,10 +294,17 @@ shmt_status shmt__reduce(shmt_tensor* in, uint64_t mask, shmt_tensor* const* out
   p.state_bytes = loop(SHMT_REDUCE_SIZE, NULL);
   SHMT_ASSERT(p.state_bytes <= SHMT_REDUCE_STATE_BYTES);
 
+  p.split = 0;
+  for (int i = 1; i < p.n_reduce; i++)
+    if (p.reduce[i].size > p.reduce[p.split].size) p.split = i;
+
   const int64_t work = in->numel;
   const int threads = work > GRAIN ? shmt__num_threads() : 1;
-  if (threads > 1 && p.units < 2 * threads && p.kept * SHMT_REDUCE_STATE_BYTES < work)
-    return reduce_split(&p);
+  if (threads > 1) {
+    p.parts = parts_of_rows(&p, threads);
+    if (p.parts == 1) p.parts = parts_of_few(&p, threads);
+    if (p.parts > 1) return reduce_split(&p);
+  }
   const int64_t per_unit = work / p.units;
   shmt__parallel_for(p.units, per_unit > GRAIN ? 1 : 1 + GRAIN / (per_unit + 1), reduce_units, &p);
   return SHMT_OK;

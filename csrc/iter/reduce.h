@@ -7,8 +7,8 @@
  *   per tile of results:   INIT -> ACCUMULATE, ACCUMULATE, ... -> STORE
  *   split over threads:    INIT -> ACCUMULATE ... per part, then MERGE the parts in order -> STORE
  *
- * Parts do not depend on the number of threads that happen to help, so a result is the same each
- * time.
+ * Parts depend on the number of threads that is set, not on how many happen to help, so a result is
+ * the same each time.
  */
 #ifndef SHMT_ITER_REDUCE_H
 #define SHMT_ITER_REDUCE_H
