@@ -12,6 +12,7 @@
 #include "ops/conv_laid.h"
 #include "ops/conv_tiles.h"
 #include "ops/conv_turn.h"
+#include "ops/conv_weigh.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -403,8 +404,14 @@ static shmt_status weight_gradient(const shmt__conv* given, bool transposed, shm
   shmt__conv c = *given;
 
   if (grad->numel == 0 || input->numel == 0 || weight->numel == 0) return only_bias(sizes, grad->dtype, NULL, out);
-  SHMT_TRY(empty(sizes, grad->dtype, SHMT_CPU, false, &dense));
   c.given = grad->dtype;
+  if (shmt__conv_is_weighed(&c, &images)) {
+    SHMT_TRY(empty(sizes, grad->dtype, SHMT_CPU, is_last, &dense));
+    SHMT_TRY(shmt__conv_weigh(&c, &images, &windows, is_last, shmt__tensor_data(dense)));
+    *out = SHMT_TAKE(dense);
+    return SHMT_OK;
+  }
+  SHMT_TRY(empty(sizes, grad->dtype, SHMT_CPU, false, &dense));
   SHMT_TRY(shmt__conv_to_weight(&c, &images, &windows, shmt__tensor_data(dense)));
   if (!is_last) {
     *out = SHMT_TAKE(dense);

@@ -2,6 +2,7 @@
 #include "ops/conv_depthwise.h"
 
 #include "generated/loops.h"
+#include "iter/copy.h"
 #include "iter/iter.h"
 #include "iter/move.h"
 #include "kernels/pixels.h"
@@ -107,9 +108,12 @@ shmt_status shmt__conv_depthwise(const shmt__conv* c, const void* images, const 
 
 /* --- channels as neighbours --------------------------------------------------------- */
 
+bool shmt__conv_has_depthwise_pixels(const shmt__conv* c) {
+  return shmt__conv_is_depthwise(c) && c->filters == c->channels && c->channels >= SHMT_PIXELS_LANES;
+}
+
 bool shmt__conv_is_depthwise_pixels(const shmt__conv* c) {
-  return shmt__conv_is_depthwise(c) && c->filters == c->channels && c->channels >= SHMT_PIXELS_LANES &&
-         c->given == c->dtype && c->channel_step == shmt__dtype_size[c->dtype];
+  return shmt__conv_has_depthwise_pixels(c) && c->given == c->dtype && c->channel_step == shmt__dtype_size[c->dtype];
 }
 
 typedef struct pixels {
@@ -132,7 +136,9 @@ static void filter_pixels(void* ctx, int64_t begin, int64_t end) {
 
 shmt_status shmt__conv_depthwise_pixels(const shmt__conv* c, const void* images, const void* weight, void* output) {
   const int64_t k = c->shape.kernel[1] * c->shape.kernel[2], item = shmt__dtype_size[c->dtype], channels = c->channels;
-  const uint64_t nbytes = (uint64_t)(channels * k * item);
+  const int64_t given = shmt__dtype_size[c->given];
+  const bool is_narrow = c->given != c->dtype;
+  const uint64_t nbytes = (uint64_t)(channels * k * (item + (is_narrow ? given : 0)));
   pixels p = {.c = c, .images = images, .output = output};
   void* weights = NULL;
 
@@ -140,7 +146,9 @@ shmt_status shmt__conv_depthwise_pixels(const shmt__conv* c, const void* images,
                                  .filters = channels, .pitch = channels, .bias = c->bias};
   for (int d = 0; d < 3; d++) p.shape.step[d] = c->step[d] / item;
   SHMT_TRY(shmt__alloc(nbytes, &weights));
-  shmt__move_transposed(weights, channels * item, weight, k * item, k, channels, item);
+  char* const turned = is_narrow ? (char*)weights + channels * k * item : weights;
+  shmt__move_transposed(turned, channels * given, weight, k * given, k, channels, given);
+  if (is_narrow) shmt__cast_loop(c->dtype, c->given)(weights, item, turned, given, channels * k);
   p.weights = weights;
   shmt__parallel_for(c->n_images * c->shape.out[1] * c->shape.out[2], GRAIN / (channels * k + 1) + 1, filter_pixels, &p);
   shmt__dealloc(weights, nbytes);

@@ -9,6 +9,7 @@
 #include "ops/conv_laid.h"
 
 #include "iter/threads.h"
+#include "ops/conv_depthwise.h"
 #include "ops/conv_part.h"
 #include "ops/names.h"
 #include "storage/allocator.h"
@@ -21,13 +22,8 @@ enum {
   FEW_CHANNELS = 8,       /* which are read in short runs, and turned around slowly */
   WORTH_TURNING = 100,    /* multiplications for each element that is turned around */
   WORTH_MOVING = 16,      /* the same, that is only moved or widened */
-  WORTH_SHARING = 1 << 14, /* elements */
+  WORTH_SHARING = 1 << 14, /* bytes that are turned around */
 };
-
-typedef struct copy {
-  shmt__planes to, from;
-  const int64_t* n;
-} copy;
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -39,21 +35,10 @@ bool shmt__conv_is_laid(const shmt__conv* c) {
   const double in = channels * (double)volume(s->in), out = filters * (double)volume(s->out);
   const bool are_neighbours = c->channel_step == shmt__dtype_size[c->given];
 
+  if (shmt__conv_has_depthwise_pixels(c)) return are_neighbours;
   return shmt__conv_has_pixels(c) && !shmt__conv_is_pointwise(c) &&
          (are_neighbours || channels >= FEW_CHANNELS) &&
          out * channels * (double)volume(s->kernel) >= (are_neighbours ? WORTH_MOVING : WORTH_TURNING) * (in + out);
-}
-
-/* Rows, counted through images and planes. */
-static void copy_rows(void* ctx, int64_t begin, int64_t end) {
-  const copy* k = ctx;
-
-  for (int64_t r = begin, run; r < end; r += run) {
-    const int64_t at[5] = {r / (k->n[2] * k->n[3]), 0, r / k->n[3] % k->n[2], r % k->n[3], 0};
-    run = smaller(k->n[3] - at[3], end - r);
-    const shmt__planes to = shmt__planes_at(&k->to, at), from = shmt__planes_at(&k->from, at);
-    shmt__planes_copy(&to, &from, (int64_t[]){1, k->n[1], 1, run, k->n[4]});
-  }
 }
 
 /* Images whose parts are at hand together, when those of one take `each` bytes. */
@@ -61,12 +46,6 @@ static int64_t images_at_once(const shmt__conv* c, int64_t n_parts, int64_t each
   const int64_t some = n_parts == 1 && each < most ? smaller(most / each, c->n_images) : 1;
 
   return ceil_div(c->n_images, ceil_div(c->n_images, some));
-}
-
-static void copy_box(shmt__planes to, shmt__planes from, const int64_t* n) {
-  copy k = {to, from, n};
-
-  shmt__parallel_for(n[0] * n[2] * n[3], WORTH_SHARING / (n[1] * n[4] + 1) + 1, copy_rows, &k);
 }
 
 /* n elements whose places are. */
@@ -95,14 +74,15 @@ static shmt_status run_part(const shmt__conv* c, const shmt__conv_part* p, int64
   const shmt__planes results = shmt__planes_of_pixels(output, c->dtype, made);
   shmt__conv part = *c;
 
-  if (volume(in) > 0) copy_box(pixels, shmt__planes_at(images, from), needed);
+  const shmt__planes read = shmt__planes_at(images, from), written = outputs_of(c, p, first, outputs);
+  if (volume(in) > 0) shmt__planes_copy_shared(&pixels, &read, needed);
   part.shape = p->shape;
   part.n_images = n;
   part.image_step = pixels.stride[0];
   part.channel_step = pixels.stride[1];
   for (int d = 0; d < 3; d++) part.step[d] = pixels.stride[2 + d];
-  SHMT_TRY(shmt__conv_pixels(&part, image, weight, output));
-  copy_box(outputs_of(c, p, first, outputs), results, made);
+  SHMT_TRY((shmt__conv_has_depthwise_pixels(c) ? shmt__conv_depthwise_pixels : shmt__conv_pixels)(&part, image, weight, output));
+  shmt__planes_copy_shared(&written, &results, made);
   return SHMT_OK;
 }
 
@@ -157,7 +137,8 @@ static shmt_status spread_part(const spread* s, const shmt__conv_part* p, int64_
   for (int d = 0; d < 3; d++) images += p->first[d] * c->step[d];
   SHMT_TRY(shmt__conv_forward(&part, images, s->weight, planes));
   if (c->bias && !is_rounded) shmt__conv_add_bias(c->dtype, planes, n, c->filters, p->length, c->bias);
-  copy_box(outputs_of(c, p, first, s->outputs), in_planes(planes, c->given, made), made);
+  const shmt__planes from = in_planes(planes, c->given, made), to = outputs_of(c, p, first, s->outputs);
+  shmt__planes_copy_shared(&to, &from, made);
   return SHMT_OK;
 }
 

@@ -4,9 +4,12 @@
 #include "base/overflow.h"
 #include "iter/copy.h"
 #include "iter/move.h"
+#include "iter/threads.h"
 
 /* A tile that is turned around before it is cast; elements. */
 enum { TILE_CHANNELS = 16, TILE_PLACES = 64, MAX_ITEM = 16 };
+/* Elements that are worth a thread. */
+enum { WORTH_SHARING = 1 << 14 };
 
 shmt__planes shmt__planes_of(const shmt_tensor* t) {
   const int64_t item = shmt__tensor_item_bytes(t);
@@ -112,6 +115,29 @@ void shmt__planes_copy(const shmt__planes* to, const shmt__planes* from, const i
         cast(dst + i * a.stride[1], a.stride[4], src + i * b.stride[1], b.stride[4], places);
     }
   }
+}
+
+typedef struct copy {
+  const shmt__planes *to, *from;
+  const int64_t* n;
+} copy;
+
+/* Rows, counted through images and planes. */
+static void copy_rows(void* ctx, int64_t begin, int64_t end) {
+  const copy* k = ctx;
+
+  for (int64_t r = begin, run; r < end; r += run) {
+    const int64_t at[5] = {r / (k->n[2] * k->n[3]), 0, r / k->n[3] % k->n[2], r % k->n[3], 0};
+    run = k->n[3] - at[3] < end - r ? k->n[3] - at[3] : end - r;
+    const shmt__planes to = shmt__planes_at(k->to, at), from = shmt__planes_at(k->from, at);
+    shmt__planes_copy(&to, &from, (int64_t[]){1, k->n[1], 1, run, k->n[4]});
+  }
+}
+
+void shmt__planes_copy_shared(const shmt__planes* to, const shmt__planes* from, const int64_t* n) {
+  copy k = {to, from, n};
+
+  shmt__parallel_for(n[0] * n[2] * n[3], WORTH_SHARING / (n[1] * n[4] + 1) + 1, copy_rows, &k);
 }
 
 /* Are places, images included, at one distance from each other? */

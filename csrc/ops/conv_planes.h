@@ -25,6 +25,8 @@ shmt__planes shmt__planes_of_pixels(void* data, shmt_dtype dtype, const int64_t*
 
 /* to = from, n elements, each cast; strides of `from` may be 0. */
 void shmt__planes_copy(const shmt__planes* to, const shmt__planes* from, const int64_t* n);
+/* The same, of which the threads share out the rows. */
+void shmt__planes_copy_shared(const shmt__planes* to, const shmt__planes* from, const int64_t* n);
 
 /* Are n elements a matrix of (channels, images and places) that a BLAS reads as it is? */
 bool shmt__planes_are_matrix(const shmt__planes* p, const int64_t* n, shmt_dtype dtype, shmt__matrix* out);
