@@ -18,8 +18,15 @@ typedef struct job {
   const shmt__fft_plan* plan;
   shmt__walk dims; /* of the lines */
   int64_t n_lines, part_bytes, lanes;
-  atomic_int failed; /* the first error's status */
+  int64_t in, out; /* parts from the tensors' beginnings to the first line */
 } job;
+
+/* What is dealt out: pieces of so many lines of a job each, or of as many of two jobs. */
+typedef struct deal {
+  job jobs[2];
+  int64_t lines[2];
+  atomic_int failed; /* the first error's status */
+} deal;
 
 /* How many pieces of some elements are worth a thread. */
 static int64_t grain(int64_t elements) { return elements < GRAIN_POINTS ? GRAIN_POINTS / elements : 1; }
@@ -53,6 +60,10 @@ static void walk_init(const shmt__fft_request* r, shmt__walk* w) {
   }
 }
 
+/* Where the line of the cursor begins. */
+static char* line_in(const job* j, const shmt__cursor* c) { return (char*)j->r->in.data + (j->in + c->from) * j->part_bytes; }
+static char* line_out(const job* j, const shmt__cursor* c) { return (char*)j->r->out.data + (j->out + c->to) * j->part_bytes; }
+
 /* --- blocks of lines ---------------------------------------------------------------------------- */
 
 /* The lines of a block in one tensor: addresses; bytes between neighbours, 0 when they are not all as far apart. */
@@ -69,8 +80,8 @@ static void find_lines(const job* j, shmt__cursor* c, int64_t count, bundle* in,
   if (count == lanes && w->n_dims > 0 && c->at[0] + lanes <= w->sizes[0]) {
     in->apart = w->from[0] * part;
     out->apart = w->to[0] * part;
-    for (int64_t l = 0; l < lanes; l++) in->at[l] = (char*)j->r->in.data + c->from * part + l * in->apart;
-    for (int64_t l = 0; l < lanes; l++) out->at[l] = (char*)j->r->out.data + c->to * part + l * out->apart;
+    for (int64_t l = 0; l < lanes; l++) in->at[l] = line_in(j, c) + l * in->apart;
+    for (int64_t l = 0; l < lanes; l++) out->at[l] = line_out(j, c) + l * out->apart;
     c->at[0] += lanes - 1;
     c->from += (lanes - 1) * w->from[0];
     c->to += (lanes - 1) * w->to[0];
@@ -78,8 +89,8 @@ static void find_lines(const job* j, shmt__cursor* c, int64_t count, bundle* in,
     return;
   }
   for (int64_t l = 0; l < lanes; l++) {
-    in->at[l] = (char*)j->r->in.data + c->from * part;
-    out->at[l] = (char*)j->r->out.data + c->to * part;
+    in->at[l] = line_in(j, c);
+    out->at[l] = line_out(j, c);
     if (l + 1 < count) shmt__cursor_next(c, w);
   }
   shmt__cursor_next(c, w);
@@ -121,6 +132,11 @@ static void place_pair(const job* j, const bundle* at, int64_t step, shmt__fft_p
 }
 
 static bool is_paired(const shmt__fft_request* r) { return r->form != SHMT_FFT_C2C && r->length % 2 != 0; }
+
+static bool are_dense(const shmt__fft_request* r) {
+  const int64_t in = r->form == SHMT_FFT_C2C || r->form == SHMT_FFT_C2R ? 2 : 1, out = r->form == SHMT_FFT_C2R ? 1 : 2;
+  return r->in.step == in && r->out.step == out;
+}
 
 static shmt__fft_kind kind_of(const shmt__fft_request* r) {
   const int64_t step = r->in.step > r->out.step ? r->in.step : r->out.step;
@@ -189,7 +205,7 @@ static void skip_blocks(const job* j, shmt__cursor* c, int64_t n) {
 }
 
 static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
-  const int64_t lines = block_lines(j), n = j->plan->key.length, last = end * lines < j->n_lines ? end * lines : j->n_lines;
+  const int64_t lines = block_lines(j), n = j->plan->key.length;
   shmt__fft_block b = {.steps = &j->plan->steps,
                        .kind = kind_of(j->r),
                        .is_forward = j->r->is_forward,
@@ -200,7 +216,7 @@ static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
   const int64_t next = j->dims.n_dims > 0 ? lines * j->part_bytes : 0;
   const uint64_t nbytes = (uint64_t)((2 * b.room + n) * j->lanes * 2 * j->part_bytes);
   shmt__cursor c;
-  shmt__cursor_init(&c, &j->dims, begin * lines);
+  shmt__cursor_init(&c, &j->dims, begin);
   _Alignas(64) char room[ROOM_BYTES];
   void* scratch = room;
 
@@ -209,9 +225,9 @@ static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
     b.out[i].next = next * j->dims.to[0];
   }
   if (nbytes > ROOM_BYTES) SHMT_TRY(shmt__alloc(nbytes, &scratch));
-  for (int64_t at = begin * lines; at < last;) {
-    const int64_t more = blocks_alike(j, &c, (last - at) / lines - 1);
-    place_block(j, &b, &c, last - at < lines ? last - at : lines);
+  for (int64_t at = begin; at < end;) {
+    const int64_t more = blocks_alike(j, &c, (end - at) / lines - 1);
+    place_block(j, &b, &c, end - at < lines ? end - at : lines);
     if (more > 0) skip_blocks(j, &c, more);
     const int loop = b.kind == SHMT_FFT_RUNS ? SHMT_LOOP_fft_runs : SHMT_LOOP_fft_block;
     shmt__loops[loop][j->r->dtype]((char*[]){scratch}, NULL, more + 1, &b);
@@ -303,10 +319,7 @@ static shmt_status run_to_real(const job* j, char* in, char* out, char* work) {
 }
 
 /* Can lines be transformed from where they are to where they go? */
-static bool are_in_place(const shmt__fft_request* r) {
-  const int64_t in = r->form == SHMT_FFT_C2C || r->form == SHMT_FFT_C2R ? 2 : 1, out = r->form == SHMT_FFT_C2R ? 1 : 2;
-  return !is_paired(r) && r->in.step == in && r->out.step == out;
-}
+static bool are_in_place(const shmt__fft_request* r) { return !is_paired(r) && are_dense(r); }
 
 /* Lines that are transformed at once, where lines are done one by one. */
 static int64_t lines_at_once(const shmt__fft_request* r) { return is_paired(r) && r->form != SHMT_FFT_C2R ? 2 : 1; }
@@ -318,8 +331,8 @@ static shmt_status run_next(const job* j, shmt__cursor* c, int64_t count, char* 
   bool done = false;
 
   for (int64_t i = 0; i < count; i++, shmt__cursor_next(c, &j->dims)) {
-    in[i] = (char*)r->in.data + c->from * j->part_bytes;
-    out[i] = (char*)r->out.data + c->to * j->part_bytes;
+    in[i] = line_in(j, c);
+    out[i] = line_out(j, c);
   }
   if (count == 2) SHMT_TRY(run_pair_from_real(j, in, out, work, &done));
   for (int64_t i = 0; i < count && !done; i++)
@@ -334,15 +347,13 @@ static shmt_status run_lines(const job* j, int64_t begin, int64_t end) {
   const uint64_t nbytes = are_in_place(j->r) ? 0 : (uint64_t)(2 * (j->r->length + 2) * j->part_bytes);
   const int64_t at_once = lines_at_once(j->r);
   shmt__cursor c;
-  shmt__cursor_init(&c, &j->dims, begin * at_once);
+  shmt__cursor_init(&c, &j->dims, begin);
   shmt_status status = SHMT_OK;
   void* work = NULL;
 
   SHMT_TRY(shmt__alloc(nbytes, &work));
-  for (; begin < end && status == SHMT_OK; begin++) {
-    const int64_t left = j->n_lines - begin * at_once;
-    status = run_next(j, &c, left < at_once ? left : at_once, work);
-  }
+  for (; begin < end && status == SHMT_OK; begin += at_once)
+    status = run_next(j, &c, end - begin < at_once ? end - begin : at_once, work);
   shmt__dealloc(work, nbytes);
   return status;
 }
@@ -357,7 +368,7 @@ static void run_short(const job* j, int64_t begin, int64_t end) {
 
   while (begin < end) {
     const int64_t left = w->n_dims > 0 ? w->sizes[0] - c.at[0] : 1, count = end - begin < left ? end - begin : left;
-    char* data[2] = {(char*)j->r->out.data + c.to * part, (char*)j->r->in.data + c.from * part};
+    char* data[2] = {line_out(j, &c), line_in(j, &c)};
     shmt__fft_short_run(j->plan, data, strides, count, j->r->is_forward, j->r->scale);
     begin += count;
     if (begin == end) return;
@@ -370,34 +381,59 @@ static void run_short(const job* j, int64_t begin, int64_t end) {
 
 /* --- all of them -------------------------------------------------------------------------------- */
 
-static void run_piece(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
-  const bool is_short = j->plan->way == SHMT_FFT_SHORTLY && j->r->form == SHMT_FFT_C2C && are_in_place(j->r);
-  shmt_status status = SHMT_OK;
+/* Lines of columns: of each row of them, whole blocks, then what is left over of several rows together. A block that went
+ * on in the next row would take its numbers one by one. */
+static void part_columns(deal* w) {
+  job *const whole = &w->jobs[0], *const rest = &w->jobs[1];
+  const int64_t columns = whole->dims.n_dims > 1 ? whole->dims.sizes[0] : 0, left = columns % block_lines(whole);
+  const int64_t rows = columns ? whole->n_lines / columns : 0;
 
-  if (is_short)
-    run_short(j, begin, end);
-  else
-    status = j->plan->way == SHMT_FFT_BY_LANES ? run_blocks(j, begin, end) : run_lines(j, begin, end);
+  if (left == columns || left == 0 || are_dense(whole->r) || rows < 2 * block_lines(whole)) return;
+  *rest = *whole;
+  whole->dims.sizes[0] = w->lines[0] = columns - left;
+  whole->n_lines = rows * w->lines[0];
+  rest->dims.sizes[0] = w->lines[1] = left;
+  rest->n_lines = rows * left;
+  rest->in = w->lines[0] * rest->dims.from[0];
+  rest->out = w->lines[0] * rest->dims.to[0];
+}
 
-  /* relaxed: read after the pool has joined. */
-  if (status != SHMT_OK) atomic_store_explicit(&j->failed, (int)status, memory_order_relaxed);
+static shmt_status run_job(const job* j, int64_t begin, int64_t end) {
+  if (j->plan->way == SHMT_FFT_BY_LANES) return run_blocks(j, begin, end);
+  if (j->plan->way != SHMT_FFT_SHORTLY || j->r->form != SHMT_FFT_C2C || !are_in_place(j->r)) return run_lines(j, begin, end);
+  run_short(j, begin, end);
+  return SHMT_OK;
+}
+
+static void run_pieces(void* ctx, int64_t begin, int64_t end) {
+  deal* w = ctx;
+
+  for (int i = 0; i < 2 && w->lines[i]; i++) {
+    const job* const j = &w->jobs[i];
+    const int64_t lines = w->lines[i], last = end * lines < j->n_lines ? end * lines : j->n_lines;
+    const shmt_status status = run_job(j, begin * lines, last);
+    /* relaxed: read after the pool has joined. */
+    if (status != SHMT_OK) atomic_store_explicit(&w->failed, (int)status, memory_order_relaxed);
+  }
 }
 
 shmt_status shmt__fft_run(const shmt__fft_request* r) {
   SHMT_AUTO(shmt__fft_plan) plan = NULL;
   const bool is_even = r->form != SHMT_FFT_C2C && r->length % 2 == 0;
   const bool is_runs = kind_of(r) == SHMT_FFT_RUNS;
-  job j = {.r = r,
-           .n_lines = 1,
-           .part_bytes = shmt__dtype_size[r->dtype] / 2,
-           .lanes = shmt__fft_lanes(r->dtype) / (is_runs ? 2 : 1)};
+  deal w;
+  job* const j = &w.jobs[0];
 
-  for (int d = 0; d < r->n_dims; d++) j.n_lines *= r->sizes[d];
-  if (j.n_lines == 0) return SHMT_OK;
-  const int64_t blocks = (j.n_lines + block_lines(&j) - 1) / block_lines(&j);
+  atomic_init(&w.failed, SHMT_OK);
+  j->r = r;
+  j->n_lines = 1;
+  j->part_bytes = shmt__dtype_size[r->dtype] / 2;
+  j->lanes = shmt__fft_lanes(r->dtype) / (is_runs ? 2 : 1);
+  j->in = j->out = 0;
+  for (int d = 0; d < r->n_dims; d++) j->n_lines *= r->sizes[d];
+  if (j->n_lines == 0) return SHMT_OK;
   /* Of a pair's lines, two are one. */
-  const int64_t at_once = is_paired(r) ? (j.n_lines + 1) / 2 : j.n_lines;
+  const int64_t at_once = is_paired(r) ? (j->n_lines + 1) / 2 : j->n_lines;
   SHMT_TRY(shmt__fft_plan_find((shmt__fft_key){.length = is_even ? r->length / 2 : r->length,
                                                .dtype = r->dtype,
                                                .lines = at_once < SHMT_FFT_LANES ? (int)at_once : SHMT_FFT_LANES,
@@ -405,16 +441,20 @@ shmt_status shmt__fft_run(const shmt__fft_request* r) {
                                                .is_runs = is_runs,
                                                .is_strided = r->in.step > 2 || r->out.step > 2},
                                &plan));
-  j.plan = plan;
-  walk_init(r, &j.dims);
-  if (plan->way == SHMT_FFT_BY_LANES)
-    shmt__parallel_for(blocks, grain(block_lines(&j) * r->length), run_piece, &j);
-  else if (j.n_lines == 1)
-    run_piece(&j, 0, 1); /* which deals out its own parts */
+  j->plan = plan;
+  walk_init(r, &j->dims);
+  const bool by_lanes = plan->way == SHMT_FFT_BY_LANES, is_line = !by_lanes && j->n_lines == 1;
+  const int64_t n_lines = j->n_lines;
+  w.lines[0] = by_lanes ? block_lines(j) : lines_at_once(r);
+  w.lines[1] = 0;
+  if (by_lanes) part_columns(&w);
+  const int64_t lines = w.lines[0] + w.lines[1];
+  if (is_line)
+    run_pieces(&w, 0, 1); /* a line deals out its own parts */
   else
-    shmt__parallel_for((j.n_lines + lines_at_once(r) - 1) / lines_at_once(r), grain(r->length), run_piece, &j);
+    shmt__parallel_for((n_lines + lines - 1) / lines, grain(lines * r->length), run_pieces, &w);
   /* relaxed: the pool has joined. */
-  SHMT_REQUIRE(atomic_load_explicit(&j.failed, memory_order_relaxed) == SHMT_OK, SHMT_E_NOMEM,
+  SHMT_REQUIRE(atomic_load_explicit(&w.failed, memory_order_relaxed) == SHMT_OK, SHMT_E_NOMEM,
                "scratch of a Fourier transform");
   return SHMT_OK;
 }

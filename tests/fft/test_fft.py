@@ -239,10 +239,20 @@ def test_stft_refuses(call: Callable[[Any], Any], text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [(1, 601, 131), (1, 1009, 99), (3, 512, 150), (1, 4100, 23), (33, 360, 1)]
+    "shape",
+    [
+        (1, 601, 131),
+        (1, 1009, 99),
+        (3, 512, 150),
+        (1, 4100, 23),
+        (33, 360, 1),
+        (70, 12, 33),
+        (65, 7, 41),
+        (130, 21, 65),
+    ],
 )
 def test_lines_that_threads_share(threads: int, shape: tuple[int, ...]) -> None:
-    """Columns whose pages are many, and dense lines, in blocks that are not all full."""
+    """Columns on many pages or in many rows, and dense lines, in blocks that are not all full."""
     x = samples(*shape)
     single = x.astype(np.complex64)
     for dim in (1, 2, (1, 2)):
@@ -251,3 +261,8 @@ def test_lines_that_threads_share(threads: int, shape: tuple[int, ...]) -> None:
         close(fft.ifftn(tensor(x).flip(2), dim=dims), np.fft.ifftn(x[..., ::-1], axes=dims))
         close(fft.fftn(tensor(single), dim=dims), np.fft.fftn(x, axes=dims), 2e-6)
         close(fft.rfftn(tensor(x.real), dim=dims), np.fft.rfftn(x.real, axes=dims))
+        if x.shape[dims[-1]] > 1:
+            close(fft.irfftn(tensor(x), dim=dims), np.fft.irfftn(x, axes=dims))
+        turned = x.transpose(1, 2, 0)
+        last = dims[-1] % 3
+        close(fft.fft(tensor(x).permute(1, 2, 0), dim=last), np.fft.fft(turned, axis=last))
