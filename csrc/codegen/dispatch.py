@@ -153,10 +153,13 @@ def _compute_then_write(call: str, op: Operator) -> str:
             text
             + f"  return shmt__write_inplace({name}, result0, {c_name(op.schema.arguments[0])});\n"
         )
-    kinds = [tag for tag in ("exact_out", "real_out", "dense_out") if tag in op.entry.tags]
+    kinds = [tag for tag in ("real_out", "dense_out", "exact_out") if tag in op.entry.tags]
     write = f"shmt__write_{(kinds or ['out'])[0]}"
     for i, argument in enumerate(a for a in op.schema.arguments if a.is_out):
-        text += f"  SHMT_TRY({write}({name}, result{i}, {c_name(argument)}));\n"
+        target = c_name(argument)
+        if kinds == ["dense_out", "exact_out"]:
+            text += f"  SHMT_TRY(shmt__check_out_dtype({target}, result{i}->dtype));\n"
+        text += f"  SHMT_TRY({write}({name}, result{i}, {target}));\n"
     return text + "  return SHMT_OK;\n"
 
 

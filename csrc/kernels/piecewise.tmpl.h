@@ -4,7 +4,8 @@
 #define NUMBER(k) ((C)SHMT_NUMBER(k))
 
 UNARY_WITH(threshold, const C at = NUMBER(0); const C value = NUMBER(1), a <= at ? value : a)
-BINARY_WITH(threshold_backward, const C at = NUMBER(0), b <= at ? 0 : a)
+/* Of these two, b is the gradient: as in torch theirs lies as a does. */
+BINARY_WITH(threshold_backward, const C at = NUMBER(0), a <= at ? 0 : b)
 #if SHMT_IS_INTEGRAL
 UNARY(relu, a > 0 ? a : 0)
 UNARY_WITH(hardtanh, const C low = NUMBER(0); const C high = NUMBER(1); const C least = low < high ? low : high,
@@ -21,7 +22,7 @@ UNARY_WITH(leaky_relu, const C slope = NUMBER(0), a > 0 ? a : a * slope)
 BINARY(prelu, a > 0 ? a : a * b)
 BINARY(prelu_derivative, a > 0 ? 1 : b)
 BINARY(prelu_slope_backward, b > 0 ? 0 : a * b)
-BINARY_WITH(leaky_relu_backward, const C slope = NUMBER(0), b > 0 ? a : a * slope)
+BINARY_WITH(leaky_relu_backward, const C slope = NUMBER(0), a > 0 ? b : b * slope)
 BINARY_WITH(hardtanh_backward, const C low = NUMBER(0);
             const C high = NUMBER(1), (b > low) & (b < high) ? a : 0)
 static inline C FN(hard)(C x) {

@@ -198,7 +198,10 @@ shmt_status shmt__cat_sized(shmt_tensors tensors, int64_t dim, shmt_ints lengths
                  SHMT_E_RUNTIME, "cat(): tensor %" PRId64 " of size %s has no length %" PRId64 " at dimension %" PRId64,
                  i, SHMT_SHAPE_TEXT(t), lengths.data[i], dim);
     if (shmt__tensor_is_meta(t)) device = SHMT_META;
-    if (lengths.data[i] < 0) continue;
+    if (lengths.data[i] < 0) {
+      format = SHMT_CONTIGUOUS_FORMAT; /* as an empty vector is */
+      continue;
+    }
     if (!first) first = t;
     const shmt_memory_format own = shmt__tensor_suggest_format(t);
     format = format == SHMT_MEMORY_FORMAT_NONE || format == own ? own : SHMT_CONTIGUOUS_FORMAT;

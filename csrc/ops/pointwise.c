@@ -157,6 +157,11 @@ shmt_status shmt__family_binary_1(const shmt__pointwise* p, shmt_tensor* self, s
   return run_on(p, (shmt_tensor* const[]){self, other}, 2, &a, 1, out);
 }
 
+shmt_status shmt__family_binary_1_turned(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+                                         shmt_scalar a, shmt_tensor** out) {
+  return run_on(p, (shmt_tensor* const[]){other, self}, 2, &a, 1, out);
+}
+
 shmt_status shmt__family_binary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                   shmt_scalar a, shmt_scalar b, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){self, other}, 2, (const shmt_scalar[]){a, b}, 2, out);

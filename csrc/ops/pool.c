@@ -114,16 +114,18 @@ static shmt_status find_shape(const params* p, const shmt_tensor* self, shmt__po
   return SHMT_OK;
 }
 
-/* As in torch, averages of volumes are contiguous. */
+/* As in torch, averages of volumes are contiguous, and so is all of volumes that adapts. */
 static bool is_contiguous(int n, int row) {
-  return n == 3 && (row == SHMT_LOOP_avg_pool || row == SHMT_LOOP_avg_pool_backward);
+  return n == 3 && row != SHMT_LOOP_max_pool && row != SHMT_LOOP_max_pool_backward;
 }
 
 /* Other results, but of single volumes only maxima, take the input's memory format. */
 static shmt_status in_format_of(const shmt_tensor* self, int n, int row, shmt_tensor** t) {
-  if (is_contiguous(n, row) || (self->n_dims != n + 2 && row != SHMT_LOOP_max_pool)) return SHMT_OK;
+  const bool is_plain = is_contiguous(n, row);
+
+  if (!is_plain && self->n_dims != n + 2 && row != SHMT_LOOP_max_pool) return SHMT_OK;
   SHMT_AUTO(shmt_tensor) dense = SHMT_TAKE(*t);
-  return shmt__tensor_contiguous(dense, shmt__tensor_suggest_format(self), t);
+  return shmt__tensor_contiguous(dense, is_plain ? SHMT_CONTIGUOUS_FORMAT : shmt__tensor_suggest_format(self), t);
 }
 
 /* A line as an image of one row. New reference. */
@@ -296,8 +298,9 @@ static shmt_status average(const char* name, int n, int row, const shmt__pool_sh
     SHMT_TRY(average(name, 2, row, s, image_sizes, image, out));
     return as_line(out);
   }
+  /* What adapts is small beside its input: it is read as it lies, and turned afterwards. */
   const shmt_memory_format format =
-      is_contiguous(n, row) ? SHMT_CONTIGUOUS_FORMAT : shmt__pool_format(self, self->dtype, row, s, n);
+      n == 3 && row == SHMT_LOOP_avg_pool ? SHMT_CONTIGUOUS_FORMAT : shmt__pool_format(self, self->dtype, row, s, n);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
     SHMT_TRY(shmt__pool_image(self, format, &dense));

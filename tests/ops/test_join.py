@@ -66,6 +66,10 @@ def test_cat_promotes_and_skips_empty_vectors() -> None:
     assert st.cat([st.zeros(2), st.ones(2, dtype=st.int64)]).dtype is st.float32
     assert st.cat([st.zeros(2, 3), st.zeros(0)]).shape == (2, 3)
     assert st.cat([st.zeros(0), st.zeros(0)]).shape == (0,)
+    x = st.rand(2, 3, 4, 5).to(memory_format=st.channels_last)
+    for parts in ([st.zeros(0), x, x], [x, st.zeros(0), x]):
+        assert st.cat(parts, 1).is_contiguous()  # as vectors are, in torch too
+        assert st.equal(st.cat(parts, 1), st.cat([x, x], 1))
 
 
 def test_cat_keeps_channels_last() -> None:

@@ -122,6 +122,30 @@ def test_matrices_by_columns() -> None:
         assert out.stride() == strides
 
 
+def test_quantiles_and_copied_matrices_become_contiguous() -> None:
+    x = st.rand(5, 4, 6).permute(2, 0, 1)
+    for f in (st.quantile, st.nanquantile):
+        for q in (0.25, st.tensor([0.25, 0.5])):
+            for dim in (0, 2, -1):
+                for out in _outs(st.float32):
+                    f(x, q, dim, out=out)
+                    assert out.is_contiguous()
+                    assert st.equal(out, f(x, q, dim))
+        with pytest.raises(RuntimeError, match="dtype"):
+            f(x, 0.5, 1, out=st.empty(0, dtype=st.float64))
+    a = st.eye(4).expand(3, 4, 4) * 2 + 0.25
+    for dtype in (st.float32, st.float64):
+        for g in (
+            lambda out: st.cholesky(a, out=out),
+            lambda out: st.cholesky(a, upper=True, out=out),
+            lambda out: st.linalg.tensorinv(a[0].reshape(2, 2, 2, 2).permute(1, 0, 3, 2), out=out),
+            lambda out: st.kron(a[0].T, a[1].T, out=out),
+        ):
+            out = st.empty(0, dtype=dtype)
+            g(out)
+            assert out.is_contiguous()
+
+
 def test_transforms_become_contiguous() -> None:
     x = st.rand(2, 5, 5)
     for f in (st.fft.fft, st.fft.rfft):

@@ -98,9 +98,6 @@ OUT_ROWS_FIRST = frozenset(
     """.split()
 )
 
-#: An empty output comes to lie as our result does, torch's row by row; of some with a cast only.
-OUT_AS_RESULT = frozenset("cholesky linalg_tensorinv nanquantile quantile".split())
-
 #: Both refuse the same call, but look at the output first or at the input first.
 OUT_OTHER_REFUSAL = frozenset(
     """
@@ -125,7 +122,7 @@ OUT_OF_RESULTS = frozenset(
     """.split()
 )
 
-OUT = OUT_ROWS_FIRST | OUT_AS_RESULT | OUT_OTHER_REFUSAL | OUT_CASTS | OUT_OF_RESULTS
+OUT = OUT_ROWS_FIRST | OUT_OTHER_REFUSAL | OUT_CASTS | OUT_OF_RESULTS
 
 #: torch resizes self.
 IN_PLACE = frozenset(("addbmm",))
