@@ -10,6 +10,7 @@
 #include "ops/conv_depthwise.h"
 #include "ops/conv_direct.h"
 #include "ops/conv_laid.h"
+#include "ops/conv_phases.h"
 #include "ops/conv_tiles.h"
 #include "ops/conv_turn.h"
 #include "ops/conv_weigh.h"
@@ -338,11 +339,16 @@ static shmt_status to_images(const shmt__conv* given, shmt_tensor* windows, shmt
     return forward(&back, windows, w, bias, sizes, is_last, out);
   }
   c.given = windows->dtype;
-  SHMT_TRY(shmt__tensor_contiguous(weight, SHMT_CONTIGUOUS_FORMAT, &w));
   SHMT_TRY(empty(sizes, windows->dtype, SHMT_CPU, is_last, &result));
   if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
+  const void* added = b ? shmt__tensor_data(b) : NULL;
   const shmt__planes from = shmt__planes_of(windows), to = shmt__planes_of(result);
-  SHMT_TRY(shmt__conv_to_images(&c, &from, shmt__tensor_data(w), b ? shmt__tensor_data(b) : NULL, &to));
+  if (shmt__conv_has_phases(&c, &from)) {
+    SHMT_TRY(shmt__conv_phases(&c, &from, weight, added, &to));
+  } else {
+    SHMT_TRY(shmt__tensor_contiguous(weight, SHMT_CONTIGUOUS_FORMAT, &w));
+    SHMT_TRY(shmt__conv_to_images(&c, &from, shmt__tensor_data(w), added, &to));
+  }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }

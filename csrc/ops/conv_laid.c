@@ -11,6 +11,7 @@
 #include "iter/threads.h"
 #include "ops/conv_depthwise.h"
 #include "ops/conv_part.h"
+#include "ops/conv_tiles.h"
 #include "ops/names.h"
 #include "storage/allocator.h"
 
@@ -41,6 +42,25 @@ bool shmt__conv_is_laid(const shmt__conv* c) {
          out * channels * (double)volume(s->kernel) >= (are_neighbours ? WORTH_MOVING : WORTH_TURNING) * (in + out);
 }
 
+/* How parts are made. */
+typedef struct way {
+  bool by_tiles, by_channel; /* neither: by pixels */
+  bool reads_images;         /* where they lie */
+  shmt_dtype dtype;          /* of what is laid out */
+} way;
+
+static way way_of(const shmt__conv* c) {
+  const bool by_channel = shmt__conv_has_depthwise_pixels(c), by_tiles = !by_channel && shmt__conv_has_tiles(c);
+  const shmt_dtype dtype = by_tiles ? c->given : c->dtype;
+
+  return (way){by_tiles, by_channel, c->given == dtype && c->channel_step == shmt__dtype_size[dtype], dtype};
+}
+
+bool shmt__conv_has_laid(const shmt__conv* c) {
+  return shmt__conv_has_depthwise_pixels(c) || shmt__conv_has_pixels(c) ||
+         (shmt__conv_has_tiles(c) && !shmt__conv_is_depthwise(c));
+}
+
 /* Images whose parts are at hand together, when those of one take `each` bytes. */
 static int64_t images_at_once(const shmt__conv* c, int64_t n_parts, int64_t each, int64_t most) {
   const int64_t some = n_parts == 1 && each < most ? smaller(most / each, c->n_images) : 1;
@@ -49,7 +69,7 @@ static int64_t images_at_once(const shmt__conv* c, int64_t n_parts, int64_t each
 }
 
 /* n elements whose places are. */
-static shmt__planes in_planes(char* data, shmt_dtype dtype, const int64_t* n) {
+static shmt__planes in_planes(void* data, shmt_dtype dtype, const int64_t* n) {
   const int64_t item = shmt__dtype_size[dtype], row = n[4] * item, plane = n[3] * row, channel = n[2] * plane;
 
   return (shmt__planes){data, dtype, {n[1] * channel, channel, plane, row, item}};
@@ -64,36 +84,46 @@ static shmt__planes outputs_of(const shmt__conv* c, const shmt__conv_part* p, in
 }
 
 /* The outputs of a part of images [first, first + n). */
-static shmt_status run_part(const shmt__conv* c, const shmt__conv_part* p, int64_t first, int64_t n,
+static shmt_status run_part(const shmt__conv* c, const way* w, const shmt__conv_part* p, int64_t first, int64_t n,
                             const shmt__planes* images, const void* weight, const shmt__planes* outputs, char* image,
                             char* output) {
-  const int64_t *in = p->shape.in, *out = p->shape.out;
+  const int64_t *in = p->shape.in, *out = p->shape.out, *kernel = c->shape.kernel;
   const int64_t needed[5] = {n, c->channels, in[0], in[1], in[2]}, made[5] = {n, c->filters, out[0], out[1], out[2]};
   const int64_t from[5] = {first, 0, p->first[0], p->first[1], p->first[2]};
-  const shmt__planes pixels = shmt__planes_of_pixels(image, c->dtype, needed);
-  const shmt__planes results = shmt__planes_of_pixels(output, c->dtype, made);
+  const shmt__planes results = shmt__planes_of_pixels(output, w->dtype, made), written = outputs_of(c, p, first, outputs);
+  shmt__planes pixels = shmt__planes_at(images, from);
   shmt__conv part = *c;
 
-  const shmt__planes read = shmt__planes_at(images, from), written = outputs_of(c, p, first, outputs);
-  if (volume(in) > 0) shmt__planes_copy_shared(&pixels, &read, needed);
+  if (!w->reads_images) {
+    const shmt__planes read = pixels;
+    pixels = shmt__planes_of_pixels(image, w->dtype, needed);
+    if (volume(in) > 0) shmt__planes_copy_shared(&pixels, &read, needed);
+  }
   part.shape = p->shape;
   part.n_images = n;
   part.image_step = pixels.stride[0];
   part.channel_step = pixels.stride[1];
   for (int d = 0; d < 3; d++) part.step[d] = pixels.stride[2 + d];
-  SHMT_TRY((shmt__conv_has_depthwise_pixels(c) ? shmt__conv_depthwise_pixels : shmt__conv_pixels)(&part, image, weight, output));
+  if (w->by_tiles) {
+    const int64_t size[5] = {c->filters, c->channels / c->groups, kernel[0], kernel[1], kernel[2]};
+    const shmt__planes weights = (c->weight_last ? shmt__planes_of_pixels : in_planes)((char*)(uintptr_t)weight, c->given, size);
+    SHMT_TRY(shmt__conv_tiles(&part, pixels.data, &weights, output));
+  } else {
+    SHMT_TRY((w->by_channel ? shmt__conv_depthwise_pixels : shmt__conv_pixels)(&part, pixels.data, weight, output));
+  }
   shmt__planes_copy_shared(&written, &results, made);
   return SHMT_OK;
 }
 
 shmt_status shmt__conv_laid(const shmt__conv* c, const shmt__planes* images, const void* weight,
                             const shmt__planes* outputs) {
-  const int64_t item = shmt__dtype_size[c->dtype];
-  int64_t size[3], needed = c->channels;
+  const way w = way_of(c);
+  const int64_t item = shmt__dtype_size[w.dtype], read = w.reads_images ? 0 : c->channels;
+  int64_t size[3], needed = read;
   shmt_status status = SHMT_OK;
   void* memory = NULL;
 
-  const int64_t n_parts = shmt__conv_split(c, c->channels * item, c->filters * item, PART_BYTES, size);
+  const int64_t n_parts = shmt__conv_split(c, read * item, c->filters * item, PART_BYTES, size);
   for (int d = 0; d < 3; d++) needed *= smaller(shmt__conv_reach(&c->shape, d, size[d]), c->shape.in[d]);
   const int64_t made = c->filters * volume(size), each = (needed + made) * item;
   const int64_t some = images_at_once(c, n_parts, each, PART_BYTES);
@@ -103,7 +133,7 @@ shmt_status shmt__conv_laid(const shmt__conv* c, const shmt__planes* images, con
   for (int64_t i = 0; status == SHMT_OK && i < c->n_images; i += some) {
     for (int64_t p = 0; status == SHMT_OK && p < n_parts; p++) {
       const shmt__conv_part part = shmt__conv_part_at(c, size, p);
-      status = run_part(c, &part, i, smaller(some, c->n_images - i), images, weight, outputs, memory, output);
+      status = run_part(c, &w, &part, i, smaller(some, c->n_images - i), images, weight, outputs, memory, output);
     }
   }
   shmt__dealloc(memory, nbytes);

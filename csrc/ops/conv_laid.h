@@ -7,7 +7,9 @@
 
 /* Does it pay: is what is multiplied much beside what is laid out? */
 bool shmt__conv_is_laid(const shmt__conv* c);
-/* outputs = images * weight + c->bias; both of any strides and of dtype c->given, as the weight. Errors: SHMT_E_NOMEM. */
+/* Is there a kernel? */
+bool shmt__conv_has_laid(const shmt__conv* c);
+/* outputs = images * weight + c->bias where shmt__conv_has_laid; both of any strides and of dtype c->given, as the weight. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_laid(const shmt__conv* c, const shmt__planes* images, const void* weight,
                             const shmt__planes* outputs);
 

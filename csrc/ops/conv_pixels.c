@@ -64,7 +64,7 @@ static void set_even(job* j) {
   int64_t apart = c->step[2] * v->in[2];
 
   for (int d = 0; d < 3; d++)
-    if (v->kernel[d] != 1 || v->stride[d] != 1 || v->padding[d] != 0) return;
+    if (v->kernel[d] != 1 || v->stride[d] != 1 || v->padding[d] != 0 || v->out[d] != v->in[d]) return;
   for (int d = 1; d >= 0; apart *= v->in[d], d--)
     if (v->in[d] != 1 && c->step[d] != apart) return;
   if (c->n_images != 1 && c->image_step != apart) return;
