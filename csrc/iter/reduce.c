@@ -191,6 +191,8 @@ static void reduce_units(void* arg, int64_t begin, int64_t end) {
   for (int64_t unit = begin; unit < end; unit++) {
     shmt__reduce_run run = locate_unit(p, unit);
     run.state = states;
+    run.n_reduce = p->reduce[0].size;
+    if (p->n_reduce == 1 && p->reduced > 0 && p->loop(SHMT_REDUCE_WHOLE, &run)) continue;
     p->loop(SHMT_REDUCE_INIT, &run);
     if (p->reduced > 0) accumulate(p, &run, -1, 0, 0);
     p->loop(SHMT_REDUCE_STORE, &run);

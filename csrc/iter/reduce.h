@@ -26,6 +26,7 @@ typedef enum shmt__reduce_phase {
   SHMT_REDUCE_ACCUMULATE, /* n_keep x n_reduce elements of in into the states */
   SHMT_REDUCE_MERGE,      /* states in `other`, which come after, into the states */
   SHMT_REDUCE_STORE,      /* states to out */
+  SHMT_REDUCE_WHOLE,      /* INIT, ACCUMULATE and STORE at once: returns 0 to be called for these instead */
 } shmt__reduce_phase;
 
 typedef struct shmt__reduce_run {
@@ -47,7 +48,7 @@ static inline uint64_t shmt__all_dims_mask(int n_dims) {
   return n_dims == 64 ? UINT64_MAX : ((uint64_t)1 << n_dims) - 1;
 }
 
-/* Returns the size in the phase SIZE, else 0. */
+/* Returns the size in the phase SIZE, whether it is done in WHOLE, else 0. */
 typedef int64_t (*shmt__reduce_loop)(shmt__reduce_phase phase, const shmt__reduce_run* run);
 
 /* Reduce the dims of mask. outs: one or two tensors of the shape of `in` without those dims, or

@@ -21,12 +21,10 @@
 enum {
   FOLD_LANES = 32,  /* side by side along one result */
   FOLD_FEW = 8,     /* of a short one */
-  FOLD_WIDTH = 128, /* columns that several short rows are folded into */
+  FOLD_LONG = 512,  /* elements of a long one */
+  FOLD_WIDTH = 256, /* columns that several short rows are folded into */
   FOLD_ROWS = 64,   /* elements that one lane takes before it joins the state */
 };
-
-/* Rows from which lanes in registers pay: at once, unless a conversion of every lane follows. */
-#define FOLD_LOW(LANE, STATE) (sizeof(STATE) == sizeof(LANE) ? 1 : 8)
 
 /* Called from several places: one copy keeps the code small. */
 #define SHMT_OUTLINE static __attribute__((noinline))
@@ -45,16 +43,19 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
     return shmt__widened_reduction(SHMT_DT, SHMT_FULL_LOOP(NAME), SHMT_STORED(RESULT), phase, run);      \
   }
 
-#define FOLD(...) SHMT_SHAPE(FOLD)(__VA_ARGS__)
-#define SHMT_FOLD_1(NAME, LANE, FIRST, MAP, COMBINE, STATE, BEGIN, JOIN, MERGE, RESULT, FINISH) \
+#define FOLD(NAME, ...) FOLD_FOUR(NAME, FN(NAME##_both)(FN(NAME##_both)(FN(NAME##_both)(FN(NAME##_both)(a, w), x), y), z), __VA_ARGS__)
+/* FOUR: a lane a and four more, w x y z, to one, where one after the other is not the fastest way. */
+#define FOLD_FOUR(...) SHMT_SHAPE(FOLD)(__VA_ARGS__)
+#define SHMT_FOLD_1(NAME, FOUR, LANE, FIRST, MAP, COMBINE, STATE, BEGIN, JOIN, MERGE, RESULT, FINISH) \
   SHMT_WIDENED_REDUCTION(NAME, RESULT)
-#define SHMT_FOLD_0(NAME, LANE, FIRST, MAP, COMBINE, STATE, BEGIN, JOIN, MERGE, RESULT, FINISH)                             \
+#define SHMT_FOLD_0(NAME, FOUR, LANE, FIRST, MAP, COMBINE, STATE, BEGIN, JOIN, MERGE, RESULT, FINISH)                           \
   static inline LANE FN(NAME##_lane)(T stored, const void* ctx) {                                                           \
     const C x = SHMT_LOAD(stored);                                                                                          \
     (void)ctx;                                                                                                              \
     return MAP;                                                                                                             \
   }                                                                                                                         \
   static inline LANE FN(NAME##_both)(LANE a, LANE b) { return COMBINE; }                                                    \
+  static inline LANE FN(NAME##_four)(LANE a, LANE w, LANE x, LANE y, LANE z) { return FOUR; }                               \
   static inline STATE FN(NAME##_join)(STATE s, LANE a) { return JOIN; }                                                     \
   /* acc[j] of `lanes` lanes, folded with `rows` rows of elements; row, step: bytes from row to row, from lane to lane. */  \
   SHMT_INLINE void FN(NAME##_rows)(LANE * acc, const char* in, int64_t row, int64_t rows, int64_t step, int64_t lanes,      \
@@ -62,6 +63,17 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
     for (int64_t r = 0; r < rows; r++, in += row)                                                                           \
       SHMT_IVDEP for (int64_t j = 0; j < lanes; j++)                                                                        \
         acc[j] = FN(NAME##_both)(acc[j], FN(NAME##_lane)(SHMT_AT(const T, in, step, j), ctx));                              \
+  }                                                                                                                         \
+  /* The same of many rows of elements that lie together: four at a time are read for each lane written. */                 \
+  SHMT_INLINE void FN(NAME##_fours)(LANE * acc, const char* in, int64_t row, int64_t rows, int64_t lanes, const void* ctx) { \
+    for (; rows >= 4; rows -= 4, in += 4 * row) {                                                                           \
+      const T *p0 = (const T*)(const void*)in, *p1 = (const T*)(const void*)(in + row),                                     \
+              *p2 = (const T*)(const void*)(in + 2 * row), *p3 = (const T*)(const void*)(in + 3 * row);                     \
+      SHMT_IVDEP for (int64_t j = 0; j < lanes; j++)                                                                        \
+        acc[j] = FN(NAME##_four)(acc[j], FN(NAME##_lane)(p0[j], ctx), FN(NAME##_lane)(p1[j], ctx),                          \
+                                 FN(NAME##_lane)(p2[j], ctx), FN(NAME##_lane)(p3[j], ctx));                                 \
+    }                                                                                                                       \
+    FN(NAME##_rows)(acc, in, row, rows, sizeof(T), lanes, ctx);                                                             \
   }                                                                                                                         \
   /* All elements in one lane. */                                                                                           \
   SHMT_INLINE LANE FN(NAME##_one)(const char* in, int64_t step, int64_t n, const void* ctx) {                               \
@@ -74,8 +86,15 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
     for (; half >= least; half /= 2)                                                                                        \
       SHMT_IVDEP for (int j = 0; j < half; j++) acc[j] = FN(NAME##_both)(acc[j], acc[j + half]);                            \
   }                                                                                                                         \
-  SHMT_INLINE void FN(NAME##_join_each)(STATE * state, const LANE* acc, int64_t n) {                                        \
+  SHMT_OUTLINE void FN(NAME##_join_each)(STATE * state, const LANE* acc, int64_t n) {                                       \
     SHMT_IVDEP for (int64_t j = 0; j < n; j++) state[j] = FN(NAME##_join)(state[j], acc[j]);                                \
+  }                                                                                                                         \
+  /* FOLD_LANES lanes of `rows` rows, which stay in registers from the first row to the last. */                            \
+  SHMT_OUTLINE void FN(NAME##_block)(LANE * lanes, const char* in, int64_t row, int64_t rows, const void* ctx) {            \
+    LANE acc[FOLD_LANES];                                                                                                   \
+    for (int j = 0; j < FOLD_LANES; j++) acc[j] = FIRST;                                                                    \
+    FN(NAME##_fours)(acc, in, row, rows, FOLD_LANES, ctx);                                                                  \
+    for (int j = 0; j < FOLD_LANES; j++) lanes[j] = acc[j];                                                                 \
   }                                                                                                                         \
   /* n elements of one result that lie together. The lanes' fixed number lets them stay in registers; a short row,          \
    * or the rest of a long one, takes few. */                                                                               \
@@ -108,6 +127,17 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
     } while (n > 0);                                                                                                        \
     return s;                                                                                                               \
   }                                                                                                                         \
+  SHMT_OUTLINE STATE FN(NAME##_long_row)(STATE s, const char* in, int64_t n, const void* ctx) {                             \
+    const int64_t width = FOLD_LANES * (int64_t)sizeof(T);                                                                  \
+    for (int64_t rows; n >= FOLD_LONG; n -= rows * FOLD_LANES, in += rows * width) {                                        \
+      LANE acc[FOLD_LANES];                                                                                                 \
+      rows = n / FOLD_LANES < FOLD_ROWS ? n / FOLD_LANES : FOLD_ROWS;                                                       \
+      FN(NAME##_block)(acc, in, width, rows, ctx);                                                                          \
+      FN(NAME##_halve)(acc, FOLD_LANES / 2, 1);                                                                             \
+      s = FN(NAME##_join)(s, acc[0]);                                                                                       \
+    }                                                                                                                       \
+    return FN(NAME##_row)(s, in, n, ctx);                                                                                   \
+  }                                                                                                                         \
   SHMT_OUTLINE STATE FN(NAME##_strided)(STATE s, const char* in, int64_t step, int64_t n, const void* ctx) {                \
     for (int64_t rows; n > 0; n -= rows, in += rows * step) {                                                               \
       rows = n < FOLD_ROWS ? n : FOLD_ROWS;                                                                                 \
@@ -115,20 +145,9 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
     }                                                                                                                       \
     return s;                                                                                                               \
   }                                                                                                                         \
-  /* Of rows of elements that lie together, four at a time are read for each lane written. */                               \
   SHMT_OUTLINE void FN(NAME##_columns)(LANE * acc, const char* in, int64_t row, int64_t rows, int64_t columns,              \
                                        const void* ctx) {                                                                   \
-    for (; rows >= 4; rows -= 4, in += 4 * row) {                                                                           \
-      const T *p0 = (const T*)(const void*)in, *p1 = (const T*)(const void*)(in + row),                                     \
-              *p2 = (const T*)(const void*)(in + 2 * row), *p3 = (const T*)(const void*)(in + 3 * row);                     \
-      SHMT_IVDEP for (int64_t j = 0; j < columns; j++) {                                                                    \
-        const LANE a = FN(NAME##_both)(acc[j], FN(NAME##_lane)(p0[j], ctx));                                                \
-        const LANE b = FN(NAME##_both)(a, FN(NAME##_lane)(p1[j], ctx));                                                     \
-        const LANE c = FN(NAME##_both)(b, FN(NAME##_lane)(p2[j], ctx));                                                     \
-        acc[j] = FN(NAME##_both)(c, FN(NAME##_lane)(p3[j], ctx));                                                           \
-      }                                                                                                                     \
-    }                                                                                                                       \
-    FN(NAME##_rows)(acc, in, row, rows, sizeof(T), columns, ctx);                                                           \
+    FN(NAME##_fours)(acc, in, row, rows, columns, ctx);                                                                     \
   }                                                                                                                         \
   /* Neighbouring results whose elements lie together. When whole rows follow each other without a gap, several rows are    \
    * folded as one wider row: a few results still fill the lanes. */                                                        \
@@ -136,33 +155,21 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
     LANE acc[SHMT_REDUCE_TILE];                                                                                             \
     const int64_t n = run->n_keep;                                                                                          \
     const char* in = run->in;                                                                                               \
-    int64_t group = run->reduce_stride == n * (int64_t)sizeof(T) ? FOLD_WIDTH / n : 1;                                      \
-    for (int64_t left = run->n_reduce; left > 0;) {                                                                         \
-      if (group < 1 || left < group) group = 1;                                                                             \
-      const int64_t rows = left / group < FOLD_ROWS ? left / group : FOLD_ROWS;                                             \
+    int64_t group = 1;                                                                                                      \
+    while (run->reduce_stride == n * (int64_t)sizeof(T) && 2 * group * n <= FOLD_WIDTH) group *= 2;                         \
+    for (int64_t rows, left = run->n_reduce; left > 0; left -= rows * group) {                                              \
+      while (group > left) group /= 2;                                                                                      \
+      rows = left / group < FOLD_ROWS ? left / group : FOLD_ROWS;                                                           \
       for (int64_t j = 0; j < n * group; j++) acc[j] = FIRST;                                                               \
       FN(NAME##_columns)(acc, in, run->reduce_stride * group, rows, n * group, run->ctx);                                   \
-      for (int64_t g = 0; g < group; g++) FN(NAME##_join_each)(state, acc + g * n, n);                                      \
+      int64_t parts = group;                                                                                                \
+      for (int64_t taken = 2 * rows; parts > 1 && taken <= FOLD_ROWS; taken *= 2) {                                         \
+        const int64_t half = (parts /= 2) * n;                                                                              \
+        SHMT_IVDEP for (int64_t j = 0; j < half; j++) acc[j] = FN(NAME##_both)(acc[j], acc[j + half]);                      \
+      }                                                                                                                     \
+      for (int64_t g = 0; g < parts; g++) FN(NAME##_join_each)(state, acc + g * n, n);                                      \
       in += rows * group * run->reduce_stride;                                                                              \
-      left -= rows * group;                                                                                                 \
     }                                                                                                                       \
-  }                                                                                                                         \
-  /* The same for a few rows: lanes stay in registers from the first row to the last. */                                    \
-  SHMT_OUTLINE void FN(NAME##_low)(const shmt__reduce_run* run, STATE* state) {                                             \
-    const int64_t row = run->reduce_stride, rows = run->n_reduce, size = sizeof(T);                                         \
-    const void* ctx = run->ctx;                                                                                             \
-    int64_t k = 0;                                                                                                          \
-    for (; k + FOLD_LANES <= run->n_keep; k += FOLD_LANES) {                                                                \
-      LANE acc[FOLD_LANES];                                                                                                 \
-      for (int j = 0; j < FOLD_LANES; j++) acc[j] = FIRST;                                                                  \
-      FN(NAME##_rows)(acc, run->in + k * size, row, rows, size, FOLD_LANES, ctx);                                           \
-      FN(NAME##_join_each)(state + k, acc, FOLD_LANES);                                                                     \
-    }                                                                                                                       \
-    if (k == run->n_keep) return;                                                                                           \
-    shmt__reduce_run rest = *run;                                                                                           \
-    rest.in += k * size;                                                                                                    \
-    rest.n_keep -= k;                                                                                                       \
-    FN(NAME##_wide)(&rest, state + k);                                                                                      \
   }                                                                                                                         \
   /* Results of a few elements each, that lie together: side by side, not one after the other. */                           \
   SHMT_OUTLINE void FN(NAME##_short)(const shmt__reduce_run* run, STATE* state) {                                           \
@@ -174,17 +181,15 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
   static void FN(NAME##_accumulate)(const shmt__reduce_run* run, STATE* state) {                                            \
     const int64_t size = sizeof(T), keep = run->keep_stride, step = run->reduce_stride, n = run->n_reduce;                  \
     if (keep == size && step != size) {                                                                                     \
-      if (n <= FOLD_ROWS && run->n_keep >= FOLD_LANES && n >= FOLD_LOW(LANE, STATE))                                        \
-        FN(NAME##_low)(run, state);                                                                                         \
-      else                                                                                                                  \
-        FN(NAME##_wide)(run, state);                                                                                        \
-    } else if (step == size && n < FOLD_FEW && run->n_keep >= FOLD_FEW) {                                                   \
+      FN(NAME##_wide)(run, state);                                                                                          \
+    } else if (step == size && n < 2 * FOLD_FEW && run->n_keep >= FOLD_FEW) {                                               \
       FN(NAME##_short)(run, state);                                                                                         \
     } else {                                                                                                                \
       const char* in = run->in;                                                                                             \
       for (int64_t j = 0; j < run->n_keep; j++, in += keep)                                                                 \
-        state[j] = step == size ? FN(NAME##_row)(state[j], in, n, run->ctx)                                                 \
-                                : FN(NAME##_strided)(state[j], in, step, n, run->ctx);                                      \
+        state[j] = step != size    ? FN(NAME##_strided)(state[j], in, step, n, run->ctx)                                    \
+                   : n < FOLD_LONG ? FN(NAME##_row)(state[j], in, n, run->ctx)                                              \
+                                   : FN(NAME##_long_row)(state[j], in, n, run->ctx);                                        \
     }                                                                                                                       \
   }                                                                                                                         \
   SHMT_OUTLINE void FN(NAME##_store)(const shmt__reduce_run* given, const STATE* state) {                                   \
@@ -203,8 +208,28 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
       SHMT_AT(RESULT, own.out[0], own.out_stride[0], j) = FINISH;                                                           \
     }                                                                                                                       \
   }                                                                                                                         \
+  /* Results side by side of a few rows need no states in memory. The last block overlaps the one before. */                \
+  SHMT_OUTLINE bool FN(NAME##_whole)(const shmt__reduce_run* given) {                                                       \
+    const shmt__reduce_run own = *given, *const run = &own; /* which no store to out changes */                             \
+    const int64_t size = sizeof(T), last = own.n_keep - FOLD_LANES;                                                         \
+    if (own.keep_stride != size || own.reduce_stride == size || own.out_stride[0] != (int64_t)sizeof(RESULT) ||             \
+        own.n_reduce > FOLD_ROWS || last < 0)                                                                               \
+      return false;                                                                                                         \
+    (void)run;                                                                                                              \
+    for (int64_t k = 0;; k = k + FOLD_LANES < last ? k + FOLD_LANES : last) {                                               \
+      LANE acc[FOLD_LANES];                                                                                                 \
+      RESULT* const out = (RESULT*)(void*)own.out[0] + k;                                                                   \
+      FN(NAME##_block)(acc, own.in + k * size, own.reduce_stride, own.n_reduce, own.ctx);                                   \
+      SHMT_IVDEP for (int j = 0; j < FOLD_LANES; j++) {                                                                     \
+        const STATE s = FN(NAME##_join)(BEGIN, acc[j]);                                                                     \
+        out[j] = FINISH;                                                                                                    \
+      }                                                                                                                     \
+      if (k == last) return true;                                                                                           \
+    }                                                                                                                       \
+  }                                                                                                                         \
   int64_t SHMT_LOOP(NAME)(shmt__reduce_phase phase, const shmt__reduce_run* run) {                                          \
     if (phase == SHMT_REDUCE_SIZE) return sizeof(STATE);                                                                    \
+    if (phase == SHMT_REDUCE_WHOLE) return FN(NAME##_whole)(run);                                                           \
     STATE* state = (STATE*)(void*)run->state;                                                                               \
     switch (phase) {                                                                                                        \
       case SHMT_REDUCE_INIT:                                                                                                \

@@ -124,6 +124,7 @@ static void FN(var_accumulate)(const shmt__reduce_run* run, shmt__var_state* sta
 }
 int64_t SHMT_LOOP(var)(shmt__reduce_phase phase, const shmt__reduce_run* run) {
   if (phase == SHMT_REDUCE_SIZE) return sizeof(shmt__var_state);
+  if (phase == SHMT_REDUCE_WHOLE) return 0;
   shmt__var_state* state = (shmt__var_state*)(void*)run->state;
   if (phase == SHMT_REDUCE_ACCUMULATE) {
     FN(var_accumulate)(run, state);

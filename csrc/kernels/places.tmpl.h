@@ -42,30 +42,53 @@ static int64_t FN(find)(const T* x, int64_t n, C best) {
   static void FN(NAME##_offer)(FN(NAME##_state) * s, C value, int64_t index) {                                                \
     if (s->index < 0 || FN(NAME##_beats)(value, s->value)) *s = (FN(NAME##_state)){value, index};                             \
   }                                                                                                                           \
-  /* Results side by side, their elements keep_stride apart. */                                                               \
+  /* Elements out of order: of equal ones the first is kept. */                                                               \
+  static void FN(NAME##_offer_any)(FN(NAME##_state) * s, C value, int64_t index) {                                            \
+    if (s->index > index && !FN(NAME##_beats)(s->value, value))                                                               \
+      *s = (FN(NAME##_state)){value, index};                                                                                  \
+    else                                                                                                                      \
+      FN(NAME##_offer)(s, value, index);                                                                                      \
+  }                                                                                                                           \
+  /* Results side by side, their elements keep_stride apart; `group` rows, which have no gaps then, are taken for one. */     \
   static inline __attribute__((always_inline)) void FN(NAME##_abreast)(                                                       \
-      const shmt__reduce_run* run, FN(NAME##_state) * state, int64_t keep_stride) {                                           \
+      const shmt__reduce_run* run, FN(NAME##_state) * state, int64_t keep_stride, int64_t group) {                            \
     C best[SHMT_REDUCE_TILE];                                                                                                 \
     int32_t at[SHMT_REDUCE_TILE];                                                                                             \
-    for (int64_t r0 = 0; r0 < run->n_reduce; r0 += 1 << 20) {                                                                 \
-      const char* in = run->in + r0 * run->reduce_stride;                                                                     \
-      const int32_t rows = (int32_t)(run->n_reduce - r0 < 1 << 20 ? run->n_reduce - r0 : 1 << 20);                            \
-      for (int64_t j = 0; j < run->n_keep; j++) {                                                                             \
+    const int64_t columns = run->n_keep * group, step = run->reduce_stride * group, n = run->n_reduce / group;                \
+    for (int64_t r0 = 0; r0 < n; r0 += 1 << 20) {                                                                             \
+      const char* in = run->in + r0 * step;                                                                                   \
+      const int32_t rows = (int32_t)(n - r0 < 1 << 20 ? n - r0 : 1 << 20);                                                    \
+      for (int64_t j = 0; j < columns; j++) {                                                                                 \
         best[j] = SHMT_X(in + j * keep_stride);                                                                               \
         at[j] = 0;                                                                                                            \
       }                                                                                                                       \
       for (int32_t r = 1; r < rows; r++) {                                                                                    \
-        const char* x = in + r * run->reduce_stride;                                                                          \
-        for (int64_t j = 0; j < run->n_keep; j++) {                                                                           \
+        const char* x = in + r * step;                                                                                        \
+        for (int64_t j = 0; j < columns; j++) {                                                                               \
           const C v = SHMT_X(x + j * keep_stride), b = best[j];                                                               \
           const bool wins = ((v BETTER b) | IS_NAN(v)) & !IS_NAN(b);                                                          \
           best[j] = wins ? v : b;                                                                                             \
           at[j] = wins ? r : at[j];                                                                                           \
         }                                                                                                                     \
       }                                                                                                                       \
-      for (int64_t j = 0; j < run->n_keep; j++)                                                                               \
-        FN(NAME##_offer)(&state[j], best[j], run->index + (r0 + at[j]) * run->index_stride);                                  \
+      for (int64_t k = 0; group == 1 && k < columns; k++)                                                                     \
+        FN(NAME##_offer)(&state[k], best[k], run->index + (r0 + at[k]) * run->index_stride);                                  \
+      for (int64_t g = 0, j = 0; group > 1 && g < group; g++)                                                                 \
+        for (int64_t k = 0; k < run->n_keep; k++, j++)                                                                        \
+          FN(NAME##_offer_any)(&state[k], best[j], run->index + ((r0 + at[j]) * group + g) * run->index_stride);              \
     }                                                                                                                         \
+  }                                                                                                                           \
+  static void FN(NAME##_columns)(const shmt__reduce_run* run, FN(NAME##_state) * state) {                                     \
+    shmt__reduce_run rest = *run;                                                                                             \
+    const int64_t size = sizeof(T), most = FOLD_WIDTH / run->n_keep, worth = run->n_reduce / FOLD_ROWS;                       \
+    const int64_t group = run->reduce_stride != run->n_keep * size ? 1 : most < worth ? most : worth;                         \
+    if (group > 1) {                                                                                                          \
+      FN(NAME##_abreast)(run, state, size, group);                                                                            \
+      rest.n_reduce %= group;                                                                                                 \
+      rest.in += (run->n_reduce - rest.n_reduce) * rest.reduce_stride;                                                        \
+      rest.index += (run->n_reduce - rest.n_reduce) * rest.index_stride;                                                      \
+    }                                                                                                                         \
+    FN(NAME##_abreast)(&rest, state, size, 1);                                                                                \
   }                                                                                                                           \
   /* Results one after the other, each of elements that lie together: the best of a stretch, then its place there. Short      \
    * rows' bests are looked for several at once. */                                                                           \
@@ -90,14 +113,15 @@ static int64_t FN(find)(const T* x, int64_t n, C best) {
   }                                                                                                                           \
   int64_t SHMT_LOOP(NAME)(shmt__reduce_phase phase, const shmt__reduce_run* run) {                                            \
     if (phase == SHMT_REDUCE_SIZE) return sizeof(FN(NAME##_state));                                                           \
+    if (phase == SHMT_REDUCE_WHOLE) return 0;                                                                                 \
     FN(NAME##_state)* state = (FN(NAME##_state)*)(void*)run->state;                                                           \
     if (phase == SHMT_REDUCE_ACCUMULATE) {                                                                                    \
       if (run->keep_stride == (int64_t)sizeof(T) && run->reduce_stride != (int64_t)sizeof(T)) {                               \
-        FN(NAME##_abreast)(run, state, sizeof(T));                                                                            \
+        FN(NAME##_columns)(run, state);                                                                                       \
         return 0;                                                                                                             \
       }                                                                                                                       \
       if (run->n_reduce < 2 * FOLD_FEW) {                                                                                     \
-        FN(NAME##_abreast)(run, state, run->keep_stride);                                                                     \
+        FN(NAME##_abreast)(run, state, run->keep_stride, 1);                                                                  \
         return 0;                                                                                                             \
       }                                                                                                                       \
       if (run->reduce_stride == (int64_t)sizeof(T)) {                                                                         \

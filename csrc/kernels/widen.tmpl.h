@@ -131,6 +131,7 @@ int64_t SHMT_LOOP(widened_reduction)(shmt__reduce_loop full, shmt__stored stored
     (is_dense ? FN(accumulate_rows) : FN(accumulate_lines))(full, run, block);
     return 0;
   }
+  if (phase == SHMT_REDUCE_WHOLE) return 0;
   if (phase != SHMT_REDUCE_STORE || (stored == SHMT_STORED_AS_IS && !run->out[1])) return full(phase, run);
   shmt__reduce_run made = *run;
   for (int k = 0; k < 2; k++)

@@ -49,7 +49,6 @@ static shmt_status without_dims(shmt_tensor* self, uint64_t mask, bool keepdim, 
 static shmt_status take_singles(const shmt__reduction* r, shmt_tensor* self, shmt_tensor* const* targets, int n_outs,
                                 bool* done) {
   SHMT_AUTO(shmt_tensor) single = NULL;
-  SHMT_AUTO(shmt_tensor) size = NULL;
   const bool is_norm = r->row == SHMT_LOOP_norm_1 || r->row == SHMT_LOOP_norm_2 || r->row == SHMT_LOOP_norm_inf ||
                        r->row == SHMT_LOOP_norm_neg_inf;
   const bool is_place = r->row == SHMT_LOOP_argmax || r->row == SHMT_LOOP_argmin;
@@ -61,8 +60,8 @@ static shmt_status take_singles(const shmt__reduction* r, shmt_tensor* self, shm
   if (is_place) SHMT_TRY(shmt__tensor_fill(targets[n_outs - 1], shmt__scalar_int(0)));
   if (is_place && n_outs == 1) return SHMT_OK;
   SHMT_TRY(without_dims(self, r->mask, r->keepdim, &single));
-  if (is_norm) SHMT_TRY(shmt_op_abs(single, &size));
-  SHMT_TRY(shmt__tensor_copy(targets[0], size ? size : single));
+  if (is_norm) return shmt_op_abs_out(single, targets[0]);
+  SHMT_TRY(shmt__tensor_copy(targets[0], single));
   /* A sum begins with 0: that of -0.0 is 0.0. */
   if (!is_sum || is_whole(targets[0]->dtype)) return SHMT_OK;
   return shmt_op_add__Scalar(targets[0], shmt__scalar_int(0), shmt__scalar_int(1));
