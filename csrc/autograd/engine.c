@@ -34,10 +34,14 @@ typedef struct task {
   uint32_t n_heap;
   uint32_t n_inner; /* slots of nodes that are no leaves */
   uint32_t n_table, cap_table;
+  uint64_t number; /* 0: nobody has asked for it yet */
   slot inline_slots[INLINE_SLOTS];
   uint32_t inline_heap[INLINE_SLOTS];
   uint32_t inline_table[INLINE_TABLE];
 } task;
+
+/* The run in progress on this thread; hooks may start others inside it. */
+static _Thread_local task* in_progress;
 
 static void task_init(task* t, const shmt__backward* b) {
   t->b = b;
@@ -45,6 +49,7 @@ static void task_init(task* t, const shmt__backward* b) {
   t->hot = NULL;
   t->hot_grad = NULL;
   t->leaf_order = (uint64_t)1 << 62;
+  t->number = 0;
   t->slots = t->inline_slots;
   t->heap = t->inline_heap;
   t->table = t->inline_table;
@@ -442,13 +447,38 @@ static shmt_status deliver_roots(task* t) {
   return SHMT_OK;
 }
 
+uint64_t shmt__engine_run_number(void) {
+  static _Atomic uint64_t last;
+
+  if (!in_progress) return 0;
+  /* relaxed: only that no two runs get the same number matters. */
+  if (!in_progress->number) in_progress->number = 1 + atomic_fetch_add_explicit(&last, 1, memory_order_relaxed);
+  return in_progress->number;
+}
+
+shmt_status shmt__engine_reaches(const void* const* nodes, uint32_t n, bool* reached) {
+  const task* t = in_progress;
+
+  SHMT_REQUIRE(t, SHMT_E_RUNTIME, "no backward is in progress on this thread");
+  SHMT_TRY(shmt__scan_reached(t->b, nodes, n, reached));
+  for (uint32_t i = 0; t->scan && i < n; i++) {
+    bool execute;
+    uint32_t first;
+    reached[i] = reached[i] && shmt__scan_find(t->scan, nodes[i], &execute, &first);
+  }
+  return SHMT_OK;
+}
+
 shmt_status shmt__engine_run(const shmt__backward* b) {
   SHMT_GRAD_MODE(b->create_graph);
   task t;
+  task* const outer = in_progress;
   task_init(&t, b);
+  in_progress = &t;
   shmt_status status = b->inputs ? shmt__scan_create(b, &t.scan) : SHMT_OK;
   if (status == SHMT_OK) status = deliver_roots(&t);
   if (status == SHMT_OK) status = run(&t);
+  in_progress = outer;
   task_fini(&t);
   return status;
 }

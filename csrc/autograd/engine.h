@@ -47,6 +47,14 @@ typedef struct shmt__backward_args {
 } shmt__backward_args;
 shmt_status shmt__backward_run(const shmt__backward_args* a);
 
+/* --- the run in progress on this thread ---------------------------------------------- */
+
+/* A number above zero that no other run has; 0: none is in progress. */
+uint64_t shmt__engine_run_number(void);
+/* reached[i]: the run in progress comes by the node at nodes[i], which is only compared: it need not
+ * be alive. Errors: SHMT_E_NOMEM; SHMT_E_RUNTIME without a run. */
+shmt_status shmt__engine_reaches(const void* const* nodes, uint32_t n, bool* reached);
+
 /* --- what leads to the inputs (scan.c) ---------------------------------------------- */
 
 typedef struct shmt__scan shmt__scan;
@@ -58,6 +66,10 @@ void shmt__scan_free(shmt__scan* s);
 bool shmt__scan_find(const shmt__scan* s, const shmt_node* n, bool* execute, uint32_t* first);
 /* The next input at the same node, or SHMT_SCAN_NONE. */
 uint32_t shmt__scan_next(const shmt__scan* s, uint32_t input);
+
+/* reached[i]: the roots of b lead to a node at nodes[i], or it is one. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__scan_reached(const shmt__backward* b, const void* const* nodes, uint32_t n,
+                               bool* reached);
 
 /* --- gradients (fit.c) --------------------------------------------------------------- */
 

@@ -152,6 +152,22 @@ shmt_status shmt__scan_create(const shmt__backward* b, shmt__scan** out) {
   return SHMT_OK;
 }
 
+shmt_status shmt__scan_reached(const shmt__backward* b, const void* const* nodes, uint32_t n,
+                               bool* reached) {
+  shmt__scan leading = {0}, seen = {0}; /* leading stays empty: nothing is marked as an input */
+  stack st = {0};
+  shmt_status status = grow(&leading);
+  if (status == SHMT_OK) status = grow(&seen);
+  for (uint32_t i = 0; i < b->n_roots && status == SHMT_OK; i++)
+    status = walk(&leading, &seen, &st, b->roots[i].node, 0);
+  for (uint32_t i = 0; i < n && status == SHMT_OK; i++)
+    reached[i] = place(seen.table, seen.cap, nodes[i])->node != NULL;
+  free(st.frames);
+  free(seen.table);
+  free(leading.table);
+  return status;
+}
+
 void shmt__scan_free(shmt__scan* s) {
   if (!s) return;
   free(s->table);

@@ -141,10 +141,12 @@ _CASTS = "bfloat16 bool byte cdouble cfloat chalf char cpu double float half int
 
 # What the package's own modules use, which check their arguments themselves.
 _PRIVATE = (
-    "Node _FunctionBase _HookHandle _Parcel _Ring _call_operator _change_keys"
+    "Node _FunctionBase _HookHandle _Parcel _Ring _backward_number _backward_reaches"
+    " _call_operator _change_keys"
     " _change_overrides_off _dispatch_keys _dispatch_mode_depth _dumps_message _find_operator"
     " _function_apply _get_anomaly _has_override _increment_version _legacy_new"
-    " _library_define _library_impl _named_result _new_ring _open_ring _operator_arguments"
+    " _library_define _library_impl _named_result _new_ring _node_address _open_ring"
+    " _operator_arguments"
     " _operator_has_kernel _operator_names _operator_overloads _pack_shared_storage"
     " _pack_shared_tensor _pop_dispatch_mode _pop_saved_tensors_hooks _push_dispatch_mode"
     " _push_saved_tensors_hooks _rebuild_message _rebuild_shared_storage _rebuild_shared_tensor"

@@ -2,6 +2,7 @@
  * mode's stack. */
 #include "python/graph.h"
 
+#include "autograd/engine.h"
 #include "autograd/saved_hooks.h"
 #include "base/promote.h"
 #include "python/autograd_props.h"
@@ -162,9 +163,12 @@ static int replace_all(PyObject* fn, PyObject* result, shmt_tensor** values, uin
   return 0;
 }
 
+/* A hook after accumulation changes nothing by what it returns; the tensor that an in-place method
+ * returns is fine, since a lambda has no other way. */
 static int returned_nothing(PyObject* result) {
-  if (result == Py_None) return 0;
-  PyErr_SetString(PyExc_RuntimeError, "Tensor post accumulate grad hooks should return None.");
+  if (result == Py_None || shmt__py_is_tensor(result)) return 0;
+  PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'",
+               Py_TYPE(result)->tp_name);
   return -1;
 }
 
@@ -426,7 +430,44 @@ static PyObject* get_anomaly(PyObject* module, PyObject* unused) {
                        shmt__anomaly_check_nan ? Py_True : Py_False);
 }
 
+static PyObject* run_number(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  return PyLong_FromUnsignedLongLong(shmt__engine_run_number());
+}
+
+static PyObject* node_address(PyObject* module, PyObject* o) {
+  (void)module;
+  if (PyObject_TypeCheck(o, shmt__py_node_type)) return PyLong_FromVoidPtr(((shmt__py_node*)o)->n);
+  PyErr_Format(PyExc_TypeError, "expected Node, not %s", Py_TYPE(o)->tp_name);
+  return NULL;
+}
+
+static PyObject* nodes_reached(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  PyObject* list = NULL;
+  (void)module;
+  const void** nodes = PyMem_Calloc((size_t)n + 1, sizeof *nodes);
+  bool* reached = PyMem_Calloc((size_t)n + 1, sizeof *reached);
+  if (nodes && reached) {
+    for (Py_ssize_t i = 0; i < n; i++) nodes[i] = PyLong_AsVoidPtr(args[i]);
+    if (!PyErr_Occurred()) {
+      shmt_status s = shmt__engine_reaches(nodes, (uint32_t)n, reached);
+      list = s == SHMT_OK ? PyList_New(n) : shmt__py_raise(s);
+    }
+    for (Py_ssize_t i = 0; list && i < n; i++) PyList_SET_ITEM(list, i, PyBool_FromLong(reached[i]));
+  } else {
+    PyErr_NoMemory();
+  }
+  PyMem_Free(nodes);
+  PyMem_Free(reached);
+  return list;
+}
+
 PyMethodDef shmt__py_hook_functions[] = {
+    {"_backward_number", run_number, METH_NOARGS,
+     "What this thread's run of the engine has and no other; 0 outside of one."},
+    {"_backward_reaches", (PyCFunction)(void (*)(void))nodes_reached, METH_FASTCALL,
+     "For each address of a node, whether this thread's run of the engine comes by it."},
+    {"_node_address", node_address, METH_O, "Where a node lies, for _backward_reaches."},
     {"_push_saved_tensors_hooks", (PyCFunction)(void (*)(void))push_saved_hooks, METH_FASTCALL,
      "Pack what nodes save with these functions, on this thread."},
     {"_pop_saved_tensors_hooks", pop_saved_hooks, METH_NOARGS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -129,6 +130,17 @@ class _MultiHandle:
         self.remove()
 
 
+_RUNS_KEPT = 64  # more than threads that run the engine at the same time
+
+
+class _GradsOfRun:
+    """What one run of the engine has brought to the tensors of a multi-grad hook."""
+
+    def __init__(self, grads: list[Any], missing: int) -> None:
+        self.grads = grads
+        self.missing = missing
+
+
 def register_multi_grad_hook(
     tensors: Sequence[Any], fn: Callable[..., None], *, mode: str = "all"
 ) -> _MultiHandle:
@@ -136,8 +148,8 @@ def register_multi_grad_hook(
 
     Args:
         tensors: Require grad.
-        fn: With mode ``"all"`` gets the sequence of gradients once all are known; with
-            ``"any"`` the first one that is.
+        fn: In each run of the engine, with mode ``"all"`` gets the sequence of gradients once all
+            that this run brings are known, None for the others; with ``"any"`` the first one.
         mode: ``"all"`` or ``"any"``.
 
     Returns:
@@ -145,30 +157,42 @@ def register_multi_grad_hook(
 
     Raises:
         ValueError: *mode* is another word.
+        AssertionError: A tensor does not require grad.
 
     Source:
         torch.autograd.graph.register_multi_grad_hook.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    assert all(t.requires_grad for t in tensors), "Expected gradient function to be set"
+    nodes = [_C._node_address(get_gradient_edge(t).node) for t in tensors]
     lock = threading.Lock()
-    grads: list[Any] = [None] * len(tensors)
-    seen = [0]
+    runs: dict[int, _GradsOfRun] = {}  # several threads may run the engine at once
+    # A node keeps its hook, so a hook that is gone says that the node is gone or no longer waited
+    # for. To keep the nodes here would be a cycle that nothing collects.
+    hooks: list[weakref.ref[Any]] = []
 
     def hook_for(index: int) -> Callable[[Any], None]:
         def hook(grad: Any) -> None:
+            number = _C._backward_number()
             with lock:
-                seen[0] += 1
-                count = seen[0]
-                grads[index] = grad
-                if count == len(tensors):
-                    seen[0] = 0
-            if mode == "any" and count == 1:
+                run = runs.get(number)
+                first = run is None
+                if run is None:
+                    waited_for = [a for a, h in zip(nodes, hooks, strict=True) if h() is not None]
+                    run = _GradsOfRun([None] * len(nodes), sum(_C._backward_reaches(*waited_for)))
+                    runs[number] = run
+                    for old in list(runs)[:-_RUNS_KEPT]:  # they ended long ago
+                        del runs[old]
+                run.grads[index] = grad
+                run.missing -= 1
+                last = run.missing == 0
+            if mode == "any" and first:
                 fn(grad)
-            elif mode == "all" and count == len(tensors):
-                done, grads[:] = list(grads), [None] * len(tensors)
-                fn(done)
+            elif mode == "all" and last:
+                fn(run.grads)
 
+        hooks.append(weakref.ref(hook))
         return hook
 
     return _MultiHandle([t.register_hook(hook_for(i)) for i, t in enumerate(tensors)])

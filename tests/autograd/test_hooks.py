@@ -156,10 +156,18 @@ def test_post_accumulate_hook_sees_grad() -> None:
     assert seen == [(True, [2, 2])]
 
 
-def test_post_accumulate_hook_must_return_nothing() -> None:
+def test_post_accumulate_hook_may_return_what_it_changed_in_place() -> None:
     x = leaf(1.0)
-    x.register_post_accumulate_grad_hook(lambda t: t.grad)
-    with pytest.raises(RuntimeError, match="should return None"):
+    with x.register_post_accumulate_grad_hook(lambda t: t.data.add_(t.grad, alpha=-0.5)):
+        (x * 2).sum().backward()
+    assert x.tolist() == [0.0]
+    assert x.grad.tolist() == [2.0]
+
+
+def test_post_accumulate_hook_must_return_nothing_else() -> None:
+    x = leaf(1.0)
+    x.register_post_accumulate_grad_hook(lambda t: 3)
+    with pytest.raises(TypeError, match="hook returned 'int'"):
         (x * 2).sum().backward()
 
 
@@ -190,6 +198,78 @@ def test_multi_grad_hook_runs_once_with_all() -> None:
     with register_multi_grad_hook([x, w], lambda gs: seen.append([g.tolist() for g in gs])):
         (x * w).sum().backward()
     assert seen == [[[3, 4], [1, 2]]]
+
+
+def test_multi_grad_hook_waits_for_what_the_run_brings() -> None:
+    a, b, unused = leaf(1, 2), leaf(3, 4), leaf(5, 6)
+    product = a * b
+    seen = []
+
+    def note(gs: list) -> None:
+        seen.append([g is not None for g in gs])
+
+    register_multi_grad_hook([a, b, unused, product], note)
+    product.sum().backward(retain_graph=True)
+    product.sum().backward(inputs=(a,), retain_graph=True)
+    st.autograd.grad(product.sum(), product, retain_graph=True)
+    (b * 2).sum().backward()
+    assert seen == [
+        [True, True, False, True],
+        [True, False, False, True],
+        [False, False, False, True],
+        [False, True, False, False],
+    ]
+
+
+def test_multi_grad_hook_after_a_run_that_failed() -> None:
+    a, b = leaf(1, 2), leaf(3, 4)
+    seen = []
+    failing = b.register_hook(lambda g: 1 / 0)
+    register_multi_grad_hook([a, b], lambda gs: seen.append(len(gs)))
+    with failing, pytest.raises(ZeroDivisionError):
+        (a * b).sum().backward()
+    assert seen == []
+    (a * b).sum().backward()
+    assert seen == [2]
+
+
+@pytest.mark.parametrize("mode", ["all", "any"])
+def test_multi_grad_hook_in_every_run_and_inside_another(mode: str) -> None:
+    a, b, unused = leaf(1, 2), leaf(3, 4), leaf(5, 6)
+    calls = []
+
+    def again(_: object) -> None:
+        calls.append(len(calls))
+        if len(calls) == 1:
+            with st.enable_grad():
+                (a * b).sum().backward()
+
+    handle = register_multi_grad_hook([a, b, unused], again, mode=mode)
+    (a * b).sum().backward()
+    assert calls == [0, 1]
+    (a * b).sum().backward()
+    assert calls == [0, 1, 2]
+    handle.remove()
+    (a * b).sum().backward()
+    assert calls == [0, 1, 2]
+
+
+def test_multi_grad_hook_keeps_no_graph_alive() -> None:
+    class Witness:
+        pass
+
+    witness = Witness()
+    gone = weakref.ref(witness)
+    middle = leaf(1, 2) * 2
+    register_multi_grad_hook([middle, middle * 3], lambda gs, keep=witness: None)
+    del middle, witness
+    gc.collect()
+    assert gone() is None
+
+
+def test_multi_grad_hook_wants_tensors_that_require_grad() -> None:
+    with pytest.raises(AssertionError, match="Expected gradient function to be set"):
+        register_multi_grad_hook([st.ones(2)], print)
 
 
 def test_saved_tensor_hooks_pack_and_unpack() -> None:
