@@ -154,6 +154,15 @@ static bool stays_apart(const shmt_tensor* big, const shmt_tensor* small) {
 
 static shmt_status matmul_batched(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out);
 
+/* A product that nobody else has, in its final shape: unmarked as a view, so that it can be changed in place at no
+ * more cost than any other result. */
+static shmt_status in_shape(shmt_tensor* product, shmt_ints sizes, shmt_tensor** out) {
+  int64_t strides[SHMT_MAX_DIMS];
+
+  if (!shmt__view_strides(product, sizes, strides)) return shmt_op_reshape(product, sizes, out);
+  return shmt_op__unsafe_view(product, sizes, out);
+}
+
 /* Both with dimensions; the last one of a meets the last but one of b (or the only one). */
 static shmt_status matmul_folded(shmt_tensor* big, shmt_tensor* small, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) folded = NULL;
@@ -170,11 +179,11 @@ static shmt_status matmul_folded(shmt_tensor* big, shmt_tensor* small, shmt_tens
   SHMT_TRY(shmt_op_reshape(big, SHMT_INTS(rows, big->sizes[n - 1]), &folded));
   if (small->n_dims == 1) {
     SHMT_TRY(shmt_op_mv(folded, small, &product));
-    return shmt_op_reshape(product, (shmt_ints){sizes, n - 1}, out);
+    return in_shape(product, (shmt_ints){sizes, n - 1}, out);
   }
   SHMT_TRY(shmt_op_mm(folded, small, &product));
   sizes[n - 1] = small->sizes[1];
-  return shmt_op_reshape(product, (shmt_ints){sizes, n}, out);
+  return in_shape(product, (shmt_ints){sizes, n}, out);
 }
 
 static shmt_status matmul_batched(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {
@@ -212,7 +221,7 @@ static shmt_status matmul_batched(shmt_tensor* self, shmt_tensor* other, shmt_te
   SHMT_TRY(shmt_op_bmm(left3, right3, &product));
   if (n1 > 1) sizes[n_batch_dims++] = n;
   if (n2 > 1) sizes[n_batch_dims++] = m;
-  return shmt_op_reshape(product, (shmt_ints){sizes, n_batch_dims}, out);
+  return in_shape(product, (shmt_ints){sizes, n_batch_dims}, out);
 }
 
 shmt_status shmt__matmul(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {

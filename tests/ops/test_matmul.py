@@ -309,6 +309,22 @@ def test_matmul_broadcasts_as_numpy(left: tuple[int, ...], right: tuple[int, ...
     np.testing.assert_allclose(got.numpy(), a @ b, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((2, 3, 4), (4, 5)), ((2, 3, 4), (4,)), ((3, 1, 2, 4), (5, 4, 2)), ((4,), (2, 4, 3))],
+)
+def test_folded_products_are_no_views(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    a, b = st.randn(left, requires_grad=True), st.randn(right, requires_grad=True)
+    product = a @ b
+    assert product._base is None
+    assert product.grad_fn.name() == "UnsafeViewBackward0"
+    product.mul_(2.0)
+    assert product.grad_fn.name() == "MulBackward0"
+    product.sum().backward()
+    expected = st.autograd.grad((2.0 * (a @ b)).sum(), (a, b))
+    assert st.equal(a.grad, expected[0]) and st.equal(b.grad, expected[1])
+
+
 def test_vectors() -> None:
     a, b = _random(50), _random(50)
     ta, tb = st.from_numpy(a), st.from_numpy(b)
