@@ -40,25 +40,43 @@ static PyObject* set_default_dtype(PyObject* module, PyObject* o) {
   Py_RETURN_NONE;
 }
 
-static int two_dtypes(const char* name, PyObject* const* args, Py_ssize_t n, shmt_dtype out[2]) {
-  if (n == 2 && shmt__py_as_dtype(args[0], &out[0]) && shmt__py_as_dtype(args[1], &out[1]))
+/* The two dtypes of a call, which may be given by the names in keywords. */
+static int two_dtypes(const char* name, const char* const keywords[2], PyObject* const* args,
+                      Py_ssize_t n, PyObject* kwnames, shmt_dtype out[2]) {
+  PyObject* given[2] = {n > 0 ? args[0] : NULL, n > 1 ? args[1] : NULL};
+  bool fits = n <= 2;
+  for (Py_ssize_t i = 0; fits && kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
+    PyObject* keyword = PyTuple_GET_ITEM(kwnames, i);
+    const int at = PyUnicode_CompareWithASCIIString(keyword, keywords[0]) == 0   ? 0
+                   : PyUnicode_CompareWithASCIIString(keyword, keywords[1]) == 0 ? 1
+                                                                                 : -1;
+    fits = at >= 0 && !given[at];
+    if (fits) given[at] = args[n + i];
+  }
+  if (fits && given[0] && given[1] && shmt__py_as_dtype(given[0], &out[0]) &&
+      shmt__py_as_dtype(given[1], &out[1]))
     return 0;
-  PyErr_Format(PyExc_TypeError, "%s(): expected two arguments of type torch.dtype", name);
+  PyErr_Format(PyExc_TypeError, "%s(): expected two arguments of type torch.dtype, %s and %s", name,
+               keywords[0], keywords[1]);
   return -1;
 }
 
-static PyObject* promote_types(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+static PyObject* promote_types(PyObject* module, PyObject* const* args, Py_ssize_t n,
+                               PyObject* kwnames) {
+  static const char* const keywords[2] = {"type1", "type2"};
   shmt_dtype d[2], r;
   (void)module;
-  if (two_dtypes("promote_types", args, n, d) < 0) return NULL;
+  if (two_dtypes("promote_types", keywords, args, n, kwnames, d) < 0) return NULL;
   shmt_status s = shmt__promote_types(d[0], d[1], &r);
   return s == SHMT_OK ? shmt__py_from_dtype(r) : shmt__py_raise(s);
 }
 
-static PyObject* can_cast(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+static PyObject* can_cast(PyObject* module, PyObject* const* args, Py_ssize_t n,
+                          PyObject* kwnames) {
+  static const char* const keywords[2] = {"from_", "to"};
   shmt_dtype d[2];
   (void)module;
-  if (two_dtypes("can_cast", args, n, d) < 0) return NULL;
+  if (two_dtypes("can_cast", keywords, args, n, kwnames, d) < 0) return NULL;
   return PyBool_FromLong(shmt__can_cast(d[0], d[1]));
 }
 
@@ -134,9 +152,9 @@ static PyMethodDef setting_functions[] = {
      "False where the processor cannot."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of Python floats."},
     {"_set_default_dtype", set_default_dtype, METH_O, "Set the dtype of Python floats."},
-    {"promote_types", (PyCFunction)(void (*)(void))promote_types, METH_FASTCALL,
+    {"promote_types", (PyCFunction)(void (*)(void))promote_types, METH_FASTCALL | METH_KEYWORDS,
      "promote_types(type1, type2)\n--\n\nThe smallest dtype that both can be cast to."},
-    {"can_cast", (PyCFunction)(void (*)(void))can_cast, METH_FASTCALL,
+    {"can_cast", (PyCFunction)(void (*)(void))can_cast, METH_FASTCALL | METH_KEYWORDS,
      "can_cast(from_, to)\n--\n\nTrue when torch's rules allow the cast."},
     {"result_type", (PyCFunction)(void (*)(void))result_type, METH_FASTCALL,
      "result_type(tensor1, tensor2)\n--\n\nThe dtype of an operation on both."},

@@ -299,7 +299,7 @@ static int find_keyword(const shmt__py_prepared_signature* sig, PyObject* name) 
   for (int i = 0; i < sig->n_args; i++) {
     const shmt__py_arg* a = &sig->args[i];
     if (PyUnicode_Compare(a->name, name) == 0) return i;
-    for (int k = 0; k < 3 && a->aliases[k] != NULL; k++)
+    for (int k = 0; k < SHMT_PY_MAX_ALIASES && a->aliases[k] != NULL; k++)
       if (PyUnicode_Compare(a->aliases[k], name) == 0) return i;
   }
   return -1;

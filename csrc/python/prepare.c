@@ -201,9 +201,9 @@ static bool mixes_devices(const char* name) {
 static const char* const* aliases_of(const char* name, bool is_self) {
   static const struct {
     const char* name;
-    const char* aliases[4];
+    const char* aliases[SHMT_PY_MAX_ALIASES + 1];
   } rows[] = {
-      {"self", {"self", "x", "x1", NULL}},
+      {"self", {"self", "x", "a", "x1", NULL}},
       {"dim", {"axis", NULL}},
       {"keepdim", {"keepdims", NULL}},
       {"other", {"x2", NULL}},

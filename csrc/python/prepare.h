@@ -11,9 +11,11 @@
 
 enum { SHMT_PY_MAX_OUT = 8 };
 
+enum { SHMT_PY_MAX_ALIASES = 4 };
+
 typedef struct shmt__py_arg {
-  PyObject* name;       /* interned */
-  PyObject* aliases[3]; /* other accepted keywords, interned; NULL at the end */
+  PyObject* name;                         /* interned */
+  PyObject* aliases[SHMT_PY_MAX_ALIASES]; /* other accepted keywords, interned; NULL after the last */
   const shmt_arg* arg;
   uint8_t slot; /* its index in the schema */
   bool required;

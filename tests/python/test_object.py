@@ -228,6 +228,21 @@ def test_dtype_facts() -> None:
     assert not T.can_cast(T.float32, T.int8)
 
 
+def test_promotion_takes_keywords() -> None:
+    assert T.promote_types(type2=T.int8, type1=T.uint8) is T.int16
+    assert T.can_cast(T.float32, to=T.int32) is False
+    assert T.can_cast(from_=T.int32, to=T.float32) is True
+    for call in (
+        lambda: T.promote_types(T.int8),
+        lambda: T.promote_types(T.int8, T.int8, T.int8),
+        lambda: T.promote_types(T.int8, T.int8, type1=T.int8),
+        lambda: T.promote_types(T.int8, type3=T.int8),
+        lambda: T.can_cast(T.int8, to=3),
+    ):
+        with pytest.raises(TypeError, match="two arguments of type"):
+            call()
+
+
 def test_limits_of_dtypes() -> None:
     f = T.finfo(T.float32)
     assert (f.bits, f.eps, f.max, f.tiny) == (

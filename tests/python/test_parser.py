@@ -165,6 +165,7 @@ def test_numpy_names_of_arguments_are_accepted() -> None:
     m = T.arange(6.0).reshape(2, 3)
     assert T.sum(m, axis=1, keepdims=True).tolist() == [[3.0], [12.0]]
     assert T.add(x1=A, x2=A).tolist() == [2.0, 2.0, 2.0]
+    assert T.sum(a=m, axis=1).tolist() == [3.0, 12.0]
     assert T.add(self=A, other=A).tolist() == [2.0, 2.0, 2.0]
 
 
