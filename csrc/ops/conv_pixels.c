@@ -11,6 +11,7 @@
 #include "iter/move.h"
 #include "iter/threads.h"
 #include "kernels/pixels.h"
+#include "os/cpu.h"
 #include "storage/allocator.h"
 
 #include <stdatomic.h>
@@ -47,10 +48,11 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
 
 bool shmt__conv_has_pixels(const shmt__conv* c) {
-  const int64_t filters = c->filters / c->groups;
+  const int64_t filters = c->filters / c->groups, made = round_up(filters, SHMT_PIXELS_LANES);
+  /* Half of such a row is a vector where those are of 32 bytes; else it is made beside the result, half of it for nothing. */
+  const bool is_full = shmt__cpu_level == SHMT_CPU_V4 ? filters * 2 > made : filters * 2 >= made;
 
-  return shmt__loops[SHMT_LOOP_conv_pixels][c->dtype] && !shmt__conv_is_depthwise(c) &&
-         filters * 2 >= round_up(filters, SHMT_PIXELS_LANES) && shmt__conv_is_near(c);
+  return is_full && shmt__loops[SHMT_LOOP_conv_pixels][c->dtype] && !shmt__conv_is_depthwise(c) && shmt__conv_is_near(c);
 }
 
 bool shmt__conv_is_pixels(const shmt__conv* c) {

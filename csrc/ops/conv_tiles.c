@@ -50,11 +50,11 @@ typedef struct job {
   char* output;
   int64_t channels, filters, k, steps; /* of a group; of a filter: elements, and steps of those */
   int64_t pixel;                       /* bytes of a pixel's channels of a group */
-  int64_t row, line_step, plane_step;  /* bytes of a kernel's row; from one to the next, in the images */
-  int64_t lines;                       /* of a row: whole ones of 64 bytes, */
+  int64_t row, run;                    /* bytes of a kernel's row: all together, and those that lie together in an image */
+  int64_t kernel_step[3];              /* from a place of a kernel to the next, in the images */
+  int64_t lines;                       /* of a run: whole ones of 64 bytes, */
   __mmask32 mask;                      /* and what is left */
-  bool are_runs;                       /* a kernel's row is one run of an image, */
-  int64_t last[3];                     /* where a window begins at this place or before */
+  int64_t last[3];                     /* windows that begin at this place or before are inside */
   int64_t n_outputs;                   /* of all images */
   int64_t together;                    /* strips */
   int64_t depth;                       /* steps at a time */
@@ -118,21 +118,24 @@ SHMT_PAIRS_INLINE void clear_run(char* to, int64_t nbytes) {
 
 static bool is_inside(const shmt__conv_shape* s, int d, int64_t place) { return (uint64_t)place < (uint64_t)s->in[d]; }
 
-/* The window at a place inside, whose rows are runs: `lines` times 64 bytes and those of the mask. */
-SHMT_PAIRS_INLINE void copy_inside(const job* j, const char* from, char* to) {
-  const int64_t lines = j->lines, plane = j->plane_step, line = j->line_step;
+/* The window at a place inside: runs of `lines` times 64 bytes and those of the mask, one or several of a row. */
+SHMT_PAIRS_INLINE void copy_inside(const job* j, const char* from, char* to, const bool is_one) {
+  const int64_t lines = j->lines, run = j->run, plane = j->kernel_step[0], line = j->kernel_step[1];
   const __mmask32 mask = j->mask;
 
   for (int64_t d = j->c->shape.kernel[0]; d > 0; d--, from += plane) {
-    const char* run = from;
-    for (int64_t h = j->c->shape.kernel[1]; h > 0; h--, run += line, to += j->row) {
-      for (int64_t i = 0; i < lines; i++) _mm512_storeu_si512(to + i * ROW, _mm512_loadu_si512(run + i * ROW));
-      _mm512_mask_storeu_epi16(to + lines * ROW, mask, _mm512_maskz_loadu_epi16(mask, run + lines * ROW));
+    const char* row = from;
+    for (int64_t h = j->c->shape.kernel[1]; h > 0; h--, row += line) {
+      const char* at = row;
+      for (int64_t w = is_one ? 1 : j->c->shape.kernel[2]; w > 0; w--, at += j->kernel_step[2], to += run) {
+        for (int64_t i = 0; i < lines; i++) _mm512_storeu_si512(to + i * ROW, _mm512_loadu_si512(at + i * ROW));
+        _mm512_mask_storeu_epi16(to + lines * ROW, mask, _mm512_maskz_loadu_epi16(mask, at + lines * ROW));
+      }
     }
   }
 }
 
-/* A window that may be outside, or have gaps. */
+/* A window that may be outside. */
 static __attribute__((noinline)) SHMT_PAIRS_TARGET void copy_places(const job* j, const char* image, const int64_t* place,
                                                                     char* to) {
   const shmt__conv* c = j->c;
@@ -164,19 +167,23 @@ static SHMT_PAIRS_TARGET shmt__tiles_strip strip_at(const job* j, int64_t first,
   const int64_t *out = s->out, plane = out[1] * out[2], volume = out[0] * plane, row = j->steps * ROW;
   const char* image = j->images + j->group * j->pixel + first / volume * c->image_step;
   int64_t at[3] = {first % volume / plane, first / out[2] % out[1], first % out[2]};
+  const bool is_one = j->run == j->row;
 
   if (j->is_even && (rows == SIDE || rows == LANES))
     return (shmt__tiles_strip){j->images + j->group * j->pixel + first * c->step[2], c->step[2], ROW, rows};
   for (int64_t i = 0, run; i < rows; i += run) {
     int64_t place[3];
-    bool are_runs = j->are_runs;
+    bool are_rows = true;
     run = smaller(out[2] - at[2], rows - i);
     for (int d = 0; d < 3; d++) place[d] = at[d] * s->stride[d] - s->padding[d];
-    for (int d = 0; d < 2; d++) are_runs = are_runs && place[d] >= 0 && place[d] <= j->last[d];
-    const char* const line = are_runs ? image + place[0] * c->step[0] + place[1] * c->step[1] : image;
+    for (int d = 0; d < 2; d++) are_rows = are_rows && place[d] >= 0 && place[d] <= j->last[d];
+    const char* const line = are_rows ? image + place[0] * c->step[0] + place[1] * c->step[1] : image;
     for (int64_t end = i + run, k = i; k < end; k++, place[2] += s->stride[2]) {
-      if (are_runs && place[2] >= 0 && place[2] <= j->last[2])
-        copy_inside(j, line + place[2] * c->step[2], room + k * row);
+      const bool fits = are_rows && place[2] >= 0 && place[2] <= j->last[2];
+      if (fits && is_one)
+        copy_inside(j, line + place[2] * c->step[2], room + k * row, true);
+      else if (fits)
+        copy_inside(j, line + place[2] * c->step[2], room + k * row, false);
       else
         copy_places(j, image, place, room + k * row);
     }
@@ -288,11 +295,11 @@ shmt_status shmt__conv_tiles(const shmt__conv* c, const void* images, const shmt
   j.depth = ceil_div(j.steps, ceil_div(j.steps, DEPTH));
   j.pixel = j.channels * ITEM;
   j.row = s->kernel[2] * j.pixel;
-  j.line_step = shmt__wrap_mul_i64(s->dilation[1], c->step[1]); /* of use where there are several */
-  j.plane_step = shmt__wrap_mul_i64(s->dilation[0], c->step[0]);
-  j.lines = j.row / ROW;
-  j.mask = ((__mmask32)1 << j.row % ROW / ITEM) - 1;
-  j.are_runs = s->kernel[2] == 1 || shmt__wrap_mul_i64(s->dilation[2], c->step[2]) == j.pixel;
+  /* Of use where a dim of the kernel has several places. */
+  for (int d = 0; d < 3; d++) j.kernel_step[d] = shmt__wrap_mul_i64(s->dilation[d], c->step[d]);
+  j.run = j.kernel_step[2] == j.pixel ? j.row : j.pixel;
+  j.lines = j.run / ROW;
+  j.mask = ((__mmask32)1 << j.run % ROW / ITEM) - 1;
   for (int d = 0; d < 3; d++) j.last[d] = s->in[d] - 1 - (s->kernel[d] - 1) * s->dilation[d];
   j.n_outputs = c->n_images * s->out[0] * s->out[1] * s->out[2];
   j.together = j.depth < j.steps ? TOGETHER / 2 : TOGETHER;
