@@ -60,7 +60,7 @@ typedef struct job {
   int64_t depth;                       /* steps at a time */
   int64_t group, first, n_panels;      /* at hand */
   int64_t n_pieces;                    /* that those are shared out in */
-  bool is_even;                        /* a strip lies in the images as it is */
+  bool is_even;                        /* windows are pixels evenly apart */
   char* panels;
   atomic_bool failed;                  /* out of memory */
 } job;
@@ -104,11 +104,14 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
 
 /* --- strips ------------------------------------------------------------------------- */
 
+/* So many times 64 bytes, and the elements of the mask behind them. */
+SHMT_PAIRS_INLINE void copy_lines(char* to, const char* from, int64_t lines, __mmask32 mask) {
+  for (int64_t i = 0; i < lines; i++) _mm512_storeu_si512(to + i * ROW, _mm512_loadu_si512(from + i * ROW));
+  _mm512_mask_storeu_epi16(to + lines * ROW, mask, _mm512_maskz_loadu_epi16(mask, from + lines * ROW));
+}
+
 SHMT_PAIRS_INLINE void copy_run(char* to, const char* from, int64_t nbytes) {
-  for (; nbytes >= ROW; nbytes -= ROW, to += ROW, from += ROW) _mm512_storeu_si512(to, _mm512_loadu_si512(from));
-  if (nbytes == 0) return;
-  const __mmask32 mask = shmt__pairs_lanes(nbytes / ITEM);
-  _mm512_mask_storeu_epi16(to, mask, _mm512_maskz_loadu_epi16(mask, from));
+  copy_lines(to, from, nbytes / ROW, shmt__pairs_lanes(nbytes % ROW / ITEM));
 }
 
 SHMT_PAIRS_INLINE void clear_run(char* to, int64_t nbytes) {
@@ -118,18 +121,19 @@ SHMT_PAIRS_INLINE void clear_run(char* to, int64_t nbytes) {
 
 static bool is_inside(const shmt__conv_shape* s, int d, int64_t place) { return (uint64_t)place < (uint64_t)s->in[d]; }
 
-/* The window at a place inside: runs of `lines` times 64 bytes and those of the mask, one or several of a row. */
-SHMT_PAIRS_INLINE void copy_inside(const job* j, const char* from, char* to, const bool is_one) {
-  const int64_t lines = j->lines, run = j->run, plane = j->kernel_step[0], line = j->kernel_step[1];
+/* n windows of a row that are inside, from the one at `from` on: run by run, each of all windows. */
+static SHMT_PAIRS_TARGET void copy_windows(const job* j, const char* from, int64_t n, char* to) {
+  const shmt__conv_shape* s = &j->c->shape;
+  const int64_t lines = j->lines, n_runs = j->row / j->run, apart = s->stride[2] * j->c->step[2], row = j->steps * ROW;
   const __mmask32 mask = j->mask;
 
-  for (int64_t d = j->c->shape.kernel[0]; d > 0; d--, from += plane) {
-    const char* row = from;
-    for (int64_t h = j->c->shape.kernel[1]; h > 0; h--, row += line) {
-      const char* at = row;
-      for (int64_t w = is_one ? 1 : j->c->shape.kernel[2]; w > 0; w--, at += j->kernel_step[2], to += run) {
-        for (int64_t i = 0; i < lines; i++) _mm512_storeu_si512(to + i * ROW, _mm512_loadu_si512(at + i * ROW));
-        _mm512_mask_storeu_epi16(to + lines * ROW, mask, _mm512_maskz_loadu_epi16(mask, at + lines * ROW));
+  for (int64_t d = 0; d < s->kernel[0]; d++) {
+    for (int64_t h = 0; h < s->kernel[1]; h++) {
+      const char* place = from + d * j->kernel_step[0] + h * j->kernel_step[1];
+      for (int64_t w = 0; w < n_runs; w++, place += j->kernel_step[2], to += j->run) {
+        const char* at = place;
+        char* made = to;
+        for (int64_t i = 0; i < n; i++, at += apart, made += row) copy_lines(made, at, lines, mask);
       }
     }
   }
@@ -167,23 +171,25 @@ static SHMT_PAIRS_TARGET shmt__tiles_strip strip_at(const job* j, int64_t first,
   const int64_t *out = s->out, plane = out[1] * out[2], volume = out[0] * plane, row = j->steps * ROW;
   const char* image = j->images + j->group * j->pixel + first / volume * c->image_step;
   int64_t at[3] = {first % volume / plane, first / out[2] % out[1], first % out[2]};
-  const bool is_one = j->run == j->row;
 
-  if (j->is_even && (rows == SIDE || rows == LANES))
-    return (shmt__tiles_strip){j->images + j->group * j->pixel + first * c->step[2], c->step[2], ROW, rows};
+  if (j->is_even) {
+    const char* const from = j->images + j->group * j->pixel + first * c->step[2];
+    if (j->k % SIDE == 0 && (rows == SIDE || rows == LANES))
+      return (shmt__tiles_strip){from, c->step[2], ROW, rows};
+    for (int64_t i = 0; i < rows; i++) copy_lines(room + i * row, from + i * c->step[2], j->lines, j->mask);
+    return (shmt__tiles_strip){room, row, ROW, rows};
+  }
   for (int64_t i = 0, run; i < rows; i += run) {
     int64_t place[3];
     bool are_rows = true;
     run = smaller(out[2] - at[2], rows - i);
     for (int d = 0; d < 3; d++) place[d] = at[d] * s->stride[d] - s->padding[d];
     for (int d = 0; d < 2; d++) are_rows = are_rows && place[d] >= 0 && place[d] <= j->last[d];
-    const char* const line = are_rows ? image + place[0] * c->step[0] + place[1] * c->step[1] : image;
-    for (int64_t end = i + run, k = i; k < end; k++, place[2] += s->stride[2]) {
-      const bool fits = are_rows && place[2] >= 0 && place[2] <= j->last[2];
-      if (fits && is_one)
-        copy_inside(j, line + place[2] * c->step[2], room + k * row, true);
-      else if (fits)
-        copy_inside(j, line + place[2] * c->step[2], room + k * row, false);
+    for (int64_t k = i, end = i + run, n; k < end; k += n, place[2] += n * s->stride[2]) {
+      const bool are_inside = are_rows && place[2] >= 0 && place[2] <= j->last[2];
+      n = are_inside ? smaller(end - k, (j->last[2] - place[2]) / s->stride[2] + 1) : 1;
+      if (are_inside)
+        copy_windows(j, image + place[0] * c->step[0] + place[1] * c->step[1] + place[2] * c->step[2], n, room + k * row);
       else
         copy_places(j, image, place, room + k * row);
     }
@@ -268,13 +274,12 @@ static void run_strips(void* ctx, int64_t begin, int64_t end) {
 
 /* --- all ---------------------------------------------------------------------------- */
 
-/* Do windows of a pixel lie evenly apart, each of whole steps? */
+/* Do windows of a pixel lie evenly apart? */
 static bool is_even(const job* j) {
   const shmt__conv* c = j->c;
   const shmt__conv_shape* s = &c->shape;
   int64_t apart = c->step[2] * s->in[2];
 
-  if (j->k % SIDE != 0) return false;
   for (int d = 0; d < 3; d++)
     if (s->kernel[d] != 1 || s->stride[d] != 1 || s->padding[d] != 0 || s->out[d] != s->in[d]) return false;
   for (int d = 1; d >= 0; apart *= s->in[d], d--)
