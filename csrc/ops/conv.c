@@ -293,10 +293,11 @@ static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_ten
 
   set_images(&c, input);
   if (is_last && !shmt__conv_is_depthwise(&c) && shmt__conv_is_tiles(&c)) return by_tiles(&c, input, weight, bias, sizes, out);
-  c.dtype = forward_dtype(input->dtype, &c);
+  const bool is_tiled = shmt__conv_is_turned_for_tiles(&c);
+  if (!is_tiled) c.dtype = forward_dtype(input->dtype, &c);
   const bool are_apart = is_last && shmt__conv_is_depthwise_pixels(&c);
   const bool are_pixels = !are_apart && is_last && shmt__conv_is_pixels(&c);
-  const bool is_laid = !are_apart && !are_pixels && shmt__conv_is_laid(&c);
+  const bool is_laid = is_tiled || (!are_apart && !are_pixels && shmt__conv_is_laid(&c));
   const bool is_spread = is_last && !are_apart && !are_pixels && !is_laid;
   const bool is_direct = !is_last && !is_laid && !shmt__conv_is_depthwise(&c) && shmt__conv_is_direct(&c);
   SHMT_TRY(empty(sizes, c.given, SHMT_CPU, is_last, &result));

@@ -21,6 +21,7 @@ enum {
   PART_BYTES = 640 << 10, /* of what is laid out */
   SPREAD_BYTES = 96 << 10, /* of planes that are turned around */
   FEW_CHANNELS = 8,       /* which are read in short runs, and turned around slowly */
+  FEW_FILTERS = 16,       /* which tiles take as long for as for so many */
   WORTH_TURNING = 100,    /* multiplications for each element that is turned around */
   WORTH_MOVING = 16,      /* the same, that is only moved or widened */
   WORTH_SHARING = 1 << 14, /* bytes that are turned around */
@@ -59,6 +60,15 @@ static way way_of(const shmt__conv* c) {
 bool shmt__conv_has_laid(const shmt__conv* c) {
   return shmt__conv_has_depthwise_pixels(c) || shmt__conv_has_pixels(c) ||
          (shmt__conv_has_tiles(c) && !shmt__conv_is_depthwise(c));
+}
+
+bool shmt__conv_is_turned_for_tiles(const shmt__conv* c) {
+  const shmt__conv_shape* s = &c->shape;
+  const double filters = (double)c->filters / (double)c->groups, channels = (double)c->channels / (double)c->groups;
+  const double in = channels * (double)volume(s->in), out = filters * (double)volume(s->out);
+
+  return shmt__conv_has_tiles(c) && !shmt__conv_is_depthwise(c) && filters >= FEW_FILTERS && volume(s->kernel) > 1 &&
+         out * channels * (double)volume(s->kernel) >= WORTH_MOVING * (in + out);
 }
 
 /* Images whose parts are at hand together, when those of one take `each` bytes. */

@@ -7,6 +7,8 @@
 
 /* Does it pay: is what is multiplied much beside what is laid out? */
 bool shmt__conv_is_laid(const shmt__conv* c);
+/* Are there tiles (ops/conv_tiles.h), and does it pay to turn images around for them? */
+bool shmt__conv_is_turned_for_tiles(const shmt__conv* c);
 /* Is there a kernel? */
 bool shmt__conv_has_laid(const shmt__conv* c);
 /* outputs = images * weight + c->bias where shmt__conv_has_laid; both of any strides and of dtype c->given, as the weight. Errors: SHMT_E_NOMEM. */

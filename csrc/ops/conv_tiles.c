@@ -51,10 +51,10 @@ typedef struct job {
   int64_t channels, filters, k, steps; /* of a group; of a filter: elements, and steps of those */
   int64_t pixel;                       /* bytes of a pixel's channels of a group */
   int64_t row, run;                    /* bytes of a kernel's row: all together, and those that lie together in an image */
-  int64_t kernel_step[3];              /* from a place of a kernel to the next, in the images */
+  int64_t run_step;                    /* from such a run to the next in the images */
   int64_t lines;                       /* of a run: whole ones of 64 bytes, */
   __mmask32 mask;                      /* and what is left */
-  int64_t last[3];                     /* windows that begin at this place or before are inside */
+  int64_t last;                        /* place along a row that a window inside begins at */
   int64_t n_outputs;                   /* of all images */
   int64_t together;                    /* strips */
   int64_t depth;                       /* steps at a time */
@@ -116,50 +116,57 @@ SHMT_PAIRS_INLINE void copy_run(char* to, const char* from, int64_t nbytes) {
 
 SHMT_PAIRS_INLINE void clear_run(char* to, int64_t nbytes) {
   for (; nbytes >= ROW; nbytes -= ROW, to += ROW) _mm512_storeu_si512(to, _mm512_setzero_si512());
-  if (nbytes > 0) _mm512_mask_storeu_epi16(to, shmt__pairs_lanes(nbytes / ITEM), _mm512_setzero_si512());
+  _mm512_mask_storeu_epi16(to, shmt__pairs_lanes(nbytes / ITEM), _mm512_setzero_si512());
 }
 
 static bool is_inside(const shmt__conv_shape* s, int d, int64_t place) { return (uint64_t)place < (uint64_t)s->in[d]; }
 
-/* n windows of a row that are inside, from the one at `from` on: run by run, each of all windows. */
-static SHMT_PAIRS_TARGET void copy_windows(const job* j, const char* from, int64_t n, char* to) {
-  const shmt__conv_shape* s = &j->c->shape;
-  const int64_t lines = j->lines, n_runs = j->row / j->run, apart = s->stride[2] * j->c->step[2], row = j->steps * ROW;
+/* n windows of a row, none of which is outside along it, the first at a place: run by run, each of all windows. */
+static SHMT_PAIRS_TARGET void copy_windows(const job* j, const char* image, const int64_t* place, int64_t n, char* to) {
+  const shmt__conv* c = j->c;
+  const shmt__conv_shape* s = &c->shape;
+  const int64_t lines = j->lines, n_runs = j->row / j->run, apart = s->stride[2] * c->step[2], row = j->steps * ROW;
   const __mmask32 mask = j->mask;
 
-  for (int64_t d = 0; d < s->kernel[0]; d++) {
-    for (int64_t h = 0; h < s->kernel[1]; h++) {
-      const char* place = from + d * j->kernel_step[0] + h * j->kernel_step[1];
-      for (int64_t w = 0; w < n_runs; w++, place += j->kernel_step[2], to += j->run) {
-        const char* at = place;
+  for (int64_t d = 0, z = place[0]; d < s->kernel[0]; d++, z += s->dilation[0]) {
+    for (int64_t h = 0, y = place[1]; h < s->kernel[1]; h++, y += s->dilation[1]) {
+      const bool is_there = is_inside(s, 0, z) && is_inside(s, 1, y); /* of padding there is no address */
+      const char* from = is_there ? image + z * c->step[0] + y * c->step[1] + place[2] * c->step[2] : NULL;
+      for (int64_t w = 0; w < n_runs; w++, to += j->run) {
         char* made = to;
-        for (int64_t i = 0; i < n; i++, at += apart, made += row) copy_lines(made, at, lines, mask);
+        if (is_there) {
+          const char* at = from + (w > 0 ? w * j->run_step : 0);
+          for (int64_t i = 0; i < n; i++, at += apart, made += row) copy_lines(made, at, lines, mask);
+        } else {
+          for (int64_t i = 0; i < n; i++, made += row) clear_run(made, j->run);
+        }
       }
     }
   }
 }
 
 /* A window that may be outside. */
-static __attribute__((noinline)) SHMT_PAIRS_TARGET void copy_places(const job* j, const char* image, const int64_t* place,
-                                                                    char* to) {
+static SHMT_PAIRS_TARGET void copy_window(const job* j, const char* image, const int64_t* place, char* to) {
   const shmt__conv* c = j->c;
   const shmt__conv_shape* s = &c->shape;
+  const int64_t pixel = j->pixel, wide = s->kernel[2], dilation = s->dilation[2];
+  const int64_t before = place[2] < 0 ? smaller(ceil_div(-place[2], dilation), wide) : 0;
+  const int64_t end = at_least(smaller(place[2] < s->in[2] ? ceil_div(s->in[2] - place[2], dilation) : 0, wide), before);
 
-  for (int64_t d = 0; d < s->kernel[0]; d++) {
-    const int64_t z = place[0] + d * s->dilation[0];
-    for (int64_t h = 0; h < s->kernel[1]; h++, to += j->row) {
-      const int64_t y = place[1] + h * s->dilation[1];
-      if (!is_inside(s, 0, z) || !is_inside(s, 1, y)) {
+  for (int64_t d = 0, z = place[0]; d < s->kernel[0]; d++, z += s->dilation[0]) {
+    for (int64_t h = 0, y = place[1]; h < s->kernel[1]; h++, y += s->dilation[1], to += j->row) {
+      if (!is_inside(s, 0, z) || !is_inside(s, 1, y) || before == end) {
         clear_run(to, j->row);
         continue;
       }
-      for (int64_t w = 0; w < s->kernel[2]; w++) {
-        const int64_t x = place[2] + w * s->dilation[2];
-        if (is_inside(s, 2, x)) /* of padding there is no address */
-          copy_run(to + w * j->pixel, image + z * c->step[0] + y * c->step[1] + x * c->step[2], j->pixel);
-        else
-          clear_run(to + w * j->pixel, j->pixel);
-      }
+      const char* const line = image + z * c->step[0] + y * c->step[1];
+      clear_run(to, before * pixel);
+      if (j->run == j->row)
+        copy_run(to + before * pixel, line + (place[2] + before * dilation) * c->step[2], (end - before) * pixel);
+      else
+        for (int64_t w = before; w < end; w++)
+          copy_run(to + w * pixel, line + (place[2] + w * dilation) * c->step[2], pixel);
+      clear_run(to + end * pixel, (wide - end) * pixel);
     }
   }
 }
@@ -181,17 +188,16 @@ static SHMT_PAIRS_TARGET shmt__tiles_strip strip_at(const job* j, int64_t first,
   }
   for (int64_t i = 0, run; i < rows; i += run) {
     int64_t place[3];
-    bool are_rows = true;
     run = smaller(out[2] - at[2], rows - i);
     for (int d = 0; d < 3; d++) place[d] = at[d] * s->stride[d] - s->padding[d];
-    for (int d = 0; d < 2; d++) are_rows = are_rows && place[d] >= 0 && place[d] <= j->last[d];
     for (int64_t k = i, end = i + run, n; k < end; k += n, place[2] += n * s->stride[2]) {
-      const bool are_inside = are_rows && place[2] >= 0 && place[2] <= j->last[2];
-      n = are_inside ? smaller(end - k, (j->last[2] - place[2]) / s->stride[2] + 1) : 1;
-      if (are_inside)
-        copy_windows(j, image + place[0] * c->step[0] + place[1] * c->step[1] + place[2] * c->step[2], n, room + k * row);
-      else
-        copy_places(j, image, place, room + k * row);
+      n = place[2] >= 0 && place[2] <= j->last ? smaller(end - k, (j->last - place[2]) / s->stride[2] + 1) : 0;
+      if (n > 0) {
+        copy_windows(j, image, place, n, room + k * row);
+      } else {
+        copy_window(j, image, place, room + k * row);
+        n = 1;
+      }
     }
     if ((at[2] += run) < out[2]) continue;
     at[2] = 0;
@@ -300,12 +306,11 @@ shmt_status shmt__conv_tiles(const shmt__conv* c, const void* images, const shmt
   j.depth = ceil_div(j.steps, ceil_div(j.steps, DEPTH));
   j.pixel = j.channels * ITEM;
   j.row = s->kernel[2] * j.pixel;
-  /* Of use where a dim of the kernel has several places. */
-  for (int d = 0; d < 3; d++) j.kernel_step[d] = shmt__wrap_mul_i64(s->dilation[d], c->step[d]);
-  j.run = j.kernel_step[2] == j.pixel ? j.row : j.pixel;
+  j.run_step = shmt__wrap_mul_i64(s->dilation[2], c->step[2]); /* of use where there are several places */
+  j.run = j.run_step == j.pixel ? j.row : j.pixel;
   j.lines = j.run / ROW;
   j.mask = ((__mmask32)1 << j.run % ROW / ITEM) - 1;
-  for (int d = 0; d < 3; d++) j.last[d] = s->in[d] - 1 - (s->kernel[d] - 1) * s->dilation[d];
+  j.last = s->in[2] - 1 - (s->kernel[2] - 1) * s->dilation[2];
   j.n_outputs = c->n_images * s->out[0] * s->out[1] * s->out[2];
   j.together = j.depth < j.steps ? TOGETHER / 2 : TOGETHER;
   j.is_even = is_even(&j);
