@@ -26,8 +26,8 @@ enum { FEW_PRODUCTS = 1 << 14, GRAIN = 65536 };
 
 typedef struct job {
   shmt_tensor *query, *key, *value, *mask; /* mask: expanded to all scores, or NULL */
-  shmt_tensor *out, *lse, *grad;           /* dense; lse in the working dtype */
-  shmt_tensor *grad_query, *grad_key, *grad_value; /* dense */
+  shmt_tensor *out, *lse, *grad;           /* rows side by side; lse dense, in the working dtype */
+  shmt_tensor *grad_query, *grad_key, *grad_value; /* rows side by side */
   shmt_dtype work;
   int64_t heads, n_heads_in_all, queries, keys, width, values;
   int64_t block; /* queries at a time */
@@ -88,12 +88,16 @@ static bool make_scratch(job* j, bool backward, scratch* s) {
   return true;
 }
 
-/* Rows [first, first + n) of head h of a (batch, heads, length, width) tensor in the working dtype; buffer is used when
- * they have to be widened. */
+/* Row `first` of head h of a (batch, heads, length, width) tensor. */
+static char* row_of(const job* j, const shmt_tensor* t, int64_t h, int64_t first) {
+  return (char*)shmt__tensor_data(t) + (h / j->heads * t->strides[0] + h % j->heads * t->strides[1] +
+                                        first * t->strides[2]) * shmt__tensor_item_bytes(t);
+}
+
+/* Rows [first, first + n) of head h in the working dtype; buffer is used when they have to be widened. */
 static shmt__matrix rows_of(const job* j, shmt_tensor* t, int64_t h, int64_t first, int64_t n, char* buffer) {
   const int64_t item = shmt__tensor_item_bytes(t), width = t->sizes[3];
-  char* data = (char*)shmt__tensor_data(t) +
-               (h / j->heads * t->strides[0] + h % j->heads * t->strides[1] + first * t->strides[2]) * item;
+  char* data = row_of(j, t, h, first);
 
   if (t->dtype == j->work) return (shmt__matrix){data, n, width, t->strides[2], t->strides[3]};
   for (int64_t i = 0; i < n; i++)
@@ -147,6 +151,17 @@ static void fill_number(const job* j, char* data, int64_t n, double value) {
   for (int64_t i = 0; i < n; i++) shmt__scalar_store_unsafe(shmt__scalar_float(value), j->work, data + i * item_of(j));
 }
 
+/* Rows [first, first + n) of head h of t become those at `from`, dense and in the working dtype. */
+static void store_rows(const job* j, shmt_tensor* t, int64_t h, int64_t first, int64_t n, const char* from) {
+  const int64_t item = shmt__tensor_item_bytes(t), width = t->sizes[3], row = t->strides[2] * item;
+  const int64_t together = t->strides[2] == width ? n : 1; /* rows that lie side by side */
+  const shmt__cast_loop_fn store = shmt__cast_loop(t->dtype, j->work);
+  char* data = row_of(j, t, h, first);
+
+  for (int64_t i = 0; i < n; i += together)
+    store(data + i * row, item, from + i * width * item_of(j), item_of(j), together * width);
+}
+
 static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
   const int64_t n = least(j->block, j->queries - q0), item = item_of(j);
   const shmt__matrix q = rows_of(j, j->query, h, q0, n, room->query);
@@ -167,9 +182,7 @@ static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
   }
   char* data[4] = {room->out, room->largest, room->sums, lse};
   shmt__loops[SHMT_LOOP_attention_finish][j->work](data, NULL, n, &s);
-  const int64_t out_item = shmt__tensor_item_bytes(j->out);
-  shmt__cast_loop(j->out->dtype, j->work)((char*)shmt__tensor_data(j->out) + (h * j->queries + q0) * j->values * out_item,
-                                          out_item, room->out, item, n * j->values);
+  store_rows(j, j->out, h, q0, n, room->out);
 }
 
 /* Would products of matrices cost more to start than to calculate? */
@@ -187,10 +200,9 @@ static void forward_few_keys(const job* j, int64_t h, int64_t q0) {
   const shmt__matrix v = rows_of(j, j->value, h, 0, j->keys, NULL);
   const shmt__attention_shape s = {.width = j->keys, .values = j->values, .visible = q0 + 1, .depth = j->width,
                                    .scale = j->scale, .causal = j->causal};
-  const int64_t strides[4] = {row_step(q, item), row_step(k, item), row_step(v, item), j->values * item};
-  const int64_t first = h * j->queries + q0;
-  char* const data[5] = {q.data, k.data, v.data, (char*)shmt__tensor_data(j->out) + first * strides[3],
-                         (char*)shmt__tensor_data(j->lse) + first * item};
+  const int64_t strides[4] = {row_step(q, item), row_step(k, item), row_step(v, item), j->out->strides[2] * item};
+  char* const data[5] = {q.data, k.data, v.data, row_of(j, j->out, h, q0),
+                         (char*)shmt__tensor_data(j->lse) + (h * j->queries + q0) * item};
 
   shmt__loops[SHMT_LOOP_attention_few_keys][j->work](data, strides, n, &s);
 }
@@ -209,8 +221,9 @@ static void forward_pieces(void* ctx, int64_t begin, int64_t end) {
   shmt__dealloc(room.base, room.nbytes);
 }
 
-static char* head_of(shmt_tensor* t, int64_t h) {
-  return (char*)shmt__tensor_data(t) + h * t->sizes[2] * t->sizes[3] * shmt__tensor_item_bytes(t);
+/* Elements from row to row of where the gradients of a head are summed. */
+static int64_t sum_step(const job* j, const shmt_tensor* result) {
+  return is_narrow(j) ? result->sizes[3] : result->strides[2];
 }
 
 /* Where the gradients of head h are summed: in the results, or in the scratch where those are narrow. All zeros. */
@@ -219,8 +232,12 @@ static void begin_head(const job* j, scratch* room, int64_t h) {
   char** const parts[] = {&room->for_query, &room->for_key, &room->for_value};
 
   for (int i = 0; i < 3; i++) {
-    if (!is_narrow(j)) *parts[i] = head_of(results[i], h);
-    if (results[i]->numel > 0) memset(*parts[i], 0, (size_t)(results[i]->sizes[2] * results[i]->sizes[3] * item_of(j)));
+    const int64_t n = results[i]->sizes[2], width = results[i]->sizes[3], step = sum_step(j, results[i]);
+    const int64_t together = step == width ? n : 1;
+    if (results[i]->numel == 0) continue;
+    if (!is_narrow(j)) *parts[i] = row_of(j, results[i], h, 0);
+    for (int64_t r = 0; r < n; r += together)
+      memset(*parts[i] + r * step * item_of(j), 0, (size_t)(together * width * item_of(j)));
   }
 }
 
@@ -228,14 +245,14 @@ static void end_head(const job* j, const scratch* room, int64_t h) {
   shmt_tensor* const results[] = {j->grad_query, j->grad_key, j->grad_value};
   const char* const parts[] = {room->for_query, room->for_key, room->for_value};
 
-  for (int i = 0; i < 3 && is_narrow(j); i++)
-    shmt__cast_loop(results[i]->dtype, j->work)(head_of(results[i], h), shmt__tensor_item_bytes(results[i]), parts[i],
-                                                item_of(j), results[i]->sizes[2] * results[i]->sizes[3]);
+  for (int i = 0; i < 3 && is_narrow(j); i++) store_rows(j, results[i], h, 0, results[i]->sizes[2], parts[i]);
 }
 
 /* Rows of what is summed there. */
-static shmt__matrix sum_rows(const job* j, char* data, int64_t width, int64_t first, int64_t n) {
-  return dense(data + first * width * item_of(j), n, width);
+static shmt__matrix sum_rows(const job* j, char* data, const shmt_tensor* result, int64_t first, int64_t n) {
+  const int64_t step = sum_step(j, result);
+
+  return (shmt__matrix){data + first * step * item_of(j), n, result->sizes[3], step, 1};
 }
 
 /* Per query the dot of output and gradient, into room->sums. */
@@ -264,9 +281,9 @@ static void backward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
     multiply(j, grad, shmt__matrix_transposed(v), false, slopes);
     char* data[4] = {room->scores, room->grads, lse, room->sums};
     shmt__loops[SHMT_LOOP_attention_backward][j->work](data, NULL, n, &s);
-    multiply(j, shmt__matrix_transposed(weights), grad, true, sum_rows(j, room->for_value, j->values, k0, keys));
-    multiply(j, slopes, k, true, sum_rows(j, room->for_query, j->width, q0, n));
-    multiply(j, shmt__matrix_transposed(slopes), q, true, sum_rows(j, room->for_key, j->width, k0, keys));
+    multiply(j, shmt__matrix_transposed(weights), grad, true, sum_rows(j, room->for_value, j->grad_value, k0, keys));
+    multiply(j, slopes, k, true, sum_rows(j, room->for_query, j->grad_query, q0, n));
+    multiply(j, shmt__matrix_transposed(slopes), q, true, sum_rows(j, room->for_key, j->grad_key, k0, keys));
   }
 }
 
@@ -290,6 +307,12 @@ static shmt_status with_dense_rows(shmt_tensor* t, shmt_tensor** out) {
   if (t->sizes[3] > 1 && t->strides[3] != 1) return shmt__tensor_contiguous(t, SHMT_CONTIGUOUS_FORMAT, out);
   *out = shmt__tensor_ref(t);
   return SHMT_OK;
+}
+
+/* Would torch too go in blocks? Its other way gives contiguous tensors. */
+static bool has_dense_rows(const shmt_tensor* query, const shmt_tensor* key, const shmt_tensor* value) {
+  return query->strides[3] == 1 && key->strides[3] == 1 && value->strides[3] == 1 && value->sizes[3] == query->sizes[3] &&
+         query->numel > 0 && key->numel > 0;
 }
 
 static shmt_status check(const char* name, shmt_tensor* query, shmt_tensor* key, shmt_tensor* value, double dropout_p,
@@ -350,8 +373,11 @@ shmt_status shmt__attention(shmt_tensor* query, shmt_tensor* key, shmt_tensor* v
   SHMT_TRY(check("scaled_dot_product_attention_flash_attention", query, key, value, dropout_p, attn_mask, scale,
                  is_causal, &j));
   const int64_t *s = query->sizes, last = value->sizes[3];
-  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(s[0], s[1], s[2], last), query->dtype, query->device, SHMT_CONTIGUOUS_FORMAT,
-                              &result));
+  if (has_dense_rows(query, key, value)) SHMT_TRY(shmt__tensor_empty_like(query, query->dtype, &result));
+  if (result && result->strides[3] != 1) shmt__tensor_release(SHMT_TAKE(result)); /* rows of a query overlap */
+  if (!result)
+    SHMT_TRY(shmt__tensor_empty(SHMT_INTS(s[0], s[1], s[2], last), query->dtype, query->device, SHMT_CONTIGUOUS_FORMAT,
+                                &result));
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(s[0], s[1], s[2]), j.work, query->device, SHMT_CONTIGUOUS_FORMAT, &lse));
   if (!shmt__tensor_is_meta(query) && lse->numel > 0) {
     SHMT_TRY(with_dense_rows(query, &q));
@@ -374,8 +400,14 @@ shmt_status shmt__attention(shmt_tensor* query, shmt_tensor* key, shmt_tensor* v
   return SHMT_OK;
 }
 
-static shmt_status make_grad(const shmt_tensor* t, shmt_tensor** out) {
-  return shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, t->device, SHMT_CONTIGUOUS_FORMAT, out);
+/* As in torch, the heads of a query, key or value lie side by side: so the layers that made them had them. */
+static shmt_status make_grad(const shmt_tensor* t, bool heads_are_inside, shmt_tensor** out) {
+  const int64_t* n = t->sizes;
+
+  if (!heads_are_inside)
+    return shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, t->device, SHMT_CONTIGUOUS_FORMAT, out);
+  return shmt__tensor_empty_strided(shmt__tensor_sizes(t), SHMT_INTS(n[1] * n[2] * n[3], n[3], n[1] * n[3], 1), t->dtype,
+                                    t->device, out);
 }
 
 shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, shmt_tensor* key, shmt_tensor* value,
@@ -402,9 +434,10 @@ shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, 
                SHMT_E_RUNTIME, "scaled_dot_product_attention_flash_attention_backward: expected the forward results, "
                "but got out %s, its gradient %s and logsumexp %s", SHMT_SHAPE_TEXT(out), SHMT_SHAPE_TEXT(grad_out),
                SHMT_SHAPE_TEXT(logsumexp));
-  SHMT_TRY(make_grad(query, &for_query));
-  SHMT_TRY(make_grad(key, &for_key));
-  SHMT_TRY(make_grad(value, &for_value));
+  const bool heads_are_inside = has_dense_rows(query, key, value);
+  SHMT_TRY(make_grad(query, heads_are_inside, &for_query));
+  SHMT_TRY(make_grad(key, heads_are_inside, &for_key));
+  SHMT_TRY(make_grad(value, heads_are_inside, &for_value));
   const bool is_empty = j.n_heads_in_all == 0 || j.queries == 0 || j.keys == 0;
   if (!shmt__tensor_is_meta(query) && !is_empty) {
     SHMT_TRY(with_dense_rows(query, &q));

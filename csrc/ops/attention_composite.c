@@ -88,14 +88,15 @@ static bool are_in_blocks(const shmt_tensor* query, const shmt_tensor* key, cons
          memcmp(query->sizes, value->sizes, 2 * sizeof *key->sizes) == 0;
 }
 
-/* t broadcast to the batch dims and its own last two (for a mask: those given), as (batch, heads, ., .). */
+/* t broadcast to the batch dims and its own last two (for a mask: those given), as (batch, heads, ., .). Other than two
+ * batch dims become one, of single heads. */
 static shmt_status in_four_dims(shmt_tensor* t, shmt_ints batch, int64_t rows, int64_t columns, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
   int64_t sizes[SHMT_MAX_DIMS], four[4] = {1, 1, rows, columns};
 
   for (int64_t d = 0; d < batch.len; d++) {
     sizes[d] = batch.data[d];
-    four[d < batch.len - 1 ? 0 : 1] *= batch.data[d];
+    four[d == 1 && batch.len == 2] *= batch.data[d];
   }
   sizes[batch.len] = rows;
   sizes[batch.len + 1] = columns;
@@ -127,6 +128,10 @@ static shmt_status in_blocks(shmt_tensor* query, shmt_tensor* key, shmt_tensor* 
   const int64_t queries = query->sizes[query->n_dims - 2], keys = key->sizes[key->n_dims - 2];
   const int64_t width = value->sizes[value->n_dims - 1];
   SHMT_TRY(in_four_dims(query, outer, queries, query->sizes[query->n_dims - 1], &q));
+  if (n_batch != 2) { /* the result lies as the query does: contiguous, where there are no heads */
+    SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(q);
+    SHMT_TRY(shmt_op_contiguous(before, SHMT_CONTIGUOUS_FORMAT, &q));
+  }
   SHMT_TRY(in_four_dims(key, outer, keys, key->sizes[key->n_dims - 1], &k));
   SHMT_TRY(in_four_dims(value, outer, value->sizes[value->n_dims - 2], width, &v));
   if (mask) SHMT_TRY(in_four_dims(mask, outer, queries, keys, &m));

@@ -110,3 +110,46 @@ def test_mask_and_is_causal_are_refused_together():
     q = _random(1, 2, 2)
     with pytest.raises(RuntimeError, match="is_causal=True"):
         F.scaled_dot_product_attention(q, q, q, st.ones(2, 2, dtype=st.bool), is_causal=True)
+
+
+@pytest.mark.parametrize("dtype", [st.float64, st.float32, st.bfloat16])
+@pytest.mark.parametrize("lengths", [(3, 5), (70, 300), (1, 4), (4, 1)])
+def test_results_lie_as_queries_and_gradients_with_heads_inside(lengths, dtype):
+    """As torch's: so splitting heads and joining them again copies nothing."""
+
+    def heads(length):
+        return _random(2, length, 3, 8).to(dtype).transpose(1, 2)
+
+    queries, keys = lengths
+    split = [heads(n).requires_grad_() for n in (queries, keys, keys)]
+    plain = [t.detach().contiguous().requires_grad_() for t in split]
+    got, want = (F.scaled_dot_product_attention(*three) for three in (split, plain))
+    assert st.equal(got, want)
+    assert want.is_contiguous()
+    assert got.transpose(1, 2).is_contiguous()
+    grad = _random(*got.shape).to(dtype)
+    for y, x, given in ((got, split, grad), (want, plain, grad.mT.contiguous().mT)):
+        found = st.autograd.grad(y, x, given, retain_graph=True)
+        for one, other in zip(
+            found, st.autograd.grad(want, plain, grad, retain_graph=True), strict=True
+        ):
+            assert one.transpose(1, 2).is_contiguous()
+            assert st.allclose(one, other, atol=1e-2 if dtype is st.bfloat16 else 1e-5)
+
+
+def test_queries_without_heads_give_contiguous_results():
+    for shape in ((4, 3, 6), (3, 6), (2, 2, 3, 4, 6)):
+        x = _random(*shape)
+        if len(shape) > 2:
+            x = x.transpose(0, 1).contiguous().transpose(0, 1)
+        leaf = x.detach().requires_grad_()
+        got = F.scaled_dot_product_attention(leaf, leaf.detach(), leaf.detach())
+        assert got.is_contiguous()
+        assert st.allclose(got, _plain(x, x, x))
+        assert st.autograd.grad(got.sum(), leaf)[0].is_contiguous()
+
+
+def test_queries_whose_rows_overlap():
+    q = _random(40).as_strided((2, 2, 5, 6), (1, 3, 2, 1))
+    k = _random(2, 2, 7, 6)
+    assert st.allclose(F.scaled_dot_product_attention(q, k, k), _plain(q * 1, k, k))
