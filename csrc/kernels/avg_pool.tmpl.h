@@ -45,23 +45,31 @@ static void SHMT_LOOP(pool_average)(const shmt__pool_shape* s, const T* image, c
   }
 }
 
-/* The same for a few outputs: all of a row, one after the other. */
-static void SHMT_LOOP(pool_average_few)(const shmt__pool_shape* s, const T* image, const int64_t* at, T* out) {
-  for (int64_t ow = 0; ow < s->out[2]; ow++) {
-    int64_t w0, w1;
-    shmt__pool_window(s, 2, ow, &w0, &w1);
-    const bool is_empty = at[3] <= at[2] || at[5] <= at[4] || w1 <= w0;
-    const int64_t inside = is_empty ? 0 : (at[3] - at[2]) * (at[5] - at[4]) * (w1 - w0);
-    TOTAL sum = 0;
-    for (int64_t d = at[2]; d < at[3]; d++)
-      for (int64_t h = at[4]; h < at[5]; h++) {
-        const T* line = image + (d * s->in[1] + h) * s->in[2];
-        for (int64_t w = w0; w < w1; w++) sum += (TOTAL)SHMT_LOAD(line[w]);
-      }
-    const int64_t shares = SHMT_LOOP(pool_divisor)(s, at[0], at[1], ow, inside);
-    out[ow] = SHMT_STORE((C)(is_empty ? 0 : SHMT_LOOP(pool_share_of)(sum, shares)));
+/* The same of planes with short rows of outputs: what a window is, is found once for one output of all planes. */
+static void SHMT_LOOP(pool_average_planes)(const shmt__pool_shape* s, const T* image, int64_t n, T* out) {
+  const int64_t in_plane = SHMT_POOL_PLANE(s->in), out_plane = SHMT_POOL_PLANE(s->out);
+
+  SHMT_POOL_EACH_OUTPUT {
+    SHMT_POOL_WINDOW(shmt__pool_window);
+    const bool is_empty = d1 <= d0 || h1 <= h0 || w1 <= w0;
+    const int64_t inside = is_empty ? 0 : (d1 - d0) * (h1 - h0) * (w1 - w0);
+    const int64_t shares = SHMT_LOOP(pool_divisor)(s, od, oh, ow, inside);
+    const T* corner = image;
+    T* to = out++;
+    for (int64_t p = 0; p < n; p++, corner += in_plane, to += out_plane) {
+      TOTAL sum = 0;
+      for (int64_t d = d0; d < d1; d++)
+        for (int64_t h = h0; h < h1; h++) {
+          const T* line = corner + (d * s->in[1] + h) * s->in[2];
+          for (int64_t w = w0; w < w1; w++) sum += (TOTAL)SHMT_LOAD(line[w]);
+        }
+      *to = SHMT_STORE((C)(is_empty ? 0 : SHMT_LOOP(pool_share_of)(sum, shares)));
+    }
   }
 }
+
+/* Elements of planes that are near all the while. */
+enum { FN(near) = 16384 / sizeof(T) };
 
 /* data: out, image. Stretches of a row of outputs are summed together, as above. */
 void SHMT_LOOP(avg_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
@@ -75,16 +83,20 @@ void SHMT_LOOP(avg_pool)(char* const* data, const int64_t* strides, int64_t n, c
     s = &line;
     n = 1;
   }
+  if (s->out[2] < 4) {
+    const int64_t in_plane = SHMT_POOL_PLANE(s->in), most = in_plane < FN(near) ? FN(near) / (in_plane + 1) : 1;
+    for (int64_t p = 0, many; p < n; p += many) {
+      many = n - p < most ? n - p : most;
+      SHMT_LOOP(pool_average_planes)(s, image + p * in_plane, many, out + p * SHMT_POOL_PLANE(s->out));
+    }
+    return;
+  }
   for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in))
     for (int64_t od = 0; od < s->out[0]; od++)
       for (int64_t oh = 0; oh < s->out[1]; oh++, out += s->out[2]) {
         int64_t d0, d1, h0, h1;
         shmt__pool_window(s, 0, od, &d0, &d1);
         shmt__pool_window(s, 1, oh, &h0, &h1);
-        if (s->out[2] < 4) {
-          SHMT_LOOP(pool_average_few)(s, image, (const int64_t[]){od, oh, d0, d1, h0, h1}, out);
-          continue;
-        }
         for (int64_t first = 0; first < s->out[2]; first += SHMT_POOL_WIDTH) {
           const int64_t last = first + SHMT_POOL_WIDTH < s->out[2] ? first + SHMT_POOL_WIDTH : s->out[2];
           SHMT_LOOP(pool_average)(s, image, (const int64_t[]){od, oh, d0, d1, h0, h1}, first, last, out + first);

@@ -4,10 +4,7 @@
 
 #include "kernels/vmath.h"
 
-#include <math.h>
-
 #define SHMT_EXP(x) _Generic((x), float: shmt__expf, default: shmt__exp)(x)
-#define SHMT_LOG(x) _Generic((x), float: logf, default: log)(x)
 /* For loops that the compiler makes vectors of. */
 #define SHMT_LOG_IN_LANES(x) _Generic((x), float: shmt__logf, default: shmt__log)(x)
 

@@ -39,7 +39,7 @@ enum { FN(short_row) = 20, FN(together) = 512 };
 
 static void FN(short_rows)(char* const* data, const int64_t* strides, int64_t n, int64_t length, bool is_log) {
   const int64_t most = FN(together) / length;
-  C line[FN(together)], tops[FN(together)];
+  C line[FN(together)], tops[FN(together)], sums[FN(together)];
 
   for (int64_t first = 0, end; first < n; first = end) {
     C* row = line;
@@ -53,14 +53,19 @@ static void FN(short_rows)(char* const* data, const int64_t* strides, int64_t n,
     }
     (void)SHMT_FULL_LOOP(row_exp_stored)(line, line, 0, (end - first) * length);
     row = line;
+    for (int64_t k = 0; k < end - first; k++, row += length) {
+      C sum = 0;
+      for (int64_t i = 0; i < length; i++) sum += row[i];
+      sums[k] = sum;
+    }
+    for (int64_t k = 0; is_log && k < end - first; k++) sums[k] = SHMT_LOG_IN_LANES(sums[k]);
+    row = line;
     for (int64_t r = first; r < end; r++, row += length) {
       T* out = ROW(0, T);
       const T* x = ROW(1, const T);
-      C sum = 0;
-      for (int64_t i = 0; i < length; i++) sum += row[i];
-      const C scale = 1 / sum, log_sum = is_log ? SHMT_LOG(sum) : 0;
+      const C sum = sums[r - first], scale = 1 / sum;
       for (int64_t i = 0; i < length; i++)
-        out[i] = SHMT_STORE(is_log ? SHMT_LOAD(x[i]) - tops[r - first] - log_sum : row[i] * scale);
+        out[i] = SHMT_STORE(is_log ? SHMT_LOAD(x[i]) - tops[r - first] - sum : row[i] * scale);
     }
   }
 }
@@ -85,17 +90,31 @@ void SHMT_LOOP(softmax_rows)(char* const* data, const int64_t* strides, int64_t 
   }
 }
 
+/* Logarithms of some rows' sums are taken together, while the rows are in the nearest cache. */
+enum { FN(some_rows) = 16, FN(near) = 16384 / sizeof(T) };
+#define EACH_OF_SOME_ROWS                                                                                              \
+  const int64_t most = length * FN(some_rows) <= FN(near) ? FN(some_rows) : length < FN(near) ? FN(near) / length : 1; \
+  for (int64_t first = 0, end; first < n && (end = n - first < most ? n : first + most); first = end)
+
 void SHMT_LOOP(log_softmax_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
 
   if (length <= FN(short_row)) return FN(short_rows)(data, strides, n, length, true);
-  for (int64_t r = 0; r < n; r++) {
-    T* out = ROW(0, T);
-    const T* x = ROW(1, const T);
-    const C top = FN(row_max)(x, length);
-    const C log_sum = SHMT_LOG(FN(sum_exp)(x, x, out, top, length));
-    SHMT_IVDEP for (int64_t i = FN(whole_vectors)(out, x, top, 1, log_sum, true, length); i < length; i++)
-      out[i] = SHMT_STORE(SHMT_LOAD(x[i]) - top - log_sum);
+  EACH_OF_SOME_ROWS {
+    C tops[FN(some_rows)], sums[FN(some_rows)];
+    for (int64_t r = first; r < end; r++) {
+      const T* x = ROW(1, const T);
+      tops[r - first] = FN(row_max)(x, length);
+      sums[r - first] = FN(sum_exp)(x, x, NULL, tops[r - first], length);
+    }
+    for (int64_t k = 0; k < end - first; k++) sums[k] = SHMT_LOG_IN_LANES(sums[k]);
+    for (int64_t r = first; r < end; r++) {
+      T* out = ROW(0, T);
+      const T* x = ROW(1, const T);
+      const C top = tops[r - first], sum = sums[r - first];
+      SHMT_IVDEP for (int64_t i = FN(whole_vectors)(out, x, top, 1, sum, true, length); i < length; i++)
+        out[i] = SHMT_STORE(SHMT_LOAD(x[i]) - top - sum);
+    }
   }
 }
 
@@ -107,12 +126,17 @@ void SHMT_LOOP(logsumexp_rows)(char* const* data, const int64_t* strides, int64_
   const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
 
   if (length <= FN(short_row)) return SHMT_LOOP(short_logsumexp)(data, strides, n, ctx);
-  for (int64_t r = 0; r < n; r++) {
-    const T* x = ROW(1, const T);
-    const C top = FN(row_max)(x, length);
-    /* An infinite one would take itself off. */
-    const C shift = top - top == 0 ? top : 0;
-    *ROW(0, T) = SHMT_STORE(shift + SHMT_LOG(FN(sum_exp)(x, x, NULL, shift, length)));
+  EACH_OF_SOME_ROWS {
+    C shifts[FN(some_rows)], sums[FN(some_rows)];
+    for (int64_t r = first; r < end; r++) {
+      const T* x = ROW(1, const T);
+      const C top = FN(row_max)(x, length);
+      /* An infinite one would take itself off. */
+      shifts[r - first] = top - top == 0 ? top : 0;
+      sums[r - first] = FN(sum_exp)(x, x, NULL, shifts[r - first], length);
+    }
+    for (int64_t k = 0; k < end - first; k++) sums[k] = shifts[k] + SHMT_LOG_IN_LANES(sums[k]);
+    for (int64_t r = first; r < end; r++) *ROW(0, T) = SHMT_STORE(sums[r - first]);
   }
 }
 
@@ -164,3 +188,4 @@ void SHMT_LOOP(log_softmax_backward_rows)(char* const* data, const int64_t* stri
   }
 }
 #undef ROW
+#undef EACH_OF_SOME_ROWS

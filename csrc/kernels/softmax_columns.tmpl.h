@@ -110,7 +110,7 @@ void SHMT_LOOP(log_softmax_columns)(char* const* data, const int64_t* strides, i
       const C* x = FN(row_in)(CELL(1, const T), buffer, width);
       EACH_COLUMN sum[c] += SHMT_EXP(x[c] - top[c]);
     }
-    EACH_COLUMN sum[c] = SHMT_LOG(sum[c]);
+    EACH_COLUMN sum[c] = SHMT_LOG_IN_LANES(sum[c]);
     for (int64_t i = 0; i < s->length; i++) {
       const C* x = FN(row_in)(CELL(1, const T), buffer, width);
       C* out = MADE(CELL(0, T), buffer);

@@ -89,7 +89,7 @@ static void copy_slices(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Slices of one element: each row of out is taken from a row of self. */
+/* Slices of one element, or as large as one: each row of out is taken from a row of self. */
 static void copy_elements(void* ctx, int64_t begin, int64_t end) {
   const slices* s = ctx;
   char* const data[3] = {s->to + begin * s->n_index * s->inner, (char*)(uintptr_t)s->from + begin * s->size * s->inner,
@@ -108,6 +108,13 @@ static bool are_known(const slices* s) {
   return true;
 }
 
+/* Is a slice as large as an element of some dtype, and could one lie where it does? */
+static bool is_like_element(const slices* s) {
+  const uint64_t size = (uint64_t)s->inner;
+
+  return size >= 1 && size <= 16 && (size & (size - 1)) == 0 && (((uintptr_t)s->to | (uintptr_t)s->from) & (size - 1)) == 0;
+}
+
 /* False when the slices are too small or not dense, and the general walk is better. */
 static bool try_slices(shmt_tensor* work, shmt_tensor* line, int64_t dim, shmt_tensor* index, shmt__bad_index* bad) {
   slices s = {.bad = bad, .n_index = index->sizes[0], .size = line->sizes[dim], .inner = shmt__tensor_item_bytes(line)};
@@ -115,13 +122,13 @@ static bool try_slices(shmt_tensor* work, shmt_tensor* line, int64_t dim, shmt_t
 
   if (!shmt__tensor_is_contiguous(line) || !shmt__tensor_is_contiguous(index)) return false;
   s.inner *= shmt__tensor_extent(line, dim + 1, line->n_dims);
-  const bool by_element = dim == line->n_dims - 1 && outer > 1;
-  if (s.inner < 16 && !by_element) return false;
   s.to = shmt__tensor_data(work);
   s.from = shmt__tensor_data(line);
   s.index = shmt__tensor_data(index);
+  const bool by_element = is_like_element(&s) && (outer > 1 || dim < line->n_dims - 1);
+  if (s.inner < 16 && !by_element) return false;
   if (by_element) {
-    s.loop = shmt__move_loop(SHMT_LOOP_gather_known, line->dtype);
+    s.loop = shmt__move_loop_of_size(SHMT_LOOP_gather_known, s.inner);
     if (are_known(&s)) shmt__parallel_for(outer, (1 << 15) / s.n_index + 1, copy_elements, &s);
     return true;
   }

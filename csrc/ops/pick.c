@@ -18,7 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRAIN = 16384 };
+enum {
+  GRAIN = 16384,
+  SHORT_ROW = 32, /* elements of a row for which a walk over rows does not pay */
+  TABLE = 1024,   /* elements of a plane for which there is a table of all its places */
+};
 
 shmt_status shmt__picks_init(shmt__picks* p, int64_t in, int64_t out) {
   p->in = in;
@@ -52,7 +56,9 @@ typedef struct job {
   int64_t rows, inner; /* of `to`; elements behind each in a row */
   int64_t row_bytes;   /* of `to` */
   shmt_dtype dtype;
-  atomic_bool failed; /* out of memory */
+  const int64_t* table; /* where rows are short: the places of all elements of a plane of `to` */
+  int64_t plane[2];     /* elements of one of `to`, of `from` */
+  atomic_bool failed;   /* out of memory */
 } job;
 
 /* Elements of `to` along picked dim d. */
@@ -115,6 +121,39 @@ static void pick_rows(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
+/* Fills `table`, with room for TABLE, where rows are short and planes lie dense. */
+static bool make_table(job* j, int64_t* table) {
+  const shmt__picks* last = &j->picks[j->n - 1];
+
+  if (j->inner != 1 || last->out >= SHORT_ROW || !shmt__part_is_dense(&j->from)) return false;
+  j->plane[0] = j->plane[1] = 1;
+  for (int d = 0; d < j->n; d++) {
+    j->plane[0] *= j->picks[d].out;
+    j->plane[1] *= j->picks[d].in;
+  }
+  if (j->plane[0] > TABLE) return false;
+  for (int64_t i = 0; i < j->plane[0]; i++) {
+    int64_t rest = i, step = 1;
+    table[i] = 0;
+    for (int d = j->n - 1; d >= 0; d--) {
+      table[i] += j->picks[d].at[rest % j->picks[d].out] * step;
+      step *= j->picks[d].in;
+      rest /= j->picks[d].out;
+    }
+  }
+  j->table = table;
+  return true;
+}
+
+static void pick_planes(void* ctx, int64_t begin, int64_t end) {
+  const job* j = ctx;
+  const int64_t item = j->from.item;
+
+  shmt__move_loop_of_size(SHMT_LOOP_gather_known, item)(
+      (char*[]){j->to + begin * j->plane[0] * item, j->from.data + begin * j->plane[1] * item, (char*)(uintptr_t)j->table},
+      NULL, j->plane[0], (int64_t[]){j->plane[1], end - begin});
+}
+
 /* --- backwards ---------------------------------------------------------------------------------- */
 
 static void add_row(const job* j, char* sums, char* from, bool is_first) {
@@ -174,7 +213,7 @@ static void sum_rows(void* ctx, int64_t begin, int64_t end) {
 
 static shmt_status run(shmt_tensor* from, const shmt__picks* picks, int n, bool is_back, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
-  int64_t sizes[SHMT_MAX_DIMS];
+  int64_t sizes[SHMT_MAX_DIMS], table[TABLE];
   const shmt_memory_format format =
       n == from->n_dims - 2 ? shmt__tensor_suggest_format(from) : SHMT_CONTIGUOUS_FORMAT;
   job j = {.picks = picks, .n = n, .n_outer = from->n_dims - n, .is_back = is_back, .inner = 1, .dtype = from->dtype};
@@ -191,6 +230,11 @@ static shmt_status run(shmt_tensor* from, const shmt__picks* picks, int n, bool 
     }
     j.row_bytes = length_of(&j, n - 1) * j.inner * j.from.item;
     j.rows = result->numel * j.from.item / j.row_bytes;
+    if (!is_back && make_table(&j, table)) {
+      shmt__parallel_for(result->numel / j.plane[0], GRAIN / j.plane[0] + 1, pick_planes, &j);
+      *out = SHMT_TAKE(result);
+      return SHMT_OK;
+    }
     shmt__parallel_for(j.rows, GRAIN / (j.row_bytes / j.from.item) + 1, is_back ? sum_rows : pick_rows, &j);
     SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM, "sums of a row of %" PRId64
                  " elements", j.picks[n - 1].out * j.inner);
