@@ -214,7 +214,7 @@ static bool has_channels_last(const shmt_tensor* t) {
 /* The weight as forward kernels read it, which may take the channels of a filter as neighbours. */
 static shmt_status prepare_weight(shmt__conv* c, shmt_tensor* weight, bool may_be_last, shmt_tensor** out) {
   c->weight_last = may_be_last && has_channels_last(weight);
-  if (!c->weight_last) return prepare(weight, c->given, out);
+  if (!c->weight_last && !c->weight_turned) return prepare(weight, c->given, out);
   *out = shmt__tensor_ref(weight);
   return SHMT_OK;
 }
@@ -268,6 +268,8 @@ static shmt_status check_dtype(const params* p, shmt_dtype dtype) {
   return SHMT_OK;
 }
 
+static bool are_tiles(const shmt__conv* c) { return !shmt__conv_is_depthwise(c) && shmt__conv_is_tiles(c); }
+
 /* Images whose channels are neighbours, by tiles. */
 static shmt_status by_tiles(shmt__conv* c, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, shmt_ints sizes,
                             shmt_tensor** out) {
@@ -292,7 +294,7 @@ static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_ten
   shmt__conv c = *given;
 
   set_images(&c, input);
-  if (is_last && !shmt__conv_is_depthwise(&c) && shmt__conv_is_tiles(&c)) return by_tiles(&c, input, weight, bias, sizes, out);
+  if (is_last && are_tiles(&c)) return by_tiles(&c, input, weight, bias, sizes, out);
   const bool is_tiled = shmt__conv_is_turned_for_tiles(&c);
   if (!is_tiled) c.dtype = forward_dtype(input->dtype, &c);
   const bool are_apart = is_last && shmt__conv_is_depthwise_pixels(&c);
@@ -306,8 +308,8 @@ static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_ten
   /* Rounded once; what is not rounded gets it afterwards. */
   if (b && (is_last || is_laid || shmt__is_half(c.dtype) || c.given != c.dtype)) c.bias = shmt__tensor_data(b);
   if (is_laid || is_spread) {
-    const shmt__planes images = shmt__planes_of(input), outputs = shmt__planes_of(result);
-    SHMT_TRY(is_laid ? shmt__conv_laid(&c, &images, shmt__tensor_data(w), &outputs)
+    const shmt__planes images = shmt__planes_of(input), weights = shmt__planes_of(w), outputs = shmt__planes_of(result);
+    SHMT_TRY(is_laid ? shmt__conv_laid(&c, &images, &weights, &outputs)
                      : shmt__conv_spread(&c, images.data, shmt__tensor_data(w), &outputs));
   } else {
     SHMT_TRY((are_apart    ? shmt__conv_depthwise_pixels
@@ -320,11 +322,13 @@ static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_ten
   return SHMT_OK;
 }
 
-/* Is the way back that is turned around a fast one, where its images are these? */
-static bool pays_to_turn(shmt__conv back, const shmt_tensor* windows) {
-  if (shmt__conv_is_direct(&back) || shmt__conv_is_depthwise(&back)) return true;
-  set_images(&back, windows);
-  return shmt__conv_is_tiles(&back);
+/* Is the way back that is turned around a fast one, where its images are these? Tiles turn the weight around themselves. */
+static bool pays_to_turn(shmt__conv* back, const shmt_tensor* windows, bool is_last) {
+  shmt__conv given = *back;
+
+  set_images(&given, windows);
+  back->weight_turned = (is_last && are_tiles(&given)) || shmt__conv_is_turned_for_tiles(&given);
+  return back->weight_turned || shmt__conv_is_direct(back) || shmt__conv_is_depthwise(back);
 }
 
 /* From windows to images: as above. */
@@ -335,8 +339,13 @@ static shmt_status to_images(const shmt__conv* given, shmt_tensor* windows, shmt
   SHMT_AUTO(shmt_tensor) result = NULL;
   shmt__conv c = *given, back;
 
-  if (shmt__conv_turn(&c, &back) && pays_to_turn(back, windows)) {
-    SHMT_TRY(shmt__conv_turn_weight(&c, weight, &w));
+  if (shmt__conv_turn(&c, &back) && pays_to_turn(&back, windows, is_last)) {
+    if (!back.weight_turned)
+      SHMT_TRY(shmt__conv_turn_weight(&c, weight, &w));
+    else if (has_channels_last(weight))
+      w = shmt__tensor_ref(weight);
+    else
+      SHMT_TRY(shmt__tensor_contiguous(weight, SHMT_CONTIGUOUS_FORMAT, &w));
     return forward(&back, windows, w, bias, sizes, is_last, out);
   }
   c.given = windows->dtype;

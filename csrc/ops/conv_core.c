@@ -19,7 +19,7 @@ void shmt__conv_set_dense(shmt__conv* c) {
 
   shmt__conv_shape_dense(&c->shape);
   c->given = c->dtype;
-  c->weight_last = false;
+  c->weight_last = c->weight_turned = false;
   c->step[2] = item;
   c->step[1] = shmt__wrap_mul_i64(c->shape.step[2], item);
   c->step[0] = shmt__wrap_mul_i64(c->shape.step[1], item);

@@ -18,6 +18,7 @@ typedef struct shmt__conv {
   shmt_dtype given;
   int64_t image_step, channel_step, step[3]; /* of the images, in bytes */
   bool weight_last;                          /* the channels of a filter are neighbours; only of shmt__conv_is_direct */
+  bool weight_turned;                        /* it is that of the convolution the other way; only of shmt__conv_tiles */
 } shmt__conv;
 
 /* Say that the images lie dense in c->dtype: of shape.in, as they are when it is changed. Where so many elements have no

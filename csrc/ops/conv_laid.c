@@ -19,6 +19,7 @@
 
 enum {
   PART_BYTES = 640 << 10, /* of what is laid out */
+  PART_BYTES_TILES = 192 << 10, /* the same, at least, for tiles */
   SPREAD_BYTES = 96 << 10, /* of planes that are turned around */
   FEW_CHANNELS = 8,       /* which are read in short runs, and turned around slowly */
   FEW_FILTERS = 16,       /* which tiles take as long for as for so many */
@@ -95,9 +96,9 @@ static shmt__planes outputs_of(const shmt__conv* c, const shmt__conv_part* p, in
 
 /* The outputs of a part of images [first, first + n). */
 static shmt_status run_part(const shmt__conv* c, const way* w, const shmt__conv_part* p, int64_t first, int64_t n,
-                            const shmt__planes* images, const void* weight, const shmt__planes* outputs, char* image,
+                            const shmt__planes* images, const shmt__planes* weight, const shmt__planes* outputs, char* image,
                             char* output) {
-  const int64_t *in = p->shape.in, *out = p->shape.out, *kernel = c->shape.kernel;
+  const int64_t *in = p->shape.in, *out = p->shape.out;
   const int64_t needed[5] = {n, c->channels, in[0], in[1], in[2]}, made[5] = {n, c->filters, out[0], out[1], out[2]};
   const int64_t from[5] = {first, 0, p->first[0], p->first[1], p->first[2]};
   const shmt__planes results = shmt__planes_of_pixels(output, w->dtype, made), written = outputs_of(c, p, first, outputs);
@@ -115,17 +116,23 @@ static shmt_status run_part(const shmt__conv* c, const way* w, const shmt__conv_
   part.channel_step = pixels.stride[1];
   for (int d = 0; d < 3; d++) part.step[d] = pixels.stride[2 + d];
   if (w->by_tiles) {
-    const int64_t size[5] = {c->filters, c->channels / c->groups, kernel[0], kernel[1], kernel[2]};
-    const shmt__planes weights = (c->weight_last ? shmt__planes_of_pixels : in_planes)((char*)(uintptr_t)weight, c->given, size);
-    SHMT_TRY(shmt__conv_tiles(&part, pixels.data, &weights, output));
+    SHMT_TRY(shmt__conv_tiles(&part, pixels.data, weight, output));
   } else {
-    SHMT_TRY((w->by_channel ? shmt__conv_depthwise_pixels : shmt__conv_pixels)(&part, pixels.data, weight, output));
+    SHMT_TRY((w->by_channel ? shmt__conv_depthwise_pixels : shmt__conv_pixels)(&part, pixels.data, weight->data, output));
   }
   shmt__planes_copy_shared(&written, &results, made);
   return SHMT_OK;
 }
 
-shmt_status shmt__conv_laid(const shmt__conv* c, const shmt__planes* images, const void* weight,
+/* Tiles pack all weights for each part: those that take long to pack are worth larger ones. */
+static int64_t part_bytes(const shmt__conv* c, const way* w) {
+  const int64_t weights = c->filters * (c->channels / c->groups) * volume(c->shape.kernel) * shmt__dtype_size[c->given];
+
+  if (!w->by_tiles) return PART_BYTES;
+  return weights / 2 < PART_BYTES_TILES ? PART_BYTES_TILES : smaller(weights / 2, PART_BYTES);
+}
+
+shmt_status shmt__conv_laid(const shmt__conv* c, const shmt__planes* images, const shmt__planes* weight,
                             const shmt__planes* outputs) {
   const way w = way_of(c);
   const int64_t item = shmt__dtype_size[w.dtype], read = w.reads_images ? 0 : c->channels;
@@ -133,10 +140,10 @@ shmt_status shmt__conv_laid(const shmt__conv* c, const shmt__planes* images, con
   shmt_status status = SHMT_OK;
   void* memory = NULL;
 
-  const int64_t n_parts = shmt__conv_split(c, read * item, c->filters * item, PART_BYTES, size);
+  const int64_t most = part_bytes(c, &w), n_parts = shmt__conv_split(c, read * item, c->filters * item, most, size);
   for (int d = 0; d < 3; d++) needed *= smaller(shmt__conv_reach(&c->shape, d, size[d]), c->shape.in[d]);
   const int64_t made = c->filters * volume(size), each = (needed + made) * item;
-  const int64_t some = images_at_once(c, n_parts, each, PART_BYTES);
+  const int64_t some = images_at_once(c, n_parts, each, most);
   const uint64_t nbytes = (uint64_t)(some * each);
   SHMT_TRY(shmt__alloc(nbytes, &memory));
   char* const output = (char*)memory + some * needed * item;

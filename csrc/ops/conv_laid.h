@@ -11,8 +11,9 @@ bool shmt__conv_is_laid(const shmt__conv* c);
 bool shmt__conv_is_turned_for_tiles(const shmt__conv* c);
 /* Is there a kernel? */
 bool shmt__conv_has_laid(const shmt__conv* c);
-/* outputs = images * weight + c->bias where shmt__conv_has_laid; both of any strides and of dtype c->given, as the weight. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__conv_laid(const shmt__conv* c, const shmt__planes* images, const void* weight,
+/* outputs = images * weight + c->bias where shmt__conv_has_laid; both of any strides and of dtype c->given, as the weight, which is
+ * dense. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__conv_laid(const shmt__conv* c, const shmt__planes* images, const shmt__planes* weight,
                             const shmt__planes* outputs);
 
 /* outputs = images * weight + c->bias, by the kernels of shmt__conv_forward: outputs of any strides, of dtype c->given;

@@ -123,7 +123,8 @@ static shmt_status run_phase(const shmt__conv* c, const shmt__planes* windows, s
   back.weight_last = false;
   const shmt__planes from = shmt__planes_at(windows, (int64_t[]){0, 0, axes[0].cropped, axes[1].cropped, axes[2].cropped});
   SHMT_TRY(phase_weight(c, weight, axes, &w));
-  return shmt__conv_laid(&back, &from, shmt__tensor_data(w), &to);
+  const shmt__planes turned_weight = shmt__planes_of(w);
+  return shmt__conv_laid(&back, &from, &turned_weight, &to);
 }
 
 shmt_status shmt__conv_phases(const shmt__conv* c, const shmt__planes* windows, shmt_tensor* weight, const void* bias,

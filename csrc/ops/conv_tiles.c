@@ -12,6 +12,7 @@
 #include "ops/conv_tiles.h"
 
 #include "base/overflow.h"
+#include "generated/loops.h"
 #include "iter/threads.h"
 #include "ops/gemm_pairs.h"
 #include "ops/gemm_tiles.h"
@@ -79,11 +80,24 @@ bool shmt__conv_has_tiles(const shmt__conv* c) {
 
 /* --- panels ------------------------------------------------------------------------- */
 
+/* n filters from the one at `at` on, of a weight that is to be turned around: those are channels there. */
+static shmt__planes turn_filters(const job* j, int64_t at, int64_t n, char* room) {
+  const int64_t* kernel = j->c->shape.kernel;
+  const shmt__planes* w = j->weight;
+  const int64_t size = j->k / j->channels, row = kernel[2] * ITEM, plane = kernel[1] * row, channel = kernel[0] * plane;
+  const int64_t place = w->stride[kernel[2] > 1 ? 4 : kernel[1] > 1 ? 3 : 2];
+  const shmt__flip_shape s = {j->channels, size, w->stride[0] / ITEM, w->stride[1] / ITEM, place / ITEM};
+  const char* from = w->data + j->group * j->channels * w->stride[0] + at * w->stride[1];
+
+  shmt__loops[SHMT_LOOP_conv_flip][SHMT_BFLOAT16]((char*[]){room, (char*)(uintptr_t)from}, NULL, n, &s);
+  return (shmt__planes){room, SHMT_BFLOAT16, {j->channels * channel, channel, plane, row, ITEM}};
+}
+
 /* Panels [begin, end) of those at hand. */
 static void pack_panels(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
-  const int64_t* kernel = j->c->shape.kernel;
-  const uint64_t nbytes = (uint64_t)(SIDE * j->k * ITEM);
+  const int64_t *kernel = j->c->shape.kernel, each = SIDE * j->k * ITEM;
+  const uint64_t nbytes = (uint64_t)(j->c->weight_turned ? 2 * each : each);
   void* room = NULL;
 
   if (shmt__alloc(nbytes, &room) != SHMT_OK) {
@@ -94,7 +108,9 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
   for (int64_t p = begin; p < end; p++) {
     const int64_t at = j->first + p * SIDE, n = smaller(SIDE, j->filters - at);
     const int64_t size[5] = {n, j->channels, kernel[0], kernel[1], kernel[2]};
-    const shmt__planes from = shmt__planes_at(j->weight, (int64_t[]){j->group * j->filters + at, 0, 0, 0, 0});
+    const shmt__planes from = j->c->weight_turned
+                                  ? turn_filters(j, at, n, (char*)room + each)
+                                  : shmt__planes_at(j->weight, (int64_t[]){j->group * j->filters + at, 0, 0, 0, 0});
     const shmt__planes to = shmt__planes_of_pixels(room, SHMT_BFLOAT16, size);
     shmt__planes_copy(&to, &from, size);
     shmt__tiles_panel((shmt__matrix){room, j->k, n, 1, j->k}, (uint32_t*)(void*)(j->panels + p * j->steps * STEP));

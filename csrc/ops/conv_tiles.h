@@ -10,7 +10,8 @@ bool shmt__conv_has_tiles(const shmt__conv* c);
 /* The same, of images whose channels are neighbours. */
 bool shmt__conv_is_tiles(const shmt__conv* c);
 /* output = images * weight + c->bias, of dtype c->given and dense, but with filters as neighbours: (images, places, filters);
- * weight (filters, channels of a group, kernel) of any strides, the bias of c->dtype. Errors: SHMT_E_NOMEM. */
+ * weight (filters, channels of a group, kernel) of any strides, the bias of c->dtype. One that is turned is (channels, filters
+ * of a group, kernel), and places of the kernel are evenly apart. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_tiles(const shmt__conv* c, const void* images, const shmt__planes* weight, void* output);
 
 #endif

@@ -109,6 +109,20 @@ CASES: dict[str, tuple[st.dtype, int, Ints, Ints, dict[str, Any]]] = {
         {"padding": 3, "dilation": (2, 3)},
     ),
     "bfloat16, groups": (st.bfloat16, 2, (2, 24, 9, 8), (9, 8, 3, 3), {"groups": 3, "padding": 1}),
+    "bfloat16, even groups": (
+        st.bfloat16,
+        2,
+        (2, 48, 9, 8),
+        (80, 24, 3, 2),
+        {"groups": 2, "padding": 1},
+    ),
+    "bfloat16, a large plane": (
+        st.bfloat16,
+        2,
+        (1, 20, 150, 131),
+        (33, 20, 3, 3),
+        {"padding": (0, 2), "dilation": 2},
+    ),
     "products of bfloat16": (st.bfloat16, 2, (3, 64, 7, 9), (40, 64, 1, 1), {}),
     "strides of products of bfloat16": (
         st.bfloat16,
