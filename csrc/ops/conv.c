@@ -14,6 +14,7 @@
 #include "ops/conv_tiles.h"
 #include "ops/conv_turn.h"
 #include "ops/conv_weigh.h"
+#include "ops/conv_weigh_tiles.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -421,9 +422,11 @@ static shmt_status weight_gradient(const shmt__conv* given, bool transposed, shm
 
   if (grad->numel == 0 || input->numel == 0 || weight->numel == 0) return only_bias(sizes, grad->dtype, NULL, out);
   c.given = grad->dtype;
-  if (shmt__conv_is_weighed(&c, &images)) {
+  const bool by_tiles = shmt__conv_is_weighed_by_tiles(&c, &images, &windows);
+  if (by_tiles || shmt__conv_is_weighed(&c, &images)) {
     SHMT_TRY(empty(sizes, grad->dtype, SHMT_CPU, is_last, &dense));
-    SHMT_TRY(shmt__conv_weigh(&c, &images, &windows, is_last, shmt__tensor_data(dense)));
+    SHMT_TRY((by_tiles ? shmt__conv_weigh_tiles : shmt__conv_weigh)(&c, &images, &windows, is_last,
+                                                                    shmt__tensor_data(dense)));
     *out = SHMT_TAKE(dense);
     return SHMT_OK;
   }

@@ -1,19 +1,17 @@
 /* ops/conv_tiles.c -- convolution of bfloat16 images whose channels are neighbours, by tiles.
  *
- * Note [Windows in strips]
- * Where channels are neighbours, a window is a few runs of memory: of a row of the kernel, or of each of its places. Those of 32
- * outputs are copied side by side, which makes a strip (Note [Tiles] in ops/gemm_tiles.c) that stays in the near caches while
- * all panels of weights pass. Sums get the bias, are rounded and written to where they belong. A window of one pixel is read
- * where it lies.
+ * Note [Windows and panels]
+ * Strips of windows (ops/conv_windows.h) stay in the near caches while all panels of weights pass. Sums get the bias, are
+ * rounded and written to where they belong.
  *
  * Threads share out strips, or where there are few of them, the panels as well. The panels are packed once, as many at a time
  * as fit the second cache.
  */
 #include "ops/conv_tiles.h"
 
-#include "base/overflow.h"
 #include "generated/loops.h"
 #include "iter/threads.h"
+#include "ops/conv_windows.h"
 #include "ops/gemm_pairs.h"
 #include "ops/gemm_tiles.h"
 #include "storage/allocator.h"
@@ -50,18 +48,12 @@ typedef struct job {
   const char* images;
   char* output;
   int64_t channels, filters, k, steps; /* of a group; of a filter: elements, and steps of those */
-  int64_t pixel;                       /* bytes of a pixel's channels of a group */
-  int64_t row, run;                    /* bytes of a kernel's row: all together, and those that lie together in an image */
-  int64_t run_step;                    /* from such a run to the next in the images */
-  int64_t lines;                       /* of a run: whole ones of 64 bytes, */
-  __mmask32 mask;                      /* and what is left */
-  int64_t last;                        /* place along a row that a window inside begins at */
+  shmt__windows windows;
   int64_t n_outputs;                   /* of all images */
   int64_t together;                    /* strips */
   int64_t depth;                       /* steps at a time */
   int64_t group, first, n_panels;      /* at hand */
   int64_t n_pieces;                    /* that those are shared out in */
-  bool is_even;                        /* windows are pixels evenly apart */
   char* panels;
   atomic_bool failed;                  /* out of memory */
 } job;
@@ -118,113 +110,7 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
   shmt__dealloc(room, nbytes);
 }
 
-/* --- strips ------------------------------------------------------------------------- */
-
-/* So many times 64 bytes, and the elements of the mask behind them. */
-SHMT_PAIRS_INLINE void copy_lines(char* to, const char* from, int64_t lines, __mmask32 mask) {
-  for (int64_t i = 0; i < lines; i++) _mm512_storeu_si512(to + i * ROW, _mm512_loadu_si512(from + i * ROW));
-  _mm512_mask_storeu_epi16(to + lines * ROW, mask, _mm512_maskz_loadu_epi16(mask, from + lines * ROW));
-}
-
-SHMT_PAIRS_INLINE void copy_run(char* to, const char* from, int64_t nbytes) {
-  copy_lines(to, from, nbytes / ROW, shmt__pairs_lanes(nbytes % ROW / ITEM));
-}
-
-SHMT_PAIRS_INLINE void clear_run(char* to, int64_t nbytes) {
-  for (; nbytes >= ROW; nbytes -= ROW, to += ROW) _mm512_storeu_si512(to, _mm512_setzero_si512());
-  _mm512_mask_storeu_epi16(to, shmt__pairs_lanes(nbytes / ITEM), _mm512_setzero_si512());
-}
-
-static bool is_inside(const shmt__conv_shape* s, int d, int64_t place) { return (uint64_t)place < (uint64_t)s->in[d]; }
-
-/* n windows of a row, none of which is outside along it, the first at a place: run by run, each of all windows. */
-static SHMT_PAIRS_TARGET void copy_windows(const job* j, const char* image, const int64_t* place, int64_t n, char* to) {
-  const shmt__conv* c = j->c;
-  const shmt__conv_shape* s = &c->shape;
-  const int64_t lines = j->lines, n_runs = j->row / j->run, apart = s->stride[2] * c->step[2], row = j->steps * ROW;
-  const __mmask32 mask = j->mask;
-
-  for (int64_t d = 0, z = place[0]; d < s->kernel[0]; d++, z += s->dilation[0]) {
-    for (int64_t h = 0, y = place[1]; h < s->kernel[1]; h++, y += s->dilation[1]) {
-      const bool is_there = is_inside(s, 0, z) && is_inside(s, 1, y); /* of padding there is no address */
-      const char* from = is_there ? image + z * c->step[0] + y * c->step[1] + place[2] * c->step[2] : NULL;
-      for (int64_t w = 0; w < n_runs; w++, to += j->run) {
-        char* made = to;
-        if (is_there) {
-          const char* at = from + (w > 0 ? w * j->run_step : 0);
-          for (int64_t i = 0; i < n; i++, at += apart, made += row) copy_lines(made, at, lines, mask);
-        } else {
-          for (int64_t i = 0; i < n; i++, made += row) clear_run(made, j->run);
-        }
-      }
-    }
-  }
-}
-
-/* A window that may be outside. */
-static SHMT_PAIRS_TARGET void copy_window(const job* j, const char* image, const int64_t* place, char* to) {
-  const shmt__conv* c = j->c;
-  const shmt__conv_shape* s = &c->shape;
-  const int64_t pixel = j->pixel, wide = s->kernel[2], dilation = s->dilation[2];
-  const int64_t before = place[2] < 0 ? smaller(ceil_div(-place[2], dilation), wide) : 0;
-  const int64_t end = at_least(smaller(place[2] < s->in[2] ? ceil_div(s->in[2] - place[2], dilation) : 0, wide), before);
-
-  for (int64_t d = 0, z = place[0]; d < s->kernel[0]; d++, z += s->dilation[0]) {
-    for (int64_t h = 0, y = place[1]; h < s->kernel[1]; h++, y += s->dilation[1], to += j->row) {
-      if (!is_inside(s, 0, z) || !is_inside(s, 1, y) || before == end) {
-        clear_run(to, j->row);
-        continue;
-      }
-      const char* const line = image + z * c->step[0] + y * c->step[1];
-      clear_run(to, before * pixel);
-      if (j->run == j->row)
-        copy_run(to + before * pixel, line + (place[2] + before * dilation) * c->step[2], (end - before) * pixel);
-      else
-        for (int64_t w = before; w < end; w++)
-          copy_run(to + w * pixel, line + (place[2] + w * dilation) * c->step[2], pixel);
-      clear_run(to + end * pixel, (wide - end) * pixel);
-    }
-  }
-}
-
-/* The strip of `rows` outputs from the first on: where it lies, or copied to room, where what is behind windows is 0. */
-static SHMT_PAIRS_TARGET shmt__tiles_strip strip_at(const job* j, int64_t first, int64_t rows, char* room) {
-  const shmt__conv* c = j->c;
-  const shmt__conv_shape* s = &c->shape;
-  const int64_t *out = s->out, plane = out[1] * out[2], volume = out[0] * plane, row = j->steps * ROW;
-  const char* image = j->images + j->group * j->pixel + first / volume * c->image_step;
-  int64_t at[3] = {first % volume / plane, first / out[2] % out[1], first % out[2]};
-
-  if (j->is_even) {
-    const char* const from = j->images + j->group * j->pixel + first * c->step[2];
-    if (j->k % SIDE == 0 && (rows == SIDE || rows == LANES))
-      return (shmt__tiles_strip){from, c->step[2], ROW, rows};
-    for (int64_t i = 0; i < rows; i++) copy_lines(room + i * row, from + i * c->step[2], j->lines, j->mask);
-    return (shmt__tiles_strip){room, row, ROW, rows};
-  }
-  for (int64_t i = 0, run; i < rows; i += run) {
-    int64_t place[3];
-    run = smaller(out[2] - at[2], rows - i);
-    for (int d = 0; d < 3; d++) place[d] = at[d] * s->stride[d] - s->padding[d];
-    for (int64_t k = i, end = i + run, n; k < end; k += n, place[2] += n * s->stride[2]) {
-      n = place[2] >= 0 && place[2] <= j->last ? smaller(end - k, (j->last - place[2]) / s->stride[2] + 1) : 0;
-      if (n > 0) {
-        copy_windows(j, image, place, n, room + k * row);
-      } else {
-        copy_window(j, image, place, room + k * row);
-        n = 1;
-      }
-    }
-    if ((at[2] += run) < out[2]) continue;
-    at[2] = 0;
-    if (++at[1] < out[1]) continue;
-    at[1] = 0;
-    if (++at[0] < out[0]) continue;
-    at[0] = 0;
-    image += c->image_step;
-  }
-  return (shmt__tiles_strip){room, row, ROW, rows};
-}
+/* --- products ----------------------------------------------------------------------- */
 
 /* Sums of a strip with a panel to the outputs, of n filters. The processor rounds, to which subnormal numbers are 0 as they
  * are to tiles. */
@@ -280,13 +166,15 @@ static void run_strips(void* ctx, int64_t begin, int64_t end) {
     return;
   }
   char* const copied = (char*)room + sums;
+  const char* const images = j->images + j->group * j->windows.pixel;
   memset(copied, 0, (size_t)(j->together * windows));
   shmt__tiles_begin();
   for (int64_t u = begin; u < end; u++) {
     const int64_t first = u / j->n_pieces * j->together * SIDE, piece = u % j->n_pieces;
     const int64_t rows = smaller(j->together * SIDE, j->n_outputs - first);
     for (int64_t i = 0; i * SIDE < rows && (u == begin || piece == 0); i++)
-      strips[i] = strip_at(j, first + i * SIDE, smaller(SIDE, rows - i * SIDE), copied + i * windows);
+      strips[i] = shmt__windows_strip(&j->windows, images, first + i * SIDE, smaller(SIDE, rows - i * SIDE),
+                                      copied + i * windows);
     multiply_strips(j, strips, first, rows, j->n_panels * piece / j->n_pieces, j->n_panels * (piece + 1) / j->n_pieces,
                     room);
   }
@@ -295,19 +183,6 @@ static void run_strips(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* --- all ---------------------------------------------------------------------------- */
-
-/* Do windows of a pixel lie evenly apart? */
-static bool is_even(const job* j) {
-  const shmt__conv* c = j->c;
-  const shmt__conv_shape* s = &c->shape;
-  int64_t apart = c->step[2] * s->in[2];
-
-  for (int d = 0; d < 3; d++)
-    if (s->kernel[d] != 1 || s->stride[d] != 1 || s->padding[d] != 0 || s->out[d] != s->in[d]) return false;
-  for (int d = 1; d >= 0; apart *= s->in[d], d--)
-    if (s->in[d] != 1 && c->step[d] != apart) return false;
-  return c->n_images == 1 || c->image_step == apart;
-}
 
 shmt_status shmt__conv_tiles(const shmt__conv* c, const void* images, const shmt__planes* weight, void* output) {
   const shmt__conv_shape* s = &c->shape;
@@ -320,16 +195,9 @@ shmt_status shmt__conv_tiles(const shmt__conv* c, const void* images, const shmt
   j.k = j.channels * s->kernel[0] * s->kernel[1] * s->kernel[2];
   j.steps = ceil_div(j.k, SIDE);
   j.depth = ceil_div(j.steps, ceil_div(j.steps, DEPTH));
-  j.pixel = j.channels * ITEM;
-  j.row = s->kernel[2] * j.pixel;
-  j.run_step = shmt__wrap_mul_i64(s->dilation[2], c->step[2]); /* of use where there are several places */
-  j.run = j.run_step == j.pixel ? j.row : j.pixel;
-  j.lines = j.run / ROW;
-  j.mask = ((__mmask32)1 << j.run % ROW / ITEM) - 1;
-  j.last = s->in[2] - 1 - (s->kernel[2] - 1) * s->dilation[2];
+  shmt__windows_init(&j.windows, c);
   j.n_outputs = c->n_images * s->out[0] * s->out[1] * s->out[2];
   j.together = j.depth < j.steps ? TOGETHER / 2 : TOGETHER;
-  j.is_even = is_even(&j);
   const int64_t all = ceil_div(j.filters, SIDE), fit = at_least(PANEL_BYTES / (j.steps * STEP), 1);
   const int64_t some = ceil_div(all, ceil_div(all, fit)), units = ceil_div(j.n_outputs, j.together * SIDE);
   const int64_t work = j.together * SIDE * SIDE * j.k;

@@ -123,6 +123,14 @@ CASES: dict[str, tuple[st.dtype, int, Ints, Ints, dict[str, Any]]] = {
         (33, 20, 3, 3),
         {"padding": (0, 2), "dilation": 2},
     ),
+    "bfloat16, many filters": (
+        st.bfloat16,
+        2,
+        (1, 200, 5, 4),
+        (300, 200, 3, 3),
+        {"padding": 1},
+    ),
+    "bfloat16, few filters": (st.bfloat16, 2, (2, 40, 9, 8), (3, 40, 3, 3), {"padding": 1}),
     "products of bfloat16": (st.bfloat16, 2, (3, 64, 7, 9), (40, 64, 1, 1), {}),
     "strides of products of bfloat16": (
         st.bfloat16,
