@@ -22,11 +22,11 @@ typedef struct job {
 } job;
 
 /* What is dealt out: pieces of so many lines of a job each, or of as many of two jobs. */
-typedef struct deal {
+typedef struct workload {
   job jobs[2];
   int64_t lines[2];
   atomic_int failed; /* the first error's status */
-} deal;
+} workload;
 
 /* How many pieces of some elements are worth a thread. */
 static int64_t grain(int64_t elements) { return elements < GRAIN_POINTS ? GRAIN_POINTS / elements : 1; }
@@ -383,7 +383,7 @@ static void run_short(const job* j, int64_t begin, int64_t end) {
 
 /* Lines of columns: of each row of them, whole blocks, then what is left over of several rows together. A block that went
  * on in the next row would take its numbers one by one. */
-static void part_columns(deal* w) {
+static void part_columns(workload* w) {
   job *const whole = &w->jobs[0], *const rest = &w->jobs[1];
   const int64_t columns = whole->dims.n_dims > 1 ? whole->dims.sizes[0] : 0, left = columns % block_lines(whole);
   const int64_t rows = columns ? whole->n_lines / columns : 0;
@@ -406,7 +406,7 @@ static shmt_status run_job(const job* j, int64_t begin, int64_t end) {
 }
 
 static void run_pieces(void* ctx, int64_t begin, int64_t end) {
-  deal* w = ctx;
+  workload* w = ctx;
 
   for (int i = 0; i < 2 && w->lines[i]; i++) {
     const job* const j = &w->jobs[i];
@@ -421,7 +421,7 @@ shmt_status shmt__fft_run(const shmt__fft_request* r) {
   SHMT_AUTO(shmt__fft_plan) plan = NULL;
   const bool is_even = r->form != SHMT_FFT_C2C && r->length % 2 == 0;
   const bool is_runs = kind_of(r) == SHMT_FFT_RUNS;
-  deal w;
+  workload w;
   job* const j = &w.jobs[0];
 
   atomic_init(&w.failed, SHMT_OK);
