@@ -2,13 +2,13 @@
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/loops.h"
-#include "iter/move.h"
 #include "iter/threads.h"
 #include "kernels/shapes.h"
 #include "kernels/small_products.h"
 #include "ops/blas.h"
 #include "ops/blas_library.h"
 #include "ops/gemm_half.h"
+#include "ops/gemm_panels.h"
 #include "ops/gemm_tiles.h"
 #include "ops/names.h"
 
@@ -33,6 +33,7 @@ typedef union factor {
 typedef struct product {
   shmt_dtype dtype;
   bool on_library;
+  bool has_panels; /* the dtype, and c's rows lie dense */
   bool is_half;    /* and c's rows lie dense */
   bool is_widening; /* c is of float32 */
   double cost;     /* of a multiplication, in those of float32 */
@@ -135,77 +136,16 @@ static shmt__matrix columns_of(shmt__matrix a, int64_t begin, int64_t end, int64
 }
 
 /* Note [Few rows]
- * A large product packs its second factor first, which few rows do not pay for. On processors with AVX-512 the library
- * multiplies small matrices as they lie; so products of few rows are given to it in pieces that it takes for small: SMALL
- * multiplications, and SMALL_TURNED elements where the second factor alone is transposed. */
-enum { FEW = 32, SMALL = 1000 * 1000, SMALL_TURNED = 1024 };
+ * The library packs a transposed second factor, which few rows do not pay for, unless c is small: then, on processors with
+ * AVX-512, it multiplies the factors as they lie. So c is made in pieces that it takes for small. Returns their columns. */
+static int64_t columns_at_once(const product* p, int tb, shmt__matrix c, int64_t k) {
+  enum { FEW_BYTES = 64, ELEMENTS = 1024, OPS = 1000 * 1000, STEP = 16 };
+  const int64_t by_elements = ELEMENTS / c.rows, by_ops = OPS / c.rows / k;
+  const int64_t n = (by_elements < by_ops ? by_elements : by_ops) / STEP * STEP;
 
-static bool is_of_few_rows(const product* p, int ta, int tb, shmt__matrix c, int64_t k) {
-  enum { WORTH_CUTTING = 1 << 18 };
-
-  return shmt__cpu_level == SHMT_CPU_V4 && c.rows <= FEW && !shmt__is_complex(p->dtype) &&
-         (ta == SHMT_BLAS_NO_TRANS || tb == SHMT_BLAS_NO_TRANS) &&
-         (double)c.rows * (double)c.columns * (double)k >= WORTH_CUTTING;
-}
-
-/* Columns that the library had better be given at a time: Note [Few rows]. */
-static int64_t columns_at_once(const product* p, int ta, int tb, shmt__matrix c, int64_t k) {
-  enum { LEAST = 64, LEAST_TURNED = 16 };
-  const bool is_turned = tb == SHMT_BLAS_TRANS;
-
-  if (!is_of_few_rows(p, ta, tb, c, k)) return c.columns;
-  const int64_t turned = SMALL_TURNED / c.rows, few = SMALL / c.rows / k;
-  const int64_t n = (is_turned && turned < few ? turned : few) / LEAST_TURNED * LEAST_TURNED;
-  return n < (is_turned ? LEAST_TURNED : LEAST) ? c.columns : n;
-}
-
-/* The same where c has few elements, of terms of their sums. */
-static int64_t terms_at_once(const product* p, int ta, int tb, shmt__matrix c, int64_t k) {
-  enum { LEAST = 256, STEP = 16 };
-  const int64_t elements = c.rows * c.columns;
-
-  if (!is_of_few_rows(p, ta, tb, c, k) || (tb == SHMT_BLAS_TRANS && elements > SMALL_TURNED)) return k;
-  return elements * LEAST > SMALL ? k : SMALL / elements / STEP * STEP;
-}
-
-/* Many rows by a second factor that fits the first cache, or nearly: pieces that the library multiplies as they lie
- * (Note [Few rows]) take less time than packing does. The second factor must stand in dense rows of whole cache lines for
- * that; where it does not, some columns at a time are copied so. false: it is no such product. */
-static bool run_pieces(const product* p, int ta, int tb, shmt__matrix a, int64_t lda, shmt__matrix b, int64_t ldb,
-                       shmt__matrix c) {
-  enum { WORTH_TURNING = 1 << 16, LEAST = 64, TILE = 16, LINE = 64, ROOM = 64 << 10, MOST_ADDED = 256 };
-  const int64_t k = a.columns, item = p->item, n = c.columns;
-  const bool is_turned = tb == SHMT_BLAS_TRANS;
-
-  if (shmt__cpu_level != SHMT_CPU_V4 || shmt__is_complex(p->dtype) || ta == SHMT_BLAS_TRANS || c.rows <= FEW ||
-      (!p->beta_is_zero && n > MOST_ADDED))
-    return false;
-  /* Those that the library takes for small already. */
-  if ((double)c.rows * (double)n * (double)k <= (is_turned ? WORTH_TURNING : SMALL) ||
-      (is_turned && c.rows * n <= SMALL_TURNED))
-    return false;
-  const int64_t fit = ROOM / (k * item) / TILE * TILE, columns = n < fit ? n : fit;
-  const bool is_packed = is_turned || ldb != columns || ldb * item % LINE != 0 || (uintptr_t)b.data % LINE != 0;
-  const int64_t rows = columns > 0 ? SMALL / (columns * k) / TILE * TILE : 0;
-  if (columns < (n < LEAST ? n : LEAST) || rows < TILE || (is_packed && c.rows < LEAST)) return false;
-  _Alignas(64) char room[ROOM];
-  for (int64_t j = 0, some; j < n; j += some) {
-    some = n - j < columns ? n - j : columns;
-    shmt__matrix part = columns_of(b, j, j + some, item);
-    if (is_packed) {
-      if (is_turned)
-        shmt__move_transposed(room, some * item, part.data, ldb * item, k, some, item);
-      else
-        shmt__move_rows(room, some * item, part.data, ldb * item, k, some * item);
-      part.data = room;
-    }
-    for (int64_t i = 0; i < c.rows; i += rows) {
-      const int64_t end = c.rows - i < rows ? c.rows : i + rows;
-      call_library(p, ta, SHMT_BLAS_NO_TRANS, rows_of(a, i, end, item), lda, part, is_packed ? some : ldb,
-                   rows_of(columns_of(c, j, j + some, item), i, end, item));
-    }
-  }
-  return true;
+  if (shmt__cpu_level != SHMT_CPU_V4 || tb != SHMT_BLAS_TRANS || !p->has_panels || c.rows * p->item >= FEW_BYTES || n == 0)
+    return c.columns;
+  return n;
 }
 
 /* c is row-major here. */
@@ -215,17 +155,7 @@ static void run_library(const product* p, shmt__matrix a, shmt__matrix b, shmt__
 
   (void)blas_layout(a, &lda, &ta);
   (void)blas_layout(b, &ldb, &tb);
-  if (run_pieces(p, ta, tb, a, lda, b, ldb, c)) return;
-  const int64_t some = columns_at_once(p, ta, tb, c, a.columns), terms = terms_at_once(p, ta, tb, c, a.columns);
-  if (some == c.columns && terms < a.columns) {
-    product rest = *p; /* is added to what the first piece made */
-    make_factor(p->dtype, shmt__scalar_int(1), &rest.beta);
-    for (int64_t i = 0; i < a.columns; i += terms) {
-      const int64_t end = a.columns - i < terms ? a.columns : i + terms;
-      call_library(i ? &rest : p, ta, tb, columns_of(a, i, end, p->item), lda, rows_of(b, i, end, p->item), ldb, c);
-    }
-    return;
-  }
+  const int64_t some = columns_at_once(p, tb, c, a.columns);
   for (int64_t j = 0; j < c.columns; j += some) {
     const int64_t end = c.columns - j < some ? c.columns : j + some;
     call_library(p, ta, tb, a, lda, columns_of(b, j, end, p->item), ldb, columns_of(c, j, end, p->item));
@@ -260,15 +190,21 @@ static void run_one(const product* p, shmt__matrix a, shmt__matrix b, shmt__matr
     return;
   }
   /* With k == 0 only beta acts, and a NaN in c must not survive beta == 0: the loop sees to both. */
-  if (p->is_half && a.columns > 0 && shmt__gemm_half(p->dtype, p->alpha.f, a, b, p->beta.f, c)) return;
-  if (!p->on_library || a.columns == 0) {
+  if (a.columns == 0) {
     run_loop(p, a, b, c);
     return;
   }
-  if (c.columns == 1 && run_gemv(p, a, b, c)) return;
-  if (c.rows == 1 && run_gemv(p, shmt__matrix_transposed(b), shmt__matrix_transposed(a), shmt__matrix_transposed(c)))
+  if (p->is_half && shmt__gemm_half(p->dtype, p->alpha.f, a, b, p->beta.f, c)) return;
+  if (p->on_library && c.columns == 1 && run_gemv(p, a, b, c)) return;
+  if (p->on_library && c.rows == 1 &&
+      run_gemv(p, shmt__matrix_transposed(b), shmt__matrix_transposed(a), shmt__matrix_transposed(c)))
     return;
-  run_library(p, a, b, c);
+  if (p->has_panels && (!p->on_library || shmt__gemm_suits_panels(a, b, p->item)))
+    shmt__gemm_by_panels(p->dtype, &p->alpha, a, b, &p->beta, p->beta_is_zero, c);
+  else if (p->on_library)
+    run_library(p, a, b, c);
+  else
+    run_loop(p, a, b, c);
 }
 
 static void run_slice(void* ctx, int64_t begin, int64_t end) {
@@ -332,6 +268,7 @@ static void prepare(product* p, shmt_dtype dtype, shmt_scalar alpha, shmt__matri
   }
   p->on_library = library_has(dtype) && shmt__matrix_is_blas(p->a) && shmt__matrix_is_blas(p->b) &&
                   p->c.column_stride == 1 && fits_int(a) && fits_int(b) && fits_int(c);
+  p->has_panels = (dtype == SHMT_FLOAT32 || dtype == SHMT_FLOAT64) && p->c.column_stride == 1;
   p->is_half = shmt__is_half(dtype) && p->c.column_stride == 1;
   p->cost = shmt__is_complex(dtype) ? 4 : dtype == SHMT_BFLOAT16 && shmt__gemm_has_tiles() ? OF_TILES : 1;
 }
