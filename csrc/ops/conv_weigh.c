@@ -19,7 +19,7 @@
 enum {
   PART_BYTES = 384 << 10,     /* of what is laid out */
   SUM_BYTES = 768 << 10,
-  FEW_FILTERS = 8,            /* which leave tiles half empty */
+  FEW_FILTERS = 8,            /* which leave tiles and vectors half empty */
   MOST_CHANNELS = 128,        /* at hand, that have a filter each */
   WORTH_SHARING = 1 << 18,    /* multiplications */
   LINE = 64,
@@ -60,10 +60,11 @@ bool shmt__conv_is_weighed(const shmt__conv* c, const shmt__planes* images) {
 
   for (int d = 0; d < 3; d++) reach *= (double)shmt__conv_reach(s, d, 1);
   if (shmt__conv_is_depthwise(c)) return is_apart(c) && reach <= PART_BYTES / SHMT_PIXELS_LANES;
-  /* Tiles are faster, but where planes are to be laid out as columns of channels for a few filters. */
-  if (c->given == SHMT_BFLOAT16 && shmt__gemm_has_tiles() &&
-      (c->filters / c->groups > FEW_FILTERS || images->stride[1] != shmt__dtype_size[c->given]))
-    return false;
+  const int64_t filters = c->filters / c->groups;
+  const bool are_planes = images->stride[1] != shmt__dtype_size[c->given];
+  /* Few filters leave vectors nearly empty; tiles are faster, but where their columns would have to be made of pixels. */
+  if (are_planes && filters < FEW_FILTERS) return false;
+  if (c->given == SHMT_BFLOAT16 && shmt__gemm_has_tiles() && (are_planes || filters > FEW_FILTERS)) return false;
   return shmt__loops[SHMT_LOOP_conv_weigh][c->dtype] && volume(s->kernel) > 1 && shmt__conv_is_near(c) &&
          reach <= PART_BYTES;
 }

@@ -53,14 +53,15 @@ static void copy_strips(void* ctx, int64_t begin, int64_t end) {
                               j->room + i * SIDE * j->windows.width);
 }
 
-/* Sums of n filters from the first on to the weight. */
-static void put_sums(const shmt__conv* c, float* sums, int64_t first, int64_t n, bool is_last, char* weight) {
+/* Sums of n filters from the first on to the weight; turned: the elements of a filter are not neighbours, filters are. */
+static void put_sums(const shmt__conv* c, float* sums, bool turned, int64_t first, int64_t n, bool is_last, char* weight) {
   const int64_t* kernel = c->shape.kernel;
   const int64_t size[5] = {n, c->channels / c->groups, kernel[0], kernel[1], kernel[2]};
   const int64_t row = kernel[2] * ITEM, plane = kernel[1] * row, channel = kernel[0] * plane, filter = size[1] * channel;
-  const shmt__planes from = shmt__planes_of_pixels(sums, SHMT_FLOAT32, size);
+  shmt__planes from = shmt__planes_of_pixels(sums, SHMT_FLOAT32, size);
   shmt__planes to = {weight + first * filter, c->given, {filter, channel, plane, row, ITEM}};
 
+  for (int d = 0; d < 5 && turned; d++) from.stride[d] = d == 0 ? (int64_t)sizeof *sums : from.stride[d] * n;
   if (is_last) to = shmt__planes_of_pixels(weight + first * filter, c->given, size);
   shmt__planes_copy_shared(&to, &from, size);
 }
@@ -97,9 +98,14 @@ shmt_status shmt__conv_weigh_tiles(const shmt__conv* c, const shmt__planes* imag
       shmt__parallel_for(ceil_div(j.n, SIDE), WORTH_SHARING / (SIDE * width) + 1, copy_strips, &j);
       const shmt__matrix a = {all.data + (f + j.first * all.column_stride) * ITEM, n, j.n, 1, all.column_stride};
       const shmt__matrix b = {j.room, j.n, k, width / ITEM, 1}, to = {(char*)sums, n, k, k, 1};
-      shmt__gemm_widening(a, b, j.first > 0, to);
+      const shmt__matrix turned = {(char*)sums, k, n, n, 1};
+      /* Rows of the first factor are turned around for tiles: the fewer, the better. */
+      if (k < n)
+        shmt__gemm_widening(shmt__matrix_transposed(b), shmt__matrix_transposed(a), j.first > 0, turned);
+      else
+        shmt__gemm_widening(a, b, j.first > 0, to);
     }
-    put_sums(c, sums, f, n, is_last, weight);
+    put_sums(c, sums, k < n, f, n, is_last, weight);
   }
   shmt__dealloc(memory, nbytes);
   return SHMT_OK;

@@ -233,6 +233,7 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, ...], dict[str, int]]] = {
         (shmtensor.float32, False),
         (shmtensor.float32, True),
         (shmtensor.bfloat16, False),
+        (shmtensor.bfloat16, True),
         (shmtensor.float16, True),
     ],
 )

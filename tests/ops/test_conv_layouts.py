@@ -130,6 +130,14 @@ CASES: dict[str, tuple[st.dtype, int, Ints, Ints, dict[str, Any]]] = {
         (300, 200, 3, 3),
         {"padding": 1},
     ),
+    "bfloat16, few channels": (st.bfloat16, 2, (3, 3, 19, 8), (40, 3, 3, 3), {"padding": 1}),
+    "bfloat16, short filters of volumes": (
+        st.bfloat16,
+        3,
+        (2, 4, 7, 9, 8),
+        (48, 4, 2, 1, 3),
+        {"padding": 1},
+    ),
     "bfloat16, few filters": (st.bfloat16, 2, (2, 40, 9, 8), (3, 40, 3, 3), {"padding": 1}),
     "products of bfloat16": (st.bfloat16, 2, (3, 64, 7, 9), (40, 64, 1, 1), {}),
     "strides of products of bfloat16": (

@@ -223,7 +223,12 @@ CONVOLUTIONS = {
 
 @pytest.mark.parametrize(
     ("dtype", "last"),
-    [(shmtensor.float16, False), (shmtensor.float16, True), (shmtensor.float32, True)],
+    [
+        (shmtensor.float16, False),
+        (shmtensor.float16, True),
+        (shmtensor.bfloat16, True),
+        (shmtensor.float32, True),
+    ],
 )
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolution_by_blocks(threads: int, dtype: shmtensor.dtype, last: bool, name: str) -> None:
