@@ -21,10 +21,16 @@
 enum {
   FOLD_LANES = 32,  /* side by side along one result */
   FOLD_FEW = 8,     /* of a short one */
-  FOLD_LONG = 512,  /* elements of a long one */
+  FOLD_LONG = 2048, /* elements of a long one */
+  FOLD_MOST = 128,  /* lanes of a block */
   FOLD_WIDTH = 256, /* columns that several short rows are folded into */
   FOLD_ROWS = 64,   /* elements that one lane takes before it joins the state */
 };
+
+/* Lanes of a block: as many as registers have room for, beside what they are folded with; no fewer than for a row. */
+#define FOLD_BYTES          (SHMT_ISA_LEVEL ? 256 : 128)
+#define FOLD_WITHIN(n)      ((n) < FOLD_LANES ? FOLD_LANES : (n) > FOLD_MOST ? FOLD_MOST : (n))
+#define FOLD_LANES_OF(LANE) FOLD_WITHIN(FOLD_BYTES / (int)sizeof(LANE))
 
 /* Called from several places: one copy keeps the code small. */
 #define SHMT_OUTLINE static __attribute__((noinline))
@@ -89,12 +95,13 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
   SHMT_OUTLINE void FN(NAME##_join_each)(STATE * state, const LANE* acc, int64_t n) {                                       \
     SHMT_IVDEP for (int64_t j = 0; j < n; j++) state[j] = FN(NAME##_join)(state[j], acc[j]);                                \
   }                                                                                                                         \
-  /* FOLD_LANES lanes of `rows` rows, which stay in registers from the first row to the last. */                            \
+  /* So many lanes of `rows` rows as stay in registers from the first row to the last. */                                   \
+  enum { FN(NAME##_most) = FOLD_LANES_OF(LANE) };                                                                           \
   SHMT_OUTLINE void FN(NAME##_block)(LANE * lanes, const char* in, int64_t row, int64_t rows, const void* ctx) {            \
-    LANE acc[FOLD_LANES];                                                                                                   \
-    for (int j = 0; j < FOLD_LANES; j++) acc[j] = FIRST;                                                                    \
-    FN(NAME##_fours)(acc, in, row, rows, FOLD_LANES, ctx);                                                                  \
-    for (int j = 0; j < FOLD_LANES; j++) lanes[j] = acc[j];                                                                 \
+    LANE acc[FN(NAME##_most)];                                                                                              \
+    for (int j = 0; j < FN(NAME##_most); j++) acc[j] = FIRST;                                                               \
+    FN(NAME##_fours)(acc, in, row, rows, FN(NAME##_most), ctx);                                                             \
+    for (int j = 0; j < FN(NAME##_most); j++) lanes[j] = acc[j];                                                            \
   }                                                                                                                         \
   /* n elements of one result that lie together. The lanes' fixed number lets them stay in registers; a short row,          \
    * or the rest of a long one, takes few. */                                                                               \
@@ -128,12 +135,12 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
     return s;                                                                                                               \
   }                                                                                                                         \
   SHMT_OUTLINE STATE FN(NAME##_long_row)(STATE s, const char* in, int64_t n, const void* ctx) {                             \
-    const int64_t width = FOLD_LANES * (int64_t)sizeof(T);                                                                  \
-    for (int64_t rows; n >= FOLD_LONG; n -= rows * FOLD_LANES, in += rows * width) {                                        \
-      LANE acc[FOLD_LANES];                                                                                                 \
-      rows = n / FOLD_LANES < FOLD_ROWS ? n / FOLD_LANES : FOLD_ROWS;                                                       \
+    const int64_t width = FN(NAME##_most) * (int64_t)sizeof(T);                                                             \
+    for (int64_t rows; n >= FOLD_LONG; n -= rows * FN(NAME##_most), in += rows * width) {                                   \
+      LANE acc[FN(NAME##_most)];                                                                                            \
+      rows = n / FN(NAME##_most) < FOLD_ROWS ? n / FN(NAME##_most) : FOLD_ROWS;                                             \
       FN(NAME##_block)(acc, in, width, rows, ctx);                                                                          \
-      FN(NAME##_halve)(acc, FOLD_LANES / 2, 1);                                                                             \
+      FN(NAME##_halve)(acc, FN(NAME##_most) / 2, 1);                                                                        \
       s = FN(NAME##_join)(s, acc[0]);                                                                                       \
     }                                                                                                                       \
     return FN(NAME##_row)(s, in, n, ctx);                                                                                   \
@@ -211,16 +218,17 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
   /* Results side by side of a few rows need no states in memory. The last block overlaps the one before. */                \
   SHMT_OUTLINE bool FN(NAME##_whole)(const shmt__reduce_run* given) {                                                       \
     const shmt__reduce_run own = *given, *const run = &own; /* which no store to out changes */                             \
-    const int64_t size = sizeof(T), last = own.n_keep - FOLD_LANES;                                                         \
+    const int64_t size = sizeof(T), last = own.n_keep - FN(NAME##_most);                                                    \
     if (own.keep_stride != size || own.reduce_stride == size || own.out_stride[0] != (int64_t)sizeof(RESULT) ||             \
         own.n_reduce > FOLD_ROWS || last < 0)                                                                               \
       return false;                                                                                                         \
     (void)run;                                                                                                              \
-    for (int64_t k = 0;; k = k + FOLD_LANES < last ? k + FOLD_LANES : last) {                                               \
-      LANE acc[FOLD_LANES];                                                                                                 \
+    for (int64_t k = 0, next;; k = next) {                                                                                  \
+      next = k + FN(NAME##_most) < last ? k + FN(NAME##_most) : last;                                                       \
+      LANE acc[FN(NAME##_most)];                                                                                            \
       RESULT* const out = (RESULT*)(void*)own.out[0] + k;                                                                   \
       FN(NAME##_block)(acc, own.in + k * size, own.reduce_stride, own.n_reduce, own.ctx);                                   \
-      SHMT_IVDEP for (int j = 0; j < FOLD_LANES; j++) {                                                                     \
+      SHMT_IVDEP for (int j = 0; j < FN(NAME##_most); j++) {                                                                \
         const STATE s = FN(NAME##_join)(BEGIN, acc[j]);                                                                     \
         out[j] = FINISH;                                                                                                    \
       }                                                                                                                     \
