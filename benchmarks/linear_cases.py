@@ -24,6 +24,9 @@ PRODUCTS: dict[str, Make] = {
     "linear of 8 rows": lambda lib, d: (
         lambda r8=d["r8"], m2=d["m2"], v=d["v"]: lib.nn.functional.linear(r8, m2, v)
     ),
+    "64 rows": lambda lib, d: lambda r64=d["r64"], wide=d["wide"]: r64 @ wide,
+    "64 rows transposed": lambda lib, d: lambda r64=d["r64"], m2=d["m2"]: r64 @ m2.t(),
+    "sums over 64 rows": lambda lib, d: lambda r64=d["r64"], w64=d["w64"]: r64.t() @ w64,
     "linear bfloat16": lambda lib, d: lambda h1=d["h1"]: lib.nn.functional.linear(h1, h1),
     "bmm": lambda lib, d: lambda b1=d["b1"]: lib.bmm(b1, b1),
     "bmm transposed": lambda lib, d: lambda b1=d["b1"]: lib.bmm(b1, b1.transpose(1, 2)),
@@ -51,6 +54,9 @@ def matrix_arrays(n: int) -> dict[str, Any]:
         "c1": (m + 1j * m[::-1]).astype(np.complex64),
         "f1": m.astype(np.float16),
         "r8": m[:8].copy(),
+        "r64": rng.normal(size=(64, n)).astype(np.float32),
+        "w64": rng.normal(size=(64, 3 * n)).astype(np.float32),
+        "wide": rng.normal(size=(n, 3 * n)).astype(np.float32),
         "v": m[0].copy(),
         "b1": rng.normal(size=(PRODUCT_BATCHES, n, n)).astype(np.float32),
         "q": rng.normal(size=(2, 4, n, 32)).astype(np.float32),

@@ -28,7 +28,8 @@ _INTRODUCTION = """# Measured
 
 `python benchmarks/report.py` writes this page; the programs beside it measure other things and
 print their tables (`bench_dtypes.py`: every operator in every dtype, `bench_shapes.py`: narrow,
-flat and deep shapes, and which of those pairs are slower than torch's; `bench_peak.py`: memory).
+flat and deep shapes, and which of those pairs are slower than torch's; `bench_peak.py`: memory;
+`bench_training.py`: training steps of networks).
 Every ratio is shmtensor's time divided by torch's: below 1 is faster. The samples of both
 alternate in one process, and the figure is the ratio of the medians. A case has its operands as
 local variables, and the time of an empty call is taken off. *One thread* is CPU time of
