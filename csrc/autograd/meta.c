@@ -83,12 +83,19 @@ __attribute__((constructor)) static void install(void) {
 
 /* --- views ------------------------------------------------------------------------ */
 
+shmt_status shmt__fail_inference_write(void) {
+  SHMT_FAIL(SHMT_E_RUNTIME,
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a "
+            "clone to get a normal tensor before doing inplace update.");
+}
+
 shmt_status shmt__view_made(shmt_tensor* view, shmt_tensor* src, bool several) {
+  if (SHMT_UNLIKELY(src->flags & SHMT_TENSOR_INFERENCE)) return SHMT_OK; /* not tracked */
   shmt__tensor_set_base(view, src, true);
   uint32_t kind = src->flags & (SHMT_TENSOR_VIEW_NO_GRAD | SHMT_TENSOR_VIEW_INFERENCE |
                                 SHMT_TENSOR_VIEW_MULTI | SHMT_TENSOR_VIEW_CUSTOM);
   if (SHMT_UNLIKELY(shmt__tls_grad_mode_off)) {
-    kind = shmt__tls_inference ? SHMT_TENSOR_VIEW_INFERENCE : SHMT_TENSOR_VIEW_NO_GRAD;
+    kind = shmt__tls_inference_mode ? SHMT_TENSOR_VIEW_INFERENCE : SHMT_TENSOR_VIEW_NO_GRAD;
     /* The base already has a history, which this view does not share before the next in-place
      * change. */
     if ((view->base->keys & SHMT_KEYBIT_Autograd) && !shmt__meta_of(view)) return SHMT_E_NOMEM;
@@ -177,7 +184,7 @@ shmt_status shmt__tensor_set_requires_grad(shmt_tensor* t, bool on) {
               "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
   }
   SHMT_REQUIRE(
-      !on || !(t->flags & SHMT_TENSOR_INFERENCE) || shmt__tls_inference, SHMT_E_RUNTIME,
+      !on || !(t->flags & SHMT_TENSOR_INFERENCE) || shmt__tls_inference_mode, SHMT_E_RUNTIME,
       "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
   SHMT_REQUIRE(!on || shmt__dtype_differentiable(t->dtype), SHMT_E_RUNTIME,
                "only Tensors of floating point dtype can require gradients");

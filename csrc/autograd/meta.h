@@ -100,7 +100,5 @@ static inline void shmt__auto_grad_mode(bool* was_off) { shmt__tls_grad_mode_off
       shmt__tls_grad_mode_off;                                                  \
   shmt__tls_grad_mode_off = !(on)
 
-/* Inference mode of this thread; see shmtensor.inference_mode. */
-extern _Thread_local bool shmt__tls_inference __attribute__((tls_model("initial-exec")));
 
 #endif

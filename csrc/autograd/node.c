@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Thread_local bool shmt__tls_inference __attribute__((tls_model("initial-exec")));
-
 /* Numbers given on this thread, raised by what it connects to; see Note [Sequence numbers]. */
 static _Thread_local uint64_t last_sequence __attribute__((tls_model("initial-exec")));
 

@@ -157,6 +157,13 @@ shmt_status shmt__set_history(shmt_tensor* out, shmt_node* node, uint32_t nr);
  * itself). several: the operator returns more than one view, which forbids changing them in place.
  */
 shmt_status shmt__view_made(shmt_tensor* view, shmt_tensor* src, bool several);
+/* May t be changed in place here? What was made in inference mode has no version by which a later use
+ * would notice, so that it changes in that mode only. Errors: SHMT_E_RUNTIME. */
+SHMT_COLD shmt_status shmt__fail_inference_write(void);
+static inline shmt_status shmt__check_tracked(const shmt_tensor* t) {
+  if (SHMT_LIKELY(!(t->flags & SHMT_TENSOR_INFERENCE) || shmt__tls_inference_mode)) return SHMT_OK;
+  return shmt__fail_inference_write();
+}
 /* Before an in-place operator that will be recorded: leaf and view checks with torch's wording. */
 shmt_status shmt__check_inplace(shmt_tensor* self, bool will_record);
 /* After it: self (and, for a view, its base through CopySlices) gets node as history. */

@@ -28,14 +28,31 @@ def _mark(view: str, source: str, plain: bool, several: str) -> str:
     return f"SHMT_TRY(shmt__view_made({view}, {source}, {several}));\n"
 
 
+def _checks(op: Operator) -> str:
+    """Refuse writes to what was made in inference mode, before they happen."""
+    text = ""
+    for argument in op.schema.written:
+        name = c_name(argument)
+        if argument.type.is_list:
+            text += (
+                f"  for (int64_t i = 0; i < {name}.len; i++) "
+                f"SHMT_TRY(shmt__check_tracked({name}.data[i]));\n"
+            )
+        else:
+            test = f"if ({name}) " if argument.type.optional else ""
+            text += f"  {test}SHMT_TRY(shmt__check_tracked({name}));\n"
+    return text
+
+
 def _kernel(op: Operator) -> str:
     names = ", ".join(["shmt_keyset ks", *parameters(op.schema)])
     head = f"shmt_status shmt__view_kernel_{op.ident}({names})"
     below = ", ".join(
         ["shmt__keys_below(ks, SHMT_KEY_ADInplaceOrView)", *call_arguments(op.schema)]
     )
-    text = (
-        f"{head};\n{head} {{\n  {{\n"
+    text = f"{head};\n{head} {{\n{_checks(op)}"
+    text += (
+        "  {\n"
         "    SHMT_KEYS_GUARD(guard);\n"
         "    shmt__tls_keys.excluded |= SHMT_KEYBIT_ADInplaceOrView;\n"
         f"    SHMT_TRY({op.caller}_below({below}));\n  }}\n"

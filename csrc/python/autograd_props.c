@@ -124,8 +124,12 @@ static PyObject* get_retains_grad(PyObject* self, void* closure) {
 }
 
 static PyObject* get_version(PyObject* self, void* closure) {
+  const shmt_tensor* t = shmt__py_tensor(self);
   (void)closure;
-  return PyLong_FromUnsignedLong(shmt__tensor_version(shmt__py_tensor(self)));
+  if (!(t->flags & SHMT_TENSOR_INFERENCE))
+    return PyLong_FromUnsignedLong(shmt__tensor_version(t));
+  PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
+  return NULL;
 }
 
 static PyObject* get_base(PyObject* self, void* closure) {
@@ -405,10 +409,6 @@ static PyObject* increment_version(PyObject* module, PyObject* o) {
     return PyErr_Format(PyExc_TypeError, "increment_version expects a Tensor, got %s",
                         Py_TYPE(o)->tp_name);
   shmt_tensor* t = shmt__py_tensor(o);
-  if (t->flags & SHMT_TENSOR_INFERENCE) {
-    PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
-    return NULL;
-  }
   shmt__tensor_bump_version(t);
   Py_RETURN_NONE;
 }
@@ -451,14 +451,14 @@ static PyObject* set_inference(PyObject* module, PyObject* on) {
   (void)module;
   int want = PyObject_IsTrue(on);
   if (want < 0) return NULL;
-  bool was = shmt__tls_inference;
-  shmt__tls_inference = want;
+  bool was = shmt__tls_inference_mode;
+  shmt__tls_inference_mode = want;
   return PyBool_FromLong(was);
 }
 
 static PyObject* is_inference(PyObject* module, PyObject* unused) {
   (void)module, (void)unused;
-  return PyBool_FromLong(shmt__tls_inference);
+  return PyBool_FromLong(shmt__tls_inference_mode);
 }
 
 PyMethodDef shmt__py_autograd_functions[] = {

@@ -111,6 +111,8 @@ static int s_data(PyObject* self, PyObject* value, void* c) {
     return -1;
   }
   shmt_status s = shmt__tensor_set_data(t, src);
+  if (s == SHMT_OK)
+    t->flags = (t->flags & ~(uint32_t)SHMT_TENSOR_INFERENCE) | (src->flags & SHMT_TENSOR_INFERENCE);
   if (s == SHMT_OK) return 0;
   shmt__py_raise(s);
   return -1;

@@ -44,15 +44,11 @@ static inline shmt_status take_header(int64_t n_dims, shmt_dtype dtype, shmt_dev
   }
   atomic_init(&t->refs, 1);
   atomic_init(&t->version, 0);
-  t->flags = 0;
+  t->flags = shmt__tls_inference_mode ? SHMT_TENSOR_INFERENCE : 0;
   t->dtype = (int16_t)dtype;
   t->device = (int8_t)device;
   t->n_dims = (uint8_t)n_dims;
-  t->keys = device == SHMT_META ? SHMT_KEYBIT_Meta : SHMT_KEYBIT_CPU;
-  if (SHMT_LIKELY(!shmt__tls_inference_mode))
-    t->keys |= SHMT_KEYBIT_ADInplaceOrView;
-  else
-    t->flags = SHMT_TENSOR_INFERENCE;
+  t->keys = SHMT_KEYBIT_ADInplaceOrView | (device == SHMT_META ? SHMT_KEYBIT_Meta : SHMT_KEYBIT_CPU);
   t->storage = NULL;
   t->base = NULL;
   t->autograd = NULL;

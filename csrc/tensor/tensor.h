@@ -239,8 +239,8 @@ static inline void shmt__tensor_set_autograd_bit(shmt_tensor* t, bool on) {
 
 /* --- hooks upward (installed once by higher layers) --------------------------- */
 
-/* True while this thread is in inference mode (autograd sets it): new tensors get SHMT_TENSOR_INFERENCE and
- * no ADInplaceOrView bit. */
+/* True while this thread is in inference mode (shmtensor.inference_mode sets it): new tensors get
+ * SHMT_TENSOR_INFERENCE. */
 extern _Thread_local bool shmt__tls_inference_mode __attribute__((tls_model("initial-exec")));
 
 /* autograd/ frees its metadata through this. */

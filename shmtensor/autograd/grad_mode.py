@@ -146,7 +146,11 @@ class set_grad_enabled(_Switch):
 
 
 class inference_mode(_Switch):
-    """Record nothing inside; views made inside cannot be changed in place under recording.
+    """Record nothing inside, nor count versions and track views of what is made inside.
+
+    So a tensor made inside cannot be saved for backward, made to require grad, or changed in place
+    outside; a clone can. Views of other tensors made inside cannot be changed in place under
+    recording.
 
     Args:
         mode: False leaves inference mode inside a context that is in it.

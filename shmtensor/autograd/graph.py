@@ -58,9 +58,6 @@ def increment_version(tensor: Any) -> None:
     Args:
         tensor: A tensor, or an iterable of tensors.
 
-    Raises:
-        RuntimeError: It was made in inference mode, where versions are not counted.
-
     Source:
         torch.autograd.graph.increment_version.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 
 import pytest
@@ -254,6 +255,70 @@ def test_inference_mode_records_nothing() -> None:
         return (x * 2).requires_grad
 
     assert inside() is False
+
+
+def inference_tensor() -> st.Tensor:
+    with st.inference_mode():
+        return st.arange(6.0)
+
+
+def test_what_is_made_in_inference_mode_is_marked() -> None:
+    made_inside = inference_tensor()
+    x = st.ones(2, requires_grad=True)
+    with st.inference_mode():
+        product, view, parameter = x * 2, x.view(2), st.ones(2, requires_grad=True)
+        with st.inference_mode(False):
+            assert not st.ones(1).is_inference()
+    assert made_inside.is_inference() and product.is_inference() and parameter.is_inference()
+    assert made_inside.view(2, 3).is_inference() and made_inside[1:].is_inference()
+    assert made_inside.view(2, 3)._base is None
+    assert made_inside.detach().is_inference() and st.is_inference(made_inside.data)
+    assert not view.is_inference() and not made_inside.clone().is_inference()
+    assert not (made_inside + 1).is_inference() and not copy.deepcopy(made_inside).is_inference()
+
+
+def test_inference_tensors_have_no_version() -> None:
+    made_inside = inference_tensor()
+    with pytest.raises(RuntimeError, match="Inference tensors do not track version counter"):
+        _ = made_inside._version
+    x = st.ones(2, requires_grad=True)
+    with st.inference_mode():
+        x.detach().add_(1)
+    assert x._version == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda t: t.add_(1), id="in-place"),
+        pytest.param(lambda t: t.view(2, 3).zero_(), id="view"),
+        pytest.param(lambda t: t.__setitem__(0, 1.0), id="item"),
+        pytest.param(lambda t: st.add(st.ones(6), 1, out=t), id="out"),
+    ],
+)
+def test_inference_tensors_change_in_inference_mode_only(change: object) -> None:
+    made_inside = inference_tensor()
+    before = made_inside.tolist()
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor outside"):
+        change(made_inside)
+    assert made_inside.tolist() == before
+    with st.inference_mode():
+        change(made_inside)
+    assert made_inside.tolist() != before
+
+
+def test_inference_tensors_are_neither_saved_nor_leaves() -> None:
+    made_inside = inference_tensor()
+    x = st.ones(6, requires_grad=True)
+    with pytest.raises(RuntimeError, match="cannot be saved for backward"):
+        _ = made_inside * x
+    (made_inside + x).sum().backward()
+    assert x.grad.tolist() == [1.0] * 6
+    with pytest.raises(RuntimeError, match="requires_grad=True on inference tensor"):
+        made_inside.requires_grad_()
+    made_inside.data = st.ones(6)
+    assert not made_inside.is_inference()
+    assert (made_inside.requires_grad_() * x).requires_grad
 
 
 def test_variable_is_the_old_name_of_tensor() -> None:
