@@ -197,20 +197,27 @@ static bool mixes_devices(const char* name) {
   return is_in(name, names);
 }
 
-/* Other keywords for the argument called name: NumPy's, and the schema's own "self". */
-static const char* const* aliases_of(const char* name, bool is_self) {
+/* Other keywords for the argument called name: NumPy's, the schema's own "self", and those that
+ * torch's function has where its schema has another. */
+static const char* const* aliases_of(const char* function, const char* name, bool is_self) {
   static const struct {
+    const char* function; /* NULL: any */
     const char* name;
     const char* aliases[SHMT_PY_MAX_ALIASES + 1];
   } rows[] = {
-      {"self", {"self", "x", "a", "x1", NULL}},
-      {"dim", {"axis", NULL}},
-      {"keepdim", {"keepdims", NULL}},
-      {"other", {"x2", NULL}},
+      {"split", "self", {"tensor", "self", "x", NULL}},
+      {"split", "split_size", {"split_size_or_sections", NULL}},
+      {"copy_", "src", {"other", NULL}},
+      {NULL, "self", {"self", "x", "a", "x1", NULL}},
+      {NULL, "dim", {"axis", NULL}},
+      {NULL, "keepdim", {"keepdims", NULL}},
+      {NULL, "other", {"x2", NULL}},
   };
   static const char* const none[] = {NULL};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (strcmp(rows[i].name, name) == 0 && (i > 0 || is_self)) return rows[i].aliases;
+    if (strcmp(rows[i].name, name) == 0 && (strcmp(name, "self") != 0 || is_self) &&
+        (rows[i].function == NULL || strcmp(rows[i].function, function) == 0))
+      return rows[i].aliases;
   return none;
 }
 
@@ -250,7 +257,7 @@ static int prepare_signature(const shmt__py_function* f, const shmt__py_signatur
     }
     shmt__py_arg* d = &p->args[p->n_args++];
     bool is_self = !f->is_method && strcmp(a->name, "self") == 0;
-    const char* const* aliases = aliases_of(a->name, is_self);
+    const char* const* aliases = aliases_of(f->name, a->name, is_self);
     d->name = PyUnicode_InternFromString(is_self ? "input" : a->name);
     if (d->name == NULL) return -1;
     for (int k = 0; aliases[k] != NULL; k++)

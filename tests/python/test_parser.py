@@ -166,6 +166,10 @@ def test_numpy_names_of_arguments_are_accepted() -> None:
     assert T.sum(m, axis=1, keepdims=True).tolist() == [[3.0], [12.0]]
     assert T.add(x1=A, x2=A).tolist() == [2.0, 2.0, 2.0]
     assert T.sum(a=m, axis=1).tolist() == [3.0, 12.0]
+    parts = T.split(tensor=m, split_size_or_sections=[1, 2], dim=1)
+    assert [p.shape for p in parts] == [(2, 1), (2, 2)]
+    assert len(T.split(m, split_size_or_sections=1)) == 2
+    assert T.empty(3).copy_(other=A).tolist() == A.tolist()
     assert T.add(self=A, other=A).tolist() == [2.0, 2.0, 2.0]
 
 
