@@ -148,6 +148,17 @@ static int64_t columns_at_once(const product* p, int tb, shmt__matrix c, int64_t
   return n;
 }
 
+/* The same where c is small but the sums are long: the terms that make it a small product. */
+static int64_t terms_at_once(const product* p, int ta, int tb, shmt__matrix c, int64_t k) {
+  enum { FEW = 32, ELEMENTS = 1024, OPS = 1000 * 1000, LEAST = 256, STEP = 16 };
+  const int64_t elements = c.rows * c.columns;
+
+  if (shmt__cpu_level != SHMT_CPU_V4 || !p->has_panels || c.rows > FEW || elements > OPS / LEAST || k <= OPS / elements ||
+      (tb == SHMT_BLAS_TRANS && (ta == SHMT_BLAS_TRANS || elements > ELEMENTS)))
+    return k;
+  return OPS / elements / STEP * STEP;
+}
+
 /* c is row-major here. */
 static void run_library(const product* p, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
   int64_t lda = 1, ldb = 1;
@@ -155,7 +166,16 @@ static void run_library(const product* p, shmt__matrix a, shmt__matrix b, shmt__
 
   (void)blas_layout(a, &lda, &ta);
   (void)blas_layout(b, &ldb, &tb);
-  const int64_t some = columns_at_once(p, tb, c, a.columns);
+  const int64_t some = columns_at_once(p, tb, c, a.columns), terms = terms_at_once(p, ta, tb, c, a.columns);
+  if (some == c.columns && terms < a.columns) {
+    product rest = *p; /* is added to what the first piece made */
+    make_factor(p->dtype, shmt__scalar_int(1), &rest.beta);
+    for (int64_t i = 0; i < a.columns; i += terms) {
+      const int64_t end = a.columns - i < terms ? a.columns : i + terms;
+      call_library(i ? &rest : p, ta, tb, columns_of(a, i, end, p->item), lda, rows_of(b, i, end, p->item), ldb, c);
+    }
+    return;
+  }
   for (int64_t j = 0; j < c.columns; j += some) {
     const int64_t end = c.columns - j < some ? c.columns : j + some;
     call_library(p, ta, tb, a, lda, columns_of(b, j, end, p->item), ldb, columns_of(c, j, end, p->item));
