@@ -125,9 +125,10 @@ INLINE FN(cursor) FN(cursor_at)(const shmt__pixels_shape* s) {
   const shmt__conv_shape* c = s->conv;
   const int64_t plane = c->out[1] * c->out[2], volume = c->out[0] * plane, in_image = s->first % volume;
   const int64_t reach = (c->kernel[2] - 1) * c->dilation[2] + 1, room = c->in[2] + c->padding[2] - reach;
+  const int64_t end = room < 0 ? 0 : room / c->stride[2] + 1;
 
   return (FN(cursor)){.begin = (c->padding[2] + c->stride[2] - 1) / c->stride[2],
-                      .end = room < 0 ? 0 : room / c->stride[2] + 1,
+                      .end = end < c->out[2] ? end : c->out[2], /* of an image, a part may be left over */
                       .image = s->first / volume,
                       .out = {in_image / plane, in_image / c->out[2] % c->out[1], in_image % c->out[2]}};
 }

@@ -18,6 +18,7 @@
 #include "storage/allocator.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 enum {
   WIDE_ENOUGH = 192,
@@ -84,8 +85,9 @@ static void job_init(job* j, const shmt__conv* c) {
   j->k = j->channels * s->kernel[0] * s->kernel[1] * s->kernel[2];
   if (j->out_plane == 0) return;
   for (int d = 0; d < 3; d++) j->size[d] = s->out[d];
-  j->is_in_place = shmt__conv_is_pointwise(c) && c->given == c->dtype && is_even(c) &&
-                   shmt__matrix_is_blas(image_matrix(j, 0, 0));
+  /* Of an image, a part may be left over. */
+  j->is_in_place = shmt__conv_is_pointwise(c) && memcmp(s->in, s->out, sizeof s->in) == 0 && c->given == c->dtype &&
+                   is_even(c) && shmt__matrix_is_blas(image_matrix(j, 0, 0));
   const bool is_tiled = c->dtype == SHMT_BFLOAT16 && shmt__conv_is_tiled(c);
   const int64_t column = j->k * item, enough = is_tiled ? WIDE_TILES : WIDE_ENOUGH;
   const int64_t wide = j->is_in_place ? WIDE_ENOUGH / 3 : WIDE_ENOUGH, bytes = is_tiled ? TILES_BYTES : COLUMN_BYTES;

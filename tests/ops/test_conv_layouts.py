@@ -265,3 +265,27 @@ def test_parts_may_be_of_padding_alone(kernel: int, dtype: st.dtype) -> None:
         got = _run("conv2d", _laid(x, True), w, **options)
         assert _is_last(got[0])
         assert all(st.equal(a, b) for a, b in zip(got, want, strict=True))
+
+
+#: Sizes of images and weight, options: what is left over is more than a stride.
+LEFT_OVER: dict[str, tuple[Ints, Ints, dict[str, Any]]] = {
+    "products": ((1, 72, 3, 3), (72, 20, 1, 1), {"groups": 8, "dilation": 3}),
+    "rows": ((2, 8, 8, 13), (8, 20, 3, 1), {"stride": (2, 1), "dilation": 3}),
+    "volumes": ((1, 16, 3, 4, 13), (16, 16, 2, 1, 2), {"stride": (1, 2, 1), "dilation": 3}),
+}
+
+
+@pytest.mark.parametrize("dtype", [st.float32, st.float64, st.bfloat16])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("case", LEFT_OVER)
+def test_what_no_window_reaches_is_left_over(case: str, last: bool, dtype: st.dtype) -> None:
+    """Gradients with an output_padding are those of what is within."""
+    shape, kernel, options = LEFT_OVER[case]
+    transposed = getattr(nnf, f"conv_transpose{len(shape) - 2}d")
+    x, w = (_laid(_numbers(t, dtype), last).requires_grad_() for t in (shape, kernel))
+    y, within = transposed(x, w, output_padding=2, **options), transposed(x, w, **options)
+    grad = _laid(_numbers(tuple(y.shape), dtype), last)
+    cut = grad[tuple(slice(n) for n in within.shape)]
+    got = st.autograd.grad(y, (x, w), grad)
+    want = st.autograd.grad(within, (x, w), _laid(cut, last))
+    assert all(st.equal(a, b) for a, b in zip(got, want, strict=True))
