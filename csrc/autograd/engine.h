@@ -77,6 +77,8 @@ shmt_status shmt__scan_reached(const shmt__backward* b, const void* const* nodes
  * fn, index: who delivers, for messages; fn NULL: a root. Errors: SHMT_E_RUNTIME. */
 shmt_status shmt__grad_fit_slow(shmt_tensor** g, const shmt_edge* target, const shmt_node* fn,
                                 uint32_t index);
+/* Zeros as target's gradient; NULL where nothing is known of it. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__grad_zeros(const shmt_edge* target, shmt_tensor** out);
 /* sum += other, of one shape, without dispatch. Borrows both. */
 shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other);
 /* *sum += g, consuming g: in place when nobody else can see the sum. */

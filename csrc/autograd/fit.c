@@ -74,19 +74,28 @@ static void replace(shmt_tensor** g, shmt_tensor* by) {
   *g = by;
 }
 
+/* What the target's gradients look like; of an output without gradient (dtype NONE) nothing is known. */
+static expected expected_at(const shmt_edge* target) {
+  if (target->node->klass->is_accumulate) {
+    const shmt_tensor* v = shmt__accumulator_variable(target->node);
+    return (expected){shmt__tensor_sizes(v), v->dtype, v->device};
+  }
+  const shmt__input_meta* m = shmt__node_input_meta(target->node, target->input_nr);
+  if (m->dtype == SHMT_DTYPE_NONE) return (expected){.dtype = SHMT_DTYPE_NONE};
+  return (expected){{shmt__input_meta_sizes(m), m->n_dims}, m->dtype, m->device};
+}
+
+shmt_status shmt__grad_zeros(const shmt_edge* target, shmt_tensor** out) {
+  const expected e = expected_at(target);
+  *out = NULL;
+  return e.dtype == SHMT_DTYPE_NONE ? SHMT_OK : shmt__tensor_zeros(e.sizes, e.dtype, e.device, out);
+}
+
 shmt_status shmt__grad_fit_slow(shmt_tensor** g, const shmt_edge* target, const shmt_node* fn,
                                 uint32_t index) {
   char text[192];
-  expected e;
-  if (target->node->klass->is_accumulate) {
-    const shmt_tensor* v = shmt__accumulator_variable(target->node);
-    e = (expected){shmt__tensor_sizes(v), v->dtype, v->device};
-  } else {
-    const shmt__input_meta* m = shmt__node_input_meta(target->node, target->input_nr);
-    if (m->dtype == SHMT_DTYPE_NONE)
-      return SHMT_OK; /* an output without gradient: nothing is known of it */
-    e = (expected){{shmt__input_meta_sizes(m), m->n_dims}, m->dtype, m->device};
-  }
+  const expected e = expected_at(target);
+  if (e.dtype == SHMT_DTYPE_NONE) return SHMT_OK;
   SHMT_REQUIRE((*g)->device == e.device, SHMT_E_RUNTIME, "%s expected device %s but got %s",
                who(fn, index, text, sizeof text), e.device == SHMT_META ? "meta" : "cpu",
                (*g)->device == SHMT_META ? "meta" : "cpu");

@@ -156,10 +156,16 @@ static const shmt__node_class not_implemented_class = {
   .release_saved = not_implemented_release,
 };
 
+shmt_status shmt__not_implemented_alone(const char* op, uint32_t n_edges, uint32_t n_outputs, shmt_node** out) {
+  *out = shmt__node_create(&not_implemented_class, n_edges, n_outputs);
+  if (!*out) return SHMT_E_NOMEM; /* recorded */
+  ((not_implemented_node*)*out)->op = op;
+  return SHMT_OK;
+}
+
 shmt_status shmt__not_implemented_create(const char* op, shmt_tensors inputs, uint32_t n_outputs, shmt_node** out) {
-  SHMT_AUTO(shmt_node) node = shmt__node_create(&not_implemented_class, (uint32_t)inputs.len, n_outputs);
-  if (!node) return SHMT_E_NOMEM; /* recorded */
-  ((not_implemented_node*)node)->op = op;
+  SHMT_AUTO(shmt_node) node = NULL;
+  SHMT_TRY(shmt__not_implemented_alone(op, (uint32_t)inputs.len, n_outputs, &node));
   for (int64_t i = 0; i < inputs.len; i++) SHMT_TRY(shmt__node_connect(node, (uint32_t)i, inputs.data[i]));
   *out = SHMT_TAKE(node);
   return SHMT_OK;

@@ -76,6 +76,9 @@ bool shmt__list_wants_grad(shmt_tensors list);
  * "derivative for X is not implemented". Connects the n edges to inputs (entries may be NULL). */
 shmt_status shmt__not_implemented_create(const char* op, shmt_tensors inputs, uint32_t n_outputs, shmt_node** out);
 
+/* The same with edges that are still empty. */
+shmt_status shmt__not_implemented_alone(const char* op, uint32_t n_edges, uint32_t n_outputs, shmt_node** out);
+
 /* Of nodes whose input's gradient is zero, because the operator overwrote it: no state, one edge. */
 shmt_status shmt__zeros_apply(shmt_node* node, shmt_tensor* const* grads, shmt_tensor** out);
 void shmt__zeros_release(shmt_node* node);

@@ -129,11 +129,36 @@ def apply_body(model: Model, node: Node) -> str:
         value = lowering.lower(node_ast)
         _give_gradients(node, formula, lowering, value)
         text += f"  if ({' || '.join(tests)}) {{\n{lowering.text()}  }}\n"
+    text += _second(model, node)
     for argument in node.edges:
         if not argument.type.is_list:
             index_code = node.edge_index(argument.name)
             text += f"  out[{index_code}] = SHMT_TAKE(grad_{argument.name});\n"
     return text + "  return SHMT_OK;\n"
+
+
+def _second(model: Model, node: Node) -> str:
+    """Gradients are said to depend on the arguments: Note [Second derivatives by decree]."""
+    second = node.entry.second
+    if not second:
+        return ""
+    is_zero = second == "zero"
+    how, what = ("zero", f"&second_{node.ident}") if is_zero else ("missing", c_string(second))
+    calls = [
+        f"SHMT_TRY(shmt__second_{how}(base, {what}, &grad_{a.name}));\n"
+        for a in node.edges
+        if not a.type.is_list
+    ]
+    condition = node.entry.second_if
+    if condition is None:
+        return "".join(f"  {call}" for call in calls)
+    lowering = Lowering(
+        model, condition.expression.where, _loader(node), _shape_loader(node), indent="    "
+    )
+    _, expression = parse_block(lowering, condition.expression)
+    test = lowering.condition(expression)
+    inside = "".join(f"      {call}" for call in calls)
+    return f"  {{\n{lowering.text()}    if ({test}) {{\n{inside}    }}\n  }}\n"
 
 
 def _give_gradients(node: Node, formula: Formula, lowering: Lowering, value: Value) -> None:
@@ -211,6 +236,18 @@ def node_release(node: Node) -> str:
         f"  .apply = apply_{node.ident},\n  .release_saved = release_{node.ident},\n{destroy}}};\n"
     )
     return text
+
+
+def node_second(node: Node) -> str:
+    """The class of the nodes that gradients get."""
+    if node.entry.second != "zero":
+        return ""
+    name = node.name.rstrip("0123456789") + "Backward0"
+    return (
+        f"static const shmt__node_class second_{node.ident} = {{\n"
+        f"  .name = {c_string(name)},\n  .size = sizeof(shmt_node),\n"
+        "  .apply = shmt__second_zero_apply,\n};\n\n"
+    )
 
 
 def node_apply(node: Node) -> str:

@@ -30,6 +30,7 @@ ENTRY_KEYS = (
     "composite_explicit",
     "vjp",
     "differentiable",
+    "second",
     "node",
     "tags",
     "doc",
@@ -84,6 +85,8 @@ class OperatorEntry:
     formulas: tuple[Formula, ...]
     refused: tuple[tuple[str, str], ...]
     differentiable: tuple[str, ...]
+    second: str  # of a vjp: "", "zero", or the name of the derivative that is missing
+    second_if: Formula | None
     node: str
     tags: tuple[str, ...]
     doc: str
@@ -291,6 +294,23 @@ def _load_differentiable(entry: Entry, schema: Schema) -> tuple[str, ...]:
     return _words(entry, "differentiable", tuple(str(r.name) for r in schema.returns))
 
 
+def _load_second(entry: Entry, formulas: tuple[Formula, ...]) -> tuple[str, Formula | None]:
+    """What second derivatives are when formulas do not say, and the condition."""
+    text = entry.text("second")
+    if not text:
+        return "", None
+    if not formulas:
+        raise SpecError(entry.where_of("second"), "second: only with vjp")
+    found = re.fullmatch(r"(zero|missing (\S+))( if (.+))?", text)
+    if found is None:
+        raise SpecError(text.where, f"second: '{text}' is neither 'zero' nor 'missing NAME'")
+    condition = None
+    if found[4]:
+        arguments = tuple(name for formula in formulas for name in formula.arguments)
+        condition = Formula(arguments, Text(found[4], text.where))
+    return found[2] or "zero", condition
+
+
 def _load_entry(entry: Entry, family: str, tables: Tables) -> OperatorEntry:
     entry.check_keys(ENTRY_KEYS, ("op", "schema", "variants", "doc"))
     name = entry.text("op")
@@ -327,6 +347,7 @@ def _load_entry(entry: Entry, family: str, tables: Tables) -> OperatorEntry:
         raise SpecError(entry.where_of("vjp"), "vjp and tag nondifferentiable exclude each other")
     kernel = _optional(entry, "kernel")
     formulas, refused = _load_formulas(entry, schema)
+    second, second_if = _load_second(entry, formulas)
     return OperatorEntry(
         name=str(name),
         where=entry.where,
@@ -347,6 +368,8 @@ def _load_entry(entry: Entry, family: str, tables: Tables) -> OperatorEntry:
         formulas=formulas,
         refused=refused,
         differentiable=_load_differentiable(entry, schema),
+        second=second,
+        second_if=second_if,
         node=str(entry.text("node")),
         tags=tags,
         doc=" ".join(entry.text("doc").split()),

@@ -133,6 +133,21 @@ def test_expression_is_lowered(lowered: Callable[[str], str], formula: str, expe
     assert expected in lowered(formula)
 
 
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ("zero", "SHMT_TRY(shmt__second_zero(base, &second_f, &grad_self));"),
+        ("zero", '.name = "FBackwardBackward0"'),
+        ("zero if n != 1", "if ((node->n != 1)) { SHMT_TRY(shmt__second_zero("),
+        ("missing aten::g", 'shmt__second_missing(base, "aten::g", &grad_self)'),
+    ],
+)
+def test_second_derivative_by_decree(
+    lowered: Callable[[str], str], second: str, expected: str
+) -> None:
+    assert expected in lowered(f"-grad\n  second: {second}")
+
+
 def test_bound_name_is_not_kept(lowered: Callable[[str], str]) -> None:
     text = lowered("weight = grad * 2; reshape(weight, sizes(weight))")
     node = text[text.index("typedef struct node_f {") : text.index("} node_f;")]

@@ -49,6 +49,13 @@ CASES = [
     (entry(vjp="\n    wrong: grad"), 7, "'wrong' is no Tensor argument"),
     (entry(vjp="\n    self: grad\n    'self, other': g(grad)"), 8, "'self' has two formulas"),
     (entry(vjp="\n    self: none: it has none"), 6, "vjp gives no formula"),
+    (entry(second="zero"), 6, "second: only with vjp"),
+    (
+        entry(vjp="\n    self: grad", second="often"),
+        8,
+        "'often' is neither 'zero' nor 'missing NAME'",
+    ),
+    (entry(vjp="\n    self: grad", second="zero if n"), 8, "unknown name 'n'"),
     (entry(structured="perhaps"), 6, "'structured' must be true or false"),
     (entry(impl="[a, b]"), 4, "'impl' must be one value, not a list"),
     ("- op: 'f\n", 2, "found unexpected end of stream"),
