@@ -89,15 +89,15 @@ static void sum_over(planes* p, int row, const shmt__part* x, const shmt__part* 
 }
 
 /* The channels' elements of out from those of x, and of grad where there is one. */
-static void run_over(planes* p, int row, int64_t channel, int64_t n, const shmt__norm_shape* shapes) {
+static void run_over(planes* p, int row, const shmt__part* x, const shmt__part* grad, int64_t channel, int64_t n,
+                     const shmt__norm_shape* shapes) {
   const channels* c = p->c;
-  const shmt__part* grad = row == SHMT_LOOP_run_backward ? &c->grad : NULL;
   const int64_t item = c->x.item, step = c->plane * item;
 
   for (int64_t i = 0; i < c->n; i++) {
     char* const out = (char*)shmt__tensor_data(c->out) + (i * c->n_channels + channel) * step;
     for (int64_t part = 0; part < p->cut.n; part++) {
-      take_planes(p, &c->x, grad, i, channel, n, part);
+      take_planes(p, x, grad, i, channel, n, part);
       for (int64_t g = 0, at = 0; g < n; g++, at += p->n * item) {
         char* data[3] = {out + g * step + p->begin * item, p->data[0] + at, grad ? p->data[1] + at : NULL};
         shmt__loops[row][c->dtype](data, NULL, p->n, &shapes[g]);
@@ -146,7 +146,7 @@ static void forward_channels(void* ctx, int64_t begin, int64_t end) {
       sum_over(&p, SHMT_LOOP_run_square, &c->x, NULL, k, n, means, squares);
     }
     for (int64_t g = 0; g < n; g++) shapes[g] = shmt__batch_norm_settle(c, k + g, means[g], squares[g]);
-    run_over(&p, SHMT_LOOP_run_affine, k, n, shapes);
+    run_over(&p, SHMT_LOOP_run_affine, &c->x, NULL, k, n, shapes);
   }
 }
 
@@ -182,7 +182,11 @@ static void backward_channels(void* ctx, int64_t begin, int64_t end) {
     sum_over(&p, SHMT_LOOP_run_sum, &c->grad, NULL, k, n, NULL, sums);
     sum_over(&p, SHMT_LOOP_run_product, &c->x, &c->grad, k, n, means, products);
     for (int64_t g = 0; g < n; g++) shapes[g] = shmt__batch_norm_settle_backward(c, k + g, sums[g], products[g]);
-    if (c->out) run_over(&p, SHMT_LOOP_run_backward, k, n, shapes);
+    if (!c->out) continue;
+    if (c->training)
+      run_over(&p, SHMT_LOOP_run_backward, &c->x, &c->grad, k, n, shapes);
+    else /* the statistics are constants: the input, which may be NaN, has no say */
+      run_over(&p, SHMT_LOOP_run_affine, &c->grad, NULL, k, n, shapes);
   }
 }
 

@@ -150,6 +150,10 @@ static void backward_block(const block* b) {
     spread(b, slopes, k, shape.slope);
   }
   if (!c->out) return;
+  if (!c->training) { /* the statistics are constants: the input, which may be NaN, has no say */
+    run(b, SHMT_LOOP_columns_affine, NULL, &c->grad, NULL, (const double*[]){scales, shifts}, 2);
+    return;
+  }
   run(b, SHMT_LOOP_columns_backward, NULL, &c->x, &c->grad, (const double*[]){scales, shifts, slopes, means}, 4);
 }
 

@@ -99,19 +99,31 @@ static shmt_status cumprod_backward_by_quotients(shmt_tensor* grad, shmt_tensor*
   return shmt_op__div_conj(sums, self, out);
 }
 
-enum { UNKNOWN, NONE, SOME };
-
-/* How many elements are 0? With some, derivatives by quotients would lose what stands at them. */
-static shmt_status find_zeros(shmt_tensor* self, shmt_tensor* is_zero, int* out) {
+/* Is any element of mask set? Of a Meta tensor nobody knows: `unknown`. */
+static shmt_status has_any(shmt_tensor* mask, bool unknown, bool* out) {
   SHMT_AUTO(shmt_tensor) any = NULL;
   shmt_scalar found;
 
-  *out = UNKNOWN;
-  if (self->n_dims == 0 || shmt__tensor_is_meta(self)) return SHMT_OK;
-  SHMT_TRY(shmt_op_any(is_zero, &any));
+  *out = unknown;
+  if (shmt__tensor_is_meta(mask)) return SHMT_OK;
+  SHMT_TRY(shmt_op_any(mask, &any));
   SHMT_TRY(shmt__tensor_item(any, &found));
-  *out = shmt__scalar_to_bool(found) ? SOME : NONE;
+  *out = shmt__scalar_to_bool(found);
   return SHMT_OK;
+}
+
+static shmt_status has_infinities(shmt_tensor* self, bool* out) {
+  SHMT_AUTO(shmt_tensor) is_finite = NULL;
+  SHMT_AUTO(shmt_tensor) is_not = NULL;
+
+  SHMT_TRY(shmt_op_isfinite(self, &is_finite));
+  SHMT_TRY(shmt_op_logical_not(is_finite, &is_not));
+  return has_any(is_not, false, out);
+}
+
+/* A product of one element is that element, whatever it is. */
+static bool is_alone(const shmt_tensor* self, int64_t dim) {
+  return self->n_dims == 0 || self->sizes[dim] == 1 || self->numel == 1;
 }
 
 /* For each element the product of those before it along dim. */
@@ -129,6 +141,8 @@ static shmt_status product_before(shmt_tensor* self, int64_t dim, shmt_tensor** 
   return shmt_op_cumprod(shifted, dim, SHMT_DTYPE_NONE, out);
 }
 
+/* Quotients lose what stands at a 0 when they are differentiated again, and what an infinity makes of one; products of
+ * those before and behind do not. */
 shmt_status shmt__prod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) is_zero = NULL;
   SHMT_AUTO(shmt_tensor) others = NULL;
@@ -136,25 +150,33 @@ shmt_status shmt__prod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t di
   SHMT_AUTO(shmt_tensor) before = NULL;
   SHMT_AUTO(shmt_tensor) behind = NULL;
   SHMT_AUTO(shmt_tensor) behind_turned = NULL;
-  int zeros;
+  bool zeros, by_products;
 
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(shmt_op_eq_Scalar(self, shmt__scalar_int(0), &is_zero));
-  SHMT_TRY(find_zeros(self, is_zero, &zeros));
-  if (zeros == NONE) {
+  SHMT_TRY(has_any(is_zero, true, &zeros));
+  if (!zeros) {
     SHMT_AUTO(shmt_tensor) product = NULL;
     SHMT_TRY(shmt_op_prod_dim_int(self, dim, true, SHMT_DTYPE_NONE, &product));
     SHMT_TRY(shmt_op_div_Tensor(product, self, &others));
     return shmt_op__mul_conj(grad, others, out);
   }
-  if (zeros == UNKNOWN || !shmt_grad_enabled()) {
+  if (is_alone(self, dim)) {
+    *out = shmt__tensor_ref(grad);
+    return SHMT_OK;
+  }
+  by_products = shmt_grad_enabled() && !shmt__tensor_is_meta(self);
+  if (!by_products) SHMT_TRY(has_infinities(self, &by_products));
+  if (!by_products) {
     SHMT_TRY(shmt_op__prod_quotients(self, is_zero, dim, &others));
     return shmt_op__mul_conj(grad, others, out);
   }
-  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(product_before(self, dim, &before));
   SHMT_TRY(shmt_op_flip(self, SHMT_INTS(dim), &turned));
   SHMT_TRY(product_before(turned, dim, &behind_turned));
+  shmt__tensor_release(SHMT_TAKE(turned));
   SHMT_TRY(shmt_op_flip(behind_turned, SHMT_INTS(dim), &behind));
+  shmt__tensor_release(SHMT_TAKE(behind_turned));
   SHMT_TRY(shmt_op_mul_Tensor(before, behind, &others));
   return shmt_op__mul_conj(grad, others, out);
 }
@@ -163,12 +185,18 @@ shmt_status shmt__cumprod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t
                                    shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) is_zero = NULL;
   SHMT_AUTO(shmt_tensor) zeros = NULL;
-  int found;
+  bool found;
 
+  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  if (is_alone(self, dim)) {
+    *out = shmt__tensor_ref(grad);
+    return SHMT_OK;
+  }
   SHMT_TRY(shmt_op_eq_Scalar(self, shmt__scalar_int(0), &is_zero));
-  SHMT_TRY(find_zeros(self, is_zero, &found));
-  if (found == NONE || shmt__tensor_is_meta(self)) return cumprod_backward_by_quotients(grad, self, dim, product, out);
-  if (found == SOME && shmt_grad_enabled()) return cumprod_backward_by_products(grad, self, dim, out);
+  SHMT_TRY(has_any(is_zero, true, &found));
+  if (!found || shmt__tensor_is_meta(self))
+    return cumprod_backward_by_quotients(grad, self, dim, product, out);
+  if (shmt_grad_enabled()) return cumprod_backward_by_products(grad, self, dim, out);
   SHMT_TRY(shmt_op_cumsum(is_zero, dim, SHMT_DTYPE_NONE, &zeros));
   return shmt_op__cumprod_terms(grad, self, dim, product, zeros, out);
 }
