@@ -91,6 +91,11 @@ shmt_status shmt__det_backward(shmt_tensor* grad, shmt_tensor* det, shmt_tensor*
   SHMT_AUTO(shmt_tensor) right = NULL;
   bool is_singular;
 
+  if (a->sizes[a->n_dims - 1] <= 1) { /* the element itself, whatever it is */
+    SHMT_TRY(shmt_op_unsqueeze(grad, -1, &row));
+    SHMT_TRY(shmt_op_unsqueeze(row, -1, &column));
+    return shmt_op_expand(column, shmt__tensor_sizes(a), false, out);
+  }
   SHMT_TRY(is_nearly_singular(a, det, &is_singular));
   if (is_singular)
     factor = shmt__tensor_ref(grad);

@@ -1,6 +1,7 @@
-"""Gradients that are constant piece by piece: with create_graph they require grad, and their derivatives are zeros.
+"""Gradients that are constant piece by piece.
 
-Those of operators whose formulas look at the input: tests/nn/test_second_derivatives.py, tests/ops/spec.
+With create_graph they require grad, and their derivatives are zeros. Those of operators whose
+formulas look at the input: tests/nn/test_second_derivatives.py, tests/ops/spec.
 """
 
 from __future__ import annotations
@@ -117,6 +118,7 @@ def test_gradient_accumulates_through_a_graph() -> None:
 @pytest.mark.parametrize(
     ("function", "name"),
     [
+        (lambda x: F.hardsigmoid(x).sum(), "hardsigmoid_backward"),
         (lambda x: F.multi_margin_loss(x, st.tensor([0])), "multi_margin_loss_backward"),
         (
             lambda x: F.multilabel_margin_loss(x, st.tensor([[0, -1]])),
@@ -124,7 +126,7 @@ def test_gradient_accumulates_through_a_graph() -> None:
         ),
         (lambda x: F.ctc_loss(x[None].log_softmax(-1), st.tensor([[1]]), (1,), (1,)), "_ctc_loss_"),
     ],
-    ids=["multi_margin", "multilabel_margin", "ctc"],
+    ids=["hardsigmoid", "multi_margin", "multilabel_margin", "ctc"],
 )
 def test_missing_second_derivative_raises(function: Callable[[Any], Any], name: str) -> None:
     x = st.tensor([[0.5, 0.2]], dtype=st.float64).requires_grad_()

@@ -1,4 +1,4 @@
-"""Gradients at zeros, infinities and NaN, where a formula that is right elsewhere gives NaN or loses one.
+"""Gradients at zeros, infinities and NaN, where formulas that are right elsewhere give or lose NaN.
 
 Second derivatives of cumprod at zeros: test_cumprod_zeros.py. Values of the functions: tests/ops.
 """
@@ -49,7 +49,7 @@ def test_product_beside_a_zero_and_an_infinity() -> None:
 
 
 def test_running_product_behind_a_zero_does_not_spoil_what_is_before() -> None:
-    # The products are 2, 0 and NaN; those of the second zero on do not depend on the first elements by a number.
+    # The last product is NaN, but does not depend on what is before the zeros.
     got = _gradients(lambda x: x.cumprod(0)[:2], [2.0, 0.0, 3.0])[0]
     _same(got, [1.0, 2.0, 0.0])
     got = _gradients(lambda x: x.cumprod(0), [2.0, 0.0, 3.0, 0.0, inf])[0]
@@ -105,3 +105,25 @@ def test_batch_norm_of_fixed_statistics_does_not_look_at_its_input(shape: tuple[
         ).sum().backward()
         assert leaf.grad[:, 0].unique().tolist() == [1.0]
         assert leaf.grad[:, 1].unique().tolist() == [1.0]
+
+
+@pytest.mark.parametrize("value", [0.0, inf, nan, 2.0])
+def test_determinant_of_one_element_has_slope_one(value: float) -> None:
+    x = st.tensor([[[value]], [[1.0]]], dtype=st.float64).requires_grad_()
+    (gradient,) = st.autograd.grad(st.linalg.det(x).sum(), x, create_graph=True)
+    assert gradient.tolist() == [[[1.0]], [[1.0]]]
+    assert not gradient.requires_grad
+
+
+def test_overwritten_tensor_has_a_gradient_of_zeros() -> None:
+    x = st.ones(3).requires_grad_()
+    y = st.ones(3).requires_grad_()
+    gradients = st.autograd.grad(x.clone().copy_(y).sum(), (x, y))
+    assert [g.tolist() for g in gradients] == [[0.0] * 3, [1.0] * 3]
+    whole = x.clone()
+    whole[1:] = y[1:]
+    gradients = st.autograd.grad(whole.sum(), (x, y))
+    assert [g.tolist() for g in gradients] == [[1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]
+    matrix = st.ones(2, 2).requires_grad_()
+    (gradient,) = st.autograd.grad(st.linalg.matrix_power(matrix, 0).sum(), matrix)
+    assert gradient.tolist() == [[0.0, 0.0], [0.0, 0.0]]
