@@ -3,7 +3,9 @@
 
 #include "autograd/meta.h"
 #include "autograd/replay.h"
+#include "base/scalar.h"
 #include "generated/ops.h"
+#include "iter/copy.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -121,4 +123,34 @@ shmt_status shmt__copy_slices_create(shmt_tensor* base, shmt_tensor* view, shmt_
   }
   *out = &n->node;
   return SHMT_OK;
+}
+
+bool shmt__copy_slices_runs(const shmt_node* node, const shmt_node* fn) {
+  return node && node->klass == &copy_slices_class && ((const copy_slices*)node)->fn == fn;
+}
+
+/* The region's gradient in a base of zeros. */
+static shmt_status region_apply(shmt_node* node, shmt_tensor* const* grads, shmt_tensor** out) {
+  const copy_slices* n = (const copy_slices*)node->edges[0].node;
+  if (!grads[0]) return SHMT_OK;
+  SHMT_AUTO(shmt_tensor) whole = NULL;
+  SHMT_AUTO(shmt_tensor) region = NULL;
+  SHMT_TRY(shmt__tensor_empty_strided(sizes_of(&n->base), strides_of(&n->base),
+                                      (shmt_dtype)n->view.base_dtype, grads[0]->device, &whole));
+  SHMT_TRY(shmt__tensor_fill(whole, shmt__scalar_int(0)));
+  SHMT_TRY(shmt__view_again(&n->view, whole, &region));
+  SHMT_TRY(shmt_op_copy_(region, grads[0], false));
+  out[0] = SHMT_TAKE(whole);
+  return SHMT_OK;
+}
+
+static const shmt__node_class region_class = {
+    .name = "CopySlicesRegion", .size = sizeof(shmt_node), .apply = region_apply};
+
+shmt_status shmt__copy_slices_region(shmt_node* node, shmt_tensor* t) {
+  SHMT_AUTO(shmt_node) region = shmt__node_create(&region_class, 1, 1);
+  if (!region) return SHMT_E_NOMEM; /* recorded */
+  shmt__node_retain(node);
+  shmt__node_set_edge(region, 0, (shmt_edge){node, 0});
+  return shmt__set_history(t, region, 0);
 }

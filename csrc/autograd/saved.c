@@ -7,6 +7,7 @@
  * share a version cell: it points to the root while that lives, and the root's end leaves the last
  * version in it.
  */
+#include "autograd/copy_slices.h"
 #include "autograd/hooks.h"
 #include "autograd/meta.h"
 #include "autograd/pool.h"
@@ -196,10 +197,16 @@ shmt_status shmt__saved_freed(void) {
             "you need to access saved tensors after calling backward.");
 }
 
-/* A tensor over the same bytes that is output output_nr of owner again. */
+/* A tensor over the same bytes that is output output_nr of owner again; where owner changed a view in place, the view's
+ * history is its base's. */
 static shmt_status with_history(shmt_tensor* t, shmt_node* owner, uint32_t nr, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) again = NULL;
   SHMT_TRY(alias_of(t, &again));
+  if (SHMT_UNLIKELY(shmt__copy_slices_runs(shmt__tls_current_node, owner))) {
+    SHMT_TRY(shmt__copy_slices_region(shmt__tls_current_node, again));
+    *out = SHMT_TAKE(again);
+    return SHMT_OK;
+  }
   shmt_autograd_meta* m = shmt__meta_of(again);
   if (!m) return SHMT_E_NOMEM;
   shmt__node_retain(owner);
