@@ -145,6 +145,7 @@ def gradcheck(
     check_undefined_grad: bool = True,
     check_grad_dtypes: bool = False,
     check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
     check_forward_ad: bool = False,
     check_backward_ad: bool = True,
     fast_mode: bool = False,
@@ -164,6 +165,7 @@ def gradcheck(
         check_undefined_grad: Check that undefined gradients give undefined or zero gradients.
         check_grad_dtypes: Check that gradients have their input's dtype.
         check_batched_grad: Accepted.
+        check_batched_forward_grad: Must be false.
         check_forward_ad: Must be false.
         check_backward_ad: Check backward.
         fast_mode: Accepted; the check is always complete.
@@ -179,6 +181,10 @@ def gradcheck(
     Source:
         torch.autograd.gradcheck.gradcheck.
     """
+    if check_batched_forward_grad:
+        raise ValueError(
+            "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
+        )
     if check_forward_ad:
         raise ValueError("check_forward_ad=True is not supported")
     xs = _tuple(inputs)

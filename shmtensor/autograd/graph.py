@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from shmtensor import _C
@@ -12,6 +13,8 @@ from shmtensor import _C
 __all__ = [
     "GradientEdge",
     "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
     "register_multi_grad_hook",
@@ -73,6 +76,16 @@ class _C_enable_grad:
         _C._set_grad_enabled(self._before)
 
 
+class _Disabled(threading.local):
+    """Why this thread may not begin to pack saved tensors; None: it may."""
+
+    message: str | None = None
+    depth = 0  # contexts of saved_tensors_hooks around
+
+
+_disabled = _Disabled()
+
+
 class saved_tensors_hooks:
     """Pack what operations save for backward with the user's own functions, inside the context.
 
@@ -89,10 +102,36 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
 
     def __enter__(self) -> None:
+        if _disabled.message is not None:
+            raise RuntimeError(_disabled.message)
         _C._push_saved_tensors_hooks(self.pack_hook, self.unpack_hook)
+        _disabled.depth += 1
 
     def __exit__(self, *exc: object) -> None:
         _C._pop_saved_tensors_hooks()
+        _disabled.depth -= 1
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Let nobody begin to pack saved tensors inside the context, on this thread.
+
+    Args:
+        error_message: What `saved_tensors_hooks` then raises.
+
+    Raises:
+        RuntimeError: With that message, when they are packed around the context already.
+
+    Source:
+        torch.autograd.graph.disable_saved_tensors_hooks.
+    """
+    if _disabled.depth > 0:
+        raise RuntimeError(error_message)
+    before, _disabled.message = _disabled.message, error_message
+    try:
+        yield
+    finally:
+        _disabled.message = before
 
 
 class save_on_cpu(saved_tensors_hooks):
@@ -193,3 +232,8 @@ def register_multi_grad_hook(
         return hook
 
     return _MultiHandle([t.register_hook(hook_for(i)) for i, t in enumerate(tensors)])
+
+
+from shmtensor.autograd._mutation import (  # noqa: E402 - it needs the hooks above
+    allow_mutation_on_saved_tensors as allow_mutation_on_saved_tensors,
+)
