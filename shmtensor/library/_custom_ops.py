@@ -7,8 +7,9 @@ or of all; ``register_fake`` is its Meta kernel; the kernel at Autograd applies 
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from shmtensor import _C
@@ -85,6 +86,7 @@ class CustomOpDef:
         self._schema = schema
         self._init_fn = function
         self._qualname = f"{namespace}::{name}"
+        self._disabled: set[str] = set()  # keys whose kernel stands aside
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
         before = _libraries.pop(self._qualname, None)
@@ -138,16 +140,39 @@ class CustomOpDef:
         keys = _keys_of(device_types)
 
         def register(function: Callable[..., Any]) -> Callable[..., Any]:
-            def kernel(*args: Any, **kwargs: Any) -> Any:
-                result = function(*args, **kwargs)
-                _refuse_aliases(self._qualname, (*args, *kwargs.values()), result)
-                return result
-
             for key in keys:
-                self._lib.impl(self._name, kernel, key)
+                self._lib.impl(self._name, self._kernel(function, key), key)
             return function
 
         return register if fn is None else register(fn)
+
+    def _kernel(self, function: Callable[..., Any], key: str) -> Callable[..., Any]:
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            run = self._init_fn if key in self._disabled else function
+            result = run(*args, **kwargs)
+            _refuse_aliases(self._qualname, (*args, *kwargs.values()), result)
+            return result
+
+        return kernel
+
+    @contextlib.contextmanager
+    def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
+        """Let a device's kernel stand aside inside the block, for the operator's own function.
+
+        Args:
+            device_type: What the kernel was registered for; another changes nothing.
+            enabled: False for aside; true inside a block where it stands aside, for back.
+
+        Source:
+            torch.library.CustomOpDef.set_kernel_enabled.
+        """
+        key = _DEVICE_KEYS.get(device_type, device_type)
+        before = set(self._disabled)
+        (self._disabled.discard if enabled else self._disabled.add)(key)
+        try:
+            yield
+        finally:
+            self._disabled = before
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
         """Say the shapes and dtypes of the results: what runs for Meta tensors.

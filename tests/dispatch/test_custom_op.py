@@ -249,3 +249,22 @@ def test_opcheck_finds_undeclared_mutation_and_wrong_shapes():
     assert "shape" in str(found["test_faketensor"])
     with pytest.raises(ValueError, match="test_magic"):
         opcheck(liar, (), test_utils="test_magic")
+
+
+def test_kernels_of_a_device_can_stand_aside():
+    @custom_op("custom_tests::aside", mutates_args=())
+    def aside(x: Tensor) -> Tensor:
+        return st.zeros(1)
+
+    aside.register_kernel("cpu", lambda x: st.ones(1))
+    x = st.ones(1)
+    with aside.set_kernel_enabled("cpu", enabled=False):
+        assert aside(x).item() == 0
+        with aside.set_kernel_enabled("cpu"):
+            assert aside(x).item() == 1
+        assert aside(x).item() == 0
+        aside.register_kernel("cpu", lambda x: st.full((1,), 2.0))
+        assert aside(x).item() == 0
+    assert aside(x).item() == 2
+    with aside.set_kernel_enabled("cuda", enabled=False):
+        assert aside(x).item() == 2
