@@ -153,3 +153,11 @@ def test_queries_whose_rows_overlap():
     q = _random(40).as_strided((2, 2, 5, 6), (1, 3, 2, 1))
     k = _random(2, 2, 7, 6)
     assert st.allclose(F.scaled_dot_product_attention(q, k, k), _plain(q * 1, k, k))
+
+
+def test_repr_names_the_last_map_as_torch_does() -> None:
+    assert repr(st.nn.MultiheadAttention(4, 2)) == (
+        "MultiheadAttention(\n"
+        "  (out_proj): NonDynamicallyQuantizableLinear(in_features=4, out_features=4, bias=True)\n"
+        ")"
+    )

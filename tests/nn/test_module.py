@@ -38,6 +38,9 @@ def test_assigned_parts_are_registered_by_kind():
     assert [n for n, _ in net.named_buffers()] == ["mean", "scratch"]
     assert [n for n, _ in net.named_children()] == ["first", "second"]
     assert [n for n, _ in net.named_modules()] == ["", "first", "second", "second.0", "second.1"]
+    assert len(list(net.modules())) == 5
+    twice = nn.Sequential(net.first, net.first)
+    assert [len(list(twice.modules(remove_duplicate=d))) for d in (True, False)] == [2, 3]
 
 
 def test_shared_parameter_is_yielded_once():

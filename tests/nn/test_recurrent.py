@@ -199,3 +199,17 @@ def test_transformer_hides_the_future():
     assert not sh.allclose(again[3:], whole[3:])
     with pytest.raises(RuntimeError, match="equal to d_model"):
         model(sh.ones(4, 1, 7), target)
+
+
+def test_unpacked_sequences_lie_as_a_batch_of_their_own() -> None:
+    long, short = sh.arange(6.0).reshape(3, 2), sh.arange(2.0).reshape(1, 2)
+    packed = rnn.pack_sequence([short, long], enforce_sorted=False)
+    padded, lengths = rnn.pad_packed_sequence(packed, batch_first=True)
+    assert padded.stride() == (6, 2, 1) and lengths.tolist() == [1, 3]
+    parts = rnn.unpad_sequence(padded, lengths, batch_first=True)
+    assert [p.is_contiguous() for p in parts] == [True, True]
+    parts[1].zero_()
+    assert padded[1].tolist() == long.tolist()
+    turned = rnn.unpad_sequence(padded.transpose(0, 1), lengths)
+    assert [p.tolist() for p in turned] == [short.tolist(), long.tolist()]
+    assert turned[1].stride() == (2, 1)

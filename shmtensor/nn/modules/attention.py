@@ -9,7 +9,7 @@ from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn import init
 from shmtensor.nn.module import Module
-from shmtensor.nn.modules.linear import Linear
+from shmtensor.nn.modules.linear import NonDynamicallyQuantizableLinear
 from shmtensor.nn.parameter import Parameter
 
 
@@ -83,7 +83,9 @@ class MultiheadAttention(Module):
         self.register_parameter("k_proj_weight", make(not same, embed_dim, self.kdim))
         self.register_parameter("v_proj_weight", make(not same, embed_dim, self.vdim))
         self.register_parameter("in_proj_bias", make(bias, 3 * embed_dim))
-        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        self.out_proj = NonDynamicallyQuantizableLinear(
+            embed_dim, embed_dim, bias=bias, device=device, dtype=dtype
+        )
         self.register_parameter("bias_k", make(add_bias_kv, 1, 1, embed_dim))
         self.register_parameter("bias_v", make(add_bias_kv, 1, 1, embed_dim))
         self.add_zero_attn = add_zero_attn

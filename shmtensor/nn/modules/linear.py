@@ -81,6 +81,10 @@ class Linear(Module):
         )
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """`Linear` under the name that the last map of `MultiheadAttention` has in reprs."""
+
+
 class Bilinear(Module):
     """x1^T W x2 + b.
 

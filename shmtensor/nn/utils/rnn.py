@@ -179,10 +179,12 @@ def pad_packed_sequence(
     step, place = running.nonzero(as_tuple=True)
     padded = sequence.data.new_full((length, batch, *sequence.data.shape[1:]), padding_value)
     padded = padded.index_put((step, place), sequence.data)
+    if batch_first:
+        padded = padded.transpose(0, 1)
     if sequence.unsorted_indices is not None:
-        padded = padded.index_select(1, sequence.unsorted_indices)
+        padded = padded.index_select(0 if batch_first else 1, sequence.unsorted_indices)
         lengths = lengths[sequence.unsorted_indices]
-    return (padded.transpose(0, 1) if batch_first else padded), lengths
+    return padded, lengths
 
 
 def pad_sequence(
@@ -217,9 +219,13 @@ def pad_sequence(
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
 ) -> list[Tensor]:
-    """Undo ``pad_sequence``: a list of ``(L_i, *)``."""
+    """Undo ``pad_sequence``: a list of ``(L_i, *)``, in memory of their own."""
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    return [row[: int(n)] for row, n in zip(rows, lengths.tolist(), strict=True)]
+    dense = shmtensor.contiguous_format
+    return [
+        row[: int(n)].clone(memory_format=dense)
+        for row, n in zip(rows, lengths.tolist(), strict=True)
+    ]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
