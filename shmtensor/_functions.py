@@ -11,6 +11,7 @@ from shmtensor.storage import UntypedStorage
 __all__ = [
     "asarray",
     "from_file",
+    "get_device",
     "is_complex",
     "is_floating_point",
     "is_inference",
@@ -45,6 +46,12 @@ def numel(input: Tensor) -> int:
     """Return the number of elements of *input*."""
     require_tensors("numel", input=input)
     return int(input.numel())
+
+
+def get_device(input: Tensor) -> int:
+    """Return the number of the device of *input*: -1, which is the CPU."""
+    require_tensors("get_device", input=input)
+    return int(input.get_device())
 
 
 def is_floating_point(input: Tensor) -> bool:

@@ -32,6 +32,7 @@ from shmtensor.nn.functional import (
     rrelu_ as rrelu_,
 )
 from shmtensor.serialization import load as load, save as save
+from shmtensor.utils.dlpack import to_dlpack as to_dlpack
 
 
 def names() -> dict[str, object]:

@@ -363,6 +363,21 @@ class Tensor(_TensorBase):
 
     # --- questions ---------------------------------------------------------------------------
 
+    is_ipu = is_maia = is_mtia = is_vulkan = is_xla = property(
+        lambda self: False, doc="False: no tensor is on such a device."
+    )
+
+    def _is_view(self) -> bool:
+        return self._base is not None
+
+    def dense_dim(self) -> int:
+        """Return the number of dimensions that are not sparse: all."""
+        return int(self.dim())
+
+    def sparse_dim(self) -> int:
+        """Return the number of sparse dimensions: none."""
+        return 0
+
     def is_nonzero(self) -> bool:
         """Return whether the only element is not zero.
 

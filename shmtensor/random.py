@@ -84,12 +84,15 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 @contextlib.contextmanager
-def fork_rng(devices: object = None, enabled: bool = True) -> Iterator[None]:
+def fork_rng(
+    devices: object = None, enabled: bool = True, *, device_type: str = "cuda"
+) -> Iterator[None]:
     """Give the default generator back its state at the end of the block.
 
     Args:
         devices: Ignored; there is one generator.
         enabled: False does nothing.
+        device_type: Ignored likewise.
     """
     if not enabled:
         yield

@@ -1,1 +1,17 @@
-"""Tools around tensors: checkpoints, hooks."""
+"""Tools around tensors: DLPack, hooks, modes, checkpoints of the safetensors format."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+_SUBMODULES = ("_python_dispatch", "dlpack", "hooks", "safetensors")
+
+
+def __getattr__(name: str) -> object:
+    if name in _SUBMODULES:  # each is loaded when it is first asked for
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SUBMODULES})

@@ -318,3 +318,28 @@ def test_class_may_ask_for_plain_results() -> None:
         __torch_function__ = T._C._disabled_torch_function_impl
 
     assert type(Plain([1.0]) + 1) is T.Tensor
+
+
+def test_questions_whose_answer_is_the_same_for_every_dense_tensor() -> None:
+    t = T.zeros(2, 3)
+    assert (t.dense_dim(), t.sparse_dim(), T.get_device(t)) == (2, 0, -1)
+    assert not any(getattr(t, f"is_{kind}") for kind in ("ipu", "maia", "mtia", "vulkan", "xla"))
+    assert [v._is_view() for v in (t, t[0], t.clone())] == [False, True, False]
+    with pytest.raises(TypeError, match="must be Tensor"):
+        T.get_device(3)
+
+
+def test_submodules_of_utils_need_no_import() -> None:
+    assert T.from_dlpack(T.utils.dlpack.to_dlpack(T.ones(2))).tolist() == [1.0, 1.0]
+    assert T.to_dlpack is T.utils.dlpack.to_dlpack
+    assert T.utils._python_dispatch.TorchDispatchMode.__name__ in dir(T.utils._python_dispatch)
+    assert "hooks" in dir(T.utils)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = T.utils.nothing
+
+
+def test_fork_rng_takes_a_kind_of_device() -> None:
+    T.manual_seed(1)
+    with T.random.fork_rng(devices=[], device_type="cpu"):
+        first = T.rand(3)
+    assert T.rand(3).tolist() == first.tolist()
