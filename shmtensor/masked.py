@@ -353,9 +353,9 @@ def _moment(
         wanted = _C.float32
     values = input.to(wanted)
     if mask is None:
-        plain: Callable[..., Tensor] = _C.std if root else _C.var
         dims = _dims(dim, input.dim())
-        return plain(values, dims, correction=correction, keepdim=keepdim).to(wanted)
+        spread = _C.var(values, dims, correction=correction, keepdim=keepdim).to(wanted)
+        return spread.sqrt() if root else spread  # as below: the same slope where all are equal
     full = _full_mask(values, mask)
     count = _counts(values, dim, True, full)
     centred = values - sum(values, dim, keepdim=True, mask=full) / count

@@ -92,6 +92,14 @@ def test_norm_that_is_nan_has_gradients_of_nan(p: float) -> None:
     assert not st.tensor(got[1]).isnan().any()
 
 
+def test_masked_deviation_of_equal_numbers_has_no_slope() -> None:
+    # It is the root of the variance, with or without a mask; std itself says 0.
+    mask = st.ones(3, dtype=st.bool)
+    _same(_gradients(st.masked.std, [1.0, 1.0, 1.0])[0], [nan, nan, nan])
+    _same(_gradients(lambda x: st.masked.std(x, mask=mask), [1.0, 1.0, 1.0])[0], [nan, nan, nan])
+    _same(_gradients(st.std, [1.0, 1.0, 1.0])[0], [0.0, 0.0, 0.0])
+
+
 @pytest.mark.parametrize("shape", [(3, 2), (3, 2, 4), (3, 2, 200)])
 def test_batch_norm_of_fixed_statistics_does_not_look_at_its_input(shape: tuple[int, ...]) -> None:
     x = st.zeros(shape, dtype=st.float64)
