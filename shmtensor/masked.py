@@ -8,7 +8,6 @@ mask every element counts. Where nothing counts the result is that neutral eleme
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from shmtensor import _C
