@@ -345,6 +345,40 @@ shmt_status shmt__bernoulli_p(shmt_tensor* self, double p, shmt_generator* gener
   return SHMT_OK;
 }
 
+/* --- slopes of rrelu ------------------------------------------------------------------------ */
+
+/* In row-major order and in double precision, as torch draws them, with limits of the precision it calculates in. */
+static void draw_slopes(shmt_tensor* self, shmt_tensor* out, double lower, double upper, shmt_generator* generator) {
+  double values[BLOCK];
+  shmt__blocks from, to;
+
+  shmt__blocks_init(&from, self, SHMT_FLOAT64);
+  shmt__blocks_init(&to, out, SHMT_FLOAT64);
+  generator = shmt__generator_lock(generator);
+  for (int64_t i = 0, n; i < self->numel; i += n) {
+    n = self->numel - i < BLOCK ? self->numel - i : BLOCK;
+    const double* given = shmt__blocks_read(&from, i, n, values);
+    double* const made = shmt__blocks_place(&to, i, values);
+    for (int64_t k = 0; k < n; k++)
+      made[k] = given[k] <= 0 ? shmt__generator_uniform(generator) * (upper - lower) + lower : 1;
+    shmt__blocks_write(&to, i, n, made);
+  }
+  shmt__generator_unlock(generator);
+}
+
+shmt_status shmt__rrelu_noise(shmt_tensor* self, double lower, double upper, shmt_generator* generator,
+                              shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) noise = NULL;
+  const bool is_double = self->dtype == SHMT_FLOAT64;
+
+  SHMT_REFUSE_DTYPE(!shmt__is_floating(self->dtype), self->dtype, "rrelu_with_noise_out_cpu");
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &noise));
+  if (!shmt__tensor_is_meta(self))
+    draw_slopes(self, noise, is_double ? lower : (float)lower, is_double ? upper : (float)upper, generator);
+  *out = SHMT_TAKE(noise);
+  return SHMT_OK;
+}
+
 /* --- fresh tensors -------------------------------------------------------------------------- */
 
 /* A fresh tensor, or the preset one resized. */

@@ -177,6 +177,34 @@ def test_dropout_keeps_the_mean() -> None:
     assert (dropped.amax(2) == dropped.amin(2)).all().item()
 
 
+def test_slopes_of_rrelu_are_torchs_for_what_is_not_positive() -> None:
+    """One number is drawn for each of these, in row-major order, whatever the strides."""
+    x = st.tensor([-1.0, 2.0, 0.0, -4.0, float("nan"), -0.5])
+    want = st.tensor([-0.26705411, 2.0, 0.0, -2.54582977, float("nan"), -0.16873176])
+    leaf = x.clone().requires_grad_()
+    st.manual_seed(3)
+    got = st.nn.functional.rrelu(leaf, 0.25, 0.75, training=True)
+    assert st.allclose(got, want, rtol=1e-6, atol=0, equal_nan=True)
+    assert st.rand(1).item() == pytest.approx(0.5944212079048157)
+    slopes = st.autograd.grad(got.nansum(), leaf)[0]
+    assert slopes.tolist()[1] == 1
+    assert st.allclose((slopes * x)[:4], want[:4])
+    for dtype in (st.float64, st.bfloat16):
+        st.manual_seed(3)
+        other = x.to(dtype).view(3, 2).T.contiguous().T
+        st.nn.functional.rrelu_(other, 0.25, 0.75, training=True)
+        assert st.allclose(other.flatten().float(), want, rtol=8e-3, equal_nan=True)
+    many = -st.rand(3000, 7)
+    st.manual_seed(4)
+    got = st.nn.functional.rrelu(many, -1.0, 1.0, training=True)
+    st.manual_seed(4)
+    drawn = st.empty(3000, 7, dtype=st.float64).uniform_(-1, 1)
+    assert st.equal(got, many * drawn.float())
+    for bounds, name in (((1.0, float("inf")), "upper"), ((float("nan"), 1.0), "lower")):
+        with pytest.raises(RuntimeError, match=f"{name} bound must be finite"):
+            st.nn.functional.rrelu(x, *bounds)
+
+
 def test_multinomial_follows_the_weights() -> None:
     weights = st.tensor([[0.0, 1.0, 3.0], [2.0, 0.0, 2.0]])
     drawn = st.multinomial(weights, 4000, replacement=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -211,6 +212,9 @@ def rrelu(
     Raises:
         RuntimeError: The limits are no finite, ordered numbers.
     """
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not inplace and not math.isfinite(bound):
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound}")
     if not lower <= upper:
         raise RuntimeError(
             "Lower bound should be less than or equal to the upper bound, but found lower bound "
@@ -218,9 +222,7 @@ def rrelu(
         )
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slope = shmtensor.empty_like(input, memory_format=shmtensor.contiguous_format)
-    slope.uniform_(lower, upper)
-    slope.masked_fill_((input.detach() <= 0).logical_not_(), 1.0)
+    slope = _nn._rrelu_noise(input, lower, upper)
     return input.mul_(slope) if inplace else input.contiguous() * slope
 
 

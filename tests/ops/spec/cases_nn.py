@@ -256,6 +256,7 @@ ATTENTION: dict[str, list[Case]] = {
 
 RANDOM: dict[str, list[Case]] = {
     "_dropout_noise": [case(_x, 0.5)],
+    "_rrelu_noise": [case(_x, 0.125, 0.25)],
     "bernoulli": [case(unit(3, 4))],
     "bernoulli.p": [case(_x, 0.5)],
     "bernoulli_.Tensor": [case(_x, T((3, 4), 0.1, 0.9, "float32"))],
