@@ -170,6 +170,21 @@ def test_shuffles():
     assert sh.equal(mixed[:, [0, 1, 2, 3]], x[:, [0, 4, 1, 5]])
 
 
+def test_shuffles_never_give_views_and_keep_channels_last():
+    for f in (F.pixel_shuffle, F.pixel_unshuffle, F.channel_shuffle):
+        x = sh.arange(2.0 * 3 * 4 * 6).view(2, 3, 4, 6)
+        f(x, 1).add_(1)
+        assert x[0, 0, 0, 0] == 0
+        spread = sh.arange(4.0).view(1, 4, 1, 1).expand(2, 4, 2, 2)
+        assert f(spread, 2).is_contiguous()
+        assert sh.equal(f(spread, 2), f(spread.contiguous(), 2))
+        many = sh.rand(2, 4, 6, 8)
+        last = many.to(memory_format=sh.channels_last)
+        assert f(last, 2).is_contiguous(memory_format=sh.channels_last)
+        assert sh.equal(f(last, 2), f(many, 2))
+        assert f(sh.zeros(2, 0, 4, 4), 1).shape == (2, 0, 4, 4)
+
+
 def test_powers_averages_and_norms():
     x = image(2, 4, 6, 5)
     array = x.detach().numpy()

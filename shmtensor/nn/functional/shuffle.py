@@ -19,6 +19,11 @@ def _has_channels_last(input: Tensor) -> bool:
     )
 
 
+def _copied(turned: Tensor, shape: list[int]) -> Tensor:
+    """A contiguous copy, of another shape: never a view of the input, as where nothing moves."""
+    return turned.clone(memory_format=shmtensor.contiguous_format).view(shape)
+
+
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Spread groups of channels over squares of pixels.
 
@@ -53,10 +58,10 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     n, c = math.prod(outer), channels // (r * r)
     if _has_channels_last(input):
         pixels = input.permute(0, 2, 3, 1).reshape(n, height, width, c, r, r)
-        spread = pixels.permute(0, 1, 4, 2, 5, 3).reshape(n, height * r, width * r, c)
+        spread = _copied(pixels.permute(0, 1, 4, 2, 5, 3), [n, height * r, width * r, c])
         return spread.permute(0, 3, 1, 2)
     squares = input.reshape(n, c, r, r, height, width).permute(0, 1, 4, 2, 5, 3)
-    return squares.reshape([*outer, c, height * r, width * r])
+    return _copied(squares, [*outer, c, height * r, width * r])
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -92,9 +97,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     if _has_channels_last(input):
         pixels = input.permute(0, 2, 3, 1).reshape(n, height // r, r, width // r, r, channels)
         gathered = pixels.permute(0, 1, 3, 5, 2, 4)
-        return gathered.reshape(n, height // r, width // r, channels * r * r).permute(0, 3, 1, 2)
+        space = [n, height // r, width // r, channels * r * r]
+        return _copied(gathered, space).permute(0, 3, 1, 2)
     squares = input.reshape(n, channels, height // r, r, width // r, r).permute(0, 1, 3, 5, 2, 4)
-    return squares.reshape([*outer, channels * r * r, height // r, width // r])
+    return _copied(squares, [*outer, channels * r * r, height // r, width // r])
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -124,8 +130,12 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     if input.numel() == 0:
         return input.reshape(input.shape)
     n, *space = input.size(0), *input.shape[2:]
+    if _has_channels_last(input):
+        pixels = input.permute(0, 2, 3, 1)
+        parts = pixels.reshape([n, *space, groups, channels // groups]).transpose(3, 4)
+        return _copied(parts, list(pixels.shape)).permute(0, 3, 1, 2)
     parts = input.reshape([n, groups, channels // groups, *space]).transpose(1, 2)
-    return parts.reshape(input.shape)
+    return _copied(parts, list(input.shape))
 
 
 native_channel_shuffle = channel_shuffle
