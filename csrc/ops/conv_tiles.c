@@ -99,13 +99,20 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
   }
   for (int64_t p = begin; p < end; p++) {
     const int64_t at = j->first + p * SIDE, n = smaller(SIDE, j->filters - at);
+    uint32_t* const panel = (uint32_t*)(void*)(j->panels + p * j->steps * STEP);
+    if (j->c->weight_turned && j->k == j->channels) { /* of one place, which lies as a panel wants it */
+      const int64_t row = j->weight->stride[0], column = j->weight->stride[1];
+      char* const first = j->weight->data + j->group * j->channels * row + at * column;
+      shmt__tiles_panel((shmt__matrix){first, j->k, n, row / ITEM, column / ITEM}, panel);
+      continue;
+    }
     const int64_t size[5] = {n, j->channels, kernel[0], kernel[1], kernel[2]};
     const shmt__planes from = j->c->weight_turned
                                   ? turn_filters(j, at, n, (char*)room + each)
                                   : shmt__planes_at(j->weight, (int64_t[]){j->group * j->filters + at, 0, 0, 0, 0});
     const shmt__planes to = shmt__planes_of_pixels(room, SHMT_BFLOAT16, size);
     shmt__planes_copy(&to, &from, size);
-    shmt__tiles_panel((shmt__matrix){room, j->k, n, 1, j->k}, (uint32_t*)(void*)(j->panels + p * j->steps * STEP));
+    shmt__tiles_panel((shmt__matrix){room, j->k, n, 1, j->k}, panel);
   }
   shmt__dealloc(room, nbytes);
 }
