@@ -41,7 +41,7 @@ typedef struct task {
 } task;
 
 /* The run in progress on this thread; hooks may start others inside it. */
-static _Thread_local task* in_progress;
+static _Thread_local task* in_progress __attribute__((tls_model("initial-exec")));
 
 static void task_init(task* t, const shmt__backward* b) {
   t->b = b;
