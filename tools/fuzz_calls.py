@@ -44,6 +44,7 @@ ALLOWED = (
     AttributeError,
     AssertionError,  # torch's own for the shapes of multi-head attention
     ZeroDivisionError,  # a norm of order 0 in lp_pool
+    BufferError,  # what DLPack cannot say of a tensor
 )
 MEMORY = 1 << 30
 LAYERS = ("nn.functional", "linalg", "fft", "special", "signal.windows", "masked", "")
