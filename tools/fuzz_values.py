@@ -273,6 +273,8 @@ def _compare_tensors(a: Any, b: Any, spread: float) -> None:
     share = TOLERANCE.get(str(a.dtype).split(".")[1], 1e-6)
     left, right = _wide(a), _wide(b)
     same = (left == right) | (np.isnan(left) & np.isnan(right))
+    if a.dtype.is_complex:  # products that overflow: inf - inf, or not, as their order has it
+        same |= ~np.isfinite(left) & ~np.isfinite(right)
     if same.all():
         return
     finite = np.isfinite(left) & np.isfinite(right)
