@@ -21,6 +21,7 @@ NOT_IN_TORCH = frozenset(
         "_multilabel_margin",
         "_normalize",
         "_resample",
+        "_rrelu_noise",
     )
 )
 
