@@ -35,8 +35,9 @@ INLINE void FN(put_sums)(const shmt__panel_shape* s, FN(vector) sum, T* c, int64
 }
 
 /* rows by at most two vectors of columns; vectors: how many are needed. */
-INLINE void FN(multiply)(const shmt__panel_shape* s, const int rows, const int vectors, const int64_t a_row,
-                         const bool is_far, const T* a, const T* b, T* c, int64_t columns) {
+INLINE void FN(multiply)(const shmt__panel_shape* s, const int rows, const int vectors, const bool is_far, const T* a,
+                         const T* b, T* c, int64_t columns) {
+  const int64_t a_row = s->a_row;
   FN(vector) sums[2 * FN(rows)] = {{0}};
 
   for (int64_t k = 0; k < s->depth; k++, a += s->a_column, b += s->b_row) {
@@ -60,13 +61,13 @@ INLINE void FN(multiply)(const shmt__panel_shape* s, const int rows, const int v
 }
 
 /* n rows, as many at a time as there are registers for. */
-INLINE void FN(multiply_rows)(const shmt__panel_shape* s, const int vectors, const int64_t a_row, const bool is_far,
-                              const T* a, const T* b, T* c, int64_t n, int64_t columns) {
+INLINE void FN(multiply_rows)(const shmt__panel_shape* s, const int vectors, const bool is_far, const T* a, const T* b,
+                              T* c, int64_t n, int64_t columns) {
   int64_t i = 0;
 
 #define BY_ROWS(COUNT)                                                                                     \
   for (; i + COUNT <= n; i += COUNT)                                                                       \
-  FN(multiply)(s, COUNT, vectors, a_row, is_far, a + i * a_row, b, c + i * s->c_row, columns)
+  FN(multiply)(s, COUNT, vectors, is_far, a + i * s->a_row, b, c + i * s->c_row, columns)
   if (FN(rows) >= 12) BY_ROWS(12);
   if (FN(rows) >= 8) BY_ROWS(8);
   if (FN(rows) == 6) BY_ROWS(6);
@@ -86,13 +87,11 @@ void SHMT_LOOP(panels)(char* const* data, const int64_t* strides, int64_t n, con
   for (int64_t j = 0; j < s->columns; j += FN(width)) {
     const int64_t columns = s->columns - j;
     if (columns <= FN(lanes))
-      FN(multiply_rows)(s, 1, s->a_row, false, a, b + j, c + j, n, columns);
+      FN(multiply_rows)(s, 1, false, a, b + j, c + j, n, columns);
     else if (s->is_far)
-      FN(multiply_rows)(s, 2, s->a_row, true, a, b + j, c + j, n, columns);
-    else if (s->a_row == 1)
-      FN(multiply_rows)(s, 2, 1, false, a, b + j, c + j, n, columns);
+      FN(multiply_rows)(s, 2, true, a, b + j, c + j, n, columns);
     else
-      FN(multiply_rows)(s, 2, s->a_row, false, a, b + j, c + j, n, columns);
+      FN(multiply_rows)(s, 2, false, a, b + j, c + j, n, columns);
   }
 }
 
