@@ -11,6 +11,14 @@ static inline shmt_device shmt__common_device(const shmt_tensor* a, const shmt_t
                                                                                                        : SHMT_CPU;
 }
 
+/* A number of the CPU may stand beside meta tensors anywhere, so that meta ones come to stand beside numbers: where t has
+ * data, operators that read without an iterator ask whether `other` has it, too. Errors: SHMT_E_RUNTIME. */
+static inline shmt_status shmt__check_has_data(const shmt_tensor* other, const shmt_tensor* t) {
+  SHMT_REQUIRE(t->device == SHMT_META || other->device != SHMT_META, SHMT_E_RUNTIME,
+               "Expected all tensors to be on the same device, but found at least two devices, cpu and meta!");
+  return SHMT_OK;
+}
+
 /* Does t have exactly these sizes? */
 static inline bool shmt__sizes_are(const shmt_tensor* t, shmt_ints sizes) {
   return shmt__same_ints(shmt__tensor_sizes(t), sizes);

@@ -520,6 +520,8 @@ shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tens
                shmt__dtype_title(self->dtype), shmt__dtype_title(source->dtype));
   SHMT_REQUIRE(mask->dtype == SHMT_BOOL, SHMT_E_RUNTIME, "masked_scatter_ only supports boolean masks, but got mask "
                "with dtype %s", shmt__dtype_title(mask->dtype));
+  SHMT_TRY(shmt__check_has_data(mask, self));
+  SHMT_TRY(shmt__check_has_data(source, self));
   SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(mask), sizes, &n_dims));
   const shmt_ints shape = {sizes, n_dims};
   if (*out == self && (n_dims != self->n_dims || memcmp(sizes, self->sizes, (size_t)n_dims * sizeof *sizes) != 0)) {

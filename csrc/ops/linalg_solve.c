@@ -86,6 +86,7 @@ static shmt_status solve_by(solve_job* job, shmt_tensor* factor, shmt_tensor* b,
   const int64_t n = factor->sizes[factor->n_dims - 1];
   const bool in_place = n > SHMT_SUBSTITUTION_ROWS;
 
+  SHMT_TRY(shmt__check_has_data(factor, b));
   SHMT_TRY(common_sizes(b, factor, buf, &sizes));
   SHMT_TRY(in_place ? shmt__batch_copy(b, sizes, &x) : shmt__batch_empty(sizes, b->dtype, b->device, &x));
   if (!shmt__tensor_is_meta(x) && x->numel > 0) {
@@ -185,6 +186,7 @@ static shmt_status solve_by_lu(shmt_tensor* lu, shmt_tensor* pivots, bool is_tur
   const int64_t n = lu->sizes[lu->n_dims - 1];
   shmt_ints sizes;
 
+  SHMT_TRY(shmt__check_has_data(pivots, b));
   SHMT_TRY(common_sizes(b, lu, buf, &sizes));
   if (!shmt__tensor_is_meta(b) && !shmt__tensor_is_meta(pivots)) {
     buf[sizes.len - 2] = n;
@@ -362,6 +364,8 @@ shmt_status shmt__linalg_ldl_solve(shmt_tensor* ld, shmt_tensor* pivots, shmt_te
   SHMT_REQUIRE(ld->dtype == b->dtype, SHMT_E_RUNTIME, "%s: LD dtype %s does not match b dtype %s", name,
                shmt__dtype_title(ld->dtype), shmt__dtype_title(b->dtype));
   SHMT_TRY(check_rows(name, ld, b));
+  SHMT_TRY(shmt__check_has_data(ld, b));
+  SHMT_TRY(shmt__check_has_data(pivots, b));
   if (b->numel > 0) SHMT_TRY(shmt__check_lapack_work("ldl_solve_kernel_cpu", ld));
   SHMT_TRY(common_sizes(b, ld, buf, &sizes));
   SHMT_TRY(shmt__batch_copy(b, sizes, &x));

@@ -311,6 +311,7 @@ shmt_status shmt__bernoulli_tensor(shmt_tensor* self, shmt_tensor* p, shmt_gener
   SHMT_REQUIRE(shmt__is_floating(p->dtype), SHMT_E_NOT_IMPLEMENTED,
                "\"bernoulli_tensor_cpu_p_\" not implemented for '%s'", shmt__dtype_title(p->dtype));
   if (shmt__tensor_is_meta(self)) return SHMT_OK;
+  SHMT_TRY(shmt__check_has_data(p, self));
   SHMT_TRY(shmt_op_expand(p, shmt__tensor_sizes(self), false, &spread));
   /* Not over probabilities that are still to be read, and places that are one take one copy. */
   if (self->storage != p->storage && !shmt__may_overlap_itself(self))

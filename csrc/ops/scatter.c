@@ -93,6 +93,8 @@ static shmt_status combine(const char* name, shmt_tensor* self, int64_t dim, shm
 
 static shmt_status check_scatter(const char* name, const shmt_tensor* self, int64_t dim, const shmt_tensor* index,
                                  const shmt_tensor* source) {
+  SHMT_TRY(shmt__check_has_data(index, self));
+  if (source) SHMT_TRY(shmt__check_has_data(source, self));
   if (index->numel != 0) SHMT_TRY(shmt__check_index_dtype(name, index, "Expected dtype int32/int64 for index"));
   SHMT_REQUIRE(!source || source->dtype == self->dtype, SHMT_E_RUNTIME,
                "%s(): Expected self.dtype to be equal to src.dtype", name);
@@ -227,6 +229,8 @@ static shmt_status check_index_source(const char* name, const shmt_tensor* self,
   const int64_t along = source->n_dims ? source->sizes[dim < source->n_dims ? dim : 0] : 1;
   const bool mixed = copies && (source->n_dims == 0 || self->n_dims == 0); /* a number into a tensor, or back */
 
+  SHMT_TRY(shmt__check_has_data(index, self));
+  SHMT_TRY(shmt__check_has_data(source, self));
   SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX, "%s_(): Index should have dimension 1 or 0 (got %d)", name,
                index->n_dims);
   SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_RUNTIME,
@@ -390,6 +394,8 @@ shmt_status shmt__put(shmt_tensor* self, shmt_tensor* index, shmt_tensor* source
   SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
                "put_(): self and source expected to have the same dtype, but got self.dtype = %s and source.dtype = %s",
                shmt__dtype_title(self->dtype), shmt__dtype_title(source->dtype));
+  SHMT_TRY(shmt__check_has_data(index, self));
+  SHMT_TRY(shmt__check_has_data(source, self));
   SHMT_REQUIRE(index->numel == source->numel, SHMT_E_INDEX,
                "put_(): Expected source and index to have the same number of elements, but got source.numel() = %" PRId64
                ", index.numel() = %" PRId64, source->numel, index->numel);
