@@ -7,8 +7,8 @@
 
 enum { SHMT_PANEL_BYTES = 128 }; /* of a row of a panel */
 
-/* c = beta * c + alpha * a @ b; strides in elements. Rows of b have SHMT_PANEL_BYTES at least, of which
- * `columns` count; c has room for no more than those. */
+/* c = beta * c + alpha * a @ b; strides in elements. Rows of b have SHMT_PANEL_BYTES at least, of
+ * which `columns` count; c has room for no more than those. */
 typedef struct shmt__panel_shape {
   int64_t columns, depth; /* depth: of a's rows and b's columns */
   int64_t a_row, a_column, b_row, c_row;
