@@ -225,52 +225,63 @@ shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minl
   return shmt__tensor_cast(sums, weights->dtype == SHMT_FLOAT32 ? SHMT_FLOAT32 : SHMT_FLOAT64, out);
 }
 
-/* Numbers of a dense tensor, a block at a time in double. */
+/* Counts between even edges: every share of the numbers has a row of its own. They are compared as doubles. */
 enum { HISTC_BLOCK = 512 };
 
-static int64_t load_block(const shmt_tensor* dense, int64_t begin, double* x) {
-  const int64_t item = shmt__tensor_item_bytes(dense);
-  const int64_t n = dense->numel - begin < HISTC_BLOCK ? dense->numel - begin : HISTC_BLOCK;
+typedef struct histogram {
+  const shmt_tensor* x; /* dense */
+  int64_t share;        /* elements of a row */
+  double low, high;
+  int64_t bins;
+  double* counts; /* of `bins` numbers each, zero */
+} histogram;
 
-  shmt__cast_loop(SHMT_FLOAT64, dense->dtype)((char*)x, sizeof *x, (const char*)shmt__tensor_data(dense) + begin * item,
-                                              item, n);
-  return n;
-}
-
-/* A NaN is both lowest and highest. */
-static void find_extent(const shmt_tensor* dense, double* low, double* high) {
+static void count_bins(void* ctx, int64_t begin, int64_t end) {
+  const histogram* h = ctx;
+  const int64_t item = shmt__tensor_item_bytes(h->x);
+  const char* const data = shmt__tensor_data(h->x);
+  const double scale = isfinite(h->high - h->low) ? 1 : 0.5; /* so that differences are finite */
+  const double low = h->low * scale, width = h->high * scale - low;
   double x[HISTC_BLOCK];
 
-  (void)load_block(dense, 0, x);
-  *low = *high = x[0];
-  for (int64_t begin = 0; begin < dense->numel; begin += HISTC_BLOCK) {
-    const int64_t n = load_block(dense, begin, x);
-    for (int64_t i = 0; i < n; i++) {
-      if (isnan(x[i])) {
-        *low = *high = x[i];
-        return;
+  for (int64_t k = begin; k < end; k++) {
+    double* const count = h->counts + k * h->bins;
+    const int64_t last = (k + 1) * h->share < h->x->numel ? (k + 1) * h->share : h->x->numel;
+    for (int64_t at = k * h->share; at < last; at += HISTC_BLOCK) {
+      const int64_t n = last - at < HISTC_BLOCK ? last - at : HISTC_BLOCK;
+      shmt__cast_loop(SHMT_FLOAT64, h->x->dtype)((char*)x, sizeof *x, data + at * item, item, n);
+      for (int64_t i = 0; i < n; i++) {
+        if (!(x[i] >= h->low && x[i] <= h->high)) continue;
+        const int64_t bin = (int64_t)((x[i] * scale - low) / width * (double)h->bins);
+        count[bin < h->bins ? bin : h->bins - 1]++;
       }
-      if (x[i] < *low) *low = x[i];
-      if (x[i] > *high) *high = x[i];
     }
   }
 }
 
-static void count_bins(const shmt_tensor* dense, double low, double high, int64_t bins, double* count) {
-  double x[HISTC_BLOCK];
+/* Rows for threads, as long as there are few next to the elements. */
+static int64_t count_rows(int64_t numel, int64_t bins) {
+  const int64_t rows = numel / (bins > COUNT_GRAIN ? bins : COUNT_GRAIN), threads = shmt__num_threads();
 
-  for (int64_t begin = 0; begin < dense->numel; begin += HISTC_BLOCK) {
-    const int64_t n = load_block(dense, begin, x);
-    for (int64_t i = 0; i < n; i++) {
-      if (!(x[i] >= low && x[i] <= high)) continue;
-      const int64_t at = (int64_t)((x[i] - low) / (high - low) * (double)bins);
-      count[at < bins ? at : bins - 1]++;
-    }
-  }
+  return rows < 1 ? 1 : rows < threads ? rows : threads;
+}
+
+static shmt_status find_extent(shmt_tensor* x, double* low, double* high) {
+  SHMT_AUTO(shmt_tensor) least = NULL;
+  SHMT_AUTO(shmt_tensor) most = NULL;
+  shmt_scalar value;
+
+  SHMT_TRY(shmt__aminmax(x, (shmt_opt_int){.has = false}, false, &least, &most));
+  SHMT_TRY(shmt__tensor_item(least, &value));
+  *low = shmt__scalar_to_double(value);
+  SHMT_TRY(shmt__tensor_item(most, &value));
+  *high = shmt__scalar_to_double(value);
+  return SHMT_OK;
 }
 
 shmt_status shmt__histc(shmt_tensor* self, int64_t bins, shmt_scalar min, shmt_scalar max, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) rows = NULL;
   SHMT_AUTO(shmt_tensor) counts = NULL;
   double low = shmt__scalar_to_double(min), high = shmt__scalar_to_double(max);
 
@@ -280,9 +291,7 @@ shmt_status shmt__histc(shmt_tensor* self, int64_t bins, shmt_scalar min, shmt_s
   if (shmt__tensor_is_meta(self))
     return shmt__tensor_empty(SHMT_INTS(bins), self->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, out);
   SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
-  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(bins), SHMT_FLOAT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &counts));
-  SHMT_TRY(shmt__tensor_fill(counts, shmt__scalar_int(0)));
-  if (low == high && dense->numel > 0) find_extent(dense, &low, &high);
+  if (low == high && dense->numel > 0) SHMT_TRY(find_extent(dense, &low, &high));
   if (low == high) {
     low -= 1;
     high += 1;
@@ -290,6 +299,11 @@ shmt_status shmt__histc(shmt_tensor* self, int64_t bins, shmt_scalar min, shmt_s
   SHMT_REQUIRE(isfinite(low) && isfinite(high), SHMT_E_RUNTIME, "torch.histogram(): range [%g, %g] is not finite", low,
                high);
   SHMT_REQUIRE(low < high, SHMT_E_RUNTIME, "torch.histogram(): max must be larger than min");
-  count_bins(dense, low, high, bins, shmt__tensor_data(counts));
+  const int64_t n = count_rows(dense->numel, bins);
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n, bins), SHMT_FLOAT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &rows));
+  SHMT_TRY(shmt__tensor_fill(rows, shmt__scalar_int(0)));
+  histogram h = {dense, (dense->numel + n - 1) / n, low, high, bins, shmt__tensor_data(rows)};
+  shmt__parallel_for(n, 1, count_bins, &h);
+  SHMT_TRY(shmt__sum_dims(rows, SHMT_INTS(0), false, SHMT_FLOAT64, &counts));
   return shmt__tensor_cast(counts, self->dtype, out);
 }

@@ -207,6 +207,28 @@ def test_a_range_with_nan_is_refused(at: int) -> None:
     assert st.histc(x, 2, 0, 2000).sum().item() == 2000
 
 
+@pytest.mark.parametrize("n", [1000, 150_001])
+@pytest.mark.parametrize("bins", [1, 10, 140_000])
+@pytest.mark.parametrize("step", [1, -2])
+def test_histograms_of_shares(threads: int, n: int, bins: int, step: int) -> None:
+    a = _RNG.uniform(-4, 4, (n, 2))
+    x = st.from_numpy(a).t()[0] if step > 0 else st.from_numpy(a[::step].copy()).t()[1]
+    own = x.numpy()
+    for low, high in ((0, 0), (-2, 3)):
+        given = (own.min(), own.max()) if low == high else (low, high)
+        want, _ = np.histogram(own, bins, given)
+        result = st.histc(x, bins, low, high)
+        assert result.sum().item() == want.sum()
+        # An element on an edge, to rounding, may be in the bin beside.
+        assert np.abs(result.numpy() - want).sum() <= 2 * (bins > 10)
+
+
+def test_histogram_of_all_numbers_there_are() -> None:
+    most = st.finfo(st.float64).max
+    x = st.tensor([-most, -most / 4, most / 4, most], dtype=st.float64)
+    assert st.histc(x, 4).tolist() == [1, 1, 1, 1] == st.histc(x, 4, -most, most).tolist()
+
+
 @pytest.mark.parametrize("dtype", ["int16", "int32", "int64"])
 @pytest.mark.parametrize("limits", [(1,), (60, 1000), (1024,), (1023, 1025, 5), (10, 3000, 8192)])
 def test_counting_of_numbers_that_grow(threads: int, dtype: str, limits: tuple[int, ...]) -> None:
