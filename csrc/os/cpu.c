@@ -24,12 +24,15 @@ int shmt__os_cpu_count(void) {
 int shmt__os_current_cpu(void) { return sched_getcpu(); }
 
 void shmt__os_leave_cpu(int cpu) {
-  cpu_set_t set, others;
+  cpu_set_t set, others, now;
 
   if (sched_getaffinity(0, sizeof set, &set) != 0 || !CPU_ISSET((size_t)cpu, &set) || CPU_COUNT(&set) < 2) return;
   others = set;
   CPU_CLR((size_t)cpu, &others);
-  if (sched_setaffinity(0, sizeof others, &others) == 0) (void)sched_setaffinity(0, sizeof set, &set);
+  if (sched_setaffinity(0, sizeof others, &others) != 0) return;
+  /* The move took a while: somebody else may have said meanwhile where this thread may run. */
+  if (sched_getaffinity(0, sizeof now, &now) == 0 && !CPU_EQUAL(&now, &others)) return;
+  (void)sched_setaffinity(0, sizeof set, &set);
 }
 
 /* --- tiles -------------------------------------------------------------------------- */
