@@ -40,6 +40,8 @@ from shmtensor import (
 )
 from shmtensor.dtypes import *  # last: hides names of built-in types
 
+__version__ = "0.1.0"  # pyproject.toml reads it here
+
 del ffi, lib  # noqa: F821 - from the star above; of _boundary only
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
 
 import pytest
+
+import shmtensor
 
 
 @pytest.mark.parametrize(
@@ -42,3 +45,7 @@ def test_they_are_found_and_then_stay(code: str) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_version_is_that_of_the_distribution() -> None:
+    assert shmtensor.__version__ == importlib.metadata.version("shmtensor")
