@@ -9,7 +9,7 @@ import sys
 import pytest
 
 HELPERS = """
-import os, shmtensor
+import os, time, shmtensor
 from shmtensor import set_num_threads
 a = shmtensor.arange(1 << 20).float()
 before = set(os.listdir("/proc/self/task"))
@@ -17,6 +17,7 @@ set_num_threads(4)
 want = (a + a).sum().item()
 helpers = [int(task) for task in set(os.listdir("/proc/self/task")) - before]
 assert helpers
+time.sleep(0.2)  # asleep: none is on its way to another processor and takes its old mask back
 every = os.sched_getaffinity(0)
 """
 
@@ -42,7 +43,7 @@ for _ in range(300):
         os.sched_setaffinity(helper, {min(every)})
         os.sched_setaffinity(helper, every)
     assert (a + a).sum().item() == want
-import time; time.sleep(0.1)  # a helper may still be on its way
+time.sleep(0.1)  # a helper may still be on its way
 assert all(os.sched_getaffinity(helper) == every for helper in helpers)
 """
     )
