@@ -23,7 +23,7 @@ help:
 	@echo "make valgrind                the manager, under valgrind"
 	@echo "make cpython-suite  CPython's own tests of multiprocessing, on ours"
 	@echo "make parity  operators against torch's, where torch is installed; writes docs/parity.md"
-	@echo "make bench   the benchmarks, as JSON"
+	@echo "make bench   the benchmarks, beside torch (torch==2.13.0 in the environment)"
 	@echo "make docs    reference pages from the operator spec"
 	@echo "make clean   remove what builds made, except $(VENV)"
 
