@@ -49,6 +49,41 @@ def test_equals_cross_entropy_of_the_scores(
         np.testing.assert_allclose(mine.numpy(), other.numpy(), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [sh.bfloat16, sh.float16])
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("kept", [{}, {"weight": WEIGHT}])
+def test_logits_of_halves_are_not_rounded(
+    dtype: sh.dtype, reduction: str, kept: dict[str, Any]
+) -> None:
+    accurate = nn.LinearCrossEntropyOptions(batch_chunk_size=2, acc_policy="accurate")
+    halves = [t.detach().to(dtype).requires_grad_() for t in problem()]
+    exact = [t.detach().double().requires_grad_() for t in halves]
+    got, wanted = (
+        F.linear_cross_entropy(
+            x,
+            w,
+            CLASSES,
+            linear_bias=b,
+            reduction=reduction,
+            options=accurate,
+            **{k: v.to(x.dtype) for k, v in kept.items()},
+        )
+        for x, w, b in (halves, exact)
+    )
+    # A mean is divided after it was rounded.
+    bound = sh.finfo(dtype).eps * (1.5 if reduction == "mean" else 0.5)
+    assert got.dtype == dtype
+    np.testing.assert_allclose(got.detach().double().numpy(), wanted.detach().numpy(), rtol=bound)
+    got.sum().backward()
+    wanted.sum().backward()
+    for mine, other in zip(halves, exact, strict=True):
+        assert mine.grad.dtype == dtype
+        largest = other.grad.abs().max().item()
+        np.testing.assert_allclose(
+            mine.grad.double().numpy(), other.grad.numpy(), atol=bound * largest, rtol=bound
+        )
+
+
 def test_graph_may_be_used_twice_in_pieces() -> None:
     x, w, b = problem()
     loss = F.linear_cross_entropy(x, w, CLASSES, linear_bias=b, options=PIECES)

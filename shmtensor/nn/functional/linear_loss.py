@@ -32,6 +32,9 @@ class LinearCrossEntropyOptions:
             and ``'balanced'`` in float32 at least; ``'auto'`` is ``'compact'``.
         acc_dtype: Sums them in this dtype instead.
 
+    The logits of a piece are float32 for bfloat16, and for float16 where *acc_policy* is
+    ``'accurate'``.
+
     Raises:
         ValueError: *batch_chunk_size* is not positive, or another argument no known word.
     """
@@ -67,6 +70,11 @@ class LinearCrossEntropyOptions:
             return self.acc_dtype
         is_wide = self.acc_policy in ("accurate", "balanced")
         return shmtensor.promote_types(weight.dtype, shmtensor.float32) if is_wide else weight.dtype
+
+    def scores_dtype(self, input: Tensor) -> Any:
+        """The dtype that the logits of a piece have."""
+        is_short = input.dtype == shmtensor.float16 and self.acc_policy != "accurate"
+        return input.dtype if is_short else shmtensor.promote_types(input.dtype, shmtensor.float32)
 
 
 def _ratio(method: str | None) -> float:
@@ -120,26 +128,28 @@ class _ByPieces(Function):
     def forward(
         ctx: Any, input: Tensor, weight: Tensor, bias: Any, target: Tensor, rows: int, options: Any
     ) -> Any:
-        """*options*: the keywords of `cross_entropy`, and the dtype to sum in."""
+        """*options*: the keywords of `cross_entropy`, the dtype to sum in and that of logits."""
         ctx.save_for_backward(input, weight, bias, target)
         ctx.rows, ctx.options = rows, options
-        kept, _ = options
+        kept, _, scores = options
+        factors = [t.to(scores) for t in (weight, bias) if t is not None]
         losses = [
-            cross_entropy(_logits(x, weight, bias), y, **kept)
+            cross_entropy(_logits(x.to(scores), *factors), y, **kept)
             for x, y in _pieces(rows, input, target)
         ]
         if kept["reduction"] == "none":
-            return shmtensor.cat(losses)
-        return shmtensor.stack(losses).sum()
+            return shmtensor.cat(losses).to(input.dtype)
+        return shmtensor.stack(losses).sum().to(input.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """Gradients of input, weight and bias, summed over the pieces."""
         input, weight, bias, target = ctx.saved_tensors
         (grad,) = grads
-        kept, dtype = ctx.options
-        wanted = [t.detach() for t in (weight, bias) if t is not None]
+        kept, dtype, scores = ctx.options
+        wanted = [t.detach().to(scores) for t in (weight, bias) if t is not None]
         sums = [shmtensor.zeros_like(t, dtype=dtype) for t in wanted]
+        grad = grad.to(scores)
         parts = []
         by_row = kept["reduction"] == "none"
         for x, y, g in _pieces(ctx.rows, input, target, grad if by_row else None):
@@ -147,12 +157,12 @@ class _ByPieces(Function):
                 x = x.detach().requires_grad_()
                 for t in wanted:
                     t.requires_grad_()
-                loss = cross_entropy(_logits(x, *wanted), y, **kept)
+                loss = cross_entropy(_logits(x.to(scores), *wanted), y, **kept)
                 own, *others = shmtensor.autograd.grad(loss, [x, *wanted], grad if g is None else g)
             parts.append(own)
             for total, other in zip(sums, others, strict=True):
                 total += other
-        sums = [s.to(t.dtype) for s, t in zip(sums, wanted, strict=True)]
+        sums = [s.to(weight.dtype) for s in sums]
         return shmtensor.cat(parts), sums[0], sums[1] if bias is not None else None, *[None] * 3
 
 
@@ -224,8 +234,13 @@ def linear_cross_entropy(
         fits = target.dim() >= 1 and target.shape[0] == input.shape[0]
         if fits and linear_weight.dim() == 2 and not target.requires_grad:
             rows = options.rows_of(input, linear_weight.shape[0])
-            inner = {**kept, "reduction": "sum" if reduction == "mean" else reduction}
-            chosen = (inner, options.sum_dtype(linear_weight))
+            scores = options.scores_dtype(input)
+            inner = {
+                **kept,
+                "weight": None if weight is None else weight.to(scores),
+                "reduction": "sum" if reduction == "mean" else reduction,
+            }
+            chosen = (inner, options.sum_dtype(linear_weight), scores)
             loss: Tensor = _ByPieces.apply(input, linear_weight, linear_bias, target, rows, chosen)
             return loss / _divisor(target, weight, ignored) if reduction == "mean" else loss
         warnings.warn(
