@@ -49,6 +49,23 @@ def test_equals_cross_entropy_of_the_scores(
         np.testing.assert_allclose(mine.numpy(), other.numpy(), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("target", [CLASSES[0], CLASSES[2], SHARES[0]])
+def test_one_row_that_is_no_batch(reduction: str, target: sh.Tensor) -> None:
+    x, w, b = problem()
+    got, wanted = (
+        F.linear_cross_entropy(
+            x[0], w, target, linear_bias=b, reduction=reduction, options=options, weight=WEIGHT
+        )
+        for options in (PIECES, None)
+    )
+    assert got.shape == wanted.shape
+    np.testing.assert_allclose(got.detach().numpy(), wanted.detach().numpy(), rtol=1e-12)
+    if got.dim() == 0 and not got.isnan():
+        pairs = zip(sh.autograd.grad(got, x), sh.autograd.grad(wanted, x), strict=True)
+        assert all(sh.allclose(mine, other) for mine, other in pairs)
+
+
 @pytest.mark.parametrize("dtype", [sh.bfloat16, sh.float16])
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
 @pytest.mark.parametrize("kept", [{}, {"weight": WEIGHT}])

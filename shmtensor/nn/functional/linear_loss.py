@@ -230,19 +230,27 @@ def linear_cross_entropy(
         "reduction": reduction,
         "label_smoothing": label_smoothing,
     }
-    if options is not None and input.dim() == 2 and input.shape[0] > 0:
-        fits = target.dim() >= 1 and target.shape[0] == input.shape[0]
+    if options is not None and input.shape[0] > 0:
+        batch, targets = (input, target) if input.dim() == 2 else (input[None], target[None])
+        fits = targets.dim() >= 1 and targets.shape[0] == batch.shape[0]
         if fits and linear_weight.dim() == 2 and not target.requires_grad:
-            rows = options.rows_of(input, linear_weight.shape[0])
             scores = options.scores_dtype(input)
             inner = {
                 **kept,
                 "weight": None if weight is None else weight.to(scores),
                 "reduction": "sum" if reduction == "mean" else reduction,
             }
-            chosen = (inner, options.sum_dtype(linear_weight), scores)
-            loss: Tensor = _ByPieces.apply(input, linear_weight, linear_bias, target, rows, chosen)
-            return loss / _divisor(target, weight, ignored) if reduction == "mean" else loss
+            loss: Tensor = _ByPieces.apply(
+                batch,
+                linear_weight,
+                linear_bias,
+                targets,
+                options.rows_of(batch, linear_weight.shape[0]),
+                (inner, options.sum_dtype(linear_weight), scores),
+            )
+            if reduction == "mean":
+                loss = loss / _divisor(targets, weight, ignored)
+            return loss if input.dim() == 2 else loss.squeeze(0)
         warnings.warn(
             "linear_cross_entropy: weights of more than two dimensions are not divided, nor are "
             "targets that require grad",
