@@ -26,7 +26,12 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
         "u?int.*",
         "a pole is infinite, torch's is a number",
     ),
-    (r"(digamma|(special\.)?polygamma).*", "grad|gradgrad", _ANY, "torch has fewer digits, none at the poles"),
+    (
+        r"(digamma|(special\.)?polygamma).*",
+        "grad|gradgrad",
+        _ANY,
+        "torch has fewer digits, none at the poles",
+    ),
     (r"special\.(bessel|airy).*", _ANY, _ANY, "torch has fewer digits"),
     ("as_strided_scatter", "grad|gradgrad", _ANY, "torch's gradient is that of other elements"),
     (
