@@ -31,7 +31,6 @@ ROOT = Path(__file__).resolve().parents[1]
 HERE = Path(__file__).resolve()
 CACHE = ROOT / "build" / "cpython_suite"
 METHODS = ("fork", "spawn", "forkserver")
-SIDES = ("standard", "shmtensor")
 PREFIX = "cpython_suite_"
 GOOD = ("ok", "skipped", "expected failure")
 

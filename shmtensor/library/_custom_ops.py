@@ -102,10 +102,6 @@ class CustomOpDef:
             self._lib.impl(name, self._bump_versions, "ADInplaceOrView")
         _definitions[self._qualname] = self
 
-    @property
-    def _mutated(self) -> list[int]:
-        return self._autograd.mutated
-
     def _bump_versions(self, *args: Any, **kwargs: Any) -> Any:
         before = _C._change_keys(False, "ADInplaceOrView", True)
         try:

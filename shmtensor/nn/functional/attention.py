@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import shmtensor
 from shmtensor import _C
@@ -103,23 +104,50 @@ def _check_shapes(
 
 
 def _project(
-    query: Tensor, key: Tensor, value: Tensor, weight: Tensor, bias: Tensor | None
+    query: Tensor, key: Tensor, value: Tensor, weight: Tensor | None, bias: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The three inputs through their thirds of the packed projection."""
-    weights = weight.chunk(3)
-    biases = (None, None, None) if bias is None else bias.chunk(3)
+    if key.shape != value.shape:
+        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+    if weight is None:
+        raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
     if key is value and query is key:
         q, k, v = linear(query, weight, bias).chunk(3, -1)
         return q.contiguous(), k.contiguous(), v.contiguous()
-    projected = [
-        linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True)
-    ]
-    return projected[0], projected[1], projected[2]
+    return _project_each((query, key, value), weight.chunk(3), bias)
 
 
-def _heads(x: Tensor, length: int, rows: int, head_dim: int) -> Tensor:
+def _project_separately(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    weights: tuple[Tensor | None, ...],
+    bias: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The three inputs through projections of their own."""
+    if key.shape[:2] != value.shape[:2]:
+        raise AssertionError(
+            f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
+        )
+    given = []
+    for name, weight in zip("qkv", weights, strict=True):
+        if weight is None:
+            raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
+        given.append(weight)
+    return _project_each((query, key, value), given, bias)
+
+
+def _project_each(
+    inputs: tuple[Tensor, ...], weights: Sequence[Tensor], bias: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    biases = (None, None, None) if bias is None else bias.chunk(3)
+    q, k, v = (linear(x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True))
+    return q, k, v
+
+
+def _heads(x: Tensor, rows: int, head_dim: int) -> Tensor:
     """``(L, N, E)`` to ``(N * H, L, E / H)``."""
-    return x.view(length, rows, head_dim).transpose(0, 1)
+    return x.view(x.shape[0], rows, head_dim).transpose(0, 1)
 
 
 def _given_heads(x: Tensor, name: str, rows: int, head_dim: int) -> Tensor:
@@ -128,6 +156,46 @@ def _given_heads(x: Tensor, name: str, rows: int, head_dim: int) -> Tensor:
     if x.size(2) != head_dim:
         raise AssertionError(f"expecting {name}.size(2) of {head_dim}, but got {x.size(2)}")
     return x
+
+
+def _with_seen_key(mask: Tensor | None) -> Tensor | None:
+    """A mask for one more key, which everybody may look at."""
+    return None if mask is None else pad(mask, (0, 1))
+
+
+def _of_every_head(hidden: Tensor, batch: int, num_heads: int, keys: int) -> Tensor:
+    """``key_padding_mask`` as ``(N * H, 1, S)``."""
+    if tuple(hidden.shape) != (batch, keys):
+        raise AssertionError(
+            f"expecting key_padding_mask shape of {(batch, keys)}, but got {tuple(hidden.shape)}"
+        )
+    each = hidden.view(batch, 1, 1, keys).expand(-1, num_heads, -1, -1)
+    return each.reshape(batch * num_heads, 1, keys)
+
+
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, num_heads: int
+) -> Tensor:
+    """``(L, N, H, E / H)``, without keeping the weights of the keys."""
+    batch, head_dim = q.size(0) // num_heads, q.size(2)
+    if mask is not None:
+        plain = mask.size(0) == 1
+        mask = mask.unsqueeze(0) if plain else mask.view(batch, num_heads, -1, k.size(1))
+    q, k, v = (t.view(batch, num_heads, -1, head_dim) for t in (q, k, v))
+    return scaled_dot_product_attention(q, k, v, mask, dropout_p).permute(2, 0, 1, 3)
+
+
+def _attend_with_weights(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float
+) -> tuple[Tensor, Tensor]:
+    """``(L, N * H, E / H)``, and the weights of the keys, ``(N * H, L, S)``."""
+    scores = q * math.sqrt(1.0 / q.size(2)) @ k.transpose(-2, -1)
+    if mask is not None:
+        scores = scores + mask
+    weights = scores.softmax(-1)
+    if dropout_p > 0.0:
+        weights = shmtensor.dropout(weights, dropout_p, True)
+    return (weights @ v).transpose(0, 1), weights
 
 
 def multi_head_attention_forward(
@@ -211,85 +279,45 @@ def multi_head_attention_forward(
     hidden = _canonical_mask(key_padding_mask, "key_padding_mask", attn_mask, query.dtype)
     mask = _canonical_mask(attn_mask, "attn_mask", None, query.dtype)
     if use_separate_proj_weight:
-        if key.shape[:2] != value.shape[:2]:
-            raise AssertionError(
-                f"key's sequence and batch dims {key.shape[:2]} do not match value's "
-                f"{value.shape[:2]}"
-            )
-        parts = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
-        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-        for name, weight in zip("qkv", weights, strict=True):
-            if weight is None:
-                raise AssertionError(
-                    f"use_separate_proj_weight is True but {name}_proj_weight is None"
-                )
-        q, k, v = (
-            linear(x, w, b)  # type: ignore[arg-type]
-            for x, w, b in zip((query, key, value), weights, parts, strict=True)
-        )
+        own = (q_proj_weight, k_proj_weight, v_proj_weight)
+        q, k, v = _project_separately(query, key, value, own, in_proj_bias)
     else:
-        if key.shape != value.shape:
-            raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
-        if in_proj_weight is None:
-            raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
         q, k, v = _project(query, key, value, in_proj_weight, in_proj_bias)
+    rows = batch * num_heads
     if mask is not None:
-        mask = _fitting_mask(mask, (length, key.size(0)), batch * num_heads)
+        mask = _fitting_mask(mask, (length, key.size(0)), rows)
     if bias_k is not None and bias_v is not None:
-        if static_k is not None or static_v is not None:
-            raise AssertionError("bias cannot be added to static key or value.")
+        for static, name in ((static_k, "key"), (static_v, "value")):
+            if static is not None:
+                raise AssertionError(f"bias cannot be added to static {name}.")
         k = shmtensor.cat([k, bias_k.repeat(1, batch, 1)])
         v = shmtensor.cat([v, bias_v.repeat(1, batch, 1)])
-        mask = None if mask is None else pad(mask, (0, 1))
-        hidden = None if hidden is None else pad(hidden, (0, 1))
-    rows = batch * num_heads
-    q = _heads(q, length, rows, head_dim)
-    k = (
-        _heads(k, k.shape[0], rows, head_dim)
-        if static_k is None
-        else _given_heads(static_k, "static_k", rows, head_dim)
-    )
-    v = (
-        _heads(v, v.shape[0], rows, head_dim)
-        if static_v is None
-        else _given_heads(static_v, "static_v", rows, head_dim)
-    )
+        mask, hidden = _with_seen_key(mask), _with_seen_key(hidden)
+    given_k = None if static_k is None else _given_heads(static_k, "static_k", rows, head_dim)
+    given_v = None if static_v is None else _given_heads(static_v, "static_v", rows, head_dim)
+    q = _heads(q, rows, head_dim)
+    k = _heads(k, rows, head_dim) if given_k is None else given_k
+    v = _heads(v, rows, head_dim) if given_v is None else given_v
     if add_zero_attn:
         k = shmtensor.cat([k, k.new_zeros((rows, 1, head_dim))], 1)
         v = shmtensor.cat([v, v.new_zeros((rows, 1, head_dim))], 1)
-        mask = None if mask is None else pad(mask, (0, 1))
-        hidden = None if hidden is None else pad(hidden, (0, 1))
-    keys = k.size(1)
+        mask, hidden = _with_seen_key(mask), _with_seen_key(hidden)
     if hidden is not None:
-        if tuple(hidden.shape) != (batch, keys):
-            raise AssertionError(
-                f"expecting key_padding_mask shape of {(batch, keys)}, but got "
-                f"{tuple(hidden.shape)}"
-            )
-        each = hidden.view(batch, 1, 1, keys).expand(-1, num_heads, -1, -1)
-        each = each.reshape(rows, 1, keys)
+        each = _of_every_head(hidden, batch, num_heads, k.size(1))
         mask = each if mask is None else mask + each
     dropout_p = dropout_p if training else 0.0
-    if not need_weights:
-        if mask is not None:
-            plain = mask.size(0) == 1
-            mask = mask.unsqueeze(0) if plain else mask.view(batch, num_heads, -1, keys)
-        q, k, v = (t.view(batch, num_heads, -1, head_dim) for t in (q, k, v))
-        result = scaled_dot_product_attention(q, k, v, mask, dropout_p)
-        result = result.permute(2, 0, 1, 3).reshape(length * batch, width)
-        result = linear(result, out_proj_weight, out_proj_bias).view(length, batch, width)
-        return (result if batched else result.squeeze(1)), None
-    scores = q * math.sqrt(1.0 / head_dim) @ k.transpose(-2, -1)
-    if mask is not None:
-        scores = scores + mask
-    weights_out = scores.softmax(-1)
-    if dropout_p > 0.0:
-        weights_out = shmtensor.dropout(weights_out, dropout_p, True)
-    result = (weights_out @ v).transpose(0, 1).reshape(length * batch, width)
+    weights: Tensor | None = None
+    if need_weights:
+        result, weights = _attend_with_weights(q, k, v, mask, dropout_p)
+        weights = weights.view(batch, num_heads, length, k.size(1))
+        weights = weights.mean(1) if average_attn_weights else weights
+    else:
+        result = _attend(q, k, v, mask, dropout_p, num_heads)
+    result = result.reshape(length * batch, width)
     result = linear(result, out_proj_weight, out_proj_bias).view(length, batch, width)
-    per_head = weights_out.view(batch, num_heads, length, keys)
-    given = per_head.mean(1) if average_attn_weights else per_head
-    return (result, given) if batched else (result.squeeze(1), given.squeeze(0))
+    if batched:
+        return result, weights
+    return result.squeeze(1), None if weights is None else weights.squeeze(0)
 
 
 def _fitting_mask(mask: Tensor, plane: tuple[int, int], rows: int) -> Tensor:
