@@ -70,6 +70,7 @@ lint: $(STAMP)/lint-extra $(STAMP)/built
 
 types: $(STAMP)/lint-extra $(STAMP)/built
 	$(BIN)/python -m mypy
+	$(BIN)/python -m mypy tests/typing/calls.py
 
 asan: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python build_ffi.py --config asan

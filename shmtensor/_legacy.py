@@ -7,7 +7,20 @@ from typing import Any
 from shmtensor import _C
 from shmtensor._tensor import _LEGACY_DTYPES, Tensor
 
-__all__ = list(_LEGACY_DTYPES)
+__all__ = [
+    "ByteTensor",
+    "CharTensor",
+    "ShortTensor",
+    "IntTensor",
+    "LongTensor",
+    "HalfTensor",
+    "BFloat16Tensor",
+    "FloatTensor",
+    "DoubleTensor",
+    "BoolTensor",
+    "ComplexFloatTensor",
+    "ComplexDoubleTensor",
+]
 
 
 class tensortype(type):
@@ -15,8 +28,9 @@ class tensortype(type):
 
     _legacy_dtype: Any
 
-    def __call__(cls, *args: Any) -> Any:
-        return _C._legacy_new(cls._legacy_dtype, *args)
+    def __call__(cls, *args: Any) -> Tensor:
+        made: Tensor = _C._legacy_new(cls._legacy_dtype, *args)
+        return made
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, Tensor) and instance.dtype is cls._legacy_dtype

@@ -418,7 +418,7 @@ class Tensor(_TensorBase):
         order = sorted(range(self.dim()), key=lambda i: (-self.stride(i), i))
         return tuple(order)
 
-    def sum_to_size(self, *size: Any) -> Tensor:
+    def sum_to_size(self, *size: Any) -> Tensor:  # type: ignore[override]
         """Sum over the dimensions that broadcasting from *size* had made.
 
         Raises:

@@ -58,7 +58,7 @@ def generate(
     emit_views(emitter, model)
     names = python_tables(model)
     emit_python(emitter, names)
-    emit_stubs(emitter, names)
+    emit_stubs(emitter, names, [d.name for d in tables.dtypes])
     emit_docs(emitter, model, tables, nodes)
     emitter.remove_stale()
     emitter.result.problems = [str(problem) for problem in model.problems]

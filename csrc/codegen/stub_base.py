@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 HEAD = """
 from __future__ import annotations
 
@@ -38,6 +40,13 @@ class device:
 
 # Inside _TensorBase these names are properties.
 _dtype: TypeAlias = dtype
+_DtypeLike: TypeAlias = (
+    dtype
+    | builtins.type[builtins.bool]
+    | builtins.type[builtins.int]
+    | builtins.type[builtins.float]
+    | builtins.type[builtins.complex]
+)
 _layout: TypeAlias = layout
 _device: TypeAlias = device
 
@@ -76,7 +85,38 @@ _SETTABLE = {
     "grad": "Tensor | None",
     "requires_grad": "builtins.bool",
 }
+# Methods whose arguments C code of their own reads (python/to.c), though there are operators, too.
+METHODS_IN_C = ("to",)
 _METHODS = """
+    def __new__(cls, *args: Any, **options: Any) -> Self: ...
+    @overload
+    def to(
+        self,
+        device: _device | builtins.str | builtins.int | None = ...,
+        dtype: _DtypeLike | None = ...,
+        non_blocking: builtins.bool = ...,
+        copy: builtins.bool = ...,
+        *,
+        memory_format: memory_format | None = ...,
+    ) -> Tensor: ...
+    @overload
+    def to(
+        self,
+        dtype: _DtypeLike,
+        non_blocking: builtins.bool = ...,
+        copy: builtins.bool = ...,
+        *,
+        memory_format: memory_format | None = ...,
+    ) -> Tensor: ...
+    @overload
+    def to(
+        self,
+        other: _TensorBase,
+        non_blocking: builtins.bool = ...,
+        copy: builtins.bool = ...,
+        *,
+        memory_format: memory_format | None = ...,
+    ) -> Tensor: ...
     def __abs__(self) -> Tensor: ...
     def __neg__(self) -> Tensor: ...
     def __pos__(self) -> Tensor: ...
@@ -163,7 +203,7 @@ default_generator: Generator
 def tensor(
     data: Any,
     *,
-    dtype: dtype | None = ...,
+    dtype: _DtypeLike | None = ...,
     device: device | builtins.str | None = ...,
     requires_grad: builtins.bool = ...,
     pin_memory: builtins.bool = ...,
@@ -172,7 +212,7 @@ def tensor(
 ) -> Tensor: ...
 def as_tensor(
     data: Any,
-    dtype: dtype | None = ...,
+    dtype: _DtypeLike | None = ...,
     device: device | builtins.str | None = ...,
     *,
     shared: builtins.bool = ...,
@@ -182,7 +222,7 @@ def from_dlpack(ext_tensor: Any, **options: Any) -> Tensor: ...
 def frombuffer(
     buffer: Any,
     *,
-    dtype: dtype,
+    dtype: _DtypeLike,
     count: builtins.int = ...,
     offset: builtins.int = ...,
     requires_grad: builtins.bool = ...,
@@ -200,12 +240,13 @@ def can_cast(from_: dtype, to: dtype) -> builtins.bool: ...
 """
 
 
-def functions() -> str:
+def functions(dtypes: Iterable[str]) -> str:
     """Names of the module that are no operators."""
     private = "".join(f"{name}: Any\n" for name in _PRIVATE.split())
     formats = "".join(f"{name}: memory_format\n" for name in _FORMATS.split())
     layouts = "".join(f"{name}: layout\n" for name in _LAYOUTS.split())
-    return f"\n{private}{formats}{layouts}{_FUNCTIONS.lstrip()}"
+    types = "".join(f"{name}: dtype\n" for name in dtypes)
+    return f"\n{private}{formats}{layouts}{types}{_FUNCTIONS.lstrip()}"
 
 
 def tensor_members(generated: set[str]) -> str:
@@ -226,5 +267,10 @@ def tensor_members(generated: set[str]) -> str:
     for name in _COMPARE:
         ignored = "  # type: ignore[override]" if name in ("eq", "ne") else ""
         lines.append(f"    def __{name}__(self, other: Any) -> Tensor: ...{ignored}\n")
-    lines += [f"    def {name}(self) -> Tensor: ...\n" for name in _CASTS if name not in generated]
+    layout = "*, memory_format: memory_format | None = ..."
+    lines += [
+        f"    def {name}(self, {layout}) -> Tensor: ...\n"
+        for name in _CASTS
+        if name not in generated
+    ]
     return "".join(lines) + _METHODS.lstrip("\n")

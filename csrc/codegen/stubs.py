@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import keyword
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from codegen.emit import Emitter
 from codegen.model import Operator
 from codegen.python import PythonName, PythonTables, result_fields
 from codegen.schema import Argument, Type
-from codegen.stub_base import HEAD, functions, tensor_members
+from codegen.stub_base import HEAD, METHODS_IN_C, functions, tensor_members
 
 _PLAIN = {
     "Tensor": "_TensorBase",
@@ -17,7 +19,7 @@ _PLAIN = {
     "float": "builtins.float",
     "bool": "builtins.bool",
     "str": "builtins.str",
-    "ScalarType": "_dtype",
+    "ScalarType": "_DtypeLike",
     "Layout": "_layout",
     "Device": "_device | builtins.str",
     "MemoryFormat": "memory_format",
@@ -41,12 +43,20 @@ def _python_type(kind: Type) -> str:
     return f"{text} | None" if kind.optional else text
 
 
-def _default(argument: Argument) -> str:
-    return "" if argument.default is None else " = ..."
+@dataclass(frozen=True)
+class _Parameter:
+    """A parameter as a stub writes it."""
 
+    name: str
+    type: str
+    has_default: bool = False
+    keyword_only: bool = False
+    takes_all: bool = False  # ``*name``
 
-def _name(text: str) -> str:
-    return f"{text}_" if keyword.iskeyword(text) else text
+    def __str__(self) -> str:
+        name = f"{self.name}_" if keyword.iskeyword(self.name) else self.name
+        star = "*" if self.takes_all else ""
+        return f"{star}{name}: {self.type}{' = ...' if self.has_default else ''}"
 
 
 def _parameter_type(argument: Argument) -> str:
@@ -54,44 +64,74 @@ def _parameter_type(argument: Argument) -> str:
     return f"{text} | builtins.str" if argument.is_reduction else text
 
 
-def _parameters(op: Operator, *, is_method: bool) -> list[str]:
-    parts: list[str] = []
-    star = False
+def _takes_all(op: Operator, argument: Argument, is_first: bool) -> bool:
+    """The sizes of ``zeros(2, 3)``: one argument, of any number of ints."""
+    kind = argument.type
+    positional = [a for a in op.schema.arguments if not a.keyword_only]
+    return (
+        kind.base == "int"
+        and kind.is_list
+        and not kind.optional
+        and argument is positional[-1]
+        and is_first
+        and argument.name in ("size", "shape", "dims", "repeats", "sizes")
+    )
+
+
+def _parameters(op: Operator, numbers: bool, *, is_method: bool) -> list[_Parameter]:
+    """The parameters of one form; *numbers* may stand for its tensors behind the first."""
+    parameters: list[_Parameter] = []
     for i, argument in enumerate(op.schema.arguments):
-        if argument.is_out:
-            continue
         name = argument.name
-        if name == "self":
-            if is_method:
-                continue
-            name = "input" if i == 0 else name
-        if argument.keyword_only and not star:
-            parts.append("*")
-            star = True
-        elif (
-            argument.type.base == "int"
-            and argument.type.is_list
-            and not argument.type.optional
-            and i == len([a for a in op.schema.arguments if not a.keyword_only]) - 1
-            and all(p == "self" for p in parts)
-            and name in ("size", "shape", "dims", "repeats", "sizes")
-        ):
-            parts.append(f"*{_name(name)}: Any")
-            star = True
+        if argument.is_out or (is_method and name == "self"):
             continue
-        parts.append(f"{_name(name)}: {_parameter_type(argument)}{_default(argument)}")
+        name = "input" if name == "self" and i == 0 else name
+        if not argument.keyword_only and _takes_all(op, argument, not parameters):
+            parameters.append(_Parameter(name, "Any", takes_all=True))
+            continue
+        kind = _parameter_type(argument)
+        if numbers and i and argument.type.base == "Tensor":
+            kind += " | _Number"
+        has_default = argument.default is not None
+        parameters.append(_Parameter(name, kind, has_default, argument.keyword_only))
     outs = [a for a in op.schema.arguments if a.is_out]
     if outs:
-        kind = (
-            "_TensorBase"
-            if len(outs) == 1
-            else f"builtins.tuple[{', '.join(['_TensorBase'] * len(outs))}]"
-        )
-        parts += ([] if star else ["*"]) + [f"out: {kind}"]
-        star = True
+        several = f"builtins.tuple[{', '.join(['_TensorBase'] * len(outs))}]"
+        kind = "_TensorBase" if len(outs) == 1 else several
+        parameters.append(_Parameter("out", kind, keyword_only=True))
     if "factory" in op.entry.tags:
-        parts += ([] if star else ["*"]) + ["requires_grad: builtins.bool = ..."]
-        parts += ["shared: builtins.bool = ..."] if not outs else []
+        flags = ("requires_grad",) if outs else ("requires_grad", "shared")
+        parameters += [_Parameter(flag, "builtins.bool", True, True) for flag in flags]
+    return parameters
+
+
+def _by_keyword(parameters: list[_Parameter]) -> list[_Parameter]:
+    return [replace(p, keyword_only=True, takes_all=False) for p in parameters]
+
+
+def _other_spellings(parameters: list[_Parameter]) -> Iterator[list[_Parameter]]:
+    """What else a call may look like: NumPy's keywords, and sizes by keyword (python/prepare.c)."""
+    names = [p.name for p in parameters]
+    if parameters and parameters[0].takes_all:
+        sizes = replace(parameters[0], type="builtins.int | Sequence[builtins.int]")
+        yield _by_keyword([sizes, *parameters[1:]])
+    keepdims = _Parameter("keepdims", "builtins.bool", keyword_only=True)
+    if "dim" in names:
+        at = names.index("dim")
+        axis = replace(parameters[at], name="axis", has_default=False)
+        also = [replace(keepdims, has_default=True)] if "keepdim" in names else []
+        yield parameters[:at] + _by_keyword([axis, *parameters[at + 1 :]]) + also
+    if "keepdim" in names:
+        at = names.index("keepdim")
+        yield [*parameters[:at], keepdims, *_by_keyword(parameters[at + 1 :])]
+
+
+def _spelled(parameters: list[_Parameter]) -> list[str]:
+    """With the star that sets keyword-only ones apart."""
+    parts = [str(p) for p in parameters]
+    first = next((i for i, p in enumerate(parameters) if p.keyword_only), None)
+    if first is not None and not any(p.takes_all for p in parameters):
+        parts.insert(first, "*")
     return parts
 
 
@@ -124,17 +164,28 @@ def _result_type(kind: Type, *, in_place: bool) -> str:
     )
 
 
+def _lacks_numbers(name: PythonName) -> bool:
+    """Numbers have an overload, which has no out= form: there they stand for a tensor."""
+    numbers = [op.form for op in name.operators if "Scalar" in op.schema.overload]
+    return bool(numbers) and "out" not in numbers
+
+
 def _function(name: PythonName, indent: str) -> str:
     if keyword.iskeyword(name.name):
         return ""
-    lines = []
+    plain, others = [], []
+    lacks_numbers = _lacks_numbers(name)
     for op in name.operators:
-        parts = _parameters(op, is_method=name.is_method)
-        if name.is_method:
-            parts.insert(0, "self")
+        numbers = lacks_numbers and op.form == "out"
+        parameters = _parameters(op, numbers, is_method=name.is_method)
         result = _result(op, is_method=name.is_method)
-        lines.append(f"{indent}def {name.name}({', '.join(parts)}) -> {result}: ...\n")
-    lines = list(dict.fromkeys(lines))
+        for lines, spelling in (
+            (plain, parameters),
+            *((others, other) for other in _other_spellings(parameters)),
+        ):
+            parts = (["self"] if name.is_method else []) + _spelled(spelling)
+            lines.append(f"{indent}def {name.name}({', '.join(parts)}) -> {result}: ...\n")
+    lines = list(dict.fromkeys(plain + others))
     if len(lines) == 1:
         return lines[0]
     return "".join(f"{indent}@overload\n{line}" for line in lines)
@@ -151,13 +202,14 @@ def _named_tuples(tables: PythonTables) -> str:
     return "".join(f"class {k}(NamedTuple):\n{rows}\n" for k, rows in sorted(seen.items()))
 
 
-def emit_stubs(emitter: Emitter, tables: PythonTables) -> None:
+def emit_stubs(emitter: Emitter, tables: PythonTables, dtypes: Iterable[str]) -> None:
     """Write shmtensor/_C.pyi."""
     body = HEAD.lstrip() + _named_tuples(tables)
-    body += "class _TensorBase:\n" + tensor_members({n.name for n in tables.methods})
-    body += "".join(_function(name, "    ") for name in tables.methods)
+    methods = [name for name in tables.methods if name.name not in METHODS_IN_C]
+    body += "class _TensorBase:\n" + tensor_members({n.name for n in methods})
+    body += "".join(_function(name, "    ") for name in methods)
     body += "\n" + "".join(_function(name, "") for name in tables.functions)
-    body += functions() + "\nclass _Nn:\n"
+    body += functions(dtypes) + "\nclass _Nn:\n"
     for name in tables.nn:
         text = _function(name, "    ")
         body += text.replace("    def ", "    @staticmethod\n    def ")

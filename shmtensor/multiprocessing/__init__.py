@@ -16,9 +16,16 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
-from multiprocessing import *  # noqa: F403
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any
+
+if _TYPE_CHECKING:  # before the standard names, which they hide; set from the context below
+    from shmtensor.multiprocessing._types import (
+        JoinableQueue as JoinableQueue,
+        Queue as Queue,
+        SimpleQueue as SimpleQueue,
+    )
+from multiprocessing import *  # type: ignore[assignment] # noqa: F403
 
 from shmtensor._boundary import process as _process, sharing as _sharing
 from shmtensor.multiprocessing import context as context
@@ -30,13 +37,13 @@ from shmtensor.multiprocessing.reductions import (
 )
 
 if _TYPE_CHECKING:
-    from shmtensor.multiprocessing import spawn as spawn
     from shmtensor.multiprocessing.spawn import (
         ProcessContext as ProcessContext,
         ProcessException as ProcessException,
         ProcessExitedException as ProcessExitedException,
         ProcessRaisedException as ProcessRaisedException,
         SpawnContext as SpawnContext,
+        spawn as spawn,  # the module can be called
         start_processes as start_processes,
     )
 

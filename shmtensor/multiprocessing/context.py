@@ -19,17 +19,17 @@ __all__: tuple[str, ...] = ()
 class BaseContext(_standard.BaseContext):
     """What the contexts of all start methods share."""
 
-    def Queue(self, maxsize: int = 0) -> Any:
-        """Return a queue object."""
+    def Queue(self, maxsize: int = 0, *, share_arrays: bool = False) -> Any:
+        """Return a queue object; see `shmtensor.multiprocessing.queues.Queue`."""
         from shmtensor.multiprocessing.queues import Queue  # only who makes one pays for it
 
-        return Queue(maxsize, ctx=self.get_context())
+        return Queue(maxsize, ctx=self.get_context(), share_arrays=share_arrays)
 
-    def JoinableQueue(self, maxsize: int = 0) -> Any:
+    def JoinableQueue(self, maxsize: int = 0, *, share_arrays: bool = False) -> Any:
         """Return a queue whose items can be declared done."""
         from shmtensor.multiprocessing.queues import JoinableQueue
 
-        return JoinableQueue(maxsize, ctx=self.get_context())
+        return JoinableQueue(maxsize, ctx=self.get_context(), share_arrays=share_arrays)
 
     def SimpleQueue(self) -> Any:
         """Return a queue without bound, feeder or timeouts."""

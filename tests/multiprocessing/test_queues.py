@@ -83,6 +83,18 @@ def test_tensors_share_memory_with_the_senders(queue: Any) -> None:
     assert other.shape == (4, 3)
 
 
+@pytest.mark.parametrize("kind", ["Queue", "JoinableQueue"])
+@pytest.mark.parametrize("shares", [True, False])
+def test_arrays_arrive_as_shared_memory_where_the_queue_says_so(kind: str, shares: bool) -> None:
+    queue = getattr(mp, kind)(share_arrays=shares)
+    tensor = st.zeros(3, shared=True)
+    queue.put(tensor.numpy())
+    received = queue.get()
+    received[0] = 5
+    assert received.tolist() == [5, 0, 0]
+    assert tensor.tolist() == [5 * shares, 0, 0]
+
+
 def test_parameters_storages_meta_and_empty_tensors_arrive(queue: Any) -> None:
     leaf = st.ones(3, requires_grad=True)
     untyped = st.arange(4).untyped_storage()

@@ -1,0 +1,26 @@
+"""What ``multiprocessing.Queue()`` and its like are to a type checker: they need no context.
+
+Nothing of this is there at run time, where they are methods of the default context.
+"""
+
+from __future__ import annotations
+
+from shmtensor.multiprocessing import queues
+
+
+class SimpleQueue(queues.SimpleQueue):
+    """Made by ``multiprocessing.SimpleQueue()``."""
+
+    def __init__(self) -> None: ...
+
+
+class Queue(queues.Queue):
+    """Made by ``multiprocessing.Queue()``."""
+
+    def __init__(self, maxsize: int = 0, *, share_arrays: bool = False) -> None: ...
+
+
+class JoinableQueue(queues.JoinableQueue):
+    """Made by ``multiprocessing.JoinableQueue()``."""
+
+    def __init__(self, maxsize: int = 0, *, share_arrays: bool = False) -> None: ...
