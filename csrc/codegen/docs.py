@@ -6,7 +6,7 @@ from codegen.emit import Emitter
 from codegen.layers import autograd_kind
 from codegen.model import Model, OperatorEntry
 from codegen.nodes import Node
-from codegen.python import signature_text
+from codegen.python import public_name, signature_text
 from codegen.tables import Tables
 
 
@@ -18,7 +18,9 @@ def _call_lines(entry: OperatorEntry) -> list[str]:
         where = {"function": "shmtensor.", "nn": "shmtensor._C._nn."}
         for variant, prefix in where.items():
             if variant in entry.variants and (op.form == "functional" or not op.derived):
-                lines.append(prefix + signature_text(op, is_method=False))
+                in_module = "." in public_name(op)
+                door = "shmtensor." if in_module else prefix
+                lines.append(door + signature_text(op, is_method=False))
         if "method" in entry.variants or op.form == "inplace":
             lines.append("Tensor." + signature_text(op, is_method=True))
     if "out" in entry.variants:
@@ -67,7 +69,11 @@ def emit_docs(emitter: Emitter, model: Model, tables: Tables, nodes: dict[str, N
     folder = emitter.root / "docs" / "reference"
     index = "# Reference\n\n"
     for family in model.families:
-        public = [e for e in model.entries if e.family == family and e.variants]
+        public = [
+            e
+            for e in model.entries
+            if e.family == family and e.variants and not e.name.startswith("_")
+        ]
         if not public:
             continue
         title = family.replace("_", " ").capitalize()

@@ -9,6 +9,7 @@ from codegen.model import Model, Operator
 from codegen.tables import c_string
 
 SPEC = "csrc/spec/ops"
+_MODULES = ("fft", "linalg", "special")  # of the package, each over names of _C._nn
 
 
 @dataclass
@@ -93,8 +94,16 @@ def result_fields(op: Operator) -> str:
     return " ".join(names) if len(names) > 1 and all(names) else ""
 
 
-def signature_text(op: Operator, *, is_method: bool) -> str:
-    """``add(input, other, *, alpha=1) -> Tensor``, for doc strings."""
+def public_name(op: Operator) -> str:
+    """The name a program calls: ``linalg.svd`` for what the schema calls ``linalg_svd``."""
+    name = op.schema.name
+    module, _, rest = name.partition("_")
+    inside = "nn" in op.entry.variants and module in _MODULES and rest
+    return f"{module}.{rest}" if inside else name
+
+
+def signature_text(op: Operator, *, is_method: bool, has_out: bool = False) -> str:
+    """``add(input, other, *, alpha=1, out=None) -> Tensor``, for doc strings."""
     parts = []
     star = False
     for i, argument in enumerate(op.schema.arguments):
@@ -106,28 +115,69 @@ def signature_text(op: Operator, *, is_method: bool) -> str:
         name = "input" if argument.name == "self" and i == 0 else argument.name
         default = "" if argument.default is None else f"={argument.default}"
         parts.append(f"{name}{default}")
+    flags = ["out=None"] if has_out else []
+    if "factory" in op.entry.tags:
+        flags += ["requires_grad=False", "shared=False"]
+    if flags:
+        parts += flags if star else ["*", *flags]
     fields = result_fields(op)
     returns = ", ".join(
         str(r.type).replace("(a!)", "").replace("(a)", "") for r in op.schema.returns
     )
     if len(op.schema.returns) != 1:
         returns = f"({fields.replace(' ', ', ') or returns})"
-    return f"{op.schema.name}({', '.join(parts)}) -> {returns}"
+    return f"{public_name(op)}({', '.join(parts)}) -> {returns}"
+
+
+def _sentence(op: Operator, *, is_method: bool) -> str:
+    """The entry's text; a function's first argument is called input, as in its signature."""
+    doc = op.entry.doc
+    if not is_method and op.schema.arguments and op.schema.arguments[0].name == "self":
+        doc = doc.replace("*self*", "*input*")
+    if op.form == "inplace" and op.derived:
+        doc = f"In-place form of {op.entry.schema.name}. {doc}"
+    return doc
+
+
+def _facts(op: Operator) -> list[str]:
+    entry = op.entry
+    facts = []
+    if entry.dtypes:
+        facts.append(f"Dtypes: {', '.join(entry.dtypes)}.")
+    if entry.promote == "int_to_float":
+        facts.append("Integers are calculated in the default dtype.")
+    if entry.kernel and sum(a.type.base == "Tensor" for a in entry.schema.arguments) > 1:
+        facts.append("Shapes are broadcast.")
+    if entry.result:
+        facts.append(f"The result is {entry.result}.")
+    if entry.source:
+        facts.append(f"Source: {entry.source.rstrip('.')}.")
+    return facts
+
+
+def _with_out(name: PythonName) -> set[str]:
+    """The entries that have an out= form, by derivation or as an entry of its own."""
+    entries = {op.entry.name for op in name.operators if op.form == "out"}
+    own = {op.schema.overload for op in name.operators if _has_out(op)}
+    for op in name.operators:
+        overload = op.schema.overload
+        if (f"{overload}_out" if overload else "out") in own:
+            entries.add(op.entry.name)
+    return entries
 
 
 def doc_text(name: PythonName) -> str:
-    """The doc string: each signature, then the sentences of the entries."""
+    """The doc string: each signature, the sentences of the entries, and what is known of dtypes."""
+    with_out = _with_out(name)
+    shown = [op for op in name.operators if not _has_out(op)] or name.operators
     lines = [
-        signature_text(op, is_method=name.is_method) for op in name.operators if op.form != "out"
-    ] or [signature_text(op, is_method=name.is_method) for op in name.operators]
-    docs: list[str] = []
-    for op in name.operators:
-        doc = op.entry.doc
-        if op.form == "inplace" and op.derived:
-            doc = f"In-place form of {op.entry.schema.name}. {doc}"
-        if doc not in docs:
-            docs.append(doc)
-    return "\n".join(lines) + "\n\n" + "\n".join(docs)
+        signature_text(op, is_method=name.is_method, has_out=op.entry.name in with_out)
+        for op in shown
+    ]
+    docs = [_sentence(op, is_method=name.is_method) for op in shown]
+    facts = _facts(shown[0])
+    parts = [lines, docs, facts] if facts else [lines, docs]
+    return "\n\n".join("\n".join(dict.fromkeys(part)) for part in parts)
 
 
 def _record(prefix: str, name: PythonName) -> str:

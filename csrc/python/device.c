@@ -166,7 +166,8 @@ static PyObject* device_reduce(PyObject* self, PyObject* unused) {
 
 static PyObject* device_enter(PyObject* self, PyObject* unused) {
   (void)unused;
-  return shmt__py_enter_device(((shmt__py_device_object*)self)->device) < 0 ? NULL : Py_NewRef(self);
+  return shmt__py_enter_device(((shmt__py_device_object*)self)->device) < 0 ? NULL
+                                                                            : Py_NewRef(self);
 }
 
 static PyObject* device_exit(PyObject* self, PyObject* args) {
@@ -182,18 +183,30 @@ static PyGetSetDef device_getset[] = {
 };
 
 static PyMethodDef device_methods[] = {
-    {"__enter__", device_enter, METH_NOARGS, "Make new tensors here when their call names no device."},
+    {"__enter__", device_enter, METH_NOARGS,
+     "Make new tensors here when their call names no device."},
     {"__exit__", device_exit, METH_VARARGS, "Make them where they were made before."},
     {"__reduce__", device_reduce, METH_NOARGS, "Pickle by name."},
     {NULL, NULL, 0, NULL},
 };
 
+static const char device_doc[] =
+    "device(type, index=None)\n--\n\n"
+    "Where a tensor's elements are: 'cpu', or 'meta', where tensors have shapes and no elements. "
+    "As a context\n"
+    "manager, where new tensors are made when their call names no device.";
+
 int shmt__py_device_init(PyObject* module) {
   static PyType_Slot slots[] = {
-      {Py_tp_new, device_new},         {Py_tp_repr, device_repr},
-      {Py_tp_str, device_str},         {Py_tp_richcompare, device_compare},
-      {Py_tp_hash, device_hash},       {Py_tp_getset, device_getset},
-      {Py_tp_methods, device_methods}, {0, NULL},
+      {Py_tp_new, device_new},
+      {Py_tp_repr, device_repr},
+      {Py_tp_str, device_str},
+      {Py_tp_richcompare, device_compare},
+      {Py_tp_hash, device_hash},
+      {Py_tp_getset, device_getset},
+      {Py_tp_methods, device_methods},
+      {Py_tp_doc, (void*)device_doc},
+      {0, NULL},
   };
   static PyType_Spec spec = {.name = "shmtensor.device",
                              .basicsize = sizeof(shmt__py_device_object),

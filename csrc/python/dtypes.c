@@ -119,9 +119,10 @@ PyObject* shmt__py_from_memory_format(shmt_memory_format format) {
   return Py_NewRef((PyObject*)formats[format]);
 }
 
-static PyTypeObject* make_type(PyObject* module, const char* full_name, PyMethodDef* methods,
-                               PyGetSetDef* getset) {
+static PyTypeObject* make_type(PyObject* module, const char* full_name, const char* doc,
+                               PyMethodDef* methods, PyGetSetDef* getset) {
   PyType_Slot slots[] = {
+      {Py_tp_doc, (void*)doc},
       {Py_tp_repr, constant_repr},
       {Py_tp_methods, methods},
       {getset ? Py_tp_getset : 0, getset},
@@ -149,10 +150,19 @@ static shmt__py_constant* make_constant(PyObject* module, PyTypeObject* type, in
 }
 
 int shmt__py_dtypes_init(PyObject* module) {
-  shmt__py_dtype_type = make_type(module, "shmtensor.dtype", dtype_methods, dtype_getset);
-  shmt__py_layout_type = make_type(module, "shmtensor.layout", constant_methods, NULL);
-  shmt__py_memory_format_type =
-      make_type(module, "shmtensor.memory_format", constant_methods, NULL);
+  shmt__py_dtype_type =
+      make_type(module, "shmtensor.dtype",
+                "The type of a tensor's elements: shmtensor.float32, shmtensor.int64 and so on.",
+                dtype_methods, dtype_getset);
+  shmt__py_layout_type =
+      make_type(module, "shmtensor.layout",
+                "How a tensor keeps its elements; all tensors are shmtensor.strided.",
+                constant_methods, NULL);
+  shmt__py_memory_format_type = make_type(
+      module, "shmtensor.memory_format",
+      "The order of dims in memory: shmtensor.contiguous_format, shmtensor.channels_last, "
+      "shmtensor.channels_last_3d; shmtensor.preserve_format keeps the argument's.",
+      constant_methods, NULL);
   if (!shmt__py_dtype_type || !shmt__py_layout_type || !shmt__py_memory_format_type) return -1;
   for (int i = 0; i < SHMT_N_DTYPES; i++)
     if ((dtypes[i] = make_constant(module, shmt__py_dtype_type, i, shmt__dtype_name[i])) == NULL)

@@ -66,7 +66,7 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """X where x > *threshold*, otherwise *value*."""
+    """*input* where it is > *threshold*, otherwise *value*."""
     function = _nn.threshold_ if inplace else _nn.threshold
     return function(input, threshold, value)
 
@@ -115,7 +115,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
-    """X limited to [*min_val*, *max_val*].
+    """*input* limited to [*min_val*, *max_val*].
 
     Raises:
         ValueError: *min_val* > *max_val*.
@@ -132,7 +132,7 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """X where positive, otherwise ``alpha * (exp(x) - 1)``."""
+    """*input* where positive, otherwise ``alpha * (exp(x) - 1)``."""
     return _nn.elu_(input, alpha) if inplace else _nn.elu(input, alpha)
 
 
@@ -166,7 +166,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """X where x > 0, otherwise ``negative_slope * x``."""
+    """*input* where it is > 0, otherwise ``negative_slope * x``."""
     function = _nn.leaky_relu_ if inplace else _nn.leaky_relu
     return function(input, negative_slope)
 
@@ -177,7 +177,7 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """X where x > 0, otherwise x times a learned slope.
+    """*input* where it is > 0, otherwise x times a learned slope.
 
     Args:
         input: ``(N, C, *)`` when there are C slopes; any shape when there is one.
@@ -200,7 +200,7 @@ def rrelu(
     training: bool = False,
     inplace: bool = False,
 ) -> Tensor:
-    """X where positive, otherwise x times a slope drawn from [*lower*, *upper*].
+    """*input* where positive, otherwise x times a slope drawn from [*lower*, *upper*].
 
     Args:
         input: Any shape, floating point.
@@ -234,12 +234,12 @@ def rrelu_(
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """X - tanh(x)."""
+    """``x - tanh(x)``."""
     return input - input.tanh()
 
 
 def softsign(input: Tensor) -> Tensor:
-    """X / (1 + |x|)."""
+    """``x / (1 + |x|)``."""
     return input / (input.abs() + 1)
 
 
@@ -259,17 +259,17 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """X * hardsigmoid(x)."""
+    """``x * hardsigmoid(x)``."""
     return _nn.hardswish_(input) if inplace else _nn.hardswish(input)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """X * sigmoid(x), also called swish."""
+    """``x * sigmoid(x)``, also called swish."""
     return _nn.silu_(input) if inplace else _nn.silu(input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """X * tanh(softplus(x))."""
+    """``x * tanh(softplus(x))``."""
     return _nn.mish_(input) if inplace else _nn.mish(input)
 
 

@@ -81,7 +81,7 @@ class SELU(_Plain):
 
 
 class Threshold(Module):
-    """X where x > *threshold*, otherwise *value*."""
+    """*x* where x > *threshold*, otherwise *value*."""
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class RReLU(Module):
 
 
 class Hardtanh(Module):
-    """X limited to [*min_val*, *max_val*]."""
+    """*x* limited to [*min_val*, *max_val*]."""
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class ReLU6(Hardtanh):
 
 
 class ELU(Module):
-    """X where positive, otherwise ``alpha * (exp(x) - 1)``.
+    """*x* where positive, otherwise ``alpha * (exp(x) - 1)``.
 
     Source:
         Clevert et al., "Fast and accurate deep network learning by exponential linear units",
@@ -258,7 +258,7 @@ class LogSigmoid(Module):
 
 
 class Softsign(Module):
-    """X / (1 + |x|)."""
+    """``x / (1 + |x|)``."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
@@ -266,7 +266,7 @@ class Softsign(Module):
 
 
 class Tanhshrink(Module):
-    """X - tanh(x)."""
+    """``x - tanh(x)``."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
@@ -314,7 +314,7 @@ class Softplus(Module):
 
 
 class Softshrink(Module):
-    """X moved towards 0 by *lambd*, at most to 0."""
+    """*x* moved towards 0 by *lambd*, at most to 0."""
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -330,7 +330,7 @@ class Softshrink(Module):
 
 
 class Hardshrink(Module):
-    """X where |x| > *lambd*, otherwise 0."""
+    """*x* where |x| > *lambd*, otherwise 0."""
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
