@@ -55,7 +55,16 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
         _ANY,
         "torch's is NaN where the limit is finite",
     ),
-    ("sinc", "gradgrad", _ANY, "torch cancels near 0, a power series does not"),
+    ("sinc", "grad|gradgrad", _ANY, "torch cancels near 0, a power series does not"),
+    (
+        "addcmul|addcdiv",
+        "grad|gradgrad",
+        _ANY,
+        "torch rounds the product with value to a factor's narrower dtype",
+    ),
+    (r"logit|nn\.functional\.mish", "gradgrad", _ANY, "torch's is NaN where the limit is known"),
+    ("ldexp", "gradgrad", _ANY, "products that overflow, in another order"),
+    (r"special\.erfcx", "grad|gradgrad", _ANY, "a difference of nearly equal terms on both sides"),
     (r"fft\.ih?fft.*", "outcast", _ANY, "torch refuses a double output for real input only"),
     ("diff", "outcast", _ANY, "torch refuses another dtype for n=0 only"),
     (
