@@ -64,6 +64,12 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
     ),
     (r"logit|nn\.functional\.mish", "gradgrad", _ANY, "torch's is NaN where the limit is known"),
     ("ldexp", "gradgrad", _ANY, "products that overflow, in another order"),
+    (
+        r"nn\.functional\.prelu",
+        "gradgrad",
+        _ANY,
+        "at 0 torch's second derivative is that of the other side",
+    ),
     (r"special\.erfcx", "grad|gradgrad", _ANY, "a difference of nearly equal terms on both sides"),
     (r"fft\.ih?fft.*", "outcast", _ANY, "torch refuses a double output for real input only"),
     ("diff", "outcast", _ANY, "torch refuses another dtype for n=0 only"),
