@@ -9,6 +9,7 @@
 #include "ops/conv_columns.h"
 #include "ops/conv_depthwise.h"
 #include "ops/conv_direct.h"
+#include "ops/conv_groups.h"
 #include "ops/conv_laid.h"
 #include "ops/conv_phases.h"
 #include "ops/conv_tiles.h"
@@ -298,13 +299,13 @@ static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_ten
   if (is_last && are_tiles(&c)) return by_tiles(&c, input, weight, bias, sizes, out);
   const bool is_tiled = shmt__conv_is_turned_for_tiles(&c);
   if (!is_tiled) c.dtype = forward_dtype(input->dtype, &c);
-  const bool are_apart = is_last && shmt__conv_is_depthwise_pixels(&c);
-  const bool are_pixels = !are_apart && is_last && shmt__conv_is_pixels(&c);
-  const bool is_laid = is_tiled || (!are_apart && !are_pixels && shmt__conv_is_laid(&c));
-  const bool is_spread = is_last && !are_apart && !are_pixels && !is_laid;
+  const bool are_groups = is_last && shmt__conv_is_groups(&c);
+  const bool are_pixels = !are_groups && is_last && shmt__conv_is_pixels(&c);
+  const bool is_laid = is_tiled || (!are_groups && !are_pixels && shmt__conv_is_laid(&c));
+  const bool is_spread = is_last && !are_groups && !are_pixels && !is_laid;
   const bool is_direct = !is_last && !is_laid && !shmt__conv_is_depthwise(&c) && shmt__conv_is_direct(&c);
   SHMT_TRY(empty(sizes, c.given, SHMT_CPU, is_last, &result));
-  SHMT_TRY(prepare_weight(&c, weight, are_pixels || is_laid || is_direct, &w));
+  SHMT_TRY(prepare_weight(&c, weight, are_groups || are_pixels || is_laid || is_direct, &w));
   if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
   /* Rounded once; what is not rounded gets it afterwards. */
   if (b && (is_last || is_laid || shmt__is_half(c.dtype) || c.given != c.dtype)) c.bias = shmt__tensor_data(b);
@@ -313,7 +314,7 @@ static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_ten
     SHMT_TRY(is_laid ? shmt__conv_laid(&c, &images, &weights, &outputs)
                      : shmt__conv_spread(&c, images.data, shmt__tensor_data(w), &outputs));
   } else {
-    SHMT_TRY((are_apart    ? shmt__conv_depthwise_pixels
+    SHMT_TRY((are_groups   ? shmt__conv_groups
               : are_pixels ? shmt__conv_pixels
                            : shmt__conv_forward)(&c, shmt__tensor_data(input), shmt__tensor_data(w),
                                                  shmt__tensor_data(result)));

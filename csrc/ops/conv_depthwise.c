@@ -4,8 +4,6 @@
 #include "generated/loops.h"
 #include "iter/copy.h"
 #include "iter/iter.h"
-#include "iter/move.h"
-#include "kernels/pixels.h"
 #include "ops/conv_part.h"
 #include "storage/allocator.h"
 
@@ -103,54 +101,5 @@ shmt_status shmt__conv_depthwise(const shmt__conv* c, const void* images, const 
   shmt__parallel_for(c->n_images * j.blocks * j.n_parts, GRAIN / (work + 1) + 1, run_blocks, &j);
   SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
                "convolution: no memory for a padded plane of %llu bytes", (unsigned long long)j.scratch);
-  return SHMT_OK;
-}
-
-/* --- channels as neighbours --------------------------------------------------------- */
-
-bool shmt__conv_has_depthwise_pixels(const shmt__conv* c) {
-  return shmt__conv_is_depthwise(c) && c->filters == c->channels && c->channels >= SHMT_PIXELS_LANES;
-}
-
-bool shmt__conv_is_depthwise_pixels(const shmt__conv* c) {
-  return shmt__conv_has_depthwise_pixels(c) && c->given == c->dtype && c->channel_step == shmt__dtype_size[c->dtype];
-}
-
-typedef struct pixels {
-  const shmt__conv* c;
-  shmt__pixels_shape shape;
-  const char *images, *weights;
-  char* output;
-} pixels;
-
-/* Outputs, counted through the images. */
-static void filter_pixels(void* ctx, int64_t begin, int64_t end) {
-  const pixels* p = ctx;
-  shmt__pixels_shape s = p->shape;
-  char* data[3] = {p->output + begin * s.pitch * shmt__dtype_size[p->c->dtype], (char*)(uintptr_t)p->images,
-                   (char*)(uintptr_t)p->weights};
-
-  s.first = begin;
-  shmt__loops[SHMT_LOOP_depthwise_pixels][p->c->dtype](data, NULL, end - begin, &s);
-}
-
-shmt_status shmt__conv_depthwise_pixels(const shmt__conv* c, const void* images, const void* weight, void* output) {
-  const int64_t k = c->shape.kernel[1] * c->shape.kernel[2], item = shmt__dtype_size[c->dtype], channels = c->channels;
-  const int64_t given = shmt__dtype_size[c->given];
-  const bool is_narrow = c->given != c->dtype;
-  const uint64_t nbytes = (uint64_t)(channels * k * (item + (is_narrow ? given : 0)));
-  pixels p = {.c = c, .images = images, .output = output};
-  void* weights = NULL;
-
-  p.shape = (shmt__pixels_shape){.conv = &c->shape, .image_step = c->image_step / item, .place_step = channels,
-                                 .filters = channels, .pitch = channels, .bias = c->bias};
-  for (int d = 0; d < 3; d++) p.shape.step[d] = c->step[d] / item;
-  SHMT_TRY(shmt__alloc(nbytes, &weights));
-  char* const turned = is_narrow ? (char*)weights + channels * k * item : weights;
-  shmt__move_transposed(turned, channels * given, weight, k * given, k, channels, given);
-  if (is_narrow) shmt__cast_loop(c->dtype, c->given)(weights, item, turned, given, channels * k);
-  p.weights = weights;
-  shmt__parallel_for(c->n_images * c->shape.out[1] * c->shape.out[2], GRAIN / (channels * k + 1) + 1, filter_pixels, &p);
-  shmt__dealloc(weights, nbytes);
   return SHMT_OK;
 }

@@ -10,6 +10,7 @@
 
 #include "iter/threads.h"
 #include "ops/conv_depthwise.h"
+#include "ops/conv_groups.h"
 #include "ops/conv_part.h"
 #include "ops/conv_tiles.h"
 #include "ops/names.h"
@@ -38,7 +39,7 @@ bool shmt__conv_is_laid(const shmt__conv* c) {
   const double in = channels * (double)volume(s->in), out = filters * (double)volume(s->out);
   const bool are_neighbours = c->channel_step == shmt__dtype_size[c->given];
 
-  if (shmt__conv_has_depthwise_pixels(c)) return are_neighbours;
+  if (shmt__conv_has_groups(c)) return are_neighbours;
   return shmt__conv_has_pixels(c) && !shmt__conv_is_pointwise(c) &&
          (are_neighbours || channels >= FEW_CHANNELS) &&
          out * channels * (double)volume(s->kernel) >= (are_neighbours ? WORTH_MOVING : WORTH_TURNING) * (in + out);
@@ -46,20 +47,20 @@ bool shmt__conv_is_laid(const shmt__conv* c) {
 
 /* How parts are made. */
 typedef struct way {
-  bool by_tiles, by_channel; /* neither: by pixels */
+  bool by_tiles, by_groups; /* neither: by pixels */
   bool reads_images;         /* where they lie */
   shmt_dtype dtype;          /* of what is laid out */
 } way;
 
 static way way_of(const shmt__conv* c) {
-  const bool by_channel = shmt__conv_has_depthwise_pixels(c), by_tiles = !by_channel && shmt__conv_has_tiles(c);
+  const bool by_groups = shmt__conv_has_groups(c), by_tiles = !by_groups && shmt__conv_has_tiles(c);
   const shmt_dtype dtype = by_tiles ? c->given : c->dtype;
 
-  return (way){by_tiles, by_channel, c->given == dtype && c->channel_step == shmt__dtype_size[dtype], dtype};
+  return (way){by_tiles, by_groups, c->given == dtype && c->channel_step == shmt__dtype_size[dtype], dtype};
 }
 
 bool shmt__conv_has_laid(const shmt__conv* c) {
-  return shmt__conv_has_depthwise_pixels(c) || shmt__conv_has_pixels(c) ||
+  return shmt__conv_has_groups(c) || shmt__conv_has_pixels(c) ||
          (shmt__conv_has_tiles(c) && !shmt__conv_is_depthwise(c));
 }
 
@@ -118,7 +119,7 @@ static shmt_status run_part(const shmt__conv* c, const way* w, const shmt__conv_
   if (w->by_tiles) {
     SHMT_TRY(shmt__conv_tiles(&part, pixels.data, weight, output));
   } else {
-    SHMT_TRY((w->by_channel ? shmt__conv_depthwise_pixels : shmt__conv_pixels)(&part, pixels.data, weight->data, output));
+    SHMT_TRY((w->by_groups ? shmt__conv_groups : shmt__conv_pixels)(&part, pixels.data, weight->data, output));
   }
   shmt__planes_copy_shared(&written, &results, made);
   return SHMT_OK;

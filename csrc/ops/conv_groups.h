@@ -1,0 +1,16 @@
+/* ops/conv_groups.h -- convolution of images whose channels are neighbours, in groups of one filter or a few. */
+#ifndef SHMT_OPS_CONV_GROUPS_H
+#define SHMT_OPS_CONV_GROUPS_H
+
+#include "ops/conv_core.h"
+
+/* Have groups as many filters as channels, too few for the kernel of pixels, and is there a kernel that has groups beside
+ * each other in a vector? */
+bool shmt__conv_has_groups(const shmt__conv* c);
+/* Have they, are channels neighbours, and is nothing to be widened? */
+bool shmt__conv_is_groups(const shmt__conv* c);
+/* output = images * weight + c->bias, with channels as neighbours in both: Note [Groups of pixels] in
+ * kernels/pixels.tmpl.h. Of dtype `given` is only the weight. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__conv_groups(const shmt__conv* c, const void* images, const void* weight, void* output);
+
+#endif
