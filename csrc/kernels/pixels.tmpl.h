@@ -16,29 +16,15 @@
 #pragma GCC optimize("fp-contract=fast")
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-#if SHMT_ISA_LEVEL == 2
-#define VECTOR_BYTES 64
-#define PIXELS       8
-#else
-#define VECTOR_BYTES (SHMT_ISA_LEVEL == 1 ? 32 : 16)
-#define PIXELS       4
-#endif
-#define MOST_PIXELS 8 /* of one vector of filters: sums enough to wait for none */
-#define INLINE static inline __attribute__((always_inline))
+#include "kernels/filters.tmpl.h"
 
-enum { FN(lanes) = VECTOR_BYTES / sizeof(T), FN(vectors) = 3 };
-typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
+#define PIXELS      (SHMT_ISA_LEVEL == 2 ? 8 : 4)
+#define MOST_PIXELS 8 /* of one vector of filters: sums enough to wait for none */
 
 /* Where windows begin, which may be outside: the place, and in elements from the image's data on. */
 typedef struct FN(windows) {
   int64_t place[3][MOST_PIXELS], at[MOST_PIXELS];
 } FN(windows);
-
-INLINE FN(vector) FN(load_vector)(const T* x) {
-  FN(vector) v;
-  memcpy(&v, x, sizeof v);
-  return v;
-}
 
 /* sum += an element of each pixel times a row of weights. */
 INLINE void FN(add_element)(FN(vector) (*sum)[FN(vectors)], const T* const* from, int64_t p, const T* weight,
@@ -232,20 +218,7 @@ void SHMT_LOOP(conv_pixels)(char* const* data, const int64_t* strides, int64_t n
       FN(tiles)(s, image, weight + f, bias + f, to + f, n, filters, PIXELS, 3);
   }
 }
-/* Note [Groups of pixels]
- * Groups of as many filters as channels, which are few, lie side by side in a vector. The i-th channel of each, put in all
- * its group's places, meets the row of its weights. A filter with a channel of its own needs no such moving about. */
-typedef __typeof__((FN(vector)){0} == (FN(vector)){0}) FN(places);
-
-/* Where a group's first channel is, in each of its places. */
-INLINE FN(places) FN(first_places)(int64_t channels) {
-  FN(places) first;
-
-  for (int i = 0; i < FN(lanes); i++) first[i] = (__typeof__(first[0] + 0))(i / channels * channels);
-  return first;
-}
-
-/* n_pixels outputs of n_vectors vectors of filters. */
+/* n_pixels outputs of n_vectors vectors of filters, as in Note [Groups of pixels]. */
 INLINE void FN(tile_of_groups)(const shmt__pixels_shape* s, const FN(windows) * w, FN(places) first, const T* image,
                                const T* weight, const T* bias, T* to, int64_t pitch, bool are_inside, bool are_alone,
                                const int n_pixels, const int n_vectors) {
@@ -326,7 +299,7 @@ INLINE void FN(groups)(const shmt__pixels_shape* s, const T* image, const T* wei
   }
 }
 
-/* The same of groups of s->channels filters and channels, which divide a vector: data, n, ctx as above, but weights in rows
+/* The same of groups of s->channels filters and channels (Note [Groups of pixels] in kernels/filters.tmpl.h): data, n, ctx as above, but weights in rows
  * of all s->filters, SHMT_PIXELS_LANES at least, and planes only. */
 void SHMT_LOOP(group_pixels)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pixels_shape* s = ctx;

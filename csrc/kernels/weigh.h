@@ -13,6 +13,7 @@ typedef struct shmt__weigh_shape {
   int64_t n[4];          /* outputs: images, planes, rows, those of a row */
   int64_t step[4];       /* elements between the windows of neighbours along each */
   const int64_t* offset; /* of the elements of a window, from where it begins */
+  int64_t channels;      /* of a group; only of group_weigh */
   int64_t filters;       /* a multiple of SHMT_PIXELS_LANES */
   int64_t pitch;         /* elements from one output's filters to the next one's, and between rows of sums */
   bool adds;             /* to what the sums are */

@@ -17,28 +17,20 @@
 #pragma GCC optimize("fp-contract=fast")
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-#if SHMT_ISA_LEVEL == 2
-#define VECTOR_BYTES 64
-#define ELEMENTS     8 /* of a tile of several vectors */
-#else
-#define VECTOR_BYTES (SHMT_ISA_LEVEL == 1 ? 32 : 16)
-#define ELEMENTS     4
-#endif
+#include "kernels/filters.tmpl.h"
+
+#define ELEMENTS      (SHMT_ISA_LEVEL == 2 ? 8 : 4) /* of a tile of several vectors */
 #define MOST_ELEMENTS SHMT_WEIGH_ELEMENTS_APART
-#define INLINE static inline __attribute__((always_inline))
 
-enum { FN(lanes) = VECTOR_BYTES / sizeof(T), FN(vectors) = 3, FN(chunk) = 256 /* outputs, about */ };
-typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
+enum { FN(chunk) = 256 /* outputs, about */ };
 
-INLINE FN(vector) FN(load_vector)(const T* x) {
-  FN(vector) v;
-  memcpy(&v, x, sizeof v);
-  return v;
-}
+/* What an element of a window is for the filters of a vector. */
+enum { FN(one) /* for all */, FN(own) /* for each its channel's */, FN(moved) /* that of the channels in these places */ };
 
-/* sums (n_elements rows, of n_vectors vectors) of rows [begin, end) of outputs. is_apart: filters have a channel each. */
+/* sums (n_elements rows, of n_vectors vectors) of rows [begin, end) of outputs. */
 INLINE void FN(weigh_tile)(const shmt__weigh_shape* s, const T* image, const T* output, T* sums, const int64_t* offset,
-                           int64_t begin, int64_t end, const int n_elements, const int n_vectors, const bool is_apart) {
+                           int64_t begin, int64_t end, const int n_elements, const int n_vectors, const int what,
+                           FN(places) places) {
   const int64_t width = s->n[3], step = s->step[3], pitch = s->pitch;
   const T* y = output + begin * width * pitch;
   FN(vector) sum[MOST_ELEMENTS][FN(vectors)] = {{{0}}};
@@ -57,10 +49,12 @@ INLINE void FN(weigh_tile)(const shmt__weigh_shape* s, const T* image, const T* 
       for (int e = 0; e < n_elements; e++) {
 #pragma GCC unroll 3
         for (int v = 0; v < n_vectors; v++) {
-          if (is_apart)
+          if (what == FN(one))
+            sum[e][v] += from[e][x] * factor[v];
+          else if (what == FN(own))
             sum[e][v] += FN(load_vector)(from[e] + x + v * FN(lanes)) * factor[v];
           else
-            sum[e][v] += from[e][x] * factor[v];
+            sum[e][v] += __builtin_shuffle(FN(load_vector)(from[e] + x + v * FN(lanes)), places) * factor[v];
         }
       }
     }
@@ -82,11 +76,13 @@ INLINE void FN(weigh_elements)(const shmt__weigh_shape* s, const T* image, const
   enum { FEW = SHMT_WEIGH_ELEMENTS / 2 };
 
   if (n > FEW && (n_vectors == 1 || ELEMENTS == SHMT_WEIGH_ELEMENTS)) {
-    FN(weigh_tile)(s, image, output, sums, offset, begin, end, SHMT_WEIGH_ELEMENTS, n_vectors, false);
+    FN(weigh_tile)(s, image, output, sums, offset, begin, end, SHMT_WEIGH_ELEMENTS, n_vectors, FN(one),
+                   (FN(places)){0});
     return;
   }
   for (int64_t e = 0; e < n && e < SHMT_WEIGH_ELEMENTS; e += FEW)
-    FN(weigh_tile)(s, image, output, sums + e * s->pitch, offset + e, begin, end, FEW, n_vectors, false);
+    FN(weigh_tile)(s, image, output, sums + e * s->pitch, offset + e, begin, end, FEW, n_vectors, FN(one),
+                   (FN(places)){0});
 }
 
 /* Rows of outputs that are summed before they are added. */
@@ -121,25 +117,41 @@ void SHMT_LOOP(conv_weigh)(char* const* data, const int64_t* strides, int64_t n,
   }
 }
 
-/* The same of filters that have a channel each, up to a multiple of SHMT_WEIGH_ELEMENTS_APART. */
-void SHMT_LOOP(depthwise_weigh)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+/* Rows of sums of the elements of a kernel, n of them, times a channel of each filter. */
+INLINE void FN(weigh_places)(const shmt__weigh_shape* s, const T* image, const T* output, T* sums, int64_t n, int64_t begin,
+                             int64_t end, const int what, FN(places) places) {
   enum { MANY = SHMT_WEIGH_ELEMENTS_APART, FEW = 4 };
+
+  for (int64_t e = 0; e < n; e += MANY) {
+    T* const to = sums + e * s->pitch;
+    if (n - e > FEW)
+      FN(weigh_tile)(s, image, output, to, s->offset + e, begin, end, MANY, 1, what, places);
+    else
+      FN(weigh_tile)(s, image, output, to, s->offset + e, begin, end, FEW, 1, what, places);
+  }
+}
+
+/* The same of groups of s->channels filters and channels (Note [Groups of pixels] in kernels/filters.tmpl.h). n: elements of a kernel; each channel of a group has as many rows of sums, rounded up to a multiple
+ * of SHMT_WEIGH_ELEMENTS_APART. */
+void SHMT_LOOP(group_weigh)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  enum { MANY = SHMT_WEIGH_ELEMENTS_APART };
   const shmt__weigh_shape* s = ctx;
   T* sums = (T*)(void*)data[0];
   const T *image = (const T*)(const void*)data[1], *output = (const T*)(const void*)data[2];
   const int64_t rows = s->n[0] * s->n[1] * s->n[2], chunk = FN(rows_of_chunk)(s);
+  const int64_t of_channel = (n + MANY - 1) / MANY * MANY * s->pitch;
 
   (void)strides;
   for (int64_t r = 0; r < rows; r += chunk) {
     const int64_t end = r + chunk < rows ? r + chunk : rows;
     for (int64_t f = 0; f < s->filters; f += FN(lanes)) {
-      for (int64_t e = 0; e < n; e += MANY) {
-        T* const to = sums + e * s->pitch + f;
-        if (n - e > FEW)
-          FN(weigh_tile)(s, image + f, output + f, to, s->offset + e, r, end, MANY, 1, true);
-        else
-          FN(weigh_tile)(s, image + f, output + f, to, s->offset + e, r, end, FEW, 1, true);
+      FN(places) places = FN(first_places)(s->channels);
+      if (s->channels == 1) {
+        FN(weigh_places)(s, image + f, output + f, sums + f, n, r, end, FN(own), places);
+        continue;
       }
+      for (int64_t channel = 0; channel < s->channels; channel++, places += 1)
+        FN(weigh_places)(s, image + f, output + f, sums + f + channel * of_channel, n, r, end, FN(moved), places);
     }
   }
 }

@@ -10,7 +10,7 @@ bool shmt__conv_has_groups(const shmt__conv* c);
 /* Have they, are channels neighbours, and is nothing to be widened? */
 bool shmt__conv_is_groups(const shmt__conv* c);
 /* output = images * weight + c->bias, with channels as neighbours in both: Note [Groups of pixels] in
- * kernels/pixels.tmpl.h. Of dtype `given` is only the weight. Errors: SHMT_E_NOMEM. */
+ * kernels/filters.tmpl.h. Of dtype `given` is only the weight. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_groups(const shmt__conv* c, const void* images, const void* weight, void* output);
 
 #endif

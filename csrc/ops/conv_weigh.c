@@ -10,6 +10,7 @@
 #include "iter/threads.h"
 #include "kernels/pixels.h"
 #include "kernels/weigh.h"
+#include "ops/conv_groups.h"
 #include "ops/conv_part.h"
 #include "ops/gemm_tiles.h"
 #include "storage/allocator.h"
@@ -29,14 +30,14 @@ typedef struct job {
   const shmt__conv* c;
   const shmt__planes *images, *outputs;
   char* weight;
-  bool is_last, is_apart;            /* is_apart: filters have a channel each */
+  bool is_last, is_apart;            /* is_apart: groups lie side by side, in rows of sums for each of their channels */
   int64_t item, size, k;             /* size: elements of a kernel; k: of a filter */
   int64_t channels, filters;         /* of a group */
   int64_t block, n_blocks;           /* filters side by side, of SHMT_PIXELS_LANES; blocks of a group, or of what is at hand */
   int64_t some_channels;             /* at hand, at most */
   int64_t part[3], n_parts, some;    /* outputs at hand, of an image, and images */
   int64_t first_filter, n_filters, first_channel, n_channels; /* at hand */
-  int64_t n, rows;                   /* elements of filters at hand; rows of a block's sums */
+  int64_t n, rows;                   /* elements of filters at hand, where those are apart of a kernel; rows of a block's sums */
   int64_t places;                    /* outputs at hand */
   shmt__weigh_shape shape;
   int64_t* offset;
@@ -50,8 +51,9 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
 static int64_t volume(const int64_t* n) { return n[0] * n[1] * n[2]; }
 
+/* Are vectors of filters of several groups? */
 static bool is_apart(const shmt__conv* c) {
-  return shmt__conv_is_depthwise(c) && c->filters == c->channels;
+  return c->filters == c->channels && (shmt__conv_is_depthwise(c) || shmt__conv_has_groups(c));
 }
 
 bool shmt__conv_is_weighed(const shmt__conv* c, const shmt__planes* images) {
@@ -59,9 +61,10 @@ bool shmt__conv_is_weighed(const shmt__conv* c, const shmt__planes* images) {
   double reach = (double)c->channels / (double)c->groups * (double)shmt__dtype_size[c->dtype];
 
   for (int d = 0; d < 3; d++) reach *= (double)shmt__conv_reach(s, d, 1);
-  if (shmt__conv_is_depthwise(c)) return is_apart(c) && reach <= PART_BYTES / SHMT_PIXELS_LANES;
   const int64_t filters = c->filters / c->groups;
   const bool are_planes = images->stride[1] != shmt__dtype_size[c->given];
+  if (shmt__conv_is_depthwise(c) || (is_apart(c) && !are_planes))
+    return is_apart(c) && reach / (double)filters <= PART_BYTES / SHMT_PIXELS_LANES;
   /* Few filters leave vectors nearly empty; tiles are faster, but where their columns would have to be made of pixels. */
   if (are_planes && filters < FEW_FILTERS) return false;
   if (c->given == SHMT_BFLOAT16 && shmt__gemm_has_tiles() && (are_planes || filters > FEW_FILTERS)) return false;
@@ -74,6 +77,11 @@ bool shmt__conv_is_weighed(const shmt__conv* c, const shmt__planes* images) {
 /* Elements of a pixel that is laid out. */
 static int64_t pixel_of(const job* j) {
   return j->is_apart ? round_up(j->some_channels, SHMT_PIXELS_LANES) : j->some_channels;
+}
+
+/* Rows of sums for n elements. */
+static int64_t rows_of(const job* j, int64_t n) {
+  return round_up(n, j->is_apart ? SHMT_WEIGH_ELEMENTS_APART : SHMT_WEIGH_ELEMENTS);
 }
 
 /* Lay out what n images from the first on have in the windows of a part. */
@@ -91,7 +99,7 @@ static void lay_images(job* j, const shmt__conv_part* p, int64_t first, int64_t 
   if (!is_whole) memset(j->image, 0, (size_t)(n * pixel * volume(reach + 2) * j->item));
   j->shape.step[0] = to.stride[0] / j->item;
   for (int d = 0; d < 3; d++) j->shape.step[1 + d] = to.stride[2 + d] / j->item * s->stride[d];
-  for (int64_t e = 0; e < j->rows; e++) {
+  for (int64_t e = 0; e < rows_of(j, j->n); e++) {
     const int64_t at = smaller(e, j->n - 1);
     const int64_t channel = j->is_apart ? 0 : j->is_last ? at % j->n_channels : at / j->size;
     const int64_t place = j->is_apart ? at : j->is_last ? at / j->n_channels : at % j->size;
@@ -150,19 +158,32 @@ static void run_channels(void* ctx, int64_t begin, int64_t end) {
   char* data[3] = {j->sums + at, j->image + at, j->output + at};
 
   s.filters = (end - begin) * SHMT_PIXELS_LANES;
-  shmt__loops[SHMT_LOOP_depthwise_weigh][j->c->dtype](data, NULL, j->n, &s);
+  shmt__loops[SHMT_LOOP_group_weigh][j->c->dtype](data, NULL, j->n, &s);
+}
+
+/* Sums of the filters at hand, whose groups lie side by side, to the weight. */
+static void put_apart(const job* j) {
+  const int64_t given = shmt__dtype_size[j->c->given], row = j->block * j->item;
+  const int64_t channel = j->is_last ? 1 : j->size, place = j->is_last ? j->channels : 1;
+
+  for (int64_t i = 0; i < j->channels; i++) {
+    const shmt__planes to = {j->weight + (j->first_filter * j->k + i * channel) * given, j->c->given,
+                             {0, j->k * given, 0, 0, place * given}};
+    const shmt__planes from = {j->sums + i * rows_of(j, j->size) * row, j->c->dtype, {0, j->item, 0, 0, row}};
+    shmt__planes_copy(&to, &from, (int64_t[]){1, j->n_filters, 1, 1, j->size});
+  }
 }
 
 /* Sums of the filters and channels at hand to the weight. */
 static void put_sums(const job* j) {
   const int64_t given = shmt__dtype_size[j->c->given];
-  const int64_t pieces = j->is_last && !j->is_apart && j->n_channels < j->channels ? j->size : 1, run = j->n / pieces;
+  const int64_t pieces = j->is_last && j->n_channels < j->channels ? j->size : 1, run = j->n / pieces;
 
   for (int64_t b = 0; b < j->n_blocks; b++) {
     const int64_t filter = j->first_filter + b * j->block, filters = smaller(j->block, j->n_filters - b * j->block);
     for (int64_t i = 0; i < pieces; i++) {
-      const int64_t channel = j->is_apart ? 0 : j->first_channel % j->channels;
-      const int64_t at = j->is_last && !j->is_apart ? i * j->channels + channel : channel * j->size;
+      const int64_t channel = j->first_channel % j->channels;
+      const int64_t at = j->is_last ? i * j->channels + channel : channel * j->size;
       const shmt__planes to = {j->weight + (filter * j->k + at) * given, j->c->given, {0, j->k * given, 0, 0, given}};
       const shmt__planes from = {j->sums + (b * j->rows + i * run) * j->block * j->item, j->c->dtype,
                                  {0, j->item, 0, 0, j->block * j->item}};
@@ -176,8 +197,9 @@ static void weigh(job* j) {
   const shmt__conv* c = j->c;
 
   j->n = j->is_apart ? j->size : j->n_channels * j->size;
-  j->rows = round_up(j->n, j->is_apart ? SHMT_WEIGH_ELEMENTS_APART : SHMT_WEIGH_ELEMENTS);
+  j->rows = rows_of(j, j->n) * (j->is_apart ? j->channels : 1);
   j->shape.offset = j->offset;
+  j->shape.channels = j->channels;
   j->shape.filters = j->shape.pitch = j->block;
   for (int64_t i = 0; i < c->n_images; i += j->some) {
     const int64_t n = smaller(j->some, c->n_images - i);
@@ -187,14 +209,14 @@ static void weigh(job* j) {
       lay_outputs(j, &part, i, n);
       j->shape.adds = i + p > 0;
       if (j->is_apart)
-        shmt__parallel_for(j->block / SHMT_PIXELS_LANES, WORTH_SHARING / (SHMT_PIXELS_LANES * j->size * j->places) + 1,
+        shmt__parallel_for(j->block / SHMT_PIXELS_LANES, WORTH_SHARING / (SHMT_PIXELS_LANES * j->k * j->places) + 1,
                            run_channels, j);
       else
         shmt__parallel_for(j->n_blocks * ceil_div(j->n, SHMT_WEIGH_ELEMENTS),
                            WORTH_SHARING / (SHMT_WEIGH_ELEMENTS * j->block * j->places) + 1, run_elements, j);
     }
   }
-  put_sums(j);
+  (j->is_apart ? put_apart : put_sums)(j);
 }
 
 /* --- all ---------------------------------------------------------------------------- */
@@ -222,8 +244,7 @@ static void plan(job* j) {
   const int64_t image = (reach + volume(j->part) * filters) * j->item;
   j->some = j->n_parts == 1 ? at_least(smaller(PART_BYTES / image, c->n_images), 1) : 1;
   j->some = ceil_div(c->n_images, ceil_div(c->n_images, j->some));
-  const int64_t n = j->is_apart ? j->size : j->some_channels * j->size;
-  j->rows = round_up(n, j->is_apart ? SHMT_WEIGH_ELEMENTS_APART : SHMT_WEIGH_ELEMENTS);
+  j->rows = j->is_apart ? rows_of(j, j->size) * j->channels : rows_of(j, j->some_channels * j->size);
   j->image_bytes = round_up(j->some * reach * j->item, LINE);
   j->output_bytes = round_up(j->some * volume(j->part) * filters * j->item, LINE);
   j->sum_bytes = j->rows * filters * j->item;
