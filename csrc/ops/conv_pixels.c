@@ -21,6 +21,8 @@ enum {
   WEIGHT_BYTES = 96 << 10, /* of the rows at hand */
   FEW_CHANNELS = 64,       /* that are cheap to be put in another order */
   TILE = 8,                /* outputs that are shared out together */
+  CHUNK = 64,              /* the same, of all groups */
+  CHUNK_BYTES = 512 << 10, /* of all groups' weights */
   WORTH_SHARING = 1 << 18, /* multiplications */
   LINE = 64,
 };
@@ -107,61 +109,116 @@ static int64_t block_at(const job* j, int64_t i) {
   return smaller(j->vectors * i / j->n_blocks * SHMT_PIXELS_LANES, j->filters);
 }
 
-/* n outputs from the first on of a block of a group's filters; room: for a row of bias, the rows of weights, and those as
- * they are given. */
-static void run_block(const job* j, int64_t group, int64_t block, int64_t first, int64_t n, const char* zeros,
-                      char* room) {
+/* Bytes of a row of bias, the rows of weights that are at hand, and those as they are given. */
+static int64_t room_bytes(const job* j) {
+  const int64_t narrow = j->c->given == j->c->dtype ? 0 : shmt__dtype_size[j->c->given];
+
+  return j->block * (j->item + rows_of_weights(j) * (j->item + narrow));
+}
+
+static int64_t filters_of(const job* j, int64_t block) { return block_at(j, block + 1) - block_at(j, block); }
+
+/* Lay out bias and weights of a block of a group's filters, from a row of a kernel and a channel on. */
+static void lay_weights(const job* j, int64_t group, int64_t block, int64_t r, int64_t i, char* room) {
   const shmt__conv* c = j->c;
-  const int64_t filters = block_at(j, block + 1) - block_at(j, block), at = group * j->filters + block_at(j, block);
-  const int64_t row = round_up(filters, SHMT_PIXELS_LANES) * j->item, rows = j->kernel / j->wide;
-  char *const weights = room + row, *const narrow = weights + rows_of_weights(j) * row;
-  shmt__pixels_shape s = j->shape;
+  const int64_t filters = filters_of(j, block), at = group * j->filters + block_at(j, block);
+  const int64_t row = round_up(filters, SHMT_PIXELS_LANES) * j->item, end = smaller(r + j->some_rows, j->kernel / j->wide);
+  char* const weights = room + row;
 
   memset(room, 0, (size_t)row);
   if (c->bias) memcpy(room, (const char*)c->bias + at * j->item, (size_t)(filters * j->item));
+  pack(j, at, filters, r, end, i, smaller(j->some_channels, j->channels - i), weights, weights + rows_of_weights(j) * row);
+}
+
+/* n outputs from the first on of what was laid out. */
+static void filter_pixels(const job* j, int64_t group, int64_t block, int64_t r, int64_t i, int64_t first, int64_t n,
+                          const char* zeros, const char* room) {
+  const shmt__conv* c = j->c;
+  const int64_t filters = filters_of(j, block), at = group * j->filters + block_at(j, block);
+  const int64_t row = round_up(filters, SHMT_PIXELS_LANES), rows = j->kernel / j->wide;
+  shmt__pixels_shape s = j->shape;
+
   s.zeros = zeros;
   s.first = first;
   s.filters = filters;
-  for (int64_t r = 0; r < rows; r += j->some_rows) {
-    for (int64_t i = 0; i < j->channels; i += j->some_channels) {
-      s.begin[0] = r / c->shape.kernel[1];
-      s.begin[1] = r % c->shape.kernel[1];
-      s.rows = smaller(j->some_rows, rows - r);
-      s.channels = smaller(j->some_channels, j->channels - i);
-      s.channel_step = (j->by_places ? 1 : j->kernel) * row / j->item;
-      s.place_step = (j->by_places ? s.channels : 1) * row / j->item;
-      s.adds = r + i > 0;
-      pack(j, at, filters, r, r + s.rows, i, s.channels, weights, narrow);
-      s.bias = c->bias && r + s.rows == rows && i + s.channels == j->channels ? room : NULL;
-      char* data[3] = {j->output + (first * c->filters + at) * j->item,
-                       (char*)(uintptr_t)j->images + (group * j->channels + i) * j->item, weights};
-      shmt__loops[SHMT_LOOP_conv_pixels][c->dtype](data, NULL, n, &s);
-    }
+  s.begin[0] = r / c->shape.kernel[1];
+  s.begin[1] = r % c->shape.kernel[1];
+  s.rows = smaller(j->some_rows, rows - r);
+  s.channels = smaller(j->some_channels, j->channels - i);
+  s.channel_step = (j->by_places ? 1 : j->kernel) * row;
+  s.place_step = (j->by_places ? s.channels : 1) * row;
+  s.adds = r + i > 0;
+  s.bias = c->bias && r + s.rows == rows && i + s.channels == j->channels ? room : NULL;
+  char* data[3] = {j->output + (first * c->filters + at) * j->item,
+                   (char*)(uintptr_t)j->images + (group * j->channels + i) * j->item,
+                   (char*)(uintptr_t)room + row * j->item};
+  shmt__loops[SHMT_LOOP_conv_pixels][c->dtype](data, NULL, n, &s);
+}
+
+/* Room of that many bytes behind a pixel of zeros; NULL, and the job has failed, when there is none. */
+static char* take_room(job* j, int64_t nbytes, void** memory) {
+  const int64_t zeros = round_up(j->some_channels * j->item, LINE);
+
+  if (shmt__alloc((uint64_t)(zeros + nbytes), memory) != SHMT_OK) {
+    /* relaxed: read after the pool's own join. */
+    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+    return NULL;
   }
+  memset(*memory, 0, (size_t)zeros);
+  return (char*)*memory + zeros;
+}
+
+static void drop_room(const job* j, int64_t nbytes, void* memory) {
+  shmt__dealloc(memory, (uint64_t)(round_up(j->some_channels * j->item, LINE) + nbytes));
 }
 
 /* Tiles of outputs, counted through the blocks of filters of the groups. */
 static void run_tiles(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
-  const int64_t given = shmt__dtype_size[j->c->given], narrow = j->c->given == j->c->dtype ? 0 : j->block * given;
-  const uint64_t zeros = (uint64_t)round_up(j->some_channels * j->item, LINE);
-  const uint64_t nbytes =
-      zeros + (uint64_t)(j->block * j->item + rows_of_weights(j) * (j->block * j->item + narrow));
+  const int64_t nbytes = room_bytes(j), rows = j->kernel / j->wide;
   void* memory = NULL;
+  char* const room = take_room(j, nbytes, &memory);
 
-  if (shmt__alloc(nbytes, &memory) != SHMT_OK) {
-    /* relaxed: read after the pool's own join. */
-    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
-    return;
-  }
-  memset(memory, 0, zeros);
+  if (!room) return;
   for (int64_t t = begin, n; t < end; t += n) {
     const int64_t block = t / j->tiles, first = t % j->tiles * TILE;
     n = smaller(j->tiles - t % j->tiles, end - t);
-    run_block(j, block / j->n_blocks, block % j->n_blocks, first, smaller(n * TILE, j->n_outputs - first), memory,
-              (char*)memory + zeros);
+    for (int64_t r = 0; r < rows; r += j->some_rows) {
+      for (int64_t i = 0; i < j->channels; i += j->some_channels) {
+        lay_weights(j, block / j->n_blocks, block % j->n_blocks, r, i, room);
+        filter_pixels(j, block / j->n_blocks, block % j->n_blocks, r, i, first, smaller(n * TILE, j->n_outputs - first),
+                      memory, room);
+      }
+    }
   }
-  shmt__dealloc(memory, nbytes);
+  drop_room(j, nbytes, memory);
+}
+
+/* Chunks of outputs, of all blocks of filters: what pixels have for the next group is then still in the near caches. */
+static void run_chunks(void* ctx, int64_t begin, int64_t end) {
+  job* j = ctx;
+  const int64_t n_blocks = j->c->groups * j->n_blocks, each = room_bytes(j);
+  void* memory = NULL;
+  char* const room = take_room(j, n_blocks * each, &memory);
+
+  if (!room) return;
+  for (int64_t b = 0; b < n_blocks; b++) lay_weights(j, b / j->n_blocks, b % j->n_blocks, 0, 0, room + b * each);
+  for (int64_t at = begin * CHUNK; at < smaller(end * CHUNK, j->n_outputs); at += CHUNK)
+    for (int64_t b = 0; b < n_blocks; b++)
+      filter_pixels(j, b / j->n_blocks, b % j->n_blocks, 0, 0, at, smaller(CHUNK, j->n_outputs - at), memory,
+                    room + b * each);
+  drop_room(j, n_blocks * each, memory);
+}
+
+/* Are there groups whose weights are all at hand, and chunks for all threads? */
+static bool are_chunks(const job* j) {
+  return j->c->groups > 1 && j->some_channels == j->channels && j->some_rows == j->kernel / j->wide &&
+         j->c->groups * j->n_blocks * room_bytes(j) <= CHUNK_BYTES && j->n_outputs >= CHUNK * shmt__num_threads();
+}
+
+/* One piece for each thread, which lays out weights once; work: multiplications of each of n. */
+static void share_out(job* j, int64_t n, int64_t work, void (*run)(void* ctx, int64_t begin, int64_t end)) {
+  shmt__parallel_for(n, at_least(ceil_div(n, shmt__num_threads()), WORTH_SHARING / (work + 1) + 1), run, j);
 }
 
 shmt_status shmt__conv_pixels(const shmt__conv* c, const void* images, const void* weight, void* output) {
@@ -187,10 +244,11 @@ shmt_status shmt__conv_pixels(const shmt__conv* c, const void* images, const voi
   j.shape = (shmt__pixels_shape){.conv = v, .image_step = c->image_step / j.item, .pitch = c->filters};
   for (int d = 0; d < 3; d++) j.shape.step[d] = c->step[d] / j.item;
   set_even(&j);
-  const int64_t work = TILE * j.block * j.channels * j.kernel;
-  const int64_t n = j.tiles * j.n_blocks * c->groups, share = ceil_div(n, shmt__num_threads());
-  /* One piece for each thread, which packs weights once. */
-  shmt__parallel_for(n, at_least(share, WORTH_SHARING / (work + 1) + 1), run_tiles, &j);
+  const int64_t work = j.block * j.channels * j.kernel, n_blocks = j.n_blocks * c->groups;
+  if (are_chunks(&j))
+    share_out(&j, ceil_div(j.n_outputs, CHUNK), CHUNK * n_blocks * work, run_chunks);
+  else
+    share_out(&j, j.tiles * n_blocks, TILE * work, run_tiles);
   SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
                "convolution: no memory for the weights of %lld filters", (long long)j.block);
   return SHMT_OK;
