@@ -150,8 +150,13 @@ void SHMT_LOOP(group_weigh)(char* const* data, const int64_t* strides, int64_t n
         FN(weigh_places)(s, image + f, output + f, sums + f, n, r, end, FN(own), places);
         continue;
       }
-      for (int64_t channel = 0; channel < s->channels; channel++, places += 1)
-        FN(weigh_places)(s, image + f, output + f, sums + f + channel * of_channel, n, r, end, FN(moved), places);
+      for (int64_t channel = 0; channel < s->channels; channel++, places += 1) {
+        T* const to = sums + f + channel * of_channel;
+        if (s->channels == FN(lanes))
+          FN(weigh_places)(s, image + f + channel, output + f, to, n, r, end, FN(one), places);
+        else
+          FN(weigh_places)(s, image + f, output + f, to, n, r, end, FN(moved), places);
+      }
     }
   }
 }

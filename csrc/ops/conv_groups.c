@@ -23,7 +23,7 @@ static bool divide_vector(int64_t n, shmt_dtype dtype) {
   return shmt__cpu_level != SHMT_CPU_BASE && lanes % n == 0;
 }
 
-bool shmt__conv_has_groups(const shmt__conv* c) {
+bool shmt__conv_has_vectors(const shmt__conv* c) {
   const shmt__conv_shape* s = &c->shape;
   const int64_t each = c->channels / c->groups;
 
@@ -31,8 +31,10 @@ bool shmt__conv_has_groups(const shmt__conv* c) {
     return false;
   if (each == 1) return shmt__conv_is_depthwise(c);
   return c->groups > 1 && s->in[0] == 1 && s->kernel[0] == 1 && s->out[0] == 1 && s->padding[0] == 0 &&
-         divide_vector(each, c->dtype) && !shmt__conv_has_pixels(c) && shmt__conv_is_near(c);
+         divide_vector(each, c->dtype) && shmt__conv_is_near(c);
 }
+
+bool shmt__conv_has_groups(const shmt__conv* c) { return shmt__conv_has_vectors(c) && !shmt__conv_has_pixels(c); }
 
 bool shmt__conv_is_groups(const shmt__conv* c) {
   return shmt__conv_has_groups(c) && c->given == c->dtype && c->channel_step == shmt__dtype_size[c->dtype];

@@ -4,8 +4,10 @@
 
 #include "ops/conv_core.h"
 
-/* Have groups as many filters as channels, too few for the kernel of pixels, and is there a kernel that has groups beside
- * each other in a vector? */
+/* Have groups as many filters as channels, one or so many that they divide a vector, and are there kernels that have them
+ * beside each other in one? */
+bool shmt__conv_has_vectors(const shmt__conv* c);
+/* Have they, and are they too few for the kernel of pixels? */
 bool shmt__conv_has_groups(const shmt__conv* c);
 /* Have they, are channels neighbours, and is nothing to be widened? */
 bool shmt__conv_is_groups(const shmt__conv* c);

@@ -53,7 +53,7 @@ static int64_t volume(const int64_t* n) { return n[0] * n[1] * n[2]; }
 
 /* Are vectors of filters of several groups? */
 static bool is_apart(const shmt__conv* c) {
-  return c->filters == c->channels && (shmt__conv_is_depthwise(c) || shmt__conv_has_groups(c));
+  return c->filters == c->channels && (shmt__conv_is_depthwise(c) || shmt__conv_has_vectors(c));
 }
 
 bool shmt__conv_is_weighed(const shmt__conv* c, const shmt__planes* images) {
