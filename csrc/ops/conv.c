@@ -270,7 +270,9 @@ static shmt_status check_dtype(const params* p, shmt_dtype dtype) {
   return SHMT_OK;
 }
 
-static bool are_tiles(const shmt__conv* c) { return !shmt__conv_is_depthwise(c) && shmt__conv_is_tiles(c); }
+static bool are_tiles(const shmt__conv* c) {
+  return !shmt__conv_is_depthwise(c) && !shmt__conv_has_groups(c) && shmt__conv_is_tiles(c);
+}
 
 /* Images whose channels are neighbours, by tiles. */
 static shmt_status by_tiles(shmt__conv* c, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, shmt_ints sizes,

@@ -9,6 +9,7 @@
 
 #include "generated/impls.h"
 #include "ops/conv_depthwise.h"
+#include "ops/conv_groups.h"
 #include "ops/conv_laid.h"
 #include "ops/conv_tiles.h"
 #include "ops/conv_turn.h"
@@ -60,7 +61,9 @@ bool shmt__conv_has_phases(const shmt__conv* c, const shmt__planes* windows) {
   const shmt__conv back = turned(c);
   double phases = 1;
 
-  if (shmt__conv_has_tiles(&back) && back.filters / back.groups <= FEW && !shmt__conv_is_depthwise(&back)) return false;
+  if (shmt__conv_has_tiles(&back) && back.filters / back.groups <= FEW && !shmt__conv_is_depthwise(&back) &&
+      !shmt__conv_has_groups(&back))
+    return false;
   for (int d = 0; d < 3; d++) phases *= (double)c->shape.stride[d];
   return phases > 1 && phases <= MOST_PHASES && windows->stride[1] == shmt__dtype_size[windows->dtype] &&
          shmt__conv_is_near(c) && shmt__conv_has_laid(&back);

@@ -7,6 +7,7 @@
 #include "ops/conv_weigh_tiles.h"
 
 #include "iter/threads.h"
+#include "ops/conv_groups.h"
 #include "ops/conv_tiles.h"
 #include "ops/conv_windows.h"
 #include "storage/allocator.h"
@@ -39,8 +40,8 @@ bool shmt__conv_is_weighed_by_tiles(const shmt__conv* c, const shmt__planes* ima
   const int64_t *kernel = c->shape.kernel, *out = c->shape.out, n[5] = {c->n_images, c->filters, out[0], out[1], out[2]};
   shmt__matrix m;
 
-  return shmt__conv_has_tiles(c) && !shmt__conv_is_depthwise(c) && kernel[0] * kernel[1] * kernel[2] > 1 &&
-         images->stride[1] == ITEM && outputs->stride[1] == ITEM &&
+  return shmt__conv_has_tiles(c) && !shmt__conv_is_depthwise(c) && !shmt__conv_has_groups(c) &&
+         kernel[0] * kernel[1] * kernel[2] > 1 && images->stride[1] == ITEM && outputs->stride[1] == ITEM &&
          shmt__planes_are_matrix(outputs, n, c->given, &m);
 }
 
