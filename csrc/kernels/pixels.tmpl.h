@@ -16,15 +16,7 @@
 #pragma GCC optimize("fp-contract=fast")
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-#include "kernels/filters.tmpl.h"
-
-#define PIXELS      (SHMT_ISA_LEVEL == 2 ? 8 : 4)
-#define MOST_PIXELS 8 /* of one vector of filters: sums enough to wait for none */
-
-/* Where windows begin, which may be outside: the place, and in elements from the image's data on. */
-typedef struct FN(windows) {
-  int64_t place[3][MOST_PIXELS], at[MOST_PIXELS];
-} FN(windows);
+#include "kernels/windows.tmpl.h"
 
 /* sum += an element of each pixel times a row of weights. */
 INLINE void FN(add_element)(FN(vector) (*sum)[FN(vectors)], const T* const* from, int64_t p, const T* weight,
@@ -50,10 +42,6 @@ INLINE void FN(add_run)(FN(vector) (*sum)[FN(vectors)], const T* const* from, co
 #pragma GCC unroll 4
     for (int k = 0; k < 4; k++) FN(add_element)(sum, from, p + k, weight + (p + k) * row, n_pixels, n_vectors);
   for (; p < n; p++) FN(add_element)(sum, from, p, weight + p * row, n_pixels, n_vectors);
-}
-
-INLINE bool FN(is_inside)(const shmt__conv_shape* c, int d, int64_t place) {
-  return (uint64_t)place < (uint64_t)c->in[d];
 }
 
 /* n_pixels outputs, `pitch` elements apart, of n_vectors vectors of filters. */
@@ -100,67 +88,6 @@ INLINE void FN(tile)(const shmt__pixels_shape* s, const FN(windows) * w, const T
       memcpy(to + i * pitch + v * FN(lanes), &done, sizeof done);
     }
   }
-}
-
-/* Outputs [begin, end) of a row whose windows are inside of the image's rows; what comes next. */
-typedef struct FN(cursor) {
-  int64_t begin, end, image, out[3];
-} FN(cursor);
-
-INLINE FN(cursor) FN(cursor_at)(const shmt__pixels_shape* s) {
-  const shmt__conv_shape* c = s->conv;
-  const int64_t plane = c->out[1] * c->out[2], volume = c->out[0] * plane, in_image = s->first % volume;
-  const int64_t reach = (c->kernel[2] - 1) * c->dilation[2] + 1, room = c->in[2] + c->padding[2] - reach;
-  const int64_t end = room < 0 ? 0 : room / c->stride[2] + 1;
-
-  return (FN(cursor)){.begin = (c->padding[2] + c->stride[2] - 1) / c->stride[2],
-                      .end = end < c->out[2] ? end : c->out[2], /* of an image, a part may be left over */
-                      .image = s->first / volume,
-                      .out = {in_image / plane, in_image / c->out[2] % c->out[1], in_image % c->out[2]}};
-}
-
-/* Go n outputs of a row on. */
-INLINE void FN(advance)(const shmt__conv_shape* c, FN(cursor) * at, int64_t n) {
-  if ((at->out[2] += n) < c->out[2]) return;
-  at->out[2] = 0;
-  if (++at->out[1] < c->out[1]) return;
-  at->out[1] = 0;
-  if (++at->out[0] < c->out[0]) return;
-  at->out[0] = 0;
-  at->image++;
-}
-
-/* The windows of the next n outputs; those that are missing up to n_pixels repeat the last. Are all known to be inside? */
-INLINE bool FN(next_windows)(const shmt__pixels_shape* s, int64_t n, FN(cursor) * from, FN(windows) * w,
-                             const int n_pixels) {
-  const shmt__conv_shape* c = s->conv;
-  const int64_t step = c->stride[2] * s->step[2];
-  int64_t i = 0;
-
-  while (i < n) {
-    const int64_t rest = c->out[2] - from->out[2], run = rest < n - i ? rest : n - i;
-    int64_t place[3], at = from->image * s->image_step;
-    bool is_whole = run == n_pixels && from->out[2] >= from->begin && from->out[2] + n_pixels <= from->end;
-    for (int d = 0; d < 3; d++) {
-      place[d] = from->out[d] * c->stride[d] - c->padding[d];
-      at += place[d] * s->step[d];
-      is_whole = is_whole && (d == 2 || (place[d] >= 0 && place[d] + (c->kernel[d] - 1) * c->dilation[d] < c->in[d]));
-    }
-    FN(advance)(c, from, run);
-    if (is_whole) {
-      for (int k = 0; k < n_pixels; k++) w->at[k] = at + k * step;
-      return true;
-    }
-    for (const int64_t end = i + run; i < end; i++, at += step, place[2] += c->stride[2]) {
-      w->at[i] = at;
-      for (int d = 0; d < 3; d++) w->place[d][i] = place[d];
-    }
-  }
-  for (; i < n_pixels; i++) {
-    w->at[i] = w->at[n - 1];
-    for (int d = 0; d < 3; d++) w->place[d][i] = w->place[d][n - 1];
-  }
-  return false;
 }
 
 /* n outputs of some vectors, whose last may be of fewer filters. */
@@ -217,101 +144,6 @@ void SHMT_LOOP(conv_pixels)(char* const* data, const int64_t* strides, int64_t n
     else
       FN(tiles)(s, image, weight + f, bias + f, to + f, n, filters, PIXELS, 3);
   }
-}
-/* n_pixels outputs of n_vectors vectors of filters, as in Note [Groups of pixels]. */
-INLINE void FN(tile_of_groups)(const shmt__pixels_shape* s, const FN(windows) * w, FN(places) first, const T* image,
-                               const T* weight, const T* bias, T* to, int64_t pitch, bool are_inside, bool are_alone,
-                               const int n_pixels, const int n_vectors) {
-  const shmt__conv_shape* c = s->conv;
-  FN(vector) sum[MOST_PIXELS][FN(vectors)] = {{{0}}};
-  const T* from[MOST_PIXELS];
-
-  for (int64_t h = 0; h < c->kernel[1]; h++) {
-    for (int64_t k = 0; k < c->kernel[2]; k++, weight += s->place_step) {
-      const int64_t at = h * c->dilation[1] * s->step[1] + k * c->dilation[2] * s->step[2];
-      const T* row = weight;
-      FN(places) moved = first;
-#pragma GCC unroll 16
-      for (int i = 0; i < n_pixels; i++)
-        from[i] = are_inside || (FN(is_inside)(c, 1, w->place[1][i] + h * c->dilation[1]) &&
-                                 FN(is_inside)(c, 2, w->place[2][i] + k * c->dilation[2]))
-                      ? image + (w->at[i] + at)
-                      : NULL;
-      for (int64_t channel = 0; channel < (are_alone ? 1 : s->channels); channel++, row += s->channel_step, moved += 1) {
-        FN(vector) factor[FN(vectors)] = {{0}};
-#pragma GCC unroll 3
-        for (int v = 0; v < n_vectors; v++) factor[v] = FN(load_vector)(row + v * FN(lanes));
-#pragma GCC unroll 16
-        for (int i = 0; i < n_pixels; i++) {
-          if (!are_inside && !from[i]) continue;
-#pragma GCC unroll 3
-          for (int v = 0; v < n_vectors; v++) {
-            const FN(vector) x = FN(load_vector)(from[i] + v * FN(lanes));
-            sum[i][v] += (are_alone ? x : __builtin_shuffle(x, moved)) * factor[v];
-          }
-        }
-      }
-    }
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < n_pixels; i++) {
-#pragma GCC unroll 3
-    for (int v = 0; v < n_vectors; v++) {
-      const FN(vector) done = s->bias ? sum[i][v] + FN(load_vector)(bias + v * FN(lanes)) : sum[i][v];
-      memcpy(to + i * pitch + v * FN(lanes), &done, sizeof done);
-    }
-  }
-}
-
-/* `some` outputs, at most PIXELS, of n_vectors vectors. */
-INLINE void FN(put_groups)(const shmt__pixels_shape* s, const FN(windows) * w, FN(places) first, const T* image,
-                           const T* weight, const T* bias, T* to, int64_t some, bool are_inside, bool are_alone,
-                           const int n_vectors) {
-  const bool is_whole = some == PIXELS;
-  const int64_t filters = n_vectors * FN(lanes), pitch = is_whole ? s->pitch : filters;
-  T made[PIXELS * FN(vectors) * FN(lanes)];
-  T* const out = is_whole ? to : made;
-
-  if (are_inside)
-    FN(tile_of_groups)(s, w, first, image, weight, bias, out, pitch, true, are_alone, PIXELS, n_vectors);
-  else
-    FN(tile_of_groups)(s, w, first, image, weight, bias, out, pitch, false, are_alone, PIXELS, n_vectors);
-  for (int64_t i = 0; !is_whole && i < some; i++) memcpy(to + i * s->pitch, made + i * filters, (size_t)filters * sizeof(T));
-}
-
-INLINE void FN(groups)(const shmt__pixels_shape* s, const T* image, const T* weight, const T* bias, T* to, int64_t n,
-                       bool are_alone) {
-  const FN(places) first = FN(first_places)(s->channels);
-  FN(cursor) at = FN(cursor_at)(s);
-
-  for (int64_t q = 0; q < n; q += PIXELS, to += PIXELS * s->pitch) {
-    const int64_t some = n - q < PIXELS ? n - q : PIXELS;
-    FN(windows) windows;
-    const bool are_inside = FN(next_windows)(s, some, &at, &windows, PIXELS);
-    int64_t f = 0;
-    for (; f + 2 * FN(lanes) <= s->filters; f += 2 * FN(lanes))
-      FN(put_groups)(s, &windows, first, image + f, weight + f, bias + f, to + f, some, are_inside, are_alone, 2);
-    for (; f < s->filters; f += FN(lanes)) {
-      /* The last vector goes over groups again. */
-      if (f + FN(lanes) > s->filters) f = s->filters - FN(lanes);
-      FN(put_groups)(s, &windows, first, image + f, weight + f, bias + f, to + f, some, are_inside, are_alone, 1);
-    }
-  }
-}
-
-/* The same of groups of s->channels filters and channels (Note [Groups of pixels] in kernels/filters.tmpl.h): data, n, ctx as above, but weights in rows
- * of all s->filters, SHMT_PIXELS_LANES at least, and planes only. */
-void SHMT_LOOP(group_pixels)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__pixels_shape* s = ctx;
-  T* to = (T*)(void*)data[0];
-  const T *image = (const T*)(const void*)data[1], *weight = (const T*)(const void*)data[2];
-  const T* bias = s->bias ? s->bias : weight;
-
-  (void)strides;
-  if (s->channels == 1)
-    FN(groups)(s, image, weight, bias, to, n, true);
-  else
-    FN(groups)(s, image, weight, bias, to, n, false);
 }
 #undef INLINE
 #undef MOST_PIXELS
