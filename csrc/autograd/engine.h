@@ -79,9 +79,9 @@ shmt_status shmt__grad_fit_slow(shmt_tensor** g, const shmt_edge* target, const 
                                 uint32_t index);
 /* Zeros as target's gradient; NULL where nothing is known of it. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__grad_zeros(const shmt_edge* target, shmt_tensor** out);
-/* sum += other, of one shape, without dispatch. Borrows both. */
+/* sum += other, of one shape, without dispatch. Borrows both. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other);
-/* *sum += g, consuming g: in place when nobody else can see the sum. */
+/* *sum += g, consuming g: in place when nobody else can see the sum. Errors: those of add. */
 shmt_status shmt__grad_add(shmt_tensor** sum, shmt_tensor* g);
 
 #endif

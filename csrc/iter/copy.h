@@ -10,11 +10,11 @@ shmt_status shmt__tensor_copy(shmt_tensor* dst, shmt_tensor* src);
 /* nbytes between disjoint ranges, over several threads when many; streamed: past the caches. */
 void shmt__copy_bytes(char* dst, const char* src, int64_t nbytes, bool streamed);
 /* A contiguous (in `format`) tensor equal to t: t itself retained when it already is. New
- * reference. */
+ * reference. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__tensor_contiguous(shmt_tensor* t, shmt_memory_format format, shmt_tensor** out);
-/* t in dtype: itself retained when it already has it. New reference. */
+/* t in dtype: itself retained when it already has it. New reference. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__tensor_cast(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out);
-/* Every element = value. */
+/* Every element = value. Errors: SHMT_E_RUNTIME when the dtype cannot hold it. No version bump, no check of read-only. */
 shmt_status shmt__tensor_fill(shmt_tensor* t, shmt_scalar value);
 /* n elements from one dtype to another, byte strides; the table is shmt__cast_loop(to, from). */
 typedef void (*shmt__cast_loop_fn)(char* dst, int64_t dst_stride, const char* src,

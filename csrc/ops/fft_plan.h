@@ -51,7 +51,7 @@ static inline int64_t shmt__fft_split_length(const shmt__fft_split* s) { return 
 
 /* Make a plan. Errors: SHMT_E_NOMEM, SHMT_E_RUNTIME (a length beyond 2^56). New reference. */
 shmt_status shmt__fft_plan_create(shmt__fft_key key, shmt__fft_plan** out);
-/* The same, from those that are kept when it is among them. New reference. */
+/* The same, from those that are kept when it is among them. Errors: the same. New reference. */
 shmt_status shmt__fft_plan_find(shmt__fft_key key, shmt__fft_plan** out);
 /* NULL is fine. */
 void shmt__fft_plan_release(shmt__fft_plan* plan);

@@ -75,11 +75,11 @@ typedef struct shmt__batch {
 
 /* The batch in t, whose last two dims are column-major. Errors: SHMT_E_RUNTIME when a dim is above 2^31 - 1. */
 shmt_status shmt__batch_of(const shmt_tensor* t, shmt__batch* out);
-/* A new tensor of those sizes whose matrices are column-major. New reference. */
+/* A new tensor of those sizes whose matrices are column-major. New reference. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__batch_empty(shmt_ints sizes, shmt_dtype dtype, shmt_device device, shmt_tensor** out);
-/* The same with the values of t, broadcast to sizes. */
+/* The same with the values of t, broadcast to sizes. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__batch_copy(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out);
-/* t itself where it lies like that already, otherwise such a copy; only to be read. New reference. */
+/* t itself where it lies like that already, otherwise such a copy; only to be read. New reference. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__batch_read(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out);
 /* A batch of matrices of any strides. */
 typedef struct shmt__matrices {
@@ -107,14 +107,14 @@ shmt_status shmt__batch_run(int64_t n, double work, shmt__batch_fn one, void* ct
 typedef int (*shmt__batch_columns_fn)(void* ctx, int64_t i, int begin, int end);
 shmt_status shmt__batch_run_columns(int64_t n, int count, double work, shmt__batch_columns_fn one, void* ctx);
 
-/* The product of reflections, over the reflections: q is such a batch, tau dense and of q's dtype. */
+/* The product of reflections, over the reflections: q is such a batch, tau dense and of q's dtype. Errors: those of _batch_of and _batch_run. */
 shmt_status shmt__householder_product_inplace(shmt_tensor* q, shmt_tensor* tau);
 
 /* --- checks, with torch's texts --------------------------------------------------------------- */
 
-/* At least two dims. */
+/* At least two dims. Errors: SHMT_E_RUNTIME. */
 shmt_status shmt__check_matrix(const char* name, const char* argument, const shmt_tensor* t);
-/* Square matrices. */
+/* Square matrices. Errors: SHMT_E_RUNTIME. */
 shmt_status shmt__check_square(const char* name, const char* argument, const shmt_tensor* t);
 /* Floating point or complex. Errors: SHMT_E_RUNTIME. */
 shmt_status shmt__check_float_dtype(const char* name, const shmt_tensor* t);

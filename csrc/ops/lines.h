@@ -23,12 +23,12 @@ static inline shmt_status shmt__restride(shmt_tensor* t, shmt_ints sizes, const 
   return shmt__tensor_alias(t, sizes, (shmt_ints){strides, sizes.len}, t->offset, out);
 }
 
-/* index as int64 in *out: int32, int16, ... are cast to what *made owns then, others lent as they are. */
+/* index as int64 in *out: other dtypes are cast to what *made owns then; int64 is lent. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__index_as_int64(shmt_tensor* index, shmt_tensor** made, shmt_tensor** out);
 
 /* to[..., index, ...] <- from, or the other way round for a gather, by `loop`: all three have the same
  * sizes; `to` is written as it is (no resize, no overlap check). all: of which `to` is an alias, when elements may write
- * to one place: they do one after the other; NULL: none do. */
+ * to one place: they do one after the other; NULL: none do. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__indexed_walk(const char* name, shmt_tensor* to, shmt_tensor* from, shmt_tensor* index,
                                const shmt__index_shape* shape, shmt__loop loop, const shmt_tensor* all);
 
@@ -39,7 +39,7 @@ shmt_status shmt__check_bad_index(const shmt__bad_index* bad, shmt_status code, 
  * walk over. */
 shmt_status shmt__check_not_empty(const shmt_tensor* index, shmt_status code, int64_t dim, int64_t size);
 
-/* A 0-d tensor as a line of one element in *out, which *made owns then; others are lent as they are. */
+/* A 0-d tensor as a line of one element in *out, which *made owns then; others are lent. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__at_least_1d(shmt_tensor* t, shmt_tensor** made, shmt_tensor** out);
 /* int32 or int64. Errors: SHMT_E_RUNTIME "name(): wording". */
 shmt_status shmt__check_index_dtype(const char* name, const shmt_tensor* index, const char* wording);
@@ -59,7 +59,7 @@ static inline shmt__index_shape shmt__offset_shape(shmt__bad_index* unused) {
   return (shmt__index_shape){1, INT64_MAX, false, unused};
 }
 
-/* Positions of the elements that are not zero: (count, n_dims), int64, each column dense. New reference. */
+/* Positions of the elements that are not zero: (count, n_dims), int64, each column dense. New reference. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__nonzero_positions(shmt_tensor* self, shmt_tensor** out);
 
 #endif

@@ -23,17 +23,17 @@
 shmt_status shmt__prepare_out(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
                               shmt_device device);
 
-/* Copy result into out: checks the cast, resizes out as shmt__prepare_out does, but to lie as a dense result does. For the out= forms of operators
- * that compute first. Borrows both. */
+/* Copy result into out, for out= forms of operators that compute first: checks the cast, resizes out as shmt__prepare_out
+ * does, but to lie as a dense result does. Errors: as there. Borrows both. */
 shmt_status shmt__write_out(const char* name, shmt_tensor* result, shmt_tensor* out);
 
 /* The same, and an out of other sizes becomes contiguous. */
 shmt_status shmt__write_dense_out(const char* name, shmt_tensor* result, shmt_tensor* out);
 
-/* As shmt__write_out, and refuse an out of another dtype. */
+/* As shmt__write_out, and refuse (SHMT_E_RUNTIME) an out of another dtype. */
 shmt_status shmt__write_exact_out(const char* name, shmt_tensor* result, shmt_tensor* out);
 
-/* As shmt__write_dense_out, and refuse an out that is not floating: real results of complex numbers. */
+/* As shmt__write_dense_out, and refuse (SHMT_E_RUNTIME) an out that is not floating: real results of complex numbers. */
 shmt_status shmt__write_real_out(const char* name, shmt_tensor* result, shmt_tensor* out);
 
 /* Copy result into self, whose shape must already be the result's (torch's error otherwise): in-place forms of
@@ -41,10 +41,10 @@ shmt_status shmt__write_real_out(const char* name, shmt_tensor* result, shmt_ten
 shmt_status shmt__write_inplace(const char* name, shmt_tensor* result, shmt_tensor* self);
 
 /* What the in-place form of a composite computes with before it copies the result into self: self, or a copy where
- * nodes may save it, which would find it changed and be owned by it. ks: the call's. *out: a new reference. */
+ * nodes may save it, which would find it changed and be owned by it. ks: the call's. *out: a new reference. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__before_inplace(shmt_keyset ks, shmt_tensor* self, shmt_tensor** out);
 
-/* See Note [Preset outputs]. *work: a new reference. */
+/* See Note [Preset outputs]. *work: a new reference. Errors: as shmt__prepare_out. */
 shmt_status shmt__output_begin(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
                                shmt_device device, shmt_tensor** work);
 /* The same for a result that is written while a and b (either may be NULL) are read.
@@ -52,11 +52,11 @@ shmt_status shmt__output_begin(const char* name, shmt_tensor** out, shmt_ints si
 shmt_status shmt__output_begin_apart(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
                                      shmt_device device, const shmt_tensor* a, const shmt_tensor* b,
                                      shmt_tensor** work);
-/* Consumes *work (also on failure). */
+/* Consumes *work (also on failure). A new *out is a new reference. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__output_end(const char* name, shmt_tensor** work, shmt_tensor** out);
 
 /* When *input (may be NULL) is out itself, which is about to get other sizes, make it an alias that keeps its own:
- * *kept owns it. */
+ * *kept owns it. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__keep_input(const shmt_tensor* out, shmt_tensor** input, shmt_tensor** kept);
 /* Errors: SHMT_E_RUNTIME (torch's text) when out, if given, shares memory with input or with itself. */
 shmt_status shmt__check_no_overlap(const shmt_tensor* out, const shmt_tensor* input);

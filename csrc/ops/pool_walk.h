@@ -20,7 +20,7 @@ enum { SHMT_POOL_OPERANDS = 4 };
 /* The format to work in with loops of this row and dtype, for windows over the last n dims: self's own where it has many
  * channels side by side and there is a loop for them. */
 shmt_memory_format shmt__pool_format(const shmt_tensor* self, shmt_dtype dtype, int row, const shmt__pool_shape* s, int n);
-/* self as shmt__pool_walk() takes an image. *out: a new reference. */
+/* self as shmt__pool_walk() takes an image. *out: a new reference. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__pool_image(shmt_tensor* self, shmt_memory_format format, shmt_tensor** out);
 /* The loop of this row, or its like for channels side by side, over all planes. tensors, in the loop's order, are dense in
  * `format`, or NULL; those that is_image have planes of the input's size, the others equal shares for each plane. An

@@ -6,7 +6,7 @@
 #include "ops/generator.h"
 #include "tensor/tensor.h"
 
-/* value with probability p, else 0, for every element of t. */
+/* value with probability p, else 0, for every element of t. Errors: those of an iterator. */
 shmt_status shmt__fill_bernoulli(shmt_tensor* t, double p, double value, shmt_generator* generator);
 
 /* Walk t in memory order, on this thread, with a loop that draws from *locked: the generator, locked meanwhile. Nothing is

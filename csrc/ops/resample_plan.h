@@ -24,7 +24,7 @@ typedef struct shmt__resample_plan {
  * _fini() whatever is returned. Errors: SHMT_E_RUNTIME, SHMT_E_NOMEM. */
 shmt_status shmt__resample_plan_make(shmt__resample_plan* p, int64_t in, int64_t out, const char* mode, double scale,
                                      bool bytes, shmt__resample_shape* s);
-/* The same for the way back: from a gradient of `out` lines to one of `in`. */
+/* The same for the way back: from a gradient of `out` lines to one of `in`. Errors: the same. */
 shmt_status shmt__resample_plan_back(shmt__resample_plan* p, int64_t in, int64_t out, const char* mode, double scale,
                                      shmt__resample_shape* s);
 /* The weights in float, which p->weights then holds; no more may be made of p. */

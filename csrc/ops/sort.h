@@ -5,7 +5,7 @@
 #include "kernels/shapes.h"
 #include "tensor/tensor.h"
 
-/* A vector sorted ascending and stably, with where its elements were. Two new references, dense. */
+/* A vector sorted ascending and stably, with where its elements were. Two new references, dense. Fails with SHMT_E_NOMEM. */
 shmt_status shmt__sorted_line(shmt_tensor* self, shmt_tensor** values, shmt_tensor** indices);
 
 /* What is done with every line along a dim. */
