@@ -1,13 +1,17 @@
-/* ops/arithmetic.c -- arithmetic that is more than one loop: rounded division, powers, conjugates.
- */
+/* ops/arithmetic.c -- arithmetic that is more than one loop: rounded division, powers, conjugates, complex numbers from
+ * two real ones. */
 #include "base/promote.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "generated/ops.h"
+#include "iter/copy.h"
+#include "ops/check.h"
 #include "ops/formula.h"
 #include "ops/names.h"
 #include "ops/outputs.h"
 #include "ops/pointwise.h"
+
+#include <math.h>
 
 /* --- division ----------------------------------------------------------------------- */
 
@@ -220,4 +224,86 @@ shmt_status shmt__scale_conj(shmt_tensor* self, shmt_scalar factor, shmt_tensor*
   if (factor.tag == SHMT_SCALAR_COMPLEX) factor.v.z[1] = -factor.v.z[1];
   SHMT_TRY(shmt__tensor_of_number(factor, &number));
   return shmt_op_mul_Tensor(self, number, out);
+}
+
+/* --- complex from two reals -------------------------------------------------------- */
+
+/* out as pairs (a, b) of reals; both inputs broadcast. */
+static shmt_status from_parts(const char* name, shmt_tensor* first, shmt_tensor* second, shmt_tensor** out,
+                              bool polar);
+
+shmt_status shmt__complex(shmt_tensor* real, shmt_tensor* imag, shmt_tensor** out) {
+  return from_parts("complex", real, imag, out, false);
+}
+
+shmt_status shmt__polar(shmt_tensor* abs, shmt_tensor* angle, shmt_tensor** out) {
+  return from_parts("polar", abs, angle, out, true);
+}
+
+/* A new result in the memory order that a loop over both would give it. */
+static shmt_status allocate_parts(const char* name, shmt_tensor* first, shmt_tensor* second, shmt_dtype dtype,
+                                  shmt_tensor** out) {
+  shmt_iter it;
+
+  shmt__iter_init(&it, name);
+  shmt__iter_output(&it, out, dtype);
+  shmt__iter_input(&it, first);
+  shmt__iter_input(&it, second);
+  SHMT_TRY(shmt__iter_build(&it));
+  return shmt__iter_finish(&it, SHMT_OK);
+}
+
+static shmt_status from_parts(const char* name, shmt_tensor* first, shmt_tensor* second, shmt_tensor** out,
+                              bool polar) {
+  SHMT_AUTO(shmt_tensor) work = NULL;
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS];
+  int64_t n_dims;
+
+  SHMT_REQUIRE(shmt__is_floating(first->dtype) && shmt__is_floating(second->dtype) && first->dtype != SHMT_BFLOAT16,
+               SHMT_E_RUNTIME, "Expected both inputs to be Half, Float or Double tensors but got %s and %s",
+               shmt__dtype_title(first->dtype), shmt__dtype_title(second->dtype));
+  SHMT_REQUIRE(first->dtype == second->dtype, SHMT_E_RUNTIME,
+               "Expected object of scalar type %s but got scalar type %s for second argument",
+               shmt__dtype_title(first->dtype), shmt__dtype_title(second->dtype));
+  SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(first), shmt__tensor_sizes(second), sizes, &n_dims));
+  SHMT_REQUIRE(!polar || first->dtype != SHMT_FLOAT16, SHMT_E_NOT_IMPLEMENTED, "\"polar_cpu\" not implemented for 'Half'");
+  const shmt_dtype dtype = shmt__to_complex_dtype(first->dtype);
+  SHMT_REQUIRE(!*out || (*out)->dtype == dtype, SHMT_E_RUNTIME,
+               "Expected object of scalar type %s but got scalar type %s for argument 'out'", shmt__dtype_title(dtype),
+               shmt__dtype_title((*out)->dtype));
+  if (*out)
+    SHMT_TRY(shmt__output_begin(name, out, (shmt_ints){sizes, n_dims}, dtype,
+                                shmt__common_device(first, second, NULL), &work));
+  else
+    SHMT_TRY(allocate_parts(name, first, second, dtype, &work));
+  if (!shmt__tensor_is_meta(work) && work->numel > 0) {
+    /* The complex result seen as reals: every second element is a real part. */
+    const shmt_dtype real = shmt__to_real_dtype(dtype);
+    for (int part = 0; part < 2; part++) {
+      SHMT_AUTO(shmt_tensor) half = NULL;
+      for (int64_t d = 0; d < n_dims; d++) strides[d] = work->strides[d] * 2;
+      SHMT_TRY(shmt__tensor_from_storage(work->storage, (shmt_ints){sizes, n_dims}, (shmt_ints){strides, n_dims},
+                                         work->offset * 2 + part, real, &half));
+      SHMT_TRY(shmt__tensor_copy(half, part ? second : first));
+    }
+    if (polar) {
+      const int64_t n = work->numel;
+      if (real == SHMT_FLOAT64) {
+        double* z = shmt__tensor_data(work);
+        for (int64_t i = 0; i < n; i++, z += 2) {
+          const double r = z[0], a = z[1];
+          z[0] = r * cos(a);
+          z[1] = r * sin(a);
+        }
+      } else {
+        float* z = shmt__tensor_data(work);
+        for (int64_t i = 0; i < n; i++, z += 2) {
+          const float r = z[0], a = z[1];
+          z[0] = r * cosf(a);
+          z[1] = r * sinf(a);
+        }
+      }
+    }
+  }
+  return shmt__output_end(name, &work, out);
 }

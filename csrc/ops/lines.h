@@ -59,6 +59,10 @@ static inline shmt__index_shape shmt__offset_shape(shmt__bad_index* unused) {
   return (shmt__index_shape){1, INT64_MAX, false, unused};
 }
 
+/* The elements of self, one after the other, where mask (bool, of self's sizes) is set; it is read once. New reference.
+ * Errors: SHMT_E_NOMEM. */
+shmt_status shmt__select_masked(shmt_tensor* self, shmt_tensor* mask, shmt_tensor** out);
+
 /* Positions of the elements that are not zero: (count, n_dims), int64, each column dense. New reference. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__nonzero_positions(shmt_tensor* self, shmt_tensor** out);
 
