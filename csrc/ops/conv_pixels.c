@@ -24,6 +24,7 @@ enum {
   CHUNK = 64,              /* the same, of all groups */
   CHUNK_BYTES = 512 << 10, /* of all groups' weights */
   WORTH_SHARING = 1 << 18, /* multiplications */
+  WORTH_LAYING = 1 << 15,  /* weights that are laid out */
   LINE = 64,
 };
 
@@ -41,6 +42,8 @@ typedef struct job {
   int64_t some_rows, some_channels;  /* of a kernel, at a time */
   bool by_places;                    /* come rows of weights, those of a place by channels? */
   shmt__pixels_shape shape;
+  const char* zeros;                 /* as a pixel of padding */
+  char* rooms;                       /* for the weights of all blocks; used by chunks alone */
   atomic_bool failed;                /* out of memory */
 } job;
 
@@ -116,12 +119,18 @@ static int64_t room_bytes(const job* j) {
   return j->block * (j->item + rows_of_weights(j) * (j->item + narrow));
 }
 
-static int64_t filters_of(const job* j, int64_t block) { return block_at(j, block + 1) - block_at(j, block); }
+/* Of a block, counted through the groups: how many filters, and the first. */
+static int64_t filters_of(const job* j, int64_t block) {
+  return block_at(j, block % j->n_blocks + 1) - block_at(j, block % j->n_blocks);
+}
+static int64_t first_filter(const job* j, int64_t block) {
+  return block / j->n_blocks * j->filters + block_at(j, block % j->n_blocks);
+}
 
-/* Lay out bias and weights of a block of a group's filters, from a row of a kernel and a channel on. */
-static void lay_weights(const job* j, int64_t group, int64_t block, int64_t r, int64_t i, char* room) {
+/* Lay out bias and weights of a block of filters, from a row of a kernel and a channel on. */
+static void lay_weights(const job* j, int64_t block, int64_t r, int64_t i, char* room) {
   const shmt__conv* c = j->c;
-  const int64_t filters = filters_of(j, block), at = group * j->filters + block_at(j, block);
+  const int64_t filters = filters_of(j, block), at = first_filter(j, block);
   const int64_t row = round_up(filters, SHMT_PIXELS_LANES) * j->item, end = smaller(r + j->some_rows, j->kernel / j->wide);
   char* const weights = room + row;
 
@@ -131,14 +140,13 @@ static void lay_weights(const job* j, int64_t group, int64_t block, int64_t r, i
 }
 
 /* n outputs from the first on of what was laid out. */
-static void filter_pixels(const job* j, int64_t group, int64_t block, int64_t r, int64_t i, int64_t first, int64_t n,
-                          const char* zeros, const char* room) {
+static void filter_pixels(const job* j, int64_t block, int64_t r, int64_t i, int64_t first, int64_t n, const char* room) {
   const shmt__conv* c = j->c;
-  const int64_t filters = filters_of(j, block), at = group * j->filters + block_at(j, block);
+  const int64_t group = block / j->n_blocks, filters = filters_of(j, block), at = first_filter(j, block);
   const int64_t row = round_up(filters, SHMT_PIXELS_LANES), rows = j->kernel / j->wide;
   shmt__pixels_shape s = j->shape;
 
-  s.zeros = zeros;
+  s.zeros = j->zeros;
   s.first = first;
   s.filters = filters;
   s.begin[0] = r / c->shape.kernel[1];
@@ -155,59 +163,43 @@ static void filter_pixels(const job* j, int64_t group, int64_t block, int64_t r,
   shmt__loops[SHMT_LOOP_conv_pixels][c->dtype](data, NULL, n, &s);
 }
 
-/* Room of that many bytes behind a pixel of zeros; NULL, and the job has failed, when there is none. */
-static char* take_room(job* j, int64_t nbytes, void** memory) {
-  const int64_t zeros = round_up(j->some_channels * j->item, LINE);
-
-  if (shmt__alloc((uint64_t)(zeros + nbytes), memory) != SHMT_OK) {
-    /* relaxed: read after the pool's own join. */
-    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
-    return NULL;
-  }
-  memset(*memory, 0, (size_t)zeros);
-  return (char*)*memory + zeros;
-}
-
-static void drop_room(const job* j, int64_t nbytes, void* memory) {
-  shmt__dealloc(memory, (uint64_t)(round_up(j->some_channels * j->item, LINE) + nbytes));
-}
-
 /* Tiles of outputs, counted through the blocks of filters of the groups. */
 static void run_tiles(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
-  const int64_t nbytes = room_bytes(j), rows = j->kernel / j->wide;
-  void* memory = NULL;
-  char* const room = take_room(j, nbytes, &memory);
+  const int64_t rows = j->kernel / j->wide;
+  void* room = NULL;
 
-  if (!room) return;
+  if (shmt__alloc((uint64_t)room_bytes(j), &room) != SHMT_OK) {
+    /* relaxed: read after the pool's own join. */
+    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+    return;
+  }
   for (int64_t t = begin, n; t < end; t += n) {
     const int64_t block = t / j->tiles, first = t % j->tiles * TILE;
     n = smaller(j->tiles - t % j->tiles, end - t);
     for (int64_t r = 0; r < rows; r += j->some_rows) {
       for (int64_t i = 0; i < j->channels; i += j->some_channels) {
-        lay_weights(j, block / j->n_blocks, block % j->n_blocks, r, i, room);
-        filter_pixels(j, block / j->n_blocks, block % j->n_blocks, r, i, first, smaller(n * TILE, j->n_outputs - first),
-                      memory, room);
+        lay_weights(j, block, r, i, room);
+        filter_pixels(j, block, r, i, first, smaller(n * TILE, j->n_outputs - first), room);
       }
     }
   }
-  drop_room(j, nbytes, memory);
+  shmt__dealloc(room, (uint64_t)room_bytes(j));
+}
+
+static void lay_blocks(void* ctx, int64_t begin, int64_t end) {
+  const job* j = ctx;
+
+  for (int64_t b = begin; b < end; b++) lay_weights(j, b, 0, 0, j->rooms + b * room_bytes(j));
 }
 
 /* Chunks of outputs, of all blocks of filters: what pixels have for the next group is then still in the near caches. */
 static void run_chunks(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
-  const int64_t n_blocks = j->c->groups * j->n_blocks, each = room_bytes(j);
-  void* memory = NULL;
-  char* const room = take_room(j, n_blocks * each, &memory);
+  const job* j = ctx;
 
-  if (!room) return;
-  for (int64_t b = 0; b < n_blocks; b++) lay_weights(j, b / j->n_blocks, b % j->n_blocks, 0, 0, room + b * each);
   for (int64_t at = begin * CHUNK; at < smaller(end * CHUNK, j->n_outputs); at += CHUNK)
-    for (int64_t b = 0; b < n_blocks; b++)
-      filter_pixels(j, b / j->n_blocks, b % j->n_blocks, 0, 0, at, smaller(CHUNK, j->n_outputs - at), memory,
-                    room + b * each);
-  drop_room(j, n_blocks * each, memory);
+    for (int64_t b = 0; b < j->c->groups * j->n_blocks; b++)
+      filter_pixels(j, b, 0, 0, at, smaller(CHUNK, j->n_outputs - at), j->rooms + b * room_bytes(j));
 }
 
 /* Are there groups whose weights are all at hand, and chunks for all threads? */
@@ -245,10 +237,21 @@ shmt_status shmt__conv_pixels(const shmt__conv* c, const void* images, const voi
   for (int d = 0; d < 3; d++) j.shape.step[d] = c->step[d] / j.item;
   set_even(&j);
   const int64_t work = j.block * j.channels * j.kernel, n_blocks = j.n_blocks * c->groups;
-  if (are_chunks(&j))
+  const bool by_chunks = are_chunks(&j);
+  const int64_t zeros = round_up(j.some_channels * j.item, LINE);
+  const uint64_t nbytes = (uint64_t)(zeros + (by_chunks ? n_blocks * room_bytes(&j) : 0));
+  void* memory = NULL;
+  SHMT_TRY(shmt__alloc(nbytes, &memory));
+  memset(memory, 0, (size_t)zeros);
+  j.zeros = memory;
+  j.rooms = (char*)memory + zeros;
+  if (by_chunks) {
+    shmt__parallel_for(n_blocks, WORTH_LAYING / (work + 1) + 1, lay_blocks, &j);
     share_out(&j, ceil_div(j.n_outputs, CHUNK), CHUNK * n_blocks * work, run_chunks);
-  else
+  } else {
     share_out(&j, j.tiles * n_blocks, TILE * work, run_tiles);
+  }
+  shmt__dealloc(memory, nbytes);
   SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
                "convolution: no memory for the weights of %lld filters", (long long)j.block);
   return SHMT_OK;
