@@ -365,9 +365,12 @@ static shmt_status apply(task* t, shmt_node* n, shmt_tensor** grads, shmt_tensor
   }
   if (any_defined(grads, n->n_inputs) || n->klass->takes_undefined) {
     shmt_node* outer = shmt__tls_current_node;
+    const shmt__scan* outer_scan = shmt__tls_scan;
     shmt__tls_current_node = n;
+    shmt__tls_scan = t->scan;
     shmt_status status = n->klass->apply(n, grads, outs);
     shmt__tls_current_node = outer;
+    shmt__tls_scan = outer_scan;
     if (SHMT_UNLIKELY(status != SHMT_OK)) {
       if (shmt__anomaly_on) shmt__anomaly_failed(n);
       return status;

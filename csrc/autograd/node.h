@@ -43,7 +43,7 @@ typedef struct shmt__node_class {
   const char* name; /* "MulBackward0" */
   size_t size;      /* of the whole struct */
   /* grads: one per forward output, NULL where undefined; borrowed. out: one new reference or NULL
-   * per edge; entries whose edge is empty need not be computed (shmt__node_needs). */
+   * per edge; entries that nobody asked for need not be computed (shmt__node_needs). */
   shmt_status (*apply)(shmt_node* node, shmt_tensor* const* grads, shmt_tensor** out);
   void (*release_saved)(shmt_node* node); /* drop saved tensors; may be called twice */
   void (*destroy)(shmt_node* node);       /* NULL: release_saved is all there is */
@@ -109,8 +109,16 @@ shmt_status shmt__materialize_grad(shmt_node* n, uint32_t i, shmt_tensor* g, shm
 void shmt__node_set_edge(shmt_node* n, uint32_t i, shmt_edge edge);
 /* "Mul" for "MulBackward0", as torch's messages name forward functions; into buf, returned. */
 const char* shmt__node_plain_name(const shmt_node* n, char* buf, size_t cap);
+
+/* While a run for given inputs applies a node on this thread: which nodes lead to those; else NULL. */
+struct shmt__scan;
+extern _Thread_local const struct shmt__scan* shmt__tls_scan __attribute__((tls_model("initial-exec")));
+/* Does n lead to an input, or is it one? */
+bool shmt__scan_wants(const struct shmt__scan* scan, const shmt_node* n);
+/* Is the gradient along edge i asked for? */
 static inline bool shmt__node_needs(const shmt_node* n, uint32_t i) {
-  return n->edges[i].node != (void*)0;
+  const shmt_node* to = n->edges[i].node;
+  return to && (SHMT_LIKELY(!shmt__tls_scan) || shmt__scan_wants(shmt__tls_scan, to));
 }
 
 /* --- saved tensors ------------------------------------------------------------- */

@@ -23,6 +23,8 @@ typedef struct frame {
   uint32_t edge;
 } frame;
 
+_Thread_local const shmt__scan* shmt__tls_scan __attribute__((tls_model("initial-exec")));
+
 static SHMT_COLD shmt_status no_memory(void) {
   return shmt__fail(SHMT_E_NOMEM,
                     "backward(): out of memory while looking for the inputs in the graph");
@@ -180,6 +182,10 @@ bool shmt__scan_find(const shmt__scan* s, const shmt_node* n, bool* execute, uin
   *execute = e->execute;
   *first = e->node ? e->first : SHMT_SCAN_NONE;
   return e->wanted;
+}
+
+bool shmt__scan_wants(const shmt__scan* s, const shmt_node* n) {
+  return place(s->table, s->cap, n)->wanted; /* that of an empty place is false */
 }
 
 uint32_t shmt__scan_next(const shmt__scan* s, uint32_t input) { return s->next[input]; }

@@ -173,7 +173,9 @@ static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
     }
     grads[i] = shmt__py_tensor(g);
   }
+  const struct shmt__scan* scan = SHMT_TAKE(shmt__tls_scan); /* all edges are asked for here */
   shmt_status status = n->klass->apply(n, grads, out);
+  shmt__tls_scan = scan;
   if (status != SHMT_OK)
     shmt__py_raise(status);
   else

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import shmtensor as st
 from shmtensor._boundary.autograd import live_nodes
 from shmtensor.autograd import backward, grad
+from shmtensor.utils._python_dispatch import TorchDispatchMode
 
 
 def leaf(*values: float) -> st.Tensor:
@@ -322,3 +324,74 @@ def test_node_is_asked_for_while_its_object_ends() -> None:
     assert got == [y.grad_fn]
     got.clear()
     assert y.grad_fn.name() == "MulBackward0"
+
+
+def _called(run: Callable[[], object]) -> list[str]:
+    """The operators that *run* calls, those inside of others too."""
+
+    class Calls(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            names.append(func.__name__.split(".")[0])
+            return func(*args, **(kwargs or {}))
+
+    names: list[str] = []
+    with Calls():
+        run()
+    return names
+
+
+def test_only_gradients_that_lead_to_inputs_are_calculated() -> None:
+    x, w, b = (st.randn(3, 3, requires_grad=True) for _ in range(3))
+    y = (x.exp() @ w) * b
+    g = st.ones_like(y)
+
+    def products(*inputs: st.Tensor) -> tuple[int, int]:
+        names = _called(lambda: st.autograd.grad(y, inputs, g, retain_graph=True))
+        return sum("mm" in name for name in names), sum("mul" in name for name in names)
+
+    assert products(b) == (0, 1)
+    assert products(w) == (1, 1)
+    assert products(x) == (1, 2)
+    assert products(x, w, b) == (2, 3)
+    y.backward(g, inputs=[w])
+    assert x.grad is None
+    assert b.grad is None
+    assert w.grad is not None
+
+
+def test_a_node_called_in_a_hook_calculates_all_its_gradients() -> None:
+    x, w = (st.randn(2, 2, requires_grad=True) for _ in range(2))
+    inner = x @ w
+    seen = []
+    y = x * 2
+    y.register_hook(lambda g: seen.append(inner.grad_fn(g)))
+    st.autograd.grad(y.sum(), x)
+    assert all(g is not None for g in seen[0])
+    first, second = (st.randn(2, 2, requires_grad=True) for _ in range(2))
+
+    class Nested(st.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):  # type: ignore[no-untyped-def]
+            return a.clone()
+
+        @staticmethod
+        def backward(ctx, g):  # type: ignore[no-untyped-def]
+            with st.enable_grad():
+                (first @ second).sum().backward()
+            return g
+
+    st.autograd.grad(Nested.apply(x).sum(), x)
+    assert first.grad is not None
+    assert second.grad is not None
+
+
+def test_views_that_were_changed_pass_on_what_is_asked_for() -> None:
+    base, other = st.randn(4, requires_grad=True), st.randn(2, requires_grad=True)
+    whole = base * 1
+    whole[:2].mul_(other)
+    for inputs in ([base], [other], [base, other]):
+        expected = {id(base): st.cat([other.detach(), st.ones(2)]), id(other): base.detach()[:2]}
+        for leaf, got in zip(
+            inputs, st.autograd.grad(whole.sum(), inputs, retain_graph=True), strict=True
+        ):
+            assert st.equal(got, expected[id(leaf)])
