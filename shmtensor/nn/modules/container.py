@@ -180,7 +180,7 @@ class ModuleList(_Numbered):
     def __repr__(self) -> str:
         """Neighbours that print alike are printed once, with their range."""
         if not len(self):
-            return "ModuleList()"
+            return f"{self._get_name()}()"
         groups: list[tuple[int, int, str]] = []
         for i, module in enumerate(self):
             text = repr(module)
@@ -193,7 +193,7 @@ class ModuleList(_Numbered):
             name = f"({first})" if first == last else f"({first}-{last})"
             times = "" if first == last else f"{last - first + 1} x "
             lines.append(f"{name}: {times}{_indent(text)}")
-        return "ModuleList(\n  " + "\n  ".join(lines) + "\n)"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
 
 class ParameterList(Module):
@@ -240,6 +240,9 @@ class ParameterList(Module):
 
     def __iadd__(self, values: Iterable[Any]) -> ParameterList:
         return self.extend(values)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("ParameterList should not be called.")
 
     def __repr__(self) -> str:
         lines = []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from shmtensor.nn.utils import rnn
+from shmtensor.nn.utils import parametrizations, parametrize, rnn
 from shmtensor.nn.utils.clip_grad import (
+    clip_grad_norm,
     clip_grad_norm_,
     clip_grad_value_,
     clip_grads_with_norm_,
@@ -11,14 +12,33 @@ from shmtensor.nn.utils.clip_grad import (
 )
 from shmtensor.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
 from shmtensor.nn.utils.init import skip_init
+from shmtensor.nn.utils.memory_format import (
+    convert_conv2d_weight_memory_format,
+    convert_conv3d_weight_memory_format,
+)
+from shmtensor.nn.utils.weight_norm import (
+    remove_spectral_norm,
+    remove_weight_norm,
+    spectral_norm,
+    weight_norm,
+)
 
 __all__ = [
+    "clip_grad_norm",
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",
+    "convert_conv2d_weight_memory_format",
+    "convert_conv3d_weight_memory_format",
     "get_total_norm",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "remove_spectral_norm",
+    "remove_weight_norm",
     "rnn",
     "skip_init",
+    "spectral_norm",
     "vector_to_parameters",
+    "weight_norm",
 ]

@@ -1,0 +1,223 @@
+"""Weights recomputed before every call by a hook: `parametrizations` do the same without one.
+
+Source: torch.nn.utils.weight_norm and torch.nn.utils.spectral_norm.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, TypeVar
+
+import shmtensor
+from shmtensor._tensor import Tensor
+from shmtensor.nn import functional as F
+from shmtensor.nn.module import Module
+from shmtensor.nn.parameter import Parameter, UninitializedParameter
+from shmtensor.nn.utils.parametrizations import _first_of_outputs
+
+__all__ = ["remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]
+
+M = TypeVar("M", bound=Module)
+
+
+class _Recomputed:
+    """A hook that makes the attribute *name* of its module anew."""
+
+    kind: str
+
+    def __init__(self, name: str, dim: int) -> None:
+        self.name = name
+        self.dim = dim
+
+    def compute_weight(self, module: Module) -> Tensor:
+        """The weight as it is to be used."""
+        raise NotImplementedError
+
+    def start(self, module: Module, weight: Parameter) -> None:
+        """Replace the parameter by what the weight is computed of."""
+        raise NotImplementedError
+
+    def stored(self) -> list[str]:
+        """The names of that."""
+        raise NotImplementedError
+
+    def __call__(self, module: Module, inputs: Any) -> None:
+        setattr(module, self.name, self.compute_weight(module))
+
+
+def _apply(module: Module, hook: _Recomputed) -> None:
+    for other in module._forward_pre_hooks.values():
+        if isinstance(other, type(hook)) and other.name == hook.name:
+            raise RuntimeError(
+                f"Cannot register two {hook.kind} hooks on the same parameter {hook.name}"
+            )
+    weight = module._parameters[hook.name]
+    if weight is None or isinstance(weight, UninitializedParameter):
+        raise ValueError(
+            f"{hook.kind} cannot be applied to parameter '{hook.name}', which has no value yet"
+        )
+    delattr(module, hook.name)
+    hook.start(module, weight)
+    module.register_forward_pre_hook(hook)
+
+
+def _remove(module: Module, kind: type[_Recomputed], name: str) -> None:
+    for key, hook in module._forward_pre_hooks.items():
+        if not isinstance(hook, kind) or hook.name != name:
+            continue
+        with shmtensor.no_grad():
+            weight = hook.compute_weight(module)
+        for attribute in (name, *hook.stored()):
+            delattr(module, attribute)
+        module.register_parameter(name, Parameter(weight.detach()))
+        del module._forward_pre_hooks[key]
+        return
+    raise ValueError(f"{kind.kind} of '{name}' not found in {module}")
+
+
+# --- weight_norm ---------------------------------------------------------------------------------
+
+
+class WeightNorm(_Recomputed):
+    """The hook of `weight_norm`."""
+
+    kind = "weight_norm"
+
+    def compute_weight(self, module: Module) -> Tensor:
+        """The directions, of the lengths."""
+        g: Tensor = getattr(module, f"{self.name}_g")
+        v: Tensor = getattr(module, f"{self.name}_v")
+        return v * (g / shmtensor.norm_except_dim(v, 2, self.dim))
+
+    def start(self, module: Module, weight: Parameter) -> None:
+        """Lengths and directions are the parameters."""
+        lengths = shmtensor.norm_except_dim(weight, 2, self.dim).detach()
+        module.register_parameter(f"{self.name}_g", Parameter(lengths))
+        module.register_parameter(f"{self.name}_v", Parameter(weight.detach()))
+        self(module, None)
+
+    def stored(self) -> list[str]:
+        """The two parameters."""
+        return [f"{self.name}_g", f"{self.name}_v"]
+
+
+def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
+    """Train lengths and directions of a weight's slices apart; parametrizations.weight_norm is newer.
+
+    Args:
+        module: Whose weight. Its parameters are then ``name_g`` and ``name_v``.
+        name: Of the weight.
+        dim: The dimension whose slices have lengths; None: the whole has one.
+
+    Raises:
+        RuntimeError: The weight has such a hook.
+
+    Source:
+        torch.nn.utils.weight_norm.
+    """
+    warnings.warn(
+        "`nn.utils.weight_norm` is deprecated in favor of `nn.utils.parametrizations.weight_norm`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    _apply(module, WeightNorm(name, -1 if dim is None else dim))
+    return module
+
+
+def remove_weight_norm(module: M, name: str = "weight") -> M:
+    """Make the weight a parameter again.
+
+    Raises:
+        ValueError: `weight_norm` was not applied.
+    """
+    _remove(module, WeightNorm, name)
+    return module
+
+
+# --- spectral_norm -------------------------------------------------------------------------------
+
+
+class SpectralNorm(_Recomputed):
+    """The hook of `spectral_norm`."""
+
+    kind = "spectral_norm"
+
+    def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
+        super().__init__(name, dim)
+        if n_power_iterations <= 0:
+            raise ValueError(
+                "Expected n_power_iterations to be positive, but got "
+                f"n_power_iterations={n_power_iterations}"
+            )
+        self.n_power_iterations = n_power_iterations
+        self.eps = eps
+
+    def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
+        """The weight with all dimensions but *dim* in one."""
+        return weight.movedim(self.dim, 0).flatten(1)
+
+    def compute_weight(self, module: Module) -> Tensor:
+        """The weight over its largest singular value; in training the vectors follow it first."""
+        weight: Tensor
+        weight, u, v = (getattr(module, name) for name in self.stored())
+        matrix = self.reshape_weight_to_matrix(weight)
+        if module.training and shmtensor.is_grad_enabled():
+            self._iterate(matrix, u, v)
+            u, v = u.clone(), v.clone()  # the graph needs what the next call changes
+        return weight / shmtensor.dot(u, matrix.mv(v))
+
+    def _iterate(self, matrix: Tensor, u: Tensor, v: Tensor) -> None:
+        with shmtensor.no_grad():
+            for _ in range(self.n_power_iterations):
+                F.normalize(matrix.t().mv(u), dim=0, eps=self.eps, out=v)
+                F.normalize(matrix.mv(v), dim=0, eps=self.eps, out=u)
+
+    def start(self, module: Module, weight: Parameter) -> None:
+        """The weight is the parameter, two vectors are buffers."""
+        module.register_parameter(f"{self.name}_orig", weight)
+        setattr(module, self.name, weight.detach())
+        matrix = self.reshape_weight_to_matrix(weight.detach())
+        for which, length in zip("uv", matrix.shape, strict=True):
+            vector = matrix.new_empty(length).normal_(0, 1)
+            module.register_buffer(f"{self.name}_{which}", F.normalize(vector, dim=0, eps=self.eps))
+
+    def stored(self) -> list[str]:
+        """The parameter and the two buffers."""
+        return [f"{self.name}_{which}" for which in ("orig", "u", "v")]
+
+
+def spectral_norm(
+    module: M,
+    name: str = "weight",
+    n_power_iterations: int = 1,
+    eps: float = 1e-12,
+    dim: int | None = None,
+) -> M:
+    """Divide a weight by its largest singular value; parametrizations.spectral_norm is newer.
+
+    Args:
+        module: Whose weight. Its parameter is then ``name_orig``.
+        name: Of the weight.
+        n_power_iterations: Steps with which each call in training follows the singular vectors.
+        eps: The least norm that these are divided by.
+        dim: The dimension of the matrix's rows; by default that of the outputs.
+
+    Raises:
+        RuntimeError: The weight has such a hook.
+
+    Source:
+        torch.nn.utils.spectral_norm.
+    """
+    dim = _first_of_outputs(module) if dim is None else dim
+    _apply(module, SpectralNorm(name, n_power_iterations, dim, eps))
+    return module
+
+
+def remove_spectral_norm(module: M, name: str = "weight") -> M:
+    """Make the divided weight a parameter again.
+
+    Raises:
+        ValueError: `spectral_norm` was not applied.
+    """
+    _remove(module, SpectralNorm, name)
+    return module
