@@ -7,8 +7,10 @@ Source: torch.nn.init.
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import shmtensor
@@ -16,18 +18,29 @@ from shmtensor._tensor import Tensor
 
 __all__ = [
     "calculate_gain",
+    "constant",
     "constant_",
+    "dirac",
     "dirac_",
+    "eye",
     "eye_",
+    "kaiming_normal",
     "kaiming_normal_",
+    "kaiming_uniform",
     "kaiming_uniform_",
+    "normal",
     "normal_",
     "ones_",
+    "orthogonal",
     "orthogonal_",
+    "sparse",
     "sparse_",
     "trunc_normal_",
+    "uniform",
     "uniform_",
+    "xavier_normal",
     "xavier_normal_",
+    "xavier_uniform",
     "xavier_uniform_",
     "zeros_",
 ]
@@ -233,7 +246,7 @@ def trunc_normal_(
         generator: Where random numbers come from.
 
     Source:
-        Inversion of the distribution function, by ``erfinv``.
+        torch.nn.init.trunc_normal_; Robert, "Simulation of truncated normal variables", 1995.
     """
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
@@ -245,11 +258,40 @@ def trunc_normal_(
     def below(x: float) -> float:
         return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
 
+    if tensor.is_meta:
+        return tensor
     with shmtensor.no_grad():
-        low, high = below(a), below(b)
-        tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-        tensor.erfinv_().mul_(std * math.sqrt(2.0)).add_(mean)
-        return tensor.clamp_(min=a, max=b)
+        if below(b) - below(a) > 0.3:
+            return _normal_within(tensor, mean, std, a, b, generator)
+        return _uniform_thinned(tensor, mean, std, a, b, generator)
+
+
+def _normal_within(
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any
+) -> Tensor:
+    """Normal numbers; those outside [*a*, *b*] are drawn again."""
+    # The bounds as the tensor's dtype has them, since its numbers are rounded to that.
+    low, high = (shmtensor.tensor(x, dtype=tensor.dtype).item() for x in (a, b))
+    tensor.normal_(mean, std, generator=generator)
+    while bool((outside := (tensor < low) | (tensor > high)).any()):
+        again = shmtensor.empty_like(tensor).normal_(mean, std, generator=generator)
+        tensor.copy_(shmtensor.where(outside, again, tensor))
+    return tensor
+
+
+def _uniform_thinned(
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any
+) -> Tensor:
+    """Uniform numbers of [*a*, *b*], each kept as often as the density there is of its peak."""
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+    drawn, chance = shmtensor.empty_like(tensor), shmtensor.empty_like(tensor)
+    pending = shmtensor.ones_like(tensor, dtype=shmtensor.bool)
+    while bool(pending.any()):
+        drawn.uniform_(a, b, generator=generator)
+        tensor.copy_(shmtensor.where(pending, drawn, tensor))
+        drawn.sub_(mean).div_(std).pow_(2).mul_(-0.5).sub_(peak)
+        pending &= chance.uniform_(generator=generator).log_() > drawn
+    return tensor
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
@@ -302,3 +344,35 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
         for column in range(columns):
             tensor[shmtensor.randperm(rows)[:count], column] = 0
     return tensor
+
+
+def _old_name(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The same function without the underscore, which warns."""
+    name = function.__name__
+    old = name.removesuffix("_")
+
+    @functools.wraps(function)
+    def renamed(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(
+            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{name}`.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return function(*args, **kwargs)
+
+    renamed.__name__ = renamed.__qualname__ = old
+    renamed.__doc__ = f"The old name of `{name}`."
+    return renamed
+
+
+constant = _old_name(constant_)
+dirac = _old_name(dirac_)
+eye = _old_name(eye_)
+kaiming_normal = _old_name(kaiming_normal_)
+kaiming_uniform = _old_name(kaiming_uniform_)
+normal = _old_name(normal_)
+orthogonal = _old_name(orthogonal_)
+sparse = _old_name(sparse_)
+uniform = _old_name(uniform_)
+xavier_normal = _old_name(xavier_normal_)
+xavier_uniform = _old_name(xavier_uniform_)

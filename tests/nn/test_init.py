@@ -88,3 +88,49 @@ def test_gain_and_fans_refuse_nonsense():
         nn.init.kaiming_uniform_(shmtensor.zeros(2))
     with pytest.raises(ValueError, match="Mode x not supported"):
         nn.init.kaiming_uniform_(shmtensor.zeros(2, 2), mode="x")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (-2, 2, [1.5409960747, -0.2934288979, 0.3731146455, 0.5684312582, -1.0845223665]),
+        (0.5, 0.7, [0.5992513299, 0.6536443233, 0.5176954865, 0.5264061093, 0.5614845753]),
+        (2, 3, [2.0223257542, 2.1688590050, 2.0884773731, 2.1320304871, 2.3074228764]),
+    ],
+)
+def test_truncated_normal_draws_torchs_numbers(
+    low: float, high: float, expected: list[float]
+) -> None:
+    shmtensor.manual_seed(0)
+    drawn = nn.init.trunc_normal_(shmtensor.empty(3, 5 if low == -2 else 2), a=low, b=high)
+    assert drawn.flatten()[:5].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("bounds", [(-2.0, 2.0), (-0.1, 0.1), (1.5, 4.0)])
+def test_truncated_normal_stays_within_bounds(bounds: tuple[float, float]) -> None:
+    a, b = bounds
+    shmtensor.manual_seed(1)
+    drawn = nn.init.trunc_normal_(shmtensor.empty(4000), a=a, b=b)
+    assert a <= drawn.min().item()
+    assert drawn.max().item() <= b
+    density = shmtensor.exp(-(shmtensor.linspace(a, b, 2001) ** 2) / 2)
+    mean = (density * shmtensor.linspace(a, b, 2001)).sum() / density.sum()
+    assert drawn.mean().item() == pytest.approx(mean.item(), abs=4 * (b - a) / 4000**0.5)
+
+
+OLD = (
+    "constant dirac eye kaiming_normal kaiming_uniform normal orthogonal sparse uniform "
+    "xavier_normal xavier_uniform"
+).split()
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_old_name_warns_and_does_the_same(name: str) -> None:
+    arguments = {"constant": (2.0,), "sparse": (0.5,)}.get(name, ())
+    sizes = (3, 2, 3) if name == "dirac" else (3, 3)
+    shmtensor.manual_seed(0)
+    expected = getattr(nn.init, f"{name}_")(shmtensor.empty(sizes), *arguments)
+    shmtensor.manual_seed(0)
+    with pytest.warns(FutureWarning, match=f"nn.init.{name}_"):
+        result = getattr(nn.init, name)(shmtensor.empty(sizes), *arguments)
+    assert result.equal(expected)
