@@ -6,6 +6,7 @@ from typing import Any
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor._warnings import warn_once
 from shmtensor.storage import UntypedStorage
 
 __all__ = [
@@ -119,6 +120,11 @@ def asarray(
         torch.asarray.
     """
     if isinstance(obj, Tensor):
+        if requires_grad is None and obj.requires_grad:
+            warn_once(
+                "asarray(): requires_grad is by default obj.requires_grad, no longer False. "
+                "requires_grad=False gives the old result and silences this warning"
+            )
         keeps = requires_grad is None or obj.requires_grad == requires_grad
         result = obj if keeps else obj.detach()
     else:

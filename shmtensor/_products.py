@@ -11,6 +11,7 @@ from typing import Any
 import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor._warnings import warn_once
 
 __all__ = ["cdist", "einsum", "lu", "norm", "pca_lowrank", "svd_lowrank", "tensordot"]
 
@@ -191,6 +192,10 @@ def lu(
     Source:
         torch.lu.
     """
+    warn_once(
+        "lu() is deprecated in favor of linalg.lu_factor(A, pivot=pivot), and with get_infos=True "
+        "of linalg.lu_factor_ex()"
+    )
     results: tuple[Tensor, ...] = tuple(_nn.linalg_lu_factor_ex(A, pivot=pivot))
     results = results if get_infos else results[:2]
     if out is not None:

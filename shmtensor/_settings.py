@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from shmtensor import _C
 from shmtensor._tensor import _LEGACY_DTYPES
+from shmtensor._warnings import is_warn_always_enabled, set_warn_always, warn_once
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
@@ -34,7 +34,6 @@ _DEBUG_MODES = ("default", "warn", "error")
 class _State:
     deterministic_mode = 0  # an index of _DEBUG_MODES
     precision = "highest"
-    warn_always = False
     interop_threads = 1
 
 
@@ -148,16 +147,6 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     _C._set_anomaly(mode, check_nan)
 
 
-def set_warn_always(b: bool) -> None:
-    """Kept for `is_warn_always_enabled`; Python's warning filters decide what repeats."""
-    _State.warn_always = bool(b)
-
-
-def is_warn_always_enabled() -> bool:
-    """Return what `set_warn_always` was last told."""
-    return _State.warn_always
-
-
 def set_default_tensor_type(t: Any) -> None:
     """Set the default dtype by an old-style tensor class or its name.
 
@@ -171,10 +160,9 @@ def set_default_tensor_type(t: Any) -> None:
     Source:
         torch.set_default_tensor_type, deprecated there since 2.1.
     """
-    warnings.warn(
-        "set_default_tensor_type() is deprecated, please use set_default_dtype()",
-        DeprecationWarning,
-        stacklevel=2,
+    warn_once(
+        "set_default_tensor_type() is deprecated, please use set_default_dtype() and "
+        "set_default_device()"
     )
     name = t if isinstance(t, str) else getattr(t, "__name__", "")
     dtype = _LEGACY_DTYPES.get(name.rpartition(".")[2])

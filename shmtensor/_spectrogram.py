@@ -8,6 +8,7 @@ import shmtensor
 from shmtensor import fft
 from shmtensor._arguments import checked
 from shmtensor._tensor import Tensor
+from shmtensor._warnings import warn_once
 
 __all__ = ["istft", "stft"]
 
@@ -30,6 +31,14 @@ def _whole_window(
     if win_length == n_fft:
         return window
     return shmtensor.constant_pad_nd(window, [left, n_fft - win_length - left])
+
+
+def _warn_of_no_window(name: str, reason: str) -> None:
+    warn_once(
+        f"{name}(): a window was not provided. A rectangular one is applied, {reason}. "
+        "window=ones(n_fft) silences this warning",
+        stacklevel=4,
+    )
 
 
 @checked
@@ -86,6 +95,12 @@ def stft(
                 "further require that return_complex=True in a future PyTorch release."
             )
         return_complex = True
+    if not return_complex:
+        warn_once(
+            "stft() with return_complex=False is deprecated: view_as_real() of the complex result is "
+            "what it returns",
+            stacklevel=3,
+        )
     if onesided is None:
         onesided = not is_complex
     if onesided and is_complex:
@@ -101,6 +116,10 @@ def stft(
     if hop <= 0:
         raise RuntimeError(f"stft(): expected hop_length > 0, but got hop_length={hop}")
     width = n_fft if win_length is None else win_length
+    if window is None:
+        _warn_of_no_window(
+            "stft", "which leaks into neighbouring frequencies: hann_window() is better"
+        )
     pieces = signal.unfold(-1, n_fft, hop)
     if window is not None or width != n_fft:
         pieces = pieces * _whole_window("stft", window, n_fft, width, input)
@@ -181,6 +200,8 @@ def istft(
         raise RuntimeError(f"istft(): expected 0 < hop_length <= win_length, got {hop} and {width}")
     if return_complex and is_half:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
+    if window is None:
+        _warn_of_no_window("istft", "which should be the one that stft() used")
     whole = _whole_window("istft", window, n_fft, width, input)
     norm = "ortho" if normalized else None
     spectrum = (input if input.dim() == 3 else input.unsqueeze(0)).transpose(1, 2)

@@ -137,7 +137,9 @@ class Tensor(_TensorBase):
     def storage(self) -> TypedStorage:
         """Return the storage as a sequence of this tensor's dtype."""
         from shmtensor.storage import TypedStorage  # it imports this module
+        from shmtensor.storage.typed import warn_of_removal
 
+        warn_of_removal(3)
         return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
 
     # --- NumPy -----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor._warnings import warn_once
 
 __all__ = [
     "atleast_1d",
@@ -149,6 +150,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """
     listed = _as_list(tensors)
     if indexing is None:
+        warn_once("meshgrid(): it will be required to pass the indexing argument")
         return _C._nn.meshgrid(listed)
     return _C._nn.meshgrid(listed, indexing=indexing)
 

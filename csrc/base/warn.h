@@ -8,6 +8,9 @@
 
 #include "base/error.h"
 
+#include <stdatomic.h>
+#include <stdbool.h>
+
 /* Receives a finished message. Must not fail; may take the interpreter lock. When the user's filter turns
  * the warning into an exception, returns SHMT_E_PYTHON with that exception pending. */
 typedef shmt_status (*shmt__warn_hook)(const char* message);
@@ -15,6 +18,13 @@ typedef shmt_status (*shmt__warn_hook)(const char* message);
 /* Warn the user (a UserWarning in Python).
  * Errors: whatever the hook returns, normally SHMT_OK; callers propagate it with SHMT_TRY. */
 SHMT_COLD shmt_status shmt__warn(const char* fmt, ...) SHMT_PRINTF(1, 2);
+
+/* The same once in a process: `told` says whether it was, and is set. `shmt__warn_set_always` has it told always.
+ * Errors: as above. */
+SHMT_COLD shmt_status shmt__warn_once(_Atomic(bool)* told, const char* fmt, ...) SHMT_PRINTF(2, 3);
+
+/* Whether shmt__warn_once repeats itself; false at first. */
+void shmt__warn_set_always(bool always);
 
 /* Install the hook (NULL removes it); called once by the door. */
 void shmt__warn_set_hook(shmt__warn_hook hook);

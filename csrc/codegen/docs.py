@@ -59,6 +59,8 @@ def _entry(entry: OperatorEntry, tables: Tables, nodes: dict[str, Node]) -> str:
         facts.append("not differentiable")
     if entry.tags:
         facts.append(f"tags: {', '.join(entry.tags)}")
+    if entry.warns:
+        facts.append(f"warns once in a process: {entry.warns}")
     if entry.source:
         facts.append(f"source: {entry.source}")
     return text + "".join(f"- {fact}\n" for fact in facts) + "\n"

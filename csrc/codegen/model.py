@@ -35,6 +35,7 @@ ENTRY_KEYS = (
     "tags",
     "doc",
     "source",
+    "warns",
 )
 VARIANTS = ("function", "method", "inplace", "out", "nn")
 TAGS = (
@@ -91,6 +92,7 @@ class OperatorEntry:
     tags: tuple[str, ...]
     doc: str
     source: str
+    warns: str
     operators: list[Operator] = field(default_factory=list)
 
     @property
@@ -374,6 +376,7 @@ def _load_entry(entry: Entry, family: str, tables: Tables) -> OperatorEntry:
         tags=tags,
         doc=" ".join(entry.text("doc").split()),
         source=" ".join(entry.text("source").split()),
+        warns=" ".join(entry.text("warns").split()),
     )
 
 

@@ -180,13 +180,36 @@ def doc_text(name: PythonName) -> str:
     return "\n\n".join("\n".join(dict.fromkeys(part)) for part in parts)
 
 
+def _warned(names: list[PythonName]) -> dict[str, str]:
+    """The warnings of operators: C name -> text."""
+    return {_warning(op): op.entry.warns for n in names for op in n.operators if op.entry.warns}
+
+
+def _warning(op: Operator) -> str:
+    """The C name of a warning: one for all forms but out=, as in torch."""
+    name = op.entry.schema.name.rstrip("_") + ("_out" if op.form == "out" else "")
+    return f"shmt__py_warning_{name}"
+
+
+def _warnings(tables: PythonTables) -> str:
+    """What some operators warn of, once for all names that Python has for them."""
+    warned = _warned([*tables.functions, *tables.methods, *tables.nn])
+    return '#include "python/call.h"\n\n' + "".join(
+        f"extern shmt__py_warning {name};\nshmt__py_warning {name} = {{{c_string(text)}, false}};\n"
+        for name, text in warned.items()
+    )
+
+
 def _record(prefix: str, name: PythonName) -> str:
     ident = f"{prefix}_{name.name}"
     rows = ""
     for op in name.operators:
         fields = result_fields(op)
         factory = "true" if "factory" in op.entry.tags else "false"
-        rows += f"  {{&{op.record}, {factory}, {c_string(fields) if fields else '0'}}},\n"
+        warning = f"&{_warning(op)}" if op.entry.warns else "0"
+        rows += (
+            f"  {{&{op.record}, {factory}, {c_string(fields) if fields else '0'}, {warning}}},\n"
+        )
     method = "true" if name.is_method else "false"
     target = "self" if name.is_method else "0"
     unused = "" if name.is_method else "  (void)self;\n"
@@ -202,6 +225,7 @@ def _record(prefix: str, name: PythonName) -> str:
 
 def _table(prefix: str, symbol: str, names: list[PythonName]) -> str:
     text = '#include "python/call.h"\n\n#include "generated/ops.h"\n\n'
+    text += "".join(f"extern shmt__py_warning {name};\n" for name in _warned(names))
     text += "".join(_record(prefix, name) for name in names)
     text += f"PyMethodDef {symbol}[] = {{\n"
     for name in names:
@@ -213,7 +237,8 @@ def _table(prefix: str, symbol: str, names: list[PythonName]) -> str:
 
 
 def emit_python(emitter: Emitter, tables: PythonTables) -> None:
-    """Write python/functions.c, methods.c and nn.c."""
+    """Write python/functions.c, methods.c and nn.c, and warnings.c."""
+    emitter.c_file("python/warnings.c", "what Python is warned of once.", SPEC, _warnings(tables))
     for stem, symbol, names in (
         ("functions", "shmt__py_functions", tables.functions),
         ("methods", "shmt__py_methods", tables.methods),

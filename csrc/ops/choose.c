@@ -1,6 +1,7 @@
 /* ops/choose.c -- where, masked_fill, clamp and lerp. */
 #include "base/promote.h"
 #include "base/scalar.h"
+#include "base/warn.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "generated/ops.h"
@@ -43,6 +44,10 @@ shmt_status shmt__where(shmt_tensor* condition, shmt_tensor* self, shmt_tensor* 
   SHMT_REQUIRE(condition->dtype == SHMT_BOOL || condition->dtype == SHMT_UINT8, SHMT_E_RUNTIME,
                "where expected condition to be a boolean tensor, but got a tensor with dtype %s",
                shmt__dtype_title(condition->dtype));
+  if (condition->dtype == SHMT_UINT8) {
+    static _Atomic(bool) told;
+    SHMT_TRY(shmt__warn_once(&told, "where received a uint8 condition tensor. This is deprecated: use a boolean one"));
+  }
   if (self->dtype != other->dtype || self->flags & SHMT_TENSOR_WRAPPED_NUMBER) {
     shmt__result_type result = SHMT_RESULT_TYPE_INIT;
     SHMT_TRY(shmt__result_type_add(&result, self->dtype, self->n_dims == 0,

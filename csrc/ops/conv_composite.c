@@ -1,5 +1,6 @@
 /* ops/conv_composite.c -- the named convolutions, and the derivative of the convolution's derivative. */
 #include "base/scalar.h"
+#include "base/warn.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "ops/check.h"
@@ -58,6 +59,11 @@ static shmt_status pad_far(shmt_tensor* input, int n, const int64_t* extra, shmt
   for (int d = 0; d < n; d++) {
     pad[2 * (n - 1 - d) + 1] = extra[d];
     is_padded = is_padded || extra[d] != 0;
+  }
+  if (is_padded) {
+    static _Atomic(bool) told;
+    SHMT_TRY(shmt__warn_once(&told, "padding='same' with even kernel lengths and odd dilation needs a copy of the input, "
+                                    "padded with zeros"));
   }
   if (is_padded) return shmt_op_constant_pad_nd(input, (shmt_ints){pad, 2 * n}, shmt__scalar_int(0), out);
   *out = shmt__tensor_ref(input);

@@ -3,12 +3,23 @@
 
 #include "base/promote.h"
 #include "base/scalar.h"
+#include "base/warn.h"
 #include "generated/ops.h"
 #include "iter/copy.h"
 #include "ops/names.h"
 
+static shmt_status warn_of_lost_parts(const shmt_tensor* from, shmt_dtype to) {
+  static _Atomic(bool) told;
+
+  if (SHMT_LIKELY(shmt__dtype_kind[from->dtype] != SHMT_KIND_COMPLEX) || shmt__dtype_kind[to] == SHMT_KIND_COMPLEX ||
+      to == SHMT_BOOL)
+    return SHMT_OK;
+  return shmt__warn_once(&told, "Casting complex values to real discards the imaginary part");
+}
+
 shmt_status shmt__copy_(shmt_tensor* self, shmt_tensor* src, bool non_blocking) {
   (void)non_blocking;
+  SHMT_TRY(warn_of_lost_parts(src, self->dtype));
   return shmt__tensor_copy(self, src);
 }
 
@@ -35,7 +46,7 @@ shmt_status shmt__fill_tensor_(shmt_tensor* self, shmt_tensor* value) {
   SHMT_REQUIRE(value->n_dims == 0, SHMT_E_RUNTIME,
                "fill_ only supports 0-dimension value tensor but got tensor with %d dimensions.",
                value->n_dims);
-  return shmt__tensor_copy(self, value);
+  return shmt__copy_(self, value, false);
 }
 
 shmt_status shmt__fill_scalar(shmt_tensor* self, shmt_scalar value, shmt_tensor** out) {
@@ -69,7 +80,10 @@ shmt_status shmt__to_copy(shmt_tensor* self, shmt_dtype dtype, shmt_layout layou
   if (dtype == SHMT_DTYPE_NONE) dtype = self->dtype;
   if (device == SHMT_DEVICE_NONE) device = self->device;
   SHMT_TRY(shmt__empty_like(self, dtype, layout, device, pin_memory, format, &result));
-  if (device != SHMT_META) SHMT_TRY(shmt__tensor_copy(result, self));
+  if (device != SHMT_META) {
+    SHMT_TRY(warn_of_lost_parts(self, dtype));
+    SHMT_TRY(shmt__tensor_copy(result, self));
+  }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }

@@ -6,6 +6,7 @@
 #include "base/overflow.h"
 #include "base/promote.h"
 #include "base/scalar.h"
+#include "base/warn.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "generated/ops.h"
@@ -62,6 +63,17 @@ static bool is_single(const shmt_tensor* self, uint64_t mask) {
   return true;
 }
 
+/* Fewer numbers to a result than their mean uses up leave nothing to divide by: NaN, of which torch warns. */
+static shmt_status warn_of_few(const shmt_tensor* self, uint64_t mask, const shmt__var_options* options) {
+  int64_t n = self->numel > 0;
+  for (int d = 0; d < self->n_dims; d++)
+    if (mask >> d & 1) n *= self->sizes[d];
+  if (shmt__tensor_is_meta(self) || (double)n > options->correction) return SHMT_OK;
+  return shmt__warn("%s(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+                    "(input numel divided by output numel).",
+                    options->root ? "std" : "var");
+}
+
 static shmt_status var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction, bool keepdim,
                        bool root, shmt_tensor** out) {
   const shmt__var_options options = {
@@ -72,6 +84,7 @@ static shmt_status var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
   SHMT_TRY(check_var(self));
   if (is_complex(self->dtype)) return complex_var(self, dim, correction, keepdim, root, out);
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
+  SHMT_TRY(warn_of_few(self, mask, &options));
   /* As torch, which calculates several results in the dtype of out, a single one aside, and none of nothing. */
   SHMT_REQUIRE(!*out || !is_complex((*out)->dtype) || self->numel == 0 || is_single(self, mask), SHMT_E_NOT_IMPLEMENTED,
                "\"%s\" not implemented for '%s'", root ? "std" : "var", shmt__dtype_title((*out)->dtype));

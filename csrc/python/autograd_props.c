@@ -3,6 +3,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/meta.h"
+#include "base/warn.h"
 #include "python/graph.h"
 #include "python/overrides.h"
 #include "python/tensor_type.h"
@@ -239,7 +240,21 @@ static PyObject* register_post_hook(PyObject* self, PyObject* fn) {
                  shmt__py_add_tensor_hook(shmt__py_tensor(self), SHMT_HOOK_POST_ACCUMULATE, fn));
 }
 
+/* The gradients in .grad would lead to the graph, and that to the leaves. */
+static shmt_status warn_of_cycle(const shmt__backward_args* a) {
+  static _Atomic(bool) told;
+  if (SHMT_LIKELY(!a->create_graph) || a->captured != NULL) return SHMT_OK;
+  return shmt__warn_once(
+      &told,
+      "Using backward() with create_graph=True will create a reference cycle between the "
+      "parameter and its gradient which can cause a memory leak. We recommend using autograd.grad "
+      "when creating the graph to avoid this. If you have to use this function, make sure to reset "
+      "the .grad fields of your parameters to None after use to break the cycle and avoid the "
+      "leak.");
+}
+
 static shmt_status run_unlocked(const shmt__backward_args* a) {
+  SHMT_TRY(warn_of_cycle(a));
   shmt_status status;
   Py_BEGIN_ALLOW_THREADS status = shmt__backward_run(a);
   Py_END_ALLOW_THREADS return status;

@@ -114,6 +114,11 @@ static SHMT_COLD void use_default_device(const shmt__py_prepared_signature* sig,
   }
 }
 
+static SHMT_COLD int tell(shmt__py_warning* warning) {
+  shmt_status s = shmt__warn_once(&warning->told, "%s", warning->text);
+  return s == SHMT_OK ? 0 : (shmt__py_raise(s), -1);
+}
+
 PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* const* args,
                         Py_ssize_t n_args, PyObject* kwnames) {
   const shmt__py_prepared* p = shmt__py_prepare(f);
@@ -145,6 +150,10 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
       }
       if (sig->from->is_factory && SHMT_UNLIKELY(shmt__tls_default_device != SHMT_DEVICE_NONE))
         use_default_device(sig, &fr);
+      if (SHMT_UNLIKELY(sig->from->warning != NULL) && tell(sig->from->warning) < 0) {
+        shmt__py_frame_fini(&fr);
+        return NULL;
+      }
       bool mixed = fr.devices & (fr.devices - 1) && !p->mixes_devices;
       PyObject* o = SHMT_UNLIKELY(mixed)       ? refuse_devices()
                     : SHMT_UNLIKELY(fr.shared) ? run_shared(sig, &fr)

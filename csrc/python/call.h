@@ -10,14 +10,22 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "base/warn.h"
 #include "dispatch/operator.h"
 
 enum { SHMT_PY_MAX_ARGS = 20 };
+
+/* What the first call in a process warns of (`warns` of the spec). */
+typedef struct shmt__py_warning {
+  const char* text;
+  _Atomic(bool) told;
+} shmt__py_warning;
 
 typedef struct shmt__py_signature {
   const shmt_operator* op;
   bool is_factory;           /* takes requires_grad=False and shared=False besides the schema's arguments */
   const char* result_fields; /* "values indices" for a named-tuple result; NULL otherwise */
+  shmt__py_warning* warning; /* NULL for most */
 } shmt__py_signature;
 
 typedef struct shmt__py_function {

@@ -3,6 +3,7 @@
 
 #include "base/promote.h"
 #include "base/scalar.h"
+#include "base/warn.h"
 #include "ipc/share.h"
 #include "iter/copy.h"
 #include "ops/lazy.h"
@@ -195,6 +196,13 @@ static int store(PyObject* o, const shape* sh, int dim, shmt_dtype dtype, char**
     PyErr_Format(PyExc_ValueError, "expected sequence of length %lld at dim %d (got %zd)",
                  (long long)sh->sizes[dim], dim, n);
     r = -1;
+  }
+  static _Atomic(bool) told;
+  if (r == 0 && n > 0 && dim + 1 < sh->n_dims &&
+      shmt__py_is_numpy_array(PySequence_Fast_GET_ITEM(fast, 0))) {
+    shmt_status s = shmt__warn_once(&told, "Creating a tensor from a list of NumPy arrays is slow: "
+                                           "make one array of them with numpy.array() first");
+    if (s != SHMT_OK) r = (shmt__py_raise(s), -1);
   }
   /* The size is asked again each time: reading an element may run code that changes the list. */
   for (Py_ssize_t i = 0; r == 0 && i < n; i++) {

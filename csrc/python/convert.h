@@ -52,6 +52,9 @@ static inline PyObject** shmt__py_items(PyObject* o, Py_ssize_t* n) {
   return NULL;
 }
 
+/* Once, when a tensor that requires grad becomes a Python number. 0, or -1 with an exception. */
+int shmt__py_warn_of_history(const shmt_tensor* t);
+
 /* New reference, or NULL with an exception. */
 PyObject* shmt__py_from_scalar(shmt_scalar s);
 /* The element at p. */

@@ -104,7 +104,15 @@ static PyObject* raise_interrupt(PyObject* module, PyObject* unused) {
   return shmt__py_raise(SHMT_E_PYTHON);
 }
 
+static PyObject* set_warn_always(PyObject* module, PyObject* on) {
+  (void)module;
+  shmt__warn_set_always(on == Py_True);
+  Py_RETURN_NONE;
+}
+
 PyMethodDef shmt__py_error_functions[] = {
+    {"_set_warn_always", set_warn_always, METH_O,
+     "Let what is told once in a process be told always: True or False."},
     {"_raise_interrupt", raise_interrupt, METH_NOARGS,
      "Raise what a signal handler raised in a call that returned the status PYTHON."},
     {NULL, NULL, 0, NULL},

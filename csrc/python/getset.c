@@ -1,6 +1,7 @@
 /* python/getset.c -- properties of _TensorBase; those of autograd are in autograd_props.c. */
 #include "api/storage.h"
 #include "base/overflow.h"
+#include "base/warn.h"
 #include "generated/ops.h"
 #include "python/convert.h"
 #include "python/types.h"
@@ -131,19 +132,33 @@ static shmt_status reverse_dims(shmt_tensor* t, shmt_tensor** out) {
   return shmt_op_permute(t, (shmt_ints){dims, t->n_dims}, out);
 }
 
+enum { ATTRIBUTE_T, ATTRIBUTE_H, ATTRIBUTE_mT, ATTRIBUTE_mH, N_ATTRIBUTES };
+static const char* const attribute_names[] = {"T", "H", "mT", "mH"};
+
+/* A tensor without dims has none to exchange. */
+static shmt_status warn_of_number(const shmt_tensor* t, int attribute) {
+  static _Atomic(bool) told[N_ATTRIBUTES];
+  if (t->n_dims != 0) return SHMT_OK;
+  return shmt__warn_once(&told[attribute], "Tensor.%s is deprecated on 0-D tensors. %s",
+                         attribute_names[attribute],
+                         attribute == ATTRIBUTE_H || attribute == ATTRIBUTE_mH
+                             ? "Consider using x.conj()."
+                             : "This function is the identity in these cases.");
+}
+
 static PyObject* g_T(PyObject* self, void* c) {
   TENSOR;
+  static _Atomic(bool) told;
   shmt_tensor* out = NULL;
-  if (t->n_dims != 2 &&
-      PyErr_WarnEx(
-          PyExc_UserWarning,
-          "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is "
-          "deprecated and it will throw an error in a future release. Consider `x.mT` to transpose "
-          "batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the "
-          "dimensions of a tensor.",
-          1) < 0)
-    return NULL;
-  shmt_status s = reverse_dims(t, &out);
+  shmt_status s = warn_of_number(t, ATTRIBUTE_T);
+  if (s == SHMT_OK && t->n_dims != 2 && t->n_dims != 0)
+    s = shmt__warn_once(
+        &told,
+        "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is "
+        "deprecated and it will throw an error in a future release. Consider `x.mT` to transpose "
+        "batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the "
+        "dimensions of a tensor.");
+  if (s == SHMT_OK) s = reverse_dims(t, &out);
   return wrapped(self, s, out);
 }
 
@@ -158,14 +173,16 @@ static PyObject* conjugated(PyObject* self, shmt_tensor* t) {
 static PyObject* g_mT(PyObject* self, void* c) {
   TENSOR;
   shmt_tensor* out = NULL;
-  shmt_status s = shmt_op_mT(t, &out);
+  shmt_status s = warn_of_number(t, ATTRIBUTE_mT);
+  if (s == SHMT_OK) s = shmt_op_mT(t, &out);
   return wrapped(self, s, out);
 }
 
 static PyObject* g_mH(PyObject* self, void* c) {
   TENSOR;
   shmt_tensor* out = NULL;
-  shmt_status s = shmt_op_mH(t, &out);
+  shmt_status s = warn_of_number(t, ATTRIBUTE_mH);
+  if (s == SHMT_OK) s = shmt_op_mH(t, &out);
   return wrapped(self, s, out);
 }
 
@@ -179,7 +196,8 @@ static PyObject* g_H(PyObject* self, void* c) {
                  t->n_dims > 2 ? " For batches of matrices, consider using tensor.mH" : "");
     return NULL;
   }
-  shmt_status s = reverse_dims(t, &out);
+  shmt_status s = warn_of_number(t, ATTRIBUTE_H);
+  if (s == SHMT_OK) s = reverse_dims(t, &out);
   return s == SHMT_OK ? conjugated(self, out) : shmt__py_raise(s);
 }
 

@@ -193,6 +193,12 @@ static int apply_item(shmt__py_indexed* x, PyObject* item, int64_t* dim, int64_t
       ++*dim;
       return 0;
     }
+    if (t->dtype == SHMT_UINT8 &&
+        PyErr_WarnEx(PyExc_UserWarning,
+                     "indexing with dtype torch.uint8 is now deprecated, please use a dtype "
+                     "torch.bool instead.",
+                     1) < 0)
+      return -1;
     int64_t at = *dim;
     *dim += t->dtype == SHMT_BOOL || t->dtype == SHMT_UINT8 ? t->n_dims : 1;
     return record(x, at, shmt__tensor_ref(t));
@@ -226,6 +232,12 @@ int shmt__py_index_basic(shmt_tensor* t, PyObject* key, shmt__py_indexed* x) {
   if (PyTuple_Check(key)) {
     items = shmt__py_items(key, &n);
   } else if (is_tuple_like(key)) {
+    if (PyErr_WarnEx(PyExc_UserWarning,
+                     "Using a non-tuple sequence for multidimensional indexing is deprecated; use "
+                     "x[tuple(seq)] instead of x[seq], which will be taken as the tensor index "
+                     "x[torch.tensor(seq)]",
+                     1) < 0)
+      goto fail;
     if ((held = PyList_AsTuple(key)) == NULL) goto fail;
     items = shmt__py_items(held, &n);
   }

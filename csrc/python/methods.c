@@ -226,6 +226,7 @@ static PyObject* m_complex(PyObject* self, PyObject* unused) {
                     "only one element tensors can be converted to Python scalars");
     return NULL;
   }
+  if (shmt__py_warn_of_history(t) < 0) return NULL;
   shmt_status status = shmt__tensor_item(t, &s);
   if (status != SHMT_OK) return shmt__py_raise(status);
   shmt__scalar_to_complex(s, z);

@@ -4,6 +4,7 @@
  * Anything else is NotImplemented, so that Python tries the other operand and then raises
  * TypeError. */
 #include "base/scalar.h"
+#include "base/warn.h"
 #include "generated/ops.h"
 #include "python/construct.h"
 #include "python/convert.h"
@@ -251,6 +252,16 @@ static int slot_bool(PyObject* x) {
   return shmt__scalar_to_bool(s);
 }
 
+int shmt__py_warn_of_history(const shmt_tensor* t) {
+  static _Atomic(bool) told;
+  if (SHMT_LIKELY(!(t->keys & SHMT_KEYBIT_Autograd)) || !shmt__grad_enabled()) return 0;
+  shmt_status s = shmt__warn_once(
+      &told,
+      "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+      "Consider using tensor.detach() first.");
+  return s == SHMT_OK ? 0 : (shmt__py_raise(s), -1);
+}
+
 /* The one element, for int(), float() and complex(). */
 static int read_one(PyObject* x, shmt_scalar* out) {
   shmt_tensor* t = shmt__py_tensor(x);
@@ -280,7 +291,7 @@ static PyObject* slot_int(PyObject* x) {
 
 static PyObject* slot_float(PyObject* x) {
   shmt_scalar s;
-  if (read_one(x, &s) < 0) return NULL;
+  if (shmt__py_warn_of_history(shmt__py_tensor(x)) < 0 || read_one(x, &s) < 0) return NULL;
   if (s.tag == SHMT_SCALAR_COMPLEX && s.v.z[1] != 0) {
     PyErr_SetString(PyExc_RuntimeError,
                     "value cannot be converted to type double without overflow");

@@ -7,6 +7,7 @@
 #include "autograd/node.h"
 #include "base/overflow.h"
 #include "base/promote.h"
+#include "base/warn.h"
 #include "storage/allocator.h"
 #include "python/construct.h"
 #include "python/convert.h"
@@ -172,13 +173,14 @@ static int tensor_over(const Py_buffer* source, shmt_dtype dtype, shmt_tensor** 
   return -1;
 }
 
-static int warn_read_only(const char* what) {
-  return PyErr_WarnFormat(
-      PyExc_UserWarning, 1,
+static int warn_read_only(_Atomic(bool)* told, const char* what) {
+  shmt_status s = shmt__warn_once(
+      told,
       "The given %s is not writable, and PyTorch does not support non-writable tensors. This means "
       "you can write to the underlying (supposedly non-writable) %s using the tensor. You may want "
       "to copy the %s to protect its data or make it writable before converting it to a tensor.",
       what, what, what);
+  return s == SHMT_OK ? 0 : (shmt__py_raise(s), -1);
 }
 
 int shmt__py_from_numpy(PyObject* array, shmt_tensor** out) {
@@ -186,7 +188,8 @@ int shmt__py_from_numpy(PyObject* array, shmt_tensor** out) {
   shmt_dtype dtype = SHMT_DTYPE_NONE;
   if (PyObject_GetBuffer(array, &view, PyBUF_FULL_RO) < 0) return unsupported_type(array);
   int known = format_dtype(view.format, view.itemsize, &dtype);
-  if (known != 1 || (view.readonly && warn_read_only("NumPy array") < 0)) {
+  static _Atomic(bool) told;
+  if (known != 1 || (view.readonly && warn_read_only(&told, "NumPy array") < 0)) {
     PyBuffer_Release(&view);
     if (known == 1) return -1;
     return known == 0 ? wrong_byte_order() : unsupported_type(array);
@@ -276,7 +279,8 @@ static PyObject* py_frombuffer(PyObject* module, PyObject* args, PyObject* kwarg
   if (PyObject_GetBuffer(buffer, &view, PyBUF_CONTIG_RO) < 0) return NULL;
   Py_ssize_t item = shmt__dtype_size[dtype];
   Py_ssize_t n = frombuffer_count(view.len, item, count, offset);
-  if (n < 0 || (view.readonly && warn_read_only("buffer") < 0)) {
+  static _Atomic(bool) told;
+  if (n < 0 || (view.readonly && warn_read_only(&told, "buffer") < 0)) {
     PyBuffer_Release(&view);
     return NULL;
   }

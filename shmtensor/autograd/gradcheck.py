@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -193,6 +194,14 @@ def gradcheck(
             "gradcheck expects at least one input tensor to require gradient, but none of the them "
             "have requires_grad=True."
         )
+    for i, x in enumerate(xs):
+        if _is_differentiable(x) and x.dtype not in (_C.float64, _C.complex128):
+            warnings.warn(
+                f"Input #{i} requires gradient and is not a double precision floating point or "
+                "complex. This check will likely fail if all the inputs are not of double "
+                "precision floating point or complex.",
+                stacklevel=2,
+            )
     with enable_grad():
         outputs = _outputs(func, xs)
         problem = _compare(func, xs, outputs, eps, atol, rtol) if check_backward_ad else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from shmtensor._tensor import Tensor
@@ -20,6 +21,7 @@ class Variable(metaclass=_VariableMeta):
     Args:
         data: A tensor.
         requires_grad: Record operations on the result.
+        volatile: Has no effect, and warns.
 
     Returns:
         A `Tensor` that shares memory with *data*.
@@ -28,8 +30,15 @@ class Variable(metaclass=_VariableMeta):
         torch.autograd.Variable.
     """
 
-    def __new__(cls, data: Any = None, requires_grad: bool = False) -> Any:
+    def __new__(
+        cls, data: Any = None, requires_grad: bool = False, volatile: bool | None = None
+    ) -> Any:
         """Return a detached alias of *data*."""
+        if volatile is not None:
+            warnings.warn(
+                "volatile was removed and now has no effect. Use `with no_grad():` instead.",
+                stacklevel=2,
+            )
         if data is None:
             data = Tensor()
         if not isinstance(data, Tensor):

@@ -373,7 +373,8 @@ def embedding_bag(
     values = weight.detach()[indices]
     is_max = (values == made.detach()[bags]) & is_counted.unsqueeze(1)
     rows = indices.unsqueeze(1).expand_as(values).where(is_max, -1)
-    best = rows.new_full(made.shape, -1).index_reduce_(0, bags, rows, "amax").clamp_min(0)
+    places = bags.unsqueeze(1).expand_as(rows)
+    best = rows.new_full(made.shape, -1).scatter_reduce_(0, places, rows, "amax").clamp_min(0)
     return made, bags, sizes, best
 
 

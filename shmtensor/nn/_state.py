@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import itertools
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
@@ -77,7 +78,7 @@ class StateMixin:
 
     def state_dict(
         self,
-        *,
+        *args: Any,
         destination: StateDict | None = None,
         prefix: str = "",
         keep_vars: bool = False,
@@ -85,6 +86,7 @@ class StateMixin:
         """Collect parameters and persistent buffers of this module and all below.
 
         Args:
+            *args: The others by position, which is deprecated.
             destination: The dictionary to fill; a new one if absent.
             prefix: What every key begins with.
             keep_vars: Give the parameters themselves instead of detached tensors.
@@ -95,6 +97,14 @@ class StateMixin:
         Source:
             torch.nn.Module.state_dict.
         """
+        if args:
+            warnings.warn(
+                "Positional args of state_dict() are being deprecated, use kwargs instead.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            by_name: tuple[Any, ...] = (destination, prefix, keep_vars)
+            destination, prefix, keep_vars = (*args, *by_name[len(args) :])
         if destination is None:
             destination = StateDict()
             destination._metadata = OrderedDict()

@@ -7,6 +7,7 @@ else is an ordinary attribute. The three dictionaries ``_parameters``, ``_buffer
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -416,6 +417,12 @@ class Module(HookMixin, StateMixin):
             raise TypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, but got desired "
                 f"dtype={dtype}"
+            )
+        if dtype is not None and dtype.is_complex:
+            warnings.warn(
+                "Complex modules are a new feature, and some modules might not work as expected "
+                "when using complex tensors as parameters or buffers.",
+                stacklevel=2,
             )
 
         def convert(tensor: Tensor) -> Tensor:

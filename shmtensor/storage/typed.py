@@ -8,9 +8,21 @@ from typing import Any, cast
 
 from shmtensor import _C
 from shmtensor._boundary import storage as _c
+from shmtensor._warnings import warn_once
 from shmtensor.storage.untyped import UntypedStorage
 
 __all__ = ["LEGACY_CLASSES", "TypedStorage"]
+
+
+def warn_of_removal(stacklevel: int = 2) -> None:
+    """Warn once that storages with an element type go."""
+    warn_once(
+        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be "
+        "the only storage class. This should only matter to you if you are using storages "
+        "directly. To access UntypedStorage directly, use tensor.untyped_storage() instead of "
+        "tensor.storage()",
+        stacklevel + 1,
+    )
 
 
 class TypedStorage:
@@ -42,6 +54,8 @@ class TypedStorage:
         device: Any = None,
         _internal: bool = False,
     ) -> None:
+        if not _internal:
+            warn_of_removal(3)
         if wrap_storage is not None:
             if args or device is not None:
                 raise RuntimeError(

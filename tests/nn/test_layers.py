@@ -298,3 +298,46 @@ def test_skip_init_makes_memory_and_no_values() -> None:
         nn.utils.skip_init(nn.Flatten)
     with pytest.raises(RuntimeError, match="Expected a Module"):
         nn.utils.skip_init(int)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "format"),
+    [
+        (lambda: nn.Conv2d(3, 4, 3), "conv2d", "channels_last"),
+        (lambda: nn.ConvTranspose2d(3, 4, 3), "conv2d", "channels_last"),
+        (lambda: nn.Conv2d(1, 1, 3), "conv2d", "channels_last"),
+        (lambda: nn.Conv3d(3, 4, 3), "conv3d", "channels_last_3d"),
+    ],
+)
+def test_weights_of_convolutions_are_laid_out_alone(make, name, format):
+    model = nn.Sequential(make(), nn.Sequential(make(), nn.Bilinear(2, 3, 4)))
+    before = [p.detach().clone() for p in model.parameters()]
+    convert = getattr(nn.utils, f"convert_{name}_weight_memory_format")
+    assert convert(model, getattr(shmtensor, format)) is model
+    for layer in (model[0], model[1][0]):
+        expected = shmtensor.empty(
+            layer.weight.shape, memory_format=getattr(shmtensor, format)
+        ).stride()
+        assert layer.weight.stride() == expected
+    assert all(p.equal(b) for p, b in zip(model.parameters(), before, strict=True))
+
+
+def test_old_spellings_of_layers_warn():
+    with pytest.warns(FutureWarning, match="min_val"):
+        assert nn.Hardtanh(min_value=-2, max_val=3).min_val == -2
+    with pytest.warns(FutureWarning, match="max_val"):
+        assert nn.Hardtanh(max_value=3).max_val == 3
+    with pytest.warns(FutureWarning, match="NLLLoss"):
+        assert isinstance(nn.NLLLoss2d(), nn.NLLLoss)
+    with pytest.warns(FutureWarning, match="use kwargs"):
+        assert list(nn.Linear(1, 1).state_dict({}, "x.")) == ["x.weight", "x.bias"]
+    with pytest.warns(FutureWarning, match="clip_grad_norm_"):
+        nn.utils.clip_grad_norm(nn.Linear(1, 1).parameters(), 1.0)
+    with pytest.raises(RuntimeError, match="should not be called"):
+        nn.ParameterList([])()
+
+
+def test_gradcheck_warns_of_single_precision():
+    x = shmtensor.ones(2, requires_grad=True)
+    with pytest.warns(UserWarning, match="double precision"):
+        shmtensor.autograd.gradcheck(lambda x: x * 2, x, eps=1e-2, atol=1e-2)

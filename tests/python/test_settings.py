@@ -35,16 +35,11 @@ def test_precision_and_warnings_are_kept():
 
 def test_default_tensor_type_sets_the_default_dtype():
     try:
-        with pytest.warns(DeprecationWarning, match="set_default_dtype"):
-            st.set_default_tensor_type("torch.DoubleTensor")
+        st.set_default_tensor_type("torch.DoubleTensor")
         assert st.get_default_dtype() is st.float64
-        with pytest.warns(DeprecationWarning, match="set_default_dtype"):
-            st.set_default_tensor_type(st.FloatTensor)
+        st.set_default_tensor_type(st.FloatTensor)
         assert st.get_default_dtype() is st.float32
-        with (
-            pytest.warns(DeprecationWarning, match="set_default_dtype"),
-            pytest.raises(TypeError, match="only floating"),
-        ):
+        with pytest.raises(TypeError, match="only floating"):
             st.set_default_tensor_type("torch.LongTensor")
     finally:
         st.set_default_dtype(st.float32)

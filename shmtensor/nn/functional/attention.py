@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import math
 from collections.abc import Sequence
 
@@ -58,6 +59,12 @@ def _canonical_mask(
         return None
     if mask.dtype is not shmtensor.bool and not mask.is_floating_point():
         raise AssertionError(f"only bool and floating types of {name} are supported")
+    if other is not None and other.dtype is not mask.dtype:
+        warnings.warn(
+            f"Support for mismatched {name} and attn_mask is deprecated. Use same type for both "
+            "instead.",
+            stacklevel=3,
+        )
     if mask.is_floating_point():
         return mask
     return shmtensor.zeros_like(mask, dtype=dtype).masked_fill_(mask, float("-inf"))

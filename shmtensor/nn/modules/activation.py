@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import shmtensor
@@ -120,11 +121,32 @@ class RReLU(Module):
         return f"lower={self.lower}, upper={self.upper}{end}"
 
 
+def _renamed(old_name: str, old: float | None, name: str, value: float) -> float:
+    """The value of an argument that may be given by its old name."""
+    if old is None:
+        return value
+    warnings.warn(
+        f"keyword argument `{old_name}` is deprecated and renamed to `{name}`",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return old
+
+
 class Hardtanh(Module):
     """*x* limited to [*min_val*, *max_val*]."""
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
         super().__init__()
+        min_val = _renamed("min_value", min_value, "min_val", min_val)
+        max_val = _renamed("max_value", max_value, "max_val", max_val)
         if not max_val > min_val:
             raise AssertionError("max_val must be larger than min_val")
         self.min_val = min_val

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -195,10 +196,17 @@ class _InstanceNorm(_Norm):
         self._check_input_dim(input)
         batched = input.dim() == self._dims[1]
         channels = input.size(1 if batched else 0)
-        if channels != self.num_features and self.affine:
-            raise ValueError(
-                f"expected input's size at dim={1 if batched else 0} to match num_features "
-                f"({self.num_features}), but got: {channels}."
+        if channels != self.num_features:
+            place = f"input's size at dim={1 if batched else 0}"
+            if self.affine:
+                raise ValueError(
+                    f"expected {place} to match num_features ({self.num_features}), but got: "
+                    f"{channels}."
+                )
+            warnings.warn(
+                f"{place} does not match num_features. You can silence this warning by not passing "
+                "in num_features, which is not used because affine=False",
+                stacklevel=2,
             )
         result = F.instance_norm(
             input if batched else input.unsqueeze(0),

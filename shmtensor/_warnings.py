@@ -1,0 +1,36 @@
+"""Warnings that a process is given once, as those of operators are (`warns` in the specification)."""
+
+from __future__ import annotations
+
+import warnings
+
+from shmtensor import _C
+
+_told: set[str] = set()
+_always = False
+
+
+def set_warn_always(b: bool) -> None:
+    """Let warnings that are given once in a process, of deprecated functions mostly, repeat.
+
+    Args:
+        b: Give them at every call; Python's warning filters then decide what is shown.
+
+    Source:
+        torch.set_warn_always.
+    """
+    global _always
+    _always = bool(b)
+    _C._set_warn_always(_always)
+
+
+def is_warn_always_enabled() -> bool:
+    """Return what `set_warn_always` was last told."""
+    return _always
+
+
+def warn_once(message: str, stacklevel: int = 2) -> None:
+    """Warn the caller of the function that calls this, unless the process was told the same."""
+    if message not in _told or _always:
+        _told.add(message)
+        warnings.warn(message, UserWarning, stacklevel + 1)
