@@ -97,8 +97,8 @@ def stft(
         return_complex = True
     if not return_complex:
         warn_once(
-            "stft() with return_complex=False is deprecated: view_as_real() of the complex result is "
-            "what it returns",
+            "stft() with return_complex=False is deprecated: view_as_real() of the complex result "
+            "is what it returns",
             stacklevel=3,
         )
     if onesided is None:

@@ -1,4 +1,4 @@
-"""Warnings that a process is given once, as those of operators are (`warns` in the specification)."""
+"""Warnings that a process is given once, as those of operators are (`warns` in their entries)."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ PYTHON_RANKS: dict[str, int] = {
     "_version": 0,
     "_types": 0,
     "errors": 1,
+    "_warnings": 1,
     "_boundary": 1,
     "_dtypes": 2,
     "dtypes": 2,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 import itertools
+import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any

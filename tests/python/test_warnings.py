@@ -1,6 +1,7 @@
 """What users are warned of: deprecated functions, once in a process, and results to distrust.
 
-Other tests ignore these (`filterwarnings` in pyproject.toml); warnings of single layers and losses stand with those.
+Other tests ignore these (`filterwarnings` in pyproject.toml); warnings of single layers and losses
+stand with those.
 """
 
 from __future__ import annotations

@@ -242,6 +242,7 @@ class ParameterList(Module):
         return self.extend(values)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: a list computes nothing."""
         raise RuntimeError("ParameterList should not be called.")
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn.functional.loss import _REDUCTIONS, _reduction

@@ -1,7 +1,8 @@
 """Parameters that are functions of others: symmetric, orthogonal or normalised weights.
 
-`register_parametrization` moves a parameter into a `ParametrizationList` below ``module.parametrizations``, and gives the
-module a class of its own, in which the parameter's name is a property that computes it.
+`register_parametrization` moves a parameter into a `ParametrizationList` below
+``module.parametrizations``, and gives the module a class of its own, in which the parameter's name
+is a property that computes it.
 
 Source: torch.nn.utils.parametrize.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 import shmtensor
@@ -88,10 +89,8 @@ class ParametrizationList(ModuleList):
         with shmtensor.no_grad():
             for module in reversed(modules):
                 if hasattr(module, "right_inverse"):
-                    try:
+                    with suppress(NotImplementedError):  # then it starts from what there is
                         start = module.right_inverse(start)
-                    except NotImplementedError:  # then it starts from what there is
-                        pass
         if not isinstance(start, Tensor | Sequence):
             raise ValueError(
                 "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
@@ -122,7 +121,7 @@ class ParametrizationList(ModuleList):
                     tensor = Parameter(tensor, original.requires_grad)
                 _adopt(self, f"original{i}", tensor.requires_grad_(original.requires_grad))
         if not unsafe:
-            _check_kept("parametrized", self(), dtype, shape)
+            _check_kept(self(), dtype, shape)
 
     def _originals(self) -> list[Tensor]:
         if self.is_tensor:
@@ -184,7 +183,7 @@ class ParametrizationList(ModuleList):
         return result
 
 
-def _check_kept(what: str, result: Any, dtype: Any, shape: Any) -> None:
+def _check_kept(result: Any, dtype: Any, shape: Any) -> None:
     """Refuse a parametrization whose result differs in kind from what it replaces."""
     if not isinstance(result, Tensor):
         raise ValueError(f"A parametrization must return a tensor. Got {type(result).__name__}.")
@@ -192,7 +191,8 @@ def _check_kept(what: str, result: Any, dtype: Any, shape: Any) -> None:
         if before != after:
             raise ValueError(
                 f"Registering a parametrization may not change the {name} of the tensor, unless "
-                f"`unsafe` flag is enabled.\nunparametrized {name}: {before}\n{what} {name}: {after}"
+                f"`unsafe` flag is enabled.\nunparametrized {name}: {before}\n"
+                f"parametrized {name}: {after}"
             )
 
 
@@ -288,7 +288,7 @@ def _check_next(module: Module, name: str, parametrization: Module) -> None:
     """Check what a further function makes of a parametrized tensor, there and back."""
     before = getattr(module, name)
     after = parametrization(before)
-    _check_kept("parametrized", after, before.dtype, before.shape)
+    _check_kept(after, before.dtype, before.shape)
     if not hasattr(parametrization, "right_inverse"):
         return
     try:

@@ -102,7 +102,7 @@ class WeightNorm(_Recomputed):
 
 
 def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
-    """Train lengths and directions of a weight's slices apart; parametrizations.weight_norm is newer.
+    """Train lengths and directions of slices apart; parametrizations.weight_norm is newer.
 
     Args:
         module: Whose weight. Its parameters are then ``name_g`` and ``name_v``.
