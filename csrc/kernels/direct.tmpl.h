@@ -138,7 +138,7 @@ INLINE void FN(gather_rows)(T* to, const T* from, int64_t n, int64_t width, int6
   }
 }
 
-/* data: outputs of n filters, padded image, weight, scratch of shmt__direct_scratch elements; n: filters; ctx:
+/* data: outputs of n filters, padded image, weight, scratch as filter() of ops/conv_direct.c has it; n: filters; ctx:
  * shmt__direct_shape. */
 void SHMT_LOOP(direct)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__direct_shape* s = ctx;

@@ -67,6 +67,11 @@ class _Points:
         return self.M - 1 if sym else self.M
 
 
+_COMMON = """*M* is the number of points. With *sym* both ends are alike, as filters want it;
+without, it is one period, as spectra want it. *dtype* (float32 or float64), *layout*, *device* and
+*requires_grad* are those of the result. A negative *M* and other dtypes raise ValueError."""
+
+
 def _window(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Turn *make*, of points, ``sym`` and own options, into a function with every argument."""
 
@@ -84,6 +89,7 @@ def _window(make: Callable[..., Tensor]) -> Callable[..., Tensor]:
         points = _Points(make.__name__, M, dtype, layout, device, requires_grad)
         return make(points, sym, **own)
 
+    window.__doc__ = f"{inspect.cleandoc(make.__doc__ or '')}\n\n{_COMMON}"
     del window.__wrapped__  # type: ignore[attr-defined]
     common = list(inspect.signature(window).parameters.values())
     options = list(inspect.signature(make).parameters.values())[2:]

@@ -132,7 +132,19 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """Half the squared difference over *beta* below *beta*, the absolute one beyond."""
+    """Half the squared difference over *beta* below *beta*, a line of slope 1 beyond.
+
+    Args:
+        input: Any shape.
+        target: The same shape; others broadcast, with a warning.
+        size_average: Old form of *reduction*.
+        reduce: Old form of *reduction*.
+        reduction: ``'none'``, ``'mean'`` or ``'sum'``.
+        beta: Where the parabola ends, not negative; 0: ``l1_loss``.
+
+    Raises:
+        RuntimeError: *beta* is negative.
+    """
     if not target.is_same_size(input):
         _warn_about_sizes(input, target)
     if size_average is not None or reduce is not None:
@@ -149,7 +161,18 @@ def huber_loss(
     delta: float = 1.0,
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Half the squared difference up to *delta*, *delta* times the absolute one beyond."""
+    """Half the squared difference up to *delta*, a line of slope *delta* beyond.
+
+    Args:
+        input: Any shape.
+        target: The same shape; others broadcast, with a warning.
+        reduction: ``'none'``, ``'mean'`` or ``'sum'``.
+        delta: Where the parabola ends, positive.
+        weight: Factor for every element, same shape as *input*.
+
+    Raises:
+        RuntimeError: *delta* is not positive.
+    """
     if not target.is_same_size(input):
         _warn_about_sizes(input, target)
     if weight is None:
@@ -164,7 +187,7 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """log(1 + exp(-target * input)) for targets of -1 and 1."""
+    """log(1 + exp(-target * input)) for targets of -1 and 1; reductions as in ``mse_loss``."""
     if size_average is not None or reduce is not None:
         reduction = _old_reduction(size_average, reduce)
     return _nn.soft_margin_loss(input, target, reduction)
