@@ -1,6 +1,6 @@
 """Operators over long, narrow, flat and many-dimensional shapes against torch: where is it slower?
 
-Run ``python benchmarks/bench_shapes.py`` where torch is installed: some 1700 pairs of an operator
+Run ``python benchmarks/bench_shapes.py`` where torch is installed: some 1600 pairs of an operator
 and a shape of 2e4 to 4e5 elements, float32. CPU time of one thread, samples of both sides in turn.
 Every pair gets a short look; those that look slower than the limit are measured again, and the
 table holds those that still are, the worst first.
