@@ -195,6 +195,11 @@ CONVOLUTION: dict[str, Make] = {
     "conv2d 3x3 bfloat16": _conv("conv2d", "xb", "w3b", padding=1),
     "conv2d 7x7 of 3 channels": _conv("conv2d", "rgb", "w7", padding=3, stride=2),
     "conv2d grouped": _conv("conv2d", "x", "wg", padding=1, groups=4),
+    "conv2d groups of 4 channels_last": lambda lib, d: (
+        lambda x=d["xl"], w4=d["w4"]: lib.nn.functional.conv2d(
+            x, w4, padding=1, groups=x.shape[1] // 4
+        )
+    ),
     "conv2d depthwise": lambda lib, d: (
         lambda x=d["x"], wd=d["wd"]: lib.nn.functional.conv2d(x, wd, padding=1, groups=x.shape[1])
     ),
@@ -230,6 +235,8 @@ def image_arrays(channels: int) -> dict[str, Any]:
     c = channels
     return {
         "x": normal(2, c, side, side),
+        "xl": normal(2, side, side, c).transpose(0, 3, 1, 2),
+        "w4": normal(c, 4, 3, 3),
         "x16": normal(16, c, side // 2, side // 2),
         "rgb": normal(2, 3, 2 * side, 2 * side),
         "x1": normal(4, c, side * 8),
