@@ -29,6 +29,7 @@ struct shmt__version_cell {
 typedef struct packed {
   const shmt__saved_hooks* hooks;
   void* data;
+  shmt_edge edge; /* where the gradient of an argument goes; its node is owned */
 } packed;
 
 /* shmt__saved.hook_data is NULL, a version cell, or a packed with this bit set. */
@@ -107,9 +108,10 @@ static SHMT_COLD shmt_status save_packed(shmt__saved* s, shmt_tensor* t, bool de
   if (!p) return out_of_memory();
   p->hooks = hooks;
   SHMT_AUTO(shmt_tensor) plain = NULL;
-  shmt_status status = detach ? alias_of(t, &plain) : SHMT_OK;
+  shmt_status status = detach ? alias_of(t, &plain) : shmt__gradient_edge(t, &p->edge);
   if (status == SHMT_OK) status = hooks->pack(hooks->ctx, plain ? plain : t, &p->data);
   if (status != SHMT_OK) {
+    if (p->edge.node) shmt__node_release(p->edge.node);
     free(p);
     return status;
   }
@@ -163,6 +165,7 @@ void shmt__saved_fini(shmt__saved* s) {
   if (!p) return;
   p->hooks->drop(p->hooks->ctx, p->data);
   p->hooks->release(p->hooks->ctx);
+  if (p->edge.node) shmt__node_release(p->edge.node);
   free(p);
 }
 
@@ -197,6 +200,16 @@ shmt_status shmt__saved_freed(void) {
             "you need to access saved tensors after calling backward.");
 }
 
+static shmt_status give_history(shmt_tensor* fresh, shmt_node* node, uint32_t nr) {
+  shmt_autograd_meta* m = shmt__meta_of(fresh);
+  if (!m) return SHMT_E_NOMEM;
+  shmt__node_retain(node);
+  m->grad_fn = node;
+  m->output_nr = nr;
+  shmt__tensor_set_autograd_bit(fresh, true);
+  return SHMT_OK;
+}
+
 /* A tensor over the same bytes that is output output_nr of owner again; where owner changed a view in place, the view's
  * history is its base's. */
 static shmt_status with_history(shmt_tensor* t, shmt_node* owner, uint32_t nr, shmt_tensor** out) {
@@ -207,12 +220,23 @@ static shmt_status with_history(shmt_tensor* t, shmt_node* owner, uint32_t nr, s
     *out = SHMT_TAKE(again);
     return SHMT_OK;
   }
-  shmt_autograd_meta* m = shmt__meta_of(again);
-  if (!m) return SHMT_E_NOMEM;
-  shmt__node_retain(owner);
-  m->grad_fn = owner;
-  m->output_nr = nr;
-  shmt__tensor_set_autograd_bit(again, true);
+  SHMT_TRY(give_history(again, owner, nr));
+  *out = SHMT_TAKE(again);
+  return SHMT_OK;
+}
+
+/* The same for an argument: what the hook gave has the gradient's way of what it was given. */
+static shmt_status with_edge(shmt_tensor* t, shmt_edge edge, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) again = NULL;
+  shmt_edge own;
+  SHMT_TRY(shmt__gradient_edge(t, &own));
+  if (own.node) shmt__node_release(own.node);
+  if (own.node == edge.node && own.input_nr == edge.input_nr) {
+    *out = shmt__tensor_ref(t);
+    return SHMT_OK;
+  }
+  SHMT_TRY(alias_of(t, &again));
+  if (edge.node) SHMT_TRY(give_history(again, edge.node, edge.input_nr));
   *out = SHMT_TAKE(again);
   return SHMT_OK;
 }
@@ -224,6 +248,7 @@ static SHMT_COLD shmt_status unpack_hooked(const shmt__saved* s, shmt_node* owne
   SHMT_TRY(p->hooks->unpack(p->hooks->ctx, p->data, &t));
   if (s->is_output && shmt__dtype_differentiable(t->dtype))
     return with_history(t, owner, s->output_nr, out);
+  if (!s->is_output) return with_edge(t, p->edge, out);
   *out = SHMT_TAKE(t);
   return SHMT_OK;
 }

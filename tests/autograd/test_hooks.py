@@ -307,6 +307,83 @@ def test_saved_tensor_hooks_unpack_must_give_tensor() -> None:
         y.sum().backward()
 
 
+PACKINGS = {
+    "detached": (lambda t: t.detach(), lambda t: t),
+    "as it is": (lambda t: t, lambda t: t),
+    "copied": (lambda t: t.clone(), lambda t: t.clone()),
+    "an array": (lambda t: t.detach().numpy().copy(), st.from_numpy),
+}
+FUNCTIONS = {
+    "of what is no leaf": lambda x, w: (x * w).sin(),
+    "of leaves": lambda x, w: (x * x).pow(w),
+    "in place": lambda x, w: (x * 2).mul_(w).sin_() * w,
+    "views in place": lambda x, w: _half_scaled(x * 2, w).cos() * w,
+}
+
+
+def _half_scaled(y: st.Tensor, w: st.Tensor) -> st.Tensor:
+    y.view(2, 2)[0].mul_(w[:2])
+    return y
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_saved_tensor_hooks_keep_second_derivatives(function: str, packing: str) -> None:
+    def derivatives() -> list[st.Tensor]:
+        y = FUNCTIONS[function](x, w)
+        first = grad(y.sum(), (x, w), create_graph=True)
+        return [*first, *grad(sum(g.pow(2).sum() for g in first), (x, w))]
+
+    x, w = leaf(0.1, 0.4, 0.6, 0.9), leaf(0.5, 0.6, 0.7, 0.8)
+    expected = derivatives()
+    with saved_tensors_hooks(*PACKINGS[packing]):
+        result = derivatives()
+    for got, want in zip(result, expected, strict=True):
+        assert st.allclose(got, want)
+
+
+def test_saved_tensor_of_a_function_has_its_history_after_unpacking() -> None:
+    class Scale(st.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            seen.append(ctx.saved_tensors[0].grad_fn.name())
+            return g
+
+    seen: list[str] = []
+    x = leaf(1, 2)
+    with saved_tensors_hooks(lambda t: t.detach(), lambda t: t):
+        y = Scale.apply(x * 2)
+    y.sum().backward()
+    assert seen == ["MulBackward0"]
+
+
+def test_saved_tensor_that_needs_no_gradient_gets_none_by_unpacking() -> None:
+    x, c = leaf(1, 2), st.ones(2)
+    with saved_tensors_hooks(lambda t: t, lambda t: t.clone().requires_grad_()):
+        y = x * c
+    (g,) = grad(y.sum(), x, create_graph=True)
+    assert not g.requires_grad
+
+
+def test_saved_tensor_hooks_that_fail_leave_nothing() -> None:
+    def fail(t: st.Tensor) -> st.Tensor:
+        raise ValueError("not now")
+
+    x = leaf(1, 2)
+    y = x * 2
+    with saved_tensors_hooks(fail, fail), pytest.raises(ValueError, match="not now"):
+        y.sin()
+    node = weakref.ref(y)
+    del y
+    gc.collect()
+    assert node() is None
+
+
 def test_save_on_cpu_survives_in_place_changes() -> None:
     x = leaf(1, 2)
     with save_on_cpu():

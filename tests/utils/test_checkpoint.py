@@ -1,0 +1,225 @@
+"""Recomputation: the same gradients, fewer saved tensors, and what is refused."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import shmtensor as st
+from shmtensor import nn
+from shmtensor.autograd import grad
+from shmtensor.utils.checkpoint import (
+    CheckpointError,
+    checkpoint,
+    checkpoint_sequential,
+    set_checkpoint_debug_enabled,
+    set_checkpoint_early_stop,
+)
+
+VARIANTS: list[dict[str, Any]] = [
+    {"use_reentrant": False},
+    {"use_reentrant": True},
+    {"use_reentrant": False, "early_stop": False},
+    {"use_reentrant": False, "preserve_rng_state": False, "determinism_check": "none"},
+]
+
+
+def model() -> nn.Sequential:
+    st.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 4), nn.Sigmoid())
+
+
+def source() -> st.Tensor:
+    return st.linspace(0, 1, 8).reshape(2, 4).requires_grad_()
+
+
+def gradients(layers: nn.Sequential, call: Callable[[st.Tensor], st.Tensor]) -> list[st.Tensor]:
+    x = source()
+    layers.zero_grad()
+    call(x).square().sum().backward()
+    return [x.grad, *(p.grad for p in layers.parameters())]
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_gradients_are_the_same_and_the_function_runs_twice(options: dict[str, Any]) -> None:
+    layers, calls = model(), []
+
+    def run(x: st.Tensor) -> st.Tensor:
+        calls.append(x.requires_grad)
+        return layers(x)
+
+    expected = gradients(layers, layers)
+    result = gradients(layers, lambda x: checkpoint(run, x, **options))
+    assert len(calls) == 2
+    assert all(a.equal(b) for a, b in zip(result, expected, strict=True))
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("segments", [1, 2, 3, 4])
+def test_segments_give_the_same_gradients(segments: int, reentrant: bool) -> None:
+    layers = model()
+    expected = gradients(layers, layers)
+    result = gradients(
+        layers, lambda x: checkpoint_sequential(layers, segments, x, use_reentrant=reentrant)
+    )
+    assert all(a.equal(b) for a, b in zip(result, expected, strict=True))
+
+
+def test_intermediate_tensors_are_not_kept():
+    made: list[weakref.ref[st.Tensor]] = []
+
+    def run(x: st.Tensor) -> st.Tensor:
+        middle = x.exp()
+        made.append(weakref.ref(middle))
+        return middle.sin()
+
+    before = checkpoint(run, source(), use_reentrant=False)
+    assert made[0]() is None
+    before.sum().backward()
+    assert len(made) == 2
+    assert made[1]() is None
+
+
+def test_second_derivatives_and_keywords():
+    layers = model()
+    x = source()
+
+    def second(y: st.Tensor) -> st.Tensor:
+        (g,) = grad(y.sum(), x, create_graph=True)
+        return grad(g.pow(2).sum(), x)[0]
+
+    expected = second(layers(x).sin() * 2)
+    result = second(checkpoint(lambda x, k: layers(x).sin() * k, x, k=2.0, use_reentrant=False))
+    assert st.allclose(result, expected)
+
+
+def test_graph_may_be_run_twice():
+    x = source()
+    y = checkpoint(lambda x: x.exp().sin(), x, use_reentrant=False)
+    (first,) = grad(y.sum(), x, retain_graph=True)
+    (again,) = grad(y.sum(), x)
+    assert first.equal(again)
+
+
+def test_checkpoints_may_be_nested():
+    layers, calls = model(), []
+
+    def inner(x: st.Tensor) -> st.Tensor:
+        calls.append(1)
+        return layers(x)
+
+    def outer(x: st.Tensor) -> st.Tensor:
+        return checkpoint(inner, x.sin(), use_reentrant=False).cos()
+
+    expected = gradients(layers, lambda x: layers(x.sin()).cos())
+    result = gradients(layers, lambda x: checkpoint(outer, x, use_reentrant=False))
+    assert len(calls) == 3
+    assert all(st.allclose(a, b) for a, b in zip(result, expected, strict=True))
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_random_numbers_are_drawn_again(reentrant: bool) -> None:
+    x = source()
+    y = checkpoint(lambda x: x * st.rand(2, 4), x, use_reentrant=reentrant)
+    between = st.get_rng_state()
+    y.sum().backward()
+    assert st.allclose(x.detach() * x.grad, y)
+    assert st.get_rng_state().equal(between)
+
+
+def test_contexts_surround_both_runs():
+    entered: list[str] = []
+
+    class Noted:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __enter__(self) -> None:
+            entered.append(self.name)
+
+        def __exit__(self, *exc: object) -> None:
+            entered.append(f"/{self.name}")
+
+    x = source()
+    y = checkpoint(
+        st.exp, x, use_reentrant=False, context_fn=lambda: (Noted("first"), Noted("again"))
+    )
+    assert entered == ["first", "/first"]
+    y.sum().backward()
+    assert entered[2:] == ["again", "/again"]
+
+
+def test_nothing_is_recorded_without_grad():
+    with st.no_grad():
+        assert not checkpoint(st.exp, source(), use_reentrant=False).requires_grad
+
+
+class _Changes:
+    """Does the second thing when it is called again."""
+
+    def __init__(self, first: Callable[..., Any], second: Callable[..., Any]) -> None:
+        self.todo = [first, second]
+
+    def __call__(self, x: st.Tensor) -> st.Tensor:
+        return self.todo.pop(0)(x)
+
+
+@pytest.mark.parametrize("early_stop", [True, False])
+@pytest.mark.parametrize(
+    ("first", "second", "text"),
+    [
+        (lambda x: x.sin().cos(), lambda x: x.sin(), "A different number of tensors"),
+        (lambda x: x.exp(), lambda x: x[:1].exp(), "different metadata"),
+    ],
+)
+def test_function_that_does_something_else_is_refused(
+    first: Callable[..., Any], second: Callable[..., Any], text: str, early_stop: bool
+) -> None:
+    y = checkpoint(_Changes(first, second), source(), use_reentrant=False, early_stop=early_stop)
+    with pytest.raises(CheckpointError, match=text):
+        y.sum().backward()
+
+
+def test_what_is_saved_beyond_is_refused_unless_the_run_ends_before():
+    def make(**options: Any) -> st.Tensor:
+        changes = _Changes(lambda x: x.exp(), lambda x: x.exp().exp())
+        return checkpoint(changes, source(), use_reentrant=False, **options)
+
+    make().sum().backward()
+    with pytest.raises(CheckpointError, match="trying to save more tensors"):
+        make(early_stop=False).sum().backward()
+    with set_checkpoint_early_stop(False):
+        y = make()
+    with pytest.raises(CheckpointError, match="trying to save more tensors"):
+        y.sum().backward()
+
+
+def test_debug_names_what_was_saved():
+    changes = _Changes(lambda x: x.sin().cos(), lambda x: x.sin())
+    y = checkpoint(changes, source(), use_reentrant=False)
+    with set_checkpoint_debug_enabled(True), pytest.raises(CheckpointError, match="Saved before"):
+        y.sum().backward()
+
+
+def test_refused_arguments():
+    x = source()
+    with pytest.raises(ValueError, match="Unexpected keyword arguments: k"):
+        checkpoint(st.exp, x, k=1, use_reentrant=True)
+    with pytest.raises(ValueError, match="only supported when use_reentrant=False"):
+        checkpoint(st.exp, x, debug=True, use_reentrant=True)
+    with pytest.raises(ValueError, match="Unexpected keyword arguments: z"):
+        checkpoint_sequential(model(), 2, x, use_reentrant=True, z=1)
+    with pytest.raises(ValueError, match="determinism_check"):
+        checkpoint(st.exp, x, use_reentrant=False, determinism_check="other")
+    with pytest.raises(RuntimeError, match="none of output has requires_grad=True"):
+        checkpoint(st.Tensor.detach, x, use_reentrant=True).sum().backward()
+
+
+def test_reentrance_is_to_be_said():
+    with pytest.warns(UserWarning, match="use_reentrant parameter should be passed explicitly"):
+        checkpoint(st.exp, source())
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        checkpoint(st.exp, st.ones(2), use_reentrant=True)
