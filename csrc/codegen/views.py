@@ -28,19 +28,17 @@ def _mark(view: str, source: str, plain: bool, several: str) -> str:
     return f"SHMT_TRY(shmt__view_made({view}, {source}, {several}));\n"
 
 
-def _checks(op: Operator) -> str:
-    """Refuse writes to what was made in inference mode, before they happen."""
+def _for_written(op: Operator, statement: str) -> str:
+    """*statement*, where ``{}`` stands for a tensor, for each that the operator writes to."""
     text = ""
     for argument in op.schema.written:
         name = c_name(argument)
         if argument.type.is_list:
-            text += (
-                f"  for (int64_t i = 0; i < {name}.len; i++) "
-                f"SHMT_TRY(shmt__check_tracked({name}.data[i]));\n"
-            )
+            each = statement.format(f"{name}.data[i]")
+            text += f"  for (int64_t i = 0; i < {name}.len; i++) {each};\n"
         else:
             test = f"if ({name}) " if argument.type.optional else ""
-            text += f"  {test}SHMT_TRY(shmt__check_tracked({name}));\n"
+            text += f"  {test}{statement.format(name)};\n"
     return text
 
 
@@ -50,23 +48,16 @@ def _kernel(op: Operator) -> str:
     below = ", ".join(
         ["shmt__keys_below(ks, SHMT_KEY_ADInplaceOrView)", *call_arguments(op.schema)]
     )
-    text = f"{head};\n{head} {{\n{_checks(op)}"
+    text = f"{head};\n{head} {{\n"
+    # What was made in inference mode is not written to: refused before it happens.
+    text += _for_written(op, "SHMT_TRY(shmt__check_tracked({}))")
     text += (
         "  {\n"
         "    SHMT_KEYS_GUARD(guard);\n"
         "    shmt__tls_keys.excluded |= SHMT_KEYBIT_ADInplaceOrView;\n"
         f"    SHMT_TRY({op.caller}_below({below}));\n  }}\n"
     )
-    for argument in op.schema.written:
-        name = c_name(argument)
-        if argument.type.is_list:
-            text += (
-                f"  for (int64_t i = 0; i < {name}.len; i++) "
-                f"shmt__tensor_bump_version({name}.data[i]);\n"
-            )
-        else:
-            test = f"if ({name}) " if argument.type.optional else ""
-            text += f"  {test}shmt__tensor_bump_version({name});\n"
+    text += _for_written(op, "shmt__tensor_bump_version({})")
     plain = "nondifferentiable" in op.entry.tags
     several = "true" if len(op.schema.new_returns) > 1 else "false"
     for index, out in zip(op.schema.new_returns, result_names(op.schema), strict=True):
