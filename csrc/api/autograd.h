@@ -6,8 +6,6 @@
 
 /* Are operations of this thread recorded? */
 int shmt_grad_enabled(void);
-/* Switch recording for this thread; returns what it was. */
-int shmt_set_grad_enabled(int on);
 /* Nodes of all graphs of this process that are alive now, without those of leaves. Exact when no other thread records. */
 int64_t shmt_live_nodes(void);
 

@@ -12,9 +12,8 @@ const char* shmt_find_operator_schema(const char* name);
 const char* shmt_dispatch_key_name(int key);
 /* The keys that have a kernel or fallback for "name.overload", as bits; 0 when there is no such operator. */
 uint64_t shmt_operator_keys(const char* name);
-/* The thread's included and excluded keys, as bits. */
+/* The keys that every call of the thread includes, as bits. */
 uint64_t shmt_included_keys(void);
-uint64_t shmt_excluded_keys(void);
 /* Print every call and redispatch to stderr, on all threads; returns what it was. */
 int shmt_set_dispatch_trace(int on);
 

@@ -15,8 +15,6 @@ typedef struct shmt_storage shmt_storage;
 void shmt_storage_retain(shmt_storage* s);
 /* NULL is fine. */
 void shmt_storage_release(shmt_storage* s);
-/* References held in this process. */
-int shmt_storage_refs(const shmt_storage* s);
 
 /* Uninitialised (zeroed = 0) or zero bytes. Errors: SHMT_E_NOMEM. */
 int shmt_storage_create(uint64_t nbytes, int zeroed, shmt_storage** out);
@@ -25,9 +23,6 @@ int shmt_storage_create_meta(uint64_t nbytes, shmt_storage** out);
 /* A file's bytes from its start; flags: 1 shared, 2 writable, 4 create, 8 extend.
  * Errors: SHMT_E_RUNTIME with path and sizes, SHMT_E_NOMEM. */
 int shmt_storage_map_file(const char* path, uint64_t nbytes, int flags, shmt_storage** out);
-/* Foreign memory; deleter(arg, data) runs once when the last reference goes. Errors: SHMT_E_NOMEM. */
-int shmt_storage_from_blob(void* data, uint64_t nbytes, int read_only, void (*deleter)(void* arg, void* data), void* arg,
-                           shmt_storage** out);
 
 /* Bytes offset .. offset + nbytes of s as a storage of their own, which keeps s alive and pinned; not resizable.
  * Errors: SHMT_E_RUNTIME (range), SHMT_E_NOMEM. */
@@ -41,9 +36,7 @@ uint64_t shmt_storage_nbytes(const shmt_storage* s);
 uint32_t shmt_storage_flags(const shmt_storage* s);
 /* "default", "blob", "mapped_file", "managed". */
 const char* shmt_storage_allocator(const shmt_storage* s);
-/* Live foreign views, which pin the address. */
-int shmt_storage_exports(const shmt_storage* s);
-/* One more or one fewer foreign view. */
+/* One more or one fewer foreign view, which pins the address. */
 void shmt_storage_pin(shmt_storage* s);
 void shmt_storage_unpin(shmt_storage* s);
 

@@ -16,7 +16,5 @@ typedef struct shmt_tensor shmt_tensor;
  * Errors: SHMT_E_RUNTIME when it does not fit into s. *out is a new reference. */
 int shmt_tensor_from_storage(shmt_storage* s, const int64_t* sizes, const int64_t* strides, int64_t n_dims,
                              int64_t storage_offset, int dtype, shmt_tensor** out);
-/* t's storage: a new reference. */
-shmt_storage* shmt_tensor_storage(const shmt_tensor* t);
 
 #endif

@@ -23,5 +23,4 @@ uint64_t shmt_operator_keys(const char* name) {
 }
 
 uint64_t shmt_included_keys(void) { return shmt__tls_keys.included; }
-uint64_t shmt_excluded_keys(void) { return shmt__tls_keys.excluded; }
 int shmt_set_dispatch_trace(int on) { return shmt__trace_set(on != 0); }

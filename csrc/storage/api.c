@@ -9,7 +9,6 @@
 
 void shmt_storage_retain(shmt_storage* s) { shmt__storage_retain(s); }
 void shmt_storage_release(shmt_storage* s) { shmt__storage_release(s); }
-int shmt_storage_refs(const shmt_storage* s) { return atomic_load_explicit(&s->refs, memory_order_relaxed); }
 
 int shmt_storage_create(uint64_t nbytes, int zeroed, shmt_storage** out) {
   return zeroed ? shmt__storage_create_zeroed(nbytes, out) : shmt__storage_create(nbytes, out);
@@ -24,16 +23,10 @@ int shmt_storage_map_file(const char* path, uint64_t nbytes, int flags, shmt_sto
   return shmt__storage_create_from(&shmt__allocator_mapped_file, &file, nbytes, storage_flags, out);
 }
 
-int shmt_storage_from_blob(void* data, uint64_t nbytes, int read_only, void (*deleter)(void* arg, void* data), void* arg,
-                           shmt_storage** out) {
-  return shmt__storage_from_blob(data, nbytes, deleter, arg, read_only ? SHMT_STORAGE_READ_ONLY : 0, out);
-}
-
 void* shmt_storage_data(const shmt_storage* s) { return s->data; }
 uint64_t shmt_storage_nbytes(const shmt_storage* s) { return s->nbytes; }
 uint32_t shmt_storage_flags(const shmt_storage* s) { return s->flags; }
 const char* shmt_storage_allocator(const shmt_storage* s) { return s->allocator->name; }
-int shmt_storage_exports(const shmt_storage* s) { return atomic_load_explicit(&s->exports, memory_order_acquire); }
 
 void shmt_storage_pin(shmt_storage* s) { atomic_fetch_add_explicit(&s->exports, 1, memory_order_relaxed); }
 /* release: the foreign view's uses happen before a resize that sees no exports. */

@@ -18,8 +18,3 @@ int shmt_tensor_from_storage(shmt_storage* s, const int64_t* sizes, const int64_
   }
   return shmt__tensor_from_storage(s, sizes_list, (shmt_ints){strides, n_dims}, storage_offset, dtype, out);
 }
-
-shmt_storage* shmt_tensor_storage(const shmt_tensor* t) {
-  shmt__storage_retain(t->storage);
-  return t->storage;
-}
