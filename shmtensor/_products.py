@@ -122,7 +122,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
         if dims > min(a.dim(), b.dim()):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
-        first, second = list(range(a.dim() - dims, a.dim())), list(range(dims))
+        first, second = list(range(-dims, 0)), list(range(dims))
     else:
         first, second = (
             [int(d) for d in each] if isinstance(each, list | tuple) else [int(each)]

@@ -8,7 +8,9 @@ printing, NumPy).
 from __future__ import annotations
 
 import itertools
+import math
 import operator
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import _C
@@ -468,6 +470,43 @@ class Tensor(_TensorBase):
     def nonzero(self, *, as_tuple: bool = False) -> Any:
         """See `shmtensor.nonzero`."""
         return _C._nn.nonzero_numpy(self) if as_tuple else _C._nn.nonzero(self)
+
+    def resize(self, *sizes: int) -> Tensor:
+        """Return the elements in another shape of as many; `reshape` is the modern form.
+
+        Raises:
+            RuntimeError: The shape has another number of elements.
+
+        Source:
+            torch.Tensor.resize.
+        """
+        warnings.warn("non-inplace resize is deprecated", stacklevel=2)
+        return self._in_shape(sizes)
+
+    def resize_as(self, tensor: Tensor) -> Tensor:
+        """Return the elements in the shape of another tensor of as many.
+
+        Raises:
+            RuntimeError: It has another number of elements.
+
+        Source:
+            torch.Tensor.resize_as.
+        """
+        warnings.warn("non-inplace resize_as is deprecated", stacklevel=2)
+        return self._in_shape(tuple(tensor.shape))
+
+    def _in_shape(self, sizes: Any) -> Tensor:
+        sizes = sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+        n = math.prod(sizes)
+        if n != self.numel():
+            raise RuntimeError(
+                f"requested resize to {'x'.join(map(str, sizes))} ({n} elements in total), but the "
+                f"given tensor has a size of {'x'.join(map(str, self.shape))} ({self.numel()} "
+                "elements). autograd's resize can only change the shape of a given tensor, while "
+                "preserving the number of elements. "
+            )
+        result: Tensor = self.contiguous().view(sizes)
+        return result
 
     def norm(
         self, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None

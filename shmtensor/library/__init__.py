@@ -31,6 +31,7 @@ from shmtensor.library._custom_ops import (
 from shmtensor.library._infer_schema import infer_schema
 from shmtensor.library._opcheck import OpCheckError, opcheck
 from shmtensor.library._registrations import Library, define, fallthrough_kernel, impl
+from shmtensor.library._torch_dispatch import register_torch_dispatch
 
 __all__ = [
     "CustomOpDef",
@@ -45,4 +46,5 @@ __all__ = [
     "register_autograd",
     "register_fake",
     "register_kernel",
+    "register_torch_dispatch",
 ]

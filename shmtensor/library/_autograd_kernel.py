@@ -149,7 +149,7 @@ class AutogradKernel:
             flags = _C._FunctionBase.needs_input_grad.__get__(ctx)[1:]
             return tuple(_flags_like(part, flags) for part in ctx._call.structure)
 
-        name = f"GeneratedBackwardFor_{self._overload.name().replace('::', '_').replace('.', '_')}"
+        name = f"GeneratedBackwardFor_{str(self._overload).replace('.', '_')}"
         members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
         made = type(name, (Function,), members)
         # By the operator's arguments, as both of the user's functions count.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shmtensor.nn import functional, init, modules, utils
+from shmtensor.nn import functional, grad, init, modules, utils
 from shmtensor.nn.modules import *  # noqa: F403
 from shmtensor.nn.modules import __all__ as _layers
 from shmtensor.nn.parameter import (
@@ -18,6 +18,7 @@ __all__ = [
     "UninitializedBuffer",
     "UninitializedParameter",
     "functional",
+    "grad",
     "init",
     "modules",
     "utils",

@@ -17,8 +17,10 @@ from shmtensor.library import (
     register_autograd,
     register_fake,
     register_kernel,
+    register_torch_dispatch,
 )
 from shmtensor.library._opcheck import OpCheckError
+from shmtensor.utils._python_dispatch import TorchDispatchMode
 
 
 @custom_op("custom_tests::sine", mutates_args=())
@@ -268,3 +270,51 @@ def test_kernels_of_a_device_can_stand_aside():
     assert aside(x).item() == 2
     with aside.set_kernel_enabled("cuda", enabled=False):
         assert aside(x).item() == 2
+
+
+def test_mode_has_a_rule_for_one_operator_while_its_library_lives():
+    class Plain(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    class Below(Plain):
+        pass
+
+    @custom_op("testrules::same", mutates_args=())
+    def same(x: Tensor) -> Tensor:
+        return x.clone()
+
+    lib = Library("testrules", "FRAGMENT")
+
+    @register_torch_dispatch("testrules::same", Plain, lib=lib)
+    def more(mode: object, func: object, types: object, args: tuple, kwargs: dict) -> Tensor:
+        assert isinstance(mode, Plain)
+        assert kwargs == {}
+        return args[0] + 1
+
+    x = st.ones(2)
+    with Plain():
+        assert same(x).tolist() == [2.0, 2.0]
+        assert x.sin().equal(st.sin(x))
+    with Below():
+        assert same(x).equal(x)
+    assert same(x).equal(x)
+    lib._destroy()
+    del more
+    with Plain():
+        assert same(x).equal(x)
+
+
+def test_rules_are_for_dispatch_modes():
+    with pytest.raises(TypeError, match="no subclass of TorchDispatchMode"):
+        register_torch_dispatch("aten::sin", int, lambda *a: None)
+
+
+def test_node_of_a_custom_operator_names_its_overload():
+    @custom_op("testrules::twice", mutates_args=())
+    def twice(x: Tensor) -> Tensor:
+        return x + x
+
+    twice.register_autograd(lambda ctx, g: 2 * g)
+    node = twice(st.ones(2, requires_grad=True)).grad_fn
+    assert node.name() == "GeneratedBackwardFor_testrules_twice_defaultBackward"

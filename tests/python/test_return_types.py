@@ -1,45 +1,55 @@
-"""The named tuples that operators return."""
+"""The classes of named results, and old methods that only change the shape."""
 
 from __future__ import annotations
 
-import copy
 import pickle
-import subprocess
-import sys
+
+import pytest
 
 import shmtensor as st
+from shmtensor import return_types
 
 
-def test_text_names_every_field_on_a_line() -> None:
-    result = st.tensor([[1.0, 2.0]]).max(1)
-    assert repr(result) == ("torch.return_types.max(\nvalues=tensor([2.]),\nindices=tensor([1]))")
+@pytest.mark.parametrize("name", return_types.__all__)
+def test_class_is_that_of_the_result(name: str) -> None:
+    kind = getattr(return_types, name)
+    assert issubclass(kind, tuple)
+    assert kind.__name__ == name
+    assert kind.n_fields > 1
+    assert getattr(return_types, name) is kind
 
 
-def test_function_and_method_return_one_type() -> None:
-    a = st.rand(3, 3)
-    assert type(a.max(1)) is type(st.max(a, 1))
-    values, indices = a.max(1)
-    assert st.equal(a.max(1).values, values)
-    assert st.equal(a.max(1)[1], indices)
+def test_results_are_instances():
+    assert isinstance(st.ones(3).sort(), return_types.sort)
+    assert isinstance(st.ones(3).max(0), return_types.max)
+    assert isinstance(st.linalg.qr(st.eye(2)), return_types.linalg_qr)
+    assert isinstance(st.histogramdd(st.rand(4, 2), [2, 2]), return_types.histogramdd)
+    assert not isinstance(st.ones(3).sort(), return_types.topk)
+    assert return_types.max((1, 2)).indices == 2
+    assert isinstance(pickle.loads(pickle.dumps(st.ones(2).sort())), return_types.sort)
+    with pytest.raises(AttributeError, match="other"):
+        _ = return_types.other
 
 
-def test_results_are_copied_and_pickled() -> None:
-    result = st.tensor([[3.0, 1.0], [2.0, 5.0]]).sort(1)
-    for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
-        assert type(again) is type(result)
-        assert st.equal(again.values, result.values)
+def test_masked_operators_have_their_module():
+    mask = st.tensor([[True, False], [True, True]])
+    assert st.masked._ops.sum(st.ones(2, 2), 1, mask=mask).tolist() == [1.0, 2.0]
 
 
-def test_results_are_unpickled_where_the_operator_was_never_called() -> None:
-    data = pickle.dumps(st.tensor([[3.0, 1.0]]).median(1))
-    program = f"import pickle; print(pickle.loads({data!r}).values.item())"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "1.0\n"
+@pytest.mark.parametrize("sizes", [(2, 3), ((3, 2),), (st.Size([6, 1]),)])
+def test_resized_tensor_has_the_elements(sizes: tuple[object, ...]) -> None:
+    x = st.arange(6.0).requires_grad_()
+    with pytest.warns(UserWarning, match="non-inplace resize is deprecated"):
+        y = x.resize(*sizes)
+    assert y.flatten().equal(x)
+    y.sum().backward()
+    with pytest.warns(UserWarning, match="non-inplace resize_as is deprecated"):
+        assert x.detach().resize_as(y).shape == y.shape
 
 
-def test_histogramdd_names_its_results() -> None:
-    result = st.histogramdd(st.tensor([[0.0, 1.0], [1.0, 0.0]]), bins=[2, 2])
-    assert repr(result).startswith("torch.return_types.histogramdd(\nhist=")
-    assert len(result.bin_edges) == 2
+def test_resize_keeps_the_number_of_elements():
+    with (
+        pytest.warns(UserWarning, match="deprecated"),
+        pytest.raises(RuntimeError, match="requested resize to 2x2"),
+    ):
+        st.ones(3).resize(2, 2)

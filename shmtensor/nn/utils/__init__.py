@@ -11,6 +11,12 @@ from shmtensor.nn.utils.clip_grad import (
     get_total_norm,
 )
 from shmtensor.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
+from shmtensor.nn.utils.fusion import (
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
+)
 from shmtensor.nn.utils.init import skip_init
 from shmtensor.nn.utils.memory_format import (
     convert_conv2d_weight_memory_format,
@@ -30,6 +36,10 @@ __all__ = [
     "clip_grads_with_norm_",
     "convert_conv2d_weight_memory_format",
     "convert_conv3d_weight_memory_format",
+    "fuse_conv_bn_eval",
+    "fuse_conv_bn_weights",
+    "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights",
     "get_total_norm",
     "parameters_to_vector",
     "parametrizations",

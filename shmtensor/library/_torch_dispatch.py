@@ -1,0 +1,83 @@
+"""What single dispatch modes do with single operators, told from outside of both."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from shmtensor._ops import OpOverload
+from shmtensor._tensor import Tensor
+from shmtensor.library._custom_ops import CustomOpDef, _find, _library_of
+from shmtensor.library._registrations import Library
+
+__all__ = ["register_torch_dispatch"]
+
+_rules: dict[tuple[OpOverload, type], Callable[..., Any]] = {}
+
+
+class _Rule:
+    """A registration; ends with its library."""
+
+    def __init__(self, key: tuple[OpOverload, type], function: Callable[..., Any]) -> None:
+        self._key = key
+        self._function = function
+        _rules[key] = function
+
+    def __del__(self) -> None:
+        if _rules.get(self._key) is self._function:  # no later one took its place
+            del _rules[self._key]
+
+
+def _look_rules_up(mode: type) -> None:
+    """Let a class of modes ask the rules before its own ``__torch_dispatch__``."""
+    own: Any = mode.__torch_dispatch__  # type: ignore[attr-defined]
+    if hasattr(own, "_asks_rules"):
+        return
+
+    @functools.wraps(own)
+    def dispatch(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        rule = _rules.get((func, type(self)))
+        if rule is None:
+            return own(self, func, types, args, kwargs)
+        return rule(self, func, types, args, kwargs or {})
+
+    dispatch._asks_rules = True  # type: ignore[attr-defined]
+    mode.__torch_dispatch__ = dispatch  # type: ignore[attr-defined]
+
+
+def register_torch_dispatch(
+    op: str | OpOverload | CustomOpDef,
+    torch_dispatch_class: type,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+) -> Any:
+    """Say what a dispatch mode does with one operator.
+
+    Args:
+        op: The operator or its name.
+        torch_dispatch_class: A subclass of `TorchDispatchMode`; the rule is not for its subclasses.
+        func: Is called as ``func(mode, op, types, args, kwargs)`` instead of the mode's
+            ``__torch_dispatch__``; without it this is a decorator.
+        lib: Holds the registration; without it, it stays.
+
+    Raises:
+        TypeError: The class is no dispatch mode.
+
+    Source:
+        torch.library.register_torch_dispatch.
+    """
+    answers = hasattr(torch_dispatch_class, "__torch_dispatch__")
+    if not answers or issubclass(torch_dispatch_class, Tensor):
+        raise TypeError(f"{torch_dispatch_class} is no subclass of TorchDispatchMode")
+    _, overload = _find(op)
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        rule = _Rule((overload, torch_dispatch_class), function)
+        _look_rules_up(torch_dispatch_class)
+        _library_of(overload, lib)._registrations.append(rule)
+        return function
+
+    return register if func is None else register(func)
