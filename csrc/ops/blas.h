@@ -6,9 +6,9 @@
  * the pool of iter/.
  *
  * Note [Dtypes]
- * float32, float64, complex64 and complex128 go to the library (or to the built-in loop when there is none);
- * integers and bool use the built-in loop. Products of 16-bit floats are summed in float32 and rounded once
- * (ops/gemm_half.c); shmt__dot wants them widened.
+ * Moderate products of float32 and float64 go by panels of our own (ops/gemm_panels.h), others of these and of complex64
+ * and complex128 to the library (or the built-in loop when there is none); integers and bool use that loop. Products of
+ * 16-bit floats are summed in float32 and rounded once (ops/gemm_half.h, gemm_tiles.h); shmt__dot wants them widened.
  */
 #ifndef SHMT_OPS_BLAS_H
 #define SHMT_OPS_BLAS_H
