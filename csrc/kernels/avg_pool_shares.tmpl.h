@@ -18,20 +18,21 @@ static inline ACC SHMT_LOOP(pool_share_of)(TOTAL sum, int64_t n) {
 static inline ACC SHMT_LOOP(pool_share_of)(TOTAL sum, int64_t n) { return sum / (ACC)n; }
 #endif
 
-/* What an average divides by: the window cut at the padded plane's edge, or the elements inside. */
+/* What an average divides by: the window cut at the padded plane's edge, or the elements inside. A window may be of more
+ * elements than can be counted; what a double counts exactly is enough. */
 static inline int64_t SHMT_LOOP(pool_divisor)(const shmt__pool_shape* s, int64_t od, int64_t oh, int64_t ow,
                                               int64_t inside) {
   const int64_t o[3] = {od, oh, ow};
-  int64_t count = 1;
+  double count = 1;
 
   if (s->divisor) return s->divisor;
-  if (!s->count_padding || inside == SHMT_POOL_PLANE(s->kernel)) return inside;
+  if (!s->count_padding || (double)inside == (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2]) return inside;
   for (int d = 0; d < 3; d++) {
     const int64_t start = o[d] * s->stride[d] - s->padding[d];
     const int64_t stop = start + s->kernel[d], edge = s->in[d] + s->padding[d];
-    count *= (stop < edge ? stop : edge) - start;
+    count *= (double)((stop < edge ? stop : edge) - start);
   }
-  return count;
+  return count < 0x1p62 ? (int64_t)count : INT64_MAX;
 }
 
 #if SHMT_IS_FLOATING && !SHMT_IS_HALF

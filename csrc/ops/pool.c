@@ -357,6 +357,16 @@ static shmt_status set_divisor(shmt__pool_shape* s, bool count_include_pad, shmt
   return SHMT_OK;
 }
 
+/* As in torch, averages of volumes, unlike those of planes, count no padding here. */
+static shmt_status check_volume(const shmt__pool_shape* s) {
+  const int64_t *in = s->in, *kernel = s->kernel;
+
+  SHMT_REQUIRE(in[0] >= kernel[0] && in[1] >= kernel[1] && in[2] >= kernel[2], SHMT_E_RUNTIME,
+               "input image (T: %" PRId64 " H: %" PRId64 " W: %" PRId64 ") smaller than kernel size (kT: %" PRId64 " kH: %" PRId64
+               " kW: %" PRId64 ")", in[0], in[1], in[2], kernel[0], kernel[1], kernel[2]);
+  return SHMT_OK;
+}
+
 #define AVG_POOL(N)                                                                                                \
   shmt_status shmt__avg_pool##N##d(shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride, shmt_ints padding,  \
                                    bool ceil_mode, bool count_include_pad, shmt_opt_int divisor_override,          \
@@ -365,6 +375,7 @@ static shmt_status set_divisor(shmt__pool_shape* s, bool count_include_pad, shmt
     shmt__pool_shape s;                                                                                            \
     int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
     SHMT_TRY(find_shape(&p, self, &s, sizes));                                                                     \
+    if (N == 3) SHMT_TRY(check_volume(&s));                                                                        \
     SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                                \
     return average(p.name, N, SHMT_LOOP_avg_pool, &s, sizes, self, out);                                              \
   }                                                                                                                \

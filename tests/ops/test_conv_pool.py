@@ -325,6 +325,25 @@ def test_equal_shares_of_channels_last_images(dtype: st.dtype, size: tuple[int, 
         _same(got.float(), expected.float())
 
 
+def test_averages_of_volumes_smaller_than_the_window_are_refused() -> None:
+    x = st.ones(1, 1, 2, 3, 4)
+    for window, padding in ((3, 1), ((1, 4, 1), (0, 2, 0)), (2**31 - 1, 2**30 - 1)):
+        with pytest.raises(RuntimeError, match=r"input image \(T: 2 H: 3 W: 4\) smaller than"):
+            _C._nn.avg_pool3d(x, window, 1, padding)
+    assert _C._nn.avg_pool3d(x, (2, 3, 4)).item() == 1
+
+
+def test_windows_of_more_elements_than_can_be_counted() -> None:
+    most = 2**31 - 1
+    x = st.ones(1, 1, 3, 4, requires_grad=True)
+    y = _C._nn.avg_pool2d(x, most, most, most // 2, count_include_pad=True)
+    assert y.shape == (1, 1, 1, 1)
+    assert y.item() == pytest.approx(12 / most**2, rel=1e-6)
+    (gradient,) = st.autograd.grad(y, x)
+    assert gradient.flatten()[5].item() == pytest.approx(most**-2.0, rel=1e-6)
+    assert _C._nn.avg_pool2d(x, most, ceil_mode=True).item() == 1
+
+
 def test_pools_of_channels_last_volumes_are_those_of_planes() -> None:
     planes = st.from_numpy(_RNG.standard_normal((2, 9, 5, 6, 7)))
     volumes = planes.contiguous(memory_format=st.channels_last_3d)
