@@ -21,7 +21,7 @@ OF_LAYOUT = (
 ).split()
 #: Elements of results that are differentiated: expanded ones may seem to have any number.
 MOST_ELEMENTS = 1 << 22
-#: Results that are compared at each end of a longer list.
+#: Results that are compared at each end of a longer list, or differentiated.
 MOST = 500
 #: Differences between two orders of summing, relative to the largest number in the result.
 TOLERANCE = {
@@ -230,7 +230,8 @@ def _wanted(values: list[Any]) -> list[Any]:
 
 def _gradients(result: Any, inputs: list[Any]) -> list[Any]:
     outs = [t for t in _flat(result) if isinstance(t, st.Tensor) and t.requires_grad]
-    outs = [(t * t).sum() for t in outs if t.numel() <= MOST_ELEMENTS and t.device.type == "cpu"]
+    outs = [t for t in outs if t.numel() <= MOST_ELEMENTS and t.device.type == "cpu"]
+    outs = [(t * t).sum() for t in outs[:MOST]]
     if not inputs or not outs:
         return []
     total = sum(t.real if t.is_complex() else t for t in outs)
