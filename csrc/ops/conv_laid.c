@@ -20,6 +20,7 @@
 
 enum {
   PART_BYTES = 640 << 10, /* of what is laid out */
+  GROUP_BYTES = 224 << 10, /* the same, beside a tenth of the outputs, for groups: few weights to lay out for each part */
   PART_BYTES_TILES = 192 << 10, /* the same, at least, for tiles */
   SPREAD_BYTES = 96 << 10, /* of planes that are turned around */
   FEW_CHANNELS = 8,       /* which are read in short runs, and turned around slowly */
@@ -125,10 +126,13 @@ static shmt_status run_part(const shmt__conv* c, const way* w, const shmt__conv_
   return SHMT_OK;
 }
 
-/* Tiles pack all weights for each part: those that take long to pack are worth larger ones. */
+/* Pixels and tiles pack all weights for each part: those that take long to pack are worth larger ones. */
 static int64_t part_bytes(const shmt__conv* c, const way* w) {
-  const int64_t weights = c->filters * (c->channels / c->groups) * volume(c->shape.kernel) * shmt__dtype_size[c->given];
+  const int64_t item = shmt__dtype_size[c->given];
+  const int64_t weights = c->filters * (c->channels / c->groups) * volume(c->shape.kernel) * item;
+  const int64_t outputs = c->n_images * c->filters * volume(c->shape.out) * item;
 
+  if (w->by_groups) return smaller(GROUP_BYTES + outputs / 10, PART_BYTES);
   if (!w->by_tiles) return PART_BYTES;
   return weights / 2 < PART_BYTES_TILES ? PART_BYTES_TILES : smaller(weights / 2, PART_BYTES);
 }
