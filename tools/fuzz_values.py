@@ -194,9 +194,11 @@ def _spread(function: Callable[..., Any], dense: list[Any]) -> float:
     """The largest number that a part of a result may be; 0 where numbers stay apart.
 
     Transforms add all numbers of a line in an order that depends on how the line lies; so do means,
-    of whose rounding covariances are products. Products are multiplied in such an order.
+    of whose rounding covariances are products, and gradients of softmax, which are differences of
+    products in attention. Products are multiplied in such an order.
     """
-    power = 1 if "fft" in str(function) else 2 if ".cov." in str(function) else 0
+    squares = (".cov.", "attention")
+    power = 1 if "fft" in str(function) else 2 if any(w in str(function) for w in squares) else 0
     is_product = ".prod." in str(function)
     if not power and not is_product:
         return 0.0
