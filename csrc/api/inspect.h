@@ -61,10 +61,10 @@ typedef struct shmt_client_view {
   uint64_t n_made, made_bytes; /* in use, in slabs it owns */
 } shmt_client_view;
 
-/* Count: the session, and its clients by ascending number. out_n gets how many clients there are,
- * of which at most `capacity` are written. */
-void shmt_observer_census(shmt_observer* o, shmt_session_view* session, shmt_client_view* clients,
-                          uint32_t capacity, uint32_t* out_n);
+/* Count: the session, and its clients by ascending number. out_n gets how many were written, at
+ * most `capacity`. Errors: SHMT_E_NOMEM. */
+int shmt_observer_census(shmt_observer* o, shmt_session_view* session, shmt_client_view* clients,
+                         uint32_t capacity, uint32_t* out_n);
 
 typedef struct shmt_block_view {
   uint32_t block, slab, owner; /* owner: client number, 0 when the owner is gone */
@@ -74,7 +74,7 @@ typedef struct shmt_block_view {
   uint32_t n_queued;           /* messages in queues that keep it */
   uint32_t is_queue;           /* it is a queue itself */
   uint64_t sent_ms;  /* so long ago the last lease was taken; 0 when there is none */
-  uint64_t holds[8]; /* bit c: client c holds it */
+  uint64_t holds[72]; /* bit c: client c holds it */
   char site[56];     /* the end of "path:line" where it was made; "" unless that was traced */
 } shmt_block_view;
 

@@ -62,7 +62,7 @@ int shmt_sharing_status(shmt_sharing_status_info* out) {
   SHMT_TRY(ask(SHMT_MESSAGE_STATUS, 0, &reply, out));
   out->manager_pid = reply.block;
   out->n_clients = reply.client;
-  out->n_leases = reply.nonce;
+  out->n_leases = reply.leases;
   out->n_slabs = reply.count;
   out->resident_bytes = reply.nbytes;
   out->granted_bytes = reply.generation;
@@ -152,7 +152,7 @@ int shmt_storage_export_name(shmt_storage* s, char* manager, uint64_t manager_ca
 
 int shmt_storage_import_name(const char* manager, const char* handle, uint64_t nbytes,
                              shmt_storage** out) {
-  shmt__handle h = {.magic = SHMT_HANDLE_MAGIC, .lease = SHMT_NO_LEASE, .nbytes = nbytes};
+  shmt__handle h = {.magic = SHMT_HANDLE_MAGIC, .nbytes = nbytes};
   uint32_t uid = 0;
   int pid = 0, end = 0, manager_end = 0;
   bool good = sscanf(manager, "@shmtensor-%" SCNu32 "-%16" SCNx64 "%n", &uid, &h.session,
@@ -197,10 +197,9 @@ static shmt_status resolve_fd(int fd, uint64_t nbytes, shmt__handle* handle,
                            .session = s->id,
                            .world = s->world,
                            .nbytes = nbytes,
-                           .block = block,
-                           .lease = SHMT_NO_LEASE};
+                           .block = block};
   handle->generation = shmt__head_generation(atomic_load_explicit(&b->head, memory_order_acquire));
-  handle->check = shmt__handle_checksum(s->map.control->secret, &handle->session,
+  handle->check = shmt__handle_checksum(s->map.fixed.secret, &handle->session,
                                         sizeof *handle - offsetof(shmt__handle, session));
   return SHMT_OK;
 }

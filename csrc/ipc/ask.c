@@ -111,8 +111,8 @@ static void decline(shmt__session* s, const shmt__packet* reply) {
     (void)shmt__session_tell(s, &p, NULL, 0);
   }
   if (reply->type == (SHMT_MESSAGE_ADD_FILE | SHMT_MESSAGE_REPLY) &&
-      reply->block < s->map.control->n_blocks && shmt__session_holding(s, reply->block) == NULL) {
-    shmt__block_unhold(&s->map.blocks[reply->block], s->client);
+      reply->block < s->map.fixed.n_blocks && shmt__session_holding(s, reply->block) == NULL) {
+    shmt__block_unhold(&s->map, reply->block, s->client);
     shmt__map_note_activity(&s->map);
   }
 }

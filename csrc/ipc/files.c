@@ -27,9 +27,9 @@ static shmt_status register_file(shmt__session* s, int fd, uint64_t nbytes, shmt
   shmt_status status = shmt__session_call(s, &p, &fd, 1, &reply, fds, &n_fds);
   if (status == SHMT_E_OS) status = shmt__session_call(s, &p, &fd, 1, &reply, fds, &n_fds);
   if (status != SHMT_OK) return status;
-  SHMT_REQUIRE(reply.block < s->map.control->n_blocks, SHMT_E_MANAGER,
+  SHMT_REQUIRE(reply.block < s->map.fixed.n_blocks, SHMT_E_MANAGER,
                "the manager gave block %" PRIu32 " of %" PRIu32, reply.block,
-               s->map.control->n_blocks);
+               s->map.fixed.n_blocks);
   SHMT_FAILPOINT(file_registered);
   return shmt__session_add_holding(s, reply.block, reply.generation, out);
 }
@@ -101,7 +101,7 @@ shmt_status shmt__block_descriptor(shmt__holding* h, int* out_fd) {
   if (h->map != NULL && h->fd < 0) return get_file(h, out_fd);
   /* Reopened, not duplicated: a duplicate would share its file position with ours. */
   fd = h->map != NULL ? shmt__os_dup(h->fd) : shmt__os_reopen(h->session->arena_fd);
-  if (fd >= 0 && h->map == NULL && !shmt__os_seek(fd, h->session->map.blocks[h->block].offset)) {
+  if (fd >= 0 && h->map == NULL && !shmt__os_seek(fd, h->offset)) {
     shmt__os_close(fd);
     fd = -1;
   }
@@ -114,7 +114,7 @@ shmt_status shmt__block_descriptor(shmt__holding* h, int* out_fd) {
 
 /* The block of the arena that begins at this offset. */
 static bool find_offset(const shmt__session* s, uint64_t offset, uint32_t* out_block) {
-  uint32_t end = atomic_load_explicit(&s->map.control->slabs_end, memory_order_acquire);
+  uint32_t end = shmt__map_slabs_end(&s->map);
   for (uint32_t i = 0; i < end; i++) {
     const shmt__slab* slab = &s->map.slabs[i];
     if (atomic_load_explicit(&slab->state, memory_order_acquire) != SHMT_SLAB_ARENA) continue;
@@ -128,7 +128,7 @@ static bool find_offset(const shmt__session* s, uint64_t offset, uint32_t* out_b
 }
 
 static bool find_file(const shmt__session* s, const uint64_t identity[2], uint32_t* out_block) {
-  uint32_t end = atomic_load_explicit(&s->map.control->slabs_end, memory_order_acquire);
+  uint32_t end = shmt__map_slabs_end(&s->map);
   for (uint32_t i = 0; i < end; i++) {
     const shmt__slab* slab = &s->map.slabs[i];
     if (atomic_load_explicit(&slab->state, memory_order_acquire) != SHMT_SLAB_FILE) continue;
@@ -146,8 +146,8 @@ bool shmt__block_by_descriptor(int fd, shmt__session** out_session, uint32_t* ou
     shmt__session* s = shmt__session_at(i);
     if (s->is_lost || s->client == 0) continue;
     *out_session = s;
-    bool is_arena = identity[0] == s->map.control->arena_identity[0] &&
-                    identity[1] == s->map.control->arena_identity[1];
+    bool is_arena = identity[0] == s->map.fixed.arena_identity[0] &&
+                    identity[1] == s->map.fixed.arena_identity[1];
     if (is_arena) return shmt__os_tell(fd, &position) && find_offset(s, position, out_block);
     if (find_file(s, identity, out_block)) return true;
   }

@@ -1,6 +1,7 @@
 /* ipc/fork.c -- the handlers around fork(). */
 #include "ipc/fork.h"
 
+#include "api/error.h"
 #include "ipc/ask.h"
 #include "ipc/share.h"
 #include "os/failpoint.h"
@@ -8,13 +9,14 @@
 #include "os/process.h"
 #include "os/socket.h"
 #include "shm/block.h"
+#include "shm/client.h"
 #include "storage/fork.h"
 
 enum { FORK_MS = 2000 };
 
 static void hold_for_child(shmt__holding* h, void* arg) {
   shmt__session* s = arg;
-  (void)shmt__block_hold(&s->map.blocks[h->block], s->child_client, h->generation);
+  (void)shmt__block_hold(&s->map, h->block, s->child_client, h->generation);
 }
 
 /* The request for the child's number, over a connection that becomes the child's; -1 on failure. */
@@ -28,7 +30,6 @@ static int connect_child(shmt__session* s, shmt__packet* request) {
   if (shmt__session_call(s, &status, NULL, 0, &reply, fds, &n_fds) == SHMT_OK)
     socket = shmt__session_connect(&s->key);
   request->client = s->client;
-  request->nonce = s->nonce;
   return socket;
 }
 
@@ -40,7 +41,6 @@ static bool ask_for_child(shmt__session* s) {
                           .serial = ++s->serial,
                           .client = s->client,
                           .session = s->id,
-                          .nonce = s->nonce,
                           .world = s->world};
   shmt__packet reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
@@ -48,24 +48,54 @@ static bool ask_for_child(shmt__session* s) {
   if (s->client == 0 || s->is_lost || shmt__ask_is_waiting()) return false;
   int socket = connect_child(s, &request);
   if (socket < 0) return false;
-  if (shmt__ask(NULL, socket, &request, NULL, 0, &reply, fds, &n_fds, FORK_MS, &lost) !=
-      SHMT_OK) {
+  shmt_status status = shmt__ask(NULL, socket, &request, &s->control_fd, 1, &reply, fds, &n_fds,
+                                 FORK_MS, &lost);
+  if (status != SHMT_OK || n_fds != 1) {
+    for (int i = 0; status == SHMT_OK && i < n_fds; i++) shmt__os_close(fds[i]);
     shmt__os_close(socket);
     return false;
   }
   SHMT_FAILPOINT(fork_reserved);
   s->child_socket = socket;
+  s->child_control_fd = fds[0];
   s->child_client = reply.client;
-  s->child_nonce = reply.nonce;
   return true;
 }
 
-/* See Note [Claims] in shm/layout.h. When all numbers are taken the child has none, and joins when
- * it first needs to; until then its parent alone holds what it inherits. */
+typedef struct keeping {
+  shmt__session* session;
+  uint64_t channel;
+} keeping;
+
+static void keep_for_child(shmt__holding* h, void* arg) {
+  const keeping* k = arg;
+  shmt__session* s = k->session;
+  shmt__lease_ticket ticket;
+  if (h->generation == 0) return;
+  if (shmt__lease_take(&s->map, s->control_fd, &s->leases, s->client, h->block, h->generation,
+                       k->channel, &ticket) != SHMT_OK)
+    shmt_error_clear();
+}
+
+/* All numbers are taken: what the child inherits is kept by leases that live as long as a lock of
+ * its own. It joins when it first shares something. */
+static void keep_without_number(shmt__session* s) {
+  uint64_t token = 0;
+  if (s->client == 0 || !shmt__token_claim(s->child_control_fd, &token)) return;
+  keeping k = {s, shmt__channel(SHMT_CHANNEL_LOCK, token)};
+  shmt__session_each_holding(s, keep_for_child, &k);
+}
+
+/* See Note [Claims] in shm/layout.h. Without a descriptor for it the child goes on with its parent's,
+ * so that the parent's number, and what it holds, stays until both are gone. */
 static void claim_for_child(shmt__session* s) {
   s->child_client = 0;
-  if (!shmt__client_claim(&s->map, shmt__os_pid(), &s->child_client)) return;
-  s->child_nonce = s->map.clients[s->child_client].nonce;
+  s->child_control_fd = shmt__os_reopen(s->control_fd);
+  if (s->child_control_fd < 0) return;
+  if (!shmt__client_claim(&s->map, s->child_control_fd, shmt__os_pid(), &s->child_client)) {
+    keep_without_number(s);
+    return;
+  }
   SHMT_FAILPOINT(fork_claimed);
 }
 
@@ -75,7 +105,7 @@ static void before_fork(void) {
   shmt__ask_keep_lock(true);
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
-    s->child_socket = -1;
+    s->child_socket = s->child_control_fd = -1;
     if (!ask_for_child(s)) claim_for_child(s);
     if (s->child_client == 0) continue;
     shmt__session_each_holding(s, hold_for_child, s);
@@ -88,7 +118,8 @@ static void in_parent(void) {
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
     shmt__os_close(s->child_socket);
-    s->child_socket = -1;
+    shmt__os_close(s->child_control_fd);
+    s->child_socket = s->child_control_fd = -1;
   }
   shmt__ask_keep_lock(false);
   shmt__sessions_unlock();
@@ -99,13 +130,6 @@ static void in_parent(void) {
 static void disown(shmt__holding* h, void* arg) {
   (void)arg;
   h->is_owned = false;
-}
-
-/* Is the number still the child's? A parent that was stopped for long may have lost it. */
-static bool is_reserved(const shmt__session* s) {
-  const shmt__client_entry* e = &s->map.clients[s->child_client];
-  return s->child_client != 0 && e->nonce == s->child_nonce &&
-         atomic_load_explicit(&e->state, memory_order_acquire) != SHMT_CLIENT_NONE;
 }
 
 /* Say that the child is there: to the manager, or, when it gave no connection, in its table. */
@@ -136,15 +160,15 @@ static void in_child(void) {
     atomic_store_explicit(&s->n_users, 0, memory_order_relaxed); /* threads of the parent */
     /* The parent's connection must end with the parent. */
     shmt__os_close(s->socket);
-    if (!is_reserved(s)) {
-      shmt__os_close(s->child_socket);
-      s->child_socket = -1;
-      s->child_client = 0;
-    }
     s->socket = s->child_socket;
     s->client = s->arena.client = s->child_client;
-    s->nonce = s->child_nonce;
-    s->child_socket = -1;
+    if (s->child_control_fd >= 0) {
+      /* And so must its number: Note [Client locks]. */
+      shmt__os_close(s->control_fd);
+      s->control_fd = s->child_control_fd;
+    }
+    s->child_socket = s->child_control_fd = -1;
+    s->leases = (shmt__lease_cursor){0};
     shmt__arena_reset(&s->arena);
     shmt__session_each_holding(s, disown, NULL);
     shmt__session_close_sent_files(s, true);

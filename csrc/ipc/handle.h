@@ -15,10 +15,11 @@ typedef struct shmt__handle {
   uint64_t generation; /* of the block when the handle was made: a later use of the block does not
                           match */
   uint64_t nbytes;
+  uint64_t lease_id; /* of the lease that the message has (shm/lease.h), 0: none */
   uint32_t block;
-  uint32_t lease; /* number of the lease that the message holds, or SHMT_NO_LEASE */
+  uint32_t lease_place;
 } shmt__handle;
-_Static_assert(sizeof(shmt__handle) == 48, "handles travel as bytes");
+_Static_assert(sizeof(shmt__handle) == 56, "handles travel as bytes");
 
 /* A keyed check sum: tells accidents and blind forging, not an enemy who can read the session's
  * memory. */

@@ -106,7 +106,7 @@ shmt_status shmt__holding_check(const shmt__holding* h, const char* what) {
   const shmt__block* b = &s->map.blocks[h->block];
   uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
   bool is_used = shmt__head_state(head) == SHMT_BLOCK_USED || shmt__head_state(head) == SHMT_BLOCK_RECLAIM;
-  bool is_held = shmt__block_is_held_by(b, s->client);
+  bool is_held = shmt__block_is_held_by(&s->map, h->block, s->client);
   SHMT_REQUIRE(is_used && is_held && shmt__head_generation(head) == h->generation, SHMT_E_HANDLE,
                "%s: process %d (client %" PRIu32 ") uses block %" PRIu32 " generation %" PRIu64
                ", which %s held by it and has generation %" PRIu64 " and state %d now",
@@ -137,7 +137,7 @@ void shmt__session_drop_holding(shmt__holding* h) {
       } else {
         if (SHMT_UNLIKELY(shmt__debug) && h->map == NULL && s->base != NULL)
           shmt__arena_poison(&s->map, s->base, h->block, s->client);
-        shmt__block_unhold(&s->map.blocks[h->block], s->client);
+        shmt__block_unhold(&s->map, h->block, s->client);
         shmt__map_note_activity(&s->map);
       }
     }
@@ -151,7 +151,7 @@ void shmt__session_each_holding(shmt__session* s, void (*f)(shmt__holding* h, vo
                                 void* arg) {
   uint32_t left = s->n_holdings;
   if (s->holdings == NULL) return;
-  uint32_t n_chunks = (s->map.control->n_blocks + SHMT_HOLDING_CHUNK - 1) / SHMT_HOLDING_CHUNK;
+  uint32_t n_chunks = (s->map.fixed.n_blocks + SHMT_HOLDING_CHUNK - 1) / SHMT_HOLDING_CHUNK;
   for (uint32_t i = 0; i < n_chunks && left > 0; i++) {
     if (s->holdings[i] == NULL) continue;
     for (uint32_t j = 0; j < SHMT_HOLDING_CHUNK; j++) {

@@ -21,7 +21,7 @@ typedef struct found_files {
 
 static bool visit_control(int fd, void* arg) {
   found_files* f = arg;
-  if (shmt__map_open(fd, &f->map) != SHMT_OK || f->map.control->session != f->id ||
+  if (shmt__map_open(fd, &f->map) != SHMT_OK || f->map.fixed.session != f->id ||
       atomic_load_explicit(&f->map.control->ended, memory_order_acquire) != 0) {
     shmt__map_close(&f->map);
     shmt__os_close(fd);

@@ -7,6 +7,8 @@
 #include "os/memfd.h"
 #include "os/process.h"
 #include "os/socket.h"
+#include "shm/client.h"
+#include "shm/lease.h"
 
 #include <string.h>
 
@@ -29,7 +31,8 @@ static uint32_t state_of(const shmt__manager* m, uint32_t client) {
 
 uint32_t shmt__manager_n_clients(const shmt__manager* m) {
   uint32_t n = 0;
-  for (uint32_t i = 1; i < SHMT_MAX_CLIENTS; i++) n += state_of(m, i) != SHMT_CLIENT_NONE;
+  uint32_t end = shmt__map_clients_end(&m->keeper.map);
+  for (uint32_t i = 1; i < end; i++) n += state_of(m, i) != SHMT_CLIENT_NONE;
   return n;
 }
 
@@ -47,6 +50,8 @@ static void erase_client(shmt__manager* m, uint32_t id) {
   if (c->connection >= 0) close_connection(m, (uint32_t)c->connection);
   shmt__os_close(c->pidfd);
   c->pidfd = -1;
+  c->pid = 0;
+  c->is_reserved = false;
   c->tag++;
   /* First the locks: until the number is free, nobody else's may carry it. */
   shmt__rings_erase_client(&m->keeper, id);
@@ -54,31 +59,63 @@ static void erase_client(shmt__manager* m, uint32_t id) {
   shmt__keeper_erase_client(&m->keeper, id);
 }
 
-/* Does the client's process run, and use the session? False only when it surely does not. */
-static bool is_member(shmt__manager* m, uint32_t id) {
-  const shmt__client_entry* e = entry_of(m, id);
-  return shmt__os_process_runs(e->pid, e->start) &&
-         shmt__os_process_maps(e->pid, m->control_identity, true);
+/* See Note [Liveness]. */
+static bool lives(const shmt__manager* m, uint32_t id) {
+  const shmt__client_entry* e = &m->keeper.map.clients[id];
+  if (shmt__client_is_locked(m->keeper.control_fd, id)) return true;
+  int32_t pid = e->pid;
+  /* Of a RESERVED number it is the parent's. */
+  return state_of(m, id) == SHMT_CLIENT_ALIVE && pid > 0 && e->pid_namespace == m->pid_namespace &&
+         shmt__os_process_runs(pid, e->start) &&
+         shmt__os_process_maps(pid, m->control_identity, true);
 }
 
-/* The connection ended, or said something wrong: see Note [Liveness]. */
+/* Nothing tells us of this client's end: ask often for a while, then at each look. */
+static void suspect(shmt__manager* m) {
+  m->suspect_until_ms = shmt__os_now_ms() + SHMT_MANAGER_SUSPECT_FOR_MS;
+}
+
+static void watch(shmt__manager* m, uint32_t id) {
+  const shmt__client_entry* e = entry_of(m, id);
+  shmt__manager_client* c = &m->clients[id];
+  c->tag++;
+  /* Of a RESERVED number the table has the parent's pid. */
+  if (state_of(m, id) == SHMT_CLIENT_ALIVE && e->pid_namespace == m->pid_namespace) c->pidfd = shmt__os_pidfd(e->pid);
+  if (c->pidfd < 0)
+    c->pidfd = -1;
+  else if (!shmt__os_events_add(m->epoll, c->pidfd, event_key(EVENT_CLIENT, c->tag, id))) {
+    shmt__os_close(c->pidfd);
+    c->pidfd = -1;
+  }
+}
+
+/* For a client without a connection. */
+static void watch_or_erase(shmt__manager* m, uint32_t id) {
+  if (lives(m, id))
+    watch(m, id);
+  else
+    erase_client(m, id);
+}
+
+/* The connection ended, or said something wrong. */
 static void lose_connection(shmt__manager* m, uint32_t i) {
   uint32_t id = m->connections[i].client;
   close_connection(m, i);
   if (id == 0 || m->clients[id].connection >= 0) return;
-  if (state_of(m, id) != SHMT_CLIENT_ALIVE || !is_member(m, id)) erase_client(m, id);
+  if (lives(m, id))
+    suspect(m);
+  else
+    erase_client(m, id);
 }
 
-void shmt__manager_watch(shmt__manager* m, uint32_t client) {
-  shmt__manager_client* c = &m->clients[client];
-  shmt__os_close(c->pidfd);
-  c->tag++;
-  c->pidfd = shmt__os_pidfd(entry_of(m, client)->pid);
-  if (c->pidfd < 0) {
-    c->pidfd = -1; /* without a descriptor, or of another pid name space: see watch_claimed() */
-    return;
-  }
-  (void)shmt__os_events_add(m->epoll, c->pidfd, event_key(EVENT_CLIENT, c->tag, client));
+/* The process behind a pidfd ended. */
+static void lose_process(shmt__manager* m, uint32_t id) {
+  shmt__os_close(m->clients[id].pidfd);
+  m->clients[id].pidfd = -1;
+  if (lives(m, id))
+    suspect(m);
+  else
+    erase_client(m, id);
 }
 
 /* A place for a connection of the process, or SHMT_MANAGER_CONNECTIONS. */
@@ -99,17 +136,9 @@ static void refuse_connection(shmt__manager* m) {
   m->spare = shmt__os_dup(m->listener);
 }
 
-/* For a client that we do not know from a connection. */
-static void watch_or_erase(shmt__manager* m, uint32_t id) {
-  if (is_member(m, id))
-    shmt__manager_watch(m, id);
-  else
-    erase_client(m, id);
-}
-
 /* This user, and the members of the group that a service was opened to. */
 static bool admits(const shmt__manager* m, int fd, const shmt__peer* peer) {
-  const shmt__control* c = m->keeper.map.control;
+  const shmt__fixed* c = &m->keeper.map.fixed;
   if (peer->uid == shmt__os_uid()) return true;
   return (c->flags & SHMT_SESSION_GROUP) != 0 && shmt__os_peer_in_group(fd, c->gid);
 }
@@ -167,10 +196,12 @@ static void handle_event(shmt__manager* m, uint64_t key) {
       (m->connections[i].tag & 0xfffffffu) == tag)
     read_connection(m, i);
   if (kind == EVENT_CLIENT && m->clients[i].pidfd >= 0 && (m->clients[i].tag & 0xfffffffu) == tag)
-    erase_client(m, i);
+    lose_process(m, i);
 }
 
-static bool leader_lives(const shmt__manager* m) {
+/* The process that named the session may yet start others that open its messages. */
+static bool leader_lives(const shmt__manager* m, uint64_t now_ms) {
+  if (!m->is_leader_known) return now_ms - m->idle_since_ms < SHMT_MANAGER_ORPHAN_MS;
   return m->leader >= 0 && shmt__os_wait_readable(m->leader, 0) == 0;
 }
 
@@ -185,45 +216,26 @@ static bool keep_going(shmt__manager* m, uint64_t now_ms) {
   if (now_ms - m->idle_since_ms < SHMT_MANAGER_LINGER_MS) return true;
   if (shmt__names_persist(&m->keeper)) return true;
   /* A message may be waiting for a process that has not joined yet; the leader's end ends that. */
-  return leader_lives(m) && shmt__keeper_n_leases(&m->keeper) > 0;
+  return leader_lives(m, now_ms) && shmt__keeper_n_leases(&m->keeper) > 0;
 }
 
-static bool is_client_process(int32_t pid, void* arg) {
-  shmt__manager* m = arg;
-  if (pid == shmt__os_pid()) return true;
-  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
-    if (state_of(m, id) == SHMT_CLIENT_ALIVE && entry_of(m, id)->pid == pid) return true;
-  }
-  return false;
-}
-
-static bool is_unclaimed(const shmt__manager* m, uint32_t id, uint64_t now_ms) {
-  const shmt__client_entry* e = &m->keeper.map.clients[id];
-  return state_of(m, id) == SHMT_CLIENT_RESERVED && m->clients[id].connection < 0 &&
-         now_ms - atomic_load_explicit(&e->claimed_ms, memory_order_acquire) >
-             SHMT_MANAGER_HELLO_MS;
-}
-
-/* Numbers that were reserved without us, for children that never said they are there. */
-static void erase_unclaimed(shmt__manager* m, uint64_t now_ms) {
-  uint32_t n = 0;
-  if (now_ms - m->unclaimed_ms <= SHMT_MANAGER_HELLO_MS) return;
-  m->unclaimed_ms = now_ms;
-  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) n += is_unclaimed(m, id, now_ms);
-  if (n == 0 || shmt__os_other_maps(m->control_identity, is_client_process, m)) return;
-  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
-    if (is_unclaimed(m, id, now_ms)) erase_client(m, id);
-  }
-}
-
-/* Clients without a connection that no descriptor watches: children whose parent could not ask us,
- * see Note [Claims] in shm/layout.h, and those for which there was no descriptor left. */
-static void watch_claimed(shmt__manager* m) {
-  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
+/* Clients of whose end nothing would tell us: they lost their connection, were there before us, or
+ * are children whose parent could not ask us. */
+static void check_unwatched(shmt__manager* m) {
+  uint32_t end = shmt__map_clients_end(&m->keeper.map);
+  for (uint32_t id = 1; id < end; id++) {
     const shmt__manager_client* c = &m->clients[id];
-    if (c->pidfd >= 0 || c->connection >= 0 || state_of(m, id) != SHMT_CLIENT_ALIVE) continue;
+    if (c->pidfd >= 0 || c->connection >= 0 || state_of(m, id) == SHMT_CLIENT_NONE) continue;
     watch_or_erase(m, id);
   }
+}
+
+/* Leases of children without a number: Note [Leases]. */
+static bool is_token_gone(const shmt__lease* l, void* arg) {
+  const shmt__manager* m = arg;
+  uint64_t channel = atomic_load_explicit(&l->channel, memory_order_acquire);
+  return shmt__channel_kind_of(channel) == SHMT_CHANNEL_LOCK &&
+         !shmt__token_is_locked(m->keeper.control_fd, shmt__channel_number(channel));
 }
 
 /* Connections that never said who they are. */
@@ -241,7 +253,8 @@ shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener)
   m->reading_fd = m->lock_fd = -1;
   m->epoll = shmt__os_events_create();
   m->idle_since_ms = 0;
-  m->unclaimed_ms = m->looked_ms = shmt__os_now_ms();
+  m->looked_ms = shmt__os_now_ms();
+  m->pid_namespace = shmt__os_pid_namespace();
   m->spare = shmt__os_dup(listener);
   m->files_end = shmt__os_descriptor_limit();
   /* At most half, and all but what connections and processes may need. */
@@ -256,11 +269,12 @@ shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener)
                SHMT_E_MANAGER, "the manager cannot watch its socket");
   /* A predecessor may have been killed in the middle of an audit. */
   shmt__rings_erase_client(&m->keeper, SHMT_MANAGER_MARKER);
-  m->leader = shmt__os_pidfd((int32_t)(session >> 42));
+  m->is_leader_known = !shmt__keeper_is_service(&m->keeper) &&
+                       ((session >> 32) & 0x3ff) == (m->pid_namespace & 0x3ff);
+  m->leader = m->is_leader_known ? shmt__os_pidfd((int32_t)(session >> 42)) : -1;
   shmt__names_adopt(&m->names, &m->keeper);
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
-    if (state_of(m, id) == SHMT_CLIENT_ALIVE) watch_or_erase(m, id);
-    /* RESERVED: the child may be on its way, and will say so. */
+    if (state_of(m, id) != SHMT_CLIENT_NONE) watch_or_erase(m, id);
   }
   return SHMT_OK;
 }
@@ -273,11 +287,14 @@ bool shmt__manager_turn(shmt__manager* m, int timeout_ms) {
   uint64_t now_ms = shmt__os_now_ms();
   if (now_ms - m->looked_ms >= SHMT_MANAGER_TICK_MS) {
     (void)shmt__rings_audit(&m->keeper); /* a lock is taken: at the next look */
+    (void)shmt__leases_end_if(&m->keeper.map, is_token_gone, m);
+    (void)shmt__leases_audit(&m->keeper.map);
     shmt__keeper_look(&m->keeper, false);
     close_silent(m, now_ms);
-    watch_claimed(m);
-    erase_unclaimed(m, now_ms);
+    check_unwatched(m);
     m->looked_ms = now_ms;
+  } else if (now_ms < m->suspect_until_ms) {
+    check_unwatched(m);
   }
   if (keep_going(m, now_ms)) return true;
   if (m->stays) return false;
@@ -288,6 +305,9 @@ bool shmt__manager_turn(shmt__manager* m, int timeout_ms) {
 }
 
 void shmt__manager_run(shmt__manager* m) {
-  while (shmt__manager_turn(m, SHMT_MANAGER_TICK_MS / 2)) {
+  int timeout_ms = SHMT_MANAGER_TICK_MS / 2;
+  while (shmt__manager_turn(m, timeout_ms)) {
+    bool soon = shmt__os_now_ms() < m->suspect_until_ms;
+    timeout_ms = soon ? SHMT_MANAGER_SUSPECT_MS : SHMT_MANAGER_TICK_MS / 2;
   }
 }

@@ -5,13 +5,12 @@
  * What it knows lies in the control file, so a successor goes on where it was killed.
  *
  * Note [Liveness]
- * A client lives as long as its process, seen by a pidfd, or by looking now and then when there is no
- * descriptor for one; in doubt it lives. The end of its connection alone is
- * believed only when the process has no map of the control file (it has ended, or run another
- * program): a client that lost its connection keeps its holds and may rejoin. A place reserved for
- * a child that is being forked lives by its connection, which parent and child both hold until the
- * child has it. When the manager is killed in between, the child may have the number without the
- * successor knowing its process: such numbers stay while any unknown process maps the control file.
+ * A client lives as long as its number is locked (Note [Client locks] in shm/layout.h): the kernel
+ * says so, in whatever pid namespace the process is. The end of a connection, and a pidfd where there is one,
+ * only tell when to ask. A program that closed all its descriptors has lost the lock, but not
+ * the memory: where the pid can be judged, a process that still maps the control file lives, too. So a
+ * pid is never a reason to take a client for dead. A client that is asked about too early, because
+ * its child has yet to close its copy of the lock, is asked about again soon.
  */
 #ifndef SHMT_IPC_MANAGER_H
 #define SHMT_IPC_MANAGER_H
@@ -21,7 +20,7 @@
 #include "shm/keeper.h"
 
 enum {
-  SHMT_MANAGER_CONNECTIONS = 1024,
+  SHMT_MANAGER_CONNECTIONS = SHMT_MAX_CLIENTS + 512,
   SHMT_MANAGER_BUDGET = 8,      /* packets taken from one connection before the others' turn */
   SHMT_MANAGER_HELLO_MS = 5000, /* a connection that says nothing for so long is closed */
   SHMT_MANAGER_TICK_MS = 500,
@@ -29,6 +28,10 @@ enum {
   /* What one process may take of what all need; far more than it ever uses. */
   SHMT_MANAGER_STRANGERS = 128, /* connections that have not said HELLO */
   SHMT_MANAGER_NUMBERS = 16,    /* client numbers: several copies of the library, lost ones */
+  SHMT_MANAGER_CHILDREN = 256,  /* numbers for children that have not said that they are there */
+  SHMT_MANAGER_SUSPECT_MS = 4,  /* between two questions about a client whose connection ended */
+  SHMT_MANAGER_SUSPECT_FOR_MS = 200,
+  SHMT_MANAGER_ORPHAN_MS = 30000, /* for messages of a session whose leader cannot be judged */
 };
 
 typedef struct shmt__connection {
@@ -44,6 +47,8 @@ typedef struct shmt__manager_client {
   int pidfd; /* -1: none */
   uint32_t tag;
   int32_t connection; /* -1: none at the moment */
+  int32_t pid;        /* whom it was given to; 0: not known. Of a reserved one, the parent */
+  bool is_reserved;   /* by FORK, for a child that has not said that it is there */
 } shmt__manager_client;
 
 typedef struct shmt__manager {
@@ -58,7 +63,9 @@ typedef struct shmt__manager {
   int spare;                   /* given up for a moment to refuse a connection */
   int files_end;               /* descriptors from here on are for connections and processes */
   uint64_t control_identity[2];
-  uint64_t unclaimed_ms; /* when reserved numbers were looked over last */
+  uint64_t pid_namespace;
+  uint64_t suspect_until_ms; /* until when clients without a connection are asked about often */
+  bool is_leader_known;      /* the leader's pid can be judged from here */
   uint64_t idle_since_ms; /* 0: there are clients */
   uint64_t looked_ms;
   shmt__connection connections[SHMT_MANAGER_CONNECTIONS];
@@ -80,8 +87,6 @@ bool shmt__manager_serve(shmt__manager* m, uint32_t connection, const shmt__pack
 /* The part of it that is about names. (manager_names.c) */
 shmt_status shmt__manager_serve_names(shmt__manager* m, shmt__asker who, const shmt__packet* p,
                                       shmt__packet* reply);
-/* Watch the process behind a client. */
-void shmt__manager_watch(shmt__manager* m, uint32_t client);
 uint32_t shmt__manager_n_clients(const shmt__manager* m);
 
 #endif

@@ -6,6 +6,7 @@
 #include "os/memfd.h"
 #include "os/process.h"
 #include "os/socket.h"
+#include "shm/client.h"
 
 #include <string.h>
 
@@ -17,9 +18,9 @@ typedef struct request {
   int* fds; /* a function that takes one puts -1 in its place */
   int n_fds;
   int32_t pid;     /* of the sender, from the kernel */
-  int send_fds[SHMT_SOCKET_MAX_FDS]; /* borrowed, unless is_own */
+  int send_fds[SHMT_SOCKET_MAX_FDS];
   int n_send;
-  bool is_own;
+  int n_own; /* so many of the first of them are closed when sent, the others borrowed */
 } request;
 
 static void attach(request* r, uint32_t client) {
@@ -33,14 +34,19 @@ static void attach(request* r, uint32_t client) {
 
 static void set_process(request* r, uint32_t client) {
   shmt__client_settle(&r->m->keeper.map, client, r->pid);
-  shmt__manager_watch(r->m, client);
+  r->m->clients[client].pid = r->pid;
+  r->m->clients[client].is_reserved = false;
 }
 
-static bool knows(const request* r, uint32_t client, uint64_t nonce) {
-  if (client == 0 || client >= SHMT_MAX_CLIENTS) return false;
+/* Is the sender this client? It shows the descriptor that has the lock of its number. */
+static bool knows(const request* r, uint32_t client) {
+  uint64_t identity[2];
+  if (client == 0 || client >= SHMT_MAX_CLIENTS || r->n_fds != 1) return false;
   const shmt__client_entry* e = &r->m->keeper.map.clients[client];
   return atomic_load_explicit(&e->state, memory_order_relaxed) != SHMT_CLIENT_NONE &&
-         e->nonce == nonce;
+         shmt__os_file_identity(r->fds[0], identity) &&
+         identity[0] == r->m->control_identity[0] && identity[1] == r->m->control_identity[1] &&
+         shmt__client_has(r->fds[0], client);
 }
 
 static shmt_status check_session(const request* r) {
@@ -49,15 +55,26 @@ static shmt_status check_session(const request* r) {
   return SHMT_OK;
 }
 
-/* Client numbers of the sender's process. */
-static int n_numbers(const request* r) {
+/* Client numbers of the sender's process. One that we cannot see has no share of its own. */
+static int n_numbers(const request* r, bool reserved) {
   int n = 0;
-  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
-    const shmt__client_entry* e = &r->m->keeper.map.clients[id];
-    n += atomic_load_explicit(&e->state, memory_order_relaxed) == SHMT_CLIENT_ALIVE &&
-         e->pid == r->pid;
+  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS && r->pid > 0; id++) {
+    const shmt__manager_client* c = &r->m->clients[id];
+    n += c->pid == r->pid && c->is_reserved == reserved;
   }
   return n;
+}
+
+/* A number for the sender, with a descriptor that has its lock in the answer. */
+static shmt_status reserve(request* r, uint32_t* out_id) {
+  int fd = shmt__os_reopen(r->m->keeper.control_fd);
+  SHMT_REQUIRE(fd >= 0, SHMT_E_OS,
+               "the manager cannot open its files anew: too many open files, or /proc is missing");
+  r->send_fds[r->n_send++] = fd;
+  r->n_own++;
+  SHMT_TRY(shmt__keeper_reserve_client(&r->m->keeper, fd, r->pid, out_id));
+  r->m->clients[*out_id].pid = r->pid;
+  return SHMT_OK;
 }
 
 /* Put the arena into the answer, or a descriptor that cannot be mapped for writing. */
@@ -75,37 +92,38 @@ static shmt_status serve_hello(request* r, shmt__packet* reply) {
   uint32_t id = r->p->client;
   SHMT_TRY(check_session(r));
   SHMT_REQUIRE(r->client == 0, SHMT_E_MANAGER, "HELLO twice on one connection");
-  reply->world = k->map.control->world;
+  reply->world = k->map.fixed.world;
   if (id != 0) {
-    SHMT_REQUIRE(r->p->world == reply->world && knows(r, id, r->p->nonce), SHMT_E_KEY,
+    SHMT_REQUIRE(r->p->world == reply->world && knows(r, id), SHMT_E_KEY,
                  "the manager does not know client %u of this world", id);
   } else {
-    SHMT_REQUIRE(n_numbers(r) < SHMT_MANAGER_NUMBERS, SHMT_E_RUNTIME,
+    SHMT_REQUIRE(n_numbers(r, false) < SHMT_MANAGER_NUMBERS, SHMT_E_RUNTIME,
                  "process %d has %d places in the session already", (int)r->pid,
                  (int)SHMT_MANAGER_NUMBERS);
-    r->send_fds[r->n_send++] = k->control_fd;
+    SHMT_TRY(reserve(r, &id));
     SHMT_TRY(send_arena(r, r->p->count == 0));
-    SHMT_TRY(shmt__keeper_reserve_client(k, r->pid, &id));
+    r->send_fds[r->n_send++] = k->control_fd;
   }
   SHMT_FAILPOINT(serve_hello);
   set_process(r, id);
   attach(r, id);
   reply->client = id;
-  reply->nonce = k->map.clients[id].nonce;
   return SHMT_OK;
 }
 
 static shmt_status serve_fork(request* r, shmt__packet* reply) {
-  shmt__keeper* k = &r->m->keeper;
   uint32_t id = 0;
   SHMT_REQUIRE(
-      r->client == 0 && r->p->world == k->map.control->world && knows(r, r->p->client, r->p->nonce),
+      r->client == 0 && r->p->world == r->m->keeper.map.fixed.world && knows(r, r->p->client),
       SHMT_E_KEY, "the manager does not know client %u of this world", r->p->client);
+  SHMT_REQUIRE(n_numbers(r, true) < SHMT_MANAGER_CHILDREN, SHMT_E_RUNTIME,
+               "process %d has places for %d children that never came", (int)r->pid,
+               (int)SHMT_MANAGER_CHILDREN);
   /* By the parent, until the child says who it is. */
-  SHMT_TRY(shmt__keeper_reserve_client(k, r->pid, &id));
+  SHMT_TRY(reserve(r, &id));
+  r->m->clients[id].is_reserved = true;
   attach(r, id);
   reply->client = id;
-  reply->nonce = k->map.clients[id].nonce;
   return SHMT_OK;
 }
 
@@ -140,26 +158,26 @@ static void serve_status(request* r, shmt__packet* reply) {
   shmt__keeper* k = &r->m->keeper;
   reply->client = shmt__manager_n_clients(r->m);
   reply->block = (uint32_t)shmt__os_pid();
-  reply->nonce = shmt__keeper_n_leases(k);
+  reply->leases = shmt__keeper_n_leases(k);
   reply->nbytes = shmt__os_file_resident(k->arena_fd);
   reply->generation = k->granted_bytes;
-  reply->count = atomic_load_explicit(&k->map.control->slabs_end, memory_order_relaxed);
+  reply->count = shmt__map_slabs_end(&k->map);
 }
 
 /* Descriptors without the right to write. */
 static shmt_status serve_observe(request* r, shmt__packet* reply) {
   const shmt__keeper* k = &r->m->keeper;
   const int files[2] = {k->control_fd, k->arena_fd};
-  r->is_own = true;
   while (r->n_send < 2) {
     int fd = shmt__os_reopen_read_only(files[r->n_send]);
     SHMT_REQUIRE(fd >= 0, SHMT_E_OS,
                  "the manager cannot open its files for reading: too many open files, or /proc is "
                  "missing");
     r->send_fds[r->n_send++] = fd;
+    r->n_own++;
   }
   reply->session = r->m->session;
-  reply->world = k->map.control->world;
+  reply->world = k->map.fixed.world;
   return SHMT_OK;
 }
 
@@ -282,7 +300,7 @@ bool shmt__manager_serve(shmt__manager* m, uint32_t connection, const shmt__pack
     /* A full socket means a peer that asks without reading. */
     keep =
         shmt__os_send(m->connections[connection].fd, &reply, sizeof reply, r.send_fds, n_send) == 0;
-    for (int i = 0; r.is_own && i < r.n_send; i++) shmt__os_close(r.send_fds[i]);
+    for (int i = 0; i < r.n_own; i++) shmt__os_close(r.send_fds[i]);
     m->is_over = keep && p->type == SHMT_MESSAGE_TAKE_OVER && reply.status == SHMT_OK;
   }
   for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);

@@ -82,7 +82,7 @@ static void name_entry(shmt__keeper* k, shmt__name* e, const char* text) {
 /* --- the blocks of names --- */
 
 static bool reserve_uses(shmt__names* n, const shmt__keeper* k) {
-  uint32_t end = atomic_load_explicit(&k->map.control->blocks_end, memory_order_relaxed);
+  uint32_t end = shmt__map_blocks_end(&k->map);
   if (n->blocks == NULL) n->blocks = calloc(k->map.n_names, sizeof *n->blocks);
   if (n->blocks == NULL) return false;
   if (end <= n->n_uses) return true;
@@ -96,16 +96,16 @@ static bool reserve_uses(shmt__names* n, const shmt__keeper* k) {
 }
 
 static bool use_block(shmt__names* n, shmt__keeper* k, uint32_t block, uint64_t generation) {
-  if (block >= atomic_load_explicit(&k->map.control->blocks_end, memory_order_relaxed))
+  if (block >= shmt__map_blocks_end(&k->map))
     return false;
-  if (!shmt__block_hold(&k->map.blocks[block], SHMT_NAMED_CLIENT, generation)) return false;
+  if (!shmt__block_hold(&k->map, block, SHMT_NAMED_CLIENT, generation)) return false;
   n->uses[block]++;
   return true;
 }
 
 static void disuse_blocks(shmt__names* n, shmt__keeper* k, shmt__named_blocks* b) {
   for (uint32_t i = 0; i < b->n; i++) {
-    if (--n->uses[b->at[i]] == 0) shmt__block_unhold(&k->map.blocks[b->at[i]], SHMT_NAMED_CLIENT);
+    if (--n->uses[b->at[i]] == 0) shmt__block_unhold(&k->map, b->at[i], SHMT_NAMED_CLIENT);
   }
   if (b->n > 0) shmt__map_note_activity(&k->map);
   free(b->at);
@@ -115,7 +115,7 @@ static void disuse_blocks(shmt__names* n, shmt__keeper* k, shmt__named_blocks* b
 /* Read the head of a description; false: there is none in this block. */
 static bool read_head(const shmt__keeper* k, uint32_t block, uint64_t* out_at,
                       shmt__description* out) {
-  if (block >= atomic_load_explicit(&k->map.control->blocks_end, memory_order_relaxed))
+  if (block >= shmt__map_blocks_end(&k->map))
     return false;
   const shmt__block* b = &k->map.blocks[block];
   uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_relaxed);
@@ -250,12 +250,11 @@ void shmt__names_adopt(shmt__names* n, shmt__keeper* k) {
       take_back(n, k, e);
   }
   /* Holds for a version that our predecessor did not get to commit, or had just replaced. */
-  uint32_t end = atomic_load_explicit(&k->map.control->blocks_end, memory_order_relaxed);
+  uint32_t end = shmt__map_blocks_end(&k->map);
   for (uint32_t i = 0; i < end; i++) {
-    shmt__block* b = &k->map.blocks[i];
     bool is_named = i < n->n_uses && n->uses[i] > 0;
-    if (!is_named && shmt__block_is_held_by(b, SHMT_NAMED_CLIENT))
-      shmt__block_unhold(b, SHMT_NAMED_CLIENT);
+    if (!is_named && shmt__block_is_held_by(&k->map, i, SHMT_NAMED_CLIENT))
+      shmt__block_unhold(&k->map, i, SHMT_NAMED_CLIENT);
   }
   shmt__map_note_activity(&k->map);
 }
@@ -279,7 +278,7 @@ static void forget_in_sync(shmt__sync* s, uint32_t client) {
     atomic_store_explicit(&s->slots[i], 0, memory_order_release);
   }
   atomic_fetch_and_explicit(&s->users[client / 64], ~bit, memory_order_relaxed);
-  for (unsigned i = 0; i < 8; i++)
+  for (unsigned i = 0; i < SHMT_SYNC_USER_WORDS; i++)
     users |= atomic_load_explicit(&s->users[i], memory_order_relaxed);
   if (users == 0) atomic_store_explicit(&s->state, 0, memory_order_release);
   wake_sync(s);

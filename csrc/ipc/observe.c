@@ -71,7 +71,7 @@ static shmt_status open_files(const char* address, int control_fd, int arena_fd,
     return status;
   }
   (void)snprintf(o->address, sizeof o->address, "%s", address);
-  o->session = o->map.control->session;
+  o->session = o->map.fixed.session;
   o->control_fd = control_fd;
   o->arena_fd = arena_fd;
   *out = o;
@@ -97,7 +97,7 @@ typedef struct wanted {
 static bool visit_control(int fd, void* arg) {
   wanted* w = arg;
   shmt__map map = {0};
-  bool found = shmt__map_open_read_only(fd, &map) == SHMT_OK && map.control->session == w->session;
+  bool found = shmt__map_open_read_only(fd, &map) == SHMT_OK && map.fixed.session == w->session;
   shmt__map_close(&map);
   if (found) w->fd = shmt__os_reopen_read_only(fd);
   shmt__os_close(fd);
@@ -130,7 +130,7 @@ int shmt_observer_manager(shmt_observer* o, shmt_manager_view* out) {
   SHMT_TRY(ask(o->address, o->session, SHMT_MESSAGE_STATUS, 0, &reply, NULL, NULL));
   *out = (shmt_manager_view){.pid = reply.block,
                              .n_clients = reply.client,
-                             .n_leases = reply.nonce,
+                             .n_leases = reply.leases,
                              .granted_bytes = reply.generation,
                              .resident_bytes = reply.nbytes};
   return SHMT_OK;
@@ -162,7 +162,8 @@ typedef struct seen {
   uint64_t holds[SHMT_HOLD_WORDS];
 } seen;
 
-static seen look_at(const shmt__block* b) {
+static seen look_at(const shmt__map* m, uint32_t block) {
+  const shmt__block* b = &m->blocks[block];
   uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
   seen s = {.state = shmt__head_state(head), .generation = shmt__head_generation(head)};
   if (s.state == SHMT_BLOCK_RECLAIM) s.state = SHMT_BLOCK_USED;
@@ -171,8 +172,8 @@ static seen look_at(const shmt__block* b) {
   uint32_t all = shmt__block_n_leases(b);
   s.n_queued = atomic_load_explicit(&b->n_ring_leases, memory_order_relaxed);
   s.n_leases = all > s.n_queued ? all - s.n_queued : 0;
-  for (unsigned i = 0; i < SHMT_HOLD_WORDS; i++) {
-    s.holds[i] = atomic_load_explicit(&b->holds[i], memory_order_relaxed);
+  for (unsigned i = 0; i * 64 < shmt__map_clients_end(m); i++) {
+    s.holds[i] = shmt__block_holds(m, block, i);
     if (s.holds[i] == 0) continue;
     s.n_holders += (uint32_t)__builtin_popcountll(s.holds[i]);
     s.sole = i * 64 + (uint32_t)__builtin_ctzll(s.holds[i]);
@@ -183,7 +184,7 @@ static seen look_at(const shmt__block* b) {
 
 typedef struct census {
   shmt_session_view* session;
-  shmt_client_view by_client[SHMT_MAX_CLIENTS];
+  shmt_client_view* by_client; /* SHMT_MAX_CLIENTS of them */
 } census;
 
 static void count_used(census* c, const seen* s, uint32_t owner) {
@@ -223,7 +224,7 @@ static uint32_t owner_of(const shmt__slab* s) {
 
 static void count_slab(const shmt_observer* o, census* c, const shmt__slab* slab) {
   shmt_session_view* v = c->session;
-  uint32_t owner = owner_of(slab), n_blocks = o->map.control->n_blocks;
+  uint32_t owner = owner_of(slab), n_blocks = o->map.fixed.n_blocks;
   uint32_t begin = bounded(slab->first_block, n_blocks);
   uint32_t end = begin + bounded(slab->n_blocks, n_blocks - begin);
   v->n_slabs++;
@@ -233,7 +234,7 @@ static void count_slab(const shmt_observer* o, census* c, const shmt__slab* slab
   c->by_client[owner].slab_bytes += slab->nbytes;
   for (uint32_t i = begin; i < end; i++) {
     const shmt__block* b = &o->map.blocks[i];
-    seen s = look_at(b);
+    seen s = look_at(&o->map, i);
     v->n_reclaimed += s.generation;
     if (s.state == SHMT_BLOCK_USED) count_used(c, &s, owner);
     if (s.state == SHMT_BLOCK_FREE) {
@@ -244,19 +245,21 @@ static void count_slab(const shmt_observer* o, census* c, const shmt__slab* slab
   }
 }
 
-void shmt_observer_census(shmt_observer* o, shmt_session_view* session, shmt_client_view* clients,
+int shmt_observer_census(shmt_observer* o, shmt_session_view* session, shmt_client_view* clients,
                           uint32_t capacity, uint32_t* out_n) {
-  const shmt__control* control = o->map.control;
-  census c = {.session = session};
+  const shmt__fixed* fixed = &o->map.fixed;
+  census c = {.session = session, .by_client = calloc(SHMT_MAX_CLIENTS, sizeof *c.by_client)};
   uint32_t n = 0;
+  *out_n = 0;
+  SHMT_REQUIRE(c.by_client != NULL, SHMT_E_NOMEM, "census: tried to allocate %zu bytes",
+               SHMT_MAX_CLIENTS * sizeof *c.by_client);
   *session = (shmt_session_view){.session = o->session,
-                                 .world = control->world,
-                                 .arena_bytes = control->arena_bytes,
-                                 .limit_bytes = control->limit_bytes};
+                                 .world = fixed->world,
+                                 .arena_bytes = fixed->arena_bytes,
+                                 .limit_bytes = fixed->limit_bytes};
   session->resident_bytes = shmt__os_file_resident(o->control_fd);
   if (o->arena_fd >= 0) session->resident_bytes += shmt__os_file_resident(o->arena_fd);
-  uint32_t n_slabs =
-      bounded(atomic_load_explicit(&control->slabs_end, memory_order_acquire), control->n_slabs);
+  uint32_t n_slabs = shmt__map_slabs_end(&o->map);
   for (uint32_t i = 0; i < n_slabs; i++) {
     const shmt__slab* slab = &o->map.slabs[i];
     if (atomic_load_explicit(&slab->state, memory_order_acquire) != SHMT_SLAB_NONE)
@@ -276,7 +279,9 @@ void shmt_observer_census(shmt_observer* o, shmt_session_view* session, shmt_cli
     }
     n++;
   }
-  *out_n = n;
+  *out_n = n < capacity ? n : capacity;
+  free(c.by_client);
+  return SHMT_OK;
 }
 
 /* Read, not mapped: looking at a hole of a map would fill it. */
@@ -297,12 +302,11 @@ uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view*
   const shmt__control* control = o->map.control;
   uint32_t now_ms = (uint32_t)shmt__os_now_ms(), n = 0, i = first;
   bool has_sites = atomic_load_explicit(&control->has_sites, memory_order_acquire) != 0;
-  uint32_t end =
-      bounded(atomic_load_explicit(&control->blocks_end, memory_order_acquire), control->n_blocks);
+  uint32_t end = shmt__map_blocks_end(&o->map);
   for (; i < end && n < capacity; i++) {
     const shmt__block* b = &o->map.blocks[i];
-    seen s = look_at(b);
-    if (s.state != SHMT_BLOCK_USED || b->slab >= control->n_slabs) continue;
+    seen s = look_at(&o->map, i);
+    if (s.state != SHMT_BLOCK_USED || b->slab >= o->map.fixed.n_slabs) continue;
     const shmt__slab* slab = &o->map.slabs[b->slab];
     shmt_block_view* v = &out[n++];
     *v = (shmt_block_view){.block = i,
@@ -326,15 +330,15 @@ uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view*
 }
 
 int shmt_observer_queue(shmt_observer* o, uint32_t block, shmt_queue_view* out) {
-  const shmt__control* control = o->map.control;
+  const shmt__fixed* fixed = &o->map.fixed;
   shmt__ring_header r;
-  if (o->arena_fd < 0 || block >= control->n_blocks) return 0;
+  if (o->arena_fd < 0 || block >= fixed->n_blocks) return 0;
   const shmt__block* b = &o->map.blocks[block];
   uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_acquire), at = b->offset;
-  bool is_ring = (nbytes & SHMT_BLOCK_IS_RING) != 0 && b->slab < control->n_slabs &&
-                 look_at(b).state == SHMT_BLOCK_USED;
+  bool is_ring = (nbytes & SHMT_BLOCK_IS_RING) != 0 && b->slab < fixed->n_slabs &&
+                 look_at(&o->map, block).state == SHMT_BLOCK_USED;
   /* A read, not a map: of pages that went meanwhile it gives zeros. */
-  if (!is_ring || at > control->arena_bytes - sizeof r || !shmt__os_seek(o->arena_fd, at) ||
+  if (!is_ring || at > fixed->arena_bytes - sizeof r || !shmt__os_seek(o->arena_fd, at) ||
       shmt__os_read_exact(o->arena_fd, &r, sizeof r) != SHMT_OK || r.magic != SHMT_RING_MAGIC)
     return 0;
   uint64_t head = atomic_load_explicit(&r.head, memory_order_relaxed);
@@ -355,7 +359,7 @@ int shmt_observer_name(shmt_observer* o, const char* name, shmt_name_view* out) 
   atomic_uint_least32_t* word = NULL;
   uint32_t tick = 0;
   shmt__version v;
-  if ((o->map.control->flags & SHMT_SESSION_SERVICE) == 0 || strlen(name) >= SHMT_NAME_BYTES ||
+  if ((o->map.fixed.flags & SHMT_SESSION_SERVICE) == 0 || strlen(name) >= SHMT_NAME_BYTES ||
       !shmt__names_read(&o->map, name, &v, &word, &tick))
     return 0;
   *out = (shmt_name_view){.version = v.version,
@@ -370,8 +374,8 @@ int shmt_observer_name(shmt_observer* o, const char* name, shmt_name_view* out) 
 
 /* Does the block still have this generation? */
 static bool is_current(const shmt_observer* o, uint32_t block, uint64_t generation) {
-  if (block >= o->map.control->n_blocks) return false;
-  seen s = look_at(&o->map.blocks[block]);
+  if (block >= o->map.fixed.n_blocks) return false;
+  seen s = look_at(&o->map, block);
   return s.state == SHMT_BLOCK_USED && s.generation == generation;
 }
 

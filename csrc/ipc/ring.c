@@ -129,10 +129,11 @@ bool shmt__ring_task_done(shmt__ring* r) {
 /* --- waiting --- */
 
 bool shmt__ring_is_alone(shmt__ring* r, unsigned end) {
-  const shmt__block* b = r->block;
-  if (shmt__block_n_leases(b) > 0) return false; /* on its way to somebody */
-  for (unsigned i = 0; i < SHMT_HOLD_WORDS; i++) {
-    uint64_t holds = atomic_load_explicit(&b->holds[i], memory_order_acquire);
+  const shmt__map* map = &r->session->map;
+  uint32_t block = (uint32_t)(r->block - map->blocks);
+  if (shmt__block_n_leases(r->block) > 0) return false; /* on its way to somebody */
+  for (unsigned i = 0; i * 64 < shmt__map_clients_end(map); i++) {
+    uint64_t holds = shmt__block_holds(map, block, i);
     for (; holds != 0; holds &= holds - 1) {
       unsigned client = i * 64 + (unsigned)__builtin_ctzll(holds);
       if (!(atomic_load_explicit(&r->header->ends[client], memory_order_acquire) & end))

@@ -36,13 +36,13 @@ static shmt__ring_header* map_ring(const shmt__keeper* k, const shmt__block* b) 
 
 /* The index of the next ring among the blocks from *i of slab *slab on; NULL at the end. */
 static shmt__block* next_ring(const shmt__keeper* k, uint32_t* slab, uint32_t* i) {
-  uint32_t end = atomic_load_explicit(&k->map.control->slabs_end, memory_order_relaxed);
+  uint32_t end = shmt__map_slabs_end(&k->map);
   for (; *slab < end; ++*slab, *i = 0) {
-    const shmt__slab* s = &k->map.slabs[*slab];
-    if (atomic_load_explicit(&s->state, memory_order_relaxed) != SHMT_SLAB_ARENA) continue;
-    if (s->block_bytes < SHMT_RING_BYTES) continue;
-    while (*i < s->n_blocks) {
-      shmt__block* b = &k->map.blocks[s->first_block + (*i)++];
+    shmt__slab_view s;
+    if (!shmt__slab_read(&k->map, *slab, &s) || s.state != SHMT_SLAB_ARENA) continue;
+    if (s.block_bytes < SHMT_RING_BYTES) continue;
+    while (*i < s.n_blocks) {
+      shmt__block* b = &k->map.blocks[s.first_block + (*i)++];
       if (is_ring(b)) return b;
     }
   }
@@ -110,7 +110,7 @@ static bool lock_all(const shmt__keeper* k, locked_ring** out, uint32_t* out_n) 
   locked_ring* rings = NULL;
   const shmt__block* b;
   while ((b = next_ring(k, &slab, &i)) != NULL) {
-    if (!shmt__block_is_kept(b, SHMT_MAX_CLIENTS)) continue;
+    if (!shmt__block_is_kept(&k->map, (uint32_t)(b - k->map.blocks))) continue;
     if (n == room) {
       room = room ? room * 2 : 16;
       locked_ring* grown = realloc(rings, sizeof *rings * room);
@@ -177,7 +177,7 @@ bool shmt__rings_audit(shmt__keeper* k) {
   uint32_t n_rings = 0;
   /* seq_cst: what made the counts wrong happened before the mark, and is seen by the count. */
   if (atomic_exchange_explicit(&c->rings_stale, 0, memory_order_seq_cst) == 0) return true;
-  uint32_t n = atomic_load_explicit(&c->blocks_end, memory_order_acquire);
+  uint32_t n = shmt__map_blocks_end(&k->map);
   uint32_t* counts = calloc(n > 0 ? n : 1, sizeof *counts);
   bool good = counts != NULL && lock_all(k, &rings, &n_rings);
   if (good) {

@@ -1,6 +1,6 @@
 /* ipc/ring_layout.h -- a queue of messages in a block of shared memory.
  *
- *   0          128        192        256        320        832    3072        4096         end
+ *   0          128        192        256        320        4928   5120        23552        end
  *   +----------+----------+----------+----------+----------+------+-----------+------------+
  *   | constant | put_lock | get_lock | events   | ends     | ...  | pending   | messages   |
  *   |          | tail     | head     | counters |          |      | by client | (circular) |
@@ -32,9 +32,9 @@
 #define SHMT_RING_MAGIC UINT64_C(0x31474e4952544d53) /* "SMTRING1" */
 
 enum {
-  SHMT_RING_VERSION = 1,
-  SHMT_RING_DATA = 4096,        /* where the messages begin */
-  SHMT_RING_BYTES = 256 << 10,  /* of a whole ring */
+  SHMT_RING_VERSION = 2,
+  SHMT_RING_DATA = 24 << 10,    /* where the messages begin */
+  SHMT_RING_BYTES = 276 << 10,  /* of a whole ring */
   SHMT_RING_INLINE = 32 << 10,  /* data of one message; more goes into a block of its own */
   SHMT_RING_MAX_BLOCKS = 2048,  /* block references of one message */
 };

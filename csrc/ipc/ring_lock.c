@@ -5,7 +5,7 @@
 
 #include <limits.h>
 
-enum { SLEEPERS = 1u << 31, SERIAL_SHIFT = 12, SERIAL_MASK = 0x7ffff, ONE = 1, MANY = 2, STEP = 4 };
+enum { SLEEPERS = 1u << 31, SERIAL_SHIFT = 14, SERIAL_MASK = 0x1ffff, ONE = 1, MANY = 2, STEP = 4 };
 
 static atomic_uint_least32_t last_serial; /* relaxed: only to differ */
 

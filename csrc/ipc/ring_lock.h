@@ -3,8 +3,8 @@
  *
  * Note [Lock words]
  *   bit 31   somebody sleeps for it
- *   12..30   serial, differs from one taking to the next
- *    0..11   owner: a client's number, MANAGER, or DEAD; the whole word 0 is free
+ *   14..30   serial, differs from one taking to the next
+ *    0..13   owner: a client's number, MANAGER, or DEAD; the whole word 0 is free
  *
  * Note [Event words]
  *   bit 0    somebody sleeps
@@ -23,8 +23,8 @@
 enum {
   SHMT_RING_SLICE_MS = 250, /* longest sleep for an event */
   SHMT_RING_LOCK_SLICE_MS = 50,
-  SHMT_RING_OWNER_MASK = 0xfff,
-  SHMT_RING_OWNER_DEAD = 0xffe,
+  SHMT_RING_OWNER_MASK = 0x3fff,
+  SHMT_RING_OWNER_DEAD = 0x3ffe,
 };
 
 /* Take a lock that is free; sets *was_dead when its last owner died with it. Returns the word to

@@ -72,7 +72,7 @@ uint32_t shmt__ring_n_pending(const shmt__ring* r) {
   if (atomic_load_explicit(&r->header->has_pending, memory_order_acquire) == 0) return 0;
   uint32_t n = 0;
   uint32_t end =
-      atomic_load_explicit(&r->session->map.control->clients_end, memory_order_relaxed);
+      shmt__map_clients_end(&r->session->map);
   for (uint32_t i = 0; i < end && i < SHMT_MAX_CLIENTS; i++)
     n += atomic_load_explicit(&r->header->pending[i], memory_order_relaxed);
   return n;
@@ -297,7 +297,7 @@ static shmt_status receive(shmt__ring* r, uint64_t head, uint32_t used, shmt__ri
 
 static void end_leases(shmt__ring* r, const shmt__ring_block* blocks, uint32_t n) {
   uint32_t n_blocks =
-      atomic_load_explicit(&r->session->map.control->blocks_end, memory_order_relaxed);
+      shmt__map_blocks_end(&r->session->map);
   for (uint32_t i = 0; i < n; i++) {
     if (blocks[i].block >= n_blocks) continue;
     shmt__block* b = &r->session->map.blocks[blocks[i].block];

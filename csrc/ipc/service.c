@@ -55,7 +55,7 @@ shmt_status shmt__service_locked(shmt_service* v, bool writing, shmt__session** 
               "memory",
               v->name, v->name);
   if (status != SHMT_OK) return status;
-  SHMT_REQUIRE(((*out)->map.control->flags & SHMT_SESSION_SERVICE) != 0, SHMT_E_MANAGER,
+  SHMT_REQUIRE(((*out)->map.fixed.flags & SHMT_SESSION_SERVICE) != 0, SHMT_E_MANAGER,
                "session %016" PRIx64 " is no service", key.id);
   return writing ? shmt__session_map_for(*out, true) : SHMT_OK;
 }
@@ -110,9 +110,9 @@ int shmt_service_status(shmt_service* v, shmt_service_counters* out) {
                                  .n_clients = reply.client,
                                  .granted_bytes = reply.generation,
                                  .resident_bytes = reply.nbytes,
-                                 .limit_bytes = map->control->limit_bytes,
-                                 .client_limit_bytes = map->control->client_limit_bytes,
-                                 .is_group = (map->control->flags & SHMT_SESSION_GROUP) != 0};
+                                 .limit_bytes = map->fixed.limit_bytes,
+                                 .client_limit_bytes = map->fixed.client_limit_bytes,
+                                 .is_group = (map->fixed.flags & SHMT_SESSION_GROUP) != 0};
   for (uint32_t i = 0; i < map->n_names; i++) {
     shmt__version version;
     char name[SHMT_NAME_BYTES];
@@ -277,16 +277,15 @@ static shmt_status open_block(const shmt__session* s, uint32_t block, uint64_t g
                     .world = s->world,
                     .generation = generation,
                     .nbytes = nbytes,
-                    .block = block,
-                    .lease = SHMT_NO_LEASE};
-  h.check = shmt__handle_checksum(nbytes == 0 ? 0 : s->map.control->secret, &h.session,
+                    .block = block};
+  h.check = shmt__handle_checksum(nbytes == 0 ? 0 : s->map.fixed.secret, &h.session,
                                   sizeof h - offsetof(shmt__handle, session));
   return shmt__storage_import(&h, NULL, out);
 }
 
 static shmt_status open_description(const shmt__session* s, const shmt__version* version,
                                     shmt_snapshot* out) {
-  uint32_t end = atomic_load_explicit(&s->map.control->blocks_end, memory_order_acquire);
+  uint32_t end = shmt__map_blocks_end(&s->map);
   SHMT_REQUIRE(version->block < end, SHMT_E_HANDLE,
                "block %" PRIu32 " of a name is none of %" PRIu32, version->block, end);
   uint64_t nbytes =

@@ -39,8 +39,8 @@ shmt_status shmt__session_map_for(shmt__session* s, bool writing) {
     shmt__os_close(fd);
     return SHMT_OK;
   }
-  shmt_status status = writing ? shmt__os_map_shared(fd, s->map.control->arena_bytes, &base)
-                               : shmt__os_map_read_only(fd, s->map.control->arena_bytes, &base);
+  shmt_status status = writing ? shmt__os_map_shared(fd, s->map.fixed.arena_bytes, &base)
+                               : shmt__os_map_read_only(fd, s->map.fixed.arena_bytes, &base);
   if (status == SHMT_OK && writing) {
     int old = s->arena_fd;
     s->base = s->arena.base = base;

@@ -54,11 +54,17 @@ void shmt__session_write_address(const shmt__session_key* key, char* out, size_t
     (void)snprintf(out, capacity, "shmtensor-%u-%016" PRIx64, key->owner, key->id);
 }
 
+/* The pid, ten bits of the namespace in which it means something, and random ones. */
+static uint64_t make_id(void) {
+  return (uint64_t)(uint32_t)shmt__os_pid() << 42 | (shmt__os_pid_namespace() & 0x3ff) << 32 |
+         (uint32_t)shmt__os_random();
+}
+
 uint64_t shmt__sessions_configure(const char* manager_path, uint64_t id, uint64_t limit_bytes) {
   shmt__sessions_lock();
   (void)snprintf(sessions.manager_path, sizeof sessions.manager_path, "%s", manager_path);
   if (id == 0)
-    sessions.own_id = id = (uint64_t)(uint32_t)shmt__os_pid() << 42 | (shmt__os_random() >> 22);
+    sessions.own_id = id = make_id();
   sessions.default_id = id;
   sessions.limit_bytes = limit_bytes;
   shmt__sessions_unlock();
@@ -110,7 +116,6 @@ static shmt__packet make_packet(shmt__session* s, shmt__message type) {
                         .serial = ++s->serial,
                         .client = s->client,
                         .session = s->id,
-                        .nonce = s->nonce,
                         .world = s->world};
 }
 
@@ -122,8 +127,8 @@ static shmt_status grant_slab(void* arg, uint64_t block_bytes, uint32_t n_blocks
   p.nbytes = block_bytes;
   p.count = n_blocks;
   SHMT_TRY(shmt__session_call(s, &p, NULL, 0, &reply, fds, &n_fds));
-  SHMT_REQUIRE(reply.block < s->map.control->n_slabs, SHMT_E_MANAGER,
-               "the manager granted slab %u of %u", reply.block, s->map.control->n_slabs);
+  SHMT_REQUIRE(reply.block < s->map.fixed.n_slabs, SHMT_E_MANAGER,
+               "the manager granted slab %u of %u", reply.block, s->map.fixed.n_slabs);
   *out_slab = reply.block;
   return SHMT_OK;
 }
@@ -135,23 +140,25 @@ static bool give_back_slab(void* arg, uint32_t slab) {
   return shmt__session_tell(s, &p, NULL, 0);
 }
 
-/* Map what the manager sent. Consumes the descriptors. */
-static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd) {
+/* Map what the manager sent. Consumes the descriptors. The control file is mapped through a description
+ * of its own: a map, which children inherit, would keep the lock of the other one. */
+static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd, int map_fd) {
   void* base = NULL;
   shmt__map map = {0};
   bool reading = s->key.is_reader;
-  shmt_status status = shmt__map_open_of(control_fd, s->key.owner, &map);
+  shmt_status status = shmt__map_open_of(map_fd, s->key.owner, &map);
+  shmt__os_close(map_fd);
   if (status == SHMT_OK && !shmt__arena_matches(&map, arena_fd))
     status = shmt__fail(SHMT_E_MANAGER,
                         "the manager sent an arena that does not belong to its control file");
   if (status == SHMT_OK)
-    status = reading ? shmt__os_map_read_only(arena_fd, map.control->arena_bytes, &base)
-                     : shmt__os_map_shared(arena_fd, map.control->arena_bytes, &base);
+    status = reading ? shmt__os_map_read_only(arena_fd, map.fixed.arena_bytes, &base)
+                     : shmt__os_map_shared(arena_fd, map.fixed.arena_bytes, &base);
   uint64_t n_chunks =
-      status == SHMT_OK ? (map.control->n_blocks + SHMT_HOLDING_CHUNK - 1) / SHMT_HOLDING_CHUNK : 0;
+      status == SHMT_OK ? (map.fixed.n_blocks + SHMT_HOLDING_CHUNK - 1) / SHMT_HOLDING_CHUNK : 0;
   shmt__holding*** holdings = status == SHMT_OK ? calloc(n_chunks, sizeof *holdings) : NULL;
   if (status == SHMT_OK && holdings == NULL) {
-    shmt__os_unmap(base, map.control->arena_bytes);
+    shmt__os_unmap(base, map.fixed.arena_bytes);
     status = shmt__fail(SHMT_E_NOMEM, "table of held blocks: tried to allocate %" PRIu64 " bytes",
                         n_chunks * sizeof *holdings);
   }
@@ -178,7 +185,7 @@ static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd) {
  * handle. */
 static void hold_again(shmt__holding* h, void* arg) {
   shmt__session* s = arg;
-  if (!shmt__block_hold(&s->map.blocks[h->block], s->client, h->generation)) h->generation = 0;
+  if (!shmt__block_hold(&s->map, h->block, s->client, h->generation)) h->generation = 0;
   if (h->fd < 0) h->is_owned = false;
 }
 
@@ -204,10 +211,11 @@ static void restore_files(shmt__session* s) {
 static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   shmt__packet p = make_packet(s, SHMT_MESSAGE_HELLO), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  int new_control_fd = -1;
   bool was_member = s->control_fd >= 0;
   p.count = s->key.is_reader;
-  shmt_status status =
-      shmt__ask(s, socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
+  shmt_status status = shmt__ask(s, socket, &p, &s->control_fd, p.client != 0 ? 1 : 0, &reply, fds,
+                                 &n_fds, ANSWER_MS, lost);
   if (status == SHMT_E_KEY && p.client != 0) {
     /* A manager that does not know us: join anew, and see whose world it rules. */
     p = make_packet(s, SHMT_MESSAGE_HELLO);
@@ -215,10 +223,14 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
     status = shmt__ask(s, socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
   }
   if (status != SHMT_OK) return status;
-  if (n_fds != 2 && !was_member) *lost = true;
-  if (!was_member && n_fds == 2) {
+  if (n_fds != 3 && !was_member) *lost = true;
+  if (!was_member && n_fds == 3) {
     s->client = reply.client;
-    status = open_files(s, fds[0], fds[1]);
+    status = open_files(s, fds[0], fds[1], fds[2]);
+  } else if (was_member && reply.world == s->world && p.client == 0 && n_fds == 3) {
+    new_control_fd = fds[0];
+    shmt__os_close(fds[1]);
+    shmt__os_close(fds[2]);
   } else {
     for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
     if (was_member && reply.world != s->world) {
@@ -236,11 +248,16 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   bool is_new_id = p.client == 0;
   s->socket = socket;
   s->client = s->arena.client = reply.client;
-  s->nonce = reply.nonce;
   s->world = reply.world;
   if (was_member && is_new_id) {
     shmt__arena_reset(&s->arena);
+    s->leases.has_page = false;
     shmt__session_each_holding(s, hold_again, s);
+  }
+  if (new_control_fd >= 0) {
+    /* Only now: what kept the holdings until here may be a lock of the old one. */
+    shmt__os_close(s->control_fd);
+    s->control_fd = new_control_fd;
   }
   if (was_member) restore_files(s);
   return SHMT_OK;
@@ -351,8 +368,8 @@ void shmt__session_unpin(shmt__session* s) {
 }
 
 static void free_session(shmt__session* s) {
-  uint64_t arena_bytes = s->map.control->arena_bytes;
-  uint32_t n_chunks = (s->map.control->n_blocks + SHMT_HOLDING_CHUNK - 1) / SHMT_HOLDING_CHUNK;
+  uint64_t arena_bytes = s->map.fixed.arena_bytes;
+  uint32_t n_chunks = (s->map.fixed.n_blocks + SHMT_HOLDING_CHUNK - 1) / SHMT_HOLDING_CHUNK;
   shmt__session_close_sent_files(s, true);
   for (uint32_t i = 0; i < n_chunks; i++) free(s->holdings[i]);
   shmt__arena_reset(&s->arena);
@@ -400,7 +417,7 @@ static shmt_status open_in_turn(const shmt__session_key* key, bool may_create,
   SHMT_REQUIRE(s != NULL, SHMT_E_NOMEM, "session: tried to allocate %zu bytes", sizeof *s);
   s->key = *key;
   s->id = key->id;
-  s->socket = s->control_fd = s->arena_fd = s->child_socket = -1;
+  s->socket = s->control_fd = s->arena_fd = s->child_socket = s->child_control_fd = -1;
   shmt_status status = join(s, may_create);
   if (status != SHMT_OK) {
     free(s);

@@ -6,7 +6,8 @@
  * handles made there.
  *
  * A member keeps three descriptors, whatever the number of tensors: the connection, the control
- * file and the arena. With the last two it can start a new manager when the old one was killed.
+ * file and the arena. With the last two it can start a new manager when the old one was killed. That of
+ * the control file also has the lock of the member's number, by which it lives (shm/client.h).
  *
  * Everything here is guarded by one lock; nothing that runs under it releases a storage.
  */
@@ -16,6 +17,7 @@
 #include "ipc/wire.h"
 #include "os/socket.h"
 #include "shm/arena.h"
+#include "shm/lease.h"
 #include "storage/storage.h"
 
 typedef struct shmt__session shmt__session;
@@ -26,6 +28,7 @@ typedef struct shmt__session shmt__session;
 typedef struct shmt__holding {
   shmt__session* session;
   uint64_t generation;
+  uint64_t offset;       /* of the bytes in the arena */
   shmt_storage* storage; /* over the block; not owned, NULL until there is one */
   uint32_t block;
   bool is_owned; /* the slab is ours */
@@ -60,7 +63,7 @@ struct shmt__session {
   bool is_lost; /* another manager rules now and does not know our world */
   atomic_uint n_users; /* of the maps, without the lock: see shmt__session_pin */
   uint32_t client, serial;
-  uint64_t nonce;
+  shmt__lease_cursor leases;
   shmt__map map;
   char* base;         /* of the arena's map; NULL: only for reading so far */
   char* reading_base; /* of the map for reading; NULL: not needed so far */
@@ -71,8 +74,8 @@ struct shmt__session {
   shmt__sent_file* sent_files;
   uint32_t n_sent_files, sent_files_capacity;
   int child_socket; /* between the two fork handlers; -1: the manager did not answer */
+  int child_control_fd; /* with the lock of its number, or a token's; -1: none */
   uint32_t child_client; /* 0: none */
-  uint64_t child_nonce;
 };
 
 /* --- the lock --- */

@@ -25,7 +25,21 @@ int shmt__sharing_strategy(void) { return atomic_load_explicit(&strategy, memory
 static void* data_of(const shmt__holding* h) {
   const shmt__session* s = h->session;
   if (h->map != NULL) return h->map;
-  return (s->base != NULL ? s->base : s->reading_base) + s->map.blocks[h->block].offset;
+  return (s->base != NULL ? s->base : s->reading_base) + h->offset;
+}
+
+/* Where the holding's bytes lie in the arena: read once, as any member can write there.
+ * Errors: SHMT_E_HANDLE when that is no place for them. */
+static shmt_status locate(shmt__holding* h, uint64_t nbytes) {
+  const shmt__block* b = &h->session->map.blocks[h->block];
+  uint64_t arena_bytes = h->session->map.fixed.arena_bytes, offset = b->offset;
+  SHMT_REQUIRE(offset % 64 == 0 && offset <= arena_bytes && nbytes <= arena_bytes - offset,
+               SHMT_E_HANDLE,
+               "the session is damaged: block %" PRIu32 " of %" PRIu64 " bytes at %" PRIu64
+               " lies outside its memory of %" PRIu64 " bytes",
+               h->block, nbytes, offset, arena_bytes);
+  h->offset = offset;
+  return SHMT_OK;
 }
 
 /* Of a process that has the arena for reading only. */
@@ -43,6 +57,10 @@ shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, shmt__ho
     shmt__arena_free(&s->arena, block);
   else
     (*out)->is_owned = true;
+  if (status == SHMT_OK) {
+    status = locate(*out, nbytes);
+    if (status != SHMT_OK) shmt__session_drop_holding(*out);
+  }
   return status;
 }
 
@@ -200,7 +218,7 @@ shmt_status shmt__storage_export(shmt_storage* storage, bool lease, shmt__handle
                                  uint64_t* out_secret) {
   SHMT_REQUIRE(shmt__storage_is_shared(storage), SHMT_E_RUNTIME,
                "the storage of %" PRIu64 " bytes is not shared", storage->nbytes);
-  *out = (shmt__handle){.magic = SHMT_HANDLE_MAGIC, .lease = SHMT_NO_LEASE};
+  *out = (shmt__handle){.magic = SHMT_HANDLE_MAGIC};
   if (out_secret != NULL) *out_secret = 0;
   if (storage->nbytes == 0) {
     out->block = (uint32_t)SHMT_HANDLE_NO_BLOCK;
@@ -227,15 +245,19 @@ shmt_status shmt__storage_export(shmt_storage* storage, bool lease, shmt__handle
   } else if (SHMT_UNLIKELY(shmt__debug) && shmt__holding_check(h, "send") != SHMT_OK) {
     status = SHMT_E_HANDLE;
   } else {
-    shmt__block* b = &s->map.blocks[h->block];
+    shmt__lease_ticket ticket = {0};
+    if (lease)
+      status = shmt__lease_take(&s->map, s->control_fd, &s->leases, s->client, h->block,
+                                h->generation, 0, &ticket);
     out->session = s->id;
     out->world = s->world;
     out->generation = h->generation;
     out->nbytes = storage->nbytes;
     out->block = h->block;
-    if (lease) out->lease = shmt__block_lease(b, h->generation);
-    out->check = checksum_of(s->map.control->secret, out);
-    if (out_secret != NULL) *out_secret = s->map.control->secret;
+    out->lease_id = ticket.id;
+    out->lease_place = ticket.place;
+    out->check = checksum_of(s->map.fixed.secret, out);
+    if (out_secret != NULL) *out_secret = s->map.fixed.secret;
   }
   shmt__sessions_unlock();
   return status;
@@ -259,7 +281,7 @@ shmt_status shmt__storage_hold_less(shmt_storage* s) {
   shmt__block* b = block_of(s);
   if (b == NULL) return SHMT_OK;
   if (SHMT_UNLIKELY(shmt__debug)) SHMT_TRY(shmt__holding_check(s->ctx, "_shared_decref"));
-  bool ended = shmt__block_end_lease(b, SHMT_PLAIN_LEASE);
+  bool ended = shmt__block_end_plain_lease(b);
   SHMT_REQUIRE(ended || !shmt__debug, SHMT_E_RUNTIME,
                "_shared_decref: block %" PRIu32 " of %" PRIu64
                " bytes has no _shared_incref left: released twice",
@@ -301,7 +323,8 @@ static bool try_retain(shmt_storage* s) {
 /* Begin to hold the handle's block. */
 static shmt_status take_hold(shmt__session* s, const shmt__handle* handle, shmt__holding** out) {
   shmt__block* b = &s->map.blocks[handle->block];
-  if (!shmt__block_hold(b, s->client, handle->generation)) return fail_stale(handle, b);
+  if (!shmt__block_hold(&s->map, handle->block, s->client, handle->generation))
+    return fail_stale(handle, b);
   shmt_status status = SHMT_OK;
   uint64_t nbytes =
       atomic_load_explicit(&b->nbytes, memory_order_relaxed) & ~SHMT_BLOCK_IS_RING;
@@ -312,7 +335,7 @@ static shmt_status take_hold(shmt__session* s, const shmt__handle* handle, shmt_
   if (status == SHMT_OK)
     status = shmt__session_add_holding(s, handle->block, handle->generation, out);
   if (status != SHMT_OK) {
-    shmt__block_unhold(b, s->client);
+    shmt__block_unhold(&s->map, handle->block, s->client);
     shmt__map_note_activity(&s->map);
     return status;
   }
@@ -321,7 +344,7 @@ static shmt_status take_hold(shmt__session* s, const shmt__handle* handle, shmt_
 
 static bool is_file(const shmt__session* s, uint32_t block) {
   uint32_t slab = s->map.blocks[block].slab;
-  return slab < s->map.control->n_slabs &&
+  return slab < s->map.fixed.n_slabs &&
          atomic_load_explicit(&s->map.slabs[slab].state, memory_order_relaxed) == SHMT_SLAB_FILE;
 }
 
@@ -341,7 +364,8 @@ static shmt_status find_or_open(shmt__session* s, const shmt__handle* handle, sh
     SHMT_TRY(shmt__session_supersede_holding(h, &h));
   } /* else: another thread was opening it when our parent forked */
   shmt_status status = SHMT_OK;
-  if (h->map == NULL && is_file(s, handle->block)) status = shmt__file_block_open(h);
+  if (h->map == NULL)
+    status = is_file(s, handle->block) ? shmt__file_block_open(h) : locate(h, handle->nbytes);
   if (status == SHMT_OK)
     status = shmt__storage_adopt(&shmt__allocator_managed, data_of(h), h, handle->nbytes,
                                  flags_of(h), out);
@@ -367,14 +391,14 @@ static shmt_status open_locked(shmt__session* s, const shmt__handle* handle, shm
 
 static shmt_status import_locked(shmt__session* s, const shmt__handle* handle,
                                  const shmt__beside* beside, shmt_storage** out) {
-  uint32_t blocks_end = atomic_load_explicit(&s->map.control->blocks_end, memory_order_acquire);
+  uint32_t blocks_end = shmt__map_blocks_end(&s->map);
   SHMT_REQUIRE(
-      checksum_of(s->map.control->secret, handle) == handle->check && handle->block < blocks_end,
+      checksum_of(s->map.fixed.secret, handle) == handle->check && handle->block < blocks_end,
       SHMT_E_HANDLE,
       "forged or damaged handle: check sum %08" PRIx32 " does not fit block %" PRIu32
       " generation %" PRIu64 " of %" PRIu64 " bytes",
       handle->check, handle->block, handle->generation, handle->nbytes);
-  SHMT_TRY(check_beside(s->map.control->secret, beside));
+  SHMT_TRY(check_beside(s->map.fixed.secret, beside));
   return open_locked(s, handle, out);
 }
 
@@ -395,15 +419,16 @@ shmt_status shmt__storage_import(const shmt__handle* handle, const shmt__beside*
   shmt__sessions_lock();
   shmt_status status = shmt__session_find(handle->session, handle->world, &s);
   if (status == SHMT_OK) status = import_locked(s, handle, beside, &opened);
-  if (status == SHMT_OK && handle->lease != SHMT_NO_LEASE) {
+  if (status == SHMT_OK && handle->lease_id != 0) {
     SHMT_FAILPOINT(import_held);
     /* Only now: until here the message kept the block, from now on our hold does. */
-    bool ended = shmt__block_end_lease(&s->map.blocks[handle->block], handle->lease);
+    const shmt__lease_ticket ticket = {handle->lease_id, handle->lease_place};
+    bool ended = shmt__lease_end(&s->map, &ticket, s->client);
     if (SHMT_UNLIKELY(shmt__debug && !ended))
       status = shmt__fail(SHMT_E_HANDLE,
-                          "lease %" PRIu32 " of block %" PRIu32 " generation %" PRIu64 " of %" PRIu64
+                          "lease %016" PRIx64 " of block %" PRIu32 " generation %" PRIu64 " of %" PRIu64
                           " bytes has ended: its message was opened before, or collected",
-                          handle->lease, handle->block, handle->generation, handle->nbytes);
+                          handle->lease_id, handle->block, handle->generation, handle->nbytes);
   }
   shmt__sessions_unlock();
   if (status != SHMT_OK && opened != NULL)
@@ -419,7 +444,7 @@ shmt_status shmt__ring_blocks_open(shmt__session* s, const shmt__ring_block* blo
   uint32_t i = 0;
   shmt__sessions_lock();
   shmt__ask_keep_lock(true); /* the caller has the ring's */
-  uint32_t end = atomic_load_explicit(&s->map.control->blocks_end, memory_order_acquire);
+  uint32_t end = shmt__map_blocks_end(&s->map);
   for (; status == SHMT_OK && i < n; i++) {
     shmt__handle h = {.generation = blocks[i].generation,
                       .nbytes = blocks[i].nbytes,

@@ -59,10 +59,20 @@ int shmt__os_descriptor_limit(void) {
 }
 
 int32_t shmt__os_pid(void) { return (int32_t)getpid(); }
+
+static uint64_t namespace_of(const char* path) {
+  struct stat st;
+  return stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+uint64_t shmt__os_pid_namespace(void) { return namespace_of("/proc/self/ns/pid"); }
+uint64_t shmt__os_net_namespace(void) { return namespace_of("/proc/self/ns/net"); }
+
 uint32_t shmt__os_uid(void) { return (uint32_t)geteuid(); }
 
 uint64_t shmt__os_process_start(int32_t pid) {
   char path[32], text[1024];
+  if (pid <= 0) return 0;
   (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/stat", pid);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
@@ -107,25 +117,6 @@ bool shmt__os_process_maps(int32_t pid, const uint64_t file_identity[2], bool un
   bool failed = ferror(f) != 0 && errno != ESRCH;
   (void)fclose(f);
   return found || (failed && unreadable); /* an ending process has no lines */
-}
-
-bool shmt__os_other_maps(const uint64_t file_identity[2], bool (*is_known)(int32_t pid, void* arg),
-                         void* arg) {
-  DIR* dir = opendir("/proc");
-  if (dir == NULL) return true;
-  bool found = false;
-  struct dirent* entry;
-  while (!found && (entry = readdir(dir)) != NULL) {
-    char path[288];
-    struct stat st;
-    int32_t pid = (int32_t)strtol(entry->d_name, NULL, 10);
-    if (pid <= 0 || is_known(pid, arg)) continue;
-    (void)snprintf(path, sizeof path, "/proc/%" PRId32, pid);
-    if (stat(path, &st) != 0 || st.st_uid != geteuid()) continue;
-    found = shmt__os_process_maps(pid, file_identity, false);
-  }
-  (void)closedir(dir);
-  return found;
 }
 
 int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2]) {

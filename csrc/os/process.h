@@ -13,6 +13,9 @@ void shmt__os_sleep_ms(unsigned ms);
 int shmt__os_descriptor_limit(void);
 
 int32_t shmt__os_pid(void);
+/* Tells this process's pid namespace, and its network namespace, from others; 0: not known. */
+uint64_t shmt__os_pid_namespace(void);
+uint64_t shmt__os_net_namespace(void);
 uint32_t shmt__os_uid(void);
 /* Clock ticks after boot at which pid started; 0 when it does not run. Tells a reused pid apart. */
 uint64_t shmt__os_process_start(int32_t pid);
@@ -23,9 +26,6 @@ bool shmt__os_process_runs(int32_t pid, uint64_t start);
 int shmt__os_pidfd(int32_t pid);
 /* Has pid a map of the file? unreadable: the answer when its maps may not be read. */
 bool shmt__os_process_maps(int32_t pid, const uint64_t file_identity[2], bool unreadable);
-/* Has a process of this user, other than those is_known() accepts, a map of the file? */
-bool shmt__os_other_maps(const uint64_t file_identity[2], bool (*is_known)(int32_t pid, void* arg),
-                         void* arg);
 /* Open anew the file that pid has open under any number; -1 when it has not, or is not ours to look
  * at. */
 int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2]);

@@ -92,10 +92,11 @@ void shmt__placement_refused(unsigned placement, int* out_huge_errno, int* out_n
 static void use_lists(shmt__arena* a, unsigned placement) { a->now = &a->lists[placement]; }
 
 static void apply(shmt__arena* a, uint32_t slab, unsigned placement) {
-  const shmt__slab* s = &a->map->slabs[slab];
+  shmt__slab_view s;
   int huge = 0, numa = 0;
   if (placement == 0 && (a->placed == NULL || a->placed[slab] == 0)) return;
-  shmt__os_place(a->base, s->offset, s->nbytes, &placements[placement].what, &huge, &numa);
+  if (!shmt__slab_read(a->map, slab, &s)) return;
+  shmt__os_place(a->base, s.offset, s.nbytes, &placements[placement].what, &huge, &numa);
   if (huge != 0) placements[placement].huge_errno = huge;
   if (numa != 0) placements[placement].numa_errno = numa;
   a->placed[slab] = (uint8_t)placement;
@@ -104,7 +105,7 @@ static void apply(shmt__arena* a, uint32_t slab, unsigned placement) {
 /* Memory for the placements of slabs, which programs without any do without. */
 static shmt_status reserve_placed(shmt__arena* a, unsigned placement) {
   if (placement == 0 || a->placed != NULL) return SHMT_OK;
-  uint32_t n = a->map->control->n_slabs;
+  uint32_t n = a->map->fixed.n_slabs;
   a->placed = calloc(n, 1);
   SHMT_REQUIRE(a->placed != NULL, SHMT_E_NOMEM,
                "placements of slabs: tried to allocate %" PRIu32 " bytes", n);
@@ -113,6 +114,7 @@ static shmt_status reserve_placed(shmt__arena* a, unsigned placement) {
 
 /* A range that goes back takes its placement off, since the file keeps it. */
 static bool give_back(shmt__arena* a, uint32_t slab) {
+  if (slab >= a->map->fixed.n_slabs) return false;
   unsigned placement = a->placed != NULL ? a->placed[slab] : 0;
   apply(a, slab, 0);
   if (a->source.give_back(a->source.arg, slab)) return true;
@@ -136,16 +138,12 @@ static void push(shmt__block_list* l, uint32_t block) {
 
 static void remove_at(shmt__block_list* l, uint32_t i) { l->at[i] = l->at[--l->len]; }
 
-static unsigned clients_end(const shmt__arena* a) {
-  return atomic_load_explicit(&a->map->control->clients_end, memory_order_relaxed);
-}
-
 /* Is the block free by now, perhaps by our own doing? */
 static bool is_free_now(shmt__arena* a, uint32_t block) {
   shmt__block* b = &a->map->blocks[block];
   shmt__block_state state = shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire));
   if (state == SHMT_BLOCK_FREE || state == SHMT_BLOCK_COLD) return true;
-  return state == SHMT_BLOCK_USED && shmt__block_reclaim(b, a->client, clients_end(a));
+  return state == SHMT_BLOCK_USED && shmt__block_reclaim(a->map, block, a->client);
 }
 
 /* Move what became free from limbo to the free list; looks at `looks` entries, going round, until
@@ -179,29 +177,35 @@ static void sweep_all(shmt__arena* a, unsigned list, uint32_t n_blocks) {
 
 /* --- pages --- */
 
+static shmt_status fail_damaged(uint32_t block) {
+  SHMT_FAIL(SHMT_E_MANAGER, "the session is damaged: block %" PRIu32 " is of no slab", block);
+}
+
 static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes) {
   shmt__block* b = &a->map->blocks[block];
+  shmt__slab_view s;
   uint64_t warm = atomic_load_explicit(&b->warm, memory_order_relaxed);
   if (SHMT_LIKELY(warm >= nbytes)) return SHMT_OK;
-  const shmt__slab* s = &a->map->slabs[b->slab];
-  if (shmt__slab_is_paged(s)) {
+  if (!shmt__slab_of_block(a->map, block, &s) || nbytes > s.block_bytes) return fail_damaged(block);
+  uint64_t at = s.block_bytes * (block - s.first_block); /* in the slab */
+  if (shmt__slab_is_paged(&s)) {
     uint64_t page = shmt__os_page_bytes();
     uint64_t end = (nbytes + page - 1) & ~(page - 1);
-    if (end > b->capacity) end = b->capacity;
-    SHMT_TRY(shmt__os_populate(a->fd, a->base, b->offset + warm, end - warm));
+    if (end > s.block_bytes) end = s.block_bytes;
+    SHMT_TRY(shmt__os_populate(a->fd, a->base, s.offset + at + warm, end - warm));
     atomic_store_explicit(&b->warm, end, memory_order_relaxed);
     return SHMT_OK;
   }
   /* Small blocks share pages: give their neighbours' too, one system call for 64 KiB. While this
    * block is USED the manager trims none of its slab. */
   uint64_t step = SHMT_SLAB_ALIGN;
-  uint64_t begin = (b->offset - s->offset) & ~(step - 1);
-  uint64_t end = (b->offset - s->offset + b->capacity + step - 1) & ~(step - 1);
-  if (end > s->nbytes) end = s->nbytes;
-  SHMT_TRY(shmt__os_populate(a->fd, a->base, s->offset + begin, end - begin));
-  uint64_t first = (begin + s->block_bytes - 1) / s->block_bytes, stop = end / s->block_bytes;
-  for (uint64_t i = first; i < stop && i < s->n_blocks; i++)
-    atomic_store_explicit(&a->map->blocks[s->first_block + i].warm, s->block_bytes,
+  uint64_t begin = at & ~(step - 1);
+  uint64_t end = (at + s.block_bytes + step - 1) & ~(step - 1);
+  if (end > s.nbytes) end = s.nbytes;
+  SHMT_TRY(shmt__os_populate(a->fd, a->base, s.offset + begin, end - begin));
+  uint64_t first = (begin + s.block_bytes - 1) / s.block_bytes, stop = end / s.block_bytes;
+  for (uint64_t i = first; i < stop && i < s.n_blocks; i++)
+    atomic_store_explicit(&a->map->blocks[s.first_block + i].warm, s.block_bytes,
                           memory_order_relaxed);
   return SHMT_OK;
 }
@@ -213,7 +217,7 @@ static bool take_classed(shmt__arena* a, unsigned list, uint64_t nbytes, uint32_
   shmt__block_list* l = &a->now->free[list];
   while (l->len > 0) {
     uint32_t block = l->at[--l->len];
-    if (SHMT_LIKELY(shmt__block_take(&a->map->blocks[block], a->client, nbytes, out_generation))) {
+    if (SHMT_LIKELY(shmt__block_take(a->map, block, a->client, nbytes, out_generation))) {
       *out_block = block;
       return true;
     }
@@ -229,7 +233,7 @@ static bool take_large(shmt__arena* a, uint64_t nbytes, uint64_t block_bytes, ui
   for (uint32_t i = l->len; i-- > 0;) {
     shmt__block* b = &a->map->blocks[l->at[i]];
     bool fits = b->capacity >= nbytes && b->capacity <= most;
-    if (fits && shmt__block_take(b, a->client, nbytes, out_generation)) {
+    if (fits && shmt__block_take(a->map, l->at[i], a->client, nbytes, out_generation)) {
       *out_block = l->at[i];
       remove_at(l, i);
       return true;
@@ -269,9 +273,17 @@ static shmt_status grant(shmt__arena* a, unsigned list, uint64_t block_bytes, ui
   if (status != SHMT_OK) return status;
   SHMT_FAILPOINT(slab_granted);
   apply(a, slab, placement);
-  const shmt__slab* s = &a->map->slabs[slab];
-  for (uint32_t i = s->n_blocks; i-- > 0;) push(&a->now->free[list], s->first_block + i);
+  shmt__slab_view s;
+  if (!shmt__slab_read(a->map, slab, &s) || s.block_bytes != block_bytes)
+    SHMT_FAIL(SHMT_E_MANAGER, "the session is damaged: slab %" PRIu32 " makes no sense", slab);
+  for (uint32_t i = s.n_blocks; i-- > 0;) push(&a->now->free[list], s.first_block + i);
   return SHMT_OK;
+}
+
+static void poison_new(shmt__arena* a, uint32_t block, uint64_t nbytes) {
+  shmt__slab_view s;
+  if (shmt__slab_of_block(a->map, block, &s) && nbytes <= s.block_bytes)
+    memset(a->base + s.offset + s.block_bytes * (block - s.first_block), SHMT_DEBUG_POISON, nbytes);
 }
 
 shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint32_t* out_block,
@@ -280,10 +292,10 @@ shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint32_t* out_blo
   unsigned placement = shmt__tls_placement;
   uint64_t block_bytes = shmt__arena_block_bytes(nbytes, &n_blocks), ignored = 0;
   unsigned list = nbytes > MAX_CLASSED ? (unsigned)SHMT_ARENA_LARGE : class_of(nbytes, &ignored);
-  SHMT_REQUIRE(block_bytes <= a->map->control->arena_bytes, SHMT_E_NOMEM,
+  SHMT_REQUIRE(block_bytes <= a->map->fixed.arena_bytes, SHMT_E_NOMEM,
                "unable to allocate shared memory: tried %" PRIu64
                " bytes, the session's arena has %" PRIu64,
-               nbytes, a->map->control->arena_bytes);
+               nbytes, a->map->fixed.arena_bytes);
   SHMT_TRY(reserve_placed(a, placement));
   use_lists(a, placement);
   if (!take(a, list, nbytes, block_bytes, out_block, out_generation)) {
@@ -306,26 +318,28 @@ shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint32_t* out_blo
     return status;
   }
   /* Whoever let it go last may not have poisoned it. */
-  if (SHMT_UNLIKELY(shmt__debug))
-    memset(a->base + a->map->blocks[*out_block].offset, SHMT_DEBUG_POISON, nbytes);
+  if (SHMT_UNLIKELY(shmt__debug)) poison_new(a, *out_block, nbytes);
   return SHMT_OK;
 }
 
 void shmt__arena_poison(const shmt__map* map, char* base, uint32_t block, unsigned client) {
   const shmt__block* b = &map->blocks[block];
+  shmt__slab_view s;
   uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_relaxed) & ~SHMT_BLOCK_IS_RING;
   uint64_t warm = atomic_load_explicit(&b->warm, memory_order_relaxed);
-  if (nbytes > b->capacity || nbytes > warm || !shmt__block_is_last_held_by(b, client)) return;
-  memset(base + b->offset, SHMT_DEBUG_POISON, nbytes);
+  if (!shmt__slab_of_block(map, block, &s) || s.state != SHMT_SLAB_ARENA) return;
+  if (nbytes > s.block_bytes || nbytes > warm || !shmt__block_is_last_held_by(map, block, client))
+    return;
+  memset(base + s.offset + s.block_bytes * (block - s.first_block), SHMT_DEBUG_POISON, nbytes);
 }
 
 void shmt__arena_free(shmt__arena* a, uint32_t block) {
-  shmt__block* b = &a->map->blocks[block];
+  uint32_t slab = a->map->blocks[block].slab;
   if (SHMT_UNLIKELY(shmt__debug)) shmt__arena_poison(a->map, a->base, block, a->client);
-  shmt__block_unhold(b, a->client);
+  shmt__block_unhold(a->map, block, a->client);
   SHMT_FAILPOINT(block_unheld);
-  bool reclaimed = shmt__block_reclaim(b, a->client, clients_end(a));
-  use_lists(a, a->placed != NULL ? a->placed[b->slab] : 0);
+  bool reclaimed = shmt__block_reclaim(a->map, block, a->client);
+  use_lists(a, a->placed != NULL && slab < a->map->fixed.n_slabs ? a->placed[slab] : 0);
   push(reclaimed ? &a->now->free[list_of(a, block)] : &a->now->limbo[list_of(a, block)], block);
   shmt__map_note_activity(a->map);
 }
@@ -344,5 +358,5 @@ void shmt__arena_reset(shmt__arena* a) {
     a->lists[p] = (shmt__arena_lists){0};
   }
   a->now = &a->lists[0];
-  if (a->placed != NULL) memset(a->placed, 0, a->map->control->n_slabs);
+  if (a->placed != NULL) memset(a->placed, 0, a->map->fixed.n_slabs);
 }

@@ -35,59 +35,75 @@ static bool confirm(shmt__block* b, uint64_t generation) {
   }
 }
 
-bool shmt__block_hold(shmt__block* b, unsigned client, uint64_t generation) {
-  atomic_uint_least64_t* word = &b->holds[client / 64];
-  uint64_t bit = (uint64_t)1 << (client % 64);
+/* The word with the client's bit: Note [Holds]. */
+static atomic_uint_least64_t* word_of(const shmt__map* m, uint32_t block, unsigned word) {
+  if (SHMT_LIKELY(word < SHMT_NEAR_WORDS)) return &m->blocks[block].holds[word];
+  uint64_t plane = word / SHMT_NEAR_WORDS - 1;
+  return &m->far_holds[plane * m->fixed.n_blocks + block].words[word % SHMT_NEAR_WORDS];
+}
+
+static uint64_t bit_of(unsigned client) { return (uint64_t)1 << (client % 64); }
+
+bool shmt__block_hold(const shmt__map* m, uint32_t block, unsigned client, uint64_t generation) {
+  shmt__block* b = &m->blocks[block];
+  atomic_uint_least64_t* word = word_of(m, block, client / 64);
   /* The caller will write this line (end a lease) after confirm() reads it: fetch it once, to
    * write. */
   __builtin_prefetch(&b->leases, 1);
   /* seq_cst, first the bit and then the head: Note [Reclaiming]. */
-  atomic_fetch_or_explicit(word, bit, memory_order_seq_cst);
+  atomic_fetch_or_explicit(word, bit_of(client), memory_order_seq_cst);
   SHMT_FAILPOINT(hold_set);
   if (SHMT_LIKELY(confirm(b, generation))) return true;
-  atomic_fetch_and_explicit(word, ~bit, memory_order_release);
+  atomic_fetch_and_explicit(word, ~bit_of(client), memory_order_release);
   return false;
 }
 
-void shmt__block_unhold(shmt__block* b, unsigned client) {
+void shmt__block_unhold(const shmt__map* m, uint32_t block, unsigned client) {
   /* seq_cst (at least release): our uses of the bytes happen before anybody sees the bit gone. */
-  atomic_fetch_and_explicit(&b->holds[client / 64], ~((uint64_t)1 << (client % 64)),
+  atomic_fetch_and_explicit(word_of(m, block, client / 64), ~bit_of(client), memory_order_seq_cst);
+}
+
+bool shmt__block_is_held_by(const shmt__map* m, uint32_t block, unsigned client) {
+  return (atomic_load_explicit(word_of(m, block, client / 64), memory_order_relaxed) &
+          bit_of(client)) != 0;
+}
+
+uint64_t shmt__block_holds(const shmt__map* m, uint32_t block, unsigned word) {
+  return atomic_load_explicit(word_of(m, block, word), memory_order_seq_cst);
+}
+
+/* Words that may have bits. Whoever is beyond takes the number first and then holds, and finds our
+ * mark if we have made one. */
+static unsigned words_end(const shmt__map* m) { return (shmt__map_clients_end(m) + 63) / 64; }
+
+bool shmt__block_is_last_held_by(const shmt__map* m, uint32_t block, unsigned client) {
+  unsigned end = words_end(m);
+  for (unsigned i = 0; i < end; i++) {
+    uint64_t ours = i == client / 64 ? bit_of(client) : 0;
+    if (shmt__block_holds(m, block, i) != ours) return false;
+  }
+  return shmt__block_n_leases(&m->blocks[block]) == 0;
+}
+
+enum { LEASE_CHANGE_SHIFT = 32 };
+
+void shmt__block_add_lease(shmt__block* b, uint64_t generation) {
+  /* seq_cst, then the head: Note [Reclaiming]. */
+  atomic_fetch_add_explicit(&b->leases, (UINT64_C(1) << LEASE_CHANGE_SHIFT) + 1,
                             memory_order_seq_cst);
-}
-
-bool shmt__block_is_held_by(const shmt__block* b, unsigned client) {
-  return atomic_load_explicit(&b->holds[client / 64], memory_order_relaxed) >> (client % 64) & 1;
-}
-
-bool shmt__block_is_last_held_by(const shmt__block* b, unsigned client) {
-  for (unsigned i = 0; i < SHMT_HOLD_WORDS; i++) {
-    uint64_t ours = i == client / 64 ? (uint64_t)1 << (client % 64) : 0;
-    if (atomic_load_explicit(&b->holds[i], memory_order_seq_cst) != ours) return false;
-  }
-  return shmt__block_n_leases(b) == 0;
-}
-
-unsigned shmt__block_lease(shmt__block* b, uint64_t generation) {
-  unsigned lease = SHMT_PLAIN_LEASE;
-  uint64_t seen = atomic_load_explicit(&b->leases, memory_order_relaxed);
-  while (~seen != 0) {
-    unsigned i = (unsigned)__builtin_ctzll(~seen);
-    /* seq_cst, then the head: Note [Reclaiming]. */
-    seen = atomic_fetch_or_explicit(&b->leases, (uint64_t)1 << i, memory_order_seq_cst);
-    if (!(seen >> i & 1)) {
-      lease = i;
-      break;
-    }
-  }
-  if (lease == SHMT_PLAIN_LEASE) {
-    shmt__block_plain_lease(b, generation);
-    return lease;
-  }
   atomic_store_explicit(&b->stamp_ms, (uint32_t)shmt__os_now_ms(), memory_order_relaxed);
   SHMT_FAILPOINT(lease_set);
   /* Cannot fail: the caller's hold keeps the block. It only takes off a mark. */
   (void)confirm(b, generation);
-  return lease;
+}
+
+void shmt__block_drop_lease(shmt__block* b) {
+  uint64_t seen = atomic_load_explicit(&b->leases, memory_order_relaxed);
+  uint64_t change = (UINT64_C(1) << LEASE_CHANGE_SHIFT) - 1; /* a change more, a lease fewer */
+  while ((uint32_t)seen > 0 &&
+         !atomic_compare_exchange_weak_explicit(&b->leases, &seen, seen + change,
+                                                memory_order_seq_cst, memory_order_relaxed)) {
+  }
 }
 
 void shmt__block_plain_lease(shmt__block* b, uint64_t generation) {
@@ -96,12 +112,7 @@ void shmt__block_plain_lease(shmt__block* b, uint64_t generation) {
   (void)confirm(b, generation);
 }
 
-bool shmt__block_end_lease(shmt__block* b, unsigned lease) {
-  if (lease < 64) {
-    uint64_t bit = (uint64_t)1 << lease;
-    return atomic_fetch_and_explicit(&b->leases, ~bit, memory_order_seq_cst) & bit;
-  }
-  if (lease != SHMT_PLAIN_LEASE) return false;
+bool shmt__block_end_plain_lease(shmt__block* b) {
   uint32_t n = atomic_load_explicit(&b->n_plain_leases, memory_order_relaxed);
   while (n > 0) {
     if (atomic_compare_exchange_weak_explicit(&b->n_plain_leases, &n, n - 1, memory_order_seq_cst,
@@ -128,40 +139,46 @@ void shmt__block_end_ring_lease(shmt__block* b) {
 }
 
 unsigned shmt__block_n_leases(const shmt__block* b) {
-  uint64_t bits = atomic_load_explicit(&b->leases, memory_order_seq_cst);
-  return (unsigned)__builtin_popcountll(bits) +
+  return (uint32_t)atomic_load_explicit(&b->leases, memory_order_seq_cst) +
          atomic_load_explicit(&b->n_plain_leases, memory_order_seq_cst) +
          atomic_load_explicit(&b->n_ring_leases, memory_order_seq_cst);
 }
 
 void shmt__block_clear_leases(shmt__block* b) {
-  atomic_store_explicit(&b->leases, 0, memory_order_seq_cst);
+  uint64_t seen = atomic_load_explicit(&b->leases, memory_order_relaxed), none;
+  do {
+    none = ((seen >> LEASE_CHANGE_SHIFT) + 1) << LEASE_CHANGE_SHIFT;
+  } while (!atomic_compare_exchange_weak_explicit(&b->leases, &seen, none, memory_order_seq_cst,
+                                                  memory_order_relaxed));
   atomic_store_explicit(&b->n_plain_leases, 0, memory_order_seq_cst);
 }
 
-bool shmt__block_is_kept(const shmt__block* b, unsigned clients_end) {
-  if (atomic_load_explicit(&b->leases, memory_order_seq_cst) != 0) return true;
+bool shmt__block_is_kept(const shmt__map* m, uint32_t block) {
+  const shmt__block* b = &m->blocks[block];
+  if ((uint32_t)atomic_load_explicit(&b->leases, memory_order_seq_cst) != 0) return true;
   if (atomic_load_explicit(&b->n_plain_leases, memory_order_seq_cst) != 0) return true;
   if (atomic_load_explicit(&b->n_ring_leases, memory_order_seq_cst) != 0) return true;
-  for (unsigned i = 0; i * 64 < clients_end; i++) {
-    if (atomic_load_explicit(&b->holds[i], memory_order_seq_cst) != 0) return true;
+  unsigned end = words_end(m);
+  for (unsigned i = 0; i < end; i++) {
+    if (shmt__block_holds(m, block, i) != 0) return true;
   }
   return false;
 }
 
-bool shmt__block_reclaim(shmt__block* b, unsigned marker, unsigned clients_end) {
+bool shmt__block_reclaim(const shmt__map* m, uint32_t block, unsigned marker) {
+  shmt__block* b = &m->blocks[block];
   uint64_t head = atomic_load_explicit(&b->head, memory_order_seq_cst);
   uint64_t generation = shmt__head_generation(head);
   uint64_t mark = shmt__head(generation, marker, SHMT_BLOCK_RECLAIM);
   if (shmt__head_state(head) != SHMT_BLOCK_USED) return false;
   /* A look before marking: marking a block in use would make others take the mark off. */
-  if (shmt__block_is_kept(b, clients_end)) return false;
+  if (shmt__block_is_kept(m, block)) return false;
   if (!atomic_compare_exchange_strong_explicit(&b->head, &head, mark, memory_order_seq_cst,
                                                memory_order_relaxed))
     return false;
   SHMT_FAILPOINT(reclaim_marked);
   uint64_t expected = mark;
-  if (shmt__block_is_kept(b, SHMT_MAX_CLIENTS)) {
+  if (shmt__block_is_kept(m, block)) {
     /* Fails when somebody took the mark off first, which is what we want. */
     (void)atomic_compare_exchange_strong_explicit(&b->head, &expected,
                                                   shmt__head(generation, 0, SHMT_BLOCK_USED),
@@ -183,14 +200,15 @@ void shmt__block_unmark(shmt__block* b, unsigned marker) {
         memory_order_seq_cst, memory_order_relaxed);
 }
 
-bool shmt__block_take(shmt__block* b, unsigned client, uint64_t nbytes, uint64_t* out_generation) {
+bool shmt__block_take(const shmt__map* m, uint32_t block, unsigned client, uint64_t nbytes,
+                      uint64_t* out_generation) {
+  shmt__block* b = &m->blocks[block];
   uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
   shmt__block_state state = shmt__head_state(head);
   if (state != SHMT_BLOCK_FREE && state != SHMT_BLOCK_COLD) return false;
   uint64_t generation = shmt__head_generation(head);
   /* The hold before USED: a USED block without a hold is free for the taking. */
-  atomic_fetch_or_explicit(&b->holds[client / 64], (uint64_t)1 << (client % 64),
-                           memory_order_relaxed);
+  atomic_fetch_or_explicit(word_of(m, block, client / 64), bit_of(client), memory_order_relaxed);
   atomic_store_explicit(&b->nbytes, nbytes, memory_order_relaxed);
   SHMT_FAILPOINT(take_held);
   /* acq_rel: after the last user's uses, and the stores above are seen with USED. */
@@ -200,7 +218,7 @@ bool shmt__block_take(shmt__block* b, unsigned client, uint64_t nbytes, uint64_t
     *out_generation = generation;
     return true;
   }
-  shmt__block_unhold(b, client);
+  shmt__block_unhold(m, block, client);
   return false;
 }
 

@@ -1,28 +1,56 @@
-/* shm/client.c -- client numbers: who takes one, and who is behind it. */
-#include "os/process.h"
-#include "shm/layout.h"
+/* shm/client.c -- client numbers: who has one, and whether it lives. */
+#include "shm/client.h"
 
-bool shmt__client_claim(const shmt__map* m, int32_t pid, uint32_t* out_id) {
+#include "os/lock.h"
+#include "os/memfd.h"
+#include "os/process.h"
+
+/* Locked bytes lie behind the end of the file, where locks cost nothing either. */
+#define CLIENT_LOCK_AT (UINT64_C(1) << 60)
+#define TOKEN_LOCK_AT (UINT64_C(1) << 61)
+enum { TOKEN_BITS = 48 };
+
+static void raise_end(const shmt__map* m, uint32_t id) {
+  uint32_t end = atomic_load_explicit(&m->control->clients_end, memory_order_relaxed);
+  /* seq_cst: whoever looks at holds sees this before the first hold of the number. */
+  while (end <= id &&
+         !atomic_compare_exchange_weak_explicit(&m->control->clients_end, &end, id + 1,
+                                                memory_order_seq_cst, memory_order_relaxed)) {
+  }
+}
+
+shmt_status shmt__client_reach(const shmt__map* m, int fd) {
+  uint32_t clients = shmt__map_clients_end(m), blocks = shmt__map_blocks_end(m);
+  for (uint32_t plane = 0; (plane + 1) * SHMT_NEAR_CLIENTS < clients && blocks > 0; plane++) {
+    const shmt__far_holds* first = &m->far_holds[(uint64_t)plane * m->fixed.n_blocks];
+    uint64_t at = (uint64_t)((const char*)first - (const char*)m->control);
+    SHMT_TRY(shmt__os_populate(fd, NULL, at, sizeof *first * blocks));
+  }
+  return SHMT_OK;
+}
+
+bool shmt__client_claim(const shmt__map* m, int fd, int32_t pid, uint32_t* out_id) {
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
     shmt__client_entry* e = &m->clients[id];
     uint32_t none = SHMT_CLIENT_NONE;
-    /* acq_rel: the holds of the number's last owner are seen gone, and the number is taken once. */
-    if (atomic_load_explicit(&e->state, memory_order_relaxed) != none ||
-        !atomic_compare_exchange_strong_explicit(&e->state, &none, SHMT_CLIENT_RESERVED,
-                                                 memory_order_acq_rel, memory_order_relaxed))
+    if (atomic_load_explicit(&e->state, memory_order_relaxed) != none) continue;
+    if (!shmt__os_lock_byte(fd, CLIENT_LOCK_AT + id)) continue;
+    /* acq_rel: the holds of the number's last owner are seen gone. */
+    if (!atomic_compare_exchange_strong_explicit(&e->state, &none, SHMT_CLIENT_RESERVED,
+                                                 memory_order_acq_rel, memory_order_relaxed)) {
+      shmt__os_unlock_byte(fd, CLIENT_LOCK_AT + id);
       continue;
+    }
     e->pid = pid;
     e->start = shmt__os_process_start(pid);
-    e->nonce = shmt__os_random();
-    atomic_store_explicit(&e->claimed_ms, shmt__os_now_ms(), memory_order_release);
-    /* seq_cst: whoever looks at holds sees this before the first hold of the number. */
-    uint32_t end = atomic_load_explicit(&m->control->clients_end, memory_order_relaxed);
-    while (end <= id && !atomic_compare_exchange_weak_explicit(&m->control->clients_end, &end,
-                                                               id + 1, memory_order_seq_cst,
-                                                               memory_order_relaxed)) {
-    }
+    e->pid_namespace = shmt__os_pid_namespace();
+    atomic_store_explicit(&e->touching, 0, memory_order_relaxed);
+    raise_end(m, id);
     *out_id = id;
-    return true;
+    if (id < SHMT_NEAR_CLIENTS || shmt__client_reach(m, fd) == SHMT_OK) return true;
+    atomic_store_explicit(&e->state, SHMT_CLIENT_NONE, memory_order_release);
+    shmt__os_unlock_byte(fd, CLIENT_LOCK_AT + id);
+    return false;
   }
   return false;
 }
@@ -31,6 +59,22 @@ void shmt__client_settle(const shmt__map* m, uint32_t id, int32_t pid) {
   shmt__client_entry* e = &m->clients[id];
   e->pid = pid;
   e->start = shmt__os_process_start(pid);
+  e->pid_namespace = shmt__os_pid_namespace();
   /* release: the manager believes pid and start of an ALIVE client. */
   atomic_store_explicit(&e->state, SHMT_CLIENT_ALIVE, memory_order_release);
+}
+
+bool shmt__client_is_locked(int fd, uint32_t id) {
+  return shmt__os_byte_is_locked(fd, CLIENT_LOCK_AT + id);
+}
+
+bool shmt__client_has(int fd, uint32_t id) { return shmt__os_lock_byte(fd, CLIENT_LOCK_AT + id); }
+
+bool shmt__token_claim(int fd, uint64_t* out_token) {
+  *out_token = shmt__os_random() & ((UINT64_C(1) << TOKEN_BITS) - 1);
+  return shmt__os_lock_byte(fd, TOKEN_LOCK_AT + *out_token);
+}
+
+bool shmt__token_is_locked(int fd, uint64_t token) {
+  return token >> TOKEN_BITS != 0 || shmt__os_byte_is_locked(fd, TOKEN_LOCK_AT + token);
 }

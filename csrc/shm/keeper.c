@@ -6,6 +6,8 @@
 #include "os/memfd.h"
 #include "os/process.h"
 #include "shm/block.h"
+#include "shm/client.h"
+#include "shm/lease.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,7 +38,7 @@ void shmt__keeper_fini(shmt__keeper* k) {
 }
 
 static shmt_status init_private(shmt__keeper* k) {
-  const shmt__control* c = k->map.control;
+  const shmt__fixed* c = &k->map.fixed;
   SHMT_REQUIRE(
       shmt__ranges_init(&k->arena, c->arena_bytes) && shmt__ranges_init(&k->blocks, c->n_blocks),
       SHMT_E_NOMEM, "the manager has no memory for its lists");
@@ -62,7 +64,8 @@ static shmt_status create_files(shmt__keeper* k, const shmt__keeper_options* o) 
   char name[64];
   uint64_t arena_bytes = o->arena_bytes;
   uint32_t n_slabs = MAX_SLABS, n_blocks = MAX_BLOCKS;
-  uint64_t limit = shmt__os_file_limit();
+  uint64_t limit = shmt__os_file_limit(), addresses = shmt__os_address_limit() / 8;
+  if (addresses < limit) limit = addresses; /* every member maps the file */
   while (n_blocks > MIN_BLOCKS && shmt__layout_of(n_slabs, n_blocks).end > limit) {
     n_blocks /= 2;
     if (n_slabs > n_blocks) n_slabs /= 2;
@@ -83,17 +86,18 @@ static shmt_status create_files(shmt__keeper* k, const shmt__keeper_options* o) 
   c->magic = SHMT_CONTROL_MAGIC;
   c->version = SHMT_LAYOUT_VERSION;
   c->n_clients = SHMT_MAX_CLIENTS;
-  c->session = o->session;
-  c->world = shmt__os_random();
-  c->secret = shmt__os_random();
-  c->arena_bytes = arena_bytes;
-  (void)shmt__os_file_identity(k->arena_fd, c->arena_identity);
-  c->limit_bytes = o->limit_bytes;
-  c->client_limit_bytes = o->client_limit_bytes;
-  c->flags = o->flags;
-  c->gid = o->gid;
-  c->n_slabs = n_slabs;
-  c->n_blocks = n_blocks;
+  c->fixed = (shmt__fixed){.session = o->session,
+                           .world = shmt__os_random(),
+                           .secret = shmt__os_random(),
+                           .arena_bytes = arena_bytes,
+                           .limit_bytes = o->limit_bytes,
+                           .client_limit_bytes = o->client_limit_bytes,
+                           .net_namespace = shmt__os_net_namespace(),
+                           .n_slabs = n_slabs,
+                           .n_blocks = n_blocks,
+                           .flags = o->flags,
+                           .gid = o->gid};
+  (void)shmt__os_file_identity(k->arena_fd, c->fixed.arena_identity);
   atomic_init(&c->clients_end, 1);
   shmt__os_unmap(base, l.end);
   return SHMT_OK;
@@ -109,7 +113,7 @@ shmt_status shmt__keeper_create(const shmt__keeper_options* options, shmt__keepe
 }
 
 static bool is_inside(const shmt__keeper* k, const shmt__slab* s) {
-  const shmt__control* c = k->map.control;
+  const shmt__fixed* c = &k->map.fixed;
   return s->n_blocks > 0 && s->first_block < c->n_blocks &&
          s->n_blocks <= c->n_blocks - s->first_block;
 }
@@ -122,15 +126,15 @@ static bool is_retired(const shmt__keeper* k, const shmt__slab* s) {
 
 /* The free ranges are what no slab covers. Marks that the killed manager left come off. */
 static shmt_status rebuild(shmt__keeper* k) {
-  uint32_t end = atomic_load_explicit(&k->map.control->slabs_end, memory_order_acquire);
-  SHMT_REQUIRE(end <= k->map.control->n_slabs, SHMT_E_MANAGER, "control file: %u slabs of %u", end,
-               k->map.control->n_slabs);
+  uint32_t end = shmt__map_slabs_end(&k->map);
+  SHMT_REQUIRE(end <= k->map.fixed.n_slabs, SHMT_E_MANAGER, "control file: %u slabs of %u", end,
+               k->map.fixed.n_slabs);
   for (uint32_t i = 0; i < end; i++) {
     shmt__slab* s = &k->map.slabs[i];
     uint32_t state = atomic_load_explicit(&s->state, memory_order_acquire);
     if (state == SHMT_SLAB_NONE) continue;
     SHMT_REQUIRE(is_inside(k, s), SHMT_E_MANAGER, "control file: slab %u has blocks %u to %u of %u",
-                 i, s->first_block, s->first_block + s->n_blocks, k->map.control->n_blocks);
+                 i, s->first_block, s->first_block + s->n_blocks, k->map.fixed.n_blocks);
     if (is_retired(k, s)) {
       atomic_store_explicit(&s->state, SHMT_SLAB_NONE, memory_order_release);
       continue;
@@ -152,11 +156,13 @@ static shmt_status rebuild(shmt__keeper* k) {
 
 shmt_status shmt__keeper_adopt(uint64_t session, int control_fd, int arena_fd, shmt__keeper* out) {
   init_empty(out);
-  out->control_fd = control_fd;
+  /* Opened anew: the one that came may have the lock of the client that sent it. */
+  out->control_fd = shmt__os_reopen(control_fd);
   out->arena_fd = arena_fd;
-  shmt_status status = shmt__map_open(control_fd, &out->map);
+  shmt__os_close(control_fd);
+  shmt_status status = shmt__map_open(out->control_fd, &out->map);
   if (status == SHMT_OK &&
-      (out->map.control->session != session || !shmt__arena_matches(&out->map, arena_fd)))
+      (out->map.fixed.session != session || !shmt__arena_matches(&out->map, arena_fd)))
     status = shmt__fail(SHMT_E_MANAGER, "the files to adopt are not those of session %016" PRIx64,
                         session);
   if (status == SHMT_OK) status = init_private(out);
@@ -167,26 +173,29 @@ shmt_status shmt__keeper_adopt(uint64_t session, int control_fd, int arena_fd, s
 
 /* --- clients --- */
 
-shmt_status shmt__keeper_reserve_client(shmt__keeper* k, int32_t pid, uint32_t* out_id) {
-  SHMT_REQUIRE(shmt__client_claim(&k->map, pid, out_id), SHMT_E_RUNTIME,
+shmt_status shmt__keeper_reserve_client(shmt__keeper* k, int fd, int32_t pid, uint32_t* out_id) {
+  SHMT_REQUIRE(shmt__client_claim(&k->map, fd, pid, out_id), SHMT_E_RUNTIME,
                "all %d places for processes in this session are taken", SHMT_MAX_CLIENTS - 1);
   SHMT_FAILPOINT(client_reserved);
   return SHMT_OK;
 }
 
 void shmt__keeper_erase_client(shmt__keeper* k, uint32_t id) {
-  uint32_t end = atomic_load_explicit(&k->map.control->slabs_end, memory_order_relaxed);
+  uint32_t end = shmt__map_slabs_end(&k->map);
   for (uint32_t i = 0; i < end; i++) {
-    shmt__slab* s = &k->map.slabs[i];
-    if (atomic_load_explicit(&s->state, memory_order_relaxed) == SHMT_SLAB_NONE) continue;
-    for (uint32_t j = 0; j < s->n_blocks; j++) {
-      shmt__block* b = &k->map.blocks[s->first_block + j];
-      if (shmt__block_is_held_by(b, id)) shmt__block_unhold(b, id);
-      shmt__block_unmark(b, id);
+    shmt__slab_view s;
+    if (!shmt__slab_read(&k->map, i, &s)) continue;
+    for (uint32_t j = 0; j < s.n_blocks; j++) {
+      uint32_t block = s.first_block + j;
+      if (shmt__block_is_held_by(&k->map, block, id)) shmt__block_unhold(&k->map, block, id);
+      shmt__block_unmark(&k->map.blocks[block], id);
     }
-    if (atomic_load_explicit(&s->owner, memory_order_relaxed) == id)
-      atomic_store_explicit(&s->owner, 0, memory_order_relaxed);
+    if (s.owner == id)
+      atomic_store_explicit(&k->map.slabs[i].owner, 0, memory_order_relaxed);
   }
+  shmt__leases_forget_client(&k->map, id);
+  /* seq_cst: the audit that follows finds the client gone. */
+  atomic_store_explicit(&k->map.control->leases_stale, 1, memory_order_seq_cst);
   SHMT_FAILPOINT(client_unheld);
   /* release: the id is given out again only when all its holds are gone. */
   atomic_store_explicit(&k->map.clients[id].state, SHMT_CLIENT_NONE, memory_order_release);
@@ -197,16 +206,16 @@ void shmt__keeper_erase_client(shmt__keeper* k, uint32_t id) {
 
 static shmt_status find_slab(shmt__keeper* k, uint32_t* out_slab) {
   shmt__control* c = k->map.control;
-  uint32_t end = atomic_load_explicit(&c->slabs_end, memory_order_relaxed);
+  uint32_t end = shmt__map_slabs_end(&k->map);
   for (uint32_t i = 0; i < end; i++) {
     if (atomic_load_explicit(&k->map.slabs[i].state, memory_order_relaxed) == SHMT_SLAB_NONE) {
       *out_slab = i;
       return SHMT_OK;
     }
   }
-  SHMT_REQUIRE(end < c->n_slabs, SHMT_E_NOMEM,
+  SHMT_REQUIRE(end < k->map.fixed.n_slabs, SHMT_E_NOMEM,
                "unable to allocate shared memory: all %u slabs of the session are in use",
-               c->n_slabs);
+               k->map.fixed.n_slabs);
   uint64_t at = (uint64_t)((char*)&k->map.slabs[end] - (char*)c);
   SHMT_TRY(shmt__os_populate(k->control_fd, NULL, at, sizeof(shmt__slab)));
   *out_slab = end;
@@ -231,7 +240,7 @@ static shmt_status make_blocks(shmt__keeper* k, const shmt__slab* s, uint32_t sl
     shmt__block_clear_leases(b);
     atomic_store_explicit(&b->n_ring_leases, 0, memory_order_relaxed);
     /* What a reader with a stale handle left when it was killed in the middle. */
-    for (unsigned j = 0; j < SHMT_HOLD_WORDS; j++)
+    for (unsigned j = 0; j < SHMT_NEAR_WORDS; j++)
       atomic_store_explicit(&b->holds[j], 0, memory_order_relaxed);
     /* release: the owner learns of the slab by a message, others by a handle, after this. */
     atomic_store_explicit(&b->head, shmt__head(generation + 1, 0, state), memory_order_release);
@@ -246,7 +255,7 @@ static shmt_status add_slab(shmt__keeper* k, shmt__slab plan, shmt__slab_state k
   SHMT_TRY(find_slab(k, &slab));
   SHMT_REQUIRE(shmt__ranges_take(&k->blocks, plan.n_blocks, &first), SHMT_E_NOMEM,
                "unable to allocate shared memory: all %u blocks of the session are in use",
-               k->map.control->n_blocks);
+               k->map.fixed.n_blocks);
   plan.first_block = (uint32_t)first;
   shmt_status status = make_blocks(k, &plan, slab, block_state);
   if (status != SHMT_OK) {
@@ -271,8 +280,14 @@ static shmt_status add_slab(shmt__keeper* k, shmt__slab plan, shmt__slab_state k
     atomic_store_explicit(&c->slabs_end, slab + 1, memory_order_release);
   uint32_t blocks_end = plan.first_block + plan.n_blocks;
   if (blocks_end > atomic_load_explicit(&c->blocks_end, memory_order_relaxed))
-    atomic_store_explicit(&c->blocks_end, blocks_end, memory_order_release);
+    atomic_store_explicit(&c->blocks_end, blocks_end, memory_order_seq_cst);
   k->granted_bytes += plan.nbytes;
+  /* After blocks_end, which a client that gets a far number meanwhile looks at after clients_end. */
+  status = shmt__client_reach(&k->map, k->control_fd);
+  if (status != SHMT_OK) {
+    shmt__keeper_retire(k, slab);
+    return status;
+  }
   *out_slab = slab;
   return SHMT_OK;
 }
@@ -282,7 +297,7 @@ shmt_status shmt__keeper_grant(shmt__keeper* k, uint32_t client, uint64_t block_
   uint64_t nbytes = 0;
   SHMT_REQUIRE(block_bytes >= 64 && block_bytes % 64 == 0 && n_blocks >= 1 && n_blocks <= 4096 &&
                    shmt__mul_u64(block_bytes, n_blocks, &nbytes) &&
-                   nbytes <= k->map.control->arena_bytes,
+                   nbytes <= k->map.fixed.arena_bytes,
                SHMT_E_VALUE, "no slab of %u blocks of %" PRIu64 " bytes", n_blocks, block_bytes);
   nbytes = (nbytes + SHMT_SLAB_ALIGN - 1) & ~(uint64_t)(SHMT_SLAB_ALIGN - 1);
   SHMT_TRY(shmt__keeper_check_quota(k, client, nbytes));
@@ -290,7 +305,7 @@ shmt_status shmt__keeper_grant(shmt__keeper* k, uint32_t client, uint64_t block_
   SHMT_REQUIRE(shmt__ranges_take(&k->arena, nbytes, &plan.offset), SHMT_E_NOMEM,
                "unable to allocate shared memory: tried %" PRIu64 " bytes, %" PRIu64
                " of the arena's %" PRIu64 " are in use",
-               nbytes, k->granted_bytes, k->map.control->arena_bytes);
+               nbytes, k->granted_bytes, k->map.fixed.arena_bytes);
   shmt_status status = add_slab(k, plan, SHMT_SLAB_ARENA, client, SHMT_BLOCK_COLD, out_slab);
   if (status != SHMT_OK) shmt__ranges_give(&k->arena, plan.offset, nbytes);
   return status;
@@ -316,7 +331,7 @@ shmt_status shmt__keeper_add_file(shmt__keeper* k, uint32_t client, int fd, uint
   uint32_t slab = 0;
   bool good =
       shmt__os_memfd_check(fd, &size) && nbytes > 0 && nbytes <= size &&
-      reserve_files(k, atomic_load_explicit(&k->map.control->slabs_end, memory_order_relaxed));
+      reserve_files(k, shmt__map_slabs_end(&k->map));
   shmt__slab plan = {.n_blocks = 1, .nbytes = size, .block_bytes = size};
   good = good && shmt__os_file_identity(fd, plan.file_identity);
   shmt_status status =
@@ -332,7 +347,7 @@ shmt_status shmt__keeper_add_file(shmt__keeper* k, uint32_t client, int fd, uint
   k->files[slab] = fd;
   atomic_store_explicit(&b->warm, size, memory_order_relaxed);
   shmt__block_end_trim(b, false);
-  bool taken = shmt__block_take(b, client, nbytes, out_generation);
+  bool taken = shmt__block_take(&k->map, k->map.slabs[slab].first_block, client, nbytes, out_generation);
   SHMT_ASSERT(taken);
   (void)taken;
   *out_block = k->map.slabs[slab].first_block;
@@ -341,10 +356,10 @@ shmt_status shmt__keeper_add_file(shmt__keeper* k, uint32_t client, int fd, uint
 
 /* The FILE slab of a block of this generation; it has a place in `files` then. */
 static bool find_file(shmt__keeper* k, uint32_t block, uint64_t generation, uint32_t* out_slab) {
-  if (block >= atomic_load_explicit(&k->map.control->blocks_end, memory_order_relaxed))
+  if (block >= shmt__map_blocks_end(&k->map))
     return false;
   uint32_t slab = k->map.blocks[block].slab;
-  if (slab >= k->map.control->n_slabs) return false;
+  if (slab >= k->map.fixed.n_slabs) return false;
   const shmt__slab* s = &k->map.slabs[slab];
   if (atomic_load_explicit(&s->state, memory_order_acquire) != SHMT_SLAB_FILE ||
       s->first_block != block)
@@ -370,14 +385,13 @@ void shmt__keeper_restore_file(shmt__keeper* k, uint32_t block, uint64_t generat
 /* The manager before us was killed, and nobody has sent the file yet: who holds the block, or made
  * it, may have it still. Of a child that had just been forked the process may be unknown. */
 static int search_file(const shmt__keeper* k, const shmt__slab* s) {
-  const shmt__block* b = &k->map.blocks[s->first_block];
   uint32_t owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
   int fd = -1;
   bool is_child_unknown = false;
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS && fd < 0; id++) {
     const shmt__client_entry* e = &k->map.clients[id];
     uint32_t state = atomic_load_explicit(&e->state, memory_order_relaxed);
-    if (state == SHMT_CLIENT_NONE || (id != owner && !shmt__block_is_held_by(b, id))) continue;
+    if (state == SHMT_CLIENT_NONE || (id != owner && !shmt__block_is_held_by(&k->map, s->first_block, id))) continue;
     if (state == SHMT_CLIENT_ALIVE)
       fd = shmt__os_open_from_process(e->pid, s->file_identity);
     else

@@ -35,9 +35,9 @@ shmt_status shmt__keeper_create(const shmt__keeper_options* options, shmt__keepe
 /* Go on with files that clients kept. Consumes the descriptors. Errors: SHMT_E_MANAGER. */
 shmt_status shmt__keeper_adopt(uint64_t session, int control_fd, int arena_fd, shmt__keeper* out);
 
-/* A client id that is free, RESERVED from now on by the process. Errors: SHMT_E_RUNTIME (all are
- * taken). */
-shmt_status shmt__keeper_reserve_client(shmt__keeper* k, int32_t pid, uint32_t* out_id);
+/* A client id that is free, RESERVED from now on by the process and locked on fd (shm/client.h).
+ * Errors: SHMT_E_RUNTIME (all are taken). */
+shmt_status shmt__keeper_reserve_client(shmt__keeper* k, int fd, int32_t pid, uint32_t* out_id);
 /* The client is gone: its holds go, its slabs are orphans, its id is free. */
 void shmt__keeper_erase_client(shmt__keeper* k, uint32_t id);
 
@@ -68,7 +68,7 @@ void shmt__keeper_look(shmt__keeper* k, bool all);
 /* Whether the session is a service, begun for unrelated processes: it has names, and may have a
  * supervisor. */
 static inline bool shmt__keeper_is_service(const shmt__keeper* k) {
-  return (k->map.control->flags & SHMT_SESSION_SERVICE) != 0;
+  return (k->map.fixed.flags & SHMT_SESSION_SERVICE) != 0;
 }
 
 /* Let go of a keeper's files and lists. */

@@ -3,11 +3,12 @@
  * A session has two memory files. The *arena* holds nothing but tensor bytes. The *control* file
  * holds everything that says whose bytes they are:
  *
- *   0         4096            +64*N_CLIENTS     +64*n_slabs         +128*n_blocks
- *   +---------+---------------+-----------------+-------------------+----------------+-----------+
- *   | header  | clients       | slabs           | blocks            | names, syncs   | sites     |
- *   +---------+---------------+-----------------+-------------------+----------------+-----------+
- *     manager   manager         manager           see below           see shm/named.h  owners
+ *   0        4096      +64*N_CLIENTS  +64*n_slabs  +128*n_blocks
+ *   +--------+---------+--------------+------------+--------------+---------+-------+-------+
+ *   | header | clients | slabs        | blocks     | names, syncs | leases  | sites | more  |
+ *   |        |         |              |            |              |         |       | holds |
+ *   +--------+---------+--------------+------------+--------------+---------+-------+-------+
+ *     manager  manager   manager        see below    shm/named.h    senders   owners  clients
  *
  * A slab is a range of the arena that the manager granted to one client, its owner, cut into blocks
  * of one size. A block backs one storage. A slab of kind FILE is a memory file of its own with one
@@ -15,22 +16,31 @@
  * block's record is written by many, and every step on it is one atomic operation, so that a process may be killed between
  * any two.
  *
+ * Note [Client locks]
+ * A client number is taken as long as its byte of the control file is locked (shm/client.h).
+ * Each client has an open file description of the control file of its own, which has the lock; the
+ * kernel drops it when the last copy of that descriptor is gone, whatever ended the process and in
+ * whatever pid namespace. A forked child closes its copy of the parent's as soon as it runs; until then
+ * the parent counts as alive, which is the safe side. Nobody maps the file through such a description: the
+ * map, which children inherit, would keep the lock. The table only tells who is behind a number.
+ *
  * Note [Claims]
  * A process that forks and gets no answer from the manager (it is stopped, or was killed) takes a
- * number for the child itself: NONE -> RESERVED, one compare-and-swap, as the manager does. The
- * child writes its pid and makes the number ALIVE; the manager finds it at its next look. A number
- * that stays RESERVED, because parent or child was killed, is free again when 5 s old and no unknown
- * process maps the control file.
+ * number for the child itself: it locks a free byte, on a new description, and makes the entry
+ * RESERVED. The child writes its pid and makes it ALIVE; the manager finds it at its next look.
  *
  * Note [Holds]
- * A client has one bit in each block's record. It alone sets its bit ("this process uses the
- * block") and clears it; when the client is gone the manager clears all its bits. So a crash can
- * neither free what others use nor leave a count wrong.
+ * A client has one bit for each block. It alone sets its bit ("this process uses the block") and
+ * clears it; when the client is gone the manager clears all its bits. So a crash can neither free
+ * what others use nor leave a count wrong. The bits of the first 512 clients lie in the block's
+ * record; each further 512 clients have 64 bytes for each block behind everything else, which get
+ * pages when there are such clients.
  *
  * Note [Leases]
- * A message under way keeps its block by a lease: a bit of `leases` whose number travels in the
- * handle, or, beyond 64 of them, one of `n_plain_leases`. A lease has no owner, so it stays when
- * the sender is gone.
+ * A message under way keeps its blocks by leases (shm/lease.h): a record with an identity that is never
+ * used again, which travels in the handle, and one more in the block's count. A lease has no owner, so
+ * it stays when the sender is gone; it ends when the message is opened, or when nobody is left who could
+ * read the pipe or socket that it was sent through.
  *
  * Note [Ring leases]
  * A message in a ring (ipc/ring_layout.h) keeps its blocks by `n_ring_leases`, which changes only
@@ -38,7 +48,7 @@
  * rings' messages name and set the counters right: after a client died, and when a ring went.
  *
  * Note [Reclaiming]
- * head = generation << 16 | marker << 4 | state. A block is given back by: USED -> RECLAIM with the
+ * head = generation << 20 | marker << 4 | state. A block is given back by: USED -> RECLAIM with the
  * reclaimer's marker; look at holds and leases; RECLAIM -> FREE with the next generation, or back
  * to USED when there are any. Whoever adds a hold or a lease does it first and then looks at the
  * head: RECLAIM is put back to USED, and an older generation means the block is gone. All of it is
@@ -56,13 +66,14 @@
 #define SHMT_CONTROL_MAGIC UINT64_C(0x324c5254434d4853) /* "SHMCTRL2" */
 
 enum {
-  SHMT_LAYOUT_VERSION = 3,
-  SHMT_MAX_CLIENTS = 512, /* ids 1..511; 0 is nobody, the manager marks as 0xfff */
+  SHMT_LAYOUT_VERSION = 4,
+  SHMT_MAX_CLIENTS = 4608, /* ids 1..4607; 0 is nobody */
+  SHMT_NEAR_CLIENTS = 512, /* whose holds lie in the block's record */
+  SHMT_NEAR_WORDS = SHMT_NEAR_CLIENTS / 64,
   SHMT_HOLD_WORDS = SHMT_MAX_CLIENTS / 64,
-  SHMT_MANAGER_MARKER = 0xfff,
+  SHMT_HOLD_PLANES = SHMT_MAX_CLIENTS / SHMT_NEAR_CLIENTS - 1, /* of clients beyond these */
+  SHMT_MANAGER_MARKER = 0x3fff,                                /* in place of a client's number */
   SHMT_SLAB_ALIGN = 64 << 10, /* slabs start at and are multiples of this */
-  SHMT_PLAIN_LEASE = 255,     /* the lease number of one of n_plain_leases */
-  SHMT_NO_LEASE = 254,
 };
 
 /* In a block's `nbytes`: the bytes are a ring. */
@@ -79,7 +90,7 @@ typedef enum shmt__block_state {
 
 typedef enum shmt__client_state {
   SHMT_CLIENT_NONE = 0,
-  SHMT_CLIENT_RESERVED = 1, /* for a child that is being forked */
+  SHMT_CLIENT_RESERVED = 1, /* for a child that is being forked, or a process that joins */
   SHMT_CLIENT_ALIVE = 2,
 } shmt__client_state;
 
@@ -89,27 +100,38 @@ typedef enum shmt__slab_state {
   SHMT_SLAB_FILE = 2,
 } shmt__slab_state;
 
+/* What never changes in the life of a control file. Everybody copies it when mapping the file, and
+ * goes by the copy. */
+typedef struct shmt__fixed {
+  uint64_t session; /* names the manager's socket */
+  uint64_t world;   /* tells this control file from an earlier one of the session */
+  uint64_t secret;  /* key of the handles' checksum */
+  uint64_t arena_bytes;
+  uint64_t arena_identity[2];  /* device and inode of the arena that belongs to this file */
+  uint64_t limit_bytes;        /* bound of what slabs may cover; 0: none */
+  uint64_t client_limit_bytes; /* bound of the slabs of one client; 0: none */
+  uint64_t net_namespace;      /* inode of the manager's; sockets of others it cannot see */
+  uint32_t n_slabs, n_blocks;
+  uint32_t flags; /* SHMT_SESSION_* */
+  uint32_t gid;   /* with SHMT_SESSION_GROUP: whose members may join */
+} shmt__fixed;
+_Static_assert(sizeof(shmt__fixed) == 88, "constants");
+_Static_assert((int)SHMT_SYNC_USER_WORDS == (int)SHMT_HOLD_WORDS, "users of a sync are clients");
+
 typedef struct shmt__control {
   uint64_t magic;
   uint32_t version;
   uint32_t n_clients; /* SHMT_MAX_CLIENTS */
-  uint64_t session;   /* names the manager's socket */
-  uint64_t world;     /* tells this control file from an earlier one of the session */
-  uint64_t secret;    /* key of the handles' checksum */
-  uint64_t arena_bytes;
-  uint64_t limit_bytes; /* bound of what slabs may cover; 0: none */
-  uint32_t n_slabs, n_blocks;
-  atomic_uint_least32_t slabs_end;   /* slabs ever used */
-  atomic_uint_least32_t clients_end; /* highest client id ever used, plus 1 */
-  atomic_uint_least32_t blocks_end;  /* records ever used; the ones behind have no pages */
-  atomic_uint_least32_t activity;    /* 1: a hold or a lease went since the manager looked */
-  uint64_t arena_identity[2];        /* device and inode of the arena that belongs to this file */
-  atomic_uint_least32_t rings_stale; /* 1: ring leases may be counted wrong */
-  uint32_t flags;                    /* SHMT_SESSION_* */
-  uint64_t client_limit_bytes;       /* bound of the slabs of one client; 0: none */
-  uint32_t gid;                      /* with SHMT_SESSION_GROUP: whose members may join */
-  atomic_uint_least32_t ended;       /* 1: ended in order; nobody is to go on with it */
-  atomic_uint_least32_t has_sites;   /* 1: a client wrote into `sites`; by that client */
+  shmt__fixed fixed;
+  atomic_uint_least32_t slabs_end;       /* slabs ever used */
+  atomic_uint_least32_t clients_end;     /* highest client id ever used, plus 1 */
+  atomic_uint_least32_t blocks_end;      /* records ever used; the ones behind have no pages */
+  atomic_uint_least32_t lease_pages_end; /* pages of leases ever used */
+  atomic_uint_least32_t activity;        /* 1: a hold or a lease went since the manager looked */
+  atomic_uint_least32_t rings_stale;     /* 1: ring leases may be counted wrong */
+  atomic_uint_least32_t leases_stale;    /* 1: so may the other leases */
+  atomic_uint_least32_t ended;           /* 1: ended in order; nobody is to go on with it */
+  atomic_uint_least32_t has_sites;       /* 1: a client wrote into `sites`; by that client */
   uint32_t pad;
 } shmt__control;
 
@@ -117,14 +139,15 @@ enum {
   SHMT_SESSION_SERVICE = 1 << 0, /* has names; begun for unrelated processes */
   SHMT_SESSION_GROUP = 1 << 1,
 };
-_Static_assert(sizeof(shmt__control) == 128, "control header");
+_Static_assert(sizeof(shmt__control) == 144, "control header");
 
 typedef struct shmt__client_entry {
   atomic_uint_least32_t state;
-  int32_t pid;
-  uint64_t start;                   /* clock ticks after boot, tells a reused pid apart */
-  uint64_t nonce;                   /* what a client shows to rejoin */
-  atomic_uint_least64_t claimed_ms; /* when it became RESERVED */
+  int32_t pid;            /* as whoever wrote the entry sees it; 0: not to be seen from there */
+  uint64_t start;         /* clock ticks after boot, tells a reused pid apart */
+  uint64_t pid_namespace; /* inode of the one in which pid means something */
+  atomic_uint_least32_t touching; /* block whose leases it is changing, plus 1; 0: none */
+  uint32_t pad0;
   uint64_t pad[4];
 } shmt__client_entry;
 _Static_assert(sizeof(shmt__client_entry) == 64, "client entry");
@@ -142,15 +165,15 @@ _Static_assert(sizeof(shmt__slab) == 64, "slab entry");
 
 typedef struct shmt__block {
   atomic_uint_least64_t head;   /* see Note [Reclaiming] */
-  atomic_uint_least64_t leases; /* see Note [Leases] */
-  atomic_uint_least32_t n_plain_leases;
+  atomic_uint_least64_t leases; /* how many, and in the upper half of changes: Note [Leases] */
+  atomic_uint_least32_t n_plain_leases; /* leases without a record */
   uint32_t slab;                  /* manager */
   uint64_t offset, capacity;      /* manager; in the arena */
   atomic_uint_least64_t nbytes;   /* of the storage, and SHMT_BLOCK_IS_RING; written by the owner */
   atomic_uint_least64_t warm;     /* bytes with pages */
   atomic_uint_least32_t stamp_ms; /* of a FREE block: since when; else when the last lease was taken */
   atomic_uint_least32_t n_ring_leases; /* see Note [Ring leases] */
-  atomic_uint_least64_t holds[SHMT_HOLD_WORDS]; /* see Note [Holds] */
+  atomic_uint_least64_t holds[SHMT_NEAR_WORDS]; /* see Note [Holds] */
 } shmt__block;
 _Static_assert(sizeof(shmt__block) == 128, "block record");
 _Static_assert(offsetof(shmt__block, holds) == 64, "holds have a cache line of their own");
@@ -165,27 +188,56 @@ typedef struct shmt__site {
 } shmt__site;
 _Static_assert(sizeof(shmt__site) == 64, "site");
 
+/* One message's claim on a block; see shm/lease.h. */
+typedef struct shmt__lease {
+  atomic_uint_least64_t id; /* 0: unused; written last */
+  /* Relaxed: who acts on them finds by the id, or the block's count, whether they belong together. */
+  atomic_uint_least64_t generation; /* of the block */
+  atomic_uint_least64_t channel;    /* what it was sent through, see shmt__channel; 0: not known */
+  atomic_uint_least32_t block;
+  atomic_uint_least32_t stamp_ms; /* when it was sent */
+} shmt__lease;
+_Static_assert(sizeof(shmt__lease) == 32, "lease");
+
+enum { SHMT_LEASES_OF_PAGE = 127 };
+
+typedef struct shmt__lease_page {
+  atomic_uint_least32_t owner; /* client that takes leases here; 0: nobody */
+  uint32_t pad[7];
+  shmt__lease at[SHMT_LEASES_OF_PAGE];
+} shmt__lease_page;
+_Static_assert(sizeof(shmt__lease_page) == 4096, "page of leases");
+
+/* The holds of 512 further clients on one block. */
+typedef struct shmt__far_holds {
+  atomic_uint_least64_t words[SHMT_NEAR_WORDS];
+} shmt__far_holds;
+
 /* A mapped control file with its parts. */
 typedef struct shmt__map {
   shmt__control* control;
+  shmt__fixed fixed; /* a copy, checked */
   shmt__client_entry* clients;
   shmt__slab* slabs;
   shmt__block* blocks;
   shmt__names_head* names_head;
   shmt__name* names;
   shmt__sync* syncs;
-  uint32_t n_names, n_syncs;
+  uint32_t n_names, n_syncs, n_lease_pages;
+  shmt__lease_page* lease_pages;
   shmt__site* sites; /* by block; holes until somebody traces */
+  shmt__far_holds* far_holds; /* by plane * n_blocks + block */
   uint64_t nbytes;   /* of the control file */
   uint32_t uid;    /* whose file it is */
 } shmt__map;
 
 /* Offsets of the parts for so many slabs and blocks; the last one is the size of the file. */
 typedef struct shmt__layout {
-  uint64_t clients, slabs, blocks, names, syncs, sites, end;
-  uint32_t n_names, n_syncs;
+  uint64_t clients, slabs, blocks, names, syncs, leases, sites, far_holds, end;
+  uint32_t n_names, n_syncs, n_lease_pages;
 } shmt__layout;
 static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) {
+  const uint64_t align = SHMT_SLAB_ALIGN - 1;
   shmt__layout l;
   l.clients = 4096;
   l.slabs = l.clients + sizeof(shmt__client_entry) * SHMT_MAX_CLIENTS;
@@ -194,10 +246,12 @@ static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) 
   l.n_names = (uint32_t)(n_blocks / 2048 + 1); /* 1 025 and 129 in a session of full size */
   l.n_syncs = (uint32_t)(n_blocks / 16384 + 1);
   l.syncs = l.names + sizeof(shmt__names_head) + sizeof(shmt__name) * l.n_names;
-  l.sites = l.syncs + sizeof(shmt__sync) * l.n_syncs;
-  l.sites = (l.sites + SHMT_SLAB_ALIGN - 1) & ~(uint64_t)(SHMT_SLAB_ALIGN - 1);
-  l.end = l.sites + sizeof(shmt__site) * n_blocks;
-  l.end = (l.end + SHMT_SLAB_ALIGN - 1) & ~(uint64_t)(SHMT_SLAB_ALIGN - 1);
+  l.leases = (l.syncs + sizeof(shmt__sync) * l.n_syncs + align) & ~align;
+  l.n_lease_pages = (uint32_t)(n_blocks / 128 + 1);
+  l.sites = (l.leases + sizeof(shmt__lease_page) * l.n_lease_pages + align) & ~align;
+  l.far_holds = (l.sites + sizeof(shmt__site) * n_blocks + align) & ~align;
+  l.end = l.far_holds + sizeof(shmt__far_holds) * SHMT_HOLD_PLANES * n_blocks;
+  l.end = (l.end + align) & ~align;
   return l;
 }
 
@@ -210,13 +264,41 @@ shmt_status shmt__map_open_of(int fd, uint32_t uid, shmt__map* out);
 void shmt__map_close(shmt__map* m);
 /* Is fd the sealed arena that belongs to the control file? */
 bool shmt__arena_matches(const shmt__map* m, int fd);
-/* Do the slab's blocks own whole pages, so that each can lose its pages alone? */
-bool shmt__slab_is_paged(const shmt__slab* s);
 
-/* A free client number, RESERVED from now on by the process; false when all are taken. */
-bool shmt__client_claim(const shmt__map* m, int32_t pid, uint32_t* out_id);
-/* The process behind a number is there. */
-void shmt__client_settle(const shmt__map* m, uint32_t id, int32_t pid);
+/* A slab as it was read once and found to make sense: any member can write there. */
+typedef struct shmt__slab_view {
+  uint32_t state, owner;
+  uint32_t first_block, n_blocks;
+  uint64_t offset, nbytes, block_bytes;
+} shmt__slab_view;
+/* False: no such slab, or its fields do not fit the session. */
+bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out);
+/* The slab of a block; false likewise. */
+bool shmt__slab_of_block(const shmt__map* m, uint32_t block, shmt__slab_view* out);
+/* Do the slab's blocks own whole pages, so that each can lose its pages alone? */
+bool shmt__slab_is_paged(const shmt__slab_view* s);
+
+/* What the header says of how much is in use, each read once and held against its bound: any
+ * member can write there. */
+static inline uint32_t shmt__map_bounded(const atomic_uint_least32_t* word, uint32_t limit) {
+  /* acquire: what lies below the end is there. */
+  uint32_t n = atomic_load_explicit(word, memory_order_acquire);
+  return n < limit ? n : limit;
+}
+static inline uint32_t shmt__map_slabs_end(const shmt__map* m) {
+  return shmt__map_bounded(&m->control->slabs_end, m->fixed.n_slabs);
+}
+static inline uint32_t shmt__map_blocks_end(const shmt__map* m) {
+  return shmt__map_bounded(&m->control->blocks_end, m->fixed.n_blocks);
+}
+static inline uint32_t shmt__map_lease_pages_end(const shmt__map* m) {
+  return shmt__map_bounded(&m->control->lease_pages_end, m->n_lease_pages);
+}
+/* seq_cst: whoever looks at holds sees a number before its first hold, see shmt__client_claim. */
+static inline uint32_t shmt__map_clients_end(const shmt__map* m) {
+  uint32_t n = atomic_load_explicit(&m->control->clients_end, memory_order_seq_cst);
+  return n < SHMT_MAX_CLIENTS ? n : SHMT_MAX_CLIENTS;
+}
 
 /* Something may be free now: let the manager look. seq_cst: the hold or lease went before, and is
  * seen gone by the look that follows the manager's reset of the flag. */
@@ -228,10 +310,10 @@ static inline void shmt__map_note_activity(const shmt__map* m) {
 /* --- a block's head --- */
 
 static inline uint64_t shmt__head(uint64_t generation, unsigned marker, shmt__block_state state) {
-  return generation << 16 | (uint64_t)(marker & 0xfff) << 4 | (uint64_t)state;
+  return generation << 20 | (uint64_t)(marker & 0xffff) << 4 | (uint64_t)state;
 }
-static inline uint64_t shmt__head_generation(uint64_t head) { return head >> 16; }
-static inline unsigned shmt__head_marker(uint64_t head) { return (unsigned)(head >> 4) & 0xfff; }
+static inline uint64_t shmt__head_generation(uint64_t head) { return head >> 20; }
+static inline unsigned shmt__head_marker(uint64_t head) { return (unsigned)(head >> 4) & 0xffff; }
 static inline shmt__block_state shmt__head_state(uint64_t head) {
   return (shmt__block_state)(head & 0xf);
 }

@@ -5,10 +5,10 @@
 #include "os/process.h"
 #include "shm/block.h"
 #include "shm/keeper.h"
+#include "shm/lease.h"
 
 typedef struct look {
   shmt__keeper* k;
-  unsigned clients_end;
   uint32_t now_ms;
   bool all;
 } look;
@@ -24,13 +24,14 @@ static uint32_t age_of(const look* l, const shmt__block* b) {
   return age > 0 ? (uint32_t)age : 0;
 }
 
-static slab_census take_census(look* l, const shmt__slab* s) {
+static slab_census take_census(look* l, const shmt__slab_view* s) {
   slab_census c = {.youngest_ms = UINT32_MAX};
   for (uint32_t i = 0; i < s->n_blocks; i++) {
-    shmt__block* b = &l->k->map.blocks[s->first_block + i];
+    uint32_t block = s->first_block + i;
+    const shmt__block* b = &l->k->map.blocks[block];
     shmt__block_state state =
         shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire));
-    if (state == SHMT_BLOCK_USED && shmt__block_reclaim(b, SHMT_MANAGER_MARKER, l->clients_end))
+    if (state == SHMT_BLOCK_USED && shmt__block_reclaim(&l->k->map, block, SHMT_MANAGER_MARKER))
       state = SHMT_BLOCK_FREE;
     if (state == SHMT_BLOCK_FREE) {
       uint32_t age = age_of(l, b);
@@ -60,7 +61,7 @@ static void end_trim(look* l, shmt__block* b, bool gone) {
 }
 
 /* Blocks with pages of their own are trimmed one by one. */
-static void trim_paged(look* l, const shmt__slab* s, bool is_orphan) {
+static void trim_paged(look* l, const shmt__slab_view* s, bool is_orphan) {
   for (uint32_t i = 0; i < s->n_blocks; i++) {
     shmt__block* b = &l->k->map.blocks[s->first_block + i];
     if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_relaxed)) != SHMT_BLOCK_FREE)
@@ -71,14 +72,14 @@ static void trim_paged(look* l, const shmt__slab* s, bool is_orphan) {
     }
     if (!shmt__block_begin_trim(b)) continue;
     SHMT_FAILPOINT(trim_begun);
-    bool gone = shmt__os_punch(l->k->arena_fd, b->offset, b->capacity);
+    bool gone = shmt__os_punch(l->k->arena_fd, s->offset + s->block_bytes * i, s->block_bytes);
     SHMT_FAILPOINT(trim_punched);
     end_trim(l, b, gone);
   }
 }
 
 /* Small blocks share pages: all of a slab or none. */
-static void trim_small(look* l, const shmt__slab* s) {
+static void trim_small(look* l, const shmt__slab_view* s) {
   uint32_t n = 0;
   while (n < s->n_blocks && shmt__block_begin_trim(&l->k->map.blocks[s->first_block + n])) n++;
   bool all = n == s->n_blocks;
@@ -93,9 +94,8 @@ static void trim_small(look* l, const shmt__slab* s) {
   }
 }
 
-static void look_at_arena_slab(look* l, uint32_t index) {
-  shmt__slab* s = &l->k->map.slabs[index];
-  bool is_orphan = atomic_load_explicit(&s->owner, memory_order_relaxed) == 0;
+static void look_at_arena_slab(look* l, uint32_t index, const shmt__slab_view* s) {
+  bool is_orphan = s->owner == 0;
   slab_census c = take_census(l, s);
   if (c.free > 0 && shmt__slab_is_paged(s)) {
     trim_paged(l, s, is_orphan);
@@ -109,11 +109,10 @@ static void look_at_arena_slab(look* l, uint32_t index) {
     shmt__keeper_retire(l->k, index);
 }
 
-static void look_at_file_slab(look* l, uint32_t index) {
-  shmt__slab* s = &l->k->map.slabs[index];
+static void look_at_file_slab(look* l, uint32_t index, const shmt__slab_view* s) {
   shmt__block* b = &l->k->map.blocks[s->first_block];
   if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire)) == SHMT_BLOCK_USED &&
-      !shmt__block_reclaim(b, SHMT_MANAGER_MARKER, l->clients_end))
+      !shmt__block_reclaim(&l->k->map, s->first_block, SHMT_MANAGER_MARKER))
     return;
   if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire)) == SHMT_BLOCK_FREE)
     shmt__keeper_retire(l->k, index);
@@ -125,13 +124,13 @@ void shmt__keeper_look(shmt__keeper* k, bool all) {
   bool changed = atomic_exchange_explicit(&c->activity, 0, memory_order_seq_cst) != 0;
   if (!changed && !k->is_waiting && !all) return;
   k->is_waiting = false;
-  look l = {k, atomic_load_explicit(&c->clients_end, memory_order_relaxed),
-            (uint32_t)shmt__os_now_ms(), all};
-  uint32_t end = atomic_load_explicit(&c->slabs_end, memory_order_relaxed);
+  look l = {k, (uint32_t)shmt__os_now_ms(), all};
+  uint32_t end = shmt__map_slabs_end(&k->map);
   for (uint32_t i = 0; i < end; i++) {
-    uint32_t state = atomic_load_explicit(&k->map.slabs[i].state, memory_order_relaxed);
-    if (state == SHMT_SLAB_ARENA) look_at_arena_slab(&l, i);
-    if (state == SHMT_SLAB_FILE) look_at_file_slab(&l, i);
+    shmt__slab_view s;
+    if (!shmt__slab_read(&k->map, i, &s)) continue;
+    if (s.state == SHMT_SLAB_ARENA) look_at_arena_slab(&l, i, &s);
+    if (s.state == SHMT_SLAB_FILE) look_at_file_slab(&l, i, &s);
   }
   /* The records live in the file; without this every one looked at would count as the manager's
    * memory. */
@@ -139,10 +138,10 @@ void shmt__keeper_look(shmt__keeper* k, bool all) {
 }
 
 void shmt__keeper_retire(shmt__keeper* k, uint32_t slab) {
-  shmt__slab* s = &k->map.slabs[slab];
-  uint32_t kind = atomic_load_explicit(&s->state, memory_order_relaxed);
-  for (uint32_t i = 0; i < s->n_blocks; i++) {
-    shmt__block* b = &k->map.blocks[s->first_block + i];
+  shmt__slab_view s;
+  if (!shmt__slab_read(&k->map, slab, &s)) return;
+  for (uint32_t i = 0; i < s.n_blocks; i++) {
+    shmt__block* b = &k->map.blocks[s.first_block + i];
     uint64_t generation =
         shmt__head_generation(atomic_load_explicit(&b->head, memory_order_relaxed));
     /* The generation goes on, so that no old handle ever fits a later use of the record. */
@@ -151,25 +150,25 @@ void shmt__keeper_retire(shmt__keeper* k, uint32_t slab) {
   }
   SHMT_FAILPOINT(retire_blocks_gone);
   /* release: a manager that takes over sees the slab whole or gone. */
-  atomic_store_explicit(&s->state, SHMT_SLAB_NONE, memory_order_release);
+  atomic_store_explicit(&k->map.slabs[slab].state, SHMT_SLAB_NONE, memory_order_release);
   SHMT_FAILPOINT(retired);
-  shmt__ranges_give(&k->blocks, s->first_block, s->n_blocks);
-  if (kind == SHMT_SLAB_ARENA) shmt__ranges_give(&k->arena, s->offset, s->nbytes);
-  if (kind == SHMT_SLAB_FILE && slab < k->n_files) {
+  shmt__ranges_give(&k->blocks, s.first_block, s.n_blocks);
+  if (s.state == SHMT_SLAB_ARENA) shmt__ranges_give(&k->arena, s.offset, s.nbytes);
+  if (s.state == SHMT_SLAB_FILE && slab < k->n_files) {
     shmt__os_close(k->files[slab]);
     k->files[slab] = -1;
   }
-  k->granted_bytes -= s->nbytes;
+  k->granted_bytes -= s.nbytes;
 }
 
 bool shmt__keeper_take_back(shmt__keeper* k, uint32_t client, uint32_t slab) {
-  if (slab >= atomic_load_explicit(&k->map.control->slabs_end, memory_order_relaxed)) return false;
-  shmt__slab* s = &k->map.slabs[slab];
-  if (atomic_load_explicit(&s->state, memory_order_relaxed) != SHMT_SLAB_ARENA) return false;
-  if (atomic_load_explicit(&s->owner, memory_order_relaxed) != client) return false;
-  atomic_store_explicit(&s->owner, 0, memory_order_relaxed);
-  look l = {k, SHMT_MAX_CLIENTS, (uint32_t)shmt__os_now_ms(), true};
-  look_at_arena_slab(&l, slab); /* an orphan now: retired at once, or when its last block is free */
+  shmt__slab_view s;
+  if (slab >= shmt__map_slabs_end(&k->map) || !shmt__slab_read(&k->map, slab, &s)) return false;
+  if (s.state != SHMT_SLAB_ARENA || s.owner != client) return false;
+  atomic_store_explicit(&k->map.slabs[slab].owner, 0, memory_order_relaxed);
+  s.owner = 0;
+  look l = {k, (uint32_t)shmt__os_now_ms(), true};
+  look_at_arena_slab(&l, slab, &s); /* an orphan now: retired at once, or when its last block is free */
   return true;
 }
 
@@ -177,11 +176,11 @@ bool shmt__keeper_take_back(shmt__keeper* k, uint32_t client, uint32_t slab) {
 static uint64_t for_each_block(const shmt__keeper* k, uint64_t (*f)(shmt__block* b, uint32_t arg),
                                uint32_t arg) {
   uint64_t sum = 0;
-  uint32_t end = atomic_load_explicit(&k->map.control->slabs_end, memory_order_relaxed);
+  uint32_t end = shmt__map_slabs_end(&k->map);
   for (uint32_t i = 0; i < end; i++) {
-    const shmt__slab* s = &k->map.slabs[i];
-    if (atomic_load_explicit(&s->state, memory_order_relaxed) == SHMT_SLAB_NONE) continue;
-    for (uint32_t j = 0; j < s->n_blocks; j++) sum += f(&k->map.blocks[s->first_block + j], arg);
+    shmt__slab_view s;
+    if (!shmt__slab_read(&k->map, i, &s)) continue;
+    for (uint32_t j = 0; j < s.n_blocks; j++) sum += f(&k->map.blocks[s.first_block + j], arg);
   }
   shmt__os_map_forget(k->map.control, k->map.nbytes);
   return sum;
@@ -194,19 +193,28 @@ static uint64_t count_leases(shmt__block* b, uint32_t unused) {
 
 uint64_t shmt__keeper_n_leases(const shmt__keeper* k) { return for_each_block(k, count_leases, 0); }
 
-static uint64_t drop_old(shmt__block* b, uint32_t age_ms) {
-  uint64_t in_rings = atomic_load_explicit(&b->n_ring_leases, memory_order_relaxed);
-  uint64_t n = shmt__block_n_leases(b);
-  n = n > in_rings ? n - in_rings : 0;
+/* Leases without a record have the block's stamp. */
+static uint64_t drop_old_plain(shmt__block* b, uint32_t age_ms) {
+  uint32_t n = 0;
   uint32_t age =
       (uint32_t)shmt__os_now_ms() - atomic_load_explicit(&b->stamp_ms, memory_order_relaxed);
-  if (n == 0 || age < age_ms) return 0;
-  shmt__block_clear_leases(b);
+  if (age < age_ms) return 0;
+  while (shmt__block_end_plain_lease(b)) n++;
   return n;
 }
 
+static bool is_older(const shmt__lease* l, void* arg) {
+  uint32_t age =
+      (uint32_t)shmt__os_now_ms() - atomic_load_explicit(&l->stamp_ms, memory_order_relaxed);
+  return age >= *(const uint32_t*)arg;
+}
+
 uint64_t shmt__keeper_drop_leases(shmt__keeper* k, uint32_t age_ms) {
-  uint64_t n = for_each_block(k, drop_old, age_ms);
+  uint64_t n = shmt__leases_end_if(&k->map, is_older, &age_ms);
+  n += for_each_block(k, drop_old_plain, age_ms);
+  /* Counts that somebody who was killed left without a record go with them. */
+  atomic_store_explicit(&k->map.control->leases_stale, 1, memory_order_seq_cst);
+  (void)shmt__leases_audit(&k->map);
   shmt__map_note_activity(&k->map);
   return n;
 }

@@ -13,8 +13,9 @@ static shmt_status open_map(int fd, uint32_t uid,
   SHMT_REQUIRE(shmt__os_memfd_check_of(fd, uid, &nbytes) && nbytes >= 4096, SHMT_E_MANAGER,
                "the manager sent a descriptor that is no sealed memory file of user %u", uid);
   SHMT_TRY(map(fd, nbytes, &base));
-  shmt__control* c = base;
-  shmt__layout l = shmt__layout_of(c->n_slabs, c->n_blocks);
+  const shmt__control* c = base;
+  shmt__fixed fixed = c->fixed; /* once: any member can write there */
+  shmt__layout l = shmt__layout_of(fixed.n_slabs, fixed.n_blocks);
   if (c->magic != SHMT_CONTROL_MAGIC || c->version != SHMT_LAYOUT_VERSION ||
       c->n_clients != SHMT_MAX_CLIENTS || l.end > nbytes) {
     uint32_t version = c->version;
@@ -23,7 +24,8 @@ static shmt_status open_map(int fd, uint32_t uid,
               "control file of %" PRIu64 " bytes has layout version %u, expected %d", nbytes,
               version, SHMT_LAYOUT_VERSION);
   }
-  out->control = c;
+  out->control = base;
+  out->fixed = fixed;
   out->clients = (shmt__client_entry*)((char*)base + l.clients);
   out->slabs = (shmt__slab*)((char*)base + l.slabs);
   out->blocks = (shmt__block*)((char*)base + l.blocks);
@@ -32,7 +34,10 @@ static shmt_status open_map(int fd, uint32_t uid,
   out->syncs = (shmt__sync*)((char*)base + l.syncs);
   out->n_names = l.n_names;
   out->n_syncs = l.n_syncs;
+  out->n_lease_pages = l.n_lease_pages;
+  out->lease_pages = (shmt__lease_page*)((char*)base + l.leases);
   out->sites = (shmt__site*)((char*)base + l.sites);
+  out->far_holds = (shmt__far_holds*)((char*)base + l.far_holds);
   out->nbytes = nbytes;
   out->uid = uid;
   return SHMT_OK;
@@ -55,15 +60,40 @@ void shmt__map_close(shmt__map* m) {
   *m = (shmt__map){0};
 }
 
-bool shmt__slab_is_paged(const shmt__slab* s) {
+bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out) {
+  if (slab >= m->fixed.n_slabs) return false;
+  const shmt__slab* s = &m->slabs[slab];
+  /* acquire: with the state come the fields. */
+  out->state = atomic_load_explicit(&s->state, memory_order_acquire);
+  out->owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
+  out->first_block = s->first_block;
+  out->n_blocks = s->n_blocks;
+  out->offset = s->offset;
+  out->nbytes = s->nbytes;
+  out->block_bytes = s->block_bytes;
+  if (out->state != SHMT_SLAB_ARENA && out->state != SHMT_SLAB_FILE) return false;
+  if (out->owner >= SHMT_MAX_CLIENTS) out->owner = 0;
+  bool good = out->n_blocks > 0 && out->first_block < m->fixed.n_blocks &&
+              out->n_blocks <= m->fixed.n_blocks - out->first_block && out->block_bytes > 0 &&
+              out->nbytes / out->block_bytes >= out->n_blocks;
+  if (out->state == SHMT_SLAB_FILE) return good && out->n_blocks == 1;
+  return good && out->offset % SHMT_SLAB_ALIGN == 0 && out->offset <= m->fixed.arena_bytes &&
+         out->nbytes <= m->fixed.arena_bytes - out->offset;
+}
+
+bool shmt__slab_of_block(const shmt__map* m, uint32_t block, shmt__slab_view* out) {
+  return shmt__slab_read(m, m->blocks[block].slab, out) && block >= out->first_block &&
+         block - out->first_block < out->n_blocks;
+}
+
+bool shmt__slab_is_paged(const shmt__slab_view* s) {
   /* Size classes from 16 KiB on are multiples of 4096. */
   return s->block_bytes >= 16 << 10 && s->block_bytes % shmt__os_page_bytes() == 0;
 }
 
 bool shmt__arena_matches(const shmt__map* m, int fd) {
   uint64_t nbytes = 0, identity[2];
-  const shmt__control* c = m->control;
-  return shmt__os_memfd_check_of(fd, m->uid, &nbytes) && nbytes == c->arena_bytes &&
-         shmt__os_file_identity(fd, identity) && identity[0] == c->arena_identity[0] &&
-         identity[1] == c->arena_identity[1];
+  return shmt__os_memfd_check_of(fd, m->uid, &nbytes) && nbytes == m->fixed.arena_bytes &&
+         shmt__os_file_identity(fd, identity) && identity[0] == m->fixed.arena_identity[0] &&
+         identity[1] == m->fixed.arena_identity[1];
 }

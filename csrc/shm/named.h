@@ -32,6 +32,7 @@ enum {
   SHMT_SYNC_NAME_BYTES = 96,
   SHMT_VERSION_WORDS = 7,
   SHMT_SYNC_SLOTS = 232,
+  SHMT_SYNC_USER_WORDS = 72, /* a bit for each client */
   SHMT_BARRIER_SLOTS = 48, /* parties of a barrier at most */
   SHMT_NAMED_CLIENT = 0,   /* as which the manager holds the blocks of names */
 };
@@ -79,10 +80,10 @@ typedef struct shmt__sync {
   atomic_uint_least32_t waiters; /* a hint: not too low; a killed one leaves it too high */
   uint32_t pad;
   char text[SHMT_SYNC_NAME_BYTES];
-  atomic_uint_least64_t users[8]; /* clients that opened it; the last one's end frees it */
+  atomic_uint_least64_t users[SHMT_SYNC_USER_WORDS]; /* clients that opened it; the last one's end frees it */
   atomic_uint_least64_t slots[SHMT_SYNC_SLOTS];
 } shmt__sync;
-_Static_assert(sizeof(shmt__sync) == 2048, "sync");
+_Static_assert(sizeof(shmt__sync) == 2560, "sync");
 _Static_assert(offsetof(shmt__sync, users) == 128, "sync");
 
 /* The beginning of the names. */

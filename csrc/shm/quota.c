@@ -6,13 +6,11 @@
 
 /* What the slabs of each client cover; [0]: those of clients that have ended. */
 static void count_bytes(const shmt__keeper* k, uint64_t bytes[SHMT_MAX_CLIENTS]) {
-  uint32_t end = atomic_load_explicit(&k->map.control->slabs_end, memory_order_relaxed);
+  uint32_t end = shmt__map_slabs_end(&k->map);
   for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++) bytes[i] = 0;
   for (uint32_t i = 0; i < end; i++) {
-    const shmt__slab* s = &k->map.slabs[i];
-    if (atomic_load_explicit(&s->state, memory_order_relaxed) == SHMT_SLAB_NONE) continue;
-    uint32_t owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
-    if (owner < SHMT_MAX_CLIENTS) bytes[owner] += s->nbytes;
+    shmt__slab_view s;
+    if (shmt__slab_read(&k->map, i, &s)) bytes[s.owner] += s.nbytes;
   }
 }
 
@@ -34,7 +32,7 @@ static bool fits(uint64_t used, uint64_t nbytes, uint64_t limit) {
 }
 
 shmt_status shmt__keeper_check_quota(shmt__keeper* k, uint32_t client, uint64_t nbytes) {
-  const shmt__control* c = k->map.control;
+  const shmt__fixed* c = &k->map.fixed;
   uint64_t bytes[SHMT_MAX_CLIENTS];
   char largest[64];
   if (SHMT_LIKELY(c->client_limit_bytes == 0 && fits(k->granted_bytes, nbytes, c->limit_bytes)))

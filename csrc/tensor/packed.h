@@ -1,6 +1,6 @@
 /* tensor/packed.h -- tensors as the bytes that travel between processes.
  *
- *   0        48      52    53       54     56       64            64 + 8*n        64 + 16*n
+ *   0        56      60    61       62     64       72            72 + 8*n        72 + 16*n
  *   +--------+-------+-----+--------+------+--------+-------------+---------------+
  *   | handle | check |dtype| n_dims | bits | offset | sizes       | strides       |
  *   +--------+-------+-----+--------+------+--------+-------------+---------------+
@@ -22,7 +22,7 @@ typedef struct shmt__packed_tensor {
   int64_t offset;
   int64_t dims[2 * SHMT_MAX_DIMS]; /* only 2 * n_dims of them travel */
 } shmt__packed_tensor;
-_Static_assert(offsetof(shmt__packed_tensor, dims) == 64, "packed tensors travel as bytes");
+_Static_assert(offsetof(shmt__packed_tensor, dims) == 72, "packed tensors travel as bytes");
 
 /* The bytes of a tensor whose storage is shared, with a lease on its block.
  * Errors: SHMT_E_RUNTIME (not shared), SHMT_E_HANDLE (its session is gone). */

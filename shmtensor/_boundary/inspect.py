@@ -9,7 +9,7 @@ from shmtensor._boundary.core import check, ffi, lib, text
 
 __all__ = ["Observer"]
 
-_MAX_CLIENTS = 511
+_MAX_CLIENTS = 4608
 _BATCH = 1024
 
 
@@ -72,7 +72,7 @@ class Observer:
         """Count: the session's fields, and those of each client."""
         session = ffi.new("shmt_session_view *")
         n = ffi.new("uint32_t *")
-        lib.shmt_observer_census(self._pointer, session, self._clients, _MAX_CLIENTS, n)
+        check(lib.shmt_observer_census(self._pointer, session, self._clients, _MAX_CLIENTS, n))
         return _fields(session[0]), [_fields(self._clients[i]) for i in range(n[0])]
 
     def queue(self, block: int) -> dict[str, int] | None:

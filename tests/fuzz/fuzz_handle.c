@@ -105,7 +105,7 @@ static uint64_t secret_of(const shmt__handle* h) {
   shmt__sessions_lock();
   const shmt__session* s = shmt__session_known(h->session, h->world);
   uint64_t secret = s != NULL && h->block != (uint32_t)SHMT_HANDLE_NO_BLOCK
-                        ? s->map.control->secret
+                        ? s->map.fixed.secret
                         : 0;
   shmt__sessions_unlock();
   return secret;

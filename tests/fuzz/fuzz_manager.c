@@ -11,6 +11,7 @@
 #include "os/process.h"
 #include "os/socket.h"
 #include "shm/block.h"
+#include "shm/lease.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -31,6 +32,8 @@ typedef struct input {
 typedef struct peer {
   int fd; /* -1: not connected */
   shmt__packet known;
+  shmt__lease_cursor leases;
+  shmt__lease_ticket ticket;
 } peer;
 
 static char address[64];
@@ -85,7 +88,6 @@ static void send_packet(input* in, const peer* p) {
   packet.type = (uint16_t)(type % 24);
   packet.session = vary(in, how & 3, session);
   packet.client = (uint32_t)vary(in, how >> 2 & 3, p->known.client);
-  packet.nonce = vary(in, how >> 4 & 3, p->known.nonce);
   packet.world = vary(in, how >> 6 & 3, p->known.world);
   packet.block = (uint32_t)vary(in, how >> 8 & 3, p->known.block);
   packet.generation = vary(in, how >> 10 & 3, p->known.generation);
@@ -118,19 +120,23 @@ static void read_replies(peer* p) {
 }
 
 /* A client at work in the memory it was granted, or thinks it was. */
-static void use_memory(input* in, shmt__manager* m, const peer* p) {
-  uint32_t end = atomic_load(&m->keeper.map.control->blocks_end);
+static void use_memory(input* in, shmt__manager* m, peer* p) {
+  const shmt__map* map = &m->keeper.map;
+  uint32_t end = shmt__map_blocks_end(map);
   uint8_t how = take(in);
   uint64_t generation = 0;
   if (end == 0 || p->known.client == 0 || p->known.client >= SHMT_MAX_CLIENTS) return;
-  shmt__block* b = &m->keeper.map.blocks[(p->known.block + how / 8) % end];
+  uint32_t block = (p->known.block + how / 8) % end;
+  const shmt__block* b = &map->blocks[block];
   generation = shmt__head_generation(atomic_load(&b->head));
-  if (how % 8 == 0) (void)shmt__block_take(b, p->known.client, b->capacity, &generation);
-  if (how % 8 == 1) shmt__block_unhold(b, p->known.client);
-  if (how % 8 == 2) (void)shmt__block_reclaim(b, p->known.client, SHMT_MAX_CLIENTS);
-  if (how % 8 == 3) (void)shmt__block_lease(b, generation);
-  if (how % 8 == 4) (void)shmt__block_end_lease(b, take(in));
-  if (how % 8 == 5) (void)shmt__block_hold(b, p->known.client, generation);
+  if (how % 8 == 0) (void)shmt__block_take(map, block, p->known.client, b->capacity, &generation);
+  if (how % 8 == 1) shmt__block_unhold(map, block, p->known.client);
+  if (how % 8 == 2) (void)shmt__block_reclaim(map, block, p->known.client);
+  if (how % 8 == 3)
+    (void)shmt__lease_take(map, m->keeper.control_fd, &p->leases, p->known.client, block,
+                           generation, 0, &p->ticket);
+  if (how % 8 == 4) (void)shmt__lease_end(map, &p->ticket, p->known.client);
+  if (how % 8 == 5) (void)shmt__block_hold(map, block, p->known.client, generation);
   shmt__map_note_activity(&m->keeper.map);
 }
 

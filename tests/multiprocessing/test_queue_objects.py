@@ -127,14 +127,15 @@ def test_damaged_messages_raise_or_arrive_and_break_nothing() -> None:
     ]
     n_damaged = 0
     for turn in range(600):
-        start = 4096 + int(memory[200:204].view("uint32")[0])  # behind the head of the next message
+        # Behind the head of the next message.
+        start = 24576 + int(memory[200:204].view("uint32")[0])
         if start > len(memory) - 10_000:
             queue._ring = _C._new_ring(0)
             storage = st.UntypedStorage._of_address(
                 _C._rebuild_shared_storage(queue._ring.handle())
             )
             memory = st.empty(0, dtype=st.uint8).set_(storage).numpy()
-            start = 4096
+            start = 24576
         queue._ring.put(items[turn % 3], 0, False)
         length = int(memory[start : start + 4].view("uint32")[0])
         for _ in range(rng.choice((1, 1, 2, 8))):

@@ -16,7 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "csrc"
-HANDLE_BYTES = 48
+HANDLE_BYTES = 56
 FAULTS = Path(__file__).parent / "faults.c"
 
 sys.path.insert(0, str(CSRC))

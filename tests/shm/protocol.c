@@ -6,21 +6,35 @@
  * two owners. Exit status 0 when all is well.
  */
 #include "shm/block.h"
+#include "shm/lease.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_THREADS = 4, N_BLOCKS = 6, N_MAILBOXES = 3, N_WORDS = 8 };
+enum { N_THREADS = 4, N_BLOCKS = 6, N_MAILBOXES = 3, N_WORDS = 8, N_PAGES = 8, N_CLIENTS = 1024 };
 
 typedef struct message {
   uint64_t generation;
-  uint32_t block, lease;
+  uint32_t block;
+  shmt__lease_ticket lease;
   uint64_t value;
 } message;
 
+static shmt__control control;
+static shmt__client_entry clients[N_CLIENTS];
 static shmt__block blocks[N_BLOCKS];
+static shmt__far_holds far_holds[SHMT_HOLD_PLANES * N_BLOCKS];
+static shmt__lease_page lease_pages[N_PAGES];
+static const shmt__map map = {.control = &control,
+                              .fixed = {.n_blocks = N_BLOCKS},
+                              .clients = clients,
+                              .blocks = blocks,
+                              .n_lease_pages = N_PAGES,
+                              .lease_pages = lease_pages,
+                              .far_holds = far_holds};
+static _Thread_local shmt__lease_cursor cursor;
 static uint64_t words[N_BLOCKS][N_WORDS];
 static _Atomic(message*) mailboxes[N_MAILBOXES];
 static atomic_int failed, running, n_opened;
@@ -36,42 +50,51 @@ static void check(uint32_t block, uint64_t value, const char* what) {
     if (words[block][i] != value) fail(what);
 }
 
+static shmt__lease_ticket lease(unsigned client, uint32_t block, uint64_t generation) {
+  shmt__lease_ticket t = {0};
+  if (shmt__lease_take(&map, -1, &cursor, client, block, generation, 0, &t) != SHMT_OK)
+    fail("no room for a lease");
+  return t;
+}
+
 static void send_block(unsigned client, uint32_t block, uint64_t value) {
   uint64_t generation = 0;
-  if (!shmt__block_take(&blocks[block], client, sizeof words[block], &generation)) {
-    (void)shmt__block_reclaim(&blocks[block], client, SHMT_MAX_CLIENTS);
+  if (!shmt__block_take(&map, block, client, sizeof words[block], &generation)) {
+    (void)shmt__block_reclaim(&map, block, client);
     return;
   }
   for (int i = 0; i < N_WORDS; i++) words[block][i] = value;
   message* m = malloc(sizeof *m);
-  *m = (message){generation, block, shmt__block_lease(&blocks[block], generation), value};
+  *m = (message){generation, block, lease(client, block, generation), value};
   message* old = atomic_exchange(&mailboxes[value % N_MAILBOXES], m);
   check(block, value, "changed under its maker");
-  shmt__block_unhold(&blocks[block], client);
-  (void)shmt__block_reclaim(&blocks[block], client, SHMT_MAX_CLIENTS);
+  shmt__block_unhold(&map, block, client);
+  (void)shmt__block_reclaim(&map, block, client);
   if (old != NULL) { /* nobody read it */
-    (void)shmt__block_end_lease(&blocks[old->block], old->lease);
+    (void)shmt__lease_end(&map, &old->lease, client);
     free(old);
   }
 }
 
 static void open_message(unsigned client, message* m) {
-  shmt__block* b = &blocks[m->block];
-  if (!shmt__block_hold(b, client, m->generation)) {
+  if (!shmt__block_hold(&map, m->block, client, m->generation)) {
     fail("a leased block was gone");
     return;
   }
-  if (!shmt__block_end_lease(b, m->lease)) fail("a lease was ended twice");
+  if (!shmt__lease_end(&map, &m->lease, client)) fail("a lease had ended before");
+  if (shmt__lease_end(&map, &m->lease, client)) fail("a lease was ended twice");
   check(m->block, m->value, "changed before it was read");
   if (m->value % 3 == 0) { /* pass it on: hold to lease to hold */
-    m->lease = shmt__block_lease(b, m->generation);
-    shmt__block_unhold(b, client);
-    if (!shmt__block_hold(b, client, m->generation)) fail("a forwarded block was gone");
-    (void)shmt__block_end_lease(b, m->lease);
+    shmt__lease_ticket first = m->lease;
+    m->lease = lease(client, m->block, m->generation);
+    if (shmt__lease_end(&map, &first, client)) fail("a message ended the lease of another");
+    shmt__block_unhold(&map, m->block, client);
+    if (!shmt__block_hold(&map, m->block, client, m->generation)) fail("a forwarded block was gone");
+    (void)shmt__lease_end(&map, &m->lease, client);
     check(m->block, m->value, "changed while forwarded");
   }
-  shmt__block_unhold(b, client);
-  if (shmt__block_hold(b, client, m->generation + 1000)) fail("a stale handle fitted");
+  shmt__block_unhold(&map, m->block, client);
+  if (shmt__block_hold(&map, m->block, client, m->generation + 1000)) fail("a stale handle fitted");
   atomic_fetch_add(&n_opened, 1);
 }
 
@@ -93,8 +116,11 @@ static void* work(void* arg) {
 static void* reclaim(void* unused) {
   while (atomic_load(&running) > 0)
     for (int i = 0; i < N_BLOCKS; i++) {
-      (void)shmt__block_reclaim(&blocks[i], SHMT_MANAGER_MARKER, SHMT_MAX_CLIENTS);
+      (void)shmt__block_reclaim(&map, (uint32_t)i, SHMT_MANAGER_MARKER);
       if (shmt__block_begin_trim(&blocks[i])) shmt__block_end_trim(&blocks[i], i % 2);
+      /* Nobody dies here, so there is nothing to correct, and nothing must be. */
+      atomic_store(&control.leases_stale, 1);
+      (void)shmt__leases_audit(&map);
     }
   return unused;
 }
@@ -106,8 +132,11 @@ int main(int argc, char** argv) {
   for (int i = 0; i < N_BLOCKS; i++)
     atomic_init(&blocks[i].head, shmt__head(1, 0, SHMT_BLOCK_COLD));
   atomic_store(&running, N_THREADS);
+  atomic_store(&control.clients_end, N_CLIENTS);
+  atomic_store(&control.lease_pages_end, N_PAGES);
   for (unsigned i = 0; i < N_THREADS; i++) {
-    ids[i] = i * 100 + 1; /* in different words of the holds */
+    ids[i] = i * 200 + 1; /* in different words of the holds, near and far */
+    atomic_store(&clients[ids[i]].state, SHMT_CLIENT_ALIVE);
     (void)pthread_create(&threads[i], NULL, work, &ids[i]);
   }
   (void)pthread_create(&threads[N_THREADS], NULL, reclaim, NULL);

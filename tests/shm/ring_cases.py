@@ -32,8 +32,9 @@ from native_ring import (
     message,
 )
 
-RING_BYTES = 256 << 10
-CAPACITY = RING_BYTES - 4096
+RING_BYTES = 276 << 10
+DATA = 24 << 10  # where the messages begin
+CAPACITY = RING_BYTES - DATA
 HEAD_BYTES = 16  # of a message
 HANG_S = 100
 
@@ -182,7 +183,7 @@ def damaged_message_is_an_error_and_the_ring_goes_on(owner: native.Native) -> No
     for offset, value in ((0, 0xFF), (4, 0xFF), (8, 0xFF), (9, 0x10)):
         start = int.from_bytes(bytes(_bytes_of(ring)[200:204]), "little")  # the head's offset
         ring.put(message(1, 100))
-        _bytes_of(ring)[4096 + (start + offset) % CAPACITY] = value
+        _bytes_of(ring)[DATA + (start + offset) % CAPACITY] = value
         result, _, _ = ring.get(wait=False)
         assert result == native_ring.FAILED
         assert ring.get(wait=False)[0] == EMPTY
@@ -204,7 +205,7 @@ def manager_survives_whatever_is_written_into_a_ring(owner: native.Native) -> No
     manager = owner.status()["manager_pid"]
     for _ in range(6):
         for _ in range(rng.choice((1, 40, 4000))):
-            memory[rng.choice((rng.randrange(128, 4096), rng.randrange(4096, 40_000)))] = (
+            memory[rng.choice((rng.randrange(128, DATA), rng.randrange(DATA, 60_000)))] = (
                 rng.choice((0, 1, 0xFF, rng.randrange(256)))
             )
         # Nobody but the dead hold these, or the audit would wait for them.

@@ -81,7 +81,7 @@ try:
 finally:
     os.kill(manager, signal.SIGCONT)
 os.write(go[1], b"x")
-assert n.open(os.read(done[0], 48)).value() == 7
+assert n.open(os.read(done[0], 56)).value() == 7
 os.write(go[1], b"x")
 end(pid)
 assert n.status()["n_leases"] == 0
@@ -145,7 +145,7 @@ os.read(done[0], 1)
 del made, later
 os.kill(manager, signal.SIGKILL)
 os.write(go[1], b"x")
-assert n.open(os.read(done[0], 48)).value() == 3
+assert n.open(os.read(done[0], 56)).value() == 3
 assert n.open(unread).value() == 4
 os.write(go[1], b"x")
 end(pid)

@@ -13,7 +13,15 @@ from pathlib import Path
 import native
 import pytest
 
-_SOURCES = ("shm/block.c", "os/process.c", "os/failpoint.c", "base/error.c")
+_SOURCES = (
+    "shm/block.c",
+    "shm/lease.c",
+    "shm/lease_audit.c",
+    "os/memfd.c",
+    "os/process.c",
+    "os/failpoint.c",
+    "base/error.c",
+)
 
 
 def _build(program: Path, source: str, *flags: str) -> None:

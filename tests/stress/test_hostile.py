@@ -132,8 +132,8 @@ VERSION, LAST = int(sys.argv[3]), int(sys.argv[4])
 session = int(name.rsplit("-", 1)[1], 16)
 known, files = {}, [os.memfd_create("a"), os.memfd_create("b")]
 
-def genuine(kind, client=0, nonce=0, world=0):
-    head = 0x57544853, VERSION, kind, 1, 0, client, 0, session, nonce, world
+def genuine(kind, client=0, world=0):
+    head = 0x57544853, VERSION, kind, 1, 0, client, 0, session, 0, world
     return bytearray(PACKET.pack(*head, 4096, 0, 4, 0))
 
 def begin():
@@ -142,12 +142,12 @@ def begin():
         s.settimeout(30)
         s.send(genuine(1))
         reply = PACKET.unpack(s.recv(256))
-        known[s] = reply[5], reply[8], reply[9]
+        known[s] = reply[5], reply[9]
         s.setblocking(False)
     return s
 
 def say(s):
-    packet = genuine(rng.randint(1, LAST), *known.get(s, (0, 0, 0)))
+    packet = genuine(rng.randint(1, LAST), *known.get(s, (0, 0)))
     for _ in range(rng.choice((0, 1, 1, 3))):
         at = rng.choice((*range(2, 48), *range(56, 64)))  # not the size of a grant: 48 to 56
         packet[at] = rng.randrange(256)

@@ -1,0 +1,167 @@
+/* shm/lease.c -- taking and ending leases. See shm/lease.h. */
+#include "shm/lease.h"
+
+#include "os/failpoint.h"
+#include "os/memfd.h"
+#include "os/process.h"
+#include "shm/block.h"
+
+static shmt__lease* record_at(const shmt__map* m, uint32_t place) {
+  uint32_t page = place / SHMT_LEASES_OF_PAGE;
+  if (page >= shmt__map_lease_pages_end(m)) return NULL;
+  return &m->lease_pages[page].at[place % SHMT_LEASES_OF_PAGE];
+}
+
+/* --- pages --- */
+
+static bool populate_page(const shmt__map* m, int control_fd, uint32_t page) {
+  uint64_t at = (uint64_t)((char*)&m->lease_pages[page] - (char*)m->control);
+  return shmt__os_populate(control_fd, NULL, at, sizeof(shmt__lease_page)) == SHMT_OK;
+}
+
+/* A page that nobody owns, else one that nobody has used. */
+static bool claim_page(const shmt__map* m, int control_fd, uint32_t client, uint32_t* out_page) {
+  uint32_t end = shmt__map_lease_pages_end(m);
+  for (uint32_t page = 0; page < end; page++) {
+    uint32_t nobody = 0;
+    /* acquire: what the last owner did there is seen. */
+    if (atomic_load_explicit(&m->lease_pages[page].owner, memory_order_relaxed) == 0 &&
+        atomic_compare_exchange_strong_explicit(&m->lease_pages[page].owner, &nobody, client,
+                                                memory_order_acquire, memory_order_relaxed)) {
+      *out_page = page;
+      return true;
+    }
+  }
+  while (end < m->n_lease_pages) {
+    /* Pages first: one that counts as used is looked at by others. */
+    if (!populate_page(m, control_fd, end)) return false;
+    if (atomic_compare_exchange_strong_explicit(&m->control->lease_pages_end, &end, end + 1,
+                                                memory_order_seq_cst, memory_order_seq_cst)) {
+      uint32_t nobody = 0;
+      *out_page = end;
+      if (atomic_compare_exchange_strong_explicit(&m->lease_pages[end].owner, &nobody, client,
+                                                  memory_order_acquire, memory_order_relaxed))
+        return true;
+      end++; /* another was faster to claim it */
+    }
+  }
+  return false;
+}
+
+static bool owns(const shmt__map* m, uint32_t page, uint32_t client) {
+  return atomic_load_explicit(&m->lease_pages[page].owner, memory_order_relaxed) == client;
+}
+
+/* A free record of the cursor's page, from the cursor on. */
+static shmt__lease* find_in_page(const shmt__map* m, shmt__lease_cursor* c) {
+  for (uint32_t i = 0; i < SHMT_LEASES_OF_PAGE; i++) {
+    uint32_t index = (c->index + i) % SHMT_LEASES_OF_PAGE;
+    shmt__lease* l = &m->lease_pages[c->page].at[index];
+    /* acquire: whoever ended the lease is done with the record. */
+    if (atomic_load_explicit(&l->id, memory_order_acquire) != 0) continue;
+    c->index = index;
+    return l;
+  }
+  return NULL;
+}
+
+/* The page is full: go through our other ones, else get another. */
+static shmt__lease* find_elsewhere(const shmt__map* m, int control_fd, shmt__lease_cursor* c,
+                                   uint32_t client) {
+  uint32_t end = shmt__map_lease_pages_end(m);
+  for (uint32_t page = 0; page < end; page++) {
+    if (!owns(m, page, client)) continue;
+    c->page = page;
+    shmt__lease* l = find_in_page(m, c);
+    if (l != NULL) return l;
+  }
+  while (claim_page(m, control_fd, client, &c->page)) {
+    shmt__lease* l = find_in_page(m, c);
+    if (l != NULL) return l; /* a dead client's page may be full of its messages */
+  }
+  return NULL;
+}
+
+/* --- taking --- */
+
+shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cursor* cursor,
+                             uint32_t client, uint32_t block, uint64_t generation,
+                             uint64_t channel, shmt__lease_ticket* out) {
+  shmt__client_entry* entry = &m->clients[client];
+  shmt__lease* l = cursor->has_page && owns(m, cursor->page, client) ? find_in_page(m, cursor) : NULL;
+  if (SHMT_UNLIKELY(l == NULL)) l = find_elsewhere(m, control_fd, cursor, client);
+  SHMT_REQUIRE(l != NULL, SHMT_E_NOMEM,
+               "no room for one more tensor in an unopened message: all %u of the session are in "
+               "use, or memory is",
+               m->n_lease_pages * SHMT_LEASES_OF_PAGE);
+  cursor->has_page = true;
+  if (cursor->last_id == 0) cursor->last_id = shmt__os_random();
+  cursor->last_id += 2;
+  out->id = cursor->last_id | 1; /* never 0 */
+  out->place = cursor->page * SHMT_LEASES_OF_PAGE + cursor->index;
+  atomic_store_explicit(&l->generation, generation, memory_order_relaxed);
+  atomic_store_explicit(&l->block, block, memory_order_relaxed);
+  atomic_store_explicit(&l->stamp_ms, (uint32_t)shmt__os_now_ms(), memory_order_relaxed);
+  atomic_store_explicit(&l->channel, channel, memory_order_relaxed);
+  /* seq_cst: the manager's audit sees it before the count. */
+  atomic_store_explicit(&entry->touching, block + 1, memory_order_seq_cst);
+  shmt__block_add_lease(&m->blocks[block], generation);
+  /* seq_cst: the record is there when `touching` is not any more. */
+  atomic_store_explicit(&l->id, out->id, memory_order_seq_cst);
+  atomic_store_explicit(&entry->touching, 0, memory_order_release);
+  cursor->index = (cursor->index + 1) % SHMT_LEASES_OF_PAGE;
+  return SHMT_OK;
+}
+
+void shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint64_t channel) {
+  shmt__lease* l = record_at(m, t->place);
+  /* When the lease ends between, a record without an id, or another of ours, is marked; nobody
+   * but us takes leases in it, so only this thread's next one could be meant, and that sets its own. */
+  if (l != NULL && atomic_load_explicit(&l->id, memory_order_acquire) == t->id)
+    atomic_store_explicit(&l->channel, channel, memory_order_release);
+}
+
+/* --- ending --- */
+
+static bool end_record(const shmt__map* m, shmt__lease* l, uint64_t id, uint32_t client) {
+  uint32_t block = atomic_load_explicit(&l->block, memory_order_relaxed);
+  if (block >= m->fixed.n_blocks) return false;
+  if (client != 0)
+    atomic_store_explicit(&m->clients[client].touching, block + 1, memory_order_seq_cst);
+  bool ended = atomic_compare_exchange_strong_explicit(&l->id, &id, 0, memory_order_seq_cst,
+                                                       memory_order_relaxed);
+  SHMT_FAILPOINT(lease_taken_up);
+  if (ended) shmt__block_drop_lease(&m->blocks[block]);
+  if (client != 0) atomic_store_explicit(&m->clients[client].touching, 0, memory_order_release);
+  return ended;
+}
+
+bool shmt__lease_end(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client) {
+  shmt__lease* l = record_at(m, t->place);
+  if (l == NULL || t->id == 0) return false;
+  /* Looked at first: the record may name another block by now. */
+  if (atomic_load_explicit(&l->id, memory_order_acquire) != t->id) return false;
+  return end_record(m, l, t->id, client);
+}
+
+uint64_t shmt__leases_end_if(const shmt__map* m, bool (*ends)(const shmt__lease* l, void* arg),
+                             void* arg) {
+  uint32_t end = shmt__map_lease_pages_end(m);
+  uint64_t n = 0;
+  for (uint32_t place = 0; place < end * SHMT_LEASES_OF_PAGE; place++) {
+    shmt__lease* l = record_at(m, place);
+    uint64_t id = l == NULL ? 0 : atomic_load_explicit(&l->id, memory_order_acquire);
+    if (id != 0 && ends(l, arg)) n += end_record(m, l, id, 0);
+  }
+  if (n > 0) shmt__map_note_activity(m);
+  return n;
+}
+
+void shmt__leases_forget_client(const shmt__map* m, uint32_t client) {
+  uint32_t end = shmt__map_lease_pages_end(m);
+  for (uint32_t page = 0; page < end; page++) {
+    /* release: its records are as it left them. */
+    if (owns(m, page, client))
+      atomic_store_explicit(&m->lease_pages[page].owner, 0, memory_order_release);
+  }
+}
