@@ -201,10 +201,11 @@ void SHMT_LOOP(randint)(char* const* data, const int64_t* strides, int64_t n, co
   }
 }
 
-/* One word per number; ctx: shmt__bernoulli_shape. `value` where the word is below the limit, else 0. */
+/* Two words per number; ctx: shmt__bernoulli_shape. `value` where their 53 low bits are below the limit, else 0. */
 void SHMT_LOOP(bernoulli)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__bernoulli_shape* s = ctx;
   const uint32_t* words = (const uint32_t*)(const void*)data[1];
+  const int64_t limit = (int64_t)s->limit;
 #if SHMT_IS_BOOL
   const T one = s->value != 0, zero = 0;
 #else
@@ -213,8 +214,11 @@ void SHMT_LOOP(bernoulli)(char* const* data, const int64_t* strides, int64_t n, 
 
   if (strides[0] == (int64_t)sizeof(T)) {
     T* out = (T*)(void*)data[0];
-    SHMT_IVDEP for (int64_t i = 0; i < n; i++) out[i] = words[i] < s->limit ? one : zero;
+    SHMT_IVDEP for (int64_t i = 0; i < n; i++)
+      out[i] = ((int64_t)(words[2 * i] & 0x1fffff) << 32 | words[2 * i + 1]) < limit ? one : zero;
   } else {
-    for (int64_t i = 0; i < n; i++) *(T*)(void*)(data[0] + i * strides[0]) = words[i] < s->limit ? one : zero;
+    for (int64_t i = 0; i < n; i++)
+      *(T*)(void*)(data[0] + i * strides[0]) =
+          ((int64_t)(words[2 * i] & 0x1fffff) << 32 | words[2 * i + 1]) < limit ? one : zero;
   }
 }

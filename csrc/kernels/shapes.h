@@ -81,7 +81,7 @@ typedef struct shmt__randint_shape {
   bool wide; /* two words a number */
 } shmt__randint_shape;
 
-/* `value` with probability limit / 2^32. */
+/* `value` with probability limit / 2^53. */
 typedef struct shmt__bernoulli_shape {
   uint64_t limit;
   double value;

@@ -263,12 +263,12 @@ shmt_status shmt__random_(shmt_tensor* self, shmt_generator* generator) {
 
 /* value with probability p, else 0. */
 shmt_status shmt__fill_bernoulli(shmt_tensor* t, double p, double value, shmt_generator* generator) {
-  const shmt__bernoulli_shape shape = {(uint64_t)ldexp(p, 32), value};
+  const shmt__bernoulli_shape shape = {(uint64_t)ceil(ldexp(p, 53)), value};
 
   if (shmt__is_complex(t->dtype)) {
     SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "\"bernoulli_scalar_cpu_\" not implemented for '%s'", shmt__dtype_title(t->dtype));
   }
-  return fill_words("bernoulli_", t, SHMT_LOOP_bernoulli, &shape, 1, generator);
+  return fill_words("bernoulli_", t, SHMT_LOOP_bernoulli, &shape, 2, generator);
 }
 
 shmt_status shmt__bernoulli_float(shmt_tensor* self, double p, shmt_generator* generator) {

@@ -422,12 +422,20 @@ shmt_status shmt__multinomial(shmt_tensor* self, int64_t num_samples, bool repla
 
 /* --- dropout ---------------------------------------------------------------------------------- */
 
+/* What an element that is kept is multiplied with: divided in the precision that the dtype is calculated in. */
+static double scale_for(shmt_dtype dtype, double keep) {
+  return dtype == SHMT_FLOAT64 ? 1 / keep : (double)(1 / (float)keep);
+}
+
 shmt_status shmt__dropout_noise(shmt_tensor* self, double p, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) noise = NULL;
   const double keep = 1 - p;
 
   SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &noise));
-  SHMT_TRY(shmt__fill_bernoulli(noise, keep, keep > 0 ? 1 / keep : 0, NULL));
+  if (keep > 0)
+    SHMT_TRY(shmt__fill_bernoulli(noise, keep, scale_for(self->dtype, keep), NULL));
+  else if (!shmt__tensor_is_meta(noise)) /* nothing is drawn */
+    SHMT_TRY(shmt__tensor_fill(noise, shmt__scalar_int(0)));
   *out = SHMT_TAKE(noise);
   return SHMT_OK;
 }

@@ -317,3 +317,29 @@ def test_normal_has_the_dtype_of_its_mean() -> None:
     assert st.normal(double, half).dtype is st.float64
     with pytest.raises(RuntimeError, match="all elements of std >= 0"):
         st.normal(single, st.tensor([1.0, float("nan")]))
+
+
+@pytest.mark.parametrize("dtype", [st.float32, st.float64, st.bfloat16, st.int32, st.bool])
+def test_ones_of_one_probability_are_torchs(dtype: st.dtype) -> None:
+    want = [0, 0, 0, 0, 0, 0, 1, 1, 0, 1, 0, 1]
+    assert st.empty(12, dtype=dtype).bernoulli_(0.4).tolist() == want
+    assert st.rand(1).item() == 0.41940832138061523  # so many words were taken
+    st.manual_seed(0)
+    assert st.empty(12, 2, dtype=dtype)[:, 1].bernoulli_(0.4).tolist() == want
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-12, 0.3, 1.0])
+def test_ones_stand_where_doubles_are_below_the_probability(p: float) -> None:
+    below = st.rand(5000, dtype=st.float64) < p
+    st.manual_seed(0)
+    assert st.equal(st.empty(5000).bernoulli_(p), below.float())
+
+
+def test_dropout_is_torchs() -> None:
+    dropped = st.nn.functional.dropout(st.ones(3, 2).t(), 0.3)
+    kept = 1.4285714626312256
+    assert dropped.tolist() == [[0.0, kept, kept], [0.0, 0.0, 0.0]]
+    assert st.rand(1).item() == 0.022325754165649414
+    st.manual_seed(0)
+    assert st.nn.functional.dropout(st.ones(6), 1.0).tolist() == [0.0] * 6
+    assert st.rand(1).item() == _SEED_0["rand"][0]  # nothing was drawn
