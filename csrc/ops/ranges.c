@@ -10,6 +10,7 @@
 #include <complex.h>
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 enum { BLOCK = 128, GRAIN = 1 << 16 };
 
@@ -109,16 +110,23 @@ static void fill_range(shmt_tensor* t, const range* r) {
   shmt__parallel_for(t->numel, GRAIN, fill_piece, &f);
 }
 
-/* Where the result goes: dtype and device of a preset output count when none is asked for. */
+/* Where the result goes: dtype and device of a preset output count when none is asked for, and one of n elements keeps
+ * its shape. */
 static shmt_status make_range(const char* name, int64_t n, shmt_dtype dtype, shmt_device device, const range* r,
                               shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) work = NULL;
+  int64_t kept[SHMT_MAX_DIMS];
+  shmt_ints sizes = SHMT_INTS(n);
 
   if (*out) {
     dtype = (*out)->dtype;
     device = (*out)->device;
+    if ((*out)->numel == n) {
+      sizes = (shmt_ints){kept, (*out)->n_dims};
+      memcpy(kept, (*out)->sizes, (size_t)sizes.len * sizeof *kept);
+    }
   }
-  SHMT_TRY(shmt__output_begin(name, out, SHMT_INTS(n), dtype, device == SHMT_DEVICE_NONE ? SHMT_CPU : device, &work));
+  SHMT_TRY(shmt__output_begin(name, out, sizes, dtype, device == SHMT_DEVICE_NONE ? SHMT_CPU : device, &work));
   fill_range(work, r);
   return shmt__output_end(name, &work, out);
 }

@@ -203,3 +203,28 @@ def test_a_factory_with_out_of_another_dtype_than_asked_for_is_refused(call: Any
 
 def test_eye_of_the_largest_number_of_columns() -> None:
     assert st.eye(0, 2**63 - 1).shape == (0, 2**63 - 1)
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda out: st.arange(0, 4, out=out),
+        lambda out: st.range(0, 3, out=out),
+        lambda out: st.linspace(0, 3, 4, out=out),
+        lambda out: st.logspace(0, 3, 4, 2, out=out).log2_(),
+    ],
+    ids=["arange", "range", "linspace", "logspace"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_ranges_keep_the_shape_and_places_of_an_out_of_their_size(
+    fill: Callable[[Any], Any],
+) -> None:
+    whole = st.full((2, 3), 9.0)
+    out = whole.narrow(1, 1, 2)
+    assert fill(out) is out
+    assert out.stride() == (3, 1)
+    assert whole.tolist() == [[9.0, 0.0, 1.0], [9.0, 2.0, 3.0]]
+    turned = st.zeros(2, 2).t()
+    assert fill(turned).tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    assert turned.stride() == (1, 2)
+    assert fill(st.zeros(3)).tolist() == [0.0, 1.0, 2.0, 3.0]
