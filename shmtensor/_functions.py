@@ -128,11 +128,12 @@ def asarray(
         keeps = requires_grad is None or obj.requires_grad == requires_grad
         result = obj if keeps else obj.detach()
     else:
+        shares = not isinstance(obj, (bool, int, float, complex, list, tuple, range))
         if isinstance(obj, (bytes, bytearray, memoryview)):
             result = _C.frombuffer(obj, dtype=_C.get_default_dtype() if dtype is None else dtype)
         else:
-            result = _C.as_tensor(obj)
-        shares = not isinstance(obj, (bool, int, float, complex, list, tuple, range))
+            # Numbers are made in the dtype that is wanted: by way of the default one they lose digits.
+            result = _C.as_tensor(obj) if shares else _C.as_tensor(obj, dtype=dtype)
         if copy is False and not shares:
             raise ValueError("can't alias arbitrary sequence.")
     changed = result.to(

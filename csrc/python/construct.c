@@ -167,8 +167,8 @@ static int store_element(PyObject* o, shmt_dtype dtype, char* p) {
     PyErr_SetString(PyExc_TypeError, "must be real number, not complex");
     return -1;
   }
-  if ((s.tag == SHMT_SCALAR_FLOAT || s.tag == SHMT_SCALAR_COMPLEX) && shmt__dtype_category(dtype) >= 2) {
-    shmt__scalar_store_unsafe(s, dtype, p); /* 1e40 in float32 is infinite */
+  if (shmt__dtype_category(dtype) >= 2) {
+    shmt__scalar_store_unsafe(s, dtype, p); /* 1e40 in float32 is infinite, and so is 2^62 in float16 */
     return 0;
   }
   shmt_status status = shmt__scalar_store(s, dtype, p);

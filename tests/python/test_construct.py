@@ -205,3 +205,17 @@ def test_asarray_keeps_the_history_unless_told_otherwise() -> None:
     assert not T.asarray(made, requires_grad=False).requires_grad
     assert T.asarray(made, requires_grad=False).data_ptr() == made.data_ptr()
     assert T.asarray([1.0], requires_grad=True).requires_grad
+
+
+def test_numbers_keep_their_digits_in_the_dtype_that_is_asked_for() -> None:
+    for make in (T.tensor, T.as_tensor, T.asarray):
+        assert make(0.3, dtype=T.float64).item() == 0.3
+        assert make(-7.5e153, dtype=T.float64).item() == -7.5e153
+        assert make([1e300, 0.1], dtype=T.float64).tolist() == [1e300, 0.1]
+        assert make(0.1 + 1e200j, dtype=T.complex128).item() == 0.1 + 1e200j
+        assert make(2**62 + 1, dtype=T.int64).item() == 2**62 + 1
+        assert make(2**62, dtype=T.float16).item() == float("inf")
+    assert T.asarray(np.float64(0.3)).item() == 0.3
+    assert T.asarray(np.float64(0.3), dtype=T.complex128).item() == 0.3
+    with pytest.raises(TypeError, match="must be real number, not complex"):
+        T.asarray(1j, dtype=T.float64)
