@@ -95,9 +95,14 @@ static bool reserve_uses(shmt__names* n, const shmt__keeper* k) {
   return true;
 }
 
+/* All names share one hold of a block. An attempt to hold that fails takes it off, so the generation
+ * is looked at first: while another name has the block its generation stays, and so one that fits
+ * cannot fail later. */
 static bool use_block(shmt__names* n, shmt__keeper* k, uint32_t block, uint64_t generation) {
   if (block >= shmt__map_blocks_end(&k->map))
     return false;
+  uint64_t head = atomic_load_explicit(&k->map.blocks[block].head, memory_order_seq_cst);
+  if (shmt__head_generation(head) != generation) return false;
   if (!shmt__block_hold(&k->map, block, SHMT_NAMED_CLIENT, generation)) return false;
   n->uses[block]++;
   return true;
@@ -105,14 +110,16 @@ static bool use_block(shmt__names* n, shmt__keeper* k, uint32_t block, uint64_t 
 
 static void disuse_blocks(shmt__names* n, shmt__keeper* k, shmt__named_blocks* b) {
   for (uint32_t i = 0; i < b->n; i++) {
-    if (--n->uses[b->at[i]] == 0) shmt__block_unhold(&k->map, b->at[i], SHMT_NAMED_CLIENT);
+    if (--n->uses[b->at[i]] == 0 && !n->is_adopting)
+      shmt__block_unhold(&k->map, b->at[i], SHMT_NAMED_CLIENT);
   }
   if (b->n > 0) shmt__map_note_activity(&k->map);
   free(b->at);
   *b = (shmt__named_blocks){0};
 }
 
-/* Read the head of a description; false: there is none in this block. */
+/* Read the head of a description, once: the publisher can write there at any time. False: there is
+ * none in this block. */
 static bool read_head(const shmt__keeper* k, uint32_t block, uint64_t* out_at,
                       shmt__description* out) {
   if (block >= shmt__map_blocks_end(&k->map))
@@ -120,12 +127,13 @@ static bool read_head(const shmt__keeper* k, uint32_t block, uint64_t* out_at,
   const shmt__block* b = &k->map.blocks[block];
   uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_relaxed);
   *out_at = b->offset;
-  return nbytes >= sizeof *out && shmt__os_read_at(k->arena_fd, out, sizeof *out, *out_at) &&
+  return nbytes >= sizeof *out && nbytes <= b->capacity && shmt__os_read_at(k->arena_fd, out, sizeof *out, *out_at) &&
          out->magic == SHMT_DESCRIPTION_MAGIC && out->n_storages <= SHMT_MAX_STORAGES &&
          nbytes - sizeof *out >= out->n_storages * sizeof(shmt__described_storage);
 }
 
-/* Hold the block of a description and all that it names. */
+/* Hold the block of a description and all that it names. What is read without a hold was of this
+ * generation if the block still is when it is held. */
 static shmt_status use_description(shmt__names* n, shmt__keeper* k, uint32_t block,
                                    uint64_t generation, shmt__named_blocks* out,
                                    uint64_t* out_nbytes) {
@@ -237,6 +245,8 @@ bool shmt__names_persist(const shmt__keeper* k) {
 
 void shmt__names_adopt(shmt__names* n, shmt__keeper* k) {
   if (!shmt__keeper_is_service(k)) return;
+  /* A block may be of a name that is yet to come: our predecessor's holds stay until all are read. */
+  n->is_adopting = true;
   for (uint32_t i = 0; i < k->map.n_names; i++) {
     shmt__name* e = &k->map.names[i];
     uint64_t nbytes = 0;
@@ -249,6 +259,7 @@ void shmt__names_adopt(shmt__names* n, shmt__keeper* k) {
     else
       take_back(n, k, e);
   }
+  n->is_adopting = false;
   /* Holds for a version that our predecessor did not get to commit, or had just replaced. */
   uint32_t end = shmt__map_blocks_end(&k->map);
   for (uint32_t i = 0; i < end; i++) {

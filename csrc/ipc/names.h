@@ -18,6 +18,7 @@ typedef struct shmt__names {
   uint32_t* uses; /* per block: how often names have it */
   uint32_t n_uses;
   shmt__named_blocks* blocks; /* per name: those of its present version, the description too */
+  bool is_adopting;           /* nothing is let go of yet */
 } shmt__names;
 
 /* Who asks, as the kernel says. */
