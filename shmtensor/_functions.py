@@ -132,7 +132,7 @@ def asarray(
         if isinstance(obj, (bytes, bytearray, memoryview)):
             result = _C.frombuffer(obj, dtype=_C.get_default_dtype() if dtype is None else dtype)
         else:
-            # Numbers are made in the dtype that is wanted: by way of the default one they lose digits.
+            # In the wanted dtype at once: by way of the default one numbers lose digits.
             result = _C.as_tensor(obj) if shares else _C.as_tensor(obj, dtype=dtype)
         if copy is False and not shares:
             raise ValueError("can't alias arbitrary sequence.")

@@ -1,6 +1,6 @@
-"""A client that publishes other clients' blocks, by packets of its own making: nobody loses a value.
+"""A client publishes other clients' blocks, by packets of its own making: nobody loses a value.
 
-Not covered: packets that are no packets (tests/stress/test_hostile.py), writes into the control file.
+Not covered: packets that are none (tests/stress/test_hostile.py), writes into the control file.
 """
 
 from __future__ import annotations
