@@ -182,8 +182,10 @@ _CASTS = "bfloat16 bool byte cdouble cfloat chalf char cpu double float half int
 # What the package's own modules use, which check their arguments themselves.
 _PRIVATE = (
     "Node _FunctionBase _HookHandle _Parcel _Ring _backward_number _backward_reaches"
+    " _begin_message _bind_message"
     " _call_operator _change_keys"
-    " _change_overrides_off _dispatch_keys _dispatch_mode_depth _dumps_message _find_operator"
+    " _change_overrides_off _dispatch_keys _dispatch_mode_depth _dumps_message _end_message"
+    " _find_operator"
     " _function_apply _get_anomaly _has_override _increment_version _legacy_new"
     " _library_define _library_impl _named_result _new_ring _node_address _open_ring"
     " _operator_arguments"

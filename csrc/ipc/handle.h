@@ -38,5 +38,9 @@ static inline uint32_t shmt__handle_checksum(uint64_t secret, const void* p, siz
   h *= UINT64_C(0xC4CEB9FE1A85EC53);
   return (uint32_t)(h ^ h >> 32);
 }
+/* What `check` of a handle must be. */
+static inline uint32_t shmt__handle_check_of(uint64_t secret, const shmt__handle* h) {
+  return shmt__handle_checksum(secret, &h->session, sizeof *h - offsetof(shmt__handle, session));
+}
 
 #endif

@@ -230,12 +230,15 @@ static void check_unwatched(shmt__manager* m) {
   }
 }
 
-/* Leases of children without a number: Note [Leases]. */
-static bool is_token_gone(const shmt__lease* l, void* arg) {
-  const shmt__manager* m = arg;
-  uint64_t channel = atomic_load_explicit(&l->channel, memory_order_acquire);
-  return shmt__channel_kind_of(channel) == SHMT_CHANNEL_LOCK &&
-         !shmt__token_is_locked(m->keeper.control_fd, shmt__channel_number(channel));
+/* Is there a client whose process /proc may not show us? */
+static bool has_hidden_clients(const shmt__manager* m) {
+  uint32_t end = shmt__map_clients_end(&m->keeper.map);
+  for (uint32_t id = 1; id < end; id++) {
+    if (state_of(m, id) != SHMT_CLIENT_NONE &&
+        m->keeper.map.clients[id].pid_namespace != m->pid_namespace)
+      return true;
+  }
+  return false;
 }
 
 /* Connections that never said who they are. */
@@ -287,7 +290,7 @@ bool shmt__manager_turn(shmt__manager* m, int timeout_ms) {
   uint64_t now_ms = shmt__os_now_ms();
   if (now_ms - m->looked_ms >= SHMT_MANAGER_TICK_MS) {
     (void)shmt__rings_audit(&m->keeper); /* a lock is taken: at the next look */
-    (void)shmt__leases_end_if(&m->keeper.map, is_token_gone, m);
+    shmt__channels_look(&m->channels, &m->keeper, now_ms, has_hidden_clients(m));
     (void)shmt__leases_audit(&m->keeper.map);
     shmt__keeper_look(&m->keeper, false);
     close_silent(m, now_ms);

@@ -15,6 +15,7 @@
 #ifndef SHMT_IPC_MANAGER_H
 #define SHMT_IPC_MANAGER_H
 
+#include "ipc/channel_watch.h"
 #include "ipc/names.h"
 #include "ipc/wire.h"
 #include "shm/keeper.h"
@@ -54,6 +55,7 @@ typedef struct shmt__manager_client {
 typedef struct shmt__manager {
   shmt__keeper keeper;
   shmt__names names;
+  shmt__channel_watch channels;
   int reading_fd; /* the arena for reading only, -1 until somebody wants it */
   bool stays;     /* without clients too, until a signal asks it to end */
   bool is_over;   /* another took over: nothing is to be touched any more */

@@ -2,10 +2,12 @@
 #include "ipc/share.h"
 
 #include "ipc/ask.h"
+#include "ipc/channel.h"
 
 #include "base/debug.h"
 #include "ipc/files.h"
 #include "ipc/session.h"
+#include "ipc/unsent.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -210,10 +212,6 @@ shmt_status shmt__storage_of_holding(shmt__holding* h, uint64_t nbytes, shmt_sto
 
 /* --- sending --- */
 
-static uint32_t checksum_of(uint64_t secret, const shmt__handle* h) {
-  return shmt__handle_checksum(secret, &h->session, sizeof *h - offsetof(shmt__handle, session));
-}
-
 shmt_status shmt__storage_export(shmt_storage* storage, bool lease, shmt__handle* out,
                                  uint64_t* out_secret) {
   SHMT_REQUIRE(shmt__storage_is_shared(storage), SHMT_E_RUNTIME,
@@ -222,7 +220,7 @@ shmt_status shmt__storage_export(shmt_storage* storage, bool lease, shmt__handle
   if (out_secret != NULL) *out_secret = 0;
   if (storage->nbytes == 0) {
     out->block = (uint32_t)SHMT_HANDLE_NO_BLOCK;
-    out->check = checksum_of(0, out);
+    out->check = shmt__handle_check_of(0, out);
     return SHMT_OK;
   }
   SHMT_REQUIRE(storage->allocator == &shmt__allocator_managed, SHMT_E_RUNTIME,
@@ -256,11 +254,23 @@ shmt_status shmt__storage_export(shmt_storage* storage, bool lease, shmt__handle
     out->block = h->block;
     out->lease_id = ticket.id;
     out->lease_place = ticket.place;
-    out->check = checksum_of(s->map.fixed.secret, out);
+    out->check = shmt__handle_check_of(s->map.fixed.secret, out);
     if (out_secret != NULL) *out_secret = s->map.fixed.secret;
   }
   shmt__sessions_unlock();
+  if (status == SHMT_OK && out->lease_id != 0) {
+    shmt__message_expect();
+    shmt__unsent_note(out);
+  }
   return status;
+}
+
+void shmt__storage_unexport(const shmt__handle* h) {
+  shmt__sessions_lock();
+  shmt__session* s = h->lease_id == 0 ? NULL : shmt__session_known(h->session, h->world);
+  const shmt__lease_ticket ticket = {h->lease_id, h->lease_place};
+  if (s != NULL) (void)shmt__lease_end(&s->map, &ticket, s->client);
+  shmt__sessions_unlock();
 }
 
 static shmt__block* block_of(const shmt_storage* s) {
@@ -393,7 +403,7 @@ static shmt_status import_locked(shmt__session* s, const shmt__handle* handle,
                                  const shmt__beside* beside, shmt_storage** out) {
   uint32_t blocks_end = shmt__map_blocks_end(&s->map);
   SHMT_REQUIRE(
-      checksum_of(s->map.fixed.secret, handle) == handle->check && handle->block < blocks_end,
+      shmt__handle_check_of(s->map.fixed.secret, handle) == handle->check && handle->block < blocks_end,
       SHMT_E_HANDLE,
       "forged or damaged handle: check sum %08" PRIx32 " does not fit block %" PRIu32
       " generation %" PRIu64 " of %" PRIu64 " bytes",
@@ -410,7 +420,7 @@ shmt_status shmt__storage_import(const shmt__handle* handle, const shmt__beside*
                "not a handle: it begins with %08" PRIx32 ", expected %08" PRIx32, handle->magic,
                SHMT_HANDLE_MAGIC);
   if (handle->block == (uint32_t)SHMT_HANDLE_NO_BLOCK) {
-    SHMT_REQUIRE(handle->check == checksum_of(0, handle) && handle->nbytes == 0, SHMT_E_HANDLE,
+    SHMT_REQUIRE(handle->check == shmt__handle_check_of(0, handle) && handle->nbytes == 0, SHMT_E_HANDLE,
                  "forged or damaged handle: check sum %08" PRIx32 " does not fit an empty storage",
                  handle->check);
     SHMT_TRY(check_beside(0, beside));

@@ -59,6 +59,9 @@ shmt_status shmt__storage_hold_less(shmt_storage* s);
 shmt_status shmt__storage_export(shmt_storage* s, bool lease, shmt__handle* out,
                                  uint64_t* out_secret);
 
+/* The handle will not be sent: end its lease. */
+void shmt__storage_unexport(const shmt__handle* h);
+
 /* What travels beside a handle, with its check sum. */
 typedef struct shmt__beside {
   const void* data;

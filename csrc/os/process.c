@@ -37,6 +37,12 @@ uint64_t shmt__os_now_ms(void) {
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+uint64_t shmt__os_worked_ms(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
 uint64_t shmt__os_random(void) {
   uint64_t bits = 0;
   if (getrandom(&bits, sizeof bits, 0) == (ssize_t)sizeof bits) return bits;

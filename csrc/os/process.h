@@ -6,6 +6,8 @@
 
 /* Milliseconds of a clock that never steps; coarse (a few ms), some nanoseconds to read. */
 uint64_t shmt__os_now_ms(void);
+/* Milliseconds that this thread has worked; some hundred nanoseconds to read. */
+uint64_t shmt__os_worked_ms(void);
 /* Unpredictable bits. */
 uint64_t shmt__os_random(void);
 void shmt__os_sleep_ms(unsigned ms);

@@ -1,7 +1,9 @@
 /* python/dumps.c -- plain messages with tensors as the pickles of pipes. */
 #include "python/dumps.h"
 
+#include "ipc/channel.h"
 #include "ipc/share.h"
+#include "ipc/unsent.h"
 #include "python/share.h"
 #include "python/tensor_type.h"
 
@@ -49,7 +51,10 @@ static bool write_handles(const shmt__py_parcel* p, char* out, uint64_t* secret)
     shmt_status status = shmt__storage_export(p->storages[i], true, &h, i == 0 ? secret : NULL);
     if (status != SHMT_OK) {
       (void)shmt__py_raise(status);
-      while (i > 0) (void)shmt__storage_hold_less(p->storages[--i]);
+      while (i-- > 0) {
+        memcpy(&h, out + i * sizeof h, sizeof h);
+        shmt__storage_unexport(&h);
+      }
       return false;
     }
     memcpy(out + i * sizeof h, &h, sizeof h);
@@ -100,6 +105,32 @@ static PyObject* py_dumps(PyObject* module, PyObject* o) {
   return result;
 }
 
+static PyObject* py_bind(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  Py_buffer bytes;
+  (void)module;
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "_bind_message: 2 arguments expected, got %zd", n);
+  int fd = PyObject_AsFileDescriptor(args[0]);
+  if (fd < 0 || PyObject_GetBuffer(args[1], &bytes, PyBUF_SIMPLE) < 0) return NULL;
+  shmt__message_bind(fd, bytes.buf, (size_t)bytes.len);
+  PyBuffer_Release(&bytes);
+  Py_RETURN_NONE;
+}
+
+static PyObject* py_begin(PyObject* module, PyObject* unused) {
+  (void)module;
+  (void)unused;
+  return PyLong_FromUnsignedLong(shmt__unsent_begin());
+}
+
+static PyObject* py_end(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  (void)module;
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "_end_message: 2 arguments expected, got %zd", n);
+  unsigned long mark = PyLong_AsUnsignedLong(args[0]);
+  if (PyErr_Occurred()) return NULL;
+  shmt__unsent_end((uint32_t)mark, args[1] == Py_True);
+  Py_RETURN_NONE;
+}
+
 /* --- reading --- */
 
 /* The storages behind the handles; all or none. */
@@ -147,6 +178,11 @@ static PyObject* py_rebuild_message(PyObject* module, PyObject* o) {
 PyMethodDef shmt__py_dumps_functions[] = {
     {"_dumps_message", py_dumps, METH_O,
      "The pickle of plain objects with plain tensors; None for any other message."},
+    {"_begin_message", py_begin, METH_NOARGS, "A message is going to be pickled; returns a mark."},
+    {"_end_message", (PyCFunction)(void (*)(void))py_end, METH_FASTCALL,
+     "The message of a mark is complete, or its leases are to end."},
+    {"_bind_message", (PyCFunction)(void (*)(void))py_bind, METH_FASTCALL,
+     "Tell the leases of a message through which descriptor it is about to be written."},
     {"_rebuild_message", py_rebuild_message, METH_O, "The objects of such a pickle."},
     {NULL, NULL, 0, NULL},
 };

@@ -113,12 +113,17 @@ shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cur
   return SHMT_OK;
 }
 
-void shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint64_t channel) {
+void shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client,
+                      uint64_t channel) {
   shmt__lease* l = record_at(m, t->place);
-  /* When the lease ends between, a record without an id, or another of ours, is marked; nobody
-   * but us takes leases in it, so only this thread's next one could be meant, and that sets its own. */
-  if (l != NULL && atomic_load_explicit(&l->id, memory_order_acquire) == t->id)
-    atomic_store_explicit(&l->channel, channel, memory_order_release);
+  /* In our page only we take leases, under the lock of our caller: the record stays this message's,
+   * or is unused. */
+  if (l == NULL || !owns(m, t->place / SHMT_LEASES_OF_PAGE, client) ||
+      atomic_load_explicit(&l->id, memory_order_acquire) != t->id)
+    return;
+  uint64_t before = atomic_load_explicit(&l->channel, memory_order_relaxed);
+  /* release: the manager sees what we sent before, too. */
+  atomic_store_explicit(&l->channel, before == 0 || before == channel ? channel : SHMT_CHANNEL_OPEN, memory_order_release);
 }
 
 /* --- ending --- */

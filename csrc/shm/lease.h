@@ -28,7 +28,8 @@ typedef struct shmt__lease_ticket {
   uint32_t place; /* page * SHMT_LEASES_OF_PAGE + index */
 } shmt__lease_ticket;
 
-/* What a message was sent through, in a lease: where it can be read, and that place's number. */
+/* What a message was sent through, in a lease: where it can be read, and that place's number.
+ * See Note [Channels] in ipc/channel.h. */
 typedef enum shmt__channel_kind {
   SHMT_CHANNEL_UNKNOWN = 0,
   SHMT_CHANNEL_PIPE = 1,   /* inode of the pipe */
@@ -42,6 +43,8 @@ static inline shmt__channel_kind shmt__channel_kind_of(uint64_t channel) {
   return (shmt__channel_kind)(channel & 3);
 }
 static inline uint64_t shmt__channel_number(uint64_t channel) { return channel >> 2; }
+/* Through several, or something that cannot be watched: stays so. */
+#define SHMT_CHANNEL_OPEN (UINT64_C(1) << 2 | SHMT_CHANNEL_UNKNOWN)
 
 /* Take a lease on a block that the client holds. channel: 0 while it is not known.
  * control_fd gives the records their pages.
@@ -49,8 +52,10 @@ static inline uint64_t shmt__channel_number(uint64_t channel) { return channel >
 shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cursor* cursor,
                              uint32_t client, uint32_t block, uint64_t generation,
                              uint64_t channel, shmt__lease_ticket* out);
-/* The message is going through this channel. Nothing happens when it was opened already. */
-void shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint64_t channel);
+/* The message is about to go through this channel; one that goes through several is left alone.
+ * Only leases of the client itself. */
+void shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client,
+                      uint64_t channel);
 /* Use a lease up; false when it has ended before. client: who does it, 0: the manager. */
 bool shmt__lease_end(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client);
 

@@ -12,6 +12,8 @@ import struct
 import weakref
 from multiprocessing.connection import Connection
 
+from shmtensor import _C
+
 __all__ = ["Channel"]
 
 _SHORT = struct.Struct("!i")
@@ -63,6 +65,7 @@ class Channel:
 
     def send(self, message: bytes | memoryview) -> bool:
         """Send a message, or its first part; returns whether nothing is left to `flush`."""
+        _C._bind_message(self._socket, message)
         n = len(message)
         head = _SHORT.pack(n) if n <= _LONGEST_SHORT else _SHORT.pack(-1) + _LONG.pack(n)
         if n <= _CHUNK_BYTES:

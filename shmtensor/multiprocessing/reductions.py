@@ -13,6 +13,7 @@ NumPy arrays are pickled as everywhere, by copying their bytes into the message,
 from __future__ import annotations
 
 import os
+from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Literal
 
@@ -171,17 +172,38 @@ def _dumps(cls: type[ForkingPickler], obj: Any, protocol: int | None = None) -> 
         plain = _C._dumps_message(obj)
         if plain is not None:
             return memoryview(plain)
-    return _dumps_any(cls, obj, protocol)
+    mark = _C._begin_message()
+    is_complete = False
+    try:
+        pickled = _dumps_any(cls, obj, protocol)
+        is_complete = True
+    finally:
+        # Behind tensors there may have been something that cannot be pickled.
+        _C._end_message(mark, is_complete)
+    return pickled
+
+
+_write_message: Any = vars(Connection)["_send_bytes"]
+
+
+def _send_bytes(self: Connection, buf: Any) -> None:
+    """Write a message, once its tensors know through which end of which pipe it will be read.
+
+    When nobody has that end open any more, the manager frees their memory.
+    """
+    _C._bind_message(self._handle, buf)  # type: ignore[attr-defined]
+    _write_message(self, buf)
 
 
 def init_reductions() -> None:
-    """Teach the pickler of `multiprocessing` about tensors and storages."""
+    """Teach the pickler and the connections of `multiprocessing` about tensors and storages."""
     _C._set_slow_reduce(_reduce_with_python)
     # The C function itself: a Python one in between would cost as much as the rest.
     ForkingPickler.register(Tensor, _C._reduce_shared_tensor)
     ForkingPickler.register(_storage.UntypedStorage, reduce_storage)
     ForkingPickler.register(_storage.TypedStorage, reduce_typed_storage)
     ForkingPickler.dumps = classmethod(_dumps)  # type: ignore[assignment]
+    Connection._send_bytes = _send_bytes  # type: ignore[attr-defined]
 
 
 # --- NumPy arrays -----------------------------------------------------------------------------

@@ -1,0 +1,21 @@
+/* ipc/channel.h -- telling leases what their messages are sent through.
+ *
+ * Note [Channels]
+ * A message that nobody can open any more must not keep its blocks. So who writes a message to a
+ * pipe or a Unix socket notes the inode of the end that is read in the leases of the handles in it,
+ * and the manager ends them when nobody has that end open any more (ipc/channel_watch.h). A lease that went
+ * through several ends, or through something else (a file, TCP), stays until it is used up or
+ * collected: nobody can tell who may yet open it.
+ */
+#ifndef SHMT_IPC_CHANNEL_H
+#define SHMT_IPC_CHANNEL_H
+
+#include "base/error.h"
+
+/* A lease was taken: from now on this process's messages are looked at. */
+void shmt__message_expect(void);
+/* The bytes are about to be written to fd: bind the leases of the handles among them. Costs nothing
+ * in a process that never took a lease. */
+void shmt__message_bind(int fd, const void* data, size_t nbytes);
+
+#endif

@@ -1,0 +1,227 @@
+/* os/channel.c -- pipes and Unix sockets by their inodes. See os/channel.h. */
+#define _GNU_SOURCE
+#include "os/channel.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+/* linux/magic.h of older headers lacks it. */
+#ifndef PIPEFS_MAGIC
+#define PIPEFS_MAGIC 0x50495045
+#endif
+
+/* --- sockets --- */
+
+typedef struct diag_request {
+  struct nlmsghdr head;
+  struct unix_diag_req body;
+} diag_request;
+
+/* The peer's inode in the kernel's answer; 0: it has none yet, or none any more. */
+static uint64_t peer_in(const char* reply, size_t nbytes) {
+  size_t at = NLMSG_ALIGN(NLMSG_HDRLEN + sizeof(struct unix_diag_msg));
+  while (at + sizeof(struct nlattr) <= nbytes) {
+    struct nlattr a;
+    memcpy(&a, reply + at, sizeof a);
+    if (a.nla_len < sizeof a || a.nla_len > nbytes - at) break;
+    uint32_t inode = 0;
+    if (a.nla_type == UNIX_DIAG_PEER && a.nla_len >= sizeof a + sizeof inode) {
+      memcpy(&inode, reply + at + NLA_HDRLEN, sizeof inode);
+      return inode;
+    }
+    at += NLA_ALIGN(a.nla_len);
+  }
+  return 0;
+}
+
+shmt__os_seen shmt__os_unix_socket(uint64_t inode, uint64_t* out_peer) {
+  char reply[1024] __attribute__((aligned(8)));
+  diag_request request = {
+      .head = {.nlmsg_len = sizeof request,
+               .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+               .nlmsg_flags = NLM_F_REQUEST},
+      .body = {.sdiag_family = AF_UNIX,
+               .udiag_states = UINT32_MAX,
+               .udiag_ino = (uint32_t)inode,
+               .udiag_show = UDIAG_SHOW_PEER,
+               .udiag_cookie = {UINT32_MAX, UINT32_MAX}}};
+  if (inode == 0 || inode > UINT32_MAX) return SHMT_SEEN_UNKNOWN;
+  int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+  if (fd < 0) return SHMT_SEEN_UNKNOWN;
+  ssize_t n = send(fd, &request, sizeof request, 0);
+  if (n == (ssize_t)sizeof request) n = recv(fd, reply, sizeof reply, MSG_DONTWAIT);
+  (void)close(fd);
+  struct nlmsghdr head;
+  if (n < (ssize_t)sizeof head) return SHMT_SEEN_UNKNOWN;
+  memcpy(&head, reply, sizeof head);
+  if (head.nlmsg_type == NLMSG_ERROR) {
+    struct nlmsgerr error;
+    if (n < (ssize_t)(NLMSG_HDRLEN + sizeof error)) return SHMT_SEEN_UNKNOWN;
+    memcpy(&error, reply + NLMSG_HDRLEN, sizeof error);
+    return error.error == -ENOENT ? SHMT_SEEN_NO : SHMT_SEEN_UNKNOWN;
+  }
+  if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY) return SHMT_SEEN_UNKNOWN;
+  if (out_peer != NULL) *out_peer = peer_in(reply, (size_t)n);
+  return SHMT_SEEN_YES;
+}
+
+shmt__os_end shmt__os_end_of(int fd, uint64_t* out_inode) {
+  struct stat st;
+  *out_inode = 0;
+  if (fstat(fd, &st) != 0) return SHMT_END_OTHER;
+  *out_inode = (uint64_t)st.st_ino;
+  if (S_ISFIFO(st.st_mode)) {
+    struct statfs fs;
+    bool has_no_path = fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
+    return has_no_path ? SHMT_END_PIPE : SHMT_END_OTHER;
+  }
+  int family = 0;
+  socklen_t length = sizeof family;
+  if (!S_ISSOCK(st.st_mode) || getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &length) != 0)
+    return SHMT_END_OTHER;
+  return family == AF_UNIX ? SHMT_END_SOCKET : SHMT_END_OTHER;
+}
+
+/* --- other processes' descriptors --- */
+
+/* The number in a directory entry's name; -1: it is none. */
+static int32_t number_of(const char* name) {
+  char* end = NULL;
+  long n = strtol(name, &end, 10);
+  return end != name && *end == '\0' && n >= 0 && n <= INT32_MAX ? (int32_t)n : -1;
+}
+
+/* The inode behind a descriptor's link when it has the prefix "pipe:[" or "socket:["; else 0. */
+static uint64_t inode_of(int dir, const char* name, const char* prefix) {
+  char target[64];
+  size_t n_prefix = strlen(prefix);
+  ssize_t n = readlinkat(dir, name, target, sizeof target - 1);
+  if (n <= (ssize_t)n_prefix || memcmp(target, prefix, n_prefix) != 0) return 0;
+  target[n] = '\0';
+  return strtoull(target + n_prefix, NULL, 10);
+}
+
+shmt__os_seen shmt__os_pipe_has_readers(int32_t pid, int fd, uint64_t inode) {
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/fd/%d", pid, fd);
+  if (inode_of(AT_FDCWD, path, "pipe:[") != inode) return SHMT_SEEN_UNKNOWN;
+  int end = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  if (end < 0) return SHMT_SEEN_UNKNOWN;
+  struct stat st;
+  struct pollfd p = {.fd = end, .events = POLLOUT};
+  shmt__os_seen seen = SHMT_SEEN_UNKNOWN;
+  if (fstat(end, &st) == 0 && (uint64_t)st.st_ino == inode && poll(&p, 1, 0) >= 0)
+    seen = (p.revents & POLLERR) != 0 ? SHMT_SEEN_NO : SHMT_SEEN_YES;
+  (void)close(end);
+  return seen;
+}
+
+/* Whose process it is; UINT32_MAX when it is gone. */
+static uint32_t uid_of(int32_t pid) {
+  char path[64], line[256];
+  unsigned uid = (unsigned)geteuid();
+  /* The directory of a process that may not be looked at is root's, but its `status` tells. */
+  (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/status", pid);
+  FILE* file = fopen(path, "re");
+  if (file == NULL) return errno == ENOENT || errno == ESRCH ? UINT32_MAX : uid;
+  while (fgets(line, sizeof line, file) != NULL)
+    if (sscanf(line, "Uid: %u", &uid) == 1) break;
+  (void)fclose(file);
+  return uid;
+}
+
+typedef bool descriptor_visitor(int dir, int32_t pid, const char* name, void* arg);
+
+/* False: the process may have descriptors that we cannot see. visit says whether to go on. */
+static bool visit_process(int32_t pid, bool all_users, descriptor_visitor* visit, void* arg) {
+  char path[32];
+  (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/fd", pid);
+  DIR* dir = opendir(path);
+  if (dir == NULL) {
+    if (errno != EACCES && errno != EPERM) return errno == ENOENT || errno == ESRCH;
+    uint32_t uid = uid_of(pid);
+    return uid == UINT32_MAX || (uid != (uint32_t)geteuid() && !all_users);
+  }
+  const struct dirent* entry;
+  while ((entry = readdir(dir)) != NULL)
+    if (entry->d_name[0] != '.' && !visit(dirfd(dir), pid, entry->d_name, arg)) break;
+  (void)closedir(dir);
+  return true;
+}
+
+/* Does /proc show our own pid namespace? */
+static bool is_proc_ours(void) {
+  char self[32];
+  ssize_t n = readlink("/proc/self", self, sizeof self - 1);
+  if (n <= 0) return false;
+  self[n] = '\0';
+  return number_of(self) == (int32_t)getpid();
+}
+
+static bool visit_descriptors(bool all_users, descriptor_visitor* visit, void* arg) {
+  DIR* dir = is_proc_ours() ? opendir("/proc") : NULL;
+  if (dir == NULL) return false;
+  bool all = true;
+  const struct dirent* entry;
+  while ((entry = readdir(dir)) != NULL) {
+    int32_t pid = number_of(entry->d_name);
+    if (pid > 0) all = visit_process(pid, all_users, visit, arg) && all;
+  }
+  (void)closedir(dir);
+  return all;
+}
+
+typedef struct pipe_visit {
+  void (*visit)(int32_t pid, int fd, uint64_t inode, void* arg);
+  void* arg;
+} pipe_visit;
+
+static bool visit_if_pipe(int dir, int32_t pid, const char* name, void* arg) {
+  const pipe_visit* v = arg;
+  uint64_t inode = inode_of(dir, name, "pipe:[");
+  if (inode != 0) v->visit(pid, number_of(name), inode, v->arg);
+  return true;
+}
+
+bool shmt__os_visit_pipe_ends(bool all_users,
+                              void (*visit)(int32_t pid, int fd, uint64_t inode, void* arg),
+                              void* arg) {
+  pipe_visit v = {visit, arg};
+  return visit_descriptors(all_users, visit_if_pipe, &v);
+}
+
+/* Does the socket hold descriptors? Their number stands in fdinfo, since Linux 5.17 (`scm_fds`). */
+static bool look_into_socket(int dir, int32_t pid, const char* name, void* arg) {
+  bool* any = arg;
+  char path[64], text[512];
+  if (inode_of(dir, name, "socket:[") == 0) return true;
+  (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/fdinfo/%s", pid, name);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return true;
+  ssize_t n = read(fd, text, sizeof text - 1);
+  (void)close(fd);
+  text[n > 0 ? n : 0] = '\0';
+  const char* at = strstr(text, "scm_fds:");
+  if (at != NULL && strtoul(at + 8, NULL, 10) > 0) *any = true;
+  return !*any;
+}
+
+bool shmt__os_descriptors_under_way(void) {
+  bool any = false;
+  (void)visit_descriptors(false, look_into_socket, &any);
+  return any;
+}

@@ -1,0 +1,351 @@
+"""Messages that nobody can open any more give their memory back while the session goes on.
+
+Covered: pipes, sockets, queues of the standard library, killed readers and writers; ends that are
+on their way, inherited, or with stopped processes keep messages. Not covered: `shmtensor gc`
+(tests/inspect).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+_PREPARE = """
+import gc, multiprocessing, os, pickle, signal, socket, sys, time
+from multiprocessing import connection
+from multiprocessing.reduction import ForkingPickler
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from shmtensor import inspect
+
+MB = 1 << 20
+anchor = st.ones(16, shared=True)  # the session lives on by it
+
+def picture():
+    (session,) = inspect.open_sessions(os.environ["SHMTENSOR_MANAGER"])
+    with session:
+        return session.look()
+
+def kept():
+    '''Bytes that only messages keep, and leases.'''
+    seen = picture()
+    return seen.stranded_bytes, seen.n_leases
+
+def block(mb=1):
+    return st.ones(mb * MB // 4, shared=True)
+
+def all_gone(seconds=15):
+    deadline = time.monotonic() + seconds
+    while kept() != (0, 0):
+        assert time.monotonic() < deadline, kept()
+        time.sleep(0.05)
+
+def stays(n_leases, seconds=2.0):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert picture().n_leases == n_leases, picture().n_leases
+        time.sleep(0.1)
+
+def fork(f):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            f()
+            os._exit(0)
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+    return pid
+"""
+
+
+def _run(scripts: Any, text: str, *arguments: str) -> None:
+    scripts(_PREPARE + text, *arguments).finish()
+
+
+@pytest.mark.parametrize("duplex", ["duplex", ""])
+def test_both_ends_closed(scripts: Any, duplex: str) -> None:
+    _run(
+        scripts,
+        """
+reader, writer = multiprocessing.Pipe(bool(sys.argv[1]))
+for _ in range(20):
+    writer.send({"x": [block()]})
+stays(20)
+reader.close()
+writer.close()
+all_gone()
+""",
+        duplex,
+    )
+
+
+@pytest.mark.parametrize("duplex", ["duplex", ""])
+def test_reader_killed(scripts: Any, duplex: str) -> None:
+    _run(
+        scripts,
+        """
+def read_for_ever():
+    writer.close()
+    reader.recv()
+    print("got", flush=True)
+    time.sleep(1000)
+for _ in range(20):
+    reader, writer = multiprocessing.Pipe(bool(sys.argv[1]))
+    pid = fork(read_for_ever)
+    reader.close()
+    for _ in range(3):
+        writer.send(block())
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+all_gone()  # while this process has the last writer open
+""",
+        duplex,
+    )
+
+
+def test_sender_killed_behind_a_reader_that_went(scripts: Any) -> None:
+    _run(
+        scripts,
+        """
+def send():
+    reader.close()
+    for _ in range(5):
+        writer.send(block())
+    os.kill(os.getpid(), signal.SIGKILL)
+reader, writer = multiprocessing.Pipe(False)
+pid = fork(send)
+writer.close()
+os.waitpid(pid, 0)
+stays(5, 2)
+reader.close()
+all_gone()
+""",
+    )
+
+
+@pytest.mark.parametrize("kind", ["Queue", "SimpleQueue", "JoinableQueue"])
+def test_standard_queues(scripts: Any, kind: str) -> None:
+    _run(
+        scripts,
+        """
+queue = getattr(multiprocessing, sys.argv[1])()
+for _ in range(10):
+    queue.put([block(), "text"])
+while picture().n_leases < 10:
+    time.sleep(0.01)
+stays(10)
+assert queue.get()[0].sum() == MB // 4
+del queue
+gc.collect()
+all_gone()  # the feeder's thread ends first
+""",
+        kind,
+    )
+
+
+def test_many_killed_peers(scripts: Any) -> None:
+    _run(
+        scripts,
+        """
+for _ in range(200):
+    reader, writer = multiprocessing.Pipe(False)
+    pid = fork(lambda: time.sleep(1000))
+    for _ in range(2):
+        writer.send(block())
+    reader.close(), writer.close()
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+all_gone()
+""",
+    )
+
+
+def test_message_opened_in_time_after_its_pipe(scripts: Any) -> None:
+    _run(
+        scripts,
+        """
+reader, writer = multiprocessing.Pipe()
+writer.send(block())
+time.sleep(1)
+text = reader.recv_bytes()
+reader.close(), writer.close()
+time.sleep(0.3)
+assert pickle.loads(text).sum() == MB // 4
+""",
+    )
+
+
+def test_message_opened_too_late_is_a_clear_error(scripts: Any) -> None:
+    _run(
+        scripts,
+        """
+reader, writer = multiprocessing.Pipe()
+writer.send(block())
+text = reader.recv_bytes()
+reader.close(), writer.close()
+all_gone()
+churned = [block() for _ in range(4)]
+try:
+    pickle.loads(text)
+except st.errors.HandleError as e:
+    assert "gone" in str(e), e
+else:
+    raise AssertionError
+""",
+    )
+
+
+@pytest.mark.parametrize("duplex", ["duplex", ""])
+def test_reader_stopped_or_inherited(scripts: Any, duplex: str) -> None:
+    _run(
+        scripts,
+        """
+def wait_then_read():
+    writer.close()
+    os.kill(os.getpid(), signal.SIGSTOP)
+    for i in range(3):
+        assert reader.recv()[0] == i
+reader, writer = multiprocessing.Pipe(bool(sys.argv[1]))
+pid = fork(wait_then_read)
+os.waitpid(pid, os.WUNTRACED)
+for i in range(3):
+    writer.send(st.full((1000,), float(i)))
+reader.close(), writer.close()
+stays(3)
+os.kill(pid, signal.SIGCONT)
+assert os.waitpid(pid, 0)[1] == 0
+all_gone()
+""",
+        duplex,
+    )
+
+
+@pytest.mark.parametrize("duplex", ["duplex", ""])
+def test_end_on_its_way_in_a_message(scripts: Any, duplex: str) -> None:
+    _run(
+        scripts,
+        """
+reader, writer = multiprocessing.Pipe(bool(sys.argv[1]))
+a, b = socket.socketpair()
+writer.send(st.full((1000,), 7.0))
+socket.send_fds(a, [b"x"], [reader.fileno()])
+reader.close(), writer.close()
+stays(1)
+_, (fd,), _, _ = socket.recv_fds(b, 1, 1)
+reader = connection.Connection(fd)
+assert reader.recv().sum() == 7000
+""",
+        duplex,
+    )
+
+
+def test_reader_that_has_not_joined_is_seen(scripts: Any) -> None:
+    _run(
+        scripts,
+        """
+import subprocess
+reader, writer = multiprocessing.Pipe(False)
+other = subprocess.Popen(["sleep", "1000"], pass_fds=[reader.fileno()])
+writer.send(block())
+reader.close(), writer.close()
+stays(1)
+other.kill()
+other.wait()
+all_gone()
+""",
+    )
+
+
+def test_one_message_through_two_pipes_stays(scripts: Any) -> None:
+    _run(
+        scripts,
+        """
+r1, w1 = multiprocessing.Pipe(False)
+r2, w2 = multiprocessing.Pipe(False)
+text = bytes(ForkingPickler.dumps(block()))
+w1.send_bytes(text)
+w2.send_bytes(text)
+r1.close(), w1.close()
+stays(1)
+assert r2.recv().sum() == MB // 4
+""",
+    )
+
+
+def test_files_and_fifos_stay(scripts: Any, tmp_path: Any) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    _run(
+        scripts,
+        """
+fd = os.open(sys.argv[1] + "/fifo", os.O_RDWR)
+conn = connection.Connection(fd)
+conn.send(block())
+with open(sys.argv[1] + "/file", "wb") as file:
+    file.write(ForkingPickler.dumps(block()))
+stays(2)
+assert conn.recv().sum() == MB // 4
+with open(sys.argv[1] + "/file", "rb") as file:
+    assert pickle.load(file).sum() == MB // 4
+""",
+        str(tmp_path),
+    )
+
+
+def test_a_long_message_with_a_tensor_at_its_end(scripts: Any) -> None:
+    _run(
+        scripts,
+        """
+import threading
+for n in (0, 1, 63, 64, 65, 1000, 10 * MB):
+    reader, writer = multiprocessing.Pipe()
+    thread = threading.Thread(target=lambda: writer.send(("S" * n, b"STH1" * 5, block())))
+    thread.start()
+    text = reader.recv_bytes()
+    thread.join()
+    reader.close(), writer.close()
+all_gone()
+""",
+    )
+
+
+def test_a_new_manager_goes_on(scripts: Any) -> None:
+    _run(
+        scripts,
+        """
+reader, writer = multiprocessing.Pipe()
+writer.send(block())
+(session,) = inspect.open_sessions(os.environ["SHMTENSOR_MANAGER"])
+with session:
+    os.kill(session.manager_pid(), signal.SIGKILL)
+other = [st.ones(MB, shared=True) for _ in range(8)]  # it is missed: another one starts
+reader.close(), writer.close()
+all_gone()
+""",
+    )
+
+
+def test_a_message_that_cannot_be_pickled(scripts: Any) -> None:
+    _run(
+        scripts,
+        """
+class Outer:
+    def __reduce__(self):
+        self.inner = ForkingPickler.dumps([block(), object])
+        return list, ()
+reader, writer = multiprocessing.Pipe()
+outer = Outer()
+for _ in range(100):
+    try:
+        writer.send([block(), outer, {"tensor": block(), "function": lambda: 0}])
+    except (AttributeError, pickle.PicklingError):
+        pass
+    else:
+        raise AssertionError
+assert picture().n_leases == 100, picture()  # of the inner messages, which were complete
+assert pickle.loads(outer.inner)[0].sum() == MB // 4
+""",
+    )
