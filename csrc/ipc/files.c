@@ -54,14 +54,20 @@ shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, sh
   return status;
 }
 
-shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, shmt__holding** out) {
+shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
+                                    shmt__holding** out) {
   int fd = -1;
   uint64_t page = shmt__os_page_bytes();
   SHMT_REQUIRE(nbytes <= UINT64_MAX - page, SHMT_E_NOMEM,
                "unable to allocate shared memory: tried %" PRIu64 " bytes", nbytes);
   SHMT_TRY(shmt__os_memfd_create("shmtensor-storage", (nbytes + page - 1) & ~(page - 1), &fd));
-  shmt_status status = shmt__os_populate(fd, NULL, 0, nbytes);
+  shmt_status status = is_filled_next ? SHMT_OK : shmt__os_populate(fd, NULL, 0, nbytes);
   if (status == SHMT_OK) status = shmt__file_block_adopt(s, fd, nbytes, out);
+  if (status == SHMT_OK && is_filled_next && (*out)->fd < 0) {
+    /* No descriptor is kept to write through. */
+    status = shmt__os_populate(fd, NULL, 0, nbytes);
+    if (status != SHMT_OK) shmt__session_drop_holding(*out);
+  }
   shmt__os_close(fd);
   return status;
 }

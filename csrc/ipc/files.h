@@ -8,8 +8,10 @@
 /* All under the sessions' lock. */
 
 /* Make a sealed file of nbytes, map it and make it known to the manager, which keeps a descriptor
- * of it. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
-shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, shmt__holding** out);
+ * of it. It has pages; is_filled_next: perhaps not, until shmt__holding_fill. Errors: SHMT_E_NOMEM,
+ * SHMT_E_MANAGER. */
+shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
+                                    shmt__holding** out);
 /* Get the file of a held FILE block from the manager and map it. Errors: SHMT_E_HANDLE,
  * SHMT_E_NOMEM. */
 shmt_status shmt__file_block_open(shmt__holding* h);

@@ -139,7 +139,7 @@ int shmt_service_new_storage(shmt_service* v, uint64_t nbytes, shmt_storage** ou
   shmt__holding* h = NULL;
   shmt__sessions_lock();
   shmt_status status = shmt__service_locked(v, true, &s);
-  if (status == SHMT_OK && nbytes > 0) status = shmt__arena_block_create(s, nbytes, &h);
+  if (status == SHMT_OK && nbytes > 0) status = shmt__arena_block_create(s, nbytes, false, &h);
   shmt__sessions_unlock();
   if (status != SHMT_OK) return status;
   return shmt__storage_of_holding(h, nbytes, out);

@@ -50,10 +50,11 @@ static uint32_t flags_of(const shmt__holding* h) {
   return SHMT_STORAGE_SHARED | (reading ? (uint32_t)SHMT_STORAGE_READ_ONLY : 0u);
 }
 
-shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, shmt__holding** out) {
+shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
+                                     shmt__holding** out) {
   uint32_t block = 0;
   uint64_t generation = 0;
-  SHMT_TRY(shmt__arena_alloc(&s->arena, nbytes, &block, &generation));
+  SHMT_TRY(shmt__arena_alloc(&s->arena, nbytes, is_filled_next, &block, &generation));
   shmt_status status = shmt__session_add_holding(s, block, generation, out);
   if (status != SHMT_OK)
     shmt__arena_free(&s->arena, block);
@@ -84,20 +85,27 @@ static void write_site(shmt__session* s, const shmt__holding* h, const char* tex
 
 /* --- the allocator --- */
 
-/* arg: NULL, or an int that is the strategy to use. */
+/* What a caller of managed_malloc may ask for. */
+typedef struct wanted {
+  int how;             /* a strategy */
+  bool is_filled_next; /* pages may be missing, until fill() */
+} wanted;
+
+/* arg: NULL, or a wanted. */
 static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void** ctx) {
-  int how = arg != NULL ? *(const int*)arg : shmt__sharing_strategy();
+  wanted w = {shmt__sharing_strategy(), false};
+  if (arg != NULL) w = *(const wanted*)arg;
   shmt__session* s = NULL;
   shmt__holding* h = NULL;
   char site[sizeof(((shmt__site*)NULL)->text)] = "";
   if (SHMT_UNLIKELY(shmt__allocation_site != NULL)) shmt__allocation_site(site, sizeof site);
   shmt__sessions_lock();
   shmt_status status = shmt__session_default(&s);
-  if (status == SHMT_OK && how == SHMT_SHARING_FILE_DESCRIPTOR) {
-    status = shmt__file_block_create(s, nbytes, &h);
+  if (status == SHMT_OK && w.how == SHMT_SHARING_FILE_DESCRIPTOR) {
+    status = shmt__file_block_create(s, nbytes, w.is_filled_next, &h);
     if (status == SHMT_OK) h->is_owned = true;
   } else if (status == SHMT_OK) {
-    status = shmt__arena_block_create(s, nbytes, &h);
+    status = shmt__arena_block_create(s, nbytes, w.is_filled_next, &h);
   }
   if (status == SHMT_OK) {
     *data = data_of(h);
@@ -143,6 +151,14 @@ void shmt__sharing_unlock(void) {
   for (int i = N_MOVERS - 1; i >= 0; i--) (void)pthread_mutex_unlock(&movers[i]);
 }
 
+/* Store the first bytes of a block that was made to be filled. */
+static shmt_status fill(const shmt__holding* h, const void* bytes, uint64_t nbytes) {
+  if (h->map == NULL) return shmt__arena_fill(&h->session->arena, h->block, bytes, nbytes);
+  if (h->fd >= 0) return shmt__os_write_pages(h->fd, 0, bytes, nbytes);
+  memcpy(h->map, bytes, nbytes);
+  return SHMT_OK;
+}
+
 /* Move the bytes of s to `fresh` unless another thread has moved them meanwhile. `fresh` becomes what is left over. */
 static shmt_status move_bytes(shmt_storage* s, uint64_t nbytes, shmt__bytes* fresh) {
   pthread_mutex_t* lock = &movers[((uintptr_t)s >> 6) % N_MOVERS]; /* headers are 64 bytes apart */
@@ -150,9 +166,11 @@ static shmt_status move_bytes(shmt_storage* s, uint64_t nbytes, shmt__bytes* fre
 
   (void)pthread_mutex_lock(lock);
   if (!shmt__storage_is_shared(s)) {
-    if (nbytes > 0) memcpy(fresh->data, s->data, nbytes);
-    remember_storage(fresh->ctx, s); /* first: who sees that it is shared may send it */
-    status = shmt__storage_exchange(s, fresh, SHMT_STORAGE_SHARED);
+    if (nbytes > 0) status = fill(fresh->ctx, s->data, nbytes);
+    if (status == SHMT_OK) {
+      remember_storage(fresh->ctx, s); /* first: who sees that it is shared may send it */
+      status = shmt__storage_exchange(s, fresh, SHMT_STORAGE_SHARED);
+    }
   }
   (void)pthread_mutex_unlock(lock);
   return status;
@@ -171,7 +189,7 @@ static shmt_status share_as(shmt_storage* s, int how) {
                "memory would be left behind",
                s->nbytes, (int)exports, exports == 1 ? "" : "s");
   const uint64_t nbytes = s->nbytes;
-  if (nbytes > 0) SHMT_TRY(managed_malloc(&how, nbytes, &bytes.data, &bytes.ctx));
+  if (nbytes > 0) SHMT_TRY(managed_malloc(&(wanted){how, true}, nbytes, &bytes.data, &bytes.ctx));
   shmt_status status = move_bytes(s, nbytes, &bytes);
   /* Without the lock: the end of foreign bytes may call Python. */
   if (bytes.data != NULL || bytes.ctx != NULL) bytes.allocator->free(bytes.data, bytes.ctx, nbytes);
@@ -185,7 +203,7 @@ shmt_status shmt__storage_share_as_file(shmt_storage* s) {
 
 shmt_status shmt__storage_create_shared(uint64_t nbytes, int how, shmt_storage** out) {
   SHMT_TRY(
-      shmt__storage_create_from(&shmt__allocator_managed, &how, nbytes, SHMT_STORAGE_SHARED, out));
+      shmt__storage_create_from(&shmt__allocator_managed, &(wanted){how, false}, nbytes, SHMT_STORAGE_SHARED, out));
   remember_storage((*out)->ctx, *out);
   return SHMT_OK;
 }

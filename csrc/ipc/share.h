@@ -42,9 +42,10 @@ extern void (*shmt__allocation_site)(char* out, size_t capacity);
 extern const shmt__place shmt__place_shared;
 typedef struct shmt__holding shmt__holding;
 typedef struct shmt__session shmt__session;
-/* A block of this session's arena, held by this process; under the sessions' lock. Errors:
- * SHMT_E_NOMEM, SHMT_E_MANAGER. */
-shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, shmt__holding** out);
+/* A block of this session's arena, held by this process; under the sessions' lock. It has pages;
+ * is_filled_next: perhaps not, until it is filled. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
+shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
+                                     shmt__holding** out);
 /* The storage over a block that was just created; h may be NULL when nbytes is 0. Consumes h, also
  * on failure. New reference. */
 shmt_status shmt__storage_of_holding(shmt__holding* h, uint64_t nbytes, shmt_storage** out);

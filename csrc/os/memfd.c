@@ -150,17 +150,35 @@ static uint64_t available_bytes(void) {
   return available * 1024;
 }
 
+/* Before the kernel is asked for so much that it would have to end processes. */
+static shmt_status check_available(uint64_t nbytes) {
+  if (nbytes < CHECKED_BYTES) return SHMT_OK;
+  uint64_t available = available_bytes();
+  SHMT_REQUIRE(nbytes <= available, SHMT_E_NOMEM,
+               "unable to allocate shared memory: tried %" PRIu64 " bytes, %" PRIu64
+               " are available",
+               nbytes, available);
+  return SHMT_OK;
+}
+
+shmt_status shmt__os_write_pages(int fd, uint64_t offset, const void* bytes, uint64_t nbytes) {
+  SHMT_TRY(check_available(nbytes));
+  for (uint64_t at = 0; at < nbytes;) {
+    ssize_t n = pwrite(fd, (const char*)bytes + at, nbytes - at, (off_t)(offset + at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0)
+      return shmt__fail_errno(n < 0 ? errno : ENOSPC,
+                              "unable to allocate shared memory: tried %" PRIu64 " bytes", nbytes);
+    at += (uint64_t)n;
+  }
+  return SHMT_OK;
+}
+
 shmt_status shmt__os_populate(int fd, void* base, uint64_t offset, uint64_t nbytes) {
   uint64_t page = shmt__os_page_bytes();
   uint64_t begin = offset & ~(page - 1), end = (offset + nbytes + page - 1) & ~(page - 1);
   if (begin == end) return SHMT_OK;
-  if (end - begin >= CHECKED_BYTES) {
-    uint64_t available = available_bytes();
-    SHMT_REQUIRE(end - begin <= available, SHMT_E_NOMEM,
-                 "unable to allocate shared memory: tried %" PRIu64 " bytes, %" PRIu64
-                 " are available",
-                 nbytes, available);
-  }
+  SHMT_TRY(check_available(end - begin));
   if (base != NULL) {
     /* One call makes the pages and enters them into the page table, at half the price of faults. */
     int done;

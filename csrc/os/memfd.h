@@ -39,6 +39,10 @@ void shmt__os_map_forget(void* p, uint64_t nbytes);
 /* Give the range pages, so that no later store can fail. base: the map, or NULL for none.
  * The range is widened to whole pages. Errors: SHMT_E_NOMEM naming the bytes. */
 shmt_status shmt__os_populate(int fd, void* base, uint64_t offset, uint64_t nbytes);
+/* Write into the range, whose pages may be missing. That costs a third of populating it and storing to it:
+ * pages that are written whole are never cleared, and enter no page table. The rest of a last page
+ * that was missing reads as zero. Errors: SHMT_E_NOMEM naming the bytes; SHMT_E_OS. */
+shmt_status shmt__os_write_pages(int fd, uint64_t offset, const void* bytes, uint64_t nbytes);
 /* Take the whole pages inside the range away; they read as zero from then on. False: the kernel could
  * not, some may be there still. */
 bool shmt__os_punch(int fd, uint64_t offset, uint64_t nbytes);

@@ -181,7 +181,7 @@ static shmt_status fail_damaged(uint32_t block) {
   SHMT_FAIL(SHMT_E_MANAGER, "the session is damaged: block %" PRIu32 " is of no slab", block);
 }
 
-static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes) {
+static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes, bool is_filled_next) {
   shmt__block* b = &a->map->blocks[block];
   shmt__slab_view s;
   uint64_t warm = atomic_load_explicit(&b->warm, memory_order_relaxed);
@@ -189,6 +189,7 @@ static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes) {
   if (!shmt__slab_of_block(a->map, block, &s) || nbytes > s.block_bytes) return fail_damaged(block);
   uint64_t at = s.block_bytes * (block - s.first_block); /* in the slab */
   if (shmt__slab_is_paged(&s)) {
+    if (is_filled_next) return SHMT_OK;
     uint64_t page = shmt__os_page_bytes();
     uint64_t end = (nbytes + page - 1) & ~(page - 1);
     if (end > s.block_bytes) end = s.block_bytes;
@@ -207,6 +208,21 @@ static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes) {
   for (uint64_t i = first; i < stop && i < s.n_blocks; i++)
     atomic_store_explicit(&a->map->blocks[s.first_block + i].warm, s.block_bytes,
                           memory_order_relaxed);
+  return SHMT_OK;
+}
+
+shmt_status shmt__arena_fill(const shmt__arena* a, uint32_t block, const void* bytes, uint64_t nbytes) {
+  shmt__block* b = &a->map->blocks[block];
+  shmt__slab_view s;
+  uint64_t warm = atomic_load_explicit(&b->warm, memory_order_relaxed);
+  if (!shmt__slab_of_block(a->map, block, &s) || nbytes > s.block_bytes) return fail_damaged(block);
+  uint64_t offset = s.offset + s.block_bytes * (block - s.first_block);
+  uint64_t n_there = warm < nbytes ? warm & ~(shmt__os_page_bytes() - 1) : nbytes;
+  memcpy(a->base + offset, bytes, n_there);
+  if (n_there == nbytes) return SHMT_OK;
+  SHMT_TRY(shmt__os_write_pages(a->fd, offset + n_there, (const char*)bytes + n_there, nbytes - n_there));
+  uint64_t end = (nbytes + shmt__os_page_bytes() - 1) & ~(shmt__os_page_bytes() - 1);
+  atomic_store_explicit(&b->warm, end < s.block_bytes ? end : s.block_bytes, memory_order_relaxed);
   return SHMT_OK;
 }
 
@@ -286,8 +302,8 @@ static void poison_new(shmt__arena* a, uint32_t block, uint64_t nbytes) {
     memset(a->base + s.offset + s.block_bytes * (block - s.first_block), SHMT_DEBUG_POISON, nbytes);
 }
 
-shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint32_t* out_block,
-                              uint64_t* out_generation) {
+shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, bool is_filled_next,
+                              uint32_t* out_block, uint64_t* out_generation) {
   uint32_t n_blocks = 1;
   unsigned placement = shmt__tls_placement;
   uint64_t block_bytes = shmt__arena_block_bytes(nbytes, &n_blocks), ignored = 0;
@@ -311,7 +327,7 @@ shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint32_t* out_blo
     }
   }
   SHMT_FAILPOINT(block_taken);
-  shmt_status status = populate(a, *out_block, nbytes);
+  shmt_status status = populate(a, *out_block, nbytes, is_filled_next && !shmt__debug);
   SHMT_FAILPOINT(block_populated);
   if (SHMT_UNLIKELY(status != SHMT_OK)) {
     shmt__arena_free(a, *out_block);

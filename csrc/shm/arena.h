@@ -60,10 +60,13 @@ shmt_status shmt__placement_open(shmt__placement what, unsigned* out);
 /* Why the kernel refused it when it was last applied to a slab; 0: it did not. */
 void shmt__placement_refused(unsigned placement, int* out_huge_errno, int* out_numa_errno);
 
-/* A block for nbytes > 0, held by the client, with pages.
- * Errors: SHMT_E_NOMEM naming the bytes, and what the source says. */
-shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint32_t* out_block,
-                              uint64_t* out_generation);
+/* A block for nbytes > 0, held by the client, with pages; is_filled_next: perhaps without, until
+ * shmt__arena_fill. Errors: SHMT_E_NOMEM naming the bytes, and what the source says. */
+shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, bool is_filled_next,
+                              uint32_t* out_block, uint64_t* out_generation);
+/* Give a block that was allocated so its bytes, and pages where it has none. Needs no lock.
+ * Errors: SHMT_E_NOMEM naming the bytes, SHMT_E_OS, SHMT_E_MANAGER (the session is damaged). */
+shmt_status shmt__arena_fill(const shmt__arena* a, uint32_t block, const void* bytes, uint64_t nbytes);
 /* The owner stops using a block of its own. */
 void shmt__arena_free(shmt__arena* a, uint32_t block);
 /* With SHMTENSOR_DEBUG: fill the bytes of a block that the client is about to let go last. */
