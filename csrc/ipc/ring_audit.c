@@ -12,11 +12,28 @@
 
 enum { LOCK_TRIES = 100 };
 
-/* A ring that is being audited: mapped and locked. */
-typedef struct locked_ring {
-  shmt__ring_header* header;
-  uint32_t put_word, get_word;
-} locked_ring;
+/* One of a ring's two locks. */
+typedef struct audited_lock {
+  atomic_uint_least32_t* lock;
+  uint32_t word; /* it is taken with */
+  bool is_ours;
+} audited_lock;
+
+/* A ring that is being audited. */
+typedef struct audited_ring {
+  const shmt__block* block;
+  shmt__ring_header* header; /* mapped */
+  audited_lock put, get;
+  uint32_t n_unheld; /* when we looked at the locks */
+} audited_ring;
+
+typedef struct audit {
+  const shmt__keeper* keeper;
+  audited_ring* rings;
+  uint32_t n_rings, room;
+  uint32_t* leaks;   /* of each block: first what the rings' messages name, then what is too much */
+  uint32_t n_blocks;
+} audit;
 
 /* --- finding --- */
 
@@ -34,7 +51,7 @@ static shmt__ring_header* map_ring(const shmt__keeper* k, const shmt__block* b) 
   return p;
 }
 
-/* The index of the next ring among the blocks from *i of slab *slab on; NULL at the end. */
+/* The next ring among the blocks from *i of slab *slab on; NULL at the end. */
 static shmt__block* next_ring(const shmt__keeper* k, uint32_t* slab, uint32_t* i) {
   uint32_t end = shmt__map_slabs_end(&k->map);
   for (; *slab < end; ++*slab, *i = 0) {
@@ -73,59 +90,90 @@ void shmt__rings_erase_client(shmt__keeper* k, uint32_t client) {
   }
 }
 
-/* --- the audit --- */
+/* --- the audit ---
+ *
+ * Note [Auditing rings]
+ * With the locks of all rings, what their messages name is what the blocks' ring leases must be. But a
+ * process that is stopped keeps a lock for as long as it likes, and that must not keep the memory of
+ * others. So where a lock cannot be had soon, its word and owner are noted. While the word stays, only
+ * that process changes the leases of what goes through that side of the ring, and only of blocks that
+ * it holds: those are left for a later audit, and as it holds them, nothing waits for that. There is one
+ * moment in which it ends leases of blocks that it does not hold (take_locked in ring_move.c), and the
+ * ring's `n_unheld` is odd then.
+ */
 
-static void unlock_all(locked_ring* rings, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) {
-    if (rings[i].put_word != 0) shmt__ring_unlock(&rings[i].header->put_lock, rings[i].put_word);
-    if (rings[i].get_word != 0) shmt__ring_unlock(&rings[i].header->get_lock, rings[i].get_word);
-    shmt__os_unmap(rings[i].header, SHMT_RING_BYTES);
+static void unlock_all(audit* a) {
+  for (uint32_t i = 0; i < a->n_rings; i++) {
+    audited_ring* r = &a->rings[i];
+    if (r->put.is_ours) shmt__ring_unlock(r->put.lock, r->put.word);
+    if (r->get.is_ours) shmt__ring_unlock(r->get.lock, r->get.word);
+    shmt__os_unmap(r->header, SHMT_RING_BYTES);
   }
-  free(rings);
+  free(a->rings);
 }
 
 /* A lock is held for microseconds, unless its owner was stopped: so a few tries, and no sleep. */
-static uint32_t lock_soon(atomic_uint_least32_t* lock) {
+static audited_lock lock_soon(atomic_uint_least32_t* lock) {
   bool was_dead = false;
   uint32_t word = 0;
   for (int i = 0; word == 0 && i < LOCK_TRIES; i++) {
     word = shmt__ring_try_lock(lock, SHMT_MANAGER_MARKER, &was_dead);
     for (int j = 0; word == 0 && j < 10; j++) shmt__os_pause();
   }
-  return word;
+  if (word != 0) return (audited_lock){lock, word, true};
+  return (audited_lock){lock, shmt__ring_lock_word(lock), false};
 }
 
-static bool lock_one(const shmt__keeper* k, const shmt__block* b, locked_ring* out) {
-  *out = (locked_ring){.header = map_ring(k, b)};
-  if (out->header == NULL) return false;
-  out->put_word = lock_soon(&out->header->put_lock);
-  SHMT_FAILPOINT(ring_audit_locked);
-  if (out->put_word != 0) out->get_word = lock_soon(&out->header->get_lock);
-  return out->get_word != 0;
+/* Is the lock ours, or that of a client, who may be stopped? */
+static bool has_owner(const audit* a, const audited_lock* l) {
+  uint32_t owner = l->word & SHMT_RING_OWNER_MASK;
+  if (l->is_ours) return true;
+  return owner > 0 && owner < shmt__map_clients_end(&a->keeper->map) &&
+         atomic_load_explicit(&a->keeper->map.clients[owner].state, memory_order_acquire) !=
+             SHMT_CLIENT_NONE;
 }
 
-/* Lock the rings that somebody has or will have; false when one is taken. */
-static bool lock_all(const shmt__keeper* k, locked_ring** out, uint32_t* out_n) {
-  uint32_t slab = 0, i = 0, n = 0, room = 0;
-  locked_ring* rings = NULL;
-  const shmt__block* b;
-  while ((b = next_ring(k, &slab, &i)) != NULL) {
-    if (!shmt__block_is_kept(&k->map, (uint32_t)(b - k->map.blocks))) continue;
-    if (n == room) {
-      room = room ? room * 2 : 16;
-      locked_ring* grown = realloc(rings, sizeof *rings * room);
-      if (grown == NULL) break;
-      rings = grown;
-    }
-    bool good = lock_one(k, b, &rings[n]);
-    if (rings[n].header != NULL) n++;
-    if (!good) break;
+/* 0 under our own lock: what is left of a dead owner's means nothing. */
+static uint32_t n_unheld(const audited_ring* r) {
+  return r->get.is_ours ? 0 : atomic_load_explicit(&r->header->n_unheld, memory_order_seq_cst);
+}
+
+static bool lock_one(audit* a, const shmt__block* b) {
+  if (a->n_rings == a->room) {
+    uint32_t room = a->room ? a->room * 2 : 16;
+    audited_ring* grown = realloc(a->rings, sizeof *grown * room);
+    if (grown == NULL) return false;
+    a->rings = grown;
+    a->room = room;
   }
-  *out = rings;
-  *out_n = n;
-  if (b == NULL) return true;
-  unlock_all(rings, n);
-  return false;
+  audited_ring* r = &a->rings[a->n_rings];
+  *r = (audited_ring){.block = b, .header = map_ring(a->keeper, b)};
+  if (r->header == NULL) return false;
+  a->n_rings++;
+  r->put = lock_soon(&r->header->put_lock);
+  SHMT_FAILPOINT(ring_audit_locked);
+  r->get = lock_soon(&r->header->get_lock);
+  r->n_unheld = n_unheld(r);
+  return has_owner(a, &r->put) && has_owner(a, &r->get) && r->n_unheld % 2 == 0;
+}
+
+/* The next ring that somebody has or will have. */
+static const shmt__block* next_kept_ring(const audit* a, uint32_t* slab, uint32_t* i) {
+  const shmt__map* m = &a->keeper->map;
+  const shmt__block* b;
+  while ((b = next_ring(a->keeper, slab, i)) != NULL) {
+    if (shmt__block_is_kept(m, (uint32_t)(b - m->blocks))) return b;
+  }
+  return NULL;
+}
+
+static bool lock_all(audit* a) {
+  uint32_t slab = 0, i = 0;
+  const shmt__block* b;
+  while ((b = next_kept_ring(a, &slab, &i)) != NULL) {
+    if (!lock_one(a, b)) return false;
+  }
+  return true;
 }
 
 static void count_message(const shmt__keeper* k, shmt__ring_header* h, uint32_t offset,
@@ -162,32 +210,83 @@ static void count_ring(const shmt__keeper* k, shmt__ring_header* h, uint32_t* co
   }
 }
 
-static void correct(const shmt__keeper* k, const uint32_t* counts, uint32_t n_counts) {
-  for (uint32_t i = 0; i < n_counts; i++) {
-    shmt__block* b = &k->map.blocks[i];
-    if (atomic_load_explicit(&b->n_ring_leases, memory_order_relaxed) != counts[i])
-      atomic_store_explicit(&b->n_ring_leases, counts[i], memory_order_seq_cst);
+/* Held by the owner of a lock that we did not get: it may be changing the block's leases. */
+static bool is_in_flux(const audit* a, uint32_t block) {
+  const shmt__map* m = &a->keeper->map;
+  for (uint32_t i = 0; i < a->n_rings; i++) {
+    const audited_lock* locks[] = {&a->rings[i].put, &a->rings[i].get};
+    for (int j = 0; j < 2; j++) {
+      if (!locks[j]->is_ours &&
+          shmt__block_is_held_by(m, block, locks[j]->word & SHMT_RING_OWNER_MASK))
+        return true;
+    }
+  }
+  return false;
+}
+
+/* From what the messages name to what each block has too much. False: some are left for later. */
+static bool find_leaks(audit* a) {
+  bool all = true;
+  for (uint32_t i = 0; i < a->n_blocks; i++) {
+    const shmt__block* b = &a->keeper->map.blocks[i];
+    a->leaks[i] = atomic_load_explicit(&b->n_ring_leases, memory_order_seq_cst) - a->leaks[i];
+    if (a->leaks[i] == 0 || !is_in_flux(a, i)) continue;
+    a->leaks[i] = 0;
+    all = false;
+  }
+  return all;
+}
+
+static bool is_unchanged(const audited_lock* l) {
+  return l->is_ours || shmt__ring_lock_word(l->lock) == l->word;
+}
+
+/* Was what we counted still all there is? A ring may have been made meanwhile. */
+static bool is_consistent(const audit* a) {
+  uint32_t slab = 0, i = 0, n = 0;
+  const shmt__block* b;
+  atomic_thread_fence(memory_order_acquire); /* all that was read, before the words are read again */
+  for (uint32_t j = 0; j < a->n_rings; j++) {
+    const audited_ring* r = &a->rings[j];
+    if (!is_unchanged(&r->put) || !is_unchanged(&r->get) || n_unheld(r) != r->n_unheld)
+      return false;
+  }
+  while ((b = next_kept_ring(a, &slab, &i)) != NULL) {
+    while (n < a->n_rings && a->rings[n].block != b) n++; /* the same order as before */
+    if (n == a->n_rings) return false;
+  }
+  return true;
+}
+
+/* By subtraction: those we have no lock against may be adding and ending leases of their own. */
+static void correct(const audit* a) {
+  for (uint32_t i = 0; i < a->n_blocks; i++) {
+    if (a->leaks[i] != 0)
+      atomic_fetch_sub_explicit(&a->keeper->map.blocks[i].n_ring_leases, a->leaks[i],
+                                memory_order_seq_cst);
     SHMT_FAILPOINT(ring_audit_corrected);
   }
 }
 
 bool shmt__rings_audit(shmt__keeper* k) {
   shmt__control* c = k->map.control;
-  locked_ring* rings = NULL;
-  uint32_t n_rings = 0;
   /* seq_cst: what made the counts wrong happened before the mark, and is seen by the count. */
   if (atomic_exchange_explicit(&c->rings_stale, 0, memory_order_seq_cst) == 0) return true;
-  uint32_t n = shmt__map_blocks_end(&k->map);
-  uint32_t* counts = calloc(n > 0 ? n : 1, sizeof *counts);
-  bool good = counts != NULL && lock_all(k, &rings, &n_rings);
-  if (good) {
-    for (uint32_t i = 0; i < n_rings; i++) count_ring(k, rings[i].header, counts, n);
-    correct(k, counts, n);
-    unlock_all(rings, n_rings);
+  audit a = {.keeper = k, .n_blocks = shmt__map_blocks_end(&k->map)};
+  a.leaks = calloc(a.n_blocks > 0 ? a.n_blocks : 1, sizeof *a.leaks);
+  bool all = false;
+  if (a.leaks != NULL && lock_all(&a)) {
+    for (uint32_t i = 0; i < a.n_rings; i++)
+      count_ring(k, a.rings[i].header, a.leaks, a.n_blocks);
+    all = find_leaks(&a);
+    if (is_consistent(&a))
+      correct(&a);
+    else
+      all = false;
     shmt__map_note_activity(&k->map);
-  } else {
-    atomic_store_explicit(&c->rings_stale, 1, memory_order_relaxed);
   }
-  free(counts);
-  return good;
+  unlock_all(&a);
+  if (!all) atomic_store_explicit(&c->rings_stale, 1, memory_order_relaxed);
+  free(a.leaks);
+  return all;
 }

@@ -20,7 +20,8 @@
  *
  * Note [Ring messages keep their blocks]
  * Under put_lock, ahead of the tail, each block of the message gets a ring lease. Under get_lock the
- * consumer holds all of them before it moves the head, and ends the leases after. Whoever is killed
+ * consumer holds all of them before it moves the head, and ends the leases after. (When it could not
+ * hold them it says so in `n_unheld` until their leases have ended, for the audit.) Whoever is killed
  * between leaves counts that are too high, and the manager's audit sets them right
  * (ipc/ring_audit.h).
  */
@@ -32,7 +33,7 @@
 #define SHMT_RING_MAGIC UINT64_C(0x31474e4952544d53) /* "SMTRING1" */
 
 enum {
-  SHMT_RING_VERSION = 2,
+  SHMT_RING_VERSION = 3,
   SHMT_RING_DATA = 24 << 10,    /* where the messages begin */
   SHMT_RING_BYTES = 276 << 10,  /* of a whole ring */
   SHMT_RING_INLINE = 32 << 10,  /* data of one message; more goes into a block of its own */
@@ -53,7 +54,7 @@ typedef struct shmt__ring_header {
   atomic_uint_least64_t tail; /* shmt__ring_place */
   uint64_t pad2[6];
   atomic_uint_least32_t get_lock;
-  uint32_t pad3;
+  atomic_uint_least32_t n_unheld; /* odd: leases of blocks that could not be held are ending; get_lock */
   atomic_uint_least64_t head; /* shmt__ring_place */
   uint64_t pad4[6];
   atomic_uint_least32_t data_event;  /* a message came; ipc/ring_lock.h */

@@ -65,6 +65,10 @@ void shmt__ring_unlock(atomic_uint_least32_t* lock, uint32_t word) {
   if (seen & SLEEPERS) (void)shmt__os_futex_wake(lock, 1);
 }
 
+uint32_t shmt__ring_lock_word(const atomic_uint_least32_t* lock) {
+  return atomic_load_explicit(lock, memory_order_seq_cst) & ~(uint32_t)SLEEPERS;
+}
+
 void shmt__ring_lock_bury(atomic_uint_least32_t* lock, unsigned owner) {
   uint32_t word = atomic_load_explicit(lock, memory_order_relaxed);
   while ((word & SHMT_RING_OWNER_MASK) == owner) {

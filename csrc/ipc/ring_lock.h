@@ -37,6 +37,8 @@ uint32_t shmt__ring_try_lock_contended(atomic_uint_least32_t* lock, unsigned own
 /* Unlock with the word that taking gave. When the manager gave the lock away meanwhile (it took us
  * for dead) nothing happens. */
 void shmt__ring_unlock(atomic_uint_least32_t* lock, uint32_t word);
+/* The word that the lock is taken with at the moment, whoever sleeps for it; 0: free. */
+uint32_t shmt__ring_lock_word(const atomic_uint_least32_t* lock);
 /* The owner is dead: let others have the lock. */
 void shmt__ring_lock_bury(atomic_uint_least32_t* lock, unsigned owner);
 

@@ -326,6 +326,9 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__ring_delivery* out) {
   else
     (void)shmt__fail(status, "the queue is damaged: its head is %016" PRIx64, head);
   SHMT_FAILPOINT(ring_get_held);
+  bool unheld = taken && status != SHMT_OK;
+  /* seq_cst: before the head, and after the leases, for the manager: Note [Auditing rings]. */
+  if (unheld) atomic_fetch_or_explicit(&h->n_unheld, 1, memory_order_seq_cst);
   if (taken || status == SHMT_E_HANDLE) {
     /* release: we have read it, it may be written over. A ring without sense is emptied. */
     atomic_store_explicit(&h->head, taken ? shmt__ring_next(head, m.nbytes, r->capacity) : tail,
@@ -334,6 +337,7 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__ring_delivery* out) {
     if (taken) end_leases(r, blocks, m.n_blocks);
     SHMT_FAILPOINT(ring_get_leases_ended);
   }
+  if (unheld) atomic_fetch_add_explicit(&h->n_unheld, 1, memory_order_seq_cst);
   free(blocks);
   if (status == SHMT_OK) return SHMT_RING_DONE;
   shmt__ring_delivery_fini(out);

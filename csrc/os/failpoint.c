@@ -1,4 +1,4 @@
-/* os/failpoint.c -- places where crash tests kill the process. */
+/* os/failpoint.c -- places where crash tests kill or stop the process. */
 #define _GNU_SOURCE
 #include "os/failpoint.h"
 
@@ -12,7 +12,8 @@ void shmt__failpoint(const char* name) {
   const char* wanted = getenv("SHMTENSOR_FAILPOINT");
   size_t len = strlen(name);
   if (wanted == NULL || strncmp(wanted, name, len) != 0 || wanted[len] != ':') return;
-  if (unlink(wanted + len + 1) == 0) (void)kill(getpid(), SIGKILL);
+  const char* stop = getenv("SHMTENSOR_FAILPOINT_STOPS");
+  if (unlink(wanted + len + 1) == 0) (void)kill(getpid(), stop != NULL ? SIGSTOP : SIGKILL);
 }
 #else
 typedef int shmt__failpoints_are_off; /* a translation unit must not be empty */

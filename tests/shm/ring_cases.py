@@ -8,9 +8,12 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import signal
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import native
@@ -223,6 +226,80 @@ def manager_survives_whatever_is_written_into_a_ring(owner: native.Native) -> No
     other.close()
 
 
+def _fork_until(point: str, token: Path, work: Callable[[], None], *, stops: bool = False) -> int:
+    """Fork a child for *work* that is killed, or stopped, at the point; returns when it is."""
+    token.touch()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.environ["SHMTENSOR_FAILPOINT"] = f"{point}:{token}"
+            if stops:
+                os.environ["SHMTENSOR_FAILPOINT_STOPS"] = "1"
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    status = os.waitpid(pid, os.WUNTRACED)[1]
+    assert os.WIFSTOPPED(status) if stops else os.WIFSIGNALED(status), status
+    return pid
+
+
+def _put_anything(ring: Ring) -> None:
+    assert ring.put(b"", (ring.native.new(200_000),)) == DONE
+
+
+def _audit_beside_a_stopped_member(owner: native.Native, point: str) -> None:
+    """One is stopped within a ring's lock; leases that another leaves when killed still end."""
+    stopped_ring, ring = Ring(owner), Ring(owner)
+    gets = "_get_" in point
+    if gets:
+        stopped_ring.put(b"first", (owner.new(100).fill(3),))
+
+    def put_or_get() -> None:
+        if gets:
+            _, data, (block,) = stopped_ring.get()
+            assert (data, block.value()) == (b"first", 3)
+        else:
+            assert stopped_ring.put(b"first", (owner.new(100).fill(3),)) == DONE
+
+    ring.put(b"kept", (owner.new(1000).fill(7),))
+    with tempfile.TemporaryDirectory() as directory:
+        token = Path(directory) / "token"
+        stopped = _fork_until(point, token, put_or_get, stops=True)
+        resident = owner.trim()
+        try:
+            for _ in range(3):
+                _fork_until("ring_put_leased", token, lambda: _put_anything(ring))
+            # The stopped one's and that of the message; at two points it has ended its own.
+            n_leases = 1 + (point not in ("ring_put_locked", "ring_get_leases_ended"))
+            deadline = time.monotonic() + HANG_S
+            while owner.status()["n_leases"] != n_leases or owner.trim() > resident:
+                assert time.monotonic() < deadline, owner.status()
+                time.sleep(0.05)
+            time.sleep(0.6)  # more looks of the manager, which find nothing to take away
+            assert owner.status()["n_leases"] == n_leases
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        assert os.waitpid(stopped, 0)[1] == 0
+    if not gets:
+        _, data, (block,) = stopped_ring.get()
+        assert (data, block.value()) == (b"first", 3)
+    _, data, (block,) = ring.get()
+    assert (data, block.value()) == (b"kept", 7)
+    assert owner.status()["n_leases"] == 0
+
+
+def stopped_inside_put_keeps_no_audit(owner: native.Native) -> None:
+    for point in ("ring_put_locked", "ring_put_leased", "ring_put_written", "ring_put_published"):
+        _audit_beside_a_stopped_member(owner, point)
+
+
+def stopped_inside_get_keeps_no_audit(owner: native.Native) -> None:
+    for point in ("ring_get_locked", "ring_get_held", "ring_get_claimed", "ring_get_leases_ended"):
+        _audit_beside_a_stopped_member(owner, point)
+
+
 CASES = {
     case.__name__: case
     for case in (
@@ -235,6 +312,8 @@ CASES = {
         block_is_received_while_its_sender_lets_go_of_it,
         damaged_message_is_an_error_and_the_ring_goes_on,
         manager_survives_whatever_is_written_into_a_ring,
+        stopped_inside_put_keeps_no_audit,
+        stopped_inside_get_keeps_no_audit,
     )
 }
 
