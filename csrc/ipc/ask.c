@@ -117,11 +117,51 @@ static void decline(shmt__session* s, const shmt__packet* reply) {
   }
 }
 
-static shmt_status fail_wait(int why, int timeout_ms) {
+static shmt_status fail_wait(int why, const wait* w) {
   if (why == -1) return SHMT_E_PYTHON;
   SHMT_REQUIRE(why != -2, SHMT_E_MANAGER,
                "this process was forked while its parent waited for a manager");
-  SHMT_FAIL(SHMT_E_MANAGER, "the manager did not answer within %d ms (is it stopped?)", timeout_ms);
+  SHMT_FAIL(SHMT_E_MANAGER, "the manager did not answer within %d ms (is it stopped?)",
+            (int)(w->deadline_ms - w->begun_ms));
+}
+
+static shmt_status fail_lost(bool* lost) {
+  *lost = true;
+  SHMT_FAIL(SHMT_E_MANAGER, "the connection to the manager is gone");
+}
+
+static shmt_status send_request(wait* w, const shmt__packet* request, const int* fds, int n_fds,
+                                bool* lost) {
+  int err;
+  while ((err = shmt__os_send(w->socket, request, sizeof *request, fds, n_fds)) ==
+         -SHMT_OS_AGAIN) {
+    int ready = wait_for(w, -1);
+    if (ready <= 0) return fail_wait(ready, w);
+  }
+  return err == 0 ? SHMT_OK : fail_lost(lost);
+}
+
+static shmt_status receive_reply(wait* w, uint32_t serial, shmt__packet* reply, int* out_fds,
+                                 int* n_out_fds, bool* lost) {
+  for (;;) {
+    int ready = wait_for(w, w->socket);
+    if (ready == -3) return fail_lost(lost);
+    if (ready <= 0) return fail_wait(ready, w);
+    int n = shmt__os_receive(w->socket, reply, sizeof *reply, out_fds, n_out_fds, NULL);
+    if (n == -SHMT_OS_AGAIN) continue;
+    if (n <= 0) return fail_lost(lost);
+    bool is_whole = n == (int)sizeof *reply && reply->magic == SHMT_WIRE_MAGIC;
+    bool is_ours = is_whole && reply->serial == serial;
+    if (is_ours && reply->status == SHMT_OK) return SHMT_OK;
+    for (int i = 0; i < *n_out_fds; i++) shmt__os_close(out_fds[i]);
+    *n_out_fds = 0;
+    if (!is_ours) {
+      if (is_whole) decline(w->session, reply);
+      continue;
+    }
+    reply->text[sizeof reply->text - 1] = '\0';
+    SHMT_FAIL(reply->status, "%s", reply->text);
+  }
 }
 
 shmt_status shmt__ask(shmt__session* s, int socket, const shmt__packet* request, const int* fds,
@@ -129,32 +169,23 @@ shmt_status shmt__ask(shmt__session* s, int socket, const shmt__packet* request,
                       bool* lost) {
   uint64_t now = shmt__os_now_ms();
   wait w = {s, socket, now, now + (uint64_t)timeout_ms};
-  int err, ready = 1;
   *lost = false;
   *n_out_fds = 0;
-  while ((err = shmt__os_send(socket, request, sizeof *request, fds, n_fds)) == -SHMT_OS_AGAIN) {
-    ready = wait_for(&w, -1);
-    if (ready <= 0) return fail_wait(ready, timeout_ms);
-  }
-  while (err == 0) {
-    ready = wait_for(&w, socket);
-    if (ready == -3) break;
-    if (ready <= 0) return fail_wait(ready, timeout_ms);
-    int n = shmt__os_receive(socket, reply, sizeof *reply, out_fds, n_out_fds, NULL);
-    if (n == -SHMT_OS_AGAIN) continue;
-    if (n <= 0) break;
-    bool is_whole = n == (int)sizeof *reply && reply->magic == SHMT_WIRE_MAGIC;
-    bool is_ours = is_whole && reply->serial == request->serial;
-    if (is_ours && reply->status == SHMT_OK) return SHMT_OK;
-    for (int i = 0; i < *n_out_fds; i++) shmt__os_close(out_fds[i]);
-    *n_out_fds = 0;
-    if (!is_ours) {
-      if (is_whole) decline(s, reply);
-      continue;
-    }
-    reply->text[sizeof reply->text - 1] = '\0';
-    SHMT_FAIL(reply->status, "%s", reply->text);
-  }
-  *lost = true;
-  SHMT_FAIL(SHMT_E_MANAGER, "the connection to the manager is gone");
+  SHMT_TRY(send_request(&w, request, fds, n_fds, lost));
+  return receive_reply(&w, request->serial, reply, out_fds, n_out_fds, lost);
+}
+
+shmt_status shmt__ask_send(int socket, const shmt__packet* request, const int* fds, int n_fds,
+                           uint64_t deadline_ms) {
+  wait w = {NULL, socket, shmt__os_now_ms(), deadline_ms};
+  bool lost = false;
+  return send_request(&w, request, fds, n_fds, &lost);
+}
+
+shmt_status shmt__ask_receive(int socket, uint32_t serial, shmt__packet* reply, int* out_fds,
+                              int* n_out_fds, uint64_t deadline_ms) {
+  wait w = {NULL, socket, shmt__os_now_ms(), deadline_ms};
+  bool lost = false;
+  *n_out_fds = 0;
+  return receive_reply(&w, serial, reply, out_fds, n_out_fds, &lost);
 }

@@ -41,5 +41,11 @@ void shmt__ask_reset(void);
 shmt_status shmt__ask(shmt__session* s, int socket, const shmt__packet* request, const int* fds,
                       int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds, int timeout_ms,
                       bool* lost);
+/* Its two halves, with the lock, for who asks several managers at once and waits for all of them
+ * until one moment. Errors: as above. */
+shmt_status shmt__ask_send(int socket, const shmt__packet* request, const int* fds, int n_fds,
+                           uint64_t deadline_ms);
+shmt_status shmt__ask_receive(int socket, uint32_t serial, shmt__packet* reply, int* out_fds,
+                              int* n_out_fds, uint64_t deadline_ms);
 
 #endif

@@ -22,7 +22,7 @@ static void hold_for_child(shmt__holding* h, void* arg) {
 /* The request for the child's number, over a connection that becomes the child's; -1 on failure. */
 static int connect_child(shmt__session* s, shmt__packet* request) {
   int socket = shmt__session_connect(&s->key);
-  if (socket >= 0) return socket;
+  if (socket >= 0 || socket == -SHMT_OS_AGAIN) return socket;
   /* The manager was killed: any request brings up another. */
   shmt__packet status = *request, reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
@@ -33,30 +33,38 @@ static int connect_child(shmt__session* s, shmt__packet* request) {
   return socket;
 }
 
-/* The manager gives the child a number; false: it is stopped, or cannot be had. */
-static bool ask_for_child(shmt__session* s) {
+/* Ask the manager for the child's number; child_socket is where it will answer. */
+static void ask_for_child(shmt__session* s, uint64_t deadline_ms) {
   shmt__packet request = {.magic = SHMT_WIRE_MAGIC,
                           .version = SHMT_WIRE_VERSION,
                           .type = SHMT_MESSAGE_FORK,
-                          .serial = ++s->serial,
                           .client = s->client,
                           .session = s->id,
                           .world = s->world};
+  if (s->client == 0 || s->is_lost || shmt__ask_is_waiting()) return;
+  int socket = connect_child(s, &request);
+  if (socket < 0) return;
+  request.serial = s->child_serial = ++s->serial;
+  if (shmt__ask_send(socket, &request, &s->control_fd, 1, deadline_ms) == SHMT_OK)
+    s->child_socket = socket;
+  else
+    shmt__os_close(socket);
+}
+
+/* The manager gives the child a number; false: it is stopped, or cannot be had. */
+static bool get_for_child(shmt__session* s, uint64_t deadline_ms) {
   shmt__packet reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
-  bool lost = false;
-  if (s->client == 0 || s->is_lost || shmt__ask_is_waiting()) return false;
-  int socket = connect_child(s, &request);
-  if (socket < 0) return false;
-  shmt_status status = shmt__ask(NULL, socket, &request, &s->control_fd, 1, &reply, fds, &n_fds,
-                                 FORK_MS, &lost);
+  if (s->child_socket < 0) return false;
+  shmt_status status = shmt__ask_receive(s->child_socket, s->child_serial, &reply, fds, &n_fds,
+                                         deadline_ms);
   if (status != SHMT_OK || n_fds != 1) {
     for (int i = 0; status == SHMT_OK && i < n_fds; i++) shmt__os_close(fds[i]);
-    shmt__os_close(socket);
+    shmt__os_close(s->child_socket);
+    s->child_socket = -1;
     return false;
   }
   SHMT_FAILPOINT(fork_reserved);
-  s->child_socket = socket;
   s->child_control_fd = fds[0];
   s->child_client = reply.client;
   return true;
@@ -99,14 +107,21 @@ static void claim_for_child(shmt__session* s) {
   SHMT_FAILPOINT(fork_claimed);
 }
 
+/* All managers are asked before the first answer is waited for, so several that are stopped hold us up
+ * no longer than one. */
 static void before_fork(void) {
   shmt__sharing_lock();
   shmt__sessions_lock();
   shmt__ask_keep_lock(true);
+  uint64_t deadline_ms = shmt__os_now_ms() + FORK_MS;
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
     s->child_socket = s->child_control_fd = -1;
-    if (!ask_for_child(s)) claim_for_child(s);
+    ask_for_child(s, deadline_ms);
+  }
+  for (unsigned i = 0; i < shmt__sessions_count(); i++) {
+    shmt__session* s = shmt__session_at(i);
+    if (!get_for_child(s, deadline_ms)) claim_for_child(s);
     if (s->child_client == 0) continue;
     shmt__session_each_holding(s, hold_for_child, s);
     SHMT_FAILPOINT(fork_held);

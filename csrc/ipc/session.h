@@ -76,6 +76,7 @@ struct shmt__session {
   int child_socket; /* between the two fork handlers; -1: the manager did not answer */
   int child_control_fd; /* with the lock of its number, or a token's; -1: none */
   uint32_t child_client; /* 0: none */
+  uint32_t child_serial; /* of the request for it */
 };
 
 /* --- the lock --- */

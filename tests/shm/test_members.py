@@ -95,6 +95,50 @@ def test_child_forked_beside_a_stopped_manager_keeps_what_it_inherits(
     _run(native_directory, _FORK_BESIDE_STOPPED_MANAGER)
 
 
+_FORK_BESIDE_STOPPED_MANAGERS = """
+import subprocess
+other = \"\"\"
+import os, sys, native
+from pathlib import Path
+n = native.Native(Path(sys.argv[1]))
+kept = n.new(1000).fill(5)
+os.write(1, n.status()["manager_pid"].to_bytes(8, "little") + kept.handle())
+sys.stdin.read()
+\"\"\"
+inherited = [n.new(1000).fill(7)]
+managers, others = [], []
+for i in range(6):
+    others.append(subprocess.Popen([sys.executable, "-c", other, sys.argv[1]],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+    answer = others[-1].stdout.read(8 + 56)
+    managers.append(int.from_bytes(answer[:8], "little"))
+    inherited.append(n.open(answer[8:]))
+
+def work():
+    os.read(go[0], 1)
+    assert [b.value() for b in inherited] == [7] + [5] * 6
+
+for pid in managers[:5]:
+    os.kill(pid, signal.SIGSTOP)
+try:
+    begun = time.monotonic()
+    pid = child(work)
+    took = time.monotonic() - begun
+finally:
+    for stopped in managers[:5]:
+        os.kill(stopped, signal.SIGCONT)
+assert 1.9 < took < 6, took
+os.write(go[1], b"x")
+end(pid)
+for process in others:
+    process.communicate()
+"""
+
+
+def test_fork_beside_several_stopped_managers_waits_once(native_directory: Path) -> None:
+    _run(native_directory, _FORK_BESIDE_STOPPED_MANAGERS)
+
+
 _KILLED_BESIDE_STOPPED_MANAGER = """
 import subprocess
 kept = n.new(1000).fill(5)
