@@ -2,6 +2,7 @@
  */
 #include "ipc/files.h"
 
+#include "ipc/kept_files.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -48,7 +49,7 @@ shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, sh
   SHMT_TRY(register_file(s, fd, nbytes, out));
   shmt_status status = map_file(*out, fd, size);
   if (status == SHMT_OK)
-    shmt__session_keep_file(*out, fd);
+    shmt__kept_file_add(*out, fd);
   else
     shmt__session_drop_holding(*out);
   return status;
@@ -63,7 +64,7 @@ shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_f
   SHMT_TRY(shmt__os_memfd_create("shmtensor-storage", (nbytes + page - 1) & ~(page - 1), &fd));
   shmt_status status = is_filled_next ? SHMT_OK : shmt__os_populate(fd, NULL, 0, nbytes);
   if (status == SHMT_OK) status = shmt__file_block_adopt(s, fd, nbytes, out);
-  if (status == SHMT_OK && is_filled_next && (*out)->fd < 0) {
+  if (status == SHMT_OK && is_filled_next && shmt__kept_file(*out) < 0) {
     /* No descriptor is kept to write through. */
     status = shmt__os_populate(fd, NULL, 0, nbytes);
     if (status != SHMT_OK) shmt__session_drop_holding(*out);
@@ -97,16 +98,16 @@ shmt_status shmt__file_block_open(shmt__holding* h) {
           : shmt__fail(SHMT_E_HANDLE,
                        "the file of block %" PRIu32 " has %" PRIu64 " bytes, expected %" PRIu64,
                        h->block, size, nbytes);
-  if (status == SHMT_OK) shmt__session_keep_file(h, fd);
+  if (status == SHMT_OK) shmt__kept_file_add(h, fd);
   shmt__os_close(fd);
   return status;
 }
 
 shmt_status shmt__block_descriptor(shmt__holding* h, int* out_fd) {
-  int fd = -1;
-  if (h->map != NULL && h->fd < 0) return get_file(h, out_fd);
+  int fd = -1, kept = h->map != NULL ? shmt__kept_file(h) : -1;
+  if (h->map != NULL && kept < 0) return get_file(h, out_fd);
   /* Reopened, not duplicated: a duplicate would share its file position with ours. */
-  fd = h->map != NULL ? shmt__os_dup(h->fd) : shmt__os_reopen(h->session->arena_fd);
+  fd = h->map != NULL ? shmt__os_dup(kept) : shmt__os_reopen(h->session->arena_fd);
   if (fd >= 0 && h->map == NULL && !shmt__os_seek(fd, h->offset)) {
     shmt__os_close(fd);
     fd = -1;

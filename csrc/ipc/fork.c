@@ -3,6 +3,7 @@
 
 #include "api/error.h"
 #include "ipc/ask.h"
+#include "ipc/kept_files.h"
 #include "ipc/share.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
@@ -186,7 +187,7 @@ static void in_child(void) {
     s->leases = (shmt__lease_cursor){0};
     shmt__arena_reset(&s->arena);
     shmt__session_each_holding(s, disown, NULL);
-    shmt__session_close_sent_files(s, true);
+    shmt__kept_files_in_child(s);
     if (s->client != 0) arrive(s);
   }
   shmt__sessions_unlock(); /* the thread that forked holds it, and is the one that goes on here */

@@ -3,16 +3,14 @@
 
 #include "api/error.h"
 #include "base/debug.h"
+#include "ipc/kept_files.h"
 #include "os/memfd.h"
-#include "os/process.h"
 #include "os/process.h"
 #include "shm/block.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-enum { MAX_KEPT_FILES = 256 };
 
 shmt__holding* shmt__session_holding(const shmt__session* s, uint32_t block) {
   shmt__holding** chunk = s->holdings[block / SHMT_HOLDING_CHUNK];
@@ -32,7 +30,6 @@ shmt_status shmt__session_add_holding(shmt__session* s, uint32_t block, uint64_t
   h->session = s;
   h->block = block;
   h->generation = generation;
-  h->fd = -1;
   (*chunk)[block % SHMT_HOLDING_CHUNK] = h;
   s->n_holdings++;
   *out = h;
@@ -49,56 +46,10 @@ shmt_status shmt__session_supersede_holding(shmt__holding* h, shmt__holding** ou
   *next = *h;
   next->storage = NULL;
   h->map = NULL; /* no longer its to unmap */
-  h->fd = -1;
   *place_of(h) = next;
   shmt__session_pin(h->session); /* for h, which counts no more */
   *out = next;
   return SHMT_OK;
-}
-
-/* Torch keeps a descriptor for each such tensor; here they are a help that may run out. */
-void shmt__session_keep_file(shmt__holding* h, int fd) {
-  int most = shmt__os_descriptor_limit() / 4;
-  if (most > MAX_KEPT_FILES) most = MAX_KEPT_FILES;
-  if (h->session->n_kept_files >= most) return;
-  h->fd = shmt__os_dup(fd);
-  if (h->fd >= 0) h->session->n_kept_files++;
-}
-
-static void close_kept(shmt__session* s, int fd) {
-  if (fd < 0) return;
-  shmt__os_close(fd);
-  s->n_kept_files--;
-}
-
-void shmt__session_close_sent_files(shmt__session* s, bool all) {
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < s->n_sent_files; i++) {
-    shmt__sent_file f = s->sent_files[i];
-    const shmt__block* b = &s->map.blocks[f.block];
-    uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
-    if (!all && shmt__head_generation(head) == f.generation && shmt__block_n_leases(b) > 0)
-      s->sent_files[kept++] = f;
-    else
-      close_kept(s, f.fd);
-  }
-  s->n_sent_files = kept;
-}
-
-/* Keep the descriptor of a file that is in a message. */
-static void keep_sent_file(shmt__holding* h) {
-  shmt__session* s = h->session;
-  shmt__session_close_sent_files(s, false);
-  if (h->generation == 0 || shmt__block_n_leases(&s->map.blocks[h->block]) == 0) return;
-  if (s->n_sent_files == s->sent_files_capacity) {
-    uint32_t capacity = s->sent_files_capacity ? s->sent_files_capacity * 2 : 16;
-    shmt__sent_file* grown = realloc(s->sent_files, sizeof *grown * capacity);
-    if (grown == NULL) return;
-    s->sent_files = grown;
-    s->sent_files_capacity = capacity;
-  }
-  s->sent_files[s->n_sent_files++] = (shmt__sent_file){h->generation, h->block, h->fd};
-  h->fd = -1;
 }
 
 shmt_status shmt__holding_check(const shmt__holding* h, const char* what) {
@@ -128,8 +79,6 @@ void shmt__session_drop_holding(shmt__holding* h) {
     *place_of(h) = NULL;
     s->n_holdings--;
     if (h->map != NULL) shmt__os_unmap(h->map, h->map_bytes);
-    if (h->fd >= 0) keep_sent_file(h);
-    close_kept(s, h->fd);
     if (s->client != 0 && h->generation != 0) {
       if (SHMT_UNLIKELY(shmt__debug)) shmt__holding_report_release(h);
       if (h->is_owned && h->map == NULL) {
@@ -141,6 +90,7 @@ void shmt__session_drop_holding(shmt__holding* h) {
         shmt__map_note_activity(&s->map);
       }
     }
+    if (h->map != NULL) shmt__kept_files_look(s);
   } else {
     shmt__session_unpin(s);
   }

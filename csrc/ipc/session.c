@@ -4,6 +4,7 @@
 #include "api/error.h"
 #include "ipc/ask.h"
 #include "ipc/fork.h"
+#include "ipc/kept_files.h"
 #include "ipc/launch.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
@@ -186,7 +187,7 @@ static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd, in
 static void hold_again(shmt__holding* h, void* arg) {
   shmt__session* s = arg;
   if (!shmt__block_hold(&s->map, h->block, s->client, h->generation)) h->generation = 0;
-  if (h->fd < 0) h->is_owned = false;
+  h->is_owned = false;
 }
 
 static void send_file(shmt__session* s, uint32_t block, uint64_t generation, int fd) {
@@ -194,17 +195,6 @@ static void send_file(shmt__session* s, uint32_t block, uint64_t generation, int
   p.block = block;
   p.generation = generation;
   (void)shmt__os_send(s->socket, &p, sizeof p, &fd, 1);
-}
-
-static void restore_file(shmt__holding* h, void* arg) {
-  if (h->fd >= 0 && h->generation != 0) send_file(arg, h->block, h->generation, h->fd);
-}
-
-/* A new manager gets the descriptors that only its predecessor and we had. */
-static void restore_files(shmt__session* s) {
-  shmt__session_each_holding(s, restore_file, s);
-  for (uint32_t i = 0; i < s->n_sent_files; i++)
-    send_file(s, s->sent_files[i].block, s->sent_files[i].generation, s->sent_files[i].fd);
 }
 
 /* HELLO on a fresh connection. *lost: try again. */
@@ -259,7 +249,8 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
     shmt__os_close(s->control_fd);
     s->control_fd = new_control_fd;
   }
-  if (was_member) restore_files(s);
+  /* A new manager gets the descriptors that only its predecessor and we had. */
+  if (was_member) shmt__kept_files_each(s, send_file);
   return SHMT_OK;
 }
 
@@ -370,7 +361,7 @@ void shmt__session_unpin(shmt__session* s) {
 static void free_session(shmt__session* s) {
   uint64_t arena_bytes = s->map.fixed.arena_bytes;
   uint32_t n_chunks = (s->map.fixed.n_blocks + SHMT_HOLDING_CHUNK - 1) / SHMT_HOLDING_CHUNK;
-  shmt__session_close_sent_files(s, true);
+  shmt__kept_files_fini(s);
   for (uint32_t i = 0; i < n_chunks; i++) free(s->holdings[i]);
   shmt__arena_reset(&s->arena);
   shmt__os_unmap(s->base, arena_bytes);
@@ -381,7 +372,6 @@ static void free_session(shmt__session* s) {
   shmt__os_close(s->arena_fd);
   free(s->holdings);
   free(s->arena.placed);
-  free(s->sent_files);
   free(s);
 }
 
@@ -440,10 +430,8 @@ static shmt__session_key own_key(uint64_t id) {
   return (shmt__session_key){.id = id, .owner = shmt__os_uid()};
 }
 
-/* A child whose parent could not get a number for it has none until now. Files that have arrived
- * need no keeping any more. */
+/* A child whose parent could not get a number for it has none until now. */
 static shmt_status ensure_client(shmt__session* s) {
-  if (SHMT_UNLIKELY(s->n_sent_files > 0)) shmt__session_close_sent_files(s, false);
   if (SHMT_LIKELY(s->client != 0)) return SHMT_OK;
   SHMT_REQUIRE(!s->is_lost, SHMT_E_MANAGER,
                "session %016" PRIx64 " was begun anew by another manager", s->id);

@@ -32,20 +32,11 @@ typedef struct shmt__holding {
   shmt_storage* storage; /* over the block; not owned, NULL until there is one */
   uint32_t block;
   bool is_owned; /* the slab is ours */
-  int fd; /* of a FILE block: kept for a next manager while there is room; else -1 */
   void* map;     /* of a FILE block */
   uint64_t map_bytes;
 } shmt__holding;
 
 enum { SHMT_HOLDING_CHUNK = 512 };
-
-/* The descriptor of a FILE block that its maker dropped while it was in a message: were the manager
- * killed now, nobody else could open it. */
-typedef struct shmt__sent_file {
-  uint64_t generation;
-  uint32_t block;
-  int fd;
-} shmt__sent_file;
 
 /* How a session is reached and joined. */
 typedef struct shmt__session_key {
@@ -70,9 +61,8 @@ struct shmt__session {
   shmt__arena arena;
   shmt__holding*** holdings; /* by block / SHMT_HOLDING_CHUNK, block % SHMT_HOLDING_CHUNK */
   uint32_t n_holdings;
-  int n_kept_files; /* descriptors in holdings and sent_files */
-  shmt__sent_file* sent_files;
-  uint32_t n_sent_files, sent_files_capacity;
+  struct shmt__kept_file* kept_files; /* oldest first; NULL until there is one (kept_files.c) */
+  uint32_t n_kept_files;
   int child_socket; /* between the two fork handlers; -1: the manager did not answer */
   int child_control_fd; /* with the lock of its number, or a token's; -1: none */
   uint32_t child_client; /* 0: none */
@@ -126,10 +116,6 @@ void shmt__session_drop_holding(shmt__holding* h);
 shmt_status shmt__holding_check(const shmt__holding* h, const char* what);
 /* With SHMTENSOR_DEBUG: say on standard error that a block is released that is not held. */
 void shmt__holding_report_release(const shmt__holding* h);
-/* Close the descriptors of sent files that have arrived; all: of the others as well. */
-void shmt__session_close_sent_files(shmt__session* s, bool all);
-/* Keep a descriptor of a FILE block for a next manager, if there is room for one more; borrows fd. */
-void shmt__session_keep_file(shmt__holding* h, int fd);
 /* Keep a session that is lost from being forgotten, until it is unpinned: for who goes on with its
  * maps without the lock. Unpinning needs no lock. */
 void shmt__session_pin(shmt__session* s);

@@ -1,11 +1,13 @@
 /* ipc/share.c -- storages in shared memory: making, sending, receiving. */
 #include "ipc/share.h"
 
+#include "api/error.h"
 #include "ipc/ask.h"
 #include "ipc/channel.h"
 
 #include "base/debug.h"
 #include "ipc/files.h"
+#include "ipc/kept_files.h"
 #include "ipc/session.h"
 #include "ipc/unsent.h"
 #include "os/failpoint.h"
@@ -101,12 +103,18 @@ static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void*
   if (SHMT_UNLIKELY(shmt__allocation_site != NULL)) shmt__allocation_site(site, sizeof site);
   shmt__sessions_lock();
   shmt_status status = shmt__session_default(&s);
-  if (status == SHMT_OK && w.how == SHMT_SHARING_FILE_DESCRIPTOR) {
+  bool as_file = w.how == SHMT_SHARING_FILE_DESCRIPTOR;
+  if (status == SHMT_OK && as_file) {
     status = shmt__file_block_create(s, nbytes, w.is_filled_next, &h);
-    if (status == SHMT_OK) h->is_owned = true;
-  } else if (status == SHMT_OK) {
-    status = shmt__arena_block_create(s, nbytes, w.is_filled_next, &h);
+    /* Too many open files, here or in the manager: the arena needs none. */
+    as_file = status != SHMT_E_OS;
+    if (!as_file) {
+      shmt_error_clear();
+      status = SHMT_OK;
+    }
   }
+  if (status == SHMT_OK && !as_file)
+    status = shmt__arena_block_create(s, nbytes, w.is_filled_next, &h);
   if (status == SHMT_OK) {
     *data = data_of(h);
     *ctx = h;
@@ -154,9 +162,14 @@ void shmt__sharing_unlock(void) {
 /* Store the first bytes of a block that was made to be filled. */
 static shmt_status fill(const shmt__holding* h, const void* bytes, uint64_t nbytes) {
   if (h->map == NULL) return shmt__arena_fill(&h->session->arena, h->block, bytes, nbytes);
-  if (h->fd >= 0) return shmt__os_write_pages(h->fd, 0, bytes, nbytes);
-  memcpy(h->map, bytes, nbytes);
-  return SHMT_OK;
+  shmt__sessions_lock();
+  int fd = shmt__os_dup(shmt__kept_file(h)); /* another thread may close the one that is kept */
+  shmt__sessions_unlock();
+  shmt_status status = fd >= 0 ? shmt__os_write_pages(fd, 0, bytes, nbytes)
+                               : shmt__os_populate(-1, h->map, 0, nbytes);
+  if (fd < 0 && status == SHMT_OK) memcpy(h->map, bytes, nbytes);
+  shmt__os_close(fd);
+  return status;
 }
 
 /* Move the bytes of s to `fresh` unless another thread has moved them meanwhile. `fresh` becomes what is left over. */

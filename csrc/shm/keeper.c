@@ -329,6 +329,7 @@ shmt_status shmt__keeper_add_file(shmt__keeper* k, uint32_t client, int fd, uint
                                   uint32_t* out_block, uint64_t* out_generation) {
   uint64_t size = 0;
   uint32_t slab = 0;
+  shmt__keeper_expect_file(k);
   bool good =
       shmt__os_memfd_check(fd, &size) && nbytes > 0 && nbytes <= size &&
       reserve_files(k, shmt__map_slabs_end(&k->map));

@@ -19,6 +19,7 @@ typedef struct shmt__keeper {
   shmt__ranges arena, blocks; /* free parts of the arena, free block records */
   int* files;                 /* per slab: descriptor of a FILE slab, or -1 */
   uint32_t n_files;
+  uint32_t n_files_ahead; /* so many are added before the next look over them */
   uint64_t granted_bytes; /* in slabs */
   bool is_waiting;        /* the last look left something that will age */
 } shmt__keeper;
@@ -65,6 +66,9 @@ void shmt__keeper_retire(shmt__keeper* k, uint32_t slab);
 /* Look over all blocks: give back what nobody keeps, take the pages of what has been free long
  * enough, retire orphans. Cheap when nothing changed. all: as if everything were old enough. */
 void shmt__keeper_look(shmt__keeper* k, bool all);
+/* One more memory file is coming: look over the others, once for as many as were left by the look
+ * before. */
+void shmt__keeper_expect_file(shmt__keeper* k);
 /* Whether the session is a service, begun for unrelated processes: it has names, and may have a
  * supervisor. */
 static inline bool shmt__keeper_is_service(const shmt__keeper* k) {

@@ -137,6 +137,23 @@ void shmt__keeper_look(shmt__keeper* k, bool all) {
   shmt__os_map_forget(c, k->map.nbytes);
 }
 
+void shmt__keeper_expect_file(shmt__keeper* k) {
+  enum { AT_LEAST = 64 };
+  if (k->n_files_ahead > 0) {
+    k->n_files_ahead--;
+    return;
+  }
+  look l = {k, (uint32_t)shmt__os_now_ms(), false};
+  uint32_t n_left = 0;
+  for (uint32_t i = 0; i < k->n_files; i++) {
+    shmt__slab_view s;
+    if (k->files[i] < 0 || !shmt__slab_read(&k->map, i, &s) || s.state != SHMT_SLAB_FILE) continue;
+    look_at_file_slab(&l, i, &s);
+    n_left += k->files[i] >= 0;
+  }
+  k->n_files_ahead = n_left > AT_LEAST ? n_left : AT_LEAST;
+}
+
 void shmt__keeper_retire(shmt__keeper* k, uint32_t slab) {
   shmt__slab_view s;
   if (!shmt__slab_read(&k->map, slab, &s)) return;
