@@ -10,7 +10,7 @@
 
 enum {
   MAX_FILES = 256, /* and a quarter of what the process may open */
-  FEW_FILES = 8,   /* beside those in messages */
+  FEW_FILES = 64,  /* beside those in messages */
   FIRST_LOOK_MS = 10,
   LAST_LOOK_MS = 500, /* between two looks of the thread */
 };

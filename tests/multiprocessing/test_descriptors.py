@@ -18,7 +18,7 @@ from shmtensor._boundary import sharing
 
 context = mp.get_context("fork")
 mp.set_sharing_strategy("file_descriptor")
-FEW = 10
+FEW = 70
 
 class Pipe:
     def __init__(self):
@@ -93,13 +93,13 @@ def test_sender_that_rests_keeps_few_files(scripts: Any, kind: str, sender: str)
 
 _UNREAD = """
 queue = make(sys.argv[1])
-kept = [st.full((10,), float(i)) for i in range(40)]
+kept = [st.full((10,), float(i)) for i in range(100)]
 for tensor in kept:
     queue.put(tensor)
 time.sleep(1)
-assert files() >= 40  # were the manager killed now, they would still arrive
+assert files() >= 100  # were the manager killed now, they would still arrive
 os.kill(manager, signal.SIGKILL)
-for i in range(40):
+for i in range(100):
     assert queue.get()[0] == i
 until(lambda: files() <= FEW)
 """
