@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +71,10 @@ def _module_leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.session.testsfailed > failed_before:
         return  # a failure's traceback keeps its tensors
     after = Holdings.now()
+    deadline = time.monotonic() + 10
+    while after.shared_mappings > before.shared_mappings and time.monotonic() < deadline:
+        time.sleep(0.1)  # spare files go after a second
+        after = Holdings.now()
     new = {n: to for n, to in after.descriptors.items() if n not in before.descriptors}
     assert after.blocks <= before.blocks, f"{after.blocks - before.blocks} tensor blocks leaked"
     assert len(new) <= _HELPER_DESCRIPTORS, f"descriptors left open: {new}"

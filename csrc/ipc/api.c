@@ -179,6 +179,8 @@ int shmt_storage_export_fd(shmt_storage* s, int* out_fd) {
                "_share_fd_: a storage mapped from a file (%" PRIu64 " bytes) has no descriptor",
                s->nbytes);
   shmt__sessions_lock();
+  const shmt__holding* h = s->ctx;
+  if (h->map != NULL && h->generation != 0) shmt__slab_set_exported(&h->session->map, h->block);
   shmt_status status = shmt__block_descriptor(s->ctx, out_fd);
   shmt__sessions_unlock();
   return status;

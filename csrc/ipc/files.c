@@ -3,6 +3,7 @@
 #include "ipc/files.h"
 
 #include "ipc/kept_files.h"
+#include "ipc/spare_files.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -59,6 +60,7 @@ shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_f
                                     shmt__holding** out) {
   int fd = -1;
   uint64_t page = shmt__os_page_bytes();
+  if (shmt__spare_file_reuse(s, nbytes, out)) return SHMT_OK;
   SHMT_REQUIRE(nbytes <= UINT64_MAX - page, SHMT_E_NOMEM,
                "unable to allocate shared memory: tried %" PRIu64 " bytes", nbytes);
   SHMT_TRY(shmt__os_memfd_create("shmtensor-storage", (nbytes + page - 1) & ~(page - 1), &fd));
@@ -91,6 +93,7 @@ shmt_status shmt__file_block_open(shmt__holding* h) {
   int fd = -1;
   uint64_t size = 0, nbytes = atomic_load_explicit(&h->session->map.blocks[h->block].nbytes,
                                                    memory_order_relaxed);
+  if (shmt__spare_file_map(h)) return SHMT_OK;
   SHMT_TRY(get_file(h, &fd));
   shmt_status status =
       shmt__os_memfd_check(fd, &size) && size >= nbytes

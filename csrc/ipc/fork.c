@@ -4,6 +4,7 @@
 #include "api/error.h"
 #include "ipc/ask.h"
 #include "ipc/kept_files.h"
+#include "ipc/spare_files.h"
 #include "ipc/share.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
@@ -188,6 +189,7 @@ static void in_child(void) {
     shmt__arena_reset(&s->arena);
     shmt__session_each_holding(s, disown, NULL);
     shmt__kept_files_in_child(s);
+    shmt__spare_files_drop(s);
     if (s->client != 0) arrive(s);
   }
   shmt__sessions_unlock(); /* the thread that forked holds it, and is the one that goes on here */

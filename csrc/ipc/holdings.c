@@ -4,6 +4,7 @@
 #include "api/error.h"
 #include "base/debug.h"
 #include "ipc/kept_files.h"
+#include "ipc/spare_files.h"
 #include "os/memfd.h"
 #include "os/process.h"
 #include "shm/block.h"
@@ -78,7 +79,8 @@ void shmt__session_drop_holding(shmt__holding* h) {
   if (*place_of(h) == h) {
     *place_of(h) = NULL;
     s->n_holdings--;
-    if (h->map != NULL) shmt__os_unmap(h->map, h->map_bytes);
+    bool is_spare = h->map != NULL && shmt__spare_file_add(h);
+    if (h->map != NULL && !is_spare) shmt__os_unmap(h->map, h->map_bytes);
     if (s->client != 0 && h->generation != 0) {
       if (SHMT_UNLIKELY(shmt__debug)) shmt__holding_report_release(h);
       if (h->is_owned && h->map == NULL) {

@@ -1,6 +1,7 @@
 /* ipc/kept_files.c -- descriptors kept for a next manager. See Note [Kept files]. */
 #include "ipc/kept_files.h"
 
+#include "ipc/spare_files.h"
 #include "os/futex.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -55,6 +56,12 @@ static bool close_unneeded(shmt__session* s, bool is_child) {
   return waits || n > FEW_FILES;
 }
 
+/* Returns whether there will be something to do later. */
+static bool tidy(shmt__session* s) {
+  bool kept = s->n_kept_files > 0 && close_unneeded(s, false);
+  return (s->n_spare_files > 0 && shmt__spare_files_look(s)) || kept;
+}
+
 static void* look_again(void* unused) {
   unsigned pause_ms = FIRST_LOOK_MS;
   bool goes_on = true;
@@ -64,7 +71,7 @@ static void* look_again(void* unused) {
     shmt__sessions_lock();
     goes_on = false;
     for (unsigned i = 0; i < shmt__sessions_count(); i++)
-      goes_on = close_unneeded(shmt__session_at(i), false) || goes_on;
+      goes_on = tidy(shmt__session_at(i)) || goes_on;
     if (!goes_on) has_thread = false;
     shmt__sessions_unlock();
   }
@@ -72,7 +79,7 @@ static void* look_again(void* unused) {
 }
 
 void shmt__kept_files_look(shmt__session* s) {
-  if (s->n_kept_files == 0 || !close_unneeded(s, false) || has_thread) return;
+  if (!tidy(s) || has_thread) return;
   has_thread = shmt__os_thread_start(look_again, NULL) == 0;
 }
 

@@ -22,7 +22,8 @@ int shmt__kept_file(const shmt__holding* h);
 /* Call f for each descriptor that is kept. */
 void shmt__kept_files_each(shmt__session* s,
                            void (*f)(shmt__session* s, uint32_t block, uint64_t generation, int fd));
-/* Close those that are not needed any more; a thread sees to those that soon will not be. */
+/* Close those that are not needed any more, and let go of old spare files; a thread sees to those that soon
+ * will not be needed. */
 void shmt__kept_files_look(shmt__session* s);
 /* In a forked child: messages under way are the parent's. */
 void shmt__kept_files_in_child(shmt__session* s);

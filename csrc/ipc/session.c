@@ -5,6 +5,7 @@
 #include "ipc/ask.h"
 #include "ipc/fork.h"
 #include "ipc/kept_files.h"
+#include "ipc/spare_files.h"
 #include "ipc/launch.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
@@ -362,6 +363,7 @@ static void free_session(shmt__session* s) {
   uint64_t arena_bytes = s->map.fixed.arena_bytes;
   uint32_t n_chunks = (s->map.fixed.n_blocks + SHMT_HOLDING_CHUNK - 1) / SHMT_HOLDING_CHUNK;
   shmt__kept_files_fini(s);
+  shmt__spare_files_drop(s);
   for (uint32_t i = 0; i < n_chunks; i++) free(s->holdings[i]);
   shmt__arena_reset(&s->arena);
   shmt__os_unmap(s->base, arena_bytes);

@@ -33,6 +33,7 @@ typedef struct shmt__holding {
   uint32_t block;
   bool is_owned; /* the slab is ours */
   void* map;     /* of a FILE block */
+  bool has_pages; /* the map was used before */
   uint64_t map_bytes;
 } shmt__holding;
 
@@ -63,6 +64,9 @@ struct shmt__session {
   uint32_t n_holdings;
   struct shmt__kept_file* kept_files; /* oldest first; NULL until there is one (kept_files.c) */
   uint32_t n_kept_files;
+  struct shmt__spare_file* spare_files; /* the oldest first */
+  uint32_t n_spare_files;
+  uint64_t spare_bytes;
   int child_socket; /* between the two fork handlers; -1: the manager did not answer */
   int child_control_fd; /* with the lock of its number, or a token's; -1: none */
   uint32_t child_client; /* 0: none */

@@ -108,6 +108,7 @@ static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void*
     status = shmt__file_block_create(s, nbytes, w.is_filled_next, &h);
     /* Too many open files, here or in the manager: the arena needs none. */
     as_file = status != SHMT_E_OS;
+    if (status == SHMT_OK) h->is_owned = true;
     if (!as_file) {
       shmt_error_clear();
       status = SHMT_OK;
@@ -162,6 +163,10 @@ void shmt__sharing_unlock(void) {
 /* Store the first bytes of a block that was made to be filled. */
 static shmt_status fill(const shmt__holding* h, const void* bytes, uint64_t nbytes) {
   if (h->map == NULL) return shmt__arena_fill(&h->session->arena, h->block, bytes, nbytes);
+  if (h->has_pages) {
+    memcpy(h->map, bytes, nbytes);
+    return SHMT_OK;
+  }
   shmt__sessions_lock();
   int fd = shmt__os_dup(shmt__kept_file(h)); /* another thread may close the one that is kept */
   shmt__sessions_unlock();

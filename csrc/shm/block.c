@@ -222,6 +222,24 @@ bool shmt__block_take(const shmt__map* m, uint32_t block, unsigned client, uint6
   return false;
 }
 
+bool shmt__block_take_again(const shmt__map* m, uint32_t block, unsigned client, uint64_t nbytes,
+                            uint64_t generation) {
+  shmt__block* b = &m->blocks[block];
+  uint64_t head = shmt__head(generation, 0, SHMT_BLOCK_FREE);
+  if (atomic_load_explicit(&b->head, memory_order_relaxed) != head) return false;
+  atomic_fetch_or_explicit(word_of(m, block, client / 64), bit_of(client), memory_order_relaxed);
+  SHMT_FAILPOINT(take_held);
+  if (atomic_compare_exchange_strong_explicit(&b->head, &head,
+                                              shmt__head(generation, 0, SHMT_BLOCK_USED),
+                                              memory_order_acq_rel, memory_order_relaxed)) {
+    /* Not before: nobody else has a handle yet, but the block might have been another's. */
+    atomic_store_explicit(&b->nbytes, nbytes, memory_order_relaxed);
+    return true;
+  }
+  shmt__block_unhold(m, block, client);
+  return false;
+}
+
 bool shmt__block_begin_trim(shmt__block* b) {
   uint64_t head = atomic_load_explicit(&b->head, memory_order_relaxed);
   shmt__block_state state = shmt__head_state(head);

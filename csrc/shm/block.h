@@ -42,6 +42,9 @@ void shmt__block_unmark(shmt__block* b, unsigned marker);
 /* The owner's way from FREE or COLD to USED, with its hold; false: not free (any more). */
 bool shmt__block_take(const shmt__map* m, uint32_t block, unsigned client, uint64_t nbytes,
                       uint64_t* out_generation);
+/* The same from FREE of this generation only: the block may have become another's. */
+bool shmt__block_take_again(const shmt__map* m, uint32_t block, unsigned client, uint64_t nbytes,
+                            uint64_t generation);
 /* The manager's way from FREE or COLD through TRIM to COLD (trimmed) or FREE. */
 bool shmt__block_begin_trim(shmt__block* b);
 void shmt__block_end_trim(shmt__block* b, bool trimmed);

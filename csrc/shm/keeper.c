@@ -344,6 +344,7 @@ shmt_status shmt__keeper_add_file(shmt__keeper* k, uint32_t client, int fd, uint
     shmt__os_close(fd);
     return status;
   }
+  atomic_store_explicit(&k->map.slabs[slab].is_exported, 0, memory_order_relaxed);
   shmt__block* b = &k->map.blocks[k->map.slabs[slab].first_block];
   k->files[slab] = fd;
   atomic_store_explicit(&b->warm, size, memory_order_relaxed);

@@ -160,7 +160,8 @@ typedef struct shmt__slab {
   uint64_t offset, nbytes; /* in the arena */
   uint64_t block_bytes;
   uint64_t file_identity[2]; /* of a FILE slab: device and inode */
-  uint64_t pad[1];
+  atomic_uint_least32_t is_exported; /* 1: others than members may have its file; by members */
+  uint32_t pad;
 } shmt__slab;
 _Static_assert(sizeof(shmt__slab) == 64, "slab entry");
 
@@ -271,11 +272,15 @@ typedef struct shmt__slab_view {
   uint32_t state, owner;
   uint32_t first_block, n_blocks;
   uint64_t offset, nbytes, block_bytes;
+  uint64_t file_identity[2];
 } shmt__slab_view;
 /* False: no such slab, or its fields do not fit the session. */
 bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out);
 /* The slab of a block; false likewise. */
 bool shmt__slab_of_block(const shmt__map* m, uint32_t block, shmt__slab_view* out);
+/* Was a descriptor of the block's file handed out? */
+bool shmt__slab_is_exported(const shmt__map* m, uint32_t block);
+void shmt__slab_set_exported(const shmt__map* m, uint32_t block);
 /* Do the slab's blocks own whole pages, so that each can lose its pages alone? */
 bool shmt__slab_is_paged(const shmt__slab_view* s);
 

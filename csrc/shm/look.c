@@ -111,11 +111,14 @@ static void look_at_arena_slab(look* l, uint32_t index, const shmt__slab_view* s
 
 static void look_at_file_slab(look* l, uint32_t index, const shmt__slab_view* s) {
   shmt__block* b = &l->k->map.blocks[s->first_block];
-  if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire)) == SHMT_BLOCK_USED &&
-      !shmt__block_reclaim(&l->k->map, s->first_block, SHMT_MANAGER_MARKER))
+  shmt__block_state state = shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire));
+  if (state == SHMT_BLOCK_USED) {
+    if (!shmt__block_reclaim(&l->k->map, s->first_block, SHMT_MANAGER_MARKER)) return;
+  } else if (state == SHMT_BLOCK_FREE && !is_old(l, age_of(l, b), s->owner == 0)) {
+    l->k->is_waiting = true; /* its owner may make another storage in it: ipc/spare_files.h */
     return;
-  if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire)) == SHMT_BLOCK_FREE)
-    shmt__keeper_retire(l->k, index);
+  }
+  if (shmt__block_begin_trim(b)) shmt__keeper_retire(l->k, index);
 }
 
 void shmt__keeper_look(shmt__keeper* k, bool all) {

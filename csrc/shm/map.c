@@ -71,6 +71,7 @@ bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out) {
   out->offset = s->offset;
   out->nbytes = s->nbytes;
   out->block_bytes = s->block_bytes;
+  for (int i = 0; i < 2; i++) out->file_identity[i] = s->file_identity[i];
   if (out->state != SHMT_SLAB_ARENA && out->state != SHMT_SLAB_FILE) return false;
   if (out->owner >= SHMT_MAX_CLIENTS) out->owner = 0;
   bool good = out->n_blocks > 0 && out->first_block < m->fixed.n_blocks &&
@@ -84,6 +85,23 @@ bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out) {
 bool shmt__slab_of_block(const shmt__map* m, uint32_t block, shmt__slab_view* out) {
   return shmt__slab_read(m, m->blocks[block].slab, out) && block >= out->first_block &&
          block - out->first_block < out->n_blocks;
+}
+
+/* The word of the block's slab, NULL when it has none. */
+static atomic_uint_least32_t* exported_word(const shmt__map* m, uint32_t block) {
+  uint32_t slab = m->blocks[block].slab;
+  return slab < m->fixed.n_slabs ? &m->slabs[slab].is_exported : NULL;
+}
+
+bool shmt__slab_is_exported(const shmt__map* m, uint32_t block) {
+  const atomic_uint_least32_t* word = exported_word(m, block);
+  return word == NULL || atomic_load_explicit(word, memory_order_seq_cst) != 0;
+}
+
+void shmt__slab_set_exported(const shmt__map* m, uint32_t block) {
+  atomic_uint_least32_t* word = exported_word(m, block);
+  /* seq_cst: before the hold goes that its user has. */
+  if (word != NULL) atomic_store_explicit(word, 1, memory_order_seq_cst);
 }
 
 bool shmt__slab_is_paged(const shmt__slab_view* s) {

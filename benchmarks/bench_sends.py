@@ -1,0 +1,232 @@
+"""Cost of sending tensors in every way there is, against torch's with the same strategy.
+
+Run ``python benchmarks/bench_sends.py`` where torch is installed. Rows are start methods times
+strategies times ways (queue, simple queue, pipe, pool) times values. Each side is a process with a
+child of its own behind each way; it times itself, and the sides' samples alternate. One send is:
+put, open at the child, read an element of each tensor, drop them, and a short answer. A value that
+is not shared is made anew for each send, outside the time. All are wall times of two processes:
+compare ratios, and their geometric mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import math
+import multiprocessing
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from measure import Result, geometric_mean, print_table, write_json
+
+#: Of the geometric mean over all rows.
+GOAL = 0.07
+
+METHODS = ("fork", "spawn")
+STRATEGIES = ("file_descriptor", "file_system")
+WAYS = ("Queue", "SimpleQueue", "Pipe", "Pool")
+
+
+@dataclass(frozen=True)
+class Value:
+    """What is sent: so many tensors of so many floats, shared before or not."""
+
+    name: str
+    n_tensors: int
+    n_floats: int
+    is_shared: bool
+    count: int
+    """Sends in a sample."""
+
+    def make(self, lib: Any) -> Any:
+        """Return a tensor, or a dictionary of them."""
+        tensors = [lib.ones(self.n_floats) for _ in range(self.n_tensors)]
+        if self.is_shared:
+            for tensor in tensors:
+                tensor.share_memory_()
+        if self.n_tensors == 1:
+            return tensors[0]
+        return {str(i): tensor for i, tensor in enumerate(tensors)}
+
+
+VALUES = (
+    Value("4 KB shared", 1, 1 << 10, True, 40),
+    Value("4 KB", 1, 1 << 10, False, 40),
+    Value("1 MB shared", 1, 1 << 18, True, 20),
+    Value("1 MB", 1, 1 << 18, False, 10),
+    Value("64 MB", 1, 1 << 24, False, 1),
+    Value("100 x 4 KB shared", 100, 1 << 10, True, 3),
+    Value("100 x 4 KB", 100, 1 << 10, False, 3),
+)
+
+
+# --- what a side does ---
+
+
+def read(item: Any) -> float:
+    """Return the sum of the tensors' first elements, which a receiver must open them for."""
+    tensors = item.values() if isinstance(item, dict) else [item]
+    return sum(float(tensor[0]) for tensor in tensors)
+
+
+def _answer(library: str, strategy: str, receive: Any, send: Any) -> None:
+    _prepare(library, strategy)
+    while (item := receive()) is not None:
+        send(read(item))
+        del item
+
+
+def _prepare(library: str, strategy: str) -> Any:
+    lib = importlib.import_module(library)
+    importlib.import_module(f"{library}.multiprocessing").set_sharing_strategy(strategy)
+    lib.set_num_threads(1)
+    return lib
+
+
+def _serve_pipe(library: str, strategy: str, end: Any) -> None:
+    _answer(library, strategy, end.recv, end.send)
+
+
+def _serve_queue(library: str, strategy: str, there: Any, back: Any) -> None:
+    _answer(library, strategy, there.get, back.put)
+
+
+Sender = Callable[[Any], float]
+
+
+def _open_ways(context: Any, library: str, strategy: str) -> dict[str, tuple[Sender, Any]]:
+    """Return for each way how to send something, and what ends its child."""
+    ways: dict[str, tuple[Sender, Any]] = {}
+    for kind in ("Queue", "SimpleQueue"):
+        there, back = getattr(context, kind)(), getattr(context, kind)()
+        context.Process(
+            target=_serve_queue, args=(library, strategy, there, back), daemon=True
+        ).start()
+        ways[kind] = _over_queues(there, back), lambda there=there: there.put(None)
+    end, other = context.Pipe()
+    context.Process(target=_serve_pipe, args=(library, strategy, other), daemon=True).start()
+    ways["Pipe"] = _over_pipe(end), lambda: end.send(None)
+    pool = context.Pool(1, _prepare, (library, strategy))
+    ways["Pool"] = (lambda item: pool.apply(read, (item,))), pool.terminate
+    return ways
+
+
+def _over_queues(there: Any, back: Any) -> Sender:
+    def send(item: Any) -> float:
+        there.put(item)
+        return float(back.get())
+
+    return send
+
+
+def _over_pipe(end: Any) -> Sender:
+    def send(item: Any) -> float:
+        end.send(item)
+        return float(end.recv())
+
+    return send
+
+
+def _seconds(lib: Any, send: Sender, value: Value) -> float:
+    """Return the seconds of one send."""
+    elapsed = 0.0
+    item = value.make(lib) if value.is_shared else None
+    for _ in range(value.count):
+        sent = item if value.is_shared else value.make(lib)
+        start = time.perf_counter()
+        total = send(sent)
+        elapsed += time.perf_counter() - start
+        if total != value.n_tensors:
+            raise ValueError(f"{value.name}: the receiver read {total}")
+        del sent
+    return elapsed / value.count
+
+
+def _drive(library: str, strategy: str, method: str, inbox: Any, outbox: Any) -> None:
+    """Measure on request."""
+    lib = _prepare(library, strategy)
+    context = importlib.import_module(f"{library}.multiprocessing").get_context(method)
+    ways = _open_ways(context, library, strategy)
+    while (order := inbox.get()) is not None:
+        way, value = order
+        outbox.put(_seconds(lib, ways[way][0], value))
+    for _, end in ways.values():
+        with suppress(OSError):
+            end()
+
+
+# --- comparing ---
+
+
+@contextmanager
+def _side(library: str, strategy: str, method: str) -> Iterator[Callable[[str, Value], float]]:
+    context = multiprocessing.get_context("spawn")
+    inbox, outbox = context.SimpleQueue(), context.SimpleQueue()
+    process = context.Process(target=_drive, args=(library, strategy, method, inbox, outbox))
+    process.start()
+
+    def measure(way: str, value: Value) -> float:
+        inbox.put((way, value))
+        return float(outbox.get()) * 1e9
+
+    try:
+        yield measure
+    finally:
+        inbox.put(None)
+        process.join()
+
+
+def measure(strategy: str, method: str, samples: int) -> list[Result]:
+    """Return the rows of a strategy and a start method, on both sides."""
+    results = []
+    with (
+        _side("shmtensor", strategy, method) as ours,
+        _side("torch", strategy, method) as theirs,
+    ):
+        for way in WAYS:
+            for value in VALUES:
+                taken: tuple[list[float], list[float]] = ([], [])
+                for i in range(samples + 1):
+                    for side, times in zip((ours, theirs), taken, strict=True):
+                        elapsed = side(way, value)
+                        if i > 0:  # the first warms
+                            times.append(elapsed)
+                (low, mid, high), (their_low, their_mid, their_high) = (
+                    statistics.quantiles(times, n=4) for times in taken
+                )
+                name = f"{method}, {strategy}, {way}, {value.name}"
+                results.append(Result(name, mid, (low, high), their_mid, (their_low, their_high)))
+    return results
+
+
+def main() -> int:
+    """Measure all rows; 1 when the goal is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--samples", type=int, default=7)
+    parser.add_argument("--json", type=Path, help="write the results there")
+    options = parser.parse_args()
+    results: list[Result] = []
+    for method in METHODS:
+        for strategy in STRATEGIES:
+            rows = measure(strategy, method, options.samples)
+            print_table(rows)
+            print(flush=True)
+            results += rows
+    for label in (*METHODS, *STRATEGIES, *WAYS, *(value.name for value in VALUES)):
+        part = [r for r in results if label in r.name.split(", ")]
+        print(f"{label:20} {geometric_mean(part):.3f}")
+    mean = geometric_mean(results)
+    print(f"all of {len(results)} rows: {mean:.3f} of torch's time, goal {GOAL}")
+    if options.json:
+        write_json(options.json, results)
+    return int(not math.isfinite(mean) or mean > GOAL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
