@@ -89,11 +89,10 @@ static shmt_status get_file(const shmt__holding* h, int* out_fd) {
   return SHMT_OK;
 }
 
-shmt_status shmt__file_block_open(shmt__holding* h) {
+shmt_status shmt__file_block_open(shmt__holding* h, uint64_t nbytes) {
   int fd = -1;
-  uint64_t size = 0, nbytes = atomic_load_explicit(&h->session->map.blocks[h->block].nbytes,
-                                                   memory_order_relaxed);
-  if (shmt__spare_file_map(h)) return SHMT_OK;
+  uint64_t size = 0;
+  if (shmt__spare_file_map(h, nbytes)) return SHMT_OK;
   SHMT_TRY(get_file(h, &fd));
   shmt_status status =
       shmt__os_memfd_check(fd, &size) && size >= nbytes
@@ -126,12 +125,12 @@ shmt_status shmt__block_descriptor(shmt__holding* h, int* out_fd) {
 static bool find_offset(const shmt__session* s, uint64_t offset, uint32_t* out_block) {
   uint32_t end = shmt__map_slabs_end(&s->map);
   for (uint32_t i = 0; i < end; i++) {
-    const shmt__slab* slab = &s->map.slabs[i];
-    if (atomic_load_explicit(&slab->state, memory_order_acquire) != SHMT_SLAB_ARENA) continue;
-    if (offset < slab->offset || offset - slab->offset >= slab->nbytes) continue;
-    uint64_t into = offset - slab->offset;
-    if (into % slab->block_bytes != 0 || into / slab->block_bytes >= slab->n_blocks) return false;
-    *out_block = slab->first_block + (uint32_t)(into / slab->block_bytes);
+    shmt__slab_view slab;
+    if (!shmt__slab_read(&s->map, i, &slab) || slab.state != SHMT_SLAB_ARENA) continue;
+    if (offset < slab.offset || offset - slab.offset >= slab.nbytes) continue;
+    uint64_t into = offset - slab.offset;
+    if (into % slab.block_bytes != 0 || into / slab.block_bytes >= slab.n_blocks) return false;
+    *out_block = slab.first_block + (uint32_t)(into / slab.block_bytes);
     return true;
   }
   return false;
@@ -140,10 +139,10 @@ static bool find_offset(const shmt__session* s, uint64_t offset, uint32_t* out_b
 static bool find_file(const shmt__session* s, const uint64_t identity[2], uint32_t* out_block) {
   uint32_t end = shmt__map_slabs_end(&s->map);
   for (uint32_t i = 0; i < end; i++) {
-    const shmt__slab* slab = &s->map.slabs[i];
-    if (atomic_load_explicit(&slab->state, memory_order_acquire) != SHMT_SLAB_FILE) continue;
-    if (slab->file_identity[0] != identity[0] || slab->file_identity[1] != identity[1]) continue;
-    *out_block = slab->first_block;
+    shmt__slab_view slab;
+    if (!shmt__slab_read(&s->map, i, &slab) || slab.state != SHMT_SLAB_FILE) continue;
+    if (slab.file_identity[0] != identity[0] || slab.file_identity[1] != identity[1]) continue;
+    *out_block = slab.first_block;
     return true;
   }
   return false;

@@ -14,7 +14,7 @@ shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_f
                                     shmt__holding** out);
 /* Get the file of a held FILE block from the manager and map it. Errors: SHMT_E_HANDLE,
  * SHMT_E_NOMEM. */
-shmt_status shmt__file_block_open(shmt__holding* h);
+shmt_status shmt__file_block_open(shmt__holding* h, uint64_t nbytes);
 /* A descriptor for the block, the caller's to close. A block of the arena gives the arena with its
  * file position at the block. Errors: SHMT_E_OS, SHMT_E_HANDLE. */
 shmt_status shmt__block_descriptor(shmt__holding* h, int* out_fd);

@@ -1,6 +1,7 @@
 /* ipc/launch.c -- starting the manager of a session. */
 #include "ipc/launch.h"
 
+#include "ipc/manager.h"
 #include "os/daemon.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
@@ -157,7 +158,7 @@ static shmt_status open_files(const shmt__session_key* key, const shmt__session*
 }
 
 static shmt_status start(const shmt__session_key* key, const shmt__launch* how,
-                         const launch_files* f) {
+                         const launch_files* f, int* out_exit) {
   enum { N_TEXTS = 5, TEXT_BYTES = 48 };
   char program[PATH_BYTES], texts[N_TEXTS][TEXT_BYTES];
   char adopt[] = "--adopt", service[] = "--service", lock[] = "--lock", stay[] = "--stay";
@@ -175,7 +176,26 @@ static shmt_status start(const shmt__session_key* key, const shmt__launch* how,
   if (f->lock >= 0) argv[n++] = lock;
   if (how->stays) argv[n++] = stay;
   return how->stays ? shmt__os_become(program, argv, f->fds, f->n_fds)
-                    : shmt__os_spawn_daemon(program, argv, f->fds, f->n_fds);
+                    : shmt__os_spawn_daemon(program, argv, f->fds, f->n_fds, out_exit);
+}
+
+/* A manager would not go on with what it was given: a member wrote over the tables of the session. The files
+ * are marked as ended by now, so nobody else tries. Where a session may be begun a new one is. */
+static shmt_status start_anew(const shmt__session_key* key, const shmt__launch* how,
+                              launch_files* f) {
+  int ignored = 0;
+  SHMT_REQUIRE(how->may_create, SHMT_E_HANDLE,
+               "session %016" PRIx64 " is damaged: a process has written over its tables", key->id);
+  f->adopts = false;
+  f->n_fds = f->lock >= 0 ? 2 : 1;
+  f->fds[1] = f->lock;
+  SHMT_TRY(start(key, how, f, &ignored));
+  (void)fprintf(stderr,
+                "shmtensor: session %016" PRIx64
+                " was damaged: a process had written over its tables. A new one has begun; tensors "
+                "shared before stay where they are, but cannot be sent any more.\n",
+                key->id);
+  return SHMT_OK;
 }
 
 shmt_status shmt__manager_launch(const shmt__session_key* key, const shmt__session* member,
@@ -192,7 +212,10 @@ shmt_status shmt__manager_launch(const shmt__session_key* key, const shmt__sessi
   else
     status = open_files(key, member, how, &f);
   if (status == SHMT_OK) {
-    status = start(key, how, &f);
+    int code = 0;
+    status = start(key, how, &f, &code);
+    if (status != SHMT_OK && f.adopts && code == SHMT_MANAGER_DAMAGED)
+      status = start_anew(key, how, &f);
     SHMT_FAILPOINT(manager_started);
   }
   close_files(&f, how);

@@ -21,18 +21,13 @@ static uint64_t event_key(unsigned kind, uint32_t tag, uint32_t index) {
   return (uint64_t)kind << 60 | (uint64_t)(tag & 0xfffffffu) << 32 | index;
 }
 
-static shmt__client_entry* entry_of(shmt__manager* m, uint32_t client) {
-  return &m->keeper.map.clients[client];
-}
-
 static uint32_t state_of(const shmt__manager* m, uint32_t client) {
-  return atomic_load_explicit(&m->keeper.map.clients[client].state, memory_order_relaxed);
+  return m->keeper.clients[client].state;
 }
 
 uint32_t shmt__manager_n_clients(const shmt__manager* m) {
   uint32_t n = 0;
-  uint32_t end = shmt__map_clients_end(&m->keeper.map);
-  for (uint32_t i = 1; i < end; i++) n += state_of(m, i) != SHMT_CLIENT_NONE;
+  for (uint32_t i = 1; i < m->keeper.clients_end; i++) n += state_of(m, i) != SHMT_CLIENT_NONE;
   return n;
 }
 
@@ -61,13 +56,12 @@ static void erase_client(shmt__manager* m, uint32_t id) {
 
 /* See Note [Liveness]. */
 static bool lives(const shmt__manager* m, uint32_t id) {
-  const shmt__client_entry* e = &m->keeper.map.clients[id];
+  const shmt__keeper_client* c = &m->keeper.clients[id];
   if (shmt__client_is_locked(m->keeper.control_fd, id)) return true;
-  int32_t pid = e->pid;
-  /* Of a RESERVED number it is the parent's. */
-  return state_of(m, id) == SHMT_CLIENT_ALIVE && pid > 0 && e->pid_namespace == m->pid_namespace &&
-         shmt__os_process_runs(pid, e->start) &&
-         shmt__os_process_maps(pid, m->control_identity, true);
+  /* Of a RESERVED number the pid is the parent's. */
+  return c->state == SHMT_CLIENT_ALIVE && c->pid > 0 && c->pid_namespace == m->pid_namespace &&
+         shmt__os_process_runs(c->pid, c->start) &&
+         shmt__os_process_maps(c->pid, m->control_identity, true);
 }
 
 /* Nothing tells us of this client's end: ask often for a while, then at each look. */
@@ -76,11 +70,12 @@ static void suspect(shmt__manager* m) {
 }
 
 static void watch(shmt__manager* m, uint32_t id) {
-  const shmt__client_entry* e = entry_of(m, id);
+  const shmt__keeper_client* known = &m->keeper.clients[id];
   shmt__manager_client* c = &m->clients[id];
   c->tag++;
   /* Of a RESERVED number the table has the parent's pid. */
-  if (state_of(m, id) == SHMT_CLIENT_ALIVE && e->pid_namespace == m->pid_namespace) c->pidfd = shmt__os_pidfd(e->pid);
+  if (known->state == SHMT_CLIENT_ALIVE && known->pid_namespace == m->pid_namespace)
+    c->pidfd = shmt__os_pidfd(known->pid);
   if (c->pidfd < 0)
     c->pidfd = -1;
   else if (!shmt__os_events_add(m->epoll, c->pidfd, event_key(EVENT_CLIENT, c->tag, id))) {
@@ -214,28 +209,28 @@ static bool keep_going(shmt__manager* m, uint64_t now_ms) {
   }
   if (m->idle_since_ms == 0) m->idle_since_ms = now_ms;
   if (now_ms - m->idle_since_ms < SHMT_MANAGER_LINGER_MS) return true;
-  if (shmt__names_persist(&m->keeper)) return true;
+  if (shmt__names_persist(&m->names)) return true;
   /* A message may be waiting for a process that has not joined yet; the leader's end ends that. */
   return leader_lives(m, now_ms) && shmt__keeper_n_leases(&m->keeper) > 0;
 }
 
 /* Clients of whose end nothing would tell us: they lost their connection, were there before us, or
- * are children whose parent could not ask us. */
+ * are children whose parent could not ask us, of which the table alone tells. */
 static void check_unwatched(shmt__manager* m) {
-  uint32_t end = shmt__map_clients_end(&m->keeper.map);
+  uint32_t end = shmt__keeper_clients_end(&m->keeper);
   for (uint32_t id = 1; id < end; id++) {
     const shmt__manager_client* c = &m->clients[id];
-    if (c->pidfd >= 0 || c->connection >= 0 || state_of(m, id) == SHMT_CLIENT_NONE) continue;
+    if (c->pidfd >= 0 || c->connection >= 0) continue;
+    if (state_of(m, id) == SHMT_CLIENT_NONE && !shmt__keeper_know_client(&m->keeper, id)) continue;
     watch_or_erase(m, id);
   }
 }
 
 /* Is there a client whose process /proc may not show us? */
 static bool has_hidden_clients(const shmt__manager* m) {
-  uint32_t end = shmt__map_clients_end(&m->keeper.map);
-  for (uint32_t id = 1; id < end; id++) {
+  for (uint32_t id = 1; id < m->keeper.clients_end; id++) {
     if (state_of(m, id) != SHMT_CLIENT_NONE &&
-        m->keeper.map.clients[id].pid_namespace != m->pid_namespace)
+        m->keeper.clients[id].pid_namespace != m->pid_namespace)
       return true;
   }
   return false;
@@ -275,7 +270,7 @@ shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener)
   m->is_leader_known = !shmt__keeper_is_service(&m->keeper) &&
                        ((session >> 32) & 0x3ff) == (m->pid_namespace & 0x3ff);
   m->leader = m->is_leader_known ? shmt__os_pidfd((int32_t)(session >> 42)) : -1;
-  shmt__names_adopt(&m->names, &m->keeper);
+  SHMT_TRY(shmt__names_adopt(&m->names, &m->keeper));
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
     if (state_of(m, id) != SHMT_CLIENT_NONE) watch_or_erase(m, id);
   }
@@ -289,6 +284,8 @@ bool shmt__manager_turn(shmt__manager* m, int timeout_ms) {
   if (m->is_over) return false;
   uint64_t now_ms = shmt__os_now_ms();
   if (now_ms - m->looked_ms >= SHMT_MANAGER_TICK_MS) {
+    shmt__keeper_mend(&m->keeper);
+    shmt__names_mend(&m->names, &m->keeper);
     (void)shmt__rings_audit(&m->keeper); /* a lock is taken: at the next look */
     shmt__channels_look(&m->channels, &m->keeper, now_ms, has_hidden_clients(m));
     (void)shmt__leases_audit(&m->keeper.map);

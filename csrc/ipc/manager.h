@@ -32,6 +32,7 @@ enum {
   SHMT_MANAGER_CHILDREN = 256,  /* numbers for children that have not said that they are there */
   SHMT_MANAGER_SUSPECT_MS = 4,  /* between two questions about a client whose connection ended */
   SHMT_MANAGER_SUSPECT_FOR_MS = 200,
+  SHMT_MANAGER_DAMAGED = 5, /* exit status: the files to adopt make no sense */
   SHMT_MANAGER_ORPHAN_MS = 30000, /* for messages of a session whose leader cannot be judged */
 };
 

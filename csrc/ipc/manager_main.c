@@ -8,7 +8,7 @@
  * listening socket; with --adopt, the next two are the control and arena files of a session whose
  * manager was killed; with --lock, the last one is the lock of the socket's path, which lives as
  * long as this process. Exit status of the first process: 0 runs, 2 wrong use, 3 out of memory, 4
- * anything else.
+ * anything else, 5 the files to adopt make no sense: a member wrote where it should not.
  */
 #include "api/error.h"
 #include "ipc/manager.h"
@@ -85,7 +85,8 @@ int main(int argc, char** argv) {
               : shmt__keeper_create(&a.session, &manager.keeper);
   if (status != SHMT_OK) {
     (void)fprintf(stderr, "shmtensor-manager: %s\n", shmt_error_message());
-    return status == SHMT_E_NOMEM ? 3 : 4;
+    if (status == SHMT_E_NOMEM) return 3;
+    return a.adopt ? SHMT_MANAGER_DAMAGED : 4;
   }
   if ((!a.stay && !shmt__os_detach()) ||
       shmt__manager_init(&manager, a.session.session, FD_LISTENER) != SHMT_OK)

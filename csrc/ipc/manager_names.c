@@ -27,7 +27,7 @@ shmt_status shmt__manager_serve_names(shmt__manager* m, shmt__asker who, const s
     case SHMT_MESSAGE_OPEN_SYNC:
       SHMT_REQUIRE(p->count <= SHMT_SYNC_SLOTS, SHMT_E_VALUE,
                    "%" PRIu64 " places, at most %d are possible", p->count, SHMT_SYNC_SLOTS);
-      return shmt__syncs_open(&m->keeper, who.client, name, p->block, (uint32_t)p->count,
+      return shmt__syncs_open(&m->names, &m->keeper, who.client, name, p->block, (uint32_t)p->count,
                               &reply->block);
     default:
       SHMT_FAIL(SHMT_E_MANAGER, "message type %u is not about names", p->type);

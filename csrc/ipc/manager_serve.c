@@ -33,17 +33,18 @@ static void attach(request* r, uint32_t client) {
 }
 
 static void set_process(request* r, uint32_t client) {
-  shmt__client_settle(&r->m->keeper.map, client, r->pid);
+  shmt__keeper_settle_client(&r->m->keeper, client, r->pid);
   r->m->clients[client].pid = r->pid;
   r->m->clients[client].is_reserved = false;
 }
 
 /* Is the sender this client? It shows the descriptor that has the lock of its number. */
-static bool knows(const request* r, uint32_t client) {
+static bool knows(request* r, uint32_t client) {
   uint64_t identity[2];
   if (client == 0 || client >= SHMT_MAX_CLIENTS || r->n_fds != 1) return false;
-  const shmt__client_entry* e = &r->m->keeper.map.clients[client];
-  return atomic_load_explicit(&e->state, memory_order_relaxed) != SHMT_CLIENT_NONE &&
+  shmt__keeper* k = &r->m->keeper;
+  /* A child that was claimed for comes before our next look. */
+  return (k->clients[client].state != SHMT_CLIENT_NONE || shmt__keeper_know_client(k, client)) &&
          shmt__os_file_identity(r->fds[0], identity) &&
          identity[0] == r->m->control_identity[0] && identity[1] == r->m->control_identity[1] &&
          shmt__client_has(r->fds[0], client);
@@ -92,6 +93,7 @@ static shmt_status serve_hello(request* r, shmt__packet* reply) {
   uint32_t id = r->p->client;
   SHMT_TRY(check_session(r));
   SHMT_REQUIRE(r->client == 0, SHMT_E_MANAGER, "HELLO twice on one connection");
+  shmt__keeper_mend(k); /* who joins believes what it reads in the header */
   reply->world = k->map.fixed.world;
   if (id != 0) {
     SHMT_REQUIRE(r->p->world == reply->world && knows(r, id), SHMT_E_KEY,
@@ -146,9 +148,8 @@ static shmt_status serve_add_file(request* r, shmt__packet* reply) {
 }
 
 static shmt_status serve_get_file(request* r, shmt__packet* reply) {
-  int fd = shmt__keeper_file(&r->m->keeper, r->p->block, r->p->generation);
+  int fd = shmt__keeper_file(&r->m->keeper, r->p->block, r->p->generation, &reply->nbytes);
   SHMT_REQUIRE(fd >= 0, SHMT_E_HANDLE, "no file behind block %u", r->p->block);
-  reply->nbytes = r->m->keeper.map.slabs[r->m->keeper.map.blocks[r->p->block].slab].nbytes;
   r->send_fds[0] = fd;
   r->n_send = 1;
   return SHMT_OK;
@@ -161,7 +162,7 @@ static void serve_status(request* r, shmt__packet* reply) {
   reply->leases = shmt__keeper_n_leases(k);
   reply->nbytes = shmt__os_file_resident(k->arena_fd);
   reply->generation = k->granted_bytes;
-  reply->count = shmt__map_slabs_end(&k->map);
+  reply->count = k->slabs_end;
 }
 
 /* Descriptors without the right to write. */

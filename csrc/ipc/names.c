@@ -15,76 +15,72 @@
 
 /* --- the table --- */
 
-static shmt__version read_version(const shmt__name* e) {
+/* Write what an entry stands for where members read it, in one step: Note [Names]. */
+static void show(const shmt__named* e, shmt__name* shown) {
   uint64_t words[SHMT_VERSION_WORDS];
-  shmt__version v;
-  uint32_t tick = atomic_load_explicit(&e->tick, memory_order_relaxed); /* only we write it */
-  for (unsigned i = 0; i < SHMT_VERSION_WORDS; i++)
-    words[i] = atomic_load_explicit(&e->slots[tick & 1][i], memory_order_relaxed);
-  memcpy(&v, words, sizeof v);
-  return v;
-}
-
-/* Let the entry stand for v, in one step: Note [Names]. */
-static void commit(shmt__name* e, const shmt__version* v) {
-  uint64_t words[SHMT_VERSION_WORDS];
-  uint32_t tick = atomic_load_explicit(&e->tick, memory_order_relaxed);
-  memcpy(words, v, sizeof words);
+  memcpy(words, &e->version, sizeof words);
   /* release: a reader that sees a word of this slot sees the tick that goes before it as past. */
   atomic_thread_fence(memory_order_release);
   for (unsigned i = 0; i < SHMT_VERSION_WORDS; i++)
-    atomic_store_explicit(&e->slots[(tick + 1) & 1][i], words[i], memory_order_relaxed);
+    atomic_store_explicit(&shown->slots[e->tick & 1][i], words[i], memory_order_relaxed);
   SHMT_FAILPOINT(name_written);
   /* release: who sees the tick sees the slot, and what the publisher wrote before it asked us. */
-  atomic_store_explicit(&e->tick, tick + 1, memory_order_release);
+  atomic_store_explicit(&shown->tick, e->tick, memory_order_release);
   SHMT_FAILPOINT(name_committed);
-  (void)shmt__os_futex_wake(&e->tick, INT32_MAX);
+  (void)shmt__os_futex_wake(&shown->tick, INT32_MAX);
 }
 
-static bool is_used(const shmt__name* e) {
-  return atomic_load_explicit(&e->state, memory_order_relaxed) != 0;
+static shmt__name* shown_of(const shmt__names* n, const shmt__keeper* k, const shmt__named* e) {
+  return &k->map.names[e - n->entries];
+}
+
+/* Let the entry stand for v. */
+static void commit(shmt__names* n, shmt__keeper* k, shmt__named* e, const shmt__version* v) {
+  e->version = *v;
+  e->tick++;
+  show(e, shown_of(n, k, e));
 }
 
 /* The entry of this name, else the one to use for it, else NULL. */
-static shmt__name* find_entry(shmt__keeper* k, const char* text, bool* out_is_new) {
+static shmt__named* find_entry(shmt__names* n, const char* text, bool* out_is_new) {
   uint64_t hash = shmt__name_hash(text);
-  uint32_t n = k->map.n_names;
-  shmt__name* gone = NULL;
-  for (uint32_t i = 0; i < n; i++) {
-    shmt__name* e = &k->map.names[(hash + i) % n];
+  shmt__named* gone = NULL;
+  for (uint32_t i = 0; i < n->n_names; i++) {
+    shmt__named* e = &n->entries[(hash + i) % n->n_names];
     *out_is_new = true;
     /* While there is room a name that was taken back keeps its entry, and its count of versions. */
-    if (!is_used(e)) return gone != NULL && k->map.names_head->n_used > n / 4 * 3 ? gone : e;
+    if (!e->is_used) return gone != NULL && n->n_used > n->n_names / 4 * 3 ? gone : e;
     *out_is_new = false;
     if (e->hash == hash && strcmp(e->text, text) == 0) return e;
-    if (gone == NULL && read_version(e).block == SHMT_NAME_GONE) gone = e;
+    if (gone == NULL && e->version.block == SHMT_NAME_GONE) gone = e;
   }
   *out_is_new = true;
   return gone;
 }
 
-static void name_entry(shmt__keeper* k, shmt__name* e, const char* text) {
-  shmt__names_head* head = k->map.names_head;
-  if (is_used(e)) {
-    uint64_t last = read_version(e).version;
-    if (last > head->floor) head->floor = last;
+static void name_entry(shmt__names* n, shmt__keeper* k, shmt__named* e, const char* text) {
+  shmt__name* shown = shown_of(n, k, e);
+  if (e->is_used) {
+    if (e->version.version > n->floor) n->floor = e->version.version;
   } else {
     const shmt__version none = {.block = SHMT_NAME_GONE};
-    head->n_used++;
-    commit(e, &none);
+    n->n_used++;
+    commit(n, k, e, &none);
   }
-  e->hash = shmt__name_hash(text);
+  k->map.names_head->floor = n->floor;
+  k->map.names_head->n_used = n->n_used;
+  e->is_used = true;
+  shown->hash = e->hash = shmt__name_hash(text);
   strncpy(e->text, text, SHMT_NAME_BYTES - 1);
+  memcpy(shown->text, e->text, SHMT_NAME_BYTES);
   /* release: who sees the entry in use sees its name. */
-  atomic_store_explicit(&e->state, 1, memory_order_release);
+  atomic_store_explicit(&shown->state, 1, memory_order_release);
 }
 
 /* --- the blocks of names --- */
 
 static bool reserve_uses(shmt__names* n, const shmt__keeper* k) {
-  uint32_t end = shmt__map_blocks_end(&k->map);
-  if (n->blocks == NULL) n->blocks = calloc(k->map.n_names, sizeof *n->blocks);
-  if (n->blocks == NULL) return false;
+  uint32_t end = k->blocks_end;
   if (end <= n->n_uses) return true;
   uint32_t want = end + end / 2;
   uint32_t* grown = realloc(n->uses, sizeof *grown * want);
@@ -99,8 +95,7 @@ static bool reserve_uses(shmt__names* n, const shmt__keeper* k) {
  * is looked at first: while another name has the block its generation stays, and so one that fits
  * cannot fail later. */
 static bool use_block(shmt__names* n, shmt__keeper* k, uint32_t block, uint64_t generation) {
-  if (block >= shmt__map_blocks_end(&k->map))
-    return false;
+  if (block >= k->blocks_end) return false;
   uint64_t head = atomic_load_explicit(&k->map.blocks[block].head, memory_order_seq_cst);
   if (shmt__head_generation(head) != generation) return false;
   if (!shmt__block_hold(&k->map, block, SHMT_NAMED_CLIENT, generation)) return false;
@@ -122,12 +117,11 @@ static void disuse_blocks(shmt__names* n, shmt__keeper* k, shmt__named_blocks* b
  * none in this block. */
 static bool read_head(const shmt__keeper* k, uint32_t block, uint64_t* out_at,
                       shmt__description* out) {
-  if (block >= shmt__map_blocks_end(&k->map))
-    return false;
-  const shmt__block* b = &k->map.blocks[block];
-  uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_relaxed);
-  *out_at = b->offset;
-  return nbytes >= sizeof *out && nbytes <= b->capacity && shmt__os_read_at(k->arena_fd, out, sizeof *out, *out_at) &&
+  const shmt__slab_view* s = shmt__keeper_slab_of(k, block);
+  if (s == NULL || s->state != SHMT_SLAB_ARENA) return false;
+  uint64_t nbytes = atomic_load_explicit(&k->map.blocks[block].nbytes, memory_order_relaxed);
+  *out_at = shmt__slab_offset_of(s, block);
+  return nbytes >= sizeof *out && nbytes <= s->block_bytes && shmt__os_read_at(k->arena_fd, out, sizeof *out, *out_at) &&
          out->magic == SHMT_DESCRIPTION_MAGIC && out->n_storages <= SHMT_MAX_STORAGES &&
          nbytes - sizeof *out >= out->n_storages * sizeof(shmt__described_storage);
 }
@@ -181,10 +175,10 @@ shmt_status shmt__names_publish(shmt__names* n, shmt__keeper* k, shmt__asker who
   shmt__named_blocks blocks = {0};
   SHMT_REQUIRE(shmt__keeper_is_service(k), SHMT_E_VALUE, "this session has no names");
   SHMT_REQUIRE(name[0] != 0, SHMT_E_VALUE, "a name must not be empty");
-  shmt__name* e = find_entry(k, name, &is_new);
+  shmt__named* e = find_entry(n, name, &is_new);
   SHMT_REQUIRE(e != NULL, SHMT_E_RUNTIME, "all %" PRIu32 " names of the service are taken",
-               k->map.n_names);
-  shmt__version v = is_new ? (shmt__version){.block = SHMT_NAME_GONE} : read_version(e);
+               n->n_names);
+  shmt__version v = is_new ? (shmt__version){.block = SHMT_NAME_GONE} : e->version;
   SHMT_TRY(check_owner(&v, who, name));
   if (v.block == block && v.generation == generation && v.flags == flags) {
     *out_version = v.version; /* our predecessor did it and could not say so */
@@ -193,8 +187,8 @@ shmt_status shmt__names_publish(shmt__names* n, shmt__keeper* k, shmt__asker who
   uint64_t nbytes = 0;
   SHMT_TRY(use_description(n, k, block, generation, &blocks, &nbytes));
   SHMT_FAILPOINT(name_held);
-  if (is_new) name_entry(k, e, name);
-  v = (shmt__version){.version = (is_new ? k->map.names_head->floor : v.version) + 1,
+  if (is_new) name_entry(n, k, e, name);
+  v = (shmt__version){.version = (is_new ? n->floor : v.version) + 1,
                       .generation = generation,
                       .nbytes = nbytes,
                       .published_ms = shmt__os_now_ms(),
@@ -203,66 +197,87 @@ shmt_status shmt__names_publish(shmt__names* n, shmt__keeper* k, shmt__asker who
                       .uid = who.uid,
                       .pid = who.pid,
                       .flags = flags};
-  commit(e, &v);
+  commit(n, k, e, &v);
   if (is_new) {
     atomic_fetch_add_explicit(&k->map.names_head->tick, 1, memory_order_release);
     (void)shmt__os_futex_wake(&k->map.names_head->tick, INT32_MAX);
   }
-  shmt__named_blocks* own = &n->blocks[e - k->map.names];
-  disuse_blocks(n, k, own);
-  *own = blocks;
+  disuse_blocks(n, k, &e->blocks);
+  e->blocks = blocks;
   *out_version = v.version;
   return SHMT_OK;
 }
 
-static void take_back(shmt__names* n, shmt__keeper* k, shmt__name* e) {
-  shmt__version v = read_version(e);
-  v = (shmt__version){.version = v.version, .block = SHMT_NAME_GONE};
-  commit(e, &v);
-  if (n->blocks != NULL) disuse_blocks(n, k, &n->blocks[e - k->map.names]);
+static void take_back(shmt__names* n, shmt__keeper* k, shmt__named* e) {
+  const shmt__version v = {.version = e->version.version, .block = SHMT_NAME_GONE};
+  commit(n, k, e, &v);
+  disuse_blocks(n, k, &e->blocks);
 }
 
 shmt_status shmt__names_remove(shmt__names* n, shmt__keeper* k, shmt__asker who, const char* name) {
   bool is_new = true;
-  shmt__name* e = shmt__keeper_is_service(k) ? find_entry(k, name, &is_new) : NULL;
-  SHMT_REQUIRE(e != NULL && !is_new && read_version(e).block != SHMT_NAME_GONE, SHMT_E_KEY,
+  shmt__named* e = find_entry(n, name, &is_new);
+  SHMT_REQUIRE(e != NULL && !is_new && e->version.block != SHMT_NAME_GONE, SHMT_E_KEY,
                "nothing is published as \"%s\"", name);
-  shmt__version v = read_version(e);
-  SHMT_TRY(check_owner(&v, who, name));
+  SHMT_TRY(check_owner(&e->version, who, name));
   take_back(n, k, e);
   return SHMT_OK;
 }
 
-bool shmt__names_persist(const shmt__keeper* k) {
-  for (uint32_t i = 0; shmt__keeper_is_service(k) && i < k->map.n_names; i++) {
-    const shmt__name* e = &k->map.names[i];
-    if (!is_used(e)) continue;
-    shmt__version v = read_version(e);
-    if (v.block != SHMT_NAME_GONE && (v.flags & SHMT_NAME_PERSISTS)) return true;
+bool shmt__names_persist(const shmt__names* n) {
+  for (uint32_t i = 0; i < n->n_names; i++) {
+    const shmt__named* e = &n->entries[i];
+    if (e->is_used && e->version.block != SHMT_NAME_GONE && (e->version.flags & SHMT_NAME_PERSISTS))
+      return true;
   }
   return false;
 }
 
-void shmt__names_adopt(shmt__names* n, shmt__keeper* k) {
-  if (!shmt__keeper_is_service(k)) return;
+void shmt__names_forget_client(shmt__names* n, shmt__keeper* k, uint32_t client) {
+  for (uint32_t i = 0; i < n->n_names; i++) {
+    shmt__named* e = &n->entries[i];
+    if (e->is_used && e->version.block != SHMT_NAME_GONE && e->version.publisher == client &&
+        !(e->version.flags & SHMT_NAME_PERSISTS))
+      take_back(n, k, e);
+  }
+  shmt__syncs_forget_client(n, k, client);
+}
+
+/* --- a predecessor's --- */
+
+/* Read an entry once. A name that is none stands for nothing from now on. */
+static void read_entry(shmt__named* e, const shmt__name* shown) {
+  uint64_t words[SHMT_VERSION_WORDS];
+  e->tick = atomic_load_explicit(&shown->tick, memory_order_acquire);
+  for (unsigned i = 0; i < SHMT_VERSION_WORDS; i++)
+    words[i] = atomic_load_explicit(&shown->slots[e->tick & 1][i], memory_order_relaxed);
+  memcpy(&e->version, words, sizeof words);
+  memcpy(e->text, shown->text, SHMT_NAME_BYTES);
+  e->is_used = true;
+  if (e->text[0] == '\0' || e->text[SHMT_NAME_BYTES - 1] != '\0')
+    e->version.block = SHMT_NAME_GONE;
+  e->text[SHMT_NAME_BYTES - 1] = '\0';
+  e->hash = shmt__name_hash(e->text);
+}
+
+static void adopt_entries(shmt__names* n, shmt__keeper* k) {
   /* A block may be of a name that is yet to come: our predecessor's holds stay until all are read. */
   n->is_adopting = true;
-  for (uint32_t i = 0; i < k->map.n_names; i++) {
-    shmt__name* e = &k->map.names[i];
+  n->floor = k->map.names_head->floor;
+  for (uint32_t i = 0; i < n->n_names; i++) {
+    shmt__named* e = &n->entries[i];
     uint64_t nbytes = 0;
-    if (!is_used(e)) continue;
-    shmt__version v = read_version(e);
-    if (v.block == SHMT_NAME_GONE) continue;
-    shmt__named_blocks blocks = {0};
-    if (use_description(n, k, v.block, v.generation, &blocks, &nbytes) == SHMT_OK)
-      n->blocks[i] = blocks;
-    else
+    if (atomic_load_explicit(&k->map.names[i].state, memory_order_acquire) == 0) continue;
+    read_entry(e, &k->map.names[i]);
+    n->n_used++;
+    if (e->version.block == SHMT_NAME_GONE) continue;
+    if (use_description(n, k, e->version.block, e->version.generation, &e->blocks, &nbytes) !=
+        SHMT_OK)
       take_back(n, k, e);
   }
   n->is_adopting = false;
   /* Holds for a version that our predecessor did not get to commit, or had just replaced. */
-  uint32_t end = shmt__map_blocks_end(&k->map);
-  for (uint32_t i = 0; i < end; i++) {
+  for (uint32_t i = 0; i < k->blocks_end; i++) {
     bool is_named = i < n->n_uses && n->uses[i] > 0;
     if (!is_named && shmt__block_is_held_by(&k->map, i, SHMT_NAMED_CLIENT))
       shmt__block_unhold(&k->map, i, SHMT_NAMED_CLIENT);
@@ -270,86 +285,55 @@ void shmt__names_adopt(shmt__names* n, shmt__keeper* k) {
   shmt__map_note_activity(&k->map);
 }
 
-/* --- syncs --- */
-
-static void wake_sync(shmt__sync* s) {
-  atomic_fetch_add_explicit(&s->wake, 1, memory_order_release);
-  (void)shmt__os_futex_wake(&s->wake, INT32_MAX);
-}
-
-static void forget_in_sync(shmt__sync* s, uint32_t client) {
-  uint64_t users = 0, bit = (uint64_t)1 << (client % 64);
-  if (!(atomic_load_explicit(&s->users[client / 64], memory_order_relaxed) & bit)) return;
-  for (uint32_t i = 0; i < s->n_slots && i < SHMT_SYNC_SLOTS; i++) {
-    if (atomic_load_explicit(&s->slots[i], memory_order_relaxed) != client) continue;
-    /* The bit first: it belongs to the slot's owner. */
-    if (s->kind == SHMT_SYNC_BARRIER && i < SHMT_BARRIER_SLOTS)
-      atomic_fetch_and_explicit(&s->arrived, ~((uint64_t)1 << i), memory_order_seq_cst);
-    /* release: what the dead client did with it is before what the next one does. */
-    atomic_store_explicit(&s->slots[i], 0, memory_order_release);
-  }
-  atomic_fetch_and_explicit(&s->users[client / 64], ~bit, memory_order_relaxed);
-  for (unsigned i = 0; i < SHMT_SYNC_USER_WORDS; i++)
-    users |= atomic_load_explicit(&s->users[i], memory_order_relaxed);
-  if (users == 0) atomic_store_explicit(&s->state, 0, memory_order_release);
-  wake_sync(s);
-}
-
-void shmt__names_forget_client(shmt__names* n, shmt__keeper* k, uint32_t client) {
-  if (!shmt__keeper_is_service(k)) return;
-  for (uint32_t i = 0; i < k->map.n_names; i++) {
-    shmt__name* e = &k->map.names[i];
-    if (!is_used(e)) continue;
-    shmt__version v = read_version(e);
-    if (v.block != SHMT_NAME_GONE && v.publisher == client && !(v.flags & SHMT_NAME_PERSISTS))
-      take_back(n, k, e);
-  }
-  for (uint32_t i = 0; i < k->map.n_syncs; i++) {
-    if (atomic_load_explicit(&k->map.syncs[i].state, memory_order_relaxed) != 0)
-      forget_in_sync(&k->map.syncs[i], client);
-  }
-}
-
-static void begin_sync(shmt__sync* s, const char* name, uint32_t kind, uint32_t n_slots) {
-  memset(s, 0, sizeof *s);
-  s->kind = kind;
-  s->n_slots = n_slots;
-  strncpy(s->text, name, SHMT_SYNC_NAME_BYTES - 1);
-  /* release: a manager that takes over sees it whole or not at all. */
-  atomic_store_explicit(&s->state, 1, memory_order_release);
-}
-
-shmt_status shmt__syncs_open(shmt__keeper* k, uint32_t client, const char* name, uint32_t kind,
-                             uint32_t n_slots, uint32_t* out_index) {
-  shmt__sync *unused = NULL, *found = NULL;
-  int most = kind == SHMT_SYNC_BARRIER ? SHMT_BARRIER_SLOTS : SHMT_SYNC_SLOTS;
-  SHMT_REQUIRE(shmt__keeper_is_service(k), SHMT_E_VALUE, "this session has no names");
-  SHMT_REQUIRE(kind == SHMT_SYNC_SEMAPHORE || kind == SHMT_SYNC_BARRIER, SHMT_E_VALUE,
-               "no kind %" PRIu32 " of lock", kind);
-  SHMT_REQUIRE(name[0] != 0 && strlen(name) < SHMT_SYNC_NAME_BYTES, SHMT_E_VALUE,
-               "the name of a lock, semaphore or barrier must have 1 to %d bytes, got %zu",
-               SHMT_SYNC_NAME_BYTES - 1, strlen(name));
-  SHMT_REQUIRE(n_slots >= 1 && n_slots <= (uint32_t)most, SHMT_E_VALUE,
-               "\"%s\" needs 1 to %d places, got %" PRIu32, name, most, n_slots);
-  for (uint32_t i = 0; i < k->map.n_syncs && found == NULL; i++) {
-    shmt__sync* s = &k->map.syncs[i];
-    bool used = atomic_load_explicit(&s->state, memory_order_relaxed) != 0;
-    if (!used && unused == NULL) unused = s;
-    if (used && strncmp(s->text, name, SHMT_SYNC_NAME_BYTES) == 0) found = s;
-  }
-  SHMT_REQUIRE(found == NULL || (found->kind == kind && found->n_slots == n_slots), SHMT_E_VALUE,
-               "\"%s\" is in use as a %s of %" PRIu32 " places, not a %s of %" PRIu32, name,
-               found->kind == SHMT_SYNC_BARRIER ? "barrier" : "semaphore", found->n_slots,
-               kind == SHMT_SYNC_BARRIER ? "barrier" : "semaphore", n_slots);
-  if (found == NULL) {
-    SHMT_REQUIRE(unused != NULL, SHMT_E_RUNTIME,
-                 "all %" PRIu32 " locks, semaphores and barriers of the service are in use",
-                 k->map.n_syncs);
-    begin_sync(unused, name, kind, n_slots);
-    found = unused;
-  }
-  atomic_fetch_or_explicit(&found->users[client / 64], (uint64_t)1 << (client % 64),
-                           memory_order_relaxed);
-  *out_index = (uint32_t)(found - k->map.syncs);
+shmt_status shmt__names_adopt(shmt__names* n, shmt__keeper* k) {
+  if (!shmt__keeper_is_service(k)) return SHMT_OK;
+  n->entries = calloc(k->map.n_names, sizeof *n->entries);
+  n->syncs = calloc(k->map.n_syncs, sizeof *n->syncs);
+  SHMT_REQUIRE(n->entries != NULL && n->syncs != NULL, SHMT_E_NOMEM,
+               "the manager has no memory for its names");
+  n->n_names = k->map.n_names;
+  n->n_syncs = k->map.n_syncs;
+  adopt_entries(n, k);
+  shmt__syncs_adopt(n, k);
   return SHMT_OK;
+}
+
+void shmt__names_fini(shmt__names* n) {
+  for (uint32_t i = 0; i < n->n_names; i++) free(n->entries[i].blocks.at);
+  free(n->entries);
+  free(n->syncs);
+  free(n->uses);
+  *n = (shmt__names){0};
+}
+
+/* --- the copy for members --- */
+
+static bool is_shown(const shmt__named* e, const shmt__name* shown) {
+  uint64_t words[SHMT_VERSION_WORDS];
+  memcpy(words, &e->version, sizeof words);
+  bool same = atomic_load_explicit(&shown->tick, memory_order_relaxed) == e->tick;
+  for (unsigned i = 0; i < SHMT_VERSION_WORDS; i++)
+    same = same && atomic_load_explicit(&shown->slots[e->tick & 1][i], memory_order_relaxed) == words[i];
+  return same;
+}
+
+void shmt__names_mend(const shmt__names* n, shmt__keeper* k) {
+  if (n->n_names == 0) return;
+  shmt__names_head* head = k->map.names_head;
+  if (head->n_used != n->n_used) head->n_used = n->n_used;
+  if (head->floor != n->floor) head->floor = n->floor;
+  for (uint32_t i = 0; i < n->n_names; i++) {
+    const shmt__named* e = &n->entries[i];
+    shmt__name* shown = &k->map.names[i];
+    uint32_t state = e->is_used ? 1 : 0;
+    if (e->is_used) {
+      if (shown->hash != e->hash) shown->hash = e->hash;
+      if (memcmp(shown->text, e->text, SHMT_NAME_BYTES) != 0)
+        memcpy(shown->text, e->text, SHMT_NAME_BYTES);
+      if (!is_shown(e, shown)) show(e, shown);
+    }
+    if (atomic_load_explicit(&shown->state, memory_order_relaxed) != state)
+      atomic_store_explicit(&shown->state, state, memory_order_release);
+  }
+  shmt__syncs_mend(n, k);
 }

@@ -3,9 +3,11 @@
 
 #include <string.h>
 
-/* Read a whole slot and the name with it; returns the tick. */
+/* Read a whole slot and the name with it; returns the tick. An entry that changes all the time, which no
+ * manager does, is given up: its words are held against their bounds like any. */
 static uint32_t read_entry(const shmt__name* e, shmt__version* out, char name[SHMT_NAME_BYTES]) {
-  for (;;) {
+  enum { TRIES = 10000 };
+  for (int left = TRIES;; left--) {
     uint64_t words[SHMT_VERSION_WORDS];
     /* acquire: the slot, the name and what the publisher wrote are at least as new. */
     uint32_t tick = atomic_load_explicit(&e->tick, memory_order_acquire);
@@ -15,7 +17,7 @@ static uint32_t read_entry(const shmt__name* e, shmt__version* out, char name[SH
     name[SHMT_NAME_BYTES - 1] = '\0';
     /* acquire: if a word above was of a later commit, the tick before that commit is seen below. */
     atomic_thread_fence(memory_order_acquire);
-    if (atomic_load_explicit(&e->tick, memory_order_relaxed) != tick) continue;
+    if (atomic_load_explicit(&e->tick, memory_order_relaxed) != tick && left > 0) continue;
     memcpy(out, words, sizeof *out);
     return tick;
   }

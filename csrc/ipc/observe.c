@@ -225,8 +225,8 @@ static uint32_t owner_of(const shmt__slab* s) {
 static void count_slab(const shmt_observer* o, census* c, const shmt__slab* slab) {
   shmt_session_view* v = c->session;
   uint32_t owner = owner_of(slab), n_blocks = o->map.fixed.n_blocks;
-  uint32_t begin = bounded(slab->first_block, n_blocks);
-  uint32_t end = begin + bounded(slab->n_blocks, n_blocks - begin);
+  uint32_t begin = bounded(*(const volatile uint32_t*)&slab->first_block, n_blocks);
+  uint32_t end = begin + bounded(*(const volatile uint32_t*)&slab->n_blocks, n_blocks - begin);
   v->n_slabs++;
   v->granted_bytes += slab->nbytes;
   v->n_orphan_slabs += owner == 0;
@@ -306,11 +306,12 @@ uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view*
   for (; i < end && n < capacity; i++) {
     const shmt__block* b = &o->map.blocks[i];
     seen s = look_at(&o->map, i);
-    if (s.state != SHMT_BLOCK_USED || b->slab >= o->map.fixed.n_slabs) continue;
-    const shmt__slab* slab = &o->map.slabs[b->slab];
+    uint32_t index = *(const volatile uint32_t*)&b->slab; /* once: Note [Private tables] */
+    if (s.state != SHMT_BLOCK_USED || index >= o->map.fixed.n_slabs) continue;
+    const shmt__slab* slab = &o->map.slabs[index];
     shmt_block_view* v = &out[n++];
     *v = (shmt_block_view){.block = i,
-                           .slab = b->slab,
+                           .slab = index,
                            .owner = owner_of(slab),
                            .generation = s.generation,
                            .nbytes = s.nbytes,
@@ -334,8 +335,10 @@ int shmt_observer_queue(shmt_observer* o, uint32_t block, shmt_queue_view* out) 
   shmt__ring_header r;
   if (o->arena_fd < 0 || block >= fixed->n_blocks) return 0;
   const shmt__block* b = &o->map.blocks[block];
-  uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_acquire), at = b->offset;
-  bool is_ring = (nbytes & SHMT_BLOCK_IS_RING) != 0 && b->slab < fixed->n_slabs &&
+  uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_acquire);
+  uint64_t at = *(const volatile uint64_t*)&b->offset;
+  uint32_t slab = *(const volatile uint32_t*)&b->slab;
+  bool is_ring = (nbytes & SHMT_BLOCK_IS_RING) != 0 && slab < fixed->n_slabs &&
                  look_at(&o->map, block).state == SHMT_BLOCK_USED;
   /* A read, not a map: of pages that went meanwhile it gives zeros. */
   if (!is_ring || at > fixed->arena_bytes - sizeof r || !shmt__os_seek(o->arena_fd, at) ||
@@ -344,7 +347,7 @@ int shmt_observer_queue(shmt_observer* o, uint32_t block, shmt_queue_view* out) 
   uint64_t head = atomic_load_explicit(&r.head, memory_order_relaxed);
   uint64_t tail = atomic_load_explicit(&r.tail, memory_order_relaxed);
   *out = (shmt_queue_view){.block = block,
-                           .owner = owner_of(&o->map.slabs[b->slab]),
+                           .owner = owner_of(&o->map.slabs[slab]),
                            .n_messages = shmt__ring_count(tail) - shmt__ring_count(head),
                            .max_messages = r.max_messages,
                            .n_put = shmt__ring_count(tail),

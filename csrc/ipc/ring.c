@@ -25,8 +25,8 @@ static shmt_status make(shmt_storage* storage, shmt__ring** out) {
   r->session = h->session;
   r->header = storage->data;
   r->block = &h->session->map.blocks[h->block];
-  r->capacity = r->header->capacity;
-  r->max_messages = r->header->max_messages;
+  r->capacity = SHMT_RING_CAPACITY;
+  r->max_messages = *(volatile uint32_t*)&r->header->max_messages; /* once and for all */
   r->data_fd = r->room_fd = -1;
   (void)pthread_mutex_init(&r->watch_lock, NULL);
   *out = r;
@@ -40,7 +40,7 @@ shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out) {
   memset(header, 0, SHMT_RING_DATA);
   header->magic = SHMT_RING_MAGIC;
   header->version = SHMT_RING_VERSION;
-  header->capacity = SHMT_RING_BYTES - SHMT_RING_DATA;
+  header->capacity = SHMT_RING_CAPACITY;
   header->max_messages = max_messages;
   SHMT_TRY(make(s, out));
   SHMT_FAILPOINT(ring_made);
@@ -58,7 +58,7 @@ shmt_status shmt__ring_open(const shmt__handle* h, shmt__ring** out) {
   bool good = s->nbytes == SHMT_RING_BYTES && s->ctx != NULL &&
               !(s->flags & SHMT_STORAGE_READ_ONLY) && header->magic == SHMT_RING_MAGIC &&
               header->version == SHMT_RING_VERSION &&
-              header->capacity == SHMT_RING_BYTES - SHMT_RING_DATA;
+              header->capacity == SHMT_RING_CAPACITY;
   if (!good) {
     shmt__storage_release(s);
     SHMT_FAIL(SHMT_E_HANDLE, "the handle's block %" PRIu32 " of %" PRIu64 " bytes is no queue",

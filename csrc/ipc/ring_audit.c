@@ -7,6 +7,7 @@
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "shm/block.h"
+#include "shm/client.h"
 
 #include <stdlib.h>
 
@@ -41,25 +42,27 @@ static bool is_ring(const shmt__block* b) {
   uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
   uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_acquire);
   shmt__block_state state = shmt__head_state(head);
-  return nbytes == (SHMT_RING_BYTES | SHMT_BLOCK_IS_RING) && b->capacity >= SHMT_RING_BYTES &&
+  return nbytes == (SHMT_RING_BYTES | SHMT_BLOCK_IS_RING) &&
          (state == SHMT_BLOCK_USED || state == SHMT_BLOCK_RECLAIM);
 }
 
 static shmt__ring_header* map_ring(const shmt__keeper* k, const shmt__block* b) {
   void* p = NULL;
-  if (!shmt__os_map_part(k->arena_fd, b->offset, SHMT_RING_BYTES, &p)) return NULL;
+  uint32_t block = (uint32_t)(b - k->map.blocks);
+  const shmt__slab_view* s = shmt__keeper_slab_of(k, block);
+  if (s == NULL ||
+      !shmt__os_map_part(k->arena_fd, shmt__slab_offset_of(s, block), SHMT_RING_BYTES, &p))
+    return NULL;
   return p;
 }
 
 /* The next ring among the blocks from *i of slab *slab on; NULL at the end. */
 static shmt__block* next_ring(const shmt__keeper* k, uint32_t* slab, uint32_t* i) {
-  uint32_t end = shmt__map_slabs_end(&k->map);
-  for (; *slab < end; ++*slab, *i = 0) {
-    shmt__slab_view s;
-    if (!shmt__slab_read(&k->map, *slab, &s) || s.state != SHMT_SLAB_ARENA) continue;
-    if (s.block_bytes < SHMT_RING_BYTES) continue;
-    while (*i < s.n_blocks) {
-      shmt__block* b = &k->map.blocks[s.first_block + (*i)++];
+  for (; *slab < k->slabs_end; ++*slab, *i = 0) {
+    const shmt__slab_view* s = shmt__keeper_slab_at(k, *slab);
+    if (s == NULL || s->state != SHMT_SLAB_ARENA || s->block_bytes < SHMT_RING_BYTES) continue;
+    while (*i < s->n_blocks) {
+      shmt__block* b = &k->map.blocks[s->first_block + (*i)++];
       if (is_ring(b)) return b;
     }
   }
@@ -124,13 +127,17 @@ static audited_lock lock_soon(atomic_uint_least32_t* lock) {
   return (audited_lock){lock, shmt__ring_lock_word(lock), false};
 }
 
-/* Is the lock ours, or that of a client, who may be stopped? */
+/* Is the lock ours, or that of a client, who may be stopped? Nobody else can have it: a member wrote
+ * over such a word, and the next audit finds the lock free. */
 static bool has_owner(const audit* a, const audited_lock* l) {
   uint32_t owner = l->word & SHMT_RING_OWNER_MASK;
   if (l->is_ours) return true;
-  return owner > 0 && owner < shmt__map_clients_end(&a->keeper->map) &&
-         atomic_load_explicit(&a->keeper->map.clients[owner].state, memory_order_acquire) !=
-             SHMT_CLIENT_NONE;
+  if (owner > 0 && owner < SHMT_MAX_CLIENTS &&
+      (a->keeper->clients[owner].state != SHMT_CLIENT_NONE ||
+       shmt__client_is_locked(a->keeper->control_fd, owner)))
+    return true;
+  shmt__ring_lock_bury(l->lock, owner);
+  return false;
 }
 
 /* 0 under our own lock: what is left of a dead owner's means nothing. */
@@ -178,11 +185,10 @@ static bool lock_all(audit* a) {
 
 static void count_message(const shmt__keeper* k, shmt__ring_header* h, uint32_t offset,
                           uint32_t n_blocks, uint32_t* counts, uint32_t n_counts) {
-  enum { CAPACITY = SHMT_RING_BYTES - SHMT_RING_DATA };
-  uint32_t at = (uint32_t)((offset + sizeof(shmt__ring_message)) % CAPACITY);
+  uint32_t at = (uint32_t)((offset + sizeof(shmt__ring_message)) % SHMT_RING_CAPACITY);
   for (uint32_t i = 0; i < n_blocks; i++) {
     shmt__ring_block ref;
-    at = shmt__ring_read(h, CAPACITY, at, &ref, sizeof ref);
+    at = shmt__ring_read(h, SHMT_RING_CAPACITY, at, &ref, sizeof ref);
     if (ref.block >= n_counts) continue;
     const shmt__block* b = &k->map.blocks[ref.block];
     uint64_t head = atomic_load_explicit(&b->head, memory_order_relaxed);
@@ -193,20 +199,18 @@ static void count_message(const shmt__keeper* k, shmt__ring_header* h, uint32_t 
 /* The messages of one ring; stops at the first that makes no sense. */
 static void count_ring(const shmt__keeper* k, shmt__ring_header* h, uint32_t* counts,
                        uint32_t n_counts) {
-  enum { CAPACITY = SHMT_RING_BYTES - SHMT_RING_DATA };
   uint64_t head = atomic_load_explicit(&h->head, memory_order_acquire);
   uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
-  for (uint32_t looks = CAPACITY / sizeof(shmt__ring_message); looks > 0; looks--) {
+  if (!shmt__ring_place_fits(head) || !shmt__ring_place_fits(tail)) return;
+  /* Once round at most, whatever the counts say. */
+  for (uint32_t left = shmt__ring_used(head, tail, SHMT_RING_CAPACITY); left > 0;) {
     uint32_t offset = shmt__ring_offset(head);
-    uint32_t used = shmt__ring_used(head, tail, CAPACITY);
     shmt__ring_message m;
-    bool good = offset < CAPACITY && offset % 8 == 0 && shmt__ring_offset(tail) < CAPACITY &&
-                used > 0 && used <= CAPACITY;
-    if (!good) return;
-    (void)shmt__ring_read(h, CAPACITY, offset, &m, sizeof m);
-    if (!shmt__ring_message_fits(&m, used)) return;
+    (void)shmt__ring_read(h, SHMT_RING_CAPACITY, offset, &m, sizeof m);
+    if (!shmt__ring_message_fits(&m, left)) return;
     count_message(k, h, offset, m.n_blocks, counts, n_counts);
-    head = shmt__ring_next(head, m.nbytes, CAPACITY);
+    head = shmt__ring_next(head, m.nbytes, SHMT_RING_CAPACITY);
+    left -= m.nbytes;
   }
 }
 
@@ -272,7 +276,7 @@ bool shmt__rings_audit(shmt__keeper* k) {
   shmt__control* c = k->map.control;
   /* seq_cst: what made the counts wrong happened before the mark, and is seen by the count. */
   if (atomic_exchange_explicit(&c->rings_stale, 0, memory_order_seq_cst) == 0) return true;
-  audit a = {.keeper = k, .n_blocks = shmt__map_blocks_end(&k->map)};
+  audit a = {.keeper = k, .n_blocks = k->blocks_end};
   a.leaks = calloc(a.n_blocks > 0 ? a.n_blocks : 1, sizeof *a.leaks);
   bool all = false;
   if (a.leaks != NULL && lock_all(&a)) {

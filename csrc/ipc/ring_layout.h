@@ -82,6 +82,9 @@ typedef struct shmt__ring_block {
 } shmt__ring_block;
 _Static_assert(sizeof(shmt__ring_block) == 24, "ring block");
 
+/* Bytes of the messages' area of every ring; `capacity` says the same to who looks from outside. */
+enum { SHMT_RING_CAPACITY = SHMT_RING_BYTES - SHMT_RING_DATA };
+
 enum { SHMT_RING_SPILLED = 1 }; /* the data is the bytes of the last block */
 
 typedef struct shmt__ring_message {
@@ -103,6 +106,10 @@ static inline uint32_t shmt__ring_offset(uint64_t place) { return (uint32_t)plac
 static inline uint64_t shmt__ring_next(uint64_t place, uint32_t nbytes, uint32_t capacity) {
   uint32_t offset = shmt__ring_offset(place) + nbytes;
   return shmt__ring_place(shmt__ring_count(place) + 1, offset >= capacity ? offset - capacity : offset);
+}
+/* Can a message begin there? Any member can write over a head or tail. */
+static inline bool shmt__ring_place_fits(uint64_t place) {
+  return shmt__ring_offset(place) < SHMT_RING_CAPACITY && shmt__ring_offset(place) % 8 == 0;
 }
 /* Bytes in use. */
 static inline uint32_t shmt__ring_used(uint64_t head, uint64_t tail, uint32_t capacity) {
@@ -126,6 +133,7 @@ static inline uint32_t shmt__ring_read(shmt__ring_header* r, uint32_t capacity, 
   if (nbytes == 0) return offset; /* there may be no buffer at all */
   __builtin_memcpy(out, shmt__ring_data(r) + offset, first);
   if (nbytes > first) __builtin_memcpy((char*)out + first, shmt__ring_data(r), nbytes - first);
+  atomic_signal_fence(memory_order_seq_cst); /* from here on the copy counts: others can write there */
   return (uint32_t)((offset + nbytes) % capacity);
 }
 static inline uint32_t shmt__ring_write(shmt__ring_header* r, uint32_t capacity, uint32_t offset,

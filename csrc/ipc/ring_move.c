@@ -155,6 +155,17 @@ static void publish(shmt__ring* r, const shmt__ring_parcel* p, const shmt__ring_
   SHMT_FAILPOINT(ring_put_published);
 }
 
+/* A tail that is no place would have us write outside the ring. It goes to where the head is: what
+ * the ring had is lost, and its leases are counted anew. The caller has put_lock. */
+static shmt__ring_result mend_tail(shmt__ring* r, uint64_t tail, uint64_t head) {
+  uint32_t offset = shmt__ring_place_fits(head) ? shmt__ring_offset(head) : 0;
+  atomic_store_explicit(&r->header->tail, shmt__ring_place(shmt__ring_count(head), offset),
+                        memory_order_release);
+  atomic_store_explicit(&r->session->map.control->rings_stale, 1, memory_order_seq_cst);
+  (void)shmt__fail(SHMT_E_HANDLE, "the queue is damaged: its tail is %016" PRIx64, tail);
+  return SHMT_RING_FAILED;
+}
+
 static shmt__ring_result put_locked(shmt__ring* r, const shmt__ring_parcel* p,
                                     const shmt__ring_block* blocks, uint32_t nbytes,
                                     unsigned flags, uint64_t* out_head) {
@@ -164,10 +175,12 @@ static shmt__ring_result put_locked(shmt__ring* r, const shmt__ring_parcel* p,
   uint64_t head = *out_head = atomic_load_explicit(&h->head, memory_order_acquire);
   uint32_t n = shmt__ring_count(tail) - shmt__ring_count(head);
   bool is_pending = (flags & SHMT_RING_PENDING) != 0;
+  if (SHMT_UNLIKELY(!shmt__ring_place_fits(tail))) return mend_tail(r, tail, head);
+  /* A head that is none leaves no room; who gets sets it right. */
+  uint32_t used = shmt__ring_place_fits(head) ? shmt__ring_used(head, tail, r->capacity) : r->capacity;
   if (!is_pending && r->max_messages != 0 && n + shmt__ring_n_pending(r) >= r->max_messages)
     return SHMT_RING_FULL;
-  if (flags & SHMT_RING_BEHIND ||
-      shmt__ring_used(head, tail, r->capacity) + nbytes > r->capacity) {
+  if (flags & SHMT_RING_BEHIND || used + nbytes > r->capacity) {
     if (flags & SHMT_RING_KEEP) keep_pending_locked(r);
     return SHMT_RING_NO_ROOM;
   }
@@ -206,7 +219,8 @@ static shmt__ring_result put_blocks(shmt__ring* r, const shmt__ring_parcel* p,
       signal_change(r, &r->header->data_event);
       return result;
     }
-    if (result == SHMT_RING_NO_ROOM && flags & SHMT_RING_KEEP) return result;
+    if (result == SHMT_RING_FAILED || (result == SHMT_RING_NO_ROOM && flags & SHMT_RING_KEEP))
+      return result;
     uint64_t now_ns = shmt__os_now_ns();
     if (now_ns >= deadline_ns) return result;
     if (signals_ns == 0) signals_ns = now_ns + SIGNALS_SLICE_MS * UINT64_C(1000000);
@@ -320,8 +334,8 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__ring_delivery* out) {
   uint32_t used = shmt__ring_used(head, tail, r->capacity);
   SHMT_FAILPOINT(ring_get_locked);
   shmt_status status = SHMT_E_HANDLE;
-  if (shmt__ring_offset(head) < r->capacity && shmt__ring_offset(head) % 8 == 0 &&
-      used <= r->capacity)
+  *out = (shmt__ring_delivery){0};
+  if (shmt__ring_place_fits(head) && shmt__ring_place_fits(tail))
     status = receive(r, head, used, out, &m, &blocks, &taken);
   else
     (void)shmt__fail(status, "the queue is damaged: its head is %016" PRIx64, head);

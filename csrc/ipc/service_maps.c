@@ -94,7 +94,7 @@ static shmt_status find_bytes(const shmt_storage* keeper, int mode, view* v, voi
   shmt__holding* h = keeper->ctx;
   shmt__session* s = h->session;
   if (h->map != NULL) return map_again(h, keeper->nbytes, mode, v, out_data);
-  uint64_t offset = s->map.blocks[h->block].offset;
+  uint64_t offset = h->offset;
   if (mode == SHMT_ATTACH_PRIVATE)
     return shmt__os_map_private(s->arena_fd, offset, keeper->nbytes, out_data, &v->map,
                                 &v->map_bytes);

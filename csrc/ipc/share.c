@@ -411,7 +411,11 @@ static shmt_status find_or_open(shmt__session* s, const shmt__handle* handle, sh
   } /* else: another thread was opening it when our parent forked */
   shmt_status status = SHMT_OK;
   if (h->map == NULL)
-    status = is_file(s, handle->block) ? shmt__file_block_open(h) : locate(h, handle->nbytes);
+    status = is_file(s, handle->block) ? shmt__file_block_open(h, handle->nbytes)
+                                       : locate(h, handle->nbytes);
+  else if (handle->nbytes > h->map_bytes)
+    status = shmt__fail(SHMT_E_HANDLE, "the handle says %" PRIu64 " bytes, the file of block %" PRIu32
+                        " has %" PRIu64, handle->nbytes, handle->block, h->map_bytes);
   if (status == SHMT_OK)
     status = shmt__storage_adopt(&shmt__allocator_managed, data_of(h), h, handle->nbytes,
                                  flags_of(h), out);

@@ -115,11 +115,9 @@ bool shmt__spare_file_reuse(shmt__session* s, uint64_t nbytes, shmt__holding** o
   return false;
 }
 
-bool shmt__spare_file_map(shmt__holding* h) {
+bool shmt__spare_file_map(shmt__holding* h, uint64_t nbytes) {
   shmt__session* s = h->session;
   shmt__slab_view slab;
-  uint64_t nbytes =
-      atomic_load_explicit(&s->map.blocks[h->block].nbytes, memory_order_relaxed);
   if (s->n_spare_files == 0 || !read_slab(s, h->block, &slab)) return false;
   for (uint32_t i = s->n_spare_files; i-- > 0;) {
     const spare_file* f = &s->spare_files[i];

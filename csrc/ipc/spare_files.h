@@ -21,8 +21,8 @@
 bool shmt__spare_file_add(const shmt__holding* h);
 /* A spare file of ours for a storage of so many bytes, held again; its holding is new. False: there is none. */
 bool shmt__spare_file_reuse(shmt__session* s, uint64_t nbytes, shmt__holding** out);
-/* The map of the file of a block that was received again; false: there is none. */
-bool shmt__spare_file_map(shmt__holding* h);
+/* The map of the file of a block that was received again, of so many bytes at least; false: there is none. */
+bool shmt__spare_file_map(shmt__holding* h, uint64_t nbytes);
 /* Unmap those that are old; returns whether others are left. */
 bool shmt__spare_files_look(shmt__session* s);
 /* Unmap all. */

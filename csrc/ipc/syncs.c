@@ -46,14 +46,18 @@ int shmt_sync_check(shmt_service* v, uint32_t index, uint64_t token) {
   return find_sync(v, index, token, &pin, &s);
 }
 
-static uint32_t n_slots_of(const shmt__sync* s) {
-  return s->n_slots <= SHMT_SYNC_SLOTS ? s->n_slots : SHMT_SYNC_SLOTS;
+/* Read once, as any member can write there. A slot of a barrier is a bit of a word, too. */
+static uint32_t bounded_slots(const shmt__sync* s, uint32_t most) {
+  uint32_t n = *(const volatile uint32_t*)&s->n_slots;
+  return n < most ? n : most;
 }
+static uint32_t n_slots_of(const shmt__sync* s) { return bounded_slots(s, SHMT_SYNC_SLOTS); }
+static uint32_t n_parties_of(const shmt__sync* s) { return bounded_slots(s, SHMT_BARRIER_SLOTS); }
 
 /* --- semaphores --- */
 
-static bool try_acquire(shmt__sync* s, uint32_t client, uint32_t* out_slot) {
-  for (uint32_t i = 0; i < n_slots_of(s); i++) {
+static bool try_acquire(shmt__sync* s, uint32_t n_slots, uint32_t client, uint32_t* out_slot) {
+  for (uint32_t i = 0; i < n_slots; i++) {
     uint64_t none = 0;
     /* seq_cst: a waiter counts itself before it looks, who gives back empties before it looks for
      * waiters. acquire: what the last owner did is seen. */
@@ -73,13 +77,14 @@ int shmt_sync_acquire(shmt_service* v, uint32_t index, uint64_t token, int timeo
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__sync* s = NULL;
   SHMT_TRY(find_sync(v, index, token, &pin, &s));
-  if (SHMT_LIKELY(try_acquire(s, client, out_slot))) return SHMT_OK;
+  uint32_t n_slots = n_slots_of(s);
+  if (SHMT_LIKELY(try_acquire(s, n_slots, client, out_slot))) return SHMT_OK;
   atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
   uint32_t wake = atomic_load_explicit(&s->wake, memory_order_seq_cst);
-  bool got = try_acquire(s, client, out_slot);
+  bool got = try_acquire(s, n_slots, client, out_slot);
   if (!got) {
     (void)shmt__os_futex_wait(&s->wake, wake, shmt__deadline_of(timeout_ms));
-    got = try_acquire(s, client, out_slot);
+    got = try_acquire(s, n_slots, client, out_slot);
   }
   atomic_fetch_sub_explicit(&s->waiters, 1, memory_order_relaxed);
   return got ? SHMT_OK : SHMT_E_TIMEOUT; /* without a record, see shmt_service_wait */
@@ -116,8 +121,10 @@ int shmt_sync_value(shmt_service* v, uint32_t index, uint32_t* out) {
   const shmt__sync* s = &pin->map.syncs[index];
   uint64_t arrived = atomic_load_explicit(&s->arrived, memory_order_relaxed);
   *out = 0;
-  for (uint32_t i = 0; i < n_slots_of(s); i++)
-    *out += s->kind == SHMT_SYNC_BARRIER
+  bool is_barrier = *(const volatile uint32_t*)&s->kind == SHMT_SYNC_BARRIER;
+  uint32_t n = is_barrier ? n_parties_of(s) : n_slots_of(s);
+  for (uint32_t i = 0; i < n; i++)
+    *out += is_barrier
                 ? !(arrived >> i & 1)
                 : atomic_load_explicit(&s->slots[i], memory_order_relaxed) == 0;
   return SHMT_OK;
@@ -131,19 +138,19 @@ static uint32_t phase_of(uint64_t arrived) { return (uint32_t)(arrived >> PHASE_
 
 /* Every party's bit. */
 static uint64_t all_of(const shmt__sync* s) {
-  uint32_t n = n_slots_of(s) < SHMT_BARRIER_SLOTS ? n_slots_of(s) : SHMT_BARRIER_SLOTS;
-  return ((uint64_t)1 << n) - 1;
+  return ((uint64_t)1 << n_parties_of(s)) - 1;
 }
 
 /* Whoever completes a phase begins the next one with it. */
 static uint64_t with_bit(const shmt__sync* s, uint64_t arrived, uint32_t slot) {
-  uint64_t bits = (arrived & all_of(s)) | (uint64_t)1 << slot;
-  if (bits != all_of(s)) return (uint64_t)phase_of(arrived) << PHASE_SHIFT | bits;
+  uint64_t all = all_of(s), bits = (arrived & all) | (uint64_t)1 << slot;
+  if (bits != all) return (uint64_t)phase_of(arrived) << PHASE_SHIFT | bits;
   return (uint64_t)(phase_of(arrived) + 1) << PHASE_SHIFT;
 }
 
 static void leave_place(shmt__sync* s, uint32_t client, uint32_t slot) {
   uint64_t mine = client;
+  if (slot >= SHMT_SYNC_SLOTS) return;
   (void)atomic_compare_exchange_strong_explicit(&s->slots[slot], &mine, 0, memory_order_seq_cst,
                                                 memory_order_relaxed);
 }
@@ -156,14 +163,15 @@ int shmt_barrier_arrive(shmt_service* v, uint32_t index, uint64_t token, uint32_
   SHMT_TRY(find_sync(v, index, token, &pin, &s));
   /* Its owner's end clears the bit of a slot, so first the slot. Those who still leave the last
    * phase have theirs: the caller comes again. */
-  if (!try_acquire(s, client, out_slot)) return SHMT_E_TIMEOUT;
-  uint64_t seen = atomic_load_explicit(&s->arrived, memory_order_relaxed);
+  if (!try_acquire(s, n_parties_of(s), client, out_slot)) return SHMT_E_TIMEOUT;
+  uint64_t seen = atomic_load_explicit(&s->arrived, memory_order_relaxed), next;
   /* acq_rel: what each did before is seen by all after. */
-  while (!atomic_compare_exchange_weak_explicit(&s->arrived, &seen, with_bit(s, seen, *out_slot),
-                                                memory_order_acq_rel, memory_order_relaxed)) {
-  }
+  do {
+    next = with_bit(s, seen, *out_slot);
+  } while (!atomic_compare_exchange_weak_explicit(&s->arrived, &seen, next, memory_order_acq_rel,
+                                                  memory_order_relaxed));
   *out_phase = phase_of(seen);
-  *out_last = phase_of(with_bit(s, seen, *out_slot)) != *out_phase;
+  *out_last = phase_of(next) != *out_phase;
   if (*out_last) {
     leave_place(s, client, *out_slot);
     wake_waiters(s, INT32_MAX);
@@ -197,7 +205,7 @@ int shmt_barrier_withdraw(shmt_service* v, uint32_t index, uint64_t token, uint3
   uint32_t client = (uint32_t)token;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__sync* s = NULL;
-  if (find_sync(v, index, token, &pin, &s) != SHMT_OK || slot >= n_slots_of(s)) return 1;
+  if (find_sync(v, index, token, &pin, &s) != SHMT_OK || slot >= n_parties_of(s)) return 1;
   uint64_t seen = atomic_load_explicit(&s->arrived, memory_order_relaxed);
   while (phase_of(seen) == phase &&
          !atomic_compare_exchange_weak_explicit(&s->arrived, &seen, seen & ~((uint64_t)1 << slot),

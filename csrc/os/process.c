@@ -211,7 +211,8 @@ void shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd,
   (void)closedir(dir);
 }
 
-shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const int* fds, int n_fds) {
+shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const int* fds, int n_fds,
+                                  int* out_exit) {
   enum { MAX_FDS = 8, PARKED = 16 };
   int parked[MAX_FDS];
   int n_parked = 0, err = 0;
@@ -220,6 +221,7 @@ shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const in
   sigset_t none, defaults;
   pid_t pid = 0;
 
+  *out_exit = -1;
   SHMT_ASSERT(n_fds <= MAX_FDS);
   (void)posix_spawn_file_actions_init(&actions);
   (void)posix_spawnattr_init(&attr);
@@ -253,6 +255,7 @@ shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const in
   do {
     got = waitpid(pid, &how, 0);
   } while (got < 0 && errno == EINTR);
+  if (got >= 0 && WIFEXITED(how)) *out_exit = WEXITSTATUS(how);
   /* ECHILD: a handler of the program reaped it first, which is as good. */
   SHMT_REQUIRE(got < 0 || (WIFEXITED(how) && WEXITSTATUS(how) == 0), SHMT_E_MANAGER,
                "the manager %s did not start (wait status %d)", path, how);

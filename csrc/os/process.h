@@ -42,8 +42,9 @@ void shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd,
 /* Run a program in the background: the descriptors fds become 3, 4, ..., standard streams go to
  * /dev/null, everything else is closed by the program itself. The program is expected to fork
  * and let its first process exit, which is waited for.
- * Errors: SHMT_E_MANAGER with the path and reason. */
-shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const int* fds, int n_fds);
+ * *out_exit: its exit status, -1: none. Errors: SHMT_E_MANAGER with the path and reason. */
+shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const int* fds, int n_fds,
+                                  int* out_exit);
 
 /* For a daemon. */
 /* Go on in a child in a session of its own; the first process exits. */

@@ -31,6 +31,8 @@ static bool confirm(shmt__block* b, uint64_t generation) {
       case SHMT_BLOCK_FREE:
       case SHMT_BLOCK_TRIM:
         return false;
+      default: /* none of ours: another member wrote over it */
+        return false;
     }
   }
 }
@@ -120,6 +122,10 @@ bool shmt__block_end_plain_lease(shmt__block* b) {
       return true;
   }
   return false;
+}
+
+uint32_t shmt__block_end_plain_leases(shmt__block* b) {
+  return atomic_exchange_explicit(&b->n_plain_leases, 0, memory_order_seq_cst);
 }
 
 void shmt__block_ring_lease(shmt__block* b, uint64_t generation) {

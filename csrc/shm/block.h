@@ -23,6 +23,8 @@ void shmt__block_drop_lease(shmt__block* b);
 void shmt__block_plain_lease(shmt__block* b, uint64_t generation);
 /* One fewer: false when there was none. */
 bool shmt__block_end_plain_lease(shmt__block* b);
+/* None any more; returns how many there were. */
+uint32_t shmt__block_end_plain_leases(shmt__block* b);
 /* Take one for a message in a ring, or end it. The caller holds one of the ring's locks, and when
  * taking, the block. */
 void shmt__block_ring_lease(shmt__block* b, uint64_t generation);

@@ -29,30 +29,35 @@ shmt_status shmt__client_reach(const shmt__map* m, int fd) {
   return SHMT_OK;
 }
 
-bool shmt__client_claim(const shmt__map* m, int fd, int32_t pid, uint32_t* out_id) {
-  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
-    shmt__client_entry* e = &m->clients[id];
-    uint32_t none = SHMT_CLIENT_NONE;
-    if (atomic_load_explicit(&e->state, memory_order_relaxed) != none) continue;
-    if (!shmt__os_lock_byte(fd, CLIENT_LOCK_AT + id)) continue;
-    /* acq_rel: the holds of the number's last owner are seen gone. */
-    if (!atomic_compare_exchange_strong_explicit(&e->state, &none, SHMT_CLIENT_RESERVED,
-                                                 memory_order_acq_rel, memory_order_relaxed)) {
-      shmt__os_unlock_byte(fd, CLIENT_LOCK_AT + id);
-      continue;
-    }
-    e->pid = pid;
-    e->start = shmt__os_process_start(pid);
-    e->pid_namespace = shmt__os_pid_namespace();
-    atomic_store_explicit(&e->touching, 0, memory_order_relaxed);
-    raise_end(m, id);
-    *out_id = id;
-    if (id < SHMT_NEAR_CLIENTS || shmt__client_reach(m, fd) == SHMT_OK) return true;
-    atomic_store_explicit(&e->state, SHMT_CLIENT_NONE, memory_order_release);
+shmt__claim shmt__client_claim_one(const shmt__map* m, int fd, uint32_t id, int32_t pid) {
+  shmt__client_entry* e = &m->clients[id];
+  uint32_t none = SHMT_CLIENT_NONE;
+  if (atomic_load_explicit(&e->state, memory_order_relaxed) != none) return SHMT_CLAIM_TAKEN;
+  if (!shmt__os_lock_byte(fd, CLIENT_LOCK_AT + id)) return SHMT_CLAIM_TAKEN;
+  /* acq_rel: the holds of the number's last owner are seen gone. */
+  if (!atomic_compare_exchange_strong_explicit(&e->state, &none, SHMT_CLIENT_RESERVED,
+                                               memory_order_acq_rel, memory_order_relaxed)) {
     shmt__os_unlock_byte(fd, CLIENT_LOCK_AT + id);
-    return false;
+    return SHMT_CLAIM_TAKEN;
   }
-  return false;
+  e->pid = pid;
+  e->start = shmt__os_process_start(pid);
+  e->pid_namespace = shmt__os_pid_namespace();
+  atomic_store_explicit(&e->touching, 0, memory_order_relaxed);
+  raise_end(m, id);
+  if (id < SHMT_NEAR_CLIENTS || shmt__client_reach(m, fd) == SHMT_OK) return SHMT_CLAIM_MADE;
+  atomic_store_explicit(&e->state, SHMT_CLIENT_NONE, memory_order_release);
+  shmt__os_unlock_byte(fd, CLIENT_LOCK_AT + id);
+  return SHMT_CLAIM_NO_ROOM;
+}
+
+bool shmt__client_claim(const shmt__map* m, int fd, int32_t pid, uint32_t* out_id) {
+  shmt__claim claim = SHMT_CLAIM_TAKEN;
+  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS && claim == SHMT_CLAIM_TAKEN; id++) {
+    claim = shmt__client_claim_one(m, fd, id, pid);
+    *out_id = id;
+  }
+  return claim == SHMT_CLAIM_MADE;
 }
 
 void shmt__client_settle(const shmt__map* m, uint32_t id, int32_t pid) {

@@ -8,6 +8,13 @@
 /* Take a free number for a process, RESERVED from now on, by locking its byte on fd: a description of
  * the control file that is to become the process's own. False: all are taken. */
 bool shmt__client_claim(const shmt__map* m, int fd, int32_t pid, uint32_t* out_id);
+typedef enum shmt__claim {
+  SHMT_CLAIM_MADE,
+  SHMT_CLAIM_TAKEN,   /* somebody has it */
+  SHMT_CLAIM_NO_ROOM, /* no memory for the holds of so high a number */
+} shmt__claim;
+/* Take this number. */
+shmt__claim shmt__client_claim_one(const shmt__map* m, int fd, uint32_t id, int32_t pid);
 /* The process behind a number is there. pid: as this process sees it; 0: it does not. */
 void shmt__client_settle(const shmt__map* m, uint32_t id, int32_t pid);
 /* Does any description but that of fd have the number? In doubt it has. */

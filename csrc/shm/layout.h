@@ -75,6 +75,9 @@ enum {
   SHMT_HOLD_PLANES = SHMT_MAX_CLIENTS / SHMT_NEAR_CLIENTS - 1, /* of clients beyond these */
   SHMT_MANAGER_MARKER = 0x3fff,                                /* in place of a client's number */
   SHMT_SLAB_ALIGN = 64 << 10, /* slabs start at and are multiples of this */
+  SHMT_MOST_SLABS = 1 << 16,
+  SHMT_MOST_BLOCKS = 1 << 21, /* of a session of full size; a smaller one has a half, a quarter, ... */
+  SHMT_FEWEST_BLOCKS = 1 << 12,
 };
 
 /* In a block's `nbytes`: the bytes are a ring. */
@@ -257,6 +260,11 @@ static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) 
   return l;
 }
 
+/* Slabs of a session with so many blocks; and its blocks by the size of its control file, 0: none has
+ * that size. */
+uint32_t shmt__slabs_for(uint32_t n_blocks);
+uint32_t shmt__blocks_of_size(uint64_t nbytes);
+
 /* Map the control file behind fd and check that it is one. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
 shmt_status shmt__map_open(int fd, shmt__map* out);
 /* The same without the right to write to it. */
@@ -272,7 +280,7 @@ typedef struct shmt__slab_view {
   uint32_t state, owner;
   uint32_t first_block, n_blocks;
   uint64_t offset, nbytes, block_bytes;
-  uint64_t file_identity[2];
+  uint64_t file_identity[2]; /* of a FILE slab */
 } shmt__slab_view;
 /* False: no such slab, or its fields do not fit the session. */
 bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out);

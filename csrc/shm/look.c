@@ -29,6 +29,7 @@ static slab_census take_census(look* l, const shmt__slab_view* s) {
   for (uint32_t i = 0; i < s->n_blocks; i++) {
     uint32_t block = s->first_block + i;
     const shmt__block* b = &l->k->map.blocks[block];
+    shmt__keeper_mend_block(l->k, s, block);
     shmt__block_state state =
         shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire));
     if (state == SHMT_BLOCK_USED && shmt__block_reclaim(&l->k->map, block, SHMT_MANAGER_MARKER))
@@ -128,10 +129,9 @@ void shmt__keeper_look(shmt__keeper* k, bool all) {
   if (!changed && !k->is_waiting && !all) return;
   k->is_waiting = false;
   look l = {k, (uint32_t)shmt__os_now_ms(), all};
-  uint32_t end = shmt__map_slabs_end(&k->map);
-  for (uint32_t i = 0; i < end; i++) {
-    shmt__slab_view s;
-    if (!shmt__slab_read(&k->map, i, &s)) continue;
+  for (uint32_t i = 0; i < k->slabs_end; i++) {
+    if (shmt__keeper_slab_at(k, i) == NULL) continue;
+    const shmt__slab_view s = *shmt__keeper_slab_at(k, i); /* which may be retired */
     if (s.state == SHMT_SLAB_ARENA) look_at_arena_slab(&l, i, &s);
     if (s.state == SHMT_SLAB_FILE) look_at_file_slab(&l, i, &s);
   }
@@ -148,18 +148,17 @@ void shmt__keeper_expect_file(shmt__keeper* k) {
   }
   look l = {k, (uint32_t)shmt__os_now_ms(), false};
   uint32_t n_left = 0;
-  for (uint32_t i = 0; i < k->n_files; i++) {
-    shmt__slab_view s;
-    if (k->files[i] < 0 || !shmt__slab_read(&k->map, i, &s) || s.state != SHMT_SLAB_FILE) continue;
+  for (uint32_t i = 0; i < k->slabs_end; i++) {
+    if (k->slabs[i].file < 0) continue;
+    const shmt__slab_view s = k->slabs[i].view; /* which may be retired */
     look_at_file_slab(&l, i, &s);
-    n_left += k->files[i] >= 0;
+    n_left += k->slabs[i].file >= 0;
   }
   k->n_files_ahead = n_left > AT_LEAST ? n_left : AT_LEAST;
 }
 
 void shmt__keeper_retire(shmt__keeper* k, uint32_t slab) {
-  shmt__slab_view s;
-  if (!shmt__slab_read(&k->map, slab, &s)) return;
+  const shmt__slab_view s = k->slabs[slab].view;
   for (uint32_t i = 0; i < s.n_blocks; i++) {
     shmt__block* b = &k->map.blocks[s.first_block + i];
     uint64_t generation =
@@ -167,6 +166,7 @@ void shmt__keeper_retire(shmt__keeper* k, uint32_t slab) {
     /* The generation goes on, so that no old handle ever fits a later use of the record. */
     atomic_store_explicit(&b->head, shmt__head(generation + 1, 0, SHMT_BLOCK_NONE),
                           memory_order_release);
+    k->slab_of[s.first_block + i] = 0;
   }
   SHMT_FAILPOINT(retire_blocks_gone);
   /* release: a manager that takes over sees the slab whole or gone. */
@@ -174,18 +174,16 @@ void shmt__keeper_retire(shmt__keeper* k, uint32_t slab) {
   SHMT_FAILPOINT(retired);
   shmt__ranges_give(&k->blocks, s.first_block, s.n_blocks);
   if (s.state == SHMT_SLAB_ARENA) shmt__ranges_give(&k->arena, s.offset, s.nbytes);
-  if (s.state == SHMT_SLAB_FILE && slab < k->n_files) {
-    shmt__os_close(k->files[slab]);
-    k->files[slab] = -1;
-  }
+  shmt__os_close(k->slabs[slab].file);
+  k->slabs[slab] = (shmt__keeper_slab){.file = -1};
   k->granted_bytes -= s.nbytes;
 }
 
 bool shmt__keeper_take_back(shmt__keeper* k, uint32_t client, uint32_t slab) {
-  shmt__slab_view s;
-  if (slab >= shmt__map_slabs_end(&k->map) || !shmt__slab_read(&k->map, slab, &s)) return false;
+  if (shmt__keeper_slab_at(k, slab) == NULL) return false;
+  shmt__slab_view s = *shmt__keeper_slab_at(k, slab);
   if (s.state != SHMT_SLAB_ARENA || s.owner != client) return false;
-  atomic_store_explicit(&k->map.slabs[slab].owner, 0, memory_order_relaxed);
+  shmt__keeper_orphan_slab(k, slab);
   s.owner = 0;
   look l = {k, (uint32_t)shmt__os_now_ms(), true};
   look_at_arena_slab(&l, slab, &s); /* an orphan now: retired at once, or when its last block is free */
@@ -196,11 +194,10 @@ bool shmt__keeper_take_back(shmt__keeper* k, uint32_t client, uint32_t slab) {
 static uint64_t for_each_block(const shmt__keeper* k, uint64_t (*f)(shmt__block* b, uint32_t arg),
                                uint32_t arg) {
   uint64_t sum = 0;
-  uint32_t end = shmt__map_slabs_end(&k->map);
-  for (uint32_t i = 0; i < end; i++) {
-    shmt__slab_view s;
-    if (!shmt__slab_read(&k->map, i, &s)) continue;
-    for (uint32_t j = 0; j < s.n_blocks; j++) sum += f(&k->map.blocks[s.first_block + j], arg);
+  for (uint32_t i = 0; i < k->slabs_end; i++) {
+    const shmt__slab_view* s = shmt__keeper_slab_at(k, i);
+    for (uint32_t j = 0; s != NULL && j < s->n_blocks; j++)
+      sum += f(&k->map.blocks[s->first_block + j], arg);
   }
   shmt__os_map_forget(k->map.control, k->map.nbytes);
   return sum;
@@ -215,12 +212,9 @@ uint64_t shmt__keeper_n_leases(const shmt__keeper* k) { return for_each_block(k,
 
 /* Leases without a record have the block's stamp. */
 static uint64_t drop_old_plain(shmt__block* b, uint32_t age_ms) {
-  uint32_t n = 0;
   uint32_t age =
       (uint32_t)shmt__os_now_ms() - atomic_load_explicit(&b->stamp_ms, memory_order_relaxed);
-  if (age < age_ms) return 0;
-  while (shmt__block_end_plain_lease(b)) n++;
-  return n;
+  return age < age_ms ? 0 : shmt__block_end_plain_leases(b);
 }
 
 static bool is_older(const shmt__lease* l, void* arg) {

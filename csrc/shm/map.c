@@ -4,6 +4,7 @@
 #include "shm/layout.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static shmt_status open_map(int fd, uint32_t uid,
                             shmt_status (*map)(int fd, uint64_t nbytes, void** out),
@@ -13,12 +14,17 @@ static shmt_status open_map(int fd, uint32_t uid,
   SHMT_REQUIRE(shmt__os_memfd_check_of(fd, uid, &nbytes) && nbytes >= 4096, SHMT_E_MANAGER,
                "the manager sent a descriptor that is no sealed memory file of user %u", uid);
   SHMT_TRY(map(fd, nbytes, &base));
-  const shmt__control* c = base;
-  shmt__fixed fixed = c->fixed; /* once: any member can write there */
+  shmt__control c; /* a copy: any member can write there */
+  memcpy(&c, base, sizeof c);
+  atomic_signal_fence(memory_order_seq_cst);
+  const shmt__fixed fixed = c.fixed;
   shmt__layout l = shmt__layout_of(fixed.n_slabs, fixed.n_blocks);
-  if (c->magic != SHMT_CONTROL_MAGIC || c->version != SHMT_LAYOUT_VERSION ||
-      c->n_clients != SHMT_MAX_CLIENTS || l.end > nbytes) {
-    uint32_t version = c->version;
+  /* The size is sealed, and fits one layout only. */
+  bool fits = shmt__blocks_of_size(nbytes) == fixed.n_blocks &&
+              shmt__slabs_for(fixed.n_blocks) == fixed.n_slabs;
+  if (c.magic != SHMT_CONTROL_MAGIC || c.version != SHMT_LAYOUT_VERSION ||
+      c.n_clients != SHMT_MAX_CLIENTS || !fits) {
+    uint32_t version = c.version;
     shmt__os_unmap(base, nbytes);
     SHMT_FAIL(SHMT_E_MANAGER,
               "control file of %" PRIu64 " bytes has layout version %u, expected %d", nbytes,
@@ -60,6 +66,17 @@ void shmt__map_close(shmt__map* m) {
   *m = (shmt__map){0};
 }
 
+uint32_t shmt__slabs_for(uint32_t n_blocks) {
+  return n_blocks < SHMT_MOST_SLABS ? n_blocks : SHMT_MOST_SLABS;
+}
+
+uint32_t shmt__blocks_of_size(uint64_t nbytes) {
+  for (uint32_t n = SHMT_MOST_BLOCKS; n >= SHMT_FEWEST_BLOCKS; n /= 2) {
+    if (shmt__layout_of(shmt__slabs_for(n), n).end == nbytes) return n;
+  }
+  return 0;
+}
+
 bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out) {
   if (slab >= m->fixed.n_slabs) return false;
   const shmt__slab* s = &m->slabs[slab];
@@ -71,7 +88,9 @@ bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out) {
   out->offset = s->offset;
   out->nbytes = s->nbytes;
   out->block_bytes = s->block_bytes;
-  for (int i = 0; i < 2; i++) out->file_identity[i] = s->file_identity[i];
+  out->file_identity[0] = s->file_identity[0];
+  out->file_identity[1] = s->file_identity[1];
+  atomic_signal_fence(memory_order_seq_cst); /* what was copied is what is looked at */
   if (out->state != SHMT_SLAB_ARENA && out->state != SHMT_SLAB_FILE) return false;
   if (out->owner >= SHMT_MAX_CLIENTS) out->owner = 0;
   bool good = out->n_blocks > 0 && out->first_block < m->fixed.n_blocks &&

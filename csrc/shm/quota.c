@@ -6,11 +6,10 @@
 
 /* What the slabs of each client cover; [0]: those of clients that have ended. */
 static void count_bytes(const shmt__keeper* k, uint64_t bytes[SHMT_MAX_CLIENTS]) {
-  uint32_t end = shmt__map_slabs_end(&k->map);
   for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++) bytes[i] = 0;
-  for (uint32_t i = 0; i < end; i++) {
-    shmt__slab_view s;
-    if (shmt__slab_read(&k->map, i, &s)) bytes[s.owner] += s.nbytes;
+  for (uint32_t i = 0; i < k->slabs_end; i++) {
+    const shmt__slab_view* s = shmt__keeper_slab_at(k, i);
+    if (s != NULL) bytes[s->owner] += s->nbytes;
   }
 }
 
@@ -24,7 +23,7 @@ static void name_largest(const shmt__keeper* k, const uint64_t bytes[SHMT_MAX_CL
     (void)snprintf(out, capacity, "ended processes have most, %" PRIu64, bytes[0]);
   else
     (void)snprintf(out, capacity, "process %" PRId32 " has most, %" PRIu64,
-                   k->map.clients[largest].pid, bytes[largest]);
+                   k->clients[largest].pid, bytes[largest]);
 }
 
 static bool fits(uint64_t used, uint64_t nbytes, uint64_t limit) {
@@ -41,7 +40,7 @@ shmt_status shmt__keeper_check_quota(shmt__keeper* k, uint32_t client, uint64_t 
   SHMT_REQUIRE(fits(bytes[client], nbytes, c->client_limit_bytes), SHMT_E_NOMEM,
                "unable to allocate shared memory: tried %" PRIu64 " bytes, process %" PRId32
                " has %" PRIu64 " of the %" PRIu64 " that one may have",
-               nbytes, k->map.clients[client].pid, bytes[client], c->client_limit_bytes);
+               nbytes, k->clients[client].pid, bytes[client], c->client_limit_bytes);
   if (fits(k->granted_bytes, nbytes, c->limit_bytes)) return SHMT_OK;
   /* What nobody keeps any more may be what stands in the way. */
   shmt__keeper_look(k, true);

@@ -188,7 +188,7 @@ static void end_manager(shmt__manager* m) {
   shmt__os_close(m->leader);
   shmt__os_close(m->listener);
   shmt__os_close(m->reading_fd);
-  shmt__names_fini(&m->names, m->keeper.map.n_names);
+  shmt__names_fini(&m->names);
   shmt__keeper_fini(&m->keeper);
 }
 

@@ -1,0 +1,146 @@
+/* shm/adopt.c -- going on with the files of a session whose manager was killed.
+ *
+ * What lies in the control file is read once, into the private tables (Note [Private tables] in
+ * shm/keeper.h), and must make sense as a whole: slabs that overlap, or blocks in use that no slab
+ * has, are the work of a member that wrote where it should not. To go on would mean to give memory
+ * away that others use.
+ */
+#include "os/memfd.h"
+#include "shm/block.h"
+#include "shm/client.h"
+#include "shm/keeper.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static shmt__block_state state_of(const shmt__keeper* k, uint32_t block) {
+  return shmt__head_state(
+      atomic_load_explicit(&k->map.blocks[block].head, memory_order_acquire));
+}
+
+static bool is_in_use(const shmt__keeper* k, uint32_t block) {
+  shmt__block_state state = state_of(k, block);
+  return state == SHMT_BLOCK_USED || state == SHMT_BLOCK_RECLAIM;
+}
+
+/* Was the manager killed while it retired the slab? Its pages are gone by then. */
+static bool is_retired(const shmt__keeper* k, const shmt__slab_view* s) {
+  for (uint32_t i = 0; i < s->n_blocks; i++)
+    if (is_in_use(k, s->first_block + i)) return false;
+  return state_of(k, s->first_block) == SHMT_BLOCK_NONE;
+}
+
+/* Marks that the killed manager left come off. */
+static void settle_blocks(shmt__keeper* k, const shmt__slab_view* s) {
+  for (uint32_t j = 0; j < s->n_blocks; j++) {
+    uint32_t block = s->first_block + j;
+    shmt__block* b = &k->map.blocks[block];
+    shmt__block_unmark(b, SHMT_MANAGER_MARKER);
+    if (state_of(k, block) == SHMT_BLOCK_TRIM) shmt__block_fail_trim(b);
+    shmt__keeper_mend_block(k, s, block);
+  }
+}
+
+static shmt_status adopt_slab(shmt__keeper* k, uint32_t slab) {
+  shmt__slab_view s;
+  bool fits = shmt__slab_read(&k->map, slab, &s);
+  if (!fits && s.state == SHMT_SLAB_NONE) return SHMT_OK;
+  SHMT_REQUIRE(fits, SHMT_E_MANAGER, "control file: slab %" PRIu32 " has blocks %" PRIu32
+               " to %" PRIu32 " of %" PRIu32, slab, s.first_block, s.first_block + s.n_blocks,
+               k->map.fixed.n_blocks);
+  if (is_retired(k, &s)) {
+    atomic_store_explicit(&k->map.slabs[slab].state, SHMT_SLAB_NONE, memory_order_release);
+    return SHMT_OK;
+  }
+  SHMT_REQUIRE(shmt__keeper_reserve_slab(k, slab), SHMT_E_NOMEM,
+               "the manager has no memory for its lists");
+  fits = shmt__ranges_take_at(&k->blocks, s.first_block, s.n_blocks) &&
+         (s.state != SHMT_SLAB_ARENA || shmt__ranges_take_at(&k->arena, s.offset, s.nbytes));
+  SHMT_REQUIRE(fits, SHMT_E_MANAGER, "control file: slab %" PRIu32 " overlaps another", slab);
+  shmt__keeper_enter_slab(k, slab, &s);
+  settle_blocks(k, &s);
+  return SHMT_OK;
+}
+
+/* Slabs behind the end: the one that was being made is none yet, more cannot be. Read, not mapped: looking
+ * at a hole would fill it. */
+static shmt_status check_behind(const shmt__keeper* k, uint32_t end) {
+  enum { MANY = 1024 };
+  uint64_t at = (uint64_t)((char*)k->map.slabs - (char*)k->map.control);
+  shmt_status status = SHMT_OK;
+  shmt__slab* slabs = malloc(sizeof *slabs * MANY);
+  SHMT_REQUIRE(slabs != NULL, SHMT_E_NOMEM, "the manager has no memory for its lists");
+  for (uint32_t i = end + 1; i < k->map.fixed.n_slabs && status == SHMT_OK; i += MANY) {
+    uint32_t n = k->map.fixed.n_slabs - i < MANY ? k->map.fixed.n_slabs - i : MANY;
+    if (!shmt__os_read_at(k->control_fd, slabs, sizeof *slabs * n, at + sizeof *slabs * i)) n = 0;
+    for (uint32_t j = 0; j < n && status == SHMT_OK; j++) {
+      if (atomic_load_explicit(&slabs[j].state, memory_order_relaxed) != SHMT_SLAB_NONE)
+        status = shmt__fail(SHMT_E_MANAGER, "control file: slab %" PRIu32 " lies behind the last, %" PRIu32,
+                            i + j, end);
+    }
+  }
+  free(slabs);
+  return status;
+}
+
+/* The free ranges are what no slab covers. */
+static shmt_status adopt_slabs(shmt__keeper* k) {
+  uint32_t end = atomic_load_explicit(&k->map.control->slabs_end, memory_order_acquire);
+  uint32_t blocks_end = atomic_load_explicit(&k->map.control->blocks_end, memory_order_acquire);
+  SHMT_REQUIRE(end <= k->map.fixed.n_slabs && blocks_end <= k->map.fixed.n_blocks, SHMT_E_MANAGER,
+               "control file: %" PRIu32 " slabs of %" PRIu32 ", %" PRIu32 " blocks of %" PRIu32, end,
+               k->map.fixed.n_slabs, blocks_end, k->map.fixed.n_blocks);
+  SHMT_TRY(check_behind(k, end));
+  for (uint32_t i = 0; i < end; i++) SHMT_TRY(adopt_slab(k, i));
+  for (uint32_t block = 0; block < k->blocks_end; block++)
+    SHMT_REQUIRE(k->slab_of[block] != 0 || !is_in_use(k, block), SHMT_E_MANAGER,
+                 "control file: block %" PRIu32 " is in use and of no slab", block);
+  /* Behind the slabs that are left, others may have been: what was used once has its records. */
+  if (blocks_end > k->blocks_end) k->blocks_end = blocks_end;
+  if (end > k->slabs_end && shmt__keeper_reserve_slab(k, end - 1)) k->slabs_end = end;
+  return SHMT_OK;
+}
+
+/* Who has the lock of a number has it, whatever the table says. Slabs of numbers that nobody has are
+ * orphans. */
+static void adopt_clients(shmt__keeper* k) {
+  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
+    if (shmt__keeper_know_client(k, id) || !shmt__client_is_locked(k->control_fd, id)) continue;
+    atomic_store_explicit(&k->map.clients[id].state, SHMT_CLIENT_RESERVED, memory_order_release);
+    (void)shmt__keeper_know_client(k, id);
+  }
+  for (uint32_t i = 0; i < k->slabs_end; i++) {
+    const shmt__slab_view* s = shmt__keeper_slab_at(k, i);
+    if (s != NULL && k->clients[s->owner].state == SHMT_CLIENT_NONE) shmt__keeper_orphan_slab(k, i);
+  }
+}
+
+/* Nobody is to try again with these files. */
+static void mark_ended(int control_fd) {
+  uint64_t nbytes = 0;
+  void* base = NULL;
+  if (!shmt__os_memfd_check(control_fd, &nbytes) || shmt__blocks_of_size(nbytes) == 0 ||
+      shmt__os_map_shared(control_fd, sizeof(shmt__control), &base) != SHMT_OK)
+    return;
+  /* release: nobody who sees it goes on with the session. */
+  atomic_store_explicit(&((shmt__control*)base)->ended, 1, memory_order_release);
+  shmt__os_unmap(base, sizeof(shmt__control));
+}
+
+shmt_status shmt__keeper_adopt(uint64_t session, int control_fd, int arena_fd, shmt__keeper* out) {
+  *out = (shmt__keeper){.control_fd = -1, .arena_fd = arena_fd};
+  /* Opened anew: the one that came may have the lock of the client that sent it. */
+  out->control_fd = shmt__os_reopen(control_fd);
+  shmt__os_close(control_fd);
+  shmt_status status = shmt__map_open(out->control_fd, &out->map);
+  if (status == SHMT_OK &&
+      (out->map.fixed.session != session || !shmt__arena_matches(&out->map, arena_fd)))
+    status = shmt__fail(SHMT_E_MANAGER, "the files to adopt are not those of session %016" PRIx64,
+                        session);
+  if (status == SHMT_OK) status = shmt__keeper_init_private(out);
+  if (status == SHMT_OK) status = adopt_slabs(out);
+  if (status == SHMT_OK) adopt_clients(out);
+  if (status == SHMT_E_MANAGER) mark_ended(out->control_fd);
+  if (status != SHMT_OK) shmt__keeper_fini(out);
+  return status;
+}
