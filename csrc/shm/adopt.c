@@ -62,25 +62,48 @@ static shmt_status adopt_slab(shmt__keeper* k, uint32_t slab) {
   return SHMT_OK;
 }
 
-/* Slabs behind the end: the one that was being made is none yet, more cannot be. Read, not mapped: looking
- * at a hole would fill it. */
-static shmt_status check_behind(const shmt__keeper* k, uint32_t end) {
+/* Call f for runs of `n` records at `at` in the control file. They are read, not mapped: looking at a hole would
+ * fill it. */
+static shmt_status read_records(shmt__keeper* k, const void* at, uint32_t begin, uint32_t end,
+                                size_t record_bytes,
+                                shmt_status (*f)(shmt__keeper* k, uint32_t i, const void* record)) {
   enum { MANY = 1024 };
-  uint64_t at = (uint64_t)((char*)k->map.slabs - (char*)k->map.control);
+  uint64_t from = (uint64_t)((const char*)at - (char*)k->map.control);
   shmt_status status = SHMT_OK;
-  shmt__slab* slabs = malloc(sizeof *slabs * MANY);
-  SHMT_REQUIRE(slabs != NULL, SHMT_E_NOMEM, "the manager has no memory for its lists");
-  for (uint32_t i = end + 1; i < k->map.fixed.n_slabs && status == SHMT_OK; i += MANY) {
-    uint32_t n = k->map.fixed.n_slabs - i < MANY ? k->map.fixed.n_slabs - i : MANY;
-    if (!shmt__os_read_at(k->control_fd, slabs, sizeof *slabs * n, at + sizeof *slabs * i)) n = 0;
-    for (uint32_t j = 0; j < n && status == SHMT_OK; j++) {
-      if (atomic_load_explicit(&slabs[j].state, memory_order_relaxed) != SHMT_SLAB_NONE)
-        status = shmt__fail(SHMT_E_MANAGER, "control file: slab %" PRIu32 " lies behind the last, %" PRIu32,
-                            i + j, end);
-    }
+  char* records = malloc(record_bytes * MANY);
+  SHMT_REQUIRE(records != NULL, SHMT_E_NOMEM, "the manager has no memory for its lists");
+  for (uint32_t i = begin; i < end && status == SHMT_OK; i += MANY) {
+    uint32_t n = end - i < MANY ? end - i : MANY;
+    if (!shmt__os_read_at(k->control_fd, records, record_bytes * n, from + record_bytes * i)) n = 0;
+    for (uint32_t j = 0; j < n && status == SHMT_OK; j++)
+      status = f(k, i + j, records + record_bytes * j);
   }
-  free(slabs);
+  free(records);
   return status;
+}
+
+/* Behind the end only noise can be, and the one slab that was being made. */
+static shmt_status check_behind(shmt__keeper* k, uint32_t slab, const void* record) {
+  const shmt__slab* s = record;
+  shmt__slab_view view;
+  if (atomic_load_explicit(&s->state, memory_order_relaxed) == SHMT_SLAB_NONE) return SHMT_OK;
+  SHMT_REQUIRE(!shmt__slab_read(&k->map, slab, &view), SHMT_E_MANAGER,
+               "control file: slab %" PRIu32 " lies behind the last", slab);
+  return SHMT_OK;
+}
+
+/* A block of no slab is not in use; or its slab was made to look like none. */
+static shmt_status check_block(shmt__keeper* k, uint32_t block, const void* record) {
+  const shmt__block* b = record;
+  shmt__block_state state =
+      shmt__head_state(atomic_load_explicit(&b->head, memory_order_relaxed));
+  if (state == SHMT_BLOCK_NONE || k->slab_of[block] != 0) return SHMT_OK;
+  /* What was retired has no blocks, and what was being made has none yet. */
+  bool is_lost = b->slab < k->slabs_end && k->map.slabs[b->slab].n_blocks != 0 &&
+                 shmt__keeper_slab_at(k, b->slab) == NULL;
+  SHMT_REQUIRE(!is_lost && state != SHMT_BLOCK_USED && state != SHMT_BLOCK_RECLAIM, SHMT_E_MANAGER,
+               "control file: block %" PRIu32 " is in use and of no slab", block);
+  return SHMT_OK;
 }
 
 /* The free ranges are what no slab covers. */
@@ -90,15 +113,17 @@ static shmt_status adopt_slabs(shmt__keeper* k) {
   SHMT_REQUIRE(end <= k->map.fixed.n_slabs && blocks_end <= k->map.fixed.n_blocks, SHMT_E_MANAGER,
                "control file: %" PRIu32 " slabs of %" PRIu32 ", %" PRIu32 " blocks of %" PRIu32, end,
                k->map.fixed.n_slabs, blocks_end, k->map.fixed.n_blocks);
-  SHMT_TRY(check_behind(k, end));
   for (uint32_t i = 0; i < end; i++) SHMT_TRY(adopt_slab(k, i));
-  for (uint32_t block = 0; block < k->blocks_end; block++)
-    SHMT_REQUIRE(k->slab_of[block] != 0 || !is_in_use(k, block), SHMT_E_MANAGER,
-                 "control file: block %" PRIu32 " is in use and of no slab", block);
-  /* Behind the slabs that are left, others may have been: what was used once has its records. */
+  if (end > k->slabs_end) {
+    SHMT_REQUIRE(shmt__keeper_reserve_slab(k, end - 1), SHMT_E_NOMEM,
+                 "the manager has no memory for its lists");
+    k->slabs_end = end;
+  }
+  /* Behind the slabs that are left others may have been: what was used once has its records. */
   if (blocks_end > k->blocks_end) k->blocks_end = blocks_end;
-  if (end > k->slabs_end && shmt__keeper_reserve_slab(k, end - 1)) k->slabs_end = end;
-  return SHMT_OK;
+  SHMT_TRY(read_records(k, k->map.slabs, end + 1, k->map.fixed.n_slabs, sizeof(shmt__slab),
+                        check_behind));
+  return read_records(k, k->map.blocks, 0, k->blocks_end, sizeof(shmt__block), check_block);
 }
 
 /* Who has the lock of a number has it, whatever the table says. Slabs of numbers that nobody has are

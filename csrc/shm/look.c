@@ -171,6 +171,7 @@ void shmt__keeper_retire(shmt__keeper* k, uint32_t slab) {
   SHMT_FAILPOINT(retire_blocks_gone);
   /* release: a manager that takes over sees the slab whole or gone. */
   atomic_store_explicit(&k->map.slabs[slab].state, SHMT_SLAB_NONE, memory_order_release);
+  k->map.slabs[slab].n_blocks = 0; /* tells it from one that was made to look like none */
   SHMT_FAILPOINT(retired);
   shmt__ranges_give(&k->blocks, s.first_block, s.n_blocks);
   if (s.state == SHMT_SLAB_ARENA) shmt__ranges_give(&k->arena, s.offset, s.nbytes);

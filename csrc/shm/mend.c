@@ -42,6 +42,7 @@ static void mend_slab(shmt__keeper* k, uint32_t slab) {
   shmt__slab* s = &k->map.slabs[slab];
   if (right == NULL) {
     mend_word(&s->state, SHMT_SLAB_NONE);
+    if (s->n_blocks != 0) s->n_blocks = 0;
     return;
   }
   if (s->first_block != right->first_block) s->first_block = right->first_block;

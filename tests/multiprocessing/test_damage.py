@@ -1,0 +1,207 @@
+"""A member writes over the tables of its session: the others live, and a session can be had.
+
+Not covered: each field with each value, by sanitized code (tests/fuzz/control.c, ``make fuzz-control``).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+_PREPARE = """
+import gc, mmap, os, random, signal, struct, sys, time
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from shmtensor import errors
+from shmtensor._boundary import sharing
+
+HEADER, CLIENTS, SLABS = 0, 4096, 4096 + 64 * 4608
+BLOCKS = SLABS + 64 * 65536
+
+def control():
+    '''The control file of the session, to be written.'''
+    for name in os.listdir("/proc/self/fd"):
+        path = f"/proc/self/fd/{name}"
+        if os.path.islink(path) and "shmtensor-control" in os.readlink(path):
+            fd = os.open(path, os.O_RDWR)
+            return mmap.mmap(fd, os.fstat(fd).st_size)
+
+def until(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+"""
+
+
+def _run(program: str, *arguments: str) -> str:
+    environment = {k: v for k, v in os.environ.items() if k != "SHMTENSOR_MANAGER"}
+    result = subprocess.run(
+        [sys.executable, "-c", _PREPARE + program, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr[-3000:]
+    return result.stderr
+
+
+_DAMAGED = """
+def overlap(file):  # the second slab lies where the first does
+    file[SLABS + 64 : SLABS + 128] = file[SLABS : SLABS + 64]
+
+def outside(file):  # a slab behind the end of the arena
+    file[SLABS + 16 : SLABS + 24] = struct.pack("<Q", 1 << 60)
+
+def forgotten(file):  # the slabs in use are none
+    for at in range(SLABS, SLABS + 64 * 16, 64):
+        file[at : at + 4] = bytes(4)
+
+def uncounted(file):  # there are slabs behind the last
+    file[104 : 108] = bytes(4)
+
+def header(file):
+    file[HEADER : HEADER + 16] = bytes(16)
+
+tensor = st.full((1000,), 5.0, shared=True)
+other = st.full((200_000,), 6.0, shared=True)
+manager = sharing.status()["manager_pid"]
+old = sharing.status()["world"]
+os.kill(manager, signal.SIGSTOP)  # it would mend what it finds
+locals()[sys.argv[1]](control())
+os.kill(manager, signal.SIGKILL)
+until(lambda: not os.path.exists(f"/proc/{manager}/maps") or not open(f"/proc/{manager}/maps").read())
+try:
+    st.empty((5_000_000,), shared=True)
+    raise AssertionError("a damaged session went on")
+except errors.ManagerError as error:
+    assert "begun anew" in str(error), error
+new = st.full((5_000_000,), 7.0, shared=True)
+assert sharing.status()["world"] != old
+assert (tensor == 5).all() and (other == 6).all() and (new == 7).all()
+
+def work(queue):
+    queue.put((new.sum().item(), st.ones(10).share_memory_()))
+
+queue = mp.get_context("fork").Queue()
+process = mp.get_context("fork").Process(target=work, args=(queue,))
+process.start()
+total, one = queue.get(timeout=60)
+assert total == 35_000_000 and (one == 1).all()
+process.join(60)
+assert process.exitcode == 0
+"""
+
+
+@pytest.mark.parametrize("what", ["overlap", "outside", "forgotten", "uncounted", "header"])
+def test_successor_begins_a_damaged_session_anew_and_says_so_once(what: str) -> None:
+    warnings = _run(_DAMAGED, what)
+    assert warnings.count("was damaged: a process had written over its tables") == 1
+
+
+_MENDED = """
+tensor = st.full((1000,), 5.0, shared=True)
+other = st.full((200_000,), 6.0, shared=True)
+file = control()
+n = struct.unpack("<I", file[104:108])[0]  # slabs
+tables = [(0, 108), (112, 116), (CLIENTS + 64, CLIENTS + 88)]  # constants, ends, the first client
+tables += [(SLABS + 64 * i, SLABS + 64 * i + 56) for i in range(n)]
+right = [file[begin:end] for begin, end in tables]
+for begin, end in tables:
+    file[begin:end] = os.urandom(end - begin)
+until(lambda: [file[begin:end] for begin, end in tables] == right)
+
+def work():
+    ones = st.ones(100_000).share_memory_()
+    assert (ones == 1).all() and (tensor == 5).all() and (other == 6).all()
+
+for _ in range(3):
+    process = mp.get_context("fork").Process(target=work)
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+"""
+
+
+def test_living_manager_writes_its_tables_anew() -> None:
+    _run(_MENDED)
+
+
+_VICTIMS = """
+SECONDS = 6
+
+def victim(seed, queues, stop):
+    '''Do all there is to do; errors are fine.'''
+    generator = random.Random(seed)
+    kept, n_done = [], 0
+    while not stop.wait(0):
+        try:
+            act = generator.randrange(6)
+            if act < 2:
+                kept.append(st.full((generator.choice([1, 1000, 100_000]),), 1.0, shared=True))
+            elif act == 2 and kept:
+                generator.choice(queues).put([kept[-1], "text"], timeout=0.2)
+            elif act == 3:
+                message = generator.choice(queues).get(timeout=0.05)
+                kept.append(message[0])
+            elif act == 4 and generator.random() < 0.1:
+                pid = os.fork()
+                if pid == 0:
+                    os._exit(0)
+                assert os.waitpid(pid, 0)[1] == 0
+            else:
+                kept = kept[generator.randrange(5) :]
+            n_done += 1
+        except Exception:
+            time.sleep(0.001)
+    os._exit(0)  # what is left in a damaged queue waits for nobody
+
+def scribble(seed, file, n):
+    generator = random.Random(seed)
+    for _ in range(n):
+        kind = generator.randrange(6)
+        begin, records, size = [(HEADER, 1, 144), (CLIENTS, 12, 64), (SLABS, 20, 64),
+                                (BLOCKS, 60, 128), (BLOCKS, 3000, 128), (SLABS, 20, 64)][kind]
+        at = begin + size * generator.randrange(records) + 4 * generator.randrange(size // 4)
+        old = struct.unpack("<I", file[at : at + 4])[0]
+        value = generator.choice([0, 1, 2**32 - 1, old + 1, old - 1, generator.getrandbits(32), 1 << 31])
+        file[at : at + 4] = struct.pack("<I", value % 2**32)
+
+context = mp.get_context("fork")
+first = st.ones(10).share_memory_()
+queues = [context.Queue(), context.SimpleQueue(), context.Queue(5)]
+queues = [queues[0], queues[2]]
+import multiprocessing
+stop = multiprocessing.get_context("fork").Event()
+victims = [multiprocessing.get_context("fork").Process(target=victim, args=(i, queues, stop))
+           for i in range(3)]
+for process in victims:
+    process.start()
+file = control()
+manager = sharing.status()["manager_pid"]
+begun, seed = time.monotonic(), int(sys.argv[1])
+time.sleep(0.5)
+while time.monotonic() - begun < SECONDS:
+    seed += 1
+    scribble(seed, file, 20)
+    time.sleep(0.02)
+    dead = [p.exitcode for p in victims if p.exitcode is not None]
+    assert not dead, (dead, seed)
+state = open(f"/proc/{manager}/stat").read().split()[2]
+assert state not in "ZX", "the manager is dead"
+stop.set()
+for process in victims:
+    process.join(40)
+    assert process.exitcode == 0, (process.exitcode, seed)
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("seed", [1000, 2000])
+def test_others_and_the_manager_live_while_a_member_scribbles(seed: int) -> None:
+    _run(_VICTIMS, str(seed))
