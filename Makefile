@@ -9,7 +9,7 @@ SECONDS ?= 60
 SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types asan tsan stress fuzz fuzz-wire valgrind cpython-suite parity bench docs clean build
+.PHONY: help demo test lint types asan tsan stress fuzz fuzz-wire fuzz-control valgrind cpython-suite parity bench docs clean build
 
 help:
 	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
@@ -20,6 +20,7 @@ help:
 	@echo "make stress  kill, flood and fill, for minutes"
 	@echo "make fuzz SECONDS=1800       random calls of operators, with sanitizers"
 	@echo "make fuzz-wire SECONDS=600   random messages and handles, with sanitizers (clang)"
+	@echo "make fuzz-control SECONDS=600  a member that writes over its session's tables (clang)"
 	@echo "make valgrind                the manager, under valgrind"
 	@echo "make cpython-suite  CPython's own tests of multiprocessing, on ours"
 	@echo "make parity  operators against torch's, where torch is installed; writes docs/parity.md"
@@ -95,6 +96,11 @@ fuzz: $(STAMP)/built
 
 fuzz-wire: $(STAMP)/built
 	nice $(BIN)/python tools/fuzz.py --seconds $(SECONDS)
+
+# ROUNDS=100000 SEED=7 instead of SECONDS.
+fuzz-control: $(STAMP)/built
+	nice $(BIN)/python tools/fuzz.py --seconds $(SECONDS) --control $(or $(ROUNDS),0) \
+	  $(if $(SEED),--seed $(SEED))
 
 valgrind: $(STAMP)/built
 	$(BIN)/python tools/fuzz.py --valgrind 300

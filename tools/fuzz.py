@@ -1,5 +1,8 @@
 """Build the fuzz targets of ``tests/fuzz`` and run them: ``fuzz.py [--seconds N] [target ...]``.
 
+``fuzz.py --control N`` runs N rounds of ``control.c`` instead: a member that writes over the tables
+of its session. It prints the seed of each batch that fails; ``--seed`` begins with another.
+
 Each target is libFuzzer with AddressSanitizer and UBSan (clang), over the same C files as the
 library, in ``build/fuzz``. What a run learnt stays in ``build/fuzz/corpus/<target>``; an input that
 fails is written to ``build/fuzz`` and printed. The time is shared by the targets.
@@ -93,6 +96,20 @@ def run(program: Path, seconds: int) -> int:
     return result.returncode
 
 
+def run_control(rounds: int, seconds: int, seed: int) -> int:
+    """Run the program that writes over the tables of a session; returns its exit status."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    program = OUT / "control"
+    main_file = CSRC / "ipc" / "manager_main.c"
+    managers = [path for path in (CSRC / "ipc").glob("manager*.c") if path != main_file]
+    sources = [path for path in _client_files() if path.parent.name != "tensor"]
+    _compile(program, [ROOT / "tests" / "fuzz" / "control.c", *sources, *sorted(managers)])
+    bound = ["--rounds", str(rounds)] if rounds else ["--seconds", str(seconds)]
+    options = {**OPTIONS, "ASAN_OPTIONS": OPTIONS["ASAN_OPTIONS"] + ":detect_leaks=0"}
+    command = [program, *bound, "--seed", str(seed)]
+    return subprocess.run(command, env={**os.environ, **options}, check=False).returncode
+
+
 def run_valgrind(n_inputs: int) -> int:
     """Run the manager's target on random inputs under valgrind; returns its exit status."""
     OUT.mkdir(parents=True, exist_ok=True)
@@ -116,6 +133,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=int, default=60, help="in all")
     parser.add_argument("--valgrind", type=int, metavar="INPUTS", help="the manager, by valgrind")
+    parser.add_argument("--control", type=int, metavar="ROUNDS", help="tables; 0: for --seconds")
+    parser.add_argument("--seed", type=int, default=1, help="of --control")
     parser.add_argument("targets", nargs="*", help="all when none is named")
     options = parser.parse_args(arguments)
     if options.valgrind:
@@ -123,6 +142,8 @@ def main(arguments: list[str]) -> int:
     if shutil.which("clang") is None:
         print("fuzz: no clang; apt-get install clang libclang-rt-14-dev")
         return 2
+    if options.control is not None:
+        return run_control(options.control, options.seconds, options.seed)
     programs = build()
     wanted = options.targets or list(programs)
     seconds = max(options.seconds // len(wanted), 1)
