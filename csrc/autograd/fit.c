@@ -137,6 +137,7 @@ static int64_t single_step(const shmt_tensor* t) {
 shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
   const shmt_scalar one = shmt__scalar_int(1);
   const shmt__loop loop = shmt__loops[SHMT_LOOP_add][sum->dtype];
+  SHMT_TRY(shmt__check_writable("backward", sum));
   const int64_t step = single_step(sum), other_step = single_step(other);
   const shmt_keyset lazy =
       (sum->keys | other->keys) & (SHMT_KEYBIT_Conjugate | SHMT_KEYBIT_Negative);

@@ -175,9 +175,7 @@ int shmt_storage_import_name(const char* manager, const char* handle, uint64_t n
 int shmt_storage_export_fd(shmt_storage* s, int* out_fd) {
   SHMT_REQUIRE(s->nbytes > 0, SHMT_E_RUNTIME, "_share_fd_: a storage of 0 bytes has no descriptor");
   SHMT_TRY(shmt__storage_share_as_file(s));
-  SHMT_REQUIRE(s->allocator == &shmt__allocator_managed, SHMT_E_RUNTIME,
-               "_share_fd_: a storage mapped from a file (%" PRIu64 " bytes) has no descriptor",
-               s->nbytes);
+  SHMT_TRY(shmt__storage_check_sendable(s));
   shmt__sessions_lock();
   const shmt__holding* h = s->ctx;
   if (h->map != NULL && h->generation != 0) shmt__slab_set_exported(&h->session->map, h->block);

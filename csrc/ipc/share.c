@@ -248,6 +248,19 @@ shmt_status shmt__storage_of_holding(shmt__holding* h, uint64_t nbytes, shmt_sto
 
 /* --- sending --- */
 
+shmt_status shmt__storage_check_sendable(const shmt_storage* storage) {
+  SHMT_REQUIRE(!(storage->flags & SHMT_STORAGE_READ_ONLY), SHMT_E_RUNTIME,
+               "a read-only storage of %" PRIu64
+               " bytes cannot be sent: its receiver could write to it; send a clone, or open or attach "
+               "it in the other process",
+               storage->nbytes);
+  SHMT_REQUIRE(storage->allocator == &shmt__allocator_managed, SHMT_E_RUNTIME,
+               "a storage mapped from a file (allocator \"%s\", %" PRIu64
+               " bytes) cannot be sent; open or attach it in the other process",
+               storage->allocator->name, storage->nbytes);
+  return SHMT_OK;
+}
+
 shmt_status shmt__storage_export(shmt_storage* storage, bool lease, shmt__handle* out,
                                  uint64_t* out_secret) {
   SHMT_REQUIRE(shmt__storage_is_shared(storage), SHMT_E_RUNTIME,
@@ -259,14 +272,7 @@ shmt_status shmt__storage_export(shmt_storage* storage, bool lease, shmt__handle
     out->check = shmt__handle_check_of(0, out);
     return SHMT_OK;
   }
-  SHMT_REQUIRE(storage->allocator == &shmt__allocator_managed, SHMT_E_RUNTIME,
-               "a storage mapped from a file or attached read-only (allocator \"%s\", %" PRIu64
-               " bytes) cannot be sent; open or attach it in the other process",
-               storage->allocator->name, storage->nbytes);
-  SHMT_REQUIRE(!(storage->flags & SHMT_STORAGE_READ_ONLY), SHMT_E_RUNTIME,
-               "a read-only storage of %" PRIu64
-               " bytes cannot be sent; attach it by its name in the other process",
-               storage->nbytes);
+  SHMT_TRY(shmt__storage_check_sendable(storage));
   shmt__sessions_lock();
   shmt__holding* h = storage->ctx;
   shmt__session* s = h->session;

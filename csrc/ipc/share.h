@@ -54,9 +54,12 @@ shmt_status shmt__storage_of_holding(shmt__holding* h, uint64_t nbytes, shmt_sto
 shmt_status shmt__storage_hold_more(shmt_storage* s);
 shmt_status shmt__storage_hold_less(shmt_storage* s);
 
+/* May another process be given what it can write to this shared storage with? Errors:
+ * SHMT_E_RUNTIME (read-only, or none of ours). */
+shmt_status shmt__storage_check_sendable(const shmt_storage* s);
 /* The handle of a shared storage; with a lease the block lives until the handle is opened.
  * out_secret (may be NULL) gets the key for a check sum of what travels beside the handle.
- * Errors: SHMT_E_RUNTIME (not shared), SHMT_E_HANDLE (its session is gone). */
+ * Errors: SHMT_E_RUNTIME (not shared, or not sendable), SHMT_E_HANDLE (its session is gone). */
 shmt_status shmt__storage_export(shmt_storage* s, bool lease, shmt__handle* out,
                                  uint64_t* out_secret);
 

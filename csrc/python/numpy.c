@@ -159,7 +159,8 @@ static int tensor_over(const Py_buffer* source, shmt_dtype dtype, shmt_tensor** 
     s = SHMT_OK;
   shmt_storage* storage = NULL;
   if (s == SHMT_OK)
-    s = shmt__storage_from_blob(view->buf, nbytes, buffer_deleter, view, 0, &storage);
+    s = shmt__storage_from_blob(view->buf, nbytes, buffer_deleter, view,
+                                view->readonly ? SHMT_STORAGE_READ_ONLY : 0, &storage);
   if (storage == NULL) {
     PyBuffer_Release(view);
     PyMem_Free(view);
@@ -176,10 +177,10 @@ static int tensor_over(const Py_buffer* source, shmt_dtype dtype, shmt_tensor** 
 static int warn_read_only(_Atomic(bool)* told, const char* what) {
   shmt_status s = shmt__warn_once(
       told,
-      "The given %s is not writable, and PyTorch does not support non-writable tensors. This means "
-      "you can write to the underlying (supposedly non-writable) %s using the tensor. You may want "
-      "to copy the %s to protect its data or make it writable before converting it to a tensor.",
-      what, what, what);
+      "The given %s is not writable, and neither is the tensor over it: operators that would write to "
+      "it raise RuntimeError. You may want to copy the %s or make it writable before converting it to "
+      "a tensor.",
+      what, what);
   return s == SHMT_OK ? 0 : (shmt__py_raise(s), -1);
 }
 
@@ -371,9 +372,10 @@ void shmt__py_releasebuffer(PyObject* self, Py_buffer* view) {
 PyMethodDef shmt__py_numpy_functions[] = {
     {"from_numpy", (PyCFunction)(void (*)(void))py_from_numpy, METH_VARARGS | METH_KEYWORDS,
      "from_numpy(ndarray, *, shared=False)\n--\n\nA tensor that shares the array's memory; with "
-     "shared=True, a copy in shared memory."},
+     "shared=True, a copy in shared memory. Over an array that is not writable it is read-only: what "
+     "would write to it raises RuntimeError."},
     {"frombuffer", (PyCFunction)(void (*)(void))py_frombuffer, METH_VARARGS | METH_KEYWORDS,
      "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n--\n\nA 1-d tensor "
-     "over a buffer's memory."},
+     "over a buffer's memory, read-only as the buffer is."},
     {NULL, NULL, 0, NULL},
 };

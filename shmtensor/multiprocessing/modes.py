@@ -65,7 +65,10 @@ def lend(tensor: Tensor) -> Any:
 
     In a receiver, operators in place and NumPy arrays of it that would write are refused with a
     RuntimeError or are read-only; what writes past these is stopped by the kernel. It sees what the
-    sender writes. A lent tensor cannot be sent on; send a clone.
+    sender writes. A lent tensor cannot be sent on or shared by descriptor or name; send a clone.
+
+    This is against mistakes, not against the receiver: a process of the same user can reopen its
+    own memory for writing through ``/proc``.
 
     Args:
         tensor: The tensor; its storage moves into shared memory when it is sent.

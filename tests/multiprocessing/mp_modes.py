@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
+
+import numpy as np
+
+import shmtensor as T
+from shmtensor.multiprocessing import cow, lend
 
 
 def _try(call: Callable[[], object]) -> str:
@@ -24,6 +31,35 @@ def read_lent(inbox: Any, outbox: Any) -> None:
     outbox.send(_try(lambda: outbox.send(t)))
     inbox.recv()
     outbox.send(t.tolist())
+
+
+def look_for_a_way_to_write(inbox: Any, outbox: Any) -> None:
+    t = inbox.recv()
+    warnings.simplefilter("ignore")
+    arrays = [t.numpy(), np.asarray(t), np.from_dlpack(t)]
+    over = [T.from_numpy(a) for a in arrays] + [T.as_tensor(arrays[0]), T.asarray(arrays[0])]
+    over += [T.from_dlpack(t), T.frombuffer(memoryview(t).cast("B"), dtype=t.dtype)]
+    over += [T.zeros(4).set_(t.untyped_storage(), 0, (4,)), t.data, t.detach(), t.share_memory_()]
+    weight = T.ones(4, requires_grad=True)
+    weight.grad = t
+    storage = t.untyped_storage()
+    ways: list[Callable[[], object]] = [
+        storage._share_fd_,
+        storage._share_filename_,
+        lambda: ForkingPickler.dumps(t),
+        lambda: ForkingPickler.dumps(storage),
+        lambda: ForkingPickler.dumps([t, t]),
+        lambda: ForkingPickler.dumps(lend(t)),
+        lambda: ForkingPickler.dumps(cow(t)),
+        lambda: storage.resize_(1000),
+        lambda: t.resize_(1000),
+        lambda: T.mm(T.ones(2, 2), T.ones(2, 2), out=t.view(2, 2)),
+        lambda: (weight * 2).sum().backward(),
+    ]
+    ways += [lambda way=way: way.add_(1) for way in over]  # type: ignore[misc]
+    ways += [lambda way=way: way.copy_(T.ones(4)) for way in over]  # type: ignore[misc]
+    outbox.send([_try(way) for way in ways])
+    outbox.send([a.flags.writeable for a in arrays] + [not memoryview(t).readonly])
 
 
 def write_privately(inbox: Any, outbox: Any) -> None:

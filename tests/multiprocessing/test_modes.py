@@ -60,6 +60,19 @@ def test_lent_tensor_is_read_and_not_written(method: str, strategy: str) -> None
         assert inbox.recv() == [[9, 9], [9, 9]]
 
 
+def test_lent_tensor_gives_no_way_to_write(strategy: str) -> None:
+    t = T.arange(4.0)
+    with _peer("fork", mp_modes.look_for_a_way_to_write) as (outbox, inbox, process):
+        outbox.send(mp.lend(t))
+        answers = inbox.recv()
+        assert "done" not in answers, answers
+        assert all("read-only" in a or "not resizable" in a for a in answers), answers
+        assert inbox.recv() == [False] * 4
+        process.join(60)
+        assert process.exitcode == 0
+    assert t.tolist() == [0, 1, 2, 3]
+
+
 def test_copy_on_write_tensor_is_the_receivers_own(strategy: str) -> None:
     t = T.zeros(3)
     with _peer("fork", mp_modes.write_privately) as (outbox, inbox, _):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -100,6 +102,55 @@ def test_read_only_array_warns() -> None:
     array.flags.writeable = False
     with pytest.warns(UserWarning, match="not writable"):
         T.from_numpy(array)
+
+
+def _mapped() -> Any:
+    """Bytes that a store into is a fault."""
+    memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ)
+    return memoryview(memory)
+
+
+READ_ONLY: dict[str, Callable[[], Any]] = {
+    "from_numpy": lambda: T.from_numpy(np.frombuffer(_mapped(), "f4", 4)),
+    "as_tensor": lambda: T.as_tensor(np.frombuffer(_mapped(), "f4", 4)),
+    "asarray": lambda: T.asarray(np.frombuffer(_mapped(), "f4", 4)),
+    "from_dlpack": lambda: T.from_dlpack(np.frombuffer(_mapped(), "f4", 4)),
+    "frombuffer": lambda: T.frombuffer(_mapped(), dtype=T.float32, count=4),
+    "frombuffer of bytes": lambda: T.frombuffer(bytes(16), dtype=T.float32),
+    "asarray of bytes": lambda: T.asarray(bytes(16), dtype=T.float32),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The given")
+@pytest.mark.parametrize("make", READ_ONLY)
+def test_tensor_over_read_only_memory_is_read_only(make: str) -> None:
+    t = READ_ONLY[make]()
+    for write in (
+        lambda: t.add_(1),
+        lambda: t.__setitem__(0, 1),
+        lambda: T.add(t, 1, out=t),
+        lambda: t.view(2, 2).zero_(),
+        lambda: t.untyped_storage().fill_(1),
+    ):
+        with pytest.raises(RuntimeError, match="read-only"):
+            write()
+    assert not t.numpy().flags.writeable
+    assert memoryview(t).readonly
+    assert (t + 1).tolist() == [1.0] * 4
+    own = t.clone()
+    own += 1
+    assert own.tolist() == [1.0] * 4
+    assert t.tolist() == [0.0] * 4
+    t.share_memory_()  # a copy
+    assert t.add_(1).tolist() == [1.0] * 4
+
+
+@pytest.mark.filterwarnings("ignore:The given")
+def test_gradients_do_not_accumulate_in_read_only_memory() -> None:
+    weight = T.ones(4, requires_grad=True)
+    weight.grad = READ_ONLY["from_numpy"]()
+    with pytest.raises(RuntimeError, match="read-only"):
+        (weight * 2).sum().backward()
 
 
 def test_tensor_that_cannot_be_shown_is_refused() -> None:

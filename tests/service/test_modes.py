@@ -77,8 +77,9 @@ def test_optimizer_refuses_read_only_parameters(service: Service) -> None:
 def test_read_only_tensor_is_not_sent(service: Service) -> None:
     service.publish("values", T.arange(4.0))
     tensor = service.attach("values", "ro")
-    with pytest.raises(RuntimeError, match="attach"):
-        tensor.untyped_storage()._share_filename_cpu_()
+    for share in ("_share_filename_cpu_", "_share_filename_", "_share_fd_", "_share_fd_cpu_"):
+        with pytest.raises(RuntimeError, match="read-only storage .* cannot be sent"):
+            getattr(tensor.untyped_storage(), share)()
 
 
 def test_modes_of_one_value_beside_each_other(service: Service) -> None:
@@ -142,6 +143,12 @@ try:
     raise SystemExit("written")
 except RuntimeError as error:
     assert "read-only" in str(error)
+for share in ("_share_filename_", "_share_fd_"):
+    try:
+        getattr(tensor.untyped_storage(), share)()
+        raise SystemExit(share)
+    except RuntimeError as error:
+        assert "read-only" in str(error)
 print("refused", flush=True)
 sys.stdin.readline()
 service.attach("values", "rw")[0] = 50
