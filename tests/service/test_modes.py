@@ -78,7 +78,7 @@ def test_read_only_tensor_is_not_sent(service: Service) -> None:
     service.publish("values", T.arange(4.0))
     tensor = service.attach("values", "ro")
     for share in ("_share_filename_cpu_", "_share_filename_", "_share_fd_", "_share_fd_cpu_"):
-        with pytest.raises(RuntimeError, match="read-only storage .* cannot be sent"):
+        with pytest.raises(RuntimeError, match=r"read-only storage .* cannot be sent"):
             getattr(tensor.untyped_storage(), share)()
 
 
