@@ -308,7 +308,7 @@ int shmt__py_tensor_from_data_in(PyObject* data, shmt_dtype dtype, bool shared, 
     return from_sequence(data, dtype, shared, out);
   }
   shmt_tensor* over = NULL;
-  int r = shmt__py_from_numpy(array, &over);
+  int r = shmt__py_from_numpy(array, true, &over);
   if (r == 0) {
     r = copy_of(over, dtype, shared, out);
     shmt__tensor_release(over);
@@ -461,7 +461,7 @@ static PyObject* py_as_tensor(PyObject* module, PyObject* const* args, Py_ssize_
       return NULL;
     return finish(t, &o);
   }
-  int r = shmt__py_from_numpy(array, &t);
+  int r = shmt__py_from_numpy(array, false, &t);
   Py_DECREF(array);
   if (r < 0) return NULL;
   if (o.dtype != SHMT_DTYPE_NONE && o.dtype != t->dtype) {

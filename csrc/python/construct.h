@@ -14,8 +14,9 @@ int shmt__py_tensor_from_data_in(PyObject* data, shmt_dtype dtype, bool shared, 
 /* A sequence used as an index: bool when all elements are, else integers. */
 int shmt__py_index_sequence(PyObject* sequence, shmt_tensor** out);
 
-/* numpy.c: a tensor that shares the memory of a NumPy array. */
-int shmt__py_from_numpy(PyObject* array, shmt_tensor** out);
+/* numpy.c: a tensor that shares the memory of a NumPy array, read-only as the array is. only_read: the
+ * program does not get it, so it needs no warning of that. */
+int shmt__py_from_numpy(PyObject* array, bool only_read, shmt_tensor** out);
 /* Is o a NumPy array? */
 bool shmt__py_is_numpy_array(PyObject* o);
 /* The dtype of a NumPy scalar; SHMT_DTYPE_NONE when o is none (or of a kind without dtype here). */

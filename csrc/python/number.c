@@ -206,7 +206,7 @@ static PyObject* equals(PyObject* x, PyObject* array) {
   if (SHMT_LIKELY(known != Py_NotImplemented) || !shmt__py_is_numpy_array(array)) return known;
   Py_DECREF(known);
   shmt_tensor* t = NULL;
-  if (shmt__py_from_numpy(array, &t) < 0) {
+  if (shmt__py_from_numpy(array, true, &t) < 0) {
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) return NULL;
     PyErr_Clear();
     Py_RETURN_NOTIMPLEMENTED;

@@ -184,13 +184,13 @@ static int warn_read_only(_Atomic(bool)* told, const char* what) {
   return s == SHMT_OK ? 0 : (shmt__py_raise(s), -1);
 }
 
-int shmt__py_from_numpy(PyObject* array, shmt_tensor** out) {
+int shmt__py_from_numpy(PyObject* array, bool only_read, shmt_tensor** out) {
   Py_buffer view;
   shmt_dtype dtype = SHMT_DTYPE_NONE;
   if (PyObject_GetBuffer(array, &view, PyBUF_FULL_RO) < 0) return unsupported_type(array);
   int known = format_dtype(view.format, view.itemsize, &dtype);
   static _Atomic(bool) told;
-  if (known != 1 || (view.readonly && warn_read_only(&told, "NumPy array") < 0)) {
+  if (known != 1 || (view.readonly && !only_read && warn_read_only(&told, "NumPy array") < 0)) {
     PyBuffer_Release(&view);
     if (known == 1) return -1;
     return known == 0 ? wrong_byte_order() : unsupported_type(array);
@@ -211,7 +211,7 @@ static PyObject* py_from_numpy(PyObject* module, PyObject* args, PyObject* kwarg
     return NULL;
   }
   int r = shared ? shmt__py_tensor_from_data_in(array, SHMT_DTYPE_NONE, true, &t)
-                 : shmt__py_from_numpy(array, &t);
+                 : shmt__py_from_numpy(array, false, &t);
   return r < 0 ? NULL : shmt__py_wrap(t);
 }
 

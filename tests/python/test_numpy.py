@@ -104,6 +104,14 @@ def test_read_only_array_warns() -> None:
         T.from_numpy(array)
 
 
+@pytest.mark.filterwarnings("error")
+def test_copy_of_a_read_only_array_is_like_any_other() -> None:
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    assert T.tensor(array).add_(1).tolist() == [1.0, 2.0, 3.0]
+    assert (T.ones(3) == array).tolist() == [False, True, False]
+
+
 def _mapped() -> Any:
     """Bytes that a store into is a fault."""
     memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ)
