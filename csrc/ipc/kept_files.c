@@ -24,6 +24,17 @@ typedef struct shmt__kept_file {
 
 static bool has_thread; /* under the sessions' lock */
 
+/* How many may be kept, */
+static uint32_t most_files(void) {
+  uint32_t most = (uint32_t)shmt__os_descriptor_limit() / 4;
+  return most < MAX_FILES ? most : MAX_FILES;
+}
+/* and how many of these may be in no message. */
+static uint32_t few_files(void) {
+  uint32_t few = most_files() / 2;
+  return few < FEW_FILES ? few : FEW_FILES;
+}
+
 static bool is_held(const shmt__session* s, const kept_file* f) {
   const shmt__holding* h = shmt__session_holding(s, f->block);
   return h != NULL && h->generation == f->generation;
@@ -38,12 +49,12 @@ static bool is_in_message(const shmt__session* s, const kept_file* f) {
 /* Close what is not needed: of the files that are in no message, all but the last few that are held.
  * Returns whether more may be closed later. */
 static bool close_unneeded(shmt__session* s, bool is_child) {
-  uint32_t n_idle = 0, n = 0;
+  uint32_t n_idle = 0, n = 0, few = few_files();
   bool waits = false;
   for (uint32_t i = s->n_kept_files; i-- > 0;) {
     kept_file* f = &s->kept_files[i];
     bool held = is_held(s, f), sent = !is_child && is_in_message(s, f);
-    bool needed = sent || (held && ++n_idle <= FEW_FILES);
+    bool needed = sent || (held && ++n_idle <= few);
     waits = waits || (sent && !held);
     if (needed) continue;
     shmt__os_close(f->fd);
@@ -53,7 +64,7 @@ static bool close_unneeded(shmt__session* s, bool is_child) {
     if (s->kept_files[i].fd >= 0) s->kept_files[n++] = s->kept_files[i];
   }
   s->n_kept_files = n;
-  return waits || n > FEW_FILES;
+  return waits || n > few;
 }
 
 /* Returns whether there will be something to do later. */
@@ -85,11 +96,9 @@ void shmt__kept_files_look(shmt__session* s) {
 
 void shmt__kept_file_add(const shmt__holding* h, int fd) {
   shmt__session* s = h->session;
-  uint32_t most = (uint32_t)shmt__os_descriptor_limit() / 4;
-  if (most > MAX_FILES) most = MAX_FILES;
   if (s->kept_files == NULL) s->kept_files = malloc(sizeof *s->kept_files * MAX_FILES);
   shmt__kept_files_look(s);
-  if (s->kept_files == NULL || s->n_kept_files >= most) return;
+  if (s->kept_files == NULL || s->n_kept_files >= most_files()) return;
   kept_file f = {h->generation, h->block, shmt__os_dup(fd)};
   if (f.fd < 0) return;
   s->kept_files[s->n_kept_files++] = f;

@@ -23,6 +23,7 @@ typedef struct audited_lock {
 /* A ring that is being audited. */
 typedef struct audited_ring {
   const shmt__block* block;
+  uint64_t generation;       /* of the block */
   shmt__ring_header* header; /* mapped */
   audited_lock put, get;
   uint32_t n_unheld; /* when we looked at the locks */
@@ -44,6 +45,10 @@ static bool is_ring(const shmt__block* b) {
   shmt__block_state state = shmt__head_state(head);
   return nbytes == (SHMT_RING_BYTES | SHMT_BLOCK_IS_RING) &&
          (state == SHMT_BLOCK_USED || state == SHMT_BLOCK_RECLAIM);
+}
+
+static uint64_t generation_of(const shmt__block* b) {
+  return shmt__head_generation(atomic_load_explicit(&b->head, memory_order_acquire));
 }
 
 static shmt__ring_header* map_ring(const shmt__keeper* k, const shmt__block* b) {
@@ -154,7 +159,8 @@ static bool lock_one(audit* a, const shmt__block* b) {
     a->room = room;
   }
   audited_ring* r = &a->rings[a->n_rings];
-  *r = (audited_ring){.block = b, .header = map_ring(a->keeper, b)};
+  *r = (audited_ring){
+      .block = b, .generation = generation_of(b), .header = map_ring(a->keeper, b)};
   if (r->header == NULL) return false;
   a->n_rings++;
   r->put = lock_soon(&r->header->put_lock);
@@ -257,7 +263,7 @@ static bool is_consistent(const audit* a) {
   }
   while ((b = next_kept_ring(a, &slab, &i)) != NULL) {
     while (n < a->n_rings && a->rings[n].block != b) n++; /* the same order as before */
-    if (n == a->n_rings) return false;
+    if (n == a->n_rings || a->rings[n].generation != generation_of(b)) return false;
   }
   return true;
 }

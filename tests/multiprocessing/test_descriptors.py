@@ -56,6 +56,8 @@ st.zeros(1).share_memory_()
 manager = sharing.status()["manager_pid"]
 """
 
+_LIMIT_FIRST = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))\n"
+
 _RESTING = """
 queue, back = make(sys.argv[1]), context.SimpleQueue()
 
@@ -110,6 +112,21 @@ def test_files_are_kept_while_nobody_has_opened_them(scripts: Any, kind: str) ->
     scripts(_PREPARE + _UNREAD, kind).finish()
 
 
+_IDLE = """
+idle = [st.full((10,), float(i)).share_memory_() for i in range(100)]
+queue = context.SimpleQueue()
+for i in range(20):
+    queue.put(st.full((10,), float(i)))
+os.kill(manager, signal.SIGKILL)
+for i in range(20):
+    assert queue.get()[0] == i
+"""
+
+
+def test_files_in_messages_come_before_idle_ones(scripts: Any) -> None:
+    scripts(_LIMIT_FIRST + _PREPARE + _IDLE).finish()
+
+
 _MANY = """
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 queue, back = make(sys.argv[1]), context.SimpleQueue()
@@ -132,7 +149,6 @@ assert back.get() == "received"
 end(process)
 until(lambda: files() == 0 and files(manager) == 0)
 """
-_LIMIT_FIRST = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))\n"
 
 
 @pytest.mark.parametrize("kind", ["SimpleQueue", "Queue", "Pipe"])
