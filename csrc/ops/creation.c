@@ -32,7 +32,7 @@ static shmt_status make(const char* name, shmt_ints size, shmt_dtype dtype, shmt
   if (!*out)
     return shmt__tensor_empty(size, dtype_or(dtype, shmt__default_dtype()), device_or(device, SHMT_CPU),
                               format < 0 ? SHMT_CONTIGUOUS_FORMAT : format, out);
-  return shmt__prepare_out(name, out, size, (*out)->dtype, (*out)->device);
+  return shmt__prepare_factory_out(*out, size);
 }
 
 shmt_status shmt__empty(shmt_ints size, shmt_dtype dtype, shmt_layout layout, shmt_device device,

@@ -56,6 +56,14 @@ shmt_status shmt__prepare_out(const char* name, shmt_tensor** out, shmt_ints siz
   return prepare(name, *out, sizes, NULL, dtype, device);
 }
 
+shmt_status shmt__prepare_factory_out(shmt_tensor* out, shmt_ints sizes) {
+  if (shmt__tensor_is_meta(out))
+    SHMT_TRY(resize_out(out, sizes, NULL));
+  else if (!shmt__same_ints(shmt__tensor_sizes(out), sizes))
+    SHMT_TRY(shmt__tensor_resize(out, sizes, SHMT_CONTIGUOUS_FORMAT));
+  return check_no_repeats(out);
+}
+
 shmt_status shmt__write_out(const char* name, shmt_tensor* result, shmt_tensor* out) {
   if (result == out) return SHMT_OK;
   SHMT_TRY(prepare(name, out, shmt__tensor_sizes(result), result, result->dtype, result->device));

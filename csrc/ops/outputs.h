@@ -23,6 +23,10 @@
 shmt_status shmt__prepare_out(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
                               shmt_device device);
 
+/* The same for the out of a factory, which has no inputs to agree with: outside of the meta device it is resized without
+ * a warning. Errors: SHMT_E_RUNTIME (not resizable, repeated elements), SHMT_E_NOMEM. */
+shmt_status shmt__prepare_factory_out(shmt_tensor* out, shmt_ints sizes);
+
 /* Copy result into out, for out= forms of operators that compute first: checks the cast, resizes out as shmt__prepare_out
  * does, but to lie as a dense result does. Errors: as there. Borrows both. */
 shmt_status shmt__write_out(const char* name, shmt_tensor* result, shmt_tensor* out);

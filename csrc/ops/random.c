@@ -383,12 +383,12 @@ shmt_status shmt__rrelu_noise(shmt_tensor* self, double lower, double upper, shm
 /* --- fresh tensors -------------------------------------------------------------------------- */
 
 /* A fresh tensor, or the preset one resized. */
-static shmt_status make(const char* name, shmt_ints size, shmt_dtype dtype, shmt_dtype default_dtype,
-                        shmt_device device, shmt_tensor** out) {
+static shmt_status make(shmt_ints size, shmt_dtype dtype, shmt_dtype default_dtype, shmt_device device,
+                        shmt_tensor** out) {
   for (int64_t d = 0; d < size.len; d++)
     SHMT_REQUIRE(size.data[d] >= 0, SHMT_E_RUNTIME, "Trying to create tensor with negative dimension %" PRId64 ": %s",
                  size.data[d], shmt__ints_text(size, (char[256]){0}, 256));
-  if (*out) return shmt__prepare_out(name, out, size, (*out)->dtype, (*out)->device);
+  if (*out) return shmt__prepare_factory_out(*out, size);
   return shmt__tensor_empty(size, dtype == SHMT_DTYPE_NONE ? default_dtype : dtype,
                             device == SHMT_DEVICE_NONE ? SHMT_CPU : device, SHMT_CONTIGUOUS_FORMAT, out);
 }
@@ -397,7 +397,7 @@ shmt_status shmt__rand(shmt_ints size, shmt_generator* generator, shmt_dtype dty
                        shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
   (void)layout;
   (void)pin_memory;
-  SHMT_TRY(make("rand", size, dtype, shmt__default_dtype(), device, out));
+  SHMT_TRY(make(size, dtype, shmt__default_dtype(), device, out));
   return fill_uniform(*out, 0, 1, generator);
 }
 
@@ -405,7 +405,7 @@ shmt_status shmt__randn(shmt_ints size, shmt_generator* generator, shmt_dtype dt
                         shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
   (void)layout;
   (void)pin_memory;
-  SHMT_TRY(make("randn", size, dtype, shmt__default_dtype(), device, out));
+  SHMT_TRY(make(size, dtype, shmt__default_dtype(), device, out));
   return fill_normal(*out, 0, 1, generator);
 }
 
@@ -415,7 +415,7 @@ shmt_status shmt__normal_float_float(double mean, double std, shmt_ints size, sh
   (void)layout;
   (void)pin_memory;
   SHMT_TRY(check_std(std));
-  SHMT_TRY(make("normal", size, dtype, shmt__default_dtype(), device, out));
+  SHMT_TRY(make(size, dtype, shmt__default_dtype(), device, out));
   return fill_normal(*out, mean, std, generator);
 }
 
@@ -423,7 +423,7 @@ shmt_status shmt__randint_low(int64_t low, int64_t high, shmt_ints size, shmt_ge
                               shmt_layout layout, shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
   (void)layout;
   (void)pin_memory;
-  SHMT_TRY(make("randint", size, dtype, SHMT_INT64, device, out));
+  SHMT_TRY(make(size, dtype, SHMT_INT64, device, out));
   return fill_from_to(*out, low, (shmt_opt_int){high, true}, generator);
 }
 
@@ -473,7 +473,7 @@ shmt_status shmt__randperm(int64_t n, shmt_generator* generator, shmt_dtype dtyp
   (void)pin_memory;
   SHMT_REQUIRE(n >= 0, SHMT_E_RUNTIME, "Trying to create tensor with negative dimension %" PRId64 ": [%" PRId64 "]", n,
                n);
-  SHMT_TRY(make("randperm", SHMT_INTS(n), dtype, SHMT_INT64, device, out));
+  SHMT_TRY(make(SHMT_INTS(n), dtype, SHMT_INT64, device, out));
   if (shmt__tensor_is_meta(*out) || n == 0) return SHMT_OK;
   SHMT_TRY(shmt__tensor_contiguous(*out, SHMT_CONTIGUOUS_FORMAT, &order));
   count_up(order);

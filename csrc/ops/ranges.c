@@ -1,5 +1,6 @@
 /* ops/ranges.c -- tensors of regular values: arange, linspace, logspace, eye. */
 #include "base/scalar.h"
+#include "base/warn.h"
 #include "generated/impls.h"
 #include "iter/copy.h"
 #include "iter/stage.h"
@@ -110,9 +111,9 @@ static void fill_range(shmt_tensor* t, const range* r) {
   shmt__parallel_for(t->numel, GRAIN, fill_piece, &f);
 }
 
-/* Where the result goes: dtype and device of a preset output count when none is asked for, and one of n elements keeps
- * its shape. */
-static shmt_status make_range(const char* name, int64_t n, shmt_dtype dtype, shmt_device device, const range* r,
+/* Where the result goes: dtype and device of a preset output count when none is asked for. On the CPU (is_kept: on meta
+ * too) one of n elements keeps its shape. */
+static shmt_status make_range(const char* name, bool is_kept, int64_t n, shmt_dtype dtype, shmt_device device, const range* r,
                               shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) work = NULL;
   int64_t kept[SHMT_MAX_DIMS];
@@ -121,21 +122,37 @@ static shmt_status make_range(const char* name, int64_t n, shmt_dtype dtype, shm
   if (*out) {
     dtype = (*out)->dtype;
     device = (*out)->device;
-    if ((*out)->numel == n) {
+    if ((*out)->numel == n && (is_kept || !shmt__tensor_is_meta(*out))) {
       sizes = (shmt_ints){kept, (*out)->n_dims};
       memcpy(kept, (*out)->sizes, (size_t)sizes.len * sizeof *kept);
     }
+    SHMT_TRY(shmt__prepare_factory_out(*out, sizes));
   }
   SHMT_TRY(shmt__output_begin(name, out, sizes, dtype, device == SHMT_DEVICE_NONE ? SHMT_CPU : device, &work));
   fill_range(work, r);
   return shmt__output_end(name, &work, out);
 }
 
-/* Bounds and steps of arange and range are real. */
-static shmt_status check_real(shmt_scalar start, shmt_scalar end, shmt_scalar step) {
-  SHMT_TRY(shmt__scalar_check(start, SHMT_FLOAT64));
-  SHMT_TRY(shmt__scalar_check(end, SHMT_FLOAT64));
-  return shmt__scalar_check(step, SHMT_FLOAT64);
+/* The number of elements of arange comes of rounded quotients: a preset output of another number is worth a word. */
+static shmt_status warn_of_count(const shmt_tensor* out, int64_t count) {
+  if (out->numel == 0 || out->numel == count) return SHMT_OK;
+  return shmt__warn("The number of elements in the out tensor of shape %s is %" PRId64 " which does not match the computed "
+                    "number of elements %" PRId64 ". Note that this may occur as a result of rounding error. The out tensor "
+                    "will be resized to a tensor of shape (%" PRId64 ",).",
+                    SHMT_SHAPE_TEXT(out), out->numel, count, count);
+}
+
+/* What a range of dtype is counted in. */
+static shmt_dtype counted_in(shmt_dtype dtype) {
+  return shmt__is_integral(dtype) ? SHMT_INT64 : shmt__is_half(dtype) ? SHMT_FLOAT32 : SHMT_FLOAT64;
+}
+
+/* Bounds and steps of arange and range are real, and in the range of what is counted. */
+static shmt_status check_real(shmt_scalar start, shmt_scalar step, shmt_dtype counted, shmt_scalar end,
+                              shmt_dtype end_dtype) {
+  SHMT_TRY(shmt__scalar_check(start, counted));
+  SHMT_TRY(shmt__scalar_check(end, end_dtype));
+  return shmt__scalar_check(step, counted);
 }
 
 static bool is_whole(shmt_scalar s) { return shmt__scalar_is_integral(s, true); }
@@ -155,11 +172,12 @@ shmt_status shmt__arange_start_step(shmt_scalar start, shmt_scalar end, shmt_sca
 
   (void)layout;
   (void)pin_memory;
-  SHMT_TRY(check_real(start, end, step));
   if (*out) dtype = (*out)->dtype;
   if (dtype == SHMT_DTYPE_NONE)
     dtype = is_whole(start) && is_whole(end) && is_whole(step) ? SHMT_INT64 : shmt__default_dtype();
   SHMT_TRY(check_range_dtype("arange_cpu", dtype, false));
+  /* Only in int64 is the end more than a part of the quotient that gives the size. */
+  SHMT_TRY(check_real(start, step, counted_in(dtype), end, dtype == SHMT_INT64 ? dtype : SHMT_FLOAT64));
   r.integral = shmt__is_integral(dtype);
   r.start = first;
   r.step = shmt__scalar_to_double(step);
@@ -181,7 +199,8 @@ shmt_status shmt__arange_start_step(shmt_scalar start, shmt_scalar end, shmt_sca
     count = ceil((last - first) / shmt__scalar_to_double(step));
   }
   SHMT_REQUIRE(count >= 0 && count <= (double)INT64_MAX, SHMT_E_RUNTIME, "invalid size, possible overflow?");
-  return make_range("arange", (int64_t)count, dtype, device, &r, out);
+  if (*out && !shmt__tensor_is_meta(*out)) SHMT_TRY(warn_of_count(*out, (int64_t)count));
+  return make_range("arange", false, (int64_t)count, dtype, device, &r, out);
 }
 
 shmt_status shmt__arange_start(shmt_scalar start, shmt_scalar end, shmt_dtype dtype, shmt_layout layout,
@@ -202,15 +221,15 @@ shmt_status shmt__range_step(shmt_scalar start, shmt_scalar end, shmt_scalar ste
 
   (void)layout;
   (void)pin_memory;
-  SHMT_TRY(check_real(start, end, step));
   if (*out) dtype = (*out)->dtype;
   if (dtype == SHMT_DTYPE_NONE) dtype = shmt__default_dtype();
   SHMT_TRY(check_range_dtype("range_cpu", dtype, false));
+  SHMT_TRY(check_real(start, step, counted_in(dtype), end, counted_in(dtype)));
   SHMT_REQUIRE(r.step > 0 || r.step < 0, SHMT_E_RUNTIME, "step must be nonzero");
   SHMT_REQUIRE(isfinite(r.start) && isfinite(last), SHMT_E_RUNTIME, "unsupported range: %g -> %g", r.start, last);
   SHMT_REQUIRE((r.step > 0 && last >= r.start) || (r.step < 0 && last <= r.start), SHMT_E_RUNTIME,
                "upper bound and lower bound inconsistent with step sign");
-  return make_range("range", (int64_t)((last - r.start) / r.step + 1), dtype, device, &r, out);
+  return make_range("range", true, (int64_t)((last - r.start) / r.step + 1), dtype, device, &r, out);
 }
 
 /* The dtype of values between start and end: a complex bound needs a complex one. */
@@ -255,7 +274,7 @@ static shmt_status spaced(const char* name, shmt_scalar start, shmt_scalar end, 
     r.end = r.start;
     r.imaginary_end = r.imaginary_start;
   }
-  return make_range(name, steps, dtype, device, &r, out);
+  return make_range(name, false, steps, dtype, device, &r, out);
 }
 
 shmt_status shmt__linspace(shmt_scalar start, shmt_scalar end, int64_t steps, shmt_dtype dtype, shmt_layout layout,
@@ -322,6 +341,7 @@ shmt_status shmt__eye_m(int64_t n, int64_t m, shmt_dtype dtype, shmt_layout layo
     device = (*out)->device;
   }
   if (dtype == SHMT_DTYPE_NONE) dtype = shmt__default_dtype();
+  if (*out) SHMT_TRY(shmt__prepare_factory_out(*out, SHMT_INTS(n, m)));
   SHMT_TRY(shmt__output_begin("eye", out, SHMT_INTS(n, m), dtype, device == SHMT_DEVICE_NONE ? SHMT_CPU : device,
                               &work));
   if (!shmt__tensor_is_meta(work)) {

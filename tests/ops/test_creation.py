@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -103,9 +104,69 @@ def test_out_is_filled_and_resized() -> None:
     out = st.empty(0)
     assert st.arange(3, out=out) is out
     assert out.tolist() == [0.0, 1.0, 2.0]
-    with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
-        st.eye(2, out=out)
+    st.eye(2, out=out)
     assert out.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+FACTORIES: dict[str, Callable[[st.Tensor], st.Tensor]] = {
+    "empty": lambda out: st.empty((2, 4), out=out),
+    "eye": lambda out: st.eye(2, 4, out=out),
+    "full": lambda out: st.full((2, 4), 1.0, out=out),
+    "linspace": lambda out: st.linspace(0, 1, 8, out=out),
+    "logspace": lambda out: st.logspace(0, 1, 8, out=out),
+    "ones": lambda out: st.ones((2, 4), out=out),
+    "rand": lambda out: st.rand((2, 4), out=out),
+    "randint": lambda out: st.randint(9, (2, 4), out=out),
+    "randn": lambda out: st.randn((2, 4), out=out),
+    "randperm": lambda out: st.randperm(8, out=out),
+    "zeros": lambda out: st.zeros((2, 4), out=out),
+}
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_factories_resize_out_without_a_warning(name: str) -> None:
+    out = st.empty(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert FACTORIES[name](out) is out
+    assert out.numel() == 8
+
+
+def test_arange_warns_of_an_out_of_another_number_of_elements() -> None:
+    out = st.empty(2, 3)
+    with pytest.warns(
+        UserWarning, match=r"shape \[2, 3\] is 6 which does not match.* elements 4\."
+    ):
+        st.arange(4, out=out)
+    assert out.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_ranges_in_meta_have_one_dimension() -> None:
+    for call in FACTORIES["linspace"], FACTORIES["logspace"], lambda t: st.arange(8, out=t):
+        out = st.empty(2, 4, device="meta")
+        with pytest.warns(UserWarning, match="An output with one or more elements was resized"):
+            call(out)
+        assert out.shape == (8,)
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated")
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        (lambda: st.arange(1e30, dtype=st.int64), "int64_t"),
+        (lambda: st.arange(0, 1e19, 1e18, dtype=st.int64), "int64_t"),
+        (lambda: st.arange(2**63), "int64_t"),
+        (lambda: st.arange(0, 1e40, 5e39, dtype=st.int32), "int64_t"),
+        (lambda: st.arange(0, 1e40, 5e39, dtype=st.float16), "float"),
+        (lambda: st.range(0, 1e19, 5e18, dtype=st.int64), "int64_t"),
+        (lambda: st.range(0, 1e40, 1e38, dtype=st.float16), "float"),
+    ],
+)
+def test_bounds_beyond_what_is_counted_in_are_refused(call: Callable[[], Any], kind: str) -> None:
+    with pytest.raises(RuntimeError, match=f"to type {kind} without"):
+        call()
+    assert st.arange(0, 1e5, 4e4, dtype=st.float16).tolist() == [0, 4e4, math.inf]
+    assert st.arange(0, 1e40, 9e39).tolist() == [0, math.inf]
 
 
 @pytest.mark.parametrize("diagonal", [-5, -1, 0, 2, 9])
