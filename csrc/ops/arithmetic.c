@@ -70,7 +70,8 @@ shmt_status shmt__pow_scalar(shmt_tensor* self, shmt_scalar exponent, shmt_tenso
                                  (self->flags & SHMT_TENSOR_WRAPPED_NUMBER) != 0));
   SHMT_TRY(shmt__result_type_add_scalar(&result, exponent));
   SHMT_TRY(shmt__result_type_get(&result, &dtype));
-  SHMT_TRY(shmt__scalar_check(exponent, dtype));
+  /* Beyond the range of 32 bits it is infinite; integers and halves refuse it. */
+  if (dtype != SHMT_FLOAT32 && dtype != SHMT_COMPLEX64) SHMT_TRY(shmt__scalar_check(exponent, dtype));
   if (dtype == SHMT_BOOL) { /* True and False are 1 and 0 */
     if (shmt__scalar_to_bool(exponent)) return give_power(self, out);
     SHMT_TRY(shmt_op_eq_Tensor(self, self, &number)); /* all True */

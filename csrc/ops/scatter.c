@@ -337,6 +337,7 @@ shmt_status shmt__index_fill_scalar(shmt_tensor* self, int64_t dim, shmt_tensor*
   SHMT_REQUIRE(shmt__is_complex(self->dtype) || value.tag != SHMT_SCALAR_COMPLEX, SHMT_E_RUNTIME,
                "index_fill_(): Converting complex Scalar to non-complex type is not supported");
   SHMT_TRY(shmt__check_no_overlap(given, index));
+  SHMT_TRY(shmt__scalar_check(value, self->dtype));
   SHMT_TRY(shmt__tensor_from_scalar(value, self->dtype, false, &number));
   SHMT_TRY(shmt__begin_update(self, out));
   return fill_into(*out, dim, index, number);

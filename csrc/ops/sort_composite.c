@@ -93,8 +93,12 @@ shmt_status shmt__isin(shmt_tensor* elements, shmt_tensor* test_elements, bool a
   return find_by_blocks(elements, sorted, invert, block, out);
 }
 
+/* In the dtype that a lone number has, or in float64 what that does not hold. */
 static shmt_status as_tensor(shmt_scalar s, shmt_tensor** out) {
-  return shmt__tensor_from_scalar(s, shmt__scalar_dtype(s), true, out);
+  const shmt_dtype dtype = shmt__scalar_dtype(s);
+  const bool is_beyond = s.tag == SHMT_SCALAR_FLOAT && !shmt__scalar_fits(s, dtype);
+
+  return shmt__tensor_from_scalar(s, is_beyond ? SHMT_FLOAT64 : dtype, true, out);
 }
 
 shmt_status shmt__isin_scalar(shmt_tensor* elements, shmt_scalar test_element, bool assume_unique, bool invert,

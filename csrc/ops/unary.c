@@ -63,16 +63,19 @@ shmt_status shmt__nan_to_num(shmt_tensor* self, shmt_opt_float nan, shmt_opt_flo
   static const shmt__pointwise replace = {"nan_to_num", SHMT_LOOP_nan_to_num, SHMT_PROMOTE_NONE,
                                           SHMT_DTYPE_NONE, true};
   const shmt_dtype real = shmt__to_real_dtype(self->dtype);
-  const double largest = real == SHMT_FLOAT64   ? 1.7976931348623157e308
+  const bool is_wide = real == SHMT_FLOAT64;
+  const double largest = is_wide                ? 1.7976931348623157e308
                          : real == SHMT_FLOAT32 ? 3.4028234663852886e38
                          : real == SHMT_FLOAT16 ? 65504.0
                                                 : 3.3895313892515355e38;
 
   /* Whole numbers are all finite: or-ing them with themselves is the copy. */
   if (shmt__dtype_category(self->dtype) < 2) return shmt__family_binary(&copy, self, self, out);
-  return shmt__family_unary_3(&replace, self, shmt__scalar_float(nan.has ? nan.value : 0),
-                              shmt__scalar_float(posinf.has ? posinf.value : largest),
-                              shmt__scalar_float(neginf.has ? neginf.value : -largest), out);
+  const double given[] = {nan.has ? nan.value : 0, posinf.has ? posinf.value : largest,
+                          neginf.has ? neginf.value : -largest};
+  shmt_scalar number[3]; /* beyond the range of float: infinite */
+  for (int k = 0; k < 3; k++) number[k] = shmt__scalar_float(is_wide ? given[k] : (double)(float)given[k]);
+  return shmt__family_unary_3(&replace, self, number[0], number[1], number[2], out);
 }
 
 shmt_status shmt__logit(shmt_tensor* self, shmt_opt_float eps, shmt_tensor** out) {

@@ -304,7 +304,8 @@ int shmt__py_wrapped_number(PyObject* o, const shmt_tensor* like, shmt_tensor** 
       if (!overflow && v >= -(1 << 24) && v <= (1 << 24)) s = shmt__scalar_int(v);
     }
     bool floating = like->dtype == SHMT_FLOAT32 || like->dtype == SHMT_FLOAT64;
-    if ((s.tag != SHMT_SCALAR_NONE && floating) ||
+    /* What float32 does not hold stays float64, and becomes infinite where the operator reads it. */
+    if ((s.tag != SHMT_SCALAR_NONE && floating && shmt__scalar_fits(s, like->dtype)) ||
         (s.tag == SHMT_SCALAR_INT && like->dtype == SHMT_INT64))
       dtype = like->dtype;
   }

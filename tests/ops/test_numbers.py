@@ -38,6 +38,9 @@ whole = st.ones(2, 2, dtype=st.int32)
         (lambda: x.half().fill_(3e10), "c10::Half"),
         (lambda: x.half().masked_fill(x > 0, -1e9), "c10::Half"),
         (lambda: x.bfloat16().fill_(3.4e38), "c10::BFloat16"),
+        (lambda: x.half().index_fill(0, st.tensor([0]), 1e5), "c10::Half"),
+        (lambda: x.bfloat16().index_fill_(0, st.tensor([0]), 1e300), "c10::BFloat16"),
+        (lambda: x.half().index_fill_(0, st.tensor([0]), st.tensor(1e5)), "c10::Half"),
         (lambda: st.full((2,), 70000, dtype=st.float16), "c10::Half"),
         (lambda: st.arange(1j, 2), "double"),
         (lambda: st.arange(0, 2, 1j), "double"),
@@ -143,3 +146,42 @@ def test_exponents_beyond_the_dtype_are_refused() -> None:
     for dtype, exponent in ((st.int32, 2**40), (st.uint8, 300), (st.float16, 1e30)):
         with pytest.raises(RuntimeError, match="without overflow"):
             st.ones(2, dtype=dtype).pow(exponent)
+
+
+INF = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("call", "want"),
+    [
+        (lambda t: t + 1e300, INF),
+        (lambda t: t - 1e300, -INF),
+        (lambda t: t * 1e300, INF),
+        (lambda t: t / 1e300, 0.0),
+        (lambda t: t // 1e300, 0.0),
+        (lambda t: t % 1e300, 1.0),
+        (lambda t: 1e300 - t, INF),
+        (lambda t: 1e300 / t, INF),
+        (lambda t: st.add(t, 1e300), INF),
+        (lambda t: t.clone().add_(1e300), INF),
+        (lambda t: t.clone().mul_(-1e300), -INF),
+        (lambda t: t == 1e300, False),
+        (lambda t: t < 1e300, True),
+        (lambda t: t > 1e300, False),
+        (lambda t: t != 1e300, True),
+        (lambda t: (2 * t) ** 1e300, INF),
+        (lambda t: (2 * t).pow_(1e300), INF),
+        (lambda t: st.isin(t, 1e300), False),
+        (lambda t: st.nan_to_num(t * float("nan"), nan=1e300), INF),
+        (lambda t: st.nan_to_num(t * INF, posinf=1e300), INF),
+    ],
+)
+def test_numbers_beyond_float32_are_infinite(call: Callable[[Any], Any], want: float) -> None:
+    assert call(st.ones(2)).tolist() == [want] * 2
+    assert call(st.ones(17)[::2]).tolist() == [want] * 9
+
+
+def test_numbers_beyond_float32_are_whole_in_float64() -> None:
+    t = st.ones(2, dtype=st.float64)
+    assert (t * 1e300).tolist() == [1e300] * 2
+    assert (st.ones(2, dtype=st.int64) * 1e300).tolist() == [INF] * 2
