@@ -230,7 +230,6 @@ static shmt_status capture(const task* t, const shmt_node* n, shmt_tensor* const
 /* All gradients of a leaf are in. Consumes g. */
 static shmt_status run_leaf(task* t, shmt_node* n, shmt_tensor* g) {
   SHMT_AUTO(shmt_tensor) grad = g;
-  if (!grad) return SHMT_OK;
   shmt_tensor* leaf = shmt__accumulator_variable(n);
   shmt_autograd_meta* m = leaf->autograd;
   if (SHMT_UNLIKELY(m->hooks != NULL))
@@ -343,8 +342,7 @@ static inline shmt_status deliver(task* t, const shmt_edge* to, shmt_tensor* g, 
 
 static SHMT_COLD shmt_status run_pre_hooks(shmt_node* n, shmt_tensor** grads) {
   for (uint32_t i = 0; i < n->n_inputs; i++)
-    if (grads[i])
-      SHMT_TRY(shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_TENSOR, i, &grads[i], 1, NULL, 0));
+    SHMT_TRY(shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_TENSOR, i, &grads[i], 1, NULL, 0));
   SHMT_TRY(shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_PRE, 0, grads, n->n_inputs, NULL, 0));
   return n->extras->retains ? shmt__node_store_retained(n, grads) : SHMT_OK;
 }

@@ -24,6 +24,14 @@ void shmt__hook_release(shmt__hook* h) {
   free(h);
 }
 
+void shmt__hook_drop(shmt__hook* h) {
+  shmt__hook_remove(h);
+  pthread_mutex_lock(&lock);
+  void* ctx = SHMT_TAKE(h->ctx);
+  pthread_mutex_unlock(&lock);
+  if (ctx && h->free) h->free(ctx);
+}
+
 shmt__node_extras* shmt__node_extras_of(shmt_node* n) {
   if (n->extras) return n->extras;
   shmt__node_extras* fresh = calloc(1, sizeof *fresh);
@@ -41,6 +49,7 @@ shmt__node_extras* shmt__node_extras_of(shmt_node* n) {
 void shmt__hooks_free(shmt__hook* list) {
   while (list) {
     shmt__hook* next = list->next;
+    shmt__hook_drop(list);
     shmt__hook_release(list);
     list = next;
   }
@@ -126,14 +135,6 @@ shmt_status shmt__tensor_add_hook(shmt_tensor* t, shmt__hook_kind kind, shmt__ho
 static bool matches(const shmt__hook* h, shmt__hook_kind kind, uint32_t input_nr) {
   return !atomic_load_explicit(&h->removed, memory_order_relaxed) && h->kind == kind &&
          (kind != SHMT_HOOK_TENSOR || h->input_nr == input_nr);
-}
-
-bool shmt__hooks_any(shmt__hook* const* list, shmt__hook_kind kind) {
-  bool any = false;
-  pthread_mutex_lock(&lock);
-  for (const shmt__hook* h = *list; h && !any; h = h->next) any = matches(h, kind, h->input_nr);
-  pthread_mutex_unlock(&lock);
-  return any;
 }
 
 shmt_status shmt__hooks_run(shmt__hook* const* list, shmt__hook_kind kind, uint32_t input_nr,

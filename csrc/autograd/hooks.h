@@ -1,7 +1,8 @@
 /* autograd/hooks.h -- functions called as gradients pass, and other rare things a node carries.
  *
  * kind           on            called with
- * TENSOR         node, leaf    the gradient of forward output input_nr, which it may replace
+ * TENSOR         node, leaf    the gradient of forward output input_nr, which it may replace; NULL when
+ *                              backward comes by without one
  * PRE            node          all gradients coming in, which it may replace
  * POST           node          the gradients going out, which it may replace, and those that came
  * in POST_ACCUMULATE leaf         the leaf itself, as grads; after .grad was updated
@@ -75,15 +76,17 @@ static inline void shmt__hook_remove(shmt__hook* h) {
   /* relaxed: a call under way may still finish. */
   atomic_store_explicit(&h->removed, true, memory_order_relaxed);
 }
+/* The same, and let go of its context at once, whoever else holds the hook. Any number of times. */
+void shmt__hook_drop(shmt__hook* h);
 void shmt__hook_release(shmt__hook* h);
-/* Free a list that nobody runs. */
+/* Free a list that nobody runs, and the contexts of its hooks even where handles still hold them: what they belonged to
+ * is gone. */
 void shmt__hooks_free(shmt__hook* list);
 
 /* Run the hooks of one kind in a list. input_nr: TENSOR only. Errors: those of the hooks. */
 shmt_status shmt__hooks_run(shmt__hook* const* list, shmt__hook_kind kind, uint32_t input_nr,
                             shmt_tensor** values, uint32_t n_values, shmt_tensor* const* grads,
                             uint32_t n_grads);
-bool shmt__hooks_any(shmt__hook* const* list, shmt__hook_kind kind);
 
 /* The tensor of this metadata (output nr of n) keeps its gradient / does not any more. */
 shmt_status shmt__node_retain_output(shmt_node* n, uint32_t nr, shmt_autograd_meta* meta);

@@ -10,12 +10,6 @@
 
 /* --- properties ------------------------------------------------------------------------- */
 
-static int no_delete(PyObject* value, const char* name) {
-  if (value) return 0;
-  PyErr_Format(PyExc_RuntimeError, "can't delete %s attribute", name);
-  return -1;
-}
-
 static PyObject* get_grad(PyObject* self, void* closure) {
   (void)closure;
   shmt_tensor* t = shmt__py_tensor(self);
@@ -84,8 +78,7 @@ static PyObject* get_requires_grad(PyObject* self, void* closure) {
 static int set_requires_grad(PyObject* self, PyObject* value, void* closure) {
   (void)closure;
   shmt_tensor* t = shmt__py_tensor(self);
-  if (no_delete(value, "requires_grad") < 0) return -1;
-  if (!PyBool_Check(value)) {
+  if (!value || !PyBool_Check(value)) {
     PyErr_SetString(PyExc_RuntimeError, "requires_grad must be a bool");
     return -1;
   }
@@ -142,40 +135,14 @@ static PyObject* get_base(PyObject* self, void* closure) {
 
 static PyObject* get_backward_hooks(PyObject* self, void* closure) {
   (void)closure;
-  const shmt_tensor* t = shmt__py_tensor(self);
-  shmt_autograd_meta* m = t->autograd;
-  shmt__hook* const* list = NULL;
-  if (m && !m->grad_fn) list = &m->hooks;
-  if (m && m->grad_fn && m->grad_fn->extras) list = &m->grad_fn->extras->hooks;
-  if (!list || !shmt__hooks_any(list, SHMT_HOOK_TENSOR)) Py_RETURN_NONE;
-  PyObject* all = PyDict_New();
-  for (const shmt__hook* h = *list; all && h; h = h->next) {
-    if (h->kind != SHMT_HOOK_TENSOR || h->removed || !h->ctx) continue;
-    PyObject* id = PyLong_FromUnsignedLongLong(h->id);
-    if (!id || PyDict_SetItem(all, id, h->ctx) < 0) Py_CLEAR(all);
-    Py_XDECREF(id);
-  }
-  return all;
+  return shmt__py_tensor_hooks(shmt__py_tensor(self));
 }
 
-/* Unpickling sets an empty mapping; others are registered one by one. */
 static int set_backward_hooks(PyObject* self, PyObject* value, void* closure) {
   (void)closure;
-  if (no_delete(value, "_backward_hooks") < 0) return -1;
-  if (value == Py_None) return 0;
-  PyObject* hooks = PyMapping_Values(value);
-  if (!hooks) return -1;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(hooks); i++) {
-    PyObject* handle = shmt__py_add_tensor_hook(shmt__py_tensor(self), SHMT_HOOK_TENSOR,
-                                                PyList_GET_ITEM(hooks, i));
-    if (!handle) {
-      Py_DECREF(hooks);
-      return -1;
-    }
-    Py_DECREF(handle);
-  }
-  Py_DECREF(hooks);
-  return 0;
+  if (value) return shmt__py_set_tensor_hooks(shmt__py_tensor(self), value);
+  PyErr_SetString(PyExc_RuntimeError, "Deletion of _backwards_hooks not allowed!");
+  return -1;
 }
 
 PyGetSetDef shmt__py_autograd_getset[] = {

@@ -98,9 +98,13 @@ static PyObject* g_data(PyObject* self, void* c) {
 
 static int s_data(PyObject* self, PyObject* value, void* c) {
   TENSOR;
-  if (value == NULL || !shmt__py_is_tensor(value)) {
+  if (value == NULL) {
+    PyErr_SetString(PyExc_RuntimeError, "Deleting tensor data is not allowed. Delete tensor instead!");
+    return -1;
+  }
+  if (!shmt__py_is_tensor(value)) {
     PyErr_Format(PyExc_TypeError, "Variable data has to be a tensor, but got %s",
-                 value ? Py_TYPE(value)->tp_name : "NULL");
+                 Py_TYPE(value)->tp_name);
     return -1;
   }
   shmt_tensor* src = shmt__py_tensor(value);

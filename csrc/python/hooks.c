@@ -29,9 +29,7 @@ static void handle_dealloc(PyObject* self) {
 
 static PyObject* handle_remove(PyObject* self, PyObject* unused) {
   (void)unused;
-  shmt__hook* h = ((hook_handle*)self)->hook;
-  shmt__hook_remove(h);
-  Py_CLEAR(h->ctx); /* under the interpreter lock, as its calls look at it */
+  shmt__hook_drop(((hook_handle*)self)->hook); /* under the interpreter lock, as its calls look at the context */
   Py_RETURN_NONE;
 }
 
@@ -126,13 +124,17 @@ static int check_like(PyObject* fn, const shmt_tensor* was, const shmt_tensor* g
 static int replace_value(PyObject* fn, PyObject* o, shmt_tensor** place) {
   shmt_tensor* t = NULL;
   if (o != Py_None) {
+    if (!*place) {
+      PyErr_SetString(PyExc_RuntimeError, "can't replace a None gradient with a non-None value");
+      return -1;
+    }
     if (!shmt__py_is_tensor(o)) {
       PyErr_Format(PyExc_TypeError, "expected Variable, but hook returned '%s'",
                    Py_TYPE(o)->tp_name);
       return -1;
     }
     t = shmt__py_tensor(o);
-    if (*place && check_like(fn, *place, t) < 0) return -1;
+    if (check_like(fn, *place, t) < 0) return -1;
     shmt_tensor_retain(t);
   }
   shmt__tensor_release(*place);
@@ -178,7 +180,8 @@ static int run_hook(const shmt__hook* h, PyObject* fn, shmt_tensor** values, uin
   int r = -1;
   switch (h->kind) {
     case SHMT_HOOK_TENSOR:
-      first = shmt__py_wrap(shmt__tensor_ref(values[0]));
+      if (values[0]) shmt_tensor_retain(values[0]);
+      first = shmt__py_wrap_opt(values[0]);
       break;
     case SHMT_HOOK_POST_ACCUMULATE:
       first = shmt__py_wrap(shmt__tensor_ref(grads[0]));
@@ -242,16 +245,68 @@ static int check_callable(PyObject* fn) {
 
 PyObject* shmt__py_add_tensor_hook(shmt_tensor* t, shmt__hook_kind kind, PyObject* fn) {
   shmt__hook* h = NULL;
-  if (check_callable(fn) < 0) return NULL;
   shmt_status status = shmt__tensor_add_hook(t, kind, call_hook, Py_NewRef(fn), drop_object, &h);
   return added(status, fn, h);
 }
 
 PyObject* shmt__py_add_node_hook(shmt_node* n, shmt__hook_kind kind, PyObject* fn) {
   shmt__hook* h = NULL;
-  if (check_callable(fn) < 0) return NULL;
   shmt_status status = shmt__node_add_hook(n, kind, 0, call_hook, Py_NewRef(fn), drop_object, &h);
   return added(status, fn, h);
+}
+
+/* The list that holds t's hooks; NULL: there is none. *nr: which output of its node t is. */
+static shmt__hook* const* hooks_of(const shmt_tensor* t, uint32_t* nr) {
+  const shmt_autograd_meta* m = t->autograd;
+  *nr = m && m->grad_fn ? m->output_nr : 0;
+  if (!m) return NULL;
+  if (!m->grad_fn) return &m->hooks;
+  return m->grad_fn->extras ? &m->grad_fn->extras->hooks : NULL;
+}
+
+static bool is_python_hook(const shmt__hook* h, uint32_t nr) {
+  return h->kind == SHMT_HOOK_TENSOR && h->call == call_hook && h->input_nr == nr;
+}
+
+PyObject* shmt__py_tensor_hooks(const shmt_tensor* t) {
+  uint32_t nr;
+  bool any = false;
+  shmt__hook* const* list = hooks_of(t, &nr);
+  PyObject* all = PyDict_New();
+  for (const shmt__hook* h = list ? *list : NULL; all && h; h = h->next) {
+    if (!is_python_hook(h, nr)) continue;
+    any = true;
+    if (h->removed || !h->ctx) continue;
+    PyObject* id = PyLong_FromUnsignedLongLong(h->id);
+    if (!id || PyDict_SetItem(all, id, h->ctx) < 0) Py_CLEAR(all);
+    Py_XDECREF(id);
+  }
+  if (all && !any) Py_SETREF(all, Py_NewRef(Py_None));
+  return all;
+}
+
+int shmt__py_set_tensor_hooks(shmt_tensor* t, PyObject* hooks) {
+  uint32_t nr;
+  int r = 0;
+  PyObject* functions = hooks == Py_None ? PyList_New(0) : PyMapping_Values(hooks);
+  PyObject* gone = functions ? PyList_New(0) : NULL; /* released when the list is no longer walked */
+  shmt__hook* const* list = hooks_of(t, &nr);
+  for (shmt__hook* h = gone && list ? *list : NULL; h && r == 0; h = h->next) {
+    if (!is_python_hook(h, nr) || !h->ctx) continue;
+    r = PyList_Append(gone, h->ctx);
+    if (r < 0) break;
+    shmt__hook_drop(h);
+  }
+  for (Py_ssize_t i = 0; gone && r == 0 && i < PyList_GET_SIZE(functions); i++) {
+    PyObject* handle =
+        shmt__py_add_tensor_hook(t, SHMT_HOOK_TENSOR, PyList_GET_ITEM(functions, i));
+    if (!handle) r = -1;
+    Py_XDECREF(handle);
+  }
+  if (!gone) r = -1;
+  Py_XDECREF(functions);
+  Py_XDECREF(gone);
+  return r;
 }
 
 /* --- the collector ---------------------------------------------------------------------------- */

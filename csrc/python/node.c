@@ -151,12 +151,11 @@ static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   shmt_node* n = node_of(self);
   const Py_ssize_t given = PyTuple_GET_SIZE(args);
   if (kwargs && PyDict_GET_SIZE(kwargs)) {
-    PyErr_Format(PyExc_TypeError, "%s takes no keyword arguments", n->klass->name);
+    PyErr_SetString(PyExc_TypeError, "keyword arguments are not supported");
     return NULL;
   }
   if (given != n->n_inputs) {
-    PyErr_Format(PyExc_TypeError, "%s expected %u gradients, got %zd", n->klass->name, n->n_inputs,
-                 given);
+    PyErr_Format(PyExc_TypeError, "expected %u arguments, got %zd instead", n->n_inputs, given);
     return NULL;
   }
   shmt_tensor** grads = PyMem_Calloc((size_t)given + n->n_edges + 1, sizeof *grads);
@@ -167,8 +166,7 @@ static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
     PyObject* g = PyTuple_GET_ITEM(args, i);
     if (g == Py_None) continue;
     if (!shmt__py_is_tensor(g)) {
-      PyErr_Format(PyExc_TypeError, "%s: gradient %zd must be Tensor or None, not %s",
-                   n->klass->name, i, Py_TYPE(g)->tp_name);
+      PyErr_Format(PyExc_TypeError, "argument %zd is not a Variable", i);
       goto done;
     }
     grads[i] = shmt__py_tensor(g);

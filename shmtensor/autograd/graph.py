@@ -204,8 +204,9 @@ def register_multi_grad_hook(
     nodes = [_C._node_address(get_gradient_edge(t).node) for t in tensors]
     lock = threading.Lock()
     runs: dict[int, _GradsOfRun] = {}  # several threads may run the engine at once
-    # A node keeps its hook, so a hook that is gone says that the node is gone or no longer waited
-    # for. To keep the nodes here would be a cycle that nothing collects.
+    # A hook goes with its node, even where its handle stays, so a hook that is gone says that the
+    # address is stale or no longer waited for. To keep the nodes here would be a cycle that
+    # nothing collects.
     hooks: list[weakref.ref[Any]] = []
 
     def hook_for(index: int) -> Callable[[Any], None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import warnings
 import weakref
+from typing import Any
 
 import pytest
 
@@ -412,3 +413,121 @@ def test_anomaly_mode_off_costs_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         (x * float("nan")).backward(st.ones(1))
+
+
+def test_hooks_are_told_of_gradients_that_do_not_come() -> None:
+    x = leaf(1, 2, 3)
+    seen: list = []
+    first, second, _ = x.unbind()
+    first.register_hook(lambda g: seen.append(g))
+    second.register_hook(lambda g: seen.append(g.item()))
+    second.backward()
+    assert seen == [None, 1.0]
+    assert x.grad.tolist() == [0, 1, 0]
+
+
+class _OnlySecond(st.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: st.Tensor, y: st.Tensor) -> st.Tensor:
+        return x + y
+
+    @staticmethod
+    def backward(ctx: Any, grad: st.Tensor) -> tuple[None, st.Tensor]:
+        return None, grad
+
+
+def test_hooks_of_a_leaf_and_a_node_that_get_no_gradient() -> None:
+    x, y = leaf(1, 2), leaf(3, 4)
+    seen: list = []
+    x.register_hook(lambda g: seen.append(("leaf", g)))
+    x.register_post_accumulate_grad_hook(lambda t: seen.append(("after", t.grad)))
+    middle = x * 1
+    middle.retain_grad()
+    middle.register_hook(lambda g: seen.append(("tensor", g)))
+    middle.grad_fn.register_prehook(lambda g: seen.append(("before", g)))
+    _OnlySecond.apply(middle, y).sum().backward()
+    assert seen == [("tensor", None), ("before", (None,)), ("leaf", None), ("after", None)]
+    assert middle.grad is None
+    assert y.grad.tolist() == [1, 1]
+
+
+def test_no_gradient_cannot_be_replaced() -> None:
+    for value in (st.ones(()), 5):
+        first, second = leaf(1, 2).unbind()
+        first.register_hook(lambda g, value=value: value)
+        with pytest.raises(RuntimeError, match="can't replace a None gradient with a non-None"):
+            second.backward()
+
+
+def test_what_cannot_be_called_is_refused_when_it_is_called() -> None:
+    x = leaf(1, 2)
+    y = x * 2
+    y.grad_fn.register_hook(3)
+    with pytest.raises(TypeError, match="'int' object is not callable"):
+        y.sum().backward()
+    x = leaf(1, 2)
+    x.register_hook("text")
+    with pytest.raises(TypeError, match="'str' object is not callable"):
+        x.sum().backward()
+
+
+def test_backward_hooks_can_be_replaced() -> None:
+    x = leaf(1, 2)
+    seen: list = []
+    x.register_hook(lambda g: seen.append("old"))
+    x._backward_hooks = {}
+    x.sum().backward()
+    assert seen == []
+    assert x._backward_hooks == {}
+    x._backward_hooks = {7: lambda g: g * 10}
+    x.grad = None
+    x.sum().backward()
+    assert x.grad.tolist() == [10, 10]
+    x._backward_hooks = None
+    x.grad = None
+    x.sum().backward()
+    assert x.grad.tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="Deletion of _backwards_hooks not allowed"):
+        del x._backward_hooks
+
+
+def test_backward_hooks_of_one_output_of_several() -> None:
+    first, second = leaf(1, 2).unbind()
+    first.register_hook(print)
+    assert [*first._backward_hooks.values()] == [print]
+    assert second._backward_hooks is None
+    second._backward_hooks = {}
+    assert len(first._backward_hooks) == 1
+
+
+def test_multi_grad_hook_of_outputs_of_one_node() -> None:
+    seen: list = []
+    first, second = leaf(1, 2).unbind()
+    register_multi_grad_hook([first, second], lambda gs: seen.append([g is not None for g in gs]))
+    second.backward()
+    assert seen == [[False, True]]
+
+
+def test_hook_goes_with_its_node_though_its_handle_stays() -> None:
+    def hook(grad: st.Tensor) -> None:
+        pass
+
+    gone = weakref.ref(hook)
+    y = leaf(1, 2) * 2
+    handle = y.register_hook(hook)
+    del y, hook
+    gc.collect()
+    assert gone() is None
+    handle.remove()
+
+
+def test_multi_grad_hook_does_not_wait_for_a_node_that_is_gone() -> None:
+    x = leaf(1, 2)
+    seen: list = []
+    for _ in range(20):  # so that a new node lies where the old one lay
+        kept, lost = x * 2, x * 3
+        handle = register_multi_grad_hook([kept, lost], lambda gs: seen.append(len(gs)))
+        del lost
+        (kept + x * 5).sum().backward()
+        handle.remove()
+    assert seen == [2] * 20

@@ -174,6 +174,28 @@ def test_node_called_applies_its_derivative() -> None:
     assert second is None
 
 
+def test_node_called_wrongly() -> None:
+    g = st.ones(2)
+    node = (st.ones(2, requires_grad=True) * 2).grad_fn
+    for arguments, words in (
+        ((g, g), "expected 1 arguments, got 2 instead"),
+        ((), "expected 1 arguments, got 0 instead"),
+        ((1,), "argument 0 is not a Variable"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            node(*arguments)
+    with pytest.raises(TypeError, match="keyword arguments are not supported"):
+        node(g=g)
+
+
+def test_deleting_state_is_refused() -> None:
+    t = st.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match=r"Deleting tensor data is not allowed\. Delete"):
+        del t.data
+    with pytest.raises(RuntimeError, match="requires_grad must be a bool"):
+        del t.requires_grad
+
+
 def test_gradient_edge_of_leaf_and_result() -> None:
     x = st.ones(2, requires_grad=True)
     assert get_gradient_edge(x).node.variable is x
