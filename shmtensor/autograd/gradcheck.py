@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,51 +33,45 @@ def _outputs(function: Callable[..., Any], inputs: Sequence[Any]) -> tuple[Any, 
     )
 
 
-def _perturbed(
-    function: Callable[..., Any], inputs: Sequence[Any], flat: Any, k: int, step: complex
+def _difference(
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    x: Any,
+    place: tuple[int, ...],
+    step: complex,
 ) -> list[Any]:
-    """Outputs with element *k* of an input moved both ways, as their difference quotient."""
-    before = flat[k].item()
-    flat[k] = before + step
-    high = [y.detach().clone() for y in _outputs(function, inputs)]
-    flat[k] = before - step
-    low = [y.detach().clone() for y in _outputs(function, inputs)]
-    flat[k] = before
+    """Change of the outputs, flat, with the element of *x* at *place*: central differences."""
+    before = x[place].item()
+    x[place] = before + step
+    high = [y.detach().reshape(-1).clone() for y in _outputs(function, inputs)]
+    x[place] = before - step
+    low = [y.detach().reshape(-1).clone() for y in _outputs(function, inputs)]
+    x[place] = before
     return [(h - lo) / (2 * abs(step)) for h, lo in zip(high, low, strict=True)]
 
 
 def get_numerical_jacobian(
     function: Callable[..., Any], inputs: Sequence[Any], eps: float = 1e-6
 ) -> list[list[Any]]:
-    """Compute central differences: per input that requires grad, per output, a list of columns.
+    """Compute central differences: per input that requires grad, a list of columns.
 
-    Each entry holds, per element of the input, the flat change of the output; for complex
-    inputs the change along the real and along the imaginary axis as a pair.
+    Each column stands for an element of the input, in row-major order, and holds per output its
+    flat change; it is a pair: of the changes along the real axis, and along the imaginary one
+    (None for real inputs).
     """
     table = []
     for x in inputs:
         if not _is_differentiable(x):
             continue
-        with _no_grad():
-            data = x.data  # its changes are not noticed by saved tensors
-            flat = data.view(-1) if data.is_contiguous() else None
-            if flat is None:
-                raise ValueError("gradcheck needs inputs that are contiguous")
-            columns: list[Any] = []
-            for k in range(flat.numel()):
-                real = _perturbed(function, inputs, flat, k, eps)
-                imag = _perturbed(function, inputs, flat, k, eps * 1j) if x.is_complex() else None
-                columns.append((real, imag))
+        data = x.data  # its changes are not noticed by saved tensors
+        columns: list[Any] = []
+        for place in itertools.product(*map(range, x.shape)):
+            real = _difference(function, inputs, data, place, eps)
+            turned = eps * 1j
+            imag = _difference(function, inputs, data, place, turned) if x.is_complex() else None
+            columns.append((real, imag))
         table.append(columns)
     return table
-
-
-class _no_grad:
-    def __enter__(self) -> None:
-        self._before = _C._set_grad_enabled(False)
-
-    def __exit__(self, *exc: object) -> None:
-        _C._set_grad_enabled(self._before)
 
 
 def _analytical(
@@ -94,8 +89,20 @@ def _analytical(
     return [x.detach().new_zeros(x.numel()) if g is None else g.reshape(-1) for g, x in pairs]
 
 
-def _close(got: complex, want: complex, atol: float, rtol: float) -> bool:
-    return abs(got - want) <= atol + rtol * abs(want)
+def _real_products(unit: complex, changes: Sequence[Any]) -> Any:
+    """Rows of Re(conj(unit) * change): what gradients seeded with *unit* (1 or i) measure."""
+    rows = _C.stack(list(changes))
+    if rows.is_complex():
+        return rows.imag if unit == 1j else rows.real
+    return rows
+
+
+def _expected(columns: Sequence[Any], i: int, unit: complex) -> Any:
+    """What gradients of output *i* should be by the columns of one input: (inputs, outputs)."""
+    want = _real_products(unit, [real[i] for real, _ in columns])
+    if columns[0][1] is None:
+        return want
+    return _C.complex(want, _real_products(unit, [imag[i] for _, imag in columns]))
 
 
 def _compare(
@@ -109,29 +116,24 @@ def _compare(
     """The first disagreement, or an empty text."""
     numerical = get_numerical_jacobian(function, inputs, eps)
     for i, y in enumerate(outputs):
-        if not y.requires_grad:
+        if not y.requires_grad or y.numel() == 0:
             continue
-        units = [1.0, 1j] if y.is_complex() else [1.0]
-        for j in range(y.numel()):
-            for unit in units:
-                rows = _analytical(outputs, inputs, i, j, unit)
-                for n, (row, columns) in enumerate(zip(rows, numerical, strict=True)):
-                    for k, (real, imag) in enumerate(columns):
-                        want = _real_product(unit, real[i].reshape(-1)[j].item())
-                        if imag is not None:
-                            want += 1j * _real_product(unit, imag[i].reshape(-1)[j].item())
-                        got = row[k].item()
-                        if not _close(got, want, atol, rtol):
-                            return (
-                                f"Jacobian mismatch for output {i} with respect to input {n},\n"
-                                f"element {j} by element {k}: numerical:{want}\nanalytical:{got}"
-                            )
+        for unit in [1.0, 1j] if y.is_complex() else [1.0]:
+            rows = [_analytical(outputs, inputs, i, j, unit) for j in range(y.numel())]
+            for n, columns in enumerate(numerical):
+                if not columns:
+                    continue
+                got = _C.stack([row[n].detach() for row in rows])
+                want = _expected(columns, i, unit).t().to(got.dtype)
+                wrong = ~((got - want).abs() <= atol + rtol * want.abs())
+                if wrong.any():
+                    j, k = wrong.nonzero()[0].tolist()
+                    return (
+                        f"Jacobian mismatch for output {i} with respect to input {n},\n"
+                        f"element {j} by element {k}: numerical:{want[j, k].item()}\n"
+                        f"analytical:{got[j, k].item()}"
+                    )
     return ""
-
-
-def _real_product(unit: complex, change: complex) -> complex:
-    """The change of Re(conj(unit) * y): what a gradient seeded with *unit* measures."""
-    return (complex(unit).conjugate() * change).real
 
 
 def gradcheck(
@@ -178,6 +180,7 @@ def gradcheck(
     Raises:
         GradcheckError: They do not, and *raise_exception*.
         ValueError: No input requires grad.
+        RuntimeError: Elements of an input that requires grad share memory.
 
     Source:
         torch.autograd.gradcheck.gradcheck.
@@ -201,6 +204,14 @@ def gradcheck(
                 "complex. This check will likely fail if all the inputs are not of double "
                 "precision floating point or complex.",
                 stacklevel=2,
+            )
+        if _is_differentiable(x) and any(
+            n > 1 and step == 0 for n, step in zip(x.shape, x.stride(), strict=True)
+        ):
+            raise RuntimeError(
+                f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs "
+                "that are non-overlapping to be able to compute the numerical gradients correctly. "
+                "Call contiguous() on the input first."
             )
     with enable_grad():
         outputs = _outputs(func, xs)
@@ -307,7 +318,7 @@ def gradgradcheck(
         raise ValueError("check_fwd_over_rev=True is not supported")
     xs = _tuple(inputs)
     if grad_outputs is None:
-        with _no_grad():
+        with enable_grad():
             ys = _outputs(func, xs)
         seeds = tuple(_C.randn(tuple(y.shape), dtype=y.dtype).requires_grad_() for y in ys)
     else:

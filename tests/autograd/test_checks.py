@@ -132,3 +132,49 @@ def test_gradient_written_into_a_temporary_lies_as_otherwise(layout: str) -> Non
     assert grad.stride() == recorded.stride()
     assert (grad + b / (a * a)).abs().max() < 1e-9
     assert recorded.detach().tolist() == grad.tolist()
+
+
+def test_gradcheck_takes_inputs_however_they_lie() -> None:
+    across = doubles(2, 3).detach().t().requires_grad_()
+    gaps = doubles(3, 4).detach()[:, ::2].requires_grad_()
+    assert not across.is_contiguous()
+    assert gradcheck(lambda a, b: a.sin() * b, (across, gaps))
+    assert gradcheck(lambda a: a * a, doubles(1)[0].detach().requires_grad_())
+    assert gradcheck(lambda a: a * 2, st.ones(0, 2, dtype=st.float64, requires_grad=True))
+    assert across.tolist() == doubles(2, 3).t().tolist()
+
+
+def test_gradcheck_refuses_elements_that_share_memory() -> None:
+    with pytest.raises(RuntimeError, match="The 0th input has a dimension with stride 0"):
+        gradcheck(lambda a: a * 2, doubles(1).detach().expand(3).requires_grad_())
+
+
+def test_gradcheck_calls_its_function_with_gradients_on() -> None:
+    seen = set()
+
+    def function(x: st.Tensor) -> st.Tensor:
+        seen.add((st.is_grad_enabled(), x.requires_grad))
+        return x * x
+
+    with st.no_grad():
+        assert gradcheck(function, doubles(2))
+        assert gradgradcheck(function, doubles(2))
+    assert seen == {(True, True)}
+
+
+def test_gradcheck_says_which_element_is_wrong() -> None:
+    class Wrong(Function):
+        @staticmethod
+        def forward(ctx: Any, x: st.Tensor, y: st.Tensor) -> st.Tensor:
+            return x + 2 * y
+
+        @staticmethod
+        def backward(ctx: Any, grad: st.Tensor) -> tuple[st.Tensor, st.Tensor]:
+            wrong = grad * 2
+            wrong[1] = 5 * grad[1]
+            return grad, wrong
+
+    with pytest.raises(
+        GradcheckError, match=r"output 0 with respect to input 1,\nelement 1 by element 1"
+    ):
+        gradcheck(Wrong.apply, (doubles(3), doubles(3)))
