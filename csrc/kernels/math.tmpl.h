@@ -66,12 +66,19 @@ UNARY(exp, Z(cexp)(a))
 UNARY(log, Z(clog)(a))
 UNARY(sigmoid, SHMT_CDIV((C)1, 1 + Z(cexp)(-a)))
 static inline C FN(expm1_of)(C a) {
-  const double re = (double)SHMT_CREAL(a), im = (double)SHMT_CIMAG(a), half = sin(im / 2);
+  const double re = (double)SHMT_CREAL(a), im = (double)SHMT_CIMAG(a);
+  if (im == 0) return (C)CMPLX(expm1(re), im);
+  if (!isfinite(re) || !isfinite(im)) {
+    const double _Complex e = cexp(CMPLX(re, im)); /* Annex G of C says what becomes of infinities and NaN */
+    return (C)CMPLX(creal(e) - 1, cimag(e));
+  }
+  const double half = sin(im / 2);
   return (C)CMPLX(expm1(re) * cos(im) - 2 * half * half, exp(re) * sin(im));
 }
 static inline C FN(log1p_of)(C a) {
   const double re = (double)SHMT_CREAL(a), im = (double)SHMT_CIMAG(a);
   const double away = re * (re + 2) + im * im; /* |1 + a|^2 - 1 */
+  if (re == 0 && im == 0) return a;
   return (C)CMPLX(fabs(away) < 0.5 ? log1p(away) / 2 : log(hypot(1 + re, im)), atan2(im, 1 + re));
 }
 UNARY(expm1, FN(expm1_of)(a))
