@@ -158,13 +158,16 @@ static shmt_status output_sizes(const params* p, const shmt_tensor* input, const
       SHMT_REQUIRE(shmt__add_i64(sizes[2 + d], reach[d] + at(p->output_padding, d), &sizes[2 + d]), SHMT_E_RUNTIME,
                    "convolution(): stride %" PRId64 " with a size of %" PRId64 " is too large", step, in);
       sizes[2 + d] -= 2 * pad;
-      SHMT_REQUIRE(sizes[2 + d] > 0, SHMT_E_RUNTIME, "Given input size per channel: %s. Calculated output size per "
-                   "channel: (%" PRId64 "). Output size is too small", SHMT_SHAPE_TEXT(input), sizes[2 + d]);
+      fits = fits && sizes[2 + d] > 0;
     } else {
       fits = fits && padded[d] >= reach[d];
       sizes[2 + d] = (padded[d] - reach[d]) / step + 1;
     }
   }
+  const char* row = p->n == 1 ? "1 x " : ""; /* a line is an image of one row */
+  SHMT_REQUIRE(!p->transposed || fits, SHMT_E_RUNTIME, "Given input size per channel: (%s%s). Calculated output size per "
+               "channel: (%s%s). Output size is too small", row, product_text(input->sizes + 2, p->n, (char[96]){0}, 96),
+               row, product_text(sizes + 2, p->n, (char[96]){0}, 96));
   SHMT_REQUIRE(p->transposed || fits, SHMT_E_RUNTIME, "Calculated padded input size per channel: (%s). Kernel size: "
                "(%s). Kernel size can't be greater than actual input size",
                product_text(padded, p->n, (char[96]){0}, 96), product_text(reach, p->n, (char[96]){0}, 96));

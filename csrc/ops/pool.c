@@ -419,13 +419,13 @@ static shmt_status mean_of_planes(shmt_tensor* self, int n, shmt_tensor** out) {
   return SHMT_OK;
 }
 
-static shmt_status adaptive_shape(const char* name, int n, shmt_ints input, shmt_ints output_size, shmt__pool_shape* s,
-                                  int64_t* sizes) {
+static shmt_status adaptive_shape(const char* name, bool is_max, int n, shmt_ints input, shmt_ints output_size,
+                                  shmt__pool_shape* s, int64_t* sizes) {
   *s = SHMT_POOL_POINTS;
   SHMT_REQUIRE(output_size.len == 1 || n > 1, SHMT_E_RUNTIME,
                "%s() argument 'output_size' should contain one int (got %" PRId64 ")", name, output_size.len);
   SHMT_REQUIRE(output_size.len == n, SHMT_E_RUNTIME,
-               "%s(): internal error: output_size must be %d", name, n);
+               is_max ? "%s(): internal error: output_size.size() must be %d" : "%s: output_size must be %d", name, n);
   SHMT_REQUIRE(input.len == n + 1 || input.len == n + 2, SHMT_E_RUNTIME,
                "%s(): Expected %dD or %dD tensor, but got %s", name, n + 1, n + 2,
                shmt__ints_text(input, (char[256]){0}, 256));
@@ -458,7 +458,8 @@ static shmt_status check_channels(const char* name, const shmt_tensor* self) {
   shmt_status shmt__adaptive_avg_pool##N##d(shmt_tensor* self, shmt_ints output_size, shmt_tensor** out) {         \
     shmt__pool_shape s;                                                                                            \
     int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
-    SHMT_TRY(adaptive_shape("adaptive_avg_pool" #N "d", N, shmt__tensor_sizes(self), output_size, &s, sizes));     \
+    SHMT_TRY(                                                                                                      \
+        adaptive_shape("adaptive_avg_pool" #N "d", false, N, shmt__tensor_sizes(self), output_size, &s, sizes));   \
     if (is_mean(self, &s)) return mean_of_planes(self, N, out);                                                    \
     if (N == 3) SHMT_TRY(check_channels("adaptive_avg_pool3d", self));                                             \
     return average("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool, &s, sizes, self, out);              \
@@ -471,7 +472,7 @@ static shmt_status check_channels(const char* name, const shmt_tensor* self) {
     SHMT_REQUIRE(grad->n_dims > N, SHMT_E_RUNTIME, "adaptive_avg_pool" #N                                          \
                  "d_backward(): a gradient of size %s has too few dimensions", SHMT_SHAPE_TEXT(grad));             \
     const shmt_ints output = {grad->sizes + (grad->n_dims - N), N};                                                \
-    SHMT_TRY(adaptive_shape("adaptive_avg_pool" #N "d", N, sizes, output, &s, out_sizes));                         \
+    SHMT_TRY(adaptive_shape("adaptive_avg_pool" #N "d", false, N, sizes, output, &s, out_sizes));                  \
     SHMT_TRY(input_like(sizes, strides, grad->dtype, &like));                                                      \
     return average_backward("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool_backward, &s, like, grad,   \
                             (shmt_ints){out_sizes, sizes.len}, out);                                               \
@@ -482,7 +483,7 @@ static shmt_status check_channels(const char* name, const shmt_tensor* self) {
                       SHMT_INTS_EMPTY, false};                                                                     \
     shmt__pool_shape s;                                                                                            \
     int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
-    SHMT_TRY(adaptive_shape(p.name, N, shmt__tensor_sizes(self), output_size, &s, sizes));                         \
+    SHMT_TRY(adaptive_shape(p.name, true, N, shmt__tensor_sizes(self), output_size, &s, sizes));                   \
     SHMT_TRY(check_channels(p.name, self));                                                                        \
     return max_pool(&p, SHMT_LOOP_adaptive_max_pool, &s, sizes, self, out, indices);                               \
   }

@@ -180,6 +180,26 @@ _Z = st.zeros
             "pad should be at most half of effective kernel size, but got pad=2, kernel_size=2",
         ),
         (lambda: st.max_pool2d(_Z(1, 1, 4, 4), 2, stride=0), "stride should not be zero"),
+        (
+            lambda: st.conv_transpose2d(_Z(1, 2, 2, 4), _Z(2, 3, 1, 1), padding=1),
+            "size per channel: (2 x 4). Calculated output size per channel: (0 x 2). Output size",
+        ),
+        (
+            lambda: st.conv_transpose1d(_Z(1, 2, 1), _Z(2, 3, 1), padding=1),
+            "per channel: (1 x 1). Calculated output size per channel: (1 x -1). Output size is",
+        ),
+        (
+            lambda: nnf.adaptive_avg_pool2d(_Z(1, 2, 4, 4), (1, 2, 3)),
+            "adaptive_avg_pool2d: output_size must be 2",
+        ),
+        (
+            lambda: nnf.adaptive_avg_pool3d(_Z(1, 2, 4, 4, 4), (1,)),
+            "adaptive_avg_pool3d: output_size must be 3",
+        ),
+        (
+            lambda: nnf.adaptive_max_pool2d(_Z(1, 2, 4, 4), (1,)),
+            "adaptive_max_pool2d(): internal error: output_size.size() must be 2",
+        ),
     ],
 )
 def test_impossible_geometry_is_named(call: object, message: str) -> None:
