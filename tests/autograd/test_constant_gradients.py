@@ -134,3 +134,13 @@ def test_missing_second_derivative_raises(function: Callable[[Any], Any], name: 
     assert gradient.requires_grad
     with pytest.raises(RuntimeError, match=f"derivative for aten::{name}.* is not implemented"):
         st.autograd.grad(gradient.sum(), x)
+
+
+def test_second_derivatives_of_prelu_at_zero_are_zero() -> None:
+    x = st.tensor([0.0, -0.0, 1.0, -1.0]).requires_grad_()
+    w = st.tensor([0.25]).requires_grad_()
+    first = st.autograd.grad(F.prelu(x, w).sum(), (x, w), create_graph=True)
+    assert first[0].tolist() == [0.25, 0.25, 1.0, 0.25]
+    second = st.autograd.grad(first[0].sum() + 3 * first[1].sum(), (x, w))
+    assert second[0].tolist() == [0, 0, 0, 3]
+    assert second[1].tolist() == [1]

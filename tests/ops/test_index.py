@@ -447,3 +447,17 @@ def test_dims_that_an_index_keeps_lie_as_before() -> None:
         assert st.equal(got, x.contiguous()[key])
         assert got.contiguous().tolist() == x.contiguous()[key].tolist()
     assert x.contiguous()[index].is_contiguous()
+
+
+@pytest.mark.parametrize(
+    ("self_shape", "source_shape"), [((), (1,)), ((), ()), ((3,), ()), ((3,), (1,))], ids=str
+)
+def test_index_copy_gradients_have_the_shapes_of_their_tensors(
+    self_shape: tuple[int, ...], source_shape: tuple[int, ...]
+) -> None:
+    t = st.zeros(self_shape, requires_grad=True)
+    source = st.ones(source_shape, requires_grad=True)
+    t.index_copy(0, st.tensor([0]), source).sum().backward()
+    assert t.grad.reshape(-1).tolist() == [0.0, 1.0, 1.0][: t.numel()]
+    assert source.grad.shape == source_shape
+    assert source.grad.sum().item() == 1.0
