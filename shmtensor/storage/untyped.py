@@ -549,8 +549,10 @@ class UntypedStorage:
             except OSError:  # a buffer in memory has the method, but no descriptor
                 is_real_file = False
             else:
+                behind = os.lseek(fd, 0, os.SEEK_CUR)  # where *f* has read ahead to
                 os.lseek(fd, position, os.SEEK_SET)
                 _c.read_fd(self._ref, 0, size, fd)
+                os.lseek(fd, behind, os.SEEK_SET)
                 f.seek(position + size)
                 return
         data = f.read(size)
