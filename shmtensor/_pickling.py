@@ -26,6 +26,7 @@ __all__ = [
     "rebuild_tensor",
     "reduce_storage",
     "reduce_tensor",
+    "warn_of_hooks",
     "with_lazy_bits",
 ]
 
@@ -95,6 +96,16 @@ def rebuild_subclass(kind: type[Tensor], tensor: Tensor, state: dict[str, Any]) 
     return tensor
 
 
+def warn_of_hooks(tensor: Tensor) -> None:
+    """Warn if *tensor* has hooks, which stay behind when it is pickled."""
+    if tensor._backward_hooks:
+        warnings.warn(
+            f"{len(tensor._backward_hooks)} backward hooks of a tensor of size "
+            f"{tuple(tensor.shape)} are not serialized",
+            stacklevel=4,
+        )
+
+
 def reduce_tensor(tensor: Tensor, protocol: int) -> Any:
     """Do ``Tensor.__reduce_ex__``.
 
@@ -102,14 +113,7 @@ def reduce_tensor(tensor: Tensor, protocol: int) -> Any:
         tensor: Any tensor; of a non-leaf the value is kept and the history is not.
         protocol: Pickle protocol.
     """
-    hooks = tensor._backward_hooks or collections.OrderedDict()
-    if hooks:
-        warnings.warn(
-            f"{len(hooks)} backward hooks of a tensor of size {tuple(tensor.shape)} are not "
-            "serialized",
-            stacklevel=3,
-        )
-        hooks = collections.OrderedDict()
+    warn_of_hooks(tensor)
     arguments = (
         tensor.untyped_storage(),
         tensor.dtype,
@@ -117,7 +121,7 @@ def reduce_tensor(tensor: Tensor, protocol: int) -> Any:
         tuple(tensor.size()),
         tensor.stride(),
         tensor.requires_grad,
-        hooks,
+        collections.OrderedDict(),
         *((tensor.is_conj(), tensor.is_neg()) if tensor.is_conj() or tensor.is_neg() else ()),
     )
     state = dict(getattr(tensor, "__dict__", {}))

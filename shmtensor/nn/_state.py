@@ -6,7 +6,7 @@ import itertools
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import shmtensor
 from shmtensor._tensor import Tensor
@@ -29,10 +29,8 @@ class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpe
     __str__ = __repr__
 
 
-class StateDict(OrderedDict[str, Any]):
-    """An ordered dictionary that carries the versions of the modules beside the tensors."""
-
-    _metadata: OrderedDict[str, dict[str, Any]]
+#: Name to tensor; its attribute ``_metadata`` carries the versions of the modules.
+StateDict: TypeAlias = "OrderedDict[str, Any]"
 
 
 class StateMixin:
@@ -106,8 +104,8 @@ class StateMixin:
             by_name: tuple[Any, ...] = (destination, prefix, keep_vars)
             destination, prefix, keep_vars = (*args, *by_name[len(args) :])
         if destination is None:
-            destination = StateDict()
-            destination._metadata = OrderedDict()
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()  # type: ignore[attr-defined]
         local_metadata = {"version": self._version}
         if hasattr(destination, "_metadata"):
             destination._metadata[prefix[:-1]] = local_metadata

@@ -53,7 +53,10 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _rebuild_parameter, (type(self), self.data, self.requires_grad, OrderedDict())
+        head = (type(self), self.data, self.requires_grad, OrderedDict[int, Any]())
+        if self.__dict__:
+            return _rebuild_parameter_with_state, (*head, self.__dict__)
+        return _rebuild_parameter, head
 
 
 class Buffer(Tensor):
@@ -169,6 +172,18 @@ def _rebuild_parameter(
     cls: type[Parameter], data: Tensor, requires_grad: bool, hooks: OrderedDict[int, Any]
 ) -> Parameter:
     return cls(data, requires_grad)
+
+
+def _rebuild_parameter_with_state(
+    cls: type[Parameter],
+    data: Tensor,
+    requires_grad: bool,
+    hooks: OrderedDict[int, Any],
+    state: dict[str, Any],
+) -> Parameter:
+    made = cls(data, requires_grad)
+    made.__dict__.update(state)
+    return made
 
 
 def _reduce_for_processes(parameter: Parameter) -> Any:

@@ -216,11 +216,22 @@ def test_load_with_safe_globals_or_all(tmp_path: Path) -> None:
     assert serialization.get_safe_globals() == []
 
 
-@pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\3\4" + b"\0" * 100])
-def test_load_of_other_files_says_so(content: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "kind", "words"),
+    [
+        (b"", EOFError, "Ran out of input"),
+        (b"not an archive", pickle.UnpicklingError, "Weights only load failed"),
+        (b"PK\3\4" + b"\0" * 100, RuntimeError, "failed finding central directory"),
+        (pickle.dumps(3, 2), RuntimeError, "Invalid magic number"),
+        (b"x" * 257 + b"ustar" + b"\0" * 250, RuntimeError, "tar format"),
+    ],
+)
+def test_load_of_other_files_says_so(
+    content: bytes, kind: type[Exception], words: str, tmp_path: Path
+) -> None:
     path = tmp_path / "other"
     path.write_bytes(content)
-    with pytest.raises(RuntimeError, match="no archive"):
+    with pytest.raises(kind, match=words):
         load(path)
 
 

@@ -1,0 +1,254 @@
+"""Tensors in files: `save` and `load`.
+
+A file is a zip archive without compression: ``data.pkl``, in which a storage is a reference, and
+one record ``data/<key>`` for each storage, aligned to 64 bytes, so that ``load(mmap=True)`` maps
+them. The layout and the names in it are torch's, so either package reads what the other wrote.
+The format from before, pickles and bytes one after the other, is read too. By default `load`
+calls nothing but the functions that rebuild tensors and plain containers, so a file from
+elsewhere can do no harm; ``weights_only=False`` unpickles whatever is there.
+
+Only whole modules are named after this package; in files of torch they are found as ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pickle
+import pickletools
+from collections.abc import Iterable, Iterator
+from typing import IO, Any, TypeAlias
+
+from shmtensor.serialization._archive import (
+    Archive,
+    MapLocation,
+    default_restore_location,
+    read_legacy,
+)
+from shmtensor.serialization._names import readable, user_globals
+from shmtensor.serialization._unpickling import load_any, load_weights
+from shmtensor.serialization._writing import stem_of, write_archive, write_legacy
+
+__all__ = [
+    "add_safe_globals",
+    "clear_safe_globals",
+    "default_restore_location",
+    "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "load",
+    "safe_globals",
+    "save",
+]
+
+FileLike: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
+
+_ZIP_HEAD = b"PK\3\4"
+
+
+class _OnlyWrites(io.RawIOBase):
+    """What an object lacks that has ``write`` and nothing else."""
+
+    def __init__(self, f: Any) -> None:
+        self._write = f.write
+
+    def write(self, data: Any) -> int:
+        self._write(data)
+        return memoryview(data).nbytes
+
+
+@contextlib.contextmanager
+def _opened(f: FileLike, mode: str) -> Iterator[IO[bytes]]:
+    if isinstance(f, str | os.PathLike):
+        with open(f, mode) as file:
+            yield file
+        return
+    methods = {"rb": ("read", "readline", "seek", "tell"), "wb": ("write",)}[mode]
+    missing = [name for name in methods if not hasattr(f, name)]
+    if "seek" in missing or "tell" in missing:
+        raise AttributeError(_unseekable(f"'{type(f).__name__}' object has no attribute 'seek'"))
+    if missing:
+        raise AttributeError(
+            f"expected 'f' to be a string, a path, or a file-like object with a '{missing[0]}' "
+            f"attribute, got {type(f).__name__}"
+        )
+    yield f if mode == "rb" or hasattr(f, "flush") else _OnlyWrites(f)  # type: ignore
+
+
+def _unseekable(reason: str) -> str:
+    return (
+        f"{reason}. You can only torch.load from a file that is seekable. Please pre-load the data "
+        "into a buffer like io.BytesIO and try to load from it instead."
+    )
+
+
+def save(
+    obj: Any,
+    f: FileLike,
+    pickle_module: Any = pickle,
+    pickle_protocol: int = 2,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
+    """Write an object with tensors in it to a file.
+
+    Args:
+        obj: Anything that pickles. Tensors that share a storage share it again after `load`; the
+            whole storage is written once, also when only a part of it is shown.
+        f: A path or a writable file object.
+        pickle_module: Accepted for torch's sake; the standard one is used.
+        pickle_protocol: Protocol of ``data.pkl``. Torch reads only 2 with ``weights_only=True``.
+        _use_new_zipfile_serialization: False writes the format from before the archive.
+
+    Raises:
+        OSError: Writing failed.
+        pickle.PicklingError: Something in *obj* does not pickle.
+
+    Source:
+        torch.save.
+    """
+    with _opened(f, "wb") as file:
+        if _use_new_zipfile_serialization:
+            write_archive(obj, file, stem_of(f), pickle_protocol)
+        else:
+            write_legacy(obj, file, pickle_protocol)
+
+
+def _is_archive(file: IO[bytes]) -> bool:
+    """Whether a zip archive begins where *file* stands.
+
+    Raises:
+        AttributeError, io.UnsupportedOperation: *file* cannot be positioned.
+    """
+    try:
+        begin = file.tell()
+        head = file.read(len(_ZIP_HEAD))
+        file.seek(begin)
+    except (AttributeError, OSError) as error:
+        raise type(error)(_unseekable(str(error))) from None
+    return head == _ZIP_HEAD
+
+
+def load(
+    f: FileLike,
+    map_location: MapLocation = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
+    """Read an object that `save` (or torch) wrote.
+
+    Args:
+        f: A path or a readable, seekable file object.
+        map_location: Where storages go: a device, a map from device names, or a function of a
+            storage and a device name. Without it they go to the device that they come from.
+        pickle_module: What to unpickle with; not together with *weights_only*.
+        weights_only: Refuse everything but tensors, plain containers and `add_safe_globals`. True
+            unless a *pickle_module* is given.
+        mmap: Map the file privately instead of reading it; *f* must be a path.
+        **pickle_load_args: For the unpickler; ``encoding`` is that of the strings of Python 2.
+
+    Raises:
+        RuntimeError: The file has another format, is damaged, or needs a device that is not here.
+        pickle.UnpicklingError: The file uses something that *weights_only* forbids.
+        EOFError: The file is empty.
+
+    Source:
+        torch.load.
+    """
+    if weights_only is None:
+        weights_only = pickle_module is None or pickle_module is pickle
+    if weights_only and pickle_module is not None:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    if mmap and not isinstance(f, str | os.PathLike):
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    pickle_load_args.setdefault("encoding", "utf-8")
+
+    def read_pickle(file: IO[bytes], find_storage: Any) -> Any:
+        if weights_only:
+            return load_weights(file, find_storage, pickle_load_args["encoding"])
+        return load_any(file, find_storage, pickle_module or pickle, pickle_load_args)
+
+    with _opened(f, "rb") as file:
+        if _is_archive(file):
+            archive = Archive(file, os.fspath(f) if mmap else None, map_location)  # type: ignore
+            return read_pickle(archive.pickled(), archive.find_storage)
+        if mmap:
+            raise RuntimeError(
+                "mmap can only be used with files saved with "
+                "`torch.save(_use_new_zipfile_serialization=True), please torch.save your "
+                "checkpoint with this option in order to use mmap."
+            )
+        return read_legacy(file, read_pickle, map_location)
+
+
+# --- what files may use -------------------------------------------------------------------------
+
+
+def add_safe_globals(safe_globals: Iterable[Any]) -> None:
+    """Let ``load(weights_only=True)`` use these classes and functions.
+
+    Args:
+        safe_globals: Classes or functions, or pairs of one and its full name.
+    """
+    user_globals.extend(safe_globals)
+
+
+def get_safe_globals() -> list[Any]:
+    """Return what `add_safe_globals` was given."""
+    return list(user_globals)
+
+
+def clear_safe_globals() -> None:
+    """Forget what `add_safe_globals` was given."""
+    user_globals.clear()
+
+
+class safe_globals:
+    """Let ``load(weights_only=True)`` use these classes and functions inside a ``with`` block.
+
+    Args:
+        safe_globals: As of `add_safe_globals`.
+
+    Source:
+        torch.serialization.safe_globals.
+    """
+
+    def __init__(self, safe_globals: Iterable[Any]) -> None:
+        self._items = list(safe_globals)
+
+    def __enter__(self) -> None:
+        add_safe_globals(self._items)
+
+    def __exit__(self, *exception: object) -> None:
+        for item in self._items:
+            user_globals.remove(item)
+
+
+def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
+    """Return the full names in an archive that ``load(weights_only=True)`` would refuse.
+
+    Args:
+        f: A path or a readable, seekable file object.
+
+    Raises:
+        RuntimeError: The file is no archive.
+
+    Source:
+        torch.serialization.get_unsafe_globals_in_checkpoint.
+    """
+    with _opened(f, "rb") as file:
+        if not _is_archive(file):
+            raise RuntimeError("load(): the file is no archive")
+        data = Archive(file, None, "meta").pickled()
+    found: dict[str, None] = {}
+    texts: list[str] = []
+    for opcode, argument, _ in pickletools.genops(data):
+        if opcode.name == "GLOBAL":
+            found[str(argument).replace(" ", ".")] = None
+        elif opcode.name == "STACK_GLOBAL":
+            found[".".join(texts[-2:])] = None
+        elif isinstance(argument, str):
+            texts.append(argument)
+    return [name for name in found if name not in readable()]

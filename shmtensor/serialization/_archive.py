@@ -1,0 +1,289 @@
+"""Files to storages: the records of an archive, the old format, and where storages go."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pickle
+import struct
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO, Any, TypeAlias
+
+from shmtensor import _C
+from shmtensor.serialization._writing import LEGACY_MAGIC, LEGACY_PROTOCOL, has_descriptor
+from shmtensor.storage import TypedStorage, UntypedStorage
+from shmtensor.storage.typed import LEGACY_CLASSES
+
+__all__ = ["Archive", "MapLocation", "default_restore_location", "read_legacy"]
+
+MapLocation: TypeAlias = "Callable[[UntypedStorage, str], Any] | Any | dict[str, str] | None"
+ReadPickle: TypeAlias = "Callable[[IO[bytes], Callable[[Any], Any]], Any]"
+
+# --- references and places ----------------------------------------------------------------------
+
+
+def _reference(reference: Any, length: int) -> tuple[Any, str, str, int]:
+    """Check a reference to a storage; return dtype (None for bytes), key, location and bytes."""
+    if not isinstance(reference, tuple) or len(reference) != length or reference[0] != "storage":
+        raise pickle.UnpicklingError(f"unknown reference in the file: {reference!r:.200}")
+    _, kind, key, location, count = reference[:5]
+    typed = any(kind is legacy for legacy in LEGACY_CLASSES.values())
+    if not typed and kind is not UntypedStorage:
+        raise pickle.UnpicklingError(f"a class of storages was expected, not {kind!r:.200}")
+    if type(key) is not str or type(location) is not str or type(count) is not int or count < 0:
+        raise pickle.UnpicklingError(f"unknown reference in the file: {reference!r:.200}")
+    dtype = kind.dtype if typed else None
+    return dtype, key, location, count * (dtype.itemsize if typed else 1)
+
+
+def _with_dtype(storage: UntypedStorage, dtype: Any) -> Any:
+    if dtype is None:
+        return storage
+    return TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
+
+
+def default_restore_location(storage: UntypedStorage, location: str) -> UntypedStorage:
+    """Return the storage on the device of a file's location.
+
+    Raises:
+        RuntimeError: There is no such device.
+    """
+    kind = location.partition(":")[0]
+    if kind == "cpu":
+        return storage.cpu()
+    if kind == "meta":
+        return UntypedStorage(len(storage), device="meta")
+    if kind == "cuda":
+        raise RuntimeError(
+            "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is "
+            "False. If you are running on a CPU-only machine, please use torch.load with "
+            "map_location=torch.device('cpu') to map your storages to the CPU."
+        )
+    raise RuntimeError(
+        "don't know how to restore data location of torch.storage.UntypedStorage (tagged with "
+        f"{location})"
+    )
+
+
+def _place(storage: UntypedStorage, location: str, wanted: MapLocation) -> UntypedStorage:
+    """Put a storage where *wanted*, the argument ``map_location``, says."""
+    if isinstance(wanted, dict):
+        location = wanted.get(location, location)
+    elif isinstance(wanted, str | _C.device):
+        location = str(wanted)
+    elif wanted is not None:
+        placed = wanted(storage, location)
+        if placed is not None:
+            return placed.untyped()  # type: ignore[no-any-return]
+    return default_restore_location(storage, str(location))
+
+
+def _size(file: IO[bytes]) -> int:
+    """Size of the file; it stands at its end afterwards."""
+    file.seek(0, os.SEEK_END)
+    return file.tell()
+
+
+# --- the archive --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[None]:
+    """Turn what a damaged archive raises into one kind of error."""
+    try:
+        yield
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        EOFError,
+        NotImplementedError,
+        ValueError,
+        OverflowError,
+    ) as error:
+        raise RuntimeError(f"load(): failed reading zip archive: {error}") from None
+
+
+class Archive:
+    """The records of a zip archive.
+
+    Args:
+        file: The file.
+        path: Where it is, to map it; None to read it.
+        map_location: See `load`.
+
+    Raises:
+        RuntimeError: It is no such archive, or damaged.
+    """
+
+    def __init__(self, file: IO[bytes], path: str | None, map_location: MapLocation) -> None:
+        try:
+            with _reading():
+                self._zip = zipfile.ZipFile(file)
+        except RuntimeError as error:
+            raise RuntimeError(f"{error}: failed finding central directory") from None
+        names = [n for n in self._zip.namelist() if n.endswith("/data.pkl")]
+        if len(names) != 1:
+            raise RuntimeError(f"load(): the file holds {len(names)} records data.pkl, not 1")
+        self._stem = names[0].removesuffix("data.pkl")
+        if f"{self._stem}constants.pkl" in self._zip.namelist():
+            raise RuntimeError("load(): the file is a TorchScript archive, which cannot be read")
+        self._file = file
+        self._size = self._room = _size(file)
+        self._map_location = map_location
+        self._mapped = (
+            None
+            if path is None
+            else UntypedStorage.from_file(path, shared=False, nbytes=self._size)
+        )
+        has_order = f"{self._stem}byteorder" in self._zip.namelist()
+        self._foreign = has_order and self._record("byteorder") != sys.byteorder.encode()
+        self._loaded: dict[str, UntypedStorage] = {}
+
+    def _record(self, name: str) -> bytes:
+        with _reading():
+            return self._zip.read(f"{self._stem}{name}")
+
+    def pickled(self) -> io.BytesIO:
+        """The record data.pkl."""
+        return io.BytesIO(self._record("data.pkl"))
+
+    def find_storage(self, reference: Any) -> Any:
+        """The storage of a reference; typed unless it is one of bytes."""
+        dtype, key, location, nbytes = _reference(reference, 5)
+        storage = self._loaded.get(key)
+        if storage is None:
+            if location == "meta":
+                storage = UntypedStorage(nbytes, device="meta")
+            else:
+                storage = self._read(f"{self._stem}data/{key}", nbytes, dtype)
+            storage = self._loaded[key] = _place(storage, location, self._map_location)
+        elif nbytes > len(storage):
+            raise RuntimeError(f"load(): {nbytes} bytes of a storage of {len(storage)}")
+        return _with_dtype(storage, dtype)
+
+    def _read(self, name: str, nbytes: int, dtype: Any) -> UntypedStorage:
+        try:
+            info = self._zip.getinfo(name)
+        except KeyError:
+            raise RuntimeError(
+                f"load(): failed locating file {name}: file not found, the record is missing"
+            ) from None
+        if nbytes > info.file_size:
+            raise RuntimeError(
+                f"load(): record {name} has {info.file_size} bytes, but {nbytes} are referred to"
+            )
+        with _reading():
+            begin = self._begin(info)
+            plain = info.compress_type == zipfile.ZIP_STORED
+            if plain and not 0 <= begin <= self._size - info.file_size:
+                raise zipfile.BadZipFile(f"record {name} ends behind the file")
+            self._room -= info.file_size if plain else 0
+            if self._room < 0:
+                raise zipfile.BadZipFile("records overlap")
+            if self._mapped is not None and plain:
+                storage: UntypedStorage = self._mapped[begin : begin + info.file_size]
+                if begin % 16:  # the widest element wants its address to be a multiple of its size
+                    storage = storage.clone()
+            else:
+                storage = UntypedStorage(info.file_size)
+                with self._zip.open(info) as record:
+                    storage._read_from(record, is_real_file=False)
+        if self._foreign and dtype is not None:
+            storage.byteswap(dtype)
+        return storage
+
+    def _begin(self, info: zipfile.ZipInfo) -> int:
+        """Where a record's bytes begin: behind the name and extra field of its local head."""
+        self._file.seek(info.header_offset + 26)
+        name, extra = struct.unpack("<HH", self._file.read(4))
+        return int(info.header_offset + 30 + name + extra)
+
+
+# --- the format from before the archive ---------------------------------------------------------
+
+
+def read_legacy(file: IO[bytes], read_pickle: ReadPickle, map_location: MapLocation) -> Any:
+    """Read pickles one after the other, then the bytes of the storages.
+
+    Args:
+        file: Stands at the beginning; stands behind the object afterwards.
+        read_pickle: Reads one pickle; its second argument finds storages.
+        map_location: See `load`.
+
+    Raises:
+        EOFError: The file is empty.
+        RuntimeError: The file has another format, or is damaged.
+        pickle.UnpicklingError: As of *read_pickle*.
+    """
+    start, size = file.tell(), _size(file)
+    file.seek(start)
+    if file.read(262)[257:] == b"ustar":
+        raise RuntimeError(
+            "load(): the file has the .tar format from before 2017, which cannot be read; save it "
+            "again with a newer version of torch"
+        )
+    file.seek(start)
+    loaded: dict[str, tuple[UntypedStorage, int]] = {}
+    views: dict[str, UntypedStorage] = {}
+    room = size - start
+
+    def find_storage(reference: Any) -> Any:
+        nonlocal room
+        if isinstance(reference, tuple) and len(reference) == 4 and reference[0] == "module":
+            return reference[1]  # a class, with its source
+        dtype, key, location, nbytes = _reference(reference, 6)
+        if key not in loaded:
+            room -= nbytes
+            if room < 0:
+                raise RuntimeError(f"load(): a storage of {nbytes} bytes in a file of {size}")
+            storage = _place(UntypedStorage(nbytes), location, map_location)
+            loaded[key] = (storage, 1 if dtype is None else dtype.itemsize)
+        storage = loaded[key][0]
+        if nbytes > len(storage):
+            raise RuntimeError(f"load(): {nbytes} bytes of a storage of {len(storage)}")
+        if reference[5] is not None:
+            storage = _part(storage, dtype, reference[5], views)
+        return _with_dtype(storage, dtype)
+
+    if read_pickle(file, find_storage) != LEGACY_MAGIC:
+        raise RuntimeError("Invalid magic number; corrupt file?")
+    version = read_pickle(file, find_storage)
+    if version != LEGACY_PROTOCOL:
+        raise RuntimeError(f"Invalid protocol version: {version!r:.200}")
+    read_pickle(file, find_storage)  # the system that wrote the file; the bytes say all of it
+    result = read_pickle(file, find_storage)
+    keys = read_pickle(file, find_storage)
+    for key in keys if isinstance(keys, list) else [keys]:
+        if type(key) is not str or key not in loaded:
+            raise RuntimeError(f"load(): bytes of an unknown storage {key!r:.200}")
+        storage, itemsize = loaded.pop(key)
+        if storage.device.type == "meta":
+            file.seek(8 + len(storage), os.SEEK_CUR)
+        else:
+            storage._set_from_file(file, None, has_descriptor(file), itemsize)
+    if any(storage.device.type != "meta" and len(storage) for storage, _ in loaded.values()):
+        raise RuntimeError(f"load(): the bytes of {len(loaded)} storages are missing")
+    return result
+
+
+def _part(
+    storage: UntypedStorage, dtype: Any, view: Any, views: dict[str, UntypedStorage]
+) -> UntypedStorage:
+    """A storage that is part of another, as files of torch 0.3 have them."""
+    if not isinstance(view, tuple) or len(view) != 3 or type(view[0]) is not str:
+        raise pickle.UnpicklingError(f"unknown part of a storage: {view!r:.200}")
+    key, offset, count = view
+    if type(offset) is not int or type(count) is not int:
+        raise pickle.UnpicklingError(f"unknown part of a storage: {view!r:.200}")
+    itemsize = 1 if dtype is None else dtype.itemsize
+    begin, end = offset * itemsize, (offset + count) * itemsize
+    if not 0 <= begin <= end <= len(storage):
+        raise RuntimeError(f"load(): bytes {begin} to {end} of a storage of {len(storage)}")
+    if key not in views:
+        views[key] = storage[begin:end]
+    return views[key]

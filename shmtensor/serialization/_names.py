@@ -1,0 +1,295 @@
+"""The names that files use for what tensors are made of.
+
+They are torch's, in both directions: `save` writes ``torch._utils._rebuild_tensor_v2`` where a
+tensor is to be made again, and `load` finds the function of this module under that name. So
+either package reads the other's files, and none of the names has to be importable.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from shmtensor import _C, _legacy
+from shmtensor._pickling import rebuild_subclass, rebuild_tensor, warn_of_hooks
+from shmtensor._tensor import Tensor
+from shmtensor.storage import TypedStorage, UntypedStorage
+from shmtensor.storage.typed import LEGACY_CLASSES
+
+__all__ = [
+    "CONTAINERS",
+    "REBUILDS",
+    "name_in_files",
+    "readable",
+    "reduce_for_file",
+    "user_globals",
+]
+
+# --- what a file calls to make tensors --------------------------------------------------------
+
+
+def _storage_of(value: Any) -> UntypedStorage:
+    if not isinstance(value, TypedStorage | UntypedStorage):
+        raise pickle.UnpicklingError(f"a storage was expected, not {type(value).__name__}")
+    return value.untyped()
+
+
+def _rebuild_tensor_v2(
+    storage: TypedStorage,
+    storage_offset: int,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool = False,
+    backward_hooks: Any = None,
+    metadata: dict[str, bool] | None = None,
+) -> Tensor:
+    """Show a storage, which knows the dtype."""
+    return _rebuild_tensor_v3(
+        storage,
+        storage_offset,
+        size,
+        stride,
+        requires_grad,
+        backward_hooks,
+        storage.dtype if isinstance(storage, TypedStorage) else _C.uint8,
+        metadata,
+    )
+
+
+def _rebuild_tensor_v3(
+    storage: TypedStorage | UntypedStorage,
+    storage_offset: int,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool,
+    backward_hooks: Any,
+    dtype: Any,
+    metadata: dict[str, bool] | None = None,
+) -> Tensor:
+    """Show a storage as elements of a dtype that no storage class stands for."""
+    if not isinstance(dtype, _C.dtype):
+        raise pickle.UnpicklingError(f"a dtype was expected, not {type(dtype).__name__}")
+    lazy = metadata or {}
+    return rebuild_tensor(
+        _storage_of(storage),
+        dtype,
+        storage_offset,
+        size,
+        stride,
+        bool(requires_grad),
+        backward_hooks,
+        conj=bool(lazy.get("conj")),
+        neg=bool(lazy.get("neg")),
+    )
+
+
+def _rebuild_meta_tensor_no_storage(
+    dtype: Any, size: tuple[int, ...], stride: tuple[int, ...], requires_grad: bool
+) -> Tensor:
+    made: Tensor = _C.empty_strided(
+        size, stride, dtype=dtype, device="meta", requires_grad=bool(requires_grad)
+    )
+    return made
+
+
+def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any = None) -> Tensor:
+    from shmtensor.nn import Parameter  # nn stands above this module
+
+    return Parameter(data, bool(requires_grad))
+
+
+def _rebuild_parameter_with_state(
+    data: Tensor, requires_grad: bool, backward_hooks: Any, state: Any
+) -> Tensor:
+    return _with_state(_rebuild_parameter(data, requires_grad), state)
+
+
+def _with_state(tensor: Tensor, state: Any) -> Tensor:
+    """Give a tensor its attributes: a dictionary, or a pair of one and the values of slots."""
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    tensor.__dict__.update(attributes or {})
+    for name, value in (slots or {}).items():
+        setattr(tensor, name, value)
+    return tensor
+
+
+def _rebuild_from_type_v2(
+    function: Callable[..., Tensor], kind: type[Tensor], arguments: tuple[Any, ...], state: Any
+) -> Tensor:
+    """Make a tensor of another class, or one with attributes."""
+    if not (isinstance(kind, type) and issubclass(kind, Tensor)):
+        raise pickle.UnpicklingError(f"a class of tensors was expected, not {kind!r}")
+    return _with_state(rebuild_subclass(kind, function(*arguments), {}), state)
+
+
+def _get_layout(name: str) -> Any:
+    layout = getattr(_C, str(name).removeprefix("torch."), None)
+    if not isinstance(layout, _C.layout):
+        raise pickle.UnpicklingError(f"there is no layout {name}")
+    return layout
+
+
+def _encode(value: str, encoding: str = "latin1") -> bytes:
+    """_codecs.encode, which protocol 2 writes bytes with; only for that encoding."""
+    if encoding not in ("latin1", "latin-1"):
+        raise pickle.UnpicklingError(f"encoding '{encoding}' is not allowed in a file")
+    return value.encode("latin1")
+
+
+def _refusal(name: str, kind: str) -> Callable[..., Any]:
+    def refuse(*arguments: Any) -> Any:
+        raise RuntimeError(f"load(): the file holds a {kind} tensor, and only dense ones are read")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    return refuse
+
+
+_REFUSED = {
+    "_rebuild_sparse_tensor": "sparse",
+    "_rebuild_nested_tensor": "nested",
+    "_rebuild_qtensor": "quantized",
+}
+
+#: Full name in files -> function that makes a tensor.
+REBUILDS: dict[str, Callable[..., Any]] = {
+    "torch._utils._rebuild_tensor": _rebuild_tensor_v2,
+    "torch._utils._rebuild_tensor_v2": _rebuild_tensor_v2,
+    "torch._utils._rebuild_tensor_v3": _rebuild_tensor_v3,
+    "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta_tensor_no_storage,
+    "torch._utils._rebuild_parameter": _rebuild_parameter,
+    "torch._utils._rebuild_parameter_with_state": _rebuild_parameter_with_state,
+    "torch._tensor._rebuild_from_type_v2": _rebuild_from_type_v2,
+    "torch.serialization._get_layout": _get_layout,
+    "_codecs.encode": _encode,
+    **{f"torch._utils.{name}": _refusal(name, kind) for name, kind in _REFUSED.items()},
+}
+
+#: Full name in files -> class of values that any file may make.
+CONTAINERS: dict[str, Any] = {
+    "collections.Counter": collections.Counter,
+    "collections.OrderedDict": collections.OrderedDict,
+    "collections.deque": collections.deque,
+    "torch.Size": _C.Size,
+    "torch.device": _C.device,
+    "__builtin__.xrange": range,
+    **{
+        f"{module}.{kind.__name__}": kind
+        for module in ("builtins", "__builtin__")
+        for kind in (bytearray, complex, frozenset, range, set, slice)
+    },
+}
+
+# --- names ------------------------------------------------------------------------------------
+
+#: What `add_safe_globals` was given.
+user_globals: list[Any] = []
+
+
+@functools.cache
+def _fixed() -> dict[str, Any]:
+    """Full name -> what any file may use."""
+    from shmtensor.nn import Parameter  # nn stands above this module
+
+    known: dict[str, Any] = {
+        **REBUILDS,
+        **CONTAINERS,
+        "torch.Tensor": Tensor,
+        "torch.nn.parameter.Parameter": Parameter,
+        "torch.storage.TypedStorage": TypedStorage,
+        "torch.storage.UntypedStorage": UntypedStorage,
+    }
+    for name, value in vars(_C).items():
+        if isinstance(value, _C.dtype | _C.layout | _C.memory_format):
+            known[f"torch.{name}"] = value
+    for name, legacy in LEGACY_CLASSES.items():
+        known[f"torch.{name}"] = known[f"torch.cuda.{name}"] = legacy
+    for name in _legacy.__all__:
+        known[f"torch.{name}"] = known[f"torch.cuda.{name}"] = getattr(_legacy, name)
+    return known
+
+
+def readable() -> dict[str, Any]:
+    """Full name -> what a file may use: the fixed names and those of `add_safe_globals`."""
+    known = dict(_fixed())
+    for item in user_globals:
+        value, name = item if isinstance(item, tuple) else (item, None)
+        known[name or f"{value.__module__}.{value.__qualname__}"] = value
+    return known
+
+
+@functools.cache
+def _written() -> dict[int, tuple[str, str]]:
+    """Identity of an object -> its module and name in files; the objects live for ever."""
+    names: dict[int, tuple[str, str]] = {}
+    for full, value in _fixed().items():
+        module, _, name = full.rpartition(".")
+        if module.startswith("torch"):
+            names.setdefault(id(value), (module, name))
+    for dtype in {v for v in _fixed().values() if isinstance(v, _C.dtype)}:
+        names[id(dtype)] = ("torch", str(dtype).removeprefix("torch."))
+    for full in ("torch._utils._rebuild_tensor_v2", "torch._tensor._rebuild_from_type_v2"):
+        module, _, name = full.rpartition(".")
+        names[id(REBUILDS[full])] = (module, name)
+    return names
+
+
+def name_in_files(obj: Any) -> tuple[str, str] | None:
+    """Return module and name that files use for *obj*; None if it goes by its own."""
+    return _written().get(id(obj))
+
+
+# --- what a tensor becomes in a file ----------------------------------------------------------
+
+_OLD_DTYPES = {legacy.dtype for legacy in LEGACY_CLASSES.values()}
+
+
+def _arguments(tensor: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
+    """The call that makes a plain tensor again."""
+    if tensor.is_meta:
+        return _rebuild_meta_tensor_no_storage, (
+            tensor.dtype,
+            tuple(tensor.size()),
+            tensor.stride(),
+            tensor.requires_grad,
+        )
+    old = tensor.dtype in _OLD_DTYPES
+    storage = tensor.untyped_storage()
+    lazy = {"conj": tensor.is_conj(), "neg": tensor.is_neg()}
+    metadata = {bit: True for bit, is_set in lazy.items() if is_set}
+    arguments = (
+        TypedStorage(wrap_storage=storage, dtype=tensor.dtype, _internal=True) if old else storage,
+        tensor.storage_offset(),
+        tuple(tensor.size()),
+        tensor.stride(),
+        tensor.requires_grad,
+        collections.OrderedDict(),  # hooks stay behind
+        *(() if old else (tensor.dtype,)),
+        *((metadata,) if metadata else ()),
+    )
+    return (_rebuild_tensor_v2 if old else _rebuild_tensor_v3), arguments
+
+
+def reduce_for_file(obj: Any) -> Any:
+    """Return how *obj* is pickled into a file; NotImplemented if as anywhere else."""
+    if isinstance(obj, _C.layout):
+        return _get_layout, (str(obj),)
+    if not isinstance(obj, Tensor):
+        return NotImplemented
+    from shmtensor.nn import Parameter  # nn stands above this module
+
+    warn_of_hooks(obj)
+    state = dict(getattr(obj, "__dict__", {}))
+    if type(obj) is Parameter:
+        head = (obj.data, obj.requires_grad, collections.OrderedDict())
+        if state:
+            return _rebuild_parameter_with_state, (*head, state)
+        return _rebuild_parameter, head
+    if type(obj).__reduce_ex__ is not Tensor.__reduce_ex__:
+        return NotImplemented
+    function, arguments = _arguments(obj)
+    if type(obj) is Tensor and not state:
+        return function, arguments
+    return _rebuild_from_type_v2, (function, type(obj), arguments, state)

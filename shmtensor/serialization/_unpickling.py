@@ -1,0 +1,388 @@
+"""Pickles to objects: a reader that runs no code of the file, and the standard library's.
+
+A pickle is a program. The first reader knows only the instructions that build plain values, and
+calls only the functions and classes that `_names` lists or the user allowed; nothing else is even
+looked up. Whatever a file does wrong ends in an exception: sizes and depths are checked where the
+interpreter itself would recurse without a limit.
+"""
+
+from __future__ import annotations
+
+import collections
+import importlib
+import pickle
+import struct
+from collections.abc import Callable
+from typing import IO, Any
+
+from shmtensor import _C
+from shmtensor._tensor import Tensor
+from shmtensor.serialization._names import CONTAINERS, REBUILDS, readable, user_globals
+
+__all__ = ["load_any", "load_weights"]
+
+FindStorage = Callable[[tuple[Any, ...]], Any]
+
+#: Parts of a key of a dictionary or a member of a set: hashes of tuples recurse without a limit.
+_MOST_PARTS = 1000
+
+#: What makes a plain tensor or a parameter.
+_MAKERS = [function for name, function in REBUILDS.items() if name.startswith("torch._utils.")]
+
+_MARK = object()
+
+
+class Forbidden(pickle.UnpicklingError):
+    """What `_Reader` refuses."""
+
+
+def _hashable(value: Any) -> Any:
+    """Return *value* if its hash is soon made; tuples of tuples may be deep."""
+    pending, count = [value], 0
+    while pending:
+        part = pending.pop()
+        count += 1
+        if count > _MOST_PARTS:
+            raise Forbidden(f"a key or a member of a set has more than {_MOST_PARTS} parts")
+        if type(part) in (tuple, frozenset):
+            pending += part
+    return value
+
+
+def _checked(kind: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments for a class of `CONTAINERS` if they are plain and no larger than it."""
+    first = arguments[0] if arguments else ()
+    if kind in (set, frozenset, collections.deque):
+        fits = type(first) in (list, tuple)
+        if fits and kind is not collections.deque:
+            collections.deque(map(_hashable, first), maxlen=0)
+    elif kind is collections.OrderedDict:
+        fits = type(first) in (list, tuple) and all(
+            type(pair) in (list, tuple) and len(pair) == 2 and _hashable(pair[0]) is pair[0]
+            for pair in first
+        )
+    elif kind is collections.Counter:
+        fits = not arguments or type(first) is dict
+    elif kind is bytearray:
+        fits = not arguments or type(first) is bytes or arguments[1:] == ("latin-1",)
+    elif kind in (slice, range):
+        fits = all(type(argument) in (int, type(None)) for argument in arguments)
+    else:
+        fits = True
+    if not fits:
+        raise Forbidden(f"{kind.__name__} of {type(first).__name__}")
+    return arguments
+
+
+class _Reader:
+    """Runs one pickle with the instructions of protocols 1 to 5 that need no code of the file."""
+
+    def __init__(self, file: IO[bytes], find_storage: FindStorage | None, encoding: str) -> None:
+        self._read = file.read
+        self._readline = file.readline
+        self._find_storage = find_storage
+        self._encoding = encoding
+        self._known = readable()
+        self._users = {id(i[0] if isinstance(i, tuple) else i) for i in user_globals}
+        self._calls = self._users | {id(f) for f in (*REBUILDS.values(), *CONTAINERS.values())}
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    # --- bytes ----------------------------------------------------------------------------------
+
+    def _take(self, size: int) -> bytes:
+        data = self._read(size)
+        if len(data) != size:
+            raise pickle.UnpicklingError("pickle data was truncated")
+        return data
+
+    def _number(self, size: int) -> int:
+        return int.from_bytes(self._take(size), "little")
+
+    def _line(self) -> str:
+        line = self._readline()
+        if line[-1:] != b"\n":
+            raise pickle.UnpicklingError("pickle data was truncated")
+        return line[:-1].decode()
+
+    # --- the stack ------------------------------------------------------------------------------
+
+    def _to_mark(self) -> list[Any]:
+        """Take what lies above the last mark, and the mark."""
+        stack = self._stack
+        for at in range(len(stack) - 1, -1, -1):
+            if stack[at] is _MARK:
+                above = stack[at + 1 :]
+                del stack[at:]
+                return above
+        raise pickle.UnpicklingError("a mark is missing")
+
+    def _top(self, *kinds: type) -> Any:
+        """Return the topmost object, which must be of one of the types."""
+        top = self._stack[-1]
+        if type(top) not in kinds:
+            raise Forbidden(f"items for an object of type {type(top).__name__}")
+        return top
+
+    # --- instructions ---------------------------------------------------------------------------
+
+    def _global(self, module: str, name: str) -> None:
+        full = f"{module}.{name}"
+        found = self._known.get(full)
+        if found is None:
+            raise Forbidden(
+                f"Unsupported global: GLOBAL {full} was not an allowed global by default. If you "
+                f"trust the file, use add_safe_globals([{name}]) or the context manager "
+                f"safe_globals([{name}]) to allow it"
+            )
+        self._stack.append(found)
+
+    def _call(self, make: bool) -> None:
+        arguments = self._stack.pop()
+        function = self._stack[-1]
+        if type(arguments) is not tuple:
+            raise Forbidden("arguments that are no tuple")
+        if id(function) not in self._calls:
+            raise Forbidden(f"Trying to call {getattr(function, '__name__', function)!s}")
+        if id(function) not in self._users:
+            if function is REBUILDS["torch._tensor._rebuild_from_type_v2"] and (
+                not arguments or arguments[0] not in _MAKERS
+            ):
+                raise Forbidden("a tensor made by something else than a known function")
+            arguments = _checked(function, arguments)
+        self._stack[-1] = (
+            function.__new__(function, *arguments)
+            if make and isinstance(function, type)
+            else function(*arguments)
+        )
+
+    def _build(self) -> None:
+        state = self._stack.pop()
+        target = self._stack[-1]
+        kind = type(target)
+        if id(kind) in self._users:
+            if hasattr(target, "__setstate__"):
+                target.__setstate__(state)
+                return
+            attributes, slots = state if type(state) is tuple and len(state) == 2 else (state, None)
+            target.__dict__.update(attributes or {})
+            for name, value in (slots or {}).items():
+                setattr(target, name, value)
+        elif kind in (collections.OrderedDict, collections.Counter) or issubclass(kind, Tensor):
+            if type(state) is not dict:
+                raise Forbidden(f"attributes of {kind.__name__} that are no dictionary")
+            target.__dict__.update(state)
+        elif state is not None:
+            raise Forbidden(f"attributes of an object of type {kind.__name__}")
+
+    def _set_items(self, items: list[Any]) -> None:
+        target = self._stack[-1]
+        if not isinstance(target, dict):
+            raise Forbidden(f"items for an object of type {type(target).__name__}")
+        for at in range(0, len(items), 2):
+            target[_hashable(items[at])] = items[at + 1]
+
+    def _dict(self) -> None:
+        items = self._to_mark()
+        self._stack.append({})
+        self._set_items(items)
+
+    def _append(self, items: list[Any]) -> None:
+        target = self._stack[-1]
+        if type(target) not in (list, collections.deque) and id(type(target)) not in self._users:
+            raise Forbidden(f"items for an object of type {type(target).__name__}")
+        target.extend(items)
+
+    def _persistent(self) -> None:
+        reference = self._stack.pop()
+        if self._find_storage is None:
+            raise pickle.UnpicklingError("a reference to a storage where none can be")
+        self._stack.append(self._find_storage(reference))
+
+    def _text(self, size: int) -> None:
+        self._stack.append(self._take(size).decode("utf-8", "surrogatepass"))
+
+    def _bytes_of_two(self, size: int) -> None:
+        """A string of Python 2."""
+        data = self._take(size)
+        self._stack.append(data if self._encoding == "bytes" else data.decode(self._encoding))
+
+    def _tuple(self, size: int) -> None:
+        if size > len(self._stack):
+            raise pickle.UnpicklingError("the stack is empty")
+        values = tuple(self._stack[len(self._stack) - size :])
+        del self._stack[len(self._stack) - size :]
+        self._stack.append(values)
+
+    def _int(self) -> None:
+        line = self._line()
+        known = {"00": False, "01": True}
+        self._stack.append(known[line] if line in known else int(line))
+
+    def _put(self, key: int) -> None:
+        self._memo[key] = self._stack[-1]
+
+    def _get(self, key: int) -> None:
+        self._stack.append(self._memo[key])
+
+    def _stack_global(self) -> None:
+        name, module = self._stack.pop(), self._stack.pop()
+        if type(name) is not str or type(module) is not str:
+            raise Forbidden("a global whose name is no text")
+        self._global(module, name)
+
+    def _add(self) -> None:
+        members = self._to_mark()
+        self._top(set).update(map(_hashable, members))
+
+    def run(self) -> Any:
+        """Read up to the end of the pickle and return its value.
+
+        Raises:
+            EOFError: There is nothing to read.
+            pickle.UnpicklingError: An instruction is not allowed, or makes no sense.
+        """
+        first = True
+        while True:
+            code = self._read(1)
+            if code == pickle.STOP:
+                return self._stack.pop()
+            instruction = _INSTRUCTIONS.get(code)
+            if instruction is None:
+                if not code:
+                    if first:
+                        raise EOFError("Ran out of input")
+                    raise pickle.UnpicklingError("pickle data was truncated")
+                raise Forbidden(f"Unsupported operand {code[0]}")
+            first = False
+            instruction(self)
+
+
+def _push(value: Callable[[_Reader], Any]) -> Callable[[_Reader], None]:
+    return lambda reader: reader._stack.append(value(reader))
+
+
+def _signed(reader: _Reader, size: int) -> int:
+    return int.from_bytes(reader._take(size), "little", signed=True)
+
+
+_INSTRUCTIONS: dict[bytes, Callable[[_Reader], Any]] = {
+    pickle.PROTO: lambda r: r._take(1),
+    pickle.FRAME: lambda r: r._take(8),
+    pickle.MARK: _push(lambda r: _MARK),
+    pickle.POP: lambda r: r._stack.pop(),
+    pickle.POP_MARK: _Reader._to_mark,
+    pickle.DUP: _push(lambda r: r._stack[-1]),
+    pickle.NONE: _push(lambda r: None),
+    pickle.NEWTRUE: _push(lambda r: True),
+    pickle.NEWFALSE: _push(lambda r: False),
+    pickle.INT: _Reader._int,
+    pickle.LONG: _push(lambda r: int(r._line().removesuffix("L"))),
+    pickle.BININT: _push(lambda r: _signed(r, 4)),
+    pickle.BININT1: _push(lambda r: r._number(1)),
+    pickle.BININT2: _push(lambda r: r._number(2)),
+    pickle.LONG1: _push(lambda r: _signed(r, r._number(1))),
+    pickle.LONG4: _push(lambda r: _signed(r, r._number(4))),
+    pickle.BINFLOAT: _push(lambda r: struct.unpack(">d", r._take(8))[0]),
+    pickle.BINUNICODE: lambda r: r._text(r._number(4)),
+    pickle.SHORT_BINUNICODE: lambda r: r._text(r._number(1)),
+    pickle.BINUNICODE8: lambda r: r._text(r._number(8)),
+    pickle.BINSTRING: lambda r: r._bytes_of_two(r._number(4)),
+    pickle.SHORT_BINSTRING: lambda r: r._bytes_of_two(r._number(1)),
+    pickle.BINBYTES: _push(lambda r: r._take(r._number(4))),
+    pickle.SHORT_BINBYTES: _push(lambda r: r._take(r._number(1))),
+    pickle.BINBYTES8: _push(lambda r: r._take(r._number(8))),
+    pickle.BYTEARRAY8: _push(lambda r: bytearray(r._take(r._number(8)))),
+    pickle.EMPTY_TUPLE: _push(lambda r: ()),
+    pickle.EMPTY_LIST: _push(lambda r: []),
+    pickle.EMPTY_DICT: _push(lambda r: {}),
+    pickle.EMPTY_SET: _push(lambda r: set()),
+    pickle.TUPLE: _push(lambda r: tuple(r._to_mark())),
+    pickle.TUPLE1: lambda r: r._tuple(1),
+    pickle.TUPLE2: lambda r: r._tuple(2),
+    pickle.TUPLE3: lambda r: r._tuple(3),
+    pickle.LIST: _push(lambda r: r._to_mark()),
+    pickle.DICT: lambda r: r._dict(),
+    pickle.FROZENSET: _push(lambda r: frozenset(map(_hashable, r._to_mark()))),
+    pickle.APPEND: lambda r: r._append([r._stack.pop()]),
+    pickle.APPENDS: lambda r: r._append(r._to_mark()),
+    pickle.SETITEM: lambda r: r._set_items([r._stack.pop(-2), r._stack.pop()]),
+    pickle.SETITEMS: lambda r: r._set_items(r._to_mark()),
+    pickle.ADDITEMS: _Reader._add,
+    pickle.PUT: lambda r: r._put(int(r._line())),
+    pickle.BINPUT: lambda r: r._put(r._number(1)),
+    pickle.LONG_BINPUT: lambda r: r._put(r._number(4)),
+    pickle.MEMOIZE: lambda r: r._put(len(r._memo)),
+    pickle.GET: lambda r: r._get(int(r._line())),
+    pickle.BINGET: lambda r: r._get(r._number(1)),
+    pickle.LONG_BINGET: lambda r: r._get(r._number(4)),
+    pickle.GLOBAL: lambda r: r._global(r._line(), r._line()),
+    pickle.STACK_GLOBAL: _Reader._stack_global,
+    pickle.REDUCE: lambda r: r._call(make=False),
+    pickle.NEWOBJ: lambda r: r._call(make=True),
+    pickle.BUILD: _Reader._build,
+    pickle.BINPERSID: _Reader._persistent,
+}
+
+
+def load_weights(
+    file: IO[bytes], find_storage: FindStorage | None = None, encoding: str = "utf-8"
+) -> Any:
+    """Read one pickle, from where *file* stands, without running code of it.
+
+    Args:
+        file: Has ``read`` and ``readline``; stands behind the pickle afterwards.
+        find_storage: Storage of a reference.
+        encoding: Of the strings of Python 2, or ``"bytes"``.
+
+    Raises:
+        EOFError: There is nothing to read.
+        pickle.UnpicklingError: The pickle is damaged or wants more than is allowed.
+        RuntimeError: A storage or a tensor cannot be made.
+    """
+    try:
+        return _Reader(file, find_storage, encoding).run()
+    except pickle.UnpicklingError as error:
+        reason: Exception = error
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        reason = error
+    raise pickle.UnpicklingError(
+        "Weights only load failed. If you trust the file, load(..., weights_only=False) reads it, "
+        f"and runs whatever code is in it.\n\tWeightsUnpickler error: {reason}"
+    ) from reason
+
+
+# --- everything ---------------------------------------------------------------------------------
+
+
+def load_any(
+    file: IO[bytes], find_storage: FindStorage, pickle_module: Any, arguments: dict[str, Any]
+) -> Any:
+    """Read one pickle with the standard library's reader, which runs whatever code is in it.
+
+    Names of torch mean ours where there is one.
+    """
+    known = readable()
+
+    class Unpickler(pickle_module.Unpickler):  # type: ignore[misc]
+        def find_class(self, module: str, name: str) -> Any:
+            found = known.get(f"{module}.{name}")
+            if found is None and module.partition(".")[0] == "torch":
+                found = _our_counterpart(module, name)
+            return super().find_class(module, name) if found is None else found
+
+        def persistent_load(self, reference: Any) -> Any:
+            return find_storage(reference)
+
+    return Unpickler(file, **arguments).load()
+
+
+def _our_counterpart(module: str, name: str) -> Any:
+    """What torch has as *name* in *module*, of this package; None if it has none."""
+    try:
+        found: Any = importlib.import_module(f"{_C.__name__.partition('.')[0]}{module[5:]}")
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError):
+        return None
+    return found

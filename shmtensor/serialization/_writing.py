@@ -1,0 +1,155 @@
+"""Objects to files: the archive, and the format from before it."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import struct
+import sys
+import types
+import zipfile
+import zlib
+from typing import IO, Any, ClassVar
+
+from shmtensor.serialization._names import name_in_files, reduce_for_file
+from shmtensor.storage import TypedStorage, UntypedStorage
+from shmtensor.storage.typed import LEGACY_CLASSES
+
+__all__ = [
+    "LEGACY_MAGIC",
+    "LEGACY_PROTOCOL",
+    "has_descriptor",
+    "stem_of",
+    "write_archive",
+    "write_legacy",
+]
+
+_ALIGNMENT = 64
+
+#: What the first two pickles of the old format hold.
+LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+LEGACY_PROTOCOL = 1001
+
+
+class _Pickler(pickle._Pickler):
+    """Leaves the storages out, and writes the names that files use.
+
+    The pickler that is written in Python: the one in C imports every name that it writes.
+    """
+
+    def __init__(self, file: IO[bytes], protocol: int, legacy: bool) -> None:
+        super().__init__(file, protocol=protocol)
+        self._legacy = legacy
+        self._keys: dict[int, str] = {}
+        #: Key -> the storage and the size of its elements where it was met first.
+        self.storages: dict[str, tuple[UntypedStorage, int]] = {}
+
+    def persistent_id(self, obj: Any) -> Any:
+        if isinstance(obj, TypedStorage):
+            storage, itemsize = obj.untyped(), obj.element_size()
+            kind = LEGACY_CLASSES[obj.pickle_storage_type()]
+        elif isinstance(obj, UntypedStorage):
+            storage, itemsize, kind = obj, 1, UntypedStorage
+        else:
+            return None
+        key = self._keys.get(storage._cdata)
+        if key is None:
+            key = str(storage._cdata if self._legacy else len(self.storages))
+            self._keys[storage._cdata] = key
+            self.storages[key] = (storage, itemsize)
+        reference = ("storage", kind, key, storage.device.type, len(storage) // itemsize)
+        return (*reference, None) if self._legacy else reference
+
+    def reducer_override(self, obj: Any) -> Any:
+        return reduce_for_file(obj)
+
+    def save_global(self, obj: Any, name: str | None = None) -> None:
+        known = name_in_files(obj)
+        if known is None:
+            super().save_global(obj, name)
+            return
+        module, name = known
+        if self.proto >= 4:
+            self.save(module)
+            self.save(name)
+            self.write(pickle.STACK_GLOBAL)
+        else:
+            self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
+        self.memoize(obj)
+
+    dispatch: ClassVar[dict[type, Any]] = {
+        **pickle._Pickler.dispatch,
+        types.FunctionType: save_global,
+    }
+
+
+def _write_record(archive: zipfile.ZipFile, name: str, data: Any) -> None:
+    """Add a record whose bytes begin at a multiple of 64."""
+    info = zipfile.ZipInfo(name)  # a fixed date: equal contents give equal files
+    assert archive.fp is not None
+    # An entry's head is 30 bytes, its name and its extra field, which is id, length and padding.
+    begin = archive.fp.tell() + 30 + len(name.encode()) + 4
+    padding = -begin % _ALIGNMENT
+    if memoryview(data).nbytes >= zipfile.ZIP64_LIMIT:
+        padding = (padding - 20) % _ALIGNMENT  # zipfile puts a field of 20 bytes in front
+    info.extra = b"FB" + padding.to_bytes(2, "little") + b"Z" * padding
+    archive.writestr(info, data)
+
+
+def _contents_id(archive: zipfile.ZipFile) -> str:
+    """Forty digits that follow from the names and the contents of the records."""
+    records = archive.infolist()
+    names = zlib.crc32("\n".join(info.filename for info in records).encode())
+    contents = zlib.crc32(struct.pack(f"<{len(records)}L", *(info.CRC for info in records)))
+    return f"{names:020d}{contents:020d}"
+
+
+def write_archive(obj: Any, file: IO[bytes], stem: str, protocol: int) -> None:
+    """Write the zip archive; *stem* is the folder that its records are in."""
+    buffer = io.BytesIO()
+    pickler = _Pickler(buffer, protocol, legacy=False)
+    pickler.dump(obj)
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        _write_record(archive, f"{stem}/data.pkl", buffer.getvalue())
+        _write_record(archive, f"{stem}/.format_version", b"1")
+        _write_record(archive, f"{stem}/.storage_alignment", str(_ALIGNMENT).encode())
+        _write_record(archive, f"{stem}/byteorder", sys.byteorder.encode())
+        for key, (storage, _) in pickler.storages.items():
+            if storage.device.type != "meta":
+                _write_record(archive, f"{stem}/data/{key}", storage._view())
+        _write_record(archive, f"{stem}/version", b"3\n")
+        _write_record(archive, f"{stem}/.data/serialization_id", _contents_id(archive).encode())
+
+
+def write_legacy(obj: Any, file: IO[bytes], protocol: int) -> None:
+    """Write the old format: pickles one after the other, then the bytes of the storages."""
+    system = {
+        "protocol_version": LEGACY_PROTOCOL,
+        "little_endian": sys.byteorder == "little",
+        "type_sizes": {"short": 2, "int": 4, "long": 4},
+    }
+    for head in (LEGACY_MAGIC, LEGACY_PROTOCOL, system):
+        pickle.dump(head, file, protocol=protocol)
+    pickler = _Pickler(file, protocol, legacy=True)
+    pickler.dump(obj)
+    present = {k: v for k, v in pickler.storages.items() if v[0].device.type != "meta"}
+    pickle.dump(sorted(present), file, protocol=protocol)
+    file.flush()
+    for _, (storage, itemsize) in sorted(present.items()):
+        storage._write_file(file, has_descriptor(file), True, itemsize)
+
+
+def has_descriptor(file: Any) -> bool:
+    """Whether the bytes of a file can be read and written past it, through the system."""
+    try:
+        return bool(file.fileno() >= 0)
+    except (AttributeError, OSError):
+        return False
+
+
+def stem_of(f: Any) -> str:
+    """Name of the folder inside an archive: the file's, without what follows its last dot."""
+    if isinstance(f, str | os.PathLike):
+        return os.path.splitext(os.path.basename(os.fspath(f)))[0] or "archive"
+    return "archive"
