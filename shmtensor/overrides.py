@@ -91,7 +91,7 @@ def answer_as(
     if not all(issubclass(cls, each) for each in types):
         return NotImplemented
     with DisableTorchFunctionSubclass():
-        result = func(*args, **kwargs)
+        result = _C._disabled_torch_function_impl(func, types, args, kwargs)
         return result if func in get_default_nowrap_functions() else _as_class(result, cls)
 
 

@@ -8,6 +8,7 @@
 #include "iter/copy.h"
 #include "ops/lazy.h"
 #include "python/convert.h"
+#include "python/dlpack.h"
 #include "python/default_device.h"
 #include "python/share.h"
 #include "python/types.h"
@@ -85,7 +86,10 @@ static int element_dtype(PyObject* o, shmt_dtype* out) {
     PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(o)->tp_name);
     return -1;
   } else {
-    PyErr_Format(PyExc_RuntimeError, "Could not infer dtype of %s", Py_TYPE(o)->tp_name);
+    PyObject* note = shmt__py_foreign_note(o);
+    if (note != NULL)
+      PyErr_Format(PyExc_RuntimeError, "Could not infer dtype of %s%U", Py_TYPE(o)->tp_name, note);
+    Py_XDECREF(note);
     return -1;
   }
   return 0;
@@ -291,6 +295,16 @@ static PyObject* as_numpy_array(PyObject* data) {
   return array;
 }
 
+/* What another library shows through DLPack, as a tensor over its memory. New reference, or NULL
+ * (maybe with an exception). */
+static PyObject* as_exchanged(PyObject* data) {
+  if (is_nested(data) || PyFloat_Check(data) || PyLong_Check(data) || PyComplex_Check(data) ||
+      shmt__py_numpy_scalar_kind(data) != SHMT_NUMPY_NONE ||
+      !PyObject_HasAttrString((PyObject*)Py_TYPE(data), "__dlpack__"))
+    return NULL;
+  return shmt__py_import_dlpack(data, Py_None);
+}
+
 int shmt__py_tensor_from_data(PyObject* data, shmt_dtype dtype, shmt_tensor** out) {
   return shmt__py_tensor_from_data_in(data, dtype, false, out);
 }
@@ -305,7 +319,12 @@ int shmt__py_tensor_from_data_in(PyObject* data, shmt_dtype dtype, bool shared, 
       PyErr_SetString(PyExc_TypeError, "new(): invalid data type 'str'");
       return -1;
     }
-    return from_sequence(data, dtype, shared, out);
+    PyObject* exchanged = as_exchanged(data);
+    if (exchanged == NULL)
+      return PyErr_Occurred() ? -1 : from_sequence(data, dtype, shared, out);
+    int copied = copy_of(shmt__py_tensor(exchanged), dtype, shared, out);
+    Py_DECREF(exchanged);
+    return copied;
   }
   shmt_tensor* over = NULL;
   int r = shmt__py_from_numpy(array, true, &over);
@@ -335,8 +354,11 @@ typedef struct options {
 } options;
 
 static int wrong_type(const char* name, const char* arg, const char* expected, PyObject* got) {
-  PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be %s, not %s", name, arg, expected,
-               Py_TYPE(got)->tp_name);
+  PyObject* note = shmt__py_foreign_note(got);
+  if (note != NULL)
+    PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be %s, not %s%U", name, arg, expected,
+                 Py_TYPE(got)->tp_name, note);
+  Py_XDECREF(note);
   return -1;
 }
 
@@ -431,6 +453,26 @@ static PyObject* py_tensor(PyObject* module, PyObject* const* args, Py_ssize_t n
   return finish(t, &o);
 }
 
+/* A tensor as the options say; itself where that changes nothing. */
+static PyObject* convert_tensor(PyObject* tensor, const options* o) {
+  shmt_tensor* from = shmt__py_tensor(tensor);
+  if (o->shared && !shmt__storage_is_shared(from->storage)) {
+    shmt_tensor* t = NULL;
+    if (shmt__py_tensor_from_data_in(tensor, o->dtype, true, &t) < 0) return NULL;
+    return finish(t, o);
+  }
+  if ((o->dtype == SHMT_DTYPE_NONE || o->dtype == from->dtype) &&
+      (o->device == SHMT_DEVICE_NONE || o->device == from->device))
+    return Py_NewRef(tensor);
+  PyObject* d = shmt__py_from_dtype(o->dtype == SHMT_DTYPE_NONE ? from->dtype : o->dtype);
+  PyObject* device =
+      shmt__py_from_device(o->device == SHMT_DEVICE_NONE ? from->device : o->device);
+  PyObject* r = d && device ? PyObject_CallMethod(tensor, "to", "OO", device, d) : NULL;
+  Py_XDECREF(d);
+  Py_XDECREF(device);
+  return r;
+}
+
 /* Without a copy where the data is a tensor or an array of the wanted dtype already. */
 static PyObject* py_as_tensor(PyObject* module, PyObject* const* args, Py_ssize_t n,
                               PyObject* kwnames) {
@@ -438,25 +480,15 @@ static PyObject* py_as_tensor(PyObject* module, PyObject* const* args, Py_ssize_
   shmt_tensor* t = NULL;
   (void)module;
   if (parse_options("as_tensor", 3, args, n, kwnames, &o) < 0) return NULL;
-  if (shmt__py_is_tensor(o.data)) {
-    shmt_tensor* from = shmt__py_tensor(o.data);
-    if (o.shared && !shmt__storage_is_shared(from->storage)) {
-      if (shmt__py_tensor_from_data_in(o.data, o.dtype, true, &t) < 0) return NULL;
-      return finish(t, &o);
-    }
-    if ((o.dtype == SHMT_DTYPE_NONE || o.dtype == from->dtype) &&
-        (o.device == SHMT_DEVICE_NONE || o.device == from->device))
-      return Py_NewRef(o.data);
-    PyObject* d = o.dtype == SHMT_DTYPE_NONE ? shmt__py_from_dtype(from->dtype)
-                                             : shmt__py_from_dtype(o.dtype);
-    PyObject* device = shmt__py_from_device(o.device == SHMT_DEVICE_NONE ? from->device : o.device);
-    PyObject* r = d && device ? PyObject_CallMethod(o.data, "to", "OO", device, d) : NULL;
-    Py_XDECREF(d);
-    Py_XDECREF(device);
-    return r;
-  }
+  if (shmt__py_is_tensor(o.data)) return convert_tensor(o.data, &o);
   PyObject* array = o.shared ? NULL : as_numpy_array(o.data);
   if (array == NULL) {
+    PyObject* exchanged = PyErr_Occurred() ? NULL : as_exchanged(o.data);
+    if (exchanged != NULL) {
+      PyObject* r = convert_tensor(exchanged, &o);
+      Py_DECREF(exchanged);
+      return r;
+    }
     if (PyErr_Occurred() || shmt__py_tensor_from_data_in(o.data, o.dtype, o.shared, &t) < 0)
       return NULL;
     return finish(t, &o);

@@ -323,3 +323,18 @@ int shmt__py_wrapped_number(PyObject* o, const shmt_tensor* like, shmt_tensor** 
   shmt__py_raise(status);
   return -1;
 }
+
+PyObject* shmt__py_foreign_note(PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  bool constant = strcmp(type->tp_name, "torch.dtype") == 0 ||
+                  strcmp(type->tp_name, "torch.device") == 0 ||
+                  strcmp(type->tp_name, "torch.layout") == 0 ||
+                  strcmp(type->tp_name, "torch.memory_format") == 0;
+  if (constant && type != shmt__py_dtype_type && type != shmt__py_device_type &&
+      type != shmt__py_layout_type && type != shmt__py_memory_format_type)
+    return PyUnicode_FromFormat(" (%R is of another package; shmtensor has its own)", o);
+  bool exchanges = !shmt__py_is_tensor(o) && strncmp(type->tp_name, "numpy.", 6) != 0 &&
+                   PyObject_HasAttrString((PyObject*)type, "__dlpack__");
+  if (!exchanges) return PyUnicode_FromString("");
+  return PyUnicode_FromFormat(" (from_dlpack() makes a tensor over the memory of a %R)", type);
+}

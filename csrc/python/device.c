@@ -1,15 +1,20 @@
-/* python/device.c -- the device type: cpu and meta, with an optional index. */
+/* python/device.c -- the device type: a kind, of which only cpu and meta have tensors, with an
+ * optional index. */
 #include "python/default_device.h"
 #include "python/types.h"
 
 PyTypeObject* shmt__py_device_type;
 
-static const char* const device_names[] = {"cpu", "meta"};
+/* By kind. The first two are those of shmt_device; the others are known by name only. */
+static const char* const device_names[] = {
+    "cpu",  "meta", "cuda", "xpu", "mtia", "hpu",  "ipu", "mkldnn", "opengl", "opencl",
+    "ideep", "hip",  "ve",   "fpga", "maia", "xla", "lazy", "vulkan", "mps",    "privateuseone"};
+enum { MTIA = 4, N_KINDS = sizeof device_names / sizeof *device_names };
 
-static PyObject* device_create(shmt_device device, int index) {
+static PyObject* device_create(int kind, int index) {
   shmt__py_device_object* d = PyObject_New(shmt__py_device_object, shmt__py_device_type);
   if (d == NULL) return NULL;
-  d->device = device;
+  d->kind = kind;
   d->index = index;
   return (PyObject*)d;
 }
@@ -21,27 +26,19 @@ PyObject* shmt__py_from_device(shmt_device device) {
   return Py_NewRef(cache[device]);
 }
 
-/* "cpu", "cpu:0", "meta" -> device and index (-1 when none is named). 0 or -1 with an exception. */
-static int parse_device(const char* text, shmt_device* device, int* index) {
+/* "cpu", "cpu:0", "cuda" -> kind and index (-1 when none is named). 0 or -1 with an exception. */
+static int parse_device(const char* text, int* kind, int* index) {
   const char* colon = strchr(text, ':');
   size_t len = colon ? (size_t)(colon - text) : strlen(text);
   *index = -1;
-  if (len == 3 && memcmp(text, "cpu", 3) == 0) {
-    *device = SHMT_CPU;
-  } else if (len == 4 && memcmp(text, "meta", 4) == 0) {
-    *device = SHMT_META;
-  } else {
-    static const char* const known[] = {"cuda", "xpu", "mps",  "hpu",   "mtia",
-                                        "xla",  "ipu", "maia", "vulkan"};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-      if (strlen(known[i]) == len && memcmp(text, known[i], len) == 0) {
-        PyErr_Format(PyExc_RuntimeError, "shmtensor has no %s device; tensors live on cpu or meta",
-                     known[i]);
-        return -1;
-      }
-    }
+  for (*kind = 0; *kind < N_KINDS; ++*kind)
+    if (strlen(device_names[*kind]) == len && memcmp(text, device_names[*kind], len) == 0) break;
+  if (*kind == N_KINDS) {
     PyErr_Format(PyExc_RuntimeError,
-                 "Expected one of cpu, meta device type at start of device string: %s", text);
+                 "Expected one of cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, "
+                 "fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia, privateuseone device type at "
+                 "start of device string: %s",
+                 text);
     return -1;
   }
   if (colon == NULL) return 0;
@@ -60,25 +57,41 @@ static int parse_device(const char* text, shmt_device* device, int* index) {
   return 0;
 }
 
-int shmt__py_as_device(PyObject* o, shmt_device* out) {
-  if (Py_TYPE(o) == shmt__py_device_type) {
-    *out = ((shmt__py_device_object*)o)->device;
+/* The device of a kind: 1, or -1 with an exception where there are no tensors. */
+static int usable(int kind, shmt_device* out) {
+  if (kind <= SHMT_META) {
+    *out = (shmt_device)kind;
     return 1;
   }
+  char name[16] = "";
+  for (size_t i = 0; device_names[kind][i]; i++)
+    name[i] = (char)Py_TOUPPER(device_names[kind][i]);
+  if (kind <= MTIA)
+    PyErr_Format(PyExc_AssertionError, "Torch not compiled with %s enabled", name);
+  else
+    PyErr_Format(PyExc_NotImplementedError,
+                 "Could not run the call with arguments from the '%s' backend: tensors live on cpu "
+                 "or meta",
+                 name);
+  return -1;
+}
+
+static int refuse_index(void) {
+  PyErr_SetString(PyExc_RuntimeError,
+                  "Cannot access accelerator device when none is available.");
+  return -1;
+}
+
+int shmt__py_as_device(PyObject* o, shmt_device* out) {
+  if (Py_TYPE(o) == shmt__py_device_type)
+    return usable(((shmt__py_device_object*)o)->kind, out);
   if (PyUnicode_Check(o)) {
     const char* text = PyUnicode_AsUTF8(o);
-    int index;
-    if (text == NULL || parse_device(text, out, &index) < 0) return -1;
-    return 1;
+    int kind, index;
+    if (text == NULL || parse_device(text, &kind, &index) < 0) return -1;
+    return usable(kind, out);
   }
-  if (PyLong_Check(o) && !PyBool_Check(o)) {
-    long i = PyLong_AsLong(o);
-    if (i == -1 && PyErr_Occurred()) return -1;
-    PyErr_Format(PyExc_RuntimeError,
-                 "shmtensor has no accelerator device of index %ld; use \"cpu\" or \"meta\"", i);
-    return -1;
-  }
-  return 0;
+  return PyLong_Check(o) && !PyBool_Check(o) ? refuse_index() : 0;
 }
 
 static PyObject* device_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
@@ -87,12 +100,11 @@ static PyObject* device_new(PyTypeObject* type, PyObject* args, PyObject* kwargs
   (void)type;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:device", (char**)names, &what, &index_object))
     return NULL;
-  shmt_device device = SHMT_CPU;
-  int index = -1;
+  int kind, index = -1;
   if (Py_TYPE(what) == shmt__py_device_type && index_object == NULL) return Py_NewRef(what);
   if (PyUnicode_Check(what)) {
     const char* text = PyUnicode_AsUTF8(what);
-    if (text == NULL || parse_device(text, &device, &index) < 0) return NULL;
+    if (text == NULL || parse_device(text, &kind, &index) < 0) return NULL;
     if (index_object != NULL && index_object != Py_None) {
       if (index >= 0) {
         PyErr_Format(
@@ -109,10 +121,11 @@ static PyObject* device_new(PyTypeObject* type, PyObject* args, PyObject* kwargs
       }
       index = (int)i;
     }
-    return device_create(device, index);
+    return device_create(kind, index);
   }
-  int r = shmt__py_as_device(what, &device);
-  if (r == 0)
+  if (PyLong_Check(what) && !PyBool_Check(what))
+    refuse_index();
+  else
     PyErr_Format(PyExc_TypeError, "device(): argument 'type' (position 1) must be str, not %s",
                  Py_TYPE(what)->tp_name);
   return NULL;
@@ -120,14 +133,14 @@ static PyObject* device_new(PyTypeObject* type, PyObject* args, PyObject* kwargs
 
 static PyObject* device_repr(PyObject* self) {
   shmt__py_device_object* d = (shmt__py_device_object*)self;
-  if (d->index < 0) return PyUnicode_FromFormat("device(type='%s')", device_names[d->device]);
-  return PyUnicode_FromFormat("device(type='%s', index=%d)", device_names[d->device], d->index);
+  if (d->index < 0) return PyUnicode_FromFormat("device(type='%s')", device_names[d->kind]);
+  return PyUnicode_FromFormat("device(type='%s', index=%d)", device_names[d->kind], d->index);
 }
 
 static PyObject* device_str(PyObject* self) {
   shmt__py_device_object* d = (shmt__py_device_object*)self;
-  if (d->index < 0) return PyUnicode_FromString(device_names[d->device]);
-  return PyUnicode_FromFormat("%s:%d", device_names[d->device], d->index);
+  if (d->index < 0) return PyUnicode_FromString(device_names[d->kind]);
+  return PyUnicode_FromFormat("%s:%d", device_names[d->kind], d->index);
 }
 
 static PyObject* device_compare(PyObject* a, PyObject* b, int op) {
@@ -135,18 +148,18 @@ static PyObject* device_compare(PyObject* a, PyObject* b, int op) {
       (op != Py_EQ && op != Py_NE))
     Py_RETURN_NOTIMPLEMENTED;
   shmt__py_device_object *x = (void*)a, *y = (void*)b;
-  bool equal = x->device == y->device && x->index == y->index;
+  bool equal = x->kind == y->kind && x->index == y->index;
   return PyBool_FromLong(equal == (op == Py_EQ));
 }
 
 static Py_hash_t device_hash(PyObject* self) {
   shmt__py_device_object* d = (shmt__py_device_object*)self;
-  return (Py_hash_t)(d->device * 256 + d->index + 1);
+  return (Py_hash_t)(d->kind * 256 + d->index + 1);
 }
 
 static PyObject* device_type(PyObject* self, void* c) {
   (void)c;
-  return PyUnicode_InternFromString(device_names[((shmt__py_device_object*)self)->device]);
+  return PyUnicode_InternFromString(device_names[((shmt__py_device_object*)self)->kind]);
 }
 
 static PyObject* device_index(PyObject* self, void* c) {
@@ -160,14 +173,15 @@ static PyObject* device_reduce(PyObject* self, PyObject* unused) {
   (void)unused;
   shmt__py_device_object* d = (shmt__py_device_object*)self;
   if (d->index < 0)
-    return Py_BuildValue("O(s)", (PyObject*)shmt__py_device_type, device_names[d->device]);
-  return Py_BuildValue("O(si)", (PyObject*)shmt__py_device_type, device_names[d->device], d->index);
+    return Py_BuildValue("O(s)", (PyObject*)shmt__py_device_type, device_names[d->kind]);
+  return Py_BuildValue("O(si)", (PyObject*)shmt__py_device_type, device_names[d->kind], d->index);
 }
 
 static PyObject* device_enter(PyObject* self, PyObject* unused) {
+  shmt_device device = SHMT_CPU;
   (void)unused;
-  return shmt__py_enter_device(((shmt__py_device_object*)self)->device) < 0 ? NULL
-                                                                            : Py_NewRef(self);
+  if (shmt__py_as_device(self, &device) < 0 || shmt__py_enter_device(device) < 0) return NULL;
+  return Py_NewRef(self);
 }
 
 static PyObject* device_exit(PyObject* self, PyObject* args) {
@@ -177,7 +191,7 @@ static PyObject* device_exit(PyObject* self, PyObject* args) {
 }
 
 static PyGetSetDef device_getset[] = {
-    {"type", device_type, NULL, "\"cpu\" or \"meta\".", NULL},
+    {"type", device_type, NULL, "Its kind: \"cpu\", \"meta\", or that of a device that is not here.", NULL},
     {"index", device_index, NULL, "The index given, or None.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -193,8 +207,10 @@ static PyMethodDef device_methods[] = {
 static const char device_doc[] =
     "device(type, index=None)\n--\n\n"
     "Where a tensor's elements are: 'cpu', or 'meta', where tensors have shapes and no elements. "
-    "As a context\n"
-    "manager, where new tensors are made when their call names no device.";
+    "Other\n"
+    "kinds such as 'cuda' have a name, and no tensors. As a context manager, where new tensors are "
+    "made\n"
+    "when their call names no device.";
 
 int shmt__py_device_init(PyObject* module) {
   static PyType_Slot slots[] = {

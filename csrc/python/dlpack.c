@@ -295,6 +295,17 @@ static PyObject* ask_for_capsule(PyObject* o, PyObject* copy) {
   return capsule;
 }
 
+PyObject* shmt__py_import_dlpack(PyObject* o, PyObject* copy) {
+  if (PyCapsule_CheckExact(o)) return from_capsule(o);
+  PyObject* capsule = ask_for_capsule(o, copy);
+  if (capsule == NULL) return NULL;
+  PyObject* t = PyCapsule_CheckExact(capsule) ? from_capsule(capsule) : NULL;
+  if (t == NULL && !PyErr_Occurred())
+    PyErr_SetString(PyExc_TypeError, "from_dlpack(): __dlpack__ gave no capsule");
+  Py_DECREF(capsule);
+  return t;
+}
+
 static PyObject* py_from_dlpack(PyObject* module, PyObject* args, PyObject* kwargs) {
   static const char* const names[] = {"ext_tensor", "device", "copy", NULL};
   PyObject *o, *device_object = Py_None, *copy = Py_None;
@@ -309,15 +320,7 @@ static PyObject* py_from_dlpack(PyObject* module, PyObject* args, PyObject* kwar
     PyErr_Format(PyExc_ValueError,
                  "from_dlpack(): tensors can only be imported to the cpu, not to %S",
                  device_object);
-  if (r != 1) return NULL;
-  if (PyCapsule_CheckExact(o)) return from_capsule(o);
-  PyObject* capsule = ask_for_capsule(o, copy);
-  if (capsule == NULL) return NULL;
-  PyObject* t = PyCapsule_CheckExact(capsule) ? from_capsule(capsule) : NULL;
-  if (t == NULL && !PyErr_Occurred())
-    PyErr_SetString(PyExc_TypeError, "from_dlpack(): __dlpack__ gave no capsule");
-  Py_DECREF(capsule);
-  return t;
+  return r == 1 ? shmt__py_import_dlpack(o, copy) : NULL;
 }
 
 PyMethodDef shmt__py_dlpack_methods[] = {

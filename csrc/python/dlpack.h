@@ -57,6 +57,10 @@ _Static_assert(sizeof(shmt__dl_tensor) == 48 && offsetof(shmt__dl_tensor, shape)
 _Static_assert(offsetof(shmt__dl_managed, deleter) == 56, "as specified");
 _Static_assert(offsetof(shmt__dl_versioned, tensor) == 32, "as specified");
 
+/* A tensor over the memory of a capsule, or of an object with __dlpack__, which is asked for a copy as
+ * `copy` (True, False, None) says. New reference, or NULL with an exception. */
+PyObject* shmt__py_import_dlpack(PyObject* o, PyObject* copy);
+
 extern PyMethodDef shmt__py_dlpack_methods[];   /* of _TensorBase */
 extern PyMethodDef shmt__py_dlpack_functions[]; /* of the module */
 

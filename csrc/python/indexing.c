@@ -214,6 +214,16 @@ static int apply_item(shmt__py_indexed* x, PyObject* item, int64_t* dim, int64_t
     PyErr_SetString(PyExc_TypeError, "new(): invalid data type 'str'");
     return -1;
   }
+  if (!PyLong_CheckExact(item)) {
+    /* A tensor of another library: one of a single element would do as an int. */
+    PyObject* note = shmt__py_foreign_note(item);
+    bool foreign = note != NULL && PyUnicode_GET_LENGTH(note) > 0;
+    if (foreign)
+      PyErr_Format(PyExc_TypeError, "an index must be Tensor, not %s%U", Py_TYPE(item)->tp_name,
+                   note);
+    Py_XDECREF(note);
+    if (note == NULL || foreign) return -1;
+  }
   int64_t i;
   int r = shmt__py_as_int(item, &i);
   if (r == 0) return invalid_index(item);

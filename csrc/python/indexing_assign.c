@@ -11,8 +11,11 @@ static shmt_tensor* value_as_tensor(shmt_tensor* t, PyObject* value) {
   int r = shmt__py_as_scalar(value, &s);
   if (r == 0) {
     char name[64];
-    PyErr_Format(PyExc_TypeError, "can't assign a %s to a %s", Py_TYPE(value)->tp_name,
-                 shmt__py_legacy_type_name(t, name, sizeof name));
+    PyObject* note = shmt__py_foreign_note(value);
+    if (note != NULL)
+      PyErr_Format(PyExc_TypeError, "can't assign a %s to a %s%U", Py_TYPE(value)->tp_name,
+                   shmt__py_legacy_type_name(t, name, sizeof name), note);
+    Py_XDECREF(note);
   }
   if (r < 0 && PyErr_ExceptionMatches(PyExc_OverflowError)) shmt__py_raise_int_overflow();
   if (r != 1) return NULL;

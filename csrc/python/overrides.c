@@ -142,15 +142,42 @@ static PyObject* ask_each(const answerers* a, PyObject* function, PyObject* args
   return refused_by_all(function, a);
 }
 
+/* A call whose arguments are being asked, on the stack of its thread. */
+typedef struct asking {
+  const shmt__py_function* f;
+  const shmt__py_call_args* call;
+  const struct asking* outer;
+} asking;
+
+static _Thread_local const asking* innermost;
+
+/* Has the answer been to call the function again as it was? So do tensors of another library. */
+static bool is_asked_again(const shmt__py_function* f, const shmt__py_call_args* call) {
+  const asking* a = innermost;
+  if (a == NULL || a->f != f) return false;
+  const shmt__py_call_args* before = a->call;
+  Py_ssize_t n = call->n_args + (call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0);
+  Py_ssize_t n_before = before->n_args + (before->kwnames ? PyTuple_GET_SIZE(before->kwnames) : 0);
+  if (n != n_before || call->self != before->self) return false;
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (call->args[i] != before->args[i]) return false;
+  return true;
+}
+
 PyObject* shmt__py_ask(const shmt__py_function* f, const shmt__py_call_args* call) {
   answerers a;
-  if (n_off > 0) return NULL;
+  if (n_off > 0 || is_asked_again(f, call)) return NULL;
   collect(&a, call);
   if (a.n == 0) return NULL;
   PyObject* function = function_object(f);
   if (function == NULL) return NULL;
   PyObject *args = NULL, *kwargs = NULL, *r = NULL;
-  if (arguments_of(call, &args, &kwargs) == 0) r = ask_each(&a, function, args, kwargs);
+  if (arguments_of(call, &args, &kwargs) == 0) {
+    asking here = {f, call, innermost};
+    innermost = &here;
+    r = ask_each(&a, function, args, kwargs);
+    innermost = here.outer;
+  }
   Py_XDECREF(args);
   Py_XDECREF(kwargs);
   Py_DECREF(function);

@@ -1,4 +1,5 @@
 /* python/parse_error.c -- the TypeErrors of wrong calls, in torch's words. */
+#include "python/convert.h"
 #include "python/parse.h"
 
 /* A growing text; becomes empty for good when memory runs out. */
@@ -203,6 +204,25 @@ static void report_one(text* t, const char* name, const shmt__py_prepared_signat
   add(t, " must be %s, not %s", shmt__py_type_name(fr->arg->arg->type), Py_TYPE(fr->what)->tp_name);
 }
 
+/* What to do about the first argument that is of another library. */
+static void add_note(text* t, const shmt__py_call_args* call) {
+  Py_ssize_t n = call->n_args + (call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0);
+  bool told = false;
+  for (Py_ssize_t i = 0; i < n && !told; i++) {
+    PyObject* one[1] = {call->args[i]};
+    Py_ssize_t n_items = 1;
+    PyObject** items = shmt__py_items(call->args[i], &n_items);
+    if (items == NULL) items = one;
+    for (Py_ssize_t k = 0; k < n_items && !told; k++) {
+      PyObject* note = shmt__py_foreign_note(items[k]);
+      told = note != NULL && PyUnicode_GET_LENGTH(note) > 0;
+      if (told) add(t, "%U", note);
+      if (note == NULL) PyErr_Clear();
+      Py_XDECREF(note);
+    }
+  }
+}
+
 /* A keyword that no signature knows; NULL when there is none. Borrowed. */
 static PyObject* unknown_keyword(const shmt__py_prepared* p, const shmt__py_call_args* call) {
   for (Py_ssize_t k = 0; call->kwnames && k < PyTuple_GET_SIZE(call->kwnames); k++) {
@@ -238,6 +258,7 @@ void shmt__py_report_misfit(const shmt__py_prepared* p, const shmt__py_call_args
       add_details(&t, sig, call);
     }
   }
+  add_note(&t, call);
   set_error(&t);
   Py_DECREF(t.parts);
 }

@@ -78,6 +78,36 @@ PyObject* shmt__py_wrap_as(PyTypeObject* type, shmt_tensor* t) {
   return (PyObject*)o;
 }
 
+/* A function that is called for a __torch_function__, on the stack of its thread. */
+typedef struct answering {
+  PyObject *func, *args; /* borrowed */
+  const struct answering* outer;
+} answering;
+
+static _Thread_local const answering* innermost;
+
+/* Does the function that is being called ask once more, for the same arguments? Ours never do: it is
+ * of another library, which takes the tensor for one of its own. */
+static bool is_foreign(PyObject* func, PyObject* args) {
+  if (innermost == NULL || innermost->func != func) return false;
+  Py_ssize_t n = PyTuple_GET_SIZE(args);
+  if (n != PyTuple_GET_SIZE(innermost->args)) return false;
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (PyTuple_GET_ITEM(args, i) != PyTuple_GET_ITEM(innermost->args, i)) return false;
+  return true;
+}
+
+static PyObject* refuse_foreign(PyObject* func) {
+  PyObject* name = PyObject_GetAttrString(func, "__name__");
+  if (name == NULL) PyErr_Clear();
+  PyErr_Format(PyExc_TypeError,
+               "%S() of another library got a tensor of shmtensor: give it what its from_dlpack() "
+               "makes of the tensor, which shares the memory",
+               name ? name : func);
+  Py_XDECREF(name);
+  return NULL;
+}
+
 /* _disabled_torch_function_impl(func, types, args, kwargs): call func as if its arguments were
  * plain. */
 static PyObject* disabled_impl(PyObject* module, PyObject* args) {
@@ -87,9 +117,17 @@ static PyObject* disabled_impl(PyObject* module, PyObject* args) {
                         &kwargs))
     return NULL;
   PyObject* positional = call_args ? PySequence_Tuple(call_args) : PyTuple_New(0);
-  PyObject* r =
-      positional ? PyObject_Call(func, positional, kwargs == Py_None ? NULL : kwargs) : NULL;
-  Py_XDECREF(positional);
+  if (positional == NULL) return NULL;
+  PyObject* r;
+  if (is_foreign(func, positional)) {
+    r = refuse_foreign(func);
+  } else {
+    answering here = {func, positional, innermost};
+    innermost = &here;
+    r = PyObject_Call(func, positional, kwargs == Py_None ? NULL : kwargs);
+    innermost = here.outer;
+  }
+  Py_DECREF(positional);
   return r;
 }
 

@@ -30,8 +30,11 @@ static PyObject* convert(PyObject* self, const target* to) {
 }
 
 static int wrong(const char* name, const char* arg, const char* expected, PyObject* got) {
-  PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be %s, not %s", name, arg, expected,
-               Py_TYPE(got)->tp_name);
+  PyObject* note = shmt__py_foreign_note(got);
+  if (note != NULL)
+    PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be %s, not %s%U", name, arg, expected,
+                 Py_TYPE(got)->tp_name, note);
+  Py_XDECREF(note);
   return -1;
 }
 
@@ -92,11 +95,13 @@ static PyObject* m_to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObj
       int r = first == Py_None ? 1 : shmt__py_as_device(first, &to.device);
       if (r < 0) return NULL;
       if (r == 0) {
-        PyErr_Format(PyExc_TypeError,
-                     "to() received an invalid combination of arguments - got (%s), but expected a "
-                     "torch.device, "
-                     "torch.dtype or Tensor first",
-                     Py_TYPE(first)->tp_name);
+        PyObject* note = shmt__py_foreign_note(first);
+        if (note != NULL)
+          PyErr_Format(PyExc_TypeError,
+                       "to() received an invalid combination of arguments - got (%s), but expected "
+                       "a torch.device, torch.dtype or Tensor first%U",
+                       Py_TYPE(first)->tp_name, note);
+        Py_XDECREF(note);
         return NULL;
       }
       if (i < n && (args[i] == Py_None || shmt__py_as_dtype(args[i], &to.dtype))) i++;

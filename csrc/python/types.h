@@ -17,7 +17,7 @@ typedef struct shmt__py_constant {
 } shmt__py_constant;
 
 typedef struct shmt__py_device_object {
-  PyObject_HEAD shmt_device device;
+  PyObject_HEAD int kind; /* of shmt_device, or one without tensors */
   int index; /* -1: none was given */
 } shmt__py_device_object;
 

@@ -28,7 +28,8 @@ _BYTE_ORDERS = ("big", "little", "native")
 
 
 def _as_device(device: Any) -> Any:
-    return _C.device("cpu" if device is None else device)
+    # An empty tensor is there if the device is: a device without tensors may be named.
+    return _C.device("cpu") if device is None else _C.empty(0, device=device).device
 
 
 def _byte(value: Any, what: str) -> int:
