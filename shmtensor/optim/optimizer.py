@@ -20,7 +20,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor._tensor import Tensor
-from shmtensor.nn.module import _zero
+from shmtensor.nn.modules.module import _zero
 from shmtensor.utils.hooks import RemovableHandle, add_hook
 
 __all__ = ["Optimizer"]

@@ -278,16 +278,17 @@ def test_a_whole_module_of_torch_becomes_ours() -> None:
     torch = pytest.importorskip("torch")
     buffer = io.BytesIO()
     its = torch.nn.Sequential(
-        torch.nn.Linear(2, 4),
+        torch.nn.Embedding(3, 4),
+        torch.nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0),
         torch.nn.LayerNorm(4),
     )
     torch.save(its, buffer)
     buffer.seek(0)
     ours = load(buffer, weights_only=False)
     assert {type(module).__module__.partition(".")[0] for module in ours.modules()} == {"shmtensor"}
-    values = [[0.0, 2.0]]
-    expected = its(torch.tensor(values)).detach().flatten().tolist()
-    assert ours(shmtensor.tensor(values)).detach().flatten().tolist() == pytest.approx(
+    index = [[0, 2]]
+    expected = its(torch.tensor(index)).detach().flatten().tolist()
+    assert ours(shmtensor.tensor(index)).detach().flatten().tolist() == pytest.approx(
         expected, abs=1e-5
     )
 

@@ -77,6 +77,10 @@ class LinearCrossEntropyOptions:
         return input.dtype if is_short else shmtensor.promote_types(input.dtype, shmtensor.float32)
 
 
+# Its place in torch.
+LinearCrossEntropyOptions.__module__ = "shmtensor.nn.modules.linear_cross_entropy_options"
+
+
 def _ratio(method: str | None) -> float:
     """The number in ``'aspect_ratio:r'``; 0 for what is none."""
     text = (method or "").removeprefix(_ASPECT)

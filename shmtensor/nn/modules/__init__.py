@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shmtensor.nn.module import Module
 from shmtensor.nn.modules.activation import (
     CELU,
     ELU,
@@ -17,6 +16,7 @@ from shmtensor.nn.modules.activation import (
     LogSigmoid,
     LogSoftmax,
     Mish,
+    MultiheadAttention,
     PReLU,
     ReLU,
     ReLU6,
@@ -33,20 +33,24 @@ from shmtensor.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
-from shmtensor.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
-from shmtensor.nn.modules.attention import (
-    MultiheadAttention,
+from shmtensor.nn.modules.adaptive import (
+    AdaptiveLogSoftmaxWithLoss,
 )
 from shmtensor.nn.modules.batchnorm import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+)
+from shmtensor.nn.modules.channelshuffle import (
+    ChannelShuffle,
 )
 from shmtensor.nn.modules.container import (
+    ModuleDict,
     ModuleList,
+    ParameterDict,
     ParameterList,
     Sequential,
 )
@@ -57,6 +61,16 @@ from shmtensor.nn.modules.conv import (
     ConvTranspose1d,
     ConvTranspose2d,
     ConvTranspose3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+)
+from shmtensor.nn.modules.distance import (
+    CosineSimilarity,
+    PairwiseDistance,
 )
 from shmtensor.nn.modules.dropout import (
     AlphaDropout,
@@ -66,64 +80,58 @@ from shmtensor.nn.modules.dropout import (
     Dropout3d,
     FeatureAlphaDropout,
 )
-from shmtensor.nn.modules.embedding import (
-    Embedding,
-    EmbeddingBag,
-)
 from shmtensor.nn.modules.flatten import (
     Flatten,
     Unflatten,
 )
-from shmtensor.nn.modules.lazy import (
-    LazyBatchNorm1d,
-    LazyBatchNorm2d,
-    LazyBatchNorm3d,
-    LazyConv1d,
-    LazyConv2d,
-    LazyConv3d,
-    LazyConvTranspose1d,
-    LazyConvTranspose2d,
-    LazyConvTranspose3d,
+from shmtensor.nn.modules.fold import (
+    Fold,
+    Unfold,
+)
+from shmtensor.nn.modules.instancenorm import (
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
     LazyInstanceNorm1d,
     LazyInstanceNorm2d,
     LazyInstanceNorm3d,
-    LazyLinear,
 )
 from shmtensor.nn.modules.linear import (
     Bilinear,
     Identity,
+    LazyLinear,
     Linear,
 )
-from shmtensor.nn.modules.linear_loss import LinearCrossEntropyLoss, LinearCrossEntropyOptions
+from shmtensor.nn.modules.linear_cross_entropy_options import (
+    LinearCrossEntropyOptions,
+)
 from shmtensor.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
-    CrossEntropyLoss,
-    HuberLoss,
-    KLDivLoss,
-    L1Loss,
-    MSELoss,
-    NLLLoss,
-    NLLLoss2d,
-    SmoothL1Loss,
-    SoftMarginLoss,
-)
-from shmtensor.nn.modules.margin_loss import (
     CosineEmbeddingLoss,
+    CrossEntropyLoss,
     CTCLoss,
     GaussianNLLLoss,
     HingeEmbeddingLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    LinearCrossEntropyLoss,
     MarginRankingLoss,
+    MSELoss,
     MultiLabelMarginLoss,
     MultiLabelSoftMarginLoss,
     MultiMarginLoss,
+    NLLLoss,
+    NLLLoss2d,
     PoissonNLLLoss,
+    SmoothL1Loss,
+    SoftMarginLoss,
     TripletMarginLoss,
     TripletMarginWithDistanceLoss,
 )
-from shmtensor.nn.modules.named_container import (
-    ModuleDict,
-    ParameterDict,
+from shmtensor.nn.modules.module import (
+    Module,
 )
 from shmtensor.nn.modules.normalization import (
     GroupNorm,
@@ -148,6 +156,10 @@ from shmtensor.nn.modules.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
+from shmtensor.nn.modules.pixelshuffle import (
+    PixelShuffle,
+    PixelUnshuffle,
+)
 from shmtensor.nn.modules.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -158,12 +170,17 @@ from shmtensor.nn.modules.pooling import (
     AvgPool1d,
     AvgPool2d,
     AvgPool3d,
+    FractionalMaxPool2d,
+    FractionalMaxPool3d,
     LPPool1d,
     LPPool2d,
     LPPool3d,
     MaxPool1d,
     MaxPool2d,
     MaxPool3d,
+    MaxUnpool1d,
+    MaxUnpool2d,
+    MaxUnpool3d,
 )
 from shmtensor.nn.modules.rnn import (
     GRU,
@@ -175,12 +192,9 @@ from shmtensor.nn.modules.rnn import (
     RNNCell,
     RNNCellBase,
 )
-from shmtensor.nn.modules.shuffle import (
-    ChannelShuffle,
-    CosineSimilarity,
-    PairwiseDistance,
-    PixelShuffle,
-    PixelUnshuffle,
+from shmtensor.nn.modules.sparse import (
+    Embedding,
+    EmbeddingBag,
 )
 from shmtensor.nn.modules.transformer import (
     Transformer,
@@ -189,16 +203,7 @@ from shmtensor.nn.modules.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
-from shmtensor.nn.modules.unpooling import (
-    FractionalMaxPool2d,
-    FractionalMaxPool3d,
-    MaxUnpool1d,
-    MaxUnpool2d,
-    MaxUnpool3d,
-)
 from shmtensor.nn.modules.upsampling import (
-    Fold,
-    Unfold,
     Upsample,
     UpsamplingBilinear2d,
     UpsamplingNearest2d,

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
-from shmtensor.nn.module import Module
 from shmtensor.nn.modules.container import ModuleList, Sequential
 from shmtensor.nn.modules.linear import Linear
+from shmtensor.nn.modules.module import Module
 
 
 class _Result(NamedTuple):

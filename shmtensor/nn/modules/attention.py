@@ -8,8 +8,8 @@ import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn import init
-from shmtensor.nn.module import Module
 from shmtensor.nn.modules.linear import NonDynamicallyQuantizableLinear
+from shmtensor.nn.modules.module import Module
 from shmtensor.nn.parameter import Parameter
 
 
@@ -32,6 +32,8 @@ class MultiheadAttention(Module):
     Source:
         Vaswani et al., "Attention is all you need", 2017.
     """
+
+    __module__ = "shmtensor.nn.modules.activation"  # where torch has it
 
     in_proj_weight: Parameter | None
     in_proj_bias: Parameter | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,8 +9,9 @@ import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn import init
-from shmtensor.nn.module import Module
-from shmtensor.nn.parameter import Parameter
+from shmtensor.nn.modules.lazy import LazyModuleMixin
+from shmtensor.nn.modules.module import Module
+from shmtensor.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
 
 
 class _Norm(Module):
@@ -172,79 +172,64 @@ class BatchNorm3d(_BatchNorm):
     _dims = (5,)
 
 
-class _InstanceNorm(_Norm):
-    """Normalises every channel of every sample."""
+class _LazyNorm(LazyModuleMixin, _Norm):
+    """A normalisation whose ``num_features`` are the channels of the first input."""
 
     def __init__(
         self,
-        num_features: int,
         eps: float = 1e-5,
         momentum: float = 0.1,
-        affine: bool = False,
-        track_running_stats: bool = False,
+        affine: bool = True,
+        track_running_stats: bool = True,
         device: Any = None,
         dtype: Any = None,
         *,
         bias: bool = True,
     ) -> None:
-        super().__init__(
-            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
-        )
+        super().__init__(0, eps, momentum, False, False)
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        options = {"device": device, "dtype": dtype}
+        if affine:
+            self.weight = UninitializedParameter(**options)
+            self.bias = UninitializedParameter(**options) if bias else None
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(**options)
+            self.running_var = UninitializedBuffer(**options)
+            self.num_batches_tracked = shmtensor.tensor(0, dtype=shmtensor.int64, device=device)
+        self._become_lazy()
 
-    def forward(self, input: Tensor) -> Tensor:
-        """``(N, C, *)`` or ``(C, *)`` to the same shape."""
-        self._check_input_dim(input)
-        batched = input.dim() == self._dims[1]
-        channels = input.size(1 if batched else 0)
-        if channels != self.num_features:
-            place = f"input's size at dim={1 if batched else 0}"
-            if self.affine:
-                raise ValueError(
-                    f"expected {place} to match num_features ({self.num_features}), but got: "
-                    f"{channels}."
-                )
-            warnings.warn(
-                f"{place} does not match num_features. You can silence this warning by not passing "
-                "in num_features, which is not used because affine=False",
-                stacklevel=2,
-            )
-        result = F.instance_norm(
-            input if batched else input.unsqueeze(0),
-            self.running_mean,
-            self.running_var,
-            self.weight,
-            self.bias,
-            self.training or not self.track_running_stats,
-            0.0 if self.momentum is None else self.momentum,
-            self.eps,
-        )
-        return result if batched else result.squeeze(0)
+    def reset_parameters(self) -> None:
+        """Set the first values, once there are sizes."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+        """Learn ``num_features``."""
+        self.num_features = input.shape[1]
+        if not self.has_uninitialized_params():
+            return
+        values = (self.weight, self.bias, self.running_mean, self.running_var)
+        with shmtensor.no_grad():
+            for value in values:
+                if isinstance(value, (UninitializedParameter, UninitializedBuffer)):
+                    value.materialize((self.num_features,))
+        self.reset_parameters()
 
 
-class InstanceNorm1d(_InstanceNorm):
-    """Instance normalisation of ``(N, C, L)`` or ``(C, L)``.
+class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
+    """``BatchNorm1d`` without *num_features*."""
 
-    Args:
-        num_features: C.
-        eps: Added to the variance.
-        momentum: Share of a batch in the running statistics.
-        affine: Whether there are a weight and a bias for every channel.
-        track_running_stats: Whether there are running statistics.
-        device: Where parameters and statistics are.
-        dtype: Their type.
-        bias: Whether there is a bias besides the weight.
-    """
-
-    _dims = (2, 3)
+    cls_to_become = BatchNorm1d
 
 
-class InstanceNorm2d(_InstanceNorm):
-    """Instance normalisation of ``(N, C, H, W)`` or ``(C, H, W)``; as ``InstanceNorm1d``."""
+class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
+    """``BatchNorm2d`` without *num_features*."""
 
-    _dims = (3, 4)
+    cls_to_become = BatchNorm2d
 
 
-class InstanceNorm3d(_InstanceNorm):
-    """Instance normalisation of ``(N, C, D, H, W)`` or without N; as ``InstanceNorm1d``."""
+class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
+    """``BatchNorm3d`` without *num_features*."""
 
-    _dims = (4, 5)
+    cls_to_become = BatchNorm3d

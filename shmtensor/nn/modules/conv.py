@@ -10,8 +10,9 @@ import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn import init
-from shmtensor.nn.module import Module
-from shmtensor.nn.parameter import Parameter
+from shmtensor.nn.modules.lazy import LazyModuleMixin
+from shmtensor.nn.modules.module import Module
+from shmtensor.nn.parameter import Parameter, UninitializedParameter
 
 _MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -287,3 +288,89 @@ class ConvTranspose3d(_ConvTransposeNd):
 
     _n = 3
     _function = staticmethod(F.conv_transpose3d)
+
+
+class _LazyConv(LazyModuleMixin, _ConvNd):
+    """A convolution whose ``in_channels`` are those of the first input."""
+
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        *args: Any,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(0, 0, kernel_size, *args, **{**kwargs, "bias": False})
+        self.out_channels = out_channels
+        options = {"device": device, "dtype": dtype}
+        self.weight = UninitializedParameter(**options)
+        self.bias = UninitializedParameter(**options) if bias else None
+        self._become_lazy()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values, once there are sizes."""
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Learn ``in_channels``."""
+        axis = 0 if self.transposed else 1
+        if not self.has_uninitialized_params():
+            self.in_channels = self.weight.shape[axis] * (1 if self.transposed else self.groups)
+            return
+        if input.dim() not in (self._n + 1, self._n + 2):
+            raise RuntimeError(
+                f"Expected {self._n + 1}D (unbatched) or {self._n + 2}D (batched) input to "
+                f"{type(self).__name__}, but got input of size: {tuple(input.shape)}"
+            )
+        self.in_channels = input.shape[-self._n - 1]
+        if self.in_channels % self.groups != 0:
+            raise ValueError("in_channels must be divisible by groups")
+        outer, inner = self.out_channels, self.in_channels
+        if self.transposed:
+            outer, inner = inner, outer
+        with shmtensor.no_grad():
+            if isinstance(self.weight, UninitializedParameter):
+                self.weight.materialize((outer, inner // self.groups, *self.kernel_size))
+            if isinstance(self.bias, UninitializedParameter):
+                self.bias.materialize((self.out_channels,))
+        self.reset_parameters()
+
+
+class LazyConv1d(_LazyConv, Conv1d):
+    """``Conv1d`` without *in_channels*."""
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(_LazyConv, Conv2d):
+    """``Conv2d`` without *in_channels*."""
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(_LazyConv, Conv3d):
+    """``Conv3d`` without *in_channels*."""
+
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
+    """``ConvTranspose1d`` without *in_channels*."""
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
+    """``ConvTranspose2d`` without *in_channels*."""
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
+    """``ConvTranspose3d`` without *in_channels*."""
+
+    cls_to_become = ConvTranspose3d

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
-from shmtensor.nn.module import Module
+from shmtensor.nn.modules.module import Module
 
 
 class _Dropout(Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shmtensor._tensor import Tensor
-from shmtensor.nn.module import Module
+from shmtensor.nn.modules.module import Module
 
 
 class Flatten(Module):

@@ -9,8 +9,9 @@ import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn import init
-from shmtensor.nn.module import Module
-from shmtensor.nn.parameter import Parameter
+from shmtensor.nn.modules.lazy import LazyModuleMixin
+from shmtensor.nn.modules.module import Module
+from shmtensor.nn.parameter import Parameter, UninitializedParameter
 
 
 class Identity(Module):
@@ -144,3 +145,37 @@ class Bilinear(Module):
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"
         )
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """``Linear`` whose ``in_features`` is the last size of the first input."""
+
+    cls_to_become = Linear
+
+    def __init__(
+        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(0, 0, False)
+        self.out_features = out_features
+        options = {"device": device, "dtype": dtype}
+        self.weight = UninitializedParameter(**options)
+        self.bias = UninitializedParameter(**options) if bias else None
+        self._become_lazy()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values, once there are sizes."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+        """Learn ``in_features``."""
+        if not self.has_uninitialized_params():
+            self.in_features = self.weight.shape[-1]
+            return
+        self.in_features = input.shape[-1]
+        with shmtensor.no_grad():
+            if isinstance(self.weight, UninitializedParameter):
+                self.weight.materialize((self.out_features, self.in_features))
+            if isinstance(self.bias, UninitializedParameter):
+                self.bias.materialize((self.out_features,))
+        self.reset_parameters()

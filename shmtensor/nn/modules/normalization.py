@@ -10,7 +10,7 @@ import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn import init
-from shmtensor.nn.module import Module
+from shmtensor.nn.modules.module import Module
 from shmtensor.nn.parameter import Parameter
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
-from shmtensor.nn.module import Module
+from shmtensor.nn.modules.module import Module
 
 
 class _Pad(Module):

@@ -12,7 +12,7 @@ from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn import init
 from shmtensor.nn._recurrence import STEPS, State, run_direction
-from shmtensor.nn.module import Module
+from shmtensor.nn.modules.module import Module
 from shmtensor.nn.parameter import Parameter
 from shmtensor.nn.utils.rnn import PackedSequence
 

@@ -10,11 +10,11 @@ import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn import init
-from shmtensor.nn.module import Module
-from shmtensor.nn.modules.attention import MultiheadAttention
+from shmtensor.nn.modules.activation import MultiheadAttention
 from shmtensor.nn.modules.container import ModuleList
 from shmtensor.nn.modules.dropout import Dropout
 from shmtensor.nn.modules.linear import Linear
+from shmtensor.nn.modules.module import Module
 from shmtensor.nn.modules.normalization import LayerNorm
 
 Activation = Callable[[Tensor], Tensor]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import shmtensor
 from shmtensor._tensor import Tensor
-from shmtensor.nn.module import Module
+from shmtensor.nn.modules.module import Module
 from shmtensor.nn.parameter import Parameter
 
 __all__ = [

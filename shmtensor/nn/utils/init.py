@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, TypeVar
 
-from shmtensor.nn.module import Module
+from shmtensor.nn.modules.module import Module
 
 __all__ = ["skip_init"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from shmtensor.nn.module import Module
 from shmtensor.nn.modules import Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d
+from shmtensor.nn.modules.module import Module
 
 __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_format"]
 

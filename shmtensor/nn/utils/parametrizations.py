@@ -10,8 +10,8 @@ from typing import Any
 import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
-from shmtensor.nn.module import Module
 from shmtensor.nn.modules import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from shmtensor.nn.modules.module import Module
 from shmtensor.nn.utils import parametrize
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]

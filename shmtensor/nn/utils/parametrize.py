@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 import shmtensor
 from shmtensor._tensor import Tensor
-from shmtensor.nn.module import Module
 from shmtensor.nn.modules import ModuleDict, ModuleList
+from shmtensor.nn.modules.module import Module
 from shmtensor.nn.parameter import Parameter
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
-from shmtensor.nn.module import Module
+from shmtensor.nn.modules.module import Module
 from shmtensor.nn.parameter import Parameter, UninitializedParameter
 from shmtensor.nn.utils.parametrizations import _first_of_outputs
 

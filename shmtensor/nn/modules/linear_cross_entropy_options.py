@@ -1,0 +1,7 @@
+"""How `LinearCrossEntropyLoss` divides its input."""
+
+from __future__ import annotations
+
+from shmtensor.nn.functional.linear_loss import LinearCrossEntropyOptions
+
+__all__ = ["LinearCrossEntropyOptions"]
