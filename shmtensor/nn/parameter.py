@@ -53,7 +53,7 @@ class Parameter(Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        head = (type(self), self.data, self.requires_grad, OrderedDict[int, Any]())
+        head: tuple[Any, ...] = (type(self), self.data, self.requires_grad, OrderedDict())
         if self.__dict__:
             return _rebuild_parameter_with_state, (*head, self.__dict__)
         return _rebuild_parameter, head

@@ -36,7 +36,7 @@ def _reference(reference: Any, length: int) -> tuple[Any, str, str, int]:
         raise pickle.UnpicklingError(f"a class of storages was expected, not {kind!r:.200}")
     if type(key) is not str or type(location) is not str or type(count) is not int or count < 0:
         raise pickle.UnpicklingError(f"unknown reference in the file: {reference!r:.200}")
-    dtype = kind.dtype if typed else None
+    dtype: Any = kind.dtype if typed else None
     return dtype, key, location, count * (dtype.itemsize if typed else 1)
 
 

@@ -283,7 +283,7 @@ def reduce_for_file(obj: Any) -> Any:
     warn_of_hooks(obj)
     state = dict(getattr(obj, "__dict__", {}))
     if type(obj) is Parameter:
-        head = (obj.data, obj.requires_grad, collections.OrderedDict())
+        head: tuple[Any, ...] = (obj.data, obj.requires_grad, collections.OrderedDict())
         if state:
             return _rebuild_parameter_with_state, (*head, state)
         return _rebuild_parameter, head

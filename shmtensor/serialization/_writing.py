@@ -10,6 +10,7 @@ import sys
 import types
 import zipfile
 import zlib
+from collections.abc import Callable
 from typing import IO, Any, ClassVar
 
 from shmtensor.serialization._names import name_in_files, reduce_for_file
@@ -37,6 +38,11 @@ class _Pickler(pickle._Pickler):
 
     The pickler that is written in Python: the one in C imports every name that it writes.
     """
+
+    proto: int
+    save: Callable[[Any], None]
+    write: Callable[[bytes], Any]
+    memoize: Callable[[Any], None]
 
     def __init__(self, file: IO[bytes], protocol: int, legacy: bool) -> None:
         super().__init__(file, protocol=protocol)
@@ -67,7 +73,7 @@ class _Pickler(pickle._Pickler):
     def save_global(self, obj: Any, name: str | None = None) -> None:
         known = name_in_files(obj)
         if known is None:
-            super().save_global(obj, name)
+            super().save_global(obj, name)  # type: ignore[misc]
             return
         module, name = known
         if self.proto >= 4:

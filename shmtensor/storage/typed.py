@@ -191,7 +191,7 @@ class TypedStorage:
 
     def __repr__(self) -> str:
         place = (
-            f"[shmtensor.storage.TypedStorage(dtype={self._dtype}, device={self.device.type}) "
+            f"[torch.storage.TypedStorage(dtype={self._dtype}, device={self.device.type}) "
             f"of size {len(self)}]"
         )
         if self.device.type == "meta":
@@ -262,7 +262,7 @@ class TypedStorage:
         """Return the old-style type name, or the elements in another dtype."""
         if dtype is None:
             names = [n for n, legacy in LEGACY_CLASSES.items() if legacy.dtype is self._dtype]
-            return f"shmtensor.{names[0] if names else 'storage.TypedStorage'}"
+            return f"torch.{names[0] if names else 'storage.TypedStorage'}"
         name = str(getattr(dtype, "__name__", dtype)).rpartition(".")[2]
         if name in LEGACY_CLASSES:
             return self._to(LEGACY_CLASSES[name].dtype)

@@ -197,8 +197,7 @@ class UntypedStorage:
             return UntypedStorage._own(_c.part(self._ref, *self._range(index)))
         if not hasattr(index, "__index__"):
             raise TypeError(
-                f"can't index a {type(self).__module__}.{type(self).__name__} with "
-                f"{type(index).__name__}"
+                f"can't index a torch.{type(self).__name__} with {type(index).__name__}"
             )
         at = self._index(index.__index__())
         return self._view()[at]
@@ -218,7 +217,7 @@ class UntypedStorage:
         return self._view().tolist()
 
     def __repr__(self) -> str:
-        place = f"[shmtensor.storage.UntypedStorage(device={self.device.type}) of size {len(self)}]"
+        place = f"[torch.storage.UntypedStorage(device={self.device.type}) of size {len(self)}]"
         if _c.is_meta(self._ref):
             return f"...\n{place}"
         return " " + "\n ".join(map(str, self.tolist())) + f"\n{place}"
@@ -300,7 +299,7 @@ class UntypedStorage:
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """Return the type's name, or this storage when asked for the type it has."""
-        name = "shmtensor.storage.UntypedStorage"
+        name = "torch.storage.UntypedStorage"
         if dtype is None:
             return name
         if dtype is UntypedStorage or str(dtype).rpartition(".")[2] == "UntypedStorage":
@@ -578,13 +577,13 @@ def _bytes_of(source: Any, name: str) -> bytearray:
     """The bytes of a sequence of integers."""
     if not isinstance(source, Sequence):
         raise RuntimeError(
-            f"shmtensor.{name}(): Expected a sequence type, but got {type(source).__name__}"
+            f"torch.{name}(): Expected a sequence type, but got {type(source).__name__}"
         )
     values = bytearray()
     for item in source:
         if not isinstance(item, int):
             raise RuntimeError(
-                f"shmtensor.{name}(): tried to construct a storage from a sequence "
+                f"torch.{name}(): tried to construct a storage from a sequence "
                 f"({type(source).__name__}), but one of the items was of type "
                 f"{type(item).__name__} instead of int"
             )

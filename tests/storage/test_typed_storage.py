@@ -107,3 +107,16 @@ def test_file_written_and_read_back(tmp_path: Path) -> None:
         assert target.tolist() == [1, 2, 3]
         with pytest.raises(RuntimeError, match="expected 8 got 12"):
             TypedStorage(2, dtype=shmtensor.int32)._set_from_file(f, 4, True)
+
+
+def test_texts_name_torch_classes() -> None:
+    typed = shmtensor.ones(2, dtype=shmtensor.int32).storage()
+    assert typed.type() == "torch.IntStorage"
+    assert repr(typed).endswith(
+        "[torch.storage.TypedStorage(dtype=torch.int32, device=cpu) of size 2]"
+    )
+    untyped = typed.untyped()
+    assert untyped.type() == "torch.storage.UntypedStorage"
+    assert repr(untyped).endswith("[torch.storage.UntypedStorage(device=cpu) of size 8]")
+    with pytest.raises(TypeError, match=r"can't index a torch\.UntypedStorage with str"):
+        untyped["a"]
