@@ -47,7 +47,7 @@ _ZIP_HEAD = b"PK\3\4"
 
 
 class _OnlyWrites(io.RawIOBase):
-    """What an object lacks that has ``write`` and nothing else."""
+    """A file of somebody else's, of which nothing but ``write`` is asked."""
 
     def __init__(self, f: Any) -> None:
         self._write = f.write
@@ -72,7 +72,7 @@ def _opened(f: FileLike, mode: str) -> Iterator[IO[bytes]]:
             f"expected 'f' to be a string, a path, or a file-like object with a '{missing[0]}' "
             f"attribute, got {type(f).__name__}"
         )
-    yield f if mode == "rb" or hasattr(f, "flush") else _OnlyWrites(f)  # type: ignore
+    yield f if mode == "rb" else _OnlyWrites(f)  # type: ignore
 
 
 def _unseekable(reason: str) -> str:

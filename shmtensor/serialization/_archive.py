@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, TypeAlias
 
 from shmtensor import _C
-from shmtensor.serialization._writing import LEGACY_MAGIC, LEGACY_PROTOCOL, has_descriptor
+from shmtensor.serialization._writing import LEGACY_MAGIC, LEGACY_PROTOCOL
 from shmtensor.storage import TypedStorage, UntypedStorage
 from shmtensor.storage.typed import LEGACY_CLASSES
 
@@ -28,9 +28,19 @@ ReadPickle: TypeAlias = "Callable[[IO[bytes], Callable[[Any], Any]], Any]"
 
 def _reference(reference: Any, length: int) -> tuple[Any, str, str, int]:
     """Check a reference to a storage; return dtype (None for bytes), key, location and bytes."""
-    if not isinstance(reference, tuple) or len(reference) != length or reference[0] != "storage":
+    if (
+        not isinstance(reference, tuple)
+        or len(reference) != length
+        or reference[0]
+        not in (
+            "storage",
+            b"storage",  # of Python 2, read as bytes
+        )
+    ):
         raise pickle.UnpicklingError(f"unknown reference in the file: {reference!r:.200}")
-    _, kind, key, location, count = reference[:5]
+    _, kind, key, location, count = (
+        part.decode("ascii") if type(part) is bytes else part for part in reference[:5]
+    )
     typed = any(kind is legacy for legacy in LEGACY_CLASSES.values())
     if not typed and kind is not UntypedStorage:
         raise pickle.UnpicklingError(f"a class of storages was expected, not {kind!r:.200}")
@@ -131,7 +141,7 @@ class Archive:
             raise RuntimeError(f"load(): the file holds {len(names)} records data.pkl, not 1")
         self._stem = names[0].removesuffix("data.pkl")
         if f"{self._stem}constants.pkl" in self._zip.namelist():
-            raise RuntimeError("load(): the file is a TorchScript archive, which cannot be read")
+            raise RuntimeError("Cannot use load() with TorchScript archives")
         self._file = file
         self._size = self._room = _size(file)
         self._map_location = map_location
@@ -224,7 +234,7 @@ def read_legacy(file: IO[bytes], read_pickle: ReadPickle, map_location: MapLocat
     file.seek(start)
     if file.read(262)[257:] == b"ustar":
         raise RuntimeError(
-            "load(): the file has the .tar format from before 2017, which cannot be read; save it "
+            "Cannot use load() with files saved in the legacy .tar format (before 2017): save it "
             "again with a newer version of torch"
         )
     file.seek(start)
@@ -259,13 +269,14 @@ def read_legacy(file: IO[bytes], read_pickle: ReadPickle, map_location: MapLocat
     result = read_pickle(file, find_storage)
     keys = read_pickle(file, find_storage)
     for key in keys if isinstance(keys, list) else [keys]:
+        key = key.decode("ascii") if type(key) is bytes else key
         if type(key) is not str or key not in loaded:
             raise RuntimeError(f"load(): bytes of an unknown storage {key!r:.200}")
         storage, itemsize = loaded.pop(key)
         if storage.device.type == "meta":
             file.seek(8 + len(storage), os.SEEK_CUR)
         else:
-            storage._set_from_file(file, None, has_descriptor(file), itemsize)
+            storage._set_from_file(file, None, False, itemsize)
     if any(storage.device.type != "meta" and len(storage) for storage, _ in loaded.values()):
         raise RuntimeError(f"load(): the bytes of {len(loaded)} storages are missing")
     return result

@@ -20,7 +20,6 @@ from shmtensor.storage.typed import LEGACY_CLASSES
 __all__ = [
     "LEGACY_MAGIC",
     "LEGACY_PROTOCOL",
-    "has_descriptor",
     "stem_of",
     "write_archive",
     "write_legacy",
@@ -48,23 +47,29 @@ class _Pickler(pickle._Pickler):
         super().__init__(file, protocol=protocol)
         self._legacy = legacy
         self._keys: dict[int, str] = {}
-        #: Key -> the storage and the size of its elements where it was met first.
-        self.storages: dict[str, tuple[UntypedStorage, int]] = {}
+        #: Key -> the storage and the class that it is named by.
+        self.storages: dict[str, tuple[UntypedStorage, Any]] = {}
 
     def persistent_id(self, obj: Any) -> Any:
         if isinstance(obj, TypedStorage):
-            storage, itemsize = obj.untyped(), obj.element_size()
-            kind = LEGACY_CLASSES[obj.pickle_storage_type()]
+            storage, kind = obj.untyped(), LEGACY_CLASSES[obj.pickle_storage_type()]
         elif isinstance(obj, UntypedStorage):
-            storage, itemsize, kind = obj, 1, UntypedStorage
+            storage, kind = obj, UntypedStorage
         else:
             return None
         key = self._keys.get(storage._cdata)
         if key is None:
             key = str(storage._cdata if self._legacy else len(self.storages))
             self._keys[storage._cdata] = key
-            self.storages[key] = (storage, itemsize)
-        reference = ("storage", kind, key, storage.device.type, len(storage) // itemsize)
+            self.storages[key] = (storage, kind)
+        elif self.storages[key][1] is not kind and len(storage):
+            # Readers keep one dtype for a storage.
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as different "
+                "types"
+            )
+        count = len(storage) // _itemsize(kind)
+        reference = ("storage", kind, key, storage.device.type, count)
         return (*reference, None) if self._legacy else reference
 
     def reducer_override(self, obj: Any) -> Any:
@@ -88,6 +93,10 @@ class _Pickler(pickle._Pickler):
         **pickle._Pickler.dispatch,
         types.FunctionType: save_global,
     }
+
+
+def _itemsize(kind: Any) -> int:
+    return 1 if kind is UntypedStorage else int(kind.dtype.itemsize)
 
 
 def _write_record(archive: zipfile.ZipFile, name: str, data: Any) -> None:
@@ -141,17 +150,8 @@ def write_legacy(obj: Any, file: IO[bytes], protocol: int) -> None:
     pickler.dump(obj)
     present = {k: v for k, v in pickler.storages.items() if v[0].device.type != "meta"}
     pickle.dump(sorted(present), file, protocol=protocol)
-    file.flush()
-    for _, (storage, itemsize) in sorted(present.items()):
-        storage._write_file(file, has_descriptor(file), True, itemsize)
-
-
-def has_descriptor(file: Any) -> bool:
-    """Whether the bytes of a file can be read and written past it, through the system."""
-    try:
-        return bool(file.fileno() >= 0)
-    except (AttributeError, OSError):
-        return False
+    for _, (storage, kind) in sorted(present.items()):
+        storage._write_file(file, False, True, _itemsize(kind))
 
 
 def stem_of(f: Any) -> str:

@@ -24,6 +24,9 @@ _weak: dict[int, tuple[_c.WeakStorageRef, int]] = {}
 #: C address -> the token of the storage that is or was there.
 _tokens: dict[int, int] = {}
 
+#: Bytes that are asked of a file object in one call: it may need as many again for itself.
+_READ_AT_ONCE = 1 << 24
+
 _BYTE_ORDERS = ("big", "little", "native")
 
 
@@ -555,13 +558,21 @@ class UntypedStorage:
                 os.lseek(fd, behind, os.SEEK_SET)
                 f.seek(position + size)
                 return
-        data = f.read(size)
-        if len(data) != size:
-            raise RuntimeError(
-                f"unexpected EOF, expected {size - len(data)} more bytes. The file might be "
-                "corrupted."
-            )
-        self._view()[:] = data
+        view, done = self._view(), 0
+        while done < size:
+            part = view[done : done + _READ_AT_ONCE]
+            if hasattr(f, "readinto"):
+                count = f.readinto(part)
+            else:
+                data = f.read(len(part))
+                count = len(data)
+                part[:count] = data
+            if not count:
+                raise RuntimeError(
+                    f"unexpected EOF, expected {size - done} more bytes. The file might be "
+                    "corrupted."
+                )
+            done += count
 
 
 def _read_length(f: Any) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import collections
+import gzip
 import io
 import pickle
 import pickletools
@@ -107,11 +108,23 @@ def test_values_beside_tensors(archive: bool) -> None:
 @FORMATS
 def test_views_share_one_storage(archive: bool) -> None:
     base = shmtensor.arange(6.0)
-    loaded, part, storage = again([base, base[2:4], base.untyped_storage()], archive)
+    loaded, part, storage = again([base, base[2:4], base.storage()], archive)
     loaded.zero_()
     assert part.tolist() == [0.0, 0.0]
     assert part.storage_offset() == 2
-    assert storage is loaded.untyped_storage()
+    assert storage.untyped() is loaded.untyped_storage()
+    raw = again(base.untyped_storage(), archive)
+    assert (type(raw), len(raw)) == (shmtensor.UntypedStorage, 24)
+
+
+@FORMATS
+def test_one_memory_has_one_dtype_in_a_file(archive: bool) -> None:
+    base = shmtensor.ones(2, dtype=shmtensor.complex64)
+    for other in (base.imag, base.untyped_storage(), base.view(shmtensor.float32).storage()):
+        with pytest.raises(RuntimeError, match="view the same data as different types"):
+            bytes_of([base, other], archive)
+    empty = shmtensor.empty(0)
+    assert len(again([empty, empty.view(shmtensor.int32)], archive)) == 2
 
 
 def test_a_whole_module_names_our_classes_and_needs_leave() -> None:
@@ -343,6 +356,84 @@ def test_a_file_that_only_writes_is_written(archive: bool) -> None:
     file = _Writing()
     save(shmtensor.ones(2), file, _use_new_zipfile_serialization=archive)  # type: ignore[arg-type]
     assert load(io.BytesIO(bytes(file.data))).tolist() == [1.0, 1.0]
+
+
+@FORMATS
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_an_object_behind_others_in_a_file(archive: bool, packed: bool, tmp_path: Path) -> None:
+    path = tmp_path / "state.pt"
+    opened: Any = gzip.open if packed else open
+    with opened(path, "wb") as file:
+        pickle.dump(41, file)
+        save(shmtensor.arange(3.0), file, _use_new_zipfile_serialization=archive)
+    with opened(path, "rb") as file:
+        assert pickle.load(file) == 41
+        assert load(file).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_torch_reads_our_object_behind_others() -> None:
+    torch = pytest.importorskip("torch")
+    for archive in (True, False):
+        file = io.BytesIO()
+        pickle.dump(41, file)
+        save(shmtensor.arange(3.0), file, _use_new_zipfile_serialization=archive)
+        file.seek(0)
+        pickle.load(file)
+        assert torch.load(file, weights_only=True).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_data_that_looks_like_an_archive() -> None:
+    data = shmtensor.tensor([*b"PK\5\6", *([0] * 100)], dtype=shmtensor.uint8)
+    assert again(data).tolist() == data.tolist()
+    assert again(data, archive=False).tolist() == data.tolist()
+
+
+def test_strings_of_python_2() -> None:
+    """As Python 2 wrote them: every text is a string of bytes."""
+    text = "ż".encode()
+    program = (
+        b"\x80\x02](U\x02" + text + b"ctorch._utils\n_rebuild_tensor_v2\n((U\x07storage"
+        b"ctorch\nFloatStorage\nU\x0245U\x03cpu\x8a\x01\x01NtQK\x00K\x01\x85K\x01\x85\x89NtRe."
+    )
+    head = bytes_of(0, archive=False).rpartition(b"\x80\x02K\x00.")[0]
+    data = head + program + b"\x80\x02]U\x0245a." + b"\x01" + bytes(7) + b"\0\0\x80?"
+    for weights_only in (True, False):
+        for encoding, expected in (("utf-8", "ż"), ("bytes", text)):
+            loaded = load(io.BytesIO(data), weights_only=weights_only, encoding=encoding)
+            assert loaded[0] == expected
+            assert loaded[1].tolist() == [1.0]
+
+
+def test_storages_that_are_parts_of_another() -> None:
+    """As torch 0.3 wrote them."""
+    base = shmtensor.tensor([1.0, 2.0])
+    key = str(base.untyped_storage()._cdata)
+    data = bytes_of(base.storage(), archive=False)
+    part = b"X\x01\x00\x00\x00vK\x01K\x01\x87t"  # of that name, from element 1, one element
+    assert key.encode() in data
+    loaded = load(io.BytesIO(data.replace(b"Nt", part)))
+    assert loaded.tolist() == [2.0]
+    for bad in (b"K\x02K\x01", b"K\x01K\x02", b"J\xff\xff\xff\xffK\x01"):
+        with pytest.raises(RuntimeError, match=r"bytes -?[0-9]+ to"):
+            load(io.BytesIO(data.replace(b"Nt", part.replace(b"K\x01K\x01", bad))))
+
+
+def test_another_unpickler_is_used() -> None:
+    class Refusing:
+        class Unpickler(pickle.Unpickler):
+            def load(self) -> Any:
+                raise RuntimeError("refused")
+
+    data = io.BytesIO(bytes_of(shmtensor.ones(2)))
+    with pytest.raises(RuntimeError, match="refused"):
+        load(data, pickle_module=Refusing)
+    with pytest.raises(RuntimeError, match="Can not safely load weights"):
+        load(data, pickle_module=Refusing, weights_only=True)
+
+
+def test_what_cannot_be_written_to() -> None:
+    with pytest.raises(AttributeError, match="'write'"):
+        save("text", shmtensor.ones(2))  # type: ignore[arg-type]
 
 
 @FORMATS
