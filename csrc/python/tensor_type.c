@@ -80,21 +80,31 @@ PyObject* shmt__py_wrap_as(PyTypeObject* type, shmt_tensor* t) {
 
 /* A function that is called for a __torch_function__, on the stack of its thread. */
 typedef struct answering {
-  PyObject *func, *args; /* borrowed */
+  PyObject *func, *args, *kwargs; /* borrowed; kwargs may be NULL */
   const struct answering* outer;
 } answering;
 
 static _Thread_local const answering* innermost;
 
+static bool same_keywords(PyObject* a, PyObject* b) {
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  if ((a ? PyDict_GET_SIZE(a) : 0) != (b ? PyDict_GET_SIZE(b) : 0)) return false;
+  while (a && PyDict_Next(a, &at, &key, &value))
+    if (PyDict_GetItem(b, key) != value) return false;
+  return true;
+}
+
 /* Does the function that is being called ask once more, for the same arguments? Ours never do: it is
  * of another library, which takes the tensor for one of its own. */
-static bool is_foreign(PyObject* func, PyObject* args) {
-  if (innermost == NULL || innermost->func != func) return false;
-  Py_ssize_t n = PyTuple_GET_SIZE(args);
-  if (n != PyTuple_GET_SIZE(innermost->args)) return false;
+static bool is_foreign(const answering* here) {
+  const answering* before = here->outer;
+  if (before == NULL || before->func != here->func) return false;
+  Py_ssize_t n = PyTuple_GET_SIZE(here->args);
+  if (n != PyTuple_GET_SIZE(before->args)) return false;
   for (Py_ssize_t i = 0; i < n; i++)
-    if (PyTuple_GET_ITEM(args, i) != PyTuple_GET_ITEM(innermost->args, i)) return false;
-  return true;
+    if (PyTuple_GET_ITEM(here->args, i) != PyTuple_GET_ITEM(before->args, i)) return false;
+  return same_keywords(here->kwargs, before->kwargs);
 }
 
 static PyObject* refuse_foreign(PyObject* func) {
@@ -116,15 +126,18 @@ static PyObject* disabled_impl(PyObject* module, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OO|OO:_disabled_torch_function_impl", &func, &types, &call_args,
                         &kwargs))
     return NULL;
+  if (kwargs == Py_None) kwargs = NULL;
+  if (kwargs != NULL && !PyDict_Check(kwargs))
+    return PyErr_Format(PyExc_TypeError, "kwargs must be dict, not %s", Py_TYPE(kwargs)->tp_name);
   PyObject* positional = call_args ? PySequence_Tuple(call_args) : PyTuple_New(0);
   if (positional == NULL) return NULL;
+  answering here = {func, positional, kwargs, innermost};
   PyObject* r;
-  if (is_foreign(func, positional)) {
+  if (is_foreign(&here)) {
     r = refuse_foreign(func);
   } else {
-    answering here = {func, positional, innermost};
     innermost = &here;
-    r = PyObject_Call(func, positional, kwargs == Py_None ? NULL : kwargs);
+    r = PyObject_Call(func, positional, here.kwargs);
     innermost = here.outer;
   }
   Py_DECREF(positional);

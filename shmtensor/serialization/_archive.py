@@ -38,9 +38,8 @@ def _reference(reference: Any, length: int) -> tuple[Any, str, str, int]:
         )
     ):
         raise pickle.UnpicklingError(f"unknown reference in the file: {reference!r:.200}")
-    _, kind, key, location, count = (
-        part.decode("ascii") if type(part) is bytes else part for part in reference[:5]
-    )
+    parts: list[Any] = [p.decode("ascii") if type(p) is bytes else p for p in reference[:5]]
+    _, kind, key, location, count = parts
     typed = any(kind is legacy for legacy in LEGACY_CLASSES.values())
     if not typed and kind is not UntypedStorage:
         raise pickle.UnpicklingError(f"a class of storages was expected, not {kind!r:.200}")

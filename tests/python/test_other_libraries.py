@@ -76,6 +76,15 @@ def test_an_operand_of_another_library_is_an_error_that_helps(call: Callable[[],
         call()
 
 
+def test_a_function_may_ask_again_for_other_arguments() -> None:
+    def count(*, x: Any, n: int) -> Any:
+        if n == 0:
+            return x
+        return x.__torch_function__(count, (type(x),), (), {"x": x, "n": n - 1})
+
+    assert count(x=T.nn.Parameter(T.ones(2)), n=3).tolist() == [1.0, 1.0]
+
+
 def test_an_operator_leaves_other_libraries_to_answer() -> None:
     class Answers(Foreign):
         def __radd__(self, other: Any) -> str:
