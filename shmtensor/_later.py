@@ -12,6 +12,7 @@ from shmtensor import (
     nn as nn,
     optim as optim,
     overrides as overrides,
+    quasirandom as quasirandom,
     return_types as return_types,
     serialization as serialization,
     signal as signal,
