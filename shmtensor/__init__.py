@@ -9,7 +9,6 @@ from shmtensor._tensor import Tensor as Tensor
 from shmtensor._constants import *
 from shmtensor._functions import *  # type: ignore[assignment]
 from shmtensor._legacy import *
-from shmtensor._inplace import *
 from shmtensor._numeric import *
 from shmtensor._selection import *
 from shmtensor._ops import ops as ops

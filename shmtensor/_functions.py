@@ -11,6 +11,7 @@ from shmtensor.storage import UntypedStorage
 
 __all__ = [
     "asarray",
+    "detach_",
     "from_file",
     "get_device",
     "is_complex",
@@ -36,6 +37,12 @@ def require_tensors(name: str, **arguments: object) -> None:
                 f"{name}(): argument '{key}' (position {position}) must be Tensor, "
                 f"not {type(value).__name__}"
             )
+
+
+def detach_(input: Tensor) -> Tensor:
+    """Cut *input* from its history; returns it."""
+    require_tensors("detach_", input=input)
+    return input.detach_()
 
 
 def is_tensor(obj: object) -> bool:

@@ -28,8 +28,8 @@ class tensortype(type):
 
     _legacy_dtype: Any
 
-    def __call__(cls, *args: Any) -> Tensor:
-        made: Tensor = _C._legacy_new(cls._legacy_dtype, *args)
+    def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
+        made: Tensor = _C._legacy_new(cls._legacy_dtype, *args, **kwargs)
         return made
 
     def __instancecheck__(cls, instance: object) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from shmtensor import _C
 from shmtensor._tensor import _LEGACY_DTYPES
 from shmtensor._warnings import is_warn_always_enabled, set_warn_always, warn_once
+from shmtensor.dtypes import set_default_dtype
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
@@ -168,7 +169,7 @@ def set_default_tensor_type(t: Any) -> None:
     dtype = _LEGACY_DTYPES.get(name.rpartition(".")[2])
     if dtype is None:
         raise TypeError(f"invalid type object: {t!r}")
-    _C._set_default_dtype(dtype)
+    set_default_dtype(dtype)
 
 
 def typename(obj: Any, /) -> str:

@@ -51,6 +51,24 @@ _NAMES_OF_TYPES = {dtype: name for name, dtype in _TYPE_NAMES.items()}
 _WITHOUT_NUMPY = {getattr(_C, row.name) for row in DTYPES if not row.numpy}
 
 
+def _dtype_of_type(kind: Any) -> Any:
+    """The dtype that *kind* stands for: itself, or of an old-style class or its name."""
+    if isinstance(kind, _C.dtype):
+        return kind
+    if hasattr(kind, "_legacy_dtype"):
+        return kind._legacy_dtype
+    if not isinstance(kind, (str, type)):
+        raise TypeError("dtype must be a type, str, or dtype object")
+    if kind is Tensor or kind == "torch.Tensor":
+        return _C.get_default_dtype()
+    package, _, name = kind.rpartition(".") if isinstance(kind, str) else ("", "", "")
+    if package == "torch.cuda" and name in _LEGACY_DTYPES:
+        raise RuntimeError(f"type {kind}: there is no accelerator device, tensors live on the CPU")
+    if name not in _TYPE_NAMES:
+        raise ValueError(f"invalid type: '{kind if isinstance(kind, str) else kind.__name__}'")
+    return _TYPE_NAMES[name]
+
+
 class Tensor(_TensorBase):
     """A multi-dimensional array of one element type.
 
@@ -245,23 +263,20 @@ class Tensor(_TensorBase):
         """Return the old-style type name, or this tensor with another dtype.
 
         Args:
-            dtype: A dtype, or a name such as ``"torch.DoubleTensor"``; None asks for the name.
+            dtype: A dtype, an old-style class or the name of one such as ``"torch.DoubleTensor"``;
+                ``Tensor`` is the class of the default dtype. None asks for the name.
             non_blocking: Ignored on the CPU.
 
         Raises:
-            ValueError: The name is unknown.
+            TypeError: *dtype* is of another type.
+            ValueError: The name, or the class, is unknown.
 
         Source:
             torch.Tensor.type.
         """
         if dtype is None:
             return f"torch.{_NAMES_OF_TYPES[self.dtype]}"
-        if isinstance(dtype, str):
-            name = dtype.rpartition(".")[2]
-            if name not in _TYPE_NAMES:
-                raise ValueError(f"invalid type: '{dtype}'")
-            dtype = _TYPE_NAMES[name]
-        return self.to(getattr(dtype, "_legacy_dtype", dtype), non_blocking=non_blocking)
+        return self.to(_dtype_of_type(dtype), non_blocking=non_blocking)
 
     def __reversed__(self) -> Tensor:
         return self if self.dim() == 0 else self.flip(0)
@@ -335,19 +350,22 @@ class Tensor(_TensorBase):
         Source:
             torch.Tensor.apply_.
         """
-        return self._replace_elements(callable)
+        return self._replace_elements("apply_", callable)
 
     def map_(self, tensor: Tensor, callable: Any) -> Tensor:
         """Replace each element *a* by ``callable(a, b)`` with *b* from *tensor*, broadcast."""
-        return self._replace_elements(callable, tensor)
+        return self._replace_elements("map_", callable, tensor)
 
     def map2_(self, x: Tensor, y: Tensor, callable: Any) -> Tensor:
         """Replace each element *a* by ``callable(a, b, c)`` with values of *x* and *y*."""
-        return self._replace_elements(callable, x, y)
+        return self._replace_elements("map2_", callable, x, y)
 
-    def _replace_elements(self, function: Any, *others: Tensor) -> Tensor:
-        if self.requires_grad and _C.is_grad_enabled():
-            raise RuntimeError("apply_/map_: can't be called on a tensor that requires grad")
+    def _replace_elements(self, name: str, function: Any, *others: Tensor) -> Tensor:
+        if any(t.requires_grad for t in (self, *others)):
+            raise RuntimeError(
+                f"Can't call {name}() on Variable that requires grad. "
+                f"Use var.detach().{name}() instead."
+            )
         rows = (t.expand_as(self).flatten().tolist() for t in (self, *others))
         new = _C.tensor([function(*each) for each in zip(*rows, strict=True)], dtype=self.dtype)
         self.copy_(new.view(self.shape))

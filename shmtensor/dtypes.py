@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NamedTuple
 
 from shmtensor import _C
@@ -171,7 +172,7 @@ class iinfo:
 
 
 def set_default_dtype(d: Any) -> None:
-    """Set the dtype that Python floats become.
+    """Set the dtype that Python floats become, and with it what `Storage` makes.
 
     Args:
         d: A floating-point dtype.
@@ -183,6 +184,10 @@ def set_default_dtype(d: Any) -> None:
         torch.set_default_dtype.
     """
     _C._set_default_dtype(d)
+    from shmtensor.storage.typed import LEGACY_CLASSES  # above this module
+
+    package = sys.modules[__package__]
+    package.Storage = next(c for c in LEGACY_CLASSES.values() if c.dtype is d)  # type: ignore[attr-defined]
 
 
 _py_bool = bool

@@ -17,7 +17,8 @@ def _call_lines(entry: OperatorEntry) -> list[str]:
             continue
         where = {"function": "shmtensor.", "nn": "shmtensor._C._nn."}
         for variant, prefix in where.items():
-            if variant in entry.variants and (op.form == "functional" or not op.derived):
+            is_shown = op.form == "functional" or not op.derived
+            if variant in entry.variants and (is_shown or "inplace_function" in entry.variants):
                 in_module = "." in public_name(op)
                 door = "shmtensor." if in_module else prefix
                 lines.append(door + signature_text(op, is_method=False))

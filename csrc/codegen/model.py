@@ -36,8 +36,9 @@ ENTRY_KEYS = (
     "doc",
     "source",
     "warns",
+    "deprecated",
 )
-VARIANTS = ("function", "method", "inplace", "out", "nn")
+VARIANTS = ("function", "method", "inplace", "inplace_function", "out", "nn")
 TAGS = (
     "random",
     "factory",
@@ -93,6 +94,7 @@ class OperatorEntry:
     doc: str
     source: str
     warns: str
+    deprecated: tuple[tuple[str, ...], ...]
     operators: list[Operator] = field(default_factory=list)
 
     @property
@@ -313,6 +315,22 @@ def _load_second(entry: Entry, formulas: tuple[Formula, ...]) -> tuple[str, Form
     return found[2] or "zero", condition
 
 
+def _load_deprecated(entry: Entry, schema: Schema) -> tuple[tuple[str, ...], ...]:
+    """Other orders of the arguments, in which a call may give them by position."""
+    orders = entry.texts("deprecated")
+    for order in orders:
+        names = order.split()
+        for name in names:
+            if schema.argument(name) is None:
+                raise SpecError(order.where, f"deprecated: '{name}' is no argument of {schema}")
+        for argument in schema.arguments:
+            if names.count(argument.name) > 1:
+                raise SpecError(order.where, f"deprecated: '{argument.name}' stands twice")
+            if argument.default is None and argument.name not in names:
+                raise SpecError(order.where, f"deprecated: '{argument.name}' is missing")
+    return tuple(tuple(order.split()) for order in orders)
+
+
 def _load_entry(entry: Entry, family: str, tables: Tables) -> OperatorEntry:
     entry.check_keys(ENTRY_KEYS, ("op", "schema", "variants", "doc"))
     name = entry.text("op")
@@ -324,6 +342,8 @@ def _load_entry(entry: Entry, family: str, tables: Tables) -> OperatorEntry:
     _check_sources(entry, name)
     _check_arguments(schema, entry.where_of("schema"))
     variants = _words(entry, "variants", VARIANTS)
+    if "inplace_function" in variants and "inplace" not in variants:
+        raise SpecError(entry.where_of("variants"), "variants: inplace_function needs inplace")
     tags = _words(entry, "tags", TAGS)
     promote = entry.text("promote", "none")
     if promote not in PROMOTIONS:
@@ -377,6 +397,7 @@ def _load_entry(entry: Entry, family: str, tables: Tables) -> OperatorEntry:
         doc=" ".join(entry.text("doc").split()),
         source=" ".join(entry.text("source").split()),
         warns=" ".join(entry.text("warns").split()),
+        deprecated=_load_deprecated(entry, schema),
     )
 
 

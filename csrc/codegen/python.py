@@ -65,8 +65,8 @@ def _is_function(op: Operator, variant: str) -> bool:
         return False
     if op.form != "inplace" or not op.derived:
         return True
-    # As in torch: relu_(x) is a function too, add_(x, y) is not.
-    return variant == "nn" or sum(a.type.base == "Tensor" for a in op.schema.arguments) == 1
+    # As in torch: clamp_(x, 0) is a function too, add_(x, y) is not.
+    return variant == "nn" or "inplace_function" in op.entry.variants
 
 
 def _is_method(op: Operator) -> bool:
@@ -200,23 +200,44 @@ def _warnings(tables: PythonTables) -> str:
     )
 
 
+def _deprecated(ident: str, name: PythonName) -> tuple[str, list[str]]:
+    """The warnings and signature rows for the other orders of arguments, tried after all others."""
+    warnings, rows = "", []
+    for op in name.operators:
+        for order in op.entry.deprecated:
+            shown = [n for n in order if not (name.is_method and n == "self")]
+            plain = op.entry.operators[0] if _has_out(op) else op
+            call = ", ".join("input" if n == "self" else n for n in shown)
+            text = (
+                f"This overload of {name.name} is deprecated: {name.name}({call}). "
+                f"Use {signature_text(plain, is_method=name.is_method).partition(' ->')[0]}"
+            )
+            warning = f"deprecated_{ident}_{len(rows)}"
+            warnings += f"static shmt__py_warning {warning} = {{{c_string(text)}, false}};\n"
+            rows.append(f"  {{&{op.record}, false, 0, &{warning}, {c_string(' '.join(shown))}}},\n")
+    return warnings, rows
+
+
 def _record(prefix: str, name: PythonName) -> str:
     ident = f"{prefix}_{name.name}"
+    warnings, others = _deprecated(ident, name)
     rows = ""
     for op in name.operators:
         fields = result_fields(op)
         factory = "true" if "factory" in op.entry.tags else "false"
         warning = f"&{_warning(op)}" if op.entry.warns else "0"
         rows += (
-            f"  {{&{op.record}, {factory}, {c_string(fields) if fields else '0'}, {warning}}},\n"
+            f"  {{&{op.record}, {factory}, {c_string(fields) if fields else '0'}, {warning}, 0}},\n"
         )
+    count = len(name.operators) + len(others)
     method = "true" if name.is_method else "false"
     target = "self" if name.is_method else "0"
     unused = "" if name.is_method else "  (void)self;\n"
+    rows += "".join(others)
     return (
-        f"static const shmt__py_signature signatures_{ident}[] = {{\n{rows}}};\n"
+        f"{warnings}static const shmt__py_signature signatures_{ident}[] = {{\n{rows}}};\n"
         f"static const shmt__py_function function_{ident} = {{\n"
-        f"  {c_string(name.name)}, signatures_{ident}, {len(name.operators)}, {method},\n}};\n"
+        f"  {c_string(name.name)}, signatures_{ident}, {count}, {method},\n}};\n"
         f"static PyObject* call_{ident}(PyObject* self, PyObject* const* args, Py_ssize_t n_args,\n"
         f"    PyObject* kwnames) {{\n{unused}"
         f"  return shmt__py_call(&function_{ident}, {target}, args, n_args, kwnames);\n}}\n\n"

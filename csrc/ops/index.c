@@ -1,6 +1,7 @@
 /* ops/index.c -- indexing by tensors: index, index_put; how other operators begin that change some places. */
 #include "base/overflow.h"
 #include "base/scalar.h"
+#include "base/warn.h"
 #include "generated/impls.h"
 #include "iter/copy.h"
 #include "ops/check.h"
@@ -367,11 +368,36 @@ shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out) { return be
 
 shmt_status shmt__begin_dense_update(shmt_tensor* self, shmt_tensor** out) { return begin_update(self, false, out); }
 
+uint64_t shmt__repeated_dims(const shmt_tensor* t) {
+  uint64_t dims = 0;
+
+  for (int d = 0; d < t->n_dims; d++)
+    if (t->strides[d] == 0 && t->sizes[d] > 1) dims |= UINT64_C(1) << d;
+  return dims;
+}
+
+shmt_status shmt__internal_overlap(shmt_tensor* self, int64_t* out) {
+  *out = self->flags & SHMT_TENSOR_DENSE ? 0 : shmt__repeated_dims(self) ? 1 : 2;
+  return SHMT_OK;
+}
+
+shmt_status shmt__without_repeats(shmt_tensor* t, uint64_t dims, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  for (int d = 0; d < t->n_dims; d++) sizes[d] = dims >> d & 1 ? 1 : t->sizes[d];
+  return shmt__tensor_alias(t, (shmt_ints){sizes, t->n_dims}, shmt__tensor_strides(t), t->offset, out);
+}
+
+shmt_status shmt__warn_of_repeats(const char* name) {
+  return shmt__warn("Use of %s on expanded tensors is deprecated. Please clone() the tensor before performing this "
+                    "operation. This also applies to advanced indexing e.g. tensor[indices] = tensor",
+                    name);
+}
+
 shmt_status shmt__check_not_expanded(const shmt_tensor* out) {
-  for (int d = 0; out && d < out->n_dims; d++)
-    SHMT_REQUIRE(out->strides[d] != 0 || out->sizes[d] <= 1, SHMT_E_RUNTIME,
-                 "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                 "location. Please clone() the tensor before performing the operation.");
+  SHMT_REQUIRE(!out || !shmt__repeated_dims(out), SHMT_E_RUNTIME,
+               "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+               "location. Please clone() the tensor before performing the operation.");
   return SHMT_OK;
 }
 
@@ -392,6 +418,7 @@ shmt_status shmt__index_put(shmt_tensor* self, shmt_tensors indices, shmt_tensor
     SHMT_TRY(shmt__tensor_copy(copy, values));
     values = copy;
   }
+  if (given && shmt__repeated_dims(given)) SHMT_TRY(shmt__warn_of_repeats("index_put_"));
   SHMT_TRY(shmt__begin_update(self, out));
   return put(*out, indices, values, accumulate);
 }

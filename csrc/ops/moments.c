@@ -457,12 +457,19 @@ static bool is_trivial(int row, const shmt_tensor* input) {
   return (row == SHMT_LOOP_cumsum || row == SHMT_LOOP_cumprod) && (input->n_dims == 0 || input->numel == 0);
 }
 
+/* Each number may be replaced by its sum, but not by that of another one. */
+static shmt_status check_same_or_apart(const shmt_tensor* out, const shmt_tensor* self) {
+  const bool is_same = out && out->offset == self->offset && shmt__same_sizes(out, self) && shmt__same_strides(out, self);
+  return is_same ? SHMT_OK : shmt__check_no_overlap(out, self);
+}
+
 static shmt_status scan_one(const char* name, int row, shmt_tensor* self, int64_t dim,
                             shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) input = NULL;
   SHMT_AUTO(shmt_tensor) work = NULL;
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
+  SHMT_TRY(check_same_or_apart(*out, self));
   SHMT_TRY(shmt__tensor_cast(self, dtype, &input));
   SHMT_TRY(shmt__output_begin(name, out, shmt__tensor_sizes(self), dtype, self->device, &work));
   shmt_status status = is_trivial(row, input)         ? shmt__tensor_copy(work, input)

@@ -182,10 +182,10 @@ shmt_status shmt__check_out_dtype(const shmt_tensor* out, shmt_dtype dtype) {
 
 shmt_status shmt__check_factory_out(const shmt_tensor* out, shmt_dtype dtype, shmt_device device) {
   SHMT_REQUIRE(dtype == SHMT_DTYPE_NONE || dtype == out->dtype, SHMT_E_RUNTIME,
-               "dtype %s does not match dtype of out parameter (%s)", shmt__dtype_name[dtype],
-               shmt__dtype_name[out->dtype]);
+               "dtype %s does not match dtype of out parameter (%s)", shmt__dtype_title(dtype),
+               shmt__dtype_title(out->dtype));
   SHMT_REQUIRE(device == SHMT_DEVICE_NONE || device == out->device, SHMT_E_RUNTIME,
-               "device %s does not match device of out parameter (%s)", shmt__device_name(device),
+               "device type %s does not match device type of out parameter (%s)", shmt__device_name(device),
                shmt__device_name(out->device));
   return SHMT_OK;
 }

@@ -143,7 +143,13 @@ static shmt_status accumulate(const char* name, int row, shmt_tensor* self, uint
   return shmt__reduce_into(&r, input, (shmt_tensor * * const[]){out}, 1);
 }
 
+/* An output has the dtype that is asked for, if one is. */
+static shmt_status check_asked_dtype(const shmt_tensor* out, shmt_dtype dtype) {
+  return dtype == SHMT_DTYPE_NONE ? SHMT_OK : shmt__check_out_dtype(out, dtype);
+}
+
 shmt_status shmt__sum_all(shmt_tensor* self, shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_TRY(check_asked_dtype(*out, dtype));
   return accumulate("sum", SHMT_LOOP_sum, self, shmt__all_dims_mask(self->n_dims), false, dtype,
                     NULL, out);
 }
@@ -152,6 +158,7 @@ shmt_status shmt__sum_dims(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_
                            shmt_tensor** out) {
   uint64_t mask;
 
+  SHMT_TRY(check_asked_dtype(*out, dtype));
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
   return accumulate("sum", SHMT_LOOP_sum, self, mask, keepdim, dtype, NULL, out);
 }
@@ -160,6 +167,7 @@ shmt_status shmt__nansum(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_dt
                          shmt_tensor** out) {
   uint64_t mask;
 
+  SHMT_TRY(check_asked_dtype(*out, dtype));
   SHMT_REQUIRE(shmt__dtype_category(self->dtype) < 3, SHMT_E_RUNTIME,
                "nansum on CPU does not support complex inputs");
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
@@ -172,6 +180,7 @@ static shmt_status mean(shmt_tensor* self, uint64_t mask, bool keepdim, shmt_dty
                         shmt_tensor** out) {
   static const bool is_mean = true;
 
+  SHMT_TRY(check_asked_dtype(*out, dtype));
   SHMT_REQUIRE(dtype == SHMT_DTYPE_NONE || !is_whole(dtype), SHMT_E_RUNTIME,
                "mean(): could not infer output dtype. Optional dtype must be either a floating "
                "point or complex dtype. "
@@ -199,6 +208,7 @@ shmt_status shmt__mean_dims(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt
 }
 
 shmt_status shmt__prod_all(shmt_tensor* self, shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_TRY(check_asked_dtype(*out, dtype));
   return accumulate("prod", SHMT_LOOP_prod, self, shmt__all_dims_mask(self->n_dims), false, dtype,
                     NULL, out);
 }
@@ -207,6 +217,7 @@ shmt_status shmt__prod_dim(shmt_tensor* self, int64_t dim, bool keepdim, shmt_dt
                            shmt_tensor** out) {
   uint64_t mask;
 
+  SHMT_TRY(check_asked_dtype(*out, dtype));
   SHMT_TRY(shmt__dims_mask((shmt_ints){&dim, 1}, self->n_dims, &mask));
   return accumulate("prod", SHMT_LOOP_prod, self, mask, keepdim, dtype, NULL, out);
 }

@@ -328,6 +328,7 @@ static shmt_status fill_into(shmt_tensor* self, int64_t dim, shmt_tensor* index,
 shmt_status shmt__index_fill_scalar(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_scalar value,
                                     shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) number = NULL;
+  SHMT_AUTO(shmt_tensor) single = NULL;
   shmt_tensor* given = *out;
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
@@ -336,9 +337,14 @@ shmt_status shmt__index_fill_scalar(shmt_tensor* self, int64_t dim, shmt_tensor*
   SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX, "Index has to be a vector/scalar");
   SHMT_REQUIRE(shmt__is_complex(self->dtype) || value.tag != SHMT_SCALAR_COMPLEX, SHMT_E_RUNTIME,
                "index_fill_(): Converting complex Scalar to non-complex type is not supported");
-  SHMT_TRY(shmt__check_no_overlap(given, index));
   SHMT_TRY(shmt__scalar_check(value, self->dtype));
   SHMT_TRY(shmt__tensor_from_scalar(value, self->dtype, false, &number));
+  if (given == self && shmt__repeated_dims(self)) {
+    SHMT_TRY(shmt__warn_of_repeats("index_fill_"));
+    SHMT_TRY(shmt__without_repeats(self, shmt__repeated_dims(self) & ~(UINT64_C(1) << dim), &single));
+    return fill_into(single, dim, index, number);
+  }
+  SHMT_TRY(shmt__check_no_overlap(given, index));
   SHMT_TRY(shmt__begin_update(self, out));
   return fill_into(*out, dim, index, number);
 }

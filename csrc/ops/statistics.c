@@ -330,6 +330,7 @@ shmt_status shmt__nanmean(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_d
                shmt__dtype_title(self->dtype));
   SHMT_REQUIRE(!*out || shmt__is_floating((*out)->dtype) || shmt__is_complex(self->dtype), SHMT_E_NOT_IMPLEMENTED,
                "\"nanmean\" not implemented for '%s'", shmt__dtype_title((*out)->dtype));
+  if (dtype != SHMT_DTYPE_NONE) SHMT_TRY(shmt__check_out_dtype(*out, dtype));
   SHMT_TRY(shmt_op_isnan(self, &is_nan));
   SHMT_TRY(shmt_op_logical_not(is_nan, &is_number));
   SHMT_TRY(shmt_op_sum_dim_IntList(is_number, dim, keepdim, SHMT_DTYPE_NONE, &count));

@@ -5,6 +5,8 @@
 #include "iter/threads.h"
 #include "ops/check.h"
 #include "ops/outputs.h"
+#include "iter/reduce.h"
+#include "ops/update.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -80,6 +82,12 @@ static shmt_status triangle(const char* name, shmt_tensor* self, int64_t diagona
     SHMT_TRY(swapped(self, &transposed));
     if (shmt__tensor_is_contiguous(transposed))
       return triangle(name, transposed, diagonal > -INT64_MAX ? -diagonal : INT64_MAX, !upper, &transposed);
+    const uint64_t repeated = shmt__repeated_dims(self) & shmt__all_dims_mask(n - 2);
+    SHMT_AUTO(shmt_tensor) single = NULL;
+    if (repeated) {
+      SHMT_TRY(shmt__without_repeats(self, repeated, &single));
+      return triangle(name, single, diagonal, upper, &single);
+    }
   }
   SHMT_TRY(shmt__output_begin_apart(name, out, shmt__tensor_sizes(self), self->dtype, self->device,
                                     in_place ? NULL : self, NULL, &work));

@@ -137,6 +137,8 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
     bool again = i >= p->n_signatures;
     const shmt__py_prepared_signature* sig = &p->signatures[again ? i - p->n_signatures : i];
     if ((sig->n_out != 0) != with_out && p->n_without_out != 0) continue;
+    bool deprecated = sig->from->order != NULL;
+    if (again && deprecated) continue; /* the misfit that is told of is another signature's */
     shmt__py_frame_init(&fr);
     fr.loose = again;
     int r = shmt__py_match(sig, &call, &fr);
@@ -163,7 +165,7 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
     }
     shmt__py_frame_fini(&fr);
     if (r < 0) return NULL;
-    if (!again) only = tried++ == 0 ? sig : NULL;
+    if (!again && !deprecated) only = tried++ == 0 ? sig : NULL;
   }
   PyObject* answer = shmt__py_ask(f, &call);
   if (answer == NULL && !PyErr_Occurred()) shmt__py_report_misfit(p, &call, only, &fr);

@@ -26,6 +26,7 @@ typedef struct shmt__py_signature {
   bool is_factory;           /* takes requires_grad=False and shared=False besides the schema's arguments */
   const char* result_fields; /* "values indices" for a named-tuple result; NULL otherwise */
   shmt__py_warning* warning; /* NULL for most */
+  const char* order; /* deprecated: arguments given by position in this order, "beta mat vec"; NULL for most */
 } shmt__py_signature;
 
 typedef struct shmt__py_function {

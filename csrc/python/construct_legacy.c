@@ -95,36 +95,73 @@ static int legacy_tensor(PyObject* args, shmt_dtype dtype, bool any_dtype, shmt_
   return shmt__py_tensor_from_data(first, dtype, out);
 }
 
-static int check_device(PyObject* kwargs) {
-  PyObject *key, *value;
+static int check_device(PyObject* value) {
+  shmt_device device = SHMT_CPU;
+  int r = value == Py_None ? 1 : shmt__py_as_device(value, &device);
+  if (r < 0) return -1;
+  if (r == 1 && device == SHMT_CPU) return 0;
+  PyErr_Format(PyExc_RuntimeError,
+               "legacy constructor expects device type: cpu but device type: %S was passed", value);
+  return -1;
+}
+
+/* What is given by one of these keywords, as if it were the only argument by position: a new
+ * reference, or NULL with an exception. */
+static PyObject* from_keyword(PyObject* key, PyObject* value) {
+  const char *name = PyUnicode_AsUTF8(key), *expected = NULL;
+  if (name == NULL) return NULL;
+  if (strcmp(name, "size") == 0) {
+    if (PyTuple_Check(value) || PyList_Check(value))
+      return PyObject_CallOneArg((PyObject*)shmt__py_size_type, value);
+    expected = "tuple of ints";
+  } else if (strcmp(name, "other") == 0) {
+    expected = shmt__py_is_tensor(value) ? NULL : "Tensor";
+  } else if (strcmp(name, "storage") == 0) {
+    expected = PyObject_HasAttrString(value, "_cdata") && !shmt__py_is_tensor(value) ? NULL : "torch.Storage";
+  } else if (strcmp(name, "data") != 0) {
+    return PyErr_Format(PyExc_TypeError, "new() got an unexpected keyword argument '%U'", key);
+  }
+  if (expected == NULL) return Py_NewRef(value);
+  return PyErr_Format(PyExc_TypeError, "new(): argument '%U' must be %s, not %s", key, expected,
+                      Py_TYPE(value)->tp_name);
+}
+
+/* legacy_tensor of positional arguments and keywords. */
+static int legacy_tensor_of(PyObject* args, PyObject* kwargs, shmt_dtype dtype, bool any_dtype,
+                            shmt_tensor** out) {
+  PyObject *key, *value, *given = NULL;
   Py_ssize_t pos = 0;
   while (kwargs && PyDict_Next(kwargs, &pos, &key, &value)) {
-    shmt_device device = SHMT_CPU;
-    if (PyUnicode_CompareWithASCIIString(key, "device") != 0) {
-      PyErr_Format(PyExc_TypeError, "new() got an unexpected keyword argument '%U'", key);
-      return -1;
-    }
-    int r = value == Py_None ? 1 : shmt__py_as_device(value, &device);
-    if (r < 0) return -1;
-    if (r == 0 || device != SHMT_CPU) {
-      PyErr_Format(PyExc_RuntimeError,
-                   "legacy constructor expects device type: cpu but device type: %S was passed",
-                   value);
+    if (PyUnicode_CompareWithASCIIString(key, "device") == 0) {
+      if (check_device(value) < 0) goto fail;
+    } else if (given != NULL || PyTuple_GET_SIZE(args) > 0) {
+      PyErr_Format(PyExc_TypeError,
+                   "new() received an invalid combination of arguments: '%U' beside others", key);
+      goto fail;
+    } else if ((given = from_keyword(key, value)) == NULL) {
       return -1;
     }
   }
-  return 0;
+  if (given == NULL) return legacy_tensor(args, dtype, any_dtype, out);
+  PyObject* alone = PyTuple_Pack(1, given);
+  Py_DECREF(given);
+  if (alone == NULL) return -1;
+  int r = legacy_tensor(alone, dtype, any_dtype, out);
+  Py_DECREF(alone);
+  return r;
+fail:
+  Py_XDECREF(given);
+  return -1;
 }
 
 PyObject* shmt__py_legacy_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   shmt_tensor* t = NULL;
-  if (check_device(kwargs) < 0 || legacy_tensor(args, shmt__default_dtype(), true, &t) < 0)
-    return NULL;
+  if (legacy_tensor_of(args, kwargs, shmt__default_dtype(), true, &t) < 0) return NULL;
   return shmt__py_wrap_as(type == shmt__py_base_type ? shmt__py_tensor_type : type, t);
 }
 
-/* _legacy_new(dtype, *args): what FloatTensor(*args) and its kin give. */
-static PyObject* legacy_new(PyObject* module, PyObject* args) {
+/* _legacy_new(dtype, *args, **kwargs): what FloatTensor and its kin give. */
+static PyObject* legacy_new(PyObject* module, PyObject* args, PyObject* kwargs) {
   shmt_dtype dtype;
   shmt_tensor* t = NULL;
   (void)module;
@@ -134,13 +171,13 @@ static PyObject* legacy_new(PyObject* module, PyObject* args) {
   }
   PyObject* rest = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
   if (rest == NULL) return NULL;
-  int r = legacy_tensor(rest, dtype, false, &t);
+  int r = legacy_tensor_of(rest, kwargs, dtype, false, &t);
   Py_DECREF(rest);
   return r < 0 ? NULL : shmt__py_wrap(t);
 }
 
 PyMethodDef shmt__py_construct_legacy_functions[] = {
-    {"_legacy_new", legacy_new, METH_VARARGS,
+    {"_legacy_new", (PyCFunction)(void (*)(void))legacy_new, METH_VARARGS | METH_KEYWORDS,
      "What the typed constructor of a dtype gives for these arguments."},
     {NULL, NULL, 0, NULL},
 };

@@ -178,6 +178,7 @@ static int add_submodule(PyObject* module, const char* name, PyMethodDef* table)
 static int fill(PyObject* module) {
   static PyMethodDef* const tables[] = {
       setting_functions,
+      shmt__py_size_functions,
       shmt__py_error_functions,
       shmt__py_construct_functions,
       shmt__py_default_device_functions,

@@ -219,6 +219,7 @@ static int set_value(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o) {
     v->tag = SHMT_VALUE_NONE;
     return 1;
   }
+  if (o == Py_None && a->none_is_default) return 1; /* the default is there already */
   int r = 0, constant = 0;
   switch (a->arg->type) {
     case SHMT_TYPE_TENSOR:

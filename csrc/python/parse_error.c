@@ -19,6 +19,7 @@ static void add(text* t, const char* fmt, ...) {
 static void add_default(text* t, const shmt_arg* a) {
   if (!(a->flags & SHMT_ARG_HAS_DEFAULT) || a->default_text == NULL) return;
   const char* d = strcmp(a->name, "pin_memory") == 0 ? "False" : a->default_text;
+  if (a->type == SHMT_TYPE_INTS && strcmp(d, "[]") == 0) d = "None";
   if (*d == '"' || *d == '\'')
     add(t, " = %s", d);
   else if (a->type == SHMT_TYPE_MEMORY_FORMAT && *d != 'N')
@@ -252,6 +253,7 @@ void shmt__py_report_misfit(const shmt__py_prepared* p, const shmt__py_call_args
     for (int i = 0; i < p->n_signatures; i++) {
       const shmt__py_prepared_signature* sig = &p->signatures[i];
       if (sig->n_out && p->n_without_out) continue; /* shown as the out= of its twin */
+      if (sig->from->order != NULL) continue;
       add(&t, " * ");
       add_signature(&t, p, sig);
       add(&t, "\n");

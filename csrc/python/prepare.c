@@ -232,6 +232,40 @@ static bool takes_one_int(const shmt__py_function* f) {
   return false;
 }
 
+/* The next argument of a call: that of the schema's slot. 0, or -1 with an exception. */
+static int add_argument(const shmt__py_function* f, const shmt_arg* a, int slot, shmt__py_prepared_signature* p) {
+  shmt__py_arg* d = &p->args[p->n_args++];
+  bool is_self = !f->is_method && strcmp(a->name, "self") == 0;
+  const char* const* aliases = aliases_of(f->name, a->name, is_self);
+  d->name = PyUnicode_InternFromString(is_self ? "input" : a->name);
+  if (d->name == NULL) return -1;
+  for (int k = 0; aliases[k] != NULL; k++)
+    if ((d->aliases[k] = PyUnicode_InternFromString(aliases[k])) == NULL) return -1;
+  d->arg = a;
+  d->slot = (uint8_t)slot;
+  d->required = p->from->order != NULL || !(a->flags & SHMT_ARG_HAS_DEFAULT);
+  d->optional = (a->flags & SHMT_ARG_OPTIONAL) != 0;
+  d->none_is_default = a->type == SHMT_TYPE_INTS && a->default_text != NULL && strcmp(a->default_text, "[]") == 0;
+  d->number_ok =
+      a->type == SHMT_TYPE_TENSOR && !(a->flags & SHMT_ARG_WRITE) && numbers_are_tensors(f->name);
+  d->is_reduction = a->type == SHMT_TYPE_INT && strcmp(a->name, "reduction") == 0;
+  if (p->from->order != NULL || !(a->flags & SHMT_ARG_KEYWORD_ONLY)) p->n_positional = p->n_args;
+  p->n_required += d->required;
+  return 0;
+}
+
+/* The slot of the first word of *order, which it is moved behind; -1 at its end. */
+static int next_in_order(const shmt_schema* s, const char** order) {
+  size_t n = strcspn(*order, " ");
+  if (n == 0) return -1;
+  for (int i = 0; i < s->n_args; i++) {
+    if (strncmp(s->args[i].name, *order, n) != 0 || s->args[i].name[n] != 0) continue;
+    *order += (*order)[n] ? n + 1 : n;
+    return i;
+  }
+  return -1;
+}
+
 static int prepare_signature(const shmt__py_function* f, const shmt__py_signature* from,
                              shmt__py_prepared_signature* p) {
   const shmt_schema* s = from->op->schema;
@@ -255,23 +289,11 @@ static int prepare_signature(const shmt__py_function* f, const shmt__py_signatur
       p->out_slots[p->n_out++] = (uint8_t)i;
       continue;
     }
-    shmt__py_arg* d = &p->args[p->n_args++];
-    bool is_self = !f->is_method && strcmp(a->name, "self") == 0;
-    const char* const* aliases = aliases_of(f->name, a->name, is_self);
-    d->name = PyUnicode_InternFromString(is_self ? "input" : a->name);
-    if (d->name == NULL) return -1;
-    for (int k = 0; aliases[k] != NULL; k++)
-      if ((d->aliases[k] = PyUnicode_InternFromString(aliases[k])) == NULL) return -1;
-    d->arg = a;
-    d->slot = (uint8_t)i;
-    d->required = !(a->flags & SHMT_ARG_HAS_DEFAULT);
-    d->optional = (a->flags & SHMT_ARG_OPTIONAL) != 0;
-    d->number_ok = a->type == SHMT_TYPE_TENSOR && !(a->flags & SHMT_ARG_WRITE) &&
-                   numbers_are_tensors(f->name);
-    d->is_reduction = a->type == SHMT_TYPE_INT && strcmp(a->name, "reduction") == 0;
-    if (!(a->flags & SHMT_ARG_KEYWORD_ONLY)) p->n_positional = p->n_args;
-    p->n_required += d->required;
+    if (from->order == NULL && add_argument(f, a, i, p) < 0) return -1;
   }
+  const char* order = from->order ? from->order : "";
+  for (int i; (i = next_in_order(s, &order)) >= 0;)
+    if (add_argument(f, &s->args[i], i, p) < 0) return -1;
   p->varargs = p->n_positional == 1 && p->args[0].arg->type == SHMT_TYPE_INTS && !takes_one_int(f);
   for (int r = 0; r < s->n_returns; r++) {
     p->returned_slot[r] = -1;

@@ -20,6 +20,7 @@ typedef struct shmt__py_arg {
   uint8_t slot; /* its index in the schema */
   bool required;
   bool optional;  /* None is a value */
+  bool none_is_default; /* ints that are [] when left out: None leaves them out */
   bool number_ok; /* a Tensor argument that takes a Python number */
   bool is_reduction; /* an int argument that takes 'none', 'mean' and 'sum' too */
 } shmt__py_arg;

@@ -2,6 +2,7 @@
 #include "python/types.h"
 
 #include "base/overflow.h"
+#include "python/tensor_type.h"
 
 PyTypeObject* shmt__py_size_type;
 
@@ -106,6 +107,32 @@ static PyObject* size_reduce(PyObject* self, PyObject* unused) {
   if (copy == NULL) return NULL;
   return Py_BuildValue("O(N)", (PyObject*)shmt__py_size_type, copy);
 }
+
+/* _infer_size(a, b): the Size that both are broadcast to. */
+static PyObject* infer_size(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  int64_t given[2][SHMT_MAX_DIMS], sizes[SHMT_MAX_DIMS], n_dims;
+  shmt_ints both[2];
+  (void)module;
+  for (int k = 0; k < 2; k++) {
+    if (n != 2 || !PyObject_TypeCheck(args[k], shmt__py_size_type))
+      return PyErr_Format(PyExc_RuntimeError, "expected a torch.Size as argument %d", k + 1);
+    both[k] = (shmt_ints){given[k], PyTuple_GET_SIZE(args[k])};
+    if (both[k].len > SHMT_MAX_DIMS)
+      return PyErr_Format(PyExc_ValueError, "_infer_size(): at most %d dimensions are supported", SHMT_MAX_DIMS);
+    for (int64_t i = 0; i < both[k].len; i++) {
+      given[k][i] = PyLong_AsLongLong(PyTuple_GET_ITEM(args[k], i));
+      if (given[k][i] == -1 && PyErr_Occurred()) return NULL;
+    }
+  }
+  shmt_status s = shmt__broadcast_sizes(both[0], both[1], sizes, &n_dims);
+  return s == SHMT_OK ? shmt__py_size_from((shmt_ints){sizes, n_dims}) : shmt__py_raise(s);
+}
+
+PyMethodDef shmt__py_size_functions[] = {
+    {"_infer_size", (PyCFunction)(void (*)(void))infer_size, METH_FASTCALL,
+     "_infer_size(a, b)\n--\n\nThe Size that tensors of these two are broadcast to."},
+    {NULL, NULL, 0, NULL},
+};
 
 static PyMethodDef size_methods[] = {
     {"numel", size_numel, METH_NOARGS, "Number of elements of a tensor of this size."},

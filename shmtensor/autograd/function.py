@@ -10,7 +10,13 @@ from typing import Any
 from shmtensor import _C
 from shmtensor.autograd.grad_mode import no_grad
 
-__all__ = ["Function", "FunctionCtx", "NestedIOFunction", "once_differentiable"]
+__all__ = [
+    "Function",
+    "FunctionCtx",
+    "InplaceFunction",
+    "NestedIOFunction",
+    "once_differentiable",
+]
 
 FunctionCtx = _C._FunctionBase
 
@@ -187,6 +193,18 @@ class _Slot:
 
     def __init__(self, index: int) -> None:
         self.index = index
+
+
+class InplaceFunction(Function):
+    """A Function of the old style, whose instances say whether they work in place.
+
+    Source:
+        torch.autograd.function.InplaceFunction.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
 
 
 class NestedIOFunction(Function):

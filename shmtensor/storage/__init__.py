@@ -28,6 +28,7 @@ __all__ = [
     "IntStorage",
     "LongStorage",
     "ShortStorage",
+    "Storage",
     "TypedStorage",
     "UntypedStorage",
     "is_storage",
@@ -45,6 +46,7 @@ HalfStorage = LEGACY_CLASSES["HalfStorage"]
 IntStorage = LEGACY_CLASSES["IntStorage"]
 LongStorage = LEGACY_CLASSES["LongStorage"]
 ShortStorage = LEGACY_CLASSES["ShortStorage"]
+Storage = FloatStorage  # `set_default_dtype` changes it in the package
 
 _CONVERSIONS = {
     "bfloat16": "bfloat16",

@@ -221,3 +221,14 @@ def test_names_from_before_python_3_and_of_sparse_tensors() -> None:
     assert x.__div__(2).tolist() == [1.0, 2.0]
     assert x.to_dense() is x
     assert x.to_dense(T.int32).dtype is T.int32
+
+
+def test_no_dims_are_given_by_none_too() -> None:
+    x = T.arange(4).view(2, 2)
+    assert T.roll(x, 1, dims=None).tolist() == [[3, 0], [1, 2]]
+    assert x.roll(1, None).tolist() == [[3, 0], [1, 2]]
+    assert (x.amax(dim=None).item(), x.amin(None).item()) == (3, 0)
+    assert x.amax(dim=None, keepdim=True).tolist() == [[3]]
+    assert T.nn.functional.max_pool2d(T.ones(1, 1, 4, 4), 2, None).shape == (1, 1, 2, 2)
+    with pytest.raises(TypeError, match="must be tuple of ints, not NoneType"):
+        x.flip(None)

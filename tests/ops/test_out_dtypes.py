@@ -159,3 +159,15 @@ def test_composites_in_place_do_not_cast_to_integers() -> None:
     for call in (lambda x: x.ldexp_(T.ones(2)), lambda x: x.mvlgamma_(1)):
         with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired"):
             call(T.ones(2, dtype=T.int32))
+
+
+@pytest.mark.parametrize("name", ["sum", "nansum", "mean", "nanmean", "prod", "cumsum"])
+def test_a_dtype_that_is_asked_for_is_that_of_out(name: str) -> None:
+    function = getattr(T, name)
+    wide = T.empty(2, dtype=T.float64)
+    with pytest.raises(
+        RuntimeError, match="Expected out tensor to have dtype float, but got double"
+    ):
+        function(T.ones(2, 2), 0, out=wide, dtype=T.float32)
+    assert function(T.ones(2, 2), 0, out=wide, dtype=T.float64) is wide
+    assert function(T.ones(2, 2), 0, out=T.empty(0, dtype=T.float64)).dtype is T.float64
