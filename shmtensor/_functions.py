@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from shmtensor import _C
@@ -113,14 +114,15 @@ def asarray(
     """Turn *obj* into a tensor, sharing its memory where that is possible.
 
     Args:
-        obj: A tensor, a NumPy array, an object with the buffer protocol, a number or nested
-            sequences of numbers.
+        obj: A tensor, a NumPy array or number, a DLPack capsule, an object with the buffer
+            protocol, a number or nested sequences of numbers.
         dtype: Element type; a different one than *obj* has means a copy.
         device: ``"cpu"`` or ``"meta"``.
         copy: True always copies, False never (an error where it must), None when needed.
         requires_grad: Record operations on the result; None as *obj* does, whose history it keeps.
 
     Raises:
+        RuntimeError: *copy* is False and *obj* is a NumPy number, which has no memory to share.
         ValueError: *copy* is False and the memory cannot be shared.
 
     Source:
@@ -135,20 +137,35 @@ def asarray(
         keeps = requires_grad is None or obj.requires_grad == requires_grad
         result = obj if keeps else obj.detach()
     else:
-        shares = not isinstance(obj, (bool, int, float, complex, list, tuple, range))
-        if isinstance(obj, (bytes, bytearray, memoryview)):
+        numpy = sys.modules.get("numpy")  # who has a number of NumPy's has loaded it
+        is_number = numpy is not None and isinstance(obj, numpy.generic)
+        if copy is False and is_number:
+            raise RuntimeError(
+                "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray."
+            )
+        shares = not is_number and not isinstance(
+            obj, (bool, int, float, complex, list, tuple, range)
+        )
+        if type(obj).__name__ == "PyCapsule":
+            result = _C.from_dlpack(obj)
+        elif isinstance(obj, (bytes, bytearray, memoryview)):
             result = _C.frombuffer(obj, dtype=_C.get_default_dtype() if dtype is None else dtype)
         else:
             # In the wanted dtype at once: by way of the default one numbers lose digits.
             result = _C.as_tensor(obj) if shares else _C.as_tensor(obj, dtype=dtype)
         if copy is False and not shares:
-            raise ValueError("can't alias arbitrary sequence.")
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
     changed = result.to(
         device=result.device if device is None else device,
         dtype=result.dtype if dtype is None else dtype,
     )
     if copy is False and changed is not result:
-        raise ValueError("can't alias tensor with a different dtype or device without a copy.")
+        if changed.device != result.device:
+            raise ValueError(
+                f"can't alias tensor from device '{result.device}' to '{changed.device}'."
+            )
+        old, new = (t.type().rpartition(".")[2].removesuffix("Tensor") for t in (result, changed))
+        raise ValueError(f"can't alias tensor with dtype '{old}' into dtype '{new}'.")
     if copy and changed is result:
         changed = result.clone()
     return changed.requires_grad_() if requires_grad else changed

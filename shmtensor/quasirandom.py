@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
-import numpy
-
 from shmtensor import _C
 from shmtensor._tensor import Tensor
 
@@ -20,6 +18,8 @@ def _table() -> tuple[Tensor, Tensor]:
 
     SciPy carries them; this package does not depend on it otherwise.
     """
+    import numpy  # loaded by who uses it
+
     try:
         path = resources.files("scipy.stats") / _TABLE
         with path.open("rb") as file:

@@ -89,7 +89,12 @@ shmt_status shmt__full(shmt_ints size, shmt_scalar fill_value, shmt_dtype dtype,
                        shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
   (void)layout;
   (void)pin_memory;
-  if (dtype == SHMT_DTYPE_NONE && !*out) dtype = shmt__scalar_dtype(fill_value);
+  if (dtype == SHMT_DTYPE_NONE && !*out) {
+    dtype = shmt__scalar_dtype(fill_value);
+    /* No halves here, in torch. */
+    if (dtype == SHMT_COMPLEX32) dtype = SHMT_COMPLEX64;
+    if (dtype == SHMT_UINT64) dtype = SHMT_INT64;
+  }
   return make_filled("full", size, dtype, device, fill_value, out);
 }
 

@@ -132,7 +132,9 @@ shmt_status shmt__meshgrid_indexing(shmt_tensors tensors, const char* indexing, 
     SHMT_REQUIRE(t->n_dims <= 1, SHMT_E_RUNTIME,
                  "torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: %s", SHMT_SHAPE_TEXT(t));
     SHMT_REQUIRE(t->dtype == tensors.data[0]->dtype, SHMT_E_RUNTIME,
-                 "torch.meshgrid expects all tensors to have the same dtype");
+                 "meshgrid expects all tensors to have the same dtype");
+    SHMT_REQUIRE(t->device == tensors.data[0]->device, SHMT_E_RUNTIME,
+                 "meshgrid expects all tensors to have the same device");
     sizes[i] = t->numel;
   }
   if (swap) {

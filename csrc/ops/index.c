@@ -63,6 +63,8 @@ static shmt_status add_index(plan* p, const shmt_tensor* self, shmt_tensor* inde
   }
   SHMT_REQUIRE(shmt__tensor_is_meta(self) || !shmt__tensor_is_meta(index), SHMT_E_RUNTIME,
                "indices should be on the same device as the indexed tensor (cpu), got meta");
+  if (index->dtype == SHMT_UINT8)
+    SHMT_TRY(shmt__warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."));
   if (index->dtype == SHMT_BOOL || index->dtype == SHMT_UINT8) return add_mask(p, self, index, at);
   SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_INDEX,
                "tensors used as indices must be long, int, byte or bool tensors");
@@ -407,6 +409,7 @@ shmt_status shmt__index_put(shmt_tensor* self, shmt_tensors indices, shmt_tensor
   SHMT_AUTO(shmt_tensor) number = NULL;
   shmt_tensor* given = *out;
 
+  SHMT_REQUIRE(indices.len > 0, SHMT_E_RUNTIME, "index_put(): at least one index must be provided");
   if (!accumulate && values->numel == 1 && (values->dtype != self->dtype || values->n_dims > 0) &&
       !shmt__tensor_is_meta(values) && is_one_mask(indices)) {
     SHMT_TRY(number_of(values, self->dtype, &number));

@@ -253,7 +253,11 @@ static shmt_status cat_lengths(shmt_tensors tensors, int64_t* dim, int64_t* leng
                  "zero-dimensional tensor (at position %" PRId64 ") cannot be concatenated", i);
     if (!first && !is_skipped(t)) first = t;
   }
-  SHMT_TRY(shmt__wrap_dim(*dim, first ? first->n_dims : 1, dim));
+  /* Where nothing but 1-d empty tensors is joined, any dim will do, as in torch. */
+  if (first)
+    SHMT_TRY(shmt__wrap_dim(*dim, first->n_dims, dim));
+  else
+    *dim = 0;
   for (int64_t i = 0; i < tensors.len; i++) {
     const shmt_tensor* t = tensors.data[i];
     if (is_skipped(t)) {

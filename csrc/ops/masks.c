@@ -1,6 +1,8 @@
 /* ops/masks.c -- choosing by mask: masked_select, masked_scatter, nonzero. */
+#include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
+#include "generated/ops.h"
 #include "iter/copy.h"
 #include "ops/check.h"
 #include "ops/formula.h"
@@ -155,6 +157,16 @@ shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tens
 shmt_status shmt__nonzero(shmt_tensor* self, shmt_tensor** out) {
   SHMT_TRY(shmt__refuse_meta_count("nonzero", self));
   return shmt__nonzero_positions(self, out);
+}
+
+shmt_status shmt__nonzero_out(shmt_tensor* self, shmt_tensor* out) {
+  SHMT_AUTO(shmt_tensor) positions = NULL;
+
+  SHMT_REQUIRE(out->dtype == SHMT_INT64, SHMT_E_RUNTIME,
+               "nonzero: Expected out tensor to have scalar type Long but got scalar type %s",
+               shmt__dtype_title(out->dtype));
+  SHMT_TRY(shmt_op_nonzero(self, &positions));
+  return shmt__write_out("nonzero", positions, out);
 }
 
 shmt_status shmt__nonzero_static(shmt_tensor* self, int64_t size, int64_t fill_value, shmt_tensor** out) {

@@ -1,6 +1,7 @@
 /* ops/random.c -- filling tensors with random numbers in place, and fresh random tensors. */
 #include "base/overflow.h"
 #include "base/scalar.h"
+#include "base/warn.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "generated/ops.h"
@@ -195,13 +196,15 @@ shmt_status shmt__normal_(shmt_tensor* self, double mean, double std, shmt_gener
 
 /* --- integers -------------------------------------------------------------------------- */
 
+/* Binary digits of a floating dtype. */
+static int digits_of(shmt_dtype dtype) {
+  return dtype == SHMT_FLOAT64 ? 53 : dtype == SHMT_FLOAT32 ? 24 : dtype == SHMT_FLOAT16 ? 11 : 8;
+}
+
 /* Largest number of a dtype that all integers below it have, plus one; for int64 2^63. */
 static uint64_t full_range(shmt_dtype dtype) {
   if (dtype == SHMT_BOOL) return 2;
-  if (shmt__is_floating(dtype)) {
-    const int digits = dtype == SHMT_FLOAT64 ? 53 : dtype == SHMT_FLOAT32 ? 24 : dtype == SHMT_FLOAT16 ? 11 : 8;
-    return (1ull << digits) + 1;
-  }
+  if (shmt__is_floating(dtype)) return (1ull << digits_of(dtype)) + 1;
   const int bits = 8 * shmt__dtype_size[dtype];
   const bool is_signed = dtype == SHMT_INT8 || dtype == SHMT_INT16 || dtype == SHMT_INT32 || dtype == SHMT_INT64;
   return bits >= 64 && !is_signed ? 0 : 1ull << (is_signed ? bits - 1 : bits);
@@ -223,8 +226,42 @@ static shmt_status check_bound(const char* what, shmt_dtype dtype, int64_t value
   else if (shmt__is_integral(dtype))
     fits = shmt__scalar_fits(shmt__scalar_int(value), dtype) &&
            !(value < 0 && (dtype == SHMT_UINT8 || dtype == SHMT_UINT16 || dtype == SHMT_UINT32 || dtype == SHMT_UINT64));
+  else if (dtype == SHMT_FLOAT16)
+    fits = value >= -65504 && value <= 65504;
   SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "%s is out of bounds for %s", what, shmt__dtype_ctype(dtype));
   return SHMT_OK;
+}
+
+/* Numbers of a floating dtype have gaps beyond 2^digits: some integers are never drawn there. */
+static shmt_status warn_of_gaps(const char* what, shmt_dtype dtype, int64_t value) {
+  const int digits = digits_of(dtype);
+
+  if (value >= -(INT64_C(1) << digits) && value <= INT64_C(1) << digits) return SHMT_OK;
+  return shmt__warn("%s is out of bounds [-(2^%d), 2^%d]. Due to precision limitations %s can support discrete uniform "
+                    "distribution only within this range.",
+                    what, digits, digits, shmt__dtype_ctype(dtype));
+}
+
+/* An integer as the nearest number of a dtype. */
+static int64_t rounded(int64_t value, shmt_dtype dtype) {
+  char place[16];
+
+  shmt__scalar_store_unsafe(shmt__scalar_int(value), dtype, place);
+  return shmt__scalar_to_int64(shmt__scalar_load(place, dtype));
+}
+
+/* The distance of numbers of a floating dtype around value, which is beyond 2^digits. */
+static int64_t gap_at(int64_t value, shmt_dtype dtype) {
+  const uint64_t size = value < 0 ? -(uint64_t)value : (uint64_t)value;
+
+  return INT64_C(1) << (63 - __builtin_clzll(size) - digits_of(dtype) + 1);
+}
+
+/* Move bounds of a floating dtype inwards where rounding would draw numbers outside of them. */
+static void narrow_bounds(shmt_dtype dtype, int64_t* from, int64_t* to) {
+  if (*from < INT64_MAX && rounded(*from + 1, dtype) < *from)
+    *from = rounded(*from + 1, dtype) + gap_at(*from + 1, dtype);
+  if (rounded(*to - 1, dtype) >= *to) *to -= gap_at(*to - 1, dtype);
 }
 
 static shmt_status fill_from_to(shmt_tensor* self, int64_t from, shmt_opt_int to, shmt_generator* generator) {
@@ -234,6 +271,14 @@ static shmt_status fill_from_to(shmt_tensor* self, int64_t from, shmt_opt_int to
                  to.value);
     SHMT_TRY(check_bound("from", self->dtype, from));
     SHMT_TRY(check_bound("to - 1", self->dtype, to.value - 1));
+    if (shmt__is_floating(self->dtype)) {
+      SHMT_TRY(warn_of_gaps("from", self->dtype, from));
+      SHMT_TRY(warn_of_gaps("to - 1", self->dtype, to.value - 1));
+      narrow_bounds(self->dtype, &from, &to.value);
+      SHMT_REQUIRE(from < to.value, SHMT_E_RUNTIME,
+                   "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, but got from=%" PRId64
+                   " >= to=%" PRId64, from, to.value);
+    }
     return fill_range(self, (uint64_t)to.value - (uint64_t)from, from, generator);
   }
   SHMT_TRY(check_bound("from", self->dtype, from));
@@ -466,6 +511,17 @@ static void count_up(shmt_tensor* t) {
   }
 }
 
+/* Does the dtype hold all numbers below n? */
+static shmt_status check_permuted(shmt_dtype dtype, int64_t n) {
+  static const char* const most[] = {[SHMT_FLOAT16] = "2049", [SHMT_FLOAT32] = "2^24+1", [SHMT_FLOAT64] = "2^53+1"};
+
+  SHMT_REFUSE_DTYPE(dtype == SHMT_BOOL || shmt__is_complex(dtype), dtype, "randperm");
+  if (shmt__is_integral(dtype)) return shmt__scalar_check(shmt__scalar_int(n > 0 ? n - 1 : 0), dtype);
+  SHMT_REQUIRE(dtype == SHMT_BFLOAT16 || n <= (INT64_C(1) << digits_of(dtype)) + 1, SHMT_E_RUNTIME,
+               "n cannot be greater than %s for %s type.", most[dtype], shmt__dtype_title(dtype));
+  return SHMT_OK;
+}
+
 shmt_status shmt__randperm(int64_t n, shmt_generator* generator, shmt_dtype dtype, shmt_layout layout,
                            shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) order = NULL;
@@ -473,6 +529,7 @@ shmt_status shmt__randperm(int64_t n, shmt_generator* generator, shmt_dtype dtyp
   (void)pin_memory;
   SHMT_REQUIRE(n >= 0, SHMT_E_RUNTIME, "Trying to create tensor with negative dimension %" PRId64 ": [%" PRId64 "]", n,
                n);
+  SHMT_TRY(check_permuted(*out ? (*out)->dtype : dtype == SHMT_DTYPE_NONE ? SHMT_INT64 : dtype, n));
   SHMT_TRY(make(SHMT_INTS(n), dtype, SHMT_INT64, device, out));
   if (shmt__tensor_is_meta(*out) || n == 0) return SHMT_OK;
   SHMT_TRY(shmt__tensor_contiguous(*out, SHMT_CONTIGUOUS_FORMAT, &order));

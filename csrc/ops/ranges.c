@@ -239,8 +239,8 @@ static shmt_status spaced_dtype(const char* name, shmt_scalar start, shmt_scalar
   if (start.tag == SHMT_SCALAR_COMPLEX || end.tag == SHMT_SCALAR_COMPLEX) {
     inferred = shmt__scalar_dtype(shmt__scalar_complex(0, 0));
     SHMT_REQUIRE(*dtype == SHMT_DTYPE_NONE || shmt__is_complex(*dtype), SHMT_E_RUNTIME,
-                 "%s(): inferred dtype %s can't be safely cast to passed dtype %s", name,
-                 shmt__dtype_title(inferred), shmt__dtype_title(*dtype));
+                 "torch.%s(): inferred dtype %s can't be safely cast to passed dtype %s", name,
+                 shmt__dtype_ctype(inferred), shmt__dtype_title(*dtype));
   }
   if (*dtype == SHMT_DTYPE_NONE) *dtype = inferred;
   return SHMT_OK;

@@ -173,8 +173,10 @@ static PyObject* requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_
                     "requires_grad_(): expected at most one argument, requires_grad");
     return NULL;
   }
-  int on = n + n_kw ? PyObject_IsTrue(args[0]) : 1;
-  if (on < 0) return NULL;
+  if (n + n_kw && !PyBool_Check(args[0]))
+    return PyErr_Format(PyExc_TypeError, "requires_grad_(): argument 'requires_grad'%s must be bool, not %s",
+                        n ? " (position 1)" : "", Py_TYPE(args[0])->tp_name);
+  const bool on = n + n_kw == 0 || args[0] == Py_True;
   shmt_status status = shmt__tensor_set_requires_grad(shmt__py_tensor(self), on);
   return status == SHMT_OK ? Py_NewRef(self) : shmt__py_raise(status);
 }

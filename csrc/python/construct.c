@@ -64,6 +64,19 @@ fail:
 
 static shmt_dtype complex_default(void) { return shmt__to_complex_dtype(shmt__default_dtype()); }
 
+static int element_dtype(PyObject* o, shmt_dtype* out);
+
+/* The same of an array without dimensions, by what it holds. */
+static int array_element_dtype(PyObject* array, shmt_dtype* out) {
+  PyObject* nothing = PyTuple_New(0);
+  PyObject* item = nothing ? PyObject_GetItem(array, nothing) : NULL;
+  Py_XDECREF(nothing);
+  if (item == NULL) return -1;
+  int r = element_dtype(item, out);
+  Py_DECREF(item);
+  return r;
+}
+
 /* The dtype of one element: 0 or -1. */
 static int element_dtype(PyObject* o, shmt_dtype* out) {
   if (PyFloat_CheckExact(o))
@@ -76,6 +89,8 @@ static int element_dtype(PyObject* o, shmt_dtype* out) {
     *out = shmt__py_tensor(o)->dtype;
   else if ((*out = shmt__py_numpy_scalar_dtype(o)) != SHMT_DTYPE_NONE)
     return 0;
+  else if (shmt__py_is_numpy_array(o))
+    return array_element_dtype(o, out);
   else if (PyFloat_Check(o))
     *out = shmt__default_dtype();
   else if (PyLong_Check(o))
@@ -123,6 +138,14 @@ static int infer(PyObject* o, int depth, shmt_dtype* dtype) {
   return r;
 }
 
+/* An integer beyond 64 bits, for which an OverflowError is set: its truth, or the nearest float. 1, or -1. */
+static int huge_int(PyObject* o, shmt_dtype dtype, shmt_scalar* s) {
+  if (!PyLong_Check(o) || (dtype != SHMT_BOOL && shmt__dtype_category(dtype) < 2)) return -1;
+  PyErr_Clear();
+  *s = dtype == SHMT_BOOL ? shmt__scalar_bool(true) : shmt__scalar_float(PyLong_AsDouble(o));
+  return PyErr_Occurred() ? -1 : 1;
+}
+
 static int store_element(PyObject* o, shmt_dtype dtype, char* p) {
   if (PyFloat_CheckExact(o) && dtype == SHMT_FLOAT32) {
     float f = (float)PyFloat_AS_DOUBLE(o);
@@ -131,6 +154,7 @@ static int store_element(PyObject* o, shmt_dtype dtype, char* p) {
   }
   shmt_scalar s;
   int r = shmt__py_as_scalar(o, &s);
+  if (r < 0 && PyErr_ExceptionMatches(PyExc_OverflowError)) r = huge_int(o, dtype, &s);
   if (r == 0 && shmt__py_is_tensor(o)) {
     if (shmt__py_tensor(o)->numel != 1) {
       PyErr_SetString(PyExc_ValueError,
@@ -157,12 +181,19 @@ static int store_element(PyObject* o, shmt_dtype dtype, char* p) {
     return -1;
   }
   if (r < 0) {
-    if (PyErr_ExceptionMatches(PyExc_OverflowError))
-      shmt__py_raise_int_overflow();
+    if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
+      if (dtype == SHMT_UINT64)
+        PyErr_SetString(PyExc_OverflowError, "int too big to convert");
+      else
+        shmt__py_raise_int_overflow();
+    }
     return -1;
   }
-  if (s.tag == SHMT_SCALAR_UINT && dtype != SHMT_UINT64 &&
-      shmt__dtype_kind[dtype] != SHMT_KIND_FLOATING) {
+  if (s.tag == SHMT_SCALAR_INT && dtype == SHMT_UINT64 && shmt__scalar_to_int64(s) < 0) {
+    PyErr_SetString(PyExc_OverflowError, "can't convert negative int to unsigned");
+    return -1;
+  }
+  if (s.tag == SHMT_SCALAR_UINT && dtype != SHMT_UINT64 && dtype != SHMT_BOOL && shmt__dtype_category(dtype) < 2) {
     shmt__py_raise_int_overflow();
     return -1;
   }

@@ -193,12 +193,6 @@ static int apply_item(shmt__py_indexed* x, PyObject* item, int64_t* dim, int64_t
       ++*dim;
       return 0;
     }
-    if (t->dtype == SHMT_UINT8 &&
-        PyErr_WarnEx(PyExc_UserWarning,
-                     "indexing with dtype torch.uint8 is now deprecated, please use a dtype "
-                     "torch.bool instead.",
-                     1) < 0)
-      return -1;
     int64_t at = *dim;
     *dim += t->dtype == SHMT_BOOL || t->dtype == SHMT_UINT8 ? t->n_dims : 1;
     return record(x, at, shmt__tensor_ref(t));

@@ -193,7 +193,7 @@ static bool numbers_are_tensors(const char* name) {
 static bool mixes_devices(const char* name) {
   static const char* const names[] = {"copy",      "to",        "type_as",    "set",
                                       "resize_as", "is_set_to", "index",      "index_put",
-                                      "expand_as", "view_as",   "reshape_as", NULL};
+                                      "expand_as", "view_as",   "reshape_as", "meshgrid", NULL};
   return is_in(name, names);
 }
 

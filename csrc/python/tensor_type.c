@@ -167,6 +167,11 @@ PyObject* shmt__py_wrap_result_slow(PyTypeObject* type, shmt_tensor* t) {
 
 PyObject* shmt__py_with_grad(PyObject* o, bool on) {
   if (o == NULL || !on) return o;
+  if (!shmt__dtype_differentiable(shmt__py_tensor(o)->dtype)) {
+    Py_DECREF(o);
+    return PyErr_Format(PyExc_RuntimeError,
+                        "Only Tensors of floating point and complex dtype can require gradients");
+  }
   shmt_status s = shmt__tensor_set_requires_grad(shmt__py_tensor(o), true);
   if (SHMT_LIKELY(s == SHMT_OK)) return o;
   Py_DECREF(o);

@@ -84,6 +84,19 @@ static SHMT_COLD shmt_status fail_overflow(shmt_ints sizes) {
             shmt__ints_text(sizes, (char[256]){0}, 256));
 }
 
+/* Sizes that are too large for strides or bytes: fine only where a size of 0 comes in time. */
+static SHMT_COLD shmt_status check_products(shmt_ints sizes, int64_t item_bytes) {
+  int64_t numel = 1, stride = 1;
+  bool overflow = false, stride_overflow = false;
+
+  for (int64_t d = 0; d < sizes.len; d++) overflow |= __builtin_mul_overflow(numel, sizes.data[d], &numel);
+  if (overflow || __builtin_mul_overflow(numel, item_bytes, &numel)) return fail_overflow(sizes);
+  for (int64_t d = sizes.len - 1; d > 0; d--)
+    stride_overflow |= __builtin_mul_overflow(stride, sizes.data[d] > 1 ? sizes.data[d] : 1, &stride);
+  SHMT_REQUIRE(!stride_overflow, SHMT_E_RUNTIME, "Stride calculation overflowed");
+  return SHMT_OK;
+}
+
 /* Fill sizes and row-major strides of t; *nbytes is what they need. */
 static inline shmt_status fill_contiguous(shmt_tensor* t, shmt_ints sizes, int64_t item_bytes, uint64_t* nbytes) {
   int64_t expected = 1, numel = 1, all = 0;
@@ -98,10 +111,8 @@ static inline shmt_status fill_contiguous(shmt_tensor* t, shmt_ints sizes, int64
   }
   if (SHMT_UNLIKELY(all < 0)) return fail_negative(sizes);
   int64_t bytes;
-  if (SHMT_UNLIKELY(overflow || __builtin_mul_overflow(expected, item_bytes, &bytes))) {
-    /* An empty tensor may have sizes whose product alone would not fit. */
-    if (numel != 0 || overflow) return fail_overflow(sizes);
-  }
+  if (SHMT_UNLIKELY(overflow || __builtin_mul_overflow(expected, item_bytes, &bytes)))
+    SHMT_TRY(check_products(sizes, item_bytes));
   t->numel = numel;
   t->offset = 0;
   *nbytes = (uint64_t)numel * (uint64_t)item_bytes;

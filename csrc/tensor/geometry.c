@@ -132,29 +132,32 @@ void shmt__dense_strides_like(shmt_ints sizes, shmt_ints strides, int64_t* strid
 
 shmt_status shmt__checked_numel(shmt_ints sizes, int64_t* out) {
   int64_t numel = 1, product = 1;
-  bool overflow = false;
+  bool overflow = false, numel_overflow = false;
   for (int64_t d = 0; d < sizes.len; d++) {
     int64_t size = sizes.data[d];
     SHMT_REQUIRE(size >= 0, SHMT_E_RUNTIME, "Trying to create tensor with negative dimension %" PRId64 ": %s", size,
                  shmt__ints_text(sizes, (char[256]){0}, 256));
     overflow |= !shmt__mul_i64(product, size > 1 ? size : 1, &product);
-    if (size == 0) numel = 0;
+    numel_overflow |= !shmt__mul_i64(numel, size, &numel);
   }
-  SHMT_REQUIRE(!overflow, SHMT_E_RUNTIME, "Storage size calculation overflowed with sizes=%s",
-               shmt__ints_text(sizes, (char[256]){0}, 256));
-  *out = numel == 0 ? 0 : product;
+  SHMT_REQUIRE(!numel_overflow, SHMT_E_RUNTIME, "numel: integer multiplication overflow");
+  SHMT_REQUIRE(!overflow, SHMT_E_RUNTIME, "Stride calculation overflowed");
+  *out = numel;
   return SHMT_OK;
 }
 
 shmt_status shmt__storage_bytes_for(shmt_ints sizes, shmt_ints strides, int64_t offset, int64_t item_bytes,
                                     uint64_t* out) {
   int64_t numel, last = offset, span, bytes = 0;
-  SHMT_TRY(shmt__checked_numel(sizes, &numel));
-  if (numel == 0) {
-    *out = 0;
-    return SHMT_OK;
+  bool ok = true, empty = false;
+  for (int64_t d = 0; d < sizes.len; d++) {
+    empty |= sizes.data[d] == 0;
+    ok &= sizes.data[d] >= 0;
   }
-  bool ok = true;
+  if (empty || !ok) {
+    *out = 0;
+    return shmt__checked_numel(sizes, &numel);
+  }
   for (int64_t d = 0; d < sizes.len; d++) {
     ok = ok && strides.data[d] >= 0 && shmt__mul_i64(sizes.data[d] - 1, strides.data[d], &span) &&
          shmt__add_i64(last, span, &last);
@@ -163,7 +166,7 @@ shmt_status shmt__storage_bytes_for(shmt_ints sizes, shmt_ints strides, int64_t 
   SHMT_REQUIRE(ok, SHMT_E_RUNTIME, "Storage size calculation overflowed with sizes=%s and strides=%s",
                shmt__ints_text(sizes, (char[256]){0}, 256), shmt__ints_text(strides, (char[256]){0}, 256));
   *out = (uint64_t)bytes;
-  return SHMT_OK;
+  return shmt__checked_numel(sizes, &numel);
 }
 
 /* Old dims are grouped into runs that are contiguous among themselves; each run must be an exact product

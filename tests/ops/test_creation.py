@@ -289,3 +289,43 @@ def test_ranges_keep_the_shape_and_places_of_an_out_of_their_size(
     assert fill(turned).tolist() == [[0.0, 1.0], [2.0, 3.0]]
     assert turned.stride() == (1, 2)
     assert fill(st.zeros(3)).tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_full_of_a_number_has_no_half_complex_and_no_unsigned_dtype() -> None:
+    st.set_default_dtype(st.float16)
+    try:
+        assert st.full((2,), 1j).dtype is st.complex64
+        assert st.full((2,), 1.0).dtype is st.float16
+    finally:
+        st.set_default_dtype(st.float32)
+    with pytest.raises(RuntimeError, match="int64_t without overflow"):
+        st.full((1,), 2**63)
+
+
+def test_grids_are_made_of_tensors_of_one_dtype_and_device() -> None:
+    with pytest.raises(RuntimeError, match="meshgrid expects all tensors to have the same dtype"):
+        st.meshgrid(st.ones(2), st.ones(2).long(), indexing="ij")
+    with pytest.raises(RuntimeError, match="meshgrid expects all tensors to have the same device"):
+        st.meshgrid(st.ones(2), st.ones(2, device="meta"), indexing="ij")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: st.ones(2, dtype=st.int64, requires_grad=True),
+        lambda: st.tensor([1], requires_grad=True),
+        lambda: st.arange(3, requires_grad=True),
+        lambda: st.randperm(3, requires_grad=True),
+        lambda: st.zeros(2, dtype=st.bool).new_ones(2, requires_grad=True),
+    ],
+)
+def test_integers_are_not_made_to_require_grad(make: Callable[[], st.Tensor]) -> None:
+    text = "Only Tensors of floating point and complex dtype can require gradients"
+    with pytest.raises(RuntimeError, match=text):
+        make()
+
+
+def test_requires_grad_takes_a_bool() -> None:
+    with pytest.raises(TypeError, match=r"\(position 1\) must be bool, not int"):
+        st.ones(2).requires_grad_(1)
+    assert st.ones(2).requires_grad_(requires_grad=True).requires_grad

@@ -461,3 +461,30 @@ def test_index_copy_gradients_have_the_shapes_of_their_tensors(
     assert t.grad.reshape(-1).tolist() == [0.0, 1.0, 1.0][: t.numel()]
     assert source.grad.shape == source_shape
     assert source.grad.sum().item() == 1.0
+
+
+def test_index_put_wants_an_index() -> None:
+    for x in (st.ones(3), st.ones(())):
+        for accumulate in (False, True):
+            with pytest.raises(RuntimeError, match="at least one index must be provided"):
+                x.index_put([], st.tensor(1.0), accumulate)
+
+
+def test_byte_masks_are_warned_of_wherever_they_index() -> None:
+    mask, values = st.tensor([1, 0, 1], dtype=st.uint8), st.tensor([5.0, 6.0])
+    x = st.ones(3)
+    with pytest.warns(UserWarning, match="dtype torch.uint8 is now deprecated") as told:
+        assert x[mask].tolist() == [1, 1]
+    assert len(told) == 1
+    with pytest.warns(UserWarning, match="dtype torch.uint8 is now deprecated") as told:
+        x[mask] = values
+    assert len(told) == 1
+    with pytest.warns(UserWarning, match="dtype torch.uint8 is now deprecated"):
+        x.index_put_((mask,), values, accumulate=True)
+    assert x.tolist() == [10, 1, 12]
+
+
+def test_positions_are_written_into_int64_only() -> None:
+    with pytest.raises(RuntimeError, match="nonzero: Expected out tensor to have scalar type Long"):
+        st.nonzero(st.ones(2), out=st.empty(0, dtype=st.int32))
+    assert st.nonzero(st.ones(2), out=st.empty(0, dtype=st.int64)).tolist() == [[0], [1]]

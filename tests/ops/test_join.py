@@ -211,3 +211,13 @@ def test_out_of_a_kind_that_the_values_cannot_be_cast_to_is_a_type_error(name: s
     assert join([st.ones(2), st.ones(2)], out=wide) is wide
     with pytest.raises(RuntimeError, match="single memory location"):
         join([wide, wide], out=wide)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 5, -2])
+def test_nothing_but_empty_lines_is_joined_along_any_dim(dim: int) -> None:
+    nothing = st.empty(0)
+    assert st.cat([nothing, nothing], dim=dim).shape == (0,)
+    assert st.cat([nothing, nothing.long()], dim=dim).dtype is st.float32
+    assert st.cat([nothing, nothing], dim=dim, out=st.empty(2, 0)).shape == (0,)
+    with pytest.raises(IndexError, match="out of range"):
+        st.cat([nothing, st.ones(2)], dim=dim or 1)

@@ -343,3 +343,36 @@ def test_dropout_is_torchs() -> None:
     st.manual_seed(0)
     assert st.nn.functional.dropout(st.ones(6), 1.0).tolist() == [0.0] * 6
     assert st.rand(1).item() == _SEED_0["rand"][0]  # nothing was drawn
+
+
+def test_bounds_beyond_the_digits_of_a_dtype_are_warned_of() -> None:
+    text = r"to - 1 is out of bounds \[-\(2\^11\), 2\^11\]"
+    st.manual_seed(0)
+    with pytest.warns(UserWarning, match=text):
+        drawn = st.empty(4, dtype=st.float16).random_(0, 3000)
+    assert drawn.tolist() == [516, 1869, 109, 768]  # torch's: the bound moves to 2998
+    with pytest.warns(UserWarning, match=r"to - 1 is out of bounds \[-\(2\^24\), 2\^24\]"):
+        assert st.empty(2).random_(0, 2**30).tolist() == [710291712, 375180448]
+    with pytest.warns(UserWarning, match=r"from is out of bounds \[-\(2\^8\), 2\^8\]"):
+        st.empty(2, dtype=st.bfloat16).random_(-1000, 5)
+    with pytest.raises(RuntimeError, match="to - 1 is out of bounds for c10::Half"):
+        st.empty(2, dtype=st.float16).random_(0, 2**16)
+    st.empty(2).random_(-(2**24), 2**24)  # no warning
+
+
+def test_a_permutation_must_fit_its_dtype() -> None:
+    assert sorted(st.randperm(256, dtype=st.uint8).tolist()) == list(range(256))
+    assert st.randperm(2049, dtype=st.float16).shape == (2049,)
+    for dtype, n, text in (
+        (st.uint8, 257, "uint8_t without overflow"),
+        (st.int8, 129, "int8_t without overflow"),
+        (st.float16, 2050, "n cannot be greater than 2049 for Half type."),
+        (st.float32, 2**24 + 2, r"n cannot be greater than 2\^24\+1 for Float type."),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            st.randperm(n, out=st.empty(0, dtype=dtype))
+        with pytest.raises(RuntimeError, match=text):
+            st.randperm(n, dtype=dtype)
+    for other in (st.bool, st.complex64):
+        with pytest.raises(NotImplementedError, match='"randperm" not implemented for'):
+            st.randperm(2, dtype=other)

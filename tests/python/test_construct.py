@@ -219,3 +219,45 @@ def test_numbers_keep_their_digits_in_the_dtype_that_is_asked_for() -> None:
     assert T.asarray(np.float64(0.3), dtype=T.complex128).item() == 0.3
     with pytest.raises(TypeError, match="must be real number, not complex"):
         T.asarray(1j, dtype=T.float64)
+
+
+def test_asarray_of_a_capsule_shares_its_memory() -> None:
+    x = T.ones(3)
+    assert T.asarray(x.__dlpack__(), copy=False).data_ptr() == x.data_ptr()
+    assert T.asarray(x.__dlpack__(), copy=True).data_ptr() != x.data_ptr()
+    assert T.asarray(x.__dlpack__(), dtype=T.float64).tolist() == [1, 1, 1]
+
+
+def test_asarray_does_not_share_numbers_of_numpy() -> None:
+    for number in (np.float32(1), np.float64(1), np.int64(1)):
+        with pytest.raises(RuntimeError, match="can't alias NumPy scalars"):
+            T.asarray(number, copy=False)
+        assert T.asarray(number).item() == 1
+    with pytest.raises(ValueError, match="dtype 'Double' into dtype 'Float'"):
+        T.asarray(np.ones(3), copy=False, dtype=T.float32)
+    with pytest.raises(ValueError, match="from device 'cpu' to 'meta'"):
+        T.asarray(T.ones(3), copy=False, device="meta")
+
+
+def test_arrays_without_dimensions_are_elements() -> None:
+    x = T.tensor(((7, np.array(5)), (1, 5.0)))
+    assert (x.dtype, x.tolist()) == (T.float32, [[7, 5], [1, 5]])
+    assert T.tensor([1, np.array(2.5)]).dtype is T.float64
+    assert T.tensor([T.tensor(1), np.array(2)], dtype=T.int8).tolist() == [1, 2]
+    with pytest.raises(TypeError, match="invalid data type"):
+        T.tensor([1, np.array("a")])
+
+
+def test_integers_beyond_64_bits() -> None:
+    for number in (2**64, -(2**64), 2**63):
+        assert T.tensor([number], dtype=T.bool).tolist() == [True]
+        assert T.tensor(number, dtype=T.float64).item() == number
+        assert T.tensor([number], dtype=T.complex128).tolist() == [number]
+    for dtype in (None, T.int64, T.uint8):
+        with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+            T.tensor([2**64], dtype=dtype)
+    with pytest.raises(OverflowError, match="int too big to convert"):
+        T.tensor([2**64], dtype=T.uint64)
+    with pytest.raises(OverflowError, match="can't convert negative int to unsigned"):
+        T.tensor([-1], dtype=T.uint64)
+    assert T.tensor([2**63], dtype=T.uint64).tolist() == [2**63]

@@ -75,3 +75,19 @@ def test_numbers_that_wrap_or_round_as_torch_has_it() -> None:
     assert shmtensor.full((), -1, dtype=shmtensor.uint8).item() == 255
     assert shmtensor.full((), 1e6, dtype=shmtensor.float16).item() == float("inf")
     assert shmtensor.full((), 2.0**64 - 2.0**11, dtype=shmtensor.uint64).item() == 2**64 - 2**11
+
+
+def test_strides_or_elements_that_overflow_are_told_apart() -> None:
+    x = shmtensor.empty(())
+    for sizes in ((0, 4, 2**61), (0, 2**62, 4)):
+        for make in (x.resize_, shmtensor.empty, shmtensor.zeros):
+            with pytest.raises(RuntimeError, match="Stride calculation overflowed"):
+                make(sizes)
+    for sizes in ((2**62, 4), (8, 8, 2**29, 2**29)):
+        with pytest.raises(RuntimeError, match="numel: integer multiplication overflow"):
+            x.resize_(sizes)
+        with pytest.raises(RuntimeError, match="Storage size calculation overflowed"):
+            shmtensor.empty(sizes)
+    assert shmtensor.empty(2**62, 0, 4).stride() == (4, 4, 1)
+    with pytest.raises(RuntimeError, match=r"with sizes=.* and strides="):
+        x.as_strided((2**62, 4), (4, 1))
