@@ -10,6 +10,39 @@ static inline int FN(compare_rows)(const T* x, const T* y, int64_t width) {
   return 0;
 }
 
+#if SHMT_IS_FLOATING
+enum { FN(INSERTED) = 16 }; /* as many rows are sorted by insertion, where one holds NaN */
+
+static inline bool FN(has_nan)(const T* x, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    if (SHMT_LOAD(x[i]) != SHMT_LOAD(x[i])) return true;
+  return false;
+}
+
+/* Does row x come before row y by torch's comparison, in which NaN is neither less nor greater than a number? */
+static inline bool FN(is_less)(const T* x, const T* y, int64_t width) {
+  for (int64_t i = 0; i < width; i++) {
+    const C a = SHMT_LOAD(x[i]), b = SHMT_LOAD(y[i]);
+    if (a < b || a > b) return a < b;
+  }
+  return false;
+}
+
+/* That comparison gives NaN no place, so the order depends on the way of sorting: a few rows by insertion, each at
+ * the front if it comes before the first row, else behind the last row, from the right, that it does not come before. */
+static void FN(insert_rows)(int64_t* order, const T* rows, int64_t n, int64_t width) {
+  for (int64_t i = 1; i < n; i++) {
+    int64_t at = i;
+    if (FN(is_less)(rows + i * width, rows + order[0] * width, width))
+      at = 0;
+    else
+      while (FN(is_less)(rows + i * width, rows + order[at - 1] * width, width)) at--;
+    memmove(order + at + 1, order + at, (size_t)(i - at) * sizeof *order);
+    order[at] = i;
+  }
+}
+#endif
+
 /* data: order (int64), spare (int64), rows of n_bounds elements, dense. The order of the n rows, compared from the
  * first element on: runs are merged until one is left. ctx: shmt__search_shape. */
 void SHMT_LOOP(order_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
@@ -19,6 +52,12 @@ void SHMT_LOOP(order_rows)(char* const* data, const int64_t* strides, int64_t n,
 
   (void)strides;
   for (int64_t i = 0; i < n; i++) from[i] = i;
+#if SHMT_IS_FLOATING
+  if (n <= FN(INSERTED) && FN(has_nan)(rows, n * width)) {
+    FN(insert_rows)(from, rows, n, width);
+    return;
+  }
+#endif
   for (int64_t run = 1; run < n; run *= 2) {
     for (int64_t begin = 0; begin < n; begin += 2 * run) {
       const int64_t middle = begin + run < n ? begin + run : n, end = middle + run < n ? middle + run : n;

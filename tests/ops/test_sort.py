@@ -431,3 +431,17 @@ def test_elements_of_a_rank_in_short_lines(length: int, dtype: str) -> None:
         got = t.median(1).values
         assert not dtype.startswith("float") or (got.isnan().numpy() == with_nan).all()
         np.testing.assert_array_equal(np.where(with_nan, middle, got.numpy()), middle)
+
+
+def test_unique_rows_with_nan_come_in_torchs_order() -> None:
+    nan = float("nan")
+    values, inverse, counts = st.unique(
+        st.tensor([nan, 0.0, 0.0, nan, nan, 1.0]), dim=0, return_inverse=True, return_counts=True
+    )
+    assert str(values.tolist()) == "[nan, 0.0, nan, nan, 1.0]"
+    assert (inverse.tolist(), counts.tolist()) == ([0, 1, 1, 2, 3, 4], [1, 2, 1, 1, 1])
+    rows = st.tensor([[3.0, 1.0], [nan, 2.0], [0.0, 3.0], [nan, 1.0], [2.0, 2.0]])
+    for dtype in (st.float64, st.float16, st.bfloat16):
+        found = st.unique(rows.to(dtype), dim=0).tolist()
+        assert str(found) == "[[nan, 1.0], [0.0, 3.0], [3.0, 1.0], [nan, 2.0], [2.0, 2.0]]"
+    assert str(st.unique(rows.repeat(4, 1), dim=0)[:2].tolist()) == "[[0.0, 3.0], [2.0, 2.0]]"
