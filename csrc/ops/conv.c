@@ -68,11 +68,11 @@ static shmt_status check_params(const params* p) {
 static shmt_status check_tensors(const params* p, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias) {
   const int64_t g = p->groups, *w = weight->sizes;
 
-  SHMT_REQUIRE(weight->dtype == input->dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
-               shmt__dtype_title(input->dtype), shmt__dtype_title(weight->dtype));
   SHMT_REQUIRE(!bias || bias->dtype == input->dtype, SHMT_E_RUNTIME,
                "Input type (%s) and bias type (%s) should be the same", shmt__dtype_ctype(input->dtype),
                bias ? shmt__dtype_ctype(bias->dtype) : "");
+  SHMT_REQUIRE(weight->dtype == input->dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
+               shmt__dtype_title(input->dtype), shmt__dtype_title(weight->dtype));
   SHMT_REQUIRE(weight->n_dims >= 3, SHMT_E_RUNTIME, "weight should have at least three dimensions");
   SHMT_REQUIRE(weight->n_dims == p->n + 2, SHMT_E_RUNTIME,
                "Expected %d-dimensional weight for %d-dimensional input %s, but got weight of size %s instead", p->n + 2,

@@ -31,6 +31,8 @@ typedef struct equation {
 
 static int letter_of(char c) { return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1; }
 
+static char subscript_of(int letter) { return (char)(letter < 26 ? 'A' + letter : 'a' + letter - 26); }
+
 /* The subscripts of operand i: [begin, end) of the text. */
 static shmt_status find_subscripts(const char* text, int64_t i, const char** begin, const char** end) {
   const char* p = text;
@@ -145,6 +147,28 @@ static shmt_status parse(equation* e, shmt_tensors operands) {
   return SHMT_OK;
 }
 
+/* Adds what operand i, in order, has at each place to seen: sizes other than 1 must agree. */
+static shmt_status check_sizes(const equation* e, int64_t i, const shmt_tensor* t, int64_t* seen) {
+  for (int p = 0; p < e->n_total; p++) {
+    const int64_t size = t->sizes[p];
+    const int in_ellipsis = p - e->ellipsis_place;
+    if (size == 1 || size == seen[p]) continue;
+    if (seen[p] == 1) {
+      seen[p] = size;
+      continue;
+    }
+    if (in_ellipsis >= 0 && in_ellipsis < e->n_ellipsis)
+      SHMT_FAIL(SHMT_E_RUNTIME, "einsum(): dimension %d covered by ellipsis in operand %" PRId64 " has size %" PRId64
+                " which does not broadcast with previously seen ellipsis with size %" PRId64
+                " for the respective dimension", in_ellipsis, i, size, seen[p]);
+    for (int l = 0; l < LETTERS; l++)
+      if (e->count[l] > 0 && e->place[l] == p)
+        SHMT_FAIL(SHMT_E_RUNTIME, "einsum(): subscript %c has size %" PRId64 " for operand %" PRId64
+                  " which does not broadcast with previously seen size %" PRId64, subscript_of(l), size, i, seen[p]);
+  }
+  return SHMT_OK;
+}
+
 /* A letter that occurs twice in one operand takes the diagonal of those dims. */
 static shmt_status bring_in_order(equation* e, int64_t i, shmt_tensor* t, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) now = shmt__tensor_ref(t);
@@ -233,8 +257,6 @@ static shmt_status multiply(shmt_tensor* left, shmt_tensor* right, uint64_t summ
   for (int d = 0; d < left->n_dims; d++) {
     const int64_t a = l->sizes[d], b = r->sizes[d];
     const bool is_summed = summed >> d & 1;
-    SHMT_REQUIRE(a == b || a == 1 || b == 1, SHMT_E_RUNTIME, "einsum(): operands do not broadcast with remapped shapes "
-                 "[original->remapped]: %s and %s", SHMT_SHAPE_TEXT(left), SHMT_SHAPE_TEXT(right));
     if (is_summed && a != 1 && b != 1) {
       s.sum[s.n_sum++] = d;
     } else if (is_summed && (a != 1 || b != 1)) {
@@ -315,13 +337,17 @@ shmt_status shmt__einsum(const char* text, shmt_tensors operands, shmt_ints path
   equation e = {.text = text, .n_operands = operands.len};
   SHMT_AUTO_LIST ordered = {0, 0};
   SHMT_AUTO(shmt_tensor) result = NULL;
+  int64_t seen[SHMT_MAX_DIMS];
 
   (void)path; /* an order of work: the value is the same */
   SHMT_TRY(check_equation(text, operands));
   SHMT_TRY(parse(&e, operands));
   SHMT_TRY(shmt__tensor_vec_alloc(operands.len, &ordered));
-  for (int64_t i = 0; i < operands.len; i++)
+  for (int p = 0; p < e.n_total; p++) seen[p] = 1;
+  for (int64_t i = 0; i < operands.len; i++) {
     SHMT_TRY(bring_in_order(&e, i, operands.data[i], &ordered.data[i]));
+    SHMT_TRY(check_sizes(&e, i, ordered.data[i], seen));
+  }
   if (operands.len == 1) {
     SHMT_TRY(sum_mask(ordered.data[0], done_after(&e, 0), &result));
   } else {

@@ -135,12 +135,17 @@ static shmt_status product_2d(shmt_scalar beta, shmt_tensor* start, shmt_scalar 
   return SHMT_OK;
 }
 
-static shmt_status check_2d(const shmt_tensor* a, const shmt_tensor* b) {
+static shmt_status check_inner(const shmt_tensor* a, const shmt_tensor* b) {
   SHMT_REQUIRE(a->sizes[1] == b->sizes[0], SHMT_E_RUNTIME,
                "mat1 and mat2 shapes cannot be multiplied (%" PRId64 "x%" PRId64 " and %" PRId64 "x%" PRId64 ")",
                a->sizes[0], a->sizes[1], b->sizes[0], b->sizes[1]);
-  SHMT_REQUIRE(a->dtype == b->dtype, SHMT_E_RUNTIME, "expected m1 and m2 to have the same dtype, but got: %s != %s",
-               shmt__dtype_ctype(a->dtype), shmt__dtype_ctype(b->dtype));
+  return SHMT_OK;
+}
+
+/* names: "self and mat2". */
+static shmt_status check_same_dtype(const char* names, const shmt_tensor* a, const shmt_tensor* b) {
+  SHMT_REQUIRE(a->dtype == b->dtype, SHMT_E_RUNTIME, "%s must have the same dtype, but got %s and %s", names,
+               shmt__dtype_title(a->dtype), shmt__dtype_title(b->dtype));
   return SHMT_OK;
 }
 
@@ -149,7 +154,10 @@ shmt_status shmt__mm(shmt_tensor* self, shmt_tensor* mat2, shmt_tensor** out) {
 
   SHMT_TRY(check_dim("self must be a matrix", self, 2));
   SHMT_TRY(check_dim("mat2 must be a matrix", mat2, 2));
-  SHMT_TRY(check_2d(self, mat2));
+  SHMT_TRY(check_inner(self, mat2));
+  SHMT_REQUIRE(self->dtype == mat2->dtype, SHMT_E_RUNTIME,
+               "expected m1 and m2 to have the same dtype, but got: %s != %s", shmt__dtype_ctype(self->dtype),
+               shmt__dtype_ctype(mat2->dtype));
   const bool is_empty = self->numel == 0 || mat2->numel == 0; /* such factors may have any dtype */
   if (!is_empty) SHMT_TRY(check_loop("addmm_impl_cpu_", self->dtype));
   SHMT_TRY(begin_product("mm", out, SHMT_INTS(self->sizes[0], mat2->sizes[1]), self->dtype,
@@ -198,13 +206,13 @@ shmt_status shmt__addmm(shmt_tensor* self, shmt_tensor* mat1, shmt_tensor* mat2,
                         shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) work = NULL;
 
+  SHMT_TRY(check_same_dtype("self and mat2", self, mat2));
+  SHMT_TRY(check_same_dtype("mat1 and mat2", mat1, mat2));
   if (mat1->n_dims != 2)
     SHMT_FAIL(SHMT_E_RUNTIME, "mat1 must be a matrix, got %d-D tensor", mat1->n_dims);
   if (mat2->n_dims != 2)
     SHMT_FAIL(SHMT_E_RUNTIME, "mat2 must be a matrix, got %d-D tensor", mat2->n_dims);
-  SHMT_TRY(check_2d(mat1, mat2));
-  SHMT_REQUIRE(self->dtype == mat2->dtype, SHMT_E_RUNTIME, "self and mat2 must have the same dtype, but got %s and %s",
-               shmt__dtype_title(self->dtype), shmt__dtype_title(mat2->dtype));
+  SHMT_TRY(check_inner(mat1, mat2));
   SHMT_TRY(check_loop("addmm_impl_cpu_", self->dtype));
   SHMT_TRY(check_scales(self->dtype, beta, alpha));
   const shmt_ints sizes = SHMT_INTS(mat1->sizes[0], mat2->sizes[1]);
@@ -287,8 +295,8 @@ shmt_status shmt__baddbmm(shmt_tensor* self, shmt_tensor* batch1, shmt_tensor* b
   SHMT_AUTO(shmt_tensor) work = NULL;
 
   SHMT_TRY(check_3d(batch1, batch2));
-  SHMT_REQUIRE(self->dtype == batch1->dtype, SHMT_E_RUNTIME, "Input dtypes must be the same, got: input: %s, batch1: "
-               "%s, batch2: %s", shmt__dtype_ctype(self->dtype), shmt__dtype_ctype(batch1->dtype),
+  SHMT_REQUIRE(self->dtype == batch1->dtype, SHMT_E_RUNTIME, "Input dtypes must be the same, got: input %s, batch1: %s, "
+               "batch2: %s", shmt__dtype_ctype(self->dtype), shmt__dtype_ctype(batch1->dtype),
                shmt__dtype_ctype(batch2->dtype));
   SHMT_TRY(check_loop("baddbmm", self->dtype));
   SHMT_TRY(check_scales(self->dtype, beta, alpha));
@@ -305,9 +313,16 @@ shmt_status shmt__addbmm(shmt_tensor* self, shmt_tensor* batch1, shmt_tensor* ba
                          shmt_scalar alpha, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) work = NULL;
 
-  SHMT_TRY(check_3d(batch1, batch2));
-  SHMT_REQUIRE(self->dtype == batch1->dtype, SHMT_E_RUNTIME, "self and mat2 must have the same dtype, but got %s and "
-               "%s", shmt__dtype_title(self->dtype), shmt__dtype_title(batch1->dtype));
+  SHMT_TRY(check_dim("batch1 must be a 3D tensor", batch1, 3));
+  SHMT_TRY(check_dim("batch2 must be a 3D tensor", batch2, 3));
+  SHMT_REQUIRE(batch1->sizes[0] == batch2->sizes[0], SHMT_E_RUNTIME,
+               "batch1 and batch2 must have same number of batches, got %" PRId64 " and %" PRId64, batch1->sizes[0],
+               batch2->sizes[0]);
+  SHMT_REQUIRE(batch1->sizes[2] == batch2->sizes[1], SHMT_E_RUNTIME,
+               "Incompatible matrix sizes for bmm (%" PRId64 "x%" PRId64 " and %" PRId64 "x%" PRId64 ")",
+               batch1->sizes[1], batch1->sizes[2], batch2->sizes[1], batch2->sizes[2]);
+  SHMT_TRY(check_same_dtype("self and mat2", self, batch2));
+  SHMT_TRY(check_same_dtype("mat1 and mat2", batch1, batch2));
   SHMT_TRY(check_loop("addmm_impl_cpu_", self->dtype));
   SHMT_TRY(check_scales(self->dtype, beta, alpha));
   const shmt_ints sizes = SHMT_INTS(batch1->sizes[1], batch2->sizes[2]);

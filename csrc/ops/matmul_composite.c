@@ -253,6 +253,13 @@ shmt_status shmt__linear(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* b
 
   SHMT_REQUIRE(n > 0 && weight->n_dims > 0, SHMT_E_RUNTIME,
                "both arguments to linear need to be at least 1D, but they are %dD and %dD", n, weight->n_dims);
+  /* As addmm says it, whose arguments these become. */
+  SHMT_REQUIRE(!bias || bias->dtype == weight->dtype, SHMT_E_RUNTIME,
+               "self and mat2 must have the same dtype, but got %s and %s", shmt__dtype_title(bias->dtype),
+               shmt__dtype_title(weight->dtype));
+  SHMT_REQUIRE(!bias || input->dtype == weight->dtype, SHMT_E_RUNTIME,
+               "mat1 and mat2 must have the same dtype, but got %s and %s", shmt__dtype_title(input->dtype),
+               shmt__dtype_title(weight->dtype));
   if (weight->n_dims == 1) {
     SHMT_TRY(shmt_op_matmul(input, weight, bias ? &product : out));
     return bias ? shmt_op_add_Tensor(product, bias, shmt__scalar_int(1), out) : SHMT_OK;
@@ -294,7 +301,8 @@ static shmt_status inner(shmt_tensor* self, shmt_tensor* other, shmt_tensor** ou
   SHMT_REQUIRE(self->sizes[n1 - 1] == other->sizes[n2 - 1], SHMT_E_RUNTIME,
                "inner() the last dimension must match on both input tensors but got shapes %s and %s",
                SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(other));
-  if (n1 == 1 && n2 == 1 && self->dtype == other->dtype) return shmt_op_dot(self, other, out);
+  SHMT_REQUIRE(self->dtype == other->dtype, SHMT_E_RUNTIME, "both inputs should have same dtype");
+  if (n1 == 1 && n2 == 1) return shmt_op_dot(self, other, out);
   SHMT_REQUIRE(n1 + n2 - 2 <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "inner(): more than %d dimensions", SHMT_MAX_DIMS);
   const int64_t k = self->sizes[n1 - 1];
   int64_t rows = 1, columns = 1;

@@ -87,7 +87,25 @@ def test_einsum_derivatives() -> None:
         (lambda a: st.einsum("ij->ii", a), "appears more than once in the output"),
         (lambda a: st.einsum("ii", a), "subscript i is repeated"),
         (lambda a: st.einsum("i1", a), "invalid subscript"),
-        (lambda a: st.einsum("ij,ji", a, a), "do not broadcast"),
+        (
+            lambda a: st.einsum("ij,ji", a, a),
+            "subscript i has size 3 for operand 1 which does not broadcast with previously seen "
+            "size 2",
+        ),
+        (
+            lambda a: st.einsum("ij,ij,Bj->", a[:, :1], a, a.T),
+            "subscript j has size 2 for operand 2 which does not broadcast with previously seen "
+            "size 3",
+        ),
+        (
+            lambda a: st.einsum("ij,iB,iB", a, a, a[:, :2]),
+            "subscript B has size 2 for operand 2 which does not",
+        ),
+        (
+            lambda a: st.einsum("...i,...i->...", a, a.repeat(2, 1)),
+            "dimension 0 covered by ellipsis in operand 1 has size 4 which does not broadcast "
+            "with previously seen ellipsis with size 2",
+        ),
         (lambda a: st.einsum(".ij", a), "not part of any ellipsis"),
     ],
 )

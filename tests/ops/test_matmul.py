@@ -375,6 +375,40 @@ _Z = st.zeros
             "Expected size for first two dimensions of batch2 tensor to be: [2, 4] but got: "
             "[2, 3].",
         ),
+        (
+            lambda: st.addmm(_Z(2, 2), _Z(2, 3), _Z(3, 2).double()),
+            "self and mat2 must have the same dtype, but got Float and Double",
+        ),
+        (
+            lambda: st.addmm(_Z(2, 2), _Z(4, 3).double(), _Z(3)),
+            "mat1 and mat2 must have the same dtype, but got Double and Float",
+        ),
+        (
+            lambda: _Z(2, 2).addmm_(_Z(2, 3).long(), _Z(3, 2)),
+            "mat1 and mat2 must have the same dtype, but got Long and Float",
+        ),
+        (
+            lambda: st.baddbmm(_Z(2, 2, 2).double(), _Z(2, 2, 3), _Z(2, 3, 2)),
+            "Input dtypes must be the same, got: input double, batch1: float, batch2: float",
+        ),
+        (
+            lambda: st.addbmm(_Z(2, 2), _Z(2, 2, 3), _Z(2, 3, 2).double()),
+            "self and mat2 must have the same dtype, but got Float and Double",
+        ),
+        (
+            lambda: st.addbmm(_Z(2, 2), _Z(2, 2, 3).double(), _Z(2, 3, 2)),
+            "mat1 and mat2 must have the same dtype, but got Double and Float",
+        ),
+        (
+            lambda: st.addbmm(_Z(2, 2), _Z(2, 2, 3), _Z(3, 3, 2)),
+            "batch1 and batch2 must have same number of batches, got 2 and 3",
+        ),
+        (
+            lambda: st.addbmm(_Z(2, 2), _Z(2, 2, 3), _Z(2, 4, 2)),
+            "Incompatible matrix sizes for bmm (2x3 and 4x2)",
+        ),
+        (lambda: st.inner(_Z(2, 3), _Z(3).double()), "both inputs should have same dtype"),
+        (lambda: st.inner(_Z(3), _Z(3).double()), "both inputs should have same dtype"),
         (lambda: st.mv(_Z(2, 3), _Z(2)), "size mismatch, got input (2), mat (2x3), vec (2)"),
         (lambda: st.dot(_Z(2), _Z(3)), "to have the same number of elements, but got 2 and 3"),
         (
@@ -480,3 +514,12 @@ def test_addr_is_calculated_in_the_common_dtype_and_lies_as_its_first_argument()
     assert st.addr(truth, truth, truth, alpha=0).tolist() == [[True, False]] * 2
     with pytest.raises(RuntimeError):
         st.addr(st.zeros(1, 2, 2), vector, vector)
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 4, 3)])
+def test_layer_of_another_dtype_names_both(shape: tuple[int, ...]) -> None:
+    expected = "mat1 and mat2 must have the same dtype, but got Double and Float"
+    with pytest.raises(RuntimeError, match=expected):
+        st.nn.Linear(3, 2)(_Z(*shape).double())
+    with pytest.raises(RuntimeError, match="self and mat2 must have the same dtype, but got Dou"):
+        st.nn.functional.linear(_Z(*shape), _Z(2, 3), _Z(2).double())
