@@ -190,13 +190,21 @@ static shmt_status plan_init(plan* p, shmt_tensor* self, shmt_tensors indices) {
   for (int d = 0; d < p->n_dims; d++) p->index[d] = NULL;
   for (int64_t i = 0; i < indices.len; i++) SHMT_TRY(add_index(p, self, indices.data[i], &at));
   SHMT_TRY(find_result_shape(p, self));
+  for (int64_t i = 0; i < p->n_index_dims; i++)
+    if (p->index_sizes[i] == 0) return SHMT_OK;
+  for (int d = 0; d < p->n_dims; d++)
+    SHMT_REQUIRE(!p->index[d] || self->sizes[d] > 0, SHMT_E_INDEX, "index is out of bounds for dimension with size 0");
+  return SHMT_OK;
+}
+
+/* Where the elements lie; only here are the indices read. A result without elements has no offsets. */
+static shmt_status plan_offsets(plan* p, const shmt_tensor* self) {
   if (shmt__tensor_is_meta(self)) return SHMT_OK;
   for (int r = 0; r < p->n_result_dims; r++)
     if (p->sizes[r] == 0) return SHMT_OK;
   if (p->n_indexed == 1) {
     const int d = p->first;
     p->shape = (shmt__index_shape){shmt__wrap_mul_i64(self->strides[d], shmt__tensor_item_bytes(self)), self->sizes[d], true, &p->bad};
-    SHMT_TRY(shmt__check_not_empty(p->index[d], SHMT_E_INDEX, 0, self->sizes[d]));
     return spread_index(p, p->index[d]);
   }
   SHMT_AUTO(shmt_tensor) combined = NULL;
@@ -235,6 +243,7 @@ shmt_status shmt__index(shmt_tensor* self, shmt_tensors indices, shmt_tensor** o
     return shmt__select_masked(line, mask, out);
   }
   status = plan_init(&p, self, indices);
+  if (status == SHMT_OK) status = plan_offsets(&p, self);
   const shmt_ints sizes = {p.sizes, p.n_result_dims};
   if (status == SHMT_OK) status = shmt__restride(self, sizes, p.self_strides, &source);
   /* The dims that are kept lie in the result in the order they have in self. */
@@ -253,27 +262,33 @@ shmt_status shmt__index(shmt_tensor* self, shmt_tensors indices, shmt_tensor** o
   return status;
 }
 
-/* values in the sizes of the result: broadcast, cast to self's dtype. */
-static shmt_status spread_values(const plan* p, shmt_tensor* self, shmt_tensor* values, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) cast = NULL;
+static shmt_status check_values_dtype(const shmt_tensor* self, const shmt_tensor* values) {
+  SHMT_REQUIRE(self->dtype == values->dtype, SHMT_E_RUNTIME,
+               "Index put requires the source and destination dtypes match, got %s for the destination and %s for the "
+               "source.", shmt__dtype_title(self->dtype), shmt__dtype_title(values->dtype));
+  return SHMT_OK;
+}
+
+/* values, which must have self's dtype, in the sizes of the result. */
+static shmt_status spread_values(const plan* p, const shmt_tensor* self, shmt_tensor* values, shmt_tensor** out) {
   int64_t strides[2 * SHMT_MAX_DIMS];
   const shmt_ints sizes = {p->sizes, p->n_result_dims};
   bool fits;
 
-  SHMT_TRY(shmt__tensor_cast(values, self->dtype, &cast));
-  fits = cast->n_dims <= p->n_result_dims;
+  fits = values->n_dims <= p->n_result_dims;
   for (int r = 0; fits && r < p->n_result_dims; r++) {
-    const int own = r - (p->n_result_dims - cast->n_dims);
+    const int own = r - (p->n_result_dims - values->n_dims);
     const bool has = own >= 0;
-    fits = !has || cast->sizes[own] == 1 || cast->sizes[own] == p->sizes[r];
-    strides[r] = has && cast->sizes[own] != 1 ? cast->strides[own] : 0;
+    fits = !has || values->sizes[own] == 1 || values->sizes[own] == p->sizes[r];
+    strides[r] = has && values->sizes[own] != 1 ? values->strides[own] : 0;
   }
   if (!fits) {
     char want[256];
     SHMT_FAIL(SHMT_E_RUNTIME, "shape mismatch: value tensor of shape %s cannot be broadcast to indexing result of "
               "shape %s", SHMT_SHAPE_TEXT(values), shmt__ints_text(sizes, want, sizeof want));
   }
-  return shmt__restride(cast, sizes, strides, out);
+  SHMT_TRY(check_values_dtype(self, values));
+  return shmt__restride(values, sizes, strides, out);
 }
 
 /* One mask of self's shape: an assignment of one number by it is a fill. */
@@ -313,9 +328,6 @@ static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* val
   const shmt__loop loop = accumulate ? shmt__loops[SHMT_LOOP_scatter_add][self->dtype]
                                      : shmt__move_loop(SHMT_LOOP_scatter, self->dtype);
 
-  SHMT_REQUIRE(self->dtype == values->dtype, SHMT_E_RUNTIME,
-               "Index put requires the source and destination dtypes match, got %s for the destination and %s for the "
-               "source.", shmt__dtype_title(self->dtype), shmt__dtype_title(values->dtype));
   if (self->n_dims == 0) {
     SHMT_AUTO(shmt_tensor) line = NULL;
     SHMT_AUTO(shmt_tensor) mask = NULL;
@@ -328,7 +340,7 @@ static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* val
     return put(line, (shmt_tensors){(shmt_tensor* const[]){mask}, 1}, values, accumulate);
   }
   /* How many places a mask stands for is not known then, so the values' shape cannot be checked. */
-  if (shmt__tensor_is_meta(self) && find_meta_mask(indices)) return SHMT_OK;
+  if (shmt__tensor_is_meta(self) && find_meta_mask(indices)) return check_values_dtype(self, values);
   if (!accumulate && values->n_dims == 0 && !shmt__tensor_is_meta(self) && !shmt__may_overlap_itself(self) &&
       is_whole_mask(self, indices)) {
     shmt_tensor* filled = self;
@@ -336,6 +348,7 @@ static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* val
   }
   status = plan_init(&p, self, indices);
   if (status == SHMT_OK) status = spread_values(&p, self, values, &source);
+  if (status == SHMT_OK) status = plan_offsets(&p, self);
   if (status == SHMT_OK && p.offsets) {
     status = shmt__restride(self, (shmt_ints){p.sizes, p.n_result_dims}, p.self_strides, &target);
     if (status == SHMT_OK)

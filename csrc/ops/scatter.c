@@ -26,8 +26,10 @@ static shmt_status scatter_walk(const char* name, shmt_tensor* self, int64_t dim
   SHMT_TRY(shmt__check_not_empty(index, bad_code, dim, self->sizes[dim]));
   SHMT_TRY(shmt__restride(self, shmt__tensor_sizes(index), strides, &target));
   SHMT_TRY(shmt__indexed_walk(name, target, source, index, &shape, loop, self));
-  if (bad.found && bad_code == SHMT_E_INDEX && strcmp(name, "index_add") == 0)
-    SHMT_FAIL(SHMT_E_INDEX, "index out of range in self");
+  if (bad.found && bad_code == SHMT_E_INDEX && strcmp(name, "index_add") == 0) {
+    SHMT_REQUIRE(self->n_dims > 1, SHMT_E_INDEX, "index out of range in self");
+    bad_code = SHMT_E_RUNTIME; /* lines, as in torch */
+  }
   SHMT_REQUIRE(!bad.found || strcmp(name, "index_copy") != 0, SHMT_E_INDEX,
                "index_copy_(): index %" PRId64 " is out of bounds for dimension %" PRId64 " with size %" PRId64,
                bad.value, dim, self->sizes[dim]);

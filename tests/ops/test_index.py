@@ -488,3 +488,10 @@ def test_positions_are_written_into_int64_only() -> None:
     with pytest.raises(RuntimeError, match="nonzero: Expected out tensor to have scalar type Long"):
         st.nonzero(st.ones(2), out=st.empty(0, dtype=st.int32))
     assert st.nonzero(st.ones(2), out=st.empty(0, dtype=st.int64)).tolist() == [[0], [1]]
+
+
+def test_index_add_beyond_the_end() -> None:
+    with pytest.raises(IndexError, match="index out of range in self"):
+        st.ones(2).index_add(0, st.tensor([5]), st.ones(1))
+    with pytest.raises(RuntimeError, match="index 5 is out of bounds for dimension 1 with size 3"):
+        st.ones(2, 3).index_add(1, st.tensor([5]), st.ones(2, 1))

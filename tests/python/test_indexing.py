@@ -47,6 +47,9 @@ ERRORS: list[tuple[str, type[Exception], str]] = [
         IndexError,
         "shape mismatch: indexing tensors could not be broadcast together with shapes [2], [3]",
     ),
+    ("T.ones(4, 0)[:, [0, 1]]", IndexError, "index is out of bounds for dimension with size 0"),
+    ("T.ones(3, 0)[[5], [1]]", IndexError, "index is out of bounds for dimension with size 0"),
+    ("T.ones(0, 3, 0)[[1]]", IndexError, "index is out of bounds for dimension with size 0"),
     ("z[0]", IndexError, "invalid index of a 0-dim tensor. Use `tensor.item()`"),
     ("z[0:1]", IndexError, "slice() cannot be applied to a 0-dim tensor."),
     ("len(z)", TypeError, "len() of a 0-d tensor"),
@@ -78,6 +81,22 @@ ASSIGN_ERRORS: list[tuple[str, type[Exception], str]] = [
         "b[b > 5] = T.ones(3)",
         RuntimeError,
         "shape mismatch: value tensor of shape [3] cannot be broadcast",
+    ),
+    (
+        "b[b > 5] = T.ones(3, dtype=T.int64)",
+        RuntimeError,
+        "shape mismatch: value tensor of shape [3] cannot be broadcast",
+    ),
+    (
+        "b[[0, 7]] = T.ones(3, 4, dtype=T.int64)",
+        RuntimeError,
+        "shape mismatch: value tensor of shape [3, 4] cannot be broadcast",
+    ),
+    (
+        "b[[0, 7], [0, 7]] = T.ones(2, dtype=T.int64)",
+        RuntimeError,
+        "Index put requires the source and destination dtypes match, got Float for the destination "
+        "and Long for the source.",
     ),
     ("b[5] = 1", IndexError, "index 5 is out of bounds for dimension 0 with size 3"),
     ("b[0] = 1j", RuntimeError, "value cannot be converted to type float without overflow"),
@@ -284,3 +303,10 @@ def test_view_of_tensor_that_requires_grad_is_recorded() -> None:
     x[1:].sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [0.0, 1.0, 1.0]
+
+
+def test_no_index_into_an_empty_dim_is_fine() -> None:
+    none = T.tensor([], dtype=T.int64)
+    assert T.ones(4, 0)[:, none].shape == (4, 0)
+    assert T.ones(3, 0)[[0, 2]].shape == (2, 0)
+    assert T.ones(0, 3)[T.ones(0, 3) > 0].shape == (0,)
