@@ -42,7 +42,7 @@ void shmt_storage_unpin(shmt_storage* s);
 
 /* --- changing --- */
 
-/* Errors: SHMT_E_RUNTIME (not resizable), SHMT_E_BUFFER (exports), SHMT_E_NOMEM. */
+/* Errors: SHMT_E_RUNTIME (not resizable, exports), SHMT_E_NOMEM. */
 int shmt_storage_resize(shmt_storage* s, uint64_t nbytes);
 /* Copy nbytes between storages. Errors: SHMT_E_RUNTIME (ranges, read-only, meta). */
 int shmt_storage_copy(shmt_storage* dst, uint64_t dst_offset, const shmt_storage* src, uint64_t src_offset,

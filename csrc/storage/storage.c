@@ -130,9 +130,9 @@ shmt_status shmt__storage_create_meta(uint64_t nbytes, shmt_storage** out) {
   return SHMT_OK;
 }
 
-static shmt_status check_not_exported(shmt_storage* s, const char* what) {
+static shmt_status check_not_exported(shmt_storage* s, shmt_status code, const char* what) {
   int32_t exports = atomic_load_explicit(&s->exports, memory_order_acquire);
-  SHMT_REQUIRE(exports == 0, SHMT_E_BUFFER,
+  SHMT_REQUIRE(exports == 0, code,
                "%s: the storage of %" PRIu64 " bytes has %d live export%s (NumPy, DLPack or buffer) that would be left "
                "dangling",
                what, s->nbytes, (int)exports, exports == 1 ? "" : "s");
@@ -146,7 +146,7 @@ shmt_status shmt__storage_resize(shmt_storage* s, uint64_t nbytes) {
     s->nbytes = nbytes;
     return SHMT_OK;
   }
-  SHMT_TRY(check_not_exported(s, "resize"));
+  SHMT_TRY(check_not_exported(s, SHMT_E_RUNTIME, "Trying to resize storage that is not resizable"));
   if (nbytes == 0) {
     s->allocator->free(s->data, s->ctx, s->nbytes);
     s->data = s->ctx = NULL;
@@ -162,7 +162,7 @@ shmt_status shmt__storage_resize(shmt_storage* s, uint64_t nbytes) {
 }
 
 shmt_status shmt__storage_exchange(shmt_storage* s, shmt__bytes* bytes, uint32_t flags) {
-  SHMT_TRY(check_not_exported(s, "share_memory_"));
+  SHMT_TRY(check_not_exported(s, SHMT_E_BUFFER, "share_memory_"));
   const shmt__bytes old = {s->allocator, s->data, s->ctx};
   /* relaxed: who has not seen the flags may ask what kind of bytes these are. */
   __atomic_store_n(&s->allocator, bytes->allocator, __ATOMIC_RELAXED);

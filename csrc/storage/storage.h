@@ -76,7 +76,7 @@ shmt_status shmt__storage_adopt(const shmt__allocator* a, void* data, void* ctx,
                                 uint32_t flags, shmt_storage** out);
 /* A storage without data, for Meta tensors. */
 shmt_status shmt__storage_create_meta(uint64_t nbytes, shmt_storage** out);
-/* Errors: SHMT_E_RUNTIME "Trying to resize storage that is not resizable", SHMT_E_BUFFER (exports), SHMT_E_NOMEM. */
+/* Errors: SHMT_E_RUNTIME "Trying to resize storage that is not resizable" (also while it has exports), SHMT_E_NOMEM. */
 shmt_status shmt__storage_resize(shmt_storage* s, uint64_t nbytes);
 /* Bytes without a storage: the owner gives them to allocator->free. */
 typedef struct shmt__bytes {

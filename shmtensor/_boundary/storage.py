@@ -174,8 +174,7 @@ def resize(ref: StorageRef, size: int) -> None:
     """Change the size, keeping what fits.
 
     Raises:
-        RuntimeError: The storage is not resizable.
-        BufferError: Foreign views pin the address.
+        RuntimeError: The storage is not resizable, or foreign views pin the address.
         MemoryError: There is not enough.
     """
     check(lib.shmt_storage_resize(ref.pointer, _check_size(size)))

@@ -257,8 +257,8 @@ class UntypedStorage:
         """Change the size in bytes, keeping what fits; new bytes are uninitialised.
 
         Raises:
-            RuntimeError: The storage is shared, mapped or foreign.
-            BufferError: NumPy arrays or other buffers show the memory.
+            RuntimeError: The storage is shared, mapped or foreign, or NumPy arrays or other buffers
+                show the memory.
             MemoryError: There is not enough memory.
         """
         _c.resize(self._ref, size)

@@ -76,7 +76,7 @@ def test_slice_shows_the_same_memory_and_keeps_it() -> None:
     part = storage[1:3]
     part[0] = 7
     assert storage.tolist() == [1, 7, 3, 4]
-    with pytest.raises(BufferError):
+    with pytest.raises(RuntimeError):
         storage.resize_(64)
     del storage
     assert part.tolist() == [7, 3]
@@ -110,7 +110,7 @@ def test_resize_keeps_what_fits() -> None:
 def test_resize_with_live_buffer_refuses() -> None:
     storage = UntypedStorage([1, 2, 3])
     view = storage._view()
-    with pytest.raises(BufferError, match="1 live export"):
+    with pytest.raises(RuntimeError, match="storage that is not resizable.*1 live export"):
         storage.resize_(5000)
     view.release()
     del view
