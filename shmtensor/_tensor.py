@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import numbers
 import operator
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,21 @@ def _dtype_of_type(kind: Any) -> Any:
     if name not in _TYPE_NAMES:
         raise ValueError(f"invalid type: '{kind if isinstance(kind, str) else kind.__name__}'")
     return _TYPE_NAMES[name]
+
+
+def _element(value: Any, dtype: Any) -> Any:
+    """*value*, which is to be an element of *dtype*; TypeError when it is no number."""
+    real = dtype.is_floating_point or dtype.is_complex
+    if isinstance(value, (numbers.Number, Tensor)) or hasattr(type(value), "__index__"):
+        return value
+    if real and hasattr(type(value), "__float__"):
+        return float(value)
+    name = type(value).__name__
+    raise TypeError(
+        f"must be real number, not {name}"
+        if real
+        else f"'{name}' object cannot be interpreted as an integer"
+    )
 
 
 class Tensor(_TensorBase):
@@ -347,6 +363,10 @@ class Tensor(_TensorBase):
     def apply_(self, callable: Any) -> Tensor:
         """Replace each element by ``callable(element)``; slow, since it is Python.
 
+        Raises:
+            RuntimeError: The tensor requires grad.
+            TypeError: *callable* returned what is no number.
+
         Source:
             torch.Tensor.apply_.
         """
@@ -354,22 +374,41 @@ class Tensor(_TensorBase):
 
     def map_(self, tensor: Tensor, callable: Any) -> Tensor:
         """Replace each element *a* by ``callable(a, b)`` with *b* from *tensor*, broadcast."""
-        return self._replace_elements("map_", callable, tensor)
+        return self._replace_elements("map_", callable, other=tensor)
 
     def map2_(self, x: Tensor, y: Tensor, callable: Any) -> Tensor:
         """Replace each element *a* by ``callable(a, b, c)`` with values of *x* and *y*."""
-        return self._replace_elements("map2_", callable, x, y)
+        return self._replace_elements("map2_", callable, x=x, y=y)
 
-    def _replace_elements(self, name: str, function: Any, *others: Tensor) -> Tensor:
-        if any(t.requires_grad for t in (self, *others)):
+    def _replace_elements(self, name: str, function: Any, **others: Tensor) -> Tensor:
+        for position, (key, other) in enumerate(others.items(), 1):
+            if not isinstance(other, Tensor):
+                raise TypeError(
+                    f"{name}(): argument '{key}' (position {position}) must be Tensor, "
+                    f"not {type(other).__name__}"
+                )
+        if any(t.requires_grad for t in (self, *others.values())):
             raise RuntimeError(
                 f"Can't call {name}() on Variable that requires grad. "
                 f"Use var.detach().{name}() instead."
             )
-        rows = (t.expand_as(self).flatten().tolist() for t in (self, *others))
-        new = _C.tensor([function(*each) for each in zip(*rows, strict=True)], dtype=self.dtype)
-        self.copy_(new.view(self.shape))
+        for key, other in others.items():
+            if other.dtype != self.dtype:
+                raise TypeError(
+                    f"{name}: expected {self.type()} for argument '{key}' (got {other.type()})"
+                )
+        rows = (t.expand_as(self).flatten().tolist() for t in (self, *others.values()))
+        new = [_element(function(*each), self.dtype) for each in zip(*rows, strict=True)]
+        self.copy_(_C.tensor(new, dtype=self.dtype).view(self.shape))
         return self
+
+    def cuda(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Raise the RuntimeError that ``to("cuda")`` raises: there is no such device."""
+        return self.to("cuda")
+
+    def xpu(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Raise the RuntimeError that ``to("xpu")`` raises: there is no such device."""
+        return self.to("xpu")
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
         """Return this tensor, which is dense already, as *dtype*.

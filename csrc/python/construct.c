@@ -34,6 +34,38 @@ static bool is_nested(PyObject* o) {
   return PySequence_Check(o) && !PyDict_Check(o);
 }
 
+/* The elements of a sequence: as many as it says it has, by index. Lists and tuples stand for themselves. */
+static PyObject* elements_of(PyObject* o) {
+  if (PyList_Check(o) || PyTuple_Check(o)) return Py_NewRef(o);
+  Py_ssize_t n = PySequence_Size(o);
+  PyObject* list = n < 0 ? NULL : PyList_New(n);
+  for (Py_ssize_t i = 0; list != NULL && i < n; i++) {
+    PyObject* item = PySequence_GetItem(o, i);
+    if (item == NULL)
+      Py_CLEAR(list);
+    else
+      PyList_SET_ITEM(list, i, item);
+  }
+  return list;
+}
+
+/* The element at 0 could not be had: a ValueError in its place, with the reason as its cause. */
+static void refuse_sequence(PyObject* o) {
+  PyObject *type, *cause, *traceback, *error;
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return;
+  PyErr_Fetch(&type, &cause, &traceback);
+  PyErr_NormalizeException(&type, &cause, &traceback);
+  if (traceback != NULL) PyException_SetTraceback(cause, traceback);
+  Py_DECREF(type);
+  Py_XDECREF(traceback);
+  PyErr_Format(PyExc_ValueError, "could not determine the shape of object type '%s'",
+               Py_TYPE(o)->tp_name);
+  PyErr_Fetch(&type, &error, &traceback);
+  PyErr_NormalizeException(&type, &error, &traceback);
+  PyException_SetCause(error, cause);
+  PyErr_Restore(type, error, traceback);
+}
+
 /* Sizes by the first element of each level. */
 static int measure(PyObject* data, shape* out) {
   PyObject* o = Py_NewRef(data);
@@ -48,7 +80,10 @@ static int measure(PyObject* data, shape* out) {
     out->sizes[out->n_dims++] = n;
     if (n == 0) break;
     PyObject* first = PySequence_GetItem(o, 0);
-    if (first == NULL) goto fail;
+    if (first == NULL) {
+      refuse_sequence(o);
+      goto fail;
+    }
     Py_SETREF(o, first);
   }
   if (out->n_dims > 0 && PyUnicode_Check(o)) {
@@ -129,11 +164,17 @@ static int infer(PyObject* o, int depth, shmt_dtype* dtype) {
     PyErr_Format(PyExc_ValueError, "too many dimensions '%s'", Py_TYPE(o)->tp_name);
     return -1;
   }
-  PyObject* fast = PySequence_Fast(o, "not a sequence");
+  PyObject* fast = elements_of(o);
   if (fast == NULL) return -1;
   int r = 0;
-  for (Py_ssize_t i = 0; r == 0 && i < PySequence_Fast_GET_SIZE(fast); i++)
+  for (Py_ssize_t i = 0; r == 0 && i < PySequence_Fast_GET_SIZE(fast); i++) {
+    if (PySequence_Fast_GET_ITEM(fast, i) == o) {
+      PyErr_SetString(PyExc_TypeError, "new(): self-referential lists are incompatible");
+      r = -1;
+      break;
+    }
     r = infer(PySequence_Fast_GET_ITEM(fast, i), depth + 1, dtype);
+  }
   Py_DECREF(fast);
   return r;
 }
@@ -223,7 +264,7 @@ static int store(PyObject* o, const shape* sh, int dim, shmt_dtype dtype, char**
     PyErr_SetString(PyExc_TypeError, "not a sequence");
     return -1;
   }
-  PyObject* fast = PySequence_Fast(o, "not a sequence");
+  PyObject* fast = elements_of(o);
   if (fast == NULL) return -1;
   Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
   int r = 0;

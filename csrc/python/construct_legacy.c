@@ -48,6 +48,31 @@ static int over_storage(shmt_storage* storage, shmt_dtype dtype, shmt_tensor** o
   return s == SHMT_OK ? 0 : failed(s);
 }
 
+/* Several arguments that are no sizes. */
+static void refuse_several(PyObject* args) {
+  PyObject* types = PyList_New(0);
+  for (Py_ssize_t i = 0; types != NULL && i < PyTuple_GET_SIZE(args); i++) {
+    PyObject* type = PyUnicode_FromString(Py_TYPE(PyTuple_GET_ITEM(args, i))->tp_name);
+    if (type == NULL || PyList_Append(types, type) < 0) Py_CLEAR(types);
+    Py_XDECREF(type);
+  }
+  PyObject* comma = types != NULL ? PyUnicode_FromString(", ") : NULL;
+  PyObject* got = comma != NULL ? PyUnicode_Join(comma, types) : NULL;
+  if (got != NULL)
+    PyErr_Format(PyExc_TypeError,
+                 "new() received an invalid combination of arguments - got (%U), but expected one "
+                 "of:\n"
+                 " * (*, torch.device device = None)\n"
+                 " * (Storage storage)\n"
+                 " * (Tensor other)\n"
+                 " * (tuple of ints size, *, torch.device device = None)\n"
+                 " * (object data, *, torch.device device = None)\n",
+                 got);
+  Py_XDECREF(got);
+  Py_XDECREF(comma);
+  Py_XDECREF(types);
+}
+
 /* The tensor that the old constructor makes of its positional arguments. */
 static int legacy_tensor(PyObject* args, shmt_dtype dtype, bool any_dtype, shmt_tensor** out) {
   Py_ssize_t n = PyTuple_GET_SIZE(args);
@@ -78,9 +103,7 @@ static int legacy_tensor(PyObject* args, shmt_dtype dtype, bool any_dtype, shmt_
   if (is_int < 0) return -1;
   if (is_int == 1) return from_sizes(&PyTuple_GET_ITEM(args, 0), n, dtype, out);
   if (n > 1) {
-    PyErr_Format(PyExc_TypeError,
-                 "new(): argument 'size' (position 1) must be tuple of ints, not %s",
-                 Py_TYPE(first)->tp_name);
+    refuse_several(args);
     return -1;
   }
   if (PyUnicode_Check(first) || PyBytes_Check(first)) {

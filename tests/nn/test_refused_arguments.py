@@ -132,3 +132,32 @@ def test_no_memory_is_an_error_of_both_names() -> None:
     for error in (MemoryError, RuntimeError, T.errors.OutOfMemoryError):
         with pytest.raises(error, match="can't allocate memory"):
             T.empty(1 << 58)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("make", [T.nn.Conv1d, T.nn.ConvTranspose1d])
+def test_convolutions_of_another_dtype_name_both(make: Any, n: int) -> None:
+    make = getattr(T.nn, make.__name__.replace("1", str(n)))
+    image = T.ones(1, 2, *[4] * n)
+    for given, name in [(image.double(), "double"), (image.long(), "long int")]:
+        with pytest.raises(RuntimeError) as error:
+            make(2, 3, 2)(given)
+        assert str(error.value) == f"Input type ({name}) and bias type (float) should be the same"
+    with pytest.raises(RuntimeError, match="expected scalar type Double but found Float"):
+        make(2, 3, 2, bias=False)(image.double())
+
+
+def test_layers_name_the_argument_that_is_no_tensor() -> None:
+    with pytest.raises(TypeError, match=r"sigmoid\(\): argument 'input' \(position 1\) must be"):
+        T.nn.Sigmoid()("x")
+    with pytest.raises(TypeError, match=r"tanh\(\): argument 'input' \(position 1\) must be"):
+        T.nn.Tanh()(None)
+
+
+@pytest.mark.parametrize("name", ["cuda", "xpu"])
+def test_absent_devices_explain_themselves(name: str) -> None:
+    for thing in (T.ones(2), T.nn.Linear(2, 2)):
+        with pytest.raises(RuntimeError, match=f"no {name} device"):
+            thing.to(name)
+        with pytest.raises(RuntimeError, match=f"no {name} device"):
+            getattr(thing, name)()

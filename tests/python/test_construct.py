@@ -261,3 +261,67 @@ def test_integers_beyond_64_bits() -> None:
     with pytest.raises(OverflowError, match="can't convert negative int to unsigned"):
         T.tensor([-1], dtype=T.uint64)
     assert T.tensor([2**63], dtype=T.uint64).tolist() == [2**63]
+
+
+def test_list_that_holds_itself_is_refused() -> None:
+    inner: list[Any] = [0]
+    inner += [inner]
+    with pytest.raises(TypeError, match="self-referential lists are incompatible"):
+        T.tensor(inner)
+    first: list[Any] = []
+    first.append(first)
+    with pytest.raises(ValueError, match="too many dimensions 'list'"):
+        T.tensor(first)
+
+
+class Failing:
+    """A sequence of two that raises what it is given, from the index *fails*."""
+
+    def __init__(self, error: BaseException, fails: int = 0) -> None:
+        self.error, self.fails = error, fails
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, i: int) -> int:
+        if i >= self.fails:
+            raise self.error
+        return i
+
+
+@pytest.mark.parametrize("error", [TypeError("mine"), ValueError("mine"), IndexError("mine")])
+@pytest.mark.parametrize("make", [T.tensor, T.as_tensor, T.FloatTensor])
+def test_sequence_that_fails_is_named_with_its_reason(make: Any, error: Exception) -> None:
+    with pytest.raises(
+        ValueError, match="could not determine the shape of object type 'Failing'"
+    ) as e:
+        make(Failing(error))
+    assert e.value.__cause__ is error
+
+
+def test_sequence_that_fails_later_tells_why() -> None:
+    with pytest.raises(KeyError, match="mine"):
+        T.tensor(Failing(KeyError("mine"), fails=1))
+    with pytest.raises(KeyboardInterrupt):
+        T.tensor(Failing(KeyboardInterrupt()))
+
+
+def test_sequence_without_end_gives_as_many_as_its_length() -> None:
+    class Ones:
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, i: int) -> int:
+            return 1
+
+    assert T.tensor(Ones()).tolist() == [1, 1]
+    assert T.tensor([Ones(), Ones()]).tolist() == [[1, 1], [1, 1]]
+
+
+def test_old_style_constructor_lists_its_forms() -> None:
+    with pytest.raises(TypeError) as error:
+        T.LongTensor((6, 0), 1, 1, 0)
+    assert str(error.value).startswith(
+        "new() received an invalid combination of arguments - got (tuple, int, int, int), but "
+        "expected one of:\n * (*, torch.device device = None)\n"
+    )

@@ -235,7 +235,7 @@ def rrelu_(
 
 def tanhshrink(input: Tensor) -> Tensor:
     """``x - tanh(x)``."""
-    return input - input.tanh()
+    return input - shmtensor.tanh(input)
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -245,12 +245,12 @@ def softsign(input: Tensor) -> Tensor:
 
 def tanh(input: Tensor) -> Tensor:
     """Hyperbolic tangent of every element."""
-    return input.tanh()
+    return shmtensor.tanh(input)
 
 
 def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(-x)) for every element."""
-    return input.sigmoid()
+    return shmtensor.sigmoid(input)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:

@@ -465,6 +465,14 @@ class Module(HookMixin, StateMixin):
         """Move to the CPU device."""
         return self._apply(lambda tensor: tensor.to(device="cpu"))
 
+    def cuda(self: M, device: Any = None) -> M:
+        """Raise the RuntimeError that ``to("cuda")`` raises: there is no such device."""
+        return self.to("cuda")
+
+    def xpu(self: M, device: Any = None) -> M:
+        """Raise the RuntimeError that ``to("xpu")`` raises: there is no such device."""
+        return self.to("xpu")
+
     def to_empty(self: M, *, device: Any, recurse: bool = True) -> M:
         """Move to *device* without copying values."""
         return self._apply(lambda t: shmtensor.empty_like(t, device=device), recurse=recurse)
