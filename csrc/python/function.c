@@ -214,8 +214,27 @@ static void context_dealloc(PyObject* self) {
     Py_RETURN_NONE;                                                \
   }
 KEEP_TUPLE(save_for_backward, to_save)
-KEEP_TUPLE(mark_dirty, dirty)
-KEEP_TUPLE(mark_non_differentiable, non_differentiable)
+KEEP_TUPLE(keep_dirty, dirty)
+KEEP_TUPLE(keep_non_differentiable, non_differentiable)
+
+static bool all_tensors(const char* name, PyObject* args) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
+    PyObject* o = PyTuple_GET_ITEM(args, i);
+    if (shmt__py_is_tensor(o)) continue;
+    PyErr_Format(PyExc_RuntimeError, "%s only accepts tensors, but argument %zd is of type %s", name, i,
+                 Py_TYPE(o)->tp_name);
+    return false;
+  }
+  return true;
+}
+
+static PyObject* mark_dirty(PyObject* self, PyObject* args) {
+  return all_tensors("mark_dirty", args) ? keep_dirty(self, args) : NULL;
+}
+
+static PyObject* mark_non_differentiable(PyObject* self, PyObject* args) {
+  return all_tensors("mark_non_differentiable", args) ? keep_non_differentiable(self, args) : NULL;
+}
 
 static PyObject* set_materialize_grads(PyObject* self, PyObject* on) {
   int want = PyObject_IsTrue(on);

@@ -201,13 +201,28 @@ static shmt_node* make_node(application* a, uint32_t n_outputs) {
   return &n->node;
 }
 
+/* What forward marked as dirty must be among its outputs: its history is set there. */
+static int check_dirty_returned(const application* a, PyObject* outputs) {
+  PyObject* dirty = a->ctx->dirty;
+  for (Py_ssize_t i = 0; dirty && i < PyTuple_GET_SIZE(dirty); i++) {
+    PyObject* o = PyTuple_GET_ITEM(dirty, i);
+    if (o == outputs || (PyTuple_Check(outputs) && contains(outputs, o))) continue;
+    PyErr_SetString(PyExc_RuntimeError,
+                    "Some elements marked as dirty during the forward method were not returned as "
+                    "output. The inputs that are modified inplace must all be outputs of the "
+                    "Function.");
+    return -1;
+  }
+  return 0;
+}
+
 /* outputs as forward returned them -> outputs with their history. Consumes outputs. */
 static PyObject* finish(application* a, PyObject* outputs) {
   const bool single = !PyTuple_Check(outputs);
   const uint32_t n = single ? 1 : (uint32_t)PyTuple_GET_SIZE(outputs);
   PyObject* all = PyTuple_New(n);
   shmt_node* node = NULL;
-  int r = all ? 0 : -1;
+  int r = all ? check_dirty_returned(a, outputs) : -1;
   if (r == 0 && a->executable && !(node = make_node(a, n))) r = -1;
   for (uint32_t i = 0; r == 0 && i < n; i++) {
     PyObject* o = Py_NewRef(single ? outputs : PyTuple_GET_ITEM(outputs, i));

@@ -438,3 +438,23 @@ def test_function_graph_dropped_frees_context() -> None:
     assert live_nodes() == before + 1
     del node
     assert live_nodes() == before
+
+
+class Marks(Function):
+    """Marks what it is given beside its input, and returns another tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Any, mark: Any, thing: Any) -> Any:
+        getattr(ctx, mark)(a if thing is None else thing)
+        return a * 2
+
+
+@pytest.mark.parametrize("mark", ["mark_dirty", "mark_non_differentiable"])
+def test_function_marks_tensors_only(mark: str) -> None:
+    with pytest.raises(RuntimeError, match=f"{mark} only accepts tensors, but argument 0 is of"):
+        Marks.apply(leaf(1), mark, 3)
+
+
+def test_function_mark_dirty_needs_the_tensor_among_the_outputs() -> None:
+    with pytest.raises(RuntimeError, match="marked as dirty during the forward method were not"):
+        Marks.apply(leaf(1), "mark_dirty", None)
