@@ -4,6 +4,7 @@
 #include "autograd/engine.h"
 #include "autograd/meta.h"
 #include "base/warn.h"
+#include "python/convert.h"
 #include "python/graph.h"
 #include "python/overrides.h"
 #include "python/tensor_type.h"
@@ -167,16 +168,20 @@ PyGetSetDef shmt__py_autograd_getset[] = {
 static PyObject* requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t n,
                                 PyObject* kwnames) {
   const Py_ssize_t n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-  if (n + n_kw > 1 || (n_kw && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0),
-                                                                "requires_grad") != 0)) {
-    PyErr_SetString(PyExc_TypeError,
-                    "requires_grad_(): expected at most one argument, requires_grad");
-    return NULL;
-  }
-  if (n + n_kw && !PyBool_Check(args[0]))
-    return PyErr_Format(PyExc_TypeError, "requires_grad_(): argument 'requires_grad'%s must be bool, not %s",
+  bool on = true;
+  PyObject* key = n_kw ? PyTuple_GET_ITEM(kwnames, 0) : NULL;
+  if (key && PyUnicode_CompareWithASCIIString(key, "requires_grad") != 0)
+    return PyErr_Format(PyExc_TypeError, "requires_grad_() got an unexpected keyword argument '%U'",
+                        key);
+  if (n + n_kw > 1)
+    return PyErr_Format(PyExc_TypeError, "requires_grad_() takes 1 positional argument but %zd were given",
+                        n + n_kw);
+  const int is_bool = n + n_kw ? shmt__py_as_bool(args[0], &on) : 1;
+  if (is_bool < 0) return NULL;
+  if (is_bool == 0)
+    return PyErr_Format(PyExc_TypeError,
+                        "requires_grad_(): argument 'requires_grad'%s must be bool, not %s",
                         n ? " (position 1)" : "", Py_TYPE(args[0])->tp_name);
-  const bool on = n + n_kw == 0 || args[0] == Py_True;
   shmt_status status = shmt__tensor_set_requires_grad(shmt__py_tensor(self), on);
   return status == SHMT_OK ? Py_NewRef(self) : shmt__py_raise(status);
 }

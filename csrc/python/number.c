@@ -138,13 +138,23 @@ INPLACE(inplace_lshift, shmt_op_bitwise_left_shift__Tensor(a, b))
 INPLACE(inplace_rshift, shmt_op_bitwise_right_shift__Tensor(a, b))
 UNARY(negative, shmt_op_neg)
 UNARY(absolute, shmt_op_abs)
-UNARY(invert, shmt_op_bitwise_not)
+UNARY(invert_integers, shmt_op_bitwise_not)
 BINARY(eq, shmt_op_eq_Tensor(a, b, out))
 BINARY(ne, shmt_op_ne_Tensor(a, b, out))
 BINARY(lt, shmt_op_lt_Tensor(a, b, out))
 BINARY(le, shmt_op_le_Tensor(a, b, out))
 BINARY(gt, shmt_op_gt_Tensor(a, b, out))
 BINARY(ge, shmt_op_ge_Tensor(a, b, out))
+
+static PyObject* slot_invert(PyObject* x) {
+  const int kind = shmt__dtype_kind[shmt__py_tensor(x)->dtype];
+  if (kind == SHMT_KIND_FLOATING || kind == SHMT_KIND_COMPLEX) {
+    PyErr_SetString(PyExc_TypeError,
+                    "~ (operator.invert) is only implemented on integer and Boolean-type tensors");
+    return NULL;
+  }
+  return slot_invert_integers(x);
+}
 
 /* t @ 2 has no meaning: only tensors. */
 static PyObject* slot_matmul(PyObject* x, PyObject* y) {

@@ -213,7 +213,8 @@ static int set_reduction(shmt_value* v, PyObject* o) {
 }
 
 /* Store o as argument a: 1, 0 (another type) or -1. */
-static int set_value(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o) {
+static int set_value(shmt__py_frame* fr, const shmt__py_prepared_signature* sig,
+                     const shmt__py_arg* a, PyObject* o) {
   shmt_value* v = &fr->values[a->slot];
   if (o == Py_None && a->optional) {
     v->tag = SHMT_VALUE_NONE;
@@ -259,8 +260,9 @@ static int set_value(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o) {
     case SHMT_TYPE_LAYOUT:
       r = shmt__py_constant_value(o, shmt__py_layout_type, &constant);
       if (r == 1 && constant != SHMT_STRIDED) {
-        PyErr_Format(PyExc_NotImplementedError, "only strided tensors are supported, got layout %S",
-                     o);
+        PyErr_Format(PyExc_NotImplementedError,
+                     "%s is not implemented for sparse types, got: %S; tensors are strided",
+                     sig->schema->name, o);
         return -1;
       }
       break;
@@ -310,12 +312,6 @@ static bool is_name(PyObject* a, PyObject* interned) {
   return a == interned || PyUnicode_Compare(a, interned) == 0;
 }
 
-bool shmt__py_knows_keyword(const shmt__py_prepared_signature* sig, PyObject* name) {
-  if (find_keyword(sig, name) >= 0 || (sig->n_out && is_name(name, shmt__py_str_out))) return true;
-  return sig->from->is_factory &&
-         (is_name(name, shmt__py_str_requires_grad) || is_name(name, shmt__py_str_shared));
-}
-
 static int match_out(const shmt__py_prepared_signature* sig, PyObject* out, shmt__py_frame* fr) {
   fr->what = out;
   fr->misfit = SHMT_MISFIT_OUT;
@@ -349,7 +345,7 @@ static int match_keywords(const shmt__py_prepared_signature* sig, const shmt__py
       }
       fr->seen |= 1ull << i;
       fr->misfit = SHMT_MISFIT_TYPE;
-      int r = set_value(fr, &sig->args[i], o);
+      int r = set_value(fr, sig, &sig->args[i], o);
       if (SHMT_UNLIKELY(r != 1)) return r < 0 ? -1 : misfit_type(fr, &sig->args[i], o, 0);
       continue;
     }
@@ -404,7 +400,7 @@ int shmt__py_match(const shmt__py_prepared_signature* sig, const shmt__py_call_a
     for (Py_ssize_t i = 0; i < n; i++) {
       const shmt__py_arg* a = &sig->args[i];
       fr->misfit = SHMT_MISFIT_TYPE;
-      int r = set_value(fr, a, call->args[i]);
+      int r = set_value(fr, sig, a, call->args[i]);
       if (SHMT_UNLIKELY(r != 1)) return r < 0 ? -1 : misfit_type(fr, a, call->args[i], (int)i + 1);
     }
     fr->seen = (1ull << n) - 1;

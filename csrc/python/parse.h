@@ -72,8 +72,6 @@ static inline void shmt__py_frame_fini(shmt__py_frame* fr) {
 int shmt__py_match(const shmt__py_prepared_signature* sig, const shmt__py_call_args* call,
                    shmt__py_frame* fr);
 
-/* Is there an argument of this name? */
-bool shmt__py_knows_keyword(const shmt__py_prepared_signature* sig, PyObject* name);
 /* Set the TypeError for a call that fits no signature (the frame is of the last one tried). */
 SHMT_COLD void shmt__py_report_misfit(const shmt__py_prepared* p, const shmt__py_call_args* call,
                                       const shmt__py_prepared_signature* only,

@@ -89,6 +89,7 @@ static void add_type_of(text* t, PyObject* o) {
   add(t, is_tuple ? ")" : "]");
 }
 
+/* "(Tensor, dim=int)"; of keywords alone each is followed by a comma, as in torch: "(dim=int, )". */
 static void add_received(text* t, const shmt__py_call_args* call) {
   Py_ssize_t n_keywords = call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0;
   add(t, "(");
@@ -97,7 +98,7 @@ static void add_received(text* t, const shmt__py_call_args* call) {
     if (i >= call->n_args) add(t, "%U=", PyTuple_GET_ITEM(call->kwnames, i - call->n_args));
     add_type_of(t, call->args[i]);
   }
-  add(t, ")");
+  add(t, call->n_args == 0 && n_keywords > 0 ? ", )" : ")");
 }
 
 /* Under a candidate with as many arguments as were given: which of them do not fit. */
@@ -224,26 +225,39 @@ static void add_note(text* t, const shmt__py_call_args* call) {
   }
 }
 
-/* A keyword that no signature knows; NULL when there is none. Borrowed. */
-static PyObject* unknown_keyword(const shmt__py_prepared* p, const shmt__py_call_args* call) {
-  for (Py_ssize_t k = 0; call->kwnames && k < PyTuple_GET_SIZE(call->kwnames); k++) {
-    PyObject* name = PyTuple_GET_ITEM(call->kwnames, k);
-    bool known = false;
-    for (int i = 0; i < p->n_signatures && !known; i++)
-      known = shmt__py_knows_keyword(&p->signatures[i], name);
-    if (!known) return name;
+/* The signature that alone takes as many arguments as were given; NULL when none or several do. */
+static const shmt__py_prepared_signature* only_plausible(const shmt__py_prepared* p,
+                                                         const shmt__py_call_args* call) {
+  const Py_ssize_t n = call->n_args + (call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0);
+  const shmt__py_prepared_signature* found = NULL;
+  for (int i = 0; i < p->n_signatures; i++) {
+    const shmt__py_prepared_signature* sig = &p->signatures[i];
+    if (sig->n_out && p->n_without_out) continue; /* counted with its twin */
+    if (sig->from->order != NULL) continue; /* an old form, which is not told of */
+    const shmt__py_prepared_signature* twin = sig->n_out ? sig : out_twin(p, sig);
+    int least = 0, most = sig->n_args + (twin != NULL) + sig->from->is_factory;
+    for (int k = 0; k < sig->n_args; k++) least += sig->args[k].required;
+    if (n < least || n > most) continue;
+    if (found != NULL) return NULL;
+    found = call->out && twin ? twin : sig;
   }
-  return NULL;
+  return found;
 }
 
 void shmt__py_report_misfit(const shmt__py_prepared* p, const shmt__py_call_args* call,
                             const shmt__py_prepared_signature* only, const shmt__py_frame* fr) {
   const char* name = p->from->name;
+  shmt__py_frame again;
   text t = {PyList_New(0)};
   if (t.parts == NULL) return;
-  PyObject* unknown = only == NULL ? unknown_keyword(p, call) : NULL;
-  if (unknown != NULL) {
-    add(&t, "%s() got an unexpected keyword argument '%U'", name, unknown);
+  if (only == NULL && (only = only_plausible(p, call)) != NULL) {
+    shmt__py_frame_init(&again);
+    fr = &again;
+    if (shmt__py_match(only, call, &again) != 0) only = NULL;
+    shmt__py_frame_fini(&again);
+  }
+  if (PyErr_Occurred()) {
+    /* of the objects themselves */
   } else if (only != NULL) {
     report_one(&t, name, only, call, fr);
   } else {
@@ -260,7 +274,7 @@ void shmt__py_report_misfit(const shmt__py_prepared* p, const shmt__py_call_args
       add_details(&t, sig, call);
     }
   }
-  add_note(&t, call);
-  set_error(&t);
+  if (!PyErr_Occurred()) add_note(&t, call);
+  if (!PyErr_Occurred()) set_error(&t);
   Py_DECREF(t.parts);
 }

@@ -181,11 +181,11 @@ static bool is_in(const char* name, const char* const* names) {
   return false;
 }
 
-/* Functions whose Tensor arguments take Python numbers in place of their Scalar overloads, as in
- * torch. */
+/* Functions whose Tensor arguments take Python numbers, in place of Scalar overloads where there are
+ * some, as in torch. */
 static bool numbers_are_tensors(const char* name) {
   static const char* const names[] = {"add", "sub",    "subtract",    "mul",          "multiply",
-                                      "div", "divide", "true_divide", "floor_divide", NULL};
+                                      "div", "divide", "true_divide", "floor_divide", "copy", NULL};
   return is_in(name, names);
 }
 

@@ -73,19 +73,6 @@ static int set_keyword(const char* name, const char* key, PyObject* o, target* t
 static PyObject* m_to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   target to = unchanged;
   Py_ssize_t i = 0;
-  if (n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0) == 0) {
-    PyErr_SetString(
-        PyExc_TypeError,
-        "to() received an invalid combination of arguments - got (), but expected one of:\n"
-        " * (torch.device device = None, torch.dtype dtype = None, bool non_blocking = False, bool "
-        "copy = False, *, "
-        "torch.memory_format memory_format = None)\n"
-        " * (torch.dtype dtype, bool non_blocking = False, bool copy = False, *, "
-        "torch.memory_format memory_format = None)\n"
-        " * (Tensor tensor, bool non_blocking = False, bool copy = False, *, torch.memory_format "
-        "memory_format = None)\n");
-    return NULL;
-  }
   if (n > 0) {
     PyObject* first = args[i++];
     if (shmt__py_is_tensor(first)) {

@@ -122,7 +122,36 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: T.tensor(), TypeError, 'tensor() missing 1 required positional arguments: "data"'),
     (lambda: T.tensor(1, 2), TypeError, "tensor() takes 1 positional argument but 2 were given"),
     (lambda: A.to("foo"), RuntimeError, "device string: foo"),
-    (lambda: A.to(), TypeError, "to() received an invalid combination of arguments"),
+    (
+        lambda: A.requires_grad_("x"),
+        TypeError,
+        "'requires_grad' (position 1) must be bool, not str",
+    ),
+    (lambda: A.requires_grad_(requires_grad=1), TypeError, "'requires_grad' must be bool, not int"),
+    (lambda: A.requires_grad_(on=True), TypeError, "got an unexpected keyword argument 'on'"),
+    (lambda: ~A, TypeError, "~ (operator.invert) is only implemented on integer and Boolean-type"),
+    (
+        lambda: T.ones(2, dtype=T.int64, requires_grad=True),
+        RuntimeError,
+        "Only Tensors of floating point and complex dtype can require gradients",
+    ),
+    (
+        lambda: T.hamming_window(3, layout=T.sparse_coo),
+        NotImplementedError,
+        "hamming_window is not implemented for sparse types, got: torch.sparse_coo",
+    ),
+    (lambda: A.sum(dim=0, keepdim="x"), TypeError, "argument 'keepdim' must be bool, not str"),
+    (lambda: A.sum(0, dim=0), TypeError, "sum() got multiple values for argument 'dim'"),
+    (
+        lambda: T.sum([1]),
+        TypeError,
+        "sum(): argument 'input' (position 1) must be Tensor, not list",
+    ),
+    (
+        lambda: T.arange("x"),
+        TypeError,
+        "arange(): argument 'end' (position 1) must be Number, not str",
+    ),
     (lambda: A.float(1), TypeError, "float() takes 0 positional arguments but 1 was given"),
 ]
 
@@ -144,6 +173,33 @@ def test_call_that_fits_no_overload_lists_them_all() -> None:
     )
     assert "bool keepdim = False" in text
     assert "torch.dtype dtype = None" in text
+
+
+@pytest.mark.parametrize(
+    ("call", "received"),
+    [
+        (
+            lambda: A.sum(dims=0),
+            "sum() received an invalid combination of arguments - got (dims=int, )",
+        ),
+        (
+            lambda: T.sum(A, axes=0),
+            "sum() received an invalid combination of arguments - got (Tensor, axes=int)",
+        ),
+        (
+            lambda: A.mean(dims=0),
+            "mean() received an invalid combination of arguments - got (dims=int, )",
+        ),
+    ],
+)
+def test_unknown_keyword_of_overloads_lists_their_forms(
+    call: Callable[[], Any], received: str
+) -> None:
+    with pytest.raises(TypeError) as error:
+        call()
+    text = str(error.value)
+    assert text.startswith(received + ", but expected one of:\n * (")
+    assert "tuple of ints dim, bool keepdim = False, *, torch.dtype dtype = None" in text
 
 
 def test_received_types_of_sequences_and_keywords_are_shown() -> None:
@@ -363,3 +419,12 @@ def test_only_the_first_of_a_list_tells_a_bool_from_an_int() -> None:
 
 def test_factories_take_none_for_requires_grad() -> None:
     assert not T.eye(2, requires_grad=None).requires_grad  # type: ignore[call-overload]
+
+
+def test_copy_takes_a_number() -> None:
+    assert T.zeros(2).copy_(3).tolist() == [3.0, 3.0]
+    assert T.zeros(2, dtype=T.int64).copy_(1.5).tolist() == [1, 1]
+
+
+def test_to_without_arguments_is_the_tensor_itself() -> None:
+    assert A.to() is A
