@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shmtensor import _C
+from shmtensor._arguments import checked
 from shmtensor._tensor import _LEGACY_DTYPES
 from shmtensor._warnings import is_warn_always_enabled, set_warn_always, warn_once
 from shmtensor.dtypes import set_default_dtype
@@ -45,9 +46,17 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
         mode: Kept for `are_deterministic_algorithms_enabled`.
         warn_only: Kept likewise.
 
+    Raises:
+        TypeError: *mode* is no bool.
+
     Source:
         torch.use_deterministic_algorithms.
     """
+    if not isinstance(mode, bool):
+        raise TypeError(
+            "_set_deterministic_algorithms(): argument 'mode' (position 1) must be bool, "
+            f"not {type(mode).__name__}"
+        )
     _State.deterministic_mode = (1 if warn_only else 2) if mode else 0
 
 
@@ -143,6 +152,7 @@ def is_anomaly_check_nan_enabled() -> bool:
     return bool(_C._get_anomaly()[1])
 
 
+@checked
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
     """Switch the checks of the backward pass; see `autograd.set_detect_anomaly`."""
     _C._set_anomaly(mode, check_nan)

@@ -286,6 +286,7 @@ class Tensor(_TensorBase):
         Raises:
             TypeError: *dtype* is of another type.
             ValueError: The name, or the class, is unknown.
+            RuntimeError: It names a device that does not exist here.
 
         Source:
             torch.Tensor.type.

@@ -19,6 +19,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._arguments import checked
 from shmtensor._tensor import Tensor
 
 _nn = _C._nn
@@ -84,6 +85,7 @@ def _frequencies(
     return result.requires_grad_() if requires_grad else result
 
 
+@checked
 def fftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, **options: Any) -> Tensor:
     """Give the frequency of each element of a transform.
 
@@ -104,6 +106,7 @@ def fftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, **options: Any
     return result.requires_grad_() if options.get("requires_grad") else result
 
 
+@checked
 def rfftfreq(n: int, d: float = 1.0, *, out: Tensor | None = None, **options: Any) -> Tensor:
     """Give the frequency of each element of a transform of real numbers.
 

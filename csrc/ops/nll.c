@@ -25,13 +25,17 @@ static void operands_fini(operands* o) {
   shmt__tensor_release(o->weight);
 }
 
-static shmt_status check_common(const shmt_tensor* target, const shmt_tensor* weight, int64_t n_classes) {
+/* dtype: of the scores. */
+static shmt_status check_common(shmt_dtype dtype, const shmt_tensor* target, const shmt_tensor* weight,
+                                int64_t n_classes) {
   SHMT_REQUIRE(target->dtype == SHMT_INT64 || target->dtype == SHMT_UINT8, SHMT_E_RUNTIME,
                "expected target dtype to be Long or Byte, but got %s", shmt__dtype_title(target->dtype));
   SHMT_REQUIRE(!weight || (weight->n_dims == 1 && weight->numel == n_classes), SHMT_E_RUNTIME,
                "weight tensor should be defined either for all %" PRId64
                " classes or no classes but got weight tensor of shape: %s", n_classes,
                weight ? SHMT_SHAPE_TEXT(weight) : "");
+  SHMT_REQUIRE(!weight || weight->dtype == dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
+               shmt__dtype_title(dtype), weight ? shmt__dtype_title(weight->dtype) : "");
   return SHMT_OK;
 }
 
@@ -119,7 +123,7 @@ static shmt_status nll_forward(shmt_tensor* self, shmt_tensor* target, shmt_tens
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_nll_forward, self->dtype, "nll_loss_out_frame");
   find_extent(shmt__tensor_sizes(self), o);
-  SHMT_TRY(check_common(target, weight, o->n_classes));
+  SHMT_TRY(check_common(self->dtype, target, weight, o->n_classes));
   shape.n_classes = o->n_classes;
   const shmt_ints losses_sizes = reduction == NONE && self->n_dims > 1 ? shmt__tensor_sizes(target) : SHMT_INTS_EMPTY;
   SHMT_TRY(shmt__tensor_empty(losses_sizes, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &losses));
@@ -169,7 +173,7 @@ static shmt_status nll_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor*
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_nll_backward, grad->dtype, "nll_loss_backward_out_frame");
   SHMT_TRY(sizes.len == 4 ? check_planes(sizes, target) : check_flat(sizes, target));
-  SHMT_TRY(check_common(target, weight, sizes.data[sizes.len == 1 ? 0 : 1]));
+  SHMT_TRY(check_common(grad->dtype, target, weight, sizes.data[sizes.len == 1 ? 0 : 1]));
   SHMT_REQUIRE(grad->numel == (reduction == NONE ? target->numel : 1), SHMT_E_RUNTIME,
                "nll_loss_backward(): a gradient of size %s does not fit a target of size %s", SHMT_SHAPE_TEXT(grad),
                SHMT_SHAPE_TEXT(target));

@@ -68,8 +68,8 @@ static shmt_status put(int n, shmt_tensor* self, shmt_tensor* indices, shmt_ints
                               shmt__move_loop(SHMT_LOOP_scatter, self->dtype), to));
   for (size_t d = 0, used = 0; bad.found && d < (size_t)n; d++)
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64, d ? "x" : "", plane.data[d]);
-  SHMT_REQUIRE(!bad.found, SHMT_E_RUNTIME, "Found an invalid max index: %" PRId64 " (output volumes are of size %s", bad.value,
-               text);
+  SHMT_REQUIRE(!bad.found, SHMT_E_RUNTIME, "Found an invalid max index: %" PRId64 " (output volumes are of size %s)",
+               bad.value, text);
   return SHMT_OK;
 }
 

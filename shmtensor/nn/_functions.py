@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import shmtensor
+from shmtensor._arguments import checked
 from shmtensor._functions import require_tensors
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
@@ -378,6 +379,7 @@ def embedding_bag(
     return made, bags, sizes, best
 
 
+@checked
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Shorten those rows of *input* that *indices* name and that are longer than *max_norm*."""
     rows = indices.reshape(-1).unique()
@@ -405,6 +407,7 @@ def max_pool1d_with_indices(
     return values, indices
 
 
+@checked
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
     """The *pow*-norm over all dimensions but *dim*, which keep size 1; over all if *dim* is -1."""
     if dim == -1:

@@ -213,3 +213,37 @@ def test_unpacked_sequences_lie_as_a_batch_of_their_own() -> None:
     turned = rnn.unpad_sequence(padded.transpose(0, 1), lengths)
     assert [p.tolist() for p in turned] == [short.tolist(), long.tolist()]
     assert turned[1].stride() == (2, 1)
+
+
+H2 = sh.ones(2, 4)
+
+WRONG_STATES = [
+    (nn.LSTMCell, (sh.ones(3, 4), H2), "Input batch size 2 doesn't match hidden0 batch size 3"),
+    (nn.LSTMCell, (H2, sh.ones(3, 4)), "Input batch size 2 doesn't match hidden1 batch size 3"),
+    (nn.LSTMCell, (H2, sh.ones(2, 5)), "hidden1 has inconsistent hidden_size: got 5, expected 4"),
+    (nn.GRUCell, sh.ones(2, 5), "hidden0 has inconsistent hidden_size: got 5, expected 4"),
+    (nn.RNNCell, sh.ones(1, 4), "Input batch size 2 doesn't match hidden0 batch size 1"),
+]
+
+
+@pytest.mark.parametrize(("make", "state", "text"), WRONG_STATES)
+def test_cells_say_what_of_the_state_does_not_fit(make, state, text: str) -> None:
+    with pytest.raises(RuntimeError, match=text):
+        make(3, 4)(sh.ones(2, 3), state)
+
+
+@pytest.mark.parametrize("make", [nn.RNN, nn.LSTM, nn.GRU])
+def test_sequences_of_another_dtype_are_refused_with_the_way_out(make) -> None:
+    with pytest.raises(ValueError, match="RNN input dtype") as error:
+        make(3, 4)(sh.ones(2, 2, 3).double())
+    assert "does not match weight dtype (" in str(error.value)
+    assert "Convert input: input.to(" in str(error.value)
+    with pytest.raises(ValueError, match="Expected input to be 2D or 3D, got 4D tensor instead"):
+        make(3, 4)(sh.ones(2, 2, 3, 3))
+
+
+def test_first_states_of_other_dims_are_counted() -> None:
+    with pytest.raises(RuntimeError, match=r"but got \(2-D, 3-D\) tensors"):
+        nn.LSTM(3, 4)(sh.ones(2, 2, 3), (H2, sh.ones(1, 2, 4)))
+    with pytest.raises(RuntimeError, match="hx should also be 2-D but got 3-D tensor"):
+        nn.GRU(3, 4)(sh.ones(2, 3), sh.ones(1, 2, 4))

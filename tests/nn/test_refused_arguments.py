@@ -161,3 +161,26 @@ def test_absent_devices_explain_themselves(name: str) -> None:
             thing.to(name)
         with pytest.raises(RuntimeError, match=f"no {name} device"):
             getattr(thing, name)()
+
+
+def test_class_weights_have_the_dtype_of_the_scores() -> None:
+    for loss in (F.nll_loss, F.cross_entropy, F.multi_margin_loss):
+        with pytest.raises(RuntimeError, match="expected scalar type Float but found Double"):
+            loss(ROWS, CLASSES, weight=T.ones(3).double())
+
+
+def test_adaptive_pools_want_a_size_for_each_dim() -> None:
+    for pool in (F.adaptive_avg_pool2d, F.adaptive_max_pool2d):
+        with pytest.raises(RuntimeError, match="output_size must have 2 sizes, got 3"):
+            pool(IMAGE, (2, 2, 2))
+
+
+def test_weight_norm_of_nothing_is_an_absent_attribute() -> None:
+    with pytest.warns(FutureWarning), pytest.raises(AttributeError, match="attribute 'x'"):
+        T.nn.utils.weight_norm(T.nn.Linear(2, 2), "x")
+
+
+def test_old_names_of_types_elsewhere_are_refused() -> None:
+    with pytest.raises(RuntimeError, match="no cuda device"):
+        PAIR.type("torch.cuda.FloatTensor")
+    assert PAIR.type("torch.DoubleTensor").dtype is T.float64

@@ -235,7 +235,7 @@ def rrelu_(
 
 def tanhshrink(input: Tensor) -> Tensor:
     """``x - tanh(x)``."""
-    return input - shmtensor.tanh(input)
+    return input - input.tanh()
 
 
 def softsign(input: Tensor) -> Tensor:
@@ -245,12 +245,12 @@ def softsign(input: Tensor) -> Tensor:
 
 def tanh(input: Tensor) -> Tensor:
     """Hyperbolic tangent of every element."""
-    return shmtensor.tanh(input)
+    return input.tanh()
 
 
 def sigmoid(input: Tensor) -> Tensor:
     """1 / (1 + exp(-x)) for every element."""
-    return shmtensor.sigmoid(input)
+    return input.sigmoid()
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:

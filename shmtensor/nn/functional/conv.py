@@ -30,6 +30,7 @@ conv_transpose3d = _C.conv_transpose3d
 linear = _C._nn.linear
 
 
+@checked
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """Convolution of sequences whose channels are last.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shmtensor
+from shmtensor._arguments import checked
 from shmtensor._tensor import Tensor
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
@@ -26,6 +27,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return shmtensor.cosine_similarity(x1, x2, dim, eps)
 
 
+@checked
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:

@@ -6,6 +6,7 @@ import math
 import warnings
 
 import shmtensor
+from shmtensor._arguments import checked
 from shmtensor._tensor import Tensor
 
 __all__ = [
@@ -68,6 +69,7 @@ def _drop_to_saturation(
     return input.mul_(keep).add_(shift) if inplace else (input * keep).add_(shift)
 
 
+@checked
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
@@ -79,6 +81,7 @@ def alpha_dropout(
     return _drop_to_saturation(input, p, training, inplace, per_channel=False)
 
 
+@checked
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import shmtensor
+from shmtensor._arguments import checked
 from shmtensor._tensor import Tensor
 
 __all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
@@ -24,6 +25,7 @@ def _copied(turned: Tensor, shape: list[int]) -> Tensor:
     return turned.clone(memory_format=shmtensor.contiguous_format).view(shape)
 
 
+@checked
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Spread groups of channels over squares of pixels.
 
@@ -64,6 +66,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return _copied(squares, [*outer, c, height * r, width * r])
 
 
+@checked
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """The inverse of ``pixel_shuffle``.
 
@@ -103,6 +106,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return _copied(squares, [*outer, channels * r * r, height // r, width // r])
 
 
+@checked
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Interleave groups of channels of ``(N, C, *)``.
 

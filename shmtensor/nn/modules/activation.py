@@ -261,7 +261,7 @@ class Tanh(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
-        return F.tanh(input)
+        return shmtensor.tanh(input)
 
 
 class Sigmoid(Module):
@@ -269,7 +269,7 @@ class Sigmoid(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
-        return F.sigmoid(input)
+        return shmtensor.sigmoid(input)
 
 
 class LogSigmoid(Module):

@@ -163,14 +163,16 @@ class RNNBase(Module):
             rows = self.num_layers * self._directions
             return tuple(input.new_zeros((rows, batch, width)) for width in self._state_widths())
         given = tuple(hx) if self.mode == "LSTM" else (hx,)
-        for tensor in given:
-            if tensor.dim() != (3 if batched else 2):
-                word = "batched 3-D" if batched else "unbatched 2-D"
-                what = "hx and cx" if self.mode == "LSTM" else "hx"
-                raise RuntimeError(
-                    f"For {word} input, {what} should also be {3 if batched else 2}-D but got "
-                    f"{tensor.dim()}-D tensor"
-                )
+        want = 3 if batched else 2
+        if any(tensor.dim() != want for tensor in given):
+            word = "batched 3-D" if batched else "unbatched 2-D"
+            dims = ", ".join(f"{tensor.dim()}-D" for tensor in given)
+            what, got = (
+                ("hx and cx", f"({dims}) tensors")
+                if self.mode == "LSTM"
+                else ("hx", f"{dims} tensor")
+            )
+            raise RuntimeError(f"For {word} input, {what} should also be {want}-D but got {got}")
         return given if batched else tuple(t.unsqueeze(1) for t in given)
 
     def _run(self, rows: Tensor, sizes: Sequence[int], state: State) -> tuple[Tensor, State]:
@@ -207,13 +209,20 @@ class RNNBase(Module):
 
         Raises:
             RuntimeError: Shapes do not fit together.
-            ValueError: *input* has other dimensions.
+            ValueError: *input* has other dimensions, or another dtype than the weights.
         """
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
         if input.dim() not in (2, 3):
             raise ValueError(
-                f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead"
+                f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D tensor "
+                "instead"
+            )
+        dtype = self.weight_ih_l0.dtype
+        if input.dtype != dtype:
+            raise ValueError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). Convert "
+                f"input: input.to({dtype}), or convert model: model.to({input.dtype})"
             )
         batched = input.dim() == 3
         steps = input if batched else input.unsqueeze(1)
@@ -379,11 +388,16 @@ class RNNCellBase(Module):
             state = tuple(rows.new_zeros((rows.size(0), self.hidden_size)) for _ in range(n))
         else:
             state = given if batched else tuple(t.unsqueeze(0) for t in given)
-        for tensor in state:
-            if tuple(tensor.shape) != (rows.size(0), self.hidden_size):
+        for k, tensor in enumerate(state):
+            if tensor.size(0) != rows.size(0):
                 raise RuntimeError(
-                    f"hidden has inconsistent hidden_size: got {tensor.size(-1)}, expected "
-                    f"{self.hidden_size} for a batch of {rows.size(0)}"
+                    f"Input batch size {rows.size(0)} doesn't match hidden{k} batch size "
+                    f"{tensor.size(0)}"
+                )
+            if tensor.size(1) != self.hidden_size:
+                raise RuntimeError(
+                    f"hidden{k} has inconsistent hidden_size: got {tensor.size(1)}, expected "
+                    f"{self.hidden_size}"
                 )
         gates = F.linear(rows, self.weight_ih, self.bias_ih)
         result = STEPS[mode](gates, state, [self.weight_hh, self.bias_hh])

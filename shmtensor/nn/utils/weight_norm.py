@@ -120,6 +120,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
         FutureWarning,
         stacklevel=2,
     )
+    getattr(module, name)  # AttributeError, where spectral_norm raises KeyError
     _apply(module, WeightNorm(name, -1 if dim is None else dim))
     return module
 
