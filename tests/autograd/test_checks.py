@@ -46,6 +46,14 @@ def test_gradcheck_finds_wrong_derivative() -> None:
     assert gradcheck(Wrong.apply, doubles(2), raise_exception=False) is False
 
 
+def test_gradcheck_finds_a_missing_derivative() -> None:
+    with pytest.raises(GradcheckError, match="Numerical gradient for function expected to be zero"):
+        gradcheck(lambda x: x.detach() * 2, doubles(2))
+    assert not gradcheck(lambda x: x.detach() * 2, doubles(2), raise_exception=False)
+    assert gradcheck(lambda x: st.ones(2, dtype=st.float64), doubles(2))
+    assert gradcheck(lambda x: (x * 2, x.detach()), doubles(2))
+
+
 def test_gradcheck_needs_an_input_that_requires_grad() -> None:
     with pytest.raises(ValueError, match="at least one input tensor to require gradient"):
         gradcheck(lambda a: a, st.ones(2, dtype=st.float64))
