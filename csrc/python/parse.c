@@ -383,7 +383,8 @@ int shmt__py_match(const shmt__py_prepared_signature* sig, const shmt__py_call_a
   /* One by one: they are few, and a call would cost more than they do. */
   for (int i = 0, n_args = sig->schema->n_args; i < n_args; i++) fr->values[i] = sig->defaults[i];
   if (call->self) set_tensor(fr, sig->self_slot, call->self);
-  if (n > 0 && sig->varargs && !(PyTuple_Check(call->args[0]) || PyList_Check(call->args[0]))) {
+  if (sig->varargs && n >= sig->varargs &&
+      !(PyTuple_Check(call->args[0]) || PyList_Check(call->args[0]))) {
     fr->misfit = SHMT_MISFIT_TYPE;
     int r = set_ints(fr, &sig->args[0], call->args, n);
     if (r != 1) {

@@ -221,7 +221,7 @@ static const char* const* aliases_of(const char* function, const char* name, boo
   return none;
 }
 
-/* Some overload takes one int, as hsplit(sections) beside hsplit(indices): then an int is no list.
+/* Some overload takes one int, as hsplit(sections) beside hsplit(indices): then one int is no list.
  */
 static bool takes_one_int(const shmt__py_function* f) {
   for (int i = 0; i < f->n_signatures; i++) {
@@ -294,7 +294,8 @@ static int prepare_signature(const shmt__py_function* f, const shmt__py_signatur
   const char* order = from->order ? from->order : "";
   for (int i; (i = next_in_order(s, &order)) >= 0;)
     if (add_argument(f, &s->args[i], i, p) < 0) return -1;
-  p->varargs = p->n_positional == 1 && p->args[0].arg->type == SHMT_TYPE_INTS && !takes_one_int(f);
+  if (p->n_positional == 1 && p->args[0].arg->type == SHMT_TYPE_INTS)
+    p->varargs = takes_one_int(f) ? 2 : 1;
   for (int r = 0; r < s->n_returns; r++) {
     p->returned_slot[r] = -1;
     if (!(s->returns[r].flags & SHMT_ARG_WRITE)) continue;

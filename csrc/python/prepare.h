@@ -35,7 +35,7 @@ typedef struct shmt__py_prepared_signature {
   int n_out;
   uint8_t out_slots[SHMT_PY_MAX_OUT];
   int8_t returned_slot[SHMT_PY_MAX_OUT]; /* per return: the argument that comes back, or -1 */
-  bool varargs;                          /* f(2, 3) means f((2, 3)) */
+  int varargs; /* f(2, 3) means f((2, 3)), from so many ints on; 0: never */
   bool hidden;               /* repeats an earlier signature in messages (its out= form) */
   PyTypeObject* return_type; /* of a named-tuple result; NULL otherwise */
   shmt__py_arg args[SHMT_PY_MAX_ARGS];

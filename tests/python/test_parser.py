@@ -428,3 +428,42 @@ def test_copy_takes_a_number() -> None:
 
 def test_to_without_arguments_is_the_tensor_itself() -> None:
     assert A.to() is A
+
+
+def test_methods_take_several_ints_one_by_one() -> None:
+    assert T.ones(1, 1, 2).squeeze(0, 1).shape == (2,)
+    assert T.ones(1, 1, 2).squeeze_(0, 1).shape == (2,)
+    assert T.ones(3, 2).count_nonzero(0, 1).item() == 6
+    assert [part.shape for part in T.ones(3, 2).vsplit(1, 2)] == [(1, 2)] * 3
+    assert len(T.ones(4, 2).vsplit(2)) == 2  # one int is a number of sections
+    with pytest.raises(TypeError, match="invalid combination of arguments"):
+        T.squeeze(T.ones(1, 1), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: T.nn.functional.pixel_shuffle(A, "x"),
+            "'upscale_factor' (position 2) must be int",
+        ),
+        (
+            lambda: T.nn.functional.alpha_dropout(None),
+            "'input' (position 1) must be Tensor, not None",
+        ),
+        (lambda: T.nn.functional.alpha_dropout(A, "x"), "'p' (position 2) must be float, not str"),
+        (
+            lambda: T.nn.functional.pairwise_distance(A, 3),
+            "'x2' (position 2) must be Tensor, not int",
+        ),
+        (lambda: T.fft.fftfreq(A), "argument 'n' (position 1) must be int, not Tensor"),
+        (lambda: T.norm_except_dim(A, None), "'pow' (position 2) must be int, not NoneType"),
+        (lambda: T.use_deterministic_algorithms(3), "'mode' (position 1) must be bool, not int"),
+        (lambda: T.set_anomaly_enabled("x"), "'mode' (position 1) must be bool, not str"),
+    ],
+)
+def test_functions_composed_in_python_name_the_wrong_argument(
+    call: Callable[[], Any], text: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(text)):
+        call()

@@ -110,7 +110,7 @@ def test_resize_keeps_what_fits() -> None:
 def test_resize_with_live_buffer_refuses() -> None:
     storage = UntypedStorage([1, 2, 3])
     view = storage._view()
-    with pytest.raises(RuntimeError, match="storage that is not resizable.*1 live export"):
+    with pytest.raises(RuntimeError, match=r"storage that is not resizable.*1 live export"):
         storage.resize_(5000)
     view.release()
     del view
