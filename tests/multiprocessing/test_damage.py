@@ -1,6 +1,6 @@
 """A member writes over the tables of its session: the others live, and a session can be had.
 
-Not covered: each field with each value, by sanitized code (tests/fuzz/control.c, ``make fuzz-control``).
+Not covered: each field with each value, by sanitized code (``make fuzz-control``).
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ old = sharing.status()["world"]
 os.kill(manager, signal.SIGSTOP)  # it would mend what it finds
 locals()[sys.argv[1]](control())
 os.kill(manager, signal.SIGKILL)
-until(lambda: not os.path.exists(f"/proc/{manager}/maps") or not open(f"/proc/{manager}/maps").read())
+maps = f"/proc/{manager}/maps"
+until(lambda: not os.path.exists(maps) or not open(maps).read())
 try:
     st.empty((5_000_000,), shared=True)
     raise AssertionError("a damaged session went on")
@@ -169,7 +170,8 @@ def scribble(seed, file, n):
                                 (BLOCKS, 60, 128), (BLOCKS, 3000, 128), (SLABS, 20, 64)][kind]
         at = begin + size * generator.randrange(records) + 4 * generator.randrange(size // 4)
         old = struct.unpack("<I", file[at : at + 4])[0]
-        value = generator.choice([0, 1, 2**32 - 1, old + 1, old - 1, generator.getrandbits(32), 1 << 31])
+        odd = generator.getrandbits(32)
+        value = generator.choice([0, 1, 2**32 - 1, old + 1, old - 1, odd, 1 << 31])
         file[at : at + 4] = struct.pack("<I", value % 2**32)
 
 context = mp.get_context("fork")

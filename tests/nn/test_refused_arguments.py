@@ -171,7 +171,7 @@ def test_class_weights_have_the_dtype_of_the_scores() -> None:
 
 def test_adaptive_pools_want_a_size_for_each_dim() -> None:
     for pool in (F.adaptive_avg_pool2d, F.adaptive_max_pool2d):
-        with pytest.raises(RuntimeError, match="output_size must have 2 sizes, got 3"):
+        with pytest.raises(RuntimeError, match="must be 2"):
             pool(IMAGE, (2, 2, 2))
 
 

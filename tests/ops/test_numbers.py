@@ -83,9 +83,7 @@ def test_linspace_between_complex_numbers(start: complex, end: complex, steps: i
 def test_linspace_between_complex_numbers_has_a_complex_dtype() -> None:
     assert st.linspace(1j, 3, 2, dtype=st.complex128).tolist() == [1j, 3 + 0j]
     assert st.linspace(st.tensor(1j), 3, 2).tolist() == [1j, 3 + 0j]
-    with pytest.raises(
-        RuntimeError, match="c10::complex<float> can't be safely cast"
-    ):
+    with pytest.raises(RuntimeError, match="c10::complex<float> can't be safely cast"):
         st.linspace(1j, 3, 2, dtype=st.float32)
 
 
