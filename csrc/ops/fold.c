@@ -21,10 +21,11 @@ static shmt_status find_blocks(const char* name, shmt_ints kernel, shmt_ints dil
                                shmt_ints stride, int64_t height, int64_t width, blocks* b) {
   const int64_t sizes[2] = {height, width};
   const shmt_ints options[] = {kernel, dilation, padding, stride};
+  static const char* const option_names[] = {"kernel_size", "dilation", "padding", "stride"};
 
   for (int k = 0; k < 4; k++)
-    SHMT_REQUIRE(options[k].len == 2, SHMT_E_RUNTIME, "%s(): expected two numbers, got %" PRId64, name,
-                 options[k].len);
+    SHMT_REQUIRE(options[k].len == 2, SHMT_E_RUNTIME, "It is expected %s equals to 2, but got size %" PRId64,
+                 option_names[k], options[k].len);
   b->shape = (shmt__conv_shape){{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, 0, {0}};
   for (int d = 0; d < 2; d++) {
     const int64_t k = kernel.data[d], dil = dilation.data[d], pad = padding.data[d], step = stride.data[d];

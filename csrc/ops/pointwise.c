@@ -17,13 +17,15 @@ shmt_status shmt__pointwise_loop(const shmt__pointwise* p, shmt_dtype dtype, shm
   return SHMT_LIKELY(*out != NULL) ? SHMT_OK : loop_missing(p, dtype);
 }
 
-/* Numbers beside tensors are used in the dtype that the loop calculates in: float32 for halves. */
-static shmt_status check_numbers(const shmt_scalar* numbers, int n, shmt_dtype dtype) {
-  if (shmt__is_half(dtype)) dtype = SHMT_FLOAT32;
+/* Numbers beside tensors are used in the dtype that the loop calculates in: float32 for halves, but for alpha. */
+static shmt_status check_numbers(const shmt_scalar* numbers, int n, bool are_alpha, shmt_dtype dtype) {
+  if (shmt__is_half(dtype) && !are_alpha) dtype = SHMT_FLOAT32;
   for (int i = 0; i < n; i++)
     if (SHMT_UNLIKELY(!shmt__scalar_fits(numbers[i], dtype))) return shmt__scalar_check(numbers[i], dtype);
   return SHMT_OK;
 }
+
+enum { ALPHA = -1 }; /* the ctx of add and sub: one number */
 
 /* ctx: n numbers, or with n == 0 whatever the loop takes. */
 static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const void* ctx, int n) {
@@ -33,7 +35,8 @@ static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const voi
   SHMT_TRY(shmt__iter_build(it));
   it->is_costly = shmt__loop_is_costly[p->row];
   status = shmt__pointwise_loop(p, it->common_dtype, &loop);
-  if (n > 0 && SHMT_LIKELY(status == SHMT_OK)) status = check_numbers(ctx, n, it->common_dtype);
+  if (n != 0 && SHMT_LIKELY(status == SHMT_OK))
+    status = check_numbers(ctx, n == ALPHA ? 1 : n, n == ALPHA, it->common_dtype);
   if (SHMT_LIKELY(status == SHMT_OK))
     status = SHMT_UNLIKELY(shmt__iter_is_narrow(it)) ? shmt__iter_run_narrow(it, loop, ctx)
                                                      : shmt__iter_run(it, loop, ctx);
@@ -124,7 +127,7 @@ static shmt_status check_alpha(const shmt__pointwise* p, const shmt_tensor* self
 shmt_status shmt__family_binary_alpha(const shmt__pointwise* p, shmt_tensor* self,
                                       shmt_tensor* other, shmt_scalar alpha, shmt_tensor** out) {
   SHMT_TRY(check_alpha(p, self, other, alpha));
-  return run_on(p, (shmt_tensor* const[]){self, other}, 2, &alpha, 1, out);
+  return run_on(p, (shmt_tensor* const[]){self, other}, 2, &alpha, ALPHA, out);
 }
 
 shmt_status shmt__family_sub(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
@@ -140,7 +143,7 @@ shmt_status shmt__family_sub(const shmt__pointwise* p, shmt_tensor* self, shmt_t
               "use the `~` or `logical_not()` operator instead.");
   }
   SHMT_TRY(check_alpha(p, self, other, alpha));
-  return run_on(p, (shmt_tensor* const[]){self, other}, 2, &alpha, 1, out);
+  return run_on(p, (shmt_tensor* const[]){self, other}, 2, &alpha, ALPHA, out);
 }
 
 shmt_status shmt__family_binary_division(const shmt__pointwise* p, shmt_tensor* self,

@@ -134,14 +134,14 @@ static shmt_status spread_vector(shmt_tensor* self, int64_t* at, shmt_tensor* in
                ") should be equal to source.size(dim): (%" PRId64 "), for dim: %" PRId64,
                index->numel, along, dim);
   SHMT_REQUIRE(source->n_dims == self->n_dims, SHMT_E_RUNTIME,
-               "source.shape must match self.shape excluding the specified dimension. Got "
-               "source.shape = %s self.shape = %s",
-               SHMT_SHAPE_TEXT(source), SHMT_SHAPE_TEXT(self));
+               "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+               "self.shape = %s source.shape = %s",
+               SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
   for (int d = 0; d < self->n_dims; d++)
     SHMT_REQUIRE(d == dim || self->sizes[d] == source->sizes[d], SHMT_E_RUNTIME,
-                 "source.shape must match self.shape excluding the specified dimension. Got "
-                 "source.shape = %s self.shape = %s",
-                 SHMT_SHAPE_TEXT(source), SHMT_SHAPE_TEXT(self));
+                 "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+                 "self.shape = %s source.shape = %s",
+                 SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
   SHMT_REFUSE_DTYPE(self->n_dims < 2 && (self->dtype == SHMT_BOOL || shmt__is_complex(self->dtype)), self->dtype,
                     "index_func_");
   SHMT_TRY(check_range(index, self->n_dims ? self->sizes[dim] : 1));

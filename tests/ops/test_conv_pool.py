@@ -189,6 +189,10 @@ _Z = st.zeros
             "per channel: (1 x 1). Calculated output size per channel: (1 x -1). Output size is",
         ),
         (
+            lambda: nnf.unfold(_Z(1, 4, 4, 4), 2, stride=(1, 2, 3)),
+            "It is expected stride equals to 2, but got size 3",
+        ),
+        (
             lambda: nnf.adaptive_avg_pool2d(_Z(1, 2, 4, 4), (1, 2, 3)),
             "adaptive_avg_pool2d: output_size must be 2",
         ),

@@ -38,6 +38,10 @@ whole = st.ones(2, 2, dtype=st.int32)
         (lambda: x.half().fill_(3e10), "c10::Half"),
         (lambda: x.half().masked_fill(x > 0, -1e9), "c10::Half"),
         (lambda: x.bfloat16().fill_(3.4e38), "c10::BFloat16"),
+        (lambda: st.add(x.half(), x.half(), alpha=1e5), "c10::Half"),
+        (lambda: st.sub(x.half(), 1, alpha=70000), "c10::Half"),
+        (lambda: x.half().add_(x.half(), alpha=1e5), "c10::Half"),
+        (lambda: st.add(x.bfloat16(), x.bfloat16(), alpha=3.4e38), "c10::BFloat16"),
         (lambda: x.half().index_fill(0, st.tensor([0]), 1e5), "c10::Half"),
         (lambda: x.bfloat16().index_fill_(0, st.tensor([0]), 1e300), "c10::BFloat16"),
         (lambda: x.half().index_fill_(0, st.tensor([0]), st.tensor(1e5)), "c10::Half"),
@@ -56,6 +60,7 @@ def test_limits_of_halves_fit() -> None:
     assert st.full((1,), 65504.0, dtype=st.float16).item() == 65504.0
     assert st.full((1,), -float("inf"), dtype=st.float16).item() == -float("inf")
     assert F.elu(x.half(), 1e5).tolist() == x.tolist()  # halves are calculated in float32
+    assert st.add(x.half(), x, alpha=1e5).dtype is st.float32
 
 
 def test_hardtanh_of_unsigned_numbers_has_no_negative_limit() -> None:
