@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from shmtensor import _C
 from shmtensor._boundary import storage as _c
 from shmtensor.storage import mapped as _mapped
+from shmtensor.storage import stream
 
 if TYPE_CHECKING:
     from shmtensor.storage.typed import TypedStorage
@@ -23,9 +24,6 @@ _live: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDicti
 _weak: dict[int, tuple[_c.WeakStorageRef, int]] = {}
 #: C address -> the token of the storage that is or was there.
 _tokens: dict[int, int] = {}
-
-#: Bytes that are asked of a file object in one call: it may need as many again for itself.
-_READ_AT_ONCE = 1 << 24
 
 _BYTE_ORDERS = ("big", "little", "native")
 
@@ -520,7 +518,7 @@ class UntypedStorage:
     @classmethod
     def _new_with_file(cls, f: Any, element_size: int = 1) -> UntypedStorage:
         """Read what `_write_file` wrote, from where *f* stands."""
-        storage = cls(_read_length(f) * element_size)
+        storage = cls(stream.read_length(f) * element_size)
         storage._read_from(f, is_real_file=hasattr(f, "fileno"))
         return storage
 
@@ -535,7 +533,7 @@ class UntypedStorage:
         before = f.tell() if offset is not None else 0
         if offset is not None:
             f.seek(offset)
-        size = _read_length(f) * element_size
+        size = stream.read_length(f) * element_size
         if size != len(self):
             raise RuntimeError(f"storage has wrong byte size: expected {len(self)} got {size}")
         self._read_from(f, is_real_file=is_real_file)
@@ -558,30 +556,7 @@ class UntypedStorage:
                 os.lseek(fd, behind, os.SEEK_SET)
                 f.seek(position + size)
                 return
-        view, done = self._view(), 0
-        while done < size:
-            part = view[done : done + _READ_AT_ONCE]
-            if hasattr(f, "readinto"):
-                count = f.readinto(part)
-            else:
-                data = f.read(len(part))
-                count = len(data)
-                part[:count] = data
-            if not count:
-                raise RuntimeError(
-                    f"unexpected EOF, expected {size - done} more bytes. The file might be "
-                    "corrupted."
-                )
-            done += count
-
-
-def _read_length(f: Any) -> int:
-    head = f.read(8)
-    if len(head) != 8:
-        raise RuntimeError(
-            f"unexpected EOF, expected {8 - len(head)} more bytes. The file might be corrupted."
-        )
-    return int.from_bytes(head, "little")
+        stream.read_into(self._view(), f)
 
 
 def _bytes_of(source: Any, name: str) -> bytearray:
