@@ -161,18 +161,14 @@ static PyMethodDef setting_functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* A submodule with the functions of table: shmtensor._C.<name>. */
+/* A submodule with the functions of table: shmtensor._C.<name>, to be imported by that name, as
+ * pickles of its functions do. */
 static int add_submodule(PyObject* module, const char* name, PyMethodDef* table) {
   char full[64];
   (void)PyOS_snprintf(full, sizeof full, "shmtensor._C.%s", name);
-  PyObject* sub = PyModule_New(full);
-  if (sub == NULL || PyModule_AddFunctions(sub, table) < 0) {
-    Py_XDECREF(sub);
-    return -1;
-  }
-  int r = PyModule_AddObjectRef(module, name, sub);
-  Py_DECREF(sub);
-  return r;
+  PyObject* sub = PyImport_AddModule(full); /* borrowed */
+  if (sub == NULL || PyModule_AddFunctions(sub, table) < 0) return -1;
+  return PyModule_AddObjectRef(module, name, sub);
 }
 
 static int fill(PyObject* module) {

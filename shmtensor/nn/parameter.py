@@ -187,9 +187,10 @@ def _rebuild_parameter_with_state(
 
 
 def _reduce_for_processes(parameter: Parameter) -> Any:
-    """Return what is pickled into a message between processes: no hooks and no gradient."""
+    """Return what is pickled into a message between processes: no hooks, gradient, attributes."""
     warn_if_has_hooks(parameter)
-    return parameter.__reduce_ex__(2)
+    data, requires_grad = parameter.data, parameter.requires_grad
+    return _rebuild_parameter, (type(parameter), data, requires_grad, OrderedDict())
 
 
 ForkingPickler.register(Parameter, _reduce_for_processes)

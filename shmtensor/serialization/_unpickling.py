@@ -377,10 +377,27 @@ def load_any(
     return Unpickler(file, **arguments).load()
 
 
+#: Modules of torch whose functions are elsewhere here.
+_MOVED = {
+    "torch._C._fft": "torch._C._nn",
+    "torch._C._linalg": "torch._C._nn",
+    "torch._C._special": "torch._C._nn",
+}
+
+#: What pickles of torch's functions and methods take them from, by getattr.
+_HOLDERS = {
+    "torch._C._VariableFunctionsClass": _C,
+    "torch._C.TensorBase": _C._TensorBase,
+}
+
+
 def _our_counterpart(module: str, name: str) -> Any:
     """What torch has as *name* in *module*, of this package; None if it has none."""
+    if f"{module}.{name}" in _HOLDERS:
+        return _HOLDERS[f"{module}.{name}"]
+    ours = _C.__name__.partition(".")[0] + _MOVED.get(module, module).removeprefix("torch")
     try:
-        found: Any = importlib.import_module(f"{_C.__name__.partition('.')[0]}{module[5:]}")
+        found: Any = importlib.import_module(ours)
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError):

@@ -6,6 +6,7 @@ import base64
 import collections
 import gzip
 import io
+import operator
 import pickle
 import pickletools
 import zipfile
@@ -304,6 +305,22 @@ def test_a_whole_module_of_torch_becomes_ours() -> None:
     assert ours(shmtensor.tensor(index)).detach().flatten().tolist() == pytest.approx(
         expected, abs=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["add", "nn.functional.gelu", "nn.functional.relu", "linalg.inv", "fft.fft", "Tensor.add"],
+)
+def test_functions_are_saved_by_name_and_found_as_ours(name: str) -> None:
+    path = operator.attrgetter(name)
+    ours = path(shmtensor)
+    assert load(io.BytesIO(bytes_of(ours)), weights_only=False) is ours
+    assert pickle.loads(pickle.dumps(ours)) is ours
+    torch = pytest.importorskip("torch")
+    buffer = io.BytesIO()
+    torch.save(path(torch), buffer)
+    buffer.seek(0)
+    assert load(buffer, weights_only=False) is ours
 
 
 def test_a_sparse_tensor_in_a_file_of_torch_is_named() -> None:
