@@ -157,23 +157,26 @@ def test_ten_thousand_sends_with_few_descriptors(scripts: Any, kind: str) -> Non
 
 
 _LIVE = """
-kept = [st.full((10,), float(i)).share_memory_() for i in range(600)]
+n = int(sys.argv[1])
+kept = [st.full((10,), float(i)).share_memory_() for i in range(n)]
 queue, back = context.SimpleQueue(), context.SimpleQueue()
 
 def receive():
-    back.put(sum(float(queue.get()[0]) for _ in range(600)))
+    received = [queue.get() for _ in range(n)]
+    back.put(sum(float(t[0]) for t in received))
 
 process = child(receive)
 for tensor in kept:
     queue.put(tensor)
-assert back.get() == sum(range(600))
+assert back.get() == sum(range(n))
 end(process)
 until(lambda: files() <= FEW)
 """
 
 
-def test_more_live_tensors_than_descriptors(scripts: Any) -> None:
-    scripts(_LIMIT_FIRST + _PREPARE + _LIVE).finish()
+@pytest.mark.parametrize(("limit", "n"), [("256", "600"), ("64", "2000")])
+def test_more_live_tensors_than_descriptors(scripts: Any, limit: str, n: str) -> None:
+    scripts(_LIMIT_FIRST.replace("256", limit) + _PREPARE + _LIVE, n).finish()
 
 
 _RECEIVER_KILLED = """
