@@ -48,6 +48,7 @@ shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, sh
                "descriptor %d is no sealed memory file of at least %" PRIu64 " bytes of this user",
                fd, nbytes);
   SHMT_TRY(register_file(s, fd, nbytes, out));
+  (*out)->nbytes = nbytes;
   shmt_status status = map_file(*out, fd, size);
   if (status == SHMT_OK)
     shmt__kept_file_add(*out, fd);

@@ -26,13 +26,18 @@ shmt_status shmt__session_add_holding(shmt__session* s, uint32_t block, uint64_t
     SHMT_REQUIRE(*chunk != NULL, SHMT_E_NOMEM, "table of held blocks: tried to allocate %zu bytes",
                  SHMT_HOLDING_CHUNK * sizeof **chunk);
   }
+  shmt__holding* old = (*chunk)[block % SHMT_HOLDING_CHUNK];
+  SHMT_REQUIRE(old == NULL || old->generation == 0, SHMT_E_MANAGER,
+               "the session is damaged: block %" PRIu32 " is in use here, and was free all the same",
+               block);
   shmt__holding* h = calloc(1, sizeof *h);
   SHMT_REQUIRE(h != NULL, SHMT_E_NOMEM, "held block: tried to allocate %zu bytes", sizeof *h);
   h->session = s;
   h->block = block;
   h->generation = generation;
   (*chunk)[block % SHMT_HOLDING_CHUNK] = h;
-  s->n_holdings++;
+  if (old == NULL) s->n_holdings++;
+  else shmt__session_pin(s); /* for the one of a block that went with our number: it counts no more */
   *out = h;
   return SHMT_OK;
 }

@@ -217,7 +217,10 @@ static shmt_status serve(request* r, shmt__packet* reply) {
       return serve_fork(r, reply);
     case SHMT_MESSAGE_GRANT:
       SHMT_REQUIRE(r->p->count <= UINT32_MAX, SHMT_E_VALUE, "GRANT of too many blocks");
-      return shmt__keeper_grant(k, r->client, r->p->nbytes, (uint32_t)r->p->count, &reply->block);
+      SHMT_TRY(shmt__keeper_grant(k, r->client, r->p->nbytes, (uint32_t)r->p->count, &reply->block));
+      reply->count = shmt__keeper_slab_at(k, reply->block)->first_block;
+      reply->nbytes = shmt__keeper_slab_at(k, reply->block)->offset;
+      return SHMT_OK;
     case SHMT_MESSAGE_ADD_FILE:
       return serve_add_file(r, reply);
     case SHMT_MESSAGE_GET_FILE:

@@ -24,6 +24,16 @@ bool shmt__ring_may_spin(void) {
 
 /* --- locking --- */
 
+/* A lock stays taken by a number that no client has: a member wrote over it. Let the manager look. */
+static void report_nobodys(shmt__ring* r, atomic_uint_least32_t* lock) {
+  const shmt__map* map = &r->session->map;
+  uint32_t owner = shmt__ring_lock_word(lock) & SHMT_RING_OWNER_MASK;
+  if (owner > 0 && owner < SHMT_MAX_CLIENTS &&
+      atomic_load_explicit(&map->clients[owner].state, memory_order_acquire) != SHMT_CLIENT_NONE)
+    return;
+  atomic_store_explicit(&map->control->rings_stale, 1, memory_order_seq_cst);
+}
+
 /* Take one of the ring's locks; *out_word is what it is to be unlocked with. */
 static shmt__ring_result lock_ring(shmt__ring* r, atomic_uint_least32_t* lock,
                                    uint64_t deadline_ns, uint32_t* out_word) {
@@ -42,7 +52,10 @@ static shmt__ring_result lock_ring(shmt__ring* r, atomic_uint_least32_t* lock,
     if ((*out_word = shmt__ring_try_lock_contended(lock, me, &was_dead)) != 0)
       return SHMT_RING_DONE;
     if (w == SHMT_OS_WAIT_WOKEN) continue;
-    if (w == SHMT_OS_WAIT_TIMED_OUT) shmt__ring_need_manager(r);
+    if (w == SHMT_OS_WAIT_TIMED_OUT) {
+      report_nobodys(r, lock);
+      shmt__ring_need_manager(r);
+    }
     return shmt__os_now_ns() < deadline_ns ? SHMT_RING_INTERRUPTED : SHMT_RING_BUSY;
   }
   return SHMT_RING_BUSY;

@@ -122,16 +122,20 @@ static shmt__packet make_packet(shmt__session* s, shmt__message type) {
 }
 
 static shmt_status grant_slab(void* arg, uint64_t block_bytes, uint32_t n_blocks,
-                              uint32_t* out_slab) {
+                              shmt__granted* out) {
   shmt__session* s = arg;
   shmt__packet p = make_packet(s, SHMT_MESSAGE_GRANT), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   p.nbytes = block_bytes;
   p.count = n_blocks;
   SHMT_TRY(shmt__session_call(s, &p, NULL, 0, &reply, fds, &n_fds));
-  SHMT_REQUIRE(reply.block < s->map.fixed.n_slabs, SHMT_E_MANAGER,
-               "the manager granted slab %u of %u", reply.block, s->map.fixed.n_slabs);
-  *out_slab = reply.block;
+  const shmt__fixed* fixed = &s->map.fixed;
+  SHMT_REQUIRE(reply.block < fixed->n_slabs && reply.count < fixed->n_blocks &&
+                   n_blocks <= fixed->n_blocks - reply.count && reply.nbytes < fixed->arena_bytes &&
+                   block_bytes <= (fixed->arena_bytes - reply.nbytes) / n_blocks,
+               SHMT_E_MANAGER, "the manager granted slab %u of %u, which lies outside the arena",
+               reply.block, fixed->n_slabs);
+  *out = (shmt__granted){reply.block, (uint32_t)reply.count, reply.nbytes};
   return SHMT_OK;
 }
 
@@ -365,7 +369,6 @@ static void free_session(shmt__session* s) {
   shmt__kept_files_fini(s);
   shmt__spare_files_drop(s);
   for (uint32_t i = 0; i < n_chunks; i++) free(s->holdings[i]);
-  shmt__arena_reset(&s->arena);
   shmt__os_unmap(s->base, arena_bytes);
   shmt__os_unmap(s->reading_base, arena_bytes);
   shmt__map_close(&s->map);
@@ -373,7 +376,7 @@ static void free_session(shmt__session* s) {
   shmt__os_close(s->control_fd);
   shmt__os_close(s->arena_fd);
   free(s->holdings);
-  free(s->arena.placed);
+  shmt__arena_fini(&s->arena);
   free(s);
 }
 

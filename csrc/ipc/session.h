@@ -29,6 +29,7 @@ typedef struct shmt__holding {
   shmt__session* session;
   uint64_t generation;
   uint64_t offset;       /* of the bytes in the arena */
+  uint64_t nbytes;       /* 0: not open yet */
   shmt_storage* storage; /* over the block; not owned, NULL until there is one */
   uint32_t block;
   bool is_owned; /* the slab is ours */

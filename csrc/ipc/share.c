@@ -58,15 +58,13 @@ shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, bool is_
   uint64_t generation = 0;
   SHMT_TRY(shmt__arena_alloc(&s->arena, nbytes, is_filled_next, &block, &generation));
   shmt_status status = shmt__session_add_holding(s, block, generation, out);
-  if (status != SHMT_OK)
-    shmt__arena_free(&s->arena, block);
-  else
-    (*out)->is_owned = true;
-  if (status == SHMT_OK) {
-    status = locate(*out, nbytes);
-    if (status != SHMT_OK) shmt__session_drop_holding(*out);
-  }
-  return status;
+  /* Not when it is in use here already: another member wrote over its state. */
+  if (status == SHMT_E_NOMEM) shmt__arena_free(&s->arena, block);
+  if (status != SHMT_OK) return status;
+  (*out)->is_owned = true;
+  (*out)->nbytes = nbytes;
+  (*out)->offset = shmt__arena_offset(&s->arena, block);
+  return SHMT_OK;
 }
 
 /* --- tracing --- */
@@ -162,7 +160,8 @@ void shmt__sharing_unlock(void) {
 
 /* Store the first bytes of a block that was made to be filled. */
 static shmt_status fill(const shmt__holding* h, const void* bytes, uint64_t nbytes) {
-  if (h->map == NULL) return shmt__arena_fill(&h->session->arena, h->block, bytes, nbytes);
+  if (h->map == NULL)
+    return shmt__arena_fill(&h->session->arena, h->block, h->offset, bytes, nbytes);
   if (h->has_pages) {
     memcpy(h->map, bytes, nbytes);
     return SHMT_OK;
@@ -372,6 +371,11 @@ static bool try_retain(shmt_storage* s) {
   return false;
 }
 
+static shmt_status fail_size(const shmt__handle* h, uint64_t nbytes) {
+  SHMT_FAIL(SHMT_E_HANDLE, "the handle says %" PRIu64 " bytes, block %" PRIu32 " has %" PRIu64,
+            h->nbytes, h->block, nbytes);
+}
+
 /* Begin to hold the handle's block. */
 static shmt_status take_hold(shmt__session* s, const shmt__handle* handle, shmt__holding** out) {
   shmt__block* b = &s->map.blocks[handle->block];
@@ -380,10 +384,7 @@ static shmt_status take_hold(shmt__session* s, const shmt__handle* handle, shmt_
   shmt_status status = SHMT_OK;
   uint64_t nbytes =
       atomic_load_explicit(&b->nbytes, memory_order_relaxed) & ~SHMT_BLOCK_IS_RING;
-  if (nbytes != handle->nbytes)
-    status = shmt__fail(SHMT_E_HANDLE,
-                        "the handle says %" PRIu64 " bytes, block %" PRIu32 " has %" PRIu64,
-                        handle->nbytes, handle->block, nbytes);
+  if (nbytes != handle->nbytes) status = fail_size(handle, nbytes);
   if (status == SHMT_OK)
     status = shmt__session_add_holding(s, handle->block, handle->generation, out);
   if (status != SHMT_OK) {
@@ -416,12 +417,12 @@ static shmt_status find_or_open(shmt__session* s, const shmt__handle* handle, sh
     SHMT_TRY(shmt__session_supersede_holding(h, &h));
   } /* else: another thread was opening it when our parent forked */
   shmt_status status = SHMT_OK;
-  if (h->map == NULL)
+  if (h->nbytes == 0)
     status = is_file(s, handle->block) ? shmt__file_block_open(h, handle->nbytes)
                                        : locate(h, handle->nbytes);
-  else if (handle->nbytes > h->map_bytes)
-    status = shmt__fail(SHMT_E_HANDLE, "the handle says %" PRIu64 " bytes, the file of block %" PRIu32
-                        " has %" PRIu64, handle->nbytes, handle->block, h->map_bytes);
+  else if (handle->nbytes != h->nbytes)
+    status = fail_size(handle, h->nbytes);
+  if (status == SHMT_OK) h->nbytes = handle->nbytes;
   if (status == SHMT_OK)
     status = shmt__storage_adopt(&shmt__allocator_managed, data_of(h), h, handle->nbytes,
                                  flags_of(h), out);

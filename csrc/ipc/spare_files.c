@@ -105,6 +105,7 @@ bool shmt__spare_file_reuse(shmt__session* s, uint64_t nbytes, shmt__holding** o
     }
     h->map = f.map;
     h->map_bytes = f.map_bytes;
+    h->nbytes = nbytes;
     h->has_pages = true;
     remove_at(s, i); /* before the next line, which tidies the list */
     if (f.fd >= 0) shmt__kept_file_add(h, f.fd);

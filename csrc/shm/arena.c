@@ -50,9 +50,46 @@ uint64_t shmt__arena_block_bytes(uint64_t nbytes, uint32_t* out_n_blocks) {
   return bytes;
 }
 
-/* The list of a block, by its slab's block size: the inverse of the above. */
-static unsigned list_of(const shmt__arena* a, uint32_t block) {
-  uint64_t bytes = a->map->blocks[block].capacity;
+/* --- slabs of ours --- */
+
+static const shmt__own_slab* own_slab(const shmt__arena* a, uint32_t block) {
+  return a->own_of == NULL || a->own_of[block] == 0 ? NULL : &a->own[a->own_of[block] - 1];
+}
+
+static bool reserve_own(shmt__arena* a) {
+  if (a->own_of == NULL) a->own_of = calloc(a->map->fixed.n_blocks, sizeof *a->own_of);
+  if (a->own_of == NULL || a->n_own < a->own_capacity) return a->own_of != NULL;
+  uint32_t capacity = a->own_capacity ? 2 * a->own_capacity : 8;
+  shmt__own_slab* own = realloc(a->own, sizeof *own * capacity);
+  if (own == NULL) return false;
+  a->own = own;
+  a->own_capacity = capacity;
+  return true;
+}
+
+/* There is room, see reserve_own. */
+static void enter_own(shmt__arena* a, const shmt__own_slab* slab) {
+  uint32_t i = 0;
+  while (i < a->n_own && a->own[i].n_blocks != 0) i++;
+  if (i == a->n_own) a->n_own++;
+  a->own[i] = *slab;
+  for (uint32_t j = 0; j < slab->n_blocks; j++) a->own_of[slab->first_block + j] = i + 1;
+}
+
+static void forget_own(shmt__arena* a, uint32_t block) {
+  shmt__own_slab* slab = &a->own[a->own_of[block] - 1];
+  for (uint32_t j = 0; j < slab->n_blocks; j++) a->own_of[slab->first_block + j] = 0;
+  slab->n_blocks = 0;
+}
+
+uint64_t shmt__arena_offset(const shmt__arena* a, uint32_t block) {
+  const shmt__own_slab* s = own_slab(a, block);
+  return s == NULL ? 0 : s->offset + s->block_bytes * (block - s->first_block);
+}
+
+/* The list of a block, by its slab's block size: the inverse of shmt__arena_block_bytes. */
+static unsigned list_of(const shmt__own_slab* s) {
+  uint64_t bytes = s->block_bytes;
   return bytes > MAX_CLASSED ? SHMT_ARENA_LARGE : class_of(bytes, &bytes);
 }
 
@@ -91,15 +128,13 @@ void shmt__placement_refused(unsigned placement, int* out_huge_errno, int* out_n
 /* Use the lists of a placement until the next call. */
 static void use_lists(shmt__arena* a, unsigned placement) { a->now = &a->lists[placement]; }
 
-static void apply(shmt__arena* a, uint32_t slab, unsigned placement) {
-  shmt__slab_view s;
+static void apply(shmt__arena* a, const shmt__own_slab* s, unsigned placement) {
   int huge = 0, numa = 0;
-  if (placement == 0 && (a->placed == NULL || a->placed[slab] == 0)) return;
-  if (!shmt__slab_read(a->map, slab, &s)) return;
-  shmt__os_place(a->base, s.offset, s.nbytes, &placements[placement].what, &huge, &numa);
+  if (placement == 0 && (a->placed == NULL || a->placed[s->slab] == 0)) return;
+  shmt__os_place(a->base, s->offset, s->block_bytes * s->n_blocks, &placements[placement].what, &huge, &numa);
   if (huge != 0) placements[placement].huge_errno = huge;
   if (numa != 0) placements[placement].numa_errno = numa;
-  a->placed[slab] = (uint8_t)placement;
+  a->placed[s->slab] = (uint8_t)placement;
 }
 
 /* Memory for the placements of slabs, which programs without any do without. */
@@ -112,13 +147,18 @@ static shmt_status reserve_placed(shmt__arena* a, unsigned placement) {
   return SHMT_OK;
 }
 
-/* A range that goes back takes its placement off, since the file keeps it. */
-static bool give_back(shmt__arena* a, uint32_t slab) {
-  if (slab >= a->map->fixed.n_slabs) return false;
-  unsigned placement = a->placed != NULL ? a->placed[slab] : 0;
-  apply(a, slab, 0);
-  if (a->source.give_back(a->source.arg, slab)) return true;
-  apply(a, slab, placement);
+/* Give the slab of a block back. A range that goes back takes its placement off, since the file keeps
+ * it. */
+static bool give_back(shmt__arena* a, uint32_t block) {
+  const shmt__own_slab* s = own_slab(a, block);
+  if (s == NULL) return true;
+  unsigned placement = a->placed != NULL ? a->placed[s->slab] : 0;
+  apply(a, s, 0);
+  if (a->source.give_back(a->source.arg, s->slab)) {
+    forget_own(a, block);
+    return true;
+  }
+  apply(a, s, placement);
   return false;
 }
 
@@ -177,23 +217,18 @@ static void sweep_all(shmt__arena* a, unsigned list, uint32_t n_blocks) {
 
 /* --- pages --- */
 
-static shmt_status fail_damaged(uint32_t block) {
-  SHMT_FAIL(SHMT_E_MANAGER, "the session is damaged: block %" PRIu32 " is of no slab", block);
-}
-
 static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes, bool is_filled_next) {
   shmt__block* b = &a->map->blocks[block];
-  shmt__slab_view s;
+  const shmt__own_slab* s = own_slab(a, block);
   uint64_t warm = atomic_load_explicit(&b->warm, memory_order_relaxed);
   if (SHMT_LIKELY(warm >= nbytes)) return SHMT_OK;
-  if (!shmt__slab_of_block(a->map, block, &s) || nbytes > s.block_bytes) return fail_damaged(block);
-  uint64_t at = s.block_bytes * (block - s.first_block); /* in the slab */
-  if (shmt__slab_is_paged(&s)) {
+  uint64_t at = s->block_bytes * (block - s->first_block); /* in the slab */
+  if (shmt__is_paged(s->block_bytes)) {
     if (is_filled_next) return SHMT_OK;
     uint64_t page = shmt__os_page_bytes();
     uint64_t end = (nbytes + page - 1) & ~(page - 1);
-    if (end > s.block_bytes) end = s.block_bytes;
-    SHMT_TRY(shmt__os_populate(a->fd, a->base, s.offset + at + warm, end - warm));
+    if (end > s->block_bytes) end = s->block_bytes;
+    SHMT_TRY(shmt__os_populate(a->fd, a->base, s->offset + at + warm, end - warm));
     atomic_store_explicit(&b->warm, end, memory_order_relaxed);
     return SHMT_OK;
   }
@@ -201,28 +236,28 @@ static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes, boo
    * block is USED the manager trims none of its slab. */
   uint64_t step = SHMT_SLAB_ALIGN;
   uint64_t begin = at & ~(step - 1);
-  uint64_t end = (at + s.block_bytes + step - 1) & ~(step - 1);
-  if (end > s.nbytes) end = s.nbytes;
-  SHMT_TRY(shmt__os_populate(a->fd, a->base, s.offset + begin, end - begin));
-  uint64_t first = (begin + s.block_bytes - 1) / s.block_bytes, stop = end / s.block_bytes;
-  for (uint64_t i = first; i < stop && i < s.n_blocks; i++)
-    atomic_store_explicit(&a->map->blocks[s.first_block + i].warm, s.block_bytes,
+  uint64_t end = (at + s->block_bytes + step - 1) & ~(step - 1);
+  uint64_t slab_bytes = (s->block_bytes * s->n_blocks + step - 1) & ~(step - 1);
+  if (end > slab_bytes) end = slab_bytes;
+  SHMT_TRY(shmt__os_populate(a->fd, a->base, s->offset + begin, end - begin));
+  uint64_t first = (begin + s->block_bytes - 1) / s->block_bytes, stop = end / s->block_bytes;
+  for (uint64_t i = first; i < stop && i < s->n_blocks; i++)
+    atomic_store_explicit(&a->map->blocks[s->first_block + i].warm, s->block_bytes,
                           memory_order_relaxed);
   return SHMT_OK;
 }
 
-shmt_status shmt__arena_fill(const shmt__arena* a, uint32_t block, const void* bytes, uint64_t nbytes) {
+shmt_status shmt__arena_fill(const shmt__arena* a, uint32_t block, uint64_t offset,
+                             const void* bytes, uint64_t nbytes) {
   shmt__block* b = &a->map->blocks[block];
-  shmt__slab_view s;
   uint64_t warm = atomic_load_explicit(&b->warm, memory_order_relaxed);
-  if (!shmt__slab_of_block(a->map, block, &s) || nbytes > s.block_bytes) return fail_damaged(block);
-  uint64_t offset = s.offset + s.block_bytes * (block - s.first_block);
   uint64_t n_there = warm < nbytes ? warm & ~(shmt__os_page_bytes() - 1) : nbytes;
   memcpy(a->base + offset, bytes, n_there);
   if (n_there == nbytes) return SHMT_OK;
   SHMT_TRY(shmt__os_write_pages(a->fd, offset + n_there, (const char*)bytes + n_there, nbytes - n_there));
+  /* Blocks without pages for some of their bytes are multiples of a page. */
   uint64_t end = (nbytes + shmt__os_page_bytes() - 1) & ~(shmt__os_page_bytes() - 1);
-  atomic_store_explicit(&b->warm, end < s.block_bytes ? end : s.block_bytes, memory_order_relaxed);
+  atomic_store_explicit(&b->warm, end, memory_order_relaxed);
   return SHMT_OK;
 }
 
@@ -248,7 +283,8 @@ static bool take_large(shmt__arena* a, uint64_t nbytes, uint64_t block_bytes, ui
   uint64_t most = block_bytes + block_bytes / 4;
   for (uint32_t i = l->len; i-- > 0;) {
     shmt__block* b = &a->map->blocks[l->at[i]];
-    bool fits = b->capacity >= nbytes && b->capacity <= most;
+    const shmt__own_slab* s = own_slab(a, l->at[i]);
+    bool fits = s != NULL && s->block_bytes >= nbytes && s->block_bytes <= most;
     if (fits && shmt__block_take(a->map, l->at[i], a->client, nbytes, out_generation)) {
       *out_block = l->at[i];
       remove_at(l, i);
@@ -256,7 +292,7 @@ static bool take_large(shmt__arena* a, uint64_t nbytes, uint64_t block_bytes, ui
     }
     /* Without pages it is but a range of addresses, which the manager may have back. */
     if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_relaxed)) == SHMT_BLOCK_COLD &&
-        give_back(a, b->slab))
+        give_back(a, l->at[i]))
       remove_at(l, i);
   }
   return false;
@@ -272,34 +308,40 @@ void shmt__arena_give_back_large(shmt__arena* a) {
   shmt__block_list* l = &a->now->free[SHMT_ARENA_LARGE];
   sweep(a, SHMT_ARENA_LARGE, UINT32_MAX, UINT32_MAX);
   for (uint32_t i = l->len; i-- > 0;) {
-    if (give_back(a, a->map->blocks[l->at[i]].slab)) remove_at(l, i);
+    if (give_back(a, l->at[i])) remove_at(l, i);
   }
 }
 
 static shmt_status grant(shmt__arena* a, unsigned list, uint64_t block_bytes, uint32_t n_blocks,
                          unsigned placement) {
-  uint32_t slab = 0;
-  shmt_status status = a->source.grant(a->source.arg, block_bytes, n_blocks, &slab);
+  shmt__granted granted = {0};
+  shmt_status status = a->source.grant(a->source.arg, block_bytes, n_blocks, &granted);
   if (status == SHMT_E_NOMEM) {
     /* Our own free large blocks may be what stands in the way. */
     shmt__arena_give_back_large(a);
-    status = a->source.grant(a->source.arg, block_bytes, n_blocks, &slab);
+    status = a->source.grant(a->source.arg, block_bytes, n_blocks, &granted);
   }
   use_lists(a, placement); /* another thread may have used others meanwhile */
   if (status != SHMT_OK) return status;
   SHMT_FAILPOINT(slab_granted);
-  apply(a, slab, placement);
-  shmt__slab_view s;
-  if (!shmt__slab_read(a->map, slab, &s) || s.block_bytes != block_bytes)
-    SHMT_FAIL(SHMT_E_MANAGER, "the session is damaged: slab %" PRIu32 " makes no sense", slab);
-  for (uint32_t i = s.n_blocks; i-- > 0;) push(&a->now->free[list], s.first_block + i);
+  if (!reserve_own(a)) {
+    (void)a->source.give_back(a->source.arg, granted.slab);
+    SHMT_FAIL(SHMT_E_NOMEM, "table of slabs: tried to allocate %zu bytes",
+              sizeof *a->own_of * a->map->fixed.n_blocks);
+  }
+  const shmt__own_slab s = {.slab = granted.slab,
+                            .first_block = granted.first_block,
+                            .n_blocks = n_blocks,
+                            .offset = granted.offset,
+                            .block_bytes = block_bytes};
+  enter_own(a, &s);
+  apply(a, &s, placement);
+  for (uint32_t i = n_blocks; i-- > 0;) push(&a->now->free[list], s.first_block + i);
   return SHMT_OK;
 }
 
 static void poison_new(shmt__arena* a, uint32_t block, uint64_t nbytes) {
-  shmt__slab_view s;
-  if (shmt__slab_of_block(a->map, block, &s) && nbytes <= s.block_bytes)
-    memset(a->base + s.offset + s.block_bytes * (block - s.first_block), SHMT_DEBUG_POISON, nbytes);
+  memset(a->base + shmt__arena_offset(a, block), SHMT_DEBUG_POISON, nbytes);
 }
 
 shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, bool is_filled_next,
@@ -350,13 +392,15 @@ void shmt__arena_poison(const shmt__map* map, char* base, uint32_t block, unsign
 }
 
 void shmt__arena_free(shmt__arena* a, uint32_t block) {
-  uint32_t slab = a->map->blocks[block].slab;
+  const shmt__own_slab* s = own_slab(a, block);
   if (SHMT_UNLIKELY(shmt__debug)) shmt__arena_poison(a->map, a->base, block, a->client);
   shmt__block_unhold(a->map, block, a->client);
   SHMT_FAILPOINT(block_unheld);
   bool reclaimed = shmt__block_reclaim(a->map, block, a->client);
-  use_lists(a, a->placed != NULL && slab < a->map->fixed.n_slabs ? a->placed[slab] : 0);
-  push(reclaimed ? &a->now->free[list_of(a, block)] : &a->now->limbo[list_of(a, block)], block);
+  if (s != NULL) {
+    use_lists(a, a->placed != NULL ? a->placed[s->slab] : 0);
+    push(reclaimed ? &a->now->free[list_of(s)] : &a->now->limbo[list_of(s)], block);
+  }
   shmt__map_note_activity(a->map);
 }
 
@@ -375,4 +419,15 @@ void shmt__arena_reset(shmt__arena* a) {
   }
   a->now = &a->lists[0];
   if (a->placed != NULL) memset(a->placed, 0, a->map->fixed.n_slabs);
+  for (uint32_t i = 0; i < a->n_own; i++) {
+    if (a->own[i].n_blocks > 0) forget_own(a, a->own[i].first_block);
+  }
+  a->n_own = 0;
+}
+
+void shmt__arena_fini(shmt__arena* a) {
+  shmt__arena_reset(a);
+  free(a->placed);
+  free(a->own);
+  free(a->own_of);
 }

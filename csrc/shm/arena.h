@@ -24,12 +24,25 @@ typedef struct shmt__block_list {
   uint32_t len, cap;
 } shmt__block_list;
 
+/* A slab as the manager says that it granted it. */
+typedef struct shmt__granted {
+  uint32_t slab, first_block;
+  uint64_t offset;
+} shmt__granted;
+
 /* How an arena gets and gives back slabs; ipc/ asks the manager. */
 typedef struct shmt__slab_source {
-  shmt_status (*grant)(void* arg, uint64_t block_bytes, uint32_t n_blocks, uint32_t* out_slab);
+  shmt_status (*grant)(void* arg, uint64_t block_bytes, uint32_t n_blocks, shmt__granted* out);
   bool (*give_back)(void* arg, uint32_t slab); /* false: keep it for now */
   void* arg;
 } shmt__slab_source;
+
+/* A slab of ours. What the control file says of it any member can write over; this not. */
+typedef struct shmt__own_slab {
+  uint32_t slab;
+  uint32_t first_block, n_blocks; /* 0: given back, the place is free */
+  uint64_t offset, block_bytes;
+} shmt__own_slab;
 
 /* Slabs of different placements are kept apart. */
 typedef struct shmt__arena_lists {
@@ -48,6 +61,9 @@ typedef struct shmt__arena {
   shmt__arena_lists lists[SHMT_ARENA_PLACEMENTS]; /* by placement */
   shmt__arena_lists* now;                         /* those of the call under way */
   uint8_t* placed;                                /* placement of each slab; NULL: all 0 */
+  shmt__own_slab* own;                            /* our slabs */
+  uint32_t n_own, own_capacity;
+  uint32_t* own_of; /* by block: index in `own` plus 1, 0: not of ours; NULL until there is one */
 } shmt__arena;
 
 /* Begin without a client, a descriptor and a map. */
@@ -64,15 +80,20 @@ void shmt__placement_refused(unsigned placement, int* out_huge_errno, int* out_n
  * shmt__arena_fill. Errors: SHMT_E_NOMEM naming the bytes, and what the source says. */
 shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, bool is_filled_next,
                               uint32_t* out_block, uint64_t* out_generation);
-/* Give a block that was allocated so its bytes, and pages where it has none. Needs no lock.
- * Errors: SHMT_E_NOMEM naming the bytes, SHMT_E_OS, SHMT_E_MANAGER (the session is damaged). */
-shmt_status shmt__arena_fill(const shmt__arena* a, uint32_t block, const void* bytes, uint64_t nbytes);
+/* Give a block that was allocated so its bytes, and pages where it has none; offset: its place. Needs no
+ * lock. Errors: SHMT_E_NOMEM naming the bytes, SHMT_E_OS. */
+shmt_status shmt__arena_fill(const shmt__arena* a, uint32_t block, uint64_t offset,
+                             const void* bytes, uint64_t nbytes);
+/* Where a block of ours begins in the arena. */
+uint64_t shmt__arena_offset(const shmt__arena* a, uint32_t block);
 /* The owner stops using a block of its own. */
 void shmt__arena_free(shmt__arena* a, uint32_t block);
 /* With SHMTENSOR_DEBUG: fill the bytes of a block that the client is about to let go last. */
 void shmt__arena_poison(const shmt__map* map, char* base, uint32_t block, unsigned client);
-/* Forget all lists; the slabs stay whose they are. */
+/* Forget all lists and slabs; these stay whose they are. */
 void shmt__arena_reset(shmt__arena* a);
+/* The same, and let go of the memory that stays otherwise. */
+void shmt__arena_fini(shmt__arena* a);
 /* Give every slab back that holds one free large block. */
 void shmt__arena_give_back_large(shmt__arena* a);
 

@@ -289,8 +289,8 @@ bool shmt__slab_of_block(const shmt__map* m, uint32_t block, shmt__slab_view* ou
 /* Was a descriptor of the block's file handed out? */
 bool shmt__slab_is_exported(const shmt__map* m, uint32_t block);
 void shmt__slab_set_exported(const shmt__map* m, uint32_t block);
-/* Do the slab's blocks own whole pages, so that each can lose its pages alone? */
-bool shmt__slab_is_paged(const shmt__slab_view* s);
+/* Do a slab's blocks of this size own whole pages, so that each can lose its pages alone? */
+bool shmt__is_paged(uint64_t block_bytes);
 
 /* What the header says of how much is in use, each read once and held against its bound: any
  * member can write there. */

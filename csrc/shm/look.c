@@ -98,7 +98,7 @@ static void trim_small(look* l, const shmt__slab_view* s) {
 static void look_at_arena_slab(look* l, uint32_t index, const shmt__slab_view* s) {
   bool is_orphan = s->owner == 0;
   slab_census c = take_census(l, s);
-  if (c.free > 0 && shmt__slab_is_paged(s)) {
+  if (c.free > 0 && shmt__is_paged(s->block_bytes)) {
     trim_paged(l, s, is_orphan);
   } else if (c.free > 0 && c.used == 0) {
     if (is_old(l, c.youngest_ms, is_orphan))

@@ -108,7 +108,7 @@ bool shmt__slab_of_block(const shmt__map* m, uint32_t block, shmt__slab_view* ou
 
 /* The word of the block's slab, NULL when it has none. */
 static atomic_uint_least32_t* exported_word(const shmt__map* m, uint32_t block) {
-  uint32_t slab = m->blocks[block].slab;
+  uint32_t slab = *(const volatile uint32_t*)&m->blocks[block].slab; /* once */
   return slab < m->fixed.n_slabs ? &m->slabs[slab].is_exported : NULL;
 }
 
@@ -123,9 +123,9 @@ void shmt__slab_set_exported(const shmt__map* m, uint32_t block) {
   if (word != NULL) atomic_store_explicit(word, 1, memory_order_seq_cst);
 }
 
-bool shmt__slab_is_paged(const shmt__slab_view* s) {
+bool shmt__is_paged(uint64_t block_bytes) {
   /* Size classes from 16 KiB on are multiples of 4096. */
-  return s->block_bytes >= 16 << 10 && s->block_bytes % shmt__os_page_bytes() == 0;
+  return block_bytes >= 16 << 10 && block_bytes % shmt__os_page_bytes() == 0;
 }
 
 bool shmt__arena_matches(const shmt__map* m, int fd) {

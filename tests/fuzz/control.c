@@ -29,13 +29,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum {
   ROUNDS = 40,    /* of a batch */
-  BATCH_S = 60,   /* a batch that takes longer stands still */
+  BATCH_S = 30,   /* a batch that takes longer stands still */
   N_STORAGES = 12,
   N_HANDLES = 8,
   N_NAMES = 3,
@@ -59,16 +60,32 @@ static void check(bool good, const char* what) {
   _exit(3);
 }
 
+/* In memory that all batches share: how many calls were made, and how many did what they should. A
+ * fuzzer whose client gets nothing done would find nothing. */
+typedef struct tally {
+  atomic_uint_least64_t n_calls, n_good;
+} tally;
+static tally* calls;
+
+static bool counted(bool good) {
+  atomic_fetch_add(&calls->n_calls, 1);
+  if (good) atomic_fetch_add(&calls->n_good, 1);
+  return good;
+}
+static bool ok(shmt_status status) { return counted(status == SHMT_OK); }
+
 /* --- the manager --- */
 
 static shmt__manager manager;
 static atomic_bool is_ending;
 static char address[64];
 
+static unsigned n_turns; /* from one look of the manager's to the next: so long members see the damage */
+
 static void* run_manager(void* arg) {
   (void)arg;
-  while (!atomic_load(&is_ending)) {
-    manager.looked_ms = 0; /* its look is due at each turn */
+  for (unsigned i = 0; !atomic_load(&is_ending); i++) {
+    if (i % n_turns == 0) manager.looked_ms = 0; /* its look is due */
     (void)shmt__manager_turn(&manager, 1);
     manager.is_over = false;
   }
@@ -109,18 +126,18 @@ static void make_storage(void) {
   bool is_file = below(6) == 0;
   if (*s != NULL) shmt_storage_release(*s);
   *s = NULL;
-  if (shmt__storage_create_shared(sizes[below(7)] + below(50), is_file, s) != SHMT_OK) return;
+  if (!ok(shmt__storage_create_shared(sizes[below(7)] + below(50), is_file, s))) return;
   memset((*s)->data, 7, (*s)->nbytes);
 }
 
 static void send_handle(void) {
   shmt_storage* s = storages[below(N_STORAGES)];
-  if (s != NULL) (void)shmt__storage_export(s, true, &handles[below(N_HANDLES)], NULL);
+  if (s != NULL) (void)ok(shmt__storage_export(s, true, &handles[below(N_HANDLES)], NULL));
 }
 
 static void open_handle(void) {
   shmt_storage* s = NULL;
-  if (shmt__storage_import(&handles[below(N_HANDLES)], NULL, &s) != SHMT_OK) return;
+  if (!ok(shmt__storage_import(&handles[below(N_HANDLES)], NULL, &s))) return;
   touch(s);
   shmt_storage** place = &storages[below(N_STORAGES)];
   if (*place != NULL) shmt_storage_release(*place);
@@ -144,8 +161,8 @@ static void put_message(void) {
     (void)shmt__ring_put_many(ring, &p, 1, &n);
     return;
   }
-  (void)shmt__ring_put(ring, &p, below(3) == 0 ? SHMT_RING_KEEP : 0,
-                       shmt__os_now_ns() + below(2) * 3000000);
+  (void)counted(shmt__ring_put(ring, &p, below(3) == 0 ? SHMT_RING_KEEP : 0,
+                               shmt__os_now_ns() + below(2) * 3000000) != SHMT_RING_FAILED);
 }
 
 static void get_message(void) {
@@ -153,7 +170,8 @@ static void get_message(void) {
   uint32_t n = 0;
   shmt__ring* ring = rings[below(2)];
   if (ring == NULL) return;
-  (void)shmt__ring_get(ring, d, 3, &n, below(2) == 0 ? 0 : shmt__os_now_ns() + 2000000);
+  (void)counted(shmt__ring_get(ring, d, 3, &n, below(2) == 0 ? 0 : shmt__os_now_ns() + 2000000) !=
+                SHMT_RING_FAILED);
   for (uint32_t i = 0; i < n; i++) {
     for (uint32_t j = 0; j < d[i].n_storages; j++) touch(d[i].storages[j]);
     shmt__ring_delivery_fini(&d[i]);
@@ -176,8 +194,8 @@ static void publish(void) {
   for (unsigned i = 0; i < n; i++) {
     if (shmt_service_new_storage(service, 1 + below(9000), &sent[i]) != SHMT_OK) n = i;
   }
-  (void)shmt_service_publish(service, name_of(below(9)), sent, n, "text", 4, below(2) == 0,
-                             &version);
+  (void)ok(shmt_service_publish(service, name_of(below(9)), sent, n, "text", 4, below(2) == 0,
+                                &version));
   for (unsigned i = 0; i < n; i++) shmt_storage_release(sent[i]);
   if (below(5) == 0) (void)shmt_service_unpublish(service, name_of(below(9)));
 }
@@ -188,7 +206,7 @@ static void attach(void) {
   shmt_service_counters counters;
   char name[SHMT_NAME_BYTES];
   uint32_t next = 0;
-  if (shmt_snapshot_open(service, name_of(below(9)), (int)below(3), &snapshot) == SHMT_OK) {
+  if (ok(shmt_snapshot_open(service, name_of(below(9)), (int)below(3), &snapshot))) {
     uint64_t n_text = 0;
     const char* text = shmt_snapshot_text(snapshot, &n_text);
     if (n_text > 0) sink = (unsigned char)text[n_text - 1];
@@ -210,8 +228,8 @@ static void use_syncs(void) {
   uint32_t phase = 0, value = 0;
   uint64_t token = 0;
   int last = 0;
-  if (shmt_sync_open(service, kind == SHMT_SYNC_BARRIER ? "barrier" : "lock", kind,
-                     kind == SHMT_SYNC_BARRIER ? 3 : 2, &index, &token) != SHMT_OK)
+  if (!ok(shmt_sync_open(service, kind == SHMT_SYNC_BARRIER ? "barrier" : "lock", kind,
+                         kind == SHMT_SYNC_BARRIER ? 3 : 2, &index, &token)))
     return;
   (void)shmt_sync_value(service, index, &value);
   if (kind == SHMT_SYNC_SEMAPHORE) {
@@ -232,7 +250,7 @@ static void observe(void) {
   shmt_name_view name;
   shmt_queue_view queue;
   uint32_t n = 0, next = 0, named[8];
-  if (shmt_observer_open(address, &o) != SHMT_OK) return;
+  if (!ok(shmt_observer_open(address, &o))) return;
   (void)shmt_observer_census(o, &view, clients, MOST, &n);
   n = shmt_observer_blocks(o, 0, blocks, MOST, &next);
   for (uint32_t i = 0; i < n; i++) (void)shmt_observer_queue(o, blocks[i].block, &queue);
@@ -404,9 +422,10 @@ static void scribble(void) {
   char* at = r.at + below(r.n) * r.record + below(r.record / width) * width;
   uint64_t value = choose_value(&r, at, width);
   if (below(40) == 0) { /* a whole record of noise */
-    for (size_t i = 0; i < r.record; i += 4) {
+    char* record = r.at + below(r.n) * r.record;
+    for (size_t i = 0; i + 4 <= r.record; i += 4) {
       uint32_t noise = (uint32_t)random_bits();
-      memcpy(r.at + below(r.n) * r.record / 4 * 4 + i * 0, &noise, 4);
+      memcpy(record + i, &noise, 4);
     }
   } else if (below(8) == 0) { /* to and fro, under the eyes of who reads it */
     uint64_t was = 0;
@@ -430,7 +449,7 @@ static void try_successor(uint64_t id) {
   int arena = shmt__os_dup(manager.keeper.arena_fd);
   char other[80];
   (void)snprintf(other, sizeof other, "%s-next", address);
-  if (shmt__keeper_adopt(id, control, arena, &next.keeper) != SHMT_OK) return;
+  if (!ok(shmt__keeper_adopt(id, control, arena, &next.keeper))) return;
   check(shmt__manager_init(&next, id, shmt__os_listen(other)) == SHMT_OK, "no successor");
   next.stays = true;
   for (int i = 0; i < 3; i++) {
@@ -454,6 +473,7 @@ static void run_batch(uint64_t seed, unsigned n_scribbles) {
                  (unsigned long long)seed);
   check(shmt_service_create(name, NULL, getuid(), 0, &service) == SHMT_OK, "no service");
   (void)shmt_sharing_configure("/nonexistent/shmtensor-manager", service->key.id, 0);
+  n_turns = below(2) == 0 ? 1 : 1 + (unsigned)below(200);
   start_manager(service->key.id, &thread);
   start_client();
   for (int i = 0; i < ROUNDS; i++) {
@@ -489,6 +509,8 @@ int main(int argc, char** argv) {
     if (strcmp(argv[i], "--scribbles") == 0) n_scribbles = n;
   }
   uint64_t begun = shmt__os_now_ms();
+  calls = mmap(NULL, sizeof *calls, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (calls == MAP_FAILED) return 2;
   while (done < rounds && (seconds == UINT64_MAX || shmt__os_now_ms() - begun < seconds * 1000)) {
     int how = 0;
     (void)fflush(NULL);
@@ -500,7 +522,9 @@ int main(int argc, char** argv) {
     seed++;
     if (found >= 20) break;
   }
-  (void)printf("%llu rounds in %llu s, %d batches failed\n", (unsigned long long)done,
-               (unsigned long long)((shmt__os_now_ms() - begun) / 1000), found);
+  (void)printf("%llu rounds in %llu s, %llu of %llu calls succeeded, %d batches failed\n",
+               (unsigned long long)done, (unsigned long long)((shmt__os_now_ms() - begun) / 1000),
+               (unsigned long long)atomic_load(&calls->n_good),
+               (unsigned long long)atomic_load(&calls->n_calls), found);
   return found > 0;
 }

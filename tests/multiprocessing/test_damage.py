@@ -12,7 +12,7 @@ import sys
 import pytest
 
 _PREPARE = """
-import gc, mmap, os, random, signal, struct, sys, time
+import gc, mmap, multiprocessing, os, random, signal, struct, sys, time
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import errors
@@ -133,6 +133,53 @@ def test_living_manager_writes_its_tables_anew() -> None:
     _run(_MENDED)
 
 
+_RING = """
+def find_ring():
+    '''Where the last ring in the arena begins, and a descriptor of the arena.'''
+    for name in os.listdir("/proc/self/fd"):
+        path = f"/proc/self/fd/{name}"
+        if os.path.islink(path) and "shmtensor-arena" in os.readlink(path):
+            fd, at = os.open(path, os.O_RDWR), 0
+            break
+    while True:
+        at = os.lseek(fd, at, os.SEEK_DATA) // 4096 * 4096
+        if os.pread(fd, 8, at) == b"SMTRING1":
+            return fd, at
+        at += 4096
+
+queue = mp.get_context("fork").SimpleQueue()
+queue.put("first")
+fd, at = find_ring()
+nobody, somebody_else = 0x4000 | 0x1234, 0x4000 | 0x3FFF
+for word in (nobody, somebody_else):
+    for lock in (128, 192):
+        os.pwrite(fd, struct.pack("<I", word), at + lock)
+    begun = time.monotonic()
+    queue.put("second")
+    assert queue.get() == "first" and time.monotonic() - begun < 10
+    assert queue.get() == "second"
+    queue.put("first")
+for place in (136, 200):  # the tail and the head: no place of the ring
+    os.pwrite(fd, struct.pack("<Q", 0xFFFF_FFF0_0000 | 5), at + place)
+    for _ in range(3):
+        try:
+            queue.put(st.ones(3))
+        except errors.HandleError as error:
+            assert "the queue is damaged" in str(error)
+    while not queue.empty():
+        try:
+            queue.get()
+        except errors.HandleError as error:
+            assert "the queue is damaged" in str(error)
+queue.put("last")
+assert queue.get() == "last"
+"""
+
+
+def test_queue_with_locks_of_nobody_or_ends_nowhere_works_on() -> None:
+    _run(_RING)
+
+
 _VICTIMS = """
 SECONDS = 6
 
@@ -176,9 +223,7 @@ def scribble(seed, file, n):
 
 context = mp.get_context("fork")
 first = st.ones(10).share_memory_()
-queues = [context.Queue(), context.SimpleQueue(), context.Queue(5)]
-queues = [queues[0], queues[2]]
-import multiprocessing
+queues = [context.Queue(), context.Queue(5)]
 stop = multiprocessing.get_context("fork").Event()
 victims = [multiprocessing.get_context("fork").Process(target=victim, args=(i, queues, stop))
            for i in range(3)]
