@@ -189,8 +189,10 @@ static shmt__ring_result put_locked(shmt__ring* r, const shmt__ring_parcel* p,
   uint32_t n = shmt__ring_count(tail) - shmt__ring_count(head);
   bool is_pending = (flags & SHMT_RING_PENDING) != 0;
   if (SHMT_UNLIKELY(!shmt__ring_place_fits(tail))) return mend_tail(r, tail, head);
-  /* A head that is none leaves no room; who gets sets it right. */
-  uint32_t used = shmt__ring_place_fits(head) ? shmt__ring_used(head, tail, r->capacity) : r->capacity;
+  /* With a head that is no place there is no room, until who gets sets it right, which sees that there
+   * are messages; where there is none it sees the one that we put. */
+  uint32_t used = shmt__ring_place_fits(head) || n == 0 ? shmt__ring_used(head, tail, r->capacity)
+                                                        : r->capacity;
   if (!is_pending && r->max_messages != 0 && n + shmt__ring_n_pending(r) >= r->max_messages)
     return SHMT_RING_FULL;
   if (flags & SHMT_RING_BEHIND || used + nbytes > r->capacity) {

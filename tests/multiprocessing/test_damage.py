@@ -159,18 +159,30 @@ for word in (nobody, somebody_else):
     assert queue.get() == "first" and time.monotonic() - begun < 10
     assert queue.get() == "second"
     queue.put("first")
-for place in (136, 200):  # the tail and the head: no place of the ring
-    os.pwrite(fd, struct.pack("<Q", 0xFFFF_FFF0_0000 | 5), at + place)
-    for _ in range(3):
-        try:
-            queue.put(st.ones(3))
-        except errors.HandleError as error:
-            assert "the queue is damaged" in str(error)
+
+def take_all():
     while not queue.empty():
         try:
             queue.get()
         except errors.HandleError as error:
             assert "the queue is damaged" in str(error)
+
+take_all()
+TAIL, HEAD = at + 136, at + 200
+count = os.pread(fd, 8, TAIL)[4:]
+nowhere = struct.pack("<I", 0xFFFF_FFF5)
+for place, word in ((TAIL, nowhere + bytes(4)), (TAIL, nowhere + count), (HEAD, nowhere + bytes(4)),
+                    (HEAD, nowhere + count)):
+    os.pwrite(fd, word, place)
+    if place == HEAD:
+        take_all()
+    for _ in range(3):
+        try:
+            queue.put(st.ones(3))
+        except errors.HandleError as error:
+            assert "the queue is damaged" in str(error)
+    take_all()
+    count = os.pread(fd, 8, TAIL)[4:]
 queue.put("last")
 assert queue.get() == "last"
 """
