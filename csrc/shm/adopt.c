@@ -62,8 +62,8 @@ static shmt_status adopt_slab(shmt__keeper* k, uint32_t slab) {
   return SHMT_OK;
 }
 
-/* Call f for runs of `n` records at `at` in the control file. They are read, not mapped: looking at a hole would
- * fill it. */
+/* Call f for each record from `begin` to `end` of the table at `at`. They are read, not mapped: looking
+ * at a hole would fill it. */
 static shmt_status read_records(shmt__keeper* k, const void* at, uint32_t begin, uint32_t end,
                                 size_t record_bytes,
                                 shmt_status (*f)(shmt__keeper* k, uint32_t i, const void* record)) {
