@@ -12,7 +12,8 @@
 
 typedef struct shmt_observer shmt_observer;
 
-/* Look at the session whose manager listens on the abstract socket `address` (without the "@").
+/* Look at the session whose manager listens on the abstract socket `address` (without the "@"), or at
+ * this path.
  * *out is the caller's to close. Errors: SHMT_E_MANAGER (nobody listens there, or somebody of
  * another user), SHMT_E_NOMEM. */
 int shmt_observer_open(const char* address, shmt_observer** out);
@@ -47,6 +48,7 @@ typedef struct shmt_session_view {
   uint64_t n_slabs, n_orphan_slabs, granted_bytes;
   uint64_t n_reclaimed;    /* times that blocks of the present slabs were given back */
   uint64_t resident_bytes; /* memory that the arena and the control file occupy */
+  char service[128];       /* its name, or its socket's path; "" of a session that is none */
 } shmt_session_view;
 
 typedef struct shmt_client_view {
@@ -59,6 +61,7 @@ typedef struct shmt_client_view {
   uint64_t n_held, held_bytes;
   uint64_t n_sole, sole_bytes; /* held by it and nobody else */
   uint64_t n_made, made_bytes; /* in use, in slabs it owns */
+  char label[40];              /* what it says of itself; any bytes, zero-terminated */
 } shmt_client_view;
 
 /* Count: the session, and its clients by ascending number. out_n gets how many were written, at

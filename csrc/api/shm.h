@@ -32,6 +32,9 @@ typedef struct shmt_sharing_status_info {
 
 /* Errors: SHMT_E_MANAGER. */
 int shmt_sharing_status(shmt_sharing_status_info* out);
+/* What the tools show of this process beside its number, in every session it is in: at most 35 bytes
+ * of UTF-8, the rest is cut. Forked children begin without one. */
+void shmt_sharing_set_label(const char* label);
 /* Return idle memory to the kernel now; gives the bytes the arena still occupies. */
 int shmt_sharing_trim(uint64_t* out_resident_bytes);
 /* End leases of messages sent more than age_ms ago that nobody opened. */

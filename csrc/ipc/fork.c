@@ -170,6 +170,7 @@ uint32_t shmt__fork_count(void) { return n_forks; }
 static void in_child(void) {
   n_forks++;
   shmt__ask_reset();
+  shmt__sessions_forget_label();
   shmt__ask_keep_lock(false);
   SHMT_FAILPOINT(fork_child);
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {

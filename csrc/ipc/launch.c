@@ -160,9 +160,9 @@ static shmt_status open_files(const shmt__session_key* key, const shmt__session*
 static shmt_status start(const shmt__session_key* key, const shmt__launch* how,
                          const launch_files* f, int* out_exit) {
   enum { N_TEXTS = 5, TEXT_BYTES = 48 };
-  char program[PATH_BYTES], texts[N_TEXTS][TEXT_BYTES];
+  char program[PATH_BYTES], texts[N_TEXTS][TEXT_BYTES], name[SHMT_NAME_BYTES + sizeof "--name="];
   char adopt[] = "--adopt", service[] = "--service", lock[] = "--lock", stay[] = "--stay";
-  char* argv[N_TEXTS + 6] = {program};
+  char* argv[N_TEXTS + 7] = {program};
   int n = 1;
   (void)snprintf(program, sizeof program, "%s", shmt__sessions_manager_path());
   (void)snprintf(texts[0], TEXT_BYTES, "--session=%" PRIx64, key->id);
@@ -173,6 +173,8 @@ static shmt_status start(const shmt__session_key* key, const shmt__launch* how,
   for (int i = 0; i < (how->has_gid ? N_TEXTS : N_TEXTS - 1); i++) argv[n++] = texts[i];
   if (f->adopts) argv[n++] = adopt;
   if (key->is_service) argv[n++] = service;
+  (void)snprintf(name, sizeof name, "--name=%s", key->path[0] != '\0' ? key->path : key->name);
+  if (key->is_service) argv[n++] = name;
   if (f->lock >= 0) argv[n++] = lock;
   if (how->stays) argv[n++] = stay;
   return how->stays ? shmt__os_become(program, argv, f->fds, f->n_fds)

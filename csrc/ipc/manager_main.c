@@ -1,10 +1,11 @@
 /* ipc/manager_main.c -- the manager program.
  *
  *   shmtensor-manager --session=HEX --arena-bytes=N --limit-bytes=N [--client-limit-bytes=N]
- *                     [--service] [--gid=N] [--stay] [--adopt] [--lock]
+ *                     [--service] [--name=TEXT] [--gid=N] [--stay] [--adopt] [--lock]
  *
  * Started by the first process that shares a tensor, or as a service by `shmtensor serve`, which
- * wants it to --stay: in the foreground, without clients too, until SIGTERM. Descriptor 3 is the
+ * wants it to --stay: in the foreground, without clients too, until SIGTERM; it says on standard
+ * output when it is ready. Descriptor 3 is the
  * listening socket; with --adopt, the next two are the control and arena files of a session whose
  * manager was killed; with --lock, the last one is the lock of the socket's path, which lives as
  * long as this process. Exit status of the first process: 0 runs, 2 wrong use, 3 out of memory, 4
@@ -28,6 +29,8 @@ typedef struct arguments {
   bool adopt, stay, lock;
 } arguments;
 
+static const char NAME[] = "--name=";
+
 static bool parse_flag(const char* text, arguments* a) {
   if (strcmp(text, "--adopt") == 0)
     a->adopt = true;
@@ -37,6 +40,8 @@ static bool parse_flag(const char* text, arguments* a) {
     a->lock = true;
   else if (strcmp(text, "--service") == 0)
     a->session.flags |= SHMT_SESSION_SERVICE;
+  else if (strncmp(text, NAME, sizeof NAME - 1) == 0)
+    a->session.name = text + sizeof NAME - 1;
   else if (sscanf(text, "--gid=%" SCNu32, &a->session.gid) == 1)
     a->session.flags |= SHMT_SESSION_GROUP;
   else
@@ -56,10 +61,22 @@ static bool parse(int argc, char** argv, arguments* a) {
   return o->session != 0 && o->arena_bytes != 0;
 }
 
+/* One line that a terminal can show whatever the name has in it. */
+static void say_ready(const shmt__control* control) {
+  char name[SHMT_NAME_BYTES];
+  memcpy(name, control->name, sizeof name);
+  name[sizeof name - 1] = '\0';
+  for (char* c = name; *c != '\0'; c++)
+    if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+  (void)printf("shmtensor: service \"%s\" is ready, process %" PRId32 "\n", name, shmt__os_pid());
+  (void)fflush(stdout);
+}
+
 /* Serve until asked to end, and say so to those who have the memory. */
 static void run_in_foreground(shmt__manager* m) {
   m->stays = true;
   shmt__os_notify("READY=1");
+  say_ready(m->keeper.map.control);
   shmt__manager_run(m);
   shmt__os_notify("STOPPING=1");
   /* release: nobody who sees it goes on with the session. */

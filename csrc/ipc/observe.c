@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ADDRESS_BYTES = 96, OBSERVE_MS = 5000 };
+enum { ADDRESS_BYTES = SHMT_SOCKET_PATH_BYTES, OBSERVE_MS = 5000 };
 
 struct shmt_observer {
-  char address[ADDRESS_BYTES]; /* of the manager's socket */
+  char address[ADDRESS_BYTES]; /* of the manager's socket: a path, or an abstract one */
   uint64_t session;
   shmt__map map; /* read-only */
   int control_fd, arena_fd;
@@ -257,6 +257,9 @@ int shmt_observer_census(shmt_observer* o, shmt_session_view* session, shmt_clie
                                  .world = fixed->world,
                                  .arena_bytes = fixed->arena_bytes,
                                  .limit_bytes = fixed->limit_bytes};
+  memcpy(session->service, o->map.control->name, SHMT_NAME_BYTES - 1);
+  /* Any member can write there: what names another session is no name. */
+  if (shmt__service_number(session->service) != o->session) session->service[0] = '\0';
   session->resident_bytes = shmt__os_file_resident(o->control_fd);
   if (o->arena_fd >= 0) session->resident_bytes += shmt__os_file_resident(o->arena_fd);
   uint32_t n_slabs = shmt__map_slabs_end(&o->map);
@@ -276,6 +279,7 @@ int shmt_observer_census(shmt_observer* o, shmt_session_view* session, shmt_clie
       v->pid = e->pid;
       v->start = e->start;
       v->is_forking = state == SHMT_CLIENT_RESERVED;
+      memcpy(v->label, e->label, SHMT_LABEL_BYTES - 1);
     }
     n++;
   }

@@ -61,9 +61,9 @@ int shmt_service_serve(const shmt_service* v, const shmt_service_serving* how) {
                "serve: a service of user %" PRIu32 " cannot be run by user %" PRIu32, v->key.owner,
                shmt__os_uid());
   SHMT_REQUIRE(launch.listener >= 0 || take_name(v, &launch), SHMT_E_MANAGER,
-               "serve: service \"%s\" runs already", v->name);
+               "serve: service \"%s\" runs already", v->key.name);
   shmt_status status = shmt__manager_launch(&v->key, NULL, &launch);
   if (status == SHMT_E_BUFFER)
-    SHMT_FAIL(SHMT_E_MANAGER, "serve: service \"%s\" runs already", v->name);
+    SHMT_FAIL(SHMT_E_MANAGER, "serve: service \"%s\" runs already", v->key.name);
   return status;
 }

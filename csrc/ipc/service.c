@@ -23,16 +23,19 @@ int shmt_service_create(const char* name, const char* path, uint32_t owner, int 
                path, SHMT_SOCKET_PATH_BYTES - 1, path == NULL ? 0 : strlen(path));
   shmt_service* v = calloc(1, sizeof *v);
   SHMT_REQUIRE(v != NULL, SHMT_E_NOMEM, "service: tried to allocate %zu bytes", sizeof *v);
-  /* No process's session: those begin with a pid, which is not 0. */
-  uint64_t hash = shmt__name_hash(path != NULL ? path : name);
-  v->key.id = (hash & ((UINT64_C(1) << 42) - 1)) | 1;
+  v->key.id = shmt__service_number(path != NULL ? path : name);
   v->key.owner = owner;
   v->key.is_service = true;
   if (path != NULL) memcpy(v->key.path, path, strlen(path) + 1);
   v->may_start = may_start != 0;
-  strncpy(v->name, name, sizeof v->name - 1);
+  strncpy(v->key.name, name, sizeof v->key.name - 1);
   *out = v;
   return SHMT_OK;
+}
+
+/* No process's session: those begin with a pid, which is not 0. */
+uint64_t shmt__service_number(const char* name) {
+  return (shmt__name_hash(name) & ((UINT64_C(1) << 42) - 1)) | 1;
 }
 
 void shmt_service_free(shmt_service* v) { free(v); }
@@ -53,7 +56,7 @@ shmt_status shmt__service_locked(shmt_service* v, bool writing, shmt__session** 
     SHMT_FAIL(SHMT_E_MANAGER,
               "no service \"%s\" runs (start it: shmtensor serve --name %s), and nobody has its "
               "memory",
-              v->name, v->name);
+              v->key.name, v->key.name);
   if (status != SHMT_OK) return status;
   SHMT_REQUIRE(((*out)->map.fixed.flags & SHMT_SESSION_SERVICE) != 0, SHMT_E_MANAGER,
                "session %016" PRIx64 " is no service", key.id);
@@ -204,7 +207,7 @@ static void fill_entry(const shmt__version* version, shmt_service_entry* out) {
 }
 
 static shmt_status fail_unknown(const shmt_service* v, const char* name) {
-  SHMT_FAIL(SHMT_E_KEY, "nothing is published as \"%s\" in service \"%s\"", name, v->name);
+  SHMT_FAIL(SHMT_E_KEY, "nothing is published as \"%s\" in service \"%s\"", name, v->key.name);
 }
 
 int shmt_service_look(shmt_service* v, const char* name, shmt_service_entry* out) {
@@ -242,7 +245,7 @@ int shmt_service_wait(shmt_service* v, const char* name, uint64_t version, int t
   const shmt__map* map = &s->map;
   for (int waited = 0; waited < 2; waited++) {
     if (shmt__names_read(map, name, &now, &word, &tick) && now.version > version) return SHMT_OK;
-    SHMT_REQUIRE(!has_ended(map), SHMT_E_MANAGER, "service \"%s\" has ended", v->name);
+    SHMT_REQUIRE(!has_ended(map), SHMT_E_MANAGER, "service \"%s\" has ended", v->key.name);
     if (waited == 0) (void)shmt__os_futex_wait(word, tick, shmt__deadline_of(timeout_ms));
   }
   return SHMT_E_TIMEOUT; /* without a record: the caller goes on or says what it waited for */

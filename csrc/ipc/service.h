@@ -18,6 +18,9 @@ enum { SHMT_ATTACH_WRITING, SHMT_ATTACH_READING, SHMT_ATTACH_PRIVATE };
  * own. New reference. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. (service_maps.c) */
 shmt_status shmt__storage_in_mode(shmt_storage* keeper, int mode, shmt_storage** out);
 
+/* The session that is the service of this name, or at this path. */
+uint64_t shmt__service_number(const char* name);
+
 /* What the name stands for at this moment; false: nothing. No system call. (names_read.c)
  * out_tick (may be NULL): the word to wait for, and the value it had. */
 bool shmt__names_read(const shmt__map* map, const char* name, shmt__version* out,

@@ -10,7 +10,6 @@
 struct shmt_service {
   shmt__session_key key;
   bool may_start;
-  char name[SHMT_NAME_BYTES];
 };
 
 /* So many ms from now, for a futex. */

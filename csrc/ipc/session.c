@@ -2,6 +2,7 @@
 #include "ipc/session.h"
 
 #include "api/error.h"
+#include "api/shm.h"
 #include "ipc/ask.h"
 #include "ipc/fork.h"
 #include "ipc/kept_files.h"
@@ -33,6 +34,7 @@ static struct {
   uint64_t default_id, limit_bytes;
   uint64_t own_id; /* made here, 0: none */
   char manager_path[PATH_BYTES];
+  char label[SHMT_LABEL_BYTES]; /* of this process */
 } sessions = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void shmt__sessions_lock(void) { (void)pthread_mutex_lock(&sessions.lock); }
@@ -72,6 +74,26 @@ uint64_t shmt__sessions_configure(const char* manager_path, uint64_t id, uint64_
   shmt__sessions_unlock();
   return id;
 }
+
+/* Readers may see half of one: it is for people. */
+static void write_label(const shmt__session* s) {
+  if (s->client != 0) memcpy(s->map.clients[s->client].label, sessions.label, SHMT_LABEL_BYTES);
+}
+
+void shmt_sharing_set_label(const char* label) {
+  size_t n = strlen(label);
+  if (n >= SHMT_LABEL_BYTES) {
+    n = SHMT_LABEL_BYTES - 1;
+    while (n > 0 && ((unsigned char)label[n] & 0xc0) == 0x80) n--; /* whole characters of UTF-8 */
+  }
+  shmt__sessions_lock();
+  memset(sessions.label, 0, sizeof sessions.label);
+  memcpy(sessions.label, label, n);
+  for (unsigned i = 0; i < sessions.len; i++) write_label(sessions.at[i]);
+  shmt__sessions_unlock();
+}
+
+void shmt__sessions_forget_label(void) { memset(sessions.label, 0, sizeof sessions.label); }
 
 /* --- talking --- */
 
@@ -244,6 +266,7 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   s->socket = socket;
   s->client = s->arena.client = reply.client;
   s->world = reply.world;
+  write_label(s);
   if (was_member && is_new_id) {
     shmt__arena_reset(&s->arena);
     s->leases.has_page = false;

@@ -47,6 +47,7 @@ typedef struct shmt__session_key {
   bool is_service; /* of unrelated processes: with names */
   bool is_reader;  /* join with a map of the arena that cannot be written */
   char path[SHMT_SOCKET_PATH_BYTES]; /* of its socket; empty: the abstract one of owner and id */
+  char name[SHMT_NAME_BYTES];        /* of a service */
 } shmt__session_key;
 
 struct shmt__session {
@@ -144,6 +145,8 @@ int shmt__session_connect(const shmt__session_key* key);
  * new sessions (0: none). Returns the name. */
 uint64_t shmt__sessions_configure(const char* manager_path, uint64_t id, uint64_t limit_bytes);
 const char* shmt__sessions_manager_path(void);
+/* In the child of a fork, under the lock: the label was the parent's. */
+void shmt__sessions_forget_label(void);
 /* Did this very process, not one that it was forked from, make the name? */
 bool shmt__session_is_own(uint64_t id);
 /* "shmtensor-<uid>-<16 hex digits>" */

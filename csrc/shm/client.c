@@ -5,6 +5,8 @@
 #include "os/memfd.h"
 #include "os/process.h"
 
+#include <string.h>
+
 /* Locked bytes lie behind the end of the file, where locks cost nothing either. */
 #define CLIENT_LOCK_AT (UINT64_C(1) << 60)
 #define TOKEN_LOCK_AT (UINT64_C(1) << 61)
@@ -44,6 +46,7 @@ shmt__claim shmt__client_claim_one(const shmt__map* m, int fd, uint32_t id, int3
   e->start = shmt__os_process_start(pid);
   e->pid_namespace = shmt__os_pid_namespace();
   atomic_store_explicit(&e->touching, 0, memory_order_relaxed);
+  memset(e->label, 0, sizeof e->label);
   raise_end(m, id);
   if (id < SHMT_NEAR_CLIENTS || shmt__client_reach(m, fd) == SHMT_OK) return SHMT_CLAIM_MADE;
   atomic_store_explicit(&e->state, SHMT_CLIENT_NONE, memory_order_release);

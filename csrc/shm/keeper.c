@@ -95,6 +95,7 @@ static shmt_status create_files(shmt__keeper* k, const shmt__keeper_options* o) 
                            .n_blocks = n_blocks,
                            .flags = o->flags,
                            .gid = o->gid};
+  if (o->name != NULL) (void)snprintf(c->name, sizeof c->name, "%s", o->name);
   (void)shmt__os_file_identity(k->arena_fd, c->fixed.arena_identity);
   atomic_init(&c->clients_end, 1);
   shmt__os_unmap(base, l.end);

@@ -50,6 +50,7 @@ typedef struct shmt__keeper_options {
   uint64_t arena_bytes;                     /* at most; limits of this process may make it less */
   uint64_t limit_bytes, client_limit_bytes; /* of what slabs cover; 0: no bound */
   uint32_t flags, gid;                      /* as in the control file */
+  const char* name;                         /* of a service; NULL: none */
 } shmt__keeper_options;
 
 /* Make a new session's files. Errors: SHMT_E_NOMEM, SHMT_E_OS. */

@@ -12,9 +12,9 @@
  *
  * A slab is a range of the arena that the manager granted to one client, its owner, cut into blocks
  * of one size. A block backs one storage. A slab of kind FILE is a memory file of its own with one
- * block. Only the manager writes the header, the clients and the slabs; but see Note [Claims]. A
- * block's record is written by many, and every step on it is one atomic operation, so that a process may be killed between
- * any two.
+ * block. Only the manager writes the header, the clients and the slabs; but see Note [Claims], and
+ * a client writes its own label. A block's record is written by many, and every step on it is one
+ * atomic operation, so that a process may be killed between any two.
  *
  * Note [Client locks]
  * A client number is taken as long as its byte of the control file is locked (shm/client.h).
@@ -74,6 +74,7 @@ enum {
   SHMT_HOLD_WORDS = SHMT_MAX_CLIENTS / 64,
   SHMT_HOLD_PLANES = SHMT_MAX_CLIENTS / SHMT_NEAR_CLIENTS - 1, /* of clients beyond these */
   SHMT_MANAGER_MARKER = 0x3fff,                                /* in place of a client's number */
+  SHMT_LABEL_BYTES = 36,                                       /* with the zero at the end */
   SHMT_SLAB_ALIGN = 64 << 10, /* slabs start at and are multiples of this */
   SHMT_MOST_SLABS = 1 << 16,
   SHMT_MOST_BLOCKS = 1 << 21, /* of a session of full size; a smaller one has a half, a quarter, ... */
@@ -137,13 +138,14 @@ typedef struct shmt__control {
   atomic_uint_least32_t ended;           /* 1: ended in order; nobody is to go on with it */
   atomic_uint_least32_t has_sites;       /* 1: a client wrote into `sites`; by that client */
   uint32_t pad;
+  char name[SHMT_NAME_BYTES]; /* of a service, for people: as it was given, or its socket's path */
 } shmt__control;
 
 enum {
   SHMT_SESSION_SERVICE = 1 << 0, /* has names; begun for unrelated processes */
   SHMT_SESSION_GROUP = 1 << 1,
 };
-_Static_assert(sizeof(shmt__control) == 144, "control header");
+_Static_assert(sizeof(shmt__control) == 272, "control header");
 
 typedef struct shmt__client_entry {
   atomic_uint_least32_t state;
@@ -151,8 +153,7 @@ typedef struct shmt__client_entry {
   uint64_t start;         /* clock ticks after boot, tells a reused pid apart */
   uint64_t pid_namespace; /* inode of the one in which pid means something */
   atomic_uint_least32_t touching; /* block whose leases it is changing, plus 1; 0: none */
-  uint32_t pad0;
-  uint64_t pad[4];
+  char label[SHMT_LABEL_BYTES]; /* what the process says of itself, for people; by the client */
 } shmt__client_entry;
 _Static_assert(sizeof(shmt__client_entry) == 64, "client entry");
 

@@ -13,12 +13,14 @@ _MAX_CLIENTS = 4608
 _BATCH = 1024
 
 
-def _fields(struct: Any, skip: tuple[str, ...] = ()) -> dict[str, int]:
-    return {
-        name: int(getattr(struct, name))
-        for name, _ in ffi.typeof(struct).fields
-        if name not in skip
-    }
+def _fields(struct: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Numbers as int, arrays of characters as str."""
+    fields = {}
+    for name, field in ffi.typeof(struct).fields:
+        if name not in skip:
+            value = getattr(struct, name)
+            fields[name] = text(value) if field.type.kind == "array" else int(value)
+    return fields
 
 
 class Observer:
@@ -68,7 +70,7 @@ class Observer:
         check(lib.shmt_observer_gc(self._pointer, age_ms, out))
         return int(out[0])
 
-    def census(self) -> tuple[dict[str, int], list[dict[str, int]]]:
+    def census(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Count: the session's fields, and those of each client."""
         session = ffi.new("shmt_session_view *")
         n = ffi.new("uint32_t *")
@@ -103,12 +105,11 @@ class Observer:
                 row = rows[i]
                 holders = tuple(
                     64 * w + bit
-                    for w in range(8)
+                    for w in range(len(row.holds))
                     if row.holds[w]
                     for bit in range(64)
                     if row.holds[w] >> bit & 1
                 )
-                site = text(row.site) if row.site[0] != b"\0" else ""
-                yield _fields(row, ("holds", "site")), holders, site
+                yield _fields(row, ("holds", "site")), holders, text(row.site)
             if following[0] == 0:
                 return

@@ -32,6 +32,7 @@ __all__ = [
     "open_placement",
     "placement_refused",
     "session_name",
+    "set_label",
     "set_strategy",
     "share_storage",
     "status",
@@ -89,6 +90,11 @@ def join() -> None:
         ManagerError: The manager cannot be started or reached.
     """
     check(lib.shmt_sharing_join())
+
+
+def set_label(label: str) -> None:
+    """Say what this process is, for the tools: at most 35 bytes of UTF-8, the rest is cut."""
+    lib.shmt_sharing_set_label(label.encode("utf-8", "replace").replace(b"\0", b"?"))
 
 
 def set_strategy(name: str) -> None:

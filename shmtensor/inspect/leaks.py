@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from shmtensor.inspect.processes import command_of, cpu_seconds, is_running, state_of
+from shmtensor.inspect.processes import cpu_seconds, is_running, state_of
 from shmtensor.inspect.sessions import Block, Client, Session
 
 __all__ = ["IdleHolder", "Stranded", "find_idle_holders", "find_stranded"]
@@ -19,7 +19,7 @@ class Stranded:
         block: The block.
         age_s: Seconds since the last of these messages was sent.
         owner_pid: Process that made it; 0 when that is gone.
-        command: Its command line.
+        command: What it runs, as `Client.what`.
     """
 
     block: Block
@@ -35,7 +35,7 @@ class IdleHolder:
     Attributes:
         client: The process and its holdings.
         state: The kernel's letter; T is a stopped one.
-        command: Its command line.
+        command: What it runs, as `Client.what`.
     """
 
     client: Client
@@ -46,13 +46,14 @@ class IdleHolder:
 def find_stranded(session: Session, older_s: float) -> list[Stranded]:
     """Blocks kept by messages alone, sent more than *older_s* seconds ago; oldest first."""
     picture = session.look()
-    pids = {c.client: c.pid for c in picture.clients if is_running(c.pid, c.start)}
+    makers = {c.client: c for c in picture.clients if is_running(c.pid, c.start)}
     found = []
     for block in session.blocks():
         age_s = block.sent_ms / 1000
         if block.is_stranded and age_s >= older_s:
-            pid = pids.get(block.owner, 0)
-            found.append(Stranded(block, age_s, pid, command_of(pid) if pid else "?"))
+            maker = makers.get(block.owner)
+            pid, what = (maker.pid, maker.what) if maker is not None else (0, "?")
+            found.append(Stranded(block, age_s, pid, what))
     return sorted(found, key=lambda leak: -leak.age_s)
 
 
@@ -75,6 +76,6 @@ def find_idle_holders(
         if after is None or (after.pid, after.start) != (before.pid, before.start):
             continue
         if cpu_seconds(after.pid) == used_s and after.sole_bytes >= min_bytes:
-            holder = IdleHolder(after, state_of(after.pid), command_of(after.pid))
+            holder = IdleHolder(after, state_of(after.pid), after.what)
             found.append((session, holder))
     return sorted(found, key=lambda item: -item[1].client.sole_bytes)

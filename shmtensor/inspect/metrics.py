@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from shmtensor.inspect.processes import command_of
 from shmtensor.inspect.sessions import Session
 
 __all__ = ["as_prometheus", "snapshot"]
@@ -47,14 +46,16 @@ def snapshot(sessions: list[Session]) -> list[dict[str, Any]]:
     """The figures of *sessions* as values that JSON can hold."""
     rows = []
     for session in sessions:
-        row = asdict(session.look())
+        picture = session.look()
+        row = asdict(picture)
         del row["at_s"], row["world"]
         row["session"] = session.name
         row["address"] = session.address
         row["manager_pid"] = session.manager_pid()
         row["n_clients"] = len(row["clients"])
         row["clients"] = [
-            {**client, "command": command_of(client["pid"])} for client in row["clients"]
+            {**fields, "command": client.what}
+            for fields, client in zip(row["clients"], picture.clients, strict=True)
         ]
         row["queues"] = [asdict(queue) for queue in session.queues()]
         rows.append(row)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["command_of", "cpu_seconds", "is_running", "state_of"]
+__all__ = ["command_of", "cpu_seconds", "is_running", "printable", "state_of"]
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def printable(text: str) -> str:
+    """*text* for a terminal: what would not be seen, or would steer it, as a backslash escape."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _stat(pid: int) -> list[str]:
@@ -37,11 +42,12 @@ def cpu_seconds(pid: int) -> float:
 
 
 def command_of(pid: int, width: int = 60) -> str:
-    """Its command line, cut to *width* characters; "?" when it cannot be read."""
+    """Its command line, printable, cut to *width* characters; "?" when it cannot be read."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read(4096).rstrip(b"\0").split(b"\0")
     except OSError:
         return "?"
-    text = " ".join(" ".join(w.decode("utf-8", "replace").split()) for w in words) or "?"
+    text = " ".join(" ".join(w.decode("utf-8", "replace").split()) for w in words)
+    text = printable(text) or "?"
     return text if len(text) <= width else text[: width - 1] + "…"

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 
 from shmtensor._boundary.inspect import Observer
 from shmtensor.errors import ManagerError
+from shmtensor.inspect.processes import command_of, printable
 
 __all__ = [
     "Block",
@@ -23,9 +24,12 @@ __all__ = [
     "Published",
     "Queue",
     "Session",
+    "Unreadable",
+    "find_sessions",
     "live_addresses",
     "open_sessions",
     "orphan_numbers",
+    "select",
 ]
 
 _CONTROL = re.compile(r"/memfd:shmtensor-control-([0-9a-f]{16})(?: \(deleted\))?")
@@ -45,6 +49,8 @@ class Client:
         n_held: Blocks it uses, of `held_bytes` bytes.
         n_sole: Of these, blocks that no other process uses.
         n_made: Blocks in use by anybody that it made.
+        label: What it says of itself: the name of a child process and what that runs; whatever a
+            hostile one may say.
     """
 
     client: int
@@ -59,6 +65,12 @@ class Client:
     sole_bytes: int
     n_made: int
     made_bytes: int
+    label: str = ""
+
+    @property
+    def what(self) -> str:
+        """What it runs, printable: its label, or its command line."""
+        return printable(self.label) or command_of(self.pid)
 
 
 @dataclass(frozen=True)
@@ -167,6 +179,7 @@ class Picture:
         granted_bytes: Covered by slabs.
         n_reclaimed: How often blocks of the present slabs were given back.
         resident_bytes: Memory that the session occupies.
+        service: The name of a service, or its socket's path; empty for other sessions.
         clients: Its processes.
     """
 
@@ -190,6 +203,7 @@ class Picture:
     granted_bytes: int
     n_reclaimed: int
     resident_bytes: int
+    service: str
     clients: tuple[Client, ...]
 
     def client(self, number: int) -> Client | None:
@@ -201,7 +215,8 @@ class Session:
     """A session that is being looked at; close it, or use it in a ``with`` block.
 
     Args:
-        address: The manager's socket without the ``@``; empty when there is no manager.
+        address: The manager's socket, a path or an abstract one without the ``@``; empty when there
+            is no manager.
         number: The session's number; needed without an address.
 
     Raises:
@@ -212,8 +227,11 @@ class Session:
         self._observer = Observer(address, number)
         #: The manager's socket without the ``@``; empty when there is no manager.
         self.address = address
+        fields, _ = self._observer.census()
         #: The session's number.
-        self.number = number or self._observer.census()[0]["session"]
+        self.number: int = fields["session"]
+        #: Of a service its name, or its socket's path; empty for other sessions.
+        self.service: str = fields["service"]
 
     @property
     def name(self) -> str:
@@ -323,35 +341,97 @@ def orphan_numbers(addresses: list[str]) -> list[int]:
     return sorted({n for n in _open_control_files() if f"{n:016x}" not in served})
 
 
-def open_sessions(wanted: str = "") -> list[Session]:
-    """This user's sessions, oldest socket names first; those that end meanwhile are left out.
+@dataclass(frozen=True)
+class Unreadable:
+    """A manager that is there and cannot be asked: of another version, or it does not answer.
 
-    Args:
-        wanted: Only those whose name begins like this, whose address this is, or that the process
-            of this id is in.
+    Attributes:
+        address: Its socket without the ``@``.
+        reason: What went wrong.
     """
-    addresses = live_addresses()
+
+    address: str
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """The session's name, as `Session.name`."""
+        return self.address.rpartition("-")[2]
+
+
+def find_sessions() -> tuple[list[Session], list[Unreadable]]:
+    """All sessions of this user, oldest socket names first, and the managers that cannot be read.
+
+    Sessions that end meanwhile are left out.
+    """
     opened: list[Session] = []
-    for address in addresses:
+    refused: list[Unreadable] = []
+    for address in live_addresses():
         try:
             opened.append(Session(address))
-        except ManagerError:
-            continue
-    known = [session.address for session in opened] + [session.name for session in opened]
+        except ManagerError as error:
+            if address in live_addresses():
+                refused.append(Unreadable(address, str(error)))
+    known = [s.address for s in opened] + [s.name for s in opened] + [u.address for u in refused]
     for number in orphan_numbers(known):
         try:
-            opened.append(Session(number=number))
+            opened.append(_at_its_path(Session(number=number)))
         except ManagerError:
             continue
-    chosen = [session for session in opened if not wanted or _matches(session, wanted)]
+    return opened, refused
+
+
+def _at_its_path(found: Session) -> Session:
+    """The service whose files were found at a member, through its socket when that is a path."""
+    if not found.service.startswith("/"):
+        return found
+    try:
+        served = Session(found.service)
+    except ManagerError:  # its manager was killed
+        return found
+    if served.number != found.number:
+        served.close()
+        return found
+    found.close()
+    return served
+
+
+def open_sessions(wanted: str = "") -> list[Session]:
+    """This user's sessions, oldest socket names first; those that cannot be read are left out.
+
+    Args:
+        wanted: Only those that this means: a session's name or the beginning of it, its address,
+            the name or path of a service, the id of its manager or of a process in it. What it says
+            exactly goes before what only begins like it.
+    """
+    opened, _ = find_sessions()
+    chosen = select(opened, wanted)
     for session in opened:
         if session not in chosen:
             session.close()
     return chosen
 
 
-def _matches(session: Session, wanted: str) -> bool:
-    wanted = wanted.removeprefix("@")
-    if session.address == wanted or session.name.startswith(wanted.lower()):
-        return True
-    return wanted.isdigit() and any(c.pid == int(wanted) for c in session.look().clients)
+def select(sessions: list[Session], wanted: str) -> list[Session]:
+    """Those of *sessions* that *wanted* means, as in `open_sessions`; all for an empty text."""
+    if not wanted:
+        return sessions
+    name = wanted.removeprefix("@")
+    path = os.path.abspath(name) if "/" in name else name
+
+    def has_process(session: Session) -> bool:
+        pid = int(name)
+        return pid == session.manager_pid() or any(c.pid == pid for c in session.look().clients)
+
+    rules: list[Callable[[Session], bool]] = [
+        lambda s: name.lower() in (s.name, s.address),
+        lambda s: s.service in (wanted, path),
+    ]
+    if name.isascii() and name.isdigit():
+        rules.append(has_process)
+    rules.append(lambda s: s.name.startswith(name.lower()))
+    for rule in rules:
+        chosen = [session for session in sessions if rule(session)]
+        if chosen:
+            return chosen
+    return []

@@ -30,6 +30,7 @@ from multiprocessing import *  # type: ignore[assignment] # noqa: F403
 from shmtensor._boundary import process as _process, sharing as _sharing
 from shmtensor.multiprocessing import context as context
 from shmtensor.multiprocessing._inherit import prepare_children as _prepare_children
+from shmtensor.multiprocessing._label import label_children as _label_children
 from shmtensor.multiprocessing.modes import cow as cow, lend as lend
 from shmtensor.multiprocessing.reductions import (
     init_reductions as init_reductions,
@@ -132,3 +133,4 @@ def __getattr__(name: str) -> Any:
 
 init_reductions()
 _prepare_children()
+_label_children()

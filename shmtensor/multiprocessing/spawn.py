@@ -28,6 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from shmtensor._boundary.process import set_parent_death_signal
+from shmtensor.multiprocessing._label import label_this
 from shmtensor.multiprocessing._overlay import Overlay
 from shmtensor.multiprocessing.context import _default_context
 
@@ -109,6 +110,7 @@ class ProcessExitedException(ProcessException):
 
 def _run(fn: Callable[..., object], index: int, args: tuple[Any, ...], error_file: str) -> None:
     """Call *fn* in the child."""
+    label_this(fn)
     # So that children which are no daemons do not outlive a parent that is killed.
     # What ignores SIGINT (a job that a shell put into the background) gets a signal that ends it.
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
