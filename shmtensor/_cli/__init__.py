@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Callable, Sequence
 from typing import Protocol, cast
+
+from shmtensor import __version__
 
 __all__ = ["main"]
 
@@ -36,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="shmtensor", description="Shared tensors: serve them, look at them, clean up."
     )
+    parser.add_argument("--version", action="version", version=f"shmtensor {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in _names():
         module = importlib.import_module(f"{__name__}.{name}")
@@ -51,17 +55,31 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _discard_output() -> None:
+    """Let the interpreter, which flushes at its end, find no closed pipe."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line *argv* (default: the process's).
 
     Returns:
-        The exit status: 0 done, 1 failed (the reason is on standard error), 2 wrong use.
+        The exit status: 0 done, 1 failed (the reason is on standard error), 2 wrong use. 1 as well,
+        without a word, when the reader of the output went away, as `head` does.
+
+    Raises:
+        SystemExit: Of a wrong use, ``--help`` and ``--version``.
     """
-    arguments = _parser().parse_args(argv)
     try:
-        return cast("Callable[[argparse.Namespace], int]", arguments._run)(arguments)
-    except BrokenPipeError:  # the reader of our output went away, as `head` does
-        sys.stderr.close()
+        try:
+            arguments = _parser().parse_args(argv)
+            return cast("Callable[[argparse.Namespace], int]", arguments._run)(arguments)
+        finally:
+            sys.stdout.flush()  # here, where a closed pipe is caught
+    except BrokenPipeError:
+        _discard_output()
         return 1
     except KeyboardInterrupt:
         return 130

@@ -1,21 +1,37 @@
-"""What the sub-commands that look at sessions share: choosing sessions, tables, sizes."""
+"""What the sub-commands that look at sessions share: choosing sessions, what they print."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
+import os
+import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
 
-from shmtensor.inspect import Picture, Session, open_sessions
+from shmtensor.inspect import Picture, Session, Unreadable, find_sessions
+from shmtensor.inspect.processes import printable
+from shmtensor.inspect.sessions import select
 
 __all__ = [
+    "add_json_argument",
     "add_session_argument",
     "chosen_sessions",
+    "count",
+    "identity",
+    "print_json",
     "queue_lines",
+    "queue_values",
     "seconds",
     "size_text",
+    "styled",
     "table",
+    "title",
 ]
+
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
 def add_session_argument(parser: argparse.ArgumentParser) -> None:
@@ -25,26 +41,60 @@ def add_session_argument(parser: argparse.ArgumentParser) -> None:
         "--session",
         metavar="SESSION",
         default="",
-        help="only this one: its name or the beginning of it, its manager's address, or the id of "
-        "a process in it (default: all sessions of this user)",
+        help="only this one: its name or the beginning of it, its manager's address or process id, "
+        "the name or path of a service, or the id of a process in it (default: all sessions of "
+        "this user)",
     )
 
 
+def add_json_argument(parser: argparse.ArgumentParser) -> None:
+    """Give a sub-command ``--json``."""
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
 @contextlib.contextmanager
-def chosen_sessions(arguments: argparse.Namespace) -> Iterator[list[Session]]:
+def chosen_sessions(
+    arguments: argparse.Namespace, told: set[str] | None = None
+) -> Iterator[list[Session]]:
     """The sessions that ``--session`` means, closed afterwards.
 
+    Without it, managers that cannot be read are named on standard error, one on a line.
+
+    Args:
+        arguments: Of the command.
+        told: Addresses of those that were named already; new ones are added.
+
     Raises:
-        LookupError: One was named and there is none like it.
+        LookupError: One was named and there is none like it, or it cannot be read.
     """
-    sessions = open_sessions(arguments.session)
-    if arguments.session and not sessions:
-        raise LookupError(f"no session of this user is {arguments.session!r}")
+    wanted: str = arguments.session
+    opened, refused = find_sessions()
     try:
-        yield sessions
+        chosen = select(opened, wanted)
+        if wanted and not chosen:
+            raise LookupError(_why_not(wanted, refused))
+        told = set() if told is None else told
+        for manager in refused:
+            if not wanted and manager.address not in told:
+                print(f"shmtensor: skipped {_of_another(manager)}", file=sys.stderr)
+                told.add(manager.address)
+        yield chosen
     finally:
-        for session in sessions:
+        for session in opened:
             session.close()
+
+
+def _of_another(manager: Unreadable) -> str:
+    version = "its manager is perhaps of another version"
+    return f"session {manager.name}: {version}: {printable(manager.reason)}"
+
+
+def _why_not(wanted: str, refused: list[Unreadable]) -> str:
+    name = wanted.removeprefix("@").lower()
+    for manager in refused:
+        if manager.address == name or manager.name.startswith(name):
+            return f"cannot read {_of_another(manager)}"
+    return f"no session of this user is {wanted!r}"
 
 
 def seconds(text: str) -> float:
@@ -65,8 +115,48 @@ def size_text(nbytes: int) -> str:
     return f"{nbytes} B" if unit == "B" else f"{value:.1f} {unit}"
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "") -> list[str]:
-    """Lines of aligned columns; columns whose head begins with ``>`` are set to the right."""
+def count(n: int, what: str) -> str:
+    """Return "1 block", "2 blocks", "2 processes"."""
+    plural = what + ("es" if what.endswith("s") else "s")
+    return f"{n} {what if n == 1 else plural}"
+
+
+def styled(text: str, style: str) -> str:
+    """*text* in a colour or weight, where standard output is a terminal that wants it."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if plain or not sys.stdout.isatty():
+        return text
+    return f"\033[{_STYLES[style]}m{text}\033[0m"
+
+
+def title(session: Session) -> str:
+    """Return "session 0123456789abcdef", for a service with its name."""
+    service = f" (service {printable(session.service)})" if session.service else ""
+    return f"session {session.name}{service}"
+
+
+def identity(session: Session) -> dict[str, Any]:
+    """The fields by which JSON names a session."""
+    return {
+        "session": session.name,
+        "service": session.service,
+        "address": session.address,
+        "manager_pid": session.manager_pid(),
+    }
+
+
+def print_json(value: Any, indent: int | None = 2) -> None:
+    """Print a value as JSON; without *indent* on one line."""
+    print(json.dumps(value, indent=indent), flush=True)
+
+
+def table(
+    heads: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "", width: int = 0
+) -> list[str]:
+    """Lines of aligned columns; columns whose head begins with ``>`` are set to the right.
+
+    Lines are cut to *width* characters, unless that is 0.
+    """
     right = [head.startswith(">") for head in heads]
     texts = [[head.lstrip(">") for head in heads], *[[str(cell) for cell in row] for row in rows]]
     widths = [max(len(row[i]) for row in texts) for i in range(len(heads))]
@@ -76,8 +166,15 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]], indent: str = 
             cell.rjust(width) if is_right else cell.ljust(width)
             for cell, width, is_right in zip(row, widths, right, strict=True)
         ]
-        lines.append((indent + "  ".join(cells)).rstrip())
-    return lines
+        line = (indent + "  ".join(cells)).rstrip()
+        lines.append(line if not width or len(line) <= width else line[: width - 1] + "…")
+    return [styled(lines[0], "bold"), *lines[1:]]
+
+
+def queue_values(session: Session, picture: Picture) -> list[dict[str, Any]]:
+    """The session's queues for JSON, with the process ids of their makers."""
+    pids = {c.client: c.pid for c in picture.clients}
+    return [{**asdict(q), "made_by": pids.get(q.owner)} for q in session.queues()]
 
 
 def queue_lines(session: Session, picture: Picture) -> list[str]:

@@ -12,28 +12,31 @@ exit status
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 
+from shmtensor._cli._common import add_json_argument, print_json, styled
 from shmtensor.inspect import check_machine
 
 SUMMARY = "check kernel features, limits and permissions"
 
+_STYLES = {"ok": "green", "bad": "red"}
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    add_json_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the findings."""
     checks = check_machine()
     if arguments.json:
-        print(json.dumps([asdict(check) for check in checks], indent=2))
+        print_json([asdict(check) for check in checks])
     else:
         width = max(len(check.name) for check in checks)
         for check in checks:
-            print(f"{check.verdict:<4}  {check.name:<{width}}  {check.found}")
+            verdict = styled(f"{check.verdict:<4}", _STYLES.get(check.verdict, "yellow"))
+            print(f"{verdict}  {check.name:<{width}}  {check.found}")
             if check.advice:
                 print(f"{'':<{width + 8}}{check.advice}")
     return 1 if any(check.verdict == "bad" for check in checks) else 0

@@ -4,20 +4,34 @@ Leases of messages sent more than --older seconds ago are ended. A receiver that
 message after all gets a HandleError, never another tensor's bytes. Blocks that a process holds
 stay.
 
+It acts on the session that --session names, or on all with --all. With neither it asks, which needs
+a terminal.
+
 exit status
   0  done
   1  failed: the named session does not exist, or has no manager to do it
-  2  wrong use
+  2  wrong use: of no session was it said that it is meant
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
-from shmtensor._cli._common import add_session_argument, chosen_sessions, seconds, size_text
+from shmtensor._cli._common import (
+    add_json_argument,
+    add_session_argument,
+    chosen_sessions,
+    count,
+    identity,
+    print_json,
+    seconds,
+    size_text,
+    title,
+)
 from shmtensor.errors import ManagerError
-from shmtensor.inspect import find_stranded
+from shmtensor.inspect import Session, find_stranded
 
 SUMMARY = "free what unopened messages keep, return idle memory"
 
@@ -25,6 +39,7 @@ SUMMARY = "free what unopened messages keep, return idle memory"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_session_argument(parser)
+    parser.add_argument("-a", "--all", action="store_true", help="all sessions, without asking")
     parser.add_argument(
         "--older",
         type=seconds,
@@ -35,27 +50,66 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-n", "--dry-run", action="store_true", help="say what would be freed, and free nothing"
     )
+    add_json_argument(parser)
+
+
+def _agrees(sessions: list[Session]) -> bool:
+    """Ask at the terminal whether all of them are meant."""
+    for session in sessions:
+        print(f"{title(session)}, {count(len(session.look().clients), 'process')}")
+    these = count(len(sessions), "session")
+    print(f"End messages and free memory of {these}? [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _free(session: Session, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Free, unless it is a dry run; what was done and what was found, for JSON.
+
+    Raises:
+        ManagerError: There is no manager to do it.
+    """
+    stranded = find_stranded(session, arguments.older)
+    done: dict[str, Any] = {
+        **identity(session),
+        "n_blocks": len(stranded),
+        "nbytes": sum(leak.block.nbytes for leak in stranded),
+        "idle_bytes": session.look().free_bytes,
+        "is_dry_run": arguments.dry_run,
+    }
+    if not arguments.dry_run:
+        done["n_leases"] = session.gc(arguments.older)
+        done["resident_bytes"] = session.trim()
+    return done
+
+
+def _text(done: dict[str, Any]) -> str:
+    what = f"{count(done['n_blocks'], 'block')}, {size_text(done['nbytes'])}, of unopened messages"
+    if done["is_dry_run"]:
+        return f"would free {what}, and {size_text(done['idle_bytes'])} idle"
+    occupied = f"{size_text(done['resident_bytes'])} still occupied"
+    return f"freed {what}, ended {count(done['n_leases'], 'lease')}; {occupied}"
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Free and report."""
-    failed = False
+    is_asked = not (arguments.session or arguments.all or arguments.dry_run)
+    can_ask = sys.stdin.isatty() and sys.stdout.isatty() and not arguments.json
+    if is_asked and not can_ask:
+        print("shmtensor: gc: say which one with --session, or --all", file=sys.stderr)
+        return 2
+    rows, failed = [], False
     with chosen_sessions(arguments) as sessions:
+        if is_asked and sessions and not _agrees(sessions):
+            return 0
         for session in sessions:
-            stranded = find_stranded(session, arguments.older)
-            nbytes = sum(leak.block.nbytes for leak in stranded)
-            what = f"{len(stranded)} blocks, {size_text(nbytes)}, of unopened messages"
-            if arguments.dry_run:
-                idle = session.look().free_bytes
-                print(f"session {session.name}: would free {what}, and {size_text(idle)} idle")
-                continue
             try:
-                n_leases = session.gc(arguments.older)
-                occupied = session.trim()
+                rows.append(_free(session, arguments))
             except ManagerError as error:
-                print(f"shmtensor: session {session.name}: {error}", file=sys.stderr)
+                print(f"shmtensor: {title(session)}: {error}", file=sys.stderr)
                 failed = True
                 continue
-            ended = f"ended {n_leases} leases; {size_text(occupied)} still occupied"
-            print(f"session {session.name}: freed {what}, {ended}")
+            if not arguments.json:
+                print(f"{title(session)}: {_text(rows[-1])}")
+    if arguments.json:
+        print_json(rows)
     return 1 if failed else 0

@@ -17,12 +17,28 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
 
-from shmtensor._cli._common import add_session_argument, chosen_sessions, size_text, table
-from shmtensor.inspect import Picture, Session
+from shmtensor._cli._common import (
+    add_json_argument,
+    add_session_argument,
+    chosen_sessions,
+    count,
+    identity,
+    print_json,
+    size_text,
+    table,
+    title,
+)
+from shmtensor.inspect import Block, Client, Picture, Session
 from shmtensor.inspect.processes import command_of
 
 SUMMARY = "who holds a block, what a process holds"
+
+_Found = dict[str, Any]
+_Group = tuple[int, tuple[int, ...], bool]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,90 +49,134 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a process id, block: and a number, or a published name",
     )
     add_session_argument(parser)
+    add_json_argument(parser)
 
 
-def _names(picture: Picture, numbers: tuple[int, ...]) -> str:
+# Each kind of thing is found as values, which are printed as text or as JSON.
+
+
+def _holder(client: Client, block: Block) -> _Found:
+    return {
+        "pid": client.pid,
+        "is_maker": client.client == block.owner,
+        "label": client.label,
+        "command": command_of(client.pid),
+        "what": client.what,
+    }
+
+
+def _who(picture: Picture, numbers: tuple[int, ...]) -> list[str]:
     pids = {c.client: c.pid for c in picture.clients}
-    return " ".join(str(pids.get(n, f"#{n}" if n else "name")) for n in numbers) or "-"
+    return [str(pids.get(n, f"#{n}" if n else "name")) for n in numbers]
 
 
-def _of_process(session: Session, pid: int) -> bool:
+def _find_process(session: Session, pid: int) -> _Found | None:
     picture = session.look()
     client = next((c for c in picture.clients if c.pid == pid and not c.is_forking), None)
     if client is None:
-        return False
-    groups: Counter[tuple[int, tuple[int, ...], bool]] = Counter()
+        return None
+    groups: Counter[_Group] = Counter()
     for block in session.blocks():
         if client.client in block.holders:
             others = tuple(h for h in block.holders if h != client.client)
             groups[block.nbytes, others, block.owner == client.client] += 1
-    held, alone = size_text(client.held_bytes), size_text(client.sole_bytes)
-    print(f"{pid} ({command_of(pid)}) in session {session.name}")
-    print(f"  holds {client.n_held} blocks, {held}, of which alone {alone}")
     rows = [
-        [n, size_text(nbytes), size_text(n * nbytes), "yes" if made else "no", _names(picture, who)]
-        for (nbytes, who, made), n in sorted(groups.items(), key=lambda g: -g[0][0] * g[1])
+        {"n_blocks": n, "nbytes": nbytes, "made": made, "also_held_by": _who(picture, others)}
+        for (nbytes, others, made), n in sorted(groups.items(), key=lambda g: -g[0][0] * g[1])
+    ]
+    return {**asdict(client), "command": command_of(pid), "what": client.what, "blocks": rows}
+
+
+def _print_process(session: Session, found: _Found) -> None:
+    held, alone = size_text(found["held_bytes"]), size_text(found["sole_bytes"])
+    print(f"{found['pid']} ({found['what']}) in {title(session)}")
+    print(f"  holds {count(found['n_held'], 'block')}, {held}, of which alone {alone}")
+    rows = [
+        [
+            row["n_blocks"],
+            size_text(row["nbytes"]),
+            size_text(row["n_blocks"] * row["nbytes"]),
+            "yes" if row["made"] else "no",
+            " ".join(row["also_held_by"]) or "-",
+        ]
+        for row in found["blocks"]
     ]
     if rows:
         heads = [">BLOCKS", ">EACH", ">TOGETHER", "MADE IT", "ALSO HELD BY"]
         print(*table(heads, rows, indent="  "), sep="\n")
-    return True
 
 
-def _of_block(session: Session, number: int) -> bool:
+def _find_block(session: Session, number: int) -> _Found | None:
     picture = session.look()
     block = next((b for b in session.blocks() if b.block == number), None)
     if block is None:
-        return False
-    kept = f"{block.n_leases} leases, {block.n_holders} holders"
-    print(f"block {number} in session {session.name}: {size_text(block.nbytes)}, {kept}")
-    rows = [
-        [c.pid, "yes" if c.client == block.owner else "no", command_of(c.pid)]
-        for c in picture.clients
-        if c.client in block.holders
-    ]
+        return None
+    holders = [_holder(c, block) for c in picture.clients if c.client in block.holders]
+    return {**asdict(block), "holders": holders}
+
+
+def _print_block(session: Session, found: _Found) -> None:
+    kept = f"{count(found['n_leases'], 'lease')}, {count(found['n_holders'], 'holder')}"
+    print(f"block {found['block']} in {title(session)}: {size_text(found['nbytes'])}, {kept}")
+    rows = [[h["pid"], "yes" if h["is_maker"] else "no", h["what"]] for h in found["holders"]]
     if rows:
-        print(*table([">PID", "MADE IT", "COMMAND"], rows, indent="  "), sep="\n")
-    return True
+        print(*table([">PID", "MADE IT", "RUNS"], rows, indent="  "), sep="\n")
 
 
-def _of_name(session: Session, name: str) -> bool:
+def _find_name(session: Session, name: str) -> _Found | None:
     published = session.published(name)
     if published is None:
-        return False
-    picture = session.look()
+        return None
     wanted, held = set(published.blocks), Counter[int]()
     for block in session.blocks():
         if block.block in wanted:
             for holder in block.holders:
                 held[holder] += block.nbytes
-    kept = "persists" if published.persists else f"published by {published.pid}"
-    print(f"{name!r} in session {session.name}: version {published.version}, {kept}")
-    print(f"  {len(wanted)} blocks, {size_text(published.nbytes)}")
-    rows = [
-        [c.pid, size_text(held[c.client]), command_of(c.pid)]
-        for c in picture.clients
+    holders = [
+        {
+            "pid": c.pid,
+            "held_bytes": held[c.client],
+            "label": c.label,
+            "command": command_of(c.pid),
+            "what": c.what,
+        }
+        for c in session.look().clients
         if held[c.client]
     ]
+    return {"name": name, **asdict(published), "holders": holders}
+
+
+def _print_name(session: Session, found: _Found) -> None:
+    kept = "persists" if found["persists"] else f"published by {found['pid']}"
+    print(f"{found['name']!r} in {title(session)}: version {found['version']}, {kept}")
+    print(f"  {count(len(set(found['blocks'])), 'block')}, {size_text(found['nbytes'])}")
+    rows = [[h["pid"], size_text(h["held_bytes"]), h["what"]] for h in found["holders"]]
     if rows:
-        print(*table([">PID", ">HOLDS", "COMMAND"], rows, indent="  "), sep="\n")
-    return True
+        print(*table([">PID", ">HOLDS", "RUNS"], rows, indent="  "), sep="\n")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the holders."""
     what: str = arguments.what
+    find: Callable[[Session], _Found | None]
+    if what.isascii() and what.isdigit():
+        find, show = lambda session: _find_process(session, int(what)), _print_process
+        missing = f"process {what} is in no session"
+    elif what.startswith("block:") and what[6:].isdigit():
+        find, show = lambda session: _find_block(session, int(what[6:])), _print_block
+        missing = f"no block {what[6:]} is in use in any session"
+    else:
+        name = what.removeprefix("name:")
+        find, show = lambda session: _find_name(session, name), _print_name
+        missing = f"no service of this user has published {name!r}"
     with chosen_sessions(arguments) as sessions:
-        if what.isdigit():
-            found = [_of_process(session, int(what)) for session in sessions]
-            missing = f"process {what} is in no session"
-        elif what.startswith("block:") and what[6:].isdigit():
-            found = [_of_block(session, int(what[6:])) for session in sessions]
-            missing = f"no block {what[6:]} is in use in any session"
-        else:
-            name = what.removeprefix("name:")
-            found = [_of_name(session, name) for session in sessions]
-            missing = f"no service of this user has published {name!r}"
-    if not any(found):
-        raise LookupError(missing)
+        each = [(session, find(session)) for session in sessions]
+        found = [(session, values) for session, values in each if values is not None]
+        if not found:
+            raise LookupError(missing)
+        if arguments.json:
+            print_json([{**identity(session), **values} for session, values in found])
+            return 0
+        for session, values in found:
+            show(session, values)
     return 0

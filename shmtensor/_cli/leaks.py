@@ -8,7 +8,7 @@ Two kinds are shown:
              Only their program can let go of it.
 
 WHERE is the end of the file name and the line that made the block, if its program runs with
-SHMTENSOR_TRACE_ALLOC=1 in the environment, and else its command line.
+SHMTENSOR_TRACE_ALLOC=1 in the environment, and else what that runs.
 
 A message that is merely slow to be read looks like a stranded one: give --older a time that none
 of your messages takes.
@@ -24,15 +24,24 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from dataclasses import asdict
+from typing import Any
 
 from shmtensor._cli._common import (
+    add_json_argument,
     add_session_argument,
     chosen_sessions,
+    count,
+    identity,
+    print_json,
     seconds,
     size_text,
+    styled,
     table,
+    title,
 )
-from shmtensor.inspect import IdleHolder, Session, find_idle_holders, find_stranded
+from shmtensor.inspect import IdleHolder, Session, Stranded, find_idle_holders, find_stranded
+from shmtensor.inspect.processes import printable
 
 SUMMARY = "memory that nobody seems to use"
 
@@ -63,15 +72,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="leave out processes that hold less than N bytes alone (default: 1 MiB)",
     )
+    add_json_argument(parser)
 
 
-def _print_stranded(session: Session, older_s: float) -> bool:
-    found = find_stranded(session, older_s)
-    if not found:
-        return False
+def _print_stranded(session: Session, found: list[Stranded]) -> None:
     nbytes = sum(leak.block.nbytes for leak in found)
-    what = f"{len(found)} blocks, {size_text(nbytes)}"
-    print(f"session {session.name}: {what}, are kept by unopened messages only")
+    what = f"{count(len(found), 'block')}, {size_text(nbytes)}"
+    are = "is" if len(found) == 1 else "are"
+    text = f"{title(session)}: {what}, {are} kept by unopened messages only"
+    print(styled(text, "yellow"))
     rows = [
         [
             leak.block.block,
@@ -79,7 +88,7 @@ def _print_stranded(session: Session, older_s: float) -> bool:
             leak.block.n_leases,
             f"{leak.age_s:.0f} s",
             leak.owner_pid or "gone",
-            leak.block.site or leak.command,
+            printable(leak.block.site) or leak.command,
         ]
         for leak in found[:_MANY]
     ]
@@ -87,7 +96,6 @@ def _print_stranded(session: Session, older_s: float) -> bool:
     print(*table(heads, rows, indent="  "), sep="\n")
     if len(found) > _MANY:
         print(f"  … and {len(found) - _MANY} more")
-    return True
 
 
 def _print_sites(idle: list[tuple[Session, IdleHolder]]) -> None:
@@ -99,34 +107,57 @@ def _print_sites(idle: list[tuple[Session, IdleHolder]]) -> None:
             if block.site and block.holders == (holder.client.client,):
                 made[block.site] += block.nbytes
         rows += [
-            [holder.client.pid, size_text(nbytes), site] for site, nbytes in made.most_common(5)
+            [holder.client.pid, size_text(nbytes), printable(site)]
+            for site, nbytes in made.most_common(5)
         ]
     if rows:
         print(*table([">PID", ">BYTES", "MADE IN"], rows, indent="  "), sep="\n")
 
 
+def _print_idle(idle: list[tuple[Session, IdleHolder]], watched_s: float) -> None:
+    text = f"processes that hold memory alone and did nothing for {watched_s:g} s"
+    print(styled(text, "yellow"))
+    rows = [
+        [
+            holder.client.pid,
+            size_text(holder.client.sole_bytes),
+            holder.client.n_sole,
+            holder.state,
+            session.name,
+            holder.command,
+        ]
+        for session, holder in idle
+    ]
+    heads = [">PID", ">ALONE", ">BLOCKS", "STATE", "SESSION", "RUNS"]
+    print(*table(heads, rows, indent="  "), sep="\n")
+    _print_sites(idle)
+
+
+def _values(
+    stranded: list[tuple[Session, list[Stranded]]], idle: list[tuple[Session, IdleHolder]]
+) -> dict[str, Any]:
+    """What was found, for JSON."""
+    return {
+        "stranded": [
+            {**identity(session), **asdict(leak)} for session, found in stranded for leak in found
+        ],
+        "idle": [{**identity(session), **asdict(holder)} for session, holder in idle],
+    }
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print what was found."""
     with chosen_sessions(arguments) as sessions:
-        stranded = [_print_stranded(session, arguments.older) for session in sessions]
+        each = [(session, find_stranded(session, arguments.older)) for session in sessions]
+        stranded = [(session, found) for session, found in each if found]
+        if not arguments.json:
+            for session, found in stranded:
+                _print_stranded(session, found)
         idle = find_idle_holders(sessions, arguments.min_bytes, arguments.watch)
-        if idle:
-            print(f"processes that hold memory alone and did nothing for {arguments.watch:g} s")
-            rows = [
-                [
-                    holder.client.pid,
-                    size_text(holder.client.sole_bytes),
-                    holder.client.n_sole,
-                    holder.state,
-                    session.name,
-                    holder.command,
-                ]
-                for session, holder in idle
-            ]
-            heads = [">PID", ">ALONE", ">BLOCKS", "STATE", "SESSION", "COMMAND"]
-            print(*table(heads, rows, indent="  "), sep="\n")
-            _print_sites(idle)
-    if any(stranded) or idle:
-        return 3
-    print("nothing found")
-    return 0
+        if arguments.json:
+            print_json(_values(stranded, idle))
+        elif idle:
+            _print_idle(idle, arguments.watch)
+        elif not stranded:
+            print("nothing found")
+    return 3 if stranded or idle else 0

@@ -11,12 +11,14 @@ columns of a session
   USED       bytes of these storages
   MEMORY     memory that the session occupies, idle one included
   LEASES     messages with tensors under way in pipes and sockets
+  SERVICE    name of a service, or the path of its socket
 
 columns of a process
   PID        process id
   HOLDS      bytes of the storages it uses, and how many
   ALONE      of these, what nobody else uses
   MADE       bytes in use, by anybody, that it made
+  RUNS       of a child its name in multiprocessing and the function; else the command line
 
 columns of a queue, with --queues
   QUEUE      number of its block; `shmtensor holders block:N` says who has it open
@@ -33,16 +35,22 @@ exit status
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
+from typing import Any
 
 from shmtensor._cli._common import (
+    add_json_argument,
     add_session_argument,
     chosen_sessions,
+    identity,
+    print_json,
     queue_lines,
+    queue_values,
     size_text,
     table,
 )
 from shmtensor.inspect import Picture, Session
-from shmtensor.inspect.processes import command_of
+from shmtensor.inspect.processes import command_of, printable
 
 SUMMARY = "list sessions, their processes and blocks"
 
@@ -53,6 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="sessions only, no processes")
     parser.add_argument("-Q", "--queues", action="store_true", help="queues as well")
     parser.add_argument("-b", "--blocks", action="store_true", help="blocks in use as well")
+    add_json_argument(parser)
 
 
 def _session_row(session: Session, picture: Picture) -> list[object]:
@@ -64,6 +73,7 @@ def _session_row(session: Session, picture: Picture) -> list[object]:
         size_text(picture.used_bytes),
         size_text(picture.resident_bytes),
         picture.n_leases,
+        printable(session.service),
     ]
 
 
@@ -74,11 +84,11 @@ def _process_lines(picture: Picture) -> list[str]:
             f"{size_text(c.held_bytes)} in {c.n_held}",
             f"{size_text(c.sole_bytes)} in {c.n_sole}",
             f"{size_text(c.made_bytes)} in {c.n_made}",
-            command_of(c.pid),
+            c.what,
         ]
         for c in picture.clients
     ]
-    return table([">PID", ">HOLDS", ">ALONE", ">MADE", "COMMAND"], rows, indent="  ")
+    return table([">PID", ">HOLDS", ">ALONE", ">MADE", "RUNS"], rows, indent="  ")
 
 
 def _block_lines(session: Session, picture: Picture) -> list[str]:
@@ -91,7 +101,7 @@ def _block_lines(session: Session, picture: Picture) -> list[str]:
             pids.get(b.owner, "-"),
             b.n_leases + b.n_queued,
             " ".join(str(pids.get(h, f"#{h}" if h else "name")) for h in b.holders) or "-",
-            b.site,
+            printable(b.site),
         ]
         for b in session.blocks()
     ]
@@ -102,15 +112,32 @@ def _block_lines(session: Session, picture: Picture) -> list[str]:
     )
 
 
+def _values(session: Session, picture: Picture, arguments: argparse.Namespace) -> dict[str, Any]:
+    """A session for JSON, with the lists that the options ask for."""
+    row = {**asdict(picture), **identity(session), "n_clients": len(picture.clients)}
+    del row["at_s"], row["world"], row["clients"]
+    if not arguments.quiet:
+        row["clients"] = [{**asdict(c), "command": command_of(c.pid)} for c in picture.clients]
+    if arguments.queues:
+        row["queues"] = queue_values(session, picture)
+    if arguments.blocks:
+        row["blocks"] = [asdict(block) for block in session.blocks()]
+    return row
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print the tables."""
-    heads = ["SESSION", ">MANAGER", ">PROCS", ">BLOCKS", ">USED", ">MEMORY", ">LEASES"]
+    heads = ["SESSION", ">MANAGER", ">PROCS", ">BLOCKS", ">USED", ">MEMORY", ">LEASES", "SERVICE"]
     with chosen_sessions(arguments) as sessions:
         pictures = [session.look() for session in sessions]
-        rows = [_session_row(s, p) for s, p in zip(sessions, pictures, strict=True)]
+        pairs = list(zip(sessions, pictures, strict=True))
+        if arguments.json:
+            print_json([_values(session, picture, arguments) for session, picture in pairs])
+            return 0
+        rows = [_session_row(s, p) for s, p in pairs]
         lines = table(heads, rows)
         print(lines[0])
-        for line, session, picture in zip(lines[1:], sessions, pictures, strict=True):
+        for line, (session, picture) in zip(lines[1:], pairs, strict=True):
             print(line)
             if not arguments.quiet and picture.clients:
                 print(*_process_lines(picture), sep="\n")

@@ -2,7 +2,15 @@
 
 Programs reach it with ``shmtensor.service.Service(NAME)``. It runs as this user, for this user's
 processes, or also for those of a group. systemd is told when it is ready (NOTIFY_SOCKET, for
-Type=notify), and may pass the socket (LISTEN_FDS).
+Type=notify), and may pass the socket (LISTEN_FDS). When processes can join, a line on standard
+output says so.
+
+exit status
+  0  ended by SIGTERM or Ctrl-C
+  1  failed: another one runs, or the socket cannot be had
+  2  wrong use
+  3  there is not enough memory
+  4  the manager could not begin
 """
 
 from __future__ import annotations

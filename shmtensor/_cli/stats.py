@@ -4,7 +4,8 @@
   --prometheus   Prometheus's text format, for a node exporter's textfile collector:
                  shmtensor stats --prometheus > shmtensor.prom.tmp && mv shmtensor.prom.tmp …
 
-Without either, one figure on a line.
+Without either, one subject on a line, sizes with their units. What is in use and what bounds it
+stand apart: the reserved addresses are no memory.
 
 exit status
   0  done, also when there is no session
@@ -15,9 +16,17 @@ exit status
 from __future__ import annotations
 
 import argparse
-import json
+from typing import Any
 
-from shmtensor._cli._common import add_session_argument, chosen_sessions
+from shmtensor._cli._common import (
+    add_session_argument,
+    chosen_sessions,
+    count,
+    print_json,
+    size_text,
+    styled,
+    title,
+)
 from shmtensor.inspect import as_prometheus, snapshot
 
 SUMMARY = "figures of all sessions, for programs"
@@ -31,18 +40,43 @@ def configure(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--prometheus", action="store_true", help="as Prometheus text")
 
 
+def _lines(row: dict[str, Any]) -> list[tuple[str, str]]:
+    """What people read of a session: a subject and its figures."""
+
+    def blocks(nbytes: str, n: str) -> str:
+        return f"{size_text(row[nbytes])} in {count(row[n], 'block')}"
+
+    limit = size_text(row["limit_bytes"]) if row["limit_bytes"] else "none"
+    slabs = f"{size_text(row['granted_bytes'])} in {count(row['n_slabs'], 'slab')}"
+    return [
+        ("manager", f"process {row['manager_pid']}" if row["manager_pid"] else "none"),
+        ("processes", str(row["n_clients"])),
+        ("in use", blocks("used_bytes", "n_used")),
+        ("free, kept ready", blocks("free_bytes", "n_free")),
+        ("free, no memory", count(row["n_cold"], "block")),
+        ("memory occupied", size_text(row["resident_bytes"])),
+        ("messages", f"{row['n_leases']} under way in pipes and sockets"),
+        ("of these unopened", f"{blocks('stranded_bytes', 'n_stranded')} kept by nothing else"),
+        ("kept in queues", blocks("queued_bytes", "n_queued")),
+        ("given back so far", count(row["n_reclaimed"], "block")),
+        ("allotted to slabs", f"{slabs}, {row['n_orphan_slabs']} without owner"),
+        ("limit of slabs", limit),
+        ("address range", f"{size_text(row['arena_bytes'])} reserved, no memory"),
+    ]
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print the figures."""
     with chosen_sessions(arguments) as sessions:
         rows = snapshot(sessions)
+        titles = [title(session) for session in sessions]
     if arguments.json:
-        print(json.dumps(rows, indent=2))
+        print_json(rows)
     elif arguments.prometheus:
         print(as_prometheus(rows), end="")
     else:
-        for row in rows:
-            print(f"session {row['session']}")
-            for name, value in row.items():
-                if name not in ("session", "clients", "queues"):
-                    print(f"  {name:<16} {value}")
+        for heading, row in zip(titles, rows, strict=True):
+            print(styled(heading, "bold"))
+            for subject, figures in _lines(row):
+                print(f"  {subject:<17}  {figures}")
     return 0

@@ -1,7 +1,8 @@
 """Shows sessions, their processes and what these hold, over and over.
 
 With the package `rich` installed and a terminal, the screen is redrawn in place; otherwise each
-look is printed below the last one. Ends with Ctrl-C, or after --count looks. The look stops nobody.
+look is printed below the last one; with --json each is one line. Without a session it says so, and
+waits for one. Ends with Ctrl-C, or after --count looks. The look stops nobody.
 
 columns
   USED, MEMORY, LEASES   as in `shmtensor ls`; LEASES counts messages under way
@@ -21,17 +22,25 @@ exit status
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any
 
 from shmtensor._cli._common import (
+    add_json_argument,
     add_session_argument,
     chosen_sessions,
+    count,
+    identity,
+    print_json,
     seconds,
     size_text,
+    styled,
     table,
+    title,
 )
 from shmtensor.inspect import Picture, Queue, Session
 from shmtensor.inspect.processes import command_of, cpu_seconds
@@ -49,6 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-n", "--count", type=int, default=0, metavar="N", help="end after N looks (default: never)"
     )
     parser.add_argument("--plain", action="store_true", help="do not use rich")
+    add_json_argument(parser)
 
 
 class _Looks:
@@ -79,58 +89,118 @@ class _Looks:
         return 100 * (used - before) / (now_s - before_s) if now_s > before_s else 0.0
 
 
-def _session_lines(session: Session, looks: _Looks) -> list[str]:
+def _values(session: Session, looks: _Looks) -> dict[str, Any]:
+    """A look at a session, with the rates since the last one."""
     picture = session.look()
-    limit = f" of {size_text(picture.limit_bytes)}" if picture.limit_bytes else ""
-    lines = [
-        f"session {session.name}  {len(picture.clients)} processes  "
-        f"used {size_text(picture.used_bytes)} in {picture.n_used}  "
-        f"slabs {size_text(picture.granted_bytes)}{limit}  "
-        f"memory {size_text(picture.resident_bytes)}  leases {picture.n_leases} "
-        f"({picture.n_stranded} blocks stranded)  "
-        f"freed/s {looks.freed_per_s(session, picture):.0f}"
+    now_s = picture.at_s
+    row = {**asdict(picture), **identity(session), "n_clients": len(picture.clients)}
+    row["freed_per_s"] = looks.freed_per_s(session, picture)
+    row["clients"] = [
+        {
+            **asdict(c),
+            "command": command_of(c.pid),
+            "what": c.what,
+            "cpu_percent": looks.cpu_percent(c.pid, c.start, now_s),
+        }
+        for c in sorted(picture.clients, key=lambda c: -c.held_bytes)
     ]
-    clients = sorted(picture.clients, key=lambda c: -c.held_bytes)
+    row["queues"] = [
+        {**asdict(queue), "put_per_s": looks.put_per_s(session, queue, now_s)}
+        for queue in session.queues()
+    ]
+    return row
+
+
+def _wrapped(items: list[str], indent: str, width: int) -> list[str]:
+    """Lines of whole items, as many on one as *width* has room for."""
+    lines: list[str] = []
+    for item in items:
+        if lines and len(lines[-1]) + 2 + len(item) <= width:
+            lines[-1] += "  " + item
+        else:
+            lines.append(indent + item)
+    return lines
+
+
+def _session_lines(session: Session, row: dict[str, Any], width: int) -> list[str]:
+    limit = f" of {size_text(row['limit_bytes'])}" if row["limit_bytes"] else ""
+    items = [
+        count(row["n_clients"], "process"),
+        f"used {size_text(row['used_bytes'])} in {row['n_used']}",
+        f"slabs {size_text(row['granted_bytes'])}{limit}",
+        f"memory {size_text(row['resident_bytes'])}",
+        f"leases {row['n_leases']} ({count(row['n_stranded'], 'block')} stranded)",
+        f"freed/s {row['freed_per_s']:.0f}",
+    ]
+    lines = [styled(title(session), "bold"), *_wrapped(items, "  ", width or 80)]
+    return lines + _process_lines(row["clients"], width) + _queue_lines(row["queues"], width)
+
+
+def _process_lines(clients: list[dict[str, Any]], width: int) -> list[str]:
     rows = [
         [
-            c.pid,
-            f"{looks.cpu_percent(c.pid, c.start, picture.at_s):.0f}%",
-            size_text(c.held_bytes),
-            c.n_held,
-            size_text(c.sole_bytes),
-            size_text(c.slab_bytes),
-            command_of(c.pid),
+            c["pid"],
+            f"{c['cpu_percent']:.0f}%",
+            size_text(c["held_bytes"]),
+            c["n_held"],
+            size_text(c["sole_bytes"]),
+            size_text(c["slab_bytes"]),
+            c["what"],
         ]
         for c in clients
     ]
-    heads = [">PID", ">CPU", ">HOLDS", ">BLOCKS", ">ALONE", ">SLABS", "COMMAND"]
-    processes = table(heads, rows, indent="  ") if rows else []
-    return lines + processes + _queue_lines(session, picture, looks)
+    heads = [">PID", ">CPU", ">HOLDS", ">BLOCKS", ">ALONE", ">SLABS", "RUNS"]
+    return table(heads, rows, indent="  ", width=width) if rows else []
 
 
-def _queue_lines(session: Session, picture: Picture, looks: _Looks) -> list[str]:
-    rows = []
-    for queue in session.queues():
-        bound = f" of {queue.max_messages}" if queue.max_messages else ""
-        rows.append(
-            [
-                queue.block,
-                f"{queue.n_messages}{bound}",
-                queue.n_pending,
-                f"{looks.put_per_s(session, queue, picture.at_s):.0f}",
-                f"{size_text(queue.used_bytes)} of {size_text(queue.capacity_bytes)}",
-                len(queue.holders),
-            ]
-        )
+def _queue_lines(queues: list[dict[str, Any]], width: int) -> list[str]:
+    rows = [
+        [
+            q["block"],
+            f"{q['n_messages']} of {q['max_messages']}" if q["max_messages"] else q["n_messages"],
+            q["n_pending"],
+            f"{q['put_per_s']:.0f}",
+            f"{size_text(q['used_bytes'])} of {size_text(q['capacity_bytes'])}",
+            len(q["holders"]),
+        ]
+        for q in queues
+    ]
     heads = [">QUEUE", ">MESSAGES", ">WAITING", ">PUT/S", ">BYTES", ">PROCESSES"]
-    return table(heads, rows, indent="  ") if rows else []
+    return table(heads, rows, indent="  ", width=width) if rows else []
 
 
-def _screen(arguments: argparse.Namespace, looks: _Looks) -> str:
-    with chosen_sessions(arguments) as sessions:
-        if not sessions:
-            return "no session"
-        return "\n\n".join("\n".join(_session_lines(s, looks)) for s in sessions)
+def _screen(sessions: list[Session], rows: list[dict[str, Any]]) -> str:
+    # 0 where there is no terminal: nothing is cut then.
+    width = shutil.get_terminal_size((0, 0)).columns
+    pairs = zip(sessions, rows, strict=True)
+    return "\n\n".join("\n".join(_session_lines(s, row, width)) for s, row in pairs)
+
+
+class _Output:
+    """Where looks go: redrawn in place, one below the other, or a line of JSON each."""
+
+    def __init__(self, stack: ExitStack, arguments: argparse.Namespace) -> None:
+        self._json: bool = arguments.json
+        self._live = None if arguments.json else _live(stack, arguments.plain)
+        self._is_first = True
+        self._said_none = False
+
+    def show(self, sessions: list[Session], rows: list[dict[str, Any]], *, is_last: bool) -> None:
+        """Print a look; that there is no session is said once."""
+        if self._json:
+            print_json(rows, indent=None)
+        elif self._live is not None:
+            from rich.text import Text  # there when it is live
+
+            text = Text.from_ansi(_screen(sessions, rows) or "no session", no_wrap=True)
+            self._live.update(text, refresh=True)
+        elif rows:
+            print(("" if self._is_first else "\n") + _screen(sessions, rows), flush=True)
+            self._said_none = False
+        elif not self._said_none:
+            print("no session" if is_last else "no session; waits for one", flush=True)
+            self._said_none = True
+        self._is_first = False
 
 
 def _live(stack: ExitStack, plain: bool) -> Any:
@@ -147,18 +217,16 @@ def _live(stack: ExitStack, plain: bool) -> Any:
 def run(arguments: argparse.Namespace) -> int:
     """Look until told to stop."""
     looks = _Looks()
+    skipped: set[str] = set()
     shown = 0
     with ExitStack() as stack:
-        live = _live(stack, arguments.plain)
+        output = _Output(stack, arguments)
         while True:
-            text = _screen(arguments, looks)
-            if live is not None:
-                from rich.text import Text  # there when live is
-
-                live.update(Text(text, no_wrap=True), refresh=True)
-            else:
-                print(("" if shown == 0 else "\n") + text, flush=True)
             shown += 1
-            if arguments.count and shown >= arguments.count:
+            is_last = shown == arguments.count
+            with chosen_sessions(arguments, skipped) as sessions:
+                rows = [_values(session, looks) for session in sessions]
+                output.show(sessions, rows, is_last=is_last)
+            if is_last:
                 return 0
             time.sleep(arguments.interval)

@@ -13,6 +13,7 @@ import programs
 import pytest
 
 import shmtensor as T
+from shmtensor import inspect
 from shmtensor.errors import ManagerError
 from shmtensor.service import Service
 
@@ -33,6 +34,53 @@ def test_readiness_is_told_and_sigterm_ends_in_order() -> None:
     with programs.serving() as (_, server):
         assert server.state == b"READY=1"
         assert server.terminate() == 0
+
+
+def test_ready_line_and_the_name_in_the_tools() -> None:
+    with programs.serving(stdout=subprocess.PIPE) as (name, server):
+        assert server.process.stdout is not None
+        line = server.process.stdout.readline()
+        assert line == f'shmtensor: service "{name}" is ready, process {server.pid}\n'
+        for wanted in (name, str(server.pid)):
+            (session,) = inspect.open_sessions(wanted)
+            with session:
+                assert (session.service, session.manager_pid()) == (name, server.pid)
+
+
+_RENAMES = """
+import mmap, os, sys; import shmtensor as T; from shmtensor.service import Service
+Service(sys.argv[1]).publish("x", T.ones(2))
+for fd in os.listdir("/proc/self/fd"):
+    target = os.readlink(f"/proc/self/fd/{fd}")
+    if "shmtensor-control-" in target:
+        file = mmap.mmap(int(fd), 4096)
+        at = file.find(sys.argv[1].encode())
+        file[at : at + 5] = b"other"
+        break
+print("done", at > 0, flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_name_that_a_member_wrote_over_is_not_believed(run: type[programs.Program]) -> None:
+    with programs.serving() as (name, server):
+        member = run(_RENAMES, name)
+        assert member.line() == "done True"
+        assert inspect.open_sessions("other" + name[5:]) == []
+        (session,) = inspect.open_sessions(str(server.pid))
+        with session:
+            assert session.service == ""
+        member.say()
+        member.finish()
+
+
+def test_socket_at_a_path_in_the_tools(tmp_path: Path) -> None:
+    path = str(tmp_path / "own" / "socket")
+    with programs.serving("--socket", path) as (_, server):
+        (session,) = inspect.open_sessions(path)
+        with session:
+            assert (session.service, session.manager_pid()) == (path, server.pid)
+            assert session.trim() >= 0
 
 
 def test_name_that_is_taken(service: Service) -> None:

@@ -20,7 +20,7 @@ from shmtensor.inspect import Session
 from shmtensor.inspect.processes import state_of
 
 Command = Callable[..., Any]
-COMMANDS = ["doctor", "gc", "holders", "leaks", "ls", "stats", "top"]
+COMMANDS = ["doctor", "gc", "holders", "leaks", "ls", "serve", "stats", "top"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -43,6 +43,8 @@ def test_ls_shows_processes_and_what_they_hold(family: Any, shmtensor_command: C
     assert child.split()[0] == str(family.child)
     assert "11.7 KiB in 3" in child
     assert "0 B in 0" in child
+    assert "python" in parent
+    assert child.endswith("SpawnProcess-1: receive")
 
 
 def test_ls_finds_the_session_among_all(family: Any, shmtensor_command: Command) -> None:
@@ -59,13 +61,16 @@ def test_ls_blocks_names_holders(family: Any, shmtensor_command: Command) -> Non
     assert sum(line[-2:] == ["1", "-"] for line in held) == 2  # one lease, no holder
 
 
-@pytest.mark.parametrize("how", ["name", "beginning", "address", "pid"])
+@pytest.mark.parametrize("how", ["name", "beginning", "address", "pid", "manager"])
 def test_session_is_chosen_by(how: str, family: Any) -> None:
+    with Session(family.address) as session:
+        manager = session.manager_pid()
     wanted = {
         "name": family.name,
         "beginning": family.name[:14],
         "address": "@" + family.address,
         "pid": str(family.child),
+        "manager": str(manager),
     }[how]
     sessions = inspect.open_sessions(wanted)
     try:
@@ -168,7 +173,11 @@ def test_stats_as_prometheus_text(family: Any, shmtensor_command: Command) -> No
 def test_stats_as_text(family: Any, shmtensor_command: Command) -> None:
     done = shmtensor_command("stats", "--session", family.name)
     assert done.status == 0
-    assert "n_leases         2" in done.out
+    lines = [line.split(maxsplit=2) for line in done.out.splitlines()]
+    assert ["messages", "2", "under way in pipes and sockets"] in lines
+    assert ["in", "use", "4.0 MiB in 8 blocks"] in lines
+    assert "  limit of slabs     none" in done.out.splitlines()
+    assert "reserved, no memory" in done.out
 
 
 def test_top_shows_every_look(family: Any, shmtensor_command: Command) -> None:
@@ -176,7 +185,7 @@ def test_top_shows_every_look(family: Any, shmtensor_command: Command) -> None:
         "top", "--plain", "--count", "2", "--interval", "0", "--session", family.name
     )
     assert done.status == 0
-    assert done.out.count(f"session {family.name}  2 processes") == 2
+    assert done.out.count(f"session {family.name}\n  2 processes") == 2
     assert done.out.count(f"{family.child} ") == 2
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from shmtensor.inspect import Session
 
@@ -26,3 +30,19 @@ def test_gc_frees_unopened_messages_and_nothing_else(
         picture = session.look()
         assert (picture.n_used, picture.n_leases, picture.n_stranded) == (6, 0, 0)
         assert [c.n_held for c in picture.clients] == [6, 3]
+
+
+def test_gc_of_no_named_session_is_wrong_use_without_a_terminal(
+    shmtensor_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    done = shmtensor_command("gc")
+    assert (done.status, done.out) == (2, "")
+    assert "--session, or --all" in done.err
+
+
+def test_gc_of_all_as_json(family: Any, shmtensor_command: Command) -> None:
+    done = shmtensor_command("gc", "--all", "--older", "100000", "--dry-run", "--json")
+    assert done.status == 0
+    (row,) = [row for row in json.loads(done.out) if row["session"] == family.name]
+    assert (row["n_blocks"], row["nbytes"], row["is_dry_run"]) == (0, 0, True)
