@@ -30,16 +30,53 @@ static shmt__py_object* wrapper_create(void) {
   if (SHMT_UNLIKELY(o == NULL)) return NULL;
   o->dict = NULL;
   o->weakrefs = NULL;
+  o->is_kept = false;
   return o;
+}
+
+/* New reference to the wrapper that t has. Consumes t. */
+static PyObject* wrapper_of(shmt_tensor* t) {
+  shmt__py_object* o = t->py_object;
+  if (o->is_kept) { /* the two references change places */
+    o->is_kept = false;
+    return (PyObject*)o;
+  }
+  Py_INCREF(o);
+  shmt__tensor_release(t);
+  return (PyObject*)o;
+}
+
+/* Instead of ending, leave o to its tensor when something would be lost. False: it is to end. */
+static bool leave_to_tensor(shmt__py_object* o) {
+  shmt_tensor* t = o->t;
+  bool is_bare = Py_TYPE(o) == shmt__py_tensor_type && o->dict == NULL && o->weakrefs == NULL;
+  if (SHMT_LIKELY(is_bare) || t == NULL || t->py_object != o ||
+      shmt__is_last_reference(&t->refs))
+    return false;
+  _Py_NewReference((PyObject*)o);
+  o->is_kept = true;
+  shmt__tensor_release(t); /* another thread may have let go meanwhile: then both end here */
+  return true;
+}
+
+/* shmt__tensor_back_to_wrapper */
+static bool back_to_wrapper(shmt_tensor* t) {
+  if (!Py_IsInitialized()) return false;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback); /* what is being raised is not ours to lose */
+  shmt__py_object* o = t->py_object;
+  atomic_store_explicit(&t->refs, 1, memory_order_relaxed); /* nobody else has any */
+  o->is_kept = false;
+  Py_DECREF(o);
+  PyErr_Restore(type, value, traceback);
+  PyGILState_Release(gil);
+  return true;
 }
 
 PyObject* shmt__py_wrap(shmt_tensor* t) {
   PyObject* live = t->py_object;
-  if (SHMT_UNLIKELY(live != NULL) && Py_REFCNT(live) > 0) {
-    Py_INCREF(live);
-    shmt__tensor_release(t);
-    return live;
-  }
+  if (SHMT_UNLIKELY(live != NULL) && Py_REFCNT(live) > 0) return wrapper_of(t);
   shmt__py_object* o = wrapper_create();
   if (SHMT_UNLIKELY(o == NULL)) {
     shmt__tensor_release(t);
@@ -53,11 +90,7 @@ PyObject* shmt__py_wrap(shmt_tensor* t) {
 PyObject* shmt__py_wrap_as(PyTypeObject* type, shmt_tensor* t) {
   PyObject* live = t->py_object;
   if (live != NULL && Py_REFCNT(live) > 0) {
-    if (Py_TYPE(live) == type) {
-      Py_INCREF(live);
-      shmt__tensor_release(t);
-      return live;
-    }
+    if (Py_TYPE(live) == type) return wrapper_of(t);
     PyErr_Format(
         PyExc_RuntimeError,
         "Creating a new Tensor subclass %s but the raw Tensor object is already associated to a "
@@ -181,6 +214,7 @@ PyObject* shmt__py_with_grad(PyObject* o, bool on) {
 static void tensor_dealloc(PyObject* self) {
   shmt__py_object* o = (shmt__py_object*)self;
   PyTypeObject* type = Py_TYPE(self);
+  if (leave_to_tensor(o)) return;
   if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
   if (SHMT_UNLIKELY(o->weakrefs != NULL)) PyObject_ClearWeakRefs(self);
   shmt_tensor* t = o->t;
@@ -198,15 +232,24 @@ static void tensor_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
+/* Does C hold the tensor too? */
+static bool has_other_holders(const shmt__py_object* o) {
+  return o->t != NULL && (o->is_kept || !shmt__is_last_reference(&o->t->refs));
+}
+
 static int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
+  const shmt__py_object* o = (const shmt__py_object*)self;
   Py_VISIT(Py_TYPE(self));
-  Py_VISIT(((shmt__py_object*)self)->dict);
-  return shmt__py_visit_hooks(((shmt__py_object*)self)->t, visit, arg);
+  if (has_other_holders(o)) return 0;
+  Py_VISIT(o->dict);
+  return shmt__py_visit_hooks(o->t, visit, arg);
 }
 
 static int tensor_clear(PyObject* self) {
-  Py_CLEAR(((shmt__py_object*)self)->dict);
-  shmt__py_clear_hooks(((shmt__py_object*)self)->t);
+  shmt__py_object* o = (shmt__py_object*)self;
+  if (has_other_holders(o)) return 0;
+  Py_CLEAR(o->dict);
+  shmt__py_clear_hooks(o->t);
   return 0;
 }
 
@@ -369,6 +412,7 @@ int shmt__py_tensor_type_init(PyObject* module) {
   PyTypeObject* type = (PyTypeObject*)PyType_FromSpec(&spec);
   if (type == NULL) return -1;
   shmt__py_base_type = type;
+  shmt__tensor_back_to_wrapper = back_to_wrapper;
   Py_INCREF(type);
   shmt__py_tensor_type = type;
   if (add_methods(type, shmt__py_plain_methods) < 0 || add_methods(type, shmt__py_to_methods) < 0 ||

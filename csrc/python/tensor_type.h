@@ -7,6 +7,16 @@
  * Wrappers are collector objects but start untracked, which makes them cheap; the first attribute
  * that a user sets on one, or the first look at its __dict__, tracks it, since only then can it be
  * part of a cycle.
+ *
+ * Note [Kept wrappers]
+ * A wrapper that nobody refers to ends, unless something would be lost with it (attributes, a weak
+ * reference, its class) while C still holds its tensor: as the gradient of another one, in the graph,
+ * as the base of a view. Then the two change places: the tensor keeps the wrapper, which gives up its
+ * reference of the tensor. Whoever wraps the tensor next gets that wrapper and they change back. When C
+ * lets go of the tensor first, the wrapper gets the last reference, and ends with it.
+ *
+ * What C holds is not seen by the collector, so the attributes of a tensor with other holders are not
+ * visited: they count as reachable.
  */
 #ifndef SHMT_PYTHON_TENSOR_TYPE_H
 #define SHMT_PYTHON_TENSOR_TYPE_H
@@ -20,6 +30,7 @@ typedef struct shmt__py_object {
   PyObject_HEAD shmt_tensor* t; /* owned; NULL only while it is being destroyed */
   PyObject* dict;               /* NULL until an attribute is set */
   PyObject* weakrefs;
+  bool is_kept;                 /* by the tensor; t is borrowed. See Note [Kept wrappers] */
 } shmt__py_object;
 
 extern PyTypeObject* shmt__py_base_type; /* _TensorBase */

@@ -67,7 +67,7 @@ struct shmt_tensor {
   shmt_storage* storage;     /* never NULL; Meta tensors have one without data */
   shmt_tensor* base;         /* owned; see Note [Views and versions] */
   shmt_autograd_meta* autograd; /* owned; NULL until something needs it */
-  void* py_object;           /* the live Python wrapper, borrowed; NULL when there is none */
+  void* py_object;           /* its Python wrapper, or NULL; borrowed, unless the tensor keeps it */
   int64_t dims[2 * SHMT_INLINE_DIMS];
 };
 
@@ -245,5 +245,8 @@ extern _Thread_local bool shmt__tls_inference_mode __attribute__((tls_model("ini
 
 /* autograd/ frees its metadata through this. */
 extern void (*shmt__autograd_meta_free)(shmt_autograd_meta*);
+/* Nobody holds a tensor any more that keeps its wrapper (Note [Kept wrappers] in
+ * python/tensor_type.h). True: the wrapper has the last reference again, and the tensor lives. */
+extern bool (*shmt__tensor_back_to_wrapper)(shmt_tensor*);
 
 #endif
