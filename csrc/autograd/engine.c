@@ -347,6 +347,14 @@ static SHMT_COLD shmt_status run_pre_hooks(shmt_node* n, shmt_tensor** grads) {
   return n->extras->retains ? shmt__node_store_retained(n, grads) : SHMT_OK;
 }
 
+/* Hooks after n see gradients as its edges take them. */
+static SHMT_COLD shmt_status run_post_hooks(shmt_node* n, shmt_tensor** outs, shmt_tensor** grads) {
+  for (uint32_t i = 0; i < n->n_edges; i++)
+    if (n->edges[i].node && outs[i] && !fits(outs[i], &n->edges[i]))
+      SHMT_TRY(shmt__grad_fit_slow(&outs[i], &n->edges[i], n, i));
+  return shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_POST, 0, outs, n->n_edges, grads, n->n_inputs);
+}
+
 static bool any_defined(shmt_tensor* const* v, uint32_t n) {
   for (uint32_t i = 0; i < n; i++)
     if (v[i]) return true;
@@ -375,9 +383,7 @@ static shmt_status apply(task* t, shmt_node* n, shmt_tensor** grads, shmt_tensor
     }
     if (SHMT_UNLIKELY(shmt__anomaly_on)) SHMT_TRY(shmt__anomaly_search_nan(n, outs));
   }
-  if (SHMT_UNLIKELY(n->extras != NULL))
-    SHMT_TRY(shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_POST, 0, outs, n->n_edges, grads,
-                             n->n_inputs));
+  if (SHMT_UNLIKELY(n->extras != NULL)) SHMT_TRY(run_post_hooks(n, outs, grads));
   if (!t->b->keep_graph && n->klass->release_saved) n->klass->release_saved(n);
   return SHMT_OK;
 }

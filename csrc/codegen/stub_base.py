@@ -81,6 +81,7 @@ _PROPERTIES = {
     "Size": "shape",
 }
 _SETTABLE = {
+    "_grad": "Tensor | None",
     "data": "Tensor",
     "grad": "Tensor | None",
     "requires_grad": "builtins.bool",

@@ -148,6 +148,7 @@ static int set_backward_hooks(PyObject* self, PyObject* value, void* closure) {
 
 PyGetSetDef shmt__py_autograd_getset[] = {
     {"grad", get_grad, set_grad, "The gradient that backward() has added up, or None.", NULL},
+    {"_grad", get_grad, set_grad, "grad, also where a subclass has a grad of its own.", NULL},
     {"grad_fn", get_grad_fn, NULL, "The node that made this tensor; None for leaves.", NULL},
     {"_grad_fn", get_grad_fn, set__grad_fn, "grad_fn; None cuts the tensor from its history.",
      NULL},

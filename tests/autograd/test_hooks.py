@@ -531,3 +531,17 @@ def test_multi_grad_hook_does_not_wait_for_a_node_that_is_gone() -> None:
         (kept + x * 5).sum().backward()
         handle.remove()
     assert seen == [2] * 20
+
+
+def test_hook_of_a_node_sees_gradients_as_the_inputs_have_them():
+    a = st.ones(2, 3, requires_grad=True)
+    b = st.ones(3, requires_grad=True, dtype=st.float64)
+    seen = []
+    y = a + b
+    y.grad_fn.register_hook(lambda ins, outs: seen.append([(tuple(g.shape), g.dtype) for g in ins]))
+    y.sum().backward()
+    assert seen == [[((2, 3), st.float32), ((3,), st.float64)]]
+    y = a + b
+    y.grad_fn.register_hook(lambda ins, outs: (ins[0], st.ones(2, 3, dtype=st.float64)))
+    with pytest.raises(RuntimeError, match="has changed the size of value"):
+        y.sum().backward()

@@ -349,3 +349,16 @@ def test_variable_is_the_old_name_of_tensor() -> None:
     assert v.requires_grad
     assert isinstance(t, Variable)
     assert v.data_ptr() == t.data_ptr()
+
+
+def test_underscored_grad_is_the_gradient():
+    x, g = st.ones(2, requires_grad=True), st.ones(2)
+    x._grad = g
+    assert x.grad is g
+    assert x._grad is g
+    with pytest.raises(RuntimeError, match="attempting to assign a gradient of size"):
+        x._grad = st.ones(3)
+    with pytest.raises(TypeError, match="expected to be a Tensor or None but got grad of type int"):
+        x._grad = 3
+    x._grad = None
+    assert x.grad is None
