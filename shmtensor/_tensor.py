@@ -176,7 +176,7 @@ class Tensor(_TensorBase):
         from shmtensor.storage.typed import warn_of_removal
 
         warn_of_removal(3)
-        return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
+        return TypedStorage._of_tensor(self)
 
     # --- NumPy -----------------------------------------------------------------------------
 

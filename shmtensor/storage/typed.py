@@ -87,6 +87,19 @@ class TypedStorage:
         if values is not None and size:
             self._tensor().copy_(_C.tensor(list(values), dtype=self._dtype))
 
+    @classmethod
+    def _of_tensor(cls, tensor: Any) -> TypedStorage:
+        """Return the storage that *tensor* shows.
+
+        The object is made before the one of the bytes, which ends before it: so a passing object of
+        the same storage, made just after this one has ended, is at this one's place, and programs
+        that compare ``id(a.storage()) == id(b.storage())`` get the answer they expect.
+        """
+        storage = cls.__new__(cls)
+        storage._dtype = tensor.dtype
+        storage._untyped_storage = UntypedStorage._of_tensor(tensor)
+        return storage
+
     @property
     def dtype(self) -> Any:
         """Type of the elements."""

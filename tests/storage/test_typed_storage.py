@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,12 @@ def test_texts_name_torch_classes() -> None:
     assert repr(untyped).endswith("[torch.storage.UntypedStorage(device=cpu) of size 8]")
     with pytest.raises(TypeError, match=r"can't index a torch\.UntypedStorage with str"):
         untyped["a"]
+
+
+def test_passing_objects_of_one_storage_are_at_one_place() -> None:
+    a = shmtensor.ones(3)
+    b = a[1:]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first, second = id(a.storage()), id(b.storage())
+    assert first == second
