@@ -4,6 +4,8 @@ Order of one call with hooks::
 
     forward pre-hooks -> inputs become views -> forward -> forward hooks -> outputs become views
 
+`register_backward_hook`, which is older, listens at the node that made the output instead.
+
 The views are where backward hooks listen: the gradient of an output view is what arrives from
 outside, the gradient of an input view is what this call alone contributes, even when the input
 is used elsewhere too.
@@ -11,6 +13,8 @@ is used elsewhere too.
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +36,8 @@ class HookMixin:
     _forward_pre_hooks_with_kwargs: dict[int, bool]
     _backward_hooks: OrderedDict[int, Callable[..., Any]]
     _backward_pre_hooks: OrderedDict[int, Callable[..., Any]]
+    #: Which kind `_backward_hooks` are; None before the first one.
+    _is_full_backward_hook: bool | None = None
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -81,8 +87,33 @@ class HookMixin:
 
         What it returns, unless ``None``, replaces ``grad_input``; a call with several tensors
         that require grad can be watched, not changed.
+
+        Raises:
+            RuntimeError: There are hooks of `register_backward_hook`.
         """
+        self._choose_backward_hooks(full=True)
         return add_hook(self._backward_hooks, hook, prepend=prepend)
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` at the node that made the output.
+
+        Deprecated: when ``forward`` records several nodes, the gradients are those of the last one
+        only; use `register_full_backward_hook`. What the hook returns, unless ``None``, replaces
+        ``grad_input``.
+
+        Raises:
+            RuntimeError: There are hooks of `register_full_backward_hook`.
+        """
+        self._choose_backward_hooks(full=False)
+        return add_hook(self._backward_hooks, hook)
+
+    def _choose_backward_hooks(self, *, full: bool) -> None:
+        if self._is_full_backward_hook is (not full):
+            raise RuntimeError(
+                "Cannot use both regular backward hooks and full backward hooks on a single "
+                "Module. Please use only one of them."
+            )
+        self._is_full_backward_hook = full
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()
@@ -98,10 +129,10 @@ class HookMixin:
         for key, hook in [*self._forward_pre_hooks.items()]:
             args, kwargs = self._run_pre_hook(key, hook, args, kwargs)
         watch = None
-        if self._backward_hooks or self._backward_pre_hooks:
-            watch = _BackwardWatch(
-                self, [*self._backward_pre_hooks.values()], [*self._backward_hooks.values()]
-            )
+        hooks = [*self._backward_hooks.values()]
+        full = hooks if self._is_full_backward_hook is not False else []
+        if full or self._backward_pre_hooks:
+            watch = _BackwardWatch(self, [*self._backward_pre_hooks.values()], full)
             args = watch.inputs(args)
         result = self.forward(*args, **kwargs)
         for key in [*self._forward_hooks]:
@@ -109,7 +140,10 @@ class HookMixin:
             changed = self._run_forward_hook(key, args, kwargs, result)
             if changed is not None:
                 result = changed
-        return watch.outputs(result) if watch is not None else result
+        result = watch.outputs(result) if watch is not None else result
+        if hooks and self._is_full_backward_hook is False:
+            _hook_last_node(self, hooks, args, result)
+        return result
 
     def _run_pre_hook(
         self, key: int, hook: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -136,6 +170,55 @@ class HookMixin:
         if key in self._forward_hooks_with_kwargs:
             return hook(self, args, kwargs, result)
         return hook(self, args, result)
+
+
+def _hook_last_node(
+    module: HookMixin, hooks: list[Callable[..., Any]], args: tuple[Any, ...], result: Any
+) -> None:
+    """Call the hooks of `register_backward_hook` at the node of the first tensor in the result."""
+    first = result
+    while not isinstance(first, Tensor):
+        if isinstance(first, dict):
+            first = next(value for value in first.values() if isinstance(value, Tensor))
+        else:
+            first = first[0]
+    node = first.grad_fn
+    if node is None:
+        return
+    for hook in hooks:
+        node.register_hook(functools.partial(hook, module))
+    missing = _missing_gradients(args, result, node)
+    if missing:
+        warnings.warn(
+            f"Using {missing} Please use register_full_backward_hook to get the documented "
+            "behavior.",
+            FutureWarning,
+            stacklevel=4,
+        )
+
+
+def _is_flat(values: Any) -> bool:
+    return isinstance(values, tuple) and all(isinstance(value, Tensor) for value in values)
+
+
+def _missing_gradients(args: tuple[Any, ...], result: Any, node: Any) -> str:
+    """Why a hook at *node* does not see all gradients of a call; empty when it does."""
+    gone = "is deprecated and will be removed in future versions. This hook will be missing some"
+    results = (result,) if isinstance(result, Tensor) else result
+    if not _is_flat(results):
+        what = "non-full backward hooks on a Module that does not return a single Tensor or a tuple"
+        return f"{what} of Tensors {gone} of the grad_output."
+    if not _is_flat(args):
+        what = "non-full backward hooks on a Module that does not take as input a single Tensor or "
+        return f"{what}a tuple of Tensors {gone} of the grad_input."
+    if len({value.grad_fn for value in results if value.grad_fn is not None}) > 1:
+        what = "a non-full backward hook when outputs are generated by different autograd Nodes"
+        return f"{what} {gone} grad_output."
+    inputs = {value.grad_fn for value in args if value.grad_fn is not None}
+    if inputs != {following for following, _ in node.next_functions}:
+        what = "a non-full backward hook when the forward contains multiple autograd Nodes"
+        return f"{what} {gone} grad_input."
+    return ""
 
 
 class _BackwardWatch:

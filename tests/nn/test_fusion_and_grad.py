@@ -77,3 +77,7 @@ def test_fusion_refuses():
         nn.utils.fuse_linear_bn_eval(linear, nn.BatchNorm1d(4))
     with pytest.raises(AssertionError, match="running_mean"):
         nn.utils.fuse_linear_bn_eval(linear, nn.BatchNorm1d(4, track_running_stats=False).eval())
+
+
+def test_gradients_of_convolutions_are_found_beside_the_functions():
+    assert nn.functional.grad is nn.grad

@@ -282,3 +282,77 @@ def test_to_empty_gives_a_meta_module_memory() -> None:
     assert module.to("meta")[0].weight.is_meta
     with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
         module.to("cpu")
+
+
+def test_arguments_that_no_class_takes_are_named():
+    class Part(nn.Module):
+        def __init__(self, **options):
+            super().__init__(**options)
+
+    with pytest.raises(
+        TypeError, match=r"Part.__init__\(\) got an unexpected keyword argument 'a'"
+    ):
+        Part(a=1)
+    with pytest.raises(TypeError, match=r"takes 1 positional argument but 2 were given"):
+        nn.Module(1)
+
+
+def test_arguments_go_on_to_the_next_base_where_a_class_says_so():
+    class Other:
+        def __init__(self, n):
+            self.n = n
+
+    class Both(nn.Module, Other):
+        call_super_init = True
+
+        def __init__(self):
+            super().__init__(3)
+
+    assert Both().n == 3
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        (("cpu", True), {}),
+        ((None, True), {}),
+        (([],), {}),
+        (("cpu", shmtensor.ones(1)), {}),
+        (({},), {"non_blocking": True}),
+        ((), {"other": shmtensor.ones(1)}),
+        ((), {"memory_format": 3}),
+        ((), {"non_blocking": 1}),
+    ],
+)
+def test_to_refuses_other_arguments(args, kwargs):
+    with pytest.raises(TypeError, match=r"to\(\) received an invalid combination of arguments"):
+        nn.Linear(2, 2).to(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"), [(("cpu",), {"copy": True}), ((shmtensor.float64, True, False), {})]
+)
+def test_to_cannot_copy_a_module(args, kwargs):
+    with pytest.raises(RuntimeError, match=r"\.to\(\) does not accept copy argument"):
+        nn.Linear(2, 2).to(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        (shmtensor.DoubleTensor, shmtensor.float64),
+        ("torch.HalfTensor", shmtensor.float16),
+        (shmtensor.bfloat16, shmtensor.bfloat16),
+    ],
+)
+def test_type_takes_what_tensors_take(kind, dtype):
+    module = nn.Linear(2, 2)
+    assert module.type(kind) is module
+    assert {p.dtype for p in module.parameters()} == {dtype}
+
+
+def test_type_refuses_other_words_and_whole_numbers():
+    with pytest.raises(ValueError, match="invalid type: 'float'"):
+        nn.Linear(2, 2).type("float")
+    with pytest.raises(RuntimeError):
+        nn.Linear(2, 2).type(shmtensor.LongTensor)

@@ -351,3 +351,38 @@ def test_hook_is_removed_and_not_doubled(kind: str) -> None:
     assert st.allclose(layer(st.ones(1, 4)), result)
     with pytest.raises(ValueError, match="not found"):
         remove(layer)
+
+
+def test_spectral_norm_notes_its_version_in_the_state():
+    layer = nn.utils.spectral_norm(nn.Linear(2, 2))
+    state = layer.state_dict()
+    assert state._metadata[""] == {"version": 1, "spectral_norm": {"weight.version": 1}}
+    nn.utils.remove_spectral_norm(layer)
+    assert layer.state_dict()._metadata[""] == {"version": 1}
+
+
+@pytest.mark.parametrize("has_versions", [True, False])
+def test_spectral_norm_completes_a_state_from_before_versions(has_versions):
+    st.manual_seed(0)
+    layer = nn.utils.spectral_norm(nn.Linear(3, 2))
+    for _ in range(100):
+        layer(st.ones(1, 3))
+    state = layer.state_dict()
+    wanted = layer.eval()(st.ones(1, 3))
+    v = state.pop("weight_v")
+    state["weight"] = layer.weight.detach()
+    del state._metadata[""]["spectral_norm"]
+    fresh = nn.utils.spectral_norm(nn.Linear(3, 2)).eval()
+    fresh.load_state_dict(state if has_versions else dict(state))
+    assert st.allclose(fresh.weight_v, v, atol=1e-4)
+    assert st.allclose(fresh(st.ones(1, 3)), wanted, atol=1e-4)
+
+
+def test_spectral_norm_takes_a_whole_state_without_versions():
+    layer = nn.utils.spectral_norm(nn.Linear(3, 2))
+    fresh = nn.utils.spectral_norm(nn.Linear(3, 2))
+    assert not any(fresh.load_state_dict(dict(layer.state_dict())))
+    incomplete = dict(layer.state_dict())
+    del incomplete["weight_u"]
+    with pytest.raises(RuntimeError, match="weight_u"):
+        fresh.load_state_dict(incomplete)

@@ -247,3 +247,37 @@ def test_first_states_of_other_dims_are_counted() -> None:
         nn.LSTM(3, 4)(sh.ones(2, 2, 3), (H2, sh.ones(1, 2, 4)))
     with pytest.raises(RuntimeError, match="hx should also be 2-D but got 3-D tensor"):
         nn.GRU(3, 4)(sh.ones(2, 3), sh.ones(1, 2, 4))
+
+
+@pytest.mark.parametrize(
+    ("method", "dtype"),
+    [
+        ("byte", "uint8"),
+        ("char", "int8"),
+        ("short", "int16"),
+        ("int", "int32"),
+        ("long", "int64"),
+        ("half", "float16"),
+        ("float", "float32"),
+        ("double", "float64"),
+    ],
+)
+def test_packed_sequences_are_cast(method, dtype):
+    packed = rnn.pack_sequence([sh.ones(2), sh.ones(3)], enforce_sorted=False)
+    cast = getattr(packed, method)()
+    assert type(cast) is rnn.PackedSequence
+    assert cast.data.dtype is getattr(sh, dtype)
+    assert cast.unsorted_indices.tolist() == [1, 0]
+    assert (cast is packed) == (method == "float")
+
+
+def test_packed_sequences_have_one_place():
+    packed = rnn.pack_sequence([sh.ones(3)])
+    assert packed.cpu() is packed
+    assert (packed.is_cuda, packed.is_pinned()) == (False, False)
+    with pytest.raises(AssertionError, match="not compiled with CUDA"):
+        packed.cuda()
+    with pytest.raises(RuntimeError, match="accelerator"):
+        packed.pin_memory()
+    with pytest.raises(RuntimeError, match="copy"):
+        packed.to("cpu", copy=True)

@@ -101,3 +101,50 @@ def test_hooks_around_saving_and_loading_run():
     net.register_load_state_dict_post_hook(lambda m, keys: seen.append("loaded"))
     net.load_state_dict(net.state_dict())
     assert seen == ["pre", "post", "load", "loaded"]
+
+
+def _without_count(layer: nn.Module) -> dict[str, shmtensor.Tensor]:
+    state = layer.state_dict()
+    del state["num_batches_tracked"]
+    return state
+
+
+@pytest.mark.parametrize(
+    "make_layer",
+    [nn.BatchNorm1d, lambda n: nn.InstanceNorm1d(n, track_running_stats=True)],
+    ids=["batch", "instance"],
+)
+@pytest.mark.parametrize("version", [None, 1, 2])
+def test_old_states_of_normalisation_have_no_count(make_layer, version):
+    state = _without_count(make_layer(2))
+    if version is None:
+        state = dict(state)
+    else:
+        state._metadata[""]["version"] = version
+    layer = make_layer(2)
+    layer.num_batches_tracked.fill_(4)
+    if version == 2:
+        with pytest.raises(RuntimeError, match=r'Missing key\(s\).*"num_batches_tracked"'):
+            layer.load_state_dict(state)
+    else:
+        assert str(layer.load_state_dict(state)) == "<All keys matched successfully>"
+        assert layer.num_batches_tracked == 4
+
+
+def test_count_of_an_old_state_is_made_for_a_layer_without_values():
+    state = _without_count(nn.BatchNorm1d(2))
+    state._metadata[""]["version"] = 1
+    with shmtensor.device("meta"):
+        layer = nn.BatchNorm1d(2)
+    layer.load_state_dict(state, assign=True)
+    assert layer.num_batches_tracked.tolist() == 0
+
+
+def test_running_statistics_of_very_old_states_are_explained():
+    state = {"running_mean": shmtensor.zeros(2), "running_var": shmtensor.ones(2)}
+    with pytest.raises(
+        RuntimeError, match=r'buffer\(s\) "running_mean" and "running_var"'
+    ) as raised:
+        nn.InstanceNorm1d(2).load_state_dict(state)
+    assert "track_running_stats=True" in str(raised.value)
+    assert "Unexpected key(s)" not in str(raised.value)

@@ -8,6 +8,7 @@ Source: torch.nn.functional.
 
 from __future__ import annotations
 
+from shmtensor.nn import grad as grad
 from shmtensor.nn._padding import pad
 from shmtensor.nn.functional import (
     activation,

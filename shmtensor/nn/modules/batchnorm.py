@@ -90,6 +90,35 @@ class _Norm(Module):
             f"track_running_stats={self.track_running_stats}"
         )
 
+    def _load_from_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Old checkpoints, and dictionaries without versions, may lack ``num_batches_tracked``."""
+        key = prefix + "num_batches_tracked"
+        version = local_metadata.get("version")
+        is_old = version is None or version < 2
+        if is_old and self.track_running_stats and key not in state_dict:
+            known = self.num_batches_tracked
+            if known is None or known.is_meta:
+                known = shmtensor.tensor(0)
+            state_dict = {**state_dict, key: known}
+        super()._load_from_state_dict(
+            state_dict,
+            prefix,
+            local_metadata,
+            strict,
+            missing_keys,
+            unexpected_keys,
+            error_msgs,
+        )
+
 
 class _BatchNorm(_Norm):
     """Normalises every channel over the batch."""
@@ -113,33 +142,6 @@ class _BatchNorm(_Norm):
             by_batch,
             factor,
             self.eps,
-        )
-
-    def _load_from_state_dict(
-        self,
-        state_dict: Mapping[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        """Old checkpoints have no ``num_batches_tracked``."""
-        key = prefix + "num_batches_tracked"
-        version = local_metadata.get("version")
-        known = self.num_batches_tracked
-        old = version is not None and version < 2
-        if old and known is not None and key not in state_dict:
-            state_dict = {**state_dict, key: known}
-        super()._load_from_state_dict(
-            state_dict,
-            prefix,
-            local_metadata,
-            strict,
-            missing_keys,
-            unexpected_keys,
-            error_msgs,
         )
 
 

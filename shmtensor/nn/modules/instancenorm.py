@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from shmtensor._tensor import Tensor
@@ -27,6 +28,38 @@ class _InstanceNorm(_Norm):
     ) -> None:
         super().__init__(
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Mapping[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Very old checkpoints have running statistics that nobody asked for."""
+        if local_metadata.get("version") is None and not self.track_running_stats:
+            keys = [prefix + name for name in ("running_mean", "running_var")]
+            found = [key for key in keys if key in state_dict]
+            if found:
+                names = " and ".join(f'"{key}"' for key in found)
+                error_msgs.append(
+                    f"Unexpected running stats buffer(s) {names} for {type(self).__name__} with "
+                    "track_running_stats=False. Remove these keys from state_dict, or make the "
+                    "layer with track_running_stats=True if they are needed."
+                )
+                state_dict = {k: v for k, v in state_dict.items() if k not in found}
+        super()._load_from_state_dict(
+            state_dict,
+            prefix,
+            local_metadata,
+            strict,
+            missing_keys,
+            unexpected_keys,
+            error_msgs,
         )
 
     def forward(self, input: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn._hooks import HookMixin
 from shmtensor.nn._state import StateMixin
+from shmtensor.nn._to import parse_to
 from shmtensor.nn.parameter import Buffer, Parameter
 
 __all__ = ["Module"]
@@ -51,7 +52,15 @@ class Module(HookMixin, StateMixin):
 
     training: bool
 
-    def __init__(self) -> None:
+    #: Whether the class hands arguments on to the next one in its order of bases.
+    call_super_init: bool = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and (args or kwargs):
+            name = f"{type(self).__name__}.__init__()"
+            if kwargs:
+                raise TypeError(f"{name} got an unexpected keyword argument '{next(iter(kwargs))}'")
+            raise TypeError(f"{name} takes 1 positional argument but {len(args) + 1} were given")
         # object.__setattr__: our own __setattr__ looks into the dictionaries being made here.
         make = super().__setattr__
         make("training", True)
@@ -72,6 +81,8 @@ class Module(HookMixin, StateMixin):
             "_load_state_dict_post_hooks",
         ):
             make(name, OrderedDict())
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward`` and the hooks around it."""
@@ -410,9 +421,10 @@ class Module(HookMixin, StateMixin):
         ``dtype``, ``non_blocking`` and ``memory_format`` (for 4-d and 5-d tensors).
 
         Raises:
-            TypeError: The dtype is integral.
+            TypeError: The dtype is integral, or other arguments.
+            RuntimeError: ``copy`` is given: a module is changed in place.
         """
-        device, dtype, memory_format = _parse_to(*args, **kwargs)
+        device, dtype, memory_format = parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, but got desired "
@@ -439,8 +451,14 @@ class Module(HookMixin, StateMixin):
         return self._apply(convert)
 
     def type(self: M, dst_type: Any) -> M:
-        """Cast all parameters and buffers to *dst_type*."""
-        return self._apply(lambda tensor: tensor.to(dst_type))
+        """Cast all parameters and buffers to *dst_type*: a dtype, a class such as `FloatTensor`, or
+        its name.
+
+        Raises:
+            ValueError: It is none of these.
+            RuntimeError: The dtype is integral, and a parameter requires grad.
+        """
+        return self._apply(lambda tensor: tensor.type(dst_type))
 
     def _cast_floating(self: M, dtype: Any) -> M:
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
@@ -558,32 +576,3 @@ def _zero(parameter: Tensor) -> None:
     else:
         grad.requires_grad_(False)
     grad.zero_()
-
-
-def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, Any]:
-    """``(device, dtype, memory_format)`` from the arguments of ``Module.to``."""
-    device = kwargs.pop("device", None)
-    dtype = kwargs.pop("dtype", None)
-    memory_format = kwargs.pop("memory_format", None)
-    kwargs.pop("non_blocking", None)
-    if "tensor" in kwargs:
-        args = (kwargs.pop("tensor"), *args)
-    if kwargs:
-        raise TypeError(f"to() got an unexpected keyword argument '{next(iter(kwargs))}'")
-    if len(args) > 3:
-        raise TypeError(f"to() takes at most 3 positional arguments, got {len(args)}")
-    for arg in args:
-        if isinstance(arg, bool) or arg is None:
-            continue  # non_blocking
-        if isinstance(arg, Tensor):
-            device, dtype = arg.device, arg.dtype
-        elif isinstance(arg, shmtensor.dtype):
-            dtype = arg
-        elif isinstance(arg, (str, shmtensor.device)):
-            device = arg
-        else:
-            raise TypeError(
-                f"to() received an invalid combination of arguments - got {_type_name(arg)}, but "
-                "expected a dtype, a device or a Tensor"
-            )
-    return device, dtype, memory_format

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import shmtensor
 from shmtensor._tensor import Tensor
+from shmtensor.nn._to import parse_to
 
 __all__ = [
     "PackedSequence",
@@ -58,11 +59,19 @@ class PackedSequence(_Packed):
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same with ``data.to(...)``."""
+        """The same with ``data.to(...)``, and the indices on its device.
+
+        Raises:
+            TypeError: The arguments are none of ``Tensor.to``.
+            RuntimeError: ``copy`` is given.
+        """
+        parse_to(*args, **kwargs)
         data = self.data.to(*args, **kwargs)
         if data is self.data:
             return self
-        return type(self)(data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+        indices = (self.sorted_indices, self.unsorted_indices)
+        moved = (None if i is None else i.to(data.device) for i in indices)
+        return type(self)(data, self.batch_sizes, *moved)
 
     def float(self) -> PackedSequence:
         """The same in float32."""
@@ -72,14 +81,50 @@ class PackedSequence(_Packed):
         """The same in float64."""
         return self.to(shmtensor.float64)
 
+    def half(self) -> PackedSequence:
+        """The same in float16."""
+        return self.to(shmtensor.float16)
+
+    def long(self) -> PackedSequence:
+        """The same in int64."""
+        return self.to(shmtensor.int64)
+
+    def int(self) -> PackedSequence:
+        """The same in int32."""
+        return self.to(shmtensor.int32)
+
+    def short(self) -> PackedSequence:
+        """The same in int16."""
+        return self.to(shmtensor.int16)
+
+    def char(self) -> PackedSequence:
+        """The same in int8."""
+        return self.to(shmtensor.int8)
+
+    def byte(self) -> PackedSequence:
+        """The same in uint8."""
+        return self.to(shmtensor.uint8)
+
     def cpu(self) -> PackedSequence:
-        """Itself: there is one kind of device."""
-        return self
+        """The same on the CPU."""
+        return self.to(device="cpu")
+
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Raise AssertionError: there is no such device."""
+        return self.to(*args, **{"device": "cuda", **kwargs})
+
+    def pin_memory(self) -> PackedSequence:
+        """Raise RuntimeError: there is no device to pin memory for."""
+        raise RuntimeError("Cannot access accelerator device when none is available.")
 
     @property
     def is_cuda(self) -> bool:
         """False."""
-        return False
+        return self.data.is_cuda
+
+    def is_pinned(self) -> bool:
+        """False: there is no device to pin memory for."""
+        return self.data.is_pinned()
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:

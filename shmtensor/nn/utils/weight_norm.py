@@ -14,6 +14,7 @@ from shmtensor.nn import functional as F
 from shmtensor.nn.modules.module import Module
 from shmtensor.nn.parameter import Parameter, UninitializedParameter
 from shmtensor.nn.utils.parametrizations import _first_of_outputs
+from shmtensor.utils.hooks import RemovableHandle
 
 __all__ = ["remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]
 
@@ -28,6 +29,7 @@ class _Recomputed:
     def __init__(self, name: str, dim: int) -> None:
         self.name = name
         self.dim = dim
+        self.handles: list[RemovableHandle] = []
 
     def compute_weight(self, module: Module) -> Tensor:
         """The weight as it is to be used."""
@@ -40,6 +42,9 @@ class _Recomputed:
     def stored(self) -> list[str]:
         """The names of that."""
         raise NotImplementedError
+
+    def watch_state(self, module: Module) -> None:
+        """Take part in saving and loading the state of *module*, by hooks kept in `handles`."""
 
     def __call__(self, module: Module, inputs: Any) -> None:
         setattr(module, self.name, self.compute_weight(module))
@@ -59,6 +64,7 @@ def _apply(module: Module, hook: _Recomputed) -> None:
     delattr(module, hook.name)
     hook.start(module, weight)
     module.register_forward_pre_hook(hook)
+    hook.watch_state(module)
 
 
 def _remove(module: Module, kind: type[_Recomputed], name: str) -> None:
@@ -71,6 +77,8 @@ def _remove(module: Module, kind: type[_Recomputed], name: str) -> None:
             delattr(module, attribute)
         module.register_parameter(name, Parameter(weight.detach()))
         del module._forward_pre_hooks[key]
+        for handle in hook.handles:
+            handle.remove()
         return
     raise ValueError(f"{kind.kind} of '{name}' not found in {module}")
 
@@ -142,6 +150,7 @@ class SpectralNorm(_Recomputed):
     """The hook of `spectral_norm`."""
 
     kind = "spectral_norm"
+    _version = 1  # since the state has the vector v
 
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
         super().__init__(name, dim)
@@ -185,6 +194,57 @@ class SpectralNorm(_Recomputed):
     def stored(self) -> list[str]:
         """The parameter and the two buffers."""
         return [f"{self.name}_{which}" for which in ("orig", "u", "v")]
+
+    def watch_state(self, module: Module) -> None:
+        """The state's metadata has the version; states from before versions are completed."""
+        self.handles = [
+            module.register_state_dict_post_hook(self._note_version),
+            module.register_load_state_dict_pre_hook(self._complete_old_state),
+        ]
+
+    def _note_version(
+        self, module: Module, state: Any, prefix: str, local_metadata: dict[str, Any]
+    ) -> None:
+        versions = local_metadata.setdefault("spectral_norm", {})
+        key = f"{self.name}.version"
+        if key in versions:
+            raise RuntimeError(f"Unexpected key in metadata['spectral_norm']: {key}")
+        versions[key] = self._version
+
+    def _complete_old_state(
+        self,
+        module: Module,
+        state: Any,
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing: list[str],
+        unexpected: list[str],
+        errors: list[str],
+    ) -> None:
+        """Old states have the divided weight instead of v, which follows from it."""
+        version = local_metadata.get("spectral_norm", {}).get(f"{self.name}.version")
+        if version is not None and version >= 1:
+            return
+        weight_key = prefix + self.name
+        is_new = all(prefix + name in state for name in self.stored())
+        if version is None and is_new and weight_key not in state:
+            return
+        needed = [f"{weight_key}_orig", weight_key, f"{weight_key}_u"]
+        absent = [key for key in needed if key not in state]
+        if absent:
+            missing.extend(absent if strict else [])
+            return
+        with shmtensor.no_grad():
+            original, u = state[needed[0]], state[needed[2]]
+            sigma = (original / state.pop(weight_key)).mean()
+            state[f"{weight_key}_v"] = self._vector_of(original, u, sigma)
+
+    def _vector_of(self, weight: Tensor, u: Tensor, sigma: Tensor) -> Tensor:
+        """The v with ``u = normalize(W v)`` and ``u . W v = sigma``, by least squares."""
+        matrix = self.reshape_weight_to_matrix(weight)
+        v = shmtensor.linalg.pinv(matrix.t().mm(matrix)).mv(matrix.t().mv(u))
+        return v.mul_(sigma / shmtensor.dot(u, matrix.mv(v)))
 
 
 def spectral_norm(
