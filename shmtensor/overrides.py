@@ -11,6 +11,7 @@ Source:
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Iterable
 from types import GetSetDescriptorType, MemberDescriptorType, TracebackType
 from typing import Any
@@ -119,6 +120,10 @@ def _answerers(arguments: Iterable[Any]) -> list[Any]:
     return found
 
 
+#: ``calls``: the calls of this thread that are being asked about, by the identity of their parts.
+_asking = threading.local()
+
+
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
@@ -141,10 +146,18 @@ def handle_torch_function(
     """
     asked = _answerers(relevant_args)
     types = tuple(type(argument) for argument in asked)
-    for argument in asked:
-        result = argument.__torch_function__(public_api, types, args, kwargs)
-        if result is not NotImplemented:
-            return result
+    calls = _asking.__dict__.setdefault("calls", [])
+    call = (id(public_api), *map(id, args), *map(id, kwargs.values()))
+    if call not in calls:
+        calls.append(call)
+        try:
+            for argument in asked:
+                result = argument.__torch_function__(public_api, types, args, kwargs)
+                if result is not NotImplemented:
+                    return result
+        finally:
+            calls.pop()
+    # Asked again as it was: tensors of another library call the function, and hold no answer.
     name = f"{public_api.__module__}.{public_api.__name__}"
     raise TypeError(
         f"no implementation found for '{name}' on types that implement __torch_function__: "

@@ -85,6 +85,18 @@ def test_a_function_may_ask_again_for_other_arguments() -> None:
     assert count(x=T.nn.Parameter(T.ones(2)), n=3).tolist() == [1.0, 1.0]
 
 
+def test_a_function_in_python_is_not_asked_about_without_end() -> None:
+    def double(x: Any) -> Any:
+        if T.overrides.has_torch_function((x,)):
+            return T.overrides.handle_torch_function(double, (x,), x)
+        return x * 2
+
+    for _ in range(2):
+        with pytest.raises(TypeError, match=r"no implementation found for .*double"):
+            double(F)
+    assert double(T.ones(1)).tolist() == [2.0]
+
+
 def test_an_operator_leaves_other_libraries_to_answer() -> None:
     class Answers(Foreign):
         def __radd__(self, other: Any) -> str:
