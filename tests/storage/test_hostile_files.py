@@ -243,3 +243,24 @@ def test_unknown_references_are_refused() -> None:
     for reference in references:
         with pytest.raises(pickle.UnpicklingError, match="unknown reference"):
             load(archive(pickle.dumps(reference, 2)[2:-1] + b"Q"))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        b"ctorch._utils\n_rebuild_meta_tensor_no_storage\n(ctorch\nfloat32\nJ\xff\xff\xff\xff\x85K\x01\x85\x89tR",
+        b"ctorch._utils\n_rebuild_meta_tensor_no_storage\n(ctorch\nfloat32\n"
+        + (number(2**62) * 2 + b"\x86") * 2
+        + b"\x89tR",
+        b"ctorch._utils\n_rebuild_meta_tensor_no_storage\n(K\x01))\x89tR",
+        b"ctorch._utils\n_rebuild_parameter\n(K\x01\x88NtR",
+        b"ctorch\ndevice\nX\x03\x00\x00\x00cpu" + number(2**70) + b"\x86R",
+        b"ctorch\nSize\nX\x03\x00\x00\x00cpu\x85\x85R",
+        b"ctorch.serialization\n_get_layout\nX\x04\x00\x00\x00ones\x85R",
+        b"ctorch._utils\n_rebuild_sparse_tensor\n)R",
+        tensor(4, 0, [4], [1]) + b"N}X\x09\x00\x00\x00__class__ccollections\nOrderedDict\ns\x86b",
+    ],
+)
+def test_wrong_arguments_are_refused(program: bytes) -> None:
+    with pytest.raises((pickle.UnpicklingError, RuntimeError)):
+        load(archive(program, _0=bytes(16)))
