@@ -392,7 +392,10 @@ _HOLDERS = {
 
 
 def _our_counterpart(module: str, name: str) -> Any:
-    """What torch has as *name* in *module*, of this package; None if it has none."""
+    """What torch has as *name* in *module*, of this package.
+
+    Torch's own would not do where it is installed: the tensors of the file become ours.
+    """
     if f"{module}.{name}" in _HOLDERS:
         return _HOLDERS[f"{module}.{name}"]
     ours = _C.__name__.partition(".")[0] + _MOVED.get(module, module).removeprefix("torch")
@@ -401,5 +404,7 @@ def _our_counterpart(module: str, name: str) -> Any:
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError):
-        return None
+        raise pickle.UnpicklingError(
+            f"the file uses {module}.{name}, which shmtensor does not have"
+        ) from None
     return found

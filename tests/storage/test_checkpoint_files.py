@@ -307,6 +307,29 @@ def test_a_whole_module_of_torch_becomes_ours() -> None:
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+def test_a_module_with_a_recomputed_weight_becomes_ours() -> None:
+    torch = pytest.importorskip("torch")
+    its = torch.nn.utils.weight_norm(torch.nn.Linear(2, 3))
+    buffer = io.BytesIO()
+    torch.save(its, buffer)
+    buffer.seek(0)
+    ours = load(buffer, weights_only=False)
+    expected = its(torch.ones(1, 2)).detach().flatten().tolist()
+    assert ours(shmtensor.ones(1, 2)).flatten().tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_name_of_torch_that_is_not_here_is_named() -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as made:
+        made.writestr("a/data.pkl", b"\x80\x02ctorch.nn.modules.linear\nTriangular\n.")
+    file.seek(0)
+    with pytest.raises(
+        pickle.UnpicklingError, match=r"linear\.Triangular, which shmtensor does not"
+    ):
+        load(file, weights_only=False)
+
+
 @pytest.mark.parametrize(
     "name",
     ["add", "nn.functional.gelu", "nn.functional.relu", "linalg.inv", "fft.fft", "Tensor.add"],

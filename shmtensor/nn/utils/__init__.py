@@ -22,12 +22,8 @@ from shmtensor.nn.utils.memory_format import (
     convert_conv2d_weight_memory_format,
     convert_conv3d_weight_memory_format,
 )
-from shmtensor.nn.utils.weight_norm import (
-    remove_spectral_norm,
-    remove_weight_norm,
-    spectral_norm,
-    weight_norm,
-)
+from shmtensor.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
+from shmtensor.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
     "clip_grad_norm",
