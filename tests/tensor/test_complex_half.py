@@ -175,7 +175,7 @@ def test_type_names_are_torchs() -> None:
     assert z.to(st.complex64).type("torch.ComplexHalfTensor").dtype is st.complex32
     assert st.zeros(1, dtype=st.uint16).type() == "torch.UInt16Tensor"
     assert not hasattr(st, "ComplexHalfTensor")
-    assert z.storage().type() == "shmtensor.storage.TypedStorage"
+    assert z.storage().type() == "torch.storage.TypedStorage"
     assert z.storage()[1] == 3.25 - 4j
 
 
