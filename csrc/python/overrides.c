@@ -15,6 +15,8 @@ static _Thread_local int n_off;    /* regions that treat subclasses as plain */
 
 bool shmt__py_overrides_are_off(void) { return n_off > 0; }
 
+void shmt__py_change_overrides_off(int by) { n_off += by; }
+
 /* Does the class have a __torch_function__ of its own? */
 static bool has_own_answer(PyTypeObject* type) {
   if (type == shmt__py_tensor_type || type == shmt__py_base_type || answer_name == NULL)
@@ -203,7 +205,7 @@ static PyObject* change_overrides_off(PyObject* module, PyObject* by) {
   (void)module;
   long change = PyLong_AsLong(by);
   if (change == -1 && PyErr_Occurred()) return NULL;
-  n_off += (int)change;
+  shmt__py_change_overrides_off((int)change);
   return PyLong_FromLong(n_off);
 }
 

@@ -170,7 +170,9 @@ static PyObject* disabled_impl(PyObject* module, PyObject* args) {
     r = refuse_foreign(func);
   } else {
     innermost = &here;
+    shmt__py_change_overrides_off(1);
     r = PyObject_Call(func, positional, here.kwargs);
+    shmt__py_change_overrides_off(-1);
     innermost = here.outer;
   }
   Py_DECREF(positional);

@@ -201,3 +201,18 @@ def test_autograd_goes_through() -> None:
     y = (leaf.as_subclass(Logged) * 3).sum()
     y.backward()
     assert leaf.grad.item() == 3
+
+
+def test_class_may_answer_by_the_disabled_implementation() -> None:
+    class Plain(Tensor):
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        ) -> Any:
+            return st._C._disabled_torch_function_impl(func, types, args, kwargs or {})
+
+    a = st.ones(2).as_subclass(Plain)
+    for result in (a + a, st.add(a, a), a.mul(2)):
+        assert type(result) is Tensor
+        assert result.tolist() == [2.0, 2.0]
+    assert type(a.copy_(a)) is Plain
