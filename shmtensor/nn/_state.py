@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import shmtensor
 from shmtensor._tensor import Tensor
-from shmtensor.nn.parameter import Parameter
+from shmtensor.nn.parameter import Parameter, is_lazy
 from shmtensor.utils.hooks import RemovableHandle, add_hook
 
 _EXTRA_STATE = "_extra_state"
@@ -257,9 +257,10 @@ class StateMixin:
                 f'While copying the parameter named "{key}", expected shmtensor.Tensor or '
                 f"Tensor-like object from checkpoint but received {type(value)}"
             )
-        if tensor.dim() == 0 and value.dim() == 1 and value.shape[0] == 1:
+        lazy = is_lazy(tensor)  # and so is value, or the tensor would have its size by now
+        if not lazy and tensor.dim() == 0 and value.dim() == 1 and value.shape[0] == 1:
             value = value[0]  # what a scalar was in very old checkpoints
-        if tuple(value.shape) != tuple(tensor.shape):
+        if not lazy and tuple(value.shape) != tuple(tensor.shape):
             return (
                 f"size mismatch for {key}: copying a param with shape {value.shape} from "
                 f"checkpoint, the shape in current model is {tensor.shape}."

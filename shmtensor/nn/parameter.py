@@ -67,7 +67,7 @@ class Buffer(Tensor):
         persistent: Whether it is part of ``state_dict``.
     """
 
-    persistent: bool
+    persistent: bool = True
     __torch_function__ = _C._disabled_torch_function_impl  # results are plain tensors
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
@@ -79,10 +79,46 @@ class Buffer(Tensor):
         return made
 
 
+# Methods that a tensor without a size has.
+_BEFORE_VALUES = {
+    *(
+        "size",
+        "is_complex",
+        "is_floating_point",
+        "get_device",
+        "copy_",
+        "to",
+        "cpu",
+        "requires_grad_",
+    ),
+    *("half", "float", "double", "char", "short", "int", "long", "bfloat16"),
+}
+
+
 class _Uninitialized(Tensor):
     """What tensors without a size share: they get one once, and then change class."""
 
     cls_to_become: type[Any]
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Raise: there are no values to compute with; attributes and conversions are let by.
+
+        What a conversion gives has no size either.
+        """
+        if type(func).__name__ == "method-wrapper":
+            return _C._disabled_torch_function_impl(func, types, args, kwargs or {})
+        if getattr(func, "__name__", "") in _BEFORE_VALUES:
+            result = _C._disabled_torch_function_impl(func, types, args, kwargs or {})
+            return result.as_subclass(cls) if type(result) is Tensor else result
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {func}. This error happens when you "
+            "are using a `LazyModule` or explicitly manipulating "
+            f"`torch.nn.parameter.{cls.__name__}` objects. When using LazyModules Call `forward` "
+            "with a dummy batch to initialize the parameters before calling torch functions"
+        )
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Give it memory of *shape*, not set to anything; it turns into its ordinary class."""
@@ -161,6 +197,19 @@ class UninitializedBuffer(_Uninitialized, Buffer):
         made: UninitializedBuffer = Tensor._make_subclass(cls, data, requires_grad)
         made.persistent = persistent
         return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
+        if id(self) in memo:
+            known: UninitializedBuffer = memo[id(self)]
+            return known
+        data = self.data
+        result = type(self)(self.requires_grad, data.device, data.dtype, self.persistent)
+        memo[id(self)] = result
+        return result
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        data = self.data
+        return type(self), (self.requires_grad, str(data.device), data.dtype, self.persistent)
 
 
 def is_lazy(param: Any) -> bool:

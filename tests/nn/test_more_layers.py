@@ -158,3 +158,35 @@ def test_lazy_layers_learn_their_sizes(make, shape, kind):
     assert type(lazy) is kind and all(type(p) is nn.Parameter for p in lazy.parameters())
     copied.load_state_dict(lazy.state_dict())
     assert sh.equal(copied.eval()(x), lazy.eval()(x)) and type(copied) is kind
+
+
+def test_parameters_without_a_size_refuse_to_compute() -> None:
+    for make in (nn.UninitializedParameter, nn.UninitializedBuffer):
+        x = make()
+        for call in (
+            lambda x=x: x + 1,
+            lambda x=x: 1 * x,
+            lambda x=x: sh.sum(x),
+            lambda x=x: x[0],
+            lambda x=x: x.numel(),
+            lambda x=x: len(x),
+            lambda x=x: F.linear(sh.ones(2, 3), x),
+        ):
+            with pytest.raises(ValueError, match="Attempted to use an uninitialized parameter in"):
+                call()
+        with pytest.raises(RuntimeError, match="Can't access the shape of an uninitialized"):
+            _ = x.shape
+        assert x.dtype is sh.float32
+        assert x.double().dtype is sh.float64
+
+
+def test_lazy_layers_without_sizes_copy_pickle_and_load_one_another() -> None:
+    for make in (lambda: nn.LazyLinear(3), nn.LazyBatchNorm1d):
+        layer = make()
+        assert copy.deepcopy(layer).has_uninitialized_params()
+        assert pickle.loads(pickle.dumps(layer)).has_uninitialized_params()
+        assert layer.to(sh.float64).load_state_dict(make().state_dict()) == ([], [])
+        layer.requires_grad_(False)
+        assert layer(sh.ones(2, 3).double()).dtype is sh.float64
+    with pytest.raises(RuntimeError, match="Can't access the shape of an uninitialized"):
+        nn.Linear(2, 3).load_state_dict(nn.LazyLinear(3).state_dict())
