@@ -27,11 +27,11 @@ shmt_status shmt__repeat(shmt_tensor* self, shmt_ints repeats, shmt_tensor** out
                SHMT_MAX_DIMS / 2, n);
   for (int64_t d = 0; d < n; d++) {
     const int64_t have = d >= extra ? self->sizes[d - extra] : 1;
-    const int64_t product = (int64_t)((uint64_t)have * (uint64_t)repeats.data[d]); /* wraps; only for the message */
-    SHMT_REQUIRE(repeats.data[d] >= 0, SHMT_E_RUNTIME, "Trying to create tensor with negative dimension %" PRId64 ": %s",
-                 product, shmt__ints_text(repeats, (char[256]){0}, 256));
     SHMT_REQUIRE(shmt__mul_i64(have, repeats.data[d], &sizes[d]), SHMT_E_RUNTIME, "repeat(): sizes overflow");
   }
+  for (int64_t d = 0; d < n; d++)
+    SHMT_REQUIRE(repeats.data[d] >= 0, SHMT_E_RUNTIME, "Trying to create tensor with negative dimension %" PRId64 ": %s",
+                 sizes[d], shmt__ints_text((shmt_ints){sizes, n}, (char[256]){0}, 256));
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(result) && result->numel > 0) {
     for (int64_t d = 0; d < n; d++) {

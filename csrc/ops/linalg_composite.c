@@ -320,8 +320,8 @@ shmt_status shmt__linalg_multi_dot(shmt_tensors tensors, shmt_tensor** out) {
     SHMT_REQUIRE(t->n_dims == 2 || (at_end && t->n_dims == 1), SHMT_E_RUNTIME,
                  "multi_dot(): tensor %" PRId64 " must be 2D%s but got %dD", i, at_end ? " or 1D" : "", t->n_dims);
     SHMT_REQUIRE(t->dtype == tensors.data[0]->dtype, SHMT_E_RUNTIME, "multi_dot(): all tensors must have be the same "
-                 "dtype but tensor 0 is %s and tensor %" PRId64 " %s", shmt__dtype_title(tensors.data[0]->dtype), i,
-                 shmt__dtype_title(t->dtype));
+                 "dtype but tensor 0 is %s and tensor %" PRId64 " %s", shmt__dtype_ctype(tensors.data[0]->dtype), i,
+                 shmt__dtype_ctype(t->dtype));
     if (t->n_dims == 1) {
       SHMT_AUTO(shmt_tensor) old = SHMT_TAKE(matrices.data[i]);
       SHMT_TRY(shmt_op_unsqueeze(old, i == 0 ? 0 : -1, &matrices.data[i]));

@@ -175,7 +175,7 @@ static shmt_status check_expand(const shmt_tensor* self, shmt_ints sizes) {
   const int64_t extra = sizes.len - self->n_dims;
 
   SHMT_REQUIRE(extra >= 0, SHMT_E_RUNTIME,
-               "expand(%s{%s}, size=%s): the number of sizes provided (%" PRId64
+               "expand(torch.%sTensor{%s}, size=%s): the number of sizes provided (%" PRId64
                ") must be greater or equal to the number of dimensions in the tensor (%d)",
                shmt__dtype_title(self->dtype), SHMT_SHAPE_TEXT(self), shmt__ints_text(sizes, want, sizeof want),
                sizes.len, self->n_dims);
@@ -190,15 +190,14 @@ static shmt_status check_expand(const shmt_tensor* self, shmt_ints sizes) {
 }
 
 /* In place, self is the result and so must have its shape already. */
-static shmt_status check_inplace_shape(const char* name, const shmt_tensor* self, const shmt_tensor* out,
-                                       shmt_ints sizes) {
+static shmt_status check_inplace_shape(const shmt_tensor* self, const shmt_tensor* out, shmt_ints sizes) {
   char want[256];
 
   if (self != out) return SHMT_OK;
   bool same = self->n_dims == sizes.len;
   for (int d = 0; same && d < self->n_dims; d++) same = self->sizes[d] == sizes.data[d];
-  SHMT_REQUIRE(same, SHMT_E_RUNTIME, "The input tensor of %s_ must have the shape %s of the result, but got %s", name,
-               shmt__ints_text(sizes, want, sizeof want), SHMT_SHAPE_TEXT(self));
+  SHMT_REQUIRE(same, SHMT_E_RUNTIME, "Bad in-place call: input tensor size %s and output tensor size %s should match",
+               SHMT_SHAPE_TEXT(self), shmt__ints_text(sizes, want, sizeof want));
   return SHMT_OK;
 }
 
@@ -217,7 +216,7 @@ shmt_status shmt__addmm(shmt_tensor* self, shmt_tensor* mat1, shmt_tensor* mat2,
   SHMT_TRY(check_scales(self->dtype, beta, alpha));
   const shmt_ints sizes = SHMT_INTS(mat1->sizes[0], mat2->sizes[1]);
   SHMT_TRY(check_expand(self, sizes));
-  SHMT_TRY(check_inplace_shape("addmm", self, *out, sizes));
+  SHMT_TRY(check_inplace_shape(self, *out, sizes));
   SHMT_TRY(begin_product("addmm", out, sizes, self->dtype, self->dtype,
                          shmt__common_device(self, mat1, mat2), mat1, mat2, &work));
   SHMT_TRY(product_2d(beta, self, alpha, mat1, mat2, work));
@@ -302,7 +301,7 @@ shmt_status shmt__baddbmm(shmt_tensor* self, shmt_tensor* batch1, shmt_tensor* b
   SHMT_TRY(check_scales(self->dtype, beta, alpha));
   const shmt_ints sizes = SHMT_INTS(batch1->sizes[0], batch1->sizes[1], batch2->sizes[2]);
   SHMT_TRY(check_expand(self, sizes));
-  SHMT_TRY(check_inplace_shape("baddbmm", self, *out, sizes));
+  SHMT_TRY(check_inplace_shape(self, *out, sizes));
   SHMT_TRY(begin_product("baddbmm", out, sizes, self->dtype, self->dtype,
                          shmt__common_device(self, batch1, batch2), batch1, batch2, &work));
   SHMT_TRY(product_3d(beta, self, alpha, batch1, batch2, work));
@@ -327,7 +326,7 @@ shmt_status shmt__addbmm(shmt_tensor* self, shmt_tensor* batch1, shmt_tensor* ba
   SHMT_TRY(check_scales(self->dtype, beta, alpha));
   const shmt_ints sizes = SHMT_INTS(batch1->sizes[1], batch2->sizes[2]);
   SHMT_TRY(check_expand(self, sizes));
-  SHMT_TRY(check_inplace_shape("addbmm", self, *out, sizes));
+  SHMT_TRY(check_inplace_shape(self, *out, sizes));
   SHMT_TRY(begin_product("addbmm", out, sizes, self->dtype, product_dtype(self->dtype),
                          shmt__common_device(self, batch1, batch2), batch1, batch2, &work));
   if (!shmt__tensor_is_meta(work)) {

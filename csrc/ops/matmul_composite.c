@@ -357,9 +357,12 @@ shmt_status shmt__chain_matmul(shmt_tensors matrices, shmt_tensor** out) {
                  "Tensor dimension is %d, expected 2 instead.", matrices.data[i]->n_dims);
   for (int64_t i = 1; i < n; i++)
     SHMT_REQUIRE(matrices.data[i - 1]->sizes[1] == matrices.data[i]->sizes[0], SHMT_E_RUNTIME,
-                 "mat1 and mat2 shapes cannot be multiplied (%" PRId64 "x%" PRId64 " and %" PRId64 "x%" PRId64 ")",
-                 matrices.data[i - 1]->sizes[0], matrices.data[i - 1]->sizes[1], matrices.data[i]->sizes[0],
-                 matrices.data[i]->sizes[1]);
+                 "multi_dot(): tensors %" PRId64 " and %" PRId64 " with shapes %s and %s cannot be multiplied", i - 1, i,
+                 SHMT_SHAPE_TEXT(matrices.data[i - 1]), SHMT_SHAPE_TEXT(matrices.data[i]));
+  for (int64_t i = 1; i < n; i++)
+    SHMT_REQUIRE(matrices.data[i]->dtype == matrices.data[0]->dtype, SHMT_E_RUNTIME,
+                 "multi_dot(): all tensors must have be the same dtype but tensor 0 is %s and tensor %" PRId64 " %s",
+                 shmt__dtype_ctype(matrices.data[0]->dtype), i, shmt__dtype_ctype(matrices.data[i]->dtype));
   const uint64_t nbytes = (uint64_t)(n * n) * (sizeof *cost + sizeof *split);
   SHMT_TRY(shmt__alloc(nbytes, &memory));
   memset(memory, 0, nbytes);

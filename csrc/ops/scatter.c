@@ -235,8 +235,13 @@ static shmt_status check_index_source(const char* name, const shmt_tensor* self,
   SHMT_TRY(shmt__check_has_data(source, self));
   SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX, "%s_(): Index should have dimension 1 or 0 (got %d)", name,
                index->n_dims);
+  SHMT_REQUIRE(!copies || index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_RUNTIME,
+               "%s_(): Expected a long tensor for index, but got %s", name, shmt__dtype_title(index->dtype));
   SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_RUNTIME,
                "%s_(): Expected dtype int32/int64 for index but got: %s", name, shmt__dtype_title(index->dtype));
+  SHMT_REQUIRE(!copies || self->dtype == source->dtype, SHMT_E_RUNTIME,
+               "%s_(): self and source expected to have the same dtype, but got (self) %s and (source) %s", name,
+               shmt__dtype_title(self->dtype), shmt__dtype_title(source->dtype));
   SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
                "%s_(): self (%s) and source (%s) must have the same scalar type", name, shmt__dtype_title(self->dtype),
                shmt__dtype_title(source->dtype));

@@ -495,3 +495,12 @@ def test_index_add_beyond_the_end() -> None:
         st.ones(2).index_add(0, st.tensor([5]), st.ones(1))
     with pytest.raises(RuntimeError, match="index 5 is out of bounds for dimension 1 with size 3"):
         st.ones(2, 3).index_add(1, st.tensor([5]), st.ones(2, 1))
+
+
+def test_index_copy_says_which_dtype_does_not_fit() -> None:
+    with pytest.raises(
+        RuntimeError, match=r"index_copy_\(\): Expected a long tensor for index, but"
+    ):
+        st.ones(2, 3).index_copy(0, st.ones(1), st.ones(1, 3))
+    with pytest.raises(RuntimeError, match=r"but got \(self\) Float and \(source\) Double"):
+        st.ones(2, 3).index_copy(0, st.tensor([0]), st.ones(1, 3).double())

@@ -409,6 +409,22 @@ _Z = st.zeros
         ),
         (lambda: st.inner(_Z(2, 3), _Z(3).double()), "both inputs should have same dtype"),
         (lambda: st.inner(_Z(3), _Z(3).double()), "both inputs should have same dtype"),
+        (
+            lambda: _Z(2).addmm_(_Z(2, 3), _Z(3, 2)),
+            "Bad in-place call: input tensor size [2] and output tensor size [2, 2] should match",
+        ),
+        (
+            lambda: st.addmm(_Z(2, 2, 2), _Z(2, 3), _Z(3, 2)),
+            "expand(torch.FloatTensor{[2, 2, 2]}, size=[2, 2]): the number of sizes provided",
+        ),
+        (
+            lambda: st.chain_matmul(_Z(2, 3), _Z(3, 2), _Z(4, 2)),
+            "multi_dot(): tensors 1 and 2 with shapes [3, 2] and [4, 2] cannot be multiplied",
+        ),
+        (
+            lambda: st.chain_matmul(_Z(2, 3), _Z(3, 2).long()),
+            "must have be the same dtype but tensor 0 is float and tensor 1 long int",
+        ),
         (lambda: st.mv(_Z(2, 3), _Z(2)), "size mismatch, got input (2), mat (2x3), vec (2)"),
         (lambda: st.dot(_Z(2), _Z(3)), "to have the same number of elements, but got 2 and 3"),
         (

@@ -91,3 +91,8 @@ def test_strides_or_elements_that_overflow_are_told_apart() -> None:
     assert shmtensor.empty(2**62, 0, 4).stride() == (4, 4, 1)
     with pytest.raises(RuntimeError, match=r"with sizes=.* and strides="):
         x.as_strided((2**62, 4), (4, 1))
+
+
+def test_repeat_names_the_size_that_would_be_negative() -> None:
+    with pytest.raises(RuntimeError, match=r"negative dimension -3: \[4, -3\]"):
+        shmtensor.ones(2, 3).repeat(2, -1)
