@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import numbers
 import operator
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from shmtensor import _C
 from shmtensor import _named_dimensions as _named
 from shmtensor._C import _TensorBase, memory_format
+from shmtensor._elements import replace_elements
 from shmtensor._generated.dtypes import DTYPES
 from shmtensor._printing import tensor_text
 
@@ -68,21 +68,6 @@ def _dtype_of_type(kind: Any) -> Any:
     if name not in _TYPE_NAMES:
         raise ValueError(f"invalid type: '{kind if isinstance(kind, str) else kind.__name__}'")
     return _TYPE_NAMES[name]
-
-
-def _element(value: Any, dtype: Any) -> Any:
-    """*value*, which is to be an element of *dtype*; TypeError when it is no number."""
-    real = dtype.is_floating_point or dtype.is_complex
-    if isinstance(value, (numbers.Number, Tensor)) or hasattr(type(value), "__index__"):
-        return value
-    if real and hasattr(type(value), "__float__"):
-        return float(value)
-    name = type(value).__name__
-    raise TypeError(
-        f"must be real number, not {name}"
-        if real
-        else f"'{name}' object cannot be interpreted as an integer"
-    )
 
 
 class Tensor(_TensorBase):
@@ -371,37 +356,15 @@ class Tensor(_TensorBase):
         Source:
             torch.Tensor.apply_.
         """
-        return self._replace_elements("apply_", callable)
+        return replace_elements(self, "apply_", callable)
 
     def map_(self, tensor: Tensor, callable: Any) -> Tensor:
         """Replace each element *a* by ``callable(a, b)`` with *b* from *tensor*, broadcast."""
-        return self._replace_elements("map_", callable, other=tensor)
+        return replace_elements(self, "map_", callable, other=tensor)
 
     def map2_(self, x: Tensor, y: Tensor, callable: Any) -> Tensor:
         """Replace each element *a* by ``callable(a, b, c)`` with values of *x* and *y*."""
-        return self._replace_elements("map2_", callable, x=x, y=y)
-
-    def _replace_elements(self, name: str, function: Any, **others: Tensor) -> Tensor:
-        for position, (key, other) in enumerate(others.items(), 1):
-            if not isinstance(other, Tensor):
-                raise TypeError(
-                    f"{name}(): argument '{key}' (position {position}) must be Tensor, "
-                    f"not {type(other).__name__}"
-                )
-        if any(t.requires_grad for t in (self, *others.values())):
-            raise RuntimeError(
-                f"Can't call {name}() on Variable that requires grad. "
-                f"Use var.detach().{name}() instead."
-            )
-        for key, other in others.items():
-            if other.dtype != self.dtype:
-                raise TypeError(
-                    f"{name}: expected {self.type()} for argument '{key}' (got {other.type()})"
-                )
-        rows = (t.expand_as(self).flatten().tolist() for t in (self, *others.values()))
-        new = [_element(function(*each), self.dtype) for each in zip(*rows, strict=True)]
-        self.copy_(_C.tensor(new, dtype=self.dtype).view(self.shape))
-        return self
+        return replace_elements(self, "map2_", callable, x=x, y=y)
 
     def cuda(self, *args: Any, **kwargs: Any) -> Tensor:
         """Raise what ``to("cuda")`` raises: there is no such device."""
