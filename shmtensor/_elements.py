@@ -27,7 +27,7 @@ def _element(value: Any, dtype: Any) -> Any:
     )
 
 
-def replace_elements(self: Any, name: str, function: Callable[..., Any], **others: Any) -> Any:
+def replace_elements(self: Any, name: str, function: Callable[..., Any], **others: Any) -> None:
     """Replace each element of *self* by what *function* gives for it and those of *others*.
 
     Args:
@@ -35,9 +35,6 @@ def replace_elements(self: Any, name: str, function: Callable[..., Any], **other
         name: The method, for messages.
         function: Gets a number of each tensor.
         **others: Tensors of the same dtype that broadcast to *self*, by the argument's name.
-
-    Returns:
-        *self*.
 
     Raises:
         RuntimeError: A tensor requires grad, or does not broadcast.
@@ -63,4 +60,3 @@ def replace_elements(self: Any, name: str, function: Callable[..., Any], **other
     rows = (t.expand_as(self).flatten().tolist() for t in (self, *others.values()))
     new = [_element(function(*each), self.dtype) for each in zip(*rows, strict=True)]
     self.copy_(_C.tensor(new, dtype=self.dtype).view(self.shape))
-    return self

@@ -356,15 +356,18 @@ class Tensor(_TensorBase):
         Source:
             torch.Tensor.apply_.
         """
-        return replace_elements(self, "apply_", callable)
+        replace_elements(self, "apply_", callable)
+        return self
 
     def map_(self, tensor: Tensor, callable: Any) -> Tensor:
         """Replace each element *a* by ``callable(a, b)`` with *b* from *tensor*, broadcast."""
-        return replace_elements(self, "map_", callable, other=tensor)
+        replace_elements(self, "map_", callable, other=tensor)
+        return self
 
     def map2_(self, x: Tensor, y: Tensor, callable: Any) -> Tensor:
         """Replace each element *a* by ``callable(a, b, c)`` with values of *x* and *y*."""
-        return replace_elements(self, "map2_", callable, x=x, y=y)
+        replace_elements(self, "map2_", callable, x=x, y=y)
+        return self
 
     def cuda(self, *args: Any, **kwargs: Any) -> Tensor:
         """Raise what ``to("cuda")`` raises: there is no such device."""
