@@ -118,7 +118,14 @@ static int legacy_tensor(PyObject* args, shmt_dtype dtype, bool any_dtype, shmt_
   return shmt__py_tensor_from_data(first, dtype, out);
 }
 
-static int check_device(PyObject* value) {
+static int check_device(PyObject* value, PyObject* args, PyObject* kwargs) {
+  PyObject* first = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : PyDict_GetItemString(kwargs, "other");
+  if (value != Py_None && first != NULL && shmt__py_is_tensor(first)) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "Legacy tensor new of the form tensor.new(tensor, device=device) is not supported. "
+                    "Use torch.as_tensor(...) instead.");
+    return -1;
+  }
   shmt_device device = SHMT_CPU;
   int r = value == Py_None ? 1 : shmt__py_as_device(value, &device);
   if (r < 0) return -1;
@@ -156,7 +163,7 @@ static int legacy_tensor_of(PyObject* args, PyObject* kwargs, shmt_dtype dtype, 
   Py_ssize_t pos = 0;
   while (kwargs && PyDict_Next(kwargs, &pos, &key, &value)) {
     if (PyUnicode_CompareWithASCIIString(key, "device") == 0) {
-      if (check_device(value) < 0) goto fail;
+      if (check_device(value, args, kwargs) < 0) goto fail;
     } else if (given != NULL || PyTuple_GET_SIZE(args) > 0) {
       PyErr_Format(PyExc_TypeError,
                    "new() received an invalid combination of arguments: '%U' beside others", key);

@@ -237,7 +237,7 @@ static Py_ssize_t frombuffer_count(Py_ssize_t len, Py_ssize_t item, Py_ssize_t c
       PyErr_Format(PyExc_ValueError,
                    "buffer length (%zd bytes) after offset (%zd bytes) must be a multiple of "
                    "element size (%zd)",
-                   len, offset, item);
+                   len - offset, offset, item);
       return -1;
     }
     return (len - offset) / item;

@@ -329,3 +329,13 @@ def test_requires_grad_takes_a_bool() -> None:
     with pytest.raises(TypeError, match=r"\(position 1\) must be bool, not int"):
         st.ones(2).requires_grad_(1)
     assert st.ones(2).requires_grad_(requires_grad=True).requires_grad
+
+
+def test_arange_says_that_an_out_has_another_number_of_elements() -> None:
+    out = st.zeros(1, 49)
+    with pytest.warns(UserWarning, match=r"The out tensor will be resized to a tensor of shape"):
+        st.arange(-1, 1, 2.0 / 49, out=out)
+    assert out.shape == (50,)
+    for make in (st.linspace, st.logspace):
+        out = st.zeros(1, 49)
+        assert make(0, 1, 50, out=out).shape == (50,)  # no warning

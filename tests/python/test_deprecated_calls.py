@@ -119,6 +119,9 @@ def test_the_old_constructor_takes_its_argument_by_keyword() -> None:
     assert T.FloatTensor(storage=x.storage()).data_ptr() == x.data_ptr()
     assert T.FloatTensor(device="cpu").shape == (0,)
     assert T.IntTensor([1], device=None).tolist() == [1]
+    for call in (lambda: x.new(x, device="cpu"), lambda: T.Tensor(other=x, device="cpu")):
+        with pytest.raises(RuntimeError, match=r"Use torch\.as_tensor"):
+            call()
 
 
 @pytest.mark.parametrize(
