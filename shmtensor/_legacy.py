@@ -28,6 +28,11 @@ class tensortype(type):
 
     _legacy_dtype: Any
 
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> tensortype:
+        if bases:
+            raise TypeError(f"type 'torch.{bases[0].__name__}' is not an acceptable base type")
+        return super().__new__(mcs, name, bases, namespace)
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
         made: Tensor = _C._legacy_new(cls._legacy_dtype, *args, **kwargs)
         return made

@@ -177,7 +177,7 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
                                     shmt__common_device(self, index, NULL), self, index, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
     const shmt__index_shape shape = {shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self)), line->sizes[dim], false, &bad};
-    SHMT_REQUIRE(line->sizes[dim] > 0, SHMT_E_INDEX, "index out of range in self");
+    SHMT_REQUIRE(line->sizes[dim] > 0, SHMT_E_RUNTIME, "index_select(): self indexing axis dim should be positive");
     SHMT_TRY(shmt__index_as_int64(where, &own_wide, &wide));
     index_strides[dim] = wide->strides[0];
     if (line->sizes[dim] == 1 && all_zero(wide)) {

@@ -500,7 +500,14 @@ shmt_status shmt__cumprod(shmt_tensor* self, int64_t dim, shmt_dtype dtype, shmt
   return scan_one("cumprod", SHMT_LOOP_cumprod, self, dim, running_dtype(self, dtype, *out), out);
 }
 
+static shmt_status check_scanned_dtype(const shmt_tensor* out, shmt_dtype dtype) {
+  SHMT_REQUIRE(!out || out->dtype == dtype, SHMT_E_RUNTIME, "expected scalar_type %s but found %s",
+               shmt__dtype_title(dtype), shmt__dtype_title(out->dtype));
+  return SHMT_OK;
+}
+
 shmt_status shmt__logcumsumexp(shmt_tensor* self, int64_t dim, shmt_tensor** out) {
+  SHMT_TRY(check_scanned_dtype(*out, self->dtype));
   return scan_one("logcumsumexp", SHMT_LOOP_logcumsumexp, self, dim, self->dtype, out);
 }
 
@@ -510,8 +517,8 @@ static shmt_status scan_best(const char* name, int row, shmt_tensor* self, int64
   SHMT_AUTO(shmt_tensor) at = NULL;
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
-  SHMT_TRY(shmt__check_out_dtype(*values, self->dtype));
-  SHMT_TRY(shmt__check_out_dtype(*indices, SHMT_INT64));
+  SHMT_TRY(check_scanned_dtype(*values, self->dtype));
+  SHMT_TRY(check_scanned_dtype(*indices, SHMT_INT64));
   SHMT_TRY(
       shmt__output_begin(name, values, shmt__tensor_sizes(self), self->dtype, self->device, &best));
   SHMT_TRY(

@@ -391,6 +391,9 @@ int shmt__py_tensor_from_data_in(PyObject* data, shmt_dtype dtype, bool shared, 
       PyErr_SetString(PyExc_TypeError, "new(): invalid data type 'str'");
       return -1;
     }
+    SHMT_AUTO(shmt_tensor) stored = NULL;
+    int is_storage = shmt__py_over_storage(data, dtype, &stored);
+    if (is_storage != 0) return is_storage < 0 ? -1 : copy_of(stored, dtype, shared, out);
     PyObject* exchanged = as_exchanged(data);
     if (exchanged == NULL)
       return PyErr_Occurred() ? -1 : from_sequence(data, dtype, shared, out);

@@ -23,6 +23,9 @@ bool shmt__py_is_numpy_array(PyObject* o);
 shmt_dtype shmt__py_numpy_scalar_dtype(PyObject* o);
 
 extern PyMethodDef shmt__py_construct_functions[];        /* tensor, as_tensor */
+/* 1: *out is a new tensor over all whole elements of the storage o, of the default dtype when dtype is NONE; 0: o is no
+ * storage; -1 with an exception: it is closed, or of another dtype. */
+int shmt__py_over_storage(PyObject* o, shmt_dtype dtype, shmt_tensor** out);
 extern PyMethodDef shmt__py_construct_legacy_functions[]; /* _legacy_new */
 extern PyMethodDef shmt__py_numpy_functions[];            /* from_numpy, frombuffer */
 

@@ -40,12 +40,18 @@ static int from_sizes(PyObject* const* items, Py_ssize_t n, shmt_dtype dtype, sh
   return s == SHMT_OK ? 0 : failed(s);
 }
 
-/* All whole elements of a storage. */
-static int over_storage(shmt_storage* storage, shmt_dtype dtype, shmt_tensor** out) {
-  int64_t n = (int64_t)(storage->nbytes / shmt__dtype_size[dtype]);
-  shmt_status s =
-      shmt__tensor_from_storage(storage, (shmt_ints){&n, 1}, SHMT_INTS(1), 0, dtype, out);
-  return s == SHMT_OK ? 0 : failed(s);
+int shmt__py_over_storage(PyObject* o, shmt_dtype dtype, shmt_tensor** out) {
+  shmt_storage* storage;
+  if (PyList_Check(o) || PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o) ||
+      !PyObject_HasAttrString(o, "_storage_address"))
+    return 0;
+  if (dtype == SHMT_DTYPE_NONE) dtype = shmt__default_dtype();
+  int r = shmt__py_as_storage(o, &storage);
+  if (r != 1) return r;
+  if (shmt__py_check_storage_dtype(o, dtype) < 0) return -1;
+  const int64_t n = (int64_t)(storage->nbytes / shmt__dtype_size[dtype]);
+  shmt_status s = shmt__tensor_from_storage(storage, SHMT_INTS(n), SHMT_INTS(1), 0, dtype, out);
+  return s == SHMT_OK ? 1 : failed(s);
 }
 
 /* Several arguments that are no sizes. */
@@ -95,10 +101,8 @@ static int legacy_tensor(PyObject* args, shmt_dtype dtype, bool any_dtype, shmt_
   }
   if (n == 1 && Py_TYPE(first) == shmt__py_size_type)
     return from_sizes(&PyTuple_GET_ITEM(first, 0), PyTuple_GET_SIZE(first), dtype, out);
-  shmt_storage* storage;
-  int is_storage =
-      n == 1 && PyObject_HasAttrString(first, "_cdata") ? shmt__py_as_storage(first, &storage) : 0;
-  if (is_storage != 0) return is_storage < 0 ? -1 : over_storage(storage, dtype, out);
+  int is_storage = n == 1 ? shmt__py_over_storage(first, dtype, out) : 0;
+  if (is_storage != 0) return is_storage < 0 ? -1 : 0;
   int is_int = shmt__py_as_int(first, &size);
   if (is_int < 0) return -1;
   if (is_int == 1) return from_sizes(&PyTuple_GET_ITEM(args, 0), n, dtype, out);

@@ -194,6 +194,19 @@ int shmt__py_as_storage(PyObject* o, shmt_storage** out) {
   return r;
 }
 
+int shmt__py_check_storage_dtype(PyObject* o, shmt_dtype dtype) {
+  shmt_dtype own = dtype;
+  PyObject* given = PyObject_HasAttrString(o, "dtype") ? PyObject_GetAttrString(o, "dtype") : Py_NewRef(Py_None);
+  if (given == NULL) return -1;
+  (void)shmt__py_as_dtype(given, &own);
+  Py_DECREF(given);
+  if (own == dtype) return 0;
+  PyErr_Format(PyExc_RuntimeError,
+               "Expected a Storage of type %s or an UntypedStorage, but got type %s for argument 1 'storage'",
+               shmt__dtype_title(dtype), shmt__dtype_title(own));
+  return -1;
+}
+
 /* --- to Python ------------------------------------------------------------------- */
 
 /* By reference: a copy of what has just been written in parts waits for them. */

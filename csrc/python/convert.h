@@ -37,6 +37,8 @@ int shmt__py_as_bool(PyObject* o, bool* out);
 
 /* An UntypedStorage or TypedStorage; *out is borrowed from o. */
 int shmt__py_as_storage(PyObject* o, shmt_storage** out);
+/* 0 when the storage in o is untyped or of this dtype; else -1 with a RuntimeError. */
+int shmt__py_check_storage_dtype(PyObject* o, shmt_dtype dtype);
 
 /* Python's own tuple or list with its items; NULL items when it is neither. Borrowed. */
 static inline PyObject** shmt__py_items(PyObject* o, Py_ssize_t* n) {

@@ -186,7 +186,8 @@ static int set_int_list(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o) 
 
 /* A typed or untyped storage: 1; 0 for anything else. The object keeps the storage alive during the
  * call. */
-static int set_storage(shmt_value* v, PyObject* o) {
+static int set_storage(const shmt__py_frame* fr, shmt_value* v, PyObject* o) {
+  const shmt_value* self = &fr->values[0];
   PyObject* address = PyObject_GetAttrString(o, "_storage_address");
   if (address == NULL) {
     if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
@@ -196,7 +197,8 @@ static int set_storage(shmt_value* v, PyObject* o) {
   v->tag = SHMT_VALUE_STORAGE;
   v->v.storage = PyLong_AsVoidPtr(address);
   Py_DECREF(address);
-  return v->v.storage != NULL ? 1 : -1;
+  if (v->v.storage == NULL) return -1;
+  return self->tag == SHMT_VALUE_TENSOR && shmt__py_check_storage_dtype(o, self->v.tensor->dtype) < 0 ? -1 : 1;
 }
 
 /* The name of a reduction of losses as its code. */
@@ -277,7 +279,7 @@ static int set_value(shmt__py_frame* fr, const shmt__py_prepared_signature* sig,
       v->v.generator = shmt__py_as_generator(o);
       return v->v.generator != NULL;
     case SHMT_TYPE_STORAGE:
-      return set_storage(v, o);
+      return set_storage(fr, v, o);
   }
   v->tag = SHMT_VALUE_INT;
   v->v.i = constant;

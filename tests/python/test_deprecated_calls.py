@@ -152,6 +152,30 @@ def test_type_takes_classes_of_the_old_style() -> None:
         x.type("torch.cuda.FloatTensor")
 
 
+def test_typed_constructors_are_no_base_classes() -> None:
+    with pytest.raises(TypeError, match=r"torch\.FloatTensor' is not an acceptable base type"):
+        type(T.FloatTensor)("Mine", (T.FloatTensor,), {})
+
+
+def test_a_storage_of_another_dtype_is_refused() -> None:
+    x, wide = T.ones(3), T.ones(3, dtype=T.float64)
+    text = "Expected a Storage of type Float or an UntypedStorage, but got type Double"
+    for call in (
+        lambda: x.new(wide.storage()),
+        lambda: T.FloatTensor(wide.storage()),
+        lambda: x.set_(wide.storage()),
+        lambda: x.set_(wide.storage(), 0, (3,), (1,)),
+        lambda: T.tensor(wide.storage(), dtype=T.float32),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            call()
+    copy = T.tensor(wide.storage(), dtype=T.float64)
+    assert copy.tolist() == [1, 1, 1]
+    assert copy.data_ptr() != wide.data_ptr()
+    assert T.tensor(x.untyped_storage(), dtype=T.float32).tolist() == [1, 1, 1]
+    assert T.empty(0).set_(x.untyped_storage()).data_ptr() == x.data_ptr()
+
+
 def test_storage_is_that_of_the_default_dtype() -> None:
     assert T.Storage is T.FloatStorage
     T.set_default_dtype(T.float64)
