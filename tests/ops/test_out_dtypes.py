@@ -72,6 +72,10 @@ def test_eigenvalues_and_norms_want_their_own_dtype() -> None:
 def test_running_extremes_want_int64_for_the_indices() -> None:
     with pytest.raises(RuntimeError, match="expected scalar_type Long but found Float"):
         T.cummax(_matrix(), 0, out=(T.empty(0), T.empty(0)))
+    with pytest.raises(RuntimeError, match="expected scalar_type Float but found Short"):
+        T.cummin(_matrix(), 0, out=(T.empty(0, dtype=T.int16), T.empty(0, dtype=T.int64)))
+    with pytest.raises(RuntimeError, match="expected scalar_type Float but found Double"):
+        T.logcumsumexp(_matrix(), 0, out=T.empty(0, dtype=T.float64))
 
 
 def test_running_sums_of_one_number_are_taken_as_bool() -> None:
