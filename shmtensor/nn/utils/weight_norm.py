@@ -139,6 +139,3 @@ def remove_weight_norm(module: M, name: str = "weight") -> M:
     """
     _remove(module, WeightNorm, name)
     return module
-
-
-# --- spectral_norm -------------------------------------------------------------------------------
