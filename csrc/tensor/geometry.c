@@ -140,8 +140,10 @@ shmt_status shmt__checked_numel(shmt_ints sizes, int64_t* out) {
     overflow |= !shmt__mul_i64(product, size > 1 ? size : 1, &product);
     numel_overflow |= !shmt__mul_i64(numel, size, &numel);
   }
-  SHMT_REQUIRE(!numel_overflow, SHMT_E_RUNTIME, "numel: integer multiplication overflow");
-  SHMT_REQUIRE(!overflow, SHMT_E_RUNTIME, "Stride calculation overflowed");
+  SHMT_REQUIRE(!numel_overflow, SHMT_E_RUNTIME, "numel: integer multiplication overflow with sizes=%s",
+               shmt__ints_text(sizes, (char[256]){0}, 256));
+  SHMT_REQUIRE(!overflow, SHMT_E_RUNTIME, "Stride calculation overflowed with sizes=%s",
+               shmt__ints_text(sizes, (char[256]){0}, 256));
   *out = numel;
   return SHMT_OK;
 }

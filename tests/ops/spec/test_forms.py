@@ -9,7 +9,7 @@ from ops.spec import kinds
 from ops.spec.arguments import Case, arguments
 from ops.spec.cases import called, cases, wide_dtype
 from ops.spec.compare import geometry, same
-from ops.spec.entries import REFUSALS, call, flat, form, tensors
+from ops.spec.entries import REFUSALS, call, flat, form, outs_of, tensors
 
 import shmtensor as st
 from codegen.model import Operator, OperatorEntry
@@ -143,7 +143,7 @@ def _doors(entry: OperatorEntry) -> list[tuple[str, Any]]:
 def test_functions_and_methods(entry: OperatorEntry) -> None:
     for one in cases(entry):
         args, kwargs = _inputs(entry, one)
-        outs = {a.name: st.empty(0) for a in entry.schema.arguments if a.is_out}
+        outs = outs_of(entry)
         want = call(entry, args, {**kwargs, **outs})
         for what, door in _doors(entry):
             args, kwargs = _inputs(entry, one)
