@@ -147,7 +147,7 @@ def test_functions_and_methods(entry: OperatorEntry) -> None:
         want = call(entry, args, {**kwargs, **outs})
         for what, door in _doors(entry):
             args, kwargs = _inputs(entry, one)
-            outs = {a.name: st.empty(0) for a in entry.schema.arguments if a.is_out}
+            outs = outs_of(entry)
             if what == "method":
                 at = next(
                     i for i, a in enumerate(entry.schema.arguments) if a.name in ("self", "input")
