@@ -184,9 +184,9 @@ def test_torch_gives_the_same(entry: OperatorEntry) -> None:
             mine = arguments(entry.name, one, dtype)
             theirs = _inputs(entry, one, dtype)
             outs = {
-                    name: torch.empty(0, dtype=getattr(torch, name_of(out.dtype)))
-                    for name, out in outs_of(entry).items()
-                }
+                name: torch.empty(0, dtype=getattr(torch, name_of(out.dtype)))
+                for name, out in outs_of(entry).items()
+            }
             want = _run(_theirs(entry), *theirs[0], **theirs[1], **outs)
             got = _run(call, entry, mine[0], {**mine[1], **outs_of(entry)})
             what = _difference(entry, got, want, dtype)
