@@ -34,7 +34,8 @@ typedef struct shmt__holding {
   uint32_t block;
   bool is_owned; /* the slab is ours */
   void* map;     /* of a FILE block */
-  bool has_pages; /* the map was used before */
+  bool has_pages; /* the file was used before */
+  bool is_entered; /* so was the map: its pages are in the page table */
   uint64_t map_bytes;
 } shmt__holding;
 

@@ -159,11 +159,14 @@ void shmt__sharing_unlock(void) {
 }
 
 /* Store the first bytes of a block that was made to be filled. */
-static shmt_status fill(const shmt__holding* h, const void* bytes, uint64_t nbytes) {
+static shmt_status fill(shmt__holding* h, const void* bytes, uint64_t nbytes) {
   if (h->map == NULL)
     return shmt__arena_fill(&h->session->arena, h->block, h->offset, bytes, nbytes);
   if (h->has_pages) {
+    /* In one call, for less than the faults would cost. */
+    if (!h->is_entered) SHMT_TRY(shmt__os_populate(-1, h->map, 0, nbytes));
     memcpy(h->map, bytes, nbytes);
+    h->is_entered = true;
     return SHMT_OK;
   }
   shmt__sessions_lock();

@@ -24,7 +24,7 @@ typedef struct shmt__spare_file {
   uint64_t since_ms;
   uint32_t block;
   int fd; /* for a next manager; -1: none */
-  bool is_owned;
+  bool is_owned, is_entered;
 } spare_file;
 
 static void remove_at(shmt__session* s, uint32_t i) {
@@ -69,7 +69,8 @@ bool shmt__spare_file_add(const shmt__holding* h) {
                    .since_ms = shmt__os_now_ms(),
                    .block = h->block,
                    .fd = h->is_owned ? shmt__os_dup(shmt__kept_file(h)) : -1,
-                   .is_owned = h->is_owned};
+                   .is_owned = h->is_owned,
+                   .is_entered = h->is_entered};
   s->spare_bytes += h->map_bytes;
   return true;
 }
@@ -107,6 +108,7 @@ bool shmt__spare_file_reuse(shmt__session* s, uint64_t nbytes, shmt__holding** o
     h->map_bytes = f.map_bytes;
     h->nbytes = nbytes;
     h->has_pages = true;
+    h->is_entered = f.is_entered;
     remove_at(s, i); /* before the next line, which tidies the list */
     if (f.fd >= 0) shmt__kept_file_add(h, f.fd);
     shmt__os_close(f.fd);

@@ -11,6 +11,8 @@ typedef struct look {
   shmt__keeper* k;
   uint32_t now_ms;
   bool all;
+  uint32_t n_idle_files; /* seen at this look */
+  uint64_t idle_file_bytes;
 } look;
 
 typedef struct slab_census {
@@ -110,16 +112,27 @@ static void look_at_arena_slab(look* l, uint32_t index, const shmt__slab_view* s
     shmt__keeper_retire(l->k, index);
 }
 
+/* May the owner of a file that is free make another storage in it? See ipc/spare_files.h. */
+static bool is_spare(look* l, const shmt__slab_view* s, const shmt__block* b) {
+  enum { MOST_FILES = 64 };
+  const uint64_t most_bytes = UINT64_C(512) << 20;
+  if (is_old(l, age_of(l, b), s->owner == 0) || l->n_idle_files == MOST_FILES ||
+      s->nbytes > most_bytes - l->idle_file_bytes)
+    return false;
+  l->n_idle_files++;
+  l->idle_file_bytes += s->nbytes;
+  return true;
+}
+
 static void look_at_file_slab(look* l, uint32_t index, const shmt__slab_view* s) {
   shmt__block* b = &l->k->map.blocks[s->first_block];
-  shmt__block_state state = shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire));
-  if (state == SHMT_BLOCK_USED) {
-    if (!shmt__block_reclaim(&l->k->map, s->first_block, SHMT_MANAGER_MARKER)) return;
-  } else if (state == SHMT_BLOCK_FREE && !is_old(l, age_of(l, b), s->owner == 0)) {
-    l->k->is_waiting = true; /* its owner may make another storage in it: ipc/spare_files.h */
+  if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire)) == SHMT_BLOCK_USED &&
+      !shmt__block_reclaim(&l->k->map, s->first_block, SHMT_MANAGER_MARKER))
     return;
-  }
-  if (shmt__block_begin_trim(b)) shmt__keeper_retire(l->k, index);
+  if (is_spare(l, s, b))
+    l->k->is_waiting = true;
+  else if (shmt__block_begin_trim(b))
+    shmt__keeper_retire(l->k, index);
 }
 
 void shmt__keeper_look(shmt__keeper* k, bool all) {
@@ -128,7 +141,7 @@ void shmt__keeper_look(shmt__keeper* k, bool all) {
   bool changed = atomic_exchange_explicit(&c->activity, 0, memory_order_seq_cst) != 0;
   if (!changed && !k->is_waiting && !all) return;
   k->is_waiting = false;
-  look l = {k, (uint32_t)shmt__os_now_ms(), all};
+  look l = {.k = k, .now_ms = (uint32_t)shmt__os_now_ms(), .all = all};
   for (uint32_t i = 0; i < k->slabs_end; i++) {
     if (shmt__keeper_slab_at(k, i) == NULL) continue;
     const shmt__slab_view s = *shmt__keeper_slab_at(k, i); /* which may be retired */
@@ -146,7 +159,7 @@ void shmt__keeper_expect_file(shmt__keeper* k) {
     k->n_files_ahead--;
     return;
   }
-  look l = {k, (uint32_t)shmt__os_now_ms(), false};
+  look l = {.k = k, .now_ms = (uint32_t)shmt__os_now_ms()};
   uint32_t n_left = 0;
   for (uint32_t i = 0; i < k->slabs_end; i++) {
     if (k->slabs[i].file < 0) continue;
@@ -186,7 +199,7 @@ bool shmt__keeper_take_back(shmt__keeper* k, uint32_t client, uint32_t slab) {
   if (s.state != SHMT_SLAB_ARENA || s.owner != client) return false;
   shmt__keeper_orphan_slab(k, slab);
   s.owner = 0;
-  look l = {k, (uint32_t)shmt__os_now_ms(), true};
+  look l = {.k = k, .now_ms = (uint32_t)shmt__os_now_ms(), .all = true};
   look_at_arena_slab(&l, slab, &s); /* an orphan now: retired at once, or when its last block is free */
   return true;
 }
