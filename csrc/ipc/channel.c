@@ -18,6 +18,8 @@ void shmt__message_expect(void) { atomic_store_explicit(&is_sender, true, memory
 static size_t find_handle(const unsigned char* p, size_t n, size_t at) {
   enum { LINE = 64 };
   static const char magic[4] = {'S', 'T', 'H', '1'};
+  /* Handles of one message often lie side by side. */
+  if (at + sizeof(shmt__handle) <= n && memcmp(p + at, magic, sizeof magic) == 0) return at;
   while (at + sizeof(shmt__handle) <= n) {
     if (at + LINE + 3 <= n) {
       unsigned char any = 0;
@@ -29,7 +31,10 @@ static size_t find_handle(const unsigned char* p, size_t n, size_t at) {
         continue;
       }
     }
-    if (memcmp(p + at, magic, sizeof magic) == 0) return at;
+    const unsigned char* first = memchr(p + at, magic[0], n - at);
+    if (first == NULL) return n;
+    at = (size_t)(first - p);
+    if (n - at >= sizeof(shmt__handle) && memcmp(first, magic, sizeof magic) == 0) return at;
     at++;
   }
   return n;
@@ -47,7 +52,7 @@ static uint64_t channel_of_socket(const shmt__session* s, uint64_t inode) {
   uint64_t peer = 0;
   if (shmt__os_unix_socket(inode, &peer) != SHMT_SEEN_YES || peer == 0 ||
       shmt__os_net_namespace() != s->map.fixed.net_namespace)
-    return SHMT_CHANNEL_OPEN; /* may change: asked again */
+    return SHMT_CHANNEL_OPEN;
   sockets[at].inode = inode;
   sockets[at].channel = shmt__channel(SHMT_CHANNEL_SOCKET, peer);
   return sockets[at].channel;
@@ -63,28 +68,31 @@ static uint64_t channel_of(const shmt__session* s, int fd) {
   return SHMT_CHANNEL_OPEN;
 }
 
-/* Bind the lease of a handle, if it is one of ours. channel: 0, or what fd leads to. */
-static void bind_handle(const shmt__handle* h, int fd, uint64_t* channel) {
-  if (h->lease_id == 0) return;
+/* Bind the lease of a handle, if it is one of ours, which its identity tells. channel: 0, or what fd
+ * leads to. False: it is no handle of ours. */
+static bool bind_handle(const shmt__handle* h, int fd, uint64_t* channel) {
+  if (h->lease_id == 0) return false;
   shmt__session* s = shmt__session_known(h->session, h->world);
-  if (s == NULL || s->client == 0 || s->is_lost) return;
-  if (shmt__handle_check_of(s->map.fixed.secret, h) != h->check) return;
+  if (s == NULL || s->client == 0 || s->is_lost) return false;
   if (*channel == 0) *channel = channel_of(s, fd);
   const shmt__lease_ticket ticket = {h->lease_id, h->lease_place};
-  shmt__lease_bind(&s->map, &ticket, s->client, *channel);
+  return shmt__lease_bind(&s->map, &ticket, s->client, *channel);
 }
 
-void shmt__message_bind(int fd, const void* data, size_t nbytes) {
-  if (!atomic_load_explicit(&is_sender, memory_order_relaxed)) return;
+bool shmt__message_is_expected(void) {
+  return atomic_load_explicit(&is_sender, memory_order_relaxed);
+}
+
+void shmt__message_bind(int fd, const void* data, size_t nbytes, uint64_t* channel) {
   size_t at = find_handle(data, nbytes, 0);
   if (at == nbytes) return;
-  uint64_t channel = 0;
   shmt__sessions_lock();
-  for (; at < nbytes; at = find_handle(data, nbytes, at + 1)) {
+  while (at < nbytes) {
     shmt__handle h;
-    if (nbytes - at < sizeof h) break;
     memcpy(&h, (const char*)data + at, sizeof h);
-    bind_handle(&h, fd, &channel);
+    bool good = bind_handle(&h, fd, channel);
+    at = find_handle(data, nbytes, at + (good ? sizeof h : 1));
   }
   shmt__sessions_unlock();
+  if (*channel == SHMT_CHANNEL_OPEN) *channel = 0; /* may change: asked again */
 }

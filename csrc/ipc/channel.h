@@ -14,8 +14,10 @@
 
 /* A lease was taken: from now on this process's messages are looked at. */
 void shmt__message_expect(void);
-/* The bytes are about to be written to fd: bind the leases of the handles among them. Costs nothing
- * in a process that never took a lease. */
-void shmt__message_bind(int fd, const void* data, size_t nbytes);
+/* Are this process's messages to be looked at? */
+bool shmt__message_is_expected(void);
+/* The bytes are about to be written to fd: bind the leases of the handles among them. channel: what fd
+ * leads to, if that is known from a message before; else 0, and it is set when it will stay so. */
+void shmt__message_bind(int fd, const void* data, size_t nbytes, uint64_t* channel);
 
 #endif

@@ -263,7 +263,8 @@ shmt_status shmt__storage_check_sendable(const shmt_storage* storage) {
   return SHMT_OK;
 }
 
-shmt_status shmt__storage_export(shmt_storage* storage, bool lease, shmt__handle* out,
+/* Under the sessions' lock. */
+static shmt_status export_locked(shmt_storage* storage, bool lease, shmt__handle* out,
                                  uint64_t* out_secret) {
   SHMT_REQUIRE(shmt__storage_is_shared(storage), SHMT_E_RUNTIME,
                "the storage of %" PRIu64 " bytes is not shared", storage->nbytes);
@@ -275,45 +276,71 @@ shmt_status shmt__storage_export(shmt_storage* storage, bool lease, shmt__handle
     return SHMT_OK;
   }
   SHMT_TRY(shmt__storage_check_sendable(storage));
-  shmt__sessions_lock();
   shmt__holding* h = storage->ctx;
   shmt__session* s = h->session;
+  SHMT_REQUIRE(h->generation != 0 && !s->is_lost, SHMT_E_HANDLE,
+               "the storage of %" PRIu64 " bytes belongs to session %016" PRIx64
+               ", whose manager is gone; it can be used here but not sent",
+               storage->nbytes, s->id);
+  if (SHMT_UNLIKELY(shmt__debug)) SHMT_TRY(shmt__holding_check(h, "send"));
+  shmt__lease_ticket ticket = {0};
+  if (lease) {
+    SHMT_TRY(shmt__lease_take(&s->map, s->control_fd, &s->leases, s->client, h->block, h->generation,
+                              0, &ticket));
+    shmt__message_expect();
+  }
+  out->session = s->id;
+  out->world = s->world;
+  out->generation = h->generation;
+  out->nbytes = storage->nbytes;
+  out->block = h->block;
+  out->lease_id = ticket.id;
+  out->lease_place = ticket.place;
+  out->check = shmt__handle_check_of(s->map.fixed.secret, out);
+  if (out_secret != NULL) *out_secret = s->map.fixed.secret;
+  return SHMT_OK;
+}
+
+/* Under the sessions' lock. */
+static void unexport_locked(const shmt__handle* h) {
+  shmt__session* s = h->lease_id == 0 ? NULL : shmt__session_known(h->session, h->world);
+  const shmt__lease_ticket ticket = {h->lease_id, h->lease_place};
+  if (s != NULL) (void)shmt__lease_end(&s->map, &ticket, s->client);
+}
+
+shmt_status shmt__storage_export(shmt_storage* storage, bool lease, shmt__handle* out,
+                                 uint64_t* out_secret) {
+  shmt__sessions_lock();
+  shmt_status status = export_locked(storage, lease, out, out_secret);
+  shmt__sessions_unlock();
+  if (status == SHMT_OK) shmt__unsent_note(out);
+  return status;
+}
+
+shmt_status shmt__storages_export(shmt_storage* const* storages, uint32_t n, void* out,
+                                  uint64_t* out_secret) {
   shmt_status status = SHMT_OK;
-  if (SHMT_UNLIKELY(h->generation == 0 || s->is_lost)) {
-    status = shmt__fail(SHMT_E_HANDLE,
-                        "the storage of %" PRIu64 " bytes belongs to session %016" PRIx64
-                        ", whose manager is gone; it can be used here but not sent",
-                        storage->nbytes, s->id);
-  } else if (SHMT_UNLIKELY(shmt__debug) && shmt__holding_check(h, "send") != SHMT_OK) {
-    status = SHMT_E_HANDLE;
-  } else {
-    shmt__lease_ticket ticket = {0};
-    if (lease)
-      status = shmt__lease_take(&s->map, s->control_fd, &s->leases, s->client, h->block,
-                                h->generation, 0, &ticket);
-    out->session = s->id;
-    out->world = s->world;
-    out->generation = h->generation;
-    out->nbytes = storage->nbytes;
-    out->block = h->block;
-    out->lease_id = ticket.id;
-    out->lease_place = ticket.place;
-    out->check = shmt__handle_check_of(s->map.fixed.secret, out);
-    if (out_secret != NULL) *out_secret = s->map.fixed.secret;
+  shmt__handle h;
+  uint32_t i = 0;
+  char* at = out;
+  *out_secret = 0;
+  shmt__sessions_lock();
+  for (; i < n; i++) {
+    status = export_locked(storages[i], true, &h, i == 0 ? out_secret : NULL);
+    if (status != SHMT_OK) break;
+    memcpy(at + i * sizeof h, &h, sizeof h);
+  }
+  while (status != SHMT_OK && i-- > 0) {
+    memcpy(&h, at + i * sizeof h, sizeof h);
+    unexport_locked(&h);
   }
   shmt__sessions_unlock();
-  if (status == SHMT_OK && out->lease_id != 0) {
-    shmt__message_expect();
-    shmt__unsent_note(out);
-  }
   return status;
 }
 
 void shmt__storage_unexport(const shmt__handle* h) {
   shmt__sessions_lock();
-  shmt__session* s = h->lease_id == 0 ? NULL : shmt__session_known(h->session, h->world);
-  const shmt__lease_ticket ticket = {h->lease_id, h->lease_place};
-  if (s != NULL) (void)shmt__lease_end(&s->map, &ticket, s->client);
+  unexport_locked(h);
   shmt__sessions_unlock();
 }
 
@@ -462,10 +489,11 @@ static shmt_status import_locked(shmt__session* s, const shmt__handle* handle,
   return open_locked(s, handle, out);
 }
 
-shmt_status shmt__storage_import(const shmt__handle* handle, const shmt__beside* beside,
-                                 shmt_storage** out) {
+/* Under the sessions' lock. On failure *out may be a storage all the same, to be released without it. */
+static shmt_status import_one(const shmt__handle* handle, const shmt__beside* beside,
+                              shmt_storage** out) {
   shmt__session* s = NULL;
-  shmt_storage* opened = NULL;
+  *out = NULL;
   SHMT_REQUIRE(handle->magic == SHMT_HANDLE_MAGIC, SHMT_E_HANDLE,
                "not a handle: it begins with %08" PRIx32 ", expected %08" PRIx32, handle->magic,
                SHMT_HANDLE_MAGIC);
@@ -476,26 +504,43 @@ shmt_status shmt__storage_import(const shmt__handle* handle, const shmt__beside*
     SHMT_TRY(check_beside(0, beside));
     return shmt__storage_adopt(&shmt__allocator_managed, NULL, NULL, 0, SHMT_STORAGE_SHARED, out);
   }
+  SHMT_TRY(shmt__session_find(handle->session, handle->world, &s));
+  SHMT_TRY(import_locked(s, handle, beside, out));
+  if (handle->lease_id == 0) return SHMT_OK;
+  SHMT_FAILPOINT(import_held);
+  /* Only now: until here the message kept the block, from now on our hold does. */
+  const shmt__lease_ticket ticket = {handle->lease_id, handle->lease_place};
+  bool ended = shmt__lease_end(&s->map, &ticket, s->client);
+  SHMT_REQUIRE(ended || !shmt__debug, SHMT_E_HANDLE,
+               "lease %016" PRIx64 " of block %" PRIu32 " generation %" PRIu64 " of %" PRIu64
+               " bytes has ended: its message was opened before, or collected",
+               handle->lease_id, handle->block, handle->generation, handle->nbytes);
+  return SHMT_OK;
+}
+
+shmt_status shmt__storages_import(const void* handles, uint32_t n, const shmt__beside* beside,
+                                  shmt_storage** out) {
+  shmt_status status = SHMT_OK;
+  uint32_t i = 0;
   shmt__sessions_lock();
-  shmt_status status = shmt__session_find(handle->session, handle->world, &s);
-  if (status == SHMT_OK) status = import_locked(s, handle, beside, &opened);
-  if (status == SHMT_OK && handle->lease_id != 0) {
-    SHMT_FAILPOINT(import_held);
-    /* Only now: until here the message kept the block, from now on our hold does. */
-    const shmt__lease_ticket ticket = {handle->lease_id, handle->lease_place};
-    bool ended = shmt__lease_end(&s->map, &ticket, s->client);
-    if (SHMT_UNLIKELY(shmt__debug && !ended))
-      status = shmt__fail(SHMT_E_HANDLE,
-                          "lease %016" PRIx64 " of block %" PRIu32 " generation %" PRIu64 " of %" PRIu64
-                          " bytes has ended: its message was opened before, or collected",
-                          handle->lease_id, handle->block, handle->generation, handle->nbytes);
+  for (; i < n && status == SHMT_OK; i++) {
+    shmt__handle h;
+    memcpy(&h, (const char*)handles + i * sizeof h, sizeof h);
+    status = import_one(&h, i == 0 ? beside : NULL, &out[i]);
   }
   shmt__sessions_unlock();
-  if (status != SHMT_OK && opened != NULL)
-    shmt__storage_release(opened); /* takes the lock */
-  else if (status == SHMT_OK)
-    *out = opened;
+  /* Releasing takes the lock. */
+  while (status != SHMT_OK && i-- > 0)
+    if (out[i] != NULL) shmt__storage_release(out[i]);
   return status;
+}
+
+shmt_status shmt__storage_import(const shmt__handle* handle, const shmt__beside* beside,
+                                 shmt_storage** out) {
+  shmt_storage* opened = NULL;
+  SHMT_TRY(shmt__storages_import(handle, 1, beside, &opened));
+  *out = opened;
+  return SHMT_OK;
 }
 
 shmt_status shmt__ring_blocks_open(shmt__session* s, const shmt__ring_block* blocks, uint32_t n,

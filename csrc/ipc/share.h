@@ -63,6 +63,9 @@ shmt_status shmt__storage_check_sendable(const shmt_storage* s);
 shmt_status shmt__storage_export(shmt_storage* s, bool lease, shmt__handle* out,
                                  uint64_t* out_secret);
 
+/* The same with leases for n storages, all or none; out has room for n handles, at any address. */
+shmt_status shmt__storages_export(shmt_storage* const* storages, uint32_t n, void* out,
+                                  uint64_t* out_secret);
 /* The handle will not be sent: end its lease. */
 void shmt__storage_unexport(const shmt__handle* h);
 
@@ -78,6 +81,10 @@ typedef struct shmt__beside {
  * Errors: SHMT_E_HANDLE with the values. New reference. */
 shmt_status shmt__storage_import(const shmt__handle* h, const shmt__beside* beside,
                                  shmt_storage** out);
+
+/* The same for n handles at any address, all or none; beside is checked with the first. */
+shmt_status shmt__storages_import(const void* handles, uint32_t n, const shmt__beside* beside,
+                                  shmt_storage** out);
 
 struct shmt__session;
 /* The storages behind a ring message's blocks, each held by this process from now on; all or none.

@@ -44,24 +44,6 @@ static bool has_tensor(PyObject* o, int depth) {
   return false;
 }
 
-/* Handles with leases for all storages of the parcel; all or none. */
-static bool write_handles(const shmt__py_parcel* p, char* out, uint64_t* secret) {
-  for (uint32_t i = 0; i < p->n_storages; i++) {
-    shmt__handle h;
-    shmt_status status = shmt__storage_export(p->storages[i], true, &h, i == 0 ? secret : NULL);
-    if (status != SHMT_OK) {
-      (void)shmt__py_raise(status);
-      while (i-- > 0) {
-        memcpy(&h, out + i * sizeof h, sizeof h);
-        shmt__storage_unexport(&h);
-      }
-      return false;
-    }
-    memcpy(out + i * sizeof h, &h, sizeof h);
-  }
-  return true;
-}
-
 /* New reference, NULL with an exception. */
 static PyObject* pickle_of(const shmt__py_parcel* p, size_t n_handles) {
   size_t n_message = p->records.len + p->pickle.len;
@@ -76,9 +58,11 @@ static PyObject* pickle_of(const shmt__py_parcel* p, size_t n_handles) {
   char* message = packed + sizeof(packed_head) + n_handles;
   packed_head head = {.n_storages = p->n_storages};
   uint64_t secret = 0;
-  if (!write_handles(p, packed + sizeof head, &secret)) {
+  shmt_status status =
+      shmt__storages_export(p->storages, p->n_storages, packed + sizeof head, &secret);
+  if (status != SHMT_OK) {
     Py_DECREF(result);
-    return NULL;
+    return shmt__py_raise(status);
   }
   memcpy(message, p->records.at, p->records.len);
   memcpy(message + p->records.len, p->pickle.at, p->pickle.len);
@@ -105,14 +89,36 @@ static PyObject* py_dumps(PyObject* module, PyObject* o) {
   return result;
 }
 
+/* The channel that a connection remembers, or 0. */
+static uint64_t channel_of(PyObject* connection, PyObject* name) {
+  PyObject* known = PyObject_GetAttr(connection, name);
+  uint64_t channel = known != NULL && PyLong_Check(known) ? PyLong_AsUnsignedLongLong(known) : 0;
+  Py_XDECREF(known);
+  if (!PyErr_Occurred()) return channel;
+  PyErr_Clear();
+  return 0;
+}
+
+static void remember_channel(PyObject* connection, PyObject* name, uint64_t channel) {
+  PyObject* number = PyLong_FromUnsignedLongLong(channel);
+  if (number == NULL || PyObject_SetAttr(connection, name, number) < 0) PyErr_Clear();
+  Py_XDECREF(number);
+}
+
 static PyObject* py_bind(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  static PyObject* name;
   Py_buffer bytes;
   (void)module;
   if (n != 2) return PyErr_Format(PyExc_TypeError, "_bind_message: 2 arguments expected, got %zd", n);
-  int fd = PyObject_AsFileDescriptor(args[0]);
-  if (fd < 0 || PyObject_GetBuffer(args[1], &bytes, PyBUF_SIMPLE) < 0) return NULL;
-  shmt__message_bind(fd, bytes.buf, (size_t)bytes.len);
+  if (!shmt__message_is_expected()) Py_RETURN_NONE;
+  if (name == NULL && (name = PyUnicode_InternFromString("_shmtensor_channel")) == NULL) return NULL;
+  const uint64_t known = channel_of(args[0], name);
+  uint64_t channel = known;
+  int fd = known != 0 ? -1 : PyObject_AsFileDescriptor(args[0]);
+  if ((known == 0 && fd < 0) || PyObject_GetBuffer(args[1], &bytes, PyBUF_SIMPLE) < 0) return NULL;
+  shmt__message_bind(fd, bytes.buf, (size_t)bytes.len, &channel);
   PyBuffer_Release(&bytes);
+  if (channel != known) remember_channel(args[0], name, channel);
   Py_RETURN_NONE;
 }
 
@@ -133,22 +139,6 @@ static PyObject* py_end(PyObject* module, PyObject* const* args, Py_ssize_t n) {
 
 /* --- reading --- */
 
-/* The storages behind the handles; all or none. */
-static shmt_status open_handles(const char* packed, size_t nbytes, const packed_head* head,
-                                shmt_storage** out) {
-  shmt__beside beside = {packed + CHECKED_FROM, nbytes - CHECKED_FROM, head->check};
-  for (uint32_t i = 0; i < head->n_storages; i++) {
-    shmt__handle h;
-    memcpy(&h, packed + sizeof *head + i * sizeof h, sizeof h);
-    shmt_status status = shmt__storage_import(&h, i == 0 ? &beside : NULL, &out[i]);
-    if (status != SHMT_OK) {
-      while (i > 0) shmt__storage_release(out[--i]);
-      return status;
-    }
-  }
-  return SHMT_OK;
-}
-
 static PyObject* py_rebuild_message(PyObject* module, PyObject* o) {
   char* packed = NULL;
   Py_ssize_t length = 0;
@@ -163,7 +153,8 @@ static PyObject* py_rebuild_message(PyObject* module, PyObject* o) {
         shmt__fail(SHMT_E_HANDLE, "a damaged message of %zu bytes with tensors", nbytes));
   shmt_storage** storages = PyMem_Malloc(sizeof *storages * head.n_storages);
   if (storages == NULL) return PyErr_NoMemory();
-  shmt_status status = open_handles(packed, nbytes, &head, storages);
+  const shmt__beside beside = {packed + CHECKED_FROM, nbytes - CHECKED_FROM, head.check};
+  shmt_status status = shmt__storages_import(packed + sizeof head, head.n_storages, &beside, storages);
   if (status != SHMT_OK) {
     PyMem_Free(storages);
     return shmt__py_raise(status);
@@ -182,7 +173,7 @@ PyMethodDef shmt__py_dumps_functions[] = {
     {"_end_message", (PyCFunction)(void (*)(void))py_end, METH_FASTCALL,
      "The message of a mark is complete, or its leases are to end."},
     {"_bind_message", (PyCFunction)(void (*)(void))py_bind, METH_FASTCALL,
-     "Tell the leases of a message through which descriptor it is about to be written."},
+     "Tell the leases of a message through which connection it is about to be written."},
     {"_rebuild_message", py_rebuild_message, METH_O, "The objects of such a pickle."},
     {NULL, NULL, 0, NULL},
 };

@@ -89,11 +89,11 @@ bool shmt__block_is_last_held_by(const shmt__map* m, uint32_t block, unsigned cl
 
 enum { LEASE_CHANGE_SHIFT = 32 };
 
-void shmt__block_add_lease(shmt__block* b, uint64_t generation) {
+void shmt__block_add_lease(shmt__block* b, uint64_t generation, uint32_t now_ms) {
   /* seq_cst, then the head: Note [Reclaiming]. */
   atomic_fetch_add_explicit(&b->leases, (UINT64_C(1) << LEASE_CHANGE_SHIFT) + 1,
                             memory_order_seq_cst);
-  atomic_store_explicit(&b->stamp_ms, (uint32_t)shmt__os_now_ms(), memory_order_relaxed);
+  atomic_store_explicit(&b->stamp_ms, now_ms, memory_order_relaxed);
   SHMT_FAILPOINT(lease_set);
   /* Cannot fail: the caller's hold keeps the block. It only takes off a mark. */
   (void)confirm(b, generation);

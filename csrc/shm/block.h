@@ -17,7 +17,7 @@ uint64_t shmt__block_holds(const shmt__map* m, uint32_t block, unsigned word);
 
 /* The steps of a lease on the block's record; the rest is in shm/lease.h. The caller of the first
  * holds the block. */
-void shmt__block_add_lease(shmt__block* b, uint64_t generation);
+void shmt__block_add_lease(shmt__block* b, uint64_t generation, uint32_t now_ms);
 void shmt__block_drop_lease(shmt__block* b);
 /* One more lease without a record. The caller holds the block. */
 void shmt__block_plain_lease(shmt__block* b, uint64_t generation);

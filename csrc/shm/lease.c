@@ -101,11 +101,12 @@ shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cur
   out->place = cursor->page * SHMT_LEASES_OF_PAGE + cursor->index;
   atomic_store_explicit(&l->generation, generation, memory_order_relaxed);
   atomic_store_explicit(&l->block, block, memory_order_relaxed);
-  atomic_store_explicit(&l->stamp_ms, (uint32_t)shmt__os_now_ms(), memory_order_relaxed);
+  const uint32_t now_ms = (uint32_t)shmt__os_now_ms();
+  atomic_store_explicit(&l->stamp_ms, now_ms, memory_order_relaxed);
   atomic_store_explicit(&l->channel, channel, memory_order_relaxed);
   /* seq_cst: the manager's audit sees it before the count. */
   atomic_store_explicit(&entry->touching, block + 1, memory_order_seq_cst);
-  shmt__block_add_lease(&m->blocks[block], generation);
+  shmt__block_add_lease(&m->blocks[block], generation, now_ms);
   /* seq_cst: the record is there when `touching` is not any more. */
   atomic_store_explicit(&l->id, out->id, memory_order_seq_cst);
   atomic_store_explicit(&entry->touching, 0, memory_order_release);
@@ -113,17 +114,18 @@ shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cur
   return SHMT_OK;
 }
 
-void shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client,
+bool shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client,
                       uint64_t channel) {
   shmt__lease* l = record_at(m, t->place);
   /* In our page only we take leases, under the lock of our caller: the record stays this message's,
    * or is unused. */
   if (l == NULL || !owns(m, t->place / SHMT_LEASES_OF_PAGE, client) ||
       atomic_load_explicit(&l->id, memory_order_acquire) != t->id)
-    return;
+    return false;
   uint64_t before = atomic_load_explicit(&l->channel, memory_order_relaxed);
   /* release: the manager sees what we sent before, too. */
   atomic_store_explicit(&l->channel, before == 0 || before == channel ? channel : SHMT_CHANNEL_OPEN, memory_order_release);
+  return true;
 }
 
 /* --- ending --- */

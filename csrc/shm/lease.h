@@ -53,8 +53,8 @@ shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cur
                              uint32_t client, uint32_t block, uint64_t generation,
                              uint64_t channel, shmt__lease_ticket* out);
 /* The message is about to go through this channel; one that goes through several is left alone.
- * Only leases of the client itself. */
-void shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client,
+ * Only leases of the client itself; false: it is none, or has ended. */
+bool shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client,
                       uint64_t channel);
 /* Use a lease up; false when it has ended before. client: who does it, 0: the manager. */
 bool shmt__lease_end(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client);

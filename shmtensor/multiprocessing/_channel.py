@@ -65,7 +65,7 @@ class Channel:
 
     def send(self, message: bytes | memoryview) -> bool:
         """Send a message, or its first part; returns whether nothing is left to `flush`."""
-        _C._bind_message(self._socket, message)
+        _C._bind_message(self, message)
         n = len(message)
         head = _SHORT.pack(n) if n <= _LONGEST_SHORT else _SHORT.pack(-1) + _LONG.pack(n)
         if n <= _CHUNK_BYTES:

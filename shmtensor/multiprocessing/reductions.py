@@ -191,7 +191,7 @@ def _send_bytes(self: Connection, buf: Any) -> None:
 
     When nobody has that end open any more, the manager frees their memory.
     """
-    _C._bind_message(self._handle, buf)  # type: ignore[attr-defined]
+    _C._bind_message(self, buf)
     _write_message(self, buf)
 
 
