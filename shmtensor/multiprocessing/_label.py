@@ -5,6 +5,7 @@ The command line of a spawned child says only that it is one, and a forked child
 
 from __future__ import annotations
 
+import contextlib
 from multiprocessing import context, process, util
 from typing import Any
 
@@ -19,7 +20,10 @@ def label_this(runs: object = None) -> None:
     Args:
         runs: The function it runs; None: the target of its process object.
     """
-    if process.parent_process() is not None:
+    if process.parent_process() is None:
+        return
+    # Whatever a program's own objects do when they are asked: the process is to begin.
+    with contextlib.suppress(Exception):
         current: Any = process.current_process()
         set_label(f"{current.name}: {_name_of(runs or _task(current))}")
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from shmtensor.multiprocessing import queues
 
+__all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
+
 
 class SimpleQueue(queues.SimpleQueue):
     """Made by ``multiprocessing.SimpleQueue()``."""
