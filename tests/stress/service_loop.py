@@ -151,7 +151,12 @@ class Crowd:
 
     def supervise(self) -> int:
         """Start a manager that stays; it takes over from one that a user started."""
-        return self.fork(lambda: Service(self.name)._handle.serve(0, 0, -1))
+
+        def serve() -> None:
+            os.dup2(2, 1)  # its word that it is ready is not ours to print
+            Service(self.name)._handle.serve(0, 0, -1)
+
+        return self.fork(serve)
 
     def start(self, place: int) -> int:
         """Put somebody to work."""
