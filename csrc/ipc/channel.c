@@ -40,29 +40,29 @@ static size_t find_handle(const unsigned char* p, size_t n, size_t at) {
   return n;
 }
 
-/* The channels of sockets that were written to lately, so that the kernel is asked once for each.
- * Under the sessions' lock. */
+/* The channels of sockets that were written to lately, so that the kernel is asked once for each, and
+ * where it was asked. Under the sessions' lock. */
+static uint64_t net_namespace;
 static struct {
   uint64_t inode, channel;
 } sockets[64];
 
-static uint64_t channel_of_socket(const shmt__session* s, uint64_t inode) {
+static uint64_t channel_of_socket(uint64_t inode) {
   const size_t at = inode % (sizeof sockets / sizeof *sockets);
   if (sockets[at].inode == inode) return sockets[at].channel;
   uint64_t peer = 0;
-  if (shmt__os_unix_socket(inode, &peer) != SHMT_SEEN_YES || peer == 0 ||
-      shmt__os_net_namespace() != s->map.fixed.net_namespace)
-    return SHMT_CHANNEL_OPEN;
+  if (shmt__os_unix_socket(inode, &peer) != SHMT_SEEN_YES || peer == 0) return SHMT_CHANNEL_OPEN;
+  net_namespace = shmt__os_net_namespace();
   sockets[at].inode = inode;
   sockets[at].channel = shmt__channel(SHMT_CHANNEL_SOCKET, peer);
   return sockets[at].channel;
 }
 
-static uint64_t channel_of(const shmt__session* s, int fd) {
+static uint64_t channel_of(int fd) {
   uint64_t inode = 0;
   switch (shmt__os_end_of(fd, &inode)) {
     case SHMT_END_PIPE: return shmt__channel(SHMT_CHANNEL_PIPE, inode);
-    case SHMT_END_SOCKET: return channel_of_socket(s, inode);
+    case SHMT_END_SOCKET: return channel_of_socket(inode);
     case SHMT_END_OTHER: break;
   }
   return SHMT_CHANNEL_OPEN;
@@ -74,9 +74,12 @@ static bool bind_handle(const shmt__handle* h, int fd, uint64_t* channel) {
   if (h->lease_id == 0) return false;
   shmt__session* s = shmt__session_known(h->session, h->world);
   if (s == NULL || s->client == 0 || s->is_lost) return false;
-  if (*channel == 0) *channel = channel_of(s, fd);
+  if (*channel == 0) *channel = channel_of(fd);
+  /* The manager of this session may not see our sockets; that of another may. */
+  bool is_hidden = shmt__channel_kind_of(*channel) == SHMT_CHANNEL_SOCKET &&
+                   s->map.fixed.net_namespace != net_namespace;
   const shmt__lease_ticket ticket = {h->lease_id, h->lease_place};
-  return shmt__lease_bind(&s->map, &ticket, s->client, *channel);
+  return shmt__lease_bind(&s->map, &ticket, s->client, is_hidden ? SHMT_CHANNEL_OPEN : *channel);
 }
 
 bool shmt__message_is_expected(void) {

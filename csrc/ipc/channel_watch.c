@@ -144,6 +144,7 @@ static bool ask_all(look* k) {
 static void judge(look* k) {
   for (uint32_t i = 0; i < k->watch->capacity; i++) {
     shmt__watched_channel* c = &k->watch->at[i];
+    c->is_over = false; /* by this look alone: numbers of pipes are used again */
     if (c->channel == 0 || c->seen == SHMT_SEEN_UNKNOWN) continue;
     if (c->seen == SHMT_SEEN_YES) c->missed_ms = 0;
     else if (c->missed_ms == 0) c->missed_ms = k->now_ms;
