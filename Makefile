@@ -78,8 +78,8 @@ asan: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python tools/sanitize.py asan -- -n $(WORKERS) -q $(PYTEST_ARGS) tests
 
 # Tests with threads that do not fork: ThreadSanitizer knows one process.
-TSAN_TESTS = tests/autograd/test_threads.py tests/ops/test_iterator.py tests/ops/test_random.py \
-  tests/ops/test_threads.py tests/ops/test_sort_long.py \
+TSAN_TESTS = tests/autograd/test_threads.py tests/ops/test_iterator.py tests/ops/random/test_random.py \
+  tests/ops/test_threads.py tests/ops/sorting/test_sort_parallel.py \
   tests/storage/test_memory.py tests/dispatch tests/multiprocessing/test_threads.py
 
 tsan: $(STAMP)/built $(STAMP)/test-extra

@@ -42,8 +42,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 PACKAGE = ROOT / "shmtensor"
-MANAGER_MAIN = "csrc/ipc/manager_main.c"
-MANAGER_SOURCES = "csrc/ipc/manager.sources"
+MANAGER_MAIN = "csrc/ipc/manager/main.c"
+MANAGER_SOURCES = "csrc/ipc/manager/manager.sources"
 CONFIGS = ("native", "dev", "asan", "tsan")
 
 _COMMON = (

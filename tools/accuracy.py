@@ -396,7 +396,7 @@ on the instruction-set level, not on the processor: `base` (SSE2), `v3` (AVX2 an
 How it was measured: for each interval of the table at the end some thousand arguments, half of
 them spread evenly and half by their exponents, from a fixed seed; the exact result from mpmath with
 40 digits. The largest of a sample is no proof. What is promised, and tested for float32 and the
-narrow types at each level by `tests/ops/test_accuracy.py`:
+narrow types at each level by `tests/ops/pointwise/test_accuracy.py`:
 
 - float32: 2 ulp; 4 for the functions marked *tail*.
 - float64: 4 ulp; 10 for those marked *tail*.

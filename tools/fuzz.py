@@ -28,6 +28,7 @@ OPTIONS = {
 }
 CLIENT_FOLDERS = ("base", "os", "shm", "storage", "ipc", "tensor")
 GENERATED_FILES = ("dtypes.c", "errors.c", "options.c")
+MANAGER_MAIN = CSRC / "ipc" / "manager" / "main.c"
 # clang has _Float16 on x86 since version 15; these few lines are none that a peer can reach.
 GCC_FILES = ("base/scalar.c",)
 
@@ -40,13 +41,13 @@ def _generated() -> Path:
 
 
 def _manager_files() -> list[Path]:
-    names = (CSRC / "ipc" / "manager.sources").read_text().split()
+    names = (CSRC / "ipc" / "manager" / "manager.sources").read_text().split()
     return [(ROOT / "build" / "native" if n.startswith("generated/") else ROOT) / n for n in names]
 
 
 def _client_files() -> list[Path]:
-    found = [path for folder in CLIENT_FOLDERS for path in sorted((CSRC / folder).glob("*.c"))]
-    found = [path for path in found if not path.name.startswith("manager")]
+    found = [path for folder in CLIENT_FOLDERS for path in sorted((CSRC / folder).rglob("*.c"))]
+    found = [path for path in found if path != MANAGER_MAIN]
     return found + [_generated() / name for name in GENERATED_FILES]
 
 
@@ -67,13 +68,12 @@ def _compile(out: Path, sources: list[Path], *flags: str) -> None:
 def build() -> dict[str, Path]:
     """Compile all targets and the manager that they start; gives the programs by name."""
     OUT.mkdir(parents=True, exist_ok=True)
-    main = ROOT / "csrc" / "ipc" / "manager_main.c"
     manager = _manager_files()
     _compile(OUT / "shmtensor-manager", manager)
     programs = {}
     for target in sorted((ROOT / "tests" / "fuzz").glob("fuzz_*.c")):
         is_manager = target.stem == "fuzz_manager"
-        sources = [p for p in manager if p != main] if is_manager else _client_files()
+        sources = [p for p in manager if p != MANAGER_MAIN] if is_manager else _client_files()
         programs[target.stem] = OUT / target.stem
         _compile(OUT / target.stem, [target, *sources], "-fsanitize=fuzzer")
     return programs
@@ -100,10 +100,8 @@ def run_control(rounds: int, seconds: int, seed: int) -> int:
     """Run the program that writes over the tables of a session; returns its exit status."""
     OUT.mkdir(parents=True, exist_ok=True)
     program = OUT / "control"
-    main_file = CSRC / "ipc" / "manager_main.c"
-    managers = [path for path in (CSRC / "ipc").glob("manager*.c") if path != main_file]
     sources = [path for path in _client_files() if path.parent.name != "tensor"]
-    _compile(program, [ROOT / "tests" / "fuzz" / "control.c", *sources, *sorted(managers)])
+    _compile(program, [ROOT / "tests" / "fuzz" / "control.c", *sources])
     bound = ["--rounds", str(rounds)] if rounds else ["--seconds", str(seconds)]
     options = {**OPTIONS, "ASAN_OPTIONS": OPTIONS["ASAN_OPTIONS"] + ":detect_leaks=0"}
     command = [program, *bound, "--seed", str(seed)]
@@ -113,9 +111,8 @@ def run_control(rounds: int, seconds: int, seed: int) -> int:
 def run_valgrind(n_inputs: int) -> int:
     """Run the manager's target on random inputs under valgrind; returns its exit status."""
     OUT.mkdir(parents=True, exist_ok=True)
-    main_file = ROOT / "csrc" / "ipc" / "manager_main.c"
     tests = [ROOT / "tests" / "fuzz" / name for name in ("fuzz_manager.c", "replay.c")]
-    sources = [*tests, *(path for path in _manager_files() if path != main_file)]
+    sources = [*tests, *(path for path in _manager_files() if path != MANAGER_MAIN)]
     includes = [f"-I{_generated()}", f"-I{_generated().parent}", f"-I{CSRC}"]
     program = OUT / "replay"
     subprocess.run(["gcc", *FLAGS, *includes, *sources, "-o", program, "-lm"], check=True)

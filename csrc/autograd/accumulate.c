@@ -9,8 +9,8 @@
 #include "autograd/meta.h"
 #include "autograd/pool.h"
 #include "generated/ops.h"
-#include "iter/copy.h"
-#include "ops/lazy.h"
+#include "iter/copy/copy.h"
+#include "ops/pointwise/conj_neg_views.h"
 
 #include <string.h>
 

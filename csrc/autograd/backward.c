@@ -1,7 +1,7 @@
 /* autograd/backward.c -- from tensors to the engine: roots, first gradients, unused inputs. */
 #include "autograd/engine.h"
 #include "autograd/meta.h"
-#include "iter/copy.h"
+#include "iter/copy/copy.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "autograd/hooks.h"
 #include "autograd/pool.h"
-#include "autograd/replay.h"
+#include "autograd/recording/replay_views.h"
 #include "dispatch/registry.h"
 #include "generated/ops.h"
 

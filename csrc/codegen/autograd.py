@@ -14,7 +14,7 @@ from codegen.backward import apply_body, node_apply, node_release, node_second, 
 from codegen.emit import Emitter
 from codegen.errors import SpecError
 from codegen.layers import autograd_kind
-from codegen.model import Model, Operator
+from codegen.model import Model, Operator, file_stem, spec_file
 from codegen.nodes import Node, camel_case, node_names, plan_node
 from codegen.schema import Argument
 from codegen.tables import c_string
@@ -326,10 +326,10 @@ def plan_autograd(model: Model) -> dict[str, Node]:
 
 
 def emit_autograd(emitter: Emitter, model: Model, nodes: dict[str, Node]) -> None:
-    """Write autograd/<family>.c."""
-    for family in model.families:
+    """Write autograd/<section>.c."""
+    for section in model.sections:
         text = ""
-        for op in model.of_family(family):
+        for op in model.of_section(section):
             kind = autograd_kind(op)
             if "Autograd" in op.entry.dispatch:
                 continue
@@ -351,14 +351,14 @@ def emit_autograd(emitter: Emitter, model: Model, nodes: dict[str, Node]) -> Non
         if not text:
             continue
         head = (
-            '#include "autograd/recording.h"\n#include "dispatch/registry.h"\n'
-            '#include "generated/ops.h"\n#include "ops/formula.h"\n'
+            '#include "autograd/recording/recording.h"\n#include "dispatch/registry.h"\n'
+            '#include "generated/ops.h"\n#include "ops/scalar_expression.h"\n'
         )
         if "shmt__second_" in text:
-            head = f'#include "autograd/second.h"\n{head}'
+            head = f'#include "autograd/recording/double_backward.h"\n{head}'
         emitter.c_file(
-            f"autograd/{family}.c",
-            f"derivatives of {family}.yaml.",
-            f"csrc/spec/ops/{family}.yaml",
+            f"autograd/{file_stem(section)}.c",
+            f"derivatives of {section}.yaml.",
+            spec_file(section),
             head + text,
         )

@@ -6,7 +6,7 @@ from codegen.composites import lower_composite
 from codegen.emit import Emitter
 from codegen.errors import SpecError
 from codegen.layers import autograd_kind, has_view_kernel
-from codegen.model import Model, Operator, OperatorEntry
+from codegen.model import Model, Operator, OperatorEntry, file_stem, spec_file
 from codegen.schema import Argument, Schema
 from codegen.tables import Tables, c_string
 from codegen.types import (
@@ -21,11 +21,6 @@ from codegen.types import (
 
 _WITH_KEYS = ("Autograd", "ADInplaceOrView", "BackendSelect", "Python", "Conjugate", "Negative")
 _LAZY = ("Conjugate", "Negative")
-
-
-def spec_file(family: str) -> str:
-    """The spec file of a family, for header lines."""
-    return f"csrc/spec/ops/{family}.yaml"
 
 
 def caller_head(op: Operator) -> str:
@@ -97,7 +92,7 @@ def _caller(op: Operator) -> str:
 
 def _check_writable(op: Operator) -> str:
     """Refuse to write to read-only memory, which would be a fault; views change geometry only."""
-    if op.entry.family == "views" and "inplace_only" in op.entry.tags:
+    if op.entry.section == "shape/views" and "inplace_only" in op.entry.tags:
         return ""
     name = c_string(op.schema.name)
     text = ""
@@ -443,12 +438,12 @@ def _record(op: Operator, rows: Rows, order: list[str]) -> str:
 
 
 def emit_dispatch(emitter: Emitter, model: Model, tables: Tables) -> None:
-    """Write ops.h, impls.h, ops_<family>.c and operators.c."""
+    """Write ops.h, impls.h, ops_<section>.c and operators.c."""
     _emit_ops_header(emitter, model)
     _emit_impls(emitter, model)
     order = [k.name for k in tables.keys]
-    for family in model.families:
-        _emit_family(emitter, model, family, order)
+    for section in model.sections:
+        _emit_section(emitter, model, section, order)
     rows = "".join(f"  &{op.record},\n" for op in model.operators)
     emitter.c_file(
         "operators.c",
@@ -468,16 +463,16 @@ def _emit_ops_header(emitter: Emitter, model: Model) -> None:
         "/* shmt_op_X calls X from outside: results are new references, arguments are borrowed.\n"
     )
     text += " * shmt_op_X_below goes on with the keys in ks, as kernels do. */\n"
-    for family in model.families:
-        text += f"\n/* {spec_file(family)} */\n"
-        for op in model.of_family(family):
+    for section in model.sections:
+        text += f"\n/* {spec_file(section)} */\n"
+        for op in model.of_section(section):
             text += f"\n/* {op.schema} */\n{caller_head(op)};\n{below_head(op)};\n"
             text += f"extern shmt_operator {op.record};\n"
     emitter.c_file("ops.h", "the callers of all operators.", "csrc/spec/ops", text)
 
 
 def _emit_impls(emitter: Emitter, model: Model) -> None:
-    text = '#include "ops/pointwise.h"\n\n'
+    text = '#include "ops/pointwise/pointwise.h"\n\n'
     text += "/* The functions that entries name; a file that defines one includes this header. */\n"
     seen: dict[str, tuple[str, OperatorEntry]] = {}
     for entry in model.entries:
@@ -505,7 +500,7 @@ def _emit_impls(emitter: Emitter, model: Model) -> None:
     emitter.c_file("impls.h", "C functions that operator entries name.", "csrc/spec/ops", text)
 
 
-def _emit_family(emitter: Emitter, model: Model, family: str, order: list[str]) -> None:
+def _emit_section(emitter: Emitter, model: Model, section: str, order: list[str]) -> None:
     text = (
         '#include "dispatch/operator.h"\n'
         '#include "dispatch/registry.h"\n'
@@ -513,11 +508,11 @@ def _emit_family(emitter: Emitter, model: Model, family: str, order: list[str]) 
         '#include "generated/loops.h"\n'
         '#include "generated/ops.h"\n'
         '#include "generated/signatures.h"\n'
-        '#include "ops/formula.h"\n'
+        '#include "ops/scalar_expression.h"\n'
         '#include "ops/outputs.h"\n'
-        '#include "ops/pointwise.h"\n'
+        '#include "ops/pointwise/pointwise.h"\n'
     )
-    for op in model.of_family(family):
+    for op in model.of_section(section):
         try:
             rows = build_rows(op, model)
         except SpecError as error:
@@ -531,4 +526,6 @@ def _emit_family(emitter: Emitter, model: Model, family: str, order: list[str]) 
             text += _pointwise(op.entry)
         text += rows.code
         text += f"{_schema_record(op)}\n{_record(op, rows, order)}\n{_caller(op)}"
-    emitter.c_file(f"ops_{family}.c", f"the operators of {family}.yaml.", spec_file(family), text)
+    emitter.c_file(
+        f"ops_{file_stem(section)}.c", f"the operators of {section}.yaml.", spec_file(section), text
+    )

@@ -1,10 +1,10 @@
-"""``docs/reference/*.md``: a page per family of operators, and one each for dtypes and options."""
+"""``docs/reference/*.md``: a page per file of operators, and one each for dtypes and options."""
 
 from __future__ import annotations
 
 from codegen.emit import Emitter
 from codegen.layers import autograd_kind
-from codegen.model import Model, OperatorEntry
+from codegen.model import Model, OperatorEntry, file_stem, spec_file
 from codegen.nodes import Node
 from codegen.python import public_name, signature_text
 from codegen.tables import Tables
@@ -71,18 +71,19 @@ def emit_docs(emitter: Emitter, model: Model, tables: Tables, nodes: dict[str, N
     """Write the reference pages."""
     folder = emitter.root / "docs" / "reference"
     index = "# Reference\n\n"
-    for family in model.families:
+    for section in model.sections:
         public = [
             e
             for e in model.entries
-            if e.family == family and e.variants and not e.name.startswith("_")
+            if e.section == section and e.variants and not e.name.startswith("_")
         ]
         if not public:
             continue
-        title = family.replace("_", " ").capitalize()
-        index += f"- [{title}]({family}.md): {len(public)} operators\n"
+        name = file_stem(section)
+        title = section.split("/")[-1].replace("_", " ").capitalize()
+        index += f"- [{title}]({name}.md): {len(public)} operators\n"
         body = f"# {title}\n\n" + "".join(_entry(e, tables, nodes) for e in public)
-        emitter.page(folder / f"{family}.md", f"csrc/spec/ops/{family}.yaml", body)
+        emitter.page(folder / f"{name}.md", spec_file(section), body)
     rows = "".join(
         f"| {d.name} | {d.kind} | {d.size} | {', '.join(d.aliases)} |\n" for d in tables.dtypes
     )

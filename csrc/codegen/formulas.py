@@ -3,7 +3,7 @@
 An expression is parsed with :mod:`ast`. Names have static types (those of the schema), so the
 overload of each call is chosen here, and the C is straight-line: one local per tensor, released
 after its last use. What is calculated at run time with numbers of unknown kind goes through
-``ops/formula.h``.
+``ops/scalar_expression.h``.
 """
 
 from __future__ import annotations

@@ -20,15 +20,22 @@ SPEC = "csrc/spec/loops.yaml and csrc/spec/ops"
 
 @dataclass(frozen=True)
 class Template:
-    """How ``kernels/<name>.tmpl.h`` is built."""
+    """How ``kernels/<family>/<name>.tmpl.h`` is built."""
 
     name: str
+    family: str  # "": the template lies in kernels/ itself
     where: str
     levels: tuple[str, ...]
     dtypes: tuple[str, ...]
     split: int
     light: bool
     costly: bool
+
+    @property
+    def path(self) -> str:
+        """The template, as C files include it."""
+        folder = f"kernels/{self.family}" if self.family else "kernels"
+        return f"{folder}/{self.name}.tmpl.h"
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,9 @@ def load_loops(spec: Path, root: Path, model: Model, tables: Tables) -> Loops:
     top.check_keys(("templates", "loops"))
     declared: dict[str, Template] = {}
     for entry in top.entries("templates"):
-        entry.check_keys(("name", "isa", "dtypes", "split", "light", "costly"), ("name", "isa"))
+        entry.check_keys(
+            ("name", "family", "isa", "dtypes", "split", "light", "costly"), ("name", "isa")
+        )
         name = entry.text("name")
         if name in declared:
             raise SpecError(name.where, f"template '{name}' is given twice")
@@ -77,6 +86,7 @@ def load_loops(spec: Path, root: Path, model: Model, tables: Tables) -> Loops:
             raise SpecError(entry.where_of("split"), f"split must be at least 1, got {split}")
         declared[str(name)] = Template(
             str(name),
+            str(entry.text("family", "")),
             entry.where,
             tuple(lv for lv in LEVELS if lv in levels),
             dtypes,
@@ -224,11 +234,11 @@ def _emit_file(
     text += f"#define ISA {level}\n#define SHMT_ISA_LEVEL {LEVELS.index(level)}\n"
     for dtype in dtypes:
         text += f"\n/* {dtype.name} */\n{_macros(dtype, tables, level)}"
-        text += f'#include "kernels/{template.name}.tmpl.h"\n{_UNDEF}'
+        text += f'#include "{template.path}"\n{_UNDEF}'
     folder = "kernels/light" if template.light else "kernels"
     emitter.c_file(
         f"{folder}/{stem}_{level}.c",
-        f"the loops of kernels/{template.name}.tmpl.h, level {level}.",
+        f"the loops of {template.path}, level {level}.",
         SPEC,
         text,
     )

@@ -53,7 +53,17 @@ PROMOTIONS = ("none", "same", "arithmetic", "int_to_float", "compare", "bool_to_
 _KERNEL_KEYS = ("template", "loop", "dtypes", "promote", "result")
 _SOURCES = ("kernel", "impl", "dispatch", "composite", "composite_explicit")
 _C_FUNCTION = re.compile(r"shmt_\w+")
-MAX_ARGUMENTS = 20  # SHMT_PY_MAX_ARGS of python/call.h
+MAX_ARGUMENTS = 20  # SHMT_PY_MAX_ARGS of python/call/call.h
+
+
+def spec_file(section: str) -> str:
+    """The spec file of a section, for header lines."""
+    return f"csrc/spec/ops/{section}.yaml"
+
+
+def file_stem(section: str) -> str:
+    """What generated files of a section are called: pointwise/binary becomes pointwise_binary."""
+    return section.replace("/", "_")
 
 
 @dataclass(frozen=True)
@@ -66,11 +76,11 @@ class Formula:
 
 @dataclass
 class OperatorEntry:
-    """An entry of ``spec/ops/*.yaml``, checked."""
+    """An entry of ``spec/ops/<family>/*.yaml``, checked."""
 
     name: str
     where: str
-    family: str
+    section: str  # the file: its path below spec/ops without the suffix, pointwise/binary
     schema: Schema
     variants: tuple[str, ...]
     kernel: Text | None
@@ -162,7 +172,7 @@ class Operator:
 
     @property
     def passes_lazy(self) -> bool:
-        """Takes lazily conjugated and negated tensors as they are; see ops/lazy.h."""
+        """Takes conj and neg views as they are; see ops/pointwise/conj_neg_views.h."""
         aliases = [r.type.alias for r in self.schema.returns if r.type.alias]
         return "geometry" in self.entry.tags or any(not alias.write for alias in aliases)
 
@@ -183,13 +193,13 @@ class Model:
     problems: list[SpecError] = field(default_factory=list)
 
     @property
-    def families(self) -> list[str]:
+    def sections(self) -> list[str]:
         """The names of the spec files, in order."""
-        return list(dict.fromkeys(e.family for e in self.entries))
+        return list(dict.fromkeys(e.section for e in self.entries))
 
-    def of_family(self, family: str) -> list[Operator]:
+    def of_section(self, section: str) -> list[Operator]:
         """The operators of one spec file."""
-        return [op for op in self.operators if op.entry.family == family]
+        return [op for op in self.operators if op.entry.section == section]
 
 
 def _parse_schema(text: Text) -> Schema:
@@ -331,7 +341,7 @@ def _load_deprecated(entry: Entry, schema: Schema) -> tuple[tuple[str, ...], ...
     return tuple(tuple(order.split()) for order in orders)
 
 
-def _load_entry(entry: Entry, family: str, tables: Tables) -> OperatorEntry:
+def _load_entry(entry: Entry, section: str, tables: Tables) -> OperatorEntry:
     entry.check_keys(ENTRY_KEYS, ("op", "schema", "variants", "doc"))
     name = entry.text("op")
     schema = _parse_schema(entry.text("schema"))
@@ -373,7 +383,7 @@ def _load_entry(entry: Entry, family: str, tables: Tables) -> OperatorEntry:
     return OperatorEntry(
         name=str(name),
         where=entry.where,
-        family=family,
+        section=section,
         schema=schema,
         variants=variants,
         kernel=kernel,
@@ -441,18 +451,19 @@ def _name_nodes(path: Path, root: Path, entries: list[OperatorEntry]) -> None:
 
 
 def load_model(spec: Path, root: Path, tables: Tables) -> Model:
-    """Read ``spec/ops/*.yaml``.
+    """Read ``spec/ops/<family>/*.yaml``.
 
     Raises:
         SpecError: Anything that does not fit, at its file and line.
     """
     entries: list[OperatorEntry] = []
-    for path in sorted((spec / "ops").glob("*.yaml")):
+    for path in sorted((spec / "ops").rglob("*.yaml")):
+        section = path.relative_to(spec / "ops").with_suffix("").as_posix()
         raw = load_entries(path, root)
         for item in raw:
             item.check_keys(ENTRY_KEYS, ("op",))
         check_order(raw, "op")
-        entries.extend(_load_entry(item, path.stem, tables) for item in raw)
+        entries.extend(_load_entry(item, section, tables) for item in raw)
     _name_nodes(spec / "nodes.yaml", root, entries)
     operators: list[Operator] = []
     by_name: dict[str, Operator] = {}

@@ -194,7 +194,7 @@ def _warning(op: Operator) -> str:
 def _warnings(tables: PythonTables) -> str:
     """What some operators warn of, once for all names that Python has for them."""
     warned = _warned([*tables.functions, *tables.methods, *tables.nn])
-    return '#include "python/call.h"\n\n' + "".join(
+    return '#include "python/call/call.h"\n\n' + "".join(
         f"extern shmt__py_warning {name};\nshmt__py_warning {name} = {{{c_string(text)}, false}};\n"
         for name, text in warned.items()
     )
@@ -245,7 +245,7 @@ def _record(prefix: str, name: PythonName) -> str:
 
 
 def _table(prefix: str, symbol: str, names: list[PythonName]) -> str:
-    text = '#include "python/call.h"\n\n#include "generated/ops.h"\n\n'
+    text = '#include "python/call/call.h"\n\n#include "generated/ops.h"\n\n'
     text += "".join(f"extern shmt__py_warning {name};\n" for name in _warned(names))
     text += "".join(_record(prefix, name) for name in names)
     text += f"PyMethodDef {symbol}[] = {{\n"

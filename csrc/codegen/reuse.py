@@ -1,7 +1,7 @@
 """Memory of temporaries: an element-wise operator on a tensor nobody else has is done in place.
 
 ``grad * (2 * (self - target))`` so takes one tensor and not three. Whether the tensor is nobody
-else's, and has the result's shape and dtype, is found at run time (``ops/formula.h``).
+else's, and has the result's shape and dtype, is found at run time (``ops/scalar_expression.h``).
 """
 
 from __future__ import annotations

@@ -86,7 +86,8 @@ _SETTABLE = {
     "grad": "Tensor | None",
     "requires_grad": "builtins.bool",
 }
-# Methods whose arguments C code of their own reads (python/to.c), though there are operators, too.
+# Methods whose arguments C code of their own reads (python/tensor/to.c), although there are
+# operators, too.
 METHODS_IN_C = ("to",)
 _METHODS = """
     def __new__(cls, *args: Any, **options: Any) -> Self: ...

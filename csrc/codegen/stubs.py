@@ -110,7 +110,7 @@ def _by_keyword(parameters: list[_Parameter]) -> list[_Parameter]:
 
 
 def _other_spellings(parameters: list[_Parameter]) -> Iterator[list[_Parameter]]:
-    """What else a call may look like: NumPy's keywords, and sizes by keyword (python/prepare.c)."""
+    """Other forms of a call: NumPy's keywords, sizes by keyword (python/call/prepare.c)."""
     names = [p.name for p in parameters]
     if parameters and parameters[0].takes_all:
         sizes = replace(parameters[0], type="builtins.int | Sequence[builtins.int]")

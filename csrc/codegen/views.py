@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codegen.emit import Emitter
 from codegen.layers import has_view_kernel
-from codegen.model import Model, Operator
+from codegen.model import Model, Operator, file_stem, spec_file
 from codegen.schema import Argument, Return
 from codegen.types import c_name, call_arguments, parameters, result_names
 
@@ -78,11 +78,11 @@ def _kernel(op: Operator) -> str:
 
 
 def emit_views(emitter: Emitter, model: Model) -> None:
-    """Write views_<family>.c."""
-    for family in model.families:
+    """Write views_<section>.c."""
+    for section in model.sections:
         ops = [
             op
-            for op in model.of_family(family)
+            for op in model.of_section(section)
             if has_view_kernel(op) and "ADInplaceOrView" not in op.entry.dispatch
         ]
         if not ops:
@@ -92,8 +92,8 @@ def emit_views(emitter: Emitter, model: Model) -> None:
             '#include "generated/ops.h"\n\n' + "\n".join(_kernel(op) for op in ops)
         )
         emitter.c_file(
-            f"views/{family}.c",
-            f"views and version counters of {family}.yaml.",
-            f"csrc/spec/ops/{family}.yaml",
+            f"views/{file_stem(section)}.c",
+            f"views and version counters of {section}.yaml.",
+            spec_file(section),
             text,
         )

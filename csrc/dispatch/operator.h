@@ -50,7 +50,7 @@ typedef struct shmt__kernel {
   const char* where;     /* "file:line" of the registration, for messages */
 } shmt__kernel;
 
-/* Of Conjugate and Negative: gives the keys below ordinary tensors; see ops/lazy.h. */
+/* Of Conjugate and Negative: gives the keys below ordinary tensors; see ops/pointwise/conj_neg_views.h. */
 extern const shmt__kernel shmt__resolve_lazy_kernel;
 
 struct shmt_operator {

@@ -1,10 +1,10 @@
 /* ipc/api.c -- what api/shm.h promises, over the inner functions. */
 #include "api/shm.h"
 
-#include "ipc/files.h"
-#include "ipc/service.h"
-#include "ipc/session.h"
-#include "ipc/share.h"
+#include "ipc/handle/storage_files.h"
+#include "ipc/service/service.h"
+#include "ipc/session/session.h"
+#include "ipc/handle/share.h"
 #include "os/memfd.h"
 #include "os/placement.h"
 #include "os/process.h"

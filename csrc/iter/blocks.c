@@ -2,7 +2,7 @@
 #include "iter/blocks.h"
 
 #include "base/overflow.h"
-#include "iter/move.h"
+#include "iter/copy/move.h"
 
 enum { CROSSED = 8 /* rows and columns from which squares pay */ };
 

@@ -13,7 +13,7 @@
 #ifndef SHMT_ITER_BLOCKS_H
 #define SHMT_ITER_BLOCKS_H
 
-#include "iter/copy.h"
+#include "iter/copy/copy.h"
 #include "iter/cursor.h"
 #include "tensor/tensor.h"
 

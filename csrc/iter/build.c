@@ -9,7 +9,7 @@
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "base/warn.h"
-#include "iter/copy.h"
+#include "iter/copy/copy.h"
 
 #include <string.h>
 

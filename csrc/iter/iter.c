@@ -4,7 +4,7 @@
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "iter/build.h"
-#include "iter/copy.h"
+#include "iter/copy/copy.h"
 
 #include <string.h>
 

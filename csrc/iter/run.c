@@ -3,8 +3,8 @@
 #include "iter/iter.h"
 
 #include "base/scalar.h"
-#include "iter/move.h"
-#include "iter/stage.h"
+#include "iter/copy/move.h"
+#include "iter/copy/streaming_stores.h"
 #include "iter/threads.h"
 #include "os/futex.h"
 

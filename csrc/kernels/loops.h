@@ -14,7 +14,7 @@
 
 #include "base/scalar.h"
 #include "iter/iter.h"
-#include "kernels/convert.h"
+#include "kernels/simd/convert.h"
 
 #include <math.h>
 
@@ -59,7 +59,7 @@ static inline double _Complex shmt__number_complex(const void* ctx, int k) {
 enum { SHMT_STRETCH = 256 };
 
 /* Loops of halves (16-bit floats and complex numbers of them) are those of the type that is calculated in, a stretch
- * at a time: kernels/widen.tmpl.h. What is stored is T, its real part, or what the full loop stores, too (bool). */
+ * at a time: kernels/half_loops.tmpl.h. What is stored is T, its real part, or what the full loop stores, too (bool). */
 typedef enum shmt__stored { SHMT_STORED_HALF, SHMT_STORED_REAL, SHMT_STORED_AS_IS } shmt__stored;
 #define SHMT_STORED(TO)          \
   _Generic((TO*)0,               \

@@ -2,7 +2,7 @@
 #ifndef SHMT_OPS_CHECK_H
 #define SHMT_OPS_CHECK_H
 
-#include "ops/names.h"
+#include "ops/dtype_names.h"
 #include "tensor/tensor.h"
 
 /* Meta when any of the tensors is (NULL entries are skipped), else CPU. */

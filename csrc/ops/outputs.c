@@ -3,8 +3,8 @@
 
 #include "base/warn.h"
 #include "generated/ops.h"
-#include "iter/copy.h"
-#include "ops/names.h"
+#include "iter/copy/copy.h"
+#include "ops/dtype_names.h"
 
 #include <string.h>
 

@@ -3,9 +3,9 @@
 
 #include "api/error.h"
 #include "base/warn.h"
-#include "ipc/ask.h"
+#include "ipc/session/request.h"
 #include "generated/errors.h"
-#include "python/tensor_type.h"
+#include "python/tensor/tensor_type.h"
 
 static PyObject* classes[SHMT_N_STATUSES]; /* found at the first failure with that code */
 
@@ -77,7 +77,7 @@ static shmt_status warn(const char* message) {
   return r < 0 ? SHMT_E_PYTHON : SHMT_OK;
 }
 
-/* --- waiting for a manager: Note [Waiting] in ipc/ask.h --- */
+/* --- waiting for a manager: Note [Waiting] in ipc/session/request.h --- */
 
 static void* begin_wait(void) { return PyGILState_Check() ? PyEval_SaveThread() : NULL; }
 

@@ -1,14 +1,14 @@
 /* shm/adopt.c -- going on with the files of a session whose manager was killed.
  *
  * What lies in the control file is read once, into the private tables (Note [Private tables] in
- * shm/keeper.h), and must make sense as a whole: slabs that overlap, or blocks in use that no slab
+ * shm/arena_manager.h), and must make sense as a whole: slabs that overlap, or blocks in use that no slab
  * has, are the work of a member that wrote where it should not. To go on would mean to give memory
  * away that others use.
  */
 #include "os/memfd.h"
 #include "shm/block.h"
 #include "shm/client.h"
-#include "shm/keeper.h"
+#include "shm/arena_manager.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -43,10 +43,10 @@
  * read the pipe or socket that it was sent through.
  *
  * Note [Ring leases]
- * A message in a ring (ipc/ring_layout.h) keeps its blocks by `n_ring_leases`, which changes only
+ * A message in a ring (ipc/ring/layout.h) keeps its blocks by `n_ring_leases`, which changes only
  * under one of the ring's locks. So the manager, holding the locks of the rings, can count what the
  * rings' messages name and set the counters right: after a client died, and when a ring went. Where
- * it cannot have a lock: Note [Auditing rings] in ipc/ring_audit.c.
+ * it cannot have a lock: Note [Auditing rings] in ipc/manager/ring_audit.c.
  *
  * Note [Reclaiming]
  * head = generation << 20 | marker << 4 | state. A block is given back by: USED -> RECLAIM with the

@@ -29,7 +29,7 @@ typedef struct shmt__lease_ticket {
 } shmt__lease_ticket;
 
 /* What a message was sent through, in a lease: where it can be read, and that place's number.
- * See Note [Channels] in ipc/channel.h. */
+ * See Note [Channels] in ipc/handle/channel.h. */
 typedef enum shmt__channel_kind {
   SHMT_CHANNEL_UNKNOWN = 0,
   SHMT_CHANNEL_PIPE = 1,   /* inode of the pipe */

@@ -1,6 +1,6 @@
 /* shm/mend.c -- the copies of the manager's tables that members read, kept as they should be. See Note
- * [Private tables] in shm/keeper.h. */
-#include "shm/keeper.h"
+ * [Private tables] in shm/arena_manager.h. */
+#include "shm/arena_manager.h"
 
 #include <string.h>
 

@@ -37,7 +37,7 @@ enum {
   SHMT_NAMED_CLIENT = 0,   /* as which the manager holds the blocks of names */
 };
 
-/* What a name stands for: the block that describes it (ipc/describe.h). */
+/* What a name stands for: the block that describes it (ipc/service/description.h). */
 typedef struct shmt__version {
   uint64_t version; /* grows with each publication of the name */
   uint64_t generation;

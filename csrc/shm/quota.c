@@ -1,5 +1,5 @@
 /* shm/quota.c -- the bounds of a session and of each of its clients. */
-#include "shm/keeper.h"
+#include "shm/arena_manager.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* tensor/packed.c -- tensors as the bytes that travel between processes. */
 #include "tensor/packed.h"
 
-#include "ipc/share.h"
+#include "ipc/handle/share.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #ifndef SHMT_TENSOR_PACKED_H
 #define SHMT_TENSOR_PACKED_H
 
-#include "ipc/handle.h"
+#include "ipc/handle/handle.h"
 #include "tensor/tensor.h"
 
 typedef struct shmt__packed_tensor {

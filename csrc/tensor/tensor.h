@@ -42,7 +42,7 @@ enum {
   SHMT_TENSOR_INFERENCE = 1 << 6,        /* made in inference mode: no version, no views tracked */
   SHMT_TENSOR_CONJ = 1 << 7,             /* the conjugate of what lies in memory; complex only */
   SHMT_TENSOR_NEG = 1 << 8,              /* the negative of what lies in memory; floating or complex */
-  SHMT_TENSOR_LAZY = SHMT_TENSOR_CONJ | SHMT_TENSOR_NEG, /* see Note [Lazy bits] in ops/lazy.h */
+  SHMT_TENSOR_LAZY = SHMT_TENSOR_CONJ | SHMT_TENSOR_NEG, /* see Note [Lazy bits] in ops/pointwise/conj_neg_views.h */
   /* How a view came about, where that forbids recording in-place changes of it; autograd's. */
   SHMT_TENSOR_VIEW_NO_GRAD = 1 << 9,
   SHMT_TENSOR_VIEW_INFERENCE = 1 << 10,
@@ -246,7 +246,7 @@ extern _Thread_local bool shmt__tls_inference_mode __attribute__((tls_model("ini
 /* autograd/ frees its metadata through this. */
 extern void (*shmt__autograd_meta_free)(shmt_autograd_meta*);
 /* Nobody holds a tensor any more that keeps its wrapper (Note [Kept wrappers] in
- * python/tensor_type.h). True: the wrapper has the last reference again, and the tensor lives. */
+ * python/tensor/tensor_type.h). True: the wrapper has the last reference again, and the tensor lives. */
 extern bool (*shmt__tensor_back_to_wrapper)(shmt_tensor*);
 
 #endif

@@ -6,8 +6,8 @@ import re
 import sys
 from pathlib import Path
 
-ENTRIES = "csrc/spec/ops/binary.yaml"
-TEMPLATE = "csrc/kernels/binary_math.tmpl.h"
+ENTRIES = "csrc/spec/ops/pointwise/binary.yaml"
+TEMPLATE = "csrc/kernels/pointwise/binary_math.tmpl.h"
 BESIDE = r"\w+\(hypot,"
 
 

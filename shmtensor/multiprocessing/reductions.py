@@ -166,7 +166,7 @@ _dumps_any: Any = vars(ForkingPickler)["dumps"].__func__
 def _dumps(cls: type[ForkingPickler], obj: Any, protocol: int | None = None) -> Any:
     """Pickle a message; one of plain objects with plain tensors in a single step.
 
-    A pickler reduces tensor after tensor; together they are one list (csrc/python/dumps.h).
+    A pickler reduces tensor after tensor; together they are one list (csrc/python/ipc/dumps.h).
     """
     if cls is ForkingPickler and protocol is None:
         plain = _C._dumps_message(obj)

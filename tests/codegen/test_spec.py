@@ -21,8 +21,8 @@ def test_specification_has_no_problem(tmp_path: Path) -> None:
 def test_every_loop_has_a_template_file() -> None:
     tables = load_tables(SPEC, ROOT)
     model = load_model(SPEC, ROOT, tables)
-    for name in load_loops(SPEC, ROOT, model, tables).templates:
-        assert (ROOT / "csrc" / "kernels" / f"{name}.tmpl.h").exists(), name
+    for template in load_loops(SPEC, ROOT, model, tables).templates.values():
+        assert (ROOT / "csrc" / template.path).exists(), template.name
 
 
 def test_tensor_overloads_come_before_numbers_and_out_last() -> None:

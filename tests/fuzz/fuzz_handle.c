@@ -7,8 +7,8 @@
 #define _GNU_SOURCE
 #include "api/error.h"
 #include "api/shm.h"
-#include "ipc/session.h"
-#include "ipc/share.h"
+#include "ipc/session/session.h"
+#include "ipc/handle/share.h"
 #include "tensor/packed.h"
 
 #include <limits.h>

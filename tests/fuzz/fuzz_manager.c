@@ -6,7 +6,7 @@
  * and find the same memory granted, and no descriptor may be left.
  */
 #define _GNU_SOURCE
-#include "ipc/manager.h"
+#include "ipc/manager/manager.h"
 #include "os/memfd.h"
 #include "os/process.h"
 #include "os/socket.h"

@@ -48,14 +48,14 @@ def build(directory: Path, *, faults: bool = False) -> None:
     include = [f"-I{generated.parent}", f"-I{generated}", f"-I{CSRC}"]
     manager = [
         ROOT / line
-        for line in (CSRC / "ipc" / "manager.sources").read_text().split("\n")
+        for line in (CSRC / "ipc" / "manager" / "manager.sources").read_text().split("\n")
         if line.strip()
     ]
     library = [
         path
         for folder in ("base", "os", "shm", "storage", "ipc")
-        for path in sorted((CSRC / folder).glob("*.c"))
-        if not path.name.startswith("manager") and path.name not in ("scalar.c", "promote.c")
+        for path in sorted((CSRC / folder).rglob("*.c"))
+        if path.name not in ("main.c", "scalar.c", "promote.c")
     ]
     compiler = os.environ.get("CC", "gcc").split()
     compiler += SANITIZERS.get(os.environ.get("SHMTENSOR_SANITIZER", ""), "").split()

@@ -20,10 +20,7 @@ TABLE: dict[str, list[Case]] = {
 }
 
 #: Families whose operators take elements of the same place.
-POINTWISE = frozenset(
-    "activation binary compare division elementary".split()
-    + "logical polynomials special ternary unary".split()
-)
+POINTWISE = frozenset(("pointwise", "special"))
 
 _PLAIN: dict[str, Any] = {"Scalar": 2, "float": 0.5, "int": 1, "bool": False}
 
@@ -81,7 +78,7 @@ def _default(entry: OperatorEntry) -> Case:
     args = [_argument(entry, a) for a in wanted if not a.keyword_only]
     kwargs = {a.name: _argument(entry, a) for a in wanted if a.keyword_only}
     pointwise = (
-        entry.family in POINTWISE
+        entry.section.split("/")[0] in POINTWISE
         and bool(entry.variants)
         and sum(isinstance(a, T) for a in args) > 1
     )

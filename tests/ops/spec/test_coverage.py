@@ -14,7 +14,7 @@ _CALL = re.compile(r"[A-Za-z_]\w*")
 
 def _used() -> set[str]:
     """Names of operators that formulas, composite expressions and C functions call."""
-    texts = [path.read_text() for path in sorted((ROOT / "csrc" / "ops").glob("*.c"))]
+    texts = [path.read_text() for path in sorted((ROOT / "csrc" / "ops").rglob("*.c"))]
     found = {name for text in texts for name in re.findall(r"shmt_op_(\w+)\(", text)}
     for entry in entries():
         lines = [formula.expression for formula in entry.formulas]

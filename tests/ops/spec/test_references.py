@@ -1,7 +1,7 @@
 """The results of every entry against NumPy, SciPy or a short definition.
 
 What torch gives is compared in ``test_torch.py``, narrow dtypes with double precision in
-``test_dtypes.py``, the distributions of random operators in ``tests/ops/test_random.py``.
+``test_dtypes.py``, the distributions of random operators in ``tests/ops/random/test_random.py``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,172 @@
+/* autograd/fit_gradients.c -- gradients that do not have the shape or dtype of their tensor; sums of
+ * gradients. */
+#include "autograd/engine.h"
+#include "autograd/meta.h"
+#include "generated/loops.h"
+#include "generated/ops.h"
+#include "iter/copy/copy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Up to here a sum is one call of the loop; the iterator would cost more than it. */
+enum { DIRECT_NUMEL = 4096 };
+
+typedef struct expected {
+  shmt_ints sizes;
+  shmt_dtype dtype;
+  shmt_device device;
+} expected;
+
+/* "Function MulBackward0 returned an invalid gradient at index 1 - ", or for a root without the
+ * function. */
+static const char* who(const shmt_node* fn, uint32_t index, char* buf, size_t cap) {
+  if (fn)
+    snprintf(buf, cap, "Function %s returned an invalid gradient at index %u -", fn->klass->name,
+             index);
+  else
+    snprintf(buf, cap, "invalid gradient at index %u -", index);
+  return buf;
+}
+
+/* Can a tensor of sizes `to` be broadcast to `from`? Then a gradient of `from` sums to `to`. */
+static bool broadcasts(shmt_ints to, shmt_ints from) {
+  if (to.len > from.len) return false;
+  for (int64_t i = 0; i < to.len; i++) {
+    int64_t want = to.data[to.len - 1 - i], have = from.data[from.len - 1 - i];
+    if (want != have && want != 1) return false;
+  }
+  return true;
+}
+
+static shmt_status sum_to(shmt_tensor* g, shmt_ints sizes, shmt_tensor** out) {
+  int64_t dims[SHMT_MAX_DIMS];
+  int64_t n = 0;
+  const int64_t lead = g->n_dims - sizes.len;
+  for (int64_t i = 0; i < g->n_dims; i++)
+    if (i < lead || (sizes.data[i - lead] == 1 && g->sizes[i] != 1)) dims[n++] = i;
+  SHMT_AUTO(shmt_tensor) sum = NULL;
+  SHMT_TRY(shmt_op_sum_dim_IntList(g, (shmt_ints){dims, n}, true, SHMT_DTYPE_NONE, &sum));
+  if (lead == 0) {
+    *out = SHMT_TAKE(sum);
+    return SHMT_OK;
+  }
+  return shmt_op_view(sum, sizes, out);
+}
+
+static bool is_complex(shmt_dtype d) { return shmt__dtype_kind[d] == SHMT_KIND_COMPLEX; }
+
+static shmt_status cast_to(shmt_tensor* g, shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) real = NULL;
+  if (is_complex(g->dtype) && !is_complex(dtype)) {
+    SHMT_TRY(shmt_op_real(g, &real));
+    if (real->dtype == dtype) {
+      *out = SHMT_TAKE(real);
+      return SHMT_OK;
+    }
+    g = real;
+  }
+  return shmt_op_to_dtype(g, dtype, false, false, SHMT_MEMORY_FORMAT_NONE, out);
+}
+
+static void replace(shmt_tensor** g, shmt_tensor* by) {
+  shmt__tensor_release(*g);
+  *g = by;
+}
+
+/* What the target's gradients look like; of an output without gradient (dtype NONE) nothing is known. */
+static expected expected_at(const shmt_edge* target) {
+  if (target->node->klass->is_accumulate) {
+    const shmt_tensor* v = shmt__accumulator_variable(target->node);
+    return (expected){shmt__tensor_sizes(v), v->dtype, v->device};
+  }
+  const shmt__input_meta* m = shmt__node_input_meta(target->node, target->input_nr);
+  if (m->dtype == SHMT_DTYPE_NONE) return (expected){.dtype = SHMT_DTYPE_NONE};
+  return (expected){{shmt__input_meta_sizes(m), m->n_dims}, m->dtype, m->device};
+}
+
+shmt_status shmt__grad_zeros(const shmt_edge* target, shmt_tensor** out) {
+  const expected e = expected_at(target);
+  *out = NULL;
+  return e.dtype == SHMT_DTYPE_NONE ? SHMT_OK : shmt__tensor_zeros(e.sizes, e.dtype, e.device, out);
+}
+
+shmt_status shmt__grad_fit_slow(shmt_tensor** g, const shmt_edge* target, const shmt_node* fn,
+                                uint32_t index) {
+  char text[192];
+  const expected e = expected_at(target);
+  if (e.dtype == SHMT_DTYPE_NONE) return SHMT_OK;
+  SHMT_REQUIRE((*g)->device == e.device, SHMT_E_RUNTIME, "%s expected device %s but got %s",
+               who(fn, index, text, sizeof text), e.device == SHMT_META ? "meta" : "cpu",
+               (*g)->device == SHMT_META ? "meta" : "cpu");
+  if (!shmt__same_ints(shmt__tensor_sizes(*g), e.sizes)) {
+    char want[256];
+    SHMT_REQUIRE(broadcasts(e.sizes, shmt__tensor_sizes(*g)), SHMT_E_RUNTIME,
+                 "%s got %s but expected shape compatible with %s",
+                 who(fn, index, text, sizeof text), SHMT_SHAPE_TEXT(*g),
+                 shmt__ints_text(e.sizes, want, sizeof want));
+    shmt_tensor* sum = NULL;
+    SHMT_TRY(sum_to(*g, e.sizes, &sum));
+    replace(g, sum);
+  }
+  if ((*g)->dtype != e.dtype) {
+    shmt_tensor* cast = NULL;
+    SHMT_TRY(cast_to(*g, e.dtype, &cast));
+    replace(g, cast);
+  }
+  return SHMT_OK;
+}
+
+/* Nobody else can see this tensor or its bytes. */
+static bool is_ours(const shmt_tensor* t) {
+  return shmt__is_last_reference(&t->refs) && !t->base && !t->py_object &&
+         (t->flags & SHMT_TENSOR_DENSE) && !(t->keys & SHMT_KEYBIT_Autograd) &&
+         shmt__is_last_reference(&t->storage->refs) &&
+         !(t->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY));
+}
+
+/* The one stride, in bytes, by which all elements of t follow each other in row-major order; -1:
+ * there is none. */
+static int64_t single_step(const shmt_tensor* t) {
+  if (SHMT_LIKELY(t->flags & SHMT_TENSOR_CONTIGUOUS)) return shmt__tensor_item_bytes(t);
+  for (int i = 0; i < t->n_dims; i++)
+    if (t->strides[i] != 0) return -1;
+  return 0; /* expanded from one element, as the gradient of a sum is */
+}
+
+shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
+  const shmt_scalar one = shmt__scalar_int(1);
+  const shmt__loop loop = shmt__loops[SHMT_LOOP_add][sum->dtype];
+  SHMT_TRY(shmt__check_writable("backward", sum));
+  const int64_t step = single_step(sum), other_step = single_step(other);
+  const shmt_keyset lazy =
+      (sum->keys | other->keys) & (SHMT_KEYBIT_Conjugate | SHMT_KEYBIT_Negative);
+  if (SHMT_LIKELY(lazy == 0) && SHMT_LIKELY(step > 0 && other_step >= 0 && sum->numel <= DIRECT_NUMEL) && loop &&
+      sum->dtype == other->dtype && !shmt__tensor_is_meta(sum)) {
+    SHMT_ASSERT(sum->numel == other->numel);
+    char* const at = shmt__tensor_data(sum);
+    char* const data[] = {at, at, shmt__tensor_data(other)};
+    const int64_t strides[] = {step, step, other_step};
+    if (sum->numel) loop(data, strides, sum->numel, &one);
+    return SHMT_OK;
+  }
+  /* Straight to the kernel: no mode sees the engine's own sums. */
+  const shmt_keyset backend = shmt__tensor_is_meta(sum) ? SHMT_KEYBIT_Meta : SHMT_KEYBIT_CPU;
+  return shmt_op_add__Tensor_below(backend | lazy, sum, other, one);
+}
+
+shmt_status shmt__grad_add(shmt_tensor** sum, shmt_tensor* g) {
+  SHMT_AUTO(shmt_tensor) other = g;
+  if (!shmt__grad_enabled() && (*sum)->dtype == g->dtype) {
+    if (!is_ours(*sum) && is_ours(other)) {
+      shmt_tensor* t = *sum;
+      *sum = other;
+      other = t;
+    }
+    if (is_ours(*sum)) return shmt__grad_add_inplace(*sum, other);
+  }
+  shmt_tensor* fresh = NULL;
+  SHMT_TRY(shmt_op_add_Tensor(*sum, other, shmt__scalar_int(1), &fresh));
+  replace(sum, fresh);
+  return SHMT_OK;
+}

@@ -1,0 +1,267 @@
+/* autograd/recording/saved.c -- tensors that a node keeps for its backward.
+ *
+ * Note [Saved outputs]
+ * An output that its own node saves is kept as an alias without history, or the two would own each
+ * other. The alias must still notice in-place changes of the output, whose version counter lies in
+ * the output's root tensor; owning that root would close the same circle. So root and saved alias
+ * share a version cell: it points to the root while that lives, and the root's end leaves the last
+ * version in it.
+ */
+#include "autograd/recording/copy_slices.h"
+#include "autograd/hooks.h"
+#include "autograd/meta.h"
+#include "autograd/pool.h"
+#include "autograd/recording/saved_hooks.h"
+#include "base/promote.h"
+#include "generated/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct shmt__version_cell {
+  atomic_int_least32_t refs;
+  uint32_t last;                /* the root's last version, once root is NULL */
+  _Atomic(shmt_tensor*) root;   /* borrowed */
+  atomic_int_least32_t readers; /* threads that may look at root just now: its end waits for them */
+};
+
+/* A tensor as the user's hooks packed it. */
+typedef struct packed {
+  const shmt__saved_hooks* hooks;
+  void* data;
+  shmt_edge edge; /* where the gradient of an argument goes; its node is owned */
+} packed;
+
+/* shmt__saved.hook_data is NULL, a version cell, or a packed with this bit set. */
+enum { IS_PACKED = 1 };
+static packed* packed_of(const shmt__saved* s) {
+  const uintptr_t p = (uintptr_t)s->hook_data;
+  return p & IS_PACKED ? (packed*)(p - IS_PACKED) : NULL;
+}
+
+_Thread_local const shmt__saved_hooks* shmt__tls_saved_hooks
+    __attribute__((tls_model("initial-exec")));
+
+/* --- version cells ------------------------------------------------------------------- */
+
+static void cell_release(shmt__version_cell* cell) {
+  if (cell && atomic_fetch_sub_explicit(&cell->refs, 1, memory_order_acq_rel) == 1)
+    shmt__pool_give(cell, sizeof *cell);
+}
+
+/* The cell of t's version root; a new reference. */
+static shmt__version_cell* cell_of(shmt_tensor* t) {
+  shmt_tensor* root = (shmt_tensor*)shmt__tensor_version_root(t);
+  shmt_autograd_meta* m = shmt__meta_of(root);
+  if (!m) return NULL;
+  /* acquire: the cell was filled before its pointer was stored. */
+  shmt__version_cell* cell = atomic_load_explicit(&m->cell, memory_order_acquire);
+  if (!cell) {
+    shmt__version_cell* fresh = shmt__pool_take(sizeof *fresh);
+    if (!fresh) return NULL;
+    atomic_init(&fresh->refs, 1);
+    atomic_init(&fresh->root, root);
+    atomic_init(&fresh->readers, 0);
+    fresh->last = 0;
+    if (atomic_compare_exchange_strong_explicit(&m->cell, &cell, fresh, memory_order_acq_rel,
+                                                memory_order_acquire))
+      cell = fresh;
+    else
+      shmt__pool_give(fresh, sizeof *fresh);
+  }
+  atomic_fetch_add_explicit(&cell->refs, 1, memory_order_relaxed);
+  return cell;
+}
+
+void shmt__version_cell_root_gone(shmt__version_cell* cell) {
+  shmt_tensor* root = atomic_load_explicit(&cell->root, memory_order_relaxed);
+  cell->last = atomic_load_explicit(&root->version, memory_order_relaxed);
+  /* seq_cst, here and in cell_version: either the reader sees NULL, or we see the reader. */
+  atomic_store_explicit(&cell->root, NULL, memory_order_seq_cst);
+  while (atomic_load_explicit(&cell->readers, memory_order_seq_cst) != 0) {
+  }
+  cell_release(cell);
+}
+
+static uint32_t cell_version(shmt__version_cell* cell) {
+  atomic_fetch_add_explicit(&cell->readers, 1, memory_order_seq_cst);
+  shmt_tensor* root = atomic_load_explicit(&cell->root, memory_order_seq_cst);
+  uint32_t v = root ? atomic_load_explicit(&root->version, memory_order_relaxed) : cell->last;
+  /* release: the look at root is over. */
+  atomic_fetch_sub_explicit(&cell->readers, 1, memory_order_release);
+  return v;
+}
+
+/* --- saving -------------------------------------------------------------------------- */
+
+static SHMT_COLD shmt_status out_of_memory(void) {
+  return shmt__fail(SHMT_E_NOMEM, "out of memory while saving a tensor for backward");
+}
+
+static shmt_status alias_of(shmt_tensor* t, shmt_tensor** out) {
+  return shmt__tensor_alias(t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, out);
+}
+
+static SHMT_COLD shmt_status save_packed(shmt__saved* s, shmt_tensor* t, bool detach) {
+  const shmt__saved_hooks* hooks = shmt__tls_saved_hooks;
+  packed* p = calloc(1, sizeof *p);
+  if (!p) return out_of_memory();
+  p->hooks = hooks;
+  SHMT_AUTO(shmt_tensor) plain = NULL;
+  shmt_status status = detach ? alias_of(t, &plain) : shmt__gradient_edge(t, &p->edge);
+  if (status == SHMT_OK) status = hooks->pack(hooks->ctx, plain ? plain : t, &p->data);
+  if (status != SHMT_OK) {
+    if (p->edge.node) shmt__node_release(p->edge.node);
+    free(p);
+    return status;
+  }
+  hooks->retain(hooks->ctx);
+  s->hook_data = (char*)p + IS_PACKED;
+  return SHMT_OK;
+}
+
+static shmt_status save_output(shmt__saved* s, shmt_tensor* t) {
+  shmt__version_cell* cell = cell_of(t);
+  if (!cell) return out_of_memory();
+  s->hook_data = cell;
+  return alias_of(t, &s->tensor);
+}
+
+shmt_status shmt__saved_init(shmt__saved* s, shmt_tensor* t, bool is_output) {
+  *s = (shmt__saved){0};
+  if (!t) return SHMT_OK;
+  SHMT_REQUIRE(!(t->flags & SHMT_TENSOR_INFERENCE), SHMT_E_RUNTIME,
+               "Inference tensors cannot be saved for backward. Please do not use Tensors created "
+               "in inference mode in "
+               "computation tracked by autograd. To work around this, you can make a clone to get "
+               "a normal tensor and "
+               "use it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`.");
+  s->version = shmt__tensor_version(t);
+  s->is_output = is_output;
+  if (t->autograd && t->autograd->grad_fn) s->output_nr = t->autograd->output_nr;
+  if (SHMT_UNLIKELY(shmt__tls_saved_hooks != NULL)) return save_packed(s, t, is_output);
+  if (is_output) return save_output(s, t);
+  s->tensor = shmt__tensor_ref(t);
+  return SHMT_OK;
+}
+
+shmt_status shmt__saved_init_beside(shmt__saved* s, shmt_tensor* t, shmt_tensor* changed) {
+  if (SHMT_LIKELY(shmt__tensor_version_root(t) != shmt__tensor_version_root(changed)))
+    return shmt__saved_init(s, t, false);
+  SHMT_AUTO(shmt_tensor) copy = NULL;
+  SHMT_TRY(shmt_op_clone(t, SHMT_MEMORY_FORMAT_NONE, &copy));
+  return shmt__saved_init(s, copy, false);
+}
+
+void shmt__saved_fini(shmt__saved* s) {
+  shmt_tensor* t = s->tensor;
+  packed* p = packed_of(s);
+  shmt__version_cell* cell = p ? NULL : s->hook_data;
+  if (t || p) s->released = true;
+  s->tensor = NULL;
+  s->hook_data = NULL;
+  shmt__tensor_release(t);
+  cell_release(cell);
+  if (!p) return;
+  p->hooks->drop(p->hooks->ctx, p->data);
+  p->hooks->release(p->hooks->ctx);
+  if (p->edge.node) shmt__node_release(p->edge.node);
+  free(p);
+}
+
+/* --- unpacking ----------------------------------------------------------------------- */
+
+static SHMT_COLD shmt_status changed(const shmt__saved* s, const shmt_node* owner, uint32_t now) {
+  char maker[128] = "";
+  const shmt_node* by =
+      s->is_output ? owner : (s->tensor->autograd ? s->tensor->autograd->grad_fn : NULL);
+  char name[96];
+  if (by)
+    snprintf(maker, sizeof maker, ", which is output %u of %s,", s->output_nr,
+             shmt__node_plain_name(by, name, sizeof name));
+  SHMT_FAIL(SHMT_E_RUNTIME,
+            "one of the variables needed for gradient computation has been modified by an inplace "
+            "operation: "
+            "[torch.%sTensor %s]%s is at version %u; expected version %u instead. Hint: %s",
+            shmt__dtype_title(s->tensor->dtype), SHMT_SHAPE_TEXT(s->tensor), maker, now, s->version,
+            shmt__anomaly_on ? "the backtrace further above shows the operation that failed to "
+                               "compute its gradient. The variable in "
+                               "question was changed in there or anywhere later. Good luck!"
+                             : "enable anomaly detection to find the operation that failed to "
+                               "compute its gradient, with "
+                               "torch.autograd.set_detect_anomaly(True, check_nan=False).");
+}
+
+shmt_status shmt__saved_freed(void) {
+  SHMT_FAIL(SHMT_E_RUNTIME,
+            "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+            "already been freed). Saved intermediate values of the graph are freed when you call .backward() or "
+            "autograd.grad(). Specify retain_graph=True if you need to backward through the graph a second time or if "
+            "you need to access saved tensors after calling backward.");
+}
+
+static shmt_status give_history(shmt_tensor* fresh, shmt_node* node, uint32_t nr) {
+  shmt_autograd_meta* m = shmt__meta_of(fresh);
+  if (!m) return SHMT_E_NOMEM;
+  shmt__node_retain(node);
+  m->grad_fn = node;
+  m->output_nr = nr;
+  shmt__tensor_set_autograd_bit(fresh, true);
+  return SHMT_OK;
+}
+
+/* A tensor over the same bytes that is output output_nr of owner again; where owner changed a view in place, the view's
+ * history is its base's. */
+static shmt_status with_history(shmt_tensor* t, shmt_node* owner, uint32_t nr, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) again = NULL;
+  SHMT_TRY(alias_of(t, &again));
+  if (SHMT_UNLIKELY(shmt__copy_slices_runs(shmt__tls_current_node, owner))) {
+    SHMT_TRY(shmt__copy_slices_region(shmt__tls_current_node, again));
+    *out = SHMT_TAKE(again);
+    return SHMT_OK;
+  }
+  SHMT_TRY(give_history(again, owner, nr));
+  *out = SHMT_TAKE(again);
+  return SHMT_OK;
+}
+
+/* The same for an argument: what the hook gave has the gradient's way of what it was given. */
+static shmt_status with_edge(shmt_tensor* t, shmt_edge edge, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) again = NULL;
+  shmt_edge own;
+  SHMT_TRY(shmt__gradient_edge(t, &own));
+  if (own.node) shmt__node_release(own.node);
+  if (own.node == edge.node && own.input_nr == edge.input_nr) {
+    *out = shmt__tensor_ref(t);
+    return SHMT_OK;
+  }
+  SHMT_TRY(alias_of(t, &again));
+  if (edge.node) SHMT_TRY(give_history(again, edge.node, edge.input_nr));
+  *out = SHMT_TAKE(again);
+  return SHMT_OK;
+}
+
+static SHMT_COLD shmt_status unpack_hooked(const shmt__saved* s, shmt_node* owner,
+                                           shmt_tensor** out) {
+  const packed* p = packed_of(s);
+  SHMT_AUTO(shmt_tensor) t = NULL;
+  SHMT_TRY(p->hooks->unpack(p->hooks->ctx, p->data, &t));
+  if (s->is_output && shmt__dtype_differentiable(t->dtype))
+    return with_history(t, owner, s->output_nr, out);
+  if (!s->is_output) return with_edge(t, p->edge, out);
+  *out = SHMT_TAKE(t);
+  return SHMT_OK;
+}
+
+shmt_status shmt__saved_unpack(const shmt__saved* s, shmt_node* owner, shmt_tensor** out) {
+  *out = NULL;
+  if (SHMT_UNLIKELY((uintptr_t)s->hook_data & IS_PACKED)) return unpack_hooked(s, owner, out);
+  shmt_tensor* t = s->tensor;
+  if (SHMT_UNLIKELY(!t)) return s->released ? shmt__saved_freed() : SHMT_OK;
+  uint32_t now = s->hook_data ? cell_version(s->hook_data) : shmt__tensor_version(t);
+  if (SHMT_UNLIKELY(now != s->version)) return changed(s, owner, now);
+  if (s->is_output && shmt__grad_enabled() && shmt__dtype_differentiable(t->dtype))
+    return with_history(t, owner, s->output_nr, out);
+  *out = shmt__tensor_ref(t);
+  return SHMT_OK;
+}

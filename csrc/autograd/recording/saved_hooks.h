@@ -1,0 +1,23 @@
+/* autograd/recording/saved_hooks.h -- packing of saved tensors by the user's functions. */
+#ifndef SHMT_AUTOGRAD_RECORDING_SAVED_HOOKS_H
+#define SHMT_AUTOGRAD_RECORDING_SAVED_HOOKS_H
+
+#include "autograd/node.h"
+
+/* One pair of functions; on the calling thread's stack while active, and referenced by what it
+ * packed. */
+typedef struct shmt__saved_hooks {
+  shmt_status (*pack)(void* ctx, shmt_tensor* t,
+                      void** data); /* borrows t; data is owned by the node */
+  shmt_status (*unpack)(void* ctx, void* data, shmt_tensor** out); /* new reference */
+  void (*drop)(void* ctx, void* data);
+  void (*retain)(void* ctx);
+  void (*release)(void* ctx);
+  void* ctx;
+} shmt__saved_hooks;
+
+/* The pair that tensors are packed with on this thread; NULL: kept as they are. */
+extern _Thread_local const shmt__saved_hooks* shmt__tls_saved_hooks
+    __attribute__((tls_model("initial-exec")));
+
+#endif

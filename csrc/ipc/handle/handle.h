@@ -1,0 +1,60 @@
+/* ipc/handle/handle.h -- what travels in place of a storage's bytes. */
+#ifndef SHMT_IPC_HANDLE_HANDLE_H
+#define SHMT_IPC_HANDLE_HANDLE_H
+
+#include "base/error.h"
+
+#define SHMT_HANDLE_MAGIC UINT32_C(0x31485453) /* "STH1" */
+
+enum { SHMT_HANDLE_NO_BLOCK = -1 }; /* block of a storage of no bytes, as uint32_t */
+
+typedef struct shmt__handle {
+  uint32_t magic;
+  uint32_t check; /* of the fields below, keyed by the session's secret */
+  uint64_t session, world;
+  uint64_t generation; /* of the block when the handle was made: a later use of the block does not
+                          match */
+  uint64_t nbytes;
+  uint64_t lease_id; /* of the lease that the message has (shm/lease.h), 0: none */
+  uint32_t block;
+  uint32_t lease_place;
+} shmt__handle;
+_Static_assert(sizeof(shmt__handle) == 56, "handles travel as bytes");
+
+static inline uint64_t shmt__checksum_step(uint64_t h, uint64_t word) {
+  h = (h ^ word) * UINT64_C(0xFF51AFD7ED558CCD);
+  return h ^ h >> 32;
+}
+
+/* A keyed check sum: tells accidents and blind forging, not an enemy who can read the session's
+ * memory. Steps wait for each other, so long texts go in four lanes. */
+static inline uint32_t shmt__handle_checksum(uint64_t secret, const void* p, size_t nbytes) {
+  enum { LANES = 4, LONG = 128 };
+  uint64_t h = secret ^ (nbytes * UINT64_C(0x9E3779B97F4A7C15));
+  const unsigned char* at = p;
+  if (nbytes >= LONG) {
+    uint64_t lanes[LANES] = {h, h + 1, h + 2, h + 3};
+    for (; nbytes >= 8 * LANES; nbytes -= 8 * LANES, at += 8 * LANES) {
+      uint64_t words[LANES];
+      __builtin_memcpy(words, at, sizeof words);
+      for (int i = 0; i < LANES; i++) lanes[i] = shmt__checksum_step(lanes[i], words[i]);
+    }
+    for (int i = 0; i < LANES; i++) h = shmt__checksum_step(h, lanes[i]);
+  }
+  while (nbytes > 0) {
+    uint64_t word = 0;
+    size_t n = nbytes < 8 ? nbytes : 8;
+    __builtin_memcpy(&word, at, n);
+    h = shmt__checksum_step(h, word);
+    at += n;
+    nbytes -= n;
+  }
+  h *= UINT64_C(0xC4CEB9FE1A85EC53);
+  return (uint32_t)(h ^ h >> 32);
+}
+/* What `check` of a handle must be. */
+static inline uint32_t shmt__handle_check_of(uint64_t secret, const shmt__handle* h) {
+  return shmt__handle_checksum(secret, &h->session, sizeof *h - offsetof(shmt__handle, session));
+}
+
+#endif

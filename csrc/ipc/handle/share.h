@@ -1,0 +1,95 @@
+/* ipc/handle/share.h -- storages in shared memory: making, sending, receiving. */
+#ifndef SHMT_IPC_HANDLE_SHARE_H
+#define SHMT_IPC_HANDLE_SHARE_H
+
+#include "ipc/handle/handle.h"
+#include "ipc/ring/layout.h"
+#include "storage/storage.h"
+
+/* Blocks of the session's shared memory; storages from it are SHMT_STORAGE_SHARED and never
+ * resized. */
+extern const shmt__allocator shmt__allocator_managed;
+
+enum { SHMT_SHARING_FILE_SYSTEM, SHMT_SHARING_FILE_DESCRIPTOR };
+
+/* What new shared storages are made of: a block of the arena, or a memory file of their own. */
+void shmt__sharing_set_strategy(int strategy);
+int shmt__sharing_strategy(void);
+
+/* acquire: the bytes of a storage that a thread has shared are there. */
+static inline bool shmt__storage_is_shared(const shmt_storage* s) {
+  return (__atomic_load_n(&s->flags, __ATOMIC_ACQUIRE) & SHMT_STORAGE_SHARED) != 0;
+}
+
+/* Keep other threads from moving bytes into shared memory, around a fork. Comes before the sessions' lock. */
+void shmt__sharing_lock(void);
+void shmt__sharing_unlock(void);
+
+/* Move a private storage's bytes into shared memory; nothing to do when it is shared. Threads may share one storage at
+ * once.
+ * Errors: SHMT_E_BUFFER (live exports), SHMT_E_NOT_IMPLEMENTED (Meta), SHMT_E_NOMEM,
+ * SHMT_E_MANAGER. */
+shmt_status shmt__storage_share(shmt_storage* s);
+/* The same, into a memory file whatever the strategy says. */
+shmt_status shmt__storage_share_as_file(shmt_storage* s);
+/* Uninitialised bytes that are shared from birth, made as `how` (a strategy) says. New reference.
+ */
+shmt_status shmt__storage_create_shared(uint64_t nbytes, int how, shmt_storage** out);
+/* With SHMTENSOR_TRACE_ALLOC: writes where this thread's program makes a shared storage, as the end
+ * of "path:line" with a zero behind it. NULL: not traced. Called without locks. Set once. */
+extern void (*shmt__allocation_site)(char* out, size_t capacity);
+/* The place of factories called with shared=True: storages of the strategy in use. */
+extern const shmt__place shmt__place_shared;
+typedef struct shmt__holding shmt__holding;
+typedef struct shmt__session shmt__session;
+/* A block of this session's arena, held by this process; under the sessions' lock. It has pages;
+ * is_filled_next: perhaps not, until it is filled. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
+shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
+                                     shmt__holding** out);
+/* The storage over a block that was just created; h may be NULL when nbytes is 0. Consumes h, also
+ * on failure. New reference. */
+shmt_status shmt__storage_of_holding(shmt__holding* h, uint64_t nbytes, shmt_storage** out);
+/* One more lease on the block of a shared storage, or one fewer, without a handle. Errors, with
+ * SHMTENSOR_DEBUG only: SHMT_E_HANDLE (the block is gone), SHMT_E_RUNTIME (none is left). */
+shmt_status shmt__storage_hold_more(shmt_storage* s);
+shmt_status shmt__storage_hold_less(shmt_storage* s);
+
+/* May another process be given what it can write to this shared storage with? Errors:
+ * SHMT_E_RUNTIME (read-only, or none of ours). */
+shmt_status shmt__storage_check_sendable(const shmt_storage* s);
+/* The handle of a shared storage; with a lease the block lives until the handle is opened.
+ * out_secret (may be NULL) gets the key for a check sum of what travels beside the handle.
+ * Errors: SHMT_E_RUNTIME (not shared, or not sendable), SHMT_E_HANDLE (its session is gone). */
+shmt_status shmt__storage_export(shmt_storage* s, bool lease, shmt__handle* out,
+                                 uint64_t* out_secret);
+
+/* The same with leases for n storages, all or none; out has room for n handles, at any address. */
+shmt_status shmt__storages_export(shmt_storage* const* storages, uint32_t n, void* out,
+                                  uint64_t* out_secret);
+/* The handle will not be sent: end its lease. */
+void shmt__storage_unexport(const shmt__handle* h);
+
+/* What travels beside a handle, with its check sum. */
+typedef struct shmt__beside {
+  const void* data;
+  size_t nbytes;
+  uint32_t check;
+} shmt__beside;
+
+/* The storage behind a handle; the live one if this process has it. Ends the handle's lease.
+ * beside: also to be checked, before anything is changed; may be NULL.
+ * Errors: SHMT_E_HANDLE with the values. New reference. */
+shmt_status shmt__storage_import(const shmt__handle* h, const shmt__beside* beside,
+                                 shmt_storage** out);
+
+/* The same for n handles at any address, all or none; beside is checked with the first. */
+shmt_status shmt__storages_import(const void* handles, uint32_t n, const shmt__beside* beside,
+                                  shmt_storage** out);
+
+struct shmt__session;
+/* The storages behind a ring message's blocks, each held by this process from now on; all or none.
+ * The caller has one of the ring's locks. Errors: SHMT_E_HANDLE, SHMT_E_NOMEM. New references. */
+shmt_status shmt__ring_blocks_open(struct shmt__session* s, const shmt__ring_block* blocks,
+                                   uint32_t n, shmt_storage** out);
+
+#endif

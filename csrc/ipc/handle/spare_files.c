@@ -1,0 +1,148 @@
+/* ipc/handle/spare_files.c -- see ipc/handle/spare_files.h. */
+#include "ipc/handle/spare_files.h"
+
+#include "base/debug.h"
+#include "ipc/handle/kept_files.h"
+#include "os/memfd.h"
+#include "os/process.h"
+#include "shm/block.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  MAX_SPARES = 32,
+  SPARE_AGE_MS = 1000,
+};
+static const uint64_t max_spare_bytes = UINT64_C(256) << 20;
+
+typedef struct shmt__spare_file {
+  void* map;
+  uint64_t map_bytes;
+  uint64_t identity[2];
+  uint64_t generation; /* of the block, while we held it */
+  uint64_t since_ms;
+  uint32_t block;
+  int fd; /* for a next manager; -1: none */
+  bool is_owned, is_entered;
+} spare_file;
+
+static void remove_at(shmt__session* s, uint32_t i) {
+  s->spare_bytes -= s->spare_files[i].map_bytes;
+  /* In order: the oldest come first. */
+  memmove(&s->spare_files[i], &s->spare_files[i + 1],
+          sizeof *s->spare_files * (s->n_spare_files - i - 1));
+  s->n_spare_files--;
+}
+
+static void unmap_at(shmt__session* s, uint32_t i) {
+  shmt__os_close(s->spare_files[i].fd);
+  shmt__os_unmap(s->spare_files[i].map, s->spare_files[i].map_bytes);
+  remove_at(s, i);
+}
+
+/* The file's slab, if the block is still the only one of a FILE slab whose descriptor only members have. */
+static bool read_slab(const shmt__session* s, uint32_t block, shmt__slab_view* out) {
+  return shmt__slab_of_block(&s->map, block, out) && out->state == SHMT_SLAB_FILE &&
+         out->first_block == block && !shmt__slab_is_exported(&s->map, block);
+}
+
+bool shmt__spare_file_add(const shmt__holding* h) {
+  shmt__session* s = h->session;
+  shmt__slab_view slab;
+  if (shmt__debug || h->map_bytes > max_spare_bytes / 2 || s->client == 0 || s->is_lost ||
+      h->generation == 0 || !read_slab(s, h->block, &slab))
+    return false;
+  if (s->spare_files == NULL) s->spare_files = malloc(sizeof *s->spare_files * MAX_SPARES);
+  if (s->spare_files == NULL) return false;
+  uint32_t most = (uint32_t)shmt__os_descriptor_limit() / 16; /* each may have a descriptor */
+  if (most > MAX_SPARES) most = MAX_SPARES;
+  if (most == 0) return false;
+  while (s->n_spare_files >= most ||
+         (s->n_spare_files > 0 && s->spare_bytes > max_spare_bytes - h->map_bytes))
+    unmap_at(s, 0);
+  s->spare_files[s->n_spare_files++] =
+      (spare_file){.map = h->map,
+                   .map_bytes = h->map_bytes,
+                   .identity = {slab.file_identity[0], slab.file_identity[1]},
+                   .generation = h->generation,
+                   .since_ms = shmt__os_now_ms(),
+                   .block = h->block,
+                   .fd = h->is_owned ? shmt__os_dup(shmt__kept_file(h)) : -1,
+                   .is_owned = h->is_owned,
+                   .is_entered = h->is_entered};
+  s->spare_bytes += h->map_bytes;
+  return true;
+}
+
+/* Is nobody else using the owner's file any more? Then it is held by us again. */
+static bool take_again(shmt__session* s, const spare_file* f, uint64_t nbytes) {
+  shmt__block* b = &s->map.blocks[f->block];
+  shmt__slab_view slab;
+  if (!read_slab(s, f->block, &slab) || slab.owner != s->client ||
+      memcmp(slab.file_identity, f->identity, sizeof f->identity) != 0)
+    return false;
+  uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
+  if (shmt__head_state(head) == SHMT_BLOCK_USED && shmt__head_generation(head) == f->generation)
+    (void)shmt__block_reclaim(&s->map, f->block, s->client);
+  if (!shmt__block_take_again(&s->map, f->block, s->client, nbytes, f->generation + 1)) return false;
+  if (!shmt__slab_is_exported(&s->map, f->block)) return true;
+  /* By its last user, a moment ago. */
+  shmt__block_unhold(&s->map, f->block, s->client);
+  shmt__map_note_activity(&s->map);
+  return false;
+}
+
+bool shmt__spare_file_reuse(shmt__session* s, uint64_t nbytes, shmt__holding** out) {
+  for (uint32_t i = s->n_spare_files; i-- > 0;) {
+    const spare_file f = s->spare_files[i];
+    if (!f.is_owned || f.map_bytes < nbytes || f.map_bytes > nbytes + nbytes / 4 + 65536) continue;
+    if (!take_again(s, &f, nbytes)) continue;
+    shmt__holding* h = NULL;
+    if (shmt__session_add_holding(s, f.block, f.generation + 1, &h) != SHMT_OK) {
+      shmt__block_unhold(&s->map, f.block, s->client);
+      shmt__map_note_activity(&s->map);
+      return false;
+    }
+    h->map = f.map;
+    h->map_bytes = f.map_bytes;
+    h->nbytes = nbytes;
+    h->has_pages = true;
+    h->is_entered = f.is_entered;
+    remove_at(s, i); /* before the next line, which tidies the list */
+    if (f.fd >= 0) shmt__kept_file_add(h, f.fd);
+    shmt__os_close(f.fd);
+    *out = h;
+    return true;
+  }
+  return false;
+}
+
+bool shmt__spare_file_map(shmt__holding* h, uint64_t nbytes) {
+  shmt__session* s = h->session;
+  shmt__slab_view slab;
+  if (s->n_spare_files == 0 || !read_slab(s, h->block, &slab)) return false;
+  for (uint32_t i = s->n_spare_files; i-- > 0;) {
+    const spare_file* f = &s->spare_files[i];
+    if (memcmp(slab.file_identity, f->identity, sizeof f->identity) != 0) continue;
+    if (f->block != h->block || f->map_bytes < nbytes) return false;
+    h->map = f->map;
+    h->map_bytes = f->map_bytes;
+    shmt__os_close(f->fd);
+    remove_at(s, i);
+    return true;
+  }
+  return false;
+}
+
+bool shmt__spare_files_look(shmt__session* s) {
+  uint64_t now_ms = shmt__os_now_ms();
+  while (s->n_spare_files > 0 && now_ms - s->spare_files[0].since_ms >= SPARE_AGE_MS) unmap_at(s, 0);
+  return s->n_spare_files > 0;
+}
+
+void shmt__spare_files_drop(shmt__session* s) {
+  while (s->n_spare_files > 0) unmap_at(s, s->n_spare_files - 1);
+  free(s->spare_files);
+  s->spare_files = NULL;
+}

@@ -1,0 +1,165 @@
+/* ipc/handle/storage_files.c -- shared storages that are a memory file of their own (strategy "file_descriptor").
+ */
+#include "ipc/handle/storage_files.h"
+
+#include "ipc/handle/kept_files.h"
+#include "ipc/handle/spare_files.h"
+#include "os/failpoint.h"
+#include "os/memfd.h"
+#include "os/process.h"
+#include "os/socket.h"
+#include "shm/block.h"
+
+#include <inttypes.h>
+
+static shmt__packet make_packet(const shmt__session* s, shmt__message type) {
+  return (shmt__packet){.magic = SHMT_WIRE_MAGIC,
+                        .version = SHMT_WIRE_VERSION,
+                        .type = (uint16_t)type,
+                        .client = s->client,
+                        .session = s->id,
+                        .world = s->world};
+}
+
+/* The manager sets our hold before it answers. */
+static shmt_status register_file(shmt__session* s, int fd, uint64_t nbytes, shmt__holding** out) {
+  shmt__packet p = make_packet(s, SHMT_MESSAGE_ADD_FILE), reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  p.nbytes = nbytes;
+  shmt_status status = shmt__session_call(s, &p, &fd, 1, &reply, fds, &n_fds);
+  if (status == SHMT_E_OS) status = shmt__session_call(s, &p, &fd, 1, &reply, fds, &n_fds);
+  if (status != SHMT_OK) return status;
+  SHMT_REQUIRE(reply.block < s->map.fixed.n_blocks, SHMT_E_MANAGER,
+               "the manager gave block %" PRIu32 " of %" PRIu32, reply.block,
+               s->map.fixed.n_blocks);
+  SHMT_FAILPOINT(file_registered);
+  return shmt__session_add_holding(s, reply.block, reply.generation, out);
+}
+
+static shmt_status map_file(shmt__holding* h, int fd, uint64_t nbytes) {
+  SHMT_TRY(shmt__os_map_shared(fd, nbytes, &h->map));
+  h->map_bytes = nbytes;
+  return SHMT_OK;
+}
+
+shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, shmt__holding** out) {
+  uint64_t size = 0;
+  SHMT_REQUIRE(shmt__os_memfd_check(fd, &size) && size >= nbytes, SHMT_E_HANDLE,
+               "descriptor %d is no sealed memory file of at least %" PRIu64 " bytes of this user",
+               fd, nbytes);
+  SHMT_TRY(register_file(s, fd, nbytes, out));
+  (*out)->nbytes = nbytes;
+  shmt_status status = map_file(*out, fd, size);
+  if (status == SHMT_OK)
+    shmt__kept_file_add(*out, fd);
+  else
+    shmt__session_drop_holding(*out);
+  return status;
+}
+
+shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
+                                    shmt__holding** out) {
+  int fd = -1;
+  uint64_t page = shmt__os_page_bytes();
+  if (shmt__spare_file_reuse(s, nbytes, out)) return SHMT_OK;
+  SHMT_REQUIRE(nbytes <= UINT64_MAX - page, SHMT_E_NOMEM,
+               "unable to allocate shared memory: tried %" PRIu64 " bytes", nbytes);
+  SHMT_TRY(shmt__os_memfd_create("shmtensor-storage", (nbytes + page - 1) & ~(page - 1), &fd));
+  shmt_status status = is_filled_next ? SHMT_OK : shmt__os_populate(fd, NULL, 0, nbytes);
+  if (status == SHMT_OK) status = shmt__file_block_adopt(s, fd, nbytes, out);
+  if (status == SHMT_OK && is_filled_next && shmt__kept_file(*out) < 0) {
+    /* No descriptor is kept to write through. */
+    status = shmt__os_populate(fd, NULL, 0, nbytes);
+    if (status != SHMT_OK) shmt__session_drop_holding(*out);
+  }
+  shmt__os_close(fd);
+  return status;
+}
+
+static shmt_status get_file(const shmt__holding* h, int* out_fd) {
+  shmt__session* s = h->session;
+  shmt__packet p = make_packet(s, SHMT_MESSAGE_GET_FILE), reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  p.block = h->block;
+  p.generation = h->generation;
+  SHMT_TRY(shmt__session_call(s, &p, NULL, 0, &reply, fds, &n_fds));
+  for (int i = 1; i < n_fds; i++) shmt__os_close(fds[i]);
+  SHMT_REQUIRE(n_fds > 0, SHMT_E_MANAGER, "the manager sent no descriptor for block %" PRIu32,
+               h->block);
+  *out_fd = fds[0];
+  return SHMT_OK;
+}
+
+shmt_status shmt__file_block_open(shmt__holding* h, uint64_t nbytes) {
+  int fd = -1;
+  uint64_t size = 0;
+  if (shmt__spare_file_map(h, nbytes)) return SHMT_OK;
+  SHMT_TRY(get_file(h, &fd));
+  shmt_status status =
+      shmt__os_memfd_check(fd, &size) && size >= nbytes
+          ? map_file(h, fd, size)
+          : shmt__fail(SHMT_E_HANDLE,
+                       "the file of block %" PRIu32 " has %" PRIu64 " bytes, expected %" PRIu64,
+                       h->block, size, nbytes);
+  if (status == SHMT_OK) shmt__kept_file_add(h, fd);
+  shmt__os_close(fd);
+  return status;
+}
+
+shmt_status shmt__block_descriptor(shmt__holding* h, int* out_fd) {
+  int fd = -1, kept = h->map != NULL ? shmt__kept_file(h) : -1;
+  if (h->map != NULL && kept < 0) return get_file(h, out_fd);
+  /* Reopened, not duplicated: a duplicate would share its file position with ours. */
+  fd = h->map != NULL ? shmt__os_dup(kept) : shmt__os_reopen(h->session->arena_fd);
+  if (fd >= 0 && h->map == NULL && !shmt__os_seek(fd, h->offset)) {
+    shmt__os_close(fd);
+    fd = -1;
+  }
+  SHMT_REQUIRE(fd >= 0, SHMT_E_OS,
+               "no descriptor for block %" PRIu32 ": too many open files, or /proc is missing",
+               h->block);
+  *out_fd = fd;
+  return SHMT_OK;
+}
+
+/* The block of the arena that begins at this offset. */
+static bool find_offset(const shmt__session* s, uint64_t offset, uint32_t* out_block) {
+  uint32_t end = shmt__map_slabs_end(&s->map);
+  for (uint32_t i = 0; i < end; i++) {
+    shmt__slab_view slab;
+    if (!shmt__slab_read(&s->map, i, &slab) || slab.state != SHMT_SLAB_ARENA) continue;
+    if (offset < slab.offset || offset - slab.offset >= slab.nbytes) continue;
+    uint64_t into = offset - slab.offset;
+    if (into % slab.block_bytes != 0 || into / slab.block_bytes >= slab.n_blocks) return false;
+    *out_block = slab.first_block + (uint32_t)(into / slab.block_bytes);
+    return true;
+  }
+  return false;
+}
+
+static bool find_file(const shmt__session* s, const uint64_t identity[2], uint32_t* out_block) {
+  uint32_t end = shmt__map_slabs_end(&s->map);
+  for (uint32_t i = 0; i < end; i++) {
+    shmt__slab_view slab;
+    if (!shmt__slab_read(&s->map, i, &slab) || slab.state != SHMT_SLAB_FILE) continue;
+    if (slab.file_identity[0] != identity[0] || slab.file_identity[1] != identity[1]) continue;
+    *out_block = slab.first_block;
+    return true;
+  }
+  return false;
+}
+
+bool shmt__block_by_descriptor(int fd, shmt__session** out_session, uint32_t* out_block) {
+  uint64_t identity[2], position = 0;
+  if (!shmt__os_file_identity(fd, identity)) return false;
+  for (unsigned i = 0; i < shmt__sessions_count(); i++) {
+    shmt__session* s = shmt__session_at(i);
+    if (s->is_lost || s->client == 0) continue;
+    *out_session = s;
+    bool is_arena = identity[0] == s->map.fixed.arena_identity[0] &&
+                    identity[1] == s->map.fixed.arena_identity[1];
+    if (is_arena) return shmt__os_tell(fd, &position) && find_offset(s, position, out_block);
+    if (find_file(s, identity, out_block)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,39 @@
+/* ipc/handle/unsent_leases.c -- see ipc/handle/unsent_leases.h. */
+#include "ipc/handle/unsent_leases.h"
+
+#include "ipc/handle/share.h"
+
+#include <stdlib.h>
+
+static _Thread_local struct {
+  shmt__handle* at;
+  uint32_t n, capacity;
+  uint32_t n_messages; /* under way */
+} unsent;
+
+uint32_t shmt__unsent_begin(void) {
+  unsent.n_messages++;
+  return unsent.n;
+}
+
+void shmt__unsent_end(uint32_t mark, bool is_complete) {
+  if (unsent.n_messages == 0) return;
+  for (uint32_t i = mark; !is_complete && i < unsent.n; i++) shmt__storage_unexport(&unsent.at[i]);
+  if (mark < unsent.n) unsent.n = mark;
+  if (--unsent.n_messages > 0) return;
+  free(unsent.at);
+  unsent.at = NULL;
+  unsent.n = unsent.capacity = 0;
+}
+
+void shmt__unsent_note(const shmt__handle* h) {
+  if (unsent.n_messages == 0 || h->lease_id == 0) return;
+  if (unsent.n == unsent.capacity) {
+    uint32_t capacity = unsent.capacity == 0 ? 8 : 2 * unsent.capacity;
+    shmt__handle* at = realloc(unsent.at, capacity * sizeof *at);
+    if (at == NULL) return;
+    unsent.at = at;
+    unsent.capacity = capacity;
+  }
+  unsent.at[unsent.n++] = *h;
+}

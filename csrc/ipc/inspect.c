@@ -1,0 +1,404 @@
+/* ipc/inspect.c -- what api/inspect.h promises: a session seen from outside. */
+#include "api/inspect.h"
+
+#include "ipc/service/description.h"
+#include "ipc/ring/layout.h"
+#include "ipc/service/service.h"
+#include "ipc/session/request.h"
+#include "os/memfd.h"
+#include "os/pages.h"
+#include "os/process.h"
+#include "os/socket.h"
+#include "shm/block.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ADDRESS_BYTES = SHMT_SOCKET_PATH_BYTES, OBSERVE_MS = 5000 };
+
+struct shmt_observer {
+  char address[ADDRESS_BYTES]; /* of the manager's socket: a path, or an abstract one */
+  uint64_t session;
+  shmt__map map; /* read-only */
+  int control_fd, arena_fd;
+};
+
+/* --- talking --- */
+
+/* One request on a connection of its own, so that the manager keeps nothing for us. */
+static shmt_status ask(const char* address, uint64_t session, shmt__message type, uint64_t count,
+                       shmt__packet* reply, int* fds, int* n_fds) {
+  shmt__peer peer;
+  shmt__packet p = {.magic = SHMT_WIRE_MAGIC,
+                    .version = SHMT_WIRE_VERSION,
+                    .type = (uint16_t)type,
+                    .serial = 1,
+                    .session = session,
+                    .count = count};
+  int ignored[SHMT_SOCKET_MAX_FDS], n_ignored = 0;
+  bool lost = false;
+  if (fds == NULL) {
+    fds = ignored;
+    n_fds = &n_ignored;
+  }
+  int socket = shmt__os_connect(address);
+  SHMT_REQUIRE(socket >= 0, SHMT_E_MANAGER, "no manager listens on @%s (error %d)", address,
+               -socket);
+  bool is_ours = shmt__os_peer(socket, &peer) && peer.uid == shmt__os_uid();
+  shmt_status status =
+      is_ours ? shmt__ask(NULL, socket, &p, NULL, 0, reply, fds, n_fds, OBSERVE_MS, &lost)
+              : shmt__fail(SHMT_E_MANAGER, "@%s belongs to another user", address);
+  shmt__os_close(socket);
+  for (int i = 0; i < n_ignored; i++) shmt__os_close(ignored[i]);
+  return status;
+}
+
+/* --- opening --- */
+
+/* Consumes the descriptors. arena_fd may be -1. */
+static shmt_status open_files(const char* address, int control_fd, int arena_fd,
+                              shmt_observer** out) {
+  shmt_observer* o = calloc(1, sizeof *o);
+  shmt_status status =
+      o != NULL ? shmt__map_open_read_only(control_fd, &o->map)
+                : shmt__fail(SHMT_E_NOMEM, "observer: tried to allocate %zu bytes", sizeof *o);
+  if (status != SHMT_OK) {
+    shmt__os_close(control_fd);
+    shmt__os_close(arena_fd);
+    free(o);
+    return status;
+  }
+  (void)snprintf(o->address, sizeof o->address, "%s", address);
+  o->session = o->map.fixed.session;
+  o->control_fd = control_fd;
+  o->arena_fd = arena_fd;
+  *out = o;
+  return SHMT_OK;
+}
+
+int shmt_observer_open(const char* address, shmt_observer** out) {
+  shmt__packet reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  SHMT_REQUIRE(strlen(address) < ADDRESS_BYTES, SHMT_E_MANAGER,
+               "no manager has an address of %zu bytes", strlen(address));
+  SHMT_TRY(ask(address, 0, SHMT_MESSAGE_OBSERVE, 0, &reply, fds, &n_fds));
+  if (n_fds == 2) return open_files(address, fds[0], fds[1], out);
+  for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
+  SHMT_FAIL(SHMT_E_MANAGER, "the manager on @%s sent %d descriptors, expected 2", address, n_fds);
+}
+
+typedef struct wanted {
+  uint64_t session;
+  int fd;
+} wanted;
+
+static bool visit_control(int fd, void* arg) {
+  wanted* w = arg;
+  shmt__map map = {0};
+  bool found = shmt__map_open_read_only(fd, &map) == SHMT_OK && map.fixed.session == w->session;
+  shmt__map_close(&map);
+  if (found) w->fd = shmt__os_reopen_read_only(fd);
+  shmt__os_close(fd);
+  return w->fd < 0;
+}
+
+int shmt_observer_open_members(uint64_t session, shmt_observer** out) {
+  char name[64], address[64];
+  wanted w = {session, -1};
+  (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, session);
+  shmt__os_find_memfd(name, 0, visit_control, &w);
+  SHMT_REQUIRE(w.fd >= 0, SHMT_E_MANAGER,
+               "session %016" PRIx64 ": no process of this user has its files open", session);
+  shmt__session_address(session, address, sizeof address);
+  return open_files(address, w.fd, -1, out);
+}
+
+void shmt_observer_close(shmt_observer* o) {
+  if (o == NULL) return;
+  shmt__map_close(&o->map);
+  shmt__os_close(o->control_fd);
+  shmt__os_close(o->arena_fd);
+  free(o);
+}
+
+/* --- asking the manager --- */
+
+int shmt_observer_manager(shmt_observer* o, shmt_manager_view* out) {
+  shmt__packet reply;
+  SHMT_TRY(ask(o->address, o->session, SHMT_MESSAGE_STATUS, 0, &reply, NULL, NULL));
+  *out = (shmt_manager_view){.pid = reply.block,
+                             .n_clients = reply.client,
+                             .n_leases = reply.leases,
+                             .granted_bytes = reply.generation,
+                             .resident_bytes = reply.nbytes};
+  return SHMT_OK;
+}
+
+int shmt_observer_trim(shmt_observer* o, uint64_t* out_resident_bytes) {
+  shmt__packet reply;
+  SHMT_TRY(ask(o->address, o->session, SHMT_MESSAGE_LOOK, 0, &reply, NULL, NULL));
+  *out_resident_bytes = reply.nbytes;
+  return SHMT_OK;
+}
+
+int shmt_observer_gc(shmt_observer* o, uint32_t age_ms, uint64_t* out_n) {
+  shmt__packet reply;
+  SHMT_TRY(ask(o->address, o->session, SHMT_MESSAGE_DROP_LEASES, age_ms, &reply, NULL, NULL));
+  *out_n = reply.count;
+  return SHMT_OK;
+}
+
+/* --- reading the tables --- */
+
+/* Nothing read here is believed to fit together: every index is held against its bound. */
+
+typedef struct seen {
+  shmt__block_state state;
+  uint64_t generation, nbytes;
+  uint32_t n_leases, n_queued;
+  uint32_t n_holders, sole; /* sole: the only holder, 0 when there is none or several */
+  uint64_t holds[SHMT_HOLD_WORDS];
+} seen;
+
+static seen look_at(const shmt__map* m, uint32_t block) {
+  const shmt__block* b = &m->blocks[block];
+  uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
+  seen s = {.state = shmt__head_state(head), .generation = shmt__head_generation(head)};
+  if (s.state == SHMT_BLOCK_RECLAIM) s.state = SHMT_BLOCK_USED;
+  if (s.state != SHMT_BLOCK_USED) return s;
+  s.nbytes = atomic_load_explicit(&b->nbytes, memory_order_relaxed) & ~SHMT_BLOCK_IS_RING;
+  uint32_t all = shmt__block_n_leases(b);
+  s.n_queued = atomic_load_explicit(&b->n_ring_leases, memory_order_relaxed);
+  s.n_leases = all > s.n_queued ? all - s.n_queued : 0;
+  for (unsigned i = 0; i * 64 < shmt__map_clients_end(m); i++) {
+    s.holds[i] = shmt__block_holds(m, block, i);
+    if (s.holds[i] == 0) continue;
+    s.n_holders += (uint32_t)__builtin_popcountll(s.holds[i]);
+    s.sole = i * 64 + (uint32_t)__builtin_ctzll(s.holds[i]);
+  }
+  if (s.n_holders != 1) s.sole = 0;
+  return s;
+}
+
+typedef struct census {
+  shmt_session_view* session;
+  shmt_client_view* by_client; /* SHMT_MAX_CLIENTS of them */
+} census;
+
+static void count_used(census* c, const seen* s, uint32_t owner) {
+  shmt_session_view* v = c->session;
+  v->n_used++;
+  v->used_bytes += s->nbytes;
+  v->n_leases += s->n_leases;
+  if (s->n_leases > 0 && s->n_holders == 0 && s->n_queued == 0) {
+    v->n_stranded++;
+    v->stranded_bytes += s->nbytes;
+  }
+  if (s->n_queued > 0) {
+    v->n_queued++;
+    v->queued_bytes += s->nbytes;
+  }
+  c->by_client[owner].n_made++;
+  c->by_client[owner].made_bytes += s->nbytes;
+  if (s->sole != 0) {
+    c->by_client[s->sole].n_sole++;
+    c->by_client[s->sole].sole_bytes += s->nbytes;
+  }
+  for (uint32_t i = 0; i < SHMT_HOLD_WORDS; i++) {
+    for (uint64_t bits = s->holds[i]; bits != 0; bits &= bits - 1) {
+      shmt_client_view* holder = &c->by_client[i * 64 + (uint32_t)__builtin_ctzll(bits)];
+      holder->n_held++;
+      holder->held_bytes += s->nbytes;
+    }
+  }
+}
+
+static uint32_t bounded(uint32_t value, uint32_t limit) { return value < limit ? value : limit; }
+
+static uint32_t owner_of(const shmt__slab* s) {
+  uint32_t owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
+  return owner < SHMT_MAX_CLIENTS ? owner : 0;
+}
+
+static void count_slab(const shmt_observer* o, census* c, const shmt__slab* slab) {
+  shmt_session_view* v = c->session;
+  uint32_t owner = owner_of(slab), n_blocks = o->map.fixed.n_blocks;
+  uint32_t begin = bounded(*(const volatile uint32_t*)&slab->first_block, n_blocks);
+  uint32_t end = begin + bounded(*(const volatile uint32_t*)&slab->n_blocks, n_blocks - begin);
+  v->n_slabs++;
+  v->granted_bytes += slab->nbytes;
+  v->n_orphan_slabs += owner == 0;
+  c->by_client[owner].n_slabs++;
+  c->by_client[owner].slab_bytes += slab->nbytes;
+  for (uint32_t i = begin; i < end; i++) {
+    const shmt__block* b = &o->map.blocks[i];
+    seen s = look_at(&o->map, i);
+    v->n_reclaimed += s.generation;
+    if (s.state == SHMT_BLOCK_USED) count_used(c, &s, owner);
+    if (s.state == SHMT_BLOCK_FREE) {
+      v->n_free++;
+      v->free_bytes += atomic_load_explicit(&b->warm, memory_order_relaxed);
+    }
+    if (s.state == SHMT_BLOCK_COLD) v->n_cold++;
+  }
+}
+
+int shmt_observer_census(shmt_observer* o, shmt_session_view* session, shmt_client_view* clients,
+                          uint32_t capacity, uint32_t* out_n) {
+  const shmt__fixed* fixed = &o->map.fixed;
+  census c = {.session = session, .by_client = calloc(SHMT_MAX_CLIENTS, sizeof *c.by_client)};
+  uint32_t n = 0;
+  *out_n = 0;
+  SHMT_REQUIRE(c.by_client != NULL, SHMT_E_NOMEM, "census: tried to allocate %zu bytes",
+               SHMT_MAX_CLIENTS * sizeof *c.by_client);
+  *session = (shmt_session_view){.session = o->session,
+                                 .world = fixed->world,
+                                 .arena_bytes = fixed->arena_bytes,
+                                 .limit_bytes = fixed->limit_bytes};
+  memcpy(session->service, o->map.control->name, SHMT_NAME_BYTES - 1);
+  /* Any member can write there: what names another session is no name. */
+  if (shmt__service_number(session->service) != o->session) session->service[0] = '\0';
+  session->resident_bytes = shmt__os_file_resident(o->control_fd);
+  if (o->arena_fd >= 0) session->resident_bytes += shmt__os_file_resident(o->arena_fd);
+  uint32_t n_slabs = shmt__map_slabs_end(&o->map);
+  for (uint32_t i = 0; i < n_slabs; i++) {
+    const shmt__slab* slab = &o->map.slabs[i];
+    if (atomic_load_explicit(&slab->state, memory_order_acquire) != SHMT_SLAB_NONE)
+      count_slab(o, &c, slab);
+  }
+  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
+    const shmt__client_entry* e = &o->map.clients[id];
+    uint32_t state = atomic_load_explicit(&e->state, memory_order_acquire);
+    if (state == SHMT_CLIENT_NONE) continue;
+    if (n < capacity) {
+      shmt_client_view* v = &clients[n];
+      *v = c.by_client[id];
+      v->client = id;
+      v->pid = e->pid;
+      v->start = e->start;
+      v->is_forking = state == SHMT_CLIENT_RESERVED;
+      memcpy(v->label, e->label, SHMT_LABEL_BYTES - 1);
+    }
+    n++;
+  }
+  *out_n = n < capacity ? n : capacity;
+  free(c.by_client);
+  return SHMT_OK;
+}
+
+/* Read, not mapped: looking at a hole of a map would fill it. */
+static void read_site(shmt_observer* o, uint32_t block, uint64_t generation, char out[56]) {
+  shmt__site site;
+  uint64_t at = (uint64_t)((char*)&o->map.sites[block] - (char*)o->map.control);
+  out[0] = '\0';
+  if (!shmt__os_seek(o->control_fd, at) ||
+      shmt__os_read_exact(o->control_fd, &site, sizeof site) != SHMT_OK)
+    return;
+  if (site.generation != generation) return;
+  memcpy(out, site.text, sizeof site.text);
+  out[sizeof site.text - 1] = '\0';
+}
+
+uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view* out,
+                              uint32_t capacity, uint32_t* next) {
+  const shmt__control* control = o->map.control;
+  uint32_t now_ms = (uint32_t)shmt__os_now_ms(), n = 0, i = first;
+  bool has_sites = atomic_load_explicit(&control->has_sites, memory_order_acquire) != 0;
+  uint32_t end = shmt__map_blocks_end(&o->map);
+  for (; i < end && n < capacity; i++) {
+    const shmt__block* b = &o->map.blocks[i];
+    seen s = look_at(&o->map, i);
+    uint32_t index = *(const volatile uint32_t*)&b->slab; /* once: Note [Private tables] */
+    if (s.state != SHMT_BLOCK_USED || index >= o->map.fixed.n_slabs) continue;
+    const shmt__slab* slab = &o->map.slabs[index];
+    shmt_block_view* v = &out[n++];
+    *v = (shmt_block_view){.block = i,
+                           .slab = index,
+                           .owner = owner_of(slab),
+                           .generation = s.generation,
+                           .nbytes = s.nbytes,
+                           .capacity_bytes = b->capacity,
+                           .n_leases = s.n_leases,
+                           .n_holders = s.n_holders,
+                           .n_queued = s.n_queued};
+    v->is_queue = (atomic_load_explicit(&b->nbytes, memory_order_relaxed) & SHMT_BLOCK_IS_RING) != 0;
+    v->is_file = atomic_load_explicit(&slab->state, memory_order_relaxed) == SHMT_SLAB_FILE;
+    memcpy(v->holds, s.holds, sizeof v->holds);
+    if (has_sites) read_site(o, i, s.generation, v->site);
+    int32_t age = (int32_t)(now_ms - atomic_load_explicit(&b->stamp_ms, memory_order_relaxed));
+    if (s.n_leases > 0 && age > 0) v->sent_ms = (uint64_t)age;
+  }
+  *next = i < end ? i : 0;
+  return n;
+}
+
+int shmt_observer_queue(shmt_observer* o, uint32_t block, shmt_queue_view* out) {
+  const shmt__fixed* fixed = &o->map.fixed;
+  shmt__ring_header r;
+  if (o->arena_fd < 0 || block >= fixed->n_blocks) return 0;
+  const shmt__block* b = &o->map.blocks[block];
+  uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_acquire);
+  uint64_t at = *(const volatile uint64_t*)&b->offset;
+  uint32_t slab = *(const volatile uint32_t*)&b->slab;
+  bool is_ring = (nbytes & SHMT_BLOCK_IS_RING) != 0 && slab < fixed->n_slabs &&
+                 look_at(&o->map, block).state == SHMT_BLOCK_USED;
+  /* A read, not a map: of pages that went meanwhile it gives zeros. */
+  if (!is_ring || at > fixed->arena_bytes - sizeof r || !shmt__os_seek(o->arena_fd, at) ||
+      shmt__os_read_exact(o->arena_fd, &r, sizeof r) != SHMT_OK || r.magic != SHMT_RING_MAGIC)
+    return 0;
+  uint64_t head = atomic_load_explicit(&r.head, memory_order_relaxed);
+  uint64_t tail = atomic_load_explicit(&r.tail, memory_order_relaxed);
+  *out = (shmt_queue_view){.block = block,
+                           .owner = owner_of(&o->map.slabs[slab]),
+                           .n_messages = shmt__ring_count(tail) - shmt__ring_count(head),
+                           .max_messages = r.max_messages,
+                           .n_put = shmt__ring_count(tail),
+                           .used_bytes = shmt__ring_used(head, tail, r.capacity),
+                           .capacity_bytes = r.capacity};
+  for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++)
+    out->n_pending += atomic_load_explicit(&r.pending[i], memory_order_relaxed);
+  return 1;
+}
+
+int shmt_observer_name(shmt_observer* o, const char* name, shmt_name_view* out) {
+  atomic_uint_least32_t* word = NULL;
+  uint32_t tick = 0;
+  shmt__version v;
+  if ((o->map.fixed.flags & SHMT_SESSION_SERVICE) == 0 || strlen(name) >= SHMT_NAME_BYTES ||
+      !shmt__names_read(&o->map, name, &v, &word, &tick))
+    return 0;
+  *out = (shmt_name_view){.version = v.version,
+                          .nbytes = v.nbytes,
+                          .generation = v.generation,
+                          .block = v.block,
+                          .publisher = v.publisher,
+                          .pid = v.pid,
+                          .persists = (v.flags & SHMT_NAME_PERSISTS) != 0};
+  return 1;
+}
+
+/* Does the block still have this generation? */
+static bool is_current(const shmt_observer* o, uint32_t block, uint64_t generation) {
+  if (block >= o->map.fixed.n_blocks) return false;
+  seen s = look_at(&o->map, block);
+  return s.state == SHMT_BLOCK_USED && s.generation == generation;
+}
+
+uint32_t shmt_observer_name_blocks(shmt_observer* o, const shmt_name_view* name, uint32_t* out,
+                                   uint32_t capacity) {
+  shmt__description d;
+  shmt__described_storage entry;
+  if (o->arena_fd < 0 || !is_current(o, name->block, name->generation)) return 0;
+  if (!shmt__os_seek(o->arena_fd, o->map.blocks[name->block].offset) ||
+      shmt__os_read_exact(o->arena_fd, &d, sizeof d) != SHMT_OK ||
+      d.magic != SHMT_DESCRIPTION_MAGIC || d.n_storages > SHMT_MAX_STORAGES)
+    return 0;
+  for (uint64_t i = 0; i < d.n_storages && i < capacity; i++) {
+    if (shmt__os_read_exact(o->arena_fd, &entry, sizeof entry) != SHMT_OK) return 0;
+    out[i] = entry.block;
+  }
+  /* Still: what was read belonged to it. */
+  return is_current(o, name->block, name->generation) ? (uint32_t)d.n_storages : 0;
+}

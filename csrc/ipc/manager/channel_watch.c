@@ -1,0 +1,177 @@
+/* ipc/manager/channel_watch.c -- see ipc/manager/channel_watch.h. */
+#include "ipc/manager/channel_watch.h"
+
+#include "os/channel.h"
+#include "os/process.h"
+#include "shm/client.h"
+#include "shm/lease.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the table --- */
+
+/* The channel's place, or the unused one where it belongs; NULL when there is no table. */
+static shmt__watched_channel* place_of(const shmt__channel_watch* w, uint64_t channel) {
+  if (w->capacity == 0) return NULL;
+  uint32_t i = (uint32_t)((channel * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (w->capacity - 1);
+  while (w->at[i].channel != 0 && w->at[i].channel != channel) i = (i + 1) & (w->capacity - 1);
+  return &w->at[i];
+}
+
+/* Make a table of this capacity with the channels that are still used. Without memory for it, the old one
+ * stays. */
+static void rebuild(shmt__channel_watch* w, uint32_t capacity) {
+  shmt__channel_watch fresh = *w;
+  fresh.at = calloc(capacity, sizeof *fresh.at);
+  fresh.capacity = capacity;
+  fresh.n = 0;
+  if (fresh.at == NULL) return;
+  for (uint32_t i = 0; i < w->capacity; i++) {
+    if (w->at[i].channel == 0 || !w->at[i].is_used) continue;
+    *place_of(&fresh, w->at[i].channel) = w->at[i];
+    fresh.n++;
+  }
+  free(w->at);
+  *w = fresh;
+}
+
+static void note_use(shmt__channel_watch* w, uint64_t channel) {
+  shmt__watched_channel* c = place_of(w, channel);
+  if (c == NULL || c->channel == 0) {
+    if (2 * (w->n + 1) > w->capacity) {
+      for (uint32_t i = 0; i < w->capacity; i++) w->at[i].is_used = true;
+      rebuild(w, w->capacity == 0 ? 64 : 2 * w->capacity);
+    }
+    if (2 * (w->n + 1) > w->capacity) return; /* no memory: at the next look */
+    c = place_of(w, channel);
+    *c = (shmt__watched_channel){.channel = channel};
+    w->n++;
+  }
+  c->is_used = true;
+}
+
+static void drop_unused(shmt__channel_watch* w) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < w->capacity; i++) n += w->at[i].channel != 0 && w->at[i].is_used;
+  if (n == w->n) return;
+  uint32_t capacity = w->capacity;
+  while (capacity > 64 && 8 * n < capacity) capacity /= 2;
+  rebuild(w, capacity);
+}
+
+/* --- one look --- */
+
+typedef struct look {
+  shmt__channel_watch* watch;
+  const shmt__keeper* keeper;
+  uint64_t now_ms;
+} look;
+
+static bool is_pipe(const shmt__watched_channel* c) {
+  return shmt__channel_kind_of(c->channel) == SHMT_CHANNEL_PIPE;
+}
+
+/* Enter the channels of leases that are not young. Ends no lease. */
+static bool enter(const shmt__lease* l, void* arg) {
+  look* k = arg;
+  uint64_t channel = atomic_load_explicit(&l->channel, memory_order_acquire);
+  uint32_t age_ms = (uint32_t)k->now_ms - atomic_load_explicit(&l->stamp_ms, memory_order_relaxed);
+  shmt__channel_kind kind = shmt__channel_kind_of(channel);
+  if ((kind == SHMT_CHANNEL_PIPE || kind == SHMT_CHANNEL_SOCKET) && age_ms >= SHMT_CHANNEL_YOUNG_MS)
+    note_use(k->watch, channel);
+  return false;
+}
+
+/* The answer about one channel, as far as it can be had without a search. */
+static shmt__os_seen ask(const look* k, const shmt__watched_channel* c) {
+  uint64_t number = shmt__channel_number(c->channel);
+  if (is_pipe(c))
+    return c->pid == 0 ? SHMT_SEEN_UNKNOWN : shmt__os_pipe_has_readers(c->pid, c->fd, number);
+  bool is_visible = k->watch->net_namespace == k->keeper->map.fixed.net_namespace;
+  return is_visible ? shmt__os_unix_socket(number, NULL) : SHMT_SEEN_UNKNOWN;
+}
+
+/* An end of a pipe that was found: if it is one that we look for, ask there. */
+static void try_pipe_end(int32_t pid, int fd, uint64_t inode, void* arg) {
+  look* k = arg;
+  shmt__watched_channel* c = place_of(k->watch, shmt__channel(SHMT_CHANNEL_PIPE, inode));
+  if (c == NULL || c->channel == 0 || c->pid != 0) return;
+  c->seen = shmt__os_pipe_has_readers(pid, fd, inode);
+  if (c->seen == SHMT_SEEN_UNKNOWN) return;
+  c->pid = pid;
+  c->fd = fd;
+}
+
+/* Look for ends of the pipes of which none is known; one of which there is none has no readers,
+ * unless there may be ends that we are not shown. */
+static void search(look* k, bool may_hide) {
+  shmt__channel_watch* w = k->watch;
+  bool all_users = (k->keeper->map.fixed.flags & SHMT_SESSION_GROUP) != 0;
+  uint64_t begin_ms = shmt__os_worked_ms();
+  bool all = shmt__os_visit_pipe_ends(all_users, try_pipe_end, k) && !may_hide &&
+             !shmt__os_descriptors_under_way();
+  uint64_t rest_ms = (shmt__os_worked_ms() - begin_ms) * SHMT_CHANNEL_REST;
+  /* What cannot be told now can hardly be told soon. */
+  w->doubt_ms = all ? 0 : w->doubt_ms == 0 ? 500 : 2 * w->doubt_ms;
+  if (w->doubt_ms > SHMT_CHANNEL_DOUBT_MAX_MS) w->doubt_ms = SHMT_CHANNEL_DOUBT_MAX_MS;
+  w->next_search_ms = k->now_ms + (rest_ms > w->doubt_ms ? rest_ms : w->doubt_ms);
+  for (uint32_t i = 0; all && i < w->capacity; i++)
+    if (w->at[i].channel != 0 && is_pipe(&w->at[i]) && w->at[i].pid == 0)
+      w->at[i].seen = SHMT_SEEN_NO;
+}
+
+/* Ask about the channels, a bounded number of them at one look. Returns whether some pipe's ends are to be
+ * searched for. */
+static bool ask_all(look* k) {
+  shmt__channel_watch* w = k->watch;
+  uint32_t n = 0;
+  bool is_lost = false;
+  for (uint32_t i = 0; i < w->capacity; i++) {
+    shmt__watched_channel* c = &w->at[(w->cursor + i) & (w->capacity - 1)];
+    c->seen = SHMT_SEEN_UNKNOWN;
+    if (c->channel == 0 || n == SHMT_CHANNEL_BUDGET) continue;
+    c->seen = ask(k, c);
+    if (is_pipe(c) && c->seen == SHMT_SEEN_UNKNOWN) {
+      c->pid = 0;
+      is_lost = true;
+    }
+    if (++n == SHMT_CHANNEL_BUDGET) w->cursor += i + 1;
+  }
+  return is_lost;
+}
+
+static void judge(look* k) {
+  for (uint32_t i = 0; i < k->watch->capacity; i++) {
+    shmt__watched_channel* c = &k->watch->at[i];
+    c->is_over = false; /* by this look alone: numbers of pipes are used again */
+    if (c->channel == 0 || c->seen == SHMT_SEEN_UNKNOWN) continue;
+    if (c->seen == SHMT_SEEN_YES) c->missed_ms = 0;
+    else if (c->missed_ms == 0) c->missed_ms = k->now_ms;
+    else c->is_over = k->now_ms - c->missed_ms >= SHMT_CHANNEL_GRACE_MS;
+  }
+}
+
+/* --- ending --- */
+
+/* Its channel is over; young or not. */
+static bool is_abandoned(const shmt__lease* l, void* arg) {
+  const look* k = arg;
+  uint64_t channel = atomic_load_explicit(&l->channel, memory_order_acquire);
+  if (shmt__channel_kind_of(channel) == SHMT_CHANNEL_LOCK)
+    return !shmt__token_is_locked(k->keeper->control_fd, shmt__channel_number(channel));
+  const shmt__watched_channel* c = channel == 0 ? NULL : place_of(k->watch, channel);
+  return c != NULL && c->channel != 0 && c->is_over;
+}
+
+void shmt__channels_look(shmt__channel_watch* w, const shmt__keeper* k, uint64_t now_ms,
+                         bool may_hide) {
+  look l = {w, k, now_ms};
+  if (w->net_namespace == 0) w->net_namespace = shmt__os_net_namespace();
+  for (uint32_t i = 0; i < w->capacity; i++) w->at[i].is_used = false;
+  (void)shmt__leases_end_if(&k->map, enter, &l);
+  drop_unused(w);
+  if (ask_all(&l) && now_ms >= w->next_search_ms) search(&l, may_hide);
+  judge(&l);
+  (void)shmt__leases_end_if(&k->map, is_abandoned, &l);
+}

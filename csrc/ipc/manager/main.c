@@ -1,0 +1,117 @@
+/* ipc/manager/main.c -- the manager program.
+ *
+ *   shmtensor-manager --session=HEX --arena-bytes=N --limit-bytes=N [--client-limit-bytes=N]
+ *                     [--service] [--name=TEXT] [--gid=N] [--stay] [--adopt] [--lock]
+ *
+ * Started by the first process that shares a tensor, or as a service by `shmtensor serve`, which
+ * wants it to --stay: in the foreground, without clients too, until SIGTERM; it says on standard
+ * output when it is ready. Descriptor 3 is the
+ * listening socket; with --adopt, the next two are the control and arena files of a session whose
+ * manager was killed; with --lock, the last one is the lock of the socket's path, which lives as
+ * long as this process. Exit status of the first process: 0 runs, 2 wrong use, 3 out of memory, 4
+ * anything else, 5 the files to adopt make no sense: a member wrote where it should not.
+ */
+#include "api/error.h"
+#include "ipc/manager/manager.h"
+#include "os/daemon.h"
+#include "os/process.h"
+#include "os/socket.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FD_LISTENER = 3, FD_CONTROL, FD_ARENA };
+
+typedef struct arguments {
+  shmt__keeper_options session;
+  bool adopt, stay, lock;
+} arguments;
+
+static const char NAME[] = "--name=";
+
+static bool parse_flag(const char* text, arguments* a) {
+  if (strcmp(text, "--adopt") == 0)
+    a->adopt = true;
+  else if (strcmp(text, "--stay") == 0)
+    a->stay = true;
+  else if (strcmp(text, "--lock") == 0)
+    a->lock = true;
+  else if (strcmp(text, "--service") == 0)
+    a->session.flags |= SHMT_SESSION_SERVICE;
+  else if (strncmp(text, NAME, sizeof NAME - 1) == 0)
+    a->session.name = text + sizeof NAME - 1;
+  else if (sscanf(text, "--gid=%" SCNu32, &a->session.gid) == 1)
+    a->session.flags |= SHMT_SESSION_GROUP;
+  else
+    return false;
+  return true;
+}
+
+static bool parse(int argc, char** argv, arguments* a) {
+  shmt__keeper_options* o = &a->session;
+  for (int i = 1; i < argc; i++) {
+    if (!parse_flag(argv[i], a) && sscanf(argv[i], "--session=%" SCNx64, &o->session) != 1 &&
+        sscanf(argv[i], "--arena-bytes=%" SCNu64, &o->arena_bytes) != 1 &&
+        sscanf(argv[i], "--limit-bytes=%" SCNu64, &o->limit_bytes) != 1 &&
+        sscanf(argv[i], "--client-limit-bytes=%" SCNu64, &o->client_limit_bytes) != 1)
+      return false;
+  }
+  return o->session != 0 && o->arena_bytes != 0;
+}
+
+/* One line that a terminal can show whatever the name has in it. */
+static void say_ready(const shmt__control* control) {
+  char name[SHMT_NAME_BYTES];
+  memcpy(name, control->name, sizeof name);
+  name[sizeof name - 1] = '\0';
+  for (char* c = name; *c != '\0'; c++)
+    if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+  (void)printf("shmtensor: service \"%s\" is ready, process %" PRId32 "\n", name, shmt__os_pid());
+  (void)fflush(stdout);
+}
+
+/* Serve until asked to end, and say so to those who have the memory. */
+static void run_in_foreground(shmt__manager* m) {
+  m->stays = true;
+  shmt__os_notify("READY=1");
+  say_ready(m->keeper.map.control);
+  shmt__manager_run(m);
+  shmt__os_notify("STOPPING=1");
+  /* release: nobody who sees it goes on with the session. */
+  atomic_store_explicit(&m->keeper.map.control->ended, 1, memory_order_release);
+}
+
+int main(int argc, char** argv) {
+  static shmt__manager manager; /* zero pages until used */
+  arguments a = {0};
+  shmt__peer peer;
+  if (!parse(argc, argv, &a) || !shmt__os_peer(FD_LISTENER, &peer)) {
+    (void)fprintf(stderr,
+                  "shmtensor-manager: keeps the shared memory of one session. It is started by the "
+                  "first process that "
+                  "shares a tensor, with the session's socket as descriptor %d.\n",
+                  FD_LISTENER);
+    return 2;
+  }
+  shmt__os_daemon_settle((a.adopt ? FD_ARENA + 1 : FD_CONTROL) + (a.lock ? 1 : 0));
+  if (a.stay) shmt__os_watch_termination();
+  shmt_status status =
+      a.adopt ? shmt__keeper_adopt(a.session.session, FD_CONTROL, FD_ARENA, &manager.keeper)
+              : shmt__keeper_create(&a.session, &manager.keeper);
+  if (status != SHMT_OK) {
+    (void)fprintf(stderr, "shmtensor-manager: %s\n", shmt_error_message());
+    if (status == SHMT_E_NOMEM) return 3;
+    return a.adopt ? SHMT_MANAGER_DAMAGED : 4;
+  }
+  if ((!a.stay && !shmt__os_detach()) ||
+      shmt__manager_init(&manager, a.session.session, FD_LISTENER) != SHMT_OK)
+    return 4;
+  if (a.lock) manager.lock_fd = a.adopt ? FD_ARENA + 1 : FD_CONTROL;
+  if (a.stay)
+    run_in_foreground(&manager);
+  else
+    shmt__manager_run(&manager);
+  return 0;
+}

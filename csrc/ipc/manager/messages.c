@@ -1,0 +1,312 @@
+/* ipc/manager/messages.c -- what the manager does for each message. */
+#include "ipc/manager/manager.h"
+
+#include "api/error.h"
+#include "os/failpoint.h"
+#include "os/memfd.h"
+#include "os/process.h"
+#include "os/socket.h"
+#include "shm/client.h"
+
+#include <string.h>
+
+typedef struct request {
+  shmt__manager* m;
+  uint32_t connection;
+  uint32_t client; /* of the connection; 0: none yet */
+  const shmt__packet* p;
+  int* fds; /* a function that takes one puts -1 in its place */
+  int n_fds;
+  int32_t pid;     /* of the sender, from the kernel */
+  int send_fds[SHMT_SOCKET_MAX_FDS];
+  int n_send;
+  int n_own; /* so many of the first of them are closed when sent, the others borrowed */
+} request;
+
+static void attach(request* r, uint32_t client) {
+  shmt__manager* m = r->m;
+  int32_t old = m->clients[client].connection;
+  if (old >= 0 && (uint32_t)old != r->connection)
+    m->connections[old].client = 0; /* times out as a silent one */
+  m->clients[client].connection = (int32_t)r->connection;
+  m->connections[r->connection].client = client;
+}
+
+static void set_process(request* r, uint32_t client) {
+  shmt__keeper_settle_client(&r->m->keeper, client, r->pid);
+  r->m->clients[client].pid = r->pid;
+  r->m->clients[client].is_reserved = false;
+}
+
+/* Is the sender this client? It shows the descriptor that has the lock of its number. */
+static bool knows(request* r, uint32_t client) {
+  uint64_t identity[2];
+  if (client == 0 || client >= SHMT_MAX_CLIENTS || r->n_fds != 1) return false;
+  shmt__keeper* k = &r->m->keeper;
+  /* A child that was claimed for comes before our next look. */
+  return (k->clients[client].state != SHMT_CLIENT_NONE || shmt__keeper_know_client(k, client)) &&
+         shmt__os_file_identity(r->fds[0], identity) &&
+         identity[0] == r->m->control_identity[0] && identity[1] == r->m->control_identity[1] &&
+         shmt__client_has(r->fds[0], client);
+}
+
+static shmt_status check_session(const request* r) {
+  SHMT_REQUIRE(r->p->session == r->m->session, SHMT_E_MANAGER,
+               "this is the manager of another session");
+  return SHMT_OK;
+}
+
+/* Client numbers of the sender's process. One that we cannot see has no share of its own. */
+static int n_numbers(const request* r, bool reserved) {
+  int n = 0;
+  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS && r->pid > 0; id++) {
+    const shmt__manager_client* c = &r->m->clients[id];
+    n += c->pid == r->pid && c->is_reserved == reserved;
+  }
+  return n;
+}
+
+/* A number for the sender, with a descriptor that has its lock in the answer. */
+static shmt_status reserve(request* r, uint32_t* out_id) {
+  int fd = shmt__os_reopen(r->m->keeper.control_fd);
+  SHMT_REQUIRE(fd >= 0, SHMT_E_OS,
+               "the manager cannot open its files anew: too many open files, or /proc is missing");
+  r->send_fds[r->n_send++] = fd;
+  r->n_own++;
+  SHMT_TRY(shmt__keeper_reserve_client(&r->m->keeper, fd, r->pid, out_id));
+  r->m->clients[*out_id].pid = r->pid;
+  return SHMT_OK;
+}
+
+/* Put the arena into the answer, or a descriptor that cannot be mapped for writing. */
+static shmt_status send_arena(request* r, bool writing) {
+  shmt__manager* m = r->m;
+  if (!writing && m->reading_fd < 0) m->reading_fd = shmt__os_reopen_read_only(m->keeper.arena_fd);
+  int fd = writing ? m->keeper.arena_fd : m->reading_fd;
+  SHMT_REQUIRE(fd >= 0, SHMT_E_OS, "the manager cannot open the arena for reading only");
+  r->send_fds[r->n_send++] = fd;
+  return SHMT_OK;
+}
+
+static shmt_status serve_hello(request* r, shmt__packet* reply) {
+  shmt__keeper* k = &r->m->keeper;
+  uint32_t id = r->p->client;
+  SHMT_TRY(check_session(r));
+  SHMT_REQUIRE(r->client == 0, SHMT_E_MANAGER, "HELLO twice on one connection");
+  shmt__keeper_mend(k); /* who joins believes what it reads in the header */
+  reply->world = k->map.fixed.world;
+  if (id != 0) {
+    SHMT_REQUIRE(r->p->world == reply->world && knows(r, id), SHMT_E_KEY,
+                 "the manager does not know client %u of this world", id);
+  } else {
+    SHMT_REQUIRE(n_numbers(r, false) < SHMT_MANAGER_NUMBERS, SHMT_E_RUNTIME,
+                 "process %d has %d places in the session already", (int)r->pid,
+                 (int)SHMT_MANAGER_NUMBERS);
+    SHMT_TRY(reserve(r, &id));
+    SHMT_TRY(send_arena(r, r->p->count == 0));
+    r->send_fds[r->n_send++] = k->control_fd;
+  }
+  SHMT_FAILPOINT(serve_hello);
+  set_process(r, id);
+  attach(r, id);
+  reply->client = id;
+  return SHMT_OK;
+}
+
+static shmt_status serve_fork(request* r, shmt__packet* reply) {
+  uint32_t id = 0;
+  SHMT_REQUIRE(
+      r->client == 0 && r->p->world == r->m->keeper.map.fixed.world && knows(r, r->p->client),
+      SHMT_E_KEY, "the manager does not know client %u of this world", r->p->client);
+  SHMT_REQUIRE(n_numbers(r, true) < SHMT_MANAGER_CHILDREN, SHMT_E_RUNTIME,
+               "process %d has places for %d children that never came", (int)r->pid,
+               (int)SHMT_MANAGER_CHILDREN);
+  /* By the parent, until the child says who it is. */
+  SHMT_TRY(reserve(r, &id));
+  r->m->clients[id].is_reserved = true;
+  attach(r, id);
+  reply->client = id;
+  return SHMT_OK;
+}
+
+static shmt_status serve_add_file(request* r, shmt__packet* reply) {
+  if (r->n_fds == 0) {
+    /* The kernel drops a descriptor that we have no room for. Files that nobody uses any more give
+     * room to another try. */
+    shmt__keeper_look(&r->m->keeper, false);
+    SHMT_FAIL(SHMT_E_OS, "the manager got no descriptor: too many open files");
+  }
+  SHMT_REQUIRE(r->n_fds == 1, SHMT_E_VALUE, "ADD_FILE with %d descriptors, expected 1", r->n_fds);
+  int fd = r->fds[0];
+  if (fd >= r->m->files_end) {
+    shmt__keeper_look(&r->m->keeper, false);
+    SHMT_FAIL(SHMT_E_OS, "the manager keeps %d files, which is all it may", r->m->files_end);
+  }
+  r->fds[0] = -1;
+  return shmt__keeper_add_file(&r->m->keeper, r->client, fd, r->p->nbytes, &reply->block,
+                               &reply->generation);
+}
+
+static shmt_status serve_get_file(request* r, shmt__packet* reply) {
+  int fd = shmt__keeper_file(&r->m->keeper, r->p->block, r->p->generation, &reply->nbytes);
+  SHMT_REQUIRE(fd >= 0, SHMT_E_HANDLE, "no file behind block %u", r->p->block);
+  r->send_fds[0] = fd;
+  r->n_send = 1;
+  return SHMT_OK;
+}
+
+static void serve_status(request* r, shmt__packet* reply) {
+  shmt__keeper* k = &r->m->keeper;
+  reply->client = shmt__manager_n_clients(r->m);
+  reply->block = (uint32_t)shmt__os_pid();
+  reply->leases = shmt__keeper_n_leases(k);
+  reply->nbytes = shmt__os_file_resident(k->arena_fd);
+  reply->generation = k->granted_bytes;
+  reply->count = k->slabs_end;
+}
+
+/* Descriptors without the right to write. */
+static shmt_status serve_observe(request* r, shmt__packet* reply) {
+  const shmt__keeper* k = &r->m->keeper;
+  const int files[2] = {k->control_fd, k->arena_fd};
+  while (r->n_send < 2) {
+    int fd = shmt__os_reopen_read_only(files[r->n_send]);
+    SHMT_REQUIRE(fd >= 0, SHMT_E_OS,
+                 "the manager cannot open its files for reading: too many open files, or /proc is "
+                 "missing");
+    r->send_fds[r->n_send++] = fd;
+    r->n_own++;
+  }
+  reply->session = r->m->session;
+  reply->world = k->map.fixed.world;
+  return SHMT_OK;
+}
+
+/* A supervisor's instance of a service goes on in the place of one that a client started when the
+ * last was killed. Sessions of their own have no supervisor. */
+static shmt_status serve_take_over(request* r) {
+  const shmt__manager* m = r->m;
+  const int files[] = {m->listener, m->keeper.control_fd, m->keeper.arena_fd, m->lock_fd};
+  SHMT_TRY(check_session(r));
+  SHMT_REQUIRE(!m->stays && shmt__keeper_is_service(&m->keeper) &&
+                   m->connections[r->connection].uid == shmt__os_uid(),
+               SHMT_E_MANAGER, "this manager gives its place to nobody");
+  while (r->n_send < SHMT_SOCKET_MAX_FDS && files[r->n_send] >= 0) {
+    r->send_fds[r->n_send] = files[r->n_send];
+    r->n_send++;
+  }
+  return SHMT_OK;
+}
+
+/* What a message may do; the type is the index. */
+static const struct {
+  bool is_known, from_anyone, has_reply;
+} messages[] = {
+#define ROW(name, from_anyone, has_reply) [SHMT_MESSAGE_##name] = {true, from_anyone, has_reply},
+    SHMT_FOR_EACH_MESSAGE(ROW)
+#undef ROW
+};
+
+/* Requests with a reply. */
+static shmt_status serve(request* r, shmt__packet* reply) {
+  shmt__keeper* k = &r->m->keeper;
+  switch ((shmt__message)r->p->type) {
+    case SHMT_MESSAGE_HELLO:
+      return serve_hello(r, reply);
+    case SHMT_MESSAGE_FORK:
+      return serve_fork(r, reply);
+    case SHMT_MESSAGE_GRANT:
+      SHMT_REQUIRE(r->p->count <= UINT32_MAX, SHMT_E_VALUE, "GRANT of too many blocks");
+      SHMT_TRY(shmt__keeper_grant(k, r->client, r->p->nbytes, (uint32_t)r->p->count, &reply->block));
+      reply->count = shmt__keeper_slab_at(k, reply->block)->first_block;
+      reply->nbytes = shmt__keeper_slab_at(k, reply->block)->offset;
+      return SHMT_OK;
+    case SHMT_MESSAGE_ADD_FILE:
+      return serve_add_file(r, reply);
+    case SHMT_MESSAGE_GET_FILE:
+      return serve_get_file(r, reply);
+    case SHMT_MESSAGE_LOOK:
+      SHMT_TRY(check_session(r));
+      shmt__keeper_look(k, true);
+      reply->nbytes = shmt__os_file_resident(k->arena_fd);
+      return SHMT_OK;
+    case SHMT_MESSAGE_DROP_LEASES:
+      SHMT_TRY(check_session(r));
+      reply->count = shmt__keeper_drop_leases(
+          k, r->p->count > UINT32_MAX ? UINT32_MAX : (uint32_t)r->p->count);
+      return SHMT_OK;
+    case SHMT_MESSAGE_STATUS:
+      serve_status(r, reply);
+      return SHMT_OK;
+    case SHMT_MESSAGE_OBSERVE:
+      return serve_observe(r, reply);
+    case SHMT_MESSAGE_GET_ARENA:
+      return send_arena(r, r->p->count != 0);
+    case SHMT_MESSAGE_TAKE_OVER:
+      return serve_take_over(r);
+    case SHMT_MESSAGE_PUBLISH:
+    case SHMT_MESSAGE_UNPUBLISH:
+    case SHMT_MESSAGE_OPEN_SYNC:
+      return shmt__manager_serve_names(
+          r->m, (shmt__asker){r->client, r->m->connections[r->connection].uid, r->pid}, r->p,
+          reply);
+    case SHMT_MESSAGE_ADOPT:
+    case SHMT_MESSAGE_GIVE_BACK:
+    case SHMT_MESSAGE_RESTORE_FILE:
+    case SHMT_MESSAGE_REPLY:
+      break;
+  }
+  SHMT_FAIL(SHMT_E_MANAGER, "message type %u", r->p->type);
+}
+
+/* Messages without a reply. */
+static void serve_silent(request* r) {
+  shmt__keeper* k = &r->m->keeper;
+  switch (r->p->type) {
+    case SHMT_MESSAGE_ADOPT:
+      set_process(r, r->client);
+      break;
+    case SHMT_MESSAGE_GIVE_BACK:
+      (void)shmt__keeper_take_back(k, r->client, r->p->block);
+      break;
+    case SHMT_MESSAGE_RESTORE_FILE:
+      if (r->n_fds == 1) shmt__keeper_restore_file(k, r->p->block, r->p->generation, r->fds[0]);
+      if (r->n_fds == 1) r->fds[0] = -1;
+      break;
+    default:
+      break;
+  }
+}
+
+bool shmt__manager_serve(shmt__manager* m, uint32_t connection, const shmt__packet* p, int* fds,
+                         int n_fds, int32_t pid) {
+  request r = {.m = m,
+               .connection = connection,
+               .client = m->connections[connection].client,
+               .p = p,
+               .fds = fds,
+               .n_fds = n_fds,
+               .pid = pid};
+  shmt__packet reply = {.magic = SHMT_WIRE_MAGIC,
+                        .version = SHMT_WIRE_VERSION,
+                        .type = (uint16_t)(p->type | SHMT_MESSAGE_REPLY),
+                        .serial = p->serial};
+  bool keep = p->type < sizeof messages / sizeof messages[0] && messages[p->type].is_known &&
+              (messages[p->type].from_anyone || r.client != 0);
+
+  if (keep && !messages[p->type].has_reply) {
+    serve_silent(&r);
+  } else if (keep) {
+    reply.status = serve(&r, &reply);
+    if (reply.status != SHMT_OK) strncpy(reply.text, shmt_error_message(), sizeof reply.text - 1);
+    int n_send = reply.status == SHMT_OK ? r.n_send : 0;
+    SHMT_FAILPOINT(serve_replying);
+    /* A full socket means a peer that asks without reading. */
+    keep =
+        shmt__os_send(m->connections[connection].fd, &reply, sizeof reply, r.send_fds, n_send) == 0;
+    for (int i = 0; i < r.n_own; i++) shmt__os_close(r.send_fds[i]);
+    m->is_over = keep && p->type == SHMT_MESSAGE_TAKE_OVER && reply.status == SHMT_OK;
+  }
+  for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
+  return keep;
+}

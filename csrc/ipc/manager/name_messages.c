@@ -1,0 +1,35 @@
+/* ipc/manager/name_messages.c -- what the manager of a service does for messages about names. */
+#include "ipc/manager/manager.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* The name in a request, terminated. */
+static shmt_status read_name(const shmt__packet* p, char out[SHMT_NAME_BYTES]) {
+  size_t len = strnlen(p->text, sizeof p->text);
+  SHMT_REQUIRE(len > 0 && len < SHMT_NAME_BYTES, SHMT_E_VALUE,
+               "a name must have 1 to %d bytes, got %zu", SHMT_NAME_BYTES - 1, len);
+  memcpy(out, p->text, len);
+  out[len] = '\0';
+  return SHMT_OK;
+}
+
+shmt_status shmt__manager_serve_names(shmt__manager* m, shmt__asker who, const shmt__packet* p,
+                                      shmt__packet* reply) {
+  char name[SHMT_NAME_BYTES];
+  SHMT_TRY(read_name(p, name));
+  switch (p->type) {
+    case SHMT_MESSAGE_PUBLISH:
+      return shmt__names_publish(&m->names, &m->keeper, who, name, p->block, p->generation,
+                                 p->count & SHMT_NAME_PERSISTS, &reply->count);
+    case SHMT_MESSAGE_UNPUBLISH:
+      return shmt__names_remove(&m->names, &m->keeper, who, name);
+    case SHMT_MESSAGE_OPEN_SYNC:
+      SHMT_REQUIRE(p->count <= SHMT_SYNC_SLOTS, SHMT_E_VALUE,
+                   "%" PRIu64 " places, at most %d are possible", p->count, SHMT_SYNC_SLOTS);
+      return shmt__syncs_open(&m->names, &m->keeper, who.client, name, p->block, (uint32_t)p->count,
+                              &reply->block);
+    default:
+      SHMT_FAIL(SHMT_E_MANAGER, "message type %u is not about names", p->type);
+  }
+}

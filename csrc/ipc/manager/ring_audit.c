@@ -1,0 +1,302 @@
+/* ipc/manager/ring_audit.c -- the manager's part in rings: dead owners of locks, and lost ring leases. */
+#include "ipc/manager/ring_audit.h"
+
+#include "ipc/handle/handle.h"
+#include "ipc/ring/layout.h"
+#include "ipc/ring/lock.h"
+#include "os/failpoint.h"
+#include "os/memfd.h"
+#include "shm/block.h"
+#include "shm/client.h"
+
+#include <stdlib.h>
+
+enum { LOCK_TRIES = 100 };
+
+/* One of a ring's two locks. */
+typedef struct audited_lock {
+  atomic_uint_least32_t* lock;
+  uint32_t word; /* it is taken with */
+  bool is_ours;
+} audited_lock;
+
+/* A ring that is being audited. */
+typedef struct audited_ring {
+  const shmt__block* block;
+  uint64_t generation;       /* of the block */
+  shmt__ring_header* header; /* mapped */
+  audited_lock put, get;
+  uint32_t n_unheld; /* when we looked at the locks */
+} audited_ring;
+
+typedef struct audit {
+  const shmt__keeper* keeper;
+  audited_ring* rings;
+  uint32_t n_rings, room;
+  uint32_t* leaks;   /* of each block: first what the rings' messages name, then what is too much */
+  uint32_t n_blocks;
+} audit;
+
+/* --- finding --- */
+
+static bool is_ring(const shmt__block* b) {
+  uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
+  uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_acquire);
+  shmt__block_state state = shmt__head_state(head);
+  return nbytes == (SHMT_RING_BYTES | SHMT_BLOCK_IS_RING) &&
+         (state == SHMT_BLOCK_USED || state == SHMT_BLOCK_RECLAIM);
+}
+
+static uint64_t generation_of(const shmt__block* b) {
+  return shmt__head_generation(atomic_load_explicit(&b->head, memory_order_acquire));
+}
+
+static shmt__ring_header* map_ring(const shmt__keeper* k, const shmt__block* b) {
+  void* p = NULL;
+  uint32_t block = (uint32_t)(b - k->map.blocks);
+  const shmt__slab_view* s = shmt__keeper_slab_of(k, block);
+  if (s == NULL ||
+      !shmt__os_map_part(k->arena_fd, shmt__slab_offset_of(s, block), SHMT_RING_BYTES, &p))
+    return NULL;
+  return p;
+}
+
+/* The next ring among the blocks from *i of slab *slab on; NULL at the end. */
+static shmt__block* next_ring(const shmt__keeper* k, uint32_t* slab, uint32_t* i) {
+  for (; *slab < k->slabs_end; ++*slab, *i = 0) {
+    const shmt__slab_view* s = shmt__keeper_slab_at(k, *slab);
+    if (s == NULL || s->state != SHMT_SLAB_ARENA || s->block_bytes < SHMT_RING_BYTES) continue;
+    while (*i < s->n_blocks) {
+      shmt__block* b = &k->map.blocks[s->first_block + (*i)++];
+      if (is_ring(b)) return b;
+    }
+  }
+  return NULL;
+}
+
+/* --- a dead client --- */
+
+void shmt__rings_erase_client(shmt__keeper* k, uint32_t client) {
+  uint32_t slab = 0, i = 0;
+  shmt__block* b;
+  while ((b = next_ring(k, &slab, &i)) != NULL) {
+    shmt__ring_header* h = map_ring(k, b);
+    if (h == NULL) continue;
+    shmt__ring_lock_bury(&h->put_lock, client);
+    shmt__ring_lock_bury(&h->get_lock, client);
+    if (client < SHMT_MAX_CLIENTS) {
+      atomic_store_explicit(&h->pending[client], 0, memory_order_release);
+      atomic_store_explicit(&h->ends[client], 0, memory_order_release);
+    }
+    SHMT_FAILPOINT(ring_buried);
+    shmt__ring_event_signal(&h->data_event, true);
+    shmt__ring_event_signal(&h->room_event, true);
+    shmt__ring_event_signal(&h->done_event, true);
+    shmt__ring_event_signal(&h->watch_event, true);
+    shmt__os_unmap(h, SHMT_RING_BYTES);
+    atomic_store_explicit(&k->map.control->rings_stale, 1, memory_order_relaxed);
+  }
+}
+
+/* --- the audit ---
+ *
+ * Note [Auditing rings]
+ * With the locks of all rings, what their messages name is what the blocks' ring leases must be. But a
+ * process that is stopped keeps a lock for as long as it likes, and that must not keep the memory of
+ * others. So where a lock cannot be had soon, its word and owner are noted. While the word stays, only
+ * that process changes the leases of what goes through that side of the ring, and only of blocks that
+ * it holds: those are left for a later audit, and as it holds them, nothing waits for that. There is one
+ * moment in which it ends leases of blocks that it does not hold (take_locked in ipc/ring/put_take.c), and the
+ * ring's `n_unheld` is odd then.
+ */
+
+static void unlock_all(audit* a) {
+  for (uint32_t i = 0; i < a->n_rings; i++) {
+    audited_ring* r = &a->rings[i];
+    if (r->put.is_ours) shmt__ring_unlock(r->put.lock, r->put.word);
+    if (r->get.is_ours) shmt__ring_unlock(r->get.lock, r->get.word);
+    shmt__os_unmap(r->header, SHMT_RING_BYTES);
+  }
+  free(a->rings);
+}
+
+/* A lock is held for microseconds, unless its owner was stopped: so a few tries, and no sleep. */
+static audited_lock lock_soon(atomic_uint_least32_t* lock) {
+  bool was_dead = false;
+  uint32_t word = 0;
+  for (int i = 0; word == 0 && i < LOCK_TRIES; i++) {
+    word = shmt__ring_try_lock(lock, SHMT_MANAGER_MARKER, &was_dead);
+    for (int j = 0; word == 0 && j < 10; j++) shmt__os_pause();
+  }
+  if (word != 0) return (audited_lock){lock, word, true};
+  return (audited_lock){lock, shmt__ring_lock_word(lock), false};
+}
+
+/* Is the lock ours, or that of a client, who may be stopped? Nobody else can have it: a member wrote
+ * over such a word, and the next audit finds the lock free. */
+static bool has_owner(const audit* a, const audited_lock* l) {
+  uint32_t owner = l->word & SHMT_RING_OWNER_MASK;
+  if (l->is_ours) return true;
+  if (owner > 0 && owner < SHMT_MAX_CLIENTS &&
+      (a->keeper->clients[owner].state != SHMT_CLIENT_NONE ||
+       shmt__client_is_locked(a->keeper->control_fd, owner)))
+    return true;
+  shmt__ring_lock_bury(l->lock, owner);
+  return false;
+}
+
+/* 0 under our own lock: what is left of a dead owner's means nothing. */
+static uint32_t n_unheld(const audited_ring* r) {
+  return r->get.is_ours ? 0 : atomic_load_explicit(&r->header->n_unheld, memory_order_seq_cst);
+}
+
+static bool lock_one(audit* a, const shmt__block* b) {
+  if (a->n_rings == a->room) {
+    uint32_t room = a->room ? a->room * 2 : 16;
+    audited_ring* grown = realloc(a->rings, sizeof *grown * room);
+    if (grown == NULL) return false;
+    a->rings = grown;
+    a->room = room;
+  }
+  audited_ring* r = &a->rings[a->n_rings];
+  *r = (audited_ring){
+      .block = b, .generation = generation_of(b), .header = map_ring(a->keeper, b)};
+  if (r->header == NULL) return false;
+  a->n_rings++;
+  r->put = lock_soon(&r->header->put_lock);
+  SHMT_FAILPOINT(ring_audit_locked);
+  r->get = lock_soon(&r->header->get_lock);
+  r->n_unheld = n_unheld(r);
+  return has_owner(a, &r->put) && has_owner(a, &r->get) && r->n_unheld % 2 == 0;
+}
+
+/* The next ring that somebody has or will have. */
+static const shmt__block* next_kept_ring(const audit* a, uint32_t* slab, uint32_t* i) {
+  const shmt__map* m = &a->keeper->map;
+  const shmt__block* b;
+  while ((b = next_ring(a->keeper, slab, i)) != NULL) {
+    if (shmt__block_is_kept(m, (uint32_t)(b - m->blocks))) return b;
+  }
+  return NULL;
+}
+
+static bool lock_all(audit* a) {
+  uint32_t slab = 0, i = 0;
+  const shmt__block* b;
+  while ((b = next_kept_ring(a, &slab, &i)) != NULL) {
+    if (!lock_one(a, b)) return false;
+  }
+  return true;
+}
+
+static void count_message(const shmt__keeper* k, shmt__ring_header* h, uint32_t offset,
+                          uint32_t n_blocks, uint32_t* counts, uint32_t n_counts) {
+  uint32_t at = (uint32_t)((offset + sizeof(shmt__ring_message)) % SHMT_RING_CAPACITY);
+  for (uint32_t i = 0; i < n_blocks; i++) {
+    shmt__ring_block ref;
+    at = shmt__ring_read(h, SHMT_RING_CAPACITY, at, &ref, sizeof ref);
+    if (ref.block >= n_counts) continue;
+    const shmt__block* b = &k->map.blocks[ref.block];
+    uint64_t head = atomic_load_explicit(&b->head, memory_order_relaxed);
+    if (shmt__head_generation(head) == ref.generation) counts[ref.block]++;
+  }
+}
+
+/* The messages of one ring; stops at the first that makes no sense. */
+static void count_ring(const shmt__keeper* k, shmt__ring_header* h, uint32_t* counts,
+                       uint32_t n_counts) {
+  uint64_t head = atomic_load_explicit(&h->head, memory_order_acquire);
+  uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
+  if (!shmt__ring_place_fits(head) || !shmt__ring_place_fits(tail)) return;
+  /* Once round at most, whatever the counts say. */
+  for (uint32_t left = shmt__ring_used(head, tail, SHMT_RING_CAPACITY); left > 0;) {
+    uint32_t offset = shmt__ring_offset(head);
+    shmt__ring_message m;
+    (void)shmt__ring_read(h, SHMT_RING_CAPACITY, offset, &m, sizeof m);
+    if (!shmt__ring_message_fits(&m, left)) return;
+    count_message(k, h, offset, m.n_blocks, counts, n_counts);
+    head = shmt__ring_next(head, m.nbytes, SHMT_RING_CAPACITY);
+    left -= m.nbytes;
+  }
+}
+
+/* Held by the owner of a lock that we did not get: it may be changing the block's leases. */
+static bool is_in_flux(const audit* a, uint32_t block) {
+  const shmt__map* m = &a->keeper->map;
+  for (uint32_t i = 0; i < a->n_rings; i++) {
+    const audited_lock* locks[] = {&a->rings[i].put, &a->rings[i].get};
+    for (int j = 0; j < 2; j++) {
+      if (!locks[j]->is_ours &&
+          shmt__block_is_held_by(m, block, locks[j]->word & SHMT_RING_OWNER_MASK))
+        return true;
+    }
+  }
+  return false;
+}
+
+/* From what the messages name to what each block has too much. False: some are left for later. */
+static bool find_leaks(audit* a) {
+  bool all = true;
+  for (uint32_t i = 0; i < a->n_blocks; i++) {
+    const shmt__block* b = &a->keeper->map.blocks[i];
+    a->leaks[i] = atomic_load_explicit(&b->n_ring_leases, memory_order_seq_cst) - a->leaks[i];
+    if (a->leaks[i] == 0 || !is_in_flux(a, i)) continue;
+    a->leaks[i] = 0;
+    all = false;
+  }
+  return all;
+}
+
+static bool is_unchanged(const audited_lock* l) {
+  return l->is_ours || shmt__ring_lock_word(l->lock) == l->word;
+}
+
+/* Was what we counted still all there is? A ring may have been made meanwhile. */
+static bool is_consistent(const audit* a) {
+  uint32_t slab = 0, i = 0, n = 0;
+  const shmt__block* b;
+  atomic_thread_fence(memory_order_acquire); /* all that was read, before the words are read again */
+  for (uint32_t j = 0; j < a->n_rings; j++) {
+    const audited_ring* r = &a->rings[j];
+    if (!is_unchanged(&r->put) || !is_unchanged(&r->get) || n_unheld(r) != r->n_unheld)
+      return false;
+  }
+  while ((b = next_kept_ring(a, &slab, &i)) != NULL) {
+    while (n < a->n_rings && a->rings[n].block != b) n++; /* the same order as before */
+    if (n == a->n_rings || a->rings[n].generation != generation_of(b)) return false;
+  }
+  return true;
+}
+
+/* By subtraction: those we have no lock against may be adding and ending leases of their own. */
+static void correct(const audit* a) {
+  for (uint32_t i = 0; i < a->n_blocks; i++) {
+    if (a->leaks[i] != 0)
+      atomic_fetch_sub_explicit(&a->keeper->map.blocks[i].n_ring_leases, a->leaks[i],
+                                memory_order_seq_cst);
+    SHMT_FAILPOINT(ring_audit_corrected);
+  }
+}
+
+bool shmt__rings_audit(shmt__keeper* k) {
+  shmt__control* c = k->map.control;
+  /* seq_cst: what made the counts wrong happened before the mark, and is seen by the count. */
+  if (atomic_exchange_explicit(&c->rings_stale, 0, memory_order_seq_cst) == 0) return true;
+  audit a = {.keeper = k, .n_blocks = k->blocks_end};
+  a.leaks = calloc(a.n_blocks > 0 ? a.n_blocks : 1, sizeof *a.leaks);
+  bool all = false;
+  if (a.leaks != NULL && lock_all(&a)) {
+    for (uint32_t i = 0; i < a.n_rings; i++)
+      count_ring(k, a.rings[i].header, a.leaks, a.n_blocks);
+    all = find_leaks(&a);
+    if (is_consistent(&a))
+      correct(&a);
+    else
+      all = false;
+    shmt__map_note_activity(&k->map);
+  }
+  unlock_all(&a);
+  if (!all) atomic_store_explicit(&c->rings_stale, 1, memory_order_relaxed);
+  free(a.leaks);
+  return all;
+}

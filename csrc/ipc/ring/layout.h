@@ -1,0 +1,154 @@
+/* ipc/ring/layout.h -- a queue of messages in a block of shared memory.
+ *
+ *   0          128        192        256        320        4928   5120        23552        end
+ *   +----------+----------+----------+----------+----------+------+-----------+------------+
+ *   | constant | put_lock | get_lock | events   | ends     | ...  | pending   | messages   |
+ *   |          | tail     | head     | counters |          |      | by client | (circular) |
+ *   +----------+----------+----------+----------+----------+------+-----------+------------+
+ *
+ * A message is a shmt__ring_message, its block references and its data, in steps of 8 bytes; it may
+ * go round the end. `tail` and `head` are each one word: how many messages have ever been put (or
+ * taken), and where the next one begins. Producers write a message behind the tail under put_lock
+ * and publish it by one store of the tail; consumers copy the message at the head under get_lock and
+ * claim it by one store of the head. So a process that is killed before its store changed nothing.
+ *
+ * Note [Ring locks]
+ * A lock word names its owner's client number. When a client is gone the manager, which learns of
+ * it at once, marks the locks it held as DEAD, and anyone may take them: by the above nothing half
+ * done is to be seen. Nothing in a lock is a pointer, so that the manager can use them without
+ * trusting the memory they lie in.
+ *
+ * Note [Ring messages keep their blocks]
+ * Under put_lock, ahead of the tail, each block of the message gets a ring lease. Under get_lock the
+ * consumer holds all of them before it moves the head, and ends the leases after. (When it could not
+ * hold them it says so in `n_unheld` until their leases have ended, for the audit.) Whoever is killed
+ * between leaves counts that are too high, and the manager's audit sets them right
+ * (ipc/manager/ring_audit.h).
+ */
+#ifndef SHMT_IPC_RING_LAYOUT_H
+#define SHMT_IPC_RING_LAYOUT_H
+
+#include "shm/layout.h"
+
+#define SHMT_RING_MAGIC UINT64_C(0x31474e4952544d53) /* "SMTRING1" */
+
+enum {
+  SHMT_RING_VERSION = 3,
+  SHMT_RING_DATA = 24 << 10,    /* where the messages begin */
+  SHMT_RING_BYTES = 276 << 10,  /* of a whole ring */
+  SHMT_RING_INLINE = 32 << 10,  /* data of one message; more goes into a block of its own */
+  SHMT_RING_MAX_BLOCKS = 2048,  /* block references of one message */
+};
+
+/* Bits of shmt__ring.ends[client]. */
+enum { SHMT_RING_NO_GET = 1, SHMT_RING_NO_PUT = 2 };
+
+typedef struct shmt__ring_header {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t capacity;     /* bytes of the messages' area; a multiple of 8 */
+  uint32_t max_messages; /* put waits when there are so many; 0: no bound */
+  uint32_t pad0[27];
+  atomic_uint_least32_t put_lock; /* Note [Ring locks] */
+  uint32_t pad1;
+  atomic_uint_least64_t tail; /* shmt__ring_place */
+  uint64_t pad2[6];
+  atomic_uint_least32_t get_lock;
+  atomic_uint_least32_t n_unheld; /* odd: leases of blocks that could not be held are ending; get_lock */
+  atomic_uint_least64_t head; /* shmt__ring_place */
+  uint64_t pad4[6];
+  atomic_uint_least32_t data_event;  /* a message came; ipc/ring/lock.h */
+  atomic_uint_least32_t room_event;  /* a message went */
+  atomic_uint_least32_t watch_event; /* either, for those who watch for others */
+  atomic_uint_least32_t done_event;  /* the last unfinished message was finished */
+  atomic_uint_least32_t n_done;      /* messages finished, of all that were put */
+  atomic_uint_least32_t has_pending; /* 0: all of `pending` are 0; put_lock */
+  uint32_t pad5[10];
+  atomic_uchar ends[SHMT_MAX_CLIENTS]; /* what each client does not do (any more) */
+  uint64_t pad6[24];
+  atomic_uint_least32_t pending[SHMT_MAX_CLIENTS]; /* messages that wait in a client for room; put_lock */
+} shmt__ring_header;
+_Static_assert(offsetof(shmt__ring_header, put_lock) == 128, "ring: producers' line");
+_Static_assert(offsetof(shmt__ring_header, get_lock) == 192, "ring: consumers' line");
+_Static_assert(offsetof(shmt__ring_header, data_event) == 256, "ring: events' line");
+_Static_assert(sizeof(shmt__ring_header) <= SHMT_RING_DATA, "ring header");
+
+/* A block that a message refers to; in a ring no check sum is needed, it is the block's own session. */
+typedef struct shmt__ring_block {
+  uint64_t generation;
+  uint64_t nbytes;
+  uint32_t block; /* SHMT_HANDLE_NO_BLOCK: a storage of no bytes */
+  uint32_t zero;
+} shmt__ring_block;
+_Static_assert(sizeof(shmt__ring_block) == 24, "ring block");
+
+/* Bytes of the messages' area of every ring; `capacity` says the same to who looks from outside. */
+enum { SHMT_RING_CAPACITY = SHMT_RING_BYTES - SHMT_RING_DATA };
+
+enum { SHMT_RING_SPILLED = 1 }; /* the data is the bytes of the last block */
+
+typedef struct shmt__ring_message {
+  uint32_t nbytes;   /* of the whole, a multiple of 8 */
+  uint32_t n_data;   /* bytes behind the blocks */
+  uint32_t n_blocks; /* shmt__ring_block each */
+  uint32_t flags;
+} shmt__ring_message;
+_Static_assert(sizeof(shmt__ring_message) == 16, "ring message");
+
+/* --- head and tail: count << 32 | offset in the messages' area --- */
+
+static inline uint64_t shmt__ring_place(uint32_t count, uint32_t offset) {
+  return (uint64_t)count << 32 | offset;
+}
+static inline uint32_t shmt__ring_count(uint64_t place) { return (uint32_t)(place >> 32); }
+static inline uint32_t shmt__ring_offset(uint64_t place) { return (uint32_t)place; }
+/* One message of nbytes further. */
+static inline uint64_t shmt__ring_next(uint64_t place, uint32_t nbytes, uint32_t capacity) {
+  uint32_t offset = shmt__ring_offset(place) + nbytes;
+  return shmt__ring_place(shmt__ring_count(place) + 1, offset >= capacity ? offset - capacity : offset);
+}
+/* Can a message begin there? Any member can write over a head or tail. */
+static inline bool shmt__ring_place_fits(uint64_t place) {
+  return shmt__ring_offset(place) < SHMT_RING_CAPACITY && shmt__ring_offset(place) % 8 == 0;
+}
+/* Bytes in use. */
+static inline uint32_t shmt__ring_used(uint64_t head, uint64_t tail, uint32_t capacity) {
+  uint32_t h = shmt__ring_offset(head), t = shmt__ring_offset(tail);
+  if (shmt__ring_count(head) == shmt__ring_count(tail)) return 0;
+  return t > h ? t - h : t + capacity - h;
+}
+
+/* The whole length of a message, in steps of 8. */
+static inline uint64_t shmt__ring_message_bytes(uint64_t n_blocks, uint64_t n_data) {
+  uint64_t n = sizeof(shmt__ring_message) + n_blocks * sizeof(shmt__ring_block) + n_data;
+  return (n + 7) & ~(uint64_t)7;
+}
+
+static inline char* shmt__ring_data(shmt__ring_header* r) { return (char*)r + SHMT_RING_DATA; }
+
+/* Copy out of the circular area; returns the offset behind. capacity is the caller's checked copy. */
+static inline uint32_t shmt__ring_read(shmt__ring_header* r, uint32_t capacity, uint32_t offset,
+                                       void* out, size_t nbytes) {
+  size_t first = nbytes < capacity - offset ? nbytes : capacity - offset;
+  if (nbytes == 0) return offset; /* there may be no buffer at all */
+  __builtin_memcpy(out, shmt__ring_data(r) + offset, first);
+  if (nbytes > first) __builtin_memcpy((char*)out + first, shmt__ring_data(r), nbytes - first);
+  atomic_signal_fence(memory_order_seq_cst); /* from here on the copy counts: others can write there */
+  return (uint32_t)((offset + nbytes) % capacity);
+}
+static inline uint32_t shmt__ring_write(shmt__ring_header* r, uint32_t capacity, uint32_t offset,
+                                        const void* data, size_t nbytes) {
+  size_t first = nbytes < capacity - offset ? nbytes : capacity - offset;
+  if (nbytes == 0) return offset; /* there may be no buffer at all */
+  __builtin_memcpy(shmt__ring_data(r) + offset, data, first);
+  if (nbytes > first) __builtin_memcpy(shmt__ring_data(r), (const char*)data + first, nbytes - first);
+  return (uint32_t)((offset + nbytes) % capacity);
+}
+
+/* Does a message's head make sense for what the ring holds? */
+static inline bool shmt__ring_message_fits(const shmt__ring_message* m, uint32_t used) {
+  return m->nbytes <= used && m->n_blocks <= SHMT_RING_MAX_BLOCKS && m->n_data <= SHMT_RING_INLINE &&
+         m->nbytes == shmt__ring_message_bytes(m->n_blocks, m->n_data);
+}
+
+#endif

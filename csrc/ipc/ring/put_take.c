@@ -1,0 +1,392 @@
+/* ipc/ring/put_take.c -- putting messages into rings and taking them out. */
+#include "ipc/ring/wait.h"
+#include "ipc/session/session.h"
+#include "ipc/handle/share.h"
+#include "os/cpu.h"
+#include "os/failpoint.h"
+#include "shm/block.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEW_BLOCKS = 32, LOCK_TRIES = 200, ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS = 250 };
+
+bool shmt__ring_may_spin(void) {
+  static atomic_int cpus; /* relaxed: a cached constant */
+  int n = atomic_load_explicit(&cpus, memory_order_relaxed);
+  if (n == 0) {
+    n = shmt__os_cpu_count();
+    atomic_store_explicit(&cpus, n, memory_order_relaxed);
+  }
+  return n > 1;
+}
+
+/* --- locking --- */
+
+/* A lock stays taken by a number that no client has: a member wrote over it. Let the manager look. */
+static void report_nobodys(shmt__ring* r, atomic_uint_least32_t* lock) {
+  const shmt__map* map = &r->session->map;
+  uint32_t owner = shmt__ring_lock_word(lock) & SHMT_RING_OWNER_MASK;
+  if (owner > 0 && owner < SHMT_MAX_CLIENTS &&
+      atomic_load_explicit(&map->clients[owner].state, memory_order_acquire) != SHMT_CLIENT_NONE)
+    return;
+  atomic_store_explicit(&map->control->rings_stale, 1, memory_order_seq_cst);
+}
+
+/* Take one of the ring's locks; *out_word is what it is to be unlocked with. */
+static shmt__ring_result lock_ring(shmt__ring* r, atomic_uint_least32_t* lock,
+                                   uint64_t deadline_ns, uint32_t* out_word) {
+  bool was_dead = false;
+  unsigned me = shmt__ring_client(r);
+  if (SHMT_UNLIKELY(me == 0)) return SHMT_RING_FAILED;
+  if (SHMT_LIKELY((*out_word = shmt__ring_try_lock(lock, me, &was_dead)) != 0))
+    return SHMT_RING_DONE;
+  for (int i = 0; shmt__ring_may_spin() && i < LOCK_TRIES; i++) {
+    shmt__os_pause();
+    if (i % 8 == 7 && (*out_word = shmt__ring_try_lock(lock, me, &was_dead)) != 0)
+      return SHMT_RING_DONE;
+  }
+  while (shmt__os_now_ns() < deadline_ns) {
+    shmt__os_wait w = shmt__ring_lock_sleep(lock, deadline_ns);
+    if ((*out_word = shmt__ring_try_lock_contended(lock, me, &was_dead)) != 0)
+      return SHMT_RING_DONE;
+    if (w == SHMT_OS_WAIT_WOKEN) continue;
+    if (w == SHMT_OS_WAIT_TIMED_OUT) {
+      report_nobodys(r, lock);
+      shmt__ring_need_manager(r);
+    }
+    return shmt__os_now_ns() < deadline_ns ? SHMT_RING_INTERRUPTED : SHMT_RING_BUSY;
+  }
+  return SHMT_RING_BUSY;
+}
+
+static void signal_change(shmt__ring* r, atomic_uint_least32_t* event) {
+  shmt__ring_event_signal(event, false);
+  shmt__ring_event_signal(&r->header->watch_event, true);
+  if (SHMT_UNLIKELY(r->watch != NULL)) shmt__ring_watch_update(r);
+}
+
+/* A producer that waits for bytes is woken when half of them are free, so that it puts many messages
+ * for each time it sleeps; until then it looks for itself every ROOM_SLICE_MS. */
+static void signal_room(shmt__ring* r) {
+  uint64_t head = atomic_load_explicit(&r->header->head, memory_order_relaxed);
+  uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_relaxed);
+  bool is_bounded = r->max_messages != 0;
+  if (is_bounded || shmt__ring_used(head, tail, r->capacity) <= r->capacity / 2)
+    shmt__ring_event_signal(&r->header->room_event, false);
+  shmt__ring_event_signal(&r->header->watch_event, true);
+  if (SHMT_UNLIKELY(r->watch != NULL)) shmt__ring_watch_update(r);
+}
+
+/* --- pending messages --- */
+
+uint32_t shmt__ring_n_pending(const shmt__ring* r) {
+  if (atomic_load_explicit(&r->header->has_pending, memory_order_acquire) == 0) return 0;
+  uint32_t n = 0;
+  uint32_t end =
+      shmt__map_clients_end(&r->session->map);
+  for (uint32_t i = 0; i < end && i < SHMT_MAX_CLIENTS; i++)
+    n += atomic_load_explicit(&r->header->pending[i], memory_order_relaxed);
+  return n;
+}
+
+/* The caller has put_lock. */
+static void keep_pending_locked(shmt__ring* r) {
+  shmt__ring_header* h = r->header;
+  atomic_store_explicit(&h->has_pending, 1, memory_order_relaxed);
+  SHMT_FAILPOINT(ring_pending);
+  atomic_fetch_add_explicit(&h->pending[r->session->client], 1, memory_order_release);
+}
+
+static void drop_pending_locked(shmt__ring* r, uint32_t n) {
+  shmt__ring_header* h = r->header;
+  uint32_t had = atomic_load_explicit(&h->pending[r->session->client], memory_order_relaxed);
+  atomic_store_explicit(&h->pending[r->session->client], had > n ? had - n : 0,
+                        memory_order_release);
+  if (shmt__ring_n_pending(r) == 0) atomic_store_explicit(&h->has_pending, 0, memory_order_release);
+}
+
+void shmt__ring_forget_pending(shmt__ring* r, uint32_t n) {
+  uint32_t word = 0;
+  shmt__ring_result result;
+  /* A second, then it is left to the manager, which sees our end. */
+  uint64_t deadline_ns = shmt__os_now_ns() + UINT64_C(1000000000);
+  while ((result = lock_ring(r, &r->header->put_lock, deadline_ns, &word)) ==
+         SHMT_RING_INTERRUPTED) {
+  }
+  if (result != SHMT_RING_DONE) return;
+  drop_pending_locked(r, n);
+  shmt__ring_unlock(&r->header->put_lock, word);
+  signal_change(r, &r->header->room_event);
+  shmt__ring_event_signal(&r->header->done_event, true);
+}
+
+/* --- putting --- */
+
+/* The parcel's storages as block references. */
+static shmt_status refer(const shmt__ring* r, const shmt__ring_parcel* p, shmt__ring_block* out) {
+  for (uint32_t i = 0; i < p->n_storages; i++) {
+    const shmt_storage* s = p->storages[i];
+    const shmt__holding* h = s->ctx;
+    out[i] = (shmt__ring_block){.block = (uint32_t)SHMT_HANDLE_NO_BLOCK};
+    if (s->nbytes == 0) continue;
+    SHMT_REQUIRE(s->allocator == &shmt__allocator_managed && h->session == r->session &&
+                     h->generation != 0,
+                 SHMT_E_HANDLE,
+                 "a storage of %" PRIu64 " bytes is not of the queue's session and cannot be sent",
+                 s->nbytes);
+    out[i] = (shmt__ring_block){
+        .generation = h->generation, .nbytes = s->nbytes, .block = h->block};
+  }
+  return SHMT_OK;
+}
+
+/* Behind the tail, then the tail. The caller has put_lock and has seen that there is room. */
+static void publish(shmt__ring* r, const shmt__ring_parcel* p, const shmt__ring_block* blocks,
+                    uint32_t nbytes, uint64_t tail) {
+  shmt__ring_header* h = r->header;
+  uint32_t at = shmt__ring_offset(tail);
+  shmt__ring_message m = {.nbytes = nbytes,
+                          .n_data = p->part_bytes[0] + p->part_bytes[1],
+                          .n_blocks = p->n_storages,
+                          .flags = p->flags};
+  SHMT_FAILPOINT(ring_put_locked);
+  for (uint32_t i = 0; i < p->n_storages; i++) {
+    if (blocks[i].block != (uint32_t)SHMT_HANDLE_NO_BLOCK)
+      shmt__block_ring_lease(&r->session->map.blocks[blocks[i].block], blocks[i].generation);
+  }
+  SHMT_FAILPOINT(ring_put_leased);
+  at = shmt__ring_write(h, r->capacity, at, &m, sizeof m);
+  at = shmt__ring_write(h, r->capacity, at, blocks, sizeof *blocks * p->n_storages);
+  for (int i = 0; i < 2; i++)
+    at = shmt__ring_write(h, r->capacity, at, p->parts[i], p->part_bytes[i]);
+  SHMT_FAILPOINT(ring_put_written);
+  /* release: whoever sees the tail sees the message. */
+  atomic_store_explicit(&h->tail, shmt__ring_next(tail, nbytes, r->capacity),
+                        memory_order_release);
+  SHMT_FAILPOINT(ring_put_published);
+}
+
+/* A tail that is no place would have us write outside the ring. It goes to where the head is: what
+ * the ring had is lost, and its leases are counted anew. The caller has put_lock. */
+static shmt__ring_result mend_tail(shmt__ring* r, uint64_t tail, uint64_t head) {
+  uint32_t offset = shmt__ring_place_fits(head) ? shmt__ring_offset(head) : 0;
+  atomic_store_explicit(&r->header->tail, shmt__ring_place(shmt__ring_count(head), offset),
+                        memory_order_release);
+  atomic_store_explicit(&r->session->map.control->rings_stale, 1, memory_order_seq_cst);
+  (void)shmt__fail(SHMT_E_HANDLE, "the queue is damaged: its tail is %016" PRIx64, tail);
+  return SHMT_RING_FAILED;
+}
+
+static shmt__ring_result put_locked(shmt__ring* r, const shmt__ring_parcel* p,
+                                    const shmt__ring_block* blocks, uint32_t nbytes,
+                                    unsigned flags, uint64_t* out_head) {
+  shmt__ring_header* h = r->header;
+  uint64_t tail = atomic_load_explicit(&h->tail, memory_order_relaxed);
+  /* acquire: the consumer has read what we are about to write over. */
+  uint64_t head = *out_head = atomic_load_explicit(&h->head, memory_order_acquire);
+  uint32_t n = shmt__ring_count(tail) - shmt__ring_count(head);
+  bool is_pending = (flags & SHMT_RING_PENDING) != 0;
+  if (SHMT_UNLIKELY(!shmt__ring_place_fits(tail))) return mend_tail(r, tail, head);
+  /* With a head that is no place there is no room, until who gets sets it right, which sees that there
+   * are messages; where there is none it sees the one that we put. */
+  uint32_t used = shmt__ring_place_fits(head) || n == 0 ? shmt__ring_used(head, tail, r->capacity)
+                                                        : r->capacity;
+  if (!is_pending && r->max_messages != 0 && n + shmt__ring_n_pending(r) >= r->max_messages)
+    return SHMT_RING_FULL;
+  if (flags & SHMT_RING_BEHIND || used + nbytes > r->capacity) {
+    if (flags & SHMT_RING_KEEP) keep_pending_locked(r);
+    return SHMT_RING_NO_ROOM;
+  }
+  publish(r, p, blocks, nbytes, tail);
+  if (is_pending) drop_pending_locked(r, 1);
+  return SHMT_RING_DONE;
+}
+
+/* Sleep until the head has moved from `head`. */
+static shmt__ring_result wait_for_room(shmt__ring* r, uint64_t head, uint64_t deadline_ns) {
+  uint32_t armed = shmt__ring_event_arm(&r->header->room_event);
+  if (atomic_load_explicit(&r->header->head, memory_order_seq_cst) != head) return SHMT_RING_DONE;
+  if (shmt__ring_is_alone(r, SHMT_RING_NO_GET)) return SHMT_RING_ALONE;
+  /* A short slice: see signal_room. */
+  uint64_t slice = shmt__os_now_ns() + ROOM_SLICE_MS * UINT64_C(1000000);
+  shmt__os_wait w = shmt__os_futex_wait(&r->header->room_event, armed,
+                                        slice < deadline_ns ? slice : deadline_ns);
+  if (w == SHMT_OS_WAIT_TIMED_OUT) shmt__ring_look_after_manager(r);
+  return w == SHMT_OS_WAIT_INTERRUPTED ? SHMT_RING_INTERRUPTED : SHMT_RING_DONE;
+}
+
+static shmt__ring_result put_blocks(shmt__ring* r, const shmt__ring_parcel* p,
+                                    const shmt__ring_block* blocks, unsigned flags,
+                                    uint64_t deadline_ns) {
+  uint32_t nbytes = (uint32_t)shmt__ring_message_bytes(
+      p->n_storages, (uint64_t)p->part_bytes[0] + p->part_bytes[1]);
+  uint64_t signals_ns = 0;
+  for (;;) {
+    uint32_t word = 0;
+    uint64_t head = 0;
+    shmt__ring_result result = lock_ring(r, &r->header->put_lock, deadline_ns, &word);
+    if (result != SHMT_RING_DONE) return result;
+    result = put_locked(r, p, blocks, nbytes, flags, &head);
+    shmt__ring_unlock(&r->header->put_lock, word);
+    if (result == SHMT_RING_DONE) {
+      signal_change(r, &r->header->data_event);
+      return result;
+    }
+    if (result == SHMT_RING_FAILED || (result == SHMT_RING_NO_ROOM && flags & SHMT_RING_KEEP))
+      return result;
+    uint64_t now_ns = shmt__os_now_ns();
+    if (now_ns >= deadline_ns) return result;
+    if (signals_ns == 0) signals_ns = now_ns + SIGNALS_SLICE_MS * UINT64_C(1000000);
+    if (now_ns >= signals_ns) return SHMT_RING_INTERRUPTED;
+    result = wait_for_room(r, head, deadline_ns);
+    if (result != SHMT_RING_DONE) return result;
+  }
+}
+
+shmt__ring_result shmt__ring_put(shmt__ring* r, const shmt__ring_parcel* p, unsigned flags,
+                                 uint64_t deadline_ns) {
+  shmt__ring_block few[FEW_BLOCKS], *blocks = few;
+  uint64_t n_data = (uint64_t)p->part_bytes[0] + p->part_bytes[1];
+  SHMT_ASSERT(n_data <= SHMT_RING_INLINE && p->n_storages <= SHMT_RING_MAX_BLOCKS);
+  (void)n_data;
+  if (p->n_storages > FEW_BLOCKS && (blocks = malloc(sizeof *blocks * p->n_storages)) == NULL) {
+    (void)shmt__fail(SHMT_E_NOMEM, "queue: tried to allocate %zu bytes",
+                     sizeof *blocks * p->n_storages);
+    return SHMT_RING_FAILED;
+  }
+  shmt__ring_result result = SHMT_RING_FAILED;
+  if (refer(r, p, blocks) == SHMT_OK) result = put_blocks(r, p, blocks, flags, deadline_ns);
+  if (blocks != few) free(blocks);
+  return result;
+}
+
+shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__ring_parcel* parcels, uint32_t n,
+                                      uint32_t* out_n) {
+  shmt__ring_block blocks[FEW_BLOCKS];
+  uint32_t word = 0, i = 0;
+  *out_n = 0;
+  shmt__ring_result result = lock_ring(r, &r->header->put_lock, 0, &word);
+  if (result != SHMT_RING_DONE) return result == SHMT_RING_BUSY ? SHMT_RING_DONE : result;
+  for (; i < n && parcels[i].n_storages <= FEW_BLOCKS; i++) {
+    const shmt__ring_parcel* p = &parcels[i];
+    uint64_t head = 0;
+    uint32_t nbytes = (uint32_t)shmt__ring_message_bytes(
+        p->n_storages, (uint64_t)p->part_bytes[0] + p->part_bytes[1]);
+    result = refer(r, p, blocks) == SHMT_OK ? put_locked(r, p, blocks, nbytes, 0, &head)
+                                            : SHMT_RING_FAILED;
+    if (result != SHMT_RING_DONE) break;
+  }
+  shmt__ring_unlock(&r->header->put_lock, word);
+  /* One sleeper for each message, and each finds more than one. */
+  for (uint32_t j = 0; j < i && j < 4; j++) shmt__ring_event_signal(&r->header->data_event, false);
+  if (i > 0) signal_change(r, &r->header->data_event);
+  *out_n = i;
+  return result == SHMT_RING_FAILED ? result : SHMT_RING_DONE;
+}
+
+/* --- taking --- */
+
+void shmt__ring_delivery_fini(shmt__ring_delivery* d) {
+  for (uint32_t i = 0; i < d->n_storages; i++) shmt__storage_release(d->storages[i]);
+  free(d->storages);
+  free(d->data);
+  *d = (shmt__ring_delivery){0};
+}
+
+/* Read the message at `head` of a ring that has `used` bytes, and hold its blocks. *out_taken: it
+ * was understood well enough to be behind us, whatever we return. */
+static shmt_status receive(shmt__ring* r, uint64_t head, uint32_t used, shmt__ring_delivery* out,
+                           shmt__ring_message* m, shmt__ring_block** out_blocks, bool* out_taken) {
+  uint32_t at = shmt__ring_read(r->header, r->capacity, shmt__ring_offset(head), m, sizeof *m);
+  *out = (shmt__ring_delivery){.flags = m->flags};
+  *out_taken = false;
+  *out_blocks = NULL;
+  SHMT_REQUIRE(shmt__ring_message_fits(m, used), SHMT_E_HANDLE,
+               "the queue is damaged: a message of %" PRIu32 " bytes with %" PRIu32
+               " blocks and %" PRIu32 " bytes of data, where %" PRIu32 " bytes are in use",
+               m->nbytes, m->n_blocks, m->n_data, used);
+  size_t n = m->n_blocks;
+  shmt__ring_block* blocks = n > 0 ? malloc(sizeof *blocks * n) : NULL;
+  out->storages = n > 0 ? calloc(n, sizeof *out->storages) : NULL;
+  out->data = malloc(m->n_data > 0 ? m->n_data : 1);
+  *out_blocks = blocks;
+  if (out->data == NULL || (n > 0 && (blocks == NULL || out->storages == NULL)))
+    SHMT_FAIL(SHMT_E_NOMEM, "queue: tried to allocate %" PRIu32 " bytes", m->nbytes);
+  at = shmt__ring_read(r->header, r->capacity, at, blocks, sizeof *blocks * n);
+  (void)shmt__ring_read(r->header, r->capacity, at, out->data, m->n_data);
+  out->nbytes = m->n_data;
+  *out_taken = true;
+  if (n == 0) return SHMT_OK;
+  shmt_status status = shmt__ring_blocks_open(r->session, blocks, m->n_blocks, out->storages);
+  if (status == SHMT_OK) out->n_storages = m->n_blocks;
+  return status;
+}
+
+static void end_leases(shmt__ring* r, const shmt__ring_block* blocks, uint32_t n) {
+  uint32_t n_blocks =
+      shmt__map_blocks_end(&r->session->map);
+  for (uint32_t i = 0; i < n; i++) {
+    if (blocks[i].block >= n_blocks) continue;
+    shmt__block* b = &r->session->map.blocks[blocks[i].block];
+    uint64_t now = shmt__head_generation(atomic_load_explicit(&b->head, memory_order_relaxed));
+    if (now == blocks[i].generation) shmt__block_end_ring_lease(b);
+  }
+  if (n > 0) shmt__map_note_activity(&r->session->map);
+}
+
+/* Take the first message; the caller has get_lock. */
+static shmt__ring_result take_locked(shmt__ring* r, shmt__ring_delivery* out) {
+  shmt__ring_header* h = r->header;
+  shmt__ring_message m;
+  shmt__ring_block* blocks = NULL;
+  bool taken = false;
+  uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
+  /* acquire: with the tail comes the message. */
+  uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
+  if (shmt__ring_count(head) == shmt__ring_count(tail)) return SHMT_RING_EMPTY;
+  uint32_t used = shmt__ring_used(head, tail, r->capacity);
+  SHMT_FAILPOINT(ring_get_locked);
+  shmt_status status = SHMT_E_HANDLE;
+  *out = (shmt__ring_delivery){0};
+  if (shmt__ring_place_fits(head) && shmt__ring_place_fits(tail))
+    status = receive(r, head, used, out, &m, &blocks, &taken);
+  else
+    (void)shmt__fail(status, "the queue is damaged: its head is %016" PRIx64, head);
+  SHMT_FAILPOINT(ring_get_held);
+  bool unheld = taken && status != SHMT_OK;
+  /* seq_cst: before the head, and after the leases, for the manager: Note [Auditing rings]. */
+  if (unheld) atomic_fetch_or_explicit(&h->n_unheld, 1, memory_order_seq_cst);
+  if (taken || status == SHMT_E_HANDLE) {
+    /* release: we have read it, it may be written over. A ring without sense is emptied. */
+    atomic_store_explicit(&h->head, taken ? shmt__ring_next(head, m.nbytes, r->capacity) : tail,
+                          memory_order_release);
+    SHMT_FAILPOINT(ring_get_claimed);
+    if (taken) end_leases(r, blocks, m.n_blocks);
+    SHMT_FAILPOINT(ring_get_leases_ended);
+  }
+  if (unheld) atomic_fetch_add_explicit(&h->n_unheld, 1, memory_order_seq_cst);
+  free(blocks);
+  if (status == SHMT_OK) return SHMT_RING_DONE;
+  shmt__ring_delivery_fini(out);
+  return SHMT_RING_FAILED;
+}
+
+shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__ring_delivery* out, uint32_t n_max,
+                                 uint32_t* n_out, uint64_t deadline_ns) {
+  *n_out = 0;
+  for (;;) {
+    uint32_t word = 0;
+    shmt__ring_result result = shmt__ring_poll(r, deadline_ns);
+    if (result != SHMT_RING_DONE) return result;
+    result = lock_ring(r, &r->header->get_lock, deadline_ns, &word);
+    if (result != SHMT_RING_DONE) return result;
+    while (*n_out < n_max && (result = take_locked(r, &out[*n_out])) == SHMT_RING_DONE) ++*n_out;
+    shmt__ring_unlock(&r->header->get_lock, word);
+    if (*n_out > 0 || result == SHMT_RING_FAILED) signal_room(r);
+    if (result == SHMT_RING_FAILED) return result;
+    if (*n_out > 0) return SHMT_RING_DONE;
+    /* Another took it. */
+  }
+}

@@ -1,0 +1,127 @@
+/* ipc/ring/watch.c -- descriptors that show whether a ring has messages, or room for one.
+ *
+ * Made when somebody asks. A thread sleeps on the ring's watch event for the doings of other
+ * processes; this process's own puts and gets update the descriptors at once, so that a get that
+ * empties the ring leaves none readable. The thread outlives its ring for a moment: what it
+ * needs is in a shmt__ring_watch with a reference of its own.
+ */
+#include "ipc/session/fork.h"
+#include "ipc/ring/wait.h"
+#include "os/memfd.h"
+
+#include <stdlib.h>
+
+struct shmt__ring_watch {
+  pthread_mutex_t lock; /* guards the rest */
+  shmt__ring ring;      /* enough of one to count with */
+  int data_fd, room_fd; /* -1 once the ring is closed */
+  bool is_data_set, is_room_set;
+  bool is_stopped;
+};
+
+static void show(int fd, bool want, bool* is) {
+  if (want == *is) return;
+  *is = want;
+  if (want)
+    shmt__os_eventfd_set(fd);
+  else
+    shmt__os_eventfd_clear(fd);
+}
+
+/* False: the ring is closed. */
+static bool update(struct shmt__ring_watch* w) {
+  (void)pthread_mutex_lock(&w->lock);
+  bool goes_on = !w->is_stopped;
+  if (goes_on) {
+    uint32_t max = w->ring.max_messages;
+    show(w->data_fd, shmt__ring_n_messages(&w->ring) > 0, &w->is_data_set);
+    show(w->room_fd, max == 0 || shmt__ring_size(&w->ring) < max, &w->is_room_set);
+  }
+  (void)pthread_mutex_unlock(&w->lock);
+  return goes_on;
+}
+
+static void* watch(void* arg) {
+  struct shmt__ring_watch* w = arg;
+  shmt__ring_header* h = w->ring.header;
+  for (;;) {
+    uint32_t armed = shmt__ring_event_arm(&h->watch_event);
+    if (!update(w)) break;
+    (void)shmt__os_futex_wait(&h->watch_event, armed, shmt__ring_slice(UINT64_MAX));
+  }
+  shmt__storage_release(w->ring.storage);
+  (void)pthread_mutex_destroy(&w->lock);
+  free(w);
+  return NULL;
+}
+
+/* After fork() the thread is the parent's, and so is what the descriptors count. */
+static void leave_to_parent(shmt__ring* r) {
+  struct shmt__ring_watch* w = r->watch;
+  if (w == NULL || r->watch_fork == shmt__fork_count()) return;
+  shmt__os_close(r->data_fd);
+  shmt__os_close(r->room_fd);
+  shmt__storage_release(w->ring.storage);
+  free(w);
+  r->watch = NULL;
+  r->data_fd = r->room_fd = -1;
+  (void)pthread_mutex_init(&r->watch_lock, NULL);
+}
+
+static shmt_status start(shmt__ring* r) {
+  struct shmt__ring_watch* w = calloc(1, sizeof *w);
+  SHMT_REQUIRE(w != NULL, SHMT_E_NOMEM, "queue: tried to allocate %zu bytes", sizeof *w);
+  w->data_fd = shmt__os_eventfd();
+  w->room_fd = shmt__os_eventfd();
+  w->ring.header = r->header;
+  w->ring.session = r->session;
+  w->ring.storage = r->storage;
+  w->ring.max_messages = r->max_messages;
+  (void)pthread_mutex_init(&w->lock, NULL);
+  shmt__storage_retain(r->storage);
+  int err = w->data_fd < 0 ? -w->data_fd : w->room_fd < 0 ? -w->room_fd : 0;
+  if (err == 0) {
+    (void)update(w);
+    err = -shmt__os_thread_start(watch, w);
+  }
+  if (err != 0) {
+    shmt__os_close(w->data_fd);
+    shmt__os_close(w->room_fd);
+    shmt__storage_release(r->storage);
+    free(w);
+    return shmt__fail_errno(err, "cannot watch a queue");
+  }
+  r->watch = w;
+  r->watch_fork = shmt__fork_count();
+  r->data_fd = w->data_fd;
+  r->room_fd = w->room_fd;
+  return SHMT_OK;
+}
+
+shmt_status shmt__ring_fileno(shmt__ring* r, bool data, int* out_fd) {
+  leave_to_parent(r);
+  (void)pthread_mutex_lock(&r->watch_lock);
+  shmt_status status = r->watch == NULL ? start(r) : SHMT_OK;
+  if (status == SHMT_OK) *out_fd = data ? r->data_fd : r->room_fd;
+  (void)pthread_mutex_unlock(&r->watch_lock);
+  return status;
+}
+
+void shmt__ring_watch_update(shmt__ring* r) {
+  leave_to_parent(r);
+  if (r->watch != NULL) (void)update(r->watch);
+}
+
+void shmt__ring_watch_close(shmt__ring* r) {
+  leave_to_parent(r);
+  struct shmt__ring_watch* w = r->watch;
+  if (w == NULL) return;
+  (void)pthread_mutex_lock(&w->lock);
+  w->is_stopped = true;
+  shmt__os_close(w->data_fd);
+  shmt__os_close(w->room_fd);
+  (void)pthread_mutex_unlock(&w->lock);
+  /* The thread ends itself; w is its own from here on. */
+  shmt__ring_event_signal(&r->header->watch_event, true);
+  r->watch = NULL;
+}

@@ -1,0 +1,133 @@
+/* ipc/service/maps.c -- maps of a service's arena for reading, writing, and of one process's own.
+ */
+#include "ipc/service/service.h"
+
+#include "ipc/handle/storage_files.h"
+#include "os/memfd.h"
+#include "os/socket.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* --- maps of the whole arena --- */
+
+static shmt_status get_arena(shmt__session* s, bool writing, int* out_fd) {
+  shmt__packet p = {.magic = SHMT_WIRE_MAGIC,
+                    .version = SHMT_WIRE_VERSION,
+                    .type = SHMT_MESSAGE_GET_ARENA,
+                    .session = s->id,
+                    .world = s->world,
+                    .client = s->client,
+                    .count = writing};
+  shmt__packet reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  SHMT_TRY(shmt__session_call(s, &p, NULL, 0, &reply, fds, &n_fds));
+  bool good = n_fds == 1 && shmt__arena_matches(&s->map, fds[0]);
+  for (int i = good ? 1 : 0; i < n_fds; i++) shmt__os_close(fds[i]);
+  SHMT_REQUIRE(good, SHMT_E_MANAGER,
+               "the manager sent an arena that does not belong to its control file");
+  *out_fd = fds[0];
+  return SHMT_OK;
+}
+
+shmt_status shmt__session_map_for(shmt__session* s, bool writing) {
+  void* base = NULL;
+  int fd = -1;
+  if (SHMT_LIKELY((writing ? s->base : s->reading_base) != NULL)) return SHMT_OK;
+  SHMT_TRY(get_arena(s, writing, &fd));
+  if ((writing ? s->base : s->reading_base) != NULL) { /* another thread's, meanwhile */
+    shmt__os_close(fd);
+    return SHMT_OK;
+  }
+  shmt_status status = writing ? shmt__os_map_shared(fd, s->map.fixed.arena_bytes, &base)
+                               : shmt__os_map_read_only(fd, s->map.fixed.arena_bytes, &base);
+  if (status == SHMT_OK && writing) {
+    int old = s->arena_fd;
+    s->base = s->arena.base = base;
+    s->arena_fd = s->arena.fd = fd;
+    s->key.is_reader = false;
+    fd = old;
+  } else if (status == SHMT_OK) {
+    s->reading_base = base;
+  }
+  shmt__os_close(fd);
+  return status;
+}
+
+/* --- storages that show a block through another map --- */
+
+typedef struct view {
+  shmt_storage* keeper; /* owned */
+  void* map;            /* of its own, or NULL */
+  uint64_t map_bytes;
+} view;
+
+static void free_view(void* data, void* ctx, uint64_t nbytes) {
+  view* v = ctx;
+  (void)data;
+  (void)nbytes;
+  if (v->map != NULL) shmt__os_unmap(v->map, v->map_bytes);
+  shmt__storage_release(v->keeper);
+  free(v);
+}
+
+static const shmt__allocator allocator_view = {.name = "service", .free = free_view};
+
+/* The file of a block that is one of its own, mapped again. */
+static shmt_status map_again(shmt__holding* h, uint64_t nbytes, int mode, view* v,
+                             void** out_data) {
+  int fd = -1;
+  SHMT_TRY(shmt__block_descriptor(h, &fd));
+  shmt_status status =
+      mode == SHMT_ATTACH_PRIVATE
+          ? shmt__os_map_private(fd, 0, nbytes, out_data, &v->map, &v->map_bytes)
+          : shmt__os_map_read_only(fd, nbytes, out_data);
+  shmt__os_close(fd);
+  if (status == SHMT_OK && mode != SHMT_ATTACH_PRIVATE) {
+    v->map = *out_data;
+    v->map_bytes = nbytes;
+  }
+  return status;
+}
+
+static shmt_status find_bytes(const shmt_storage* keeper, int mode, view* v, void** out_data) {
+  shmt__holding* h = keeper->ctx;
+  shmt__session* s = h->session;
+  if (h->map != NULL) return map_again(h, keeper->nbytes, mode, v, out_data);
+  uint64_t offset = h->offset;
+  if (mode == SHMT_ATTACH_PRIVATE)
+    return shmt__os_map_private(s->arena_fd, offset, keeper->nbytes, out_data, &v->map,
+                                &v->map_bytes);
+  SHMT_TRY(shmt__session_map_for(s, mode == SHMT_ATTACH_WRITING));
+  *out_data = (mode == SHMT_ATTACH_WRITING ? s->base : s->reading_base) + offset;
+  return SHMT_OK;
+}
+
+shmt_status shmt__storage_in_mode(shmt_storage* keeper, int mode, shmt_storage** out) {
+  bool is_reading = (keeper->flags & SHMT_STORAGE_READ_ONLY) != 0;
+  const shmt__holding* h = keeper->ctx;
+  if (h == NULL || (mode != SHMT_ATTACH_PRIVATE && is_reading == (mode == SHMT_ATTACH_READING))) {
+    shmt__storage_retain(keeper);
+    *out = keeper;
+    return SHMT_OK;
+  }
+  view* v = calloc(1, sizeof *v);
+  SHMT_REQUIRE(v != NULL, SHMT_E_NOMEM, "storage: tried to allocate %zu bytes", sizeof *v);
+  uint32_t flags = mode == SHMT_ATTACH_WRITING   ? (uint32_t)SHMT_STORAGE_SHARED
+                   : mode == SHMT_ATTACH_READING ? SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY
+                                                 : 0u;
+  void* data = NULL;
+  shmt__sessions_lock();
+  shmt_status status = find_bytes(keeper, mode, v, &data);
+  shmt__sessions_unlock();
+  if (status == SHMT_OK)
+    status = shmt__storage_adopt(&allocator_view, data, v, keeper->nbytes, flags, out);
+  if (status != SHMT_OK) {
+    if (v->map != NULL) shmt__os_unmap(v->map, v->map_bytes);
+    free(v);
+    return status;
+  }
+  v->keeper = keeper;
+  shmt__storage_retain(keeper);
+  return SHMT_OK;
+}

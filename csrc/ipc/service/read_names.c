@@ -1,0 +1,53 @@
+/* ipc/service/read_names.c -- reading the names of a service. See Note [Names] in shm/named.h. */
+#include "ipc/service/service.h"
+
+#include <string.h>
+
+/* Read a whole slot and the name with it; returns the tick. An entry that changes all the time, which no
+ * manager does, is given up: its words are held against their bounds like any. */
+static uint32_t read_entry(const shmt__name* e, shmt__version* out, char name[SHMT_NAME_BYTES]) {
+  enum { TRIES = 10000 };
+  for (int left = TRIES;; left--) {
+    uint64_t words[SHMT_VERSION_WORDS];
+    /* acquire: the slot, the name and what the publisher wrote are at least as new. */
+    uint32_t tick = atomic_load_explicit(&e->tick, memory_order_acquire);
+    for (unsigned i = 0; i < SHMT_VERSION_WORDS; i++)
+      words[i] = atomic_load_explicit(&e->slots[tick & 1][i], memory_order_relaxed);
+    memcpy(name, e->text, SHMT_NAME_BYTES);
+    name[SHMT_NAME_BYTES - 1] = '\0';
+    /* acquire: if a word above was of a later commit, the tick before that commit is seen below. */
+    atomic_thread_fence(memory_order_acquire);
+    if (atomic_load_explicit(&e->tick, memory_order_relaxed) != tick && left > 0) continue;
+    memcpy(out, words, sizeof *out);
+    return tick;
+  }
+}
+
+bool shmt__names_read(const shmt__map* map, const char* name, shmt__version* out,
+                      atomic_uint_least32_t** out_word, uint32_t* out_tick) {
+  uint64_t hash = shmt__name_hash(name);
+  /* Before the search: a name that comes later changes it. */
+  uint32_t tick = atomic_load_explicit(&map->names_head->tick, memory_order_acquire);
+  *out_word = &map->names_head->tick;
+  *out_tick = tick;
+  for (uint32_t i = 0; i < map->n_names; i++) {
+    shmt__name* e = &map->names[(hash + i) % map->n_names];
+    char text[SHMT_NAME_BYTES];
+    if (atomic_load_explicit(&e->state, memory_order_acquire) == 0) return false;
+    if (strncmp(e->text, name, SHMT_NAME_BYTES) != 0) continue;
+    tick = read_entry(e, out, text);
+    if (strcmp(text, name) != 0) continue; /* the entry got another name meanwhile */
+    *out_word = &e->tick;
+    *out_tick = tick;
+    return out->block != SHMT_NAME_GONE;
+  }
+  return false;
+}
+
+bool shmt__names_read_at(const shmt__map* map, uint32_t index, shmt__version* out,
+                         char name[SHMT_NAME_BYTES]) {
+  const shmt__name* e = &map->names[index];
+  if (atomic_load_explicit(&e->state, memory_order_acquire) == 0) return false;
+  (void)read_entry(e, out, name);
+  return out->block != SHMT_NAME_GONE;
+}

@@ -1,0 +1,69 @@
+/* ipc/service/serve.c -- becoming the manager of a service (`shmtensor serve`). */
+#include "ipc/session/request.h"
+#include "ipc/session/launch.h"
+#include "ipc/service/service_struct.h"
+#include "os/daemon.h"
+#include "os/memfd.h"
+#include "os/process.h"
+
+#include <inttypes.h>
+
+enum { TAKE_OVER_MS = 10000, TRIES = 100 };
+
+/* The files of the manager that listens, in whose place we go on. False: it is one that stays, or
+ * not of this user; *lost: it has just ended. */
+static bool take_over(const shmt_service* v, int socket, shmt__launch* launch, bool* lost) {
+  const shmt__packet request = {.magic = SHMT_WIRE_MAGIC,
+                                .version = SHMT_WIRE_VERSION,
+                                .type = SHMT_MESSAGE_TAKE_OVER,
+                                .serial = 1,
+                                .session = v->key.id};
+  shmt__packet reply;
+  int fds[SHMT_SOCKET_MAX_FDS] = {-1, -1, -1, -1}, n_fds = 0;
+  if (shmt__ask(NULL, socket, &request, NULL, 0, &reply, fds, &n_fds, TAKE_OVER_MS, lost) !=
+      SHMT_OK)
+    return false;
+  launch->takes_over = true;
+  launch->listener = fds[0];
+  launch->control_fd = fds[1];
+  launch->arena_fd = fds[2];
+  launch->lock_fd = n_fds > 3 ? fds[3] : -1;
+  return n_fds >= 3;
+}
+
+/* Another process may have the name, with a lock of ours or without. False: one that keeps it. */
+static bool take_name(const shmt_service* v, shmt__launch* launch) {
+  for (int i = 0; i < TRIES; i++) {
+    bool lost = false;
+    int socket = shmt__session_connect(&v->key);
+    if (socket < 0) return true;
+    bool taken = take_over(v, socket, launch, &lost);
+    shmt__os_close(socket);
+    if (taken || !lost) return taken;
+    shmt__os_sleep_ms(10);
+  }
+  return false;
+}
+
+int shmt_service_serve(const shmt_service* v, const shmt_service_serving* how) {
+  shmt__launch launch = {.listener = shmt__os_activation_fd(),
+                         .limit_bytes = how->limit_bytes,
+                         .client_limit_bytes = how->client_limit_bytes,
+                         .gid = how->gid >= 0 ? (uint32_t)how->gid : 0,
+                         .has_gid = how->gid >= 0,
+                         .may_create = true,
+                         .stays = true};
+  SHMT_REQUIRE(
+      launch.listener >= -1, SHMT_E_MANAGER,
+      "serve: the supervisor passed something other than one socket of type SOCK_SEQPACKET "
+      "(systemd: ListenSequentialPacket=)");
+  SHMT_REQUIRE(v->key.owner == shmt__os_uid(), SHMT_E_MANAGER,
+               "serve: a service of user %" PRIu32 " cannot be run by user %" PRIu32, v->key.owner,
+               shmt__os_uid());
+  SHMT_REQUIRE(launch.listener >= 0 || take_name(v, &launch), SHMT_E_MANAGER,
+               "serve: service \"%s\" runs already", v->key.name);
+  shmt_status status = shmt__manager_launch(&v->key, NULL, &launch);
+  if (status == SHMT_E_BUFFER)
+    SHMT_FAIL(SHMT_E_MANAGER, "serve: service \"%s\" runs already", v->key.name);
+  return status;
+}

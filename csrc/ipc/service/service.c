@@ -1,0 +1,363 @@
+/* ipc/service/service.c -- a process's side of a service: joining, publishing, attaching. */
+#include "ipc/service/service.h"
+
+#include "ipc/service/service_struct.h"
+#include "os/futex.h"
+#include "os/memfd.h"
+#include "os/process.h"
+#include "shm/block.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- joining --- */
+
+int shmt_service_create(const char* name, const char* path, uint32_t owner, int may_start,
+                        shmt_service** out) {
+  SHMT_REQUIRE(name[0] != '\0', SHMT_E_VALUE, "a service needs a name");
+  SHMT_REQUIRE(path == NULL || (path[0] == '/' && strlen(path) < SHMT_SOCKET_PATH_BYTES),
+               SHMT_E_VALUE,
+               "the socket \"%.200s\" of a service needs an absolute path of at most %d bytes, "
+               "this has %zu",
+               path, SHMT_SOCKET_PATH_BYTES - 1, path == NULL ? 0 : strlen(path));
+  shmt_service* v = calloc(1, sizeof *v);
+  SHMT_REQUIRE(v != NULL, SHMT_E_NOMEM, "service: tried to allocate %zu bytes", sizeof *v);
+  v->key.id = shmt__service_number(path != NULL ? path : name);
+  v->key.owner = owner;
+  v->key.is_service = true;
+  if (path != NULL) memcpy(v->key.path, path, strlen(path) + 1);
+  v->may_start = may_start != 0;
+  strncpy(v->key.name, name, sizeof v->key.name - 1);
+  *out = v;
+  return SHMT_OK;
+}
+
+/* No process's session: those begin with a pid, which is not 0. */
+uint64_t shmt__service_number(const char* name) {
+  return (shmt__name_hash(name) & ((UINT64_C(1) << 42) - 1)) | 1;
+}
+
+void shmt_service_free(shmt_service* v) { free(v); }
+
+static bool has_ended(const shmt__map* map) {
+  return atomic_load_explicit(&map->control->ended, memory_order_acquire) != 0;
+}
+
+shmt_status shmt__service_locked(shmt_service* v, bool writing, shmt__session** out) {
+  shmt__session_key key = v->key;
+  key.is_reader = !writing;
+  shmt_status status = shmt__session_service(&key, v->may_start, out);
+  if (status == SHMT_OK && has_ended(&(*out)->map)) {
+    (*out)->is_lost = true; /* there may be another of its name by now */
+    status = shmt__session_service(&key, v->may_start, out);
+  }
+  if (status == SHMT_E_HANDLE && *out == NULL)
+    SHMT_FAIL(SHMT_E_MANAGER,
+              "no service \"%s\" runs (start it: shmtensor serve --name %s), and nobody has its "
+              "memory",
+              v->key.name, v->key.name);
+  if (status != SHMT_OK) return status;
+  SHMT_REQUIRE(((*out)->map.fixed.flags & SHMT_SESSION_SERVICE) != 0, SHMT_E_MANAGER,
+               "session %016" PRIx64 " is no service", key.id);
+  return writing ? shmt__session_map_for(*out, true) : SHMT_OK;
+}
+
+int shmt_service_join(shmt_service* v, int writing) {
+  shmt__session* s = NULL;
+  shmt__sessions_lock();
+  shmt_status status = shmt__service_locked(v, writing != 0, &s);
+  shmt__sessions_unlock();
+  return status;
+}
+
+shmt_status shmt__service_pinned(shmt_service* v, bool writing, shmt__pinned_session** out) {
+  shmt__session* s = NULL;
+  shmt__sessions_lock();
+  shmt_status status = shmt__service_locked(v, writing, &s);
+  if (status == SHMT_OK) shmt__session_pin(s);
+  shmt__sessions_unlock();
+  *out = status == SHMT_OK ? s : NULL;
+  return status;
+}
+
+shmt_status shmt__service_ask(shmt_service* v, shmt__packet* p, const char* name,
+                              shmt__packet* reply) {
+  shmt__session* s = NULL;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  SHMT_REQUIRE(name == NULL || strlen(name) < SHMT_NAME_BYTES, SHMT_E_VALUE,
+               "a name must have 1 to %d bytes, got %zu", SHMT_NAME_BYTES - 1, strlen(name));
+  p->magic = SHMT_WIRE_MAGIC;
+  p->version = SHMT_WIRE_VERSION;
+  if (name != NULL) memcpy(p->text, name, strlen(name) + 1);
+  shmt__sessions_lock();
+  shmt_status status = shmt__service_locked(v, false, &s);
+  if (status == SHMT_OK) {
+    p->client = s->client;
+    p->session = s->id;
+    p->world = s->world;
+    status = shmt__session_call(s, p, NULL, 0, reply, fds, &n_fds);
+  }
+  shmt__sessions_unlock();
+  for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
+  return status;
+}
+
+int shmt_service_status(shmt_service* v, shmt_service_counters* out) {
+  shmt__packet p = {.type = SHMT_MESSAGE_STATUS}, reply;
+  SHMT_AUTO(shmt__pinned_session) s = NULL;
+  SHMT_TRY(shmt__service_pinned(v, false, &s));
+  SHMT_TRY(shmt__service_ask(v, &p, NULL, &reply));
+  const shmt__map* map = &s->map;
+  *out = (shmt_service_counters){.manager_pid = reply.block,
+                                 .n_clients = reply.client,
+                                 .granted_bytes = reply.generation,
+                                 .resident_bytes = reply.nbytes,
+                                 .limit_bytes = map->fixed.limit_bytes,
+                                 .client_limit_bytes = map->fixed.client_limit_bytes,
+                                 .is_group = (map->fixed.flags & SHMT_SESSION_GROUP) != 0};
+  for (uint32_t i = 0; i < map->n_names; i++) {
+    shmt__version version;
+    char name[SHMT_NAME_BYTES];
+    out->n_names += shmt__names_read_at(map, i, &version, name);
+  }
+  return SHMT_OK;
+}
+
+/* --- publishing --- */
+
+int shmt_service_owns(shmt_service* v, const shmt_storage* s) {
+  if (s->allocator != &shmt__allocator_managed || (s->flags & SHMT_STORAGE_READ_ONLY)) return 0;
+  if (s->ctx == NULL) return 1; /* no bytes: of any */
+  shmt__sessions_lock();
+  const shmt__holding* h = s->ctx;
+  bool owns =
+      h->session->id == v->key.id && !h->session->is_lost && h->generation != 0 && h->map == NULL;
+  shmt__sessions_unlock();
+  return owns;
+}
+
+int shmt_service_new_storage(shmt_service* v, uint64_t nbytes, shmt_storage** out) {
+  shmt__session* s = NULL;
+  shmt__holding* h = NULL;
+  shmt__sessions_lock();
+  shmt_status status = shmt__service_locked(v, true, &s);
+  if (status == SHMT_OK && nbytes > 0) status = shmt__arena_block_create(s, nbytes, false, &h);
+  shmt__sessions_unlock();
+  if (status != SHMT_OK) return status;
+  return shmt__storage_of_holding(h, nbytes, out);
+}
+
+/* Describe the storages in a block of the service. */
+static shmt_status describe(shmt_service* v, shmt_storage* const* storages, uint64_t n,
+                            const char* text, uint64_t n_text, shmt_storage** out) {
+  uint64_t list_bytes = n * sizeof(shmt__described_storage);
+  SHMT_REQUIRE(n <= SHMT_MAX_STORAGES, SHMT_E_VALUE,
+               "publish(): %" PRIu64 " storages, at most %d are possible", n, SHMT_MAX_STORAGES);
+  for (uint64_t i = 0; i < n; i++)
+    SHMT_REQUIRE(shmt_service_owns(v, storages[i]), SHMT_E_HANDLE,
+                 "publish(): storage %" PRIu64 " of %" PRIu64 " bytes is not in the service", i,
+                 storages[i]->nbytes);
+  SHMT_TRY(shmt_service_new_storage(v, sizeof(shmt__description) + list_bytes + n_text, out));
+  shmt__description* head = (*out)->data;
+  shmt__described_storage* list = (shmt__described_storage*)(head + 1);
+  *head = (shmt__description){.magic = SHMT_DESCRIPTION_MAGIC, .n_storages = n, .n_text = n_text};
+  for (uint64_t i = 0; i < n; i++) {
+    const shmt__holding* h = storages[i]->ctx;
+    list[i] =
+        (shmt__described_storage){.generation = h == NULL ? 0 : h->generation,
+                                  .nbytes = storages[i]->nbytes,
+                                  .block = h == NULL ? (uint32_t)SHMT_HANDLE_NO_BLOCK : h->block};
+  }
+  memcpy((char*)list + list_bytes, text, n_text);
+  return SHMT_OK;
+}
+
+int shmt_service_publish(shmt_service* v, const char* name, shmt_storage* const* storages,
+                         uint64_t n_storages, const char* text, uint64_t n_text, int persists,
+                         uint64_t* out_version) {
+  SHMT_AUTO(shmt_storage) description = NULL;
+  shmt__packet p = {.type = SHMT_MESSAGE_PUBLISH}, reply;
+  SHMT_TRY(describe(v, storages, n_storages, text, n_text, &description));
+  const shmt__holding* h = description->ctx;
+  p.block = h->block;
+  p.generation = h->generation;
+  p.count = persists ? SHMT_NAME_PERSISTS : 0;
+  SHMT_TRY(shmt__service_ask(v, &p, name, &reply));
+  *out_version = reply.count;
+  return SHMT_OK;
+}
+
+int shmt_service_unpublish(shmt_service* v, const char* name) {
+  shmt__packet p = {.type = SHMT_MESSAGE_UNPUBLISH}, reply;
+  return shmt__service_ask(v, &p, name, &reply);
+}
+
+/* --- looking --- */
+
+static void fill_entry(const shmt__version* version, shmt_service_entry* out) {
+  uint64_t now = shmt__os_now_ms();
+  *out =
+      (shmt_service_entry){.version = version->version,
+                           .nbytes = version->nbytes,
+                           .age_ms = now > version->published_ms ? now - version->published_ms : 0,
+                           .uid = version->uid,
+                           .pid = version->pid,
+                           .persists = (version->flags & SHMT_NAME_PERSISTS) != 0};
+}
+
+static shmt_status fail_unknown(const shmt_service* v, const char* name) {
+  SHMT_FAIL(SHMT_E_KEY, "nothing is published as \"%s\" in service \"%s\"", name, v->key.name);
+}
+
+int shmt_service_look(shmt_service* v, const char* name, shmt_service_entry* out) {
+  SHMT_AUTO(shmt__pinned_session) s = NULL;
+  atomic_uint_least32_t* word;
+  shmt__version version;
+  uint32_t tick;
+  SHMT_TRY(shmt__service_pinned(v, false, &s));
+  if (!shmt__names_read(&s->map, name, &version, &word, &tick)) return fail_unknown(v, name);
+  fill_entry(&version, out);
+  return SHMT_OK;
+}
+
+int shmt_service_look_at(shmt_service* v, uint32_t at, shmt_service_entry* out, char* name,
+                         uint32_t* out_next) {
+  SHMT_AUTO(shmt__pinned_session) s = NULL;
+  shmt__version version;
+  SHMT_TRY(shmt__service_pinned(v, false, &s));
+  const shmt__map* map = &s->map;
+  name[0] = '\0';
+  *out_next = at + 1 < map->n_names ? at + 1 : 0;
+  if (at < map->n_names && shmt__names_read_at(map, at, &version, name))
+    fill_entry(&version, out);
+  else
+    name[0] = '\0';
+  return SHMT_OK;
+}
+
+int shmt_service_wait(shmt_service* v, const char* name, uint64_t version, int timeout_ms) {
+  SHMT_AUTO(shmt__pinned_session) s = NULL;
+  atomic_uint_least32_t* word;
+  shmt__version now;
+  uint32_t tick;
+  SHMT_TRY(shmt__service_pinned(v, false, &s));
+  const shmt__map* map = &s->map;
+  for (int waited = 0; waited < 2; waited++) {
+    if (shmt__names_read(map, name, &now, &word, &tick) && now.version > version) return SHMT_OK;
+    SHMT_REQUIRE(!has_ended(map), SHMT_E_MANAGER, "service \"%s\" has ended", v->key.name);
+    if (waited == 0) (void)shmt__os_futex_wait(word, tick, shmt__deadline_of(timeout_ms));
+  }
+  return SHMT_E_TIMEOUT; /* without a record: the caller goes on or says what it waited for */
+}
+
+/* --- attaching --- */
+
+struct shmt_snapshot {
+  shmt_service_entry entry;
+  shmt_storage* description; /* owned */
+  uint64_t n_storages, n_text;
+  const char* text;
+  shmt_storage** storages; /* owned, each of them too */
+};
+
+void shmt_snapshot_free(shmt_snapshot* s) {
+  if (s == NULL) return;
+  for (uint64_t i = 0; s->storages != NULL && i < s->n_storages; i++)
+    shmt__storage_release(s->storages[i]);
+  shmt__storage_release(s->description);
+  free(s->storages);
+  free(s);
+}
+
+static void shmt__auto_shmt_snapshot(shmt_snapshot** p) { shmt_snapshot_free(*p); }
+
+/* Hold a block of the service as a storage. Errors: SHMT_E_HANDLE (it is gone). */
+static shmt_status open_block(const shmt__session* s, uint32_t block, uint64_t generation,
+                              uint64_t nbytes, shmt_storage** out) {
+  shmt__handle h = {.magic = SHMT_HANDLE_MAGIC,
+                    .session = s->id,
+                    .world = s->world,
+                    .generation = generation,
+                    .nbytes = nbytes,
+                    .block = block};
+  h.check = shmt__handle_checksum(nbytes == 0 ? 0 : s->map.fixed.secret, &h.session,
+                                  sizeof h - offsetof(shmt__handle, session));
+  return shmt__storage_import(&h, NULL, out);
+}
+
+static shmt_status open_description(const shmt__session* s, const shmt__version* version,
+                                    shmt_snapshot* out) {
+  uint32_t end = shmt__map_blocks_end(&s->map);
+  SHMT_REQUIRE(version->block < end, SHMT_E_HANDLE,
+               "block %" PRIu32 " of a name is none of %" PRIu32, version->block, end);
+  uint64_t nbytes =
+      atomic_load_explicit(&s->map.blocks[version->block].nbytes, memory_order_relaxed);
+  SHMT_TRY(open_block(s, version->block, version->generation, nbytes, &out->description));
+  const shmt__description* head = out->description->data;
+  nbytes = out->description->nbytes;
+  /* Copies: members of a group can write there. */
+  shmt__description d = {0};
+  if (nbytes >= sizeof d) memcpy(&d, head, sizeof d);
+  uint64_t list_bytes = d.n_storages * sizeof(shmt__described_storage);
+  SHMT_REQUIRE(d.magic == SHMT_DESCRIPTION_MAGIC && d.n_storages <= SHMT_MAX_STORAGES &&
+                   nbytes - sizeof d >= list_bytes && nbytes - sizeof d - list_bytes >= d.n_text,
+               SHMT_E_RUNTIME,
+               "the description of %" PRIu64 " bytes of a published value is damaged", nbytes);
+  out->storages = calloc(d.n_storages + 1, sizeof(shmt_storage*));
+  SHMT_REQUIRE(out->storages != NULL, SHMT_E_NOMEM, "attach(): %" PRIu64 " storages", d.n_storages);
+  out->n_storages = d.n_storages;
+  out->n_text = d.n_text;
+  out->text = (const char*)(head + 1) + list_bytes;
+  return SHMT_OK;
+}
+
+static shmt_status open_version(const shmt__session* s, const shmt__version* version, int mode,
+                                shmt_snapshot** out) {
+  SHMT_AUTO(shmt_snapshot) made = calloc(1, sizeof *made);
+  SHMT_REQUIRE(made != NULL, SHMT_E_NOMEM, "attach(): tried to allocate %zu bytes", sizeof *made);
+  fill_entry(version, &made->entry);
+  SHMT_TRY(open_description(s, version, made));
+  const shmt__description* head = made->description->data;
+  for (uint64_t i = 0; i < made->n_storages; i++) {
+    SHMT_AUTO(shmt_storage) keeper = NULL;
+    shmt__described_storage d;
+    memcpy(&d, (const shmt__described_storage*)(head + 1) + i, sizeof d);
+    SHMT_TRY(open_block(s, d.block, d.generation, d.nbytes, &keeper));
+    SHMT_TRY(shmt__storage_in_mode(keeper, mode, &made->storages[i]));
+  }
+  *out = SHMT_TAKE(made);
+  return SHMT_OK;
+}
+
+int shmt_snapshot_open(shmt_service* v, const char* name, int mode, shmt_snapshot** out) {
+  SHMT_AUTO(shmt__pinned_session) s = NULL;
+  shmt_status status = shmt__service_pinned(v, mode == SHMT_ATTACH_WRITING, &s);
+  uint64_t last = 0;
+  while (status == SHMT_OK) {
+    atomic_uint_least32_t* word;
+    shmt__version version;
+    uint32_t tick;
+    if (!shmt__names_read(&s->map, name, &version, &word, &tick)) return fail_unknown(v, name);
+    status = open_version(s, &version, mode, out);
+    if (status != SHMT_E_HANDLE || version.version == last) break;
+    /* A newer version took its place before we held all of it. Each try sees a newer one. */
+    last = version.version;
+    status = SHMT_OK;
+  }
+  return status;
+}
+
+const shmt_service_entry* shmt_snapshot_entry(const shmt_snapshot* s) { return &s->entry; }
+
+const char* shmt_snapshot_text(const shmt_snapshot* s, uint64_t* out_n) {
+  *out_n = s->n_text;
+  return s->text;
+}
+
+uint64_t shmt_snapshot_n_storages(const shmt_snapshot* s) { return s->n_storages; }
+
+shmt_storage* shmt_snapshot_storage(const shmt_snapshot* s, uint64_t i) {
+  shmt__storage_retain(s->storages[i]);
+  return s->storages[i];
+}

@@ -1,0 +1,207 @@
+/* ipc/session/fork.c -- the handlers around fork(). */
+#include "ipc/session/fork.h"
+
+#include "api/error.h"
+#include "ipc/session/request.h"
+#include "ipc/handle/kept_files.h"
+#include "ipc/handle/spare_files.h"
+#include "ipc/handle/share.h"
+#include "os/failpoint.h"
+#include "os/memfd.h"
+#include "os/process.h"
+#include "os/socket.h"
+#include "shm/block.h"
+#include "shm/client.h"
+#include "storage/fork.h"
+
+enum { FORK_MS = 2000 };
+
+static void hold_for_child(shmt__holding* h, void* arg) {
+  shmt__session* s = arg;
+  (void)shmt__block_hold(&s->map, h->block, s->child_client, h->generation);
+}
+
+/* The request for the child's number, over a connection that becomes the child's; -1 on failure. */
+static int connect_child(shmt__session* s, shmt__packet* request) {
+  int socket = shmt__session_connect(&s->key);
+  if (socket >= 0 || socket == -SHMT_OS_AGAIN) return socket;
+  /* The manager was killed: any request brings up another. */
+  shmt__packet status = *request, reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  status.type = SHMT_MESSAGE_STATUS;
+  if (shmt__session_call(s, &status, NULL, 0, &reply, fds, &n_fds) == SHMT_OK)
+    socket = shmt__session_connect(&s->key);
+  request->client = s->client;
+  return socket;
+}
+
+/* Ask the manager for the child's number; child_socket is where it will answer. */
+static void ask_for_child(shmt__session* s, uint64_t deadline_ms) {
+  shmt__packet request = {.magic = SHMT_WIRE_MAGIC,
+                          .version = SHMT_WIRE_VERSION,
+                          .type = SHMT_MESSAGE_FORK,
+                          .client = s->client,
+                          .session = s->id,
+                          .world = s->world};
+  if (s->client == 0 || s->is_lost || shmt__ask_is_waiting()) return;
+  int socket = connect_child(s, &request);
+  if (socket < 0) return;
+  request.serial = s->child_serial = ++s->serial;
+  if (shmt__ask_send(socket, &request, &s->control_fd, 1, deadline_ms) == SHMT_OK)
+    s->child_socket = socket;
+  else
+    shmt__os_close(socket);
+}
+
+/* The manager gives the child a number; false: it is stopped, or cannot be had. */
+static bool get_for_child(shmt__session* s, uint64_t deadline_ms) {
+  shmt__packet reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  if (s->child_socket < 0) return false;
+  shmt_status status = shmt__ask_receive(s->child_socket, s->child_serial, &reply, fds, &n_fds,
+                                         deadline_ms);
+  if (status != SHMT_OK || n_fds != 1) {
+    for (int i = 0; status == SHMT_OK && i < n_fds; i++) shmt__os_close(fds[i]);
+    shmt__os_close(s->child_socket);
+    s->child_socket = -1;
+    return false;
+  }
+  SHMT_FAILPOINT(fork_reserved);
+  s->child_control_fd = fds[0];
+  s->child_client = reply.client;
+  return true;
+}
+
+typedef struct keeping {
+  shmt__session* session;
+  uint64_t channel;
+} keeping;
+
+static void keep_for_child(shmt__holding* h, void* arg) {
+  const keeping* k = arg;
+  shmt__session* s = k->session;
+  shmt__lease_ticket ticket;
+  if (h->generation == 0) return;
+  if (shmt__lease_take(&s->map, s->control_fd, &s->leases, s->client, h->block, h->generation,
+                       k->channel, &ticket) != SHMT_OK)
+    shmt_error_clear();
+}
+
+/* All numbers are taken: what the child inherits is kept by leases that live as long as a lock of
+ * its own. It joins when it first shares something. */
+static void keep_without_number(shmt__session* s) {
+  uint64_t token = 0;
+  if (s->client == 0 || !shmt__token_claim(s->child_control_fd, &token)) return;
+  keeping k = {s, shmt__channel(SHMT_CHANNEL_LOCK, token)};
+  shmt__session_each_holding(s, keep_for_child, &k);
+}
+
+/* See Note [Claims] in shm/layout.h. Without a descriptor for it the child goes on with its parent's,
+ * so that the parent's number, and what it holds, stays until both are gone. */
+static void claim_for_child(shmt__session* s) {
+  s->child_client = 0;
+  s->child_control_fd = shmt__os_reopen(s->control_fd);
+  if (s->child_control_fd < 0) return;
+  if (!shmt__client_claim(&s->map, s->child_control_fd, shmt__os_pid(), &s->child_client)) {
+    keep_without_number(s);
+    return;
+  }
+  SHMT_FAILPOINT(fork_claimed);
+}
+
+/* All managers are asked before the first answer is waited for, so several that are stopped hold us up
+ * no longer than one. */
+static void before_fork(void) {
+  shmt__sharing_lock();
+  shmt__sessions_lock();
+  shmt__ask_keep_lock(true);
+  uint64_t deadline_ms = shmt__os_now_ms() + FORK_MS;
+  for (unsigned i = 0; i < shmt__sessions_count(); i++) {
+    shmt__session* s = shmt__session_at(i);
+    s->child_socket = s->child_control_fd = -1;
+    ask_for_child(s, deadline_ms);
+  }
+  for (unsigned i = 0; i < shmt__sessions_count(); i++) {
+    shmt__session* s = shmt__session_at(i);
+    if (!get_for_child(s, deadline_ms)) claim_for_child(s);
+    if (s->child_client == 0) continue;
+    shmt__session_each_holding(s, hold_for_child, s);
+    SHMT_FAILPOINT(fork_held);
+  }
+}
+
+static void in_parent(void) {
+  SHMT_FAILPOINT(fork_parent);
+  for (unsigned i = 0; i < shmt__sessions_count(); i++) {
+    shmt__session* s = shmt__session_at(i);
+    shmt__os_close(s->child_socket);
+    shmt__os_close(s->child_control_fd);
+    s->child_socket = s->child_control_fd = -1;
+  }
+  shmt__ask_keep_lock(false);
+  shmt__sessions_unlock();
+  shmt__sharing_unlock();
+}
+
+/* The slabs are the parent's. */
+static void disown(shmt__holding* h, void* arg) {
+  (void)arg;
+  h->is_owned = false;
+}
+
+/* Say that the child is there: to the manager, or, when it gave no connection, in its table. */
+static void arrive(shmt__session* s) {
+  SHMT_FAILPOINT(fork_adopting);
+  if (s->socket < 0) {
+    shmt__client_settle(&s->map, s->client, shmt__os_pid());
+    return;
+  }
+  shmt__packet adopt = {.magic = SHMT_WIRE_MAGIC,
+                        .version = SHMT_WIRE_VERSION,
+                        .type = SHMT_MESSAGE_ADOPT,
+                        .client = s->client,
+                        .session = s->id};
+  (void)shmt__session_tell(s, &adopt, NULL, 0);
+}
+
+static uint32_t n_forks; /* changed only while the child has one thread */
+uint32_t shmt__fork_count(void) { return n_forks; }
+
+static void in_child(void) {
+  n_forks++;
+  shmt__ask_reset();
+  shmt__sessions_forget_label();
+  shmt__ask_keep_lock(false);
+  SHMT_FAILPOINT(fork_child);
+  for (unsigned i = 0; i < shmt__sessions_count(); i++) {
+    shmt__session* s = shmt__session_at(i);
+    atomic_store_explicit(&s->n_users, 0, memory_order_relaxed); /* threads of the parent */
+    /* The parent's connection must end with the parent. */
+    shmt__os_close(s->socket);
+    s->socket = s->child_socket;
+    s->client = s->arena.client = s->child_client;
+    if (s->child_control_fd >= 0) {
+      /* And so must its number: Note [Client locks]. */
+      shmt__os_close(s->control_fd);
+      s->control_fd = s->child_control_fd;
+    }
+    s->child_socket = s->child_control_fd = -1;
+    s->leases = (shmt__lease_cursor){0};
+    shmt__arena_reset(&s->arena);
+    shmt__session_each_holding(s, disown, NULL);
+    shmt__kept_files_in_child(s);
+    shmt__spare_files_drop(s);
+    if (s->client != 0) arrive(s);
+  }
+  shmt__sessions_unlock(); /* the thread that forked holds it, and is the one that goes on here */
+  shmt__sharing_unlock();
+}
+
+shmt_status shmt__fork_init(void) {
+  static bool done; /* under the sessions' lock */
+  if (done) return SHMT_OK;
+  shmt__storage_blocks_set_up(); /* a storage is made under the sessions' lock, so that comes first */
+  SHMT_TRY(shmt__os_at_fork(before_fork, in_parent, in_child));
+  done = true;
+  return SHMT_OK;
+}

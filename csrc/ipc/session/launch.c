@@ -1,0 +1,225 @@
+/* ipc/session/launch.c -- starting the manager of a session. */
+#include "ipc/session/launch.h"
+
+#include "ipc/manager/manager.h"
+#include "os/daemon.h"
+#include "os/failpoint.h"
+#include "os/memfd.h"
+#include "os/pages.h"
+#include "os/process.h"
+#include "os/socket.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { PATH_BYTES = 4096 };
+
+typedef struct found_files {
+  uint64_t id;
+  int control_fd, arena_fd;
+  shmt__map map;
+} found_files;
+
+static bool visit_control(int fd, void* arg) {
+  found_files* f = arg;
+  if (shmt__map_open(fd, &f->map) != SHMT_OK || f->map.fixed.session != f->id ||
+      atomic_load_explicit(&f->map.control->ended, memory_order_acquire) != 0) {
+    shmt__map_close(&f->map);
+    shmt__os_close(fd);
+    return true;
+  }
+  f->control_fd = fd;
+  return false;
+}
+
+static bool visit_arena(int fd, void* arg) {
+  found_files* f = arg;
+  if (!shmt__arena_matches(&f->map, fd)) {
+    shmt__os_close(fd);
+    return true;
+  }
+  f->arena_fd = fd;
+  return false;
+}
+
+/* A process that is no member yet finds the files of a session whose manager was killed at its
+ * members. */
+static bool find_files(uint64_t id, found_files* f) {
+  char name[64];
+  /* Who is older than the process that made the name could be a member only by a handle that one of
+   * its children sent, which is not worth a look at every process of the user. */
+  uint64_t since = shmt__session_is_own(id) ? shmt__os_process_start(shmt__os_pid()) : 0;
+  *f = (found_files){.id = id, .control_fd = -1, .arena_fd = -1};
+  (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, id);
+  shmt__os_find_memfd(name, since, visit_control, f);
+  if (f->control_fd < 0) return false;
+  (void)snprintf(name, sizeof name, "shmtensor-arena-%016" PRIx64, id);
+  shmt__os_find_memfd(name, since, visit_arena, f);
+  shmt__map_close(&f->map);
+  if (f->arena_fd >= 0) return true;
+  shmt__os_close(f->control_fd);
+  f->control_fd = -1;
+  return false;
+}
+
+/* Addresses for the arena: what can never be full before the memory is; sparse, so they cost
+ * nothing. */
+static uint64_t choose_arena_bytes(void) {
+  uint64_t want = UINT64_C(64) << 30, limit = shmt__os_address_limit();
+  while (want < 8 * shmt__os_memory_bytes() && want < UINT64_C(4) << 40) want *= 2;
+  while (limit != UINT64_MAX && want > limit / 4 && want > 1 << 20) want /= 2;
+  return want;
+}
+
+/* The socket's name, which only one process can have. *out_lock: the lock that a path needs, as a
+ * killed manager leaves the path behind; else -1. -errno. */
+static int bind_socket(const shmt__session_key* key, int* out_lock) {
+  char address[SHMT_SOCKET_PATH_BYTES], lock_path[SHMT_SOCKET_PATH_BYTES + 8];
+  shmt__session_write_address(key, address, sizeof address);
+  *out_lock = -1;
+  if (key->path[0] != '\0') {
+    (void)snprintf(lock_path, sizeof lock_path, "%s.lock", address);
+    *out_lock = shmt__os_lock_file(lock_path);
+    if (*out_lock < 0) return *out_lock == -SHMT_OS_AGAIN ? -SHMT_OS_IN_USE : *out_lock;
+    shmt__os_remove_socket(address);
+  }
+  int fd = shmt__os_listen(address);
+  if (fd < 0) shmt__os_close(*out_lock);
+  return fd;
+}
+
+/* The files to go on with: ours, or those of other members. Closed by the caller when they are
+ * `found`. */
+static bool choose_files(const shmt__session_key* key, const shmt__session* member,
+                         found_files* found, int* out_control, int* out_arena) {
+  if (member == NULL || member->base == NULL) {
+    if (find_files(key->id, found)) {
+      *out_control = found->control_fd;
+      *out_arena = found->arena_fd;
+      return true;
+    }
+    if (member == NULL) return false;
+    /* We can only read the arena: open it anew. */
+    found->arena_fd = shmt__os_reopen(member->arena_fd);
+    *out_control = member->control_fd;
+    *out_arena = found->arena_fd;
+    return found->arena_fd >= 0;
+  }
+  *out_control = member->control_fd;
+  *out_arena = member->arena_fd;
+  return true;
+}
+
+typedef struct launch_files {
+  int fds[4]; /* listener, control and arena if any, lock if any */
+  int n_fds, lock;
+  bool adopts;
+  found_files found;
+} launch_files;
+
+static void close_files(launch_files* f, const shmt__launch* how) {
+  if (how->listener < 0) shmt__os_close(f->fds[0]);
+  shmt__os_close(f->lock);
+  shmt__os_close(f->found.control_fd);
+  shmt__os_close(f->found.arena_fd);
+}
+
+/* The socket, then whose memory to go on with. Where nothing may be created the memory comes
+ * first: a name without a service is not bound for a moment by everybody who asks for it. */
+static shmt_status open_files(const shmt__session_key* key, const shmt__session* member,
+                              const shmt__launch* how, launch_files* f) {
+  if (!how->may_create) {
+    f->adopts = choose_files(key, member, &f->found, &f->fds[1], &f->fds[2]);
+    SHMT_REQUIRE(f->adopts, SHMT_E_HANDLE,
+                 "session %016" PRIx64
+                 " is gone: no manager listens for it, and nobody has its "
+                 "memory",
+                 key->id);
+  }
+  f->fds[0] = how->listener >= 0 ? how->listener : bind_socket(key, &f->lock);
+  SHMT_FAILPOINT(socket_bound);
+  if (f->fds[0] == -SHMT_OS_IN_USE) return SHMT_E_BUFFER;
+  if (f->fds[0] < 0) {
+    char address[SHMT_SOCKET_PATH_BYTES];
+    shmt__session_write_address(key, address, sizeof address);
+    return shmt__fail_errno(-f->fds[0], "cannot bind the manager's socket %s%s",
+                            key->path[0] == '\0' ? "@" : "", address);
+  }
+  if (how->has_gid && f->lock >= 0) {
+    int err = shmt__os_open_socket_to(key->path, how->gid);
+    if (err != 0)
+      return shmt__fail_errno(-err, "cannot open the socket %s to group %" PRIu32, key->path,
+                              how->gid);
+  }
+  if (how->may_create) f->adopts = choose_files(key, member, &f->found, &f->fds[1], &f->fds[2]);
+  f->n_fds = f->adopts ? 3 : 1;
+  if (f->lock >= 0) f->fds[f->n_fds++] = f->lock;
+  return SHMT_OK;
+}
+
+static shmt_status start(const shmt__session_key* key, const shmt__launch* how,
+                         const launch_files* f, int* out_exit) {
+  enum { N_TEXTS = 5, TEXT_BYTES = 48 };
+  char program[PATH_BYTES], texts[N_TEXTS][TEXT_BYTES], name[SHMT_NAME_BYTES + sizeof "--name="];
+  char adopt[] = "--adopt", service[] = "--service", lock[] = "--lock", stay[] = "--stay";
+  char* argv[N_TEXTS + 7] = {program};
+  int n = 1;
+  (void)snprintf(program, sizeof program, "%s", shmt__sessions_manager_path());
+  (void)snprintf(texts[0], TEXT_BYTES, "--session=%" PRIx64, key->id);
+  (void)snprintf(texts[1], TEXT_BYTES, "--arena-bytes=%" PRIu64, choose_arena_bytes());
+  (void)snprintf(texts[2], TEXT_BYTES, "--limit-bytes=%" PRIu64, how->limit_bytes);
+  (void)snprintf(texts[3], TEXT_BYTES, "--client-limit-bytes=%" PRIu64, how->client_limit_bytes);
+  (void)snprintf(texts[4], TEXT_BYTES, "--gid=%" PRIu32, how->gid);
+  for (int i = 0; i < (how->has_gid ? N_TEXTS : N_TEXTS - 1); i++) argv[n++] = texts[i];
+  if (f->adopts) argv[n++] = adopt;
+  if (key->is_service) argv[n++] = service;
+  (void)snprintf(name, sizeof name, "--name=%s", key->path[0] != '\0' ? key->path : key->name);
+  if (key->is_service) argv[n++] = name;
+  if (f->lock >= 0) argv[n++] = lock;
+  if (how->stays) argv[n++] = stay;
+  return how->stays ? shmt__os_become(program, argv, f->fds, f->n_fds)
+                    : shmt__os_spawn_daemon(program, argv, f->fds, f->n_fds, out_exit);
+}
+
+/* A manager would not go on with what it was given: a member wrote over the tables of the session. The files
+ * are marked as ended by now, so nobody else tries. Where a session may be begun a new one is. */
+static shmt_status start_anew(const shmt__session_key* key, const shmt__launch* how,
+                              launch_files* f) {
+  int ignored = 0;
+  SHMT_REQUIRE(how->may_create, SHMT_E_HANDLE,
+               "session %016" PRIx64 " is damaged: a process has written over its tables", key->id);
+  f->adopts = false;
+  f->n_fds = f->lock >= 0 ? 2 : 1;
+  f->fds[1] = f->lock;
+  SHMT_TRY(start(key, how, f, &ignored));
+  (void)fprintf(stderr,
+                "shmtensor: session %016" PRIx64
+                " was damaged: a process had written over its tables. A new one has begun; tensors "
+                "shared before stay where they are, but cannot be sent any more.\n",
+                key->id);
+  return SHMT_OK;
+}
+
+shmt_status shmt__manager_launch(const shmt__session_key* key, const shmt__session* member,
+                                 const shmt__launch* how) {
+  launch_files f = {
+      .fds = {-1, -1, -1, -1}, .lock = -1, .found = {.control_fd = -1, .arena_fd = -1}};
+  shmt_status status = SHMT_OK;
+  if (how->takes_over)
+    f = (launch_files){.fds = {how->listener, how->control_fd, how->arena_fd, how->lock_fd},
+                       .n_fds = how->lock_fd >= 0 ? 4 : 3,
+                       .lock = shmt__os_dup(how->lock_fd),
+                       .adopts = true,
+                       .found = f.found};
+  else
+    status = open_files(key, member, how, &f);
+  if (status == SHMT_OK) {
+    int code = 0;
+    status = start(key, how, &f, &code);
+    if (status != SHMT_OK && f.adopts && code == SHMT_MANAGER_DAMAGED)
+      status = start_anew(key, how, &f);
+    SHMT_FAILPOINT(manager_started);
+  }
+  close_files(&f, how);
+  return status;
+}

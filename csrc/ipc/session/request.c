@@ -1,0 +1,191 @@
+/* ipc/session/request.c -- asking a manager, and waiting for one that does not answer. See Note [Waiting]. */
+#include "ipc/session/request.h"
+
+#include "ipc/session/fork.h"
+#include "os/memfd.h"
+#include "os/process.h"
+#include "shm/block.h"
+
+#include <pthread.h>
+
+enum { QUICK_MS = 50, SLICE_MS = 20, TURN_MS = 30000 };
+
+static shmt__wait_hooks hooks; /* set once, before there are threads */
+
+/* Under the sessions' lock. */
+static struct {
+  pthread_t who;
+  unsigned depth;  /* 0: nobody asks */
+  bool is_outside; /* it waits without the lock */
+} asker;
+
+static _Thread_local unsigned n_keeping;
+
+void shmt__ask_set_hooks(shmt__wait_hooks h) { hooks = h; }
+bool shmt__ask_is_waiting(void) { return asker.depth > 0 && asker.is_outside; }
+void shmt__ask_keep_lock(bool keep) { n_keeping += keep ? 1u : -1u; }
+
+void shmt__ask_reset(void) {
+  asker.depth = 0;
+  asker.is_outside = false;
+}
+
+/* Wait without the lock until fd can be read, or for the slice; fd -1: just for a moment. 1: it can,
+ * 0: not yet, -1: give up, -2: this is a child that was forked meanwhile. */
+static int wait_outside(int fd) {
+  uint32_t n_forks = shmt__fork_count();
+  bool hooked = hooks.begin != NULL && n_keeping == 0;
+  shmt__sessions_unlock();
+  void* begun = hooked ? hooks.begin() : NULL;
+  int ready = fd < 0 ? 0 : shmt__os_wait_readable_once(fd, SLICE_MS);
+  if (fd < 0) shmt__os_sleep_ms(1);
+  bool go_on = !hooked || hooks.end(begun);
+  shmt__sessions_lock();
+  if (n_forks != shmt__fork_count()) return -2;
+  if (!go_on) return -1;
+  return ready > 0;
+}
+
+shmt_status shmt__ask_begin(void) {
+  uint64_t deadline = shmt__os_now_ms() + TURN_MS;
+  while (asker.depth > 0 && !pthread_equal(asker.who, pthread_self())) {
+    SHMT_REQUIRE(shmt__os_now_ms() < deadline, SHMT_E_MANAGER,
+                 "another thread waits for a manager that does not answer (is it stopped?)");
+    if (wait_outside(-1) == -1) return SHMT_E_PYTHON;
+  }
+  SHMT_REQUIRE(asker.depth == 0 || !asker.is_outside, SHMT_E_MANAGER,
+               "a signal handler needs a manager that this thread waits for (is it stopped?)");
+  asker.who = pthread_self();
+  asker.depth++;
+  return SHMT_OK;
+}
+
+void shmt__ask_end(void) {
+  if (asker.depth > 0) asker.depth--; /* 0: a signal handler forked, and this is the child */
+}
+
+typedef struct wait {
+  shmt__session* session; /* NULL: keep the lock */
+  int socket;
+  uint64_t begun_ms, deadline_ms;
+} wait;
+
+/* Wait until the socket can be read, or for a moment when fd is -1. 1 ready, 0 timed out, -1 give
+ * up, -2 forked, -3 the socket is gone. */
+static int wait_for(wait* w, int fd) {
+  for (;;) {
+    uint64_t now = shmt__os_now_ms();
+    bool patient = w->session != NULL && n_keeping == 0;
+    if (!patient || now < w->begun_ms + QUICK_MS) {
+      uint64_t end = patient ? w->begun_ms + QUICK_MS : w->deadline_ms;
+      if (fd < 0) {
+        shmt__os_sleep_ms(1);
+        return now < w->deadline_ms;
+      }
+      int ready = shmt__os_wait_readable(fd, now < end ? (int)(end - now) : 0);
+      if (ready != 0) return ready < 0 ? -3 : 1;
+    } else {
+      asker.is_outside = true;
+      shmt__session_pin(w->session);
+      int ready = wait_outside(fd);
+      shmt__session_unpin(w->session);
+      asker.is_outside = false;
+      if (ready != 0) return ready;
+      if (fd < 0) return shmt__os_now_ms() < w->deadline_ms;
+    }
+    if (shmt__os_now_ms() >= w->deadline_ms) return 0;
+  }
+}
+
+/* The answer to a request that was given up. What it gives us nobody will use. */
+static void decline(shmt__session* s, const shmt__packet* reply) {
+  if (s == NULL || s->control_fd < 0 || reply->magic != SHMT_WIRE_MAGIC || reply->status != SHMT_OK) return;
+  if (reply->type == (SHMT_MESSAGE_GRANT | SHMT_MESSAGE_REPLY)) {
+    const shmt__packet p = {.magic = SHMT_WIRE_MAGIC,
+                            .version = SHMT_WIRE_VERSION,
+                            .type = SHMT_MESSAGE_GIVE_BACK,
+                            .client = s->client,
+                            .session = s->id,
+                            .world = s->world,
+                            .block = reply->block};
+    (void)shmt__session_tell(s, &p, NULL, 0);
+  }
+  if (reply->type == (SHMT_MESSAGE_ADD_FILE | SHMT_MESSAGE_REPLY) &&
+      reply->block < s->map.fixed.n_blocks && shmt__session_holding(s, reply->block) == NULL) {
+    shmt__block_unhold(&s->map, reply->block, s->client);
+    shmt__map_note_activity(&s->map);
+  }
+}
+
+static shmt_status fail_wait(int why, const wait* w) {
+  if (why == -1) return SHMT_E_PYTHON;
+  SHMT_REQUIRE(why != -2, SHMT_E_MANAGER,
+               "this process was forked while its parent waited for a manager");
+  SHMT_FAIL(SHMT_E_MANAGER, "the manager did not answer within %d ms (is it stopped?)",
+            (int)(w->deadline_ms - w->begun_ms));
+}
+
+static shmt_status fail_lost(bool* lost) {
+  *lost = true;
+  SHMT_FAIL(SHMT_E_MANAGER, "the connection to the manager is gone");
+}
+
+static shmt_status send_request(wait* w, const shmt__packet* request, const int* fds, int n_fds,
+                                bool* lost) {
+  int err;
+  while ((err = shmt__os_send(w->socket, request, sizeof *request, fds, n_fds)) ==
+         -SHMT_OS_AGAIN) {
+    int ready = wait_for(w, -1);
+    if (ready <= 0) return fail_wait(ready, w);
+  }
+  return err == 0 ? SHMT_OK : fail_lost(lost);
+}
+
+static shmt_status receive_reply(wait* w, uint32_t serial, shmt__packet* reply, int* out_fds,
+                                 int* n_out_fds, bool* lost) {
+  for (;;) {
+    int ready = wait_for(w, w->socket);
+    if (ready == -3) return fail_lost(lost);
+    if (ready <= 0) return fail_wait(ready, w);
+    int n = shmt__os_receive(w->socket, reply, sizeof *reply, out_fds, n_out_fds, NULL);
+    if (n == -SHMT_OS_AGAIN) continue;
+    if (n <= 0) return fail_lost(lost);
+    bool is_whole = n == (int)sizeof *reply && reply->magic == SHMT_WIRE_MAGIC;
+    bool is_ours = is_whole && reply->serial == serial;
+    if (is_ours && reply->status == SHMT_OK) return SHMT_OK;
+    for (int i = 0; i < *n_out_fds; i++) shmt__os_close(out_fds[i]);
+    *n_out_fds = 0;
+    if (!is_ours) {
+      if (is_whole) decline(w->session, reply);
+      continue;
+    }
+    reply->text[sizeof reply->text - 1] = '\0';
+    SHMT_FAIL(reply->status, "%s", reply->text);
+  }
+}
+
+shmt_status shmt__ask(shmt__session* s, int socket, const shmt__packet* request, const int* fds,
+                      int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds, int timeout_ms,
+                      bool* lost) {
+  uint64_t now = shmt__os_now_ms();
+  wait w = {s, socket, now, now + (uint64_t)timeout_ms};
+  *lost = false;
+  *n_out_fds = 0;
+  SHMT_TRY(send_request(&w, request, fds, n_fds, lost));
+  return receive_reply(&w, request->serial, reply, out_fds, n_out_fds, lost);
+}
+
+shmt_status shmt__ask_send(int socket, const shmt__packet* request, const int* fds, int n_fds,
+                           uint64_t deadline_ms) {
+  wait w = {NULL, socket, shmt__os_now_ms(), deadline_ms};
+  bool lost = false;
+  return send_request(&w, request, fds, n_fds, &lost);
+}
+
+shmt_status shmt__ask_receive(int socket, uint32_t serial, shmt__packet* reply, int* out_fds,
+                              int* n_out_fds, uint64_t deadline_ms) {
+  wait w = {NULL, socket, shmt__os_now_ms(), deadline_ms};
+  bool lost = false;
+  *n_out_fds = 0;
+  return receive_reply(&w, serial, reply, out_fds, n_out_fds, &lost);
+}

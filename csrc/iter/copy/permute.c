@@ -1,0 +1,209 @@
+/* iter/copy/permute.c -- moving elements of one dtype between any two orders of dims.
+ *
+ * What follows each other in the source seldom does so in the result. Five ways, from the best:
+ *
+ * - Short rows that are whole in both are moved as rows, not by a call each; those as long as a larger element as such.
+ * - Where dims that lie dense in the result are others than those that lie dense in the source, both are taken a few
+ *   elements at a time: squares that are transposed, so that either side is read and written by vectors and whole lines of
+ *   the cache. Several short dims make such a side together: the two of a square of pixels, for example. Large planes of
+ *   two long dims are transposed block by block (iter/copy/transpose.h).
+ * - Where the innermost dim is short, runs go along the next one (iter/narrow.h).
+ * - Other short runs are moved two dims at a time, the longer of which is the inner one.
+ * - Run by run.
+ */
+#include "iter/copy/permute.h"
+
+#include "iter/cursor.h"
+#include "iter/copy/move.h"
+#include "iter/narrow.h"
+#include "iter/copy/transpose.h"
+
+enum {
+  GRAIN_BYTES = 1 << 17,   /* below which another thread does not pay */
+  ROW_BYTES = 512,         /* below which a call for each row costs more than its bytes */
+  SHORT = 64,              /* elements of a run whose call costs as much as they do */
+  SIDE = 16,               /* elements of a square's side: a line of a cache, mostly */
+};
+
+typedef struct plane {
+  int64_t n, item, strides[2];
+} plane;
+
+static void move_planes(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const plane* p = ctx;
+
+  shmt__move_plane(data[0], (const int64_t[]){p->strides[0], strides[0]}, data[1],
+                   (const int64_t[]){p->strides[1], strides[1]}, n, p->n, p->item);
+}
+
+static void move_rows(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  shmt__move_rows(data[0], strides[0], data[1], strides[1], n, *(const int64_t*)ctx);
+}
+
+/* --- rows ---------------------------------------------------------------------------- */
+
+static bool has_rows(const shmt_iter* it, int64_t item) {
+  return it->n_dims > 1 && it->operands[0].strides[0] == item && it->operands[1].strides[0] == item;
+}
+
+static void exchange(int64_t* v, int a, int b) {
+  const int64_t x = v[a];
+
+  v[a] = v[b];
+  v[b] = x;
+}
+
+static void exchange_dims(shmt_iter* it, int a, int b) {
+  exchange(it->sizes, a, b);
+  for (int k = 0; k < it->n_operands; k++) exchange(it->operands[k].strides, a, b);
+}
+
+/* Leaves out dim 0, which the loop walks itself. */
+static void drop_innermost(shmt_iter* it) {
+  it->numel /= it->sizes[0];
+  it->n_dims--;
+  for (int d = 0; d < it->n_dims; d++) {
+    it->sizes[d] = it->sizes[d + 1];
+    for (int k = 0; k < it->n_operands; k++) it->operands[k].strides[d] = it->operands[k].strides[d + 1];
+  }
+}
+
+static bool is_item(int64_t nbytes) {
+  return nbytes == 2 || nbytes == 4 || nbytes == 8 || nbytes == 16;
+}
+
+/* --- squares --------------------------------------------------------------------------- */
+
+/* Dims that lie dense in one of the operands, the last of which is taken a block at a time. */
+typedef struct side {
+  int64_t inner;                /* elements of the dims before the last */
+  int last;                     /* the last of them; -1: there is none */
+  int64_t block;                /* how many of its places are taken at a time */
+  int64_t along[4 * SIDE];      /* where the elements of a block lie in the other operand */
+} side;
+
+typedef struct squares {
+  const shmt_iter* it;
+  int64_t item;
+  side sides[2]; /* of the result, of the source */
+  shmt__walk blocks;
+} squares;
+
+/* Adds dims until there are enough elements; `taken` has a bit for each dim of a side. */
+static void grow(const shmt_iter* it, int64_t item, int k, int first, uint64_t* taken, side* s) {
+  const int64_t *steps = it->operands[k].strides, *others = it->operands[1 - k].strides;
+
+  s->inner = 1;
+  s->last = -1;
+  s->along[0] = 0;
+  for (int d = first; d >= 0;) {
+    *taken |= (uint64_t)1 << d;
+    if (s->last >= 0) { /* another behind it: all of its places */
+      const int64_t n = s->inner * it->sizes[s->last];
+      for (int64_t i = s->inner; i < n; i++) s->along[i] = s->along[i - s->inner] + others[s->last];
+      s->inner = n;
+    }
+    s->last = d;
+    d = -1;
+    for (int e = 0; e < it->n_dims && s->inner * it->sizes[s->last] < SIDE; e++)
+      if (!(*taken >> e & 1) && steps[e] == item * s->inner * it->sizes[s->last]) d = e;
+  }
+  /* Squares of four by four elements fit whole blocks of four. */
+  s->block = ((SIDE + s->inner - 1) / s->inner + 3) / 4 * 4;
+  if (s->block > it->sizes[s->last]) s->block = it->sizes[s->last];
+  for (int64_t i = s->inner; i < s->inner * s->block; i++) s->along[i] = s->along[i - s->inner] + others[s->last];
+}
+
+/* Is either side long enough for squares? */
+static bool find_squares(const shmt_iter* it, int64_t item, squares* q) {
+  const int64_t least = item == 1 ? 8 : 4;
+  int dense[2] = {-1, -1};
+
+  for (int d = it->n_dims - 1; d >= 0; d--)
+    for (int k = 0; k < 2; k++)
+      if (it->operands[k].strides[d] == item) dense[k] = d;
+  if (dense[0] < 0 || dense[1] < 0 || dense[0] == dense[1]) return false;
+  q->it = it;
+  q->item = item;
+  uint64_t taken = (uint64_t)1 << dense[0] | (uint64_t)1 << dense[1];
+  for (int k = 0; k < 2; k++) {
+    grow(it, item, k, dense[k], &taken, &q->sides[k]);
+    if (q->sides[k].inner * q->sides[k].block < least) return false;
+  }
+  /* Along the result first, whose lines are then written one after the other. */
+  shmt__walk* const w = &q->blocks;
+  w->n_dims = 0;
+  for (int k = 0; k < 2; k++) {
+    const side* s = &q->sides[k];
+    w->from[w->n_dims] = it->operands[1].strides[s->last] * s->block;
+    w->to[w->n_dims] = it->operands[0].strides[s->last] * s->block;
+    w->sizes[w->n_dims++] = (it->sizes[s->last] + s->block - 1) / s->block;
+  }
+  for (int d = 0; d < it->n_dims; d++) {
+    if (taken >> d & 1) continue;
+    w->from[w->n_dims] = it->operands[1].strides[d];
+    w->to[w->n_dims] = it->operands[0].strides[d];
+    w->sizes[w->n_dims++] = it->sizes[d];
+  }
+  return true;
+}
+
+/* Elements of block `index` of a side. */
+static int64_t count_block(const squares* q, int k, int64_t index) {
+  const side* s = &q->sides[k];
+  const int64_t rest = q->it->sizes[s->last] - index * s->block;
+
+  return s->inner * (rest < s->block ? rest : s->block);
+}
+
+static void move_squares(void* arg, int64_t begin, int64_t end) {
+  const squares* q = arg;
+  shmt__cursor c;
+
+  shmt__cursor_init(&c, &q->blocks, begin);
+  for (; begin < end; begin++, shmt__cursor_next(&c, &q->blocks))
+    shmt__move_square(q->it->operands[0].data + c.to, q->sides[1].along, q->it->operands[1].data + c.from, q->sides[0].along,
+                      count_block(q, 1, c.at[1]), count_block(q, 0, c.at[0]), q->item);
+}
+
+/* --- all ------------------------------------------------------------------------------- */
+
+static void permute_rows(shmt_iter* it, int64_t nbytes) {
+  drop_innermost(it);
+  if (it->n_dims > 1 && it->sizes[1] > it->sizes[0]) exchange_dims(it, 0, 1);
+  (void)shmt__iter_run_costly(it, move_rows, &nbytes, nbytes / 4);
+}
+
+static void permute_planes(shmt_iter* it, int64_t item) {
+  if (it->sizes[1] > it->sizes[0]) exchange_dims(it, 0, 1);
+  const plane p = {it->sizes[0], item, {it->operands[0].strides[0], it->operands[1].strides[0]}};
+  drop_innermost(it);
+  (void)shmt__iter_run_costly(it, move_planes, &p, p.n);
+}
+
+void shmt__permute(shmt_iter* it, int64_t item) {
+  const shmt__operand* src = &it->operands[1];
+  squares q;
+
+  if (it->numel == 0) return;
+  while (has_rows(it, item) && is_item(it->sizes[0] * item)) {
+    item *= it->sizes[0];
+    drop_innermost(it);
+  }
+  if (has_rows(it, item) && it->sizes[0] * item < ROW_BYTES) {
+    permute_rows(it, it->sizes[0] * item);
+  } else if (find_squares(it, item, &q)) {
+    if (q.sides[0].inner == 1 && q.sides[1].inner == 1 && shmt__transpose(it, item, q.sides[0].last, q.sides[1].last))
+      return;
+    const int64_t per = q.sides[0].inner * q.sides[0].block * q.sides[1].inner * q.sides[1].block;
+    int64_t n = 1;
+    for (int d = 0; d < q.blocks.n_dims; d++) n *= q.blocks.sizes[d];
+    shmt__parallel_for(n, 1 + GRAIN_BYTES / (per * item), move_squares, &q);
+  } else if (src->strides[0] != item && shmt__iter_is_narrow(it)) {
+    (void)shmt__iter_run_narrow(it, shmt__move_run, &item);
+  } else if (it->n_dims > 1 && it->sizes[0] < SHORT) {
+    permute_planes(it, item);
+  } else {
+    (void)shmt__iter_run(it, shmt__move_run, &item);
+  }
+}

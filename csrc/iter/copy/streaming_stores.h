@@ -1,0 +1,82 @@
+/* iter/copy/streaming_stores.h -- large results on their way past the caches.
+ *
+ * Lines of a cache that are written without being read first save a third of the traffic, but only as a whole: one that two
+ * runs share would be written to memory twice. So bytes are put into a block near by, which is streamed when it ends with
+ * a line; runs that follow each other in memory share blocks.
+ *
+ *   shmt__stage s;
+ *   shmt__stage_init(&s);
+ *   while (n > 0) {
+ *     void* at = shmt__stage_place(&s, to, item, &room);  // put up to `room` bytes there
+ *     shmt__stage_put(&s, nbytes);
+ *     to += nbytes, ...
+ *   }
+ *   shmt__stage_end(&s);
+ *
+ * A stage belongs to one thread; between init and end nobody else may write to the same lines.
+ */
+#ifndef SHMT_ITER_COPY_STREAMING_STORES_H
+#define SHMT_ITER_COPY_STREAMING_STORES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+  SHMT_STREAM_BYTES = 16 << 20, /* results from here on are streamed */
+  SHMT_STREAM_RUN_BYTES = 256,  /* unless their runs are shorter */
+  SHMT_STAGE_BYTES = 1 << 10,   /* of a block: reads and writes overlap best when it is short */
+  SHMT_STAGE_LINE = 64,
+};
+
+typedef struct shmt__stage {
+  char* line; /* where the block's first byte goes: a line begins there */
+  char* next; /* where the byte at `end` goes; NULL: nothing was put yet */
+  int64_t begin, end;
+  _Alignas(SHMT_STAGE_LINE) char block[SHMT_STAGE_BYTES];
+} shmt__stage;
+
+/* nbytes past the caches to dst. Ranges that overlap end with some mixture of old and new bytes. Other threads see it
+ * as any other store only after _end. */
+void shmt__move_streamed(char* dst, const char* src, int64_t nbytes);
+void shmt__move_streamed_end(void);
+
+static inline void shmt__stage_init(shmt__stage* s) {
+  s->line = s->next = NULL;
+  s->begin = s->end = 0;
+}
+
+static inline void shmt__stage_flush(shmt__stage* s) {
+  if (s->end == s->begin) return;
+  shmt__move_streamed(s->line + s->begin, s->block + s->begin, s->end - s->begin);
+  s->line += s->end;
+  s->begin = s->end = 0;
+}
+
+/* Where the bytes that go to `to` are put: room for *room of them, of one item at least (16 bytes at most). */
+static inline char* shmt__stage_place(shmt__stage* s, char* to, int64_t item, int64_t* room) {
+  if (to != s->next) {
+    shmt__stage_flush(s);
+    s->begin = s->end = (int64_t)((uintptr_t)to % SHMT_STAGE_LINE);
+    s->line = to - s->end;
+    s->next = to;
+  } else if (SHMT_STAGE_BYTES - s->end < item) {
+    shmt__stage_flush(s);
+  }
+  *room = SHMT_STAGE_BYTES - s->end;
+  return s->block + s->end;
+}
+
+static inline void shmt__stage_put(shmt__stage* s, int64_t nbytes) {
+  s->end += nbytes;
+  s->next += nbytes;
+}
+
+/* Bytes that lie ready, or zeros when from is NULL. */
+void shmt__stage_copy(shmt__stage* s, char* to, const char* from, int64_t nbytes);
+
+static inline void shmt__stage_end(shmt__stage* s) {
+  shmt__stage_flush(s);
+  shmt__move_streamed_end();
+}
+
+#endif

@@ -1,9 +1,0 @@
-/* kernels/any.tmpl.h -- is any of many elements not zero? */
-#include "kernels/counts.h"
-#include "kernels/fold.h"
-
-#if SHMT_IS_BOOL || (SHMT_IS_INTEGRAL && !SHMT_IS_SIGNED)
-COUNTS_TWIN(any)
-#else
-FOLD(any, uint8_t, 0, x != 0, a | b, uint8_t, 0, s | a, s | t, bool, s)
-#endif

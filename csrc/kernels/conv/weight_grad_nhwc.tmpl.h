@@ -1,0 +1,167 @@
+/* kernels/conv/weight_grad_nhwc.tmpl.h -- the gradient of a convolution's weight, one dtype.
+ *
+ * Note [Weighing]
+ * The gradient of an element of a filter is the sum, over all outputs, of what belongs to the output times the element of its
+ * window. Vectors are of filters: some elements of windows times the vectors of an output, for all outputs of a chunk of rows,
+ * are summed in registers, and then added to the sums in memory. That bounds the rounding errors of long sums, too. Windows
+ * are read in an image that was laid out with its padding, channels as neighbours, so that none is at an edge.
+ */
+#include "kernels/loops.h"
+#include "kernels/conv/nhwc.h"
+#include "kernels/conv/weight_grad_nhwc.h"
+
+#include <string.h>
+
+/* Products are added unrounded where the processor can. */
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast")
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+#include "kernels/conv/filter_vectors.tmpl.h"
+
+#define ELEMENTS      (SHMT_ISA_LEVEL == 2 ? 8 : 4) /* of a tile of several vectors */
+#define MOST_ELEMENTS SHMT_WEIGH_ELEMENTS_APART
+
+enum { FN(chunk) = 256 /* outputs, about */ };
+
+/* What an element of a window is for the filters of a vector. */
+enum { FN(one) /* for all */, FN(own) /* for each its channel's */, FN(moved) /* that of the channels in these places */ };
+
+/* sums (n_elements rows, of n_vectors vectors) of rows [begin, end) of outputs. */
+INLINE void FN(weigh_tile)(const shmt__weigh_shape* s, const T* image, const T* output, T* sums, const int64_t* offset,
+                           int64_t begin, int64_t end, const int n_elements, const int n_vectors, const int what,
+                           FN(places) places) {
+  const int64_t width = s->n[3], step = s->step[3], pitch = s->pitch;
+  const T* y = output + begin * width * pitch;
+  FN(vector) sum[MOST_ELEMENTS][FN(vectors)] = {{{0}}};
+  const T* from[MOST_ELEMENTS];
+
+  for (int64_t r = begin; r < end; r++) {
+    const int64_t h = r % s->n[2], plane = r / s->n[2], d = plane % s->n[1], i = plane / s->n[1];
+    const T* const line = image + (i * s->step[0] + d * s->step[1] + h * s->step[2]);
+#pragma GCC unroll 16
+    for (int e = 0; e < n_elements; e++) from[e] = line + offset[e];
+    for (int64_t w = 0, x = 0; w < width; w++, x += step, y += pitch) {
+      FN(vector) factor[FN(vectors)] = {{0}};
+#pragma GCC unroll 3
+      for (int v = 0; v < n_vectors; v++) factor[v] = FN(load_vector)(y + v * FN(lanes));
+#pragma GCC unroll 16
+      for (int e = 0; e < n_elements; e++) {
+#pragma GCC unroll 3
+        for (int v = 0; v < n_vectors; v++) {
+          if (what == FN(one))
+            sum[e][v] += from[e][x] * factor[v];
+          else if (what == FN(own))
+            sum[e][v] += FN(load_vector)(from[e] + x + v * FN(lanes)) * factor[v];
+          else
+            sum[e][v] += __builtin_shuffle(FN(load_vector)(from[e] + x + v * FN(lanes)), places) * factor[v];
+        }
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int e = 0; e < n_elements; e++) {
+#pragma GCC unroll 3
+    for (int v = 0; v < n_vectors; v++) {
+      T* const to = sums + e * pitch + v * FN(lanes);
+      const FN(vector) made = s->adds || begin > 0 ? FN(load_vector)(to) + sum[e][v] : sum[e][v];
+      memcpy(to, &made, sizeof made);
+    }
+  }
+}
+
+/* The first SHMT_WEIGH_ELEMENTS of n elements; of few vectors, so many sums that none waits for the one before. */
+INLINE void FN(weigh_elements)(const shmt__weigh_shape* s, const T* image, const T* output, T* sums, const int64_t* offset,
+                               int64_t n, int64_t begin, int64_t end, const int n_vectors) {
+  enum { FEW = SHMT_WEIGH_ELEMENTS / 2 };
+
+  if (n > FEW && (n_vectors == 1 || ELEMENTS == SHMT_WEIGH_ELEMENTS)) {
+    FN(weigh_tile)(s, image, output, sums, offset, begin, end, SHMT_WEIGH_ELEMENTS, n_vectors, FN(one),
+                   (FN(places)){0});
+    return;
+  }
+  for (int64_t e = 0; e < n && e < SHMT_WEIGH_ELEMENTS; e += FEW)
+    FN(weigh_tile)(s, image, output, sums + e * s->pitch, offset + e, begin, end, FEW, n_vectors, FN(one),
+                   (FN(places)){0});
+}
+
+/* Rows of outputs that are summed before they are added. */
+INLINE int64_t FN(rows_of_chunk)(const shmt__weigh_shape* s) {
+  return s->n[3] < FN(chunk) ? FN(chunk) / s->n[3] : 1;
+}
+
+/* data: sums, images, outputs; n: elements of a filter from the first on; ctx: shmt__weigh_shape. Sums are written, and
+ * offsets read, up to a multiple of SHMT_WEIGH_ELEMENTS. */
+void SHMT_LOOP(conv_weigh)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__weigh_shape* s = ctx;
+  T* sums = (T*)(void*)data[0];
+  const T *image = (const T*)(const void*)data[1], *output = (const T*)(const void*)data[2];
+  const int64_t rows = s->n[0] * s->n[1] * s->n[2], chunk = FN(rows_of_chunk)(s);
+
+  (void)strides;
+  for (int64_t r = 0; r < rows; r += chunk) {
+    const int64_t end = r + chunk < rows ? r + chunk : rows;
+    for (int64_t f = 0, some; f < s->filters; f += some * FN(lanes)) {
+      const int64_t vectors = (s->filters - f) / FN(lanes);
+      some = vectors == 4 ? 2 : vectors < 3 ? vectors : 3;
+      for (int64_t e = 0; e < n; e += SHMT_WEIGH_ELEMENTS) {
+        T* const to = sums + e * s->pitch + f;
+        if (some == 1)
+          FN(weigh_elements)(s, image, output + f, to, s->offset + e, n - e, r, end, 1);
+        else if (some == 2)
+          FN(weigh_elements)(s, image, output + f, to, s->offset + e, n - e, r, end, 2);
+        else
+          FN(weigh_elements)(s, image, output + f, to, s->offset + e, n - e, r, end, 3);
+      }
+    }
+  }
+}
+
+/* Rows of sums of the elements of a kernel, n of them, times a channel of each filter. */
+INLINE void FN(weigh_places)(const shmt__weigh_shape* s, const T* image, const T* output, T* sums, int64_t n, int64_t begin,
+                             int64_t end, const int what, FN(places) places) {
+  enum { MANY = SHMT_WEIGH_ELEMENTS_APART, FEW = 4 };
+
+  for (int64_t e = 0; e < n; e += MANY) {
+    T* const to = sums + e * s->pitch;
+    if (n - e > FEW)
+      FN(weigh_tile)(s, image, output, to, s->offset + e, begin, end, MANY, 1, what, places);
+    else
+      FN(weigh_tile)(s, image, output, to, s->offset + e, begin, end, FEW, 1, what, places);
+  }
+}
+
+/* The same of groups of s->channels filters and channels (Note [Groups of pixels] in kernels/conv/filter_vectors.tmpl.h). n: elements of a kernel; each channel of a group has as many rows of sums, rounded up to a multiple
+ * of SHMT_WEIGH_ELEMENTS_APART. */
+void SHMT_LOOP(group_weigh)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  enum { MANY = SHMT_WEIGH_ELEMENTS_APART };
+  const shmt__weigh_shape* s = ctx;
+  T* sums = (T*)(void*)data[0];
+  const T *image = (const T*)(const void*)data[1], *output = (const T*)(const void*)data[2];
+  const int64_t rows = s->n[0] * s->n[1] * s->n[2], chunk = FN(rows_of_chunk)(s);
+  const int64_t of_channel = (n + MANY - 1) / MANY * MANY * s->pitch;
+
+  (void)strides;
+  for (int64_t r = 0; r < rows; r += chunk) {
+    const int64_t end = r + chunk < rows ? r + chunk : rows;
+    for (int64_t f = 0; f < s->filters; f += FN(lanes)) {
+      FN(places) places = FN(first_places)(s->channels);
+      if (s->channels == 1) {
+        FN(weigh_places)(s, image + f, output + f, sums + f, n, r, end, FN(own), places);
+        continue;
+      }
+      for (int64_t channel = 0; channel < s->channels; channel++, places += 1) {
+        T* const to = sums + f + channel * of_channel;
+        if (s->channels == FN(lanes))
+          FN(weigh_places)(s, image + f + channel, output + f, to, n, r, end, FN(one), places);
+        else
+          FN(weigh_places)(s, image + f, output + f, to, n, r, end, FN(moved), places);
+      }
+    }
+  }
+}
+#undef INLINE
+#undef MOST_ELEMENTS
+#undef ELEMENTS
+#undef VECTOR_BYTES
+#pragma GCC pop_options

@@ -1,0 +1,16 @@
+/* kernels/distance/distance.h -- what the loop of gradients of distances is told. */
+#ifndef SHMT_KERNELS_DISTANCE_DISTANCE_H
+#define SHMT_KERNELS_DISTANCE_DISTANCE_H
+
+#include <stdint.h>
+
+/* Distances of one row to many others; gradients and distances lie step elements apart, each time
+ * shrink fewer. */
+typedef struct shmt__distance_slopes {
+  int64_t length, others;
+  int64_t grad_step, grad_shrink;
+  int64_t distance_step, distance_shrink;
+  int norm; /* 1, 2; 3: the largest difference */
+} shmt__distance_slopes;
+
+#endif

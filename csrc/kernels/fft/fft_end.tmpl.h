@@ -1,0 +1,25 @@
+/* kernels/fft/fft_end.tmpl.h -- the end of a template that began with fft_vector.tmpl.h. */
+#pragma GCC pop_options
+#undef R
+#undef LANES
+#undef EVENS
+#undef ODDS
+#undef LOW
+#undef HIGH
+#undef LOW_2
+#undef HIGH_2
+#undef RE_PARTS
+#undef IM_PARTS
+#undef FIRST_LINES
+#undef OTHER_LINES
+#undef RUN
+#undef LINE
+#undef JOINED
+#undef FIRST
+#undef SECOND
+#undef EVENS_BACK
+#undef ODDS_BACK
+#undef LOW_BACK
+#undef HIGH_BACK
+#undef INLINE
+#undef VECTOR_BYTES

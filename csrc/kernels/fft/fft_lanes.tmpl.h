@@ -1,0 +1,15 @@
+/* kernels/fft/fft_lanes.tmpl.h -- transforms of lines that are in lanes. See Note [Lanes] in kernels/fft/fft.h. */
+#include "kernels/fft/fft_vector.tmpl.h"
+
+#define NUMBER   FN(pair)
+#define OF(name) FN(name)
+#include "kernels/fft/fft_butterflies.tmpl.h"
+#include "kernels/fft/fft_steps.tmpl.h"
+#undef NUMBER
+#undef OF
+
+void* SHMT_LOOP(fft_lanes)(const shmt__fft_steps* steps, const void* from, int64_t apart, void* x, void* y, void* work) {
+  return FN(transform)(steps, from, apart, x, y, work);
+}
+
+#include "kernels/fft/fft_end.tmpl.h"

@@ -1,0 +1,146 @@
+/* kernels/indexing/gather.tmpl.h -- moving elements by index or by mask, one loop per element size.
+ *
+ * Nothing is calculated, so the dtypes of this template stand for all others of their size
+ * (ops/indexing/index_iterator.h, shmt__move_loop). Offsets are bounds-checked here: shmt__index_shape.bad reports the first miss.
+ */
+#include "base/error.h"
+#include "kernels/loop_args.h"
+
+#include <string.h>
+
+#define AT(p) (*(T*)(void*)(p))
+
+/* data: out, src, index (int64); ctx: shmt__index_shape. out = src[index * stride]. */
+void SHMT_LOOP(gather)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__index_shape* s = ctx;
+  bool ok;
+
+  if (strides[2] == 0) {
+    /* One index for the whole run: a copy. */
+    const char* src = data[1] + shmt__index_offset(s, *(const int64_t*)(const void*)data[2], &ok);
+    if (!ok) return;
+    if (strides[0] == (int64_t)sizeof(T) && strides[1] == (int64_t)sizeof(T)) {
+      memcpy(data[0], src, (size_t)n * sizeof(T));
+      return;
+    }
+    for (int64_t i = 0; i < n; i++) AT(data[0] + i * strides[0]) = *(const T*)(const void*)(src + i * strides[1]);
+    return;
+  }
+  /* Held in registers: the stores below could otherwise change them. */
+  char* to = data[0];
+  const char *src = data[1], *index = data[2];
+  const int64_t to_step = strides[0], src_step = strides[1], index_step = strides[2];
+  const shmt__index_shape shape = *s;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t at = shmt__index_offset(&shape, *(const int64_t*)(const void*)index, &ok);
+    if (SHMT_LIKELY(ok)) AT(to) = *(const T*)(const void*)(src + at);
+    to += to_step;
+    src += src_step;
+    index += index_step;
+  }
+}
+
+/* data: out, src, index (int64), all dense; ctx: int64_t[2], the length of a row of src and how many rows. Each row of out,
+ * n long, = row of src[index], whose numbers the caller has checked; one that another process has spoilt since counts
+ * as 0. Four rows share what an index costs. */
+void SHMT_LOOP(gather_known)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const int64_t length = ((const int64_t*)ctx)[0], rows = ((const int64_t*)ctx)[1];
+  T* restrict to = (T*)(void*)data[0];
+  const T* src = (const T*)(const void*)data[1];
+  const int64_t* index = (const int64_t*)(const void*)data[2];
+  int64_t r = 0;
+
+  (void)strides;
+  for (; r + 4 <= rows; r += 4, to += 4 * n, src += 4 * length)
+    for (int64_t i = 0; i < n; i++) {
+      const uint64_t at = (uint64_t)index[i];
+      const T* from = src + (at < (uint64_t)length ? at : 0);
+      to[i] = from[0];
+      to[i + n] = from[length];
+      to[i + 2 * n] = from[2 * length];
+      to[i + 3 * n] = from[3 * length];
+    }
+  for (; r < rows; r++, to += n, src += length)
+    for (int64_t i = 0; i < n; i++) {
+      const uint64_t at = (uint64_t)index[i];
+      to[i] = src[at < (uint64_t)length ? at : 0];
+    }
+}
+
+/* data: self, src, index. self[index * stride] = src. */
+void SHMT_LOOP(scatter)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__index_shape* s = ctx;
+  bool ok;
+
+  if (strides[2] == 0) {
+    char* to = data[0] + shmt__index_offset(s, *(const int64_t*)(const void*)data[2], &ok);
+    if (!ok) return;
+    if (strides[0] == (int64_t)sizeof(T) && strides[1] == (int64_t)sizeof(T)) {
+      memmove(to, data[1], (size_t)n * sizeof(T));
+      return;
+    }
+    for (int64_t i = 0; i < n; i++) AT(to + i * strides[0]) = *(const T*)(const void*)(data[1] + i * strides[1]);
+    return;
+  }
+  char* to = data[0];
+  const char *src = data[1], *index = data[2];
+  const int64_t to_step = strides[0], src_step = strides[1], index_step = strides[2];
+  const shmt__index_shape shape = *s;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t at = shmt__index_offset(&shape, *(const int64_t*)(const void*)index, &ok);
+    if (SHMT_LIKELY(ok)) AT(to + at) = *(const T*)(const void*)src;
+    to += to_step;
+    src += src_step;
+    index += index_step;
+  }
+}
+
+/* data: out (dense), src, mask (bool); ctx: int64_t, how many are set. The elements whose mask is set, one after the
+ * other. */
+void SHMT_LOOP(compress)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  T* out = (T*)(void*)data[0];
+  T* const end = out + *(const int64_t*)ctx;
+
+  /* Written unconditionally, kept by moving on: no branch to mispredict. */
+  for (int64_t i = 0; i < n && out < end; i++) {
+    *out = *(const T*)(const void*)(data[1] + i * strides[1]);
+    out += *(const uint8_t*)(data[2] + i * strides[2]) != 0;
+  }
+}
+
+/* data: self, src (dense), mask (bool); ctx: int64_t, how many are set. Elements whose mask is set take the next of src;
+ * those that another process has set since they were counted take none. */
+void SHMT_LOOP(decompress)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const T* src = (const T*)(const void*)data[1];
+  const T* const end = src + *(const int64_t*)ctx;
+
+  for (int64_t i = 0; i < n && src < end; i++)
+    if (*(const uint8_t*)(data[2] + i * strides[2])) AT(data[0] + i * strides[0]) = *src++;
+}
+
+/* data: out (dense), the last element of a dense src. Elements in the opposite order. */
+void SHMT_LOOP(reverse)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  T* out = (T*)(void*)data[0];
+  const T* src = (const T*)(const void*)data[1];
+
+  (void)strides;
+  (void)ctx;
+  _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) out[i] = src[-i];
+}
+
+/* data: elements, dense, and steps (uint32): each of n elements changes places with the one so many behind it. */
+void SHMT_LOOP(swap)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  T* at = (T*)(void*)data[0];
+  const uint32_t* steps = (const uint32_t*)(const void*)data[1];
+
+  (void)strides;
+  (void)ctx;
+  for (int64_t i = 0; i < n; i++, at++) {
+    T* const other = at + steps[i];
+    const T element = *at;
+    *at = *other;
+    *other = element;
+  }
+}
+
+#undef AT

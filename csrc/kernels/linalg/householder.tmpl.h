@@ -1,0 +1,165 @@
+/* kernels/linalg/householder.tmpl.h -- orthogonal factors of small real matrices, one dtype.
+ *
+ * A reflection is I - tau v v', as LAPACK's: v is zero above its own row and one there. Matrices are worked on in a room of
+ * their own, columns of whole vectors with zeros behind them, so that no run has an end that is shorter.
+ */
+#include "kernels/loops.h"
+#include "kernels/linalg/householder.h"
+
+#include <string.h>
+
+/* Products are added unrounded where the processor can. */
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast")
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+#define VECTOR_BYTES (SHMT_ISA_LEVEL == 2 ? 64 : SHMT_ISA_LEVEL == 1 ? 32 : 16)
+#define INLINE       static inline __attribute__((always_inline))
+
+enum { FN(lanes) = VECTOR_BYTES / sizeof(T) };
+typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
+
+/* A matrix at hand, and the vector of a reflection. */
+typedef struct FN(room) {
+  _Alignas(64) T at[SHMT_REFLECTIONS_ELEMENTS];
+  _Alignas(64) T v[SHMT_REFLECTIONS_ELEMENTS];
+  int64_t rows, columns; /* rows: rounded up */
+} FN(room);
+
+/* Where runs of a vector that is zero above row j begin. */
+INLINE int64_t FN(first_row)(int64_t j) { return j / SHMT_REFLECTIONS_LANES * SHMT_REFLECTIONS_LANES; }
+
+static void FN(take_in)(FN(room) * r, const T* a, int64_t rows, const shmt__reflections_shape* s) {
+  r->rows = FN(first_row)(rows + SHMT_REFLECTIONS_LANES - 1);
+  r->columns = s->columns;
+  for (int64_t j = 0; j < s->columns; j++) {
+    T* const column = r->at + j * r->rows;
+    memcpy(column, a + j * s->pitch, (size_t)rows * sizeof *column);
+    memset(column + rows, 0, (size_t)(r->rows - rows) * sizeof *column);
+  }
+}
+
+/* v = what stands below row j of that column, and `one` there. */
+INLINE void FN(read_v)(FN(room) * r, int64_t j, T one) {
+  const int64_t begin = FN(first_row)(j);
+
+  memcpy(r->v + begin, r->at + j * r->rows + begin, (size_t)(r->rows - begin) * sizeof *r->v);
+  memset(r->v + begin, 0, (size_t)(j - begin) * sizeof *r->v);
+  r->v[j] = one;
+}
+
+INLINE FN(vector) FN(load_vector)(const T* x) {
+  FN(vector) v;
+  memcpy(&v, x, sizeof v);
+  return v;
+}
+
+/* Columns from j + 1 on, less tau v v' of them; v is zero above row j. */
+static void FN(reflect)(FN(room) * r, int64_t j, T tau) {
+  const int64_t begin = FN(first_row)(j);
+
+  if (tau == 0) return;
+  for (int64_t k = j + 1; k < r->columns; k++) {
+    T *const c = r->at + k * r->rows, lanes[FN(lanes)];
+    FN(vector) sum = {0};
+    for (int64_t i = begin; i < r->rows; i += FN(lanes)) sum += FN(load_vector)(r->v + i) * FN(load_vector)(c + i);
+    memcpy(lanes, &sum, sizeof sum);
+    for (int n = FN(lanes) / 2; n > 0; n /= 2)
+      for (int i = 0; i < n; i++) lanes[i] += lanes[i + n];
+    const T w = tau * lanes[0];
+    for (int64_t i = begin; i < r->rows; i += FN(lanes)) {
+      const FN(vector) less = FN(load_vector)(c + i) - w * FN(load_vector)(r->v + i);
+      memcpy(c + i, &less, sizeof less);
+    }
+  }
+}
+
+/* The sum of the squares of v, times a number. */
+INLINE double FN(squares)(const FN(room) * r, int64_t begin, double scale) {
+  double sum[SHMT_REFLECTIONS_LANES] = {0};
+
+  for (int64_t i = begin; i < r->rows; i += SHMT_REFLECTIONS_LANES)
+    for (int64_t k = 0; k < SHMT_REFLECTIONS_LANES; k++) {
+      const double x = (double)r->v[i + k] * scale;
+      sum[k] += x * x;
+    }
+  for (int n = SHMT_REFLECTIONS_LANES / 2; n > 0; n /= 2)
+    for (int i = 0; i < n; i++) sum[i] += sum[i + n];
+  return sum[0];
+}
+
+/* The length of v, which is zero above `begin` and whose elements may have no squares. */
+static double FN(length)(const FN(room) * r, int64_t begin) {
+  const double square = FN(squares)(r, begin, 1);
+  double most = 0;
+
+  if ((square > 1e-280 && square < 1e280) || isnan(square)) return sqrt(square);
+  for (int64_t i = begin; i < r->rows; i++) most = fmax(most, fabs((double)r->v[i]));
+  if (most == 0 || isinf(most)) return most;
+  const int power = ilogb(most) < -1000 ? -1000 : ilogb(most);
+  return ldexp(sqrt(FN(squares)(r, begin, ldexp(1, -power))), power);
+}
+
+/* The reflection that leaves of column j, from row j on, nothing but its first element: v, which is stored below that too.
+ * Returns tau. */
+static T FN(find)(FN(room) * r, int64_t j) {
+  T* const column = r->at + j * r->rows;
+  const double first = (double)column[j];
+  const int64_t begin = FN(first_row)(j);
+
+  FN(read_v)(r, j, 0);
+  const double below = FN(length)(r, begin);
+  if (below == 0) return 0;
+  const double square = first * first + below * below;
+  const double whole = square > 1e-280 && square < 1e280 ? sqrt(square) : hypot(first, below);
+  const double left = signbit(first) ? whole : -whole;
+  for (int64_t i = begin; i < r->rows; i++) r->v[i] = (T)((double)r->v[i] / (first - left));
+  memcpy(column + j + 1, r->v + j + 1, (size_t)(r->rows - j - 1) * sizeof *column);
+  column[j] = (T)left;
+  r->v[j] = 1;
+  return (T)((left - first) / left);
+}
+
+/* data: column-major elements, tau; n: rows; ctx: shmt__reflections_shape, whose matrices fit. Elements become R, with the
+ * vectors of the reflections below, as LAPACK's geqrf leaves them. */
+void SHMT_LOOP(reflections_factor)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__reflections_shape* s = ctx;
+  T *a = (T*)(void*)data[0], *tau = (T*)(void*)data[1];
+  FN(room) r;
+
+  (void)strides;
+  FN(take_in)(&r, a, n, s);
+  for (int64_t j = 0; j < s->count; j++) {
+    tau[j] = FN(find)(&r, j);
+    memcpy(a + j * s->pitch + j, r.at + j * r.rows + j, (size_t)(n - j) * sizeof *a);
+    FN(reflect)(&r, j, tau[j]);
+    /* Row j is done: what an infinity makes of the rows above is none of theirs. */
+    for (int64_t k = j + 1; k < s->columns; k++) a[k * s->pitch + j] = r.at[k * r.rows + j];
+  }
+}
+
+/* The same operands; elements become those of the product of the reflections, as LAPACK's orgqr makes them. */
+void SHMT_LOOP(reflections_form)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__reflections_shape* s = ctx;
+  T* a = (T*)(void*)data[0];
+  const T* tau = (const T*)(const void*)data[1];
+  FN(room) r;
+
+  (void)strides;
+  FN(take_in)(&r, a, n, s);
+  for (int64_t k = 0; k < s->columns; k++) {
+    memset(r.at + k * r.rows, 0, (size_t)(k < s->count ? k : r.rows) * sizeof *a);
+    if (k >= s->count) r.at[k * r.rows + k] = 1;
+  }
+  for (int64_t j = s->count - 1; j >= 0; j--) {
+    T* const column = r.at + j * r.rows;
+    FN(read_v)(&r, j, 1);
+    FN(reflect)(&r, j, tau[j]);
+    for (int64_t i = j; i < r.rows; i++) column[i] = -tau[j] * r.v[i];
+    column[j] += 1;
+  }
+  for (int64_t k = 0; k < s->columns; k++) memcpy(a + k * s->pitch, r.at + k * r.rows, (size_t)n * sizeof *a);
+}
+#undef INLINE
+#undef VECTOR_BYTES
+#pragma GCC pop_options

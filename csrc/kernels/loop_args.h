@@ -1,0 +1,208 @@
+/* kernels/loop_args.h -- what loops that are more than one run are told through their ctx. */
+#ifndef SHMT_KERNELS_LOOP_ARGS_H
+#define SHMT_KERNELS_LOOP_ARGS_H
+
+#include "base/overflow.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Strides in elements. alpha and beta point to one value of the sum type. */
+typedef struct shmt__gemm_shape {
+  int64_t n, k;
+  int64_t a_row, a_column, b_row, b_column, c_row, c_column;
+  const void* alpha;
+  const void* beta;
+  bool beta_is_zero;
+} shmt__gemm_shape;
+
+typedef struct shmt__gemm_number {
+  double re, im;
+  int64_t integer;
+} shmt__gemm_number;
+
+/* Distances to rows that stand transposed. */
+typedef struct shmt__distance_shape {
+  int64_t length;        /* of a row */
+  int64_t others, pitch; /* how many, and elements from one coordinate of theirs to the next */
+  int norm;              /* 0, 1, 2; 3: the largest difference */
+} shmt__distance_shape;
+
+/* An index that was out of range: loops cannot fail, so they leave it here. */
+typedef struct shmt__bad_index {
+  int64_t value;
+  bool found;
+} shmt__bad_index;
+
+/* How gather and scatter loops turn an index into an address. */
+typedef struct shmt__index_shape {
+  int64_t stride; /* bytes between neighbours along the indexed dim */
+  int64_t size;   /* of that dim */
+  bool wrap;      /* a negative index counts from the end */
+  shmt__bad_index* bad;
+} shmt__index_shape;
+
+/* The offset of index i in bytes; 0, and a note in `bad`, when it is out of range. */
+static inline int64_t shmt__index_offset(const shmt__index_shape* s, int64_t i, bool* ok) {
+  const int64_t given = i;
+
+  if (i < 0 && s->wrap) i += s->size;
+  *ok = (uint64_t)i < (uint64_t)s->size;
+  if (__builtin_expect(!*ok, 0)) {
+    __atomic_store_n(&s->bad->value, given, __ATOMIC_RELAXED);
+    __atomic_store_n(&s->bad->found, true, __ATOMIC_RELAXED);
+    return 0;
+  }
+  return i * s->stride;
+}
+
+/* Softmax along a dim of `length`; in columns, neighbours along it are `step` bytes apart. */
+typedef struct shmt__softmax_shape {
+  int64_t length, step;
+} shmt__softmax_shape;
+
+/* Negative log-likelihood: classes of a sample, and where the sums over samples go. */
+typedef struct shmt__nll_shape {
+  int64_t n_classes, class_step, ignore_index;
+  double scale;          /* backward: of every gradient */
+  double* sums;          /* forward: losses, weights */
+  shmt__bad_index* bad;  /* a target that is no class */
+} shmt__nll_shape;
+
+/* Uniform numbers in [from, to); for normal ones the mean and the standard deviation. */
+typedef struct shmt__uniform_shape {
+  double from, to;
+} shmt__uniform_shape;
+
+/* base + word % range; range 0: the whole word. */
+typedef struct shmt__randint_shape {
+  uint64_t range;
+  int64_t base;
+  bool wide; /* two words a number */
+} shmt__randint_shape;
+
+/* `value` with probability limit / 2^53. */
+typedef struct shmt__bernoulli_shape {
+  uint64_t limit;
+  double value;
+} shmt__bernoulli_shape;
+
+/* A convolution of one image; depth, height, width. */
+typedef struct shmt__conv_shape {
+  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
+  int64_t col_row; /* elements between rows of the column matrix */
+  int64_t step[3]; /* elements of the image between neighbouring channels, planes, rows */
+} shmt__conv_shape;
+
+/* The steps of an image that lies dense; they wrap for one that cannot. */
+static inline void shmt__conv_shape_dense(shmt__conv_shape* s) {
+  s->step[2] = s->in[2];
+  s->step[1] = shmt__wrap_mul_i64(s->in[1], s->step[2]);
+  s->step[0] = shmt__wrap_mul_i64(s->in[0], s->step[1]);
+}
+/* How far n windows reach along a dim. */
+static inline int64_t shmt__conv_reach(const shmt__conv_shape* s, int d, int64_t n) {
+  return (n - 1) * s->stride[d] + (s->kernel[d] - 1) * s->dilation[d] + 1;
+}
+
+/* The weight of a convolution whose way back is wanted: of a group; elements of a kernel; steps in elements. */
+typedef struct shmt__flip_shape {
+  int64_t filters, size;
+  int64_t filter_step, channel_step, place_step;
+} shmt__flip_shape;
+
+/* Elements of a padded row, with room for a last vector of outputs that reaches beyond the end. */
+enum { SHMT_DEPTHWISE_LANES = 16 };
+static inline int64_t shmt__depthwise_row(const shmt__conv_shape* s) {
+  const int64_t outputs = (s->out[2] + SHMT_DEPTHWISE_LANES - 1) / SHMT_DEPTHWISE_LANES * SHMT_DEPTHWISE_LANES;
+  const int64_t reached = shmt__conv_reach(s, 2, outputs), padded = s->in[2] + s->padding[2];
+  return padded > reached ? padded : reached;
+}
+static inline int64_t shmt__depthwise_scratch(const shmt__conv_shape* s) {
+  const int64_t reached = shmt__conv_reach(s, 1, s->out[1]), padded = s->in[1] + s->padding[1];
+  return (padded > reached ? padded : reached) * shmt__depthwise_row(s);
+}
+
+/* Windows over planes; depth, height, width. */
+typedef struct shmt__pool_shape {
+  int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
+  bool count_padding;
+  int64_t divisor; /* of an average; 0: the number of elements */
+  int n;           /* of random windows: how many dims have them */
+} shmt__pool_shape;
+
+/* A row of outputs of images whose channels lie side by side. */
+typedef struct shmt__pool_row {
+  const shmt__pool_shape* shape;
+  bool is_adaptive; /* windows are equal shares */
+  int64_t channels;
+  int64_t od, oh; /* which row */
+} shmt__pool_row;
+
+/* Resizing along one dim: what every output line is made of. */
+typedef struct shmt__resample_shape {
+  int64_t in, out, inner, taps; /* lines, elements in a line, most neighbours of a line */
+  int64_t origin;               /* the first line of in that is there */
+  const int64_t* first;         /* (out): the first neighbour */
+  const int64_t* count;         /* (out): how many there are */
+  const void* weights;          /* (out, taps), of the type that is calculated in */
+  const int16_t* fixed;         /* (out, taps): the weights times 2^precision, for bytes */
+  int precision;
+} shmt__resample_shape;
+
+/* Which elements were picked from a place p: list[starts[p]], ..., list[starts[p + 1] - 1]. */
+typedef struct shmt__pick_shape {
+  const int64_t *starts, *list;
+  int64_t inner; /* elements behind each */
+} shmt__pick_shape;
+
+/* A block of attention scores. */
+typedef struct shmt__attention_shape {
+  int64_t width, values;         /* keys of the block; elements of a value */
+  int64_t visible;               /* causal: keys of the block that the first query sees; each next one sees one more */
+  int64_t mask_row, mask_column; /* bytes */
+  int64_t depth;                 /* elements of a query and of a key, where the loop multiplies them */
+  double scale;
+  bool causal, mask_is_bool;
+} shmt__attention_shape;
+
+/* Steps of a tensor of images or positions, in elements: along the batch, the channels or coordinates, and depth, height, width. */
+typedef struct shmt__grid_view {
+  int64_t batch, channel, at[3];
+} shmt__grid_view;
+
+/* Sampling n-dimensional images at positions; depth, height, width. */
+typedef struct shmt__grid_shape {
+  int64_t in[3], out[3], channels;
+  int n, mode, padding;
+  bool align_corners;
+  shmt__grid_view views[8]; /* of the loop's operands */
+} shmt__grid_shape;
+
+/* Numbers for shifting and scaling a run of elements. */
+typedef struct shmt__norm_shape {
+  double mean, scale, shift, slope, weight;
+  bool uncentred; /* means are not taken off */
+} shmt__norm_shape;
+
+typedef struct shmt__sort_shape {
+  bool descending;
+  int64_t k;      /* of topk */
+  bool is_signed; /* the elements are signed integers; set by kernels, which take them as unsigned ones */
+} shmt__sort_shape;
+
+/* Keys of a long line, dealt out by one digit. */
+typedef struct shmt__radix_shape {
+  uint64_t flip;  /* the keys' bits that are turned round: all of them, or none */
+  uint64_t low;   /* the least key */
+  int64_t first;  /* the index of the first key given */
+  int64_t step;   /* bytes between neighbours in the line */
+  int shift;      /* the digit is what is above so many bits of key - low */
+} shmt__radix_shape;
+
+typedef struct shmt__search_shape {
+  int64_t n_bounds;
+  bool right;
+} shmt__search_shape;
+
+#endif

@@ -1,0 +1,14 @@
+/* kernels/loss/margin.h -- what the loops of margin losses are told. */
+#ifndef SHMT_KERNELS_LOSS_MARGIN_H
+#define SHMT_KERNELS_LOSS_MARGIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct shmt__margin_shape {
+  int64_t classes;
+  double margin;
+  bool squared;
+} shmt__margin_shape;
+
+#endif

@@ -1,0 +1,100 @@
+/* kernels/matmul/gemm_panels.tmpl.h -- rows of a matrix times a panel of columns of another, one dtype.
+ *
+ * The sums of some rows and two vectors of columns stay in registers for all of the depth; of a, one number at a time is
+ * for all of a row's sums. a is read as it lies: whatever its strides, what is next is mostly in a line that was just read.
+ */
+#include "kernels/loops.h"
+#include "kernels/matmul/gemm_panels.h"
+
+/* Products are added unrounded where the processor can. */
+#pragma GCC push_options
+#pragma GCC optimize("fp-contract=fast")
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+#define INLINE       static inline __attribute__((always_inline))
+#define VECTOR_BYTES (SHMT_ISA_LEVEL == 2 ? 64 : SHMT_ISA_LEVEL == 1 ? 32 : 16)
+
+/* rows: as many as have registers. ahead: rows of b from the one that is read to the one that is fetched. */
+enum { FN(lanes) = VECTOR_BYTES / sizeof(T), FN(width) = 2 * FN(lanes),
+       FN(rows) = SHMT_ISA_LEVEL == 2 ? 12 : SHMT_ISA_LEVEL == 1 ? 6 : 4, FN(ahead) = 8 };
+typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
+
+INLINE FN(vector) FN(get)(const T* p) { return *(const FN(vector)*)(const void*)p; }
+
+/* One vector of results, or its first n. */
+INLINE void FN(put_sums)(const shmt__panel_shape* s, FN(vector) sum, T* c, int64_t n) {
+  const T alpha = *(const T*)s->alpha, beta = *(const T*)s->beta;
+
+  sum *= alpha;
+  if (n >= FN(lanes)) {
+    if (!s->beta_is_zero) sum += beta * FN(get)(c);
+    *(FN(vector)*)(void*)c = sum;
+    return;
+  }
+  for (int64_t j = 0; j < n; j++) c[j] = s->beta_is_zero ? sum[j] : sum[j] + beta * c[j];
+}
+
+/* rows by at most two vectors of columns; vectors: how many are needed. */
+INLINE void FN(multiply)(const shmt__panel_shape* s, const int rows, const int vectors, const bool is_far, const T* a,
+                         const T* b, T* c, int64_t columns) {
+  const int64_t a_row = s->a_row;
+  FN(vector) sums[2 * FN(rows)] = {{0}};
+
+  for (int64_t k = 0; k < s->depth; k++, a += s->a_column, b += s->b_row) {
+    const FN(vector) first = FN(get)(b), second = vectors == 2 ? FN(get)(b + FN(lanes)) : first;
+    if (is_far) {
+      __builtin_prefetch(b + FN(ahead) * s->b_row);
+      if (vectors == 2) __builtin_prefetch(b + FN(ahead) * s->b_row + FN(lanes));
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++) {
+      const T x = a[r * a_row];
+      sums[2 * r] += x * first;
+      if (vectors == 2) sums[2 * r + 1] += x * second;
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < rows; r++, c += s->c_row) {
+    FN(put_sums)(s, sums[2 * r], c, columns);
+    if (vectors == 2) FN(put_sums)(s, sums[2 * r + 1], c + FN(lanes), columns - FN(lanes));
+  }
+}
+
+/* n rows, as many at a time as there are registers for. */
+INLINE void FN(multiply_rows)(const shmt__panel_shape* s, const int vectors, const bool is_far, const T* a, const T* b,
+                              T* c, int64_t n, int64_t columns) {
+  int64_t i = 0;
+
+#define BY_ROWS(COUNT)                                                                                     \
+  for (; i + COUNT <= n; i += COUNT)                                                                       \
+  FN(multiply)(s, COUNT, vectors, is_far, a + i * s->a_row, b, c + i * s->c_row, columns)
+  if (FN(rows) >= 12) BY_ROWS(12);
+  if (FN(rows) >= 8) BY_ROWS(8);
+  if (FN(rows) == 6) BY_ROWS(6);
+  BY_ROWS(4);
+  BY_ROWS(2);
+  BY_ROWS(1);
+#undef BY_ROWS
+}
+
+/* data: c, a, b; n: rows; ctx: shmt__panel_shape. */
+void SHMT_LOOP(panels)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__panel_shape* s = ctx;
+  const T *a = (const T*)(const void*)data[1], *b = (const T*)(const void*)data[2];
+  T* c = (T*)(void*)data[0];
+
+  (void)strides;
+  for (int64_t j = 0; j < s->columns; j += FN(width)) {
+    const int64_t columns = s->columns - j;
+    if (columns <= FN(lanes))
+      FN(multiply_rows)(s, 1, false, a, b + j, c + j, n, columns);
+    else if (s->is_far)
+      FN(multiply_rows)(s, 2, true, a, b + j, c + j, n, columns);
+    else
+      FN(multiply_rows)(s, 2, false, a, b + j, c + j, n, columns);
+  }
+}
+
+#undef INLINE
+#undef VECTOR_BYTES
+#pragma GCC pop_options

@@ -1,0 +1,127 @@
+/* kernels/pointwise/binary_math.tmpl.h -- the costlier functions of two numbers. */
+#include "kernels/simd/complex.h"
+#include "kernels/loops.h"
+#include "kernels/simd/double_pieces.h"
+#include "kernels/simd/costly_loops.h"
+#include "kernels/simd/vmath_gamma.h"
+#include "kernels/simd/avx512/inverse_trigonometric.h"
+#include "kernels/simd/avx512/log.h"
+#include "kernels/simd/avx512/rsqrt_hypot.h"
+
+#include <string.h>
+
+#if SHMT_IS_INTEGRAL
+/* Wraps. A negative exponent leaves only 1 and -1 anything but 0, as in torch. */
+static inline C FN(power)(C a, C b) {
+  __typeof__(SHMT_WIDE(a)) base = SHMT_WIDE(a), result = 1;
+
+#if SHMT_IS_SIGNED
+  if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? (C)-1 : 1) : 0;
+#endif
+  for (uint64_t e = (uint64_t)b; e; e >>= 1) {
+    if (e & 1) result *= base;
+    base *= base;
+  }
+  return (C)result;
+}
+static inline C FN(divisor)(C a, C b) {
+#if SHMT_IS_SIGNED
+  __typeof__(SHMT_WIDE(a)) x = a < 0 ? 0 - SHMT_WIDE(a) : SHMT_WIDE(a),
+                           y = b < 0 ? 0 - SHMT_WIDE(b) : SHMT_WIDE(b);
+#else
+  __typeof__(SHMT_WIDE(a)) x = a, y = b;
+#endif
+  while (y) {
+    __typeof__(x) r = x % y;
+    x = y;
+    y = r;
+  }
+  return (C)x;
+}
+static inline C FN(multiple)(C a, C b) {
+  const C g = FN(divisor)(a, b);
+  if (g == 0 || g == (C)-1) return 0;
+  const __typeof__(SHMT_WIDE(a)) product = SHMT_WIDE((C)(a / g)) * SHMT_WIDE(b);
+#if SHMT_IS_SIGNED
+  /* The absolute value before the product is cut to C's bits. */
+  const bool negative = product >> (sizeof product * 8 - 1);
+  return (C)(negative ? 0 - product : product);
+#else
+  return (C)product;
+#endif
+}
+BINARY(pow, FN(power)(a, b))
+BINARY(gcd, FN(divisor)(a, b))
+BINARY(lcm, FN(multiple)(a, b))
+#elif SHMT_IS_COMPLEX
+#define CPOW(a, b) _Generic((a), float _Complex: cpowf, default: cpow)(a, b)
+static inline C FN(power)(C a, C b) {
+  if (SHMT_CREAL(b) == 0 && SHMT_CIMAG(b) == 0) return 1;
+  if (SHMT_CREAL(a) == 0 && SHMT_CIMAG(a) == 0 && SHMT_CREAL(b) > 0) return 0;
+  return CPOW(a, b);
+}
+BINARY(pow, FN(power)(a, b))
+#undef CPOW
+/* In double: log(1 + z) has no exact form for short complex numbers. */
+static inline C FN(log_add_exp)(C a, C b) {
+  const double _Complex x = a, y = b;
+  const bool swap = creal(x) < creal(y);
+  const double _Complex high = swap ? y : x, low = swap ? x : y;
+  if (creal(low) == -INFINITY && creal(high) == -INFINITY) return (C)-INFINITY;
+  if (isinf(creal(high)) && creal(low) == creal(high))
+    return cimag(low) == cimag(high) ? (C)high : (C)clog(cexp(low) + cexp(high));
+  const double _Complex z = cexp(low - high);
+  const double re = creal(z), im = cimag(z), away = re * (re + 2) + im * im; /* |1 + z|^2 - 1 */
+  return (C)(high + CMPLX(fabs(away) < 0.5 ? log1p(away) / 2 : log(hypot(1 + re, im)),
+                          atan2(im, 1 + re)));
+}
+BINARY(logaddexp, FN(log_add_exp)(a, b))
+#else
+#define M(fn)   _Generic((C)0, float: fn##f, default: fn)
+#define OWN(fn) _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
+/* Equal infinities are their own sum; a NaN passes. */
+SHMT_VMATH C FN(log_add_exp)(C a, C b) {
+  const C high = a > b ? a : b, away = OWN(magnitude)(a - b);
+  const C y = high + OWN(log1p_unit)(OWN(exp)(-away));
+  return a != a || b != b ? a + b : a == b && OWN(magnitude)(a) == (C)INFINITY ? a : y;
+}
+SHMT_VMATH C FN(log_add_exp2)(C a, C b) {
+  const C high = a > b ? a : b, away = OWN(magnitude)(a - b);
+  const C y = high + OWN(log1p_unit)(OWN(exp2)(-away)) * (C)1.4426950408889634;
+  return a != a || b != b ? a + b : a == b && OWN(magnitude)(a) == (C)INFINITY ? a : y;
+}
+#define IS_FINITE(x) (OWN(magnitude)(x) < (C)INFINITY)
+#define TINY         _Generic((C)0, float: 0.0f, default: 2.2250738585072014e-308)
+#define HUGE_POWER   _Generic((C)0, float: INFINITY, default: 1e300)
+#if SHMT_HAS_WIDE && !SHMT_IS_DOUBLE
+BINARY_WIDE(pow, shmt__wide_powf)
+#else
+BINARY_RARE(pow, !(OWN(magnitude)(a) > TINY) | !IS_FINITE(a) | !(OWN(magnitude)(b) < HUGE_POWER), OWN(pow)(a, b),
+            M(pow)(a, b))
+#endif
+BINARY_OWN(atan2, OWN(atan2)(a, b))
+BINARY_OWN(hypot, OWN(hypot)(a, b))
+BINARY_OWN(logaddexp, FN(log_add_exp)(a, b))
+BINARY_COSTLY(logaddexp2, FN(log_add_exp2)(a, b))
+BINARY_COSTLY(xlogy, b != b ? b : a == 0 ? 0 : a * OWN(log)(b))
+BINARY(copysign, M(copysign)(a, b))
+/* Neighbours of one sign are neighbouring integers, of the width of T. */
+#define BITS __typeof__(_Generic((T*)0, float*: (uint32_t)0, double*: (uint64_t)0, default: (uint16_t)0))
+static inline C FN(next_of)(C a, C b) {
+  T t = SHMT_STORE(a);
+  BITS bits;
+  memcpy(&bits, &t, sizeof bits);
+  const BITS stepped = (BITS)((a > 0) == (b > a) ? bits + 1 : bits - 1);
+  const BITS first = (BITS)((b > 0 ? 0 : (BITS)1 << (8 * sizeof bits - 1)) + 1);
+  bits = a == 0 ? first : stepped;
+  memcpy(&t, &bits, sizeof bits);
+  return a != a || b != b ? a + b : a == b ? b : SHMT_LOAD(t);
+}
+#undef BITS
+BINARY_IN_T(nextafter, FN(next_of)(a, b))
+#undef M
+#undef OWN
+#undef TINY
+#undef HUGE_POWER
+#undef IS_FINITE
+#endif

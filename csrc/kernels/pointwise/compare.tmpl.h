@@ -1,0 +1,11 @@
+/* kernels/pointwise/compare.tmpl.h -- comparisons: the result is bool. */
+#include "kernels/loops.h"
+
+COMPARE(eq, a == b)
+COMPARE(ne, a != b)
+#if !SHMT_IS_COMPLEX && !SHMT_IS_WIDE_UNSIGNED
+COMPARE(lt, a < b)
+COMPARE(le, a <= b)
+COMPARE(gt, a > b)
+COMPARE(ge, a >= b)
+#endif

@@ -1,0 +1,97 @@
+/* kernels/pooling/pool.h -- windows over planes, for the templates of pooling.
+ *
+ * Planes have three dims, of which leading ones may be 1. Windows lie inside the plane only partly when there is padding
+ * or the last one is cut.
+ */
+#ifndef SHMT_KERNELS_POOLING_POOL_H
+#define SHMT_KERNELS_POOLING_POOL_H
+
+#include "kernels/loop_args.h"
+
+#include <stdbool.h>
+
+/* The window's first element inside, and the end, in steps of the dilation. */
+static inline void shmt__pool_window(const shmt__pool_shape* s, int d, int64_t o, int64_t* begin, int64_t* end) {
+  const int64_t start = o * s->stride[d] - s->padding[d];
+  const int64_t stop = start + (s->kernel[d] - 1) * s->dilation[d] + 1;
+
+  *begin = start < 0 ? start + (-start + s->dilation[d] - 1) / s->dilation[d] * s->dilation[d] : start;
+  *end = stop < s->in[d] ? stop : s->in[d];
+}
+/* Adaptive windows: the o-th of `out` equal shares. */
+static inline void shmt__pool_share(const shmt__pool_shape* s, int d, int64_t o, int64_t* begin, int64_t* end) {
+  *begin = o * s->in[d] / s->out[d];
+  *end = ((o + 1) * s->in[d] + s->out[d] - 1) / s->out[d];
+}
+/* Lines whose windows tile them end to end are one long line: n of them in *line. */
+static inline bool shmt__pool_is_line(const shmt__pool_shape* s, int64_t n, shmt__pool_shape* line) {
+  for (int d = 0; d < 2; d++)
+    if (s->in[d] != 1 || s->out[d] != 1 || s->kernel[d] != 1 || s->padding[d] != 0) return false;
+  if (s->padding[2] != 0 || s->out[2] * s->stride[2] != s->in[2] ||
+      (s->kernel[2] - 1) * s->dilation[2] >= s->stride[2])
+    return false;
+  *line = *s;
+  line->in[2] *= n;
+  line->out[2] *= n;
+  return true;
+}
+/* The window of output ow of a row: begin and end along each dim. */
+static inline void shmt__pool_row_window(const shmt__pool_row* r, int64_t ow, int64_t* window) {
+  const int64_t o[3] = {r->od, r->oh, ow};
+
+  for (int d = 0; d < 3; d++)
+    if (r->is_adaptive)
+      shmt__pool_share(r->shape, d, o[d], &window[2 * d], &window[2 * d + 1]);
+    else
+      shmt__pool_window(r->shape, d, o[d], &window[2 * d], &window[2 * d + 1]);
+}
+#define SHMT_POOL_PLANE(v) ((v)[0] * (v)[1] * (v)[2])
+#define SHMT_POOL_EACH_OUTPUT                              \
+  for (int64_t od = 0; od < s->out[0]; od++)               \
+    for (int64_t oh = 0; oh < s->out[1]; oh++)             \
+      for (int64_t ow = 0; ow < s->out[2]; ow++)
+#define SHMT_POOL_WINDOW(FN)     \
+  int64_t d0, d1, h0, h1, w0, w1; \
+  FN(s, 0, od, &d0, &d1);        \
+  FN(s, 1, oh, &h0, &h1);        \
+  FN(s, 2, ow, &w0, &w1)
+
+/* Of the outputs first .. last along the last dim, those whose image element `offset` behind their start lies inside. */
+static inline void shmt__pool_inside(const shmt__pool_shape* s, int64_t offset, int64_t first, int64_t last,
+                                     int64_t* begin, int64_t* end) {
+  const int64_t step = s->stride[2];
+
+  *begin = first;
+  *end = last;
+  /* Divisions only at the plane's edges. */
+  if (first * step + offset < 0) *begin = (-offset + step - 1) / step;
+  if ((last - 1) * step + offset >= s->in[2]) *end = s->in[2] > offset ? (s->in[2] - 1 - offset) / step + 1 : 0;
+}
+
+/* Elements of the window along the last dim that lie inside for any of those outputs: a window may be far larger. */
+static inline void shmt__pool_taps(const shmt__pool_shape* s, int64_t first, int64_t last, int64_t* begin,
+                                   int64_t* end) {
+  const int64_t before = s->padding[2] - (last - 1) * s->stride[2], behind = s->in[2] - 1 + s->padding[2] - first * s->stride[2];
+
+  *begin = before > 0 ? (before + s->dilation[2] - 1) / s->dilation[2] : 0;
+  *end = s->kernel[2];
+  if (behind < (s->kernel[2] - 1) * s->dilation[2]) *end = behind < 0 ? 0 : behind / s->dilation[2] + 1;
+}
+
+/* Outputs of a row that are worked on together. */
+enum { SHMT_POOL_WIDTH = 128 };
+
+/* BODY for w from begin to end, with STEP known for the usual strides: what it loads becomes shuffles. */
+#define SHMT_POOL_LINE(BODY)                                           \
+  if (s->stride[2] == 1) {                                             \
+    enum { step = 1 };                                                 \
+    for (int64_t w = begin; w < end; w++) BODY                         \
+  } else if (s->stride[2] == 2) {                                      \
+    enum { step = 2 };                                                 \
+    for (int64_t w = begin; w < end; w++) BODY                         \
+  } else {                                                             \
+    const int64_t step = s->stride[2];                                 \
+    for (int64_t w = begin; w < end; w++) BODY                         \
+  }
+
+#endif

@@ -1,0 +1,68 @@
+/* kernels/reduce/scan_rows.tmpl.h -- running sums and products along many lines at once, a lane a line: short ones, where a loop
+ * along each would start more often than it runs, and those that lie side by side. One dtype.
+ *
+ * data: out, x; strides: bytes from line to line; n lines; ctx: shmt__scan_shape.
+ */
+#include "kernels/loops.h"
+#include "kernels/reduce/scan.h"
+
+#if SHMT_IS_FLOATING
+#define STATE double /* as in kernels/reduce/scan.tmpl.h */
+#else
+#define STATE uint64_t
+#endif
+
+enum { FN(abreast) = 64, FN(chains) = 4 };
+
+/* `many` lines, each with a running result of its own that stays in a register. */
+#define RUN_CHAINS(MANY, BEGIN, STEP)                                                                              \
+  {                                                                                                                \
+    STATE s[MANY];                                                                                                 \
+    for (int k = 0; k < (MANY); k++) s[k] = BEGIN;                                                                 \
+    for (int64_t i = 0; i < shape->length; i++) {                                                                  \
+      const char* const from = x + i * shape->steps[1];                                                            \
+      char* const to = out + i * shape->steps[0];                                                                  \
+      _Pragma("GCC unroll 4") for (int k = 0; k < (MANY); k++) {                                                   \
+        s[k] = s[k] STEP (STATE) SHMT_LOAD(SHMT_AT(const T, from, strides[1], k));                                 \
+        SHMT_AT(T, to, strides[0], k) = SHMT_STORE((C)s[k]);                                                       \
+      }                                                                                                            \
+    }                                                                                                              \
+    first += (MANY);                                                                                               \
+    x += (MANY) * strides[1];                                                                                      \
+    out += (MANY) * strides[0];                                                                                    \
+  }
+
+/* So many lines side by side that their results are vectors. */
+#define RUN_ABREAST(BEGIN, STEP)                                                                                   \
+  {                                                                                                                \
+    const int64_t lines = n - first < FN(abreast) ? n - first : FN(abreast);                                       \
+    STATE s[FN(abreast)];                                                                                          \
+    for (int64_t r = 0; r < lines; r++) s[r] = BEGIN;                                                              \
+    for (int64_t i = 0; i < shape->length; i++) {                                                                  \
+      const T* const from = (const T*)(const void*)(x + i * shape->steps[1]) + first;                              \
+      T* const to = (T*)(void*)(out + i * shape->steps[0]) + first;                                                \
+      SHMT_IVDEP for (int64_t r = 0; r < lines; r++) {                                                             \
+        s[r] = s[r] STEP (STATE) SHMT_LOAD(from[r]);                                                               \
+        to[r] = SHMT_STORE((C)s[r]);                                                                               \
+      }                                                                                                            \
+    }                                                                                                              \
+    first += lines;                                                                                                \
+  }
+
+#define SCAN_LINES(NAME, BEGIN, STEP)                                                                              \
+  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {                   \
+    const shmt__scan_shape* shape = ctx;                                                                           \
+    char* out = data[0];                                                                                           \
+    const char* x = data[1];                                                                                       \
+    int64_t first = 0;                                                                                             \
+    if (strides[0] == (int64_t)sizeof(T) && strides[1] == (int64_t)sizeof(T))                                      \
+      while (first < n) RUN_ABREAST(BEGIN, STEP)                                                                   \
+    while (first + FN(chains) <= n) RUN_CHAINS(FN(chains), BEGIN, STEP)                                            \
+    while (first < n) RUN_CHAINS(1, BEGIN, STEP)                                                                   \
+  }
+SCAN_LINES(cumsum_lines, 0, +)
+SCAN_LINES(cumprod_lines, 1, *)
+#undef SCAN_LINES
+#undef RUN_ABREAST
+#undef RUN_CHAINS
+#undef STATE

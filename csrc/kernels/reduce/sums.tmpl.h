@@ -1,0 +1,33 @@
+/* kernels/reduce/sums.tmpl.h -- sums of many elements. */
+#include "kernels/reduce/reduce_loops.h"
+
+/* sum: a mean when it has a ctx. */
+#if SHMT_IS_FLOATING || SHMT_IS_COMPLEX
+#if SHMT_IS_COMPLEX
+#define WIDE double _Complex
+#else
+#define WIDE double
+#endif
+/* A quotient that is rounded to a shorter type may be a product with the reciprocal. */
+#define MEAN (sizeof(C) < sizeof(WIDE) ? s * (1.0 / (double)run->count) : s / (double)run->count)
+FOLD(sum, C, 0, x, a + b, WIDE, 0, s + a, s + t, T, SHMT_STORE((C)(run->ctx ? MEAN : s)))
+#undef MEAN
+#undef WIDE
+#else
+/* A lane takes at most FOLD_ROWS elements, so that 32 bits hold the sums of narrow ones. A state wraps. */
+#define NARROW(x)             \
+  _Generic((C)0,              \
+      bool: (int32_t)(x),     \
+      uint8_t: (int32_t)(x),  \
+      int8_t: (int32_t)(x),   \
+      int16_t: (int32_t)(x),  \
+      uint16_t: (int32_t)(x), \
+      default: (uint64_t)(int64_t)(x))
+FOLD(sum, __typeof__(NARROW(0)), 0, NARROW(x), a + b, uint64_t, 0, s + (uint64_t)(int64_t)a, s + t,
+     int64_t, (int64_t)s)
+#undef NARROW
+#endif
+
+#if SHMT_IS_FLOATING
+FOLD(nansum, C, 0, x != x ? 0 : x, a + b, double, 0, s + a, s + t, T, SHMT_STORE((C)s))
+#endif

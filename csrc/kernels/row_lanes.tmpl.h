@@ -1,0 +1,112 @@
+/* kernels/row_lanes.tmpl.h -- dense rows, of one dtype, in vectors of lanes, and sums over them.
+ *
+ * Included by the templates of rows and columns. Sums are kept in 16 lanes, which the compiler turns into
+ * vectors. 16-bit floats are calculated in float, never rounded in between.
+ */
+#include "kernels/simd/half_runs.h"
+#include "kernels/loops.h"
+
+enum { FN(lanes) = 16 };
+#define EACH_LANE for (int k = 0; k < FN(lanes); k++)
+
+/* Sums and maxima are kept in one of these, which stays in registers from one step to the next. */
+typedef C FN(vector) __attribute__((vector_size(FN(lanes) * sizeof(C))));
+typedef __typeof__((FN(vector)){0} > (FN(vector)){0}) FN(mask);
+/* Vectors go by reference: by value the layout of a call would depend on the instruction set. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* n elements, less than fill a vector; fill in the place of those that are missing. */
+INLINE void FN(load_rest)(FN(vector)* out, const T* x, int64_t n, C fill) {
+  C v[FN(lanes)];
+#if SHMT_ISA_LEVEL >= 1 /* vectors are loaded and stored under a mask */
+  const int count = (int)n;
+  EACH_LANE v[k] = k < count ? SHMT_LOAD(x[k]) : fill;
+#else
+  EACH_LANE v[k] = fill;
+  for (int64_t k = 0; k < (n & (FN(lanes) - 1)); k++) v[k] = SHMT_LOAD(x[k]);
+#endif
+  __builtin_memcpy(out, v, sizeof v);
+}
+
+INLINE void FN(load_full)(FN(vector)* out, const T* x) {
+  C v[FN(lanes)];
+  if (SHMT_HAS_F16C && SHMT_IS_FLOAT16)
+    shmt__widen_float16(SHMT_AS_FLOATS(v), SHMT_AS_FLOAT16(x), FN(lanes));
+  else
+    EACH_LANE v[k] = SHMT_LOAD(x[k]);
+  __builtin_memcpy(out, v, sizeof v);
+}
+
+INLINE void FN(store_full)(T* out, const FN(vector)* v) {
+  C a[FN(lanes)];
+  __builtin_memcpy(a, v, sizeof a);
+  if (SHMT_HAS_F16C && SHMT_IS_FLOAT16)
+    shmt__narrow_float16(SHMT_AS_FLOAT16(out), SHMT_AS_FLOATS(a), FN(lanes));
+  else
+    EACH_LANE out[k] = SHMT_STORE(a[k]);
+}
+
+/* In a tree: one after the other would wait for each. */
+INLINE C FN(lanes_sum)(const FN(vector)* sums) {
+  const FN(vector) v = *sums;
+  const C a = (v[0] + v[8]) + (v[4] + v[12]), b = (v[1] + v[9]) + (v[5] + v[13]);
+  const C c = (v[2] + v[10]) + (v[6] + v[14]), d = (v[3] + v[11]) + (v[7] + v[15]);
+  return (a + b) + (c + d);
+}
+
+INLINE void FN(store_rest)(T* out, const FN(vector)* v, int64_t n) {
+  C a[FN(lanes)];
+  __builtin_memcpy(a, v, sizeof a);
+  for (int64_t k = 0; k < (n & (FN(lanes) - 1)); k++) out[k] = SHMT_STORE(a[k]);
+}
+
+/* Keep the first n elements of v, 0 after. */
+INLINE void FN(only_lanes)(FN(vector)* v, int64_t n) {
+  FN(mask) keep;
+  EACH_LANE keep[k] = k < (int)n ? -1 : 0;
+  *v = (FN(vector))((FN(mask))*v & keep);
+}
+
+/* Keep the elements of v from lane `first` on, 0 before. */
+INLINE void FN(from_lane)(FN(vector)* v, int64_t first) {
+  FN(mask) keep;
+  EACH_LANE keep[k] = k >= (int)first ? -1 : 0;
+  *v = (FN(vector))((FN(mask))*v & keep);
+}
+
+/* A function: the sum over i of what STEPS make of v, an element of x, and w, one of y. The last vector overlaps the one before and
+ * counts what is new in it, so it is loaded first: out may be x. Rows of less than a vector are filled up. */
+#define ROW_SUM(NAME, STEPS, STORE)                                                             \
+  static inline C FN(NAME)(const T* x, const T* y, T* out, C shift, int64_t n) {                \
+    FN(vector) sum = {0}, v, w, last_v, last_w;                                                 \
+    const int64_t last = n - FN(lanes);                                                         \
+    int64_t i = 0;                                                                              \
+    (void)out, (void)shift, (void)w, (void)last_w;                                              \
+    if (last >= 0) {                                                                            \
+      FN(load_full)(&last_v, x + last);                                                         \
+      FN(load_full)(&last_w, y + last);                                                         \
+    }                                                                                           \
+    for (; i <= last; i += FN(lanes)) {                                                         \
+      FN(load_full)(&v, x + i);                                                                 \
+      FN(load_full)(&w, y + i);                                                                 \
+      STEPS;                                                                                    \
+      if (STORE) FN(store_full)(out + i, &v);                                                   \
+      sum += v;                                                                                 \
+    }                                                                                           \
+    if (i < n && last >= 0) {                                                                   \
+      v = last_v;                                                                               \
+      w = last_w;                                                                               \
+      STEPS;                                                                                    \
+      if (STORE) FN(store_full)(out + last, &v);                                                \
+      FN(from_lane)(&v, i - last);                                                              \
+      sum += v;                                                                                 \
+    } else if (i < n) {                                                                         \
+      FN(load_rest)(&v, x, n, shift);                                                           \
+      FN(load_rest)(&w, y, n, shift);                                                           \
+      STEPS;                                                                                    \
+      FN(only_lanes)(&v, n);                                                                    \
+      if (STORE) FN(store_rest)(out, &v, n);                                                    \
+      sum = v;                                                                                  \
+    }                                                                                           \
+    return FN(lanes_sum)(&sum);                                                                 \
+  }

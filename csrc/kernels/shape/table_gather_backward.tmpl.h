@@ -1,0 +1,39 @@
+/* kernels/shape/table_gather_backward.tmpl.h -- sums of the elements that were picked from one place. One dtype.
+ *
+ * Sums are kept in the type that is calculated in.
+ */
+#include "kernels/loops.h"
+#include "kernels/loop_args.h"
+
+/* data: sums (dense), src. sums = src or sums += src. */
+#define PICK_ADD(NAME, OP)                                                                                   \
+  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {              \
+    C* sums = (C*)(void*)data[0];                                                                            \
+    const char* src = data[1];                                                                               \
+    const int64_t step = strides[1];                                                                         \
+    (void)ctx;                                                                                               \
+    if (step == (int64_t)sizeof(T)) {                                                                        \
+      SHMT_IVDEP for (int64_t i = 0; i < n; i++) sums[i] OP SHMT_LOAD(((const T*)(const void*)src)[i]);      \
+      return;                                                                                                \
+    }                                                                                                        \
+    for (int64_t i = 0; i < n; i++) sums[i] OP SHMT_LOAD(*(const T*)(const void*)(src + i * step));          \
+  }
+PICK_ADD(pick_first, =)
+PICK_ADD(pick_add, +=)
+#undef PICK_ADD
+
+/* data: out (n places), sums; both dense, of `inner` elements each. ctx: shmt__pick_shape. */
+void SHMT_LOOP(pick_sum)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__pick_shape* s = ctx;
+  const int64_t *starts = s->starts, *list = s->list, inner = s->inner;
+  T* out = (T*)(void*)data[0];
+  const C* sums = (const C*)(const void*)data[1];
+
+  (void)strides;
+  for (int64_t p = 0; p < n; p++)
+    for (int64_t i = 0; i < inner; i++) {
+      C sum = 0;
+      for (int64_t k = starts[p]; k < starts[p + 1]; k++) sum += sums[list[k] * inner + i];
+      *out++ = SHMT_STORE(sum);
+    }
+}

@@ -1,0 +1,26 @@
+/* kernels/simd/half_casts.h -- blocks of floats stored as halves.
+ *
+ * Not inline: every dtype of a file calls the same, a block at a time.
+ */
+#ifndef SHMT_KERNELS_SIMD_HALF_CASTS_H
+#define SHMT_KERNELS_SIMD_HALF_CASTS_H
+
+#include "kernels/simd/half_runs.h"
+
+static __attribute__((noinline)) void shmt__store_float16(char* to, int64_t stride, const float* from, int64_t n) {
+  if (stride == (int64_t)sizeof(shmt_float16))
+    shmt__narrow_float16((shmt_float16*)(void*)to, from, n);
+  else
+    for (int64_t i = 0; i < n; i++) *(shmt_float16*)(void*)(to + i * stride) = shmt__float16_from_float(from[i]);
+}
+
+/* At most 128. */
+static __attribute__((noinline)) void shmt__store_complex32(char* to, int64_t stride, const float _Complex* from, int64_t n) {
+  shmt_complex32 halves[128];
+  const bool is_dense = stride == (int64_t)sizeof *halves;
+
+  shmt__narrow_float16((shmt_float16*)(void*)(is_dense ? to : (char*)halves), (const float*)from, 2 * n);
+  for (int64_t i = 0; !is_dense && i < n; i++) *(shmt_complex32*)(void*)(to + i * stride) = halves[i];
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* kernels/softmax/short_sums.tmpl.h -- sums of exponentials over rows so short that most of a vector of each would be empty: as
+ * columns, a lane a row. One dtype; 16-bit floats are calculated in float, never rounded in between.
+ */
+#include "kernels/simd/exp_log.h"
+#include "kernels/simd/half_runs.h"
+#include "kernels/softmax/row_sums.h"
+#include "kernels/loop_args.h"
+
+SHMT_ROW_SUMS
+
+enum { FN(together) = 512 };
+
+/* data: out (one element a row), x. n rows of ctx->length elements, few more than a vector's. */
+void SHMT_LOOP(short_logsumexp)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
+  const int64_t most = FN(together) / length;
+  C cells[FN(together)], shifts[FN(together)], sums[FN(together)];
+
+#define EACH_CELL for (int64_t i = 0, c = 0; i < length; i++) for (int64_t r = 0; r < rows; r++, c++)
+  for (int64_t first = 0, rows; first < n; first += rows) {
+    const char* const x = data[1] + first * strides[1];
+    rows = n - first < most ? n - first : most;
+    for (int64_t r = 0; r < rows; r++) shifts[r] = -(C)INFINITY;
+    EACH_CELL {
+      cells[c] = SHMT_LOAD(SHMT_AT(const T, x + r * strides[1], (int64_t)sizeof(T), i));
+      shifts[r] = cells[c] > shifts[r] ? cells[c] : shifts[r];
+    }
+    for (int64_t r = 0; r < rows; r++) {
+      shifts[r] = shifts[r] - shifts[r] == 0 ? shifts[r] : 0;
+      sums[r] = 0;
+    }
+    EACH_CELL cells[c] -= shifts[r];
+    (void)SHMT_FULL_LOOP(row_exp_stored)(cells, cells, 0, rows * length);
+    EACH_CELL sums[r] += cells[c];
+    for (int64_t r = 0; r < rows; r++) sums[r] = shifts[r] + SHMT_LOG_IN_LANES(sums[r]);
+    for (int64_t r = 0; r < rows; r++) SHMT_AT(T, data[0], strides[0], first + r) = SHMT_STORE(sums[r]);
+  }
+#undef EACH_CELL
+}

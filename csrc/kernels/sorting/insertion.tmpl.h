@@ -1,0 +1,53 @@
+/* kernels/sorting/insertion.tmpl.h -- few keys sorted together with 32-bit indices; for the templates that sort and select, which
+ * include kernels/sorting/keys.tmpl.h. One dtype. */
+enum { FN(inserted) = SHMT_ISA_LEVEL == 0 ? 48 : 16 }; /* lines up to this length are sorted so */
+
+#if SHMT_ISA_LEVEL == 0
+static inline void FN(insert_keys)(KEY* keys, uint32_t* index, int64_t n) {
+  for (int64_t i = 1; i < n; i++) {
+    const KEY k = keys[i];
+    const uint32_t x = index[i];
+    int64_t j = i;
+    for (; j > 0 && keys[j - 1] > k; j--) {
+      keys[j] = keys[j - 1];
+      index[j] = index[j - 1];
+    }
+    keys[j] = k;
+    index[j] = x;
+  }
+}
+#else
+/* Every key is compared with every other: how many are less, or as small and further in front, is its place. Insertion
+ * would guess wrong once a key. */
+enum { FN(abreast) = (16 << SHMT_ISA_LEVEL) / sizeof(KEY), FN(padded) = FN(inserted) + FN(abreast) };
+
+/* The places of n keys; both have room for FN(padded). */
+static inline void FN(find_places)(const KEY* keys, int64_t n, KEY* places) {
+  typedef KEY vector __attribute__((vector_size(16 << SHMT_ISA_LEVEL)));
+  vector lane;
+
+  for (int i = 0; i < FN(abreast); i++) lane[i] = (KEY)i;
+  for (int64_t at = 0; at < n; at += FN(abreast), lane += (KEY)FN(abreast)) {
+    vector own, count = {0};
+    memcpy(&own, keys + at, sizeof own);
+    for (int64_t j = 0; j < n; j++) /* a comparison is -1 where it holds */
+      count -= (vector)((own > keys[j]) | ((own == keys[j]) & (lane > (KEY)j)));
+    memcpy(places + at, &count, sizeof count);
+  }
+}
+
+static inline void FN(insert_keys)(KEY* keys, uint32_t* index, int64_t n) {
+  KEY own[FN(padded)] = {0}, places[FN(padded)];
+  uint32_t was[FN(inserted)];
+
+  for (int64_t i = 0; i < n; i++) {
+    own[i] = keys[i];
+    was[i] = index[i];
+  }
+  FN(find_places)(own, n, places);
+  for (int64_t i = 0; i < n; i++) {
+    keys[places[i]] = own[i];
+    index[places[i]] = was[i];
+  }
+}
+#endif

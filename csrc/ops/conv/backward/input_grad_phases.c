@@ -1,0 +1,143 @@
+/* ops/conv/backward/input_grad_phases.c -- the way back of a convolution with strides: a convolution for each remainder of the stride.
+ *
+ * Note [Phases]
+ * Of a convolution with stride s, the elements of an image at positions of one remainder modulo s belong to windows by the same
+ * elements of the kernel: every s-th one, or none. So these elements are a convolution of the windows' side with stride 1, of
+ * those elements of the kernel turned around, and lie s apart in the image. No columns are made and added up.
+ */
+#include "ops/conv/backward/input_grad_phases.h"
+
+#include "generated/impls.h"
+#include "ops/conv/depthwise.h"
+#include "ops/conv/nhwc/grouped.h"
+#include "ops/conv/relayout.h"
+#include "ops/conv/nhwc/amx.h"
+#include "ops/conv/backward/input_grad.h"
+
+/* Few channels leave tiles nearly empty, and windows of a position in an image take as long to copy as of many. */
+enum { MOST_PHASES = 16, FEW = 8 };
+
+/* A phase along a dim. */
+typedef struct axis {
+  int64_t first, step, n;   /* elements of the kernel */
+  int64_t dilation;         /* of those */
+  int64_t padding, cropped; /* before the windows' side, one of which is 0 */
+  int64_t in, out;          /* what is left of that; elements of the image */
+} axis;
+
+static int64_t common_divisor(int64_t a, int64_t b) { return b == 0 ? a : common_divisor(b, a % b); }
+
+/* Windows that a position has are from one on that it is in with the kernel's element `last`. */
+static axis axis_of(const shmt__conv_shape* s, int d, int64_t phase) {
+  const int64_t stride = s->stride[d], dilation = s->dilation[d], at = phase + s->padding[d];
+  axis a = {.step = stride / common_divisor(stride, dilation), .out = (s->in[d] - phase + stride - 1) / stride};
+
+  while (a.first < s->kernel[d] && a.first < stride && (at - a.first * dilation) % stride != 0) a.first++;
+  if (a.first >= s->kernel[d] || a.first >= stride) return a;
+  a.n = (s->kernel[d] - 1 - a.first) / a.step + 1;
+  a.dilation = a.step * dilation / stride;
+  const int64_t last = (at - a.first * dilation) / stride - (a.n - 1) * a.dilation;
+  a.padding = last < 0 ? -last : 0;
+  a.cropped = last > 0 ? last : 0;
+  a.in = s->out[d] - a.cropped;
+  return a;
+}
+
+/* The convolution from the windows' side, for the dtypes and numbers of channels alone. */
+static shmt__conv turned(const shmt__conv* c) {
+  shmt__conv back = *c;
+
+  back.channels = c->filters;
+  back.filters = c->channels;
+  for (int d = 0; d < 3; d++) {
+    back.shape.in[d] = c->shape.out[d];
+    back.shape.out[d] = c->shape.in[d];
+    back.shape.stride[d] = 1;
+  }
+  return back;
+}
+
+bool shmt__conv_has_phases(const shmt__conv* c, const shmt__planes* windows) {
+  const shmt__conv back = turned(c);
+  double phases = 1;
+
+  if (shmt__conv_has_tiles(&back) && back.filters / back.groups <= FEW && !shmt__conv_is_depthwise(&back) &&
+      !shmt__conv_has_groups(&back))
+    return false;
+  for (int d = 0; d < 3; d++) phases *= (double)c->shape.stride[d];
+  return phases > 1 && phases <= MOST_PHASES && windows->stride[1] == shmt__dtype_size[windows->dtype] &&
+         shmt__conv_is_near(c) && shmt__conv_has_laid(&back);
+}
+
+/* Elements that no window has: the bias, or 0. */
+static void fill(const shmt__conv* c, const void* bias, const shmt__planes* to, const int64_t* n) {
+  static const char ZERO[8];
+  const shmt__planes from = {bias ? (char*)(uintptr_t)bias : (char*)(uintptr_t)ZERO, c->dtype,
+                             {0, bias ? shmt__dtype_size[c->dtype] : 0}};
+
+  shmt__planes_copy_shared(to, &from, n);
+}
+
+/* The phase's part of the kernel, turned around. */
+static shmt_status phase_weight(const shmt__conv* c, shmt_tensor* weight, const axis* axes, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) part = NULL;
+  int64_t sizes[5] = {weight->sizes[0], weight->sizes[1]}, strides[5] = {weight->strides[0], weight->strides[1]};
+  int64_t offset = weight->offset;
+  shmt__conv sub = *c;
+
+  for (int d = 2; d < weight->n_dims; d++) {
+    const axis* a = &axes[d + 3 - weight->n_dims];
+    sizes[d] = a->n;
+    strides[d] = weight->strides[d] * a->step;
+    offset += weight->strides[d] * a->first;
+  }
+  for (int d = 0; d < 3; d++) sub.shape.kernel[d] = axes[d].n;
+  SHMT_TRY(shmt__impl_as_strided(weight, (shmt_ints){sizes, weight->n_dims}, (shmt_ints){strides, weight->n_dims},
+                                 (shmt_opt_int){offset, true}, &part));
+  return shmt__conv_turn_weight(&sub, part, out);
+}
+
+static shmt_status run_phase(const shmt__conv* c, const shmt__planes* windows, shmt_tensor* weight, const void* bias,
+                             const shmt__planes* images, const int64_t* phase) {
+  SHMT_AUTO(shmt_tensor) w = NULL;
+  shmt__conv back = turned(c);
+  shmt__planes to = shmt__planes_at(images, (int64_t[]){0, 0, phase[0], phase[1], phase[2]});
+  axis axes[3];
+  bool is_empty = false;
+
+  for (int d = 0; d < 3; d++) {
+    const axis a = axes[d] = axis_of(&c->shape, d, phase[d]);
+    to.stride[2 + d] *= c->shape.stride[d];
+    back.shape.in[d] = a.in;
+    back.shape.out[d] = a.out;
+    back.shape.kernel[d] = a.n;
+    back.shape.padding[d] = a.padding;
+    back.shape.dilation[d] = a.dilation;
+    back.step[d] = windows->stride[2 + d];
+    is_empty = is_empty || a.n == 0 || a.in <= 0;
+  }
+  if (is_empty) {
+    fill(c, bias, &to, (int64_t[]){c->n_images, c->channels, axes[0].out, axes[1].out, axes[2].out});
+    return SHMT_OK;
+  }
+  back.image_step = windows->stride[0];
+  back.channel_step = windows->stride[1];
+  back.bias = bias;
+  back.weight_last = false;
+  const shmt__planes from = shmt__planes_at(windows, (int64_t[]){0, 0, axes[0].cropped, axes[1].cropped, axes[2].cropped});
+  SHMT_TRY(phase_weight(c, weight, axes, &w));
+  const shmt__planes turned_weight = shmt__planes_of(w);
+  return shmt__conv_laid(&back, &from, &turned_weight, &to);
+}
+
+shmt_status shmt__conv_phases(const shmt__conv* c, const shmt__planes* windows, shmt_tensor* weight, const void* bias,
+                              const shmt__planes* images) {
+  const shmt__conv_shape* s = &c->shape;
+
+  for (int64_t i = 0; i < s->stride[0] * s->stride[1] * s->stride[2]; i++) {
+    const int64_t phase[3] = {i / (s->stride[1] * s->stride[2]), i / s->stride[2] % s->stride[1], i % s->stride[2]};
+    if (phase[0] >= s->in[0] || phase[1] >= s->in[1] || phase[2] >= s->in[2]) continue;
+    SHMT_TRY(run_phase(c, windows, weight, bias, images, phase));
+  }
+  return SHMT_OK;
+}

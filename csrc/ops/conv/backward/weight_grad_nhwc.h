@@ -1,0 +1,15 @@
+/* ops/conv/backward/weight_grad_nhwc.h -- the gradient of a convolution's weight, without columns: Note [Weighing] in kernels/conv/weight_grad_nhwc.tmpl.h. */
+#ifndef SHMT_OPS_CONV_BACKWARD_WEIGHT_GRAD_NHWC_H
+#define SHMT_OPS_CONV_BACKWARD_WEIGHT_GRAD_NHWC_H
+
+#include "ops/conv/strided_images.h"
+#include "ops/conv/algorithm.h"
+
+/* Is there a kernel, and does it pay? */
+bool shmt__conv_is_weighed(const shmt__conv* c, const shmt__planes* images);
+/* weight (dense, of c->given) = its gradient, summed in c->dtype; is_last: its channels are neighbours. Images and outputs of
+ * any strides and of c->given. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__conv_weigh(const shmt__conv* c, const shmt__planes* images, const shmt__planes* outputs, bool is_last,
+                             void* weight);
+
+#endif

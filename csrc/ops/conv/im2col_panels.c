@@ -1,0 +1,214 @@
+/* ops/conv/im2col_panels.c -- convolution by columns of a few outputs at a time.
+ *
+ * Note [Panels]
+ * Outputs along padded rows (Note [Direct convolution] in kernels/conv/direct.tmpl.h) include those between two rows' ends: of
+ * small planes, a quarter of the work is for nothing. There the elements under each filter element are copied side by side
+ * for a block of outputs, which may be of several images: a panel of (elements of a filter, outputs), small enough for
+ * the second cache, where all filters find it. The kernel is the same; the panel is its image. Weights of another
+ * dtype are widened for some filters at a time, and unless those are all, for each panel anew, which is then wider.
+ */
+#include "ops/conv/im2col_panels.h"
+
+#include "generated/loops.h"
+#include "iter/threads.h"
+#include "ops/conv/direct.h"
+#include "storage/allocator.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum {
+  LANES = 16,                 /* outputs that blocks begin at a multiple of */
+  FEW = 32,                   /* outputs of a panel where filters are long */
+  MOST_BYTES = 640 << 10,     /* of a panel */
+  MOST_BYTES_FEW = 832 << 10, /* the same, of few outputs */
+  MANY_FILTERS = 64,          /* to which a panel is worth its copies */
+  CHUNK = 32,                 /* bytes that are copied at once */
+  WIDE_BYTES = 192 << 10,     /* of weights that are widened together */
+};
+
+typedef struct job {
+  const shmt__conv* c;
+  const shmt__direct_shape* s;
+  const char* images;
+  const char* weight;
+  char* output;
+  int64_t item, channels, out_plane;
+  int64_t block;              /* outputs of a panel */
+  int64_t n_outputs, vectors; /* of one filter in all images; those by LANES */
+  int64_t filters;            /* whose weights are taken together: all of a group where they are not widened */
+  atomic_bool failed;         /* out of memory */
+} job;
+
+/* What a thread works in. */
+typedef struct room {
+  char *padded, *view, *panel, *made, *scratch, *weights;
+  int64_t* offset;        /* of the panel's rows */
+  int64_t image;          /* that is padded; -1: none yet */
+  int64_t first;          /* of the filters whose weights are widened; -1: none yet */
+} room;
+
+/* Outputs of a panel, 0 when it would be too large. */
+static int64_t find_block(const shmt__conv* c, const shmt__direct_shape* s) {
+  const int64_t column = s->k * shmt__dtype_size[c->dtype];
+
+  if (column * SHMT_DIRECT_BLOCK <= MOST_BYTES) return SHMT_DIRECT_BLOCK;
+  return column * FEW <= MOST_BYTES_FEW ? FEW : 0;
+}
+
+bool shmt__conv_is_panel(const shmt__conv* c, const shmt__direct_shape* s, int64_t made) {
+  const int64_t wanted = c->shape.out[0] * c->shape.out[1] * c->shape.out[2];
+
+  if (s->k == c->channels / c->groups) return false; /* one element a channel: the copies cost more than they save */
+  return s->filters >= MANY_FILTERS && find_block(c, s) > 0 && c->n_images * wanted >= 4 * SHMT_DIRECT_BLOCK &&
+         (double)wanted < 0.84 * (double)made;
+}
+
+/* Outputs [begin, end) of the image that is padded, to the panel's columns from `column` on. */
+static void fill_columns(const job* j, const room* r, int64_t begin, int64_t end, int64_t column) {
+  const int64_t* out = j->c->shape.out;
+  const int64_t row_bytes = j->block * j->item;
+
+  for (int64_t q = begin, run; q < end; q += run) {
+    const int64_t w = q % out[2], h = q / out[2] % out[1], d = q / (out[2] * out[1]);
+    run = out[2] - w < end - q ? out[2] - w : end - q;
+    const int64_t at = (column + q - begin) * j->item, nbytes = run * j->item;
+    const char* const from = r->padded + ((d * j->s->rows + h) * j->s->row + w) * j->item;
+    char* to = r->panel + at;
+    const int64_t chunks = (nbytes + CHUNK - 1) / CHUNK;
+    /* Whole chunks, also beyond the run: what is wrong there is copied later, or nobody's column. */
+    if (at + chunks * CHUNK <= row_bytes) {
+      for (int64_t p = 0; p < j->s->k; p++, to += row_bytes)
+        for (int64_t i = 0; i < chunks; i++)
+          memcpy(to + i * CHUNK, from + j->s->offset[p] * j->item + i * CHUNK, CHUNK);
+    } else {
+      for (int64_t p = 0; p < j->s->k; p++, to += row_bytes)
+        memcpy(to, from + j->s->offset[p] * j->item, (size_t)nbytes);
+    }
+  }
+}
+
+/* Columns of outputs [begin, end) of a group, counted through the images. */
+static void fill_panel(const job* j, room* r, int64_t group, int64_t begin, int64_t end) {
+  for (int64_t q = begin, next; q < end; q = next) {
+    const int64_t image = q / j->out_plane * j->c->groups + group, first = q / j->out_plane * j->out_plane;
+    next = first + j->out_plane < end ? first + j->out_plane : end;
+    if (r->image != image) {
+      shmt__conv_part whole = shmt__conv_part_at(j->c, j->c->shape.out, 0);
+      shmt__conv_pad(j->c, j->s, &whole, j->images, image, r->padded, r->view);
+      r->image = image;
+    }
+    fill_columns(j, r, q - first, next - first, q - begin);
+  }
+}
+
+/* The rows of what was made, `width` outputs of n filters, to their images. */
+static void put_outputs(const job* j, const room* r, int64_t filter, int64_t n, int64_t begin, int64_t width) {
+  for (int64_t q = begin, next; q < begin + width; q = next) {
+    const int64_t image = q / j->out_plane, first = image * j->out_plane;
+    next = first + j->out_plane < begin + width ? first + j->out_plane : begin + width;
+    shmt__conv_put(j->c, r->made + (q - begin) * j->item, width, image, filter, n, q - first, next - q,
+                   j->output);
+  }
+}
+
+/* Outputs [begin, end) of a group. */
+static void run_panel(const job* j, room* r, int64_t group, int64_t begin, int64_t end) {
+  const shmt__conv_shape shape = {.out = {1, 1, end - begin}};
+  shmt__direct_shape s = *j->s;
+
+  fill_panel(j, r, group, begin, end);
+  s.conv = &shape;
+  s.offset = r->offset;
+  s.row = s.pitch = end - begin;
+  s.rows = 1;
+  for (int64_t f = 0; f < s.filters; f += j->filters) {
+    const int64_t first = group * s.filters + f, n = s.filters - f < j->filters ? s.filters - f : j->filters;
+    const char* weight =
+        r->first == first ? r->weights : shmt__conv_weight(j->c, j->weight, first * s.k, n * s.k, r->weights);
+    char* data[4] = {r->made, r->panel, (char*)(uintptr_t)weight, r->scratch};
+    shmt__loops[SHMT_LOOP_direct][j->c->dtype](data, NULL, n, &s);
+    put_outputs(j, r, first, n, begin, end - begin);
+    if (r->weights) r->first = first;
+  }
+}
+
+static uint64_t lines(int64_t elements, int64_t item) { return ((uint64_t)(elements * item) + 63) / 64 * 64; }
+
+/* Vectors of outputs, counted through the groups. */
+static void run_vectors(void* ctx, int64_t begin, int64_t end) {
+  job* j = ctx;
+  const shmt__direct_shape* s = j->s;
+  const uint64_t padded = lines(j->channels * s->channel + SHMT_DIRECT_SLACK, j->item);
+  const uint64_t panel = lines(s->k * j->block + SHMT_DIRECT_SLACK, j->item);
+  const uint64_t made = lines(j->filters * j->block + SHMT_DIRECT_SLACK, j->item);
+  const int64_t pitch = (j->block + SHMT_DIRECT_BLOCK - 1) / SHMT_DIRECT_BLOCK * SHMT_DIRECT_BLOCK;
+  const uint64_t scratch = lines(SHMT_DIRECT_FILTERS * pitch + SHMT_DIRECT_SLACK, j->item);
+  const uint64_t view = lines(shmt__conv_view_bytes(j->c, j->c->shape.out, shmt__conv_together(j->c)), 1);
+  const uint64_t weights = j->c->given == j->c->dtype ? 0 : lines(j->filters * s->k, j->item);
+  const uint64_t nbytes = padded + panel + made + scratch + view + weights + (uint64_t)s->k * sizeof(int64_t);
+  void* memory = NULL;
+
+  if (shmt__alloc(nbytes, &memory) != SHMT_OK) {
+    /* relaxed: read after the pool's own join. */
+    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+    return;
+  }
+  room r = {.padded = memory, .image = -1, .first = -1};
+  r.panel = r.padded + padded;
+  r.made = r.panel + panel;
+  r.scratch = r.made + made;
+  r.view = r.scratch + scratch;
+  r.weights = weights ? r.view + view : NULL;
+  r.offset = (int64_t*)(void*)(r.view + view + weights);
+  for (int64_t p = 0; p < s->k; p++) r.offset[p] = p * j->block;
+  memset(r.panel, 0, panel);
+  for (int64_t v = begin, next; v < end; v = next) {
+    const int64_t group = v / j->vectors, at = v % j->vectors;
+    int64_t n = j->block / LANES;
+    if (n > j->vectors - at) n = j->vectors - at;
+    if (n > end - v) n = end - v;
+    next = v + n;
+    const int64_t last = (at + n) * LANES;
+    run_panel(j, &r, group, at * LANES, last < j->n_outputs ? last : j->n_outputs);
+  }
+  shmt__dealloc(memory, nbytes);
+}
+
+/* Panels and filters where weights are widened; vectors: of outputs that a thread makes one after the other. */
+static void set_wide(job* j, int64_t vectors) {
+  const int64_t fit = WIDE_BYTES / (j->s->k * j->item) / SHMT_DIRECT_FILTERS * SHMT_DIRECT_FILTERS;
+  const int64_t most = (j->block == FEW ? 1 : 2) * SHMT_DIRECT_BLOCK / LANES;
+  const int64_t panels = (vectors - 1) / most + 1;
+
+  if (fit < j->filters) j->filters = fit > 0 ? fit : SHMT_DIRECT_FILTERS;
+  if (j->filters == j->s->filters) return;
+  /* No short last one; a lone vector behind others is slow. */
+  j->block = ((vectors - 1) / panels + 1) * LANES;
+  if (j->block % SHMT_DIRECT_BLOCK == LANES) j->block += LANES;
+}
+
+shmt_status shmt__conv_panel(const shmt__conv* c, const shmt__direct_shape* s, const void* images, const void* weight,
+                             void* output) {
+  const shmt__conv_shape* v = &c->shape;
+  job j = {.c = c,
+           .s = s,
+           .images = images,
+           .weight = weight,
+           .output = output,
+           .item = shmt__dtype_size[c->dtype],
+           .channels = c->channels / c->groups,
+           .out_plane = v->out[0] * v->out[1] * v->out[2]};
+
+  j.n_outputs = c->n_images * j.out_plane;
+  j.vectors = (j.n_outputs + LANES - 1) / LANES;
+  const int64_t n = j.vectors * c->groups, threads = shmt__num_threads(), share = (n + threads - 1) / threads;
+  j.block = find_block(c, s);
+  j.filters = s->filters;
+  if (c->given != c->dtype) set_wide(&j, share < j.vectors ? share : j.vectors);
+  /* One piece for each thread: all blocks but its last are full ones. */
+  shmt__parallel_for(n, share, run_vectors, &j);
+  SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
+               "convolution: no memory for columns of %lld elements", (long long)s->k);
+  return SHMT_OK;
+}

@@ -1,0 +1,166 @@
+/* ops/embedding/embedding.c -- rows of a table by index, and the gradient of the table. */
+#include "base/overflow.h"
+#include "base/scalar.h"
+#include "dispatch/operator.h"
+#include "dispatch/registry.h"
+#include "generated/impls.h"
+#include "generated/ops.h"
+#include "iter/copy/copy.h"
+#include "ops/check.h"
+#include "ops/indexing/index_iterator.h"
+#include "storage/allocator.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static shmt_status check_indices(const shmt_tensor* indices) {
+  SHMT_REQUIRE(indices->dtype == SHMT_INT64 || indices->dtype == SHMT_INT32, SHMT_E_RUNTIME,
+               "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+               "torch.%sTensor instead (while checking arguments for embedding)", shmt__dtype_title(indices->dtype));
+  return SHMT_OK;
+}
+
+shmt_status shmt__embedding(shmt_tensor* weight, shmt_tensor* indices, int64_t padding_idx, bool scale_grad_by_freq,
+                            bool sparse, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) flat = NULL;
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) rows = NULL;
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS];
+  const int n = indices->n_dims;
+
+  (void)padding_idx;
+  (void)scale_grad_by_freq;
+  (void)sparse; /* there are no sparse tensors: the gradient is dense */
+  SHMT_REQUIRE(weight->n_dims == 2, SHMT_E_RUNTIME, "'weight' must be 2-D");
+  SHMT_TRY(check_indices(indices));
+  SHMT_REQUIRE(n < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "embedding(): more than %d dimensions", SHMT_MAX_DIMS);
+  memcpy(sizes, indices->sizes, (size_t)n * sizeof *sizes);
+  sizes[n] = weight->sizes[1];
+  if (shmt__tensor_is_meta(weight) || shmt__tensor_is_meta(indices))
+    return shmt__tensor_empty((shmt_ints){sizes, n + 1}, weight->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, out);
+  SHMT_TRY(shmt__tensor_contiguous(indices, SHMT_CONTIGUOUS_FORMAT, &dense));
+  SHMT_TRY(shmt__tensor_alias(dense, SHMT_INTS(dense->numel), SHMT_INTS(1), dense->offset, &flat));
+  SHMT_TRY(shmt__index_select(weight, 0, flat, &rows));
+  shmt__contiguous_strides((shmt_ints){sizes, n + 1}, SHMT_CONTIGUOUS_FORMAT, strides);
+  SHMT_TRY(shmt__tensor_set_geometry(rows, (shmt_ints){sizes, n + 1}, (shmt_ints){strides, n + 1}, 0));
+  *out = SHMT_TAKE(rows);
+  return SHMT_OK;
+}
+
+/* Occurrences of every index, for scaling. */
+static shmt_status count_indices(const int64_t* index, int64_t n, int64_t n_rows, int64_t** out) {
+  void* memory = NULL;
+  uint64_t nbytes;
+
+  SHMT_REQUIRE(shmt__mul_u64((uint64_t)n_rows, sizeof **out, &nbytes), SHMT_E_NOMEM,
+               "counters of %" PRId64 " rows are too many", n_rows);
+  SHMT_TRY(shmt__alloc(nbytes, &memory));
+  memset(memory, 0, nbytes);
+  *out = memory;
+  for (int64_t i = 0; i < n; i++)
+    if (index[i] >= 0 && index[i] < n_rows) (*out)[index[i]]++;
+  return SHMT_OK;
+}
+
+shmt_status shmt__embedding_dense_backward(shmt_tensor* grad_output, shmt_tensor* indices, int64_t num_weights,
+                                           int64_t padding_idx, bool scale_grad_by_freq, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) where = NULL;
+  SHMT_AUTO(shmt_tensor) grad = NULL;
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  int64_t* counts = NULL;
+  const int64_t width = grad_output->n_dims ? grad_output->sizes[grad_output->n_dims - 1] : 1;
+  int64_t numel;
+  const shmt_dtype dtype = grad_output->dtype;
+  const int64_t item = shmt__dtype_size[dtype], strides[3] = {item, item, item};
+
+  SHMT_TRY(check_indices(indices));
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_add, dtype, "embedding_dense_backward");
+  SHMT_REQUIRE(shmt__mul_i64(indices->numel, width, &numel) && grad_output->numel == numel, SHMT_E_RUNTIME,
+               "embedding_dense_backward(): a gradient of size %s does not fit indices of size %s",
+               SHMT_SHAPE_TEXT(grad_output), SHMT_SHAPE_TEXT(indices));
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(num_weights, width), dtype,
+                              shmt__tensor_is_meta(indices) ? SHMT_META : grad_output->device, SHMT_CONTIGUOUS_FORMAT,
+                              &result));
+  if (!shmt__tensor_is_meta(result)) {
+    SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
+    SHMT_TRY(shmt__tensor_cast(indices, SHMT_INT64, &wide));
+    SHMT_TRY(shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, &where));
+    SHMT_TRY(shmt__tensor_contiguous(grad_output, SHMT_CONTIGUOUS_FORMAT, &grad));
+    const int64_t* index = shmt__tensor_data(where);
+    if (scale_grad_by_freq) SHMT_TRY(count_indices(index, where->numel, num_weights, &counts));
+    const shmt__loop add = shmt__loops[SHMT_LOOP_add][dtype];
+    for (int64_t i = 0; i < where->numel && width > 0; i++) {
+      if (index[i] == padding_idx || (uint64_t)index[i] >= (uint64_t)num_weights) continue;
+      char* row = (char*)shmt__tensor_data(result) + index[i] * width * item;
+      char* data[3] = {row, row, (char*)shmt__tensor_data(grad) + i * width * item};
+      const shmt_scalar alpha = counts ? shmt__scalar_float(1 / (double)counts[index[i]]) : shmt__scalar_int(1);
+      add(data, strides, width, &alpha);
+    }
+    if (counts) shmt__dealloc(counts, (uint64_t)num_weights * sizeof *counts);
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+/* --- rows with a single one ------------------------------------------------------------------- */
+
+/* The number of classes that self's numbers ask for, or the given one after a check. */
+static shmt_status count_classes(shmt_tensor* self, int64_t* n_classes) {
+  SHMT_AUTO(shmt_tensor) lowest = NULL;
+  SHMT_AUTO(shmt_tensor) highest = NULL;
+
+  if (self->numel == 0) {
+    SHMT_REQUIRE(*n_classes > 0, SHMT_E_RUNTIME, "Can not infer total number of classes from empty tensor.");
+    return SHMT_OK;
+  }
+  SHMT_TRY(shmt_op_aminmax(self, (shmt_opt_int){0}, false, &lowest, &highest));
+  const int64_t first = *(const int64_t*)shmt__tensor_data(lowest), last = *(const int64_t*)shmt__tensor_data(highest);
+  SHMT_REQUIRE(first >= 0, SHMT_E_RUNTIME, "Class values must be non-negative, but got %" PRId64 ".", first);
+  if (*n_classes == -1) {
+    SHMT_REQUIRE(last < INT64_MAX, SHMT_E_RUNTIME, "one_hot(): class %" PRId64 " is too large", last);
+    *n_classes = last + 1;
+  }
+  SHMT_REQUIRE(last < *n_classes, SHMT_E_RUNTIME,
+               "Class values must be smaller than num_classes, but got %" PRId64 " of %" PRId64 ".", last, *n_classes);
+  return SHMT_OK;
+}
+
+/* Zeros of the sizes with a one at each of the classes, which are in range. */
+static shmt_status set_ones(shmt_tensor* classes, const int64_t* sizes, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) dense = NULL;
+  SHMT_AUTO(shmt_tensor) rows = NULL;
+
+  SHMT_TRY(shmt__tensor_contiguous(classes, SHMT_CONTIGUOUS_FORMAT, &dense));
+  SHMT_TRY(shmt__tensor_zeros((shmt_ints){sizes, classes->n_dims + 1}, SHMT_INT64, SHMT_CPU, &rows));
+  const int64_t width = sizes[classes->n_dims], *index = shmt__tensor_data(dense);
+  int64_t* row = shmt__tensor_data(rows);
+  for (int64_t i = 0; i < dense->numel; i++, row += width) {
+    const int64_t at = index[i]; /* another process may have changed it since it was checked */
+    if (at >= 0 && at < width) row[at] = 1;
+  }
+  *out = SHMT_TAKE(rows);
+  return SHMT_OK;
+}
+
+shmt_status shmt__one_hot(shmt_tensor* self, int64_t num_classes, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) rows = NULL;
+  SHMT_AUTO(shmt_tensor) index = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  SHMT_REQUIRE(self->dtype == SHMT_INT64, SHMT_E_RUNTIME,
+               "one_hot is only applicable to index tensor of type LongTensor, but got %s",
+               shmt__dtype_title(self->dtype));
+  SHMT_REQUIRE(self->n_dims < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "one_hot(): more than %d dimensions", SHMT_MAX_DIMS);
+  if (!shmt__tensor_is_meta(self)) SHMT_TRY(count_classes(self, &num_classes));
+  SHMT_REQUIRE(num_classes >= 0, SHMT_E_RUNTIME, "one_hot(): num_classes of a meta tensor must be given");
+  memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
+  sizes[self->n_dims] = num_classes;
+  if (!shmt__tensor_is_meta(self) && shmt__is_plain_call(self->keys)) return set_ones(self, sizes, out);
+  SHMT_TRY(shmt_op_zeros((shmt_ints){sizes, self->n_dims + 1}, SHMT_INT64, SHMT_LAYOUT_NONE, self->device,
+                         (shmt_opt_bool){0}, &rows));
+  SHMT_TRY(shmt_op_unsqueeze(self, -1, &index));
+  SHMT_TRY(shmt_op_scatter__value(rows, -1, index, shmt__scalar_int(1)));
+  *out = SHMT_TAKE(rows);
+  return SHMT_OK;
+}

@@ -1,0 +1,78 @@
+/* ops/fft/plan_cache.c -- plans that were used last. See Note [Plans of Fourier transforms] in ops/fft/plan.h. */
+#include "ops/fft/plan.h"
+
+#include <pthread.h>
+
+enum { PLANS = 48, MAX_BYTES = 32 << 20 };
+
+static struct {
+  pthread_mutex_t lock;
+  shmt__fft_plan* plans[PLANS]; /* the last used one first; NULL from some place on */
+  uint64_t nbytes;
+} cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void lock_cache(void) { (void)pthread_mutex_lock(&cache.lock); }
+static void unlock_cache(void) { (void)pthread_mutex_unlock(&cache.lock); }
+static void register_fork_handlers(void) { (void)pthread_atfork(lock_cache, unlock_cache, unlock_cache); }
+
+static bool same_key(const shmt__fft_key* a, const shmt__fft_key* b) {
+  return a->length == b->length && a->dtype == b->dtype && a->lines == b->lines && a->has_halves == b->has_halves &&
+         a->is_strided == b->is_strided && a->is_runs == b->is_runs;
+}
+
+/* Put a plan in front of the `at` that are there. */
+static void move_to_front_locked(shmt__fft_plan* plan, int at) {
+  for (; at > 0; at--) cache.plans[at] = cache.plans[at - 1];
+  cache.plans[0] = plan;
+}
+
+/* A new reference to the kept plan; NULL when there is none. */
+static shmt__fft_plan* look_up(const shmt__fft_key* key) {
+  shmt__fft_plan* found = NULL;
+
+  lock_cache();
+  for (int i = 0; i < PLANS && cache.plans[i] && !found; i++)
+    if (same_key(&cache.plans[i]->key, key)) {
+      found = cache.plans[i];
+      /* relaxed: the list holds a reference, and the lock has published the plan. */
+      atomic_fetch_add_explicit(&found->refs, 1, memory_order_relaxed);
+      move_to_front_locked(found, i);
+    }
+  unlock_cache();
+  return found;
+}
+
+/* Keep a plan; those used longest ago go. Two threads may have made the same one: both are right, and one ages. */
+static void keep(shmt__fft_plan* plan) {
+  shmt__fft_plan* gone[PLANS];
+  int n = 0, n_gone = 0;
+
+  if (plan->nbytes > MAX_BYTES) return;
+  atomic_fetch_add_explicit(&plan->refs, 1, memory_order_relaxed);
+  lock_cache();
+  while (n < PLANS && cache.plans[n]) n++;
+  while (n == PLANS || (n > 0 && cache.nbytes + plan->nbytes > MAX_BYTES)) {
+    gone[n_gone] = cache.plans[--n];
+    cache.plans[n] = NULL;
+    cache.nbytes -= gone[n_gone++]->nbytes;
+  }
+  move_to_front_locked(plan, n);
+  cache.nbytes += plan->nbytes;
+  unlock_cache();
+  while (n_gone > 0) shmt__fft_plan_release(gone[--n_gone]);
+}
+
+shmt_status shmt__fft_plan_find(shmt__fft_key key, shmt__fft_plan** out) {
+  const int64_t lanes = shmt__fft_lanes(key.dtype) / (key.is_runs ? 2 : 1);
+
+  (void)pthread_once(&once, register_fork_handlers);
+  if (key.lines > lanes) key.lines = (int)lanes;
+  shmt__fft_plan* plan = look_up(&key);
+  if (plan == NULL) {
+    SHMT_TRY(shmt__fft_plan_create(key, &plan));
+    keep(plan);
+  }
+  *out = plan;
+  return SHMT_OK;
+}

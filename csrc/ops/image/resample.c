@@ -1,0 +1,332 @@
+/* ops/image/resample.c -- resizing along the last dims: to the nearest elements, or by linear or cubic interpolation.
+ *
+ * Images whose channels come last are resized as they lie: a pixel's channels are neighbours that have the same weights.
+ * Those that lie otherwise are laid dense, and 16-bit floats are widened, a block at a time. The way back is the same with
+ * other tables.
+ */
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "iter/copy/copy.h"
+#include "iter/iter.h"
+#include "iter/copy/pack.h"
+#include "kernels/loop_args.h"
+#include "ops/check.h"
+#include "ops/dtype_names.h"
+#include "ops/shape/table_gather.h"
+#include "ops/image/resample_plan.h"
+#include "storage/allocator.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* MOST_DIMS: that are resized. BLOCK_BYTES: of what the first is resized from; at least so many times the lines that one line
+ * of the result is made of. STEP_BYTES: of what is widened, narrowed or laid dense at a time. */
+enum { GRAIN = 16384, MOST_DIMS = 3, BLOCK_BYTES = 192 << 10, BLOCK_LINES = 3, STEP_BYTES = 16 << 10 };
+
+typedef shmt__resample_plan plan;
+
+/* Bytes between the dims, by turns; of widened lines; of lines to be narrowed; of lines laid dense. */
+enum { BETWEEN, WIDE = MOST_DIMS - 1, NARROW, DENSE, ROOMS };
+
+/* A block is some lines of the result along the first of the resized dims. What its lines are made of is resized along the
+ * others first, the last one first, so that between the dims there are never more than a few lines. */
+typedef struct job {
+  char* to;
+  shmt__part from; /* outer dims, those that are resized, and perhaps channels */
+  int n_outer, n;  /* of those dims */
+  shmt__resample_shape shape[MOST_DIMS]; /* inner: behind each, already resized */
+  int64_t lines[MOST_DIMS];              /* slabs of each in one line of the first */
+  int64_t rows, blocks;                  /* lines of a block; blocks of an image */
+  int64_t steps, narrow;                 /* lines of `from` that are taken at a time; of the result that are narrowed */
+  int64_t item;
+  shmt_dtype dtype, work; /* work: what is calculated in */
+  uint64_t room[ROOMS];
+  shmt__loop loop;
+  atomic_bool failed;
+} job;
+
+/* Elements in a line along the first dim before any is resized. */
+static int64_t line_elements(const job* j) {
+  return j->n == 1 ? j->shape[0].inner : j->lines[j->n - 1] * j->shape[j->n - 1].in * j->shape[j->n - 1].inner;
+}
+
+/* Lines of `in` that lines [begin, end) of the result are made of. */
+static void find_lines(const shmt__resample_shape* s, int64_t begin, int64_t end, int64_t* first, int64_t* last) {
+  *first = s->in;
+  *last = 0;
+  for (int64_t p = begin; p < end; p++) {
+    if (s->count[p] == 0) continue;
+    if (s->first[p] < *first) *first = s->first[p];
+    if (s->first[p] + s->count[p] > *last) *last = s->first[p] + s->count[p];
+  }
+  if (*last < *first) *last = *first; /* of none */
+}
+
+/* Lines [first, last) of an image. */
+static char* find_source(const job* j, int64_t image, int64_t first, int64_t last, char* room) {
+  shmt__part lines;
+
+  shmt__part_inner(&j->from, j->n_outer, &lines);
+  lines.data += shmt__part_offset(&j->from, j->n_outer, image) + first * lines.strides[0];
+  lines.sizes[0] = last - first;
+  return last == first ? room : shmt__packed(&lines, room);
+}
+
+/* Which lines are there, widened and resized along all dims but the first; of image -1: none. */
+typedef struct held {
+  int64_t image, first, last;
+} held;
+
+/* What a block has in common with the one before it moves to the front; returns how many lines. */
+static int64_t keep_lines(const held* h, int64_t image, int64_t first, int64_t last, int64_t nbytes, char* lines) {
+  if (h->image != image || first < h->first || first >= h->last || last < h->last) return 0;
+  memmove(lines, lines + (first - h->first) * nbytes, (size_t)((h->last - first) * nbytes));
+  return h->last - first;
+}
+
+/* Lines [first, last) of an image, widened, and resized along all dims but the first: a few at a time. */
+static char* take_lines(const job* j, int64_t image, int64_t first, int64_t last, held* h, char* const* room) {
+  const int64_t wide = shmt__dtype_size[j->work];
+  const int64_t made = j->n > 1 ? j->shape[1].out * j->shape[1].inner * wide : 0; /* bytes of one */
+  const int64_t step = j->n > 1 ? j->steps : last - first;
+  const int64_t kept = j->n > 1 ? keep_lines(h, image, first, last, made, room[BETWEEN]) : 0;
+  char* from = room[BETWEEN];
+
+  *h = (held){image, first, last};
+  for (int64_t line = first + kept, some; line < last; line += some) {
+    some = last - line < step ? last - line : step;
+    from = find_source(j, image, line, line + some, room[DENSE]);
+    if (j->work != j->dtype) {
+      shmt__cast_loop(j->work, j->dtype)(room[WIDE], wide, from, j->item, some * line_elements(j));
+      from = room[WIDE];
+    }
+    for (int d = j->n - 1; d > 0; d--) {
+      char* const to = room[BETWEEN + d - 1] + (d == 1 ? (line - first) * made : 0);
+      j->loop((char*[]){to, from}, NULL, some * j->lines[d], &j->shape[d]);
+      from = to;
+    }
+  }
+  return j->n > 1 ? room[BETWEEN] : from;
+}
+
+/* What lines block `block` of an image is made of. */
+typedef struct span {
+  int64_t block, first, last;
+} span;
+
+/* found: of the block before, which is often the same one of another image. h: its lines. */
+static void run_block(const job* j, int64_t block, span* found, held* h, char* const* room) {
+  const int64_t wide = shmt__dtype_size[j->work];
+  const int64_t image = block / j->blocks, begin = block % j->blocks * j->rows;
+  const int64_t end = begin + j->rows < j->shape[0].out ? begin + j->rows : j->shape[0].out;
+  shmt__resample_shape s = j->shape[0];
+
+  if (found->block != block % j->blocks) {
+    found->block = block % j->blocks;
+    find_lines(&s, begin, end, &found->first, &found->last);
+  }
+  char* const from = take_lines(j, image, found->first, found->last, h, room);
+  s.origin = found->first;
+  char* to = j->to + (image * s.out + begin) * s.inner * j->item;
+  const int64_t step = j->work == j->dtype ? end - begin : j->narrow;
+  for (int64_t p = begin; p < end; p += step, to += step * s.inner * j->item) {
+    s.first = j->shape[0].first + p;
+    s.count = j->shape[0].count + p;
+    s.weights = (const char*)j->shape[0].weights + p * s.taps * wide;
+    if (s.fixed) s.fixed = j->shape[0].fixed + p * s.taps;
+    s.out = end - p < step ? end - p : step;
+    j->loop((char*[]){j->work == j->dtype ? to : room[NARROW], from}, NULL, 1, &s);
+    if (j->work != j->dtype) shmt__cast_loop(j->dtype, j->work)(to, j->item, room[NARROW], wide, s.out * s.inner);
+  }
+}
+
+static void run_blocks(void* ctx, int64_t begin, int64_t end) {
+  job* j = ctx;
+  uint64_t nbytes = 0;
+  void* memory = NULL;
+  char* room[ROOMS];
+  span found = {.block = -1};
+  held lines = {.image = -1};
+
+  for (int i = 0; i < ROOMS; i++) nbytes += j->room[i];
+  if (shmt__alloc(nbytes, &memory) != SHMT_OK) {
+    /* relaxed: read after the pool has joined. */
+    atomic_store_explicit(&j->failed, true, memory_order_relaxed);
+    return;
+  }
+  room[0] = memory;
+  for (int i = 1; i < ROOMS; i++) room[i] = room[i - 1] + j->room[i - 1];
+  for (; begin < end; begin++) run_block(j, begin, &found, &lines, room);
+  shmt__dealloc(memory, nbytes);
+}
+
+/* Lines of a block, and the room that it needs. */
+static void choose_blocks(job* j) {
+  const shmt__resample_shape* s = &j->shape[0];
+  const int64_t item = shmt__dtype_size[j->work];
+  int64_t most = 1, bytes[ROOMS] = {0}, needed = 0;
+
+  if (j->work != j->dtype) bytes[WIDE] = line_elements(j) * item;
+  if (!shmt__part_is_dense(&j->from)) bytes[DENSE] = line_elements(j) * j->item;
+  for (int d = 1; d < j->n; d++) bytes[BETWEEN + d - 1] = j->lines[d] * j->shape[d].out * j->shape[d].inner * item;
+  for (int64_t p = 0; p < s->out; p++) most = s->count[p] > most ? s->count[p] : most;
+  int64_t lines = most * BLOCK_LINES, taken = 0;
+  for (int i = 1; i < ROOMS; i++) taken += bytes[i];
+  const int64_t line = 1 + (j->n > 1 ? bytes[BETWEEN] : taken);
+  if (lines * line < BLOCK_BYTES) lines = BLOCK_BYTES / line;
+  const double rows = (double)(lines - most) * (double)s->out / (double)s->in;
+  j->rows = rows < 1 ? 1 : rows < (double)s->out ? (int64_t)rows : s->out;
+  j->blocks = (s->out + j->rows - 1) / j->rows;
+  for (int64_t b = 0; b < j->blocks; b++) {
+    const int64_t end = (b + 1) * j->rows < s->out ? (b + 1) * j->rows : s->out;
+    int64_t first, last;
+    find_lines(s, b * j->rows, end, &first, &last);
+    needed = last - first > needed ? last - first : needed;
+  }
+  j->steps = j->n == 1 || taken == 0 ? needed : STEP_BYTES / taken + 1 < needed ? STEP_BYTES / taken + 1 : needed;
+  j->narrow = STEP_BYTES / (s->inner * item + 1) + 1 < j->rows ? STEP_BYTES / (s->inner * item + 1) + 1 : j->rows;
+  if (j->work != j->dtype) bytes[NARROW] = s->inner * item;
+  for (int i = 0; i < ROOMS; i++) {
+    const int64_t n = i == NARROW ? j->narrow : i == BETWEEN ? needed : j->steps;
+    j->room[i] = ((uint64_t)(n * bytes[i]) + 63) / 64 * 64;
+  }
+}
+
+static shmt_status run(job* j, int64_t images) {
+  const shmt__resample_shape* s = &j->shape[0];
+
+  choose_blocks(j);
+  shmt__parallel_for(images * j->blocks, GRAIN / (j->rows * s->inner + 1) + 1, run_blocks, j);
+  SHMT_REQUIRE(!atomic_load_explicit(&j->failed, memory_order_relaxed), SHMT_E_NOMEM, "_resample(): %" PRId64
+               " lines between two dims", j->rows);
+  return SHMT_OK;
+}
+
+/* --- operators ---------------------------------------------------------------------------------- */
+
+static shmt_status check(const shmt_tensor* t, shmt_ints size, shmt_floats scale) {
+  SHMT_REQUIRE(size.len == t->n_dims, SHMT_E_RUNTIME, "_resample(): %d sizes of %d dims", (int)size.len, t->n_dims);
+  SHMT_REQUIRE(scale.len >= 1 && scale.len <= MOST_DIMS && scale.len <= t->n_dims, SHMT_E_RUNTIME,
+               "_resample(): expected scales of 1 to %d of %d dims, got %d", MOST_DIMS, t->n_dims, (int)scale.len);
+  for (int64_t d = 0; d < t->n_dims - scale.len; d++)
+    SHMT_REQUIRE(size.data[d] == t->sizes[d], SHMT_E_RUNTIME,
+                 "_resample(): size %" PRId64 " at dimension %" PRId64 " is not that of the input, %" PRId64, size.data[d], d,
+                 t->sizes[d]);
+  return SHMT_OK;
+}
+
+/* What does not depend on where the tensors lie; `inner` elements behind the resized dims go along. */
+static shmt_status prepare(job* j, const shmt_tensor* self, shmt_ints size, const char* mode, shmt_floats scale,
+                           bool is_back, int64_t inner, plan* plans) {
+  const int64_t outer = self->n_dims - scale.len;
+  const bool bytes = self->dtype == SHMT_UINT8;
+  int64_t lines = 1;
+
+  j->n = (int)scale.len;
+  for (int d = 0; d < j->n; d++) {
+    const int64_t in = self->sizes[outer + d], out = size.data[outer + d];
+    SHMT_TRY(is_back ? shmt__resample_plan_back(&plans[d], out, in, mode, scale.data[d], &j->shape[d])
+                     : shmt__resample_plan_make(&plans[d], in, out, mode, scale.data[d], bytes, &j->shape[d]));
+    if (j->work == SHMT_FLOAT32) shmt__resample_plan_narrow(&plans[d], &j->shape[d]);
+    j->lines[d] = lines;
+    if (d > 0) lines *= j->shape[d].in;
+  }
+  for (int d = j->n - 1; d >= 0; d--) {
+    j->shape[d].inner = inner;
+    inner *= j->shape[d].out;
+  }
+  return SHMT_OK;
+}
+
+/* The format in which the channels come last, if all other dims are resized. */
+static shmt_memory_format format_of(const shmt_tensor* self, shmt_floats scale) {
+  return scale.len == self->n_dims - 2 ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
+}
+
+static shmt_status interpolate(shmt_tensor* self, shmt_ints size, const char* mode, shmt_floats scale, bool is_back,
+                               plan* plans, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  job j = {0};
+
+  j.dtype = self->dtype;
+  j.work = shmt__is_half(self->dtype) ? SHMT_FLOAT32 : self->dtype;
+  SHMT_REQUIRE_LOOP(is_back && self->dtype == SHMT_UINT8 ? SHMT_LOOP_pick_sum : SHMT_LOOP_resample, j.work, "interpolate");
+  const shmt_memory_format format = format_of(self, scale);
+  const bool last = format != SHMT_CONTIGUOUS_FORMAT;
+  SHMT_TRY(prepare(&j, self, size, mode, scale, is_back, last ? self->sizes[1] : 1, plans));
+  SHMT_TRY(shmt__tensor_empty(size, self->dtype, self->device, format, &result));
+  if (!shmt__tensor_is_meta(self) && result->numel > 0) {
+    shmt__part_init(&j.from, self, format);
+    j.n_outer = last ? 1 : (int)(self->n_dims - scale.len);
+    j.to = shmt__tensor_data(result);
+    j.item = shmt__tensor_item_bytes(self);
+    j.loop = shmt__loops[SHMT_LOOP_resample][j.work];
+    SHMT_TRY(run(&j, result->numel / (j.shape[0].out * j.shape[0].inner)));
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+/* Every element is the one whose area it lies in, or whose area its middle lies in; places are found in float32. */
+static shmt_status fill_nearest(shmt__picks* p, int64_t in, int64_t out, double scale, bool by_middles) {
+  const float step = scale > 0 ? (float)(1 / scale) : (float)((double)in / (double)out), shift = by_middles ? 0.5F : 0;
+
+  SHMT_REQUIRE(in > 0 && out > 0, SHMT_E_RUNTIME, SHMT_RESAMPLE_SIZES, in, out);
+  SHMT_TRY(shmt__picks_init(p, in, out));
+  for (int64_t i = 0; i < out; i++) {
+    const float at = floorf(((float)i + shift) * step);
+    p->at[i] = at < (float)(in - 1) ? (int64_t)at : in - 1;
+  }
+  return SHMT_OK;
+}
+
+static shmt_status nearest(shmt_tensor* self, shmt_ints size, bool by_middles, shmt_floats scale, bool is_back,
+                           shmt_tensor** out) {
+  const int n = (int)scale.len;
+  shmt__picks picks[SHMT_PICK_DIMS] = {0};
+  shmt_status status = SHMT_OK;
+
+  for (int d = 0; status == SHMT_OK && d < n; d++) {
+    const int64_t from = self->sizes[self->n_dims - n + d], to = size.data[size.len - n + d];
+    status = fill_nearest(&picks[d], is_back ? to : from, is_back ? from : to, scale.data[d], by_middles);
+  }
+  if (status == SHMT_OK)
+    status = is_back ? shmt__pick_backward("interpolate", self, picks, n, out) : shmt__pick(self, picks, n, out);
+  for (int d = 0; d < SHMT_PICK_DIMS; d++) shmt__picks_fini(&picks[d]);
+  return status;
+}
+
+/* self to `size`, or, back, a gradient from the resized size to the input's. */
+static shmt_status resize(shmt_tensor* self, shmt_ints size, const char* mode, bool align_corners, shmt_floats scale,
+                          bool antialias, bool is_back, shmt_tensor** out) {
+  const plan p = {.align_corners = align_corners, .antialias = antialias};
+  plan plans[MOST_DIMS] = {p, p, p};
+
+  SHMT_TRY(check(self, size, scale));
+  const bool by_middles = strcmp(mode, "nearest-exact") == 0;
+  if (by_middles || strcmp(mode, "nearest") == 0) return nearest(self, size, by_middles, scale, is_back, out);
+  const shmt_status status = interpolate(self, size, mode, scale, is_back, plans, out);
+  for (int i = 0; i < MOST_DIMS; i++) shmt__resample_plan_fini(&plans[i]);
+  return status;
+}
+
+/* Of whole numbers torch has bytes, and of those only some modes. */
+static shmt_status check_dtype(shmt_dtype dtype, const char* mode, shmt_floats scale, bool antialias) {
+  const bool are_bytes = dtype == SHMT_UINT8 && (strncmp(mode, "nearest", 7) == 0 || scale.len == 2);
+
+  SHMT_REFUSE_DTYPE(!shmt__is_floating(dtype) && !are_bytes, dtype, "compute_indices_weights");
+  SHMT_REFUSE_DTYPE(antialias && shmt__is_half(dtype), dtype, "compute_index_ranges_weights");
+  return SHMT_OK;
+}
+
+shmt_status shmt__resample(shmt_tensor* self, shmt_ints size, const char* mode, bool align_corners, shmt_floats scale,
+                           bool antialias, shmt_tensor** out) {
+  SHMT_TRY(check_dtype(self->dtype, mode, scale, antialias));
+  return resize(self, size, mode, align_corners, scale, antialias, false, out);
+}
+
+shmt_status shmt__resample_backward(shmt_tensor* grad_output, shmt_ints size, const char* mode, bool align_corners,
+                                    shmt_floats scale, bool antialias, shmt_tensor** out) {
+  return resize(grad_output, size, mode, align_corners, scale, antialias, true, out);
+}

@@ -1,0 +1,80 @@
+/* ops/indexing/backward.c -- gradients of reading by index: zeros, with the gradient put into the places that were read.
+ *
+ * The zeros are new and nobody else's, so they are filled in place: beside the gradient there is no second tensor of
+ * its size. The writes are recorded where a graph is.
+ */
+#include "generated/impls.h"
+#include "generated/ops.h"
+#include "ops/check.h"
+
+static shmt_status zeros(shmt_tensor* grad, shmt_ints sizes, shmt_tensor** out) {
+  return shmt_op_new_zeros(grad, sizes, SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0}, out);
+}
+
+shmt_status shmt__gather_backward(shmt_tensor* grad, shmt_ints sizes, int64_t dim, shmt_tensor* index,
+                                  shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+
+  SHMT_TRY(zeros(grad, sizes, &result));
+  SHMT_TRY(shmt_op_scatter_add_(result, dim, index, grad));
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+shmt_status shmt__places_backward(shmt_tensor* grad, shmt_ints sizes, int64_t dim, shmt_tensor* index,
+                                  shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+
+  SHMT_TRY(zeros(grad, sizes, &result));
+  SHMT_TRY(shmt_op_scatter__src(result, dim, index, grad));
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+/* Is there a mask of all elements? It names each place once, in order: no list of the places is needed. */
+static bool is_whole_mask(shmt_ints sizes, shmt_tensors indices) {
+  return indices.len == 1 && indices.data[0] && indices.data[0]->dtype == SHMT_BOOL &&
+         shmt__sizes_are(indices.data[0], sizes);
+}
+
+shmt_status shmt__index_tensor_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensors indices, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+
+  SHMT_TRY(zeros(grad, sizes, &result));
+  if (is_whole_mask(sizes, indices))
+    SHMT_TRY(shmt_op_masked_scatter_(result, indices.data[0], grad));
+  else
+    SHMT_TRY(shmt_op_index_put_(result, indices, grad, true));
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+shmt_status shmt__index_select_backward(shmt_tensor* grad, shmt_ints sizes, int64_t dim, shmt_tensor* index,
+                                        shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+
+  SHMT_TRY(zeros(grad, sizes, &result));
+  SHMT_TRY(shmt_op_index_add_(result, dim, index, grad, shmt__scalar_int(1)));
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+shmt_status shmt__take_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor* index, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+
+  SHMT_TRY(zeros(grad, sizes, &result));
+  SHMT_TRY(shmt_op_put_(result, index, grad, true));
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+shmt_status shmt__masked_select_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor* mask, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  int64_t both[SHMT_MAX_DIMS], n;
+
+  SHMT_TRY(shmt__broadcast_sizes(sizes, shmt__tensor_sizes(mask), both, &n));
+  SHMT_TRY(zeros(grad, (shmt_ints){both, n}, &result));
+  SHMT_TRY(shmt_op_masked_scatter_(result, mask, grad));
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}

@@ -1,0 +1,169 @@
+/* ops/indexing/scatter_reduce.c -- reducing elements into the places that an index names. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "generated/ops.h"
+#include "iter/copy/copy.h"
+#include "ops/check.h"
+#include "ops/dtype_names.h"
+#include "ops/pointwise/pointwise.h"
+#include "ops/indexing/update.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct reduction {
+  const char* name;
+  int row;
+} reduction;
+
+static const reduction REDUCTIONS[] = {
+    {"sum", SHMT_LOOP_scatter_add},   {"prod", SHMT_LOOP_scatter_mul},
+    {"mean", SHMT_LOOP_scatter_add},  {"amax", SHMT_LOOP_scatter_amax},
+    {"amin", SHMT_LOOP_scatter_amin},
+};
+
+static const reduction* find_reduction(const char* name, int first) {
+  for (int i = first; i < (int)(sizeof REDUCTIONS / sizeof *REDUCTIONS); i++)
+    if (strcmp(REDUCTIONS[i].name, name) == 0) return &REDUCTIONS[i];
+  return NULL;
+}
+
+/* What leaves a reduction as it is. */
+static shmt_scalar neutral(const reduction* r, shmt_dtype dtype) {
+  const int bits = 8 * (int)shmt__dtype_size[dtype];
+  const bool is_signed = shmt__dtype_kind[dtype] == SHMT_KIND_SIGNED;
+
+  if (r->row == SHMT_LOOP_scatter_add) return shmt__scalar_int(0);
+  if (r->row == SHMT_LOOP_scatter_mul) return shmt__scalar_int(1);
+  const bool lowest = r->row == SHMT_LOOP_scatter_amax;
+  if (shmt__is_floating(dtype)) return shmt__scalar_float(lowest ? -INFINITY : INFINITY);
+  if (dtype == SHMT_BOOL) return shmt__scalar_bool(!lowest);
+  if (is_signed) {
+    const int64_t highest = (int64_t)(UINT64_MAX >> (65 - bits));
+    return shmt__scalar_int(lowest ? -highest - 1 : highest);
+  }
+  return lowest ? shmt__scalar_int(0) : shmt__scalar_uint(UINT64_MAX >> (64 - bits));
+}
+
+/* sums /= how many elements each is made of, rounded down for integers. */
+static shmt_status divide_by_counts(shmt_tensor* sums, int64_t dim, shmt_tensor* index, bool include_self) {
+  static const shmt__pointwise exact = {"div", SHMT_LOOP_div, SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE, false};
+  static const shmt__pointwise floored = {"div_floor", SHMT_LOOP_div_floor, SHMT_PROMOTE_NONE,
+                                          SHMT_DTYPE_NONE, false};
+  static const shmt__pointwise at_least = {"clamp_min", SHMT_LOOP_clamp_low, SHMT_PROMOTE_NONE,
+                                           SHMT_DTYPE_NONE, false};
+  SHMT_AUTO(shmt_tensor) counts = NULL;
+  SHMT_AUTO(shmt_tensor) divisors = NULL;
+
+  SHMT_REQUIRE(sums->dtype != SHMT_BOOL, SHMT_E_NOT_IMPLEMENTED,
+               "\"scatter_reduce_mean\" not implemented for 'Bool'");
+  SHMT_TRY(shmt__tensor_empty_like(sums, index->numel < INT32_MAX ? SHMT_INT32 : SHMT_INT64, &counts));
+  if (!shmt__tensor_is_meta(sums)) SHMT_TRY(shmt__tensor_fill(counts, shmt__scalar_int(include_self ? 1 : 0)));
+  SHMT_TRY(shmt__scatter_value_reduce(counts, dim, index, shmt__scalar_int(1), "add", &counts));
+  SHMT_TRY(shmt__family_unary_1(&at_least, counts, shmt__scalar_int(1), &counts));
+  SHMT_TRY(shmt__tensor_cast(counts, sums->dtype, &divisors));
+  if (shmt__dtype_category(sums->dtype) >= 2) return shmt__family_binary(&exact, sums, divisors, &sums);
+  return shmt__family_binary_division(&floored, sums, divisors, &sums);
+}
+
+shmt_status shmt__scatter_reduce_two(shmt_tensor* self, int64_t dim, shmt_tensor* index,
+                                     shmt_tensor* src, const char* reduce, bool include_self,
+                                     shmt_tensor** out) {
+  const reduction* r = find_reduction(reduce, 0);
+  SHMT_AUTO(shmt_tensor) start = NULL;
+
+  SHMT_REQUIRE(r != NULL, SHMT_E_RUNTIME,
+               "reduce argument must be either sum, prod, mean, amax or amin, got %s", reduce);
+  SHMT_REQUIRE(shmt__loops[r->row][self->dtype] != NULL, SHMT_E_NOT_IMPLEMENTED, "\"scatter_reduce\" not implemented for '%s'",
+               shmt__dtype_title(self->dtype));
+  if (include_self)
+    start = shmt__tensor_ref(self);
+  else
+    SHMT_TRY(shmt__scatter_value(self, dim, index, neutral(r, self->dtype), &start));
+  if (include_self || *out) {
+    SHMT_TRY(shmt__scatter_by("scatter_reduce", start, dim, index, src, r->row, out));
+  } else {
+    SHMT_TRY(shmt__scatter_by("scatter_reduce", start, dim, index, src, r->row, &start));
+    *out = SHMT_TAKE(start);
+  }
+  return strcmp(reduce, "mean") == 0 ? divide_by_counts(*out, dim, index, include_self) : SHMT_OK;
+}
+
+/* --- by a vector of indices ------------------------------------------------------------ */
+
+static shmt_status check_range(shmt_tensor* index, int64_t size) {
+  SHMT_AUTO(shmt_tensor) low = NULL;
+  SHMT_AUTO(shmt_tensor) high = NULL;
+  shmt_scalar first, last;
+
+  if (shmt__tensor_is_meta(index) || index->numel == 0) return SHMT_OK;
+  SHMT_TRY(shmt_op_min(index, &low));
+  SHMT_TRY(shmt_op_max(index, &high));
+  SHMT_TRY(shmt__tensor_item(low, &first));
+  SHMT_TRY(shmt__tensor_item(high, &last));
+  SHMT_REQUIRE(first.v.i >= 0 && last.v.i < size, SHMT_E_INDEX,
+               "index out of range in self: from %" PRId64 " to %" PRId64 ", but size is %" PRId64,
+               first.v.i, last.v.i, size);
+  return SHMT_OK;
+}
+
+/* The index in the sizes of source; dim is wrapped. */
+static shmt_status spread_vector(shmt_tensor* self, int64_t* at, shmt_tensor* index, shmt_tensor* source,
+                                 const char* reduce, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) shaped = NULL;
+  int64_t shape[SHMT_MAX_DIMS];
+
+  SHMT_TRY(shmt__wrap_dim(*at, self->n_dims, at));
+  const int64_t dim = *at;
+  SHMT_REQUIRE(find_reduction(reduce, 1) != NULL, SHMT_E_RUNTIME,
+               "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got %s.",
+               reduce);
+  SHMT_REQUIRE(index->n_dims <= 1, SHMT_E_INDEX,
+               "index_reduce_(): Index should have dimension 1 or 0 (got %d)", index->n_dims);
+  SHMT_REQUIRE(index->dtype == SHMT_INT64 || index->dtype == SHMT_INT32, SHMT_E_RUNTIME,
+               "index_reduce_(): Expected dtype int32/int64 for index but got: %s", shmt__dtype_title(index->dtype));
+  SHMT_REQUIRE(self->dtype == source->dtype, SHMT_E_RUNTIME,
+               "index_reduce_(): self (%s) and source (%s) must have the same scalar type",
+               shmt__dtype_title(self->dtype), shmt__dtype_title(source->dtype));
+  const int64_t along = source->n_dims > dim ? source->sizes[dim] : 1;
+  SHMT_REQUIRE(index->numel == along, SHMT_E_RUNTIME,
+               "index_reduce_(): Number of indices (%" PRId64
+               ") should be equal to source.size(dim): (%" PRId64 "), for dim: %" PRId64,
+               index->numel, along, dim);
+  SHMT_REQUIRE(source->n_dims == self->n_dims, SHMT_E_RUNTIME,
+               "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+               "self.shape = %s source.shape = %s",
+               SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
+  for (int d = 0; d < self->n_dims; d++)
+    SHMT_REQUIRE(d == dim || self->sizes[d] == source->sizes[d], SHMT_E_RUNTIME,
+                 "source tensor shape must match self tensor shape, excluding the specified dimension. Got "
+                 "self.shape = %s source.shape = %s",
+                 SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(source));
+  SHMT_REFUSE_DTYPE(self->n_dims < 2 && (self->dtype == SHMT_BOOL || shmt__is_complex(self->dtype)), self->dtype,
+                    "index_func_");
+  SHMT_TRY(check_range(index, self->n_dims ? self->sizes[dim] : 1));
+  for (int d = 0; d < source->n_dims; d++) shape[d] = d == dim ? along : 1;
+  SHMT_TRY(shmt_op_to_dtype(index, SHMT_INT64, false, false, SHMT_MEMORY_FORMAT_NONE, &wide));
+  SHMT_TRY(shmt_op_reshape(wide, (shmt_ints){shape, source->n_dims}, &shaped));
+  return shmt_op_expand(shaped, shmt__tensor_sizes(source), false, out);
+}
+
+shmt_status shmt__index_reduce(shmt_tensor* self, int64_t dim, shmt_tensor* index,
+                               shmt_tensor* source, const char* reduce, bool include_self,
+                               shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) spread = NULL;
+
+  SHMT_TRY(spread_vector(self, &dim, index, source, reduce, &spread));
+  return shmt_op_scatter_reduce_two(self, dim, spread, source, reduce, include_self, out);
+}
+
+shmt_status shmt__index_reduce_(shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
+                                const char* reduce, bool include_self) {
+  SHMT_AUTO(shmt_tensor) spread = NULL;
+
+  SHMT_TRY(spread_vector(self, &dim, index, source, reduce, &spread));
+  return shmt_op_scatter_reduce__two(self, dim, spread, source, reduce, include_self);
+}

@@ -1,0 +1,26 @@
+/* ops/indexing/update.h -- operators that change some places of a copy of self, or of self itself. */
+#ifndef SHMT_OPS_INDEXING_UPDATE_H
+#define SHMT_OPS_INDEXING_UPDATE_H
+
+#include "iter/iter.h"
+#include "tensor/tensor.h"
+
+/* *out becomes a tensor with self's values: self itself in place, the preset output, or a copy (a new reference).
+ * Errors: those of shmt__prepare_out. */
+shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out);
+/* The same; a new copy is contiguous, as results of scatter, index_add and their kin are. */
+shmt_status shmt__begin_dense_update(shmt_tensor* self, shmt_tensor** out);
+/* The dims along which all elements are one, as bits. */
+uint64_t shmt__repeated_dims(const shmt_tensor* t);
+/* *out = the first place along each of these dims, in the same memory (a new reference). */
+shmt_status shmt__without_repeats(shmt_tensor* t, uint64_t dims, shmt_tensor** out);
+/* Warns that the operator of this name writes to such a tensor. Errors: those of the warning's hook. */
+shmt_status shmt__warn_of_repeats(const char* name);
+/* Errors: SHMT_E_RUNTIME (torch's text) when a dimension of out, if given, has stride 0: its elements are one. */
+shmt_status shmt__check_not_expanded(const shmt_tensor* out);
+
+/* scatter of src by the loops SHMT_LOOP_scatter_<...> of a row, checked as scatter checks. Errors: those. */
+shmt_status shmt__scatter_by(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src, int row,
+                             shmt_tensor** out);
+
+#endif

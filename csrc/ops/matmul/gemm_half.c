@@ -1,0 +1,124 @@
+/* ops/matmul/gemm_half.c -- products of 16-bit floats: blocks of them are widened and given to the float32 library.
+ *
+ * Note [Widened blocks]
+ * Widening whole matrices would take three times the memory of the product. A block of c is summed in float32 over
+ * blocks of a and b that fit the second cache together; every element of a and b is widened once for each block of c
+ * that needs it, which is little beside the multiplications. The blocks stand on the stack: a product of halves takes
+ * no memory at all beside its result.
+ */
+#include "ops/matmul/gemm_half.h"
+
+#include "iter/copy/copy.h"
+#include "ops/matmul/blas_library.h"
+#include "ops/matmul/gemm_amx.h"
+
+/* LINE, LINES: of the matrix beside a vector. ROOM: floats of a block of c and of what it is summed over. */
+enum { BLOCK = 128, ROOM = 40 << 10, LINE = 512, LINES = 16, MIN_NATIVE_ROWS = 4, MIN_NATIVE_COLUMNS = 16 };
+_Static_assert(ROOM >= BLOCK * BLOCK + 2 * 16 * BLOCK, "a block of c must leave room for factors");
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static shmt__matrix block_of(shmt__matrix m, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+  enum { ITEM = 2 };
+  m.data += (row * m.row_stride + column * m.column_stride) * ITEM;
+  m.rows = smaller(rows, m.rows - row);
+  m.columns = smaller(columns, m.columns - column);
+  return m;
+}
+
+/* from in float32, dense at `to` along whichever of its strides is shorter. */
+static shmt__matrix widen(shmt_dtype dtype, shmt__matrix from, float* to) {
+  enum { ITEM = 2, WIDE = sizeof(float) };
+  const shmt__cast_loop_fn cast = shmt__cast_loop(SHMT_FLOAT32, dtype);
+  const bool turned = from.row_stride < from.column_stride && from.rows > 1;
+  const shmt__matrix m = turned ? shmt__matrix_transposed(from) : from;
+
+  for (int64_t i = 0; i < m.rows; i++)
+    cast((char*)(to + i * m.columns), WIDE, m.data + i * m.row_stride * ITEM, m.column_stride * ITEM, m.columns);
+  const shmt__matrix wide = {(char*)to, m.rows, m.columns, m.columns, 1};
+  return turned ? shmt__matrix_transposed(wide) : wide;
+}
+
+static void narrow(shmt_dtype dtype, const float* from, shmt__matrix to) {
+  enum { ITEM = 2, WIDE = sizeof(float) };
+  const shmt__cast_loop_fn cast = shmt__cast_loop(dtype, SHMT_FLOAT32);
+
+  for (int64_t i = 0; i < to.rows; i++)
+    cast(to.data + i * to.row_stride * ITEM, ITEM, (const char*)(from + i * to.columns), WIDE, to.columns);
+}
+
+static void multiply(float alpha, shmt__matrix a, shmt__matrix b, float beta, float* c) {
+  const shmt__blas_table* t = shmt__blas();
+  const bool a_turned = a.column_stride != 1, b_turned = b.column_stride != 1;
+  const int m = (int)a.rows, n = (int)b.columns, k = (int)a.columns;
+
+  t->sgemm(SHMT_BLAS_ROW_MAJOR, a_turned ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS,
+           b_turned ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS, m, n, k, alpha, a.data,
+           (int)(a_turned ? a.column_stride : a.row_stride), b.data, (int)(b_turned ? b.column_stride : b.row_stride),
+           beta, c, n);
+}
+
+static void by_blocks(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {
+  _Alignas(64) float room[ROOM];
+  const int64_t rows = smaller(BLOCK, c.rows), columns = smaller(BLOCK, c.columns);
+  const int64_t depth = (ROOM - rows * columns) / (rows + columns) / 16 * 16;
+  float* left = room + rows * columns;
+  float* right = left + rows * depth;
+
+  for (int64_t i = 0; i < c.rows; i += rows) {
+    for (int64_t j = 0; j < c.columns; j += columns) {
+      const shmt__matrix to = block_of(c, i, rows, j, columns);
+      if (beta != 0) (void)widen(dtype, (shmt__matrix){to.data, to.rows, to.columns, to.row_stride, 1}, room);
+      for (int64_t p = 0; p < a.columns; p += depth)
+        multiply(alpha, widen(dtype, block_of(a, i, rows, p, depth), left),
+                 widen(dtype, block_of(b, p, depth, j, columns), right), p == 0 ? beta : 1, room);
+      narrow(dtype, room, to);
+    }
+  }
+}
+
+/* y = beta * y + alpha * a @ x: a is read once, some of its lines at a time. */
+static void by_lines(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix x, float beta, shmt__matrix y) {
+  enum { ITEM = 2, WIDE = sizeof(float) };
+  _Alignas(64) float lines[LINES * LINE], factors[LINE], sums[LINE];
+  const shmt__cast_loop_fn widen_loop = shmt__cast_loop(SHMT_FLOAT32, dtype);
+  const shmt__blas_table* t = shmt__blas();
+  const bool turned = a.row_stride < a.column_stride && a.rows > 1;
+  const int64_t rows = turned ? LINE : LINES, depth = turned ? LINES : LINE;
+
+  for (int64_t i = 0; i < a.rows; i += rows) {
+    const int64_t n = smaller(rows, a.rows - i);
+    char* to = y.data + i * y.row_stride * ITEM;
+    if (beta != 0) widen_loop((char*)sums, WIDE, to, y.row_stride * ITEM, n);
+    for (int64_t p = 0; p < a.columns; p += depth) {
+      const shmt__matrix block = widen(dtype, block_of(a, i, rows, p, depth), lines);
+      widen_loop((char*)factors, WIDE, x.data + p * x.row_stride * ITEM, x.row_stride * ITEM, block.columns);
+      t->sgemv(SHMT_BLAS_ROW_MAJOR, turned ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS, (int)(turned ? block.columns : n),
+               (int)(turned ? n : block.columns), alpha, block.data, (int)(turned ? n : block.columns), factors, 1,
+               p == 0 ? beta : 1, sums, 1);
+    }
+    shmt__cast_loop(dtype, SHMT_FLOAT32)(to, y.row_stride * ITEM, (const char*)sums, WIDE, n);
+  }
+}
+
+bool shmt__gemm_half(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {
+  if (dtype == SHMT_BFLOAT16 && c.rows >= MIN_NATIVE_ROWS && c.columns >= MIN_NATIVE_COLUMNS) {
+    if (shmt__gemm_has_tiles()) {
+      shmt__gemm_tiles(alpha, a, b, beta, c, false);
+      return true;
+    }
+    if (shmt__gemm_has_bfloat16()) return shmt__gemm_bfloat16(alpha, a, b, beta, c);
+  }
+  if (c.rows > 1 && c.columns > 1 && shmt__gemm_can_widen()) {
+    shmt__gemm_widened(dtype, alpha, a, b, beta, c);
+    return true;
+  }
+  if (!shmt__blas()->loaded) return false;
+  if (c.columns == 1)
+    by_lines(dtype, alpha, a, b, beta, c);
+  else if (c.rows == 1)
+    by_lines(dtype, alpha, shmt__matrix_transposed(b), shmt__matrix_transposed(a), beta, shmt__matrix_transposed(c));
+  else
+    by_blocks(dtype, alpha, a, b, beta, c);
+  return true;
+}

@@ -1,0 +1,200 @@
+/* ops/pointwise/pointwise.c -- operators that are one loop: the families. */
+#include "ops/pointwise/pointwise.h"
+
+#include "base/promote.h"
+#include "base/scalar.h"
+#include "generated/loops.h"
+#include "iter/narrow.h"
+#include "ops/dtype_names.h"
+
+SHMT_COLD static shmt_status loop_missing(const shmt__pointwise* p, shmt_dtype dtype) {
+  SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", p->name,
+            shmt__dtype_title(dtype));
+}
+
+shmt_status shmt__pointwise_loop(const shmt__pointwise* p, shmt_dtype dtype, shmt__loop* out) {
+  *out = shmt__loops[p->row][dtype];
+  return SHMT_LIKELY(*out != NULL) ? SHMT_OK : loop_missing(p, dtype);
+}
+
+/* Numbers beside tensors are used in the dtype that the loop calculates in: float32 for halves, but for alpha. */
+static shmt_status check_numbers(const shmt_scalar* numbers, int n, bool are_alpha, shmt_dtype dtype) {
+  if (shmt__is_half(dtype) && !are_alpha) dtype = SHMT_FLOAT32;
+  for (int i = 0; i < n; i++)
+    if (SHMT_UNLIKELY(!shmt__scalar_fits(numbers[i], dtype))) return shmt__scalar_check(numbers[i], dtype);
+  return SHMT_OK;
+}
+
+enum { ALPHA = -1 }; /* the ctx of add and sub: one number */
+
+/* ctx: n numbers, or with n == 0 whatever the loop takes. */
+static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const void* ctx, int n) {
+  shmt__loop loop;
+  shmt_status status;
+
+  SHMT_TRY(shmt__iter_build(it));
+  it->is_costly = shmt__loop_is_costly[p->row];
+  status = shmt__pointwise_loop(p, it->common_dtype, &loop);
+  if (n != 0 && SHMT_LIKELY(status == SHMT_OK))
+    status = check_numbers(ctx, n == ALPHA ? 1 : n, n == ALPHA, it->common_dtype);
+  if (SHMT_LIKELY(status == SHMT_OK))
+    status = SHMT_UNLIKELY(shmt__iter_is_narrow(it)) ? shmt__iter_run_narrow(it, loop, ctx)
+                                                     : shmt__iter_run(it, loop, ctx);
+  return shmt__iter_finish(it, status);
+}
+
+static inline shmt_status run_on(const shmt__pointwise* p, shmt_tensor* const* inputs, int n, const void* ctx,
+                                 int n_numbers, shmt_tensor** out) {
+  shmt_iter it;
+
+  shmt__iter_init(&it, p->name);
+  shmt__iter_output(&it, out, p->result);
+  for (int i = 0; i < n; i++) shmt__iter_input(&it, inputs[i]);
+  it.promote = p->promote;
+  it.exact_out = p->exact_out;
+  return run(p, &it, ctx, n_numbers);
+}
+
+shmt_status shmt__pointwise_run(const shmt__pointwise* p, shmt_tensor* const* inputs, int n,
+                                const void* ctx, shmt_tensor** out) {
+  return run_on(p, inputs, n, ctx, 0, out);
+}
+
+shmt_status shmt__family_unary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor** out) {
+  return shmt__pointwise_run(p, (shmt_tensor* const[]){self}, 1, NULL, out);
+}
+
+shmt_status shmt__family_unary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+                                 shmt_tensor** out) {
+  return run_on(p, (shmt_tensor* const[]){self}, 1, &a, 1, out);
+}
+
+shmt_status shmt__family_unary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+                                 shmt_scalar b, shmt_tensor** out) {
+  return run_on(p, (shmt_tensor* const[]){self}, 1, (const shmt_scalar[]){a, b}, 2, out);
+}
+
+shmt_status shmt__family_hardtanh(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar low, shmt_scalar high,
+                                  shmt_tensor** out) {
+  const bool is_negative = shmt__scalar_to_double(low) < 0 || shmt__scalar_to_double(high) < 0;
+
+  SHMT_REQUIRE(shmt__dtype_kind[self->dtype] != SHMT_KIND_UNSIGNED || !is_negative, SHMT_E_RUNTIME,
+               "cannot do hardtanh on an unsigned type with negative limits");
+  return shmt__family_unary_2(p, self, low, high, out);
+}
+
+shmt_status shmt__family_unary_2_overlapping(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+                                             shmt_scalar b, shmt_tensor** out) {
+  shmt_iter it;
+
+  shmt__iter_init(&it, p->name);
+  shmt__iter_output(&it, out, p->result);
+  shmt__iter_input(&it, self);
+  it.promote = p->promote;
+  it.check_overlap = *out != self;
+  return run(p, &it, (const shmt_scalar[]){a, b}, 2);
+}
+
+shmt_status shmt__family_unary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+                                 shmt_scalar b, shmt_scalar c, shmt_tensor** out) {
+  return run_on(p, (shmt_tensor* const[]){self}, 1, (const shmt_scalar[]){a, b, c}, 3, out);
+}
+
+shmt_status shmt__family_binary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+                                shmt_tensor** out) {
+  return shmt__pointwise_run(p, (shmt_tensor* const[]){self, other}, 2, NULL, out);
+}
+
+/* alpha must be of no higher kind than the result: a fraction means nothing to integers. */
+static shmt_status check_alpha(const shmt__pointwise* p, const shmt_tensor* self,
+                               const shmt_tensor* other, shmt_scalar alpha) {
+  int kind = shmt__dtype_category(self->dtype), other_kind = shmt__dtype_category(other->dtype);
+
+  if (SHMT_LIKELY(alpha.tag == SHMT_SCALAR_INT)) return SHMT_OK;
+  if (other_kind > kind) kind = other_kind;
+  SHMT_REQUIRE(alpha.tag != SHMT_SCALAR_BOOL || kind == 0, SHMT_E_RUNTIME,
+               "Boolean alpha only supported for Boolean results. (%s)", p->name);
+  SHMT_REQUIRE(
+      alpha.tag != SHMT_SCALAR_FLOAT || kind >= 2, SHMT_E_RUNTIME,
+      "For integral input tensors, argument alpha must not be a floating point number. (%s)",
+      p->name);
+  SHMT_REQUIRE(alpha.tag != SHMT_SCALAR_COMPLEX || kind == 3, SHMT_E_RUNTIME,
+               "For non-complex input tensors, argument alpha must not be a complex number. (%s)",
+               p->name);
+  return SHMT_OK;
+}
+
+shmt_status shmt__family_binary_alpha(const shmt__pointwise* p, shmt_tensor* self,
+                                      shmt_tensor* other, shmt_scalar alpha, shmt_tensor** out) {
+  SHMT_TRY(check_alpha(p, self, other, alpha));
+  return run_on(p, (shmt_tensor* const[]){self, other}, 2, &alpha, ALPHA, out);
+}
+
+shmt_status shmt__family_sub(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+                             shmt_scalar alpha, shmt_tensor** out) {
+  if (SHMT_UNLIKELY(self->dtype == SHMT_BOOL || other->dtype == SHMT_BOOL)) {
+    SHMT_REQUIRE(
+        self->dtype != other->dtype, SHMT_E_RUNTIME,
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+        "`logical_xor()` operator instead.");
+    SHMT_FAIL(SHMT_E_RUNTIME,
+              "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
+              "trying to invert a mask, "
+              "use the `~` or `logical_not()` operator instead.");
+  }
+  SHMT_TRY(check_alpha(p, self, other, alpha));
+  return run_on(p, (shmt_tensor* const[]){self, other}, 2, &alpha, ALPHA, out);
+}
+
+shmt_status shmt__family_binary_division(const shmt__pointwise* p, shmt_tensor* self,
+                                         shmt_tensor* other, shmt_tensor** out) {
+  int divided_by_zero = 0;
+
+  SHMT_TRY(shmt__pointwise_run(p, (shmt_tensor* const[]){self, other}, 2, &divided_by_zero, out));
+  SHMT_REQUIRE(!divided_by_zero, SHMT_E_RUNTIME, "ZeroDivisionError");
+  return SHMT_OK;
+}
+
+shmt_status shmt__family_binary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+                                  shmt_scalar a, shmt_tensor** out) {
+  return run_on(p, (shmt_tensor* const[]){self, other}, 2, &a, 1, out);
+}
+
+shmt_status shmt__family_binary_1_turned(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+                                         shmt_scalar a, shmt_tensor** out) {
+  return run_on(p, (shmt_tensor* const[]){other, self}, 2, &a, 1, out);
+}
+
+shmt_status shmt__family_binary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+                                  shmt_scalar a, shmt_scalar b, shmt_tensor** out) {
+  return run_on(p, (shmt_tensor* const[]){self, other}, 2, (const shmt_scalar[]){a, b}, 2, out);
+}
+
+shmt_status shmt__family_binary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+                                  shmt_scalar a, shmt_scalar b, shmt_scalar c, shmt_tensor** out) {
+  return run_on(p, (shmt_tensor* const[]){self, other}, 2, (const shmt_scalar[]){a, b, c}, 3, out);
+}
+
+shmt_status shmt__family_ternary(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
+                                 shmt_tensor* c, shmt_tensor** out) {
+  return shmt__pointwise_run(p, (shmt_tensor* const[]){a, b, c}, 3, NULL, out);
+}
+
+shmt_status shmt__family_ternary_1(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
+                                   shmt_tensor* c, shmt_scalar value, shmt_tensor** out) {
+  return run_on(p, (shmt_tensor* const[]){a, b, c}, 3, &value, 1, out);
+}
+
+shmt_status shmt__family_addcdiv(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
+                                 shmt_tensor* c, shmt_scalar value, shmt_tensor** out) {
+  SHMT_REQUIRE(shmt__dtype_category(b->dtype) >= 2 || shmt__dtype_category(c->dtype) >= 2,
+               SHMT_E_RUNTIME,
+               "Integer division with addcdiv is no longer supported, and in a future  release "
+               "addcdiv will perform a true "
+               "division of tensor1 and tensor2. The historic addcdiv behavior can be implemented "
+               "as (input + value * "
+               "torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + "
+               "value * tensor1 / "
+               "tensor2) for float inputs.");
+  return shmt__family_ternary_1(p, a, b, c, value, out);
+}

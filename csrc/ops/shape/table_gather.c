@@ -1,0 +1,254 @@
+/* ops/shape/table_gather.c -- lines of elements picked by tables, one table a dim, and the sums of what was picked.
+ *
+ * Rows, along the last of the dims, are read where they lie. Where channels come last an element of a row is a pixel.
+ */
+#include "ops/shape/table_gather.h"
+
+#include "generated/loops.h"
+#include "iter/iter.h"
+#include "iter/copy/move.h"
+#include "iter/copy/pack.h"
+#include "kernels/loop_args.h"
+#include "ops/check.h"
+#include "ops/indexing/index_iterator.h"
+#include "storage/allocator.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  GRAIN = 16384,
+  SHORT_ROW = 32, /* elements of a row for which a walk over rows does not pay */
+  TABLE = 1024,   /* elements of a plane for which there is a table of all its places */
+};
+
+shmt_status shmt__picks_init(shmt__picks* p, int64_t in, int64_t out) {
+  p->in = in;
+  p->out = out;
+  p->at = calloc((size_t)out + 1, 2 * sizeof *p->at);
+  p->starts = calloc((size_t)in + 2, sizeof *p->starts);
+  p->list = p->at ? p->at + out + 1 : NULL;
+  SHMT_REQUIRE(p->at && p->starts, SHMT_E_NOMEM, "the places of %" PRId64 " elements of %" PRId64, out, in);
+  return SHMT_OK;
+}
+
+void shmt__picks_fini(shmt__picks* p) {
+  free(p->at);
+  free(p->starts);
+}
+
+/* Who picks which element, from `at`. */
+static void turn_round(shmt__picks* p) {
+  for (int64_t i = 0; i < p->out; i++) p->starts[p->at[i] + 2]++;
+  for (int64_t k = 2; k < p->in + 2; k++) p->starts[k] += p->starts[k - 1];
+  for (int64_t i = 0; i < p->out; i++) p->list[p->starts[p->at[i] + 1]++] = i;
+}
+
+/* Rows of `to`, which is dense, from those of `from`: dims are outer ones, the picked ones, and inner elements. */
+typedef struct job {
+  shmt__part from;
+  char* to;
+  const shmt__picks* picks;
+  int n, n_outer;
+  bool is_back;        /* `to` has the sizes that are picked from */
+  int64_t rows, inner; /* of `to`; elements behind each in a row */
+  int64_t row_bytes;   /* of `to` */
+  shmt_dtype dtype;
+  const int64_t* table; /* where rows are short: the places of all elements of a plane of `to` */
+  int64_t plane[2];     /* elements of one of `to`, of `from` */
+  atomic_bool failed;   /* out of memory */
+} job;
+
+/* Elements of `to` along picked dim d. */
+static int64_t length_of(const job* j, int d) { return j->is_back ? j->picks[d].in : j->picks[d].out; }
+
+static int64_t step_of(const job* j, int d) { return j->from.strides[j->n_outer + d]; }
+
+/* The place of row r along the dims but the last, and the data of its outer dims. */
+static char* find_row(const job* j, int64_t r, int64_t place[SHMT_PICK_DIMS]) {
+  for (int d = j->n - 2; d >= 0; d--) {
+    place[d] = r % length_of(j, d);
+    r /= length_of(j, d);
+  }
+  return j->from.data + shmt__part_offset(&j->from, j->n_outer, r);
+}
+
+/* --- forwards ----------------------------------------------------------------------------------- */
+
+static void pick_row(const job* j, char* to, char* from) {
+  const shmt__picks* p = &j->picks[j->n - 1];
+  const int64_t item = j->from.item, step = step_of(j, j->n - 1);
+
+  if (j->inner == 1 && step == item) {
+    shmt__move_loop_of_size(SHMT_LOOP_gather_known, item)((char*[]){to, from, (char*)p->at}, NULL, p->out,
+                                                          (int64_t[]){p->in, 1});
+    return;
+  }
+  if (j->inner == 1) {
+    shmt__bad_index bad = {0};
+    const shmt__index_shape shape = {.stride = step, .size = p->in, .bad = &bad};
+    shmt__move_loop_of_size(SHMT_LOOP_gather, item)((char*[]){to, from, (char*)p->at}, (int64_t[]){item, 0, 8}, p->out,
+                                                    &shape);
+    return;
+  }
+  const int64_t inner_step = j->from.strides[j->from.n_dims - 1];
+  if (inner_step == item && step == j->inner * item) {
+    for (int64_t i = 0, n; i < p->out; i += n, to += n * step) { /* neighbours together */
+      for (n = 1; i + n < p->out && p->at[i + n] == p->at[i] + n;) n++;
+      memcpy(to, from + p->at[i] * step, (size_t)(n * step));
+    }
+    return;
+  }
+  for (int64_t i = 0; i < p->out; i++, to += j->inner * item)
+    shmt__move_elements(to, item, from + p->at[i] * step, inner_step, j->inner, item);
+}
+
+static void pick_rows(void* ctx, int64_t begin, int64_t end) {
+  const job* j = ctx;
+  const char* before = NULL;
+
+  for (int64_t r = begin; r < end; r++) {
+    int64_t place[SHMT_PICK_DIMS];
+    char *from = find_row(j, r, place), *to = j->to + r * j->row_bytes;
+    for (int d = 0; d < j->n - 1; d++) from += j->picks[d].at[place[d]] * step_of(j, d);
+    if (from == before)
+      memcpy(to, to - j->row_bytes, (size_t)j->row_bytes);
+    else
+      pick_row(j, to, from);
+    before = from;
+  }
+}
+
+/* Fills `table`, with room for TABLE, where rows are short and planes lie dense. */
+static bool make_table(job* j, int64_t* table) {
+  const shmt__picks* last = &j->picks[j->n - 1];
+
+  if (j->inner != 1 || last->out >= SHORT_ROW || !shmt__part_is_dense(&j->from)) return false;
+  j->plane[0] = j->plane[1] = 1;
+  for (int d = 0; d < j->n; d++) {
+    j->plane[0] *= j->picks[d].out;
+    j->plane[1] *= j->picks[d].in;
+  }
+  if (j->plane[0] > TABLE) return false;
+  for (int64_t i = 0; i < j->plane[0]; i++) {
+    int64_t rest = i, step = 1;
+    table[i] = 0;
+    for (int d = j->n - 1; d >= 0; d--) {
+      table[i] += j->picks[d].at[rest % j->picks[d].out] * step;
+      step *= j->picks[d].in;
+      rest /= j->picks[d].out;
+    }
+  }
+  j->table = table;
+  return true;
+}
+
+static void pick_planes(void* ctx, int64_t begin, int64_t end) {
+  const job* j = ctx;
+  const int64_t item = j->from.item;
+
+  shmt__move_loop_of_size(SHMT_LOOP_gather_known, item)(
+      (char*[]){j->to + begin * j->plane[0] * item, j->from.data + begin * j->plane[1] * item, (char*)(uintptr_t)j->table},
+      NULL, j->plane[0], (int64_t[]){j->plane[1], end - begin});
+}
+
+/* --- backwards ---------------------------------------------------------------------------------- */
+
+static void add_row(const job* j, char* sums, char* from, bool is_first) {
+  const shmt__loop loop = shmt__loops[is_first ? SHMT_LOOP_pick_first : SHMT_LOOP_pick_add][j->dtype];
+  const int64_t n = j->picks[j->n - 1].out, step = step_of(j, j->n - 1), item = j->from.item;
+  const int64_t wide = shmt__dtype_size[shmt__is_half(j->dtype) ? SHMT_FLOAT32 : j->dtype];
+  const int64_t inner_step = j->inner == 1 ? step : j->from.strides[j->from.n_dims - 1];
+
+  if (j->inner == 1 || (inner_step == item && step == j->inner * item)) {
+    loop((char*[]){sums, from}, (int64_t[]){wide, inner_step}, n * j->inner, NULL);
+    return;
+  }
+  for (int64_t i = 0; i < n; i++)
+    loop((char*[]){sums + i * j->inner * wide, from + i * step}, (int64_t[]){wide, inner_step}, j->inner, NULL);
+}
+
+/* A row of sums over the other dims, each of which has some places, then along the last one. */
+static void sum_row(const job* j, int64_t r, char* sums) {
+  const shmt__picks* last = &j->picks[j->n - 1];
+  const shmt__pick_shape shape = {last->starts, last->list, j->inner};
+  int64_t place[SHMT_PICK_DIMS], counts[SHMT_PICK_DIMS], many = 1;
+  char* from = find_row(j, r, place);
+
+  for (int d = 0; d < j->n - 1; d++) {
+    counts[d] = j->picks[d].starts[place[d] + 1] - j->picks[d].starts[place[d]];
+    many *= counts[d];
+  }
+  if (many == 0) memset(j->to + r * j->row_bytes, 0, (size_t)j->row_bytes);
+  for (int64_t k = 0; k < many; k++) {
+    int64_t offset = 0, rest = k;
+    for (int d = j->n - 2; d >= 0; d--) {
+      const shmt__picks* p = &j->picks[d];
+      offset += p->list[p->starts[place[d]] + rest % counts[d]] * step_of(j, d);
+      rest /= counts[d];
+    }
+    add_row(j, sums, from + offset, k == 0);
+  }
+  if (many > 0)
+    shmt__loops[SHMT_LOOP_pick_sum][j->dtype]((char*[]){j->to + r * j->row_bytes, sums}, NULL, last->in, &shape);
+}
+
+static void sum_rows(void* ctx, int64_t begin, int64_t end) {
+  job* j = ctx;
+  const int64_t wide = shmt__dtype_size[shmt__is_half(j->dtype) ? SHMT_FLOAT32 : j->dtype];
+  const uint64_t nbytes = (uint64_t)(j->picks[j->n - 1].out * j->inner * wide);
+  void* sums = NULL;
+
+  if (shmt__alloc(nbytes, &sums) != SHMT_OK) {
+    atomic_store_explicit(&j->failed, true, memory_order_relaxed); /* read after the pieces are done */
+    return;
+  }
+  for (int64_t r = begin; r < end; r++) sum_row(j, r, sums);
+  shmt__dealloc(sums, nbytes);
+}
+
+/* --- both --------------------------------------------------------------------------------------- */
+
+static shmt_status run(shmt_tensor* from, const shmt__picks* picks, int n, bool is_back, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) result = NULL;
+  int64_t sizes[SHMT_MAX_DIMS], table[TABLE];
+  const shmt_memory_format format =
+      n == from->n_dims - 2 ? shmt__tensor_suggest_format(from) : SHMT_CONTIGUOUS_FORMAT;
+  job j = {.picks = picks, .n = n, .n_outer = from->n_dims - n, .is_back = is_back, .inner = 1, .dtype = from->dtype};
+
+  memcpy(sizes, from->sizes, (size_t)from->n_dims * sizeof *sizes);
+  for (int d = 0; d < n; d++) sizes[j.n_outer + d] = length_of(&j, d);
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, from->n_dims}, from->dtype, from->device, format, &result));
+  if (!shmt__tensor_is_meta(from) && result->numel > 0) {
+    shmt__part_init(&j.from, from, format);
+    j.to = shmt__tensor_data(result);
+    if (format != SHMT_CONTIGUOUS_FORMAT) {
+      j.n_outer = 1;
+      j.inner = from->sizes[1];
+    }
+    j.row_bytes = length_of(&j, n - 1) * j.inner * j.from.item;
+    j.rows = result->numel * j.from.item / j.row_bytes;
+    if (!is_back && make_table(&j, table)) {
+      shmt__parallel_for(result->numel / j.plane[0], GRAIN / j.plane[0] + 1, pick_planes, &j);
+      *out = SHMT_TAKE(result);
+      return SHMT_OK;
+    }
+    shmt__parallel_for(j.rows, GRAIN / (j.row_bytes / j.from.item) + 1, is_back ? sum_rows : pick_rows, &j);
+    SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM, "sums of a row of %" PRId64
+                 " elements", j.picks[n - 1].out * j.inner);
+  }
+  *out = SHMT_TAKE(result);
+  return SHMT_OK;
+}
+
+shmt_status shmt__pick(shmt_tensor* self, const shmt__picks* picks, int n, shmt_tensor** out) {
+  return run(self, picks, n, false, out);
+}
+
+shmt_status shmt__pick_backward(const char* name, shmt_tensor* grad, shmt__picks* picks, int n, shmt_tensor** out) {
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_pick_sum, grad->dtype, name);
+  for (int d = 0; d < n; d++) turn_round(&picks[d]);
+  return run(grad, picks, n, true, out);
+}

@@ -1,0 +1,118 @@
+/* ops/sorting/composite.c -- sorting by name, membership, and the gradient of a median. */
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/ops.h"
+#include "ops/check.h"
+
+shmt_status shmt__msort(shmt_tensor* self, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) indices = NULL;
+
+  return shmt_op_sort(self, 0, false, out, &indices);
+}
+
+shmt_status shmt__evenly(shmt_tensor* grad, shmt_tensor* self, shmt_tensor* value, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) same = NULL;
+  SHMT_AUTO(shmt_tensor) nan_value = NULL;
+  SHMT_AUTO(shmt_tensor) nan_self = NULL;
+  SHMT_AUTO(shmt_tensor) both = NULL;
+  SHMT_AUTO(shmt_tensor) mask = NULL;
+  SHMT_AUTO(shmt_tensor) count = NULL;
+  SHMT_AUTO(shmt_tensor) share = NULL;
+
+  SHMT_TRY(shmt_op_eq_Tensor(self, value, &same));
+  SHMT_TRY(shmt_op_isnan(value, &nan_value));
+  SHMT_TRY(shmt_op_isnan(self, &nan_self));
+  SHMT_TRY(shmt_op_logical_and(nan_self, nan_value, &both));
+  SHMT_TRY(shmt_op_logical_or(same, both, &mask));
+  SHMT_TRY(shmt_op_sum(mask, SHMT_DTYPE_NONE, &count));
+  SHMT_TRY(shmt_op_div_Tensor(grad, count, &share));
+  return shmt_op_mul_Tensor(mask, share, out);
+}
+
+/* Whether each element is among the others: a search in those sorted. */
+static shmt_status check_isin(shmt_dtype dtype) {
+  SHMT_REQUIRE(!shmt__is_complex(dtype) && dtype != SHMT_BOOL, SHMT_E_RUNTIME,
+               "Unsupported input type encountered for isin(): %s", shmt__dtype_title(dtype));
+  return SHMT_OK;
+}
+
+static shmt_status find_in_sorted(shmt_tensor* elements, shmt_tensor* sorted, bool invert, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) places = NULL;
+  SHMT_AUTO(shmt_tensor) inside = NULL;
+  SHMT_AUTO(shmt_tensor) nearest = NULL;
+
+  SHMT_TRY(shmt_op_searchsorted_Tensor(sorted, elements, false, false, NULL, NULL, &places));
+  SHMT_TRY(shmt_op_clamp_max(places, shmt__scalar_int(sorted->numel - 1), &inside));
+  SHMT_TRY(shmt_op_take(sorted, inside, &nearest));
+  return invert ? shmt_op_ne_Tensor(nearest, elements, out) : shmt_op_eq_Tensor(nearest, elements, out);
+}
+
+/* The same of some elements, about `block` at a time: parts of their longest dim. */
+static shmt_status find_by_blocks(shmt_tensor* elements, shmt_tensor* sorted, bool invert, int64_t block,
+                                  shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) all = NULL;
+  int dim = 0;
+
+  for (int d = 1; d < elements->n_dims; d++)
+    if (elements->sizes[d] > elements->sizes[dim]) dim = d;
+  const int64_t size = elements->sizes[dim], each = elements->numel / size, fit = block > each ? block / each : 1;
+  SHMT_TRY(shmt_op_new_empty(elements, shmt__tensor_sizes(elements), SHMT_BOOL, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE,
+                             (shmt_opt_bool){0}, &all));
+  for (int64_t at = 0; at < size; at += fit) {
+    SHMT_AUTO(shmt_tensor) part = NULL;
+    SHMT_AUTO(shmt_tensor) found = NULL;
+    SHMT_AUTO(shmt_tensor) to = NULL;
+    const int64_t n = size - at < fit ? size - at : fit;
+    SHMT_TRY(shmt_op_narrow(elements, dim, at, n, &part));
+    SHMT_TRY(find_in_sorted(part, sorted, invert, &found));
+    SHMT_TRY(shmt_op_narrow(all, dim, at, n, &to));
+    SHMT_TRY(shmt_op_copy_(to, found, false));
+  }
+  *out = SHMT_TAKE(all);
+  return SHMT_OK;
+}
+
+shmt_status shmt__isin(shmt_tensor* elements, shmt_tensor* test_elements, bool assume_unique, bool invert,
+                       shmt_tensor** out) {
+  enum { BLOCK = 1 << 13 };
+  SHMT_AUTO(shmt_tensor) flat = NULL;
+  SHMT_AUTO(shmt_tensor) sorted = NULL;
+  SHMT_AUTO(shmt_tensor) order = NULL;
+
+  (void)assume_unique;
+  SHMT_TRY(check_isin(elements->dtype));
+  SHMT_TRY(check_isin(test_elements->dtype));
+  if (test_elements->numel == 0)
+    return shmt_op_full_like(elements, shmt__scalar_bool(invert), SHMT_BOOL, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE,
+                             (shmt_opt_bool){0}, SHMT_MEMORY_FORMAT_NONE, out);
+  SHMT_TRY(shmt_op_reshape(test_elements, SHMT_INTS(-1), &flat));
+  SHMT_TRY(shmt_op_sort(flat, 0, false, &sorted, &order));
+  /* Those sorted may be cast with every block. */
+  const int64_t block = sorted->numel > BLOCK ? sorted->numel : BLOCK;
+  if (elements->numel <= block || shmt__tensor_is_meta(elements)) return find_in_sorted(elements, sorted, invert, out);
+  return find_by_blocks(elements, sorted, invert, block, out);
+}
+
+/* In the dtype that a lone number has, or in float64 what that does not hold. */
+static shmt_status as_tensor(shmt_scalar s, shmt_tensor** out) {
+  const shmt_dtype dtype = shmt__scalar_dtype(s);
+  const bool is_beyond = s.tag == SHMT_SCALAR_FLOAT && !shmt__scalar_fits(s, dtype);
+
+  return shmt__tensor_from_scalar(s, is_beyond ? SHMT_FLOAT64 : dtype, true, out);
+}
+
+shmt_status shmt__isin_scalar(shmt_tensor* elements, shmt_scalar test_element, bool assume_unique, bool invert,
+                              shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) value = NULL;
+
+  SHMT_TRY(as_tensor(test_element, &value));
+  return shmt__isin(elements, value, assume_unique, invert, out);
+}
+
+shmt_status shmt__isin_of_scalar(shmt_scalar element, shmt_tensor* test_elements, bool assume_unique, bool invert,
+                                 shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) value = NULL;
+
+  SHMT_TRY(as_tensor(element, &value));
+  return shmt__isin(value, test_elements, assume_unique, invert, out);
+}

@@ -1,0 +1,187 @@
+/* ops/sorting/sort_rows.c -- the lines of a tensor along a dim, a few neighbouring ones at a time.
+ *
+ * Lines whose elements do not lie together are gathered, as far as they are short: in blocks, so that what is read from
+ * memory is used. Results that do not lie together are made beside each other and moved to their places.
+ */
+#include "iter/cursor.h"
+#include "iter/iter.h"
+#include "iter/copy/move.h"
+#include "iter/threads.h"
+#include "ops/sorting/sort.h"
+#include "storage/allocator.h"
+
+#include <stdatomic.h>
+
+enum { LONGEST = 1 << 16, LEAST_ROOM = 1 << 17, MOST_ROOM = 1 << 19, FEWEST = 16, GRAIN = 4096 };
+
+/* Steps through x are in bytes, those through results in elements. */
+typedef struct line_groups {
+  const shmt__line_work* work;
+  const char* x;
+  char* values;
+  int64_t* indices;
+  int64_t length, step, k, k_step, item;
+  int64_t near, near_from, near_to; /* neighbouring lines: how many, and steps from one to the next */
+  int64_t abreast, pieces;          /* lines of a group; groups of neighbours */
+  shmt__walk walk;                  /* from neighbours to others */
+  bool gathers, scatters;
+  uint64_t room_bytes;
+  atomic_bool failed;
+} line_groups;
+
+/* What a thread works in. */
+typedef struct line_room {
+  int64_t* indices;
+  char *values, *x, *scratch;
+} line_room;
+
+static int64_t padded(int64_t nbytes) { return (nbytes + 63) / 64 * 64; }
+
+/* n lines from x, dense, to `to`. */
+static void gather(const line_groups* g, char* to, const char* x, int64_t n) {
+  const int64_t line = g->length * g->item;
+
+  if (n > 1 && g->near_from == g->item) {
+    shmt__move_transposed(to, line, x, g->step, n, g->length, g->item);
+    return;
+  }
+  for (int64_t i = 0; i < n; i++)
+    shmt__move_elements(to + i * line, g->item, x + i * g->near_from, g->step, g->length, g->item);
+}
+
+/* The results of n lines, dense, to element `to`. */
+static void scatter(const line_groups* g, char* results, const char* from, int64_t to, int64_t n, int64_t item) {
+  char* place = results + to * item;
+
+  if (n > 1 && g->near_to == 1) {
+    shmt__move_transposed(place, g->k_step * item, from, g->k * item, g->k, n, item);
+    return;
+  }
+  for (int64_t i = 0; i < n; i++)
+    shmt__move_elements(place + i * g->near_to * item, g->k_step * item, from + i * g->k * item, item, g->k, item);
+}
+
+static bool run_group(const line_groups* g, const char* x, int64_t to, int64_t n, const line_room* own) {
+  const int64_t line = g->length * g->item, step = g->gathers ? g->item : g->step;
+  bool done = true;
+
+  if (g->gathers) gather(g, own->x, x, n);
+  for (int64_t i = 0; i < n; i++) {
+    const char* from = g->gathers ? own->x + i * line : x + i * g->near_from;
+    const int64_t at = g->scatters ? i * g->k : to + i * g->near_to;
+    char* values = g->scatters ? own->values : g->values;
+    int64_t* indices = g->scatters ? own->indices : g->indices;
+    done &= g->work->run(g->work, from, step, values + at * g->item, indices + at, own->scratch);
+  }
+  if (!g->scatters) return done;
+  scatter(g, g->values, own->values, to, n, g->item);
+  scatter(g, (char*)g->indices, (const char*)own->indices, to, n, sizeof *own->indices);
+  return done;
+}
+
+static void run_groups(void* ctx, int64_t begin, int64_t end) {
+  line_groups* g = ctx;
+  const int64_t results = g->scatters ? g->abreast * g->k : 0;
+  bool done = true;
+  void* memory = NULL;
+  line_room own;
+  shmt__cursor c;
+
+  if (shmt__alloc(g->room_bytes, &memory) != SHMT_OK) {
+    /* relaxed: read after the pool's own join. */
+    atomic_store_explicit(&g->failed, true, memory_order_relaxed);
+    return;
+  }
+  own.indices = memory;
+  own.values = (char*)memory + padded(results * (int64_t)sizeof *own.indices);
+  own.x = own.values + padded(results * g->item);
+  own.scratch = own.x + (g->gathers ? padded(g->abreast * g->length * g->item) : 0);
+  shmt__cursor_init(&c, &g->walk, begin / g->pieces);
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t first = i % g->pieces * g->abreast;
+    const int64_t n = g->near - first < g->abreast ? g->near - first : g->abreast;
+    done &= run_group(g, g->x + c.from + first * g->near_from, c.to + first * g->near_to, n, &own);
+    if (i % g->pieces == g->pieces - 1) shmt__cursor_next(&c, &g->walk);
+  }
+  shmt__dealloc(memory, g->room_bytes);
+  if (!done) atomic_store_explicit(&g->failed, true, memory_order_relaxed);
+}
+
+static void drop_dim(shmt__walk* w, int gone) {
+  w->n_dims--;
+  for (int d = gone; d < w->n_dims; d++) {
+    w->sizes[d] = w->sizes[d + 1];
+    w->from[d] = w->from[d + 1];
+    w->to[d] = w->to[d + 1];
+  }
+}
+
+/* The dim that goes on where the near ones end; -1: none. */
+static int next_near(const line_groups* g) {
+  int d = g->walk.n_dims - 1;
+
+  while (d >= 0 && (g->walk.from[d] != g->near_from * g->near || g->walk.to[d] != g->near_to * g->near)) d--;
+  return d;
+}
+
+/* The dims but `dim`; those in which neighbours are nearest, taken together, are not walked through. */
+static void take_walk(line_groups* g, const shmt_tensor* self, int64_t dim, const shmt_tensor* values) {
+  shmt__walk* w = &g->walk;
+  int nearest = -1;
+
+  w->n_dims = 0;
+  g->near = 1;
+  g->near_from = g->near_to = 0;
+  for (int d = self->n_dims - 1; d >= 0; d--) {
+    if (d == dim || self->sizes[d] == 1) continue;
+    const int n = w->n_dims++;
+    w->sizes[n] = self->sizes[d];
+    w->from[n] = self->strides[d] * g->item;
+    w->to[n] = values->strides[d];
+    const int64_t* steps = g->gathers ? w->from : w->to;
+    if (nearest < 0 || steps[n] < steps[nearest]) nearest = n;
+  }
+  if (nearest < 0) return;
+  g->near_from = w->from[nearest];
+  g->near_to = w->to[nearest];
+  for (; nearest >= 0; nearest = next_near(g)) {
+    g->near *= w->sizes[nearest];
+    drop_dim(w, nearest);
+  }
+}
+
+shmt_status shmt__work_on_lines(shmt_tensor* self, int64_t dim, const shmt__line_work* work, shmt_tensor* values,
+                                shmt_tensor* indices) {
+  const int64_t length = self->sizes[dim], item = shmt__tensor_item_bytes(self);
+  line_groups g = {.work = work,
+                   .x = shmt__tensor_data(self),
+                   .values = shmt__tensor_data(values),
+                   .indices = shmt__tensor_data(indices),
+                   .length = length,
+                   .step = length > 1 ? self->strides[dim] * item : item,
+                   .k = values->sizes[dim],
+                   .k_step = values->strides[dim],
+                   .item = item};
+
+  g.gathers = g.step != item && length * item <= LONGEST;
+  g.scatters = g.k > 1 && g.k_step != 1;
+  take_walk(&g, self, dim, values);
+  const int64_t each = (g.gathers ? length * item : 0) + (g.scatters ? g.k * (item + (int64_t)sizeof(int64_t)) : 0);
+  const int64_t enough = GRAIN / length > FEWEST ? GRAIN / length : FEWEST;
+  const int64_t quarter = self->numel * item / 4;
+  const int64_t room = quarter < LEAST_ROOM ? LEAST_ROOM : quarter < MOST_ROOM ? quarter : MOST_ROOM;
+  g.abreast = each > 0 && room / each < enough ? room / each : enough;
+  if (g.abreast > 64 / item) g.abreast -= g.abreast % (64 / item); /* whole lines of the cache */
+  if (g.abreast > g.near) g.abreast = g.near;
+  if (g.abreast < 1) g.abreast = 1;
+  g.pieces = (g.near + g.abreast - 1) / g.abreast;
+  g.room_bytes = (uint64_t)(g.abreast * each + 3 * 64) + work->scratch_bytes;
+  const int64_t n_lines = self->numel / length, n_groups = n_lines / g.near * g.pieces;
+  if (work->is_parallel && n_lines < 8 * shmt__num_threads())
+    run_groups(&g, 0, n_groups);
+  else
+    shmt__parallel_for(n_groups, GRAIN / (length * g.abreast) + 1, run_groups, &g);
+  SHMT_REQUIRE(!atomic_load_explicit(&g.failed, memory_order_relaxed), SHMT_E_NOMEM,
+               "sort(): no memory to sort lines of %lld elements in", (long long)length);
+  return SHMT_OK;
+}

@@ -1,0 +1,35 @@
+/* python/autograd/function.h -- autograd.Function: what its context, node and application share. */
+#ifndef SHMT_PYTHON_AUTOGRAD_FUNCTION_H
+#define SHMT_PYTHON_AUTOGRAD_FUNCTION_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "autograd/node.h"
+
+/* ctx */
+typedef struct shmt__py_context {
+  PyObject_HEAD PyObject* dict;
+  PyObject* weakrefs;
+  PyObject* to_save; /* tuple, until the node has it */
+  PyObject* dirty;
+  PyObject* non_differentiable;
+  PyObject* needs_input_grad;
+  shmt_node* node; /* borrowed; NULL before it is made and once it ended */
+  char materialize;
+  bool had_node;
+} shmt__py_context;
+
+typedef struct shmt__py_function_node {
+  shmt_node node;
+  PyObject* ctx;   /* owned */
+  bool* is_tensor; /* per argument of forward; malloc'ed */
+  Py_ssize_t n_args;
+  shmt__saved* saved; /* malloc'ed */
+  uint32_t n_saved;
+} shmt__py_function_node;
+
+const shmt__node_class* shmt__py_function_class(PyTypeObject* backward_cls);
+bool shmt__py_is_context(PyObject* o);
+
+#endif

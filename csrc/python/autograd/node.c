@@ -1,0 +1,240 @@
+/* python/autograd/node.c -- Node: grad_fn objects. */
+#include "python/autograd/graph.h"
+
+#include "autograd/meta.h"
+#include "python/tensor/tensor_type.h"
+
+#include <structmember.h>
+
+PyTypeObject* shmt__py_node_type;
+
+/* node class -> Python class, by address; classes live until the process ends. */
+static PyObject* classes;
+
+static void node_dealloc(PyObject* self) {
+  shmt__py_node* o = (shmt__py_node*)self;
+  PyTypeObject* type = Py_TYPE(self);
+  shmt_node* n = o->n;
+  /* First: who is told by a weak reference may ask for the node again, which gets another wrapper. */
+  if (n && n->py_object == self) n->py_object = NULL;
+  if (o->weakrefs) PyObject_ClearWeakRefs(self);
+  shmt__node_release(n);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+static PyObject* class_for(const shmt__node_class* k) {
+  PyObject* key = PyLong_FromVoidPtr((void*)(uintptr_t)k);
+  if (!key) return NULL;
+  PyObject* cls = PyDict_GetItemWithError(classes, key);
+  if (cls) {
+    Py_DECREF(key);
+    return Py_NewRef(cls);
+  }
+  if (!PyErr_Occurred())
+    cls = PyObject_CallFunction((PyObject*)&PyType_Type, "s(O){s:(),s:s}", k->name,
+                                shmt__py_node_type, "__slots__", "__module__",
+                                "shmtensor.autograd.graph");
+  if (cls && PyDict_SetItem(classes, key, cls) < 0) Py_CLEAR(cls);
+  Py_DECREF(key);
+  return cls;
+}
+
+PyObject* shmt__py_from_node(shmt_node* n) {
+  if (!n) Py_RETURN_NONE;
+  if (n->py_object) return Py_NewRef((PyObject*)n->py_object);
+  PyObject* cls = class_for(n->klass);
+  if (!cls) return NULL;
+  shmt__py_node* o = (shmt__py_node*)((PyTypeObject*)cls)->tp_alloc((PyTypeObject*)cls, 0);
+  Py_DECREF(cls);
+  if (!o) return NULL;
+  shmt__node_retain(n);
+  o->n = n;
+  n->py_object = o;
+  return (PyObject*)o;
+}
+
+static shmt_node* node_of(PyObject* self) { return ((shmt__py_node*)self)->n; }
+
+static PyObject* node_repr(PyObject* self) {
+  return PyUnicode_FromFormat("<%s object at %p>", node_of(self)->klass->name, self);
+}
+
+static PyObject* node_name(PyObject* self, PyObject* unused) {
+  (void)unused;
+  const shmt_node* n = node_of(self);
+  /* torch qualifies its own nodes, not the derivatives of operators. */
+  const bool own = n->klass->is_accumulate || strcmp(n->klass->name, "CopySlices") == 0;
+  return PyUnicode_FromFormat(own ? "torch::autograd::%s" : "%s", n->klass->name);
+}
+
+static PyObject* node_sequence_nr(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyLong_FromUnsignedLongLong(node_of(self)->sequence_nr);
+}
+
+static PyObject* node_register_hook(PyObject* self, PyObject* fn) {
+  return shmt__py_add_node_hook(node_of(self), SHMT_HOOK_POST, fn);
+}
+
+static PyObject* node_register_prehook(PyObject* self, PyObject* fn) {
+  return shmt__py_add_node_hook(node_of(self), SHMT_HOOK_PRE, fn);
+}
+
+static PyObject* node_next_functions(PyObject* self, void* closure) {
+  (void)closure;
+  const shmt_node* n = node_of(self);
+  PyObject* all = PyTuple_New(n->n_edges);
+  if (!all) return NULL;
+  for (uint32_t i = 0; i < n->n_edges; i++) {
+    PyObject* node = shmt__py_from_node(n->edges[i].node);
+    PyObject* pair = node ? Py_BuildValue("(NI)", node, n->edges[i].input_nr) : NULL;
+    if (!pair) {
+      Py_DECREF(all);
+      return NULL;
+    }
+    PyTuple_SET_ITEM(all, i, pair);
+  }
+  return all;
+}
+
+static void free_metadata(void* dict) {
+  if (!Py_IsInitialized()) return;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  Py_DECREF((PyObject*)dict);
+  PyGILState_Release(gil);
+}
+
+static PyObject* node_metadata(PyObject* self, void* closure) {
+  (void)closure;
+  shmt__node_extras* x = shmt__node_extras_of(node_of(self));
+  if (!x) return shmt__py_raise(SHMT_E_NOMEM);
+  if (!x->metadata) {
+    x->metadata = PyDict_New();
+    x->metadata_free = free_metadata;
+  }
+  return Py_XNewRef((PyObject*)x->metadata);
+}
+
+static PyObject* node_requires_grad(PyObject* self, void* closure) {
+  (void)self, (void)closure;
+  Py_RETURN_TRUE; /* a node exists only where something requires grad */
+}
+
+static PyObject* node_variable(PyObject* self, void* closure) {
+  (void)closure;
+  const shmt_node* n = node_of(self);
+  if (!n->klass->is_accumulate) {
+    PyErr_Format(PyExc_AttributeError, "'%s' object has no attribute 'variable'", n->klass->name);
+    return NULL;
+  }
+  return shmt__py_wrap(shmt__tensor_ref(shmt__accumulator_variable(n)));
+}
+
+/* What the class does not have is looked up in the ctx of a Function's node. */
+static PyObject* node_getattro(PyObject* self, PyObject* name) {
+  PyObject* found = PyObject_GenericGetAttr(self, name);
+  if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  PyObject* ctx = shmt__py_function_context(node_of(self));
+  if (!ctx) return NULL;
+  PyErr_Clear();
+  return PyObject_GetAttr(ctx, name);
+}
+
+static int node_setattro(PyObject* self, PyObject* name, PyObject* value) {
+  PyObject* ctx = shmt__py_function_context(node_of(self));
+  return ctx ? PyObject_SetAttr(ctx, name, value) : PyObject_GenericSetAttr(self, name, value);
+}
+
+/* Apply the node to gradients, as the engine would. */
+static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  shmt_node* n = node_of(self);
+  const Py_ssize_t given = PyTuple_GET_SIZE(args);
+  if (kwargs && PyDict_GET_SIZE(kwargs)) {
+    PyErr_SetString(PyExc_TypeError, "keyword arguments are not supported");
+    return NULL;
+  }
+  if (given != n->n_inputs) {
+    PyErr_Format(PyExc_TypeError, "expected %u arguments, got %zd instead", n->n_inputs, given);
+    return NULL;
+  }
+  shmt_tensor** grads = PyMem_Calloc((size_t)given + n->n_edges + 1, sizeof *grads);
+  if (!grads) return PyErr_NoMemory();
+  shmt_tensor** out = grads + given;
+  PyObject* result = NULL;
+  for (Py_ssize_t i = 0; i < given; i++) {
+    PyObject* g = PyTuple_GET_ITEM(args, i);
+    if (g == Py_None) continue;
+    if (!shmt__py_is_tensor(g)) {
+      PyErr_Format(PyExc_TypeError, "argument %zd is not a Variable", i);
+      goto done;
+    }
+    grads[i] = shmt__py_tensor(g);
+  }
+  const struct shmt__scan* scan = SHMT_TAKE(shmt__tls_scan); /* all edges are asked for here */
+  shmt_status status = n->klass->apply(n, grads, out);
+  shmt__tls_scan = scan;
+  if (status != SHMT_OK)
+    shmt__py_raise(status);
+  else
+    result = shmt__py_tuple_of(out, n->n_edges);
+  if (result && n->n_edges == 1) Py_SETREF(result, Py_NewRef(PyTuple_GET_ITEM(result, 0)));
+done:
+  for (uint32_t i = 0; i < n->n_edges; i++) shmt__tensor_release(out[i]);
+  PyMem_Free(grads);
+  return result;
+}
+
+static PyMethodDef node_methods[] = {
+    {"name", node_name, METH_NOARGS,
+     "name()\n--\n\nThe name of the function, such as MulBackward0."},
+    {"_sequence_nr", node_sequence_nr, METH_NOARGS,
+     "The position in the order in which nodes were made."},
+    {"register_hook", node_register_hook, METH_O,
+     "register_hook(fn)\n--\n\nCall fn(grad_inputs, grad_outputs) after the node has run; a result "
+     "replaces grad_inputs."},
+    {"register_prehook", node_register_prehook, METH_O,
+     "register_prehook(fn)\n--\n\nCall fn(grad_outputs) before the node runs; a result replaces "
+     "grad_outputs."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef node_getset[] = {
+    {"next_functions", node_next_functions, NULL,
+     "Pairs (node, number of its input) that gradients go to.", NULL},
+    {"metadata", node_metadata, NULL, "A dict for the user.", NULL},
+    {"requires_grad", node_requires_grad, NULL, "Always true.", NULL},
+    {"variable", node_variable, NULL, "The leaf of an AccumulateGrad node.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyMemberDef node_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(shmt__py_node, weakrefs), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot node_slots[] = {
+    {Py_tp_dealloc, node_dealloc},
+    {Py_tp_repr, node_repr},
+    {Py_tp_methods, node_methods},
+    {Py_tp_getset, node_getset},
+    {Py_tp_members, node_members},
+    {Py_tp_getattro, node_getattro},
+    {Py_tp_setattro, node_setattro},
+    {Py_tp_call, node_call},
+    {Py_tp_doc, (void*)"A function in the graph that backward() runs through."},
+    {0, NULL},
+};
+
+static PyType_Spec node_spec = {
+    .name = "shmtensor.autograd.graph.Node",
+    .basicsize = sizeof(shmt__py_node),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = node_slots};
+
+int shmt__py_node_init(PyObject* module) {
+  classes = PyDict_New();
+  shmt__py_node_type = (PyTypeObject*)PyType_FromSpec(&node_spec);
+  if (!classes || !shmt__py_node_type) return -1;
+  return PyModule_AddObjectRef(module, "Node", (PyObject*)shmt__py_node_type);
+}

@@ -1,0 +1,480 @@
+/* python/autograd/tensor_properties.c -- what the graph adds to tensors and to the module. */
+#include "python/autograd/tensor_properties.h"
+
+#include "autograd/engine.h"
+#include "autograd/meta.h"
+#include "base/warn.h"
+#include "python/call/convert.h"
+#include "python/autograd/graph.h"
+#include "python/call/overrides.h"
+#include "python/tensor/tensor_type.h"
+
+/* --- properties ------------------------------------------------------------------------- */
+
+static PyObject* get_grad(PyObject* self, void* closure) {
+  (void)closure;
+  shmt_tensor* t = shmt__py_tensor(self);
+  shmt_tensor* grad = shmt__tensor_grad(t);
+  if (!grad && t->autograd && t->autograd->grad_fn && !t->autograd->retains_grad &&
+      PyErr_WarnEx(PyExc_UserWarning,
+                   "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. "
+                   "Its .grad attribute "
+                   "won't be populated during autograd.backward(). If you indeed want the .grad "
+                   "field to be populated "
+                   "for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you "
+                   "access the non-leaf Tensor "
+                   "by mistake, make sure you access the leaf Tensor instead.",
+                   1) < 0)
+    return NULL;
+  return shmt__py_wrap_opt(grad);
+}
+
+static int set_grad(PyObject* self, PyObject* value, void* closure) {
+  (void)closure;
+  shmt_tensor* grad = NULL;
+  if (value && value != Py_None) {
+    if (!shmt__py_is_tensor(value)) {
+      PyErr_Format(PyExc_TypeError,
+                   "assigned grad expected to be a Tensor or None but got grad of type %s",
+                   Py_TYPE(value)->tp_name);
+      return -1;
+    }
+    grad = shmt__py_tensor(value);
+  }
+  shmt_status status = shmt__tensor_set_grad(shmt__py_tensor(self), grad);
+  if (status == SHMT_OK) return 0;
+  shmt__py_raise(status);
+  return -1;
+}
+
+static PyObject* get_grad_fn(PyObject* self, void* closure) {
+  (void)closure;
+  shmt_node* fn = NULL;
+  shmt_status status = shmt__tensor_grad_fn(shmt__py_tensor(self), &fn);
+  return status == SHMT_OK ? shmt__py_from_node(fn) : shmt__py_raise(status);
+}
+
+static int set__grad_fn(PyObject* self, PyObject* value, void* closure) {
+  (void)closure;
+  if (value && value != Py_None) {
+    PyErr_SetString(PyExc_RuntimeError, "_grad_fn can be only set to None");
+    return -1;
+  }
+  shmt_status status = shmt__tensor_detach_inplace(shmt__py_tensor(self));
+  if (status == SHMT_OK) return 0;
+  shmt__py_raise(status);
+  return -1;
+}
+
+static PyObject* get_is_leaf(PyObject* self, void* closure) {
+  (void)closure;
+  return PyBool_FromLong(shmt__tensor_is_leaf(shmt__py_tensor(self)));
+}
+
+static PyObject* get_requires_grad(PyObject* self, void* closure) {
+  (void)closure;
+  return PyBool_FromLong(shmt__tensor_requires_grad(shmt__py_tensor(self)));
+}
+
+static int set_requires_grad(PyObject* self, PyObject* value, void* closure) {
+  (void)closure;
+  shmt_tensor* t = shmt__py_tensor(self);
+  if (!value || !PyBool_Check(value)) {
+    PyErr_SetString(PyExc_RuntimeError, "requires_grad must be a bool");
+    return -1;
+  }
+  if (!shmt__tensor_is_leaf(t)) {
+    PyErr_Format(PyExc_RuntimeError, "you can only change requires_grad flags of leaf variables.%s",
+                 value == Py_False
+                     ? " If you want to use a computed variable in a subgraph that doesn't require "
+                       "differentiation use var_no_grad = var.detach()."
+                     : "");
+    return -1;
+  }
+  if (value == Py_True && !shmt__dtype_differentiable(t->dtype)) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "only Tensors of floating point and complex dtype can require gradients");
+    return -1;
+  }
+  shmt_status status = shmt__tensor_set_requires_grad(t, value == Py_True);
+  if (status == SHMT_OK) return 0;
+  shmt__py_raise(status);
+  return -1;
+}
+
+static PyObject* get_output_nr(PyObject* self, void* closure) {
+  (void)closure;
+  shmt_node* fn = NULL;
+  shmt_tensor* t = shmt__py_tensor(self);
+  shmt_status status =
+      shmt__tensor_grad_fn(t, &fn); /* a stale view's number changes with its history */
+  if (status != SHMT_OK) return shmt__py_raise(status);
+  return PyLong_FromUnsignedLong(t->autograd ? t->autograd->output_nr : 0);
+}
+
+static PyObject* get_retains_grad(PyObject* self, void* closure) {
+  (void)closure;
+  const shmt_tensor* t = shmt__py_tensor(self);
+  return PyBool_FromLong(t->autograd && t->autograd->grad_fn && t->autograd->retains_grad);
+}
+
+static PyObject* get_version(PyObject* self, void* closure) {
+  const shmt_tensor* t = shmt__py_tensor(self);
+  (void)closure;
+  if (!(t->flags & SHMT_TENSOR_INFERENCE))
+    return PyLong_FromUnsignedLong(shmt__tensor_version(t));
+  PyErr_SetString(PyExc_RuntimeError, "Inference tensors do not track version counter.");
+  return NULL;
+}
+
+static PyObject* get_base(PyObject* self, void* closure) {
+  (void)closure;
+  const shmt_tensor* t = shmt__py_tensor(self);
+  if (!(t->flags & SHMT_TENSOR_VIEW)) Py_RETURN_NONE;
+  return shmt__py_wrap(shmt__tensor_ref(t->base));
+}
+
+static PyObject* get_backward_hooks(PyObject* self, void* closure) {
+  (void)closure;
+  return shmt__py_tensor_hooks(shmt__py_tensor(self));
+}
+
+static int set_backward_hooks(PyObject* self, PyObject* value, void* closure) {
+  (void)closure;
+  if (value) return shmt__py_set_tensor_hooks(shmt__py_tensor(self), value);
+  PyErr_SetString(PyExc_RuntimeError, "Deletion of _backwards_hooks not allowed!");
+  return -1;
+}
+
+PyGetSetDef shmt__py_autograd_getset[] = {
+    {"grad", get_grad, set_grad, "The gradient that backward() has added up, or None.", NULL},
+    {"_grad", get_grad, set_grad, "grad, also where a subclass has a grad of its own.", NULL},
+    {"grad_fn", get_grad_fn, NULL, "The node that made this tensor; None for leaves.", NULL},
+    {"_grad_fn", get_grad_fn, set__grad_fn, "grad_fn; None cuts the tensor from its history.",
+     NULL},
+    {"is_leaf", get_is_leaf, NULL, "True when no recorded operation made this tensor.", NULL},
+    {"requires_grad", get_requires_grad, set_requires_grad,
+     "True when operations on this tensor are recorded.", NULL},
+    {"output_nr", get_output_nr, NULL, "Which output of grad_fn this is.", NULL},
+    {"retains_grad", get_retains_grad, NULL, "True when a non-leaf keeps its .grad.", NULL},
+    {"_version", get_version, NULL, "Counts in-place changes; shared by views.", NULL},
+    {"_base", get_base, NULL, "The tensor this one is a view of, or None.", NULL},
+    {"_backward_hooks", get_backward_hooks, set_backward_hooks,
+     "The hooks registered on this tensor, or None.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+/* --- methods -------------------------------------------------------------------------------- */
+
+static PyObject* requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t n,
+                                PyObject* kwnames) {
+  const Py_ssize_t n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  bool on = true;
+  PyObject* key = n_kw ? PyTuple_GET_ITEM(kwnames, 0) : NULL;
+  if (key && PyUnicode_CompareWithASCIIString(key, "requires_grad") != 0)
+    return PyErr_Format(PyExc_TypeError, "requires_grad_() got an unexpected keyword argument '%U'",
+                        key);
+  if (n + n_kw > 1)
+    return PyErr_Format(PyExc_TypeError, "requires_grad_() takes 1 positional argument but %zd were given",
+                        n + n_kw);
+  const int is_bool = n + n_kw ? shmt__py_as_bool(args[0], &on) : 1;
+  if (is_bool < 0) return NULL;
+  if (is_bool == 0)
+    return PyErr_Format(PyExc_TypeError,
+                        "requires_grad_(): argument 'requires_grad'%s must be bool, not %s",
+                        n ? " (position 1)" : "", Py_TYPE(args[0])->tp_name);
+  shmt_status status = shmt__tensor_set_requires_grad(shmt__py_tensor(self), on);
+  return status == SHMT_OK ? Py_NewRef(self) : shmt__py_raise(status);
+}
+
+static PyObject* retain_grad(PyObject* self, PyObject* unused) {
+  (void)unused;
+  shmt_status status = shmt__tensor_retain_grad(shmt__py_tensor(self));
+  if (status != SHMT_OK) return shmt__py_raise(status);
+  Py_RETURN_NONE;
+}
+
+static PyObject* detach_(PyObject* self, PyObject* unused) {
+  (void)unused;
+  shmt_status status = shmt__tensor_detach_inplace(shmt__py_tensor(self));
+  return status == SHMT_OK ? Py_NewRef(self) : shmt__py_raise(status);
+}
+
+/* From now on the wrapper may be part of a cycle, through the hook. */
+static PyObject* tracked(PyObject* self, PyObject* handle) {
+  if (handle && !PyObject_GC_IsTracked(self)) PyObject_GC_Track(self);
+  return handle;
+}
+
+static PyObject* register_hook(PyObject* self, PyObject* fn) {
+  return tracked(self, shmt__py_add_tensor_hook(shmt__py_tensor(self), SHMT_HOOK_TENSOR, fn));
+}
+
+static PyObject* register_post_hook(PyObject* self, PyObject* fn) {
+  return tracked(self,
+                 shmt__py_add_tensor_hook(shmt__py_tensor(self), SHMT_HOOK_POST_ACCUMULATE, fn));
+}
+
+/* The gradients in .grad would lead to the graph, and that to the leaves. */
+static shmt_status warn_of_cycle(const shmt__backward_args* a) {
+  static _Atomic(bool) told;
+  if (SHMT_LIKELY(!a->create_graph) || a->captured != NULL) return SHMT_OK;
+  return shmt__warn_once(
+      &told,
+      "Using backward() with create_graph=True will create a reference cycle between the "
+      "parameter and its gradient which can cause a memory leak. We recommend using autograd.grad "
+      "when creating the graph to avoid this. If you have to use this function, make sure to reset "
+      "the .grad fields of your parameters to None after use to break the cycle and avoid the "
+      "leak.");
+}
+
+static shmt_status run_unlocked(const shmt__backward_args* a) {
+  SHMT_TRY(warn_of_cycle(a));
+  shmt_status status;
+  Py_BEGIN_ALLOW_THREADS status = shmt__backward_run(a);
+  Py_END_ALLOW_THREADS return status;
+}
+
+/* A sequence of tensors (or one) as borrowed pointers; keep holds the items. allow_none: None
+ * becomes NULL. */
+static int tensors_from(PyObject* o, const char* what, bool allow_none, PyObject** keep,
+                        shmt_tensor*** out) {
+  *keep = shmt__py_is_tensor(o) ? PyTuple_Pack(1, o) : PySequence_Tuple(o);
+  if (!*keep) return -1;
+  const Py_ssize_t n = PyTuple_GET_SIZE(*keep);
+  *out = PyMem_Calloc((size_t)n + 1, sizeof **out);
+  if (!*out) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject* item = PyTuple_GET_ITEM(*keep, i);
+    if (allow_none && item == Py_None) continue;
+    if (!shmt__py_is_tensor(item)) {
+      PyErr_Format(PyExc_TypeError,
+                   "%s must be a Tensor or a sequence of Tensors, but item %zd is %s", what, i,
+                   Py_TYPE(item)->tp_name);
+      return -1;
+    }
+    (*out)[i] = shmt__py_tensor(item);
+  }
+  return 0;
+}
+
+typedef struct collected {
+  PyObject* keep[3];
+  shmt_tensor** tensors;
+  shmt_tensor** grads;
+  shmt_tensor** inputs;
+  shmt_tensor** captured;
+} collected;
+
+static void collected_fini(collected* c) {
+  for (int i = 0; i < 3; i++) Py_XDECREF(c->keep[i]);
+  PyMem_Free(c->tensors);
+  PyMem_Free(c->grads);
+  PyMem_Free(c->inputs);
+  PyMem_Free(c->captured);
+}
+
+static PyObject* captured_tuple(shmt_tensor** captured, uint32_t n) {
+  PyObject* all = PyTuple_New(n);
+  for (uint32_t i = 0; i < n; i++) {
+    PyObject* o = shmt__py_wrap_opt(SHMT_TAKE(captured[i]));
+    if (all && o)
+      PyTuple_SET_ITEM(all, i, o);
+    else
+      Py_CLEAR(all);
+  }
+  return all;
+}
+
+/* _run_backward(tensors, grads or None, keep_graph, create_graph, inputs or None, allow_unused,
+ * accumulate) */
+static PyObject* run_backward(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  (void)module;
+  if (n != 7) {
+    PyErr_Format(PyExc_TypeError, "_run_backward expected 7 arguments, got %zd", n);
+    return NULL;
+  }
+  collected c = {0};
+  PyObject* result = NULL;
+  const bool with_grads = args[1] != Py_None, with_inputs = args[4] != Py_None,
+             accumulate = args[6] == Py_True;
+  if (tensors_from(args[0], "tensors", false, &c.keep[0], &c.tensors) < 0) goto done;
+  if (with_grads && tensors_from(args[1], "grad_tensors", true, &c.keep[1], &c.grads) < 0)
+    goto done;
+  if (with_inputs && tensors_from(args[4], "inputs", false, &c.keep[2], &c.inputs) < 0) goto done;
+  const Py_ssize_t n_tensors = PyTuple_GET_SIZE(c.keep[0]);
+  const Py_ssize_t n_inputs = with_inputs ? PyTuple_GET_SIZE(c.keep[2]) : 0;
+  if (with_grads && PyTuple_GET_SIZE(c.keep[1]) != n_tensors) {
+    PyErr_Format(PyExc_RuntimeError, "got %zd tensors and %zd gradients", n_tensors,
+                 PyTuple_GET_SIZE(c.keep[1]));
+    goto done;
+  }
+  if (!accumulate && !(c.captured = PyMem_Calloc((size_t)n_inputs + 1, sizeof *c.captured))) {
+    PyErr_NoMemory();
+    goto done;
+  }
+  const shmt__backward_args a = {.tensors = c.tensors,
+                                 .grads = c.grads,
+                                 .n_tensors = (uint32_t)n_tensors,
+                                 .inputs = c.inputs,
+                                 .n_inputs = (uint32_t)n_inputs,
+                                 .captured = c.captured,
+                                 .keep_graph = args[2] == Py_True,
+                                 .create_graph = args[3] == Py_True,
+                                 .allow_unused = args[5] == Py_True};
+  shmt_status status = run_unlocked(&a);
+  if (status != SHMT_OK)
+    shmt__py_raise(status);
+  else
+    result = accumulate ? Py_NewRef(Py_None) : captured_tuple(c.captured, a.n_inputs);
+done:
+  collected_fini(&c);
+  return result;
+}
+
+/* backward(gradient=None, retain_graph=None, create_graph=False, inputs=None) */
+static PyObject* backward(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  static const char* const names[] = {"gradient", "retain_graph", "create_graph", "inputs"};
+  PyObject* v[4] = {Py_None, Py_None, Py_False, Py_None};
+  const Py_ssize_t n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  if (SHMT_UNLIKELY(n + n_kw != 0)) {
+    if (n > 4) {
+      PyErr_Format(PyExc_TypeError,
+                   "backward() takes from 1 to 5 positional arguments but %zd were given", n + 1);
+      return NULL;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) v[i] = args[i];
+    for (Py_ssize_t i = 0; i < n_kw; i++) {
+      PyObject* name = PyTuple_GET_ITEM(kwnames, i);
+      int k = 0;
+      while (k < 4 && PyUnicode_CompareWithASCIIString(name, names[k]) != 0) k++;
+      if (k == 4 || k < n) {
+        PyErr_Format(PyExc_TypeError,
+                     k == 4 ? "backward() got an unexpected keyword argument '%U'"
+                            : "backward() got multiple values for argument '%U'",
+                     name);
+        return NULL;
+      }
+      v[k] = args[n + i];
+    }
+  }
+  int create = PyObject_IsTrue(v[2]);
+  int keep = v[1] == Py_None ? create : PyObject_IsTrue(v[1]);
+  if (create < 0 || keep < 0) return NULL;
+  if (SHMT_UNLIKELY(v[3] != Py_None)) {
+    if (!shmt__py_is_tensor(v[3]) && PySequence_Size(v[3]) == 0) {
+      PyErr_SetString(PyExc_RuntimeError, "`inputs` argument to `backward()` cannot be empty.");
+      return NULL;
+    }
+    PyObject* all[7] = {
+        self, v[0], keep ? Py_True : Py_False, create ? Py_True : Py_False, v[3], Py_True, Py_True};
+    return run_backward(NULL, all, 7);
+  }
+  shmt_tensor* gradient = NULL;
+  if (v[0] != Py_None) {
+    if (!shmt__py_is_tensor(v[0])) {
+      PyErr_Format(PyExc_TypeError, "gradients can be either Tensors or None, but got %s",
+                   Py_TYPE(v[0])->tp_name);
+      return NULL;
+    }
+    gradient = shmt__py_tensor(v[0]);
+  }
+  shmt_tensor* root = shmt__py_tensor(self);
+  const shmt__backward_args a = {.tensors = &root,
+                                 .grads = &gradient,
+                                 .n_tensors = 1,
+                                 .keep_graph = keep,
+                                 .create_graph = create};
+  shmt_status status = run_unlocked(&a);
+  if (SHMT_UNLIKELY(status != SHMT_OK)) return shmt__py_raise(status);
+  Py_RETURN_NONE;
+}
+
+static PyObject* increment_version(PyObject* module, PyObject* o) {
+  (void)module;
+  if (!shmt__py_is_tensor(o))
+    return PyErr_Format(PyExc_TypeError, "increment_version expects a Tensor, got %s",
+                        Py_TYPE(o)->tp_name);
+  shmt_tensor* t = shmt__py_tensor(o);
+  shmt__tensor_bump_version(t);
+  Py_RETURN_NONE;
+}
+
+PyMethodDef shmt__py_autograd_methods[] = {
+    {"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL | METH_KEYWORDS,
+     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\n"
+     "Add the gradient of this tensor to the .grad of the graph's leaves."},
+    {"requires_grad_", (PyCFunction)(void (*)(void))requires_grad_, METH_FASTCALL | METH_KEYWORDS,
+     "requires_grad_(requires_grad=True)\n--\n\nLet operations on this tensor be recorded; returns "
+     "it."},
+    {"retain_grad", retain_grad, METH_NOARGS,
+     "retain_grad()\n--\n\nLet a non-leaf keep its .grad."},
+    {"detach_", detach_, METH_NOARGS,
+     "detach_()\n--\n\nCut this tensor from its history; returns it."},
+    {"register_hook", register_hook, METH_O,
+     "register_hook(hook)\n--\n\nCall hook(grad) when the gradient is known; a result replaces "
+     "it."},
+    {"register_post_accumulate_grad_hook", register_post_hook, METH_O,
+     "register_post_accumulate_grad_hook(hook)\n--\n\nCall hook(tensor) after .grad of this leaf "
+     "was updated."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* --- the module ------------------------------------------------------------------------------ */
+
+static PyObject* set_grad_enabled(PyObject* module, PyObject* on) {
+  (void)module;
+  int want = PyObject_IsTrue(on);
+  if (want < 0) return NULL;
+  return PyBool_FromLong(shmt__grad_set_enabled(want));
+}
+
+static PyObject* is_grad_enabled(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  return PyBool_FromLong(shmt__grad_enabled());
+}
+
+static PyObject* set_inference(PyObject* module, PyObject* on) {
+  (void)module;
+  int want = PyObject_IsTrue(on);
+  if (want < 0) return NULL;
+  bool was = shmt__tls_inference_mode;
+  shmt__tls_inference_mode = want;
+  return PyBool_FromLong(was);
+}
+
+static PyObject* is_inference(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  return PyBool_FromLong(shmt__tls_inference_mode);
+}
+
+PyMethodDef shmt__py_autograd_functions[] = {
+    {"_increment_version", increment_version, METH_O,
+     "Note that a tensor was changed in place behind the dispatcher's back."},
+    {"_set_grad_enabled", set_grad_enabled, METH_O,
+     "Switch recording on this thread; returns what it was."},
+    {"is_grad_enabled", is_grad_enabled, METH_NOARGS,
+     "is_grad_enabled()\n--\n\nTrue while operations are recorded."},
+    {"_set_inference_mode", set_inference, METH_O,
+     "Switch inference mode on this thread; returns what it was."},
+    {"is_inference_mode_enabled", is_inference, METH_NOARGS,
+     "is_inference_mode_enabled()\n--\n\nTrue inside inference_mode()."},
+    {"_run_backward", (PyCFunction)(void (*)(void))run_backward, METH_FASTCALL,
+     "Run the engine: tensors, grads, keep_graph, create_graph, inputs, allow_unused, accumulate."},
+    {NULL, NULL, 0, NULL},
+};
+
+int shmt__py_autograd_init(PyObject* module) {
+  PyMethodDef* const tables[] = {shmt__py_hook_functions, shmt__py_function_functions,
+                                 shmt__py_library_functions, shmt__py_mode_functions,
+                                 shmt__py_override_functions};
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+    if (PyModule_AddFunctions(module, tables[i]) < 0) return -1;
+  if (shmt__py_node_init(module) < 0 || shmt__py_hooks_init(module) < 0 ||
+      shmt__py_function_init(module) < 0)
+    return -1;
+  return shmt__py_mode_init();
+}

@@ -1,0 +1,173 @@
+/* python/call/call.c -- one generic path from a Python call to an operator and back. */
+#include "python/call/call.h"
+
+#include "ipc/handle/share.h"
+#include "python/call/convert.h"
+#include "python/values/default_device.h"
+#include "python/call/overrides.h"
+#include "python/ipc/share.h"
+
+/* The value of out= when it is given and not None. */
+static PyObject* find_out(PyObject* const* args, Py_ssize_t n_args, PyObject* kwnames) {
+  Py_ssize_t n = PyTuple_GET_SIZE(kwnames);
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject* name = PyTuple_GET_ITEM(kwnames, i);
+    if (name != shmt__py_str_out && PyUnicode_Compare(name, shmt__py_str_out) != 0) continue;
+    PyObject* o = args[n_args + i];
+    return o == Py_None ? NULL : o;
+  }
+  return NULL;
+}
+
+/* Return r as a Python object; takes over what results[r] owns. */
+static PyObject* wrap_return(const shmt__py_prepared_signature* sig, const shmt__py_frame* fr,
+                             shmt_value* results, int r) {
+  int slot = sig->returned_slot[r];
+  if (slot >= 0 && fr->values[slot].tag == SHMT_VALUE_TENSOR) return Py_NewRef(fr->objects[slot]);
+  return shmt__py_from_value_as(fr->type, &results[r], &sig->schema->returns[r], false);
+}
+
+static PyObject* wrap_returns(const shmt__py_prepared_signature* sig, const shmt__py_frame* fr,
+                              shmt_value* results) {
+  int n = sig->schema->n_returns;
+  if (n == 0) Py_RETURN_NONE;
+  PyObject* whole = sig->return_type ? PyStructSequence_New(sig->return_type) : PyTuple_New(n);
+  if (whole == NULL) return NULL;
+  for (int r = 0; r < n; r++) {
+    PyObject* o = wrap_return(sig, fr, results, r);
+    if (o == NULL) {
+      Py_DECREF(whole);
+      return NULL;
+    }
+    if (sig->return_type)
+      PyStructSequence_SET_ITEM(whole, r, o);
+    else
+      PyTuple_SET_ITEM(whole, r, o);
+  }
+  return whole;
+}
+
+/* Elements that the call will touch, as far as its arguments tell. */
+static int64_t work_of(const shmt__py_prepared_signature* sig, const shmt__py_frame* fr) {
+  if (SHMT_LIKELY(!sig->from->is_factory || fr->values[0].tag != SHMT_VALUE_INTS))
+    return fr->numel;
+  const shmt_ints sizes = fr->values[0].v.ints; /* of a factory */
+  double n = 1;
+  for (int64_t i = 0; i < sizes.len; i++) n *= (double)sizes.data[i];
+  return n > SHMT_PY_GIL_THRESHOLD ? SHMT_PY_GIL_THRESHOLD + 1 : 0;
+}
+
+static PyObject* run(const shmt__py_prepared_signature* sig, shmt__py_frame* fr) {
+  shmt_value results[SHMT_PY_MAX_OUT];
+  int n = sig->schema->n_returns;
+  for (int r = 0; r < n; r++) results[r].tag = SHMT_VALUE_NONE;
+  const shmt_operator* op = sig->from->op;
+  shmt_status s =
+      SHMT_PY_UNLOCKED(work_of(sig, fr), shmt__operator_call(op, false, 0, fr->values, results));
+  if (SHMT_UNLIKELY(s != SHMT_OK)) return shmt__py_raise(s);
+  if (SHMT_LIKELY(n == 1)) {
+    PyObject* o = wrap_return(sig, fr, results, 0);
+    if (SHMT_UNLIKELY(results[0].tag != SHMT_VALUE_NONE)) shmt__value_fini(&results[0]);
+    return o;
+  }
+  PyObject* o = wrap_returns(sig, fr, results);
+  for (int r = 0; r < n; r++) shmt__value_fini(&results[r]);
+  return o;
+}
+
+/* A factory with shared=True: what it makes lies in shared memory from the start. */
+static SHMT_COLD PyObject* run_shared(const shmt__py_prepared_signature* sig, shmt__py_frame* fr) {
+  const char* name = sig->schema->name;
+  if (sig->n_out > 0)
+    return PyErr_Format(PyExc_RuntimeError,
+                        "%s(): shared=True and out= exclude each other, an out tensor keeps its "
+                        "memory",
+                        name);
+  if (shmt__py_prepare_sharing() < 0) return NULL;
+  const shmt__place* before = shmt__tls_place;
+  shmt__tls_place = &shmt__place_shared;
+  PyObject* o = run(sig, fr);
+  shmt__tls_place = before;
+  if (o == NULL || !shmt__py_is_tensor(o) || shmt__storage_is_shared(shmt__py_tensor(o)->storage))
+    return o;
+  Py_DECREF(o);
+  return PyErr_Format(PyExc_NotImplementedError,
+                      "%s(): shared=True on a meta device, there is no data to share", name);
+}
+
+static SHMT_COLD PyObject* refuse_devices(void) {
+  PyErr_SetString(PyExc_RuntimeError,
+                  "Expected all tensors to be on the same device, but found at least two devices, "
+                  "cpu and meta!");
+  return NULL;
+}
+
+/* A factory that has neither a device nor a tensor to follow takes the thread's default device. */
+static SHMT_COLD void use_default_device(const shmt__py_prepared_signature* sig, shmt__py_frame* fr) {
+  if (fr->devices || sig->n_out) return;
+  for (int i = 0; i < sig->schema->n_args; i++) {
+    shmt_value* v = &fr->values[i];
+    if (sig->schema->args[i].type != SHMT_TYPE_DEVICE) continue;
+    if (v->tag != SHMT_VALUE_NONE && v->v.i != SHMT_DEVICE_NONE) continue;
+    v->tag = SHMT_VALUE_INT;
+    v->v.i = shmt__tls_default_device;
+  }
+}
+
+static SHMT_COLD int tell(shmt__py_warning* warning) {
+  shmt_status s = shmt__warn_once(&warning->told, "%s", warning->text);
+  return s == SHMT_OK ? 0 : (shmt__py_raise(s), -1);
+}
+
+PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* const* args,
+                        Py_ssize_t n_args, PyObject* kwnames) {
+  const shmt__py_prepared* p = shmt__py_prepare(f);
+  if (SHMT_UNLIKELY(p == NULL)) return NULL;
+  shmt__py_call_args call = {self, args, n_args, kwnames, NULL};
+  if (kwnames != NULL) {
+    call.out = find_out(args, n_args, kwnames);
+    if (PyTuple_GET_SIZE(kwnames) == 0) call.kwnames = NULL;
+  }
+  shmt__py_frame fr;
+  const shmt__py_prepared_signature* only = NULL; /* the one signature that was tried */
+  int tried = 0;
+  bool with_out = call.out != NULL && p->n_without_out < p->n_signatures;
+  /* Twice: tensors and bools stand for ints only where no signature takes them as they are. */
+  for (int i = 0; i < 2 * p->n_signatures; i++) {
+    bool again = i >= p->n_signatures;
+    const shmt__py_prepared_signature* sig = &p->signatures[again ? i - p->n_signatures : i];
+    if ((sig->n_out != 0) != with_out && p->n_without_out != 0) continue;
+    bool deprecated = sig->from->order != NULL;
+    if (again && deprecated) continue; /* the misfit that is told of is another signature's */
+    shmt__py_frame_init(&fr);
+    fr.loose = again;
+    int r = shmt__py_match(sig, &call, &fr);
+    if (SHMT_LIKELY(r == 1)) {
+      if (SHMT_UNLIKELY(fr.has_subclass)) {
+        PyObject* answer = shmt__py_ask(f, &call);
+        if (answer != NULL || PyErr_Occurred()) {
+          shmt__py_frame_fini(&fr);
+          return answer;
+        }
+      }
+      if (sig->from->is_factory && SHMT_UNLIKELY(shmt__tls_default_device != SHMT_DEVICE_NONE))
+        use_default_device(sig, &fr);
+      if (SHMT_UNLIKELY(sig->from->warning != NULL) && tell(sig->from->warning) < 0) {
+        shmt__py_frame_fini(&fr);
+        return NULL;
+      }
+      bool mixed = fr.devices & (fr.devices - 1) && !p->mixes_devices;
+      PyObject* o = SHMT_UNLIKELY(mixed)       ? refuse_devices()
+                    : SHMT_UNLIKELY(fr.shared) ? run_shared(sig, &fr)
+                                               : run(sig, &fr);
+      shmt__py_frame_fini(&fr);
+      return shmt__py_with_grad(o, fr.requires_grad);
+    }
+    shmt__py_frame_fini(&fr);
+    if (r < 0) return NULL;
+    if (!again && !deprecated) only = tried++ == 0 ? sig : NULL;
+  }
+  PyObject* answer = shmt__py_ask(f, &call);
+  if (answer == NULL && !PyErr_Occurred()) shmt__py_report_misfit(p, &call, only, &fr);
+  return answer;
+}

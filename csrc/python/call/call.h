@@ -1,0 +1,48 @@
+/* python/call/call.h -- one generic path from a Python call to an operator and back.
+ *
+ * The generator emits, per Python name, a shmt__py_function and a METH_FASTCALL trampoline that
+ * calls shmt__py_call. Parsing fills an array of shmt_value, the operator runs through
+ * its boxed entry (dispatch from the highest key on), results are wrapped by the schema's returns.
+ */
+#ifndef SHMT_PYTHON_CALL_CALL_H
+#define SHMT_PYTHON_CALL_CALL_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "base/warn.h"
+#include "dispatch/operator.h"
+
+enum { SHMT_PY_MAX_ARGS = 20 };
+
+/* What the first call in a process warns of (`warns` of the spec). */
+typedef struct shmt__py_warning {
+  const char* text;
+  _Atomic(bool) told;
+} shmt__py_warning;
+
+typedef struct shmt__py_signature {
+  const shmt_operator* op;
+  bool is_factory;           /* takes requires_grad=False and shared=False besides the schema's arguments */
+  const char* result_fields; /* "values indices" for a named-tuple result; NULL otherwise */
+  shmt__py_warning* warning; /* NULL for most */
+  const char* order; /* deprecated: arguments given by position in this order, "beta mat vec"; NULL for most */
+} shmt__py_signature;
+
+typedef struct shmt__py_function {
+  const char* name;                        /* as Python says it: "add" or "add_" */
+  const shmt__py_signature* signatures;    /* tried in this order; out= overloads are merged by the parser */
+  int n_signatures;
+  bool is_method;                          /* the first Tensor argument is self */
+} shmt__py_function;
+
+/* New reference, or NULL with an exception set. self is NULL for functions. */
+PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* const* args, Py_ssize_t n_args,
+                        PyObject* kwnames);
+
+/* Generated: null-terminated tables. */
+extern PyMethodDef shmt__py_functions[];    /* module functions (variants: function) */
+extern PyMethodDef shmt__py_nn_functions[]; /* variants: nn */
+extern PyMethodDef shmt__py_methods[];      /* methods and in-place methods of _TensorBase */
+
+#endif

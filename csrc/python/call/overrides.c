@@ -1,0 +1,227 @@
+/* python/call/overrides.c -- objects that answer calls themselves: __torch_function__. */
+#include "python/call/overrides.h"
+
+#include "python/call/convert.h"
+
+#include <string.h>
+
+enum { MAX_ANSWERERS = 64 };
+
+static PyObject* answer_name;      /* "__torch_function__" */
+static PyObject* default_answer;   /* the function of Tensor.__torch_function__ */
+static PyObject* disabled_answer;  /* _disabled_torch_function_impl */
+static PyObject* function_modules; /* modules whose functions may be asked about */
+static _Thread_local int n_off;    /* regions that treat subclasses as plain */
+
+bool shmt__py_overrides_are_off(void) { return n_off > 0; }
+
+void shmt__py_change_overrides_off(int by) { n_off += by; }
+
+/* Does the class have a __torch_function__ of its own? */
+static bool has_own_answer(PyTypeObject* type) {
+  if (type == shmt__py_tensor_type || type == shmt__py_base_type || answer_name == NULL)
+    return false;
+  if (type->tp_flags & (Py_TPFLAGS_LONG_SUBCLASS | Py_TPFLAGS_LIST_SUBCLASS |
+                        Py_TPFLAGS_TUPLE_SUBCLASS | Py_TPFLAGS_UNICODE_SUBCLASS |
+                        Py_TPFLAGS_DICT_SUBCLASS | Py_TPFLAGS_TYPE_SUBCLASS))
+    return false;
+  PyObject* found = _PyType_Lookup(type, answer_name); /* borrowed */
+  if (found == NULL || found == disabled_answer) return false;
+  PyObject* own = NULL;
+  if (Py_IS_TYPE(found, &PyClassMethod_Type)) {
+    own = PyObject_GetAttrString(found, "__func__");
+    if (own == NULL) PyErr_Clear();
+    Py_XDECREF(own); /* the class keeps it */
+  }
+  return own != default_answer;
+}
+
+/* --- who is asked, in which order ------------------------------------------------------- */
+
+typedef struct answerers {
+  PyObject* objects[MAX_ANSWERERS]; /* borrowed; one of each class, subclasses before their bases */
+  int n;
+} answerers;
+
+static void add_answerer(answerers* a, PyObject* o) {
+  PyTypeObject* type = Py_TYPE(o);
+  if (!has_own_answer(type) || a->n == MAX_ANSWERERS) return;
+  int at = a->n;
+  for (int i = 0; i < a->n; i++) {
+    if (Py_TYPE(a->objects[i]) == type) return;
+    if (at == a->n && PyType_IsSubtype(type, Py_TYPE(a->objects[i]))) at = i;
+  }
+  memmove(&a->objects[at + 1], &a->objects[at], sizeof a->objects[0] * (size_t)(a->n - at));
+  a->objects[at] = o;
+  a->n++;
+}
+
+static void add_from(answerers* a, PyObject* o) {
+  Py_ssize_t n = 0;
+  PyObject** items = shmt__py_items(o, &n);
+  if (items == NULL) {
+    add_answerer(a, o);
+    return;
+  }
+  for (Py_ssize_t i = 0; i < n; i++) add_answerer(a, items[i]);
+}
+
+static void collect(answerers* a, const shmt__py_call_args* call) {
+  Py_ssize_t n = call->n_args + (call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0);
+  a->n = 0;
+  if (call->self) add_answerer(a, call->self);
+  for (Py_ssize_t i = 0; i < n; i++) add_from(a, call->args[i]);
+}
+
+/* --- asking ------------------------------------------------------------------------------ */
+
+/* The public object of the function: new reference; NULL without an exception when there is none. */
+static PyObject* function_object(const shmt__py_function* f) {
+  if (f->is_method) {
+    PyObject* o = PyObject_GetAttrString((PyObject*)shmt__py_tensor_type, f->name);
+    if (o == NULL) PyErr_Clear();
+    return o;
+  }
+  Py_ssize_t n = function_modules ? PyTuple_GET_SIZE(function_modules) : 0;
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject* o = PyObject_GetAttrString(PyTuple_GET_ITEM(function_modules, i), f->name);
+    if (o != NULL) return o;
+    PyErr_Clear();
+  }
+  return NULL;
+}
+
+static PyObject* types_of(const answerers* a) {
+  PyObject* types = PyTuple_New(a->n);
+  for (int i = 0; types && i < a->n; i++)
+    PyTuple_SET_ITEM(types, i, Py_NewRef(Py_TYPE(a->objects[i])));
+  return types;
+}
+
+static int arguments_of(const shmt__py_call_args* call, PyObject** args, PyObject** kwargs) {
+  Py_ssize_t first = call->self ? 1 : 0;
+  Py_ssize_t n_kw = call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0;
+  *args = PyTuple_New(first + call->n_args);
+  *kwargs = PyDict_New();
+  if (!*args || !*kwargs) return -1;
+  if (call->self) PyTuple_SET_ITEM(*args, 0, Py_NewRef(call->self));
+  for (Py_ssize_t i = 0; i < call->n_args; i++)
+    PyTuple_SET_ITEM(*args, first + i, Py_NewRef(call->args[i]));
+  for (Py_ssize_t i = 0; i < n_kw; i++)
+    if (PyDict_SetItem(*kwargs, PyTuple_GET_ITEM(call->kwnames, i),
+                       call->args[call->n_args + i]) < 0)
+      return -1;
+  return 0;
+}
+
+static PyObject* refused_by_all(PyObject* function, const answerers* a) {
+  PyObject* text = PyUnicode_FromFormat(
+      "Multiple dispatch failed for %R; all __torch_function__ handlers returned NotImplemented:\n",
+      function);
+  for (int i = 0; text && i < a->n; i++)
+    Py_SETREF(text, PyUnicode_FromFormat("%U\n  - %R", text, Py_TYPE(a->objects[i])));
+  if (text) PyErr_SetObject(PyExc_TypeError, text);
+  Py_XDECREF(text);
+  return NULL;
+}
+
+static PyObject* ask_each(const answerers* a, PyObject* function, PyObject* args,
+                          PyObject* kwargs) {
+  PyObject* types = types_of(a);
+  for (int i = 0; types && i < a->n; i++) {
+    PyObject* answer = PyObject_GetAttr(a->objects[i], answer_name);
+    PyObject* r =
+        answer ? PyObject_CallFunctionObjArgs(answer, function, types, args, kwargs, NULL) : NULL;
+    Py_XDECREF(answer);
+    if (r != Py_NotImplemented) {
+      Py_DECREF(types);
+      return r;
+    }
+    Py_DECREF(r);
+  }
+  if (types == NULL) return NULL;
+  Py_DECREF(types);
+  return refused_by_all(function, a);
+}
+
+/* A call whose arguments are being asked, on the stack of its thread. */
+typedef struct asking {
+  const shmt__py_function* f;
+  const shmt__py_call_args* call;
+  const struct asking* outer;
+} asking;
+
+static _Thread_local const asking* innermost;
+
+/* Has the answer been to call the function again as it was? So do tensors of another library. */
+static bool is_asked_again(const shmt__py_function* f, const shmt__py_call_args* call) {
+  const asking* a = innermost;
+  if (a == NULL || a->f != f) return false;
+  const shmt__py_call_args* before = a->call;
+  Py_ssize_t n = call->n_args + (call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0);
+  Py_ssize_t n_before = before->n_args + (before->kwnames ? PyTuple_GET_SIZE(before->kwnames) : 0);
+  if (n != n_before || call->self != before->self) return false;
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (call->args[i] != before->args[i]) return false;
+  return true;
+}
+
+PyObject* shmt__py_ask(const shmt__py_function* f, const shmt__py_call_args* call) {
+  answerers a;
+  if (n_off > 0 || is_asked_again(f, call)) return NULL;
+  collect(&a, call);
+  if (a.n == 0) return NULL;
+  PyObject* function = function_object(f);
+  if (function == NULL) return NULL;
+  PyObject *args = NULL, *kwargs = NULL, *r = NULL;
+  if (arguments_of(call, &args, &kwargs) == 0) {
+    asking here = {f, call, innermost};
+    innermost = &here;
+    r = ask_each(&a, function, args, kwargs);
+    innermost = here.outer;
+  }
+  Py_XDECREF(args);
+  Py_XDECREF(kwargs);
+  Py_DECREF(function);
+  return r;
+}
+
+/* --- module functions -------------------------------------------------------------------- */
+
+/* _set_torch_function(default function, disabled function, modules) */
+static PyObject* set_torch_function(PyObject* module, PyObject* args) {
+  PyObject *function, *disabled, *modules;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "OOO!", &function, &disabled, &PyTuple_Type, &modules)) return NULL;
+  if (!answer_name && !(answer_name = PyUnicode_InternFromString("__torch_function__")))
+    return NULL;
+  Py_XSETREF(default_answer, Py_NewRef(function));
+  Py_XSETREF(disabled_answer, Py_NewRef(disabled));
+  Py_XSETREF(function_modules, Py_NewRef(modules));
+  Py_RETURN_NONE;
+}
+
+static PyObject* change_overrides_off(PyObject* module, PyObject* by) {
+  (void)module;
+  long change = PyLong_AsLong(by);
+  if (change == -1 && PyErr_Occurred()) return NULL;
+  shmt__py_change_overrides_off((int)change);
+  return PyLong_FromLong(n_off);
+}
+
+static PyObject* has_override(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  (void)module;
+  for (Py_ssize_t i = 0; n_off == 0 && i < n; i++)
+    if (has_own_answer(Py_TYPE(args[i]))) Py_RETURN_TRUE;
+  Py_RETURN_FALSE;
+}
+
+PyMethodDef shmt__py_override_functions[] = {
+    {"_set_torch_function", set_torch_function, METH_VARARGS,
+     "Name the default and the disabled __torch_function__, and the modules of functions."},
+    {"_change_overrides_off", change_overrides_off, METH_O,
+     "Enter (1) or leave (-1) a region that treats subclasses as plain; returns the depth."},
+    {"_has_override", (PyCFunction)(void (*)(void))has_override, METH_FASTCALL,
+     "Does one of the arguments answer calls itself?"},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,179 @@
+/* python/ipc/dumps.c -- plain messages with tensors as the pickles of pipes. */
+#include "python/ipc/dumps.h"
+
+#include "ipc/handle/channel.h"
+#include "ipc/handle/share.h"
+#include "ipc/handle/unsent_leases.h"
+#include "python/ipc/share.h"
+#include "python/tensor/tensor_type.h"
+
+#include <string.h>
+
+/* Where tensors are looked for: messages without any are the pickler's, and not to be slowed down. */
+enum { LOOK_AT = 4, LOOK_DEEP = 3 };
+
+typedef struct packed_head {
+  uint32_t check, n_storages;
+} packed_head;
+
+/* What the pickler itself writes for a call of _rebuild_message with bytes, in two parts. */
+static const char BEFORE[] = "\x80\x04\x8c\x0cshmtensor._C\x8c\x10_rebuild_message\x93"
+                             "B"; /* the number of bytes, the bytes */
+static const char AFTER[] = "\x85R.";
+enum { N_BEFORE = sizeof BEFORE - 1, N_AFTER = sizeof AFTER - 1, CHECKED_FROM = 4 };
+
+/* --- writing --- */
+
+/* Is a tensor among the first items, and theirs? */
+static bool has_tensor(PyObject* o, int depth) {
+  PyTypeObject* type = Py_TYPE(o);
+  if (type == shmt__py_tensor_type) return true;
+  if (depth == LOOK_DEEP) return false;
+  if (type == &PyDict_Type) {
+    Py_ssize_t position = 0;
+    PyObject* value = NULL;
+    for (int i = 0; i < LOOK_AT && PyDict_Next(o, &position, NULL, &value); i++)
+      if (has_tensor(value, depth + 1)) return true;
+    return false;
+  }
+  if (type != &PyTuple_Type && type != &PyList_Type) return false;
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
+  PyObject** items = PySequence_Fast_ITEMS(o);
+  for (Py_ssize_t i = 0; i < n && i < LOOK_AT; i++)
+    if (has_tensor(items[i], depth + 1)) return true;
+  return false;
+}
+
+/* New reference, NULL with an exception. */
+static PyObject* pickle_of(const shmt__py_parcel* p, size_t n_handles) {
+  size_t n_message = p->records.len + p->pickle.len;
+  uint32_t nbytes = (uint32_t)(sizeof(packed_head) + n_handles + n_message);
+  PyObject* result = PyBytes_FromStringAndSize(
+      NULL, (Py_ssize_t)(N_BEFORE + sizeof nbytes + nbytes + N_AFTER));
+  if (result == NULL) return NULL;
+  char* at = PyBytes_AS_STRING(result);
+  memcpy(at, BEFORE, N_BEFORE);
+  memcpy(at + N_BEFORE, &nbytes, sizeof nbytes);
+  char* packed = at + N_BEFORE + sizeof nbytes;
+  char* message = packed + sizeof(packed_head) + n_handles;
+  packed_head head = {.n_storages = p->n_storages};
+  uint64_t secret = 0;
+  shmt_status status =
+      shmt__storages_export(p->storages, p->n_storages, packed + sizeof head, &secret);
+  if (status != SHMT_OK) {
+    Py_DECREF(result);
+    return shmt__py_raise(status);
+  }
+  memcpy(message, p->records.at, p->records.len);
+  memcpy(message + p->records.len, p->pickle.at, p->pickle.len);
+  memcpy(packed, &head, sizeof head);
+  head.check = shmt__handle_checksum(secret, packed + CHECKED_FROM, nbytes - CHECKED_FROM);
+  memcpy(packed, &head, sizeof head);
+  memcpy(packed + nbytes, AFTER, N_AFTER);
+  return result;
+}
+
+static PyObject* py_dumps(PyObject* module, PyObject* o) {
+  (void)module;
+  if (!has_tensor(o, 0)) Py_RETURN_NONE;
+  shmt__py_parcel* p = shmt__py_parcel_of_plain(o);
+  if (p == NULL && PyErr_Occurred()) return NULL;
+  if (p == NULL) Py_RETURN_NONE;
+  PyObject* result = NULL;
+  size_t n_handles = sizeof(shmt__handle) * p->n_storages;
+  if (p->records.len + p->pickle.len > UINT32_MAX - n_handles - sizeof(packed_head))
+    result = Py_NewRef(Py_None);
+  else
+    result = pickle_of(p, n_handles);
+  Py_DECREF(p);
+  return result;
+}
+
+/* The channel that a connection remembers, or 0. */
+static uint64_t channel_of(PyObject* connection, PyObject* name) {
+  PyObject* known = PyObject_GetAttr(connection, name);
+  uint64_t channel = known != NULL && PyLong_Check(known) ? PyLong_AsUnsignedLongLong(known) : 0;
+  Py_XDECREF(known);
+  if (!PyErr_Occurred()) return channel;
+  PyErr_Clear();
+  return 0;
+}
+
+static void remember_channel(PyObject* connection, PyObject* name, uint64_t channel) {
+  PyObject* number = PyLong_FromUnsignedLongLong(channel);
+  if (number == NULL || PyObject_SetAttr(connection, name, number) < 0) PyErr_Clear();
+  Py_XDECREF(number);
+}
+
+static PyObject* py_bind(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  static PyObject* name;
+  Py_buffer bytes;
+  (void)module;
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "_bind_message: 2 arguments expected, got %zd", n);
+  if (!shmt__message_is_expected()) Py_RETURN_NONE;
+  if (name == NULL && (name = PyUnicode_InternFromString("_shmtensor_channel")) == NULL) return NULL;
+  const uint64_t known = channel_of(args[0], name);
+  uint64_t channel = known;
+  int fd = known != 0 ? -1 : PyObject_AsFileDescriptor(args[0]);
+  if ((known == 0 && fd < 0) || PyObject_GetBuffer(args[1], &bytes, PyBUF_SIMPLE) < 0) return NULL;
+  shmt__message_bind(fd, bytes.buf, (size_t)bytes.len, &channel);
+  PyBuffer_Release(&bytes);
+  if (channel != known) remember_channel(args[0], name, channel);
+  Py_RETURN_NONE;
+}
+
+static PyObject* py_begin(PyObject* module, PyObject* unused) {
+  (void)module;
+  (void)unused;
+  return PyLong_FromUnsignedLong(shmt__unsent_begin());
+}
+
+static PyObject* py_end(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  (void)module;
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "_end_message: 2 arguments expected, got %zd", n);
+  unsigned long mark = PyLong_AsUnsignedLong(args[0]);
+  if (PyErr_Occurred()) return NULL;
+  shmt__unsent_end((uint32_t)mark, args[1] == Py_True);
+  Py_RETURN_NONE;
+}
+
+/* --- reading --- */
+
+static PyObject* py_rebuild_message(PyObject* module, PyObject* o) {
+  char* packed = NULL;
+  Py_ssize_t length = 0;
+  packed_head head;
+  (void)module;
+  if (PyBytes_AsStringAndSize(o, &packed, &length) < 0) return NULL;
+  size_t nbytes = (size_t)length;
+  if (nbytes >= sizeof head) memcpy(&head, packed, sizeof head);
+  if (nbytes < sizeof head || head.n_storages == 0 ||
+      head.n_storages > (nbytes - sizeof head) / sizeof(shmt__handle))
+    return shmt__py_raise(
+        shmt__fail(SHMT_E_HANDLE, "a damaged message of %zu bytes with tensors", nbytes));
+  shmt_storage** storages = PyMem_Malloc(sizeof *storages * head.n_storages);
+  if (storages == NULL) return PyErr_NoMemory();
+  const shmt__beside beside = {packed + CHECKED_FROM, nbytes - CHECKED_FROM, head.check};
+  shmt_status status = shmt__storages_import(packed + sizeof head, head.n_storages, &beside, storages);
+  if (status != SHMT_OK) {
+    PyMem_Free(storages);
+    return shmt__py_raise(status);
+  }
+  size_t at = sizeof head + sizeof(shmt__handle) * head.n_storages;
+  PyObject* result = shmt__py_message_object(storages, head.n_storages, packed + at, nbytes - at);
+  for (uint32_t i = 0; i < head.n_storages; i++) shmt__storage_release(storages[i]);
+  PyMem_Free(storages);
+  return result;
+}
+
+PyMethodDef shmt__py_dumps_functions[] = {
+    {"_dumps_message", py_dumps, METH_O,
+     "The pickle of plain objects with plain tensors; None for any other message."},
+    {"_begin_message", py_begin, METH_NOARGS, "A message is going to be pickled; returns a mark."},
+    {"_end_message", (PyCFunction)(void (*)(void))py_end, METH_FASTCALL,
+     "The message of a mark is complete, or its leases are to end."},
+    {"_bind_message", (PyCFunction)(void (*)(void))py_bind, METH_FASTCALL,
+     "Tell the leases of a message through which connection it is about to be written."},
+    {"_rebuild_message", py_rebuild_message, METH_O, "The objects of such a pickle."},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,21 @@
+/* python/ipc/dumps.h -- plain messages with tensors as the pickles of pipes.
+ *
+ * The queues and connections of the standard library turn every message into a pickle. Of a message
+ * of plain objects with many tensors the pickler makes a reduction each; here it becomes the pickle
+ * of one call, with these bytes as its argument:
+ *
+ *   0       4            8                      8 + 48 * n_storages
+ *   +-------+------------+----------------------+--------------------+
+ *   | check | n_storages | handles, with leases | python/ipc/message.h's |
+ *   +-------+------------+----------------------+--------------------+
+ *
+ * `check` covers what follows it, keyed with the secret of the first handle's session.
+ */
+#ifndef SHMT_PYTHON_IPC_DUMPS_H
+#define SHMT_PYTHON_IPC_DUMPS_H
+
+#include "python/ipc/message.h"
+
+extern PyMethodDef shmt__py_dumps_functions[];
+
+#endif

@@ -1,0 +1,372 @@
+/* python/ipc/plain_objects.c -- the plain objects of most messages, without the pickler. */
+#include "python/ipc/plain_objects.h"
+
+#include "python/ipc/share.h"
+#include "python/tensor/tensor_type.h"
+
+#include <string.h>
+
+enum {
+  NONE = 1,
+  TRUE,
+  FALSE,
+  BYTE,
+  INT,
+  FLOAT,
+  TEXT,
+  BYTES,
+  TUPLE,
+  LIST,
+  DICT,
+  TENSOR,
+  AGAIN,
+};
+enum { MAX_DEPTH = 12, FEW = 16, MOST = 1 << 16 };
+
+/* --- which objects occurred --- */
+
+/* Addresses and, in the order of their coming, their numbers. An open table once they are many. */
+typedef struct memo {
+  PyObject* few[FEW];
+  PyObject** at;    /* table of addresses; NULL while there are few */
+  uint32_t* number; /* of the address in the same place */
+  uint32_t n, capacity;
+} memo;
+
+static void memo_fini(memo* m) {
+  PyMem_Free(m->at);
+  PyMem_Free(m->number);
+}
+
+static uint32_t place_of(const memo* m, const PyObject* o) {
+  uint64_t h = ((uint64_t)(uintptr_t)o >> 4) * UINT64_C(0x9E3779B97F4A7C15);
+  uint32_t i = (uint32_t)(h >> 32) & (m->capacity - 1);
+  while (m->at[i] != NULL && m->at[i] != o) i = (i + 1) & (m->capacity - 1);
+  return i;
+}
+
+/* The number of o, or -1. */
+static int64_t memo_find(const memo* m, const PyObject* o) {
+  if (m->at != NULL) {
+    uint32_t i = place_of(m, o);
+    return m->at[i] != NULL ? (int64_t)m->number[i] : -1;
+  }
+  for (uint32_t i = 0; i < m->n; i++)
+    if (m->few[i] == o) return i;
+  return -1;
+}
+
+static bool memo_grow(memo* m) {
+  memo grown = {.n = m->n, .capacity = m->capacity ? m->capacity * 2 : 4 * FEW};
+  grown.at = PyMem_Calloc(grown.capacity, sizeof *grown.at);
+  grown.number = PyMem_Calloc(grown.capacity, sizeof *grown.number);
+  if (grown.at == NULL || grown.number == NULL) {
+    memo_fini(&grown);
+    return false;
+  }
+  uint32_t n_old = m->at != NULL ? m->capacity : m->n;
+  for (uint32_t i = 0; i < n_old; i++) {
+    PyObject* o = m->at != NULL ? m->at[i] : m->few[i];
+    if (o == NULL) continue;
+    uint32_t to = place_of(&grown, o);
+    grown.at[to] = o;
+    grown.number[to] = m->at != NULL ? m->number[i] : i;
+  }
+  memo_fini(m);
+  m->at = grown.at;
+  m->number = grown.number;
+  m->capacity = grown.capacity;
+  return true;
+}
+
+/* False: out of memory. */
+static bool memo_add(memo* m, PyObject* o) {
+  if (m->at == NULL && m->n < FEW) {
+    m->few[m->n++] = o;
+    return true;
+  }
+  if ((m->at == NULL || m->n * 2 >= m->capacity) && !memo_grow(m)) return false;
+  uint32_t i = place_of(m, o);
+  m->at[i] = o;
+  m->number[i] = m->n++;
+  return true;
+}
+
+/* --- writing --- */
+
+typedef struct writer {
+  shmt__py_parcel* parcel;
+  memo memo;
+  const PyObject* open[MAX_DEPTH]; /* what is being written, by depth */
+} writer;
+
+static bool write_bytes(writer* w, const void* data, size_t nbytes) {
+  return shmt__py_bytes_append(&w->parcel->pickle, data, nbytes);
+}
+
+static shmt__py_quick write_tag(writer* w, uint8_t tag, const void* data, size_t nbytes) {
+  char head[16];
+  head[0] = (char)tag;
+  memcpy(head + 1, data, nbytes);
+  return write_bytes(w, head, 1 + nbytes) ? SHMT_PY_QUICK_DONE : SHMT_PY_QUICK_FAILED;
+}
+
+static shmt__py_quick write_count(writer* w, uint8_t tag, uint32_t n) {
+  return write_tag(w, tag, &n, sizeof n);
+}
+
+static shmt__py_quick write_run(writer* w, uint8_t tag, const char* data, Py_ssize_t n) {
+  if ((size_t)n > UINT32_MAX) return SHMT_PY_QUICK_NOT_PLAIN;
+  shmt__py_quick r = write_count(w, tag, (uint32_t)n);
+  if (r != SHMT_PY_QUICK_DONE) return r;
+  return write_bytes(w, data, (size_t)n) ? SHMT_PY_QUICK_DONE : SHMT_PY_QUICK_FAILED;
+}
+
+static shmt__py_quick write_int(writer* w, PyObject* o) {
+  int overflow = 0;
+  int64_t value = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (overflow != 0) return SHMT_PY_QUICK_NOT_PLAIN;
+  int8_t small = (int8_t)value;
+  return small == value ? write_tag(w, BYTE, &small, sizeof small)
+                        : write_tag(w, INT, &value, sizeof value);
+}
+
+static shmt__py_quick write_text(writer* w, PyObject* o) {
+  Py_ssize_t n = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(o, &n);
+  if (data != NULL) return write_run(w, TEXT, data, n);
+  PyErr_Clear(); /* a lone surrogate: the pickler knows what to do */
+  return SHMT_PY_QUICK_NOT_PLAIN;
+}
+
+static shmt__py_quick write_object(writer* w, PyObject* o, int depth);
+
+static void set_count(writer* w, size_t at, uint32_t n) {
+  memcpy(w->parcel->pickle.at + at + 1, &n, sizeof n);
+}
+
+/* The lock may be given up while a tensor is shared, and others may change what is being written:
+ * so every item is held, and counts are written last. */
+static shmt__py_quick write_items(writer* w, PyObject* o, uint8_t tag, int depth) {
+  size_t at = w->parcel->pickle.len;
+  uint32_t n = 0;
+  shmt__py_quick r = write_count(w, tag, 0);
+  for (; r == SHMT_PY_QUICK_DONE; n++) {
+    Py_ssize_t size = tag == TUPLE ? PyTuple_GET_SIZE(o) : PyList_GET_SIZE(o);
+    if ((Py_ssize_t)n >= size) break;
+    PyObject* item = tag == TUPLE ? PyTuple_GET_ITEM(o, n) : PyList_GET_ITEM(o, n);
+    Py_INCREF(item);
+    r = write_object(w, item, depth + 1);
+    Py_DECREF(item);
+  }
+  if (r == SHMT_PY_QUICK_DONE) set_count(w, at, n);
+  return r;
+}
+
+static shmt__py_quick write_dict(writer* w, PyObject* o, int depth) {
+  size_t at = w->parcel->pickle.len;
+  uint32_t n = 0;
+  Py_ssize_t position = 0, size = PyDict_GET_SIZE(o);
+  PyObject *key, *value;
+  shmt__py_quick r = write_count(w, DICT, 0);
+  while (r == SHMT_PY_QUICK_DONE && PyDict_Next(o, &position, &key, &value)) {
+    Py_INCREF(key);
+    Py_INCREF(value);
+    r = write_object(w, key, depth + 1);
+    if (r == SHMT_PY_QUICK_DONE) r = write_object(w, value, depth + 1);
+    Py_DECREF(key);
+    Py_DECREF(value);
+    n++;
+    if (PyDict_GET_SIZE(o) != size && r == SHMT_PY_QUICK_DONE) {
+      PyErr_SetString(PyExc_RuntimeError, "dictionary changed size during iteration");
+      r = SHMT_PY_QUICK_FAILED;
+    }
+  }
+  if (r == SHMT_PY_QUICK_DONE) set_count(w, at, n);
+  return r;
+}
+
+static shmt__py_quick write_tensor(writer* w, PyObject* o) {
+  if (!shmt__py_tensor_is_plain(o)) return SHMT_PY_QUICK_NOT_PLAIN;
+  int64_t place = shmt__py_parcel_add_plain(w->parcel, o);
+  if (place < 0 || place > UINT32_MAX)
+    return place == -2 ? SHMT_PY_QUICK_FAILED : SHMT_PY_QUICK_NOT_PLAIN;
+  return write_count(w, TENSOR, (uint32_t)place);
+}
+
+/* What has an identity that the receiver may rely on. */
+static shmt__py_quick write_known(writer* w, PyObject* o, uint8_t tag, int depth) {
+  int64_t before = memo_find(&w->memo, o);
+  if (before >= 0) return write_count(w, AGAIN, (uint32_t)before);
+  if (w->memo.n >= MOST) return SHMT_PY_QUICK_NOT_PLAIN;
+  if (!memo_add(&w->memo, o)) {
+    PyErr_NoMemory();
+    return SHMT_PY_QUICK_FAILED;
+  }
+  if (tag == TENSOR) return write_tensor(w, o);
+  return tag == DICT ? write_dict(w, o, depth) : write_items(w, o, tag, depth);
+}
+
+static shmt__py_quick write_object(writer* w, PyObject* o, int depth) {
+  PyTypeObject* type = Py_TYPE(o);
+  if (type == &PyUnicode_Type) return write_text(w, o);
+  if (type == &PyLong_Type) return write_int(w, o);
+  if (type == shmt__py_tensor_type) return write_known(w, o, TENSOR, depth);
+  if (type == &PyFloat_Type) {
+    double value = PyFloat_AS_DOUBLE(o);
+    return write_tag(w, FLOAT, &value, sizeof value);
+  }
+  if (o == Py_None) return write_tag(w, NONE, "", 0);
+  if (o == Py_True) return write_tag(w, TRUE, "", 0);
+  if (o == Py_False) return write_tag(w, FALSE, "", 0);
+  if (type == &PyBytes_Type) return write_run(w, BYTES, PyBytes_AS_STRING(o), PyBytes_GET_SIZE(o));
+  if (depth >= MAX_DEPTH) return SHMT_PY_QUICK_NOT_PLAIN;
+  w->open[depth] = o;
+  if (type == &PyTuple_Type) {
+    for (int i = 0; i < depth; i++)
+      if (w->open[i] == o) return SHMT_PY_QUICK_NOT_PLAIN; /* it holds itself */
+    return write_items(w, o, TUPLE, depth);
+  }
+  if (type == &PyList_Type) return write_known(w, o, LIST, depth);
+  if (type == &PyDict_Type) return write_known(w, o, DICT, depth);
+  return SHMT_PY_QUICK_NOT_PLAIN;
+}
+
+shmt__py_quick shmt__py_quick_write(shmt__py_parcel* p, PyObject* o) {
+  writer w = {.parcel = p};
+  size_t n_records = p->records.len, n_bytes = p->pickle.len;
+  uint32_t n_storages = p->n_storages;
+  shmt__py_quick r = write_object(&w, o, 0);
+  memo_fini(&w.memo);
+  if (r == SHMT_PY_QUICK_DONE) return r;
+  while (p->n_storages > n_storages) shmt__storage_release(p->storages[--p->n_storages]);
+  p->records.len = n_records;
+  p->pickle.len = n_bytes;
+  return r;
+}
+
+/* --- reading --- */
+
+typedef struct reader {
+  const char *at, *end;
+  PyObject** known; /* owned references */
+  uint32_t n_known, known_capacity;
+  PyObject* few[FEW];
+} reader;
+
+static PyObject* fail_damaged(const reader* r) {
+  return shmt__py_raise(shmt__fail(SHMT_E_HANDLE, "a damaged message: %td bytes before its end",
+                                   r->end - r->at));
+}
+
+static bool take(reader* r, void* out, size_t nbytes) {
+  if ((size_t)(r->end - r->at) < nbytes) return false;
+  memcpy(out, r->at, nbytes);
+  r->at += nbytes;
+  return true;
+}
+
+/* o, also known by the next number from now on. Steals o when it fails; passes NULL on. */
+static PyObject* remember(reader* r, PyObject* o) {
+  if (o == NULL) return NULL;
+  if (r->n_known == r->known_capacity) {
+    uint32_t capacity = r->known_capacity * 2;
+    PyObject** grown = PyMem_Realloc(r->known == r->few ? NULL : r->known,
+                                     sizeof *grown * capacity);
+    if (grown == NULL) {
+      Py_DECREF(o);
+      return PyErr_NoMemory();
+    }
+    if (r->known == r->few) memcpy(grown, r->few, sizeof r->few);
+    r->known = grown;
+    r->known_capacity = capacity;
+  }
+  r->known[r->n_known++] = Py_NewRef(o);
+  return o;
+}
+
+static PyObject* read_object(reader* r, int depth);
+
+static PyObject* read_tuple(reader* r, uint32_t n, int depth) {
+  PyObject* o = PyTuple_New((Py_ssize_t)n);
+  for (uint32_t i = 0; o != NULL && i < n; i++) {
+    PyObject* item = read_object(r, depth + 1);
+    if (item == NULL)
+      Py_CLEAR(o);
+    else
+      PyTuple_SET_ITEM(o, (Py_ssize_t)i, item);
+  }
+  return o;
+}
+
+static PyObject* read_list(reader* r, uint32_t n, int depth) {
+  PyObject* o = remember(r, PyList_New(0));
+  for (uint32_t i = 0; o != NULL && i < n; i++) {
+    PyObject* item = read_object(r, depth + 1);
+    if (item == NULL || PyList_Append(o, item) < 0) Py_CLEAR(o);
+    Py_XDECREF(item);
+  }
+  return o;
+}
+
+static PyObject* read_dict(reader* r, uint32_t n, int depth) {
+  PyObject* o = remember(r, PyDict_New());
+  for (uint32_t i = 0; o != NULL && i < n; i++) {
+    PyObject* key = read_object(r, depth + 1);
+    PyObject* value = key != NULL ? read_object(r, depth + 1) : NULL;
+    if (value == NULL || PyDict_SetItem(o, key, value) < 0) Py_CLEAR(o);
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+  }
+  return o;
+}
+
+static PyObject* read_tensor(reader* r, uint32_t place) {
+  shmt_tensor* t = NULL;
+  shmt_status status = shmt__py_delivery_tensor(place, &t);
+  if (status != SHMT_OK) return shmt__py_raise(status);
+  return remember(r, shmt__py_wrap(t));
+}
+
+static PyObject* read_number(reader* r, char tag) {
+  int8_t small;
+  int64_t value;
+  double real;
+  if (tag == BYTE && take(r, &small, sizeof small)) return PyLong_FromLong(small);
+  if (tag == INT && take(r, &value, sizeof value)) return PyLong_FromLongLong(value);
+  if (tag == FLOAT && take(r, &real, sizeof real)) return PyFloat_FromDouble(real);
+  return fail_damaged(r);
+}
+
+static PyObject* read_object(reader* r, int depth) {
+  char tag = 0;
+  uint32_t n = 0;
+  if (depth > MAX_DEPTH || !take(r, &tag, 1)) return fail_damaged(r);
+  if (tag == NONE) Py_RETURN_NONE;
+  if (tag == TRUE) Py_RETURN_TRUE;
+  if (tag == FALSE) Py_RETURN_FALSE;
+  if (tag < TEXT) return read_number(r, tag);
+  if (!take(r, &n, sizeof n)) return fail_damaged(r);
+  if (tag == TENSOR) return read_tensor(r, n);
+  if (tag == AGAIN && n < r->n_known) return Py_NewRef(r->known[n]);
+  /* A byte at least for each item: a false count makes nothing large. */
+  if (tag > DICT || n > (size_t)(r->end - r->at)) return fail_damaged(r);
+  if (tag == TUPLE) return read_tuple(r, n, depth);
+  if (tag == LIST) return read_list(r, n, depth);
+  if (tag == DICT) return read_dict(r, n, depth);
+  const char* data = r->at;
+  r->at += n;
+  return tag == TEXT ? PyUnicode_DecodeUTF8(data, (Py_ssize_t)n, NULL)
+                     : PyBytes_FromStringAndSize(data, (Py_ssize_t)n);
+}
+
+PyObject* shmt__py_quick_read(const char* data, size_t nbytes) {
+  reader r = {.at = data, .end = data + nbytes, .known_capacity = FEW};
+  r.known = r.few;
+  PyObject* o = read_object(&r, 0);
+  for (uint32_t i = 0; i < r.n_known; i++) Py_DECREF(r.known[i]);
+  if (r.known != r.few) PyMem_Free(r.known);
+  if (o == NULL || r.at == r.end) return o;
+  Py_DECREF(o);
+  return fail_damaged(&r);
+}

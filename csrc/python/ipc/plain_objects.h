@@ -1,0 +1,41 @@
+/* python/ipc/plain_objects.h -- the plain objects of most messages, without the pickler.
+ *
+ * None, booleans, integers of 64 bits, floats, text, bytes, tuples, lists, dicts and plain tensors,
+ * of exactly these types, nested a few levels. Anything else in a message sends the whole of it
+ * through the pickler, whose results these are equal to: order is kept, and a list, dict or tensor
+ * that occurs twice is one object again.
+ *
+ *   tag       payload                     tag       payload
+ *   NONE TRUE FALSE                       TUPLE     count, then the items
+ *   BYTE      int8                        LIST      count, then the items
+ *   INT       int64                       DICT      count, then keys and values
+ *   FLOAT     double                      TENSOR    place of its record
+ *   TEXT      length, UTF-8               AGAIN     number of a list, dict or tensor before
+ *   BYTES     length, bytes
+ *
+ * Counts, lengths, places and numbers are uint32. Nothing read is believed: it may lie in memory that
+ * others write.
+ */
+#ifndef SHMT_PYTHON_IPC_PLAIN_OBJECTS_H
+#define SHMT_PYTHON_IPC_PLAIN_OBJECTS_H
+
+#include "python/ipc/message.h"
+
+typedef enum shmt__py_quick {
+  SHMT_PY_QUICK_DONE,
+  SHMT_PY_QUICK_NOT_PLAIN, /* the pickler's work; no exception is set */
+  SHMT_PY_QUICK_FAILED,    /* an exception is set */
+} shmt__py_quick;
+
+/* Append o to the parcel's bytes. After NOT_PLAIN and FAILED the parcel's lists are as they were. */
+shmt__py_quick shmt__py_quick_write(shmt__py_parcel* p, PyObject* o);
+/* The object of those bytes, or NULL with an exception: HandleError when they make no sense. */
+PyObject* shmt__py_quick_read(const char* data, size_t nbytes);
+
+/* For python/ipc/plain_objects.c: append bytes; false with MemoryError. (message.c) */
+bool shmt__py_bytes_append(shmt__py_bytes* b, const void* data, size_t nbytes);
+/* Share the plain tensor and add it to the parcel's list: its place, -1 when the list cannot take
+ * it, -2 with an exception. (message.c) */
+int64_t shmt__py_parcel_add_plain(shmt__py_parcel* p, PyObject* tensor);
+
+#endif

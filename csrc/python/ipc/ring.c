@@ -1,0 +1,445 @@
+/* python/ipc/ring.c -- _Ring: a queue's ring as a Python object, from the object to its bytes.
+ *
+ * What a queue costs is here: the first attempt of put and get is made with the interpreter lock
+ * held, since it takes less than giving the lock up; only waiting gives it up. Signals end a wait
+ * for their handlers to run, and the wait goes on with what is left of its time.
+ */
+#include "python/ipc/message.h"
+
+#include "api/error.h"
+#include "python/tensor/tensor_type.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct ring_object {
+  PyObject_HEAD
+  shmt__ring* ring; /* owned; NULL only while being made */
+  bool shares_arrays;
+} ring_object;
+
+static PyTypeObject* ring_type; /* owned */
+
+enum { MOST_AT_ONCE = 256, PATIENCE_NS = 1000000 };
+
+/* --- times and waits --- */
+
+/* None waits for ever; seconds from now otherwise. */
+static bool deadline_of(PyObject* timeout, uint64_t* out_ns) {
+  if (timeout == Py_None) {
+    *out_ns = UINT64_MAX;
+    return true;
+  }
+  double seconds = PyFloat_AsDouble(timeout);
+  if (seconds == -1.0 && PyErr_Occurred()) return false;
+  if (isnan(seconds)) {
+    PyErr_SetString(PyExc_ValueError, "timeout must be a number of seconds, got nan");
+    return false;
+  }
+  if (seconds <= 0)
+    *out_ns = 0;
+  else if (seconds >= 1e9)
+    *out_ns = UINT64_MAX;
+  else
+    *out_ns = shmt__os_now_ns() + (uint64_t)(seconds * 1e9);
+  return true;
+}
+
+/* What a wait is for. */
+typedef struct wait_call {
+  shmt__ring* ring;
+  shmt__ring_result (*call)(struct wait_call* w, uint64_t deadline_ns);
+  const shmt__ring_parcel* parcel;
+  unsigned flags;
+  shmt__ring_delivery* deliveries;
+  uint32_t n_max, n_got;
+  bool is_patient; /* put: KEEP after PATIENCE_NS without room */
+} wait_call;
+
+static shmt__ring_result call_put(wait_call* w, uint64_t deadline_ns) {
+  return shmt__ring_put(w->ring, w->parcel, w->flags, deadline_ns);
+}
+static shmt__ring_result call_get(wait_call* w, uint64_t deadline_ns) {
+  return shmt__ring_get(w->ring, w->deliveries, w->n_max, &w->n_got, deadline_ns);
+}
+static shmt__ring_result call_poll(wait_call* w, uint64_t deadline_ns) {
+  return shmt__ring_poll(w->ring, deadline_ns);
+}
+static shmt__ring_result call_join(wait_call* w, uint64_t deadline_ns) {
+  return shmt__ring_join(w->ring, deadline_ns);
+}
+
+/* Put without KEEP for a moment. */
+static shmt__ring_result wait_briefly(wait_call* w, uint64_t deadline_ns) {
+  uint64_t end_ns = shmt__os_now_ns() + PATIENCE_NS;
+  PyThreadState* saved = PyEval_SaveThread();
+  shmt__ring_result result =
+      shmt__ring_put(w->ring, w->parcel, 0, end_ns < deadline_ns ? end_ns : deadline_ns);
+  PyEval_RestoreThread(saved);
+  return result;
+}
+
+/* Run to the end or the deadline. INTERRUPTED: an exception is set. */
+static shmt__ring_result run(wait_call* w, uint64_t deadline_ns) {
+  shmt__ring_result result = w->call(w, 0);
+  bool waits = result == SHMT_RING_EMPTY || result == SHMT_RING_FULL || result == SHMT_RING_BUSY ||
+               (result == SHMT_RING_NO_ROOM && !(w->flags & SHMT_RING_KEEP));
+  if (!waits || deadline_ns == 0) return result;
+  if (w->is_patient) {
+    w->flags = SHMT_RING_KEEP;
+    if (result == SHMT_RING_NO_ROOM) result = wait_briefly(w, deadline_ns);
+    if (result == SHMT_RING_DONE) return result;
+  }
+  do {
+    PyThreadState* saved = PyEval_SaveThread();
+    result = w->call(w, deadline_ns);
+    PyEval_RestoreThread(saved);
+    if (result == SHMT_RING_INTERRUPTED && PyErr_CheckSignals() < 0) return result;
+  } while (result == SHMT_RING_INTERRUPTED);
+  return result;
+}
+
+/* The exception for what was not done. */
+static PyObject* raise(shmt__ring_result result, PyObject* late) {
+  switch (result) {
+    case SHMT_RING_EMPTY:
+    case SHMT_RING_FULL:
+    case SHMT_RING_NO_ROOM:
+    case SHMT_RING_BUSY:
+      if (late != NULL) {
+        PyErr_SetNone(late);
+        return NULL;
+      }
+      break;
+    case SHMT_RING_ALONE:
+      if (late == shmt__py_full()) {
+        PyErr_SetString(PyExc_BrokenPipeError, "nobody is left who could get from the queue");
+        return NULL;
+      }
+      PyErr_SetString(PyExc_EOFError, "nobody is left who could put into the queue");
+      return NULL;
+    case SHMT_RING_FAILED:
+      return shmt__py_raise(shmt_error_code());
+    case SHMT_RING_INTERRUPTED:
+      return NULL;
+    case SHMT_RING_DONE:
+      break;
+  }
+  PyErr_SetString(PyExc_RuntimeError, "the queue gave no answer");
+  return NULL;
+}
+
+/* --- life --- */
+
+static PyObject* wrap(shmt__ring* ring) {
+  ring_object* o = PyObject_New(ring_object, ring_type);
+  if (o == NULL) {
+    shmt__ring_close(ring);
+    return NULL;
+  }
+  o->ring = ring;
+  o->shares_arrays = false;
+  return (PyObject*)o;
+}
+
+/* _new_ring(max_messages) */
+static PyObject* py_new_ring(PyObject* module, PyObject* n) {
+  shmt__ring* ring = NULL;
+  (void)module;
+  unsigned long max = PyLong_AsUnsignedLong(n);
+  if (max == (unsigned long)-1 && PyErr_Occurred()) return NULL;
+  if (max > INT32_MAX) max = INT32_MAX;
+  PyThreadState* saved = PyEval_SaveThread();
+  shmt_status status = shmt__ring_create((uint32_t)max, &ring);
+  PyEval_RestoreThread(saved);
+  return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
+}
+
+/* _open_ring(handle) */
+static PyObject* py_open_ring(PyObject* module, PyObject* o) {
+  char* data = NULL;
+  Py_ssize_t nbytes = 0;
+  shmt__handle h;
+  shmt__ring* ring = NULL;
+  (void)module;
+  if (PyBytes_AsStringAndSize(o, &data, &nbytes) < 0) return NULL;
+  if (nbytes != sizeof h)
+    return shmt__py_raise(shmt__fail(
+        SHMT_E_HANDLE, "the handle of a queue has %zd bytes, expected %zu", nbytes, sizeof h));
+  memcpy(&h, data, sizeof h);
+  PyThreadState* saved = PyEval_SaveThread();
+  shmt_status status = shmt__ring_open(&h, &ring);
+  PyEval_RestoreThread(saved);
+  return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
+}
+
+static void ring_dealloc(PyObject* self) {
+  ring_object* o = (ring_object*)self;
+  PyTypeObject* type = Py_TYPE(self);
+  shmt__ring_close(o->ring);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+static PyObject* ring_handle(PyObject* self, PyObject* unused) {
+  shmt__handle h;
+  (void)unused;
+  shmt_status status = shmt__ring_export(((ring_object*)self)->ring, &h);
+  return status == SHMT_OK ? PyBytes_FromStringAndSize((const char*)&h, sizeof h)
+                           : shmt__py_raise(status);
+}
+
+/* --- putting --- */
+
+/* None, or with KEEP the parcel that found no room. Steals p. */
+static PyObject* put_parcel(shmt__ring* ring, shmt__py_parcel* p, unsigned flags,
+                            uint64_t deadline_ns) {
+  shmt__ring_parcel view = shmt__py_parcel_view(p);
+  wait_call w = {.ring = ring, .call = call_put, .parcel = &view, .flags = flags};
+  if (flags == SHMT_RING_KEEP && deadline_ns != 0) {
+    /* Most often room comes at once, and costs less than to keep the message. */
+    w.flags = 0;
+    w.is_patient = true;
+  }
+  shmt__ring_result result = run(&w, deadline_ns);
+  if (result == SHMT_RING_NO_ROOM && w.flags & SHMT_RING_KEEP) return (PyObject*)p;
+  PyObject* answer = result == SHMT_RING_DONE ? Py_NewRef(Py_None) : raise(result, shmt__py_full());
+  Py_DECREF(p);
+  return answer;
+}
+
+static bool arguments(const char* name, Py_ssize_t n, Py_ssize_t expected) {
+  if (n == expected) return true;
+  PyErr_Format(PyExc_TypeError, "%s() takes %zd arguments, got %zd", name, expected, n);
+  return false;
+}
+
+/* put(obj, timeout, keep) */
+static PyObject* ring_put(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  ring_object* o = (ring_object*)self;
+  uint64_t deadline_ns;
+  if (!arguments("put", n, 3) || !deadline_of(args[1], &deadline_ns)) return NULL;
+  shmt__py_parcel* p = shmt__py_parcel_of(args[0], o->ring, o->shares_arrays);
+  if (p == NULL) return NULL;
+  return put_parcel(o->ring, p, args[2] == Py_True ? SHMT_RING_KEEP : 0, deadline_ns);
+}
+
+/* pack(obj) */
+static PyObject* ring_pack(PyObject* self, PyObject* obj) {
+  ring_object* o = (ring_object*)self;
+  return (PyObject*)shmt__py_parcel_of(obj, o->ring, o->shares_arrays);
+}
+
+/* put_parcel(parcel, timeout, mode): mode: KEEP, PENDING, BEHIND */
+static PyObject* ring_put_parcel(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  uint64_t deadline_ns;
+  if (!arguments("put_parcel", n, 3) || !deadline_of(args[1], &deadline_ns)) return NULL;
+  if (!shmt__py_is_parcel(args[0]))
+    return PyErr_Format(PyExc_TypeError, "put_parcel(): expected a _Parcel, got %s",
+                        Py_TYPE(args[0])->tp_name);
+  long mode = PyLong_AsLong(args[2]);
+  if (mode == -1 && PyErr_Occurred()) return NULL;
+  return put_parcel(((ring_object*)self)->ring, (shmt__py_parcel*)Py_NewRef(args[0]),
+                    (unsigned)mode & (SHMT_RING_KEEP | SHMT_RING_PENDING | SHMT_RING_BEHIND), deadline_ns);
+}
+
+/* put_parcels(parcels): how many there was room for now */
+static PyObject* ring_put_parcels(PyObject* self, PyObject* list) {
+  shmt__ring_parcel views[MOST_AT_ONCE];
+  uint32_t n_put = 0;
+  if (!PyList_Check(list))
+    return PyErr_Format(PyExc_TypeError, "put_parcels(): expected a list, got %s",
+                        Py_TYPE(list)->tp_name);
+  uint32_t n = PyList_GET_SIZE(list) < MOST_AT_ONCE ? (uint32_t)PyList_GET_SIZE(list)
+                                                    : (uint32_t)MOST_AT_ONCE;
+  for (uint32_t i = 0; i < n; i++) {
+    PyObject* p = PyList_GET_ITEM(list, i);
+    if (!shmt__py_is_parcel(p))
+      return PyErr_Format(PyExc_TypeError, "put_parcels(): expected a _Parcel, got %s",
+                          Py_TYPE(p)->tp_name);
+    views[i] = shmt__py_parcel_view((shmt__py_parcel*)p);
+  }
+  shmt__ring_result result =
+      shmt__ring_put_many(((ring_object*)self)->ring, views, n, &n_put);
+  if (result != SHMT_RING_DONE && n_put == 0) return raise(result, shmt__py_full());
+  return PyLong_FromUnsignedLong(n_put);
+}
+
+static PyObject* ring_forget_pending(PyObject* self, PyObject* o) {
+  unsigned long count = PyLong_AsUnsignedLong(o);
+  if (count == (unsigned long)-1 && PyErr_Occurred()) return NULL;
+  PyThreadState* saved = PyEval_SaveThread();
+  shmt__ring_forget_pending(((ring_object*)self)->ring, (uint32_t)count);
+  PyEval_RestoreThread(saved);
+  Py_RETURN_NONE;
+}
+
+/* --- taking --- */
+
+static PyObject* ring_get(PyObject* self, PyObject* timeout) {
+  uint64_t deadline_ns;
+  shmt__ring_delivery d;
+  if (!deadline_of(timeout, &deadline_ns)) return NULL;
+  wait_call w = {
+      .ring = ((ring_object*)self)->ring, .call = call_get, .deliveries = &d, .n_max = 1};
+  shmt__ring_result result = run(&w, deadline_ns);
+  if (SHMT_LIKELY(result == SHMT_RING_DONE)) return shmt__py_delivery_object(&d);
+  return raise(result, shmt__py_empty());
+}
+
+/* Objects of the deliveries, in a list. What a message raises that cannot be opened must not cost
+ * the others: it is reported, unless there is nothing else to return. Consumes them. */
+static PyObject* objects_of(PyObject* self, shmt__ring_delivery* deliveries, uint32_t n) {
+  PyObject* list = PyList_New(0);
+  for (uint32_t i = 0; i < n; i++) {
+    if (list == NULL) {
+      shmt__ring_delivery_fini(&deliveries[i]);
+      continue;
+    }
+    PyObject* item = shmt__py_delivery_object(&deliveries[i]);
+    bool is_last_hope = i + 1 == n && PyList_GET_SIZE(list) == 0;
+    if (item == NULL && !is_last_hope) PyErr_WriteUnraisable(self);
+    if ((item == NULL && is_last_hope) || (item != NULL && PyList_Append(list, item) < 0))
+      Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  return list;
+}
+
+/* get_many(n_max, timeout) */
+static PyObject* ring_get_many(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  uint64_t deadline_ns;
+  shmt__ring_delivery deliveries[MOST_AT_ONCE];
+  if (!arguments("get_many", n, 2) || !deadline_of(args[1], &deadline_ns)) return NULL;
+  long max = PyLong_AsLong(args[0]);
+  if (max == -1 && PyErr_Occurred()) return NULL;
+  if (max < 1)
+    return PyErr_Format(PyExc_ValueError, "get_many(): max_n must be at least 1, got %ld", max);
+  wait_call w = {.ring = ((ring_object*)self)->ring,
+                 .call = call_get,
+                 .deliveries = deliveries,
+                 .n_max = max < MOST_AT_ONCE ? (uint32_t)max : MOST_AT_ONCE};
+  shmt__ring_result result = run(&w, deadline_ns);
+  if (result == SHMT_RING_FAILED && w.n_got > 0) {
+    (void)raise(result, NULL);
+    PyErr_WriteUnraisable(self);
+    result = SHMT_RING_DONE;
+  }
+  if (result == SHMT_RING_DONE) return objects_of(self, deliveries, w.n_got);
+  return raise(result, shmt__py_empty());
+}
+
+static PyObject* ring_poll(PyObject* self, PyObject* timeout) {
+  uint64_t deadline_ns;
+  if (!deadline_of(timeout, &deadline_ns)) return NULL;
+  wait_call w = {.ring = ((ring_object*)self)->ring, .call = call_poll};
+  shmt__ring_result result = run(&w, deadline_ns);
+  if (result == SHMT_RING_DONE || result == SHMT_RING_ALONE) Py_RETURN_TRUE; /* get will not wait */
+  if (result == SHMT_RING_EMPTY) Py_RETURN_FALSE;
+  return raise(result, shmt__py_empty());
+}
+
+/* --- counting --- */
+
+static PyObject* ring_size(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyLong_FromUnsignedLong(shmt__ring_size(((ring_object*)self)->ring));
+}
+
+static PyObject* ring_n_messages(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyLong_FromUnsignedLong(shmt__ring_n_messages(((ring_object*)self)->ring));
+}
+
+static PyObject* ring_task_done(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyBool_FromLong(shmt__ring_task_done(((ring_object*)self)->ring));
+}
+
+static PyObject* ring_join(PyObject* self, PyObject* timeout) {
+  uint64_t deadline_ns;
+  if (!deadline_of(timeout, &deadline_ns)) return NULL;
+  wait_call w = {.ring = ((ring_object*)self)->ring, .call = call_join};
+  shmt__ring_result result = run(&w, deadline_ns);
+  if (result == SHMT_RING_INTERRUPTED) return NULL;
+  return PyBool_FromLong(result == SHMT_RING_DONE);
+}
+
+static PyObject* ring_end(PyObject* self, PyObject* o) {
+  long ends = PyLong_AsLong(o);
+  if (ends == -1 && PyErr_Occurred()) return NULL;
+  shmt__ring_end(((ring_object*)self)->ring,
+                 (unsigned)ends & (SHMT_RING_NO_GET | SHMT_RING_NO_PUT));
+  Py_RETURN_NONE;
+}
+
+/* fileno(data) */
+static PyObject* ring_fileno(PyObject* self, PyObject* data) {
+  int fd = -1;
+  shmt_status status = shmt__ring_fileno(((ring_object*)self)->ring, data == Py_True, &fd);
+  return status == SHMT_OK ? PyLong_FromLong(fd) : shmt__py_raise(status);
+}
+
+static PyObject* get_shares_arrays(PyObject* self, void* unused) {
+  (void)unused;
+  return PyBool_FromLong(((ring_object*)self)->shares_arrays);
+}
+
+static int set_shares_arrays(PyObject* self, PyObject* value, void* unused) {
+  (void)unused;
+  int on = value != NULL ? PyObject_IsTrue(value) : 0;
+  if (on >= 0) ((ring_object*)self)->shares_arrays = on != 0;
+  return on < 0 ? -1 : 0;
+}
+
+#define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
+static PyMethodDef ring_methods[] = {
+    {"put", FAST(ring_put),
+     "put(obj, timeout, keep)\n--\n\nPickle and put; with keep the parcel that found no room."},
+    {"pack", ring_pack, METH_O, "Pickle into a parcel."},
+    {"put_parcel", FAST(ring_put_parcel), "put_parcel(parcel, timeout, mode)\n--\n\nPut a parcel."},
+    {"put_parcels", ring_put_parcels, METH_O,
+     "Put as many of a list of parcels as there is room for; how many."},
+    {"forget_pending", ring_forget_pending, METH_O, "So many kept parcels will not be put."},
+    {"get", ring_get, METH_O, "get(timeout)\n--\n\nThe object of the first message."},
+    {"get_many", FAST(ring_get_many),
+     "get_many(n_max, timeout)\n--\n\nThe objects of the messages that are there."},
+    {"poll", ring_poll, METH_O, "poll(timeout)\n--\n\nWhether get would not wait."},
+    {"size", ring_size, METH_NOARGS, "Messages in the ring and waiting for room."},
+    {"n_messages", ring_n_messages, METH_NOARGS, "Messages in the ring."},
+    {"task_done", ring_task_done, METH_NOARGS, "One message is finished; False: none was left."},
+    {"join", ring_join, METH_O, "join(timeout)\n--\n\nWait until all messages are finished."},
+    {"end", ring_end, METH_O, "end(ends)\n--\n\nThis process no longer gets (1) or puts (2)."},
+    {"fileno", ring_fileno, METH_O,
+     "fileno(data)\n--\n\nA descriptor that is readable while there is data, or else room."},
+    {"handle", ring_handle, METH_NOARGS, "Bytes that _open_ring opens, once, in any process."},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef ring_getset[] = {
+    {"shares_arrays", get_shares_arrays, set_shares_arrays, "NumPy arrays travel as shared memory.",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyType_Slot ring_slots[] = {
+    {Py_tp_dealloc, (void*)ring_dealloc},
+    {Py_tp_methods, ring_methods},
+    {Py_tp_getset, ring_getset},
+    {Py_tp_doc, (void*)"A queue of messages in shared memory."},
+    {0, NULL},
+};
+static PyType_Spec ring_spec = {.name = "shmtensor._C._Ring",
+                                .basicsize = sizeof(ring_object),
+                                .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                .slots = ring_slots};
+static PyMethodDef ring_functions[] = {
+    {"_new_ring", py_new_ring, METH_O, "_new_ring(max_messages)\n--\n\nA new ring; 0: no bound."},
+    {"_open_ring", py_open_ring, METH_O, "_open_ring(handle)\n--\n\nThe ring of a handle."},
+    {NULL, NULL, 0, NULL},
+};
+
+int shmt__py_ring_init(PyObject* module) {
+  ring_type = (PyTypeObject*)PyType_FromSpec(&ring_spec);
+  if (ring_type == NULL || PyModule_AddObjectRef(module, "_Ring", (PyObject*)ring_type) < 0)
+    return -1;
+  return PyModule_AddFunctions(module, ring_functions);
+}

@@ -1,0 +1,235 @@
+/* python/ipc/share.c -- tensors to and from the bytes that travel between processes.
+ *
+ * These functions are what a queue costs, so they are C from the call to the bytes; what needs
+ * Python (gradients, hooks, subclasses) is decided in multiprocessing/reductions.py.
+ */
+#include "python/ipc/share.h"
+
+#include "ipc/handle/share.h"
+#include "python/ipc/message.h"
+#include "python/tensor/tensor_type.h"
+#include "storage/allocator.h"
+#include "tensor/packed.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <structmember.h>
+
+enum { COPY_BYTES = 1 << 16 };
+
+static PyObject* rebuild_function; /* _C._rebuild_shared_tensor, owned */
+static PyObject* slow_reduce; /* what reduces tensors that need Python, owned; NULL until set */
+
+int shmt__py_prepare_sharing(void) {
+  static bool done; /* under the interpreter lock */
+  if (SHMT_LIKELY(done)) return 0;
+  /* Names the session and the manager's program. */
+  PyObject* module = PyImport_ImportModule("shmtensor._boundary.sharing");
+  if (module == NULL) return -1;
+  Py_DECREF(module);
+  done = true;
+  return 0;
+}
+
+shmt_status shmt__py_share_storage(shmt_storage* s) {
+  shmt_status status;
+  if (shmt__storage_is_shared(s)) return SHMT_OK;
+  if (s->nbytes < COPY_BYTES) return shmt__storage_share(s);
+  PyThreadState* saved = PyEval_SaveThread();
+  status = shmt__storage_share(s);
+  PyEval_RestoreThread(saved);
+  return status;
+}
+
+PyObject* shmt__py_share_memory(PyObject* self, PyObject* unused) {
+  (void)unused;
+  if (shmt__py_prepare_sharing() < 0) return NULL;
+  shmt_status status = shmt__py_share_storage(shmt__py_tensor(self)->storage);
+  return status == SHMT_OK ? Py_NewRef(self) : shmt__py_raise(status);
+}
+
+/* The tensor's place in the message that is being made, or outside of one its bytes, with a lease
+ * on its block. */
+static PyObject* pack(shmt_tensor* t) {
+  shmt__packed_tensor p;
+  size_t nbytes = 0;
+  shmt_status status = shmt__py_share_storage(t->storage);
+  int64_t place = status == SHMT_OK ? shmt__py_parcel_add_tensor(t) : -1;
+  if (place >= 0) return PyLong_FromLongLong(place);
+  if (place == -2) return NULL;
+  if (status == SHMT_OK) status = shmt__tensor_pack(t, &p, &nbytes);
+  if (status != SHMT_OK) return shmt__py_raise(status);
+  return PyBytes_FromStringAndSize((const char*)&p, (Py_ssize_t)nbytes);
+}
+
+static PyObject* py_pack(PyObject* module, PyObject* o) {
+  (void)module;
+  if (!shmt__py_is_tensor(o))
+    return PyErr_Format(PyExc_TypeError, "_pack_shared_tensor(): expected a Tensor, got %s",
+                        Py_TYPE(o)->tp_name);
+  return pack(shmt__py_tensor(o));
+}
+
+bool shmt__py_tensor_is_plain(PyObject* o) {
+  const shmt_tensor* t = shmt__py_tensor(o);
+  return Py_TYPE(o) == shmt__py_tensor_type && t->autograd == NULL && !shmt__tensor_is_meta(t) &&
+         !(shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd) &&
+         __atomic_load_n(&t->storage->allocator, __ATOMIC_RELAXED) != &shmt__allocator_mapped_file;
+}
+
+PyObject* shmt__py_reduce_tensor(PyObject* o) {
+  if (!shmt__py_is_tensor(o))
+    return PyErr_Format(PyExc_TypeError, "_reduce_shared_tensor(): expected a Tensor, got %s",
+                        Py_TYPE(o)->tp_name);
+  if (slow_reduce == NULL)
+    return PyErr_Format(PyExc_RuntimeError,
+                        "_reduce_shared_tensor(): shmtensor.multiprocessing is not imported");
+  shmt_tensor* t = shmt__py_tensor(o);
+  if (!shmt__py_tensor_is_plain(o)) return PyObject_CallOneArg(slow_reduce, o);
+  PyObject* packed = pack(t);
+  if (packed == NULL) return NULL;
+  PyObject* args = PyTuple_Pack(1, packed);
+  Py_DECREF(packed);
+  if (args == NULL) return NULL;
+  PyObject* result = PyTuple_Pack(2, rebuild_function, args);
+  Py_DECREF(args);
+  return result;
+}
+
+/* The reduction of the pickler's table: of ordinary messages, also when one of them is made inside
+ * the making of another. */
+static PyObject* py_reduce(PyObject* module, PyObject* o) {
+  (void)module;
+  bool state = shmt__py_parcel_suspend();
+  PyObject* result = shmt__py_reduce_tensor(o);
+  shmt__py_parcel_resume(state);
+  return result;
+}
+
+/* --- what messages call to rebuild ---
+ *
+ * _C._rebuild_shared_tensor is an object without a __name__: the pickler asks what it calls for one,
+ * once for each tensor, and for a built-in function the answer is a new string every time. */
+
+typedef struct rebuilder {
+  PyObject_HEAD
+  vectorcallfunc call;
+} rebuilder;
+
+static PyObject* rebuild(PyObject* self, PyObject* const* args, size_t n, PyObject* kwnames) {
+  char* data = NULL;
+  Py_ssize_t nbytes = 0;
+  shmt_tensor* t = NULL;
+  (void)self;
+  if (PyVectorcall_NARGS(n) != 1 || kwnames != NULL)
+    return PyErr_Format(PyExc_TypeError,
+                        "_rebuild_shared_tensor() takes exactly one argument (%zd given)",
+                        PyVectorcall_NARGS(n) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0));
+  shmt_status status;
+  if (PyLong_Check(args[0])) {
+    int64_t place = PyLong_AsLongLong(args[0]);
+    if (place == -1 && PyErr_Occurred()) return NULL;
+    status = shmt__py_delivery_tensor(place, &t);
+  } else {
+    if (PyBytes_AsStringAndSize(args[0], &data, &nbytes) < 0) return NULL;
+    status = shmt__tensor_unpack(data, (size_t)nbytes, &t);
+  }
+  return status == SHMT_OK ? shmt__py_wrap(t) : shmt__py_raise(status);
+}
+
+/* Pickled by name. */
+static PyObject* rebuilder_reduce(PyObject* self, PyObject* unused) {
+  (void)self, (void)unused;
+  return PyUnicode_FromString("_rebuild_shared_tensor");
+}
+
+int shmt__py_share_init(PyObject* module) {
+  static PyMethodDef methods[] = {
+      {"__reduce__", rebuilder_reduce, METH_NOARGS, "Pickle by name."},
+      {NULL, NULL, 0, NULL},
+  };
+  static PyMemberDef members[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(rebuilder, call), READONLY, NULL},
+      {NULL, 0, 0, 0, NULL},
+  };
+  static PyType_Slot slots[] = {
+      {Py_tp_methods, methods},
+      {Py_tp_members, members},
+      {Py_tp_call, PyVectorcall_Call},
+      {Py_tp_doc, (void*)"The tensor of _pack_shared_tensor's bytes, over the same memory."},
+      {0, NULL},
+  };
+  static PyType_Spec spec = {
+      .name = "shmtensor._C._SharedTensorRebuilder",
+      .basicsize = sizeof(rebuilder),
+      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+      .slots = slots,
+  };
+  PyTypeObject* type = (PyTypeObject*)PyType_FromSpec(&spec);
+  if (type == NULL) return -1;
+  rebuilder* o = PyObject_New(rebuilder, type);
+  Py_DECREF(type); /* the object keeps it */
+  if (o == NULL) return -1;
+  o->call = rebuild;
+  rebuild_function = (PyObject*)o;
+  return PyModule_AddObjectRef(module, "_rebuild_shared_tensor", rebuild_function);
+}
+
+/* --- storages, by address --- */
+
+static PyObject* py_pack_storage(PyObject* module, PyObject* o) {
+  shmt__handle h;
+  (void)module;
+  shmt_storage* s = PyLong_AsVoidPtr(o);
+  if (s == NULL)
+    return PyErr_Occurred() ? NULL
+                            : PyErr_Format(PyExc_ValueError, "_pack_shared_storage(): address 0");
+  shmt_status status = shmt__py_share_storage(s);
+  int64_t place = status == SHMT_OK ? shmt__py_parcel_add_storage(s) : -1;
+  if (place >= 0) return PyLong_FromLongLong(place);
+  if (place == -2) return NULL;
+  if (status == SHMT_OK) status = shmt__storage_export(s, true, &h, NULL);
+  return status == SHMT_OK ? PyBytes_FromStringAndSize((const char*)&h, sizeof h)
+                           : shmt__py_raise(status);
+}
+
+static PyObject* py_rebuild_storage(PyObject* module, PyObject* o) {
+  char* data = NULL;
+  Py_ssize_t nbytes = 0;
+  shmt__handle h;
+  shmt_storage* s = NULL;
+  (void)module;
+  if (PyLong_Check(o)) {
+    int64_t place = PyLong_AsLongLong(o);
+    if (place == -1 && PyErr_Occurred()) return NULL;
+    shmt_status found = shmt__py_delivery_storage(place, &s);
+    return found == SHMT_OK ? PyLong_FromVoidPtr(s) : shmt__py_raise(found);
+  }
+  if (PyBytes_AsStringAndSize(o, &data, &nbytes) < 0) return NULL;
+  if (nbytes != sizeof h)
+    return shmt__py_raise(
+        shmt__fail(SHMT_E_HANDLE, "a packed storage of %zd bytes, expected %zu", nbytes, sizeof h));
+  memcpy(&h, data, sizeof h);
+  shmt_status status = shmt__storage_import(&h, NULL, &s);
+  return status == SHMT_OK ? PyLong_FromVoidPtr(s) : shmt__py_raise(status);
+}
+
+static PyObject* py_set_slow_reduce(PyObject* module, PyObject* o) {
+  (void)module;
+  Py_INCREF(o);
+  Py_XSETREF(slow_reduce, o);
+  Py_RETURN_NONE;
+}
+
+PyMethodDef shmt__py_share_functions[] = {
+    {"_set_slow_reduce", py_set_slow_reduce, METH_O,
+     "Name the function that reduces tensors which need Python."},
+    {"_reduce_shared_tensor", py_reduce, METH_O,
+     "The reduction of a tensor for messages between processes."},
+    {"_pack_shared_tensor", py_pack, METH_O,
+     "Share a tensor's storage; bytes that rebuild the tensor once elsewhere."},
+    {"_pack_shared_storage", py_pack_storage, METH_O, "The same for the storage at an address."},
+    {"_rebuild_shared_storage", py_rebuild_storage, METH_O,
+     "Address of a storage, carrying a reference."},
+    {NULL, NULL, 0, NULL},
+};

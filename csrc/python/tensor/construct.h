@@ -1,0 +1,32 @@
+/* python/tensor/construct.h -- tensors from Python data: nested sequences, numbers, arrays, buffers. */
+#ifndef SHMT_PYTHON_TENSOR_CONSTRUCT_H
+#define SHMT_PYTHON_TENSOR_CONSTRUCT_H
+
+#include "python/tensor/tensor_type.h"
+
+/* All return 0 and a new reference in *out, or -1 with an exception. */
+
+/* Copy data (numbers, nested sequences, arrays, buffers, a tensor) into a new tensor on the CPU.
+ * dtype: SHMT_DTYPE_NONE infers it as torch does. */
+int shmt__py_tensor_from_data(PyObject* data, shmt_dtype dtype, shmt_tensor** out);
+/* The same into shared memory, when `shared`. */
+int shmt__py_tensor_from_data_in(PyObject* data, shmt_dtype dtype, bool shared, shmt_tensor** out);
+/* A sequence used as an index: bool when all elements are, else integers. */
+int shmt__py_index_sequence(PyObject* sequence, shmt_tensor** out);
+
+/* numpy.c: a tensor that shares the memory of a NumPy array, read-only as the array is. only_read: the
+ * program does not get it, so it needs no warning of that. */
+int shmt__py_from_numpy(PyObject* array, bool only_read, shmt_tensor** out);
+/* Is o a NumPy array? */
+bool shmt__py_is_numpy_array(PyObject* o);
+/* The dtype of a NumPy scalar; SHMT_DTYPE_NONE when o is none (or of a kind without dtype here). */
+shmt_dtype shmt__py_numpy_scalar_dtype(PyObject* o);
+
+extern PyMethodDef shmt__py_construct_functions[];        /* tensor, as_tensor */
+/* 1: *out is a new tensor over all whole elements of the storage o, of the default dtype when dtype is NONE; 0: o is no
+ * storage; -1 with an exception: it is closed, or of another dtype. */
+int shmt__py_over_storage(PyObject* o, shmt_dtype dtype, shmt_tensor** out);
+extern PyMethodDef shmt__py_construct_legacy_functions[]; /* _legacy_new */
+extern PyMethodDef shmt__py_numpy_functions[];            /* from_numpy, frombuffer */
+
+#endif

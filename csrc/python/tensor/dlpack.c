@@ -1,0 +1,339 @@
+/* python/tensor/dlpack.c -- tensors to other array libraries and back, over the same memory.
+ *
+ * An exported tensor holds its storage and pins its address, without Python objects, so its deleter
+ * may run on any thread and after Python has ended. */
+#include "python/tensor/dlpack.h"
+
+#include "api/storage.h"
+#include "base/overflow.h"
+#include "iter/copy/copy.h"
+#include "python/call/convert.h"
+#include "python/values/types.h"
+#include "storage/allocator.h"
+
+/* --- dtypes ------------------------------------------------------------------------------ */
+
+static void describe_dtype(shmt_dtype dtype, shmt__dl_tensor* out) {
+  static const uint8_t codes[] = {[SHMT_KIND_BOOL] = SHMT_DL_BOOL,
+                                  [SHMT_KIND_UNSIGNED] = SHMT_DL_UINT,
+                                  [SHMT_KIND_SIGNED] = SHMT_DL_INT,
+                                  [SHMT_KIND_FLOATING] = SHMT_DL_FLOAT,
+                                  [SHMT_KIND_COMPLEX] = SHMT_DL_COMPLEX};
+  out->code = dtype == SHMT_BFLOAT16 ? SHMT_DL_BFLOAT : codes[shmt__dtype_kind[dtype]];
+  out->bits = (uint8_t)(shmt__dtype_size[dtype] * 8);
+  out->lanes = 1;
+}
+
+static shmt_dtype find_dtype(const shmt__dl_tensor* t) {
+  for (int d = 0; d < SHMT_N_DTYPES; d++) {
+    shmt__dl_tensor candidate;
+    describe_dtype(d, &candidate);
+    if (candidate.code == t->code && candidate.bits == t->bits && t->lanes == 1) return d;
+  }
+  return SHMT_DTYPE_NONE;
+}
+
+/* --- export ------------------------------------------------------------------------------- */
+
+typedef struct exported {
+  union {
+    shmt__dl_managed plain;
+    shmt__dl_versioned versioned;
+  } managed; /* first: the deleters get its address */
+  shmt_storage* storage;
+  int64_t dims[]; /* shape, then strides */
+} exported;
+
+static void exported_free(exported* e) {
+  shmt_storage_unpin(e->storage);
+  shmt__storage_release(e->storage);
+  free(e);
+}
+static void delete_plain(shmt__dl_managed* m) { exported_free((exported*)m); }
+static void delete_versioned(shmt__dl_versioned* m) { exported_free((exported*)m); }
+
+/* A capsule that nobody took over. */
+static void capsule_destructor(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, "dltensor")) {
+    shmt__dl_managed* m = PyCapsule_GetPointer(capsule, "dltensor");
+    if (m->deleter) m->deleter(m);
+  } else if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    shmt__dl_versioned* m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (m->deleter) m->deleter(m);
+  }
+}
+
+static PyObject* export_tensor(shmt_tensor* t, bool versioned, bool copied) {
+  exported* e = malloc(sizeof *e + 2 * (size_t)t->n_dims * sizeof e->dims[0]);
+  if (e == NULL) return PyErr_NoMemory();
+  shmt__dl_tensor* dl = versioned ? &e->managed.versioned.tensor : &e->managed.plain.tensor;
+  e->storage = t->storage;
+  shmt_storage_retain(e->storage);
+  shmt_storage_pin(e->storage);
+  for (int i = 0; i < t->n_dims; i++) {
+    e->dims[i] = t->sizes[i];
+    /* Consumers that ask for compact memory look at strides that do not matter as well. */
+    e->dims[t->n_dims + i] = t->sizes[i] == 1 ? 1 : t->strides[i];
+  }
+  dl->data = shmt__tensor_data(t);
+  dl->device_type = SHMT_DL_CPU;
+  dl->device_id = 0;
+  dl->n_dims = t->n_dims;
+  describe_dtype(t->dtype, dl);
+  dl->shape = e->dims;
+  dl->strides = e->dims + t->n_dims;
+  dl->byte_offset = 0;
+  PyObject* capsule;
+  if (versioned) {
+    shmt__dl_versioned* m = &e->managed.versioned;
+    m->major = 1;
+    m->minor = 0;
+    m->context = e;
+    m->deleter = delete_versioned;
+    m->flags = (t->storage->flags & SHMT_STORAGE_READ_ONLY ? SHMT_DL_READ_ONLY : 0) |
+               (copied ? SHMT_DL_IS_COPIED : 0);
+    capsule = PyCapsule_New(m, "dltensor_versioned", capsule_destructor);
+  } else {
+    e->managed.plain.context = e;
+    e->managed.plain.deleter = delete_plain;
+    capsule = PyCapsule_New(&e->managed.plain, "dltensor", capsule_destructor);
+  }
+  if (capsule == NULL) exported_free(e);
+  return capsule;
+}
+
+static PyObject* refuse(const char* why) {
+  PyErr_SetString(PyExc_BufferError, why);
+  return NULL;
+}
+
+/* The version a consumer understands: 1 or more is versioned. -1 with an exception. */
+static int wants_versioned(PyObject* max_version) {
+  if (max_version == NULL || max_version == Py_None) return 0;
+  long major, minor;
+  if (!PyTuple_Check(max_version) || !PyArg_ParseTuple(max_version, "ll", &major, &minor)) {
+    PyErr_SetString(PyExc_TypeError,
+                    "__dlpack__(): max_version must be a tuple of two ints or None");
+    return -1;
+  }
+  return major >= 1;
+}
+
+static PyObject* m_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
+  static const char* const names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+  PyObject *stream = NULL, *max_version = NULL, *device = NULL, *copy = NULL;
+  shmt_tensor* t = shmt__py_tensor(self);
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", (char**)names, &stream,
+                                   &max_version, &device, &copy))
+    return NULL;
+  if (stream != NULL && stream != Py_None && !PyLong_Check(stream)) {
+    PyErr_SetString(PyExc_TypeError, "stream must be ``int`` or ``none``");
+    return NULL;
+  }
+  if (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd)
+    return refuse("Can't export tensors that require gradient, use tensor.detach()");
+  if (t->flags & SHMT_TENSOR_CONJ)
+    return refuse("Can't export tensors with the conjugate bit set; use tensor.resolve_conj()");
+  if (t->flags & SHMT_TENSOR_NEG)
+    return refuse("Can't export tensors with the negative bit set; use tensor.resolve_neg()");
+  if (shmt__tensor_is_meta(t))
+    return refuse("Can't export to dlpack from a meta tensor: it has no data");
+  if (device != NULL && device != Py_None) {
+    int type, id;
+    if (!PyTuple_Check(device) || !PyArg_ParseTuple(device, "ii", &type, &id)) return NULL;
+    if (type != SHMT_DL_CPU)
+      return refuse("the tensor is on the cpu and cannot be exported to another device");
+  }
+  int versioned = wants_versioned(max_version);
+  if (versioned < 0) return NULL;
+  if ((t->storage->flags & SHMT_STORAGE_READ_ONLY) && !versioned && copy != Py_True)
+    return refuse("a read-only tensor can only be exported with DLPack version 1 or later");
+  if (copy != Py_True) return export_tensor(t, versioned, false);
+  SHMT_AUTO(shmt_tensor) copied = NULL;
+  shmt_status s = shmt__tensor_empty_like(t, t->dtype, &copied);
+  if (s == SHMT_OK) s = SHMT_PY_UNLOCKED(t->numel, shmt__tensor_copy(copied, t));
+  return s == SHMT_OK ? export_tensor(copied, versioned, true) : shmt__py_raise(s);
+}
+
+static PyObject* m_dlpack_device(PyObject* self, PyObject* unused) {
+  (void)unused;
+  if (shmt__tensor_is_meta(shmt__py_tensor(self))) {
+    PyErr_SetString(PyExc_ValueError, "a meta tensor is on no DLPack device");
+    return NULL;
+  }
+  return Py_BuildValue("(ii)", SHMT_DL_CPU, 0);
+}
+
+/* --- import -------------------------------------------------------------------------------- */
+
+static void drop_plain(void* arg, void* data) {
+  shmt__dl_managed* m = arg;
+  (void)data;
+  if (m->deleter) m->deleter(m);
+}
+static void drop_versioned(void* arg, void* data) {
+  shmt__dl_versioned* m = arg;
+  (void)data;
+  if (m->deleter) m->deleter(m);
+}
+
+/* Geometry of dl in elements, and the bytes it spans. 0, or -1 with an exception. */
+static int read_geometry(const shmt__dl_tensor* dl, int64_t item, int64_t* strides,
+                         uint64_t* nbytes) {
+  int64_t span = item, dense = 1;
+  bool empty = false;
+  for (int i = dl->n_dims - 1; i >= 0; i--) {
+    int64_t size = dl->shape[i], reach;
+    strides[i] = dl->strides ? dl->strides[i] : dense;
+    if (size < 0 || (strides[i] < 0 && size > 1)) {
+      PyErr_Format(PyExc_ValueError,
+                   "from_dlpack(): size %lld and stride %lld of dimension %d: negative ones are "
+                   "not supported",
+                   (long long)size, (long long)strides[i], i);
+      return -1;
+    }
+    if (size <= 1 && strides[i] < 0) strides[i] = 1;
+    empty |= size == 0;
+    if (!shmt__mul_i64(dense, size > 0 ? size : 1, &dense) ||
+        !shmt__mul_i64(size > 0 ? size - 1 : 0, strides[i], &reach) ||
+        !shmt__mul_i64(reach, item, &reach) || !shmt__add_i64(span, reach, &span)) {
+      PyErr_SetString(PyExc_ValueError, "from_dlpack(): the tensor spans more than 2^63 bytes");
+      return -1;
+    }
+  }
+  *nbytes = empty ? 0 : (uint64_t)span;
+  return 0;
+}
+
+/* A tensor over dl, which `drop(arg)` gives back. 0, or -1 with an exception and dl not taken over.
+ */
+static int import_tensor(const shmt__dl_tensor* dl, uint32_t flags, void (*drop)(void*, void*),
+                         void* arg, shmt_tensor** out) {
+  int64_t strides[SHMT_MAX_DIMS];
+  uint64_t nbytes;
+  if (dl->device_type != SHMT_DL_CPU) {
+    PyErr_Format(PyExc_BufferError,
+                 "from_dlpack(): the data is on device type %d, only the cpu (%d) is supported",
+                 (int)dl->device_type, SHMT_DL_CPU);
+    return -1;
+  }
+  shmt_dtype dtype = find_dtype(dl);
+  if (dtype == SHMT_DTYPE_NONE || dl->n_dims < 0 || dl->n_dims > SHMT_MAX_DIMS) {
+    PyErr_Format(
+        PyExc_BufferError,
+        "from_dlpack(): unsupported type code %d with %d bits and %d lanes, or %d dimensions",
+        (int)dl->code, (int)dl->bits, (int)dl->lanes, (int)dl->n_dims);
+    return -1;
+  }
+  if (read_geometry(dl, shmt__dtype_size[dtype], strides, &nbytes) < 0) return -1;
+  shmt_storage* storage = NULL;
+  char* data = dl->data ? (char*)dl->data + dl->byte_offset : NULL;
+  shmt_status s = shmt__storage_from_blob(data, nbytes, drop, arg, flags, &storage);
+  if (s != SHMT_OK) {
+    shmt__py_raise(s);
+    return -1;
+  }
+  s = shmt__tensor_from_storage(storage, (shmt_ints){dl->shape, dl->n_dims},
+                                (shmt_ints){strides, dl->n_dims}, 0, dtype, out);
+  if (s == SHMT_OK) {
+    shmt__storage_release(storage);
+    return 0;
+  }
+  shmt__storage_release(storage); /* drops arg: the capsule must not do so again */
+  *out = NULL;
+  shmt__py_raise(s);
+  return 1;
+}
+
+static PyObject* from_capsule(PyObject* capsule) {
+  shmt_tensor* t = NULL;
+  int r;
+  if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    shmt__dl_versioned* m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (m->major != 1) {
+      PyErr_Format(PyExc_BufferError, "from_dlpack(): version %u.%u is not supported", m->major,
+                   m->minor);
+      return NULL;
+    }
+    uint32_t flags = m->flags & SHMT_DL_READ_ONLY ? SHMT_STORAGE_READ_ONLY : 0;
+    r = import_tensor(&m->tensor, flags, drop_versioned, m, &t);
+    if (r >= 0) PyCapsule_SetName(capsule, "used_dltensor_versioned");
+  } else if (PyCapsule_IsValid(capsule, "dltensor")) {
+    shmt__dl_managed* m = PyCapsule_GetPointer(capsule, "dltensor");
+    r = import_tensor(&m->tensor, 0, drop_plain, m, &t);
+    if (r >= 0) PyCapsule_SetName(capsule, "used_dltensor");
+  } else {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "from_dlpack received an invalid capsule. Note that DLTensor capsules can be "
+                    "consumed only once, so you "
+                    "might have already constructed a tensor from it once.");
+    return NULL;
+  }
+  return r == 0 ? shmt__py_wrap(t) : NULL;
+}
+
+/* o.__dlpack__ with the newest version, or without arguments for producers from before it. */
+static PyObject* ask_for_capsule(PyObject* o, PyObject* copy) {
+  PyObject* method = PyObject_GetAttrString(o, "__dlpack__");
+  if (method == NULL) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError, "from_dlpack(): %s has no __dlpack__", Py_TYPE(o)->tp_name);
+    return NULL;
+  }
+  PyObject* none = PyTuple_New(0);
+  PyObject* options = Py_BuildValue("{s:(ii)}", "max_version", 1, 0);
+  if (options != NULL && copy != Py_None && PyDict_SetItemString(options, "copy", copy) < 0)
+    Py_CLEAR(options);
+  PyObject* capsule = none && options ? PyObject_Call(method, none, options) : NULL;
+  if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError) && copy == Py_None) {
+    PyErr_Clear();
+    capsule = PyObject_Call(method, none, NULL);
+  }
+  Py_XDECREF(none);
+  Py_XDECREF(options);
+  Py_DECREF(method);
+  return capsule;
+}
+
+PyObject* shmt__py_import_dlpack(PyObject* o, PyObject* copy) {
+  if (PyCapsule_CheckExact(o)) return from_capsule(o);
+  PyObject* capsule = ask_for_capsule(o, copy);
+  if (capsule == NULL) return NULL;
+  PyObject* t = PyCapsule_CheckExact(capsule) ? from_capsule(capsule) : NULL;
+  if (t == NULL && !PyErr_Occurred())
+    PyErr_SetString(PyExc_TypeError, "from_dlpack(): __dlpack__ gave no capsule");
+  Py_DECREF(capsule);
+  return t;
+}
+
+static PyObject* py_from_dlpack(PyObject* module, PyObject* args, PyObject* kwargs) {
+  static const char* const names[] = {"ext_tensor", "device", "copy", NULL};
+  PyObject *o, *device_object = Py_None, *copy = Py_None;
+  shmt_device device = SHMT_CPU;
+  (void)module;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OO:from_dlpack", (char**)names, &o,
+                                   &device_object, &copy))
+    return NULL;
+  int r = device_object == Py_None ? 1 : shmt__py_as_device(device_object, &device);
+  if (r == 1 && device != SHMT_CPU) r = 0;
+  if (r == 0)
+    PyErr_Format(PyExc_ValueError,
+                 "from_dlpack(): tensors can only be imported to the cpu, not to %S",
+                 device_object);
+  return r == 1 ? shmt__py_import_dlpack(o, copy) : NULL;
+}
+
+PyMethodDef shmt__py_dlpack_methods[] = {
+    {"__dlpack__", (PyCFunction)(void (*)(void))m_dlpack, METH_VARARGS | METH_KEYWORDS,
+     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA capsule "
+     "over the same memory."},
+    {"__dlpack_device__", m_dlpack_device, METH_NOARGS, "(1, 0): the cpu."},
+    {NULL, NULL, 0, NULL},
+};
+
+PyMethodDef shmt__py_dlpack_functions[] = {
+    {"from_dlpack", (PyCFunction)(void (*)(void))py_from_dlpack, METH_VARARGS | METH_KEYWORDS,
+     "from_dlpack(ext_tensor, *, device=None, copy=None)\n--\n\nA tensor over another library's "
+     "memory."},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,309 @@
+/* python/tensor/methods.c -- methods of _TensorBase that are no operators: sizes, flags, items, identity.
+ */
+#include "base/overflow.h"
+#include "base/promote.h"
+#include "base/scalar.h"
+#include "generated/ops.h"
+#include "ops/pointwise/conj_neg_views.h"
+#include "python/call/convert.h"
+#include "python/ipc/share.h"
+#include "python/values/types.h"
+
+#define FAST(f) ((PyCFunction)(void (*)(void))(f))
+
+/* One optional argument called key, by position or keyword: 0 (maybe NULL in *out) or -1. */
+static int one_optional(const char* name, const char* key, PyObject* const* args, Py_ssize_t n,
+                        PyObject* kwnames, PyObject** out) {
+  Py_ssize_t n_keywords = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  *out = n > 0 ? args[0] : NULL;
+  if (n + n_keywords > 1) {
+    PyErr_Format(PyExc_TypeError, "%s() takes from 0 to 1 arguments but %zd were given", name,
+                 n + n_keywords);
+    return -1;
+  }
+  if (n_keywords == 0) return 0;
+  if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), key) != 0) {
+    PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", name,
+                 PyTuple_GET_ITEM(kwnames, 0));
+    return -1;
+  }
+  *out = args[0];
+  return 0;
+}
+
+/* The wrapped dim in o, or -1 with an exception. */
+static int64_t dim_argument(const char* name, PyObject* o, const shmt_tensor* t) {
+  int64_t dim;
+  int r = shmt__py_as_int(o, &dim);
+  if (r == 0)
+    PyErr_Format(PyExc_TypeError, "%s(): argument 'dim' (position 1) must be int, not %s", name,
+                 Py_TYPE(o)->tp_name);
+  if (r != 1) return -1;
+  if (t->n_dims == 0) {
+    PyErr_Format(PyExc_IndexError, "Dimension specified as %lld but tensor has no dimensions",
+                 (long long)dim);
+    return -1;
+  }
+  shmt_status s = shmt__wrap_dim(dim, t->n_dims, &dim);
+  if (s == SHMT_OK) return dim;
+  shmt__py_raise(s);
+  return -1;
+}
+
+static PyObject* m_size(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  shmt_tensor* t = shmt__py_tensor(self);
+  PyObject* o;
+  if (one_optional("size", "dim", args, n, kwnames, &o) < 0) return NULL;
+  if (o == NULL || o == Py_None) return shmt__py_size_from(shmt__tensor_sizes(t));
+  int64_t dim = dim_argument("size", o, t);
+  return dim < 0 ? NULL : PyLong_FromLongLong(t->sizes[dim]);
+}
+
+static PyObject* m_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  shmt_tensor* t = shmt__py_tensor(self);
+  PyObject* o;
+  if (one_optional("stride", "dim", args, n, kwnames, &o) < 0) return NULL;
+  if (o == NULL || o == Py_None) return shmt__py_tuple_from(shmt__tensor_strides(t));
+  int64_t dim = dim_argument("stride", o, t);
+  return dim < 0 ? NULL : PyLong_FromLongLong(t->strides[dim]);
+}
+
+static PyObject* m_dim(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyLong_FromLong(shmt__py_tensor(self)->n_dims);
+}
+static PyObject* m_numel(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyLong_FromLongLong(shmt__py_tensor(self)->numel);
+}
+static PyObject* m_element_size(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyLong_FromLongLong(shmt__tensor_item_bytes(shmt__py_tensor(self)));
+}
+static PyObject* m_storage_offset(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyLong_FromLongLong(shmt__py_tensor(self)->offset);
+}
+static PyObject* m_data_ptr(PyObject* self, PyObject* unused) {
+  (void)unused;
+  shmt_tensor* t = shmt__py_tensor(self);
+  return PyLong_FromVoidPtr(t->numel ? shmt__tensor_data(t) : NULL);
+}
+static PyObject* m_get_device(PyObject* self, PyObject* unused) {
+  (void)self, (void)unused;
+  return PyLong_FromLong(-1);
+}
+
+static PyObject* m_is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n,
+                                 PyObject* kwnames) {
+  shmt_tensor* t = shmt__py_tensor(self);
+  PyObject* o;
+  if (n > 0) {
+    PyErr_Format(PyExc_TypeError, "is_contiguous() takes 0 positional arguments but %zd %s given",
+                 n, n == 1 ? "was" : "were");
+    return NULL;
+  }
+  if (one_optional("is_contiguous", "memory_format", args, n, kwnames, &o) < 0) return NULL;
+  int format = SHMT_CONTIGUOUS_FORMAT;
+  if (o != NULL && !shmt__py_constant_value(o, shmt__py_memory_format_type, &format)) {
+    PyErr_Format(PyExc_TypeError,
+                 "is_contiguous(): argument 'memory_format' must be torch.memory_format, not %s",
+                 Py_TYPE(o)->tp_name);
+    return NULL;
+  }
+  if (format == SHMT_PRESERVE_FORMAT) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "preserve memory format is unsupported by the contiguous operator");
+    return NULL;
+  }
+  return PyBool_FromLong(shmt__tensor_is_contiguous_in(t, format));
+}
+
+static int kind(PyObject* self) { return shmt__dtype_kind[shmt__py_tensor(self)->dtype]; }
+
+static PyObject* m_is_floating_point(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyBool_FromLong(kind(self) == SHMT_KIND_FLOATING);
+}
+static PyObject* m_is_complex(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyBool_FromLong(kind(self) == SHMT_KIND_COMPLEX);
+}
+static PyObject* m_is_signed(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyBool_FromLong(kind(self) != SHMT_KIND_BOOL && kind(self) != SHMT_KIND_UNSIGNED);
+}
+static PyObject* m_false(PyObject* self, PyObject* unused) {
+  (void)self, (void)unused;
+  Py_RETURN_FALSE;
+}
+static PyObject* m_is_shared(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyBool_FromLong(shmt__py_tensor(self)->storage->flags & SHMT_STORAGE_SHARED);
+}
+static PyObject* m_is_inference(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyBool_FromLong(shmt__py_tensor(self)->flags & SHMT_TENSOR_INFERENCE);
+}
+
+static PyObject* m_is_same_size(PyObject* self, PyObject* other) {
+  if (!shmt__py_is_tensor(other)) {
+    PyErr_Format(PyExc_TypeError,
+                 "is_same_size(): argument 'other' (position 1) must be Tensor, not %s",
+                 Py_TYPE(other)->tp_name);
+    return NULL;
+  }
+  return PyBool_FromLong(shmt__same_sizes(shmt__py_tensor(self), shmt__py_tensor(other)));
+}
+
+static PyObject* m_is_set_to(PyObject* self, PyObject* other) {
+  if (!shmt__py_is_tensor(other)) {
+    PyErr_Format(PyExc_TypeError,
+                 "is_set_to(): argument 'tensor' (position 1) must be Tensor, not %s",
+                 Py_TYPE(other)->tp_name);
+    return NULL;
+  }
+  shmt_tensor *a = shmt__py_tensor(self), *b = shmt__py_tensor(other);
+  bool same = a->storage == b->storage && a->offset == b->offset && shmt__same_sizes(a, b) &&
+              shmt__same_strides(a, b);
+  return PyBool_FromLong(same);
+}
+
+/* --- reading values ------------------------------------------------------------------------ */
+
+static PyObject* m_item(PyObject* self, PyObject* unused) {
+  shmt_tensor* t = shmt__py_tensor(self);
+  shmt_scalar s;
+  (void)unused;
+  if (t->numel != 1) {
+    PyErr_Format(PyExc_RuntimeError, "a Tensor with %lld elements cannot be converted to Scalar",
+                 (long long)t->numel);
+    return NULL;
+  }
+  if (shmt__tensor_is_meta(t)) {
+    PyErr_SetString(PyExc_RuntimeError, "Tensor.item() cannot be called on meta tensors");
+    return NULL;
+  }
+  shmt_status status = shmt__tensor_item(t, &s);
+  return status == SHMT_OK ? shmt__py_from_scalar(s) : shmt__py_raise(status);
+}
+
+static PyObject* list_of(const shmt_tensor* t, const char* data, int dim) {
+  if (dim == t->n_dims) return shmt__py_from_element(data, t->dtype);
+  int64_t n = t->sizes[dim], step = shmt__wrap_mul_i64(t->strides[dim], shmt__tensor_item_bytes(t));
+  PyObject* list = PyList_New((Py_ssize_t)n);
+  for (int64_t i = 0; list != NULL && i < n; i++) {
+    const char* const at = data + i * step;
+    PyObject* item = dim + 1 == t->n_dims ? shmt__py_from_element(at, t->dtype) : list_of(t, at, dim + 1);
+    if (item == NULL)
+      Py_CLEAR(list);
+    else
+      PyList_SET_ITEM(list, i, item);
+  }
+  return list;
+}
+
+static PyObject* m_tolist(PyObject* self, PyObject* unused) {
+  shmt_tensor* t = shmt__py_tensor(self);
+  (void)unused;
+  if (shmt__tensor_is_meta(t)) {
+    PyErr_SetString(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!");
+    return NULL;
+  }
+  SHMT_AUTO(shmt_tensor) resolved = NULL;
+  shmt_status s = shmt__lazy_resolved(t, &resolved);
+  if (s != SHMT_OK) return shmt__py_raise(s);
+  return list_of(resolved, shmt__tensor_data(resolved), 0);
+}
+
+static PyObject* m_complex(PyObject* self, PyObject* unused) {
+  shmt_tensor* t = shmt__py_tensor(self);
+  shmt_scalar s;
+  double z[2];
+  (void)unused;
+  if (t->numel != 1) {
+    PyErr_SetString(PyExc_ValueError,
+                    "only one element tensors can be converted to Python scalars");
+    return NULL;
+  }
+  if (shmt__py_warn_of_history(t) < 0) return NULL;
+  shmt_status status = shmt__tensor_item(t, &s);
+  if (status != SHMT_OK) return shmt__py_raise(status);
+  shmt__scalar_to_complex(s, z);
+  return PyComplex_FromDoubles(z[0], z[1]);
+}
+
+const char* shmt__py_legacy_type_name(const shmt_tensor* t, char* buf, size_t cap) {
+  (void)PyOS_snprintf(buf, cap, "torch.%sTensor", shmt__dtype_title(t->dtype));
+  return buf;
+}
+
+/* --- subclasses ------------------------------------------------------------------------------ */
+
+/* _make_subclass(cls, data, require_grad=False): data without history, as an instance of cls. */
+static PyObject* m_make_subclass(PyObject* unused, PyObject* args, PyObject* kwargs) {
+  static const char* const names[] = {"cls", "data", "require_grad", NULL};
+  PyObject *cls, *data;
+  int require_grad = 0;
+  (void)unused;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|p:_make_subclass", (char**)names,
+                                   &PyType_Type, &cls, shmt__py_base_type, &data, &require_grad))
+    return NULL;
+  if (!PyType_IsSubtype((PyTypeObject*)cls, shmt__py_base_type)) {
+    PyErr_Format(PyExc_TypeError, "_make_subclass(): cls must be a subclass of Tensor, got %s",
+                 ((PyTypeObject*)cls)->tp_name);
+    return NULL;
+  }
+  shmt_tensor* t = NULL;
+  shmt_status s = shmt_op_detach(shmt__py_tensor(data), &t);
+  if (s != SHMT_OK) return shmt__py_raise(s);
+  return shmt__py_with_grad(shmt__py_wrap_as((PyTypeObject*)cls, t), require_grad);
+}
+
+/* as_subclass(cls): the same data and history, as an instance of cls. */
+static PyObject* m_as_subclass(PyObject* self, PyObject* cls) {
+  if (!PyType_Check(cls) || !PyType_IsSubtype((PyTypeObject*)cls, shmt__py_base_type)) {
+    PyErr_SetString(PyExc_TypeError, "as_subclass(): argument 'cls' must be a subclass of Tensor");
+    return NULL;
+  }
+  shmt_tensor* t = NULL;
+  shmt_status s = shmt_op_alias(shmt__py_tensor(self), &t);
+  return s == SHMT_OK ? shmt__py_wrap_as((PyTypeObject*)cls, t) : shmt__py_raise(s);
+}
+
+PyMethodDef shmt__py_plain_methods[] = {
+    {"size", FAST(m_size), METH_FASTCALL | METH_KEYWORDS,
+     "size(dim=None)\n--\n\nThe size, or the size of one dimension."},
+    {"stride", FAST(m_stride), METH_FASTCALL | METH_KEYWORDS,
+     "stride(dim=None)\n--\n\nStrides in elements, or that of one dimension."},
+    {"dim", m_dim, METH_NOARGS, "Number of dimensions."},
+    {"ndimension", m_dim, METH_NOARGS, "Number of dimensions."},
+    {"numel", m_numel, METH_NOARGS, "Number of elements."},
+    {"nelement", m_numel, METH_NOARGS, "Number of elements."},
+    {"element_size", m_element_size, METH_NOARGS, "Bytes of one element."},
+    {"storage_offset", m_storage_offset, METH_NOARGS,
+     "First element's position in the storage, in elements."},
+    {"data_ptr", m_data_ptr, METH_NOARGS, "Address of the first element."},
+    {"get_device", m_get_device, METH_NOARGS, "-1: tensors live on the CPU."},
+    {"is_contiguous", FAST(m_is_contiguous), METH_FASTCALL | METH_KEYWORDS,
+     "is_contiguous(*, memory_format=contiguous_format)\n--\n\nTrue when memory is dense in that "
+     "order."},
+    {"is_floating_point", m_is_floating_point, METH_NOARGS, "True for real floating dtypes."},
+    {"is_complex", m_is_complex, METH_NOARGS, "True for complex dtypes."},
+    {"is_signed", m_is_signed, METH_NOARGS, "True when values may be negative."},
+    {"is_pinned", m_false, METH_NOARGS, "False: there is no device to pin memory for."},
+    {"is_shared", m_is_shared, METH_NOARGS, "True when other processes can map the storage."},
+    {"share_memory_", shmt__py_share_memory, METH_NOARGS,
+     "Move the whole storage into shared memory; every view of it follows. BufferError: NumPy "
+     "arrays or other buffers show the private memory."},
+    {"is_inference", m_is_inference, METH_NOARGS, "True when made in inference mode."},
+    {"is_same_size", m_is_same_size, METH_O, "True when both have the same size."},
+    {"is_set_to", m_is_set_to, METH_O, "True when both show the same memory in the same way."},
+    {"item", m_item, METH_NOARGS, "The only element as a Python number."},
+    {"tolist", m_tolist, METH_NOARGS, "The elements as nested lists; a number for a 0-d tensor."},
+    {"__complex__", m_complex, METH_NOARGS, "The only element as a complex number."},
+    {"_make_subclass", FAST(m_make_subclass), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+     "_make_subclass(cls, data, require_grad=False)\n--\n\nAn instance of cls over data's memory."},
+    {"as_subclass", m_as_subclass, METH_O, "This tensor as an instance of another subclass."},
+    {NULL, NULL, 0, NULL},
+};

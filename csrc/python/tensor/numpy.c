@@ -1,0 +1,381 @@
+/* python/tensor/numpy.c -- memory shared with NumPy arrays and other buffers, through the buffer protocol.
+ *
+ * From an array: the tensor's storage holds the Py_buffer, which keeps the array alive and pinned.
+ * To an array: a buffer of a tensor holds the tensor and one export of its storage, which pins the
+ * address until the last array over it is gone. */
+#include "api/storage.h"
+#include "autograd/node.h"
+#include "base/overflow.h"
+#include "base/promote.h"
+#include "base/warn.h"
+#include "storage/allocator.h"
+#include "python/tensor/construct.h"
+#include "python/call/convert.h"
+#include "python/values/types.h"
+
+/* --- recognising things ---------------------------------------------------------------- */
+
+static PyObject* array_type; /* numpy.ndarray, once numpy is loaded */
+
+bool shmt__py_is_numpy_array(PyObject* o) {
+  if (SHMT_LIKELY(array_type != NULL))
+    return (PyObject*)Py_TYPE(o) == array_type || PyObject_TypeCheck(o, (PyTypeObject*)array_type);
+  if (strcmp(Py_TYPE(o)->tp_name, "numpy.ndarray") != 0) return false;
+  PyObject* numpy = PyImport_ImportModule("numpy");
+  array_type = numpy ? PyObject_GetAttrString(numpy, "ndarray") : NULL;
+  Py_XDECREF(numpy);
+  PyErr_Clear();
+  return array_type != NULL && PyObject_TypeCheck(o, (PyTypeObject*)array_type);
+}
+
+shmt_dtype shmt__py_numpy_scalar_dtype(PyObject* o) {
+  const char* name = Py_TYPE(o)->tp_name;
+  if (SHMT_LIKELY(strncmp(name, "numpy.", 6) != 0)) return SHMT_DTYPE_NONE;
+  name += 6;
+  if (strcmp(name, "bool_") == 0) return SHMT_BOOL;
+  if (strcmp(name, "longlong") == 0) return SHMT_INT64;
+  if (strcmp(name, "ulonglong") == 0) return SHMT_UINT64;
+  for (int d = 0; d < SHMT_N_DTYPES; d++)
+    if (strcmp(shmt__dtype_numpy[d], name) == 0) return d;
+  return SHMT_DTYPE_NONE;
+}
+
+/* The dtype of a PEP 3118 format: 1, 0 for another byte order, -1 for one without a dtype. */
+static int format_dtype(const char* f, Py_ssize_t item_bytes, shmt_dtype* out) {
+  if (f == NULL) f = "B";
+  if (*f == '@' || *f == '=' || *f == '<')
+    f++;
+  else if (*f == '>' || *f == '!')
+    return item_bytes > 1 ? 0 : -1;
+  const char* wanted = f;
+  if (strcmp(f, "l") == 0 || strcmp(f, "n") == 0 || strcmp(f, "q") == 0) wanted = item_bytes == 8 ? "l" : "i";
+  if (strcmp(f, "L") == 0 || strcmp(f, "N") == 0 || strcmp(f, "Q") == 0) wanted = item_bytes == 8 ? "L" : "I";
+  if (strcmp(f, "c") == 0) wanted = "B";
+  for (int d = 0; d < SHMT_N_DTYPES; d++) {
+    if (*shmt__dtype_struct[d] && strcmp(shmt__dtype_struct[d], wanted) == 0 &&
+        shmt__dtype_size[d] == item_bytes) {
+      *out = d;
+      return 1;
+    }
+  }
+  return -1;
+}
+
+/* --- from arrays ------------------------------------------------------------------------- */
+
+/* A storage's deleter; may run on any thread, and after Python has ended. */
+static void buffer_deleter(void* arg, void* data) {
+  (void)data;
+  if (!Py_IsInitialized()) return;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  PyBuffer_Release(arg);
+  PyMem_Free(arg);
+  PyGILState_Release(gil);
+}
+
+static int unsupported_type(PyObject* array) {
+  PyObject* dtype = PyObject_GetAttrString(array, "dtype");
+  PyObject* type = dtype ? PyObject_GetAttrString(dtype, "type") : NULL;
+  PyErr_Clear();
+  PyErr_Format(
+      PyExc_TypeError,
+      "can't convert np.ndarray of type %s. The only supported types are: float64, float32, "
+      "float16, "
+      "complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool.",
+      type && PyType_Check(type) ? ((PyTypeObject*)type)->tp_name : "unknown");
+  Py_XDECREF(dtype);
+  Py_XDECREF(type);
+  return -1;
+}
+
+static int wrong_byte_order(void) {
+  PyErr_SetString(PyExc_ValueError,
+                  "given numpy array has byte order different from the native byte order. "
+                  "Conversion between byte "
+                  "orders is currently not supported.");
+  return -1;
+}
+
+/* Element strides of a view, and the bytes it spans. */
+static int element_strides(const Py_buffer* view, int64_t* sizes, int64_t* strides,
+                           uint64_t* nbytes) {
+  int64_t span = (int64_t)view->itemsize;
+  bool empty = false;
+  for (int i = 0; i < view->ndim; i++) {
+    Py_ssize_t stride = view->strides[i];
+    sizes[i] = view->shape[i];
+    empty |= sizes[i] == 0;
+    if (stride < 0) {
+      PyErr_SetString(PyExc_ValueError,
+                      "At least one stride in the given numpy array is negative, and tensors with "
+                      "negative strides "
+                      "are not currently supported. (You can probably work around this by making a "
+                      "copy of your array "
+                      " with array.copy().) ");
+      return -1;
+    }
+    if (stride % view->itemsize != 0) {
+      if (sizes[i] > 1) {
+        PyErr_SetString(PyExc_ValueError,
+                        "given numpy array strides not a multiple of the element byte size. Copy "
+                        "the numpy array to "
+                        "reallocate the memory.");
+        return -1;
+      }
+      stride = view->itemsize;
+    }
+    strides[i] = stride / view->itemsize;
+    int64_t reach;
+    if (!shmt__mul_i64(sizes[i] > 0 ? sizes[i] - 1 : 0, stride, &reach) ||
+        !shmt__add_i64(span, reach, &span)) {
+      PyErr_SetString(PyExc_ValueError, "the given buffer spans more than 2^63 bytes");
+      return -1;
+    }
+  }
+  *nbytes = empty ? 0 : (uint64_t)span;
+  return 0;
+}
+
+/* A tensor over what view describes. Takes view's contents over, also on failure. */
+static int tensor_over(const Py_buffer* source, shmt_dtype dtype, shmt_tensor** out) {
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS];
+  uint64_t nbytes;
+  Py_buffer* view = PyMem_Malloc(sizeof *view);
+  if (view == NULL) {
+    Py_buffer copy = *source;
+    PyBuffer_Release(&copy);
+    PyErr_NoMemory();
+    return -1;
+  }
+  *view = *source;
+  if (view->shape == &source->len)
+    view->shape = &view->len; /* simple exporters point into the struct */
+  if (view->strides == &source->itemsize) view->strides = &view->itemsize;
+  shmt_status s = SHMT_E_PYTHON;
+  if (view->ndim > SHMT_MAX_DIMS)
+    PyErr_Format(PyExc_ValueError, "array has %d dimensions, at most %d are supported", view->ndim,
+                 SHMT_MAX_DIMS);
+  else if (element_strides(view, sizes, strides, &nbytes) == 0)
+    s = SHMT_OK;
+  shmt_storage* storage = NULL;
+  if (s == SHMT_OK)
+    s = shmt__storage_from_blob(view->buf, nbytes, buffer_deleter, view,
+                                view->readonly ? SHMT_STORAGE_READ_ONLY : 0, &storage);
+  if (storage == NULL) {
+    PyBuffer_Release(view);
+    PyMem_Free(view);
+  } else {
+    s = shmt__tensor_from_storage(storage, (shmt_ints){sizes, view->ndim},
+                                  (shmt_ints){strides, view->ndim}, 0, dtype, out);
+    shmt__storage_release(storage);
+  }
+  if (s == SHMT_OK) return 0;
+  shmt__py_raise(s);
+  return -1;
+}
+
+static int warn_read_only(_Atomic(bool)* told, const char* what) {
+  shmt_status s = shmt__warn_once(
+      told,
+      "The given %s is not writable, and neither is the tensor over it: operators that would write to "
+      "it raise RuntimeError. You may want to copy the %s or make it writable before converting it to "
+      "a tensor.",
+      what, what);
+  return s == SHMT_OK ? 0 : (shmt__py_raise(s), -1);
+}
+
+int shmt__py_from_numpy(PyObject* array, bool only_read, shmt_tensor** out) {
+  Py_buffer view;
+  shmt_dtype dtype = SHMT_DTYPE_NONE;
+  if (PyObject_GetBuffer(array, &view, PyBUF_FULL_RO) < 0) return unsupported_type(array);
+  int known = format_dtype(view.format, view.itemsize, &dtype);
+  static _Atomic(bool) told;
+  if (known != 1 || (view.readonly && !only_read && warn_read_only(&told, "NumPy array") < 0)) {
+    PyBuffer_Release(&view);
+    if (known == 1) return -1;
+    return known == 0 ? wrong_byte_order() : unsupported_type(array);
+  }
+  return tensor_over(&view, dtype, out);
+}
+
+static PyObject* py_from_numpy(PyObject* module, PyObject* args, PyObject* kwargs) {
+  static const char* const names[] = {"ndarray", "shared", NULL};
+  shmt_tensor* t = NULL;
+  PyObject* array;
+  int shared = 0;
+  (void)module;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$p:from_numpy", (char**)names, &array, &shared))
+    return NULL;
+  if (!shmt__py_is_numpy_array(array)) {
+    PyErr_Format(PyExc_TypeError, "expected np.ndarray (got %s)", Py_TYPE(array)->tp_name);
+    return NULL;
+  }
+  int r = shared ? shmt__py_tensor_from_data_in(array, SHMT_DTYPE_NONE, true, &t)
+                 : shmt__py_from_numpy(array, false, &t);
+  return r < 0 ? NULL : shmt__py_wrap(t);
+}
+
+/* --- from any buffer ------------------------------------------------------------------------ */
+
+/* Elements to take from a buffer of len bytes; -1 with an exception. */
+static Py_ssize_t frombuffer_count(Py_ssize_t len, Py_ssize_t item, Py_ssize_t count,
+                                   Py_ssize_t offset) {
+  if (len <= 0 || count == 0) {
+    PyErr_Format(PyExc_ValueError, "both buffer length (%zd) and count (%zd) must not be 0", len,
+                 count);
+    return -1;
+  }
+  if (offset < 0 || offset >= len) {
+    PyErr_Format(PyExc_ValueError,
+                 "offset (%zd bytes) must be non-negative and no greater than buffer length (%zd "
+                 "bytes) minus 1",
+                 offset, len);
+    return -1;
+  }
+  if (count < 0) {
+    if ((len - offset) % item != 0) {
+      PyErr_Format(PyExc_ValueError,
+                   "buffer length (%zd bytes) after offset (%zd bytes) must be a multiple of "
+                   "element size (%zd)",
+                   len - offset, offset, item);
+      return -1;
+    }
+    return (len - offset) / item;
+  }
+  if (count > (len - offset) / item) {
+    PyErr_Format(PyExc_ValueError,
+                 "requested buffer length (%zd * %zd bytes) after offset (%zd bytes) must not be "
+                 "greater than actual buffer "
+                 "length (%zd bytes)",
+                 count, item, offset, len);
+    return -1;
+  }
+  return count;
+}
+
+static PyObject* py_frombuffer(PyObject* module, PyObject* args, PyObject* kwargs) {
+  static const char* const names[] = {"buffer", "dtype", "count", "offset", "requires_grad", NULL};
+  PyObject *buffer, *dtype_object = NULL;
+  Py_ssize_t count = -1, offset = 0;
+  int requires_grad = 0;
+  shmt_dtype dtype;
+  (void)module;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$Onnp:frombuffer", (char**)names, &buffer,
+                                   &dtype_object, &count, &offset, &requires_grad))
+    return NULL;
+  if (dtype_object == NULL) {
+    PyErr_SetString(PyExc_TypeError, "frombuffer() missing 1 required keyword argument: 'dtype'");
+    return NULL;
+  }
+  if (!shmt__py_as_dtype(dtype_object, &dtype)) {
+    PyErr_Format(PyExc_TypeError, "frombuffer(): argument 'dtype' must be torch.dtype, not %s",
+                 Py_TYPE(dtype_object)->tp_name);
+    return NULL;
+  }
+  if (!PyObject_CheckBuffer(buffer)) {
+    PyErr_SetString(PyExc_ValueError, "object does not implement Python buffer protocol.");
+    return NULL;
+  }
+  Py_buffer view;
+  if (PyObject_GetBuffer(buffer, &view, PyBUF_CONTIG_RO) < 0) return NULL;
+  Py_ssize_t item = shmt__dtype_size[dtype];
+  Py_ssize_t n = frombuffer_count(view.len, item, count, offset);
+  static _Atomic(bool) told;
+  if (n < 0 || (view.readonly && warn_read_only(&told, "buffer") < 0)) {
+    PyBuffer_Release(&view);
+    return NULL;
+  }
+  Py_ssize_t shape[1] = {n}, strides[1] = {item};
+  view.buf = (char*)view.buf + offset;
+  view.itemsize = item;
+  view.ndim = 1;
+  view.shape = shape;
+  view.strides = strides;
+  shmt_tensor* t = NULL;
+  if (tensor_over(&view, dtype, &t) < 0) return NULL;
+  return shmt__py_with_grad(shmt__py_wrap(t), requires_grad);
+}
+
+/* --- to arrays: tensors export buffers ---------------------------------------------------------
+ */
+
+typedef struct export_info {
+  shmt_storage* storage; /* retained and pinned */
+  Py_ssize_t dims[];     /* shape, then strides in bytes */
+} export_info;
+
+static int refuse_export(const char* why) {
+  PyErr_SetString(PyExc_BufferError, why);
+  return -1;
+}
+
+int shmt__py_getbuffer(PyObject* self, Py_buffer* view, int flags) {
+  shmt_tensor* t = shmt__py_tensor(self);
+  static char nothing[16];
+  view->obj = NULL;
+  if (shmt__tensor_is_meta(t)) return refuse_export("a meta tensor has no data to export");
+  if (*shmt__dtype_struct[t->dtype] == 0) return refuse_export("this dtype has no buffer format");
+  if (shmt__grad_enabled() && (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd))
+    return refuse_export("a tensor that requires grad exports no buffer; use tensor.detach()");
+  if (shmt__tensor_is_lazy(t))
+    return refuse_export("a lazily conjugated or negated tensor exports no buffer; use "
+                         "tensor.resolve_conj().resolve_neg()");
+  bool read_only = (t->storage->flags & SHMT_STORAGE_READ_ONLY) != 0;
+  if (read_only && (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE)
+    return refuse_export("the storage is read-only");
+  bool contiguous = shmt__tensor_is_contiguous(t);
+  if (!contiguous && ((flags & PyBUF_STRIDES) != PyBUF_STRIDES ||
+                      (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS))
+    return refuse_export("the tensor is not contiguous");
+  if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && t->n_dims > 1)
+    return refuse_export("the tensor is not contiguous in Fortran order");
+  int64_t nbytes;
+  if (!shmt__mul_i64(t->numel, shmt__dtype_size[t->dtype], &nbytes))
+    return refuse_export("the tensor has more than 2**63 - 1 bytes");
+  export_info* info = PyMem_Malloc(sizeof *info + 2 * (size_t)t->n_dims * sizeof info->dims[0]);
+  if (info == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  Py_ssize_t item = shmt__dtype_size[t->dtype];
+  for (int i = 0; i < t->n_dims; i++) {
+    info->dims[i] = (Py_ssize_t)t->sizes[i];
+    info->dims[t->n_dims + i] = shmt__wrap_mul_i64(t->strides[i], item);
+  }
+  info->storage = t->storage;
+  shmt_storage_retain(info->storage);
+  shmt_storage_pin(info->storage);
+  void* data = shmt__tensor_data(t);
+  *view = (Py_buffer){
+      .buf = data ? data : nothing,
+      .obj = Py_NewRef(self),
+      .len = (Py_ssize_t)nbytes,
+      .itemsize = item,
+      .readonly = read_only,
+      .ndim = t->n_dims,
+      .format = flags & PyBUF_FORMAT ? (char*)shmt__dtype_struct[t->dtype] : NULL,
+      .shape = flags & PyBUF_ND ? info->dims : NULL,
+      .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? info->dims + t->n_dims : NULL,
+      .internal = info,
+  };
+  return 0;
+}
+
+void shmt__py_releasebuffer(PyObject* self, Py_buffer* view) {
+  export_info* info = view->internal;
+  (void)self;
+  shmt_storage_unpin(info->storage);
+  shmt__storage_release(info->storage);
+  PyMem_Free(info);
+}
+
+PyMethodDef shmt__py_numpy_functions[] = {
+    {"from_numpy", (PyCFunction)(void (*)(void))py_from_numpy, METH_VARARGS | METH_KEYWORDS,
+     "from_numpy(ndarray, *, shared=False)\n--\n\nA tensor that shares the array's memory; with "
+     "shared=True, a copy in shared memory. Over an array that is not writable it is read-only: what "
+     "would write to it raises RuntimeError."},
+    {"frombuffer", (PyCFunction)(void (*)(void))py_frombuffer, METH_VARARGS | METH_KEYWORDS,
+     "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n--\n\nA 1-d tensor "
+     "over a buffer's memory, read-only as the buffer is."},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,203 @@
+/* python/values/generator.c -- the Generator type: random states, seeds and streams. */
+#include "api/random.h"
+#include "python/call/convert.h"
+#include "python/tensor/tensor_type.h"
+#include "python/values/types.h"
+
+PyTypeObject* shmt__py_generator_type;
+
+typedef struct generator_object {
+  PyObject_HEAD shmt_generator* g; /* owned */
+} generator_object;
+
+static shmt_generator* of(PyObject* self) { return ((generator_object*)self)->g; }
+
+/* Consumes g. */
+static PyObject* wrap_generator(PyTypeObject* type, shmt_generator* g) {
+  generator_object* o = (generator_object*)type->tp_alloc(type, 0);
+  if (o == NULL) {
+    shmt_generator_release(g);
+    return NULL;
+  }
+  o->g = g;
+  return (PyObject*)o;
+}
+
+PyObject* shmt__py_from_generator(shmt_generator* g) {
+  static PyObject* default_object;
+  if (g == shmt_generator_default()) {
+    if (default_object == NULL) {
+      shmt_generator_retain(g);
+      if ((default_object = wrap_generator(shmt__py_generator_type, g)) == NULL) return NULL;
+    }
+    return Py_NewRef(default_object);
+  }
+  shmt_generator_retain(g);
+  return wrap_generator(shmt__py_generator_type, g);
+}
+
+shmt_generator* shmt__py_as_generator(PyObject* o) {
+  return PyObject_TypeCheck(o, shmt__py_generator_type) ? of(o) : NULL;
+}
+
+static PyObject* generator_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  static const char* const names[] = {"device", NULL};
+  PyObject* device_object = NULL;
+  shmt_device device = SHMT_CPU;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:Generator", (char**)names, &device_object))
+    return NULL;
+  if (device_object != NULL && device_object != Py_None) {
+    int r = shmt__py_as_device(device_object, &device);
+    if (r == 0)
+      PyErr_Format(PyExc_TypeError, "Generator(): argument 'device' must be torch.device, not %s",
+                   Py_TYPE(device_object)->tp_name);
+    if (r != 1) return NULL;
+    if (device != SHMT_CPU) {
+      PyErr_SetString(PyExc_RuntimeError,
+                      "Generator(): random numbers are made on the cpu device only");
+      return NULL;
+    }
+  }
+  shmt_generator* g;
+  shmt_status s = shmt_generator_create(&g);
+  return s == SHMT_OK ? wrap_generator(type, g) : shmt__py_raise(s);
+}
+
+static void generator_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  shmt_generator_release(of(self));
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+static PyObject* manual_seed(PyObject* self, PyObject* seed) {
+  if (!PyLong_Check(seed) && !PyIndex_Check(seed)) {
+    PyErr_Format(PyExc_RuntimeError, "manual_seed expected a long, but got %s",
+                 Py_TYPE(seed)->tp_name);
+    return NULL;
+  }
+  PyObject* i = PyNumber_Index(seed);
+  if (i == NULL) return NULL;
+  int overflow;
+  uint64_t value =
+      (uint64_t)PyLong_AsLongLongAndOverflow(i, &overflow); /* negative seeds wrap, as torch's do */
+  if (overflow > 0) {
+    overflow = 0;
+    value = PyLong_AsUnsignedLongLong(i);
+    if (value == (uint64_t)-1 && PyErr_Occurred()) {
+      PyErr_Clear();
+      overflow = 1;
+    }
+  }
+  Py_DECREF(i);
+  if (overflow != 0) {
+    shmt__py_raise_int_overflow();
+    return NULL;
+  }
+  shmt_generator_manual_seed(of(self), value);
+  return Py_NewRef(self);
+}
+
+static PyObject* seed(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyLong_FromUnsignedLongLong(shmt_generator_seed(of(self)));
+}
+
+static PyObject* initial_seed(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyLong_FromUnsignedLongLong(shmt_generator_initial_seed(of(self)));
+}
+
+static PyObject* get_state(PyObject* self, PyObject* unused) {
+  (void)unused;
+  shmt_tensor* t = NULL;
+  int64_t n = shmt_generator_state_size();
+  shmt_status s =
+      shmt__tensor_empty((shmt_ints){&n, 1}, SHMT_UINT8, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &t);
+  if (s != SHMT_OK) return shmt__py_raise(s);
+  shmt_generator_get_state(of(self), shmt__tensor_data(t));
+  return shmt__py_wrap(t);
+}
+
+static PyObject* set_state(PyObject* self, PyObject* state) {
+  if (!shmt__py_is_tensor(state)) {
+    PyErr_Format(PyExc_TypeError, "expected a torch.ByteTensor, but got %s",
+                 Py_TYPE(state)->tp_name);
+    return NULL;
+  }
+  shmt_tensor* t = shmt__py_tensor(state);
+  if (t->dtype != SHMT_UINT8 || shmt__tensor_is_meta(t) || !shmt__tensor_is_contiguous(t)) {
+    PyErr_SetString(PyExc_TypeError, "RNG state must be a torch.ByteTensor");
+    return NULL;
+  }
+  shmt_status s = shmt_generator_set_state(of(self), shmt__tensor_data(t), t->numel);
+  return s == SHMT_OK ? Py_NewRef(self) : shmt__py_raise(s);
+}
+
+static PyObject* clone_state(PyObject* self, PyObject* unused) {
+  (void)unused;
+  shmt_generator* g;
+  shmt_status s = shmt_generator_clone(of(self), &g);
+  return s == SHMT_OK ? wrap_generator(shmt__py_generator_type, g) : shmt__py_raise(s);
+}
+
+static PyObject* generator_reduce(PyObject* self, PyObject* unused) {
+  PyObject* state = get_state(self, unused);
+  PyObject* device = state ? shmt__py_from_device(SHMT_CPU) : NULL;
+  if (device == NULL) {
+    Py_XDECREF(state);
+    return NULL;
+  }
+  return Py_BuildValue("O(N)N", (PyObject*)Py_TYPE(self), device, state);
+}
+
+static PyObject* generator_setstate(PyObject* self, PyObject* state) {
+  PyObject* r = set_state(self, state);
+  if (r == NULL) return NULL;
+  Py_DECREF(r);
+  Py_RETURN_NONE;
+}
+
+static PyObject* get_device(PyObject* self, void* c) {
+  (void)self, (void)c;
+  return shmt__py_from_device(SHMT_CPU);
+}
+
+static PyMethodDef methods[] = {
+    {"manual_seed", manual_seed, METH_O, "Start the stream of this seed; returns the generator."},
+    {"seed", seed, METH_NOARGS, "Seed with a number from the kernel, and return it."},
+    {"initial_seed", initial_seed, METH_NOARGS, "The seed the stream started with."},
+    {"get_state", get_state, METH_NOARGS, "The state as a tensor of bytes."},
+    {"set_state", set_state, METH_O, "Continue from a state that get_state gave."},
+    {"clone_state", clone_state, METH_NOARGS, "Another generator in the same state."},
+    {"__reduce__", generator_reduce, METH_NOARGS, "Pickle by state."},
+    {"__setstate__", generator_setstate, METH_O, "Continue from a pickled state."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef getset[] = {
+    {"device", get_device, NULL, "cpu.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+int shmt__py_generator_init(PyObject* module) {
+  static PyType_Slot slots[] = {
+      {Py_tp_new, generator_new},
+      {Py_tp_dealloc, generator_dealloc},
+      {Py_tp_methods, methods},
+      {Py_tp_getset, getset},
+      {Py_tp_doc, (void*)"A stream of random numbers."},
+      {0, NULL},
+  };
+  static PyType_Spec spec = {.name = "shmtensor.Generator",
+                             .basicsize = sizeof(generator_object),
+                             .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+                             .slots = slots};
+  shmt__py_generator_type = (PyTypeObject*)PyType_FromSpec(&spec);
+  if (shmt__py_generator_type == NULL) return -1;
+  if (PyModule_AddObjectRef(module, "Generator", (PyObject*)shmt__py_generator_type) < 0) return -1;
+  PyObject* d = shmt__py_from_generator(shmt_generator_default());
+  int r = d ? PyModule_AddObjectRef(module, "default_generator", d) : -1;
+  Py_XDECREF(d);
+  return r;
+}

@@ -1,0 +1,12 @@
+"""Products of float matrices of moderate size, at every instruction-set level."""
+
+from __future__ import annotations
+
+import pytest
+from levels import LEVELS, found_at
+from ops.matmul import products
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_products(level: str) -> None:
+    assert found_at(level, products) == []
