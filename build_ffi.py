@@ -66,9 +66,11 @@ _KERNELS = "-fno-tree-loop-distribute-patterns"
 # Plain loops (`light` in spec/loops.yaml): vectors as at -O3, without its copies of loops for cases
 # that the templates tell apart themselves.
 _LIGHT = "-O2 -ftree-vectorize -fvect-cost-model=dynamic -fpeel-loops -funswitch-loops"
-# The others on x86 older than v3: what their sources write as vectors stays vectors, and few
+# All loops for x86 older than v3: what their sources write as vectors stays vectors, and few
 # processors sold since 2015 run these. Elsewhere the level base is the only one.
-_OLD = "-O2 -ftree-vectorize -fvect-cost-model=dynamic"
+_OLD = "-O2"
+# Conversions of boxed calls: no loops, and seldom called.
+_BOXED = "-O1"
 _LINK = {
     "native": "-pthread",
     "dev": "-pthread",
@@ -290,14 +292,16 @@ def _isa_flags(name: str) -> str:
     return next((flags for suffix, flags in _ISA if name.endswith(suffix)), "")
 
 
-def _kernel_flags(inner: str) -> str:
-    """How much the loops of one generated file are optimised."""
+def _optimisation(inner: str) -> str:
+    """How much one generated file is optimised."""
+    if inner == "generated/adapters.c":
+        return _BOXED
     if not inner.startswith("generated/kernels/"):
         return ""
-    if inner.startswith("generated/kernels/light/"):
-        return f"{_KERNELS} {_LIGHT}"
     if inner.endswith("_base.c") and _is_x86():
         return f"{_KERNELS} {_OLD}"
+    if inner.startswith("generated/kernels/light/"):
+        return f"{_KERNELS} {_LIGHT}"
     return _KERNELS
 
 
@@ -364,7 +368,7 @@ def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c
         out = f"{base}/{folder}/{inner.removesuffix('.c')}.o"
         extra = [_isa_flags(name)]
         if config == "native":
-            extra.append(_kernel_flags(inner))
+            extra.append(_optimisation(inner))
         if needs_python:
             extra.append("$pyinclude")
         if source == extension_c:

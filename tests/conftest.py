@@ -11,6 +11,7 @@ import gc
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,30 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # The resource tracker and the fork server of the standard library keep a few pipes once started.
 _HELPER_DESCRIPTORS = 6
+
+
+# With --quick, one in so many cases of a test function runs, the first always.
+_QUICK_STEP = 24
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--quick``: every test function with a few of its cases, without the slow ones."""
+    parser.addoption("--quick", action="store_true", help="a few cases of every test function")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Drop what ``--quick`` leaves out; the same cases every time, on every worker."""
+    if not config.getoption("--quick"):
+        return
+    seen: Counter[str] = Counter()
+    kept, dropped = [], []
+    for item in sorted(items, key=lambda item: item.nodeid):
+        function = item.nodeid.split("[")[0]
+        is_kept = seen[function] % _QUICK_STEP == 0 and item.get_closest_marker("slow") is None
+        seen[function] += 1
+        (kept if is_kept else dropped).append(item)
+    config.hook.pytest_deselected(items=dropped)
+    items[:] = kept
 
 
 @dataclass(frozen=True)

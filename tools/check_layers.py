@@ -1,9 +1,10 @@
-"""Includes and imports point down.
+"""Includes, calls and imports point down; families are mirrored; folders stay small.
 
 C: a file may include headers of its own rank and below; the ranks are the folders of ``csrc``.
 Generated headers carry no rank, except that what a generated header includes is the generator's
-business. Python: a module may import modules of its own rank and below at module level; only
-``shmtensor/_boundary`` may name ``ffi`` or ``lib`` of the extension.
+business. What the symbol tables of the build say of calls is in ``call_graph``; families and the
+sizes of folders are in ``families``. Python: a module may import modules of its own rank and below
+at module level; only ``shmtensor/_boundary`` may name ``ffi`` or ``lib`` of the extension.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import ast
 import re
 
+import call_graph
+import families
 from tree import CSRC, GENERATED, PACKAGE, c_files, main, python_files, rel
 
 C_RANKS = "api base os shm storage ipc tensor iter kernels dispatch ops autograd python".split()
@@ -153,7 +156,9 @@ def python_findings() -> list[str]:
 
 def check() -> list[str]:
     """All findings."""
-    return c_findings() + python_findings()
+    ranks = {name: i + 1 for i, name in enumerate(C_RANKS)}
+    found = c_findings() + call_graph.findings(ranks) + python_findings()
+    return found + families.mirror_findings() + families.size_findings()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CSRC = ROOT / "csrc"
 PACKAGE = ROOT / "shmtensor"
-GENERATED = ROOT / "build" / "native" / "generated"
+BUILD = ROOT / "build" / "native"
+GENERATED = BUILD / "generated"
 
 
 def rel(path: Path) -> str:

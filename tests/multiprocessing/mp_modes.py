@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import warnings
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
@@ -70,6 +71,7 @@ def write_privately(inbox: Any, outbox: Any) -> None:
 
 def write_past_everything(inbox: Any, outbox: Any) -> None:
     address = inbox.recv().data_ptr()
+    faulthandler.disable()  # the signal is what is wanted
     outbox.send("received")
     ctypes.memset(address, 0, 1)
 
