@@ -1,4 +1,4 @@
-"""Measure everything of bench_ops and write benchmarks/README.md.
+"""Measure everything of bench_ops and write benchmarks/operators.md.
 
 Run ``python benchmarks/report.py`` where torch is installed, on a machine that does nothing else.
 Three runs, each in a process of its own: one thread (CPU time), two threads (wall time), and two
@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE / "README.md"
+PAGE = HERE / "operators.md"
 RUNS = {
     "one thread": ["--threads", "1", "--realtime"],
     "two threads": ["--threads", "2", "--realtime"],
     "crowded": ["--threads", "2", "--crowded"],
 }
-_INTRODUCTION = """# Measured
+_INTRODUCTION = """# Operators, measured
 
 `python benchmarks/report.py` writes this page; the programs beside it measure other things and
 print their tables (`bench_dtypes.py`: every operator in every dtype, `bench_shapes.py`: narrow,

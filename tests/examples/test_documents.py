@@ -18,7 +18,7 @@ DOCUMENTS = [
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs/adr").glob("*.md")),
-    ROOT / "benchmarks/README.md",
+    *sorted((ROOT / "benchmarks").glob("*.md")),
     ROOT / "examples/add_an_operator/README.md",
 ]
 MADE_BY_TOOLS = ("docs/parity.md", "docs/reference/")
