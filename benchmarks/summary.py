@@ -1,8 +1,9 @@
 """Run the shorter benchmarks and write benchmarks/README.md from what they print.
 
-Run ``python benchmarks/summary.py`` where torch is installed, on a machine that does nothing else; it takes
-about a quarter of an hour. The page has one section a program: what it measures, its command, and the table
-it printed. ``report.py`` writes the page of single operators, which takes hours.
+Run ``python benchmarks/summary.py`` where torch is installed, on a machine that does nothing else;
+it takes about a quarter of an hour. The page has one section a program: what it measures, its
+command, and the table it printed. ``report.py`` writes the page of single operators, which takes
+hours.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ PROGRAMS = (
 )
 _INTRODUCTION = """# Measured
 
-`python benchmarks/summary.py` writes this page from one run of each program below. [operators.md](operators.md) has the
-operators one by one (`report.py`). Other programs print their tables: `bench_dtypes.py` (every operator in every dtype),
-`bench_shapes.py` (narrow, flat and deep shapes), `bench_peak.py` (memory that a call takes at most).
+`python benchmarks/summary.py` writes this page from one run of each program below.
+[operators.md](operators.md) has the operators one by one (`report.py`). Other programs print their
+tables: `bench_dtypes.py` (every operator in every dtype), `bench_shapes.py` (narrow, flat and deep
+shapes), `bench_peak.py` (memory that a call takes at most).
 
-Ratios are shmtensor's time divided by the other side's: below 1 is faster. Samples of both sides alternate in one run,
-and a figure is a median, or the ratio of two medians. The programs want torch beside the package:
-`pip install torch==2.13.0`.
+Ratios are shmtensor's time divided by the other side's: below 1 is faster. Samples of both sides
+alternate in one run, and a figure is a median, or the ratio of two medians. The programs want torch
+beside the package: `pip install torch==2.13.0`.
 """
 
 

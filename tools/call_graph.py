@@ -1,7 +1,7 @@
 """Which C file calls which, read from the symbol tables of the build: no arrow up, no new circle.
 
-Headers alone prove little: a file of a lower layer can declare what an upper one defines. So the
-objects of ``build/native`` are asked who defines and who needs each symbol. Two findings: a file that
+Headers alone prove little: a file of a lower layer can declare what an upper one defines. The
+objects of ``build/native`` tell who defines and who needs each symbol. Two findings: a file that
 needs a symbol of a higher layer, and files of one layer that need one another, unless
 ``tools/circles.txt`` lists just those files with a reason.
 """
