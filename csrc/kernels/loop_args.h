@@ -106,21 +106,21 @@ static inline int64_t shmt__conv_reach(const shmt__conv_shape* s, int d, int64_t
 }
 
 /* The weight of a convolution whose way back is wanted: of a group; elements of a kernel; steps in elements. */
-typedef struct shmt__flip_shape {
+typedef struct shmt__conv_flip_args {
   int64_t filters, size;
-  int64_t filter_step, channel_step, place_step;
-} shmt__flip_shape;
+  int64_t filter_step, channel_step, position_step;
+} shmt__conv_flip_args;
 
 /* Elements of a padded row, with room for a last vector of outputs that reaches beyond the end. */
-enum { SHMT_DEPTHWISE_LANES = 16 };
-static inline int64_t shmt__depthwise_row(const shmt__conv_shape* s) {
-  const int64_t outputs = (s->out[2] + SHMT_DEPTHWISE_LANES - 1) / SHMT_DEPTHWISE_LANES * SHMT_DEPTHWISE_LANES;
+enum { SHMT_CONV_DEPTHWISE_LANES = 16 };
+static inline int64_t shmt__conv_depthwise_row(const shmt__conv_shape* s) {
+  const int64_t outputs = (s->out[2] + SHMT_CONV_DEPTHWISE_LANES - 1) / SHMT_CONV_DEPTHWISE_LANES * SHMT_CONV_DEPTHWISE_LANES;
   const int64_t reached = shmt__conv_reach(s, 2, outputs), padded = s->in[2] + s->padding[2];
   return padded > reached ? padded : reached;
 }
-static inline int64_t shmt__depthwise_scratch(const shmt__conv_shape* s) {
+static inline int64_t shmt__conv_depthwise_scratch(const shmt__conv_shape* s) {
   const int64_t reached = shmt__conv_reach(s, 1, s->out[1]), padded = s->in[1] + s->padding[1];
-  return (padded > reached ? padded : reached) * shmt__depthwise_row(s);
+  return (padded > reached ? padded : reached) * shmt__conv_depthwise_row(s);
 }
 
 /* Windows over planes; depth, height, width. */
