@@ -8,18 +8,18 @@
 #include <stdint.h>
 
 /* Strides in elements. alpha and beta point to one value of the sum type. */
-typedef struct shmt__gemm_shape {
+typedef struct shmt__gemm_args {
   int64_t n, k;
   int64_t a_row, a_column, b_row, b_column, c_row, c_column;
   const void* alpha;
   const void* beta;
   bool beta_is_zero;
-} shmt__gemm_shape;
+} shmt__gemm_args;
 
-typedef struct shmt__gemm_number {
+typedef struct shmt__gemm_scalar {
   double re, im;
   int64_t integer;
-} shmt__gemm_number;
+} shmt__gemm_scalar;
 
 /* Distances to rows that stand transposed. */
 typedef struct shmt__distance_shape {

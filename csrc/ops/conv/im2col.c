@@ -55,7 +55,7 @@ bool shmt__conv_prefers_im2col_amx(const shmt__conv* c) {
   const int64_t wide = s->out[2] < WIDE_ENOUGH_AMX ? s->out[2] : WIDE_ENOUGH_AMX;
 
   /* Columns of a piece of a row that is not cut should not be large. */
-  return c->groups == 1 && c->filters > FEW_FILTERS && (double)k * (double)wide * 2 <= COLUMN_BYTES && shmt__gemm_has_tiles();
+  return c->groups == 1 && c->filters > FEW_FILTERS && (double)k * (double)wide * 2 <= COLUMN_BYTES && shmt__gemm_has_amx();
 }
 
 /* A group's channels of an image as columns, where positions are evenly apart. */

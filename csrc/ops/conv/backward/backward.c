@@ -79,7 +79,7 @@ static void job_init(job* j, const shmt__conv* c, const shmt__image_view* images
   j->channels = c->channels / c->groups;
   j->filters = c->filters / c->groups;
   j->k = j->channels * j->size;
-  j->gemm_dtype = c->io_dtype == SHMT_BFLOAT16 && j->filters > FEW_FILTERS && shmt__gemm_has_tiles() ? c->io_dtype : c->dtype;
+  j->gemm_dtype = c->io_dtype == SHMT_BFLOAT16 && j->filters > FEW_FILTERS && shmt__gemm_has_amx() ? c->io_dtype : c->dtype;
   j->gemm_item = shmt__dtype_size[j->gemm_dtype];
   /* Padding of the output of a transposed convolution is beyond all out_box. */
   j->is_pointwise = shmt__conv_is_pointwise(c) && memcmp(c->shape.in, c->shape.out, sizeof c->shape.in) == 0;
@@ -175,7 +175,7 @@ static void multiply(const job* j, shmt__matrix a, shmt__matrix b, bool adds, sh
   if (j->gemm_dtype == j->c->dtype)
     shmt__gemm(j->c->dtype, shmt__scalar_int(1), a, b, shmt__scalar_int(adds), c);
   else
-    shmt__gemm_widening(a, b, adds, c);
+    shmt__gemm_bfloat16_float32(a, b, adds, c);
 }
 
 /* Memory for so many bytes of each kind. False: none; the job has failed. */

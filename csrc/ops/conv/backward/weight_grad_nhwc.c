@@ -67,7 +67,7 @@ bool shmt__conv_prefers_weight_grad_nhwc(const shmt__conv* c, const shmt__image_
     return is_grouped(c) && reach / (double)filters <= TILE_BYTES / SHMT_NHWC_LANES;
   /* Few filters leave vectors nearly empty; tiles are faster, but where their columns would have to be made of pixels. */
   if (is_nchw && filters < FEW_FILTERS) return false;
-  if (c->io_dtype == SHMT_BFLOAT16 && shmt__gemm_has_tiles() && (is_nchw || filters > FEW_FILTERS)) return false;
+  if (c->io_dtype == SHMT_BFLOAT16 && shmt__gemm_has_amx() && (is_nchw || filters > FEW_FILTERS)) return false;
   return shmt__loops[SHMT_LOOP_conv_weight_grad_nhwc][c->dtype] && volume(s->kernel) > 1 && shmt__conv_can_pad(c) &&
          reach <= TILE_BYTES;
 }

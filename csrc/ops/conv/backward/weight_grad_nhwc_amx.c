@@ -17,8 +17,8 @@
 #if defined(__x86_64__)
 
 enum {
-  ITEM = SHMT_PAIRS_ITEM,
-  SIDE = SHMT_PAIRS_WIDTH,
+  ITEM = SHMT_VNNI_ITEM,
+  SIDE = SHMT_VNNI_WIDTH,
   IM2COL_BYTES = 448 << 10, /* of im2col that are copied together */
   MOST_OUTPUTS = 320,       /* the same: strips of so many fit the first cache */
   SUM_BYTES = 2 << 20,
@@ -104,9 +104,9 @@ shmt_status shmt__conv_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__ima
       const shmt__matrix transposed = {(char*)sums, k, n, n, 1};
       /* Rows of the first factor are transposed around for tiles: the fewer, the better. */
       if (k < n)
-        shmt__gemm_widening(shmt__matrix_transposed(b), shmt__matrix_transposed(a), j.first > 0, transposed);
+        shmt__gemm_bfloat16_float32(shmt__matrix_transposed(b), shmt__matrix_transposed(a), j.first > 0, transposed);
       else
-        shmt__gemm_widening(a, b, j.first > 0, to);
+        shmt__gemm_bfloat16_float32(a, b, j.first > 0, to);
     }
     store_sums(c, sums, k < n, f, n, is_nhwc, weight);
   }

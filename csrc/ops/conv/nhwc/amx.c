@@ -28,9 +28,9 @@ bool shmt__conv_is_nhwc_amx(const shmt__conv* c) {
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma,avx512bf16")))
 
 enum {
-  ITEM = SHMT_PAIRS_ITEM,
-  SIDE = SHMT_PAIRS_WIDTH,   /* rows of a strip, columns of a panel, elements of a step */
-  LANES = SHMT_PAIRS_LANES,
+  ITEM = SHMT_VNNI_ITEM,
+  SIDE = SHMT_VNNI_WIDTH,   /* rows of a strip, columns of a panel, elements of a step */
+  LANES = SHMT_VNNI_LANES,
   ROW = SIDE * ITEM,
   STEP = SIDE * ROW,         /* bytes of a strip or panel along a step */
   SUMS = SIDE * SIDE,
@@ -67,7 +67,7 @@ bool shmt__conv_has_nhwc_amx(const shmt__conv* c) {
   const double k = (double)channels * (double)kernel[0] * (double)kernel[1] * (double)kernel[2];
 
   return c->io_dtype == SHMT_BFLOAT16 && (c->groups == 1 || channels >= FEW_CHANNELS) && k <= MOST_STEPS * SIDE &&
-         shmt__gemm_has_tiles();
+         shmt__gemm_has_amx();
 }
 
 /* --- panels ------------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
     if (j->c->flips_weight && j->k == j->channels) { /* of one place, which lies as a panel wants it */
       const int64_t row = j->weight->stride[0], column = j->weight->stride[1];
       char* const first = j->weight->data + j->group * j->channels * row + at * column;
-      shmt__tiles_panel((shmt__matrix){first, j->k, n, row / ITEM, column / ITEM}, panel);
+      shmt__amx_pack_panel((shmt__matrix){first, j->k, n, row / ITEM, column / ITEM}, panel);
       continue;
     }
     const int64_t size[5] = {n, j->channels, kernel[0], kernel[1], kernel[2]};
@@ -112,7 +112,7 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
                                   : shmt__image_view_at(j->weight, (int64_t[]){j->group * j->filters + at, 0, 0, 0, 0});
     const shmt__image_view to = shmt__image_view_nhwc(room, SHMT_BFLOAT16, size);
     shmt__image_view_copy(&to, &from, size);
-    shmt__tiles_panel((shmt__matrix){room, j->k, n, 1, j->k}, panel);
+    shmt__amx_pack_panel((shmt__matrix){room, j->k, n, 1, j->k}, panel);
   }
   shmt__dealloc(room, nbytes);
 }
@@ -123,7 +123,7 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
  * are to tiles. */
 static AVX512 void store_sums(const job* j, const float* sums, int64_t first, int64_t rows, int64_t filter,
                                        int64_t n) {
-  const __mmask32 mask = shmt__pairs_lanes(n);
+  const __mmask32 mask = shmt__vnni_mask(n);
   const __mmask16 low = (__mmask16)mask, high = (__mmask16)(mask >> LANES);
   const int64_t pitch = j->c->filters * ITEM;
   const float* bias = j->c->bias ? (const float*)j->c->bias + filter : NULL;
@@ -138,7 +138,7 @@ static AVX512 void store_sums(const job* j, const float* sums, int64_t first, in
 }
 
 /* `rows` outputs from the first on, in their strips, with panels [begin, end) of those at hand. */
-static void multiply_strips(const job* j, const shmt__tiles_strip* strips, int64_t first, int64_t rows, int64_t begin,
+static void multiply_strips(const job* j, const shmt__amx_strip* strips, int64_t first, int64_t rows, int64_t begin,
                             int64_t end, float* sums) {
   const int64_t n_strips = ceil_div(rows, SIDE);
 
@@ -148,8 +148,8 @@ static void multiply_strips(const job* j, const shmt__tiles_strip* strips, int64
       const char* panel = j->panels + (p * j->steps + d) * STEP;
       float* const to = sums + (j->depth < j->steps ? (p - begin) * n_strips * SUMS : 0);
       for (int64_t i = 0; i < n_strips; i++) {
-        const shmt__tiles_strip part = {strips[i].data + d * ROW, strips[i].row, ROW, strips[i].rows};
-        shmt__tiles_multiply(&part, (const uint32_t*)(const void*)panel, n, to + i * SUMS, d > 0);
+        const shmt__amx_strip part = {strips[i].data + d * ROW, strips[i].row, ROW, strips[i].rows};
+        shmt__amx_multiply(&part, (const uint32_t*)(const void*)panel, n, to + i * SUMS, d > 0);
       }
       const int64_t at = j->first + p * SIDE;
       for (int64_t i = 0; i < n_strips && d + n == j->steps; i++)
@@ -166,7 +166,7 @@ static void run_strips(void* ctx, int64_t begin, int64_t end) {
   const int64_t sums = kept * j->together * SUMS * (int64_t)sizeof(float), strip_bytes = j->steps * STEP;
   const uint64_t nbytes = (uint64_t)(sums + j->together * strip_bytes);
   void* room = NULL;
-  shmt__tiles_strip strips[TOGETHER];
+  shmt__amx_strip strips[TOGETHER];
 
   if (shmt__alloc(nbytes, &room) != SHMT_OK) {
     atomic_store_explicit(&j->failed, true, memory_order_relaxed);
@@ -175,7 +175,7 @@ static void run_strips(void* ctx, int64_t begin, int64_t end) {
   char* const copied = (char*)room + sums;
   const char* const images = j->images + j->group * j->im2col.pixel;
   memset(copied, 0, (size_t)(j->together * strip_bytes));
-  shmt__tiles_begin();
+  shmt__amx_begin();
   for (int64_t u = begin; u < end; u++) {
     const int64_t first = u / j->n_pieces * j->together * SIDE, piece = u % j->n_pieces;
     const int64_t rows = smaller(j->together * SIDE, j->n_outputs - first);
@@ -185,7 +185,7 @@ static void run_strips(void* ctx, int64_t begin, int64_t end) {
     multiply_strips(j, strips, first, rows, j->n_panels * piece / j->n_pieces, j->n_panels * (piece + 1) / j->n_pieces,
                     room);
   }
-  shmt__tiles_end();
+  shmt__amx_end();
   shmt__dealloc(room, nbytes);
 }
 

@@ -5,7 +5,7 @@
 
 #if defined(__x86_64__)
 
-enum { ITEM = SHMT_PAIRS_ITEM, SIDE = SHMT_PAIRS_WIDTH, LANES = SHMT_PAIRS_LANES, ROW = SIDE * ITEM };
+enum { ITEM = SHMT_VNNI_ITEM, SIDE = SHMT_VNNI_WIDTH, LANES = SHMT_VNNI_LANES, ROW = SIDE * ITEM };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -39,25 +39,25 @@ void shmt__amx_im2col_init(shmt__amx_im2col* w, const shmt__conv* c) {
 }
 
 /* So many times 64 bytes, and the elements of the mask behind them. */
-SHMT_PAIRS_INLINE void copy_vectors(char* to, const char* from, int64_t vectors, __mmask32 mask) {
+SHMT_VNNI_INLINE void copy_vectors(char* to, const char* from, int64_t vectors, __mmask32 mask) {
   for (int64_t i = 0; i < vectors; i++) _mm512_storeu_si512(to + i * ROW, _mm512_loadu_si512(from + i * ROW));
   _mm512_mask_storeu_epi16(to + vectors * ROW, mask, _mm512_maskz_loadu_epi16(mask, from + vectors * ROW));
 }
 
-SHMT_PAIRS_INLINE void copy_run(char* to, const char* from, int64_t nbytes) {
-  copy_vectors(to, from, nbytes / ROW, shmt__pairs_lanes(nbytes % ROW / ITEM));
+SHMT_VNNI_INLINE void copy_run(char* to, const char* from, int64_t nbytes) {
+  copy_vectors(to, from, nbytes / ROW, shmt__vnni_mask(nbytes % ROW / ITEM));
 }
 
-SHMT_PAIRS_INLINE void clear_run(char* to, int64_t nbytes) {
+SHMT_VNNI_INLINE void clear_run(char* to, int64_t nbytes) {
   for (; nbytes >= ROW; nbytes -= ROW, to += ROW) _mm512_storeu_si512(to, _mm512_setzero_si512());
-  _mm512_mask_storeu_epi16(to, shmt__pairs_lanes(nbytes / ITEM), _mm512_setzero_si512());
+  _mm512_mask_storeu_epi16(to, shmt__vnni_mask(nbytes / ITEM), _mm512_setzero_si512());
 }
 
 static bool is_inside(const shmt__conv_shape* s, int d, int64_t position) { return (uint64_t)position < (uint64_t)s->in[d]; }
 
 /* n windows of a row, none of which is outside along it, the first at a place: run by run, each of all windows. */
-static SHMT_PAIRS_TARGET void copy_patches(const shmt__amx_im2col* w, const char* image, const int64_t* position, int64_t n,
-                                           char* to) {
+static SHMT_VNNI_TARGET void copy_patches(const shmt__amx_im2col* w, const char* image, const int64_t* position, int64_t n,
+                                          char* to) {
   const shmt__conv* c = w->c;
   const shmt__conv_shape* s = &c->shape;
   const int64_t vectors = w->vectors, n_runs = w->row / w->run, apart = s->stride[2] * c->step[2], row = w->width;
@@ -81,7 +81,7 @@ static SHMT_PAIRS_TARGET void copy_patches(const shmt__amx_im2col* w, const char
 }
 
 /* A window that may be outside. */
-static SHMT_PAIRS_TARGET void copy_patch(const shmt__amx_im2col* w, const char* image, const int64_t* position, char* to) {
+static SHMT_VNNI_TARGET void copy_patch(const shmt__amx_im2col* w, const char* image, const int64_t* position, char* to) {
   const shmt__conv* c = w->c;
   const shmt__conv_shape* s = &c->shape;
   const int64_t pixel = w->pixel, wide = s->kernel[2], dilation = s->dilation[2];
@@ -107,8 +107,8 @@ static SHMT_PAIRS_TARGET void copy_patch(const shmt__amx_im2col* w, const char* 
   }
 }
 
-SHMT_PAIRS_TARGET shmt__tiles_strip shmt__amx_im2col_strip(const shmt__amx_im2col* w, const char* images, int64_t first,
-                                                           int64_t rows, char* room) {
+SHMT_VNNI_TARGET shmt__amx_strip shmt__amx_im2col_strip(const shmt__amx_im2col* w, const char* images, int64_t first,
+                                                        int64_t rows, char* room) {
   const shmt__conv* c = w->c;
   const shmt__conv_shape* s = &c->shape;
   const int64_t *out = s->out, plane = out[1] * out[2], volume = out[0] * plane, row = w->width;
@@ -118,9 +118,9 @@ SHMT_PAIRS_TARGET shmt__tiles_strip shmt__amx_im2col_strip(const shmt__amx_im2co
   if (w->has_even_positions) {
     const char* const from = images + first * c->step[2];
     if (w->k % SIDE == 0 && (rows == SIDE || rows == LANES))
-      return (shmt__tiles_strip){from, c->step[2], ROW, rows};
+      return (shmt__amx_strip){from, c->step[2], ROW, rows};
     for (int64_t i = 0; i < rows; i++) copy_vectors(room + i * row, from + i * c->step[2], w->vectors, w->mask);
-    return (shmt__tiles_strip){room, row, ROW, rows};
+    return (shmt__amx_strip){room, row, ROW, rows};
   }
   for (int64_t i = 0, run; i < rows; i += run) {
     int64_t position[3];
@@ -143,7 +143,7 @@ SHMT_PAIRS_TARGET shmt__tiles_strip shmt__amx_im2col_strip(const shmt__amx_im2co
     at[0] = 0;
     image += c->image_step;
   }
-  return (shmt__tiles_strip){room, row, ROW, rows};
+  return (shmt__amx_strip){room, row, ROW, rows};
 }
 
 #endif

@@ -30,8 +30,8 @@ typedef struct shmt__amx_im2col {
 void shmt__amx_im2col_init(shmt__amx_im2col* w, const shmt__conv* c);
 /* The windows of `rows` outputs (at most 32), counted through the images, from the first on: where they lie, or copied to room.
  * images: the first element of a group. Room is 0 behind each window, and stays so. */
-shmt__tiles_strip shmt__amx_im2col_strip(const shmt__amx_im2col* w, const char* images, int64_t first, int64_t rows,
-                                         char* room);
+shmt__amx_strip shmt__amx_im2col_strip(const shmt__amx_im2col* w, const char* images, int64_t first, int64_t rows,
+                                       char* room);
 
 #endif
 
