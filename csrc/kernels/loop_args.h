@@ -124,20 +124,20 @@ static inline int64_t shmt__conv_depthwise_scratch(const shmt__conv_shape* s) {
 }
 
 /* Windows over planes; depth, height, width. */
-typedef struct shmt__pool_shape {
+typedef struct shmt__pool_args {
   int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
   bool count_padding;
   int64_t divisor; /* of an average; 0: the number of elements */
   int n;           /* of random windows: how many dims have them */
-} shmt__pool_shape;
+} shmt__pool_args;
 
 /* A row of outputs of images whose channels lie side by side. */
-typedef struct shmt__pool_row {
-  const shmt__pool_shape* shape;
+typedef struct shmt__pool_row_args {
+  const shmt__pool_args* shape;
   bool is_adaptive; /* windows are equal shares */
   int64_t channels;
   int64_t od, oh; /* which row */
-} shmt__pool_row;
+} shmt__pool_row_args;
 
 /* Resizing along one dim: what every output line is made of. */
 typedef struct shmt__resample_shape {
