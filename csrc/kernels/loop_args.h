@@ -140,7 +140,7 @@ typedef struct shmt__pool_row_args {
 } shmt__pool_row_args;
 
 /* Resizing along one dim: what every output line is made of. */
-typedef struct shmt__resample_shape {
+typedef struct shmt__resample_args {
   int64_t in, out, inner, taps; /* lines, elements in a line, most neighbours of a line */
   int64_t origin;               /* the first line of in that is there */
   const int64_t* first;         /* (out): the first neighbour */
@@ -148,7 +148,7 @@ typedef struct shmt__resample_shape {
   const void* weights;          /* (out, taps), of the type that is calculated in */
   const int16_t* fixed;         /* (out, taps): the weights times 2^precision, for bytes */
   int precision;
-} shmt__resample_shape;
+} shmt__resample_args;
 
 /* Which elements were picked from a place p: list[starts[p]], ..., list[starts[p + 1] - 1]. */
 typedef struct shmt__pick_shape {
@@ -172,12 +172,12 @@ typedef struct shmt__grid_view {
 } shmt__grid_view;
 
 /* Sampling n-dimensional images at positions; depth, height, width. */
-typedef struct shmt__grid_shape {
+typedef struct shmt__grid_sample_args {
   int64_t in[3], out[3], channels;
   int n, mode, padding;
   bool align_corners;
   shmt__grid_view views[8]; /* of the loop's operands */
-} shmt__grid_shape;
+} shmt__grid_sample_args;
 
 /* Numbers for shifting and scaling a run of elements. */
 typedef struct shmt__norm_shape {

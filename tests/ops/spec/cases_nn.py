@@ -217,7 +217,7 @@ IMAGE: dict[str, list[Case]] = {
         case(t(1, 2, 3, 2), _image, _grid, 0, 0, False, [1, 1]),
         case(t(1, 2, 3, 2), _image, _grid, 2, 1, True, [1, 1]),
     ],
-    "_grid_sampler_second": [
+    "_grid_sampler_double_backward": [
         case(_image, _grid, t(1, 2, 3, 2), _image, _grid, 2, 0, False, [1, 1, 1]),
         case(_image, None, t(1, 2, 3, 2), _image, _grid, 0, 0, False, [1, 0, 1]),
     ],
