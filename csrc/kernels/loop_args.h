@@ -8,18 +8,18 @@
 #include <stdint.h>
 
 /* Strides in elements. alpha and beta point to one value of the sum type. */
-typedef struct shmt__gemm_shape {
+typedef struct shmt__gemm_args {
   int64_t n, k;
   int64_t a_row, a_column, b_row, b_column, c_row, c_column;
   const void* alpha;
   const void* beta;
   bool beta_is_zero;
-} shmt__gemm_shape;
+} shmt__gemm_args;
 
-typedef struct shmt__gemm_number {
+typedef struct shmt__gemm_scalar {
   double re, im;
   int64_t integer;
-} shmt__gemm_number;
+} shmt__gemm_scalar;
 
 /* Distances to rows that stand transposed. */
 typedef struct shmt__distance_shape {
@@ -106,41 +106,41 @@ static inline int64_t shmt__conv_reach(const shmt__conv_shape* s, int d, int64_t
 }
 
 /* The weight of a convolution whose way back is wanted: of a group; elements of a kernel; steps in elements. */
-typedef struct shmt__flip_shape {
+typedef struct shmt__conv_flip_args {
   int64_t filters, size;
-  int64_t filter_step, channel_step, place_step;
-} shmt__flip_shape;
+  int64_t filter_step, channel_step, position_step;
+} shmt__conv_flip_args;
 
 /* Elements of a padded row, with room for a last vector of outputs that reaches beyond the end. */
-enum { SHMT_DEPTHWISE_LANES = 16 };
-static inline int64_t shmt__depthwise_row(const shmt__conv_shape* s) {
-  const int64_t outputs = (s->out[2] + SHMT_DEPTHWISE_LANES - 1) / SHMT_DEPTHWISE_LANES * SHMT_DEPTHWISE_LANES;
+enum { SHMT_CONV_DEPTHWISE_LANES = 16 };
+static inline int64_t shmt__conv_depthwise_row(const shmt__conv_shape* s) {
+  const int64_t outputs = (s->out[2] + SHMT_CONV_DEPTHWISE_LANES - 1) / SHMT_CONV_DEPTHWISE_LANES * SHMT_CONV_DEPTHWISE_LANES;
   const int64_t reached = shmt__conv_reach(s, 2, outputs), padded = s->in[2] + s->padding[2];
   return padded > reached ? padded : reached;
 }
-static inline int64_t shmt__depthwise_scratch(const shmt__conv_shape* s) {
+static inline int64_t shmt__conv_depthwise_scratch(const shmt__conv_shape* s) {
   const int64_t reached = shmt__conv_reach(s, 1, s->out[1]), padded = s->in[1] + s->padding[1];
-  return (padded > reached ? padded : reached) * shmt__depthwise_row(s);
+  return (padded > reached ? padded : reached) * shmt__conv_depthwise_row(s);
 }
 
 /* Windows over planes; depth, height, width. */
-typedef struct shmt__pool_shape {
+typedef struct shmt__pool_args {
   int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
   bool count_padding;
   int64_t divisor; /* of an average; 0: the number of elements */
   int n;           /* of random windows: how many dims have them */
-} shmt__pool_shape;
+} shmt__pool_args;
 
 /* A row of outputs of images whose channels lie side by side. */
-typedef struct shmt__pool_row {
-  const shmt__pool_shape* shape;
+typedef struct shmt__pool_row_args {
+  const shmt__pool_args* shape;
   bool is_adaptive; /* windows are equal shares */
   int64_t channels;
   int64_t od, oh; /* which row */
-} shmt__pool_row;
+} shmt__pool_row_args;
 
 /* Resizing along one dim: what every output line is made of. */
-typedef struct shmt__resample_shape {
+typedef struct shmt__resample_args {
   int64_t in, out, inner, taps; /* lines, elements in a line, most neighbours of a line */
   int64_t origin;               /* the first line of in that is there */
   const int64_t* first;         /* (out): the first neighbour */
@@ -148,7 +148,7 @@ typedef struct shmt__resample_shape {
   const void* weights;          /* (out, taps), of the type that is calculated in */
   const int16_t* fixed;         /* (out, taps): the weights times 2^precision, for bytes */
   int precision;
-} shmt__resample_shape;
+} shmt__resample_args;
 
 /* Which elements were picked from a place p: list[starts[p]], ..., list[starts[p + 1] - 1]. */
 typedef struct shmt__pick_shape {
@@ -172,12 +172,12 @@ typedef struct shmt__grid_view {
 } shmt__grid_view;
 
 /* Sampling n-dimensional images at positions; depth, height, width. */
-typedef struct shmt__grid_shape {
+typedef struct shmt__grid_sample_args {
   int64_t in[3], out[3], channels;
   int n, mode, padding;
   bool align_corners;
   shmt__grid_view views[8]; /* of the loop's operands */
-} shmt__grid_shape;
+} shmt__grid_sample_args;
 
 /* Numbers for shifting and scaling a run of elements. */
 typedef struct shmt__norm_shape {

@@ -54,14 +54,14 @@ static void ask_for_tiles(void) {
   tiles_allowed = (granted >> TILE_DATA & 1) != 0;
 }
 
-bool shmt__os_allow_tiles(void) {
+bool shmt__os_allow_amx(void) {
   (void)pthread_once(&tiles_once, ask_for_tiles);
   return tiles_allowed;
 }
 
 #else
 
-bool shmt__os_allow_tiles(void) { return false; }
+bool shmt__os_allow_amx(void) { return false; }
 
 #endif
 

@@ -21,6 +21,6 @@ bool shmt__os_flush_denormals(bool on);
 /* Has the processor tile registers and products of bfloat16 in them, and does the kernel let this process use them? It is
  * asked at the first call; what it allows holds for all threads and for children. It refuses, for instance, where a
  * thread's own stack for signals has no room for the registers. */
-bool shmt__os_allow_tiles(void);
+bool shmt__os_allow_amx(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* kernels/conv/depthwise.tmpl.h -- convolution of one plane with one filter, one dtype.
  *
- * data: output, image, filter, scratch of shmt__depthwise_scratch elements; n: 1; ctx: shmt__conv_shape, whose
+ * data: output, image, filter, scratch of shmt__conv_depthwise_scratch elements; n: 1; ctx: shmt__conv_shape, whose
  * depth is 1. The image is copied into the scratch with its padding, so that every vector of outputs is
  * calculated alike, without edges.
  */
@@ -10,10 +10,10 @@
 #include <string.h>
 
 /* Two vectors of 32 bytes at a time, or four of float64. */
-enum { FN(lanes) = 32 / sizeof(T), FN(block) = SHMT_DEPTHWISE_LANES, FN(vectors) = FN(block) / FN(lanes) };
+enum { FN(lanes) = 32 / sizeof(T), FN(block) = SHMT_CONV_DEPTHWISE_LANES, FN(vectors) = FN(block) / FN(lanes) };
 typedef T FN(vector) __attribute__((vector_size(FN(lanes) * sizeof(T))));
 
-typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) FN(places)
+typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) FN(integers)
     __attribute__((vector_size(FN(lanes) * sizeof(T))));
 
 /* Only inlined functions return vectors. */
@@ -29,24 +29,24 @@ INLINE FN(vector) FN(load)(const T* x, int64_t stride) {
   if (stride == 2) {
     /* Of two vectors every other element; the second begins early, so that nothing behind the last one is read. */
     FN(vector) w;
-    FN(places) places;
-    for (int k = 0; k < FN(lanes); k++) places[k] = k < FN(lanes) / 2 ? 2 * k : 2 * k + 1;
+    FN(integers) lanes;
+    for (int k = 0; k < FN(lanes); k++) lanes[k] = k < FN(lanes) / 2 ? 2 * k : 2 * k + 1;
     memcpy(&v, x, sizeof v);
     memcpy(&w, x + FN(lanes) - 1, sizeof w);
-    return __builtin_shuffle(v, w, places);
+    return __builtin_shuffle(v, w, lanes);
   }
   for (int k = 0; k < FN(lanes); k++) v[k] = x[k * stride];
   return v;
 }
 
 static void FN(pad)(const shmt__conv_shape* s, const T* image, T* padded) {
-  const int64_t row = shmt__depthwise_row(s);
-  memset(padded, 0, (size_t)(shmt__depthwise_scratch(s)) * sizeof(T));
+  const int64_t row = shmt__conv_depthwise_row(s);
+  memset(padded, 0, (size_t)(shmt__conv_depthwise_scratch(s)) * sizeof(T));
   for (int64_t h = 0; h < s->in[1]; h++)
     memcpy(padded + (h + s->padding[1]) * row + s->padding[2], image + h * s->step[2], (size_t)s->in[2] * sizeof(T));
 }
 
-/* SHMT_DEPTHWISE_LANES outputs of a row whose first image row begins at line. */
+/* SHMT_CONV_DEPTHWISE_LANES outputs of a row whose first image row begins at line. */
 INLINE void FN(filter_block)(const shmt__conv_shape* s, const T* filter, const T* line, int64_t row, int64_t stride,
                              T* out) {
   const int64_t n_rows = s->kernel[1], n_columns = s->kernel[2], dilation = s->dilation[2];
@@ -66,7 +66,7 @@ INLINE void FN(filter_block)(const shmt__conv_shape* s, const T* filter, const T
 
 /* stride: of the width; a constant where it matters. */
 INLINE void FN(filter)(const shmt__conv_shape* s, const T* filter, const T* padded, int64_t stride, T* out) {
-  const int64_t row = shmt__depthwise_row(s), width = s->out[2];
+  const int64_t row = shmt__conv_depthwise_row(s), width = s->out[2];
 
   for (int64_t h = 0; h < s->out[1]; h++, out += width, padded += s->stride[1] * row) {
     int64_t w = 0;
@@ -80,7 +80,7 @@ INLINE void FN(filter)(const shmt__conv_shape* s, const T* filter, const T* padd
   }
 }
 
-void SHMT_LOOP(depthwise)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+void SHMT_LOOP(conv_depthwise)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__conv_shape* s = ctx;
   T* padded = (T*)(void*)data[3];
 
@@ -95,11 +95,11 @@ void SHMT_LOOP(depthwise)(char* const* data, const int64_t* strides, int64_t n, 
 }
 
 /* Sums over the outputs of a plane for n neighbouring elements of the filter, whose first image row begins at line. */
-INLINE void FN(weigh_taps)(const shmt__conv_shape* s, const T* grad, const T* line, int64_t row, int64_t stride,
-                           const int n, T* to) {
+INLINE void FN(weight_grad_taps)(const shmt__conv_shape* s, const T* grad, const T* line, int64_t row, int64_t stride,
+                                 const int n, T* to) {
   const int64_t width = s->out[2], dilation = s->dilation[2], whole = width / FN(lanes) * FN(lanes);
   FN(vector) sum[4] = {{0}};
-  FN(places) is_inside;
+  FN(integers) is_inside;
 
   for (int k = 0; k < FN(lanes); k++) is_inside[k] = whole + k < width ? -1 : 0;
   for (int64_t h = 0; h < s->out[1]; h++, grad += width, line += s->stride[1] * row) {
@@ -116,7 +116,7 @@ INLINE void FN(weigh_taps)(const shmt__conv_shape* s, const T* grad, const T* li
     for (int k = 0; k < n; k++) {
       /* What lies beyond the row may be infinite. */
       const FN(vector) x = FN(load)(line + k * dilation + whole * stride, stride);
-      sum[k] += g * (FN(vector))((FN(places))x & is_inside);
+      sum[k] += g * (FN(vector))((FN(integers))x & is_inside);
     }
   }
   for (int k = 0; k < n; k++) {
@@ -126,21 +126,21 @@ INLINE void FN(weigh_taps)(const shmt__conv_shape* s, const T* grad, const T* li
   }
 }
 
-INLINE void FN(weigh)(const shmt__conv_shape* s, const T* grad, const T* padded, int64_t stride, T* to) {
-  const int64_t row = shmt__depthwise_row(s), n = s->kernel[2];
+INLINE void FN(weight_grad)(const shmt__conv_shape* s, const T* grad, const T* padded, int64_t stride, T* to) {
+  const int64_t row = shmt__conv_depthwise_row(s), n = s->kernel[2];
 
   for (int64_t kh = 0; kh < s->kernel[1]; kh++, to += n) {
     const T* line = padded + kh * s->dilation[1] * row;
     int64_t k = 0;
-    for (; k + 4 <= n; k += 4) FN(weigh_taps)(s, grad, line + k * s->dilation[2], row, stride, 4, to + k);
-    if (n - k == 3) FN(weigh_taps)(s, grad, line + k * s->dilation[2], row, stride, 3, to + k);
-    if (n - k == 2) FN(weigh_taps)(s, grad, line + k * s->dilation[2], row, stride, 2, to + k);
-    if (n - k == 1) FN(weigh_taps)(s, grad, line + k * s->dilation[2], row, stride, 1, to + k);
+    for (; k + 4 <= n; k += 4) FN(weight_grad_taps)(s, grad, line + k * s->dilation[2], row, stride, 4, to + k);
+    if (n - k == 3) FN(weight_grad_taps)(s, grad, line + k * s->dilation[2], row, stride, 3, to + k);
+    if (n - k == 2) FN(weight_grad_taps)(s, grad, line + k * s->dilation[2], row, stride, 2, to + k);
+    if (n - k == 1) FN(weight_grad_taps)(s, grad, line + k * s->dilation[2], row, stride, 1, to + k);
   }
 }
 
 /* data: gradient of the filter (added to), image, gradient of the output, scratch; n: 1; ctx: as above. */
-void SHMT_LOOP(depthwise_weight)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+void SHMT_LOOP(conv_depthwise_weight_grad)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__conv_shape* s = ctx;
   const T* grad = (const T*)(const void*)data[2];
   T* padded = (T*)(void*)data[3];
@@ -148,10 +148,10 @@ void SHMT_LOOP(depthwise_weight)(char* const* data, const int64_t* strides, int6
   (void)strides, (void)n;
   FN(pad)(s, (const T*)(const void*)data[1], padded);
   if (s->stride[2] == 1)
-    FN(weigh)(s, grad, padded, 1, (T*)(void*)data[0]);
+    FN(weight_grad)(s, grad, padded, 1, (T*)(void*)data[0]);
   else if (s->stride[2] == 2)
-    FN(weigh)(s, grad, padded, 2, (T*)(void*)data[0]);
+    FN(weight_grad)(s, grad, padded, 2, (T*)(void*)data[0]);
   else
-    FN(weigh)(s, grad, padded, s->stride[2], (T*)(void*)data[0]);
+    FN(weight_grad)(s, grad, padded, s->stride[2], (T*)(void*)data[0]);
 }
 #undef INLINE

@@ -7,7 +7,7 @@
 /* Elements behind an image and behind scratch that vectors may reach; filters and outputs of the largest tile. */
 enum { SHMT_DIRECT_SLACK = 64, SHMT_DIRECT_FILTERS = 8, SHMT_DIRECT_BLOCK = 48 };
 
-typedef struct shmt__direct_shape {
+typedef struct shmt__conv_direct_args {
   const shmt__conv_shape* conv; /* of what is at hand: a part of an image, where the rest says how one is laid out */
   const int64_t* offset; /* of every filter element, in the image */
   int64_t filters, k;    /* of a group; elements of one filter */
@@ -16,6 +16,6 @@ typedef struct shmt__direct_shape {
   int64_t channel;       /* elements of all parts of a channel */
   int64_t pitch;         /* elements between two filters' outputs */
   bool is_in_place;      /* the image lies where the caller has it: nothing behind it may be read */
-} shmt__direct_shape;
+} shmt__conv_direct_args;
 
 #endif

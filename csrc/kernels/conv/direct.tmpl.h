@@ -28,9 +28,9 @@
 enum { FN(lanes) = VECTOR_BYTES / sizeof(T), FN(vectors) = 3, FN(block) = FN(lanes) * FN(vectors) };
 typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
 
-/* data: padded image, image; n: channels; ctx: shmt__direct_shape. */
-void SHMT_LOOP(direct_image)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__direct_shape* s = ctx;
+/* data: padded image, image; n: channels; ctx: shmt__conv_direct_args. */
+void SHMT_LOOP(conv_direct_pad)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__conv_direct_args* s = ctx;
   const shmt__conv_shape* c = s->conv;
   T* to = (T*)(void*)data[0];
   const T* image = (const T*)(const void*)data[1];
@@ -99,7 +99,7 @@ INLINE void FN(tile)(const T* const* weight, const T* image, const int64_t* offs
 }
 
 /* All outputs of a run; exact: nothing beyond them is read or written, the last vector goes over outputs again. */
-INLINE void FN(tiles)(const T* const* weight, const T* image, const shmt__direct_shape* s, int64_t run, T* to,
+INLINE void FN(tiles)(const T* const* weight, const T* image, const shmt__conv_direct_args* s, int64_t run, T* to,
                       int64_t pitch, bool exact) {
   const int64_t *offset = s->offset, k = s->k, lanes = FN(lanes);
   int64_t q = 0;
@@ -139,9 +139,9 @@ INLINE void FN(gather_rows)(T* to, const T* from, int64_t n, int64_t width, int6
 }
 
 /* data: outputs of n filters, padded image, weight, scratch as filter() of ops/conv/direct.c has it; n: filters; ctx:
- * shmt__direct_shape. */
-void SHMT_LOOP(direct)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__direct_shape* s = ctx;
+ * shmt__conv_direct_args. */
+void SHMT_LOOP(conv_direct)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__conv_direct_args* s = ctx;
   const int64_t *out = s->conv->out, plane = out[1] * out[2], run = (out[1] - 1) * s->row + out[2];
   const int64_t pitch = (run + FN(block) - 1) / FN(block) * FN(block);
   const T* image = (const T*)(const void*)data[1];

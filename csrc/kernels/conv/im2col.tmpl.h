@@ -125,9 +125,9 @@ void SHMT_LOOP(col2im)(char* const* data, const int64_t* strides, int64_t n, con
 #undef ROW_SETUP
 
 /* Weights for the way back: data: (n, filters, kernel) with the kernel's elements in reverse, some channels of weight
- * (filters, channels, kernel); n: those channels; ctx: shmt__flip_shape. */
+ * (filters, channels, kernel); n: those channels; ctx: shmt__conv_flip_args. */
 void SHMT_LOOP(conv_flip)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__flip_shape* s = ctx;
+  const shmt__conv_flip_args* s = ctx;
   T* to = (T*)(void*)data[0];
   const T* from = (const T*)(const void*)data[1];
 
@@ -135,5 +135,5 @@ void SHMT_LOOP(conv_flip)(char* const* data, const int64_t* strides, int64_t n, 
   for (int64_t f = 0; f < s->filters; f++, to += s->size, from += s->filter_step)
     for (int64_t i = 0; i < n; i++)
       for (int64_t p = 0; p < s->size; p++)
-        to[i * s->filters * s->size + p] = from[i * s->channel_step + (s->size - 1 - p) * s->place_step];
+        to[i * s->filters * s->size + p] = from[i * s->channel_step + (s->size - 1 - p) * s->position_step];
 }

@@ -3,16 +3,16 @@
 #include "kernels/conv/filter_vectors.tmpl.h"
 #include "kernels/conv/nhwc.h"
 
-#define PIXELS      (SHMT_ISA_LEVEL == 2 ? 8 : 4)
-#define MOST_PIXELS 8 /* of one vector of filters: sums enough to wait for none */
+#define OUTPUTS      (SHMT_ISA_LEVEL == 2 ? 8 : 4)
+#define MOST_OUTPUTS 8 /* of one vector of filters: sums enough to wait for none */
 
 /* Where windows begin, which may be outside: the place, and in elements from the image's data on. */
-typedef struct FN(windows) {
-  int64_t place[3][MOST_PIXELS], at[MOST_PIXELS];
-} FN(windows);
+typedef struct FN(patches) {
+  int64_t position[3][MOST_OUTPUTS], at[MOST_OUTPUTS];
+} FN(patches);
 
-INLINE bool FN(is_inside)(const shmt__conv_shape* c, int d, int64_t place) {
-  return (uint64_t)place < (uint64_t)c->in[d];
+INLINE bool FN(is_inside)(const shmt__conv_shape* c, int d, int64_t position) {
+  return (uint64_t)position < (uint64_t)c->in[d];
 }
 
 /* Outputs [begin, end) of a row whose windows are inside of the image's rows; what comes next. */
@@ -20,7 +20,7 @@ typedef struct FN(cursor) {
   int64_t begin, end, image, out[3];
 } FN(cursor);
 
-INLINE FN(cursor) FN(cursor_at)(const shmt__pixels_shape* s) {
+INLINE FN(cursor) FN(cursor_at)(const shmt__conv_nhwc_args* s) {
   const shmt__conv_shape* c = s->conv;
   const int64_t plane = c->out[1] * c->out[2], volume = c->out[0] * plane, in_image = s->first % volume;
   const int64_t reach = (c->kernel[2] - 1) * c->dilation[2] + 1, room = c->in[2] + c->padding[2] - reach;
@@ -43,35 +43,35 @@ INLINE void FN(advance)(const shmt__conv_shape* c, FN(cursor) * at, int64_t n) {
   at->image++;
 }
 
-/* The windows of the next n outputs; those that are missing up to n_pixels repeat the last. Are all known to be inside? */
-INLINE bool FN(next_windows)(const shmt__pixels_shape* s, int64_t n, FN(cursor) * from, FN(windows) * w,
-                             const int n_pixels) {
+/* The windows of the next n outputs; those that are missing up to n_outputs repeat the last. Are all known to be inside? */
+INLINE bool FN(next_patches)(const shmt__conv_nhwc_args* s, int64_t n, FN(cursor) * from, FN(patches) * w,
+                             const int n_outputs) {
   const shmt__conv_shape* c = s->conv;
   const int64_t step = c->stride[2] * s->step[2];
   int64_t i = 0;
 
   while (i < n) {
     const int64_t rest = c->out[2] - from->out[2], run = rest < n - i ? rest : n - i;
-    int64_t place[3], at = from->image * s->image_step;
-    bool is_whole = run == n_pixels && from->out[2] >= from->begin && from->out[2] + n_pixels <= from->end;
+    int64_t position[3], at = from->image * s->image_step;
+    bool is_whole = run == n_outputs && from->out[2] >= from->begin && from->out[2] + n_outputs <= from->end;
     for (int d = 0; d < 3; d++) {
-      place[d] = from->out[d] * c->stride[d] - c->padding[d];
-      at += place[d] * s->step[d];
-      is_whole = is_whole && (d == 2 || (place[d] >= 0 && place[d] + (c->kernel[d] - 1) * c->dilation[d] < c->in[d]));
+      position[d] = from->out[d] * c->stride[d] - c->padding[d];
+      at += position[d] * s->step[d];
+      is_whole = is_whole && (d == 2 || (position[d] >= 0 && position[d] + (c->kernel[d] - 1) * c->dilation[d] < c->in[d]));
     }
     FN(advance)(c, from, run);
     if (is_whole) {
-      for (int k = 0; k < n_pixels; k++) w->at[k] = at + k * step;
+      for (int k = 0; k < n_outputs; k++) w->at[k] = at + k * step;
       return true;
     }
-    for (const int64_t end = i + run; i < end; i++, at += step, place[2] += c->stride[2]) {
+    for (const int64_t end = i + run; i < end; i++, at += step, position[2] += c->stride[2]) {
       w->at[i] = at;
-      for (int d = 0; d < 3; d++) w->place[d][i] = place[d];
+      for (int d = 0; d < 3; d++) w->position[d][i] = position[d];
     }
   }
-  for (; i < n_pixels; i++) {
+  for (; i < n_outputs; i++) {
     w->at[i] = w->at[n - 1];
-    for (int d = 0; d < 3; d++) w->place[d][i] = w->place[d][n - 1];
+    for (int d = 0; d < 3; d++) w->position[d][i] = w->position[d][n - 1];
   }
   return false;
 }

@@ -6,17 +6,17 @@
 #include <stdint.h>
 
 /* Elements that are summed together: offsets, and rows of sums, are filled up to a multiple of them. */
-enum { SHMT_WEIGH_ELEMENTS = 8, SHMT_WEIGH_ELEMENTS_APART = 9 };
+enum { SHMT_WEIGHT_GRAD_ELEMENTS = 8, SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED = 9 };
 
 /* A box of outputs, dense but for the pitch, and the windows that they came from. */
-typedef struct shmt__weigh_shape {
+typedef struct shmt__weight_grad_args {
   int64_t n[4];          /* outputs: images, planes, rows, those of a row */
-  int64_t step[4];       /* elements between the windows of neighbours along each */
+  int64_t step[4];       /* elements between the patches of neighbours along each */
   const int64_t* offset; /* of the elements of a window, from where it begins */
-  int64_t channels;      /* of a group; only of group_weigh */
-  int64_t filters;       /* a multiple of SHMT_PIXELS_LANES */
+  int64_t channels;      /* of a group; only of conv_weight_grad_grouped */
+  int64_t filters;       /* a multiple of SHMT_NHWC_LANES */
   int64_t pitch;         /* elements from one output's filters to the next one's, and between rows of sums */
   bool adds;             /* to what the sums are */
-} shmt__weigh_shape;
+} shmt__weight_grad_args;
 
 #endif

@@ -20,17 +20,21 @@
 #include "kernels/conv/filter_vectors.tmpl.h"
 
 #define ELEMENTS      (SHMT_ISA_LEVEL == 2 ? 8 : 4) /* of a tile of several vectors */
-#define MOST_ELEMENTS SHMT_WEIGH_ELEMENTS_APART
+#define MOST_ELEMENTS SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED
 
 enum { FN(chunk) = 256 /* outputs, about */ };
 
 /* What an element of a window is for the filters of a vector. */
-enum { FN(one) /* for all */, FN(own) /* for each its channel's */, FN(moved) /* that of the channels in these places */ };
+enum {
+  FN(broadcast) /* for all */,
+  FN(own_channel) /* for each its channel's */,
+  FN(shuffled) /* that of the channels in these lanes */
+};
 
 /* sums (n_elements rows, of n_vectors vectors) of rows [begin, end) of outputs. */
-INLINE void FN(weigh_tile)(const shmt__weigh_shape* s, const T* image, const T* output, T* sums, const int64_t* offset,
-                           int64_t begin, int64_t end, const int n_elements, const int n_vectors, const int what,
-                           FN(places) places) {
+INLINE void FN(weight_grad_tile)(const shmt__weight_grad_args* s, const T* image, const T* output, T* sums,
+                                 const int64_t* offset, int64_t begin, int64_t end, const int n_elements,
+                                 const int n_vectors, const int what, FN(lane_indices) lanes) {
   const int64_t width = s->n[3], step = s->step[3], pitch = s->pitch;
   const T* y = output + begin * width * pitch;
   FN(vector) sum[MOST_ELEMENTS][FN(vectors)] = {{{0}}};
@@ -49,12 +53,12 @@ INLINE void FN(weigh_tile)(const shmt__weigh_shape* s, const T* image, const T* 
       for (int e = 0; e < n_elements; e++) {
 #pragma GCC unroll 3
         for (int v = 0; v < n_vectors; v++) {
-          if (what == FN(one))
+          if (what == FN(broadcast))
             sum[e][v] += from[e][x] * factor[v];
-          else if (what == FN(own))
+          else if (what == FN(own_channel))
             sum[e][v] += FN(load_vector)(from[e] + x + v * FN(lanes)) * factor[v];
           else
-            sum[e][v] += __builtin_shuffle(FN(load_vector)(from[e] + x + v * FN(lanes)), places) * factor[v];
+            sum[e][v] += __builtin_shuffle(FN(load_vector)(from[e] + x + v * FN(lanes)), lanes) * factor[v];
         }
       }
     }
@@ -70,30 +74,30 @@ INLINE void FN(weigh_tile)(const shmt__weigh_shape* s, const T* image, const T* 
   }
 }
 
-/* The first SHMT_WEIGH_ELEMENTS of n elements; of few vectors, so many sums that none waits for the one before. */
-INLINE void FN(weigh_elements)(const shmt__weigh_shape* s, const T* image, const T* output, T* sums, const int64_t* offset,
-                               int64_t n, int64_t begin, int64_t end, const int n_vectors) {
-  enum { FEW = SHMT_WEIGH_ELEMENTS / 2 };
+/* The first SHMT_WEIGHT_GRAD_ELEMENTS of n elements; of few vectors, so many sums that none waits for the one before. */
+INLINE void FN(weight_grad_elements)(const shmt__weight_grad_args* s, const T* image, const T* output, T* sums,
+                                     const int64_t* offset, int64_t n, int64_t begin, int64_t end, const int n_vectors) {
+  enum { FEW = SHMT_WEIGHT_GRAD_ELEMENTS / 2 };
 
-  if (n > FEW && (n_vectors == 1 || ELEMENTS == SHMT_WEIGH_ELEMENTS)) {
-    FN(weigh_tile)(s, image, output, sums, offset, begin, end, SHMT_WEIGH_ELEMENTS, n_vectors, FN(one),
-                   (FN(places)){0});
+  if (n > FEW && (n_vectors == 1 || ELEMENTS == SHMT_WEIGHT_GRAD_ELEMENTS)) {
+    FN(weight_grad_tile)(s, image, output, sums, offset, begin, end, SHMT_WEIGHT_GRAD_ELEMENTS, n_vectors, FN(broadcast),
+                         (FN(lane_indices)){0});
     return;
   }
-  for (int64_t e = 0; e < n && e < SHMT_WEIGH_ELEMENTS; e += FEW)
-    FN(weigh_tile)(s, image, output, sums + e * s->pitch, offset + e, begin, end, FEW, n_vectors, FN(one),
-                   (FN(places)){0});
+  for (int64_t e = 0; e < n && e < SHMT_WEIGHT_GRAD_ELEMENTS; e += FEW)
+    FN(weight_grad_tile)(s, image, output, sums + e * s->pitch, offset + e, begin, end, FEW, n_vectors, FN(broadcast),
+                         (FN(lane_indices)){0});
 }
 
 /* Rows of outputs that are summed before they are added. */
-INLINE int64_t FN(rows_of_chunk)(const shmt__weigh_shape* s) {
+INLINE int64_t FN(rows_of_chunk)(const shmt__weight_grad_args* s) {
   return s->n[3] < FN(chunk) ? FN(chunk) / s->n[3] : 1;
 }
 
-/* data: sums, images, outputs; n: elements of a filter from the first on; ctx: shmt__weigh_shape. Sums are written, and
- * offsets read, up to a multiple of SHMT_WEIGH_ELEMENTS. */
-void SHMT_LOOP(conv_weigh)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__weigh_shape* s = ctx;
+/* data: sums, images, outputs; n: elements of a filter from the first on; ctx: shmt__weight_grad_args. Sums are written, and
+ * offsets read, up to a multiple of SHMT_WEIGHT_GRAD_ELEMENTS. */
+void SHMT_LOOP(conv_weight_grad_nhwc)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__weight_grad_args* s = ctx;
   T* sums = (T*)(void*)data[0];
   const T *image = (const T*)(const void*)data[1], *output = (const T*)(const void*)data[2];
   const int64_t rows = s->n[0] * s->n[1] * s->n[2], chunk = FN(rows_of_chunk)(s);
@@ -104,38 +108,38 @@ void SHMT_LOOP(conv_weigh)(char* const* data, const int64_t* strides, int64_t n,
     for (int64_t f = 0, some; f < s->filters; f += some * FN(lanes)) {
       const int64_t vectors = (s->filters - f) / FN(lanes);
       some = vectors == 4 ? 2 : vectors < 3 ? vectors : 3;
-      for (int64_t e = 0; e < n; e += SHMT_WEIGH_ELEMENTS) {
+      for (int64_t e = 0; e < n; e += SHMT_WEIGHT_GRAD_ELEMENTS) {
         T* const to = sums + e * s->pitch + f;
         if (some == 1)
-          FN(weigh_elements)(s, image, output + f, to, s->offset + e, n - e, r, end, 1);
+          FN(weight_grad_elements)(s, image, output + f, to, s->offset + e, n - e, r, end, 1);
         else if (some == 2)
-          FN(weigh_elements)(s, image, output + f, to, s->offset + e, n - e, r, end, 2);
+          FN(weight_grad_elements)(s, image, output + f, to, s->offset + e, n - e, r, end, 2);
         else
-          FN(weigh_elements)(s, image, output + f, to, s->offset + e, n - e, r, end, 3);
+          FN(weight_grad_elements)(s, image, output + f, to, s->offset + e, n - e, r, end, 3);
       }
     }
   }
 }
 
 /* Rows of sums of the elements of a kernel, n of them, times a channel of each filter. */
-INLINE void FN(weigh_places)(const shmt__weigh_shape* s, const T* image, const T* output, T* sums, int64_t n, int64_t begin,
-                             int64_t end, const int what, FN(places) places) {
-  enum { MANY = SHMT_WEIGH_ELEMENTS_APART, FEW = 4 };
+INLINE void FN(weight_grad_positions)(const shmt__weight_grad_args* s, const T* image, const T* output, T* sums, int64_t n,
+                                      int64_t begin, int64_t end, const int what, FN(lane_indices) lanes) {
+  enum { MANY = SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED, FEW = 4 };
 
   for (int64_t e = 0; e < n; e += MANY) {
     T* const to = sums + e * s->pitch;
     if (n - e > FEW)
-      FN(weigh_tile)(s, image, output, to, s->offset + e, begin, end, MANY, 1, what, places);
+      FN(weight_grad_tile)(s, image, output, to, s->offset + e, begin, end, MANY, 1, what, lanes);
     else
-      FN(weigh_tile)(s, image, output, to, s->offset + e, begin, end, FEW, 1, what, places);
+      FN(weight_grad_tile)(s, image, output, to, s->offset + e, begin, end, FEW, 1, what, lanes);
   }
 }
 
 /* The same of groups of s->channels filters and channels (Note [Groups of pixels] in kernels/conv/filter_vectors.tmpl.h). n: elements of a kernel; each channel of a group has as many rows of sums, rounded up to a multiple
- * of SHMT_WEIGH_ELEMENTS_APART. */
-void SHMT_LOOP(group_weigh)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  enum { MANY = SHMT_WEIGH_ELEMENTS_APART };
-  const shmt__weigh_shape* s = ctx;
+ * of SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED. */
+void SHMT_LOOP(conv_weight_grad_grouped)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  enum { MANY = SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED };
+  const shmt__weight_grad_args* s = ctx;
   T* sums = (T*)(void*)data[0];
   const T *image = (const T*)(const void*)data[1], *output = (const T*)(const void*)data[2];
   const int64_t rows = s->n[0] * s->n[1] * s->n[2], chunk = FN(rows_of_chunk)(s);
@@ -145,17 +149,17 @@ void SHMT_LOOP(group_weigh)(char* const* data, const int64_t* strides, int64_t n
   for (int64_t r = 0; r < rows; r += chunk) {
     const int64_t end = r + chunk < rows ? r + chunk : rows;
     for (int64_t f = 0; f < s->filters; f += FN(lanes)) {
-      FN(places) places = FN(first_places)(s->channels);
+      FN(lane_indices) lanes = FN(first_channel_lanes)(s->channels);
       if (s->channels == 1) {
-        FN(weigh_places)(s, image + f, output + f, sums + f, n, r, end, FN(own), places);
+        FN(weight_grad_positions)(s, image + f, output + f, sums + f, n, r, end, FN(own_channel), lanes);
         continue;
       }
-      for (int64_t channel = 0; channel < s->channels; channel++, places += 1) {
+      for (int64_t channel = 0; channel < s->channels; channel++, lanes += 1) {
         T* const to = sums + f + channel * of_channel;
         if (s->channels == FN(lanes))
-          FN(weigh_places)(s, image + f + channel, output + f, to, n, r, end, FN(one), places);
+          FN(weight_grad_positions)(s, image + f + channel, output + f, to, n, r, end, FN(broadcast), lanes);
         else
-          FN(weigh_places)(s, image + f, output + f, to, n, r, end, FN(moved), places);
+          FN(weight_grad_positions)(s, image + f, output + f, to, n, r, end, FN(shuffled), lanes);
       }
     }
   }

@@ -10,10 +10,10 @@
 #include "kernels/loop_args.h"
 
 enum { SHMT_GRID_LINEAR, SHMT_GRID_NEAREST, SHMT_GRID_CUBIC };
-enum { SHMT_GRID_ZEROS, SHMT_GRID_BORDER, SHMT_GRID_REFLECTION };
+enum { SHMT_GRID_ZEROS, SHMT_GRID_BORDER, SHMT_GRID_REFLECT };
 enum { SHMT_GRID_CORNERS = 16 }; /* combinations of neighbours: 4 by 4, or 2 by 2 by 2 */
 /* Positions that are found together, and as a multiple of what: of every vector's elements. */
-enum { SHMT_GRID_STRETCH = 64, SHMT_GRID_LANES = 8 };
+enum { SHMT_GRID_BLOCK = 64, SHMT_GRID_LANES = 8 };
 
 static inline int64_t shmt__grid_offset(const shmt__grid_view* v, const int64_t at[3]) {
   return at[0] * v->at[0] + at[1] * v->at[1] + at[2] * v->at[2];

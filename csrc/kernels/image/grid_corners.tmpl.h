@@ -1,6 +1,6 @@
 /* kernels/image/grid_corners.tmpl.h -- operands of grid_sample in one dtype, and the corners of one position after the other.
  *
- * Included by its templates. ctx: shmt__grid_shape.
+ * Included by its templates. ctx: shmt__grid_sample_args.
  */
 #include "kernels/image/grid.h"
 
@@ -8,7 +8,7 @@
 #define OF(name) SHMT_PASTE(name, ACC)
 
 /* The neighbours of a position: width, height, depth. */
-static inline void SHMT_LOOP(locate)(const shmt__grid_shape* s, const T* position, int64_t step,
+static inline void SHMT_LOOP(locate)(const shmt__grid_sample_args* s, const T* position, int64_t step,
                                      OF(neighbours) sets[3]) {
   sets[2] = (OF(neighbours)){.n = 1, .at = {0}, .weight = {1}, .slope = {0}, .curve = {0}};
   for (int d = 0; d < s->n; d++)
@@ -22,7 +22,8 @@ static inline void SHMT_LOOP(find_offsets)(const shmt__grid_view* v, const OF(co
 }
 
 /* The data of operand k at a batch entry and position; NULL if there is none. */
-static inline T* SHMT_LOOP(operand)(char* const* data, const shmt__grid_shape* s, int k, int64_t entry, const int64_t* at) {
+static inline T* SHMT_LOOP(operand)(char* const* data, const shmt__grid_sample_args* s, int k, int64_t entry,
+                                    const int64_t* at) {
   const shmt__grid_view* v = &s->views[k];
 
   return data[k] ? (T*)(void*)data[k] + entry * v->batch + (at ? shmt__grid_offset(v, at) : 0) : NULL;

@@ -24,8 +24,8 @@ static inline R OF(clip)(R x, int64_t size, bool is_volume, R* slope) {
 }
 
 /* In the type itself: vectors have instructions for these. */
-static inline R OF(whole_below)(R x) { return sizeof(R) == sizeof(float) ? (R)floorf((float)x) : (R)floor((double)x); }
-static inline R OF(nearest_whole)(R x) {
+static inline R OF(floor)(R x) { return sizeof(R) == sizeof(float) ? (R)floorf((float)x) : (R)floor((double)x); }
+static inline R OF(round)(R x) {
   return sizeof(R) == sizeof(float) ? (R)nearbyintf((float)x) : (R)nearbyint((double)x);
 }
 
@@ -44,14 +44,14 @@ static inline R OF(reflect)(R x, int64_t size, bool align, R* slope) {
   }
   /* Most often without a division of the C library. */
   const R extra = x < span ? x : x < 2 * span ? x - span : (R)fmod((double)x, (double)span);
-  const R flips = OF(whole_below)(x / span);
-  if (2 * OF(whole_below)(flips / 2) == flips) return extra + low;
+  const R flips = OF(floor)(x / span);
+  if (2 * OF(floor)(flips / 2) == flips) return extra + low;
   *slope = -*slope;
   return span - extra + low;
 }
 
-static inline R OF(bring_inside)(const shmt__grid_shape* s, R x, int64_t size, R* slope) {
-  if (s->padding == SHMT_GRID_REFLECTION) x = OF(reflect)(x, size, s->align_corners, slope);
+static inline R OF(bring_inside)(const shmt__grid_sample_args* s, R x, int64_t size, R* slope) {
+  if (s->padding == SHMT_GRID_REFLECT) x = OF(reflect)(x, size, s->align_corners, slope);
   return s->padding == SHMT_GRID_ZEROS ? x : OF(clip)(x, size, s->n == 3, slope);
 }
 
@@ -79,13 +79,13 @@ static inline void OF(cubic)(R t, R* w, R* slope, R* curve) {
   }
 }
 
-static inline void OF(find_neighbours)(const shmt__grid_shape* s, R given, int64_t size,
+static inline void OF(find_neighbours)(const shmt__grid_sample_args* s, R given, int64_t size,
                                               OF(neighbours)* out) {
   R slope = (R)(s->align_corners ? size - 1 : size) / 2;
   R x = s->align_corners ? (given + 1) / 2 * (R)(size - 1) : ((given + 1) * (R)size - 1) / 2;
 
   if (s->mode == SHMT_GRID_CUBIC) {
-    const R base = OF(whole_below)(x);
+    const R base = OF(floor)(x);
     out->n = 4;
     OF(cubic)(x - base, out->weight, out->slope, out->curve);
     for (int k = 0; k < 4; k++) {
@@ -99,12 +99,12 @@ static inline void OF(find_neighbours)(const shmt__grid_shape* s, R given, int64
   x = OF(bring_inside)(s, x, size, &slope);
   if (s->mode == SHMT_GRID_NEAREST) {
     out->n = 1;
-    out->at[0] = OF(index_of)(OF(nearest_whole)(x), size);
+    out->at[0] = OF(index_of)(OF(round)(x), size);
     out->weight[0] = 1;
     out->slope[0] = out->curve[0] = 0;
     return;
   }
-  const R base = OF(whole_below)(x);
+  const R base = OF(floor)(x);
   out->n = 2;
   out->at[0] = OF(index_of)(base, size);
   out->at[1] = OF(index_of)(base + 1, size);
@@ -159,25 +159,25 @@ typedef __typeof__(_Generic((R)0, float: (int32_t)0, default: (int64_t)0)) OF(fl
 
 /* The neighbours of some positions along one dim: how far from the first element in the image, their weights, and do they
  * count? What does not lies at 0. */
-typedef struct OF(line) {
-  int32_t at[4][SHMT_GRID_STRETCH];
-  _Alignas(SHMT_GRID_LANES * 4) R weight[4][SHMT_GRID_STRETCH];
-  _Alignas(SHMT_GRID_LANES * 4) OF(flag) keep[4][SHMT_GRID_STRETCH];
-} OF(line);
+typedef struct OF(axis) {
+  int32_t at[4][SHMT_GRID_BLOCK];
+  _Alignas(SHMT_GRID_LANES * 4) R weight[4][SHMT_GRID_BLOCK];
+  _Alignas(SHMT_GRID_LANES * 4) OF(flag) keep[4][SHMT_GRID_BLOCK];
+} OF(axis);
 
 /* The same of all dims together, read by vectors. */
-typedef struct OF(stretch) {
+typedef struct OF(block) {
   int n;
-  _Alignas(SHMT_GRID_LANES * 4) int32_t at[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH];
-  _Alignas(SHMT_GRID_LANES * 4) R weight[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH];
-  _Alignas(SHMT_GRID_LANES * 4) OF(flag) keep[SHMT_GRID_CORNERS][SHMT_GRID_STRETCH];
-} OF(stretch);
+  _Alignas(SHMT_GRID_LANES * 4) int32_t at[SHMT_GRID_CORNERS][SHMT_GRID_BLOCK];
+  _Alignas(SHMT_GRID_LANES * 4) R weight[SHMT_GRID_CORNERS][SHMT_GRID_BLOCK];
+  _Alignas(SHMT_GRID_LANES * 4) OF(flag) keep[SHMT_GRID_CORNERS][SHMT_GRID_BLOCK];
+} OF(block);
 
-static inline void OF(bring_all_inside)(const shmt__grid_shape* s, R* x, int64_t n, int64_t size) {
+static inline void OF(bring_all_inside)(const shmt__grid_sample_args* s, R* x, int64_t n, int64_t size) {
   const R last = (R)(size - 1);
 
   if (s->padding == SHMT_GRID_ZEROS) return;
-  for (int64_t i = 0; s->padding == SHMT_GRID_REFLECTION && i < n; i++) {
+  for (int64_t i = 0; s->padding == SHMT_GRID_REFLECT && i < n; i++) {
     R unused = 1;
     x[i] = OF(reflect)(x[i], size, s->align_corners, &unused);
   }
@@ -194,17 +194,18 @@ static inline void OF(bring_all_inside)(const shmt__grid_shape* s, R* x, int64_t
 }
 
 /* Neighbour k is at x, `step` elements a place. */
-static inline void OF(place_all)(OF(line)* line, int k, const R* x, int64_t n, int64_t size, int64_t step) {
-  int32_t* at = line->at[k];
-  OF(flag)* keep = line->keep[k];
+static inline void OF(find_indices)(OF(axis)* axis, int k, const R* x, int64_t n, int64_t size, int64_t step) {
+  int32_t* at = axis->at[k];
+  OF(flag)* keep = axis->keep[k];
 
   for (int64_t i = 0; i < n; i++) keep[i] = x[i] >= 0 && x[i] < (R)size ? -1 : 0;
   for (int64_t i = 0; i < n; i++) at[i] = (int32_t)(keep[i] ? x[i] : 0) * (int32_t)step;
 }
 
 /* x: coordinates, which are overwritten. */
-static inline void OF(find_line)(const shmt__grid_shape* s, R* x, int64_t n, int64_t size, int64_t step, OF(line)* line) {
-  R base[SHMT_GRID_STRETCH], place[SHMT_GRID_STRETCH];
+static inline void OF(find_axis)(const shmt__grid_sample_args* s, R* x, int64_t n, int64_t size, int64_t step,
+                                 OF(axis) * axis) {
+  R base[SHMT_GRID_BLOCK], position[SHMT_GRID_BLOCK];
 
   if (s->align_corners)
     for (int64_t i = 0; i < n; i++) x[i] = (x[i] + 1) / 2 * (R)(size - 1);
@@ -212,56 +213,56 @@ static inline void OF(find_line)(const shmt__grid_shape* s, R* x, int64_t n, int
     for (int64_t i = 0; i < n; i++) x[i] = ((x[i] + 1) * (R)size - 1) / 2;
   if (s->mode != SHMT_GRID_CUBIC) OF(bring_all_inside)(s, x, n, size);
   if (s->mode == SHMT_GRID_NEAREST) {
-    for (int64_t i = 0; i < n; i++) x[i] = OF(nearest_whole)(x[i]);
-    for (int64_t i = 0; i < n; i++) line->weight[0][i] = 1;
-    OF(place_all)(line, 0, x, n, size, step);
+    for (int64_t i = 0; i < n; i++) x[i] = OF(round)(x[i]);
+    for (int64_t i = 0; i < n; i++) axis->weight[0][i] = 1;
+    OF(find_indices)(axis, 0, x, n, size, step);
     return;
   }
-  for (int64_t i = 0; i < n; i++) base[i] = OF(whole_below)(x[i]);
+  for (int64_t i = 0; i < n; i++) base[i] = OF(floor)(x[i]);
   const bool cubic = s->mode == SHMT_GRID_CUBIC;
   for (int64_t i = 0; !cubic && i < n; i++) {
-    line->weight[0][i] = base[i] + 1 - x[i];
-    line->weight[1][i] = x[i] - base[i];
+    axis->weight[0][i] = base[i] + 1 - x[i];
+    axis->weight[1][i] = x[i] - base[i];
   }
   for (int64_t i = 0; cubic && i < n; i++) {
     R w[4], slope[4], curve[4];
     OF(cubic)(x[i] - base[i], w, slope, curve);
-    for (int k = 0; k < 4; k++) line->weight[k][i] = w[k];
+    for (int k = 0; k < 4; k++) axis->weight[k][i] = w[k];
   }
   for (int k = 0; k < (cubic ? 4 : 2); k++) {
     const R more = (R)(cubic ? k - 1 : k);
-    for (int64_t i = 0; i < n; i++) place[i] = base[i] + more;
-    if (cubic) OF(bring_all_inside)(s, place, n, size);
-    OF(place_all)(line, k, place, n, size, step);
+    for (int64_t i = 0; i < n; i++) position[i] = base[i] + more;
+    if (cubic) OF(bring_all_inside)(s, position, n, size);
+    OF(find_indices)(axis, k, position, n, size, step);
   }
 }
 
 /* Every corner of n positions, and up to a whole number of vectors of others, whose coordinates are overwritten. The weights
  * of corners that do not count are those of nothing: at a position that is no number the value of an image is none either,
  * whereas volumes are 0 there, as in torch. */
-static inline void OF(find_stretch)(const shmt__grid_shape* s, const shmt__grid_view* image, R x[3][SHMT_GRID_STRETCH],
-                                    int64_t n, OF(stretch)* out) {
+static inline void OF(find_block)(const shmt__grid_sample_args* s, const shmt__grid_view* image, R x[3][SHMT_GRID_BLOCK],
+                                  int64_t n, OF(block)* out) {
   const int many = s->mode == SHMT_GRID_CUBIC ? 4 : s->mode == SHMT_GRID_LINEAR ? 2 : 1;
-  OF(line) lines[3];
+  OF(axis) axes[3];
 
   for (; n % SHMT_GRID_LANES; n++) /* some place that there is */
     for (int d = 0; d < s->n; d++) x[d][n] = 0;
-  for (int d = 0; d < s->n; d++) OF(find_line)(s, x[d], n, s->in[2 - d], image->at[2 - d], &lines[d]);
+  for (int d = 0; d < s->n; d++) OF(find_axis)(s, x[d], n, s->in[2 - d], image->at[2 - d], &axes[d]);
   out->n = 0;
   for (int kd = 0; kd < (s->n == 3 ? many : 1); kd++)
     for (int kh = 0; kh < many; kh++)
       for (int kw = 0; kw < many; kw++) {
         const int k = out->n++;
-        for (int64_t i = 0; i < n; i++) out->at[k][i] = lines[1].at[kh][i] + lines[0].at[kw][i];
-        for (int64_t i = 0; i < n; i++) out->keep[k][i] = lines[1].keep[kh][i] & lines[0].keep[kw][i];
+        for (int64_t i = 0; i < n; i++) out->at[k][i] = axes[1].at[kh][i] + axes[0].at[kw][i];
+        for (int64_t i = 0; i < n; i++) out->keep[k][i] = axes[1].keep[kh][i] & axes[0].keep[kw][i];
         if (s->n == 2) {
-          for (int64_t i = 0; i < n; i++) out->weight[k][i] = lines[1].weight[kh][i] * lines[0].weight[kw][i];
+          for (int64_t i = 0; i < n; i++) out->weight[k][i] = axes[1].weight[kh][i] * axes[0].weight[kw][i];
           continue;
         }
-        for (int64_t i = 0; i < n; i++) out->at[k][i] += lines[2].at[kd][i];
-        for (int64_t i = 0; i < n; i++) out->keep[k][i] &= lines[2].keep[kd][i];
+        for (int64_t i = 0; i < n; i++) out->at[k][i] += axes[2].at[kd][i];
+        for (int64_t i = 0; i < n; i++) out->keep[k][i] &= axes[2].keep[kd][i];
         for (int64_t i = 0; i < n; i++) {
-          const R weight = lines[2].weight[kd][i] * lines[1].weight[kh][i] * lines[0].weight[kw][i];
+          const R weight = axes[2].weight[kd][i] * axes[1].weight[kh][i] * axes[0].weight[kw][i];
           out->weight[k][i] = out->keep[k][i] ? weight : 0;
         }
       }

@@ -1,6 +1,6 @@
 /* kernels/image/grid_sample.tmpl.h -- values of images at given positions. One dtype.
  *
- * n batch entries of any strides; ctx: shmt__grid_shape. Where a stretch of positions lies is found together; their values are
+ * n batch entries of any strides; ctx: shmt__grid_sample_args. Where a stretch of positions lies is found together; their values are
  * summed up in vectors: of positions, or of channels where those are neighbours.
  */
 #include "kernels/image/grid_corners.tmpl.h"
@@ -21,8 +21,8 @@ typedef ACC FN(somewhere) __attribute__((vector_size(VECTOR_BYTES), aligned(1), 
 typedef OF(flag) FN(flags) __attribute__((vector_size(VECTOR_BYTES), may_alias));
 
 /* The coordinates of n positions of a batch entry. */
-static void FN(read_positions)(const shmt__grid_shape* s, const T* grid, int64_t first, int64_t n,
-                               ACC x[3][SHMT_GRID_STRETCH]) {
+static void FN(read_positions)(const shmt__grid_sample_args* s, const T* grid, int64_t first, int64_t n,
+                               ACC x[3][SHMT_GRID_BLOCK]) {
   const shmt__grid_view* v = &s->views[2];
   int64_t at[3] = {first / s->out[2] / s->out[1], first / s->out[2] % s->out[1], first % s->out[2]};
 
@@ -123,10 +123,10 @@ ALWAYS_INLINE void FN(put)(const FN(some)* sum, int64_t n, T* out) {
 }
 
 /* x as it counts: a weight, which is of nothing where flags are not set. */
-#define COUNTED(weight, x, keep) ((weight) * (FN(some))((FN(flags))(x) & (keep)))
+#define WEIGHTED(weight, x, keep) ((weight) * (FN(some))((FN(flags))(x) & (keep)))
 
 /* Weighted sums of many positions of a plane. */
-ALWAYS_INLINE void FN(sum_plane)(const OF(stretch)* corners, int n, const T* image, int64_t many, T* out) {
+ALWAYS_INLINE void FN(sum_nchw)(const OF(block)* corners, int n, const T* image, int64_t many, T* out) {
   enum { PARTS = SHMT_GRID_LANES / LANES };
 
   for (int64_t i = 0; i < many; i += SHMT_GRID_LANES) {
@@ -137,8 +137,8 @@ ALWAYS_INLINE void FN(sum_plane)(const OF(stretch)* corners, int n, const T* ima
         const int64_t at = i + j * LANES;
         FN(some) x;
         FN(gather)(image, corners->at[k] + at, &x);
-        sums[j] += COUNTED(*(const FN(some)*)(const void*)(corners->weight[k] + at), x,
-                           *(const FN(flags)*)(const void*)(corners->keep[k] + at));
+        sums[j] += WEIGHTED(*(const FN(some)*)(const void*)(corners->weight[k] + at), x,
+                            *(const FN(flags)*)(const void*)(corners->keep[k] + at));
       }
 #pragma GCC unroll 4
     for (int j = 0; j < PARTS; j++) FN(put)(&sums[j], many - i - j * LANES, out + i + j * LANES);
@@ -146,7 +146,7 @@ ALWAYS_INLINE void FN(sum_plane)(const OF(stretch)* corners, int n, const T* ima
 }
 
 /* Element j of vector i goes to element i of vector j. */
-ALWAYS_INLINE void FN(turn)(FN(some) x[LANES]) {
+ALWAYS_INLINE void FN(transpose)(FN(some) x[LANES]) {
   typedef FN(flags) order;
 #if LANES == 8
   FN(some) a[8], b[8];
@@ -182,8 +182,8 @@ ALWAYS_INLINE void FN(turn)(FN(some) x[LANES]) {
 }
 
 /* The same of the first LANES planes, whose elements are neighbours, and positions from i on. */
-ALWAYS_INLINE void FN(sum_pixels)(const OF(stretch)* corners, int n, const T* image, int64_t i, int64_t many, T* out,
-                                  int64_t plane) {
+ALWAYS_INLINE void FN(sum_nhwc)(const OF(block)* corners, int n, const T* image, int64_t i, int64_t many, T* out,
+                                int64_t plane) {
   FN(some) sums[LANES] = {{0}};
 
   for (int k = 0; k < n; k++)
@@ -193,39 +193,39 @@ ALWAYS_INLINE void FN(sum_pixels)(const OF(stretch)* corners, int n, const T* im
       FN(some) x;
       FN(load)(image + corners->at[k][i + j], &stored);
       FN(widen)(&stored, &x);
-      sums[j] += COUNTED(corners->weight[k][i + j], x, corners->keep[k][i + j]);
+      sums[j] += WEIGHTED(corners->weight[k][i + j], x, corners->keep[k][i + j]);
     }
-  FN(turn)(sums);
+  FN(transpose)(sums);
 #pragma GCC unroll 8
   for (int j = 0; j < LANES; j++) FN(put)(&sums[j], many - i, out + j * plane + i);
 }
 
 /* All channels at some positions of which the first is out's. A function of its own: what finds the corners takes registers. */
-static __attribute__((noinline)) void FN(sum_channels)(const OF(stretch)* corners, const shmt__grid_shape* s,
+static __attribute__((noinline)) void FN(sum_channels)(const OF(block)* corners, const shmt__grid_sample_args* s,
                                                        const T* image, int64_t many, T* out) {
   const int64_t plane = s->views[0].channel, step = s->views[1].channel;
-  const int64_t turned = step == 1 ? s->channels / LANES * LANES : 0;
+  const int64_t nhwc_channels = step == 1 ? s->channels / LANES * LANES : 0;
 
   /* A plane is written from end to end. But what several corners read is more, and is used up before it leaves the cache. */
   if (corners->n == 1)
-    for (int64_t c = 0; c < turned; c += LANES)
-      for (int64_t i = 0; i < many; i += LANES) FN(sum_pixels)(corners, 1, image + c, i, many, out + c * plane, plane);
+    for (int64_t c = 0; c < nhwc_channels; c += LANES)
+      for (int64_t i = 0; i < many; i += LANES) FN(sum_nhwc)(corners, 1, image + c, i, many, out + c * plane, plane);
   else
     for (int64_t i = 0; i < many; i += LANES)
-      for (int64_t c = 0; c < turned; c += LANES)
-        FN(sum_pixels)(corners, corners->n, image + c, i, many, out + c * plane, plane);
-  for (int64_t c = turned; c < s->channels; c++) {
+      for (int64_t c = 0; c < nhwc_channels; c += LANES)
+        FN(sum_nhwc)(corners, corners->n, image + c, i, many, out + c * plane, plane);
+  for (int64_t c = nhwc_channels; c < s->channels; c++) {
     const T* from = image + c * step;
     T* to = out + c * plane;
     if (corners->n == 4)
-      FN(sum_plane)(corners, 4, from, many, to);
+      FN(sum_nchw)(corners, 4, from, many, to);
     else
-      FN(sum_plane)(corners, corners->n, from, many, to);
+      FN(sum_nchw)(corners, corners->n, from, many, to);
   }
 }
 
 /* Batch entry b position by position: for images whose places do not fit 32 bits. */
-static void FN(sample_far)(char* const* data, const shmt__grid_shape* s, int64_t b) {
+static void FN(sample_large)(char* const* data, const shmt__grid_sample_args* s, int64_t b) {
   const shmt__grid_view* v = s->views;
   const T* image = SHMT_LOOP(operand)(data, s, 1, b, NULL);
 
@@ -233,8 +233,8 @@ static void FN(sample_far)(char* const* data, const shmt__grid_shape* s, int64_t
     OF(neighbours) sets[3];
     OF(corner) corners[SHMT_GRID_CORNERS];
     int64_t offsets[SHMT_GRID_CORNERS];
-    const int64_t place = (at[0] * s->out[1] + at[1]) * s->out[2] + at[2];
-    T* out = SHMT_LOOP(operand)(data, s, 0, b, NULL) + place;
+    const int64_t position = (at[0] * s->out[1] + at[1]) * s->out[2] + at[2];
+    T* out = SHMT_LOOP(operand)(data, s, 0, b, NULL) + position;
     SHMT_LOOP(locate)(s, SHMT_LOOP(operand)(data, s, 2, b, at), v[2].channel, sets);
     const int many = OF(find_corners)(sets, false, NULL, corners);
     SHMT_LOOP(find_offsets)(&v[1], corners, many, offsets);
@@ -246,7 +246,7 @@ static void FN(sample_far)(char* const* data, const shmt__grid_shape* s, int64_t
   }
 }
 
-static bool FN(is_far)(const shmt__grid_shape* s) {
+static bool FN(is_large)(const shmt__grid_sample_args* s) {
   int64_t last = 0;
 
   for (int d = 0; d < 3; d++) {
@@ -259,24 +259,24 @@ static bool FN(is_far)(const shmt__grid_shape* s) {
 
 /* data: out, whose positions are dense, image, grid. */
 void SHMT_LOOP(grid_sample)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__grid_shape* s = ctx;
+  const shmt__grid_sample_args* s = ctx;
   const int64_t positions = s->out[0] * s->out[1] * s->out[2];
-  const bool is_far = FN(is_far)(s);
+  const bool is_large = FN(is_large)(s);
 
   (void)strides;
   for (int64_t b = 0; b < n; b++) {
-    if (is_far) {
-      FN(sample_far)(data, s, b);
+    if (is_large) {
+      FN(sample_large)(data, s, b);
       continue;
     }
-    for (int64_t first = 0; first < positions; first += SHMT_GRID_STRETCH) {
-      const int64_t many = positions - first < SHMT_GRID_STRETCH ? positions - first : SHMT_GRID_STRETCH;
+    for (int64_t first = 0; first < positions; first += SHMT_GRID_BLOCK) {
+      const int64_t many = positions - first < SHMT_GRID_BLOCK ? positions - first : SHMT_GRID_BLOCK;
       T* out = SHMT_LOOP(operand)(data, s, 0, b, NULL) + first;
       const T* image = SHMT_LOOP(operand)(data, s, 1, b, NULL);
-      ACC x[3][SHMT_GRID_STRETCH];
-      OF(stretch) corners;
+      ACC x[3][SHMT_GRID_BLOCK];
+      OF(block) corners;
       FN(read_positions)(s, SHMT_LOOP(operand)(data, s, 2, b, NULL), first, many, x);
-      OF(find_stretch)(s, &s->views[1], x, many, &corners);
+      OF(find_block)(s, &s->views[1], x, many, &corners);
       FN(sum_channels)(&corners, s, image, many, out);
     }
   }
@@ -287,4 +287,4 @@ void SHMT_LOOP(grid_sample)(char* const* data, const int64_t* strides, int64_t n
 #undef ALWAYS_INLINE
 #undef LANES
 #undef VECTOR_BYTES
-#undef COUNTED
+#undef WEIGHTED

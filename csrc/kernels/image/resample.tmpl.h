@@ -1,7 +1,7 @@
 /* kernels/image/resample.tmpl.h -- resizing along one dim by weighted sums of neighbours. One dtype.
  *
  * n slabs, dense, one after the other: out has `out` lines of `inner` elements, in has `in`. ctx:
- * shmt__resample_shape: output line p is made of input lines first[p], first[p] + 1, ... (less the origin)
+ * shmt__resample_args: output line p is made of input lines first[p], first[p] + 1, ... (less the origin)
  */
 #include "kernels/loops.h"
 #include "kernels/loop_args.h"
@@ -11,7 +11,7 @@
 #if SHMT_IS_INTEGRAL
 /* data: out, in. Fixed-point weights, as in torch and Pillow: sums are exact and rounded once, half up. */
 void SHMT_LOOP(resample)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__resample_shape* s = ctx;
+  const shmt__resample_args* s = ctx;
   const int32_t half = (int32_t)1 << s->precision >> 1;
   T* out = (T*)(void*)data[0];
   const T* in = (const T*)(const void*)data[1];
@@ -21,9 +21,9 @@ void SHMT_LOOP(resample)(char* const* data, const int64_t* strides, int64_t n, c
     for (int64_t p = 0; p < s->out; p++, out += s->inner) {
       const int16_t* weights = s->fixed + p * s->taps;
       for (int64_t j = 0; j < s->inner; j++) {
-        const T* lines = in + (s->first[p] - s->origin) * s->inner + j;
+        const T* from = in + (s->first[p] - s->origin) * s->inner + j;
         int32_t sum = half;
-        for (int64_t k = 0; k < s->count[p]; k++) sum += weights[k] * (int32_t)lines[k * s->inner];
+        for (int64_t k = 0; k < s->count[p]; k++) sum += weights[k] * (int32_t)from[k * s->inner];
         sum >>= s->precision;
         out[j] = (T)(sum < 0 ? 0 : sum > UINT8_MAX ? UINT8_MAX : sum);
       }
@@ -31,10 +31,10 @@ void SHMT_LOOP(resample)(char* const* data, const int64_t* strides, int64_t n, c
 }
 #else
 /* As many as possible of four lines of one element at a time, whose two neighbours are read as one; returns how many. */
-static int64_t FN(resample_pairs)(const shmt__resample_shape* s, const T* in, T* out) {
+static int64_t FN(resample_pairs)(const shmt__resample_args* s, const T* in, T* out) {
   typedef T some __attribute__((vector_size(4 * sizeof(T))));
-  typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) place;
-  typedef place order __attribute__((vector_size(4 * sizeof(place))));
+  typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) lane;
+  typedef lane order __attribute__((vector_size(4 * sizeof(lane))));
   const int64_t *first = s->first, *count = s->count;
   const ACC* weights = s->weights;
   int64_t p = 0;
@@ -60,43 +60,43 @@ static int64_t FN(resample_pairs)(const shmt__resample_shape* s, const T* in, T*
 }
 
 /* Lines of one element. */
-static void FN(resample_line)(const shmt__resample_shape* s, const T* in, T* out) {
+static void FN(resample_scalars)(const shmt__resample_args* s, const T* in, T* out) {
   const int64_t *first = s->first, *count = s->count, n = s->out, taps = s->taps;
   const ACC* weights = (const ACC*)s->weights;
 
   in -= s->origin;
   int64_t p = FN(resample_pairs)(s, in, out);
   for (weights += p * taps; p < n; p++, weights += taps) {
-    const T* lines = in + first[p];
+    const T* from = in + first[p];
     if (count[p] == 2) { /* most often: without the start of a loop */
-      out[p] = (T)(weights[0] * (ACC)lines[0] + weights[1] * (ACC)lines[1]);
+      out[p] = (T)(weights[0] * (ACC)from[0] + weights[1] * (ACC)from[1]);
       continue;
     }
     ACC sum = 0;
-    for (int64_t k = 0; k < count[p]; k++) sum += weights[k] * (ACC)lines[k];
+    for (int64_t k = 0; k < count[p]; k++) sum += weights[k] * (ACC)from[k];
     out[p] = (T)sum;
   }
 }
 
 /* Lines of several. */
-static void FN(resample_lines)(const shmt__resample_shape* s, const T* in, T* out) {
+static void FN(resample_slices)(const shmt__resample_args* s, const T* in, T* out) {
   const int64_t inner = s->inner;
 
   for (int64_t p = 0; p < s->out; p++, out += inner) {
     const ACC* weights = (const ACC*)s->weights + p * s->taps;
-    const T* lines = in + (s->first[p] - s->origin) * inner;
+    const T* from = in + (s->first[p] - s->origin) * inner;
     if (s->count[p] == 0) memset(out, 0, (size_t)inner * sizeof *out);
     if (s->count[p] == 2) { /* most often: the line is written once */
       const T v = (T)weights[0], w = (T)weights[1];
-      SHMT_IVDEP for (int64_t j = 0; j < inner; j++) out[j] = v * lines[j] + w * lines[inner + j];
+      SHMT_IVDEP for (int64_t j = 0; j < inner; j++) out[j] = v * from[j] + w * from[inner + j];
       continue;
     }
-    for (int64_t k = 0; k < s->count[p]; k++, lines += inner) {
+    for (int64_t k = 0; k < s->count[p]; k++, from += inner) {
       const T w = (T)weights[k];
       if (k == 0) {
-        SHMT_IVDEP for (int64_t j = 0; j < inner; j++) out[j] = w * lines[j];
+        SHMT_IVDEP for (int64_t j = 0; j < inner; j++) out[j] = w * from[j];
       } else {
-        SHMT_IVDEP for (int64_t j = 0; j < inner; j++) out[j] += w * lines[j];
+        SHMT_IVDEP for (int64_t j = 0; j < inner; j++) out[j] += w * from[j];
       }
     }
   }
@@ -104,12 +104,12 @@ static void FN(resample_lines)(const shmt__resample_shape* s, const T* in, T* ou
 
 /* data: out, in. */
 void SHMT_LOOP(resample)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__resample_shape* s = ctx;
+  const shmt__resample_args* s = ctx;
   T* out = (T*)(void*)data[0];
   const T* in = (const T*)(const void*)data[1];
 
   (void)strides;
   for (int64_t slab = 0; slab < n; slab++, in += s->in * s->inner, out += s->out * s->inner)
-    (s->inner == 1 ? FN(resample_line) : FN(resample_lines))(s, in, out);
+    (s->inner == 1 ? FN(resample_scalars) : FN(resample_slices))(s, in, out);
 }
 #endif

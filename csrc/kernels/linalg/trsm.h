@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SHMT_PANEL_BYTES = 128 }; /* of a row of right-hand sides: a whole number of vectors, two at least */
+enum { SHMT_GEMM_PANEL_BYTES = 128 }; /* of a row of right-hand sides: a whole number of vectors, two at least */
 
 /* An upper triangle is a lower one whose rows and columns are counted from the end: with negative strides. */
 typedef struct shmt__triangle_shape {

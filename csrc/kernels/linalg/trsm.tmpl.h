@@ -1,7 +1,7 @@
 /* kernels/linalg/trsm.tmpl.h -- solving with a small triangle, one dtype.
  *
  * Note [Panel]
- * Right-hand sides stand in a panel, one row of SHMT_PANEL_BYTES after the other, so that a vector holds neighbouring
+ * Right-hand sides stand in a panel, one row of SHMT_GEMM_PANEL_BYTES after the other, so that a vector holds neighbouring
  * right-hand sides: every step of the substitution is the same for all of them, and the elements of the triangle are
  * read where they lie. A few rows stay in registers while the known ones are taken from them, as in a product.
  *
@@ -29,7 +29,7 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-enum { FN(lanes) = VECTOR_BYTES / sizeof(SHMT_REAL), FN(width) = SHMT_PANEL_BYTES / sizeof(SHMT_REAL) };
+enum { FN(lanes) = VECTOR_BYTES / sizeof(SHMT_REAL), FN(width) = SHMT_GEMM_PANEL_BYTES / sizeof(SHMT_REAL) };
 typedef SHMT_REAL FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
 
 INLINE FN(vector) FN(load_vector)(const SHMT_REAL* x) {

@@ -68,10 +68,10 @@ static SUM SHMT_LOOP(line_product)(const T* a, int64_t a_step, const T* b, int64
   return sum;
 }
 
-/* data: c, a, b; n: rows of c to make; ctx: shmt__gemm_shape. The inner loop runs along b's row, so that a dense
+/* data: c, a, b; n: rows of c to make; ctx: shmt__gemm_args. The inner loop runs along b's row, so that a dense
  * b vectorises; blocks of columns keep the sums in the nearest cache. */
 void SHMT_LOOP(gemm)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__gemm_shape* s = ctx;
+  const shmt__gemm_args* s = ctx;
   const SUM alpha = *(const SUM*)s->alpha;
   const SUM beta = *(const SUM*)s->beta;
   SUM sum[SHMT_LOOP(gemm_width)];
@@ -109,9 +109,9 @@ void SHMT_LOOP(dot)(char* const* data, const int64_t* strides, int64_t n, const 
   *(T*)(void*)data[0] = FROM_SUM(sum);
 }
 
-/* A factor in the type of the sums: data[0] receives it, ctx is a shmt__gemm_number. */
-void SHMT_LOOP(gemm_number)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__gemm_number* v = ctx;
+/* A factor in the type of the sums: data[0] receives it, ctx is a shmt__gemm_scalar. */
+void SHMT_LOOP(gemm_scalar)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__gemm_scalar* v = ctx;
 
   (void)strides;
   (void)n;

@@ -5,16 +5,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SHMT_PANEL_BYTES = 128 }; /* of a row of a panel */
+enum { SHMT_GEMM_PANEL_BYTES = 128 }; /* of a row of a panel */
 
-/* c = beta * c + alpha * a @ b; strides in elements. Rows of b have SHMT_PANEL_BYTES at least, of
+/* c = beta * c + alpha * a @ b; strides in elements. Rows of b have SHMT_GEMM_PANEL_BYTES at least, of
  * which `columns` count; c has room for no more than those. */
-typedef struct shmt__panel_shape {
+typedef struct shmt__gemm_panel_args {
   int64_t columns, depth; /* depth: of a's rows and b's columns */
   int64_t a_row, a_column, b_row, c_row;
   const void *alpha, *beta; /* of the dtype */
   bool beta_is_zero;        /* c is not read */
-  bool is_far;              /* b's rows are best fetched ahead */
-} shmt__panel_shape;
+  bool prefetches;              /* b's rows are best fetched ahead */
+} shmt__gemm_panel_args;
 
 #endif

@@ -22,7 +22,7 @@ typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)
 INLINE FN(vector) FN(get)(const T* p) { return *(const FN(vector)*)(const void*)p; }
 
 /* One vector of results, or its first n. */
-INLINE void FN(put_sums)(const shmt__panel_shape* s, FN(vector) sum, T* c, int64_t n) {
+INLINE void FN(store_sums)(const shmt__gemm_panel_args* s, FN(vector) sum, T* c, int64_t n) {
   const T alpha = *(const T*)s->alpha, beta = *(const T*)s->beta;
 
   sum *= alpha;
@@ -35,14 +35,14 @@ INLINE void FN(put_sums)(const shmt__panel_shape* s, FN(vector) sum, T* c, int64
 }
 
 /* rows by at most two vectors of columns; vectors: how many are needed. */
-INLINE void FN(multiply)(const shmt__panel_shape* s, const int rows, const int vectors, const bool is_far, const T* a,
+INLINE void FN(multiply)(const shmt__gemm_panel_args* s, const int rows, const int vectors, const bool prefetches, const T* a,
                          const T* b, T* c, int64_t columns) {
   const int64_t a_row = s->a_row;
   FN(vector) sums[2 * FN(rows)] = {{0}};
 
   for (int64_t k = 0; k < s->depth; k++, a += s->a_column, b += s->b_row) {
     const FN(vector) first = FN(get)(b), second = vectors == 2 ? FN(get)(b + FN(lanes)) : first;
-    if (is_far) {
+    if (prefetches) {
       __builtin_prefetch(b + FN(ahead) * s->b_row);
       if (vectors == 2) __builtin_prefetch(b + FN(ahead) * s->b_row + FN(lanes));
     }
@@ -55,19 +55,19 @@ INLINE void FN(multiply)(const shmt__panel_shape* s, const int rows, const int v
   }
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++, c += s->c_row) {
-    FN(put_sums)(s, sums[2 * r], c, columns);
-    if (vectors == 2) FN(put_sums)(s, sums[2 * r + 1], c + FN(lanes), columns - FN(lanes));
+    FN(store_sums)(s, sums[2 * r], c, columns);
+    if (vectors == 2) FN(store_sums)(s, sums[2 * r + 1], c + FN(lanes), columns - FN(lanes));
   }
 }
 
 /* n rows, as many at a time as there are registers for. */
-INLINE void FN(multiply_rows)(const shmt__panel_shape* s, const int vectors, const bool is_far, const T* a, const T* b,
-                              T* c, int64_t n, int64_t columns) {
+INLINE void FN(multiply_rows)(const shmt__gemm_panel_args* s, const int vectors, const bool prefetches, const T* a,
+                              const T* b, T* c, int64_t n, int64_t columns) {
   int64_t i = 0;
 
 #define BY_ROWS(COUNT)                                                                                     \
   for (; i + COUNT <= n; i += COUNT)                                                                       \
-  FN(multiply)(s, COUNT, vectors, is_far, a + i * s->a_row, b, c + i * s->c_row, columns)
+  FN(multiply)(s, COUNT, vectors, prefetches, a + i * s->a_row, b, c + i * s->c_row, columns)
   if (FN(rows) >= 12) BY_ROWS(12);
   if (FN(rows) >= 8) BY_ROWS(8);
   if (FN(rows) == 6) BY_ROWS(6);
@@ -77,9 +77,9 @@ INLINE void FN(multiply_rows)(const shmt__panel_shape* s, const int vectors, con
 #undef BY_ROWS
 }
 
-/* data: c, a, b; n: rows; ctx: shmt__panel_shape. */
-void SHMT_LOOP(panels)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__panel_shape* s = ctx;
+/* data: c, a, b; n: rows; ctx: shmt__gemm_panel_args. */
+void SHMT_LOOP(gemm_panels)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__gemm_panel_args* s = ctx;
   const T *a = (const T*)(const void*)data[1], *b = (const T*)(const void*)data[2];
   T* c = (T*)(void*)data[0];
 
@@ -88,7 +88,7 @@ void SHMT_LOOP(panels)(char* const* data, const int64_t* strides, int64_t n, con
     const int64_t columns = s->columns - j;
     if (columns <= FN(lanes))
       FN(multiply_rows)(s, 1, false, a, b + j, c + j, n, columns);
-    else if (s->is_far)
+    else if (s->prefetches)
       FN(multiply_rows)(s, 2, true, a, b + j, c + j, n, columns);
     else
       FN(multiply_rows)(s, 2, false, a, b + j, c + j, n, columns);

@@ -5,14 +5,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SHMT_SMALL_SIDE = 8 }; /* rows, columns and terms at most */
+enum { SHMT_GEMM_SMALL_SIDE = 8 }; /* rows, columns and terms at most */
 
 /* c = beta * c + alpha * a @ b; strides in elements. */
-typedef struct shmt__small_products {
+typedef struct shmt__gemm_small_args {
   int64_t rows, columns, terms;
   int64_t a_row, a_column, b_row, b_column, c_row, c_column;
   const void *alpha, *beta; /* of the dtype */
   bool beta_is_zero;        /* c is not read */
-} shmt__small_products;
+} shmt__gemm_small_args;
 
 #endif

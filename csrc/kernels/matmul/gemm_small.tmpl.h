@@ -5,7 +5,7 @@
 #include "kernels/loops.h"
 #include "kernels/matmul/gemm_small.h"
 
-enum { FN(lanes) = 16, FN(most) = SHMT_SMALL_SIDE * SHMT_SMALL_SIDE };
+enum { FN(lanes) = 16, FN(most) = SHMT_GEMM_SMALL_SIDE * SHMT_GEMM_SMALL_SIDE };
 typedef T FN(matrices)[FN(most)][FN(lanes)];
 
 /* `many` matrices, `step` bytes apart, to lanes. */
@@ -19,9 +19,9 @@ static inline void FN(take_matrices)(T (*to)[FN(lanes)], const char* from, int64
     }
 }
 
-/* data: c, a, b; strides: bytes from matrix to matrix; n products; ctx: shmt__small_products. */
-void SHMT_LOOP(small_products)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__small_products* s = ctx;
+/* data: c, a, b; strides: bytes from matrix to matrix; n products; ctx: shmt__gemm_small_args. */
+void SHMT_LOOP(gemm_small)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__gemm_small_args* s = ctx;
   const T alpha = *(const T*)s->alpha, beta = *(const T*)s->beta;
   FN(matrices) a = {{0}}, b = {{0}}; /* lanes that stay unused are multiplied, too */
 

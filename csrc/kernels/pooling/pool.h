@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 /* The window's first element inside, and the end, in steps of the dilation. */
-static inline void shmt__pool_window(const shmt__pool_shape* s, int d, int64_t o, int64_t* begin, int64_t* end) {
+static inline void shmt__pool_window(const shmt__pool_args* s, int d, int64_t o, int64_t* begin, int64_t* end) {
   const int64_t start = o * s->stride[d] - s->padding[d];
   const int64_t stop = start + (s->kernel[d] - 1) * s->dilation[d] + 1;
 
@@ -19,29 +19,29 @@ static inline void shmt__pool_window(const shmt__pool_shape* s, int d, int64_t o
   *end = stop < s->in[d] ? stop : s->in[d];
 }
 /* Adaptive windows: the o-th of `out` equal shares. */
-static inline void shmt__pool_share(const shmt__pool_shape* s, int d, int64_t o, int64_t* begin, int64_t* end) {
+static inline void shmt__adaptive_pool_window(const shmt__pool_args* s, int d, int64_t o, int64_t* begin, int64_t* end) {
   *begin = o * s->in[d] / s->out[d];
   *end = ((o + 1) * s->in[d] + s->out[d] - 1) / s->out[d];
 }
 /* Lines whose windows tile them end to end are one long line: n of them in *line. */
-static inline bool shmt__pool_is_line(const shmt__pool_shape* s, int64_t n, shmt__pool_shape* line) {
+static inline bool shmt__pool_merge_rows(const shmt__pool_args* s, int64_t n, shmt__pool_args* row) {
   for (int d = 0; d < 2; d++)
     if (s->in[d] != 1 || s->out[d] != 1 || s->kernel[d] != 1 || s->padding[d] != 0) return false;
   if (s->padding[2] != 0 || s->out[2] * s->stride[2] != s->in[2] ||
       (s->kernel[2] - 1) * s->dilation[2] >= s->stride[2])
     return false;
-  *line = *s;
-  line->in[2] *= n;
-  line->out[2] *= n;
+  *row = *s;
+  row->in[2] *= n;
+  row->out[2] *= n;
   return true;
 }
 /* The window of output ow of a row: begin and end along each dim. */
-static inline void shmt__pool_row_window(const shmt__pool_row* r, int64_t ow, int64_t* window) {
+static inline void shmt__pool_row_window(const shmt__pool_row_args* r, int64_t ow, int64_t* window) {
   const int64_t o[3] = {r->od, r->oh, ow};
 
   for (int d = 0; d < 3; d++)
     if (r->is_adaptive)
-      shmt__pool_share(r->shape, d, o[d], &window[2 * d], &window[2 * d + 1]);
+      shmt__adaptive_pool_window(r->shape, d, o[d], &window[2 * d], &window[2 * d + 1]);
     else
       shmt__pool_window(r->shape, d, o[d], &window[2 * d], &window[2 * d + 1]);
 }
@@ -57,8 +57,8 @@ static inline void shmt__pool_row_window(const shmt__pool_row* r, int64_t ow, in
   FN(s, 2, ow, &w0, &w1)
 
 /* Of the outputs first .. last along the last dim, those whose image element `offset` behind their start lies inside. */
-static inline void shmt__pool_inside(const shmt__pool_shape* s, int64_t offset, int64_t first, int64_t last,
-                                     int64_t* begin, int64_t* end) {
+static inline void shmt__pool_outputs_inside(const shmt__pool_args* s, int64_t offset, int64_t first, int64_t last,
+                                             int64_t* begin, int64_t* end) {
   const int64_t step = s->stride[2];
 
   *begin = first;
@@ -69,7 +69,7 @@ static inline void shmt__pool_inside(const shmt__pool_shape* s, int64_t offset, 
 }
 
 /* Elements of the window along the last dim that lie inside for any of those outputs: a window may be far larger. */
-static inline void shmt__pool_taps(const shmt__pool_shape* s, int64_t first, int64_t last, int64_t* begin,
+static inline void shmt__pool_taps(const shmt__pool_args* s, int64_t first, int64_t last, int64_t* begin,
                                    int64_t* end) {
   const int64_t before = s->padding[2] - (last - 1) * s->stride[2], behind = s->in[2] - 1 + s->padding[2] - first * s->stride[2];
 
@@ -79,10 +79,10 @@ static inline void shmt__pool_taps(const shmt__pool_shape* s, int64_t first, int
 }
 
 /* Outputs of a row that are worked on together. */
-enum { SHMT_POOL_WIDTH = 128 };
+enum { SHMT_POOL_BLOCK = 128 };
 
 /* BODY for w from begin to end, with STEP known for the usual strides: what it loads becomes shuffles. */
-#define SHMT_POOL_LINE(BODY)                                           \
+#define SHMT_POOL_EACH_IN_ROW(BODY)                                           \
   if (s->stride[2] == 1) {                                             \
     enum { step = 1 };                                                 \
     for (int64_t w = begin; w < end; w++) BODY                         \

@@ -18,8 +18,8 @@ void shmt__conv_set_dense(shmt__conv* c) {
   const int64_t item = shmt__dtype_size[c->dtype];
 
   shmt__conv_shape_dense(&c->shape);
-  c->given = c->dtype;
-  c->weight_last = c->weight_turned = false;
+  c->io_dtype = c->dtype;
+  c->weight_is_nhwc = c->flips_weight = false;
   c->step[2] = item;
   c->step[1] = shmt__wrap_mul_i64(c->shape.step[2], item);
   c->step[0] = shmt__wrap_mul_i64(c->shape.step[1], item);
@@ -27,7 +27,7 @@ void shmt__conv_set_dense(shmt__conv* c) {
   c->image_step = shmt__wrap_mul_i64(c->channels, c->channel_step);
 }
 
-bool shmt__conv_is_near(const shmt__conv* c) {
+bool shmt__conv_can_pad(const shmt__conv* c) {
   const shmt__conv_shape* s = &c->shape;
   double laid = 1, read = 1, made = 1;
 
@@ -52,7 +52,7 @@ void shmt__conv_add_bias(shmt_dtype dtype, void* output, int64_t n_images, int64
   }
 }
 
-shmt_status shmt__conv_forward(const shmt__conv* c, const void* images, const void* weight, void* output) {
+shmt_status shmt__conv_nchw(const shmt__conv* c, const void* images, const void* weight, void* output) {
   if (shmt__conv_is_depthwise(c)) return shmt__conv_depthwise(c, images, weight, output);
-  return (shmt__conv_is_direct(c) ? shmt__conv_direct : shmt__conv_columns)(c, images, weight, output);
+  return (shmt__conv_prefers_direct(c) ? shmt__conv_direct : shmt__conv_im2col)(c, images, weight, output);
 }

@@ -113,7 +113,7 @@ static const char* product_text(const int64_t* v, int n, char* buf, size_t cap) 
 
 /* Fill c from the sizes of the side of images, the side of windows and the weight; spatial dims are the last of three.
  * An output_padding that is not below the stride leaves room for windows that the transpose does not have. */
-static void fill_conv(const params* p, shmt_ints images, shmt_ints windows, const shmt_tensor* weight, shmt_dtype dtype,
+static void fill_conv(const params* p, shmt_ints images, shmt_ints outputs, const shmt_tensor* weight, shmt_dtype dtype,
                       shmt__conv* c) {
   *c = (shmt__conv){.dtype = dtype, .n_images = images.data[0], .channels = images.data[1], .groups = p->groups};
   c->filters = weight->sizes[0];
@@ -125,7 +125,7 @@ static void fill_conv(const params* p, shmt_ints images, shmt_ints windows, cons
     s->stride[d] = own < 0 ? 1 : at(p->stride, own);
     s->padding[d] = own < 0 ? 0 : at(p->padding, own);
     s->dilation[d] = own < 0 ? 1 : at(p->dilation, own);
-    s->out[d] = own < 0 ? 1 : windows.data[2 + own];
+    s->out[d] = own < 0 ? 1 : outputs.data[2 + own];
   }
   shmt__conv_set_dense(c);
 }
@@ -185,7 +185,8 @@ static shmt_dtype work_dtype(shmt_dtype dtype) {
  * others work in. Without columns it is faster yet, but for tiles. */
 static shmt_dtype forward_dtype(shmt_dtype dtype, const shmt__conv* c) {
   if (!shmt__is_half(dtype) || c->groups != 1) return c->dtype;
-  return (dtype == SHMT_BFLOAT16 && shmt__conv_is_tiled(c)) || !(shmt__conv_is_direct(c) || shmt__conv_is_laid(c))
+  return (dtype == SHMT_BFLOAT16 && shmt__conv_prefers_im2col_amx(c)) ||
+                 !(shmt__conv_prefers_direct(c) || shmt__conv_prefers_relayout_nhwc(c))
              ? dtype
              : c->dtype;
 }
@@ -194,7 +195,7 @@ static shmt_dtype forward_dtype(shmt_dtype dtype, const shmt__conv* c) {
 static void set_images(shmt__conv* c, const shmt_tensor* input) {
   const int64_t item = shmt__tensor_item_bytes(input);
 
-  c->given = input->dtype;
+  c->io_dtype = input->dtype;
   c->image_step = shmt__wrap_mul_i64(input->strides[0], item);
   c->channel_step = shmt__wrap_mul_i64(input->strides[1], item);
   for (int d = 0; d < input->n_dims - 2; d++)
@@ -217,9 +218,9 @@ static bool has_channels_last(const shmt_tensor* t) {
 }
 
 /* The weight as forward kernels read it, which may take the channels of a filter as neighbours. */
-static shmt_status prepare_weight(shmt__conv* c, shmt_tensor* weight, bool may_be_last, shmt_tensor** out) {
-  c->weight_last = may_be_last && has_channels_last(weight);
-  if (!c->weight_last && !c->weight_turned) return prepare(weight, c->given, out);
+static shmt_status prepare_weight(shmt__conv* c, shmt_tensor* weight, bool may_be_nhwc, shmt_tensor** out) {
+  c->weight_is_nhwc = may_be_nhwc && has_channels_last(weight);
+  if (!c->weight_is_nhwc && !c->flips_weight) return prepare(weight, c->io_dtype, out);
   *out = shmt__tensor_ref(weight);
   return SHMT_OK;
 }
@@ -245,16 +246,16 @@ static bool keeps_volumes(const params* p, const shmt_tensor* input, const shmt_
 
 /* Have the result and the gradients their channels as neighbours? As in torch: where the images or the weight have. Lines
  * are laid out anew before. */
-static bool keeps_last(const params* p, const shmt_tensor* input, const shmt_tensor* weight) {
+static bool keeps_channels_last(const params* p, const shmt_tensor* input, const shmt_tensor* weight) {
   if (input->numel == 0 || weight->numel == 0) return false;
-  const bool is_input_last = channels_are_last(input) && (p->n > 1 || shmt__tensor_is_contiguous(input));
-  if (!is_input_last && !channels_are_last(weight)) return false;
+  const bool is_input_nhwc = channels_are_last(input) && (p->n > 1 || shmt__tensor_is_contiguous(input));
+  if (!is_input_nhwc && !channels_are_last(weight)) return false;
   return p->n < 3 || keeps_volumes(p, input, weight);
 }
 
-static shmt_status empty(shmt_ints sizes, shmt_dtype dtype, shmt_device device, bool is_last, shmt_tensor** out) {
-  if (!is_last || sizes.len != 3)
-    return shmt__tensor_empty(sizes, dtype, device, !is_last         ? SHMT_CONTIGUOUS_FORMAT
+static shmt_status empty(shmt_ints sizes, shmt_dtype dtype, shmt_device device, bool is_nhwc, shmt_tensor** out) {
+  if (!is_nhwc || sizes.len != 3)
+    return shmt__tensor_empty(sizes, dtype, device, !is_nhwc         ? SHMT_CONTIGUOUS_FORMAT
                                                     : sizes.len == 4 ? SHMT_CHANNELS_LAST
                                                                      : SHMT_CHANNELS_LAST_3D, out);
   const int64_t strides[] = {sizes.data[1] * sizes.data[2], 1, sizes.data[1]};
@@ -274,55 +275,56 @@ static shmt_status check_dtype(const params* p, shmt_dtype dtype) {
 }
 
 static bool are_tiles(const shmt__conv* c) {
-  return !shmt__conv_is_depthwise(c) && !shmt__conv_has_groups(c) && shmt__conv_is_tiles(c);
+  return !shmt__conv_is_depthwise(c) && !shmt__conv_has_nhwc_grouped(c) && shmt__conv_is_nhwc_amx(c);
 }
 
 /* Images whose channels are neighbours, by tiles. */
-static shmt_status by_tiles(shmt__conv* c, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, shmt_ints sizes,
-                            shmt_tensor** out) {
+static shmt_status run_nhwc_amx(shmt__conv* c, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, shmt_ints sizes,
+                                shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) b = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
-  const shmt__planes weights = shmt__planes_of(weight);
+  const shmt__image_view weights = shmt__image_view_of(weight);
 
-  SHMT_TRY(empty(sizes, c->given, SHMT_CPU, true, &result));
+  SHMT_TRY(empty(sizes, c->io_dtype, SHMT_CPU, true, &result));
   if (bias) SHMT_TRY(prepare(bias, c->dtype, &b));
   c->bias = b ? shmt__tensor_data(b) : NULL;
-  SHMT_TRY(shmt__conv_tiles(c, shmt__tensor_data(input), &weights, shmt__tensor_data(result)));
+  SHMT_TRY(shmt__conv_nhwc_amx(c, shmt__tensor_data(input), &weights, shmt__tensor_data(result)));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
 
 /* From images to windows; `sizes` of the result, which is not empty. */
 static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias,
-                           shmt_ints sizes, bool is_last, shmt_tensor** out) {
+                           shmt_ints sizes, bool is_nhwc, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) w = NULL;
   SHMT_AUTO(shmt_tensor) b = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   shmt__conv c = *given;
 
   set_images(&c, input);
-  if (is_last && are_tiles(&c)) return by_tiles(&c, input, weight, bias, sizes, out);
-  const bool is_tiled = shmt__conv_is_turned_for_tiles(&c);
+  if (is_nhwc && are_tiles(&c)) return run_nhwc_amx(&c, input, weight, bias, sizes, out);
+  const bool is_tiled = shmt__conv_prefers_relayout_nhwc_amx(&c);
   if (!is_tiled) c.dtype = forward_dtype(input->dtype, &c);
-  const bool are_groups = is_last && shmt__conv_is_groups(&c);
-  const bool are_pixels = !are_groups && is_last && shmt__conv_is_pixels(&c);
-  const bool is_laid = is_tiled || (!are_groups && !are_pixels && shmt__conv_is_laid(&c));
-  const bool is_spread = is_last && !are_groups && !are_pixels && !is_laid;
-  const bool is_direct = !is_last && !is_laid && !shmt__conv_is_depthwise(&c) && shmt__conv_is_direct(&c);
-  SHMT_TRY(empty(sizes, c.given, SHMT_CPU, is_last, &result));
-  SHMT_TRY(prepare_weight(&c, weight, are_groups || are_pixels || is_laid || is_direct, &w));
+  const bool are_groups = is_nhwc && shmt__conv_is_nhwc_grouped(&c);
+  const bool are_pixels = !are_groups && is_nhwc && shmt__conv_is_nhwc(&c);
+  const bool relayouts = is_tiled || (!are_groups && !are_pixels && shmt__conv_prefers_relayout_nhwc(&c));
+  const bool is_spread = is_nhwc && !are_groups && !are_pixels && !relayouts;
+  const bool is_direct = !is_nhwc && !relayouts && !shmt__conv_is_depthwise(&c) && shmt__conv_prefers_direct(&c);
+  SHMT_TRY(empty(sizes, c.io_dtype, SHMT_CPU, is_nhwc, &result));
+  SHMT_TRY(prepare_weight(&c, weight, are_groups || are_pixels || relayouts || is_direct, &w));
   if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
   /* Rounded once; what is not rounded gets it afterwards. */
-  if (b && (is_last || is_laid || shmt__is_half(c.dtype) || c.given != c.dtype)) c.bias = shmt__tensor_data(b);
-  if (is_laid || is_spread) {
-    const shmt__planes images = shmt__planes_of(input), weights = shmt__planes_of(w), outputs = shmt__planes_of(result);
-    SHMT_TRY(is_laid ? shmt__conv_laid(&c, &images, &weights, &outputs)
-                     : shmt__conv_spread(&c, images.data, shmt__tensor_data(w), &outputs));
+  if (b && (is_nhwc || relayouts || shmt__is_half(c.dtype) || c.io_dtype != c.dtype)) c.bias = shmt__tensor_data(b);
+  if (relayouts || is_spread) {
+    const shmt__image_view images = shmt__image_view_of(input), weights = shmt__image_view_of(w),
+                           outputs = shmt__image_view_of(result);
+    SHMT_TRY(relayouts ? shmt__conv_relayout_nhwc(&c, &images, &weights, &outputs)
+                     : shmt__conv_relayout_nchw(&c, images.data, shmt__tensor_data(w), &outputs));
   } else {
-    SHMT_TRY((are_groups   ? shmt__conv_groups
-              : are_pixels ? shmt__conv_pixels
-                           : shmt__conv_forward)(&c, shmt__tensor_data(input), shmt__tensor_data(w),
-                                                 shmt__tensor_data(result)));
+    SHMT_TRY((are_groups   ? shmt__conv_nhwc_grouped
+              : are_pixels ? shmt__conv_nhwc
+                           : shmt__conv_nchw)(&c, shmt__tensor_data(input), shmt__tensor_data(w),
+                                              shmt__tensor_data(result)));
   }
   if (b && !c.bias) add_bias(result, b);
   *out = SHMT_TAKE(result);
@@ -330,41 +332,41 @@ static shmt_status forward(const shmt__conv* given, shmt_tensor* input, shmt_ten
 }
 
 /* Is the way back that is turned around a fast one, where its images are these? Tiles turn the weight around themselves. */
-static bool pays_to_turn(shmt__conv* back, const shmt_tensor* windows, bool is_last) {
+static bool prefers_flipped(shmt__conv* back, const shmt_tensor* outputs, bool is_nhwc) {
   shmt__conv given = *back;
 
-  set_images(&given, windows);
-  back->weight_turned = (is_last && are_tiles(&given)) || shmt__conv_is_turned_for_tiles(&given);
-  return back->weight_turned || shmt__conv_is_direct(back) || shmt__conv_is_depthwise(back);
+  set_images(&given, outputs);
+  back->flips_weight = (is_nhwc && are_tiles(&given)) || shmt__conv_prefers_relayout_nhwc_amx(&given);
+  return back->flips_weight || shmt__conv_prefers_direct(back) || shmt__conv_is_depthwise(back);
 }
 
 /* From windows to images: as above. */
-static shmt_status to_images(const shmt__conv* given, shmt_tensor* windows, shmt_tensor* weight, shmt_tensor* bias,
-                             shmt_ints sizes, bool is_last, shmt_tensor** out) {
+static shmt_status input_grad(const shmt__conv* given, shmt_tensor* outputs, shmt_tensor* weight, shmt_tensor* bias,
+                              shmt_ints sizes, bool is_nhwc, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) w = NULL;
   SHMT_AUTO(shmt_tensor) b = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   shmt__conv c = *given, back;
 
-  if (shmt__conv_turn(&c, &back) && pays_to_turn(&back, windows, is_last)) {
-    if (!back.weight_turned)
-      SHMT_TRY(shmt__conv_turn_weight(&c, weight, &w));
+  if (shmt__conv_input_grad_as_conv(&c, &back) && prefers_flipped(&back, outputs, is_nhwc)) {
+    if (!back.flips_weight)
+      SHMT_TRY(shmt__conv_flip_weight(&c, weight, &w));
     else if (has_channels_last(weight))
       w = shmt__tensor_ref(weight);
     else
       SHMT_TRY(shmt__tensor_contiguous(weight, SHMT_CONTIGUOUS_FORMAT, &w));
-    return forward(&back, windows, w, bias, sizes, is_last, out);
+    return forward(&back, outputs, w, bias, sizes, is_nhwc, out);
   }
-  c.given = windows->dtype;
-  SHMT_TRY(empty(sizes, windows->dtype, SHMT_CPU, is_last, &result));
+  c.io_dtype = outputs->dtype;
+  SHMT_TRY(empty(sizes, outputs->dtype, SHMT_CPU, is_nhwc, &result));
   if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
   const void* added = b ? shmt__tensor_data(b) : NULL;
-  const shmt__planes from = shmt__planes_of(windows), to = shmt__planes_of(result);
-  if (shmt__conv_has_phases(&c, &from)) {
-    SHMT_TRY(shmt__conv_phases(&c, &from, weight, added, &to));
+  const shmt__image_view from = shmt__image_view_of(outputs), to = shmt__image_view_of(result);
+  if (shmt__conv_has_input_grad_phases(&c, &from)) {
+    SHMT_TRY(shmt__conv_input_grad_phases(&c, &from, weight, added, &to));
   } else {
     SHMT_TRY(shmt__tensor_contiguous(weight, SHMT_CONTIGUOUS_FORMAT, &w));
-    SHMT_TRY(shmt__conv_to_images(&c, &from, shmt__tensor_data(w), added, &to));
+    SHMT_TRY(shmt__conv_input_grad_col2im(&c, &from, shmt__tensor_data(w), added, &to));
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -398,47 +400,47 @@ shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tens
   const shmt_device device = shmt__common_device(input, weight, bias);
   SHMT_REQUIRE(input->numel > 0 || input->sizes[0] == 0 || input->sizes[1] == 0, SHMT_E_RUNTIME, "Only zero batch or zero "
                "channel inputs are supported, but got input shape: %s", SHMT_SHAPE_TEXT(input));
-  const bool is_last = keeps_last(&p, input, weight);
-  if (device == SHMT_META) return empty(result_sizes, input->dtype, device, is_last, out);
+  const bool is_nhwc = keeps_channels_last(&p, input, weight);
+  if (device == SHMT_META) return empty(result_sizes, input->dtype, device, is_nhwc, out);
   if (weight->numel == 0 || input->numel == 0) return only_bias(result_sizes, input->dtype, bias, out);
   const shmt_ints input_sizes = shmt__tensor_sizes(input);
   fill_conv(&p, transposed ? result_sizes : input_sizes, transposed ? input_sizes : result_sizes, weight,
             work_dtype(input->dtype), &c);
-  return (transposed ? to_images : forward)(&c, input, weight, bias, result_sizes, is_last, out);
+  return (transposed ? input_grad : forward)(&c, input, weight, bias, result_sizes, is_nhwc, out);
 }
 
 /* --- gradients ---------------------------------------------------------------------- */
 
 /* In a transposed convolution input and output change sides, not the weight. */
-static shmt_status input_gradient(const shmt__conv* c, bool transposed, shmt_tensor* grad, shmt_tensor* weight,
-                                  shmt_tensor* input, bool is_last, shmt_tensor** out) {
+static shmt_status grad_of_input(const shmt__conv* c, bool transposed, shmt_tensor* grad, shmt_tensor* weight,
+                                 shmt_tensor* input, bool is_nhwc, shmt_tensor** out) {
   const shmt_ints sizes = shmt__tensor_sizes(input);
 
   if (grad->numel == 0 || weight->numel == 0 || input->numel == 0) return only_bias(sizes, grad->dtype, NULL, out);
-  return (transposed ? forward : to_images)(c, grad, weight, NULL, sizes, is_last, out);
+  return (transposed ? forward : input_grad)(c, grad, weight, NULL, sizes, is_nhwc, out);
 }
 
-static shmt_status weight_gradient(const shmt__conv* given, bool transposed, shmt_tensor* grad, shmt_tensor* input,
-                                   shmt_tensor* weight, bool is_last, shmt_tensor** out) {
+static shmt_status grad_of_weight(const shmt__conv* given, bool transposed, shmt_tensor* grad, shmt_tensor* input,
+                                  shmt_tensor* weight, bool is_nhwc, shmt_tensor** out) {
   const shmt_ints sizes = shmt__tensor_sizes(weight);
-  const shmt__planes images = shmt__planes_of(transposed ? grad : input);
-  const shmt__planes windows = shmt__planes_of(transposed ? input : grad);
+  const shmt__image_view images = shmt__image_view_of(transposed ? grad : input);
+  const shmt__image_view outputs = shmt__image_view_of(transposed ? input : grad);
   SHMT_AUTO(shmt_tensor) dense = NULL;
   shmt__conv c = *given;
 
   if (grad->numel == 0 || input->numel == 0 || weight->numel == 0) return only_bias(sizes, grad->dtype, NULL, out);
-  c.given = grad->dtype;
-  const bool by_tiles = shmt__conv_is_weighed_by_tiles(&c, &images, &windows);
-  if (by_tiles || shmt__conv_is_weighed(&c, &images)) {
-    SHMT_TRY(empty(sizes, grad->dtype, SHMT_CPU, is_last, &dense));
-    SHMT_TRY((by_tiles ? shmt__conv_weigh_tiles : shmt__conv_weigh)(&c, &images, &windows, is_last,
-                                                                    shmt__tensor_data(dense)));
+  c.io_dtype = grad->dtype;
+  const bool is_amx = shmt__conv_has_weight_grad_nhwc_amx(&c, &images, &outputs);
+  if (is_amx || shmt__conv_prefers_weight_grad_nhwc(&c, &images)) {
+    SHMT_TRY(empty(sizes, grad->dtype, SHMT_CPU, is_nhwc, &dense));
+    SHMT_TRY((is_amx ? shmt__conv_weight_grad_nhwc_amx : shmt__conv_weight_grad_nhwc)(&c, &images, &outputs, is_nhwc,
+                                                                                      shmt__tensor_data(dense)));
     *out = SHMT_TAKE(dense);
     return SHMT_OK;
   }
   SHMT_TRY(empty(sizes, grad->dtype, SHMT_CPU, false, &dense));
-  SHMT_TRY(shmt__conv_to_weight(&c, &images, &windows, shmt__tensor_data(dense)));
-  if (!is_last) {
+  SHMT_TRY(shmt__conv_weight_grad_im2col(&c, &images, &outputs, shmt__tensor_data(dense)));
+  if (!is_nhwc) {
     *out = SHMT_TAKE(dense);
     return SHMT_OK;
   }
@@ -446,7 +448,7 @@ static shmt_status weight_gradient(const shmt__conv* given, bool transposed, shm
   return shmt__tensor_copy(*out, dense);
 }
 
-static shmt_status bias_gradient(shmt_tensor* grad, shmt_tensor** out) {
+static shmt_status grad_of_bias(shmt_tensor* grad, shmt_tensor** out) {
   const int64_t dims[] = {0, 2, 3, 4};
 
   return shmt__sum_dims(grad, (shmt_ints){dims, grad->n_dims - 1}, false, grad->dtype, out);
@@ -485,18 +487,19 @@ shmt_status shmt__convolution_backward(shmt_tensor* grad_output, shmt_tensor* in
   shmt_tensor** made[3] = {&for_input, &for_weight, &for_bias};
   fill_conv(&p, shmt__tensor_sizes(transposed ? grad_output : input),
             shmt__tensor_sizes(transposed ? input : grad_output), weight, work_dtype(dtype), &c);
-  const bool is_last = keeps_last(&p, input, weight) && shmt__dtype_kind[dtype] != SHMT_KIND_COMPLEX;
+  const bool is_nhwc = keeps_channels_last(&p, input, weight) && shmt__dtype_kind[dtype] != SHMT_KIND_COMPLEX;
   /* One element of a kernel lies either way. */
-  const bool is_weight_last = is_last && (shmt__is_half(dtype) || shmt__tensor_extent(weight, 2, weight->n_dims) > 1);
+  const bool is_weight_nhwc = is_nhwc && (shmt__is_half(dtype) || shmt__tensor_extent(weight, 2, weight->n_dims) > 1);
   for (int i = 0; i < 3 && device == SHMT_META; i++)
     if (output_mask.data[i])
-      SHMT_TRY(empty(sizes[i], dtype, device, grad_output->numel > 0 && (i == 0 ? is_last : i == 1 && is_weight_last), made[i]));
+      SHMT_TRY(
+          empty(sizes[i], dtype, device, grad_output->numel > 0 && (i == 0 ? is_nhwc : i == 1 && is_weight_nhwc), made[i]));
   if (device != SHMT_META) {
     if (output_mask.data[0])
-      SHMT_TRY(input_gradient(&c, transposed, grad_output, weight, input, is_last, &for_input));
+      SHMT_TRY(grad_of_input(&c, transposed, grad_output, weight, input, is_nhwc, &for_input));
     if (output_mask.data[1])
-      SHMT_TRY(weight_gradient(&c, transposed, grad_output, input, weight, is_weight_last, &for_weight));
-    if (output_mask.data[2]) SHMT_TRY(bias_gradient(grad_output, &for_bias));
+      SHMT_TRY(grad_of_weight(&c, transposed, grad_output, input, weight, is_weight_nhwc, &for_weight));
+    if (output_mask.data[2]) SHMT_TRY(grad_of_bias(grad_output, &for_bias));
   }
   *grad_input = SHMT_TAKE(for_input);
   *grad_weight = SHMT_TAKE(for_weight);

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 /* Multiplications below which another thread does not pay; what a thread works in. */
-enum { GRAIN = 32768, PART_BYTES = 256 << 10 };
+enum { GRAIN = 32768, TILE_BYTES = 256 << 10 };
 /* Neighbouring channels that are gathered together. */
 enum { CHANNELS = 16 };
 
@@ -20,8 +20,8 @@ typedef struct job {
   const char* weight;
   char* output;
   int64_t item, out_plane, k;
-  int64_t together, blocks;        /* channels that are filtered together, blocks of those in an image */
-  int64_t size[3], n_parts;        /* of an image */
+  int64_t n_together, blocks;      /* channels that are filtered together, blocks of those in an image */
+  int64_t size[3], n_tiles;        /* of an image */
   uint64_t view, scratch, weights; /* bytes of a thread's room */
   atomic_bool failed;              /* out of memory */
 } job;
@@ -29,34 +29,34 @@ typedef struct job {
 bool shmt__conv_is_depthwise(const shmt__conv* c) {
   const shmt__conv_shape* s = &c->shape;
   return c->groups == c->channels && c->groups > 1 && s->in[0] == 1 && s->kernel[0] == 1 && s->out[0] == 1 &&
-         s->padding[0] == 0 && shmt__loops[SHMT_LOOP_depthwise][c->dtype] != NULL && shmt__conv_is_near(c);
+         s->padding[0] == 0 && shmt__loops[SHMT_LOOP_conv_depthwise][c->dtype] != NULL && shmt__conv_can_pad(c);
 }
 
 /* The part of a filter's plane; view: the part of its channel. */
-static void filter_plane(const job* j, const shmt__conv_part* p, const char* view, int64_t image, int64_t filter,
+static void filter_plane(const job* j, const shmt__conv_tile* p, const char* view, int64_t image, int64_t filter,
                          char* room) {
   const shmt__conv* c = j->c;
-  const bool is_narrow = c->given != c->dtype;
+  const bool is_narrow = c->io_dtype != c->dtype;
   char *const scratch = room + j->view, *const weights = scratch + j->scratch, *const made = weights + j->weights;
   char* const to = j->output + ((image * c->filters + filter) * j->out_plane + p->at) * j->item;
-  const char* weight = shmt__conv_weight(c, j->weight, filter * j->k, j->k, weights);
+  const char* weight = shmt__conv_cast_weight(c, j->weight, filter * j->k, j->k, weights);
   char* data[4] = {is_narrow ? made : to, (char*)(uintptr_t)view, (char*)(uintptr_t)weight, scratch};
 
-  shmt__loops[SHMT_LOOP_depthwise][c->dtype](data, NULL, 1, &p->shape);
-  if (is_narrow) shmt__conv_put(c, made, p->length, image, filter, 1, p->at, p->length, j->output);
+  shmt__loops[SHMT_LOOP_conv_depthwise][c->dtype](data, NULL, 1, &p->shape);
+  if (is_narrow) shmt__conv_store_outputs(c, made, p->length, image, filter, 1, p->at, p->length, j->output);
 }
 
 /* Parts of blocks of channels of images. */
 static void filter_blocks(const job* j, int64_t begin, int64_t end, char* room) {
   const shmt__conv* c = j->c;
   const int64_t each = c->filters / c->groups;
-  shmt__conv_part p;
+  shmt__conv_tile p;
 
   for (int64_t at = begin; at < end; at++) {
-    const int64_t image = at / (j->n_parts * j->blocks), first = at / j->n_parts % j->blocks * j->together;
-    const int64_t n = c->channels - first < j->together ? c->channels - first : j->together;
-    if (at == begin || j->n_parts > 1) p = shmt__conv_part_at(c, j->size, at % j->n_parts);
-    const char* view = shmt__conv_view(c, &p, j->images, image, first, n, room);
+    const int64_t image = at / (j->n_tiles * j->blocks), first = at / j->n_tiles % j->blocks * j->n_together;
+    const int64_t n = c->channels - first < j->n_together ? c->channels - first : j->n_together;
+    if (at == begin || j->n_tiles > 1) p = shmt__conv_tile_at(c, j->size, at % j->n_tiles);
+    const char* view = shmt__conv_tile_input(c, &p, j->images, image, first, n, room);
     for (int64_t i = 0; i < n * each; i++)
       filter_plane(j, &p, view + i / each * p.shape.step[0] * j->item, image, first * each + i, room);
   }
@@ -64,7 +64,7 @@ static void filter_blocks(const job* j, int64_t begin, int64_t end, char* room) 
 
 static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
-  const int64_t made = j->c->given == j->c->dtype ? 0 : j->size[1] * j->size[2] * j->item;
+  const int64_t made = j->c->io_dtype == j->c->dtype ? 0 : j->size[1] * j->size[2] * j->item;
   const uint64_t nbytes = j->view + j->scratch + j->weights + (uint64_t)made;
   void* room = NULL;
 
@@ -77,28 +77,28 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   shmt__dealloc(room, nbytes);
 }
 
-static uint64_t lines(int64_t nbytes) { return ((uint64_t)nbytes + 63) / 64 * 64; }
+static uint64_t round_to_cache_line(int64_t nbytes) { return ((uint64_t)nbytes + 63) / 64 * 64; }
 
 shmt_status shmt__conv_depthwise(const shmt__conv* c, const void* images, const void* weight, void* output) {
   const shmt__conv_shape* s = &c->shape;
-  const bool is_crossed = !shmt__conv_in_place(c) && c->channel_step == shmt__dtype_size[c->given];
+  const bool is_transposed = !shmt__conv_reads_in_place(c) && c->channel_step == shmt__dtype_size[c->io_dtype];
   job j = {.c = c, .images = images, .weight = weight, .output = output, .item = shmt__dtype_size[c->dtype]};
 
   j.out_plane = s->out[0] * s->out[1] * s->out[2];
   if (j.out_plane == 0) return SHMT_OK;
   j.k = s->kernel[1] * s->kernel[2];
   /* Channels that are neighbours are gathered together. */
-  j.together = is_crossed ? CHANNELS : 1;
-  if (j.together > c->channels) j.together = c->channels;
-  j.blocks = (c->channels + j.together - 1) / j.together;
-  j.n_parts = shmt__conv_split(c, (j.together + 1) * j.item, j.item, PART_BYTES, j.size);
-  shmt__conv_shape largest = shmt__conv_part_at(c, j.size, 0).shape;
+  j.n_together = is_transposed ? CHANNELS : 1;
+  if (j.n_together > c->channels) j.n_together = c->channels;
+  j.blocks = (c->channels + j.n_together - 1) / j.n_together;
+  j.n_tiles = shmt__conv_tile_size(c, (j.n_together + 1) * j.item, j.item, TILE_BYTES, j.size);
+  shmt__conv_shape largest = shmt__conv_tile_at(c, j.size, 0).shape;
   for (int d = 0; d < 3; d++) largest.in[d] = largest.padding[d] = 0;
-  j.view = lines(shmt__conv_view_bytes(c, j.size, j.together));
-  j.scratch = lines(shmt__depthwise_scratch(&largest) * j.item);
-  j.weights = c->given == c->dtype ? 0 : lines(j.k * j.item);
-  const int64_t work = j.size[1] * j.size[2] * j.k * j.together * (c->filters / c->groups);
-  shmt__parallel_for(c->n_images * j.blocks * j.n_parts, GRAIN / (work + 1) + 1, run_blocks, &j);
+  j.view = round_to_cache_line(shmt__conv_tile_input_bytes(c, j.size, j.n_together));
+  j.scratch = round_to_cache_line(shmt__conv_depthwise_scratch(&largest) * j.item);
+  j.weights = c->io_dtype == c->dtype ? 0 : round_to_cache_line(j.k * j.item);
+  const int64_t work = j.size[1] * j.size[2] * j.k * j.n_together * (c->filters / c->groups);
+  shmt__parallel_for(c->n_images * j.blocks * j.n_tiles, GRAIN / (work + 1) + 1, run_blocks, &j);
   SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
                "convolution: no memory for a padded plane of %llu bytes", (unsigned long long)j.scratch);
   return SHMT_OK;

@@ -11,19 +11,19 @@
 
 /* A product with so many rows and columns is the library's when the kernel has one element. */
 enum { FEW_CHANNELS = 32, WORTH_SHARING = 1 << 18, LANES = 16 };
-/* What a part takes, at most: more where nothing is gathered first. */
-enum { PART_BYTES = 512 << 10, PART_BYTES_IN_PLACE = 640 << 10 };
+/* What a tile takes, at most: more where nothing is gathered first. */
+enum { TILE_BYTES = 512 << 10, TILE_BYTES_IN_PLACE = 640 << 10 };
 
 typedef struct job {
   const shmt__conv* c;
-  shmt__direct_shape shape;
+  shmt__conv_direct_args shape;
   const char* images;
   const char* weight;
   char* output;
   int64_t item, channels, out_plane;
-  int64_t size[3], n_parts; /* of an image */
-  int64_t task;             /* the one at hand, when its filters are shared out; its part and its channels: */
-  shmt__conv_part part;
+  int64_t size[3], n_tiles; /* of an image */
+  int64_t task;             /* the one at hand, when its filters are shared out; its tile and its channels: */
+  shmt__conv_tile tile;
   char* image;
   atomic_bool failed; /* out of memory */
 } job;
@@ -33,14 +33,14 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 
 /* Outputs along padded rows, those between two rows' ends included. */
-static int64_t run_length(const shmt__direct_shape* s, const int64_t* out) { return (out[1] - 1) * s->row + out[2]; }
+static int64_t run_length(const shmt__conv_direct_args* s, const int64_t* out) { return (out[1] - 1) * s->row + out[2]; }
 
 /* Can the kernel read images where they lie: is there nothing to be padded, laid apart or converted? */
-static bool is_ready(const shmt__conv* c) {
+static bool can_read_in_place(const shmt__conv* c) {
   const shmt__conv_shape* v = &c->shape;
   int64_t step = shmt__dtype_size[c->dtype];
 
-  if (c->given != c->dtype) return false;
+  if (c->io_dtype != c->dtype) return false;
   for (int d = 2; d >= 0; step *= v->in[d], d--)
     if (v->stride[d] != 1 || v->padding[d] != 0 || shmt__conv_reach(v, d, v->out[d]) > v->in[d] ||
         (v->in[d] != 1 && c->step[d] != step))
@@ -49,7 +49,7 @@ static bool is_ready(const shmt__conv* c) {
 }
 
 /* The layout of images that are read where they lie. */
-static void shape_in_place(const shmt__conv* c, shmt__direct_shape* s) {
+static void shape_in_place(const shmt__conv* c, shmt__conv_direct_args* s) {
   const int64_t* in = c->shape.in;
 
   s->row = in[2];
@@ -60,12 +60,12 @@ static void shape_in_place(const shmt__conv* c, shmt__direct_shape* s) {
 }
 
 /* The layout of parts with that many outputs. */
-static void shape_init(const shmt__conv* c, const int64_t* out, shmt__direct_shape* s) {
+static void shape_init(const shmt__conv* c, const int64_t* out, shmt__conv_direct_args* s) {
   const shmt__conv_shape* v = &c->shape;
   int64_t size[3];
 
   for (int d = 0; d < 3; d++) size[d] = ceil_div(shmt__conv_reach(v, d, out[d]), v->stride[d]);
-  *s = (shmt__direct_shape){.conv = v, .filters = c->filters / c->groups};
+  *s = (shmt__conv_direct_args){.conv = v, .filters = c->filters / c->groups};
   s->k = c->channels / c->groups * v->kernel[0] * v->kernel[1] * v->kernel[2];
   s->row = size[2];
   s->rows = size[1];
@@ -73,15 +73,15 @@ static void shape_init(const shmt__conv* c, const int64_t* out, shmt__direct_sha
   s->channel = v->stride[0] * v->stride[1] * v->stride[2] * s->volume;
 }
 
-bool shmt__conv_is_direct(const shmt__conv* c) {
+bool shmt__conv_prefers_direct(const shmt__conv* c) {
   const shmt__conv_shape* v = &c->shape;
   const int64_t kernel = v->kernel[0] * v->kernel[1] * v->kernel[2];
-  shmt__direct_shape s;
+  shmt__conv_direct_args s;
 
-  if (shmt__loops[SHMT_LOOP_direct][c->dtype] == NULL || c->filters == 0 || c->channels == 0) return false;
+  if (shmt__loops[SHMT_LOOP_conv_direct][c->dtype] == NULL || c->filters == 0 || c->channels == 0) return false;
   if (kernel == 1 && c->channels / c->groups > FEW_CHANNELS) return false;
   if (v->out[0] <= 0 || v->out[1] <= 0 || v->out[2] <= 0) return false;
-  if (!shmt__conv_is_near(c)) return false;
+  if (!shmt__conv_can_pad(c)) return false;
   shape_init(c, v->out, &s);
   const double wanted = (double)(v->out[1] * v->out[2] * s.filters);
   const double made = (double)round_up(run_length(&s, v->out), LANES) *
@@ -90,83 +90,83 @@ bool shmt__conv_is_direct(const shmt__conv* c) {
 }
 
 /* A filter's elements come in the order in which the weight has them. */
-static void fill_offsets(const shmt__conv* c, const shmt__direct_shape* s, int64_t* offset) {
+static void fill_offsets(const shmt__conv* c, const shmt__conv_direct_args* s, int64_t* offset) {
   const shmt__conv_shape* v = &c->shape;
   const int64_t channels = c->channels / c->groups, kernel = s->k / channels;
 
   for (int64_t p = 0; p < s->k; p++) {
-    const int64_t channel = c->weight_last ? p % channels : p / kernel;
-    const int64_t at = c->weight_last ? p / channels : p % kernel;
+    const int64_t channel = c->weight_is_nhwc ? p % channels : p / kernel;
+    const int64_t at = c->weight_is_nhwc ? p / channels : p % kernel;
     const int64_t w = at % v->kernel[2] * v->dilation[2], h = at / v->kernel[2] % v->kernel[1] * v->dilation[1];
     const int64_t d = at / (v->kernel[2] * v->kernel[1]) * v->dilation[0];
-    const int64_t part = (d % v->stride[0] * v->stride[1] + h % v->stride[1]) * v->stride[2] + w % v->stride[2];
-    offset[p] = channel * s->channel + part * s->volume +
+    const int64_t tile = (d % v->stride[0] * v->stride[1] + h % v->stride[1]) * v->stride[2] + w % v->stride[2];
+    offset[p] = channel * s->channel + tile * s->volume +
                 (d / v->stride[0] * s->rows + h / v->stride[1]) * s->row + w / v->stride[2];
   }
 }
 
-void shmt__conv_pad(const shmt__conv* c, const shmt__direct_shape* s, shmt__conv_part* part, const char* images,
-                    int64_t at, char* padded, char* room) {
+void shmt__conv_pad_image(const shmt__conv* c, const shmt__conv_direct_args* s, shmt__conv_tile* tile, const char* images,
+                          int64_t at, char* padded, char* room) {
   const int64_t channels = c->channels / c->groups, item = shmt__dtype_size[c->dtype];
-  const int64_t some = shmt__conv_in_place(c) ? channels : shmt__conv_together(c);
-  shmt__direct_shape shape = *s;
+  const int64_t n_together = shmt__conv_reads_in_place(c) ? channels : shmt__conv_gathered_channels(c);
+  shmt__conv_direct_args shape = *s;
 
-  shape.conv = &part->shape;
-  for (int64_t i = 0; i < channels; i += some) {
-    const int64_t n = channels - i < some ? channels - i : some;
-    const char* view = shmt__conv_view(c, part, images, at / c->groups, at % c->groups * channels + i, n, room);
+  shape.conv = &tile->shape;
+  for (int64_t i = 0; i < channels; i += n_together) {
+    const int64_t n = channels - i < n_together ? channels - i : n_together;
+    const char* view = shmt__conv_tile_input(c, tile, images, at / c->groups, at % c->groups * channels + i, n, room);
     char* data[2] = {padded + i * s->channel * item, (char*)(uintptr_t)view};
-    shmt__loops[SHMT_LOOP_direct_image][c->dtype](data, NULL, n, &shape);
+    shmt__loops[SHMT_LOOP_conv_direct_pad][c->dtype](data, NULL, n, &shape);
   }
 }
 
-/* Padded channels, and behind them room for some that are to be padded. */
+/* Padded channels, and behind them room for n_together that are to be padded. */
 static int64_t padded_bytes(const job* j) { return (j->channels * j->shape.channel + SHMT_DIRECT_SLACK) * j->item; }
 
 static uint64_t image_bytes(const job* j) {
   if (j->shape.is_in_place) return 0;
-  return (uint64_t)(padded_bytes(j) + shmt__conv_view_bytes(j->c, j->size, shmt__conv_together(j->c)));
+  return (uint64_t)(padded_bytes(j) + shmt__conv_tile_input_bytes(j->c, j->size, shmt__conv_gathered_channels(j->c)));
 }
 
-/* A part and its image: padded, or where it lies. */
-static char* pad(const job* j, int64_t task, shmt__conv_part* part, char* padded) {
+/* A tile and its image: padded, or where it lies. */
+static char* pad(const job* j, int64_t task, shmt__conv_tile* tile, char* padded) {
   const shmt__conv* c = j->c;
-  const int64_t at = task / j->n_parts;
+  const int64_t at = task / j->n_tiles;
 
-  *part = shmt__conv_part_at(c, j->size, task % j->n_parts);
+  *tile = shmt__conv_tile_at(c, j->size, task % j->n_tiles);
   if (j->shape.is_in_place)
-    return (char*)(uintptr_t)shmt__conv_view(c, part, j->images, at / c->groups, at % c->groups * j->channels, j->channels,
-                                             NULL);
-  shmt__conv_pad(c, &j->shape, part, j->images, at, padded, padded + padded_bytes(j));
+    return (char*)(uintptr_t)shmt__conv_tile_input(c, tile, j->images, at / c->groups, at % c->groups * j->channels,
+                                                   j->channels, NULL);
+  shmt__conv_pad_image(c, &j->shape, tile, j->images, at, padded, padded + padded_bytes(j));
   return padded;
 }
 
-/* Filters [begin, end) of a part's group. */
-static bool filter(const job* j, int64_t task, const shmt__conv_part* part, char* image, int64_t begin, int64_t end) {
+/* Filters [begin, end) of a tile's group. */
+static bool filter(const job* j, int64_t task, const shmt__conv_tile* tile, char* image, int64_t begin, int64_t end) {
   const shmt__conv* c = j->c;
-  const bool is_narrow = c->given != c->dtype;
-  const int64_t filters = j->shape.filters, entry = task / j->n_parts / c->groups;
-  const int64_t first = task / j->n_parts % c->groups * filters;
-  const int64_t pitch = round_up(run_length(&j->shape, part->shape.out), SHMT_DIRECT_BLOCK);
+  const bool is_narrow = c->io_dtype != c->dtype;
+  const int64_t filters = j->shape.filters, entry = task / j->n_tiles / c->groups;
+  const int64_t first = task / j->n_tiles % c->groups * filters;
+  const int64_t pitch = round_up(run_length(&j->shape, tile->shape.out), SHMT_DIRECT_BLOCK);
   const int64_t own = pitch * SHMT_DIRECT_FILTERS + SHMT_DIRECT_SLACK;
-  const int64_t more = is_narrow ? SHMT_DIRECT_FILTERS * (part->length + j->shape.k) : 0;
-  const int64_t some = is_narrow ? SHMT_DIRECT_FILTERS : end - begin; /* at a time */
+  const int64_t more = is_narrow ? SHMT_DIRECT_FILTERS * (tile->length + j->shape.k) : 0;
+  const int64_t n_together = is_narrow ? SHMT_DIRECT_FILTERS : end - begin; /* at a time */
   const uint64_t nbytes = (uint64_t)((own + more) * j->item);
-  shmt__direct_shape shape = j->shape;
+  shmt__conv_direct_args shape = j->shape;
   void* scratch = NULL;
 
   if (shmt__alloc(nbytes, &scratch) != SHMT_OK) return false;
   char* const block = (char*)scratch + own * j->item;
-  char* const weights = block + SHMT_DIRECT_FILTERS * part->length * j->item;
-  shape.conv = &part->shape;
-  shape.pitch = is_narrow ? part->length : j->out_plane;
-  for (int64_t f = begin; f < end; f += some) {
-    const int64_t n = end - f < some ? end - f : some;
-    char* to = j->output + ((entry * c->filters + first + f) * j->out_plane + part->at) * j->item;
-    const char* weight = shmt__conv_weight(c, j->weight, (first + f) * shape.k, n * shape.k, weights);
+  char* const weights = block + SHMT_DIRECT_FILTERS * tile->length * j->item;
+  shape.conv = &tile->shape;
+  shape.pitch = is_narrow ? tile->length : j->out_plane;
+  for (int64_t f = begin; f < end; f += n_together) {
+    const int64_t n = end - f < n_together ? end - f : n_together;
+    char* to = j->output + ((entry * c->filters + first + f) * j->out_plane + tile->at) * j->item;
+    const char* weight = shmt__conv_cast_weight(c, j->weight, (first + f) * shape.k, n * shape.k, weights);
     char* data[4] = {is_narrow ? block : to, image, (char*)(uintptr_t)weight, scratch};
-    shmt__loops[SHMT_LOOP_direct][c->dtype](data, NULL, n, &shape);
-    if (is_narrow) shmt__conv_put(c, block, part->length, entry, first + f, n, part->at, part->length, j->output);
+    shmt__loops[SHMT_LOOP_conv_direct][c->dtype](data, NULL, n, &shape);
+    if (is_narrow) shmt__conv_store_outputs(c, block, tile->length, entry, first + f, n, tile->at, tile->length, j->output);
   }
   shmt__dealloc(scratch, nbytes);
   return true;
@@ -179,9 +179,9 @@ static void run_tasks(void* ctx, int64_t begin, int64_t end) {
   bool done = nbytes == 0 || shmt__alloc(nbytes, &padded) == SHMT_OK;
 
   for (int64_t task = begin; done && task < end; task++) {
-    shmt__conv_part part;
-    char* const image = pad(j, task, &part, padded);
-    done = filter(j, task, &part, image, 0, j->shape.filters);
+    shmt__conv_tile tile;
+    char* const image = pad(j, task, &tile, padded);
+    done = filter(j, task, &tile, image, 0, j->shape.filters);
   }
   if (padded) shmt__dealloc(padded, nbytes);
   /* relaxed: read after the pool's own join. */
@@ -193,7 +193,7 @@ static void run_filters(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const int64_t first = begin * SHMT_DIRECT_FILTERS, last = end * SHMT_DIRECT_FILTERS;
 
-  if (!filter(j, j->task, &j->part, j->image, first, last < j->shape.filters ? last : j->shape.filters))
+  if (!filter(j, j->task, &j->tile, j->image, first, last < j->shape.filters ? last : j->shape.filters))
     atomic_store_explicit(&j->failed, true, memory_order_relaxed);
 }
 
@@ -203,16 +203,16 @@ static shmt_status run_each_task(job* j, int64_t n) {
 
   if (image_bytes(j) > 0) SHMT_TRY(shmt__alloc(image_bytes(j), &padded));
   for (j->task = 0; j->task < n; j->task++) {
-    j->image = pad(j, j->task, &j->part, padded);
+    j->image = pad(j, j->task, &j->tile, padded);
     shmt__parallel_for(blocks, ceil_div(blocks, shmt__num_threads()), run_filters, j);
   }
   if (padded) shmt__dealloc(padded, image_bytes(j));
   return SHMT_OK;
 }
 
-static shmt_status run_parts(job* j) {
-  const int64_t n = j->c->n_images * j->c->groups * j->n_parts, threads = shmt__num_threads();
-  const int64_t work = j->out_plane / j->n_parts * j->shape.k * j->shape.filters;
+static shmt_status run_tiles(job* j) {
+  const int64_t n = j->c->n_images * j->c->groups * j->n_tiles, threads = shmt__num_threads();
+  const int64_t work = j->out_plane / j->n_tiles * j->shape.k * j->shape.filters;
 
   /* A few parts of one image are not shared out evenly; of several images they are. */
   if (work > WORTH_SHARING && (n < threads || (j->c->n_images * j->c->groups < threads && n < 8 * threads)))
@@ -234,22 +234,22 @@ shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const voi
   j.out_plane = v->out[0] * v->out[1] * v->out[2];
   shape_init(c, v->out, &j.shape);
   const bool is_panel =
-      shmt__conv_is_panel(c, &j.shape, v->out[0] * round_up(run_length(&j.shape, v->out), LANES));
+      shmt__conv_prefers_im2col_panels(c, &j.shape, v->out[0] * round_up(run_length(&j.shape, v->out), LANES));
   if (!is_panel) {
-    const bool is_narrow = c->given != c->dtype;
-    const int64_t per_input = (j.channels + shmt__conv_together(c)) * j.item, block = SHMT_DIRECT_FILTERS * j.item;
+    const bool is_narrow = c->io_dtype != c->dtype;
+    const int64_t per_input = (j.channels + shmt__conv_gathered_channels(c)) * j.item, block = SHMT_DIRECT_FILTERS * j.item;
     /* Weights that fill the caches are worth more outputs, and so are those that are widened, in smaller parts. */
-    const int64_t halves = block * j.shape.k > PART_BYTES / 2 ? 4 : is_narrow ? 3 : 2;
-    const int64_t most = halves * (shmt__conv_in_place(c) ? PART_BYTES_IN_PLACE : PART_BYTES) / 2;
-    j.n_parts = shmt__conv_split(c, per_input, (is_narrow ? 2 : 1) * block, most, j.size);
+    const int64_t factor = block * j.shape.k > TILE_BYTES / 2 ? 4 : is_narrow ? 3 : 2;
+    const int64_t most = factor * (shmt__conv_reads_in_place(c) ? TILE_BYTES_IN_PLACE : TILE_BYTES) / 2;
+    j.n_tiles = shmt__conv_tile_size(c, per_input, (is_narrow ? 2 : 1) * block, most, j.size);
     shape_init(c, j.size, &j.shape);
-    if (is_ready(c)) shape_in_place(c, &j.shape);
+    if (can_read_in_place(c)) shape_in_place(c, &j.shape);
   }
   const uint64_t nbytes = (uint64_t)j.shape.k * sizeof(int64_t);
   SHMT_TRY(shmt__alloc(nbytes, &offsets));
   fill_offsets(c, &j.shape, offsets);
   j.shape.offset = offsets;
-  const shmt_status status = is_panel ? shmt__conv_panel(c, &j.shape, images, weight, output) : run_parts(&j);
+  const shmt_status status = is_panel ? shmt__conv_im2col_panels(c, &j.shape, images, weight, output) : run_tiles(&j);
   shmt__dealloc(offsets, nbytes);
   return status;
 }

@@ -23,9 +23,9 @@
 enum {
   WIDE_ENOUGH = 192,
   COLUMN_BYTES = 1 << 20,
-  WIDE_TILES = 64, /* the same where products take tiles, which are fast when narrow */
-  TILES_BYTES = 512 << 10,
-  FEW = 8, /* filters that leave tiles half empty */
+  WIDE_ENOUGH_AMX = 64, /* the same where products take tiles, which are fast when narrow */
+  COLUMN_BYTES_AMX = 512 << 10,
+  FEW_FILTERS = 8, /* filters that leave tiles half empty */
 };
 
 typedef struct job {
@@ -34,7 +34,7 @@ typedef struct job {
   const char* weight;
   char* output;
   int64_t item, out_plane, k, channels, filters; /* k: rows of columns; channels and filters of a group */
-  int64_t size[3], n_parts;                      /* of an image */
+  int64_t size[3], n_tiles;                      /* of an image */
   int64_t per_block;                             /* images, of one part */
   bool is_in_place;                              /* an image is its own columns */
   uint64_t columns, view, block, weights;        /* bytes of a thread's room */
@@ -49,13 +49,13 @@ bool shmt__conv_is_pointwise(const shmt__conv* c) {
   return true;
 }
 
-bool shmt__conv_is_tiled(const shmt__conv* c) {
+bool shmt__conv_prefers_im2col_amx(const shmt__conv* c) {
   const shmt__conv_shape* s = &c->shape;
   const int64_t k = c->channels / c->groups * s->kernel[0] * s->kernel[1] * s->kernel[2];
-  const int64_t wide = s->out[2] < WIDE_TILES ? s->out[2] : WIDE_TILES;
+  const int64_t wide = s->out[2] < WIDE_ENOUGH_AMX ? s->out[2] : WIDE_ENOUGH_AMX;
 
   /* Columns of a piece of a row that is not cut should not be large. */
-  return c->groups == 1 && c->filters > FEW && (double)k * (double)wide * 2 <= COLUMN_BYTES && shmt__gemm_has_tiles();
+  return c->groups == 1 && c->filters > FEW_FILTERS && (double)k * (double)wide * 2 <= COLUMN_BYTES && shmt__gemm_has_amx();
 }
 
 /* A group's channels of an image as columns, where positions are evenly apart. */
@@ -66,31 +66,31 @@ static shmt__matrix image_matrix(const job* j, int64_t image, int64_t group) {
   return (shmt__matrix){(char*)(uintptr_t)data, j->k, j->out_plane, c->channel_step / j->item, c->step[2] / j->item};
 }
 
-static bool is_even(const shmt__conv* c) {
+static bool has_even_positions(const shmt__conv* c) {
   const int64_t* in = c->shape.in;
 
   return (in[1] == 1 || c->step[1] == in[2] * c->step[2]) && (in[0] == 1 || c->step[0] == in[1] * in[2] * c->step[2]);
 }
 
 /* Is there a block of outputs beside the result, where the product itself cannot write? */
-static bool has_block(const job* j) { return j->per_block > 1 || j->c->given != j->c->dtype; }
+static bool has_block(const job* j) { return j->per_block > 1 || j->c->io_dtype != j->c->dtype; }
 
 static void job_init(job* j, const shmt__conv* c) {
   const shmt__conv_shape* s = &c->shape;
   const int64_t item = shmt__dtype_size[c->dtype];
 
-  *j = (job){.c = c, .item = item, .out_plane = s->out[0] * s->out[1] * s->out[2], .per_block = 1, .n_parts = 1};
+  *j = (job){.c = c, .item = item, .out_plane = s->out[0] * s->out[1] * s->out[2], .per_block = 1, .n_tiles = 1};
   j->channels = c->channels / c->groups;
   j->filters = c->filters / c->groups;
   j->k = j->channels * s->kernel[0] * s->kernel[1] * s->kernel[2];
   if (j->out_plane == 0) return;
   for (int d = 0; d < 3; d++) j->size[d] = s->out[d];
   /* Of an image, a part may be left over. */
-  j->is_in_place = shmt__conv_is_pointwise(c) && memcmp(s->in, s->out, sizeof s->in) == 0 && c->given == c->dtype &&
-                   is_even(c) && shmt__matrix_is_blas(image_matrix(j, 0, 0));
-  const bool is_tiled = c->dtype == SHMT_BFLOAT16 && shmt__conv_is_tiled(c);
-  const int64_t column = j->k * item, enough = is_tiled ? WIDE_TILES : WIDE_ENOUGH;
-  const int64_t wide = j->is_in_place ? WIDE_ENOUGH / 3 : WIDE_ENOUGH, bytes = is_tiled ? TILES_BYTES : COLUMN_BYTES;
+  j->is_in_place = shmt__conv_is_pointwise(c) && memcmp(s->in, s->out, sizeof s->in) == 0 && c->io_dtype == c->dtype &&
+                   has_even_positions(c) && shmt__matrix_is_blas(image_matrix(j, 0, 0));
+  const bool uses_amx = c->dtype == SHMT_BFLOAT16 && shmt__conv_prefers_im2col_amx(c);
+  const int64_t column = j->k * item, enough = uses_amx ? WIDE_ENOUGH_AMX : WIDE_ENOUGH;
+  const int64_t wide = j->is_in_place ? WIDE_ENOUGH / 3 : WIDE_ENOUGH, bytes = uses_amx ? COLUMN_BYTES_AMX : COLUMN_BYTES;
   if (j->out_plane < wide) {
     const int64_t fits = bytes / (column * j->out_plane), threads = shmt__num_threads();
     j->per_block = (WIDE_ENOUGH + j->out_plane - 1) / j->out_plane;
@@ -100,25 +100,26 @@ static void job_init(job* j, const shmt__conv* c) {
     if (j->per_block < 1) j->per_block = 1;
   } else if (!j->is_in_place) {
     const int64_t most = column * enough > bytes ? column * enough : bytes;
-    j->n_parts = shmt__conv_split(c, shmt__conv_together(c) * item, column, most, j->size);
+    j->n_tiles = shmt__conv_tile_size(c, shmt__conv_gathered_channels(c) * item, column, most, j->size);
   }
   j->is_in_place = j->is_in_place && j->per_block == 1;
   const int64_t width = j->per_block * j->size[0] * j->size[1] * j->size[2];
   if (!j->is_in_place) j->columns = (uint64_t)(column * width);
-  if (!j->is_in_place) j->view = (uint64_t)shmt__conv_view_bytes(c, j->size, shmt__conv_together(c));
-  if (c->given != c->dtype) j->weights = (uint64_t)(j->filters * column);
+  if (!j->is_in_place) j->view = (uint64_t)shmt__conv_tile_input_bytes(c, j->size, shmt__conv_gathered_channels(c));
+  if (c->io_dtype != c->dtype) j->weights = (uint64_t)(j->filters * column);
   if (has_block(j)) j->block = (uint64_t)(j->filters * width * item);
 }
 
 /* Columns of a part of one image, in rows of `width`. */
-static void make_columns(const job* j, int64_t image, int64_t group, shmt__conv_part* p, int64_t width, char* to,
-                         char* room) {
-  const int64_t some = shmt__conv_in_place(j->c) ? j->channels : shmt__conv_together(j->c), rows = j->k / j->channels;
+static void im2col(const job* j, int64_t image, int64_t group, shmt__conv_tile* p, int64_t width, char* to,
+                   char* room) {
+  const int64_t n_together = shmt__conv_reads_in_place(j->c) ? j->channels : shmt__conv_gathered_channels(j->c),
+                rows = j->k / j->channels;
 
   p->shape.col_row = width;
-  for (int64_t i = 0; i < j->channels; i += some) {
-    const int64_t n = j->channels - i < some ? j->channels - i : some;
-    const char* view = shmt__conv_view(j->c, p, j->images, image, group * j->channels + i, n, room);
+  for (int64_t i = 0; i < j->channels; i += n_together) {
+    const int64_t n = j->channels - i < n_together ? j->channels - i : n_together;
+    const char* view = shmt__conv_tile_input(j->c, p, j->images, image, group * j->channels + i, n, room);
     char* data[2] = {to + i * rows * width * j->item, (char*)(uintptr_t)view};
     shmt__loops[SHMT_LOOP_im2col][j->c->dtype](data, NULL, n * rows, &p->shape);
   }
@@ -134,30 +135,31 @@ static void fill_bias(const job* j, int64_t group, shmt__matrix rows) {
 }
 
 /* Outputs of a part of n images = weight @ columns. */
-static void run_block(const job* j, int64_t first, int64_t n, int64_t group, shmt__conv_part* p, char* room) {
+static void run_block(const job* j, int64_t first, int64_t n, int64_t group, shmt__conv_tile* p, char* room) {
   const shmt__conv* c = j->c;
-  const bool is_narrow = c->given != c->dtype, is_apart = n > 1 || is_narrow;
+  const bool is_narrow = c->io_dtype != c->dtype, is_apart = n > 1 || is_narrow;
   const int64_t width = n * p->length, filter = group * j->filters;
   char *const view = room + j->columns, *const block = view + j->view, *const wide = block + j->block;
   char* const to = j->output + ((first * c->filters + filter) * j->out_plane + p->at) * j->item;
   /* What is narrowed gets the bias then. */
   const bool has_bias = c->bias && !is_narrow;
   shmt__matrix columns = {room, j->k, width, width, 1};
-  const char* weight = shmt__conv_weight(c, j->weight, filter * j->k, j->filters * j->k, wide);
+  const char* weight = shmt__conv_cast_weight(c, j->weight, filter * j->k, j->filters * j->k, wide);
   const shmt__matrix weights = {(char*)(uintptr_t)weight, j->filters, j->k, j->k, 1};
   const shmt__matrix made = {is_apart ? block : to, j->filters, width, is_apart ? width : j->out_plane, 1};
 
   if (j->is_in_place)
     columns = image_matrix(j, first, group);
-  else if (n == 1 && shmt__conv_is_pointwise(c) && !shmt__conv_in_place(c))
-    (void)shmt__conv_view(c, p, j->images, first, group * j->channels, j->channels, room);
+  else if (n == 1 && shmt__conv_is_pointwise(c) && !shmt__conv_reads_in_place(c))
+    (void)shmt__conv_tile_input(c, p, j->images, first, group * j->channels, j->channels, room);
   else
-    for (int64_t i = 0; i < n; i++) make_columns(j, first + i, group, p, width, room + i * p->length * j->item, view);
+    for (int64_t i = 0; i < n; i++) im2col(j, first + i, group, p, width, room + i * p->length * j->item, view);
   if (has_bias) fill_bias(j, group, made);
   shmt__gemm(c->dtype, shmt__scalar_int(1), weights, columns, shmt__scalar_int(has_bias), made);
   if (!is_apart) return;
   for (int64_t i = 0; i < n; i++)
-    shmt__conv_put(c, block + i * p->length * j->item, width, first + i, filter, j->filters, p->at, p->length, j->output);
+    shmt__conv_store_outputs(c, block + i * p->length * j->item, width, first + i, filter, j->filters, p->at, p->length,
+                             j->output);
 }
 
 static uint64_t room_bytes(const job* j) { return j->columns + j->view + j->block + j->weights; }
@@ -174,14 +176,14 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
     return;
   }
   for (int64_t b = begin; b < end; b++) {
-    const int64_t first = b / j->n_parts * j->per_block, left = j->c->n_images - first;
-    shmt__conv_part p = shmt__conv_part_at(j->c, j->size, b % j->n_parts);
+    const int64_t first = b / j->n_tiles * j->per_block, left = j->c->n_images - first;
+    shmt__conv_tile p = shmt__conv_tile_at(j->c, j->size, b % j->n_tiles);
     for (int64_t g = 0; g < j->c->groups; g++) run_block(j, first, left < j->per_block ? left : j->per_block, g, &p, room);
   }
   if (room) shmt__dealloc(room, nbytes);
 }
 
-shmt_status shmt__conv_columns(const shmt__conv* c, const void* images, const void* weight, void* output) {
+shmt_status shmt__conv_im2col(const shmt__conv* c, const void* images, const void* weight, void* output) {
   job j;
 
   job_init(&j, c);
@@ -189,7 +191,7 @@ shmt_status shmt__conv_columns(const shmt__conv* c, const void* images, const vo
   j.images = images;
   j.weight = weight;
   j.output = output;
-  const int64_t n_blocks = (c->n_images + j.per_block - 1) / j.per_block, n = n_blocks * j.n_parts;
+  const int64_t n_blocks = (c->n_images + j.per_block - 1) / j.per_block, n = n_blocks * j.n_tiles;
   const int64_t threads = shmt__num_threads();
   /* A few parts of one image are not shared out evenly. */
   if (n < threads || (n_blocks < threads && n < 4 * threads))

@@ -5,8 +5,8 @@
 #include "ops/conv/algorithm.h"
 
 /* Is a convolution of bfloat16 (whatever c->dtype is) best made of products in tiles? */
-bool shmt__conv_is_tiled(const shmt__conv* c);
+bool shmt__conv_prefers_im2col_amx(const shmt__conv* c);
 /* output = images * weight. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__conv_columns(const shmt__conv* c, const void* images, const void* weight, void* output);
+shmt_status shmt__conv_im2col(const shmt__conv* c, const void* images, const void* weight, void* output);
 
 #endif

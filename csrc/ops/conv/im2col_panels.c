@@ -29,7 +29,7 @@ enum {
 
 typedef struct job {
   const shmt__conv* c;
-  const shmt__direct_shape* s;
+  const shmt__conv_direct_args* s;
   const char* images;
   const char* weight;
   char* output;
@@ -49,14 +49,14 @@ typedef struct room {
 } room;
 
 /* Outputs of a panel, 0 when it would be too large. */
-static int64_t find_block(const shmt__conv* c, const shmt__direct_shape* s) {
+static int64_t find_block(const shmt__conv* c, const shmt__conv_direct_args* s) {
   const int64_t column = s->k * shmt__dtype_size[c->dtype];
 
   if (column * SHMT_DIRECT_BLOCK <= MOST_BYTES) return SHMT_DIRECT_BLOCK;
   return column * FEW <= MOST_BYTES_FEW ? FEW : 0;
 }
 
-bool shmt__conv_is_panel(const shmt__conv* c, const shmt__direct_shape* s, int64_t made) {
+bool shmt__conv_prefers_im2col_panels(const shmt__conv* c, const shmt__conv_direct_args* s, int64_t made) {
   const int64_t wanted = c->shape.out[0] * c->shape.out[1] * c->shape.out[2];
 
   if (s->k == c->channels / c->groups) return false; /* one element a channel: the copies cost more than they save */
@@ -94,8 +94,8 @@ static void fill_panel(const job* j, room* r, int64_t group, int64_t begin, int6
     const int64_t image = q / j->out_plane * j->c->groups + group, first = q / j->out_plane * j->out_plane;
     next = first + j->out_plane < end ? first + j->out_plane : end;
     if (r->image != image) {
-      shmt__conv_part whole = shmt__conv_part_at(j->c, j->c->shape.out, 0);
-      shmt__conv_pad(j->c, j->s, &whole, j->images, image, r->padded, r->view);
+      shmt__conv_tile whole = shmt__conv_tile_at(j->c, j->c->shape.out, 0);
+      shmt__conv_pad_image(j->c, j->s, &whole, j->images, image, r->padded, r->view);
       r->image = image;
     }
     fill_columns(j, r, q - first, next - first, q - begin);
@@ -107,15 +107,15 @@ static void put_outputs(const job* j, const room* r, int64_t filter, int64_t n, 
   for (int64_t q = begin, next; q < begin + width; q = next) {
     const int64_t image = q / j->out_plane, first = image * j->out_plane;
     next = first + j->out_plane < begin + width ? first + j->out_plane : begin + width;
-    shmt__conv_put(j->c, r->made + (q - begin) * j->item, width, image, filter, n, q - first, next - q,
-                   j->output);
+    shmt__conv_store_outputs(j->c, r->made + (q - begin) * j->item, width, image, filter, n, q - first, next - q,
+                             j->output);
   }
 }
 
 /* Outputs [begin, end) of a group. */
 static void run_panel(const job* j, room* r, int64_t group, int64_t begin, int64_t end) {
   const shmt__conv_shape shape = {.out = {1, 1, end - begin}};
-  shmt__direct_shape s = *j->s;
+  shmt__conv_direct_args s = *j->s;
 
   fill_panel(j, r, group, begin, end);
   s.conv = &shape;
@@ -125,27 +125,28 @@ static void run_panel(const job* j, room* r, int64_t group, int64_t begin, int64
   for (int64_t f = 0; f < s.filters; f += j->filters) {
     const int64_t first = group * s.filters + f, n = s.filters - f < j->filters ? s.filters - f : j->filters;
     const char* weight =
-        r->first == first ? r->weights : shmt__conv_weight(j->c, j->weight, first * s.k, n * s.k, r->weights);
+        r->first == first ? r->weights : shmt__conv_cast_weight(j->c, j->weight, first * s.k, n * s.k, r->weights);
     char* data[4] = {r->made, r->panel, (char*)(uintptr_t)weight, r->scratch};
-    shmt__loops[SHMT_LOOP_direct][j->c->dtype](data, NULL, n, &s);
+    shmt__loops[SHMT_LOOP_conv_direct][j->c->dtype](data, NULL, n, &s);
     put_outputs(j, r, first, n, begin, end - begin);
     if (r->weights) r->first = first;
   }
 }
 
-static uint64_t lines(int64_t elements, int64_t item) { return ((uint64_t)(elements * item) + 63) / 64 * 64; }
+static uint64_t round_to_cache_line(int64_t elements, int64_t item) { return ((uint64_t)(elements * item) + 63) / 64 * 64; }
 
 /* Vectors of outputs, counted through the groups. */
 static void run_vectors(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
-  const shmt__direct_shape* s = j->s;
-  const uint64_t padded = lines(j->channels * s->channel + SHMT_DIRECT_SLACK, j->item);
-  const uint64_t panel = lines(s->k * j->block + SHMT_DIRECT_SLACK, j->item);
-  const uint64_t made = lines(j->filters * j->block + SHMT_DIRECT_SLACK, j->item);
+  const shmt__conv_direct_args* s = j->s;
+  const uint64_t padded = round_to_cache_line(j->channels * s->channel + SHMT_DIRECT_SLACK, j->item);
+  const uint64_t panel = round_to_cache_line(s->k * j->block + SHMT_DIRECT_SLACK, j->item);
+  const uint64_t made = round_to_cache_line(j->filters * j->block + SHMT_DIRECT_SLACK, j->item);
   const int64_t pitch = (j->block + SHMT_DIRECT_BLOCK - 1) / SHMT_DIRECT_BLOCK * SHMT_DIRECT_BLOCK;
-  const uint64_t scratch = lines(SHMT_DIRECT_FILTERS * pitch + SHMT_DIRECT_SLACK, j->item);
-  const uint64_t view = lines(shmt__conv_view_bytes(j->c, j->c->shape.out, shmt__conv_together(j->c)), 1);
-  const uint64_t weights = j->c->given == j->c->dtype ? 0 : lines(j->filters * s->k, j->item);
+  const uint64_t scratch = round_to_cache_line(SHMT_DIRECT_FILTERS * pitch + SHMT_DIRECT_SLACK, j->item);
+  const uint64_t view =
+      round_to_cache_line(shmt__conv_tile_input_bytes(j->c, j->c->shape.out, shmt__conv_gathered_channels(j->c)), 1);
+  const uint64_t weights = j->c->io_dtype == j->c->dtype ? 0 : round_to_cache_line(j->filters * s->k, j->item);
   const uint64_t nbytes = padded + panel + made + scratch + view + weights + (uint64_t)s->k * sizeof(int64_t);
   void* memory = NULL;
 
@@ -176,7 +177,7 @@ static void run_vectors(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* Panels and filters where weights are widened; vectors: of outputs that a thread makes one after the other. */
-static void set_wide(job* j, int64_t vectors) {
+static void set_filters_at_once(job* j, int64_t vectors) {
   const int64_t fit = WIDE_BYTES / (j->s->k * j->item) / SHMT_DIRECT_FILTERS * SHMT_DIRECT_FILTERS;
   const int64_t most = (j->block == FEW ? 1 : 2) * SHMT_DIRECT_BLOCK / LANES;
   const int64_t panels = (vectors - 1) / most + 1;
@@ -188,8 +189,8 @@ static void set_wide(job* j, int64_t vectors) {
   if (j->block % SHMT_DIRECT_BLOCK == LANES) j->block += LANES;
 }
 
-shmt_status shmt__conv_panel(const shmt__conv* c, const shmt__direct_shape* s, const void* images, const void* weight,
-                             void* output) {
+shmt_status shmt__conv_im2col_panels(const shmt__conv* c, const shmt__conv_direct_args* s, const void* images,
+                                     const void* weight, void* output) {
   const shmt__conv_shape* v = &c->shape;
   job j = {.c = c,
            .s = s,
@@ -205,7 +206,7 @@ shmt_status shmt__conv_panel(const shmt__conv* c, const shmt__direct_shape* s, c
   const int64_t n = j.vectors * c->groups, threads = shmt__num_threads(), share = (n + threads - 1) / threads;
   j.block = find_block(c, s);
   j.filters = s->filters;
-  if (c->given != c->dtype) set_wide(&j, share < j.vectors ? share : j.vectors);
+  if (c->io_dtype != c->dtype) set_filters_at_once(&j, share < j.vectors ? share : j.vectors);
   /* One piece for each thread: all blocks but its last are full ones. */
   shmt__parallel_for(n, share, run_vectors, &j);
   SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,

@@ -6,9 +6,9 @@
 #include "ops/conv/algorithm.h"
 
 /* Is it better than outputs along padded rows, of which `made` are calculated for an image and a filter? */
-bool shmt__conv_is_panel(const shmt__conv* c, const shmt__direct_shape* s, int64_t made);
+bool shmt__conv_prefers_im2col_panels(const shmt__conv* c, const shmt__conv_direct_args* s, int64_t made);
 /* output = images * weight; s: the layout of a padded image, with its offsets. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__conv_panel(const shmt__conv* c, const shmt__direct_shape* s, const void* images, const void* weight,
-                             void* output);
+shmt_status shmt__conv_im2col_panels(const shmt__conv* c, const shmt__conv_direct_args* s, const void* images,
+                                     const void* weight, void* output);
 
 #endif

@@ -11,32 +11,32 @@ enum { TILE_CHANNELS = 16, TILE_PLACES = 64, MAX_ITEM = 16 };
 /* Elements that are worth a thread. */
 enum { WORTH_SHARING = 1 << 14 };
 
-shmt__planes shmt__planes_of(const shmt_tensor* t) {
+shmt__image_view shmt__image_view_of(const shmt_tensor* t) {
   const int64_t item = shmt__tensor_item_bytes(t);
-  shmt__planes p = {.data = (char*)shmt__tensor_data(t), .dtype = t->dtype};
+  shmt__image_view p = {.data = (char*)shmt__tensor_data(t), .dtype = t->dtype};
 
   for (int d = 0; d < t->n_dims; d++)
     p.stride[d < 2 ? d : d + 5 - t->n_dims] = shmt__wrap_mul_i64(t->strides[d], item);
   return p;
 }
 
-shmt__planes shmt__planes_at(const shmt__planes* p, const int64_t* begin) {
-  shmt__planes at = *p;
+shmt__image_view shmt__image_view_at(const shmt__image_view* p, const int64_t* begin) {
+  shmt__image_view at = *p;
 
   for (int d = 0; d < 5; d++) at.data += begin[d] * p->stride[d];
   return at;
 }
 
-shmt__planes shmt__planes_of_memory(void* data, shmt_dtype dtype, const int64_t* n) {
+shmt__image_view shmt__image_view_cnhw(void* data, shmt_dtype dtype, const int64_t* n) {
   const int64_t item = shmt__dtype_size[dtype], row = n[4] * item, plane = n[2] * n[3] * row;
 
-  return (shmt__planes){data, dtype, {plane, n[0] * plane, n[3] * row, row, item}};
+  return (shmt__image_view){data, dtype, {plane, n[0] * plane, n[3] * row, row, item}};
 }
 
-shmt__planes shmt__planes_of_pixels(void* data, shmt_dtype dtype, const int64_t* n) {
+shmt__image_view shmt__image_view_nhwc(void* data, shmt_dtype dtype, const int64_t* n) {
   const int64_t item = shmt__dtype_size[dtype], pixel = n[1] * item, row = n[4] * pixel, plane = n[3] * row;
 
-  return (shmt__planes){data, dtype, {n[2] * plane, item, plane, row, pixel}};
+  return (shmt__image_view){data, dtype, {n[2] * plane, item, plane, row, pixel}};
 }
 
 /* Places that lie at one distance from each other on both sides become one dim, the last. */
@@ -54,7 +54,7 @@ static void merge_places(int64_t* n, int64_t* a, int64_t* b) {
 }
 
 /* Channels are neighbours here, and places there. */
-static void copy_turned(const shmt__planes* to, char* dst, const shmt__planes* from, const char* src, int64_t step,
+static void copy_turned(const shmt__image_view* to, char* dst, const shmt__image_view* from, const char* src, int64_t step,
                         int64_t channels, int64_t places) {
   const int64_t item = shmt__dtype_size[from->dtype], row = to->stride[1];
   char tile[TILE_CHANNELS * TILE_PLACES * MAX_ITEM];
@@ -81,10 +81,10 @@ static void swap(int64_t* a, int64_t* b) {
   *b = was;
 }
 
-void shmt__planes_copy(const shmt__planes* to, const shmt__planes* from, const int64_t* n) {
+void shmt__image_view_copy(const shmt__image_view* to, const shmt__image_view* from, const int64_t* n) {
   const shmt__cast_loop_fn cast = shmt__cast_loop(to->dtype, from->dtype);
   const int64_t wide = shmt__dtype_size[to->dtype], item = shmt__dtype_size[from->dtype];
-  shmt__planes a = *to, b = *from;
+  shmt__image_view a = *to, b = *from;
   int64_t size[5] = {n[0], n[1], n[2], n[3], n[4]};
 
   merge_places(size, a.stride, b.stride);
@@ -101,8 +101,8 @@ void shmt__planes_copy(const shmt__planes* to, const shmt__planes* from, const i
   const bool are_lines = is_line && a.stride[4] == channels * wide && b.stride[4] == channels * item;
   for (int64_t r = 0; r < rows; r++) {
     const int64_t at[5] = {r / (size[2] * size[3]), 0, r / size[3] % size[2], r % size[3], 0};
-    char* const dst = shmt__planes_at(&a, at).data;
-    const char* const src = shmt__planes_at(&b, at).data;
+    char* const dst = shmt__image_view_at(&a, at).data;
+    const char* const src = shmt__image_view_at(&b, at).data;
     if (turned) {
       copy_turned(&a, dst, &b, src, b.stride[4], channels, places);
     } else if (are_lines) {
@@ -118,7 +118,7 @@ void shmt__planes_copy(const shmt__planes* to, const shmt__planes* from, const i
 }
 
 typedef struct copy {
-  const shmt__planes *to, *from;
+  const shmt__image_view *to, *from;
   const int64_t* n;
 } copy;
 
@@ -129,21 +129,21 @@ static void copy_rows(void* ctx, int64_t begin, int64_t end) {
   for (int64_t r = begin, run; r < end; r += run) {
     const int64_t at[5] = {r / (k->n[2] * k->n[3]), 0, r / k->n[3] % k->n[2], r % k->n[3], 0};
     run = k->n[3] - at[3] < end - r ? k->n[3] - at[3] : end - r;
-    const shmt__planes to = shmt__planes_at(k->to, at), from = shmt__planes_at(k->from, at);
-    shmt__planes_copy(&to, &from, (int64_t[]){1, k->n[1], 1, run, k->n[4]});
+    const shmt__image_view to = shmt__image_view_at(k->to, at), from = shmt__image_view_at(k->from, at);
+    shmt__image_view_copy(&to, &from, (int64_t[]){1, k->n[1], 1, run, k->n[4]});
   }
 }
 
-void shmt__planes_copy_shared(const shmt__planes* to, const shmt__planes* from, const int64_t* n) {
+void shmt__image_view_copy_parallel(const shmt__image_view* to, const shmt__image_view* from, const int64_t* n) {
   copy k = {to, from, n};
 
   shmt__parallel_for(n[0] * n[2] * n[3], WORTH_SHARING / (n[1] * n[4] + 1) + 1, copy_rows, &k);
 }
 
 /* Are places, images included, at one distance from each other? */
-static bool is_line(const shmt__planes* p, const int64_t* n, shmt_dtype dtype, shmt__matrix* out) {
+static bool is_line(const shmt__image_view* p, const int64_t* n, shmt_dtype dtype, shmt__matrix* out) {
   const int64_t item = shmt__dtype_size[dtype];
-  shmt__planes a = *p, same = *p;
+  shmt__image_view a = *p, same = *p;
   int64_t size[5] = {n[0], n[1], n[2], n[3], n[4]};
 
   merge_places(size, a.stride, same.stride);
@@ -152,13 +152,13 @@ static bool is_line(const shmt__planes* p, const int64_t* n, shmt_dtype dtype, s
   return p->dtype == dtype && size[2] * size[3] == 1 && (size[0] == 1 || a.stride[0] == size[4] * a.stride[4]);
 }
 
-bool shmt__planes_are_matrix(const shmt__planes* p, const int64_t* n, shmt_dtype dtype, shmt__matrix* out) {
+bool shmt__image_view_is_matrix(const shmt__image_view* p, const int64_t* n, shmt_dtype dtype, shmt__matrix* out) {
   return is_line(p, n, dtype, out) && shmt__matrix_is_blas(*out);
 }
 
-shmt__matrix shmt__planes_matrix(const shmt__planes* p, const int64_t* n, shmt_dtype dtype, void* room) {
+shmt__matrix shmt__image_view_as_matrix(const shmt__image_view* p, const int64_t* n, shmt_dtype dtype, void* room) {
   const int64_t item = shmt__dtype_size[dtype], places = n[2] * n[3] * n[4];
-  shmt__planes to = shmt__planes_of_memory(room, dtype, n);
+  shmt__image_view to = shmt__image_view_cnhw(room, dtype, n);
   shmt__matrix m;
 
   if (is_line(p, n, dtype, &m) && (!room || shmt__matrix_is_blas(m))) return m;
@@ -166,10 +166,10 @@ shmt__matrix shmt__planes_matrix(const shmt__planes* p, const int64_t* n, shmt_d
   /* Channels that are neighbours stay so: a product reads them either way. */
   if (n[1] > 1 && p->stride[1] == shmt__dtype_size[p->dtype]) {
     const int64_t line = n[1] * item;
-    to = (shmt__planes){room, dtype, {places * line, item, n[3] * n[4] * line, n[4] * line, line}};
+    to = (shmt__image_view){room, dtype, {places * line, item, n[3] * n[4] * line, n[4] * line, line}};
     m.row_stride = 1;
     m.column_stride = n[1];
   }
-  shmt__planes_copy(&to, p, n);
+  shmt__image_view_copy(&to, p, n);
   return m;
 }

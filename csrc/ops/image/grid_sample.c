@@ -11,8 +11,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-static shmt_status find_shape(const shmt_tensor* input, const shmt_tensor* grid, int64_t mode, int64_t padding,
-                              bool align_corners, shmt__grid_shape* s) {
+static shmt_status fill_args(const shmt_tensor* input, const shmt_tensor* grid, int64_t mode, int64_t padding,
+                             bool align_corners, shmt__grid_sample_args* s) {
   const int n = input->n_dims - 2;
 
   SHMT_REQUIRE(input->dtype == grid->dtype, SHMT_E_RUNTIME,
@@ -34,8 +34,8 @@ static shmt_status find_shape(const shmt_tensor* input, const shmt_tensor* grid,
   SHMT_REQUIRE(mode >= 0 && mode <= 2 && padding >= 0 && padding <= 2, SHMT_E_RUNTIME,
                "grid_sampler(): unknown mode %" PRId64 " or padding %" PRId64, mode, padding);
   SHMT_REQUIRE(n == 2 || mode != 2, SHMT_E_RUNTIME, "grid_sampler(): bicubic interpolation only supports 4D input");
-  *s = (shmt__grid_shape){.in = {1, 1, 1}, .out = {1, 1, 1}, .channels = input->sizes[1], .n = n, .mode = (int)mode,
-                          .padding = (int)padding, .align_corners = align_corners};
+  *s = (shmt__grid_sample_args){.in = {1, 1, 1}, .out = {1, 1, 1}, .channels = input->sizes[1], .n = n, .mode = (int)mode,
+                                .padding = (int)padding, .align_corners = align_corners};
   for (int d = 0; d < n; d++) {
     s->in[3 - n + d] = input->sizes[2 + d];
     s->out[3 - n + d] = grid->sizes[1 + d];
@@ -57,7 +57,7 @@ typedef struct walk {
   int64_t step[8]; /* bytes from batch entry to batch entry */
   int n;
   shmt__loop loop;
-  const shmt__grid_shape* shape;
+  const shmt__grid_sample_args* shape;
 } walk;
 
 static void run_batch(void* ctx, int64_t begin, int64_t end) {
@@ -70,7 +70,7 @@ static void run_batch(void* ctx, int64_t begin, int64_t end) {
 
 /* NULL entries are left out; a '+' for each tensor of positions, a '.' for each other. */
 static void run(int row, shmt_tensor* const* tensors, const char* kinds, shmt_dtype dtype, int64_t batch,
-                shmt__grid_shape* s) {
+                shmt__grid_sample_args* s) {
   walk w = {.loop = shmt__loops[row][dtype], .shape = s};
 
   for (; kinds[w.n]; w.n++) {
@@ -86,11 +86,11 @@ static void run(int row, shmt_tensor* const* tensors, const char* kinds, shmt_dt
 shmt_status shmt__grid_sampler(shmt_tensor* input, shmt_tensor* grid, int64_t interpolation_mode, int64_t padding_mode,
                                bool align_corners, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
-  shmt__grid_shape s;
+  shmt__grid_sample_args s;
   int64_t sizes[SHMT_MAX_DIMS];
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_grid_sample, input->dtype, "grid_sampler");
-  SHMT_TRY(find_shape(input, grid, interpolation_mode, padding_mode, align_corners, &s));
+  SHMT_TRY(fill_args(input, grid, interpolation_mode, padding_mode, align_corners, &s));
   sizes[0] = input->sizes[0];
   sizes[1] = input->sizes[1];
   memcpy(sizes + 2, grid->sizes + 1, (size_t)s.n * sizeof *sizes);
@@ -110,11 +110,11 @@ static shmt_status make_grad(const shmt_tensor* t, bool wanted, shmt_tensor** ou
 }
 
 static shmt_status check_backward(const shmt_tensor* grad_output, const shmt_tensor* input, const shmt_tensor* grid,
-                                  int64_t mode, int64_t padding, bool align_corners, shmt__grid_shape* s) {
+                                  int64_t mode, int64_t padding, bool align_corners, shmt__grid_sample_args* s) {
   int64_t sizes[SHMT_MAX_DIMS];
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_grid_sample_backward, input->dtype, "grid_sampler_backward");
-  SHMT_TRY(find_shape(input, grid, mode, padding, align_corners, s));
+  SHMT_TRY(fill_args(input, grid, mode, padding, align_corners, s));
   sizes[0] = input->sizes[0];
   sizes[1] = input->sizes[1];
   memcpy(sizes + 2, grid->sizes + 1, (size_t)s->n * sizeof *sizes);
@@ -130,7 +130,7 @@ shmt_status shmt__grid_sampler_backward(shmt_tensor* grad_output, shmt_tensor* i
                                         shmt_ints output_mask, shmt_tensor** grad_input, shmt_tensor** grad_grid) {
   SHMT_AUTO(shmt_tensor) image_grad = NULL;
   SHMT_AUTO(shmt_tensor) grid_grad = NULL;
-  shmt__grid_shape s;
+  shmt__grid_sample_args s;
 
   SHMT_REQUIRE(output_mask.len == 2, SHMT_E_RUNTIME, "grid_sampler_backward(): expected 2 flags, got %" PRId64,
                output_mask.len);
@@ -145,23 +145,23 @@ shmt_status shmt__grid_sampler_backward(shmt_tensor* grad_output, shmt_tensor* i
   return SHMT_OK;
 }
 
-shmt_status shmt__grid_sampler_second(shmt_tensor* ggrad_input, shmt_tensor* ggrad_grid, shmt_tensor* grad_output,
-                                      shmt_tensor* input, shmt_tensor* grid, int64_t interpolation_mode,
-                                      int64_t padding_mode, bool align_corners, shmt_ints output_mask,
-                                      shmt_tensor** for_grad, shmt_tensor** for_input, shmt_tensor** for_grid) {
+shmt_status shmt__grid_sampler_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_grid, shmt_tensor* grad_output,
+                                               shmt_tensor* input, shmt_tensor* grid, int64_t interpolation_mode,
+                                               int64_t padding_mode, bool align_corners, shmt_ints output_mask,
+                                               shmt_tensor** for_grad, shmt_tensor** for_input, shmt_tensor** for_grid) {
   shmt_tensor* const given[5] = {ggrad_input, ggrad_grid, grad_output, input, grid};
   shmt_tensor* const like[3] = {grad_output, input, grid};
   shmt_tensor** const outs[3] = {for_grad, for_input, for_grid};
   SHMT_AUTO_LIST made = {0, 0};
-  shmt__grid_shape s;
+  shmt__grid_sample_args s;
 
-  SHMT_REQUIRE(output_mask.len == 3, SHMT_E_RUNTIME, "_grid_sampler_second(): expected 3 flags, got %" PRId64,
+  SHMT_REQUIRE(output_mask.len == 3, SHMT_E_RUNTIME, "_grid_sampler_double_backward(): expected 3 flags, got %" PRId64,
                output_mask.len);
   SHMT_TRY(check_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, &s));
   for (int k = 0; k < 2; k++)
     SHMT_REQUIRE(!given[k] || (given[k]->dtype == input->dtype &&
                                shmt__sizes_are(given[k], shmt__tensor_sizes(like[k + 1]))),
-                 SHMT_E_RUNTIME, "_grid_sampler_second(): a gradient of size %s does not fit an argument of size %s",
+                 SHMT_E_RUNTIME, "_grid_sampler_double_backward(): a gradient of size %s does not fit an argument of size %s",
                  given[k] ? SHMT_SHAPE_TEXT(given[k]) : "", SHMT_SHAPE_TEXT(like[k + 1]));
   SHMT_TRY(shmt__tensor_vec_alloc(3, &made));
   for (int k = 0; k < 3; k++) SHMT_TRY(make_grad(like[k], output_mask.data[k] != 0, &made.data[k]));
@@ -169,7 +169,7 @@ shmt_status shmt__grid_sampler_second(shmt_tensor* ggrad_input, shmt_tensor* ggr
     shmt_tensor* tensors[8];
     memcpy(tensors, made.data, 3 * sizeof *tensors);
     memcpy(tensors + 3, given, sizeof given);
-    run(SHMT_LOOP_grid_sample_second, tensors, "..+.+..+", input->dtype, input->sizes[0], &s);
+    run(SHMT_LOOP_grid_sample_double_backward, tensors, "..+.+..+", input->dtype, input->sizes[0], &s);
   }
   for (int k = 0; k < 3; k++) *outs[k] = SHMT_TAKE(made.data[k]);
   return SHMT_OK;

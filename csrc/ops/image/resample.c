@@ -22,12 +22,12 @@
 
 /* MOST_DIMS: that are resized. BLOCK_BYTES: of what the first is resized from; at least so many times the lines that one line
  * of the result is made of. STEP_BYTES: of what is widened, narrowed or laid dense at a time. */
-enum { GRAIN = 16384, MOST_DIMS = 3, BLOCK_BYTES = 192 << 10, BLOCK_LINES = 3, STEP_BYTES = 16 << 10 };
+enum { GRAIN = 16384, MOST_DIMS = 3, BLOCK_BYTES = 192 << 10, BLOCK_SLICES = 3, STEP_BYTES = 16 << 10 };
 
 typedef shmt__resample_plan plan;
 
 /* Bytes between the dims, by turns; of widened lines; of lines to be narrowed; of lines laid dense. */
-enum { BETWEEN, WIDE = MOST_DIMS - 1, NARROW, DENSE, ROOMS };
+enum { BETWEEN, WIDENED = MOST_DIMS - 1, NARROWED, DENSE, ROOMS };
 
 /* A block is some lines of the result along the first of the resized dims. What its lines are made of is resized along the
  * others first, the last one first, so that between the dims there are never more than a few lines. */
@@ -35,8 +35,8 @@ typedef struct job {
   char* to;
   shmt__part from; /* outer dims, those that are resized, and perhaps channels */
   int n_outer, n;  /* of those dims */
-  shmt__resample_shape shape[MOST_DIMS]; /* inner: behind each, already resized */
-  int64_t lines[MOST_DIMS];              /* slabs of each in one line of the first */
+  shmt__resample_args shape[MOST_DIMS]; /* inner: behind each, already resized */
+  int64_t slabs[MOST_DIMS];              /* slabs of each in one line of the first */
   int64_t rows, blocks;                  /* lines of a block; blocks of an image */
   int64_t steps, narrow;                 /* lines of `from` that are taken at a time; of the result that are narrowed */
   int64_t item;
@@ -47,12 +47,12 @@ typedef struct job {
 } job;
 
 /* Elements in a line along the first dim before any is resized. */
-static int64_t line_elements(const job* j) {
-  return j->n == 1 ? j->shape[0].inner : j->lines[j->n - 1] * j->shape[j->n - 1].in * j->shape[j->n - 1].inner;
+static int64_t slice_elements(const job* j) {
+  return j->n == 1 ? j->shape[0].inner : j->slabs[j->n - 1] * j->shape[j->n - 1].in * j->shape[j->n - 1].inner;
 }
 
 /* Lines of `in` that lines [begin, end) of the result are made of. */
-static void find_lines(const shmt__resample_shape* s, int64_t begin, int64_t end, int64_t* first, int64_t* last) {
+static void input_range(const shmt__resample_args* s, int64_t begin, int64_t end, int64_t* first, int64_t* last) {
   *first = s->in;
   *last = 0;
   for (int64_t p = begin; p < end; p++) {
@@ -65,12 +65,12 @@ static void find_lines(const shmt__resample_shape* s, int64_t begin, int64_t end
 
 /* Lines [first, last) of an image. */
 static char* find_source(const job* j, int64_t image, int64_t first, int64_t last, char* room) {
-  shmt__part lines;
+  shmt__part slices;
 
-  shmt__part_inner(&j->from, j->n_outer, &lines);
-  lines.data += shmt__part_offset(&j->from, j->n_outer, image) + first * lines.strides[0];
-  lines.sizes[0] = last - first;
-  return last == first ? room : shmt__packed(&lines, room);
+  shmt__part_inner(&j->from, j->n_outer, &slices);
+  slices.data += shmt__part_offset(&j->from, j->n_outer, image) + first * slices.strides[0];
+  slices.sizes[0] = last - first;
+  return last == first ? room : shmt__packed(&slices, room);
 }
 
 /* Which lines are there, widened and resized along all dims but the first; of image -1: none. */
@@ -79,31 +79,31 @@ typedef struct held {
 } held;
 
 /* What a block has in common with the one before it moves to the front; returns how many lines. */
-static int64_t keep_lines(const held* h, int64_t image, int64_t first, int64_t last, int64_t nbytes, char* lines) {
+static int64_t keep_slices(const held* h, int64_t image, int64_t first, int64_t last, int64_t nbytes, char* slices) {
   if (h->image != image || first < h->first || first >= h->last || last < h->last) return 0;
-  memmove(lines, lines + (first - h->first) * nbytes, (size_t)((h->last - first) * nbytes));
+  memmove(slices, slices + (first - h->first) * nbytes, (size_t)((h->last - first) * nbytes));
   return h->last - first;
 }
 
 /* Lines [first, last) of an image, widened, and resized along all dims but the first: a few at a time. */
-static char* take_lines(const job* j, int64_t image, int64_t first, int64_t last, held* h, char* const* room) {
+static char* resize_inner_dims(const job* j, int64_t image, int64_t first, int64_t last, held* h, char* const* room) {
   const int64_t wide = shmt__dtype_size[j->work];
   const int64_t made = j->n > 1 ? j->shape[1].out * j->shape[1].inner * wide : 0; /* bytes of one */
   const int64_t step = j->n > 1 ? j->steps : last - first;
-  const int64_t kept = j->n > 1 ? keep_lines(h, image, first, last, made, room[BETWEEN]) : 0;
+  const int64_t kept = j->n > 1 ? keep_slices(h, image, first, last, made, room[BETWEEN]) : 0;
   char* from = room[BETWEEN];
 
   *h = (held){image, first, last};
-  for (int64_t line = first + kept, some; line < last; line += some) {
-    some = last - line < step ? last - line : step;
-    from = find_source(j, image, line, line + some, room[DENSE]);
+  for (int64_t slice = first + kept, some; slice < last; slice += some) {
+    some = last - slice < step ? last - slice : step;
+    from = find_source(j, image, slice, slice + some, room[DENSE]);
     if (j->work != j->dtype) {
-      shmt__cast_loop(j->work, j->dtype)(room[WIDE], wide, from, j->item, some * line_elements(j));
-      from = room[WIDE];
+      shmt__cast_loop(j->work, j->dtype)(room[WIDENED], wide, from, j->item, some * slice_elements(j));
+      from = room[WIDENED];
     }
     for (int d = j->n - 1; d > 0; d--) {
-      char* const to = room[BETWEEN + d - 1] + (d == 1 ? (line - first) * made : 0);
-      j->loop((char*[]){to, from}, NULL, some * j->lines[d], &j->shape[d]);
+      char* const to = room[BETWEEN + d - 1] + (d == 1 ? (slice - first) * made : 0);
+      j->loop((char*[]){to, from}, NULL, some * j->slabs[d], &j->shape[d]);
       from = to;
     }
   }
@@ -120,13 +120,13 @@ static void run_block(const job* j, int64_t block, span* found, held* h, char* c
   const int64_t wide = shmt__dtype_size[j->work];
   const int64_t image = block / j->blocks, begin = block % j->blocks * j->rows;
   const int64_t end = begin + j->rows < j->shape[0].out ? begin + j->rows : j->shape[0].out;
-  shmt__resample_shape s = j->shape[0];
+  shmt__resample_args s = j->shape[0];
 
   if (found->block != block % j->blocks) {
     found->block = block % j->blocks;
-    find_lines(&s, begin, end, &found->first, &found->last);
+    input_range(&s, begin, end, &found->first, &found->last);
   }
-  char* const from = take_lines(j, image, found->first, found->last, h, room);
+  char* const from = resize_inner_dims(j, image, found->first, found->last, h, room);
   s.origin = found->first;
   char* to = j->to + (image * s.out + begin) * s.inner * j->item;
   const int64_t step = j->work == j->dtype ? end - begin : j->narrow;
@@ -136,8 +136,8 @@ static void run_block(const job* j, int64_t block, span* found, held* h, char* c
     s.weights = (const char*)j->shape[0].weights + p * s.taps * wide;
     if (s.fixed) s.fixed = j->shape[0].fixed + p * s.taps;
     s.out = end - p < step ? end - p : step;
-    j->loop((char*[]){j->work == j->dtype ? to : room[NARROW], from}, NULL, 1, &s);
-    if (j->work != j->dtype) shmt__cast_loop(j->dtype, j->work)(to, j->item, room[NARROW], wide, s.out * s.inner);
+    j->loop((char*[]){j->work == j->dtype ? to : room[NARROWED], from}, NULL, 1, &s);
+    if (j->work != j->dtype) shmt__cast_loop(j->dtype, j->work)(to, j->item, room[NARROWED], wide, s.out * s.inner);
   }
 }
 
@@ -147,7 +147,7 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   void* memory = NULL;
   char* room[ROOMS];
   span found = {.block = -1};
-  held lines = {.image = -1};
+  held slices = {.image = -1};
 
   for (int i = 0; i < ROOMS; i++) nbytes += j->room[i];
   if (shmt__alloc(nbytes, &memory) != SHMT_OK) {
@@ -157,46 +157,46 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   }
   room[0] = memory;
   for (int i = 1; i < ROOMS; i++) room[i] = room[i - 1] + j->room[i - 1];
-  for (; begin < end; begin++) run_block(j, begin, &found, &lines, room);
+  for (; begin < end; begin++) run_block(j, begin, &found, &slices, room);
   shmt__dealloc(memory, nbytes);
 }
 
 /* Lines of a block, and the room that it needs. */
-static void choose_blocks(job* j) {
-  const shmt__resample_shape* s = &j->shape[0];
+static void plan_blocks(job* j) {
+  const shmt__resample_args* s = &j->shape[0];
   const int64_t item = shmt__dtype_size[j->work];
   int64_t most = 1, bytes[ROOMS] = {0}, needed = 0;
 
-  if (j->work != j->dtype) bytes[WIDE] = line_elements(j) * item;
-  if (!shmt__part_is_dense(&j->from)) bytes[DENSE] = line_elements(j) * j->item;
-  for (int d = 1; d < j->n; d++) bytes[BETWEEN + d - 1] = j->lines[d] * j->shape[d].out * j->shape[d].inner * item;
+  if (j->work != j->dtype) bytes[WIDENED] = slice_elements(j) * item;
+  if (!shmt__part_is_dense(&j->from)) bytes[DENSE] = slice_elements(j) * j->item;
+  for (int d = 1; d < j->n; d++) bytes[BETWEEN + d - 1] = j->slabs[d] * j->shape[d].out * j->shape[d].inner * item;
   for (int64_t p = 0; p < s->out; p++) most = s->count[p] > most ? s->count[p] : most;
-  int64_t lines = most * BLOCK_LINES, taken = 0;
+  int64_t slices = most * BLOCK_SLICES, taken = 0;
   for (int i = 1; i < ROOMS; i++) taken += bytes[i];
-  const int64_t line = 1 + (j->n > 1 ? bytes[BETWEEN] : taken);
-  if (lines * line < BLOCK_BYTES) lines = BLOCK_BYTES / line;
-  const double rows = (double)(lines - most) * (double)s->out / (double)s->in;
+  const int64_t slice = 1 + (j->n > 1 ? bytes[BETWEEN] : taken);
+  if (slices * slice < BLOCK_BYTES) slices = BLOCK_BYTES / slice;
+  const double rows = (double)(slices - most) * (double)s->out / (double)s->in;
   j->rows = rows < 1 ? 1 : rows < (double)s->out ? (int64_t)rows : s->out;
   j->blocks = (s->out + j->rows - 1) / j->rows;
   for (int64_t b = 0; b < j->blocks; b++) {
     const int64_t end = (b + 1) * j->rows < s->out ? (b + 1) * j->rows : s->out;
     int64_t first, last;
-    find_lines(s, b * j->rows, end, &first, &last);
+    input_range(s, b * j->rows, end, &first, &last);
     needed = last - first > needed ? last - first : needed;
   }
   j->steps = j->n == 1 || taken == 0 ? needed : STEP_BYTES / taken + 1 < needed ? STEP_BYTES / taken + 1 : needed;
   j->narrow = STEP_BYTES / (s->inner * item + 1) + 1 < j->rows ? STEP_BYTES / (s->inner * item + 1) + 1 : j->rows;
-  if (j->work != j->dtype) bytes[NARROW] = s->inner * item;
+  if (j->work != j->dtype) bytes[NARROWED] = s->inner * item;
   for (int i = 0; i < ROOMS; i++) {
-    const int64_t n = i == NARROW ? j->narrow : i == BETWEEN ? needed : j->steps;
+    const int64_t n = i == NARROWED ? j->narrow : i == BETWEEN ? needed : j->steps;
     j->room[i] = ((uint64_t)(n * bytes[i]) + 63) / 64 * 64;
   }
 }
 
 static shmt_status run(job* j, int64_t images) {
-  const shmt__resample_shape* s = &j->shape[0];
+  const shmt__resample_args* s = &j->shape[0];
 
-  choose_blocks(j);
+  plan_blocks(j);
   shmt__parallel_for(images * j->blocks, GRAIN / (j->rows * s->inner + 1) + 1, run_blocks, j);
   SHMT_REQUIRE(!atomic_load_explicit(&j->failed, memory_order_relaxed), SHMT_E_NOMEM, "_resample(): %" PRId64
                " lines between two dims", j->rows);
@@ -218,19 +218,19 @@ static shmt_status check(const shmt_tensor* t, shmt_ints size, shmt_floats scale
 
 /* What does not depend on where the tensors lie; `inner` elements behind the resized dims go along. */
 static shmt_status prepare(job* j, const shmt_tensor* self, shmt_ints size, const char* mode, shmt_floats scale,
-                           bool is_back, int64_t inner, plan* plans) {
+                           bool is_backward, int64_t inner, plan* plans) {
   const int64_t outer = self->n_dims - scale.len;
   const bool bytes = self->dtype == SHMT_UINT8;
-  int64_t lines = 1;
+  int64_t slices = 1;
 
   j->n = (int)scale.len;
   for (int d = 0; d < j->n; d++) {
     const int64_t in = self->sizes[outer + d], out = size.data[outer + d];
-    SHMT_TRY(is_back ? shmt__resample_plan_back(&plans[d], out, in, mode, scale.data[d], &j->shape[d])
+    SHMT_TRY(is_backward ? shmt__resample_plan_backward(&plans[d], out, in, mode, scale.data[d], &j->shape[d])
                      : shmt__resample_plan_make(&plans[d], in, out, mode, scale.data[d], bytes, &j->shape[d]));
-    if (j->work == SHMT_FLOAT32) shmt__resample_plan_narrow(&plans[d], &j->shape[d]);
-    j->lines[d] = lines;
-    if (d > 0) lines *= j->shape[d].in;
+    if (j->work == SHMT_FLOAT32) shmt__resample_plan_to_float(&plans[d], &j->shape[d]);
+    j->slabs[d] = slices;
+    if (d > 0) slices *= j->shape[d].in;
   }
   for (int d = j->n - 1; d >= 0; d--) {
     j->shape[d].inner = inner;
@@ -244,17 +244,18 @@ static shmt_memory_format format_of(const shmt_tensor* self, shmt_floats scale) 
   return scale.len == self->n_dims - 2 ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
 }
 
-static shmt_status interpolate(shmt_tensor* self, shmt_ints size, const char* mode, shmt_floats scale, bool is_back,
+static shmt_status interpolate(shmt_tensor* self, shmt_ints size, const char* mode, shmt_floats scale, bool is_backward,
                                plan* plans, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
   job j = {0};
 
   j.dtype = self->dtype;
   j.work = shmt__is_half(self->dtype) ? SHMT_FLOAT32 : self->dtype;
-  SHMT_REQUIRE_LOOP(is_back && self->dtype == SHMT_UINT8 ? SHMT_LOOP_pick_sum : SHMT_LOOP_resample, j.work, "interpolate");
+  SHMT_REQUIRE_LOOP(is_backward && self->dtype == SHMT_UINT8 ? SHMT_LOOP_pick_sum : SHMT_LOOP_resample, j.work,
+                    "interpolate");
   const shmt_memory_format format = format_of(self, scale);
   const bool last = format != SHMT_CONTIGUOUS_FORMAT;
-  SHMT_TRY(prepare(&j, self, size, mode, scale, is_back, last ? self->sizes[1] : 1, plans));
+  SHMT_TRY(prepare(&j, self, size, mode, scale, is_backward, last ? self->sizes[1] : 1, plans));
   SHMT_TRY(shmt__tensor_empty(size, self->dtype, self->device, format, &result));
   if (!shmt__tensor_is_meta(self) && result->numel > 0) {
     shmt__part_init(&j.from, self, format);
@@ -269,8 +270,8 @@ static shmt_status interpolate(shmt_tensor* self, shmt_ints size, const char* mo
 }
 
 /* Every element is the one whose area it lies in, or whose area its middle lies in; places are found in float32. */
-static shmt_status fill_nearest(shmt__picks* p, int64_t in, int64_t out, double scale, bool by_middles) {
-  const float step = scale > 0 ? (float)(1 / scale) : (float)((double)in / (double)out), shift = by_middles ? 0.5F : 0;
+static shmt_status fill_nearest(shmt__picks* p, int64_t in, int64_t out, double scale, bool is_exact) {
+  const float step = scale > 0 ? (float)(1 / scale) : (float)((double)in / (double)out), shift = is_exact ? 0.5F : 0;
 
   SHMT_REQUIRE(in > 0 && out > 0, SHMT_E_RUNTIME, SHMT_RESAMPLE_SIZES, in, out);
   SHMT_TRY(shmt__picks_init(p, in, out));
@@ -281,7 +282,7 @@ static shmt_status fill_nearest(shmt__picks* p, int64_t in, int64_t out, double 
   return SHMT_OK;
 }
 
-static shmt_status nearest(shmt_tensor* self, shmt_ints size, bool by_middles, shmt_floats scale, bool is_back,
+static shmt_status nearest(shmt_tensor* self, shmt_ints size, bool is_exact, shmt_floats scale, bool is_backward,
                            shmt_tensor** out) {
   const int n = (int)scale.len;
   shmt__picks picks[SHMT_PICK_DIMS] = {0};
@@ -289,24 +290,24 @@ static shmt_status nearest(shmt_tensor* self, shmt_ints size, bool by_middles, s
 
   for (int d = 0; status == SHMT_OK && d < n; d++) {
     const int64_t from = self->sizes[self->n_dims - n + d], to = size.data[size.len - n + d];
-    status = fill_nearest(&picks[d], is_back ? to : from, is_back ? from : to, scale.data[d], by_middles);
+    status = fill_nearest(&picks[d], is_backward ? to : from, is_backward ? from : to, scale.data[d], is_exact);
   }
   if (status == SHMT_OK)
-    status = is_back ? shmt__pick_backward("interpolate", self, picks, n, out) : shmt__pick(self, picks, n, out);
+    status = is_backward ? shmt__pick_backward("interpolate", self, picks, n, out) : shmt__pick(self, picks, n, out);
   for (int d = 0; d < SHMT_PICK_DIMS; d++) shmt__picks_fini(&picks[d]);
   return status;
 }
 
 /* self to `size`, or, back, a gradient from the resized size to the input's. */
 static shmt_status resize(shmt_tensor* self, shmt_ints size, const char* mode, bool align_corners, shmt_floats scale,
-                          bool antialias, bool is_back, shmt_tensor** out) {
+                          bool antialias, bool is_backward, shmt_tensor** out) {
   const plan p = {.align_corners = align_corners, .antialias = antialias};
   plan plans[MOST_DIMS] = {p, p, p};
 
   SHMT_TRY(check(self, size, scale));
-  const bool by_middles = strcmp(mode, "nearest-exact") == 0;
-  if (by_middles || strcmp(mode, "nearest") == 0) return nearest(self, size, by_middles, scale, is_back, out);
-  const shmt_status status = interpolate(self, size, mode, scale, is_back, plans, out);
+  const bool is_exact = strcmp(mode, "nearest-exact") == 0;
+  if (is_exact || strcmp(mode, "nearest") == 0) return nearest(self, size, is_exact, scale, is_backward, out);
+  const shmt_status status = interpolate(self, size, mode, scale, is_backward, plans, out);
   for (int i = 0; i < MOST_DIMS; i++) shmt__resample_plan_fini(&plans[i]);
   return status;
 }

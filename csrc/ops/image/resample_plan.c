@@ -9,10 +9,10 @@
 
 typedef shmt__resample_plan plan;
 
-static shmt_status allocate(plan* p, int64_t lines, int64_t taps) {
-  p->first = calloc((size_t)lines, sizeof *p->first);
-  p->count = calloc((size_t)lines, sizeof *p->count);
-  p->weights = calloc((size_t)lines, (size_t)taps * sizeof *p->weights);
+static shmt_status allocate(plan* p, int64_t slices, int64_t taps) {
+  p->first = calloc((size_t)slices, sizeof *p->first);
+  p->count = calloc((size_t)slices, sizeof *p->count);
+  p->weights = calloc((size_t)slices, (size_t)taps * sizeof *p->weights);
   SHMT_REQUIRE(p->first && p->count && p->weights, SHMT_E_NOMEM, "_resample(): the weights of %" PRId64 " lines", lines);
   return SHMT_OK;
 }
@@ -24,7 +24,7 @@ void shmt__resample_plan_fini(plan* p) {
   free(p->fixed);
 }
 
-void shmt__resample_plan_narrow(plan* p, const shmt__resample_shape* s) {
+void shmt__resample_plan_to_float(plan* p, const shmt__resample_args* s) {
   char* to = (char*)p->weights;
 
   /* None is overwritten before it is read. */
@@ -42,7 +42,7 @@ static double cubic(double x, double a) {
   return 0;
 }
 
-static double triangle(double x) {
+static double linear(double x) {
   return fabs(x) < 1 ? 1 - fabs(x) : 0;
 }
 
@@ -75,7 +75,7 @@ static void find_neighbours(const plan* p, int64_t o, int64_t in, int64_t* first
 }
 
 /* When shrinking, the filter is widened by the scale, so that every input counts. */
-static void find_smooth_neighbours(const plan* p, int64_t o, int64_t in, int64_t* first, int64_t* count, double* w) {
+static void find_antialiased_neighbours(const plan* p, int64_t o, int64_t in, int64_t* first, int64_t* count, double* w) {
   const double widen = p->scale >= 1 ? p->scale : 1;
   const double support = (p->cubic ? 2 : 1) * widen, center = p->scale * ((double)o + 0.5);
   const double from = center - support + 0.5, to = center + support + 0.5;
@@ -86,7 +86,7 @@ static void find_smooth_neighbours(const plan* p, int64_t o, int64_t in, int64_t
   if (high <= low) high = low + 1;
   for (int64_t i = low; i < high; i++) {
     const double x = ((double)i - center + 0.5) / widen;
-    w[i - low] = p->cubic ? cubic(x, -0.5) : triangle(x);
+    w[i - low] = p->cubic ? cubic(x, -0.5) : linear(x);
     sum += w[i - low];
   }
   for (int64_t i = low; i < high && sum != 0; i++) w[i - low] /= sum;
@@ -95,7 +95,7 @@ static void find_smooth_neighbours(const plan* p, int64_t o, int64_t in, int64_t
 }
 
 /* The weights in fixed point, as finely as the largest of them allows in 15 bits. */
-static shmt_status fix_weights(plan* p, shmt__resample_shape* s) {
+static shmt_status fix_weights(plan* p, shmt__resample_args* s) {
   const int64_t n = s->out * s->taps;
   double largest = 0;
 
@@ -112,13 +112,13 @@ static shmt_status fix_weights(plan* p, shmt__resample_shape* s) {
   return SHMT_OK;
 }
 
-static void refer(const plan* p, int64_t in, int64_t out, int64_t taps, shmt__resample_shape* s) {
-  *s = (shmt__resample_shape){.in = in, .out = out, .taps = taps, .first = p->first, .count = p->count,
-                              .weights = p->weights};
+static void refer(const plan* p, int64_t in, int64_t out, int64_t taps, shmt__resample_args* s) {
+  *s = (shmt__resample_args){.in = in, .out = out, .taps = taps, .first = p->first, .count = p->count,
+                             .weights = p->weights};
 }
 
 shmt_status shmt__resample_plan_make(plan* p, int64_t in, int64_t out, const char* mode, double scale, bool bytes,
-                                     shmt__resample_shape* s) {
+                                     shmt__resample_args* s) {
   SHMT_REQUIRE(strcmp(mode, "linear") == 0 || strcmp(mode, "cubic") == 0, SHMT_E_RUNTIME,
                "_resample(): mode must be linear or cubic, got %s", mode);
   SHMT_REQUIRE(in > 0 && out > 0, SHMT_E_RUNTIME, SHMT_RESAMPLE_SIZES, in, out);
@@ -134,7 +134,7 @@ shmt_status shmt__resample_plan_make(plan* p, int64_t in, int64_t out, const cha
   for (int64_t o = 0; o < out; o++) {
     double* w = p->weights + o * s->taps;
     if (p->antialias)
-      find_smooth_neighbours(p, o, in, &p->first[o], &p->count[o], w);
+      find_antialiased_neighbours(p, o, in, &p->first[o], &p->count[o], w);
     else
       find_neighbours(p, o, in, &p->first[o], &p->count[o], w);
   }
@@ -142,12 +142,12 @@ shmt_status shmt__resample_plan_make(plan* p, int64_t in, int64_t out, const cha
 }
 
 /* Output lines follow each other as their neighbours do: those that an input line is a neighbour of are a range. */
-shmt_status shmt__resample_plan_back(plan* p, int64_t in, int64_t out, const char* mode, double scale,
-                                     shmt__resample_shape* s) {
-  plan forth = {.align_corners = p->align_corners, .antialias = p->antialias};
-  shmt__resample_shape shape;
+shmt_status shmt__resample_plan_backward(plan* p, int64_t in, int64_t out, const char* mode, double scale,
+                                         shmt__resample_args* s) {
+  plan forward = {.align_corners = p->align_corners, .antialias = p->antialias};
+  shmt__resample_args shape;
   int64_t taps = 1;
-  shmt_status status = shmt__resample_plan_make(&forth, in, out, mode, scale, false, &shape);
+  shmt_status status = shmt__resample_plan_make(&forward, in, out, mode, scale, false, &shape);
 
   if (status == SHMT_OK) {
     int64_t* const counts = calloc((size_t)in, sizeof *counts);
@@ -161,11 +161,11 @@ shmt_status shmt__resample_plan_back(plan* p, int64_t in, int64_t out, const cha
   }
   for (int64_t o = 0; status == SHMT_OK && o < out; o++)
     for (int64_t k = 0; k < shape.count[o]; k++) {
-      const int64_t line = shape.first[o] + k;
-      if (p->count[line] == 0) p->first[line] = o;
-      p->weights[line * taps + p->count[line]++] = forth.weights[o * shape.taps + k];
+      const int64_t slice = shape.first[o] + k;
+      if (p->count[slice] == 0) p->first[slice] = o;
+      p->weights[slice * taps + p->count[slice]++] = forward.weights[o * shape.taps + k];
     }
-  shmt__resample_plan_fini(&forth);
+  shmt__resample_plan_fini(&forward);
   refer(p, out, in, taps, s);
   return status;
 }

@@ -23,12 +23,12 @@ typedef struct shmt__resample_plan {
  * sizes. bytes: weights in fixed point too. p, whose options are set, owns the tables, which the caller releases by
  * _fini() whatever is returned. Errors: SHMT_E_RUNTIME, SHMT_E_NOMEM. */
 shmt_status shmt__resample_plan_make(shmt__resample_plan* p, int64_t in, int64_t out, const char* mode, double scale,
-                                     bool bytes, shmt__resample_shape* s);
+                                     bool bytes, shmt__resample_args* s);
 /* The same for the way back: from a gradient of `out` lines to one of `in`. Errors: the same. */
-shmt_status shmt__resample_plan_back(shmt__resample_plan* p, int64_t in, int64_t out, const char* mode, double scale,
-                                     shmt__resample_shape* s);
+shmt_status shmt__resample_plan_backward(shmt__resample_plan* p, int64_t in, int64_t out, const char* mode, double scale,
+                                         shmt__resample_args* s);
 /* The weights in float, which p->weights then holds; no more may be made of p. */
-void shmt__resample_plan_narrow(shmt__resample_plan* p, const shmt__resample_shape* s);
+void shmt__resample_plan_to_float(shmt__resample_plan* p, const shmt__resample_args* s);
 void shmt__resample_plan_fini(shmt__resample_plan* p);
 
 #endif

@@ -248,7 +248,7 @@ static int run_inverse(void* ctx, int64_t i, int begin, int end) {
   const solve_job* job = ctx;
   const shmt__substitution s = substitution_of(job, i);
   const int n = (int)job->x.first.rows;
-  const int width = n > SHMT_SUBSTITUTION_ROWS ? SHMT_SUBSTITUTION_ROWS : (int)(SHMT_PANEL_BYTES / job->item);
+  const int width = n > SHMT_SUBSTITUTION_ROWS ? SHMT_SUBSTITUTION_ROWS : (int)(SHMT_GEMM_PANEL_BYTES / job->item);
   char one[16];
 
   shmt__scalar_store_unsafe(shmt__scalar_int(1), s.dtype, one);

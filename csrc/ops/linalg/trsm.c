@@ -19,11 +19,11 @@ static shmt__matrix part_of(shmt__matrix a, int64_t row, int64_t rows, int64_t c
 }
 
 static void exchange_runs(char* a, char* b, int64_t nbytes) {
-  char run[SHMT_PANEL_BYTES];
+  char run[SHMT_GEMM_PANEL_BYTES];
 
   if (a == b) return;
   while (nbytes > 0) {
-    const size_t some = (size_t)(nbytes < SHMT_PANEL_BYTES ? nbytes : SHMT_PANEL_BYTES);
+    const size_t some = (size_t)(nbytes < SHMT_GEMM_PANEL_BYTES ? nbytes : SHMT_GEMM_PANEL_BYTES);
     memcpy(run, a, some);
     memcpy(a, b, some);
     memcpy(b, run, some);
@@ -42,7 +42,8 @@ static int64_t exchange_at(int64_t step, int64_t n, bool backwards) { return bac
 static void exchange_panel_rows(char* panel, int64_t n, const int* pivots, bool backwards) {
   for (int64_t step = 0; step < n; step++) {
     const int64_t i = exchange_at(step, n, backwards);
-    exchange_runs(panel + i * SHMT_PANEL_BYTES, panel + (int64_t)(pivots[i] - 1) * SHMT_PANEL_BYTES, SHMT_PANEL_BYTES);
+    exchange_runs(panel + i * SHMT_GEMM_PANEL_BYTES, panel + (int64_t)(pivots[i] - 1) * SHMT_GEMM_PANEL_BYTES,
+                  SHMT_GEMM_PANEL_BYTES);
   }
 }
 
@@ -83,30 +84,30 @@ static void conjugate(shmt_dtype dtype, char* data, int64_t stride, int64_t n) {
 }
 
 static void load_panel(char* panel, shmt__matrix b, int64_t item) {
-  if (b.columns * item % VECTOR) memset(panel, 0, (size_t)(b.rows * SHMT_PANEL_BYTES));
+  if (b.columns * item % VECTOR) memset(panel, 0, (size_t)(b.rows * SHMT_GEMM_PANEL_BYTES));
   if (b.row_stride == 1 && b.column_stride != 1) {
-    shmt__move_transposed(panel, SHMT_PANEL_BYTES, b.data, b.column_stride * item, b.rows, b.columns, item);
+    shmt__move_transposed(panel, SHMT_GEMM_PANEL_BYTES, b.data, b.column_stride * item, b.rows, b.columns, item);
     return;
   }
-  if (b.column_stride == 1 && b.columns * item == SHMT_PANEL_BYTES) {
-    for (int64_t i = 0; i < b.rows; i++) memcpy(panel + i * SHMT_PANEL_BYTES, at(b, i, 0, item), SHMT_PANEL_BYTES);
+  if (b.column_stride == 1 && b.columns * item == SHMT_GEMM_PANEL_BYTES) {
+    for (int64_t i = 0; i < b.rows; i++) memcpy(panel + i * SHMT_GEMM_PANEL_BYTES, at(b, i, 0, item), SHMT_GEMM_PANEL_BYTES);
     return;
   }
   for (int64_t i = 0; i < b.rows; i++)
-    shmt__move_elements(panel + i * SHMT_PANEL_BYTES, item, at(b, i, 0, item), b.column_stride * item, b.columns, item);
+    shmt__move_elements(panel + i * SHMT_GEMM_PANEL_BYTES, item, at(b, i, 0, item), b.column_stride * item, b.columns, item);
 }
 
 static void store_panel(shmt__matrix x, const char* panel, int64_t item) {
   if (x.row_stride == 1 && x.column_stride != 1) {
-    shmt__move_transposed(x.data, x.column_stride * item, panel, SHMT_PANEL_BYTES, x.columns, x.rows, item);
+    shmt__move_transposed(x.data, x.column_stride * item, panel, SHMT_GEMM_PANEL_BYTES, x.columns, x.rows, item);
     return;
   }
-  if (x.column_stride == 1 && x.columns * item == SHMT_PANEL_BYTES) {
-    for (int64_t i = 0; i < x.rows; i++) memcpy(at(x, i, 0, item), panel + i * SHMT_PANEL_BYTES, SHMT_PANEL_BYTES);
+  if (x.column_stride == 1 && x.columns * item == SHMT_GEMM_PANEL_BYTES) {
+    for (int64_t i = 0; i < x.rows; i++) memcpy(at(x, i, 0, item), panel + i * SHMT_GEMM_PANEL_BYTES, SHMT_GEMM_PANEL_BYTES);
     return;
   }
   for (int64_t i = 0; i < x.rows; i++)
-    shmt__move_elements(at(x, i, 0, item), x.column_stride * item, panel + i * SHMT_PANEL_BYTES, item, x.columns, item);
+    shmt__move_elements(at(x, i, 0, item), x.column_stride * item, panel + i * SHMT_GEMM_PANEL_BYTES, item, x.columns, item);
 }
 
 /* An upper triangle is a lower one read from the end. */
@@ -121,15 +122,15 @@ static void solve_panel(shmt_dtype dtype, const shmt__triangle* t, char* panel, 
                                       .is_reversed = !t->is_lower};
   char* data[2] = {panel, t->a.data};
 
-  if (!t->is_lower) data[0] += last * SHMT_PANEL_BYTES, data[1] = at(t->a, last, last, item);
-  if (t->is_conjugated) conjugate(dtype, panel, item, n * SHMT_PANEL_BYTES / item);
+  if (!t->is_lower) data[0] += last * SHMT_GEMM_PANEL_BYTES, data[1] = at(t->a, last, last, item);
+  if (t->is_conjugated) conjugate(dtype, panel, item, n * SHMT_GEMM_PANEL_BYTES / item);
   shmt__loops[SHMT_LOOP_substitute][dtype](data, NULL, n, &shape);
-  if (t->is_conjugated) conjugate(dtype, panel, item, n * SHMT_PANEL_BYTES / item);
+  if (t->is_conjugated) conjugate(dtype, panel, item, n * SHMT_GEMM_PANEL_BYTES / item);
 }
 
 static void run_panels(const shmt__substitution* s, shmt__matrix b, shmt__matrix x, int64_t begin) {
-  _Alignas(VECTOR) char panel[SHMT_SUBSTITUTION_ROWS * SHMT_PANEL_BYTES];
-  const int64_t n = x.rows, item = shmt__dtype_size[s->dtype], width = SHMT_PANEL_BYTES / item;
+  _Alignas(VECTOR) char panel[SHMT_SUBSTITUTION_ROWS * SHMT_GEMM_PANEL_BYTES];
+  const int64_t n = x.rows, item = shmt__dtype_size[s->dtype], width = SHMT_GEMM_PANEL_BYTES / item;
 
   for (int64_t j = 0; j < x.columns; j += width) {
     const int64_t columns = x.columns - j < width ? x.columns - j : width;

@@ -37,9 +37,9 @@ bool shmt__matrix_is_blas(shmt__matrix a);
  * the library does not take, are for the built-in loop. */
 void shmt__gemm(shmt_dtype dtype, shmt_scalar alpha, shmt__matrix a, shmt__matrix b, shmt_scalar beta, shmt__matrix c);
 
-/* c = a @ b, or that is added to c: bfloat16 factors, float32 sums. Only where shmt__gemm_has_tiles(); nothing is empty, c
+/* c = a @ b, or that is added to c: bfloat16 factors, float32 sums. Only where shmt__gemm_has_amx(); nothing is empty, c
  * has column_stride 1 and no overlap with a or b. */
-void shmt__gemm_widening(shmt__matrix a, shmt__matrix b, bool adds, shmt__matrix c);
+void shmt__gemm_bfloat16_float32(shmt__matrix a, shmt__matrix b, bool adds, shmt__matrix c);
 
 /* n products of the same shape; the strides between them are in elements. Small ones are shared out
  * over the pool, large ones are split one after the other. */

@@ -292,7 +292,7 @@ shmt_status shmt__linear(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* b
 static shmt_status inner(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) left = NULL;
   SHMT_AUTO(shmt_tensor) right = NULL;
-  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) transposed = NULL;
   SHMT_AUTO(shmt_tensor) product = NULL;
   int64_t sizes[2 * SHMT_MAX_DIMS];
   int n = 0;
@@ -310,8 +310,8 @@ static shmt_status inner(shmt_tensor* self, shmt_tensor* other, shmt_tensor** ou
   for (int d = 0; d < n2 - 1; d++) columns *= sizes[n++] = other->sizes[d];
   SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(rows, k), &left));
   SHMT_TRY(shmt_op_reshape(other, SHMT_INTS(columns, k), &right));
-  SHMT_TRY(shmt_op_t(right, &turned));
-  SHMT_TRY(shmt_op_mm(left, turned, &product));
+  SHMT_TRY(shmt_op_t(right, &transposed));
+  SHMT_TRY(shmt_op_mm(left, transposed, &product));
   return shmt_op_reshape(product, (shmt_ints){sizes, n}, out);
 }
 

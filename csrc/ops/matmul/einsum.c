@@ -172,7 +172,7 @@ static shmt_status check_sizes(const equation* e, int64_t i, const shmt_tensor* 
 /* A letter that occurs twice in one operand takes the diagonal of those dims. */
 static shmt_status bring_in_order(equation* e, int64_t i, shmt_tensor* t, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) now = shmt__tensor_ref(t);
-  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) transposed = NULL;
   const char *begin, *end;
   int64_t at[SHMT_MAX_DIMS], order[SHMT_MAX_DIMS]; /* the dim of `now` at each place, -1: none */
   int dim = 0, ellipsis, n = 0;
@@ -205,13 +205,13 @@ static shmt_status bring_in_order(equation* e, int64_t i, shmt_tensor* t, shmt_t
       order[n++] = at[p];
       if (p >= e->n_out && now->sizes[at[p]] != 1) e->last_use[p] = (int)i;
     }
-  SHMT_TRY(shmt_op_permute(now, (shmt_ints){order, n}, &turned));
+  SHMT_TRY(shmt_op_permute(now, (shmt_ints){order, n}, &transposed));
   for (int p = 0; p < e->n_total; p++)
     if (at[p] < 0) {
-      SHMT_AUTO(shmt_tensor) old = SHMT_TAKE(turned);
-      SHMT_TRY(shmt_op_unsqueeze(old, p, &turned));
+      SHMT_AUTO(shmt_tensor) old = SHMT_TAKE(transposed);
+      SHMT_TRY(shmt_op_unsqueeze(old, p, &transposed));
     }
-  *out = SHMT_TAKE(turned);
+  *out = SHMT_TAKE(transposed);
   return SHMT_OK;
 }
 
@@ -230,7 +230,7 @@ static int64_t sizes_of(const shmt_tensor* t, const int64_t* dims, int n) {
 
 static shmt_status three_parts(shmt_tensor* t, const int64_t* a, int na, const int64_t* b, int nb, const int64_t* c,
                                int nc, const int64_t* rest, int n_rest, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) transposed = NULL;
   int64_t order[SHMT_MAX_DIMS];
 
   /* A part of no dims may be NULL, which memcpy does not take. */
@@ -238,8 +238,8 @@ static shmt_status three_parts(shmt_tensor* t, const int64_t* a, int na, const i
   const int lengths[4] = {na, nb, nc, n_rest};
   for (int i = 0, at = 0; i < 4; at += lengths[i++])
     if (lengths[i] > 0) memcpy(order + at, parts[i], (size_t)lengths[i] * sizeof *order);
-  SHMT_TRY(shmt_op_permute(t, (shmt_ints){order, na + nb + nc + n_rest}, &turned));
-  return shmt_op_reshape(turned, SHMT_INTS(sizes_of(t, a, na), sizes_of(t, b, nb), sizes_of(t, c, nc)), out);
+  SHMT_TRY(shmt_op_permute(t, (shmt_ints){order, na + nb + nc + n_rest}, &transposed));
+  return shmt_op_reshape(transposed, SHMT_INTS(sizes_of(t, a, na), sizes_of(t, b, nb), sizes_of(t, c, nc)), out);
 }
 
 /* The sum over `summed` of left * right; all dims stay, summed ones with size 1. */

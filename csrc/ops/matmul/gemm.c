@@ -19,15 +19,15 @@
  * a slice of one. */
 enum { MIN_PIECE_OPS = 1 << 20, MIN_SLICE_OPS = 1 << 19 };
 /* What a multiplication in tiles takes, in those of float32. */
-#define OF_TILES 0.125
+#define AMX_COST 0.125
 
-typedef union factor {
+typedef union gemm_scalar {
   float f;
   double d;
   float c[2];
   double z[2];
   uint64_t i;
-} factor;
+} gemm_scalar;
 
 /* One product, all of it decided: what the pool's pieces share. */
 typedef struct product {
@@ -39,7 +39,7 @@ typedef struct product {
   double cost;     /* of a multiplication, in those of float32 */
   bool swapped;    /* c^T = b^T a^T is computed, for a column-major c: a and b changed places */
   shmt__matrix a, b, c;
-  factor alpha, beta;
+  gemm_scalar alpha, beta;
   double alpha_d, beta_d;
   bool beta_is_zero;
   bool split_columns;
@@ -77,18 +77,18 @@ static bool library_has(shmt_dtype dtype) {
          shmt__blas()->loaded;
 }
 
-static void make_factor(shmt_dtype dtype, shmt_scalar s, factor* out) {
+static void make_scalar(shmt_dtype dtype, shmt_scalar s, gemm_scalar* out) {
   char* data[1] = {(char*)out};
   double z[2];
-  shmt__gemm_number number;
+  shmt__gemm_scalar number;
 
   shmt__scalar_to_complex(s, z);
-  number = (shmt__gemm_number){z[0], z[1], shmt__scalar_to_int64(s)};
-  shmt__loops[SHMT_LOOP_gemm_number][dtype](data, NULL, 1, &number);
+  number = (shmt__gemm_scalar){z[0], z[1], shmt__scalar_to_int64(s)};
+  shmt__loops[SHMT_LOOP_gemm_scalar][dtype](data, NULL, 1, &number);
 }
 
 static void run_loop(const product* p, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
-  const shmt__gemm_shape shape = {
+  const shmt__gemm_args shape = {
       .n = c.columns,
       .k = a.columns,
       .a_row = a.row_stride,
@@ -169,7 +169,7 @@ static void run_library(const product* p, shmt__matrix a, shmt__matrix b, shmt__
   const int64_t some = columns_at_once(p, tb, c, a.columns), terms = terms_at_once(p, ta, tb, c, a.columns);
   if (some == c.columns && terms < a.columns) {
     product rest = *p; /* is added to what the first piece made */
-    make_factor(p->dtype, shmt__scalar_int(1), &rest.beta);
+    make_scalar(p->dtype, shmt__scalar_int(1), &rest.beta);
     for (int64_t i = 0; i < a.columns; i += terms) {
       const int64_t end = a.columns - i < terms ? a.columns : i + terms;
       call_library(i ? &rest : p, ta, tb, columns_of(a, i, end, p->item), lda, rows_of(b, i, end, p->item), ldb, c);
@@ -206,7 +206,7 @@ static bool run_gemv(const product* p, shmt__matrix a, shmt__matrix b, shmt__mat
 
 static void run_one(const product* p, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
   if (p->is_widening) {
-    shmt__gemm_tiles(p->alpha.f, a, b, p->beta.f, c, true);
+    shmt__gemm_amx(p->alpha.f, a, b, p->beta.f, c, true);
     return;
   }
   /* With k == 0 only beta acts, and a NaN in c must not survive beta == 0: the loop sees to both. */
@@ -219,8 +219,8 @@ static void run_one(const product* p, shmt__matrix a, shmt__matrix b, shmt__matr
   if (p->on_library && c.rows == 1 &&
       run_gemv(p, shmt__matrix_transposed(b), shmt__matrix_transposed(a), shmt__matrix_transposed(c)))
     return;
-  if (p->has_panels && (!p->on_library || shmt__gemm_suits_panels(a, b, p->item)))
-    shmt__gemm_by_panels(p->dtype, &p->alpha, a, b, &p->beta, p->beta_is_zero, c);
+  if (p->has_panels && (!p->on_library || shmt__gemm_prefers_panels(a, b, p->item)))
+    shmt__gemm_panels(p->dtype, &p->alpha, a, b, &p->beta, p->beta_is_zero, c);
   else if (p->on_library)
     run_library(p, a, b, c);
   else
@@ -260,7 +260,7 @@ static bool fits_int(shmt__matrix a) {
 }
 
 /* A stride that nothing is reached by may be anything. */
-static shmt__matrix settled(shmt__matrix a) {
+static shmt__matrix with_unit_strides(shmt__matrix a) {
   if (a.rows == 1) a.row_stride = 1;
   if (a.columns == 1) a.column_stride = 1;
   return a;
@@ -270,14 +270,14 @@ static void prepare(product* p, shmt_dtype dtype, shmt_scalar alpha, shmt__matri
                            shmt_scalar beta, shmt__matrix c) {
   double z[2];
 
-  a = settled(a);
-  b = settled(b);
-  c = settled(c);
+  a = with_unit_strides(a);
+  b = with_unit_strides(b);
+  c = with_unit_strides(c);
   SHMT_ASSERT(a.columns == b.rows && a.rows == c.rows && b.columns == c.columns);
   *p = (product){.dtype = dtype, .a = a, .b = b, .c = c, .item = shmt__dtype_size[dtype]};
   p->c_item = p->item;
-  make_factor(dtype, alpha, &p->alpha);
-  make_factor(dtype, beta, &p->beta);
+  make_scalar(dtype, alpha, &p->alpha);
+  make_scalar(dtype, beta, &p->beta);
   shmt__scalar_to_complex(beta, z);
   p->beta_is_zero = z[0] == 0 && z[1] == 0;
   if (c.column_stride != 1 && c.columns > 1 && c.row_stride == 1) {
@@ -290,7 +290,7 @@ static void prepare(product* p, shmt_dtype dtype, shmt_scalar alpha, shmt__matri
                   p->c.column_stride == 1 && fits_int(a) && fits_int(b) && fits_int(c);
   p->has_panels = (dtype == SHMT_FLOAT32 || dtype == SHMT_FLOAT64) && p->c.column_stride == 1;
   p->is_half = shmt__is_half(dtype) && p->c.column_stride == 1;
-  p->cost = shmt__is_complex(dtype) ? 4 : dtype == SHMT_BFLOAT16 && shmt__gemm_has_tiles() ? OF_TILES : 1;
+  p->cost = shmt__is_complex(dtype) ? 4 : dtype == SHMT_BFLOAT16 && shmt__gemm_has_amx() ? AMX_COST : 1;
 }
 
 void shmt__gemm(shmt_dtype dtype, shmt_scalar alpha, shmt__matrix a, shmt__matrix b, shmt_scalar beta, shmt__matrix c) {
@@ -301,8 +301,8 @@ void shmt__gemm(shmt_dtype dtype, shmt_scalar alpha, shmt__matrix a, shmt__matri
   run_split(&p);
 }
 
-void shmt__gemm_widening(shmt__matrix a, shmt__matrix b, bool adds, shmt__matrix c) {
-  product p = {.dtype = SHMT_BFLOAT16, .is_widening = true, .cost = OF_TILES, .a = a, .b = b, .c = c};
+void shmt__gemm_bfloat16_float32(shmt__matrix a, shmt__matrix b, bool adds, shmt__matrix c) {
+  product p = {.dtype = SHMT_BFLOAT16, .is_widening = true, .cost = AMX_COST, .a = a, .b = b, .c = c};
 
   p.item = shmt__dtype_size[SHMT_BFLOAT16];
   p.c_item = shmt__dtype_size[SHMT_FLOAT32];
@@ -314,17 +314,17 @@ void shmt__gemm_widening(shmt__matrix a, shmt__matrix b, bool adds, shmt__matrix
 /* Products [begin, end) of a batch, side by side, where matrices are small and not few. */
 static bool run_small(const product* p, int64_t begin, int64_t end) {
   enum { LEAST = 8, MANY_OPS = 400 /* the library is as fast where it does not have to turn b */ };
-  const shmt__small_products shape = {.rows = p->c.rows, .columns = p->c.columns, .terms = p->a.columns,
-                                      .a_row = p->a.row_stride, .a_column = p->a.column_stride,
-                                      .b_row = p->b.row_stride, .b_column = p->b.column_stride,
-                                      .c_row = p->c.row_stride, .c_column = p->c.column_stride,
-                                      .alpha = &p->alpha, .beta = &p->beta, .beta_is_zero = p->beta_is_zero};
-  const shmt__loop loop = shmt__loops[SHMT_LOOP_small_products][p->dtype];
+  const shmt__gemm_small_args shape = {.rows = p->c.rows, .columns = p->c.columns, .terms = p->a.columns,
+                                       .a_row = p->a.row_stride, .a_column = p->a.column_stride,
+                                       .b_row = p->b.row_stride, .b_column = p->b.column_stride,
+                                       .c_row = p->c.row_stride, .c_column = p->c.column_stride,
+                                       .alpha = &p->alpha, .beta = &p->beta, .beta_is_zero = p->beta_is_zero};
+  const shmt__loop loop = shmt__loops[SHMT_LOOP_gemm_small][p->dtype];
   const int64_t strides[3] = {p->c_step * p->item, p->a_step * p->item, p->b_step * p->item};
   char* data[3] = {p->c.data + begin * strides[0], p->a.data + begin * strides[1], p->b.data + begin * strides[2]};
 
-  if (!loop || end - begin < LEAST || shape.rows > SHMT_SMALL_SIDE || shape.columns > SHMT_SMALL_SIDE ||
-      shape.terms > SHMT_SMALL_SIDE || shape.terms == 0 ||
+  if (!loop || end - begin < LEAST || shape.rows > SHMT_GEMM_SMALL_SIDE || shape.columns > SHMT_GEMM_SMALL_SIDE ||
+      shape.terms > SHMT_GEMM_SMALL_SIDE || shape.terms == 0 ||
       (shape.b_column == 1 && shape.rows * shape.columns * shape.terms > MANY_OPS))
     return false;
   loop(data, strides, end - begin, &shape);

@@ -24,12 +24,12 @@
 
 #if defined(__x86_64__)
 
-#define PAIRS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma,avx512bf16")))
-#define TILES __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma,avx512bf16,amx-tile,amx-bf16")))
+#define AVX512_BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma,avx512bf16")))
+#define AMX __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma,avx512bf16,amx-tile,amx-bf16")))
 
 enum {
-  ITEM = SHMT_PAIRS_ITEM,
-  LANES = SHMT_PAIRS_LANES,
+  ITEM = SHMT_VNNI_ITEM,
+  LANES = SHMT_VNNI_LANES,
   SIDE = 32,                     /* rows of a strip, columns of a panel, and elements along k of a step */
   ROW = 64,                      /* bytes of a row of a tile: 32 elements, 16 pairs, or 16 sums */
   STEP = SIDE * ROW,             /* bytes of a strip or a panel along a step */
@@ -41,8 +41,8 @@ enum {
   SUMS_OF_BLOCK = 32 << 10,
 };
 
-bool shmt__gemm_has_tiles(void) {
-  return shmt__cpu_level == SHMT_CPU_V4 && __builtin_cpu_supports("avx512bf16") && shmt__os_allow_tiles();
+bool shmt__gemm_has_amx(void) {
+  return shmt__cpu_level == SHMT_CPU_V4 && __builtin_cpu_supports("avx512bf16") && shmt__os_allow_amx();
 }
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -58,7 +58,7 @@ static int64_t piece_of(int64_t n, int64_t most) {
 typedef struct plan {
   shmt__matrix a, b, c;
   int64_t item;                 /* of c */
-  shmt__pairs_result to;        /* its factors */
+  shmt__vnni_epilogue to;        /* its factors */
   int64_t rows, columns, depth; /* of a block */
   bool reads_rows;              /* whole strips of a are not packed */
   char* packed;                 /* strips of a block, or only its last */
@@ -75,21 +75,21 @@ static shmt__matrix block_of(shmt__matrix m, int64_t row, int64_t rows, int64_t 
 
 /* --- packing ------------------------------------------------------------------------ */
 
-PAIRS void shmt__tiles_panel(shmt__matrix b, uint32_t* to) {
+AVX512_BF16 void shmt__amx_pack_panel(shmt__matrix b, uint32_t* to) {
   const int64_t pairs = (b.rows + 1) / 2, whole = round_up(pairs, LANES);
 
-  shmt__pairs_panel(b, to);
+  shmt__vnni_pack_panel(b, to);
   memset(to + pairs * SIDE, 0, (size_t)((whole - pairs) * SIDE) * sizeof *to);
 }
 
 /* At most 32 rows of a: steps of 32 rows of 16 pairs. */
-static PAIRS void pack_strip(shmt__matrix a, char* to) {
+static AVX512_BF16 void pack_strip(shmt__matrix a, char* to) {
   const bool is_dense = a.column_stride == 1 || a.columns == 1;
 
   for (int64_t k = 0; k < a.columns; k += SIDE, to += STEP) {
     const shmt__matrix step = block_of(a, 0, SIDE, k, SIDE);
-    const __mmask32 mask = shmt__pairs_lanes(step.columns);
-    _Alignas(64) uint32_t turned[SIDE / 2 * SIDE];
+    const __mmask32 mask = shmt__vnni_mask(step.columns);
+    _Alignas(64) uint32_t transposed[SIDE / 2 * SIDE];
     __m512i r[LANES];
     if (is_dense) {
       for (int64_t i = 0; i < SIDE; i++)
@@ -97,10 +97,10 @@ static PAIRS void pack_strip(shmt__matrix a, char* to) {
                                                      : _mm512_setzero_si512());
       continue;
     }
-    shmt__tiles_panel(shmt__matrix_transposed(step), turned);
+    shmt__amx_pack_panel(shmt__matrix_transposed(step), transposed);
     for (int64_t half = 0; half < 2; half++) {
-      for (int64_t i = 0; i < LANES; i++) r[i] = _mm512_load_si512(turned + i * SIDE + half * LANES);
-      shmt__pairs_transpose(r);
+      for (int64_t i = 0; i < LANES; i++) r[i] = _mm512_load_si512(transposed + i * SIDE + half * LANES);
+      shmt__vnni_transpose(r);
       for (int64_t i = 0; i < LANES; i++) _mm512_storeu_si512(to + (half * LANES + i) * ROW, r[i]);
     }
   }
@@ -108,7 +108,7 @@ static PAIRS void pack_strip(shmt__matrix a, char* to) {
 
 /* --- products ----------------------------------------------------------------------- */
 
-TILES void shmt__tiles_begin(void) {
+AMX void shmt__amx_begin(void) {
   struct {
     uint8_t palette, start, reserved[14];
     uint16_t row_bytes[16];
@@ -123,9 +123,9 @@ TILES void shmt__tiles_begin(void) {
   _tile_loadconfig(&shape);
 }
 
-TILES void shmt__tiles_end(void) { _tile_release(); }
+AMX void shmt__amx_end(void) { _tile_release(); }
 
-TILES void shmt__tiles_multiply(const shmt__tiles_strip* a, const uint32_t* panel, int64_t n, float* sums, bool adds) {
+AMX void shmt__amx_multiply(const shmt__amx_strip* a, const uint32_t* panel, int64_t n, float* sums, bool adds) {
   const char *b = (const char*)panel, *low = a->data, *high = a->data + LANES * a->row;
   const int64_t row = a->row, width = 2 * ROW;
   float* const lower = sums + LANES * SIDE;
@@ -171,10 +171,10 @@ TILES void shmt__tiles_multiply(const shmt__tiles_strip* a, const uint32_t* pane
 }
 
 /* Rows of sums to c. What tile registers sum is never subnormal, so that the processor's own rounding is right. */
-static PAIRS void finish(const plan* p, const float* sums, int64_t row, int64_t rows, int64_t column) {
+static AVX512_BF16 void store_sums(const plan* p, const float* sums, int64_t row, int64_t rows, int64_t column) {
   const int64_t columns = smaller(SIDE, p->c.columns - column);
   const bool is_plain = p->to.alpha == 1 && p->to.beta == 0 && !p->to.is_wide;
-  const __mmask32 mask = shmt__pairs_lanes(columns);
+  const __mmask32 mask = shmt__vnni_mask(columns);
   char* to = p->c.data + (row * p->c.row_stride + column) * p->item;
 
   for (int64_t i = 0; i < rows; i++, to += p->to.row_step, sums += SIDE) {
@@ -182,8 +182,8 @@ static PAIRS void finish(const plan* p, const float* sums, int64_t row, int64_t 
     if (is_plain) {
       _mm512_mask_storeu_epi16(to, mask, (__m512i)_mm512_cvtne2ps_pbh(second, first));
     } else {
-      shmt__pairs_finish(first, &p->to, to, columns);
-      if (columns > LANES) shmt__pairs_finish(second, &p->to, to + LANES * p->item, columns - LANES);
+      shmt__vnni_store(first, &p->to, to, columns);
+      if (columns > LANES) shmt__vnni_store(second, &p->to, to + LANES * p->item, columns - LANES);
     }
   }
 }
@@ -208,19 +208,19 @@ static void run_panel(const plan* p, shmt__matrix a, int64_t row, int64_t column
   for (int64_t i = 0; i < a.rows; i += SIDE) {
     const int64_t rows = smaller(SIDE, a.rows - i);
     float* const sums = p->depth < p->a.columns ? p->sums + (at * strips + i / SIDE) * SUMS : p->sums;
-    shmt__tiles_strip s = {a.data + i * a.row_stride * ITEM, a.row_stride * ITEM, ROW, rows};
+    shmt__amx_strip s = {a.data + i * a.row_stride * ITEM, a.row_stride * ITEM, ROW, rows};
     if (!p->reads_rows || rows < SIDE) {
-      s = (shmt__tiles_strip){packed, ROW, STEP, rows};
+      s = (shmt__amx_strip){packed, ROW, STEP, rows};
       packed += steps * STEP;
     }
-    shmt__tiles_multiply(&s, p->panel, steps, sums, adds);
-    if (is_last) finish(p, sums, row + i, rows, column);
+    shmt__amx_multiply(&s, p->panel, steps, sums, adds);
+    if (is_last) store_sums(p, sums, row + i, rows, column);
   }
 }
 
 static void run_blocks(const plan* p) {
   const int64_t k = p->a.columns;
-  shmt__tiles_begin();
+  shmt__amx_begin();
   for (int64_t i = 0; i < p->c.rows; i += p->rows) {
     for (int64_t j = 0; j < p->c.columns; j += p->columns) {
       for (int64_t d = 0; d < k; d += p->depth) {
@@ -228,13 +228,13 @@ static void run_blocks(const plan* p) {
         const int64_t end = smaller(j + p->columns, p->c.columns);
         pack_block(p, a);
         for (int64_t q = j; q < end; q += SIDE) {
-          shmt__tiles_panel(block_of(p->b, d, p->depth, q, SIDE), p->panel);
+          shmt__amx_pack_panel(block_of(p->b, d, p->depth, q, SIDE), p->panel);
           run_panel(p, a, i, q, (q - j) / SIDE, d > 0, d + p->depth >= k);
         }
       }
     }
   }
-  shmt__tiles_end();
+  shmt__amx_end();
 }
 
 /* Set the sizes of blocks. */
@@ -277,11 +277,11 @@ static __attribute__((noinline)) void run_on_stack(plan* p) {
   run_in(p, room);
 }
 
-void shmt__gemm_tiles(float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c, bool is_wide) {
+void shmt__gemm_amx(float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c, bool is_wide) {
   plan p = {.a = a, .b = b, .c = c, .item = is_wide ? (int64_t)sizeof(float) : ITEM};
   void* memory = NULL;
 
-  p.to = (shmt__pairs_result){.row_step = c.row_stride * p.item, .alpha = alpha, .beta = beta, .is_wide = is_wide};
+  p.to = (shmt__vnni_epilogue){.row_step = c.row_stride * p.item, .alpha = alpha, .beta = beta, .is_wide = is_wide};
   plan_blocks(&p);
   const uint64_t nbytes = room_bytes(&p);
   if (shmt__alloc(nbytes, &memory) != SHMT_OK) {
@@ -294,9 +294,9 @@ void shmt__gemm_tiles(float alpha, shmt__matrix a, shmt__matrix b, float beta, s
 
 #else
 
-bool shmt__gemm_has_tiles(void) { return false; }
+bool shmt__gemm_has_amx(void) { return false; }
 
-void shmt__gemm_tiles(float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c, bool is_wide) {
+void shmt__gemm_amx(float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c, bool is_wide) {
   (void)alpha, (void)a, (void)b, (void)beta, (void)c, (void)is_wide;
 }
 

@@ -16,7 +16,7 @@
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma,avx512bf16")))
 #define INLINE static inline __attribute__((always_inline)) TARGET
 
-enum { LANES = SHMT_PAIRS_LANES, WIDTH = SHMT_PAIRS_WIDTH, HEIGHT = 8, BLOCK_ROWS = 256, ITEM = SHMT_PAIRS_ITEM };
+enum { LANES = SHMT_VNNI_LANES, WIDTH = SHMT_VNNI_WIDTH, HEIGHT = 8, BLOCK_ROWS = 256, ITEM = SHMT_VNNI_ITEM };
 
 bool shmt__gemm_has_bfloat16(void) {
   return shmt__cpu_level == SHMT_CPU_V4 && __builtin_cpu_supports("avx512bf16");
@@ -34,7 +34,7 @@ static void pack_strips(shmt__matrix a, uint32_t* to) {
       const char* from = a.data + (i * a.row_stride + 2 * p * a.column_stride) * ITEM;
       for (int64_t r = 0; r < rows; r++)
         to[p * HEIGHT + r] =
-            shmt__pairs_at(from + r * a.row_stride * ITEM, a.column_stride * ITEM, 2 * p + 1 == a.columns);
+            shmt__vnni_pair(from + r * a.row_stride * ITEM, a.column_stride * ITEM, 2 * p + 1 == a.columns);
     }
   }
 }
@@ -62,7 +62,7 @@ INLINE void add_pair(const int rows, __m512* sum, const char* a, int64_t row_ste
   }
 }
 
-INLINE void multiply_rows(const int rows, strip a, const uint32_t* b, const shmt__pairs_result* c) {
+INLINE void multiply_rows(const int rows, strip a, const uint32_t* b, const shmt__vnni_epilogue* c) {
   __m512 sum[2 * HEIGHT];
 
 #pragma GCC unroll 16
@@ -72,13 +72,13 @@ INLINE void multiply_rows(const int rows, strip a, const uint32_t* b, const shmt
   if (a.odd) add_pair(rows, sum, a.data + a.pairs * a.pair_step, a.row_step, b + a.pairs * WIDTH, true);
 #pragma GCC unroll 8
   for (int r = 0; r < rows; r++) {
-    shmt__pairs_finish(sum[2 * r], c, c->data + r * c->row_step, c->columns);
+    shmt__vnni_store(sum[2 * r], c, c->data + r * c->row_step, c->columns);
     if (c->columns > LANES)
-      shmt__pairs_finish(sum[2 * r + 1], c, c->data + r * c->row_step + LANES * ITEM, c->columns - LANES);
+      shmt__vnni_store(sum[2 * r + 1], c, c->data + r * c->row_step + LANES * ITEM, c->columns - LANES);
   }
 }
 
-static TARGET void multiply(int64_t rows, strip a, const uint32_t* b, const shmt__pairs_result* c) {
+static TARGET void multiply(int64_t rows, strip a, const uint32_t* b, const shmt__vnni_epilogue* c) {
   switch (rows) {
     case 1: multiply_rows(1, a, b, c); break;
     case 2: multiply_rows(2, a, b, c); break;
@@ -92,7 +92,7 @@ static TARGET void multiply(int64_t rows, strip a, const uint32_t* b, const shmt
 }
 
 /* A block of rows of a with a packed panel. */
-static void run_panel(shmt__matrix a, const uint32_t* packed, const uint32_t* panel, shmt__pairs_result c) {
+static void run_panel(shmt__matrix a, const uint32_t* packed, const uint32_t* panel, shmt__vnni_epilogue c) {
   const int64_t all = (a.columns + 1) / 2;
 
   for (int64_t i = 0; i < a.rows; i += HEIGHT, c.data += HEIGHT * c.row_step) {
@@ -122,12 +122,12 @@ bool shmt__gemm_bfloat16(float alpha, shmt__matrix a, shmt__matrix b, float beta
       shmt__matrix columns = b;
       columns.data += j * b.column_stride * ITEM;
       columns.columns = c.columns - j < WIDTH ? c.columns - j : WIDTH;
-      shmt__pairs_panel(columns, panel);
-      const shmt__pairs_result to = {.data = c.data + (i * c.row_stride + j) * ITEM,
-                                     .row_step = c.row_stride * ITEM,
-                                     .columns = columns.columns,
-                                     .alpha = alpha,
-                                     .beta = beta};
+      shmt__vnni_pack_panel(columns, panel);
+      const shmt__vnni_epilogue to = {.data = c.data + (i * c.row_stride + j) * ITEM,
+                                      .row_step = c.row_stride * ITEM,
+                                      .columns = columns.columns,
+                                      .alpha = alpha,
+                                      .beta = beta};
       run_panel(rows, strips, panel, to);
     }
   }

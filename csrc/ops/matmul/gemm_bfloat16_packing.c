@@ -3,11 +3,11 @@
 
 #if defined(__x86_64__)
 
-enum { LANES = SHMT_PAIRS_LANES, WIDTH = SHMT_PAIRS_WIDTH, ITEM = SHMT_PAIRS_ITEM };
+enum { LANES = SHMT_VNNI_LANES, WIDTH = SHMT_VNNI_WIDTH, ITEM = SHMT_VNNI_ITEM };
 
 /* Rows of b lie dense: two of them are interleaved. */
-static SHMT_PAIRS_TARGET void pack_rows(shmt__matrix b, uint32_t* to) {
-  const __mmask32 mask = shmt__pairs_lanes(b.columns);
+static SHMT_VNNI_TARGET void pack_rows(shmt__matrix b, uint32_t* to) {
+  const __mmask32 mask = shmt__vnni_mask(b.columns);
   const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
                                        5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
   const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(LANES));
@@ -22,9 +22,9 @@ static SHMT_PAIRS_TARGET void pack_rows(shmt__matrix b, uint32_t* to) {
 }
 
 /* Columns of b lie dense. */
-static SHMT_PAIRS_TARGET void pack_columns(shmt__matrix b, uint32_t* to) {
+static SHMT_VNNI_TARGET void pack_columns(shmt__matrix b, uint32_t* to) {
   for (int64_t k = 0; k < b.rows; k += 2 * LANES) {
-    const __mmask32 mask = shmt__pairs_lanes(b.rows - k);
+    const __mmask32 mask = shmt__vnni_mask(b.rows - k);
     const int64_t pairs = (b.rows - k + 1) / 2;
     for (int64_t half = 0; half < WIDTH; half += LANES) {
       __m512i r[LANES];
@@ -32,14 +32,14 @@ static SHMT_PAIRS_TARGET void pack_columns(shmt__matrix b, uint32_t* to) {
         r[j] = half + j < b.columns
                    ? _mm512_maskz_loadu_epi16(mask, b.data + (k + (half + j) * b.column_stride) * ITEM)
                    : _mm512_setzero_si512();
-      shmt__pairs_transpose(r);
+      shmt__vnni_transpose(r);
       for (int64_t p = 0; p < LANES && p < pairs; p++)
         _mm512_storeu_si512(to + (k / 2 + p) * WIDTH + half, r[p]);
     }
   }
 }
 
-void shmt__pairs_panel(shmt__matrix b, uint32_t* to) {
+void shmt__vnni_pack_panel(shmt__matrix b, uint32_t* to) {
   if (b.column_stride == 1 || b.columns == 1) {
     pack_rows(b, to);
   } else if (b.row_stride == 1 || b.rows == 1) {
@@ -47,8 +47,8 @@ void shmt__pairs_panel(shmt__matrix b, uint32_t* to) {
   } else {
     for (int64_t k = 0; k < b.rows; k += 2, to += WIDTH)
       for (int64_t j = 0; j < WIDTH; j++)
-        to[j] = j < b.columns ? shmt__pairs_at(b.data + (k * b.row_stride + j * b.column_stride) * ITEM,
-                                               b.row_stride * ITEM, k + 1 == b.rows)
+        to[j] = j < b.columns ? shmt__vnni_pair(b.data + (k * b.row_stride + j * b.column_stride) * ITEM,
+                                                b.row_stride * ITEM, k + 1 == b.rows)
                               : 0;
   }
 }

@@ -13,31 +13,31 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define SHMT_PAIRS_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma")))
-#define SHMT_PAIRS_INLINE static inline __attribute__((always_inline)) SHMT_PAIRS_TARGET
+#define SHMT_VNNI_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma")))
+#define SHMT_VNNI_INLINE static inline __attribute__((always_inline)) SHMT_VNNI_TARGET
 
-enum { SHMT_PAIRS_LANES = 16, SHMT_PAIRS_WIDTH = 2 * SHMT_PAIRS_LANES, SHMT_PAIRS_ITEM = 2 };
+enum { SHMT_VNNI_LANES = 16, SHMT_VNNI_WIDTH = 2 * SHMT_VNNI_LANES, SHMT_VNNI_ITEM = 2 };
 
 /* Pack a panel: at most 32 columns of b, (b.rows + 1) / 2 rows of 32 pairs. Any strides. */
-void shmt__pairs_panel(shmt__matrix b, uint32_t* to);
+void shmt__vnni_pack_panel(shmt__matrix b, uint32_t* to);
 
 /* The elements at first and at first + step (bytes), or 0 instead of that one where the first is alone. */
-static inline uint32_t shmt__pairs_at(const char* first, int64_t step, bool lone) {
+static inline uint32_t shmt__vnni_pair(const char* first, int64_t step, bool lone) {
   uint16_t low, high = 0;
 
-  __builtin_memcpy(&low, first, SHMT_PAIRS_ITEM);
-  if (!lone) __builtin_memcpy(&high, first + step, SHMT_PAIRS_ITEM);
+  __builtin_memcpy(&low, first, SHMT_VNNI_ITEM);
+  if (!lone) __builtin_memcpy(&high, first + step, SHMT_VNNI_ITEM);
   return (uint32_t)low | (uint32_t)high << 16;
 }
 
 /* The first n of 32 lanes. */
-SHMT_PAIRS_INLINE __mmask32 shmt__pairs_lanes(int64_t n) {
-  return n >= SHMT_PAIRS_WIDTH ? ~(__mmask32)0 : ((__mmask32)1 << n) - 1;
+SHMT_VNNI_INLINE __mmask32 shmt__vnni_mask(int64_t n) {
+  return n >= SHMT_VNNI_WIDTH ? ~(__mmask32)0 : ((__mmask32)1 << n) - 1;
 }
 
 /* Sixteen lines of sixteen pairs change places with their columns. */
-SHMT_PAIRS_INLINE void shmt__pairs_transpose(__m512i* r) {
-  enum { LANES = SHMT_PAIRS_LANES };
+SHMT_VNNI_INLINE void shmt__vnni_transpose(__m512i* r) {
+  enum { LANES = SHMT_VNNI_LANES };
   __m512i t[LANES];
 
 #pragma GCC unroll 8
@@ -67,16 +67,16 @@ SHMT_PAIRS_INLINE void shmt__pairs_transpose(__m512i* r) {
 }
 
 /* Where sums go: c = alpha * sums + beta * c. */
-typedef struct shmt__pairs_result {
+typedef struct shmt__vnni_epilogue {
   char* data;
   int64_t row_step; /* bytes */
   int64_t columns;
   float alpha, beta;
   bool is_wide; /* c is of float32, not of bfloat16 */
-} shmt__pairs_result;
+} shmt__vnni_epilogue;
 
 /* To bfloat16 as base/half.h rounds. */
-SHMT_PAIRS_INLINE __m256i shmt__pairs_round(__m512 x) {
+SHMT_VNNI_INLINE __m256i shmt__vnni_round(__m512 x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
   const __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
@@ -85,8 +85,8 @@ SHMT_PAIRS_INLINE __m256i shmt__pairs_round(__m512 x) {
 }
 
 /* Sixteen columns at `to`, or fewer. */
-SHMT_PAIRS_INLINE void shmt__pairs_finish(__m512 sum, const shmt__pairs_result* c, char* to, int64_t columns) {
-  const __mmask16 mask = (__mmask16)shmt__pairs_lanes(columns);
+SHMT_VNNI_INLINE void shmt__vnni_store(__m512 sum, const shmt__vnni_epilogue* c, char* to, int64_t columns) {
+  const __mmask16 mask = (__mmask16)shmt__vnni_mask(columns);
 
   sum = _mm512_mul_ps(sum, _mm512_set1_ps(c->alpha));
   if (c->beta != 0) {
@@ -97,7 +97,7 @@ SHMT_PAIRS_INLINE void shmt__pairs_finish(__m512 sum, const shmt__pairs_result* 
   if (c->is_wide)
     _mm512_mask_storeu_ps(to, mask, sum);
   else
-    _mm256_mask_storeu_epi16(to, mask, shmt__pairs_round(sum));
+    _mm256_mask_storeu_epi16(to, mask, shmt__vnni_round(sum));
 }
 
 #endif

@@ -12,9 +12,9 @@
 #include "ops/matmul/blas_library.h"
 #include "ops/matmul/gemm_amx.h"
 
-/* LINE, LINES: of the matrix beside a vector. ROOM: floats of a block of c and of what it is summed over. */
-enum { BLOCK = 128, ROOM = 40 << 10, LINE = 512, LINES = 16, MIN_NATIVE_ROWS = 4, MIN_NATIVE_COLUMNS = 16 };
-_Static_assert(ROOM >= BLOCK * BLOCK + 2 * 16 * BLOCK, "a block of c must leave room for factors");
+/* VECTOR_LENGTH, VECTOR_ROWS: of the matrix beside a vector. ROOM: floats of a block of c and of what it is summed over. */
+enum { BLOCK = 128, ROOM = 40 << 10, VECTOR_LENGTH = 512, VECTOR_ROWS = 16, MIN_NATIVE_ROWS = 4, MIN_NATIVE_COLUMNS = 16 };
+_Static_assert(ROOM >= BLOCK * BLOCK + 2 * 16 * BLOCK, "a block of c must leave room for blocks of a and b");
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -30,13 +30,13 @@ static shmt__matrix block_of(shmt__matrix m, int64_t row, int64_t rows, int64_t 
 static shmt__matrix widen(shmt_dtype dtype, shmt__matrix from, float* to) {
   enum { ITEM = 2, WIDE = sizeof(float) };
   const shmt__cast_loop_fn cast = shmt__cast_loop(SHMT_FLOAT32, dtype);
-  const bool turned = from.row_stride < from.column_stride && from.rows > 1;
-  const shmt__matrix m = turned ? shmt__matrix_transposed(from) : from;
+  const bool is_transposed = from.row_stride < from.column_stride && from.rows > 1;
+  const shmt__matrix m = is_transposed ? shmt__matrix_transposed(from) : from;
 
   for (int64_t i = 0; i < m.rows; i++)
     cast((char*)(to + i * m.columns), WIDE, m.data + i * m.row_stride * ITEM, m.column_stride * ITEM, m.columns);
   const shmt__matrix wide = {(char*)to, m.rows, m.columns, m.columns, 1};
-  return turned ? shmt__matrix_transposed(wide) : wide;
+  return is_transposed ? shmt__matrix_transposed(wide) : wide;
 }
 
 static void narrow(shmt_dtype dtype, const float* from, shmt__matrix to) {
@@ -49,16 +49,16 @@ static void narrow(shmt_dtype dtype, const float* from, shmt__matrix to) {
 
 static void multiply(float alpha, shmt__matrix a, shmt__matrix b, float beta, float* c) {
   const shmt__blas_table* t = shmt__blas();
-  const bool a_turned = a.column_stride != 1, b_turned = b.column_stride != 1;
+  const bool a_transposed = a.column_stride != 1, b_transposed = b.column_stride != 1;
   const int m = (int)a.rows, n = (int)b.columns, k = (int)a.columns;
 
-  t->sgemm(SHMT_BLAS_ROW_MAJOR, a_turned ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS,
-           b_turned ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS, m, n, k, alpha, a.data,
-           (int)(a_turned ? a.column_stride : a.row_stride), b.data, (int)(b_turned ? b.column_stride : b.row_stride),
+  t->sgemm(SHMT_BLAS_ROW_MAJOR, a_transposed ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS,
+           b_transposed ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS, m, n, k, alpha, a.data,
+           (int)(a_transposed ? a.column_stride : a.row_stride), b.data, (int)(b_transposed ? b.column_stride : b.row_stride),
            beta, c, n);
 }
 
-static void by_blocks(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {
+static void gemm_blocks(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {
   _Alignas(64) float room[ROOM];
   const int64_t rows = smaller(BLOCK, c.rows), columns = smaller(BLOCK, c.columns);
   const int64_t depth = (ROOM - rows * columns) / (rows + columns) / 16 * 16;
@@ -78,24 +78,24 @@ static void by_blocks(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matri
 }
 
 /* y = beta * y + alpha * a @ x: a is read once, some of its lines at a time. */
-static void by_lines(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix x, float beta, shmt__matrix y) {
+static void gemv(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix x, float beta, shmt__matrix y) {
   enum { ITEM = 2, WIDE = sizeof(float) };
-  _Alignas(64) float lines[LINES * LINE], factors[LINE], sums[LINE];
+  _Alignas(64) float block_of_a[VECTOR_ROWS * VECTOR_LENGTH], x_block[VECTOR_LENGTH], sums[VECTOR_LENGTH];
   const shmt__cast_loop_fn widen_loop = shmt__cast_loop(SHMT_FLOAT32, dtype);
   const shmt__blas_table* t = shmt__blas();
-  const bool turned = a.row_stride < a.column_stride && a.rows > 1;
-  const int64_t rows = turned ? LINE : LINES, depth = turned ? LINES : LINE;
+  const bool is_transposed = a.row_stride < a.column_stride && a.rows > 1;
+  const int64_t rows = is_transposed ? VECTOR_LENGTH : VECTOR_ROWS, depth = is_transposed ? VECTOR_ROWS : VECTOR_LENGTH;
 
   for (int64_t i = 0; i < a.rows; i += rows) {
     const int64_t n = smaller(rows, a.rows - i);
     char* to = y.data + i * y.row_stride * ITEM;
     if (beta != 0) widen_loop((char*)sums, WIDE, to, y.row_stride * ITEM, n);
     for (int64_t p = 0; p < a.columns; p += depth) {
-      const shmt__matrix block = widen(dtype, block_of(a, i, rows, p, depth), lines);
-      widen_loop((char*)factors, WIDE, x.data + p * x.row_stride * ITEM, x.row_stride * ITEM, block.columns);
-      t->sgemv(SHMT_BLAS_ROW_MAJOR, turned ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS, (int)(turned ? block.columns : n),
-               (int)(turned ? n : block.columns), alpha, block.data, (int)(turned ? n : block.columns), factors, 1,
-               p == 0 ? beta : 1, sums, 1);
+      const shmt__matrix block = widen(dtype, block_of(a, i, rows, p, depth), block_of_a);
+      widen_loop((char*)x_block, WIDE, x.data + p * x.row_stride * ITEM, x.row_stride * ITEM, block.columns);
+      t->sgemv(SHMT_BLAS_ROW_MAJOR, is_transposed ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS,
+               (int)(is_transposed ? block.columns : n), (int)(is_transposed ? n : block.columns), alpha, block.data,
+               (int)(is_transposed ? n : block.columns), x_block, 1, p == 0 ? beta : 1, sums, 1);
     }
     shmt__cast_loop(dtype, SHMT_FLOAT32)(to, y.row_stride * ITEM, (const char*)sums, WIDE, n);
   }
@@ -103,22 +103,22 @@ static void by_lines(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix
 
 bool shmt__gemm_half(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {
   if (dtype == SHMT_BFLOAT16 && c.rows >= MIN_NATIVE_ROWS && c.columns >= MIN_NATIVE_COLUMNS) {
-    if (shmt__gemm_has_tiles()) {
-      shmt__gemm_tiles(alpha, a, b, beta, c, false);
+    if (shmt__gemm_has_amx()) {
+      shmt__gemm_amx(alpha, a, b, beta, c, false);
       return true;
     }
     if (shmt__gemm_has_bfloat16()) return shmt__gemm_bfloat16(alpha, a, b, beta, c);
   }
-  if (c.rows > 1 && c.columns > 1 && shmt__gemm_can_widen()) {
+  if (c.rows > 1 && c.columns > 1 && shmt__gemm_has_widened()) {
     shmt__gemm_widened(dtype, alpha, a, b, beta, c);
     return true;
   }
   if (!shmt__blas()->loaded) return false;
   if (c.columns == 1)
-    by_lines(dtype, alpha, a, b, beta, c);
+    gemv(dtype, alpha, a, b, beta, c);
   else if (c.rows == 1)
-    by_lines(dtype, alpha, shmt__matrix_transposed(b), shmt__matrix_transposed(a), beta, shmt__matrix_transposed(c));
+    gemv(dtype, alpha, shmt__matrix_transposed(b), shmt__matrix_transposed(a), beta, shmt__matrix_transposed(c));
   else
-    by_blocks(dtype, alpha, a, b, beta, c);
+    gemm_blocks(dtype, alpha, a, b, beta, c);
   return true;
 }

@@ -9,9 +9,9 @@
 bool shmt__gemm_half(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c);
 
 /* Has the processor AVX-512, and may this process use it? */
-bool shmt__gemm_can_widen(void);
+bool shmt__gemm_has_widened(void);
 
-/* The same by AVX-512; only where shmt__gemm_can_widen(). */
+/* The same by AVX-512; only where shmt__gemm_has_widened(). */
 void shmt__gemm_widened(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c);
 
 /* Does the processor multiply bfloat16 by itself (AVX512_BF16), and may this process use that? */

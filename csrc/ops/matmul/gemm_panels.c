@@ -18,24 +18,24 @@
 enum {
   DEPTH = 192,        /* rows of a panel: of the nearest cache, half is for a */
   STEP = 16,          /* of depths */
-  FEW = 128,          /* rows of a that packing does not pay for, where b's rows are dense */
-  SHALLOW = 64,       /* of such a depth, several panels are packed at once */
-  ROOM = 512,         /* rows of them all */
+  FEW_ROWS = 128,          /* rows of a that packing does not pay for, where b's rows are dense */
+  SHORT_DEPTH = 64,       /* of such a depth, several panels are packed at once */
+  PACKED_ROWS = 512,         /* rows of them all */
   RUN = 12,           /* rows of a by several panels */
-  TURNED = 240,       /* rows of results that are turned at once */
-  LEAST_TURNED = 64,  /* bytes of a row of them that are worth it */
+  TRANSPOSED_ROWS = 240,       /* rows of results that are turned at once */
+  LEAST_TRANSPOSED = 64,  /* bytes of a row of them that are worth it */
   /* Multiplications: up to so many, the library takes the factors as they lie; from so many on, its packing pays. */
   SMALL = 1000 * 1000,
-  SMALL_TURNED = 1 << 16,
+  SMALL_TRANSPOSED = 1 << 16,
   LARGE = 100 * SMALL,
 };
 
-typedef struct factors {
+typedef struct scaling {
   shmt_dtype dtype;
   int64_t item; /* its bytes */
   const void *alpha, *beta;
   bool beta_is_zero;
-} factors;
+} scaling;
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -44,50 +44,51 @@ static shmt__matrix block_of(shmt__matrix m, int64_t row, int64_t rows, int64_t 
                         m.column_stride};
 }
 
-bool shmt__gemm_suits_panels(shmt__matrix a, shmt__matrix b, int64_t item) {
-  const bool is_turned = b.row_stride == 1 && b.column_stride != 1;
+bool shmt__gemm_prefers_panels(shmt__matrix a, shmt__matrix b, int64_t item) {
+  const bool is_transposed = b.row_stride == 1 && b.column_stride != 1;
   const double ops = (double)a.rows * (double)a.columns * (double)b.columns;
 
-  return shmt__cpu_level == SHMT_CPU_V4 && ops > (is_turned ? SMALL_TURNED : SMALL) && ops < LARGE &&
-         (!is_turned || a.rows * item >= LEAST_TURNED);
+  return shmt__cpu_level == SHMT_CPU_V4 && ops > (is_transposed ? SMALL_TRANSPOSED : SMALL) && ops < LARGE &&
+         (!is_transposed || a.rows * item >= LEAST_TRANSPOSED);
 }
 
-/* Rows of SHMT_PANEL_BYTES each; those of a panel that is short of columns end in zeros. */
+/* Rows of SHMT_GEMM_PANEL_BYTES each; those of a panel that is short of columns end in zeros. */
 static void pack(shmt__matrix b, int64_t item, char* to) {
-  if (b.columns * item < SHMT_PANEL_BYTES) memset(to, 0, (size_t)(b.rows * SHMT_PANEL_BYTES));
+  if (b.columns * item < SHMT_GEMM_PANEL_BYTES) memset(to, 0, (size_t)(b.rows * SHMT_GEMM_PANEL_BYTES));
   if (b.column_stride == 1 || b.columns == 1)
-    shmt__move_rows(to, SHMT_PANEL_BYTES, b.data, b.row_stride * item, b.rows, b.columns * item);
+    shmt__move_rows(to, SHMT_GEMM_PANEL_BYTES, b.data, b.row_stride * item, b.rows, b.columns * item);
   else if (b.row_stride == 1 || b.rows == 1)
-    shmt__move_transposed(to, SHMT_PANEL_BYTES, b.data, b.column_stride * item, b.rows, b.columns, item);
+    shmt__move_transposed(to, SHMT_GEMM_PANEL_BYTES, b.data, b.column_stride * item, b.rows, b.columns, item);
   else
-    shmt__move_plane(to, (int64_t[]){item, SHMT_PANEL_BYTES}, b.data,
+    shmt__move_plane(to, (int64_t[]){item, SHMT_GEMM_PANEL_BYTES}, b.data,
                      (int64_t[]){b.column_stride * item, b.row_stride * item}, b.rows, b.columns, item);
 }
 
 /* c = beta * c + alpha * a @ panel. */
-static void multiply(const factors* f, shmt__matrix a, const char* panel, int64_t panel_row, bool is_far, shmt__matrix c) {
-  const shmt__panel_shape shape = {.columns = c.columns,
-                                   .depth = a.columns,
-                                   .a_row = a.row_stride,
-                                   .a_column = a.column_stride,
-                                   .b_row = panel_row,
-                                   .c_row = c.row_stride,
-                                   .alpha = f->alpha,
-                                   .beta = f->beta,
-                                   .beta_is_zero = f->beta_is_zero,
-                                   .is_far = is_far};
+static void multiply(const scaling* f, shmt__matrix a, const char* panel, int64_t panel_row, bool prefetches,
+                     shmt__matrix c) {
+  const shmt__gemm_panel_args shape = {.columns = c.columns,
+                                       .depth = a.columns,
+                                       .a_row = a.row_stride,
+                                       .a_column = a.column_stride,
+                                       .b_row = panel_row,
+                                       .c_row = c.row_stride,
+                                       .alpha = f->alpha,
+                                       .beta = f->beta,
+                                       .beta_is_zero = f->beta_is_zero,
+                                       .prefetches = prefetches};
   char* data[3] = {c.data, a.data, (char*)(uintptr_t)panel};
 
-  shmt__loops[SHMT_LOOP_panels][f->dtype](data, NULL, c.rows, &shape);
+  shmt__loops[SHMT_LOOP_gemm_panels][f->dtype](data, NULL, c.rows, &shape);
 }
 
 /* Of a sum in several parts, the later ones are added to what the first has made. */
-static factors factors_of_part(const factors* f, bool is_first) {
+static scaling scaling_of_block(const scaling* f, bool is_first) {
   static const float one_float = 1;
   static const double one = 1;
 
   if (is_first) return *f;
-  return (factors){f->dtype, f->item, f->alpha, f->dtype == SHMT_FLOAT32 ? (const void*)&one_float : &one, false};
+  return (scaling){f->dtype, f->item, f->alpha, f->dtype == SHMT_FLOAT32 ? (const void*)&one_float : &one, false};
 }
 
 /* The depth of a sum's parts, all about as deep. */
@@ -97,33 +98,33 @@ static int64_t depth_of(int64_t k) {
 }
 
 /* Few rows by a transposed matrix: its rows by a panel of those, and the result is turned. */
-static void multiply_turned(const factors* f, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
-  _Alignas(64) char room[DEPTH * SHMT_PANEL_BYTES], results[TURNED * SHMT_PANEL_BYTES];
-  const int64_t item = f->item, width = SHMT_PANEL_BYTES / item, k = a.columns, depth = depth_of(k);
+static void multiply_transposed(const scaling* f, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
+  _Alignas(64) char room[DEPTH * SHMT_GEMM_PANEL_BYTES], results[TRANSPOSED_ROWS * SHMT_GEMM_PANEL_BYTES];
+  const int64_t item = f->item, width = SHMT_GEMM_PANEL_BYTES / item, k = a.columns, depth = depth_of(k);
   const shmt__matrix rows = shmt__matrix_transposed(b);
 
-  for (int64_t i = 0; i < rows.rows; i += TURNED) {
-    const int64_t n = smaller(TURNED, rows.rows - i);
+  for (int64_t i = 0; i < rows.rows; i += TRANSPOSED_ROWS) {
+    const int64_t n = smaller(TRANSPOSED_ROWS, rows.rows - i);
     const shmt__matrix to = {results, n, c.rows, width, 1};
     char* const out = c.data + i * item;
     if (!f->beta_is_zero)
-      shmt__move_transposed(results, SHMT_PANEL_BYTES, out, c.row_stride * item, n, c.rows, item);
+      shmt__move_transposed(results, SHMT_GEMM_PANEL_BYTES, out, c.row_stride * item, n, c.rows, item);
     for (int64_t p = 0; p < k; p += depth) {
-      const factors part = factors_of_part(f, p == 0);
+      const scaling part = scaling_of_block(f, p == 0);
       const int64_t some = smaller(depth, k - p);
       pack(block_of(shmt__matrix_transposed(a), p, some, 0, c.rows, item), item, room);
       multiply(&part, block_of(rows, i, n, p, some, item), room, width, false, to);
     }
-    shmt__move_transposed(out, c.row_stride * item, results, SHMT_PANEL_BYTES, c.rows, n, item);
+    shmt__move_transposed(out, c.row_stride * item, results, SHMT_GEMM_PANEL_BYTES, c.rows, n, item);
   }
 }
 
 /* Rows of a by panels of b, of which there are as many at once as the room holds, so that of shallow ones the results are
  * written in long runs. */
-static void multiply_packed(const factors* f, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
-  _Alignas(64) char room[ROOM * SHMT_PANEL_BYTES];
-  const int64_t item = f->item, width = SHMT_PANEL_BYTES / item, panel_bytes = b.rows * SHMT_PANEL_BYTES;
-  const int64_t at_once = (b.rows <= SHALLOW ? ROOM / b.rows : 1) * width, rows = at_once > width ? RUN : c.rows;
+static void multiply_packed(const scaling* f, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
+  _Alignas(64) char room[PACKED_ROWS * SHMT_GEMM_PANEL_BYTES];
+  const int64_t item = f->item, width = SHMT_GEMM_PANEL_BYTES / item, panel_bytes = b.rows * SHMT_GEMM_PANEL_BYTES;
+  const int64_t at_once = (b.rows <= SHORT_DEPTH ? PACKED_ROWS / b.rows : 1) * width, rows = at_once > width ? RUN : c.rows;
 
   for (int64_t first = 0; first < c.columns; first += at_once) {
     const int64_t last = smaller(first + at_once, c.columns);
@@ -140,30 +141,30 @@ static void multiply_packed(const factors* f, shmt__matrix a, shmt__matrix b, sh
   }
 }
 
-static void multiply_panels(const factors* f, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
-  const int64_t item = f->item, width = SHMT_PANEL_BYTES / item, k = a.columns, depth = depth_of(k);
-  const int64_t far = c.rows <= FEW && b.column_stride == 1 ? c.columns / width * width : 0;
+static void multiply_panels(const scaling* f, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
+  const int64_t item = f->item, width = SHMT_GEMM_PANEL_BYTES / item, k = a.columns, depth = depth_of(k);
+  const int64_t unpacked = c.rows <= FEW_ROWS && b.column_stride == 1 ? c.columns / width * width : 0;
 
   for (int64_t p = 0; p < k; p += depth) {
-    const factors part = factors_of_part(f, p == 0);
+    const scaling part = scaling_of_block(f, p == 0);
     const int64_t some = smaller(depth, k - p);
     const shmt__matrix left = block_of(a, 0, a.rows, p, some, item);
-    if (far > 0)
-      multiply(&part, left, block_of(b, p, some, 0, far, item).data, b.row_stride, true,
-               block_of(c, 0, c.rows, 0, far, item));
-    if (far < c.columns)
-      multiply_packed(&part, left, block_of(b, p, some, far, c.columns - far, item),
-                      block_of(c, 0, c.rows, far, c.columns - far, item));
+    if (unpacked > 0)
+      multiply(&part, left, block_of(b, p, some, 0, unpacked, item).data, b.row_stride, true,
+               block_of(c, 0, c.rows, 0, unpacked, item));
+    if (unpacked < c.columns)
+      multiply_packed(&part, left, block_of(b, p, some, unpacked, c.columns - unpacked, item),
+                      block_of(c, 0, c.rows, unpacked, c.columns - unpacked, item));
   }
 }
 
-void shmt__gemm_by_panels(shmt_dtype dtype, const void* alpha, shmt__matrix a, shmt__matrix b, const void* beta,
-                          bool beta_is_zero, shmt__matrix c) {
-  const factors f = {dtype, shmt__dtype_size[dtype], alpha, beta, beta_is_zero};
+void shmt__gemm_panels(shmt_dtype dtype, const void* alpha, shmt__matrix a, shmt__matrix b, const void* beta,
+                       bool beta_is_zero, shmt__matrix c) {
+  const scaling f = {dtype, shmt__dtype_size[dtype], alpha, beta, beta_is_zero};
   const int64_t bytes = c.rows * f.item;
 
-  if (b.row_stride == 1 && b.column_stride != 1 && bytes >= LEAST_TURNED && bytes <= SHMT_PANEL_BYTES)
-    multiply_turned(&f, a, b, c);
+  if (b.row_stride == 1 && b.column_stride != 1 && bytes >= LEAST_TRANSPOSED && bytes <= SHMT_GEMM_PANEL_BYTES)
+    multiply_transposed(&f, a, b, c);
   else
     multiply_panels(&f, a, b, c);
 }

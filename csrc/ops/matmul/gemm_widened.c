@@ -11,19 +11,19 @@
 
 #if defined(__x86_64__)
 
-#define INLINE SHMT_PAIRS_INLINE
-#define TARGET SHMT_PAIRS_TARGET
+#define INLINE SHMT_VNNI_INLINE
+#define TARGET SHMT_VNNI_TARGET
 
 enum {
-  LANES = SHMT_PAIRS_LANES,
-  WIDTH = SHMT_PAIRS_WIDTH,
-  ITEM = SHMT_PAIRS_ITEM,
+  LANES = SHMT_VNNI_LANES,
+  WIDTH = SHMT_VNNI_WIDTH,
+  ITEM = SHMT_VNNI_ITEM,
   HEIGHT = 8,
   SIDE = 4 * WIDTH, /* rows and columns of a block of c */
   DEPTH = 80,       /* of what is packed for it; even */
 };
 
-bool shmt__gemm_can_widen(void) { return shmt__cpu_level == SHMT_CPU_V4; }
+bool shmt__gemm_has_widened(void) { return shmt__cpu_level == SHMT_CPU_V4; }
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -40,7 +40,7 @@ INLINE __m512 widen(bool is_bfloat16, __m256i x) {
 }
 
 INLINE __m256i narrow(bool is_bfloat16, __m512 x) {
-  return is_bfloat16 ? shmt__pairs_round(x) : _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  return is_bfloat16 ? shmt__vnni_round(x) : _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
 /* --- packing ------------------------------------------------------------------------ */
@@ -48,7 +48,7 @@ INLINE __m256i narrow(bool is_bfloat16, __m512 x) {
 /* At most 32 columns in float32, missing ones zero; an odd last row may get one of zeros. */
 static TARGET void pack_panel(bool is_bfloat16, shmt__matrix m, float* to) {
   if (m.column_stride == 1) {
-    const __mmask32 mask = shmt__pairs_lanes(m.columns);
+    const __mmask32 mask = shmt__vnni_mask(m.columns);
     for (int64_t k = 0; k < m.rows; k++, to += WIDTH) {
       const __m512i row = _mm512_maskz_loadu_epi16(mask, m.data + k * m.row_stride * ITEM);
       _mm512_storeu_ps(to, widen(is_bfloat16, _mm512_castsi512_si256(row)));
@@ -59,7 +59,7 @@ static TARGET void pack_panel(bool is_bfloat16, shmt__matrix m, float* to) {
   for (int64_t k = 0; k < m.rows; k += WIDTH) {
     const shmt__matrix some = block_of(m, k, WIDTH, 0, WIDTH);
     _Alignas(64) uint32_t pairs[WIDTH / 2 * WIDTH];
-    shmt__pairs_panel(some, pairs);
+    shmt__vnni_pack_panel(some, pairs);
     for (int64_t p = 0; p < (some.rows + 1) / 2; p++, to += 2 * WIDTH) {
       for (int64_t half = 0; half < WIDTH; half += LANES) {
         const __m512i both = _mm512_load_si512(pairs + p * WIDTH + half);
@@ -113,7 +113,7 @@ static TARGET void finish(bool is_bfloat16, float alpha, const float* sums, floa
 
   for (int64_t i = 0; i < c.rows; i++, sums += SIDE) {
     for (int64_t j = 0; j < c.columns; j += LANES) {
-      const __mmask16 mask = (__mmask16)shmt__pairs_lanes(smaller(c.columns - j, LANES));
+      const __mmask16 mask = (__mmask16)shmt__vnni_mask(smaller(c.columns - j, LANES));
       char* to = c.data + (i * c.row_stride + j) * ITEM;
       __m512 sum = _mm512_mul_ps(scale, _mm512_loadu_ps(sums + j));
       if (beta != 0) sum = _mm512_fmadd_ps(old_scale, widen(is_bfloat16, _mm256_maskz_loadu_epi16(mask, to)), sum);
@@ -145,7 +145,7 @@ void shmt__gemm_widened(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__mat
 
 #else
 
-bool shmt__gemm_can_widen(void) { return false; }
+bool shmt__gemm_has_widened(void) { return false; }
 
 void shmt__gemm_widened(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {
   (void)dtype, (void)alpha, (void)a, (void)b, (void)beta, (void)c;

@@ -14,8 +14,8 @@
                                           shmt_tensor** out) {                                                    \
     SHMT_AUTO(shmt_tensor) indices = NULL;                                                                        \
     if (shmt__is_plain_call(shmt__tensor_keys(self)))                                                             \
-      return shmt__max_pool_alone("max_pool" #N "d", N, self, kernel_size, stride, padding, dilation, ceil_mode,  \
-                                  out);                                                                           \
+      return shmt__max_pool_without_indices("max_pool" #N "d", N, self, kernel_size, stride, padding, dilation, ceil_mode,  \
+                                            out);                                                                 \
     return shmt_op_max_pool##N##d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode, out,      \
                                                &indices);                                                         \
   }
@@ -23,14 +23,14 @@ VALUES(1)
 VALUES(2)
 VALUES(3)
 
-shmt_status shmt__max_pool_gather(shmt_tensor* grad, shmt_tensor* indices, int64_t n, shmt_tensor** out) {
+shmt_status shmt__max_pool_double_backward(shmt_tensor* grad, shmt_tensor* indices, int64_t n, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) planes = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
 
   SHMT_REQUIRE(n >= 1 && n <= grad->n_dims && indices->n_dims == grad->n_dims, SHMT_E_RUNTIME,
-               "max_pool_gather(): indices of size %s do not fit %" PRId64 " last dimensions of size %s",
+               "max_pool_double_backward(): indices of size %s do not fit %" PRId64 " last dimensions of size %s",
                SHMT_SHAPE_TEXT(indices), n, SHMT_SHAPE_TEXT(grad));
   const int outer = grad->n_dims - (int)n;
   memcpy(sizes, grad->sizes, (size_t)outer * sizeof *sizes);
@@ -44,7 +44,7 @@ shmt_status shmt__max_pool_gather(shmt_tensor* grad, shmt_tensor* indices, int64
   return shmt_op_reshape(values, shmt__tensor_sizes(indices), out);
 }
 
-shmt_status shmt__adaptive_avg_pool_again(shmt_tensor* grad, shmt_ints sizes, int64_t n, shmt_tensor** out) {
+shmt_status shmt__adaptive_avg_pool_double_backward(shmt_tensor* grad, shmt_ints sizes, int64_t n, shmt_tensor** out) {
   SHMT_REQUIRE(n >= 1 && n <= 3 && sizes.len >= n, SHMT_E_RUNTIME,
                "adaptive_avg_pool_backward(): %" PRId64 " sizes for %" PRId64 " dimensions", sizes.len, n);
   const shmt_ints last = {sizes.data + (sizes.len - n), n};

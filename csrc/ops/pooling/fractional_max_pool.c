@@ -21,8 +21,8 @@ static shmt_status check_input(const char* name, int n, const shmt_tensor* self)
 }
 
 /* Fill s and the result's sizes. */
-static shmt_status find_shape(int n, const shmt_tensor* self, shmt_ints kernel, shmt_ints output, shmt__pool_shape* s,
-                              int64_t* sizes) {
+static shmt_status fill_args(int n, const shmt_tensor* self, shmt_ints kernel, shmt_ints output, shmt__pool_args* s,
+                             int64_t* sizes) {
   static const char* const dims[] = {"time", "height", "width"};
   const char* many = n == 2 ? "Ints" : "three Ints";
   const char* name = n == 2 ? "fractional_max_pool2d" : "fractional_max_pool3d_out";
@@ -32,7 +32,7 @@ static shmt_status find_shape(int n, const shmt_tensor* self, shmt_ints kernel, 
   SHMT_REQUIRE(output.len == n, SHMT_E_RUNTIME,
                "fractional_max_pool%dd: output_size must either be a single Int or tuple of %s", n, many);
   SHMT_TRY(check_input(name, n, self));
-  *s = SHMT_POOL_POINTS;
+  *s = SHMT_POOL_IDENTITY;
   s->n = n;
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
   for (int d = 0; d < n; d++) {
@@ -75,10 +75,10 @@ static shmt_status pool(const char* name, int n, shmt_tensor* self, shmt_ints ke
   SHMT_AUTO(shmt_tensor) values = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
   SHMT_AUTO(shmt_tensor) numbers = NULL;
-  shmt__pool_shape s;
+  shmt__pool_args s;
   int64_t sizes[SHMT_MAX_DIMS];
 
-  SHMT_TRY(find_shape(n, self, kernel_size, output_size, &s, sizes));
+  SHMT_TRY(fill_args(n, self, kernel_size, output_size, &s, sizes));
   SHMT_TRY(find_samples(n, self, samples, &numbers));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_fractional_max_pool, self->dtype, name);
   const shmt_ints shape = {sizes, self->n_dims};
@@ -86,8 +86,8 @@ static shmt_status pool(const char* name, int n, shmt_tensor* self, shmt_ints ke
   SHMT_TRY(shmt__tensor_empty(shape, self->dtype, device, SHMT_CONTIGUOUS_FORMAT, &values));
   SHMT_TRY(shmt__tensor_empty(shape, SHMT_INT64, device, SHMT_CONTIGUOUS_FORMAT, &where));
   if (device != SHMT_META && values->numel > 0)
-    SHMT_TRY(shmt__pool_walk(SHMT_CONTIGUOUS_FORMAT, SHMT_LOOP_fractional_max_pool, &s,
-                             (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, where, self, numbers}, IMAGES));
+    SHMT_TRY(shmt__pool_run_loop(SHMT_CONTIGUOUS_FORMAT, SHMT_LOOP_fractional_max_pool, &s,
+                                 (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, where, self, numbers}, IMAGES));
   *out = SHMT_TAKE(values);
   *indices = SHMT_TAKE(where);
   return SHMT_OK;

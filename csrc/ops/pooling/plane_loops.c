@@ -16,15 +16,15 @@ enum { GRAIN = 16384, MANY = SHMT_POOL_OPERANDS };
 
 /* --- the walk over planes ---------------------------------------------------------------- */
 
-typedef struct planes {
+typedef struct nchw_job {
   char* data[MANY];
   int64_t step[MANY]; /* bytes from plane to plane */
   shmt__loop loop;
-  const shmt__pool_shape* shape;
-} planes;
+  const shmt__pool_args* shape;
+} nchw_job;
 
-static void run_planes(void* ctx, int64_t begin, int64_t end) {
-  const planes* p = ctx;
+static void run_nchw_planes(void* ctx, int64_t begin, int64_t end) {
+  const nchw_job* p = ctx;
   char* data[MANY];
 
   for (int k = 0; k < MANY; k++) data[k] = p->data[k] ? p->data[k] + begin * p->step[k] : NULL;
@@ -33,18 +33,18 @@ static void run_planes(void* ctx, int64_t begin, int64_t end) {
 
 /* Images that lie otherwise: laid dense, as many planes at a time as are not much. */
 enum { GATHERED_BYTES = 64 << 10 };
-typedef struct gathered {
-  const planes* p;
+typedef struct strided_job {
+  const nchw_job* p;
   int image; /* the operand */
   shmt__part part; /* all of it */
   shmt__cut cut;
   int64_t plane; /* elements */
   uint64_t room;
   atomic_bool failed; /* out of memory */
-} gathered;
+} strided_job;
 
-static void run_gathered(void* ctx, int64_t begin, int64_t end) {
-  gathered* g = ctx;
+static void run_strided_pieces(void* ctx, int64_t begin, int64_t end) {
+  strided_job* g = ctx;
   void* room = NULL;
 
   if (shmt__alloc(g->room, &room) != SHMT_OK) {
@@ -62,39 +62,39 @@ static void run_gathered(void* ctx, int64_t begin, int64_t end) {
   shmt__dealloc(room, g->room);
 }
 
-static shmt_status gather_planes(const planes* p, int image, const shmt_tensor* t, int64_t grain) {
-  gathered g = {.p = p, .image = image, .plane = SHMT_POOL_PLANE(p->shape->in)};
+static shmt_status run_strided(const nchw_job* p, int image, const shmt_tensor* t, int64_t grain) {
+  strided_job g = {.p = p, .image = image, .plane = SHMT_POOL_PLANE(p->shape->in)};
   const int64_t bytes = g.plane * shmt__tensor_item_bytes(t), most = bytes > GATHERED_BYTES ? bytes : GATHERED_BYTES;
 
   shmt__part_init(&g.part, t, SHMT_CONTIGUOUS_FORMAT);
   shmt__cut_init(&g.cut, &g.part, most);
   g.room = (uint64_t)most;
-  shmt__parallel_for(g.cut.n, grain / (most / bytes) + 1, run_gathered, &g);
+  shmt__parallel_for(g.cut.n, grain / (most / bytes) + 1, run_strided_pieces, &g);
   SHMT_REQUIRE(!atomic_load_explicit(&g.failed, memory_order_relaxed), SHMT_E_NOMEM, "pooling: a plane of %" PRId64
                " elements", g.plane);
   return SHMT_OK;
 }
 
-static shmt_status walk_planes(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[MANY],
-                               const bool is_image[MANY]) {
+static shmt_status run_nchw(int row, const shmt__pool_args* s, shmt_tensor* const tensors[MANY],
+                            const bool is_image[MANY]) {
   const int64_t ins = s->in[0] * s->in[1] * s->in[2], outs = s->out[0] * s->out[1] * s->out[2];
   const int64_t n = tensors[0]->numel / (is_image[0] ? ins : outs);
-  planes p = {.shape = s};
-  int odd = 0; /* the image, if it does not lie dense */
+  nchw_job p = {.shape = s};
+  int strided = 0; /* the image, if it does not lie dense */
 
   for (int k = 0; k < MANY; k++) {
     if (!tensors[k]) continue;
     p.data[k] = shmt__tensor_data(tensors[k]);
     p.step[k] = tensors[k]->numel / n * shmt__tensor_item_bytes(tensors[k]);
-    if (is_image[k] && !shmt__tensor_is_contiguous(tensors[k])) odd = k;
+    if (is_image[k] && !shmt__tensor_is_contiguous(tensors[k])) strided = k;
   }
   p.loop = shmt__loops[row][tensors[0]->dtype];
   /* A window may be larger than any image. */
   double work = (double)outs * (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2];
   if (work < (double)ins) work = (double)ins; /* of adaptive ones, whose windows have no size of their own */
   const int64_t grain = work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1;
-  if (odd) return gather_planes(&p, odd, tensors[odd], grain);
-  shmt__parallel_for(n, grain, run_planes, &p);
+  if (strided) return run_strided(&p, strided, tensors[strided], grain);
+  shmt__parallel_for(n, grain, run_nchw_planes, &p);
   return SHMT_OK;
 }
 
@@ -102,22 +102,22 @@ static shmt_status walk_planes(int row, const shmt__pool_shape* s, shmt_tensor* 
 
 enum { MANY_CHANNELS = 8 };
 
-typedef struct rows {
+typedef struct nhwc_job {
   char* data[MANY]; /* outputs, indices (which may be missing) and the image, in the loop's order */
   int64_t row[MANY], image[MANY]; /* bytes from row of outputs to row, and from image to image */
   shmt__loop loop;
-  const shmt__pool_shape* shape;
+  const shmt__pool_args* shape;
   int64_t channels;
   bool is_adaptive;
-} rows;
+} nhwc_job;
 
-static void run_rows(void* ctx, int64_t begin, int64_t end) {
-  const rows* p = ctx;
+static void run_nhwc_rows(void* ctx, int64_t begin, int64_t end) {
+  const nhwc_job* p = ctx;
   const int64_t* out = p->shape->out;
 
   for (int64_t i = begin; i < end; i++) {
     const int64_t at = i % (out[0] * out[1]), image = i / (out[0] * out[1]);
-    const shmt__pool_row row = {p->shape, p->is_adaptive, p->channels, at / out[1], at % out[1]};
+    const shmt__pool_row_args row = {p->shape, p->is_adaptive, p->channels, at / out[1], at % out[1]};
     char* data[MANY];
     for (int k = 0; k < MANY; k++)
       data[k] = p->data[k] ? p->data[k] + image * p->image[k] + at * p->row[k] : NULL;
@@ -126,10 +126,10 @@ static void run_rows(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* Windows of neighbouring rows overlap: what adds to the image takes all of its rows. */
-static void run_images(void* ctx, int64_t begin, int64_t end) {
-  const int64_t* out = ((const rows*)ctx)->shape->out;
+static void run_nhwc_images(void* ctx, int64_t begin, int64_t end) {
+  const int64_t* out = ((const nhwc_job*)ctx)->shape->out;
 
-  run_rows(ctx, begin * out[0] * out[1], end * out[0] * out[1]);
+  run_nhwc_rows(ctx, begin * out[0] * out[1], end * out[0] * out[1]);
 }
 
 static bool is_adaptive(int row) {
@@ -138,7 +138,7 @@ static bool is_adaptive(int row) {
 }
 
 /* The loop that does the same for channels side by side. */
-static int channels_last_of(int row) {
+static int channels_last_loop(int row) {
   switch (row) {
     case SHMT_LOOP_max_pool:
     case SHMT_LOOP_adaptive_max_pool: return SHMT_LOOP_max_pool_channels_last;
@@ -149,17 +149,17 @@ static int channels_last_of(int row) {
   }
 }
 
-shmt_memory_format shmt__pool_format(const shmt_tensor* self, shmt_dtype dtype, int row, const shmt__pool_shape* s, int n) {
-  const bool as_it_lies = self->n_dims == n + 2 && self->sizes[1] >= MANY_CHANNELS &&
-                          shmt__loops[channels_last_of(row)][dtype] != NULL &&
+shmt_memory_format shmt__pool_format(const shmt_tensor* self, shmt_dtype dtype, int row, const shmt__pool_args* s, int n) {
+  const bool is_channels_last = self->n_dims == n + 2 && self->sizes[1] >= MANY_CHANNELS &&
+                          shmt__loops[channels_last_loop(row)][dtype] != NULL &&
                           s->in[0] * s->in[1] * s->in[2] <= INT32_MAX;
 
-  return as_it_lies ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
+  return is_channels_last ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
 }
 
-static shmt_status walk_rows(int row, const shmt__pool_shape* s, shmt_tensor* const tensors[MANY],
-                             const bool is_image[MANY]) {
-  rows p = {.shape = s, .is_adaptive = is_adaptive(row), .channels = tensors[0]->sizes[1]};
+static shmt_status run_nhwc(int row, const shmt__pool_args* s, shmt_tensor* const tensors[MANY],
+                            const bool is_image[MANY]) {
+  nhwc_job p = {.shape = s, .is_adaptive = is_adaptive(row), .channels = tensors[0]->sizes[1]};
   const int64_t ins = s->in[0] * s->in[1] * s->in[2], outs = s->out[0] * s->out[1] * s->out[2];
 
   for (int k = 0; k < MANY; k++) {
@@ -169,22 +169,22 @@ static shmt_status walk_rows(int row, const shmt__pool_shape* s, shmt_tensor* co
     p.image[k] = (is_image[k] ? ins : outs) * bytes;
     p.row[k] = is_image[k] ? 0 : s->out[2] * bytes;
   }
-  p.loop = shmt__loops[channels_last_of(row)][tensors[0]->dtype];
+  p.loop = shmt__loops[channels_last_loop(row)][tensors[0]->dtype];
   const bool adds = is_image[0];
   const int64_t rows_of = s->out[0] * s->out[1];
   const double work = (double)s->out[2] * (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2] *
                       (double)p.channels * (adds ? (double)rows_of : 1.0);
   shmt__parallel_for(tensors[0]->sizes[0] * (adds ? 1 : rows_of), work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1,
-                     adds ? run_images : run_rows, &p);
+                     adds ? run_nhwc_images : run_nhwc_rows, &p);
   return SHMT_OK;
 }
 
-shmt_status shmt__pool_walk(shmt_memory_format format, int row, const shmt__pool_shape* s,
-                            shmt_tensor* const tensors[MANY], const bool is_image[MANY]) {
-  return (format == SHMT_CONTIGUOUS_FORMAT ? walk_planes : walk_rows)(row, s, tensors, is_image);
+shmt_status shmt__pool_run_loop(shmt_memory_format format, int row, const shmt__pool_args* s,
+                                shmt_tensor* const tensors[MANY], const bool is_image[MANY]) {
+  return (format == SHMT_CONTIGUOUS_FORMAT ? run_nchw : run_nhwc)(row, s, tensors, is_image);
 }
 
-shmt_status shmt__pool_image(shmt_tensor* self, shmt_memory_format format, shmt_tensor** out) {
+shmt_status shmt__pool_prepare_input(shmt_tensor* self, shmt_memory_format format, shmt_tensor** out) {
   if (format != SHMT_CONTIGUOUS_FORMAT) return shmt__tensor_contiguous(self, format, out);
   *out = shmt__tensor_ref(self);
   return SHMT_OK;

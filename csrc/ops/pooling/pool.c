@@ -19,7 +19,7 @@ typedef struct params {
   bool ceil_mode;
 } params;
 
-static int64_t at(shmt_ints v, int d, int64_t missing) {
+static int64_t value_at(shmt_ints v, int d, int64_t missing) {
   return v.len <= 0 ? missing : v.len == 1 ? v.data[0] : v.data[d];
 }
 
@@ -62,15 +62,15 @@ static shmt_status check_range(const params* p, const char* what, int64_t value)
 }
 
 /* Fill s and the result's sizes. */
-static shmt_status find_shape(const params* p, const shmt_tensor* self, shmt__pool_shape* s, int64_t* sizes) {
+static shmt_status fill_args(const params* p, const shmt_tensor* self, shmt__pool_args* s, int64_t* sizes) {
   SHMT_TRY(check_lengths(p));
-  *s = SHMT_POOL_POINTS;
+  *s = SHMT_POOL_IDENTITY;
   for (int d = 0; d < p->n; d++) {
     const int k = 3 - p->n + d;
-    s->kernel[k] = at(p->kernel, d, 1);
-    s->stride[k] = at(p->stride, d, s->kernel[k]);
-    s->padding[k] = at(p->padding, d, 0);
-    s->dilation[k] = at(p->dilation, d, 1);
+    s->kernel[k] = value_at(p->kernel, d, 1);
+    s->stride[k] = value_at(p->stride, d, s->kernel[k]);
+    s->padding[k] = value_at(p->padding, d, 0);
+    s->dilation[k] = value_at(p->dilation, d, 1);
     SHMT_TRY(check_range(p, "kernel_size", s->kernel[k]));
     SHMT_TRY(check_range(p, "stride", s->stride[k]));
     SHMT_TRY(check_range(p, "padding", s->padding[k]));
@@ -115,13 +115,13 @@ static shmt_status find_shape(const params* p, const shmt_tensor* self, shmt__po
 }
 
 /* As in torch, averages of volumes are contiguous, and so is all of volumes that adapts. */
-static bool is_contiguous(int n, int row) {
+static bool gives_contiguous(int n, int row) {
   return n == 3 && row != SHMT_LOOP_max_pool && row != SHMT_LOOP_max_pool_backward;
 }
 
 /* Other results, but of single volumes only maxima, take the input's memory format. */
-static shmt_status in_format_of(const shmt_tensor* self, int n, int row, shmt_tensor** t) {
-  const bool is_plain = is_contiguous(n, row);
+static shmt_status to_format_of(const shmt_tensor* self, int n, int row, shmt_tensor** t) {
+  const bool is_plain = gives_contiguous(n, row);
 
   if (!is_plain && self->n_dims != n + 2 && row != SHMT_LOOP_max_pool) return SHMT_OK;
   SHMT_AUTO(shmt_tensor) dense = SHMT_TAKE(*t);
@@ -129,21 +129,22 @@ static shmt_status in_format_of(const shmt_tensor* self, int n, int row, shmt_te
 }
 
 /* A line as an image of one row. New reference. */
-static shmt_status row_of(shmt_tensor* line, shmt_tensor** out) {
-  const int64_t *size = line->sizes, *step = line->strides;
+static shmt_status signal_as_image(shmt_tensor* signal, shmt_tensor** out) {
+  const int64_t *size = signal->sizes, *step = signal->strides;
 
-  return shmt__tensor_alias(line, SHMT_INTS(size[0], size[1], 1, size[2]),
-                            SHMT_INTS(step[0], step[1], size[2] * step[2], step[2]), line->offset, out);
+  return shmt__tensor_alias(signal, SHMT_INTS(size[0], size[1], 1, size[2]),
+                            SHMT_INTS(step[0], step[1], size[2] * step[2], step[2]), signal->offset, out);
 }
 
 /* Lines whose channels are neighbours, as images of one row, which keep their format, as in torch; *out stays NULL for
  * others. sizes: of the result, changed alike. New reference. */
-static shmt_status as_image(shmt_tensor* self, int n, const int64_t* sizes, int64_t* image_sizes, shmt_tensor** out) {
+static shmt_status channels_last_signal_as_image(shmt_tensor* self, int n, const int64_t* sizes, int64_t* image_sizes,
+                                                 shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) image = NULL;
 
   if (n != 1 || self->n_dims != 3 || self->sizes[1] < 2 || self->sizes[2] < 2 || self->strides[1] >= self->strides[2])
     return SHMT_OK;
-  SHMT_TRY(row_of(self, &image));
+  SHMT_TRY(signal_as_image(self, &image));
   if (shmt__tensor_suggest_format(image) == SHMT_CONTIGUOUS_FORMAT) return SHMT_OK;
   memcpy(image_sizes, (int64_t[]){sizes[0], sizes[1], 1, sizes[2]}, 4 * sizeof *image_sizes);
   *out = SHMT_TAKE(image);
@@ -151,7 +152,7 @@ static shmt_status as_image(shmt_tensor* self, int n, const int64_t* sizes, int6
 }
 
 /* An image of one row as a line again, in its place. */
-static shmt_status as_line(shmt_tensor** t) {
+static shmt_status image_as_signal(shmt_tensor** t) {
   SHMT_AUTO(shmt_tensor) image = SHMT_TAKE(*t);
   const int64_t *size = image->sizes, *step = image->strides;
 
@@ -167,7 +168,7 @@ static const bool MAX_IMAGES[SHMT_POOL_OPERANDS] = {false, false, true};
 static const bool GRAD_IMAGES[SHMT_POOL_OPERANDS] = {true};
 
 /* indices may be NULL. */
-static shmt_status max_pool(const params* p, int row, const shmt__pool_shape* s, const int64_t* sizes,
+static shmt_status max_pool(const params* p, int row, const shmt__pool_args* s, const int64_t* sizes,
                             shmt_tensor* self, shmt_tensor** out, shmt_tensor** indices) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
@@ -176,36 +177,37 @@ static shmt_status max_pool(const params* p, int row, const shmt__pool_shape* s,
   int64_t image_sizes[4];
 
   SHMT_REQUIRE_LOOP(row, self->dtype, p->name);
-  SHMT_TRY(as_image(self, p->n, sizes, image_sizes, &image));
+  SHMT_TRY(channels_last_signal_as_image(self, p->n, sizes, image_sizes, &image));
   if (image) {
     params q = *p;
     q.n = 2;
     SHMT_TRY(max_pool(&q, row, s, image_sizes, image, out, indices));
-    if (indices) SHMT_TRY(as_line(indices));
-    return as_line(out);
+    if (indices) SHMT_TRY(image_as_signal(indices));
+    return image_as_signal(out);
   }
   const shmt_ints shape = {sizes, self->n_dims};
   const shmt_memory_format format = shmt__pool_format(self, self->dtype, row, s, p->n);
   SHMT_TRY(shmt__tensor_empty(shape, self->dtype, self->device, format, &values));
   if (indices) SHMT_TRY(shmt__tensor_empty(shape, SHMT_INT64, self->device, format, &where));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
-    SHMT_TRY(shmt__pool_image(self, format, &dense));
-    SHMT_TRY(shmt__pool_walk(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, where, dense}, MAX_IMAGES));
+    SHMT_TRY(shmt__pool_prepare_input(self, format, &dense));
+    SHMT_TRY(shmt__pool_run_loop(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, where, dense}, MAX_IMAGES));
   }
-  SHMT_TRY(in_format_of(self, p->n, row, &values));
-  if (indices) SHMT_TRY(in_format_of(self, p->n, row, &where));
+  SHMT_TRY(to_format_of(self, p->n, row, &values));
+  if (indices) SHMT_TRY(to_format_of(self, p->n, row, &where));
   if (indices) *indices = SHMT_TAKE(where);
   *out = SHMT_TAKE(values);
   return SHMT_OK;
 }
 
-shmt_status shmt__max_pool_alone(const char* name, int n, shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride,
-                                 shmt_ints padding, shmt_ints dilation, bool ceil_mode, shmt_tensor** out) {
+shmt_status shmt__max_pool_without_indices(const char* name, int n, shmt_tensor* self, shmt_ints kernel_size,
+                                           shmt_ints stride, shmt_ints padding, shmt_ints dilation, bool ceil_mode,
+                                           shmt_tensor** out) {
   const params p = {name, n, kernel_size, stride, padding, dilation, ceil_mode};
-  shmt__pool_shape s;
+  shmt__pool_args s;
   int64_t sizes[SHMT_MAX_DIMS];
 
-  SHMT_TRY(find_shape(&p, self, &s, sizes));
+  SHMT_TRY(fill_args(&p, self, &s, sizes));
   return max_pool(&p, SHMT_LOOP_max_pool, &s, sizes, self, out, NULL);
 }
 
@@ -213,9 +215,9 @@ shmt_status shmt__max_pool_alone(const char* name, int n, shmt_tensor* self, shm
   shmt_status shmt__max_pool##N##d(shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride, shmt_ints padding, \
                                    shmt_ints dilation, bool ceil_mode, shmt_tensor** out, shmt_tensor** indices) { \
     const params p = {"max_pool" #N "d", N, kernel_size, stride, padding, dilation, ceil_mode};                  \
-    shmt__pool_shape s;                                                                                          \
+    shmt__pool_args s;                                                                                          \
     int64_t sizes[SHMT_MAX_DIMS];                                                                                \
-    SHMT_TRY(find_shape(&p, self, &s, sizes));                                                                   \
+    SHMT_TRY(fill_args(&p, self, &s, sizes));                                                                   \
     return max_pool(&p, SHMT_LOOP_max_pool, &s, sizes, self, out, indices);                                      \
   }
 MAX_POOL(1)
@@ -239,7 +241,7 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
   SHMT_AUTO(shmt_tensor) where = NULL;
   SHMT_AUTO(shmt_tensor) image = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
-  shmt__pool_shape s = SHMT_POOL_POINTS;
+  shmt__pool_args s = SHMT_POOL_IDENTITY;
   int64_t image_sizes[4];
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_max_pool_backward, grad->dtype, "max_pool_backward");
@@ -257,12 +259,12 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
     s.in[3 - n + d] = sizes.data[sizes.len - n + d];
     s.out[3 - n + d] = grad->sizes[sizes.len - n + d];
   }
-  SHMT_TRY(as_image(indices, (int)n, sizes.data, image_sizes, &image));
+  SHMT_TRY(channels_last_signal_as_image(indices, (int)n, sizes.data, image_sizes, &image));
   if (image) {
     SHMT_AUTO(shmt_tensor) row = NULL;
-    SHMT_TRY(row_of(grad, &row));
+    SHMT_TRY(signal_as_image(grad, &row));
     SHMT_TRY(shmt__max_pool_backward(row, (shmt_ints){image_sizes, 4}, image, 2, out));
-    return as_line(out);
+    return image_as_signal(out);
   }
   /* The indices lie as the images did. */
   const shmt_memory_format format = shmt__pool_format(indices, grad->dtype, SHMT_LOOP_max_pool_backward, &s, (int)n);
@@ -273,10 +275,11 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
       SHMT_TRY(shmt__tensor_contiguous(grad, format, &dense));
       SHMT_TRY(shmt__tensor_contiguous(indices, format, &where));
       SHMT_TRY(check_where(where, s.in[0] * s.in[1] * s.in[2]));
-      SHMT_TRY(shmt__pool_walk(format, SHMT_LOOP_max_pool_backward, &s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){result, dense, where}, GRAD_IMAGES));
+      SHMT_TRY(shmt__pool_run_loop(format, SHMT_LOOP_max_pool_backward, &s,
+                                   (shmt_tensor* const[SHMT_POOL_OPERANDS]){result, dense, where}, GRAD_IMAGES));
     }
   }
-  SHMT_TRY(in_format_of(indices, (int)n, SHMT_LOOP_max_pool_backward, &result));
+  SHMT_TRY(to_format_of(indices, (int)n, SHMT_LOOP_max_pool_backward, &result));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
@@ -285,7 +288,7 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
 
 static const bool AVG_IMAGES[SHMT_POOL_OPERANDS] = {false, true};
 
-static shmt_status average(const char* name, int n, int row, const shmt__pool_shape* s, const int64_t* sizes,
+static shmt_status average(const char* name, int n, int row, const shmt__pool_args* s, const int64_t* sizes,
                            shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
@@ -293,26 +296,26 @@ static shmt_status average(const char* name, int n, int row, const shmt__pool_sh
   int64_t image_sizes[4];
 
   SHMT_REQUIRE_LOOP(row, self->dtype, name);
-  SHMT_TRY(as_image(self, n, sizes, image_sizes, &image));
+  SHMT_TRY(channels_last_signal_as_image(self, n, sizes, image_sizes, &image));
   if (image) {
     SHMT_TRY(average(name, 2, row, s, image_sizes, image, out));
-    return as_line(out);
+    return image_as_signal(out);
   }
   /* What adapts is small beside its input: it is read as it lies, and turned afterwards. */
   const shmt_memory_format format =
       n == 3 && row == SHMT_LOOP_avg_pool ? SHMT_CONTIGUOUS_FORMAT : shmt__pool_format(self, self->dtype, row, s, n);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
-    SHMT_TRY(shmt__pool_image(self, format, &dense));
-    SHMT_TRY(shmt__pool_walk(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, dense}, AVG_IMAGES));
+    SHMT_TRY(shmt__pool_prepare_input(self, format, &dense));
+    SHMT_TRY(shmt__pool_run_loop(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, dense}, AVG_IMAGES));
   }
-  SHMT_TRY(in_format_of(self, n, row, &values));
+  SHMT_TRY(to_format_of(self, n, row, &values));
   *out = SHMT_TAKE(values);
   return SHMT_OK;
 }
 
 /* like: a Meta tensor that lies as the input does, which has `sizes`. */
-static shmt_status average_backward(const char* name, int n, int row, const shmt__pool_shape* s, shmt_tensor* like,
+static shmt_status average_backward(const char* name, int n, int row, const shmt__pool_args* s, shmt_tensor* like,
                                     shmt_tensor* grad, shmt_ints grad_sizes, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -322,24 +325,24 @@ static shmt_status average_backward(const char* name, int n, int row, const shmt
   SHMT_REQUIRE_LOOP(row, grad->dtype, name);
   SHMT_REQUIRE(shmt__sizes_are(grad, grad_sizes), SHMT_E_RUNTIME, "%s_backward(): expected a gradient of size %s, got %s",
                name, shmt__ints_text(grad_sizes, (char[256]){0}, 256), SHMT_SHAPE_TEXT(grad));
-  SHMT_TRY(as_image(like, n, grad->sizes, image_sizes, &image));
+  SHMT_TRY(channels_last_signal_as_image(like, n, grad->sizes, image_sizes, &image));
   if (image) {
-    SHMT_AUTO(shmt_tensor) line = NULL;
-    SHMT_TRY(row_of(grad, &line));
-    SHMT_TRY(average_backward(name, 2, row, s, image, line, (shmt_ints){image_sizes, 4}, out));
-    return as_line(out);
+    SHMT_AUTO(shmt_tensor) signal = NULL;
+    SHMT_TRY(signal_as_image(grad, &signal));
+    SHMT_TRY(average_backward(name, 2, row, s, image, signal, (shmt_ints){image_sizes, 4}, out));
+    return image_as_signal(out);
   }
   const shmt_memory_format format =
-      is_contiguous(n, row) ? SHMT_CONTIGUOUS_FORMAT : shmt__pool_format(like, grad->dtype, row, s, n);
+      gives_contiguous(n, row) ? SHMT_CONTIGUOUS_FORMAT : shmt__pool_format(like, grad->dtype, row, s, n);
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(like), grad->dtype, grad->device, format, &result));
   if (!shmt__tensor_is_meta(grad)) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     if (grad->numel > 0) {
       SHMT_TRY(shmt__tensor_contiguous(grad, format, &dense));
-      SHMT_TRY(shmt__pool_walk(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){result, dense}, GRAD_IMAGES));
+      SHMT_TRY(shmt__pool_run_loop(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){result, dense}, GRAD_IMAGES));
     }
   }
-  SHMT_TRY(in_format_of(like, n, row, &result));
+  SHMT_TRY(to_format_of(like, n, row, &result));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
@@ -350,7 +353,7 @@ static shmt_status input_like(shmt_ints sizes, shmt_ints strides, shmt_dtype dty
   return shmt__tensor_empty_strided(sizes, strides, dtype, SHMT_META, out);
 }
 
-static shmt_status set_divisor(shmt__pool_shape* s, bool count_include_pad, shmt_opt_int divisor_override) {
+static shmt_status set_divisor(shmt__pool_args* s, bool count_include_pad, shmt_opt_int divisor_override) {
   s->count_padding = count_include_pad;
   SHMT_REQUIRE(!divisor_override.has || divisor_override.value != 0, SHMT_E_RUNTIME, "divisor must be not zero");
   s->divisor = divisor_override.has ? divisor_override.value : 0;
@@ -358,7 +361,7 @@ static shmt_status set_divisor(shmt__pool_shape* s, bool count_include_pad, shmt
 }
 
 /* As in torch, averages of volumes, unlike those of planes, count no padding here. */
-static shmt_status check_volume(const shmt__pool_shape* s) {
+static shmt_status check_volume(const shmt__pool_args* s) {
   const int64_t *in = s->in, *kernel = s->kernel;
 
   SHMT_REQUIRE(in[0] >= kernel[0] && in[1] >= kernel[1] && in[2] >= kernel[2], SHMT_E_RUNTIME,
@@ -372,9 +375,9 @@ static shmt_status check_volume(const shmt__pool_shape* s) {
                                    bool ceil_mode, bool count_include_pad, shmt_opt_int divisor_override,          \
                                    shmt_tensor** out) {                                                            \
     const params p = {"avg_pool" #N "d", N, kernel_size, stride, padding, SHMT_INTS_EMPTY, ceil_mode};             \
-    shmt__pool_shape s;                                                                                            \
+    shmt__pool_args s;                                                                                            \
     int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
-    SHMT_TRY(find_shape(&p, self, &s, sizes));                                                                     \
+    SHMT_TRY(fill_args(&p, self, &s, sizes));                                                                     \
     if (N == 3) SHMT_TRY(check_volume(&s));                                                                        \
     SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                                \
     return average(p.name, N, SHMT_LOOP_avg_pool, &s, sizes, self, out);                                              \
@@ -386,10 +389,10 @@ static shmt_status check_volume(const shmt__pool_shape* s) {
                                             shmt_tensor** out) {                                                   \
     const params p = {"avg_pool" #N "d", N, kernel_size, stride, padding, SHMT_INTS_EMPTY, ceil_mode};             \
     SHMT_AUTO(shmt_tensor) like = NULL;                                                                            \
-    shmt__pool_shape s;                                                                                            \
+    shmt__pool_args s;                                                                                            \
     int64_t out_sizes[SHMT_MAX_DIMS];                                                                              \
     SHMT_TRY(input_like(sizes, strides, grad->dtype, &like));                                                      \
-    SHMT_TRY(find_shape(&p, like, &s, out_sizes));                                                                 \
+    SHMT_TRY(fill_args(&p, like, &s, out_sizes));                                                                 \
     SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                                \
     return average_backward(p.name, N, SHMT_LOOP_avg_pool_backward, &s, like, grad,                                \
                             (shmt_ints){out_sizes, sizes.len}, out);                                               \
@@ -402,26 +405,26 @@ AVG_POOL(3)
 /* --- adaptive -------------------------------------------------------------------------------------- */
 
 /* One average of each whole plane. */
-static bool is_mean(const shmt_tensor* self, const shmt__pool_shape* s) {
+static bool is_global_average(const shmt_tensor* self, const shmt__pool_args* s) {
   bool is_one = shmt__is_floating(self->dtype);
 
   for (int d = 0; d < 3; d++) is_one = is_one && s->out[d] == 1 && s->in[d] > 0;
   return is_one;
 }
 
-static shmt_status mean_of_planes(shmt_tensor* self, int n, shmt_tensor** out) {
+static shmt_status global_average(shmt_tensor* self, int n, shmt_tensor** out) {
   static const int64_t last[] = {-1, -2, -3};
   SHMT_AUTO(shmt_tensor) values = NULL;
 
   SHMT_TRY(shmt__mean_dims(self, (shmt_ints){last, n}, true, SHMT_DTYPE_NONE, &values));
-  SHMT_TRY(in_format_of(self, n, SHMT_LOOP_adaptive_avg_pool, &values));
+  SHMT_TRY(to_format_of(self, n, SHMT_LOOP_adaptive_avg_pool, &values));
   *out = SHMT_TAKE(values);
   return SHMT_OK;
 }
 
-static shmt_status adaptive_shape(const char* name, bool is_max, int n, shmt_ints input, shmt_ints output_size,
-                                  shmt__pool_shape* s, int64_t* sizes) {
-  *s = SHMT_POOL_POINTS;
+static shmt_status fill_adaptive_args(const char* name, bool is_max, int n, shmt_ints input, shmt_ints output_size,
+                                      shmt__pool_args* s, int64_t* sizes) {
+  *s = SHMT_POOL_IDENTITY;
   SHMT_REQUIRE(output_size.len == 1 || n > 1, SHMT_E_RUNTIME,
                "%s() argument 'output_size' should contain one int (got %" PRId64 ")", name, output_size.len);
   SHMT_REQUIRE(output_size.len == n, SHMT_E_RUNTIME,
@@ -432,7 +435,7 @@ static shmt_status adaptive_shape(const char* name, bool is_max, int n, shmt_int
   memcpy(sizes, input.data, (size_t)input.len * sizeof *sizes);
   for (int d = 0; d < n; d++) {
     const int k = 3 - n + d;
-    const int64_t want = at(output_size, d, 1);
+    const int64_t want = value_at(output_size, d, 1);
     SHMT_REQUIRE(want >= 0, SHMT_E_RUNTIME, "%s: elements of output_size must be greater than or equal to 0 but "
                  "received %s", name, shmt__ints_text(output_size, (char[256]){0}, 256));
     s->in[k] = input.data[input.len - n + d];
@@ -456,23 +459,23 @@ static shmt_status check_channels(const char* name, const shmt_tensor* self) {
 
 #define ADAPTIVE(N)                                                                                                \
   shmt_status shmt__adaptive_avg_pool##N##d(shmt_tensor* self, shmt_ints output_size, shmt_tensor** out) {         \
-    shmt__pool_shape s;                                                                                            \
+    shmt__pool_args s;                                                                                            \
     int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
     SHMT_TRY(                                                                                                      \
-        adaptive_shape("adaptive_avg_pool" #N "d", false, N, shmt__tensor_sizes(self), output_size, &s, sizes));   \
-    if (is_mean(self, &s)) return mean_of_planes(self, N, out);                                                    \
+        fill_adaptive_args("adaptive_avg_pool" #N "d", false, N, shmt__tensor_sizes(self), output_size, &s, sizes));   \
+    if (is_global_average(self, &s)) return global_average(self, N, out);                                                    \
     if (N == 3) SHMT_TRY(check_channels("adaptive_avg_pool3d", self));                                             \
     return average("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool, &s, sizes, self, out);              \
   }                                                                                                                \
   shmt_status shmt__adaptive_avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ints strides,        \
                                                      shmt_tensor** out) {                                          \
     SHMT_AUTO(shmt_tensor) like = NULL;                                                                            \
-    shmt__pool_shape s;                                                                                            \
+    shmt__pool_args s;                                                                                            \
     int64_t out_sizes[SHMT_MAX_DIMS];                                                                              \
     SHMT_REQUIRE(grad->n_dims > N, SHMT_E_RUNTIME, "adaptive_avg_pool" #N                                          \
                  "d_backward(): a gradient of size %s has too few dimensions", SHMT_SHAPE_TEXT(grad));             \
     const shmt_ints output = {grad->sizes + (grad->n_dims - N), N};                                                \
-    SHMT_TRY(adaptive_shape("adaptive_avg_pool" #N "d", false, N, sizes, output, &s, out_sizes));                  \
+    SHMT_TRY(fill_adaptive_args("adaptive_avg_pool" #N "d", false, N, sizes, output, &s, out_sizes));                  \
     SHMT_TRY(input_like(sizes, strides, grad->dtype, &like));                                                      \
     return average_backward("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool_backward, &s, like, grad,   \
                             (shmt_ints){out_sizes, sizes.len}, out);                                               \
@@ -481,9 +484,9 @@ static shmt_status check_channels(const char* name, const shmt_tensor* self) {
                                             shmt_tensor** indices) {                                               \
     const params p = {"adaptive_max_pool" #N "d", N, SHMT_INTS_EMPTY, SHMT_INTS_EMPTY, SHMT_INTS_EMPTY,            \
                       SHMT_INTS_EMPTY, false};                                                                     \
-    shmt__pool_shape s;                                                                                            \
+    shmt__pool_args s;                                                                                            \
     int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
-    SHMT_TRY(adaptive_shape(p.name, true, N, shmt__tensor_sizes(self), output_size, &s, sizes));                   \
+    SHMT_TRY(fill_adaptive_args(p.name, true, N, shmt__tensor_sizes(self), output_size, &s, sizes));                   \
     SHMT_TRY(check_channels(p.name, self));                                                                        \
     return max_pool(&p, SHMT_LOOP_adaptive_max_pool, &s, sizes, self, out, indices);                               \
   }

@@ -88,7 +88,7 @@ POOL: dict[str, list[Case]] = {
     "_adaptive_avg_pool1d_backward": [case(t(2, 4, 3), [2, 4, 6], [24, 6, 1])],
     "_adaptive_avg_pool2d_backward": [case(t(1, 2, 2, 3), [1, 2, 5, 6], [60, 30, 6, 1])],
     "_adaptive_avg_pool3d_backward": [case(t(1, 2, 2, 2, 2), [1, 2, 3, 4, 5], [120, 1, 40, 10, 2])],
-    "_adaptive_avg_pool_again": [case(_plane, [1, 2, 2, 3], 2)],
+    "_adaptive_avg_pool_double_backward": [case(_plane, [1, 2, 2, 3], 2)],
     "_avg_pool1d_backward": [case(t(2, 4, 3), [2, 4, 6], [24, 1, 4], 2, 2, 0, False, True, None)],
     "_avg_pool2d_backward": [
         case(t(1, 2, 2, 3), [1, 2, 5, 6], [60, 1, 12, 2], 2, 2, 0, False, True, None)
@@ -97,7 +97,7 @@ POOL: dict[str, list[Case]] = {
         case(t(1, 2, 1, 2, 2), [1, 2, 3, 4, 5], [120, 60, 20, 5, 1], 2, 2, 0, False, True, 3)
     ],
     "_max_pool_backward": [case(t(1, 2, 2, 3), [1, 2, 5, 6], _maxima, 2)],
-    "_max_pool_gather": [case(_plane, _maxima, 2)],
+    "_max_pool_double_backward": [case(_plane, _maxima, 2)],
 }
 
 
@@ -217,7 +217,7 @@ IMAGE: dict[str, list[Case]] = {
         case(t(1, 2, 3, 2), _image, _grid, 0, 0, False, [1, 1]),
         case(t(1, 2, 3, 2), _image, _grid, 2, 1, True, [1, 1]),
     ],
-    "_grid_sampler_second": [
+    "_grid_sampler_double_backward": [
         case(_image, _grid, t(1, 2, 3, 2), _image, _grid, 2, 0, False, [1, 1, 1]),
         case(_image, None, t(1, 2, 3, 2), _image, _grid, 0, 0, False, [1, 0, 1]),
     ],

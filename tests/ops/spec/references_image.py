@@ -300,7 +300,7 @@ def _mean(values: Any, *_: Any) -> Any:
     return values.mean(axis=-1)
 
 
-def _max_pool_gather(a: Any, indices: Any, n: int) -> Any:
+def _max_pool_double_backward(a: Any, indices: Any, n: int) -> Any:
     flat = a.reshape(*a.shape[:-n], -1)
     chosen = indices.reshape(*indices.shape[:-n], -1)
     return np.take_along_axis(flat, chosen, -1).reshape(indices.shape)
@@ -337,8 +337,8 @@ POOL: dict[str, Reference] = {
     **{f"avg_pool{n}d": _avg_pool(n) for n in (1, 2, 3)},
     **{f"adaptive_avg_pool{n}d": _adaptive(n, _mean) for n in (1, 2, 3)},
     **{f"adaptive_max_pool{n}d": _adaptive(n, _largest) for n in (1, 2, 3)},
-    "_adaptive_avg_pool_again": lambda a, sizes, n: _adaptive(n, _mean)(a, sizes[-n:]),
-    "_max_pool_gather": _max_pool_gather,
+    "_adaptive_avg_pool_double_backward": lambda a, sizes, n: _adaptive(n, _mean)(a, sizes[-n:]),
+    "_max_pool_double_backward": _max_pool_double_backward,
     "_max_pool_backward": _max_pool_backward,
     **{f"_avg_pool{n}d_backward": _transposed(_avg_pool(n)) for n in (1, 2, 3)},
     **{f"_adaptive_avg_pool{n}d_backward": _adaptive_backward(n) for n in (1, 2, 3)},

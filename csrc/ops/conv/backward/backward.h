@@ -8,16 +8,16 @@
 
 /* images = the gradient of (or a transposed convolution to) the image side; each element is rounded once.
  *
- * weight  dense, of c->given
+ * weight  dense, of c->io_dtype
  * bias    of the images' channels, of c->dtype; NULL: none
- * images  of c->dtype or c->given
+ * images  of c->dtype or c->io_dtype
  *
  * Errors: SHMT_E_NOMEM. */
-shmt_status shmt__conv_to_images(const shmt__conv* c, const shmt__planes* outputs, const void* weight, const void* bias,
-                                 const shmt__planes* images);
+shmt_status shmt__conv_input_grad_col2im(const shmt__conv* c, const shmt__image_view* outputs, const void* weight,
+                                         const void* bias, const shmt__image_view* images);
 
-/* weight (dense, of c->given) = its gradient, summed in c->dtype. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__conv_to_weight(const shmt__conv* c, const shmt__planes* images, const shmt__planes* outputs,
-                                 void* weight);
+/* weight (dense, of c->io_dtype) = its gradient, summed in c->dtype. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__conv_weight_grad_im2col(const shmt__conv* c, const shmt__image_view* images,
+                                          const shmt__image_view* outputs, void* weight);
 
 #endif

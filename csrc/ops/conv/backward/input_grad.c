@@ -1,4 +1,4 @@
-/* ops/conv/backward/input_grad.c -- the way back of a convolution of stride 1: its shape, its weight. */
+/* ops/conv/backward/input_grad.c -- the way transposed of a convolution of stride 1: its shape, its weight. */
 #include "ops/conv/backward/input_grad.h"
 
 #include "generated/loops.h"
@@ -9,26 +9,26 @@
 #include "ops/conv/strided_images.h"
 
 /* Channels whose weights are turned around together: of a filter they are neighbours. Weights that are worth a thread. */
-enum { FLIPPED = 16, MANY_WEIGHTS = 1 << 15 };
+enum { CHANNELS_TOGETHER = 16, MANY_WEIGHTS = 1 << 15 };
 
-bool shmt__conv_turn(const shmt__conv* c, shmt__conv* back) {
-  *back = *c;
-  back->channels = c->filters;
-  back->filters = c->channels;
+bool shmt__conv_input_grad_as_conv(const shmt__conv* c, shmt__conv* transposed) {
+  *transposed = *c;
+  transposed->channels = c->filters;
+  transposed->filters = c->channels;
   for (int d = 0; d < 3; d++) {
     const int64_t reach = c->shape.dilation[d] * (c->shape.kernel[d] - 1);
-    back->shape.in[d] = c->shape.out[d];
-    back->shape.out[d] = c->shape.in[d];
-    back->shape.padding[d] = reach - c->shape.padding[d];
-    if (c->shape.stride[d] != 1 || back->shape.padding[d] < 0 || c->shape.out[d] <= 0) return false;
-    if (back->shape.in[d] + 2 * back->shape.padding[d] - reach != back->shape.out[d]) return false;
+    transposed->shape.in[d] = c->shape.out[d];
+    transposed->shape.out[d] = c->shape.in[d];
+    transposed->shape.padding[d] = reach - c->shape.padding[d];
+    if (c->shape.stride[d] != 1 || transposed->shape.padding[d] < 0 || c->shape.out[d] <= 0) return false;
+    if (transposed->shape.in[d] + 2 * transposed->shape.padding[d] - reach != transposed->shape.out[d]) return false;
   }
-  shmt__conv_set_dense(back);
+  shmt__conv_set_dense(transposed);
   return true;
 }
 
 typedef struct flip {
-  shmt__flip_shape shape;
+  shmt__conv_flip_args shape;
   const char* from;
   char* to;
   shmt_dtype dtype;
@@ -38,12 +38,12 @@ typedef struct flip {
 /* Channels, counted through the groups. */
 static void run_flip(void* ctx, int64_t begin, int64_t end) {
   const flip* f = ctx;
-  const shmt__flip_shape* s = &f->shape;
+  const shmt__conv_flip_args* s = &f->shape;
   const int64_t item = shmt__dtype_size[f->dtype];
 
   for (int64_t at = begin, n; at < end; at += n) {
     const int64_t group = at / f->channels, channel = at % f->channels;
-    n = f->channels - channel < FLIPPED ? f->channels - channel : FLIPPED;
+    n = f->channels - channel < CHANNELS_TOGETHER ? f->channels - channel : CHANNELS_TOGETHER;
     n = end - at < n ? end - at : n;
     char* data[2] = {f->to + at * s->filters * s->size * item,
                      (char*)(uintptr_t)f->from + (group * s->filters * s->filter_step + channel * s->channel_step) * item};
@@ -51,15 +51,15 @@ static void run_flip(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-shmt_status shmt__conv_turn_weight(const shmt__conv* c, shmt_tensor* weight, shmt_tensor** out) {
+shmt_status shmt__conv_flip_weight(const shmt__conv* c, shmt_tensor* weight, shmt_tensor** out) {
   const int64_t *kernel = c->shape.kernel, channels = c->channels / c->groups;
   SHMT_AUTO(shmt_tensor) dense = NULL;
-  shmt__planes from = shmt__planes_of(weight);
+  shmt__image_view from = shmt__image_view_of(weight);
   shmt__matrix m; /* of a filter: its channels, their places */
 
-  if (!shmt__planes_are_matrix(&from, (int64_t[]){1, channels, kernel[0], kernel[1], kernel[2]}, weight->dtype, &m)) {
+  if (!shmt__image_view_is_matrix(&from, (int64_t[]){1, channels, kernel[0], kernel[1], kernel[2]}, weight->dtype, &m)) {
     SHMT_TRY(shmt__tensor_contiguous(weight, SHMT_CONTIGUOUS_FORMAT, &dense));
-    from = shmt__planes_of(dense);
+    from = shmt__image_view_of(dense);
     m.row_stride = kernel[0] * kernel[1] * kernel[2];
     m.column_stride = 1;
   }
@@ -68,8 +68,8 @@ shmt_status shmt__conv_turn_weight(const shmt__conv* c, shmt_tensor* weight, shm
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, weight->n_dims}, weight->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out));
   const int64_t size = kernel[0] * kernel[1] * kernel[2], filters = c->filters / c->groups;
   flip f = {.from = from.data, .to = shmt__tensor_data(*out), .dtype = weight->dtype, .channels = channels};
-  f.shape = (shmt__flip_shape){filters, size, from.stride[0] / shmt__dtype_size[weight->dtype], m.row_stride,
-                               m.column_stride};
+  f.shape = (shmt__conv_flip_args){filters, size, from.stride[0] / shmt__dtype_size[weight->dtype], m.row_stride,
+                                   m.column_stride};
   shmt__parallel_for(c->channels, MANY_WEIGHTS / (filters * size + 1) + 1, run_flip, &f);
   return SHMT_OK;
 }

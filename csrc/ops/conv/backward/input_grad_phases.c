@@ -1,4 +1,4 @@
-/* ops/conv/backward/input_grad_phases.c -- the way back of a convolution with strides: a convolution for each remainder of the stride.
+/* ops/conv/backward/input_grad_phases.c -- the way transposed of a convolution with strides: a convolution for each remainder of the stride.
  *
  * Note [Phases]
  * Of a convolution with stride s, the elements of an image at positions of one remainder modulo s belong to windows by the same
@@ -15,13 +15,13 @@
 #include "ops/conv/backward/input_grad.h"
 
 /* Few channels leave tiles nearly empty, and windows of a position in an image take as long to copy as of many. */
-enum { MOST_PHASES = 16, FEW = 8 };
+enum { MOST_PHASES = 16, FEW_FILTERS = 8 };
 
 /* A phase along a dim. */
 typedef struct axis {
   int64_t first, step, n;   /* elements of the kernel */
   int64_t dilation;         /* of those */
-  int64_t padding, cropped; /* before the windows' side, one of which is 0 */
+  int64_t padding, cropped; /* before the outputs' side, one of which is 0 */
   int64_t in, out;          /* what is left of that; elements of the image */
 } axis;
 
@@ -44,38 +44,38 @@ static axis axis_of(const shmt__conv_shape* s, int d, int64_t phase) {
 }
 
 /* The convolution from the windows' side, for the dtypes and numbers of channels alone. */
-static shmt__conv turned(const shmt__conv* c) {
-  shmt__conv back = *c;
+static shmt__conv transposed_of(const shmt__conv* c) {
+  shmt__conv transposed = *c;
 
-  back.channels = c->filters;
-  back.filters = c->channels;
+  transposed.channels = c->filters;
+  transposed.filters = c->channels;
   for (int d = 0; d < 3; d++) {
-    back.shape.in[d] = c->shape.out[d];
-    back.shape.out[d] = c->shape.in[d];
-    back.shape.stride[d] = 1;
+    transposed.shape.in[d] = c->shape.out[d];
+    transposed.shape.out[d] = c->shape.in[d];
+    transposed.shape.stride[d] = 1;
   }
-  return back;
+  return transposed;
 }
 
-bool shmt__conv_has_phases(const shmt__conv* c, const shmt__planes* windows) {
-  const shmt__conv back = turned(c);
+bool shmt__conv_has_input_grad_phases(const shmt__conv* c, const shmt__image_view* outputs) {
+  const shmt__conv transposed = transposed_of(c);
   double phases = 1;
 
-  if (shmt__conv_has_tiles(&back) && back.filters / back.groups <= FEW && !shmt__conv_is_depthwise(&back) &&
-      !shmt__conv_has_groups(&back))
+  if (shmt__conv_has_nhwc_amx(&transposed) && transposed.filters / transposed.groups <= FEW_FILTERS &&
+      !shmt__conv_is_depthwise(&transposed) && !shmt__conv_has_nhwc_grouped(&transposed))
     return false;
   for (int d = 0; d < 3; d++) phases *= (double)c->shape.stride[d];
-  return phases > 1 && phases <= MOST_PHASES && windows->stride[1] == shmt__dtype_size[windows->dtype] &&
-         shmt__conv_is_near(c) && shmt__conv_has_laid(&back);
+  return phases > 1 && phases <= MOST_PHASES && outputs->stride[1] == shmt__dtype_size[outputs->dtype] &&
+         shmt__conv_can_pad(c) && shmt__conv_has_relayout_nhwc(&transposed);
 }
 
 /* Elements that no window has: the bias, or 0. */
-static void fill(const shmt__conv* c, const void* bias, const shmt__planes* to, const int64_t* n) {
+static void fill(const shmt__conv* c, const void* bias, const shmt__image_view* to, const int64_t* n) {
   static const char ZERO[8];
-  const shmt__planes from = {bias ? (char*)(uintptr_t)bias : (char*)(uintptr_t)ZERO, c->dtype,
-                             {0, bias ? shmt__dtype_size[c->dtype] : 0}};
+  const shmt__image_view from = {bias ? (char*)(uintptr_t)bias : (char*)(uintptr_t)ZERO, c->dtype,
+                                 {0, bias ? shmt__dtype_size[c->dtype] : 0}};
 
-  shmt__planes_copy_shared(to, &from, n);
+  shmt__image_view_copy_parallel(to, &from, n);
 }
 
 /* The phase's part of the kernel, turned around. */
@@ -94,50 +94,51 @@ static shmt_status phase_weight(const shmt__conv* c, shmt_tensor* weight, const 
   for (int d = 0; d < 3; d++) sub.shape.kernel[d] = axes[d].n;
   SHMT_TRY(shmt__impl_as_strided(weight, (shmt_ints){sizes, weight->n_dims}, (shmt_ints){strides, weight->n_dims},
                                  (shmt_opt_int){offset, true}, &part));
-  return shmt__conv_turn_weight(&sub, part, out);
+  return shmt__conv_flip_weight(&sub, part, out);
 }
 
-static shmt_status run_phase(const shmt__conv* c, const shmt__planes* windows, shmt_tensor* weight, const void* bias,
-                             const shmt__planes* images, const int64_t* phase) {
+static shmt_status run_phase(const shmt__conv* c, const shmt__image_view* outputs, shmt_tensor* weight, const void* bias,
+                             const shmt__image_view* images, const int64_t* phase) {
   SHMT_AUTO(shmt_tensor) w = NULL;
-  shmt__conv back = turned(c);
-  shmt__planes to = shmt__planes_at(images, (int64_t[]){0, 0, phase[0], phase[1], phase[2]});
+  shmt__conv transposed = transposed_of(c);
+  shmt__image_view to = shmt__image_view_at(images, (int64_t[]){0, 0, phase[0], phase[1], phase[2]});
   axis axes[3];
   bool is_empty = false;
 
   for (int d = 0; d < 3; d++) {
     const axis a = axes[d] = axis_of(&c->shape, d, phase[d]);
     to.stride[2 + d] *= c->shape.stride[d];
-    back.shape.in[d] = a.in;
-    back.shape.out[d] = a.out;
-    back.shape.kernel[d] = a.n;
-    back.shape.padding[d] = a.padding;
-    back.shape.dilation[d] = a.dilation;
-    back.step[d] = windows->stride[2 + d];
+    transposed.shape.in[d] = a.in;
+    transposed.shape.out[d] = a.out;
+    transposed.shape.kernel[d] = a.n;
+    transposed.shape.padding[d] = a.padding;
+    transposed.shape.dilation[d] = a.dilation;
+    transposed.step[d] = outputs->stride[2 + d];
     is_empty = is_empty || a.n == 0 || a.in <= 0;
   }
   if (is_empty) {
     fill(c, bias, &to, (int64_t[]){c->n_images, c->channels, axes[0].out, axes[1].out, axes[2].out});
     return SHMT_OK;
   }
-  back.image_step = windows->stride[0];
-  back.channel_step = windows->stride[1];
-  back.bias = bias;
-  back.weight_last = false;
-  const shmt__planes from = shmt__planes_at(windows, (int64_t[]){0, 0, axes[0].cropped, axes[1].cropped, axes[2].cropped});
+  transposed.image_step = outputs->stride[0];
+  transposed.channel_step = outputs->stride[1];
+  transposed.bias = bias;
+  transposed.weight_is_nhwc = false;
+  const shmt__image_view from =
+      shmt__image_view_at(outputs, (int64_t[]){0, 0, axes[0].cropped, axes[1].cropped, axes[2].cropped});
   SHMT_TRY(phase_weight(c, weight, axes, &w));
-  const shmt__planes turned_weight = shmt__planes_of(w);
-  return shmt__conv_laid(&back, &from, &turned_weight, &to);
+  const shmt__image_view flipped_weight = shmt__image_view_of(w);
+  return shmt__conv_relayout_nhwc(&transposed, &from, &flipped_weight, &to);
 }
 
-shmt_status shmt__conv_phases(const shmt__conv* c, const shmt__planes* windows, shmt_tensor* weight, const void* bias,
-                              const shmt__planes* images) {
+shmt_status shmt__conv_input_grad_phases(const shmt__conv* c, const shmt__image_view* outputs, shmt_tensor* weight,
+                                         const void* bias, const shmt__image_view* images) {
   const shmt__conv_shape* s = &c->shape;
 
   for (int64_t i = 0; i < s->stride[0] * s->stride[1] * s->stride[2]; i++) {
     const int64_t phase[3] = {i / (s->stride[1] * s->stride[2]), i / s->stride[2] % s->stride[1], i % s->stride[2]};
     if (phase[0] >= s->in[0] || phase[1] >= s->in[1] || phase[2] >= s->in[2]) continue;
-    SHMT_TRY(run_phase(c, windows, weight, bias, images, phase));
+    SHMT_TRY(run_phase(c, outputs, weight, bias, images, phase));
   }
   return SHMT_OK;
 }

@@ -6,10 +6,10 @@
 #include "ops/conv/strided_images.h"
 
 /* Are there strides, few, and a kernel that reads the windows' side as it lies? */
-bool shmt__conv_has_phases(const shmt__conv* c, const shmt__planes* windows);
+bool shmt__conv_has_input_grad_phases(const shmt__conv* c, const shmt__image_view* outputs);
 /* images (of any strides) = the gradient of, or a transposed convolution to, the image side; bias: of the images' channels, of
- * c->dtype, NULL: none. All else of c->given. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__conv_phases(const shmt__conv* c, const shmt__planes* windows, shmt_tensor* weight, const void* bias,
-                              const shmt__planes* images);
+ * c->dtype, NULL: none. All else of c->io_dtype. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__conv_input_grad_phases(const shmt__conv* c, const shmt__image_view* outputs, shmt_tensor* weight,
+                                         const void* bias, const shmt__image_view* images);
 
 #endif

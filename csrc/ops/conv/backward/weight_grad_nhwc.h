@@ -6,10 +6,10 @@
 #include "ops/conv/algorithm.h"
 
 /* Is there a kernel, and does it pay? */
-bool shmt__conv_is_weighed(const shmt__conv* c, const shmt__planes* images);
-/* weight (dense, of c->given) = its gradient, summed in c->dtype; is_last: its channels are neighbours. Images and outputs of
- * any strides and of c->given. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__conv_weigh(const shmt__conv* c, const shmt__planes* images, const shmt__planes* outputs, bool is_last,
-                             void* weight);
+bool shmt__conv_prefers_weight_grad_nhwc(const shmt__conv* c, const shmt__image_view* images);
+/* weight (dense, of c->io_dtype) = its gradient, summed in c->dtype; is_nhwc: its channels are neighbours. Images and outputs of
+ * any strides and of c->io_dtype. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__conv_weight_grad_nhwc(const shmt__conv* c, const shmt__image_view* images, const shmt__image_view* outputs,
+                                        bool is_nhwc, void* weight);
 
 #endif

@@ -1,8 +1,8 @@
 /* ops/conv/backward/weight_grad_nhwc_amx.c -- the gradient of a convolution's weight by tiles, of bfloat16 images whose channels are neighbours.
  *
- * The windows of some outputs are copied side by side (ops/conv/nhwc/amx_im2col.h): a matrix of (outputs, elements of a filter). That of
+ * The im2col of some outputs are copied side by side (ops/conv/nhwc/amx_im2col.h): a matrix of (outputs, elements of a filter). That of
  * (filters, outputs) is read where it lies. Their product is added to the sums of some filters, in float32, whose elements
- * come in the order of windows: that of a weight whose channels are neighbours.
+ * come in the order of im2col: that of a weight whose channels are neighbours.
  */
 #include "ops/conv/backward/weight_grad_nhwc_amx.h"
 
@@ -17,16 +17,16 @@
 #if defined(__x86_64__)
 
 enum {
-  ITEM = SHMT_PAIRS_ITEM,
-  SIDE = SHMT_PAIRS_WIDTH,
-  WINDOW_BYTES = 448 << 10, /* of windows that are copied together */
+  ITEM = SHMT_VNNI_ITEM,
+  SIDE = SHMT_VNNI_WIDTH,
+  IM2COL_BYTES = 448 << 10, /* of im2col that are copied together */
   MOST_OUTPUTS = 320,       /* the same: strips of so many fit the first cache */
   SUM_BYTES = 2 << 20,
   WORTH_SHARING = 1 << 15,  /* bytes that are copied */
 };
 
 typedef struct job {
-  shmt__windows windows;
+  shmt__amx_im2col im2col;
   const char* images;       /* of a group */
   int64_t first, n;         /* outputs at hand */
   char* room;
@@ -36,53 +36,55 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
 
-bool shmt__conv_is_weighed_by_tiles(const shmt__conv* c, const shmt__planes* images, const shmt__planes* outputs) {
+bool shmt__conv_has_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__image_view* images,
+                                         const shmt__image_view* outputs) {
   const int64_t *kernel = c->shape.kernel, *out = c->shape.out, n[5] = {c->n_images, c->filters, out[0], out[1], out[2]};
   shmt__matrix m;
 
-  return shmt__conv_has_tiles(c) && !shmt__conv_is_depthwise(c) && !shmt__conv_has_groups(c) &&
+  return shmt__conv_has_nhwc_amx(c) && !shmt__conv_is_depthwise(c) && !shmt__conv_has_nhwc_grouped(c) &&
          kernel[0] * kernel[1] * kernel[2] > 1 && images->stride[1] == ITEM && outputs->stride[1] == ITEM &&
-         shmt__planes_are_matrix(outputs, n, c->given, &m);
+         shmt__image_view_is_matrix(outputs, n, c->io_dtype, &m);
 }
 
 /* Strips of the outputs at hand. */
-static void copy_strips(void* ctx, int64_t begin, int64_t end) {
+static void im2col_strips(void* ctx, int64_t begin, int64_t end) {
   const job* j = ctx;
 
   for (int64_t i = begin; i < end; i++)
-    (void)shmt__windows_strip(&j->windows, j->images, j->first + i * SIDE, smaller(SIDE, j->n - i * SIDE),
-                              j->room + i * SIDE * j->windows.width);
+    (void)shmt__amx_im2col_strip(&j->im2col, j->images, j->first + i * SIDE, smaller(SIDE, j->n - i * SIDE),
+                                 j->room + i * SIDE * j->im2col.width);
 }
 
-/* Sums of n filters from the first on to the weight; turned: the elements of a filter are not neighbours, filters are. */
-static void put_sums(const shmt__conv* c, float* sums, bool turned, int64_t first, int64_t n, bool is_last, char* weight) {
+/* Sums of n filters from the first on to the weight; transposed: the elements of a filter are not neighbours, filters are. */
+static void store_sums(const shmt__conv* c, float* sums, bool transposed, int64_t first, int64_t n, bool is_nhwc,
+                       char* weight) {
   const int64_t* kernel = c->shape.kernel;
   const int64_t size[5] = {n, c->channels / c->groups, kernel[0], kernel[1], kernel[2]};
   const int64_t row = kernel[2] * ITEM, plane = kernel[1] * row, channel = kernel[0] * plane, filter = size[1] * channel;
-  shmt__planes from = shmt__planes_of_pixels(sums, SHMT_FLOAT32, size);
-  shmt__planes to = {weight + first * filter, c->given, {filter, channel, plane, row, ITEM}};
+  shmt__image_view from = shmt__image_view_nhwc(sums, SHMT_FLOAT32, size);
+  shmt__image_view to = {weight + first * filter, c->io_dtype, {filter, channel, plane, row, ITEM}};
 
-  for (int d = 0; d < 5 && turned; d++) from.stride[d] = d == 0 ? (int64_t)sizeof *sums : from.stride[d] * n;
-  if (is_last) to = shmt__planes_of_pixels(weight + first * filter, c->given, size);
-  shmt__planes_copy_shared(&to, &from, size);
+  for (int d = 0; d < 5 && transposed; d++) from.stride[d] = d == 0 ? (int64_t)sizeof *sums : from.stride[d] * n;
+  if (is_nhwc) to = shmt__image_view_nhwc(weight + first * filter, c->io_dtype, size);
+  shmt__image_view_copy_parallel(&to, &from, size);
 }
 
-shmt_status shmt__conv_weigh_tiles(const shmt__conv* c, const shmt__planes* images, const shmt__planes* outputs, bool is_last,
-                                   void* weight) {
+shmt_status shmt__conv_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__image_view* images,
+                                            const shmt__image_view* outputs, bool is_nhwc, void* weight) {
   const int64_t *out = c->shape.out, n_outputs = c->n_images * out[0] * out[1] * out[2], filters = c->filters / c->groups;
   const int64_t size[5] = {c->n_images, c->filters, out[0], out[1], out[2]};
-  shmt__conv given = *c;
+  shmt__conv strided = *c;
   shmt__matrix all;
   void* memory = NULL;
   job j = {.images = NULL};
 
-  (void)shmt__planes_are_matrix(outputs, size, c->given, &all);
-  given.image_step = images->stride[0];
-  given.channel_step = images->stride[1];
-  for (int d = 0; d < 3; d++) given.step[d] = images->stride[2 + d];
-  shmt__windows_init(&j.windows, &given);
-  const int64_t width = j.windows.width, k = j.windows.k;
-  const int64_t fit = smaller(at_least(WINDOW_BYTES / width / SIDE, 2) * SIDE, MOST_OUTPUTS);
+  (void)shmt__image_view_is_matrix(outputs, size, c->io_dtype, &all);
+  strided.image_step = images->stride[0];
+  strided.channel_step = images->stride[1];
+  for (int d = 0; d < 3; d++) strided.step[d] = images->stride[2 + d];
+  shmt__amx_im2col_init(&j.im2col, &strided);
+  const int64_t width = j.im2col.width, k = j.im2col.k;
+  const int64_t fit = smaller(at_least(IM2COL_BYTES / width / SIDE, 2) * SIDE, MOST_OUTPUTS);
   const int64_t most = ceil_div(ceil_div(n_outputs, ceil_div(n_outputs, fit)), SIDE) * SIDE;
   const int64_t room = most * width, kept = at_least(SUM_BYTES / (k * (int64_t)sizeof(float)) / SIDE, 1) * SIDE;
   const int64_t some = smaller(filters, kept);
@@ -93,20 +95,20 @@ shmt_status shmt__conv_weigh_tiles(const shmt__conv* c, const shmt__planes* imag
   j.room = memory;
   for (int64_t f = 0, n; f < c->filters; f += n) {
     n = smaller(some, filters - f % filters);
-    j.images = images->data + f / filters * j.windows.pixel;
+    j.images = images->data + f / filters * j.im2col.pixel;
     for (j.first = 0; j.first < n_outputs; j.first += most) {
       j.n = smaller(most, n_outputs - j.first);
-      shmt__parallel_for(ceil_div(j.n, SIDE), WORTH_SHARING / (SIDE * width) + 1, copy_strips, &j);
+      shmt__parallel_for(ceil_div(j.n, SIDE), WORTH_SHARING / (SIDE * width) + 1, im2col_strips, &j);
       const shmt__matrix a = {all.data + (f + j.first * all.column_stride) * ITEM, n, j.n, 1, all.column_stride};
       const shmt__matrix b = {j.room, j.n, k, width / ITEM, 1}, to = {(char*)sums, n, k, k, 1};
-      const shmt__matrix turned = {(char*)sums, k, n, n, 1};
-      /* Rows of the first factor are turned around for tiles: the fewer, the better. */
+      const shmt__matrix transposed = {(char*)sums, k, n, n, 1};
+      /* Rows of the first factor are transposed around for tiles: the fewer, the better. */
       if (k < n)
-        shmt__gemm_widening(shmt__matrix_transposed(b), shmt__matrix_transposed(a), j.first > 0, turned);
+        shmt__gemm_bfloat16_float32(shmt__matrix_transposed(b), shmt__matrix_transposed(a), j.first > 0, transposed);
       else
-        shmt__gemm_widening(a, b, j.first > 0, to);
+        shmt__gemm_bfloat16_float32(a, b, j.first > 0, to);
     }
-    put_sums(c, sums, k < n, f, n, is_last, weight);
+    store_sums(c, sums, k < n, f, n, is_nhwc, weight);
   }
   shmt__dealloc(memory, nbytes);
   return SHMT_OK;
@@ -114,14 +116,15 @@ shmt_status shmt__conv_weigh_tiles(const shmt__conv* c, const shmt__planes* imag
 
 #else
 
-bool shmt__conv_is_weighed_by_tiles(const shmt__conv* c, const shmt__planes* images, const shmt__planes* outputs) {
+bool shmt__conv_has_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__image_view* images,
+                                         const shmt__image_view* outputs) {
   (void)c, (void)images, (void)outputs;
   return false;
 }
 
-shmt_status shmt__conv_weigh_tiles(const shmt__conv* c, const shmt__planes* images, const shmt__planes* outputs, bool is_last,
-                                   void* weight) {
-  (void)c, (void)images, (void)outputs, (void)is_last, (void)weight;
+shmt_status shmt__conv_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__image_view* images,
+                                            const shmt__image_view* outputs, bool is_nhwc, void* weight) {
+  (void)c, (void)images, (void)outputs, (void)is_nhwc, (void)weight;
   return SHMT_OK;
 }
 

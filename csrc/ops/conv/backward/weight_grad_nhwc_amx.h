@@ -6,9 +6,10 @@
 #include "ops/conv/strided_images.h"
 
 /* Are there tiles, do images and outputs lie as they read them, and does it pay? */
-bool shmt__conv_is_weighed_by_tiles(const shmt__conv* c, const shmt__planes* images, const shmt__planes* outputs);
-/* weight (dense, of c->given) = its gradient, summed in float32; is_last: its channels are neighbours. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__conv_weigh_tiles(const shmt__conv* c, const shmt__planes* images, const shmt__planes* outputs, bool is_last,
-                                   void* weight);
+bool shmt__conv_has_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__image_view* images,
+                                         const shmt__image_view* outputs);
+/* weight (dense, of c->io_dtype) = its gradient, summed in float32; is_nhwc: its channels are neighbours. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__conv_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__image_view* images,
+                                            const shmt__image_view* outputs, bool is_nhwc, void* weight);
 
 #endif

@@ -19,36 +19,36 @@
 #include <stdatomic.h>
 #include <string.h>
 
-bool shmt__conv_is_tiles(const shmt__conv* c) {
-  return shmt__conv_has_tiles(c) && c->channel_step == shmt__dtype_size[c->given];
+bool shmt__conv_is_nhwc_amx(const shmt__conv* c) {
+  return shmt__conv_has_nhwc_amx(c) && c->channel_step == shmt__dtype_size[c->io_dtype];
 }
 
 #if defined(__x86_64__)
 
-#define PAIRS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma,avx512bf16")))
+#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c,fma,avx512bf16")))
 
 enum {
-  ITEM = SHMT_PAIRS_ITEM,
-  SIDE = SHMT_PAIRS_WIDTH,   /* rows of a strip, columns of a panel, elements of a step */
-  LANES = SHMT_PAIRS_LANES,
+  ITEM = SHMT_VNNI_ITEM,
+  SIDE = SHMT_VNNI_WIDTH,   /* rows of a strip, columns of a panel, elements of a step */
+  LANES = SHMT_VNNI_LANES,
   ROW = SIDE * ITEM,
   STEP = SIDE * ROW,         /* bytes of a strip or panel along a step */
   SUMS = SIDE * SIDE,
   DEPTH = 16,                /* steps of a strip and a panel that fit the first cache */
   TOGETHER = 4,              /* strips that are copied, and then multiplied: what was stored just now is not read at once */
-  LONGEST = 256,             /* steps of a filter whose strips and panels fit the second */
+  MOST_STEPS = 256,             /* steps of a filter whose strips and panels fit the second */
   PANEL_BYTES = 1 << 20,     /* of panels at hand */
-  SHORT = 8,                 /* channels whose copies take longer than their products */
+  FEW_CHANNELS = 8,                 /* channels whose copies take longer than their products */
   WORTH_SHARING = 1 << 18,   /* multiplications */
 };
 
 typedef struct job {
   const shmt__conv* c;
-  const shmt__planes* weight;
+  const shmt__image_view* weight;
   const char* images;
   char* output;
   int64_t channels, filters, k, steps; /* of a group; of a filter: elements, and steps of those */
-  shmt__windows windows;
+  shmt__amx_im2col im2col;
   int64_t n_outputs;                   /* of all images */
   int64_t together;                    /* strips */
   int64_t depth;                       /* steps at a time */
@@ -62,34 +62,34 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
 
-bool shmt__conv_has_tiles(const shmt__conv* c) {
+bool shmt__conv_has_nhwc_amx(const shmt__conv* c) {
   const int64_t *kernel = c->shape.kernel, channels = c->channels / c->groups;
   const double k = (double)channels * (double)kernel[0] * (double)kernel[1] * (double)kernel[2];
 
-  return c->given == SHMT_BFLOAT16 && (c->groups == 1 || channels >= SHORT) && k <= LONGEST * SIDE &&
-         shmt__gemm_has_tiles();
+  return c->io_dtype == SHMT_BFLOAT16 && (c->groups == 1 || channels >= FEW_CHANNELS) && k <= MOST_STEPS * SIDE &&
+         shmt__gemm_has_amx();
 }
 
 /* --- panels ------------------------------------------------------------------------- */
 
 /* n filters from the one at `at` on, of a weight that is to be turned around: those are channels there. */
-static shmt__planes turn_filters(const job* j, int64_t at, int64_t n, char* room) {
+static shmt__image_view flip_filters(const job* j, int64_t at, int64_t n, char* room) {
   const int64_t* kernel = j->c->shape.kernel;
-  const shmt__planes* w = j->weight;
+  const shmt__image_view* w = j->weight;
   const int64_t size = j->k / j->channels, row = kernel[2] * ITEM, plane = kernel[1] * row, channel = kernel[0] * plane;
   const int64_t place = w->stride[kernel[2] > 1 ? 4 : kernel[1] > 1 ? 3 : 2];
-  const shmt__flip_shape s = {j->channels, size, w->stride[0] / ITEM, w->stride[1] / ITEM, place / ITEM};
+  const shmt__conv_flip_args s = {j->channels, size, w->stride[0] / ITEM, w->stride[1] / ITEM, place / ITEM};
   const char* from = w->data + j->group * j->channels * w->stride[0] + at * w->stride[1];
 
   shmt__loops[SHMT_LOOP_conv_flip][SHMT_BFLOAT16]((char*[]){room, (char*)(uintptr_t)from}, NULL, n, &s);
-  return (shmt__planes){room, SHMT_BFLOAT16, {j->channels * channel, channel, plane, row, ITEM}};
+  return (shmt__image_view){room, SHMT_BFLOAT16, {j->channels * channel, channel, plane, row, ITEM}};
 }
 
 /* Panels [begin, end) of those at hand. */
 static void pack_panels(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const int64_t *kernel = j->c->shape.kernel, each = SIDE * j->k * ITEM;
-  const uint64_t nbytes = (uint64_t)(j->c->weight_turned ? 2 * each : each);
+  const uint64_t nbytes = (uint64_t)(j->c->flips_weight ? 2 * each : each);
   void* room = NULL;
 
   if (shmt__alloc(nbytes, &room) != SHMT_OK) {
@@ -100,19 +100,19 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
   for (int64_t p = begin; p < end; p++) {
     const int64_t at = j->first + p * SIDE, n = smaller(SIDE, j->filters - at);
     uint32_t* const panel = (uint32_t*)(void*)(j->panels + p * j->steps * STEP);
-    if (j->c->weight_turned && j->k == j->channels) { /* of one place, which lies as a panel wants it */
+    if (j->c->flips_weight && j->k == j->channels) { /* of one place, which lies as a panel wants it */
       const int64_t row = j->weight->stride[0], column = j->weight->stride[1];
       char* const first = j->weight->data + j->group * j->channels * row + at * column;
-      shmt__tiles_panel((shmt__matrix){first, j->k, n, row / ITEM, column / ITEM}, panel);
+      shmt__amx_pack_panel((shmt__matrix){first, j->k, n, row / ITEM, column / ITEM}, panel);
       continue;
     }
     const int64_t size[5] = {n, j->channels, kernel[0], kernel[1], kernel[2]};
-    const shmt__planes from = j->c->weight_turned
-                                  ? turn_filters(j, at, n, (char*)room + each)
-                                  : shmt__planes_at(j->weight, (int64_t[]){j->group * j->filters + at, 0, 0, 0, 0});
-    const shmt__planes to = shmt__planes_of_pixels(room, SHMT_BFLOAT16, size);
-    shmt__planes_copy(&to, &from, size);
-    shmt__tiles_panel((shmt__matrix){room, j->k, n, 1, j->k}, panel);
+    const shmt__image_view from = j->c->flips_weight
+                                  ? flip_filters(j, at, n, (char*)room + each)
+                                  : shmt__image_view_at(j->weight, (int64_t[]){j->group * j->filters + at, 0, 0, 0, 0});
+    const shmt__image_view to = shmt__image_view_nhwc(room, SHMT_BFLOAT16, size);
+    shmt__image_view_copy(&to, &from, size);
+    shmt__amx_pack_panel((shmt__matrix){room, j->k, n, 1, j->k}, panel);
   }
   shmt__dealloc(room, nbytes);
 }
@@ -121,9 +121,9 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
 
 /* Sums of a strip with a panel to the outputs, of n filters. The processor rounds, to which subnormal numbers are 0 as they
  * are to tiles. */
-static PAIRS void put_sums(const job* j, const float* sums, int64_t first, int64_t rows, int64_t filter,
+static AVX512 void store_sums(const job* j, const float* sums, int64_t first, int64_t rows, int64_t filter,
                                        int64_t n) {
-  const __mmask32 mask = shmt__pairs_lanes(n);
+  const __mmask32 mask = shmt__vnni_mask(n);
   const __mmask16 low = (__mmask16)mask, high = (__mmask16)(mask >> LANES);
   const int64_t pitch = j->c->filters * ITEM;
   const float* bias = j->c->bias ? (const float*)j->c->bias + filter : NULL;
@@ -138,7 +138,7 @@ static PAIRS void put_sums(const job* j, const float* sums, int64_t first, int64
 }
 
 /* `rows` outputs from the first on, in their strips, with panels [begin, end) of those at hand. */
-static void multiply_strips(const job* j, const shmt__tiles_strip* strips, int64_t first, int64_t rows, int64_t begin,
+static void multiply_strips(const job* j, const shmt__amx_strip* strips, int64_t first, int64_t rows, int64_t begin,
                             int64_t end, float* sums) {
   const int64_t n_strips = ceil_div(rows, SIDE);
 
@@ -148,13 +148,13 @@ static void multiply_strips(const job* j, const shmt__tiles_strip* strips, int64
       const char* panel = j->panels + (p * j->steps + d) * STEP;
       float* const to = sums + (j->depth < j->steps ? (p - begin) * n_strips * SUMS : 0);
       for (int64_t i = 0; i < n_strips; i++) {
-        const shmt__tiles_strip part = {strips[i].data + d * ROW, strips[i].row, ROW, strips[i].rows};
-        shmt__tiles_multiply(&part, (const uint32_t*)(const void*)panel, n, to + i * SUMS, d > 0);
+        const shmt__amx_strip part = {strips[i].data + d * ROW, strips[i].row, ROW, strips[i].rows};
+        shmt__amx_multiply(&part, (const uint32_t*)(const void*)panel, n, to + i * SUMS, d > 0);
       }
       const int64_t at = j->first + p * SIDE;
       for (int64_t i = 0; i < n_strips && d + n == j->steps; i++)
-        put_sums(j, to + i * SUMS, first + i * SIDE, strips[i].rows, j->group * j->filters + at,
-                 smaller(SIDE, j->filters - at));
+        store_sums(j, to + i * SUMS, first + i * SIDE, strips[i].rows, j->group * j->filters + at,
+                   smaller(SIDE, j->filters - at));
     }
   }
 }
@@ -163,35 +163,35 @@ static void multiply_strips(const job* j, const shmt__tiles_strip* strips, int64
 static void run_strips(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const int64_t kept = j->depth < j->steps ? ceil_div(j->n_panels, j->n_pieces) : 1;
-  const int64_t sums = kept * j->together * SUMS * (int64_t)sizeof(float), windows = j->steps * STEP;
-  const uint64_t nbytes = (uint64_t)(sums + j->together * windows);
+  const int64_t sums = kept * j->together * SUMS * (int64_t)sizeof(float), strip_bytes = j->steps * STEP;
+  const uint64_t nbytes = (uint64_t)(sums + j->together * strip_bytes);
   void* room = NULL;
-  shmt__tiles_strip strips[TOGETHER];
+  shmt__amx_strip strips[TOGETHER];
 
   if (shmt__alloc(nbytes, &room) != SHMT_OK) {
     atomic_store_explicit(&j->failed, true, memory_order_relaxed);
     return;
   }
   char* const copied = (char*)room + sums;
-  const char* const images = j->images + j->group * j->windows.pixel;
-  memset(copied, 0, (size_t)(j->together * windows));
-  shmt__tiles_begin();
+  const char* const images = j->images + j->group * j->im2col.pixel;
+  memset(copied, 0, (size_t)(j->together * strip_bytes));
+  shmt__amx_begin();
   for (int64_t u = begin; u < end; u++) {
     const int64_t first = u / j->n_pieces * j->together * SIDE, piece = u % j->n_pieces;
     const int64_t rows = smaller(j->together * SIDE, j->n_outputs - first);
     for (int64_t i = 0; i * SIDE < rows && (u == begin || piece == 0); i++)
-      strips[i] = shmt__windows_strip(&j->windows, images, first + i * SIDE, smaller(SIDE, rows - i * SIDE),
-                                      copied + i * windows);
+      strips[i] = shmt__amx_im2col_strip(&j->im2col, images, first + i * SIDE, smaller(SIDE, rows - i * SIDE),
+                                         copied + i * strip_bytes);
     multiply_strips(j, strips, first, rows, j->n_panels * piece / j->n_pieces, j->n_panels * (piece + 1) / j->n_pieces,
                     room);
   }
-  shmt__tiles_end();
+  shmt__amx_end();
   shmt__dealloc(room, nbytes);
 }
 
 /* --- all ---------------------------------------------------------------------------- */
 
-shmt_status shmt__conv_tiles(const shmt__conv* c, const void* images, const shmt__planes* weight, void* output) {
+shmt_status shmt__conv_nhwc_amx(const shmt__conv* c, const void* images, const shmt__image_view* weight, void* output) {
   const shmt__conv_shape* s = &c->shape;
   const int64_t threads = shmt__num_threads();
   job j = {.c = c, .images = images, .weight = weight, .output = output};
@@ -202,7 +202,7 @@ shmt_status shmt__conv_tiles(const shmt__conv* c, const void* images, const shmt
   j.k = j.channels * s->kernel[0] * s->kernel[1] * s->kernel[2];
   j.steps = ceil_div(j.k, SIDE);
   j.depth = ceil_div(j.steps, ceil_div(j.steps, DEPTH));
-  shmt__windows_init(&j.windows, c);
+  shmt__amx_im2col_init(&j.im2col, c);
   j.n_outputs = c->n_images * s->out[0] * s->out[1] * s->out[2];
   j.together = j.depth < j.steps ? TOGETHER / 2 : TOGETHER;
   const int64_t all = ceil_div(j.filters, SIDE), fit = at_least(PANEL_BYTES / (j.steps * STEP), 1);
@@ -228,12 +228,12 @@ shmt_status shmt__conv_tiles(const shmt__conv* c, const void* images, const shmt
 
 #else
 
-bool shmt__conv_has_tiles(const shmt__conv* c) {
+bool shmt__conv_has_nhwc_amx(const shmt__conv* c) {
   (void)c;
   return false;
 }
 
-shmt_status shmt__conv_tiles(const shmt__conv* c, const void* images, const shmt__planes* weight, void* output) {
+shmt_status shmt__conv_nhwc_amx(const shmt__conv* c, const void* images, const shmt__image_view* weight, void* output) {
   (void)c, (void)images, (void)weight, (void)output;
   return SHMT_OK;
 }

@@ -14,23 +14,24 @@
 
 #if defined(__x86_64__)
 
-typedef struct shmt__windows {
+typedef struct shmt__amx_im2col {
   const shmt__conv* c;
   int64_t pixel;    /* bytes of a pixel's channels of a group */
   int64_t k, width; /* elements of a window; bytes from one to the next, of whole steps of 32 elements */
   int64_t row, run; /* bytes of a kernel's row: all together, and those that lie together in an image */
   int64_t run_step; /* from such a run to the next in the images */
-  int64_t lines;    /* of a run: whole ones of 64 bytes, */
+  int64_t vectors;    /* of a run: whole ones of 64 bytes, */
   uint32_t mask;    /* and what is left */
-  int64_t last;     /* place along a row that a window inside begins at */
-  bool is_even;     /* windows are pixels evenly apart */
-} shmt__windows;
+  int64_t last;     /* position along a row that a window inside begins at */
+  bool has_even_positions;     /* windows are pixels evenly apart */
+} shmt__amx_im2col;
 
 /* Of c, which is borrowed. */
-void shmt__windows_init(shmt__windows* w, const shmt__conv* c);
+void shmt__amx_im2col_init(shmt__amx_im2col* w, const shmt__conv* c);
 /* The windows of `rows` outputs (at most 32), counted through the images, from the first on: where they lie, or copied to room.
  * images: the first element of a group. Room is 0 behind each window, and stays so. */
-shmt__tiles_strip shmt__windows_strip(const shmt__windows* w, const char* images, int64_t first, int64_t rows, char* room);
+shmt__amx_strip shmt__amx_im2col_strip(const shmt__amx_im2col* w, const char* images, int64_t first, int64_t rows,
+                                       char* room);
 
 #endif
 

@@ -24,7 +24,7 @@ enum {
   CHUNK = 64,              /* the same, of all groups */
   CHUNK_BYTES = 512 << 10, /* of all groups' weights */
   WORTH_SHARING = 1 << 18, /* multiplications */
-  WORTH_LAYING = 1 << 15,  /* weights that are laid out */
+  WORTH_SHARING_PACKING = 1 << 15,  /* weights that are laid out */
   LINE = 64,
 };
 
@@ -39,9 +39,9 @@ typedef struct job {
   int64_t n_outputs, tiles;          /* in all images */
   int64_t vectors, n_blocks;         /* of a group's filters: by LANES; parts of those at a time */
   int64_t block;                     /* the filters of such a part, at most */
-  int64_t some_rows, some_channels;  /* of a kernel, at a time */
-  bool by_places;                    /* come rows of weights, those of a place by channels? */
-  shmt__pixels_shape shape;
+  int64_t rows_at_once, channels_at_once;  /* of a kernel, at a time */
+  bool by_positions;                    /* come rows of weights, those of a place by channels? */
+  shmt__conv_nhwc_args shape;
   const char* zeros;                 /* as a pixel of padding */
   char* rooms;                       /* for the weights of all blocks; used by chunks alone */
   atomic_bool failed;                /* out of memory */
@@ -52,20 +52,20 @@ static int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
 
-bool shmt__conv_has_pixels(const shmt__conv* c) {
-  const int64_t filters = c->filters / c->groups, made = round_up(filters, SHMT_PIXELS_LANES);
+bool shmt__conv_has_nhwc(const shmt__conv* c) {
+  const int64_t filters = c->filters / c->groups, made = round_up(filters, SHMT_NHWC_LANES);
   /* Half of such a row is a vector where those are of 32 bytes; else it is made beside the result, half of it for nothing. */
   const bool is_full = shmt__cpu_level == SHMT_CPU_V4 ? filters * 2 > made : filters * 2 >= made;
 
-  return is_full && shmt__loops[SHMT_LOOP_conv_pixels][c->dtype] && !shmt__conv_is_depthwise(c) && shmt__conv_is_near(c);
+  return is_full && shmt__loops[SHMT_LOOP_conv_nhwc][c->dtype] && !shmt__conv_is_depthwise(c) && shmt__conv_can_pad(c);
 }
 
-bool shmt__conv_is_pixels(const shmt__conv* c) {
-  return shmt__conv_has_pixels(c) && c->given == c->dtype && c->channel_step == shmt__dtype_size[c->dtype];
+bool shmt__conv_is_nhwc(const shmt__conv* c) {
+  return shmt__conv_has_nhwc(c) && c->io_dtype == c->dtype && c->channel_step == shmt__dtype_size[c->dtype];
 }
 
 /* Outputs that are products of a pixel each, where pixels of all images are evenly apart, are one row. */
-static void set_even(job* j) {
+static void merge_even_positions(job* j) {
   const shmt__conv* c = j->c;
   const shmt__conv_shape* v = &c->shape;
   int64_t apart = c->step[2] * v->in[2];
@@ -84,37 +84,37 @@ static void set_even(job* j) {
  * widened. */
 static void pack(const job* j, int64_t filter, int64_t n, int64_t begin, int64_t end, int64_t channel, int64_t channels,
                  char* made, char* room) {
-  const shmt_dtype given = j->c->given, dtype = j->c->dtype;
-  const int64_t item = shmt__dtype_size[given], places = (end - begin) * j->wide, first = begin * j->wide;
-  const int64_t row = round_up(n, SHMT_PIXELS_LANES) * item, k = j->kernel * j->channels * item;
+  const shmt_dtype io_dtype = j->c->io_dtype, dtype = j->c->dtype;
+  const int64_t item = shmt__dtype_size[io_dtype], positions = (end - begin) * j->wide, first = begin * j->wide;
+  const int64_t row = round_up(n, SHMT_NHWC_LANES) * item, k = j->kernel * j->channels * item;
   const char* from = j->weight + filter * k;
-  char* to = given == dtype ? made : room;
+  char* to = io_dtype == dtype ? made : room;
 
-  if (n * item < row) memset(to, 0, (size_t)(places * channels * row));
-  if (!j->by_places)
-    shmt__move_transposed(to, row, from + channel * j->kernel * item, k, channels * places, n, item);
-  else if (j->c->weight_last || j->kernel == 1)
-    for (int64_t p = 0; p < places; p++)
+  if (n * item < row) memset(to, 0, (size_t)(positions * channels * row));
+  if (!j->by_positions)
+    shmt__move_transposed(to, row, from + channel * j->kernel * item, k, channels * positions, n, item);
+  else if (j->c->weight_is_nhwc || j->kernel == 1)
+    for (int64_t p = 0; p < positions; p++)
       shmt__move_transposed(to + p * channels * row, row, from + ((first + p) * j->channels + channel) * item, k, channels,
                             n, item);
   else
     for (int64_t i = 0; i < channels; i++)
-      shmt__move_transposed(to + i * row, channels * row, from + ((channel + i) * j->kernel + first) * item, k, places, n,
+      shmt__move_transposed(to + i * row, channels * row, from + ((channel + i) * j->kernel + first) * item, k, positions, n,
                             item);
-  if (to != made) shmt__cast_loop(dtype, given)(made, j->item, to, item, places * channels * row / item);
+  if (to != made) shmt__cast_loop(dtype, io_dtype)(made, j->item, to, item, positions * channels * row / item);
 }
 
 /* How many are at hand at most: one for each element of a filter. */
-static int64_t rows_of_weights(const job* j) { return j->some_rows * j->wide * j->some_channels; }
+static int64_t rows_of_weights(const job* j) { return j->rows_at_once * j->wide * j->channels_at_once; }
 
 /* The first filter of a part. */
 static int64_t block_at(const job* j, int64_t i) {
-  return smaller(j->vectors * i / j->n_blocks * SHMT_PIXELS_LANES, j->filters);
+  return smaller(j->vectors * i / j->n_blocks * SHMT_NHWC_LANES, j->filters);
 }
 
-/* Bytes of a row of bias, the rows of weights that are at hand, and those as they are given. */
+/* Bytes of a row of bias, the rows of weights that are at hand, and those as they are io_dtype. */
 static int64_t room_bytes(const job* j) {
-  const int64_t narrow = j->c->given == j->c->dtype ? 0 : shmt__dtype_size[j->c->given];
+  const int64_t narrow = j->c->io_dtype == j->c->dtype ? 0 : shmt__dtype_size[j->c->io_dtype];
 
   return j->block * (j->item + rows_of_weights(j) * (j->item + narrow));
 }
@@ -128,39 +128,39 @@ static int64_t first_filter(const job* j, int64_t block) {
 }
 
 /* Lay out bias and weights of a block of filters, from a row of a kernel and a channel on. */
-static void lay_weights(const job* j, int64_t block, int64_t r, int64_t i, char* room) {
+static void pack_weights(const job* j, int64_t block, int64_t r, int64_t i, char* room) {
   const shmt__conv* c = j->c;
   const int64_t filters = filters_of(j, block), at = first_filter(j, block);
-  const int64_t row = round_up(filters, SHMT_PIXELS_LANES) * j->item, end = smaller(r + j->some_rows, j->kernel / j->wide);
+  const int64_t row = round_up(filters, SHMT_NHWC_LANES) * j->item, end = smaller(r + j->rows_at_once, j->kernel / j->wide);
   char* const weights = room + row;
 
   memset(room, 0, (size_t)row);
   if (c->bias) memcpy(room, (const char*)c->bias + at * j->item, (size_t)(filters * j->item));
-  pack(j, at, filters, r, end, i, smaller(j->some_channels, j->channels - i), weights, weights + rows_of_weights(j) * row);
+  pack(j, at, filters, r, end, i, smaller(j->channels_at_once, j->channels - i), weights, weights + rows_of_weights(j) * row);
 }
 
 /* n outputs from the first on of what was laid out. */
-static void filter_pixels(const job* j, int64_t block, int64_t r, int64_t i, int64_t first, int64_t n, const char* room) {
+static void run_outputs(const job* j, int64_t block, int64_t r, int64_t i, int64_t first, int64_t n, const char* room) {
   const shmt__conv* c = j->c;
   const int64_t group = block / j->n_blocks, filters = filters_of(j, block), at = first_filter(j, block);
-  const int64_t row = round_up(filters, SHMT_PIXELS_LANES), rows = j->kernel / j->wide;
-  shmt__pixels_shape s = j->shape;
+  const int64_t row = round_up(filters, SHMT_NHWC_LANES), rows = j->kernel / j->wide;
+  shmt__conv_nhwc_args s = j->shape;
 
   s.zeros = j->zeros;
   s.first = first;
   s.filters = filters;
   s.begin[0] = r / c->shape.kernel[1];
   s.begin[1] = r % c->shape.kernel[1];
-  s.rows = smaller(j->some_rows, rows - r);
-  s.channels = smaller(j->some_channels, j->channels - i);
-  s.channel_step = (j->by_places ? 1 : j->kernel) * row;
-  s.place_step = (j->by_places ? s.channels : 1) * row;
+  s.rows = smaller(j->rows_at_once, rows - r);
+  s.channels = smaller(j->channels_at_once, j->channels - i);
+  s.channel_step = (j->by_positions ? 1 : j->kernel) * row;
+  s.position_step = (j->by_positions ? s.channels : 1) * row;
   s.adds = r + i > 0;
   s.bias = c->bias && r + s.rows == rows && i + s.channels == j->channels ? room : NULL;
   char* data[3] = {j->output + (first * c->filters + at) * j->item,
                    (char*)(uintptr_t)j->images + (group * j->channels + i) * j->item,
                    (char*)(uintptr_t)room + row * j->item};
-  shmt__loops[SHMT_LOOP_conv_pixels][c->dtype](data, NULL, n, &s);
+  shmt__loops[SHMT_LOOP_conv_nhwc][c->dtype](data, NULL, n, &s);
 }
 
 /* Tiles of outputs, counted through the blocks of filters of the groups. */
@@ -177,20 +177,20 @@ static void run_tiles(void* ctx, int64_t begin, int64_t end) {
   for (int64_t t = begin, n; t < end; t += n) {
     const int64_t block = t / j->tiles, first = t % j->tiles * TILE;
     n = smaller(j->tiles - t % j->tiles, end - t);
-    for (int64_t r = 0; r < rows; r += j->some_rows) {
-      for (int64_t i = 0; i < j->channels; i += j->some_channels) {
-        lay_weights(j, block, r, i, room);
-        filter_pixels(j, block, r, i, first, smaller(n * TILE, j->n_outputs - first), room);
+    for (int64_t r = 0; r < rows; r += j->rows_at_once) {
+      for (int64_t i = 0; i < j->channels; i += j->channels_at_once) {
+        pack_weights(j, block, r, i, room);
+        run_outputs(j, block, r, i, first, smaller(n * TILE, j->n_outputs - first), room);
       }
     }
   }
   shmt__dealloc(room, (uint64_t)room_bytes(j));
 }
 
-static void lay_blocks(void* ctx, int64_t begin, int64_t end) {
+static void pack_blocks(void* ctx, int64_t begin, int64_t end) {
   const job* j = ctx;
 
-  for (int64_t b = begin; b < end; b++) lay_weights(j, b, 0, 0, j->rooms + b * room_bytes(j));
+  for (int64_t b = begin; b < end; b++) pack_weights(j, b, 0, 0, j->rooms + b * room_bytes(j));
 }
 
 /* Chunks of outputs, of all blocks of filters: what pixels have for the next group is then still in the near caches. */
@@ -199,12 +199,12 @@ static void run_chunks(void* ctx, int64_t begin, int64_t end) {
 
   for (int64_t at = begin * CHUNK; at < smaller(end * CHUNK, j->n_outputs); at += CHUNK)
     for (int64_t b = 0; b < j->c->groups * j->n_blocks; b++)
-      filter_pixels(j, b, 0, 0, at, smaller(CHUNK, j->n_outputs - at), j->rooms + b * room_bytes(j));
+      run_outputs(j, b, 0, 0, at, smaller(CHUNK, j->n_outputs - at), j->rooms + b * room_bytes(j));
 }
 
 /* Are there groups whose weights are all at hand, and chunks for all threads? */
-static bool are_chunks(const job* j) {
-  return j->c->groups > 1 && j->some_channels == j->channels && j->some_rows == j->kernel / j->wide &&
+static bool suits_chunks(const job* j) {
+  return j->c->groups > 1 && j->channels_at_once == j->channels && j->rows_at_once == j->kernel / j->wide &&
          j->c->groups * j->n_blocks * room_bytes(j) <= CHUNK_BYTES && j->n_outputs >= CHUNK * shmt__num_threads();
 }
 
@@ -213,7 +213,7 @@ static void share_out(job* j, int64_t n, int64_t work, void (*run)(void* ctx, in
   shmt__parallel_for(n, at_least(ceil_div(n, shmt__num_threads()), WORTH_SHARING / (work + 1) + 1), run, j);
 }
 
-shmt_status shmt__conv_pixels(const shmt__conv* c, const void* images, const void* weight, void* output) {
+shmt_status shmt__conv_nhwc(const shmt__conv* c, const void* images, const void* weight, void* output) {
   const shmt__conv_shape* v = &c->shape;
   job j = {.c = c, .images = images, .weight = weight, .output = output, .item = shmt__dtype_size[c->dtype]};
 
@@ -223,22 +223,22 @@ shmt_status shmt__conv_pixels(const shmt__conv* c, const void* images, const voi
   j.filters = c->filters / c->groups;
   j.n_outputs = c->n_images * v->out[0] * v->out[1] * v->out[2];
   j.tiles = ceil_div(j.n_outputs, TILE);
-  j.vectors = ceil_div(j.filters, SHMT_PIXELS_LANES);
-  j.n_blocks = ceil_div(j.filters, SHMT_PIXELS_FILTERS);
-  j.block = ceil_div(j.vectors, j.n_blocks) * SHMT_PIXELS_LANES;
+  j.vectors = ceil_div(j.filters, SHMT_NHWC_LANES);
+  j.n_blocks = ceil_div(j.filters, SHMT_NHWC_FILTERS);
+  j.block = ceil_div(j.vectors, j.n_blocks) * SHMT_NHWC_LANES;
   const int64_t fits = at_least(WEIGHT_BYTES / (j.block * j.item), 1);
-  j.by_places = c->weight_last || j.kernel == 1 || j.channels <= FEW_CHANNELS;
-  /* Weights that come by channels stay so, with all places of each, but for a few: by places, runs are longer. */
-  const int64_t rows = j.kernel / j.wide, least = j.by_places ? j.wide : j.kernel;
+  j.by_positions = c->weight_is_nhwc || j.kernel == 1 || j.channels <= FEW_CHANNELS;
+  /* Weights that come by channels stay so, with all positions of each, but for a few: by positions, runs are longer. */
+  const int64_t rows = j.kernel / j.wide, least = j.by_positions ? j.wide : j.kernel;
   const int64_t pieces = smaller(ceil_div(least * j.channels, fits), j.channels);
-  j.some_channels = ceil_div(j.channels, pieces);
-  j.some_rows = !j.by_places ? rows : pieces > 1 ? 1 : ceil_div(rows, ceil_div(rows * j.wide * j.channels, fits));
-  j.shape = (shmt__pixels_shape){.conv = v, .image_step = c->image_step / j.item, .pitch = c->filters};
+  j.channels_at_once = ceil_div(j.channels, pieces);
+  j.rows_at_once = !j.by_positions ? rows : pieces > 1 ? 1 : ceil_div(rows, ceil_div(rows * j.wide * j.channels, fits));
+  j.shape = (shmt__conv_nhwc_args){.conv = v, .image_step = c->image_step / j.item, .pitch = c->filters};
   for (int d = 0; d < 3; d++) j.shape.step[d] = c->step[d] / j.item;
-  set_even(&j);
+  merge_even_positions(&j);
   const int64_t work = j.block * j.channels * j.kernel, n_blocks = j.n_blocks * c->groups;
-  const bool by_chunks = are_chunks(&j);
-  const int64_t zeros = round_up(j.some_channels * j.item, LINE);
+  const bool by_chunks = suits_chunks(&j);
+  const int64_t zeros = round_up(j.channels_at_once * j.item, LINE);
   const uint64_t nbytes = (uint64_t)(zeros + (by_chunks ? n_blocks * room_bytes(&j) : 0));
   void* memory = NULL;
   SHMT_TRY(shmt__alloc(nbytes, &memory));
@@ -246,7 +246,7 @@ shmt_status shmt__conv_pixels(const shmt__conv* c, const void* images, const voi
   j.zeros = memory;
   j.rooms = (char*)memory + zeros;
   if (by_chunks) {
-    shmt__parallel_for(n_blocks, WORTH_LAYING / (work + 1) + 1, lay_blocks, &j);
+    shmt__parallel_for(n_blocks, WORTH_SHARING_PACKING / (work + 1) + 1, pack_blocks, &j);
     share_out(&j, ceil_div(j.n_outputs, CHUNK), CHUNK * n_blocks * work, run_chunks);
   } else {
     share_out(&j, j.tiles * n_blocks, TILE * work, run_tiles);

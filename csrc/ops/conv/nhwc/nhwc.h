@@ -5,11 +5,11 @@
 #include "ops/conv/algorithm.h"
 
 /* Is there a kernel, and do filters fill its vectors? */
-bool shmt__conv_has_pixels(const shmt__conv* c);
+bool shmt__conv_has_nhwc(const shmt__conv* c);
 /* Are the channels of the images neighbours, and is nothing to be widened? */
-bool shmt__conv_is_pixels(const shmt__conv* c);
-/* output = images * weight + c->bias as shmt__conv_forward, but with filters as neighbours: (images, places, filters). Of
+bool shmt__conv_is_nhwc(const shmt__conv* c);
+/* output = images * weight + c->bias as shmt__conv_nchw, but with filters as neighbours: (images, places, filters). Of
  * dtype `given` is only the weight. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__conv_pixels(const shmt__conv* c, const void* images, const void* weight, void* output);
+shmt_status shmt__conv_nhwc(const shmt__conv* c, const void* images, const void* weight, void* output);
 
 #endif
