@@ -171,7 +171,7 @@ class Operator:
         return "factory" in self.entry.tags and not self.has_tensors
 
     @property
-    def passes_lazy(self) -> bool:
+    def passes_conj_neg(self) -> bool:
         """Takes conj and neg views as they are; see ops/pointwise/conj_neg_views.h."""
         aliases = [r.type.alias for r in self.schema.returns if r.type.alias]
         return "geometry" in self.entry.tags or any(not alias.write for alias in aliases)

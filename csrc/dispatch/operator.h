@@ -51,7 +51,7 @@ typedef struct shmt__kernel {
 } shmt__kernel;
 
 /* Of Conjugate and Negative: gives the keys below ordinary tensors; see ops/pointwise/conj_neg_views.h. */
-extern const shmt__kernel shmt__resolve_lazy_kernel;
+extern const shmt__kernel shmt__conj_neg_fallback;
 
 struct shmt_operator {
   const shmt_schema* schema;
@@ -62,7 +62,7 @@ struct shmt_operator {
                               shmt_value* results);
   struct shmt__registration* registrations; /* the registry's, under its lock */
   uint32_t id;
-  bool passes_lazy; /* nothing at Conjugate and Negative but what is registered: the operator takes
+  bool passes_conj_neg; /* nothing at Conjugate and Negative but what is registered: the operator takes
                        such tensors as they are */
 };
 

@@ -200,7 +200,7 @@ static const shmt__kernel* newest(const shmt_operator* op, int key) {
 
 static bool is_backend(int key) { return key == SHMT_KEY_CPU || key == SHMT_KEY_Meta; }
 
-static bool is_lazy_key(int key) { return key == SHMT_KEY_Conjugate || key == SHMT_KEY_Negative; }
+static bool is_conj_neg_key(int key) { return key == SHMT_KEY_Conjugate || key == SHMT_KEY_Negative; }
 
 /* Does some result share memory with an argument that is not written to? */
 static bool returns_view(const shmt_schema* s) {
@@ -214,7 +214,7 @@ static const shmt__kernel* row_should(const shmt_operator* op, int key) {
   const shmt__kernel* k;
   if (!op->registrations) {
     k = row_now(op, key);
-    if (k && (k == &shmt__resolve_lazy_kernel || was_fallback(key, k))) k = NULL;
+    if (k && (k == &shmt__conj_neg_fallback || was_fallback(key, k))) k = NULL;
   } else {
     k = newest(op, key);
     if (!k && is_backend(key)) k = newest(op, SHMT_ALIAS_CompositeExplicitAutograd);
@@ -223,7 +223,7 @@ static const shmt__kernel* row_should(const shmt_operator* op, int key) {
       k = newest(op, SHMT_ALIAS_CatchAll);
   }
   if (!k && fallbacks[key]) k = fallbacks[key]->kernel;
-  if (!k && is_lazy_key(key) && !op->passes_lazy) k = &shmt__resolve_lazy_kernel;
+  if (!k && is_conj_neg_key(key) && !op->passes_conj_neg) k = &shmt__conj_neg_fallback;
   return k;
 }
 
@@ -254,7 +254,7 @@ static bool adopt_rows_locked(shmt_operator* op) {
   shmt__registration* list = NULL;
   for (int key = 0; key < SHMT_N_KEYS; key++) {
     const shmt__kernel* k = row_now(op, key);
-    if (!k || k == &shmt__resolve_lazy_kernel || was_fallback(key, k)) continue;
+    if (!k || k == &shmt__conj_neg_fallback || was_fallback(key, k)) continue;
     shmt__registration* r = calloc(1, sizeof *r);
     if (!r) {
       while (list) {
@@ -328,7 +328,7 @@ shmt_status shmt__operator_define(const char* text, const char* where, shmt__reg
     return no_memory("define()");
   }
   op->schema = schema;
-  op->passes_lazy = returns_view(schema);
+  op->passes_conj_neg = returns_view(schema);
   r->op = op;
   op->registrations = r;
   shmt_status status = SHMT_OK;
@@ -488,7 +488,7 @@ bool shmt__operator_has_kernel(const shmt_operator* op, int key) {
     has = newest(op, key) != NULL;
   } else {
     const shmt__kernel* k = key < SHMT_N_KEYS ? row_now(op, key) : NULL;
-    has = k && k != &shmt__resolve_lazy_kernel && !was_fallback(key, k);
+    has = k && k != &shmt__conj_neg_fallback && !was_fallback(key, k);
   }
   leave();
   return has;

@@ -333,7 +333,7 @@ static int from_sequence(PyObject* data, shmt_dtype dtype, bool shared, shmt_ten
 static int copy_of(shmt_tensor* given, shmt_dtype dtype, bool shared, shmt_tensor** out) {
   shmt_tensor* copy = NULL;
   SHMT_AUTO(shmt_tensor) t = NULL;
-  shmt_status resolved = shmt__lazy_resolved(given, &t);
+  shmt_status resolved = shmt__resolve_conj_neg(given, &t);
   if (resolved != SHMT_OK) {
     shmt__py_raise(resolved);
     return -1;

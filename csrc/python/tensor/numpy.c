@@ -317,8 +317,8 @@ int shmt__py_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   if (*shmt__dtype_struct[t->dtype] == 0) return refuse_export("this dtype has no buffer format");
   if (shmt__grad_enabled() && (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd))
     return refuse_export("a tensor that requires grad exports no buffer; use tensor.detach()");
-  if (shmt__tensor_is_lazy(t))
-    return refuse_export("a lazily conjugated or negated tensor exports no buffer; use "
+  if (shmt__tensor_is_conj_neg(t))
+    return refuse_export("a conj or neg view exports no buffer; use "
                          "tensor.resolve_conj().resolve_neg()");
   bool read_only = (t->storage->flags & SHMT_STORAGE_READ_ONLY) != 0;
   if (read_only && (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE)
