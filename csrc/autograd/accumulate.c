@@ -57,7 +57,7 @@ shmt_tensor* shmt__accumulator_variable(const shmt_node* n) {
   return ((const accumulate_grad*)n)->variable;
 }
 
-void shmt__accumulator_rest(shmt_node* n) { shmt__tensor_release(((accumulate_grad*)n)->variable); }
+void shmt__accumulator_unreferenced(shmt_node* n) { shmt__tensor_release(((accumulate_grad*)n)->variable); }
 
 void shmt__accumulator_free(shmt_node* n) {
   if (SHMT_UNLIKELY(n->extras != NULL)) shmt__node_extras_free(n);

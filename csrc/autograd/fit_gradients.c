@@ -91,7 +91,7 @@ shmt_status shmt__grad_zeros(const shmt_edge* target, shmt_tensor** out) {
   return e.dtype == SHMT_DTYPE_NONE ? SHMT_OK : shmt__tensor_zeros(e.sizes, e.dtype, e.device, out);
 }
 
-shmt_status shmt__grad_fit_slow(shmt_tensor** g, const shmt_edge* target, const shmt_node* fn,
+shmt_status shmt__grad_validate_slow(shmt_tensor** g, const shmt_edge* target, const shmt_node* fn,
                                 uint32_t index) {
   char text[192];
   const expected e = expected_at(target);

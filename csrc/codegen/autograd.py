@@ -10,7 +10,7 @@ struct of what its formulas use, and one kernel per form at the Autograd key::
 
 from __future__ import annotations
 
-from codegen.backward import apply_body, node_apply, node_release, node_second, node_struct
+from codegen.backward import apply_body, node_apply, node_release, node_double_backward, node_struct
 from codegen.emit import Emitter
 from codegen.errors import SpecError
 from codegen.layers import autograd_kind
@@ -68,7 +68,7 @@ def _save_inputs(node: Node, op: Operator, model: Model) -> str:
         else:
             save = f"shmt__saved_init({path}, {name}, false)"
             if op.form == "inplace" and not saved.type.optional:
-                save = f"shmt__saved_init_beside({path}, {name}, {c_name(op.schema.arguments[0])})"
+                save = f"shmt__saved_init_unaliased({path}, {name}, {c_name(op.schema.arguments[0])})"
             text += f"  if ({test}) SHMT_TRY({save});\n"
     return text
 
@@ -337,7 +337,7 @@ def emit_autograd(emitter: Emitter, model: Model, nodes: dict[str, Node]) -> Non
                 node = nodes[op.entry.name]
                 if op is op.entry.operators[0]:
                     text += f"\n/* --- {op.entry.name} --- */\n\n{node_struct(node)}\n"
-                    text += f"{node_second(node)}{node_apply(node)}\n"
+                    text += f"{node_double_backward(node)}{node_apply(node)}\n"
                     text += f"{node_release(node)}"
                 text += f"\n{_head(op)};\n{_record_kernel(node, op, model)}"
             elif kind == "out":
@@ -354,7 +354,7 @@ def emit_autograd(emitter: Emitter, model: Model, nodes: dict[str, Node]) -> Non
             '#include "autograd/recording/recording.h"\n#include "dispatch/registry.h"\n'
             '#include "generated/ops.h"\n#include "ops/scalar_expression.h"\n'
         )
-        if "shmt__second_" in text:
+        if "shmt__double_backward_" in text:
             head = f'#include "autograd/recording/double_backward.h"\n{head}'
         emitter.c_file(
             f"autograd/{file_stem(section)}.c",

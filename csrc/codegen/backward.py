@@ -129,7 +129,7 @@ def apply_body(model: Model, node: Node) -> str:
         value = lowering.lower(node_ast)
         _give_gradients(node, formula, lowering, value)
         text += f"  if ({' || '.join(tests)}) {{\n{lowering.text()}  }}\n"
-    text += _second(model, node)
+    text += _double_backward(model, node)
     for argument in node.edges:
         if not argument.type.is_list:
             index_code = node.edge_index(argument.name)
@@ -137,19 +137,19 @@ def apply_body(model: Model, node: Node) -> str:
     return text + "  return SHMT_OK;\n"
 
 
-def _second(model: Model, node: Node) -> str:
-    """Gradients are said to depend on the arguments: Note [Second derivatives by decree]."""
-    second = node.entry.second
+def _double_backward(model: Model, node: Node) -> str:
+    """Gradients are said to depend on the arguments: Note [Double backward without an expression]."""
+    second = node.entry.double_backward
     if not second:
         return ""
     is_zero = second == "zero"
-    how, what = ("zero", f"&second_{node.ident}") if is_zero else ("missing", c_string(second))
+    how, what = ("zero", f"&double_backward_{node.ident}") if is_zero else ("missing", c_string(second))
     calls = [
-        f"SHMT_TRY(shmt__second_{how}(base, {what}, &grad_{a.name}));\n"
+        f"SHMT_TRY(shmt__double_backward_{how}(base, {what}, &grad_{a.name}));\n"
         for a in node.edges
         if not a.type.is_list
     ]
-    condition = node.entry.second_if
+    condition = node.entry.double_backward_if
     if condition is None:
         return "".join(f"  {call}" for call in calls)
     lowering = Lowering(
@@ -173,7 +173,7 @@ def _give_gradients(node: Node, formula: Formula, lowering: Lowering, value: Val
             if not item.type.is_tensor_list:
                 raise lowering.fail(f"the gradient of '{name}' must be a Tensor[], not {item.type}")
             lowering.emit(
-                f"SHMT_TRY(shmt__give_list({c_string(node.name)}, {item.code}, "
+                f"SHMT_TRY(shmt__return_list({c_string(node.name)}, {item.code}, "
                 f"out + {node.edge_index(name)}, node->n_{name}));"
             )
             continue
@@ -238,15 +238,15 @@ def node_release(node: Node) -> str:
     return text
 
 
-def node_second(node: Node) -> str:
+def node_double_backward(node: Node) -> str:
     """The class of the nodes that gradients get."""
-    if node.entry.second != "zero":
+    if node.entry.double_backward != "zero":
         return ""
     name = node.name.rstrip("0123456789") + "Backward0"
     return (
-        f"static const shmt__node_class second_{node.ident} = {{\n"
+        f"static const shmt__node_class double_backward_{node.ident} = {{\n"
         f"  .name = {c_string(name)},\n  .size = sizeof(shmt_node),\n"
-        "  .apply = shmt__second_zero_apply,\n};\n\n"
+        "  .apply = shmt__double_backward_zero_apply,\n};\n\n"
     )
 
 

@@ -30,7 +30,7 @@ ENTRY_KEYS = (
     "composite_explicit",
     "vjp",
     "differentiable",
-    "second",
+    "double_backward",
     "node",
     "tags",
     "doc",
@@ -97,8 +97,8 @@ class OperatorEntry:
     formulas: tuple[Formula, ...]
     refused: tuple[tuple[str, str], ...]
     differentiable: tuple[str, ...]
-    second: str  # of a vjp: "", "zero", or the name of the derivative that is missing
-    second_if: Formula | None
+    double_backward: str  # of a vjp: "", "zero", or the name of the derivative that is missing
+    double_backward_if: Formula | None
     node: str
     tags: tuple[str, ...]
     doc: str
@@ -308,16 +308,16 @@ def _load_differentiable(entry: Entry, schema: Schema) -> tuple[str, ...]:
     return _words(entry, "differentiable", tuple(str(r.name) for r in schema.returns))
 
 
-def _load_second(entry: Entry, formulas: tuple[Formula, ...]) -> tuple[str, Formula | None]:
+def _load_double_backward(entry: Entry, formulas: tuple[Formula, ...]) -> tuple[str, Formula | None]:
     """What second derivatives are when formulas do not say, and the condition."""
-    text = entry.text("second")
+    text = entry.text("double_backward")
     if not text:
         return "", None
     if not formulas:
-        raise SpecError(entry.where_of("second"), "second: only with vjp")
+        raise SpecError(entry.where_of("double_backward"), "double_backward: only with vjp")
     found = re.fullmatch(r"(zero|missing (\S+))( if (.+))?", text)
     if found is None:
-        raise SpecError(text.where, f"second: '{text}' is neither 'zero' nor 'missing NAME'")
+        raise SpecError(text.where, f"double_backward: '{text}' is neither 'zero' nor 'missing NAME'")
     condition = None
     if found[4]:
         arguments = tuple(name for formula in formulas for name in formula.arguments)
@@ -379,7 +379,7 @@ def _load_entry(entry: Entry, section: str, tables: Tables) -> OperatorEntry:
         raise SpecError(entry.where_of("vjp"), "vjp and tag nondifferentiable exclude each other")
     kernel = _optional(entry, "kernel")
     formulas, refused = _load_formulas(entry, schema)
-    second, second_if = _load_second(entry, formulas)
+    double_backward, double_backward_if = _load_double_backward(entry, formulas)
     return OperatorEntry(
         name=str(name),
         where=entry.where,
@@ -400,8 +400,8 @@ def _load_entry(entry: Entry, section: str, tables: Tables) -> OperatorEntry:
         formulas=formulas,
         refused=refused,
         differentiable=_load_differentiable(entry, schema),
-        second=second,
-        second_if=second_if,
+        double_backward=double_backward,
+        double_backward_if=double_backward_if,
         node=str(entry.text("node")),
         tags=tags,
         doc=" ".join(entry.text("doc").split()),

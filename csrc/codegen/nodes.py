@@ -176,7 +176,7 @@ def plan_node(model: Model, entry: OperatorEntry, name: str) -> Node:
     ]
     node = Node(entry, name, edges, {}, set(), False)
     builtins = set(SHAPE_FUNCTIONS)
-    for formula in [*entry.formulas, *filter(None, [entry.second_if])]:
+    for formula in [*entry.formulas, *filter(None, [entry.double_backward_if])]:
         lowering = Lowering(model, formula.expression.where, lambda *_: None)
         uses = _Uses(builtins)
         statements, value = parse_block(lowering, formula.expression)

@@ -25,7 +25,7 @@ def _mark(view: str, source: str, plain: bool, several: str) -> str:
     """Make a result a view of its argument; *plain*: it shares only the version."""
     if plain:
         return f"shmt__tensor_set_base({view}, {source}, false);\n"
-    return f"SHMT_TRY(shmt__view_made({view}, {source}, {several}));\n"
+    return f"SHMT_TRY(shmt__view_created({view}, {source}, {several}));\n"
 
 
 def _for_written(op: Operator, statement: str) -> str:

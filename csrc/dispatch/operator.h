@@ -90,7 +90,7 @@ static inline shmt_keyset shmt__call_keys(shmt_keyset tensors) {
 }
 /* Would nobody see the operators of a composite: not recorded, not watched by a mode or a backend of its own? keys: the
  * arguments'. */
-static inline bool shmt__is_plain_call(shmt_keyset keys) {
+static inline bool shmt__is_unobserved_call(shmt_keyset keys) {
   const shmt_keyset unseen = SHMT_KEYBIT_CPU | SHMT_KEYBIT_ADInplaceOrView;
   return (shmt__call_keys(keys) & ~(shmt__grad_enabled() ? unseen : unseen | SHMT_KEYBIT_Autograd)) == 0;
 }

@@ -217,7 +217,7 @@ bool shmt__may_overlap_itself(const shmt_tensor* t) {
 }
 
 /* A given output of the right shape is computed in a temporary when the dtype differs. */
-static shmt_status set_work(shmt_iter* it, shmt__operand* op) {
+static shmt_status set_temporary(shmt_iter* it, shmt__operand* op) {
   const shmt_dtype dtype = output_dtype(it, op);
   shmt_tensor* work = NULL;
 
@@ -248,7 +248,7 @@ static shmt_status prepare_given_output(build_state* b, int k) {
                "%s(): expected all tensors to be on the same device, but the output is on %s and "
                "the inputs on %s",
                it->name, it->is_meta ? "cpu" : "meta", it->is_meta ? "meta" : "cpu");
-  if (has_shape(b, op->tensor)) return set_work(it, op);
+  if (has_shape(b, op->tensor)) return set_temporary(it, op);
   SHMT_TRY(warn_of_resize(b, op->tensor));
   b->resized[k] = op->tensor;
   op->tensor = NULL;
@@ -329,7 +329,7 @@ static shmt_status allocate_output(build_state* b, int k, const shmt_tensor* lay
     op->tensor = b->resized[k];
     SHMT_TRY(row_major ? shmt__tensor_resize(op->tensor, sizes, SHMT_CONTIGUOUS_FORMAT)
                        : shmt__tensor_set_geometry(op->tensor, sizes, steps, op->tensor->offset));
-    SHMT_TRY(set_work(it, op));
+    SHMT_TRY(set_temporary(it, op));
     fill_strides(b, op);
     return SHMT_OK;
   }

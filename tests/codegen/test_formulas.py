@@ -24,7 +24,7 @@ OPERATORS = """
 - op: cut
   schema: cut(Tensor self, int parts) -> Tensor[]
   variants: []
-  impl: shmt__cut
+  impl: shmt__part_chunks
   doc: Parts.
 - op: f
   schema: f(Tensor self, Tensor? weight, Scalar s, int n, int[] dims, Tensor[] more,
@@ -136,16 +136,16 @@ def test_expression_is_lowered(lowered: Callable[[str], str], formula: str, expe
 @pytest.mark.parametrize(
     ("second", "expected"),
     [
-        ("zero", "SHMT_TRY(shmt__second_zero(base, &second_f, &grad_self));"),
+        ("zero", "SHMT_TRY(shmt__double_backward_zero(base, &second_f, &grad_self));"),
         ("zero", '.name = "FBackwardBackward0"'),
-        ("zero if n != 1", "if ((node->n != 1)) { SHMT_TRY(shmt__second_zero("),
-        ("missing aten::g", 'shmt__second_missing(base, "aten::g", &grad_self)'),
+        ("zero if n != 1", "if ((node->n != 1)) { SHMT_TRY(shmt__double_backward_zero("),
+        ("missing aten::g", 'shmt__double_backward_missing(base, "aten::g", &grad_self)'),
     ],
 )
 def test_second_derivative_by_decree(
     lowered: Callable[[str], str], second: str, expected: str
 ) -> None:
-    assert expected in lowered(f"-grad\n  second: {second}")
+    assert expected in lowered(f"-grad\n  double_backward: {second}")
 
 
 def test_bound_name_is_not_kept(lowered: Callable[[str], str]) -> None:
@@ -221,7 +221,7 @@ def test_formula_for_several_arguments_gives_each_its_gradient(
 def test_list_argument_has_an_edge_per_element(lowered: Callable[[str], str]) -> None:
     text = lowered("grad")
     assert "shmt__node_create(&class_join, (uint32_t)tensors.len, 1)" in text
-    assert 'shmt__give_list("JoinBackward0"' in text
+    assert 'shmt__return_list("JoinBackward0"' in text
 
 
 def test_composite_expression_uses_the_forms_of_its_outer_call(

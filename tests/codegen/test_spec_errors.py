@@ -53,7 +53,7 @@ CASES = [
     (entry(vjp="\n    wrong: grad"), 7, "'wrong' is no Tensor argument"),
     (entry(vjp="\n    self: grad\n    'self, other': g(grad)"), 8, "'self' has two formulas"),
     (entry(vjp="\n    self: none: it has none"), 6, "vjp gives no formula"),
-    (entry(second="zero"), 6, "second: only with vjp"),
+    (entry(double_backward="zero"), 6, "double_backward: only with vjp"),
     (
         entry(vjp="\n    self: grad", second="often"),
         8,

@@ -68,7 +68,7 @@ static shmt_status replay_geometry(const shmt__view_recipe* r, shmt_tensor* base
   return shmt_op_as_strided(parts, sizes, strides, offset, out);
 }
 
-shmt_status shmt__view_again(const shmt__view_recipe* r, shmt_tensor* base, shmt_tensor** out) {
+shmt_status shmt__view_replay(const shmt__view_recipe* r, shmt_tensor* base, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) plain = NULL;
   SHMT_AUTO(shmt_tensor) conjugated = NULL;
   SHMT_TRY(replay_geometry(r, base, &plain));

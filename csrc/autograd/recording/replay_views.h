@@ -25,6 +25,6 @@ void shmt__view_recipe_fini(shmt__view_recipe* r);
 
 /* The view of a tensor with the base's strides. It is recorded where operators are. New reference.
  * Errors: of the operators. */
-shmt_status shmt__view_again(const shmt__view_recipe* r, shmt_tensor* base, shmt_tensor** out);
+shmt_status shmt__view_replay(const shmt__view_recipe* r, shmt_tensor* base, shmt_tensor** out);
 
 #endif

@@ -230,7 +230,7 @@ shmt_status shmt__norm_backward(shmt_tensor* grad, shmt_tensor* self, shmt_tenso
   int64_t along = 0;
 
   if (self->numel <= PIECE || isinf(shmt__scalar_to_double(ord)) || grad->dtype != self->dtype ||
-      norm->dtype != shmt__to_real_dtype(self->dtype) || shmt__tensor_is_meta(self) || !shmt__is_plain_call(keys))
+      norm->dtype != shmt__to_real_dtype(self->dtype) || shmt__tensor_is_meta(self) || !shmt__is_unobserved_call(keys))
     return shmt_op__norm_slopes(grad, self, norm, ord, dim, out);
   SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &result));
   for (int d = 1; d < self->n_dims; d++)

@@ -205,7 +205,7 @@ def test_gradient(entry: OperatorEntry) -> None:
             weights = check_first(problem, rng)
             recorded = recorded or weights is not None
             # The others' raises: tests/autograd/test_constant_gradients.py.
-            has_second = entry.second in ("", "zero")
+            has_second = entry.double_backward in ("", "zero")
             if weights is not None and has_second:
                 check_second(problem, weights, rng)
     assert recorded or not entry.formulas, "nothing was recorded"
