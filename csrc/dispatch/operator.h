@@ -50,8 +50,9 @@ typedef struct shmt__kernel {
   const char* where;     /* "file:line" of the registration, for messages */
 } shmt__kernel;
 
-/* Of Conjugate and Negative: gives the keys below ordinary tensors; see ops/pointwise/conj_neg_views.h. */
-extern const shmt__kernel shmt__conj_neg_fallback;
+/* The kernel of the keys Conjugate and Negative for operators that have none of their own there: it gives the keys below
+ * tensors without conj and neg bits. ops/pointwise/conj_neg_views.c fills it in when the library is loaded. */
+extern shmt__kernel shmt__conj_neg_fallback;
 
 struct shmt_operator {
   const shmt_schema* schema;

@@ -10,6 +10,8 @@
 
 enum { KEY_LIMIT = 64 + SHMT_N_ALIAS_KEYS };
 
+shmt__kernel shmt__conj_neg_fallback;
+
 typedef enum registration_kind {
   REGISTRATION_DEFINE,
   REGISTRATION_IMPL,

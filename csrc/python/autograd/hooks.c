@@ -439,7 +439,7 @@ static char* python_stack(void) {
   PyObject* traceback = PyImport_ImportModule("traceback");
   PyObject* frames = traceback ? PyObject_CallMethod(traceback, "format_stack", NULL) : NULL;
   PyObject* empty = PyUnicode_FromString("");
-  PyObject* joined = frames && empty ? PyUnicode_Join(empty, lines) : NULL;
+  PyObject* joined = frames && empty ? PyUnicode_Join(empty, frames) : NULL;
   const char* utf8 = joined ? PyUnicode_AsUTF8(joined) : NULL;
   if (utf8) text = strdup(utf8);
   Py_XDECREF(joined);

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from codegen.blocks import parse_block, run_block
-from codegen.fitting import MAYBE_TENSOR, TENSOR, TENSORS, TUPLE, Value
-from codegen.formulas import Lowering, shape_of
-from codegen.model import Formula, Model
-from codegen.nodes import Node, is_grad
-from codegen.schema import Type
-from codegen.tables import c_string
-from codegen.types import c_name, c_type
+from codegen.expressions.blocks import parse_block, run_block
+from codegen.expressions.lowering import Lowering, shape_of
+from codegen.expressions.nodes import Node, is_grad
+from codegen.expressions.values import MAYBE_TENSOR, TENSOR, TENSORS, TUPLE, Value
+from codegen.spec.c_types import c_name, c_string, c_type
+from codegen.spec.model import Derivative, Model
+from codegen.spec.schema import Type
 
 
 def _loader(node: Node) -> Callable[[Lowering, str], Value | None]:
@@ -114,20 +113,20 @@ def apply_body(model: Model, node: Node) -> str:
     if not node.uses_all_grads and len(node.grads_used) == 1:
         (index,) = node.grads_used
         text += f"  if (!grads[{index}]) return SHMT_OK;\n"
-    for formula in node.entry.formulas:
-        tests = [_needs(node, name) or "" for name in formula.arguments]
+    for derivative in node.entry.derivatives:
+        tests = [_needs(node, name) or "" for name in derivative.arguments]
         lowering = Lowering(
             model,
-            formula.expression.where,
+            derivative.expression.where,
             _loader(node),
             _shape_loader(node),
             lambda name: _needs(node, name),
             indent="    ",
         )
-        statements, node_ast = parse_block(lowering, formula.expression)
+        statements, node_ast = parse_block(lowering, derivative.expression)
         run_block(lowering, statements)
         value = lowering.lower(node_ast)
-        _give_gradients(node, formula, lowering, value)
+        _give_gradients(node, derivative, lowering, value)
         text += f"  if ({' || '.join(tests)}) {{\n{lowering.text()}  }}\n"
     text += _double_backward(model, node)
     for argument in node.edges:
@@ -138,12 +137,14 @@ def apply_body(model: Model, node: Node) -> str:
 
 
 def _double_backward(model: Model, node: Node) -> str:
-    """Gradients are said to depend on the arguments: Note [Double backward without an expression]."""
+    """``double_backward:``: see autograd/recording/double_backward.h."""
     second = node.entry.double_backward
     if not second:
         return ""
     is_zero = second == "zero"
-    how, what = ("zero", f"&double_backward_{node.ident}") if is_zero else ("missing", c_string(second))
+    how, what = (
+        ("zero", f"&double_backward_{node.ident}") if is_zero else ("missing", c_string(second))
+    )
     calls = [
         f"SHMT_TRY(shmt__double_backward_{how}(base, {what}, &grad_{a.name}));\n"
         for a in node.edges
@@ -161,13 +162,14 @@ def _double_backward(model: Model, node: Node) -> str:
     return f"  {{\n{lowering.text()}    if ({test}) {{\n{inside}    }}\n  }}\n"
 
 
-def _give_gradients(node: Node, formula: Formula, lowering: Lowering, value: Value) -> None:
+def _give_gradients(node: Node, derivative: Derivative, lowering: Lowering, value: Value) -> None:
     values = value.items if value.type == TUPLE else [value]
-    if len(values) != len(formula.arguments):
+    if len(values) != len(derivative.arguments):
         raise lowering.fail(
-            f"the expression gives {len(values)} gradients for {len(formula.arguments)} arguments"
+            f"the expression gives {len(values)} gradients "
+            f"for {len(derivative.arguments)} arguments"
         )
-    for name, item in zip(formula.arguments, values, strict=True):
+    for name, item in zip(derivative.arguments, values, strict=True):
         argument = next(a for a in node.edges if a.name == name)
         if argument.type.is_list:
             if not item.type.is_tensor_list:

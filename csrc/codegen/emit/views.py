@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from codegen.emit import Emitter
-from codegen.layers import has_view_kernel
-from codegen.model import Model, Operator, file_stem, spec_file
-from codegen.schema import Argument, Return
-from codegen.types import c_name, call_arguments, parameters, result_names
+from codegen.emit.emitter import Emitter
+from codegen.spec.autograd_kinds import has_view_kernel
+from codegen.spec.c_types import c_name, call_arguments, parameters, result_names
+from codegen.spec.model import Model, Operator, file_stem, spec_file
+from codegen.spec.schema import Argument, Return
 
 
 def _source(op: Operator, result: Return) -> Argument | None:
