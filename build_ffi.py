@@ -173,12 +173,11 @@ def generate(build_dir: Path) -> list[Path]:
     sys.path.insert(0, str(ROOT / "csrc"))
     try:
         codegen = importlib.import_module("codegen")
-        errors = importlib.import_module("codegen.errors")
     finally:
         sys.path.pop(0)
     try:
         result = codegen.generate(ROOT / "csrc" / "spec", out_dir, ROOT)
-    except errors.SpecError as error:
+    except codegen.SpecError as error:
         raise BuildError(str(error)) from error
     c_files = sorted({Path(f).resolve() for f in result.c_files})
     outputs = {_rel(Path(f)) for f in (*c_files, *result.other_files)}

@@ -27,7 +27,7 @@ __all__ = [
     "reduce_storage",
     "reduce_tensor",
     "warn_of_hooks",
-    "with_lazy_bits",
+    "with_conj_neg_bits",
 ]
 
 
@@ -58,7 +58,7 @@ def reduce_storage(storage: UntypedStorage, protocol: int) -> Any:
     return rebuild_storage, (pickle.PickleBuffer(view) if protocol >= 5 else bytes(view),)
 
 
-def with_lazy_bits(tensor: Tensor, conj: bool, neg: bool) -> Tensor:
+def with_conj_neg_bits(tensor: Tensor, conj: bool, neg: bool) -> Tensor:
     """Return *tensor* as the conjugate, the negative or both of what its memory holds."""
     if conj:
         tensor = _C._conj(tensor)
@@ -80,7 +80,7 @@ def rebuild_tensor(
 ) -> Tensor:
     """Unpickle a tensor: show *storage* with the given geometry."""
     tensor: Tensor = _c.tensor_over(storage._ref, size, stride, storage_offset, dtype._code)
-    tensor = with_lazy_bits(tensor, conj, neg)
+    tensor = with_conj_neg_bits(tensor, conj, neg)
     if requires_grad:
         tensor.requires_grad_(True)
     return tensor

@@ -29,8 +29,8 @@ from ops.spec.arguments import DTYPE, DTYPES, STORAGE, T  # noqa: E402
 from ops.spec.entries import model  # noqa: E402
 
 import shmtensor as st  # noqa: E402
-from codegen.model import Operator  # noqa: E402
-from codegen.schema import Argument  # noqa: E402
+from codegen.spec.model import Operator  # noqa: E402
+from codegen.spec.schema import Argument  # noqa: E402
 
 #: What a call may raise.
 ALLOWED = (

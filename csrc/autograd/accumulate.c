@@ -57,7 +57,7 @@ shmt_tensor* shmt__accumulator_variable(const shmt_node* n) {
   return ((const accumulate_grad*)n)->variable;
 }
 
-void shmt__accumulator_rest(shmt_node* n) { shmt__tensor_release(((accumulate_grad*)n)->variable); }
+void shmt__accumulator_unreferenced(shmt_node* n) { shmt__tensor_release(((accumulate_grad*)n)->variable); }
 
 void shmt__accumulator_free(shmt_node* n) {
   if (SHMT_UNLIKELY(n->extras != NULL)) shmt__node_extras_free(n);
@@ -165,9 +165,9 @@ shmt_status shmt__accumulate(shmt_node* n, shmt_tensor** grad) {
   shmt_autograd_meta* m = v->autograd;
   if (!m->requires_grad) return SHMT_OK; /* turned off since the graph was recorded */
   if (SHMT_LIKELY(!shmt__grad_enabled())) {
-    if (SHMT_LIKELY(!shmt__tensor_is_lazy(*grad))) return accumulate_plain(m, v, grad);
+    if (SHMT_LIKELY(!shmt__tensor_is_conj_neg(*grad))) return accumulate_plain(m, v, grad);
     SHMT_AUTO(shmt_tensor) resolved = NULL;
-    SHMT_TRY(shmt__lazy_resolved(*grad, &resolved));
+    SHMT_TRY(shmt__resolve_conj_neg(*grad, &resolved));
     return accumulate_plain(m, v, &resolved);
   }
   return accumulate_recorded(m, v, *grad);

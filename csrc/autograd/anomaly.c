@@ -11,7 +11,7 @@ char* (*shmt__anomaly_stack)(void);
 void (*shmt__anomaly_report)(const char* node_name, const char* trace);
 _Thread_local shmt_node* shmt__tls_current_node __attribute__((tls_model("initial-exec")));
 
-SHMT_COLD void shmt__anomaly_note(shmt_node* n) {
+SHMT_COLD void shmt__anomaly_record_stack(shmt_node* n) {
   if (!shmt__anomaly_stack) return;
   shmt__node_extras* x = shmt__node_extras_of(n);
   if (!x) return;

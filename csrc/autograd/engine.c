@@ -21,7 +21,7 @@ typedef struct slot {
 
 typedef struct task {
   const shmt__backward* b;
-  shmt__scan* scan; /* NULL: everything runs */
+  shmt__needed_nodes* needed; /* NULL: everything runs */
   /* While nothing else waits, the next node with its single gradient is here instead of in a slot.
    */
   shmt_node* hot;
@@ -45,7 +45,7 @@ static _Thread_local task* in_progress __attribute__((tls_model("initial-exec"))
 
 static void task_init(task* t, const shmt__backward* b) {
   t->b = b;
-  t->scan = NULL;
+  t->needed = NULL;
   t->hot = NULL;
   t->hot_grad = NULL;
   t->leaf_order = (uint64_t)1 << 62;
@@ -77,7 +77,7 @@ static void task_fini(task* t) {
   if (t->slots != t->inline_slots) free(t->slots);
   if (t->heap != t->inline_heap) free(t->heap);
   if (t->table != t->inline_table) free(t->table);
-  if (t->scan) shmt__scan_free(t->scan);
+  if (t->needed) shmt__needed_nodes_free(t->needed);
 }
 
 /* --- the table and the heap ----------------------------------------------------------- */
@@ -214,8 +214,8 @@ static void slot_give_back(task* t, uint32_t index) {
 static shmt_status capture(const task* t, const shmt_node* n, shmt_tensor* const* grads) {
   bool execute;
   uint32_t i;
-  if (!shmt__scan_find(t->scan, n, &execute, &i)) return SHMT_OK;
-  for (; i != SHMT_SCAN_NONE; i = shmt__scan_next(t->scan, i)) {
+  if (!shmt__needed_nodes_find(t->needed, n, &execute, &i)) return SHMT_OK;
+  for (; i != SHMT_NO_INPUT; i = shmt__needed_nodes_next(t->needed, i)) {
     shmt_tensor* g = grads[t->b->inputs[i].input_nr];
     if (!g || !t->b->captured) continue;
     shmt_tensor** place = &t->b->captured[i];
@@ -236,7 +236,7 @@ static shmt_status run_leaf(task* t, shmt_node* n, shmt_tensor* g) {
     SHMT_TRY(shmt__hooks_run(&m->hooks, SHMT_HOOK_TENSOR, 0, &grad, 1, NULL, 0));
   if (SHMT_UNLIKELY(n->extras != NULL))
     SHMT_TRY(shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_PRE, 0, &grad, 1, NULL, 0));
-  if (t->scan && t->b->captured) return capture(t, n, &grad);
+  if (t->needed && t->b->captured) return capture(t, n, &grad);
   SHMT_AUTO(shmt_tensor) shown = NULL; /* what hooks after the fact are shown */
   if (SHMT_UNLIKELY(n->extras && grad)) shown = shmt__tensor_ref(grad);
   if (grad) SHMT_TRY(shmt__accumulate(n, &grad));
@@ -323,12 +323,12 @@ static inline shmt_status deliver(task* t, const shmt_edge* to, shmt_tensor* g, 
                                   uint32_t index) {
   bool execute;
   uint32_t first;
-  if (SHMT_UNLIKELY(t->scan != NULL) && !shmt__scan_find(t->scan, to->node, &execute, &first)) {
+  if (SHMT_UNLIKELY(t->needed != NULL) && !shmt__needed_nodes_find(t->needed, to->node, &execute, &first)) {
     shmt__tensor_release(g);
     return SHMT_OK;
   }
   if (g && SHMT_UNLIKELY(!fits(g, to))) {
-    shmt_status status = shmt__grad_fit_slow(&g, to, fn, index);
+    shmt_status status = shmt__grad_validate_slow(&g, to, fn, index);
     if (status != SHMT_OK) {
       shmt__tensor_release(g);
       return status;
@@ -351,7 +351,7 @@ static SHMT_COLD shmt_status run_pre_hooks(shmt_node* n, shmt_tensor** grads) {
 static SHMT_COLD shmt_status run_post_hooks(shmt_node* n, shmt_tensor** outs, shmt_tensor** grads) {
   for (uint32_t i = 0; i < n->n_edges; i++)
     if (n->edges[i].node && outs[i] && !fits(outs[i], &n->edges[i]))
-      SHMT_TRY(shmt__grad_fit_slow(&outs[i], &n->edges[i], n, i));
+      SHMT_TRY(shmt__grad_validate_slow(&outs[i], &n->edges[i], n, i));
   return shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_POST, 0, outs, n->n_edges, grads, n->n_inputs);
 }
 
@@ -363,20 +363,20 @@ static bool any_defined(shmt_tensor* const* v, uint32_t n) {
 
 static shmt_status apply(task* t, shmt_node* n, shmt_tensor** grads, shmt_tensor** outs) {
   if (SHMT_UNLIKELY(n->extras != NULL)) SHMT_TRY(run_pre_hooks(n, grads));
-  if (SHMT_UNLIKELY(t->scan != NULL)) {
+  if (SHMT_UNLIKELY(t->needed != NULL)) {
     bool execute = false;
     uint32_t first;
     SHMT_TRY(capture(t, n, grads));
-    if (!shmt__scan_find(t->scan, n, &execute, &first) || !execute) return SHMT_OK;
+    if (!shmt__needed_nodes_find(t->needed, n, &execute, &first) || !execute) return SHMT_OK;
   }
   if (any_defined(grads, n->n_inputs) || n->klass->takes_undefined) {
     shmt_node* outer = shmt__tls_current_node;
-    const shmt__scan* outer_scan = shmt__tls_scan;
+    const shmt__needed_nodes* outer_scan = shmt__tls_needed_nodes;
     shmt__tls_current_node = n;
-    shmt__tls_scan = t->scan;
+    shmt__tls_needed_nodes = t->needed;
     shmt_status status = n->klass->apply(n, grads, outs);
     shmt__tls_current_node = outer;
-    shmt__tls_scan = outer_scan;
+    shmt__tls_needed_nodes = outer_scan;
     if (SHMT_UNLIKELY(status != SHMT_OK)) {
       if (shmt__anomaly_on) shmt__anomaly_failed(n);
       return status;
@@ -467,11 +467,11 @@ shmt_status shmt__engine_reaches(const void* const* nodes, uint32_t n, bool* rea
   const task* t = in_progress;
 
   SHMT_REQUIRE(t, SHMT_E_RUNTIME, "no backward is in progress on this thread");
-  SHMT_TRY(shmt__scan_reached(t->b, nodes, n, reached));
-  for (uint32_t i = 0; t->scan && i < n; i++) {
+  SHMT_TRY(shmt__needed_nodes_reached(t->b, nodes, n, reached));
+  for (uint32_t i = 0; t->needed && i < n; i++) {
     bool execute;
     uint32_t first;
-    reached[i] = reached[i] && shmt__scan_find(t->scan, nodes[i], &execute, &first);
+    reached[i] = reached[i] && shmt__needed_nodes_find(t->needed, nodes[i], &execute, &first);
   }
   return SHMT_OK;
 }
@@ -482,7 +482,7 @@ shmt_status shmt__engine_run(const shmt__backward* b) {
   task* const outer = in_progress;
   task_init(&t, b);
   in_progress = &t;
-  shmt_status status = b->inputs ? shmt__scan_create(b, &t.scan) : SHMT_OK;
+  shmt_status status = b->inputs ? shmt__needed_nodes_create(b, &t.needed) : SHMT_OK;
   if (status == SHMT_OK) status = deliver_roots(&t);
   if (status == SHMT_OK) status = run(&t);
   in_progress = outer;

@@ -57,25 +57,25 @@ shmt_status shmt__engine_reaches(const void* const* nodes, uint32_t n, bool* rea
 
 /* --- what leads to the inputs (autograd/needed_nodes.c) ---------------------------------------------- */
 
-typedef struct shmt__scan shmt__scan;
-enum { SHMT_SCAN_NONE = UINT32_MAX };
-/* New; free with shmt__scan_free. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__scan_create(const shmt__backward* b, shmt__scan** out);
-void shmt__scan_free(shmt__scan* s);
-/* Does n lead to an input, or is it one? first: an index of the inputs at n, or SHMT_SCAN_NONE. */
-bool shmt__scan_find(const shmt__scan* s, const shmt_node* n, bool* execute, uint32_t* first);
-/* The next input at the same node, or SHMT_SCAN_NONE. */
-uint32_t shmt__scan_next(const shmt__scan* s, uint32_t input);
+typedef struct shmt__needed_nodes shmt__needed_nodes;
+enum { SHMT_NO_INPUT = UINT32_MAX };
+/* New; free with shmt__needed_nodes_free. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__needed_nodes_create(const shmt__backward* b, shmt__needed_nodes** out);
+void shmt__needed_nodes_free(shmt__needed_nodes* s);
+/* Does n lead to an input, or is it one? first: an index of the inputs at n, or SHMT_NO_INPUT. */
+bool shmt__needed_nodes_find(const shmt__needed_nodes* s, const shmt_node* n, bool* execute, uint32_t* first);
+/* The next input at the same node, or SHMT_NO_INPUT. */
+uint32_t shmt__needed_nodes_next(const shmt__needed_nodes* s, uint32_t input);
 
 /* reached[i]: the roots of b lead to a node at nodes[i], or it is one. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__scan_reached(const shmt__backward* b, const void* const* nodes, uint32_t n,
+shmt_status shmt__needed_nodes_reached(const shmt__backward* b, const void* const* nodes, uint32_t n,
                                bool* reached);
 
 /* --- gradients (autograd/fit_gradients.c) --------------------------------------------------------------- */
 
 /* Make *g (owned) fit what target's input nr expects: sum to its shape, cast to its dtype.
  * fn, index: who delivers, for messages; fn NULL: a root. Errors: SHMT_E_RUNTIME. */
-shmt_status shmt__grad_fit_slow(shmt_tensor** g, const shmt_edge* target, const shmt_node* fn,
+shmt_status shmt__grad_validate_slow(shmt_tensor** g, const shmt_edge* target, const shmt_node* fn,
                                 uint32_t index);
 /* Zeros as target's gradient; NULL where nothing is known of it. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__grad_zeros(const shmt_edge* target, shmt_tensor** out);

@@ -91,7 +91,7 @@ shmt_status shmt__grad_zeros(const shmt_edge* target, shmt_tensor** out) {
   return e.dtype == SHMT_DTYPE_NONE ? SHMT_OK : shmt__tensor_zeros(e.sizes, e.dtype, e.device, out);
 }
 
-shmt_status shmt__grad_fit_slow(shmt_tensor** g, const shmt_edge* target, const shmt_node* fn,
+shmt_status shmt__grad_validate_slow(shmt_tensor** g, const shmt_edge* target, const shmt_node* fn,
                                 uint32_t index) {
   char text[192];
   const expected e = expected_at(target);
@@ -139,9 +139,9 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
   const shmt__loop loop = shmt__loops[SHMT_LOOP_add][sum->dtype];
   SHMT_TRY(shmt__check_writable("backward", sum));
   const int64_t step = single_step(sum), other_step = single_step(other);
-  const shmt_keyset lazy =
+  const shmt_keyset conj_neg =
       (sum->keys | other->keys) & (SHMT_KEYBIT_Conjugate | SHMT_KEYBIT_Negative);
-  if (SHMT_LIKELY(lazy == 0) && SHMT_LIKELY(step > 0 && other_step >= 0 && sum->numel <= DIRECT_NUMEL) && loop &&
+  if (SHMT_LIKELY(conj_neg == 0) && SHMT_LIKELY(step > 0 && other_step >= 0 && sum->numel <= DIRECT_NUMEL) && loop &&
       sum->dtype == other->dtype && !shmt__tensor_is_meta(sum)) {
     SHMT_ASSERT(sum->numel == other->numel);
     char* const at = shmt__tensor_data(sum);
@@ -152,7 +152,7 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
   }
   /* Straight to the kernel: no mode sees the engine's own sums. */
   const shmt_keyset backend = shmt__tensor_is_meta(sum) ? SHMT_KEYBIT_Meta : SHMT_KEYBIT_CPU;
-  return shmt_op_add__Tensor_below(backend | lazy, sum, other, one);
+  return shmt_op_add__Tensor_below(backend | conj_neg, sum, other, one);
 }
 
 shmt_status shmt__grad_add(shmt_tensor** sum, shmt_tensor* g) {

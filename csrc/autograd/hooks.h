@@ -101,7 +101,7 @@ extern bool shmt__anomaly_check_nan; /* and their results are searched for NaN *
 extern char* (*shmt__anomaly_stack)(void);
 /* Installed by the Python layer: show the stack of a node that failed. */
 extern void (*shmt__anomaly_report)(const char* node_name, const char* trace);
-void shmt__anomaly_note(shmt_node* n);   /* at creation */
+void shmt__anomaly_record_stack(shmt_node* n);   /* at creation */
 void shmt__anomaly_failed(shmt_node* n); /* its apply returned an error */
 shmt_status shmt__anomaly_search_nan(shmt_node* n, shmt_tensor* const* out);
 /* The node whose apply runs on this thread, for `parent`; NULL outside. */

@@ -62,7 +62,7 @@ static shmt_autograd_meta* meta_of_stale_view(shmt_tensor* view, uint32_t versio
 
 static void meta_free(shmt_autograd_meta* m) {
   shmt__version_cell* cell = atomic_load_explicit(&m->cell, memory_order_relaxed);
-  if (SHMT_UNLIKELY(cell != NULL)) shmt__version_cell_root_gone(cell);
+  if (SHMT_UNLIKELY(cell != NULL)) shmt__version_cell_root_destroyed(cell);
   if (m->grad_fn) {
     if (SHMT_UNLIKELY(m->retains_grad)) shmt__node_forget_output(m->grad_fn, m);
     shmt__node_release(m->grad_fn);
@@ -89,7 +89,7 @@ shmt_status shmt__fail_inference_write(void) {
             "clone to get a normal tensor before doing inplace update.");
 }
 
-shmt_status shmt__view_made(shmt_tensor* view, shmt_tensor* src, bool several) {
+shmt_status shmt__view_created(shmt_tensor* view, shmt_tensor* src, bool several) {
   if (SHMT_UNLIKELY(src->flags & SHMT_TENSOR_INFERENCE)) return SHMT_OK; /* not tracked */
   shmt__tensor_set_base(view, src, true);
   uint32_t kind = src->flags & (SHMT_TENSOR_VIEW_NO_GRAD | SHMT_TENSOR_VIEW_INFERENCE |
@@ -116,7 +116,7 @@ static shmt_status make_view_node(shmt_tensor* view, shmt_node** out) {
   shmt__view_recipe how;
   *out = NULL;
   SHMT_TRY(shmt__view_recipe_init(&how, view->base, view));
-  shmt_status status = shmt__view_again(&how, view->base, &again);
+  shmt_status status = shmt__view_replay(&how, view->base, &again);
   shmt__view_recipe_fini(&how);
   if (status != SHMT_OK) return status;
   if (!again->autograd || !again->autograd->grad_fn) return SHMT_OK;

@@ -64,7 +64,7 @@ shmt_node* shmt__accumulator_of(shmt_tensor* leaf);
 /* The leaf of an AccumulateGrad node; borrowed. */
 shmt_tensor* shmt__accumulator_variable(const shmt_node* n);
 /* The last reference of an AccumulateGrad went: it rests, and lets go of its leaf. */
-void shmt__accumulator_rest(shmt_node* n);
+void shmt__accumulator_unreferenced(shmt_node* n);
 void shmt__accumulator_free(shmt_node* n);
 /* Add a gradient that fits the leaf. *grad is taken over when possible, and then set to NULL.
  * Errors: whatever the operators return. */
@@ -81,7 +81,7 @@ int64_t shmt__node_count(void);
 void shmt__grad_lock(const void* what);
 void shmt__grad_unlock(const void* what);
 
-void shmt__version_cell_root_gone(shmt__version_cell* cell); /* the root is being destroyed */
+void shmt__version_cell_root_destroyed(shmt__version_cell* cell); /* the root is being destroyed */
 
 static inline bool shmt__dtype_differentiable(shmt_dtype d) {
   return shmt__dtype_kind[d] == SHMT_KIND_FLOATING || shmt__dtype_kind[d] == SHMT_KIND_COMPLEX;

@@ -6,12 +6,12 @@
 
 typedef struct entry {
   const shmt_node* node; /* NULL: empty */
-  uint32_t first;        /* an input at this node, or SHMT_SCAN_NONE */
+  uint32_t first;        /* an input at this node, or SHMT_NO_INPUT */
   bool wanted;           /* leads to an input or is one */
   bool execute;          /* leads to one beyond itself, or is a leaf to accumulate into */
 } entry;
 
-struct shmt__scan {
+struct shmt__needed_nodes {
   entry* table;
   size_t cap, n;
   uint32_t* next; /* per input: another one at the same node */
@@ -23,7 +23,7 @@ typedef struct frame {
   uint32_t edge;
 } frame;
 
-_Thread_local const shmt__scan* shmt__tls_scan __attribute__((tls_model("initial-exec")));
+_Thread_local const shmt__needed_nodes* shmt__tls_needed_nodes __attribute__((tls_model("initial-exec")));
 
 static SHMT_COLD shmt_status no_memory(void) {
   return shmt__fail(SHMT_E_NOMEM,
@@ -36,7 +36,7 @@ static entry* place(entry* table, size_t cap, const shmt_node* n) {
   return &table[i];
 }
 
-static shmt_status grow(shmt__scan* s) {
+static shmt_status grow(shmt__needed_nodes* s) {
   size_t cap = s->cap ? 2 * s->cap : 64;
   entry* table = calloc(cap, sizeof *table);
   if (!table) return no_memory();
@@ -49,22 +49,22 @@ static shmt_status grow(shmt__scan* s) {
 }
 
 /* The entry of n, made when it is new. */
-static shmt_status visit(shmt__scan* s, const shmt_node* n, entry** out, bool* fresh) {
+static shmt_status visit(shmt__needed_nodes* s, const shmt_node* n, entry** out, bool* fresh) {
   if (2 * (s->n + 1) > s->cap) SHMT_TRY(grow(s));
   entry* e = place(s->table, s->cap, n);
   *fresh = e->node == NULL;
   if (*fresh) {
-    *e = (entry){.node = n, .first = SHMT_SCAN_NONE};
+    *e = (entry){.node = n, .first = SHMT_NO_INPUT};
     s->n++;
   }
   *out = e;
   return SHMT_OK;
 }
 
-static shmt_status mark_inputs(shmt__scan* s, const shmt__backward* b, uint64_t* lowest) {
+static shmt_status mark_inputs(shmt__needed_nodes* s, const shmt__backward* b, uint64_t* lowest) {
   *lowest = UINT64_MAX;
   for (uint32_t i = 0; i < b->n_inputs; i++) {
-    s->next[i] = SHMT_SCAN_NONE;
+    s->next[i] = SHMT_NO_INPUT;
     const shmt_node* n = b->inputs[i].node;
     if (!n) continue;
     entry* e;
@@ -102,7 +102,7 @@ static shmt_status push(stack* st, const shmt_node* n) {
 
 /* Depth first, children before parents. Inputs are in the table from the start but not yet walked,
  * so a set of walked nodes is kept by a second table. */
-static shmt_status walk(shmt__scan* s, shmt__scan* seen, stack* st, const shmt_node* root,
+static shmt_status mark_ancestors(shmt__needed_nodes* s, shmt__needed_nodes* seen, stack* st, const shmt_node* root,
                         uint64_t lowest) {
   entry* e;
   bool fresh;
@@ -132,9 +132,9 @@ static shmt_status walk(shmt__scan* s, shmt__scan* seen, stack* st, const shmt_n
   return SHMT_OK;
 }
 
-shmt_status shmt__scan_create(const shmt__backward* b, shmt__scan** out) {
-  shmt__scan* s = calloc(1, sizeof *s);
-  shmt__scan seen = {0};
+shmt_status shmt__needed_nodes_create(const shmt__backward* b, shmt__needed_nodes** out) {
+  shmt__needed_nodes* s = calloc(1, sizeof *s);
+  shmt__needed_nodes seen = {0};
   stack st = {0};
   uint64_t lowest;
   if (!s) return no_memory();
@@ -143,25 +143,25 @@ shmt_status shmt__scan_create(const shmt__backward* b, shmt__scan** out) {
   shmt_status status = s->next ? grow(s) : no_memory();
   if (status == SHMT_OK) status = mark_inputs(s, b, &lowest);
   for (uint32_t i = 0; i < b->n_roots && status == SHMT_OK; i++)
-    status = walk(s, &seen, &st, b->roots[i].node, lowest);
+    status = mark_ancestors(s, &seen, &st, b->roots[i].node, lowest);
   free(st.frames);
   free(seen.table);
   if (status != SHMT_OK) {
-    shmt__scan_free(s);
+    shmt__needed_nodes_free(s);
     return status;
   }
   *out = s;
   return SHMT_OK;
 }
 
-shmt_status shmt__scan_reached(const shmt__backward* b, const void* const* nodes, uint32_t n,
+shmt_status shmt__needed_nodes_reached(const shmt__backward* b, const void* const* nodes, uint32_t n,
                                bool* reached) {
-  shmt__scan leading = {0}, seen = {0}; /* leading stays empty: nothing is marked as an input */
+  shmt__needed_nodes leading = {0}, seen = {0}; /* leading stays empty: nothing is marked as an input */
   stack st = {0};
   shmt_status status = grow(&leading);
   if (status == SHMT_OK) status = grow(&seen);
   for (uint32_t i = 0; i < b->n_roots && status == SHMT_OK; i++)
-    status = walk(&leading, &seen, &st, b->roots[i].node, 0);
+    status = mark_ancestors(&leading, &seen, &st, b->roots[i].node, 0);
   for (uint32_t i = 0; i < n && status == SHMT_OK; i++)
     reached[i] = place(seen.table, seen.cap, nodes[i])->node != NULL;
   free(st.frames);
@@ -170,22 +170,22 @@ shmt_status shmt__scan_reached(const shmt__backward* b, const void* const* nodes
   return status;
 }
 
-void shmt__scan_free(shmt__scan* s) {
+void shmt__needed_nodes_free(shmt__needed_nodes* s) {
   if (!s) return;
   free(s->table);
   free(s->next);
   free(s);
 }
 
-bool shmt__scan_find(const shmt__scan* s, const shmt_node* n, bool* execute, uint32_t* first) {
+bool shmt__needed_nodes_find(const shmt__needed_nodes* s, const shmt_node* n, bool* execute, uint32_t* first) {
   const entry* e = place(s->table, s->cap, n);
   *execute = e->execute;
-  *first = e->node ? e->first : SHMT_SCAN_NONE;
+  *first = e->node ? e->first : SHMT_NO_INPUT;
   return e->wanted;
 }
 
-bool shmt__scan_wants(const shmt__scan* s, const shmt_node* n) {
+bool shmt__needed_nodes_wants(const shmt__needed_nodes* s, const shmt_node* n) {
   return place(s->table, s->cap, n)->wanted; /* that of an empty place is false */
 }
 
-uint32_t shmt__scan_next(const shmt__scan* s, uint32_t input) { return s->next[input]; }
+uint32_t shmt__needed_nodes_next(const shmt__needed_nodes* s, uint32_t input) { return s->next[input]; }

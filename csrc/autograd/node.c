@@ -76,7 +76,7 @@ shmt_node* shmt__node_create(const shmt__node_class* k, uint32_t n_edges, uint32
   for (uint32_t i = 0; i < n_inputs; i++) shmt__node_input_meta(n, i)->dtype = SHMT_DTYPE_NONE;
   n->sequence_nr = k->is_accumulate ? UINT64_MAX : ++last_sequence;
   if (!k->is_accumulate) count_nodes(1);
-  if (SHMT_UNLIKELY(shmt__anomaly_on) && !k->is_accumulate) shmt__anomaly_note(n);
+  if (SHMT_UNLIKELY(shmt__anomaly_on) && !k->is_accumulate) shmt__anomaly_record_stack(n);
   return n;
 }
 
@@ -127,9 +127,9 @@ static void node_free(shmt_node* n) {
   shmt__pool_give(n, node_bytes(k, n->n_edges, n->n_inline));
 }
 
-static void node_doom(shmt_node* n) {
+static void node_unreferenced(shmt_node* n) {
   if (SHMT_UNLIKELY(n->klass->is_accumulate)) {
-    shmt__accumulator_rest(n);
+    shmt__accumulator_unreferenced(n);
     return;
   }
   if (doomed.active) {
@@ -148,7 +148,7 @@ static void node_doom(shmt_node* n) {
 
 void shmt__node_release(shmt_node* n) {
   /* acq_rel: every earlier use of the node happens before its end. */
-  if (n && atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1) node_doom(n);
+  if (n && atomic_fetch_sub_explicit(&n->refs, 1, memory_order_acq_rel) == 1) node_unreferenced(n);
 }
 
 void shmt__node_set_edge(shmt_node* n, uint32_t i, shmt_edge edge) {
@@ -187,7 +187,7 @@ shmt_status shmt__node_connect(shmt_node* n, uint32_t i, shmt_tensor* t) {
   return SHMT_OK;
 }
 
-const char* shmt__node_plain_name(const shmt_node* n, char* buf, size_t cap) {
+const char* shmt__node_operator_name(const shmt_node* n, char* buf, size_t cap) {
   const char* name = n->klass->name;
   const char* tail = strstr(name, "Backward");
   size_t len = strlen(name);

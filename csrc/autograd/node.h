@@ -108,17 +108,17 @@ shmt_status shmt__materialize_grad(shmt_node* n, uint32_t i, shmt_tensor* g, shm
 /* Put an edge (consumed) in place i; for nodes made by hand. Only before anyone else sees n. */
 void shmt__node_set_edge(shmt_node* n, uint32_t i, shmt_edge edge);
 /* "Mul" for "MulBackward0", as torch's messages name forward functions; into buf, returned. */
-const char* shmt__node_plain_name(const shmt_node* n, char* buf, size_t cap);
+const char* shmt__node_operator_name(const shmt_node* n, char* buf, size_t cap);
 
 /* While a run for given inputs applies a node on this thread: which nodes lead to those; else NULL. */
-struct shmt__scan;
-extern _Thread_local const struct shmt__scan* shmt__tls_scan __attribute__((tls_model("initial-exec")));
+struct shmt__needed_nodes;
+extern _Thread_local const struct shmt__needed_nodes* shmt__tls_needed_nodes __attribute__((tls_model("initial-exec")));
 /* Does n lead to an input, or is it one? */
-bool shmt__scan_wants(const struct shmt__scan* scan, const shmt_node* n);
+bool shmt__needed_nodes_wants(const struct shmt__needed_nodes* needed, const shmt_node* n);
 /* Is the gradient along edge i asked for? */
 static inline bool shmt__node_needs(const shmt_node* n, uint32_t i) {
   const shmt_node* to = n->edges[i].node;
-  return to && (SHMT_LIKELY(!shmt__tls_scan) || shmt__scan_wants(shmt__tls_scan, to));
+  return to && (SHMT_LIKELY(!shmt__tls_needed_nodes) || shmt__needed_nodes_wants(shmt__tls_needed_nodes, to));
 }
 
 /* --- saved tensors ------------------------------------------------------------- */
@@ -136,7 +136,7 @@ typedef struct shmt__saved {
 shmt_status shmt__saved_init(shmt__saved* s, shmt_tensor* t, bool is_output);
 /* The same for another argument of an in-place operator: a clone when t shares memory with `changed`. As it is,
  * it would be changed, and own the node that it is saved in. */
-shmt_status shmt__saved_init_beside(shmt__saved* s, shmt_tensor* t, shmt_tensor* changed);
+shmt_status shmt__saved_init_unaliased(shmt__saved* s, shmt_tensor* t, shmt_tensor* changed);
 /* New reference (NULL when none was saved). owner: the node, needed for outputs.
  * Errors: SHMT_E_RUNTIME "Trying to backward through the graph a second time ...",
  * "one of the variables needed for gradient computation has been modified by an inplace operation
@@ -164,7 +164,7 @@ shmt_status shmt__set_history(shmt_tensor* out, shmt_node* node, uint32_t nr);
 /* The ADInplaceOrView kernel of a view operator: view becomes a view of src (which may be a view
  * itself). several: the operator returns more than one view, which forbids changing them in place.
  */
-shmt_status shmt__view_made(shmt_tensor* view, shmt_tensor* src, bool several);
+shmt_status shmt__view_created(shmt_tensor* view, shmt_tensor* src, bool several);
 /* May t be changed in place here? What was made in inference mode has no version by which a later use
  * would notice, so that it changes in that mode only. Errors: SHMT_E_RUNTIME. */
 SHMT_COLD shmt_status shmt__fail_inference_write(void);

@@ -42,14 +42,14 @@ const char* shmt__dtype_title(shmt_dtype dtype) {
 }
 
 /* uint16, uint32 and uint64 promote with no other integer. */
-static bool is_barebones_unsigned(shmt_dtype d) {
+static bool is_limited_unsigned(shmt_dtype d) {
   return shmt__dtype_kind[d] == SHMT_KIND_UNSIGNED && shmt__dtype_size[d] > 1;
 }
 
 static shmt_dtype promote_integral(shmt_dtype a, shmt_dtype b) {
   if (a == SHMT_BOOL) return b;
   if (b == SHMT_BOOL) return a;
-  if (is_barebones_unsigned(a) || is_barebones_unsigned(b)) return SHMT_DTYPE_NONE;
+  if (is_limited_unsigned(a) || is_limited_unsigned(b)) return SHMT_DTYPE_NONE;
   if (a == SHMT_UINT8 || b == SHMT_UINT8) {
     shmt_dtype other = a == SHMT_UINT8 ? b : a;
     return other == SHMT_INT8 ? SHMT_INT16 : other; /* int16 is the first to hold both */
@@ -74,9 +74,9 @@ shmt_dtype shmt__promote_types_unchecked(shmt_dtype a, shmt_dtype b) {
     kb = k;
   }
   if (ka <= 1) /* bool meets the barebones unsigned dtypes nowhere either */
-    return is_barebones_unsigned(a) || is_barebones_unsigned(b) ? SHMT_DTYPE_NONE : promote_integral(a, b);
+    return is_limited_unsigned(a) || is_limited_unsigned(b) ? SHMT_DTYPE_NONE : promote_integral(a, b);
   if (ka == 2) return kb == 2 ? promote_floating(a, b) : a;
-  if (is_barebones_unsigned(b)) return SHMT_DTYPE_NONE;
+  if (is_limited_unsigned(b)) return SHMT_DTYPE_NONE;
   if (kb < 2) return a;
   b = shmt__to_complex_dtype(b);
   return shmt__dtype_size[a] >= shmt__dtype_size[b] ? a : b;

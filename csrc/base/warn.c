@@ -32,11 +32,11 @@ shmt_status shmt__warn(const char* fmt, ...) {
   return s;
 }
 
-shmt_status shmt__warn_once(_Atomic(bool)* told, const char* fmt, ...) {
+shmt_status shmt__warn_once(_Atomic(bool)* warned, const char* fmt, ...) {
   va_list args;
 
   /* relaxed: nothing else is read by it, and of two threads one tells. */
-  if (atomic_exchange_explicit(told, true, memory_order_relaxed) &&
+  if (atomic_exchange_explicit(warned, true, memory_order_relaxed) &&
       !atomic_load_explicit(&always, memory_order_relaxed))
     return SHMT_OK;
   va_start(args, fmt);

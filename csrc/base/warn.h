@@ -19,9 +19,10 @@ typedef shmt_status (*shmt__warn_hook)(const char* message);
  * Errors: whatever the hook returns, normally SHMT_OK; callers propagate it with SHMT_TRY. */
 SHMT_COLD shmt_status shmt__warn(const char* fmt, ...) SHMT_PRINTF(1, 2);
 
-/* The same once in a process: `told` says whether it was, and is set. `shmt__warn_set_always` has it told always.
+/* The same once in a process: `warned` says whether it has warned, and is set then. After
+ * `shmt__warn_set_always(true)` it warns each time.
  * Errors: as above. */
-SHMT_COLD shmt_status shmt__warn_once(_Atomic(bool)* told, const char* fmt, ...) SHMT_PRINTF(2, 3);
+SHMT_COLD shmt_status shmt__warn_once(_Atomic(bool)* warned, const char* fmt, ...) SHMT_PRINTF(2, 3);
 
 /* Whether shmt__warn_once repeats itself; false at first. */
 void shmt__warn_set_always(bool always);

@@ -9,19 +9,20 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from codegen.adapters import emit_adapters
-from codegen.autograd import emit_autograd, plan_autograd
-from codegen.dispatch import emit_dispatch
-from codegen.docs import emit_docs
-from codegen.emit import Emitter, GeneratedFiles
-from codegen.errors import SpecError
-from codegen.kernels import emit_kernels, load_loops
-from codegen.model import load_model
-from codegen.protocol import emit_protocol, load_failpoints, load_wire
-from codegen.python import emit_python, python_tables
-from codegen.stubs import emit_stubs
-from codegen.tables import emit_tables, load_tables
-from codegen.views import emit_views
+from codegen.emit.adapters import emit_adapters
+from codegen.emit.autograd import emit_autograd, plan_autograd
+from codegen.emit.dispatch import emit_dispatch
+from codegen.emit.emitter import Emitter, GeneratedFiles
+from codegen.emit.kernels import emit_kernels, load_loops
+from codegen.emit.protocol import emit_protocol, load_failpoints, load_wire
+from codegen.emit.python import emit_python, python_tables
+from codegen.emit.reference_pages import emit_docs
+from codegen.emit.stubs import emit_stubs
+from codegen.emit.tables import emit_tables
+from codegen.emit.views import emit_views
+from codegen.spec.errors import SpecError
+from codegen.spec.model import load_model
+from codegen.spec.tables import load_tables
 
 __all__ = ["GeneratedFiles", "SpecError", "generate"]
 

@@ -50,8 +50,9 @@ typedef struct shmt__kernel {
   const char* where;     /* "file:line" of the registration, for messages */
 } shmt__kernel;
 
-/* Of Conjugate and Negative: gives the keys below ordinary tensors; see ops/pointwise/conj_neg_views.h. */
-extern const shmt__kernel shmt__resolve_lazy_kernel;
+/* The kernel of the keys Conjugate and Negative for operators that have none of their own there: it gives the keys below
+ * tensors without conj and neg bits. ops/pointwise/conj_neg_views.c fills it in when the library is loaded. */
+extern shmt__kernel shmt__conj_neg_fallback;
 
 struct shmt_operator {
   const shmt_schema* schema;
@@ -62,7 +63,7 @@ struct shmt_operator {
                               shmt_value* results);
   struct shmt__registration* registrations; /* the registry's, under its lock */
   uint32_t id;
-  bool passes_lazy; /* nothing at Conjugate and Negative but what is registered: the operator takes
+  bool passes_conj_neg; /* nothing at Conjugate and Negative but what is registered: the operator takes
                        such tensors as they are */
 };
 
@@ -90,7 +91,7 @@ static inline shmt_keyset shmt__call_keys(shmt_keyset tensors) {
 }
 /* Would nobody see the operators of a composite: not recorded, not watched by a mode or a backend of its own? keys: the
  * arguments'. */
-static inline bool shmt__is_plain_call(shmt_keyset keys) {
+static inline bool shmt__is_unobserved_call(shmt_keyset keys) {
   const shmt_keyset unseen = SHMT_KEYBIT_CPU | SHMT_KEYBIT_ADInplaceOrView;
   return (shmt__call_keys(keys) & ~(shmt__grad_enabled() ? unseen : unseen | SHMT_KEYBIT_Autograd)) == 0;
 }

@@ -10,6 +10,8 @@
 
 enum { KEY_LIMIT = 64 + SHMT_N_ALIAS_KEYS };
 
+shmt__kernel shmt__conj_neg_fallback;
+
 typedef enum registration_kind {
   REGISTRATION_DEFINE,
   REGISTRATION_IMPL,
@@ -122,7 +124,7 @@ static shmt_operator* find_locked(const char* name, size_t name_len, const char*
 static void before_fork(void) { pthread_mutex_lock(&lock); }
 static void after_fork(void) { pthread_mutex_unlock(&lock); }
 
-static void take_generated(void) {
+static void add_generated_operators(void) {
   /* A child forked while another thread registers must find the lock free. */
   (void)pthread_atfork(before_fork, after_fork, after_fork);
   if (!grow_locked(shmt__n_generated_operators)) {
@@ -138,7 +140,7 @@ static void take_generated(void) {
 }
 
 static void enter(void) {
-  pthread_once(&once, take_generated);
+  pthread_once(&once, add_generated_operators);
   pthread_mutex_lock(&lock);
 }
 static void leave(void) { pthread_mutex_unlock(&lock); }
@@ -188,7 +190,7 @@ static bool was_fallback(int key, const shmt__kernel* k) {
   return false;
 }
 
-static const shmt__kernel* row_now(const shmt_operator* op, int key) {
+static const shmt__kernel* current_kernel(const shmt_operator* op, int key) {
   return atomic_load_explicit(&op->table[key], memory_order_relaxed);
 }
 
@@ -200,7 +202,7 @@ static const shmt__kernel* newest(const shmt_operator* op, int key) {
 
 static bool is_backend(int key) { return key == SHMT_KEY_CPU || key == SHMT_KEY_Meta; }
 
-static bool is_lazy_key(int key) { return key == SHMT_KEY_Conjugate || key == SHMT_KEY_Negative; }
+static bool is_conj_neg_key(int key) { return key == SHMT_KEY_Conjugate || key == SHMT_KEY_Negative; }
 
 /* Does some result share memory with an argument that is not written to? */
 static bool returns_view(const shmt_schema* s) {
@@ -210,11 +212,11 @@ static bool returns_view(const shmt_schema* s) {
 }
 
 /* See Note [What fills a row]. */
-static const shmt__kernel* row_should(const shmt_operator* op, int key) {
+static const shmt__kernel* computed_kernel(const shmt_operator* op, int key) {
   const shmt__kernel* k;
   if (!op->registrations) {
-    k = row_now(op, key);
-    if (k && (k == &shmt__resolve_lazy_kernel || was_fallback(key, k))) k = NULL;
+    k = current_kernel(op, key);
+    if (k && (k == &shmt__conj_neg_fallback || was_fallback(key, k))) k = NULL;
   } else {
     k = newest(op, key);
     if (!k && is_backend(key)) k = newest(op, SHMT_ALIAS_CompositeExplicitAutograd);
@@ -223,7 +225,7 @@ static const shmt__kernel* row_should(const shmt_operator* op, int key) {
       k = newest(op, SHMT_ALIAS_CatchAll);
   }
   if (!k && fallbacks[key]) k = fallbacks[key]->kernel;
-  if (!k && is_lazy_key(key) && !op->passes_lazy) k = &shmt__resolve_lazy_kernel;
+  if (!k && is_conj_neg_key(key) && !op->passes_conj_neg) k = &shmt__conj_neg_fallback;
   return k;
 }
 
@@ -232,7 +234,7 @@ static void refresh_locked(shmt_operator* op) {
   shmt_keyset mask = 0;
   bool dead = op->id >= n_all || all[op->id] != op;
   for (int key = 0; key < SHMT_N_KEYS; key++) {
-    rows[key] = dead ? NULL : row_should(op, key);
+    rows[key] = dead ? NULL : computed_kernel(op, key);
     if (rows[key]) mask |= (shmt_keyset)1 << key;
   }
   /* Bits that go leave the mask before their rows empty, bits that come enter it after. A reader in
@@ -241,7 +243,7 @@ static void refresh_locked(shmt_operator* op) {
   atomic_store_explicit(&op->mask, old & mask, memory_order_relaxed);
   for (int key = 0; key < SHMT_N_KEYS; key++)
     /* release: readers of the pointer see the kernel record filled. */
-    if (rows[key] != row_now(op, key))
+    if (rows[key] != current_kernel(op, key))
       atomic_store_explicit(&op->table[key], rows[key], memory_order_release);
   /* release: who sees the bit sees the row. */
   atomic_store_explicit(&op->mask, mask, memory_order_release);
@@ -249,12 +251,12 @@ static void refresh_locked(shmt_operator* op) {
 
 /* The rows of an operator that never had a registration become registrations themselves, so that
  * they come back when later ones are dropped. */
-static bool adopt_rows_locked(shmt_operator* op) {
+static bool adopt_kernels_locked(shmt_operator* op) {
   if (op->registrations) return true;
   shmt__registration* list = NULL;
   for (int key = 0; key < SHMT_N_KEYS; key++) {
-    const shmt__kernel* k = row_now(op, key);
-    if (!k || k == &shmt__resolve_lazy_kernel || was_fallback(key, k)) continue;
+    const shmt__kernel* k = current_kernel(op, key);
+    if (!k || k == &shmt__conj_neg_fallback || was_fallback(key, k)) continue;
     shmt__registration* r = calloc(1, sizeof *r);
     if (!r) {
       while (list) {
@@ -328,7 +330,7 @@ shmt_status shmt__operator_define(const char* text, const char* where, shmt__reg
     return no_memory("define()");
   }
   op->schema = schema;
-  op->passes_lazy = returns_view(schema);
+  op->passes_conj_neg = returns_view(schema);
   r->op = op;
   op->registrations = r;
   shmt_status status = SHMT_OK;
@@ -403,7 +405,7 @@ shmt_status shmt__operator_impl(const char* name, int key, const shmt__kernel* k
   } else if (kernel->unboxed && !op->call_unboxed) {
     status = shmt__fail(SHMT_E_RUNTIME,
                         "impl(): '%s' was defined at run time and takes boxed kernels only", plain);
-  } else if (!adopt_rows_locked(op)) {
+  } else if (!adopt_kernels_locked(op)) {
     status = no_memory("impl()");
   } else {
     r->op = op;
@@ -487,8 +489,8 @@ bool shmt__operator_has_kernel(const shmt_operator* op, int key) {
   if (op->registrations) {
     has = newest(op, key) != NULL;
   } else {
-    const shmt__kernel* k = key < SHMT_N_KEYS ? row_now(op, key) : NULL;
-    has = k && k != &shmt__resolve_lazy_kernel && !was_fallback(key, k);
+    const shmt__kernel* k = key < SHMT_N_KEYS ? current_kernel(op, key) : NULL;
+    has = k && k != &shmt__conj_neg_fallback && !was_fallback(key, k);
   }
   leave();
   return has;
@@ -516,7 +518,7 @@ const shmt__kernel* shmt__operator_missing(const shmt_operator* op, shmt_keyset 
   enter();
   /* An update may just have passed by. */
   shmt_keyset mask = atomic_load_explicit(&op->mask, memory_order_relaxed);
-  const shmt__kernel* k = (ks & mask) ? row_now(op, shmt__highest_key(ks & mask)) : NULL;
+  const shmt__kernel* k = (ks & mask) ? current_kernel(op, shmt__highest_key(ks & mask)) : NULL;
   bool alive = op->id < n_all && all[op->id] == op;
   leave();
   if (k) return k;

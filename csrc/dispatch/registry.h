@@ -7,7 +7,7 @@
  *   3. CPU, Meta:                the newest CompositeImplicitAutograd kernel;
  *   4. CPU, Meta, BackendSelect: the newest CatchAll kernel;
  *   5. the newest fallback of that key;
- *   6. Conjugate, Negative:      shmt__resolve_lazy_kernel, unless the operator is a view.
+ *   6. Conjugate, Negative:      shmt__conj_neg_fallback, unless the operator is a view.
  * Else the row is empty, its bit is not in the operator's mask, and a call passes to the key below.
  * The composite kinds leave the Autograd row empty on purpose: the operators they call record
  * themselves. What a generated operator's table holds at start-up counts as registered first, for

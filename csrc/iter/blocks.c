@@ -7,7 +7,7 @@
 enum { CROSSED = 8 /* rows and columns from which squares pay */ };
 
 void shmt__blocks_init(shmt__blocks* b, const shmt_tensor* t, shmt_dtype dtype) {
-  shmt__walk* const w = &b->dims;
+  shmt__loop_nest* const w = &b->dims;
   const bool is_same = t->dtype == dtype;
 
   b->data = shmt__tensor_data(t);
@@ -52,7 +52,7 @@ static void move_run(const shmt__blocks* b, char* dense, char* at, int64_t n, bo
 
 /* Whole rows of the two innermost dims. */
 static void move_rows(const shmt__blocks* b, char* dense, char* at, int64_t rows, bool is_read) {
-  const shmt__walk* const w = &b->dims;
+  const shmt__loop_nest* const w = &b->dims;
   const int64_t row = w->sizes[0] * b->wide;
 
   if (!b->load && w->from[1] == b->item && rows >= CROSSED && w->sizes[0] >= CROSSED) {
@@ -66,7 +66,7 @@ static void move_rows(const shmt__blocks* b, char* dense, char* at, int64_t rows
 }
 
 static void move_block(const shmt__blocks* b, int64_t begin, int64_t n, char* dense, bool is_read) {
-  const shmt__walk* const w = &b->dims;
+  const shmt__loop_nest* const w = &b->dims;
   const int64_t width = w->sizes[0], height = w->sizes[1], end = begin + n;
   int64_t column = begin % width, row = begin / width;
 

@@ -25,14 +25,14 @@ typedef struct shmt__blocks {
   bool is_dense;           /* side by side and of the dtype */
   shmt__cast_loop_fn load; /* NULL: the dtype is the tensor's */
   shmt__cast_loop_fn store;
-  shmt__walk dims;         /* merged where they can be, steps in bytes; at least two */
+  shmt__loop_nest dims;         /* merged where they can be, steps in bytes; at least two */
 } shmt__blocks;
 
 /* The tensor must outlive b. Cannot fail. */
 void shmt__blocks_init(shmt__blocks* b, const shmt_tensor* t, shmt_dtype dtype);
 /* Bytes from the tensor's first element to element i. */
 static inline int64_t shmt__blocks_offset(const shmt__blocks* b, int64_t i) {
-  const shmt__walk* const w = &b->dims;
+  const shmt__loop_nest* const w = &b->dims;
   int64_t offset = 0;
   int d = 0;
 
@@ -42,7 +42,7 @@ static inline int64_t shmt__blocks_offset(const shmt__blocks* b, int64_t i) {
 /* Elements [begin, begin + n): in the tensor itself, or in buffer, which has room for them. */
 const void* shmt__blocks_read(const shmt__blocks* b, int64_t begin, int64_t n, void* buffer);
 /* Where elements [begin, begin + n) are to be written before _write: in the tensor itself, or buffer. */
-static inline void* shmt__blocks_place(const shmt__blocks* b, int64_t begin, void* buffer) {
+static inline void* shmt__blocks_target(const shmt__blocks* b, int64_t begin, void* buffer) {
   return b->is_dense ? b->data + begin * b->item : buffer;
 }
 /* Elements [begin, begin + n) = those at `from`, which _place gave. */

@@ -7,7 +7,5 @@
 /* Broadcast, promote, check overlaps, cast, order the dims by memory, allocate, coalesce.
  * Errors: torch's; the caller finishes the iterator. */
 shmt_status shmt__iter_build_general(shmt_iter* it);
-/* Merge dims that every operand walks without a gap. */
-void shmt__iter_coalesce(shmt_iter* it);
 
 #endif

@@ -11,18 +11,18 @@
 #include "base/types.h"
 
 /* The dims in the order in which they are walked through, the one that runs fastest first. */
-typedef struct shmt__walk {
+typedef struct shmt__loop_nest {
   int n_dims;
   int64_t sizes[SHMT_MAX_DIMS];
   int64_t from[SHMT_MAX_DIMS], to[SHMT_MAX_DIMS]; /* steps */
-} shmt__walk;
+} shmt__loop_nest;
 
 typedef struct shmt__cursor {
   int64_t from, to; /* sums of steps */
   int64_t at[SHMT_MAX_DIMS];
 } shmt__cursor;
 
-static inline void shmt__cursor_init(shmt__cursor* c, const shmt__walk* w, int64_t position) {
+static inline void shmt__cursor_init(shmt__cursor* c, const shmt__loop_nest* w, int64_t position) {
   c->from = 0;
   c->to = 0;
   for (int d = 0; d < w->n_dims; d++, position /= w->sizes[d - 1]) {
@@ -33,7 +33,7 @@ static inline void shmt__cursor_init(shmt__cursor* c, const shmt__walk* w, int64
 }
 
 /* Behind the last position comes the first. */
-static inline void shmt__cursor_next(shmt__cursor* c, const shmt__walk* w) {
+static inline void shmt__cursor_next(shmt__cursor* c, const shmt__loop_nest* w) {
   for (int d = 0; d < w->n_dims; d++) {
     c->from += w->from[d];
     c->to += w->to[d];

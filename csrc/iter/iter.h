@@ -130,7 +130,7 @@ shmt_status shmt__iter_run_serial(shmt_iter* it, shmt__loop loop, const void* ct
 /* As _serial, over several threads when large, where the walk may come to one element of the output several times: from
  * each of them the elements come in the same order as there. The dims in which the output has a stride lead to
  * different elements; without one the calling thread does it all. */
-shmt_status shmt__iter_run_apart(shmt_iter* it, shmt__loop loop, const void* ctx);
+shmt_status shmt__iter_run_disjoint(shmt_iter* it, shmt__loop loop, const void* ctx);
 /* May two elements of t share memory? */
 bool shmt__may_overlap_itself(const shmt_tensor* t);
 /* Copy back, store new outputs in their slots when status is SHMT_OK, release temporaries; returns

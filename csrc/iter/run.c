@@ -14,13 +14,13 @@ enum {
   NEAR_NS = 10000,        /* calls this close keep helpers awake */
 };
 
-typedef struct walk {
+typedef struct loop_args {
   const shmt_iter* it;
   shmt__loop loop;
   const void* ctx;
   int64_t streamed; /* bytes of an element of the result when it goes past the caches, else 0 */
   shmt__stage* stage; /* of the piece that is walked, when it does */
-} walk;
+} loop_args;
 
 /* One large result that is no input, written in long runs without gaps. */
 static int64_t find_streamed(const shmt_iter* it) {
@@ -35,7 +35,7 @@ static int64_t find_streamed(const shmt_iter* it) {
   return item;
 }
 
-static void run_streamed(const walk* w, char* const* from, const int64_t* strides, int64_t n) {
+static void run_streamed(const loop_args* w, char* const* from, const int64_t* strides, int64_t n) {
   const int n_operands = w->it->n_operands;
   char *data[SHMT_ITER_MAX_OPERANDS], *to = from[0];
 
@@ -45,23 +45,23 @@ static void run_streamed(const walk* w, char* const* from, const int64_t* stride
   }
   for (int k = 1; k < n_operands; k++) data[k] = from[k];
   for (int64_t count, room; n > 0; n -= count) {
-    data[0] = shmt__stage_place(w->stage, to, w->streamed, &room);
+    data[0] = shmt__stage_reserve(w->stage, to, w->streamed, &room);
     count = room / w->streamed < n ? room / w->streamed : n;
     w->loop(data, strides, count, w->ctx);
-    shmt__stage_put(w->stage, count * w->streamed);
+    shmt__stage_commit(w->stage, count * w->streamed);
     to += count * w->streamed;
     for (int k = 1; k < n_operands; k++) data[k] += count * strides[k];
   }
 }
 
-static inline void run_line(const walk* w, char* const* data, const int64_t* strides, int64_t n) {
+static inline void run_inner(const loop_args* w, char* const* data, const int64_t* strides, int64_t n) {
   if (SHMT_UNLIKELY(w->stage != NULL))
     run_streamed(w, data, strides, n);
   else
     w->loop(data, strides, n, w->ctx);
 }
 
-static void walk_line(const walk* w, int64_t begin, int64_t end) {
+static void run_1d(const loop_args* w, int64_t begin, int64_t end) {
   const shmt_iter* it = w->it;
   char* data[SHMT_ITER_MAX_OPERANDS];
   int64_t strides[SHMT_ITER_MAX_OPERANDS];
@@ -70,10 +70,10 @@ static void walk_line(const walk* w, int64_t begin, int64_t end) {
     strides[k] = it->operands[k].strides[0];
     data[k] = it->operands[k].data + begin * strides[k];
   }
-  run_line(w, data, strides, end - begin);
+  run_inner(w, data, strides, end - begin);
 }
 
-static void walk_range(const walk* w, int64_t begin, int64_t end) {
+static void run_nd(const loop_args* w, int64_t begin, int64_t end) {
   const shmt_iter* it = w->it;
   const int n = it->n_operands;
   char* data[SHMT_ITER_MAX_OPERANDS];
@@ -94,7 +94,7 @@ static void walk_range(const walk* w, int64_t begin, int64_t end) {
   }
   for (int64_t run = it->sizes[0] - at[0]; begin < end; run = it->sizes[0]) {
     if (run > end - begin) run = end - begin;
-    run_line(w, data, strides, run);
+    run_inner(w, data, strides, run);
     begin += run;
     if (begin >= end) break;
     for (int k = 0; k < n; k++) data[k] += row[k];
@@ -113,28 +113,28 @@ static void walk_range(const walk* w, int64_t begin, int64_t end) {
   }
 }
 
-static void walk_piece(void* arg, int64_t begin, int64_t end) {
-  const walk* w = arg;
+static void run_range(void* arg, int64_t begin, int64_t end) {
+  const loop_args* w = arg;
 
   if (w->it->n_dims == 1)
-    walk_line(w, begin, end);
+    run_1d(w, begin, end);
   else
-    walk_range(w, begin, end);
+    run_nd(w, begin, end);
 }
 
-static void walk_streamed(void* arg, int64_t begin, int64_t end) {
-  walk w = *(const walk*)arg;
+static void run_range_streamed(void* arg, int64_t begin, int64_t end) {
+  loop_args w = *(const loop_args*)arg;
   shmt__stage s;
 
   shmt__stage_init(&s);
   w.stage = &s;
-  walk_piece(&w, begin, end);
+  run_range(&w, begin, end);
   shmt__stage_end(&s);
 }
 
 /* A loop over a loop: each element goes into the output, as its dtype, before the next is read. */
-static void convert_each(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const walk* inner = ctx;
+static void convert_elementwise(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const loop_args* inner = ctx;
   const shmt_iter* it = inner->it;
   char* at[SHMT_ITER_MAX_OPERANDS];
   _Alignas(16) char element[16];
@@ -149,7 +149,7 @@ static void convert_each(char* const* data, const int64_t* strides, int64_t n, c
 }
 
 /* Is the output written as another dtype than the loop's, with no temporary between? */
-static bool must_convert_each(const shmt_iter* it) {
+static bool must_convert_elementwise(const shmt_iter* it) {
   const shmt__operand* out = &it->operands[0];
   const bool to_bool =
       out->want == SHMT_BOOL || (out->want == SHMT_DTYPE_NONE && it->promote == SHMT_PROMOTE_COMPARE);
@@ -159,74 +159,74 @@ static bool must_convert_each(const shmt_iter* it) {
 
 /* Some microseconds of work: shared where helpers are awake, in one piece for each thread. They are woken only when such
  * calls follow each other. */
-static void walk_costly(walk* w) {
+static void run_costly(loop_args* w) {
   static _Thread_local uint64_t last_ns;
   const int64_t n = w->it->numel, most = n / COSTLY_GRAIN;
   const int64_t pieces = most < shmt__num_threads() ? most : shmt__num_threads();
 
   if (pieces < 2) {
-    walk_piece(w, 0, n);
-  } else if (shmt__helpers_awake() || shmt__os_now_ns() - last_ns < NEAR_NS) {
-    shmt__parallel_for(n, (n + pieces - 1) / pieces, walk_piece, w);
+    run_range(w, 0, n);
+  } else if (shmt__workers_awake() || shmt__os_now_ns() - last_ns < NEAR_NS) {
+    shmt__parallel_for(n, (n + pieces - 1) / pieces, run_range, w);
   } else {
-    walk_piece(w, 0, n);
+    run_range(w, 0, n);
     last_ns = shmt__os_now_ns();
   }
 }
 
 shmt_status shmt__iter_run(shmt_iter* it, shmt__loop loop, const void* ctx) {
-  walk w = {it, loop, ctx, 0, NULL};
+  loop_args w = {it, loop, ctx, 0, NULL};
 
   if (it->is_meta || it->numel == 0) return SHMT_OK;
-  if (SHMT_UNLIKELY(it->operands[0].read) && must_convert_each(it)) {
-    walk outer = {it, convert_each, &w, 0, NULL};
-    walk_piece(&outer, 0, it->numel);
+  if (SHMT_UNLIKELY(it->operands[0].read) && must_convert_elementwise(it)) {
+    loop_args outer = {it, convert_elementwise, &w, 0, NULL};
+    run_range(&outer, 0, it->numel);
     return SHMT_OK;
   }
   if (it->numel <= GRAIN) {
     if (it->is_costly && it->numel > COSTLY_GRAIN)
-      walk_costly(&w);
+      run_costly(&w);
     else
-      walk_piece(&w, 0, it->numel);
+      run_range(&w, 0, it->numel);
     return SHMT_OK;
   }
   w.streamed = find_streamed(it);
-  shmt__parallel_for(it->numel, GRAIN, w.streamed ? walk_streamed : walk_piece, &w);
+  shmt__parallel_for(it->numel, GRAIN, w.streamed ? run_range_streamed : run_range, &w);
   return SHMT_OK;
 }
 
 shmt_status shmt__iter_run_costly(shmt_iter* it, shmt__loop loop, const void* ctx, int64_t cost) {
-  walk w = {it, loop, ctx, 0, NULL};
+  loop_args w = {it, loop, ctx, 0, NULL};
 
   if (it->is_meta || it->numel == 0) return SHMT_OK;
-  shmt__parallel_for(it->numel, GRAIN / (cost > 0 ? cost : 1) + 1, walk_piece, &w);
+  shmt__parallel_for(it->numel, GRAIN / (cost > 0 ? cost : 1) + 1, run_range, &w);
   return SHMT_OK;
 }
 
-typedef struct apart {
-  const walk* w;
+typedef struct split_loop {
+  const loop_args* w;
   int dim;       /* that is split */
   int64_t block; /* its elements in a unit */
-} apart;
+} split_loop;
 
-static void walk_apart(void* arg, int64_t begin, int64_t end) {
-  const apart* a = arg;
+static void run_along_dim(void* arg, int64_t begin, int64_t end) {
+  const split_loop* a = arg;
   const int64_t size = a->w->it->sizes[a->dim];
   shmt_iter part = *a->w->it;
-  const walk inner = {&part, a->w->loop, a->w->ctx, 0, NULL};
+  const loop_args inner = {&part, a->w->loop, a->w->ctx, 0, NULL};
 
   begin *= a->block;
   end = end * a->block < size ? end * a->block : size;
   part.numel = part.numel / size * (end - begin);
   part.sizes[a->dim] = end - begin;
   for (int k = 0; k < part.n_operands; k++) part.operands[k].data += begin * part.operands[k].strides[a->dim];
-  walk_piece((void*)(uintptr_t)&inner, 0, part.numel);
+  run_range((void*)(uintptr_t)&inner, 0, part.numel);
 }
 
-shmt_status shmt__iter_run_apart(shmt_iter* it, shmt__loop loop, const void* ctx) {
-  const walk w = {it, loop, ctx, 0, NULL};
+shmt_status shmt__iter_run_disjoint(shmt_iter* it, shmt__loop loop, const void* ctx) {
+  const loop_args w = {it, loop, ctx, 0, NULL};
   const int threads = it->numel > GRAIN ? shmt__num_threads() : 1;
-  apart a = {&w, -1, 1};
+  split_loop a = {&w, -1, 1};
 
   /* The outermost is best, unless it is too short: long runs, and no line of a cache that two write to. */
   for (int d = it->n_dims - 1; d >= 0 && threads > 1; d--) {
@@ -236,14 +236,14 @@ shmt_status shmt__iter_run_apart(shmt_iter* it, shmt__loop loop, const void* ctx
   if (a.dim < 0 || it->sizes[a.dim] < threads) return shmt__iter_run_serial(it, loop, ctx);
   if (a.dim == 0) a.block = (it->sizes[0] + threads - 1) / threads;
   const int64_t units = (it->sizes[a.dim] + a.block - 1) / a.block;
-  shmt__parallel_for(units, GRAIN / (it->numel / units) + 1, walk_apart, &a);
+  shmt__parallel_for(units, GRAIN / (it->numel / units) + 1, run_along_dim, &a);
   return SHMT_OK;
 }
 
 shmt_status shmt__iter_run_serial(shmt_iter* it, shmt__loop loop, const void* ctx) {
-  walk w = {it, loop, ctx, 0, NULL};
+  loop_args w = {it, loop, ctx, 0, NULL};
 
   if (it->is_meta || it->numel == 0) return SHMT_OK;
-  walk_piece(&w, 0, it->numel);
+  run_range(&w, 0, it->numel);
   return SHMT_OK;
 }

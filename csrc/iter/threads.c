@@ -98,7 +98,7 @@ void shmt__set_num_threads(int n) {
 bool shmt__in_parallel(void) { return in_piece; }
 
 /* relaxed: a hint. */
-bool shmt__helpers_awake(void) { return atomic_load_explicit(&pool.awake, memory_order_relaxed) > 0; }
+bool shmt__workers_awake(void) { return atomic_load_explicit(&pool.awake, memory_order_relaxed) > 0; }
 
 /* False when none was left. The next operator on the same memory then finds most of it in the same cores' caches. */
 static bool take_piece(const pool_job* job, uint_least64_t end) {
@@ -255,7 +255,7 @@ static bool publish(int wanted) {
 
 /* With helpers that sleep: the caller does a piece, when that is little of the work, and then knows whether it pays to
  * wake them. It does too when such a job comes soon after another, so that a loop over small ones has them awake. */
-static void begin_alone(const pool_job* job, int64_t pieces, int wanted) {
+static void begin_inline(const pool_job* job, int64_t pieces, int wanted) {
   const uint64_t begin = shmt__os_now_ns();
   uint64_t now = begin;
 
@@ -298,7 +298,7 @@ void shmt__parallel_for(int64_t n, int64_t grain, void (*fn)(void* ctx, int64_t 
   atomic_store_explicit(&pool.owner_cpu, shmt__os_current_cpu(), memory_order_relaxed); /* relaxed: a hint */
   /* release: helpers that see the gate open see the job. */
   atomic_store_explicit(&pool.gate, OPEN, memory_order_release);
-  if (!publish(wanted)) begin_alone(&job, pieces, threads - 1);
+  if (!publish(wanted)) begin_inline(&job, pieces, threads - 1);
   wait_for_helpers(take_pieces(&job, FRONT));
   /* release: the next owner may overwrite the job. */
   atomic_store_explicit(&pool.busy, false, memory_order_release);

@@ -33,6 +33,6 @@ void shmt__set_num_threads(int n);
 bool shmt__in_parallel(void);
 /* True while a helper waits for work without sleeping: it takes part at once, where one that sleeps is woken in
  * some 15 microseconds. */
-bool shmt__helpers_awake(void);
+bool shmt__workers_awake(void);
 
 #endif

@@ -117,9 +117,9 @@ static bool fits_into(const shmt_tensor* other, const shmt_tensor* t) {
 
 bool shmt__is_spent(const shmt_tensor* t, const shmt_tensor* other) {
   const bool is_own = shmt__is_last_reference(&t->refs) && shmt__is_last_reference(&t->storage->refs);
-  const bool is_plain = (t->flags & SHMT_TENSOR_DENSE) != 0 && !shmt__tensor_is_lazy(t) &&
+  const bool is_plain = (t->flags & SHMT_TENSOR_DENSE) != 0 && !shmt__tensor_is_conj_neg(t) &&
                         (shmt__is_floating(t->dtype) || shmt__is_complex(t->dtype)) &&
-                        shmt__is_plain_call(shmt__tensor_keys(t) | (other ? shmt__tensor_keys(other) : 0));
+                        shmt__is_unobserved_call(shmt__tensor_keys(t) | (other ? shmt__tensor_keys(other) : 0));
 
   return is_own && is_plain && (!other || (other->dtype == t->dtype && fits_into(other, t)));
 }

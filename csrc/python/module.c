@@ -206,7 +206,7 @@ int shmt_python_install(void) {
   int r = 0;
   if (!done) {
     shmt__debug = shmt__options_get()->debug > 0;
-    if (shmt__options_get()->trace_alloc) shmt__allocation_site = shmt__py_write_site;
+    if (shmt__options_get()->trace_alloc) shmt__allocation_site = shmt__py_append_call_site;
     PyObject* module = PyImport_ImportModule("shmtensor._C");
     r = module ? fill(module) : -1;
     Py_XDECREF(module);

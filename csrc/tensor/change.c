@@ -94,7 +94,7 @@ shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src) {
   t->storage = src->storage;
   shmt__storage_release(old);
   t->device = src->device;
-  shmt__tensor_set_lazy(t, src->flags & SHMT_TENSOR_LAZY);
+  shmt__tensor_set_conj_neg(t, src->flags & SHMT_TENSOR_CONJ_NEG);
   t->keys = (t->keys & ~(shmt_keyset)(SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta)) |
             (src->keys & (SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta));
   return SHMT_OK;
@@ -107,7 +107,7 @@ SHMT_COLD shmt_status shmt__fail_read_only(const char* name, const shmt_tensor* 
             name, SHMT_SHAPE_TEXT(t), t->storage->nbytes);
 }
 
-/* The value behind a lazily conjugated or negated element. */
+/* The value of an element of a conj or neg view. */
 static void resolve_scalar(shmt_scalar* s, uint32_t bits) {
   const bool negate = (bits & SHMT_TENSOR_NEG) != 0, conjugate = (bits & SHMT_TENSOR_CONJ) != 0;
   if (s->tag != SHMT_SCALAR_COMPLEX) {
@@ -123,6 +123,6 @@ shmt_status shmt__tensor_item(shmt_tensor* t, shmt_scalar* out) {
                t->numel);
   SHMT_REQUIRE(!shmt__tensor_is_meta(t), SHMT_E_RUNTIME, "Tensor.item() cannot be called on meta tensors");
   *out = shmt__scalar_load(shmt__tensor_data(t), t->dtype);
-  if (SHMT_UNLIKELY(shmt__tensor_is_lazy(t))) resolve_scalar(out, t->flags);
+  if (SHMT_UNLIKELY(shmt__tensor_is_conj_neg(t))) resolve_scalar(out, t->flags);
   return SHMT_OK;
 }

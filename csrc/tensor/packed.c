@@ -17,7 +17,7 @@ shmt_status shmt__tensor_pack(shmt_tensor* t, shmt__packed_tensor* out, size_t* 
   SHMT_TRY(shmt__storage_export(t->storage, true, &out->handle, &secret));
   out->dtype = (uint8_t)t->dtype;
   out->n_dims = t->n_dims;
-  out->bits = (uint16_t)(t->flags & SHMT_TENSOR_LAZY);
+  out->bits = (uint16_t)(t->flags & SHMT_TENSOR_CONJ_NEG);
   out->offset = t->offset;
   memcpy(out->dims, t->sizes, sizeof(int64_t) * n);
   memcpy(out->dims + n, t->strides, sizeof(int64_t) * n);
@@ -43,12 +43,12 @@ shmt_status shmt__tensor_unpack(const void* data, size_t nbytes, shmt_tensor** o
     SHMT_REQUIRE(p.dims[i] >= 0, SHMT_E_HANDLE, "a packed tensor with %s %" PRId64,
                  i < n ? "a size of" : "a stride of", p.dims[i]);
   SHMT_REQUIRE(p.dtype < SHMT_N_DTYPES, SHMT_E_HANDLE, "a packed tensor of dtype %u", p.dtype);
-  SHMT_REQUIRE(shmt__lazy_bits_fit(p.dtype, p.bits), SHMT_E_HANDLE,
+  SHMT_REQUIRE(shmt__conj_neg_bits_fit(p.dtype, p.bits), SHMT_E_HANDLE,
                "a packed tensor of dtype %u with bits %#x", p.dtype, (unsigned)p.bits);
   shmt__beside beside = {(const char*)&p + CHECKED_FROM, nbytes - CHECKED_FROM, p.check};
   SHMT_TRY(shmt__storage_import(&p.handle, &beside, &s));
   SHMT_TRY(shmt__tensor_from_storage(s, (shmt_ints){p.dims, (int64_t)n},
                                      (shmt_ints){p.dims + n, (int64_t)n}, p.offset, p.dtype, out));
-  shmt__tensor_set_lazy(*out, p.bits);
+  shmt__tensor_set_conj_neg(*out, p.bits);
   return SHMT_OK;
 }

@@ -42,7 +42,7 @@ enum {
   SHMT_TENSOR_INFERENCE = 1 << 6,        /* made in inference mode: no version, no views tracked */
   SHMT_TENSOR_CONJ = 1 << 7,             /* the conjugate of what lies in memory; complex only */
   SHMT_TENSOR_NEG = 1 << 8,              /* the negative of what lies in memory; floating or complex */
-  SHMT_TENSOR_LAZY = SHMT_TENSOR_CONJ | SHMT_TENSOR_NEG, /* see Note [Lazy bits] in ops/pointwise/conj_neg_views.h */
+  SHMT_TENSOR_CONJ_NEG = SHMT_TENSOR_CONJ | SHMT_TENSOR_NEG, /* see Note [Conj and neg views] in ops/pointwise/conj_neg_views.h */
   /* How a view came about, where that forbids recording in-place changes of it; autograd's. */
   SHMT_TENSOR_VIEW_NO_GRAD = 1 << 9,
   SHMT_TENSOR_VIEW_INFERENCE = 1 << 10,
@@ -59,7 +59,7 @@ struct shmt_tensor {
   int16_t dtype;
   int8_t device;
   uint8_t n_dims;
-  shmt_keyset keys;          /* CPU or Meta, ADInplaceOrView, lazy bits, Autograd when it requires grad */
+  shmt_keyset keys;          /* CPU or Meta, ADInplaceOrView, Conjugate, Negative, Autograd when it requires grad */
   int64_t numel;
   int64_t offset;            /* elements from the start of the storage */
   int64_t* sizes;            /* n_dims sizes then n_dims strides (elements); = dims when small */
@@ -150,17 +150,17 @@ static inline shmt_keyset shmt__tensor_keys(const shmt_tensor* t) {
   if (SHMT_UNLIKELY(t->flags & SHMT_TENSOR_VIEW)) k |= t->base->keys & SHMT_KEYBIT_Autograd;
   return k;
 }
-static inline bool shmt__tensor_is_lazy(const shmt_tensor* t) { return (t->flags & SHMT_TENSOR_LAZY) != 0; }
-/* Have exactly these lazy bits, and the keys that go with them. */
-static inline void shmt__tensor_set_lazy(shmt_tensor* t, uint32_t bits) {
-  t->flags = (t->flags & ~(uint32_t)SHMT_TENSOR_LAZY) | bits;
+static inline bool shmt__tensor_is_conj_neg(const shmt_tensor* t) { return (t->flags & SHMT_TENSOR_CONJ_NEG) != 0; }
+/* Set exactly these conj and neg bits, and the keys that go with them. */
+static inline void shmt__tensor_set_conj_neg(shmt_tensor* t, uint32_t bits) {
+  t->flags = (t->flags & ~(uint32_t)SHMT_TENSOR_CONJ_NEG) | bits;
   t->keys &= ~(shmt_keyset)(SHMT_KEYBIT_Conjugate | SHMT_KEYBIT_Negative);
   if (bits & SHMT_TENSOR_CONJ) t->keys |= SHMT_KEYBIT_Conjugate;
   if (bits & SHMT_TENSOR_NEG) t->keys |= SHMT_KEYBIT_Negative;
 }
-/* May a tensor of this dtype have these lazy bits? */
-static inline bool shmt__lazy_bits_fit(shmt_dtype dtype, uint32_t bits) {
-  return (bits & ~(uint32_t)SHMT_TENSOR_LAZY) == 0 &&
+/* May a tensor of this dtype have these conj and neg bits? */
+static inline bool shmt__conj_neg_bits_fit(shmt_dtype dtype, uint32_t bits) {
+  return (bits & ~(uint32_t)SHMT_TENSOR_CONJ_NEG) == 0 &&
          (!(bits & SHMT_TENSOR_CONJ) || shmt__dtype_kind[dtype] == SHMT_KIND_COMPLEX) &&
          (!(bits & SHMT_TENSOR_NEG) || shmt__dtype_kind[dtype] == SHMT_KIND_COMPLEX ||
           shmt__dtype_kind[dtype] == SHMT_KIND_FLOATING);

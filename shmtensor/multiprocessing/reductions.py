@@ -21,7 +21,7 @@ import numpy as np
 
 from shmtensor import _C
 from shmtensor import storage as _storage
-from shmtensor._pickling import with_lazy_bits
+from shmtensor._pickling import with_conj_neg_bits
 from shmtensor._tensor import Tensor
 from shmtensor.utils.hooks import warn_if_has_hooks
 
@@ -107,7 +107,7 @@ def rebuild_mapped_tensor(
 ) -> Any:
     """Return the tensor of this geometry over a file's storage."""
     plain: Any = _C.empty(0, dtype=dtype).set_(storage, offset, size, stride)
-    tensor = with_lazy_bits(plain, conj, neg)
+    tensor = with_conj_neg_bits(plain, conj, neg)
     tensor.requires_grad = requires_grad
     return tensor
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codegen import schema as schemas
-from codegen.schema import SchemaError
+from codegen.spec import schema as schemas
+from codegen.spec.schema import SchemaError
 
 TEXTS = [
     "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from codegen import generate
-from codegen.kernels import load_loops
-from codegen.model import load_model
-from codegen.python import python_tables
-from codegen.tables import load_tables
+from codegen.emit.kernels import load_loops
+from codegen.emit.python import python_tables
+from codegen.spec.model import load_model
+from codegen.spec.tables import load_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = ROOT / "csrc" / "spec"

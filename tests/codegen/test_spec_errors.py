@@ -51,9 +51,9 @@ CASES = [
     (entry(impl="", kernel="unary", dtypes="all"), 1, "has no row in csrc/spec/loops.yaml"),
     (entry(impl="", dispatch="{GPU: shmt__f}"), 5, "dispatch: no key 'GPU'"),
     (entry(vjp="\n    wrong: grad"), 7, "'wrong' is no Tensor argument"),
-    (entry(vjp="\n    self: grad\n    'self, other': g(grad)"), 8, "'self' has two formulas"),
-    (entry(vjp="\n    self: none: it has none"), 6, "vjp gives no formula"),
-    (entry(second="zero"), 6, "second: only with vjp"),
+    (entry(vjp="\n    self: grad\n    'self, other': g(grad)"), 8, "'self' has two expressions"),
+    (entry(vjp="\n    self: none: it has none"), 6, "vjp gives no expression"),
+    (entry(double_backward="zero"), 6, "double_backward: only with vjp"),
     (
         entry(vjp="\n    self: grad", second="often"),
         8,

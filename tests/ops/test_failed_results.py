@@ -116,7 +116,7 @@ def test_results_in_front_of_a_wrong_one_are_released() -> None:
     assert _blocks() == before
 
 
-def test_a_failed_call_on_a_lazy_argument_leaves_nothing() -> None:
+def test_a_failed_call_on_a_conj_argument_leaves_nothing() -> None:
     """Its resolved copy and the result go."""
     x = st.rand(3, dtype=st.complex64).conj()
     _fail(lambda: st.index_select(x, 0, _whole(0, 4)))

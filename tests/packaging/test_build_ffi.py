@@ -42,7 +42,6 @@ def generate(spec, out, root):
 """
 FILES = {
     "csrc/codegen/__init__.py": GENERATOR,
-    "csrc/codegen/errors.py": "from codegen import SpecError\n",
     "csrc/spec/value.yaml": "7\n",
     "csrc/api/both.h": "#define DROPPED \\\n  1\nint one(void);\nint two(void);\n",
     "csrc/base/one.h": "#define ONE 1\n",

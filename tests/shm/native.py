@@ -21,7 +21,7 @@ FAULTS = Path(__file__).parent / "faults.c"
 
 sys.path.insert(0, str(CSRC))
 
-from codegen.protocol import load_failpoints  # noqa: E402 -- found by the path above
+from codegen.emit.protocol import load_failpoints  # noqa: E402 -- found by the path above
 
 FLAGS = "-std=gnu11 -O1 -g -fPIC -pthread -DSHMT_DEBUG=2 -DSHMT_FAILPOINTS".split()
 SANITIZERS = {

@@ -20,7 +20,7 @@ import ctypes, os, signal, socket, struct, subprocess, sys, time
 from pathlib import Path
 sys.path[:0] = [{here!r}, {csrc!r}]
 import native
-from codegen.protocol import load_wire
+from codegen.emit.protocol import load_wire
 
 WIRE = load_wire(native.CSRC / "spec" / "wire.yaml", native.ROOT)
 CODES = {{"uint64_t": "Q", "uint32_t": "I", "int32_t": "i", "uint16_t": "H", "char": "176s"}}

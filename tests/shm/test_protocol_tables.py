@@ -16,8 +16,8 @@ CSRC = ROOT / "csrc"
 
 sys.path.insert(0, str(CSRC))
 
-from codegen.errors import SpecError  # noqa: E402 -- found by the path above
-from codegen.protocol import (  # noqa: E402
+from codegen.spec.errors import SpecError  # noqa: E402 -- found by the path above
+from codegen.emit.protocol import (  # noqa: E402
     failpoint_table,
     load_failpoints,
     load_wire,

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "csrc"))
 
 from stress_programs import run
 
-from codegen.protocol import load_wire
+from codegen.emit.protocol import load_wire
 
 pytestmark = [pytest.mark.stress, pytest.mark.timeout(900)]
 

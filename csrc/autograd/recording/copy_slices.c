@@ -63,7 +63,7 @@ static shmt_status copy_slices_apply(shmt_node* node, shmt_tensor* const* grads,
   SHMT_AUTO(shmt_tensor) slice = NULL;
   SHMT_AUTO(shmt_tensor) inner = NULL;
   SHMT_TRY(copy_of_gradient(n, grads[0], &result));
-  SHMT_TRY(shmt__view_again(&n->view, result, &slice));
+  SHMT_TRY(shmt__view_replay(&n->view, result, &slice));
   SHMT_TRY(shmt_op_clone(slice, SHMT_CONTIGUOUS_FORMAT, &inner));
   SHMT_TRY(n->fn->klass->apply(n->fn, &inner, out));
   if (!shmt__node_needs(node, 0)) return SHMT_OK;
@@ -138,7 +138,7 @@ static shmt_status region_apply(shmt_node* node, shmt_tensor* const* grads, shmt
   SHMT_TRY(shmt__tensor_empty_strided(sizes_of(&n->base), strides_of(&n->base),
                                       (shmt_dtype)n->view.base_dtype, grads[0]->device, &whole));
   SHMT_TRY(shmt__tensor_fill(whole, shmt__scalar_int(0)));
-  SHMT_TRY(shmt__view_again(&n->view, whole, &region));
+  SHMT_TRY(shmt__view_replay(&n->view, whole, &region));
   SHMT_TRY(shmt_op_copy_(region, grads[0], false));
   out[0] = SHMT_TAKE(whole);
   return SHMT_OK;

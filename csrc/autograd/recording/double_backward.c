@@ -27,21 +27,21 @@ static shmt_status give_history(shmt_node* made, const shmt_node* node, shmt_ten
   return SHMT_OK;
 }
 
-shmt_status shmt__second_zero(const shmt_node* node, const shmt__node_class* k, shmt_tensor** gradient) {
+shmt_status shmt__double_backward_zero(const shmt_node* node, const shmt__node_class* k, shmt_tensor** gradient) {
   if (!*gradient || !shmt__grad_enabled()) return SHMT_OK;
   SHMT_AUTO(shmt_node) made = shmt__node_create(k, node->n_edges + 1, 1);
   if (!made) return SHMT_E_NOMEM; /* recorded */
   return give_history(made, node, gradient);
 }
 
-shmt_status shmt__second_missing(const shmt_node* node, const char* name, shmt_tensor** gradient) {
+shmt_status shmt__double_backward_missing(const shmt_node* node, const char* name, shmt_tensor** gradient) {
   if (!*gradient || !shmt__grad_enabled()) return SHMT_OK;
   SHMT_AUTO(shmt_node) made = NULL;
   SHMT_TRY(shmt__not_implemented_alone(name, node->n_edges + 1, 1, &made));
   return give_history(made, node, gradient);
 }
 
-shmt_status shmt__second_zero_apply(shmt_node* node, shmt_tensor* const* grads, shmt_tensor** out) {
+shmt_status shmt__double_backward_zero_apply(shmt_node* node, shmt_tensor* const* grads, shmt_tensor** out) {
   if (!grads[0]) return SHMT_OK;
   if (shmt__node_needs(node, 0)) out[0] = shmt__tensor_ref(grads[0]);
   for (uint32_t i = 1; i < node->n_edges; i++)

@@ -84,7 +84,7 @@ static SHMT_COLD shmt_status forbidden_view(shmt_tensor* t) {
   char name[96];
   if (fn)
     snprintf(what, sizeof what, "Output %u of %s is a view and is being modified inplace.",
-             t->autograd->output_nr, shmt__node_plain_name(fn, name, sizeof name));
+             t->autograd->output_nr, shmt__node_operator_name(fn, name, sizeof name));
   else
     snprintf(what, sizeof what, "This view is being modified inplace.");
   if (t->flags & SHMT_TENSOR_VIEW_MULTI)

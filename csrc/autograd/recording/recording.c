@@ -123,7 +123,7 @@ shmt_status shmt__materialize_grads(shmt_node* node, shmt_tensor* const* grads, 
   return SHMT_OK;
 }
 
-shmt_status shmt__give_list(const char* name, shmt_tensors list, shmt_tensor** out, int64_t n) {
+shmt_status shmt__return_list(const char* name, shmt_tensors list, shmt_tensor** out, int64_t n) {
   SHMT_REQUIRE(list.len == n, SHMT_E_RUNTIME, "%s: the derivative gave %" PRId64 " gradients for %" PRId64 " tensors",
                name, list.len, n);
   for (int64_t i = 0; i < n; i++) out[i] = list.data[i] ? shmt__tensor_ref(list.data[i]) : NULL;

@@ -60,7 +60,7 @@ shmt_status shmt__materialize_grads(shmt_node* node, shmt_tensor* const* grads, 
 
 /* Give list's tensors to out[0..n): new references, for the edges of a Tensor[] argument. Errors: SHMT_E_RUNTIME when the
  * list has another length. */
-shmt_status shmt__give_list(const char* name, shmt_tensors list, shmt_tensor** out, int64_t n);
+shmt_status shmt__return_list(const char* name, shmt_tensors list, shmt_tensor** out, int64_t n);
 
 /* Is any of the edges first, ..., first + n - 1 wanted? */
 static inline bool shmt__node_needs_any(const shmt_node* node, uint32_t first, uint32_t n) {

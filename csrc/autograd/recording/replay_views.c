@@ -24,7 +24,7 @@ shmt_status shmt__view_recipe_init(shmt__view_recipe* r, const shmt_tensor* base
                       .n_dims = view->n_dims,
                       .dtype = view->dtype,
                       .base_dtype = base->dtype,
-                      .bits = (view->flags ^ base->flags) & SHMT_TENSOR_LAZY};
+                      .bits = (view->flags ^ base->flags) & SHMT_TENSOR_CONJ_NEG};
   const bool other = view->dtype != base->dtype;
   SHMT_REQUIRE(!other || ((shows_parts(r) || shows_pairs(r)) && !(base->flags & SHMT_TENSOR_CONJ)),
                SHMT_E_NOT_IMPLEMENTED,
@@ -68,7 +68,7 @@ static shmt_status replay_geometry(const shmt__view_recipe* r, shmt_tensor* base
   return shmt_op_as_strided(parts, sizes, strides, offset, out);
 }
 
-shmt_status shmt__view_again(const shmt__view_recipe* r, shmt_tensor* base, shmt_tensor** out) {
+shmt_status shmt__view_replay(const shmt__view_recipe* r, shmt_tensor* base, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) plain = NULL;
   SHMT_AUTO(shmt_tensor) conjugated = NULL;
   SHMT_TRY(replay_geometry(r, base, &plain));

@@ -73,7 +73,7 @@ static shmt__version_cell* cell_of(shmt_tensor* t) {
   return cell;
 }
 
-void shmt__version_cell_root_gone(shmt__version_cell* cell) {
+void shmt__version_cell_root_destroyed(shmt__version_cell* cell) {
   shmt_tensor* root = atomic_load_explicit(&cell->root, memory_order_relaxed);
   cell->last = atomic_load_explicit(&root->version, memory_order_relaxed);
   /* seq_cst, here and in cell_version: either the reader sees NULL, or we see the reader. */
@@ -145,7 +145,7 @@ shmt_status shmt__saved_init(shmt__saved* s, shmt_tensor* t, bool is_output) {
   return SHMT_OK;
 }
 
-shmt_status shmt__saved_init_beside(shmt__saved* s, shmt_tensor* t, shmt_tensor* changed) {
+shmt_status shmt__saved_init_unaliased(shmt__saved* s, shmt_tensor* t, shmt_tensor* changed) {
   if (SHMT_LIKELY(shmt__tensor_version_root(t) != shmt__tensor_version_root(changed)))
     return shmt__saved_init(s, t, false);
   SHMT_AUTO(shmt_tensor) copy = NULL;
@@ -178,7 +178,7 @@ static SHMT_COLD shmt_status changed(const shmt__saved* s, const shmt_node* owne
   char name[96];
   if (by)
     snprintf(maker, sizeof maker, ", which is output %u of %s,", s->output_nr,
-             shmt__node_plain_name(by, name, sizeof name));
+             shmt__node_operator_name(by, name, sizeof name));
   SHMT_FAIL(SHMT_E_RUNTIME,
             "one of the variables needed for gradient computation has been modified by an inplace "
             "operation: "

@@ -3,6 +3,7 @@
 
 #include "base/promote.h"
 #include "base/scalar.h"
+#include "iter/dims.h"
 #include "iter/iter.h"
 #include "iter/copy/move.h"
 #include "iter/copy/streaming_stores.h"
@@ -97,13 +98,13 @@ shmt_status shmt__tensor_copy(shmt_tensor* dst, shmt_tensor* src) {
   it.resize_outputs = false;
   shmt__iter_output(&it, &dst, dst->dtype);
   shmt__iter_input(&it, src);
-  SHMT_TRY(shmt__iter_build(&it));
+  SHMT_TRY(shmt__iter_build_given(&it));
   if (dst->dtype == src->dtype) {
     shmt__permute(&it, item);
-    return shmt__iter_finish(&it, SHMT_OK);
+    return SHMT_OK;
   }
   shmt__cast_loop_fn cast = shmt__cast_loop(dst->dtype, src->dtype);
-  return shmt__iter_finish(&it, shmt__iter_run(&it, cast_run, &cast));
+  return shmt__iter_run(&it, cast_run, &cast);
 }
 
 shmt_status shmt__tensor_contiguous(shmt_tensor* t, shmt_memory_format format, shmt_tensor** out) {
@@ -153,6 +154,6 @@ shmt_status shmt__tensor_fill(shmt_tensor* t, shmt_scalar value) {
   it.resize_outputs = false;
   it.check_overlap = false; /* writing one value twice is fine, as into an expanded tensor */
   shmt__iter_output(&it, &t, t->dtype);
-  SHMT_TRY(shmt__iter_build(&it));
-  return shmt__iter_finish(&it, shmt__iter_run(&it, fill_run, &f));
+  SHMT_TRY(shmt__iter_build_given(&it));
+  return shmt__iter_run(&it, fill_run, &f);
 }

@@ -67,8 +67,8 @@ BY_SHUFFLES(uint8_t, 8, 1, LOW_8, HIGH_8)
 BY_SHUFFLES(uint8_t, 16, 8, LOW_16, HIGH_16)
 
 /* Elements of a and b in turn. */
-#define IN_TURN(TYPE, SIDE, LOW, HIGH)                                                        \
-  static void in_turn_##TYPE(char* to, const char* a, const char* b, int64_t n) {             \
+#define INTERLEAVE(TYPE, SIDE, LOW, HIGH)                                                        \
+  static void interleave_##TYPE(char* to, const char* a, const char* b, int64_t n) {             \
     enum { ITEM = sizeof(TYPE), LINE = SIDE * ITEM };                                         \
     int64_t i = 0;                                                                            \
     for (; i + SIDE <= n; i += SIDE) {                                                        \
@@ -85,10 +85,10 @@ BY_SHUFFLES(uint8_t, 16, 8, LOW_16, HIGH_16)
       memcpy(to + 2 * i * ITEM + ITEM, b + i * ITEM, ITEM);                                   \
     }                                                                                         \
   }
-IN_TURN(uint64_t, 2, LOW_2, HIGH_2)
-IN_TURN(uint32_t, 4, LOW_4, HIGH_4)
-IN_TURN(uint16_t, 8, LOW_8, HIGH_8)
-IN_TURN(uint8_t, 16, LOW_16, HIGH_16)
+INTERLEAVE(uint64_t, 2, LOW_2, HIGH_2)
+INTERLEAVE(uint32_t, 4, LOW_4, HIGH_4)
+INTERLEAVE(uint16_t, 8, LOW_8, HIGH_8)
+INTERLEAVE(uint8_t, 16, LOW_16, HIGH_16)
 
 #define MOVE(TYPE)                                                                                          \
   static inline void move_##TYPE(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {           \
@@ -160,7 +160,7 @@ void shmt__move_plane(char* dst, const int64_t* dst_strides, const char* src, co
 #undef CALL
 }
 
-void shmt__move_square(char* dst, const int64_t* rows, const char* src, const int64_t* columns, int64_t n_rows,
+void shmt__transpose_tile(char* dst, const int64_t* rows, const char* src, const int64_t* columns, int64_t n_rows,
                        int64_t n_columns, int64_t item) {
   switch (item) {
     case 1:
@@ -181,19 +181,19 @@ void shmt__move_square(char* dst, const int64_t* rows, const char* src, const in
   }
 }
 
-void shmt__move_in_turn(char* dst, const char* a, const char* b, int64_t n, int64_t item) {
+void shmt__interleave(char* dst, const char* a, const char* b, int64_t n, int64_t item) {
   switch (item) {
     case 1:
-      in_turn_uint8_t(dst, a, b, n);
+      interleave_uint8_t(dst, a, b, n);
       break;
     case 2:
-      in_turn_uint16_t(dst, a, b, n);
+      interleave_uint16_t(dst, a, b, n);
       break;
     case 4:
-      in_turn_uint32_t(dst, a, b, n);
+      interleave_uint32_t(dst, a, b, n);
       break;
     default:
-      in_turn_uint64_t(dst, a, b, n);
+      interleave_uint64_t(dst, a, b, n);
       break;
   }
 }
@@ -210,7 +210,7 @@ void shmt__move_transposed(char* dst, int64_t dst_row, const char* src, int64_t 
   }
   for (int64_t i = 0; i < rows; i += TILE)
     for (int64_t j = 0; j < columns; j += TILE)
-      shmt__move_square(dst + i * dst_row + j * item, to, src + j * src_row + i * item, from,
+      shmt__transpose_tile(dst + i * dst_row + j * item, to, src + j * src_row + i * item, from,
                         rows - i < TILE ? rows - i : TILE, columns - j < TILE ? columns - j : TILE, item);
 }
 
@@ -243,7 +243,7 @@ void shmt__move_rows(char* dst, int64_t dst_stride, const char* src, int64_t src
 }
 
 /* n elements without gaps: a few, doubled until they fill a block, which is copied to the end. */
-static void fill_lines(char* dst, const char* value, int64_t n, int64_t item, bool streamed) {
+static void fill_cache_lines(char* dst, const char* value, int64_t n, int64_t item, bool streamed) {
   enum { BLOCK = 4096 };
   const int64_t nbytes = n * item;
   int64_t done = item;
@@ -268,7 +268,7 @@ void shmt__move_fill(char* dst, int64_t dst_stride, const char* value, int64_t n
     return;
   }
   if (dst_stride == item && n * item >= 256) {
-    fill_lines(dst, value, n, item, streamed);
+    fill_cache_lines(dst, value, n, item, streamed);
     return;
   }
 #define CALL(TYPE) fill_##TYPE(dst, dst_stride, value, n)

@@ -19,10 +19,10 @@ void shmt__move_plane(char* dst, const int64_t* dst_strides, const char* src, co
 void shmt__move_transposed(char* dst, int64_t dst_row, const char* src, int64_t src_row,
                            int64_t rows, int64_t columns, int64_t item);
 /* The same where row i of dst is at dst + rows[i] and row j of src at src + columns[j]. */
-void shmt__move_square(char* dst, const int64_t* rows, const char* src, const int64_t* columns, int64_t n_rows,
+void shmt__transpose_tile(char* dst, const int64_t* rows, const char* src, const int64_t* columns, int64_t n_rows,
                        int64_t n_columns, int64_t item);
 /* n elements of a and of b in turn, all dense; item: 1, 2, 4 or 8. */
-void shmt__move_in_turn(char* dst, const char* a, const char* b, int64_t n, int64_t item);
+void shmt__interleave(char* dst, const char* a, const char* b, int64_t n, int64_t item);
 /* n rows of nbytes each, of one at least; strides in bytes. Rows do not overlap. */
 void shmt__move_rows(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n, int64_t nbytes);
 /* n elements = the one at value; streamed: past the caches where they have no gaps. */

@@ -55,7 +55,7 @@ bool shmt__part_is_dense(const shmt__part* p) {
 }
 
 /* The dims, the last first, without those of size 1; two that are walked as one are one. */
-static void join(const shmt__part* p, shmt__walk* w) {
+static void join(const shmt__part* p, shmt__loop_nest* w) {
   w->n_dims = 0;
   for (int d = p->n_dims - 1; d >= 0; d--) {
     const int k = w->n_dims - 1;
@@ -71,7 +71,7 @@ static void join(const shmt__part* p, shmt__walk* w) {
 }
 
 void shmt__pack(const shmt__part* p, char* to) {
-  shmt__walk w;
+  shmt__loop_nest w;
   shmt__cursor c;
   int64_t many = 1;
 
@@ -79,7 +79,7 @@ void shmt__pack(const shmt__part* p, char* to) {
   const int64_t n = w.n_dims > 0 ? w.sizes[0] : 1, step = w.n_dims > 0 ? w.from[0] : p->item;
   const bool is_crossed = w.n_dims > 1 && w.from[1] == p->item && w.sizes[1] >= SQUARE && n >= SQUARE;
   const int done = is_crossed ? 2 : 1; /* dims moved by one call */
-  shmt__walk outer = {.n_dims = w.n_dims > done ? w.n_dims - done : 0};
+  shmt__loop_nest outer = {.n_dims = w.n_dims > done ? w.n_dims - done : 0};
   for (int d = 0; d < outer.n_dims; d++) {
     outer.sizes[d] = w.sizes[d + done];
     outer.from[d] = w.from[d + done];
@@ -95,11 +95,11 @@ void shmt__pack(const shmt__part* p, char* to) {
   }
 }
 
-void shmt__cut_init(shmt__cut* c, const shmt__part* p, int64_t most) {
+void shmt__part_chunks_init(shmt__part_chunks* c, const shmt__part* p, int64_t most) {
   int64_t inner = p->item, outer = 1;
   int d = p->n_dims - 1;
 
-  *c = (shmt__cut){.dim = 0, .per = 1, .along = 1, .n = shmt__part_numel(p) > 0};
+  *c = (shmt__part_chunks){.dim = 0, .per = 1, .along = 1, .n = shmt__part_numel(p) > 0};
   if (c->n == 0 || p->n_dims == 0) return;
   while (d > 0 && p->sizes[d] <= most / inner) inner *= p->sizes[d--];
   for (int k = 0; k < d; k++) outer *= p->sizes[k];
@@ -109,7 +109,7 @@ void shmt__cut_init(shmt__cut* c, const shmt__part* p, int64_t most) {
   c->n = outer * c->along;
 }
 
-int64_t shmt__cut_take(const shmt__cut* c, const shmt__part* p, int64_t index, shmt__part* out) {
+int64_t shmt__part_chunk(const shmt__part_chunks* c, const shmt__part* p, int64_t index, shmt__part* out) {
   if (p->n_dims == 0) {
     *out = *p;
     return 0;

@@ -33,16 +33,16 @@ static inline char* shmt__packed(const shmt__part* p, char* room) {
 }
 
 /* Parts of a part that follow each other: all of the last dims, some of the one before them, one place of the others. */
-typedef struct shmt__cut {
+typedef struct shmt__part_chunks {
   int dim;            /* the one of which they have some */
   int64_t per, along; /* how many of it; parts along it */
   int64_t n;          /* parts in all */
-} shmt__cut;
+} shmt__part_chunks;
 
 /* Into parts of so many bytes at most, or one element. */
-void shmt__cut_init(shmt__cut* c, const shmt__part* p, int64_t most);
+void shmt__part_chunks_init(shmt__part_chunks* c, const shmt__part* p, int64_t most);
 /* Part `index` of p, or of another of the same sizes; returns the number of elements before it. */
-int64_t shmt__cut_take(const shmt__cut* c, const shmt__part* p, int64_t index, shmt__part* out);
+int64_t shmt__part_chunk(const shmt__part_chunks* c, const shmt__part* p, int64_t index, shmt__part* out);
 int64_t shmt__part_numel(const shmt__part* p);
 
 #endif

@@ -7,7 +7,7 @@
  *   elements at a time: squares that are transposed, so that either side is read and written by vectors and whole lines of
  *   the cache. Several short dims make such a side together: the two of a square of pixels, for example. Large planes of
  *   two long dims are transposed block by block (iter/copy/transpose.h).
- * - Where the innermost dim is short, runs go along the next one (iter/narrow.h).
+ * - Where the innermost dim is short, runs go along the next one (iter/short_rows.h).
  * - Other short runs are moved two dims at a time, the longer of which is the inner one.
  * - Run by run.
  */
@@ -15,7 +15,7 @@
 
 #include "iter/cursor.h"
 #include "iter/copy/move.h"
-#include "iter/narrow.h"
+#include "iter/short_rows.h"
 #include "iter/copy/transpose.h"
 
 enum {
@@ -72,7 +72,7 @@ static bool is_item(int64_t nbytes) {
   return nbytes == 2 || nbytes == 4 || nbytes == 8 || nbytes == 16;
 }
 
-/* --- squares --------------------------------------------------------------------------- */
+/* --- tiles ----------------------------------------------------------------------------- */
 
 /* Dims that lie dense in one of the operands, the last of which is taken a block at a time. */
 typedef struct side {
@@ -82,12 +82,12 @@ typedef struct side {
   int64_t along[4 * SIDE];      /* where the elements of a block lie in the other operand */
 } side;
 
-typedef struct squares {
+typedef struct tiling {
   const shmt_iter* it;
   int64_t item;
   side sides[2]; /* of the result, of the source */
-  shmt__walk blocks;
-} squares;
+  shmt__loop_nest blocks;
+} tiling;
 
 /* Adds dims until there are enough elements; `taken` has a bit for each dim of a side. */
 static void grow(const shmt_iter* it, int64_t item, int k, int first, uint64_t* taken, side* s) {
@@ -115,7 +115,7 @@ static void grow(const shmt_iter* it, int64_t item, int k, int first, uint64_t* 
 }
 
 /* Is either side long enough for squares? */
-static bool find_squares(const shmt_iter* it, int64_t item, squares* q) {
+static bool find_tiles(const shmt_iter* it, int64_t item, tiling* q) {
   const int64_t least = item == 1 ? 8 : 4;
   int dense[2] = {-1, -1};
 
@@ -131,7 +131,7 @@ static bool find_squares(const shmt_iter* it, int64_t item, squares* q) {
     if (q->sides[k].inner * q->sides[k].block < least) return false;
   }
   /* Along the result first, whose lines are then written one after the other. */
-  shmt__walk* const w = &q->blocks;
+  shmt__loop_nest* const w = &q->blocks;
   w->n_dims = 0;
   for (int k = 0; k < 2; k++) {
     const side* s = &q->sides[k];
@@ -149,20 +149,20 @@ static bool find_squares(const shmt_iter* it, int64_t item, squares* q) {
 }
 
 /* Elements of block `index` of a side. */
-static int64_t count_block(const squares* q, int k, int64_t index) {
+static int64_t count_block(const tiling* q, int k, int64_t index) {
   const side* s = &q->sides[k];
   const int64_t rest = q->it->sizes[s->last] - index * s->block;
 
   return s->inner * (rest < s->block ? rest : s->block);
 }
 
-static void move_squares(void* arg, int64_t begin, int64_t end) {
-  const squares* q = arg;
+static void move_tiles(void* arg, int64_t begin, int64_t end) {
+  const tiling* q = arg;
   shmt__cursor c;
 
   shmt__cursor_init(&c, &q->blocks, begin);
   for (; begin < end; begin++, shmt__cursor_next(&c, &q->blocks))
-    shmt__move_square(q->it->operands[0].data + c.to, q->sides[1].along, q->it->operands[1].data + c.from, q->sides[0].along,
+    shmt__transpose_tile(q->it->operands[0].data + c.to, q->sides[1].along, q->it->operands[1].data + c.from, q->sides[0].along,
                       count_block(q, 1, c.at[1]), count_block(q, 0, c.at[0]), q->item);
 }
 
@@ -183,7 +183,7 @@ static void permute_planes(shmt_iter* it, int64_t item) {
 
 void shmt__permute(shmt_iter* it, int64_t item) {
   const shmt__operand* src = &it->operands[1];
-  squares q;
+  tiling q;
 
   if (it->numel == 0) return;
   while (has_rows(it, item) && is_item(it->sizes[0] * item)) {
@@ -192,15 +192,15 @@ void shmt__permute(shmt_iter* it, int64_t item) {
   }
   if (has_rows(it, item) && it->sizes[0] * item < ROW_BYTES) {
     permute_rows(it, it->sizes[0] * item);
-  } else if (find_squares(it, item, &q)) {
+  } else if (find_tiles(it, item, &q)) {
     if (q.sides[0].inner == 1 && q.sides[1].inner == 1 && shmt__transpose(it, item, q.sides[0].last, q.sides[1].last))
       return;
     const int64_t per = q.sides[0].inner * q.sides[0].block * q.sides[1].inner * q.sides[1].block;
     int64_t n = 1;
     for (int d = 0; d < q.blocks.n_dims; d++) n *= q.blocks.sizes[d];
-    shmt__parallel_for(n, 1 + GRAIN_BYTES / (per * item), move_squares, &q);
-  } else if (src->strides[0] != item && shmt__iter_is_narrow(it)) {
-    (void)shmt__iter_run_narrow(it, shmt__move_run, &item);
+    shmt__parallel_for(n, 1 + GRAIN_BYTES / (per * item), move_tiles, &q);
+  } else if (src->strides[0] != item && shmt__iter_has_short_rows(it)) {
+    (void)shmt__iter_run_short_rows(it, shmt__move_run, &item);
   } else if (it->n_dims > 1 && it->sizes[0] < SHORT) {
     permute_planes(it, item);
   } else {

@@ -40,7 +40,7 @@ void shmt__stage_copy(shmt__stage* s, char* to, const char* from, int64_t nbytes
   enum { LINE = SHMT_STAGE_LINE };
 
   for (int64_t n, room; nbytes > 0; nbytes -= n, to += n) {
-    char* const at = shmt__stage_place(s, to, 1, &room);
+    char* const at = shmt__stage_reserve(s, to, 1, &room);
     const int64_t begun = s->end % LINE;
     if (from && begun == 0 && nbytes >= 4 * LINE) { /* whole lines need no stage */
       shmt__stage_flush(s);
@@ -59,6 +59,6 @@ void shmt__stage_copy(shmt__stage* s, char* to, const char* from, int64_t nbytes
     } else {
       memset(at, 0, (size_t)n);
     }
-    shmt__stage_put(s, n);
+    shmt__stage_commit(s, n);
   }
 }

@@ -7,8 +7,8 @@
  *   shmt__stage s;
  *   shmt__stage_init(&s);
  *   while (n > 0) {
- *     void* at = shmt__stage_place(&s, to, item, &room);  // put up to `room` bytes there
- *     shmt__stage_put(&s, nbytes);
+ *     void* at = shmt__stage_reserve(&s, to, item, &room);  // put up to `room` bytes there
+ *     shmt__stage_commit(&s, nbytes);
  *     to += nbytes, ...
  *   }
  *   shmt__stage_end(&s);
@@ -53,7 +53,7 @@ static inline void shmt__stage_flush(shmt__stage* s) {
 }
 
 /* Where the bytes that go to `to` are put: room for *room of them, of one item at least (16 bytes at most). */
-static inline char* shmt__stage_place(shmt__stage* s, char* to, int64_t item, int64_t* room) {
+static inline char* shmt__stage_reserve(shmt__stage* s, char* to, int64_t item, int64_t* room) {
   if (to != s->next) {
     shmt__stage_flush(s);
     s->begin = s->end = (int64_t)((uintptr_t)to % SHMT_STAGE_LINE);
@@ -66,7 +66,7 @@ static inline char* shmt__stage_place(shmt__stage* s, char* to, int64_t item, in
   return s->block + s->end;
 }
 
-static inline void shmt__stage_put(shmt__stage* s, int64_t nbytes) {
+static inline void shmt__stage_commit(shmt__stage* s, int64_t nbytes) {
   s->end += nbytes;
   s->next += nbytes;
 }

@@ -27,7 +27,7 @@ typedef struct transposition {
   int64_t wide, part;                /* rows and columns of a tile */
   char* to;
   const char* from;
-  shmt__walk pieces; /* along rows, from rows to rows, the other dims */
+  shmt__loop_nest pieces; /* along rows, from rows to rows, the other dims */
 } transposition;
 
 /* Some rows of the result, that are made part by part. */
@@ -58,7 +58,7 @@ static void transpose(tile* s, const transposition* t, const char* from, int64_t
     s->columns[j] = j * stride;
     memcpy(s->in + s->columns[j], from + j * t->column_stride, (size_t)nbytes);
   }
-  shmt__move_square(s->out, s->rows, s->in, s->columns, s->n_rows, n, t->item);
+  shmt__transpose_tile(s->out, s->rows, s->in, s->columns, s->n_rows, n, t->item);
 }
 
 /* Write the lines of row i that are whole; the next of its bytes is the one that goes to `end`. */
@@ -115,9 +115,9 @@ static void move_pieces(void* arg, int64_t begin, int64_t end) {
 /* The pieces' walk; how many there are. */
 static int64_t cut(transposition* t, const shmt_iter* it, int row, int column) {
   const int64_t length = t->part * PIECE_PARTS;
-  shmt__walk* const w = &t->pieces;
+  shmt__loop_nest* const w = &t->pieces;
 
-  *w = (shmt__walk){2,
+  *w = (shmt__loop_nest){2,
                     {(t->n_columns + length - 1) / length, (t->n_rows + t->wide - 1) / t->wide},
                     {length * t->column_stride, t->wide * t->item},
                     {length * t->item, t->wide * t->row_stride}};

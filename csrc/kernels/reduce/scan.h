@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-typedef struct shmt__scan_shape {
+typedef struct shmt__needed_nodes_shape {
   int64_t length;
   int64_t steps[2]; /* bytes from element to element of the output and of the input */
-} shmt__scan_shape;
+} shmt__needed_nodes_shape;
 
 #endif

@@ -1,7 +1,7 @@
 /* kernels/reduce/scan_rows.tmpl.h -- running sums and products along many lines at once, a lane a line: short ones, where a loop
  * along each would start more often than it runs, and those that lie side by side. One dtype.
  *
- * data: out, x; strides: bytes from line to line; n lines; ctx: shmt__scan_shape.
+ * data: out, x; strides: bytes from line to line; n lines; ctx: shmt__needed_nodes_shape.
  */
 #include "kernels/loops.h"
 #include "kernels/reduce/scan.h"
@@ -51,7 +51,7 @@ enum { FN(abreast) = 64, FN(chains) = 4 };
 
 #define SCAN_LINES(NAME, BEGIN, STEP)                                                                              \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {                   \
-    const shmt__scan_shape* shape = ctx;                                                                           \
+    const shmt__needed_nodes_shape* shape = ctx;                                                                           \
     char* out = data[0];                                                                                           \
     const char* x = data[1];                                                                                       \
     int64_t first = 0;                                                                                             \

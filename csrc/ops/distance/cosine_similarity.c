@@ -27,7 +27,7 @@ typedef struct row_job {
  * are better taken all at once. */
 static bool has_plain_rows(const shmt_tensor* t, int64_t dim) {
   return t->n_dims > 0 && (dim == -1 || dim == t->n_dims - 1) && t->numel > 0 && t->sizes[t->n_dims - 1] > 1 &&
-         t->flags & SHMT_TENSOR_CONTIGUOUS && shmt__dtype_kind[t->dtype] == SHMT_KIND_FLOATING && shmt__is_plain_call(t->keys);
+         t->flags & SHMT_TENSOR_CONTIGUOUS && shmt__dtype_kind[t->dtype] == SHMT_KIND_FLOATING && shmt__is_unobserved_call(t->keys);
 }
 
 static char* row_of(const row_job* j, shmt_tensor* t, int64_t r) {

@@ -366,7 +366,7 @@ shmt_status shmt__cdist_backward(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor
                SHMT_SHAPE_TEXT(grad), SHMT_SHAPE_TEXT(cdist), SHMT_SHAPE_TEXT(x1), SHMT_SHAPE_TEXT(x2));
   const shmt_keyset keys = shmt__tensor_keys(x1) | shmt__tensor_keys(x2) | shmt__tensor_keys(grad) |
                            shmt__tensor_keys(cdist);
-  if (shmt__is_plain_call(keys) && cdist->numel > 0 && x1->numel > 0) {
+  if (shmt__is_unobserved_call(keys) && cdist->numel > 0 && x1->numel > 0) {
     SHMT_TRY(with_batch(x1, sizes, n, &a));
     SHMT_TRY(with_batch(x2, sizes, n, &b));
     const int norm = grad->dtype == x1->dtype && cdist->dtype == x1->dtype ? norm_of(x1->dtype, p) : -1;
@@ -508,7 +508,7 @@ shmt_status shmt__pdist_backward(shmt_tensor* grad, shmt_tensor* self, double p,
   SHMT_REQUIRE(grad->n_dims == 1 && pdist->n_dims == 1 && grad->numel == pairs && pdist->numel == pairs, SHMT_E_RUNTIME,
                "_pdist_backward: a gradient of shape %s and distances of shape %s for rows of shape %s",
                SHMT_SHAPE_TEXT(grad), SHMT_SHAPE_TEXT(pdist), SHMT_SHAPE_TEXT(self));
-  if (norm < 0 || !shmt__is_plain_call(shmt__tensor_keys(grad) | shmt__tensor_keys(self) | shmt__tensor_keys(pdist)))
+  if (norm < 0 || !shmt__is_unobserved_call(shmt__tensor_keys(grad) | shmt__tensor_keys(self) | shmt__tensor_keys(pdist)))
     return shmt_op__pdist_slopes(grad, self, p, pdist, out);
   SHMT_TRY(shmt__tensor_zeros(shmt__tensor_sizes(self), self->dtype, SHMT_CPU, &result));
   if (norm > 0 && self->numel > 0 && pdist->numel > 0) {

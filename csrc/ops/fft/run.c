@@ -16,7 +16,7 @@ enum { GRAIN_POINTS = 1 << 12, NEAR_BYTES = 32 << 10, FAR_BYTES = 1 << 20, ROOM_
 typedef struct job {
   const shmt__fft_request* r;
   const shmt__fft_plan* plan;
-  shmt__walk dims; /* of the lines */
+  shmt__loop_nest dims; /* of the lines */
   int64_t n_lines, part_bytes, lanes;
   int64_t in, out; /* parts from the tensors' beginnings to the first line */
 } job;
@@ -34,7 +34,7 @@ static int64_t grain(int64_t elements) { return elements < GRAIN_POINTS ? GRAIN_
 static int64_t magnitude(int64_t n) { return n < 0 ? -n : n; }
 
 /* Dims of one line dropped, the rest sorted by the strides of the input, neighbours that are one dim made so. */
-static void walk_init(const shmt__fft_request* r, shmt__walk* w) {
+static void walk_init(const shmt__fft_request* r, shmt__loop_nest* w) {
   int n = 0;
 
   for (int d = 0; d < r->n_dims; d++) {
@@ -75,7 +75,7 @@ typedef struct bundle {
 /* `count` lines from c on, which moves on behind them, in both tensors. */
 static void find_lines(const job* j, shmt__cursor* c, int64_t count, bundle* in, bundle* out) {
   const int64_t lanes = j->lanes, part = j->part_bytes;
-  const shmt__walk* w = &j->dims;
+  const shmt__loop_nest* w = &j->dims;
 
   if (count == lanes && w->n_dims > 0 && c->at[0] + lanes <= w->sizes[0]) {
     in->apart = w->from[0] * part;
@@ -360,7 +360,7 @@ static shmt_status run_lines(const job* j, int64_t begin, int64_t end) {
 
 /* Short lines that are dense on both sides: those of the innermost dim at once. */
 static void run_short(const job* j, int64_t begin, int64_t end) {
-  const shmt__walk* w = &j->dims;
+  const shmt__loop_nest* w = &j->dims;
   const int64_t part = j->part_bytes;
   const int64_t strides[2] = {w->n_dims > 0 ? w->to[0] * part : 0, w->n_dims > 0 ? w->from[0] * part : 0};
   shmt__cursor c;

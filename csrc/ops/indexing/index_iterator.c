@@ -36,7 +36,7 @@ shmt_status shmt__indexed_walk(const char* name, shmt_tensor* to, shmt_tensor* f
   SHMT_TRY(shmt__iter_build(&it));
   status = !all                              ? shmt__iter_run(&it, loop, shape)
            : shmt__may_overlap_itself(all) ? shmt__iter_run_serial(&it, loop, shape)
-                                           : shmt__iter_run_apart(&it, loop, shape);
+                                           : shmt__iter_run_disjoint(&it, loop, shape);
   return shmt__iter_finish(&it, status);
 }
 
@@ -91,7 +91,7 @@ int64_t shmt__count_set_in(const shmt__blocks* mask, int64_t begin, int64_t n) {
 /* A mask cut into chunks, so that several threads can write positions where each knows its own to begin. */
 enum { CHUNKS = 64, CHUNK_GRAIN = 1 << 15 };
 typedef struct positions {
-  shmt__walk rows; /* the dims but the last */
+  shmt__loop_nest rows; /* the dims but the last */
   int64_t width;   /* of the last */
   shmt__blocks mask;
   int64_t numel, chunk;

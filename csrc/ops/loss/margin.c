@@ -138,7 +138,7 @@ shmt_status shmt__multi_margin_backward(shmt_tensor* grad, shmt_tensor* self, sh
   const shmt_keyset keys = shmt__tensor_keys(grad) | shmt__tensor_keys(self) | shmt__tensor_keys(target) |
                            (weight ? shmt__tensor_keys(weight) : 0);
 
-  if (!shmt__is_plain_call(keys))
+  if (!shmt__is_unobserved_call(keys))
     return shmt_op__multi_margin_slopes(grad, self, target, p, margin, weight, out);
   return calculate("multi_margin_loss_backward", SHMT_LOOP_multi_margin_backward, &j, grad, self, target, weight,
                    false, out);

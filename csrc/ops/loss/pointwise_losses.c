@@ -109,7 +109,7 @@ static bool is_reduced(int64_t reduction) { return reduction == MEAN || reductio
 /* Is the sum of the terms all that anybody sees, and are they made from neighbours? */
 static bool is_direct(int64_t reduction, const shmt_tensor* self, const shmt_tensor* target) {
   return is_reduced(reduction) && is_dense_pair(self, target) &&
-         shmt__is_plain_call(shmt__tensor_keys(self) | shmt__tensor_keys(target));
+         shmt__is_unobserved_call(shmt__tensor_keys(self) | shmt__tensor_keys(target));
 }
 
 /* The errors as a tensor: in one pass over operands that lie and promote in any way. */

@@ -20,7 +20,7 @@ enum { GROUP = 16 };
 /* Planes of x, and perhaps of grad, in parts: where they lie, if they lie dense, else laid so. */
 typedef struct planes {
   const channels* c;
-  shmt__cut cut;
+  shmt__part_chunks cut;
   bool as_is;
   int64_t group; /* channels taken at once, at most */
   char* data[2]; /* of the first of them; the part's others follow */
@@ -41,7 +41,7 @@ static void begin_planes(planes* p, const channels* c, bool with_grad) {
   p->c = c;
   p->as_is = shmt__part_is_dense(&x) && (!with_grad || shmt__part_is_dense(&grad));
   p->group = !p->as_is && (c->x.strides[1] == x.item || (with_grad && c->grad.strides[1] == x.item)) ? GROUP : 1;
-  shmt__cut_init(&p->cut, &x, p->as_is ? INT64_MAX : SHMT_PACK_BYTES / p->group);
+  shmt__part_chunks_init(&p->cut, &x, p->as_is ? INT64_MAX : SHMT_PACK_BYTES / p->group);
 }
 
 /* Part `index` of n channels' planes in sample i; NULL: not wanted. */
@@ -60,7 +60,7 @@ static void take_planes(planes* p, const shmt__part* x, const shmt__part* grad, 
       continue;
     }
     find_plane(all[k], i, channel, &plane);
-    p->begin = shmt__cut_take(&p->cut, &plane, index, &part);
+    p->begin = shmt__part_chunk(&p->cut, &plane, index, &part);
     p->n = shmt__part_numel(&part);
     each.data = part.data; /* field by field: the rest of the struct is kilobytes */
     each.item = part.item;

@@ -70,7 +70,7 @@ static void run(const block* b, int row, double* totals, const shmt__part* x, co
   shmt__part columns[2];
   int64_t pitches[2] = {0, 0};
   bool as_is = true;
-  shmt__cut cut;
+  shmt__part_chunks cut;
   shmt__columns l = {.loop = row, .dtype = c->dtype, .is_sum = totals, .n = b->n, .n_numbers = n_numbers};
 
   for (int k = 0; k < 2; k++) {
@@ -78,14 +78,14 @@ static void run(const block* b, int row, double* totals, const shmt__part* x, co
     find_columns(b, given[k], &columns[k]);
     if (!have_pitch(b, &columns[k], &pitches[k])) as_is = false;
   }
-  shmt__cut_init(&cut, &columns[0], as_is ? INT64_MAX : SHMT_PACK_BYTES);
+  shmt__part_chunks_init(&cut, &columns[0], as_is ? INT64_MAX : SHMT_PACK_BYTES);
   for (int64_t index = 0; index < cut.n; index++) {
     l.n_matrices = totals || grad ? 2 : 1; /* affine has no place for grad */
     l.strides[0] = pitch;
     for (int k = 0; k < l.n_matrices; k++) {
       shmt__part part;
       if (!given[k]) continue;
-      const int64_t before = shmt__cut_take(&cut, &columns[k], index, &part) / b->n;
+      const int64_t before = shmt__part_chunk(&cut, &columns[k], index, &part) / b->n;
       l.rows = shmt__part_numel(&part) / b->n;
       l.data[k + 1] = as_is ? columns[k].data : shmt__packed(&part, room[k]);
       l.strides[k + 1] = as_is ? pitches[k] : b->n * item;

@@ -16,7 +16,7 @@ static bool is_complex(const shmt_tensor* t) {
 /* The same memory with other bits. */
 static shmt_status with_bits(shmt_tensor* t, uint32_t bits, shmt_tensor** out) {
   SHMT_TRY(shmt__tensor_alias(t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, out));
-  shmt__tensor_set_lazy(*out, bits);
+  shmt__tensor_set_conj_neg(*out, bits);
   return SHMT_OK;
 }
 
@@ -24,9 +24,9 @@ static shmt_keyset backend(const shmt_tensor* t) {
   return t->keys & (SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta);
 }
 
-shmt_status shmt__lazy_resolved(shmt_tensor* t, shmt_tensor** out) {
+shmt_status shmt__resolve_conj_neg(shmt_tensor* t, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) raw = NULL;
-  if (!shmt__tensor_is_lazy(t)) {
+  if (!shmt__tensor_is_conj_neg(t)) {
     *out = shmt__tensor_ref(t);
     return SHMT_OK;
   }
@@ -59,15 +59,15 @@ typedef struct replacement {
 } replacement;
 
 static shmt_status resolve_one(const replacement* r, shmt_tensor* t, shmt_tensor** out) {
-  if (!r->is_recorded) return shmt__lazy_resolved(t, out);
+  if (!r->is_recorded) return shmt__resolve_conj_neg(t, out);
   SHMT_AUTO(shmt_tensor) plain = NULL;
   SHMT_TRY(shmt_op_resolve_conj(t, &plain));
   return shmt_op_resolve_neg(plain, out);
 }
 
-static bool has_lazy(shmt_tensors list) {
+static bool has_conj_neg(shmt_tensors list) {
   for (int64_t i = 0; i < list.len; i++)
-    if (list.data[i] && shmt__tensor_is_lazy(list.data[i])) return true;
+    if (list.data[i] && shmt__tensor_is_conj_neg(list.data[i])) return true;
   return false;
 }
 
@@ -87,11 +87,11 @@ static shmt_status resolve_arguments(replacement* r, const shmt_value* args) {
   memcpy(r->args, args, (size_t)r->n * sizeof *args);
   for (int i = 0; i < r->n; i++) {
     if (args[i].tag == SHMT_VALUE_TENSOR && args[i].v.tensor &&
-        shmt__tensor_is_lazy(args[i].v.tensor)) {
+        shmt__tensor_is_conj_neg(args[i].v.tensor)) {
       shmt_tensor* fresh = NULL;
       SHMT_TRY(resolve_one(r, args[i].v.tensor, &fresh));
       r->args[i].v.tensor = fresh;
-    } else if (args[i].tag == SHMT_VALUE_TENSORS && has_lazy(args[i].v.tensors)) {
+    } else if (args[i].tag == SHMT_VALUE_TENSORS && has_conj_neg(args[i].v.tensors)) {
       SHMT_TRY(resolve_list(r, args[i].v.tensors, &r->args[i]));
     }
   }
@@ -142,8 +142,9 @@ static shmt_status resolve_and_call(void* ctx, const shmt_operator* op, shmt_key
   return status;
 }
 
-const shmt__kernel shmt__resolve_lazy_kernel = {.boxed = resolve_and_call,
-                                                .where = "csrc/ops/pointwise/conj_neg_views.c"};
+__attribute__((constructor)) static void install(void) {
+  shmt__conj_neg_fallback = (shmt__kernel){.boxed = resolve_and_call, .where = "csrc/ops/pointwise/conj_neg_views.c"};
+}
 
 /* --- operators ----------------------------------------------------------------------------------- */
 
@@ -151,14 +152,14 @@ shmt_status shmt__impl_conj_view(shmt_tensor* self, shmt_tensor** out) {
   SHMT_REQUIRE(is_complex(self), SHMT_E_RUNTIME,
                "_conj: expected a complex tensor, got one of dtype %s",
                shmt__dtype_title(self->dtype));
-  return with_bits(self, (self->flags & SHMT_TENSOR_LAZY) ^ SHMT_TENSOR_CONJ, out);
+  return with_bits(self, (self->flags & SHMT_TENSOR_CONJ_NEG) ^ SHMT_TENSOR_CONJ, out);
 }
 
 shmt_status shmt__impl_neg_view(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_REQUIRE(shmt__lazy_bits_fit(self->dtype, SHMT_TENSOR_NEG), SHMT_E_RUNTIME,
+  SHMT_REQUIRE(shmt__conj_neg_bits_fit(self->dtype, SHMT_TENSOR_NEG), SHMT_E_RUNTIME,
                "_neg_view: expected a floating or complex tensor, got one of dtype %s",
                shmt__dtype_title(self->dtype));
-  return with_bits(self, (self->flags & SHMT_TENSOR_LAZY) ^ SHMT_TENSOR_NEG, out);
+  return with_bits(self, (self->flags & SHMT_TENSOR_CONJ_NEG) ^ SHMT_TENSOR_NEG, out);
 }
 
 shmt_status shmt__conj(shmt_tensor* self, shmt_tensor** out) {

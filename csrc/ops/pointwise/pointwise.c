@@ -4,7 +4,7 @@
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/loops.h"
-#include "iter/narrow.h"
+#include "iter/short_rows.h"
 #include "ops/dtype_names.h"
 
 SHMT_COLD static shmt_status loop_missing(const shmt__pointwise* p, shmt_dtype dtype) {
@@ -38,7 +38,7 @@ static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const voi
   if (n != 0 && SHMT_LIKELY(status == SHMT_OK))
     status = check_numbers(ctx, n == ALPHA ? 1 : n, n == ALPHA, it->common_dtype);
   if (SHMT_LIKELY(status == SHMT_OK))
-    status = SHMT_UNLIKELY(shmt__iter_is_narrow(it)) ? shmt__iter_run_narrow(it, loop, ctx)
+    status = SHMT_UNLIKELY(shmt__iter_has_short_rows(it)) ? shmt__iter_run_short_rows(it, loop, ctx)
                                                      : shmt__iter_run(it, loop, ctx);
   return shmt__iter_finish(it, status);
 }

@@ -13,7 +13,7 @@
                                           shmt_ints padding, shmt_ints dilation, bool ceil_mode,                  \
                                           shmt_tensor** out) {                                                    \
     SHMT_AUTO(shmt_tensor) indices = NULL;                                                                        \
-    if (shmt__is_plain_call(shmt__tensor_keys(self)))                                                             \
+    if (shmt__is_unobserved_call(shmt__tensor_keys(self)))                                                             \
       return shmt__max_pool_without_indices("max_pool" #N "d", N, self, kernel_size, stride, padding, dilation, ceil_mode,  \
                                             out);                                                                 \
     return shmt_op_max_pool##N##d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode, out,      \

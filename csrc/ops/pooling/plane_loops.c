@@ -37,7 +37,7 @@ typedef struct strided_job {
   const nchw_job* p;
   int image; /* the operand */
   shmt__part part; /* all of it */
-  shmt__cut cut;
+  shmt__part_chunks cut;
   int64_t plane; /* elements */
   uint64_t room;
   atomic_bool failed; /* out of memory */
@@ -54,7 +54,7 @@ static void run_strided_pieces(void* ctx, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     shmt__part part;
     char* data[MANY];
-    const int64_t first = shmt__cut_take(&g->cut, &g->part, i, &part) / g->plane;
+    const int64_t first = shmt__part_chunk(&g->cut, &g->part, i, &part) / g->plane;
     for (int k = 0; k < MANY; k++) data[k] = g->p->data[k] ? g->p->data[k] + first * g->p->step[k] : NULL;
     data[g->image] = shmt__packed(&part, room);
     g->p->loop(data, NULL, shmt__part_numel(&part) / g->plane, g->p->shape);
@@ -67,7 +67,7 @@ static shmt_status run_strided(const nchw_job* p, int image, const shmt_tensor* 
   const int64_t bytes = g.plane * shmt__tensor_item_bytes(t), most = bytes > GATHERED_BYTES ? bytes : GATHERED_BYTES;
 
   shmt__part_init(&g.part, t, SHMT_CONTIGUOUS_FORMAT);
-  shmt__cut_init(&g.cut, &g.part, most);
+  shmt__part_chunks_init(&g.cut, &g.part, most);
   g.room = (uint64_t)most;
   shmt__parallel_for(g.cut.n, grain / (most / bytes) + 1, run_strided_pieces, &g);
   SHMT_REQUIRE(!atomic_load_explicit(&g.failed, memory_order_relaxed), SHMT_E_NOMEM, "pooling: a plane of %" PRId64

@@ -100,7 +100,7 @@ static shmt_status draw_counts(shmt_tensor* a, shmt_tensor* b, draw_fn draw, shm
   generator = shmt__generator_lock(generator);
   for (int64_t begin = 0; begin < result->numel && status == SHMT_OK; begin += BLOCK) {
     const int64_t n = result->numel - begin < BLOCK ? result->numel - begin : BLOCK;
-    double* const place = shmt__blocks_place(&to, begin, made);
+    double* const place = shmt__blocks_target(&to, begin, made);
     status = draw(generator, shmt__blocks_read(&from_a, begin, n, first),
                   b ? shmt__blocks_read(&from_b, begin, n, second) : NULL, n, place);
     shmt__blocks_write(&to, begin, n, place);

@@ -336,7 +336,7 @@ static bool draw_each(shmt_tensor* p, shmt_tensor* out, shmt_generator* generato
   generator = shmt__generator_lock(generator);
   for (int64_t i = 0, count; i < p->numel && good; i += count) {
     count = p->numel - i < BLOCK / words_each ? p->numel - i : BLOCK / words_each;
-    char* const place = shmt__blocks_place(&to, i, made);
+    char* const place = shmt__blocks_target(&to, i, made);
     shmt__generator_words(generator, words, count * words_each);
     loop((char*[]){place, (char*)words, (char*)(uintptr_t)shmt__blocks_read(&from, i, count, given)}, NULL, count,
          &good);
@@ -404,7 +404,7 @@ static void draw_slopes(shmt_tensor* self, shmt_tensor* out, double lower, doubl
   for (int64_t i = 0, n; i < self->numel; i += n) {
     n = self->numel - i < BLOCK ? self->numel - i : BLOCK;
     const double* given = shmt__blocks_read(&from, i, n, values);
-    double* const made = shmt__blocks_place(&to, i, values);
+    double* const made = shmt__blocks_target(&to, i, values);
     for (int64_t k = 0; k < n; k++)
       made[k] = given[k] <= 0 ? shmt__generator_uniform(generator) * (upper - lower) + lower : 1;
     shmt__blocks_write(&to, i, n, made);

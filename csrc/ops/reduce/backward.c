@@ -1,5 +1,4 @@
 /* ops/reduce/backward.c -- results of reductions, back at the shape they came from. */
-#include "api/autograd.h"
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -165,7 +164,7 @@ shmt_status shmt__prod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t di
     *out = shmt__tensor_ref(grad);
     return SHMT_OK;
   }
-  by_products = shmt_grad_enabled() && !shmt__tensor_is_meta(self);
+  by_products = shmt__grad_enabled() && !shmt__tensor_is_meta(self);
   if (!by_products) SHMT_TRY(has_infinities(self, &by_products));
   if (!by_products) {
     SHMT_TRY(shmt_op__prod_quotients(self, is_zero, dim, &others));
@@ -196,7 +195,7 @@ shmt_status shmt__cumprod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t
   SHMT_TRY(has_any(is_zero, true, &found));
   if (!found || shmt__tensor_is_meta(self))
     return cumprod_backward_by_quotients(grad, self, dim, product, out);
-  if (shmt_grad_enabled()) return cumprod_backward_by_products(grad, self, dim, out);
+  if (shmt__grad_enabled()) return cumprod_backward_by_products(grad, self, dim, out);
   SHMT_TRY(shmt_op_cumsum(is_zero, dim, SHMT_DTYPE_NONE, &zeros));
   return shmt_op__cumprod_terms(grad, self, dim, product, zeros, out);
 }
@@ -230,7 +229,7 @@ shmt_status shmt__norm_backward(shmt_tensor* grad, shmt_tensor* self, shmt_tenso
   int64_t along = 0;
 
   if (self->numel <= PIECE || isinf(shmt__scalar_to_double(ord)) || grad->dtype != self->dtype ||
-      norm->dtype != shmt__to_real_dtype(self->dtype) || shmt__tensor_is_meta(self) || !shmt__is_plain_call(keys))
+      norm->dtype != shmt__to_real_dtype(self->dtype) || shmt__tensor_is_meta(self) || !shmt__is_unobserved_call(keys))
     return shmt_op__norm_slopes(grad, self, norm, ord, dim, out);
   SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &result));
   for (int d = 1; d < self->n_dims; d++)

@@ -382,7 +382,7 @@ static void scan_lines(char* const* data, const int64_t* strides, int64_t n, con
   char* line[3] = {0};
 
   if (scans_abreast(s, strides, n)) {
-    const shmt__scan_shape shape = {s->length, {s->strides[0], s->strides[1]}};
+    const shmt__needed_nodes_shape shape = {s->length, {s->strides[0], s->strides[1]}};
     s->lines_loop(data, strides, n, &shape);
     return;
   }

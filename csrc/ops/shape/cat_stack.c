@@ -105,7 +105,7 @@ static void join_block(const join* c, char* to, int64_t r, int64_t n) {
 
   if (c->tensors.len == 2 && nbytes == nbytes_of(c, 1) && (nbytes == 1 || nbytes == 2 || nbytes == 4 || nbytes == 8)) {
     for (int i = 0; i < 2; i++) from[i] = (const char*)shmt__tensor_data(c->tensors.data[i]) + r * nbytes;
-    shmt__move_in_turn(to, from[0], from[1], n, nbytes);
+    shmt__interleave(to, from[0], from[1], n, nbytes);
     return;
   }
   for (int64_t i = 0; i < c->tensors.len; i++) {

@@ -22,7 +22,7 @@ typedef struct flip_job {
   int64_t width;    /* of a row, elements */
   bool reversed;    /* rows too */
   bool streamed;
-  shmt__walk rows;  /* steps: elements; those of the source negative where it is flipped */
+  shmt__loop_nest rows;  /* steps: elements; those of the source negative where it is flipped */
 } flip_job;
 
 /* The dims of t, dense, from the largest stride to the smallest; those of one element are left out. */
@@ -76,10 +76,10 @@ static void plan(const shmt_tensor* t, uint64_t mask, flip_job* j) {
 /* A reversed row, past the caches. */
 static void stream_reversed(const flip_job* j, shmt__loop reverse, shmt__stage* s, char* to, const char* from) {
   for (int64_t n = j->width, count, room; n > 0; n -= count) {
-    char* data[2] = {shmt__stage_place(s, to, j->item, &room), (char*)(uintptr_t)from};
+    char* data[2] = {shmt__stage_reserve(s, to, j->item, &room), (char*)(uintptr_t)from};
     count = room / j->item < n ? room / j->item : n;
     reverse(data, NULL, count, NULL);
-    shmt__stage_put(s, count * j->item);
+    shmt__stage_commit(s, count * j->item);
     to += count * j->item;
     from -= count * j->item;
   }

@@ -157,7 +157,7 @@ shmt_status shmt__impl_narrow_tensor(shmt_tensor* self, int64_t dim, shmt_tensor
   return shmt_op_narrow(self, dim, at.v.i, length, out);
 }
 
-/* The numbers as pairs, without regard to a lazy conjugation. */
+/* The numbers as pairs, without regard to the conj bit. */
 static shmt_status unconjugated_pairs(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) raw = NULL;
   if (!(self->flags & SHMT_TENSOR_CONJ)) return shmt_op_view_as_real(self, out);

@@ -23,7 +23,7 @@ typedef struct line_groups {
   int64_t length, step, k, k_step, item;
   int64_t near, near_from, near_to; /* neighbouring lines: how many, and steps from one to the next */
   int64_t abreast, pieces;          /* lines of a group; groups of neighbours */
-  shmt__walk walk;                  /* from neighbours to others */
+  shmt__loop_nest walk;                  /* from neighbours to others */
   bool gathers, scatters;
   uint64_t room_bytes;
   atomic_bool failed;
@@ -107,7 +107,7 @@ static void run_groups(void* ctx, int64_t begin, int64_t end) {
   if (!done) atomic_store_explicit(&g->failed, true, memory_order_relaxed);
 }
 
-static void drop_dim(shmt__walk* w, int gone) {
+static void drop_dim(shmt__loop_nest* w, int gone) {
   w->n_dims--;
   for (int d = gone; d < w->n_dims; d++) {
     w->sizes[d] = w->sizes[d + 1];
@@ -126,7 +126,7 @@ static int next_near(const line_groups* g) {
 
 /* The dims but `dim`; those in which neighbours are nearest, taken together, are not walked through. */
 static void take_walk(line_groups* g, const shmt_tensor* self, int64_t dim, const shmt_tensor* values) {
-  shmt__walk* w = &g->walk;
+  shmt__loop_nest* w = &g->walk;
   int nearest = -1;
 
   w->n_dims = 0;

@@ -25,7 +25,7 @@ static bool contains(PyObject* tuple, PyObject* o) {
 }
 
 /* Edges, needs_input_grad. */
-static int look_at_inputs(application* a) {
+static int inspect_inputs(application* a) {
   const Py_ssize_t n = PyTuple_GET_SIZE(a->inputs);
   PyObject* needs = PyTuple_New(n);
   a->edges = calloc((size_t)n + 1, sizeof *a->edges);
@@ -265,7 +265,7 @@ static PyObject* function_apply(PyObject* module, PyObject* const* args, Py_ssiz
     Py_CLEAR(ctx);
   }
   a.ctx = (shmt__py_context*)ctx;
-  if (ctx && look_at_inputs(&a) == 0) {
+  if (ctx && inspect_inputs(&a) == 0) {
     PyObject* outputs = call_forward(&a);
     if (outputs) result = finish(&a, outputs);
   }

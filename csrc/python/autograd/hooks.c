@@ -437,14 +437,14 @@ static char* python_stack(void) {
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyObject* traceback = PyImport_ImportModule("traceback");
-  PyObject* lines = traceback ? PyObject_CallMethod(traceback, "format_stack", NULL) : NULL;
+  PyObject* frames = traceback ? PyObject_CallMethod(traceback, "format_stack", NULL) : NULL;
   PyObject* empty = PyUnicode_FromString("");
-  PyObject* joined = lines && empty ? PyUnicode_Join(empty, lines) : NULL;
+  PyObject* joined = frames && empty ? PyUnicode_Join(empty, frames) : NULL;
   const char* utf8 = joined ? PyUnicode_AsUTF8(joined) : NULL;
   if (utf8) text = strdup(utf8);
   Py_XDECREF(joined);
   Py_XDECREF(empty);
-  Py_XDECREF(lines);
+  Py_XDECREF(frames);
   Py_XDECREF(traceback);
   PyErr_Restore(type, value, trace);
   PyGILState_Release(gil);

@@ -171,9 +171,9 @@ static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
     }
     grads[i] = shmt__py_tensor(g);
   }
-  const struct shmt__scan* scan = SHMT_TAKE(shmt__tls_scan); /* all edges are asked for here */
+  const struct shmt__needed_nodes* scan = SHMT_TAKE(shmt__tls_needed_nodes); /* all edges are asked for here */
   shmt_status status = n->klass->apply(n, grads, out);
-  shmt__tls_scan = scan;
+  shmt__tls_needed_nodes = scan;
   if (status != SHMT_OK)
     shmt__py_raise(status);
   else

@@ -217,10 +217,10 @@ static PyObject* register_post_hook(PyObject* self, PyObject* fn) {
 
 /* The gradients in .grad would lead to the graph, and that to the leaves. */
 static shmt_status warn_of_cycle(const shmt__backward_args* a) {
-  static _Atomic(bool) told;
+  static _Atomic(bool) warned;
   if (SHMT_LIKELY(!a->create_graph) || a->captured != NULL) return SHMT_OK;
   return shmt__warn_once(
-      &told,
+      &warned,
       "Using backward() with create_graph=True will create a reference cycle between the "
       "parameter and its gradient which can cause a memory leak. We recommend using autograd.grad "
       "when creating the graph to avoid this. If you have to use this function, make sure to reset "

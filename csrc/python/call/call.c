@@ -114,8 +114,8 @@ static SHMT_COLD void use_default_device(const shmt__py_prepared_signature* sig,
   }
 }
 
-static SHMT_COLD int tell(shmt__py_warning* warning) {
-  shmt_status s = shmt__warn_once(&warning->told, "%s", warning->text);
+static SHMT_COLD int warn_user(shmt__py_warning* warning) {
+  shmt_status s = shmt__warn_once(&warning->warned, "%s", warning->text);
   return s == SHMT_OK ? 0 : (shmt__py_raise(s), -1);
 }
 
@@ -138,13 +138,13 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
     const shmt__py_prepared_signature* sig = &p->signatures[again ? i - p->n_signatures : i];
     if ((sig->n_out != 0) != with_out && p->n_without_out != 0) continue;
     bool deprecated = sig->from->order != NULL;
-    if (again && deprecated) continue; /* the misfit that is told of is another signature's */
+    if (again && deprecated) continue; /* errors report the mismatch of another signature */
     shmt__py_frame_init(&fr);
     fr.loose = again;
     int r = shmt__py_match(sig, &call, &fr);
     if (SHMT_LIKELY(r == 1)) {
       if (SHMT_UNLIKELY(fr.has_subclass)) {
-        PyObject* answer = shmt__py_ask(f, &call);
+        PyObject* answer = shmt__py_call_torch_function(f, &call);
         if (answer != NULL || PyErr_Occurred()) {
           shmt__py_frame_fini(&fr);
           return answer;
@@ -152,7 +152,7 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
       }
       if (sig->from->is_factory && SHMT_UNLIKELY(shmt__tls_default_device != SHMT_DEVICE_NONE))
         use_default_device(sig, &fr);
-      if (SHMT_UNLIKELY(sig->from->warning != NULL) && tell(sig->from->warning) < 0) {
+      if (SHMT_UNLIKELY(sig->from->warning != NULL) && warn_user(sig->from->warning) < 0) {
         shmt__py_frame_fini(&fr);
         return NULL;
       }
@@ -167,7 +167,7 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
     if (r < 0) return NULL;
     if (!again && !deprecated) only = tried++ == 0 ? sig : NULL;
   }
-  PyObject* answer = shmt__py_ask(f, &call);
-  if (answer == NULL && !PyErr_Occurred()) shmt__py_report_misfit(p, &call, only, &fr);
+  PyObject* answer = shmt__py_call_torch_function(f, &call);
+  if (answer == NULL && !PyErr_Occurred()) shmt__py_report_mismatch(p, &call, only, &fr);
   return answer;
 }

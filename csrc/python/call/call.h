@@ -18,7 +18,7 @@ enum { SHMT_PY_MAX_ARGS = 20 };
 /* What the first call in a process warns of (`warns` of the spec). */
 typedef struct shmt__py_warning {
   const char* text;
-  _Atomic(bool) told;
+  _Atomic(bool) warned;
 } shmt__py_warning;
 
 typedef struct shmt__py_signature {

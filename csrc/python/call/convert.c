@@ -63,9 +63,9 @@ int shmt__py_as_scalar(PyObject* o, shmt_scalar* out) {
     return r;
   }
   if (kind == SHMT_NUMPY_BOOL) {
-    int truth = PyObject_IsTrue(o);
-    *out = shmt__scalar_bool(truth > 0);
-    return truth < 0 ? -1 : 1;
+    int is_true = PyObject_IsTrue(o);
+    *out = shmt__scalar_bool(is_true > 0);
+    return is_true < 0 ? -1 : 1;
   }
   if (kind == SHMT_NUMPY_FLOAT) {
     double d = PyFloat_AsDouble(o);
@@ -154,9 +154,9 @@ int shmt__py_as_bool(PyObject* o, bool* out) {
     return 1;
   }
   if (shmt__py_numpy_scalar_kind(o) != SHMT_NUMPY_BOOL) return 0;
-  int truth = PyObject_IsTrue(o);
-  *out = truth > 0;
-  return truth < 0 ? -1 : 1;
+  int is_true = PyObject_IsTrue(o);
+  *out = is_true > 0;
+  return is_true < 0 ? -1 : 1;
 }
 
 /* An attribute of shmtensor.storage when that is loaded; no storage exists before. New reference.
@@ -337,7 +337,7 @@ int shmt__py_wrapped_number(PyObject* o, const shmt_tensor* like, shmt_tensor** 
   return -1;
 }
 
-PyObject* shmt__py_foreign_note(PyObject* o) {
+PyObject* shmt__py_foreign_tensor_note(PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
   bool constant = strcmp(type->tp_name, "torch.dtype") == 0 ||
                   strcmp(type->tp_name, "torch.device") == 0 ||

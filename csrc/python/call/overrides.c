@@ -5,47 +5,47 @@
 
 #include <string.h>
 
-enum { MAX_ANSWERERS = 64 };
+enum { MAX_OVERLOADED = 64 };
 
-static PyObject* answer_name;      /* "__torch_function__" */
-static PyObject* default_answer;   /* the function of Tensor.__torch_function__ */
-static PyObject* disabled_answer;  /* _disabled_torch_function_impl */
+static PyObject* torch_function_name;      /* "__torch_function__" */
+static PyObject* default_torch_function;   /* the function of Tensor.__torch_function__ */
+static PyObject* disabled_torch_function;  /* _disabled_torch_function_impl */
 static PyObject* function_modules; /* modules whose functions may be asked about */
-static _Thread_local int n_off;    /* regions that treat subclasses as plain */
+static _Thread_local int n_disabled;    /* regions that treat subclasses as plain */
 
-bool shmt__py_overrides_are_off(void) { return n_off > 0; }
+bool shmt__py_torch_function_disabled(void) { return n_disabled > 0; }
 
-void shmt__py_change_overrides_off(int by) { n_off += by; }
+void shmt__py_set_torch_function_disabled(int by) { n_disabled += by; }
 
 /* Does the class have a __torch_function__ of its own? */
-static bool has_own_answer(PyTypeObject* type) {
-  if (type == shmt__py_tensor_type || type == shmt__py_base_type || answer_name == NULL)
+static bool has_own_torch_function(PyTypeObject* type) {
+  if (type == shmt__py_tensor_type || type == shmt__py_base_type || torch_function_name == NULL)
     return false;
   if (type->tp_flags & (Py_TPFLAGS_LONG_SUBCLASS | Py_TPFLAGS_LIST_SUBCLASS |
                         Py_TPFLAGS_TUPLE_SUBCLASS | Py_TPFLAGS_UNICODE_SUBCLASS |
                         Py_TPFLAGS_DICT_SUBCLASS | Py_TPFLAGS_TYPE_SUBCLASS))
     return false;
-  PyObject* found = _PyType_Lookup(type, answer_name); /* borrowed */
-  if (found == NULL || found == disabled_answer) return false;
+  PyObject* found = _PyType_Lookup(type, torch_function_name); /* borrowed */
+  if (found == NULL || found == disabled_torch_function) return false;
   PyObject* own = NULL;
   if (Py_IS_TYPE(found, &PyClassMethod_Type)) {
     own = PyObject_GetAttrString(found, "__func__");
     if (own == NULL) PyErr_Clear();
     Py_XDECREF(own); /* the class keeps it */
   }
-  return own != default_answer;
+  return own != default_torch_function;
 }
 
 /* --- who is asked, in which order ------------------------------------------------------- */
 
-typedef struct answerers {
-  PyObject* objects[MAX_ANSWERERS]; /* borrowed; one of each class, subclasses before their bases */
+typedef struct overloaded_args {
+  PyObject* objects[MAX_OVERLOADED]; /* borrowed; one of each class, subclasses before their bases */
   int n;
-} answerers;
+} overloaded_args;
 
-static void add_answerer(answerers* a, PyObject* o) {
+static void add_overloaded(overloaded_args* a, PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
-  if (!has_own_answer(type) || a->n == MAX_ANSWERERS) return;
+  if (!has_own_torch_function(type) || a->n == MAX_OVERLOADED) return;
   int at = a->n;
   for (int i = 0; i < a->n; i++) {
     if (Py_TYPE(a->objects[i]) == type) return;
@@ -56,24 +56,24 @@ static void add_answerer(answerers* a, PyObject* o) {
   a->n++;
 }
 
-static void add_from(answerers* a, PyObject* o) {
+static void add_from(overloaded_args* a, PyObject* o) {
   Py_ssize_t n = 0;
   PyObject** items = shmt__py_items(o, &n);
   if (items == NULL) {
-    add_answerer(a, o);
+    add_overloaded(a, o);
     return;
   }
-  for (Py_ssize_t i = 0; i < n; i++) add_answerer(a, items[i]);
+  for (Py_ssize_t i = 0; i < n; i++) add_overloaded(a, items[i]);
 }
 
-static void collect(answerers* a, const shmt__py_call_args* call) {
+static void collect(overloaded_args* a, const shmt__py_call_args* call) {
   Py_ssize_t n = call->n_args + (call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0);
   a->n = 0;
-  if (call->self) add_answerer(a, call->self);
+  if (call->self) add_overloaded(a, call->self);
   for (Py_ssize_t i = 0; i < n; i++) add_from(a, call->args[i]);
 }
 
-/* --- asking ------------------------------------------------------------------------------ */
+/* --- calling __torch_function__ ----------------------------------------------------- */
 
 /* The public object of the function: new reference; NULL without an exception when there is none. */
 static PyObject* function_object(const shmt__py_function* f) {
@@ -91,7 +91,7 @@ static PyObject* function_object(const shmt__py_function* f) {
   return NULL;
 }
 
-static PyObject* types_of(const answerers* a) {
+static PyObject* types_of(const overloaded_args* a) {
   PyObject* types = PyTuple_New(a->n);
   for (int i = 0; types && i < a->n; i++)
     PyTuple_SET_ITEM(types, i, Py_NewRef(Py_TYPE(a->objects[i])));
@@ -114,7 +114,7 @@ static int arguments_of(const shmt__py_call_args* call, PyObject** args, PyObjec
   return 0;
 }
 
-static PyObject* refused_by_all(PyObject* function, const answerers* a) {
+static PyObject* raise_not_implemented(PyObject* function, const overloaded_args* a) {
   PyObject* text = PyUnicode_FromFormat(
       "Multiple dispatch failed for %R; all __torch_function__ handlers returned NotImplemented:\n",
       function);
@@ -125,11 +125,11 @@ static PyObject* refused_by_all(PyObject* function, const answerers* a) {
   return NULL;
 }
 
-static PyObject* ask_each(const answerers* a, PyObject* function, PyObject* args,
+static PyObject* call_each(const overloaded_args* a, PyObject* function, PyObject* args,
                           PyObject* kwargs) {
   PyObject* types = types_of(a);
   for (int i = 0; types && i < a->n; i++) {
-    PyObject* answer = PyObject_GetAttr(a->objects[i], answer_name);
+    PyObject* answer = PyObject_GetAttr(a->objects[i], torch_function_name);
     PyObject* r =
         answer ? PyObject_CallFunctionObjArgs(answer, function, types, args, kwargs, NULL) : NULL;
     Py_XDECREF(answer);
@@ -141,21 +141,21 @@ static PyObject* ask_each(const answerers* a, PyObject* function, PyObject* args
   }
   if (types == NULL) return NULL;
   Py_DECREF(types);
-  return refused_by_all(function, a);
+  return raise_not_implemented(function, a);
 }
 
 /* A call whose arguments are being asked, on the stack of its thread. */
-typedef struct asking {
+typedef struct torch_function_call {
   const shmt__py_function* f;
   const shmt__py_call_args* call;
-  const struct asking* outer;
-} asking;
+  const struct torch_function_call* outer;
+} torch_function_call;
 
-static _Thread_local const asking* innermost;
+static _Thread_local const torch_function_call* innermost;
 
 /* Has the answer been to call the function again as it was? So do tensors of another library. */
-static bool is_asked_again(const shmt__py_function* f, const shmt__py_call_args* call) {
-  const asking* a = innermost;
+static bool is_recursive(const shmt__py_function* f, const shmt__py_call_args* call) {
+  const torch_function_call* a = innermost;
   if (a == NULL || a->f != f) return false;
   const shmt__py_call_args* before = a->call;
   Py_ssize_t n = call->n_args + (call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0);
@@ -166,18 +166,18 @@ static bool is_asked_again(const shmt__py_function* f, const shmt__py_call_args*
   return true;
 }
 
-PyObject* shmt__py_ask(const shmt__py_function* f, const shmt__py_call_args* call) {
-  answerers a;
-  if (n_off > 0 || is_asked_again(f, call)) return NULL;
+PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__py_call_args* call) {
+  overloaded_args a;
+  if (n_disabled > 0 || is_recursive(f, call)) return NULL;
   collect(&a, call);
   if (a.n == 0) return NULL;
   PyObject* function = function_object(f);
   if (function == NULL) return NULL;
   PyObject *args = NULL, *kwargs = NULL, *r = NULL;
   if (arguments_of(call, &args, &kwargs) == 0) {
-    asking here = {f, call, innermost};
+    torch_function_call here = {f, call, innermost};
     innermost = &here;
-    r = ask_each(&a, function, args, kwargs);
+    r = call_each(&a, function, args, kwargs);
     innermost = here.outer;
   }
   Py_XDECREF(args);
@@ -193,33 +193,33 @@ static PyObject* set_torch_function(PyObject* module, PyObject* args) {
   PyObject *function, *disabled, *modules;
   (void)module;
   if (!PyArg_ParseTuple(args, "OOO!", &function, &disabled, &PyTuple_Type, &modules)) return NULL;
-  if (!answer_name && !(answer_name = PyUnicode_InternFromString("__torch_function__")))
+  if (!torch_function_name && !(torch_function_name = PyUnicode_InternFromString("__torch_function__")))
     return NULL;
-  Py_XSETREF(default_answer, Py_NewRef(function));
-  Py_XSETREF(disabled_answer, Py_NewRef(disabled));
+  Py_XSETREF(default_torch_function, Py_NewRef(function));
+  Py_XSETREF(disabled_torch_function, Py_NewRef(disabled));
   Py_XSETREF(function_modules, Py_NewRef(modules));
   Py_RETURN_NONE;
 }
 
-static PyObject* change_overrides_off(PyObject* module, PyObject* by) {
+static PyObject* change_disabled_depth(PyObject* module, PyObject* by) {
   (void)module;
   long change = PyLong_AsLong(by);
   if (change == -1 && PyErr_Occurred()) return NULL;
-  shmt__py_change_overrides_off((int)change);
-  return PyLong_FromLong(n_off);
+  shmt__py_set_torch_function_disabled((int)change);
+  return PyLong_FromLong(n_disabled);
 }
 
 static PyObject* has_override(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   (void)module;
-  for (Py_ssize_t i = 0; n_off == 0 && i < n; i++)
-    if (has_own_answer(Py_TYPE(args[i]))) Py_RETURN_TRUE;
+  for (Py_ssize_t i = 0; n_disabled == 0 && i < n; i++)
+    if (has_own_torch_function(Py_TYPE(args[i]))) Py_RETURN_TRUE;
   Py_RETURN_FALSE;
 }
 
 PyMethodDef shmt__py_override_functions[] = {
     {"_set_torch_function", set_torch_function, METH_VARARGS,
      "Name the default and the disabled __torch_function__, and the modules of functions."},
-    {"_change_overrides_off", change_overrides_off, METH_O,
+    {"_change_overrides_off", change_disabled_depth, METH_O,
      "Enter (1) or leave (-1) a region that treats subclasses as plain; returns the depth."},
     {"_has_override", (PyCFunction)(void (*)(void))has_override, METH_FASTCALL,
      "Does one of the arguments answer calls itself?"},

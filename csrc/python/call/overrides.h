@@ -12,7 +12,7 @@
 #include "python/call/parse.h"
 
 /* Ask the arguments' __torch_function__. NULL without an exception: nobody wants to answer. */
-SHMT_COLD PyObject* shmt__py_ask(const shmt__py_function* f, const shmt__py_call_args* call);
+SHMT_COLD PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__py_call_args* call);
 
 extern PyMethodDef shmt__py_override_functions[];
 

@@ -62,8 +62,8 @@ static inline void set_tensor(shmt__py_frame* fr, int slot, PyObject* o) {
   count_tensor(fr, t);
 }
 
-static int misfit_element(shmt__py_frame* fr, PyObject* what, Py_ssize_t i) {
-  fr->misfit = SHMT_MISFIT_ELEMENT;
+static int mismatched_element(shmt__py_frame* fr, PyObject* what, Py_ssize_t i) {
+  fr->mismatch = SHMT_MISMATCH_ELEMENT;
   fr->what = what;
   fr->element = i;
   return 0;
@@ -110,7 +110,7 @@ static int set_ints(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* const* 
       v[i] = items[i] == Py_True;
       continue;
     }
-    if (SHMT_UNLIKELY(r != 1)) return r < 0 ? raise_element(a, i) : misfit_element(fr, items[i], i);
+    if (SHMT_UNLIKELY(r != 1)) return r < 0 ? raise_element(a, i) : mismatched_element(fr, items[i], i);
   }
   fr->values[a->slot].v.ints = (shmt_ints){v, n};
   fr->values[a->slot].tag = SHMT_VALUE_INTS;
@@ -131,7 +131,7 @@ static int set_tensors(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o) {
     } else if (items[i] == Py_None && (a->arg->flags & SHMT_ARG_ELEM_OPTIONAL)) {
       v[i] = NULL;
     } else {
-      return misfit_element(fr, items[i], i);
+      return mismatched_element(fr, items[i], i);
     }
   }
   fr->values[a->slot].v.tensors = (shmt_tensors){v, n};
@@ -147,7 +147,7 @@ static int set_floats(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o) {
   if (v == NULL) return -1;
   for (Py_ssize_t i = 0; i < n; i++) {
     int r = shmt__py_as_float(items[i], &v[i]);
-    if (r != 1) return r < 0 ? -1 : misfit_element(fr, items[i], i);
+    if (r != 1) return r < 0 ? -1 : mismatched_element(fr, items[i], i);
   }
   fr->values[a->slot].v.floats = (shmt_floats){v, n};
   fr->values[a->slot].tag = SHMT_VALUE_FLOATS;
@@ -286,9 +286,9 @@ static int set_value(shmt__py_frame* fr, const shmt__py_prepared_signature* sig,
   return r;
 }
 
-static int misfit_type(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o, int position) {
-  if (fr->misfit != SHMT_MISFIT_ELEMENT) {
-    fr->misfit = SHMT_MISFIT_TYPE;
+static int mismatched_type(shmt__py_frame* fr, const shmt__py_arg* a, PyObject* o, int position) {
+  if (fr->mismatch != SHMT_MISMATCH_ELEMENT) {
+    fr->mismatch = SHMT_MISMATCH_TYPE;
     fr->what = o;
   }
   fr->arg = a;
@@ -316,7 +316,7 @@ static bool is_name(PyObject* a, PyObject* interned) {
 
 static int match_out(const shmt__py_prepared_signature* sig, PyObject* out, shmt__py_frame* fr) {
   fr->what = out;
-  fr->misfit = SHMT_MISFIT_OUT;
+  fr->mismatch = SHMT_MISMATCH_OUT;
   if (sig->n_out == 1) {
     if (!shmt__py_is_tensor(out)) return 0;
     set_tensor(fr, sig->out_slots[0], out);
@@ -341,14 +341,14 @@ static int match_keywords(const shmt__py_prepared_signature* sig, const shmt__py
     int i = find_keyword(sig, name);
     if (SHMT_LIKELY(i >= 0)) {
       if (fr->seen & (1ull << i)) {
-        fr->misfit = SHMT_MISFIT_DUPLICATE;
+        fr->mismatch = SHMT_MISMATCH_DUPLICATE;
         fr->arg = &sig->args[i];
         return 0;
       }
       fr->seen |= 1ull << i;
-      fr->misfit = SHMT_MISFIT_TYPE;
+      fr->mismatch = SHMT_MISMATCH_TYPE;
       int r = set_value(fr, sig, &sig->args[i], o);
-      if (SHMT_UNLIKELY(r != 1)) return r < 0 ? -1 : misfit_type(fr, &sig->args[i], o, 0);
+      if (SHMT_UNLIKELY(r != 1)) return r < 0 ? -1 : mismatched_type(fr, &sig->args[i], o, 0);
       continue;
     }
     if (is_name(name, shmt__py_str_out) && (o == Py_None || sig->n_out > 0)) continue;
@@ -356,7 +356,7 @@ static int match_keywords(const shmt__py_prepared_signature* sig, const shmt__py
       bool is_grad = is_name(name, shmt__py_str_requires_grad);
       if (is_grad || is_name(name, shmt__py_str_shared)) {
         if (!PyBool_Check(o) && o != Py_None) {
-          fr->misfit = SHMT_MISFIT_FLAG;
+          fr->mismatch = SHMT_MISMATCH_FLAG;
           fr->flag = name;
           fr->what = o;
           return 0;
@@ -366,7 +366,7 @@ static int match_keywords(const shmt__py_prepared_signature* sig, const shmt__py
       }
       if (is_name(name, shmt__py_str_pin_memory) && (o == Py_False || o == Py_None)) continue;
     }
-    fr->misfit = SHMT_MISFIT_KEYWORD;
+    fr->mismatch = SHMT_MISMATCH_KEYWORD;
     fr->what = name;
     return 0;
   }
@@ -379,7 +379,7 @@ int shmt__py_match(const shmt__py_prepared_signature* sig, const shmt__py_call_a
 
   fr->seen = 0;
   if (n > sig->n_positional && !sig->varargs) {
-    fr->misfit = SHMT_MISFIT_TOO_MANY;
+    fr->mismatch = SHMT_MISMATCH_TOO_MANY;
     return 0;
   }
   /* One by one: they are few, and a call would cost more than they do. */
@@ -387,24 +387,24 @@ int shmt__py_match(const shmt__py_prepared_signature* sig, const shmt__py_call_a
   if (call->self) set_tensor(fr, sig->self_slot, call->self);
   if (sig->varargs && n >= sig->varargs &&
       !(PyTuple_Check(call->args[0]) || PyList_Check(call->args[0]))) {
-    fr->misfit = SHMT_MISFIT_TYPE;
+    fr->mismatch = SHMT_MISMATCH_TYPE;
     int r = set_ints(fr, &sig->args[0], call->args, n);
     if (r != 1) {
       if (r < 0) return -1;
-      if (fr->element == 0) fr->misfit = SHMT_MISFIT_TYPE; /* not a list of ints at all */
-      return misfit_type(fr, &sig->args[0], call->args[0], 1);
+      if (fr->element == 0) fr->mismatch = SHMT_MISMATCH_TYPE; /* not a list of ints at all */
+      return mismatched_type(fr, &sig->args[0], call->args[0], 1);
     }
     fr->seen = 1;
   } else {
     if (SHMT_UNLIKELY(n > sig->n_positional)) {
-      fr->misfit = SHMT_MISFIT_TOO_MANY;
+      fr->mismatch = SHMT_MISMATCH_TOO_MANY;
       return 0;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
       const shmt__py_arg* a = &sig->args[i];
-      fr->misfit = SHMT_MISFIT_TYPE;
+      fr->mismatch = SHMT_MISMATCH_TYPE;
       int r = set_value(fr, sig, a, call->args[i]);
-      if (SHMT_UNLIKELY(r != 1)) return r < 0 ? -1 : misfit_type(fr, a, call->args[i], (int)i + 1);
+      if (SHMT_UNLIKELY(r != 1)) return r < 0 ? -1 : mismatched_type(fr, a, call->args[i], (int)i + 1);
     }
     fr->seen = (1ull << n) - 1;
   }
@@ -422,7 +422,7 @@ int shmt__py_match(const shmt__py_prepared_signature* sig, const shmt__py_call_a
   if (sig->n_required) {
     for (int i = 0; i < sig->n_args; i++) {
       if (sig->args[i].required && !(fr->seen & (1ull << i))) {
-        fr->misfit = SHMT_MISFIT_MISSING;
+        fr->mismatch = SHMT_MISMATCH_MISSING;
         return 0;
       }
     }

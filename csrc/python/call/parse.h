@@ -12,16 +12,16 @@
 enum { SHMT_PY_FRAME_INTS = 160, SHMT_PY_FRAME_TENSORS = 64, SHMT_PY_FRAME_HEAP = 8 };
 
 /* Why a signature does not fit. */
-typedef enum shmt__py_misfit {
-  SHMT_MISFIT_TOO_MANY,
-  SHMT_MISFIT_KEYWORD,   /* frame.what: the keyword */
-  SHMT_MISFIT_DUPLICATE, /* frame.arg */
-  SHMT_MISFIT_MISSING,
-  SHMT_MISFIT_TYPE,    /* frame.arg, what: the object, position */
-  SHMT_MISFIT_ELEMENT, /* the same; element: index in the list, what: the element */
-  SHMT_MISFIT_OUT,     /* what: the object given as out= */
-  SHMT_MISFIT_FLAG, /* flag: the factory's keyword, what: the object */
-} shmt__py_misfit;
+typedef enum shmt__py_mismatch {
+  SHMT_MISMATCH_TOO_MANY,
+  SHMT_MISMATCH_KEYWORD,   /* frame.what: the keyword */
+  SHMT_MISMATCH_DUPLICATE, /* frame.arg */
+  SHMT_MISMATCH_MISSING,
+  SHMT_MISMATCH_TYPE,    /* frame.arg, what: the object, position */
+  SHMT_MISMATCH_ELEMENT, /* the same; element: index in the list, what: the element */
+  SHMT_MISMATCH_OUT,     /* what: the object given as out= */
+  SHMT_MISMATCH_FLAG, /* flag: the factory's keyword, what: the object */
+} shmt__py_mismatch;
 
 typedef struct shmt__py_call_args {
   PyObject* self; /* NULL for functions */
@@ -41,7 +41,7 @@ typedef struct shmt__py_frame {
   bool loose;        /* tensors of one element and bools may stand for ints */
   bool has_subclass; /* an operand whose class results keep: it may answer the call itself */
   int n_ints, n_tensors, n_owned, n_heap;
-  shmt__py_misfit misfit;
+  shmt__py_mismatch mismatch;
   const shmt__py_arg* arg;
   PyObject* what; /* borrowed */
   PyObject* flag; /* borrowed */
@@ -73,7 +73,7 @@ int shmt__py_match(const shmt__py_prepared_signature* sig, const shmt__py_call_a
                    shmt__py_frame* fr);
 
 /* Set the TypeError for a call that fits no signature (the frame is of the last one tried). */
-SHMT_COLD void shmt__py_report_misfit(const shmt__py_prepared* p, const shmt__py_call_args* call,
+SHMT_COLD void shmt__py_report_mismatch(const shmt__py_prepared* p, const shmt__py_call_args* call,
                                       const shmt__py_prepared_signature* only,
                                       const shmt__py_frame* fr);
 

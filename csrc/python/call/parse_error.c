@@ -131,7 +131,7 @@ static void add_details(text* t, const shmt__py_prepared_signature* sig,
     one.n_args = one.n_positional = 1;
     shmt__py_call_args alone = {.args = call->args + i, .n_args = 1};
     shmt__py_frame_init(&fr);
-    bool fits = shmt__py_match(&one, &alone, &fr) == 1 || fr.misfit == SHMT_MISFIT_MISSING;
+    bool fits = shmt__py_match(&one, &alone, &fr) == 1 || fr.mismatch == SHMT_MISMATCH_MISSING;
     shmt__py_frame_fini(&fr);
     PyErr_Clear();
     if (i) add(t, ", ");
@@ -165,29 +165,29 @@ static void report_missing(text* t, const char* name, const shmt__py_prepared_si
 
 static void report_one(text* t, const char* name, const shmt__py_prepared_signature* sig,
                        const shmt__py_call_args* call, const shmt__py_frame* fr) {
-  switch (fr->misfit) {
-    case SHMT_MISFIT_TOO_MANY:
+  switch (fr->mismatch) {
+    case SHMT_MISMATCH_TOO_MANY:
       add(t, "%s() takes %d positional argument%s but %zd %s given", name, sig->n_positional,
           sig->n_positional == 1 ? "" : "s", call->n_args, call->n_args == 1 ? "was" : "were");
       return;
-    case SHMT_MISFIT_KEYWORD:
+    case SHMT_MISMATCH_KEYWORD:
       add(t, "%s() got an unexpected keyword argument '%U'", name, fr->what);
       return;
-    case SHMT_MISFIT_DUPLICATE:
+    case SHMT_MISMATCH_DUPLICATE:
       add(t, "%s() got multiple values for argument '%U'", name, fr->arg->name);
       return;
-    case SHMT_MISFIT_MISSING:
+    case SHMT_MISMATCH_MISSING:
       report_missing(t, name, sig, fr);
       return;
-    case SHMT_MISFIT_OUT:
+    case SHMT_MISMATCH_OUT:
       add(t, "%s(): argument 'out' must be %s, not %s", name,
           sig->n_out > 1 ? "tuple of Tensors" : "Tensor", Py_TYPE(fr->what)->tp_name);
       return;
-    case SHMT_MISFIT_FLAG:
+    case SHMT_MISMATCH_FLAG:
       add(t, "%s(): argument '%U' must be bool, not %s", name, fr->flag,
           Py_TYPE(fr->what)->tp_name);
       return;
-    case SHMT_MISFIT_ELEMENT:
+    case SHMT_MISMATCH_ELEMENT:
       if (fr->arg->arg->type == SHMT_TYPE_TENSORS)
         add(t, "expected Tensor as element %zd in argument %d, but got %s", fr->element,
             fr->position - 1, Py_TYPE(fr->what)->tp_name);
@@ -198,7 +198,7 @@ static void report_one(text* t, const char* name, const shmt__py_prepared_signat
             name, fr->arg->name, fr->element + 1, shmt__py_type_name(fr->arg->arg->type),
             Py_TYPE(fr->what)->tp_name);
       return;
-    case SHMT_MISFIT_TYPE:
+    case SHMT_MISMATCH_TYPE:
       break;
   }
   add(t, "%s(): argument '%U'", name, fr->arg->name);
@@ -209,16 +209,16 @@ static void report_one(text* t, const char* name, const shmt__py_prepared_signat
 /* What to do about the first argument that is of another library. */
 static void add_note(text* t, const shmt__py_call_args* call) {
   Py_ssize_t n = call->n_args + (call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0);
-  bool told = false;
-  for (Py_ssize_t i = 0; i < n && !told; i++) {
+  bool has_note = false;
+  for (Py_ssize_t i = 0; i < n && !has_note; i++) {
     PyObject* one[1] = {call->args[i]};
     Py_ssize_t n_items = 1;
     PyObject** items = shmt__py_items(call->args[i], &n_items);
     if (items == NULL) items = one;
-    for (Py_ssize_t k = 0; k < n_items && !told; k++) {
-      PyObject* note = shmt__py_foreign_note(items[k]);
-      told = note != NULL && PyUnicode_GET_LENGTH(note) > 0;
-      if (told) add(t, "%U", note);
+    for (Py_ssize_t k = 0; k < n_items && !has_note; k++) {
+      PyObject* note = shmt__py_foreign_tensor_note(items[k]);
+      has_note = note != NULL && PyUnicode_GET_LENGTH(note) > 0;
+      if (has_note) add(t, "%U", note);
       if (note == NULL) PyErr_Clear();
       Py_XDECREF(note);
     }
@@ -233,7 +233,7 @@ static const shmt__py_prepared_signature* only_plausible(const shmt__py_prepared
   for (int i = 0; i < p->n_signatures; i++) {
     const shmt__py_prepared_signature* sig = &p->signatures[i];
     if (sig->n_out && p->n_without_out) continue; /* counted with its twin */
-    if (sig->from->order != NULL) continue; /* an old form, which is not told of */
+    if (sig->from->order != NULL) continue; /* a deprecated form, which errors do not list */
     const shmt__py_prepared_signature* twin = sig->n_out ? sig : out_twin(p, sig);
     int least = 0, most = sig->n_args + (twin != NULL) + sig->from->is_factory;
     for (int k = 0; k < sig->n_args; k++) least += sig->args[k].required;
@@ -244,7 +244,7 @@ static const shmt__py_prepared_signature* only_plausible(const shmt__py_prepared
   return found;
 }
 
-void shmt__py_report_misfit(const shmt__py_prepared* p, const shmt__py_call_args* call,
+void shmt__py_report_mismatch(const shmt__py_prepared* p, const shmt__py_call_args* call,
                             const shmt__py_prepared_signature* only, const shmt__py_frame* fr) {
   const char* name = p->from->name;
   shmt__py_frame again;

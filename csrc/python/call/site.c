@@ -40,7 +40,7 @@ static void write_end(PyFrameObject* frame, char* out, size_t capacity) {
   Py_DECREF(code);
 }
 
-void shmt__py_write_site(char* out, size_t capacity) {
+void shmt__py_append_call_site(char* out, size_t capacity) {
   out[0] = '\0';
   if (!Py_IsInitialized()) return;
   PyGILState_STATE gil = PyGILState_Ensure();

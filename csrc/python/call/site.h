@@ -6,6 +6,6 @@
 
 /* The end of "path:line" of the innermost Python frame of this thread that is not the package's own;
  * "" when there is none. Takes the interpreter lock; the caller holds no other. */
-void shmt__py_write_site(char* out, size_t capacity);
+void shmt__py_append_call_site(char* out, size_t capacity);
 
 #endif

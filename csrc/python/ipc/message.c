@@ -19,7 +19,7 @@ typedef struct record {
   uint32_t storage; /* index */
   uint8_t dtype;    /* or IS_STORAGE */
   uint8_t n_dims;
-  uint16_t bits;  /* SHMT_TENSOR_LAZY of the tensor's flags */
+  uint16_t bits;  /* SHMT_TENSOR_CONJ_NEG of the tensor's flags */
   int64_t offset; /* then the sizes and the strides */
 } record;
 _Static_assert(sizeof(record) == 16, "records travel as bytes");
@@ -186,7 +186,7 @@ static int64_t add_record(shmt__py_parcel* p, shmt_storage* s, const shmt_tensor
     size_t dims = sizeof(int64_t) * t->n_dims;
     r.dtype = (uint8_t)t->dtype;
     r.n_dims = t->n_dims;
-    r.bits = (uint16_t)(t->flags & SHMT_TENSOR_LAZY);
+    r.bits = (uint16_t)(t->flags & SHMT_TENSOR_CONJ_NEG);
     r.offset = t->offset;
     good = shmt__py_bytes_append(&p->records, &r, sizeof r) &&
            shmt__py_bytes_append(&p->records, t->sizes, dims) &&
@@ -408,7 +408,7 @@ shmt_status shmt__py_delivery_tensor(int64_t place, shmt_tensor** out) {
   int64_t dims[2 * SHMT_MAX_DIMS];
   record r;
   SHMT_TRY(find_record(place, &r, dims));
-  SHMT_REQUIRE(r.dtype < SHMT_N_DTYPES && shmt__lazy_bits_fit(r.dtype, r.bits), SHMT_E_HANDLE,
+  SHMT_REQUIRE(r.dtype < SHMT_N_DTYPES && shmt__conj_neg_bits_fit(r.dtype, r.bits), SHMT_E_HANDLE,
                "place %" PRId64 " of a message is no tensor: dtype %u, bits %#x", place, r.dtype,
                (unsigned)r.bits);
   int64_t n = r.n_dims;
@@ -417,7 +417,7 @@ shmt_status shmt__py_delivery_tensor(int64_t place, shmt_tensor** out) {
                  i < n ? "a size of" : "a stride of", dims[i]);
   SHMT_TRY(shmt__tensor_from_storage(current->storages[r.storage], (shmt_ints){dims, n},
                                      (shmt_ints){dims + n, n}, r.offset, r.dtype, out));
-  shmt__tensor_set_lazy(*out, r.bits);
+  shmt__tensor_set_conj_neg(*out, r.bits);
   return SHMT_OK;
 }
 

@@ -136,7 +136,7 @@ static int element_dtype(PyObject* o, shmt_dtype* out) {
     PyErr_Format(PyExc_TypeError, "new(): invalid data type '%s'", Py_TYPE(o)->tp_name);
     return -1;
   } else {
-    PyObject* note = shmt__py_foreign_note(o);
+    PyObject* note = shmt__py_foreign_tensor_note(o);
     if (note != NULL)
       PyErr_Format(PyExc_RuntimeError, "Could not infer dtype of %s%U", Py_TYPE(o)->tp_name, note);
     Py_XDECREF(note);
@@ -273,10 +273,10 @@ static int store(PyObject* o, const shape* sh, int dim, shmt_dtype dtype, char**
                  (long long)sh->sizes[dim], dim, n);
     r = -1;
   }
-  static _Atomic(bool) told;
+  static _Atomic(bool) warned;
   if (r == 0 && n > 0 && dim + 1 < sh->n_dims &&
       shmt__py_is_numpy_array(PySequence_Fast_GET_ITEM(fast, 0))) {
-    shmt_status s = shmt__warn_once(&told, "Creating a tensor from a list of NumPy arrays is slow: "
+    shmt_status s = shmt__warn_once(&warned, "Creating a tensor from a list of NumPy arrays is slow: "
                                            "make one array of them with numpy.array() first");
     if (s != SHMT_OK) r = (shmt__py_raise(s), -1);
   }
@@ -333,7 +333,7 @@ static int from_sequence(PyObject* data, shmt_dtype dtype, bool shared, shmt_ten
 static int copy_of(shmt_tensor* given, shmt_dtype dtype, bool shared, shmt_tensor** out) {
   shmt_tensor* copy = NULL;
   SHMT_AUTO(shmt_tensor) t = NULL;
-  shmt_status resolved = shmt__lazy_resolved(given, &t);
+  shmt_status resolved = shmt__resolve_conj_neg(given, &t);
   if (resolved != SHMT_OK) {
     shmt__py_raise(resolved);
     return -1;
@@ -429,7 +429,7 @@ typedef struct options {
 } options;
 
 static int wrong_type(const char* name, const char* arg, const char* expected, PyObject* got) {
-  PyObject* note = shmt__py_foreign_note(got);
+  PyObject* note = shmt__py_foreign_tensor_note(got);
   if (note != NULL)
     PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be %s, not %s%U", name, arg, expected,
                  Py_TYPE(got)->tp_name, note);

@@ -273,7 +273,7 @@ static PyObject* from_capsule(PyObject* capsule) {
 }
 
 /* o.__dlpack__ with the newest version, or without arguments for producers from before it. */
-static PyObject* ask_for_capsule(PyObject* o, PyObject* copy) {
+static PyObject* call_dlpack(PyObject* o, PyObject* copy) {
   PyObject* method = PyObject_GetAttrString(o, "__dlpack__");
   if (method == NULL) {
     PyErr_Clear();
@@ -297,7 +297,7 @@ static PyObject* ask_for_capsule(PyObject* o, PyObject* copy) {
 
 PyObject* shmt__py_import_dlpack(PyObject* o, PyObject* copy) {
   if (PyCapsule_CheckExact(o)) return from_capsule(o);
-  PyObject* capsule = ask_for_capsule(o, copy);
+  PyObject* capsule = call_dlpack(o, copy);
   if (capsule == NULL) return NULL;
   PyObject* t = PyCapsule_CheckExact(capsule) ? from_capsule(capsule) : NULL;
   if (t == NULL && !PyErr_Occurred())

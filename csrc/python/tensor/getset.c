@@ -141,9 +141,9 @@ static const char* const attribute_names[] = {"T", "H", "mT", "mH"};
 
 /* A tensor without dims has none to exchange. */
 static shmt_status warn_of_number(const shmt_tensor* t, int attribute) {
-  static _Atomic(bool) told[N_ATTRIBUTES];
+  static _Atomic(bool) warned[N_ATTRIBUTES];
   if (t->n_dims != 0) return SHMT_OK;
-  return shmt__warn_once(&told[attribute], "Tensor.%s is deprecated on 0-D tensors. %s",
+  return shmt__warn_once(&warned[attribute], "Tensor.%s is deprecated on 0-D tensors. %s",
                          attribute_names[attribute],
                          attribute == ATTRIBUTE_H || attribute == ATTRIBUTE_mH
                              ? "Consider using x.conj()."
@@ -152,12 +152,12 @@ static shmt_status warn_of_number(const shmt_tensor* t, int attribute) {
 
 static PyObject* g_T(PyObject* self, void* c) {
   TENSOR;
-  static _Atomic(bool) told;
+  static _Atomic(bool) warned;
   shmt_tensor* out = NULL;
   shmt_status s = warn_of_number(t, ATTRIBUTE_T);
   if (s == SHMT_OK && t->n_dims != 2 && t->n_dims != 0)
     s = shmt__warn_once(
-        &told,
+        &warned,
         "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is "
         "deprecated and it will throw an error in a future release. Consider `x.mT` to transpose "
         "batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the "

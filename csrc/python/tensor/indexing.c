@@ -96,7 +96,7 @@ static int64_t dims_of(PyObject* item) {
 }
 
 /* A list that stands for a tuple: one that holds slices, None, ... or further sequences. */
-static bool is_tuple_like(PyObject* key) {
+static bool is_index_tuple(PyObject* key) {
   if (shmt__py_is_tensor(key) || !PyList_Check(key)) return false;
   Py_ssize_t n = PyList_GET_SIZE(key);
   if (n >= 32) return false; /* as NumPy: a long list is an index */
@@ -210,7 +210,7 @@ static int apply_item(shmt__py_indexed* x, PyObject* item, int64_t* dim, int64_t
   }
   if (!PyLong_CheckExact(item)) {
     /* A tensor of another library: one of a single element would do as an int. */
-    PyObject* note = shmt__py_foreign_note(item);
+    PyObject* note = shmt__py_foreign_tensor_note(item);
     bool foreign = note != NULL && PyUnicode_GET_LENGTH(note) > 0;
     if (foreign)
       PyErr_Format(PyExc_TypeError, "an index must be Tensor, not %s%U", Py_TYPE(item)->tp_name,
@@ -235,7 +235,7 @@ int shmt__py_index_basic(shmt_tensor* t, PyObject* key, shmt__py_indexed* x) {
   PyObject* held = NULL; /* a copy of a list, which conversions could change under us */
   if (PyTuple_Check(key)) {
     items = shmt__py_items(key, &n);
-  } else if (is_tuple_like(key)) {
+  } else if (is_index_tuple(key)) {
     if (PyErr_WarnEx(PyExc_UserWarning,
                      "Using a non-tuple sequence for multidimensional indexing is deprecated; use "
                      "x[tuple(seq)] instead of x[seq], which will be taken as the tensor index "

@@ -11,7 +11,7 @@ static shmt_tensor* value_as_tensor(shmt_tensor* t, PyObject* value) {
   int r = shmt__py_as_scalar(value, &s);
   if (r == 0) {
     char name[64];
-    PyObject* note = shmt__py_foreign_note(value);
+    PyObject* note = shmt__py_foreign_tensor_note(value);
     if (note != NULL)
       PyErr_Format(PyExc_TypeError, "can't assign a %s to a %s%U", Py_TYPE(value)->tp_name,
                    shmt__py_legacy_type_name(t, name, sizeof name), note);

@@ -211,7 +211,7 @@ static PyObject* m_tolist(PyObject* self, PyObject* unused) {
     return NULL;
   }
   SHMT_AUTO(shmt_tensor) resolved = NULL;
-  shmt_status s = shmt__lazy_resolved(t, &resolved);
+  shmt_status s = shmt__resolve_conj_neg(t, &resolved);
   if (s != SHMT_OK) return shmt__py_raise(s);
   return list_of(resolved, shmt__tensor_data(resolved), 0);
 }

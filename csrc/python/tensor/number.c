@@ -263,10 +263,10 @@ static int slot_bool(PyObject* x) {
 }
 
 int shmt__py_warn_of_history(const shmt_tensor* t) {
-  static _Atomic(bool) told;
+  static _Atomic(bool) warned;
   if (SHMT_LIKELY(!(t->keys & SHMT_KEYBIT_Autograd)) || !shmt__grad_enabled()) return 0;
   shmt_status s = shmt__warn_once(
-      &told,
+      &warned,
       "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
       "Consider using tensor.detach() first.");
   return s == SHMT_OK ? 0 : (shmt__py_raise(s), -1);

@@ -174,9 +174,9 @@ static int tensor_over(const Py_buffer* source, shmt_dtype dtype, shmt_tensor** 
   return -1;
 }
 
-static int warn_read_only(_Atomic(bool)* told, const char* what) {
+static int warn_read_only(_Atomic(bool)* warned, const char* what) {
   shmt_status s = shmt__warn_once(
-      told,
+      warned,
       "The given %s is not writable, and neither is the tensor over it: operators that would write to "
       "it raise RuntimeError. You may want to copy the %s or make it writable before converting it to "
       "a tensor.",
@@ -189,8 +189,8 @@ int shmt__py_from_numpy(PyObject* array, bool only_read, shmt_tensor** out) {
   shmt_dtype dtype = SHMT_DTYPE_NONE;
   if (PyObject_GetBuffer(array, &view, PyBUF_FULL_RO) < 0) return unsupported_type(array);
   int known = format_dtype(view.format, view.itemsize, &dtype);
-  static _Atomic(bool) told;
-  if (known != 1 || (view.readonly && !only_read && warn_read_only(&told, "NumPy array") < 0)) {
+  static _Atomic(bool) warned;
+  if (known != 1 || (view.readonly && !only_read && warn_read_only(&warned, "NumPy array") < 0)) {
     PyBuffer_Release(&view);
     if (known == 1) return -1;
     return known == 0 ? wrong_byte_order() : unsupported_type(array);
@@ -280,8 +280,8 @@ static PyObject* py_frombuffer(PyObject* module, PyObject* args, PyObject* kwarg
   if (PyObject_GetBuffer(buffer, &view, PyBUF_CONTIG_RO) < 0) return NULL;
   Py_ssize_t item = shmt__dtype_size[dtype];
   Py_ssize_t n = frombuffer_count(view.len, item, count, offset);
-  static _Atomic(bool) told;
-  if (n < 0 || (view.readonly && warn_read_only(&told, "buffer") < 0)) {
+  static _Atomic(bool) warned;
+  if (n < 0 || (view.readonly && warn_read_only(&warned, "buffer") < 0)) {
     PyBuffer_Release(&view);
     return NULL;
   }
@@ -317,8 +317,8 @@ int shmt__py_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   if (*shmt__dtype_struct[t->dtype] == 0) return refuse_export("this dtype has no buffer format");
   if (shmt__grad_enabled() && (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd))
     return refuse_export("a tensor that requires grad exports no buffer; use tensor.detach()");
-  if (shmt__tensor_is_lazy(t))
-    return refuse_export("a lazily conjugated or negated tensor exports no buffer; use "
+  if (shmt__tensor_is_conj_neg(t))
+    return refuse_export("a conj or neg view exports no buffer; use "
                          "tensor.resolve_conj().resolve_neg()");
   bool read_only = (t->storage->flags & SHMT_STORAGE_READ_ONLY) != 0;
   if (read_only && (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE)

@@ -47,7 +47,7 @@ static PyObject* wrapper_of(shmt_tensor* t) {
 }
 
 /* Instead of ending, leave o to its tensor when something would be lost. False: it is to end. */
-static bool leave_to_tensor(shmt__py_object* o) {
+static bool give_to_tensor(shmt__py_object* o) {
   shmt_tensor* t = o->t;
   bool is_bare = Py_TYPE(o) == shmt__py_tensor_type && o->dict == NULL && o->weakrefs == NULL;
   if (SHMT_LIKELY(is_bare) || t == NULL || t->py_object != o ||
@@ -112,12 +112,12 @@ PyObject* shmt__py_wrap_as(PyTypeObject* type, shmt_tensor* t) {
 }
 
 /* A function that is called for a __torch_function__, on the stack of its thread. */
-typedef struct answering {
+typedef struct disabled_call {
   PyObject *func, *args, *kwargs; /* borrowed; kwargs may be NULL */
-  const struct answering* outer;
-} answering;
+  const struct disabled_call* outer;
+} disabled_call;
 
-static _Thread_local const answering* innermost;
+static _Thread_local const disabled_call* innermost;
 
 static bool same_keywords(PyObject* a, PyObject* b) {
   PyObject *key, *value;
@@ -130,8 +130,8 @@ static bool same_keywords(PyObject* a, PyObject* b) {
 
 /* Does the function that is being called ask once more, for the same arguments? Ours never do: it is
  * of another library, which takes the tensor for one of its own. */
-static bool is_foreign(const answering* here) {
-  const answering* before = here->outer;
+static bool is_foreign_library(const disabled_call* here) {
+  const disabled_call* before = here->outer;
   if (before == NULL || before->func != here->func) return false;
   Py_ssize_t n = PyTuple_GET_SIZE(here->args);
   if (n != PyTuple_GET_SIZE(before->args)) return false;
@@ -140,7 +140,7 @@ static bool is_foreign(const answering* here) {
   return same_keywords(here->kwargs, before->kwargs);
 }
 
-static PyObject* refuse_foreign(PyObject* func) {
+static PyObject* raise_foreign_library(PyObject* func) {
   PyObject* name = PyObject_GetAttrString(func, "__name__");
   if (name == NULL) PyErr_Clear();
   PyErr_Format(PyExc_TypeError,
@@ -164,15 +164,15 @@ static PyObject* disabled_impl(PyObject* module, PyObject* args) {
     return PyErr_Format(PyExc_TypeError, "kwargs must be dict, not %s", Py_TYPE(kwargs)->tp_name);
   PyObject* positional = call_args ? PySequence_Tuple(call_args) : PyTuple_New(0);
   if (positional == NULL) return NULL;
-  answering here = {func, positional, kwargs, innermost};
+  disabled_call here = {func, positional, kwargs, innermost};
   PyObject* r;
-  if (is_foreign(&here)) {
-    r = refuse_foreign(func);
+  if (is_foreign_library(&here)) {
+    r = raise_foreign_library(func);
   } else {
     innermost = &here;
-    shmt__py_change_overrides_off(1);
+    shmt__py_set_torch_function_disabled(1);
     r = PyObject_Call(func, positional, here.kwargs);
-    shmt__py_change_overrides_off(-1);
+    shmt__py_set_torch_function_disabled(-1);
     innermost = here.outer;
   }
   Py_DECREF(positional);
@@ -185,7 +185,7 @@ PyTypeObject* shmt__py_result_type(PyTypeObject* operand) {
   static PyTypeObject* plain_before; /* the last class with plain results; owned */
   if (operand == plain_before || operand == shmt__py_tensor_type || operand == shmt__py_base_type)
     return shmt__py_tensor_type;
-  if (shmt__py_overrides_are_off()) return shmt__py_tensor_type;
+  if (shmt__py_torch_function_disabled()) return shmt__py_tensor_type;
   PyObject* impl = PyObject_GetAttrString((PyObject*)operand, "__torch_function__");
   if (impl == NULL) PyErr_Clear();
   Py_XDECREF(impl);
@@ -216,7 +216,7 @@ PyObject* shmt__py_with_grad(PyObject* o, bool on) {
 static void tensor_dealloc(PyObject* self) {
   shmt__py_object* o = (shmt__py_object*)self;
   PyTypeObject* type = Py_TYPE(self);
-  if (leave_to_tensor(o)) return;
+  if (give_to_tensor(o)) return;
   if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
   if (SHMT_UNLIKELY(o->weakrefs != NULL)) PyObject_ClearWeakRefs(self);
   shmt_tensor* t = o->t;

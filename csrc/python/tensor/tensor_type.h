@@ -53,8 +53,8 @@ PyObject* shmt__py_wrap_as(PyTypeObject* type, shmt_tensor* t);
  * kept, as in torch, unless their __torch_function__ is _disabled_torch_function_impl (Parameter). */
 PyTypeObject* shmt__py_result_type(PyTypeObject* operand);
 /* Are subclasses treated as plain tensors on this thread? (python/call/overrides.c) */
-bool shmt__py_overrides_are_off(void);
-void shmt__py_change_overrides_off(int by); /* by 1: enter such a region, by -1: leave it */
+bool shmt__py_torch_function_disabled(void);
+void shmt__py_set_torch_function_disabled(int by); /* by 1: enter such a region, by -1: leave it */
 /* The same for one more operand; the more derived class wins. */
 static inline PyTypeObject* shmt__py_result_type_of(PyTypeObject* so_far, PyObject* operand) {
   PyTypeObject* type = Py_TYPE(operand);

@@ -30,7 +30,7 @@ static PyObject* convert(PyObject* self, const target* to) {
 }
 
 static int wrong(const char* name, const char* arg, const char* expected, PyObject* got) {
-  PyObject* note = shmt__py_foreign_note(got);
+  PyObject* note = shmt__py_foreign_tensor_note(got);
   if (note != NULL)
     PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be %s, not %s%U", name, arg, expected,
                  Py_TYPE(got)->tp_name, note);
@@ -82,7 +82,7 @@ static PyObject* m_to(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObj
       int r = first == Py_None ? 1 : shmt__py_as_device(first, &to.device);
       if (r < 0) return NULL;
       if (r == 0) {
-        PyObject* note = shmt__py_foreign_note(first);
+        PyObject* note = shmt__py_foreign_tensor_note(first);
         if (note != NULL)
           PyErr_Format(PyExc_TypeError,
                        "to() received an invalid combination of arguments - got (%s), but expected "

@@ -12,7 +12,7 @@ _Thread_local shmt_device shmt__tls_default_device = SHMT_DEVICE_NONE;
 static _Thread_local shmt_device lowest = SHMT_DEVICE_NONE; /* what set_default_device() has set */
 static _Thread_local entered* innermost;
 
-static void choose(void) { shmt__tls_default_device = innermost ? innermost->device : lowest; }
+static void update_default_device(void) { shmt__tls_default_device = innermost ? innermost->device : lowest; }
 
 int shmt__py_enter_device(shmt_device device) {
   entered* e = PyMem_Malloc(sizeof *e);
@@ -22,7 +22,7 @@ int shmt__py_enter_device(shmt_device device) {
   }
   *e = (entered){innermost, device};
   innermost = e;
-  choose();
+  update_default_device();
   return 0;
 }
 
@@ -31,7 +31,7 @@ void shmt__py_leave_device(void) {
   if (e == NULL) return;
   innermost = e->below;
   PyMem_Free(e);
-  choose();
+  update_default_device();
 }
 
 static PyObject* set_default_device(PyObject* module, PyObject* o) {
@@ -43,7 +43,7 @@ static PyObject* set_default_device(PyObject* module, PyObject* o) {
                  Py_TYPE(o)->tp_name);
   if (r != 1) return NULL;
   lowest = device;
-  choose();
+  update_default_device();
   Py_RETURN_NONE;
 }
 

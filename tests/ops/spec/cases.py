@@ -9,8 +9,8 @@ from ops.spec import cases_linear, cases_nn, cases_pointwise, cases_shape
 from ops.spec.arguments import Case, T, arguments, t
 from ops.spec.entries import REFUSALS, call, entries, outs_of
 
-from codegen.model import OperatorEntry
-from codegen.schema import Argument
+from codegen.spec.model import OperatorEntry
+from codegen.spec.schema import Argument
 
 TABLE: dict[str, list[Case]] = {
     **cases_pointwise.CASES,
@@ -26,7 +26,7 @@ _PLAIN: dict[str, Any] = {"Scalar": 2, "float": 0.5, "int": 1, "bool": False}
 
 
 #: Steps of derivatives: their arguments are intermediate values that only the derivative has. They
-#: are tested by the gradients of the operators whose formulas lead to them, as are all internal
+#: are tested by the gradients of the operators whose derivatives lead to them, as are all internal
 #: operators whose arguments the schema alone does not give.
 STEPS = frozenset(
     """

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import shmtensor as st
-from codegen.model import Model, Operator, OperatorEntry, load_model
-from codegen.tables import load_tables
+from codegen.spec.model import Model, Operator, OperatorEntry, load_model
+from codegen.spec.tables import load_tables
 
 #: What an operator may raise for arguments it does not take.
 REFUSALS = (TypeError, RuntimeError, NotImplementedError, ValueError, IndexError)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codegen.model import OperatorEntry
+from codegen.spec.model import OperatorEntry
 
 #: The values of the result are not defined.
 UNDEFINED = frozenset(

@@ -26,7 +26,7 @@ from ops.spec import (
     references_special,
 )
 
-from codegen.model import OperatorEntry
+from codegen.spec.model import OperatorEntry
 
 Reference = Callable[..., Any]
 

@@ -13,11 +13,11 @@ _CALL = re.compile(r"[A-Za-z_]\w*")
 
 
 def _used() -> set[str]:
-    """Names of operators that formulas, composite expressions and C functions call."""
+    """Names of operators that derivatives, composite expressions and C functions call."""
     texts = [path.read_text() for path in sorted((ROOT / "csrc" / "ops").rglob("*.c"))]
     found = {name for text in texts for name in re.findall(r"shmt_op_(\w+)\(", text)}
     for entry in entries():
-        lines = [formula.expression for formula in entry.formulas]
+        lines = [derivative.expression for derivative in entry.derivatives]
         if entry.composite_expression is not None:
             lines.append(entry.composite_expression)
         found |= {name for line in lines for name in _CALL.findall(line)}

@@ -22,7 +22,7 @@ from ops.spec.compare import TOLERANCE, array, close, name_of
 from ops.spec.entries import REFUSALS, call, flat, outs_of
 
 import shmtensor as st
-from codegen.model import OperatorEntry
+from codegen.spec.model import OperatorEntry
 
 WIDE = {**dict.fromkeys(FLOATS, "float64"), **dict.fromkeys(COMPLEX, "complex128")}
 

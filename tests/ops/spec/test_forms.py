@@ -12,7 +12,7 @@ from ops.spec.compare import geometry, same
 from ops.spec.entries import REFUSALS, call, flat, form, outs_of, tensors
 
 import shmtensor as st
-from codegen.model import Operator, OperatorEntry
+from codegen.spec.model import Operator, OperatorEntry
 
 
 def _inputs(entry: OperatorEntry, one: Case) -> tuple[list[Any], dict[str, Any]]:

@@ -13,7 +13,7 @@ from ops.spec.cases import called, cases
 from ops.spec.entries import REFUSALS, call, flat, outs_of
 
 import shmtensor as st
-from codegen.model import OperatorEntry
+from codegen.spec.model import OperatorEntry
 
 STEP = 1e-6
 TOLERANCE = 2e-5
@@ -91,8 +91,8 @@ def _names_of_tensors(entry: OperatorEntry, one: Case) -> list[str]:
 def _has_gradient(entry: OperatorEntry, argument: str) -> bool:
     if argument in kinds.NO_GRADIENT.get(entry.name, ()):
         return False
-    given = {name for formula in entry.formulas for name in formula.arguments}
-    return not entry.formulas or argument in given
+    given = {name for derivative in entry.derivatives for name in derivative.arguments}
+    return not entry.derivatives or argument in given
 
 
 def _array(t: Any) -> np.ndarray:
@@ -131,7 +131,7 @@ def _moved(problem: Problem, steps: list[np.ndarray], by: float) -> list[Any]:
 
 def _agree(found: float, expected: float, scale: float, what: str) -> None:
     assert abs(found - expected) <= TOLERANCE * max(scale, abs(expected), 1.0), (
-        f"{what}: {found} by the formula, {expected} by differences"
+        f"{what}: {found} by the derivative, {expected} by differences"
     )
 
 
@@ -183,7 +183,7 @@ def _is_differentiable(entry: OperatorEntry) -> bool:
         or entry.name in kinds.NO_DIFFERENCES
     ):
         return False  # the gradient is of the numbers drawn, or there is none
-    return bool(entry.formulas) or entry.composite is not None
+    return bool(entry.derivatives) or entry.composite is not None
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -205,10 +205,10 @@ def test_gradient(entry: OperatorEntry) -> None:
             weights = check_first(problem, rng)
             recorded = recorded or weights is not None
             # The others' raises: tests/autograd/test_constant_gradients.py.
-            has_second = entry.second in ("", "zero")
+            has_second = entry.double_backward in ("", "zero")
             if weights is not None and has_second:
                 check_second(problem, weights, rng)
-    assert recorded or not entry.formulas, "nothing was recorded"
+    assert recorded or not entry.derivatives, "nothing was recorded"
 
 
 def _records_nothing(entry: OperatorEntry) -> bool:

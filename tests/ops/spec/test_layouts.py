@@ -15,7 +15,7 @@ from ops.spec.cases import called, cases, resized, wide_dtype
 from ops.spec.compare import geometry, same
 from ops.spec.entries import REFUSALS, call, flat, outs_of
 
-from codegen.model import OperatorEntry
+from codegen.spec.model import OperatorEntry
 
 
 def _result(

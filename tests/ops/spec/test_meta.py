@@ -13,7 +13,7 @@ from ops.spec.compare import geometry
 from ops.spec.entries import call, outs_of
 
 import shmtensor as st
-from codegen.model import OperatorEntry
+from codegen.spec.model import OperatorEntry
 
 
 def _there(value: Any) -> Any:

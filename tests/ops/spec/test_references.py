@@ -18,7 +18,7 @@ from ops.spec.compare import TOLERANCE, array, close
 from ops.spec.entries import REFUSALS, call, flat, outs_of
 from ops.spec.references import PROPERTIES, REFERENCES, key_in
 
-from codegen.model import OperatorEntry
+from codegen.spec.model import OperatorEntry
 
 #: The dtypes tested, and that which the reference calculates in.
 WIDE = {

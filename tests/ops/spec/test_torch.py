@@ -20,7 +20,7 @@ from ops.spec.compare import TOLERANCE, array, close, geometry, name_of
 from ops.spec.entries import REFUSALS, call, flat, form, outs_of
 
 import shmtensor as st
-from codegen.model import Operator, OperatorEntry
+from codegen.spec.model import Operator, OperatorEntry
 
 torch = pytest.importorskip("torch")
 

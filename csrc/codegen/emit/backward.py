@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from codegen.blocks import parse_block, run_block
-from codegen.fitting import MAYBE_TENSOR, TENSOR, TENSORS, TUPLE, Value
-from codegen.formulas import Lowering, shape_of
-from codegen.model import Formula, Model
-from codegen.nodes import Node, is_grad
-from codegen.schema import Type
-from codegen.tables import c_string
-from codegen.types import c_name, c_type
+from codegen.expressions.blocks import parse_block, run_block
+from codegen.expressions.lowering import Lowering, shape_of
+from codegen.expressions.nodes import Node, is_grad
+from codegen.expressions.values import MAYBE_TENSOR, TENSOR, TENSORS, TUPLE, Value
+from codegen.spec.c_types import c_name, c_string, c_type
+from codegen.spec.model import Derivative, Model
+from codegen.spec.schema import Type
 
 
 def _loader(node: Node) -> Callable[[Lowering, str], Value | None]:
@@ -114,22 +113,22 @@ def apply_body(model: Model, node: Node) -> str:
     if not node.uses_all_grads and len(node.grads_used) == 1:
         (index,) = node.grads_used
         text += f"  if (!grads[{index}]) return SHMT_OK;\n"
-    for formula in node.entry.formulas:
-        tests = [_needs(node, name) or "" for name in formula.arguments]
+    for derivative in node.entry.derivatives:
+        tests = [_needs(node, name) or "" for name in derivative.arguments]
         lowering = Lowering(
             model,
-            formula.expression.where,
+            derivative.expression.where,
             _loader(node),
             _shape_loader(node),
             lambda name: _needs(node, name),
             indent="    ",
         )
-        statements, node_ast = parse_block(lowering, formula.expression)
+        statements, node_ast = parse_block(lowering, derivative.expression)
         run_block(lowering, statements)
         value = lowering.lower(node_ast)
-        _give_gradients(node, formula, lowering, value)
+        _give_gradients(node, derivative, lowering, value)
         text += f"  if ({' || '.join(tests)}) {{\n{lowering.text()}  }}\n"
-    text += _second(model, node)
+    text += _double_backward(model, node)
     for argument in node.edges:
         if not argument.type.is_list:
             index_code = node.edge_index(argument.name)
@@ -137,19 +136,21 @@ def apply_body(model: Model, node: Node) -> str:
     return text + "  return SHMT_OK;\n"
 
 
-def _second(model: Model, node: Node) -> str:
-    """Gradients are said to depend on the arguments: Note [Second derivatives by decree]."""
-    second = node.entry.second
+def _double_backward(model: Model, node: Node) -> str:
+    """``double_backward:``: see autograd/recording/double_backward.h."""
+    second = node.entry.double_backward
     if not second:
         return ""
     is_zero = second == "zero"
-    how, what = ("zero", f"&second_{node.ident}") if is_zero else ("missing", c_string(second))
+    how, what = (
+        ("zero", f"&double_backward_{node.ident}") if is_zero else ("missing", c_string(second))
+    )
     calls = [
-        f"SHMT_TRY(shmt__second_{how}(base, {what}, &grad_{a.name}));\n"
+        f"SHMT_TRY(shmt__double_backward_{how}(base, {what}, &grad_{a.name}));\n"
         for a in node.edges
         if not a.type.is_list
     ]
-    condition = node.entry.second_if
+    condition = node.entry.double_backward_if
     if condition is None:
         return "".join(f"  {call}" for call in calls)
     lowering = Lowering(
@@ -161,19 +162,20 @@ def _second(model: Model, node: Node) -> str:
     return f"  {{\n{lowering.text()}    if ({test}) {{\n{inside}    }}\n  }}\n"
 
 
-def _give_gradients(node: Node, formula: Formula, lowering: Lowering, value: Value) -> None:
+def _give_gradients(node: Node, derivative: Derivative, lowering: Lowering, value: Value) -> None:
     values = value.items if value.type == TUPLE else [value]
-    if len(values) != len(formula.arguments):
+    if len(values) != len(derivative.arguments):
         raise lowering.fail(
-            f"the expression gives {len(values)} gradients for {len(formula.arguments)} arguments"
+            f"the expression gives {len(values)} gradients "
+            f"for {len(derivative.arguments)} arguments"
         )
-    for name, item in zip(formula.arguments, values, strict=True):
+    for name, item in zip(derivative.arguments, values, strict=True):
         argument = next(a for a in node.edges if a.name == name)
         if argument.type.is_list:
             if not item.type.is_tensor_list:
                 raise lowering.fail(f"the gradient of '{name}' must be a Tensor[], not {item.type}")
             lowering.emit(
-                f"SHMT_TRY(shmt__give_list({c_string(node.name)}, {item.code}, "
+                f"SHMT_TRY(shmt__return_list({c_string(node.name)}, {item.code}, "
                 f"out + {node.edge_index(name)}, node->n_{name}));"
             )
             continue
@@ -238,15 +240,15 @@ def node_release(node: Node) -> str:
     return text
 
 
-def node_second(node: Node) -> str:
+def node_double_backward(node: Node) -> str:
     """The class of the nodes that gradients get."""
-    if node.entry.second != "zero":
+    if node.entry.double_backward != "zero":
         return ""
     name = node.name.rstrip("0123456789") + "Backward0"
     return (
-        f"static const shmt__node_class second_{node.ident} = {{\n"
+        f"static const shmt__node_class double_backward_{node.ident} = {{\n"
         f"  .name = {c_string(name)},\n  .size = sizeof(shmt_node),\n"
-        "  .apply = shmt__second_zero_apply,\n};\n\n"
+        "  .apply = shmt__double_backward_zero_apply,\n};\n\n"
     )
 
 

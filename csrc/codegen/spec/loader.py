@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from codegen.errors import SpecError
+from codegen.spec.errors import SpecError
 
 try:
     from yaml import CSafeLoader as _Loader

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codegen import schema as schemas
-from codegen.errors import SpecError
-from codegen.loader import Entry, Text, check_order, load_entries
-from codegen.schema import Schema, SchemaError
-from codegen.tables import Tables
-from codegen.types import default_expression
+from codegen.spec import schema as schemas
+from codegen.spec.c_types import default_expression
+from codegen.spec.errors import SpecError
+from codegen.spec.loader import Entry, Text, check_order, load_entries
+from codegen.spec.schema import Schema, SchemaError
+from codegen.spec.tables import Tables
 
 ENTRY_KEYS = (
     "op",
@@ -30,7 +30,7 @@ ENTRY_KEYS = (
     "composite_explicit",
     "vjp",
     "differentiable",
-    "second",
+    "double_backward",
     "node",
     "tags",
     "doc",
@@ -67,7 +67,7 @@ def file_stem(section: str) -> str:
 
 
 @dataclass(frozen=True)
-class Formula:
+class Derivative:
     """One line of ``vjp``: the arguments it gives gradients for, and the expression."""
 
     arguments: tuple[str, ...]
@@ -94,11 +94,11 @@ class OperatorEntry:
     structured: bool
     composite: Text | None
     composite_explicit: Text | None
-    formulas: tuple[Formula, ...]
+    derivatives: tuple[Derivative, ...]
     refused: tuple[tuple[str, str], ...]
     differentiable: tuple[str, ...]
-    second: str  # of a vjp: "", "zero", or the name of the derivative that is missing
-    second_if: Formula | None
+    double_backward: str  # of a vjp: "", "zero", or the name of the derivative that is missing
+    double_backward_if: Derivative | None
     node: str
     tags: tuple[str, ...]
     doc: str
@@ -171,7 +171,7 @@ class Operator:
         return "factory" in self.entry.tags and not self.has_tensors
 
     @property
-    def passes_lazy(self) -> bool:
+    def passes_conj_neg(self) -> bool:
         """Takes conj and neg views as they are; see ops/pointwise/conj_neg_views.h."""
         aliases = [r.type.alias for r in self.schema.returns if r.type.alias]
         return "geometry" in self.entry.tags or any(not alias.write for alias in aliases)
@@ -224,13 +224,13 @@ def _optional(entry: Entry, key: str) -> Text | None:
 _REFUSED = re.compile(r"refused(?: by (\w+))?: .+")
 
 
-def _load_formulas(
+def _load_derivatives(
     entry: Entry, schema: Schema
-) -> tuple[tuple[Formula, ...], tuple[tuple[str, str], ...]]:
-    """The formulas, and the arguments that must not require a gradient with who refuses them."""
+) -> tuple[tuple[Derivative, ...], tuple[tuple[str, str], ...]]:
+    """The derivatives, and the arguments that must not require a gradient with who refuses them."""
     if "vjp" not in entry:
         return (), ()
-    formulas, refused = [], []
+    derivatives, refused = [], []
     seen: set[str] = set()
     value = entry.mapping_or_nested("vjp")
     for key, expression in value:
@@ -243,7 +243,7 @@ def _load_formulas(
             if argument is None or argument.type.base != "Tensor":
                 raise SpecError(key.where, f"vjp: '{name}' is no Tensor argument of {schema}")
             if name in seen:
-                raise SpecError(key.where, f"vjp: '{name}' has two formulas")
+                raise SpecError(key.where, f"vjp: '{name}' has two expressions")
             seen.add(name)
         if expression == "none" or expression.startswith("none:"):
             continue
@@ -251,10 +251,10 @@ def _load_formulas(
         if by is not None:
             refused += [(name, by[1] or schema.name) for name in names]
             continue
-        formulas.append(Formula(names, expression))
-    if not formulas:
-        raise SpecError(entry.where_of("vjp"), "vjp gives no formula (tag nondifferentiable?)")
-    return tuple(formulas), tuple(refused)
+        derivatives.append(Derivative(names, expression))
+    if not derivatives:
+        raise SpecError(entry.where_of("vjp"), "vjp gives no expression (tag nondifferentiable?)")
+    return tuple(derivatives), tuple(refused)
 
 
 def _check_none(key: Text, value: Text | Entry, schema: Schema) -> None:
@@ -308,20 +308,24 @@ def _load_differentiable(entry: Entry, schema: Schema) -> tuple[str, ...]:
     return _words(entry, "differentiable", tuple(str(r.name) for r in schema.returns))
 
 
-def _load_second(entry: Entry, formulas: tuple[Formula, ...]) -> tuple[str, Formula | None]:
-    """What second derivatives are when formulas do not say, and the condition."""
-    text = entry.text("second")
+def _load_double_backward(
+    entry: Entry, derivatives: tuple[Derivative, ...]
+) -> tuple[str, Derivative | None]:
+    """What a second derivative is when no expression says it, and the condition."""
+    text = entry.text("double_backward")
     if not text:
         return "", None
-    if not formulas:
-        raise SpecError(entry.where_of("second"), "second: only with vjp")
+    if not derivatives:
+        raise SpecError(entry.where_of("double_backward"), "double_backward: only with vjp")
     found = re.fullmatch(r"(zero|missing (\S+))( if (.+))?", text)
     if found is None:
-        raise SpecError(text.where, f"second: '{text}' is neither 'zero' nor 'missing NAME'")
+        raise SpecError(
+            text.where, f"double_backward: '{text}' is neither 'zero' nor 'missing NAME'"
+        )
     condition = None
     if found[4]:
-        arguments = tuple(name for formula in formulas for name in formula.arguments)
-        condition = Formula(arguments, Text(found[4], text.where))
+        arguments = tuple(name for derivative in derivatives for name in derivative.arguments)
+        condition = Derivative(arguments, Text(found[4], text.where))
     return found[2] or "zero", condition
 
 
@@ -378,8 +382,8 @@ def _load_entry(entry: Entry, section: str, tables: Tables) -> OperatorEntry:
     if "vjp" in entry and "nondifferentiable" in tags:
         raise SpecError(entry.where_of("vjp"), "vjp and tag nondifferentiable exclude each other")
     kernel = _optional(entry, "kernel")
-    formulas, refused = _load_formulas(entry, schema)
-    second, second_if = _load_second(entry, formulas)
+    derivatives, refused = _load_derivatives(entry, schema)
+    double_backward, double_backward_if = _load_double_backward(entry, derivatives)
     return OperatorEntry(
         name=str(name),
         where=entry.where,
@@ -397,11 +401,11 @@ def _load_entry(entry: Entry, section: str, tables: Tables) -> OperatorEntry:
         structured=entry.flag("structured"),
         composite=_optional(entry, "composite"),
         composite_explicit=_optional(entry, "composite_explicit"),
-        formulas=formulas,
+        derivatives=derivatives,
         refused=refused,
         differentiable=_load_differentiable(entry, schema),
-        second=second,
-        second_if=second_if,
+        double_backward=double_backward,
+        double_backward_if=double_backward_if,
         node=str(entry.text("node")),
         tags=tags,
         doc=" ".join(entry.text("doc").split()),
@@ -445,7 +449,7 @@ def _name_nodes(path: Path, root: Path, entries: list[OperatorEntry]) -> None:
     for row in rows:
         name = row.text("op")
         entry = by_name.get(name)
-        if entry is None or not entry.formulas:
+        if entry is None or not entry.derivatives:
             raise SpecError(name.where, f"'{name}' is no operator with a vjp")
         entry.node = entry.node or str(row.text("node"))
 

@@ -5,10 +5,10 @@ All operators with the same C signature share these, so a run has some hundred o
 
 from __future__ import annotations
 
-from codegen.emit import Emitter
-from codegen.model import Model
-from codegen.schema import Schema
-from codegen.types import c_type, kernel_type, result_type, signature
+from codegen.emit.emitter import Emitter
+from codegen.spec.c_types import c_type, kernel_type, result_type, signature
+from codegen.spec.model import Model
+from codegen.spec.schema import Schema
 
 SPEC = "csrc/spec/ops"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codegen.model import Operator
+from codegen.spec.model import Operator
 
 
 def autograd_kind(op: Operator) -> str:
@@ -24,8 +24,8 @@ def autograd_kind(op: Operator) -> str:
             return "out"
         if not op.has_tensors or constant:
             return ""
-        return "out" if entry.formulas or implicit else "missing"
-    if entry.formulas:
+        return "out" if entry.derivatives or implicit else "missing"
+    if entry.derivatives:
         return "record"
     if implicit or not op.has_tensors:
         return ""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from codegen.composites import lower_composite
-from codegen.emit import Emitter
-from codegen.errors import SpecError
-from codegen.layers import autograd_kind, has_view_kernel
-from codegen.model import Model, Operator, OperatorEntry, file_stem, spec_file
-from codegen.schema import Argument, Schema
-from codegen.tables import Tables, c_string
-from codegen.types import (
+from codegen.emit.composites import lower_composite
+from codegen.emit.emitter import Emitter
+from codegen.spec.autograd_kinds import autograd_kind, has_view_kernel
+from codegen.spec.c_types import (
     c_name,
+    c_string,
     c_type,
     call_arguments,
     default_expression,
@@ -18,9 +15,13 @@ from codegen.types import (
     result_names,
     signature,
 )
+from codegen.spec.errors import SpecError
+from codegen.spec.model import Model, Operator, OperatorEntry, file_stem, spec_file
+from codegen.spec.schema import Argument, Schema
+from codegen.spec.tables import Tables
 
 _WITH_KEYS = ("Autograd", "ADInplaceOrView", "BackendSelect", "Python", "Conjugate", "Negative")
-_LAZY = ("Conjugate", "Negative")
+_CONJ_NEG = ("Conjugate", "Negative")
 
 
 def caller_head(op: Operator) -> str:
@@ -418,16 +419,18 @@ def _record(op: Operator, rows: Rows, order: list[str]) -> str:
             f".where = {c_string(op.entry.where)}}},\n"
         )
     text += "};\n"
-    lazy = [key for key in _LAZY if op.has_tensors and not op.passes_lazy and key not in kernels]
-    mask = " | ".join(f"SHMT_KEYBIT_{key}" for key in [*kernels, *lazy])
+    conj_neg = [
+        key for key in _CONJ_NEG if op.has_tensors and not op.passes_conj_neg and key not in kernels
+    ]
+    mask = " | ".join(f"SHMT_KEYBIT_{key}" for key in [*kernels, *conj_neg])
     text += f"shmt_operator {op.record} = {{\n  .schema = &schema_{op.ident},\n  .mask = {mask},\n"
     text += "  .table = {\n"
     for i, key in enumerate(kernels):
         text += f"    [SHMT_KEY_{key}] = &kernels_{op.ident}[{i}],\n"
-    for key in lazy:
-        text += f"    [SHMT_KEY_{key}] = &shmt__resolve_lazy_kernel,\n"
-    if op.passes_lazy:
-        text += "  },\n  .passes_lazy = true,\n"
+    for key in conj_neg:
+        text += f"    [SHMT_KEY_{key}] = &shmt__conj_neg_fallback,\n"
+    if op.passes_conj_neg:
+        text += "  },\n  .passes_conj_neg = true,\n"
     else:
         text += "  },\n"
     text += f"  .call_unboxed = shmt__unbox_{signature(op.schema)},\n  .id = {op.id},\n}};\n"

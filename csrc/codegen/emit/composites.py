@@ -6,13 +6,13 @@ import ast
 import re
 from collections.abc import Callable
 
-from codegen.blocks import parse_block, run_block
-from codegen.errors import SpecError
-from codegen.fitting import NONE, TENSOR, TUPLE, Value
-from codegen.formulas import OPERATORS, Lowering
-from codegen.loader import Text
-from codegen.model import Model, Operator
-from codegen.types import c_name, result_names
+from codegen.expressions.blocks import parse_block, run_block
+from codegen.expressions.lowering import OPERATORS, Lowering
+from codegen.expressions.values import NONE, TENSOR, TUPLE, Value
+from codegen.spec.c_types import c_name, result_names
+from codegen.spec.errors import SpecError
+from codegen.spec.loader import Text
+from codegen.spec.model import Model, Operator
 
 
 def _argument_loader(op: Operator) -> Callable[[Lowering, str], Value | None]:

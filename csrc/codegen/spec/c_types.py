@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codegen.schema import Argument, Return, Schema, Type
+from codegen.spec.schema import Argument, Return, Schema, Type
 
 
 @dataclass(frozen=True)
@@ -248,3 +248,9 @@ def _list_default(kind: Type, text: str) -> str:
     if not items:
         return "SHMT_INTS_EMPTY"
     return f"SHMT_INTS({', '.join(str(int(item)) for item in items)})"
+
+
+def c_string(text: str) -> str:
+    """A C string literal."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from codegen.emit import Emitter
-from codegen.errors import SpecError
-from codegen.loader import load_mapping
-from codegen.model import Model
-from codegen.tables import Dtype, Tables
+from codegen.emit.emitter import Emitter
+from codegen.spec.errors import SpecError
+from codegen.spec.loader import load_mapping
+from codegen.spec.model import Model
+from codegen.spec.tables import Dtype, Tables
 
 LEVELS = ("base", "v3", "v4")
 SPEC = "csrc/spec/loops.yaml and csrc/spec/ops"

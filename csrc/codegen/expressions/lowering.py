@@ -13,8 +13,8 @@ import math
 import re
 from collections.abc import Callable
 
-from codegen.errors import SpecError
-from codegen.fitting import (
+from codegen.expressions.reuse import overwrite
+from codegen.expressions.values import (
     BOOL,
     DEVICE,
     DTYPE,
@@ -35,11 +35,10 @@ from codegen.fitting import (
     cost,
     is_number,
 )
-from codegen.model import Model, Operator
-from codegen.reuse import overwrite
-from codegen.schema import Type
-from codegen.tables import c_string
-from codegen.types import c_type, default_expression
+from codegen.spec.c_types import c_string, c_type, default_expression
+from codegen.spec.errors import SpecError
+from codegen.spec.model import Model, Operator
+from codegen.spec.schema import Type
 
 OPERATORS = {
     ast.Add: ("add", "ADD", "+"),

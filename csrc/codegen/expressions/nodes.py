@@ -1,16 +1,16 @@
-"""Nodes of the graph: which arguments have edges, and what the formulas make a node keep."""
+"""Nodes of the graph: which arguments have edges, and what the derivatives make a node keep."""
 
 from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
 
-from codegen.blocks import parse_block
-from codegen.errors import SpecError
-from codegen.formulas import SHAPE_FUNCTIONS, Lowering
-from codegen.model import Formula, Model, OperatorEntry
-from codegen.schema import Argument, Type
-from codegen.types import c_name
+from codegen.expressions.blocks import parse_block
+from codegen.expressions.lowering import SHAPE_FUNCTIONS, Lowering
+from codegen.spec.c_types import c_name
+from codegen.spec.errors import SpecError
+from codegen.spec.model import Derivative, Model, OperatorEntry
+from codegen.spec.schema import Argument, Type
 
 _COPIED = {
     "int[]": ("shmt__saved_ints", "shmt__saved_ints_init", "shmt__saved_ints_fini"),
@@ -90,13 +90,13 @@ def camel_case(name: str) -> str:
 
 
 def node_names(model: Model) -> dict[str, str]:
-    """Node name per entry: overloads with formulas are numbered as they stand in the spec.
+    """Node name per entry: overloads with derivatives are numbered as they stand in the spec.
 
     ``fill_.Scalar`` shares the number of ``fill.Scalar``.
     """
     groups: dict[str, list[OperatorEntry]] = {}
     for entry in model.entries:
-        if entry.formulas:
+        if entry.derivatives:
             base = entry.schema.name
             groups.setdefault(base.rstrip("_") or base, []).append(entry)
     names = {}
@@ -108,7 +108,7 @@ def node_names(model: Model) -> dict[str, str]:
     return names
 
 
-# --- what a formula uses ------------------------------------------------------------------------
+# --- what a derivative uses ----------------------------------------------------------------------
 
 
 class _Uses(ast.NodeVisitor):
@@ -172,36 +172,38 @@ def plan_node(model: Model, entry: OperatorEntry, name: str) -> Node:
     edges = [
         a
         for a in entry.schema.arguments
-        if any(a.name in f.arguments for f in entry.formulas) or _is_changed(entry, a)
+        if any(a.name in f.arguments for f in entry.derivatives) or _is_changed(entry, a)
     ]
     node = Node(entry, name, edges, {}, set(), False)
     builtins = set(SHAPE_FUNCTIONS)
-    for formula in [*entry.formulas, *filter(None, [entry.second_if])]:
-        lowering = Lowering(model, formula.expression.where, lambda *_: None)
+    for derivative in [*entry.derivatives, *filter(None, [entry.double_backward_if])]:
+        lowering = Lowering(model, derivative.expression.where, lambda *_: None)
         uses = _Uses(builtins)
-        statements, value = parse_block(lowering, formula.expression)
+        statements, value = parse_block(lowering, derivative.expression)
         for part in [*statements, value]:
             uses.visit(part)
         names = [(n, False) for n in uses.whole] + [(n, True) for n in uses.shapes]
         for used, only_shape in names:
-            _check_hidden(entry, formula, used, only_shape)
-            _plan_name(node, formula, used, only_shape)
+            _check_hidden(entry, derivative, used, only_shape)
+            _plan_name(node, derivative, used, only_shape)
     return node
 
 
-def _check_hidden(entry: OperatorEntry, formula: Formula, name: str, only_shape: bool) -> None:
+def _check_hidden(
+    entry: OperatorEntry, derivative: Derivative, name: str, only_shape: bool
+) -> None:
     """An argument called grad or result: ``grad`` is the gradient, anything else is unclear."""
     if entry.schema.argument(name) is None:
         return
     if _result_index(entry, name) is not None or (is_grad(entry, name) and only_shape):
         raise SpecError(
-            formula.expression.where,
+            derivative.expression.where,
             f"'{name}' may be the argument or the {'gradient' if only_shape else 'result'}; "
             f"call the argument '{name}_output'",
         )
 
 
-def _plan_name(node: Node, formula: Formula, name: str, only_shape: bool) -> None:
+def _plan_name(node: Node, derivative: Derivative, name: str, only_shape: bool) -> None:
     entry = node.entry
     if is_grad(entry, name):
         if name == "grads":
@@ -209,7 +211,7 @@ def _plan_name(node: Node, formula: Formula, name: str, only_shape: bool) -> Non
         else:
             index = int(name[4:] or 0)
             if index >= len(entry.schema.returns):
-                raise SpecError(formula.expression.where, f"there is no result for '{name}'")
+                raise SpecError(derivative.expression.where, f"there is no result for '{name}'")
             node.grads_used.add(index)
         return
     argument = entry.schema.argument(name)
@@ -219,7 +221,9 @@ def _plan_name(node: Node, formula: Formula, name: str, only_shape: bool) -> Non
             return  # the lowering says that the name is unknown
         kind, type_ = "result", entry.schema.returns[index_or_none].type
         if not type_.is_tensor:
-            raise SpecError(formula.expression.where, f"'{name}' is {type_}; only Tensors are kept")
+            raise SpecError(
+                derivative.expression.where, f"'{name}' is {type_}; only Tensors are kept"
+            )
     else:
         index_or_none, type_ = 0, argument.type
         if type_.is_tensor_list:
@@ -227,11 +231,13 @@ def _plan_name(node: Node, formula: Formula, name: str, only_shape: bool) -> Non
         elif type_.is_tensor:
             kind = "tensor"
         elif type_.base in ("Generator", "Storage"):
-            raise SpecError(formula.expression.where, f"a {type_.base} cannot be kept for backward")
+            raise SpecError(
+                derivative.expression.where, f"a {type_.base} cannot be kept for backward"
+            )
         else:
             kind = "copy" if type_.is_list or type_.base == "str" else "plain"
     if only_shape and kind in ("tensor", "result"):
         kind = "result_shape" if kind == "result" else "shape"
     key = f"{name}:shape" if kind.endswith("shape") else name
     saved = node.saved.setdefault(key, Saved(name, kind, type_, index_or_none))
-    saved.users += [a for a in formula.arguments if a not in saved.users]
+    saved.users += [a for a in derivative.arguments if a not in saved.users]

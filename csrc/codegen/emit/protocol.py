@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from codegen.emit import Emitter
-from codegen.errors import SpecError
-from codegen.loader import Entry, Text, check_order, load_entries, load_mapping
+from codegen.emit.emitter import Emitter
+from codegen.spec.errors import SpecError
+from codegen.spec.loader import Entry, Text, check_order, load_entries, load_mapping
 
 _SIZES = {"char": 1, "uint16_t": 2, "uint32_t": 4, "int32_t": 4, "uint64_t": 8}
 _MAX_MESSAGES = 0x7F  # a reply is marked by 0x80

@@ -6,8 +6,8 @@ else's, and has the result's shape and dtype, is found at run time (``ops/scalar
 
 from __future__ import annotations
 
-from codegen.fitting import TENSOR, Value
-from codegen.model import Model, Operator
+from codegen.expressions.values import TENSOR, Value
+from codegen.spec.model import Model, Operator
 
 _ARITHMETIC = ("add", "sub", "mul", "div", "pow")
 _COMMUTATIVE = ("add.Tensor", "mul.Tensor")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codegen.layout import wrap
+from codegen.emit.layout import wrap
 
 GENERATOR = "csrc/codegen"
 

@@ -1,7 +1,7 @@
 """Autograd kernels: one per operator that can be recorded, and per form.
 
-Per entry with formulas there is one node class (shared by its functional and in-place forms) with a
-struct of what its formulas use, and one kernel per form at the Autograd key::
+Per entry with derivatives there is one node class (its functional and in-place forms share it) with
+a struct of what its derivatives use, and one kernel per form at the Autograd key::
 
     wanted?  no -> redispatch below
     create the node, connect edges, save inputs, redispatch below with Autograd excluded,
@@ -10,15 +10,20 @@ struct of what its formulas use, and one kernel per form at the Autograd key::
 
 from __future__ import annotations
 
-from codegen.backward import apply_body, node_apply, node_release, node_second, node_struct
-from codegen.emit import Emitter
-from codegen.errors import SpecError
-from codegen.layers import autograd_kind
-from codegen.model import Model, Operator, file_stem, spec_file
-from codegen.nodes import Node, camel_case, node_names, plan_node
-from codegen.schema import Argument
-from codegen.tables import c_string
-from codegen.types import c_name, call_arguments, parameters, result_names
+from codegen.emit.backward import (
+    apply_body,
+    node_apply,
+    node_double_backward,
+    node_release,
+    node_struct,
+)
+from codegen.emit.emitter import Emitter
+from codegen.expressions.nodes import Node, camel_case, node_names, plan_node
+from codegen.spec.autograd_kinds import autograd_kind
+from codegen.spec.c_types import c_name, c_string, call_arguments, parameters, result_names
+from codegen.spec.errors import SpecError
+from codegen.spec.model import Model, Operator, file_stem, spec_file
+from codegen.spec.schema import Argument
 
 
 def _head(op: Operator) -> str:
@@ -68,7 +73,9 @@ def _save_inputs(node: Node, op: Operator, model: Model) -> str:
         else:
             save = f"shmt__saved_init({path}, {name}, false)"
             if op.form == "inplace" and not saved.type.optional:
-                save = f"shmt__saved_init_beside({path}, {name}, {c_name(op.schema.arguments[0])})"
+                save = (
+                    f"shmt__saved_init_unaliased({path}, {name}, {c_name(op.schema.arguments[0])})"
+                )
             text += f"  if ({test}) SHMT_TRY({save});\n"
     return text
 
@@ -305,21 +312,21 @@ def _missing_kernel(op: Operator) -> str:
 
 
 def plan_autograd(model: Model) -> dict[str, Node]:
-    """Lower all formulas; one node per entry that has some.
+    """Lower all derivatives; one node per entry that has some.
 
-    An entry whose formulas do not fit is noted in ``model.problems`` and counts as having none.
+    An entry whose derivatives do not fit is noted in ``model.problems`` and counts as having none.
     """
     names = node_names(model)
     nodes = {}
     for entry in model.entries:
-        if not entry.formulas:
+        if not entry.derivatives:
             continue
         try:
             node = plan_node(model, entry, names[entry.name])
             node.apply = apply_body(model, node)
         except SpecError as error:
             model.problems.append(error)
-            entry.formulas = ()
+            entry.derivatives = ()
             continue
         nodes[entry.name] = node
     return nodes
@@ -337,7 +344,7 @@ def emit_autograd(emitter: Emitter, model: Model, nodes: dict[str, Node]) -> Non
                 node = nodes[op.entry.name]
                 if op is op.entry.operators[0]:
                     text += f"\n/* --- {op.entry.name} --- */\n\n{node_struct(node)}\n"
-                    text += f"{node_second(node)}{node_apply(node)}\n"
+                    text += f"{node_double_backward(node)}{node_apply(node)}\n"
                     text += f"{node_release(node)}"
                 text += f"\n{_head(op)};\n{_record_kernel(node, op, model)}"
             elif kind == "out":
@@ -354,7 +361,7 @@ def emit_autograd(emitter: Emitter, model: Model, nodes: dict[str, Node]) -> Non
             '#include "autograd/recording/recording.h"\n#include "dispatch/registry.h"\n'
             '#include "generated/ops.h"\n#include "ops/scalar_expression.h"\n'
         )
-        if "shmt__second_" in text:
+        if "shmt__double_backward_" in text:
             head = f'#include "autograd/recording/double_backward.h"\n{head}'
         emitter.c_file(
             f"autograd/{file_stem(section)}.c",

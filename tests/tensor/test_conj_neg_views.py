@@ -1,4 +1,4 @@
-"""Lazily conjugated and negated tensors: views whose bits operators never see.
+"""Conj and neg views: tensors whose conj and neg bits operators never see.
 
 Not covered: travelling between processes (tests/multiprocessing), each operator (tests/ops).
 """
@@ -188,7 +188,7 @@ def test_copies_and_files_keep_value_and_bit() -> None:
 # --- gradients ------------------------------------------------------------------------------------
 
 
-def test_gradients_pass_lazily() -> None:
+def test_gradients_stay_conj_views() -> None:
     z = _z(3).requires_grad_()
     y = z.conj()
     assert y.grad_fn.name() == "ConjBackward0"
@@ -209,7 +209,7 @@ def test_gradients_pass_lazily() -> None:
         lambda y: y[1:].conj().real.zero_(),
     ],
 )
-def test_in_place_changes_of_lazy_views_are_differentiated(change: Callable[[Any], Any]) -> None:
+def test_in_place_changes_of_conj_neg_views_are_differentiated(change: Callable[[Any], Any]) -> None:
     def f(x: Any) -> Any:
         y = x * 1
         change(y)

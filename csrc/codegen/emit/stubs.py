@@ -6,11 +6,11 @@ import keyword
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from codegen.emit import Emitter
-from codegen.model import Operator
-from codegen.python import PythonName, PythonTables, result_fields
-from codegen.schema import Argument, Type
-from codegen.stub_base import HEAD, METHODS_IN_C, functions, tensor_members
+from codegen.emit.emitter import Emitter
+from codegen.emit.python import PythonName, PythonTables, result_fields
+from codegen.emit.stub_base import HEAD, METHODS_IN_C, functions, tensor_members
+from codegen.spec.model import Operator
+from codegen.spec.schema import Argument, Type
 
 _PLAIN = {
     "Tensor": "_TensorBase",

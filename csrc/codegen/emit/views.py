@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from codegen.emit import Emitter
-from codegen.layers import has_view_kernel
-from codegen.model import Model, Operator, file_stem, spec_file
-from codegen.schema import Argument, Return
-from codegen.types import c_name, call_arguments, parameters, result_names
+from codegen.emit.emitter import Emitter
+from codegen.spec.autograd_kinds import has_view_kernel
+from codegen.spec.c_types import c_name, call_arguments, parameters, result_names
+from codegen.spec.model import Model, Operator, file_stem, spec_file
+from codegen.spec.schema import Argument, Return
 
 
 def _source(op: Operator, result: Return) -> Argument | None:
@@ -25,7 +25,7 @@ def _mark(view: str, source: str, plain: bool, several: str) -> str:
     """Make a result a view of its argument; *plain*: it shares only the version."""
     if plain:
         return f"shmt__tensor_set_base({view}, {source}, false);\n"
-    return f"SHMT_TRY(shmt__view_made({view}, {source}, {several}));\n"
+    return f"SHMT_TRY(shmt__view_created({view}, {source}, {several}));\n"
 
 
 def _for_written(op: Operator, statement: str) -> str:

@@ -1,9 +1,9 @@
-/* iter/narrow.c -- walking an iterator whose innermost dim is short: (n, 3) points, 3x3 planes with one number each.
+/* iter/short_rows.c -- walking an iterator whose innermost dim is short: (n, 3) points, 3x3 planes with one number each.
  *
  * Runs go along the second dim. Of that a block is taken at a time, and the innermost dim is stepped through within it,
  * so that the block's lines are still in the cache for the next run.
  */
-#include "iter/narrow.h"
+#include "iter/short_rows.h"
 
 #include "iter/threads.h"
 
@@ -14,13 +14,13 @@ enum {
   GRAIN = 8192, /* rows below which another thread does not pay */
 };
 
-typedef struct narrow_walk {
+typedef struct short_rows_args {
   const shmt_iter* it;
   shmt__loop loop;
   const void* ctx;
-} narrow_walk;
+} short_rows_args;
 
-bool shmt__iter_is_narrow(const shmt_iter* it) {
+bool shmt__iter_has_short_rows(const shmt_iter* it) {
   const shmt__operand* out = &it->operands[0];
 
   if (it->n_dims < 2 || it->sizes[0] >= NARROW || it->sizes[1] < LONG || it->is_meta) return false;
@@ -29,8 +29,8 @@ bool shmt__iter_is_narrow(const shmt_iter* it) {
 }
 
 /* Rows [begin, end) of the innermost dim. */
-static void walk_rows(void* arg, int64_t begin, int64_t end) {
-  const narrow_walk* w = arg;
+static void run_rows(void* arg, int64_t begin, int64_t end) {
+  const short_rows_args* w = arg;
   const shmt_iter* it = w->it;
   const int n = it->n_operands;
   char *row[SHMT_ITER_MAX_OPERANDS], *data[SHMT_ITER_MAX_OPERANDS];
@@ -66,9 +66,9 @@ static void walk_rows(void* arg, int64_t begin, int64_t end) {
   }
 }
 
-shmt_status shmt__iter_run_narrow(shmt_iter* it, shmt__loop loop, const void* ctx) {
-  narrow_walk w = {it, loop, ctx};
+shmt_status shmt__iter_run_short_rows(shmt_iter* it, shmt__loop loop, const void* ctx) {
+  short_rows_args w = {it, loop, ctx};
 
-  if (it->numel > 0) shmt__parallel_for(it->numel / it->sizes[0], GRAIN, walk_rows, &w);
+  if (it->numel > 0) shmt__parallel_for(it->numel / it->sizes[0], GRAIN, run_rows, &w);
   return SHMT_OK;
 }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from codegen.emit import Emitter
-from codegen.model import Model, Operator
-from codegen.tables import c_string
+from codegen.emit.emitter import Emitter
+from codegen.spec.c_types import c_string
+from codegen.spec.model import Model, Operator
 
 SPEC = "csrc/spec/ops"
 _MODULES = ("fft", "linalg", "special")  # of the package, each over names of _C._nn

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codegen import generate
-from codegen.errors import SpecError
+from codegen.spec.errors import SpecError
 
 OPERATORS = """
 - op: add.Scalar
@@ -24,7 +24,7 @@ OPERATORS = """
 - op: cut
   schema: cut(Tensor self, int parts) -> Tensor[]
   variants: []
-  impl: shmt__cut
+  impl: shmt__part_chunks
   doc: Parts.
 - op: f
   schema: f(Tensor self, Tensor? weight, Scalar s, int n, int[] dims, Tensor[] more,
@@ -32,7 +32,7 @@ OPERATORS = """
   variants: []
   impl: shmt__f
   vjp:
-    self: FORMULA
+    self: EXPRESSION
   doc: The operator under test.
 - op: join
   schema: join(Tensor[] tensors, int dim=0) -> Tensor
@@ -78,10 +78,10 @@ OPERATORS = """
 
 @pytest.fixture
 def lowered(project: Callable[[str], Path], tmp_path: Path) -> Callable[[str], str]:
-    """The generated derivative code for f with the formula given."""
+    """The generated derivative code for f with the expression given."""
 
-    def run(formula: str) -> str:
-        spec = project(OPERATORS.replace("FORMULA", formula).lstrip("\n"))
+    def run(expression: str) -> str:
+        spec = project(OPERATORS.replace("EXPRESSION", expression).lstrip("\n"))
         result = generate(spec, tmp_path / "out", tmp_path)
         assert result.problems == []
         text = (tmp_path / "out" / "autograd" / "three.c").read_text()
@@ -91,7 +91,7 @@ def lowered(project: Callable[[str], Path], tmp_path: Path) -> Callable[[str], s
 
 
 @pytest.mark.parametrize(
-    ("formula", "expected"),
+    ("expression", "expected"),
     [
         ("grad", "grad_self = grads[0] ? shmt__tensor_ref(grads[0]) : 0"),
         ("-grad", "shmt_op_neg(grads[0], &t1)"),
@@ -129,23 +129,25 @@ def lowered(project: Callable[[str], Path], tmp_path: Path) -> Callable[[str], s
         ("grad if n > 0 and not n == 3 else None", "((node->n > 0) && (!(node->n == 3)))"),
     ],
 )
-def test_expression_is_lowered(lowered: Callable[[str], str], formula: str, expected: str) -> None:
-    assert expected in lowered(formula)
+def test_expression_is_lowered(
+    lowered: Callable[[str], str], expression: str, expected: str
+) -> None:
+    assert expected in lowered(expression)
 
 
 @pytest.mark.parametrize(
     ("second", "expected"),
     [
-        ("zero", "SHMT_TRY(shmt__second_zero(base, &second_f, &grad_self));"),
+        ("zero", "SHMT_TRY(shmt__double_backward_zero(base, &second_f, &grad_self));"),
         ("zero", '.name = "FBackwardBackward0"'),
-        ("zero if n != 1", "if ((node->n != 1)) { SHMT_TRY(shmt__second_zero("),
-        ("missing aten::g", 'shmt__second_missing(base, "aten::g", &grad_self)'),
+        ("zero if n != 1", "if ((node->n != 1)) { SHMT_TRY(shmt__double_backward_zero("),
+        ("missing aten::g", 'shmt__double_backward_missing(base, "aten::g", &grad_self)'),
     ],
 )
 def test_second_derivative_by_decree(
     lowered: Callable[[str], str], second: str, expected: str
 ) -> None:
-    assert expected in lowered(f"-grad\n  second: {second}")
+    assert expected in lowered(f"-grad\n  double_backward: {second}")
 
 
 def test_bound_name_is_not_kept(lowered: Callable[[str], str]) -> None:
@@ -155,7 +157,7 @@ def test_bound_name_is_not_kept(lowered: Callable[[str], str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("formula", "message"),
+    ("expression", "message"),
     [
         ("a = grad", "does not end in an expression"),
         ("del grad; grad", "no statement of this language"),
@@ -165,14 +167,14 @@ def test_bound_name_is_not_kept(lowered: Callable[[str], str]) -> None:
     ],
 )
 def test_wrong_statement_is_refused(
-    lowered: Callable[[str], str], formula: str, message: str
+    lowered: Callable[[str], str], expression: str, message: str
 ) -> None:
     with pytest.raises(SpecError, match=message):
-        lowered(formula)
+        lowered(expression)
 
 
 @pytest.mark.parametrize(
-    ("formula", "expected"),
+    ("expression", "expected"),
     [
         (
             "-grad + self",
@@ -187,9 +189,9 @@ def test_wrong_statement_is_refused(
     ],
 )
 def test_only_a_temporary_without_a_name_is_overwritten(
-    lowered: Callable[[str], str], formula: str, expected: str
+    lowered: Callable[[str], str], expression: str, expected: str
 ) -> None:
-    assert expected in lowered(formula)
+    assert expected in lowered(expression)
 
 
 @pytest.mark.parametrize(("by", "name"), [("", "f"), (" by g", "g")])
@@ -209,7 +211,7 @@ def test_shape_only_use_does_not_keep_the_tensor(lowered: Callable[[str], str]) 
     assert "shmt__saved self;" not in node
 
 
-def test_formula_for_several_arguments_gives_each_its_gradient(
+def test_expression_for_several_arguments_gives_each_its_gradient(
     lowered: Callable[[str], str],
 ) -> None:
     text = lowered("grad")
@@ -221,7 +223,7 @@ def test_formula_for_several_arguments_gives_each_its_gradient(
 def test_list_argument_has_an_edge_per_element(lowered: Callable[[str], str]) -> None:
     text = lowered("grad")
     assert "shmt__node_create(&class_join, (uint32_t)tensors.len, 1)" in text
-    assert 'shmt__give_list("JoinBackward0"' in text
+    assert 'shmt__return_list("JoinBackward0"' in text
 
 
 def test_composite_expression_uses_the_forms_of_its_outer_call(

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from codegen.fitting import DTYPE, INT, STR, TUPLE, Value
-from codegen.formulas import Lowering
-from codegen.tables import c_string
+from codegen.expressions.lowering import Lowering
+from codegen.expressions.values import DTYPE, INT, STR, TUPLE, Value
+from codegen.spec.c_types import c_string
 
 
 def parse_block(lowering: Lowering, text: str) -> tuple[list[ast.stmt], ast.expr]:

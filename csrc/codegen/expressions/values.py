@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from codegen.model import Operator
-from codegen.schema import Argument, Type
+from codegen.spec.model import Operator
+from codegen.spec.schema import Argument, Type
 
 TENSOR = Type("Tensor")
 MAYBE_TENSOR = Type("Tensor", optional=True)

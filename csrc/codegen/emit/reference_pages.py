@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from codegen.emit import Emitter
-from codegen.layers import autograd_kind
-from codegen.model import Model, OperatorEntry, file_stem, spec_file
-from codegen.nodes import Node
-from codegen.python import public_name, signature_text
-from codegen.tables import Tables
+from codegen.emit.emitter import Emitter
+from codegen.emit.python import public_name, signature_text
+from codegen.expressions.nodes import Node
+from codegen.spec.autograd_kinds import autograd_kind
+from codegen.spec.model import Model, OperatorEntry, file_stem, spec_file
+from codegen.spec.tables import Tables
 
 
 def _call_lines(entry: OperatorEntry) -> list[str]:
@@ -48,9 +48,9 @@ def _entry(entry: OperatorEntry, tables: Tables, nodes: dict[str, Node]) -> str:
         facts.append(f"result: {entry.result}")
     node = nodes.get(entry.name)
     if node is not None:
-        for formula in entry.formulas:
-            names = ", ".join(formula.arguments)
-            facts.append(f"gradient of {names}: `{' '.join(formula.expression.split())}`")
+        for derivative in entry.derivatives:
+            names = ", ".join(derivative.arguments)
+            facts.append(f"gradient of {names}: `{' '.join(derivative.expression.split())}`")
         facts.append(f"graph node: {node.name}")
     elif entry.composite:
         facts.append("differentiable through the operators it is made of")

@@ -1,0 +1,1 @@
+"""Writing: C, Python tables, stubs and reference pages from the checked specification."""

@@ -1,0 +1,1 @@
+"""Reading and checking ``csrc/spec``: entries, schemas, tables, and how types are spelled in C."""
