@@ -1,4 +1,4 @@
-/* ipc/ring/ring.c -- rings: making, opening, counting, waiting. Putting and taking are in ipc/ring/put_take.c. */
+/* ipc/ring/ring.c -- rings: making, opening, counting, waiting. Putting and taking are in ipc/ring/put_get.c. */
 #include "ipc/ring/ring.h"
 
 #include "ipc/ring/wait.h"
@@ -20,7 +20,7 @@ static shmt_status make(shmt_storage* storage, shmt__ring** out) {
     shmt__storage_release(storage);
     SHMT_FAIL(SHMT_E_NOMEM, "queue: tried to allocate %zu bytes", sizeof *r);
   }
-  const shmt__holding* h = storage->ctx;
+  const shmt__held_block* h = storage->ctx;
   r->storage = storage;
   r->session = h->session;
   r->header = storage->data;
@@ -73,7 +73,7 @@ shmt_status shmt__ring_export(shmt__ring* r, shmt__handle* out) {
 
 void shmt__ring_close(shmt__ring* r) {
   if (r == NULL) return;
-  shmt__ring_watch_close(r);
+  shmt__ring_readiness_close(r);
   shmt__session* s = r->session;
   bool has_messages = shmt__ring_n_messages(r) != 0;
   shmt__storage_release(r->storage);
@@ -148,9 +148,9 @@ uint64_t shmt__ring_slice(uint64_t deadline_ns) {
   return slice < deadline_ns ? slice : deadline_ns;
 }
 
-void shmt__ring_need_manager(shmt__ring* r) {
+void shmt__ring_restart_manager(shmt__ring* r) {
   shmt__sessions_lock();
-  shmt__session_revive(r->session);
+  shmt__session_reconnect(r->session);
   shmt__sessions_unlock();
 }
 
@@ -159,15 +159,15 @@ unsigned shmt__ring_client(shmt__ring* r) {
   if (SHMT_LIKELY(s->client != 0)) return s->client;
   shmt__sessions_lock();
   shmt__session* same = NULL;
-  shmt_status status = shmt__session_find(s->id, s->world, &same);
+  shmt_status status = shmt__session_open(s->id, s->world, &same);
   shmt__sessions_unlock();
   return status == SHMT_OK ? s->client : 0;
 }
 
-void shmt__ring_look_after_manager(shmt__ring* r) {
+void shmt__ring_check_manager(shmt__ring* r) {
   if (!shmt__sessions_try_lock()) return;
   /* Not without a connection: a manager that is stopped would keep us from messages. */
-  if (r->session->socket >= 0) shmt__session_revive(r->session);
+  if (r->session->socket >= 0) shmt__session_reconnect(r->session);
   shmt__sessions_unlock();
 }
 
@@ -186,7 +186,7 @@ shmt__ring_result shmt__ring_poll(shmt__ring* r, uint64_t deadline_ns) {
     if (w == SHMT_OS_WAIT_TIMED_OUT) {
       if (shmt__os_now_ns() >= deadline_ns)
         return shmt__ring_n_messages(r) > 0 ? SHMT_RING_DONE : SHMT_RING_EMPTY;
-      shmt__ring_look_after_manager(r);
+      shmt__ring_check_manager(r);
       return SHMT_RING_INTERRUPTED;
     }
   }
@@ -201,7 +201,7 @@ shmt__ring_result shmt__ring_join(shmt__ring* r, uint64_t deadline_ns) {
         shmt__os_futex_wait(&r->header->done_event, armed, shmt__ring_slice(deadline_ns));
     if (w == SHMT_OS_WAIT_INTERRUPTED) return SHMT_RING_INTERRUPTED;
     if (w == SHMT_OS_WAIT_TIMED_OUT && shmt__os_now_ns() < deadline_ns) {
-      shmt__ring_look_after_manager(r);
+      shmt__ring_check_manager(r);
       return SHMT_RING_INTERRUPTED;
     }
   }

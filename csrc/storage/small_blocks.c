@@ -1,4 +1,4 @@
-/* storage/blocks.c -- small blocks: size classes, thread lists, central lists, fork and thread exit. */
+/* storage/small_blocks.c -- small blocks: size classes, thread lists, central lists, fork and thread exit. */
 #include "storage/blocks.h"
 
 #include "api/storage.h"
