@@ -170,29 +170,6 @@ void shmt__arena_manager_sweep_files(shmt__arena_manager* k) {
   k->files_until_sweep = n_left > AT_LEAST ? n_left : AT_LEAST;
 }
 
-void shmt__arena_manager_retire(shmt__arena_manager* k, uint32_t slab) {
-  const shmt__slab_view s = k->slabs[slab].view;
-  for (uint32_t i = 0; i < s.n_blocks; i++) {
-    shmt__block* b = &k->map.blocks[s.first_block + i];
-    uint64_t generation =
-        shmt__head_generation(atomic_load_explicit(&b->head, memory_order_relaxed));
-    /* The generation goes on, so that no old handle ever fits a later use of the record. */
-    atomic_store_explicit(&b->head, shmt__head(generation + 1, 0, SHMT_BLOCK_NONE),
-                          memory_order_release);
-    k->slab_of[s.first_block + i] = 0;
-  }
-  SHMT_FAILPOINT(retire_blocks_gone);
-  /* release: a manager that takes over sees the slab whole or gone. */
-  atomic_store_explicit(&k->map.slabs[slab].state, SHMT_SLAB_NONE, memory_order_release);
-  k->map.slabs[slab].n_blocks = 0; /* tells it from one that was made to look like none */
-  SHMT_FAILPOINT(retired);
-  shmt__ranges_give(&k->blocks, s.first_block, s.n_blocks);
-  if (s.state == SHMT_SLAB_ARENA) shmt__ranges_give(&k->arena, s.offset, s.nbytes);
-  shmt__os_close(k->slabs[slab].file);
-  k->slabs[slab] = (shmt__arena_manager_slab){.file = -1};
-  k->granted_bytes -= s.nbytes;
-}
-
 bool shmt__arena_manager_return_slab(shmt__arena_manager* k, uint32_t client, uint32_t slab) {
   if (shmt__arena_manager_slab_at(k, slab) == NULL) return false;
   shmt__slab_view s = *shmt__arena_manager_slab_at(k, slab);

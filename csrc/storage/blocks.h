@@ -168,7 +168,7 @@ void shmt__large_lock(void);
 void shmt__large_unlock(void);
 void shmt__large_reinit(void);
 
-/* --- the process's counters (storage/small_blocks.c) --------------------------------------- */
+/* --- the process's counters (storage/counters.c) --------------------------------------- */
 
 typedef struct shmt__block_counters {
   atomic_int_least64_t allocated;      /* bytes in live blocks, without the threads' pending ones */

@@ -11,8 +11,6 @@
 
 _Thread_local shmt__thread_cache* shmt__tls_cache __attribute__((tls_model("initial-exec")));
 
-shmt__block_counters shmt__counters;
-
 const uint16_t shmt__small_class_bytes[SHMT_N_SMALL_CLASSES] = {
     64,  128, 192,  256,  320,  384,  448,  512,  640,  768,
     896, 1024, 1280, 1536, 1792, 2048, 2560, 3072, 3584, 4096,
@@ -47,13 +45,6 @@ static uint32_t list_limit(unsigned c) {
 }
 
 /* --- counters ------------------------------------------------------------------ */
-
-void shmt__count_peak(atomic_int_least64_t* peak, int64_t value) {
-  int64_t seen = atomic_load_explicit(peak, memory_order_relaxed);
-  while (value > seen &&
-         !atomic_compare_exchange_weak_explicit(peak, &seen, value, memory_order_relaxed, memory_order_relaxed)) {
-  }
-}
 
 void shmt__count_flush(shmt__thread_cache* cache) {
   int64_t pending = atomic_exchange_explicit(&cache->pending, 0, memory_order_relaxed);

@@ -90,6 +90,18 @@ bool shmt__manager_handle_message(shmt__manager* m, uint32_t connection, const s
 /* The part of it that is about names. (ipc/manager/name_messages.c) */
 shmt_status shmt__manager_handle_name_message(shmt__manager* m, shmt__requester who, const shmt__packet* p,
                                       shmt__packet* reply);
-uint32_t shmt__manager_n_clients(const shmt__manager* m);
+/* How many clients does the session have? */
+static inline uint32_t shmt__manager_n_clients(const shmt__manager* m) {
+  uint32_t n = 0;
+  for (uint32_t i = 1; i < m->arena_manager.clients_end; i++)
+    n += m->arena_manager.clients[i].state != SHMT_CLIENT_NONE;
+  return n;
+}
+
+/* What an epoll event belongs to: its kind, a tag that tells stale events apart, and an index, in one word. */
+enum { SHMT_EVENT_LISTENER, SHMT_EVENT_CONNECTION, SHMT_EVENT_CLIENT };
+static inline uint64_t shmt__event_key(unsigned kind, uint32_t tag, uint32_t index) {
+  return (uint64_t)kind << 60 | (uint64_t)(tag & 0xfffffffu) << 32 | index;
+}
 
 #endif

@@ -12,16 +12,6 @@
 
 enum { FEW_BLOCKS = 32, LOCK_TRIES = 200, ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS = 250 };
 
-bool shmt__ring_may_spin(void) {
-  static atomic_int cpus; /* relaxed: a cached constant */
-  int n = atomic_load_explicit(&cpus, memory_order_relaxed);
-  if (n == 0) {
-    n = shmt__os_cpu_count();
-    atomic_store_explicit(&cpus, n, memory_order_relaxed);
-  }
-  return n > 1;
-}
-
 /* --- locking --- */
 
 /* A lock stays taken by a number that no client has: a member wrote over it. Let the manager look. */
@@ -80,16 +70,6 @@ static void signal_room(shmt__ring* r) {
 }
 
 /* --- pending messages --- */
-
-uint32_t shmt__ring_n_pending(const shmt__ring* r) {
-  if (atomic_load_explicit(&r->header->has_pending, memory_order_acquire) == 0) return 0;
-  uint32_t n = 0;
-  uint32_t end =
-      shmt__map_clients_end(&r->session->map);
-  for (uint32_t i = 0; i < end && i < SHMT_MAX_CLIENTS; i++)
-    n += atomic_load_explicit(&r->header->pending[i], memory_order_relaxed);
-  return n;
-}
 
 /* The caller has put_lock. */
 static void keep_pending_locked(shmt__ring* r) {
