@@ -10,18 +10,18 @@
 
 #include <stdint.h>
 
-typedef struct shmt_observer shmt_observer;
+typedef struct shmt_inspector shmt_inspector;
 
 /* Look at the session whose manager listens on the abstract socket `address` (without the "@"), or at
  * this path.
  * *out is the caller's to close. Errors: SHMT_E_MANAGER (nobody listens there, or somebody of
  * another user), SHMT_E_NOMEM. */
-int shmt_observer_open(const char* address, shmt_observer** out);
+int shmt_inspector_open(const char* address, shmt_inspector** out);
 /* Look at a session whose manager was killed, by the files that its members still have open.
  * Errors: SHMT_E_MANAGER when nobody has them. */
-int shmt_observer_open_members(uint64_t session, shmt_observer** out);
+int shmt_inspector_open_members(uint64_t session, shmt_inspector** out);
 /* NULL is fine. */
-void shmt_observer_close(shmt_observer* o);
+void shmt_inspector_close(shmt_inspector* o);
 
 /* Ask the manager: what is the session covering and occupying now. Errors: SHMT_E_MANAGER. */
 typedef struct shmt_manager_view {
@@ -29,12 +29,12 @@ typedef struct shmt_manager_view {
   uint64_t n_clients, n_leases;
   uint64_t granted_bytes, resident_bytes;
 } shmt_manager_view;
-int shmt_observer_manager(shmt_observer* o, shmt_manager_view* out);
+int shmt_inspector_manager(shmt_inspector* o, shmt_manager_view* out);
 /* Have the manager give idle memory back to the kernel; gives the bytes the arena still occupies.
  */
-int shmt_observer_trim(shmt_observer* o, uint64_t* out_resident_bytes);
+int shmt_inspector_trim(shmt_inspector* o, uint64_t* out_resident_bytes);
 /* Have it end the leases of messages sent more than age_ms ago that nobody opened. */
-int shmt_observer_gc(shmt_observer* o, uint32_t age_ms, uint64_t* out_n);
+int shmt_inspector_gc(shmt_inspector* o, uint32_t age_ms, uint64_t* out_n);
 
 typedef struct shmt_session_view {
   uint64_t session, world;
@@ -66,7 +66,7 @@ typedef struct shmt_client_view {
 
 /* Count: the session, and its clients by ascending number. out_n gets how many were written, at
  * most `capacity`. Errors: SHMT_E_NOMEM. */
-int shmt_observer_census(shmt_observer* o, shmt_session_view* session, shmt_client_view* clients,
+int shmt_inspector_census(shmt_inspector* o, shmt_session_view* session, shmt_client_view* clients,
                          uint32_t capacity, uint32_t* out_n);
 
 typedef struct shmt_block_view {
@@ -83,7 +83,7 @@ typedef struct shmt_block_view {
 
 /* Blocks in use, from number `first` on; returns how many were written. *next is where to go on,
  * 0 at the end. */
-uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view* out,
+uint32_t shmt_inspector_blocks(shmt_inspector* o, uint32_t first, shmt_block_view* out,
                               uint32_t capacity, uint32_t* next);
 typedef struct shmt_queue_view {
   uint32_t block, owner; /* the block it lies in, and who made that */
@@ -95,7 +95,7 @@ typedef struct shmt_queue_view {
 } shmt_queue_view;
 
 /* The queue in a block that `is_queue`. False: there is none any more, or the arena cannot be read. */
-int shmt_observer_queue(shmt_observer* o, uint32_t block, shmt_queue_view* out);
+int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out);
 
 typedef struct shmt_name_view {
   uint64_t version, nbytes; /* the newest; bytes of all its storages */
@@ -107,10 +107,10 @@ typedef struct shmt_name_view {
 } shmt_name_view;
 
 /* What a published name of the service stands for. False: nothing, or the session has no names. */
-int shmt_observer_name(shmt_observer* o, const char* name, shmt_name_view* out);
+int shmt_inspector_name(shmt_inspector* o, const char* name, shmt_name_view* out);
 /* The blocks of its storages; returns how many there are, of which at most `capacity` are written.
  * 0 when the version is gone meanwhile. */
-uint32_t shmt_observer_name_blocks(shmt_observer* o, const shmt_name_view* name, uint32_t* out,
+uint32_t shmt_inspector_name_blocks(shmt_inspector* o, const shmt_name_view* name, uint32_t* out,
                                    uint32_t capacity);
 
 #endif

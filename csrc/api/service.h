@@ -24,15 +24,15 @@ void shmt_service_free(shmt_service* v); /* NULL is fine; tensors stay usable */
 /* Join it now, for reading only (writing = 0) or for more. Errors: SHMT_E_MANAGER. */
 int shmt_service_join(shmt_service* v, int writing);
 
-typedef struct shmt_service_serving {
+typedef struct shmt_service_options {
   uint64_t limit_bytes, client_limit_bytes; /* 0: no bound */
   int64_t gid;                              /* -1: this user only */
-} shmt_service_serving;
+} shmt_service_options;
 
 /* Become its manager, in the foreground until SIGTERM; this program is replaced. Takes the socket
  * that systemd passed, if any. Returns only on failure.
  * Errors: SHMT_E_MANAGER (it runs already), SHMT_E_OS (its socket cannot be bound). */
-int shmt_service_serve(const shmt_service* v, const shmt_service_serving* how);
+int shmt_service_serve(const shmt_service* v, const shmt_service_options* how);
 
 typedef struct shmt_service_counters {
   int64_t manager_pid;
@@ -66,10 +66,10 @@ int shmt_service_publish(shmt_service* v, const char* name, shmt_storage* const*
 /* Errors: SHMT_E_KEY. */
 int shmt_service_unpublish(shmt_service* v, const char* name);
 /* What the name stands for now; no system call once joined. Errors: SHMT_E_KEY. */
-int shmt_service_look(shmt_service* v, const char* name, shmt_service_entry* out);
+int shmt_service_find(shmt_service* v, const char* name, shmt_service_entry* out);
 /* The entry at a position, and the next position to look at (0: that was the last one); name has
  * room for 128 bytes, empty: nothing there. */
-int shmt_service_look_at(shmt_service* v, uint32_t at, shmt_service_entry* out, char* name,
+int shmt_service_entry_at(shmt_service* v, uint32_t at, shmt_service_entry* out, char* name,
                          uint32_t* out_next);
 /* Wait until the name stands for a version above `version`. Errors: SHMT_E_TIMEOUT, SHMT_E_MANAGER
  * (the service has ended). */
@@ -95,19 +95,19 @@ shmt_storage* shmt_snapshot_storage(const shmt_snapshot* s, uint64_t i);
  * (at most 232 and 48).
  * *out_token: says as which client this process is its user. Errors: SHMT_E_VALUE,
  * SHMT_E_RUNTIME, SHMT_E_MANAGER. */
-int shmt_sync_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
+int shmt_named_lock_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
                    uint32_t* out_index, uint64_t* out_token);
 /* Is this process still the client that opened it? Errors: SHMT_E_RUNTIME (it is not),
  * SHMT_E_MANAGER. */
-int shmt_sync_check(shmt_service* v, uint32_t index, uint64_t token);
+int shmt_named_lock_check(shmt_service* v, uint32_t index, uint64_t token);
 /* Take a permit of a semaphore. *out_slot: to give back. Errors: SHMT_E_TIMEOUT, SHMT_E_RUNTIME
  * (opened by another process: open it again), SHMT_E_MANAGER. */
-int shmt_sync_acquire(shmt_service* v, uint32_t index, uint64_t token, int timeout_ms,
+int shmt_named_lock_acquire(shmt_service* v, uint32_t index, uint64_t token, int timeout_ms,
                       uint32_t* out_slot);
 /* Errors: SHMT_E_RUNTIME (this process has not got the permit). */
-int shmt_sync_release(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot);
+int shmt_named_lock_release(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot);
 /* Permits that nobody has, or parties missing. */
-int shmt_sync_value(shmt_service* v, uint32_t index, uint32_t* out);
+int shmt_named_lock_value(shmt_service* v, uint32_t index, uint32_t* out);
 /* Arrive at a barrier. *out_slot and *out_phase: for shmt_barrier_wait. *out_last: 1 when this
  * completed the phase. Errors: SHMT_E_RUNTIME, SHMT_E_TIMEOUT (every place is taken, by those who
  * are still leaving the phase before or by too many parties: arrive again). */

@@ -26,18 +26,18 @@ int shmt_sharing_strategy(void) { return shmt__sharing_strategy(); }
 int shmt_sharing_join(void) {
   shmt__session* s = NULL;
   shmt__sessions_lock();
-  shmt_status status = shmt__session_default(&s);
+  shmt_status status = shmt__session_open_default(&s);
   shmt__sessions_unlock();
   return status;
 }
 
 /* Ask the manager of the default session. */
-static shmt_status ask(shmt__message type, uint64_t count, shmt__packet* reply,
+static shmt_status request_manager(shmt__message type, uint64_t count, shmt__packet* reply,
                        shmt_sharing_status_info* info) {
   shmt__session* s = NULL;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   shmt__sessions_lock();
-  shmt_status status = shmt__session_default(&s);
+  shmt_status status = shmt__session_open_default(&s);
   if (status == SHMT_OK) {
     shmt__packet p = {.magic = SHMT_WIRE_MAGIC,
                       .version = SHMT_WIRE_VERSION,
@@ -51,7 +51,7 @@ static shmt_status ask(shmt__message type, uint64_t count, shmt__packet* reply,
   if (status == SHMT_OK && info != NULL) {
     info->session = s->id;
     info->world = s->world;
-    info->n_held = s->n_holdings;
+    info->n_held = s->n_held_blocks;
   }
   shmt__sessions_unlock();
   return status;
@@ -59,7 +59,7 @@ static shmt_status ask(shmt__message type, uint64_t count, shmt__packet* reply,
 
 int shmt_sharing_status(shmt_sharing_status_info* out) {
   shmt__packet reply;
-  SHMT_TRY(ask(SHMT_MESSAGE_STATUS, 0, &reply, out));
+  SHMT_TRY(request_manager(SHMT_MESSAGE_STATUS, 0, &reply, out));
   out->manager_pid = reply.block;
   out->n_clients = reply.client;
   out->n_leases = reply.leases;
@@ -71,14 +71,14 @@ int shmt_sharing_status(shmt_sharing_status_info* out) {
 
 int shmt_sharing_trim(uint64_t* out_resident_bytes) {
   shmt__packet reply;
-  SHMT_TRY(ask(SHMT_MESSAGE_LOOK, 0, &reply, NULL));
+  SHMT_TRY(request_manager(SHMT_MESSAGE_SWEEP, 0, &reply, NULL));
   *out_resident_bytes = reply.nbytes;
   return SHMT_OK;
 }
 
 int shmt_sharing_gc(uint32_t age_ms, uint64_t* out_n) {
   shmt__packet reply;
-  SHMT_TRY(ask(SHMT_MESSAGE_DROP_LEASES, age_ms, &reply, NULL));
+  SHMT_TRY(request_manager(SHMT_MESSAGE_DROP_LEASES, age_ms, &reply, NULL));
   *out_n = reply.count;
   return SHMT_OK;
 }
@@ -177,7 +177,7 @@ int shmt_storage_export_fd(shmt_storage* s, int* out_fd) {
   SHMT_TRY(shmt__storage_share_as_file(s));
   SHMT_TRY(shmt__storage_check_sendable(s));
   shmt__sessions_lock();
-  const shmt__holding* h = s->ctx;
+  const shmt__held_block* h = s->ctx;
   if (h->map != NULL && h->generation != 0) shmt__slab_set_exported(&h->session->map, h->block);
   shmt_status status = shmt__block_descriptor(s->ctx, out_fd);
   shmt__sessions_unlock();
@@ -186,12 +186,12 @@ int shmt_storage_export_fd(shmt_storage* s, int* out_fd) {
 
 /* A handle for the block of fd, or a new storage over a file that nobody registered yet. */
 static shmt_status resolve_fd(int fd, uint64_t nbytes, shmt__handle* handle,
-                              shmt__holding** new_holding) {
+                              shmt__held_block** new_held_block) {
   shmt__session* s = NULL;
   uint32_t block = 0;
-  SHMT_TRY(shmt__session_default(&s));
+  SHMT_TRY(shmt__session_open_default(&s));
   if (!shmt__block_by_descriptor(fd, &s, &block))
-    return shmt__file_block_adopt(s, fd, nbytes, new_holding);
+    return shmt__file_block_adopt(s, fd, nbytes, new_held_block);
   const shmt__block* b = &s->map.blocks[block];
   *handle = (shmt__handle){.magic = SHMT_HANDLE_MAGIC,
                            .session = s->id,
@@ -206,7 +206,7 @@ static shmt_status resolve_fd(int fd, uint64_t nbytes, shmt__handle* handle,
 
 int shmt_storage_import_fd(int fd, uint64_t nbytes, shmt_storage** out) {
   shmt__handle handle = {0};
-  shmt__holding* h = NULL;
+  shmt__held_block* h = NULL;
   SHMT_REQUIRE(nbytes > 0, SHMT_E_HANDLE, "_new_shared_fd: descriptor %d of 0 bytes", fd);
   shmt__sessions_lock();
   shmt_status status = resolve_fd(fd, nbytes, &handle, &h);
@@ -217,7 +217,7 @@ int shmt_storage_import_fd(int fd, uint64_t nbytes, shmt_storage** out) {
     if (status == SHMT_OK)
       h->storage = *out;
     else
-      shmt__session_drop_holding(h);
+      shmt__session_drop_held_block(h);
   }
   shmt__sessions_unlock();
   if (status != SHMT_OK || h != NULL) return status;
@@ -236,11 +236,11 @@ int shmt_storage_in_mode(shmt_storage* s, int mode, shmt_storage** out) {
 int shmt_storage_shared_incref(shmt_storage* s) {
   SHMT_REQUIRE(shmt__storage_is_shared(s), SHMT_E_RUNTIME,
                "_shared_incref: the storage of %" PRIu64 " bytes is not shared", s->nbytes);
-  return shmt__storage_hold_more(s);
+  return shmt__storage_add_plain_lease(s);
 }
 
 int shmt_storage_shared_decref(shmt_storage* s) {
   SHMT_REQUIRE(shmt__storage_is_shared(s), SHMT_E_RUNTIME,
                "_shared_decref: the storage of %" PRIu64 " bytes is not shared", s->nbytes);
-  return shmt__storage_hold_less(s);
+  return shmt__storage_end_plain_lease(s);
 }

@@ -2,7 +2,7 @@
 #include "api/inspect.h"
 
 #include "ipc/service/description.h"
-#include "ipc/ring/layout.h"
+#include "ipc/ring/message_layout.h"
 #include "ipc/service/service.h"
 #include "ipc/session/request.h"
 #include "os/memfd.h"
@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ADDRESS_BYTES = SHMT_SOCKET_PATH_BYTES, OBSERVE_MS = 5000 };
+enum { ADDRESS_BYTES = SHMT_SOCKET_PATH_BYTES, INSPECT_MS = 5000 };
 
-struct shmt_observer {
+struct shmt_inspector {
   char address[ADDRESS_BYTES]; /* of the manager's socket: a path, or an abstract one */
   uint64_t session;
   shmt__map map; /* read-only */
@@ -28,7 +28,7 @@ struct shmt_observer {
 /* --- talking --- */
 
 /* One request on a connection of its own, so that the manager keeps nothing for us. */
-static shmt_status ask(const char* address, uint64_t session, shmt__message type, uint64_t count,
+static shmt_status request_manager(const char* address, uint64_t session, shmt__message type, uint64_t count,
                        shmt__packet* reply, int* fds, int* n_fds) {
   shmt__peer peer;
   shmt__packet p = {.magic = SHMT_WIRE_MAGIC,
@@ -48,7 +48,7 @@ static shmt_status ask(const char* address, uint64_t session, shmt__message type
                -socket);
   bool is_ours = shmt__os_peer(socket, &peer) && peer.uid == shmt__os_uid();
   shmt_status status =
-      is_ours ? shmt__ask(NULL, socket, &p, NULL, 0, reply, fds, n_fds, OBSERVE_MS, &lost)
+      is_ours ? shmt__request(NULL, socket, &p, NULL, 0, reply, fds, n_fds, INSPECT_MS, &lost)
               : shmt__fail(SHMT_E_MANAGER, "@%s belongs to another user", address);
   shmt__os_close(socket);
   for (int i = 0; i < n_ignored; i++) shmt__os_close(ignored[i]);
@@ -59,8 +59,8 @@ static shmt_status ask(const char* address, uint64_t session, shmt__message type
 
 /* Consumes the descriptors. arena_fd may be -1. */
 static shmt_status open_files(const char* address, int control_fd, int arena_fd,
-                              shmt_observer** out) {
-  shmt_observer* o = calloc(1, sizeof *o);
+                              shmt_inspector** out) {
+  shmt_inspector* o = calloc(1, sizeof *o);
   shmt_status status =
       o != NULL ? shmt__map_open_read_only(control_fd, &o->map)
                 : shmt__fail(SHMT_E_NOMEM, "observer: tried to allocate %zu bytes", sizeof *o);
@@ -78,12 +78,12 @@ static shmt_status open_files(const char* address, int control_fd, int arena_fd,
   return SHMT_OK;
 }
 
-int shmt_observer_open(const char* address, shmt_observer** out) {
+int shmt_inspector_open(const char* address, shmt_inspector** out) {
   shmt__packet reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   SHMT_REQUIRE(strlen(address) < ADDRESS_BYTES, SHMT_E_MANAGER,
                "no manager has an address of %zu bytes", strlen(address));
-  SHMT_TRY(ask(address, 0, SHMT_MESSAGE_OBSERVE, 0, &reply, fds, &n_fds));
+  SHMT_TRY(request_manager(address, 0, SHMT_MESSAGE_INSPECT, 0, &reply, fds, &n_fds));
   if (n_fds == 2) return open_files(address, fds[0], fds[1], out);
   for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
   SHMT_FAIL(SHMT_E_MANAGER, "the manager on @%s sent %d descriptors, expected 2", address, n_fds);
@@ -104,7 +104,7 @@ static bool visit_control(int fd, void* arg) {
   return w->fd < 0;
 }
 
-int shmt_observer_open_members(uint64_t session, shmt_observer** out) {
+int shmt_inspector_open_members(uint64_t session, shmt_inspector** out) {
   char name[64], address[64];
   wanted w = {session, -1};
   (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, session);
@@ -115,7 +115,7 @@ int shmt_observer_open_members(uint64_t session, shmt_observer** out) {
   return open_files(address, w.fd, -1, out);
 }
 
-void shmt_observer_close(shmt_observer* o) {
+void shmt_inspector_close(shmt_inspector* o) {
   if (o == NULL) return;
   shmt__map_close(&o->map);
   shmt__os_close(o->control_fd);
@@ -125,9 +125,9 @@ void shmt_observer_close(shmt_observer* o) {
 
 /* --- asking the manager --- */
 
-int shmt_observer_manager(shmt_observer* o, shmt_manager_view* out) {
+int shmt_inspector_manager(shmt_inspector* o, shmt_manager_view* out) {
   shmt__packet reply;
-  SHMT_TRY(ask(o->address, o->session, SHMT_MESSAGE_STATUS, 0, &reply, NULL, NULL));
+  SHMT_TRY(request_manager(o->address, o->session, SHMT_MESSAGE_STATUS, 0, &reply, NULL, NULL));
   *out = (shmt_manager_view){.pid = reply.block,
                              .n_clients = reply.client,
                              .n_leases = reply.leases,
@@ -136,16 +136,16 @@ int shmt_observer_manager(shmt_observer* o, shmt_manager_view* out) {
   return SHMT_OK;
 }
 
-int shmt_observer_trim(shmt_observer* o, uint64_t* out_resident_bytes) {
+int shmt_inspector_trim(shmt_inspector* o, uint64_t* out_resident_bytes) {
   shmt__packet reply;
-  SHMT_TRY(ask(o->address, o->session, SHMT_MESSAGE_LOOK, 0, &reply, NULL, NULL));
+  SHMT_TRY(request_manager(o->address, o->session, SHMT_MESSAGE_SWEEP, 0, &reply, NULL, NULL));
   *out_resident_bytes = reply.nbytes;
   return SHMT_OK;
 }
 
-int shmt_observer_gc(shmt_observer* o, uint32_t age_ms, uint64_t* out_n) {
+int shmt_inspector_gc(shmt_inspector* o, uint32_t age_ms, uint64_t* out_n) {
   shmt__packet reply;
-  SHMT_TRY(ask(o->address, o->session, SHMT_MESSAGE_DROP_LEASES, age_ms, &reply, NULL, NULL));
+  SHMT_TRY(request_manager(o->address, o->session, SHMT_MESSAGE_DROP_LEASES, age_ms, &reply, NULL, NULL));
   *out_n = reply.count;
   return SHMT_OK;
 }
@@ -162,7 +162,7 @@ typedef struct seen {
   uint64_t holds[SHMT_HOLD_WORDS];
 } seen;
 
-static seen look_at(const shmt__map* m, uint32_t block) {
+static seen read_block(const shmt__map* m, uint32_t block) {
   const shmt__block* b = &m->blocks[block];
   uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
   seen s = {.state = shmt__head_state(head), .generation = shmt__head_generation(head)};
@@ -222,7 +222,7 @@ static uint32_t owner_of(const shmt__slab* s) {
   return owner < SHMT_MAX_CLIENTS ? owner : 0;
 }
 
-static void count_slab(const shmt_observer* o, census* c, const shmt__slab* slab) {
+static void count_slab(const shmt_inspector* o, census* c, const shmt__slab* slab) {
   shmt_session_view* v = c->session;
   uint32_t owner = owner_of(slab), n_blocks = o->map.fixed.n_blocks;
   uint32_t begin = bounded(*(const volatile uint32_t*)&slab->first_block, n_blocks);
@@ -234,7 +234,7 @@ static void count_slab(const shmt_observer* o, census* c, const shmt__slab* slab
   c->by_client[owner].slab_bytes += slab->nbytes;
   for (uint32_t i = begin; i < end; i++) {
     const shmt__block* b = &o->map.blocks[i];
-    seen s = look_at(&o->map, i);
+    seen s = read_block(&o->map, i);
     v->n_reclaimed += s.generation;
     if (s.state == SHMT_BLOCK_USED) count_used(c, &s, owner);
     if (s.state == SHMT_BLOCK_FREE) {
@@ -245,7 +245,7 @@ static void count_slab(const shmt_observer* o, census* c, const shmt__slab* slab
   }
 }
 
-int shmt_observer_census(shmt_observer* o, shmt_session_view* session, shmt_client_view* clients,
+int shmt_inspector_census(shmt_inspector* o, shmt_session_view* session, shmt_client_view* clients,
                           uint32_t capacity, uint32_t* out_n) {
   const shmt__fixed* fixed = &o->map.fixed;
   census c = {.session = session, .by_client = calloc(SHMT_MAX_CLIENTS, sizeof *c.by_client)};
@@ -289,7 +289,7 @@ int shmt_observer_census(shmt_observer* o, shmt_session_view* session, shmt_clie
 }
 
 /* Read, not mapped: looking at a hole of a map would fill it. */
-static void read_site(shmt_observer* o, uint32_t block, uint64_t generation, char out[56]) {
+static void read_site(shmt_inspector* o, uint32_t block, uint64_t generation, char out[56]) {
   shmt__site site;
   uint64_t at = (uint64_t)((char*)&o->map.sites[block] - (char*)o->map.control);
   out[0] = '\0';
@@ -301,7 +301,7 @@ static void read_site(shmt_observer* o, uint32_t block, uint64_t generation, cha
   out[sizeof site.text - 1] = '\0';
 }
 
-uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view* out,
+uint32_t shmt_inspector_blocks(shmt_inspector* o, uint32_t first, shmt_block_view* out,
                               uint32_t capacity, uint32_t* next) {
   const shmt__control* control = o->map.control;
   uint32_t now_ms = (uint32_t)shmt__os_now_ms(), n = 0, i = first;
@@ -309,7 +309,7 @@ uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view*
   uint32_t end = shmt__map_blocks_end(&o->map);
   for (; i < end && n < capacity; i++) {
     const shmt__block* b = &o->map.blocks[i];
-    seen s = look_at(&o->map, i);
+    seen s = read_block(&o->map, i);
     uint32_t index = *(const volatile uint32_t*)&b->slab; /* once: Note [Private tables] */
     if (s.state != SHMT_BLOCK_USED || index >= o->map.fixed.n_slabs) continue;
     const shmt__slab* slab = &o->map.slabs[index];
@@ -334,7 +334,7 @@ uint32_t shmt_observer_blocks(shmt_observer* o, uint32_t first, shmt_block_view*
   return n;
 }
 
-int shmt_observer_queue(shmt_observer* o, uint32_t block, shmt_queue_view* out) {
+int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out) {
   const shmt__fixed* fixed = &o->map.fixed;
   shmt__ring_header r;
   if (o->arena_fd < 0 || block >= fixed->n_blocks) return 0;
@@ -343,7 +343,7 @@ int shmt_observer_queue(shmt_observer* o, uint32_t block, shmt_queue_view* out) 
   uint64_t at = *(const volatile uint64_t*)&b->offset;
   uint32_t slab = *(const volatile uint32_t*)&b->slab;
   bool is_ring = (nbytes & SHMT_BLOCK_IS_RING) != 0 && slab < fixed->n_slabs &&
-                 look_at(&o->map, block).state == SHMT_BLOCK_USED;
+                 read_block(&o->map, block).state == SHMT_BLOCK_USED;
   /* A read, not a map: of pages that went meanwhile it gives zeros. */
   if (!is_ring || at > fixed->arena_bytes - sizeof r || !shmt__os_seek(o->arena_fd, at) ||
       shmt__os_read_exact(o->arena_fd, &r, sizeof r) != SHMT_OK || r.magic != SHMT_RING_MAGIC)
@@ -362,7 +362,7 @@ int shmt_observer_queue(shmt_observer* o, uint32_t block, shmt_queue_view* out) 
   return 1;
 }
 
-int shmt_observer_name(shmt_observer* o, const char* name, shmt_name_view* out) {
+int shmt_inspector_name(shmt_inspector* o, const char* name, shmt_name_view* out) {
   atomic_uint_least32_t* word = NULL;
   uint32_t tick = 0;
   shmt__version v;
@@ -380,13 +380,13 @@ int shmt_observer_name(shmt_observer* o, const char* name, shmt_name_view* out) 
 }
 
 /* Does the block still have this generation? */
-static bool is_current(const shmt_observer* o, uint32_t block, uint64_t generation) {
+static bool is_current(const shmt_inspector* o, uint32_t block, uint64_t generation) {
   if (block >= o->map.fixed.n_blocks) return false;
-  seen s = look_at(&o->map, block);
+  seen s = read_block(&o->map, block);
   return s.state == SHMT_BLOCK_USED && s.generation == generation;
 }
 
-uint32_t shmt_observer_name_blocks(shmt_observer* o, const shmt_name_view* name, uint32_t* out,
+uint32_t shmt_inspector_name_blocks(shmt_inspector* o, const shmt_name_view* name, uint32_t* out,
                                    uint32_t capacity) {
   shmt__description d;
   shmt__described_storage entry;

@@ -205,7 +205,7 @@ bool shmt__os_visit_pipe_ends(bool all_users,
 }
 
 /* Does the socket hold descriptors? Their number stands in fdinfo, since Linux 5.17 (`scm_fds`). */
-static bool look_into_socket(int dir, int32_t pid, const char* name, void* arg) {
+static bool inspect_socket(int dir, int32_t pid, const char* name, void* arg) {
   bool* any = arg;
   char path[64], text[512];
   if (inode_of(dir, name, "socket:[") == 0) return true;
@@ -220,8 +220,8 @@ static bool look_into_socket(int dir, int32_t pid, const char* name, void* arg) 
   return !*any;
 }
 
-bool shmt__os_descriptors_under_way(void) {
+bool shmt__os_descriptors_in_flight(void) {
   bool any = false;
-  (void)visit_descriptors(false, look_into_socket, &any);
+  (void)visit_descriptors(false, inspect_socket, &any);
   return any;
 }

@@ -32,6 +32,6 @@ bool shmt__os_visit_pipe_ends(bool all_users,
                               void* arg);
 /* Does a socket of a process that we can look at hold descriptors on their way? Kernels before 5.17
  * do not tell; the answer is no, then. */
-bool shmt__os_descriptors_under_way(void);
+bool shmt__os_descriptors_in_flight(void);
 
 #endif

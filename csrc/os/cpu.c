@@ -42,7 +42,7 @@ void shmt__os_leave_cpu(int cpu) {
 static pthread_once_t tiles_once = PTHREAD_ONCE_INIT;
 static bool tiles_allowed;
 
-static void ask_for_tiles(void) {
+static void request_tiles(void) {
   enum { LEAF = 7, BFLOAT16 = 1 << 22, TILES = 1 << 24 };      /* of cpuid, in edx */
   enum { GRANTED = 0x1022, REQUEST = 0x1023, TILE_DATA = 18 }; /* of arch_prctl */
   const unsigned wanted = BFLOAT16 | TILES;
@@ -55,7 +55,7 @@ static void ask_for_tiles(void) {
 }
 
 bool shmt__os_allow_amx(void) {
-  (void)pthread_once(&tiles_once, ask_for_tiles);
+  (void)pthread_once(&tiles_once, request_tiles);
   return tiles_allowed;
 }
 

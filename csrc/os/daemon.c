@@ -68,7 +68,7 @@ int shmt__os_activation_fd(void) {
   return good ? fd : -EINVAL;
 }
 
-shmt_status shmt__os_become(const char* path, char* const argv[], const int* fds, int n_fds) {
+shmt_status shmt__os_exec(const char* path, char* const argv[], const int* fds, int n_fds) {
   enum { MAX_FDS = 8, PARKED = 16 };
   int parked[MAX_FDS], err = 0;
   SHMT_ASSERT(n_fds <= MAX_FDS);

@@ -17,6 +17,6 @@ int shmt__os_lock_file(const char* path);
 int shmt__os_activation_fd(void);
 /* Become another program: fds become 3, 4, ..., standard streams stay. Returns only when that
  * failed. Errors: SHMT_E_MANAGER. */
-shmt_status shmt__os_become(const char* path, char* const argv[], const int* fds, int n_fds);
+shmt_status shmt__os_exec(const char* path, char* const argv[], const int* fds, int n_fds);
 
 #endif

@@ -37,7 +37,7 @@ uint64_t shmt__os_now_ms(void) {
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-uint64_t shmt__os_worked_ms(void) {
+uint64_t shmt__os_thread_cpu_ms(void) {
   struct timespec t;
   (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
@@ -270,7 +270,7 @@ bool shmt__os_detach(void) {
   return chdir("/") == 0;
 }
 
-void shmt__os_daemon_settle(int first_fd) {
+void shmt__os_daemon_init(int first_fd) {
   static const int ignored[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGPIPE,
                                 SIGXFSZ, SIGTSTP, SIGUSR1, SIGUSR2};
   struct rlimit files;

@@ -7,7 +7,7 @@
 /* Milliseconds of a clock that never steps; coarse (a few ms), some nanoseconds to read. */
 uint64_t shmt__os_now_ms(void);
 /* Milliseconds that this thread has worked; some hundred nanoseconds to read. */
-uint64_t shmt__os_worked_ms(void);
+uint64_t shmt__os_thread_cpu_ms(void);
 /* Unpredictable bits. */
 uint64_t shmt__os_random(void);
 void shmt__os_sleep_ms(unsigned ms);
@@ -51,7 +51,7 @@ shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const in
 bool shmt__os_detach(void);
 /* Ignore what a terminal or a dying peer sends, close all descriptors from first_fd on, use all
  * descriptors the hard limit allows. */
-void shmt__os_daemon_settle(int first_fd);
+void shmt__os_daemon_init(int first_fd);
 /* Call `before` ahead of each fork(), then `parent` or `child` behind it. */
 shmt_status shmt__os_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void));
 

@@ -120,5 +120,5 @@ PyMethodDef shmt__py_error_functions[] = {
 
 void shmt__py_errors_init(void) {
   shmt__warn_set_hook(warn);
-  shmt__ask_set_hooks((shmt__wait_hooks){begin_wait, end_wait});
+  shmt__request_set_hooks((shmt__wait_hooks){begin_wait, end_wait});
 }

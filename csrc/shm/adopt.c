@@ -13,35 +13,35 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static shmt__block_state state_of(const shmt__keeper* k, uint32_t block) {
+static shmt__block_state state_of(const shmt__arena_manager* k, uint32_t block) {
   return shmt__head_state(
       atomic_load_explicit(&k->map.blocks[block].head, memory_order_acquire));
 }
 
-static bool is_in_use(const shmt__keeper* k, uint32_t block) {
+static bool is_in_use(const shmt__arena_manager* k, uint32_t block) {
   shmt__block_state state = state_of(k, block);
   return state == SHMT_BLOCK_USED || state == SHMT_BLOCK_RECLAIM;
 }
 
 /* Was the manager killed while it retired the slab? Its pages are gone by then. */
-static bool is_retired(const shmt__keeper* k, const shmt__slab_view* s) {
+static bool is_retired(const shmt__arena_manager* k, const shmt__slab_view* s) {
   for (uint32_t i = 0; i < s->n_blocks; i++)
     if (is_in_use(k, s->first_block + i)) return false;
   return state_of(k, s->first_block) == SHMT_BLOCK_NONE;
 }
 
 /* Marks that the killed manager left come off. */
-static void settle_blocks(shmt__keeper* k, const shmt__slab_view* s) {
+static void settle_blocks(shmt__arena_manager* k, const shmt__slab_view* s) {
   for (uint32_t j = 0; j < s->n_blocks; j++) {
     uint32_t block = s->first_block + j;
     shmt__block* b = &k->map.blocks[block];
     shmt__block_unmark(b, SHMT_MANAGER_MARKER);
     if (state_of(k, block) == SHMT_BLOCK_TRIM) shmt__block_fail_trim(b);
-    shmt__keeper_mend_block(k, s, block);
+    shmt__arena_manager_repair_block(k, s, block);
   }
 }
 
-static shmt_status adopt_slab(shmt__keeper* k, uint32_t slab) {
+static shmt_status adopt_slab(shmt__arena_manager* k, uint32_t slab) {
   shmt__slab_view s;
   bool fits = shmt__slab_read(&k->map, slab, &s);
   if (!fits && s.state == SHMT_SLAB_NONE) return SHMT_OK;
@@ -52,21 +52,21 @@ static shmt_status adopt_slab(shmt__keeper* k, uint32_t slab) {
     atomic_store_explicit(&k->map.slabs[slab].state, SHMT_SLAB_NONE, memory_order_release);
     return SHMT_OK;
   }
-  SHMT_REQUIRE(shmt__keeper_reserve_slab(k, slab), SHMT_E_NOMEM,
+  SHMT_REQUIRE(shmt__arena_manager_reserve_slab(k, slab), SHMT_E_NOMEM,
                "the manager has no memory for its lists");
   fits = shmt__ranges_take_at(&k->blocks, s.first_block, s.n_blocks) &&
          (s.state != SHMT_SLAB_ARENA || shmt__ranges_take_at(&k->arena, s.offset, s.nbytes));
   SHMT_REQUIRE(fits, SHMT_E_MANAGER, "control file: slab %" PRIu32 " overlaps another", slab);
-  shmt__keeper_enter_slab(k, slab, &s);
+  shmt__arena_manager_enter_slab(k, slab, &s);
   settle_blocks(k, &s);
   return SHMT_OK;
 }
 
 /* Call f for each record from `begin` to `end` of the table at `at`. They are read, not mapped: looking
  * at a hole would fill it. */
-static shmt_status read_records(shmt__keeper* k, const void* at, uint32_t begin, uint32_t end,
+static shmt_status read_records(shmt__arena_manager* k, const void* at, uint32_t begin, uint32_t end,
                                 size_t record_bytes,
-                                shmt_status (*f)(shmt__keeper* k, uint32_t i, const void* record)) {
+                                shmt_status (*f)(shmt__arena_manager* k, uint32_t i, const void* record)) {
   enum { MANY = 1024 };
   uint64_t from = (uint64_t)((const char*)at - (char*)k->map.control);
   shmt_status status = SHMT_OK;
@@ -83,7 +83,7 @@ static shmt_status read_records(shmt__keeper* k, const void* at, uint32_t begin,
 }
 
 /* Behind the end only noise can be, and the one slab that was being made. */
-static shmt_status check_behind(shmt__keeper* k, uint32_t slab, const void* record) {
+static shmt_status check_behind(shmt__arena_manager* k, uint32_t slab, const void* record) {
   const shmt__slab* s = record;
   shmt__slab_view view;
   if (atomic_load_explicit(&s->state, memory_order_relaxed) == SHMT_SLAB_NONE) return SHMT_OK;
@@ -93,21 +93,21 @@ static shmt_status check_behind(shmt__keeper* k, uint32_t slab, const void* reco
 }
 
 /* A block of no slab is not in use; or its slab was made to look like none. */
-static shmt_status check_block(shmt__keeper* k, uint32_t block, const void* record) {
+static shmt_status check_block(shmt__arena_manager* k, uint32_t block, const void* record) {
   const shmt__block* b = record;
   shmt__block_state state =
       shmt__head_state(atomic_load_explicit(&b->head, memory_order_relaxed));
   if (state == SHMT_BLOCK_NONE || k->slab_of[block] != 0) return SHMT_OK;
   /* What was retired has no blocks, and what was being made has none yet. */
   bool is_lost = b->slab < k->slabs_end && k->map.slabs[b->slab].n_blocks != 0 &&
-                 shmt__keeper_slab_at(k, b->slab) == NULL;
+                 shmt__arena_manager_slab_at(k, b->slab) == NULL;
   SHMT_REQUIRE(!is_lost && state != SHMT_BLOCK_USED && state != SHMT_BLOCK_RECLAIM, SHMT_E_MANAGER,
                "control file: block %" PRIu32 " is in use and of no slab", block);
   return SHMT_OK;
 }
 
 /* The free ranges are what no slab covers. */
-static shmt_status adopt_slabs(shmt__keeper* k) {
+static shmt_status adopt_slabs(shmt__arena_manager* k) {
   uint32_t end = atomic_load_explicit(&k->map.control->slabs_end, memory_order_acquire);
   uint32_t blocks_end = atomic_load_explicit(&k->map.control->blocks_end, memory_order_acquire);
   SHMT_REQUIRE(end <= k->map.fixed.n_slabs && blocks_end <= k->map.fixed.n_blocks, SHMT_E_MANAGER,
@@ -115,7 +115,7 @@ static shmt_status adopt_slabs(shmt__keeper* k) {
                k->map.fixed.n_slabs, blocks_end, k->map.fixed.n_blocks);
   for (uint32_t i = 0; i < end; i++) SHMT_TRY(adopt_slab(k, i));
   if (end > k->slabs_end) {
-    SHMT_REQUIRE(shmt__keeper_reserve_slab(k, end - 1), SHMT_E_NOMEM,
+    SHMT_REQUIRE(shmt__arena_manager_reserve_slab(k, end - 1), SHMT_E_NOMEM,
                  "the manager has no memory for its lists");
     k->slabs_end = end;
   }
@@ -128,15 +128,15 @@ static shmt_status adopt_slabs(shmt__keeper* k) {
 
 /* Who has the lock of a number has it, whatever the table says. Slabs of numbers that nobody has are
  * orphans. */
-static void adopt_clients(shmt__keeper* k) {
+static void adopt_clients(shmt__arena_manager* k) {
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
-    if (shmt__keeper_know_client(k, id) || !shmt__client_is_locked(k->control_fd, id)) continue;
+    if (shmt__arena_manager_adopt_client(k, id) || !shmt__client_is_locked(k->control_fd, id)) continue;
     atomic_store_explicit(&k->map.clients[id].state, SHMT_CLIENT_RESERVED, memory_order_release);
-    (void)shmt__keeper_know_client(k, id);
+    (void)shmt__arena_manager_adopt_client(k, id);
   }
   for (uint32_t i = 0; i < k->slabs_end; i++) {
-    const shmt__slab_view* s = shmt__keeper_slab_at(k, i);
-    if (s != NULL && k->clients[s->owner].state == SHMT_CLIENT_NONE) shmt__keeper_orphan_slab(k, i);
+    const shmt__slab_view* s = shmt__arena_manager_slab_at(k, i);
+    if (s != NULL && k->clients[s->owner].state == SHMT_CLIENT_NONE) shmt__arena_manager_orphan_slab(k, i);
   }
 }
 
@@ -152,8 +152,8 @@ static void mark_ended(int control_fd) {
   shmt__os_unmap(base, sizeof(shmt__control));
 }
 
-shmt_status shmt__keeper_adopt(uint64_t session, int control_fd, int arena_fd, shmt__keeper* out) {
-  *out = (shmt__keeper){.control_fd = -1, .arena_fd = arena_fd};
+shmt_status shmt__arena_manager_adopt(uint64_t session, int control_fd, int arena_fd, shmt__arena_manager* out) {
+  *out = (shmt__arena_manager){.control_fd = -1, .arena_fd = arena_fd};
   /* Opened anew: the one that came may have the lock of the client that sent it. */
   out->control_fd = shmt__os_reopen(control_fd);
   shmt__os_close(control_fd);
@@ -162,10 +162,10 @@ shmt_status shmt__keeper_adopt(uint64_t session, int control_fd, int arena_fd, s
       (out->map.fixed.session != session || !shmt__arena_matches(&out->map, arena_fd)))
     status = shmt__fail(SHMT_E_MANAGER, "the files to adopt are not those of session %016" PRIx64,
                         session);
-  if (status == SHMT_OK) status = shmt__keeper_init_private(out);
+  if (status == SHMT_OK) status = shmt__arena_manager_init_tables(out);
   if (status == SHMT_OK) status = adopt_slabs(out);
   if (status == SHMT_OK) adopt_clients(out);
   if (status == SHMT_E_MANAGER) mark_ended(out->control_fd);
-  if (status != SHMT_OK) shmt__keeper_fini(out);
+  if (status != SHMT_OK) shmt__arena_manager_fini(out);
   return status;
 }

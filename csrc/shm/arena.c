@@ -13,7 +13,7 @@
 enum {
   MIN_BLOCK = 64,
   MAX_CLASSED = 1 << 20,
-  LIMBO_LOOKS = 8, /* blocks looked at per allocation: 10 cache misses at most */
+  DEFERRED_LOOKS = 8, /* blocks looked at per allocation: 10 cache misses at most */
 };
 
 /* --- size classes --- */
@@ -186,33 +186,33 @@ static bool is_free_now(shmt__arena* a, uint32_t block) {
   return state == SHMT_BLOCK_USED && shmt__block_reclaim(a->map, block, a->client);
 }
 
-/* Move what became free from limbo to the free list; looks at `looks` entries, going round, until
+/* Move what became free from deferred to the free list; looks at `looks` entries, going round, until
  * `enough` of them were free. */
-static void sweep(shmt__arena* a, unsigned list, uint32_t looks, uint32_t enough) {
-  shmt__block_list* limbo = &a->now->limbo[list];
-  if (looks > limbo->len) looks = limbo->len;
+static void collect_free(shmt__arena* a, unsigned list, uint32_t looks, uint32_t enough) {
+  shmt__block_list* deferred = &a->now->deferred[list];
+  if (looks > deferred->len) looks = deferred->len;
   while (looks-- > 0 && enough > 0) {
-    uint32_t i = a->now->limbo_cursor++ % limbo->len;
-    uint32_t block = limbo->at[i];
+    uint32_t i = a->now->deferred_cursor++ % deferred->len;
+    uint32_t block = deferred->at[i];
     if (!is_free_now(a, block)) continue;
-    remove_at(limbo, i);
+    remove_at(deferred, i);
     push(&a->now->free[list], block);
     enough--;
-    if (limbo->len == 0) return;
+    if (deferred->len == 0) return;
   }
 }
 
-/* Look through limbo, where a few looks found nothing, instead of wanting another slab: messages
+/* Look through deferred, where a few looks found nothing, instead of wanting another slab: messages
  * that are under way lie side by side in it. When all of it is in use the blocks may become a
  * quarter more without another look, so that a look at all costs some looks for each new block. */
-static void sweep_all(shmt__arena* a, unsigned list, uint32_t n_blocks) {
+static void collect_all_free(shmt__arena* a, unsigned list, uint32_t n_blocks) {
   shmt__arena_lists* l = a->now;
   if (l->spare[list] >= n_blocks) {
     l->spare[list] -= n_blocks;
     return;
   }
-  sweep(a, list, UINT32_MAX, LIMBO_LOOKS);
-  if (l->free[list].len == 0) l->spare[list] = l->limbo[list].len / 4;
+  collect_free(a, list, UINT32_MAX, DEFERRED_LOOKS);
+  if (l->free[list].len == 0) l->spare[list] = l->deferred[list].len / 4;
 }
 
 /* --- pages --- */
@@ -272,7 +272,7 @@ static bool take_classed(shmt__arena* a, unsigned list, uint64_t nbytes, uint32_
       *out_block = block;
       return true;
     }
-    push(&a->now->limbo[list], block); /* being trimmed at this moment */
+    push(&a->now->deferred[list], block); /* being trimmed at this moment */
   }
   return false;
 }
@@ -306,7 +306,7 @@ static bool take(shmt__arena* a, unsigned list, uint64_t nbytes, uint64_t block_
 
 void shmt__arena_give_back_large(shmt__arena* a) {
   shmt__block_list* l = &a->now->free[SHMT_ARENA_LARGE];
-  sweep(a, SHMT_ARENA_LARGE, UINT32_MAX, UINT32_MAX);
+  collect_free(a, SHMT_ARENA_LARGE, UINT32_MAX, UINT32_MAX);
   for (uint32_t i = l->len; i-- > 0;) {
     if (give_back(a, l->at[i])) remove_at(l, i);
   }
@@ -358,8 +358,8 @@ shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, bool is_filled_ne
   use_lists(a, placement);
   if (!take(a, list, nbytes, block_bytes, out_block, out_generation)) {
     bool is_large = list == SHMT_ARENA_LARGE;
-    sweep(a, list, is_large ? UINT32_MAX : LIMBO_LOOKS, UINT32_MAX);
-    if (!is_large && a->now->free[list].len == 0) sweep_all(a, list, n_blocks);
+    collect_free(a, list, is_large ? UINT32_MAX : DEFERRED_LOOKS, UINT32_MAX);
+    if (!is_large && a->now->free[list].len == 0) collect_all_free(a, list, n_blocks);
     if (!take(a, list, nbytes, block_bytes, out_block, out_generation)) {
       SHMT_TRY(grant(a, list, block_bytes, n_blocks, placement));
       SHMT_REQUIRE(take(a, list, nbytes, block_bytes, out_block, out_generation), SHMT_E_NOMEM,
@@ -399,7 +399,7 @@ void shmt__arena_free(shmt__arena* a, uint32_t block) {
   bool reclaimed = shmt__block_reclaim(a->map, block, a->client);
   if (s != NULL) {
     use_lists(a, a->placed != NULL ? a->placed[s->slab] : 0);
-    push(reclaimed ? &a->now->free[list_of(s)] : &a->now->limbo[list_of(s)], block);
+    push(reclaimed ? &a->now->free[list_of(s)] : &a->now->deferred[list_of(s)], block);
   }
   shmt__map_note_activity(a->map);
 }
@@ -413,7 +413,7 @@ void shmt__arena_reset(shmt__arena* a) {
   for (unsigned p = 0; p < SHMT_ARENA_PLACEMENTS; p++) {
     for (unsigned i = 0; i <= SHMT_ARENA_LARGE; i++) {
       free(a->lists[p].free[i].at);
-      free(a->lists[p].limbo[i].at);
+      free(a->lists[p].deferred[i].at);
     }
     a->lists[p] = (shmt__arena_lists){0};
   }

@@ -1,7 +1,7 @@
 /* shm/arena.h -- the owner's side of the arena: which of its blocks to use next.
  *
  * A client allocates only from slabs it owns, so no lock is shared between processes. Blocks come
- * back warm: one that this process let go while others still held it waits in a limbo list, and is
+ * back warm: one that this process let go while others still held it waits in a deferred list, and is
  * looked at when memory is wanted. All functions are called with the session's lock held.
  *
  * Size classes: four to a doubling from 64 bytes to 1 MiB, many blocks to a slab; above, a slab of
@@ -11,7 +11,7 @@
 #define SHMT_SHM_ARENA_H
 
 #include "os/placement.h"
-#include "shm/layout.h"
+#include "shm/control_file.h"
 
 enum {
   SHMT_ARENA_CLASSES = 52,               /* 64 ... 1 MiB */
@@ -47,9 +47,9 @@ typedef struct shmt__own_slab {
 /* Slabs of different placements are kept apart. */
 typedef struct shmt__arena_lists {
   shmt__block_list free[SHMT_ARENA_CLASSES + 1];
-  shmt__block_list limbo[SHMT_ARENA_CLASSES + 1];
-  uint32_t limbo_cursor;
-  uint32_t spare[SHMT_ARENA_CLASSES + 1]; /* blocks that slabs may bring before limbo is swept */
+  shmt__block_list deferred[SHMT_ARENA_CLASSES + 1];
+  uint32_t deferred_cursor;
+  uint32_t spare[SHMT_ARENA_CLASSES + 1]; /* blocks that slabs may bring before deferred is swept */
 } shmt__arena_lists;
 
 typedef struct shmt__arena {

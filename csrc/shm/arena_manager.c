@@ -18,30 +18,7 @@ static const uint64_t min_arena = 1 << 20;
 
 /* --- life --- */
 
-static void init_empty(shmt__keeper* k) { *k = (shmt__keeper){.control_fd = -1, .arena_fd = -1}; }
-
-void shmt__keeper_fini(shmt__keeper* k) {
-  shmt__map_close(&k->map);
-  shmt__os_close(k->control_fd);
-  shmt__os_close(k->arena_fd);
-  shmt__ranges_fini(&k->arena);
-  shmt__ranges_fini(&k->blocks);
-  for (uint32_t i = 0; i < k->slabs_end; i++) shmt__os_close(k->slabs[i].file);
-  free(k->slabs);
-  free(k->slab_of);
-  init_empty(k);
-}
-
-shmt_status shmt__keeper_init_private(shmt__keeper* k) {
-  const shmt__fixed* c = &k->map.fixed;
-  k->slab_of = calloc(c->n_blocks, sizeof *k->slab_of); /* pages come with use */
-  k->clients_end = 1;
-  SHMT_REQUIRE(
-      k->slab_of != NULL && shmt__ranges_init(&k->arena, c->arena_bytes) &&
-          shmt__ranges_init(&k->blocks, c->n_blocks),
-      SHMT_E_NOMEM, "the manager has no memory for its lists");
-  return SHMT_OK;
-}
+static void init_empty(shmt__arena_manager* k) { *k = (shmt__arena_manager){.control_fd = -1, .arena_fd = -1}; }
 
 /* Halve the arena until the limits of this process allow it. */
 static shmt_status create_arena(const char* name, uint64_t nbytes, int* out_fd,
@@ -58,7 +35,7 @@ static shmt_status create_arena(const char* name, uint64_t nbytes, int* out_fd,
   }
 }
 
-static shmt_status create_files(shmt__keeper* k, const shmt__keeper_options* o) {
+static shmt_status create_files(shmt__arena_manager* k, const shmt__arena_manager_options* o) {
   char name[64];
   uint64_t arena_bytes = o->arena_bytes;
   uint32_t n_blocks = SHMT_MOST_BLOCKS;
@@ -102,23 +79,18 @@ static shmt_status create_files(shmt__keeper* k, const shmt__keeper_options* o) 
   return SHMT_OK;
 }
 
-shmt_status shmt__keeper_create(const shmt__keeper_options* options, shmt__keeper* out) {
+shmt_status shmt__arena_manager_create(const shmt__arena_manager_options* options, shmt__arena_manager* out) {
   init_empty(out);
   shmt_status status = create_files(out, options);
   if (status == SHMT_OK) status = shmt__map_open(out->control_fd, &out->map);
-  if (status == SHMT_OK) status = shmt__keeper_init_private(out);
-  if (status != SHMT_OK) shmt__keeper_fini(out);
+  if (status == SHMT_OK) status = shmt__arena_manager_init_tables(out);
+  if (status != SHMT_OK) shmt__arena_manager_fini(out);
   return status;
 }
 
 /* --- clients --- */
 
-static void know(shmt__keeper* k, uint32_t id, shmt__keeper_client who) {
-  k->clients[id] = who;
-  if (id >= k->clients_end) k->clients_end = id + 1;
-}
-
-shmt_status shmt__keeper_reserve_client(shmt__keeper* k, int fd, int32_t pid, uint32_t* out_id) {
+shmt_status shmt__arena_manager_reserve_client(shmt__arena_manager* k, int fd, int32_t pid, uint32_t* out_id) {
   shmt__claim claim = SHMT_CLAIM_TAKEN;
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS && claim == SHMT_CLAIM_TAKEN; id++) {
     if (k->clients[id].state != SHMT_CLIENT_NONE) continue;
@@ -127,51 +99,38 @@ shmt_status shmt__keeper_reserve_client(shmt__keeper* k, int fd, int32_t pid, ui
   }
   SHMT_REQUIRE(claim == SHMT_CLAIM_MADE, SHMT_E_RUNTIME,
                "all %d places for processes in this session are taken", SHMT_MAX_CLIENTS - 1);
-  know(k, *out_id,
-       (shmt__keeper_client){SHMT_CLIENT_RESERVED, pid, shmt__os_process_start(pid),
+  shmt__arena_manager_enter_client(
+      k, *out_id,
+      (shmt__arena_manager_client){SHMT_CLIENT_RESERVED, pid, shmt__os_process_start(pid),
                              shmt__os_pid_namespace()});
   SHMT_FAILPOINT(client_reserved);
   return SHMT_OK;
 }
 
-void shmt__keeper_settle_client(shmt__keeper* k, uint32_t id, int32_t pid) {
-  know(k, id,
-       (shmt__keeper_client){SHMT_CLIENT_ALIVE, pid, shmt__os_process_start(pid),
+void shmt__arena_manager_mark_client_alive(shmt__arena_manager* k, uint32_t id, int32_t pid) {
+  shmt__arena_manager_enter_client(
+      k, id,
+      (shmt__arena_manager_client){SHMT_CLIENT_ALIVE, pid, shmt__os_process_start(pid),
                              shmt__os_pid_namespace()});
-  shmt__client_settle(&k->map, id, pid);
+  shmt__client_mark_alive(&k->map, id, pid);
 }
 
-bool shmt__keeper_know_client(shmt__keeper* k, uint32_t id) {
-  const shmt__client_entry* e = &k->map.clients[id];
-  /* acquire: with the state come pid and start. They are hints; what decides is the lock. */
-  uint32_t state = atomic_load_explicit(&e->state, memory_order_acquire);
-  if (state == SHMT_CLIENT_NONE) return false;
-  if (state != SHMT_CLIENT_ALIVE) state = SHMT_CLIENT_RESERVED;
-  know(k, id, (shmt__keeper_client){state, e->pid, e->start, e->pid_namespace});
-  return true;
-}
-
-uint32_t shmt__keeper_clients_end(const shmt__keeper* k) {
-  uint32_t claimed = shmt__map_clients_end(&k->map);
-  return claimed > k->clients_end ? claimed : k->clients_end;
-}
-
-void shmt__keeper_erase_client(shmt__keeper* k, uint32_t id) {
+void shmt__arena_manager_client_died(shmt__arena_manager* k, uint32_t id) {
   for (uint32_t i = 0; i < k->slabs_end; i++) {
-    const shmt__slab_view* s = shmt__keeper_slab_at(k, i);
+    const shmt__slab_view* s = shmt__arena_manager_slab_at(k, i);
     if (s == NULL) continue;
     for (uint32_t j = 0; j < s->n_blocks; j++) {
       uint32_t block = s->first_block + j;
       if (shmt__block_is_held_by(&k->map, block, id)) shmt__block_unhold(&k->map, block, id);
       shmt__block_unmark(&k->map.blocks[block], id);
     }
-    if (s->owner == id) shmt__keeper_orphan_slab(k, i);
+    if (s->owner == id) shmt__arena_manager_orphan_slab(k, i);
   }
-  shmt__leases_forget_client(&k->map, id);
+  shmt__leases_client_died(&k->map, id);
   /* seq_cst: the audit that follows finds the client gone. */
   atomic_store_explicit(&k->map.control->leases_stale, 1, memory_order_seq_cst);
   SHMT_FAILPOINT(client_unheld);
-  k->clients[id] = (shmt__keeper_client){.state = SHMT_CLIENT_NONE};
+  k->clients[id] = (shmt__arena_manager_client){.state = SHMT_CLIENT_NONE};
   /* release: the id is given out again only when all its holds are gone. */
   atomic_store_explicit(&k->map.clients[id].state, SHMT_CLIENT_NONE, memory_order_release);
   shmt__map_note_activity(&k->map);
@@ -179,57 +138,13 @@ void shmt__keeper_erase_client(shmt__keeper* k, uint32_t id) {
 
 /* --- slabs --- */
 
-bool shmt__keeper_reserve_slab(shmt__keeper* k, uint32_t slab) {
-  uint32_t room = k->slabs_room ? k->slabs_room : 16;
-  if (slab < k->slabs_room) return true;
-  while (room <= slab) room *= 2;
-  shmt__keeper_slab* slabs = realloc(k->slabs, sizeof *slabs * room);
-  if (slabs == NULL) return false;
-  for (uint32_t i = k->slabs_room; i < room; i++) slabs[i] = (shmt__keeper_slab){.file = -1};
-  k->slabs = slabs;
-  k->slabs_room = room;
-  return true;
-}
-
-void shmt__keeper_enter_slab(shmt__keeper* k, uint32_t slab, const shmt__slab_view* view) {
-  shmt__control* c = k->map.control;
-  shmt__slab* s = &k->map.slabs[slab];
-  k->slabs[slab].view = *view;
-  for (uint32_t i = 0; i < view->n_blocks; i++) k->slab_of[view->first_block + i] = slab + 1;
-  s->first_block = view->first_block;
-  s->n_blocks = view->n_blocks;
-  s->offset = view->offset;
-  s->nbytes = view->nbytes;
-  s->block_bytes = view->block_bytes;
-  s->file_identity[0] = view->file_identity[0];
-  s->file_identity[1] = view->file_identity[1];
-  atomic_store_explicit(&s->owner, view->owner, memory_order_relaxed);
-  /* release: a manager that takes over believes the fields of a slab that has a state. */
-  atomic_store_explicit(&s->state, view->state, memory_order_release);
-  SHMT_FAILPOINT(slab_stated);
-  if (slab >= k->slabs_end) k->slabs_end = slab + 1;
-  if (view->first_block + view->n_blocks > k->blocks_end)
-    k->blocks_end = view->first_block + view->n_blocks;
-  /* Never lower, as a manager that adopts comes here with a table that is not yet full. */
-  if (shmt__map_slabs_end(&k->map) < k->slabs_end)
-    atomic_store_explicit(&c->slabs_end, k->slabs_end, memory_order_release);
-  if (shmt__map_blocks_end(&k->map) < k->blocks_end)
-    atomic_store_explicit(&c->blocks_end, k->blocks_end, memory_order_seq_cst);
-  k->granted_bytes += view->nbytes;
-}
-
-void shmt__keeper_orphan_slab(shmt__keeper* k, uint32_t slab) {
-  k->slabs[slab].view.owner = 0;
-  atomic_store_explicit(&k->map.slabs[slab].owner, 0, memory_order_relaxed);
-}
-
-static shmt_status find_slab(shmt__keeper* k, uint32_t* out_slab) {
+static shmt_status find_slab(shmt__arena_manager* k, uint32_t* out_slab) {
   uint32_t slab = 0;
-  while (shmt__keeper_slab_at(k, slab) != NULL) slab++;
+  while (shmt__arena_manager_slab_at(k, slab) != NULL) slab++;
   SHMT_REQUIRE(slab < k->map.fixed.n_slabs, SHMT_E_NOMEM,
                "unable to allocate shared memory: all %u slabs of the session are in use",
                k->map.fixed.n_slabs);
-  SHMT_REQUIRE(shmt__keeper_reserve_slab(k, slab), SHMT_E_NOMEM,
+  SHMT_REQUIRE(shmt__arena_manager_reserve_slab(k, slab), SHMT_E_NOMEM,
                "the manager has no memory for its lists");
   if (slab == k->slabs_end) {
     uint64_t at = (uint64_t)((char*)&k->map.slabs[slab] - (char*)k->map.control);
@@ -240,7 +155,7 @@ static shmt_status find_slab(shmt__keeper* k, uint32_t* out_slab) {
 }
 
 /* Records for a slab: populated, without holds, in `state` with their generation going on. */
-static shmt_status make_blocks(shmt__keeper* k, const shmt__slab_view* s, uint32_t slab,
+static shmt_status make_blocks(shmt__arena_manager* k, const shmt__slab_view* s, uint32_t slab,
                                shmt__block_state state) {
   shmt__block* first = &k->map.blocks[s->first_block];
   SHMT_TRY(shmt__os_populate(k->control_fd, NULL, (uint64_t)((char*)first - (char*)k->map.control),
@@ -267,7 +182,7 @@ static shmt_status make_blocks(shmt__keeper* k, const shmt__slab_view* s, uint32
 
 /* Enter a slab as planned, its first block chosen here. Takes the plan's part of the arena over, also
  * on failure. */
-static shmt_status add_slab(shmt__keeper* k, shmt__slab_view plan, shmt__block_state block_state,
+static shmt_status add_slab(shmt__arena_manager* k, shmt__slab_view plan, shmt__block_state block_state,
                             uint32_t* out_slab) {
   uint64_t first = 0;
   uint32_t slab = 0;
@@ -286,18 +201,18 @@ static shmt_status add_slab(shmt__keeper* k, shmt__slab_view plan, shmt__block_s
     return status;
   }
   SHMT_FAILPOINT(slab_blocks_made);
-  shmt__keeper_enter_slab(k, slab, &plan);
+  shmt__arena_manager_enter_slab(k, slab, &plan);
   /* After blocks_end, which a client that gets a far number meanwhile looks at after clients_end. */
-  status = shmt__client_reach(&k->map, k->control_fd);
+  status = shmt__client_populate_holds(&k->map, k->control_fd);
   if (status != SHMT_OK) {
-    shmt__keeper_retire(k, slab);
+    shmt__arena_manager_retire(k, slab);
     return status;
   }
   *out_slab = slab;
   return SHMT_OK;
 }
 
-shmt_status shmt__keeper_grant(shmt__keeper* k, uint32_t client, uint64_t block_bytes,
+shmt_status shmt__arena_manager_grant(shmt__arena_manager* k, uint32_t client, uint64_t block_bytes,
                                uint32_t n_blocks, uint32_t* out_slab) {
   uint64_t nbytes = 0;
   SHMT_REQUIRE(block_bytes >= 64 && block_bytes % 64 == 0 && n_blocks >= 1 && n_blocks <= 4096 &&
@@ -305,7 +220,7 @@ shmt_status shmt__keeper_grant(shmt__keeper* k, uint32_t client, uint64_t block_
                    nbytes <= k->map.fixed.arena_bytes,
                SHMT_E_VALUE, "no slab of %u blocks of %" PRIu64 " bytes", n_blocks, block_bytes);
   nbytes = (nbytes + SHMT_SLAB_ALIGN - 1) & ~(uint64_t)(SHMT_SLAB_ALIGN - 1);
-  SHMT_TRY(shmt__keeper_check_quota(k, client, nbytes));
+  SHMT_TRY(shmt__arena_manager_check_quota(k, client, nbytes));
   shmt__slab_view plan = {.state = SHMT_SLAB_ARENA,
                           .owner = client,
                           .n_blocks = n_blocks,
@@ -320,11 +235,11 @@ shmt_status shmt__keeper_grant(shmt__keeper* k, uint32_t client, uint64_t block_
 
 /* --- FILE slabs --- */
 
-shmt_status shmt__keeper_add_file(shmt__keeper* k, uint32_t client, int fd, uint64_t nbytes,
+shmt_status shmt__arena_manager_add_file(shmt__arena_manager* k, uint32_t client, int fd, uint64_t nbytes,
                                   uint32_t* out_block, uint64_t* out_generation) {
   uint64_t size = 0;
   uint32_t slab = 0;
-  shmt__keeper_expect_file(k);
+  shmt__arena_manager_sweep_files(k);
   bool good = shmt__os_memfd_check(fd, &size) && nbytes > 0 && nbytes <= size;
   shmt__slab_view plan = {.state = SHMT_SLAB_FILE,
                           .owner = client,
@@ -348,7 +263,7 @@ shmt_status shmt__keeper_add_file(shmt__keeper* k, uint32_t client, int fd, uint
   atomic_store_explicit(&b->warm, size, memory_order_relaxed);
   shmt__block_end_trim(b, false);
   if (!shmt__block_take(&k->map, block, client, nbytes, out_generation)) {
-    shmt__keeper_retire(k, slab); /* somebody else wrote there */
+    shmt__arena_manager_retire(k, slab); /* somebody else wrote there */
     SHMT_FAIL(SHMT_E_MANAGER, "the session is damaged: the new block %" PRIu32 " is not free", block);
   }
   *out_block = block;
@@ -356,16 +271,16 @@ shmt_status shmt__keeper_add_file(shmt__keeper* k, uint32_t client, int fd, uint
 }
 
 /* The FILE slab of a block of this generation, NULL: there is none. */
-static shmt__keeper_slab* find_file(shmt__keeper* k, uint32_t block, uint64_t generation) {
-  const shmt__slab_view* s = shmt__keeper_slab_of(k, block);
+static shmt__arena_manager_slab* find_file(shmt__arena_manager* k, uint32_t block, uint64_t generation) {
+  const shmt__slab_view* s = shmt__arena_manager_slab_of(k, block);
   if (s == NULL || s->state != SHMT_SLAB_FILE) return NULL;
   uint64_t head = atomic_load_explicit(&k->map.blocks[block].head, memory_order_acquire);
   return shmt__head_generation(head) == generation ? &k->slabs[k->slab_of[block] - 1] : NULL;
 }
 
-void shmt__keeper_restore_file(shmt__keeper* k, uint32_t block, uint64_t generation, int fd) {
+void shmt__arena_manager_restore_file(shmt__arena_manager* k, uint32_t block, uint64_t generation, int fd) {
   uint64_t size = 0, identity[2];
-  shmt__keeper_slab* s = find_file(k, block, generation);
+  shmt__arena_manager_slab* s = find_file(k, block, generation);
   bool good = s != NULL && s->file < 0 && shmt__os_memfd_check(fd, &size) &&
               shmt__os_file_identity(fd, identity) && identity[0] == s->view.file_identity[0] &&
               identity[1] == s->view.file_identity[1];
@@ -377,11 +292,11 @@ void shmt__keeper_restore_file(shmt__keeper* k, uint32_t block, uint64_t generat
 
 /* The manager before us was killed, and nobody has sent the file yet: who holds the block, or made
  * it, may have it still. Of a child that had just been forked the process may be unknown. */
-static int search_file(const shmt__keeper* k, const shmt__slab_view* s) {
+static int search_file(const shmt__arena_manager* k, const shmt__slab_view* s) {
   int fd = -1;
   bool is_child_unknown = false;
   for (uint32_t id = 1; id < k->clients_end && fd < 0; id++) {
-    const shmt__keeper_client* c = &k->clients[id];
+    const shmt__arena_manager_client* c = &k->clients[id];
     if (c->state == SHMT_CLIENT_NONE ||
         (id != s->owner && !shmt__block_is_held_by(&k->map, s->first_block, id)))
       continue;
@@ -393,8 +308,8 @@ static int search_file(const shmt__keeper* k, const shmt__slab_view* s) {
   return fd < 0 && is_child_unknown ? shmt__os_open_from_any_process(s->file_identity) : fd;
 }
 
-int shmt__keeper_file(shmt__keeper* k, uint32_t block, uint64_t generation, uint64_t* out_nbytes) {
-  shmt__keeper_slab* s = find_file(k, block, generation);
+int shmt__arena_manager_file(shmt__arena_manager* k, uint32_t block, uint64_t generation, uint64_t* out_nbytes) {
+  shmt__arena_manager_slab* s = find_file(k, block, generation);
   if (s == NULL) return -1;
   if (s->file < 0) s->file = search_file(k, &s->view);
   *out_nbytes = s->view.nbytes;

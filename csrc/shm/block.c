@@ -1,5 +1,5 @@
 /* shm/block.c -- the steps on a block's record: hold, lease, reclaim. See the Notes in
- * shm/layout.h.
+ * shm/control_file.h.
  *
  * seq_cst everywhere in the hold/lease/reclaim protocol: it is a store on one side and a load on
  * the other, both ways round (Dekker's pattern), which acquire and release do not order.
@@ -108,7 +108,7 @@ void shmt__block_drop_lease(shmt__block* b) {
   }
 }
 
-void shmt__block_plain_lease(shmt__block* b, uint64_t generation) {
+void shmt__block_add_plain_lease(shmt__block* b, uint64_t generation) {
   atomic_fetch_add_explicit(&b->n_plain_leases, 1, memory_order_seq_cst);
   atomic_store_explicit(&b->stamp_ms, (uint32_t)shmt__os_now_ms(), memory_order_relaxed);
   (void)confirm(b, generation);
@@ -128,7 +128,7 @@ uint32_t shmt__block_end_plain_leases(shmt__block* b) {
   return atomic_exchange_explicit(&b->n_plain_leases, 0, memory_order_seq_cst);
 }
 
-void shmt__block_ring_lease(shmt__block* b, uint64_t generation) {
+void shmt__block_add_ring_lease(shmt__block* b, uint64_t generation) {
   /* seq_cst, then the head: Note [Reclaiming]. */
   atomic_fetch_add_explicit(&b->n_ring_leases, 1, memory_order_seq_cst);
   SHMT_FAILPOINT(ring_lease_set);
@@ -228,7 +228,7 @@ bool shmt__block_take(const shmt__map* m, uint32_t block, unsigned client, uint6
   return false;
 }
 
-bool shmt__block_take_again(const shmt__map* m, uint32_t block, unsigned client, uint64_t nbytes,
+bool shmt__block_reuse(const shmt__map* m, uint32_t block, unsigned client, uint64_t nbytes,
                             uint64_t generation) {
   shmt__block* b = &m->blocks[block];
   uint64_t head = shmt__head(generation, 0, SHMT_BLOCK_FREE);

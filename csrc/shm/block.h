@@ -1,9 +1,9 @@
 /* shm/block.h -- the steps on a block's record: hold, lease, reclaim. See the Notes in
- * shm/layout.h. */
+ * shm/control_file.h. */
 #ifndef SHMT_SHM_BLOCK_H
 #define SHMT_SHM_BLOCK_H
 
-#include "shm/layout.h"
+#include "shm/control_file.h"
 
 /* Begin to hold a block of this generation; false, and nothing changed, when it is gone. */
 bool shmt__block_hold(const shmt__map* m, uint32_t block, unsigned client, uint64_t generation);
@@ -20,14 +20,14 @@ uint64_t shmt__block_holds(const shmt__map* m, uint32_t block, unsigned word);
 void shmt__block_add_lease(shmt__block* b, uint64_t generation, uint32_t now_ms);
 void shmt__block_drop_lease(shmt__block* b);
 /* One more lease without a record. The caller holds the block. */
-void shmt__block_plain_lease(shmt__block* b, uint64_t generation);
+void shmt__block_add_plain_lease(shmt__block* b, uint64_t generation);
 /* One fewer: false when there was none. */
 bool shmt__block_end_plain_lease(shmt__block* b);
 /* None any more; returns how many there were. */
 uint32_t shmt__block_end_plain_leases(shmt__block* b);
 /* Take one for a message in a ring, or end it. The caller holds one of the ring's locks, and when
  * taking, the block. */
-void shmt__block_ring_lease(shmt__block* b, uint64_t generation);
+void shmt__block_add_ring_lease(shmt__block* b, uint64_t generation);
 void shmt__block_end_ring_lease(shmt__block* b);
 /* Leases outstanding, of all kinds. */
 unsigned shmt__block_n_leases(const shmt__block* b);
@@ -45,7 +45,7 @@ void shmt__block_unmark(shmt__block* b, unsigned marker);
 bool shmt__block_take(const shmt__map* m, uint32_t block, unsigned client, uint64_t nbytes,
                       uint64_t* out_generation);
 /* The same from FREE of this generation only: the block may have become another's. */
-bool shmt__block_take_again(const shmt__map* m, uint32_t block, unsigned client, uint64_t nbytes,
+bool shmt__block_reuse(const shmt__map* m, uint32_t block, unsigned client, uint64_t nbytes,
                             uint64_t generation);
 /* The manager's way from FREE or COLD through TRIM to COLD (trimmed) or FREE. */
 bool shmt__block_begin_trim(shmt__block* b);

@@ -21,7 +21,7 @@ static void raise_end(const shmt__map* m, uint32_t id) {
   }
 }
 
-shmt_status shmt__client_reach(const shmt__map* m, int fd) {
+shmt_status shmt__client_populate_holds(const shmt__map* m, int fd) {
   uint32_t clients = shmt__map_clients_end(m), blocks = shmt__map_blocks_end(m);
   for (uint32_t plane = 0; (plane + 1) * SHMT_NEAR_CLIENTS < clients && blocks > 0; plane++) {
     const shmt__far_holds* first = &m->far_holds[(uint64_t)plane * m->fixed.n_blocks];
@@ -48,7 +48,7 @@ shmt__claim shmt__client_claim_one(const shmt__map* m, int fd, uint32_t id, int3
   atomic_store_explicit(&e->touching, 0, memory_order_relaxed);
   memset(e->label, 0, sizeof e->label);
   raise_end(m, id);
-  if (id < SHMT_NEAR_CLIENTS || shmt__client_reach(m, fd) == SHMT_OK) return SHMT_CLAIM_MADE;
+  if (id < SHMT_NEAR_CLIENTS || shmt__client_populate_holds(m, fd) == SHMT_OK) return SHMT_CLAIM_MADE;
   atomic_store_explicit(&e->state, SHMT_CLIENT_NONE, memory_order_release);
   shmt__os_unlock_byte(fd, CLIENT_LOCK_AT + id);
   return SHMT_CLAIM_NO_ROOM;
@@ -63,7 +63,7 @@ bool shmt__client_claim(const shmt__map* m, int fd, int32_t pid, uint32_t* out_i
   return claim == SHMT_CLAIM_MADE;
 }
 
-void shmt__client_settle(const shmt__map* m, uint32_t id, int32_t pid) {
+void shmt__client_mark_alive(const shmt__map* m, uint32_t id, int32_t pid) {
   shmt__client_entry* e = &m->clients[id];
   e->pid = pid;
   e->start = shmt__os_process_start(pid);
@@ -76,7 +76,7 @@ bool shmt__client_is_locked(int fd, uint32_t id) {
   return shmt__os_byte_is_locked(fd, CLIENT_LOCK_AT + id);
 }
 
-bool shmt__client_has(int fd, uint32_t id) { return shmt__os_lock_byte(fd, CLIENT_LOCK_AT + id); }
+bool shmt__client_owns_number(int fd, uint32_t id) { return shmt__os_lock_byte(fd, CLIENT_LOCK_AT + id); }
 
 bool shmt__token_claim(int fd, uint64_t* out_token) {
   *out_token = shmt__os_random() & ((UINT64_C(1) << TOKEN_BITS) - 1);

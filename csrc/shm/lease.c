@@ -164,7 +164,7 @@ uint64_t shmt__leases_end_if(const shmt__map* m, bool (*ends)(const shmt__lease*
   return n;
 }
 
-void shmt__leases_forget_client(const shmt__map* m, uint32_t client) {
+void shmt__leases_client_died(const shmt__map* m, uint32_t client) {
   uint32_t end = shmt__map_lease_pages_end(m);
   for (uint32_t page = 0; page < end; page++) {
     /* release: its records are as it left them. */

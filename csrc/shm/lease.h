@@ -13,7 +13,7 @@
 #ifndef SHMT_SHM_LEASE_H
 #define SHMT_SHM_LEASE_H
 
-#include "shm/layout.h"
+#include "shm/control_file.h"
 
 /* Where this client took its last lease. One for each session, begun with zeros. */
 typedef struct shmt__lease_cursor {
@@ -29,7 +29,7 @@ typedef struct shmt__lease_ticket {
 } shmt__lease_ticket;
 
 /* What a message was sent through, in a lease: where it can be read, and that place's number.
- * See Note [Channels] in ipc/handle/channel.h. */
+ * See Note [Channels] in ipc/handle/lease_channel.h. */
 typedef enum shmt__channel_kind {
   SHMT_CHANNEL_UNKNOWN = 0,
   SHMT_CHANNEL_PIPE = 1,   /* inode of the pipe */
@@ -65,7 +65,7 @@ bool shmt__lease_end(const shmt__map* m, const shmt__lease_ticket* t, uint32_t c
 uint64_t shmt__leases_end_if(const shmt__map* m, bool (*ends)(const shmt__lease* l, void* arg),
                              void* arg);
 /* The client is gone: its pages are free for others. */
-void shmt__leases_forget_client(const shmt__map* m, uint32_t client);
+void shmt__leases_client_died(const shmt__map* m, uint32_t client);
 /* Set counts right that dead clients have left wrong; false: a live client is at it, try again
  * later. (lease_audit.c) */
 bool shmt__leases_audit(const shmt__map* m);

@@ -5,16 +5,16 @@
 #include <stdio.h>
 
 /* What the slabs of each client cover; [0]: those of clients that have ended. */
-static void count_bytes(const shmt__keeper* k, uint64_t bytes[SHMT_MAX_CLIENTS]) {
+static void count_bytes(const shmt__arena_manager* k, uint64_t bytes[SHMT_MAX_CLIENTS]) {
   for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++) bytes[i] = 0;
   for (uint32_t i = 0; i < k->slabs_end; i++) {
-    const shmt__slab_view* s = shmt__keeper_slab_at(k, i);
+    const shmt__slab_view* s = shmt__arena_manager_slab_at(k, i);
     if (s != NULL) bytes[s->owner] += s->nbytes;
   }
 }
 
 /* "process 17 has most, 4096" */
-static void name_largest(const shmt__keeper* k, const uint64_t bytes[SHMT_MAX_CLIENTS], char* out,
+static void name_largest(const shmt__arena_manager* k, const uint64_t bytes[SHMT_MAX_CLIENTS], char* out,
                          size_t capacity) {
   uint32_t largest = 0;
   for (uint32_t i = 1; i < SHMT_MAX_CLIENTS; i++)
@@ -30,7 +30,7 @@ static bool fits(uint64_t used, uint64_t nbytes, uint64_t limit) {
   return limit == 0 || (used <= limit && nbytes <= limit - used);
 }
 
-shmt_status shmt__keeper_check_quota(shmt__keeper* k, uint32_t client, uint64_t nbytes) {
+shmt_status shmt__arena_manager_check_quota(shmt__arena_manager* k, uint32_t client, uint64_t nbytes) {
   const shmt__fixed* c = &k->map.fixed;
   uint64_t bytes[SHMT_MAX_CLIENTS];
   char largest[64];
@@ -43,7 +43,7 @@ shmt_status shmt__keeper_check_quota(shmt__keeper* k, uint32_t client, uint64_t 
                nbytes, k->clients[client].pid, bytes[client], c->client_limit_bytes);
   if (fits(k->granted_bytes, nbytes, c->limit_bytes)) return SHMT_OK;
   /* What nobody keeps any more may be what stands in the way. */
-  shmt__keeper_look(k, true);
+  shmt__arena_manager_sweep(k, true);
   if (fits(k->granted_bytes, nbytes, c->limit_bytes)) return SHMT_OK;
   name_largest(k, bytes, largest, sizeof largest);
   SHMT_FAIL(SHMT_E_NOMEM,

@@ -7,31 +7,31 @@
 #include "shm/arena_manager.h"
 #include "shm/lease.h"
 
-typedef struct look {
-  shmt__keeper* k;
+typedef struct sweep {
+  shmt__arena_manager* k;
   uint32_t now_ms;
   bool all;
   uint32_t n_idle_files; /* seen at this look */
   uint64_t idle_file_bytes;
-} look;
+} sweep;
 
 typedef struct slab_census {
   uint32_t used, free, cold;
   uint32_t youngest_ms; /* age of the block that became free last */
 } slab_census;
 
-static uint32_t age_of(const look* l, const shmt__block* b) {
+static uint32_t age_of(const sweep* l, const shmt__block* b) {
   /* The clock may wrap; stamp_ms may be newer than the start of this look. */
   int32_t age = (int32_t)(l->now_ms - atomic_load_explicit(&b->stamp_ms, memory_order_relaxed));
   return age > 0 ? (uint32_t)age : 0;
 }
 
-static slab_census take_census(look* l, const shmt__slab_view* s) {
+static slab_census take_census(sweep* l, const shmt__slab_view* s) {
   slab_census c = {.youngest_ms = UINT32_MAX};
   for (uint32_t i = 0; i < s->n_blocks; i++) {
     uint32_t block = s->first_block + i;
     const shmt__block* b = &l->k->map.blocks[block];
-    shmt__keeper_mend_block(l->k, s, block);
+    shmt__arena_manager_repair_block(l->k, s, block);
     shmt__block_state state =
         shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire));
     if (state == SHMT_BLOCK_USED && shmt__block_reclaim(&l->k->map, block, SHMT_MANAGER_MARKER))
@@ -49,28 +49,28 @@ static slab_census take_census(look* l, const shmt__slab_view* s) {
   return c;
 }
 
-static bool is_old(const look* l, uint32_t age_ms, bool is_orphan) {
+static bool is_old(const sweep* l, uint32_t age_ms, bool is_orphan) {
   return l->all || is_orphan || age_ms >= SHMT_TRIM_AGE_MS;
 }
 
 /* gone: all pages are; else some may be, and the next look tries again. */
-static void end_trim(look* l, shmt__block* b, bool gone) {
+static void end_trim(sweep* l, shmt__block* b, bool gone) {
   if (gone) {
     shmt__block_end_trim(b, true);
   } else {
     shmt__block_fail_trim(b);
-    l->k->is_waiting = true;
+    l->k->must_sweep_again = true;
   }
 }
 
 /* Blocks with pages of their own are trimmed one by one. */
-static void trim_paged(look* l, const shmt__slab_view* s, bool is_orphan) {
+static void trim_paged(sweep* l, const shmt__slab_view* s, bool is_orphan) {
   for (uint32_t i = 0; i < s->n_blocks; i++) {
     shmt__block* b = &l->k->map.blocks[s->first_block + i];
     if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_relaxed)) != SHMT_BLOCK_FREE)
       continue;
     if (!is_old(l, age_of(l, b), is_orphan)) {
-      l->k->is_waiting = true;
+      l->k->must_sweep_again = true;
       continue;
     }
     if (!shmt__block_begin_trim(b)) continue;
@@ -82,7 +82,7 @@ static void trim_paged(look* l, const shmt__slab_view* s, bool is_orphan) {
 }
 
 /* Small blocks share pages: all of a slab or none. */
-static void trim_small(look* l, const shmt__slab_view* s) {
+static void trim_small(sweep* l, const shmt__slab_view* s) {
   uint32_t n = 0;
   while (n < s->n_blocks && shmt__block_begin_trim(&l->k->map.blocks[s->first_block + n])) n++;
   bool all = n == s->n_blocks;
@@ -97,7 +97,7 @@ static void trim_small(look* l, const shmt__slab_view* s) {
   }
 }
 
-static void look_at_arena_slab(look* l, uint32_t index, const shmt__slab_view* s) {
+static void sweep_arena_slab(sweep* l, uint32_t index, const shmt__slab_view* s) {
   bool is_orphan = s->owner == 0;
   slab_census c = take_census(l, s);
   if (c.free > 0 && shmt__is_paged(s->block_bytes)) {
@@ -106,14 +106,14 @@ static void look_at_arena_slab(look* l, uint32_t index, const shmt__slab_view* s
     if (is_old(l, c.youngest_ms, is_orphan))
       trim_small(l, s);
     else
-      l->k->is_waiting = true;
+      l->k->must_sweep_again = true;
   }
   if (is_orphan && c.used == 0 && take_census(l, s).cold == s->n_blocks)
-    shmt__keeper_retire(l->k, index);
+    shmt__arena_manager_retire(l->k, index);
 }
 
-/* May the owner of a file that is free make another storage in it? See ipc/handle/spare_files.h. */
-static bool is_spare(look* l, const shmt__slab_view* s, const shmt__block* b) {
+/* May the owner of a file that is free make another storage in it? See ipc/handle/file_cache.h. */
+static bool may_be_reused(sweep* l, const shmt__slab_view* s, const shmt__block* b) {
   enum { MOST_FILES = 64 };
   const uint64_t most_bytes = UINT64_C(512) << 20;
   if (is_old(l, age_of(l, b), s->owner == 0) || l->n_idle_files == MOST_FILES ||
@@ -124,92 +124,69 @@ static bool is_spare(look* l, const shmt__slab_view* s, const shmt__block* b) {
   return true;
 }
 
-static void look_at_file_slab(look* l, uint32_t index, const shmt__slab_view* s) {
+static void sweep_file_slab(sweep* l, uint32_t index, const shmt__slab_view* s) {
   shmt__block* b = &l->k->map.blocks[s->first_block];
   if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire)) == SHMT_BLOCK_USED &&
       !shmt__block_reclaim(&l->k->map, s->first_block, SHMT_MANAGER_MARKER))
     return;
-  if (is_spare(l, s, b))
-    l->k->is_waiting = true;
+  if (may_be_reused(l, s, b))
+    l->k->must_sweep_again = true;
   else if (shmt__block_begin_trim(b))
-    shmt__keeper_retire(l->k, index);
+    shmt__arena_manager_retire(l->k, index);
 }
 
-void shmt__keeper_look(shmt__keeper* k, bool all) {
+void shmt__arena_manager_sweep(shmt__arena_manager* k, bool all) {
   shmt__control* c = k->map.control;
   /* seq_cst: see shmt__map_note_activity. */
   bool changed = atomic_exchange_explicit(&c->activity, 0, memory_order_seq_cst) != 0;
-  if (!changed && !k->is_waiting && !all) return;
-  k->is_waiting = false;
-  look l = {.k = k, .now_ms = (uint32_t)shmt__os_now_ms(), .all = all};
+  if (!changed && !k->must_sweep_again && !all) return;
+  k->must_sweep_again = false;
+  sweep l = {.k = k, .now_ms = (uint32_t)shmt__os_now_ms(), .all = all};
   for (uint32_t i = 0; i < k->slabs_end; i++) {
-    if (shmt__keeper_slab_at(k, i) == NULL) continue;
-    const shmt__slab_view s = *shmt__keeper_slab_at(k, i); /* which may be retired */
-    if (s.state == SHMT_SLAB_ARENA) look_at_arena_slab(&l, i, &s);
-    if (s.state == SHMT_SLAB_FILE) look_at_file_slab(&l, i, &s);
+    if (shmt__arena_manager_slab_at(k, i) == NULL) continue;
+    const shmt__slab_view s = *shmt__arena_manager_slab_at(k, i); /* which may be retired */
+    if (s.state == SHMT_SLAB_ARENA) sweep_arena_slab(&l, i, &s);
+    if (s.state == SHMT_SLAB_FILE) sweep_file_slab(&l, i, &s);
   }
   /* The records live in the file; without this every one looked at would count as the manager's
    * memory. */
   shmt__os_map_forget(c, k->map.nbytes);
 }
 
-void shmt__keeper_expect_file(shmt__keeper* k) {
+void shmt__arena_manager_sweep_files(shmt__arena_manager* k) {
   enum { AT_LEAST = 64 };
-  if (k->n_files_ahead > 0) {
-    k->n_files_ahead--;
+  if (k->files_until_sweep > 0) {
+    k->files_until_sweep--;
     return;
   }
-  look l = {.k = k, .now_ms = (uint32_t)shmt__os_now_ms()};
+  sweep l = {.k = k, .now_ms = (uint32_t)shmt__os_now_ms()};
   uint32_t n_left = 0;
   for (uint32_t i = 0; i < k->slabs_end; i++) {
     if (k->slabs[i].file < 0) continue;
     const shmt__slab_view s = k->slabs[i].view; /* which may be retired */
-    look_at_file_slab(&l, i, &s);
+    sweep_file_slab(&l, i, &s);
     n_left += k->slabs[i].file >= 0;
   }
-  k->n_files_ahead = n_left > AT_LEAST ? n_left : AT_LEAST;
+  k->files_until_sweep = n_left > AT_LEAST ? n_left : AT_LEAST;
 }
 
-void shmt__keeper_retire(shmt__keeper* k, uint32_t slab) {
-  const shmt__slab_view s = k->slabs[slab].view;
-  for (uint32_t i = 0; i < s.n_blocks; i++) {
-    shmt__block* b = &k->map.blocks[s.first_block + i];
-    uint64_t generation =
-        shmt__head_generation(atomic_load_explicit(&b->head, memory_order_relaxed));
-    /* The generation goes on, so that no old handle ever fits a later use of the record. */
-    atomic_store_explicit(&b->head, shmt__head(generation + 1, 0, SHMT_BLOCK_NONE),
-                          memory_order_release);
-    k->slab_of[s.first_block + i] = 0;
-  }
-  SHMT_FAILPOINT(retire_blocks_gone);
-  /* release: a manager that takes over sees the slab whole or gone. */
-  atomic_store_explicit(&k->map.slabs[slab].state, SHMT_SLAB_NONE, memory_order_release);
-  k->map.slabs[slab].n_blocks = 0; /* tells it from one that was made to look like none */
-  SHMT_FAILPOINT(retired);
-  shmt__ranges_give(&k->blocks, s.first_block, s.n_blocks);
-  if (s.state == SHMT_SLAB_ARENA) shmt__ranges_give(&k->arena, s.offset, s.nbytes);
-  shmt__os_close(k->slabs[slab].file);
-  k->slabs[slab] = (shmt__keeper_slab){.file = -1};
-  k->granted_bytes -= s.nbytes;
-}
-
-bool shmt__keeper_take_back(shmt__keeper* k, uint32_t client, uint32_t slab) {
-  if (shmt__keeper_slab_at(k, slab) == NULL) return false;
-  shmt__slab_view s = *shmt__keeper_slab_at(k, slab);
+bool shmt__arena_manager_return_slab(shmt__arena_manager* k, uint32_t client, uint32_t slab) {
+  if (shmt__arena_manager_slab_at(k, slab) == NULL) return false;
+  shmt__slab_view s = *shmt__arena_manager_slab_at(k, slab);
   if (s.state != SHMT_SLAB_ARENA || s.owner != client) return false;
-  shmt__keeper_orphan_slab(k, slab);
+  shmt__arena_manager_orphan_slab(k, slab);
   s.owner = 0;
-  look l = {.k = k, .now_ms = (uint32_t)shmt__os_now_ms(), .all = true};
-  look_at_arena_slab(&l, slab, &s); /* an orphan now: retired at once, or when its last block is free */
+  sweep l = {.k = k, .now_ms = (uint32_t)shmt__os_now_ms(), .all = true};
+  sweep_arena_slab(&l, slab, &s); /* an orphan now: retired at once, or when its last block is free */
   return true;
 }
 
 /* Call f for the record of every block of every slab. */
-static uint64_t for_each_block(const shmt__keeper* k, uint64_t (*f)(shmt__block* b, uint32_t arg),
+static uint64_t for_each_block(const shmt__arena_manager* k, uint64_t (*f)(shmt__block* b, uint32_t arg),
                                uint32_t arg) {
   uint64_t sum = 0;
   for (uint32_t i = 0; i < k->slabs_end; i++) {
-    const shmt__slab_view* s = shmt__keeper_slab_at(k, i);
+    const shmt__slab_view* s = shmt__arena_manager_slab_at(k, i);
     for (uint32_t j = 0; s != NULL && j < s->n_blocks; j++)
       sum += f(&k->map.blocks[s->first_block + j], arg);
   }
@@ -222,7 +199,7 @@ static uint64_t count_leases(shmt__block* b, uint32_t unused) {
   return shmt__block_n_leases(b);
 }
 
-uint64_t shmt__keeper_n_leases(const shmt__keeper* k) { return for_each_block(k, count_leases, 0); }
+uint64_t shmt__arena_manager_n_leases(const shmt__arena_manager* k) { return for_each_block(k, count_leases, 0); }
 
 /* Leases without a record have the block's stamp. */
 static uint64_t drop_old_plain(shmt__block* b, uint32_t age_ms) {
@@ -237,7 +214,7 @@ static bool is_older(const shmt__lease* l, void* arg) {
   return age >= *(const uint32_t*)arg;
 }
 
-uint64_t shmt__keeper_drop_leases(shmt__keeper* k, uint32_t age_ms) {
+uint64_t shmt__arena_manager_drop_leases(shmt__arena_manager* k, uint32_t age_ms) {
   uint64_t n = shmt__leases_end_if(&k->map, is_older, &age_ms);
   n += for_each_block(k, drop_old_plain, age_ms);
   /* Counts that somebody who was killed left without a record go with them. */

@@ -154,7 +154,7 @@ static inline void shmt__small_free(void* p, uint64_t nbytes) {
   }
 }
 
-/* --- large blocks (storage/large.c) ------------------------------------------------ */
+/* --- large blocks (storage/large_blocks.c) ------------------------------------------------ */
 
 /* nbytes > SHMT_SMALL_MAX_BYTES. NULL when memory is out even after emptying the cache (no record). */
 void* shmt__large_alloc(uint64_t nbytes, bool zeroed);
@@ -168,7 +168,7 @@ void shmt__large_lock(void);
 void shmt__large_unlock(void);
 void shmt__large_reinit(void);
 
-/* --- the process's counters (storage/blocks.c) --------------------------------------- */
+/* --- the process's counters (storage/counters.c) --------------------------------------- */
 
 typedef struct shmt__block_counters {
   atomic_int_least64_t allocated;      /* bytes in live blocks, without the threads' pending ones */

@@ -45,7 +45,7 @@ shmt_status shmt__tensor_unpack(const void* data, size_t nbytes, shmt_tensor** o
   SHMT_REQUIRE(p.dtype < SHMT_N_DTYPES, SHMT_E_HANDLE, "a packed tensor of dtype %u", p.dtype);
   SHMT_REQUIRE(shmt__conj_neg_bits_fit(p.dtype, p.bits), SHMT_E_HANDLE,
                "a packed tensor of dtype %u with bits %#x", p.dtype, (unsigned)p.bits);
-  shmt__beside beside = {(const char*)&p + CHECKED_FROM, nbytes - CHECKED_FROM, p.check};
+  shmt__checked_bytes beside = {(const char*)&p + CHECKED_FROM, nbytes - CHECKED_FROM, p.check};
   SHMT_TRY(shmt__storage_import(&p.handle, &beside, &s));
   SHMT_TRY(shmt__tensor_from_storage(s, (shmt_ints){p.dims, (int64_t)n},
                                      (shmt_ints){p.dims + n, (int64_t)n}, p.offset, p.dtype, out));

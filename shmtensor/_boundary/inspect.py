@@ -7,7 +7,7 @@ from typing import Any
 
 from shmtensor._boundary.core import check, ffi, lib, text
 
-__all__ = ["Observer"]
+__all__ = ["Inspector"]
 
 _MAX_CLIENTS = 4608
 _BATCH = 1024
@@ -23,7 +23,7 @@ def _fields(struct: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
     return fields
 
 
-class Observer:
+class Inspector:
     """A read-only look at one session; it joins nothing and stops nobody.
 
     Args:
@@ -36,12 +36,12 @@ class Observer:
     """
 
     def __init__(self, address: str = "", session: int = 0) -> None:
-        out = ffi.new("shmt_observer **")
+        out = ffi.new("shmt_inspector **")
         if address:
-            check(lib.shmt_observer_open(address.encode(), out))
+            check(lib.shmt_inspector_open(address.encode(), out))
         else:
-            check(lib.shmt_observer_open_members(session, out))
-        self._pointer = ffi.gc(out[0], lib.shmt_observer_close)
+            check(lib.shmt_inspector_open_members(session, out))
+        self._pointer = ffi.gc(out[0], lib.shmt_inspector_close)
         self._clients = ffi.new("shmt_client_view[]", _MAX_CLIENTS)
 
     def close(self) -> None:
@@ -55,42 +55,42 @@ class Observer:
             ManagerError: It does not answer.
         """
         out = ffi.new("shmt_manager_view *")
-        check(lib.shmt_observer_manager(self._pointer, out))
+        check(lib.shmt_inspector_manager(self._pointer, out))
         return _fields(out[0])
 
     def trim(self) -> int:
         """Return idle memory to the kernel; gives the bytes the arena still occupies."""
         out = ffi.new("uint64_t *")
-        check(lib.shmt_observer_trim(self._pointer, out))
+        check(lib.shmt_inspector_trim(self._pointer, out))
         return int(out[0])
 
     def gc(self, age_ms: int) -> int:
         """End leases of messages older than *age_ms* milliseconds; returns how many."""
         out = ffi.new("uint64_t *")
-        check(lib.shmt_observer_gc(self._pointer, age_ms, out))
+        check(lib.shmt_inspector_gc(self._pointer, age_ms, out))
         return int(out[0])
 
     def census(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Count: the session's fields, and those of each client."""
         session = ffi.new("shmt_session_view *")
         n = ffi.new("uint32_t *")
-        check(lib.shmt_observer_census(self._pointer, session, self._clients, _MAX_CLIENTS, n))
+        check(lib.shmt_inspector_census(self._pointer, session, self._clients, _MAX_CLIENTS, n))
         return _fields(session[0]), [_fields(self._clients[i]) for i in range(n[0])]
 
     def queue(self, block: int) -> dict[str, int] | None:
         """The fields of the queue in a block; None when there is none any more."""
         out = ffi.new("shmt_queue_view *")
-        return _fields(out[0]) if lib.shmt_observer_queue(self._pointer, block, out) else None
+        return _fields(out[0]) if lib.shmt_inspector_queue(self._pointer, block, out) else None
 
     def name(self, name: str) -> tuple[dict[str, int], tuple[int, ...]] | None:
         """What a published name stands for: its fields, and the blocks of its storages."""
         out = ffi.new("shmt_name_view *")
-        if not lib.shmt_observer_name(self._pointer, name.encode(), out):
+        if not lib.shmt_inspector_name(self._pointer, name.encode(), out):
             return None
         capacity = 0
         while True:
             numbers = ffi.new("uint32_t[]", capacity)
-            n = lib.shmt_observer_name_blocks(self._pointer, out, numbers, capacity)
+            n = lib.shmt_inspector_name_blocks(self._pointer, out, numbers, capacity)
             if n <= capacity:
                 return _fields(out[0]), tuple(int(numbers[i]) for i in range(n))
             capacity = n
@@ -100,7 +100,7 @@ class Observer:
         rows = ffi.new("shmt_block_view[]", _BATCH)
         following = ffi.new("uint32_t *", 0)
         while True:
-            n = lib.shmt_observer_blocks(self._pointer, following[0], rows, _BATCH, following)
+            n = lib.shmt_inspector_blocks(self._pointer, following[0], rows, _BATCH, following)
             for i in range(n):
                 row = rows[i]
                 holders = tuple(

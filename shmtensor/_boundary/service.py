@@ -96,7 +96,7 @@ class Handle:
 
     def serve(self, limit_bytes: int, client_limit_bytes: int, gid: int) -> None:
         """Become the service's manager; returns only by raising."""
-        how = ffi.new("shmt_service_serving *", (limit_bytes, client_limit_bytes, gid))
+        how = ffi.new("shmt_service_options *", (limit_bytes, client_limit_bytes, gid))
         check(lib.shmt_service_serve(self._pointer, how))
 
     def status(self) -> Counters:
@@ -143,7 +143,7 @@ class Handle:
     def look(self, name: str) -> Entry:
         """Return what the name stands for."""
         out = ffi.new("shmt_service_entry *")
-        check(lib.shmt_service_look(self._pointer, name.encode(), out))
+        check(lib.shmt_service_find(self._pointer, name.encode(), out))
         return _entry(out)
 
     def entries(self) -> dict[str, Entry]:
@@ -153,7 +153,7 @@ class Handle:
         name = ffi.new("char[]", 128)
         at = ffi.new("uint32_t *", 0)
         while True:
-            check(lib.shmt_service_look_at(self._pointer, at[0], out, name, at))
+            check(lib.shmt_service_entry_at(self._pointer, at[0], out, name, at))
             if name[0] != b"\0":
                 found[ffi.string(name).decode("utf-8", "replace")] = _entry(out)
             if at[0] == 0:
@@ -171,30 +171,30 @@ class Handle:
 
     # --- locks, semaphores, barriers ----------------------------------------------------------
 
-    def open_sync(self, name: str, kind: int, n: int) -> tuple[int, int]:
+    def open_lock(self, name: str, kind: int, n: int) -> tuple[int, int]:
         """Return the index of a semaphore (kind 1) or barrier (2), and what says who opened it."""
         index, token = ffi.new("uint32_t *"), ffi.new("uint64_t *")
-        check(lib.shmt_sync_open(self._pointer, name.encode(), kind, n, index, token))
+        check(lib.shmt_named_lock_open(self._pointer, name.encode(), kind, n, index, token))
         return int(index[0]), int(token[0])
 
-    def check_sync(self, sync: tuple[int, int]) -> None:
+    def check_lock(self, sync: tuple[int, int]) -> None:
         """Raise unless this process is still the client that opened it."""
-        check(lib.shmt_sync_check(self._pointer, *sync))
+        check(lib.shmt_named_lock_check(self._pointer, *sync))
 
     def acquire(self, sync: tuple[int, int], timeout_ms: int) -> int | None:
         """Return the permit that was taken, or None."""
         slot = ffi.new("uint32_t *")
-        taken = _waited(lib.shmt_sync_acquire(self._pointer, *sync, timeout_ms, slot))
+        taken = _waited(lib.shmt_named_lock_acquire(self._pointer, *sync, timeout_ms, slot))
         return int(slot[0]) if taken else None
 
     def release(self, sync: tuple[int, int], slot: int) -> None:
         """Give a permit back."""
-        check(lib.shmt_sync_release(self._pointer, *sync, slot))
+        check(lib.shmt_named_lock_release(self._pointer, *sync, slot))
 
     def value(self, sync: tuple[int, int]) -> int:
         """Return the permits that nobody has, or the parties that are missing."""
         out = ffi.new("uint32_t *")
-        check(lib.shmt_sync_value(self._pointer, sync[0], out))
+        check(lib.shmt_named_lock_value(self._pointer, sync[0], out))
         return int(out[0])
 
     def arrive(self, sync: tuple[int, int]) -> tuple[int, int, bool] | None:

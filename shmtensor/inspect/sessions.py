@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 
-from shmtensor._boundary.inspect import Observer
+from shmtensor._boundary.inspect import Inspector
 from shmtensor.errors import ManagerError
 from shmtensor.inspect.processes import command_of, printable
 
@@ -224,10 +224,10 @@ class Session:
     """
 
     def __init__(self, address: str = "", number: int = 0) -> None:
-        self._observer = Observer(address, number)
+        self._inspector = Inspector(address, number)
         #: The manager's socket without the ``@``; empty when there is no manager.
         self.address = address
-        fields, _ = self._observer.census()
+        fields, _ = self._inspector.census()
         #: The session's number.
         self.number: int = fields["session"]
         #: Of a service its name, or its socket's path; empty for other sessions.
@@ -251,36 +251,36 @@ class Session:
 
     def close(self) -> None:
         """Let go of the session's files."""
-        self._observer.close()
+        self._inspector.close()
 
     def look(self) -> Picture:
         """Count everything once; nobody is stopped, so figures may be a moment apart."""
-        session, clients = self._observer.census()
+        session, clients = self._inspector.census()
         return Picture(
             **session, at_s=time.monotonic(), clients=tuple(Client(**c) for c in clients)
         )
 
     def blocks(self) -> Iterator[Block]:
         """Each block in use, by number."""
-        for fields, holders, site in self._observer.blocks():
+        for fields, holders, site in self._inspector.blocks():
             yield Block(**fields, holders=holders, site=site)
 
     def queues(self) -> Iterator[Queue]:
         """Each queue; none when the manager was killed, since only it gives the arena out."""
         for block in self.blocks():
-            fields = self._observer.queue(block.block) if block.is_queue else None
+            fields = self._inspector.queue(block.block) if block.is_queue else None
             if fields is not None:
                 yield Queue(**fields, holders=block.holders)
 
     def published(self, name: str) -> Published | None:
         """What a published name of this service stands for; None when it stands for nothing."""
-        found = self._observer.name(name)
+        found = self._inspector.name(name)
         return None if found is None else Published(**found[0], blocks=found[1])
 
     def manager_pid(self) -> int:
         """Process id of the manager; 0 when there is none, or it does not answer."""
         try:
-            return self._observer.manager()["pid"] if self.address else 0
+            return self._inspector.manager()["pid"] if self.address else 0
         except ManagerError:
             return 0
 
@@ -290,7 +290,7 @@ class Session:
         Raises:
             ManagerError: There is no manager to do it.
         """
-        return self._observer.trim()
+        return self._inspector.trim()
 
     def gc(self, age_s: float) -> int:
         """End leases of messages older than *age_s* seconds; returns how many.
@@ -298,7 +298,7 @@ class Session:
         Raises:
             ManagerError: There is no manager to do it.
         """
-        return self._observer.gc(int(min(max(age_s, 0.0) * 1000, 2**32 - 1)))
+        return self._inspector.gc(int(min(max(age_s, 0.0) * 1000, 2**32 - 1)))
 
 
 def live_addresses() -> list[str]:

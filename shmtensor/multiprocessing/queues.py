@@ -231,15 +231,15 @@ class _Feeder:
     def __init__(self, ring: Any) -> None:
         self.ring = ring
         self.changed = threading.Condition(threading.Lock())
-        self.parcels: collections.deque[Any] = collections.deque()
+        self.packed: collections.deque[Any] = collections.deque()
         self.is_cancelled = False
         self.thread: threading.Thread | None = None
         self.finalizer: Any = None
 
-    def add(self, parcels: Iterable[Any]) -> None:
-        """Append parcels that the ring counts as pending."""
+    def add(self, packed: Iterable[Any]) -> None:
+        """Append packed messages that the ring counts as pending."""
         with self.changed:
-            self.parcels.extend(parcels)
+            self.packed.extend(packed)
             if self.thread is None:
                 debug("starting thread to feed a queue")
                 self.thread = threading.Thread(
@@ -253,16 +253,16 @@ class _Feeder:
                     )
 
     def run(self) -> None:
-        """Put what is there, then end; the next parcel starts another thread."""
+        """Put what is there, then end; the next message starts another thread."""
         while True:
             with self.changed:
-                if not self.parcels:
+                if not self.packed:
                     self.thread = None
                     self.changed.notify_all()
                     return
-                parcel = self.parcels[0]
+                message = self.packed[0]
             try:
-                self.ring.put_parcel(parcel, None, _PENDING)
+                self.ring.put_packed(message, None, _PENDING)
             except Exception as error:
                 self.ring.forget_pending(1)
                 info("error in queue thread: %s", error)
@@ -270,7 +270,7 @@ class _Feeder:
                     traceback.print_exc()
             with self.changed:
                 # Only now: until here a new message must go behind this one.
-                self.parcels.popleft()
+                self.packed.popleft()
 
     def join(self) -> None:
         """Wait until nothing is left to feed, or nobody cares any more."""
@@ -374,13 +374,13 @@ class Queue:
             self._on_queue_feeder_error(error, obj)
 
     def _put(self, obj: Any, wait: float | None) -> None:
-        if self._feeder.parcels:
-            parcel = self._ring.pack(obj)
-            self._ring.put_parcel(parcel, wait, _KEEP | _BEHIND)
+        if self._feeder.packed:
+            message = self._ring.pack(obj)
+            self._ring.put_packed(message, wait, _KEEP | _BEHIND)
         else:
-            parcel = self._ring.put(obj, wait, True)
-        if parcel is not None:
-            self._feeder.add((parcel,))
+            message = self._ring.put(obj, wait, True)
+        if message is not None:
+            self._feeder.add((message,))
 
     def put_nowait(self, obj: Any) -> None:
         """Put an object, or raise `Full` at once."""
@@ -402,22 +402,22 @@ class Queue:
             deadline = 0.0
         source = iter(objects)
         while True:
-            parcels: list[Any] = []
+            packed: list[Any] = []
             try:
                 for obj in itertools.islice(source, _BATCH):
-                    parcels.append(self._ring.pack(obj))
+                    packed.append(self._ring.pack(obj))
             finally:
-                self._put_parcels(parcels, deadline)
-            if not parcels:
+                self._put_packed(packed, deadline)
+            if not packed:
                 return
 
-    def _put_parcels(self, parcels: list[Any], deadline: float | None) -> None:
-        n_put = 0 if self._feeder.parcels else self._ring.put_parcels(parcels)
-        for parcel in parcels[n_put:]:
+    def _put_packed(self, packed: list[Any], deadline: float | None) -> None:
+        n_put = 0 if self._feeder.packed else self._ring.put_packed_many(packed)
+        for message in packed[n_put:]:
             wait = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            mode = _KEEP | _BEHIND if self._feeder.parcels else _KEEP
-            if self._ring.put_parcel(parcel, wait, mode) is not None:
-                self._feeder.add((parcel,))
+            mode = _KEEP | _BEHIND if self._feeder.packed else _KEEP
+            if self._ring.put_packed(message, wait, mode) is not None:
+                self._feeder.add((message,))
 
     async def aput(self, obj: Any) -> None:
         """Put an object, letting other tasks run while the queue is full."""

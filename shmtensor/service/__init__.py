@@ -7,10 +7,10 @@ needs it starts. ``docs/service.md`` shows two programs.
 from __future__ import annotations
 
 from shmtensor._boundary.service import Counters, Entry
+from shmtensor.service._locks import Barrier as _Barrier
+from shmtensor.service._locks import Lock as _Lock
+from shmtensor.service._locks import Semaphore as _Semaphore
 from shmtensor.service._service import DEFAULT_NAME, Service, Versioned
-from shmtensor.service._sync import Barrier as _Barrier
-from shmtensor.service._sync import Lock as _Lock
-from shmtensor.service._sync import Semaphore as _Semaphore
 
 __all__ = [
     "Barrier",

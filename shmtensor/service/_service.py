@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from shmtensor import nn
 from shmtensor._boundary.service import MODES, Counters, Entry, Handle, Snapshot
 from shmtensor.service import _encoding, _modules
-from shmtensor.service._sync import Barrier, Lock, Semaphore, _deadline, _slice_ms
+from shmtensor.service._locks import Barrier, Lock, Semaphore, _deadline, _slice_ms
 from shmtensor.storage import UntypedStorage
 
 __all__ = ["DEFAULT_NAME", "Service", "Versioned"]

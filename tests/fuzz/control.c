@@ -17,7 +17,7 @@
 #include "api/shm.h"
 #include "ipc/manager/manager.h"
 #include "ipc/ring/ring.h"
-#include "ipc/service/service_struct.h"
+#include "ipc/service/service_internal.h"
 #include "ipc/session/session.h"
 #include "ipc/handle/share.h"
 #include "os/memfd.h"
@@ -85,19 +85,19 @@ static unsigned n_turns; /* from one look of the manager's to the next: so long 
 static void* run_manager(void* arg) {
   (void)arg;
   for (unsigned i = 0; !atomic_load(&is_ending); i++) {
-    if (i % n_turns == 0) manager.looked_ms = 0; /* its look is due */
-    (void)shmt__manager_turn(&manager, 1);
+    if (i % n_turns == 0) manager.swept_ms = 0; /* its look is due */
+    (void)shmt__manager_run_once(&manager, 1);
     manager.is_over = false;
   }
   return NULL;
 }
 
 static void start_manager(uint64_t session, pthread_t* out) {
-  const shmt__keeper_options options = {
+  const shmt__arena_manager_options options = {
       .session = session, .arena_bytes = ARENA, .flags = SHMT_SESSION_SERVICE};
   (void)snprintf(address, sizeof address, "shmtensor-%u-%016llx", (unsigned)getuid(),
                  (unsigned long long)session);
-  check(shmt__keeper_create(&options, &manager.keeper) == SHMT_OK &&
+  check(shmt__arena_manager_create(&options, &manager.arena_manager) == SHMT_OK &&
             shmt__manager_init(&manager, session, shmt__os_listen(address)) == SHMT_OK,
         "no manager");
   manager.stays = true;
@@ -148,7 +148,7 @@ static void put_message(void) {
   shmt_storage* sent[4];
   char text[600] = {0};
   shmt__ring* ring = rings[below(2)];
-  shmt__ring_parcel p = {.storages = sent, .parts = {text, text}};
+  shmt__outgoing_message p = {.storages = sent, .parts = {text, text}};
   for (unsigned i = 0; i < 4; i++) {
     shmt_storage* s = storages[below(N_STORAGES)];
     if (s != NULL) sent[p.n_storages++] = s;
@@ -166,7 +166,7 @@ static void put_message(void) {
 }
 
 static void get_message(void) {
-  shmt__ring_delivery d[3];
+  shmt__received_message d[3];
   uint32_t n = 0;
   shmt__ring* ring = rings[below(2)];
   if (ring == NULL) return;
@@ -174,7 +174,7 @@ static void get_message(void) {
                 SHMT_RING_FAILED);
   for (uint32_t i = 0; i < n; i++) {
     for (uint32_t j = 0; j < d[i].n_storages; j++) touch(d[i].storages[j]);
-    shmt__ring_delivery_fini(&d[i]);
+    shmt__received_message_fini(&d[i]);
   }
   (void)shmt__ring_size(ring);
   (void)shmt__ring_task_done(ring);
@@ -217,24 +217,24 @@ static void attach(void) {
     }
     shmt_snapshot_free(snapshot);
   }
-  (void)shmt_service_look(service, name_of(below(9)), &entry);
-  (void)shmt_service_look_at(service, (uint32_t)below(40), &entry, name, &next);
+  (void)shmt_service_find(service, name_of(below(9)), &entry);
+  (void)shmt_service_entry_at(service, (uint32_t)below(40), &entry, name, &next);
   (void)shmt_service_wait(service, name_of(below(9)), 1, 1);
   (void)shmt_service_status(service, &counters);
 }
 
 static void use_syncs(void) {
-  uint32_t kind = below(2) == 0 ? SHMT_SYNC_SEMAPHORE : SHMT_SYNC_BARRIER, index = 0, slot = 0;
+  uint32_t kind = below(2) == 0 ? SHMT_NAMED_LOCK_SEMAPHORE : SHMT_NAMED_LOCK_BARRIER, index = 0, slot = 0;
   uint32_t phase = 0, value = 0;
   uint64_t token = 0;
   int last = 0;
-  if (!ok(shmt_sync_open(service, kind == SHMT_SYNC_BARRIER ? "barrier" : "lock", kind,
-                         kind == SHMT_SYNC_BARRIER ? 3 : 2, &index, &token)))
+  if (!ok(shmt_named_lock_open(service, kind == SHMT_NAMED_LOCK_BARRIER ? "barrier" : "lock", kind,
+                         kind == SHMT_NAMED_LOCK_BARRIER ? 3 : 2, &index, &token)))
     return;
-  (void)shmt_sync_value(service, index, &value);
-  if (kind == SHMT_SYNC_SEMAPHORE) {
-    if (shmt_sync_acquire(service, index, token, 1, &slot) == SHMT_OK && below(3) != 0)
-      (void)shmt_sync_release(service, index, token, slot);
+  (void)shmt_named_lock_value(service, index, &value);
+  if (kind == SHMT_NAMED_LOCK_SEMAPHORE) {
+    if (shmt_named_lock_acquire(service, index, token, 1, &slot) == SHMT_OK && below(3) != 0)
+      (void)shmt_named_lock_release(service, index, token, slot);
   } else if (shmt_barrier_arrive(service, index, token, &slot, &phase, &last) == SHMT_OK) {
     if (shmt_barrier_wait(service, index, token, slot, phase, 1) != SHMT_OK)
       (void)shmt_barrier_withdraw(service, index, token, slot, phase);
@@ -245,23 +245,23 @@ static void observe(void) {
   enum { MOST = 64 };
   static shmt_client_view clients[MOST];
   static shmt_block_view blocks[MOST];
-  shmt_observer* o = NULL;
+  shmt_inspector* o = NULL;
   shmt_session_view view;
   shmt_name_view name;
   shmt_queue_view queue;
   uint32_t n = 0, next = 0, named[8];
-  if (!ok(shmt_observer_open(address, &o))) return;
-  (void)shmt_observer_census(o, &view, clients, MOST, &n);
-  n = shmt_observer_blocks(o, 0, blocks, MOST, &next);
-  for (uint32_t i = 0; i < n; i++) (void)shmt_observer_queue(o, blocks[i].block, &queue);
-  if (shmt_observer_name(o, name_of(below(9)), &name))
-    (void)shmt_observer_name_blocks(o, &name, named, 8);
+  if (!ok(shmt_inspector_open(address, &o))) return;
+  (void)shmt_inspector_census(o, &view, clients, MOST, &n);
+  n = shmt_inspector_blocks(o, 0, blocks, MOST, &next);
+  for (uint32_t i = 0; i < n; i++) (void)shmt_inspector_queue(o, blocks[i].block, &queue);
+  if (shmt_inspector_name(o, name_of(below(9)), &name))
+    (void)shmt_inspector_name_blocks(o, &name, named, 8);
   if (below(4) == 0) {
     uint64_t bytes = 0;
-    (void)shmt_observer_trim(o, &bytes);
-    (void)shmt_observer_gc(o, below(2) == 0 ? 0 : 1000, &bytes);
+    (void)shmt_inspector_trim(o, &bytes);
+    (void)shmt_inspector_gc(o, below(2) == 0 ? 0 : 1000, &bytes);
   }
-  shmt_observer_close(o);
+  shmt_inspector_close(o);
 }
 
 static void use_descriptors(void) {
@@ -309,7 +309,7 @@ static void start_client(void) {
         "no rings");
   check(shmt_service_join(service, 1) == SHMT_OK, "no service");
   shmt__sessions_lock();
-  check(shmt__session_default(&session) == SHMT_OK, "no session");
+  check(shmt__session_open_default(&session) == SHMT_OK, "no session");
   shmt__sessions_unlock();
   for (int i = 0; i < 30; i++) make_storage();
   for (int i = 0; i < N_HANDLES; i++) send_handle();
@@ -332,7 +332,7 @@ static region bytes_of(const shmt_storage* s, size_t n) {
 }
 
 static region choose_region(void) {
-  const shmt__map* m = &manager.keeper.map; /* where the parts are never changes */
+  const shmt__map* m = &manager.arena_manager.map; /* where the parts are never changes */
   uint64_t kind = below(20);
   switch (kind) {
     case 0:
@@ -362,7 +362,7 @@ static region choose_region(void) {
       return (region){(char*)m->names, sizeof(shmt__name), m->n_names};
     case 16:
       return below(3) == 0 ? (region){(char*)m->names_head, sizeof(shmt__names_head), 1}
-                           : (region){(char*)m->syncs, sizeof(shmt__sync), m->n_syncs};
+                           : (region){(char*)m->named_locks, sizeof(shmt__named_lock), m->n_named_locks};
     case 17:
       return bytes_of(rings[below(2)]->storage, 320);
     case 18:
@@ -445,17 +445,17 @@ static void scribble(void) {
 /* As after a kill: the successor goes on, or says that it cannot. */
 static void try_successor(uint64_t id) {
   static shmt__manager next;
-  int control = shmt__os_reopen(manager.keeper.control_fd);
-  int arena = shmt__os_dup(manager.keeper.arena_fd);
+  int control = shmt__os_reopen(manager.arena_manager.control_fd);
+  int arena = shmt__os_dup(manager.arena_manager.arena_fd);
   char other[80];
   (void)snprintf(other, sizeof other, "%s-next", address);
-  if (!ok(shmt__keeper_adopt(id, control, arena, &next.keeper))) return;
+  if (!ok(shmt__arena_manager_adopt(id, control, arena, &next.arena_manager))) return;
   check(shmt__manager_init(&next, id, shmt__os_listen(other)) == SHMT_OK, "no successor");
   next.stays = true;
   for (int i = 0; i < 3; i++) {
-    next.looked_ms = 0;
-    (void)shmt__manager_turn(&next, 0);
-    shmt__keeper_look(&next.keeper, true);
+    next.swept_ms = 0;
+    (void)shmt__manager_run_once(&next, 0);
+    shmt__arena_manager_sweep(&next.arena_manager, true);
     scribble();
   }
 }

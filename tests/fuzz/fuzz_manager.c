@@ -121,7 +121,7 @@ static void read_replies(peer* p) {
 
 /* A client at work in the memory it was granted, or thinks it was. */
 static void use_memory(input* in, shmt__manager* m, peer* p) {
-  const shmt__map* map = &m->keeper.map;
+  const shmt__map* map = &m->arena_manager.map;
   uint32_t end = shmt__map_blocks_end(map);
   uint8_t how = take(in);
   uint64_t generation = 0;
@@ -133,11 +133,11 @@ static void use_memory(input* in, shmt__manager* m, peer* p) {
   if (how % 8 == 1) shmt__block_unhold(map, block, p->known.client);
   if (how % 8 == 2) (void)shmt__block_reclaim(map, block, p->known.client);
   if (how % 8 == 3)
-    (void)shmt__lease_take(map, m->keeper.control_fd, &p->leases, p->known.client, block,
+    (void)shmt__lease_take(map, m->arena_manager.control_fd, &p->leases, p->known.client, block,
                            generation, 0, &p->ticket);
   if (how % 8 == 4) (void)shmt__lease_end(map, &p->ticket, p->known.client);
   if (how % 8 == 5) (void)shmt__block_hold(map, block, p->known.client, generation);
-  shmt__map_note_activity(&m->keeper.map);
+  shmt__map_note_activity(&m->arena_manager.map);
 }
 
 static void act(input* in, shmt__manager* m, peer* peers) {
@@ -146,7 +146,7 @@ static void act(input* in, shmt__manager* m, peer* peers) {
   if (p->fd < 0) {
     p->fd = shmt__os_connect(address);
     p->known = (shmt__packet){0};
-    (void)shmt__manager_turn(m, 0);
+    (void)shmt__manager_run_once(m, 0);
     if (p->fd < 0) return;
   }
   switch (what % 8) {
@@ -158,7 +158,7 @@ static void act(input* in, shmt__manager* m, peer* peers) {
       send_raw(in, p);
       break;
     case 2:
-      shmt__keeper_look(&m->keeper, true);
+      shmt__arena_manager_sweep(&m->arena_manager, true);
       break;
     case 3:
       use_memory(in, m, p);
@@ -166,18 +166,18 @@ static void act(input* in, shmt__manager* m, peer* peers) {
     default:
       send_packet(in, p);
   }
-  (void)shmt__manager_turn(m, 0);
+  (void)shmt__manager_run_once(m, 0);
   m->is_over = false; /* who took over does not go on */
   if (p->fd >= 0) read_replies(p);
 }
 
 /* As after a kill: what lies in the control file must make sense to the next one. */
-static void check_successor(const shmt__keeper* k) {
-  shmt__keeper next;
+static void check_successor(const shmt__arena_manager* k) {
+  shmt__arena_manager next;
   int control = shmt__os_dup(k->control_fd), arena = shmt__os_dup(k->arena_fd);
-  check(shmt__keeper_adopt(session, control, arena, &next) == SHMT_OK, "a successor refuses");
+  check(shmt__arena_manager_adopt(session, control, arena, &next) == SHMT_OK, "a successor refuses");
   check(next.granted_bytes == k->granted_bytes, "a successor finds other memory granted");
-  shmt__keeper_fini(&next);
+  shmt__arena_manager_fini(&next);
 }
 
 static void end_manager(shmt__manager* m) {
@@ -189,7 +189,7 @@ static void end_manager(shmt__manager* m) {
   shmt__os_close(m->listener);
   shmt__os_close(m->reading_fd);
   shmt__names_fini(&m->names);
-  shmt__keeper_fini(&m->keeper);
+  shmt__arena_manager_fini(&m->arena_manager);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -200,15 +200,15 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   shmt__os_close(first_free);
   m = (shmt__manager){0};
   for (int i = 0; i < N_PEERS; i++) peers[i] = (peer){.fd = -1};
-  const shmt__keeper_options options = {
+  const shmt__arena_manager_options options = {
       .session = session, .arena_bytes = ARENA, .flags = SHMT_SESSION_SERVICE};
-  check(shmt__keeper_create(&options, &m.keeper) == SHMT_OK &&
+  check(shmt__arena_manager_create(&options, &m.arena_manager) == SHMT_OK &&
             shmt__manager_init(&m, session, shmt__os_listen(address)) == SHMT_OK,
         "no manager");
   while (in.left > 0) act(&in, &m, peers);
   for (int i = 0; i < N_PEERS; i++) shmt__os_close(peers[i].fd);
-  (void)shmt__manager_turn(&m, 0);
-  check_successor(&m.keeper);
+  (void)shmt__manager_run_once(&m, 0);
+  check_successor(&m.arena_manager);
   end_manager(&m);
   int now_free = shmt__os_dup(files[0]);
   shmt__os_close(now_free);

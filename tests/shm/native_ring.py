@@ -21,10 +21,10 @@ KEEP, PENDING, BEHIND = 1, 2, 4
 FOREVER = 2**64 - 1
 INLINE = 32 << 10
 N_MESSAGES = 60
-_OF_THE_MANAGER = ("ring_buried", "ring_audit_locked", "ring_audit_corrected")
+_OF_THE_MANAGER = ("ring_owner_marked_dead", "ring_audit_locked", "ring_audit_corrected")
 
 
-class _Parcel(ctypes.Structure):
+class _OutgoingMessage(ctypes.Structure):
     _fields_ = [
         ("storages", ctypes.POINTER(ctypes.c_void_p)),
         ("n_storages", ctypes.c_uint32),
@@ -34,7 +34,7 @@ class _Parcel(ctypes.Structure):
     ]
 
 
-class _Delivery(ctypes.Structure):
+class _ReceivedMessage(ctypes.Structure):
     _fields_ = [
         ("storages", ctypes.POINTER(ctypes.c_void_p)),
         ("n_storages", ctypes.c_uint32),
@@ -78,24 +78,24 @@ class Ring:
     ) -> int:
         """Put a message; the result says what came of it."""
         storages = (ctypes.c_void_p * len(blocks))(*(b.pointer.value for b in blocks))
-        parcel = _Parcel(storages, len(blocks), 0, (data, None), (len(data), 0))
-        return self._call("put", ctypes.byref(parcel), flags, wait=wait)
+        message = _OutgoingMessage(storages, len(blocks), 0, (data, None), (len(data), 0))
+        return self._call("put", ctypes.byref(message), flags, wait=wait)
 
     def get(self, *, wait: bool = True) -> tuple[int, bytes, list[native.Block]]:
         """Take a message: the result, its data, its blocks."""
-        delivery = _Delivery()
+        received = _ReceivedMessage()
         n = ctypes.c_uint32()
-        result = self._call("get", ctypes.byref(delivery), 1, ctypes.byref(n), wait=wait)
+        result = self._call("get", ctypes.byref(received), 1, ctypes.byref(n), wait=wait)
         if result != DONE:
             return result, b"", []
-        data = ctypes.string_at(delivery.data, delivery.nbytes)
+        data = ctypes.string_at(received.data, received.nbytes)
         blocks = []
-        for i in range(delivery.n_storages):
-            pointer = delivery.storages[i]
+        for i in range(received.n_storages):
+            pointer = received.storages[i]
             assert pointer is not None
             blocks.append(native.Block(self.native, pointer))
-        delivery.n_storages = 0  # the references are the blocks' now
-        self.native.lib.shmt__ring_delivery_fini(ctypes.byref(delivery))
+        received.n_storages = 0  # the references are the blocks' now
+        self.native.lib.shmt__received_message_fini(ctypes.byref(received))
         return result, data, blocks
 
     def _call(self, name: str, *arguments: object, wait: bool) -> int:

@@ -112,7 +112,7 @@ manager = Manager()
 # After each: memory is needed, and used again.
 _PRESSURE = """
 time.sleep(0.7)  # the manager has looked once
-manager.ask("LOOK")
+manager.ask("SWEEP")
 filled = [new(size).fill(255) for size in (200, 1000, 3000, 5000, 100_000) for _ in range(50)]
 """
 

@@ -183,7 +183,7 @@ _CASTS = "bfloat16 bool byte cdouble cfloat chalf char cpu double float half int
 
 # What the package's own modules use, which check their arguments themselves.
 _PRIVATE = (
-    "Node _FunctionBase _HookHandle _Parcel _Ring _backward_number _backward_reaches"
+    "Node _FunctionBase _HookHandle _PackedMessage _Ring _backward_number _backward_reaches"
     " _begin_message _bind_message"
     " _call_operator _change_keys"
     " _change_overrides_off _dispatch_keys _dispatch_mode_depth _dumps_message _end_message"

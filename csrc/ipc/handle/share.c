@@ -3,11 +3,11 @@
 
 #include "api/error.h"
 #include "ipc/session/request.h"
-#include "ipc/handle/channel.h"
+#include "ipc/handle/lease_channel.h"
 
 #include "base/debug.h"
 #include "ipc/handle/storage_files.h"
-#include "ipc/handle/kept_files.h"
+#include "ipc/handle/saved_descriptors.h"
 #include "ipc/session/session.h"
 #include "ipc/handle/unsent_leases.h"
 #include "os/failpoint.h"
@@ -26,7 +26,7 @@ void shmt__sharing_set_strategy(int s) {
 }
 int shmt__sharing_strategy(void) { return atomic_load_explicit(&strategy, memory_order_relaxed); }
 
-static void* data_of(const shmt__holding* h) {
+static void* data_of(const shmt__held_block* h) {
   const shmt__session* s = h->session;
   if (h->map != NULL) return h->map;
   return (s->base != NULL ? s->base : s->reading_base) + h->offset;
@@ -34,7 +34,7 @@ static void* data_of(const shmt__holding* h) {
 
 /* Where the holding's bytes lie in the arena: read once, as any member can write there.
  * Errors: SHMT_E_HANDLE when that is no place for them. */
-static shmt_status locate(shmt__holding* h, uint64_t nbytes) {
+static shmt_status locate(shmt__held_block* h, uint64_t nbytes) {
   const shmt__block* b = &h->session->map.blocks[h->block];
   uint64_t arena_bytes = h->session->map.fixed.arena_bytes, offset = b->offset;
   SHMT_REQUIRE(offset % 64 == 0 && offset <= arena_bytes && nbytes <= arena_bytes - offset,
@@ -47,17 +47,17 @@ static shmt_status locate(shmt__holding* h, uint64_t nbytes) {
 }
 
 /* Of a process that has the arena for reading only. */
-static uint32_t flags_of(const shmt__holding* h) {
+static uint32_t flags_of(const shmt__held_block* h) {
   bool reading = h->map == NULL && h->session->base == NULL;
   return SHMT_STORAGE_SHARED | (reading ? (uint32_t)SHMT_STORAGE_READ_ONLY : 0u);
 }
 
 shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
-                                     shmt__holding** out) {
+                                     shmt__held_block** out) {
   uint32_t block = 0;
   uint64_t generation = 0;
   SHMT_TRY(shmt__arena_alloc(&s->arena, nbytes, is_filled_next, &block, &generation));
-  shmt_status status = shmt__session_add_holding(s, block, generation, out);
+  shmt_status status = shmt__session_add_held_block(s, block, generation, out);
   /* Not when it is in use here already: another member wrote over its state. */
   if (status == SHMT_E_NOMEM) shmt__arena_free(&s->arena, block);
   if (status != SHMT_OK) return status;
@@ -72,7 +72,7 @@ shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, bool is_
 void (*shmt__allocation_site)(char* out, size_t capacity);
 
 /* Note where the holding's storage was made. Without memory for it there is no note. */
-static void write_site(shmt__session* s, const shmt__holding* h, const char* text) {
+static void write_site(shmt__session* s, const shmt__held_block* h, const char* text) {
   shmt__site* site = &s->map.sites[h->block];
   uint64_t at = (uint64_t)((char*)site - (char*)s->map.control);
   if (text[0] == '\0' || shmt__os_populate(s->control_fd, NULL, at, sizeof *site) != SHMT_OK) return;
@@ -96,11 +96,11 @@ static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void*
   wanted w = {shmt__sharing_strategy(), false};
   if (arg != NULL) w = *(const wanted*)arg;
   shmt__session* s = NULL;
-  shmt__holding* h = NULL;
+  shmt__held_block* h = NULL;
   char site[sizeof(((shmt__site*)NULL)->text)] = "";
   if (SHMT_UNLIKELY(shmt__allocation_site != NULL)) shmt__allocation_site(site, sizeof site);
   shmt__sessions_lock();
-  shmt_status status = shmt__session_default(&s);
+  shmt_status status = shmt__session_open_default(&s);
   bool as_file = w.how == SHMT_SHARING_FILE_DESCRIPTOR;
   if (status == SHMT_OK && as_file) {
     status = shmt__file_block_create(s, nbytes, w.is_filled_next, &h);
@@ -128,7 +128,7 @@ static void managed_free(void* data, void* ctx, uint64_t nbytes) {
   (void)nbytes;
   if (ctx == NULL) return;
   shmt__sessions_lock();
-  shmt__session_drop_holding(ctx);
+  shmt__session_drop_held_block(ctx);
   shmt__sessions_unlock();
 }
 
@@ -137,7 +137,7 @@ const shmt__allocator shmt__allocator_managed = {
 
 /* --- making --- */
 
-static void remember_storage(shmt__holding* h, shmt_storage* s) {
+static void remember_storage(shmt__held_block* h, shmt_storage* s) {
   if (h == NULL) return;
   shmt__sessions_lock();
   h->storage = s;
@@ -159,7 +159,7 @@ void shmt__sharing_unlock(void) {
 }
 
 /* Store the first bytes of a block that was made to be filled. */
-static shmt_status fill(shmt__holding* h, const void* bytes, uint64_t nbytes) {
+static shmt_status fill(shmt__held_block* h, const void* bytes, uint64_t nbytes) {
   if (h->map == NULL)
     return shmt__arena_fill(&h->session->arena, h->block, h->offset, bytes, nbytes);
   if (h->has_pages) {
@@ -170,7 +170,7 @@ static shmt_status fill(shmt__holding* h, const void* bytes, uint64_t nbytes) {
     return SHMT_OK;
   }
   shmt__sessions_lock();
-  int fd = shmt__os_dup(shmt__kept_file(h)); /* another thread may close the one that is kept */
+  int fd = shmt__os_dup(shmt__saved_descriptor(h)); /* another thread may close the one that is kept */
   shmt__sessions_unlock();
   shmt_status status = fd >= 0 ? shmt__os_write_pages(fd, 0, bytes, nbytes)
                                : shmt__os_populate(-1, h->map, 0, nbytes);
@@ -237,7 +237,7 @@ static shmt_status create_in_place(void* arg, uint64_t nbytes, bool zeroed, shmt
 
 const shmt__place shmt__place_shared = {.create = create_in_place};
 
-shmt_status shmt__storage_of_holding(shmt__holding* h, uint64_t nbytes, shmt_storage** out) {
+shmt_status shmt__storage_of_held_block(shmt__held_block* h, uint64_t nbytes, shmt_storage** out) {
   void* data = h == NULL ? NULL : data_of(h);
   shmt_status status =
       shmt__storage_adopt(&shmt__allocator_managed, data, h, nbytes, SHMT_STORAGE_SHARED, out);
@@ -276,18 +276,18 @@ static shmt_status export_locked(shmt_storage* storage, bool lease, shmt__handle
     return SHMT_OK;
   }
   SHMT_TRY(shmt__storage_check_sendable(storage));
-  shmt__holding* h = storage->ctx;
+  shmt__held_block* h = storage->ctx;
   shmt__session* s = h->session;
   SHMT_REQUIRE(h->generation != 0 && !s->is_lost, SHMT_E_HANDLE,
                "the storage of %" PRIu64 " bytes belongs to session %016" PRIx64
                ", whose manager is gone; it can be used here but not sent",
                storage->nbytes, s->id);
-  if (SHMT_UNLIKELY(shmt__debug)) SHMT_TRY(shmt__holding_check(h, "send"));
+  if (SHMT_UNLIKELY(shmt__debug)) SHMT_TRY(shmt__held_block_check(h, "send"));
   shmt__lease_ticket ticket = {0};
   if (lease) {
     SHMT_TRY(shmt__lease_take(&s->map, s->control_fd, &s->leases, s->client, h->block, h->generation,
                               0, &ticket));
-    shmt__message_expect();
+    shmt__sent_messages_track();
   }
   out->session = s->id;
   out->world = s->world;
@@ -303,7 +303,7 @@ static shmt_status export_locked(shmt_storage* storage, bool lease, shmt__handle
 
 /* Under the sessions' lock. */
 static void unexport_locked(const shmt__handle* h) {
-  shmt__session* s = h->lease_id == 0 ? NULL : shmt__session_known(h->session, h->world);
+  shmt__session* s = h->lease_id == 0 ? NULL : shmt__session_lookup(h->session, h->world);
   const shmt__lease_ticket ticket = {h->lease_id, h->lease_place};
   if (s != NULL) (void)shmt__lease_end(&s->map, &ticket, s->client);
 }
@@ -346,33 +346,33 @@ void shmt__storage_unexport(const shmt__handle* h) {
 
 static shmt__block* block_of(const shmt_storage* s) {
   if (s->allocator != &shmt__allocator_managed || s->ctx == NULL) return NULL;
-  const shmt__holding* h = s->ctx;
+  const shmt__held_block* h = s->ctx;
   return h->generation == 0 ? NULL : &h->session->map.blocks[h->block];
 }
 
-shmt_status shmt__storage_hold_more(shmt_storage* s) {
+shmt_status shmt__storage_add_plain_lease(shmt_storage* s) {
   shmt__block* b = block_of(s);
   if (b == NULL) return SHMT_OK;
-  if (SHMT_UNLIKELY(shmt__debug)) SHMT_TRY(shmt__holding_check(s->ctx, "_shared_incref"));
-  shmt__block_plain_lease(b, ((const shmt__holding*)s->ctx)->generation);
+  if (SHMT_UNLIKELY(shmt__debug)) SHMT_TRY(shmt__held_block_check(s->ctx, "_shared_incref"));
+  shmt__block_add_plain_lease(b, ((const shmt__held_block*)s->ctx)->generation);
   return SHMT_OK;
 }
 
-shmt_status shmt__storage_hold_less(shmt_storage* s) {
+shmt_status shmt__storage_end_plain_lease(shmt_storage* s) {
   shmt__block* b = block_of(s);
   if (b == NULL) return SHMT_OK;
-  if (SHMT_UNLIKELY(shmt__debug)) SHMT_TRY(shmt__holding_check(s->ctx, "_shared_decref"));
+  if (SHMT_UNLIKELY(shmt__debug)) SHMT_TRY(shmt__held_block_check(s->ctx, "_shared_decref"));
   bool ended = shmt__block_end_plain_lease(b);
   SHMT_REQUIRE(ended || !shmt__debug, SHMT_E_RUNTIME,
                "_shared_decref: block %" PRIu32 " of %" PRIu64
                " bytes has no _shared_incref left: released twice",
-               ((const shmt__holding*)s->ctx)->block, s->nbytes);
+               ((const shmt__held_block*)s->ctx)->block, s->nbytes);
   return SHMT_OK;
 }
 
 /* --- receiving --- */
 
-static shmt_status check_beside(uint64_t secret, const shmt__beside* beside) {
+static shmt_status check_bytes(uint64_t secret, const shmt__checked_bytes* beside) {
   if (beside == NULL) return SHMT_OK;
   uint32_t check = shmt__handle_checksum(secret, beside->data, beside->nbytes);
   SHMT_REQUIRE(check == beside->check, SHMT_E_HANDLE,
@@ -407,7 +407,7 @@ static shmt_status fail_size(const shmt__handle* h, uint64_t nbytes) {
 }
 
 /* Begin to hold the handle's block. */
-static shmt_status take_hold(shmt__session* s, const shmt__handle* handle, shmt__holding** out) {
+static shmt_status take_hold(shmt__session* s, const shmt__handle* handle, shmt__held_block** out) {
   shmt__block* b = &s->map.blocks[handle->block];
   if (!shmt__block_hold(&s->map, handle->block, s->client, handle->generation))
     return fail_stale(handle, b);
@@ -416,7 +416,7 @@ static shmt_status take_hold(shmt__session* s, const shmt__handle* handle, shmt_
       atomic_load_explicit(&b->nbytes, memory_order_relaxed) & ~SHMT_BLOCK_IS_RING;
   if (nbytes != handle->nbytes) status = fail_size(handle, nbytes);
   if (status == SHMT_OK)
-    status = shmt__session_add_holding(s, handle->block, handle->generation, out);
+    status = shmt__session_add_held_block(s, handle->block, handle->generation, out);
   if (status != SHMT_OK) {
     shmt__block_unhold(&s->map, handle->block, s->client);
     shmt__map_note_activity(&s->map);
@@ -433,18 +433,18 @@ static bool is_file(const shmt__session* s, uint32_t block) {
 
 /* The storage over the block of a handle that was found good. */
 static shmt_status find_or_open(shmt__session* s, const shmt__handle* handle, shmt_storage** out) {
-  shmt__holding* h = shmt__session_holding(s, handle->block);
+  shmt__held_block* h = shmt__session_held_block(s, handle->block);
   if (h == NULL) {
     SHMT_TRY(take_hold(s, handle, &h));
   } else if (h->generation != handle->generation) {
     return fail_stale(handle, &s->map.blocks[handle->block]);
-  } else if (SHMT_UNLIKELY(shmt__debug) && shmt__holding_check(h, "receive") != SHMT_OK) {
+  } else if (SHMT_UNLIKELY(shmt__debug) && shmt__held_block_check(h, "receive") != SHMT_OK) {
     return SHMT_E_HANDLE;
   } else if (h->storage != NULL && try_retain(h->storage)) {
     *out = h->storage;
     return SHMT_OK;
   } else if (h->map != NULL || !is_file(s, handle->block)) {
-    SHMT_TRY(shmt__session_supersede_holding(h, &h));
+    SHMT_TRY(shmt__session_supersede_held_block(h, &h));
   } /* else: another thread was opening it when our parent forked */
   shmt_status status = SHMT_OK;
   if (h->nbytes == 0)
@@ -459,7 +459,7 @@ static shmt_status find_or_open(shmt__session* s, const shmt__handle* handle, sh
   if (status == SHMT_OK)
     h->storage = *out;
   else
-    shmt__session_drop_holding(h);
+    shmt__session_drop_held_block(h);
   return status;
 }
 
@@ -467,17 +467,17 @@ static shmt_status find_or_open(shmt__session* s, const shmt__handle* handle, sh
 static shmt_status open_locked(shmt__session* s, const shmt__handle* handle, shmt_storage** out) {
   if (SHMT_LIKELY(!is_file(s, handle->block))) return find_or_open(s, handle, out);
   shmt__session_pin(s);
-  shmt_status status = shmt__ask_begin();
+  shmt_status status = shmt__request_begin();
   if (status == SHMT_OK) {
     status = find_or_open(s, handle, out);
-    shmt__ask_end();
+    shmt__request_end();
   }
   shmt__session_unpin(s);
   return status;
 }
 
 static shmt_status import_locked(shmt__session* s, const shmt__handle* handle,
-                                 const shmt__beside* beside, shmt_storage** out) {
+                                 const shmt__checked_bytes* beside, shmt_storage** out) {
   uint32_t blocks_end = shmt__map_blocks_end(&s->map);
   SHMT_REQUIRE(
       shmt__handle_check_of(s->map.fixed.secret, handle) == handle->check && handle->block < blocks_end,
@@ -485,12 +485,12 @@ static shmt_status import_locked(shmt__session* s, const shmt__handle* handle,
       "forged or damaged handle: check sum %08" PRIx32 " does not fit block %" PRIu32
       " generation %" PRIu64 " of %" PRIu64 " bytes",
       handle->check, handle->block, handle->generation, handle->nbytes);
-  SHMT_TRY(check_beside(s->map.fixed.secret, beside));
+  SHMT_TRY(check_bytes(s->map.fixed.secret, beside));
   return open_locked(s, handle, out);
 }
 
 /* Under the sessions' lock. On failure *out may be a storage all the same, to be released without it. */
-static shmt_status import_one(const shmt__handle* handle, const shmt__beside* beside,
+static shmt_status import_one(const shmt__handle* handle, const shmt__checked_bytes* beside,
                               shmt_storage** out) {
   shmt__session* s = NULL;
   *out = NULL;
@@ -501,10 +501,10 @@ static shmt_status import_one(const shmt__handle* handle, const shmt__beside* be
     SHMT_REQUIRE(handle->check == shmt__handle_check_of(0, handle) && handle->nbytes == 0, SHMT_E_HANDLE,
                  "forged or damaged handle: check sum %08" PRIx32 " does not fit an empty storage",
                  handle->check);
-    SHMT_TRY(check_beside(0, beside));
+    SHMT_TRY(check_bytes(0, beside));
     return shmt__storage_adopt(&shmt__allocator_managed, NULL, NULL, 0, SHMT_STORAGE_SHARED, out);
   }
-  SHMT_TRY(shmt__session_find(handle->session, handle->world, &s));
+  SHMT_TRY(shmt__session_open(handle->session, handle->world, &s));
   SHMT_TRY(import_locked(s, handle, beside, out));
   if (handle->lease_id == 0) return SHMT_OK;
   SHMT_FAILPOINT(import_held);
@@ -518,7 +518,7 @@ static shmt_status import_one(const shmt__handle* handle, const shmt__beside* be
   return SHMT_OK;
 }
 
-shmt_status shmt__storages_import(const void* handles, uint32_t n, const shmt__beside* beside,
+shmt_status shmt__storages_import(const void* handles, uint32_t n, const shmt__checked_bytes* beside,
                                   shmt_storage** out) {
   shmt_status status = SHMT_OK;
   uint32_t i = 0;
@@ -535,7 +535,7 @@ shmt_status shmt__storages_import(const void* handles, uint32_t n, const shmt__b
   return status;
 }
 
-shmt_status shmt__storage_import(const shmt__handle* handle, const shmt__beside* beside,
+shmt_status shmt__storage_import(const shmt__handle* handle, const shmt__checked_bytes* beside,
                                  shmt_storage** out) {
   shmt_storage* opened = NULL;
   SHMT_TRY(shmt__storages_import(handle, 1, beside, &opened));
@@ -548,7 +548,7 @@ shmt_status shmt__ring_blocks_open(shmt__session* s, const shmt__ring_block* blo
   shmt_status status = SHMT_OK;
   uint32_t i = 0;
   shmt__sessions_lock();
-  shmt__ask_keep_lock(true); /* the caller has the ring's */
+  shmt__request_keep_lock(true); /* the caller has the ring's */
   uint32_t end = shmt__map_blocks_end(&s->map);
   for (; status == SHMT_OK && i < n; i++) {
     shmt__handle h = {.generation = blocks[i].generation,
@@ -564,7 +564,7 @@ shmt_status shmt__ring_blocks_open(shmt__session* s, const shmt__ring_block* blo
       status = shmt__fail(SHMT_E_HANDLE, "a message names block %" PRIu32 " of %" PRIu32, h.block,
                           end);
   }
-  shmt__ask_keep_lock(false);
+  shmt__request_keep_lock(false);
   shmt__sessions_unlock();
   if (status == SHMT_OK) return SHMT_OK;
   /* Releasing takes the lock. */

@@ -3,7 +3,7 @@
 #define SHMT_IPC_HANDLE_SHARE_H
 
 #include "ipc/handle/handle.h"
-#include "ipc/ring/layout.h"
+#include "ipc/ring/message_layout.h"
 #include "storage/storage.h"
 
 /* Blocks of the session's shared memory; storages from it are SHMT_STORAGE_SHARED and never
@@ -40,19 +40,19 @@ shmt_status shmt__storage_create_shared(uint64_t nbytes, int how, shmt_storage**
 extern void (*shmt__allocation_site)(char* out, size_t capacity);
 /* The place of factories called with shared=True: storages of the strategy in use. */
 extern const shmt__place shmt__place_shared;
-typedef struct shmt__holding shmt__holding;
+typedef struct shmt__held_block shmt__held_block;
 typedef struct shmt__session shmt__session;
 /* A block of this session's arena, held by this process; under the sessions' lock. It has pages;
  * is_filled_next: perhaps not, until it is filled. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
 shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
-                                     shmt__holding** out);
+                                     shmt__held_block** out);
 /* The storage over a block that was just created; h may be NULL when nbytes is 0. Consumes h, also
  * on failure. New reference. */
-shmt_status shmt__storage_of_holding(shmt__holding* h, uint64_t nbytes, shmt_storage** out);
+shmt_status shmt__storage_of_held_block(shmt__held_block* h, uint64_t nbytes, shmt_storage** out);
 /* One more lease on the block of a shared storage, or one fewer, without a handle. Errors, with
  * SHMTENSOR_DEBUG only: SHMT_E_HANDLE (the block is gone), SHMT_E_RUNTIME (none is left). */
-shmt_status shmt__storage_hold_more(shmt_storage* s);
-shmt_status shmt__storage_hold_less(shmt_storage* s);
+shmt_status shmt__storage_add_plain_lease(shmt_storage* s);
+shmt_status shmt__storage_end_plain_lease(shmt_storage* s);
 
 /* May another process be given what it can write to this shared storage with? Errors:
  * SHMT_E_RUNTIME (read-only, or none of ours). */
@@ -70,20 +70,20 @@ shmt_status shmt__storages_export(shmt_storage* const* storages, uint32_t n, voi
 void shmt__storage_unexport(const shmt__handle* h);
 
 /* What travels beside a handle, with its check sum. */
-typedef struct shmt__beside {
+typedef struct shmt__checked_bytes {
   const void* data;
   size_t nbytes;
   uint32_t check;
-} shmt__beside;
+} shmt__checked_bytes;
 
 /* The storage behind a handle; the live one if this process has it. Ends the handle's lease.
  * beside: also to be checked, before anything is changed; may be NULL.
  * Errors: SHMT_E_HANDLE with the values. New reference. */
-shmt_status shmt__storage_import(const shmt__handle* h, const shmt__beside* beside,
+shmt_status shmt__storage_import(const shmt__handle* h, const shmt__checked_bytes* beside,
                                  shmt_storage** out);
 
 /* The same for n handles at any address, all or none; beside is checked with the first. */
-shmt_status shmt__storages_import(const void* handles, uint32_t n, const shmt__beside* beside,
+shmt_status shmt__storages_import(const void* handles, uint32_t n, const shmt__checked_bytes* beside,
                                   shmt_storage** out);
 
 struct shmt__session;

@@ -2,8 +2,8 @@
  */
 #include "ipc/handle/storage_files.h"
 
-#include "ipc/handle/kept_files.h"
-#include "ipc/handle/spare_files.h"
+#include "ipc/handle/saved_descriptors.h"
+#include "ipc/handle/file_cache.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -22,7 +22,7 @@ static shmt__packet make_packet(const shmt__session* s, shmt__message type) {
 }
 
 /* The manager sets our hold before it answers. */
-static shmt_status register_file(shmt__session* s, int fd, uint64_t nbytes, shmt__holding** out) {
+static shmt_status register_file(shmt__session* s, int fd, uint64_t nbytes, shmt__held_block** out) {
   shmt__packet p = make_packet(s, SHMT_MESSAGE_ADD_FILE), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   p.nbytes = nbytes;
@@ -33,16 +33,16 @@ static shmt_status register_file(shmt__session* s, int fd, uint64_t nbytes, shmt
                "the manager gave block %" PRIu32 " of %" PRIu32, reply.block,
                s->map.fixed.n_blocks);
   SHMT_FAILPOINT(file_registered);
-  return shmt__session_add_holding(s, reply.block, reply.generation, out);
+  return shmt__session_add_held_block(s, reply.block, reply.generation, out);
 }
 
-static shmt_status map_file(shmt__holding* h, int fd, uint64_t nbytes) {
+static shmt_status map_file(shmt__held_block* h, int fd, uint64_t nbytes) {
   SHMT_TRY(shmt__os_map_shared(fd, nbytes, &h->map));
   h->map_bytes = nbytes;
   return SHMT_OK;
 }
 
-shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, shmt__holding** out) {
+shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, shmt__held_block** out) {
   uint64_t size = 0;
   SHMT_REQUIRE(shmt__os_memfd_check(fd, &size) && size >= nbytes, SHMT_E_HANDLE,
                "descriptor %d is no sealed memory file of at least %" PRIu64 " bytes of this user",
@@ -51,32 +51,32 @@ shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, sh
   (*out)->nbytes = nbytes;
   shmt_status status = map_file(*out, fd, size);
   if (status == SHMT_OK)
-    shmt__kept_file_add(*out, fd);
+    shmt__saved_descriptor_add(*out, fd);
   else
-    shmt__session_drop_holding(*out);
+    shmt__session_drop_held_block(*out);
   return status;
 }
 
 shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
-                                    shmt__holding** out) {
+                                    shmt__held_block** out) {
   int fd = -1;
   uint64_t page = shmt__os_page_bytes();
-  if (shmt__spare_file_reuse(s, nbytes, out)) return SHMT_OK;
+  if (shmt__file_cache_reuse(s, nbytes, out)) return SHMT_OK;
   SHMT_REQUIRE(nbytes <= UINT64_MAX - page, SHMT_E_NOMEM,
                "unable to allocate shared memory: tried %" PRIu64 " bytes", nbytes);
   SHMT_TRY(shmt__os_memfd_create("shmtensor-storage", (nbytes + page - 1) & ~(page - 1), &fd));
   shmt_status status = is_filled_next ? SHMT_OK : shmt__os_populate(fd, NULL, 0, nbytes);
   if (status == SHMT_OK) status = shmt__file_block_adopt(s, fd, nbytes, out);
-  if (status == SHMT_OK && is_filled_next && shmt__kept_file(*out) < 0) {
+  if (status == SHMT_OK && is_filled_next && shmt__saved_descriptor(*out) < 0) {
     /* No descriptor is kept to write through. */
     status = shmt__os_populate(fd, NULL, 0, nbytes);
-    if (status != SHMT_OK) shmt__session_drop_holding(*out);
+    if (status != SHMT_OK) shmt__session_drop_held_block(*out);
   }
   shmt__os_close(fd);
   return status;
 }
 
-static shmt_status get_file(const shmt__holding* h, int* out_fd) {
+static shmt_status get_file(const shmt__held_block* h, int* out_fd) {
   shmt__session* s = h->session;
   shmt__packet p = make_packet(s, SHMT_MESSAGE_GET_FILE), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
@@ -90,10 +90,10 @@ static shmt_status get_file(const shmt__holding* h, int* out_fd) {
   return SHMT_OK;
 }
 
-shmt_status shmt__file_block_open(shmt__holding* h, uint64_t nbytes) {
+shmt_status shmt__file_block_open(shmt__held_block* h, uint64_t nbytes) {
   int fd = -1;
   uint64_t size = 0;
-  if (shmt__spare_file_map(h, nbytes)) return SHMT_OK;
+  if (shmt__file_cache_map(h, nbytes)) return SHMT_OK;
   SHMT_TRY(get_file(h, &fd));
   shmt_status status =
       shmt__os_memfd_check(fd, &size) && size >= nbytes
@@ -101,13 +101,13 @@ shmt_status shmt__file_block_open(shmt__holding* h, uint64_t nbytes) {
           : shmt__fail(SHMT_E_HANDLE,
                        "the file of block %" PRIu32 " has %" PRIu64 " bytes, expected %" PRIu64,
                        h->block, size, nbytes);
-  if (status == SHMT_OK) shmt__kept_file_add(h, fd);
+  if (status == SHMT_OK) shmt__saved_descriptor_add(h, fd);
   shmt__os_close(fd);
   return status;
 }
 
-shmt_status shmt__block_descriptor(shmt__holding* h, int* out_fd) {
-  int fd = -1, kept = h->map != NULL ? shmt__kept_file(h) : -1;
+shmt_status shmt__block_descriptor(shmt__held_block* h, int* out_fd) {
+  int fd = -1, kept = h->map != NULL ? shmt__saved_descriptor(h) : -1;
   if (h->map != NULL && kept < 0) return get_file(h, out_fd);
   /* Reopened, not duplicated: a duplicate would share its file position with ours. */
   fd = h->map != NULL ? shmt__os_dup(kept) : shmt__os_reopen(h->session->arena_fd);

@@ -62,11 +62,11 @@ static void drop_unused(shmt__channel_watch* w) {
 
 /* --- one look --- */
 
-typedef struct look {
+typedef struct sweep {
   shmt__channel_watch* watch;
-  const shmt__keeper* keeper;
+  const shmt__arena_manager* arena_manager;
   uint64_t now_ms;
-} look;
+} sweep;
 
 static bool is_pipe(const shmt__watched_channel* c) {
   return shmt__channel_kind_of(c->channel) == SHMT_CHANNEL_PIPE;
@@ -74,7 +74,7 @@ static bool is_pipe(const shmt__watched_channel* c) {
 
 /* Enter the channels of leases that are not young. Ends no lease. */
 static bool enter(const shmt__lease* l, void* arg) {
-  look* k = arg;
+  sweep* k = arg;
   uint64_t channel = atomic_load_explicit(&l->channel, memory_order_acquire);
   uint32_t age_ms = (uint32_t)k->now_ms - atomic_load_explicit(&l->stamp_ms, memory_order_relaxed);
   shmt__channel_kind kind = shmt__channel_kind_of(channel);
@@ -84,17 +84,17 @@ static bool enter(const shmt__lease* l, void* arg) {
 }
 
 /* The answer about one channel, as far as it can be had without a search. */
-static shmt__os_seen ask(const look* k, const shmt__watched_channel* c) {
+static shmt__os_seen check_channel(const sweep* k, const shmt__watched_channel* c) {
   uint64_t number = shmt__channel_number(c->channel);
   if (is_pipe(c))
     return c->pid == 0 ? SHMT_SEEN_UNKNOWN : shmt__os_pipe_has_readers(c->pid, c->fd, number);
-  bool is_visible = k->watch->net_namespace == k->keeper->map.fixed.net_namespace;
+  bool is_visible = k->watch->net_namespace == k->arena_manager->map.fixed.net_namespace;
   return is_visible ? shmt__os_unix_socket(number, NULL) : SHMT_SEEN_UNKNOWN;
 }
 
 /* An end of a pipe that was found: if it is one that we look for, ask there. */
 static void try_pipe_end(int32_t pid, int fd, uint64_t inode, void* arg) {
-  look* k = arg;
+  sweep* k = arg;
   shmt__watched_channel* c = place_of(k->watch, shmt__channel(SHMT_CHANNEL_PIPE, inode));
   if (c == NULL || c->channel == 0 || c->pid != 0) return;
   c->seen = shmt__os_pipe_has_readers(pid, fd, inode);
@@ -105,13 +105,13 @@ static void try_pipe_end(int32_t pid, int fd, uint64_t inode, void* arg) {
 
 /* Look for ends of the pipes of which none is known; one of which there is none has no readers,
  * unless there may be ends that we are not shown. */
-static void search(look* k, bool may_hide) {
+static void search(sweep* k, bool may_hide) {
   shmt__channel_watch* w = k->watch;
-  bool all_users = (k->keeper->map.fixed.flags & SHMT_SESSION_GROUP) != 0;
-  uint64_t begin_ms = shmt__os_worked_ms();
+  bool all_users = (k->arena_manager->map.fixed.flags & SHMT_SESSION_GROUP) != 0;
+  uint64_t begin_ms = shmt__os_thread_cpu_ms();
   bool all = shmt__os_visit_pipe_ends(all_users, try_pipe_end, k) && !may_hide &&
-             !shmt__os_descriptors_under_way();
-  uint64_t rest_ms = (shmt__os_worked_ms() - begin_ms) * SHMT_CHANNEL_REST;
+             !shmt__os_descriptors_in_flight();
+  uint64_t rest_ms = (shmt__os_thread_cpu_ms() - begin_ms) * SHMT_CHANNEL_REST;
   /* What cannot be told now can hardly be told soon. */
   w->doubt_ms = all ? 0 : w->doubt_ms == 0 ? 500 : 2 * w->doubt_ms;
   if (w->doubt_ms > SHMT_CHANNEL_DOUBT_MAX_MS) w->doubt_ms = SHMT_CHANNEL_DOUBT_MAX_MS;
@@ -123,7 +123,7 @@ static void search(look* k, bool may_hide) {
 
 /* Ask about the channels, a bounded number of them at one look. Returns whether some pipe's ends are to be
  * searched for. */
-static bool ask_all(look* k) {
+static bool check_all_channels(sweep* k) {
   shmt__channel_watch* w = k->watch;
   uint32_t n = 0;
   bool is_lost = false;
@@ -131,7 +131,7 @@ static bool ask_all(look* k) {
     shmt__watched_channel* c = &w->at[(w->cursor + i) & (w->capacity - 1)];
     c->seen = SHMT_SEEN_UNKNOWN;
     if (c->channel == 0 || n == SHMT_CHANNEL_BUDGET) continue;
-    c->seen = ask(k, c);
+    c->seen = check_channel(k, c);
     if (is_pipe(c) && c->seen == SHMT_SEEN_UNKNOWN) {
       c->pid = 0;
       is_lost = true;
@@ -141,7 +141,7 @@ static bool ask_all(look* k) {
   return is_lost;
 }
 
-static void judge(look* k) {
+static void decide(sweep* k) {
   for (uint32_t i = 0; i < k->watch->capacity; i++) {
     shmt__watched_channel* c = &k->watch->at[i];
     c->is_over = false; /* by this look alone: numbers of pipes are used again */
@@ -156,22 +156,22 @@ static void judge(look* k) {
 
 /* Its channel is over; young or not. */
 static bool is_abandoned(const shmt__lease* l, void* arg) {
-  const look* k = arg;
+  const sweep* k = arg;
   uint64_t channel = atomic_load_explicit(&l->channel, memory_order_acquire);
   if (shmt__channel_kind_of(channel) == SHMT_CHANNEL_LOCK)
-    return !shmt__token_is_locked(k->keeper->control_fd, shmt__channel_number(channel));
+    return !shmt__token_is_locked(k->arena_manager->control_fd, shmt__channel_number(channel));
   const shmt__watched_channel* c = channel == 0 ? NULL : place_of(k->watch, channel);
   return c != NULL && c->channel != 0 && c->is_over;
 }
 
-void shmt__channels_look(shmt__channel_watch* w, const shmt__keeper* k, uint64_t now_ms,
+void shmt__channels_sweep(shmt__channel_watch* w, const shmt__arena_manager* k, uint64_t now_ms,
                          bool may_hide) {
-  look l = {w, k, now_ms};
+  sweep l = {w, k, now_ms};
   if (w->net_namespace == 0) w->net_namespace = shmt__os_net_namespace();
   for (uint32_t i = 0; i < w->capacity; i++) w->at[i].is_used = false;
   (void)shmt__leases_end_if(&k->map, enter, &l);
   drop_unused(w);
-  if (ask_all(&l) && now_ms >= w->next_search_ms) search(&l, may_hide);
-  judge(&l);
+  if (check_all_channels(&l) && now_ms >= w->next_search_ms) search(&l, may_hide);
+  decide(&l);
   (void)shmt__leases_end_if(&k->map, is_abandoned, &l);
 }

@@ -43,7 +43,7 @@ typedef struct shmt__channel_watch {
 
 /* End the leases that nobody can use up any more: their channel has no reader, or the lock that they
  * are tied to is gone. may_hide: there may be readers in processes that /proc does not show us. */
-void shmt__channels_look(shmt__channel_watch* w, const shmt__keeper* k, uint64_t now_ms,
+void shmt__channels_sweep(shmt__channel_watch* w, const shmt__arena_manager* k, uint64_t now_ms,
                          bool may_hide);
 
 #endif

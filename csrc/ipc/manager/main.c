@@ -25,7 +25,7 @@
 enum { FD_LISTENER = 3, FD_CONTROL, FD_ARENA };
 
 typedef struct arguments {
-  shmt__keeper_options session;
+  shmt__arena_manager_options session;
   bool adopt, stay, lock;
 } arguments;
 
@@ -50,7 +50,7 @@ static bool parse_flag(const char* text, arguments* a) {
 }
 
 static bool parse(int argc, char** argv, arguments* a) {
-  shmt__keeper_options* o = &a->session;
+  shmt__arena_manager_options* o = &a->session;
   for (int i = 1; i < argc; i++) {
     if (!parse_flag(argv[i], a) && sscanf(argv[i], "--session=%" SCNx64, &o->session) != 1 &&
         sscanf(argv[i], "--arena-bytes=%" SCNu64, &o->arena_bytes) != 1 &&
@@ -76,11 +76,11 @@ static void say_ready(const shmt__control* control) {
 static void run_in_foreground(shmt__manager* m) {
   m->stays = true;
   shmt__os_notify("READY=1");
-  say_ready(m->keeper.map.control);
+  say_ready(m->arena_manager.map.control);
   shmt__manager_run(m);
   shmt__os_notify("STOPPING=1");
   /* release: nobody who sees it goes on with the session. */
-  atomic_store_explicit(&m->keeper.map.control->ended, 1, memory_order_release);
+  atomic_store_explicit(&m->arena_manager.map.control->ended, 1, memory_order_release);
 }
 
 int main(int argc, char** argv) {
@@ -95,11 +95,11 @@ int main(int argc, char** argv) {
                   FD_LISTENER);
     return 2;
   }
-  shmt__os_daemon_settle((a.adopt ? FD_ARENA + 1 : FD_CONTROL) + (a.lock ? 1 : 0));
+  shmt__os_daemon_init((a.adopt ? FD_ARENA + 1 : FD_CONTROL) + (a.lock ? 1 : 0));
   if (a.stay) shmt__os_watch_termination();
   shmt_status status =
-      a.adopt ? shmt__keeper_adopt(a.session.session, FD_CONTROL, FD_ARENA, &manager.keeper)
-              : shmt__keeper_create(&a.session, &manager.keeper);
+      a.adopt ? shmt__arena_manager_adopt(a.session.session, FD_CONTROL, FD_ARENA, &manager.arena_manager)
+              : shmt__arena_manager_create(&a.session, &manager.arena_manager);
   if (status != SHMT_OK) {
     (void)fprintf(stderr, "shmtensor-manager: %s\n", shmt_error_message());
     if (status == SHMT_E_NOMEM) return 3;

@@ -1,116 +1,21 @@
-/* ipc/manager/manager.c -- the manager's loop: connections, liveness, time. */
+/* ipc/manager/manager.c -- the manager's loop: connections, messages, and the sweep at each tick. */
 #include "ipc/manager/manager.h"
 
+#include "ipc/manager/dead_clients.h"
 #include "ipc/manager/ring_audit.h"
 #include "os/daemon.h"
 #include "os/events.h"
 #include "os/memfd.h"
 #include "os/process.h"
 #include "os/socket.h"
-#include "shm/client.h"
 #include "shm/lease.h"
 
 #include <string.h>
 
 enum { RESERVED_FDS = SHMT_MANAGER_CONNECTIONS + SHMT_MAX_CLIENTS + 16 };
 
-/* What an event belongs to: kind, tag and index in one word. */
-enum { EVENT_LISTENER, EVENT_CONNECTION, EVENT_CLIENT };
-
-static uint64_t event_key(unsigned kind, uint32_t tag, uint32_t index) {
-  return (uint64_t)kind << 60 | (uint64_t)(tag & 0xfffffffu) << 32 | index;
-}
-
 static uint32_t state_of(const shmt__manager* m, uint32_t client) {
-  return m->keeper.clients[client].state;
-}
-
-uint32_t shmt__manager_n_clients(const shmt__manager* m) {
-  uint32_t n = 0;
-  for (uint32_t i = 1; i < m->keeper.clients_end; i++) n += state_of(m, i) != SHMT_CLIENT_NONE;
-  return n;
-}
-
-static void close_connection(shmt__manager* m, uint32_t i) {
-  shmt__connection* c = &m->connections[i];
-  if (c->client != 0 && m->clients[c->client].connection == (int32_t)i)
-    m->clients[c->client].connection = -1;
-  shmt__os_close(c->fd);
-  c->fd = -1;
-  c->client = 0;
-}
-
-static void erase_client(shmt__manager* m, uint32_t id) {
-  shmt__manager_client* c = &m->clients[id];
-  if (c->connection >= 0) close_connection(m, (uint32_t)c->connection);
-  shmt__os_close(c->pidfd);
-  c->pidfd = -1;
-  c->pid = 0;
-  c->is_reserved = false;
-  c->tag++;
-  /* First the locks: until the number is free, nobody else's may carry it. */
-  shmt__rings_erase_client(&m->keeper, id);
-  shmt__names_forget_client(&m->names, &m->keeper, id);
-  shmt__keeper_erase_client(&m->keeper, id);
-}
-
-/* See Note [Liveness]. */
-static bool lives(const shmt__manager* m, uint32_t id) {
-  const shmt__keeper_client* c = &m->keeper.clients[id];
-  if (shmt__client_is_locked(m->keeper.control_fd, id)) return true;
-  /* Of a RESERVED number the pid is the parent's. */
-  return c->state == SHMT_CLIENT_ALIVE && c->pid > 0 && c->pid_namespace == m->pid_namespace &&
-         shmt__os_process_runs(c->pid, c->start) &&
-         shmt__os_process_maps(c->pid, m->control_identity, true);
-}
-
-/* Nothing tells us of this client's end: ask often for a while, then at each look. */
-static void suspect(shmt__manager* m) {
-  m->suspect_until_ms = shmt__os_now_ms() + SHMT_MANAGER_SUSPECT_FOR_MS;
-}
-
-static void watch(shmt__manager* m, uint32_t id) {
-  const shmt__keeper_client* known = &m->keeper.clients[id];
-  shmt__manager_client* c = &m->clients[id];
-  c->tag++;
-  /* Of a RESERVED number the table has the parent's pid. */
-  if (known->state == SHMT_CLIENT_ALIVE && known->pid_namespace == m->pid_namespace)
-    c->pidfd = shmt__os_pidfd(known->pid);
-  if (c->pidfd < 0)
-    c->pidfd = -1;
-  else if (!shmt__os_events_add(m->epoll, c->pidfd, event_key(EVENT_CLIENT, c->tag, id))) {
-    shmt__os_close(c->pidfd);
-    c->pidfd = -1;
-  }
-}
-
-/* For a client without a connection. */
-static void watch_or_erase(shmt__manager* m, uint32_t id) {
-  if (lives(m, id))
-    watch(m, id);
-  else
-    erase_client(m, id);
-}
-
-/* The connection ended, or said something wrong. */
-static void lose_connection(shmt__manager* m, uint32_t i) {
-  uint32_t id = m->connections[i].client;
-  close_connection(m, i);
-  if (id == 0 || m->clients[id].connection >= 0) return;
-  if (lives(m, id))
-    suspect(m);
-  else
-    erase_client(m, id);
-}
-
-/* The process behind a pidfd ended. */
-static void lose_process(shmt__manager* m, uint32_t id) {
-  shmt__os_close(m->clients[id].pidfd);
-  m->clients[id].pidfd = -1;
-  if (lives(m, id))
-    suspect(m);
-  else
-    erase_client(m, id);
+  return m->arena_manager.clients[client].state;
 }
 
 /* A place for a connection of the process, or SHMT_MANAGER_CONNECTIONS. */
@@ -133,7 +38,7 @@ static void refuse_connection(shmt__manager* m) {
 
 /* This user, and the members of the group that a service was opened to. */
 static bool admits(const shmt__manager* m, int fd, const shmt__peer* peer) {
-  const shmt__fixed* c = &m->keeper.map.fixed;
+  const shmt__fixed* c = &m->arena_manager.map.fixed;
   if (peer->uid == shmt__os_uid()) return true;
   return (c->flags & SHMT_SESSION_GROUP) != 0 && shmt__os_peer_in_group(fd, c->gid);
 }
@@ -157,8 +62,8 @@ static void accept_connections(shmt__manager* m) {
     c->uid = peer.uid;
     c->tag++;
     c->since_ms = shmt__os_now_ms();
-    if (!shmt__os_events_add(m->epoll, fd, event_key(EVENT_CONNECTION, c->tag, i)))
-      close_connection(m, i);
+    if (!shmt__os_events_add(m->epoll, fd, shmt__event_key(SHMT_EVENT_CONNECTION, c->tag, i)))
+      shmt__manager_close_connection(m, i);
   }
 }
 
@@ -172,12 +77,12 @@ static void read_connection(shmt__manager* m, uint32_t i) {
     bool good = got == (int)sizeof p && p.magic == SHMT_WIRE_MAGIC &&
                 p.version == SHMT_WIRE_VERSION && peer.uid == m->connections[i].uid;
     if (good) {
-      good = shmt__manager_serve(m, i, &p, fds, n_fds, peer.pid);
+      good = shmt__manager_handle_message(m, i, &p, fds, n_fds, peer.pid);
     } else {
       for (int j = 0; j < n_fds; j++) shmt__os_close(fds[j]);
     }
     if (!good) {
-      lose_connection(m, i);
+      shmt__manager_connection_lost(m, i);
       return;
     }
   }
@@ -186,12 +91,12 @@ static void read_connection(shmt__manager* m, uint32_t i) {
 static void handle_event(shmt__manager* m, uint64_t key) {
   unsigned kind = (unsigned)(key >> 60);
   uint32_t tag = (uint32_t)(key >> 32) & 0xfffffffu, i = (uint32_t)key;
-  if (kind == EVENT_LISTENER) accept_connections(m);
-  if (kind == EVENT_CONNECTION && m->connections[i].fd >= 0 &&
+  if (kind == SHMT_EVENT_LISTENER) accept_connections(m);
+  if (kind == SHMT_EVENT_CONNECTION && m->connections[i].fd >= 0 &&
       (m->connections[i].tag & 0xfffffffu) == tag)
     read_connection(m, i);
-  if (kind == EVENT_CLIENT && m->clients[i].pidfd >= 0 && (m->clients[i].tag & 0xfffffffu) == tag)
-    lose_process(m, i);
+  if (kind == SHMT_EVENT_CLIENT && m->clients[i].pidfd >= 0 && (m->clients[i].tag & 0xfffffffu) == tag)
+    shmt__manager_process_ended(m, i);
 }
 
 /* The process that named the session may yet start others that open its messages. */
@@ -211,29 +116,7 @@ static bool keep_going(shmt__manager* m, uint64_t now_ms) {
   if (now_ms - m->idle_since_ms < SHMT_MANAGER_LINGER_MS) return true;
   if (shmt__names_persist(&m->names)) return true;
   /* A message may be waiting for a process that has not joined yet; the leader's end ends that. */
-  return leader_lives(m, now_ms) && shmt__keeper_n_leases(&m->keeper) > 0;
-}
-
-/* Clients of whose end nothing would tell us: they lost their connection, were there before us, or
- * are children whose parent could not ask us, of which the table alone tells. */
-static void check_unwatched(shmt__manager* m) {
-  uint32_t end = shmt__keeper_clients_end(&m->keeper);
-  for (uint32_t id = 1; id < end; id++) {
-    const shmt__manager_client* c = &m->clients[id];
-    if (c->pidfd >= 0 || c->connection >= 0) continue;
-    if (state_of(m, id) == SHMT_CLIENT_NONE && !shmt__keeper_know_client(&m->keeper, id)) continue;
-    watch_or_erase(m, id);
-  }
-}
-
-/* Is there a client whose process /proc may not show us? */
-static bool has_hidden_clients(const shmt__manager* m) {
-  for (uint32_t id = 1; id < m->keeper.clients_end; id++) {
-    if (state_of(m, id) != SHMT_CLIENT_NONE &&
-        m->keeper.clients[id].pid_namespace != m->pid_namespace)
-      return true;
-  }
-  return false;
+  return leader_lives(m, now_ms) && shmt__arena_manager_n_leases(&m->arena_manager) > 0;
 }
 
 /* Connections that never said who they are. */
@@ -241,7 +124,7 @@ static void close_silent(shmt__manager* m, uint64_t now_ms) {
   for (uint32_t i = 0; i < SHMT_MANAGER_CONNECTIONS; i++) {
     shmt__connection* c = &m->connections[i];
     if (c->fd >= 0 && c->client == 0 && now_ms - c->since_ms > SHMT_MANAGER_HELLO_MS)
-      close_connection(m, i);
+      shmt__manager_close_connection(m, i);
   }
 }
 
@@ -251,7 +134,7 @@ shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener)
   m->reading_fd = m->lock_fd = -1;
   m->epoll = shmt__os_events_create();
   m->idle_since_ms = 0;
-  m->looked_ms = shmt__os_now_ms();
+  m->swept_ms = shmt__os_now_ms();
   m->pid_namespace = shmt__os_pid_namespace();
   m->spare = shmt__os_dup(listener);
   m->files_end = shmt__os_descriptor_limit();
@@ -261,40 +144,40 @@ shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener)
     m->connections[i] = (shmt__connection){.fd = -1};
   for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++)
     m->clients[i] = (shmt__manager_client){.pidfd = -1, .connection = -1};
-  SHMT_REQUIRE(m->epoll >= 0 && shmt__os_file_identity(m->keeper.control_fd, m->control_identity) &&
+  SHMT_REQUIRE(m->epoll >= 0 && shmt__os_file_identity(m->arena_manager.control_fd, m->control_identity) &&
                    shmt__os_pass_credentials(listener) &&
-                   shmt__os_events_add(m->epoll, listener, event_key(EVENT_LISTENER, 0, 0)),
+                   shmt__os_events_add(m->epoll, listener, shmt__event_key(SHMT_EVENT_LISTENER, 0, 0)),
                SHMT_E_MANAGER, "the manager cannot watch its socket");
   /* A predecessor may have been killed in the middle of an audit. */
-  shmt__rings_erase_client(&m->keeper, SHMT_MANAGER_MARKER);
-  m->is_leader_known = !shmt__keeper_is_service(&m->keeper) &&
+  shmt__rings_client_died(&m->arena_manager, SHMT_MANAGER_MARKER);
+  m->is_leader_known = !shmt__arena_manager_is_service(&m->arena_manager) &&
                        ((session >> 32) & 0x3ff) == (m->pid_namespace & 0x3ff);
   m->leader = m->is_leader_known ? shmt__os_pidfd((int32_t)(session >> 42)) : -1;
-  SHMT_TRY(shmt__names_adopt(&m->names, &m->keeper));
+  SHMT_TRY(shmt__names_adopt(&m->names, &m->arena_manager));
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
-    if (state_of(m, id) != SHMT_CLIENT_NONE) watch_or_erase(m, id);
+    if (state_of(m, id) != SHMT_CLIENT_NONE) shmt__manager_watch_client(m, id);
   }
   return SHMT_OK;
 }
 
-bool shmt__manager_turn(shmt__manager* m, int timeout_ms) {
+bool shmt__manager_run_once(shmt__manager* m, int timeout_ms) {
   uint64_t keys[64];
   int n = shmt__os_events_wait(m->epoll, keys, 64, timeout_ms);
   for (int i = 0; i < n && !m->is_over; i++) handle_event(m, keys[i]);
   if (m->is_over) return false;
   uint64_t now_ms = shmt__os_now_ms();
-  if (now_ms - m->looked_ms >= SHMT_MANAGER_TICK_MS) {
-    shmt__keeper_mend(&m->keeper);
-    shmt__names_mend(&m->names, &m->keeper);
-    (void)shmt__rings_audit(&m->keeper); /* a lock is taken: at the next look */
-    shmt__channels_look(&m->channels, &m->keeper, now_ms, has_hidden_clients(m));
-    (void)shmt__leases_audit(&m->keeper.map);
-    shmt__keeper_look(&m->keeper, false);
+  if (now_ms - m->swept_ms >= SHMT_MANAGER_TICK_MS) {
+    shmt__arena_manager_repair(&m->arena_manager);
+    shmt__names_repair(&m->names, &m->arena_manager);
+    (void)shmt__rings_audit(&m->arena_manager); /* a lock is taken: at the next look */
+    shmt__channels_sweep(&m->channels, &m->arena_manager, now_ms, shmt__manager_has_hidden_clients(m));
+    (void)shmt__leases_audit(&m->arena_manager.map);
+    shmt__arena_manager_sweep(&m->arena_manager, false);
     close_silent(m, now_ms);
-    check_unwatched(m);
-    m->looked_ms = now_ms;
+    shmt__manager_check_unwatched(m);
+    m->swept_ms = now_ms;
   } else if (now_ms < m->suspect_until_ms) {
-    check_unwatched(m);
+    shmt__manager_check_unwatched(m);
   }
   if (keep_going(m, now_ms)) return true;
   if (m->stays) return false;
@@ -306,7 +189,7 @@ bool shmt__manager_turn(shmt__manager* m, int timeout_ms) {
 
 void shmt__manager_run(shmt__manager* m) {
   int timeout_ms = SHMT_MANAGER_TICK_MS / 2;
-  while (shmt__manager_turn(m, timeout_ms)) {
+  while (shmt__manager_run_once(m, timeout_ms)) {
     bool soon = shmt__os_now_ms() < m->suspect_until_ms;
     timeout_ms = soon ? SHMT_MANAGER_SUSPECT_MS : SHMT_MANAGER_TICK_MS / 2;
   }

@@ -5,7 +5,7 @@
  * What it knows lies in the control file, so a successor goes on where it was killed.
  *
  * Note [Liveness]
- * A client lives as long as its number is locked (Note [Client locks] in shm/layout.h): the kernel
+ * A client lives as long as its number is locked (Note [Client locks] in shm/control_file.h): the kernel
  * says so, in whatever pid namespace the process is. The end of a connection, and a pidfd where there is one,
  * only tell when to ask. A program that closed all its descriptors has lost the lock, but not
  * the memory: where the pid can be judged, a process that still maps the control file lives, too. So a
@@ -28,7 +28,7 @@ enum {
   SHMT_MANAGER_LINGER_MS = 1000, /* after the last client */
   /* What one process may take of what all need; far more than it ever uses. */
   SHMT_MANAGER_STRANGERS = 128, /* connections that have not said HELLO */
-  SHMT_MANAGER_NUMBERS = 16,    /* client numbers: several copies of the library, lost ones */
+  SHMT_MANAGER_CLIENTS_PER_PROCESS = 16,    /* client numbers: several copies of the library, lost ones */
   SHMT_MANAGER_CHILDREN = 256,  /* numbers for children that have not said that they are there */
   SHMT_MANAGER_SUSPECT_MS = 4,  /* between two questions about a client whose connection ended */
   SHMT_MANAGER_SUSPECT_FOR_MS = 200,
@@ -54,7 +54,7 @@ typedef struct shmt__manager_client {
 } shmt__manager_client;
 
 typedef struct shmt__manager {
-  shmt__keeper keeper;
+  shmt__arena_manager arena_manager;
   shmt__names names;
   shmt__channel_watch channels;
   int reading_fd; /* the arena for reading only, -1 until somebody wants it */
@@ -70,7 +70,7 @@ typedef struct shmt__manager {
   uint64_t suspect_until_ms; /* until when clients without a connection are asked about often */
   bool is_leader_known;      /* the leader's pid can be judged from here */
   uint64_t idle_since_ms; /* 0: there are clients */
-  uint64_t looked_ms;
+  uint64_t swept_ms;
   shmt__connection connections[SHMT_MANAGER_CONNECTIONS];
   shmt__manager_client clients[SHMT_MAX_CLIENTS];
 } shmt__manager;
@@ -79,17 +79,29 @@ typedef struct shmt__manager {
 shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener);
 /* Wait at most timeout_ms for what happens next and see to it, and to what is due by the clock;
  * false: nobody needs the session any more. */
-bool shmt__manager_turn(shmt__manager* m, int timeout_ms);
+bool shmt__manager_run_once(shmt__manager* m, int timeout_ms);
 /* Serve until nobody needs the session any more. */
 void shmt__manager_run(shmt__manager* m);
 
 /* Answer one packet; false: the connection must be closed. Consumes the descriptors.
  * (ipc/manager/messages.c) */
-bool shmt__manager_serve(shmt__manager* m, uint32_t connection, const shmt__packet* p, int* fds,
+bool shmt__manager_handle_message(shmt__manager* m, uint32_t connection, const shmt__packet* p, int* fds,
                          int n_fds, int32_t pid);
 /* The part of it that is about names. (ipc/manager/name_messages.c) */
-shmt_status shmt__manager_serve_names(shmt__manager* m, shmt__asker who, const shmt__packet* p,
+shmt_status shmt__manager_handle_name_message(shmt__manager* m, shmt__requester who, const shmt__packet* p,
                                       shmt__packet* reply);
-uint32_t shmt__manager_n_clients(const shmt__manager* m);
+/* How many clients does the session have? */
+static inline uint32_t shmt__manager_n_clients(const shmt__manager* m) {
+  uint32_t n = 0;
+  for (uint32_t i = 1; i < m->arena_manager.clients_end; i++)
+    n += m->arena_manager.clients[i].state != SHMT_CLIENT_NONE;
+  return n;
+}
+
+/* What an epoll event belongs to: its kind, a tag that tells stale events apart, and an index, in one word. */
+enum { SHMT_EVENT_LISTENER, SHMT_EVENT_CONNECTION, SHMT_EVENT_CLIENT };
+static inline uint64_t shmt__event_key(unsigned kind, uint32_t tag, uint32_t index) {
+  return (uint64_t)kind << 60 | (uint64_t)(tag & 0xfffffffu) << 32 | index;
+}
 
 #endif

@@ -33,7 +33,7 @@ static void attach(request* r, uint32_t client) {
 }
 
 static void set_process(request* r, uint32_t client) {
-  shmt__keeper_settle_client(&r->m->keeper, client, r->pid);
+  shmt__arena_manager_mark_client_alive(&r->m->arena_manager, client, r->pid);
   r->m->clients[client].pid = r->pid;
   r->m->clients[client].is_reserved = false;
 }
@@ -42,12 +42,12 @@ static void set_process(request* r, uint32_t client) {
 static bool knows(request* r, uint32_t client) {
   uint64_t identity[2];
   if (client == 0 || client >= SHMT_MAX_CLIENTS || r->n_fds != 1) return false;
-  shmt__keeper* k = &r->m->keeper;
+  shmt__arena_manager* k = &r->m->arena_manager;
   /* A child that was claimed for comes before our next look. */
-  return (k->clients[client].state != SHMT_CLIENT_NONE || shmt__keeper_know_client(k, client)) &&
+  return (k->clients[client].state != SHMT_CLIENT_NONE || shmt__arena_manager_adopt_client(k, client)) &&
          shmt__os_file_identity(r->fds[0], identity) &&
          identity[0] == r->m->control_identity[0] && identity[1] == r->m->control_identity[1] &&
-         shmt__client_has(r->fds[0], client);
+         shmt__client_owns_number(r->fds[0], client);
 }
 
 static shmt_status check_session(const request* r) {
@@ -57,7 +57,7 @@ static shmt_status check_session(const request* r) {
 }
 
 /* Client numbers of the sender's process. One that we cannot see has no share of its own. */
-static int n_numbers(const request* r, bool reserved) {
+static int n_clients_of_process(const request* r, bool reserved) {
   int n = 0;
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS && r->pid > 0; id++) {
     const shmt__manager_client* c = &r->m->clients[id];
@@ -68,12 +68,12 @@ static int n_numbers(const request* r, bool reserved) {
 
 /* A number for the sender, with a descriptor that has its lock in the answer. */
 static shmt_status reserve(request* r, uint32_t* out_id) {
-  int fd = shmt__os_reopen(r->m->keeper.control_fd);
+  int fd = shmt__os_reopen(r->m->arena_manager.control_fd);
   SHMT_REQUIRE(fd >= 0, SHMT_E_OS,
                "the manager cannot open its files anew: too many open files, or /proc is missing");
   r->send_fds[r->n_send++] = fd;
   r->n_own++;
-  SHMT_TRY(shmt__keeper_reserve_client(&r->m->keeper, fd, r->pid, out_id));
+  SHMT_TRY(shmt__arena_manager_reserve_client(&r->m->arena_manager, fd, r->pid, out_id));
   r->m->clients[*out_id].pid = r->pid;
   return SHMT_OK;
 }
@@ -81,27 +81,27 @@ static shmt_status reserve(request* r, uint32_t* out_id) {
 /* Put the arena into the answer, or a descriptor that cannot be mapped for writing. */
 static shmt_status send_arena(request* r, bool writing) {
   shmt__manager* m = r->m;
-  if (!writing && m->reading_fd < 0) m->reading_fd = shmt__os_reopen_read_only(m->keeper.arena_fd);
-  int fd = writing ? m->keeper.arena_fd : m->reading_fd;
+  if (!writing && m->reading_fd < 0) m->reading_fd = shmt__os_reopen_read_only(m->arena_manager.arena_fd);
+  int fd = writing ? m->arena_manager.arena_fd : m->reading_fd;
   SHMT_REQUIRE(fd >= 0, SHMT_E_OS, "the manager cannot open the arena for reading only");
   r->send_fds[r->n_send++] = fd;
   return SHMT_OK;
 }
 
 static shmt_status serve_hello(request* r, shmt__packet* reply) {
-  shmt__keeper* k = &r->m->keeper;
+  shmt__arena_manager* k = &r->m->arena_manager;
   uint32_t id = r->p->client;
   SHMT_TRY(check_session(r));
   SHMT_REQUIRE(r->client == 0, SHMT_E_MANAGER, "HELLO twice on one connection");
-  shmt__keeper_mend(k); /* who joins believes what it reads in the header */
+  shmt__arena_manager_repair(k); /* who joins believes what it reads in the header */
   reply->world = k->map.fixed.world;
   if (id != 0) {
     SHMT_REQUIRE(r->p->world == reply->world && knows(r, id), SHMT_E_KEY,
                  "the manager does not know client %u of this world", id);
   } else {
-    SHMT_REQUIRE(n_numbers(r, false) < SHMT_MANAGER_NUMBERS, SHMT_E_RUNTIME,
+    SHMT_REQUIRE(n_clients_of_process(r, false) < SHMT_MANAGER_CLIENTS_PER_PROCESS, SHMT_E_RUNTIME,
                  "process %d has %d places in the session already", (int)r->pid,
-                 (int)SHMT_MANAGER_NUMBERS);
+                 (int)SHMT_MANAGER_CLIENTS_PER_PROCESS);
     SHMT_TRY(reserve(r, &id));
     SHMT_TRY(send_arena(r, r->p->count == 0));
     r->send_fds[r->n_send++] = k->control_fd;
@@ -116,9 +116,9 @@ static shmt_status serve_hello(request* r, shmt__packet* reply) {
 static shmt_status serve_fork(request* r, shmt__packet* reply) {
   uint32_t id = 0;
   SHMT_REQUIRE(
-      r->client == 0 && r->p->world == r->m->keeper.map.fixed.world && knows(r, r->p->client),
+      r->client == 0 && r->p->world == r->m->arena_manager.map.fixed.world && knows(r, r->p->client),
       SHMT_E_KEY, "the manager does not know client %u of this world", r->p->client);
-  SHMT_REQUIRE(n_numbers(r, true) < SHMT_MANAGER_CHILDREN, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(n_clients_of_process(r, true) < SHMT_MANAGER_CHILDREN, SHMT_E_RUNTIME,
                "process %d has places for %d children that never came", (int)r->pid,
                (int)SHMT_MANAGER_CHILDREN);
   /* By the parent, until the child says who it is. */
@@ -133,22 +133,22 @@ static shmt_status serve_add_file(request* r, shmt__packet* reply) {
   if (r->n_fds == 0) {
     /* The kernel drops a descriptor that we have no room for. Files that nobody uses any more give
      * room to another try. */
-    shmt__keeper_look(&r->m->keeper, false);
+    shmt__arena_manager_sweep(&r->m->arena_manager, false);
     SHMT_FAIL(SHMT_E_OS, "the manager got no descriptor: too many open files");
   }
   SHMT_REQUIRE(r->n_fds == 1, SHMT_E_VALUE, "ADD_FILE with %d descriptors, expected 1", r->n_fds);
   int fd = r->fds[0];
   if (fd >= r->m->files_end) {
-    shmt__keeper_look(&r->m->keeper, false);
+    shmt__arena_manager_sweep(&r->m->arena_manager, false);
     SHMT_FAIL(SHMT_E_OS, "the manager keeps %d files, which is all it may", r->m->files_end);
   }
   r->fds[0] = -1;
-  return shmt__keeper_add_file(&r->m->keeper, r->client, fd, r->p->nbytes, &reply->block,
+  return shmt__arena_manager_add_file(&r->m->arena_manager, r->client, fd, r->p->nbytes, &reply->block,
                                &reply->generation);
 }
 
 static shmt_status serve_get_file(request* r, shmt__packet* reply) {
-  int fd = shmt__keeper_file(&r->m->keeper, r->p->block, r->p->generation, &reply->nbytes);
+  int fd = shmt__arena_manager_file(&r->m->arena_manager, r->p->block, r->p->generation, &reply->nbytes);
   SHMT_REQUIRE(fd >= 0, SHMT_E_HANDLE, "no file behind block %u", r->p->block);
   r->send_fds[0] = fd;
   r->n_send = 1;
@@ -156,18 +156,18 @@ static shmt_status serve_get_file(request* r, shmt__packet* reply) {
 }
 
 static void serve_status(request* r, shmt__packet* reply) {
-  shmt__keeper* k = &r->m->keeper;
+  shmt__arena_manager* k = &r->m->arena_manager;
   reply->client = shmt__manager_n_clients(r->m);
   reply->block = (uint32_t)shmt__os_pid();
-  reply->leases = shmt__keeper_n_leases(k);
+  reply->leases = shmt__arena_manager_n_leases(k);
   reply->nbytes = shmt__os_file_resident(k->arena_fd);
   reply->generation = k->granted_bytes;
   reply->count = k->slabs_end;
 }
 
 /* Descriptors without the right to write. */
-static shmt_status serve_observe(request* r, shmt__packet* reply) {
-  const shmt__keeper* k = &r->m->keeper;
+static shmt_status serve_inspect(request* r, shmt__packet* reply) {
+  const shmt__arena_manager* k = &r->m->arena_manager;
   const int files[2] = {k->control_fd, k->arena_fd};
   while (r->n_send < 2) {
     int fd = shmt__os_reopen_read_only(files[r->n_send]);
@@ -186,9 +186,9 @@ static shmt_status serve_observe(request* r, shmt__packet* reply) {
  * last was killed. Sessions of their own have no supervisor. */
 static shmt_status serve_take_over(request* r) {
   const shmt__manager* m = r->m;
-  const int files[] = {m->listener, m->keeper.control_fd, m->keeper.arena_fd, m->lock_fd};
+  const int files[] = {m->listener, m->arena_manager.control_fd, m->arena_manager.arena_fd, m->lock_fd};
   SHMT_TRY(check_session(r));
-  SHMT_REQUIRE(!m->stays && shmt__keeper_is_service(&m->keeper) &&
+  SHMT_REQUIRE(!m->stays && shmt__arena_manager_is_service(&m->arena_manager) &&
                    m->connections[r->connection].uid == shmt__os_uid(),
                SHMT_E_MANAGER, "this manager gives its place to nobody");
   while (r->n_send < SHMT_SOCKET_MAX_FDS && files[r->n_send] >= 0) {
@@ -209,49 +209,49 @@ static const struct {
 
 /* Requests with a reply. */
 static shmt_status serve(request* r, shmt__packet* reply) {
-  shmt__keeper* k = &r->m->keeper;
+  shmt__arena_manager* k = &r->m->arena_manager;
   switch ((shmt__message)r->p->type) {
     case SHMT_MESSAGE_HELLO:
       return serve_hello(r, reply);
     case SHMT_MESSAGE_FORK:
       return serve_fork(r, reply);
-    case SHMT_MESSAGE_GRANT:
-      SHMT_REQUIRE(r->p->count <= UINT32_MAX, SHMT_E_VALUE, "GRANT of too many blocks");
-      SHMT_TRY(shmt__keeper_grant(k, r->client, r->p->nbytes, (uint32_t)r->p->count, &reply->block));
-      reply->count = shmt__keeper_slab_at(k, reply->block)->first_block;
-      reply->nbytes = shmt__keeper_slab_at(k, reply->block)->offset;
+    case SHMT_MESSAGE_GRANT_SLAB:
+      SHMT_REQUIRE(r->p->count <= UINT32_MAX, SHMT_E_VALUE, "GRANT_SLAB of too many blocks");
+      SHMT_TRY(shmt__arena_manager_grant(k, r->client, r->p->nbytes, (uint32_t)r->p->count, &reply->block));
+      reply->count = shmt__arena_manager_slab_at(k, reply->block)->first_block;
+      reply->nbytes = shmt__arena_manager_slab_at(k, reply->block)->offset;
       return SHMT_OK;
     case SHMT_MESSAGE_ADD_FILE:
       return serve_add_file(r, reply);
     case SHMT_MESSAGE_GET_FILE:
       return serve_get_file(r, reply);
-    case SHMT_MESSAGE_LOOK:
+    case SHMT_MESSAGE_SWEEP:
       SHMT_TRY(check_session(r));
-      shmt__keeper_look(k, true);
+      shmt__arena_manager_sweep(k, true);
       reply->nbytes = shmt__os_file_resident(k->arena_fd);
       return SHMT_OK;
     case SHMT_MESSAGE_DROP_LEASES:
       SHMT_TRY(check_session(r));
-      reply->count = shmt__keeper_drop_leases(
+      reply->count = shmt__arena_manager_drop_leases(
           k, r->p->count > UINT32_MAX ? UINT32_MAX : (uint32_t)r->p->count);
       return SHMT_OK;
     case SHMT_MESSAGE_STATUS:
       serve_status(r, reply);
       return SHMT_OK;
-    case SHMT_MESSAGE_OBSERVE:
-      return serve_observe(r, reply);
+    case SHMT_MESSAGE_INSPECT:
+      return serve_inspect(r, reply);
     case SHMT_MESSAGE_GET_ARENA:
       return send_arena(r, r->p->count != 0);
     case SHMT_MESSAGE_TAKE_OVER:
       return serve_take_over(r);
     case SHMT_MESSAGE_PUBLISH:
     case SHMT_MESSAGE_UNPUBLISH:
-    case SHMT_MESSAGE_OPEN_SYNC:
-      return shmt__manager_serve_names(
-          r->m, (shmt__asker){r->client, r->m->connections[r->connection].uid, r->pid}, r->p,
+    case SHMT_MESSAGE_OPEN_LOCK:
+      return shmt__manager_handle_name_message(
+          r->m, (shmt__requester){r->client, r->m->connections[r->connection].uid, r->pid}, r->p,
           reply);
-    case SHMT_MESSAGE_ADOPT:
-    case SHMT_MESSAGE_GIVE_BACK:
+    case SHMT_MESSAGE_CHILD_STARTED:
+    case SHMT_MESSAGE_RETURN_SLAB:
     case SHMT_MESSAGE_RESTORE_FILE:
     case SHMT_MESSAGE_REPLY:
       break;
@@ -261,16 +261,16 @@ static shmt_status serve(request* r, shmt__packet* reply) {
 
 /* Messages without a reply. */
 static void serve_silent(request* r) {
-  shmt__keeper* k = &r->m->keeper;
+  shmt__arena_manager* k = &r->m->arena_manager;
   switch (r->p->type) {
-    case SHMT_MESSAGE_ADOPT:
+    case SHMT_MESSAGE_CHILD_STARTED:
       set_process(r, r->client);
       break;
-    case SHMT_MESSAGE_GIVE_BACK:
-      (void)shmt__keeper_take_back(k, r->client, r->p->block);
+    case SHMT_MESSAGE_RETURN_SLAB:
+      (void)shmt__arena_manager_return_slab(k, r->client, r->p->block);
       break;
     case SHMT_MESSAGE_RESTORE_FILE:
-      if (r->n_fds == 1) shmt__keeper_restore_file(k, r->p->block, r->p->generation, r->fds[0]);
+      if (r->n_fds == 1) shmt__arena_manager_restore_file(k, r->p->block, r->p->generation, r->fds[0]);
       if (r->n_fds == 1) r->fds[0] = -1;
       break;
     default:
@@ -278,7 +278,7 @@ static void serve_silent(request* r) {
   }
 }
 
-bool shmt__manager_serve(shmt__manager* m, uint32_t connection, const shmt__packet* p, int* fds,
+bool shmt__manager_handle_message(shmt__manager* m, uint32_t connection, const shmt__packet* p, int* fds,
                          int n_fds, int32_t pid) {
   request r = {.m = m,
                .connection = connection,

@@ -14,20 +14,20 @@ static shmt_status read_name(const shmt__packet* p, char out[SHMT_NAME_BYTES]) {
   return SHMT_OK;
 }
 
-shmt_status shmt__manager_serve_names(shmt__manager* m, shmt__asker who, const shmt__packet* p,
+shmt_status shmt__manager_handle_name_message(shmt__manager* m, shmt__requester who, const shmt__packet* p,
                                       shmt__packet* reply) {
   char name[SHMT_NAME_BYTES];
   SHMT_TRY(read_name(p, name));
   switch (p->type) {
     case SHMT_MESSAGE_PUBLISH:
-      return shmt__names_publish(&m->names, &m->keeper, who, name, p->block, p->generation,
+      return shmt__names_publish(&m->names, &m->arena_manager, who, name, p->block, p->generation,
                                  p->count & SHMT_NAME_PERSISTS, &reply->count);
     case SHMT_MESSAGE_UNPUBLISH:
-      return shmt__names_remove(&m->names, &m->keeper, who, name);
-    case SHMT_MESSAGE_OPEN_SYNC:
-      SHMT_REQUIRE(p->count <= SHMT_SYNC_SLOTS, SHMT_E_VALUE,
-                   "%" PRIu64 " places, at most %d are possible", p->count, SHMT_SYNC_SLOTS);
-      return shmt__syncs_open(&m->names, &m->keeper, who.client, name, p->block, (uint32_t)p->count,
+      return shmt__names_remove(&m->names, &m->arena_manager, who, name);
+    case SHMT_MESSAGE_OPEN_LOCK:
+      SHMT_REQUIRE(p->count <= SHMT_NAMED_LOCK_SLOTS, SHMT_E_VALUE,
+                   "%" PRIu64 " places, at most %d are possible", p->count, SHMT_NAMED_LOCK_SLOTS);
+      return shmt__named_locks_open(&m->names, &m->arena_manager, who.client, name, p->block, (uint32_t)p->count,
                               &reply->block);
     default:
       SHMT_FAIL(SHMT_E_MANAGER, "message type %u is not about names", p->type);

@@ -16,7 +16,7 @@
 /* --- the table --- */
 
 /* Write what an entry stands for where members read it, in one step: Note [Names]. */
-static void show(const shmt__named* e, shmt__name* shown) {
+static void show(const shmt__name_entry* e, shmt__name* shown) {
   uint64_t words[SHMT_VERSION_WORDS];
   memcpy(words, &e->version, sizeof words);
   /* release: a reader that sees a word of this slot sees the tick that goes before it as past. */
@@ -30,23 +30,23 @@ static void show(const shmt__named* e, shmt__name* shown) {
   (void)shmt__os_futex_wake(&shown->tick, INT32_MAX);
 }
 
-static shmt__name* shown_of(const shmt__names* n, const shmt__keeper* k, const shmt__named* e) {
+static shmt__name* shown_of(const shmt__names* n, const shmt__arena_manager* k, const shmt__name_entry* e) {
   return &k->map.names[e - n->entries];
 }
 
 /* Let the entry stand for v. */
-static void commit(shmt__names* n, shmt__keeper* k, shmt__named* e, const shmt__version* v) {
+static void commit(shmt__names* n, shmt__arena_manager* k, shmt__name_entry* e, const shmt__version* v) {
   e->version = *v;
   e->tick++;
   show(e, shown_of(n, k, e));
 }
 
 /* The entry of this name, else the one to use for it, else NULL. */
-static shmt__named* find_entry(shmt__names* n, const char* text, bool* out_is_new) {
+static shmt__name_entry* find_entry(shmt__names* n, const char* text, bool* out_is_new) {
   uint64_t hash = shmt__name_hash(text);
-  shmt__named* gone = NULL;
+  shmt__name_entry* gone = NULL;
   for (uint32_t i = 0; i < n->n_names; i++) {
-    shmt__named* e = &n->entries[(hash + i) % n->n_names];
+    shmt__name_entry* e = &n->entries[(hash + i) % n->n_names];
     *out_is_new = true;
     /* While there is room a name that was taken back keeps its entry, and its count of versions. */
     if (!e->is_used) return gone != NULL && n->n_used > n->n_names / 4 * 3 ? gone : e;
@@ -58,7 +58,7 @@ static shmt__named* find_entry(shmt__names* n, const char* text, bool* out_is_ne
   return gone;
 }
 
-static void name_entry(shmt__names* n, shmt__keeper* k, shmt__named* e, const char* text) {
+static void name_entry(shmt__names* n, shmt__arena_manager* k, shmt__name_entry* e, const char* text) {
   shmt__name* shown = shown_of(n, k, e);
   if (e->is_used) {
     if (e->version.version > n->floor) n->floor = e->version.version;
@@ -79,7 +79,7 @@ static void name_entry(shmt__names* n, shmt__keeper* k, shmt__named* e, const ch
 
 /* --- the blocks of names --- */
 
-static bool reserve_uses(shmt__names* n, const shmt__keeper* k) {
+static bool reserve_uses(shmt__names* n, const shmt__arena_manager* k) {
   uint32_t end = k->blocks_end;
   if (end <= n->n_uses) return true;
   uint32_t want = end + end / 2;
@@ -94,7 +94,7 @@ static bool reserve_uses(shmt__names* n, const shmt__keeper* k) {
 /* All names share one hold of a block. An attempt to hold that fails takes it off, so the generation
  * is looked at first: while another name has the block its generation stays, and so one that fits
  * cannot fail later. */
-static bool use_block(shmt__names* n, shmt__keeper* k, uint32_t block, uint64_t generation) {
+static bool use_block(shmt__names* n, shmt__arena_manager* k, uint32_t block, uint64_t generation) {
   if (block >= k->blocks_end) return false;
   uint64_t head = atomic_load_explicit(&k->map.blocks[block].head, memory_order_seq_cst);
   if (shmt__head_generation(head) != generation) return false;
@@ -103,21 +103,21 @@ static bool use_block(shmt__names* n, shmt__keeper* k, uint32_t block, uint64_t 
   return true;
 }
 
-static void disuse_blocks(shmt__names* n, shmt__keeper* k, shmt__named_blocks* b) {
+static void disuse_blocks(shmt__names* n, shmt__arena_manager* k, shmt__name_blocks* b) {
   for (uint32_t i = 0; i < b->n; i++) {
     if (--n->uses[b->at[i]] == 0 && !n->is_adopting)
       shmt__block_unhold(&k->map, b->at[i], SHMT_NAMED_CLIENT);
   }
   if (b->n > 0) shmt__map_note_activity(&k->map);
   free(b->at);
-  *b = (shmt__named_blocks){0};
+  *b = (shmt__name_blocks){0};
 }
 
 /* Read the head of a description, once: the publisher can write there at any time. False: there is
  * none in this block. */
-static bool read_head(const shmt__keeper* k, uint32_t block, uint64_t* out_at,
+static bool read_head(const shmt__arena_manager* k, uint32_t block, uint64_t* out_at,
                       shmt__description* out) {
-  const shmt__slab_view* s = shmt__keeper_slab_of(k, block);
+  const shmt__slab_view* s = shmt__arena_manager_slab_of(k, block);
   if (s == NULL || s->state != SHMT_SLAB_ARENA) return false;
   uint64_t nbytes = atomic_load_explicit(&k->map.blocks[block].nbytes, memory_order_relaxed);
   *out_at = shmt__slab_offset_of(s, block);
@@ -128,8 +128,8 @@ static bool read_head(const shmt__keeper* k, uint32_t block, uint64_t* out_at,
 
 /* Hold the block of a description and all that it names. What is read without a hold was of this
  * generation if the block still is when it is held. */
-static shmt_status use_description(shmt__names* n, shmt__keeper* k, uint32_t block,
-                                   uint64_t generation, shmt__named_blocks* out,
+static shmt_status use_description(shmt__names* n, shmt__arena_manager* k, uint32_t block,
+                                   uint64_t generation, shmt__name_blocks* out,
                                    uint64_t* out_nbytes) {
   shmt__description head;
   uint64_t at = 0;
@@ -138,7 +138,7 @@ static shmt_status use_description(shmt__names* n, shmt__keeper* k, uint32_t blo
                "block %" PRIu32 " describes no value", block);
   size_t list_bytes = head.n_storages * sizeof(shmt__described_storage);
   shmt__described_storage* list = malloc(list_bytes + 1);
-  *out = (shmt__named_blocks){.at = malloc(sizeof *out->at * (head.n_storages + 1))};
+  *out = (shmt__name_blocks){.at = malloc(sizeof *out->at * (head.n_storages + 1))};
   bool good = list != NULL && out->at != NULL &&
               shmt__os_read_at(k->arena_fd, list, list_bytes, at + sizeof head) &&
               use_block(n, k, block, generation);
@@ -161,21 +161,21 @@ static shmt_status use_description(shmt__names* n, shmt__keeper* k, uint32_t blo
 
 /* --- requests --- */
 
-static shmt_status check_owner(const shmt__version* v, shmt__asker who, const char* name) {
+static shmt_status check_owner(const shmt__version* v, shmt__requester who, const char* name) {
   SHMT_REQUIRE(v->block == SHMT_NAME_GONE || v->uid == who.uid || who.uid == shmt__os_uid(),
                SHMT_E_RUNTIME, "the name \"%s\" was published by user %" PRIu32 ", not %" PRIu32,
                name, v->uid, who.uid);
   return SHMT_OK;
 }
 
-shmt_status shmt__names_publish(shmt__names* n, shmt__keeper* k, shmt__asker who, const char* name,
+shmt_status shmt__names_publish(shmt__names* n, shmt__arena_manager* k, shmt__requester who, const char* name,
                                 uint32_t block, uint64_t generation, uint32_t flags,
                                 uint64_t* out_version) {
   bool is_new = false;
-  shmt__named_blocks blocks = {0};
-  SHMT_REQUIRE(shmt__keeper_is_service(k), SHMT_E_VALUE, "this session has no names");
+  shmt__name_blocks blocks = {0};
+  SHMT_REQUIRE(shmt__arena_manager_is_service(k), SHMT_E_VALUE, "this session has no names");
   SHMT_REQUIRE(name[0] != 0, SHMT_E_VALUE, "a name must not be empty");
-  shmt__named* e = find_entry(n, name, &is_new);
+  shmt__name_entry* e = find_entry(n, name, &is_new);
   SHMT_REQUIRE(e != NULL, SHMT_E_RUNTIME, "all %" PRIu32 " names of the service are taken",
                n->n_names);
   shmt__version v = is_new ? (shmt__version){.block = SHMT_NAME_GONE} : e->version;
@@ -208,15 +208,15 @@ shmt_status shmt__names_publish(shmt__names* n, shmt__keeper* k, shmt__asker who
   return SHMT_OK;
 }
 
-static void take_back(shmt__names* n, shmt__keeper* k, shmt__named* e) {
+static void take_back(shmt__names* n, shmt__arena_manager* k, shmt__name_entry* e) {
   const shmt__version v = {.version = e->version.version, .block = SHMT_NAME_GONE};
   commit(n, k, e, &v);
   disuse_blocks(n, k, &e->blocks);
 }
 
-shmt_status shmt__names_remove(shmt__names* n, shmt__keeper* k, shmt__asker who, const char* name) {
+shmt_status shmt__names_remove(shmt__names* n, shmt__arena_manager* k, shmt__requester who, const char* name) {
   bool is_new = true;
-  shmt__named* e = find_entry(n, name, &is_new);
+  shmt__name_entry* e = find_entry(n, name, &is_new);
   SHMT_REQUIRE(e != NULL && !is_new && e->version.block != SHMT_NAME_GONE, SHMT_E_KEY,
                "nothing is published as \"%s\"", name);
   SHMT_TRY(check_owner(&e->version, who, name));
@@ -226,27 +226,27 @@ shmt_status shmt__names_remove(shmt__names* n, shmt__keeper* k, shmt__asker who,
 
 bool shmt__names_persist(const shmt__names* n) {
   for (uint32_t i = 0; i < n->n_names; i++) {
-    const shmt__named* e = &n->entries[i];
+    const shmt__name_entry* e = &n->entries[i];
     if (e->is_used && e->version.block != SHMT_NAME_GONE && (e->version.flags & SHMT_NAME_PERSISTS))
       return true;
   }
   return false;
 }
 
-void shmt__names_forget_client(shmt__names* n, shmt__keeper* k, uint32_t client) {
+void shmt__names_client_died(shmt__names* n, shmt__arena_manager* k, uint32_t client) {
   for (uint32_t i = 0; i < n->n_names; i++) {
-    shmt__named* e = &n->entries[i];
+    shmt__name_entry* e = &n->entries[i];
     if (e->is_used && e->version.block != SHMT_NAME_GONE && e->version.publisher == client &&
         !(e->version.flags & SHMT_NAME_PERSISTS))
       take_back(n, k, e);
   }
-  shmt__syncs_forget_client(n, k, client);
+  shmt__named_locks_client_died(n, k, client);
 }
 
 /* --- a predecessor's --- */
 
 /* Read an entry once. A name that is none stands for nothing from now on. */
-static void read_entry(shmt__named* e, const shmt__name* shown) {
+static void read_entry(shmt__name_entry* e, const shmt__name* shown) {
   uint64_t words[SHMT_VERSION_WORDS];
   e->tick = atomic_load_explicit(&shown->tick, memory_order_acquire);
   for (unsigned i = 0; i < SHMT_VERSION_WORDS; i++)
@@ -260,12 +260,12 @@ static void read_entry(shmt__named* e, const shmt__name* shown) {
   e->hash = shmt__name_hash(e->text);
 }
 
-static void adopt_entries(shmt__names* n, shmt__keeper* k) {
+static void adopt_entries(shmt__names* n, shmt__arena_manager* k) {
   /* A block may be of a name that is yet to come: our predecessor's holds stay until all are read. */
   n->is_adopting = true;
   n->floor = k->map.names_head->floor;
   for (uint32_t i = 0; i < n->n_names; i++) {
-    shmt__named* e = &n->entries[i];
+    shmt__name_entry* e = &n->entries[i];
     uint64_t nbytes = 0;
     if (atomic_load_explicit(&k->map.names[i].state, memory_order_acquire) == 0) continue;
     read_entry(e, &k->map.names[i]);
@@ -285,30 +285,30 @@ static void adopt_entries(shmt__names* n, shmt__keeper* k) {
   shmt__map_note_activity(&k->map);
 }
 
-shmt_status shmt__names_adopt(shmt__names* n, shmt__keeper* k) {
-  if (!shmt__keeper_is_service(k)) return SHMT_OK;
+shmt_status shmt__names_adopt(shmt__names* n, shmt__arena_manager* k) {
+  if (!shmt__arena_manager_is_service(k)) return SHMT_OK;
   n->entries = calloc(k->map.n_names, sizeof *n->entries);
-  n->syncs = calloc(k->map.n_syncs, sizeof *n->syncs);
-  SHMT_REQUIRE(n->entries != NULL && n->syncs != NULL, SHMT_E_NOMEM,
+  n->named_locks = calloc(k->map.n_named_locks, sizeof *n->named_locks);
+  SHMT_REQUIRE(n->entries != NULL && n->named_locks != NULL, SHMT_E_NOMEM,
                "the manager has no memory for its names");
   n->n_names = k->map.n_names;
-  n->n_syncs = k->map.n_syncs;
+  n->n_named_locks = k->map.n_named_locks;
   adopt_entries(n, k);
-  shmt__syncs_adopt(n, k);
+  shmt__named_locks_adopt(n, k);
   return SHMT_OK;
 }
 
 void shmt__names_fini(shmt__names* n) {
   for (uint32_t i = 0; i < n->n_names; i++) free(n->entries[i].blocks.at);
   free(n->entries);
-  free(n->syncs);
+  free(n->named_locks);
   free(n->uses);
   *n = (shmt__names){0};
 }
 
 /* --- the copy for members --- */
 
-static bool is_shown(const shmt__named* e, const shmt__name* shown) {
+static bool is_shown(const shmt__name_entry* e, const shmt__name* shown) {
   uint64_t words[SHMT_VERSION_WORDS];
   memcpy(words, &e->version, sizeof words);
   bool same = atomic_load_explicit(&shown->tick, memory_order_relaxed) == e->tick;
@@ -317,13 +317,13 @@ static bool is_shown(const shmt__named* e, const shmt__name* shown) {
   return same;
 }
 
-void shmt__names_mend(const shmt__names* n, shmt__keeper* k) {
+void shmt__names_repair(const shmt__names* n, shmt__arena_manager* k) {
   if (n->n_names == 0) return;
   shmt__names_head* head = k->map.names_head;
   if (head->n_used != n->n_used) head->n_used = n->n_used;
   if (head->floor != n->floor) head->floor = n->floor;
   for (uint32_t i = 0; i < n->n_names; i++) {
-    const shmt__named* e = &n->entries[i];
+    const shmt__name_entry* e = &n->entries[i];
     shmt__name* shown = &k->map.names[i];
     uint32_t state = e->is_used ? 1 : 0;
     if (e->is_used) {
@@ -335,5 +335,5 @@ void shmt__names_mend(const shmt__names* n, shmt__keeper* k) {
     if (atomic_load_explicit(&shown->state, memory_order_relaxed) != state)
       atomic_store_explicit(&shown->state, state, memory_order_release);
   }
-  shmt__syncs_mend(n, k);
+  shmt__named_locks_repair(n, k);
 }

@@ -2,7 +2,7 @@
 #include "ipc/manager/ring_audit.h"
 
 #include "ipc/handle/handle.h"
-#include "ipc/ring/layout.h"
+#include "ipc/ring/message_layout.h"
 #include "ipc/ring/lock.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
@@ -30,7 +30,7 @@ typedef struct audited_ring {
 } audited_ring;
 
 typedef struct audit {
-  const shmt__keeper* keeper;
+  const shmt__arena_manager* arena_manager;
   audited_ring* rings;
   uint32_t n_rings, room;
   uint32_t* leaks;   /* of each block: first what the rings' messages name, then what is too much */
@@ -51,10 +51,10 @@ static uint64_t generation_of(const shmt__block* b) {
   return shmt__head_generation(atomic_load_explicit(&b->head, memory_order_acquire));
 }
 
-static shmt__ring_header* map_ring(const shmt__keeper* k, const shmt__block* b) {
+static shmt__ring_header* map_ring(const shmt__arena_manager* k, const shmt__block* b) {
   void* p = NULL;
   uint32_t block = (uint32_t)(b - k->map.blocks);
-  const shmt__slab_view* s = shmt__keeper_slab_of(k, block);
+  const shmt__slab_view* s = shmt__arena_manager_slab_of(k, block);
   if (s == NULL ||
       !shmt__os_map_part(k->arena_fd, shmt__slab_offset_of(s, block), SHMT_RING_BYTES, &p))
     return NULL;
@@ -62,9 +62,9 @@ static shmt__ring_header* map_ring(const shmt__keeper* k, const shmt__block* b) 
 }
 
 /* The next ring among the blocks from *i of slab *slab on; NULL at the end. */
-static shmt__block* next_ring(const shmt__keeper* k, uint32_t* slab, uint32_t* i) {
+static shmt__block* next_ring(const shmt__arena_manager* k, uint32_t* slab, uint32_t* i) {
   for (; *slab < k->slabs_end; ++*slab, *i = 0) {
-    const shmt__slab_view* s = shmt__keeper_slab_at(k, *slab);
+    const shmt__slab_view* s = shmt__arena_manager_slab_at(k, *slab);
     if (s == NULL || s->state != SHMT_SLAB_ARENA || s->block_bytes < SHMT_RING_BYTES) continue;
     while (*i < s->n_blocks) {
       shmt__block* b = &k->map.blocks[s->first_block + (*i)++];
@@ -76,19 +76,19 @@ static shmt__block* next_ring(const shmt__keeper* k, uint32_t* slab, uint32_t* i
 
 /* --- a dead client --- */
 
-void shmt__rings_erase_client(shmt__keeper* k, uint32_t client) {
+void shmt__rings_client_died(shmt__arena_manager* k, uint32_t client) {
   uint32_t slab = 0, i = 0;
   shmt__block* b;
   while ((b = next_ring(k, &slab, &i)) != NULL) {
     shmt__ring_header* h = map_ring(k, b);
     if (h == NULL) continue;
-    shmt__ring_lock_bury(&h->put_lock, client);
-    shmt__ring_lock_bury(&h->get_lock, client);
+    shmt__ring_lock_mark_owner_dead(&h->put_lock, client);
+    shmt__ring_lock_mark_owner_dead(&h->get_lock, client);
     if (client < SHMT_MAX_CLIENTS) {
       atomic_store_explicit(&h->pending[client], 0, memory_order_release);
       atomic_store_explicit(&h->ends[client], 0, memory_order_release);
     }
-    SHMT_FAILPOINT(ring_buried);
+    SHMT_FAILPOINT(ring_owner_marked_dead);
     shmt__ring_event_signal(&h->data_event, true);
     shmt__ring_event_signal(&h->room_event, true);
     shmt__ring_event_signal(&h->done_event, true);
@@ -106,7 +106,7 @@ void shmt__rings_erase_client(shmt__keeper* k, uint32_t client) {
  * others. So where a lock cannot be had soon, its word and owner are noted. While the word stays, only
  * that process changes the leases of what goes through that side of the ring, and only of blocks that
  * it holds: those are left for a later audit, and as it holds them, nothing waits for that. There is one
- * moment in which it ends leases of blocks that it does not hold (take_locked in ipc/ring/put_take.c), and the
+ * moment in which it ends leases of blocks that it does not hold (take_locked in ipc/ring/put_get.c), and the
  * ring's `n_unheld` is odd then.
  */
 
@@ -138,10 +138,10 @@ static bool has_owner(const audit* a, const audited_lock* l) {
   uint32_t owner = l->word & SHMT_RING_OWNER_MASK;
   if (l->is_ours) return true;
   if (owner > 0 && owner < SHMT_MAX_CLIENTS &&
-      (a->keeper->clients[owner].state != SHMT_CLIENT_NONE ||
-       shmt__client_is_locked(a->keeper->control_fd, owner)))
+      (a->arena_manager->clients[owner].state != SHMT_CLIENT_NONE ||
+       shmt__client_is_locked(a->arena_manager->control_fd, owner)))
     return true;
-  shmt__ring_lock_bury(l->lock, owner);
+  shmt__ring_lock_mark_owner_dead(l->lock, owner);
   return false;
 }
 
@@ -160,7 +160,7 @@ static bool lock_one(audit* a, const shmt__block* b) {
   }
   audited_ring* r = &a->rings[a->n_rings];
   *r = (audited_ring){
-      .block = b, .generation = generation_of(b), .header = map_ring(a->keeper, b)};
+      .block = b, .generation = generation_of(b), .header = map_ring(a->arena_manager, b)};
   if (r->header == NULL) return false;
   a->n_rings++;
   r->put = lock_soon(&r->header->put_lock);
@@ -172,9 +172,9 @@ static bool lock_one(audit* a, const shmt__block* b) {
 
 /* The next ring that somebody has or will have. */
 static const shmt__block* next_kept_ring(const audit* a, uint32_t* slab, uint32_t* i) {
-  const shmt__map* m = &a->keeper->map;
+  const shmt__map* m = &a->arena_manager->map;
   const shmt__block* b;
-  while ((b = next_ring(a->keeper, slab, i)) != NULL) {
+  while ((b = next_ring(a->arena_manager, slab, i)) != NULL) {
     if (shmt__block_is_kept(m, (uint32_t)(b - m->blocks))) return b;
   }
   return NULL;
@@ -189,7 +189,7 @@ static bool lock_all(audit* a) {
   return true;
 }
 
-static void count_message(const shmt__keeper* k, shmt__ring_header* h, uint32_t offset,
+static void count_message(const shmt__arena_manager* k, shmt__ring_header* h, uint32_t offset,
                           uint32_t n_blocks, uint32_t* counts, uint32_t n_counts) {
   uint32_t at = (uint32_t)((offset + sizeof(shmt__ring_message)) % SHMT_RING_CAPACITY);
   for (uint32_t i = 0; i < n_blocks; i++) {
@@ -203,17 +203,17 @@ static void count_message(const shmt__keeper* k, shmt__ring_header* h, uint32_t 
 }
 
 /* The messages of one ring; stops at the first that makes no sense. */
-static void count_ring(const shmt__keeper* k, shmt__ring_header* h, uint32_t* counts,
+static void count_ring(const shmt__arena_manager* k, shmt__ring_header* h, uint32_t* counts,
                        uint32_t n_counts) {
   uint64_t head = atomic_load_explicit(&h->head, memory_order_acquire);
   uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
-  if (!shmt__ring_place_fits(head) || !shmt__ring_place_fits(tail)) return;
+  if (!shmt__ring_position_is_valid(head) || !shmt__ring_position_is_valid(tail)) return;
   /* Once round at most, whatever the counts say. */
   for (uint32_t left = shmt__ring_used(head, tail, SHMT_RING_CAPACITY); left > 0;) {
     uint32_t offset = shmt__ring_offset(head);
     shmt__ring_message m;
     (void)shmt__ring_read(h, SHMT_RING_CAPACITY, offset, &m, sizeof m);
-    if (!shmt__ring_message_fits(&m, left)) return;
+    if (!shmt__ring_message_is_valid(&m, left)) return;
     count_message(k, h, offset, m.n_blocks, counts, n_counts);
     head = shmt__ring_next(head, m.nbytes, SHMT_RING_CAPACITY);
     left -= m.nbytes;
@@ -222,7 +222,7 @@ static void count_ring(const shmt__keeper* k, shmt__ring_header* h, uint32_t* co
 
 /* Held by the owner of a lock that we did not get: it may be changing the block's leases. */
 static bool is_in_flux(const audit* a, uint32_t block) {
-  const shmt__map* m = &a->keeper->map;
+  const shmt__map* m = &a->arena_manager->map;
   for (uint32_t i = 0; i < a->n_rings; i++) {
     const audited_lock* locks[] = {&a->rings[i].put, &a->rings[i].get};
     for (int j = 0; j < 2; j++) {
@@ -238,7 +238,7 @@ static bool is_in_flux(const audit* a, uint32_t block) {
 static bool find_leaks(audit* a) {
   bool all = true;
   for (uint32_t i = 0; i < a->n_blocks; i++) {
-    const shmt__block* b = &a->keeper->map.blocks[i];
+    const shmt__block* b = &a->arena_manager->map.blocks[i];
     a->leaks[i] = atomic_load_explicit(&b->n_ring_leases, memory_order_seq_cst) - a->leaks[i];
     if (a->leaks[i] == 0 || !is_in_flux(a, i)) continue;
     a->leaks[i] = 0;
@@ -272,17 +272,17 @@ static bool is_consistent(const audit* a) {
 static void correct(const audit* a) {
   for (uint32_t i = 0; i < a->n_blocks; i++) {
     if (a->leaks[i] != 0)
-      atomic_fetch_sub_explicit(&a->keeper->map.blocks[i].n_ring_leases, a->leaks[i],
+      atomic_fetch_sub_explicit(&a->arena_manager->map.blocks[i].n_ring_leases, a->leaks[i],
                                 memory_order_seq_cst);
     SHMT_FAILPOINT(ring_audit_corrected);
   }
 }
 
-bool shmt__rings_audit(shmt__keeper* k) {
+bool shmt__rings_audit(shmt__arena_manager* k) {
   shmt__control* c = k->map.control;
   /* seq_cst: what made the counts wrong happened before the mark, and is seen by the count. */
   if (atomic_exchange_explicit(&c->rings_stale, 0, memory_order_seq_cst) == 0) return true;
-  audit a = {.keeper = k, .n_blocks = k->blocks_end};
+  audit a = {.arena_manager = k, .n_blocks = k->blocks_end};
   a.leaks = calloc(a.n_blocks > 0 ? a.n_blocks : 1, sizeof *a.leaks);
   bool all = false;
   if (a.leaks != NULL && lock_all(&a)) {

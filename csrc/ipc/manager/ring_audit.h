@@ -10,10 +10,10 @@
 
 /* A client is gone, its number not yet free: give its locks up, forget what it had pending, and wake
  * those who may be alone now. */
-void shmt__rings_erase_client(shmt__keeper* k, uint32_t client);
+void shmt__rings_client_died(shmt__arena_manager* k, uint32_t client);
 /* Count the block references of all messages and take from the ring leases what is beyond that, if
  * anything may be wrong with them. False: some blocks could not be judged, as another process had a
  * lock; try again. */
-bool shmt__rings_audit(shmt__keeper* k);
+bool shmt__rings_audit(shmt__arena_manager* k);
 
 #endif

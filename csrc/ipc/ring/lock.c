@@ -69,7 +69,7 @@ uint32_t shmt__ring_lock_word(const atomic_uint_least32_t* lock) {
   return atomic_load_explicit(lock, memory_order_seq_cst) & ~(uint32_t)SLEEPERS;
 }
 
-void shmt__ring_lock_bury(atomic_uint_least32_t* lock, unsigned owner) {
+void shmt__ring_lock_mark_owner_dead(atomic_uint_least32_t* lock, unsigned owner) {
   uint32_t word = atomic_load_explicit(lock, memory_order_relaxed);
   while ((word & SHMT_RING_OWNER_MASK) == owner) {
     if (atomic_compare_exchange_weak_explicit(lock, &word, SHMT_RING_OWNER_DEAD,

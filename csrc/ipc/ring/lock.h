@@ -40,7 +40,7 @@ void shmt__ring_unlock(atomic_uint_least32_t* lock, uint32_t word);
 /* The word that the lock is taken with at the moment, whoever sleeps for it; 0: free. */
 uint32_t shmt__ring_lock_word(const atomic_uint_least32_t* lock);
 /* The owner is dead: let others have the lock. */
-void shmt__ring_lock_bury(atomic_uint_least32_t* lock, unsigned owner);
+void shmt__ring_lock_mark_owner_dead(atomic_uint_least32_t* lock, unsigned owner);
 
 /* Announce a sleeper; the word to sleep on. The condition is to be looked at after this. */
 uint32_t shmt__ring_event_arm(atomic_uint_least32_t* event);

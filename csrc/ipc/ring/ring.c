@@ -1,4 +1,4 @@
-/* ipc/ring/ring.c -- rings: making, opening, counting, waiting. Putting and taking are in ipc/ring/put_take.c. */
+/* ipc/ring/ring.c -- creates, opens and closes rings. Messages are put and taken in ipc/ring/put_get.c. */
 #include "ipc/ring/ring.h"
 
 #include "ipc/ring/wait.h"
@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- life --- */
-
 /* Consumes the storage, also on failure. */
 static shmt_status make(shmt_storage* storage, shmt__ring** out) {
   shmt__ring* r = calloc(1, sizeof *r);
@@ -20,7 +18,7 @@ static shmt_status make(shmt_storage* storage, shmt__ring** out) {
     shmt__storage_release(storage);
     SHMT_FAIL(SHMT_E_NOMEM, "queue: tried to allocate %zu bytes", sizeof *r);
   }
-  const shmt__holding* h = storage->ctx;
+  const shmt__held_block* h = storage->ctx;
   r->storage = storage;
   r->session = h->session;
   r->header = storage->data;
@@ -73,7 +71,7 @@ shmt_status shmt__ring_export(shmt__ring* r, shmt__handle* out) {
 
 void shmt__ring_close(shmt__ring* r) {
   if (r == NULL) return;
-  shmt__ring_watch_close(r);
+  shmt__ring_readiness_close(r);
   shmt__session* s = r->session;
   bool has_messages = shmt__ring_n_messages(r) != 0;
   shmt__storage_release(r->storage);
@@ -92,139 +90,4 @@ void shmt__ring_end(shmt__ring* r, unsigned ends) {
   atomic_fetch_or_explicit(&r->header->ends[client], (unsigned char)ends, memory_order_seq_cst);
   if (ends & SHMT_RING_NO_PUT) shmt__ring_event_signal(&r->header->data_event, true);
   if (ends & SHMT_RING_NO_GET) shmt__ring_event_signal(&r->header->room_event, true);
-}
-
-/* --- counting --- */
-
-uint32_t shmt__ring_n_messages(const shmt__ring* r) {
-  /* The head first: it never passes the tail that is read after it. */
-  uint64_t head = atomic_load_explicit(&r->header->head, memory_order_acquire);
-  uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_acquire);
-  return shmt__ring_count(tail) - shmt__ring_count(head);
-}
-
-uint32_t shmt__ring_size(const shmt__ring* r) {
-  return shmt__ring_n_messages(r) + shmt__ring_n_pending(r);
-}
-
-static uint32_t n_unfinished(const shmt__ring* r) {
-  uint32_t done = atomic_load_explicit(&r->header->n_done, memory_order_acquire);
-  uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_acquire);
-  return shmt__ring_count(tail) + shmt__ring_n_pending(r) - done;
-}
-
-bool shmt__ring_task_done(shmt__ring* r) {
-  uint32_t done = atomic_load_explicit(&r->header->n_done, memory_order_relaxed);
-  uint32_t left;
-  do {
-    uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_acquire);
-    left = shmt__ring_count(tail) + shmt__ring_n_pending(r) - done;
-    if (left == 0 || left > UINT32_MAX / 2) return false;
-  } while (!atomic_compare_exchange_weak_explicit(&r->header->n_done, &done, done + 1,
-                                                  memory_order_seq_cst, memory_order_relaxed));
-  if (left == 1) shmt__ring_event_signal(&r->header->done_event, true);
-  return true;
-}
-
-/* --- waiting --- */
-
-bool shmt__ring_is_alone(shmt__ring* r, unsigned end) {
-  const shmt__map* map = &r->session->map;
-  uint32_t block = (uint32_t)(r->block - map->blocks);
-  if (shmt__block_n_leases(r->block) > 0) return false; /* on its way to somebody */
-  for (unsigned i = 0; i * 64 < shmt__map_clients_end(map); i++) {
-    uint64_t holds = shmt__block_holds(map, block, i);
-    for (; holds != 0; holds &= holds - 1) {
-      unsigned client = i * 64 + (unsigned)__builtin_ctzll(holds);
-      if (!(atomic_load_explicit(&r->header->ends[client], memory_order_acquire) & end))
-        return false;
-    }
-  }
-  return true;
-}
-
-uint64_t shmt__ring_slice(uint64_t deadline_ns) {
-  uint64_t slice = shmt__os_now_ns() + SHMT_RING_SLICE_MS * UINT64_C(1000000);
-  return slice < deadline_ns ? slice : deadline_ns;
-}
-
-void shmt__ring_need_manager(shmt__ring* r) {
-  shmt__sessions_lock();
-  shmt__session_revive(r->session);
-  shmt__sessions_unlock();
-}
-
-unsigned shmt__ring_client(shmt__ring* r) {
-  shmt__session* s = r->session;
-  if (SHMT_LIKELY(s->client != 0)) return s->client;
-  shmt__sessions_lock();
-  shmt__session* same = NULL;
-  shmt_status status = shmt__session_find(s->id, s->world, &same);
-  shmt__sessions_unlock();
-  return status == SHMT_OK ? s->client : 0;
-}
-
-void shmt__ring_look_after_manager(shmt__ring* r) {
-  if (!shmt__sessions_try_lock()) return;
-  /* Not without a connection: a manager that is stopped would keep us from messages. */
-  if (r->session->socket >= 0) shmt__session_revive(r->session);
-  shmt__sessions_unlock();
-}
-
-shmt__ring_result shmt__ring_poll(shmt__ring* r, uint64_t deadline_ns) {
-  for (;;) {
-    uint32_t armed = 0;
-    if (shmt__ring_n_messages(r) > 0) return SHMT_RING_DONE;
-    if (deadline_ns == 0) return SHMT_RING_EMPTY;
-    if (shmt__ring_spin(r)) continue;
-    armed = shmt__ring_event_arm(&r->header->data_event);
-    if (shmt__ring_n_messages(r) > 0) return SHMT_RING_DONE;
-    if (shmt__ring_is_alone(r, SHMT_RING_NO_PUT)) return SHMT_RING_ALONE;
-    shmt__os_wait w =
-        shmt__os_futex_wait(&r->header->data_event, armed, shmt__ring_slice(deadline_ns));
-    if (w == SHMT_OS_WAIT_INTERRUPTED) return SHMT_RING_INTERRUPTED;
-    if (w == SHMT_OS_WAIT_TIMED_OUT) {
-      if (shmt__os_now_ns() >= deadline_ns)
-        return shmt__ring_n_messages(r) > 0 ? SHMT_RING_DONE : SHMT_RING_EMPTY;
-      shmt__ring_look_after_manager(r);
-      return SHMT_RING_INTERRUPTED;
-    }
-  }
-}
-
-shmt__ring_result shmt__ring_join(shmt__ring* r, uint64_t deadline_ns) {
-  for (;;) {
-    uint32_t armed = shmt__ring_event_arm(&r->header->done_event);
-    if (n_unfinished(r) == 0) return SHMT_RING_DONE;
-    if (shmt__os_now_ns() >= deadline_ns) return SHMT_RING_BUSY;
-    shmt__os_wait w =
-        shmt__os_futex_wait(&r->header->done_event, armed, shmt__ring_slice(deadline_ns));
-    if (w == SHMT_OS_WAIT_INTERRUPTED) return SHMT_RING_INTERRUPTED;
-    if (w == SHMT_OS_WAIT_TIMED_OUT && shmt__os_now_ns() < deadline_ns) {
-      shmt__ring_look_after_manager(r);
-      return SHMT_RING_INTERRUPTED;
-    }
-  }
-}
-
-/* Busy waiting pays when the peer runs on another processor and answers within microseconds. The
- * credit follows what the last waits showed; a try now and then finds out when that changes. */
-bool shmt__ring_spin(shmt__ring* r) {
-  enum { MOST = 256, COST = 8, ROUNDS = 20, LOOKS = 10 };
-  int credit = atomic_load_explicit(&r->spin_credit, memory_order_relaxed);
-  if (!shmt__ring_may_spin()) return false;
-  if (credit < 0) {
-    atomic_store_explicit(&r->spin_credit, credit + 1, memory_order_relaxed);
-    return false;
-  }
-  uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_relaxed);
-  for (int i = 0; i < ROUNDS; i++) {
-    for (int j = 0; j < LOOKS; j++) shmt__os_pause();
-    if (atomic_load_explicit(&r->header->tail, memory_order_relaxed) == tail) continue;
-    if (credit < MOST) atomic_store_explicit(&r->spin_credit, credit + COST, memory_order_relaxed);
-    return true;
-  }
-  atomic_store_explicit(&r->spin_credit, credit - COST < 0 ? -MOST : credit - COST,
-                        memory_order_relaxed);
-  return false;
 }

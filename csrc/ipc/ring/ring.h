@@ -1,7 +1,7 @@
 /* ipc/ring/ring.h -- this process's use of a ring: putting, taking, waiting.
  *
  * The ring is a shared storage that the process holds; layout and protocol are in
- * ipc/ring/layout.h. Calls may come from any thread. Waiting calls return when a signal came, so
+ * ipc/ring/message_layout.h. Calls may come from any thread. Waiting calls return when a signal came, so
  * that the caller can run its handlers and call again with the same deadline.
  *
  * Locks: a ring's locks come before the sessions' lock; nothing under them waits for a peer, but
@@ -11,7 +11,7 @@
 #define SHMT_IPC_RING_RING_H
 
 #include "ipc/handle/handle.h"
-#include "ipc/ring/layout.h"
+#include "ipc/ring/message_layout.h"
 #include "ipc/ring/lock.h"
 #include "storage/storage.h"
 
@@ -35,30 +35,30 @@ typedef struct shmt__ring {
   shmt__block* block;        /* the ring's own record */
   uint32_t capacity, max_messages;
   atomic_int spin_credit; /* grows while short waits pay */
-  /* --- ipc/ring/watch.c; guarded by watch_lock --- */
+  /* --- ipc/ring/readiness.c; guarded by watch_lock --- */
   pthread_mutex_t watch_lock;
   int data_fd, room_fd; /* event descriptors, -1 until asked for */
   uint32_t watch_fork;  /* which fork's descriptors and thread these are */
-  struct shmt__ring_watch* _Atomic watch; /* set under watch_lock, looked at without */
+  struct shmt__ring_readiness* _Atomic watch; /* set under watch_lock, looked at without */
 } shmt__ring;
 
 /* What to put. Everything stays the caller's. */
-typedef struct shmt__ring_parcel {
+typedef struct shmt__outgoing_message {
   shmt_storage* const* storages; /* all shared; each becomes a block reference, in this order */
   uint32_t n_storages;
   uint32_t flags;       /* SHMT_RING_SPILLED */
   const void* parts[2]; /* the data, in two pieces; at most SHMT_RING_INLINE bytes together */
   uint32_t part_bytes[2];
-} shmt__ring_parcel;
+} shmt__outgoing_message;
 
 /* What came. */
-typedef struct shmt__ring_delivery {
+typedef struct shmt__received_message {
   shmt_storage** storages; /* new references */
   uint32_t n_storages;
   uint32_t flags;
   void* data; /* malloc'd */
   uint32_t nbytes;
-} shmt__ring_delivery;
+} shmt__received_message;
 
 /* A new, empty ring. max_messages 0: no bound. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
 shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out);
@@ -80,20 +80,20 @@ enum {
 };
 
 /* Put one message. deadline_ns 0: do not wait. */
-shmt__ring_result shmt__ring_put(shmt__ring* r, const shmt__ring_parcel* p, unsigned flags,
+shmt__ring_result shmt__ring_put(shmt__ring* r, const shmt__outgoing_message* p, unsigned flags,
                                  uint64_t deadline_ns);
 /* Put as many of n messages as there is room for now, with one taking of the lock. *out_n: how many;
  * SHMT_RING_DONE when there was no failure. */
-shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__ring_parcel* parcels, uint32_t n,
+shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__outgoing_message* packed_messages, uint32_t n,
                                       uint32_t* out_n);
 /* Pending messages will never be put. */
 void shmt__ring_forget_pending(shmt__ring* r, uint32_t n);
 /* Take the first message; n_max may ask for several that are there, of which *n_out came. After
  * SHMT_RING_FAILED the messages in `out` are good, and the one behind them was taken and is lost.
  */
-shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__ring_delivery* out, uint32_t n_max,
+shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uint32_t n_max,
                                  uint32_t* n_out, uint64_t deadline_ns);
-void shmt__ring_delivery_fini(shmt__ring_delivery* d);
+void shmt__received_message_fini(shmt__received_message* d);
 
 /* Wait until there is a message: SHMT_RING_DONE, SHMT_RING_EMPTY, ... */
 shmt__ring_result shmt__ring_poll(shmt__ring* r, uint64_t deadline_ns);
@@ -106,10 +106,10 @@ bool shmt__ring_task_done(shmt__ring* r);
 shmt__ring_result shmt__ring_join(shmt__ring* r, uint64_t deadline_ns);
 
 /* A descriptor that is readable while there is a message (data) or room for one. It is the ring's;
- * each process and fork has its own. Errors: SHMT_E_OS. (ipc/ring/watch.c) */
+ * each process and fork has its own. Errors: SHMT_E_OS. (ipc/ring/readiness.c) */
 shmt_status shmt__ring_fileno(shmt__ring* r, bool data, int* out_fd);
 /* The ring changed by this process's doing: bring the descriptors up to date. */
-void shmt__ring_watch_update(shmt__ring* r);
-void shmt__ring_watch_close(shmt__ring* r);
+void shmt__ring_readiness_update(shmt__ring* r);
+void shmt__ring_readiness_close(shmt__ring* r);
 
 #endif

@@ -19,9 +19,9 @@ bool shmt__ring_may_spin(void);
  * error record says why. */
 unsigned shmt__ring_client(shmt__ring* r);
 /* A lock stays taken: if the manager that would see its owner's death is gone, start another. */
-void shmt__ring_need_manager(shmt__ring* r);
+void shmt__ring_restart_manager(shmt__ring* r);
 /* For who waits: only a manager sees that the others are dead, and when it was killed as well, nobody
  * but who waits can bring up another. */
-void shmt__ring_look_after_manager(shmt__ring* r);
+void shmt__ring_check_manager(shmt__ring* r);
 
 #endif

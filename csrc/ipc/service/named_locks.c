@@ -1,10 +1,10 @@
 /* ipc/service/named_locks.c -- locks, semaphores and barriers of unrelated processes. See Note [Syncs] in
- * shm/named.h.
+ * shm/names.h.
  *
  * Taking and giving back are steps on shared memory; the manager is asked to open one, and empties
  * the slots of the dead.
  */
-#include "ipc/service/service_struct.h"
+#include "ipc/service/service_internal.h"
 #include "os/futex.h"
 
 #include <inttypes.h>
@@ -12,51 +12,51 @@
 /* The client and, as numbers come again, the world it is of. */
 static uint64_t token_of(const shmt__session* s) { return s->world << 32 | s->client; }
 
-int shmt_sync_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
+int shmt_named_lock_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
                    uint32_t* out_index, uint64_t* out_token) {
-  shmt__packet p = {.type = SHMT_MESSAGE_OPEN_SYNC, .block = kind, .count = n}, reply;
+  shmt__packet p = {.type = SHMT_MESSAGE_OPEN_LOCK, .block = kind, .count = n}, reply;
   SHMT_AUTO(shmt__pinned_session) s = NULL;
-  SHMT_TRY(shmt__service_ask(v, &p, name, &reply));
+  SHMT_TRY(shmt__service_request(v, &p, name, &reply));
   SHMT_TRY(shmt__service_pinned(v, false, &s));
-  SHMT_REQUIRE(reply.block < s->map.n_syncs, SHMT_E_MANAGER,
+  SHMT_REQUIRE(reply.block < s->map.n_named_locks, SHMT_E_MANAGER,
                "the manager opened semaphore %" PRIu32 " of %" PRIu32, reply.block,
-               s->map.n_syncs);
+               s->map.n_named_locks);
   *out_token = token_of(s);
   *out_index = reply.block;
   return SHMT_OK;
 }
 
 /* The sync, if this process is still the client that opened it; usable while *out_pin is. */
-static shmt_status find_sync(shmt_service* v, uint32_t index, uint64_t token,
-                             shmt__pinned_session** out_pin, shmt__sync** out) {
+static shmt_status find_lock(shmt_service* v, uint32_t index, uint64_t token,
+                             shmt__pinned_session** out_pin, shmt__named_lock** out) {
   SHMT_TRY(shmt__service_pinned(v, false, out_pin));
   shmt__session* s = *out_pin;
   uint64_t now = token_of(s);
-  SHMT_REQUIRE(now == token && index < s->map.n_syncs, SHMT_E_RUNTIME,
+  SHMT_REQUIRE(now == token && index < s->map.n_named_locks, SHMT_E_RUNTIME,
                "it was opened by client %" PRIu32 ", this process is client %" PRIu32
                " (forked, or the service was begun anew)",
                (uint32_t)token, (uint32_t)now);
-  *out = &s->map.syncs[index];
+  *out = &s->map.named_locks[index];
   return SHMT_OK;
 }
 
-int shmt_sync_check(shmt_service* v, uint32_t index, uint64_t token) {
+int shmt_named_lock_check(shmt_service* v, uint32_t index, uint64_t token) {
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
-  shmt__sync* s = NULL;
-  return find_sync(v, index, token, &pin, &s);
+  shmt__named_lock* s = NULL;
+  return find_lock(v, index, token, &pin, &s);
 }
 
 /* Read once, as any member can write there. A slot of a barrier is a bit of a word, too. */
-static uint32_t bounded_slots(const shmt__sync* s, uint32_t most) {
+static uint32_t bounded_slots(const shmt__named_lock* s, uint32_t most) {
   uint32_t n = *(const volatile uint32_t*)&s->n_slots;
   return n < most ? n : most;
 }
-static uint32_t n_slots_of(const shmt__sync* s) { return bounded_slots(s, SHMT_SYNC_SLOTS); }
-static uint32_t n_parties_of(const shmt__sync* s) { return bounded_slots(s, SHMT_BARRIER_SLOTS); }
+static uint32_t n_slots_of(const shmt__named_lock* s) { return bounded_slots(s, SHMT_NAMED_LOCK_SLOTS); }
+static uint32_t n_parties_of(const shmt__named_lock* s) { return bounded_slots(s, SHMT_BARRIER_SLOTS); }
 
 /* --- semaphores --- */
 
-static bool try_acquire(shmt__sync* s, uint32_t n_slots, uint32_t client, uint32_t* out_slot) {
+static bool try_acquire(shmt__named_lock* s, uint32_t n_slots, uint32_t client, uint32_t* out_slot) {
   for (uint32_t i = 0; i < n_slots; i++) {
     uint64_t none = 0;
     /* seq_cst: a waiter counts itself before it looks, who gives back empties before it looks for
@@ -71,12 +71,12 @@ static bool try_acquire(shmt__sync* s, uint32_t n_slots, uint32_t client, uint32
   return false;
 }
 
-int shmt_sync_acquire(shmt_service* v, uint32_t index, uint64_t token, int timeout_ms,
+int shmt_named_lock_acquire(shmt_service* v, uint32_t index, uint64_t token, int timeout_ms,
                       uint32_t* out_slot) {
   uint32_t client = (uint32_t)token;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
-  shmt__sync* s = NULL;
-  SHMT_TRY(find_sync(v, index, token, &pin, &s));
+  shmt__named_lock* s = NULL;
+  SHMT_TRY(find_lock(v, index, token, &pin, &s));
   uint32_t n_slots = n_slots_of(s);
   if (SHMT_LIKELY(try_acquire(s, n_slots, client, out_slot))) return SHMT_OK;
   atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
@@ -90,38 +90,38 @@ int shmt_sync_acquire(shmt_service* v, uint32_t index, uint64_t token, int timeo
   return got ? SHMT_OK : SHMT_E_TIMEOUT; /* without a record, see shmt_service_wait */
 }
 
-static void wake_waiters(shmt__sync* s, unsigned n) {
+static void wake_waiters(shmt__named_lock* s, unsigned n) {
   if (atomic_load_explicit(&s->waiters, memory_order_seq_cst) == 0) return;
   atomic_fetch_add_explicit(&s->wake, 1, memory_order_seq_cst);
   (void)shmt__os_futex_wake(&s->wake, n);
 }
 
-int shmt_sync_release(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot) {
+int shmt_named_lock_release(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot) {
   uint32_t client = (uint32_t)token;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
-  shmt__sync* s = NULL;
+  shmt__named_lock* s = NULL;
   uint64_t mine = client;
-  SHMT_TRY(find_sync(v, index, token, &pin, &s));
+  SHMT_TRY(find_lock(v, index, token, &pin, &s));
   /* seq_cst: see try_acquire. release: what we did is seen by the next owner. */
   bool done = slot < n_slots_of(s) &&
               atomic_compare_exchange_strong_explicit(&s->slots[slot], &mine, 0,
                                                       memory_order_seq_cst, memory_order_relaxed);
   SHMT_REQUIRE(done, SHMT_E_RUNTIME,
                "release(): client %" PRIu32 " has not got permit %" PRIu32 " of \"%.*s\"", client,
-               slot, SHMT_SYNC_NAME_BYTES, s->text);
+               slot, SHMT_NAMED_LOCK_NAME_BYTES, s->text);
   wake_waiters(s, 1);
   return SHMT_OK;
 }
 
-int shmt_sync_value(shmt_service* v, uint32_t index, uint32_t* out) {
+int shmt_named_lock_value(shmt_service* v, uint32_t index, uint32_t* out) {
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   SHMT_TRY(shmt__service_pinned(v, false, &pin));
-  SHMT_REQUIRE(index < pin->map.n_syncs, SHMT_E_VALUE, "semaphore %" PRIu32 " of %" PRIu32, index,
-               pin->map.n_syncs);
-  const shmt__sync* s = &pin->map.syncs[index];
+  SHMT_REQUIRE(index < pin->map.n_named_locks, SHMT_E_VALUE, "semaphore %" PRIu32 " of %" PRIu32, index,
+               pin->map.n_named_locks);
+  const shmt__named_lock* s = &pin->map.named_locks[index];
   uint64_t arrived = atomic_load_explicit(&s->arrived, memory_order_relaxed);
   *out = 0;
-  bool is_barrier = *(const volatile uint32_t*)&s->kind == SHMT_SYNC_BARRIER;
+  bool is_barrier = *(const volatile uint32_t*)&s->kind == SHMT_NAMED_LOCK_BARRIER;
   uint32_t n = is_barrier ? n_parties_of(s) : n_slots_of(s);
   for (uint32_t i = 0; i < n; i++)
     *out += is_barrier
@@ -137,20 +137,20 @@ enum { PHASE_SHIFT = 48 };
 static uint32_t phase_of(uint64_t arrived) { return (uint32_t)(arrived >> PHASE_SHIFT); }
 
 /* Every party's bit. */
-static uint64_t all_of(const shmt__sync* s) {
+static uint64_t all_of(const shmt__named_lock* s) {
   return ((uint64_t)1 << n_parties_of(s)) - 1;
 }
 
 /* Whoever completes a phase begins the next one with it. */
-static uint64_t with_bit(const shmt__sync* s, uint64_t arrived, uint32_t slot) {
+static uint64_t with_bit(const shmt__named_lock* s, uint64_t arrived, uint32_t slot) {
   uint64_t all = all_of(s), bits = (arrived & all) | (uint64_t)1 << slot;
   if (bits != all) return (uint64_t)phase_of(arrived) << PHASE_SHIFT | bits;
   return (uint64_t)(phase_of(arrived) + 1) << PHASE_SHIFT;
 }
 
-static void leave_place(shmt__sync* s, uint32_t client, uint32_t slot) {
+static void leave_place(shmt__named_lock* s, uint32_t client, uint32_t slot) {
   uint64_t mine = client;
-  if (slot >= SHMT_SYNC_SLOTS) return;
+  if (slot >= SHMT_NAMED_LOCK_SLOTS) return;
   (void)atomic_compare_exchange_strong_explicit(&s->slots[slot], &mine, 0, memory_order_seq_cst,
                                                 memory_order_relaxed);
 }
@@ -159,8 +159,8 @@ int shmt_barrier_arrive(shmt_service* v, uint32_t index, uint64_t token, uint32_
                         uint32_t* out_phase, int* out_last) {
   uint32_t client = (uint32_t)token;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
-  shmt__sync* s = NULL;
-  SHMT_TRY(find_sync(v, index, token, &pin, &s));
+  shmt__named_lock* s = NULL;
+  SHMT_TRY(find_lock(v, index, token, &pin, &s));
   /* Its owner's end clears the bit of a slot, so first the slot. Those who still leave the last
    * phase have theirs: the caller comes again. */
   if (!try_acquire(s, n_parties_of(s), client, out_slot)) return SHMT_E_TIMEOUT;
@@ -183,8 +183,8 @@ int shmt_barrier_wait(shmt_service* v, uint32_t index, uint64_t token, uint32_t 
                       uint32_t phase, int timeout_ms) {
   uint32_t client = (uint32_t)token;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
-  shmt__sync* s = NULL;
-  SHMT_TRY(find_sync(v, index, token, &pin, &s));
+  shmt__named_lock* s = NULL;
+  SHMT_TRY(find_lock(v, index, token, &pin, &s));
   atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
   uint32_t wake = atomic_load_explicit(&s->wake, memory_order_seq_cst);
   /* acquire: what the others did before they arrived is seen. */
@@ -204,8 +204,8 @@ int shmt_barrier_withdraw(shmt_service* v, uint32_t index, uint64_t token, uint3
                           uint32_t phase) {
   uint32_t client = (uint32_t)token;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
-  shmt__sync* s = NULL;
-  if (find_sync(v, index, token, &pin, &s) != SHMT_OK || slot >= n_parties_of(s)) return 1;
+  shmt__named_lock* s = NULL;
+  if (find_lock(v, index, token, &pin, &s) != SHMT_OK || slot >= n_parties_of(s)) return 1;
   uint64_t seen = atomic_load_explicit(&s->arrived, memory_order_relaxed);
   while (phase_of(seen) == phase &&
          !atomic_compare_exchange_weak_explicit(&s->arrived, &seen, seen & ~((uint64_t)1 << slot),

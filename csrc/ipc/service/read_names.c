@@ -1,4 +1,4 @@
-/* ipc/service/read_names.c -- reading the names of a service. See Note [Names] in shm/named.h. */
+/* ipc/service/read_names.c -- reading the names of a service. See Note [Names] in shm/names.h. */
 #include "ipc/service/service.h"
 
 #include <string.h>

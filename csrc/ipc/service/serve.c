@@ -1,7 +1,7 @@
 /* ipc/service/serve.c -- becoming the manager of a service (`shmtensor serve`). */
 #include "ipc/session/request.h"
 #include "ipc/session/launch.h"
-#include "ipc/service/service_struct.h"
+#include "ipc/service/service_internal.h"
 #include "os/daemon.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -20,7 +20,7 @@ static bool take_over(const shmt_service* v, int socket, shmt__launch* launch, b
                                 .session = v->key.id};
   shmt__packet reply;
   int fds[SHMT_SOCKET_MAX_FDS] = {-1, -1, -1, -1}, n_fds = 0;
-  if (shmt__ask(NULL, socket, &request, NULL, 0, &reply, fds, &n_fds, TAKE_OVER_MS, lost) !=
+  if (shmt__request(NULL, socket, &request, NULL, 0, &reply, fds, &n_fds, TAKE_OVER_MS, lost) !=
       SHMT_OK)
     return false;
   launch->takes_over = true;
@@ -45,7 +45,7 @@ static bool take_name(const shmt_service* v, shmt__launch* launch) {
   return false;
 }
 
-int shmt_service_serve(const shmt_service* v, const shmt_service_serving* how) {
+int shmt_service_serve(const shmt_service* v, const shmt_service_options* how) {
   shmt__launch launch = {.listener = shmt__os_activation_fd(),
                          .limit_bytes = how->limit_bytes,
                          .client_limit_bytes = how->client_limit_bytes,

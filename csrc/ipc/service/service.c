@@ -1,7 +1,7 @@
 /* ipc/service/service.c -- a process's side of a service: joining, publishing, attaching. */
 #include "ipc/service/service.h"
 
-#include "ipc/service/service_struct.h"
+#include "ipc/service/service_internal.h"
 #include "os/futex.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -47,10 +47,10 @@ static bool has_ended(const shmt__map* map) {
 shmt_status shmt__service_locked(shmt_service* v, bool writing, shmt__session** out) {
   shmt__session_key key = v->key;
   key.is_reader = !writing;
-  shmt_status status = shmt__session_service(&key, v->may_start, out);
+  shmt_status status = shmt__session_open_service(&key, v->may_start, out);
   if (status == SHMT_OK && has_ended(&(*out)->map)) {
     (*out)->is_lost = true; /* there may be another of its name by now */
-    status = shmt__session_service(&key, v->may_start, out);
+    status = shmt__session_open_service(&key, v->may_start, out);
   }
   if (status == SHMT_E_HANDLE && *out == NULL)
     SHMT_FAIL(SHMT_E_MANAGER,
@@ -60,7 +60,7 @@ shmt_status shmt__service_locked(shmt_service* v, bool writing, shmt__session** 
   if (status != SHMT_OK) return status;
   SHMT_REQUIRE(((*out)->map.fixed.flags & SHMT_SESSION_SERVICE) != 0, SHMT_E_MANAGER,
                "session %016" PRIx64 " is no service", key.id);
-  return writing ? shmt__session_map_for(*out, true) : SHMT_OK;
+  return writing ? shmt__session_map_arena(*out, true) : SHMT_OK;
 }
 
 int shmt_service_join(shmt_service* v, int writing) {
@@ -81,7 +81,7 @@ shmt_status shmt__service_pinned(shmt_service* v, bool writing, shmt__pinned_ses
   return status;
 }
 
-shmt_status shmt__service_ask(shmt_service* v, shmt__packet* p, const char* name,
+shmt_status shmt__service_request(shmt_service* v, shmt__packet* p, const char* name,
                               shmt__packet* reply) {
   shmt__session* s = NULL;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
@@ -107,7 +107,7 @@ int shmt_service_status(shmt_service* v, shmt_service_counters* out) {
   shmt__packet p = {.type = SHMT_MESSAGE_STATUS}, reply;
   SHMT_AUTO(shmt__pinned_session) s = NULL;
   SHMT_TRY(shmt__service_pinned(v, false, &s));
-  SHMT_TRY(shmt__service_ask(v, &p, NULL, &reply));
+  SHMT_TRY(shmt__service_request(v, &p, NULL, &reply));
   const shmt__map* map = &s->map;
   *out = (shmt_service_counters){.manager_pid = reply.block,
                                  .n_clients = reply.client,
@@ -130,7 +130,7 @@ int shmt_service_owns(shmt_service* v, const shmt_storage* s) {
   if (s->allocator != &shmt__allocator_managed || (s->flags & SHMT_STORAGE_READ_ONLY)) return 0;
   if (s->ctx == NULL) return 1; /* no bytes: of any */
   shmt__sessions_lock();
-  const shmt__holding* h = s->ctx;
+  const shmt__held_block* h = s->ctx;
   bool owns =
       h->session->id == v->key.id && !h->session->is_lost && h->generation != 0 && h->map == NULL;
   shmt__sessions_unlock();
@@ -139,13 +139,13 @@ int shmt_service_owns(shmt_service* v, const shmt_storage* s) {
 
 int shmt_service_new_storage(shmt_service* v, uint64_t nbytes, shmt_storage** out) {
   shmt__session* s = NULL;
-  shmt__holding* h = NULL;
+  shmt__held_block* h = NULL;
   shmt__sessions_lock();
   shmt_status status = shmt__service_locked(v, true, &s);
   if (status == SHMT_OK && nbytes > 0) status = shmt__arena_block_create(s, nbytes, false, &h);
   shmt__sessions_unlock();
   if (status != SHMT_OK) return status;
-  return shmt__storage_of_holding(h, nbytes, out);
+  return shmt__storage_of_held_block(h, nbytes, out);
 }
 
 /* Describe the storages in a block of the service. */
@@ -163,7 +163,7 @@ static shmt_status describe(shmt_service* v, shmt_storage* const* storages, uint
   shmt__described_storage* list = (shmt__described_storage*)(head + 1);
   *head = (shmt__description){.magic = SHMT_DESCRIPTION_MAGIC, .n_storages = n, .n_text = n_text};
   for (uint64_t i = 0; i < n; i++) {
-    const shmt__holding* h = storages[i]->ctx;
+    const shmt__held_block* h = storages[i]->ctx;
     list[i] =
         (shmt__described_storage){.generation = h == NULL ? 0 : h->generation,
                                   .nbytes = storages[i]->nbytes,
@@ -179,18 +179,18 @@ int shmt_service_publish(shmt_service* v, const char* name, shmt_storage* const*
   SHMT_AUTO(shmt_storage) description = NULL;
   shmt__packet p = {.type = SHMT_MESSAGE_PUBLISH}, reply;
   SHMT_TRY(describe(v, storages, n_storages, text, n_text, &description));
-  const shmt__holding* h = description->ctx;
+  const shmt__held_block* h = description->ctx;
   p.block = h->block;
   p.generation = h->generation;
   p.count = persists ? SHMT_NAME_PERSISTS : 0;
-  SHMT_TRY(shmt__service_ask(v, &p, name, &reply));
+  SHMT_TRY(shmt__service_request(v, &p, name, &reply));
   *out_version = reply.count;
   return SHMT_OK;
 }
 
 int shmt_service_unpublish(shmt_service* v, const char* name) {
   shmt__packet p = {.type = SHMT_MESSAGE_UNPUBLISH}, reply;
-  return shmt__service_ask(v, &p, name, &reply);
+  return shmt__service_request(v, &p, name, &reply);
 }
 
 /* --- looking --- */
@@ -210,7 +210,7 @@ static shmt_status fail_unknown(const shmt_service* v, const char* name) {
   SHMT_FAIL(SHMT_E_KEY, "nothing is published as \"%s\" in service \"%s\"", name, v->key.name);
 }
 
-int shmt_service_look(shmt_service* v, const char* name, shmt_service_entry* out) {
+int shmt_service_find(shmt_service* v, const char* name, shmt_service_entry* out) {
   SHMT_AUTO(shmt__pinned_session) s = NULL;
   atomic_uint_least32_t* word;
   shmt__version version;
@@ -221,7 +221,7 @@ int shmt_service_look(shmt_service* v, const char* name, shmt_service_entry* out
   return SHMT_OK;
 }
 
-int shmt_service_look_at(shmt_service* v, uint32_t at, shmt_service_entry* out, char* name,
+int shmt_service_entry_at(shmt_service* v, uint32_t at, shmt_service_entry* out, char* name,
                          uint32_t* out_next) {
   SHMT_AUTO(shmt__pinned_session) s = NULL;
   shmt__version version;
@@ -320,11 +320,11 @@ static shmt_status open_version(const shmt__session* s, const shmt__version* ver
   SHMT_TRY(open_description(s, version, made));
   const shmt__description* head = made->description->data;
   for (uint64_t i = 0; i < made->n_storages; i++) {
-    SHMT_AUTO(shmt_storage) keeper = NULL;
+    SHMT_AUTO(shmt_storage) original = NULL;
     shmt__described_storage d;
     memcpy(&d, (const shmt__described_storage*)(head + 1) + i, sizeof d);
-    SHMT_TRY(open_block(s, d.block, d.generation, d.nbytes, &keeper));
-    SHMT_TRY(shmt__storage_in_mode(keeper, mode, &made->storages[i]));
+    SHMT_TRY(open_block(s, d.block, d.generation, d.nbytes, &original));
+    SHMT_TRY(shmt__storage_in_mode(original, mode, &made->storages[i]));
   }
   *out = SHMT_TAKE(made);
   return SHMT_OK;

@@ -1,6 +1,6 @@
 /* ipc/service/service.h -- values that unrelated processes publish and attach by name.
  *
- * A service is a session whose control file has names (Note [Names] in shm/named.h). A process
+ * A service is a session whose control file has names (Note [Names] in shm/names.h). A process
  * that only attaches for reading maps its arena from a descriptor that cannot be written; the map
  * for writing comes with the first use that needs it.
  */
@@ -15,8 +15,8 @@ enum { SHMT_ATTACH_WRITING, SHMT_ATTACH_READING, SHMT_ATTACH_PRIVATE };
 
 /* A storage over the block of `keeper`, a managed storage, in another mode; it keeps the hold.
  * READING: the bytes cannot be written by this process. PRIVATE: what this process writes stays its
- * own. New reference. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. (ipc/service/maps.c) */
-shmt_status shmt__storage_in_mode(shmt_storage* keeper, int mode, shmt_storage** out);
+ * own. New reference. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. (ipc/service/attach_modes.c) */
+shmt_status shmt__storage_in_mode(shmt_storage* original, int mode, shmt_storage** out);
 
 /* The session that is the service of this name, or at this path. */
 uint64_t shmt__service_number(const char* name);

@@ -3,8 +3,8 @@
 
 #include "api/error.h"
 #include "ipc/session/request.h"
-#include "ipc/handle/kept_files.h"
-#include "ipc/handle/spare_files.h"
+#include "ipc/handle/saved_descriptors.h"
+#include "ipc/handle/file_cache.h"
 #include "ipc/handle/share.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
@@ -16,7 +16,7 @@
 
 enum { FORK_MS = 2000 };
 
-static void hold_for_child(shmt__holding* h, void* arg) {
+static void hold_for_child(shmt__held_block* h, void* arg) {
   shmt__session* s = arg;
   (void)shmt__block_hold(&s->map, h->block, s->child_client, h->generation);
 }
@@ -36,18 +36,18 @@ static int connect_child(shmt__session* s, shmt__packet* request) {
 }
 
 /* Ask the manager for the child's number; child_socket is where it will answer. */
-static void ask_for_child(shmt__session* s, uint64_t deadline_ms) {
+static void request_child(shmt__session* s, uint64_t deadline_ms) {
   shmt__packet request = {.magic = SHMT_WIRE_MAGIC,
                           .version = SHMT_WIRE_VERSION,
                           .type = SHMT_MESSAGE_FORK,
                           .client = s->client,
                           .session = s->id,
                           .world = s->world};
-  if (s->client == 0 || s->is_lost || shmt__ask_is_waiting()) return;
+  if (s->client == 0 || s->is_lost || shmt__request_is_waiting()) return;
   int socket = connect_child(s, &request);
   if (socket < 0) return;
   request.serial = s->child_serial = ++s->serial;
-  if (shmt__ask_send(socket, &request, &s->control_fd, 1, deadline_ms) == SHMT_OK)
+  if (shmt__request_send(socket, &request, &s->control_fd, 1, deadline_ms) == SHMT_OK)
     s->child_socket = socket;
   else
     shmt__os_close(socket);
@@ -58,7 +58,7 @@ static bool get_for_child(shmt__session* s, uint64_t deadline_ms) {
   shmt__packet reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   if (s->child_socket < 0) return false;
-  shmt_status status = shmt__ask_receive(s->child_socket, s->child_serial, &reply, fds, &n_fds,
+  shmt_status status = shmt__request_receive(s->child_socket, s->child_serial, &reply, fds, &n_fds,
                                          deadline_ms);
   if (status != SHMT_OK || n_fds != 1) {
     for (int i = 0; status == SHMT_OK && i < n_fds; i++) shmt__os_close(fds[i]);
@@ -77,7 +77,7 @@ typedef struct keeping {
   uint64_t channel;
 } keeping;
 
-static void keep_for_child(shmt__holding* h, void* arg) {
+static void keep_for_child(shmt__held_block* h, void* arg) {
   const keeping* k = arg;
   shmt__session* s = k->session;
   shmt__lease_ticket ticket;
@@ -93,10 +93,10 @@ static void keep_without_number(shmt__session* s) {
   uint64_t token = 0;
   if (s->client == 0 || !shmt__token_claim(s->child_control_fd, &token)) return;
   keeping k = {s, shmt__channel(SHMT_CHANNEL_LOCK, token)};
-  shmt__session_each_holding(s, keep_for_child, &k);
+  shmt__session_each_held_block(s, keep_for_child, &k);
 }
 
-/* See Note [Claims] in shm/layout.h. Without a descriptor for it the child goes on with its parent's,
+/* See Note [Claims] in shm/control_file.h. Without a descriptor for it the child goes on with its parent's,
  * so that the parent's number, and what it holds, stays until both are gone. */
 static void claim_for_child(shmt__session* s) {
   s->child_client = 0;
@@ -114,18 +114,18 @@ static void claim_for_child(shmt__session* s) {
 static void before_fork(void) {
   shmt__sharing_lock();
   shmt__sessions_lock();
-  shmt__ask_keep_lock(true);
+  shmt__request_keep_lock(true);
   uint64_t deadline_ms = shmt__os_now_ms() + FORK_MS;
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
     s->child_socket = s->child_control_fd = -1;
-    ask_for_child(s, deadline_ms);
+    request_child(s, deadline_ms);
   }
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
     if (!get_for_child(s, deadline_ms)) claim_for_child(s);
     if (s->child_client == 0) continue;
-    shmt__session_each_holding(s, hold_for_child, s);
+    shmt__session_each_held_block(s, hold_for_child, s);
     SHMT_FAILPOINT(fork_held);
   }
 }
@@ -138,13 +138,13 @@ static void in_parent(void) {
     shmt__os_close(s->child_control_fd);
     s->child_socket = s->child_control_fd = -1;
   }
-  shmt__ask_keep_lock(false);
+  shmt__request_keep_lock(false);
   shmt__sessions_unlock();
   shmt__sharing_unlock();
 }
 
 /* The slabs are the parent's. */
-static void disown(shmt__holding* h, void* arg) {
+static void disown(shmt__held_block* h, void* arg) {
   (void)arg;
   h->is_owned = false;
 }
@@ -153,15 +153,15 @@ static void disown(shmt__holding* h, void* arg) {
 static void arrive(shmt__session* s) {
   SHMT_FAILPOINT(fork_adopting);
   if (s->socket < 0) {
-    shmt__client_settle(&s->map, s->client, shmt__os_pid());
+    shmt__client_mark_alive(&s->map, s->client, shmt__os_pid());
     return;
   }
   shmt__packet adopt = {.magic = SHMT_WIRE_MAGIC,
                         .version = SHMT_WIRE_VERSION,
-                        .type = SHMT_MESSAGE_ADOPT,
+                        .type = SHMT_MESSAGE_CHILD_STARTED,
                         .client = s->client,
                         .session = s->id};
-  (void)shmt__session_tell(s, &adopt, NULL, 0);
+  (void)shmt__session_send(s, &adopt, NULL, 0);
 }
 
 static uint32_t n_forks; /* changed only while the child has one thread */
@@ -169,9 +169,9 @@ uint32_t shmt__fork_count(void) { return n_forks; }
 
 static void in_child(void) {
   n_forks++;
-  shmt__ask_reset();
+  shmt__request_reset();
   shmt__sessions_forget_label();
-  shmt__ask_keep_lock(false);
+  shmt__request_keep_lock(false);
   SHMT_FAILPOINT(fork_child);
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
@@ -188,9 +188,9 @@ static void in_child(void) {
     s->child_socket = s->child_control_fd = -1;
     s->leases = (shmt__lease_cursor){0};
     shmt__arena_reset(&s->arena);
-    shmt__session_each_holding(s, disown, NULL);
-    shmt__kept_files_in_child(s);
-    shmt__spare_files_drop(s);
+    shmt__session_each_held_block(s, disown, NULL);
+    shmt__saved_descriptors_in_child(s);
+    shmt__file_cache_clear(s);
     if (s->client != 0) arrive(s);
   }
   shmt__sessions_unlock(); /* the thread that forked holds it, and is the one that goes on here */

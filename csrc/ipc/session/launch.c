@@ -48,7 +48,7 @@ static bool find_files(uint64_t id, found_files* f) {
   char name[64];
   /* Who is older than the process that made the name could be a member only by a handle that one of
    * its children sent, which is not worth a look at every process of the user. */
-  uint64_t since = shmt__session_is_own(id) ? shmt__os_process_start(shmt__os_pid()) : 0;
+  uint64_t since = shmt__session_was_named_here(id) ? shmt__os_process_start(shmt__os_pid()) : 0;
   *f = (found_files){.id = id, .control_fd = -1, .arena_fd = -1};
   (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, id);
   shmt__os_find_memfd(name, since, visit_control, f);
@@ -64,7 +64,7 @@ static bool find_files(uint64_t id, found_files* f) {
 
 /* Addresses for the arena: what can never be full before the memory is; sparse, so they cost
  * nothing. */
-static uint64_t choose_arena_bytes(void) {
+static uint64_t default_arena_bytes(void) {
   uint64_t want = UINT64_C(64) << 30, limit = shmt__os_address_limit();
   while (want < 8 * shmt__os_memory_bytes() && want < UINT64_C(4) << 40) want *= 2;
   while (limit != UINT64_MAX && want > limit / 4 && want > 1 << 20) want /= 2;
@@ -90,7 +90,7 @@ static int bind_socket(const shmt__session_key* key, int* out_lock) {
 
 /* The files to go on with: ours, or those of other members. Closed by the caller when they are
  * `found`. */
-static bool choose_files(const shmt__session_key* key, const shmt__session* member,
+static bool find_session_files(const shmt__session_key* key, const shmt__session* member,
                          found_files* found, int* out_control, int* out_arena) {
   if (member == NULL || member->base == NULL) {
     if (find_files(key->id, found)) {
@@ -129,7 +129,7 @@ static void close_files(launch_files* f, const shmt__launch* how) {
 static shmt_status open_files(const shmt__session_key* key, const shmt__session* member,
                               const shmt__launch* how, launch_files* f) {
   if (!how->may_create) {
-    f->adopts = choose_files(key, member, &f->found, &f->fds[1], &f->fds[2]);
+    f->adopts = find_session_files(key, member, &f->found, &f->fds[1], &f->fds[2]);
     SHMT_REQUIRE(f->adopts, SHMT_E_HANDLE,
                  "session %016" PRIx64
                  " is gone: no manager listens for it, and nobody has its "
@@ -151,7 +151,7 @@ static shmt_status open_files(const shmt__session_key* key, const shmt__session*
       return shmt__fail_errno(-err, "cannot open the socket %s to group %" PRIu32, key->path,
                               how->gid);
   }
-  if (how->may_create) f->adopts = choose_files(key, member, &f->found, &f->fds[1], &f->fds[2]);
+  if (how->may_create) f->adopts = find_session_files(key, member, &f->found, &f->fds[1], &f->fds[2]);
   f->n_fds = f->adopts ? 3 : 1;
   if (f->lock >= 0) f->fds[f->n_fds++] = f->lock;
   return SHMT_OK;
@@ -166,7 +166,7 @@ static shmt_status start(const shmt__session_key* key, const shmt__launch* how,
   int n = 1;
   (void)snprintf(program, sizeof program, "%s", shmt__sessions_manager_path());
   (void)snprintf(texts[0], TEXT_BYTES, "--session=%" PRIx64, key->id);
-  (void)snprintf(texts[1], TEXT_BYTES, "--arena-bytes=%" PRIu64, choose_arena_bytes());
+  (void)snprintf(texts[1], TEXT_BYTES, "--arena-bytes=%" PRIu64, default_arena_bytes());
   (void)snprintf(texts[2], TEXT_BYTES, "--limit-bytes=%" PRIu64, how->limit_bytes);
   (void)snprintf(texts[3], TEXT_BYTES, "--client-limit-bytes=%" PRIu64, how->client_limit_bytes);
   (void)snprintf(texts[4], TEXT_BYTES, "--gid=%" PRIu32, how->gid);
@@ -177,13 +177,13 @@ static shmt_status start(const shmt__session_key* key, const shmt__launch* how,
   if (key->is_service) argv[n++] = name;
   if (f->lock >= 0) argv[n++] = lock;
   if (how->stays) argv[n++] = stay;
-  return how->stays ? shmt__os_become(program, argv, f->fds, f->n_fds)
+  return how->stays ? shmt__os_exec(program, argv, f->fds, f->n_fds)
                     : shmt__os_spawn_daemon(program, argv, f->fds, f->n_fds, out_exit);
 }
 
 /* A manager would not go on with what it was given: a member wrote over the tables of the session. The files
  * are marked as ended by now, so nobody else tries. Where a session may be begun a new one is. */
-static shmt_status start_anew(const shmt__session_key* key, const shmt__launch* how,
+static shmt_status start_fresh_session(const shmt__session_key* key, const shmt__launch* how,
                               launch_files* f) {
   int ignored = 0;
   SHMT_REQUIRE(how->may_create, SHMT_E_HANDLE,
@@ -217,7 +217,7 @@ shmt_status shmt__manager_launch(const shmt__session_key* key, const shmt__sessi
     int code = 0;
     status = start(key, how, &f, &code);
     if (status != SHMT_OK && f.adopts && code == SHMT_MANAGER_DAMAGED)
-      status = start_anew(key, how, &f);
+      status = start_fresh_session(key, how, &f);
     SHMT_FAILPOINT(manager_started);
   }
   close_files(&f, how);

@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-enum { QUICK_MS = 50, SLICE_MS = 20, TURN_MS = 30000 };
+enum { QUICK_MS = 50, SLICE_MS = 20, OTHERS_MS = 30000 };
 
 static shmt__wait_hooks hooks; /* set once, before there are threads */
 
@@ -17,17 +17,17 @@ static struct {
   pthread_t who;
   unsigned depth;  /* 0: nobody asks */
   bool is_outside; /* it waits without the lock */
-} asker;
+} requester;
 
 static _Thread_local unsigned n_keeping;
 
-void shmt__ask_set_hooks(shmt__wait_hooks h) { hooks = h; }
-bool shmt__ask_is_waiting(void) { return asker.depth > 0 && asker.is_outside; }
-void shmt__ask_keep_lock(bool keep) { n_keeping += keep ? 1u : -1u; }
+void shmt__request_set_hooks(shmt__wait_hooks h) { hooks = h; }
+bool shmt__request_is_waiting(void) { return requester.depth > 0 && requester.is_outside; }
+void shmt__request_keep_lock(bool keep) { n_keeping += keep ? 1u : -1u; }
 
-void shmt__ask_reset(void) {
-  asker.depth = 0;
-  asker.is_outside = false;
+void shmt__request_reset(void) {
+  requester.depth = 0;
+  requester.is_outside = false;
 }
 
 /* Wait without the lock until fd can be read, or for the slice; fd -1: just for a moment. 1: it can,
@@ -46,22 +46,22 @@ static int wait_outside(int fd) {
   return ready > 0;
 }
 
-shmt_status shmt__ask_begin(void) {
-  uint64_t deadline = shmt__os_now_ms() + TURN_MS;
-  while (asker.depth > 0 && !pthread_equal(asker.who, pthread_self())) {
+shmt_status shmt__request_begin(void) {
+  uint64_t deadline = shmt__os_now_ms() + OTHERS_MS;
+  while (requester.depth > 0 && !pthread_equal(requester.who, pthread_self())) {
     SHMT_REQUIRE(shmt__os_now_ms() < deadline, SHMT_E_MANAGER,
                  "another thread waits for a manager that does not answer (is it stopped?)");
     if (wait_outside(-1) == -1) return SHMT_E_PYTHON;
   }
-  SHMT_REQUIRE(asker.depth == 0 || !asker.is_outside, SHMT_E_MANAGER,
+  SHMT_REQUIRE(requester.depth == 0 || !requester.is_outside, SHMT_E_MANAGER,
                "a signal handler needs a manager that this thread waits for (is it stopped?)");
-  asker.who = pthread_self();
-  asker.depth++;
+  requester.who = pthread_self();
+  requester.depth++;
   return SHMT_OK;
 }
 
-void shmt__ask_end(void) {
-  if (asker.depth > 0) asker.depth--; /* 0: a signal handler forked, and this is the child */
+void shmt__request_end(void) {
+  if (requester.depth > 0) requester.depth--; /* 0: a signal handler forked, and this is the child */
 }
 
 typedef struct wait {
@@ -85,11 +85,11 @@ static int wait_for(wait* w, int fd) {
       int ready = shmt__os_wait_readable(fd, now < end ? (int)(end - now) : 0);
       if (ready != 0) return ready < 0 ? -3 : 1;
     } else {
-      asker.is_outside = true;
+      requester.is_outside = true;
       shmt__session_pin(w->session);
       int ready = wait_outside(fd);
       shmt__session_unpin(w->session);
-      asker.is_outside = false;
+      requester.is_outside = false;
       if (ready != 0) return ready;
       if (fd < 0) return shmt__os_now_ms() < w->deadline_ms;
     }
@@ -100,18 +100,18 @@ static int wait_for(wait* w, int fd) {
 /* The answer to a request that was given up. What it gives us nobody will use. */
 static void decline(shmt__session* s, const shmt__packet* reply) {
   if (s == NULL || s->control_fd < 0 || reply->magic != SHMT_WIRE_MAGIC || reply->status != SHMT_OK) return;
-  if (reply->type == (SHMT_MESSAGE_GRANT | SHMT_MESSAGE_REPLY)) {
+  if (reply->type == (SHMT_MESSAGE_GRANT_SLAB | SHMT_MESSAGE_REPLY)) {
     const shmt__packet p = {.magic = SHMT_WIRE_MAGIC,
                             .version = SHMT_WIRE_VERSION,
-                            .type = SHMT_MESSAGE_GIVE_BACK,
+                            .type = SHMT_MESSAGE_RETURN_SLAB,
                             .client = s->client,
                             .session = s->id,
                             .world = s->world,
                             .block = reply->block};
-    (void)shmt__session_tell(s, &p, NULL, 0);
+    (void)shmt__session_send(s, &p, NULL, 0);
   }
   if (reply->type == (SHMT_MESSAGE_ADD_FILE | SHMT_MESSAGE_REPLY) &&
-      reply->block < s->map.fixed.n_blocks && shmt__session_holding(s, reply->block) == NULL) {
+      reply->block < s->map.fixed.n_blocks && shmt__session_held_block(s, reply->block) == NULL) {
     shmt__block_unhold(&s->map, reply->block, s->client);
     shmt__map_note_activity(&s->map);
   }
@@ -164,7 +164,7 @@ static shmt_status receive_reply(wait* w, uint32_t serial, shmt__packet* reply, 
   }
 }
 
-shmt_status shmt__ask(shmt__session* s, int socket, const shmt__packet* request, const int* fds,
+shmt_status shmt__request(shmt__session* s, int socket, const shmt__packet* request, const int* fds,
                       int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds, int timeout_ms,
                       bool* lost) {
   uint64_t now = shmt__os_now_ms();
@@ -175,14 +175,14 @@ shmt_status shmt__ask(shmt__session* s, int socket, const shmt__packet* request,
   return receive_reply(&w, request->serial, reply, out_fds, n_out_fds, lost);
 }
 
-shmt_status shmt__ask_send(int socket, const shmt__packet* request, const int* fds, int n_fds,
+shmt_status shmt__request_send(int socket, const shmt__packet* request, const int* fds, int n_fds,
                            uint64_t deadline_ms) {
   wait w = {NULL, socket, shmt__os_now_ms(), deadline_ms};
   bool lost = false;
   return send_request(&w, request, fds, n_fds, &lost);
 }
 
-shmt_status shmt__ask_receive(int socket, uint32_t serial, shmt__packet* reply, int* out_fds,
+shmt_status shmt__request_receive(int socket, uint32_t serial, shmt__packet* reply, int* out_fds,
                               int* n_out_fds, uint64_t deadline_ms) {
   wait w = {NULL, socket, shmt__os_now_ms(), deadline_ms};
   bool lost = false;

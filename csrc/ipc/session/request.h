@@ -20,32 +20,32 @@ typedef struct shmt__wait_hooks {
   bool (*end)(void* begun);  /* see to signals; false: give up, status SHMT_E_PYTHON */
 } shmt__wait_hooks;
 
-void shmt__ask_set_hooks(shmt__wait_hooks hooks);
+void shmt__request_set_hooks(shmt__wait_hooks hooks);
 
 /* --- below: the caller holds the sessions' lock --- */
 
-/* Be the one that asks, until shmt__ask_end; calls may nest. The lock may be released meanwhile.
+/* Be the one that asks, until shmt__request_end; calls may nest. The lock may be released meanwhile.
  * Errors: SHMT_E_MANAGER (another waits for too long; or we do, and this is a signal handler),
  * SHMT_E_PYTHON. */
-shmt_status shmt__ask_begin(void);
-void shmt__ask_end(void);
+shmt_status shmt__request_begin(void);
+void shmt__request_end(void);
 /* Is somebody waiting for a manager at this moment? */
-bool shmt__ask_is_waiting(void);
+bool shmt__request_is_waiting(void);
 /* From now on this thread keeps the lock while it waits, and runs no handlers; calls nest. */
-void shmt__ask_keep_lock(bool keep);
+void shmt__request_keep_lock(bool keep);
 /* In a forked child: nobody asks. */
-void shmt__ask_reset(void);
+void shmt__request_reset(void);
 
 /* One request and its reply on a socket. s: the asker's session, or NULL: wait with the lock.
  * Errors: what the manager answers, SHMT_E_MANAGER, SHMT_E_PYTHON; *lost: the connection is gone. */
-shmt_status shmt__ask(shmt__session* s, int socket, const shmt__packet* request, const int* fds,
+shmt_status shmt__request(shmt__session* s, int socket, const shmt__packet* request, const int* fds,
                       int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds, int timeout_ms,
                       bool* lost);
 /* Its two halves, with the lock, for who asks several managers at once and waits for all of them
  * until one moment. Errors: as above. */
-shmt_status shmt__ask_send(int socket, const shmt__packet* request, const int* fds, int n_fds,
+shmt_status shmt__request_send(int socket, const shmt__packet* request, const int* fds, int n_fds,
                            uint64_t deadline_ms);
-shmt_status shmt__ask_receive(int socket, uint32_t serial, shmt__packet* reply, int* out_fds,
+shmt_status shmt__request_receive(int socket, uint32_t serial, shmt__packet* reply, int* out_fds,
                               int* n_out_fds, uint64_t deadline_ms);
 
 #endif

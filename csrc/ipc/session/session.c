@@ -5,8 +5,8 @@
 #include "api/shm.h"
 #include "ipc/session/request.h"
 #include "ipc/session/fork.h"
-#include "ipc/handle/kept_files.h"
-#include "ipc/handle/spare_files.h"
+#include "ipc/handle/saved_descriptors.h"
+#include "ipc/handle/file_cache.h"
 #include "ipc/session/launch.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
@@ -42,7 +42,7 @@ void shmt__sessions_unlock(void) { (void)pthread_mutex_unlock(&sessions.lock); }
 bool shmt__sessions_try_lock(void) { return pthread_mutex_trylock(&sessions.lock) == 0; }
 shmt__session* shmt__session_at(unsigned i) { return sessions.at[i]; }
 unsigned shmt__sessions_count(void) { return sessions.len; }
-bool shmt__session_is_own(uint64_t id) {
+bool shmt__session_was_named_here(uint64_t id) {
   return id == sessions.own_id && id >> 42 == (uint64_t)(uint32_t)shmt__os_pid();
 }
 const char* shmt__sessions_manager_path(void) { return sessions.manager_path; }
@@ -146,7 +146,7 @@ static shmt__packet make_packet(shmt__session* s, shmt__message type) {
 static shmt_status grant_slab(void* arg, uint64_t block_bytes, uint32_t n_blocks,
                               shmt__granted* out) {
   shmt__session* s = arg;
-  shmt__packet p = make_packet(s, SHMT_MESSAGE_GRANT), reply;
+  shmt__packet p = make_packet(s, SHMT_MESSAGE_GRANT_SLAB), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   p.nbytes = block_bytes;
   p.count = n_blocks;
@@ -163,9 +163,9 @@ static shmt_status grant_slab(void* arg, uint64_t block_bytes, uint32_t n_blocks
 
 static bool give_back_slab(void* arg, uint32_t slab) {
   shmt__session* s = arg;
-  shmt__packet p = make_packet(s, SHMT_MESSAGE_GIVE_BACK);
+  shmt__packet p = make_packet(s, SHMT_MESSAGE_RETURN_SLAB);
   p.block = slab;
-  return shmt__session_tell(s, &p, NULL, 0);
+  return shmt__session_send(s, &p, NULL, 0);
 }
 
 /* Map what the manager sent. Consumes the descriptors. The control file is mapped through a description
@@ -183,12 +183,12 @@ static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd, in
     status = reading ? shmt__os_map_read_only(arena_fd, map.fixed.arena_bytes, &base)
                      : shmt__os_map_shared(arena_fd, map.fixed.arena_bytes, &base);
   uint64_t n_chunks =
-      status == SHMT_OK ? (map.fixed.n_blocks + SHMT_HOLDING_CHUNK - 1) / SHMT_HOLDING_CHUNK : 0;
-  shmt__holding*** holdings = status == SHMT_OK ? calloc(n_chunks, sizeof *holdings) : NULL;
-  if (status == SHMT_OK && holdings == NULL) {
+      status == SHMT_OK ? (map.fixed.n_blocks + SHMT_HELD_BLOCK_CHUNK - 1) / SHMT_HELD_BLOCK_CHUNK : 0;
+  shmt__held_block*** held_blocks = status == SHMT_OK ? calloc(n_chunks, sizeof *held_blocks) : NULL;
+  if (status == SHMT_OK && held_blocks == NULL) {
     shmt__os_unmap(base, map.fixed.arena_bytes);
     status = shmt__fail(SHMT_E_NOMEM, "table of held blocks: tried to allocate %" PRIu64 " bytes",
-                        n_chunks * sizeof *holdings);
+                        n_chunks * sizeof *held_blocks);
   }
   if (status != SHMT_OK) {
     shmt__map_close(&map);
@@ -201,7 +201,7 @@ static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd, in
   s->reading_base = reading ? base : NULL;
   s->control_fd = control_fd;
   s->arena_fd = arena_fd;
-  s->holdings = holdings;
+  s->held_blocks = held_blocks;
   shmt__arena_init(&s->arena, &s->map, (shmt__slab_source){grant_slab, give_back_slab, s});
   s->arena.fd = arena_fd;
   s->arena.base = s->base;
@@ -211,7 +211,7 @@ static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd, in
 
 /* Our holds under a new client id. A block that went meanwhile is gone: generation 0 fits no
  * handle. */
-static void hold_again(shmt__holding* h, void* arg) {
+static void hold_again(shmt__held_block* h, void* arg) {
   shmt__session* s = arg;
   if (!shmt__block_hold(&s->map, h->block, s->client, h->generation)) h->generation = 0;
   h->is_owned = false;
@@ -231,13 +231,13 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   int new_control_fd = -1;
   bool was_member = s->control_fd >= 0;
   p.count = s->key.is_reader;
-  shmt_status status = shmt__ask(s, socket, &p, &s->control_fd, p.client != 0 ? 1 : 0, &reply, fds,
+  shmt_status status = shmt__request(s, socket, &p, &s->control_fd, p.client != 0 ? 1 : 0, &reply, fds,
                                  &n_fds, ANSWER_MS, lost);
   if (status == SHMT_E_KEY && p.client != 0) {
     /* A manager that does not know us: join anew, and see whose world it rules. */
     p = make_packet(s, SHMT_MESSAGE_HELLO);
     p.client = 0;
-    status = shmt__ask(s, socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
+    status = shmt__request(s, socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
   }
   if (status != SHMT_OK) return status;
   if (n_fds != 3 && !was_member) *lost = true;
@@ -270,7 +270,7 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   if (was_member && is_new_id) {
     shmt__arena_reset(&s->arena);
     s->leases.has_page = false;
-    shmt__session_each_holding(s, hold_again, s);
+    shmt__session_each_held_block(s, hold_again, s);
   }
   if (new_control_fd >= 0) {
     /* Only now: what kept the holdings until here may be a lock of the old one. */
@@ -278,7 +278,7 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
     s->control_fd = new_control_fd;
   }
   /* A new manager gets the descriptors that only its predecessor and we had. */
-  if (was_member) shmt__kept_files_each(s, send_file);
+  if (was_member) shmt__saved_descriptors_each(s, send_file);
   return SHMT_OK;
 }
 
@@ -332,7 +332,7 @@ static shmt_status call(shmt__session* s, const shmt__packet* request, const int
     if (s->socket < 0) SHMT_TRY(join(s, true));
     p.serial = ++s->serial;
     p.client = s->client; /* it may have changed since the caller wrote it */
-    status = shmt__ask(s, s->socket, &p, fds, n_fds, reply, out_fds, n_out_fds, ANSWER_MS, &lost);
+    status = shmt__request(s, s->socket, &p, fds, n_fds, reply, out_fds, n_out_fds, ANSWER_MS, &lost);
     if (!lost) return status;
     drop_socket(s);
   }
@@ -342,34 +342,34 @@ static shmt_status call(shmt__session* s, const shmt__packet* request, const int
 shmt_status shmt__session_call(shmt__session* s, const shmt__packet* request, const int* fds,
                                int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds) {
   shmt__session_pin(s);
-  shmt_status status = shmt__ask_begin();
+  shmt_status status = shmt__request_begin();
   if (status == SHMT_OK) {
     status = call(s, request, fds, n_fds, reply, out_fds, n_out_fds);
-    shmt__ask_end();
+    shmt__request_end();
   }
   shmt__session_unpin(s);
   return status;
 }
 
-void shmt__session_revive(shmt__session* s) {
+void shmt__session_reconnect(shmt__session* s) {
   shmt__packet request = make_packet(s, SHMT_MESSAGE_STATUS), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   /* Nothing is asked, so what can be read is the end of the connection. */
-  if (s->is_lost || shmt__ask_is_waiting() ||
+  if (s->is_lost || shmt__request_is_waiting() ||
       (s->socket >= 0 && shmt__os_wait_readable(s->socket, 0) == 0))
     return;
-  shmt__ask_keep_lock(true); /* nobody would hear of an exception */
+  shmt__request_keep_lock(true); /* nobody would hear of an exception */
   (void)shmt__session_call(s, &request, NULL, 0, &reply, fds, &n_fds);
-  shmt__ask_keep_lock(false);
+  shmt__request_keep_lock(false);
 }
 
-bool shmt__session_tell(shmt__session* s, const shmt__packet* message, const int* fds, int n_fds) {
+bool shmt__session_send(shmt__session* s, const shmt__packet* message, const int* fds, int n_fds) {
   return s->socket >= 0 && shmt__os_send(s->socket, message, sizeof *message, fds, n_fds) == 0;
 }
 
 /* --- finding --- */
 
-shmt__session* shmt__session_known(uint64_t id, uint64_t world) {
+shmt__session* shmt__session_lookup(uint64_t id, uint64_t world) {
   for (unsigned i = 0; i < sessions.len; i++) {
     shmt__session* s = sessions.at[i];
     if (s->id == id && s->world == world) return s;
@@ -388,17 +388,17 @@ void shmt__session_unpin(shmt__session* s) {
 
 static void free_session(shmt__session* s) {
   uint64_t arena_bytes = s->map.fixed.arena_bytes;
-  uint32_t n_chunks = (s->map.fixed.n_blocks + SHMT_HOLDING_CHUNK - 1) / SHMT_HOLDING_CHUNK;
-  shmt__kept_files_fini(s);
-  shmt__spare_files_drop(s);
-  for (uint32_t i = 0; i < n_chunks; i++) free(s->holdings[i]);
+  uint32_t n_chunks = (s->map.fixed.n_blocks + SHMT_HELD_BLOCK_CHUNK - 1) / SHMT_HELD_BLOCK_CHUNK;
+  shmt__saved_descriptors_fini(s);
+  shmt__file_cache_clear(s);
+  for (uint32_t i = 0; i < n_chunks; i++) free(s->held_blocks[i]);
   shmt__os_unmap(s->base, arena_bytes);
   shmt__os_unmap(s->reading_base, arena_bytes);
   shmt__map_close(&s->map);
   shmt__os_close(s->socket);
   shmt__os_close(s->control_fd);
   shmt__os_close(s->arena_fd);
-  free(s->holdings);
+  free(s->held_blocks);
   shmt__arena_fini(&s->arena);
   free(s);
 }
@@ -407,7 +407,7 @@ static void free_session(shmt__session* s) {
 static void forget_lost(void) {
   for (unsigned i = sessions.len; i-- > 0;) {
     shmt__session* s = sessions.at[i];
-    bool is_used = s->n_holdings > 0 ||
+    bool is_used = s->n_held_blocks > 0 ||
                    atomic_load_explicit(&s->n_users, memory_order_acquire) > 0;
     if (!s->is_lost || is_used) continue;
     sessions.at[i] = sessions.at[--sessions.len];
@@ -423,7 +423,7 @@ static shmt__session* find_current(uint64_t id) {
 }
 
 /* Join it, unless another thread did while we waited for our turn. */
-static shmt_status open_in_turn(const shmt__session_key* key, bool may_create,
+static shmt_status open_alone(const shmt__session_key* key, bool may_create,
                                 shmt__session** out) {
   *out = find_current(key->id);
   if (*out != NULL) return SHMT_OK;
@@ -448,9 +448,9 @@ static shmt_status open_in_turn(const shmt__session_key* key, bool may_create,
 
 static shmt_status open_session(const shmt__session_key* key, bool may_create,
                                 shmt__session** out) {
-  SHMT_TRY(shmt__ask_begin());
-  shmt_status status = open_in_turn(key, may_create, out);
-  shmt__ask_end();
+  SHMT_TRY(shmt__request_begin());
+  shmt_status status = open_alone(key, may_create, out);
+  shmt__request_end();
   return status;
 }
 
@@ -464,16 +464,16 @@ static shmt_status ensure_client(shmt__session* s) {
   SHMT_REQUIRE(!s->is_lost, SHMT_E_MANAGER,
                "session %016" PRIx64 " was begun anew by another manager", s->id);
   shmt__session_pin(s);
-  shmt_status status = shmt__ask_begin();
+  shmt_status status = shmt__request_begin();
   if (status == SHMT_OK) {
     if (s->client == 0) status = join(s, true);
-    shmt__ask_end();
+    shmt__request_end();
   }
   shmt__session_unpin(s);
   return status;
 }
 
-shmt_status shmt__session_default(shmt__session** out) {
+shmt_status shmt__session_open_default(shmt__session** out) {
   SHMT_REQUIRE(sessions.default_id != 0, SHMT_E_MANAGER,
                "sharing is not configured: no manager program is known");
   *out = find_current(sessions.default_id);
@@ -482,15 +482,15 @@ shmt_status shmt__session_default(shmt__session** out) {
   return open_session(&key, true, out);
 }
 
-shmt_status shmt__session_service(const shmt__session_key* key, bool may_create,
+shmt_status shmt__session_open_service(const shmt__session_key* key, bool may_create,
                                   shmt__session** out) {
   *out = find_current(key->id);
   if (SHMT_LIKELY(*out != NULL)) return ensure_client(*out);
   return open_session(key, may_create, out);
 }
 
-shmt_status shmt__session_find(uint64_t id, uint64_t world, shmt__session** out) {
-  *out = shmt__session_known(id, world);
+shmt_status shmt__session_open(uint64_t id, uint64_t world, shmt__session** out) {
+  *out = shmt__session_lookup(id, world);
   if (SHMT_LIKELY(*out != NULL)) return ensure_client(*out);
   shmt__session* s = find_current(id);
   const shmt__session_key key = own_key(id);

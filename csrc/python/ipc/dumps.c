@@ -1,7 +1,7 @@
 /* python/ipc/dumps.c -- plain messages with tensors as the pickles of pipes. */
 #include "python/ipc/dumps.h"
 
-#include "ipc/handle/channel.h"
+#include "ipc/handle/lease_channel.h"
 #include "ipc/handle/share.h"
 #include "ipc/handle/unsent_leases.h"
 #include "python/ipc/share.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Where tensors are looked for: messages without any are the pickler's, and not to be slowed down. */
-enum { LOOK_AT = 4, LOOK_DEEP = 3 };
+enum { FIRST_ITEMS = 4, ITEM_DEPTH = 3 };
 
 typedef struct packed_head {
   uint32_t check, n_storages;
@@ -28,24 +28,24 @@ enum { N_BEFORE = sizeof BEFORE - 1, N_AFTER = sizeof AFTER - 1, CHECKED_FROM = 
 static bool has_tensor(PyObject* o, int depth) {
   PyTypeObject* type = Py_TYPE(o);
   if (type == shmt__py_tensor_type) return true;
-  if (depth == LOOK_DEEP) return false;
+  if (depth == ITEM_DEPTH) return false;
   if (type == &PyDict_Type) {
     Py_ssize_t position = 0;
     PyObject* value = NULL;
-    for (int i = 0; i < LOOK_AT && PyDict_Next(o, &position, NULL, &value); i++)
+    for (int i = 0; i < FIRST_ITEMS && PyDict_Next(o, &position, NULL, &value); i++)
       if (has_tensor(value, depth + 1)) return true;
     return false;
   }
   if (type != &PyTuple_Type && type != &PyList_Type) return false;
   Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
   PyObject** items = PySequence_Fast_ITEMS(o);
-  for (Py_ssize_t i = 0; i < n && i < LOOK_AT; i++)
+  for (Py_ssize_t i = 0; i < n && i < FIRST_ITEMS; i++)
     if (has_tensor(items[i], depth + 1)) return true;
   return false;
 }
 
 /* New reference, NULL with an exception. */
-static PyObject* pickle_of(const shmt__py_parcel* p, size_t n_handles) {
+static PyObject* pickle_of(const shmt__py_packed_message* p, size_t n_handles) {
   size_t n_message = p->records.len + p->pickle.len;
   uint32_t nbytes = (uint32_t)(sizeof(packed_head) + n_handles + n_message);
   PyObject* result = PyBytes_FromStringAndSize(
@@ -76,7 +76,7 @@ static PyObject* pickle_of(const shmt__py_parcel* p, size_t n_handles) {
 static PyObject* py_dumps(PyObject* module, PyObject* o) {
   (void)module;
   if (!has_tensor(o, 0)) Py_RETURN_NONE;
-  shmt__py_parcel* p = shmt__py_parcel_of_plain(o);
+  shmt__py_packed_message* p = shmt__py_packed_message_of_plain(o);
   if (p == NULL && PyErr_Occurred()) return NULL;
   if (p == NULL) Py_RETURN_NONE;
   PyObject* result = NULL;
@@ -110,13 +110,13 @@ static PyObject* py_bind(PyObject* module, PyObject* const* args, Py_ssize_t n) 
   Py_buffer bytes;
   (void)module;
   if (n != 2) return PyErr_Format(PyExc_TypeError, "_bind_message: 2 arguments expected, got %zd", n);
-  if (!shmt__message_is_expected()) Py_RETURN_NONE;
+  if (!shmt__sent_messages_are_tracked()) Py_RETURN_NONE;
   if (name == NULL && (name = PyUnicode_InternFromString("_shmtensor_channel")) == NULL) return NULL;
   const uint64_t known = channel_of(args[0], name);
   uint64_t channel = known;
   int fd = known != 0 ? -1 : PyObject_AsFileDescriptor(args[0]);
   if ((known == 0 && fd < 0) || PyObject_GetBuffer(args[1], &bytes, PyBUF_SIMPLE) < 0) return NULL;
-  shmt__message_bind(fd, bytes.buf, (size_t)bytes.len, &channel);
+  shmt__sent_message_bind(fd, bytes.buf, (size_t)bytes.len, &channel);
   PyBuffer_Release(&bytes);
   if (channel != known) remember_channel(args[0], name, channel);
   Py_RETURN_NONE;
@@ -153,7 +153,7 @@ static PyObject* py_rebuild_message(PyObject* module, PyObject* o) {
         shmt__fail(SHMT_E_HANDLE, "a damaged message of %zu bytes with tensors", nbytes));
   shmt_storage** storages = PyMem_Malloc(sizeof *storages * head.n_storages);
   if (storages == NULL) return PyErr_NoMemory();
-  const shmt__beside beside = {packed + CHECKED_FROM, nbytes - CHECKED_FROM, head.check};
+  const shmt__checked_bytes beside = {packed + CHECKED_FROM, nbytes - CHECKED_FROM, head.check};
   shmt_status status = shmt__storages_import(packed + sizeof head, head.n_storages, &beside, storages);
   if (status != SHMT_OK) {
     PyMem_Free(storages);

@@ -32,7 +32,7 @@ typedef struct message_head {
 /* The file that a pickler writes to. */
 typedef struct sink {
   PyObject_HEAD
-  shmt__py_parcel* parcel; /* borrowed; NULL while idle */
+  shmt__py_packed_message* message; /* borrowed; NULL while idle */
 } sink;
 
 /* A pickler is worth keeping: making one costs more than a small message. */
@@ -41,7 +41,7 @@ typedef struct idle_pickler {
   sink* sink;
 } idle_pickler;
 
-static PyTypeObject *parcel_type, *sink_type; /* owned */
+static PyTypeObject *packed_message_type, *sink_type; /* owned */
 static struct {
   PyObject *pickler_class, *reducers, *loads, *empty, *full, *own_reducers; /* owned */
   PyObject *array_class, *reduce_array;                                     /* owned; may be NULL */
@@ -57,7 +57,7 @@ typedef struct incoming {
   const char* records;
   uint32_t n_records;
 } incoming;
-static _Thread_local shmt__py_parcel* outgoing;
+static _Thread_local shmt__py_packed_message* outgoing;
 static _Thread_local const incoming* current;
 
 PyObject* shmt__py_empty(void) { return registered.empty; }
@@ -83,7 +83,7 @@ bool shmt__py_bytes_append(shmt__py_bytes* b, const void* data, size_t nbytes) {
 }
 
 /* Retains s. */
-static bool append_storage(shmt__py_parcel* p, shmt_storage* s) {
+static bool append_storage(shmt__py_packed_message* p, shmt_storage* s) {
   if (p->n_storages == p->storages_cap) {
     uint32_t cap = p->storages_cap ? p->storages_cap * 2 : 4;
     shmt_storage** grown = PyMem_Realloc(p->storages, sizeof *grown * cap);
@@ -99,10 +99,10 @@ static bool append_storage(shmt__py_parcel* p, shmt_storage* s) {
   return true;
 }
 
-/* --- the parcel type --- */
+/* --- the packed message type --- */
 
-static void parcel_dealloc(PyObject* self) {
-  shmt__py_parcel* p = (shmt__py_parcel*)self;
+static void packed_message_dealloc(PyObject* self) {
+  shmt__py_packed_message* p = (shmt__py_packed_message*)self;
   PyTypeObject* type = Py_TYPE(self);
   for (uint32_t i = 0; i < p->n_storages; i++) shmt__storage_release(p->storages[i]);
   PyMem_Free(p->storages);
@@ -112,25 +112,25 @@ static void parcel_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-static PyType_Slot parcel_slots[] = {
-    {Py_tp_dealloc, (void*)parcel_dealloc},
+static PyType_Slot packed_message_slots[] = {
+    {Py_tp_dealloc, (void*)packed_message_dealloc},
     {Py_tp_doc, (void*)"A pickled message that waits for room in its ring."},
     {0, NULL},
 };
-static PyType_Spec parcel_spec = {.name = "shmtensor._C._Parcel",
-                                  .basicsize = sizeof(shmt__py_parcel),
+static PyType_Spec packed_message_spec = {.name = "shmtensor._C._PackedMessage",
+                                  .basicsize = sizeof(shmt__py_packed_message),
                                   .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                                  .slots = parcel_slots};
+                                  .slots = packed_message_slots};
 
-bool shmt__py_is_parcel(PyObject* o) { return Py_IS_TYPE(o, parcel_type); }
+bool shmt__py_is_packed_message(PyObject* o) { return Py_IS_TYPE(o, packed_message_type); }
 
 static PyObject* sink_write(PyObject* self, PyObject* data) {
   sink* s = (sink*)self;
   Py_buffer view;
-  if (s->parcel == NULL)
+  if (s->message == NULL)
     return PyErr_Format(PyExc_ValueError, "write to the file of a message that is finished");
   if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0) return NULL;
-  bool good = shmt__py_bytes_append(&s->parcel->pickle, view.buf, (size_t)view.len);
+  bool good = shmt__py_bytes_append(&s->message->pickle, view.buf, (size_t)view.len);
   PyBuffer_Release(&view);
   if (!good) return NULL;
   Py_RETURN_NONE;
@@ -158,26 +158,26 @@ static PyType_Spec sink_spec = {.name = "shmtensor._C._MessageSink",
 
 /* --- pickling --- */
 
-bool shmt__py_parcel_suspend(void) {
+bool shmt__py_packed_message_suspend(void) {
   bool was = outgoing != NULL && outgoing->is_reducing;
   if (was) outgoing->is_reducing = false;
   return was;
 }
-void shmt__py_parcel_resume(bool state) {
+void shmt__py_packed_message_resume(bool state) {
   if (outgoing != NULL) outgoing->is_reducing = state;
 }
 
 /* Can the list take the storage, now that it is shared? */
-static bool takes(const shmt__py_parcel* p, const shmt_storage* s) {
+static bool takes(const shmt__py_packed_message* p, const shmt_storage* s) {
   if (p->n_storages + 1 >= SHMT_RING_MAX_BLOCKS) return false; /* one stays for the data */
   if (s->nbytes == 0) return true;
   if (s->allocator != &shmt__allocator_managed || s->flags & SHMT_STORAGE_READ_ONLY) return false;
-  const shmt__holding* h = s->ctx;
+  const shmt__held_block* h = s->ctx;
   return (p->session == NULL || h->session == p->session) && h->generation != 0;
 }
 
 /* The place of a new record, -1: not for the list, -2: out of memory, MemoryError is set. */
-static int64_t add_record(shmt__py_parcel* p, shmt_storage* s, const shmt_tensor* t) {
+static int64_t add_record(shmt__py_packed_message* p, shmt_storage* s, const shmt_tensor* t) {
   if (!takes(p, s)) return -1;
   record r = {.storage = p->n_storages, .dtype = IS_STORAGE};
   int64_t place = (int64_t)(p->records.len - sizeof(message_head));
@@ -197,7 +197,7 @@ static int64_t add_record(shmt__py_parcel* p, shmt_storage* s, const shmt_tensor
   return good && append_storage(p, s) ? place : -2;
 }
 
-int64_t shmt__py_parcel_add_plain(shmt__py_parcel* p, PyObject* tensor) {
+int64_t shmt__py_packed_message_add_plain(shmt__py_packed_message* p, PyObject* tensor) {
   const shmt_tensor* t = shmt__py_tensor(tensor);
   shmt_status status = shmt__py_share_storage(t->storage);
   if (status == SHMT_OK) return add_record(p, t->storage, t);
@@ -205,17 +205,17 @@ int64_t shmt__py_parcel_add_plain(shmt__py_parcel* p, PyObject* tensor) {
   return -2;
 }
 
-int64_t shmt__py_parcel_add_tensor(const shmt_tensor* t) {
+int64_t shmt__py_packed_message_add_tensor(const shmt_tensor* t) {
   return outgoing != NULL && outgoing->is_reducing ? add_record(outgoing, t->storage, t) : -1;
 }
 
-int64_t shmt__py_parcel_add_storage(shmt_storage* s) {
+int64_t shmt__py_packed_message_add_storage(shmt_storage* s) {
   return outgoing != NULL && outgoing->is_reducing ? add_record(outgoing, s, NULL) : -1;
 }
 
 /* Call a reduction; ours may use the list. */
 static PyObject* call_reducer(PyObject* reducer, PyObject* o) {
-  shmt__py_parcel* p = outgoing;
+  shmt__py_packed_message* p = outgoing;
   int ours = PySet_Contains(registered.own_reducers, reducer);
   if (ours < 0) return NULL;
   bool was = p->is_reducing;
@@ -227,7 +227,7 @@ static PyObject* call_reducer(PyObject* reducer, PyObject* o) {
 
 /* The pickler's hook: asked for everything but the plain built-in types. */
 static PyObject* py_reduce_for_message(PyObject* module, PyObject* o) {
-  shmt__py_parcel* p = outgoing;
+  shmt__py_packed_message* p = outgoing;
   (void)module;
   if (p == NULL || PyType_Check(o) || PyFunction_Check(o)) Py_RETURN_NOTIMPLEMENTED;
   if (Py_TYPE(o) == shmt__py_tensor_type) {
@@ -261,7 +261,7 @@ static bool take_pickler(idle_pickler* out) {
   }
   sink* s = PyObject_New(sink, sink_type);
   if (s == NULL) return false;
-  s->parcel = NULL;
+  s->message = NULL;
   PyObject* pickler = PyObject_CallOneArg(registered.pickler_class, (PyObject*)s);
   if (pickler == NULL) {
     Py_DECREF(s);
@@ -272,7 +272,7 @@ static bool take_pickler(idle_pickler* out) {
 }
 
 static void give_pickler(idle_pickler k, bool is_good) {
-  k.sink->parcel = NULL;
+  k.sink->message = NULL;
   if (is_good && n_idle < IDLE_PICKLERS) {
     PyObject* done = PyObject_CallMethodNoArgs(k.pickler, name_clear_memo);
     if (done != NULL && n_idle < IDLE_PICKLERS) {
@@ -287,12 +287,12 @@ static void give_pickler(idle_pickler k, bool is_good) {
   Py_DECREF(k.sink);
 }
 
-static bool run_pickler(shmt__py_parcel* p, PyObject* o) {
+static bool run_pickler(shmt__py_packed_message* p, PyObject* o) {
   idle_pickler k;
   if (!take_pickler(&k)) return false;
-  shmt__py_parcel* outer = outgoing;
+  shmt__py_packed_message* outer = outgoing;
   outgoing = p;
-  k.sink->parcel = p;
+  k.sink->message = p;
   PyObject* done = PyObject_CallMethodOneArg(k.pickler, name_dump, o);
   outgoing = outer;
   if (done == NULL) {
@@ -308,7 +308,7 @@ static bool run_pickler(shmt__py_parcel* p, PyObject* o) {
 }
 
 /* Too much for a ring: into a block of its own. */
-static bool spill(shmt__py_parcel* p) {
+static bool spill(shmt__py_packed_message* p) {
   size_t nbytes = p->records.len + p->pickle.len;
   shmt_storage* s = NULL;
   PyThreadState* saved = PyEval_SaveThread();
@@ -332,8 +332,8 @@ static bool spill(shmt__py_parcel* p) {
 }
 
 /* Without a message yet; its head is written by set_head. */
-static shmt__py_parcel* new_parcel(const struct shmt__session* session) {
-  shmt__py_parcel* p = PyObject_New(shmt__py_parcel, parcel_type);
+static shmt__py_packed_message* new_packed_message(const struct shmt__session* session) {
+  shmt__py_packed_message* p = PyObject_New(shmt__py_packed_message, packed_message_type);
   message_head head = {0};
   if (p == NULL) return NULL;
   memset((char*)p + sizeof(PyObject), 0, sizeof *p - sizeof(PyObject));
@@ -343,13 +343,13 @@ static shmt__py_parcel* new_parcel(const struct shmt__session* session) {
   return NULL;
 }
 
-static void set_head(shmt__py_parcel* p, bool is_quick) {
+static void set_head(shmt__py_packed_message* p, bool is_quick) {
   message_head head = {(uint32_t)(p->records.len - sizeof head), is_quick};
   memcpy(p->records.at, &head, sizeof head);
 }
 
-shmt__py_parcel* shmt__py_parcel_of(PyObject* o, const shmt__ring* r, bool shares_arrays) {
-  shmt__py_parcel* p = new_parcel(r->session);
+shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__ring* r, bool shares_arrays) {
+  shmt__py_packed_message* p = new_packed_message(r->session);
   if (p == NULL) return NULL;
   p->shares_arrays = shares_arrays;
   shmt__py_quick quick = shmt__py_quick_write(p, o);
@@ -361,8 +361,8 @@ shmt__py_parcel* shmt__py_parcel_of(PyObject* o, const shmt__ring* r, bool share
   return NULL;
 }
 
-shmt__py_parcel* shmt__py_parcel_of_plain(PyObject* o) {
-  shmt__py_parcel* p = new_parcel(NULL);
+shmt__py_packed_message* shmt__py_packed_message_of_plain(PyObject* o) {
+  shmt__py_packed_message* p = new_packed_message(NULL);
   if (p == NULL) return NULL;
   if (shmt__py_quick_write(p, o) == SHMT_PY_QUICK_DONE) {
     set_head(p, true);
@@ -372,8 +372,8 @@ shmt__py_parcel* shmt__py_parcel_of_plain(PyObject* o) {
   return NULL;
 }
 
-shmt__ring_parcel shmt__py_parcel_view(const shmt__py_parcel* p) {
-  shmt__ring_parcel view = {
+shmt__outgoing_message shmt__py_packed_message_view(const shmt__py_packed_message* p) {
+  shmt__outgoing_message view = {
       .storages = p->storages, .n_storages = p->n_storages, .flags = p->flags};
   if (p->flags & SHMT_RING_SPILLED) return view;
   view.parts[0] = p->records.at;
@@ -404,7 +404,7 @@ static shmt_status find_record(int64_t place, record* out, int64_t* dims) {
   return SHMT_OK;
 }
 
-shmt_status shmt__py_delivery_tensor(int64_t place, shmt_tensor** out) {
+shmt_status shmt__py_received_tensor(int64_t place, shmt_tensor** out) {
   int64_t dims[2 * SHMT_MAX_DIMS];
   record r;
   SHMT_TRY(find_record(place, &r, dims));
@@ -421,7 +421,7 @@ shmt_status shmt__py_delivery_tensor(int64_t place, shmt_tensor** out) {
   return SHMT_OK;
 }
 
-shmt_status shmt__py_delivery_storage(int64_t place, shmt_storage** out) {
+shmt_status shmt__py_received_storage(int64_t place, shmt_storage** out) {
   record r;
   SHMT_TRY(find_record(place, &r, NULL));
   *out = current->storages[r.storage];
@@ -454,7 +454,7 @@ PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_stor
   return result;
 }
 
-PyObject* shmt__py_delivery_object(shmt__ring_delivery* d) {
+PyObject* shmt__py_received_object(shmt__received_message* d) {
   const char* data = d->data;
   uint64_t nbytes = d->nbytes;
   uint32_t n_storages = d->n_storages;
@@ -463,7 +463,7 @@ PyObject* shmt__py_delivery_object(shmt__ring_delivery* d) {
     nbytes = d->storages[n_storages]->nbytes;
   }
   PyObject* result = shmt__py_message_object(d->storages, n_storages, data, nbytes);
-  shmt__ring_delivery_fini(d);
+  shmt__received_message_fini(d);
   return result;
 }
 
@@ -504,11 +504,11 @@ PyMethodDef shmt__py_message_functions[] = {
 };
 
 int shmt__py_message_init(PyObject* module) {
-  parcel_type = (PyTypeObject*)PyType_FromSpec(&parcel_spec);
+  packed_message_type = (PyTypeObject*)PyType_FromSpec(&packed_message_spec);
   sink_type = (PyTypeObject*)PyType_FromSpec(&sink_spec);
   name_dump = PyUnicode_InternFromString("dump");
   name_clear_memo = PyUnicode_InternFromString("clear_memo");
-  if (parcel_type == NULL || sink_type == NULL || name_dump == NULL || name_clear_memo == NULL)
+  if (packed_message_type == NULL || sink_type == NULL || name_dump == NULL || name_clear_memo == NULL)
     return -1;
-  return PyModule_AddObjectRef(module, "_Parcel", (PyObject*)parcel_type);
+  return PyModule_AddObjectRef(module, "_PackedMessage", (PyObject*)packed_message_type);
 }

@@ -29,7 +29,7 @@ typedef struct shmt__py_bytes {
 } shmt__py_bytes;
 
 /* A pickled message; a Python object, so that a queue can keep it. */
-typedef struct shmt__py_parcel {
+typedef struct shmt__py_packed_message {
   PyObject_HEAD
   const struct shmt__session* session; /* of the ring it is for; NULL: for none */
   shmt_storage** storages;             /* owned references */
@@ -38,19 +38,19 @@ typedef struct shmt__py_parcel {
   uint32_t flags;     /* SHMT_RING_SPILLED: the last storage is all the data */
   bool shares_arrays; /* NumPy arrays travel as shared memory */
   bool is_reducing;   /* one of our reductions runs: packing goes to the list */
-} shmt__py_parcel;
+} shmt__py_packed_message;
 
 /* Pickle o for the ring. New reference, or NULL with an exception: whatever pickling raises. */
-shmt__py_parcel* shmt__py_parcel_of(PyObject* o, const shmt__ring* r, bool shares_arrays);
+shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__ring* r, bool shares_arrays);
 /* The same for any way of travelling, without the ring's limits. NULL without an exception: o has
  * more than plain objects and plain tensors of arenas; NULL with one: MemoryError, or what python/ipc/plain_objects.h
  * raises. */
-shmt__py_parcel* shmt__py_parcel_of_plain(PyObject* o);
-bool shmt__py_is_parcel(PyObject* o);
-/* What shmt__ring_put takes; valid as long as the parcel. */
-shmt__ring_parcel shmt__py_parcel_view(const shmt__py_parcel* p);
-/* The object of a delivery, or NULL with an exception: whatever unpickling raises. Consumes d. */
-PyObject* shmt__py_delivery_object(shmt__ring_delivery* d);
+shmt__py_packed_message* shmt__py_packed_message_of_plain(PyObject* o);
+bool shmt__py_is_packed_message(PyObject* o);
+/* What shmt__ring_put takes; valid as long as the packed message. */
+shmt__outgoing_message shmt__py_packed_message_view(const shmt__py_packed_message* p);
+/* The object of a received message, or NULL with an exception: whatever unpickling raises. Consumes d. */
+PyObject* shmt__py_received_object(shmt__received_message* d);
 
 /* The object of a message's data over its opened storages, which stay the caller's. */
 PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_storages,
@@ -60,18 +60,18 @@ PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_stor
 PyObject* shmt__py_empty(void);
 PyObject* shmt__py_full(void);
 
-/* For share.c. Is one of our reductions at work for a parcel that can take this storage? Then the
+/* For share.c. Is one of our reductions at work for a packed message that can take this storage? Then the
  * place of its record, -2 with an exception; else -1. */
-int64_t shmt__py_parcel_add_tensor(const shmt_tensor* t);
-int64_t shmt__py_parcel_add_storage(shmt_storage* s);
+int64_t shmt__py_packed_message_add_tensor(const shmt_tensor* t);
+int64_t shmt__py_packed_message_add_storage(shmt_storage* s);
 /* What lies at a place of the message that is being unpickled in this thread. New references.
  * Errors: SHMT_E_HANDLE. */
-shmt_status shmt__py_delivery_tensor(int64_t place, shmt_tensor** out);
-shmt_status shmt__py_delivery_storage(int64_t place, shmt_storage** out);
+shmt_status shmt__py_received_tensor(int64_t place, shmt_tensor** out);
+shmt_status shmt__py_received_storage(int64_t place, shmt_storage** out);
 /* Let ForkingPickler's own table be used inside: nothing goes to the list. Returns the state to
  * restore. */
-bool shmt__py_parcel_suspend(void);
-void shmt__py_parcel_resume(bool state);
+bool shmt__py_packed_message_suspend(void);
+void shmt__py_packed_message_resume(bool state);
 
 int shmt__py_message_init(PyObject* module);
 int shmt__py_ring_init(PyObject* module);

@@ -95,13 +95,13 @@ static bool memo_add(memo* m, PyObject* o) {
 /* --- writing --- */
 
 typedef struct writer {
-  shmt__py_parcel* parcel;
+  shmt__py_packed_message* message;
   memo memo;
   const PyObject* open[MAX_DEPTH]; /* what is being written, by depth */
 } writer;
 
 static bool write_bytes(writer* w, const void* data, size_t nbytes) {
-  return shmt__py_bytes_append(&w->parcel->pickle, data, nbytes);
+  return shmt__py_bytes_append(&w->message->pickle, data, nbytes);
 }
 
 static shmt__py_quick write_tag(writer* w, uint8_t tag, const void* data, size_t nbytes) {
@@ -142,13 +142,13 @@ static shmt__py_quick write_text(writer* w, PyObject* o) {
 static shmt__py_quick write_object(writer* w, PyObject* o, int depth);
 
 static void set_count(writer* w, size_t at, uint32_t n) {
-  memcpy(w->parcel->pickle.at + at + 1, &n, sizeof n);
+  memcpy(w->message->pickle.at + at + 1, &n, sizeof n);
 }
 
 /* The lock may be given up while a tensor is shared, and others may change what is being written:
  * so every item is held, and counts are written last. */
 static shmt__py_quick write_items(writer* w, PyObject* o, uint8_t tag, int depth) {
-  size_t at = w->parcel->pickle.len;
+  size_t at = w->message->pickle.len;
   uint32_t n = 0;
   shmt__py_quick r = write_count(w, tag, 0);
   for (; r == SHMT_PY_QUICK_DONE; n++) {
@@ -164,7 +164,7 @@ static shmt__py_quick write_items(writer* w, PyObject* o, uint8_t tag, int depth
 }
 
 static shmt__py_quick write_dict(writer* w, PyObject* o, int depth) {
-  size_t at = w->parcel->pickle.len;
+  size_t at = w->message->pickle.len;
   uint32_t n = 0;
   Py_ssize_t position = 0, size = PyDict_GET_SIZE(o);
   PyObject *key, *value;
@@ -188,7 +188,7 @@ static shmt__py_quick write_dict(writer* w, PyObject* o, int depth) {
 
 static shmt__py_quick write_tensor(writer* w, PyObject* o) {
   if (!shmt__py_tensor_is_plain(o)) return SHMT_PY_QUICK_NOT_PLAIN;
-  int64_t place = shmt__py_parcel_add_plain(w->parcel, o);
+  int64_t place = shmt__py_packed_message_add_plain(w->message, o);
   if (place < 0 || place > UINT32_MAX)
     return place == -2 ? SHMT_PY_QUICK_FAILED : SHMT_PY_QUICK_NOT_PLAIN;
   return write_count(w, TENSOR, (uint32_t)place);
@@ -232,8 +232,8 @@ static shmt__py_quick write_object(writer* w, PyObject* o, int depth) {
   return SHMT_PY_QUICK_NOT_PLAIN;
 }
 
-shmt__py_quick shmt__py_quick_write(shmt__py_parcel* p, PyObject* o) {
-  writer w = {.parcel = p};
+shmt__py_quick shmt__py_quick_write(shmt__py_packed_message* p, PyObject* o) {
+  writer w = {.message = p};
   size_t n_records = p->records.len, n_bytes = p->pickle.len;
   uint32_t n_storages = p->n_storages;
   shmt__py_quick r = write_object(&w, o, 0);
@@ -323,7 +323,7 @@ static PyObject* read_dict(reader* r, uint32_t n, int depth) {
 
 static PyObject* read_tensor(reader* r, uint32_t place) {
   shmt_tensor* t = NULL;
-  shmt_status status = shmt__py_delivery_tensor(place, &t);
+  shmt_status status = shmt__py_received_tensor(place, &t);
   if (status != SHMT_OK) return shmt__py_raise(status);
   return remember(r, shmt__py_wrap(t));
 }

@@ -49,18 +49,18 @@ static bool deadline_of(PyObject* timeout, uint64_t* out_ns) {
 typedef struct wait_call {
   shmt__ring* ring;
   shmt__ring_result (*call)(struct wait_call* w, uint64_t deadline_ns);
-  const shmt__ring_parcel* parcel;
+  const shmt__outgoing_message* message;
   unsigned flags;
-  shmt__ring_delivery* deliveries;
+  shmt__received_message* received;
   uint32_t n_max, n_got;
   bool is_patient; /* put: KEEP after PATIENCE_NS without room */
 } wait_call;
 
 static shmt__ring_result call_put(wait_call* w, uint64_t deadline_ns) {
-  return shmt__ring_put(w->ring, w->parcel, w->flags, deadline_ns);
+  return shmt__ring_put(w->ring, w->message, w->flags, deadline_ns);
 }
 static shmt__ring_result call_get(wait_call* w, uint64_t deadline_ns) {
-  return shmt__ring_get(w->ring, w->deliveries, w->n_max, &w->n_got, deadline_ns);
+  return shmt__ring_get(w->ring, w->received, w->n_max, &w->n_got, deadline_ns);
 }
 static shmt__ring_result call_poll(wait_call* w, uint64_t deadline_ns) {
   return shmt__ring_poll(w->ring, deadline_ns);
@@ -74,7 +74,7 @@ static shmt__ring_result wait_briefly(wait_call* w, uint64_t deadline_ns) {
   uint64_t end_ns = shmt__os_now_ns() + PATIENCE_NS;
   PyThreadState* saved = PyEval_SaveThread();
   shmt__ring_result result =
-      shmt__ring_put(w->ring, w->parcel, 0, end_ns < deadline_ns ? end_ns : deadline_ns);
+      shmt__ring_put(w->ring, w->message, 0, end_ns < deadline_ns ? end_ns : deadline_ns);
   PyEval_RestoreThread(saved);
   return result;
 }
@@ -191,11 +191,11 @@ static PyObject* ring_handle(PyObject* self, PyObject* unused) {
 
 /* --- putting --- */
 
-/* None, or with KEEP the parcel that found no room. Steals p. */
-static PyObject* put_parcel(shmt__ring* ring, shmt__py_parcel* p, unsigned flags,
+/* None, or with KEEP the packed message that found no room. Steals p. */
+static PyObject* put_packed(shmt__ring* ring, shmt__py_packed_message* p, unsigned flags,
                             uint64_t deadline_ns) {
-  shmt__ring_parcel view = shmt__py_parcel_view(p);
-  wait_call w = {.ring = ring, .call = call_put, .parcel = &view, .flags = flags};
+  shmt__outgoing_message view = shmt__py_packed_message_view(p);
+  wait_call w = {.ring = ring, .call = call_put, .message = &view, .flags = flags};
   if (flags == SHMT_RING_KEEP && deadline_ns != 0) {
     /* Most often room comes at once, and costs less than to keep the message. */
     w.flags = 0;
@@ -219,45 +219,45 @@ static PyObject* ring_put(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   ring_object* o = (ring_object*)self;
   uint64_t deadline_ns;
   if (!arguments("put", n, 3) || !deadline_of(args[1], &deadline_ns)) return NULL;
-  shmt__py_parcel* p = shmt__py_parcel_of(args[0], o->ring, o->shares_arrays);
+  shmt__py_packed_message* p = shmt__py_packed_message_of(args[0], o->ring, o->shares_arrays);
   if (p == NULL) return NULL;
-  return put_parcel(o->ring, p, args[2] == Py_True ? SHMT_RING_KEEP : 0, deadline_ns);
+  return put_packed(o->ring, p, args[2] == Py_True ? SHMT_RING_KEEP : 0, deadline_ns);
 }
 
 /* pack(obj) */
 static PyObject* ring_pack(PyObject* self, PyObject* obj) {
   ring_object* o = (ring_object*)self;
-  return (PyObject*)shmt__py_parcel_of(obj, o->ring, o->shares_arrays);
+  return (PyObject*)shmt__py_packed_message_of(obj, o->ring, o->shares_arrays);
 }
 
-/* put_parcel(parcel, timeout, mode): mode: KEEP, PENDING, BEHIND */
-static PyObject* ring_put_parcel(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+/* put_packed(message, timeout, mode): mode: KEEP, PENDING, BEHIND */
+static PyObject* ring_put_packed(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   uint64_t deadline_ns;
-  if (!arguments("put_parcel", n, 3) || !deadline_of(args[1], &deadline_ns)) return NULL;
-  if (!shmt__py_is_parcel(args[0]))
-    return PyErr_Format(PyExc_TypeError, "put_parcel(): expected a _Parcel, got %s",
+  if (!arguments("put_packed", n, 3) || !deadline_of(args[1], &deadline_ns)) return NULL;
+  if (!shmt__py_is_packed_message(args[0]))
+    return PyErr_Format(PyExc_TypeError, "put_packed(): expected a _PackedMessage, got %s",
                         Py_TYPE(args[0])->tp_name);
   long mode = PyLong_AsLong(args[2]);
   if (mode == -1 && PyErr_Occurred()) return NULL;
-  return put_parcel(((ring_object*)self)->ring, (shmt__py_parcel*)Py_NewRef(args[0]),
+  return put_packed(((ring_object*)self)->ring, (shmt__py_packed_message*)Py_NewRef(args[0]),
                     (unsigned)mode & (SHMT_RING_KEEP | SHMT_RING_PENDING | SHMT_RING_BEHIND), deadline_ns);
 }
 
-/* put_parcels(parcels): how many there was room for now */
-static PyObject* ring_put_parcels(PyObject* self, PyObject* list) {
-  shmt__ring_parcel views[MOST_AT_ONCE];
+/* put_packed_many(packed_messages): how many there was room for now */
+static PyObject* ring_put_packed_many(PyObject* self, PyObject* list) {
+  shmt__outgoing_message views[MOST_AT_ONCE];
   uint32_t n_put = 0;
   if (!PyList_Check(list))
-    return PyErr_Format(PyExc_TypeError, "put_parcels(): expected a list, got %s",
+    return PyErr_Format(PyExc_TypeError, "put_packed_many(): expected a list, got %s",
                         Py_TYPE(list)->tp_name);
   uint32_t n = PyList_GET_SIZE(list) < MOST_AT_ONCE ? (uint32_t)PyList_GET_SIZE(list)
                                                     : (uint32_t)MOST_AT_ONCE;
   for (uint32_t i = 0; i < n; i++) {
     PyObject* p = PyList_GET_ITEM(list, i);
-    if (!shmt__py_is_parcel(p))
-      return PyErr_Format(PyExc_TypeError, "put_parcels(): expected a _Parcel, got %s",
+    if (!shmt__py_is_packed_message(p))
+      return PyErr_Format(PyExc_TypeError, "put_packed_many(): expected a _PackedMessage, got %s",
                           Py_TYPE(p)->tp_name);
-    views[i] = shmt__py_parcel_view((shmt__py_parcel*)p);
+    views[i] = shmt__py_packed_message_view((shmt__py_packed_message*)p);
   }
   shmt__ring_result result =
       shmt__ring_put_many(((ring_object*)self)->ring, views, n, &n_put);
@@ -278,25 +278,25 @@ static PyObject* ring_forget_pending(PyObject* self, PyObject* o) {
 
 static PyObject* ring_get(PyObject* self, PyObject* timeout) {
   uint64_t deadline_ns;
-  shmt__ring_delivery d;
+  shmt__received_message d;
   if (!deadline_of(timeout, &deadline_ns)) return NULL;
   wait_call w = {
-      .ring = ((ring_object*)self)->ring, .call = call_get, .deliveries = &d, .n_max = 1};
+      .ring = ((ring_object*)self)->ring, .call = call_get, .received = &d, .n_max = 1};
   shmt__ring_result result = run(&w, deadline_ns);
-  if (SHMT_LIKELY(result == SHMT_RING_DONE)) return shmt__py_delivery_object(&d);
+  if (SHMT_LIKELY(result == SHMT_RING_DONE)) return shmt__py_received_object(&d);
   return raise(result, shmt__py_empty());
 }
 
-/* Objects of the deliveries, in a list. What a message raises that cannot be opened must not cost
+/* Objects of the received messages, in a list. What a message raises that cannot be opened must not cost
  * the others: it is reported, unless there is nothing else to return. Consumes them. */
-static PyObject* objects_of(PyObject* self, shmt__ring_delivery* deliveries, uint32_t n) {
+static PyObject* objects_of(PyObject* self, shmt__received_message* received, uint32_t n) {
   PyObject* list = PyList_New(0);
   for (uint32_t i = 0; i < n; i++) {
     if (list == NULL) {
-      shmt__ring_delivery_fini(&deliveries[i]);
+      shmt__received_message_fini(&received[i]);
       continue;
     }
-    PyObject* item = shmt__py_delivery_object(&deliveries[i]);
+    PyObject* item = shmt__py_received_object(&received[i]);
     bool is_last_hope = i + 1 == n && PyList_GET_SIZE(list) == 0;
     if (item == NULL && !is_last_hope) PyErr_WriteUnraisable(self);
     if ((item == NULL && is_last_hope) || (item != NULL && PyList_Append(list, item) < 0))
@@ -309,7 +309,7 @@ static PyObject* objects_of(PyObject* self, shmt__ring_delivery* deliveries, uin
 /* get_many(n_max, timeout) */
 static PyObject* ring_get_many(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   uint64_t deadline_ns;
-  shmt__ring_delivery deliveries[MOST_AT_ONCE];
+  shmt__received_message received[MOST_AT_ONCE];
   if (!arguments("get_many", n, 2) || !deadline_of(args[1], &deadline_ns)) return NULL;
   long max = PyLong_AsLong(args[0]);
   if (max == -1 && PyErr_Occurred()) return NULL;
@@ -317,7 +317,7 @@ static PyObject* ring_get_many(PyObject* self, PyObject* const* args, Py_ssize_t
     return PyErr_Format(PyExc_ValueError, "get_many(): max_n must be at least 1, got %ld", max);
   wait_call w = {.ring = ((ring_object*)self)->ring,
                  .call = call_get,
-                 .deliveries = deliveries,
+                 .received = received,
                  .n_max = max < MOST_AT_ONCE ? (uint32_t)max : MOST_AT_ONCE};
   shmt__ring_result result = run(&w, deadline_ns);
   if (result == SHMT_RING_FAILED && w.n_got > 0) {
@@ -325,7 +325,7 @@ static PyObject* ring_get_many(PyObject* self, PyObject* const* args, Py_ssize_t
     PyErr_WriteUnraisable(self);
     result = SHMT_RING_DONE;
   }
-  if (result == SHMT_RING_DONE) return objects_of(self, deliveries, w.n_got);
+  if (result == SHMT_RING_DONE) return objects_of(self, received, w.n_got);
   return raise(result, shmt__py_empty());
 }
 
@@ -395,12 +395,12 @@ static int set_shares_arrays(PyObject* self, PyObject* value, void* unused) {
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
 static PyMethodDef ring_methods[] = {
     {"put", FAST(ring_put),
-     "put(obj, timeout, keep)\n--\n\nPickle and put; with keep the parcel that found no room."},
-    {"pack", ring_pack, METH_O, "Pickle into a parcel."},
-    {"put_parcel", FAST(ring_put_parcel), "put_parcel(parcel, timeout, mode)\n--\n\nPut a parcel."},
-    {"put_parcels", ring_put_parcels, METH_O,
-     "Put as many of a list of parcels as there is room for; how many."},
-    {"forget_pending", ring_forget_pending, METH_O, "So many kept parcels will not be put."},
+     "put(obj, timeout, keep)\n--\n\nPickle and put; with keep the packed message that found no room."},
+    {"pack", ring_pack, METH_O, "Pickle into a packed message."},
+    {"put_packed", FAST(ring_put_packed), "put_packed(message, timeout, mode)\n--\n\nPut a packed message."},
+    {"put_packed_many", ring_put_packed_many, METH_O,
+     "Put as many of a list of packed_messages as there is room for; how many."},
+    {"forget_pending", ring_forget_pending, METH_O, "So many kept packed_messages will not be put."},
     {"get", ring_get, METH_O, "get(timeout)\n--\n\nThe object of the first message."},
     {"get_many", FAST(ring_get_many),
      "get_many(n_max, timeout)\n--\n\nThe objects of the messages that are there."},

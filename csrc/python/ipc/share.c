@@ -54,7 +54,7 @@ static PyObject* pack(shmt_tensor* t) {
   shmt__packed_tensor p;
   size_t nbytes = 0;
   shmt_status status = shmt__py_share_storage(t->storage);
-  int64_t place = status == SHMT_OK ? shmt__py_parcel_add_tensor(t) : -1;
+  int64_t place = status == SHMT_OK ? shmt__py_packed_message_add_tensor(t) : -1;
   if (place >= 0) return PyLong_FromLongLong(place);
   if (place == -2) return NULL;
   if (status == SHMT_OK) status = shmt__tensor_pack(t, &p, &nbytes);
@@ -100,9 +100,9 @@ PyObject* shmt__py_reduce_tensor(PyObject* o) {
  * the making of another. */
 static PyObject* py_reduce(PyObject* module, PyObject* o) {
   (void)module;
-  bool state = shmt__py_parcel_suspend();
+  bool state = shmt__py_packed_message_suspend();
   PyObject* result = shmt__py_reduce_tensor(o);
-  shmt__py_parcel_resume(state);
+  shmt__py_packed_message_resume(state);
   return result;
 }
 
@@ -129,7 +129,7 @@ static PyObject* rebuild(PyObject* self, PyObject* const* args, size_t n, PyObje
   if (PyLong_Check(args[0])) {
     int64_t place = PyLong_AsLongLong(args[0]);
     if (place == -1 && PyErr_Occurred()) return NULL;
-    status = shmt__py_delivery_tensor(place, &t);
+    status = shmt__py_received_tensor(place, &t);
   } else {
     if (PyBytes_AsStringAndSize(args[0], &data, &nbytes) < 0) return NULL;
     status = shmt__tensor_unpack(data, (size_t)nbytes, &t);
@@ -185,7 +185,7 @@ static PyObject* py_pack_storage(PyObject* module, PyObject* o) {
     return PyErr_Occurred() ? NULL
                             : PyErr_Format(PyExc_ValueError, "_pack_shared_storage(): address 0");
   shmt_status status = shmt__py_share_storage(s);
-  int64_t place = status == SHMT_OK ? shmt__py_parcel_add_storage(s) : -1;
+  int64_t place = status == SHMT_OK ? shmt__py_packed_message_add_storage(s) : -1;
   if (place >= 0) return PyLong_FromLongLong(place);
   if (place == -2) return NULL;
   if (status == SHMT_OK) status = shmt__storage_export(s, true, &h, NULL);
@@ -202,7 +202,7 @@ static PyObject* py_rebuild_storage(PyObject* module, PyObject* o) {
   if (PyLong_Check(o)) {
     int64_t place = PyLong_AsLongLong(o);
     if (place == -1 && PyErr_Occurred()) return NULL;
-    shmt_status found = shmt__py_delivery_storage(place, &s);
+    shmt_status found = shmt__py_received_storage(place, &s);
     return found == SHMT_OK ? PyLong_FromVoidPtr(s) : shmt__py_raise(found);
   }
   if (PyBytes_AsStringAndSize(o, &data, &nbytes) < 0) return NULL;

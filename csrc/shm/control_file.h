@@ -1,4 +1,4 @@
-/* shm/layout.h -- what lies in the shared memory of a session.
+/* shm/control_file.h -- what lies in the shared memory of a session.
  *
  * A session has two memory files. The *arena* holds nothing but tensor bytes. The *control* file
  * holds everything that says whose bytes they are:
@@ -8,7 +8,7 @@
  *   | header | clients | slabs        | blocks     | names, syncs | leases  | sites | more  |
  *   |        |         |              |            |              |         |       | holds |
  *   +--------+---------+--------------+------------+--------------+---------+-------+-------+
- *     manager  manager   manager        see below    shm/named.h    senders   owners  clients
+ *     manager  manager   manager        see below    shm/names.h    senders   owners  clients
  *
  * A slab is a range of the arena that the manager granted to one client, its owner, cut into blocks
  * of one size. A block backs one storage. A slab of kind FILE is a memory file of its own with one
@@ -43,7 +43,7 @@
  * read the pipe or socket that it was sent through.
  *
  * Note [Ring leases]
- * A message in a ring (ipc/ring/layout.h) keeps its blocks by `n_ring_leases`, which changes only
+ * A message in a ring (ipc/ring/message_layout.h) keeps its blocks by `n_ring_leases`, which changes only
  * under one of the ring's locks. So the manager, holding the locks of the rings, can count what the
  * rings' messages name and set the counters right: after a client died, and when a ring went. Where
  * it cannot have a lock: Note [Auditing rings] in ipc/manager/ring_audit.c.
@@ -56,11 +56,11 @@
  * sequentially consistent: either the reclaimer sees the new bit, or the other sees the mark. A
  * reclaimer that dies leaves a mark that anyone may take off.
  */
-#ifndef SHMT_SHM_LAYOUT_H
-#define SHMT_SHM_LAYOUT_H
+#ifndef SHMT_SHM_CONTROL_FILE_H
+#define SHMT_SHM_CONTROL_FILE_H
 
 #include "base/error.h"
-#include "shm/named.h"
+#include "shm/names.h"
 
 #include <stdatomic.h>
 
@@ -121,7 +121,7 @@ typedef struct shmt__fixed {
   uint32_t gid;   /* with SHMT_SESSION_GROUP: whose members may join */
 } shmt__fixed;
 _Static_assert(sizeof(shmt__fixed) == 88, "constants");
-_Static_assert((int)SHMT_SYNC_USER_WORDS == (int)SHMT_HOLD_WORDS, "users of a sync are clients");
+_Static_assert((int)SHMT_NAMED_LOCK_USER_WORDS == (int)SHMT_HOLD_WORDS, "users of a sync are clients");
 
 typedef struct shmt__control {
   uint64_t magic;
@@ -228,8 +228,8 @@ typedef struct shmt__map {
   shmt__block* blocks;
   shmt__names_head* names_head;
   shmt__name* names;
-  shmt__sync* syncs;
-  uint32_t n_names, n_syncs, n_lease_pages;
+  shmt__named_lock* named_locks;
+  uint32_t n_names, n_named_locks, n_lease_pages;
   shmt__lease_page* lease_pages;
   shmt__site* sites; /* by block; holes until somebody traces */
   shmt__far_holds* far_holds; /* by plane * n_blocks + block */
@@ -239,8 +239,8 @@ typedef struct shmt__map {
 
 /* Offsets of the parts for so many slabs and blocks; the last one is the size of the file. */
 typedef struct shmt__layout {
-  uint64_t clients, slabs, blocks, names, syncs, leases, sites, far_holds, end;
-  uint32_t n_names, n_syncs, n_lease_pages;
+  uint64_t clients, slabs, blocks, names, named_locks, leases, sites, far_holds, end;
+  uint32_t n_names, n_named_locks, n_lease_pages;
 } shmt__layout;
 static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) {
   const uint64_t align = SHMT_SLAB_ALIGN - 1;
@@ -250,9 +250,9 @@ static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) 
   l.blocks = l.slabs + sizeof(shmt__slab) * n_slabs;
   l.names = l.blocks + sizeof(shmt__block) * n_blocks;
   l.n_names = (uint32_t)(n_blocks / 2048 + 1); /* 1 025 and 129 in a session of full size */
-  l.n_syncs = (uint32_t)(n_blocks / 16384 + 1);
-  l.syncs = l.names + sizeof(shmt__names_head) + sizeof(shmt__name) * l.n_names;
-  l.leases = (l.syncs + sizeof(shmt__sync) * l.n_syncs + align) & ~align;
+  l.n_named_locks = (uint32_t)(n_blocks / 16384 + 1);
+  l.named_locks = l.names + sizeof(shmt__names_head) + sizeof(shmt__name) * l.n_names;
+  l.leases = (l.named_locks + sizeof(shmt__named_lock) * l.n_named_locks + align) & ~align;
   l.n_lease_pages = (uint32_t)(n_blocks / 128 + 1);
   l.sites = (l.leases + sizeof(shmt__lease_page) * l.n_lease_pages + align) & ~align;
   l.far_holds = (l.sites + sizeof(shmt__site) * n_blocks + align) & ~align;

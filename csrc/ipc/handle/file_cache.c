@@ -1,8 +1,8 @@
-/* ipc/handle/spare_files.c -- see ipc/handle/spare_files.h. */
-#include "ipc/handle/spare_files.h"
+/* ipc/handle/file_cache.c -- see ipc/handle/file_cache.h. */
+#include "ipc/handle/file_cache.h"
 
 #include "base/debug.h"
-#include "ipc/handle/kept_files.h"
+#include "ipc/handle/saved_descriptors.h"
 #include "os/memfd.h"
 #include "os/process.h"
 #include "shm/block.h"
@@ -11,12 +11,12 @@
 #include <string.h>
 
 enum {
-  MAX_SPARES = 32,
-  SPARE_AGE_MS = 1000,
+  MAX_CACHED_FILES = 32,
+  MAX_AGE_MS = 1000,
 };
-static const uint64_t max_spare_bytes = UINT64_C(256) << 20;
+static const uint64_t max_cached_bytes = UINT64_C(256) << 20;
 
-typedef struct shmt__spare_file {
+typedef struct shmt__cached_file {
   void* map;
   uint64_t map_bytes;
   uint64_t identity[2];
@@ -25,19 +25,19 @@ typedef struct shmt__spare_file {
   uint32_t block;
   int fd; /* for a next manager; -1: none */
   bool is_owned, is_entered;
-} spare_file;
+} cached_file;
 
 static void remove_at(shmt__session* s, uint32_t i) {
-  s->spare_bytes -= s->spare_files[i].map_bytes;
+  s->cached_file_bytes -= s->file_cache[i].map_bytes;
   /* In order: the oldest come first. */
-  memmove(&s->spare_files[i], &s->spare_files[i + 1],
-          sizeof *s->spare_files * (s->n_spare_files - i - 1));
-  s->n_spare_files--;
+  memmove(&s->file_cache[i], &s->file_cache[i + 1],
+          sizeof *s->file_cache * (s->n_cached_files - i - 1));
+  s->n_cached_files--;
 }
 
 static void unmap_at(shmt__session* s, uint32_t i) {
-  shmt__os_close(s->spare_files[i].fd);
-  shmt__os_unmap(s->spare_files[i].map, s->spare_files[i].map_bytes);
+  shmt__os_close(s->file_cache[i].fd);
+  shmt__os_unmap(s->file_cache[i].map, s->file_cache[i].map_bytes);
   remove_at(s, i);
 }
 
@@ -47,36 +47,36 @@ static bool read_slab(const shmt__session* s, uint32_t block, shmt__slab_view* o
          out->first_block == block && !shmt__slab_is_exported(&s->map, block);
 }
 
-bool shmt__spare_file_add(const shmt__holding* h) {
+bool shmt__file_cache_add(const shmt__held_block* h) {
   shmt__session* s = h->session;
   shmt__slab_view slab;
-  if (shmt__debug || h->map_bytes > max_spare_bytes / 2 || s->client == 0 || s->is_lost ||
+  if (shmt__debug || h->map_bytes > max_cached_bytes / 2 || s->client == 0 || s->is_lost ||
       h->generation == 0 || !read_slab(s, h->block, &slab))
     return false;
-  if (s->spare_files == NULL) s->spare_files = malloc(sizeof *s->spare_files * MAX_SPARES);
-  if (s->spare_files == NULL) return false;
+  if (s->file_cache == NULL) s->file_cache = malloc(sizeof *s->file_cache * MAX_CACHED_FILES);
+  if (s->file_cache == NULL) return false;
   uint32_t most = (uint32_t)shmt__os_descriptor_limit() / 16; /* each may have a descriptor */
-  if (most > MAX_SPARES) most = MAX_SPARES;
+  if (most > MAX_CACHED_FILES) most = MAX_CACHED_FILES;
   if (most == 0) return false;
-  while (s->n_spare_files >= most ||
-         (s->n_spare_files > 0 && s->spare_bytes > max_spare_bytes - h->map_bytes))
+  while (s->n_cached_files >= most ||
+         (s->n_cached_files > 0 && s->cached_file_bytes > max_cached_bytes - h->map_bytes))
     unmap_at(s, 0);
-  s->spare_files[s->n_spare_files++] =
-      (spare_file){.map = h->map,
+  s->file_cache[s->n_cached_files++] =
+      (cached_file){.map = h->map,
                    .map_bytes = h->map_bytes,
                    .identity = {slab.file_identity[0], slab.file_identity[1]},
                    .generation = h->generation,
                    .since_ms = shmt__os_now_ms(),
                    .block = h->block,
-                   .fd = h->is_owned ? shmt__os_dup(shmt__kept_file(h)) : -1,
+                   .fd = h->is_owned ? shmt__os_dup(shmt__saved_descriptor(h)) : -1,
                    .is_owned = h->is_owned,
                    .is_entered = h->is_entered};
-  s->spare_bytes += h->map_bytes;
+  s->cached_file_bytes += h->map_bytes;
   return true;
 }
 
 /* Is nobody else using the owner's file any more? Then it is held by us again. */
-static bool take_again(shmt__session* s, const spare_file* f, uint64_t nbytes) {
+static bool take_again(shmt__session* s, const cached_file* f, uint64_t nbytes) {
   shmt__block* b = &s->map.blocks[f->block];
   shmt__slab_view slab;
   if (!read_slab(s, f->block, &slab) || slab.owner != s->client ||
@@ -85,7 +85,7 @@ static bool take_again(shmt__session* s, const spare_file* f, uint64_t nbytes) {
   uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
   if (shmt__head_state(head) == SHMT_BLOCK_USED && shmt__head_generation(head) == f->generation)
     (void)shmt__block_reclaim(&s->map, f->block, s->client);
-  if (!shmt__block_take_again(&s->map, f->block, s->client, nbytes, f->generation + 1)) return false;
+  if (!shmt__block_reuse(&s->map, f->block, s->client, nbytes, f->generation + 1)) return false;
   if (!shmt__slab_is_exported(&s->map, f->block)) return true;
   /* By its last user, a moment ago. */
   shmt__block_unhold(&s->map, f->block, s->client);
@@ -93,13 +93,13 @@ static bool take_again(shmt__session* s, const spare_file* f, uint64_t nbytes) {
   return false;
 }
 
-bool shmt__spare_file_reuse(shmt__session* s, uint64_t nbytes, shmt__holding** out) {
-  for (uint32_t i = s->n_spare_files; i-- > 0;) {
-    const spare_file f = s->spare_files[i];
+bool shmt__file_cache_reuse(shmt__session* s, uint64_t nbytes, shmt__held_block** out) {
+  for (uint32_t i = s->n_cached_files; i-- > 0;) {
+    const cached_file f = s->file_cache[i];
     if (!f.is_owned || f.map_bytes < nbytes || f.map_bytes > nbytes + nbytes / 4 + 65536) continue;
     if (!take_again(s, &f, nbytes)) continue;
-    shmt__holding* h = NULL;
-    if (shmt__session_add_holding(s, f.block, f.generation + 1, &h) != SHMT_OK) {
+    shmt__held_block* h = NULL;
+    if (shmt__session_add_held_block(s, f.block, f.generation + 1, &h) != SHMT_OK) {
       shmt__block_unhold(&s->map, f.block, s->client);
       shmt__map_note_activity(&s->map);
       return false;
@@ -110,7 +110,7 @@ bool shmt__spare_file_reuse(shmt__session* s, uint64_t nbytes, shmt__holding** o
     h->has_pages = true;
     h->is_entered = f.is_entered;
     remove_at(s, i); /* before the next line, which tidies the list */
-    if (f.fd >= 0) shmt__kept_file_add(h, f.fd);
+    if (f.fd >= 0) shmt__saved_descriptor_add(h, f.fd);
     shmt__os_close(f.fd);
     *out = h;
     return true;
@@ -118,12 +118,12 @@ bool shmt__spare_file_reuse(shmt__session* s, uint64_t nbytes, shmt__holding** o
   return false;
 }
 
-bool shmt__spare_file_map(shmt__holding* h, uint64_t nbytes) {
+bool shmt__file_cache_map(shmt__held_block* h, uint64_t nbytes) {
   shmt__session* s = h->session;
   shmt__slab_view slab;
-  if (s->n_spare_files == 0 || !read_slab(s, h->block, &slab)) return false;
-  for (uint32_t i = s->n_spare_files; i-- > 0;) {
-    const spare_file* f = &s->spare_files[i];
+  if (s->n_cached_files == 0 || !read_slab(s, h->block, &slab)) return false;
+  for (uint32_t i = s->n_cached_files; i-- > 0;) {
+    const cached_file* f = &s->file_cache[i];
     if (memcmp(slab.file_identity, f->identity, sizeof f->identity) != 0) continue;
     if (f->block != h->block || f->map_bytes < nbytes) return false;
     h->map = f->map;
@@ -135,14 +135,14 @@ bool shmt__spare_file_map(shmt__holding* h, uint64_t nbytes) {
   return false;
 }
 
-bool shmt__spare_files_look(shmt__session* s) {
+bool shmt__file_cache_expire(shmt__session* s) {
   uint64_t now_ms = shmt__os_now_ms();
-  while (s->n_spare_files > 0 && now_ms - s->spare_files[0].since_ms >= SPARE_AGE_MS) unmap_at(s, 0);
-  return s->n_spare_files > 0;
+  while (s->n_cached_files > 0 && now_ms - s->file_cache[0].since_ms >= MAX_AGE_MS) unmap_at(s, 0);
+  return s->n_cached_files > 0;
 }
 
-void shmt__spare_files_drop(shmt__session* s) {
-  while (s->n_spare_files > 0) unmap_at(s, s->n_spare_files - 1);
-  free(s->spare_files);
-  s->spare_files = NULL;
+void shmt__file_cache_clear(shmt__session* s) {
+  while (s->n_cached_files > 0) unmap_at(s, s->n_cached_files - 1);
+  free(s->file_cache);
+  s->file_cache = NULL;
 }

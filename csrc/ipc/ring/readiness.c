@@ -1,9 +1,9 @@
-/* ipc/ring/watch.c -- descriptors that show whether a ring has messages, or room for one.
+/* ipc/ring/readiness.c -- descriptors that show whether a ring has messages, or room for one.
  *
  * Made when somebody asks. A thread sleeps on the ring's watch event for the doings of other
  * processes; this process's own puts and gets update the descriptors at once, so that a get that
  * empties the ring leaves none readable. The thread outlives its ring for a moment: what it
- * needs is in a shmt__ring_watch with a reference of its own.
+ * needs is in a shmt__ring_readiness with a reference of its own.
  */
 #include "ipc/session/fork.h"
 #include "ipc/ring/wait.h"
@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-struct shmt__ring_watch {
+struct shmt__ring_readiness {
   pthread_mutex_t lock; /* guards the rest */
   shmt__ring ring;      /* enough of one to count with */
   int data_fd, room_fd; /* -1 once the ring is closed */
@@ -29,7 +29,7 @@ static void show(int fd, bool want, bool* is) {
 }
 
 /* False: the ring is closed. */
-static bool update(struct shmt__ring_watch* w) {
+static bool update(struct shmt__ring_readiness* w) {
   (void)pthread_mutex_lock(&w->lock);
   bool goes_on = !w->is_stopped;
   if (goes_on) {
@@ -42,7 +42,7 @@ static bool update(struct shmt__ring_watch* w) {
 }
 
 static void* watch(void* arg) {
-  struct shmt__ring_watch* w = arg;
+  struct shmt__ring_readiness* w = arg;
   shmt__ring_header* h = w->ring.header;
   for (;;) {
     uint32_t armed = shmt__ring_event_arm(&h->watch_event);
@@ -57,7 +57,7 @@ static void* watch(void* arg) {
 
 /* After fork() the thread is the parent's, and so is what the descriptors count. */
 static void leave_to_parent(shmt__ring* r) {
-  struct shmt__ring_watch* w = r->watch;
+  struct shmt__ring_readiness* w = r->watch;
   if (w == NULL || r->watch_fork == shmt__fork_count()) return;
   shmt__os_close(r->data_fd);
   shmt__os_close(r->room_fd);
@@ -69,7 +69,7 @@ static void leave_to_parent(shmt__ring* r) {
 }
 
 static shmt_status start(shmt__ring* r) {
-  struct shmt__ring_watch* w = calloc(1, sizeof *w);
+  struct shmt__ring_readiness* w = calloc(1, sizeof *w);
   SHMT_REQUIRE(w != NULL, SHMT_E_NOMEM, "queue: tried to allocate %zu bytes", sizeof *w);
   w->data_fd = shmt__os_eventfd();
   w->room_fd = shmt__os_eventfd();
@@ -107,14 +107,14 @@ shmt_status shmt__ring_fileno(shmt__ring* r, bool data, int* out_fd) {
   return status;
 }
 
-void shmt__ring_watch_update(shmt__ring* r) {
+void shmt__ring_readiness_update(shmt__ring* r) {
   leave_to_parent(r);
   if (r->watch != NULL) (void)update(r->watch);
 }
 
-void shmt__ring_watch_close(shmt__ring* r) {
+void shmt__ring_readiness_close(shmt__ring* r) {
   leave_to_parent(r);
-  struct shmt__ring_watch* w = r->watch;
+  struct shmt__ring_readiness* w = r->watch;
   if (w == NULL) return;
   (void)pthread_mutex_lock(&w->lock);
   w->is_stopped = true;

@@ -1,4 +1,4 @@
-/* storage/blocks.c -- small blocks: size classes, thread lists, central lists, fork and thread exit. */
+/* storage/small_blocks.c -- small blocks: size classes, thread lists, central lists, fork and thread exit. */
 #include "storage/blocks.h"
 
 #include "api/storage.h"
@@ -10,8 +10,6 @@
 #include <string.h>
 
 _Thread_local shmt__thread_cache* shmt__tls_cache __attribute__((tls_model("initial-exec")));
-
-shmt__block_counters shmt__counters;
 
 const uint16_t shmt__small_class_bytes[SHMT_N_SMALL_CLASSES] = {
     64,  128, 192,  256,  320,  384,  448,  512,  640,  768,
@@ -47,13 +45,6 @@ static uint32_t list_limit(unsigned c) {
 }
 
 /* --- counters ------------------------------------------------------------------ */
-
-void shmt__count_peak(atomic_int_least64_t* peak, int64_t value) {
-  int64_t seen = atomic_load_explicit(peak, memory_order_relaxed);
-  while (value > seen &&
-         !atomic_compare_exchange_weak_explicit(peak, &seen, value, memory_order_relaxed, memory_order_relaxed)) {
-  }
-}
 
 void shmt__count_flush(shmt__thread_cache* cache) {
   int64_t pending = atomic_exchange_explicit(&cache->pending, 0, memory_order_relaxed);

@@ -1,7 +1,7 @@
-/* ipc/handle/kept_files.c -- descriptors kept for a next manager. See Note [Kept files]. */
-#include "ipc/handle/kept_files.h"
+/* ipc/handle/saved_descriptors.c -- descriptors kept for a next manager. See Note [Kept files]. */
+#include "ipc/handle/saved_descriptors.h"
 
-#include "ipc/handle/spare_files.h"
+#include "ipc/handle/file_cache.h"
 #include "os/futex.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -12,15 +12,15 @@
 enum {
   MAX_FILES = 256, /* and a quarter of what the process may open */
   FEW_FILES = 64,  /* beside those in messages */
-  FIRST_LOOK_MS = 10,
-  LAST_LOOK_MS = 500, /* between two looks of the thread */
+  FIRST_PAUSE_MS = 10,
+  LONGEST_PAUSE_MS = 500, /* between two looks of the thread */
 };
 
-typedef struct shmt__kept_file {
+typedef struct shmt__saved_descriptor {
   uint64_t generation;
   uint32_t block;
   int fd;
-} kept_file;
+} saved_descriptor;
 
 static bool has_thread; /* under the sessions' lock */
 
@@ -35,12 +35,12 @@ static uint32_t few_files(void) {
   return few < FEW_FILES ? few : FEW_FILES;
 }
 
-static bool is_held(const shmt__session* s, const kept_file* f) {
-  const shmt__holding* h = shmt__session_holding(s, f->block);
+static bool is_held(const shmt__session* s, const saved_descriptor* f) {
+  const shmt__held_block* h = shmt__session_held_block(s, f->block);
   return h != NULL && h->generation == f->generation;
 }
 
-static bool is_in_message(const shmt__session* s, const kept_file* f) {
+static bool is_in_message(const shmt__session* s, const saved_descriptor* f) {
   const shmt__block* b = &s->map.blocks[f->block];
   uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
   return shmt__head_generation(head) == f->generation && shmt__block_n_leases(b) > 0;
@@ -51,8 +51,8 @@ static bool is_in_message(const shmt__session* s, const kept_file* f) {
 static bool close_unneeded(shmt__session* s, bool is_child) {
   uint32_t n_idle = 0, n = 0, few = few_files();
   bool waits = false;
-  for (uint32_t i = s->n_kept_files; i-- > 0;) {
-    kept_file* f = &s->kept_files[i];
+  for (uint32_t i = s->n_saved_descriptors; i-- > 0;) {
+    saved_descriptor* f = &s->saved_descriptors[i];
     bool held = is_held(s, f), sent = !is_child && is_in_message(s, f);
     bool needed = sent || (held && ++n_idle <= few);
     waits = waits || (sent && !held);
@@ -60,25 +60,25 @@ static bool close_unneeded(shmt__session* s, bool is_child) {
     shmt__os_close(f->fd);
     f->fd = -1;
   }
-  for (uint32_t i = 0; i < s->n_kept_files; i++) {
-    if (s->kept_files[i].fd >= 0) s->kept_files[n++] = s->kept_files[i];
+  for (uint32_t i = 0; i < s->n_saved_descriptors; i++) {
+    if (s->saved_descriptors[i].fd >= 0) s->saved_descriptors[n++] = s->saved_descriptors[i];
   }
-  s->n_kept_files = n;
+  s->n_saved_descriptors = n;
   return waits || n > few;
 }
 
 /* Returns whether there will be something to do later. */
 static bool tidy(shmt__session* s) {
-  bool kept = s->n_kept_files > 0 && close_unneeded(s, false);
-  return (s->n_spare_files > 0 && shmt__spare_files_look(s)) || kept;
+  bool kept = s->n_saved_descriptors > 0 && close_unneeded(s, false);
+  return (s->n_cached_files > 0 && shmt__file_cache_expire(s)) || kept;
 }
 
-static void* look_again(void* unused) {
-  unsigned pause_ms = FIRST_LOOK_MS;
+static void* close_unused_later(void* unused) {
+  unsigned pause_ms = FIRST_PAUSE_MS;
   bool goes_on = true;
   while (goes_on) {
     shmt__os_sleep_ms(pause_ms);
-    if (pause_ms < LAST_LOOK_MS) pause_ms *= 2;
+    if (pause_ms < LONGEST_PAUSE_MS) pause_ms *= 2;
     shmt__sessions_lock();
     goes_on = false;
     for (unsigned i = 0; i < shmt__sessions_count(); i++)
@@ -89,44 +89,44 @@ static void* look_again(void* unused) {
   return unused;
 }
 
-void shmt__kept_files_look(shmt__session* s) {
+void shmt__unused_files_close(shmt__session* s) {
   if (!tidy(s) || has_thread) return;
-  has_thread = shmt__os_thread_start(look_again, NULL) == 0;
+  has_thread = shmt__os_thread_start(close_unused_later, NULL) == 0;
 }
 
-void shmt__kept_file_add(const shmt__holding* h, int fd) {
+void shmt__saved_descriptor_add(const shmt__held_block* h, int fd) {
   shmt__session* s = h->session;
-  if (s->kept_files == NULL) s->kept_files = malloc(sizeof *s->kept_files * MAX_FILES);
-  shmt__kept_files_look(s);
-  if (s->kept_files == NULL || s->n_kept_files >= most_files()) return;
-  kept_file f = {h->generation, h->block, shmt__os_dup(fd)};
+  if (s->saved_descriptors == NULL) s->saved_descriptors = malloc(sizeof *s->saved_descriptors * MAX_FILES);
+  shmt__unused_files_close(s);
+  if (s->saved_descriptors == NULL || s->n_saved_descriptors >= most_files()) return;
+  saved_descriptor f = {h->generation, h->block, shmt__os_dup(fd)};
   if (f.fd < 0) return;
-  s->kept_files[s->n_kept_files++] = f;
+  s->saved_descriptors[s->n_saved_descriptors++] = f;
 }
 
-int shmt__kept_file(const shmt__holding* h) {
+int shmt__saved_descriptor(const shmt__held_block* h) {
   const shmt__session* s = h->session;
-  for (uint32_t i = 0; i < s->n_kept_files; i++) {
-    const kept_file* f = &s->kept_files[i];
+  for (uint32_t i = 0; i < s->n_saved_descriptors; i++) {
+    const saved_descriptor* f = &s->saved_descriptors[i];
     if (f->block == h->block && f->generation == h->generation) return f->fd;
   }
   return -1;
 }
 
-void shmt__kept_files_each(shmt__session* s,
+void shmt__saved_descriptors_each(shmt__session* s,
                            void (*f)(shmt__session* s, uint32_t block, uint64_t generation, int fd)) {
-  for (uint32_t i = 0; i < s->n_kept_files; i++)
-    f(s, s->kept_files[i].block, s->kept_files[i].generation, s->kept_files[i].fd);
+  for (uint32_t i = 0; i < s->n_saved_descriptors; i++)
+    f(s, s->saved_descriptors[i].block, s->saved_descriptors[i].generation, s->saved_descriptors[i].fd);
 }
 
-void shmt__kept_files_in_child(shmt__session* s) {
+void shmt__saved_descriptors_in_child(shmt__session* s) {
   has_thread = false; /* it is the parent's */
   (void)close_unneeded(s, true);
 }
 
-void shmt__kept_files_fini(shmt__session* s) {
-  for (uint32_t i = 0; i < s->n_kept_files; i++) shmt__os_close(s->kept_files[i].fd);
-  free(s->kept_files);
-  s->kept_files = NULL;
-  s->n_kept_files = 0;
+void shmt__saved_descriptors_fini(shmt__session* s) {
+  for (uint32_t i = 0; i < s->n_saved_descriptors; i++) shmt__os_close(s->saved_descriptors[i].fd);
+  free(s->saved_descriptors);
+  s->saved_descriptors = NULL;
+  s->n_saved_descriptors = 0;
 }

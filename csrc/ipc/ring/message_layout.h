@@ -1,4 +1,4 @@
-/* ipc/ring/layout.h -- a queue of messages in a block of shared memory.
+/* ipc/ring/message_layout.h -- a queue of messages in a block of shared memory.
  *
  *   0          128        192        256        320        4928   5120        23552        end
  *   +----------+----------+----------+----------+----------+------+-----------+------------+
@@ -25,10 +25,10 @@
  * between leaves counts that are too high, and the manager's audit sets them right
  * (ipc/manager/ring_audit.h).
  */
-#ifndef SHMT_IPC_RING_LAYOUT_H
-#define SHMT_IPC_RING_LAYOUT_H
+#ifndef SHMT_IPC_RING_MESSAGE_LAYOUT_H
+#define SHMT_IPC_RING_MESSAGE_LAYOUT_H
 
-#include "shm/layout.h"
+#include "shm/control_file.h"
 
 #define SHMT_RING_MAGIC UINT64_C(0x31474e4952544d53) /* "SMTRING1" */
 
@@ -51,11 +51,11 @@ typedef struct shmt__ring_header {
   uint32_t pad0[27];
   atomic_uint_least32_t put_lock; /* Note [Ring locks] */
   uint32_t pad1;
-  atomic_uint_least64_t tail; /* shmt__ring_place */
+  atomic_uint_least64_t tail; /* shmt__ring_position */
   uint64_t pad2[6];
   atomic_uint_least32_t get_lock;
   atomic_uint_least32_t n_unheld; /* odd: leases of blocks that could not be held are ending; get_lock */
-  atomic_uint_least64_t head; /* shmt__ring_place */
+  atomic_uint_least64_t head; /* shmt__ring_position */
   uint64_t pad4[6];
   atomic_uint_least32_t data_event;  /* a message came; ipc/ring/lock.h */
   atomic_uint_least32_t room_event;  /* a message went */
@@ -97,7 +97,7 @@ _Static_assert(sizeof(shmt__ring_message) == 16, "ring message");
 
 /* --- head and tail: count << 32 | offset in the messages' area --- */
 
-static inline uint64_t shmt__ring_place(uint32_t count, uint32_t offset) {
+static inline uint64_t shmt__ring_position(uint32_t count, uint32_t offset) {
   return (uint64_t)count << 32 | offset;
 }
 static inline uint32_t shmt__ring_count(uint64_t place) { return (uint32_t)(place >> 32); }
@@ -105,10 +105,10 @@ static inline uint32_t shmt__ring_offset(uint64_t place) { return (uint32_t)plac
 /* One message of nbytes further. */
 static inline uint64_t shmt__ring_next(uint64_t place, uint32_t nbytes, uint32_t capacity) {
   uint32_t offset = shmt__ring_offset(place) + nbytes;
-  return shmt__ring_place(shmt__ring_count(place) + 1, offset >= capacity ? offset - capacity : offset);
+  return shmt__ring_position(shmt__ring_count(place) + 1, offset >= capacity ? offset - capacity : offset);
 }
 /* Can a message begin there? Any member can write over a head or tail. */
-static inline bool shmt__ring_place_fits(uint64_t place) {
+static inline bool shmt__ring_position_is_valid(uint64_t place) {
   return shmt__ring_offset(place) < SHMT_RING_CAPACITY && shmt__ring_offset(place) % 8 == 0;
 }
 /* Bytes in use. */
@@ -146,7 +146,7 @@ static inline uint32_t shmt__ring_write(shmt__ring_header* r, uint32_t capacity,
 }
 
 /* Does a message's head make sense for what the ring holds? */
-static inline bool shmt__ring_message_fits(const shmt__ring_message* m, uint32_t used) {
+static inline bool shmt__ring_message_is_valid(const shmt__ring_message* m, uint32_t used) {
   return m->nbytes <= used && m->n_blocks <= SHMT_RING_MAX_BLOCKS && m->n_data <= SHMT_RING_INLINE &&
          m->nbytes == shmt__ring_message_bytes(m->n_blocks, m->n_data);
 }

@@ -1,4 +1,4 @@
-/* ipc/service/maps.c -- maps of a service's arena for reading, writing, and of one process's own.
+/* ipc/service/attach_modes.c -- maps of a service's arena for reading, writing, and of one process's own.
  */
 #include "ipc/service/service.h"
 
@@ -30,7 +30,7 @@ static shmt_status get_arena(shmt__session* s, bool writing, int* out_fd) {
   return SHMT_OK;
 }
 
-shmt_status shmt__session_map_for(shmt__session* s, bool writing) {
+shmt_status shmt__session_map_arena(shmt__session* s, bool writing) {
   void* base = NULL;
   int fd = -1;
   if (SHMT_LIKELY((writing ? s->base : s->reading_base) != NULL)) return SHMT_OK;
@@ -57,7 +57,7 @@ shmt_status shmt__session_map_for(shmt__session* s, bool writing) {
 /* --- storages that show a block through another map --- */
 
 typedef struct view {
-  shmt_storage* keeper; /* owned */
+  shmt_storage* original; /* owned */
   void* map;            /* of its own, or NULL */
   uint64_t map_bytes;
 } view;
@@ -67,14 +67,14 @@ static void free_view(void* data, void* ctx, uint64_t nbytes) {
   (void)data;
   (void)nbytes;
   if (v->map != NULL) shmt__os_unmap(v->map, v->map_bytes);
-  shmt__storage_release(v->keeper);
+  shmt__storage_release(v->original);
   free(v);
 }
 
 static const shmt__allocator allocator_view = {.name = "service", .free = free_view};
 
 /* The file of a block that is one of its own, mapped again. */
-static shmt_status map_again(shmt__holding* h, uint64_t nbytes, int mode, view* v,
+static shmt_status map_again(shmt__held_block* h, uint64_t nbytes, int mode, view* v,
                              void** out_data) {
   int fd = -1;
   SHMT_TRY(shmt__block_descriptor(h, &fd));
@@ -90,25 +90,25 @@ static shmt_status map_again(shmt__holding* h, uint64_t nbytes, int mode, view* 
   return status;
 }
 
-static shmt_status find_bytes(const shmt_storage* keeper, int mode, view* v, void** out_data) {
-  shmt__holding* h = keeper->ctx;
+static shmt_status find_bytes(const shmt_storage* original, int mode, view* v, void** out_data) {
+  shmt__held_block* h = original->ctx;
   shmt__session* s = h->session;
-  if (h->map != NULL) return map_again(h, keeper->nbytes, mode, v, out_data);
+  if (h->map != NULL) return map_again(h, original->nbytes, mode, v, out_data);
   uint64_t offset = h->offset;
   if (mode == SHMT_ATTACH_PRIVATE)
-    return shmt__os_map_private(s->arena_fd, offset, keeper->nbytes, out_data, &v->map,
+    return shmt__os_map_private(s->arena_fd, offset, original->nbytes, out_data, &v->map,
                                 &v->map_bytes);
-  SHMT_TRY(shmt__session_map_for(s, mode == SHMT_ATTACH_WRITING));
+  SHMT_TRY(shmt__session_map_arena(s, mode == SHMT_ATTACH_WRITING));
   *out_data = (mode == SHMT_ATTACH_WRITING ? s->base : s->reading_base) + offset;
   return SHMT_OK;
 }
 
-shmt_status shmt__storage_in_mode(shmt_storage* keeper, int mode, shmt_storage** out) {
-  bool is_reading = (keeper->flags & SHMT_STORAGE_READ_ONLY) != 0;
-  const shmt__holding* h = keeper->ctx;
+shmt_status shmt__storage_in_mode(shmt_storage* original, int mode, shmt_storage** out) {
+  bool is_reading = (original->flags & SHMT_STORAGE_READ_ONLY) != 0;
+  const shmt__held_block* h = original->ctx;
   if (h == NULL || (mode != SHMT_ATTACH_PRIVATE && is_reading == (mode == SHMT_ATTACH_READING))) {
-    shmt__storage_retain(keeper);
-    *out = keeper;
+    shmt__storage_retain(original);
+    *out = original;
     return SHMT_OK;
   }
   view* v = calloc(1, sizeof *v);
@@ -118,16 +118,16 @@ shmt_status shmt__storage_in_mode(shmt_storage* keeper, int mode, shmt_storage**
                                                  : 0u;
   void* data = NULL;
   shmt__sessions_lock();
-  shmt_status status = find_bytes(keeper, mode, v, &data);
+  shmt_status status = find_bytes(original, mode, v, &data);
   shmt__sessions_unlock();
   if (status == SHMT_OK)
-    status = shmt__storage_adopt(&allocator_view, data, v, keeper->nbytes, flags, out);
+    status = shmt__storage_adopt(&allocator_view, data, v, original->nbytes, flags, out);
   if (status != SHMT_OK) {
     if (v->map != NULL) shmt__os_unmap(v->map, v->map_bytes);
     free(v);
     return status;
   }
-  v->keeper = keeper;
-  shmt__storage_retain(keeper);
+  v->original = original;
+  shmt__storage_retain(original);
   return SHMT_OK;
 }

@@ -1,4 +1,4 @@
-/* ipc/ring/put_take.c -- putting messages into rings and taking them out. */
+/* ipc/ring/put_get.c -- putting messages into rings and taking them out. */
 #include "ipc/ring/wait.h"
 #include "ipc/session/session.h"
 #include "ipc/handle/share.h"
@@ -12,20 +12,10 @@
 
 enum { FEW_BLOCKS = 32, LOCK_TRIES = 200, ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS = 250 };
 
-bool shmt__ring_may_spin(void) {
-  static atomic_int cpus; /* relaxed: a cached constant */
-  int n = atomic_load_explicit(&cpus, memory_order_relaxed);
-  if (n == 0) {
-    n = shmt__os_cpu_count();
-    atomic_store_explicit(&cpus, n, memory_order_relaxed);
-  }
-  return n > 1;
-}
-
 /* --- locking --- */
 
 /* A lock stays taken by a number that no client has: a member wrote over it. Let the manager look. */
-static void report_nobodys(shmt__ring* r, atomic_uint_least32_t* lock) {
+static void report_lock_without_owner(shmt__ring* r, atomic_uint_least32_t* lock) {
   const shmt__map* map = &r->session->map;
   uint32_t owner = shmt__ring_lock_word(lock) & SHMT_RING_OWNER_MASK;
   if (owner > 0 && owner < SHMT_MAX_CLIENTS &&
@@ -53,8 +43,8 @@ static shmt__ring_result lock_ring(shmt__ring* r, atomic_uint_least32_t* lock,
       return SHMT_RING_DONE;
     if (w == SHMT_OS_WAIT_WOKEN) continue;
     if (w == SHMT_OS_WAIT_TIMED_OUT) {
-      report_nobodys(r, lock);
-      shmt__ring_need_manager(r);
+      report_lock_without_owner(r, lock);
+      shmt__ring_restart_manager(r);
     }
     return shmt__os_now_ns() < deadline_ns ? SHMT_RING_INTERRUPTED : SHMT_RING_BUSY;
   }
@@ -64,7 +54,7 @@ static shmt__ring_result lock_ring(shmt__ring* r, atomic_uint_least32_t* lock,
 static void signal_change(shmt__ring* r, atomic_uint_least32_t* event) {
   shmt__ring_event_signal(event, false);
   shmt__ring_event_signal(&r->header->watch_event, true);
-  if (SHMT_UNLIKELY(r->watch != NULL)) shmt__ring_watch_update(r);
+  if (SHMT_UNLIKELY(r->watch != NULL)) shmt__ring_readiness_update(r);
 }
 
 /* A producer that waits for bytes is woken when half of them are free, so that it puts many messages
@@ -76,20 +66,10 @@ static void signal_room(shmt__ring* r) {
   if (is_bounded || shmt__ring_used(head, tail, r->capacity) <= r->capacity / 2)
     shmt__ring_event_signal(&r->header->room_event, false);
   shmt__ring_event_signal(&r->header->watch_event, true);
-  if (SHMT_UNLIKELY(r->watch != NULL)) shmt__ring_watch_update(r);
+  if (SHMT_UNLIKELY(r->watch != NULL)) shmt__ring_readiness_update(r);
 }
 
 /* --- pending messages --- */
-
-uint32_t shmt__ring_n_pending(const shmt__ring* r) {
-  if (atomic_load_explicit(&r->header->has_pending, memory_order_acquire) == 0) return 0;
-  uint32_t n = 0;
-  uint32_t end =
-      shmt__map_clients_end(&r->session->map);
-  for (uint32_t i = 0; i < end && i < SHMT_MAX_CLIENTS; i++)
-    n += atomic_load_explicit(&r->header->pending[i], memory_order_relaxed);
-  return n;
-}
 
 /* The caller has put_lock. */
 static void keep_pending_locked(shmt__ring* r) {
@@ -124,11 +104,11 @@ void shmt__ring_forget_pending(shmt__ring* r, uint32_t n) {
 
 /* --- putting --- */
 
-/* The parcel's storages as block references. */
-static shmt_status refer(const shmt__ring* r, const shmt__ring_parcel* p, shmt__ring_block* out) {
+/* The message's storages as block references. */
+static shmt_status refer(const shmt__ring* r, const shmt__outgoing_message* p, shmt__ring_block* out) {
   for (uint32_t i = 0; i < p->n_storages; i++) {
     const shmt_storage* s = p->storages[i];
-    const shmt__holding* h = s->ctx;
+    const shmt__held_block* h = s->ctx;
     out[i] = (shmt__ring_block){.block = (uint32_t)SHMT_HANDLE_NO_BLOCK};
     if (s->nbytes == 0) continue;
     SHMT_REQUIRE(s->allocator == &shmt__allocator_managed && h->session == r->session &&
@@ -143,7 +123,7 @@ static shmt_status refer(const shmt__ring* r, const shmt__ring_parcel* p, shmt__
 }
 
 /* Behind the tail, then the tail. The caller has put_lock and has seen that there is room. */
-static void publish(shmt__ring* r, const shmt__ring_parcel* p, const shmt__ring_block* blocks,
+static void publish(shmt__ring* r, const shmt__outgoing_message* p, const shmt__ring_block* blocks,
                     uint32_t nbytes, uint64_t tail) {
   shmt__ring_header* h = r->header;
   uint32_t at = shmt__ring_offset(tail);
@@ -154,7 +134,7 @@ static void publish(shmt__ring* r, const shmt__ring_parcel* p, const shmt__ring_
   SHMT_FAILPOINT(ring_put_locked);
   for (uint32_t i = 0; i < p->n_storages; i++) {
     if (blocks[i].block != (uint32_t)SHMT_HANDLE_NO_BLOCK)
-      shmt__block_ring_lease(&r->session->map.blocks[blocks[i].block], blocks[i].generation);
+      shmt__block_add_ring_lease(&r->session->map.blocks[blocks[i].block], blocks[i].generation);
   }
   SHMT_FAILPOINT(ring_put_leased);
   at = shmt__ring_write(h, r->capacity, at, &m, sizeof m);
@@ -170,16 +150,16 @@ static void publish(shmt__ring* r, const shmt__ring_parcel* p, const shmt__ring_
 
 /* A tail that is no place would have us write outside the ring. It goes to where the head is: what
  * the ring had is lost, and its leases are counted anew. The caller has put_lock. */
-static shmt__ring_result mend_tail(shmt__ring* r, uint64_t tail, uint64_t head) {
-  uint32_t offset = shmt__ring_place_fits(head) ? shmt__ring_offset(head) : 0;
-  atomic_store_explicit(&r->header->tail, shmt__ring_place(shmt__ring_count(head), offset),
+static shmt__ring_result repair_tail(shmt__ring* r, uint64_t tail, uint64_t head) {
+  uint32_t offset = shmt__ring_position_is_valid(head) ? shmt__ring_offset(head) : 0;
+  atomic_store_explicit(&r->header->tail, shmt__ring_position(shmt__ring_count(head), offset),
                         memory_order_release);
   atomic_store_explicit(&r->session->map.control->rings_stale, 1, memory_order_seq_cst);
   (void)shmt__fail(SHMT_E_HANDLE, "the queue is damaged: its tail is %016" PRIx64, tail);
   return SHMT_RING_FAILED;
 }
 
-static shmt__ring_result put_locked(shmt__ring* r, const shmt__ring_parcel* p,
+static shmt__ring_result put_locked(shmt__ring* r, const shmt__outgoing_message* p,
                                     const shmt__ring_block* blocks, uint32_t nbytes,
                                     unsigned flags, uint64_t* out_head) {
   shmt__ring_header* h = r->header;
@@ -188,10 +168,10 @@ static shmt__ring_result put_locked(shmt__ring* r, const shmt__ring_parcel* p,
   uint64_t head = *out_head = atomic_load_explicit(&h->head, memory_order_acquire);
   uint32_t n = shmt__ring_count(tail) - shmt__ring_count(head);
   bool is_pending = (flags & SHMT_RING_PENDING) != 0;
-  if (SHMT_UNLIKELY(!shmt__ring_place_fits(tail))) return mend_tail(r, tail, head);
+  if (SHMT_UNLIKELY(!shmt__ring_position_is_valid(tail))) return repair_tail(r, tail, head);
   /* With a head that is no place there is no room, until who gets sets it right, which sees that there
    * are messages; where there is none it sees the one that we put. */
-  uint32_t used = shmt__ring_place_fits(head) || n == 0 ? shmt__ring_used(head, tail, r->capacity)
+  uint32_t used = shmt__ring_position_is_valid(head) || n == 0 ? shmt__ring_used(head, tail, r->capacity)
                                                         : r->capacity;
   if (!is_pending && r->max_messages != 0 && n + shmt__ring_n_pending(r) >= r->max_messages)
     return SHMT_RING_FULL;
@@ -213,11 +193,11 @@ static shmt__ring_result wait_for_room(shmt__ring* r, uint64_t head, uint64_t de
   uint64_t slice = shmt__os_now_ns() + ROOM_SLICE_MS * UINT64_C(1000000);
   shmt__os_wait w = shmt__os_futex_wait(&r->header->room_event, armed,
                                         slice < deadline_ns ? slice : deadline_ns);
-  if (w == SHMT_OS_WAIT_TIMED_OUT) shmt__ring_look_after_manager(r);
+  if (w == SHMT_OS_WAIT_TIMED_OUT) shmt__ring_check_manager(r);
   return w == SHMT_OS_WAIT_INTERRUPTED ? SHMT_RING_INTERRUPTED : SHMT_RING_DONE;
 }
 
-static shmt__ring_result put_blocks(shmt__ring* r, const shmt__ring_parcel* p,
+static shmt__ring_result put_blocks(shmt__ring* r, const shmt__outgoing_message* p,
                                     const shmt__ring_block* blocks, unsigned flags,
                                     uint64_t deadline_ns) {
   uint32_t nbytes = (uint32_t)shmt__ring_message_bytes(
@@ -245,7 +225,7 @@ static shmt__ring_result put_blocks(shmt__ring* r, const shmt__ring_parcel* p,
   }
 }
 
-shmt__ring_result shmt__ring_put(shmt__ring* r, const shmt__ring_parcel* p, unsigned flags,
+shmt__ring_result shmt__ring_put(shmt__ring* r, const shmt__outgoing_message* p, unsigned flags,
                                  uint64_t deadline_ns) {
   shmt__ring_block few[FEW_BLOCKS], *blocks = few;
   uint64_t n_data = (uint64_t)p->part_bytes[0] + p->part_bytes[1];
@@ -262,15 +242,15 @@ shmt__ring_result shmt__ring_put(shmt__ring* r, const shmt__ring_parcel* p, unsi
   return result;
 }
 
-shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__ring_parcel* parcels, uint32_t n,
+shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__outgoing_message* packed_messages, uint32_t n,
                                       uint32_t* out_n) {
   shmt__ring_block blocks[FEW_BLOCKS];
   uint32_t word = 0, i = 0;
   *out_n = 0;
   shmt__ring_result result = lock_ring(r, &r->header->put_lock, 0, &word);
   if (result != SHMT_RING_DONE) return result == SHMT_RING_BUSY ? SHMT_RING_DONE : result;
-  for (; i < n && parcels[i].n_storages <= FEW_BLOCKS; i++) {
-    const shmt__ring_parcel* p = &parcels[i];
+  for (; i < n && packed_messages[i].n_storages <= FEW_BLOCKS; i++) {
+    const shmt__outgoing_message* p = &packed_messages[i];
     uint64_t head = 0;
     uint32_t nbytes = (uint32_t)shmt__ring_message_bytes(
         p->n_storages, (uint64_t)p->part_bytes[0] + p->part_bytes[1]);
@@ -288,22 +268,22 @@ shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__ring_parcel* pa
 
 /* --- taking --- */
 
-void shmt__ring_delivery_fini(shmt__ring_delivery* d) {
+void shmt__received_message_fini(shmt__received_message* d) {
   for (uint32_t i = 0; i < d->n_storages; i++) shmt__storage_release(d->storages[i]);
   free(d->storages);
   free(d->data);
-  *d = (shmt__ring_delivery){0};
+  *d = (shmt__received_message){0};
 }
 
 /* Read the message at `head` of a ring that has `used` bytes, and hold its blocks. *out_taken: it
  * was understood well enough to be behind us, whatever we return. */
-static shmt_status receive(shmt__ring* r, uint64_t head, uint32_t used, shmt__ring_delivery* out,
+static shmt_status receive(shmt__ring* r, uint64_t head, uint32_t used, shmt__received_message* out,
                            shmt__ring_message* m, shmt__ring_block** out_blocks, bool* out_taken) {
   uint32_t at = shmt__ring_read(r->header, r->capacity, shmt__ring_offset(head), m, sizeof *m);
-  *out = (shmt__ring_delivery){.flags = m->flags};
+  *out = (shmt__received_message){.flags = m->flags};
   *out_taken = false;
   *out_blocks = NULL;
-  SHMT_REQUIRE(shmt__ring_message_fits(m, used), SHMT_E_HANDLE,
+  SHMT_REQUIRE(shmt__ring_message_is_valid(m, used), SHMT_E_HANDLE,
                "the queue is damaged: a message of %" PRIu32 " bytes with %" PRIu32
                " blocks and %" PRIu32 " bytes of data, where %" PRIu32 " bytes are in use",
                m->nbytes, m->n_blocks, m->n_data, used);
@@ -337,7 +317,7 @@ static void end_leases(shmt__ring* r, const shmt__ring_block* blocks, uint32_t n
 }
 
 /* Take the first message; the caller has get_lock. */
-static shmt__ring_result take_locked(shmt__ring* r, shmt__ring_delivery* out) {
+static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out) {
   shmt__ring_header* h = r->header;
   shmt__ring_message m;
   shmt__ring_block* blocks = NULL;
@@ -349,8 +329,8 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__ring_delivery* out) {
   uint32_t used = shmt__ring_used(head, tail, r->capacity);
   SHMT_FAILPOINT(ring_get_locked);
   shmt_status status = SHMT_E_HANDLE;
-  *out = (shmt__ring_delivery){0};
-  if (shmt__ring_place_fits(head) && shmt__ring_place_fits(tail))
+  *out = (shmt__received_message){0};
+  if (shmt__ring_position_is_valid(head) && shmt__ring_position_is_valid(tail))
     status = receive(r, head, used, out, &m, &blocks, &taken);
   else
     (void)shmt__fail(status, "the queue is damaged: its head is %016" PRIx64, head);
@@ -369,11 +349,11 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__ring_delivery* out) {
   if (unheld) atomic_fetch_add_explicit(&h->n_unheld, 1, memory_order_seq_cst);
   free(blocks);
   if (status == SHMT_OK) return SHMT_RING_DONE;
-  shmt__ring_delivery_fini(out);
+  shmt__received_message_fini(out);
   return SHMT_RING_FAILED;
 }
 
-shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__ring_delivery* out, uint32_t n_max,
+shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uint32_t n_max,
                                  uint32_t* n_out, uint64_t deadline_ns) {
   *n_out = 0;
   for (;;) {

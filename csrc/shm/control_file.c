@@ -1,7 +1,7 @@
-/* shm/map.c -- mapping a control file, and questions to its parts. */
+/* shm/control_file.c -- mapping a control file, and questions to its parts. */
 #include "os/memfd.h"
 #include "os/process.h"
-#include "shm/layout.h"
+#include "shm/control_file.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -37,9 +37,9 @@ static shmt_status open_map(int fd, uint32_t uid,
   out->blocks = (shmt__block*)((char*)base + l.blocks);
   out->names_head = (shmt__names_head*)((char*)base + l.names);
   out->names = (shmt__name*)(out->names_head + 1);
-  out->syncs = (shmt__sync*)((char*)base + l.syncs);
+  out->named_locks = (shmt__named_lock*)((char*)base + l.named_locks);
   out->n_names = l.n_names;
-  out->n_syncs = l.n_syncs;
+  out->n_named_locks = l.n_named_locks;
   out->n_lease_pages = l.n_lease_pages;
   out->lease_pages = (shmt__lease_page*)((char*)base + l.leases);
   out->sites = (shmt__site*)((char*)base + l.sites);

@@ -1,4 +1,4 @@
-/* ipc/handle/spare_files.h -- memory files that this process has mapped and does not use at the moment.
+/* ipc/handle/file_cache.h -- memory files that this process has mapped and does not use at the moment.
  *
  * Note [Spare files]
  * Most of the time that a file costs goes into its pages: they are made and cleared, entered into page tables
@@ -10,22 +10,22 @@
  * and bytes, and go after a second. A file whose descriptor was handed out (_share_fd_) is never
  * used anew: strangers may have it mapped.
  */
-#ifndef SHMT_IPC_HANDLE_SPARE_FILES_H
-#define SHMT_IPC_HANDLE_SPARE_FILES_H
+#ifndef SHMT_IPC_HANDLE_FILE_CACHE_H
+#define SHMT_IPC_HANDLE_FILE_CACHE_H
 
 #include "ipc/session/session.h"
 
 /* All under the sessions' lock. */
 
 /* The holding is being dropped: keep its map, if that is worth it. True: it is taken over. */
-bool shmt__spare_file_add(const shmt__holding* h);
+bool shmt__file_cache_add(const shmt__held_block* h);
 /* A spare file of ours for a storage of so many bytes, held again; its holding is new. False: there is none. */
-bool shmt__spare_file_reuse(shmt__session* s, uint64_t nbytes, shmt__holding** out);
+bool shmt__file_cache_reuse(shmt__session* s, uint64_t nbytes, shmt__held_block** out);
 /* The map of the file of a block that was received again, of so many bytes at least; false: there is none. */
-bool shmt__spare_file_map(shmt__holding* h, uint64_t nbytes);
+bool shmt__file_cache_map(shmt__held_block* h, uint64_t nbytes);
 /* Unmap those that are old; returns whether others are left. */
-bool shmt__spare_files_look(shmt__session* s);
+bool shmt__file_cache_expire(shmt__session* s);
 /* Unmap all. */
-void shmt__spare_files_drop(shmt__session* s);
+void shmt__file_cache_clear(shmt__session* s);
 
 #endif

@@ -9,24 +9,24 @@ import pytest
 
 import shmtensor as T
 from shmtensor._boundary import sharing
-from shmtensor._boundary.inspect import Observer
+from shmtensor._boundary.inspect import Inspector
 from shmtensor.errors import ManagerError
 
 
 @pytest.fixture
-def observer() -> Iterator[Observer]:
+def observer() -> Iterator[Inspector]:
     sharing.join()
-    observer = Observer(os.environ["SHMTENSOR_MANAGER"].removeprefix("@"))
+    observer = Inspector(os.environ["SHMTENSOR_MANAGER"].removeprefix("@"))
     yield observer
     observer.close()
 
 
-def _mine(observer: Observer) -> dict[str, int]:
+def _mine(observer: Inspector) -> dict[str, int]:
     _, clients = observer.census()
     return next(c for c in clients if c["pid"] == os.getpid())
 
 
-def test_census_counts_what_a_process_holds(observer: Observer) -> None:
+def test_census_counts_what_a_process_holds(observer: Inspector) -> None:
     before = _mine(observer)
     kept = [T.zeros(1000, shared=True) for _ in range(3)]
     after = _mine(observer)
@@ -38,7 +38,7 @@ def test_census_counts_what_a_process_holds(observer: Observer) -> None:
     assert _mine(observer)["n_held"] == before["n_held"]
 
 
-def test_blocks_name_their_holders(observer: Observer) -> None:
+def test_blocks_name_their_holders(observer: Inspector) -> None:
     me = _mine(observer)["client"]
     tensor = T.zeros(777, dtype=T.uint8, shared=True)
     rows = [(row, holders) for row, holders, _ in observer.blocks() if row["nbytes"] == 777]
@@ -47,7 +47,7 @@ def test_blocks_name_their_holders(observer: Observer) -> None:
     del tensor
 
 
-def test_lease_shows_with_its_age(observer: Observer) -> None:
+def test_lease_shows_with_its_age(observer: Inspector) -> None:
     tensor = T.zeros(778, dtype=T.uint8, shared=True)
     tensor.untyped_storage()._shared_incref()
     try:
@@ -58,23 +58,23 @@ def test_lease_shows_with_its_age(observer: Observer) -> None:
         tensor.untyped_storage()._shared_decref()
 
 
-def test_observer_is_no_client(observer: Observer) -> None:
+def test_observer_is_no_client(observer: Inspector) -> None:
     clients = observer.manager()["n_clients"]
-    other = Observer(os.environ["SHMTENSOR_MANAGER"].removeprefix("@"))
+    other = Inspector(os.environ["SHMTENSOR_MANAGER"].removeprefix("@"))
     assert other.manager()["n_clients"] == clients
     other.close()
 
 
-def test_observer_of_members_sees_the_same_session(observer: Observer) -> None:
+def test_observer_of_members_sees_the_same_session(observer: Inspector) -> None:
     session, _ = observer.census()
-    other = Observer(session=session["session"])
+    other = Inspector(session=session["session"])
     try:
         assert other.census()[0]["world"] == session["world"]
     finally:
         other.close()
 
 
-def test_more_blocks_than_one_batch_are_all_seen(observer: Observer) -> None:
+def test_more_blocks_than_one_batch_are_all_seen(observer: Inspector) -> None:
     kept = [T.zeros(70, dtype=T.uint8, shared=True) for _ in range(2500)]
     rows = [row["block"] for row, _, _ in observer.blocks() if row["nbytes"] == 70]
     assert len(rows) == len(set(rows)) == len(kept)
@@ -85,4 +85,4 @@ def test_more_blocks_than_one_batch_are_all_seen(observer: Observer) -> None:
 )
 def test_session_that_is_not_there_is_a_manager_error(address: str, session: int) -> None:
     with pytest.raises(ManagerError):
-        Observer(address, session)
+        Inspector(address, session)

@@ -1,4 +1,4 @@
-/* storage/large.c -- blocks above 4 KB: size classes, one shared cache, its limit. */
+/* storage/large_blocks.c -- blocks above 4 KB: size classes, one shared cache, its limit. */
 #include "os/mutex.h"
 #include "os/pages.h"
 #include "storage/blocks.h"
@@ -14,7 +14,7 @@ enum {
   N_CLASSES = (LAST_LOG2 - FIRST_LOG2 + 1) * 8,
 };
 static const uint64_t pages_from_bytes = SHMT_HUGE_PAGE_BYTES; /* blocks this large are pages of their own */
-static const uint64_t lazy_zero_bytes = 16u << 20; /* below, writing zeros beats taking new pages */
+static const uint64_t zero_by_new_pages_bytes = 16u << 20; /* below, writing zeros beats taking new pages */
 
 /* In a free block's first bytes. */
 typedef struct free_block {
@@ -141,7 +141,7 @@ void* shmt__large_alloc(uint64_t nbytes, bool zeroed) {
   if (p != NULL) {
     SHMT_UNPOISON(p, size);
     atomic_fetch_add_explicit(&shmt__counters.n_reused, 1, memory_order_relaxed);
-    if (zeroed && size >= lazy_zero_bytes) {
+    if (zeroed && size >= zero_by_new_pages_bytes) {
       shmt__os_pages_zero(p, size);
       is_zero = true;
     }

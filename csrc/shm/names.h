@@ -1,4 +1,4 @@
-/* shm/named.h -- names in the shared memory of a service: values and things to wait for.
+/* shm/names.h -- names in the shared memory of a service: values and things to wait for.
  *
  * They lie behind the blocks of the control file. Only the manager writes them, except the slots of
  * a sync, which clients take and give back by compare-and-swap.
@@ -20,8 +20,8 @@
  * arrived: arriving, withdrawing and the last one's moving on to the next phase are each one step
  * on it.
  */
-#ifndef SHMT_SHM_NAMED_H
-#define SHMT_SHM_NAMED_H
+#ifndef SHMT_SHM_NAMES_H
+#define SHMT_SHM_NAMES_H
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -29,10 +29,10 @@
 
 enum {
   SHMT_NAME_BYTES = 128, /* with the zero at the end */
-  SHMT_SYNC_NAME_BYTES = 96,
+  SHMT_NAMED_LOCK_NAME_BYTES = 96,
   SHMT_VERSION_WORDS = 7,
-  SHMT_SYNC_SLOTS = 232,
-  SHMT_SYNC_USER_WORDS = 72, /* a bit for each client */
+  SHMT_NAMED_LOCK_SLOTS = 232,
+  SHMT_NAMED_LOCK_USER_WORDS = 72, /* a bit for each client */
   SHMT_BARRIER_SLOTS = 48, /* parties of a barrier at most */
   SHMT_NAMED_CLIENT = 0,   /* as which the manager holds the blocks of names */
 };
@@ -66,12 +66,12 @@ typedef struct shmt__name {
 } shmt__name;
 _Static_assert(sizeof(shmt__name) == 256, "name");
 
-typedef enum shmt__sync_kind {
-  SHMT_SYNC_SEMAPHORE = 1,
-  SHMT_SYNC_BARRIER = 2,
-} shmt__sync_kind;
+typedef enum shmt__named_lock_kind {
+  SHMT_NAMED_LOCK_SEMAPHORE = 1,
+  SHMT_NAMED_LOCK_BARRIER = 2,
+} shmt__named_lock_kind;
 
-typedef struct shmt__sync {
+typedef struct shmt__named_lock {
   atomic_uint_least32_t state; /* 0: unused; written last */
   uint32_t kind;
   uint32_t n_slots;
@@ -79,12 +79,12 @@ typedef struct shmt__sync {
   atomic_uint_least64_t arrived; /* of a barrier: phase << 48 | a bit for each slot */
   atomic_uint_least32_t waiters; /* a hint: not too low; a killed one leaves it too high */
   uint32_t pad;
-  char text[SHMT_SYNC_NAME_BYTES];
-  atomic_uint_least64_t users[SHMT_SYNC_USER_WORDS]; /* clients that opened it; the last one's end frees it */
-  atomic_uint_least64_t slots[SHMT_SYNC_SLOTS];
-} shmt__sync;
-_Static_assert(sizeof(shmt__sync) == 2560, "sync");
-_Static_assert(offsetof(shmt__sync, users) == 128, "sync");
+  char text[SHMT_NAMED_LOCK_NAME_BYTES];
+  atomic_uint_least64_t users[SHMT_NAMED_LOCK_USER_WORDS]; /* clients that opened it; the last one's end frees it */
+  atomic_uint_least64_t slots[SHMT_NAMED_LOCK_SLOTS];
+} shmt__named_lock;
+_Static_assert(sizeof(shmt__named_lock) == 2560, "sync");
+_Static_assert(offsetof(shmt__named_lock, users) == 128, "sync");
 
 /* The beginning of the names. */
 typedef struct shmt__names_head {

@@ -32,7 +32,7 @@ def _slice_ms(deadline: float | None) -> int:
     return 0 if left <= 0 else min(SLICE_MS, int(left * 1000) + 1)
 
 
-class _Sync:
+class _NamedLock:
     """One that is opened at the first need, and again in a forked child."""
 
     def __init__(self, service: Service, name: str, kind: int, n: int) -> None:
@@ -40,11 +40,11 @@ class _Sync:
         self._handle = service._handle
         self._name, self._kind, self._n = name, kind, n
         self._guard = threading.Lock()
-        self._opened = self._handle.open_sync(name, kind, n)
+        self._opened = self._handle.open_lock(name, kind, n)
 
     def _reopen(self) -> tuple[int, int]:
         with self._guard:
-            self._opened = self._handle.open_sync(self._name, self._kind, self._n)
+            self._opened = self._handle.open_lock(self._name, self._kind, self._n)
             return self._opened
 
     def __repr__(self) -> str:
@@ -54,7 +54,7 @@ class _Sync:
         raise TypeError(f"a {type(self).__name__} is opened by its name, it cannot be pickled")
 
 
-class Semaphore(_Sync):
+class Semaphore(_NamedLock):
     """So many permits, each with one process at a time.
 
     Args:
@@ -95,7 +95,7 @@ class Semaphore(_Sync):
 
     def _is_stale(self) -> bool:
         try:
-            self._handle.check_sync(self._opened)
+            self._handle.check_lock(self._opened)
         except RuntimeError:
             return True
         return False
@@ -147,7 +147,7 @@ class Lock(Semaphore):
         return self.value == 0
 
 
-class Barrier(_Sync):
+class Barrier(_NamedLock):
     """A place where so many parties wait for each other, again and again.
 
     A party that is killed while it waits leaves its place, which another process may take; the

@@ -1,5 +1,5 @@
-/* ipc/handle/channel.c -- telling leases what their messages are sent through. See ipc/handle/channel.h. */
-#include "ipc/handle/channel.h"
+/* ipc/handle/lease_channel.c -- telling leases what their messages are sent through. See ipc/handle/lease_channel.h. */
+#include "ipc/handle/lease_channel.h"
 
 #include "ipc/handle/handle.h"
 #include "ipc/session/session.h"
@@ -11,7 +11,7 @@
 /* Has this process taken leases? relaxed: who sends a message knows of its own. */
 static atomic_bool is_sender;
 
-void shmt__message_expect(void) { atomic_store_explicit(&is_sender, true, memory_order_relaxed); }
+void shmt__sent_messages_track(void) { atomic_store_explicit(&is_sender, true, memory_order_relaxed); }
 
 /* Where the next handle begins, from `at` on; n when there is none. A whole line of bytes is
  * compared at once, as messages may be long and handles are few. */
@@ -72,7 +72,7 @@ static uint64_t channel_of(int fd) {
  * leads to. False: it is no handle of ours. */
 static bool bind_handle(const shmt__handle* h, int fd, uint64_t* channel) {
   if (h->lease_id == 0) return false;
-  shmt__session* s = shmt__session_known(h->session, h->world);
+  shmt__session* s = shmt__session_lookup(h->session, h->world);
   if (s == NULL || s->client == 0 || s->is_lost) return false;
   if (*channel == 0) *channel = channel_of(fd);
   /* The manager of this session may not see our sockets; that of another may. */
@@ -82,11 +82,11 @@ static bool bind_handle(const shmt__handle* h, int fd, uint64_t* channel) {
   return shmt__lease_bind(&s->map, &ticket, s->client, is_hidden ? SHMT_CHANNEL_OPEN : *channel);
 }
 
-bool shmt__message_is_expected(void) {
+bool shmt__sent_messages_are_tracked(void) {
   return atomic_load_explicit(&is_sender, memory_order_relaxed);
 }
 
-void shmt__message_bind(int fd, const void* data, size_t nbytes, uint64_t* channel) {
+void shmt__sent_message_bind(int fd, const void* data, size_t nbytes, uint64_t* channel) {
   size_t at = find_handle(data, nbytes, 0);
   if (at == nbytes) return;
   shmt__sessions_lock();

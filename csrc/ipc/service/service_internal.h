@@ -1,7 +1,7 @@
-/* ipc/service/service_struct.h -- what a shmt_service is, for the files of ipc/ that serve api/service.h.
+/* ipc/service/service_internal.h -- what a shmt_service is, for the files of ipc/ that serve api/service.h.
  */
-#ifndef SHMT_IPC_SERVICE_SERVICE_STRUCT_H
-#define SHMT_IPC_SERVICE_SERVICE_STRUCT_H
+#ifndef SHMT_IPC_SERVICE_SERVICE_INTERNAL_H
+#define SHMT_IPC_SERVICE_SERVICE_INTERNAL_H
 
 #include "api/service.h"
 #include "ipc/service/service.h"
@@ -30,7 +30,7 @@ static inline void shmt__auto_shmt__pinned_session(shmt__pinned_session** s) {
  * SHMT_E_NOMEM; *out is NULL then. */
 shmt_status shmt__service_pinned(shmt_service* v, bool writing, shmt__pinned_session** out);
 /* Send a request, filled in here but for its own fields, with a name (may be NULL). */
-shmt_status shmt__service_ask(shmt_service* v, shmt__packet* p, const char* name,
+shmt_status shmt__service_request(shmt_service* v, shmt__packet* p, const char* name,
                               shmt__packet* reply);
 
 #endif

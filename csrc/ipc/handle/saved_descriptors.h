@@ -1,4 +1,4 @@
-/* ipc/handle/kept_files.h -- descriptors of storages that are a file of their own, kept for a next manager.
+/* ipc/handle/saved_descriptors.h -- descriptors of storages that are a file of their own, kept for a next manager.
  *
  * Note [Kept files]
  * The manager has a descriptor of each such file. If it is killed, its successor gets the files from
@@ -8,26 +8,26 @@
  * program that has sent it, so a thread closes what is not needed any more, and ends when nothing is left
  * to wait for.
  */
-#ifndef SHMT_IPC_HANDLE_KEPT_FILES_H
-#define SHMT_IPC_HANDLE_KEPT_FILES_H
+#ifndef SHMT_IPC_HANDLE_SAVED_DESCRIPTORS_H
+#define SHMT_IPC_HANDLE_SAVED_DESCRIPTORS_H
 
 #include "ipc/session/session.h"
 
 /* All under the sessions' lock. */
 
 /* Keep a descriptor of the holding's file, if there is room for one more; borrows fd. */
-void shmt__kept_file_add(const shmt__holding* h, int fd);
+void shmt__saved_descriptor_add(const shmt__held_block* h, int fd);
 /* The descriptor that is kept of the holding's file; borrowed, -1: none. */
-int shmt__kept_file(const shmt__holding* h);
+int shmt__saved_descriptor(const shmt__held_block* h);
 /* Call f for each descriptor that is kept. */
-void shmt__kept_files_each(shmt__session* s,
+void shmt__saved_descriptors_each(shmt__session* s,
                            void (*f)(shmt__session* s, uint32_t block, uint64_t generation, int fd));
 /* Close those that are not needed any more, and let go of old spare files; a thread sees to those that soon
  * will not be needed. */
-void shmt__kept_files_look(shmt__session* s);
+void shmt__unused_files_close(shmt__session* s);
 /* In a forked child: messages under way are the parent's. */
-void shmt__kept_files_in_child(shmt__session* s);
+void shmt__saved_descriptors_in_child(shmt__session* s);
 /* Close and forget all. */
-void shmt__kept_files_fini(shmt__session* s);
+void shmt__saved_descriptors_fini(shmt__session* s);
 
 #endif
