@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-typedef struct shmt__lu_shape {
+typedef struct shmt__lu_args {
   int64_t columns, pitch; /* how many, and elements from one to the next */
   int* info;              /* the first zero pivot, counted from 1; 0: there is none */
-} shmt__lu_shape;
+} shmt__lu_args;
 
 #endif

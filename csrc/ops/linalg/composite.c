@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-static shmt_status unit_like(shmt_tensor* a, int64_t n, shmt_tensor** out) {
+static shmt_status identity_like(shmt_tensor* a, int64_t n, shmt_tensor** out) {
   return shmt_op_eye(n, a->dtype, SHMT_LAYOUT_NONE, a->device, (shmt_opt_bool){0}, out);
 }
 
@@ -87,7 +87,7 @@ shmt_status shmt__det_backward(shmt_tensor* grad, shmt_tensor* det, shmt_tensor*
   SHMT_AUTO(shmt_tensor) factor = NULL;
   SHMT_AUTO(shmt_tensor) row = NULL;
   SHMT_AUTO(shmt_tensor) column = NULL;
-  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) adjoint = NULL;
   SHMT_AUTO(shmt_tensor) right = NULL;
   bool is_singular;
 
@@ -108,16 +108,16 @@ shmt_status shmt__det_backward(shmt_tensor* grad, shmt_tensor* det, shmt_tensor*
     SHMT_TRY(shmt_op__det_cofactors(a, &cofactors));
     return shmt_op_mul_Tensor(column, cofactors, out);
   }
-  SHMT_TRY(unit_like(a, a->sizes[a->n_dims - 1], &unit));
+  SHMT_TRY(identity_like(a, a->sizes[a->n_dims - 1], &unit));
   SHMT_TRY(shmt_op_mul_Tensor(column, unit, &right));
-  SHMT_TRY(shmt__adjoint(a, &turned));
-  return shmt_op_linalg_solve(turned, right, true, out);
+  SHMT_TRY(shmt__adjoint(a, &adjoint));
+  return shmt_op_linalg_solve(adjoint, right, true, out);
 }
 
 /* --- reflections -------------------------------------------------------------------------------- */
 
 /* t - scale * v (v^H t): a reflection applied from the left. scale: (..., 1, 1); v: (..., m, 1). */
-static shmt_status reflect(shmt_tensor* t, shmt_tensor* v, shmt_tensor* scale, shmt_tensor** out) {
+static shmt_status apply_reflector(shmt_tensor* t, shmt_tensor* v, shmt_tensor* scale, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) row = NULL;
   SHMT_AUTO(shmt_tensor) product = NULL;
   SHMT_AUTO(shmt_tensor) scaled = NULL;
@@ -131,7 +131,7 @@ static shmt_status reflect(shmt_tensor* t, shmt_tensor* v, shmt_tensor* scale, s
 }
 
 /* The i-th reflection vector (..., m, 1): zeros, a one, what stands below the diagonal of column i. */
-static shmt_status reflection_vector(shmt_tensor* input, int64_t i, shmt_tensor** out) {
+static shmt_status reflector_vector(shmt_tensor* input, int64_t i, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) column = NULL;
   SHMT_AUTO(shmt_tensor) low = NULL;
   SHMT_AUTO(shmt_tensor) unit = NULL;
@@ -140,13 +140,13 @@ static shmt_status reflection_vector(shmt_tensor* input, int64_t i, shmt_tensor*
 
   SHMT_TRY(shmt_op_narrow(input, -1, i, 1, &column));
   SHMT_TRY(shmt_op_tril(column, -i - 1, &low));
-  SHMT_TRY(unit_like(input, m, &unit));
+  SHMT_TRY(identity_like(input, m, &unit));
   SHMT_TRY(shmt_op_narrow(unit, -1, i, 1, &one));
   return shmt_op_add_Tensor(low, one, shmt__scalar_int(1), out);
 }
 
 /* What is left of the gradient at one reflection H = I - tau v v^H. s = (H_1 .. H_i-1)^H grad; r = H_i+1 .. H_k E. */
-static shmt_status reflection_gradient(shmt_tensor* s, shmt_tensor* r, shmt_tensor* v, shmt_tensor* tau, int64_t i,
+static shmt_status reflector_backward(shmt_tensor* s, shmt_tensor* r, shmt_tensor* v, shmt_tensor* tau, int64_t i,
                                        shmt_tensor** grad_v, shmt_tensor** grad_tau) {
   SHMT_AUTO(shmt_tensor) s_h = NULL;
   SHMT_AUTO(shmt_tensor) r_h = NULL;
@@ -192,7 +192,7 @@ static shmt_status inverse_scale(shmt_tensor* v, shmt_tensor* tau, shmt_tensor**
 }
 
 /* grad_v and grad_tau: the columns of the gradients, new references. */
-static shmt_status each_reflection(shmt_tensor* grad, shmt_tensor* result, shmt_tensor* input, shmt_tensor* tau,
+static shmt_status reflectors_backward(shmt_tensor* grad, shmt_tensor* result, shmt_tensor* input, shmt_tensor* tau,
                                    shmt_tensor** grad_v, shmt_tensor** grad_tau) {
   SHMT_AUTO(shmt_tensor) s = shmt__tensor_ref(grad);
   SHMT_AUTO(shmt_tensor) r = shmt__tensor_ref(result);
@@ -207,15 +207,15 @@ static shmt_status each_reflection(shmt_tensor* grad, shmt_tensor* result, shmt_
     SHMT_AUTO(shmt_tensor) inverse = NULL;
     SHMT_AUTO(shmt_tensor) old_r = NULL;
     SHMT_AUTO(shmt_tensor) old_s = NULL;
-    SHMT_TRY(reflection_vector(input, i, &v));
+    SHMT_TRY(reflector_vector(input, i, &v));
     SHMT_TRY(shmt_op_narrow(scales, -1, i, 1, &t));
     SHMT_TRY(inverse_scale(v, t, &inverse));
     old_r = SHMT_TAKE(r);
-    SHMT_TRY(reflect(old_r, v, inverse, &r));
-    SHMT_TRY(reflection_gradient(s, r, v, t, i, &grad_v[i], &grad_tau[i]));
+    SHMT_TRY(apply_reflector(old_r, v, inverse, &r));
+    SHMT_TRY(reflector_backward(s, r, v, t, i, &grad_v[i], &grad_tau[i]));
     SHMT_TRY(shmt_op_conj_physical(t, &conj_t));
     old_s = SHMT_TAKE(s);
-    SHMT_TRY(reflect(old_s, v, conj_t, &s));
+    SHMT_TRY(apply_reflector(old_s, v, conj_t, &s));
   }
   return SHMT_OK;
 }
@@ -238,7 +238,7 @@ shmt_status shmt__householder_backward(shmt_tensor* grad, shmt_tensor* result, s
   }
   SHMT_TRY(shmt__tensor_vec_alloc(k + 1, &columns));
   SHMT_TRY(shmt__tensor_vec_alloc(k, &scales));
-  SHMT_TRY(each_reflection(grad, result, input, tau, columns.data, scales.data));
+  SHMT_TRY(reflectors_backward(grad, result, input, tau, columns.data, scales.data));
   SHMT_TRY(shmt_op_cat((shmt_tensors){scales.data, k}, -1, &joined));
   SHMT_TRY(shmt_op_squeeze_dim(joined, -2, grad_tau));
   /* Columns without a reflection only begin as columns of the unit matrix. */
@@ -260,7 +260,7 @@ static shmt_status matrix_power(shmt_tensor* self, int64_t n, shmt_tensor** out)
   SHMT_TRY(shmt__check_square("linalg.matrix_power", "A", self));
   if (n == 0) {
     SHMT_AUTO(shmt_tensor) unit = NULL;
-    SHMT_TRY(unit_like(self, self->sizes[self->n_dims - 1], &unit));
+    SHMT_TRY(identity_like(self, self->sizes[self->n_dims - 1], &unit));
     /* A copy that is written to: it keeps its place in the graph, with a gradient of 0. */
     SHMT_TRY(shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, &result));
     SHMT_TRY(shmt_op_copy_(result, unit, false));
@@ -409,7 +409,7 @@ static shmt_status unit_lower(shmt_tensor* lu, int64_t columns, shmt_tensor** ou
   return shmt_op_fill__Scalar(diagonal, shmt__scalar_int(1));
 }
 
-static shmt_status nothing_like(shmt_tensor* a, shmt_tensor** out) {
+static shmt_status empty_like(shmt_tensor* a, shmt_tensor** out) {
   return shmt_op_new_zeros(a, SHMT_INTS(0), SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0},
                            out);
 }
@@ -425,10 +425,10 @@ shmt_status shmt__lu_unpack(shmt_tensor* lu_data, shmt_tensor* lu_pivots, bool u
   if (unpack_pivots)
     SHMT_TRY(shmt_op__pivots_to_matrix(lu_pivots, m, lu_data->dtype, p));
   else
-    SHMT_TRY(nothing_like(lu_data, p));
+    SHMT_TRY(empty_like(lu_data, p));
   if (!unpack_data) {
-    SHMT_TRY(nothing_like(lu_data, l));
-    return nothing_like(lu_data, u);
+    SHMT_TRY(empty_like(lu_data, l));
+    return empty_like(lu_data, u);
   }
   SHMT_TRY(unit_lower(lu_data, k, l));
   SHMT_TRY(shmt_op_narrow(lu_data, -2, 0, k, &top));

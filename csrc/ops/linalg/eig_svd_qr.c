@@ -301,7 +301,7 @@ shmt_status shmt__linalg_svd_core(shmt_tensor* a, bool full_matrices, bool compu
 static int run_geqrf(void* ctx, int64_t i) {
   const spectral_job* job = ctx;
 
-  return shmt__householder_factor(&job->householder, job->a.rows, job->a.columns, matrix(&job->a, i), job->a.ld,
+  return shmt__householder_geqrf(&job->householder, job->a.rows, job->a.columns, matrix(&job->a, i), job->a.ld,
                                   values_of(job, i));
 }
 
@@ -330,7 +330,7 @@ shmt_status shmt__geqrf(shmt_tensor* self, shmt_tensor** out_a, shmt_tensor** ou
 static int run_orgqr(void* ctx, int64_t i) {
   const spectral_job* job = ctx;
 
-  return shmt__householder_form(&job->householder, job->a.rows, job->a.columns, (int)job->rank, matrix(&job->a, i),
+  return shmt__householder_orgqr(&job->householder, job->a.rows, job->a.columns, (int)job->rank, matrix(&job->a, i),
                                 job->a.ld, values_of(job, i));
 }
 
@@ -381,7 +381,7 @@ static int run_ormqr(void* ctx, int64_t i) {
   const spectral_job* job = ctx;
 
   if (job->uplo == 'L')
-    return shmt__householder_apply(&job->householder, job->mode != 'N', job->u.rows, job->u.columns, (int)job->rank,
+    return shmt__householder_ormqr(&job->householder, job->mode != 'N', job->u.rows, job->u.columns, (int)job->rank,
                                    matrix(&job->a, i), job->a.ld, values_of(job, i), matrix(&job->u, i), job->u.ld);
   return ((shmt__lapack_cciiipippi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->uplo, job->mode, job->u.rows,
                                                  job->u.columns, (int)job->rank, matrix(&job->a, i), job->a.ld,

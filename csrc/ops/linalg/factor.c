@@ -34,7 +34,7 @@ static double cube(const shmt__batch* b) { return (double)b->rows * b->rows * b-
 
 /* --- Cholesky --------------------------------------------------------------------------------- */
 
-static void clear_triangle(char* a, int n, bool upper, int64_t item) {
+static void tril_or_triu(char* a, int n, bool upper, int64_t item) {
   for (int64_t j = 0; j < n; j++) {
     if (upper)
       memset(a + (j * n + j + 1) * item, 0, (size_t)(n - j - 1) * (size_t)item);
@@ -59,7 +59,7 @@ static int run_potrf(void* ctx, int64_t i) {
   char* a = matrix(&job->a, i);
   const int info = ((shmt__lapack_cipi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->uplo, job->a.rows, a, job->a.ld);
 
-  clear_triangle(a, job->a.rows, job->uplo == 'U', job->item);
+  tril_or_triu(a, job->a.rows, job->uplo == 'U', job->item);
   return info ? info : first_nan(job, a);
 }
 
@@ -201,7 +201,7 @@ shmt_status shmt__linalg_ldl_factor_ex(shmt_tensor* self, bool hermitian, bool c
   if (!shmt__tensor_is_meta(self) && self->numel > 0) {
     factor_job job = {.pivots = shmt__tensor_data(pivots), .rank = (int)n, .item = shmt__tensor_item_bytes(self)};
     SHMT_TRY(shmt__batch_of(ld, &job.a));
-    for (int64_t i = 0; i < job.a.n; i++) clear_triangle(matrix(&job.a, i), (int)n, false, job.item);
+    for (int64_t i = 0; i < job.a.n; i++) tril_or_triu(matrix(&job.a, i), (int)n, false, job.item);
     SHMT_TRY(shmt__lapack_find(hermitian ? SHMT_LAPACK_hetrf : SHMT_LAPACK_sytrf, self->dtype, &job.routine));
     SHMT_TRY(shmt__batch_run(job.a.n, cube(&job.a), run_sytrf, &job, shmt__tensor_data(info)));
     if (check_errors)

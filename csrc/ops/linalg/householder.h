@@ -24,11 +24,11 @@ shmt_status shmt__householder_find(shmt_dtype dtype, shmt__householder* out);
  * negative info; that of a workspace that could not be had among them. */
 
 /* a (m x n) becomes R on and above the diagonal and the vectors of min(m, n) reflections below; tau their factors. */
-int shmt__householder_factor(const shmt__householder* h, int m, int n, char* a, int lda, char* tau);
+int shmt__householder_geqrf(const shmt__householder* h, int m, int n, char* a, int lda, char* tau);
 /* a (m x n), with k reflections in its first columns, becomes the first n columns of their product. k <= n <= m. */
-int shmt__householder_form(const shmt__householder* h, int m, int n, int k, char* a, int lda, const char* tau);
+int shmt__householder_orgqr(const shmt__householder* h, int m, int n, int k, char* a, int lda, const char* tau);
 /* c (m x n) becomes Q c, or Q^H c where adjoint, for the product Q of the k reflections in a (m x at least k). */
-int shmt__householder_apply(const shmt__householder* h, bool adjoint, int m, int n, int k, const char* a, int lda,
+int shmt__householder_ormqr(const shmt__householder* h, bool adjoint, int m, int n, int k, const char* a, int lda,
                             const char* tau, char* c, int ldc);
 
 #endif

@@ -20,8 +20,8 @@ typedef struct lstsq_job {
   int64_t value_step;  /* bytes from matrix to matrix */
   int64_t* ranks;      /* NULL: not given */
   double rcond;
-  bool by_columns;  /* by the steps of ops/linalg/lstsq_qr.h */
-  shmt__least_squares steps;
+  bool by_qr;  /* by the steps of ops/linalg/lstsq_qr.h */
+  shmt__lstsq_qr qr;
 } lstsq_job;
 
 /* Rows and columns below which LAPACK's driver is as fast. */
@@ -47,7 +47,7 @@ static shmt_status is_moderate(shmt_tensor* t, bool* out) {
 }
 
 /* A single matrix is shared out by columns; of a batch, every matrix is one thread's. */
-static shmt_status choose_way(lstsq_job* job, shmt_tensor* a, shmt_tensor* b) {
+static shmt_status choose_algorithm(lstsq_job* job, shmt_tensor* a, shmt_tensor* b) {
   const int m = job->a.rows, n = job->a.columns, less = m < n ? m : n;
   bool fits = job->a.n == 1 && less >= MIN_OWN;
 
@@ -57,8 +57,8 @@ static shmt_status choose_way(lstsq_job* job, shmt_tensor* a, shmt_tensor* b) {
     fits = fits && job->which == SHMT_LAPACK_gelsy;
   if (fits) SHMT_TRY(is_moderate(a, &fits));
   if (fits) SHMT_TRY(is_moderate(b, &fits));
-  if (fits) SHMT_TRY(shmt__least_squares_find(a->dtype, &job->steps, &fits));
-  job->by_columns = fits;
+  if (fits) SHMT_TRY(shmt__lstsq_qr_find(a->dtype, &job->qr, &fits));
+  job->by_qr = fits;
   return SHMT_OK;
 }
 
@@ -68,10 +68,10 @@ static int run_gels(void* ctx, int64_t i) {
   const int m = job->a.rows, n = job->a.columns, columns = job->b.columns;
   int rank = 0, info;
 
-  if (job->by_columns && job->which == SHMT_LAPACK_gels)
-    return shmt__least_squares_full(&job->steps, m, n, columns, a, job->a.ld, b, job->b.ld);
-  if (job->by_columns)
-    return shmt__least_squares_pivoted(&job->steps, m, n, columns, a, job->a.ld, b, job->b.ld, job->rcond,
+  if (job->by_qr && job->which == SHMT_LAPACK_gels)
+    return shmt__lstsq_gels(&job->qr, m, n, columns, a, job->a.ld, b, job->b.ld);
+  if (job->by_qr)
+    return shmt__lstsq_gelsy(&job->qr, m, n, columns, a, job->a.ld, b, job->b.ld, job->rcond,
                                        &job->ranks[i]);
   if (job->which == SHMT_LAPACK_gels)
     return ((shmt__lapack_ciiipipi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, 'N', m, n, columns, a, job->a.ld, b,
@@ -139,9 +139,9 @@ static shmt_status run(lstsq_job* job, shmt_tensor* a, shmt_tensor* b, results* 
 
   SHMT_TRY(shmt__batch_of(a, &job->a));
   SHMT_TRY(shmt__batch_of(b, &job->b));
-  SHMT_TRY(choose_way(job, a, b));
-  const int64_t n = job->a.n > 0 ? job->a.n : 1, places = job->a.rows + job->a.columns;
-  const uint64_t nbytes = (uint64_t)n * (sizeof(int) + sizeof(int64_t)), scratch = (uint64_t)(n * places) * sizeof(int);
+  SHMT_TRY(choose_algorithm(job, a, b));
+  const int64_t n = job->a.n > 0 ? job->a.n : 1, jpvt_length = job->a.rows + job->a.columns;
+  const uint64_t nbytes = (uint64_t)n * (sizeof(int) + sizeof(int64_t)), scratch = (uint64_t)(n * jpvt_length) * sizeof(int);
   SHMT_TRY(shmt__lapack_find(job->which, a->dtype, &job->routine));
   SHMT_TRY(shmt__alloc(nbytes, &memory));
   status = shmt__alloc(scratch, &permutations);
@@ -150,13 +150,13 @@ static shmt_status run(lstsq_job* job, shmt_tensor* a, shmt_tensor* b, results* 
     job->ranks = memory;
     job->is_single = shmt__real_dtype(a->dtype) == SHMT_FLOAT32;
     job->values = permutations;
-    job->value_step = places * (int64_t)sizeof(int);
+    job->value_step = jpvt_length * (int64_t)sizeof(int);
     if (job->which == SHMT_LAPACK_gelsd || job->which == SHMT_LAPACK_gelss) {
       job->values = shmt__tensor_data(r->values);
       job->value_step = r->values->sizes[r->values->n_dims - 1] * shmt__tensor_item_bytes(r->values);
     }
     int* infos = (int*)(void*)(job->ranks + n);
-    status = shmt__batch_run(job->a.n, 10.0 * job->a.rows * job->a.columns * places, run_gels, job, infos);
+    status = shmt__batch_run(job->a.n, 10.0 * job->a.rows * job->a.columns * jpvt_length, run_gels, job, infos);
     if (status == SHMT_OK) status = shmt__check_infos("torch.linalg.lstsq", infos, job->a.n, a->n_dims > 2);
     if (status == SHMT_OK && job->which != SHMT_LAPACK_gels)
       memcpy(shmt__tensor_data(r->rank), job->ranks, (size_t)job->a.n * sizeof *job->ranks);
@@ -187,7 +187,7 @@ static bool all_full(const shmt_tensor* rank, int64_t n) {
 }
 
 /* *values is of the common batch; keep what belongs to self's own, of whose dims of size 1 b may have made more. */
-static shmt_status keep_own(const shmt_tensor* self, shmt_tensor** values) {
+static shmt_status without_broadcast(const shmt_tensor* self, shmt_tensor** values) {
   SHMT_AUTO(shmt_tensor) all = NULL;
   SHMT_AUTO(shmt_tensor) own = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
@@ -234,8 +234,8 @@ static shmt_status solve(shmt_tensor* self, shmt_tensor* b, double rcond, int wh
     SHMT_TRY(sum_residuals(work, n, m - n, &r->residuals));
   else
     SHMT_TRY(shmt__tensor_zeros(SHMT_INTS(0), shmt__real_dtype(self->dtype), self->device, &r->residuals));
-  if (has_rank) SHMT_TRY(keep_own(self, &r->rank));
-  if (has_values) SHMT_TRY(keep_own(self, &r->values));
+  if (has_rank) SHMT_TRY(without_broadcast(self, &r->rank));
+  if (has_values) SHMT_TRY(without_broadcast(self, &r->values));
   return shmt_op_narrow(work, -2, 0, n, &r->x);
 }
 

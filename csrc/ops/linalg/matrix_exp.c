@@ -211,7 +211,7 @@ static shmt_status exponential_of(shmt_tensor* self, shmt_dtype work, shmt_tenso
 
 shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) matrices = NULL;
-  SHMT_AUTO(shmt_tensor) places = NULL;
+  SHMT_AUTO(shmt_tensor) positions = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   const shmt_dtype work = shmt__is_complex(self->dtype) ? SHMT_COMPLEX128
                           : shmt__is_half(self->dtype)  ? SHMT_FLOAT32
@@ -226,14 +226,14 @@ shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
   if (count <= some || shmt__tensor_is_meta(self)) return exponential_of(self, work, out);
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
   SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(count, n, n), &matrices));
-  SHMT_TRY(shmt_op_reshape(result, SHMT_INTS(count, n, n), &places));
+  SHMT_TRY(shmt_op_reshape(result, SHMT_INTS(count, n, n), &positions));
   for (int64_t i = 0; i < count; i += some) {
     SHMT_AUTO(shmt_tensor) given = NULL;
     SHMT_AUTO(shmt_tensor) place = NULL;
     SHMT_AUTO(shmt_tensor) found = NULL;
     const int64_t many = count - i < some ? count - i : some;
     SHMT_TRY(shmt_op_narrow(matrices, 0, i, many, &given));
-    SHMT_TRY(shmt_op_narrow(places, 0, i, many, &place));
+    SHMT_TRY(shmt_op_narrow(positions, 0, i, many, &place));
     SHMT_TRY(exponential_of(given, work, &found));
     SHMT_TRY(shmt__tensor_copy(place, found));
   }

@@ -51,7 +51,7 @@ static shmt_status singular_values(shmt_tensor* a, const int64_t dims[2], shmt_t
 }
 
 /* The largest (or smallest) along dim; the largest of nothing is 0. */
-static shmt_status extreme_along(shmt_tensor* t, int64_t dim, bool is_largest, bool keepdim, shmt_tensor** out) {
+static shmt_status amax_or_amin(shmt_tensor* t, int64_t dim, bool is_largest, bool keepdim, shmt_tensor** out) {
   if (t->sizes[dim < 0 ? dim + t->n_dims : dim] == 0 && is_largest)
     return shmt_op_sum_dim_IntList(t, (shmt_ints){&dim, 1}, keepdim, SHMT_DTYPE_NONE, out);
   return (is_largest ? shmt_op_amax : shmt_op_amin)(t, (shmt_ints){&dim, 1}, keepdim, out);
@@ -87,7 +87,7 @@ shmt_status shmt__linalg_matrix_norm(shmt_tensor* self, shmt_scalar ord, shmt_in
     SHMT_AUTO(shmt_tensor) values = NULL;
     SHMT_AUTO(shmt_tensor) extreme = NULL;
     SHMT_TRY(singular_values(a, dims, &values));
-    SHMT_TRY(extreme_along(values, -1, p > 0, false, &extreme));
+    SHMT_TRY(amax_or_amin(values, -1, p > 0, false, &extreme));
     return keep_dims(extreme, dims, keepdim, out);
   }
   /* Sums along one dim, the extreme of them along the other. */
@@ -96,7 +96,7 @@ shmt_status shmt__linalg_matrix_norm(shmt_tensor* self, shmt_scalar ord, shmt_in
   if (!keepdim && dims[summed] < other) other--;
   SHMT_TRY(shmt_op_abs(a, &size));
   SHMT_TRY(shmt_op_sum_dim_IntList(size, (shmt_ints){&dims[summed], 1}, keepdim, SHMT_DTYPE_NONE, &sums));
-  return extreme_along(sums, other, p > 0, keepdim, out);
+  return amax_or_amin(sums, other, p > 0, keepdim, out);
 }
 
 shmt_status shmt__linalg_matrix_norm_str(shmt_tensor* self, const char* ord, shmt_ints dim, bool keepdim,
@@ -145,7 +145,7 @@ shmt_status shmt__linalg_norm_str(shmt_tensor* self, const char* ord, shmt_ints 
 }
 
 /* The condition of nothing: zeros of the batch's sizes. */
-static shmt_status no_condition(const shmt_tensor* self, shmt_tensor** out) {
+static shmt_status empty_condition(const shmt_tensor* self, shmt_tensor** out) {
   int64_t buf[SHMT_MAX_DIMS];
 
   return shmt__tensor_zeros(shmt__batch_sizes(self, 0, 0, 0, buf), shmt__real_dtype(self->dtype), self->device, out);
@@ -175,7 +175,7 @@ shmt_status shmt__linalg_cond(shmt_tensor* self, shmt_scalar p, shmt_tensor** ou
   SHMT_TRY(shmt__check_matrix("linalg.cond", "A", self));
   SHMT_REQUIRE(fabs(order) == 1 || fabs(order) == 2 || isinf(order), SHMT_E_RUNTIME,
                "linalg.cond got an invalid norm type: %g", order);
-  if (self->numel == 0) return no_condition(self, out);
+  if (self->numel == 0) return empty_condition(self, out);
   if (fabs(order) == 2) {
     SHMT_AUTO(shmt_tensor) values = NULL;
     SHMT_AUTO(shmt_tensor) first = NULL;
@@ -200,7 +200,7 @@ shmt_status shmt__linalg_cond_str(shmt_tensor* self, const char* p, shmt_tensor*
 
   SHMT_TRY(shmt__check_square("linalg.cond", "A", self));
   SHMT_REQUIRE(is_nuclear || strcmp(p, "fro") == 0, SHMT_E_RUNTIME, "linalg.cond got an invalid norm type: %s", p);
-  if (self->numel == 0) return no_condition(self, out);
+  if (self->numel == 0) return empty_condition(self, out);
   if (is_nuclear) {
     /* The inverse's singular values are the reciprocals, infinite ones too. */
     SHMT_AUTO(shmt_tensor) values = NULL;
@@ -237,7 +237,7 @@ shmt_status shmt__linalg_qr(shmt_tensor* a, const char* mode, shmt_tensor** q, s
   SHMT_AUTO(shmt_tensor) packed = NULL;
   SHMT_AUTO(shmt_tensor) tau = NULL;
   SHMT_AUTO(shmt_tensor) top = NULL;
-  SHMT_AUTO(shmt_tensor) reflections = NULL;
+  SHMT_AUTO(shmt_tensor) reflectors = NULL;
   const bool is_complete = strcmp(mode, "complete") == 0, is_r = strcmp(mode, "r") == 0;
 
   SHMT_TRY(shmt__check_matrix("linalg.qr", "A", a));
@@ -258,16 +258,16 @@ shmt_status shmt__linalg_qr(shmt_tensor* a, const char* mode, shmt_tensor** q, s
     return SHMT_OK;
   }
   if (is_complete && m > n)
-    SHMT_TRY(shmt_op_constant_pad_nd(packed, SHMT_INTS(0, m - n), shmt__scalar_int(0), &reflections));
+    SHMT_TRY(shmt_op_constant_pad_nd(packed, SHMT_INTS(0, m - n), shmt__scalar_int(0), &reflectors));
   else
-    SHMT_TRY(shmt_op_narrow(packed, -1, 0, k, &reflections));
-  if (k > 0) return shmt_op_linalg_householder_product(reflections, tau, q);
+    SHMT_TRY(shmt_op_narrow(packed, -1, 0, k, &reflectors));
+  if (k > 0) return shmt_op_linalg_householder_product(reflectors, tau, q);
   /* No reflections: the unit matrix. */
   SHMT_AUTO(shmt_tensor) unit = NULL;
   SHMT_AUTO(shmt_tensor) wide = NULL;
-  SHMT_TRY(shmt_op_eye_m(m, reflections->sizes[a->n_dims - 1], a->dtype, SHMT_LAYOUT_NONE, a->device,
+  SHMT_TRY(shmt_op_eye_m(m, reflectors->sizes[a->n_dims - 1], a->dtype, SHMT_LAYOUT_NONE, a->device,
                          (shmt_opt_bool){0}, &unit));
-  SHMT_TRY(shmt_op_expand(unit, shmt__tensor_sizes(reflections), false, &wide));
+  SHMT_TRY(shmt_op_expand(unit, shmt__tensor_sizes(reflectors), false, &wide));
   return shmt__batch_copy(wide, shmt__tensor_sizes(wide), q);
 }
 
@@ -291,7 +291,7 @@ shmt_status shmt__svd_old(shmt_tensor* self, bool some, bool compute_uv, shmt_te
 }
 
 /* The element of a one further along dim times the element of b two further. */
-static shmt_status turned_product(shmt_tensor* a, shmt_tensor* b, int64_t dim, shmt_tensor** out) {
+static shmt_status rolled_product(shmt_tensor* a, shmt_tensor* b, int64_t dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) left = NULL;
   SHMT_AUTO(shmt_tensor) right = NULL;
 
@@ -315,8 +315,8 @@ shmt_status shmt__linalg_cross(shmt_tensor* self, shmt_tensor* other, int64_t di
                shmt__dtype_title(self->dtype), shmt__dtype_title(other->dtype));
   SHMT_REFUSE_DTYPE(self->dtype == SHMT_BOOL || self->dtype == SHMT_COMPLEX32 ||
                         shmt__is_barebones_unsigned(self->dtype), self->dtype, "cross");
-  SHMT_TRY(turned_product(self, other, dim, &plus));
-  SHMT_TRY(turned_product(other, self, dim, &minus));
+  SHMT_TRY(rolled_product(self, other, dim, &plus));
+  SHMT_TRY(rolled_product(other, self, dim, &minus));
   return shmt_op_sub_Tensor(plus, minus, shmt__scalar_int(1), out);
 }
 
@@ -324,8 +324,8 @@ shmt_status shmt__cross(shmt_tensor* self, shmt_tensor* other, shmt_opt_int dim,
   int64_t found = dim.value, sizes[SHMT_MAX_DIMS], n;
 
   if (!dim.has) {
-    static _Atomic(bool) told;
-    SHMT_TRY(shmt__warn_once(&told, "cross() without a dim is deprecated: pass it, or use linalg.cross(), whose default, "
+    static _Atomic(bool) warned;
+    SHMT_TRY(shmt__warn_once(&warned, "cross() without a dim is deprecated: pass it, or use linalg.cross(), whose default, "
                                     "the last one, cross() will take as well"));
     SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(other), sizes, &n));
     for (found = 0; found < n && sizes[found] != 3;) found++;
