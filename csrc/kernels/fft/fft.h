@@ -7,7 +7,7 @@
  * other. The loader and the storer turn memory into that form and back: tiles are transposed where lines are dense, and
  * columns (neighbouring lines next to each other) are read as they lie.
  *
- * Where all is complex and lines are long the pair is one vector of complex numbers as they lie in memory (SHMT_FFT_RUNS), of half as many
+ * Where all is complex and lines are long the pair is one vector of complex numbers as they lie in memory (SHMT_FFT_INTERLEAVED), of half as many
  * lines: the block is half as large, and bringing it in moves whole numbers only. Products take a shuffle then.
  *
  * A single line of n = n1 n2 elements is its own matrix of n1 rows and n2 columns: the columns are transformed first,
@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 enum {
-  SHMT_FFT_SHORT = 512, /* elements of the longest of short lines */
+  SHMT_FFT_SHORT_LENGTH = 512, /* elements of the longest of short lines */
   SHMT_FFT_STEPS = 24,  /* most factors of a length */
   SHMT_FFT_LANES = 16,  /* most lanes there are */
   SHMT_FFT_RADIX = 509, /* largest factor that steps are made for */
@@ -42,7 +42,7 @@ enum {
 /* One step of Stockham's algorithm: radix p; before it, m * p * s elements are s transforms of m * p. */
 typedef struct shmt__fft_step {
   int64_t radix, m, s;
-  const void* turns; /* (m, radix - 1) complex: exp(-2 pi i j t / (m * radix)), t from 1 */
+  const void* twiddles; /* (m, radix - 1) complex: exp(-2 pi i j t / (m * radix)), t from 1 */
   const void* roots; /* (radix) complex: exp(-2 pi i k / radix); for radices without code of their own */
 } shmt__fft_step;
 
@@ -61,13 +61,13 @@ typedef void* (*shmt__fft_lanes_loop)(const shmt__fft_steps* steps, const void* 
 /* What a block's lines are in memory and in scratch. */
 typedef enum shmt__fft_kind {
   SHMT_FFT_COMPLEX,
-  SHMT_FFT_RUNS, /* complex lines, of at least as many elements as lanes: half as many of them at once */
+  SHMT_FFT_INTERLEAVED, /* complex lines, of at least as many elements as lanes: half as many of them at once */
   /* Real lines of even length 2n: n complex numbers. The spectrum has n + 1 elements, or 2n. */
-  SHMT_FFT_FROM_EVEN,
-  SHMT_FFT_TO_EVEN,
+  SHMT_FFT_R2C_EVEN,
+  SHMT_FFT_C2R_EVEN,
   /* Two real lines of odd length as the two parts of one. */
-  SHMT_FFT_FROM_PAIR,
-  SHMT_FFT_TO_PAIR,
+  SHMT_FFT_R2C_PAIR,
+  SHMT_FFT_C2R_PAIR,
 } shmt__fft_kind;
 
 typedef enum shmt__fft_layout {
@@ -94,32 +94,32 @@ typedef struct shmt__fft_block {
   shmt__fft_kind kind;
   bool is_forward;
   bool is_whole;       /* of FROM_...: all of the spectrum, not only the first half */
-  const void* halves;  /* of ..._EVEN: (n / 2 + 1) complex: exp(-2 pi i k / 2n) */
+  const void* real_twiddles;  /* of ..._EVEN: (n / 2 + 1) complex: exp(-2 pi i k / 2n) */
   double scale;
   int64_t room;        /* elements of each of the two halves of scratch */
   shmt__fft_place in[2], out[2]; /* the second: the other lines of a pair, where the parts are not two lines */
 } shmt__fft_block;
 
 /* One dense line as a matrix. */
-typedef struct shmt__fft_split {
+typedef struct shmt__fft_four_step {
   shmt__fft_steps columns, rows; /* n1 and n2 elements */
-  const void* turns; /* (blocks of columns, n1, 2, lanes): exp(-2 pi i row column / n), real and imaginary parts */
-} shmt__fft_split;
+  const void* twiddles; /* (blocks of columns, n1, 2, lanes): exp(-2 pi i row column / n), real and imaginary parts */
+} shmt__fft_four_step;
 
-typedef struct shmt__fft_line {
-  const shmt__fft_split* split;
+typedef struct shmt__fft_four_step_args {
+  const shmt__fft_four_step* four_step;
   bool swap_in, swap_out; /* exchange real and imaginary parts */
   double scale;
-  const void* halves; /* not NULL: the line is the first half of the spectrum of twice as many real numbers; as in a block */
+  const void* real_twiddles; /* not NULL: the line is the first half of the spectrum of twice as many real numbers; as in a block */
   int64_t block, row; /* between the halves: real numbers from one block of runs to the next, and from row to row */
   int64_t begin;      /* the first block */
-} shmt__fft_line;
+} shmt__fft_four_step_args;
 
 /* A short line as a matrix: `rows` by `columns`, 4, 8 or 16 by one of these or 32. */
 typedef struct shmt__fft_short {
   int64_t rows, columns;
   int64_t run;       /* numbers side by side, which are a vector or half of one; rows and columns are multiples of it */
-  const void* turns; /* (columns / run, rows - 1, 2, run) complex: the real part twice; the imaginary part, first negated */
+  const void* twiddles; /* (columns / run, rows - 1, 2, run) complex: the real part twice; the imaginary part, first negated */
   bool is_forward;
   double scale;
 } shmt__fft_short;

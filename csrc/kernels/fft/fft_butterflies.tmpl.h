@@ -67,7 +67,7 @@ INLINE void OF(dft_8)(NUMBER* v) {
   OF(dft_4)(a);
   OF(dft_4)(b);
   /* Turned by an eighth and by three eighths, times the root of two. */
-  const NUMBER p = OF(sub_i)(b[1], b[1]), q = OF(sub)(OF(turned)(b[3]), b[3]);
+  const NUMBER p = OF(sub_i)(b[1], b[1]), q = OF(sub)(OF(times_minus_i)(b[3]), b[3]);
   v[0] = OF(add)(a[0], b[0]);
   v[4] = OF(sub)(a[0], b[0]);
   v[1] = OF(add_scaled)(a[1], p, half);
@@ -108,7 +108,7 @@ INLINE void OF(dft_16)(NUMBER* v) {
   /* Turned by r t sixteenths. */
   NUMBER p[4] = {a[0], b[0], d[0], e[0]};
   NUMBER q[4] = {a[1], OF(times)(b[1], c, -s), OF(times)(d[1], half, -half), OF(times)(e[1], s, -c)};
-  NUMBER r[4] = {a[2], OF(times)(b[2], half, -half), OF(turned)(d[2]), OF(times)(e[2], -half, -half)};
+  NUMBER r[4] = {a[2], OF(times)(b[2], half, -half), OF(times_minus_i)(d[2]), OF(times)(e[2], -half, -half)};
   NUMBER t[4] = {a[3], OF(times)(b[3], s, -c), OF(times)(d[3], -half, -half), OF(times)(e[3], -c, s)};
   OF(dft_4)(p);
   OF(dft_4)(q);
@@ -144,8 +144,9 @@ INLINE void OF(dft_32)(NUMBER* v) {
   v[24] = OF(add_i)(a[8], b[8]);
 #pragma GCC unroll 16
   for (int k = 1; k < 16; k += k == 7 ? 2 : 1) {
-    const NUMBER turned = OF(times)(b[k], k < 8 ? cosines[k] : -cosines[16 - k], k < 8 ? -cosines[8 - k] : -cosines[k - 8]);
-    v[k] = OF(add)(a[k], turned);
-    v[k + 16] = OF(sub)(a[k], turned);
+    const NUMBER twiddled =
+        OF(times)(b[k], k < 8 ? cosines[k] : -cosines[16 - k], k < 8 ? -cosines[8 - k] : -cosines[k - 8]);
+    v[k] = OF(add)(a[k], twiddled);
+    v[k + 16] = OF(sub)(a[k], twiddled);
   }
 }

@@ -4,7 +4,7 @@
 #define NUMBER   FN(pair)
 #define OF(name) FN(name)
 #include "kernels/fft/fft_butterflies.tmpl.h"
-#include "kernels/fft/fft_steps.tmpl.h"
+#include "kernels/fft/fft_stockham.tmpl.h"
 #undef NUMBER
 #undef OF
 
@@ -12,4 +12,4 @@ void* SHMT_LOOP(fft_lanes)(const shmt__fft_steps* steps, const void* from, int64
   return FN(transform)(steps, from, apart, x, y, work);
 }
 
-#include "kernels/fft/fft_end.tmpl.h"
+#include "kernels/fft/fft_vector_end.tmpl.h"

@@ -66,7 +66,7 @@ static void FN(mirror)(R* y, int64_t n) {
 
 /* data: a line that holds the transform of 2 n real numbers as n complex ones, and has room for the spectrum: its first
  * half, or all of it. The spectrum's conjugate when not is_forward. */
-void SHMT_LOOP(fft_from_even)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+void SHMT_LOOP(fft_r2c_even)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__fft_pass* p = ctx;
   R* y = (R*)(void*)data[0];
   const R *w = p->factor, sign = p->is_forward ? 1 : -1;
@@ -102,7 +102,7 @@ void SHMT_LOOP(fft_from_even)(char* const* data, const int64_t* strides, int64_t
 }
 
 /* data: n complex numbers whose transform backwards are 2 n real ones, the first half of their spectrum. */
-void SHMT_LOOP(fft_to_even)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+void SHMT_LOOP(fft_c2r_even)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__fft_pass* p = ctx;
   R* z = (R*)(void*)data[0];
   const R *x = (const R*)(const void*)data[1], *w = p->factor;
@@ -150,7 +150,7 @@ void SHMT_LOOP(fft_mirror)(char* const* data, const int64_t* strides, int64_t n,
 /* data: the spectra of two real lines of n elements, each its first half or all of it; the transform of the one as the real,
  * the other as the imaginary part; a flag, which is set, and nothing else done, where the lines hold an infinity or a NaN
  * (see Note [Pairs of real lines]); strides: from element to element of the spectra, in real numbers. */
-void SHMT_LOOP(fft_from_pair)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+void SHMT_LOOP(fft_r2c_pair)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__fft_pass* p = ctx;
   R *first = (R*)(void*)data[0], *second = (R*)(void*)data[1];
   const R* z = (const R*)(const void*)data[2];
@@ -179,4 +179,4 @@ void SHMT_LOOP(fft_from_pair)(char* const* data, const int64_t* strides, int64_t
   }
 }
 
-#include "kernels/fft/fft_end.tmpl.h"
+#include "kernels/fft/fft_vector_end.tmpl.h"

@@ -1,5 +1,5 @@
 /* kernels/fft/fft_vector.tmpl.h -- vectors of lanes. Included by the templates of Fourier transforms, which end with
- * fft_end.tmpl.h.
+ * fft_vector_end.tmpl.h.
  *
  * See Note [Lanes] in kernels/fft/fft.h. R is the real type, FN(vector) a vector of it, FN(pair) the element of all lanes.
  */
@@ -29,7 +29,7 @@ typedef struct FN(pair) {
 /* Complex numbers in the 16 bytes that are cheaper to shuffle within than across. */
 #define RUN (8 * LANES / VECTOR_BYTES)
 /* Lines l of a block, RUN at a time, are in turn the first and the other ones of a tile. */
-#define LINE(l, is_other) ((l) / RUN * 2 * RUN + (l) % RUN + ((is_other) ? RUN : 0))
+#define SIGNAL_OF(l, is_other) ((l) / RUN * 2 * RUN + (l) % RUN + ((is_other) ? RUN : 0))
 
 /* Two vectors as one row of numbers: every second one of it; the two interleaved. _BACK: the last element first. Their
  * halves interleaved, by pairs of numbers. One element of first and of other lines: its parts, and back. */
@@ -42,8 +42,8 @@ typedef struct FN(pair) {
 #define HIGH_2(a, b) __builtin_shufflevector(a, b, 4, 5, 20, 21, 6, 7, 22, 23, 12, 13, 28, 29, 14, 15, 30, 31)
 #define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30)
 #define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31)
-#define FIRST_LINES(re, im) __builtin_shufflevector(re, im, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
-#define OTHER_LINES(re, im) __builtin_shufflevector(re, im, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#define FIRST_SIGNALS(re, im) __builtin_shufflevector(re, im, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define OTHER_SIGNALS(re, im) __builtin_shufflevector(re, im, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
 #define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0)
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1)
 #define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 15, 31, 14, 30, 13, 29, 12, 28, 11, 27, 10, 26, 9, 25, 8, 24)
@@ -61,13 +61,13 @@ typedef struct FN(pair) {
 #if RUN == 2
 #define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14)
 #define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15)
-#define FIRST_LINES(re, im) __builtin_shufflevector(re, im, 0, 8, 1, 9, 4, 12, 5, 13)
-#define OTHER_LINES(re, im) __builtin_shufflevector(re, im, 2, 10, 3, 11, 6, 14, 7, 15)
+#define FIRST_SIGNALS(re, im) __builtin_shufflevector(re, im, 0, 8, 1, 9, 4, 12, 5, 13)
+#define OTHER_SIGNALS(re, im) __builtin_shufflevector(re, im, 2, 10, 3, 11, 6, 14, 7, 15)
 #else
 #define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
 #define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
-#define FIRST_LINES(re, im) RE_PARTS(re, im)
-#define OTHER_LINES(re, im) IM_PARTS(re, im)
+#define FIRST_SIGNALS(re, im) RE_PARTS(re, im)
+#define OTHER_SIGNALS(re, im) IM_PARTS(re, im)
 #endif
 #define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 14, 12, 10, 8, 6, 4, 2, 0)
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 15, 13, 11, 9, 7, 5, 3, 1)
@@ -87,13 +87,13 @@ typedef struct FN(pair) {
 #if RUN == 2
 #define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
 #define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
-#define FIRST_LINES(re, im) __builtin_shufflevector(re, im, 0, 4, 1, 5)
-#define OTHER_LINES(re, im) __builtin_shufflevector(re, im, 2, 6, 3, 7)
+#define FIRST_SIGNALS(re, im) __builtin_shufflevector(re, im, 0, 4, 1, 5)
+#define OTHER_SIGNALS(re, im) __builtin_shufflevector(re, im, 2, 6, 3, 7)
 #else
 #define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 4, 2, 6)
 #define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
-#define FIRST_LINES(re, im) RE_PARTS(re, im)
-#define OTHER_LINES(re, im) IM_PARTS(re, im)
+#define FIRST_SIGNALS(re, im) RE_PARTS(re, im)
+#define OTHER_SIGNALS(re, im) IM_PARTS(re, im)
 #endif
 #define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 6, 4, 2, 0)
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 7, 5, 3, 1)
@@ -109,8 +109,8 @@ typedef struct FN(pair) {
 #define HIGH(a, b)  __builtin_shufflevector(a, b, 1, 3)
 #define RE_PARTS(a, b) EVENS(a, b)
 #define IM_PARTS(a, b) ODDS(a, b)
-#define FIRST_LINES(re, im) EVENS(re, im)
-#define OTHER_LINES(re, im) ODDS(re, im)
+#define FIRST_SIGNALS(re, im) EVENS(re, im)
+#define OTHER_SIGNALS(re, im) ODDS(re, im)
 #define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 2, 0)
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 3, 1)
 #define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 1, 3)
@@ -118,8 +118,8 @@ typedef struct FN(pair) {
 #endif
 
 /* Parts of the first element of a line of the block at hand. */
-INLINE R* FN(re_of)(const shmt__fft_place* p, int64_t line) { return (R*)(void*)((char*)p->re[line] + p->at); }
-INLINE R* FN(im_of)(const shmt__fft_place* p, int64_t line) { return (R*)(void*)((char*)p->im[line] + p->at); }
+INLINE R* FN(re_of)(const shmt__fft_place* p, int64_t signal) { return (R*)(void*)((char*)p->re[signal] + p->at); }
+INLINE R* FN(im_of)(const shmt__fft_place* p, int64_t signal) { return (R*)(void*)((char*)p->im[signal] + p->at); }
 
 INLINE FN(vector) FN(get)(const R* from) {
   FN(vector) v;
@@ -170,7 +170,7 @@ INLINE FN(pair) FN(add_scaled)(FN(pair) a, FN(pair) b, R c) { return (FN(pair)){
 /* a - i b and a + i b */
 INLINE FN(pair) FN(sub_i)(FN(pair) a, FN(pair) b) { return (FN(pair)){a.re + b.im, a.im - b.re}; }
 INLINE FN(pair) FN(add_i)(FN(pair) a, FN(pair) b) { return (FN(pair)){a.re - b.im, a.im + b.re}; }
-INLINE FN(pair) FN(turned)(FN(pair) a) { return (FN(pair)){a.im, -a.re}; }
+INLINE FN(pair) FN(times_minus_i)(FN(pair) a) { return (FN(pair)){a.im, -a.re}; }
 INLINE FN(pair) FN(times)(FN(pair) a, R re, R im) {
   return (FN(pair)){a.re * re - a.im * im, a.re * im + a.im * re};
 }

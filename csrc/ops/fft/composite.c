@@ -163,7 +163,7 @@ static shmt_status real_transform(const char* name, shmt_tensor* self, shmt_ints
 }
 
 /* Along one dim: real numbers need half the work. */
-static shmt_status line_transform(const char* name, shmt_tensor* self, shmt_ints s, shmt_ints dim, const char* norm,
+static shmt_status transform_one_dim(const char* name, shmt_tensor* self, shmt_ints s, shmt_ints dim, const char* norm,
                                   bool is_forward, shmt_tensor** out) {
   if (shmt__is_complex(self->dtype)) return complex_transform(self, s, dim, norm, is_forward, out);
   return real_transform(name, self, s, dim, norm, is_forward, false, out);
@@ -175,7 +175,7 @@ static shmt_status line_transform(const char* name, shmt_tensor* self, shmt_ints
 static shmt_status transform_to_real(shmt_tensor* self, shmt_ints s, shmt_ints dim, const char* norm, bool is_forward,
                                      shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) x = NULL;
-  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) conjugated = NULL;
   SHMT_AUTO(shmt_tensor) sized = NULL;
   extent e;
   int64_t code = 0, points = 0;
@@ -187,9 +187,9 @@ static shmt_status transform_to_real(shmt_tensor* self, shmt_ints s, shmt_ints d
   SHMT_TRY(resize(x, e.dims, e.sizes, e.n, &sized));
   if (!is_forward) return shmt_op__fft_c2r(sized, (shmt_ints){e.dims, e.n}, code, points, out);
   /* Lazily, so that the gradient's conjugate takes no memory. */
-  SHMT_TRY(sized == x ? shmt_op_conj(x, &turned) : shmt_op_conj_physical(sized, &turned));
+  SHMT_TRY(sized == x ? shmt_op_conj(x, &conjugated) : shmt_op_conj_physical(sized, &conjugated));
   shmt__tensor_release(SHMT_TAKE(sized)); /* before the result: it may have been padded */
-  return shmt_op__fft_c2r(turned, (shmt_ints){e.dims, e.n}, code, points, out);
+  return shmt_op__fft_c2r(conjugated, (shmt_ints){e.dims, e.n}, code, points, out);
 }
 
 /* --- the names ---------------------------------------------------------------------------------- */
@@ -207,8 +207,8 @@ static shmt_status transform_to_real(shmt_tensor* self, shmt_ints s, shmt_ints d
     return CALL;                                                                                                      \
   }
 
-FFT_1(fft, line_transform("fft", self, s, dims, norm, true, out))
-FFT_1(ifft, line_transform("ifft", self, s, dims, norm, false, out))
+FFT_1(fft, transform_one_dim("fft", self, s, dims, norm, true, out))
+FFT_1(ifft, transform_one_dim("ifft", self, s, dims, norm, false, out))
 FFT_1(rfft, real_transform("rfft", self, s, dims, norm, true, true, out))
 FFT_1(ihfft, real_transform("ihfft", self, s, dims, norm, false, true, out))
 FFT_1(irfft, transform_to_real(self, s, dims, norm, false, out))

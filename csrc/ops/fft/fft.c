@@ -160,7 +160,7 @@ shmt_status shmt__fft_r2c_core(shmt_tensor* self, shmt_ints dim, int64_t normali
 shmt_status shmt__fft_c2r_core(shmt_tensor* self, shmt_ints dim, int64_t normalization, int64_t last_dim_size,
                                shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) part = NULL;
-  SHMT_AUTO(shmt_tensor) lines = NULL;
+  SHMT_AUTO(shmt_tensor) spectra = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t dims[SHMT_MAX_DIMS], sizes[SHMT_MAX_DIMS];
 
@@ -174,13 +174,13 @@ shmt_status shmt__fft_c2r_core(shmt_tensor* self, shmt_ints dim, int64_t normali
                " are fewer than the %" PRId64 " needed", self->sizes[last], last, half);
   SHMT_TRY(shmt_op_narrow(self, last, 0, half, &part));
   if (dim.len > 1)
-    SHMT_TRY(shmt__fft_c2c_core(part, (shmt_ints){dims, dim.len - 1}, BY_NOTHING, false, &lines));
+    SHMT_TRY(shmt__fft_c2c_core(part, (shmt_ints){dims, dim.len - 1}, BY_NOTHING, false, &spectra));
   else
-    lines = SHMT_TAKE(part);
+    spectra = SHMT_TAKE(part);
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
   sizes[last] = last_dim_size;
-  SHMT_TRY(empty_result(lines, sizes, (shmt_ints){&last, 1}, shmt__real_dtype(self->dtype), &result));
-  SHMT_TRY(transform_dim(lines, result, last, SHMT_FFT_C2R, false,
+  SHMT_TRY(empty_result(spectra, sizes, (shmt_ints){&last, 1}, shmt__real_dtype(self->dtype), &result));
+  SHMT_TRY(transform_dim(spectra, result, last, SHMT_FFT_C2R, false,
                          scale_of(normalization, points_of(result, (shmt_ints){dims, dim.len}))));
   *out = SHMT_TAKE(result);
   return SHMT_OK;

@@ -17,8 +17,9 @@ static void unlock_cache(void) { (void)pthread_mutex_unlock(&cache.lock); }
 static void register_fork_handlers(void) { (void)pthread_atfork(lock_cache, unlock_cache, unlock_cache); }
 
 static bool same_key(const shmt__fft_key* a, const shmt__fft_key* b) {
-  return a->length == b->length && a->dtype == b->dtype && a->lines == b->lines && a->has_halves == b->has_halves &&
-         a->is_strided == b->is_strided && a->is_runs == b->is_runs;
+  return a->length == b->length && a->dtype == b->dtype && a->signals == b->signals &&
+         a->has_real_twiddles == b->has_real_twiddles && a->is_strided == b->is_strided &&
+         a->is_interleaved == b->is_interleaved;
 }
 
 /* Put a plan in front of the `at` that are there. */
@@ -28,7 +29,7 @@ static void move_to_front_locked(shmt__fft_plan* plan, int at) {
 }
 
 /* A new reference to the kept plan; NULL when there is none. */
-static shmt__fft_plan* look_up(const shmt__fft_key* key) {
+static shmt__fft_plan* find_cached(const shmt__fft_key* key) {
   shmt__fft_plan* found = NULL;
 
   lock_cache();
@@ -44,7 +45,7 @@ static shmt__fft_plan* look_up(const shmt__fft_key* key) {
 }
 
 /* Keep a plan; those used longest ago go. Two threads may have made the same one: both are right, and one ages. */
-static void keep(shmt__fft_plan* plan) {
+static void add_to_cache(shmt__fft_plan* plan) {
   shmt__fft_plan* gone[PLANS];
   int n = 0, n_gone = 0;
 
@@ -64,14 +65,14 @@ static void keep(shmt__fft_plan* plan) {
 }
 
 shmt_status shmt__fft_plan_find(shmt__fft_key key, shmt__fft_plan** out) {
-  const int64_t lanes = shmt__fft_lanes(key.dtype) / (key.is_runs ? 2 : 1);
+  const int64_t lanes = shmt__fft_lanes(key.dtype) / (key.is_interleaved ? 2 : 1);
 
   (void)pthread_once(&once, register_fork_handlers);
-  if (key.lines > lanes) key.lines = (int)lanes;
-  shmt__fft_plan* plan = look_up(&key);
+  if (key.signals > lanes) key.signals = (int)lanes;
+  shmt__fft_plan* plan = find_cached(&key);
   if (plan == NULL) {
     SHMT_TRY(shmt__fft_plan_create(key, &plan));
-    keep(plan);
+    add_to_cache(plan);
   }
   *out = plan;
   return SHMT_OK;

@@ -5,11 +5,11 @@
 #include "ops/fft/plan.h"
 
 /* Lines of a tensor. Strides in real numbers. */
-typedef struct shmt__fft_lines {
+typedef struct shmt__fft_signals {
   void* data;
   int64_t step;           /* from an element of a line to the next */
   const int64_t* strides; /* between lines, as many as there are dims of the request */
-} shmt__fft_lines;
+} shmt__fft_signals;
 
 typedef enum shmt__fft_form {
   SHMT_FFT_C2C,
@@ -26,7 +26,7 @@ typedef struct shmt__fft_request {
   int64_t length;   /* of a line: complex numbers, or real ones where one side is real */
   int n_dims;       /* of the lines */
   const int64_t* sizes;
-  shmt__fft_lines in, out; /* may be the same when both are complex */
+  shmt__fft_signals in, out; /* may be the same when both are complex */
 } shmt__fft_request;
 
 /* Transform all lines; sizes may hold zeros. Errors: SHMT_E_NOMEM, SHMT_E_RUNTIME (a line is too long). */

@@ -1,6 +1,6 @@
-/* kernels/fft/fft_line.tmpl.h -- the discrete Fourier transform of one line as a matrix. See Note [Lanes] in kernels/fft/fft.h.
+/* kernels/fft/fft_four_step.tmpl.h -- the discrete Fourier transform of one line as a matrix. See Note [Lanes] in kernels/fft/fft.h.
  *
- * fft_columns: data: runs of all rows, the line, scratch (2 n1 + work); n: blocks of columns; ctx: shmt__fft_line.
+ * fft_columns: data: runs of all rows, the line, scratch (2 n1 + work); n: blocks of columns; ctx: shmt__fft_four_step_args.
  * fft_rows: data: the result, what fft_columns has left (may be the same), scratch (2 n2 + work); n: blocks of rows; ctx
  * the same. work: the largest radix. Scratch is in elements: pairs of vectors.
  */
@@ -56,9 +56,9 @@ static void FN(even_element)(const R* x, int64_t n, int64_t k, const R* w, R* re
 }
 
 /* Columns [column, column + count) of such a line as a matrix. */
-static void FN(load_even)(const shmt__fft_line* c, const R* from, int64_t column, int64_t count, FN(pair)* x) {
-  const int64_t n1 = c->split->columns.length, n2 = c->split->rows.length, n = n1 * n2;
-  const R* w = c->halves;
+static void FN(load_even)(const shmt__fft_four_step_args* c, const R* from, int64_t column, int64_t count, FN(pair)* x) {
+  const int64_t n1 = c->four_step->columns.length, n2 = c->four_step->rows.length, n = n1 * n2;
+  const R* w = c->real_twiddles;
 
   for (int64_t row = 0; row < n1; row++) {
     const int64_t k = row * n2 + column;
@@ -74,12 +74,12 @@ static void FN(load_even)(const shmt__fft_line* c, const R* from, int64_t column
 
 /* LANES elements of columns that have been transformed, times their factors, to a run of each of `count` rows,
  * `row` numbers apart. */
-INLINE void FN(put_columns)(const FN(pair)* z, const FN(pair)* turns, R* to, int64_t row, int64_t count) {
+INLINE void FN(put_columns)(const FN(pair)* z, const FN(pair)* twiddles, R* to, int64_t row, int64_t count) {
   FN(vector) re[LANES], im[LANES];
 
 #pragma GCC unroll 16
   for (int q = 0; q < LANES; q++) {
-    const FN(pair) v = z[q], w = turns[q];
+    const FN(pair) v = z[q], w = twiddles[q];
     re[q] = v.re * w.re - v.im * w.im;
     im[q] = v.re * w.im + v.im * w.re;
   }
@@ -94,12 +94,12 @@ INLINE void FN(put_columns)(const FN(pair)* z, const FN(pair)* turns, R* to, int
 }
 
 /* The same for n elements, fewer than LANES: as complex numbers, unless there is room for a run. */
-static void FN(put_last_columns)(const FN(pair)* z, const FN(pair)* turns, R* to, int64_t row, int64_t count, int64_t n) {
+static void FN(put_last_columns)(const FN(pair)* z, const FN(pair)* twiddles, R* to, int64_t row, int64_t count, int64_t n) {
   FN(pair) last[LANES], by[LANES];
 
   for (int64_t q = 0; q < LANES; q++) {
     last[q] = z[q < n ? q : n - 1];
-    by[q] = turns[q < n ? q : n - 1];
+    by[q] = twiddles[q < n ? q : n - 1];
   }
   if (row == 2 * LANES) {
     FN(put_columns)(last, by, to, row, count);
@@ -112,41 +112,42 @@ static void FN(put_last_columns)(const FN(pair)* z, const FN(pair)* turns, R* to
 }
 
 void SHMT_LOOP(fft_columns)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__fft_line* c = ctx;
-  const int64_t n1 = c->split->columns.length, n2 = c->split->rows.length;
-  const R* line = (const R*)(const void*)data[1];
+  const shmt__fft_four_step_args* c = ctx;
+  const int64_t n1 = c->four_step->columns.length, n2 = c->four_step->rows.length;
+  const R* signal = (const R*)(const void*)data[1];
   FN(pair) *x = (FN(pair)*)(void*)data[2], *y = x + n1, *work = y + n1;
 
   (void)strides;
   for (int64_t b = c->begin; b < c->begin + n; b++) {
     const int64_t count = n2 - b * LANES < LANES ? n2 - b * LANES : LANES;
-    const FN(pair)* turns = (const FN(pair)*)c->split->turns + b * n1;
+    const FN(pair)* twiddles = (const FN(pair)*)c->four_step->twiddles + b * n1;
     R* to = (R*)(void*)data[0] + b * LANES * c->row;
-    if (c->halves)
-      FN(load_even)(c, line, b * LANES, count, x);
+    if (c->real_twiddles)
+      FN(load_even)(c, signal, b * LANES, count, x);
     else
-      FN(load_columns)(line + 2 * b * LANES, n2, count, n1, x, c->swap_in);
-    const FN(pair)* z = FN(transformed)(&c->split->columns, x, y, work);
+      FN(load_columns)(signal + 2 * b * LANES, n2, count, n1, x, c->swap_in);
+    const FN(pair)* z = FN(transformed)(&c->four_step->columns, x, y, work);
     int64_t k = 0;
-    for (; k + LANES <= n1; k += LANES, to += c->block) FN(put_columns)(z + k, turns + k, to, c->row, count);
-    if (k < n1) FN(put_last_columns)(z + k, turns + k, to, c->row, count, n1 - k);
+    for (; k + LANES <= n1; k += LANES, to += c->block) FN(put_columns)(z + k, twiddles + k, to, c->row, count);
+    if (k < n1) FN(put_last_columns)(z + k, twiddles + k, to, c->row, count, n1 - k);
   }
 }
 
 /* Transform LANES rows of what fft_columns has left; where the result is: x or y. */
-static FN(pair)* FN(transform_rows)(const shmt__fft_line* c, const R* from, FN(pair)* x, FN(pair)* y, FN(pair)* work) {
-  const int64_t n2 = c->split->rows.length;
+static FN(pair)* FN(transform_rows)(const shmt__fft_four_step_args* c, const R* from, FN(pair)* x, FN(pair)* y,
+                                    FN(pair)* work) {
+  const int64_t n2 = c->four_step->rows.length;
 
   if (c->row % (2 * LANES) == 0 && (uintptr_t)from % VECTOR_BYTES == 0 && n2 > 1) {
-    return SHMT_LOOP(fft_lanes)(&c->split->rows, from, c->row / (2 * LANES), x, y, work);
+    return SHMT_LOOP(fft_lanes)(&c->four_step->rows, from, c->row / (2 * LANES), x, y, work);
   }
   for (int64_t i = 0; i < n2; i++, from += c->row) x[i] = (FN(pair)){FN(get)(from), FN(get)(from + LANES)};
-  return FN(transformed)(&c->split->rows, x, y, work);
+  return FN(transformed)(&c->four_step->rows, x, y, work);
 }
 
 /* Store rows as columns, n1 elements apart. `next` are those of the next rows, which are fetched. */
-static void FN(store_rows)(const shmt__fft_line* c, R* to, const R* next, const FN(pair)* z) {
-  const int64_t n1 = c->split->columns.length, n2 = c->split->rows.length;
+static void FN(store_rows)(const shmt__fft_four_step_args* c, R* to, const R* next, const FN(pair)* z) {
+  const int64_t n1 = c->four_step->columns.length, n2 = c->four_step->rows.length;
   const FN(vector) *re = (const FN(vector)*)z + c->swap_out, *im = (const FN(vector)*)z + !c->swap_out;
   const R scale = (R)c->scale;
 
@@ -160,8 +161,8 @@ static void FN(store_rows)(const shmt__fft_line* c, R* to, const R* next, const 
 }
 
 /* The same for some rows, fewer than LANES. */
-static void FN(store_last_rows)(const shmt__fft_line* c, R* to, const FN(pair)* z, int64_t count) {
-  const int64_t n1 = c->split->columns.length, n2 = c->split->rows.length;
+static void FN(store_last_rows)(const shmt__fft_four_step_args* c, R* to, const FN(pair)* z, int64_t count) {
+  const int64_t n1 = c->four_step->columns.length, n2 = c->four_step->rows.length;
 
   for (int64_t i = 0; i < n2; i++, to += 2 * n1) {
     const FN(pair) a = FN(scaled)(z[i], (R)c->scale);
@@ -170,8 +171,8 @@ static void FN(store_last_rows)(const shmt__fft_line* c, R* to, const FN(pair)* 
 }
 
 void SHMT_LOOP(fft_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__fft_line* c = ctx;
-  const int64_t n1 = c->split->columns.length, n2 = c->split->rows.length, end = c->begin + n;
+  const shmt__fft_four_step_args* c = ctx;
+  const int64_t n1 = c->four_step->columns.length, n2 = c->four_step->rows.length, end = c->begin + n;
   FN(pair) *x = (FN(pair)*)(void*)data[2], *y = x + n2, *work = y + n2;
 
   (void)strides;
@@ -185,9 +186,9 @@ void SHMT_LOOP(fft_rows)(char* const* data, const int64_t* strides, int64_t n, c
       FN(store_last_rows)(c, to, FN(transform_rows)(c, from, x, y, work), count);
     } else {
       for (int64_t i = 0; i < n2; i++, from += c->row) x[i] = FN(get_some)(from, count);
-      FN(store_last_rows)(c, to, FN(transformed)(&c->split->rows, x, y, work), count);
+      FN(store_last_rows)(c, to, FN(transformed)(&c->four_step->rows, x, y, work), count);
     }
   }
 }
 
-#include "kernels/fft/fft_end.tmpl.h"
+#include "kernels/fft/fft_vector_end.tmpl.h"

@@ -1,4 +1,4 @@
-/* kernels/fft/fft_tiles.tmpl.h -- lines in lanes: from memory to scratch and back. Included by fft.tmpl.h. */
+/* kernels/fft/fft_load_store.tmpl.h -- lines in lanes: from memory to scratch and back. Included by fft.tmpl.h. */
 /* Elements to be stored: the parts of the first one, vectors from one to the next, factors. */
 typedef struct FN(values) {
   const FN(vector) *re, *im;
@@ -34,7 +34,7 @@ INLINE FN(vector) FN(get_joined)(const R* first, const R* second) {
 #endif
 }
 
-INLINE void FN(put_halves)(R* first, R* second, FN(vector) v) {
+INLINE void FN(put_joined)(R* first, R* second, FN(vector) v) {
 #ifdef SECOND_HALF
   const FN(half) a = FIRST(v);
   const FN(half_doubles) b = SECOND_HALF((FN(doubles))v);
@@ -47,7 +47,7 @@ INLINE void FN(put_halves)(R* first, R* second, FN(vector) v) {
 #else
 INLINE FN(vector) FN(get_joined)(const R* first, const R* second) { return (FN(vector)){*first, *second}; }
 
-INLINE void FN(put_halves)(R* first, R* second, FN(vector) v) {
+INLINE void FN(put_joined)(R* first, R* second, FN(vector) v) {
   *first = v[0];
   *second = v[1];
 }
@@ -55,7 +55,7 @@ INLINE void FN(put_halves)(R* first, R* second, FN(vector) v) {
 
 #if LANES > 2
 /* Transpose the squares of complex numbers that both halves of LANES / 4 vectors are. */
-INLINE void FN(transpose_halves)(FN(vector)* v) {
+INLINE void FN(transpose_each_half)(FN(vector)* v) {
 #pragma GCC unroll 2
   for (int round = 1; round < LANES / 4; round *= 2) {
     FN(vector) w[LANES / 4];
@@ -73,22 +73,22 @@ INLINE void FN(transpose_halves)(FN(vector)* v) {
 INLINE void FN(get_square)(const shmt__fft_place* p, const bool is_other, int64_t i, int64_t j, FN(vector)* v) {
 #pragma GCC unroll 4
   for (int l = 0; l < LANES / 4; l++) {
-    const R *low = FN(re_of)(p, LINE(l, is_other)), *high = FN(re_of)(p, LINE(l + LANES / 4, is_other));
+    const R *low = FN(re_of)(p, SIGNAL_OF(l, is_other)), *high = FN(re_of)(p, SIGNAL_OF(l + LANES / 4, is_other));
     v[l] = FN(get_joined)(low + 2 * i, high + 2 * i);
     v[l + LANES / 4] = FN(get_joined)(low + 2 * j, high + 2 * j);
   }
-  FN(transpose_halves)(v);
-  FN(transpose_halves)(v + LANES / 4);
+  FN(transpose_each_half)(v);
+  FN(transpose_each_half)(v + LANES / 4);
 }
 
 INLINE void FN(put_square)(const shmt__fft_place* p, const bool is_other, int64_t i, int64_t j, FN(vector)* v) {
-  FN(transpose_halves)(v);
-  FN(transpose_halves)(v + LANES / 4);
+  FN(transpose_each_half)(v);
+  FN(transpose_each_half)(v + LANES / 4);
 #pragma GCC unroll 4
   for (int l = 0; l < LANES / 4; l++) {
-    R *low = FN(re_of)(p, LINE(l, is_other)), *high = FN(re_of)(p, LINE(l + LANES / 4, is_other));
-    FN(put_halves)(low + 2 * i, high + 2 * i, v[l]);
-    FN(put_halves)(low + 2 * j, high + 2 * j, v[l + LANES / 4]);
+    R *low = FN(re_of)(p, SIGNAL_OF(l, is_other)), *high = FN(re_of)(p, SIGNAL_OF(l + LANES / 4, is_other));
+    FN(put_joined)(low + 2 * i, high + 2 * i, v[l]);
+    FN(put_joined)(low + 2 * j, high + 2 * j, v[l + LANES / 4]);
   }
 }
 #else
@@ -126,8 +126,8 @@ INLINE void FN(store_tile)(const shmt__fft_place* p, int64_t i, int64_t j, const
   for (int q = 0; q < LANES / 2; q++) {
     const int64_t at = (q < (LANES + 2) / 4 ? i + q : j + q - LANES / 4) * from->step;
     const FN(vector) u = from->re[at] * from->re_scale, v = from->im[at] * from->im_scale;
-    a[q] = FIRST_LINES(u, v);
-    b[q] = OTHER_LINES(u, v);
+    a[q] = FIRST_SIGNALS(u, v);
+    b[q] = OTHER_SIGNALS(u, v);
   }
   FN(put_square)(p, false, i, j, a);
   FN(put_square)(p, true, i, j, b);
@@ -174,7 +174,7 @@ INLINE void FN(store_part)(const shmt__fft_place* p, bool is_im, int64_t i, int6
   for (int l = 0; l < LANES; l++) {
     R* to = is_im ? FN(im_of)(p, l) : FN(re_of)(p, l);
     if (is_joined)
-      FN(put_halves)(to + i, to + j, a[l]);
+      FN(put_joined)(to + i, to + j, a[l]);
     else
       FN(put)(to + i, a[l]);
   }

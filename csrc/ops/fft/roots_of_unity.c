@@ -1,5 +1,5 @@
-/* ops/fft/roots.c -- tables of roots, products of two. */
-#include "ops/fft/roots.h"
+/* ops/fft/roots_of_unity.c -- tables of roots, products of two. */
+#include "ops/fft/roots_of_unity.h"
 
 #include "generated/dtype_tables.h"
 

@@ -1,10 +1,10 @@
-/* ops/fft/roots.h -- roots of unity, rounded once.
+/* ops/fft/roots_of_unity.h -- roots of unity, rounded once.
  *
  * The k-th root of n is the product of two in extended precision, whose tables have about the square root of n entries:
  * sines are slow. Roots that lie on multiples of an eighth of a turn are exact but for rounding.
  */
-#ifndef SHMT_OPS_FFT_ROOTS_H
-#define SHMT_OPS_FFT_ROOTS_H
+#ifndef SHMT_OPS_FFT_ROOTS_OF_UNITY_H
+#define SHMT_OPS_FFT_ROOTS_OF_UNITY_H
 
 #include "base/error.h"
 #include "base/types.h"

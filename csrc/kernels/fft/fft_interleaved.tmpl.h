@@ -1,4 +1,4 @@
-/* kernels/fft/fft_runs.tmpl.h -- complex lines in lanes, numbers side by side as in memory: COUNT lines at once. Included by
+/* kernels/fft/fft_interleaved.tmpl.h -- complex lines in lanes, numbers side by side as in memory: COUNT lines at once. Included by
  * fft_short.tmpl.h.
  */
 /* COUNT elements of as many dense lines from element i on. is_negated: imaginary parts change their sign. */

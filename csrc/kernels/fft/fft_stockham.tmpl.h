@@ -1,4 +1,4 @@
-/* kernels/fft/fft_steps.tmpl.h -- steps made of butterflies over lanes. Included once for each form of NUMBER.
+/* kernels/fft/fft_stockham.tmpl.h -- steps made of butterflies over lanes. Included once for each form of NUMBER.
  *
  * A step of radix p takes s transforms of m * p elements from one array to the other, leaving s * p transforms of m
  * already in their final order (Stockham): nothing is permuted at the end. Source: Swarztrauber, "FFT algorithms for
@@ -10,20 +10,20 @@
 /* Butterflies number j of all s transforms; turned: their results are multiplied by w. Of a step: apart: from one element
  * of x to the next; not 1 only where s is 1. */
 #define RADIX(P)                                                                                                     \
-  INLINE void OF(row_##P)(const NUMBER* x, NUMBER* y, int64_t ms, int64_t s, const R* w, const bool turned) {        \
+  INLINE void OF(row_##P)(const NUMBER* x, NUMBER* y, int64_t ms, int64_t s, const R* w, const bool has_twiddles) {        \
     for (int64_t k = 0; k < s; k++) {                                                                                \
       NUMBER v[P];                                                                                                   \
       _Pragma("GCC unroll 16") for (int r = 0; r < P; r++) v[r] = x[k + r * ms];                                     \
       OF(dft_##P)(v);                                                                                                \
       y[k] = v[0];                                                                                                   \
       _Pragma("GCC unroll 16") for (int r = 1; r < P; r++)                                                           \
-          y[k + r * s] = turned ? OF(times)(v[r], w[2 * r - 2], w[2 * r - 1]) : v[r];                                \
+          y[k + r * s] = has_twiddles ? OF(times)(v[r], w[2 * r - 2], w[2 * r - 1]) : v[r];                                \
     }                                                                                                                \
   }                                                                                                                  \
   static __attribute__((noinline)) void OF(step_##P)(const shmt__fft_step* p, const NUMBER* x, NUMBER* y,            \
                                                      int64_t apart) {                                                \
     const int64_t m = p->m, s = p->s, ms = m * s * apart;                                                            \
-    const R* w = p->turns;                                                                                           \
+    const R* w = p->twiddles;                                                                                           \
     OF(row_##P)(x, y, ms, s, w, false);                                                                              \
     for (int64_t j = 1; j < m; j++) OF(row_##P)(x + s * j * apart, y + s * P * j, ms, s, w + 2 * (P - 1) * j, true); \
   }
@@ -76,7 +76,7 @@ static void OF(step_any)(const shmt__fft_step* p, const NUMBER* x, NUMBER* y, in
     for (int64_t k = 0; k < s; k++) {
       const NUMBER* from = x + k + s * j * apart;
       NUMBER* to = y + k + s * radix * j;
-      const R* w = (const R*)p->turns + 2 * (radix - 1) * j;
+      const R* w = (const R*)p->twiddles + 2 * (radix - 1) * j;
       int64_t t = 1;
       NUMBER sum = a[0] = from[0];
       for (int64_t r = 1; r <= half; r++) {
