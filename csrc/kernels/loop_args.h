@@ -22,11 +22,11 @@ typedef struct shmt__gemm_number {
 } shmt__gemm_number;
 
 /* Distances to rows that stand transposed. */
-typedef struct shmt__distance_shape {
+typedef struct shmt__distance_args {
   int64_t length;        /* of a row */
   int64_t others, pitch; /* how many, and elements from one coordinate of theirs to the next */
   int norm;              /* 0, 1, 2; 3: the largest difference */
-} shmt__distance_shape;
+} shmt__distance_args;
 
 /* An index that was out of range: loops cannot fail, so they leave it here. */
 typedef struct shmt__bad_index {

@@ -6,11 +6,11 @@
 
 /* Distances of one row to many others; gradients and distances lie step elements apart, each time
  * shrink fewer. */
-typedef struct shmt__distance_slopes {
+typedef struct shmt__distance_backward_args {
   int64_t length, others;
   int64_t grad_step, grad_shrink;
   int64_t distance_step, distance_shrink;
   int norm; /* 1, 2; 3: the largest difference */
-} shmt__distance_slopes;
+} shmt__distance_backward_args;
 
 #endif

@@ -37,7 +37,7 @@ static shmt_status with_batch(shmt_tensor* t, const int64_t* batch, int64_t n, s
 }
 
 typedef struct distances {
-  shmt__distance_shape shape;
+  shmt__distance_args shape;
   shmt__loop loop;
   char* out;
   const char* rows;
@@ -49,7 +49,7 @@ typedef struct distances {
 } distances;
 
 /* How many others are laid transposed at a time: all of them may be more than the result. */
-static int64_t some_others(int64_t others, int64_t length, int64_t item) {
+static int64_t others_in_block(int64_t others, int64_t length, int64_t item) {
   const int64_t step = 4 * LANES, fitting = OTHERS_BYTES / (length * item) / step * step;
   const int64_t some = fitting > step ? fitting : step;
 
@@ -110,7 +110,7 @@ static shmt_status run_kernel(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_t
   const int64_t rows = x1->sizes[n - 2], others = x2->sizes[n - 2], length = x1->sizes[n - 1];
   const bool has_loop = shmt__loops[SHMT_LOOP_distance][x1->dtype] != NULL;
   const shmt_dtype work = has_loop ? x1->dtype : SHMT_FLOAT32;
-  const int64_t some = some_others(others, length, shmt__dtype_size[work]), pitch = (some + LANES - 1) / LANES * LANES;
+  const int64_t some = others_in_block(others, length, shmt__dtype_size[work]), pitch = (some + LANES - 1) / LANES * LANES;
   distances d = {.shape = {length, some, pitch, norm},
                  .loop = shmt__loops[SHMT_LOOP_distance][work],
                  .out = shmt__tensor_data(out),
@@ -217,14 +217,14 @@ shmt_status shmt__cdist_forward(shmt_tensor* x1, shmt_tensor* x2, double p, shmt
 
 /* --- gradients of distances ----------------------------------------------------------------- */
 
-shmt_status shmt__difference_slopes(shmt_tensor* grad, shmt_tensor* differences, double p, shmt_tensor* norms,
+shmt_status shmt__difference_norm_backward(shmt_tensor* grad, shmt_tensor* differences, double p, shmt_tensor* norms,
                                     shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) sizes = NULL;
   SHMT_AUTO(shmt_tensor) largest = NULL;
   SHMT_AUTO(shmt_tensor) is_less = NULL;
   SHMT_AUTO(shmt_tensor) signs = NULL;
   SHMT_AUTO(shmt_tensor) each = NULL;
-  SHMT_AUTO(shmt_tensor) slopes = NULL;
+  SHMT_AUTO(shmt_tensor) gradient_job = NULL;
 
   if (!isinf(p))
     return shmt_op__vector_norm_backward(grad, differences, norms, shmt__scalar_float(p), SHMT_INTS(-1), false, out);
@@ -234,8 +234,8 @@ shmt_status shmt__difference_slopes(shmt_tensor* grad, shmt_tensor* differences,
   SHMT_TRY(shmt_op_ne_Tensor(sizes, largest, &is_less));
   SHMT_TRY(shmt_op_sgn(differences, &signs));
   SHMT_TRY(shmt_op_unsqueeze(grad, -1, &each));
-  SHMT_TRY(shmt_op_mul_Tensor(signs, each, &slopes));
-  return shmt_op_masked_fill_Scalar(slopes, is_less, shmt__scalar_int(0), out);
+  SHMT_TRY(shmt_op_mul_Tensor(signs, each, &gradient_job));
+  return shmt_op_masked_fill_Scalar(gradient_job, is_less, shmt__scalar_int(0), out);
 }
 
 /* With the differences of all pairs: (..., P, M) and (..., R, M), of the batch dims of grad. */
@@ -244,15 +244,15 @@ static shmt_status backward_of_all(shmt_tensor* grad, shmt_tensor* x1, shmt_tens
   SHMT_AUTO(shmt_tensor) left = NULL;
   SHMT_AUTO(shmt_tensor) right = NULL;
   SHMT_AUTO(shmt_tensor) differences = NULL;
-  SHMT_AUTO(shmt_tensor) slopes = NULL;
+  SHMT_AUTO(shmt_tensor) gradient_job = NULL;
   SHMT_AUTO(shmt_tensor) sum = NULL;
 
   SHMT_TRY(shmt_op_unsqueeze(x1, -2, &left));
   SHMT_TRY(shmt_op_unsqueeze(x2, -3, &right));
   SHMT_TRY(shmt_op_sub_Tensor(left, right, shmt__scalar_int(1), &differences));
-  SHMT_TRY(shmt_op__difference_slopes(grad, differences, p, cdist, &slopes));
-  SHMT_TRY(shmt_op_sum_dim_IntList(slopes, SHMT_INTS(-2), false, SHMT_DTYPE_NONE, grad1));
-  SHMT_TRY(shmt_op_sum_dim_IntList(slopes, SHMT_INTS(-3), false, SHMT_DTYPE_NONE, &sum));
+  SHMT_TRY(shmt_op__difference_slopes(grad, differences, p, cdist, &gradient_job));
+  SHMT_TRY(shmt_op_sum_dim_IntList(gradient_job, SHMT_INTS(-2), false, SHMT_DTYPE_NONE, grad1));
+  SHMT_TRY(shmt_op_sum_dim_IntList(gradient_job, SHMT_INTS(-3), false, SHMT_DTYPE_NONE, &sum));
   return shmt_op_neg(sum, grad2);
 }
 
@@ -294,15 +294,15 @@ static int norm_of(shmt_dtype dtype, double p) {
 }
 
 /* One matrix of distances; grad and distances have strides in bytes. */
-typedef struct slopes {
-  shmt__distance_slopes shape;
+typedef struct gradient_job {
+  shmt__distance_backward_args shape;
   shmt__loop loop;
   char *to, *rows, *others, *grads, *distances;
   int64_t grad_row, distance_row, item;
-} slopes;
+} gradient_job;
 
-static void slope_rows(void* ctx, int64_t begin, int64_t end) {
-  const slopes* s = ctx;
+static void gradient_rows(void* ctx, int64_t begin, int64_t end) {
+  const gradient_job* s = ctx;
   const int64_t row = s->shape.length * s->item, strides[5] = {row, row, 0, s->grad_row, s->distance_row};
   char* data[5] = {s->to + begin * row, s->rows + begin * row, s->others, s->grads + begin * s->grad_row,
                    s->distances + begin * s->distance_row};
@@ -323,12 +323,12 @@ static int64_t matrix_at(const shmt_tensor* t, int64_t b) {
 
 /* The gradient of rows (batch, P, M) from distances to others (batch, R, M): all dense but grad and cdist, whose dims
  * row and other of both lie anyhow. */
-static shmt_status slope(shmt_tensor* grad, shmt_tensor* rows, shmt_tensor* others, int norm, shmt_tensor* cdist,
+static shmt_status row_gradients(shmt_tensor* grad, shmt_tensor* rows, shmt_tensor* others, int norm, shmt_tensor* cdist,
                          int row, int other, shmt_tensor** out) {
   const int n = rows->n_dims;
   const int64_t p = rows->sizes[n - 2], r = others->sizes[n - 2], m = rows->sizes[n - 1];
   const int64_t item = shmt__tensor_item_bytes(rows);
-  slopes s = {.shape = {.length = m, .others = r, .grad_step = grad->strides[other],
+  gradient_job s = {.shape = {.length = m, .others = r, .grad_step = grad->strides[other],
                         .distance_step = cdist->strides[other], .norm = norm},
               .loop = shmt__loops[SHMT_LOOP_distance_backward][rows->dtype],
               .grad_row = grad->strides[row] * item,
@@ -342,7 +342,7 @@ static shmt_status slope(shmt_tensor* grad, shmt_tensor* rows, shmt_tensor* othe
     s.others = (char*)shmt__tensor_data(others) + b * r * m * item;
     s.grads = (char*)shmt__tensor_data(grad) + matrix_at(grad, b) * item;
     s.distances = (char*)shmt__tensor_data(cdist) + matrix_at(cdist, b) * item;
-    shmt__parallel_for(p, MIN_PIECE_OPS / (r * m + 1) + 1, slope_rows, &s);
+    shmt__parallel_for(p, MIN_PIECE_OPS / (r * m + 1) + 1, gradient_rows, &s);
   }
   return SHMT_OK;
 }
@@ -372,8 +372,8 @@ shmt_status shmt__cdist_backward(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor
     const int norm = grad->dtype == x1->dtype && cdist->dtype == x1->dtype ? norm_of(x1->dtype, p) : -1;
     if (norm >= 0) {
       const int last = grad->n_dims - 1;
-      SHMT_TRY(slope(grad, a, b, norm, cdist, last - 1, last, &grad1));
-      SHMT_TRY(slope(grad, b, a, norm, cdist, last, last - 1, &grad2));
+      SHMT_TRY(row_gradients(grad, a, b, norm, cdist, last - 1, last, &grad1));
+      SHMT_TRY(row_gradients(grad, b, a, norm, cdist, last, last - 1, &grad2));
     } else {
       SHMT_TRY(backward_of_blocks(grad, a, b, p, cdist, &grad1, &grad2));
     }
@@ -409,7 +409,7 @@ static void run_pairs(void* ctx, int64_t begin, int64_t end) {
 
   for (int64_t i = begin; i < end && i + 1 < last; i++) {
     const int64_t from = i + 1 > p->first ? i + 1 : p->first;
-    shmt__distance_shape shape = d->shape;
+    shmt__distance_args shape = d->shape;
     shape.others = last - from;
     char* data[3] = {d->out + (pairs_before(i, p->n) + from - i - 1) * d->item,
                      (char*)(uintptr_t)d->rows + i * shape.length * d->item, d->others + (from - p->first) * d->item};
@@ -419,7 +419,7 @@ static void run_pairs(void* ctx, int64_t begin, int64_t end) {
 
 static shmt_status fill_pairs(shmt_tensor* x, int norm, shmt_tensor* out) {
   const int64_t n = x->sizes[0], length = x->sizes[1], item = shmt__tensor_item_bytes(x);
-  const int64_t some = some_others(n, length, item), pitch = (some + LANES - 1) / LANES * LANES;
+  const int64_t some = others_in_block(n, length, item), pitch = (some + LANES - 1) / LANES * LANES;
   /* Vectors begin at any row, so the last ones end behind the last coordinate's. */
   const uint64_t nbytes = (uint64_t)((pitch * length + LANES) * item);
   pair_rows p = {.d = {.shape = {length, some, pitch, norm},
@@ -471,12 +471,12 @@ shmt_status shmt__pdist_forward(shmt_tensor* self, double p, shmt_tensor** out) 
 }
 
 /* Row i's share of the distances to those before it, which lie ever closer, and to those behind it. */
-static void slope_pairs(void* ctx, int64_t begin, int64_t end) {
-  const slopes* s = ctx;
+static void gradient_pairs(void* ctx, int64_t begin, int64_t end) {
+  const gradient_job* s = ctx;
   const int64_t n = s->shape.others, row = s->shape.length * s->item, alone[5] = {0};
 
   for (int64_t i = begin; i < end; i++) {
-    shmt__distance_slopes shape = s->shape;
+    shmt__distance_backward_args shape = s->shape;
     const int64_t after = pairs_before(i, n);
     char* data[5] = {s->to + i * row, s->rows + i * row, s->others, s->grads + (i - 1) * s->grad_row,
                      s->distances + (i - 1) * s->item};
@@ -515,7 +515,7 @@ shmt_status shmt__pdist_backward(shmt_tensor* grad, shmt_tensor* self, double p,
     const int64_t n = self->sizes[0], item = shmt__tensor_item_bytes(self);
     SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
     SHMT_TRY(shmt__tensor_contiguous(pdist, SHMT_CONTIGUOUS_FORMAT, &found));
-    slopes s = {.shape = {.length = self->sizes[1], .others = n, .grad_step = grad->strides[0], .distance_step = 1,
+    gradient_job s = {.shape = {.length = self->sizes[1], .others = n, .grad_step = grad->strides[0], .distance_step = 1,
                           .norm = norm},
                 .loop = shmt__loops[SHMT_LOOP_distance_backward][self->dtype],
                 .to = shmt__tensor_data(result),
@@ -525,7 +525,7 @@ shmt_status shmt__pdist_backward(shmt_tensor* grad, shmt_tensor* self, double p,
                 .distances = shmt__tensor_data(found),
                 .grad_row = grad->strides[0] * item,
                 .item = item};
-    shmt__parallel_for(n, MIN_PIECE_OPS / (n * self->sizes[1] + 1) + 1, slope_pairs, &s);
+    shmt__parallel_for(n, MIN_PIECE_OPS / (n * self->sizes[1] + 1) + 1, gradient_pairs, &s);
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
