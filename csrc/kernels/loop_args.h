@@ -185,24 +185,24 @@ typedef struct shmt__norm_shape {
   bool uncentred; /* means are not taken off */
 } shmt__norm_shape;
 
-typedef struct shmt__sort_shape {
+typedef struct shmt__sort_args {
   bool descending;
   int64_t k;      /* of topk */
   bool is_signed; /* the elements are signed integers; set by kernels, which take them as unsigned ones */
-} shmt__sort_shape;
+} shmt__sort_args;
 
 /* Keys of a long line, dealt out by one digit. */
-typedef struct shmt__radix_shape {
+typedef struct shmt__radix_args {
   uint64_t flip;  /* the keys' bits that are turned round: all of them, or none */
   uint64_t low;   /* the least key */
   int64_t first;  /* the index of the first key given */
   int64_t step;   /* bytes between neighbours in the line */
   int shift;      /* the digit is what is above so many bits of key - low */
-} shmt__radix_shape;
+} shmt__radix_args;
 
-typedef struct shmt__search_shape {
+typedef struct shmt__search_args {
   int64_t n_bounds;
   bool right;
-} shmt__search_shape;
+} shmt__search_args;
 
 #endif

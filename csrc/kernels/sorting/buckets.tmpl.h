@@ -18,7 +18,7 @@ static inline int FN(digit_width)(int64_t n, int bits) {
 }
 
 /* Of each digit's values: how many numbers are below, instead of how many there are. False when all have one value. */
-static inline bool FN(to_places)(uint32_t* counts, int width, int64_t n) {
+static inline bool FN(counts_to_positions)(uint32_t* counts, int width, int64_t n) {
   uint32_t at = 0;
 
   for (int d = 0; d < 1 << width; d++) {
@@ -68,11 +68,11 @@ void SHMT_LOOP(bucket_packed)(char* const* data, const int64_t* strides, int64_t
     FN(count_digits)(counts, from, n, 32, width, 1);
   for (int k = 0; k < n_digits; k++) {
     const int shift = 32 + k * width;
-    uint32_t* places = counts[k];
-    if (!FN(to_places)(places, width, n)) continue;
+    uint32_t* positions = counts[k];
+    if (!FN(counts_to_positions)(positions, width, n)) continue;
     for (int64_t i = 0; i < n; i++) {
       const T x = from[i];
-      to[places[x >> shift & mask]++] = x;
+      to[positions[x >> shift & mask]++] = x;
     }
     T* swap = from;
     from = to;
@@ -84,8 +84,8 @@ void SHMT_LOOP(bucket_packed)(char* const* data, const int64_t* strides, int64_t
 /* data: indices (uint32), the places of the digits, the keys, where they go, the buckets' ends (uint32). A bucket of m
  * keys has room for 2 m indices, of which these are the second half. */
 void SHMT_LOOP(bucket_deal)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__radix_shape* s = ctx;
-  uint32_t *to = (uint32_t*)(void*)data[0], *places = (uint32_t*)(void*)data[1];
+  const shmt__radix_args* s = ctx;
+  uint32_t *to = (uint32_t*)(void*)data[0], *positions = (uint32_t*)(void*)data[1];
   const T* keys = (const T*)(const void*)data[2];
   T* to_keys = (T*)(void*)data[3];
   const uint32_t* ends = (const uint32_t*)(const void*)data[4];
@@ -96,7 +96,7 @@ void SHMT_LOOP(bucket_deal)(char* const* data, const int64_t* strides, int64_t n
   (void)strides;
   for (int64_t i = 0; i < n; i++) {
     const T key = keys[i] - low, digit = key >> shift;
-    const uint32_t place = places[digit]++;
+    const uint32_t place = positions[digit]++;
     to_keys[place] = key;
     to[(uint64_t)place + ends[digit]] = first + (uint32_t)i;
   }
@@ -129,7 +129,7 @@ void SHMT_LOOP(bucket_wide)(char* const* data, const int64_t* strides, int64_t n
   for (int k = 0; k < n_digits; k++) {
     const int shift = k * width;
     FN(count_digits)(counts, keys, n, shift, width, 1);
-    if (!FN(to_places)(counts[0], width, n)) continue;
+    if (!FN(counts_to_positions)(counts[0], width, n)) continue;
     for (int64_t i = 0; i < n; i++) {
       const uint32_t place = counts[0][keys[i] >> shift & mask]++;
       to_keys[place] = keys[i];

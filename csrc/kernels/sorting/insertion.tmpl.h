@@ -22,7 +22,7 @@ static inline void FN(insert_keys)(KEY* keys, uint32_t* index, int64_t n) {
 enum { FN(abreast) = (16 << SHMT_ISA_LEVEL) / sizeof(KEY), FN(padded) = FN(inserted) + FN(abreast) };
 
 /* The places of n keys; both have room for FN(padded). */
-static inline void FN(find_places)(const KEY* keys, int64_t n, KEY* places) {
+static inline void FN(find_ranks)(const KEY* keys, int64_t n, KEY* ranks) {
   typedef KEY vector __attribute__((vector_size(16 << SHMT_ISA_LEVEL)));
   vector lane;
 
@@ -32,22 +32,22 @@ static inline void FN(find_places)(const KEY* keys, int64_t n, KEY* places) {
     memcpy(&own, keys + at, sizeof own);
     for (int64_t j = 0; j < n; j++) /* a comparison is -1 where it holds */
       count -= (vector)((own > keys[j]) | ((own == keys[j]) & (lane > (KEY)j)));
-    memcpy(places + at, &count, sizeof count);
+    memcpy(ranks + at, &count, sizeof count);
   }
 }
 
 static inline void FN(insert_keys)(KEY* keys, uint32_t* index, int64_t n) {
-  KEY own[FN(padded)] = {0}, places[FN(padded)];
+  KEY own[FN(padded)] = {0}, ranks[FN(padded)];
   uint32_t was[FN(inserted)];
 
   for (int64_t i = 0; i < n; i++) {
     own[i] = keys[i];
     was[i] = index[i];
   }
-  FN(find_places)(own, n, places);
+  FN(find_ranks)(own, n, ranks);
   for (int64_t i = 0; i < n; i++) {
-    keys[places[i]] = own[i];
-    index[places[i]] = was[i];
+    keys[ranks[i]] = own[i];
+    index[ranks[i]] = was[i];
   }
 }
 #endif

@@ -2,7 +2,7 @@
  * that sort, select and search, which undefine KEY.
  *
  * Integers of one size differ in their highest bit only: signed ones and bools go to the loops of unsigned ones
- * (BY_UNSIGNED), which are told so by shmt__sort_shape.
+ * (BY_UNSIGNED), which are told so by shmt__sort_args.
  */
 #include "kernels/simd/half_runs.h"
 #include "kernels/loops.h"
@@ -37,7 +37,7 @@ static inline KEY FN(to_key)(T value) {
 #define BY_UNSIGNED(NAME)                                                                                     \
   void SHMT_UNSIGNED_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);       \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {               \
-    shmt__sort_shape shape = *(const shmt__sort_shape*)ctx;                                                   \
+    shmt__sort_args shape = *(const shmt__sort_args*)ctx;                                                   \
     shape.is_signed = SHMT_IS_SIGNED;                                                                         \
     SHMT_UNSIGNED_LOOP(NAME)(data, strides, n, &shape);                                                       \
   }

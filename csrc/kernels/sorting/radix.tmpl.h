@@ -9,7 +9,7 @@
 
 /* data: counts (uint32) of the digits, all zero at first; keys. */
 void SHMT_LOOP(radix_count)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__radix_shape* s = ctx;
+  const shmt__radix_args* s = ctx;
   uint32_t* counts = (uint32_t*)(void*)data[0];
   const T* keys = (const T*)(const void*)data[1];
   const T low = (T)s->low;
@@ -21,9 +21,9 @@ void SHMT_LOOP(radix_count)(char* const* data, const int64_t* strides, int64_t n
 
 /* data: packed keys and indices; the places (uint32) of the digits; the keys. */
 void SHMT_LOOP(radix_deal)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__radix_shape* s = ctx;
+  const shmt__radix_args* s = ctx;
   uint64_t* to = (uint64_t*)(void*)data[0];
-  uint32_t* places = (uint32_t*)(void*)data[1];
+  uint32_t* positions = (uint32_t*)(void*)data[1];
   const T* keys = (const T*)(const void*)data[2];
   const T low = (T)s->low;
   const int shift = s->shift;
@@ -32,6 +32,6 @@ void SHMT_LOOP(radix_deal)(char* const* data, const int64_t* strides, int64_t n,
   (void)strides;
   for (int64_t i = 0; i < n; i++) {
     const uint64_t key = (T)(keys[i] - low);
-    to[places[key >> shift]++] = key << 32 | (first + (uint64_t)i);
+    to[positions[key >> shift]++] = key << 32 | (first + (uint64_t)i);
   }
 }

@@ -44,9 +44,9 @@ static void FN(insert_rows)(int64_t* order, const T* rows, int64_t n, int64_t wi
 #endif
 
 /* data: order (int64), spare (int64), rows of n_bounds elements, dense. The order of the n rows, compared from the
- * first element on: runs are merged until one is left. ctx: shmt__search_shape. */
+ * first element on: runs are merged until one is left. ctx: shmt__search_args. */
 void SHMT_LOOP(order_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t width = ((const shmt__search_shape*)ctx)->n_bounds;
+  const int64_t width = ((const shmt__search_args*)ctx)->n_bounds;
   const T* rows = (const T*)(const void*)data[2];
   int64_t *from = (int64_t*)(void*)data[0], *to = (int64_t*)(void*)data[1];
 
@@ -81,7 +81,7 @@ void SHMT_LOOP(order_rows)(char* const* data, const int64_t* strides, int64_t n,
 
 /* data: flags (bool), order (int64), rows. A flag says that the row differs from the one before it in the order. */
 void SHMT_LOOP(row_starts)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t width = ((const shmt__search_shape*)ctx)->n_bounds;
+  const int64_t width = ((const shmt__search_args*)ctx)->n_bounds;
   const int64_t* order = (const int64_t*)(const void*)data[1];
   const T* rows = (const T*)(const void*)data[2];
 

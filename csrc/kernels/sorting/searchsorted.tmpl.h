@@ -54,10 +54,10 @@ static int64_t FN(search_sorted)(const T* bounds, const int64_t* sorter, int64_t
     SHMT_AT(int64_t, data[0], strides[0], i) = at - bounds + (SHMT_LOAD(*at) LESS v); \
   }
 
-/* data: out (int64), values, boundaries (dense, sorted), sorter (int64) or NULL; ctx: shmt__search_shape. How many
+/* data: out (int64), values, boundaries (dense, sorted), sorter (int64) or NULL; ctx: shmt__search_args. How many
  * boundaries are below the value (or not above it, when right). A NaN comes after everything. */
 void SHMT_LOOP(search)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__search_shape* s = ctx;
+  const shmt__search_args* s = ctx;
   const T* bounds = (const T*)(const void*)data[2];
   const int64_t* sorter = (const int64_t*)(const void*)data[3];
 

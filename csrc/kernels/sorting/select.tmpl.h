@@ -166,7 +166,7 @@ void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, con
   const char* x = data[2];
   const int64_t step = strides[2];
   KEY* keys = (KEY*)(void*)data[3];
-  const shmt__sort_shape* s = ctx;
+  const shmt__sort_args* s = ctx;
   const KEY sign = SIGN(s);
   int64_t rank = s->k, below, at = 0;
   T room[FN(stretch)];

@@ -132,7 +132,7 @@ static void FN(heap_fill_line)(FN(heap)* h, const char* x, int64_t step, int64_t
 
 /* data: values, indices of the ctx->k first in order, x, scratch. strides[2]: bytes between neighbours in x. */
 void SHMT_LOOP(topk)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__sort_shape* s = ctx;
+  const shmt__sort_args* s = ctx;
   const int64_t k = s->k;
   T* values = (T*)(void*)data[0];
   int64_t* indices = (int64_t*)(void*)data[1];

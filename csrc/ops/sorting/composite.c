@@ -10,7 +10,7 @@ shmt_status shmt__msort(shmt_tensor* self, shmt_tensor** out) {
   return shmt_op_sort(self, 0, false, out, &indices);
 }
 
-shmt_status shmt__evenly(shmt_tensor* grad, shmt_tensor* self, shmt_tensor* value, shmt_tensor** out) {
+shmt_status shmt__evenly_distribute_backward(shmt_tensor* grad, shmt_tensor* self, shmt_tensor* value, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) same = NULL;
   SHMT_AUTO(shmt_tensor) nan_value = NULL;
   SHMT_AUTO(shmt_tensor) nan_self = NULL;
@@ -37,12 +37,12 @@ static shmt_status check_isin(shmt_dtype dtype) {
 }
 
 static shmt_status find_in_sorted(shmt_tensor* elements, shmt_tensor* sorted, bool invert, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) places = NULL;
+  SHMT_AUTO(shmt_tensor) positions = NULL;
   SHMT_AUTO(shmt_tensor) inside = NULL;
   SHMT_AUTO(shmt_tensor) nearest = NULL;
 
-  SHMT_TRY(shmt_op_searchsorted_Tensor(sorted, elements, false, false, NULL, NULL, &places));
-  SHMT_TRY(shmt_op_clamp_max(places, shmt__scalar_int(sorted->numel - 1), &inside));
+  SHMT_TRY(shmt_op_searchsorted_Tensor(sorted, elements, false, false, NULL, NULL, &positions));
+  SHMT_TRY(shmt_op_clamp_max(positions, shmt__scalar_int(sorted->numel - 1), &inside));
   SHMT_TRY(shmt_op_take(sorted, inside, &nearest));
   return invert ? shmt_op_ne_Tensor(nearest, elements, out) : shmt_op_eq_Tensor(nearest, elements, out);
 }

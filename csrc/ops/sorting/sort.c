@@ -28,24 +28,24 @@ static shmt_status empty_results(shmt_tensor* t, int64_t dim, int64_t k, bool in
   return shmt__tensor_empty((shmt_ints){sizes, t->n_dims}, SHMT_INT64, t->device, SHMT_CONTIGUOUS_FORMAT, indices);
 }
 
-bool shmt__sort_line(const shmt__line_work* work, const char* x, int64_t step, char* values, int64_t* indices,
+bool shmt__sort_slice(const shmt__slice_work* work, const char* x, int64_t step, char* values, int64_t* indices,
                      char* scratch) {
   char* data[4] = {values, (char*)indices, (char*)(uintptr_t)x, scratch};
 
-  if (work->length >= SHMT_LONG_LINE)
-    return shmt__sort_long_line(work->dtype, work->shape.descending, work->length, x, step, values, indices) == SHMT_OK;
+  if (work->length >= SHMT_LONG_SLICE)
+    return shmt__sort_long_slice(work->dtype, work->shape.descending, work->length, x, step, values, indices) == SHMT_OK;
   shmt__loops[SHMT_LOOP_sort][work->dtype](data, NULL, work->length, &work->shape);
   return true;
 }
 
 /* The first of a line in order, of many wanted: it is sorted aside. */
-static bool sort_head(const shmt__line_work* work, const char* x, int64_t step, char* values, int64_t* indices,
+static bool sort_then_cut(const shmt__slice_work* work, const char* x, int64_t step, char* values, int64_t* indices,
                       char* scratch) {
   const int64_t item = shmt__dtype_size[work->dtype], k = work->shape.k;
   int64_t* all_indices = (int64_t*)(void*)scratch;
   char* all_values = (char*)(all_indices + work->length);
 
-  if (!shmt__sort_line(work, x, step, all_values, all_indices, all_values + (work->length * item + 7) / 8 * 8))
+  if (!shmt__sort_slice(work, x, step, all_values, all_indices, all_values + (work->length * item + 7) / 8 * 8))
     return false;
   memcpy(values, all_values, (size_t)(k * item));
   memcpy(indices, all_indices, (size_t)k * sizeof *indices);
@@ -53,7 +53,7 @@ static bool sort_head(const shmt__line_work* work, const char* x, int64_t step, 
 }
 
 /* The same of few: a heap beats sorting everything. */
-static bool find_head(const shmt__line_work* work, const char* x, int64_t step, char* values, int64_t* indices,
+static bool topk_slice(const shmt__slice_work* work, const char* x, int64_t step, char* values, int64_t* indices,
                       char* scratch) {
   char* data[4] = {values, (char*)indices, (char*)(uintptr_t)x, scratch};
   const int64_t strides[4] = {0, 0, step, 0};
@@ -63,7 +63,7 @@ static bool find_head(const shmt__line_work* work, const char* x, int64_t step, 
 }
 
 /* The element of rank shape.k, as the loop counts. */
-static bool select_element(const shmt__line_work* work, const char* x, int64_t step, char* value, int64_t* index,
+static bool select_slice(const shmt__slice_work* work, const char* x, int64_t step, char* value, int64_t* index,
                            char* scratch) {
   char* data[4] = {value, (char*)index, (char*)(uintptr_t)x, scratch};
   const int64_t strides[4] = {0, 0, step, 0};
@@ -73,21 +73,21 @@ static bool select_element(const shmt__line_work* work, const char* x, int64_t s
 }
 
 /* The k first of every line in order; results lie as self does, or densely. */
-static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, int64_t k, bool in_layout,
+static shmt_status sort_or_topk(shmt_tensor* self, int64_t dim, bool descending, int64_t k, bool in_layout,
                                shmt_tensor** values, shmt_tensor** indices) {
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) i = NULL;
   const int64_t length = self->sizes[dim], item = shmt__tensor_item_bytes(self);
-  const uint64_t sorting = (uint64_t)(length < SHMT_LONG_LINE ? item * length + 16 : 0);
+  const uint64_t sorting = (uint64_t)(length < SHMT_LONG_SLICE ? item * length + 16 : 0);
   const bool few = k < length / 8, all = k == length;
-  const shmt__line_work work = {
-      .run = few ? find_head : all ? shmt__sort_line : sort_head,
+  const shmt__slice_work work = {
+      .run = few ? topk_slice : all ? shmt__sort_slice : sort_then_cut,
       .dtype = self->dtype,
       .length = length,
       .shape = {descending, k},
       .scratch_bytes = few ? (uint64_t)((item + 4) * k + 16)
                            : sorting + (all ? 0 : (uint64_t)((item + (int64_t)sizeof(int64_t)) * length + 8)),
-      .is_parallel = !few && length >= SHMT_LONG_LINE};
+      .is_parallel = !few && length >= SHMT_LONG_SLICE};
 
   SHMT_TRY(empty_results(self, dim, k, in_layout, &v, &i));
   if (!shmt__tensor_is_meta(self) && v->numel > 0) {
@@ -95,7 +95,7 @@ static shmt_status order_lines(shmt_tensor* self, int64_t dim, bool descending, 
       SHMT_TRY(shmt__tensor_copy(v, self));
       SHMT_TRY(shmt__tensor_fill(i, shmt__scalar_int(0)));
     } else {
-      SHMT_TRY(shmt__work_on_lines(self, dim, &work, v, i));
+      SHMT_TRY(shmt__for_each_slice(self, dim, &work, v, i));
     }
   }
   *values = SHMT_TAKE(v);
@@ -135,7 +135,7 @@ shmt_status shmt__sort_stable(shmt_tensor* self, shmt_opt_bool stable, int64_t d
   SHMT_TRY(check_sortable("sort", self));
   SHMT_TRY(check_given(self, *values, *indices));
   SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
-  SHMT_TRY(order_lines(line, dim, descending, line->sizes[dim], true, &v, &i));
+  SHMT_TRY(sort_or_topk(line, dim, descending, line->sizes[dim], true, &v, &i));
   SHMT_TRY(deliver("sort", v, self->n_dims, values));
   return deliver("sort", i, self->n_dims, indices);
 }
@@ -169,7 +169,7 @@ shmt_status shmt__topk(shmt_tensor* self, int64_t k, int64_t dim, bool largest, 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_topk, self->dtype, "topk_cpu");
   SHMT_TRY(check_given(self, *values, *indices));
   SHMT_TRY(shmt__at_least_1d(self, &own_line, &line));
-  SHMT_TRY(order_lines(line, dim, largest, k, false, &v, &i));
+  SHMT_TRY(sort_or_topk(line, dim, largest, k, false, &v, &i));
   const int n_dims = self->n_dims == 0 && k == 0 ? 1 : self->n_dims;
   SHMT_TRY(deliver("topk", v, n_dims, values));
   return deliver("topk", i, n_dims, indices);
@@ -195,9 +195,9 @@ static shmt_status deliver_element(shmt_tensor* t, int64_t dim, bool keepdim, in
 }
 
 /* Which element of a line is wanted. */
-typedef enum choice { KTH, MEDIAN, NANMEDIAN, MODE } choice;
+typedef enum statistic { KTH, MEDIAN, NANMEDIAN, MODE } statistic;
 
-static shmt_status order_statistic(choice what, shmt_tensor* self, int64_t dim, int64_t k, bool keepdim,
+static shmt_status order_statistic(statistic what, shmt_tensor* self, int64_t dim, int64_t k, bool keepdim,
                                    shmt_tensor** values, shmt_tensor** indices) {
   SHMT_AUTO(shmt_tensor) own_line = NULL;
   shmt_tensor* line = NULL;
@@ -212,15 +212,15 @@ static shmt_status order_statistic(choice what, shmt_tensor* self, int64_t dim, 
     SHMT_TRY(shmt__tensor_fill(i, shmt__scalar_int(0)));
   } else if (!shmt__tensor_is_meta(self) && v->numel > 0) {
     const int64_t length = line->sizes[dim];
-    const shmt__line_work work = {.run = select_element,
+    const shmt__slice_work work = {.run = select_slice,
                                   .dtype = self->dtype,
                                   .length = length,
                                   .shape = {false, what == KTH ? k - 1 : what == MEDIAN ? -1 : -2},
                                   .scratch_bytes = (uint64_t)(shmt__tensor_item_bytes(self) * length) + 64};
     if (what == MODE)
-      SHMT_TRY(shmt__mode_of_lines(line, dim, v, i));
+      SHMT_TRY(shmt__mode_along_dim(line, dim, v, i));
     else
-      SHMT_TRY(shmt__work_on_lines(line, dim, &work, v, i));
+      SHMT_TRY(shmt__for_each_slice(line, dim, &work, v, i));
   }
   SHMT_TRY(deliver_element(v, dim, keepdim, self->n_dims, values));
   return deliver_element(i, dim, keepdim, self->n_dims, indices);
@@ -277,7 +277,7 @@ shmt_status shmt__mode(shmt_tensor* self, int64_t dim, bool keepdim, shmt_tensor
 }
 
 /* All elements as one line, in any order: where they lie, when each is as far from the next. New reference. */
-static shmt_status line_of_all(shmt_tensor* self, shmt_tensor** out) {
+static shmt_status flatten_in_any_order(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   int64_t step = INT64_MAX, n = 1;
 
@@ -296,7 +296,7 @@ static shmt_status line_of_all(shmt_tensor* self, shmt_tensor** out) {
 }
 
 /* Over all elements. */
-static shmt_status median_of_all(choice what, shmt_tensor* self, shmt_tensor** out) {
+static shmt_status median_of_all(statistic what, shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) flat = NULL;
   SHMT_AUTO(shmt_tensor) index = NULL;
 
@@ -313,7 +313,7 @@ static shmt_status median_of_all(choice what, shmt_tensor* self, shmt_tensor** o
     return SHMT_OK;
   }
   SHMT_TRY(check_no_bool("median_cpu", self));
-  SHMT_TRY(line_of_all(self, &flat));
+  SHMT_TRY(flatten_in_any_order(self, &flat));
   return order_statistic(what, flat, 0, 0, false, out, &index);
 }
 
@@ -321,6 +321,6 @@ shmt_status shmt__median(shmt_tensor* self, shmt_tensor** out) { return median_o
 
 shmt_status shmt__nanmedian(shmt_tensor* self, shmt_tensor** out) { return median_of_all(NANMEDIAN, self, out); }
 
-shmt_status shmt__sorted_line(shmt_tensor* self, shmt_tensor** values, shmt_tensor** indices) {
-  return order_lines(self, 0, false, self->numel, false, values, indices);
+shmt_status shmt__sort_vector(shmt_tensor* self, shmt_tensor** values, shmt_tensor** indices) {
+  return sort_or_topk(self, 0, false, self->numel, false, values, indices);
 }

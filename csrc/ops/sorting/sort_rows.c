@@ -15,8 +15,8 @@
 enum { LONGEST = 1 << 16, LEAST_ROOM = 1 << 17, MOST_ROOM = 1 << 19, FEWEST = 16, GRAIN = 4096 };
 
 /* Steps through x are in bytes, those through results in elements. */
-typedef struct line_groups {
-  const shmt__line_work* work;
+typedef struct slice_groups {
+  const shmt__slice_work* work;
   const char* x;
   char* values;
   int64_t* indices;
@@ -27,30 +27,30 @@ typedef struct line_groups {
   bool gathers, scatters;
   uint64_t room_bytes;
   atomic_bool failed;
-} line_groups;
+} slice_groups;
 
 /* What a thread works in. */
-typedef struct line_room {
+typedef struct slice_scratch {
   int64_t* indices;
   char *values, *x, *scratch;
-} line_room;
+} slice_scratch;
 
 static int64_t padded(int64_t nbytes) { return (nbytes + 63) / 64 * 64; }
 
 /* n lines from x, dense, to `to`. */
-static void gather(const line_groups* g, char* to, const char* x, int64_t n) {
-  const int64_t line = g->length * g->item;
+static void gather(const slice_groups* g, char* to, const char* x, int64_t n) {
+  const int64_t slice_bytes = g->length * g->item;
 
   if (n > 1 && g->near_from == g->item) {
-    shmt__move_transposed(to, line, x, g->step, n, g->length, g->item);
+    shmt__move_transposed(to, slice_bytes, x, g->step, n, g->length, g->item);
     return;
   }
   for (int64_t i = 0; i < n; i++)
-    shmt__move_elements(to + i * line, g->item, x + i * g->near_from, g->step, g->length, g->item);
+    shmt__move_elements(to + i * slice_bytes, g->item, x + i * g->near_from, g->step, g->length, g->item);
 }
 
 /* The results of n lines, dense, to element `to`. */
-static void scatter(const line_groups* g, char* results, const char* from, int64_t to, int64_t n, int64_t item) {
+static void scatter(const slice_groups* g, char* results, const char* from, int64_t to, int64_t n, int64_t item) {
   char* place = results + to * item;
 
   if (n > 1 && g->near_to == 1) {
@@ -61,13 +61,13 @@ static void scatter(const line_groups* g, char* results, const char* from, int64
     shmt__move_elements(place + i * g->near_to * item, g->k_step * item, from + i * g->k * item, item, g->k, item);
 }
 
-static bool run_group(const line_groups* g, const char* x, int64_t to, int64_t n, const line_room* own) {
-  const int64_t line = g->length * g->item, step = g->gathers ? g->item : g->step;
+static bool run_group(const slice_groups* g, const char* x, int64_t to, int64_t n, const slice_scratch* own) {
+  const int64_t slice_bytes = g->length * g->item, step = g->gathers ? g->item : g->step;
   bool done = true;
 
   if (g->gathers) gather(g, own->x, x, n);
   for (int64_t i = 0; i < n; i++) {
-    const char* from = g->gathers ? own->x + i * line : x + i * g->near_from;
+    const char* from = g->gathers ? own->x + i * slice_bytes : x + i * g->near_from;
     const int64_t at = g->scatters ? i * g->k : to + i * g->near_to;
     char* values = g->scatters ? own->values : g->values;
     int64_t* indices = g->scatters ? own->indices : g->indices;
@@ -80,11 +80,11 @@ static bool run_group(const line_groups* g, const char* x, int64_t to, int64_t n
 }
 
 static void run_groups(void* ctx, int64_t begin, int64_t end) {
-  line_groups* g = ctx;
+  slice_groups* g = ctx;
   const int64_t results = g->scatters ? g->abreast * g->k : 0;
   bool done = true;
   void* memory = NULL;
-  line_room own;
+  slice_scratch own;
   shmt__cursor c;
 
   if (shmt__alloc(g->room_bytes, &memory) != SHMT_OK) {
@@ -117,7 +117,7 @@ static void drop_dim(shmt__walk* w, int gone) {
 }
 
 /* The dim that goes on where the near ones end; -1: none. */
-static int next_near(const line_groups* g) {
+static int next_near(const slice_groups* g) {
   int d = g->walk.n_dims - 1;
 
   while (d >= 0 && (g->walk.from[d] != g->near_from * g->near || g->walk.to[d] != g->near_to * g->near)) d--;
@@ -125,7 +125,7 @@ static int next_near(const line_groups* g) {
 }
 
 /* The dims but `dim`; those in which neighbours are nearest, taken together, are not walked through. */
-static void take_walk(line_groups* g, const shmt_tensor* self, int64_t dim, const shmt_tensor* values) {
+static void take_walk(slice_groups* g, const shmt_tensor* self, int64_t dim, const shmt_tensor* values) {
   shmt__walk* w = &g->walk;
   int nearest = -1;
 
@@ -150,10 +150,10 @@ static void take_walk(line_groups* g, const shmt_tensor* self, int64_t dim, cons
   }
 }
 
-shmt_status shmt__work_on_lines(shmt_tensor* self, int64_t dim, const shmt__line_work* work, shmt_tensor* values,
+shmt_status shmt__for_each_slice(shmt_tensor* self, int64_t dim, const shmt__slice_work* work, shmt_tensor* values,
                                 shmt_tensor* indices) {
   const int64_t length = self->sizes[dim], item = shmt__tensor_item_bytes(self);
-  line_groups g = {.work = work,
+  slice_groups g = {.work = work,
                    .x = shmt__tensor_data(self),
                    .values = shmt__tensor_data(values),
                    .indices = shmt__tensor_data(indices),
@@ -176,8 +176,8 @@ shmt_status shmt__work_on_lines(shmt_tensor* self, int64_t dim, const shmt__line
   if (g.abreast < 1) g.abreast = 1;
   g.pieces = (g.near + g.abreast - 1) / g.abreast;
   g.room_bytes = (uint64_t)(g.abreast * each + 3 * 64) + work->scratch_bytes;
-  const int64_t n_lines = self->numel / length, n_groups = n_lines / g.near * g.pieces;
-  if (work->is_parallel && n_lines < 8 * shmt__num_threads())
+  const int64_t n_slices = self->numel / length, n_groups = n_slices / g.near * g.pieces;
+  if (work->is_parallel && n_slices < 8 * shmt__num_threads())
     run_groups(&g, 0, n_groups);
   else
     shmt__parallel_for(n_groups, GRAIN / (length * g.abreast) + 1, run_groups, &g);

@@ -175,7 +175,7 @@ shmt_status shmt__unique2(shmt_tensor* self, bool sorted, bool return_inverse, b
   SHMT_TRY(shmt__unique_by_table(flat, shmt__tensor_sizes(self), return_inverse, return_counts, &done, output, inverse,
                                  counts));
   if (done) return SHMT_OK;
-  SHMT_TRY(shmt__sorted_line(flat, &values, &where));
+  SHMT_TRY(shmt__sort_vector(flat, &values, &where));
   return collect_runs(values, shmt__tensor_data(where), shmt__tensor_sizes(self), return_inverse, return_counts, output,
                       inverse, counts);
 }

@@ -74,7 +74,7 @@ static void count(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-static void look_up(void* ctx, int64_t begin, int64_t end) {
+static void find_inverse(void* ctx, int64_t begin, int64_t end) {
   table* t = ctx;
   int64_t room[BLOCK];
 
@@ -128,7 +128,7 @@ static shmt_status fill_results(table* t, shmt_ints inverse_sizes, bool wants_in
   SHMT_TRY(collect(t, wants_counts, values, counts));
   if (wants_inverse) {
     t->run_of = shmt__tensor_data(back);
-    shmt__parallel_for(t->n, CHUNK, look_up, t);
+    shmt__parallel_for(t->n, CHUNK, find_inverse, t);
   }
   *inverse = SHMT_TAKE(back);
   return SHMT_OK;

@@ -40,7 +40,7 @@ STEPS = frozenset(
     _lstsq_backward _lu_backward _lu_solve_backward _matrix_exp_backward _ormqr_backward
     _pinv_backward _qr_backward _qr_wide_backward _slogdet_backward _svd_backward
     _svdvals_backward _aminmax_backward _correlation _correlation_complex _cov_plain _cov_products
-    _cov_products_weighted _cov_weighted _evenly _cdist_backward _pdist_backward _pdist_backward_all_pairs
+    _cov_products_weighted _cov_weighted _evenly_distribute_backward _cdist_backward _pdist_backward _pdist_backward_all_pairs
     _difference_norm_backward _multi_margin_backward _multi_margin_slopes _multilabel_margin_backward
     """.split()
 )

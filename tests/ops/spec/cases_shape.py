@@ -268,7 +268,7 @@ JOIN: dict[str, list[Case]] = {
 }
 
 SORT: dict[str, list[Case]] = {
-    "_evenly": [case(t(), _x, t())],
+    "_evenly_distribute_backward": [case(t(), _x, t())],
     "_unique2": [case(t(8, low=0, high=3)), case(t(8, low=0, high=3), True, True, True)],
     "argsort": [case(distinct(3, 4)), case(distinct(3, 4), 0, True)],
     "argsort.stable": [case(_x, stable=True)],
