@@ -35,15 +35,15 @@ typedef struct shmt__bad_index {
 } shmt__bad_index;
 
 /* How gather and scatter loops turn an index into an address. */
-typedef struct shmt__index_shape {
+typedef struct shmt__index_args {
   int64_t stride; /* bytes between neighbours along the indexed dim */
   int64_t size;   /* of that dim */
   bool wrap;      /* a negative index counts from the end */
   shmt__bad_index* bad;
-} shmt__index_shape;
+} shmt__index_args;
 
 /* The offset of index i in bytes; 0, and a note in `bad`, when it is out of range. */
-static inline int64_t shmt__index_offset(const shmt__index_shape* s, int64_t i, bool* ok) {
+static inline int64_t shmt__index_offset(const shmt__index_args* s, int64_t i, bool* ok) {
   const int64_t given = i;
 
   if (i < 0 && s->wrap) i += s->size;

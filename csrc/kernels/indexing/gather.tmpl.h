@@ -1,7 +1,7 @@
 /* kernels/indexing/gather.tmpl.h -- moving elements by index or by mask, one loop per element size.
  *
  * Nothing is calculated, so the dtypes of this template stand for all others of their size
- * (ops/indexing/index_iterator.h, shmt__move_loop). Offsets are bounds-checked here: shmt__index_shape.bad reports the first miss.
+ * (ops/indexing/index_iterator.h, shmt__move_loop). Offsets are bounds-checked here: shmt__index_args.bad reports the first miss.
  */
 #include "base/error.h"
 #include "kernels/loop_args.h"
@@ -10,9 +10,9 @@
 
 #define AT(p) (*(T*)(void*)(p))
 
-/* data: out, src, index (int64); ctx: shmt__index_shape. out = src[index * stride]. */
+/* data: out, src, index (int64); ctx: shmt__index_args. out = src[index * stride]. */
 void SHMT_LOOP(gather)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__index_shape* s = ctx;
+  const shmt__index_args* s = ctx;
   bool ok;
 
   if (strides[2] == 0) {
@@ -30,7 +30,7 @@ void SHMT_LOOP(gather)(char* const* data, const int64_t* strides, int64_t n, con
   char* to = data[0];
   const char *src = data[1], *index = data[2];
   const int64_t to_step = strides[0], src_step = strides[1], index_step = strides[2];
-  const shmt__index_shape shape = *s;
+  const shmt__index_args shape = *s;
   for (int64_t i = 0; i < n; i++) {
     const int64_t at = shmt__index_offset(&shape, *(const int64_t*)(const void*)index, &ok);
     if (SHMT_LIKELY(ok)) AT(to) = *(const T*)(const void*)(src + at);
@@ -43,7 +43,7 @@ void SHMT_LOOP(gather)(char* const* data, const int64_t* strides, int64_t n, con
 /* data: out, src, index (int64), all dense; ctx: int64_t[2], the length of a row of src and how many rows. Each row of out,
  * n long, = row of src[index], whose numbers the caller has checked; one that another process has spoilt since counts
  * as 0. Four rows share what an index costs. */
-void SHMT_LOOP(gather_known)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+void SHMT_LOOP(gather_checked)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int64_t length = ((const int64_t*)ctx)[0], rows = ((const int64_t*)ctx)[1];
   T* restrict to = (T*)(void*)data[0];
   const T* src = (const T*)(const void*)data[1];
@@ -69,7 +69,7 @@ void SHMT_LOOP(gather_known)(char* const* data, const int64_t* strides, int64_t 
 
 /* data: self, src, index. self[index * stride] = src. */
 void SHMT_LOOP(scatter)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__index_shape* s = ctx;
+  const shmt__index_args* s = ctx;
   bool ok;
 
   if (strides[2] == 0) {
@@ -85,7 +85,7 @@ void SHMT_LOOP(scatter)(char* const* data, const int64_t* strides, int64_t n, co
   char* to = data[0];
   const char *src = data[1], *index = data[2];
   const int64_t to_step = strides[0], src_step = strides[1], index_step = strides[2];
-  const shmt__index_shape shape = *s;
+  const shmt__index_args shape = *s;
   for (int64_t i = 0; i < n; i++) {
     const int64_t at = shmt__index_offset(&shape, *(const int64_t*)(const void*)index, &ok);
     if (SHMT_LIKELY(ok)) AT(to + at) = *(const T*)(const void*)src;

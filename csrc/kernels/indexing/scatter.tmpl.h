@@ -1,6 +1,6 @@
 /* kernels/indexing/scatter.tmpl.h -- combining elements into places given by index, one dtype.
  *
- * data: self, src, index (int64); ctx: shmt__index_shape.
+ * data: self, src, index (int64); ctx: shmt__index_args.
  */
 #include "base/error.h"
 #include "kernels/simd/half_runs.h"
@@ -19,7 +19,7 @@ static inline void FN(store)(T* at, C x) {
 /* Values of TO, which READ makes a C and WRITE takes from one, combined with those of T. */
 #define SCATTER_AS(NAME, TO, READ, WRITE, EXPR)                                                    \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {    \
-    const shmt__index_shape* s = ctx;                                                              \
+    const shmt__index_args* s = ctx;                                                              \
     bool ok;                                                                                       \
     if (strides[2] == 0) {                                                                         \
       char* to = data[0] + shmt__index_offset(s, *(const int64_t*)(const void*)data[2], &ok);      \
@@ -43,7 +43,7 @@ static inline void FN(store)(T* at, C x) {
     char* to = data[0];                                                                            \
     const char *src = data[1], *index = data[2];                                                   \
     const int64_t to_step = strides[0], src_step = strides[1], index_step = strides[2];            \
-    const shmt__index_shape shape = *s; /* in registers: the stores below could change *s */       \
+    const shmt__index_args shape = *s; /* in registers: the stores below could change *s */       \
     for (int64_t i = 0; i < n; i++) {                                                              \
       const int64_t offset = shmt__index_offset(&shape, *(const int64_t*)(const void*)index, &ok); \
       if (SHMT_LIKELY(ok)) {                                                                       \

@@ -82,13 +82,13 @@ static void pick_row(const job* j, char* to, char* from) {
   const int64_t item = j->from.item, step = step_of(j, j->n - 1);
 
   if (j->inner == 1 && step == item) {
-    shmt__move_loop_of_size(SHMT_LOOP_gather_known, item)((char*[]){to, from, (char*)p->at}, NULL, p->out,
+    shmt__move_loop_of_size(SHMT_LOOP_gather_checked, item)((char*[]){to, from, (char*)p->at}, NULL, p->out,
                                                           (int64_t[]){p->in, 1});
     return;
   }
   if (j->inner == 1) {
     shmt__bad_index bad = {0};
-    const shmt__index_shape shape = {.stride = step, .size = p->in, .bad = &bad};
+    const shmt__index_args shape = {.stride = step, .size = p->in, .bad = &bad};
     shmt__move_loop_of_size(SHMT_LOOP_gather, item)((char*[]){to, from, (char*)p->at}, (int64_t[]){item, 0, 8}, p->out,
                                                     &shape);
     return;
@@ -149,7 +149,7 @@ static void pick_planes(void* ctx, int64_t begin, int64_t end) {
   const job* j = ctx;
   const int64_t item = j->from.item;
 
-  shmt__move_loop_of_size(SHMT_LOOP_gather_known, item)(
+  shmt__move_loop_of_size(SHMT_LOOP_gather_checked, item)(
       (char*[]){j->to + begin * j->plane[0] * item, j->from.data + begin * j->plane[1] * item, (char*)(uintptr_t)j->table},
       NULL, j->plane[0], (int64_t[]){j->plane[1], end - begin});
 }

@@ -82,10 +82,10 @@ static shmt_status triangle(const char* name, shmt_tensor* self, int64_t diagona
     SHMT_TRY(swapped(self, &transposed));
     if (shmt__tensor_is_contiguous(transposed))
       return triangle(name, transposed, diagonal > -INT64_MAX ? -diagonal : INT64_MAX, !upper, &transposed);
-    const uint64_t repeated = shmt__repeated_dims(self) & shmt__all_dims_mask(n - 2);
+    const uint64_t repeated = shmt__expanded_dims(self) & shmt__all_dims_mask(n - 2);
     SHMT_AUTO(shmt_tensor) single = NULL;
     if (repeated) {
-      SHMT_TRY(shmt__without_repeats(self, repeated, &single));
+      SHMT_TRY(shmt__unexpanded(self, repeated, &single));
       return triangle(name, single, diagonal, upper, &single);
     }
   }

@@ -202,7 +202,7 @@ _two = fixed([2, 0], "int64")
 _where = idx(3, 2, 4)
 
 INDEX: dict[str, list[Case]] = {
-    "_equal_as": [case(_x, _x)],
+    "_eq_as": [case(_x, _x)],
     "argwhere": [case(_x)],
     "nonzero": [case(_x)],
     "nonzero_numpy": [case(_x)],
