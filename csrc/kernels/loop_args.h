@@ -151,10 +151,10 @@ typedef struct shmt__resample_shape {
 } shmt__resample_shape;
 
 /* Which elements were picked from a place p: list[starts[p]], ..., list[starts[p + 1] - 1]. */
-typedef struct shmt__pick_shape {
+typedef struct shmt__table_gather_args {
   const int64_t *starts, *list;
   int64_t inner; /* elements behind each */
-} shmt__pick_shape;
+} shmt__table_gather_args;
 
 /* A block of attention scores. */
 typedef struct shmt__attention_shape {

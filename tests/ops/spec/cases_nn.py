@@ -222,8 +222,8 @@ IMAGE: dict[str, list[Case]] = {
         case(_image, None, t(1, 2, 3, 2), _image, _grid, 0, 0, False, [1, 0, 1]),
     ],
     "_constant_pad_backward": [case(t(3, 6), [1, 1])],
-    "_pad_own": [case(_line, [2, 1], "reflect"), case(_planes[2], [1, 0, 2, -1], "replicate")],
-    "_pad_own_backward": [
+    "_pad_nonconstant": [case(_line, [2, 1], "reflect"), case(_planes[2], [1, 0, 2, -1], "replicate")],
+    "_pad_nonconstant_backward": [
         case(t(2, 3, 7), [2, 3, 5], [1, 1], "reflect"),
         case(t(1, 2, 6, 7), [1, 2, 4, 5], [1, 1, 0, 2], "circular"),
     ],
