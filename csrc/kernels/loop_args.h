@@ -70,22 +70,22 @@ typedef struct shmt__nll_shape {
 } shmt__nll_shape;
 
 /* Uniform numbers in [from, to); for normal ones the mean and the standard deviation. */
-typedef struct shmt__uniform_shape {
+typedef struct shmt__uniform_args {
   double from, to;
-} shmt__uniform_shape;
+} shmt__uniform_args;
 
 /* base + word % range; range 0: the whole word. */
-typedef struct shmt__randint_shape {
+typedef struct shmt__randint_args {
   uint64_t range;
   int64_t base;
   bool wide; /* two words a number */
-} shmt__randint_shape;
+} shmt__randint_args;
 
 /* `value` with probability limit / 2^53. */
-typedef struct shmt__bernoulli_shape {
+typedef struct shmt__bernoulli_args {
   uint64_t limit;
   double value;
-} shmt__bernoulli_shape;
+} shmt__bernoulli_args;
 
 /* A convolution of one image; depth, height, width. */
 typedef struct shmt__conv_shape {

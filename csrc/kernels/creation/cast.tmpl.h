@@ -143,7 +143,7 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
       *(int64_t*)(void*)(dst + i * dst_stride) = CAST_I64(*(const T*)(const void*)(src + i * src_stride));     \
   }
 /* To complex32 by way of complex64, for the same. */
-#define CAST_TO_HALVES                                                                                               \
+#define CAST_TO_COMPLEX32                                                                                               \
   void SHMT_LOOP(cast_to_complex64)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n);  \
   void SHMT_LOOP(cast_to_complex32)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) { \
     enum { WIDTH = 128 };                                                                                            \
@@ -170,7 +170,7 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
 #if SHMT_IS_BOOL /* one of two */
 #define CAST_HOW_complex32(TO) CAST_LOOP(complex32, TO)
 #else
-#define CAST_HOW_complex32(TO) CAST_TO_HALVES
+#define CAST_HOW_complex32(TO) CAST_TO_COMPLEX32
 #endif
 #define CAST_HOW_complex64(TO) CAST_LOOP(complex64, TO)
 #define CAST_HOW_complex128(TO) CAST_LOOP(complex128, TO)
@@ -189,7 +189,7 @@ SHMT_FOR_EACH_DTYPE(CAST)
 #undef CAST
 #undef CAST_LOOP
 #undef CAST_TO_HALF
-#undef CAST_TO_HALVES
+#undef CAST_TO_COMPLEX32
 #undef CAST_TO_WIDE
 #undef CAST_TWIN
 #undef CAST_HOW_complex32

@@ -36,7 +36,7 @@ static inline float shmt__log_unitf(float x) {
 }
 
 /* sin and cos of 2 pi u, u in [0, 1): quarter turns, then polynomials on [-pi/4, pi/4]. */
-static inline void shmt__sincos_turnf(float u, float* s, float* c) {
+static inline void shmt__sincos_2pif(float u, float* s, float* c) {
   const float q = 4.0f * u;
   const float k = (q + 12582912.0f) - 12582912.0f;
   const float r = (q - k) * 1.57079632679489662f, z = r * r;
@@ -57,7 +57,7 @@ static inline void shmt__sincos_turnf(float u, float* s, float* c) {
 #define SHMT_LOG_UNIT(x) _Generic((x), float: shmt__log_unitf, default: log)(x)
 #endif
 
-/* The loops' data: out, words (uint32, dense). n is the number of results. uniform: ctx is shmt__uniform_shape. */
+/* The loops' data: out, words (uint32, dense). n is the number of results. uniform: ctx is shmt__uniform_args. */
 #if SHMT_IS_FLOATING
 /* The place of a fraction below 1 between from and to. to is left out: what is rounded to it counts as from. */
 static inline T SHMT_LOOP(uniform_at)(C fraction, C from, C width, C to) {
@@ -66,7 +66,7 @@ static inline T SHMT_LOOP(uniform_at)(C fraction, C from, C width, C to) {
 }
 
 void SHMT_LOOP(uniform)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__uniform_shape* s = ctx;
+  const shmt__uniform_args* s = ctx;
   const C from = (C)s->from, width = (C)s->to - (C)s->from, to = SHMT_LOAD(SHMT_STORE((C)s->to));
   const uint32_t* words = (const uint32_t*)(const void*)data[1];
   /* As many low bits as the significand has; 16-bit floats are rounded from float. */
@@ -121,7 +121,7 @@ void SHMT_LOOP(bernoulli_each)(char* const* data, const int64_t* strides, int64_
  * time, so that their halves fill wide vectors. */
 void SHMT_LOOP(box_muller)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   enum { BLOCKS = 8, PAIRS = 8 * BLOCKS };
-  const shmt__uniform_shape* s = ctx;
+  const shmt__uniform_args* s = ctx;
   const C mean = (C)s->from, std = (C)s->to;
   T* x = (T*)(void*)data[0];
   C first[PAIRS], second[PAIRS];
@@ -139,7 +139,7 @@ void SHMT_LOOP(box_muller)(char* const* data, const int64_t* strides, int64_t n,
       C sine, cosine;
       if (sizeof(C) == 4) {
         float sf, cf;
-        shmt__sincos_turnf((float)u2, &sf, &cf);
+        shmt__sincos_2pif((float)u2, &sf, &cf);
         sine = (C)sf;
         cosine = (C)cf;
       } else {
@@ -160,9 +160,9 @@ void SHMT_LOOP(box_muller)(char* const* data, const int64_t* strides, int64_t n,
 }
 #endif
 
-/* ctx: shmt__randint_shape. One word per number, or two when `wide`. */
+/* ctx: shmt__randint_args. One word per number, or two when `wide`. */
 void SHMT_LOOP(randint)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__randint_shape* s = ctx;
+  const shmt__randint_args* s = ctx;
   const uint32_t* words = (const uint32_t*)(const void*)data[1];
 
   if (!s->wide) {
@@ -201,9 +201,9 @@ void SHMT_LOOP(randint)(char* const* data, const int64_t* strides, int64_t n, co
   }
 }
 
-/* Two words per number; ctx: shmt__bernoulli_shape. `value` where their 53 low bits are below the limit, else 0. */
+/* Two words per number; ctx: shmt__bernoulli_args. `value` where their 53 low bits are below the limit, else 0. */
 void SHMT_LOOP(bernoulli)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__bernoulli_shape* s = ctx;
+  const shmt__bernoulli_args* s = ctx;
   const uint32_t* words = (const uint32_t*)(const void*)data[1];
   const int64_t limit = (int64_t)s->limit;
 #if SHMT_IS_BOOL
