@@ -150,7 +150,8 @@ static void FN(row_gradient)(const shmt__distance_backward_args* s, T* to, const
       const int64_t stop = from + FN(run) < first + count ? from + FN(run) : first + count;
       T part[COLUMNS] = {0};
       for (int64_t j = from; j < stop; j++) {
-        const T distance = distances[FN(element_offset)(j, s->distance_step, s->distance_shrink)], *y = others + j * s->length;
+        const T distance = distances[FN(element_offset)(j, s->distance_step, s->distance_shrink)];
+        const T* y = others + j * s->length;
         const T grad = grads[FN(element_offset)(j, s->grad_step, s->grad_shrink)];
         for (int64_t m = 0; m < n; m++) part[m] += grad * FN(derivative)(x[begin + m] - y[begin + m], distance, norm);
       }
@@ -237,8 +238,8 @@ INLINE void FN(row_gradients)(const shmt__distance_backward_args* s, T* to, cons
   }
 }
 
-static void FN(gradients_in_norm)(const shmt__distance_backward_args* s, char* const* data, const int64_t* strides, int64_t n_rows,
-                               const int norm) {
+static void FN(gradients_in_norm)(const shmt__distance_backward_args* s, char* const* data, const int64_t* strides,
+                                  int64_t n_rows, const int norm) {
   T factors[FN(factor_rows)][FN(factors)];
   T* const to = (T*)(void*)data[0];
   const T *x = (const T*)(const void*)data[1], *others = (const T*)(const void*)data[2];

@@ -251,7 +251,8 @@ static shmt_status interpolate(shmt_tensor* self, shmt_ints size, const char* mo
 
   j.dtype = self->dtype;
   j.work = shmt__is_half(self->dtype) ? SHMT_FLOAT32 : self->dtype;
-  SHMT_REQUIRE_LOOP(is_back && self->dtype == SHMT_UINT8 ? SHMT_LOOP_table_gather_sum : SHMT_LOOP_resample, j.work, "interpolate");
+  SHMT_REQUIRE_LOOP(is_back && self->dtype == SHMT_UINT8 ? SHMT_LOOP_table_gather_sum : SHMT_LOOP_resample, j.work,
+                    "interpolate");
   const shmt_memory_format format = format_of(self, scale);
   const bool last = format != SHMT_CONTIGUOUS_FORMAT;
   SHMT_TRY(prepare(&j, self, size, mode, scale, is_back, last ? self->sizes[1] : 1, plans));
@@ -292,7 +293,8 @@ static shmt_status nearest(shmt_tensor* self, shmt_ints size, bool by_middles, s
     status = fill_nearest(&tables[d], is_back ? to : from, is_back ? from : to, scale.data[d], by_middles);
   }
   if (status == SHMT_OK)
-    status = is_back ? shmt__table_gather_backward("interpolate", self, tables, n, out) : shmt__table_gather(self, tables, n, out);
+    status = is_back ? shmt__table_gather_backward("interpolate", self, tables, n, out)
+                     : shmt__table_gather(self, tables, n, out);
   for (int d = 0; d < SHMT_TABLE_GATHER_DIMS; d++) shmt__index_table_fini(&tables[d]);
   return status;
 }

@@ -51,7 +51,8 @@ shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, boo
   SHMT_TRY(shmt__output_begin_apart("gather", out, shmt__tensor_sizes(index), self->dtype,
                                     shmt__common_device(self, index, NULL), self, index, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
-    const shmt__index_args shape = {shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self)), line->sizes[dim], false, &bad};
+    const int64_t stride = shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self));
+    const shmt__index_args shape = {stride, line->sizes[dim], false, &bad};
     memcpy(strides, line->strides, (size_t)line->n_dims * sizeof *strides);
     strides[dim] = 0;
     SHMT_TRY(shmt__index_as_int64(where, &own_wide, &wide));
@@ -176,7 +177,8 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
   SHMT_TRY(shmt__output_begin_apart("index_select", out, shape_out, self->dtype,
                                     shmt__common_device(self, index, NULL), self, index, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
-    const shmt__index_args shape = {shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self)), line->sizes[dim], false, &bad};
+    const int64_t stride = shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self));
+    const shmt__index_args shape = {stride, line->sizes[dim], false, &bad};
     SHMT_REQUIRE(line->sizes[dim] > 0, SHMT_E_RUNTIME, "index_select(): self indexing axis dim should be positive");
     SHMT_TRY(shmt__index_as_int64(where, &own_wide, &wide));
     index_strides[dim] = wide->strides[0];

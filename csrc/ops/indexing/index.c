@@ -204,7 +204,8 @@ static shmt_status plan_offsets(plan* p, const shmt_tensor* self) {
     if (p->sizes[r] == 0) return SHMT_OK;
   if (p->n_indexed == 1) {
     const int d = p->first;
-    p->shape = (shmt__index_args){shmt__wrap_mul_i64(self->strides[d], shmt__tensor_item_bytes(self)), self->sizes[d], true, &p->bad};
+    const int64_t stride = shmt__wrap_mul_i64(self->strides[d], shmt__tensor_item_bytes(self));
+    p->shape = (shmt__index_args){stride, self->sizes[d], true, &p->bad};
     return spread_index(p, p->index[d]);
   }
   SHMT_AUTO(shmt_tensor) combined = NULL;

@@ -18,7 +18,8 @@ static shmt_status scatter_walk(const char* name, shmt_tensor* self, int64_t dim
   SHMT_AUTO(shmt_tensor) target = NULL;
   int64_t strides[SHMT_MAX_DIMS];
   shmt__bad_index bad = {0};
-  const shmt__index_args shape = {shmt__wrap_mul_i64(self->strides[dim], shmt__tensor_item_bytes(self)), self->sizes[dim], wrap, &bad};
+  const int64_t stride = shmt__wrap_mul_i64(self->strides[dim], shmt__tensor_item_bytes(self));
+  const shmt__index_args shape = {stride, self->sizes[dim], wrap, &bad};
 
   if (index->numel == 0) return SHMT_OK;
   memcpy(strides, self->strides, (size_t)self->n_dims * sizeof *strides);
@@ -77,7 +78,8 @@ static shmt_status combine(const char* name, shmt_tensor* self, int64_t dim, shm
   if (across == dim) return combine_wide(name, self, dim, index, source, loop, bad_code);
   for (int d = 0; d < index->n_dims; d++)
     if (d != dim && d != across) per_step *= index->sizes[d]; /* of self's part, whose elements were counted */
-  const int64_t fitting = WIDE_ELEMENTS / (per_step > 0 ? per_step : 1), step = fitting > MIN_WIDE_ROWS ? fitting : MIN_WIDE_ROWS;
+  const int64_t fitting = WIDE_ELEMENTS / (per_step > 0 ? per_step : 1);
+  const int64_t step = fitting > MIN_WIDE_ROWS ? fitting : MIN_WIDE_ROWS;
   for (int64_t at = 0, n; at < index->sizes[across]; at += n) {
     SHMT_AUTO(shmt_tensor) to = NULL;
     SHMT_AUTO(shmt_tensor) positions = NULL;

@@ -310,7 +310,8 @@ shmt_status shmt__pad_nonconstant(shmt_tensor* self, shmt_ints pad, const char* 
 
   SHMT_TRY(find_mode(mode, &m));
   SHMT_TRY(check_pad(self, pad));
-  SHMT_REQUIRE(pad.len <= 2 * SHMT_TABLE_GATHER_DIMS, SHMT_E_RUNTIME, "_pad_nonconstant(): more than %d dims", SHMT_TABLE_GATHER_DIMS);
+  SHMT_REQUIRE(pad.len <= 2 * SHMT_TABLE_GATHER_DIMS, SHMT_E_RUNTIME, "_pad_nonconstant(): more than %d dims",
+               SHMT_TABLE_GATHER_DIMS);
   if (pad.len == 0) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
   for (int d = self->n_dims == pad.len / 2 + 2 ? 1 : 0; m != CIRCULAR && d < self->n_dims; d++)
     SHMT_REQUIRE(self->sizes[d] > 0, SHMT_E_RUNTIME, "Expected a tensor with possibly 0 batch size and other non-zero "
@@ -330,7 +331,8 @@ shmt_status shmt__pad_nonconstant_backward(shmt_tensor* grad, shmt_ints size, sh
   pad_mode m = REFLECT;
 
   SHMT_TRY(find_mode(mode, &m));
-  bool fits = size.len == grad->n_dims && pad.len % 2 == 0 && pad.len <= 2 * size.len && pad.len <= 2 * SHMT_TABLE_GATHER_DIMS;
+  bool fits = size.len == grad->n_dims && pad.len % 2 == 0 && pad.len <= 2 * size.len &&
+              pad.len <= 2 * SHMT_TABLE_GATHER_DIMS;
   for (int64_t d = 0; fits && d < size.len; d++) {
     const int64_t at = 2 * (size.len - 1 - d);
     int64_t padded = size.data[d];
@@ -342,7 +344,8 @@ shmt_status shmt__pad_nonconstant_backward(shmt_tensor* grad, shmt_ints size, sh
                SHMT_SHAPE_TEXT(grad));
   if (pad.len == 0) return shmt_op_clone(grad, SHMT_MEMORY_FORMAT_NONE, out);
   shmt_status status = make_tables(m, size, pad, tables);
-  if (status == SHMT_OK) status = shmt__table_gather_backward("_pad_nonconstant_backward", grad, tables, (int)pad.len / 2, out);
+  if (status == SHMT_OK)
+    status = shmt__table_gather_backward("_pad_nonconstant_backward", grad, tables, (int)pad.len / 2, out);
   for (int d = 0; d < SHMT_TABLE_GATHER_DIMS; d++) shmt__index_table_fini(&tables[d]);
   return status;
 }

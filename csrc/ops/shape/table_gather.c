@@ -216,7 +216,12 @@ static shmt_status run(shmt_tensor* from, const shmt__index_table* tables, int n
   int64_t sizes[SHMT_MAX_DIMS], table[TABLE];
   const shmt_memory_format format =
       n == from->n_dims - 2 ? shmt__tensor_suggest_format(from) : SHMT_CONTIGUOUS_FORMAT;
-  job j = {.tables = tables, .n = n, .n_outer = from->n_dims - n, .is_backward = is_backward, .inner = 1, .dtype = from->dtype};
+  job j = {.tables = tables,
+           .n = n,
+           .n_outer = from->n_dims - n,
+           .is_backward = is_backward,
+           .inner = 1,
+           .dtype = from->dtype};
 
   memcpy(sizes, from->sizes, (size_t)from->n_dims * sizeof *sizes);
   for (int d = 0; d < n; d++) sizes[j.n_outer + d] = length_of(&j, d);
@@ -247,7 +252,8 @@ shmt_status shmt__table_gather(shmt_tensor* self, const shmt__index_table* table
   return run(self, tables, n, false, out);
 }
 
-shmt_status shmt__table_gather_backward(const char* name, shmt_tensor* grad, shmt__index_table* tables, int n, shmt_tensor** out) {
+shmt_status shmt__table_gather_backward(const char* name, shmt_tensor* grad, shmt__index_table* tables, int n,
+                                        shmt_tensor** out) {
   SHMT_REQUIRE_LOOP(SHMT_LOOP_table_gather_sum, grad->dtype, name);
   for (int d = 0; d < n; d++) invert_table(&tables[d]);
   return run(grad, tables, n, true, out);

@@ -22,6 +22,7 @@ void shmt__index_table_fini(shmt__index_table* p);
 shmt_status shmt__table_gather(shmt_tensor* self, const shmt__index_table* tables, int n, shmt_tensor** out);
 /* Every element the sum of those that were picked from it; grad has the picked sizes. New reference. Errors: SHMT_E_NOMEM,
  * SHMT_E_NOT_IMPLEMENTED for dtypes that are not added up. */
-shmt_status shmt__table_gather_backward(const char* name, shmt_tensor* grad, shmt__index_table* tables, int n, shmt_tensor** out);
+shmt_status shmt__table_gather_backward(const char* name, shmt_tensor* grad, shmt__index_table* tables, int n,
+                                        shmt_tensor** out);
 
 #endif
