@@ -1,12 +1,14 @@
-/* kernels/fft/fft.tmpl.h -- discrete Fourier transforms of lines in lanes. Complex dtypes. See Note [Lanes] in kernels/fft/fft.h.
+/* kernels/fft/fft.tmpl.h -- Fourier transforms of signals in lanes, complex dtypes. See Note [Lanes] in
+ * kernels/fft/fft.h.
  *
- * data: scratch (2 room + the largest radix elements: pairs of vectors); n: blocks of lines; ctx: shmt__fft_block, the first.
+ * data: scratch (2 room + the largest radix elements: pairs of vectors); n: blocks of signals; ctx: shmt__fft_block, the
+ * first.
  */
 #include "kernels/fft/fft_vector.tmpl.h"
 
 #include "kernels/fft/fft_load_store.tmpl.h"
 
-/* The first half of the spectrum of 2n real numbers from the transform of the n complex ones they are. */
+/* Calculates the first half of the spectrum of 2n real numbers from the transform z of the n complex ones that they are. */
 static void FN(r2c_even)(const FN(pair)* z, FN(pair)* y, int64_t n, const R* w) {
   const FN(vector) zero = {0};
 
@@ -22,7 +24,7 @@ static void FN(r2c_even)(const FN(pair)* z, FN(pair)* y, int64_t n, const R* w) 
   }
 }
 
-/* The way back, without the halves; the parts of z exchanged. */
+/* The inverse of r2c_even, without its factors 1/2. Swaps the parts of z. */
 static void FN(c2r_even)(const FN(pair)* x, FN(pair)* z, int64_t n, const R* w) {
   z[0] = (FN(pair)){x[0].re - x[n].re, x[0].re + x[n].re};
   for (int64_t k = 1; k <= n / 2; k++) {
@@ -34,7 +36,7 @@ static void FN(c2r_even)(const FN(pair)* x, FN(pair)* z, int64_t n, const R* w) 
   }
 }
 
-/* The first halves of the spectra of two real lines: from the transform of one as the real, one as the imaginary part. */
+/* Calculates the first halves of the spectra of two real signals from the transform of the complex signal they are. */
 static void FN(r2c_pair)(const FN(pair)* z, FN(pair)* first, FN(pair)* second, int64_t n) {
   const FN(vector) zero = {0};
 
@@ -48,7 +50,7 @@ static void FN(r2c_pair)(const FN(pair)* z, FN(pair)* first, FN(pair)* second, i
   }
 }
 
-/* The way back; the parts of z exchanged. */
+/* The inverse of r2c_pair. Swaps the parts of z. */
 static void FN(c2r_pair)(const FN(pair)* first, const FN(pair)* second, FN(pair)* z, int64_t n) {
   z[0] = (FN(pair)){second[0].re, first[0].re};
   for (int64_t k = 1; k <= n / 2; k++) {
@@ -58,10 +60,10 @@ static void FN(c2r_pair)(const FN(pair)* first, const FN(pair)* second, FN(pair)
   }
 }
 
-/* Note [Pairs of real lines]
- * An infinity or a NaN in one of two lines that are transformed as one would reach the other's result. The first element
- * of the result is the sum of all that went in; when that is not finite, the two are done again, each with zeros for
- * partner.
+/* Note [Pairs of real signals]
+ * An infinity or a NaN in one of two signals that are transformed as one would reach the other's result. The first element
+ * of the result is the sum of all inputs. When it is not finite, the two signals are transformed again, each with zeros
+ * for a partner.
  */
 static bool FN(is_finite)(FN(pair) sum) {
   const FN(vector) none = sum.re * 0 + sum.im * 0;
@@ -71,7 +73,7 @@ static bool FN(is_finite)(FN(pair) sum) {
   return true;
 }
 
-/* Pairs, one after the other. x, y, work: as in fft_block. */
+/* Transforms the signals of pairs one after the other. x, y, work: as in fft_block. */
 static void FN(from_single)(const shmt__fft_block* b, FN(pair)* x, FN(pair)* y, FN(pair)* work) {
   const int64_t n = b->steps->length;
   const R scale = (R)b->scale;

@@ -1,7 +1,8 @@
-/* kernels/fft/fft_complex.tmpl.h -- discrete Fourier transforms of complex lines, whose numbers stay side by side as in memory. See
- * Note [Short lines] and Note [Lanes] in kernels/fft/fft.h.
+/* kernels/fft/fft_complex.tmpl.h -- Fourier transforms of complex signals whose parts stay interleaved as in memory. See
+ * Note [Short signals] and Note [Lanes] in kernels/fft/fft.h.
  *
- * fft_short: data: results, lines; strides: bytes from line to line; ctx: shmt__fft_short.
+ * fft_short: data: results, signals; strides: bytes from one signal to the next; ctx: shmt__fft_short.
+ *
  * fft_interleaved: as fft_block of kernels/fft/fft.tmpl.h, for blocks of SHMT_FFT_INTERLEAVED; scratch is in runs.
  */
 #include "kernels/fft/fft_vector.tmpl.h"

@@ -1,4 +1,5 @@
-/* kernels/fft/fft_lanes.tmpl.h -- transforms of lines that are in lanes. See Note [Lanes] in kernels/fft/fft.h. */
+/* kernels/fft/fft_lanes.tmpl.h -- the transform of signals that are in lanes already. See Note [Lanes] in
+ * kernels/fft/fft.h. */
 #include "kernels/fft/fft_vector.tmpl.h"
 
 #define NUMBER   FN(pair)

@@ -1,7 +1,8 @@
-/* kernels/fft/fft_short.tmpl.h -- short lines as matrices whose columns and rows fit in the registers. Included by fft_complex.tmpl.h,
- * for runs of RUN_BYTES: neighbouring complex numbers as they lie in memory; OF(name) are the functions of that form.
+/* kernels/fft/fft_short.tmpl.h -- short signals as matrices whose columns and rows fit in registers. Included by
+ * fft_complex.tmpl.h, for runs of RUN_BYTES: neighbouring complex numbers, interleaved as in memory. OF(name) are the
+ * functions of that form.
  *
- * See Note [Short lines] in kernels/fft/fft.h.
+ * See Note [Short signals] in kernels/fft/fft.h.
  */
 #define NUMBER OF(run)
 #define COUNT  (RUN_BYTES * LANES / VECTOR_BYTES / 2) /* complex numbers of a run */
@@ -64,7 +65,7 @@ INLINE NUMBER OF(times)(NUMBER a, R re, R im) { return a * re - OF(times_minus_i
 
 #include "kernels/fft/fft_butterflies.tmpl.h"
 
-/* Transpose the square of 16 bytes that a run has. */
+/* Transposes the square of 16-byte units that some runs are. */
 INLINE void OF(transpose_wide)(OF(units)* v) {
 #if RUN_BYTES == 64
   const OF(units) a = LOWER_HALF(v[0], v[1]), b = LOWER_HALF(v[2], v[3]);
@@ -82,7 +83,7 @@ INLINE void OF(transpose_wide)(OF(units)* v) {
 #endif
 }
 
-/* COUNT runs as a square of complex numbers. */
+/* Transposes COUNT runs as a square of complex numbers. */
 INLINE void OF(transpose)(NUMBER* runs) {
   OF(units) v[COUNT];
 
@@ -115,8 +116,8 @@ INLINE void OF(transpose)(NUMBER* runs) {
 #include "kernels/fft/fft_interleaved.tmpl.h"
 #endif
 
-/* Of `count` lines `apart` bytes from each other, the columns of P elements, times their factors, as rows of P. Of as many
- * lines of such rows, the columns of P elements to the results. */
+/* COLUMNS transforms the columns, of P elements, of `count` signals `apart` bytes from each other, multiplies them by
+ * twiddle factors, and stores them as rows of P. ROWS transforms these rows' columns, of P elements, to the results. */
 #define COLUMNS(P)                                                                                                      \
   static void OF(columns_##P)(const shmt__fft_short* c, const char* signal, int64_t apart, int64_t count, R* to) {       \
     const int64_t n2 = c->columns;                                                                                     \
@@ -164,7 +165,7 @@ ROWS(32)
 #undef COLUMNS
 #undef ROWS
 
-/* As fft_short. */
+/* The loop fft_short. */
 static void OF(signals)(char* const* data, const int64_t* strides, int64_t n, const shmt__fft_short* c) {
   const int64_t at_once = SHMT_FFT_SHORT_LENGTH / (c->rows * c->columns);
   _Alignas(64) R between[2 * SHMT_FFT_SHORT_LENGTH];

@@ -1,14 +1,15 @@
-/* kernels/fft/fft_stockham.tmpl.h -- steps made of butterflies over lanes. Included once for each form of NUMBER.
+/* kernels/fft/fft_stockham.tmpl.h -- the steps of Stockham's algorithm: butterflies over lanes. Included once for each
+ * form of NUMBER.
  *
  * A step of radix p takes s transforms of m * p elements from one array to the other, leaving s * p transforms of m
- * already in their final order (Stockham): nothing is permuted at the end. Source: Swarztrauber, "FFT algorithms for
- * vector computers", 1984. The butterflies of odd radices add and subtract the inputs r and p - r first, whose roots
- * are conjugates. A step is one function: inlined into one body they are slower, and slow to compile.
+ * already in their final order: nothing is permuted at the end. Source: Swarztrauber, "FFT algorithms for vector
+ * computers", 1984. The butterflies of odd radices first add and subtract the inputs r and p - r, whose roots are
+ * conjugates. A step is a function of its own: inlined into one body the steps are slower, and slow to compile.
  */
 #define ANY (SHMT_ISA_LEVEL == 2 ? 4 : 2) /* results of a butterfly that are summed up at once */
 
-/* Butterflies number j of all s transforms; turned: their results are multiplied by w. Of a step: apart: from one element
- * of x to the next; not 1 only where s is 1. */
+/* row_P does butterfly number j of all s transforms, and with has_twiddles multiplies the results by w. step_P does a
+ * step. apart: from one element of x to the next; it is not 1 only where s is 1. */
 #define RADIX(P)                                                                                                     \
   INLINE void OF(row_##P)(const NUMBER* x, NUMBER* y, int64_t ms, int64_t s, const R* w, const bool has_twiddles) {        \
     for (int64_t k = 0; k < s; k++) {                                                                                \
@@ -37,8 +38,8 @@ RADIX(9)
 RADIX(16)
 #undef RADIX
 
-/* Results t to t + n - 1 and their partners of a butterfly of an odd radix: a and b, sums and differences of partners,
- * and the first input are in work. */
+/* Calculates results t to t + n - 1, and their partners, of a butterfly of an odd radix. work has the sums a and the
+ * differences b of partners, and the first input. */
 INLINE void OF(any_results)(const shmt__fft_step* p, const NUMBER* work, NUMBER* y, int64_t t, const int n) {
   const int64_t radix = p->radix, s = p->s, half = radix / 2;
   const NUMBER *a = work, *b = work + half;
@@ -67,7 +68,7 @@ INLINE void OF(any_results)(const shmt__fft_step* p, const NUMBER* work, NUMBER*
   }
 }
 
-/* Any odd radix; work: radix elements. */
+/* A step of any odd radix; work: radix elements. */
 static void OF(step_any)(const shmt__fft_step* p, const NUMBER* x, NUMBER* y, int64_t apart, NUMBER* work) {
   const int64_t radix = p->radix, m = p->m, s = p->s, ms = m * s * apart, half = radix / 2;
   NUMBER *a = work, *b = work + half;
@@ -92,7 +93,7 @@ static void OF(step_any)(const shmt__fft_step* p, const NUMBER* x, NUMBER* y, in
     }
 }
 
-/* A step from x to y. apart: as above. */
+/* Does one step from x to y. apart: as above. */
 static void OF(take_step)(const shmt__fft_step* step, const NUMBER* x, NUMBER* y, int64_t apart, NUMBER* work) {
   switch (step->radix) {
     case 2: OF(step_2)(step, x, y, apart); break;
@@ -107,8 +108,8 @@ static void OF(take_step)(const shmt__fft_step* step, const NUMBER* x, NUMBER* y
   }
 }
 
-/* Transform `from`, whose elements are `apart`, with the help of x, y and work; where the result is: x or y. x may be `from`,
- * and is where there are no steps. */
+/* Transforms `from`, whose elements are `apart`, with x, y and work as scratch. Returns the address of the result, which
+ * is x or y. x may be `from`, and is it when there are no steps. */
 static NUMBER* OF(transform)(const shmt__fft_steps* p, const NUMBER* from, int64_t apart, NUMBER* x, NUMBER* y, NUMBER* work) {
   for (int i = 0; i < p->n_steps; i++, from = x, apart = 1) {
     NUMBER* const other = x;

@@ -1,16 +1,16 @@
-/* kernels/linalg/householder.h -- what kernels/linalg/householder.tmpl.h is told. */
+/* kernels/linalg/householder.h -- arguments of the loops in kernels/linalg/householder.tmpl.h. */
 #ifndef SHMT_KERNELS_LINALG_HOUSEHOLDER_H
 #define SHMT_KERNELS_LINALG_HOUSEHOLDER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* LANES: rows are rounded up to; ELEMENTS: of a matrix of rows rounded up, at most. */
+/* Rows are rounded up to LANES; a matrix with its rows rounded up has at most ELEMENTS. */
 enum { SHMT_HOUSEHOLDER_LANES = 16, SHMT_HOUSEHOLDER_ELEMENTS = 1024 };
 
 typedef struct shmt__householder_args {
-  int64_t columns, pitch; /* how many, and elements from one to the next */
-  int64_t count;          /* of the reflections */
+  int64_t columns, pitch; /* number of columns; elements from one column to the next */
+  int64_t count;          /* number of reflectors */
 } shmt__householder_args;
 
 static inline bool shmt__householder_fits(int64_t rows, int64_t columns) {

@@ -1,7 +1,7 @@
-/* kernels/linalg/householder.tmpl.h -- orthogonal factors of small real matrices, one dtype.
+/* kernels/linalg/householder.tmpl.h -- QR factors of small real matrices, one dtype.
  *
- * A reflection is I - tau v v', as LAPACK's: v is zero above its own row and one there. Matrices are worked on in a room of
- * their own, columns of whole vectors with zeros behind them, so that no run has an end that is shorter.
+ * A Householder reflector is I - tau v v', as LAPACK's: v is zero above its own row and one there. A matrix is copied to
+ * a workspace, where columns are whole vectors with zeros at their ends, so that no loop has a shorter last step.
  */
 #include "kernels/loops.h"
 #include "kernels/linalg/householder.h"
@@ -19,14 +19,14 @@
 enum { FN(lanes) = VECTOR_BYTES / sizeof(T) };
 typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
 
-/* A matrix at hand, and the vector of a reflection. */
+/* A copy of the matrix, and the vector of a reflector. */
 typedef struct FN(workspace) {
   _Alignas(64) T at[SHMT_HOUSEHOLDER_ELEMENTS];
   _Alignas(64) T v[SHMT_HOUSEHOLDER_ELEMENTS];
   int64_t rows, columns; /* rows: rounded up */
 } FN(workspace);
 
-/* Where runs of a vector that is zero above row j begin. */
+/* Where loops over a vector that is zero above row j begin. */
 INLINE int64_t FN(first_row)(int64_t j) { return j / SHMT_HOUSEHOLDER_LANES * SHMT_HOUSEHOLDER_LANES; }
 
 static void FN(load_matrix)(FN(workspace) * r, const T* a, int64_t rows, const shmt__householder_args* s) {
@@ -39,7 +39,7 @@ static void FN(load_matrix)(FN(workspace) * r, const T* a, int64_t rows, const s
   }
 }
 
-/* v = what stands below row j of that column, and `one` there. */
+/* v = what stands below row j of that column, and `one` in row j. */
 INLINE void FN(read_v)(FN(workspace) * r, int64_t j, T one) {
   const int64_t begin = FN(first_row)(j);
 
@@ -54,7 +54,7 @@ INLINE FN(vector) FN(load_vector)(const T* x) {
   return v;
 }
 
-/* Columns from j + 1 on, less tau v v' of them; v is zero above row j. */
+/* Applies the reflector tau v v' to the columns from j + 1 on. v is zero above row j. */
 static void FN(apply_reflector)(FN(workspace) * r, int64_t j, T tau) {
   const int64_t begin = FN(first_row)(j);
 
@@ -74,7 +74,7 @@ static void FN(apply_reflector)(FN(workspace) * r, int64_t j, T tau) {
   }
 }
 
-/* The sum of the squares of v, times a number. */
+/* The sum of the squares of v, scaled. */
 INLINE double FN(scaled_square_sum)(const FN(workspace) * r, int64_t begin, double scale) {
   double sum[SHMT_HOUSEHOLDER_LANES] = {0};
 
@@ -88,7 +88,7 @@ INLINE double FN(scaled_square_sum)(const FN(workspace) * r, int64_t begin, doub
   return sum[0];
 }
 
-/* The length of v, which is zero above `begin` and whose elements may have no squares. */
+/* The 2-norm of v, which is zero above `begin`. The squares of its elements may over- or underflow. */
 static double FN(norm_of_v)(const FN(workspace) * r, int64_t begin) {
   const double square = FN(scaled_square_sum)(r, begin, 1);
   double most = 0;
@@ -100,8 +100,7 @@ static double FN(norm_of_v)(const FN(workspace) * r, int64_t begin) {
   return ldexp(sqrt(FN(scaled_square_sum)(r, begin, ldexp(1, -power))), power);
 }
 
-/* The reflection that leaves of column j, from row j on, nothing but its first element: v, which is stored below that too.
- * Returns tau. */
+/* Finds the reflector that zeroes column j below row j. Stores v there. Returns tau. */
 static T FN(make_reflector)(FN(workspace) * r, int64_t j) {
   T* const column = r->at + j * r->rows;
   const double first = (double)column[j];
@@ -120,8 +119,8 @@ static T FN(make_reflector)(FN(workspace) * r, int64_t j) {
   return (T)((left - first) / left);
 }
 
-/* data: column-major elements, tau; n: rows; ctx: shmt__householder_args, whose matrices fit. Elements become R, with the
- * vectors of the reflections below, as LAPACK's geqrf leaves them. */
+/* data: column-major elements, tau; n: rows; ctx: shmt__householder_args, which shmt__householder_fits. The elements
+ * become R, with the vectors of the reflectors below, as LAPACK's geqrf leaves them. */
 void SHMT_LOOP(householder_geqrf)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__householder_args* s = ctx;
   T *a = (T*)(void*)data[0], *tau = (T*)(void*)data[1];
@@ -133,12 +132,12 @@ void SHMT_LOOP(householder_geqrf)(char* const* data, const int64_t* strides, int
     tau[j] = FN(make_reflector)(&r, j);
     memcpy(a + j * s->pitch + j, r.at + j * r.rows + j, (size_t)(n - j) * sizeof *a);
     FN(apply_reflector)(&r, j, tau[j]);
-    /* Row j is done: what an infinity makes of the rows above is none of theirs. */
+    /* Row j is finished: an infinity that spreads to the rows above does not reach it. */
     for (int64_t k = j + 1; k < s->columns; k++) a[k * s->pitch + j] = r.at[k * r.rows + j];
   }
 }
 
-/* The same operands; elements become those of the product of the reflections, as LAPACK's orgqr makes them. */
+/* The same operands. The elements become those of the product of the reflectors, as LAPACK's orgqr makes them. */
 void SHMT_LOOP(householder_orgqr)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__householder_args* s = ctx;
   T* a = (T*)(void*)data[0];

@@ -1,6 +1,6 @@
-/* kernels/linalg/lu.tmpl.h -- the triangular factors of a few columns, one dtype.
+/* kernels/linalg/lu.tmpl.h -- LU factors of a few columns with row pivoting, one dtype.
  *
- * Columns are contiguous: what one takes from another is a run of neighbours.
+ * Columns are contiguous, so that subtracting a multiple of one column from another is a loop over neighbours.
  */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
@@ -15,7 +15,7 @@
 typedef __typeof__(_Generic((SHMT_REAL*)0, float*: (uint32_t)0, double*: (uint64_t)0)) FN(bits);
 enum { FN(parts) = sizeof(T) / sizeof(SHMT_REAL) };
 
-/* The bits of a magnitude are ordered as the magnitudes are, and vectors find the largest of them. */
+/* The bits of a magnitude. They are ordered as the magnitudes are, and vectors find the largest of them fast. */
 static inline FN(bits) FN(magnitude)(const SHMT_REAL* x) {
   SHMT_REAL size = SHMT_IS_COMPLEX ? (x[0] < 0 ? -x[0] : x[0]) : x[0];
   FN(bits) bits;
@@ -51,7 +51,7 @@ static inline void FN(subtract_multiple)(SHMT_REAL* restrict x, const SHMT_REAL*
 #endif
 }
 
-/* x /= by: times the reciprocal, unless that overflows. */
+/* x /= by. Multiplies by the reciprocal, unless that overflows. */
 static inline void FN(divide)(T* x, int64_t n, T by) {
 #if SHMT_IS_COMPLEX
   const T reciprocal = SHMT_CDIV((T)1, by);
@@ -68,7 +68,7 @@ static inline void FN(divide)(T* x, int64_t n, T by) {
 #endif
 }
 
-/* data: column-major elements, pivots (int); n: rows; ctx: shmt__lu_args. Elements become their factors, as LAPACK's
+/* data: column-major elements, pivots (int); n: rows; ctx: shmt__lu_args. The elements become their factors, as LAPACK's
  * getrf leaves them. */
 void SHMT_LOOP(lu)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__lu_args* s = ctx;

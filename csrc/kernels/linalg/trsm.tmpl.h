@@ -1,12 +1,12 @@
-/* kernels/linalg/trsm.tmpl.h -- solving with a small triangle, one dtype.
+/* kernels/linalg/trsm.tmpl.h -- solves a panel of right-hand sides with a small triangular matrix, one dtype.
  *
  * Note [Panel]
- * Right-hand sides stand in a panel, one row of SHMT_TRSM_PANEL_BYTES after the other, so that a vector holds neighbouring
- * right-hand sides: every step of the substitution is the same for all of them, and the elements of the triangle are
- * read where they lie. A few rows stay in registers while the known ones are taken from them, as in a product.
+ * A panel holds right-hand sides, in rows of SHMT_TRSM_PANEL_BYTES, so that a vector holds neighbouring right-hand sides.
+ * Every step of the substitution is the same for all of them. The triangular matrix is read in place. A few rows of the
+ * panel stay in registers while multiples of the rows already solved are subtracted from them, as in a product.
  *
- * Complex numbers stay interleaved: what the real and what the imaginary part of an element takes away is summed apart,
- * and put together when a row is finished.
+ * Complex numbers stay interleaved. The products with the real and with the imaginary part of an element are summed
+ * apart, and combined when a row is finished.
  */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
@@ -66,8 +66,8 @@ INLINE FN(vector) FN(combined)(const FN(vector)* sum) { return *sum; }
 INLINE FN(vector) FN(divided)(FN(vector) v, T by) { return v / by; }
 #endif
 
-/* Rows `known` to `known + rows` of x, whose rows begin to known are solved; a: the first element of row `known` of the
- * triangle; pitch: numbers from one row of x to the next. */
+/* Solves rows `known` to `known + rows` of x; its rows begin to known are solved already. a: the first element of row
+ * `known` of the matrix; pitch: numbers from one row of x to the next. */
 INLINE void FN(block)(SHMT_REAL* x, const T* a, const shmt__trsm_panel_args* s, int64_t known, int64_t pitch,
                       const int rows, const int n_vectors) {
   const int64_t down = s->row_stride, right = s->column_stride;
@@ -116,8 +116,8 @@ INLINE void FN(rows)(SHMT_REAL* x, const T* a, const shmt__trsm_panel_args* s, i
   if (v < n) FN(block)(x + v * FN(lanes), a, s, known, pitch, rows, 1);
 }
 
-/* data: a panel and a lower triangle; n: their rows; ctx: shmt__trsm_panel_args. The panel becomes the triangle's
- * inverse times it. */
+/* data: a panel and a lower triangular matrix; n: their rows; ctx: shmt__trsm_panel_args. The panel becomes the inverse
+ * of the matrix times it. */
 void SHMT_LOOP(trsm_panel)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__trsm_panel_args* s = ctx;
   const int64_t pitch = s->is_reversed ? -(int64_t)FN(width) : FN(width);

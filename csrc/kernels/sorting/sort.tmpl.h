@@ -24,7 +24,7 @@ void SHMT_UNSIGNED_LOOP(sort_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, 
 #if SHMT_IS_FLOATING
 #include "kernels/sorting/insertion.tmpl.h"
 #else
-#include "kernels/sorting/short_rows.tmpl.h"
+#include "kernels/sorting/sort_keys.tmpl.h"
 #endif
 
 /* Indices of 32 bits in the second half of the memory of the wide ones. What is written has been read before. */

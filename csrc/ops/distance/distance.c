@@ -250,7 +250,7 @@ static shmt_status backward_of_all(shmt_tensor* grad, shmt_tensor* x1, shmt_tens
   SHMT_TRY(shmt_op_unsqueeze(x1, -2, &left));
   SHMT_TRY(shmt_op_unsqueeze(x2, -3, &right));
   SHMT_TRY(shmt_op_sub_Tensor(left, right, shmt__scalar_int(1), &differences));
-  SHMT_TRY(shmt_op__difference_slopes(grad, differences, p, cdist, &gradient_job));
+  SHMT_TRY(shmt_op__difference_norm_backward(grad, differences, p, cdist, &gradient_job));
   SHMT_TRY(shmt_op_sum_dim_IntList(gradient_job, SHMT_INTS(-2), false, SHMT_DTYPE_NONE, grad1));
   SHMT_TRY(shmt_op_sum_dim_IntList(gradient_job, SHMT_INTS(-3), false, SHMT_DTYPE_NONE, &sum));
   return shmt_op_neg(sum, grad2);
@@ -509,7 +509,7 @@ shmt_status shmt__pdist_backward(shmt_tensor* grad, shmt_tensor* self, double p,
                "_pdist_backward: a gradient of shape %s and distances of shape %s for rows of shape %s",
                SHMT_SHAPE_TEXT(grad), SHMT_SHAPE_TEXT(pdist), SHMT_SHAPE_TEXT(self));
   if (norm < 0 || !shmt__is_plain_call(shmt__tensor_keys(grad) | shmt__tensor_keys(self) | shmt__tensor_keys(pdist)))
-    return shmt_op__pdist_slopes(grad, self, p, pdist, out);
+    return shmt_op__pdist_backward_all_pairs(grad, self, p, pdist, out);
   SHMT_TRY(shmt__tensor_zeros(shmt__tensor_sizes(self), self->dtype, SHMT_CPU, &result));
   if (norm > 0 && self->numel > 0 && pdist->numel > 0) {
     const int64_t n = self->sizes[0], item = shmt__tensor_item_bytes(self);

@@ -1,4 +1,4 @@
-/* ops/fft/run.c -- lines dealt out: blocks of lanes, or single lines, over threads. */
+/* ops/fft/run.c -- runs the transforms of many signals: in blocks of lanes or one by one, over threads. */
 #include "ops/fft/run.h"
 
 #include "generated/dtype_tables.h"
@@ -8,20 +8,20 @@
 #include "ops/fft/one_signal.h"
 #include "storage/allocator.h"
 
-/* Elements that are worth a thread; bytes of a block's scratch that stay in the first cache; of columns
- * whose pages are too many; bytes that are taken from the stack: of the allocator, a thread would get what another one's
- * cache holds. */
+/* GRAIN_POINTS: elements that are worth a thread. NEAR_BYTES: a block's scratch up to this size stays in the first-level
+ * cache. FAR_BYTES: columns that span more than this touch too many pages. ROOM_BYTES: scratch up to this size is on the
+ * stack; from the allocator a thread would get memory that is in another thread's cache. */
 enum { GRAIN_POINTS = 1 << 12, NEAR_BYTES = 32 << 10, FAR_BYTES = 1 << 20, ROOM_BYTES = 128 << 10 };
 
 typedef struct job {
   const shmt__fft_request* r;
   const shmt__fft_plan* plan;
-  shmt__walk dims; /* of the lines */
+  shmt__walk dims; /* the dims over which signals are counted */
   int64_t n_signals, part_bytes, lanes;
-  int64_t in, out; /* parts from the tensors' beginnings to the first line */
+  int64_t in, out; /* parts from the tensors' beginnings to the first signal */
 } job;
 
-/* What is dealt out: pieces of so many lines of a job each, or of as many of two jobs. */
+/* What is divided between threads: pieces of so many signals of one job each, or of so many of each of two jobs. */
 typedef struct workload {
   job jobs[2];
   int64_t signals[2];
@@ -33,7 +33,8 @@ static int64_t grain(int64_t elements) { return elements < GRAIN_POINTS ? GRAIN_
 
 static int64_t magnitude(int64_t n) { return n < 0 ? -n : n; }
 
-/* Dims of one line dropped, the rest sorted by the strides of the input, neighbours that are one dim made so. */
+/* Describes the dims over which signals are counted: dims of size 1 are dropped, the rest is sorted by the strides of the
+ * input, and neighbours that can be one dim are merged. */
 static void walk_init(const shmt__fft_request* r, shmt__walk* w) {
   int n = 0;
 
@@ -60,7 +61,7 @@ static void walk_init(const shmt__fft_request* r, shmt__walk* w) {
   }
 }
 
-/* Where the line of the cursor begins. */
+/* Where the signal at the cursor begins. */
 static char* signal_in(const job* j, const shmt__cursor* c) {
   return (char*)j->r->in.data + (j->in + c->from) * j->part_bytes;
 }
@@ -68,15 +69,15 @@ static char* signal_out(const job* j, const shmt__cursor* c) {
   return (char*)j->r->out.data + (j->out + c->to) * j->part_bytes;
 }
 
-/* --- blocks of lines ---------------------------------------------------------------------------- */
+/* --- blocks of signals -------------------------------------------------------------------------- */
 
-/* The lines of a block in one tensor: addresses; bytes between neighbours, 0 when they are not all as far apart. */
+/* Addresses of the signals of a block in one tensor. apart: bytes between neighbours, or 0 when the distance varies. */
 typedef struct addresses {
   char* at[SHMT_FFT_LANES];
   int64_t apart;
 } addresses;
 
-/* `count` lines from c on, which moves on behind them, in both tensors. */
+/* Finds `count` signals from c on, in both tensors, and moves c behind them. */
 static void next_signals(const job* j, shmt__cursor* c, int64_t count, addresses* in, addresses* out) {
   const int64_t lanes = j->lanes, part = j->part_bytes;
   const shmt__walk* w = &j->dims;
@@ -98,7 +99,7 @@ static void next_signals(const job* j, shmt__cursor* c, int64_t count, addresses
     if (l + 1 < count) shmt__cursor_next(c, w);
   }
   shmt__cursor_next(c, w);
-  /* A line alone is like a column. */
+  /* A single signal is treated like a column. */
   in->apart = lanes > 1 ? in->at[1] - in->at[0] : 2 * part;
   out->apart = lanes > 1 ? out->at[1] - out->at[0] : 2 * part;
   for (int64_t l = 1; l < lanes; l++) {
@@ -107,7 +108,8 @@ static void next_signals(const job* j, shmt__cursor* c, int64_t count, addresses
   }
 }
 
-/* Lines of real and of imaginary parts. columns: the bytes between neighbours that make them columns. */
+/* Describes signals whose real parts are at re and whose imaginary parts are at im. columns: the distance between
+ * neighbours, in bytes, that makes them columns. */
 static void place(const job* j, const addresses* re, const addresses* im, int64_t im_offset, int64_t step, int64_t columns,
                   shmt__fft_layout columns_layout, shmt__fft_layout dense_layout, bool is_dense, shmt__fft_place* p) {
   const int64_t lanes = j->lanes;
@@ -120,17 +122,17 @@ static void place(const job* j, const addresses* re, const addresses* im, int64_
                                                            : SHMT_FFT_SCATTERED;
 }
 
-/* Lines of complex numbers. */
+/* Describes complex signals. */
 static void place_complex(const job* j, const addresses* at, int64_t step, shmt__fft_place* p) {
   place(j, at, at, j->part_bytes, step, 2 * j->part_bytes, SHMT_FFT_COLUMNS, SHMT_FFT_DENSE, step == 2, p);
 }
 
-/* Lines of real numbers: neighbours are the parts of one complex number. */
+/* Describes real signals of even length: neighbours are the parts of one complex number. */
 static void place_even(const job* j, const addresses* at, int64_t step, shmt__fft_place* p) {
   place(j, at, at, step * j->part_bytes, 2 * step, j->part_bytes, SHMT_FFT_COLUMNS_PARTS, SHMT_FFT_DENSE, step == 1, p);
 }
 
-/* Lines of real numbers, two of which are the parts of one line. */
+/* Describes real signals of odd length: two of them are the parts of one complex signal. */
 static void place_pair(const job* j, const addresses* at, int64_t step, shmt__fft_place* p) {
   place(j, &at[0], &at[1], 0, step, j->part_bytes, SHMT_FFT_COLUMNS_PARTS, SHMT_FFT_DENSE_PARTS, step == 1, p);
 }
@@ -145,8 +147,9 @@ static bool are_dense(const shmt__fft_request* r) {
 static shmt__fft_kind kind_of(const shmt__fft_request* r) {
   const int64_t step = r->in.step > r->out.step ? r->in.step : r->out.step;
   const int64_t span = step > 2 ? step * r->length * (shmt__dtype_size[r->dtype] / 2) : 0;
-  /* Runs where the parts apart would leave the first cache: each block of few lines begins anew. But long columns touch
-   * so many pages that twice the lines at once is worth more. */
+  /* The parts are interleaved where keeping them apart would leave the first-level cache, although the blocks of fewer
+   * signals then begin more often. But long columns touch so many pages that twice as many signals at once are worth
+   * more. */
   if (r->form == SHMT_FFT_C2C)
     return 2 * r->length * shmt__fft_element_bytes() > NEAR_BYTES && span <= FAR_BYTES ? SHMT_FFT_INTERLEAVED
                                                                                        : SHMT_FFT_COMPLEX;
@@ -189,10 +192,11 @@ static void place_block(const job* j, shmt__fft_block* b, shmt__cursor* c, int64
   }
 }
 
-/* Lines in a block. */
+/* How many signals a block has. */
 static int64_t block_signals(const job* j) { return j->lanes * (is_paired(j->r) ? 2 : 1); }
 
-/* Blocks after the one that begins at c, of at most `most`, whose lines are all as far from those of the one before. */
+/* How many blocks, up to `most`, follow the one at c with all signals at the same distance from those of the block
+ * before. */
 static int64_t blocks_alike(const job* j, const shmt__cursor* c, int64_t most) {
   const int64_t whole = j->dims.n_dims > 0 ? (j->dims.sizes[0] - c->at[0] - 1) / block_signals(j) - 1 : 0;
   const int64_t count = whole < most ? whole : most;
@@ -200,7 +204,7 @@ static int64_t blocks_alike(const job* j, const shmt__cursor* c, int64_t most) {
   return count > 0 ? count : 0;
 }
 
-/* Move on over n blocks like the one behind the cursor. */
+/* Moves the cursor on over n blocks like the one behind it. */
 static void skip_blocks(const job* j, shmt__cursor* c, int64_t n) {
   const int64_t signals = n * block_signals(j);
 
@@ -242,7 +246,7 @@ static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
   return SHMT_OK;
 }
 
-/* --- single lines ------------------------------------------------------------------------------- */
+/* --- one signal at a time ----------------------------------------------------------------------- */
 
 static void call(shmt__fft_request const* r, int loop, char* const* data, int64_t step, int64_t n, const void* ctx) {
   shmt__loops[loop][r->dtype](data, &step, n, ctx);
@@ -287,7 +291,8 @@ static shmt_status run_from_real(const job* j, char* in, char* out, char* work) 
   return SHMT_OK;
 }
 
-/* Two real lines as the two parts of one; false: they hold an infinity or a NaN. Results may be scattered. */
+/* Transforms two real signals as the two parts of one. *done stays false when they hold an infinity or a NaN. Results may
+ * be strided. */
 static shmt_status run_pair_from_real(const job* j, char* const in[2], char* const out[2], char* work, bool* done) {
   const shmt__fft_request* r = j->r;
   const shmt__fft_pass pass = {.is_forward = r->is_forward, .is_whole = r->form == SHMT_FFT_R2C_WHOLE};
@@ -323,13 +328,13 @@ static shmt_status run_to_real(const job* j, char* in, char* out, char* work) {
   return SHMT_OK;
 }
 
-/* Can lines be transformed from where they are to where they go? */
+/* Can signals be transformed without scratch for a copy? */
 static bool are_in_place(const shmt__fft_request* r) { return !is_paired(r) && are_dense(r); }
 
-/* Lines that are transformed at once, where lines are done one by one. */
+/* How many signals are transformed together where they are not in lanes. */
 static int64_t signals_at_once(const shmt__fft_request* r) { return is_paired(r) && r->form != SHMT_FFT_C2R ? 2 : 1; }
 
-/* The next one or two lines. */
+/* Transforms the next one or two signals. */
 static shmt_status run_next(const job* j, shmt__cursor* c, int64_t count, char* work) {
   const shmt__fft_request* r = j->r;
   char *in[2], *out[2];
@@ -347,7 +352,7 @@ static shmt_status run_next(const job* j, shmt__cursor* c, int64_t count, char* 
   return SHMT_OK;
 }
 
-/* Pieces of as many lines as are transformed at once. */
+/* Transforms signals one by one (or two by two). */
 static shmt_status run_one_by_one(const job* j, int64_t begin, int64_t end) {
   const uint64_t nbytes = are_in_place(j->r) ? 0 : (uint64_t)(2 * (j->r->length + 2) * j->part_bytes);
   const int64_t at_once = signals_at_once(j->r);
@@ -363,7 +368,7 @@ static shmt_status run_one_by_one(const job* j, int64_t begin, int64_t end) {
   return status;
 }
 
-/* Short lines that are dense on both sides: those of the innermost dim at once. */
+/* Transforms short dense signals: those along the innermost dim with one call. */
 static void run_short(const job* j, int64_t begin, int64_t end) {
   const shmt__walk* w = &j->dims;
   const int64_t part = j->part_bytes;
@@ -384,10 +389,10 @@ static void run_short(const job* j, int64_t begin, int64_t end) {
   }
 }
 
-/* --- all of them -------------------------------------------------------------------------------- */
+/* --- all signals -------------------------------------------------------------------------------- */
 
-/* Lines of columns: of each row of them, whole blocks, then what is left over of several rows together. A block that went
- * on in the next row would take its numbers one by one. */
+/* Divides columns into two jobs: the whole blocks of each row, and the columns left over in all rows. A block that went
+ * on in the next row would load its numbers one by one. */
 static void divide_columns(workload* w) {
   job *const whole = &w->jobs[0], *const rest = &w->jobs[1];
   const int64_t columns = whole->dims.n_dims > 1 ? whole->dims.sizes[0] : 0, left = columns % block_signals(whole);
@@ -438,7 +443,7 @@ shmt_status shmt__fft_run(const shmt__fft_request* r) {
   j->in = j->out = 0;
   for (int d = 0; d < r->n_dims; d++) j->n_signals *= r->sizes[d];
   if (j->n_signals == 0) return SHMT_OK;
-  /* Of a pair's lines, two are one. */
+  /* Two real signals of a pair are one complex signal. */
   const int64_t at_once = is_paired(r) ? (j->n_signals + 1) / 2 : j->n_signals;
   SHMT_TRY(shmt__fft_plan_find((shmt__fft_key){.length = is_even ? r->length / 2 : r->length,
                                                .dtype = r->dtype,
@@ -456,7 +461,7 @@ shmt_status shmt__fft_run(const shmt__fft_request* r) {
   if (in_lanes) divide_columns(&w);
   const int64_t signals = w.signals[0] + w.signals[1];
   if (is_single)
-    run_pieces(&w, 0, 1); /* a line deals out its own parts */
+    run_pieces(&w, 0, 1); /* a single signal divides its own parts between threads */
   else
     shmt__parallel_for((n_signals + signals - 1) / signals, grain(signals * r->length), run_pieces, &w);
   /* relaxed: the pool has joined. */

@@ -1,4 +1,5 @@
-/* ops/linalg/composite.c -- linear algebra that looks at values or counts at run time. */
+/* ops/linalg/composite.c -- operators of linear algebra that are made of other operators, but need values or counts at
+ * run time. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -56,7 +57,7 @@ shmt_status shmt__linalg_is_vector(shmt_tensor* a, shmt_tensor* b, bool* out) {
 
 /* --- determinants ---------------------------------------------------------------------------- */
 
-/* Is some determinant so small against what rows of these lengths could have that the inverse says little? */
+/* Is some determinant so small, compared with its bound by the lengths of the rows, that the inverse says little? */
 static shmt_status is_nearly_singular(shmt_tensor* a, shmt_tensor* det, bool* out) {
   SHMT_AUTO(shmt_tensor) rows = NULL;
   SHMT_AUTO(shmt_tensor) bound = NULL;
@@ -81,7 +82,7 @@ static shmt_status is_nearly_singular(shmt_tensor* a, shmt_tensor* det, bool* ou
   return SHMT_OK;
 }
 
-/* grad * conj(det) * A^-H where A is regular; by cofactors where some matrix is nearly singular. */
+/* grad * conj(det) * A^-H where A is regular. Uses cofactors when some matrix is nearly singular. */
 shmt_status shmt__det_backward(shmt_tensor* grad, shmt_tensor* det, shmt_tensor* a, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) unit = NULL;
   SHMT_AUTO(shmt_tensor) factor = NULL;
@@ -91,7 +92,7 @@ shmt_status shmt__det_backward(shmt_tensor* grad, shmt_tensor* det, shmt_tensor*
   SHMT_AUTO(shmt_tensor) right = NULL;
   bool is_singular;
 
-  if (a->sizes[a->n_dims - 1] <= 1) { /* the element itself, whatever it is */
+  if (a->sizes[a->n_dims - 1] <= 1) { /* The determinant is the element itself. */
     SHMT_TRY(shmt_op_unsqueeze(grad, -1, &row));
     SHMT_TRY(shmt_op_unsqueeze(row, -1, &column));
     return shmt_op_expand(column, shmt__tensor_sizes(a), false, out);
@@ -114,9 +115,9 @@ shmt_status shmt__det_backward(shmt_tensor* grad, shmt_tensor* det, shmt_tensor*
   return shmt_op_linalg_solve(adjoint, right, true, out);
 }
 
-/* --- reflections -------------------------------------------------------------------------------- */
+/* --- Householder reflectors --------------------------------------------------------------------- */
 
-/* t - scale * v (v^H t): a reflection applied from the left. scale: (..., 1, 1); v: (..., m, 1). */
+/* Applies a reflector from the left: t - scale * v (v^H t). scale: (..., 1, 1); v: (..., m, 1). */
 static shmt_status apply_reflector(shmt_tensor* t, shmt_tensor* v, shmt_tensor* scale, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) row = NULL;
   SHMT_AUTO(shmt_tensor) product = NULL;
@@ -130,7 +131,7 @@ static shmt_status apply_reflector(shmt_tensor* t, shmt_tensor* v, shmt_tensor* 
   return shmt_op_sub_Tensor(t, change, shmt__scalar_int(1), out);
 }
 
-/* The i-th reflection vector (..., m, 1): zeros, a one, what stands below the diagonal of column i. */
+/* The vector of the i-th reflector (..., m, 1): zeros, a one, and what stands below the diagonal of column i. */
 static shmt_status reflector_vector(shmt_tensor* input, int64_t i, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) column = NULL;
   SHMT_AUTO(shmt_tensor) low = NULL;
@@ -145,7 +146,8 @@ static shmt_status reflector_vector(shmt_tensor* input, int64_t i, shmt_tensor**
   return shmt_op_add_Tensor(low, one, shmt__scalar_int(1), out);
 }
 
-/* What is left of the gradient at one reflection H = I - tau v v^H. s = (H_1 .. H_i-1)^H grad; r = H_i+1 .. H_k E. */
+/* The gradients of the vector and of tau of one reflector H = I - tau v v^H. s = (H_1 .. H_i-1)^H grad; r = H_i+1 .. H_k
+ * E. */
 static shmt_status reflector_backward(shmt_tensor* s, shmt_tensor* r, shmt_tensor* v, shmt_tensor* tau, int64_t i,
                                        shmt_tensor** grad_v, shmt_tensor** grad_tau) {
   SHMT_AUTO(shmt_tensor) s_h = NULL;
@@ -177,7 +179,7 @@ static shmt_status reflector_backward(shmt_tensor* s, shmt_tensor* r, shmt_tenso
   return shmt_op_neg(low, grad_v);
 }
 
-/* The scale of the inverse reflection: (I - t v v^H)^-1 = I - t / (t v^H v - 1) v v^H. */
+/* The scale of the inverse reflector: (I - t v v^H)^-1 = I - t / (t v^H v - 1) v v^H. */
 static shmt_status inverse_scale(shmt_tensor* v, shmt_tensor* tau, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) v_h = NULL;
   SHMT_AUTO(shmt_tensor) square = NULL;
@@ -191,7 +193,7 @@ static shmt_status inverse_scale(shmt_tensor* v, shmt_tensor* tau, shmt_tensor**
   return shmt_op_div_Tensor(tau, below, out);
 }
 
-/* grad_v and grad_tau: the columns of the gradients, new references. */
+/* Calculates the columns of both gradients. They are new references. */
 static shmt_status reflectors_backward(shmt_tensor* grad, shmt_tensor* result, shmt_tensor* input, shmt_tensor* tau,
                                    shmt_tensor** grad_v, shmt_tensor** grad_tau) {
   SHMT_AUTO(shmt_tensor) s = shmt__tensor_ref(grad);
@@ -241,7 +243,7 @@ shmt_status shmt__householder_backward(shmt_tensor* grad, shmt_tensor* result, s
   SHMT_TRY(reflectors_backward(grad, result, input, tau, columns.data, scales.data));
   SHMT_TRY(shmt_op_cat((shmt_tensors){scales.data, k}, -1, &joined));
   SHMT_TRY(shmt_op_squeeze_dim(joined, -2, grad_tau));
-  /* Columns without a reflection only begin as columns of the unit matrix. */
+  /* Columns without a reflector are columns of the identity matrix, so their gradient is 0. */
   {
     SHMT_AUTO(shmt_tensor) rest = NULL;
     SHMT_TRY(shmt_op_narrow(input, -1, k, n - k, &rest));
@@ -261,7 +263,7 @@ static shmt_status matrix_power(shmt_tensor* self, int64_t n, shmt_tensor** out)
   if (n == 0) {
     SHMT_AUTO(shmt_tensor) unit = NULL;
     SHMT_TRY(identity_like(self, self->sizes[self->n_dims - 1], &unit));
-    /* A copy that is written to: it keeps its place in the graph, with a gradient of 0. */
+    /* A copy that is written to keeps its place in the graph, with a gradient of 0. */
     SHMT_TRY(shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, &result));
     SHMT_TRY(shmt_op_copy_(result, unit, false));
     *out = SHMT_TAKE(result);
@@ -296,7 +298,7 @@ shmt_status shmt__matrix_power(shmt_tensor* self, int64_t n, shmt_tensor** out) 
   const bool only_squares = steps > 2 && (steps & (steps - 1)) == 0;
 
   SHMT_TRY(matrix_power(self, n, &result));
-  /* As torch, whose last product goes into out itself; what is only squared is copied. */
+  /* In torch the last product is written into out itself, whose dtype must fit; what is only squared is copied. */
   if (n != 0 && n != 1 && !only_squares) SHMT_TRY(shmt__check_out_dtype(*out, result->dtype));
   if (*out) return shmt__write_dense_out("linalg_matrix_power", result, *out);
   *out = SHMT_TAKE(result);
@@ -398,7 +400,8 @@ shmt_status shmt__linalg_tensorsolve(shmt_tensor* self, shmt_tensor* other, shmt
 
 /* --- LU ------------------------------------------------------------------------------------------ */
 
-/* Below the diagonal, with ones on it: written into the triangle, so that there is one matrix more, not three. */
+/* The lower factor: elements below the diagonal, with ones on it. The ones are written into the result, so that there is
+ * one more matrix in memory and not three. */
 static shmt_status unit_lower(shmt_tensor* lu, int64_t columns, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) left = NULL;
   SHMT_AUTO(shmt_tensor) diagonal = NULL;

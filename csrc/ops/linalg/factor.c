@@ -11,12 +11,12 @@
 #include <math.h>
 #include <string.h>
 
-/* What the factorisations share: matrices that are overwritten, their pivots and infos. */
+/* Arguments that the factorisations share: matrices, which are overwritten, and their pivots. */
 typedef struct factor_job {
   void* routine;
   shmt__batch a;
   char uplo;
-  int* pivots;  /* rank of them for each matrix */
+  int* pivots;  /* `rank` pivots for each matrix */
   int rank;
   int64_t item;
   shmt_dtype dtype;
@@ -43,7 +43,7 @@ static void tril_or_triu(char* a, int n, bool upper, int64_t item) {
   }
 }
 
-/* The order of the first minor that is no number, which not every LAPACK looks for; 0: there is none. */
+/* The order of the first leading minor that is NaN, or 0. Not every LAPACK looks for them. */
 static int first_nan(const factor_job* job, const char* a) {
   double z[2];
 
@@ -140,7 +140,7 @@ static void swap_ints(int64_t* a, int64_t* b) {
   *b = t;
 }
 
-/* The permutation matrix of each matrix's pivots, rows by rows. */
+/* The permutation matrices, rows by rows, that the pivots stand for. */
 shmt_status shmt__pivots_to_matrix(shmt_tensor* pivots, int64_t rows, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) order = NULL;
   SHMT_AUTO(shmt_tensor) own = NULL;

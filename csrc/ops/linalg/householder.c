@@ -1,4 +1,4 @@
-/* ops/linalg/householder.c -- blocks of reflections, and factors made of them. */
+/* ops/linalg/householder.c -- QR factors by blocks of Householder reflectors. See Note [Blocks of reflectors]. */
 #include "ops/linalg/householder.h"
 
 #include "generated/loops.h"
@@ -11,32 +11,33 @@
 #include <string.h>
 
 enum {
-  BLOCK = 32,             /* reflections taken together */
-  MIN_FACTOR = 80,        /* reflections below which LAPACK's own routine is faster */
+  BLOCK = 32,             /* reflectors in a block */
+  MIN_FACTOR = 80,        /* with fewer reflectors LAPACK's geqrf is faster, and so is orgqr below MIN_FORM */
   MIN_FORM = 24,
-  TILE = 16,              /* columns or rows that the library's inner kernels work on */
+  TILE = 16,              /* columns or rows that the BLAS' inner kernels work on */
   MAX_ITEM = 16,          /* bytes of an element */
   WORK_BYTES = 32 * 1024, /* of a product on a thread's stack */
 };
 
-/* A piece of work for one thread below this many multiplications costs more to hand over than to do; where the caller
- * goes on with the result, it fetches that from the other's cache. */
+/* A piece of fewer multiplications than this costs more to hand to another thread than to do. Where the caller goes on
+ * with the result, the least is higher (MIN_SHARED_OPS), because the caller fetches the result from another thread's
+ * cache. */
 #define MIN_PIECE_OPS 5e5
 #define MIN_SHARED_OPS 4e6
 
-/* k reflections below the diagonal of a, whose first has m rows, in blocks of BLOCK: I - V T V^H each. */
+/* k reflectors below the diagonal of a, the first of them with m rows, in blocks of BLOCK. A block is I - V T V^H. */
 typedef struct reflectors {
   const shmt__householder* h;
   int64_t item;
   int m, k;
   const char *a, *tau;
   int lda;
-  char* t; /* dense; BLOCK * BLOCK elements from block to block */
+  char* t; /* the matrices T, dense; each has BLOCK * BLOCK elements */
 } reflectors;
 
-/* One of them: V is a triangle of k rows with ones on its diagonal, and what stands below that in a. */
+/* One block. V is a unit lower triangular matrix of k rows, and below it what stands below that in a. */
 typedef struct block {
-  int at, k, below; /* the first row and column; columns; rows below the triangle */
+  int at, k, below; /* the first row and column; columns; rows below the triangular part of V */
   const char* a;
   char* t;
 } block;
@@ -64,7 +65,7 @@ shmt_status shmt__householder_find(shmt_dtype dtype, shmt__householder* out) {
 
 /* --- one block ---------------------------------------------------------------------------------- */
 
-/* Columns begin to end of the unit matrix of m rows. */
+/* Sets columns begin to end of an identity matrix of m rows. */
 static void set_identity(shmt_dtype dtype, int m, char* a, int64_t lda, int begin, int end) {
   const int64_t item = shmt__dtype_size[dtype];
 
@@ -78,7 +79,7 @@ static void set_identity(shmt_dtype dtype, int m, char* a, int64_t lda, int begi
   }
 }
 
-/* V's triangle, dense. */
+/* Copies the triangular part of V to a dense matrix. */
 static void load_top_of_v(const reflectors* r, const block* b, char* top) {
   const int64_t item = r->item, k = b->k;
 
@@ -87,7 +88,7 @@ static void load_top_of_v(const reflectors* r, const block* b, char* top) {
     memcpy(top + (j * k + j + 1) * item, b->a + (j * r->lda + j + 1) * item, (size_t)((k - j - 1) * item));
 }
 
-/* Nothing below t's diagonal. */
+/* Zeroes what is below the diagonal of t. */
 static void zero_below_diagonal(char* t, int64_t k, int64_t item) {
   for (int64_t j = 0; j < k; j++) memset(t + (j * k + j + 1) * item, 0, (size_t)((k - j - 1) * item));
 }
@@ -103,7 +104,7 @@ static void larft_piece(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* c, columns that begin in the block's first row, times I - V T V^H or its adjoint. */
+/* Multiplies c by I - V T V^H or its adjoint, from the left. c begins in the block's first row. */
 static void apply_block(const reflectors* r, const block* b, bool adjoint, char* c, int ldc, int columns) {
   _Alignas(64) char top[BLOCK * BLOCK * MAX_ITEM], w[WORK_BYTES], tw[WORK_BYTES];
   const shmt_dtype dtype = r->h->dtype;
@@ -122,12 +123,12 @@ static void apply_block(const reflectors* r, const block* b, bool adjoint, char*
   }
 }
 
-/* --- all blocks, columns shared out ------------------------------------------------------------- */
+/* --- all blocks, columns divided between threads ------------------------------------------------ */
 
 typedef struct columns_job {
   const reflectors* r;
-  int first, last; /* blocks */
-  bool adjoint;    /* the first comes first */
+  int first, last; /* indices of blocks */
+  bool adjoint;    /* apply the first block first */
   char* c;
   int ldc;
 } columns_job;
@@ -142,7 +143,7 @@ static void apply_piece(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* The job for n columns, in even pieces of at least so many multiplications. */
+/* Runs the job for n columns, in even pieces of at least so many multiplications. */
 static void apply(columns_job* job, double least, int n) {
   const reflectors* r = job->r;
   const int threads = shmt__num_threads(), even = (n + threads - 1) / threads, at = job->first * BLOCK;
@@ -151,7 +152,7 @@ static void apply(columns_job* job, double least, int n) {
   shmt__parallel_for(n, ((int64_t)(columns > even ? columns : even) + TILE - 1) / TILE * TILE, apply_piece, job);
 }
 
-/* k reflections with room for T, and T. false: no memory. */
+/* Allocates T for k reflectors and calculates it. Returns false when there is no memory. */
 static bool reflectors_init(reflectors* r, const shmt__householder* h, int m, int k, const char* a, int lda,
                              const char* tau, uint64_t* nbytes) {
   void* t;
@@ -164,7 +165,7 @@ static bool reflectors_init(reflectors* r, const shmt__householder* h, int m, in
   return true;
 }
 
-/* Run such a loop on a matrix that is small enough, of a dtype that has one; false: it is not. */
+/* Runs a kernel for small matrices. Returns false when the matrix is too large, or its dtype has no such kernel. */
 static bool run_small(int loop, const shmt__householder* h, int m, int n, int k, char* a, int lda, const char* tau) {
   const shmt__householder_args shape = {.columns = n, .pitch = lda, .count = k};
 
@@ -207,7 +208,7 @@ int shmt__householder_ormqr(const shmt__householder* h, bool adjoint, int m, int
   return 0;
 }
 
-/* --- the product of the reflections, in their place --------------------------------------------- */
+/* --- orgqr: the product of the reflectors, in place --------------------------------------------- */
 
 typedef struct rows_job {
   shmt_dtype dtype;
@@ -217,7 +218,7 @@ typedef struct rows_job {
   const char* m; /* k x k */
 } rows_job;
 
-/* Rows of V become those of -V M. */
+/* Multiplies rows of V: they become those of -V M. */
 static void multiply_rows(void* ctx, int64_t begin, int64_t end) {
   _Alignas(64) char old[WORK_BYTES];
   const rows_job* job = ctx;
@@ -232,7 +233,7 @@ static void multiply_rows(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* The block's own columns of a become those of the product: I - V (T V^H), where of V^H only its triangle counts. */
+/* Sets the block's own columns of a to those of the product, I - V (T V^H). Of V^H only the triangular part counts there. */
 static void orgqr_block(const reflectors* r, const block* b, char* a) {
   _Alignas(64) char top[BLOCK * BLOCK * MAX_ITEM], w[BLOCK * BLOCK * MAX_ITEM], tw[BLOCK * BLOCK * MAX_ITEM];
   const shmt_dtype dtype = r->h->dtype;

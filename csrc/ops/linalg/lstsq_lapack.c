@@ -1,4 +1,4 @@
-/* ops/linalg/lstsq_lapack.c -- least squares by LAPACK's drivers. */
+/* ops/linalg/lstsq_lapack.c -- torch.linalg.lstsq: LAPACK's drivers gels, gelsy, gelsd and gelss. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -16,18 +16,18 @@ typedef struct lstsq_job {
   int which;
   bool is_single;
   shmt__batch a, b;
-  char* values;        /* singular values, for the drivers that give them */
+  char* values;        /* singular values, for the drivers that return them */
   int64_t value_step;  /* bytes from matrix to matrix */
-  int64_t* ranks;      /* NULL: not given */
+  int64_t* ranks;      /* NULL: not wanted */
   double rcond;
-  bool by_qr;  /* by the steps of ops/linalg/lstsq_qr.h */
+  bool by_qr;  /* by ops/linalg/lstsq_qr.h */
   shmt__lstsq_qr qr;
 } lstsq_job;
 
-/* Rows and columns below which LAPACK's driver is as fast. */
+/* With fewer rows or columns LAPACK's driver is as fast. */
 enum { MIN_OWN = 48 };
 
-/* Is every entry far from over- and underflow, and some entry not zero? LAPACK scales the others. */
+/* Is every element far from over- and underflow, and some element not zero? LAPACK scales other matrices. */
 static shmt_status is_moderate(shmt_tensor* t, bool* out) {
   SHMT_AUTO(shmt_tensor) parts = NULL;
   SHMT_AUTO(shmt_tensor) least = NULL;
@@ -46,7 +46,8 @@ static shmt_status is_moderate(shmt_tensor* t, bool* out) {
   return SHMT_OK;
 }
 
-/* A single matrix is shared out by columns; of a batch, every matrix is one thread's. */
+/* Chooses between ops/linalg/lstsq_qr.h, which divides the columns of a single matrix between threads, and LAPACK's
+ * driver, which does each matrix of a batch in one thread. */
 static shmt_status choose_algorithm(lstsq_job* job, shmt_tensor* a, shmt_tensor* b) {
   const int m = job->a.rows, n = job->a.columns, less = m < n ? m : n;
   bool fits = job->a.n == 1 && less >= MIN_OWN;
@@ -77,7 +78,7 @@ static int run_gels(void* ctx, int64_t i) {
     return ((shmt__lapack_ciiipipi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, 'N', m, n, columns, a, job->a.ld, b,
                                                  job->b.ld);
   void* values = job->values + i * job->value_step;
-  /* gelsy takes column permutations, the others give singular values: both an array of at least that size. */
+  /* gelsy takes column permutations, the others return singular values. The array is large enough for both. */
   if (job->is_single)
     info = ((shmt__lapack_gels_float)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, m, n, columns, a, job->a.ld, b, job->b.ld,
                                                    values, (float)job->rcond, &rank);
@@ -119,7 +120,7 @@ static shmt_status check_arguments(shmt_tensor* a, shmt_tensor* b) {
   return shmt__check_lapack_dtype(name, a);
 }
 
-/* Results of one call; those that a driver does not give stay empty. */
+/* Results of one call. Those that a driver does not return stay empty. */
 typedef struct results {
   shmt_tensor *x, *residuals, *rank, *values;
 } results;
@@ -131,7 +132,7 @@ static void results_fini(results* r) {
   shmt__tensor_release(r->values);
 }
 
-/* a and b are overwritten; b has max(m, n) rows. */
+/* Overwrites a and b. b has max(m, n) rows. */
 static shmt_status run(lstsq_job* job, shmt_tensor* a, shmt_tensor* b, results* r) {
   void* memory = NULL;
   void* permutations = NULL;
@@ -166,7 +167,7 @@ static shmt_status run(lstsq_job* job, shmt_tensor* a, shmt_tensor* b, results* 
   return status;
 }
 
-/* Squares of the rows below the solution, summed. */
+/* The sums of the squares of the rows below the solution. */
 static shmt_status sum_residuals(shmt_tensor* b, int64_t rows, int64_t more, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) rest = NULL;
   SHMT_AUTO(shmt_tensor) size = NULL;
@@ -186,7 +187,8 @@ static bool all_full(const shmt_tensor* rank, int64_t n) {
   return true;
 }
 
-/* *values is of the common batch; keep what belongs to self's own, of whose dims of size 1 b may have made more. */
+/* *values has the broadcast batch dims. Keeps only the part for self's own batch: where a dim of self has size 1, b may
+ * have made it longer. */
 static shmt_status without_broadcast(const shmt_tensor* self, shmt_tensor** values) {
   SHMT_AUTO(shmt_tensor) all = NULL;
   SHMT_AUTO(shmt_tensor) own = NULL;

@@ -1,4 +1,4 @@
-/* ops/linalg/lstsq_qr.c -- least squares by orthogonal factors, with and without pivoting. */
+/* ops/linalg/lstsq_qr.c -- least squares by QR factors, with and without column pivoting. */
 #include "ops/linalg/lstsq_qr.h"
 
 #include "iter/threads.h"
@@ -13,14 +13,14 @@
 #include <string.h>
 
 enum {
-  LARGEST = 1,   /* laic1's jobs */
+  LARGEST = 1,   /* values of laic1's argument job */
   SMALLEST = 2,
 };
 
-/* A piece of work for one thread below this many multiplications costs more to hand over than to do. */
+/* A piece of fewer multiplications than this costs more to hand to another thread than to do. */
 #define MIN_PIECE_OPS 5e5
 
-/* LAPACK's own: one step of an estimate of a triangle's extreme singular value. */
+/* LAPACK's laic1: one step of an estimate of the largest or smallest singular value of a triangular matrix. */
 typedef void (*laic1_fn)(const int* job, const int* j, const void* x, const void* sest, const void* w,
                          const void* gamma, void* sestpr, void* s, void* c);
 
@@ -51,7 +51,7 @@ typedef struct columns_job {
   int ldr;
   char* b;
   int ldb;
-  const int* jpvt; /* of the solution's rows, from 1; NULL: as they are */
+  const int* jpvt; /* row i of the solution goes to row jpvt[i], from 1; NULL: rows stay */
   atomic_bool failed;
 } columns_job;
 
@@ -90,7 +90,7 @@ static void move_piece(void* ctx, int64_t begin, int64_t end) {
   shmt__dealloc(old, nbytes);
 }
 
-/* The columns of b shared out; work: multiplications for each. */
+/* Runs `one` for the columns of b, divided between threads. work: multiplications for a column. */
 static void over_columns(columns_job* job, int columns, double work,
                          void (*piece)(void* ctx, int64_t begin, int64_t end)) {
   const int threads = shmt__num_threads();
@@ -151,7 +151,7 @@ static void scale(shmt_dtype dtype, int n, void* x, const number* s) {
     }
 }
 
-/* An estimate of a singular value of the leading triangle, and the vector it goes with. */
+/* An estimate of a singular value of the leading triangular block, and the vector that belongs to it. */
 typedef struct estimate {
   int job;
   char* x;
@@ -160,7 +160,7 @@ typedef struct estimate {
 
 static double value_of(bool is_single, const number* n) { return is_single ? (double)n->f[0] : n->d[0]; }
 
-/* next of the triangle with one more column. */
+/* Estimates the value for the triangular block with one more column. */
 static void estimate_next(laic1_fn laic1, estimate* e, int size, const char* column, int64_t item) {
   laic1(&e->job, &size, e->x, &e->value, column, column + size * item, &e->next, &e->s, &e->c);
 }
@@ -171,7 +171,7 @@ static void estimate_take(estimate* e, shmt_dtype dtype, int size, int64_t item)
   e->value = e->next;
 }
 
-/* The size of the leading triangle of r whose condition is below 1 / rcond. x: room for two columns. */
+/* The size of the leading triangular block of r whose condition is below 1 / rcond. x: room for two columns. */
 static int rank_of(const shmt__lstsq_qr* s, int size, const char* r, int ldr, double rcond, char* x) {
   const shmt_dtype dtype = s->householder.dtype;
   const bool is_single = shmt__real_dtype(dtype) == SHMT_FLOAT32;
@@ -182,7 +182,7 @@ static int rank_of(const shmt__lstsq_qr* s, int size, const char* r, int ldr, do
 
   memcpy(&laic1, &s->laic1, sizeof laic1);
   if (is_zero(dtype, r)) return 0;
-  /* The first column alone has one singular value: its entry's absolute, which the estimate of the largest gives. */
+  /* The first column alone has one singular value: the magnitude of its element, which the estimate of the largest gives. */
   estimate_next(laic1, &large, 0, r, item);
   estimate_take(&large, dtype, 0, item);
   memcpy(small.x, large.x, (size_t)item);
@@ -205,7 +205,7 @@ static void clear_rows(const columns_job* job, int from, int columns) {
     memset(job->b + (j * job->ldb + from) * job->item, 0, (size_t)((job->n - from) * job->item));
 }
 
-/* What is below the rank is turned away before the solve, and the solution turned back. */
+/* Eliminates the columns behind the rank (tzrzf), solves, and transforms the solution back (ormrz). */
 static int solve(columns_job* job, int columns, char* a, char* tau) {
   const shmt__lstsq_qr* s = job->s;
   const int n = job->n, rank = job->rank;

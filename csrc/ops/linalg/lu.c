@@ -1,8 +1,9 @@
-/* ops/linalg/lu.c -- triangular factors with exchanged rows.
+/* ops/linalg/lu.c -- LU factors with row pivoting.
  *
- * Note [LU by halves]
- * The left half of the columns is factored; the right half takes its exchanges, is solved with its lower triangle, and
- * less the product of both it is factored in turn. So nearly all is products, on columns of any number but a few.
+ * Note [Recursive LU]
+ * The left half of the columns is factored. The same row swaps are applied to the right half, its upper part is solved
+ * with the left half's lower triangular factor, and its lower part, minus the product of both, is factored in turn. So
+ * nearly all the work is products of matrices, whatever the number of columns.
  */
 #include "ops/linalg/lu.h"
 
@@ -12,15 +13,15 @@
 #include "kernels/linalg/lu.h"
 #include "ops/linalg/trsm.h"
 
-enum { LEAF = 16 }; /* columns that are factored one by one */
+enum { LEAF = 16 }; /* so many columns are factored by the kernel, one by one */
 
-/* A piece of work for one thread below this many multiplications costs more to hand over than to do. */
+/* A piece of fewer multiplications than this costs more to hand to another thread than to do. */
 #define MIN_PIECE_OPS 5e5
 
 typedef struct right_job {
   shmt_dtype dtype;
   int64_t item;
-  shmt__matrix left, right; /* all rows of both */
+  shmt__matrix left, right; /* all rows of both halves */
   const int* pivots;
 } right_job;
 
@@ -29,7 +30,7 @@ static shmt__matrix part_of(shmt__matrix a, int64_t row, int64_t rows, int64_t c
                         a.column_stride};
 }
 
-/* Columns of the right half: exchanged, and solved with the left half's lower triangle. */
+/* Swaps rows of some columns of the right half, and solves them with the left half's lower triangular factor. */
 static void solve_piece(void* ctx, int64_t begin, int64_t end) {
   const right_job* job = ctx;
   const int64_t n = job->left.columns, item = job->item;

@@ -1,4 +1,4 @@
-/* ops/linalg/solve.c -- solving by factors: triangles, Cholesky, LU, LDL; inverses. */
+/* ops/linalg/solve.c -- solves by triangular, Cholesky, LU and LDL factors; inverses. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Bytes whose exchange is worth a thread of its own. */
+/* How many bytes of columns to swap are worth a thread of their own. */
 #define MIN_PIECE_BYTES 1e5
 
 static shmt_status check_same_dtype(const char* name, const shmt_tensor* a, const shmt_tensor* b) {
@@ -29,7 +29,7 @@ static shmt_status check_rows(const char* name, const shmt_tensor* a, const shmt
   return SHMT_OK;
 }
 
-/* The sizes of b, with the batch dims that it has together with a. */
+/* The sizes of b, with the batch dims of a and b broadcast. */
 static shmt_status broadcast_batch_sizes(const shmt_tensor* b, const shmt_tensor* a, int64_t* buf, shmt_ints* out) {
   int64_t n;
 
@@ -40,11 +40,11 @@ static shmt_status broadcast_batch_sizes(const shmt_tensor* b, const shmt_tensor
   return SHMT_OK;
 }
 
-/* --- substitution --------------------------------------------------------------------------------- */
+/* --- trsm over a batch ---------------------------------------------------------------------------- */
 
 typedef struct solve_job {
-  shmt__trsm_args s; /* of the first matrix; before solve_by(), without it and with what stands in it */
-  bool is_transposed[2];    /* the transpose of that triangle */
+  shmt__trsm_args s; /* for the first matrix; without its matrices until solve_by_factors() sets them */
+  bool is_transposed[2];    /* solve with the transpose of that factor */
   shmt__matrices a, b, x;
   int64_t item;
 } solve_job;
@@ -75,8 +75,8 @@ static int run_solve(void* ctx, int64_t i, int begin, int end) {
   return 0;
 }
 
-/* *out = the solution X of TX = b, or of XT = b where not left, column-major: by triangles that stand in factor and
- * pivots. New reference. */
+/* *out = the solution X of TX = b (XT = b when not left), column-major. T is the product of the triangular matrices in
+ * factor, with pivots. New reference. */
 static shmt_status solve_by_factors(solve_job* job, shmt_tensor* factor, shmt_tensor* b, bool left, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) x = NULL;
   SHMT_AUTO(shmt_tensor) read_factor = NULL;
@@ -116,7 +116,7 @@ static shmt_status solve_by_factors(solve_job* job, shmt_tensor* factor, shmt_te
   return SHMT_OK;
 }
 
-/* --- triangles ------------------------------------------------------------------------------------ */
+/* --- triangular matrices -------------------------------------------------------------------------- */
 
 shmt_status shmt__linalg_solve_triangular(shmt_tensor* self, shmt_tensor* b, bool upper, bool left, bool unitriangular,
                                           shmt_tensor** out) {
@@ -134,7 +134,7 @@ shmt_status shmt__linalg_solve_triangular(shmt_tensor* self, shmt_tensor* b, boo
   return solve_by_factors(&job, self, b, left, out);
 }
 
-/* The coefficient's copy lies in columns, one for each matrix of the solution. */
+/* cloned_coefficient is a column-major copy, with one matrix for each matrix of the solution. */
 shmt_status shmt__triangular_solve(shmt_tensor* self, shmt_tensor* a, bool upper, bool transpose, bool unitriangular,
                                    shmt_tensor** solution, shmt_tensor** cloned_coefficient) {
   SHMT_AUTO(shmt_tensor) transposed = NULL;
@@ -154,7 +154,7 @@ shmt_status shmt__triangular_solve(shmt_tensor* self, shmt_tensor* a, bool upper
 /* --- Cholesky ------------------------------------------------------------------------------------- */
 
 shmt_status shmt__cholesky_solve(shmt_tensor* self, shmt_tensor* input2, bool upper, shmt_tensor** out) {
-  /* L L^H or U^H U, of which one is there. */
+  /* L L^H or U^H U, of which one factor is given. */
   const shmt__triangular factor = {.is_lower = !upper}, adjoint = {.is_lower = !upper, .is_conjugated = true};
   solve_job job = {.s = {.n = 2, .triangular = {upper ? adjoint : factor, upper ? factor : adjoint}},
                    .is_transposed = {upper, !upper}};
@@ -172,7 +172,7 @@ shmt_status shmt__cholesky_solve(shmt_tensor* self, shmt_tensor* input2, bool up
 
 /* --- LU ------------------------------------------------------------------------------------------- */
 
-/* AX = B by the factors of A, whose transpose, or conjugate, stands for it where asked. */
+/* Solves AX = B by the LU factors of A, or of its transpose or conjugate when asked. */
 static shmt_status solve_by_lu(shmt_tensor* lu, shmt_tensor* pivots, bool is_transposed, bool is_conjugated, shmt_tensor* b,
                                shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) expanded = NULL;
@@ -197,7 +197,7 @@ static shmt_status solve_by_lu(shmt_tensor* lu, shmt_tensor* pivots, bool is_tra
   return solve_by_factors(&job, lu, b, true, out);
 }
 
-/* t with the last two dims exchanged; shares memory. */
+/* t with the last two dims swapped; shares memory. */
 static shmt_status transposed(shmt_tensor* t, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS];
   const int n = t->n_dims;
@@ -242,8 +242,8 @@ shmt_status shmt__linalg_lu_solve(shmt_tensor* lu, shmt_tensor* pivots, shmt_ten
   return transposed(x, out);
 }
 
-/* A solution is begun where the unit matrix stands, whose columns are 0 above their only element: the lower triangle is
- * solved with as much fewer multiplications. P, which would have moved that, exchanges columns at the end. */
+/* Columns begin to end of U^-1 L^-1. The solution begins as the identity, whose columns are 0 above their one: that saves
+ * multiplications in the solve with L. So P is not applied before, but swaps columns at the end. */
 static int run_inverse(void* ctx, int64_t i, int begin, int end) {
   const solve_job* job = ctx;
   const shmt__trsm_args s = trsm_args_of(job, i);
@@ -323,7 +323,8 @@ static int run_sytrs(void* ctx, int64_t i) {
                                                job->b.data + i * job->b.step, job->b.ld);
 }
 
-/* LAPACK takes two neighbours with negative pivots for the rows of one block, without looking whether there are two. */
+/* Checks that negative pivots stand in pairs. LAPACK takes two neighbours with negative pivots for the rows of one block,
+ * without looking whether there are two. */
 static shmt_status check_ldl_pivots(const shmt_tensor* pivots, int64_t n) {
   const int* data = shmt__tensor_data(pivots);
   bool is_second = false; /* of a block of two */

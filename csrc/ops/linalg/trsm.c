@@ -1,4 +1,4 @@
-/* ops/linalg/trsm.c -- solving with triangles: panels, halves, exchanged rows. */
+/* ops/linalg/trsm.c -- solves with triangular matrices: by panels, recursively, with row pivoting. See Note [trsm]. */
 #include "ops/linalg/trsm.h"
 
 #include "base/scalar.h"
@@ -36,7 +36,7 @@ void shmt__swap_columns(shmt__matrix x, const int* pivots, int64_t item) {
     swap_bytes(at(x, 0, j, item), at(x, 0, pivots[j] - 1, item), x.rows * item);
 }
 
-/* Number `step` of n exchanges, in order or from the last to the first. */
+/* The index of swap number `step`, of n, in order or from the last to the first. */
 static int64_t swap_index(int64_t step, int64_t n, bool backwards) { return backwards ? n - 1 - step : step; }
 
 static void swap_panel_rows(char* panel, int64_t n, const int* pivots, bool backwards) {
@@ -110,7 +110,7 @@ static void store_panel(shmt__matrix x, const char* panel, int64_t item) {
     shmt__move_elements(at(x, i, 0, item), x.column_stride * item, panel + i * SHMT_TRSM_PANEL_BYTES, item, x.columns, item);
 }
 
-/* An upper triangle is a lower one read from the end. */
+/* Solves one panel. An upper triangular matrix is a lower one that is read from the end. */
 static void solve_panel(shmt_dtype dtype, const shmt__triangular* t, char* panel, int64_t columns, int64_t begin) {
   const int64_t n = t->a.rows, item = shmt__dtype_size[dtype], last = n - 1;
   const int64_t sign = t->is_lower ? 1 : -1;
@@ -143,7 +143,7 @@ static void run_panels(const shmt__trsm_args* s, shmt__matrix b, shmt__matrix x,
   }
 }
 
-/* --- halves --------------------------------------------------------------------------------------- */
+/* --- large matrices, by halves -------------------------------------------------------------------- */
 
 static void solve(shmt_dtype dtype, const shmt__triangular* t, shmt__matrix x, int64_t begin) {
   const int64_t n = x.rows, item = shmt__dtype_size[dtype];

@@ -365,11 +365,11 @@ static shmt_status check_rank(const char* name, const shmt_tensor* self, shmt_in
 #define NONCONSTANT_PAD(N)                                                                                    \
   shmt_status shmt__reflection_pad##N##d(shmt_tensor* self, shmt_ints padding, shmt_tensor** out) {   \
     SHMT_TRY(check_rank("reflection_pad" #N "d", self, padding, N));                                  \
-    return shmt_op__pad_own(self, padding, "reflect", out);                                           \
+    return shmt_op__pad_nonconstant(self, padding, "reflect", out);                                           \
   }                                                                                                   \
   shmt_status shmt__replication_pad##N##d(shmt_tensor* self, shmt_ints padding, shmt_tensor** out) {  \
     SHMT_TRY(check_rank("replication_pad" #N "d", self, padding, N));                                 \
-    return shmt_op__pad_own(self, padding, "replicate", out);                                         \
+    return shmt_op__pad_nonconstant(self, padding, "replicate", out);                                         \
   }
 NONCONSTANT_PAD(1)
 NONCONSTANT_PAD(2)
@@ -395,5 +395,5 @@ shmt_status shmt__pad(shmt_tensor* self, shmt_ints pad, const char* mode, shmt_o
   SHMT_TRY(check_spatial(mode, self, pad));
   SHMT_REFUSE_DTYPE(self->dtype == SHMT_BOOL && known != CIRCULAR, self->dtype,
                     known == REFLECT ? "reflection_pad" : "replication_pad");
-  return shmt_op__pad_own(self, pad, mode, out);
+  return shmt_op__pad_nonconstant(self, pad, mode, out);
 }

@@ -28,16 +28,6 @@ static shmt_status empty_results(shmt_tensor* t, int64_t dim, int64_t k, bool in
   return shmt__tensor_empty((shmt_ints){sizes, t->n_dims}, SHMT_INT64, t->device, SHMT_CONTIGUOUS_FORMAT, indices);
 }
 
-bool shmt__sort_slice(const shmt__slice_work* work, const char* x, int64_t step, char* values, int64_t* indices,
-                     char* scratch) {
-  char* data[4] = {values, (char*)indices, (char*)(uintptr_t)x, scratch};
-
-  if (work->length >= SHMT_LONG_SLICE)
-    return shmt__sort_long_slice(work->dtype, work->shape.descending, work->length, x, step, values, indices) == SHMT_OK;
-  shmt__loops[SHMT_LOOP_sort][work->dtype](data, NULL, work->length, &work->shape);
-  return true;
-}
-
 /* The first of a line in order, of many wanted: it is sorted aside. */
 static bool sort_then_cut(const shmt__slice_work* work, const char* x, int64_t step, char* values, int64_t* indices,
                       char* scratch) {

@@ -1,4 +1,4 @@
-/* kernels/sorting/short_rows.tmpl.h -- keys sorted together with 32-bit indices, for kernels/sorting/sort.tmpl.h. One width of keys.
+/* kernels/sorting/sort_keys.tmpl.h -- keys sorted together with 32-bit indices, for kernels/sorting/sort.tmpl.h. One width of keys.
  *
  * By digits from the lowest to the highest; digits in which no keys differ are left out. In short lines every key is
  * compared with every other, in vectors: how many are less is its place.

@@ -1,8 +1,9 @@
-/* ops/sorting/sort_rows.c -- the lines of a tensor along a dim, a few neighbouring ones at a time.
+/* ops/sorting/each_slice.c -- the lines of a tensor along a dim, a few neighbouring ones at a time.
  *
  * Lines whose elements do not lie together are gathered, as far as they are short: in blocks, so that what is read from
  * memory is used. Results that do not lie together are made beside each other and moved to their places.
  */
+#include "generated/loops.h"
 #include "iter/cursor.h"
 #include "iter/iter.h"
 #include "iter/copy/move.h"
@@ -184,4 +185,14 @@ shmt_status shmt__for_each_slice(shmt_tensor* self, int64_t dim, const shmt__sli
   SHMT_REQUIRE(!atomic_load_explicit(&g.failed, memory_order_relaxed), SHMT_E_NOMEM,
                "sort(): no memory to sort lines of %lld elements in", (long long)length);
   return SHMT_OK;
+}
+
+bool shmt__sort_slice(const shmt__slice_work* work, const char* x, int64_t step, char* values, int64_t* indices,
+                     char* scratch) {
+  char* data[4] = {values, (char*)indices, (char*)(uintptr_t)x, scratch};
+
+  if (work->length >= SHMT_LONG_SLICE)
+    return shmt__sort_long_slice(work->dtype, work->shape.descending, work->length, x, step, values, indices) == SHMT_OK;
+  shmt__loops[SHMT_LOOP_sort][work->dtype](data, NULL, work->length, &work->shape);
+  return true;
 }
