@@ -1,4 +1,4 @@
-/* kernels/loop_args.h -- what loops that are more than one run are told through their ctx. */
+/* kernels/loop_args.h -- arguments, passed as ctx, of loops that are more than one run over elements. */
 #ifndef SHMT_KERNELS_LOOP_ARGS_H
 #define SHMT_KERNELS_LOOP_ARGS_H
 
@@ -21,20 +21,20 @@ typedef struct shmt__gemm_number {
   int64_t integer;
 } shmt__gemm_number;
 
-/* Distances to rows that stand transposed. */
+/* Distances from some rows to many others, which are transposed. */
 typedef struct shmt__distance_args {
   int64_t length;        /* of a row */
-  int64_t others, pitch; /* how many, and elements from one coordinate of theirs to the next */
+  int64_t others, pitch; /* number of others; elements from one of their coordinates to the next */
   int norm;              /* 0, 1, 2; 3: the largest difference */
 } shmt__distance_args;
 
-/* An index that was out of range: loops cannot fail, so they leave it here. */
+/* An index that was out of range. Loops cannot fail, so they report it here. */
 typedef struct shmt__bad_index {
   int64_t value;
   bool found;
 } shmt__bad_index;
 
-/* How gather and scatter loops turn an index into an address. */
+/* Arguments of gather and scatter loops: how an index becomes an address. */
 typedef struct shmt__index_args {
   int64_t stride; /* bytes between neighbours along the indexed dim */
   int64_t size;   /* of that dim */
@@ -42,7 +42,7 @@ typedef struct shmt__index_args {
   shmt__bad_index* bad;
 } shmt__index_args;
 
-/* The offset of index i in bytes; 0, and a note in `bad`, when it is out of range. */
+/* The offset of index i in bytes. Out of range: 0, reported in `bad`. */
 static inline int64_t shmt__index_offset(const shmt__index_args* s, int64_t i, bool* ok) {
   const int64_t given = i;
 
@@ -150,10 +150,10 @@ typedef struct shmt__resample_shape {
   int precision;
 } shmt__resample_shape;
 
-/* Which elements were picked from a place p: list[starts[p]], ..., list[starts[p + 1] - 1]. */
+/* Which elements were gathered from element p: list[starts[p]], ..., list[starts[p + 1] - 1]. */
 typedef struct shmt__table_gather_args {
   const int64_t *starts, *list;
-  int64_t inner; /* elements behind each */
+  int64_t inner; /* numbers of an element: 1, or the channels where they come last */
 } shmt__table_gather_args;
 
 /* A block of attention scores. */
@@ -191,13 +191,13 @@ typedef struct shmt__sort_args {
   bool is_signed; /* the elements are signed integers; set by kernels, which take them as unsigned ones */
 } shmt__sort_args;
 
-/* Keys of a long line, dealt out by one digit. */
+/* Keys of a long slice, distributed to buckets by one digit. */
 typedef struct shmt__radix_args {
-  uint64_t flip;  /* the keys' bits that are turned round: all of them, or none */
+  uint64_t flip;  /* the bits of keys that are inverted: all (descending order), or none */
   uint64_t low;   /* the least key */
   int64_t first;  /* the index of the first key given */
-  int64_t step;   /* bytes between neighbours in the line */
-  int shift;      /* the digit is what is above so many bits of key - low */
+  int64_t step;   /* bytes between neighbours in the slice */
+  int shift;      /* the digit is (key - low) >> shift */
 } shmt__radix_args;
 
 typedef struct shmt__search_args {

@@ -1,7 +1,7 @@
-/* kernels/distance/distance.tmpl.h -- distances of rows to many others and their gradients, one dtype.
+/* kernels/distance/distance.tmpl.h -- distances of rows to many other rows, and their gradients. One dtype.
  *
- * The others lie transposed, so that vectors are neighbouring rows and no sum goes across a vector. What belongs to one
- * run of coordinates is summed by itself: long rows lose no more digits than short ones.
+ * The other rows are transposed, so that a vector holds neighbouring rows and no sum goes across a vector. Each run of
+ * coordinates is summed by itself, so that long rows lose no more digits than short ones.
  */
 #include "kernels/distance/distance.h"
 #include "kernels/loops.h"
@@ -44,7 +44,7 @@ INLINE void FN(store)(T* to, const FN(vector) * from, const int n_vectors) {
   }
 }
 
-/* One more coordinate: d is the difference. */
+/* Adds one more coordinate; d is the difference. */
 INLINE FN(vector) FN(add_coordinate)(FN(vector) sum, FN(vector) d, const int norm) {
   const FN(vector) zero = {0}, size = FN(select)(d < zero, -d, d);
 
@@ -55,7 +55,7 @@ INLINE FN(vector) FN(add_coordinate)(FN(vector) sum, FN(vector) d, const int nor
   return FN(select)((size > sum) | (size != size), size, sum);
 }
 
-/* The distances of some rows to some vectors of others, to one block a row. */
+/* The distances of some rows to some vectors of others, one block for each row. */
 INLINE void FN(distances)(const shmt__distance_args* s, const T* x, const T* others, T (*out)[FN(block)], const int norm,
                           const int n_rows, const int n_vectors) {
   FN(vector) total[FN(rows)][4] = {{{0}}};
@@ -87,7 +87,7 @@ INLINE void FN(distances)(const shmt__distance_args* s, const T* x, const T* oth
   }
 }
 
-/* Rows of out lie out_row bytes apart. */
+/* Rows of out are out_row bytes apart. */
 INLINE void FN(distances_of_rows)(const shmt__distance_args* s, const T* x, const T* others, char* out, int64_t out_row,
                                   const int norm, const int n_rows) {
   for (int64_t j = 0, n; j < s->others; j += n) {
@@ -111,7 +111,7 @@ INLINE void FN(distances_in_norm)(const shmt__distance_args* s, const T* x, cons
   for (; i < n; i++) FN(distances_of_rows)(s, x + i * s->length, others, out + i * out_row, out_row, norm, 1);
 }
 
-/* data: out (n, others), whose rows lie strides[0] bytes apart, rows (n, length), others (length, pitch), anything beyond
+/* data: out (n, others), whose rows are strides[0] bytes apart, rows (n, length), others (length, pitch), anything beyond
  * the last; ctx: shmt__distance_args. */
 void SHMT_LOOP(distance)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__distance_args* s = ctx;
@@ -125,8 +125,8 @@ void SHMT_LOOP(distance)(char* const* data, const int64_t* strides, int64_t n, c
 
 /* --- gradients ---------------------------------------------------------------------------------- */
 
-/* The derivative of a distance of norm 1, 2 or 3 by the difference d. Where it is 0 there is none. Differences that are
- * all the largest have it each, as in torch. */
+/* The derivative of a distance of norm 1, 2 or 3 with respect to the difference d. Where the distance is 0 there is none.
+ * When several differences are the largest, each gets the whole derivative, as in torch. */
 INLINE T FN(derivative)(T d, T distance, const int norm) {
   const T sign = (T)((d > 0) - (d < 0));
 
@@ -135,10 +135,10 @@ INLINE T FN(derivative)(T d, T distance, const int norm) {
   return (d < 0 ? -d : d) == distance ? sign : 0;
 }
 
-/* The element of number j among those that lie step apart, each time shrink fewer. */
+/* The offset of element j when neighbours are step apart, each time shrink fewer. */
 INLINE int64_t FN(element_offset)(int64_t j, int64_t step, int64_t shrink) { return j * step - j * (j - 1) / 2 * shrink; }
 
-/* One row's gradient from some others, for any distances. */
+/* Adds one row's gradient from some others, for any distances. */
 static void FN(row_gradient)(const shmt__distance_backward_args* s, T* to, const T* x, const T* others, const T* grads,
                               const T* distances, int64_t first, int64_t count, const int norm) {
   enum { COLUMNS = 64 };
@@ -168,8 +168,8 @@ INLINE void FN(gather)(T* to, const char* from, int64_t step, int64_t shrink, in
   for (int64_t j = 0; j < count; j++, at += step, step -= shrink) to[j] = *at;
 }
 
-/* Gradients and distances of one row to `count` others from `first` on as one factor of the difference; whether all are
- * finite. */
+/* Combines gradients and distances of one row to `count` others, from `first` on, into one factor of the difference.
+ * Returns whether all are finite. */
 static bool FN(find_factors)(const shmt__distance_backward_args* s, const char* grads, const char* distances, int64_t first,
                             int64_t count, T* factors) {
   const FN(vector) zero = {0};
@@ -193,7 +193,7 @@ static bool FN(find_factors)(const shmt__distance_backward_args* s, const char* 
   return true;
 }
 
-/* Some vectors of columns of some rows; the first `known` columns have been done. */
+/* Adds some vectors of columns of some rows; the first `known` columns have been done. */
 INLINE void FN(column_gradients)(const shmt__distance_backward_args* s, T* to, const T* x, const T* others,
                                   T (*factors)[FN(factors)], int64_t count, int64_t known, const int n_rows,
                                   const int n_vectors) {
@@ -224,7 +224,7 @@ INLINE void FN(column_gradients)(const shmt__distance_backward_args* s, T* to, c
     for (int64_t m = known; m < n_vectors * FN(lanes); m++) to[i * s->length + m] += (T)total[i][m];
 }
 
-/* The last vectors begin so early that they are whole: rows are at least as long as one. */
+/* Adds the gradients of some rows. The last vectors begin early enough to be whole: rows are at least as long as one. */
 INLINE void FN(row_gradients)(const shmt__distance_backward_args* s, T* to, const T* x, const T* others,
                                T (*factors)[FN(factors)], int64_t count, const int n_rows) {
   for (int64_t m = 0, done = 0; done < s->length; done = m) {
@@ -262,8 +262,8 @@ static void FN(gradients_in_norm)(const shmt__distance_backward_args* s, char* c
   }
 }
 
-/* data: gradients of n rows (added to), rows, others (others, length), gradients of the distances, distances. The last
- * two have rows as far apart as strides say. */
+/* data: gradients of n rows (added to), rows, others (others, length), gradients of the distances, distances. The rows of
+ * the last two are as far apart as strides say. */
 void SHMT_LOOP(distance_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__distance_backward_args* s = ctx;
   const int64_t row = s->length * (int64_t)sizeof(T);

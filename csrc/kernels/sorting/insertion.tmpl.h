@@ -1,6 +1,6 @@
-/* kernels/sorting/insertion.tmpl.h -- few keys sorted together with 32-bit indices; for the templates that sort and select, which
- * include kernels/sorting/keys.tmpl.h. One dtype. */
-enum { FN(inserted) = SHMT_ISA_LEVEL == 0 ? 48 : 16 }; /* lines up to this length are sorted so */
+/* kernels/sorting/insertion.tmpl.h -- sorts few keys together with 32-bit indices, one dtype. For the templates that sort
+ * and select, which include kernels/sorting/keys.tmpl.h. */
+enum { FN(inserted) = SHMT_ISA_LEVEL == 0 ? 48 : 16 }; /* slices up to this length are sorted so */
 
 #if SHMT_ISA_LEVEL == 0
 static inline void FN(insert_keys)(KEY* keys, uint32_t* index, int64_t n) {
@@ -17,11 +17,11 @@ static inline void FN(insert_keys)(KEY* keys, uint32_t* index, int64_t n) {
   }
 }
 #else
-/* Every key is compared with every other: how many are less, or as small and further in front, is its place. Insertion
- * would guess wrong once a key. */
+/* Compares every key with every other. The rank of a key is the number of keys that are less, or as small and further in
+ * front. Insertion would mispredict a branch for every key. */
 enum { FN(abreast) = (16 << SHMT_ISA_LEVEL) / sizeof(KEY), FN(padded) = FN(inserted) + FN(abreast) };
 
-/* The places of n keys; both have room for FN(padded). */
+/* Finds the ranks of n keys. Both arrays have room for FN(padded). */
 static inline void FN(find_ranks)(const KEY* keys, int64_t n, KEY* ranks) {
   typedef KEY vector __attribute__((vector_size(16 << SHMT_ISA_LEVEL)));
   vector lane;
