@@ -1,7 +1,7 @@
-/* ops/distance/distance.c -- distances between all pairs of rows.
+/* ops/distance/distance.c -- distances between all pairs of rows: cdist, pdist.
  *
- * The differences of all pairs are many times the result. Where nothing is recorded, the usual norms have a kernel that
- * keeps none of them, and the others are calculated for some rows at a time, as are gradients.
+ * The differences of all pairs are many times the result. Where autograd does not record, the usual norms have a kernel
+ * that stores none of them. Other norms, and gradients, are calculated for some rows at a time.
  */
 #include "base/promote.h"
 #include "base/scalar.h"
@@ -25,7 +25,7 @@
 
 enum { LANES = 16, MIN_PIECE_OPS = 1 << 18, BLOCK_DIFFERENCES = 1 << 16, WIDE_ROWS = 8, OTHERS_BYTES = 128 << 10 };
 
-/* t with the batch dims given, dense. */
+/* t broadcast to the batch dims given, dense. */
 static shmt_status with_batch(shmt_tensor* t, const int64_t* batch, int64_t n, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
@@ -42,13 +42,13 @@ typedef struct distances {
   char* out;
   const char* rows;
   int64_t out_row;    /* bytes from row to row */
-  char* others;       /* some of them, transposed, in the dtype of the loop */
-  int64_t item, wide; /* bytes: of what is given, of what the loop takes */
+  char* others;       /* a block of them, transposed, in the dtype of the loop */
+  int64_t item, wide; /* bytes of an element: in the tensors, in the loop */
   shmt__cast_loop_fn widen, narrow;
   atomic_bool failed; /* out of memory */
 } distances;
 
-/* How many others are laid transposed at a time: all of them may be more than the result. */
+/* How many others are transposed at a time: all of them may be more than the result. */
 static int64_t others_in_block(int64_t others, int64_t length, int64_t item) {
   const int64_t step = 4 * LANES, fitting = OTHERS_BYTES / (length * item) / step * step;
   const int64_t some = fitting > step ? fitting : step;
@@ -68,7 +68,7 @@ static uint64_t block_bytes(const distances* d) {
   return (uint64_t)(WIDE_ROWS * (d->shape.length + d->shape.others) * d->wide);
 }
 
-/* The same for dtypes without a loop: some rows in float32, distances rounded at the end. */
+/* The same for dtypes without a loop: some rows in float32, with distances rounded at the end. */
 static void run_wide_rows(void* ctx, int64_t begin, int64_t end) {
   distances* d = ctx;
   const int64_t length = d->shape.length, others = d->shape.others, row = others * d->wide;
@@ -104,7 +104,7 @@ static void transpose(const distances* d, const char* from, char* block) {
   }
 }
 
-/* x1 (batch, P, M) and x2 (batch, R, M) dense, out (batch, P, R). */
+/* x1 (batch, P, M) and x2 (batch, R, M) are dense; out is (batch, P, R). */
 static shmt_status run_kernel(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_tensor* out) {
   const int n = x1->n_dims;
   const int64_t rows = x1->sizes[n - 2], others = x2->sizes[n - 2], length = x1->sizes[n - 1];
@@ -148,7 +148,7 @@ static shmt_status run_kernel(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_t
   return SHMT_OK;
 }
 
-/* Some rows of x1 at a time. */
+/* Calculates some rows of x1 at a time. */
 static shmt_status run_blocks(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* out) {
   const int64_t rows = x1->sizes[x1->n_dims - 2];
   const double each = (double)out->numel / (double)rows * (double)x1->sizes[x1->n_dims - 1];
@@ -167,7 +167,7 @@ static shmt_status run_blocks(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_t
   return SHMT_OK;
 }
 
-/* The batch dims of both. */
+/* The broadcast batch dims of both. */
 static shmt_status find_batch(const shmt_tensor* x1, const shmt_tensor* x2, int64_t* sizes, int64_t* n) {
   SHMT_TRY(shmt__broadcast_sizes((shmt_ints){x1->sizes, x1->n_dims - 2}, (shmt_ints){x2->sizes, x2->n_dims - 2}, sizes,
                                  n));
@@ -181,8 +181,9 @@ static bool are_rows(const shmt_tensor* x1, const shmt_tensor* x2) {
 }
 
 shmt_status shmt__cdist(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor** out) {
-  if (x1->n_dims < 2 || x2->n_dims < 2) return shmt_op__cdist(x1, x2, p, out); /* which says so */
-  const bool are_many = x1->sizes[x1->n_dims - 2] > 25 || x2->sizes[x2->n_dims - 2] > 25; /* then torch has a product */
+  if (x1->n_dims < 2 || x2->n_dims < 2) return shmt_op__cdist(x1, x2, p, out); /* which raises the error */
+  const bool are_many = x1->sizes[x1->n_dims - 2] > 25 || x2->sizes[x2->n_dims - 2] > 25; /* then torch uses a product of
+                                                                                           * matrices */
 
   SHMT_REFUSE_DTYPE(shmt__is_half(x1->dtype) && !(p == 2 && are_many), x1->dtype, "cdist");
   return are_rows(x1, x2) ? shmt_op__cdist_forward(x1, x2, p, out) : shmt_op__cdist(x1, x2, p, out);
@@ -228,7 +229,7 @@ shmt_status shmt__difference_norm_backward(shmt_tensor* grad, shmt_tensor* diffe
 
   if (!isinf(p))
     return shmt_op__vector_norm_backward(grad, differences, norms, shmt__scalar_float(p), SHMT_INTS(-1), false, out);
-  /* All that are the largest have it, whereas those of a norm share it. */
+  /* All differences that are the largest get the whole gradient, whereas in the gradient of a norm they share it. */
   SHMT_TRY(shmt_op_abs(differences, &sizes));
   SHMT_TRY(shmt_op_unsqueeze(norms, -1, &largest));
   SHMT_TRY(shmt_op_ne_Tensor(sizes, largest, &is_less));
@@ -238,7 +239,7 @@ shmt_status shmt__difference_norm_backward(shmt_tensor* grad, shmt_tensor* diffe
   return shmt_op_masked_fill_Scalar(gradient_job, is_less, shmt__scalar_int(0), out);
 }
 
-/* With the differences of all pairs: (..., P, M) and (..., R, M), of the batch dims of grad. */
+/* The gradient with the differences of all pairs of (..., P, M) and (..., R, M), which have the batch dims of grad. */
 static shmt_status backward_of_all(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* cdist,
                                    shmt_tensor** grad1, shmt_tensor** grad2) {
   SHMT_AUTO(shmt_tensor) left = NULL;
@@ -256,7 +257,7 @@ static shmt_status backward_of_all(shmt_tensor* grad, shmt_tensor* x1, shmt_tens
   return shmt_op_neg(sum, grad2);
 }
 
-/* Some rows of x1 at a time; nothing is recorded. */
+/* The gradient for some rows of x1 at a time, where nothing is recorded. */
 static shmt_status backward_of_blocks(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* cdist,
                                       shmt_tensor** grad1, shmt_tensor** grad2) {
   const int64_t rows = x1->sizes[x1->n_dims - 2];
@@ -285,7 +286,7 @@ static shmt_status backward_of_blocks(shmt_tensor* grad, shmt_tensor* x1, shmt_t
   return SHMT_OK;
 }
 
-/* The kernel's number of a norm that it has for dtype; -1: none. */
+/* The kernel's code of a norm, or -1 when it has none for this norm and dtype. */
 static int norm_of(shmt_dtype dtype, double p) {
   const bool is_usual = p == 0 || p == 1 || p == 2 || isinf(p);
 
@@ -321,8 +322,8 @@ static int64_t matrix_at(const shmt_tensor* t, int64_t b) {
   return at;
 }
 
-/* The gradient of rows (batch, P, M) from distances to others (batch, R, M): all dense but grad and cdist, whose dims
- * row and other of both lie anyhow. */
+/* Calculates the gradient of rows (batch, P, M) from distances to others (batch, R, M). All are dense but grad and cdist,
+ * whose row dim and column dim have any strides. */
 static shmt_status row_gradients(shmt_tensor* grad, shmt_tensor* rows, shmt_tensor* others, int norm, shmt_tensor* cdist,
                          int row, int other, shmt_tensor** out) {
   const int n = rows->n_dims;
@@ -384,9 +385,9 @@ shmt_status shmt__cdist_backward(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor
   return shmt_op_sum_to_size(grad2, shmt__tensor_sizes(x2), out2);
 }
 
-/* --- distances of the rows of one matrix -------------------------------------------------------- */
+/* --- pdist: distances between the rows of one matrix -------------------------------------------- */
 
-/* Where the distances of row i to those after it begin, among those of n rows. */
+/* The index of the first distance of row i to those after it, of n rows. */
 static int64_t pairs_before(int64_t i, int64_t n) { return i * n - i * (i + 1) / 2; }
 
 static shmt_status count_pairs(const shmt_tensor* self, int64_t* out) {
@@ -399,7 +400,7 @@ static shmt_status count_pairs(const shmt_tensor* self, int64_t* out) {
 
 typedef struct pair_rows {
   distances d;
-  int64_t n, first; /* rows; the first of the others */
+  int64_t n, first; /* number of rows; the first of the others */
 } pair_rows;
 
 static void run_pairs(void* ctx, int64_t begin, int64_t end) {
@@ -420,7 +421,7 @@ static void run_pairs(void* ctx, int64_t begin, int64_t end) {
 static shmt_status fill_pairs(shmt_tensor* x, int norm, shmt_tensor* out) {
   const int64_t n = x->sizes[0], length = x->sizes[1], item = shmt__tensor_item_bytes(x);
   const int64_t some = others_in_block(n, length, item), pitch = (some + LANES - 1) / LANES * LANES;
-  /* Vectors begin at any row, so the last ones end behind the last coordinate's. */
+  /* Vectors begin at any row, so the last ones end behind the last coordinate's data. */
   const uint64_t nbytes = (uint64_t)((pitch * length + LANES) * item);
   pair_rows p = {.d = {.shape = {length, some, pitch, norm},
                    .loop = shmt__loops[SHMT_LOOP_distance][x->dtype],
@@ -470,7 +471,8 @@ shmt_status shmt__pdist_forward(shmt_tensor* self, double p, shmt_tensor** out) 
   return SHMT_OK;
 }
 
-/* Row i's share of the distances to those before it, which lie ever closer, and to those behind it. */
+/* Adds to row i's gradient what comes from distances to the rows before it, which lie ever closer, and to those behind
+ * it. */
 static void gradient_pairs(void* ctx, int64_t begin, int64_t end) {
   const gradient_job* s = ctx;
   const int64_t n = s->shape.others, row = s->shape.length * s->item, alone[5] = {0};

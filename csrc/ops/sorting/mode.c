@@ -1,9 +1,10 @@
-/* ops/sorting/mode.c -- the most frequent element of every line: lines are sorted one by one, and only that is kept. */
+/* ops/sorting/mode.c -- the most frequent element of every slice. Slices are sorted one by one, and only the mode is
+ * kept. */
 #include "generated/loops.h"
 #include "iter/copy/move.h"
 #include "ops/sorting/sort.h"
 
-/* The last element of the longest run, the one torch gives. */
+/* The last element of the longest run, which is the one that torch gives. */
 static int64_t last_of_longest(const bool* starts, int64_t n) {
   int64_t best = 0, best_run = 0, run_begin = 0;
 
@@ -26,7 +27,7 @@ static bool find_mode(const shmt__slice_work* work, const char* x, int64_t step,
                       char* scratch) {
   const int64_t n = work->length, item = shmt__dtype_size[work->dtype];
   char *values = scratch, *sorting = values + padded_slice_bytes(work);
-  bool* starts = (bool*)sorting; /* when it is sorted */
+  bool* starts = (bool*)sorting; /* after the sort */
   int64_t* indices = (int64_t*)(void*)(sorting + padded_slice_bytes(work) + 64);
   char* runs[2] = {(char*)starts, values};
 

@@ -1,4 +1,4 @@
-/* ops/sorting/searchsorted.c -- where numbers belong in sorted ones: searchsorted, bucketize. */
+/* ops/sorting/searchsorted.c -- where numbers would be inserted in sorted ones: searchsorted, bucketize. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -49,7 +49,7 @@ static shmt_status dense_in(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out)
   return SHMT_OK;
 }
 
-/* The sorter's own places in its rows of n_bounds: a copy, which nobody changes once it is checked. */
+/* Copies and checks the sorter's indices into rows of n_bounds. Nobody can change the copy after the check. */
 static shmt_status own_order(shmt_tensor* sorter, int64_t n_bounds, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) own = NULL;
 
@@ -66,13 +66,13 @@ static shmt_status own_order(shmt_tensor* sorter, int64_t n_bounds, shmt_tensor*
 typedef struct rows_search {
   char *positions, *values, *bounds, *order;
   bool out_int32;
-  shmt_dtype dtype, value_dtype; /* what is compared; as values are */
-  int64_t each;                  /* values of a row */
+  shmt_dtype dtype, value_dtype; /* the dtype compared in; that of the values */
+  int64_t each;                  /* values for each row */
   shmt__loop loop;
   shmt__search_args shape;
 } rows_search;
 
-/* n places from `begin` on; at most SEARCH_BLOCK when values or places are converted. */
+/* Searches n values from `begin` on, at most SEARCH_BLOCK when values or positions are converted. */
 static void search_block(const rows_search* s, int64_t begin, int64_t n) {
   const int64_t item = shmt__dtype_size[s->dtype], own_item = shmt__dtype_size[s->value_dtype];
   const int64_t strides[4] = {8, item, item, 8}, row = begin / s->each * s->shape.n_bounds;
@@ -111,9 +111,10 @@ static shmt_status run_search(shmt_tensor* bounds, shmt_tensor* values, const se
   SHMT_TRY(shmt__promote_types(bounds->dtype, values->dtype, &dtype));
   SHMT_REQUIRE(dtype != SHMT_BOOL, SHMT_E_NOT_IMPLEMENTED, "\"searchsorted_out_cpu\" not implemented for 'Bool'");
   SHMT_REQUIRE_LOOP(SHMT_LOOP_search, dtype, "searchsorted_out_cpu");
-  /* Halves are compared as floats, which they become in each comparison else. */
+  /* 16-bit floats are compared as float32. With few bounds these are converted once, and not in each comparison. */
   if (shmt__is_half(dtype) && bounds->numel <= values->numel / 8) dtype = SHMT_FLOAT32;
-  const bool meta = shmt__tensor_is_meta(values) || shmt__tensor_is_meta(bounds); /* a number may be beside Meta */
+  const bool meta = shmt__tensor_is_meta(values) || shmt__tensor_is_meta(bounds); /* a number may be on the CPU beside a
+                                                                                   * tensor on Meta */
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(values), s->out_int32 ? SHMT_INT32 : SHMT_INT64, meta ? SHMT_META : SHMT_CPU,
                               SHMT_CONTIGUOUS_FORMAT, &positions));
   if (!meta && values->numel > 0) {

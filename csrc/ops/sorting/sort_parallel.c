@@ -1,13 +1,13 @@
-/* ops/sorting/sort_parallel.c -- one long line sorted stably, by all threads.
+/* ops/sorting/sort_parallel.c -- sorts one long slice stably, with all threads.
  *
- *   encode   each chunk's elements become keys (in the memory of the values), and their extent is found
- *   count    each chunk's keys by their highest digit
- *   deal     each chunk's keys to their buckets, behind those of the chunks before: keys and indices packed, into the
- *            memory of the indices; keys that are too wide for that aside, and their indices, of 32 bits, take half of it
- *   sort     the buckets, each by the bits that are left, and decode them where they lie
+ *   encode   makes keys of each chunk's elements (in the memory of the values), and finds their extent
+ *   count    counts each chunk's keys by their highest digit
+ *   deal     moves each chunk's keys to their buckets, behind those of the chunks before. Keys and indices are packed, in
+ *            the memory of the indices. Keys that are too wide for that have memory of their own; their 32-bit indices
+ *            take half the memory of the indices
+ *   sort     sorts the buckets, each by the bits that are left, and decodes them in place
  *
- * There is one result, whatever the number of chunks and threads. x may be shared and change meanwhile: it is read
- * once.
+ * The result does not depend on the number of chunks and threads. x may be shared and change meanwhile: it is read once.
  */
 #include "generated/loops.h"
 #include "iter/copy/move.h"
@@ -19,19 +19,19 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* A bucket pays when it leaves enough of a line to others: shorter ones are one bucket. */
+/* Buckets pay when each leaves enough of the slice to others: a shorter slice is one bucket. */
 enum { DIGIT = 11, N_BUCKETS = 1 << DIGIT, MAX_CHUNKS = 64, CHUNK = 16384, ONE_BUCKET = 4 * CHUNK };
 
 typedef struct long_slice {
-  shmt_dtype dtype, key_dtype; /* of the elements, and the unsigned one as wide */
+  shmt_dtype dtype, key_dtype; /* the elements' dtype, and the unsigned one of the same width */
   int64_t n, item;
   const char* x;
   char* values;
   int64_t* indices;
-  uint64_t* wide_keys; /* NULL: packed */
+  uint64_t* wide_keys; /* NULL: keys are packed */
   shmt__radix_args shape;
   int64_t n_chunks, chunk;
-  uint32_t (*counts)[N_BUCKETS]; /* of each chunk; then places */
+  uint32_t (*counts)[N_BUCKETS]; /* of each chunk; they become positions */
   uint64_t extents[MAX_CHUNKS][2];
   uint32_t ends[N_BUCKETS];
   int n_buckets;
@@ -47,7 +47,7 @@ static void encode(void* ctx, int64_t begin, int64_t end) {
   enum { BLOCK = 1024 };
   long_slice* l = ctx;
   const int64_t step = l->shape.step;
-  uint64_t room[BLOCK]; /* for elements that do not lie together */
+  uint64_t room[BLOCK]; /* for elements that are not dense */
 
   for (int64_t c = begin; c < end; c++) {
     const int64_t first = c * l->chunk, length = chunk_length(l, c), block = step == l->item ? length : BLOCK;
@@ -76,7 +76,7 @@ static void count(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Counts become places, bucket after bucket and in each of them chunk after chunk. */
+/* Turns counts into positions, bucket after bucket and in each bucket chunk after chunk. */
 static void place_chunks(long_slice* l) {
   uint32_t at = 0;
 
@@ -104,7 +104,8 @@ static void deal(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Buckets [first, last) in `room` for the longest of them; wide keys have room where values go, and their indices. */
+/* Sorts buckets [first, last). `room` is large enough for the longest. Wide keys are sorted in the memory of the values,
+ * with their indices. */
 static void sort_buckets(const long_slice* l, int first, int last, char* room) {
   for (int d = first; d < last; d++) {
     const int64_t begin = d > 0 ? l->ends[d - 1] : 0, n = l->ends[d] - begin;
@@ -132,7 +133,7 @@ static int bucket_from(const long_slice* l, int64_t at) {
   return d;
 }
 
-/* The buckets that begin in a stretch of the line. */
+/* Finishes the buckets that begin in a stretch of the slice. */
 static void finish(void* ctx, int64_t begin, int64_t end) {
   long_slice* l = ctx;
   const int first = bucket_from(l, begin), last = end == l->n ? l->n_buckets : bucket_from(l, end);

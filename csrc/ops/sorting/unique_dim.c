@@ -13,7 +13,8 @@ static shmt_status vector(int64_t n, shmt_dtype dtype, shmt_tensor** out) {
   return shmt__tensor_empty(SHMT_INTS(n), dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
-/* Runs in the order: the first slice of each, each slice's run, run lengths. Empty what is not wanted. */
+/* Collects the runs in the order: the first slice of each, each slice's run, and run lengths. What is not wanted stays
+ * empty. */
 static shmt_status collect(const int64_t* order, const bool* starts, int64_t n, bool wants_inverse,
                            bool wants_counts, shmt_tensor** firsts, shmt_tensor** inverse,
                            shmt_tensor** counts) {
@@ -42,7 +43,7 @@ static shmt_status collect(const int64_t* order, const bool* starts, int64_t n, 
   return SHMT_OK;
 }
 
-/* Dense rows, one per slice of dim. New reference. */
+/* Dense rows, one for each slice along dim. New reference. */
 static shmt_status rows_of(shmt_tensor* self, int64_t dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dim_first = NULL;
 
