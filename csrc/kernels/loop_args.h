@@ -1,4 +1,4 @@
-/* kernels/loop_args.h -- what loops that are more than one run are told through their ctx. */
+/* kernels/loop_args.h -- arguments, passed as ctx, of loops that are more than one run over elements. */
 #ifndef SHMT_KERNELS_LOOP_ARGS_H
 #define SHMT_KERNELS_LOOP_ARGS_H
 
@@ -21,29 +21,29 @@ typedef struct shmt__gemm_scalar {
   int64_t integer;
 } shmt__gemm_scalar;
 
-/* Distances to rows that stand transposed. */
-typedef struct shmt__distance_shape {
+/* Distances from some rows to many others, which are transposed. */
+typedef struct shmt__distance_args {
   int64_t length;        /* of a row */
-  int64_t others, pitch; /* how many, and elements from one coordinate of theirs to the next */
+  int64_t others, pitch; /* number of others; elements from one of their coordinates to the next */
   int norm;              /* 0, 1, 2; 3: the largest difference */
-} shmt__distance_shape;
+} shmt__distance_args;
 
-/* An index that was out of range: loops cannot fail, so they leave it here. */
+/* An index that was out of range. Loops cannot fail, so they report it here. */
 typedef struct shmt__bad_index {
   int64_t value;
   bool found;
 } shmt__bad_index;
 
-/* How gather and scatter loops turn an index into an address. */
-typedef struct shmt__index_shape {
+/* Arguments of gather and scatter loops: how an index becomes an address. */
+typedef struct shmt__index_args {
   int64_t stride; /* bytes between neighbours along the indexed dim */
   int64_t size;   /* of that dim */
   bool wrap;      /* a negative index counts from the end */
   shmt__bad_index* bad;
-} shmt__index_shape;
+} shmt__index_args;
 
-/* The offset of index i in bytes; 0, and a note in `bad`, when it is out of range. */
-static inline int64_t shmt__index_offset(const shmt__index_shape* s, int64_t i, bool* ok) {
+/* The offset of index i in bytes. Out of range: 0, reported in `bad`. */
+static inline int64_t shmt__index_offset(const shmt__index_args* s, int64_t i, bool* ok) {
   const int64_t given = i;
 
   if (i < 0 && s->wrap) i += s->size;
@@ -70,22 +70,22 @@ typedef struct shmt__nll_shape {
 } shmt__nll_shape;
 
 /* Uniform numbers in [from, to); for normal ones the mean and the standard deviation. */
-typedef struct shmt__uniform_shape {
+typedef struct shmt__uniform_args {
   double from, to;
-} shmt__uniform_shape;
+} shmt__uniform_args;
 
 /* base + word % range; range 0: the whole word. */
-typedef struct shmt__randint_shape {
+typedef struct shmt__randint_args {
   uint64_t range;
   int64_t base;
   bool wide; /* two words a number */
-} shmt__randint_shape;
+} shmt__randint_args;
 
 /* `value` with probability limit / 2^53. */
-typedef struct shmt__bernoulli_shape {
+typedef struct shmt__bernoulli_args {
   uint64_t limit;
   double value;
-} shmt__bernoulli_shape;
+} shmt__bernoulli_args;
 
 /* A convolution of one image; depth, height, width. */
 typedef struct shmt__conv_shape {
@@ -150,11 +150,11 @@ typedef struct shmt__resample_args {
   int precision;
 } shmt__resample_args;
 
-/* Which elements were picked from a place p: list[starts[p]], ..., list[starts[p + 1] - 1]. */
-typedef struct shmt__pick_shape {
+/* Which elements were gathered from element p: list[starts[p]], ..., list[starts[p + 1] - 1]. */
+typedef struct shmt__table_gather_args {
   const int64_t *starts, *list;
-  int64_t inner; /* elements behind each */
-} shmt__pick_shape;
+  int64_t inner; /* numbers of an element: 1, or the channels where they come last */
+} shmt__table_gather_args;
 
 /* A block of attention scores. */
 typedef struct shmt__attention_shape {
@@ -185,24 +185,24 @@ typedef struct shmt__norm_shape {
   bool uncentred; /* means are not taken off */
 } shmt__norm_shape;
 
-typedef struct shmt__sort_shape {
+typedef struct shmt__sort_args {
   bool descending;
   int64_t k;      /* of topk */
   bool is_signed; /* the elements are signed integers; set by kernels, which take them as unsigned ones */
-} shmt__sort_shape;
+} shmt__sort_args;
 
-/* Keys of a long line, dealt out by one digit. */
-typedef struct shmt__radix_shape {
-  uint64_t flip;  /* the keys' bits that are turned round: all of them, or none */
+/* Keys of a long slice, distributed to buckets by one digit. */
+typedef struct shmt__radix_args {
+  uint64_t flip;  /* the bits of keys that are inverted: all (descending order), or none */
   uint64_t low;   /* the least key */
   int64_t first;  /* the index of the first key given */
-  int64_t step;   /* bytes between neighbours in the line */
-  int shift;      /* the digit is what is above so many bits of key - low */
-} shmt__radix_shape;
+  int64_t step;   /* bytes between neighbours in the slice */
+  int shift;      /* the digit is (key - low) >> shift */
+} shmt__radix_args;
 
-typedef struct shmt__search_shape {
+typedef struct shmt__search_args {
   int64_t n_bounds;
   bool right;
-} shmt__search_shape;
+} shmt__search_args;
 
 #endif

@@ -289,9 +289,9 @@ def test_rows_of_pairs_are_in_range() -> None:
     table, index = sh.ones(3, 2), sh.tensor([0, 3])
     for sources, targets in ((index, index * 0), (index * 0, index), (index * 0 - 1, index * 0)):
         with pytest.raises(IndexError, match="out of range"):
-            sh._C._nn._add_rows(table, sources, targets, None, 3)
+            sh._C._nn._embedding_bag_sum(table, sources, targets, None, 3)
         with pytest.raises(IndexError, match="out of range"):
-            sh._C._nn._bag_maxima(table, sources, targets, 3)
+            sh._C._nn._embedding_bag_max(table, sources, targets, 3)
 
 
 def test_bytes_are_resized_with_weights_in_fixed_point():

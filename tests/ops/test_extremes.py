@@ -75,7 +75,7 @@ def test_padding_beyond_int64_is_an_error(mode: str, padding: tuple[int, int]) -
         F.pad(T.ones(2, 3, 6), padding, mode=mode)
     if mode != "constant":
         with pytest.raises(RuntimeError, match="does not fit the input's"):
-            T.ops.aten._pad_own_backward(T.ones(2, 3, 6), [2, 3, 4], padding, mode)
+            T.ops.aten._pad_nonconstant_backward(T.ones(2, 3, 6), [2, 3, 4], padding, mode)
 
 
 def test_averages_of_extreme_integers_wrap() -> None:

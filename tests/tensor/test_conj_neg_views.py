@@ -209,7 +209,9 @@ def test_gradients_stay_conj_views() -> None:
         lambda y: y[1:].conj().real.zero_(),
     ],
 )
-def test_in_place_changes_of_conj_neg_views_are_differentiated(change: Callable[[Any], Any]) -> None:
+def test_in_place_changes_of_conj_neg_views_are_differentiated(
+    change: Callable[[Any], Any],
+) -> None:
     def f(x: Any) -> Any:
         y = x * 1
         change(y)

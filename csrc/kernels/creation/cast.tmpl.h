@@ -1,7 +1,7 @@
-/* kernels/creation/cast.tmpl.h -- elements of dtype T as every other dtype.
+/* kernels/creation/cast.tmpl.h -- converts elements of dtype T to every other dtype.
  *
- * Out-of-range and NaN to integers is defined as what x86's conversions give: the smallest integer
- * of the intermediate width (32 bits for narrow targets, 64 for wide ones), then cut to the target.
+ * Out-of-range numbers and NaN become the integers that x86's conversions give: the smallest integer of the intermediate
+ * width (32 bits for narrow targets, 64 for wide ones), then cut to the target's width.
  */
 #include "generated/dtype_tables.h"
 #include "kernels/simd/half_casts.h"
@@ -24,7 +24,7 @@
 #define CAST_U64(x) ((uint64_t)(x))
 #endif
 
-/* Does the result lack the sign of the integer it is made of? */
+/* Is the result without the sign of the integer that it is made of? */
 #define CAST_IS_CUT_bool       true
 #define CAST_IS_CUT_int8       true
 #define CAST_IS_CUT_int16      (sizeof(T) >= 2)
@@ -39,7 +39,7 @@
 #define CAST_IS_CUT_complex64  false
 #define CAST_IS_CUT_complex128 false
 
-/* X = SHMT_LOAD(element) as each dtype */
+/* x = SHMT_LOAD(element), converted to each dtype. */
 #define CAST_TO_bool(x)       CAST_BOOL(x)
 #define CAST_TO_uint8(x)      ((uint8_t)CAST_I32(x))
 #define CAST_TO_int8(x)       ((int8_t)CAST_I32(x))
@@ -56,7 +56,7 @@
 #define CAST_TO_complex64(x)  ((float _Complex)(x))
 #define CAST_TO_complex128(x) ((double _Complex)(x))
 
-/* What is cut to a width has the same bits, with a sign or without: one loop does for both. */
+/* An integer cut to a width has the same bits with a sign or without: one loop does both. */
 #define CAST_TWIN(NAME, OTHER)                                                                       \
   void SHMT_LOOP(cast_to_##OTHER)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,       \
                                   int64_t n);                                                       \
@@ -66,7 +66,7 @@
 enum { SHMT_LOOP(cast_block) = 1024 / sizeof(C) };
 
 #if SHMT_IS_HALF
-/* A run of halves as what they are calculated in. */
+/* Widens a run of 16-bit floats to the type they are calculated in. */
 static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64_t n) {
   if (stride == (int64_t)sizeof(T))
     SHMT_WIDEN_RUN((void*)to, (const void*)from, n * (int64_t)(sizeof(T) / sizeof(SHMT_REAL)));
@@ -74,7 +74,7 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
     for (int64_t i = 0; i < n; i++) to[i] = SHMT_LOAD(*(const T*)(const void*)(from + i * stride));
 }
 
-/* Halves are widened a block at a time, and cast from there. */
+/* 16-bit floats are widened a block at a time, and converted from there. */
 #define CAST_LOOP(NAME, TO)                                                                                        \
   void SHMT_FULL_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n); \
   void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) {  \
@@ -86,8 +86,8 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
     }                                                                                                              \
   }
 #else
-/* Signed integers of which no bit of the result depends on the sign are taken by the loop of the unsigned ones; what stands
- * behind is not compiled then. */
+/* Signed integers of which no bit of the result depends on the sign take the loop of the unsigned ones. The code behind
+ * is not compiled then. */
 #define CAST_LOOP(NAME, TO)                                                                    \
   void SHMT_UNSIGNED_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n); \
   void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src,       \
@@ -108,7 +108,7 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
     }                                                                                  \
   }
 #endif
-/* To float16 by way of float, for the processor's instruction. */
+/* To float16 through float, for the processor's instruction. */
 #define CAST_TO_HALF                                                                                               \
   void SHMT_LOOP(cast_to_float32)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n);  \
   void SHMT_LOOP(cast_to_float16)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) { \
@@ -124,7 +124,8 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
       shmt__store_float16(to, dst_stride, x, width);                                                               \
     }                                                                                                              \
   }
-/* To int64 by way of int32 where a block fits in: vectors of numbers have no instruction for the other before AVX-512. */
+/* To int64 through int32 where a block fits in: before AVX-512 there is no instruction for a direct conversion of
+ * vectors. */
 #define CAST_TO_WIDE                                                                                           \
   static void SHMT_LOOP(cast_wide)(int64_t* to, const T* from, int64_t n) {                                    \
     int32_t fits = -1;                                                                                         \
@@ -142,8 +143,8 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
     for (int64_t i = 0; !is_dense && i < n; i++)                                                               \
       *(int64_t*)(void*)(dst + i * dst_stride) = CAST_I64(*(const T*)(const void*)(src + i * src_stride));     \
   }
-/* To complex32 by way of complex64, for the same. */
-#define CAST_TO_HALVES                                                                                               \
+/* To complex32 through complex64, for the same instruction. */
+#define CAST_TO_COMPLEX32                                                                                               \
   void SHMT_LOOP(cast_to_complex64)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n);  \
   void SHMT_LOOP(cast_to_complex32)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) { \
     enum { WIDTH = 128 };                                                                                            \
@@ -170,7 +171,7 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
 #if SHMT_IS_BOOL /* one of two */
 #define CAST_HOW_complex32(TO) CAST_LOOP(complex32, TO)
 #else
-#define CAST_HOW_complex32(TO) CAST_TO_HALVES
+#define CAST_HOW_complex32(TO) CAST_TO_COMPLEX32
 #endif
 #define CAST_HOW_complex64(TO) CAST_LOOP(complex64, TO)
 #define CAST_HOW_complex128(TO) CAST_LOOP(complex128, TO)
@@ -189,7 +190,7 @@ SHMT_FOR_EACH_DTYPE(CAST)
 #undef CAST
 #undef CAST_LOOP
 #undef CAST_TO_HALF
-#undef CAST_TO_HALVES
+#undef CAST_TO_COMPLEX32
 #undef CAST_TO_WIDE
 #undef CAST_TWIN
 #undef CAST_HOW_complex32

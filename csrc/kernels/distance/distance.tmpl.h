@@ -1,7 +1,7 @@
-/* kernels/distance/distance.tmpl.h -- distances of rows to many others and their gradients, one dtype.
+/* kernels/distance/distance.tmpl.h -- distances of rows to many other rows, and their gradients. One dtype.
  *
- * The others lie transposed, so that vectors are neighbouring rows and no sum goes across a vector. What belongs to one
- * run of coordinates is summed by itself: long rows lose no more digits than short ones.
+ * The other rows are transposed, so that a vector holds neighbouring rows and no sum goes across a vector. Each run of
+ * coordinates is summed by itself, so that long rows lose no more digits than short ones.
  */
 #include "kernels/distance/distance.h"
 #include "kernels/loops.h"
@@ -20,14 +20,14 @@
 
 /* Rows at a time: their sums and one vector of others stay in registers. */
 enum { FN(lanes) = VECTOR_BYTES / sizeof(T), FN(run) = 256, FN(block) = 4 * FN(lanes),
-       FN(rows) = SHMT_ISA_LEVEL == 2 ? 4 : 2, FN(slope_vectors) = FN(rows), FN(share_rows) = 4, FN(shares) = 1024 };
+       FN(rows) = SHMT_ISA_LEVEL == 2 ? 4 : 2, FN(gradient_vectors) = FN(rows), FN(factor_rows) = 4, FN(factors) = 1024 };
 typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
-typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) FN(places)
+typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) FN(mask_vector)
     __attribute__((vector_size(VECTOR_BYTES)));
 
 /* a where the mask holds, else b. */
-INLINE FN(vector) FN(choose)(FN(places) mask, FN(vector) a, FN(vector) b) {
-  return (FN(vector))((mask & (FN(places))a) | (~mask & (FN(places))b));
+INLINE FN(vector) FN(select)(FN(mask_vector) mask, FN(vector) a, FN(vector) b) {
+  return (FN(vector))((mask & (FN(mask_vector))a) | (~mask & (FN(mask_vector))b));
 }
 
 /* Vectors one by one: an array that is copied as a whole does not stay in registers. */
@@ -44,19 +44,19 @@ INLINE void FN(store)(T* to, const FN(vector) * from, const int n_vectors) {
   }
 }
 
-/* One more coordinate: d is the difference. */
+/* Adds one more coordinate; d is the difference. */
 INLINE FN(vector) FN(add_coordinate)(FN(vector) sum, FN(vector) d, const int norm) {
-  const FN(vector) zero = {0}, size = FN(choose)(d < zero, -d, d);
+  const FN(vector) zero = {0}, size = FN(select)(d < zero, -d, d);
 
-  if (norm == 0) return sum + FN(choose)(d == d, FN(choose)(d != zero, zero + 1, zero), d); /* NaN stays */
+  if (norm == 0) return sum + FN(select)(d == d, FN(select)(d != zero, zero + 1, zero), d); /* NaN stays */
   if (norm == 1) return sum + size;
   if (norm == 2) return sum + d * d;
   /* The largest; NaN stays. */
-  return FN(choose)((size > sum) | (size != size), size, sum);
+  return FN(select)((size > sum) | (size != size), size, sum);
 }
 
-/* The distances of some rows to some vectors of others, to one block a row. */
-INLINE void FN(distances)(const shmt__distance_shape* s, const T* x, const T* others, T (*out)[FN(block)], const int norm,
+/* The distances of some rows to some vectors of others, one block for each row. */
+INLINE void FN(distances)(const shmt__distance_args* s, const T* x, const T* others, T (*out)[FN(block)], const int norm,
                           const int n_rows, const int n_vectors) {
   FN(vector) total[FN(rows)][4] = {{{0}}};
 
@@ -87,8 +87,8 @@ INLINE void FN(distances)(const shmt__distance_shape* s, const T* x, const T* ot
   }
 }
 
-/* Rows of out lie out_row bytes apart. */
-INLINE void FN(distances_of_rows)(const shmt__distance_shape* s, const T* x, const T* others, char* out, int64_t out_row,
+/* Rows of out are out_row bytes apart. */
+INLINE void FN(distances_of_rows)(const shmt__distance_args* s, const T* x, const T* others, char* out, int64_t out_row,
                                   const int norm, const int n_rows) {
   for (int64_t j = 0, n; j < s->others; j += n) {
     T block[FN(rows)][FN(block)];
@@ -102,7 +102,7 @@ INLINE void FN(distances_of_rows)(const shmt__distance_shape* s, const T* x, con
   }
 }
 
-INLINE void FN(distances_in_norm)(const shmt__distance_shape* s, const T* x, const T* others, char* out, int64_t out_row,
+INLINE void FN(distances_in_norm)(const shmt__distance_args* s, const T* x, const T* others, char* out, int64_t out_row,
                                   int64_t n, const int norm) {
   int64_t i = 0;
 
@@ -111,10 +111,10 @@ INLINE void FN(distances_in_norm)(const shmt__distance_shape* s, const T* x, con
   for (; i < n; i++) FN(distances_of_rows)(s, x + i * s->length, others, out + i * out_row, out_row, norm, 1);
 }
 
-/* data: out (n, others), whose rows lie strides[0] bytes apart, rows (n, length), others (length, pitch), anything beyond
- * the last; ctx: shmt__distance_shape. */
+/* data: out (n, others), whose rows are strides[0] bytes apart, rows (n, length), others (length, pitch), anything beyond
+ * the last; ctx: shmt__distance_args. */
 void SHMT_LOOP(distance)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__distance_shape* s = ctx;
+  const shmt__distance_args* s = ctx;
   const T *x = (const T*)(const void*)data[1], *others = (const T*)(const void*)data[2];
 
   if (s->norm == 0) FN(distances_in_norm)(s, x, others, data[0], strides[0], n, 0);
@@ -125,9 +125,9 @@ void SHMT_LOOP(distance)(char* const* data, const int64_t* strides, int64_t n, c
 
 /* --- gradients ---------------------------------------------------------------------------------- */
 
-/* The derivative of a distance of norm 1, 2 or 3 by the difference d. Where it is 0 there is none. Differences that are
- * all the largest have it each, as in torch. */
-INLINE T FN(slope)(T d, T distance, const int norm) {
+/* The derivative of a distance of norm 1, 2 or 3 with respect to the difference d. Where the distance is 0 there is none.
+ * When several differences are the largest, each gets the whole derivative, as in torch. */
+INLINE T FN(derivative)(T d, T distance, const int norm) {
   const T sign = (T)((d > 0) - (d < 0));
 
   if (norm == 1) return d != d ? d : sign;
@@ -135,11 +135,11 @@ INLINE T FN(slope)(T d, T distance, const int norm) {
   return (d < 0 ? -d : d) == distance ? sign : 0;
 }
 
-/* The element of number j among those that lie step apart, each time shrink fewer. */
-INLINE int64_t FN(place)(int64_t j, int64_t step, int64_t shrink) { return j * step - j * (j - 1) / 2 * shrink; }
+/* The offset of element j when neighbours are step apart, each time shrink fewer. */
+INLINE int64_t FN(element_offset)(int64_t j, int64_t step, int64_t shrink) { return j * step - j * (j - 1) / 2 * shrink; }
 
-/* One row's gradient from some others, for any distances. */
-static void FN(slopes_of_row)(const shmt__distance_slopes* s, T* to, const T* x, const T* others, const T* grads,
+/* Adds one row's gradient from some others, for any distances. */
+static void FN(row_gradient)(const shmt__distance_backward_args* s, T* to, const T* x, const T* others, const T* grads,
                               const T* distances, int64_t first, int64_t count, const int norm) {
   enum { COLUMNS = 64 };
 
@@ -150,9 +150,10 @@ static void FN(slopes_of_row)(const shmt__distance_slopes* s, T* to, const T* x,
       const int64_t stop = from + FN(run) < first + count ? from + FN(run) : first + count;
       T part[COLUMNS] = {0};
       for (int64_t j = from; j < stop; j++) {
-        const T distance = distances[FN(place)(j, s->distance_step, s->distance_shrink)], *y = others + j * s->length;
-        const T grad = grads[FN(place)(j, s->grad_step, s->grad_shrink)];
-        for (int64_t m = 0; m < n; m++) part[m] += grad * FN(slope)(x[begin + m] - y[begin + m], distance, norm);
+        const T distance = distances[FN(element_offset)(j, s->distance_step, s->distance_shrink)];
+        const T* y = others + j * s->length;
+        const T grad = grads[FN(element_offset)(j, s->grad_step, s->grad_shrink)];
+        for (int64_t m = 0; m < n; m++) part[m] += grad * FN(derivative)(x[begin + m] - y[begin + m], distance, norm);
       }
       for (int64_t m = 0; m < n; m++) sum[m] += (double)part[m];
     }
@@ -161,40 +162,40 @@ static void FN(slopes_of_row)(const shmt__distance_slopes* s, T* to, const T* x,
 }
 
 INLINE void FN(gather)(T* to, const char* from, int64_t step, int64_t shrink, int64_t first, int64_t count) {
-  const T* at = (const T*)(const void*)from + FN(place)(first, step, shrink);
+  const T* at = (const T*)(const void*)from + FN(element_offset)(first, step, shrink);
 
   step -= first * shrink;
   for (int64_t j = 0; j < count; j++, at += step, step -= shrink) to[j] = *at;
 }
 
-/* Gradients and distances of one row to `count` others from `first` on as one factor of the difference; whether all are
- * finite. */
-static bool FN(find_shares)(const shmt__distance_slopes* s, const char* grads, const char* distances, int64_t first,
-                            int64_t count, T* shares) {
+/* Combines gradients and distances of one row to `count` others, from `first` on, into one factor of the difference.
+ * Returns whether all are finite. */
+static bool FN(find_factors)(const shmt__distance_backward_args* s, const char* grads, const char* distances, int64_t first,
+                            int64_t count, T* factors) {
   const FN(vector) zero = {0};
   FN(vector) lost = {0}; /* NaN where one is not finite */
-  T to[FN(shares) + FN(lanes)];
+  T to[FN(factors) + FN(lanes)];
 
-  FN(gather)(shares, grads, s->grad_step, s->grad_shrink, first, count);
+  FN(gather)(factors, grads, s->grad_step, s->grad_shrink, first, count);
   FN(gather)(to, distances, s->distance_step, s->distance_shrink, first, count);
   memset(to + count, 0, sizeof(FN(vector)));
   for (int64_t j = 0; j < count; j += FN(lanes)) {
     FN(vector) grad, distance;
-    FN(load)(&grad, shares + j, 1);
+    FN(load)(&grad, factors + j, 1);
     FN(load)(&distance, to + j, 1);
-    const FN(places) is_apart = distance != zero;
-    const FN(vector) share = FN(choose)(is_apart, grad / FN(choose)(is_apart, distance, zero + 1), zero);
+    const FN(mask_vector) is_apart = distance != zero;
+    const FN(vector) share = FN(select)(is_apart, grad / FN(select)(is_apart, distance, zero + 1), zero);
     lost += share - share;
-    FN(store)(shares + j, &share, 1);
+    FN(store)(factors + j, &share, 1);
   }
   for (int i = 0; i < FN(lanes); i++)
     if (lost[i] != 0) return false;
   return true;
 }
 
-/* Some vectors of columns of some rows; the first `known` columns have been done. */
-INLINE void FN(slopes_of_columns)(const shmt__distance_slopes* s, T* to, const T* x, const T* others,
-                                  T (*shares)[FN(shares)], int64_t count, int64_t known, const int n_rows,
+/* Adds some vectors of columns of some rows; the first `known` columns have been done. */
+INLINE void FN(column_gradients)(const shmt__distance_backward_args* s, T* to, const T* x, const T* others,
+                                  T (*factors)[FN(factors)], int64_t count, int64_t known, const int n_rows,
                                   const int n_vectors) {
   double total[2][FN(block)] = {{0}};
   FN(vector) at[2][4];
@@ -210,7 +211,7 @@ INLINE void FN(slopes_of_columns)(const shmt__distance_slopes* s, T* to, const T
 #pragma GCC unroll 2
       for (int i = 0; i < n_rows; i++)
 #pragma GCC unroll 4
-        for (int v = 0; v < n_vectors; v++) sum[i][v] += shares[i][j] * (at[i][v] - y[v]);
+        for (int v = 0; v < n_vectors; v++) sum[i][v] += factors[i][j] * (at[i][v] - y[v]);
     }
 #pragma GCC unroll 2
     for (int i = 0; i < n_rows; i++) {
@@ -223,56 +224,56 @@ INLINE void FN(slopes_of_columns)(const shmt__distance_slopes* s, T* to, const T
     for (int64_t m = known; m < n_vectors * FN(lanes); m++) to[i * s->length + m] += (T)total[i][m];
 }
 
-/* The last vectors begin so early that they are whole: rows are at least as long as one. */
-INLINE void FN(slopes_of_rows)(const shmt__distance_slopes* s, T* to, const T* x, const T* others,
-                               T (*shares)[FN(shares)], int64_t count, const int n_rows) {
+/* Adds the gradients of some rows. The last vectors begin early enough to be whole: rows are at least as long as one. */
+INLINE void FN(row_gradients)(const shmt__distance_backward_args* s, T* to, const T* x, const T* others,
+                               T (*factors)[FN(factors)], int64_t count, const int n_rows) {
   for (int64_t m = 0, done = 0; done < s->length; done = m) {
     const int64_t whole = s->length / FN(lanes), left = (s->length - done + FN(lanes) - 1) / FN(lanes);
-    const int64_t most = left < whole ? left : whole, n = most < FN(slope_vectors) ? most : FN(slope_vectors);
+    const int64_t most = left < whole ? left : whole, n = most < FN(gradient_vectors) ? most : FN(gradient_vectors);
     const int64_t last = s->length - n * FN(lanes), at = done < last ? done : last;
 #pragma GCC unroll 4
-    for (int v = 1; v <= FN(slope_vectors); v++)
-      if (n == v) FN(slopes_of_columns)(s, to + at, x + at, others + at, shares, count, done - at, n_rows, v);
+    for (int v = 1; v <= FN(gradient_vectors); v++)
+      if (n == v) FN(column_gradients)(s, to + at, x + at, others + at, factors, count, done - at, n_rows, v);
     m = at + n * FN(lanes);
   }
 }
 
-static void FN(slopes_in_norm)(const shmt__distance_slopes* s, char* const* data, const int64_t* strides, int64_t n_rows,
-                               const int norm) {
-  T shares[FN(share_rows)][FN(shares)];
+static void FN(gradients_in_norm)(const shmt__distance_backward_args* s, char* const* data, const int64_t* strides,
+                                  int64_t n_rows, const int norm) {
+  T factors[FN(factor_rows)][FN(factors)];
   T* const to = (T*)(void*)data[0];
   const T *x = (const T*)(const void*)data[1], *others = (const T*)(const void*)data[2];
 
-  for (int64_t first = 0; first < s->others; first += FN(shares)) {
-    const int64_t left = s->others - first, count = left < FN(shares) ? left : FN(shares);
+  for (int64_t first = 0; first < s->others; first += FN(factors)) {
+    const int64_t left = s->others - first, count = left < FN(factors) ? left : FN(factors);
     bool are_finite = norm == 2 && s->length >= FN(lanes);
     for (int64_t i = 0; i < n_rows && are_finite; i++)
-      are_finite = FN(find_shares)(s, data[3] + i * strides[3], data[4] + i * strides[4], first, count, shares[i]);
+      are_finite = FN(find_factors)(s, data[3] + i * strides[3], data[4] + i * strides[4], first, count, factors[i]);
     for (int64_t i = 0; i < n_rows; i++) {
       const int64_t at = i * s->length;
       if (!are_finite)
-        FN(slopes_of_row)(s, to + at, x + at, others, (const T*)(const void*)(data[3] + i * strides[3]),
+        FN(row_gradient)(s, to + at, x + at, others, (const T*)(const void*)(data[3] + i * strides[3]),
                           (const T*)(const void*)(data[4] + i * strides[4]), first, count, norm);
       else if (i + 1 < n_rows)
-        FN(slopes_of_rows)(s, to + at, x + at, others + first * s->length, shares + i++, count, 2);
+        FN(row_gradients)(s, to + at, x + at, others + first * s->length, factors + i++, count, 2);
       else
-        FN(slopes_of_rows)(s, to + at, x + at, others + first * s->length, shares + i, count, 1);
+        FN(row_gradients)(s, to + at, x + at, others + first * s->length, factors + i, count, 1);
     }
   }
 }
 
-/* data: gradients of n rows (added to), rows, others (others, length), gradients of the distances, distances. The last
- * two have rows as far apart as strides say. */
+/* data: gradients of n rows (added to), rows, others (others, length), gradients of the distances, distances. The rows of
+ * the last two are as far apart as strides say. */
 void SHMT_LOOP(distance_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__distance_slopes* s = ctx;
+  const shmt__distance_backward_args* s = ctx;
   const int64_t row = s->length * (int64_t)sizeof(T);
 
-  for (int64_t i = 0; i < n; i += FN(share_rows)) {
-    const int64_t some = n - i < FN(share_rows) ? n - i : FN(share_rows);
+  for (int64_t i = 0; i < n; i += FN(factor_rows)) {
+    const int64_t some = n - i < FN(factor_rows) ? n - i : FN(factor_rows);
     char* at[5] = {data[0] + i * row, data[1] + i * row, data[2], data[3] + i * strides[3], data[4] + i * strides[4]};
-    if (s->norm == 1) FN(slopes_in_norm)(s, at, strides, some, 1);
-    if (s->norm == 2) FN(slopes_in_norm)(s, at, strides, some, 2);
-    if (s->norm == 3) FN(slopes_in_norm)(s, at, strides, some, 3);
+    if (s->norm == 1) FN(gradients_in_norm)(s, at, strides, some, 1);
+    if (s->norm == 2) FN(gradients_in_norm)(s, at, strides, some, 2);
+    if (s->norm == 3) FN(gradients_in_norm)(s, at, strides, some, 3);
   }
 }
 #undef INLINE

@@ -1,13 +1,15 @@
-/* kernels/fft/fft.tmpl.h -- discrete Fourier transforms of lines in lanes. Complex dtypes. See Note [Lanes] in kernels/fft/fft.h.
+/* kernels/fft/fft.tmpl.h -- Fourier transforms of signals in lanes, complex dtypes. See Note [Lanes] in
+ * kernels/fft/fft.h.
  *
- * data: scratch (2 room + the largest radix elements: pairs of vectors); n: blocks of lines; ctx: shmt__fft_block, the first.
+ * data: scratch (2 room + the largest radix elements: pairs of vectors); n: blocks of signals; ctx: shmt__fft_block, the
+ * first.
  */
 #include "kernels/fft/fft_vector.tmpl.h"
 
-#include "kernels/fft/fft_tiles.tmpl.h"
+#include "kernels/fft/fft_load_store.tmpl.h"
 
-/* The first half of the spectrum of 2n real numbers from the transform of the n complex ones they are. */
-static void FN(from_even)(const FN(pair)* z, FN(pair)* y, int64_t n, const R* w) {
+/* Calculates the first half of the spectrum of 2n real numbers from the transform z of the n complex ones that they are. */
+static void FN(r2c_even)(const FN(pair)* z, FN(pair)* y, int64_t n, const R* w) {
   const FN(vector) zero = {0};
 
   y[0] = (FN(pair)){z[0].re + z[0].im, zero};
@@ -15,15 +17,15 @@ static void FN(from_even)(const FN(pair)* z, FN(pair)* y, int64_t n, const R* w)
   for (int64_t k = 1; k <= n / 2; k++) {
     const FN(pair) a = z[k], b = {z[n - k].re, -z[n - k].im};
     const FN(pair) even = FN(scaled)(FN(add)(a, b), (R)0.5), odd = FN(scaled)(FN(sub)(a, b), (R)0.5);
-    const FN(pair) turned = FN(times)((FN(pair)){odd.im, -odd.re}, w[2 * k], w[2 * k + 1]);
-    const FN(pair) partner = FN(sub)(even, turned);
-    y[k] = FN(add)(even, turned);
+    const FN(pair) twiddled = FN(times)((FN(pair)){odd.im, -odd.re}, w[2 * k], w[2 * k + 1]);
+    const FN(pair) partner = FN(sub)(even, twiddled);
+    y[k] = FN(add)(even, twiddled);
     y[n - k] = (FN(pair)){partner.re, -partner.im};
   }
 }
 
-/* The way back, without the halves; the parts of z exchanged. */
-static void FN(to_even)(const FN(pair)* x, FN(pair)* z, int64_t n, const R* w) {
+/* The inverse of r2c_even, without its factors 1/2. Swaps the parts of z. */
+static void FN(c2r_even)(const FN(pair)* x, FN(pair)* z, int64_t n, const R* w) {
   z[0] = (FN(pair)){x[0].re - x[n].re, x[0].re + x[n].re};
   for (int64_t k = 1; k <= n / 2; k++) {
     const FN(pair) a = x[k], b = {x[n - k].re, -x[n - k].im};
@@ -34,8 +36,8 @@ static void FN(to_even)(const FN(pair)* x, FN(pair)* z, int64_t n, const R* w) {
   }
 }
 
-/* The first halves of the spectra of two real lines: from the transform of one as the real, one as the imaginary part. */
-static void FN(from_pair)(const FN(pair)* z, FN(pair)* first, FN(pair)* second, int64_t n) {
+/* Calculates the first halves of the spectra of two real signals from the transform of the complex signal they are. */
+static void FN(r2c_pair)(const FN(pair)* z, FN(pair)* first, FN(pair)* second, int64_t n) {
   const FN(vector) zero = {0};
 
   first[0] = (FN(pair)){z[0].re, zero};
@@ -48,8 +50,8 @@ static void FN(from_pair)(const FN(pair)* z, FN(pair)* first, FN(pair)* second, 
   }
 }
 
-/* The way back; the parts of z exchanged. */
-static void FN(to_pair)(const FN(pair)* first, const FN(pair)* second, FN(pair)* z, int64_t n) {
+/* The inverse of r2c_pair. Swaps the parts of z. */
+static void FN(c2r_pair)(const FN(pair)* first, const FN(pair)* second, FN(pair)* z, int64_t n) {
   z[0] = (FN(pair)){second[0].re, first[0].re};
   for (int64_t k = 1; k <= n / 2; k++) {
     const FN(pair) a = FN(add_i)(first[k], second[k]), b = FN(sub_i)(first[k], second[k]);
@@ -58,10 +60,10 @@ static void FN(to_pair)(const FN(pair)* first, const FN(pair)* second, FN(pair)*
   }
 }
 
-/* Note [Pairs of real lines]
- * An infinity or a NaN in one of two lines that are transformed as one would reach the other's result. The first element
- * of the result is the sum of all that went in; when that is not finite, the two are done again, each with zeros for
- * partner.
+/* Note [Pairs of real signals]
+ * An infinity or a NaN in one of two signals that are transformed as one would reach the other's result. The first element
+ * of the result is the sum of all inputs. When it is not finite, the two signals are transformed again, each with zeros
+ * for a partner.
  */
 static bool FN(is_finite)(FN(pair) sum) {
   const FN(vector) none = sum.re * 0 + sum.im * 0;
@@ -71,7 +73,7 @@ static bool FN(is_finite)(FN(pair) sum) {
   return true;
 }
 
-/* Pairs, one after the other. x, y, work: as in fft_block. */
+/* Transforms the signals of pairs one after the other. x, y, work: as in fft_block. */
 static void FN(from_single)(const shmt__fft_block* b, FN(pair)* x, FN(pair)* y, FN(pair)* work) {
   const int64_t n = b->steps->length;
   const R scale = (R)b->scale;
@@ -95,7 +97,7 @@ static void FN(to_single)(const shmt__fft_block* b, FN(pair)* x, FN(pair)* y, FN
     memcpy(i == 0 ? out.im : out.re, i == 0 ? out.re : out.im, sizeof out.re);
     FN(load)(&b->in[i], half, y, false);
     memset(y + half, 0, (size_t)half * sizeof *y);
-    FN(to_pair)(y, y + half, x, n);
+    FN(c2r_pair)(y, y + half, x, n);
     const FN(pair)* const z = FN(transformed)(b->steps, x, y, work);
     FN(store)(&out, n, &(FN(values)){&z->im, &z->im, 2, scale, scale});
   }
@@ -111,14 +113,14 @@ static void FN(run_block)(const shmt__fft_block* b, FN(pair)* x) {
       FN(load)(&b->in[0], n, x, !b->is_forward);
       FN(store_scaled)(&b->out[0], n, FN(transformed)(b->steps, x, y, work), !b->is_forward, scale);
       break;
-    case SHMT_FFT_FROM_EVEN:
+    case SHMT_FFT_R2C_EVEN:
       FN(load)(&b->in[0], n, x, false);
       z = FN(transformed)(b->steps, x, y, work);
       first = z == x ? y : x;
-      FN(from_even)(z, first, n, b->halves);
+      FN(r2c_even)(z, first, n, b->real_twiddles);
       FN(store_spectrum)(&b->out[0], 2 * n, b->is_whole, first, scale, im_scale);
       break;
-    case SHMT_FFT_FROM_PAIR:
+    case SHMT_FFT_R2C_PAIR:
       FN(load)(&b->in[0], n, x, false);
       z = FN(transformed)(b->steps, x, y, work);
       if (!FN(is_finite)(z[0])) {
@@ -126,32 +128,32 @@ static void FN(run_block)(const shmt__fft_block* b, FN(pair)* x) {
         break;
       }
       first = z == x ? y : x;
-      FN(from_pair)(z, first, first + half, n);
+      FN(r2c_pair)(z, first, first + half, n);
       FN(store_spectrum)(&b->out[0], n, b->is_whole, first, scale, im_scale);
       FN(store_spectrum)(&b->out[1], n, b->is_whole, first + half, scale, im_scale);
       break;
-    case SHMT_FFT_TO_EVEN:
+    case SHMT_FFT_C2R_EVEN:
       FN(load)(&b->in[0], n + 1, y, false);
-      FN(to_even)(y, x, n, b->halves);
+      FN(c2r_even)(y, x, n, b->real_twiddles);
       FN(store_scaled)(&b->out[0], n, FN(transformed)(b->steps, x, y, work), true, scale);
       break;
-    case SHMT_FFT_TO_PAIR:
+    case SHMT_FFT_C2R_PAIR:
       FN(load)(&b->in[0], half, y, false);
       FN(load)(&b->in[1], half, y + half, false);
-      FN(to_pair)(y, y + half, x, n);
+      FN(c2r_pair)(y, y + half, x, n);
       z = FN(transformed)(b->steps, x, y, work);
       if (FN(is_finite)(z[0]))
         FN(store_scaled)(&b->out[0], n, z, true, scale);
       else
         FN(to_single)(b, x, y, work);
       break;
-    case SHMT_FFT_RUNS: break; /* kernels/fft/fft_complex.tmpl.h */
+    case SHMT_FFT_INTERLEAVED: break; /* kernels/fft/fft_complex.tmpl.h */
   }
 }
 
 void SHMT_LOOP(fft_block)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   shmt__fft_block b = *(const shmt__fft_block*)ctx;
-  const int ins = b.kind == SHMT_FFT_TO_PAIR ? 2 : 1, outs = b.kind == SHMT_FFT_FROM_PAIR ? 2 : 1;
+  const int ins = b.kind == SHMT_FFT_C2R_PAIR ? 2 : 1, outs = b.kind == SHMT_FFT_R2C_PAIR ? 2 : 1;
 
   (void)strides;
   while (true) {
@@ -162,4 +164,4 @@ void SHMT_LOOP(fft_block)(char* const* data, const int64_t* strides, int64_t n, 
   }
 }
 
-#include "kernels/fft/fft_end.tmpl.h"
+#include "kernels/fft/fft_vector_end.tmpl.h"

@@ -1,7 +1,6 @@
-/* kernels/fft/fft_butterflies.tmpl.h -- transforms of a few numbers at hand. Included once for each form of NUMBER,
- * a vector of complex numbers; OF(name) are the functions of that form: add, sub, scaled, add_scaled (a + c b), sub_i and
- * add_i (a -+ i b), turned (-i a), times (a number).
- */
+/* kernels/fft/fft_butterflies.tmpl.h -- transforms of a few numbers, unrolled. Included once for each form of NUMBER, a
+ * vector of complex numbers. OF(name) are the functions of that form: add, sub, scaled, add_scaled (a + c b), sub_i and
+ * add_i (a -+ i b), times_minus_i (-i a), times (a number). */
 INLINE void OF(dft_2)(NUMBER* v) {
   const NUMBER a = v[0], b = v[1];
   v[0] = OF(add)(a, b);
@@ -66,8 +65,8 @@ INLINE void OF(dft_8)(NUMBER* v) {
   NUMBER a[4] = {v[0], v[2], v[4], v[6]}, b[4] = {v[1], v[3], v[5], v[7]};
   OF(dft_4)(a);
   OF(dft_4)(b);
-  /* Turned by an eighth and by three eighths, times the root of two. */
-  const NUMBER p = OF(sub_i)(b[1], b[1]), q = OF(sub)(OF(turned)(b[3]), b[3]);
+  /* Rotated by an eighth and by three eighths of a turn, times the root of two. */
+  const NUMBER p = OF(sub_i)(b[1], b[1]), q = OF(sub)(OF(times_minus_i)(b[3]), b[3]);
   v[0] = OF(add)(a[0], b[0]);
   v[4] = OF(sub)(a[0], b[0]);
   v[1] = OF(add_scaled)(a[1], p, half);
@@ -79,7 +78,7 @@ INLINE void OF(dft_8)(NUMBER* v) {
 }
 
 INLINE void OF(dft_9)(NUMBER* v) {
-  const R c1 = (R)0.76604444311897803520, s1 = (R)-0.64278760968653932632; /* turned by a ninth, two, four */
+  const R c1 = (R)0.76604444311897803520, s1 = (R)-0.64278760968653932632; /* rotations by one, two and four ninths */
   const R c2 = (R)0.17364817766693034885, s2 = (R)-0.98480775301220805937;
   const R c4 = (R)-0.93969262078590838405, s4 = (R)-0.34202014332566873304;
   NUMBER a[3] = {v[0], v[3], v[6]}, b[3] = {v[1], v[4], v[7]}, c[3] = {v[2], v[5], v[8]};
@@ -105,10 +104,10 @@ INLINE void OF(dft_16)(NUMBER* v) {
   OF(dft_4)(b);
   OF(dft_4)(d);
   OF(dft_4)(e);
-  /* Turned by r t sixteenths. */
+  /* Rotated by r t sixteenths of a turn. */
   NUMBER p[4] = {a[0], b[0], d[0], e[0]};
   NUMBER q[4] = {a[1], OF(times)(b[1], c, -s), OF(times)(d[1], half, -half), OF(times)(e[1], s, -c)};
-  NUMBER r[4] = {a[2], OF(times)(b[2], half, -half), OF(turned)(d[2]), OF(times)(e[2], -half, -half)};
+  NUMBER r[4] = {a[2], OF(times)(b[2], half, -half), OF(times_minus_i)(d[2]), OF(times)(e[2], -half, -half)};
   NUMBER t[4] = {a[3], OF(times)(b[3], s, -c), OF(times)(d[3], -half, -half), OF(times)(e[3], -c, s)};
   OF(dft_4)(p);
   OF(dft_4)(q);
@@ -144,8 +143,9 @@ INLINE void OF(dft_32)(NUMBER* v) {
   v[24] = OF(add_i)(a[8], b[8]);
 #pragma GCC unroll 16
   for (int k = 1; k < 16; k += k == 7 ? 2 : 1) {
-    const NUMBER turned = OF(times)(b[k], k < 8 ? cosines[k] : -cosines[16 - k], k < 8 ? -cosines[8 - k] : -cosines[k - 8]);
-    v[k] = OF(add)(a[k], turned);
-    v[k + 16] = OF(sub)(a[k], turned);
+    const NUMBER twiddled =
+        OF(times)(b[k], k < 8 ? cosines[k] : -cosines[16 - k], k < 8 ? -cosines[8 - k] : -cosines[k - 8]);
+    v[k] = OF(add)(a[k], twiddled);
+    v[k + 16] = OF(sub)(a[k], twiddled);
   }
 }

@@ -1,8 +1,9 @@
-/* kernels/fft/fft_complex.tmpl.h -- discrete Fourier transforms of complex lines, whose numbers stay side by side as in memory. See
- * Note [Short lines] and Note [Lanes] in kernels/fft/fft.h.
+/* kernels/fft/fft_complex.tmpl.h -- Fourier transforms of complex signals whose parts stay interleaved as in memory. See
+ * Note [Short signals] and Note [Lanes] in kernels/fft/fft.h.
  *
- * fft_short: data: results, lines; strides: bytes from line to line; ctx: shmt__fft_short.
- * fft_runs: as fft_block of kernels/fft/fft.tmpl.h, for blocks of SHMT_FFT_RUNS; scratch is in runs.
+ * fft_short: data: results, signals; strides: bytes from one signal to the next; ctx: shmt__fft_short.
+ *
+ * fft_interleaved: as fft_block of kernels/fft/fft.tmpl.h, for blocks of SHMT_FFT_INTERLEAVED; scratch is in runs.
  */
 #include "kernels/fft/fft_vector.tmpl.h"
 
@@ -20,14 +21,14 @@ void SHMT_LOOP(fft_short)(char* const* data, const int64_t* strides, int64_t n, 
 
 #if LANES == 16
   if (c->run < LANES / 2) {
-    FN(lines_of_half)(data, strides, n, c);
+    FN(signals_of_half)(data, strides, n, c);
     return;
   }
 #endif
-  FN(lines_of_run)(data, strides, n, c);
+  FN(signals_of_run)(data, strides, n, c);
 }
 
-void SHMT_LOOP(fft_runs)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+void SHMT_LOOP(fft_interleaved)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   shmt__fft_block b = *(const shmt__fft_block*)ctx;
 
   (void)strides;
@@ -35,4 +36,4 @@ void SHMT_LOOP(fft_runs)(char* const* data, const int64_t* strides, int64_t n, c
     FN(run_block_of_run)(&b, (FN(run_of_run)*)(void*)data[0]);
 }
 
-#include "kernels/fft/fft_end.tmpl.h"
+#include "kernels/fft/fft_vector_end.tmpl.h"

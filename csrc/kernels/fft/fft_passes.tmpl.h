@@ -1,9 +1,9 @@
-/* kernels/fft/fft_passes.tmpl.h -- passes over one line before and after its transform, dense if nothing else is said; ctx:
- * shmt__fft_pass.
- */
+/* kernels/fft/fft_passes.tmpl.h -- passes over one signal before and after its transform. Signals are dense unless said
+ * otherwise; ctx: shmt__fft_pass. */
 #include "kernels/fft/fft_vector.tmpl.h"
 
-/* data: a dense complex line, real parts, imaginary parts or NULL for zeros; strides: in real numbers, of the parts. */
+/* Interleaves. data: a dense complex signal, real parts, imaginary parts or NULL for zeros; strides: of the parts, in
+ * real numbers. */
 void SHMT_LOOP(fft_gather)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   R* to = (R*)(void*)data[0];
   const R *re = (const R*)(const void*)data[1], *im = (const R*)(const void*)data[2];
@@ -15,7 +15,7 @@ void SHMT_LOOP(fft_gather)(char* const* data, const int64_t* strides, int64_t n,
   }
 }
 
-/* data: real parts, imaginary parts or NULL, a dense complex line; strides: in real numbers, of the parts. */
+/* The inverse. data: real parts, imaginary parts or NULL, a dense complex signal; strides: of the parts, in real numbers. */
 void SHMT_LOOP(fft_scatter)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   R *re = (R*)(void*)data[0], *im = (R*)(void*)data[1];
   const R* from = (const R*)(const void*)data[2];
@@ -27,7 +27,7 @@ void SHMT_LOOP(fft_scatter)(char* const* data, const int64_t* strides, int64_t n
   }
 }
 
-/* data: result, line (may be the same); multiplied by the factor and the scale. */
+/* Multiplies by the factor and the scale. data: result, signal (may be the same). */
 void SHMT_LOOP(fft_multiply)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__fft_pass* p = ctx;
   R* to = (R*)(void*)data[0];
@@ -50,7 +50,7 @@ void SHMT_LOOP(fft_multiply)(char* const* data, const int64_t* strides, int64_t 
   }
 }
 
-/* Elements [n + 1, 2n) of a spectrum, which mirror the others. */
+/* Fills elements [n + 1, 2n) of a spectrum, which mirror the others. */
 static void FN(mirror)(R* y, int64_t n) {
   int64_t k = 1;
 
@@ -64,9 +64,9 @@ static void FN(mirror)(R* y, int64_t n) {
   }
 }
 
-/* data: a line that holds the transform of 2 n real numbers as n complex ones, and has room for the spectrum: its first
- * half, or all of it. The spectrum's conjugate when not is_forward. */
-void SHMT_LOOP(fft_from_even)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+/* Calculates the spectrum of 2n real numbers, its first half or all of it; its conjugate when not is_forward. data: the
+ * transform of the n complex numbers that they are, with room for the spectrum. */
+void SHMT_LOOP(fft_r2c_even)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__fft_pass* p = ctx;
   R* y = (R*)(void*)data[0];
   const R *w = p->factor, sign = p->is_forward ? 1 : -1;
@@ -78,7 +78,7 @@ void SHMT_LOOP(fft_from_even)(char* const* data, const int64_t* strides, int64_t
   y[1] = 0;
   y[2 * n] = re - im;
   y[2 * n + 1] = 0;
-  /* Runs from the front and from the back, until they meet; there one by one. */
+  /* Runs from the front and from the back, until they meet; there element by element. */
   for (; k + LANES <= n - k - LANES + 1; k += LANES) {
     R *front = y + 2 * k, *back = y + 2 * (n - k - LANES + 1);
     const FN(pair) a = FN(get_run)(front), b = FN(get_run_back)(back), v = FN(get_run)(w + 2 * k);
@@ -101,8 +101,9 @@ void SHMT_LOOP(fft_from_even)(char* const* data, const int64_t* strides, int64_t
   if (p->is_whole) FN(mirror)(y, n);
 }
 
-/* data: n complex numbers whose transform backwards are 2 n real ones, the first half of their spectrum. */
-void SHMT_LOOP(fft_to_even)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+/* Calculates n complex numbers whose inverse transform is 2n real numbers. data: these, the first half of the spectrum of
+ * the real numbers. */
+void SHMT_LOOP(fft_c2r_even)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__fft_pass* p = ctx;
   R* z = (R*)(void*)data[0];
   const R *x = (const R*)(const void*)data[1], *w = p->factor;
@@ -130,8 +131,8 @@ void SHMT_LOOP(fft_to_even)(char* const* data, const int64_t* strides, int64_t n
   }
 }
 
-/* data: a dense complex line, real parts, imaginary parts of the first half of its spectrum; strides: of the parts. The
- * other half is the mirror image; n: elements of the whole, an odd number. */
+/* Completes half a spectrum by its mirror image. data: a dense complex signal, real parts and imaginary parts of the
+ * first half; strides: of the parts; n: elements of the whole spectrum, an odd number. */
 void SHMT_LOOP(fft_mirror)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   R* to = (R*)(void*)data[0];
   const R *re = (const R*)(const void*)data[1], *im = (const R*)(const void*)data[2];
@@ -147,10 +148,11 @@ void SHMT_LOOP(fft_mirror)(char* const* data, const int64_t* strides, int64_t n,
   }
 }
 
-/* data: the spectra of two real lines of n elements, each its first half or all of it; the transform of the one as the real,
- * the other as the imaginary part; a flag, which is set, and nothing else done, where the lines hold an infinity or a NaN
- * (see Note [Pairs of real lines]); strides: from element to element of the spectra, in real numbers. */
-void SHMT_LOOP(fft_from_pair)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+/* Calculates the spectra of two real signals of n elements, each its first half or all of it. data: the two spectra; the
+ * transform of the signal whose real part is the one and whose imaginary part is the other; a flag, which is set, with
+ * nothing else done, where the signals hold an infinity or a NaN (see Note [Pairs of real signals]). strides: between the
+ * elements of the spectra, in real numbers. */
+void SHMT_LOOP(fft_r2c_pair)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__fft_pass* p = ctx;
   R *first = (R*)(void*)data[0], *second = (R*)(void*)data[1];
   const R* z = (const R*)(const void*)data[2];
@@ -179,4 +181,4 @@ void SHMT_LOOP(fft_from_pair)(char* const* data, const int64_t* strides, int64_t
   }
 }
 
-#include "kernels/fft/fft_end.tmpl.h"
+#include "kernels/fft/fft_vector_end.tmpl.h"

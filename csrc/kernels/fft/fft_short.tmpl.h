@@ -1,7 +1,8 @@
-/* kernels/fft/fft_short.tmpl.h -- short lines as matrices whose columns and rows fit in the registers. Included by fft_complex.tmpl.h,
- * for runs of RUN_BYTES: neighbouring complex numbers as they lie in memory; OF(name) are the functions of that form.
+/* kernels/fft/fft_short.tmpl.h -- short signals as matrices whose columns and rows fit in registers. Included by
+ * fft_complex.tmpl.h, for runs of RUN_BYTES: neighbouring complex numbers, interleaved as in memory. OF(name) are the
+ * functions of that form.
  *
- * See Note [Short lines] in kernels/fft/fft.h.
+ * See Note [Short signals] in kernels/fft/fft.h.
  */
 #define NUMBER OF(run)
 #define COUNT  (RUN_BYTES * LANES / VECTOR_BYTES / 2) /* complex numbers of a run */
@@ -13,8 +14,8 @@ typedef double OF(units) __attribute__((vector_size(RUN_BYTES)));
 #if RUN_BYTES == 64
 #define EVEN_UNITS(a, b)     __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
 #define ODD_UNITS(a, b)      __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
-#define LOWER_HALVES(a, b)   __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
-#define UPPER_HALVES(a, b)   __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+#define LOWER_HALF(a, b)   __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define UPPER_HALF(a, b)   __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
 #define EVEN_QUARTERS(a, b)  __builtin_shufflevector(a, b, 0, 1, 4, 5, 8, 9, 12, 13)
 #define ODD_QUARTERS(a, b)   __builtin_shufflevector(a, b, 2, 3, 6, 7, 10, 11, 14, 15)
 #define SWAPPED_DOUBLES(a)   __builtin_shufflevector(a, a, 1, 0, 3, 2, 5, 4, 7, 6)
@@ -24,8 +25,8 @@ typedef double OF(units) __attribute__((vector_size(RUN_BYTES)));
 #elif RUN_BYTES == 32
 #define EVEN_UNITS(a, b)     __builtin_shufflevector(a, b, 0, 4, 2, 6)
 #define ODD_UNITS(a, b)      __builtin_shufflevector(a, b, 1, 5, 3, 7)
-#define LOWER_HALVES(a, b)   __builtin_shufflevector(a, b, 0, 1, 4, 5)
-#define UPPER_HALVES(a, b)   __builtin_shufflevector(a, b, 2, 3, 6, 7)
+#define LOWER_HALF(a, b)   __builtin_shufflevector(a, b, 0, 1, 4, 5)
+#define UPPER_HALF(a, b)   __builtin_shufflevector(a, b, 2, 3, 6, 7)
 #define SWAPPED_DOUBLES(a)   __builtin_shufflevector(a, a, 1, 0, 3, 2)
 #define SWAPPED_FLOATS(a)    __builtin_shufflevector(a, a, 1, 0, 3, 2, 5, 4, 7, 6)
 #define ALTERNATING_DOUBLES  {1, -1, 1, -1}
@@ -59,30 +60,30 @@ INLINE NUMBER OF(scaled)(NUMBER a, R c) { return a * c; }
 INLINE NUMBER OF(add_scaled)(NUMBER a, NUMBER b, R c) { return a + b * c; }
 INLINE NUMBER OF(sub_i)(NUMBER a, NUMBER b) { return a + SWAPPED_PARTS(b) * ALTERNATING; }
 INLINE NUMBER OF(add_i)(NUMBER a, NUMBER b) { return a - SWAPPED_PARTS(b) * ALTERNATING; }
-INLINE NUMBER OF(turned)(NUMBER a) { return SWAPPED_PARTS(a) * ALTERNATING; }
-INLINE NUMBER OF(times)(NUMBER a, R re, R im) { return a * re - OF(turned)(a) * im; }
+INLINE NUMBER OF(times_minus_i)(NUMBER a) { return SWAPPED_PARTS(a) * ALTERNATING; }
+INLINE NUMBER OF(times)(NUMBER a, R re, R im) { return a * re - OF(times_minus_i)(a) * im; }
 
 #include "kernels/fft/fft_butterflies.tmpl.h"
 
-/* Transpose the square of 16 bytes that a run has. */
+/* Transposes the square of 16-byte units that some runs are. */
 INLINE void OF(transpose_wide)(OF(units)* v) {
 #if RUN_BYTES == 64
-  const OF(units) a = LOWER_HALVES(v[0], v[1]), b = LOWER_HALVES(v[2], v[3]);
-  const OF(units) c = UPPER_HALVES(v[0], v[1]), d = UPPER_HALVES(v[2], v[3]);
+  const OF(units) a = LOWER_HALF(v[0], v[1]), b = LOWER_HALF(v[2], v[3]);
+  const OF(units) c = UPPER_HALF(v[0], v[1]), d = UPPER_HALF(v[2], v[3]);
   v[0] = EVEN_QUARTERS(a, b);
   v[1] = ODD_QUARTERS(a, b);
   v[2] = EVEN_QUARTERS(c, d);
   v[3] = ODD_QUARTERS(c, d);
 #elif RUN_BYTES == 32
   const OF(units) a = v[0];
-  v[0] = LOWER_HALVES(a, v[1]);
-  v[1] = UPPER_HALVES(a, v[1]);
+  v[0] = LOWER_HALF(a, v[1]);
+  v[1] = UPPER_HALF(a, v[1]);
 #else
   (void)v;
 #endif
 }
 
-/* COUNT runs as a square of complex numbers. */
+/* Transposes COUNT runs as a square of complex numbers. */
 INLINE void OF(transpose)(NUMBER* runs) {
   OF(units) v[COUNT];
 
@@ -111,17 +112,17 @@ INLINE void OF(transpose)(NUMBER* runs) {
 }
 
 #if RUN_BYTES == VECTOR_BYTES
-#include "kernels/fft/fft_steps.tmpl.h"
-#include "kernels/fft/fft_runs.tmpl.h"
+#include "kernels/fft/fft_stockham.tmpl.h"
+#include "kernels/fft/fft_interleaved.tmpl.h"
 #endif
 
-/* Of `count` lines `apart` bytes from each other, the columns of P elements, times their factors, as rows of P. Of as many
- * lines of such rows, the columns of P elements to the results. */
+/* COLUMNS transforms the columns, of P elements, of `count` signals `apart` bytes from each other, multiplies them by
+ * twiddle factors, and stores them as rows of P. ROWS transforms these rows' columns, of P elements, to the results. */
 #define COLUMNS(P)                                                                                                      \
-  static void OF(columns_##P)(const shmt__fft_short* c, const char* line, int64_t apart, int64_t count, R* to) {       \
+  static void OF(columns_##P)(const shmt__fft_short* c, const char* signal, int64_t apart, int64_t count, R* to) {       \
     const int64_t n2 = c->columns;                                                                                     \
-    for (; count > 0; count--, line += apart) {                                                                        \
-      const R *from = (const R*)(const void*)line, *w = c->turns;                                                      \
+    for (; count > 0; count--, signal += apart) {                                                                        \
+      const R *from = (const R*)(const void*)signal, *w = c->twiddles;                                                      \
       for (int64_t b = 0; b < n2; b += COUNT, from += 2 * COUNT, to += 2 * COUNT * P) {                                \
         NUMBER v[P];                                                                                                   \
         _Pragma("GCC unroll 16") for (int r = 0; r < P; r++) v[r] = OF(get)(from + 2 * n2 * r);                        \
@@ -137,12 +138,12 @@ INLINE void OF(transpose)(NUMBER* runs) {
     }                                                                                                                  \
   }
 #define ROWS(P)                                                                                                       \
-  static void OF(rows_##P)(const shmt__fft_short* c, const R* from, int64_t apart, int64_t count, char* line) {        \
+  static void OF(rows_##P)(const shmt__fft_short* c, const R* from, int64_t apart, int64_t count, char* signal) {        \
     const int64_t n1 = c->rows;                                                                                        \
     const bool is_scaled = !c->is_forward || c->scale != 1;                                                            \
     const NUMBER scale = (c->is_forward ? (NUMBER){0} + 1 : ALTERNATING) * (R)c->scale;                                \
-    for (; count > 0; count--, line += apart, from += 2 * n1 * (P - 1)) {                                              \
-      R* to = (R*)(void*)line;                                                                                         \
+    for (; count > 0; count--, signal += apart, from += 2 * n1 * (P - 1)) {                                              \
+      R* to = (R*)(void*)signal;                                                                                         \
       for (int64_t b = 0; b < n1; b += COUNT, from += 2 * COUNT, to += 2 * COUNT) {                                    \
         NUMBER v[P];                                                                                                   \
         _Pragma("GCC unroll 32") for (int r = 0; r < P; r++) v[r] = OF(get)(from + 2 * n1 * r);                        \
@@ -164,10 +165,10 @@ ROWS(32)
 #undef COLUMNS
 #undef ROWS
 
-/* As fft_short. */
-static void OF(lines)(char* const* data, const int64_t* strides, int64_t n, const shmt__fft_short* c) {
-  const int64_t at_once = SHMT_FFT_SHORT / (c->rows * c->columns);
-  _Alignas(64) R between[2 * SHMT_FFT_SHORT];
+/* The loop fft_short. */
+static void OF(signals)(char* const* data, const int64_t* strides, int64_t n, const shmt__fft_short* c) {
+  const int64_t at_once = SHMT_FFT_SHORT_LENGTH / (c->rows * c->columns);
+  _Alignas(64) R between[2 * SHMT_FFT_SHORT_LENGTH];
 
   for (int64_t i = 0; i < n; i += at_once) {
     const int64_t count = n - i < at_once ? n - i : at_once;
@@ -197,8 +198,8 @@ static void OF(lines)(char* const* data, const int64_t* strides, int64_t n, cons
 #undef RUN_BYTES
 #undef EVEN_UNITS
 #undef ODD_UNITS
-#undef LOWER_HALVES
-#undef UPPER_HALVES
+#undef LOWER_HALF
+#undef UPPER_HALF
 #undef EVEN_QUARTERS
 #undef ODD_QUARTERS
 #undef SWAPPED_DOUBLES

@@ -1,7 +1,7 @@
-/* kernels/fft/fft_vector.tmpl.h -- vectors of lanes. Included by the templates of Fourier transforms, which end with
- * fft_end.tmpl.h.
+/* kernels/fft/fft_vector.tmpl.h -- vectors of lanes, and moves between them and memory. Included by the templates of
+ * Fourier transforms, which end with fft_vector_end.tmpl.h.
  *
- * See Note [Lanes] in kernels/fft/fft.h. R is the real type, FN(vector) a vector of it, FN(pair) the element of all lanes.
+ * See Note [Lanes] in kernels/fft/fft.h. R is the real type, FN(vector) a vector of it, FN(pair) an element of all lanes.
  */
 #include "kernels/fft/fft.h"
 #include "kernels/loops.h"
@@ -26,13 +26,14 @@ typedef struct FN(pair) {
   FN(vector) re, im;
 } FN(pair);
 
-/* Complex numbers in the 16 bytes that are cheaper to shuffle within than across. */
+/* How many complex numbers 16 bytes hold. Shuffles within 16 bytes are cheaper than across them. */
 #define RUN (8 * LANES / VECTOR_BYTES)
-/* Lines l of a block, RUN at a time, are in turn the first and the other ones of a tile. */
-#define LINE(l, is_other) ((l) / RUN * 2 * RUN + (l) % RUN + ((is_other) ? RUN : 0))
+/* The signals of a block, RUN at a time, belong alternately to the first and to the other half of a tile. */
+#define SIGNAL_OF(l, is_other) ((l) / RUN * 2 * RUN + (l) % RUN + ((is_other) ? RUN : 0))
 
-/* Two vectors as one row of numbers: every second one of it; the two interleaved. _BACK: the last element first. Their
- * halves interleaved, by pairs of numbers. One element of first and of other lines: its parts, and back. */
+/* Shuffles of two vectors as one row of numbers. EVENS and ODDS: every second number. LOW and HIGH: the two interleaved;
+ * with _2 by pairs of numbers. _BACK: the last element first. RE_PARTS and IM_PARTS: the parts of one element of the
+ * first and of the other signals; FIRST_SIGNALS and OTHER_SIGNALS go back. */
 #if LANES == 16
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 #define ODDS(a, b)  __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
@@ -42,8 +43,8 @@ typedef struct FN(pair) {
 #define HIGH_2(a, b) __builtin_shufflevector(a, b, 4, 5, 20, 21, 6, 7, 22, 23, 12, 13, 28, 29, 14, 15, 30, 31)
 #define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30)
 #define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31)
-#define FIRST_LINES(re, im) __builtin_shufflevector(re, im, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
-#define OTHER_LINES(re, im) __builtin_shufflevector(re, im, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#define FIRST_SIGNALS(re, im) __builtin_shufflevector(re, im, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define OTHER_SIGNALS(re, im) __builtin_shufflevector(re, im, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
 #define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0)
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1)
 #define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 15, 31, 14, 30, 13, 29, 12, 28, 11, 27, 10, 26, 9, 25, 8, 24)
@@ -61,13 +62,13 @@ typedef struct FN(pair) {
 #if RUN == 2
 #define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14)
 #define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15)
-#define FIRST_LINES(re, im) __builtin_shufflevector(re, im, 0, 8, 1, 9, 4, 12, 5, 13)
-#define OTHER_LINES(re, im) __builtin_shufflevector(re, im, 2, 10, 3, 11, 6, 14, 7, 15)
+#define FIRST_SIGNALS(re, im) __builtin_shufflevector(re, im, 0, 8, 1, 9, 4, 12, 5, 13)
+#define OTHER_SIGNALS(re, im) __builtin_shufflevector(re, im, 2, 10, 3, 11, 6, 14, 7, 15)
 #else
 #define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
 #define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
-#define FIRST_LINES(re, im) RE_PARTS(re, im)
-#define OTHER_LINES(re, im) IM_PARTS(re, im)
+#define FIRST_SIGNALS(re, im) RE_PARTS(re, im)
+#define OTHER_SIGNALS(re, im) IM_PARTS(re, im)
 #endif
 #define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 14, 12, 10, 8, 6, 4, 2, 0)
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 15, 13, 11, 9, 7, 5, 3, 1)
@@ -81,19 +82,19 @@ typedef struct FN(pair) {
 #define ODDS(a, b)  __builtin_shufflevector(a, b, 1, 3, 5, 7)
 #define LOW(a, b)   __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define HIGH(a, b)  __builtin_shufflevector(a, b, 2, 6, 3, 7)
-/* Never called for: half a vector is one complex number, or a part of it. */
+/* Never called: half a vector is one complex number, or a part of it. */
 #define LOW_2(a, b)  (a)
 #define HIGH_2(a, b) (b)
 #if RUN == 2
 #define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
 #define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
-#define FIRST_LINES(re, im) __builtin_shufflevector(re, im, 0, 4, 1, 5)
-#define OTHER_LINES(re, im) __builtin_shufflevector(re, im, 2, 6, 3, 7)
+#define FIRST_SIGNALS(re, im) __builtin_shufflevector(re, im, 0, 4, 1, 5)
+#define OTHER_SIGNALS(re, im) __builtin_shufflevector(re, im, 2, 6, 3, 7)
 #else
 #define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 4, 2, 6)
 #define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
-#define FIRST_LINES(re, im) RE_PARTS(re, im)
-#define OTHER_LINES(re, im) IM_PARTS(re, im)
+#define FIRST_SIGNALS(re, im) RE_PARTS(re, im)
+#define OTHER_SIGNALS(re, im) IM_PARTS(re, im)
 #endif
 #define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 6, 4, 2, 0)
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 7, 5, 3, 1)
@@ -109,17 +110,17 @@ typedef struct FN(pair) {
 #define HIGH(a, b)  __builtin_shufflevector(a, b, 1, 3)
 #define RE_PARTS(a, b) EVENS(a, b)
 #define IM_PARTS(a, b) ODDS(a, b)
-#define FIRST_LINES(re, im) EVENS(re, im)
-#define OTHER_LINES(re, im) ODDS(re, im)
+#define FIRST_SIGNALS(re, im) EVENS(re, im)
+#define OTHER_SIGNALS(re, im) ODDS(re, im)
 #define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 2, 0)
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 3, 1)
 #define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 1, 3)
 #define HIGH_BACK(a, b)  __builtin_shufflevector(a, b, 0, 2)
 #endif
 
-/* Parts of the first element of a line of the block at hand. */
-INLINE R* FN(re_of)(const shmt__fft_place* p, int64_t line) { return (R*)(void*)((char*)p->re[line] + p->at); }
-INLINE R* FN(im_of)(const shmt__fft_place* p, int64_t line) { return (R*)(void*)((char*)p->im[line] + p->at); }
+/* The parts of the first element of a signal of the block at hand. */
+INLINE R* FN(re_of)(const shmt__fft_place* p, int64_t signal) { return (R*)(void*)((char*)p->re[signal] + p->at); }
+INLINE R* FN(im_of)(const shmt__fft_place* p, int64_t signal) { return (R*)(void*)((char*)p->im[signal] + p->at); }
 
 INLINE FN(vector) FN(get)(const R* from) {
   FN(vector) v;
@@ -129,7 +130,7 @@ INLINE FN(vector) FN(get)(const R* from) {
 
 INLINE void FN(put)(R* to, FN(vector) v) { memcpy(to, &v, sizeof v); }
 
-/* LANES elements of a dense line, forwards or the last one first. */
+/* LANES elements of a dense signal, in order or the last one first. */
 INLINE FN(pair) FN(get_run)(const R* from) {
   const FN(vector) u = FN(get)(from), v = FN(get)(from + LANES);
   return (FN(pair)){EVENS(u, v), ODDS(u, v)};
@@ -147,7 +148,7 @@ INLINE void FN(put_run_back)(R* to, FN(pair) a) {
   FN(put)(to + LANES, HIGH_BACK(a.re, a.im));
 }
 
-/* Transpose a square of numbers: each round interleaves rows that are half the square apart. */
+/* Transposes a square of numbers: each round interleaves rows that are half the square apart. */
 INLINE void FN(transpose)(FN(vector)* v) {
 #pragma GCC unroll 4
   for (int round = 1; round < LANES; round *= 2) {
@@ -170,14 +171,14 @@ INLINE FN(pair) FN(add_scaled)(FN(pair) a, FN(pair) b, R c) { return (FN(pair)){
 /* a - i b and a + i b */
 INLINE FN(pair) FN(sub_i)(FN(pair) a, FN(pair) b) { return (FN(pair)){a.re + b.im, a.im - b.re}; }
 INLINE FN(pair) FN(add_i)(FN(pair) a, FN(pair) b) { return (FN(pair)){a.re - b.im, a.im + b.re}; }
-INLINE FN(pair) FN(turned)(FN(pair) a) { return (FN(pair)){a.im, -a.re}; }
+INLINE FN(pair) FN(times_minus_i)(FN(pair) a) { return (FN(pair)){a.im, -a.re}; }
 INLINE FN(pair) FN(times)(FN(pair) a, R re, R im) {
   return (FN(pair)){a.re * re - a.im * im, a.re * im + a.im * re};
 }
 
-/* kernels/fft/fft_lanes.tmpl.h */
+/* in kernels/fft/fft_lanes.tmpl.h */
 void* SHMT_LOOP(fft_lanes)(const shmt__fft_steps* steps, const void* from, int64_t apart, void* x, void* y, void* work);
-/* The transform of what is in x, with the help of y and of work: in x or y. */
+/* Transforms x, with y and work as scratch. Returns the address of the result, which is x or y. */
 INLINE FN(pair)* FN(transformed)(const shmt__fft_steps* steps, FN(pair)* x, FN(pair)* y, FN(pair)* work) {
   return SHMT_LOOP(fft_lanes)(steps, x, 1, x, y, work);
 }

@@ -1,7 +1,7 @@
-/* kernels/indexing/gather.tmpl.h -- moving elements by index or by mask, one loop per element size.
+/* kernels/indexing/gather.tmpl.h -- moves elements by index or by mask, one loop per element size.
  *
  * Nothing is calculated, so the dtypes of this template stand for all others of their size
- * (ops/indexing/index_iterator.h, shmt__move_loop). Offsets are bounds-checked here: shmt__index_shape.bad reports the first miss.
+ * (ops/indexing/index_iterator.h, shmt__move_loop). The loops check bounds: shmt__index_args.bad reports the first miss.
  */
 #include "base/error.h"
 #include "kernels/loop_args.h"
@@ -10,9 +10,9 @@
 
 #define AT(p) (*(T*)(void*)(p))
 
-/* data: out, src, index (int64); ctx: shmt__index_shape. out = src[index * stride]. */
+/* out = src[index * stride]. data: out, src, index (int64); ctx: shmt__index_args. */
 void SHMT_LOOP(gather)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__index_shape* s = ctx;
+  const shmt__index_args* s = ctx;
   bool ok;
 
   if (strides[2] == 0) {
@@ -26,11 +26,11 @@ void SHMT_LOOP(gather)(char* const* data, const int64_t* strides, int64_t n, con
     for (int64_t i = 0; i < n; i++) AT(data[0] + i * strides[0]) = *(const T*)(const void*)(src + i * strides[1]);
     return;
   }
-  /* Held in registers: the stores below could otherwise change them. */
+  /* In registers: the stores below could otherwise change them. */
   char* to = data[0];
   const char *src = data[1], *index = data[2];
   const int64_t to_step = strides[0], src_step = strides[1], index_step = strides[2];
-  const shmt__index_shape shape = *s;
+  const shmt__index_args shape = *s;
   for (int64_t i = 0; i < n; i++) {
     const int64_t at = shmt__index_offset(&shape, *(const int64_t*)(const void*)index, &ok);
     if (SHMT_LIKELY(ok)) AT(to) = *(const T*)(const void*)(src + at);
@@ -40,10 +40,10 @@ void SHMT_LOOP(gather)(char* const* data, const int64_t* strides, int64_t n, con
   }
 }
 
-/* data: out, src, index (int64), all dense; ctx: int64_t[2], the length of a row of src and how many rows. Each row of out,
- * n long, = row of src[index], whose numbers the caller has checked; one that another process has spoilt since counts
- * as 0. Four rows share what an index costs. */
-void SHMT_LOOP(gather_known)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+/* Gathers from many rows with one list of indices. data: out, src, index (int64), all dense; ctx: int64_t[2], the length
+ * of a row of src and the number of rows. Each row of out, n long, is src's row [index]. The caller has checked the
+ * indices; one that another process has changed since counts as 0. Four rows share the cost of an index. */
+void SHMT_LOOP(gather_checked)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int64_t length = ((const int64_t*)ctx)[0], rows = ((const int64_t*)ctx)[1];
   T* restrict to = (T*)(void*)data[0];
   const T* src = (const T*)(const void*)data[1];
@@ -67,9 +67,9 @@ void SHMT_LOOP(gather_known)(char* const* data, const int64_t* strides, int64_t 
     }
 }
 
-/* data: self, src, index. self[index * stride] = src. */
+/* self[index * stride] = src. data: self, src, index. */
 void SHMT_LOOP(scatter)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__index_shape* s = ctx;
+  const shmt__index_args* s = ctx;
   bool ok;
 
   if (strides[2] == 0) {
@@ -85,7 +85,7 @@ void SHMT_LOOP(scatter)(char* const* data, const int64_t* strides, int64_t n, co
   char* to = data[0];
   const char *src = data[1], *index = data[2];
   const int64_t to_step = strides[0], src_step = strides[1], index_step = strides[2];
-  const shmt__index_shape shape = *s;
+  const shmt__index_args shape = *s;
   for (int64_t i = 0; i < n; i++) {
     const int64_t at = shmt__index_offset(&shape, *(const int64_t*)(const void*)index, &ok);
     if (SHMT_LIKELY(ok)) AT(to + at) = *(const T*)(const void*)src;
@@ -95,21 +95,21 @@ void SHMT_LOOP(scatter)(char* const* data, const int64_t* strides, int64_t n, co
   }
 }
 
-/* data: out (dense), src, mask (bool); ctx: int64_t, how many are set. The elements whose mask is set, one after the
- * other. */
+/* Writes the elements whose mask is set, one after the other. data: out (dense), src, mask (bool); ctx: int64_t, how many
+ * are set. */
 void SHMT_LOOP(compress)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   T* out = (T*)(void*)data[0];
   T* const end = out + *(const int64_t*)ctx;
 
-  /* Written unconditionally, kept by moving on: no branch to mispredict. */
+  /* Each element is written, and kept by moving on: there is no branch to mispredict. */
   for (int64_t i = 0; i < n && out < end; i++) {
     *out = *(const T*)(const void*)(data[1] + i * strides[1]);
     out += *(const uint8_t*)(data[2] + i * strides[2]) != 0;
   }
 }
 
-/* data: self, src (dense), mask (bool); ctx: int64_t, how many are set. Elements whose mask is set take the next of src;
- * those that another process has set since they were counted take none. */
+/* Elements whose mask is set take the next element of src. Those that another process has set since they were counted
+ * take none. data: self, src (dense), mask (bool); ctx: int64_t, how many are set. */
 void SHMT_LOOP(decompress)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const T* src = (const T*)(const void*)data[1];
   const T* const end = src + *(const int64_t*)ctx;
@@ -118,7 +118,7 @@ void SHMT_LOOP(decompress)(char* const* data, const int64_t* strides, int64_t n,
     if (*(const uint8_t*)(data[2] + i * strides[2])) AT(data[0] + i * strides[0]) = *src++;
 }
 
-/* data: out (dense), the last element of a dense src. Elements in the opposite order. */
+/* Reverses elements. data: out (dense), the last element of a dense src. */
 void SHMT_LOOP(reverse)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   T* out = (T*)(void*)data[0];
   const T* src = (const T*)(const void*)data[1];
@@ -128,7 +128,7 @@ void SHMT_LOOP(reverse)(char* const* data, const int64_t* strides, int64_t n, co
   _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) out[i] = src[-i];
 }
 
-/* data: elements, dense, and steps (uint32): each of n elements changes places with the one so many behind it. */
+/* Swaps each of n elements with the one that is so many steps behind it. data: elements, dense, and steps (uint32). */
 void SHMT_LOOP(swap)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   T* at = (T*)(void*)data[0];
   const uint32_t* steps = (const uint32_t*)(const void*)data[1];

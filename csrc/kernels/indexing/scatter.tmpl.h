@@ -1,13 +1,14 @@
-/* kernels/indexing/scatter.tmpl.h -- combining elements into places given by index, one dtype.
+/* kernels/indexing/scatter.tmpl.h -- adds, multiplies, or takes the largest or smallest, into elements given by index.
+ * One dtype.
  *
- * data: self, src, index (int64); ctx: shmt__index_shape.
+ * data: self, src, index (int64); ctx: shmt__index_args.
  */
 #include "base/error.h"
 #include "kernels/simd/half_runs.h"
 #include "kernels/loops.h"
 #include "kernels/loop_args.h"
 
-/* SHMT_LOAD and SHMT_STORE make ten instructions of what is one for float16. */
+/* For float16 SHMT_LOAD and SHMT_STORE would take ten instructions instead of one. */
 static inline C FN(load)(const T* at) { return SHMT_IS_FLOAT16 ? (C)shmt__widen_one(*SHMT_AS_FLOAT16(at)) : SHMT_LOAD(*at); }
 static inline void FN(store)(T* at, C x) {
   if (SHMT_IS_FLOAT16)
@@ -16,10 +17,10 @@ static inline void FN(store)(T* at, C x) {
     *at = SHMT_STORE(x);
 }
 
-/* Values of TO, which READ makes a C and WRITE takes from one, combined with those of T. */
+/* Combines elements of type TO with those of type T. READ turns a TO into a C; WRITE stores a C as a TO. */
 #define SCATTER_AS(NAME, TO, READ, WRITE, EXPR)                                                    \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {    \
-    const shmt__index_shape* s = ctx;                                                              \
+    const shmt__index_args* s = ctx;                                                              \
     bool ok;                                                                                       \
     if (strides[2] == 0) {                                                                         \
       char* to = data[0] + shmt__index_offset(s, *(const int64_t*)(const void*)data[2], &ok);      \
@@ -43,7 +44,7 @@ static inline void FN(store)(T* at, C x) {
     char* to = data[0];                                                                            \
     const char *src = data[1], *index = data[2];                                                   \
     const int64_t to_step = strides[0], src_step = strides[1], index_step = strides[2];            \
-    const shmt__index_shape shape = *s; /* in registers: the stores below could change *s */       \
+    const shmt__index_args shape = *s; /* in registers: the stores below could change *s */       \
     for (int64_t i = 0; i < n; i++) {                                                              \
       const int64_t offset = shmt__index_offset(&shape, *(const int64_t*)(const void*)index, &ok); \
       if (SHMT_LIKELY(ok)) {                                                                       \
@@ -79,7 +80,7 @@ SCATTER(scatter_add, a + b)
 SCATTER(scatter_mul, a * b)
 #endif
 
-/* Into a copy of self in the type calculated in, which is rounded once at the end. */
+/* Into a copy of self in the type C, which is rounded once at the end. */
 #if SHMT_IS_HALF && !SHMT_IS_COMPLEX
 static inline C FN(load_wide)(const C* at) { return *at; }
 static inline void FN(store_wide)(C* at, C x) { *at = x; }

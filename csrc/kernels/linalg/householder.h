@@ -1,21 +1,21 @@
-/* kernels/linalg/householder.h -- what kernels/linalg/householder.tmpl.h is told. */
+/* kernels/linalg/householder.h -- arguments of the loops in kernels/linalg/householder.tmpl.h. */
 #ifndef SHMT_KERNELS_LINALG_HOUSEHOLDER_H
 #define SHMT_KERNELS_LINALG_HOUSEHOLDER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* LANES: rows are rounded up to; ELEMENTS: of a matrix of rows rounded up, at most. */
-enum { SHMT_REFLECTIONS_LANES = 16, SHMT_REFLECTIONS_ELEMENTS = 1024 };
+/* Rows are rounded up to LANES; a matrix with its rows rounded up has at most ELEMENTS. */
+enum { SHMT_HOUSEHOLDER_LANES = 16, SHMT_HOUSEHOLDER_ELEMENTS = 1024 };
 
-typedef struct shmt__reflections_shape {
-  int64_t columns, pitch; /* how many, and elements from one to the next */
-  int64_t count;          /* of the reflections */
-} shmt__reflections_shape;
+typedef struct shmt__householder_args {
+  int64_t columns, pitch; /* number of columns; elements from one column to the next */
+  int64_t count;          /* number of reflectors */
+} shmt__householder_args;
 
-static inline bool shmt__reflections_fit(int64_t rows, int64_t columns) {
-  const int64_t most = SHMT_REFLECTIONS_ELEMENTS / SHMT_REFLECTIONS_LANES;
-  return rows <= SHMT_REFLECTIONS_ELEMENTS && (rows + SHMT_REFLECTIONS_LANES - 1) / SHMT_REFLECTIONS_LANES * columns <= most;
+static inline bool shmt__householder_fits(int64_t rows, int64_t columns) {
+  const int64_t most = SHMT_HOUSEHOLDER_ELEMENTS / SHMT_HOUSEHOLDER_LANES;
+  return rows <= SHMT_HOUSEHOLDER_ELEMENTS && (rows + SHMT_HOUSEHOLDER_LANES - 1) / SHMT_HOUSEHOLDER_LANES * columns <= most;
 }
 
 #endif

@@ -1,6 +1,6 @@
-/* kernels/linalg/lu.tmpl.h -- the triangular factors of a few columns, one dtype.
+/* kernels/linalg/lu.tmpl.h -- LU factors of a few columns with row pivoting, one dtype.
  *
- * Columns are contiguous: what one takes from another is a run of neighbours.
+ * Columns are contiguous, so that subtracting a multiple of one column from another is a loop over neighbours.
  */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
@@ -15,7 +15,7 @@
 typedef __typeof__(_Generic((SHMT_REAL*)0, float*: (uint32_t)0, double*: (uint64_t)0)) FN(bits);
 enum { FN(parts) = sizeof(T) / sizeof(SHMT_REAL) };
 
-/* The bits of a magnitude are ordered as the magnitudes are, and vectors find the largest of them. */
+/* The bits of a magnitude. They are ordered as the magnitudes are, and vectors find the largest of them fast. */
 static inline FN(bits) FN(magnitude)(const SHMT_REAL* x) {
   SHMT_REAL size = SHMT_IS_COMPLEX ? (x[0] < 0 ? -x[0] : x[0]) : x[0];
   FN(bits) bits;
@@ -25,7 +25,7 @@ static inline FN(bits) FN(magnitude)(const SHMT_REAL* x) {
   return bits & ~(FN(bits))0 >> 1;
 }
 
-static inline int64_t FN(largest)(const SHMT_REAL* x, int64_t n) {
+static inline int64_t FN(find_pivot)(const SHMT_REAL* x, int64_t n) {
   FN(bits) most = 0;
   int64_t at = 0;
 
@@ -38,7 +38,7 @@ static inline int64_t FN(largest)(const SHMT_REAL* x, int64_t n) {
 }
 
 /* x -= w * y */
-static inline void FN(take)(SHMT_REAL* restrict x, const SHMT_REAL* restrict y, int64_t n, T w) {
+static inline void FN(subtract_multiple)(SHMT_REAL* restrict x, const SHMT_REAL* restrict y, int64_t n, T w) {
 #if SHMT_IS_COMPLEX
   const SHMT_REAL re = __real__ w, im = __imag__ w;
   for (int64_t i = 0; i < 2 * n; i += 2) {
@@ -51,7 +51,7 @@ static inline void FN(take)(SHMT_REAL* restrict x, const SHMT_REAL* restrict y, 
 #endif
 }
 
-/* x /= by: times the reciprocal, unless that overflows. */
+/* x /= by. Multiplies by the reciprocal, unless that overflows. */
 static inline void FN(divide)(T* x, int64_t n, T by) {
 #if SHMT_IS_COMPLEX
   const T reciprocal = SHMT_CDIV((T)1, by);
@@ -68,10 +68,10 @@ static inline void FN(divide)(T* x, int64_t n, T by) {
 #endif
 }
 
-/* data: column-major elements, pivots (int); n: rows; ctx: shmt__lu_shape. Elements become their factors, as LAPACK's
+/* data: column-major elements, pivots (int); n: rows; ctx: shmt__lu_args. The elements become their factors, as LAPACK's
  * getrf leaves them. */
 void SHMT_LOOP(lu)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__lu_shape* s = ctx;
+  const shmt__lu_args* s = ctx;
   const int64_t pitch = s->pitch, rank = n < s->columns ? n : s->columns;
   T* a = (T*)(void*)data[0];
   int* pivots = (int*)(void*)data[1];
@@ -80,7 +80,7 @@ void SHMT_LOOP(lu)(char* const* data, const int64_t* strides, int64_t n, const v
   (void)strides;
   for (int64_t j = 0; j < rank; j++) {
     T* column = a + j * pitch;
-    const int64_t at = j + FN(largest)((const SHMT_REAL*)(column + j), n - j), below = n - j - 1;
+    const int64_t at = j + FN(find_pivot)((const SHMT_REAL*)(column + j), n - j), below = n - j - 1;
     pivots[j] = (int)at + 1;
     if (column[at] == 0) {
       if (info == 0) info = (int)j + 1;
@@ -96,7 +96,7 @@ void SHMT_LOOP(lu)(char* const* data, const int64_t* strides, int64_t n, const v
     FN(divide)(column + j + 1, below, column[j]);
     for (int64_t k = j + 1; k < s->columns; k++) {
       T* other = a + k * pitch + j;
-      FN(take)((SHMT_REAL*)(other + 1), (const SHMT_REAL*)(column + j + 1), below, *other);
+      FN(subtract_multiple)((SHMT_REAL*)(other + 1), (const SHMT_REAL*)(column + j + 1), below, *other);
     }
   }
   *s->info = info;

@@ -1,12 +1,12 @@
-/* kernels/linalg/trsm.tmpl.h -- solving with a small triangle, one dtype.
+/* kernels/linalg/trsm.tmpl.h -- solves a panel of right-hand sides with a small triangular matrix, one dtype.
  *
  * Note [Panel]
- * Right-hand sides stand in a panel, one row of SHMT_GEMM_PANEL_BYTES after the other, so that a vector holds neighbouring
- * right-hand sides: every step of the substitution is the same for all of them, and the elements of the triangle are
- * read where they lie. A few rows stay in registers while the known ones are taken from them, as in a product.
+ * A panel holds right-hand sides, in rows of SHMT_TRSM_PANEL_BYTES, so that a vector holds neighbouring right-hand sides.
+ * Every step of the substitution is the same for all of them. The triangular matrix is read in place. A few rows of the
+ * panel stay in registers while multiples of the rows already solved are subtracted from them, as in a product.
  *
- * Complex numbers stay interleaved: what the real and what the imaginary part of an element takes away is summed apart,
- * and put together when a row is finished.
+ * Complex numbers stay interleaved. The products with the real and with the imaginary part of an element are summed
+ * apart, and combined when a row is finished.
  */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
@@ -29,7 +29,7 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-enum { FN(lanes) = VECTOR_BYTES / sizeof(SHMT_REAL), FN(width) = SHMT_GEMM_PANEL_BYTES / sizeof(SHMT_REAL) };
+enum { FN(lanes) = VECTOR_BYTES / sizeof(SHMT_REAL), FN(width) = SHMT_TRSM_PANEL_BYTES / sizeof(SHMT_REAL) };
 typedef SHMT_REAL FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
 
 INLINE FN(vector) FN(load_vector)(const SHMT_REAL* x) {
@@ -43,32 +43,32 @@ typedef __typeof__(_Generic((SHMT_REAL*)0, float*: (int32_t)0, double*: (int64_t
     __attribute__((vector_size(VECTOR_BYTES)));
 
 /* i * v */
-INLINE FN(vector) FN(turned)(FN(vector) v) {
+INLINE FN(vector) FN(times_i)(FN(vector) v) {
   FN(index) other;
   FN(vector) sign;
 
   for (int i = 0; i < (int)FN(lanes); i++) other[i] = i ^ 1, sign[i] = i % 2 ? 1 : -1;
   return __builtin_shuffle(v, other) * sign;
 }
-INLINE void FN(take)(FN(vector)* sum, T w, FN(vector) y) {
+INLINE void FN(subtract_product)(FN(vector)* sum, T w, FN(vector) y) {
   sum[0] -= __real__ w * y;
   sum[1] -= __imag__ w * y;
 }
-INLINE FN(vector) FN(joined)(const FN(vector)* sum) { return sum[0] + FN(turned)(sum[1]); }
+INLINE FN(vector) FN(combined)(const FN(vector)* sum) { return sum[0] + FN(times_i)(sum[1]); }
 INLINE FN(vector) FN(divided)(FN(vector) v, T by) {
   const T reciprocal = SHMT_CDIV((T)1, by);
 
-  return __real__ reciprocal * v + __imag__ reciprocal * FN(turned)(v);
+  return __real__ reciprocal * v + __imag__ reciprocal * FN(times_i)(v);
 }
 #else
-INLINE void FN(take)(FN(vector)* sum, T w, FN(vector) y) { *sum -= w * y; }
-INLINE FN(vector) FN(joined)(const FN(vector)* sum) { return *sum; }
+INLINE void FN(subtract_product)(FN(vector)* sum, T w, FN(vector) y) { *sum -= w * y; }
+INLINE FN(vector) FN(combined)(const FN(vector)* sum) { return *sum; }
 INLINE FN(vector) FN(divided)(FN(vector) v, T by) { return v / by; }
 #endif
 
-/* Rows `known` to `known + rows` of x, whose rows begin to known are solved; a: the first element of row `known` of the
- * triangle; pitch: numbers from one row of x to the next. */
-INLINE void FN(block)(SHMT_REAL* x, const T* a, const shmt__triangle_shape* s, int64_t known, int64_t pitch,
+/* Solves rows `known` to `known + rows` of x; its rows begin to known are solved already. a: the first element of row
+ * `known` of the matrix; pitch: numbers from one row of x to the next. */
+INLINE void FN(block)(SHMT_REAL* x, const T* a, const shmt__trsm_panel_args* s, int64_t known, int64_t pitch,
                       const int rows, const int n_vectors) {
   const int64_t down = s->row_stride, right = s->column_stride;
   FN(vector) sum[ROWS][2][PARTS];
@@ -90,7 +90,7 @@ INLINE void FN(block)(SHMT_REAL* x, const T* a, const shmt__triangle_shape* s, i
     for (int r = 0; r < rows; r++) {
       const T w = factor[r * down];
 #pragma GCC unroll 2
-      for (int v = 0; v < n_vectors; v++) FN(take)(sum[r][v], w, y[v]);
+      for (int v = 0; v < n_vectors; v++) FN(subtract_product)(sum[r][v], w, y[v]);
     }
   }
   factor = a + known * right;
@@ -98,16 +98,16 @@ INLINE void FN(block)(SHMT_REAL* x, const T* a, const shmt__triangle_shape* s, i
   for (int q = 0; q < rows; q++) {
 #pragma GCC unroll 2
     for (int v = 0; v < n_vectors; v++) {
-      FN(vector) done = FN(joined)(sum[q][v]);
+      FN(vector) done = FN(combined)(sum[q][v]);
       if (!s->is_unit) done = FN(divided)(done, factor[q * (down + right)]);
       memcpy(x + (known + q) * pitch + v * FN(lanes), &done, sizeof done);
 #pragma GCC unroll 8
-      for (int r = q + 1; r < rows; r++) FN(take)(sum[r][v], factor[r * down + q * right], done);
+      for (int r = q + 1; r < rows; r++) FN(subtract_product)(sum[r][v], factor[r * down + q * right], done);
     }
   }
 }
 
-INLINE void FN(rows)(SHMT_REAL* x, const T* a, const shmt__triangle_shape* s, int64_t known, int64_t pitch,
+INLINE void FN(rows)(SHMT_REAL* x, const T* a, const shmt__trsm_panel_args* s, int64_t known, int64_t pitch,
                      const int rows) {
   const int64_t n = (s->columns * PARTS + FN(lanes) - 1) / FN(lanes);
   int64_t v = 0;
@@ -116,10 +116,10 @@ INLINE void FN(rows)(SHMT_REAL* x, const T* a, const shmt__triangle_shape* s, in
   if (v < n) FN(block)(x + v * FN(lanes), a, s, known, pitch, rows, 1);
 }
 
-/* data: a panel and a lower triangle; n: their rows; ctx: shmt__triangle_shape. The panel becomes the triangle's
- * inverse times it. */
-void SHMT_LOOP(substitute)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__triangle_shape* s = ctx;
+/* data: a panel and a lower triangular matrix; n: their rows; ctx: shmt__trsm_panel_args. The panel becomes the inverse
+ * of the matrix times it. */
+void SHMT_LOOP(trsm_panel)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__trsm_panel_args* s = ctx;
   const int64_t pitch = s->is_reversed ? -(int64_t)FN(width) : FN(width);
   SHMT_REAL* x = (SHMT_REAL*)(void*)data[0];
   const T* a = (const T*)(const void*)data[1];

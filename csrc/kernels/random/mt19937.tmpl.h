@@ -1,14 +1,14 @@
-/* kernels/random/mt19937.tmpl.h -- MT19937: the next 624 words, words made ready for use, and the places of a shuffle. For
+/* kernels/random/mt19937.tmpl.h -- MT19937: the next 624 words of state, tempered words, and the swaps of a shuffle. For
  * uint32 only. */
-#ifndef SHMT_KERNELS_TWISTER_ONCE
-#define SHMT_KERNELS_TWISTER_ONCE
+#ifndef SHMT_KERNELS_MT19937_ONCE
+#define SHMT_KERNELS_MT19937_ONCE
 static inline uint32_t shmt__mt_mix(uint32_t u, uint32_t v) {
   const uint32_t y = (u & 0x80000000u) | (v & 0x7fffffffu);
   return (y >> 1) ^ (-(v & 1u) & 0x9908b0dfu);
 }
 #endif
 
-/* data: the state. The three parts read words that are not yet, or already, new. */
+/* Advances the state. data: the state. The three parts read words that are not yet, or already, new. */
 void SHMT_LOOP(mt_twist)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   T* s = (T*)(void*)data[0];
 
@@ -24,7 +24,7 @@ void SHMT_LOOP(mt_twist)(char* const* data, const int64_t* strides, int64_t n, c
   s[623] = s[396] ^ shmt__mt_mix(s[623], s[0]);
 }
 
-/* data: out, state words. */
+/* Tempers words. data: out, state words. */
 void SHMT_LOOP(mt_temper)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   T* out = (T*)(void*)data[0];
   const T* state = (const T*)(const void*)data[1];
@@ -40,9 +40,10 @@ void SHMT_LOOP(mt_temper)(char* const* data, const int64_t* strides, int64_t n, 
   }
 }
 
-/* data: out (uint32), words. out[i] = words[i] modulo left - i; ctx: left (int64), above n and at most 2^31. In double, which
- * vectorises: of the quotient rounded to nearest, put right when negative. */
-void SHMT_LOOP(mt_places)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+/* out[i] = words[i] modulo left - i: how far behind element i its partner in a swap is. data: out (uint32), words; ctx:
+ * left (int64), above n and at most 2^31. In double, which vectorises: from the quotient rounded to nearest, corrected
+ * when negative. */
+void SHMT_LOOP(mt_swap_steps)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   T* out = (T*)(void*)data[0];
   const T* words = (const T*)(const void*)data[1];
   const double left = (double)*(const int64_t*)ctx, whole = 0x1.8p52;

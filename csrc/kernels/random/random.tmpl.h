@@ -1,4 +1,4 @@
-/* kernels/random/random.tmpl.h -- random words turned into numbers of one dtype. */
+/* kernels/random/random.tmpl.h -- turns random words into numbers of one dtype. */
 #include "kernels/loops.h"
 #include "kernels/loop_args.h"
 
@@ -36,7 +36,7 @@ static inline float shmt__log_unitf(float x) {
 }
 
 /* sin and cos of 2 pi u, u in [0, 1): quarter turns, then polynomials on [-pi/4, pi/4]. */
-static inline void shmt__sincos_turnf(float u, float* s, float* c) {
+static inline void shmt__sincos_2pif(float u, float* s, float* c) {
   const float q = 4.0f * u;
   const float k = (q + 12582912.0f) - 12582912.0f;
   const float r = (q - k) * 1.57079632679489662f, z = r * r;
@@ -57,19 +57,19 @@ static inline void shmt__sincos_turnf(float u, float* s, float* c) {
 #define SHMT_LOG_UNIT(x) _Generic((x), float: shmt__log_unitf, default: log)(x)
 #endif
 
-/* The loops' data: out, words (uint32, dense). n is the number of results. uniform: ctx is shmt__uniform_shape. */
+/* The loops' data: out, words (uint32, dense). n is the number of results. uniform: ctx is shmt__uniform_args. */
 #if SHMT_IS_FLOATING
-/* The place of a fraction below 1 between from and to. to is left out: what is rounded to it counts as from. */
+/* The number between from and to at a fraction below 1. What is rounded to `to`, which is excluded, becomes from. */
 static inline T SHMT_LOOP(uniform_at)(C fraction, C from, C width, C to) {
   const T value = SHMT_STORE(fraction * width + from);
   return SHMT_LOAD(value) == to ? SHMT_STORE(from) : value;
 }
 
 void SHMT_LOOP(uniform)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__uniform_shape* s = ctx;
+  const shmt__uniform_args* s = ctx;
   const C from = (C)s->from, width = (C)s->to - (C)s->from, to = SHMT_LOAD(SHMT_STORE((C)s->to));
   const uint32_t* words = (const uint32_t*)(const void*)data[1];
-  /* As many low bits as the significand has; 16-bit floats are rounded from float. */
+  /* As many low bits as the significand has. 16-bit floats are rounded from float. */
   const int digits = sizeof(T) == 8 ? 53 : 24;
   const C unit = (C)1 / (C)(1ull << digits);
 
@@ -91,8 +91,8 @@ void SHMT_LOOP(uniform)(char* const* data, const int64_t* strides, int64_t n, co
   }
 }
 
-/* data: out, words (two a number for double), probabilities, dense: ones where a uniform number is below its probability,
- * else zeros. ctx: a bool that becomes false when a probability is none. */
+/* Ones where a uniform number is below its probability, else zeros. data: out, words (two a number for double),
+ * probabilities, all dense. ctx: a bool that becomes false when a probability is not in [0, 1]. */
 void SHMT_LOOP(bernoulli_each)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   T* out = (T*)(void*)data[0];
   const uint32_t* words = (const uint32_t*)(const void*)data[1];
@@ -117,11 +117,11 @@ void SHMT_LOOP(bernoulli_each)(char* const* data, const int64_t* strides, int64_
   if (!good) *(bool*)(uintptr_t)ctx = false;
 }
 
-/* data: n / 16 blocks of uniform numbers, turned into normal ones in place: pairs are 8 apart. Several blocks at a
- * time, so that their halves fill wide vectors. */
+/* Turns n / 16 blocks of uniform numbers into normal ones in place: pairs are 8 apart. Several blocks at a time, so that
+ * their halves fill wide vectors. */
 void SHMT_LOOP(box_muller)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   enum { BLOCKS = 8, PAIRS = 8 * BLOCKS };
-  const shmt__uniform_shape* s = ctx;
+  const shmt__uniform_args* s = ctx;
   const C mean = (C)s->from, std = (C)s->to;
   T* x = (T*)(void*)data[0];
   C first[PAIRS], second[PAIRS];
@@ -139,7 +139,7 @@ void SHMT_LOOP(box_muller)(char* const* data, const int64_t* strides, int64_t n,
       C sine, cosine;
       if (sizeof(C) == 4) {
         float sf, cf;
-        shmt__sincos_turnf((float)u2, &sf, &cf);
+        shmt__sincos_2pif((float)u2, &sf, &cf);
         sine = (C)sf;
         cosine = (C)cf;
       } else {
@@ -160,13 +160,13 @@ void SHMT_LOOP(box_muller)(char* const* data, const int64_t* strides, int64_t n,
 }
 #endif
 
-/* ctx: shmt__randint_shape. One word per number, or two when `wide`. */
+/* ctx: shmt__randint_args. One word per number, or two when `wide`. */
 void SHMT_LOOP(randint)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__randint_shape* s = ctx;
+  const shmt__randint_args* s = ctx;
   const uint32_t* words = (const uint32_t*)(const void*)data[1];
 
   if (!s->wide) {
-    /* Remainders in double, which vectorise: of the quotient rounded to nearest, put right when negative. */
+    /* Remainders in double, which vectorise: from the quotient rounded to nearest, corrected when negative. */
     const double range = (double)s->range, inverse = 1 / range, whole = 0x1.8p52;
     const int64_t base = s->base;
     T block[256];
@@ -201,9 +201,9 @@ void SHMT_LOOP(randint)(char* const* data, const int64_t* strides, int64_t n, co
   }
 }
 
-/* Two words per number; ctx: shmt__bernoulli_shape. `value` where their 53 low bits are below the limit, else 0. */
+/* `value` where the 53 low bits of two words are below the limit, else 0. ctx: shmt__bernoulli_args. */
 void SHMT_LOOP(bernoulli)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__bernoulli_shape* s = ctx;
+  const shmt__bernoulli_args* s = ctx;
   const uint32_t* words = (const uint32_t*)(const void*)data[1];
   const int64_t limit = (int64_t)s->limit;
 #if SHMT_IS_BOOL

@@ -1,12 +1,13 @@
-/* kernels/shape/table_gather_backward.tmpl.h -- sums of the elements that were picked from one place. One dtype.
+/* kernels/shape/table_gather_backward.tmpl.h -- sums the gradients of elements that were gathered from one element. One
+ * dtype.
  *
  * Sums are kept in the type that is calculated in.
  */
 #include "kernels/loops.h"
 #include "kernels/loop_args.h"
 
-/* data: sums (dense), src. sums = src or sums += src. */
-#define PICK_ADD(NAME, OP)                                                                                   \
+/* sums = src, or sums += src. data: sums (dense), src. */
+#define ADD_INTO(NAME, OP)                                                                                   \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {              \
     C* sums = (C*)(void*)data[0];                                                                            \
     const char* src = data[1];                                                                               \
@@ -18,13 +19,14 @@
     }                                                                                                        \
     for (int64_t i = 0; i < n; i++) sums[i] OP SHMT_LOAD(*(const T*)(const void*)(src + i * step));          \
   }
-PICK_ADD(pick_first, =)
-PICK_ADD(pick_add, +=)
-#undef PICK_ADD
+ADD_INTO(table_gather_set, =)
+ADD_INTO(table_gather_add, +=)
+#undef ADD_INTO
 
-/* data: out (n places), sums; both dense, of `inner` elements each. ctx: shmt__pick_shape. */
-void SHMT_LOOP(pick_sum)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__pick_shape* s = ctx;
+/* Sums for each of n elements the list of sums that belong to it. data: out (n elements), sums; both dense, of `inner`
+ * numbers each. ctx: shmt__table_gather_args. */
+void SHMT_LOOP(table_gather_sum)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  const shmt__table_gather_args* s = ctx;
   const int64_t *starts = s->starts, *list = s->list, inner = s->inner;
   T* out = (T*)(void*)data[0];
   const C* sums = (const C*)(const void*)data[1];

@@ -1,7 +1,7 @@
-/* kernels/sorting/buckets.tmpl.h -- numbers of 64 bits sorted by some of their bits, stably: the buckets of a long line.
+/* kernels/sorting/buckets.tmpl.h -- sorts the buckets of a long slice: 64-bit numbers, stably, by some of their bits.
  *
- * Digit after digit, from the lowest; digits in which no numbers differ are left out. Few numbers are inserted one by
- * one.
+ * A radix sort, digit by digit from the lowest. Digits in which no numbers differ are skipped. Few numbers are sorted by
+ * insertion.
  */
 #include "kernels/loops.h"
 #include "kernels/loop_args.h"
@@ -10,15 +10,16 @@
 
 enum { FN(inserted) = 24, FN(max_width) = 11 };
 
-/* Bits of a digit, of `bits`: counting costs as much as a digit has values. */
+/* The width of a digit, in bits, to sort by `bits` bits. Counting costs as much as a digit has values. */
 static inline int FN(digit_width)(int64_t n, int bits) {
   const int widest = n >= 4096 ? FN(max_width) : 8;
   const int n_digits = (bits + widest - 1) / widest;
   return (bits + n_digits - 1) / n_digits;
 }
 
-/* Of each digit's values: how many numbers are below, instead of how many there are. False when all have one value. */
-static inline bool FN(to_places)(uint32_t* counts, int width, int64_t n) {
+/* Turns the counts of a digit's values into positions: how many numbers are below. Returns false when all numbers have
+ * the same value. */
+static inline bool FN(counts_to_positions)(uint32_t* counts, int width, int64_t n) {
   uint32_t at = 0;
 
   for (int d = 0; d < 1 << width; d++) {
@@ -39,8 +40,9 @@ static inline __attribute__((always_inline)) void FN(count_digits)(uint32_t coun
     for (int k = 0; k < n_digits; k++) counts[k][keys[i] >> (from_bit + k * width) & mask]++;
 }
 
-/* data: where the sorted numbers are (a pointer, one of the next two), the numbers, room for as many. ctx: int, how many
- * bits from the 32nd on they are sorted by: at most 24, or of 4096 numbers on 32. What is below tells all apart and is in order. */
+/* Sorts numbers that hold a key and an index. data: the address of the sorted numbers (set to one of the next two), the
+ * numbers, room for as many. ctx: int, by how many bits, from bit 32 on, they are sorted: at most 24, or 32 for 4096
+ * numbers and more. The bits below differ between all numbers and are in order already. */
 void SHMT_LOOP(bucket_packed)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int bits = *(const int*)ctx;
   T *from = (T*)(void*)data[1], *to = (T*)(void*)data[2];
@@ -68,11 +70,11 @@ void SHMT_LOOP(bucket_packed)(char* const* data, const int64_t* strides, int64_t
     FN(count_digits)(counts, from, n, 32, width, 1);
   for (int k = 0; k < n_digits; k++) {
     const int shift = 32 + k * width;
-    uint32_t* places = counts[k];
-    if (!FN(to_places)(places, width, n)) continue;
+    uint32_t* positions = counts[k];
+    if (!FN(counts_to_positions)(positions, width, n)) continue;
     for (int64_t i = 0; i < n; i++) {
       const T x = from[i];
-      to[places[x >> shift & mask]++] = x;
+      to[positions[x >> shift & mask]++] = x;
     }
     T* swap = from;
     from = to;
@@ -81,11 +83,12 @@ void SHMT_LOOP(bucket_packed)(char* const* data, const int64_t* strides, int64_t
   *(T**)(void*)data[0] = from;
 }
 
-/* data: indices (uint32), the places of the digits, the keys, where they go, the buckets' ends (uint32). A bucket of m
- * keys has room for 2 m indices, of which these are the second half. */
+/* Distributes keys that are too wide to pack, and their indices, to buckets. data: indices (uint32), the positions of the
+ * digits, the keys, the distributed keys, the buckets' ends (uint32). A bucket of m keys has room for 2 m indices; they
+ * go to the second half of it. */
 void SHMT_LOOP(bucket_deal)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__radix_shape* s = ctx;
-  uint32_t *to = (uint32_t*)(void*)data[0], *places = (uint32_t*)(void*)data[1];
+  const shmt__radix_args* s = ctx;
+  uint32_t *to = (uint32_t*)(void*)data[0], *positions = (uint32_t*)(void*)data[1];
   const T* keys = (const T*)(const void*)data[2];
   T* to_keys = (T*)(void*)data[3];
   const uint32_t* ends = (const uint32_t*)(const void*)data[4];
@@ -96,13 +99,14 @@ void SHMT_LOOP(bucket_deal)(char* const* data, const int64_t* strides, int64_t n
   (void)strides;
   for (int64_t i = 0; i < n; i++) {
     const T key = keys[i] - low, digit = key >> shift;
-    const uint32_t place = places[digit]++;
+    const uint32_t place = positions[digit]++;
     to_keys[place] = key;
     to[(uint64_t)place + ends[digit]] = first + (uint32_t)i;
   }
 }
 
-/* data: keys, room for as many, their indices (uint32), room for as many. ctx: int, how many of the lowest bits keys are sorted by. */
+/* Sorts keys with their indices. data: keys, room for as many, their indices (uint32), room for as many. ctx: int, by how
+ * many of the lowest bits the keys are sorted. */
 void SHMT_LOOP(bucket_wide)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int bits = *(const int*)ctx;
   T *keys = (T*)(void*)data[0], *to_keys = (T*)(void*)data[1];
@@ -129,7 +133,7 @@ void SHMT_LOOP(bucket_wide)(char* const* data, const int64_t* strides, int64_t n
   for (int k = 0; k < n_digits; k++) {
     const int shift = k * width;
     FN(count_digits)(counts, keys, n, shift, width, 1);
-    if (!FN(to_places)(counts[0], width, n)) continue;
+    if (!FN(counts_to_positions)(counts[0], width, n)) continue;
     for (int64_t i = 0; i < n; i++) {
       const uint32_t place = counts[0][keys[i] >> shift & mask]++;
       to_keys[place] = keys[i];

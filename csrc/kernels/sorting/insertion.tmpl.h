@@ -1,6 +1,6 @@
-/* kernels/sorting/insertion.tmpl.h -- few keys sorted together with 32-bit indices; for the templates that sort and select, which
- * include kernels/sorting/keys.tmpl.h. One dtype. */
-enum { FN(inserted) = SHMT_ISA_LEVEL == 0 ? 48 : 16 }; /* lines up to this length are sorted so */
+/* kernels/sorting/insertion.tmpl.h -- sorts few keys together with 32-bit indices, one dtype. For the templates that sort
+ * and select, which include kernels/sorting/keys.tmpl.h. */
+enum { FN(inserted) = SHMT_ISA_LEVEL == 0 ? 48 : 16 }; /* slices up to this length are sorted so */
 
 #if SHMT_ISA_LEVEL == 0
 static inline void FN(insert_keys)(KEY* keys, uint32_t* index, int64_t n) {
@@ -17,12 +17,12 @@ static inline void FN(insert_keys)(KEY* keys, uint32_t* index, int64_t n) {
   }
 }
 #else
-/* Every key is compared with every other: how many are less, or as small and further in front, is its place. Insertion
- * would guess wrong once a key. */
+/* Compares every key with every other. The rank of a key is the number of keys that are less, or as small and further in
+ * front. Insertion would mispredict a branch for every key. */
 enum { FN(abreast) = (16 << SHMT_ISA_LEVEL) / sizeof(KEY), FN(padded) = FN(inserted) + FN(abreast) };
 
-/* The places of n keys; both have room for FN(padded). */
-static inline void FN(find_places)(const KEY* keys, int64_t n, KEY* places) {
+/* Finds the ranks of n keys. Both arrays have room for FN(padded). */
+static inline void FN(find_ranks)(const KEY* keys, int64_t n, KEY* ranks) {
   typedef KEY vector __attribute__((vector_size(16 << SHMT_ISA_LEVEL)));
   vector lane;
 
@@ -32,22 +32,22 @@ static inline void FN(find_places)(const KEY* keys, int64_t n, KEY* places) {
     memcpy(&own, keys + at, sizeof own);
     for (int64_t j = 0; j < n; j++) /* a comparison is -1 where it holds */
       count -= (vector)((own > keys[j]) | ((own == keys[j]) & (lane > (KEY)j)));
-    memcpy(places + at, &count, sizeof count);
+    memcpy(ranks + at, &count, sizeof count);
   }
 }
 
 static inline void FN(insert_keys)(KEY* keys, uint32_t* index, int64_t n) {
-  KEY own[FN(padded)] = {0}, places[FN(padded)];
+  KEY own[FN(padded)] = {0}, ranks[FN(padded)];
   uint32_t was[FN(inserted)];
 
   for (int64_t i = 0; i < n; i++) {
     own[i] = keys[i];
     was[i] = index[i];
   }
-  FN(find_places)(own, n, places);
+  FN(find_ranks)(own, n, ranks);
   for (int64_t i = 0; i < n; i++) {
-    keys[places[i]] = own[i];
-    index[places[i]] = was[i];
+    keys[ranks[i]] = own[i];
+    index[ranks[i]] = was[i];
   }
 }
 #endif

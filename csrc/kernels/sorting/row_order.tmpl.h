@@ -1,4 +1,4 @@
-/* kernels/sorting/row_order.tmpl.h -- the order of rows, and where in it new ones begin. One dtype. */
+/* kernels/sorting/row_order.tmpl.h -- sorts rows in lexicographic order, and finds where new rows begin. One dtype. */
 #include "kernels/sorting/keys.tmpl.h"
 
 /* Does row x come before row y? */
@@ -11,7 +11,7 @@ static inline int FN(compare_rows)(const T* x, const T* y, int64_t width) {
 }
 
 #if SHMT_IS_FLOATING
-enum { FN(INSERTED) = 16 }; /* as many rows are sorted by insertion, where one holds NaN */
+enum { FN(INSERTED) = 16 }; /* up to so many rows, if one holds NaN, are sorted by insertion */
 
 static inline bool FN(has_nan)(const T* x, int64_t n) {
   for (int64_t i = 0; i < n; i++)
@@ -28,8 +28,9 @@ static inline bool FN(is_less)(const T* x, const T* y, int64_t width) {
   return false;
 }
 
-/* That comparison gives NaN no place, so the order depends on the way of sorting: a few rows by insertion, each at
- * the front if it comes before the first row, else behind the last row, from the right, that it does not come before. */
+/* Inserts rows one by one. That comparison does not order NaN, so the result depends on the algorithm. Each row goes to
+ * the front if it comes before the first row. Otherwise it goes behind the last row, from the right, that it does not
+ * come before. */
 static void FN(insert_rows)(int64_t* order, const T* rows, int64_t n, int64_t width) {
   for (int64_t i = 1; i < n; i++) {
     int64_t at = i;
@@ -43,10 +44,10 @@ static void FN(insert_rows)(int64_t* order, const T* rows, int64_t n, int64_t wi
 }
 #endif
 
-/* data: order (int64), spare (int64), rows of n_bounds elements, dense. The order of the n rows, compared from the
- * first element on: runs are merged until one is left. ctx: shmt__search_shape. */
+/* Sorts n rows, comparing from the first element on, by merging runs. data: order (int64), spare (int64), dense rows of
+ * n_bounds elements. ctx: shmt__search_args. */
 void SHMT_LOOP(order_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t width = ((const shmt__search_shape*)ctx)->n_bounds;
+  const int64_t width = ((const shmt__search_args*)ctx)->n_bounds;
   const T* rows = (const T*)(const void*)data[2];
   int64_t *from = (int64_t*)(void*)data[0], *to = (int64_t*)(void*)data[1];
 
@@ -79,9 +80,9 @@ void SHMT_LOOP(order_rows)(char* const* data, const int64_t* strides, int64_t n,
 #undef SIGN
 #undef BY_UNSIGNED
 
-/* data: flags (bool), order (int64), rows. A flag says that the row differs from the one before it in the order. */
+/* Flags the rows that differ from the one before them in the order. data: flags (bool), order (int64), rows. */
 void SHMT_LOOP(row_starts)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t width = ((const shmt__search_shape*)ctx)->n_bounds;
+  const int64_t width = ((const shmt__search_args*)ctx)->n_bounds;
   const int64_t* order = (const int64_t*)(const void*)data[1];
   const T* rows = (const T*)(const void*)data[2];
 

@@ -1,8 +1,9 @@
-/* kernels/sorting/searchsorted.tmpl.h -- what sorted lines tell. One dtype. */
+/* kernels/sorting/searchsorted.tmpl.h -- binary search in sorted slices, and where runs of equal elements begin. One
+ * dtype. */
 #include "kernels/loops.h"
 #include "kernels/loop_args.h"
 
-/* data: flags (bool), x sorted or not, dense. A flag says that the element differs from the one before. */
+/* Flags the elements that differ from the one before them. data: flags (bool), x, sorted or not, dense. */
 void SHMT_LOOP(run_starts)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   bool* flags = (bool*)data[0];
   const T* x = (const T*)(const void*)data[1];
@@ -19,7 +20,7 @@ void SHMT_LOOP(run_starts)(char* const* data, const int64_t* strides, int64_t n,
 #define IS_NAN(x) false
 #endif
 
-/* Does boundary b come before the place of v? */
+/* Does boundary b come before the position of v? */
 static inline bool FN(is_before)(C b, C v, bool right) {
   if (IS_NAN(v)) return right || !IS_NAN(b);
   return right ? b <= v : b < v;
@@ -38,7 +39,8 @@ static int64_t FN(search_sorted)(const T* bounds, const int64_t* sorter, int64_t
   return low;
 }
 
-/* Which half is a number, not a branch that is mispredicted every other time: searches of several values overlap. */
+/* Which half goes on is calculated, not a branch that is mispredicted every other time. So searches of several values
+ * overlap. */
 #define FIND(LESS)                                                               \
   for (int64_t i = 0; i < n; i++) {                                              \
     const C v = SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i));             \
@@ -54,10 +56,10 @@ static int64_t FN(search_sorted)(const T* bounds, const int64_t* sorter, int64_t
     SHMT_AT(int64_t, data[0], strides[0], i) = at - bounds + (SHMT_LOAD(*at) LESS v); \
   }
 
-/* data: out (int64), values, boundaries (dense, sorted), sorter (int64) or NULL; ctx: shmt__search_shape. How many
- * boundaries are below the value (or not above it, when right). A NaN comes after everything. */
+/* Counts the boundaries below each value (not above it, when right). A NaN comes after everything. data: out (int64),
+ * values, boundaries (dense, sorted), sorter (int64) or NULL. ctx: shmt__search_args. */
 void SHMT_LOOP(search)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__search_shape* s = ctx;
+  const shmt__search_args* s = ctx;
   const T* bounds = (const T*)(const void*)data[2];
   const int64_t* sorter = (const int64_t*)(const void*)data[3];
 

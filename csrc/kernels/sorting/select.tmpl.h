@@ -1,4 +1,4 @@
-/* kernels/sorting/select.tmpl.h -- the element of a rank in a line. One dtype. */
+/* kernels/sorting/select.tmpl.h -- finds the element of a given rank in a slice (quickselect by digits), one dtype. */
 #include "kernels/sorting/keys.tmpl.h"
 
 #if SHMT_IS_SIGNED || SHMT_IS_BOOL
@@ -6,8 +6,8 @@ BY_UNSIGNED(select)
 #else
 #include "kernels/sorting/ranks.tmpl.h"
 
-#if !SHMT_IS_FLOATING /* keys of floats are as good */
-/* In kernels/sorting/sort.tmpl.h. */
+#if !SHMT_IS_FLOATING /* floats use the loop of integer keys */
+/* in kernels/sorting/sort_keys.tmpl.h */
 void SHMT_LOOP(count_less)(const KEY* keys, const KEY* padded, int64_t n, KEY* less);
 
 KEY SHMT_LOOP(rank_of_few)(const KEY* keys, int64_t n, int64_t rank, int64_t* below) {
@@ -16,14 +16,14 @@ KEY SHMT_LOOP(rank_of_few)(const KEY* keys, int64_t n, int64_t rank, int64_t* be
 
   less[0] = 0;
   SHMT_LOOP(count_less)(keys, keys, n, less);
-  /* The most that are less, but no more than the rank. */
+  /* The key with the largest number of lesser keys that does not exceed the rank. */
   for (int64_t i = 1; i < n; i++)
     if ((int64_t)less[best] > rank || ((int64_t)less[i] <= rank && less[i] > less[best])) best = i;
   *below = (int64_t)less[best];
   return keys[best];
 }
 
-/* Digit after digit, from the highest in which keys differ, only those stay that have the digit of the one looked for. */
+/* Digit by digit, from the highest in which keys differ, keeps only the keys that have the digit of the one wanted. */
 KEY SHMT_LOOP(rank_of_keys)(KEY* keys, int64_t n, int64_t rank, int64_t* below) {
   const int width = sizeof(KEY) == 1 ? 8 : n < 1024 ? 7 : 11; /* of a digit; counting costs as much as its values */
   uint32_t counts[1 << 11];
@@ -45,7 +45,7 @@ KEY SHMT_LOOP(rank_of_keys)(KEY* keys, int64_t n, int64_t rank, int64_t* below) 
       before += counts[digit];
     }
     bits = shift;
-    if (bits == 0) { /* those left would all be the same */
+    if (bits == 0) { /* all keys that are left would be the same */
       *below = before;
       return (KEY)((keys[0] & (KEY)~mask) | (KEY)digit);
     }
@@ -61,14 +61,14 @@ KEY SHMT_LOOP(rank_of_keys)(KEY* keys, int64_t n, int64_t rank, int64_t* below) 
     *below += before;
     return found;
   }
-  *below = before; /* all are the same */
+  *below = before; /* all keys are the same */
   return keys[0];
 }
 #endif
 
 static inline KEY FN(signed_key)(T value, KEY sign) { return (KEY)(FN(to_key)(value) ^ sign); }
 
-/* How many of at most `stretch` elements have a key. */
+/* How many of at most `stretch` elements have this key. */
 static inline int64_t FN(count_equal)(const T* x, int64_t n, KEY sign, KEY key) {
   KEY same = 0;
 
@@ -87,7 +87,7 @@ static int64_t FN(count_nan)(const char* x, int64_t step, int64_t n) {
   return total;
 }
 
-/* Keys of n elements, one out of each `share`, at places without a period; and 64 bytes of zeros. */
+/* Samples the keys of n elements, one out of each `share`, at positions without a period; and 64 bytes of zeros. */
 static void FN(take_sample)(const char* x, int64_t step, int64_t share, int64_t n, KEY sign, KEY* keys) {
   for (int64_t i = 0; i < n; i++) {
     const int64_t at = i * share + (int64_t)((uint32_t)i * 2654435761u >> 8) % share;
@@ -96,13 +96,13 @@ static void FN(take_sample)(const char* x, int64_t step, int64_t share, int64_t 
   memset(keys + n, 0, 64);
 }
 
-/* The element of a rank most likely lies between two of a sample: only what does is looked at closely. False when it
- * lies elsewhere. `keys` has room for n and 64 bytes; n >= sampled. */
+/* The element of a rank most likely lies between two elements of a sample: only elements between these are examined.
+ * Returns false when it lies elsewhere. `keys` has room for n and 64 bytes; n >= sampled. */
 enum { FN(sampled) = 2048 };
 static bool FN(rank_by_sample)(const char* x, int64_t step, int64_t n, int64_t rank, KEY sign, KEY* keys, KEY* chosen,
                                int64_t* below) {
   const int64_t n_sample = n < 8 * FN(sampled) ? 256 : 2048;
-  const int64_t margin = n_sample == 256 ? 22 : 58; /* two and a half times what is expected */
+  const int64_t margin = n_sample == 256 ? 22 : 58; /* two and a half times the expected deviation */
   const int64_t at = (int64_t)((double)rank / (double)n * (double)n_sample);
   int64_t kept = 0, ignored;
   KEY low = 0, high = (KEY)~(KEY)0;
@@ -145,7 +145,7 @@ static bool FN(rank_by_sample)(const char* x, int64_t step, int64_t n, int64_t r
   return true;
 }
 
-/* So few elements are compared one by one: the place of that which `rank` others go before. */
+/* So few elements are all compared with each other. rank_of_elements returns the index of the one of that rank. */
 enum { FN(compared) = 4 };
 static inline int64_t FN(rank_of_elements)(const char* x, int64_t step, int64_t n, int64_t rank, KEY sign) {
   KEY keys[FN(compared)];
@@ -160,13 +160,13 @@ static inline int64_t FN(rank_of_elements)(const char* x, int64_t step, int64_t 
   return at;
 }
 
-/* data: value, index of the element of rank ctx->k, counted from 0 and in stable order; x, strides[2] bytes apart;
- * scratch for n keys and 64 bytes. Rank -1: the median, or the first NaN; -2: the median of what is no NaN. */
+/* Finds the element of rank ctx->k, counted from 0, in stable order. Rank -1: the median, or the first NaN; -2: the
+ * median of all that is not NaN. data: value, index; x, strides[2] bytes apart; scratch for n keys and 64 bytes. */
 void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const char* x = data[2];
   const int64_t step = strides[2];
   KEY* keys = (KEY*)(void*)data[3];
-  const shmt__sort_shape* s = ctx;
+  const shmt__sort_args* s = ctx;
   const KEY sign = SIGN(s);
   int64_t rank = s->k, below, at = 0;
   T room[FN(stretch)];
@@ -192,14 +192,14 @@ void SHMT_LOOP(select)(char* const* data, const int64_t* strides, int64_t n, con
     chosen = n <= FN(few) ? SHMT_UNSIGNED_LOOP(rank_of_few)(keys, n, rank, &below)
                           : SHMT_UNSIGNED_LOOP(rank_of_keys)(keys, n, rank, &below);
   }
-  int64_t nth = rank - below; /* of those that equal it: stretches before it are only counted */
+  int64_t nth = rank - below; /* the nth of the elements equal to it; stretches before that are only counted */
   for (; n - at > FN(stretch); at += FN(stretch)) {
     const T* elements = FN(bring_together)(x + at * step, step, FN(stretch), room);
     const int64_t same = FN(count_equal)(elements, FN(stretch), sign, chosen);
     if (same > nth) break;
     nth -= same;
   }
-  /* Bounded: x may be shared, and change meanwhile. */
+  /* Bounded, because x may be shared and change meanwhile. */
   const T* own = (const T*)(const void*)(x + at * step);
   for (; at < n - 1 && (FN(signed_key)(*own, sign) != chosen || nth-- > 0); at++)
     own = (const T*)(const void*)((const char*)own + step);

@@ -1,33 +1,36 @@
-/* kernels/sorting/sort.tmpl.h -- stable sorting of lines with their indices. One dtype.
+/* kernels/sorting/sort.tmpl.h -- sorts slices stably, with their indices, one dtype.
  *
- * Lines of some thousands are sorted here; of longer ones this makes keys, and elements of keys.
+ * Slices of some thousands are sorted here. For longer ones (ops/sorting/sort_parallel.c) this makes keys from elements,
+ * and elements from keys.
  */
 #include "kernels/sorting/keys.tmpl.h"
 
 #if SHMT_IS_SIGNED || SHMT_IS_BOOL
 BY_UNSIGNED(sort)
 
-/* Of the long lines. */
-#define TURNED(NAME)                                                                                         \
+/* The same for the loops of long slices. */
+#define RADIX_BY_UNSIGNED(NAME)                                                                                         \
   void SHMT_UNSIGNED_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);      \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {              \
-    shmt__radix_shape shape = *(const shmt__radix_shape*)ctx;                                                \
+    shmt__radix_args shape = *(const shmt__radix_args*)ctx;                                                \
     if (SHMT_IS_SIGNED) shape.flip ^= HIGHEST_BIT;                                                           \
     SHMT_UNSIGNED_LOOP(NAME)(data, strides, n, &shape);                                                      \
   }
-TURNED(sort_encode)
-TURNED(sort_decode)
-#undef TURNED
+RADIX_BY_UNSIGNED(sort_encode)
+RADIX_BY_UNSIGNED(sort_decode)
+#undef RADIX_BY_UNSIGNED
 #else
-/* The keys of floats are sorted as those of the unsigned integers, which are as wide. Calls would show in the shortest lines. */
+/* Keys of floats are sorted as those of the unsigned integers of the same width. For integers there is no call, which
+ * would show in the shortest slices. */
 void SHMT_UNSIGNED_LOOP(sort_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, uint32_t* spare_index, int64_t n);
 #if SHMT_IS_FLOATING
 #include "kernels/sorting/insertion.tmpl.h"
 #else
-#include "kernels/sorting/short_rows.tmpl.h"
+#include "kernels/sorting/sort_keys.tmpl.h"
 #endif
 
-/* Indices of 32 bits in the second half of the memory of the wide ones. What is written has been read before. */
+/* Widens 32-bit indices, which are in the second half of the memory of the wide ones. What is overwritten has been read
+ * before. */
 static inline void FN(widen_indices)(int64_t* to, const char* from, int64_t n) {
   enum { PIECE = 64 };
   uint32_t piece[PIECE];
@@ -40,23 +43,23 @@ static inline void FN(widen_indices)(int64_t* to, const char* from, int64_t n) {
 }
 
 #if SHMT_ISA_LEVEL > 0
-/* A line of at most FN(inserted) elements: each goes straight to its place. */
+/* Sorts a slice of at most FN(inserted) elements: each goes straight to its rank. */
 static void FN(sort_few)(T* values, int64_t* indices, const T* x, int64_t n, KEY flip) {
-  KEY keys[FN(padded)] = {0}, places[FN(padded)];
+  KEY keys[FN(padded)] = {0}, ranks[FN(padded)];
 
   for (int64_t i = 0; i < n; i++) keys[i] = (KEY)(FN(to_key)(x[i]) ^ flip);
-  FN(find_places)(keys, n, places);
+  FN(find_ranks)(keys, n, ranks);
   for (int64_t i = 0; i < n; i++) {
-    values[places[i]] = x[i];
-    indices[places[i]] = i;
+    values[ranks[i]] = x[i];
+    indices[ranks[i]] = i;
   }
 }
 #endif
 
-/* data: values, indices (int64), x: all dense; scratch for n keys. ctx: shmt__sort_shape. The results' memory is the
- * room to sort in. */
+/* Sorts a slice. data: values, indices (int64), x: all dense; scratch for n keys. ctx: shmt__sort_args. The sort works in
+ * the results' memory. */
 void SHMT_LOOP(sort)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__sort_shape* s = ctx;
+  const shmt__sort_args* s = ctx;
   T* values = (T*)(void*)data[0];
   int64_t* indices = (int64_t*)(void*)data[1];
   const T* x = (const T*)(const void*)data[2];
@@ -90,12 +93,12 @@ void SHMT_LOOP(sort)(char* const* data, const int64_t* strides, int64_t n, const
   FN(widen_indices)(indices, (const char*)index, n);
 }
 
-/* data: keys, their extent (two uint64: the least and the greatest so far), x. ctx: shmt__radix_shape. */
+/* Makes keys. data: keys, their extent (two uint64: the least and the greatest so far), x. ctx: shmt__radix_args. */
 void SHMT_LOOP(sort_encode)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   KEY* keys = (KEY*)(void*)data[0];
   uint64_t* extent = (uint64_t*)(void*)data[1];
   const T* x = (const T*)(const void*)data[2];
-  const KEY flip = (KEY)((const shmt__radix_shape*)ctx)->flip;
+  const KEY flip = (KEY)((const shmt__radix_args*)ctx)->flip;
   KEY low = (KEY)~(KEY)0, high = 0;
 
   (void)strides;
@@ -109,10 +112,11 @@ void SHMT_LOOP(sort_encode)(char* const* data, const int64_t* strides, int64_t n
   extent[1] = high > extent[1] ? high : extent[1];
 }
 
-/* data: values, indices (int64), the whole x, packed keys and indices (they may lie where indices go) or NULL, keys when
- * they are not packed: their indices are 32 bits in the second half of the memory of the wide ones. ctx: shmt__radix_shape. */
+/* Makes elements from sorted keys. data: values, indices (int64), the whole x; packed keys and indices (they may be in
+ * the memory of the indices), or NULL; keys that are not packed, whose indices are 32 bits wide and in the second half of
+ * the memory of the wide ones. ctx: shmt__radix_args. */
 void SHMT_LOOP(sort_decode)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__radix_shape* s = ctx;
+  const shmt__radix_args* s = ctx;
   T* values = (T*)(void*)data[0];
   int64_t* indices = (int64_t*)(void*)data[1];
   const char* x = data[2];

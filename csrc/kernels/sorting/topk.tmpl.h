@@ -1,4 +1,4 @@
-/* kernels/sorting/topk.tmpl.h -- the first elements of a line in order. One dtype. */
+/* kernels/sorting/topk.tmpl.h -- finds the first k elements of a slice in order, with a heap. One dtype. */
 #include "kernels/sorting/keys.tmpl.h"
 
 #if SHMT_IS_SIGNED || SHMT_IS_BOOL
@@ -7,7 +7,7 @@ BY_UNSIGNED(topk)
 #include "kernels/sorting/insertion.tmpl.h"
 #include "kernels/sorting/ranks.tmpl.h"
 
-/* Those of kernels/sorting/sort.tmpl.h. */
+/* in kernels/sorting/sort.tmpl.h */
 void SHMT_UNSIGNED_LOOP(sort_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, uint32_t* spare_index, int64_t n);
 
 /* Is the key of one of the elements x of a stretch at most `limit`? */
@@ -21,7 +21,7 @@ static inline bool FN(any_within)(const T* x, KEY flip, KEY limit) {
   return least <= limit;
 }
 
-/* The least keys so far of `few` columns, and of n more elements. */
+/* Updates the least key of each of `few` columns with n more elements. */
 static __attribute__((noinline)) void FN(least_of_columns)(KEY* kept, const T* x, int64_t n, KEY flip) {
   KEY least[FN(few)];
 
@@ -34,7 +34,8 @@ static __attribute__((noinline)) void FN(least_of_columns)(KEY* kept, const T* x
   memcpy(kept, least, sizeof least);
 }
 
-/* A key that at least k <= few are not above: each of `few` columns has its least one, and the k-th of those is it. */
+/* A key that at least k elements do not exceed, k <= few: each of `few` columns has a least key, and this is the k-th of
+ * those. */
 static KEY FN(bound)(const char* x, int64_t step, int64_t n, KEY flip, int64_t k) {
   KEY least[FN(few) + 64 / sizeof(KEY)];
   T room[FN(together)];
@@ -55,7 +56,7 @@ typedef struct FN(heap) {
   int64_t k, held;
 } FN(heap);
 
-/* Up from the end while the parent is better. */
+/* Moves up from the end while the parent is better. */
 static inline void FN(heap_add)(FN(heap)* h, KEY key, int64_t i) {
   int64_t at = h->held++;
 
@@ -68,7 +69,7 @@ static inline void FN(heap_add)(FN(heap)* h, KEY key, int64_t i) {
   h->index[at] = (uint32_t)i;
 }
 
-/* Instead of the worst: down from the top while a child is worse. */
+/* Replaces the worst: moves down from the top while a child is worse. */
 static inline void FN(heap_replace)(FN(heap)* h, KEY key, int64_t i) {
   int64_t at = 0;
 
@@ -85,8 +86,8 @@ static inline void FN(heap_replace)(FN(heap)* h, KEY key, int64_t i) {
   h->index[at] = (uint32_t)i;
 }
 
-/* Give the heap what it wants of n elements x, the first of index `first`, none of it above `bound`. Most stretches have
- * nothing for it. */
+/* Offers the heap n elements x, the first of index `first`, except those above `bound`. Most stretches have nothing for
+ * it. */
 static void FN(heap_fill)(FN(heap)* h, const T* x, int64_t first, int64_t n, KEY flip, KEY bound) {
   for (int64_t at = 0; at < n;) {
     const bool full = h->held == h->k;
@@ -130,9 +131,9 @@ static void FN(heap_fill_line)(FN(heap)* h, const char* x, int64_t step, int64_t
   }
 }
 
-/* data: values, indices of the ctx->k first in order, x, scratch. strides[2]: bytes between neighbours in x. */
+/* Finds the ctx->k first elements in order. data: values, indices, x, scratch. strides[2]: bytes between neighbours in x. */
 void SHMT_LOOP(topk)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__sort_shape* s = ctx;
+  const shmt__sort_args* s = ctx;
   const int64_t k = s->k;
   T* values = (T*)(void*)data[0];
   int64_t* indices = (int64_t*)(void*)data[1];
@@ -144,7 +145,7 @@ void SHMT_LOOP(topk)(char* const* data, const int64_t* strides, int64_t n, const
   h.index = (uint32_t*)(void*)(data[3] + ((size_t)k * sizeof(KEY) + 7) / 8 * 8);
   if (k == 0) return;
   if (k <= FN(few) / 2 && n >= 2 * FN(few)) FN(heap_fill_line)(&h, x, step, n, flip, FN(bound)(x, step, n, flip, k));
-  if (h.held < k) { /* no bound; or x is shared, and has changed */
+  if (h.held < k) { /* without a bound; or x is shared, and has changed */
     h.held = 0;
     FN(heap_fill_line)(&h, x, step, n, flip, all);
   }

@@ -9,12 +9,12 @@
 #include "ops/dtype_names.h"
 
 static shmt_status warn_of_lost_parts(const shmt_tensor* from, shmt_dtype to) {
-  static _Atomic(bool) told;
+  static _Atomic(bool) warned;
 
   if (SHMT_LIKELY(shmt__dtype_kind[from->dtype] != SHMT_KIND_COMPLEX) || shmt__dtype_kind[to] == SHMT_KIND_COMPLEX ||
       to == SHMT_BOOL)
     return SHMT_OK;
-  return shmt__warn_once(&told, "Casting complex values to real discards the imaginary part");
+  return shmt__warn_once(&warned, "Casting complex values to real discards the imaginary part");
 }
 
 shmt_status shmt__copy_(shmt_tensor* self, shmt_tensor* src, bool non_blocking) {

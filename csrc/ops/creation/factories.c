@@ -9,7 +9,7 @@
 #include <inttypes.h>
 
 /* From this size on, zeros are pages that the kernel gives out zeroed; below, filling recycled memory is faster. */
-enum { LAZY_ZEROS = 1 << 24 };
+enum { FRESH_PAGES_BYTES = 1 << 24 };
 
 static shmt_dtype dtype_or(shmt_dtype dtype, shmt_dtype otherwise) {
   return dtype == SHMT_DTYPE_NONE ? otherwise : dtype;
@@ -112,7 +112,7 @@ shmt_status shmt__zeros(shmt_ints size, shmt_dtype dtype, shmt_layout layout, sh
     bool fits = size.len <= SHMT_MAX_DIMS;
     for (int64_t d = 0; fits && d < size.len; d++) fits = shmt__mul_i64(numel, size.data[d], &numel);
     fits = fits && shmt__mul_i64(numel, shmt__dtype_size[dtype], &nbytes);
-    if (fits && nbytes >= LAZY_ZEROS) {
+    if (fits && nbytes >= FRESH_PAGES_BYTES) {
       int64_t strides[SHMT_MAX_DIMS];
       SHMT_TRY(shmt__storage_create_zeroed((uint64_t)nbytes, &storage));
       shmt__contiguous_strides(size, SHMT_CONTIGUOUS_FORMAT, strides);

@@ -1,6 +1,6 @@
-/* ops/distance/cosine_similarity.c -- vectors of unit length, and the cosines of the angles between vectors.
+/* ops/distance/cosine_similarity.c -- cosine_similarity and normalize.
  *
- * Where nothing is recorded, rows are taken one by one and no length is kept.
+ * Where autograd does not record, rows are done one by one and no norms are kept.
  */
 #include "base/promote.h"
 #include "dispatch/operator.h"
@@ -20,11 +20,11 @@ typedef struct row_job {
   shmt_tensor *a, *b, *out;
   int64_t width;
   double eps;
-  atomic_bool left_range; /* of floats: a square is too large, or so small that digits are lost */
+  atomic_bool left_range; /* a square is out of the range of floats, or so small that digits are lost */
 } row_job;
 
-/* Do the vectors lie along the last dim, one after the other, of a tensor that nobody watches? Vectors of one element
- * are better taken all at once. */
+/* Are the vectors dense rows along the last dim, of a tensor that autograd does not record? Vectors of one element are
+ * better done all at once. */
 static bool has_plain_rows(const shmt_tensor* t, int64_t dim) {
   return t->n_dims > 0 && (dim == -1 || dim == t->n_dims - 1) && t->numel > 0 && t->sizes[t->n_dims - 1] > 1 &&
          t->flags & SHMT_TENSOR_CONTIGUOUS && shmt__dtype_kind[t->dtype] == SHMT_KIND_FLOATING && shmt__is_unobserved_call(t->keys);
@@ -44,7 +44,7 @@ static double sum_of(const row_job* j, char* x, char* y) {
   return sum;
 }
 
-/* The length of a row, at least eps. A row of zeros has the length 0 indeed. */
+/* The norm of a row, at least eps. A row of zeros has the norm 0, not an underflow. */
 static double length_of(row_job* j, char* x) {
   enum { LEAST = -60, MOST = 100 };
   const double square = sum_of(j, x, NULL);
@@ -64,7 +64,7 @@ static void cosine_rows(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Rows of at most SHMT_SHORT_NORM elements. Squares are in double: only factors may leave the range of floats. */
+/* Normalises rows of at most SHMT_SHORT_NORM elements. Squares are in double: only factors may leave the range of floats. */
 static void short_unit_rows(row_job* j, int64_t begin, int64_t end) {
   const shmt__short_norm shape = {.length = j->width, .eps = j->eps, .uncentred = true, .to_length = true};
   const double most = ldexp(1, 100);
@@ -94,7 +94,7 @@ static void unit_rows(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* t divided by its length over dim, which is at least eps. The bound has no part in the gradient. */
+/* t divided by its norm along dim, which is at least eps. The bound does not contribute to the gradient. */
 static shmt_status with_unit_length(shmt_tensor* t, int64_t dim, double eps, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) length = NULL;
   SHMT_AUTO(shmt_tensor) divisor = NULL;
@@ -118,7 +118,7 @@ static shmt_status cast_and_expand(shmt_tensor* t, shmt_dtype dtype, shmt_ints s
   return shmt_op_expand(cast ? cast : t, sizes, false, out);
 }
 
-/* The cosine of each row's angle; *done stays false where a square leaves the range of floats. */
+/* The cosine of each pair of rows. *done stays false where a square leaves the range of floats. */
 static shmt_status cosines(shmt_tensor* a, shmt_tensor* b, double eps, shmt_tensor** out, bool* done) {
   SHMT_AUTO(shmt_tensor) result = NULL;
   const int64_t width = a->sizes[a->n_dims - 1];

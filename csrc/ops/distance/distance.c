@@ -1,7 +1,7 @@
-/* ops/distance/distance.c -- distances between all pairs of rows.
+/* ops/distance/distance.c -- distances between all pairs of rows: cdist, pdist.
  *
- * The differences of all pairs are many times the result. Where nothing is recorded, the usual norms have a kernel that
- * keeps none of them, and the others are calculated for some rows at a time, as are gradients.
+ * The differences of all pairs are many times the result. Where autograd does not record, the usual norms have a kernel
+ * that stores none of them. Other norms, and gradients, are calculated for some rows at a time.
  */
 #include "base/promote.h"
 #include "base/scalar.h"
@@ -25,7 +25,7 @@
 
 enum { LANES = 16, MIN_PIECE_OPS = 1 << 18, BLOCK_DIFFERENCES = 1 << 16, WIDE_ROWS = 8, OTHERS_BYTES = 128 << 10 };
 
-/* t with the batch dims given, dense. */
+/* t broadcast to the batch dims given, dense. */
 static shmt_status with_batch(shmt_tensor* t, const int64_t* batch, int64_t n, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
@@ -37,19 +37,19 @@ static shmt_status with_batch(shmt_tensor* t, const int64_t* batch, int64_t n, s
 }
 
 typedef struct distances {
-  shmt__distance_shape shape;
+  shmt__distance_args shape;
   shmt__loop loop;
   char* out;
   const char* rows;
   int64_t out_row;    /* bytes from row to row */
-  char* others;       /* some of them, transposed, in the dtype of the loop */
-  int64_t item, wide; /* bytes: of what is given, of what the loop takes */
+  char* others;       /* a block of them, transposed, in the dtype of the loop */
+  int64_t item, wide; /* bytes of an element: in the tensors, in the loop */
   shmt__cast_loop_fn widen, narrow;
   atomic_bool failed; /* out of memory */
 } distances;
 
-/* How many others are laid transposed at a time: all of them may be more than the result. */
-static int64_t some_others(int64_t others, int64_t length, int64_t item) {
+/* How many others are transposed at a time: all of them may be more than the result. */
+static int64_t others_in_block(int64_t others, int64_t length, int64_t item) {
   const int64_t step = 4 * LANES, fitting = OTHERS_BYTES / (length * item) / step * step;
   const int64_t some = fitting > step ? fitting : step;
 
@@ -68,7 +68,7 @@ static uint64_t block_bytes(const distances* d) {
   return (uint64_t)(WIDE_ROWS * (d->shape.length + d->shape.others) * d->wide);
 }
 
-/* The same for dtypes without a loop: some rows in float32, distances rounded at the end. */
+/* The same for dtypes without a loop: some rows in float32, with distances rounded at the end. */
 static void run_wide_rows(void* ctx, int64_t begin, int64_t end) {
   distances* d = ctx;
   const int64_t length = d->shape.length, others = d->shape.others, row = others * d->wide;
@@ -104,13 +104,13 @@ static void transpose(const distances* d, const char* from, char* block) {
   }
 }
 
-/* x1 (batch, P, M) and x2 (batch, R, M) dense, out (batch, P, R). */
+/* x1 (batch, P, M) and x2 (batch, R, M) are dense; out is (batch, P, R). */
 static shmt_status run_kernel(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_tensor* out) {
   const int n = x1->n_dims;
   const int64_t rows = x1->sizes[n - 2], others = x2->sizes[n - 2], length = x1->sizes[n - 1];
   const bool has_loop = shmt__loops[SHMT_LOOP_distance][x1->dtype] != NULL;
   const shmt_dtype work = has_loop ? x1->dtype : SHMT_FLOAT32;
-  const int64_t some = some_others(others, length, shmt__dtype_size[work]), pitch = (some + LANES - 1) / LANES * LANES;
+  const int64_t some = others_in_block(others, length, shmt__dtype_size[work]), pitch = (some + LANES - 1) / LANES * LANES;
   distances d = {.shape = {length, some, pitch, norm},
                  .loop = shmt__loops[SHMT_LOOP_distance][work],
                  .out = shmt__tensor_data(out),
@@ -148,7 +148,7 @@ static shmt_status run_kernel(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_t
   return SHMT_OK;
 }
 
-/* Some rows of x1 at a time. */
+/* Calculates some rows of x1 at a time. */
 static shmt_status run_blocks(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* out) {
   const int64_t rows = x1->sizes[x1->n_dims - 2];
   const double each = (double)out->numel / (double)rows * (double)x1->sizes[x1->n_dims - 1];
@@ -167,7 +167,7 @@ static shmt_status run_blocks(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_t
   return SHMT_OK;
 }
 
-/* The batch dims of both. */
+/* The broadcast batch dims of both. */
 static shmt_status find_batch(const shmt_tensor* x1, const shmt_tensor* x2, int64_t* sizes, int64_t* n) {
   SHMT_TRY(shmt__broadcast_sizes((shmt_ints){x1->sizes, x1->n_dims - 2}, (shmt_ints){x2->sizes, x2->n_dims - 2}, sizes,
                                  n));
@@ -181,8 +181,9 @@ static bool are_rows(const shmt_tensor* x1, const shmt_tensor* x2) {
 }
 
 shmt_status shmt__cdist(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor** out) {
-  if (x1->n_dims < 2 || x2->n_dims < 2) return shmt_op__cdist(x1, x2, p, out); /* which says so */
-  const bool are_many = x1->sizes[x1->n_dims - 2] > 25 || x2->sizes[x2->n_dims - 2] > 25; /* then torch has a product */
+  if (x1->n_dims < 2 || x2->n_dims < 2) return shmt_op__cdist(x1, x2, p, out); /* which raises the error */
+  const bool are_many = x1->sizes[x1->n_dims - 2] > 25 || x2->sizes[x2->n_dims - 2] > 25; /* then torch uses a product of
+                                                                                           * matrices */
 
   SHMT_REFUSE_DTYPE(shmt__is_half(x1->dtype) && !(p == 2 && are_many), x1->dtype, "cdist");
   return are_rows(x1, x2) ? shmt_op__cdist_forward(x1, x2, p, out) : shmt_op__cdist(x1, x2, p, out);
@@ -217,46 +218,46 @@ shmt_status shmt__cdist_forward(shmt_tensor* x1, shmt_tensor* x2, double p, shmt
 
 /* --- gradients of distances ----------------------------------------------------------------- */
 
-shmt_status shmt__difference_slopes(shmt_tensor* grad, shmt_tensor* differences, double p, shmt_tensor* norms,
+shmt_status shmt__difference_norm_backward(shmt_tensor* grad, shmt_tensor* differences, double p, shmt_tensor* norms,
                                     shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) sizes = NULL;
   SHMT_AUTO(shmt_tensor) largest = NULL;
   SHMT_AUTO(shmt_tensor) is_less = NULL;
   SHMT_AUTO(shmt_tensor) signs = NULL;
   SHMT_AUTO(shmt_tensor) each = NULL;
-  SHMT_AUTO(shmt_tensor) slopes = NULL;
+  SHMT_AUTO(shmt_tensor) gradient_job = NULL;
 
   if (!isinf(p))
     return shmt_op__vector_norm_backward(grad, differences, norms, shmt__scalar_float(p), SHMT_INTS(-1), false, out);
-  /* All that are the largest have it, whereas those of a norm share it. */
+  /* All differences that are the largest get the whole gradient, whereas in the gradient of a norm they share it. */
   SHMT_TRY(shmt_op_abs(differences, &sizes));
   SHMT_TRY(shmt_op_unsqueeze(norms, -1, &largest));
   SHMT_TRY(shmt_op_ne_Tensor(sizes, largest, &is_less));
   SHMT_TRY(shmt_op_sgn(differences, &signs));
   SHMT_TRY(shmt_op_unsqueeze(grad, -1, &each));
-  SHMT_TRY(shmt_op_mul_Tensor(signs, each, &slopes));
-  return shmt_op_masked_fill_Scalar(slopes, is_less, shmt__scalar_int(0), out);
+  SHMT_TRY(shmt_op_mul_Tensor(signs, each, &gradient_job));
+  return shmt_op_masked_fill_Scalar(gradient_job, is_less, shmt__scalar_int(0), out);
 }
 
-/* With the differences of all pairs: (..., P, M) and (..., R, M), of the batch dims of grad. */
+/* The gradient with the differences of all pairs of (..., P, M) and (..., R, M), which have the batch dims of grad. */
 static shmt_status backward_of_all(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* cdist,
                                    shmt_tensor** grad1, shmt_tensor** grad2) {
   SHMT_AUTO(shmt_tensor) left = NULL;
   SHMT_AUTO(shmt_tensor) right = NULL;
   SHMT_AUTO(shmt_tensor) differences = NULL;
-  SHMT_AUTO(shmt_tensor) slopes = NULL;
+  SHMT_AUTO(shmt_tensor) gradient_job = NULL;
   SHMT_AUTO(shmt_tensor) sum = NULL;
 
   SHMT_TRY(shmt_op_unsqueeze(x1, -2, &left));
   SHMT_TRY(shmt_op_unsqueeze(x2, -3, &right));
   SHMT_TRY(shmt_op_sub_Tensor(left, right, shmt__scalar_int(1), &differences));
-  SHMT_TRY(shmt_op__difference_slopes(grad, differences, p, cdist, &slopes));
-  SHMT_TRY(shmt_op_sum_dim_IntList(slopes, SHMT_INTS(-2), false, SHMT_DTYPE_NONE, grad1));
-  SHMT_TRY(shmt_op_sum_dim_IntList(slopes, SHMT_INTS(-3), false, SHMT_DTYPE_NONE, &sum));
+  SHMT_TRY(shmt_op__difference_norm_backward(grad, differences, p, cdist, &gradient_job));
+  SHMT_TRY(shmt_op_sum_dim_IntList(gradient_job, SHMT_INTS(-2), false, SHMT_DTYPE_NONE, grad1));
+  SHMT_TRY(shmt_op_sum_dim_IntList(gradient_job, SHMT_INTS(-3), false, SHMT_DTYPE_NONE, &sum));
   return shmt_op_neg(sum, grad2);
 }
 
-/* Some rows of x1 at a time; nothing is recorded. */
+/* The gradient for some rows of x1 at a time, where nothing is recorded. */
 static shmt_status backward_of_blocks(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* cdist,
                                       shmt_tensor** grad1, shmt_tensor** grad2) {
   const int64_t rows = x1->sizes[x1->n_dims - 2];
@@ -285,7 +286,7 @@ static shmt_status backward_of_blocks(shmt_tensor* grad, shmt_tensor* x1, shmt_t
   return SHMT_OK;
 }
 
-/* The kernel's number of a norm that it has for dtype; -1: none. */
+/* The kernel's code of a norm, or -1 when it has none for this norm and dtype. */
 static int norm_of(shmt_dtype dtype, double p) {
   const bool is_usual = p == 0 || p == 1 || p == 2 || isinf(p);
 
@@ -294,15 +295,15 @@ static int norm_of(shmt_dtype dtype, double p) {
 }
 
 /* One matrix of distances; grad and distances have strides in bytes. */
-typedef struct slopes {
-  shmt__distance_slopes shape;
+typedef struct gradient_job {
+  shmt__distance_backward_args shape;
   shmt__loop loop;
   char *to, *rows, *others, *grads, *distances;
   int64_t grad_row, distance_row, item;
-} slopes;
+} gradient_job;
 
-static void slope_rows(void* ctx, int64_t begin, int64_t end) {
-  const slopes* s = ctx;
+static void gradient_rows(void* ctx, int64_t begin, int64_t end) {
+  const gradient_job* s = ctx;
   const int64_t row = s->shape.length * s->item, strides[5] = {row, row, 0, s->grad_row, s->distance_row};
   char* data[5] = {s->to + begin * row, s->rows + begin * row, s->others, s->grads + begin * s->grad_row,
                    s->distances + begin * s->distance_row};
@@ -321,14 +322,14 @@ static int64_t matrix_at(const shmt_tensor* t, int64_t b) {
   return at;
 }
 
-/* The gradient of rows (batch, P, M) from distances to others (batch, R, M): all dense but grad and cdist, whose dims
- * row and other of both lie anyhow. */
-static shmt_status slope(shmt_tensor* grad, shmt_tensor* rows, shmt_tensor* others, int norm, shmt_tensor* cdist,
+/* Calculates the gradient of rows (batch, P, M) from distances to others (batch, R, M). All are dense but grad and cdist,
+ * whose row dim and column dim have any strides. */
+static shmt_status row_gradients(shmt_tensor* grad, shmt_tensor* rows, shmt_tensor* others, int norm, shmt_tensor* cdist,
                          int row, int other, shmt_tensor** out) {
   const int n = rows->n_dims;
   const int64_t p = rows->sizes[n - 2], r = others->sizes[n - 2], m = rows->sizes[n - 1];
   const int64_t item = shmt__tensor_item_bytes(rows);
-  slopes s = {.shape = {.length = m, .others = r, .grad_step = grad->strides[other],
+  gradient_job s = {.shape = {.length = m, .others = r, .grad_step = grad->strides[other],
                         .distance_step = cdist->strides[other], .norm = norm},
               .loop = shmt__loops[SHMT_LOOP_distance_backward][rows->dtype],
               .grad_row = grad->strides[row] * item,
@@ -342,7 +343,7 @@ static shmt_status slope(shmt_tensor* grad, shmt_tensor* rows, shmt_tensor* othe
     s.others = (char*)shmt__tensor_data(others) + b * r * m * item;
     s.grads = (char*)shmt__tensor_data(grad) + matrix_at(grad, b) * item;
     s.distances = (char*)shmt__tensor_data(cdist) + matrix_at(cdist, b) * item;
-    shmt__parallel_for(p, MIN_PIECE_OPS / (r * m + 1) + 1, slope_rows, &s);
+    shmt__parallel_for(p, MIN_PIECE_OPS / (r * m + 1) + 1, gradient_rows, &s);
   }
   return SHMT_OK;
 }
@@ -372,8 +373,8 @@ shmt_status shmt__cdist_backward(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor
     const int norm = grad->dtype == x1->dtype && cdist->dtype == x1->dtype ? norm_of(x1->dtype, p) : -1;
     if (norm >= 0) {
       const int last = grad->n_dims - 1;
-      SHMT_TRY(slope(grad, a, b, norm, cdist, last - 1, last, &grad1));
-      SHMT_TRY(slope(grad, b, a, norm, cdist, last, last - 1, &grad2));
+      SHMT_TRY(row_gradients(grad, a, b, norm, cdist, last - 1, last, &grad1));
+      SHMT_TRY(row_gradients(grad, b, a, norm, cdist, last, last - 1, &grad2));
     } else {
       SHMT_TRY(backward_of_blocks(grad, a, b, p, cdist, &grad1, &grad2));
     }
@@ -384,9 +385,9 @@ shmt_status shmt__cdist_backward(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor
   return shmt_op_sum_to_size(grad2, shmt__tensor_sizes(x2), out2);
 }
 
-/* --- distances of the rows of one matrix -------------------------------------------------------- */
+/* --- pdist: distances between the rows of one matrix -------------------------------------------- */
 
-/* Where the distances of row i to those after it begin, among those of n rows. */
+/* The index of the first distance of row i to those after it, of n rows. */
 static int64_t pairs_before(int64_t i, int64_t n) { return i * n - i * (i + 1) / 2; }
 
 static shmt_status count_pairs(const shmt_tensor* self, int64_t* out) {
@@ -399,7 +400,7 @@ static shmt_status count_pairs(const shmt_tensor* self, int64_t* out) {
 
 typedef struct pair_rows {
   distances d;
-  int64_t n, first; /* rows; the first of the others */
+  int64_t n, first; /* number of rows; the first of the others */
 } pair_rows;
 
 static void run_pairs(void* ctx, int64_t begin, int64_t end) {
@@ -409,7 +410,7 @@ static void run_pairs(void* ctx, int64_t begin, int64_t end) {
 
   for (int64_t i = begin; i < end && i + 1 < last; i++) {
     const int64_t from = i + 1 > p->first ? i + 1 : p->first;
-    shmt__distance_shape shape = d->shape;
+    shmt__distance_args shape = d->shape;
     shape.others = last - from;
     char* data[3] = {d->out + (pairs_before(i, p->n) + from - i - 1) * d->item,
                      (char*)(uintptr_t)d->rows + i * shape.length * d->item, d->others + (from - p->first) * d->item};
@@ -419,8 +420,8 @@ static void run_pairs(void* ctx, int64_t begin, int64_t end) {
 
 static shmt_status fill_pairs(shmt_tensor* x, int norm, shmt_tensor* out) {
   const int64_t n = x->sizes[0], length = x->sizes[1], item = shmt__tensor_item_bytes(x);
-  const int64_t some = some_others(n, length, item), pitch = (some + LANES - 1) / LANES * LANES;
-  /* Vectors begin at any row, so the last ones end behind the last coordinate's. */
+  const int64_t some = others_in_block(n, length, item), pitch = (some + LANES - 1) / LANES * LANES;
+  /* Vectors begin at any row, so the last ones end behind the last coordinate's data. */
   const uint64_t nbytes = (uint64_t)((pitch * length + LANES) * item);
   pair_rows p = {.d = {.shape = {length, some, pitch, norm},
                    .loop = shmt__loops[SHMT_LOOP_distance][x->dtype],
@@ -470,13 +471,14 @@ shmt_status shmt__pdist_forward(shmt_tensor* self, double p, shmt_tensor** out) 
   return SHMT_OK;
 }
 
-/* Row i's share of the distances to those before it, which lie ever closer, and to those behind it. */
-static void slope_pairs(void* ctx, int64_t begin, int64_t end) {
-  const slopes* s = ctx;
+/* Adds to row i's gradient what comes from distances to the rows before it, which lie ever closer, and to those behind
+ * it. */
+static void gradient_pairs(void* ctx, int64_t begin, int64_t end) {
+  const gradient_job* s = ctx;
   const int64_t n = s->shape.others, row = s->shape.length * s->item, alone[5] = {0};
 
   for (int64_t i = begin; i < end; i++) {
-    shmt__distance_slopes shape = s->shape;
+    shmt__distance_backward_args shape = s->shape;
     const int64_t after = pairs_before(i, n);
     char* data[5] = {s->to + i * row, s->rows + i * row, s->others, s->grads + (i - 1) * s->grad_row,
                      s->distances + (i - 1) * s->item};
@@ -509,13 +511,13 @@ shmt_status shmt__pdist_backward(shmt_tensor* grad, shmt_tensor* self, double p,
                "_pdist_backward: a gradient of shape %s and distances of shape %s for rows of shape %s",
                SHMT_SHAPE_TEXT(grad), SHMT_SHAPE_TEXT(pdist), SHMT_SHAPE_TEXT(self));
   if (norm < 0 || !shmt__is_unobserved_call(shmt__tensor_keys(grad) | shmt__tensor_keys(self) | shmt__tensor_keys(pdist)))
-    return shmt_op__pdist_slopes(grad, self, p, pdist, out);
+    return shmt_op__pdist_backward_all_pairs(grad, self, p, pdist, out);
   SHMT_TRY(shmt__tensor_zeros(shmt__tensor_sizes(self), self->dtype, SHMT_CPU, &result));
   if (norm > 0 && self->numel > 0 && pdist->numel > 0) {
     const int64_t n = self->sizes[0], item = shmt__tensor_item_bytes(self);
     SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
     SHMT_TRY(shmt__tensor_contiguous(pdist, SHMT_CONTIGUOUS_FORMAT, &found));
-    slopes s = {.shape = {.length = self->sizes[1], .others = n, .grad_step = grad->strides[0], .distance_step = 1,
+    gradient_job s = {.shape = {.length = self->sizes[1], .others = n, .grad_step = grad->strides[0], .distance_step = 1,
                           .norm = norm},
                 .loop = shmt__loops[SHMT_LOOP_distance_backward][self->dtype],
                 .to = shmt__tensor_data(result),
@@ -525,7 +527,7 @@ shmt_status shmt__pdist_backward(shmt_tensor* grad, shmt_tensor* self, double p,
                 .distances = shmt__tensor_data(found),
                 .grad_row = grad->strides[0] * item,
                 .item = item};
-    shmt__parallel_for(n, MIN_PIECE_OPS / (n * self->sizes[1] + 1) + 1, slope_pairs, &s);
+    shmt__parallel_for(n, MIN_PIECE_OPS / (n * self->sizes[1] + 1) + 1, gradient_pairs, &s);
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;

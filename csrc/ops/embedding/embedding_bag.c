@@ -61,7 +61,7 @@ static bool find_pair(job* j, int64_t i, int64_t* from, int64_t* to) {
 }
 
 /* A list of row numbers: dense, int64. New reference. */
-static shmt_status numbers_of(shmt_tensor* list, shmt_tensor** out) {
+static shmt_status row_indices(shmt_tensor* list, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) own_wide = NULL;
   shmt_tensor* wide = NULL;
 
@@ -77,8 +77,8 @@ static shmt_status prepare(const char* name, const shmt_tensor* self, shmt_tenso
                SHMT_SHAPE_TEXT(to));
   SHMT_REQUIRE(!shmt__is_complex(self->dtype), SHMT_E_NOT_IMPLEMENTED, "\"embedding_bag\" not implemented for '%s'",
                shmt__dtype_title(self->dtype));
-  SHMT_TRY(numbers_of(from, first));
-  return numbers_of(to, second);
+  SHMT_TRY(row_indices(from, first));
+  return row_indices(to, second);
 }
 
 static shmt_status check_pairs(const char* name, const job* j) {
@@ -135,16 +135,16 @@ static void add_wide_columns(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-shmt_status shmt__add_rows(shmt_tensor* self, shmt_tensor* from, shmt_tensor* to, shmt_tensor* factors, int64_t n,
+shmt_status shmt__embedding_bag_sum(shmt_tensor* self, shmt_tensor* from, shmt_tensor* to, shmt_tensor* factors, int64_t n,
                            shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) second = NULL;
   SHMT_AUTO(shmt_tensor) scale = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
 
-  SHMT_TRY(prepare("_add_rows", self, from, to, &first, &second));
+  SHMT_TRY(prepare("_embedding_bag_sum", self, from, to, &first, &second));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_add, self->dtype, "embedding_bag");
-  SHMT_REQUIRE(!factors || shmt__same_sizes(factors, from), SHMT_E_RUNTIME, "_add_rows: factors of shape %s for %s",
+  SHMT_REQUIRE(!factors || shmt__same_sizes(factors, from), SHMT_E_RUNTIME, "_embedding_bag_sum: factors of shape %s for %s",
                factors ? SHMT_SHAPE_TEXT(factors) : "", SHMT_SHAPE_TEXT(from));
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n, self->sizes[1]), self->dtype, shmt__common_device(self, from, to),
                               SHMT_CONTIGUOUS_FORMAT, &result));
@@ -160,7 +160,7 @@ shmt_status shmt__add_rows(shmt_tensor* self, shmt_tensor* from, shmt_tensor* to
              .factor_step = scale ? scale->strides[0] * shmt__tensor_item_bytes(scale) : 0,
              .dtype = self->dtype};
     shmt__parallel_for(j.out.columns, grain(&j), shmt__is_half(self->dtype) ? add_wide_columns : add_columns, &j);
-    SHMT_TRY(check_pairs("_add_rows", &j));
+    SHMT_TRY(check_pairs("_embedding_bag_sum", &j));
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -179,15 +179,15 @@ static void multiply_pairs(void* ctx, int64_t begin, int64_t end) {
       dot((char* const[]){j->results + i * item, at(&j->in, from, 0), at(&j->out, to, 0)}, strides, j->in.columns, NULL);
 }
 
-shmt_status shmt__row_products(shmt_tensor* self, shmt_tensor* from, shmt_tensor* other, shmt_tensor* to,
+shmt_status shmt__embedding_bag_dots(shmt_tensor* self, shmt_tensor* from, shmt_tensor* other, shmt_tensor* to,
                                shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) second = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
 
-  SHMT_TRY(prepare("_row_products", self, from, to, &first, &second));
+  SHMT_TRY(prepare("_embedding_bag_dots", self, from, to, &first, &second));
   SHMT_REQUIRE(other->n_dims == 2 && other->sizes[1] == self->sizes[1] && other->dtype == self->dtype, SHMT_E_RUNTIME,
-               "_row_products: rows of shapes %s and %s", SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(other));
+               "_embedding_bag_dots: rows of shapes %s and %s", SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(other));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_dot, self->dtype, "embedding_bag");
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(from), self->dtype, shmt__common_device(self, other, from),
                               SHMT_CONTIGUOUS_FORMAT, &result));
@@ -200,7 +200,7 @@ shmt_status shmt__row_products(shmt_tensor* self, shmt_tensor* from, shmt_tensor
              .results = shmt__tensor_data(result),
              .dtype = self->dtype};
     shmt__parallel_for(j.pairs, MIN_PIECE_OPS / (j.in.columns + 1) + 1, multiply_pairs, &j);
-    SHMT_TRY(check_pairs("_row_products", &j));
+    SHMT_TRY(check_pairs("_embedding_bag_dots", &j));
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -239,14 +239,14 @@ static void find_maxima(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* Bags are neighbours: the rows of one bag stand together in `to`. */
-shmt_status shmt__bag_maxima(shmt_tensor* self, shmt_tensor* from, shmt_tensor* to, int64_t n, shmt_tensor** values,
+shmt_status shmt__embedding_bag_max(shmt_tensor* self, shmt_tensor* from, shmt_tensor* to, int64_t n, shmt_tensor** values,
                              shmt_tensor** rows) {
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) second = NULL;
   SHMT_AUTO(shmt_tensor) best = NULL;
   SHMT_AUTO(shmt_tensor) winners = NULL;
 
-  SHMT_TRY(prepare("_bag_maxima", self, from, to, &first, &second));
+  SHMT_TRY(prepare("_embedding_bag_max", self, from, to, &first, &second));
   const shmt_device device = shmt__common_device(self, from, to);
   SHMT_REQUIRE_LOOP(SHMT_LOOP_gt, self->dtype, "embedding_bag");
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n, self->sizes[1]), self->dtype, device, SHMT_CONTIGUOUS_FORMAT, &best));
@@ -262,7 +262,7 @@ shmt_status shmt__bag_maxima(shmt_tensor* self, shmt_tensor* from, shmt_tensor* 
              .winners = shmt__tensor_data(winners),
              .dtype = self->dtype};
     shmt__parallel_for(j.out.columns, grain(&j), find_maxima, &j);
-    SHMT_TRY(check_pairs("_bag_maxima", &j));
+    SHMT_TRY(check_pairs("_embedding_bag_max", &j));
   }
   *values = SHMT_TAKE(best);
   *rows = SHMT_TAKE(winners);

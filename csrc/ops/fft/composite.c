@@ -1,4 +1,4 @@
-/* ops/fft/composite.c -- the public transforms: sizes, dims and norms as words, over the three inner ones. */
+/* ops/fft/composite.c -- the functions of torch.fft: sizes, dims and norms given as text, over three inner operators. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* 0 nothing, 1 the root, 2 the number of points; forward and backward transforms scale oppositely. */
+/* The code of a normalisation: 0 none, 1 by the root of the number of points, 2 by the number. Forward and backward
+ * transforms scale oppositely. */
 static shmt_status norm_code(const char* norm, bool is_forward, int64_t* out) {
   if (!norm || strcmp(norm, "backward") == 0)
     *out = is_forward ? 0 : 2;
@@ -27,7 +28,7 @@ static shmt_status check_supported(const shmt_tensor* self) {
   return SHMT_OK;
 }
 
-/* Integers become the default dtype; complex when `to_complex`. */
+/* Promotes integers to the default dtype, and to complex when `to_complex`. */
 static shmt_status promote(shmt_tensor* self, bool to_complex, shmt_tensor** out) {
   shmt_dtype dtype = self->dtype;
 
@@ -46,7 +47,7 @@ static shmt_status require_real(const char* name, const shmt_tensor* self) {
   return SHMT_OK;
 }
 
-/* Each dim cut, which takes no memory, or grown with zeros at its end. */
+/* Cuts each dim, which takes no memory, or pads it with zeros at its end. */
 static shmt_status resize(shmt_tensor* t, const int64_t* dims, const int64_t* sizes, int64_t n, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) part = shmt__tensor_ref(t);
   int64_t pad[2 * SHMT_MAX_DIMS] = {0};
@@ -67,7 +68,7 @@ static shmt_status resize(shmt_tensor* t, const int64_t* dims, const int64_t* si
   return SHMT_OK;
 }
 
-/* Which dims, and how long each one is to be. */
+/* Which dims are transformed, and their lengths. */
 typedef struct extent {
   int64_t dims[SHMT_MAX_DIMS], sizes[SHMT_MAX_DIMS];
   int64_t n;
@@ -99,7 +100,7 @@ static shmt_status find_extent(const shmt_tensor* self, shmt_ints s, shmt_ints d
   return SHMT_OK;
 }
 
-/* The last size of a transform to real counts the results: the input needs half of them. */
+/* The same for a transform to real, whose last size counts the results: the input needs about half of them. */
 static shmt_status find_real_extent(const shmt_tensor* self, shmt_ints s, shmt_ints dim, extent* e, int64_t* points) {
   SHMT_TRY(find_extent(self, s, dim, e));
   SHMT_REQUIRE(e->n > 0, SHMT_E_RUNTIME, "fft to real must transform at least one axis");
@@ -137,7 +138,7 @@ static shmt_ints one_size(const shmt_opt_int* n) { return n->has ? (shmt_ints){&
 
 /* --- real to complex ---------------------------------------------------------------------------- */
 
-/* The spectrum, whole or the first half; of the inverse transform when not is_forward. */
+/* The spectrum, whole or the first half. When not is_forward: that of the inverse transform. */
 static shmt_status real_transform(const char* name, shmt_tensor* self, shmt_ints s, shmt_ints dim, const char* norm,
                                   bool is_forward, bool is_half, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) x = NULL;
@@ -154,7 +155,7 @@ static shmt_status real_transform(const char* name, shmt_tensor* self, shmt_ints
   SHMT_TRY(promote(self, false, &x));
   SHMT_TRY(resize(x, e.dims, e.sizes, e.n, &sized));
   if (is_forward) return shmt_op__fft_r2c(sized, (shmt_ints){e.dims, e.n}, code, is_half, out);
-  /* Backwards along the last dim, then the others. */
+  /* The inverse transform along the last dim, then along the others. */
   SHMT_TRY(shmt_op__fft_r2c(sized, (shmt_ints){e.dims + e.n - 1, 1}, code, is_half, &spectrum));
   SHMT_TRY(shmt_op_conj_physical_(spectrum));
   if (e.n > 1) return shmt_op__fft_c2c(spectrum, (shmt_ints){e.dims, e.n - 1}, code, false, out);
@@ -162,8 +163,8 @@ static shmt_status real_transform(const char* name, shmt_tensor* self, shmt_ints
   return SHMT_OK;
 }
 
-/* Along one dim: real numbers need half the work. */
-static shmt_status line_transform(const char* name, shmt_tensor* self, shmt_ints s, shmt_ints dim, const char* norm,
+/* A complex transform along one dim. For real input it does half the work. */
+static shmt_status transform_one_dim(const char* name, shmt_tensor* self, shmt_ints s, shmt_ints dim, const char* norm,
                                   bool is_forward, shmt_tensor** out) {
   if (shmt__is_complex(self->dtype)) return complex_transform(self, s, dim, norm, is_forward, out);
   return real_transform(name, self, s, dim, norm, is_forward, false, out);
@@ -171,11 +172,11 @@ static shmt_status line_transform(const char* name, shmt_tensor* self, shmt_ints
 
 /* --- complex to real ---------------------------------------------------------------------------- */
 
-/* From half a Hermitian spectrum; is_forward: the forward transform, of the conjugates backwards. */
+/* Transforms half a Hermitian spectrum to real. is_forward: the forward transform, as the inverse one of the conjugates. */
 static shmt_status transform_to_real(shmt_tensor* self, shmt_ints s, shmt_ints dim, const char* norm, bool is_forward,
                                      shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) x = NULL;
-  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) conjugated = NULL;
   SHMT_AUTO(shmt_tensor) sized = NULL;
   extent e;
   int64_t code = 0, points = 0;
@@ -186,15 +187,15 @@ static shmt_status transform_to_real(shmt_tensor* self, shmt_ints s, shmt_ints d
   SHMT_TRY(promote(self, true, &x));
   SHMT_TRY(resize(x, e.dims, e.sizes, e.n, &sized));
   if (!is_forward) return shmt_op__fft_c2r(sized, (shmt_ints){e.dims, e.n}, code, points, out);
-  /* Lazily, so that the gradient's conjugate takes no memory. */
-  SHMT_TRY(sized == x ? shmt_op_conj(x, &turned) : shmt_op_conj_physical(sized, &turned));
-  shmt__tensor_release(SHMT_TAKE(sized)); /* before the result: it may have been padded */
-  return shmt_op__fft_c2r(turned, (shmt_ints){e.dims, e.n}, code, points, out);
+  /* A conjugate view, so that the gradient's conjugate takes no memory. */
+  SHMT_TRY(sized == x ? shmt_op_conj(x, &conjugated) : shmt_op_conj_physical(sized, &conjugated));
+  shmt__tensor_release(SHMT_TAKE(sized)); /* before the result is made, because it may be a padded copy */
+  return shmt_op__fft_c2r(conjugated, (shmt_ints){e.dims, e.n}, code, points, out);
 }
 
-/* --- the names ---------------------------------------------------------------------------------- */
+/* --- torch's names ------------------------------------------------------------------------------ */
 
-/* Along one dim -1 does not stand for the size that there is. */
+/* Along one dim a size of -1 is not replaced by the size of the input. */
 #define FFT_1(NAME, CALL)                                                                                             \
   shmt_status shmt__fft_##NAME(shmt_tensor* self, shmt_opt_int n, int64_t dim, const char* norm, shmt_tensor** out) { \
     const shmt_ints s = one_size(&n), dims = {&dim, 1};                                                               \
@@ -207,8 +208,8 @@ static shmt_status transform_to_real(shmt_tensor* self, shmt_ints s, shmt_ints d
     return CALL;                                                                                                      \
   }
 
-FFT_1(fft, line_transform("fft", self, s, dims, norm, true, out))
-FFT_1(ifft, line_transform("ifft", self, s, dims, norm, false, out))
+FFT_1(fft, transform_one_dim("fft", self, s, dims, norm, true, out))
+FFT_1(ifft, transform_one_dim("ifft", self, s, dims, norm, false, out))
 FFT_1(rfft, real_transform("rfft", self, s, dims, norm, true, true, out))
 FFT_1(ihfft, real_transform("ihfft", self, s, dims, norm, false, true, out))
 FFT_1(irfft, transform_to_real(self, s, dims, norm, false, out))

@@ -1,4 +1,4 @@
-/* ops/fft/fft.c -- Fourier transforms over dims of a tensor: complex, from real, to real. */
+/* ops/fft/fft.c -- the inner operators of Fourier transforms over dims of a tensor: c2c, r2c, c2r. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Codes of normalisation. */
+/* Codes of normalisation, as torch numbers them. */
 enum { BY_NOTHING = 0, BY_ROOT = 1, BY_SIZE = 2 };
 
 static double scale_of(int64_t normalization, double points) {
@@ -27,7 +27,7 @@ static double points_of(const shmt_tensor* t, shmt_ints dim) {
 
 /* --- dims and strides --------------------------------------------------------------------------- */
 
-/* Sort dims by their strides in t, the largest first; equal ones stay as they are. */
+/* Sorts dims by their strides in t, the largest first. Equal ones keep their order. */
 static void sort_dims(const shmt_tensor* t, int64_t* dims, int64_t n) {
   for (int64_t i = 1; i < n; i++) {
     const int64_t dim = dims[i];
@@ -37,7 +37,7 @@ static void sort_dims(const shmt_tensor* t, int64_t* dims, int64_t n) {
   }
 }
 
-/* A new tensor whose transformed dims are the innermost ones, in the order given; the others keep the order of self. */
+/* Makes a tensor whose transformed dims are the innermost ones, in the order given. The others keep the order of self. */
 static shmt_status empty_result(const shmt_tensor* self, const int64_t* sizes, shmt_ints dim, shmt_dtype dtype,
                                 shmt_tensor** out) {
   int64_t order[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS], stride = 1, n = 0;
@@ -59,18 +59,18 @@ static shmt_status empty_result(const shmt_tensor* self, const int64_t* sizes, s
 
 /* --- one dim after the other -------------------------------------------------------------------- */
 
-/* All but one of the numbers. */
+/* Copies all but one of the numbers. */
 static void leave_out(const int64_t* from, int n, int64_t left_out, int64_t factor, int64_t* to) {
   for (int d = 0; d < n; d++)
     if (d != left_out) *to++ = shmt__wrap_mul_i64(from[d], factor);
 }
 
-/* Real numbers from an element of a line to the next; a line of one is dense. */
+/* Real numbers from one element to the next along dim. A signal of one element counts as dense. */
 static int64_t step_of(const shmt_tensor* t, int64_t dim, int64_t parts) {
   return t->sizes[dim] == 1 ? parts : t->strides[dim] * parts;
 }
 
-/* Transform `from` along dim into `to`, which may be the same when both are complex. */
+/* Transforms `from` along dim into `to`, which may be the same when both are complex. */
 static shmt_status transform_dim(shmt_tensor* from, shmt_tensor* to, int64_t dim, shmt__fft_form form, bool is_forward,
                                  double scale) {
   int64_t sizes[SHMT_MAX_DIMS], in[SHMT_MAX_DIMS], out[SHMT_MAX_DIMS];
@@ -93,14 +93,14 @@ static shmt_status transform_dim(shmt_tensor* from, shmt_tensor* to, int64_t dim
   });
 }
 
-/* Transform self along all dims into `to`, the innermost first. */
+/* Transforms self along all dims into `to`, the innermost first. */
 static shmt_status transform_dims(shmt_tensor* self, shmt_tensor* to, shmt_ints dim, bool is_forward, double scale) {
   for (int64_t i = dim.len - 1; i >= 0; i--, self = to)
     SHMT_TRY(transform_dim(self, to, dim.data[i], SHMT_FFT_C2C, is_forward, i == 0 ? scale : 1));
   return SHMT_OK;
 }
 
-/* --- the three kinds ---------------------------------------------------------------------------- */
+/* --- c2c, r2c, c2r ------------------------------------------------------------------------------ */
 
 static shmt_status check_dtype(const shmt_tensor* self, bool is_complex) {
   const bool fits = is_complex ? self->dtype == SHMT_COMPLEX64 || self->dtype == SHMT_COMPLEX128
@@ -160,7 +160,7 @@ shmt_status shmt__fft_r2c_core(shmt_tensor* self, shmt_ints dim, int64_t normali
 shmt_status shmt__fft_c2r_core(shmt_tensor* self, shmt_ints dim, int64_t normalization, int64_t last_dim_size,
                                shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) part = NULL;
-  SHMT_AUTO(shmt_tensor) lines = NULL;
+  SHMT_AUTO(shmt_tensor) spectra = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t dims[SHMT_MAX_DIMS], sizes[SHMT_MAX_DIMS];
 
@@ -174,13 +174,13 @@ shmt_status shmt__fft_c2r_core(shmt_tensor* self, shmt_ints dim, int64_t normali
                " are fewer than the %" PRId64 " needed", self->sizes[last], last, half);
   SHMT_TRY(shmt_op_narrow(self, last, 0, half, &part));
   if (dim.len > 1)
-    SHMT_TRY(shmt__fft_c2c_core(part, (shmt_ints){dims, dim.len - 1}, BY_NOTHING, false, &lines));
+    SHMT_TRY(shmt__fft_c2c_core(part, (shmt_ints){dims, dim.len - 1}, BY_NOTHING, false, &spectra));
   else
-    lines = SHMT_TAKE(part);
+    spectra = SHMT_TAKE(part);
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
   sizes[last] = last_dim_size;
-  SHMT_TRY(empty_result(lines, sizes, (shmt_ints){&last, 1}, shmt__real_dtype(self->dtype), &result));
-  SHMT_TRY(transform_dim(lines, result, last, SHMT_FFT_C2R, false,
+  SHMT_TRY(empty_result(spectra, sizes, (shmt_ints){&last, 1}, shmt__real_dtype(self->dtype), &result));
+  SHMT_TRY(transform_dim(spectra, result, last, SHMT_FFT_C2R, false,
                          scale_of(normalization, points_of(result, (shmt_ints){dims, dim.len}))));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -188,8 +188,8 @@ shmt_status shmt__fft_c2r_core(shmt_tensor* self, shmt_ints dim, int64_t normali
 
 /* --- derivatives -------------------------------------------------------------------------------- */
 
-/* What the elements of half a spectrum of n points count, along dim: factor where they stand for their conjugate
- * partner too, else 1. */
+/* The weights of the elements of half a spectrum of n points, along dim: `factor` for those that stand for their
+ * conjugate partner too, 1 for the others. */
 static shmt_status partners(const shmt_tensor* half, int64_t dim, int64_t n, double factor, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS];
 
@@ -204,7 +204,7 @@ static shmt_status partners(const shmt_tensor* half, int64_t dim, int64_t n, dou
   return SHMT_OK;
 }
 
-/* Zeros behind t along dim, up to n. */
+/* Pads t along dim with zeros at its end, up to n. */
 static shmt_status grow(shmt_tensor* t, int64_t dim, int64_t n, shmt_tensor** out) {
   int64_t pad[2 * SHMT_MAX_DIMS] = {0};
   const int64_t at = t->n_dims - 1 - dim;
@@ -213,8 +213,8 @@ static shmt_status grow(shmt_tensor* t, int64_t dim, int64_t n, shmt_tensor** ou
   return shmt_op_constant_pad_nd(t, (shmt_ints){pad, 2 * (at + 1)}, shmt__scalar_int(0), out);
 }
 
-/* The real part of the inverse transform. Of half a spectrum that is the transform to real, which adds each element's
- * conjugate partner, so that half of either is taken. */
+/* The real part of the inverse transform. For half a spectrum that is the transform to real. It adds each element's
+ * conjugate partner, so that both get the weight 1/2. */
 shmt_status shmt__fft_r2c_backward(shmt_tensor* grad, shmt_ints dim, int64_t normalization, bool onesided,
                                    int64_t last_dim_size, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) weights = NULL;
@@ -235,7 +235,7 @@ shmt_status shmt__fft_r2c_backward(shmt_tensor* grad, shmt_ints dim, int64_t nor
   return shmt_op_real(back, out);
 }
 
-/* Elements that stand for their conjugate partner too count twice. */
+/* Elements that stand for their conjugate partner too have the weight 2. */
 shmt_status shmt__fft_c2r_backward(shmt_tensor* grad, shmt_ints dim, int64_t normalization, int64_t size,
                                    shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) half = NULL;

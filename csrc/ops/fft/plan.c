@@ -1,39 +1,42 @@
-/* ops/fft/plan.c -- factors, costs, the choice of a way; the tables of a plan. */
+/* ops/fft/plan.c -- makes plans of Fourier transforms: factors, costs, the choice of an algorithm, tables. */
 #include "ops/fft/plan.h"
 
 #include "generated/dtype_tables.h"
 #include "generated/loops.h"
-#include "ops/fft/single_line.h"
-#include "ops/fft/roots.h"
+#include "ops/fft/roots_of_unity.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Clocks for a vector of elements: to bring one in from dense lines and back, with its parts apart and as it is, number by
- * number, from columns, between the columns and the rows of a matrix; to begin with a line. Clocks for an element of a
- * line that is gathered by itself. */
-enum { TRANSPOSED = 20, MOVED = 16, ONE_BY_ONE = 80, IN_COLUMNS = 6, BETWEEN = 12, PER_LINE = 300, GATHERED = 6, NO_WAY = 1 << 30 };
-/* Scratch of a line's columns and rows that is always allowed. */
-enum { SMALL_BYTES = 128 << 10 };
-/* Bytes of a block's scratch that stay in the first and the second cache. */
-enum { NEAR_BYTES = 32 << 10, FAR_BYTES = 768 << 10 };
+/* Costs in clocks, for a vector of elements unless said otherwise. */
+enum {
+  TRANSPOSED = 20, /* load from dense signals and store back, with real and imaginary parts apart */
+  MOVED = 16,      /* the same, with the parts interleaved as in memory */
+  ONE_BY_ONE = 80, /* load and store number by number */
+  IN_COLUMNS = 6,  /* load from columns */
+  BETWEEN = 12,    /* between the columns and the rows of a matrix */
+  PER_SIGNAL = 300, /* to begin with a signal */
+  GATHERED = 6,     /* for one element of a signal that is gathered by itself */
+  IMPOSSIBLE = 1 << 30,
+};
+enum {
+  SMALL_BYTES = 128 << 10, /* scratch of a signal's columns and rows that is always allowed */
+  NEAR_BYTES = 32 << 10,   /* a block's scratch up to this size stays in the first-level cache */
+  FAR_BYTES = 768 << 10,   /* and up to this size in the second-level cache */
+};
 
-int64_t shmt__fft_element_bytes(void) { return 2 * (16 << shmt__cpu_level); }
-
-int64_t shmt__fft_lanes(shmt_dtype dtype) { return shmt__fft_element_bytes() / shmt__dtype_size[dtype]; }
-
-/* Clocks of a step for one element. */
+/* The clocks that a step of radix p takes for one element. */
 static double radix_cost(int64_t p) {
   static const double own[17] = {[2] = 5, [3] = 6, [4] = 6, [5] = 8, [7] = 11, [8] = 9, [9] = 12, [16] = 13};
   return p <= 16 && own[p] > 0 ? own[p] : 7 + 1.1 * (double)p;
 }
 
-/* Factors of n in the order of the steps; how many, and the clocks of the steps for one element. 0 when one is too large
- * (or n is 1). */
+/* Factors n, in the order of the steps. Returns how many factors there are; *cost: the clocks of the steps for one element.
+ * Returns 0 when a factor is too large (or n is 1). */
 static int factorize(int64_t n, int64_t* factors, double* cost) {
   static const int64_t small[] = {9, 5, 7, 3};
-  /* What is left of two to the power of 0, 1, ... after steps of sixteen. */
+  /* The factors of 2^0, 2^1, ... that are left after the steps of radix 16. */
   static const int64_t twos[][3] = {{1}, {2}, {4}, {8}, {16}, {8, 4}, {8, 8}, {16, 8}};
   int count = 0, power = 0;
 
@@ -45,12 +48,12 @@ static int factorize(int64_t n, int64_t* factors, double* cost) {
     while (n % small[i] == 0 && count < SHMT_FFT_STEPS) factors[count++] = small[i], n /= small[i];
   for (int64_t p = 11; n > 1 && p <= SHMT_FFT_RADIX; p += 2)
     while (n % p == 0 && count < SHMT_FFT_STEPS) factors[count++] = p, n /= p;
-  if (n > 1) *cost = NO_WAY;
+  if (n > 1) *cost = IMPOSSIBLE;
   for (int i = 0; i < count; i++) *cost += radix_cost(factors[i]);
   return n == 1 ? count : 0;
 }
 
-/* What the steps take for one element of `vectors` vectors, more where a block of n elements leaves the cache. */
+/* The clocks of all steps for one element of `vectors` vectors. They grow where a block of n elements leaves the cache. */
 static double element_cost(int64_t n, double extra, int vectors) {
   int64_t factors[SHMT_FFT_STEPS];
   const double share = vectors / 2.0, bytes = 2.0 * (double)n * share * (double)shmt__fft_element_bytes();
@@ -62,30 +65,30 @@ static double element_cost(int64_t n, double extra, int vectors) {
 
 static double ceil_div(int64_t n, int64_t by) { return (double)((n + by - 1) / by); }
 
-/* Bytes of a line of n elements. */
-static int64_t line_bytes(int64_t n, int64_t lanes) { return n * (shmt__fft_element_bytes() / lanes); }
+/* Bytes of a signal of n elements. */
+static int64_t signal_bytes(int64_t n, int64_t lanes) { return n * (shmt__fft_element_bytes() / lanes); }
 
-/* Columns are stored to as many places as there are lanes, rows are read from as many as they have elements: where the line
- * leaves the cache, short rows are better. */
+/* The clocks of a four-step transform with n1 rows and n2 columns. Columns are stored to as many addresses as there are
+ * lanes, and rows are read from as many as they have elements: where the signal leaves the cache, short rows are better. */
 static double matrix_cost(int64_t n1, int64_t n2, int64_t lanes) {
-  const double far = n1 <= n2 && line_bytes(n1 * n2, lanes) > FAR_BYTES ? 1.05 : 1;
-  return PER_LINE + far * (ceil_div(n2, lanes) * (double)n1 * element_cost(n1, IN_COLUMNS + BETWEEN, 2) +
+  const double far = n1 <= n2 && signal_bytes(n1 * n2, lanes) > FAR_BYTES ? 1.05 : 1;
+  return PER_SIGNAL + far * (ceil_div(n2, lanes) * (double)n1 * element_cost(n1, IN_COLUMNS + BETWEEN, 2) +
                            ceil_div(n1, lanes) * (double)n2 * element_cost(n2, IN_COLUMNS, 2));
 }
 
-/* Is the scratch of a matrix, which is the larger the longer its columns or rows, at most a byte an element? */
+/* Is the scratch of a matrix at most a byte an element? It grows with the length of columns and rows. */
 static bool is_compact(int64_t n1, int64_t n2) {
   const int64_t bytes = 2 * (n1 > n2 ? n1 : n2) * shmt__fft_element_bytes();
   return bytes <= SMALL_BYTES || bytes <= n1 * n2;
 }
 
-/* The best matrix of n elements: its columns' length, and the clocks for a line. */
+/* Finds the best matrix of n elements. Returns the length of its columns; *cost: the clocks for a signal. */
 static int64_t find_matrix(int64_t n, int64_t lanes, double* cost) {
   int64_t best = 1;
 
   *cost = is_compact(1, n) ? matrix_cost(1, n, lanes) : INFINITY;
   for (int64_t a = 2; a <= n / a; a++) {
-    /* Where none is compact, the first will do. */
+    /* Where no matrix is compact, the first one is taken. */
     if (n % a != 0 || (!is_compact(a, n / a) && *cost < INFINITY)) continue;
     const double wide = matrix_cost(a, n / a, lanes), high = matrix_cost(n / a, a, lanes);
     if (wide < *cost) best = a, *cost = wide;
@@ -94,9 +97,9 @@ static int64_t find_matrix(int64_t n, int64_t lanes, double* cost) {
   return best;
 }
 
-/* Is a line of n elements a short one? Then its matrix. */
+/* Can a signal of n elements stay in registers? Then *s gets its matrix. */
 static bool find_short(int64_t n, int64_t lanes, shmt__fft_short* s) {
-  if (n < 16 || n > SHMT_FFT_SHORT || (n & (n - 1)) != 0) return false;
+  if (n < 16 || n > SHMT_FFT_SHORT_LENGTH || (n & (n - 1)) != 0) return false;
   s->rows = n < 64 ? 4 : n < 256 ? 8 : 16;
   s->columns = n / s->rows;
   s->run = s->rows < lanes / 2 ? s->rows : lanes / 2;
@@ -109,7 +112,7 @@ static bool is_smooth(int64_t n) {
   return n == 1;
 }
 
-/* The best matrix for a convolution that needs at least n elements: its columns' and its rows' length. */
+/* Finds the best matrix, n1 by n2, for a convolution that needs at least n elements. Returns its clocks. */
 static double find_convolution(int64_t n, int64_t lanes, int64_t* n1, int64_t* n2) {
   double best = INFINITY;
 
@@ -120,7 +123,7 @@ static double find_convolution(int64_t n, int64_t lanes, int64_t* n1, int64_t* n
     const double cost = matrix_cost(a * lanes, b * lanes, lanes);
     if (cost < best) best = cost, *n1 = a * lanes, *n2 = b * lanes;
   }
-  /* Two transforms, three products. */
+  /* Two transforms and three products. */
   return 2 * best + 3 * (double)(*n1 * *n2) / (double)lanes * 8;
 }
 
@@ -138,14 +141,14 @@ static void steps_init(shmt__fft_steps* s, int64_t n) {
   }
 }
 
-static int64_t steps_numbers(const shmt__fft_steps* s) {
+static int64_t steps_elements(const shmt__fft_steps* s) {
   int64_t n = 0;
 
   for (int i = 0; i < s->n_steps; i++) n += s->step[i].m * (s->step[i].radix - 1) + s->step[i].radix;
   return n;
 }
 
-/* `at` moves on behind the tables. */
+/* Fills the tables of the steps, which begin at *at; *at moves on behind them. */
 static shmt_status steps_fill(shmt__fft_steps* s, shmt_dtype dtype, char** at) {
   SHMT_AUTO(shmt__fft_roots) roots = NULL;
   const int64_t item = shmt__dtype_size[dtype];
@@ -153,7 +156,7 @@ static shmt_status steps_fill(shmt__fft_steps* s, shmt_dtype dtype, char** at) {
   SHMT_TRY(shmt__fft_roots_create(s->length, &roots));
   for (int i = 0; i < s->n_steps; i++) {
     shmt__fft_step* step = &s->step[i];
-    step->turns = *at;
+    step->twiddles = *at;
     for (int64_t j = 0; j < step->m; j++)
       for (int64_t t = 1; t < step->radix; t++, *at += item) shmt__fft_root_put(roots, j * t * step->s, dtype, *at);
     step->roots = *at;
@@ -163,22 +166,22 @@ static shmt_status steps_fill(shmt__fft_steps* s, shmt_dtype dtype, char** at) {
   return SHMT_OK;
 }
 
-/* Elements, of all lanes, of the factors between columns and rows. */
-static int64_t split_elements(const shmt__fft_split* s, int64_t lanes) {
+/* How many elements (of all lanes) the table of twiddle factors between columns and rows has. */
+static int64_t four_step_elements(const shmt__fft_four_step* s, int64_t lanes) {
   return s->columns.length * ((s->rows.length + lanes - 1) / lanes);
 }
 
-static shmt_status split_fill(shmt__fft_split* s, shmt_dtype dtype, char** at) {
+static shmt_status four_step_fill(shmt__fft_four_step* s, shmt_dtype dtype, char** at) {
   SHMT_AUTO(shmt__fft_roots) roots = NULL;
   const int64_t lanes = shmt__fft_lanes(dtype), n1 = s->columns.length, n2 = s->rows.length;
   const int64_t part = shmt__dtype_size[dtype] / 2, blocks = (n2 + lanes - 1) / lanes;
 
-  s->turns = *at;
+  s->twiddles = *at;
   SHMT_TRY(shmt__fft_roots_create(n1 * n2, &roots));
   for (int64_t b = 0; b < blocks; b++)
     for (int64_t row = 0; row < n1; row++, *at += 2 * lanes * part)
       for (int64_t l = 0; l < lanes; l++) {
-        /* Lanes behind the last column are never looked at. */
+        /* Nobody reads the lanes behind the last column. */
         const int64_t column = b * lanes + l < n2 ? b * lanes + l : n2 - 1;
         shmt__fft_root_put_parts(roots, row * column, dtype, *at + l * part, *at + (lanes + l) * part);
       }
@@ -191,7 +194,7 @@ static shmt_status short_fill(shmt__fft_short* s, shmt_dtype dtype, char** to) {
   const int64_t part = shmt__dtype_size[dtype] / 2, run = 2 * s->run * part, n = s->rows * s->columns;
   char* at = *to;
 
-  s->turns = at;
+  s->twiddles = at;
   SHMT_TRY(shmt__fft_roots_create(n, &roots));
   for (int64_t column = 0; column < s->columns; column += s->run)
     for (int64_t row = 1; row < s->rows; row++, at += 2 * run)
@@ -199,7 +202,7 @@ static shmt_status short_fill(shmt__fft_short* s, shmt_dtype dtype, char** to) {
         char *re = at + 2 * i * part, *im = re + run;
         shmt__fft_root_put_parts(roots, row * (column + i), dtype, re, im + part);
         memcpy(re + part, re, (size_t)part);
-        /* The negated imaginary part: of the conjugate root. */
+        /* The imaginary part of the conjugate root: the negated one. */
         shmt__fft_root_put_parts(roots, (n - row * (column + i)) % n, dtype, re, im);
       }
   *to = at;
@@ -208,7 +211,7 @@ static shmt_status short_fill(shmt__fft_short* s, shmt_dtype dtype, char** to) {
 
 static shmt_status chirp_fill(shmt__fft_plan* plan, char* at) {
   SHMT_AUTO(shmt__fft_roots) roots = NULL;
-  const int64_t n = plan->key.length, m = shmt__fft_split_length(&plan->split), item = shmt__dtype_size[plan->key.dtype];
+  const int64_t n = plan->key.length, m = shmt__fft_four_step_length(&plan->four_step), item = shmt__dtype_size[plan->key.dtype];
   char *chirp = at, *spectrum = at + n * item;
 
   plan->chirp = chirp;
@@ -221,90 +224,90 @@ static shmt_status chirp_fill(shmt__fft_plan* plan, char* at) {
     shmt__fft_root_put(roots, 2 * n - square, plan->key.dtype, spectrum + k * item);
     if (k > 0) memcpy(spectrum + (m - k) * item, spectrum + k * item, (size_t)item);
   }
-  return shmt__fft_split_run(&plan->split, plan->key.dtype, spectrum, spectrum, false, false, 1);
+  return shmt__fft_four_step_run(&plan->four_step, plan->key.dtype, spectrum, spectrum, false, false, 1);
 }
 
-static shmt_status halves_fill(shmt__fft_plan* plan, char* at) {
+static shmt_status real_twiddles_fill(shmt__fft_plan* plan, char* at) {
   SHMT_AUTO(shmt__fft_roots) roots = NULL;
 
-  plan->halves = at;
+  plan->real_twiddles = at;
   SHMT_TRY(shmt__fft_roots_create(2 * plan->key.length, &roots));
   for (int64_t k = 0; k <= plan->key.length / 2; k++, at += shmt__dtype_size[plan->key.dtype])
     shmt__fft_root_put(roots, k, plan->key.dtype, at);
   return SHMT_OK;
 }
 
-/* Choose the way and the lengths. */
-static void choose(shmt__fft_plan* plan) {
+/* Chooses the algorithm and its lengths. */
+static void choose_algorithm(shmt__fft_plan* plan) {
   const int64_t n = plan->key.length, lanes = shmt__fft_lanes(plan->key.dtype);
   int64_t n1 = 1, n2 = 1;
-  double by_line;
+  double four_step_cost;
 
-  const int64_t at_once = plan->key.is_runs ? lanes / 2 : lanes;
-  const bool is_full = plan->key.lines >= at_once;
-  const int extra = plan->key.is_strided && !is_full ? ONE_BY_ONE : plan->key.is_runs ? MOVED : TRANSPOSED;
-  const double by_lanes = (double)n * element_cost(n, extra, plan->key.is_runs ? 1 : 2) /
-                          (double)(is_full ? at_once : plan->key.lines);
-  const int64_t columns = find_matrix(n, lanes, &by_line);
-  /* One of many columns takes a line of the cache for each of its elements. */
-  if (plan->key.is_strided) by_line += (double)n * GATHERED * (is_full ? 4 : 1);
-  const double by_chirp = n > 64 ? find_convolution(2 * n - 1, lanes, &n1, &n2) : INFINITY;
-  /* Halves are a pass of their own, fast where it is many vectors long. */
-  const bool is_plain = (n >= 16 * lanes || !plan->key.has_halves) && !plan->key.is_strided;
-  if ((is_plain || by_line < by_lanes) && find_short(n, lanes, &plan->small)) {
-    plan->way = SHMT_FFT_SHORTLY;
-  } else if (by_chirp < by_lanes && by_chirp < by_line) {
-    plan->way = SHMT_FFT_BY_CHIRP;
-    steps_init(&plan->split.columns, n1);
-    steps_init(&plan->split.rows, n2);
-  } else if (by_line < by_lanes) {
-    plan->way = SHMT_FFT_BY_LINE;
-    steps_init(&plan->split.columns, columns);
-    steps_init(&plan->split.rows, n / columns);
+  const int64_t at_once = plan->key.is_interleaved ? lanes / 2 : lanes;
+  const bool is_full = plan->key.signals >= at_once;
+  const int extra = plan->key.is_strided && !is_full ? ONE_BY_ONE : plan->key.is_interleaved ? MOVED : TRANSPOSED;
+  const double in_lanes = (double)n * element_cost(n, extra, plan->key.is_interleaved ? 1 : 2) /
+                          (double)(is_full ? at_once : plan->key.signals);
+  const int64_t columns = find_matrix(n, lanes, &four_step_cost);
+  /* A single one of many columns takes a cache line for each of its elements. */
+  if (plan->key.is_strided) four_step_cost += (double)n * GATHERED * (is_full ? 4 : 1);
+  const double bluestein_cost = n > 64 ? find_convolution(2 * n - 1, lanes, &n1, &n2) : INFINITY;
+  /* The real twiddles take a pass of their own, which is fast where the signal is many vectors long. */
+  const bool is_plain = (n >= 16 * lanes || !plan->key.has_real_twiddles) && !plan->key.is_strided;
+  if ((is_plain || four_step_cost < in_lanes) && find_short(n, lanes, &plan->small)) {
+    plan->algorithm = SHMT_FFT_IN_REGISTERS;
+  } else if (bluestein_cost < in_lanes && bluestein_cost < four_step_cost) {
+    plan->algorithm = SHMT_FFT_BLUESTEIN;
+    steps_init(&plan->four_step.columns, n1);
+    steps_init(&plan->four_step.rows, n2);
+  } else if (four_step_cost < in_lanes) {
+    plan->algorithm = SHMT_FFT_FOUR_STEP;
+    steps_init(&plan->four_step.columns, columns);
+    steps_init(&plan->four_step.rows, n / columns);
   } else {
-    plan->way = SHMT_FFT_BY_LANES;
+    plan->algorithm = SHMT_FFT_IN_LANES;
     steps_init(&plan->steps, n);
   }
 }
 
 static shmt_status fill(shmt__fft_plan* plan) {
   const uint64_t item = (uint64_t)shmt__dtype_size[plan->key.dtype];
-  const int64_t n = plan->key.length, halves = plan->key.has_halves ? n / 2 + 1 : 0;
-  const bool by_lanes = plan->way == SHMT_FFT_BY_LANES, by_chirp = plan->way == SHMT_FFT_BY_CHIRP;
-  const bool by_matrix = by_chirp || plan->way == SHMT_FFT_BY_LINE;
-  int64_t numbers = halves;
+  const int64_t n = plan->key.length, real_twiddles = plan->key.has_real_twiddles ? n / 2 + 1 : 0;
+  const bool in_lanes = plan->algorithm == SHMT_FFT_IN_LANES, bluestein_cost = plan->algorithm == SHMT_FFT_BLUESTEIN;
+  const bool by_matrix = bluestein_cost || plan->algorithm == SHMT_FFT_FOUR_STEP;
+  int64_t elements = real_twiddles;
 
-  if (plan->way == SHMT_FFT_SHORTLY) numbers += 2 * (plan->small.rows - 1) * plan->small.columns;
-  if (by_lanes) numbers += steps_numbers(&plan->steps);
-  if (by_chirp) numbers += n + shmt__fft_split_length(&plan->split);
-  if (by_matrix) numbers += steps_numbers(&plan->split.columns) + steps_numbers(&plan->split.rows);
-  const int64_t turns = by_matrix ? split_elements(&plan->split, shmt__fft_lanes(plan->key.dtype)) : 0;
-  const uint64_t between = (uint64_t)(turns * shmt__fft_element_bytes());
-  plan->nbytes = (between + (uint64_t)numbers * item + 63) / 64 * 64;
+  if (plan->algorithm == SHMT_FFT_IN_REGISTERS) elements += 2 * (plan->small.rows - 1) * plan->small.columns;
+  if (in_lanes) elements += steps_elements(&plan->steps);
+  if (bluestein_cost) elements += n + shmt__fft_four_step_length(&plan->four_step);
+  if (by_matrix) elements += steps_elements(&plan->four_step.columns) + steps_elements(&plan->four_step.rows);
+  const int64_t twiddles = by_matrix ? four_step_elements(&plan->four_step, shmt__fft_lanes(plan->key.dtype)) : 0;
+  const uint64_t between = (uint64_t)(twiddles * shmt__fft_element_bytes());
+  plan->nbytes = (between + (uint64_t)elements * item + 63) / 64 * 64;
   plan->memory = aligned_alloc(64, plan->nbytes);
   SHMT_REQUIRE(plan->memory != NULL, SHMT_E_NOMEM, "tables of a Fourier transform of %lld elements", (long long)n);
   char* at = plan->memory;
-  if (by_lanes)
+  if (in_lanes)
     SHMT_TRY(steps_fill(&plan->steps, plan->key.dtype, &at));
   else if (by_matrix)
-    SHMT_TRY(split_fill(&plan->split, plan->key.dtype, &at));
+    SHMT_TRY(four_step_fill(&plan->four_step, plan->key.dtype, &at));
   else
     SHMT_TRY(short_fill(&plan->small, plan->key.dtype, &at));
-  if (by_chirp) {
+  if (bluestein_cost) {
     SHMT_TRY(chirp_fill(plan, at));
-    at += (uint64_t)(n + shmt__fft_split_length(&plan->split)) * item;
+    at += (uint64_t)(n + shmt__fft_four_step_length(&plan->four_step)) * item;
   }
-  return halves > 0 ? halves_fill(plan, at) : SHMT_OK;
+  return real_twiddles > 0 ? real_twiddles_fill(plan, at) : SHMT_OK;
 }
 
 shmt_status shmt__fft_plan_create(shmt__fft_key key, shmt__fft_plan** out) {
-  SHMT_REQUIRE(key.length < (int64_t)1 << 56, SHMT_E_RUNTIME, "fft: a line of %lld elements is too long",
+  SHMT_REQUIRE(key.length < (int64_t)1 << 56, SHMT_E_RUNTIME, "fft: a signal of %lld elements is too long",
                (long long)key.length);
   SHMT_AUTO(shmt__fft_plan) plan = calloc(1, sizeof *plan);
   SHMT_REQUIRE(plan != NULL, SHMT_E_NOMEM, "plan of a Fourier transform");
   atomic_init(&plan->refs, 1);
   plan->key = key;
-  choose(plan);
+  choose_algorithm(plan);
   SHMT_TRY(fill(plan));
   *out = SHMT_TAKE(plan);
   return SHMT_OK;

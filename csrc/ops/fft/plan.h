@@ -1,57 +1,58 @@
-/* ops/fft/plan.h -- how the transform of one length is done, and the tables for it.
+/* ops/fft/plan.h -- which algorithm transforms signals of one length, and the tables for it.
  *
  * Note [Plans of Fourier transforms]
- * A length whose prime factors are small is a product of steps; these run on several lines at once, or on one line as
- * a matrix; short powers of two are matrices in registers. Other lengths are convolutions with a chirp (Bluestein), done by transforms of a longer, smooth length. Which
- * of these it is, and with which factors, is what takes least time by a table of costs: clocks per vector of lanes.
+ * There are four algorithms.
+ *   IN_LANES      A length whose prime factors are small is done in steps of Stockham's algorithm, on several signals at
+ *                 once, one in each lane of a vector.
+ *   FOUR_STEP     One signal of such a length is a matrix, whose columns and rows are transformed in lanes.
+ *   IN_REGISTERS  A signal whose length is a short power of two is such a matrix too, and stays in registers.
+ *   BLUESTEIN     A signal of any other length is convolved with a chirp, by FOUR_STEP transforms of a longer, smooth length.
+ * shmt__fft_plan_create chooses the algorithm and the factors that take least time by a table of costs (clocks per vector of
+ * lanes).
  *
- * Plans are immutable once made, counted, and kept: the last 48 of a process, of at most 32 MB. The lock is held across a
- * fork, so that the child finds the list whole.
+ * A plan is immutable once made, and counted. A process keeps the last 48 plans, of at most 32 MB. The lock of that cache is
+ * held across a fork, so that the child finds the list whole.
  */
 #ifndef SHMT_OPS_FFT_PLAN_H
 #define SHMT_OPS_FFT_PLAN_H
 
-#include "base/error.h"
-#include "base/types.h"
-#include "kernels/fft/fft.h"
+#include "ops/fft/four_step.h"
 
 #include <stdatomic.h>
 
 typedef struct shmt__fft_key {
-  int64_t length;    /* of the complex transform */
-  shmt_dtype dtype;  /* complex */
-  int lines;         /* at once; more than there are lanes count as that many */
-  bool has_halves;   /* for real lines of twice the length */
-  bool is_runs;      /* in lanes, lines are SHMT_FFT_RUNS */
-  bool is_strided;   /* the lines are not dense, on one side or both: columns */
+  int64_t length;         /* of the complex transform */
+  shmt_dtype dtype;       /* complex */
+  int signals;            /* how many are transformed at once; at most SHMT_FFT_LANES */
+  bool has_real_twiddles; /* for real signals of twice the length */
+  bool is_interleaved;    /* signals in lanes are SHMT_FFT_INTERLEAVED */
+  bool is_strided;        /* the signals are columns, not dense, on one side or both */
 } shmt__fft_key;
 
-typedef enum shmt__fft_way { SHMT_FFT_BY_LANES, SHMT_FFT_BY_LINE, SHMT_FFT_BY_CHIRP, SHMT_FFT_SHORTLY } shmt__fft_way;
+typedef enum shmt__fft_algorithm {
+  SHMT_FFT_IN_LANES,
+  SHMT_FFT_FOUR_STEP,
+  SHMT_FFT_BLUESTEIN,
+  SHMT_FFT_IN_REGISTERS,
+} shmt__fft_algorithm;
 
 typedef struct shmt__fft_plan {
   atomic_int_least32_t refs;
   shmt__fft_key key;
-  shmt__fft_way way;
-  shmt__fft_steps steps;  /* BY_LANES */
-  shmt__fft_split split;  /* BY_LINE; BY_CHIRP: of the longer length */
-  shmt__fft_short small;  /* SHORTLY: but for direction and scale */
-  const void* chirp;      /* (length): exp(-pi i k^2 / length) */
-  const void* spectrum;   /* (longer length): of the conjugate chirp */
-  const void* halves;     /* (length / 2 + 1): exp(-pi i k / length) */
-  void* memory;           /* of all tables */
+  shmt__fft_algorithm algorithm;
+  shmt__fft_steps steps;         /* IN_LANES */
+  shmt__fft_four_step four_step; /* FOUR_STEP; BLUESTEIN: of the longer length */
+  shmt__fft_short small;         /* IN_REGISTERS: all but direction and scale */
+  const void* chirp;             /* (length): exp(-pi i k^2 / length) */
+  const void* spectrum;          /* (longer length): of the conjugate chirp */
+  const void* real_twiddles;     /* (length / 2 + 1): exp(-pi i k / length) */
+  void* memory;                  /* of all tables */
   uint64_t nbytes;
 } shmt__fft_plan;
 
-/* Numbers in a vector of this machine, of the real type of a complex dtype. */
-int64_t shmt__fft_lanes(shmt_dtype dtype);
-/* Elements of scratch are pairs of vectors. */
-int64_t shmt__fft_element_bytes(void);
-/* Length of the transform that is done as a matrix. */
-static inline int64_t shmt__fft_split_length(const shmt__fft_split* s) { return s->columns.length * s->rows.length; }
-
-/* Make a plan. Errors: SHMT_E_NOMEM, SHMT_E_RUNTIME (a length beyond 2^56). New reference. */
+/* Makes a plan. Errors: SHMT_E_NOMEM, SHMT_E_RUNTIME (a length beyond 2^56). New reference. */
 shmt_status shmt__fft_plan_create(shmt__fft_key key, shmt__fft_plan** out);
-/* The same, from those that are kept when it is among them. Errors: the same. New reference. */
+/* Finds the plan in the cache, or makes it and keeps it there. Errors: the same. New reference. */
 shmt_status shmt__fft_plan_find(shmt__fft_key key, shmt__fft_plan** out);
 /* NULL is fine. */
 void shmt__fft_plan_release(shmt__fft_plan* plan);

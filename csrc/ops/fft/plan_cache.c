@@ -1,4 +1,5 @@
-/* ops/fft/plan_cache.c -- plans that were used last. See Note [Plans of Fourier transforms] in ops/fft/plan.h. */
+/* ops/fft/plan_cache.c -- the cache of plans that were used last. See Note [Plans of Fourier transforms] in
+ * ops/fft/plan.h. */
 #include "ops/fft/plan.h"
 
 #include <pthread.h>
@@ -7,7 +8,7 @@ enum { PLANS = 48, MAX_BYTES = 32 << 20 };
 
 static struct {
   pthread_mutex_t lock;
-  shmt__fft_plan* plans[PLANS]; /* the last used one first; NULL from some place on */
+  shmt__fft_plan* plans[PLANS]; /* the last used one first; NULL behind the last */
   uint64_t nbytes;
 } cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -17,18 +18,19 @@ static void unlock_cache(void) { (void)pthread_mutex_unlock(&cache.lock); }
 static void register_fork_handlers(void) { (void)pthread_atfork(lock_cache, unlock_cache, unlock_cache); }
 
 static bool same_key(const shmt__fft_key* a, const shmt__fft_key* b) {
-  return a->length == b->length && a->dtype == b->dtype && a->lines == b->lines && a->has_halves == b->has_halves &&
-         a->is_strided == b->is_strided && a->is_runs == b->is_runs;
+  return a->length == b->length && a->dtype == b->dtype && a->signals == b->signals &&
+         a->has_real_twiddles == b->has_real_twiddles && a->is_strided == b->is_strided &&
+         a->is_interleaved == b->is_interleaved;
 }
 
-/* Put a plan in front of the `at` that are there. */
+/* Moves a plan to the front, before the first `at` plans. */
 static void move_to_front_locked(shmt__fft_plan* plan, int at) {
   for (; at > 0; at--) cache.plans[at] = cache.plans[at - 1];
   cache.plans[0] = plan;
 }
 
-/* A new reference to the kept plan; NULL when there is none. */
-static shmt__fft_plan* look_up(const shmt__fft_key* key) {
+/* Returns a new reference to the cached plan, or NULL. */
+static shmt__fft_plan* find_cached(const shmt__fft_key* key) {
   shmt__fft_plan* found = NULL;
 
   lock_cache();
@@ -43,8 +45,9 @@ static shmt__fft_plan* look_up(const shmt__fft_key* key) {
   return found;
 }
 
-/* Keep a plan; those used longest ago go. Two threads may have made the same one: both are right, and one ages. */
-static void keep(shmt__fft_plan* plan) {
+/* Adds a plan to the cache and drops those used longest ago. Two threads may have made the same plan: both are right, and
+ * the one that is not found again grows old. */
+static void add_to_cache(shmt__fft_plan* plan) {
   shmt__fft_plan* gone[PLANS];
   int n = 0, n_gone = 0;
 
@@ -64,14 +67,14 @@ static void keep(shmt__fft_plan* plan) {
 }
 
 shmt_status shmt__fft_plan_find(shmt__fft_key key, shmt__fft_plan** out) {
-  const int64_t lanes = shmt__fft_lanes(key.dtype) / (key.is_runs ? 2 : 1);
+  const int64_t lanes = shmt__fft_lanes(key.dtype) / (key.is_interleaved ? 2 : 1);
 
   (void)pthread_once(&once, register_fork_handlers);
-  if (key.lines > lanes) key.lines = (int)lanes;
-  shmt__fft_plan* plan = look_up(&key);
+  if (key.signals > lanes) key.signals = (int)lanes;
+  shmt__fft_plan* plan = find_cached(&key);
   if (plan == NULL) {
     SHMT_TRY(shmt__fft_plan_create(key, &plan));
-    keep(plan);
+    add_to_cache(plan);
   }
   *out = plan;
   return SHMT_OK;

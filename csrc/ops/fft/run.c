@@ -1,30 +1,30 @@
-/* ops/fft/run.c -- lines dealt out: blocks of lanes, or single lines, over threads. */
+/* ops/fft/run.c -- runs the transforms of many signals: in blocks of lanes or one by one, over threads. */
 #include "ops/fft/run.h"
 
 #include "generated/dtype_tables.h"
 #include "generated/loops.h"
 #include "iter/cursor.h"
 #include "iter/iter.h"
-#include "ops/fft/single_line.h"
+#include "ops/fft/one_signal.h"
 #include "storage/allocator.h"
 
-/* Elements that are worth a thread; bytes of a block's scratch that stay in the first cache; of columns
- * whose pages are too many; bytes that are taken from the stack: of the allocator, a thread would get what another one's
- * cache holds. */
+/* GRAIN_POINTS: elements that are worth a thread. NEAR_BYTES: a block's scratch up to this size stays in the first-level
+ * cache. FAR_BYTES: columns that span more than this touch too many pages. ROOM_BYTES: scratch up to this size is on the
+ * stack; from the allocator a thread would get memory that is in another thread's cache. */
 enum { GRAIN_POINTS = 1 << 12, NEAR_BYTES = 32 << 10, FAR_BYTES = 1 << 20, ROOM_BYTES = 128 << 10 };
 
 typedef struct job {
   const shmt__fft_request* r;
   const shmt__fft_plan* plan;
-  shmt__loop_nest dims; /* of the lines */
-  int64_t n_lines, part_bytes, lanes;
-  int64_t in, out; /* parts from the tensors' beginnings to the first line */
+  shmt__loop_nest dims; /* the dims over which signals are counted */
+  int64_t n_signals, part_bytes, lanes;
+  int64_t in, out; /* parts from the tensors' beginnings to the first signal */
 } job;
 
-/* What is dealt out: pieces of so many lines of a job each, or of as many of two jobs. */
+/* What is divided between threads: pieces of so many signals of one job each, or of so many of each of two jobs. */
 typedef struct workload {
   job jobs[2];
-  int64_t lines[2];
+  int64_t signals[2];
   atomic_int failed; /* the first error's status */
 } workload;
 
@@ -33,7 +33,8 @@ static int64_t grain(int64_t elements) { return elements < GRAIN_POINTS ? GRAIN_
 
 static int64_t magnitude(int64_t n) { return n < 0 ? -n : n; }
 
-/* Dims of one line dropped, the rest sorted by the strides of the input, neighbours that are one dim made so. */
+/* Describes the dims over which signals are counted: dims of size 1 are dropped, the rest is sorted by the strides of the
+ * input, and neighbours that can be one dim are merged. */
 static void walk_init(const shmt__fft_request* r, shmt__loop_nest* w) {
   int n = 0;
 
@@ -60,28 +61,32 @@ static void walk_init(const shmt__fft_request* r, shmt__loop_nest* w) {
   }
 }
 
-/* Where the line of the cursor begins. */
-static char* line_in(const job* j, const shmt__cursor* c) { return (char*)j->r->in.data + (j->in + c->from) * j->part_bytes; }
-static char* line_out(const job* j, const shmt__cursor* c) { return (char*)j->r->out.data + (j->out + c->to) * j->part_bytes; }
+/* Where the signal at the cursor begins. */
+static char* signal_in(const job* j, const shmt__cursor* c) {
+  return (char*)j->r->in.data + (j->in + c->from) * j->part_bytes;
+}
+static char* signal_out(const job* j, const shmt__cursor* c) {
+  return (char*)j->r->out.data + (j->out + c->to) * j->part_bytes;
+}
 
-/* --- blocks of lines ---------------------------------------------------------------------------- */
+/* --- blocks of signals -------------------------------------------------------------------------- */
 
-/* The lines of a block in one tensor: addresses; bytes between neighbours, 0 when they are not all as far apart. */
-typedef struct bundle {
+/* Addresses of the signals of a block in one tensor. apart: bytes between neighbours, or 0 when the distance varies. */
+typedef struct addresses {
   char* at[SHMT_FFT_LANES];
   int64_t apart;
-} bundle;
+} addresses;
 
-/* `count` lines from c on, which moves on behind them, in both tensors. */
-static void find_lines(const job* j, shmt__cursor* c, int64_t count, bundle* in, bundle* out) {
+/* Finds `count` signals from c on, in both tensors, and moves c behind them. */
+static void next_signals(const job* j, shmt__cursor* c, int64_t count, addresses* in, addresses* out) {
   const int64_t lanes = j->lanes, part = j->part_bytes;
   const shmt__loop_nest* w = &j->dims;
 
   if (count == lanes && w->n_dims > 0 && c->at[0] + lanes <= w->sizes[0]) {
     in->apart = w->from[0] * part;
     out->apart = w->to[0] * part;
-    for (int64_t l = 0; l < lanes; l++) in->at[l] = line_in(j, c) + l * in->apart;
-    for (int64_t l = 0; l < lanes; l++) out->at[l] = line_out(j, c) + l * out->apart;
+    for (int64_t l = 0; l < lanes; l++) in->at[l] = signal_in(j, c) + l * in->apart;
+    for (int64_t l = 0; l < lanes; l++) out->at[l] = signal_out(j, c) + l * out->apart;
     c->at[0] += lanes - 1;
     c->from += (lanes - 1) * w->from[0];
     c->to += (lanes - 1) * w->to[0];
@@ -89,12 +94,12 @@ static void find_lines(const job* j, shmt__cursor* c, int64_t count, bundle* in,
     return;
   }
   for (int64_t l = 0; l < lanes; l++) {
-    in->at[l] = line_in(j, c);
-    out->at[l] = line_out(j, c);
+    in->at[l] = signal_in(j, c);
+    out->at[l] = signal_out(j, c);
     if (l + 1 < count) shmt__cursor_next(c, w);
   }
   shmt__cursor_next(c, w);
-  /* A line alone is like a column. */
+  /* A single signal is treated like a column. */
   in->apart = lanes > 1 ? in->at[1] - in->at[0] : 2 * part;
   out->apart = lanes > 1 ? out->at[1] - out->at[0] : 2 * part;
   for (int64_t l = 1; l < lanes; l++) {
@@ -103,8 +108,9 @@ static void find_lines(const job* j, shmt__cursor* c, int64_t count, bundle* in,
   }
 }
 
-/* Lines of real and of imaginary parts. columns: the bytes between neighbours that make them columns. */
-static void place(const job* j, const bundle* re, const bundle* im, int64_t im_offset, int64_t step, int64_t columns,
+/* Describes signals whose real parts are at re and whose imaginary parts are at im. columns: the distance between
+ * neighbours, in bytes, that makes them columns. */
+static void place(const job* j, const addresses* re, const addresses* im, int64_t im_offset, int64_t step, int64_t columns,
                   shmt__fft_layout columns_layout, shmt__fft_layout dense_layout, bool is_dense, shmt__fft_place* p) {
   const int64_t lanes = j->lanes;
 
@@ -116,18 +122,18 @@ static void place(const job* j, const bundle* re, const bundle* im, int64_t im_o
                                                            : SHMT_FFT_SCATTERED;
 }
 
-/* Lines of complex numbers. */
-static void place_complex(const job* j, const bundle* at, int64_t step, shmt__fft_place* p) {
+/* Describes complex signals. */
+static void place_complex(const job* j, const addresses* at, int64_t step, shmt__fft_place* p) {
   place(j, at, at, j->part_bytes, step, 2 * j->part_bytes, SHMT_FFT_COLUMNS, SHMT_FFT_DENSE, step == 2, p);
 }
 
-/* Lines of real numbers: neighbours are the parts of one complex number. */
-static void place_even(const job* j, const bundle* at, int64_t step, shmt__fft_place* p) {
+/* Describes real signals of even length: neighbours are the parts of one complex number. */
+static void place_even(const job* j, const addresses* at, int64_t step, shmt__fft_place* p) {
   place(j, at, at, step * j->part_bytes, 2 * step, j->part_bytes, SHMT_FFT_COLUMNS_PARTS, SHMT_FFT_DENSE, step == 1, p);
 }
 
-/* Lines of real numbers, two of which are the parts of one line. */
-static void place_pair(const job* j, const bundle* at, int64_t step, shmt__fft_place* p) {
+/* Describes real signals of odd length: two of them are the parts of one complex signal. */
+static void place_pair(const job* j, const addresses* at, int64_t step, shmt__fft_place* p) {
   place(j, &at[0], &at[1], 0, step, j->part_bytes, SHMT_FFT_COLUMNS_PARTS, SHMT_FFT_DENSE_PARTS, step == 1, p);
 }
 
@@ -141,79 +147,82 @@ static bool are_dense(const shmt__fft_request* r) {
 static shmt__fft_kind kind_of(const shmt__fft_request* r) {
   const int64_t step = r->in.step > r->out.step ? r->in.step : r->out.step;
   const int64_t span = step > 2 ? step * r->length * (shmt__dtype_size[r->dtype] / 2) : 0;
-  /* Runs where the parts apart would leave the first cache: each block of few lines begins anew. But long columns touch
-   * so many pages that twice the lines at once is worth more. */
+  /* The parts are interleaved where keeping them apart would leave the first-level cache, although the blocks of fewer
+   * signals then begin more often. But long columns touch so many pages that twice as many signals at once are worth
+   * more. */
   if (r->form == SHMT_FFT_C2C)
-    return 2 * r->length * shmt__fft_element_bytes() > NEAR_BYTES && span <= FAR_BYTES ? SHMT_FFT_RUNS : SHMT_FFT_COMPLEX;
-  if (r->form == SHMT_FFT_C2R) return is_paired(r) ? SHMT_FFT_TO_PAIR : SHMT_FFT_TO_EVEN;
-  return is_paired(r) ? SHMT_FFT_FROM_PAIR : SHMT_FFT_FROM_EVEN;
+    return 2 * r->length * shmt__fft_element_bytes() > NEAR_BYTES && span <= FAR_BYTES ? SHMT_FFT_INTERLEAVED
+                                                                                       : SHMT_FFT_COMPLEX;
+  if (r->form == SHMT_FFT_C2R) return is_paired(r) ? SHMT_FFT_C2R_PAIR : SHMT_FFT_C2R_EVEN;
+  return is_paired(r) ? SHMT_FFT_R2C_PAIR : SHMT_FFT_R2C_EVEN;
 }
 
 static void place_block(const job* j, shmt__fft_block* b, shmt__cursor* c, int64_t count) {
   const int64_t lanes = j->lanes, in_step = j->r->in.step, out_step = j->r->out.step;
-  bundle in[2], out[2];
+  addresses in[2], out[2];
 
-  find_lines(j, c, count < lanes ? count : lanes, &in[0], &out[0]);
+  next_signals(j, c, count < lanes ? count : lanes, &in[0], &out[0]);
   if (is_paired(j->r)) {
     in[1] = in[0];
     out[1] = out[0];
-    if (count > lanes) find_lines(j, c, count - lanes, &in[1], &out[1]);
+    if (count > lanes) next_signals(j, c, count - lanes, &in[1], &out[1]);
   }
   switch (b->kind) {
     case SHMT_FFT_COMPLEX:
-    case SHMT_FFT_RUNS:
+    case SHMT_FFT_INTERLEAVED:
       place_complex(j, &in[0], in_step, &b->in[0]);
       place_complex(j, &out[0], out_step, &b->out[0]);
       break;
-    case SHMT_FFT_FROM_EVEN:
+    case SHMT_FFT_R2C_EVEN:
       place_even(j, &in[0], in_step, &b->in[0]);
       place_complex(j, &out[0], out_step, &b->out[0]);
       break;
-    case SHMT_FFT_TO_EVEN:
+    case SHMT_FFT_C2R_EVEN:
       place_complex(j, &in[0], in_step, &b->in[0]);
       place_even(j, &out[0], out_step, &b->out[0]);
       break;
-    case SHMT_FFT_FROM_PAIR:
+    case SHMT_FFT_R2C_PAIR:
       place_pair(j, in, in_step, &b->in[0]);
       for (int i = 0; i < 2; i++) place_complex(j, &out[i], out_step, &b->out[i]);
       break;
-    case SHMT_FFT_TO_PAIR:
+    case SHMT_FFT_C2R_PAIR:
       for (int i = 0; i < 2; i++) place_complex(j, &in[i], in_step, &b->in[i]);
       place_pair(j, out, out_step, &b->out[0]);
       break;
   }
 }
 
-/* Lines in a block. */
-static int64_t block_lines(const job* j) { return j->lanes * (is_paired(j->r) ? 2 : 1); }
+/* How many signals a block has. */
+static int64_t block_signals(const job* j) { return j->lanes * (is_paired(j->r) ? 2 : 1); }
 
-/* Blocks after the one that begins at c, of at most `most`, whose lines are all as far from those of the one before. */
+/* How many blocks, up to `most`, follow the one at c with all signals at the same distance from those of the block
+ * before. */
 static int64_t blocks_alike(const job* j, const shmt__cursor* c, int64_t most) {
-  const int64_t whole = j->dims.n_dims > 0 ? (j->dims.sizes[0] - c->at[0] - 1) / block_lines(j) - 1 : 0;
+  const int64_t whole = j->dims.n_dims > 0 ? (j->dims.sizes[0] - c->at[0] - 1) / block_signals(j) - 1 : 0;
   const int64_t count = whole < most ? whole : most;
 
   return count > 0 ? count : 0;
 }
 
-/* Move on over n blocks like the one behind the cursor. */
+/* Moves the cursor on over n blocks like the one behind it. */
 static void skip_blocks(const job* j, shmt__cursor* c, int64_t n) {
-  const int64_t lines = n * block_lines(j);
+  const int64_t signals = n * block_signals(j);
 
-  c->at[0] += lines;
-  c->from += lines * j->dims.from[0];
-  c->to += lines * j->dims.to[0];
+  c->at[0] += signals;
+  c->from += signals * j->dims.from[0];
+  c->to += signals * j->dims.to[0];
 }
 
 static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
-  const int64_t lines = block_lines(j), n = j->plan->key.length;
+  const int64_t signals = block_signals(j), n = j->plan->key.length;
   shmt__fft_block b = {.steps = &j->plan->steps,
                        .kind = kind_of(j->r),
                        .is_forward = j->r->is_forward,
                        .is_whole = j->r->form == SHMT_FFT_R2C_WHOLE,
-                       .halves = j->plan->halves,
+                       .real_twiddles = j->plan->real_twiddles,
                        .scale = j->r->scale,
                        .room = n + 1};
-  const int64_t next = j->dims.n_dims > 0 ? lines * j->part_bytes : 0;
+  const int64_t next = j->dims.n_dims > 0 ? signals * j->part_bytes : 0;
   const uint64_t nbytes = (uint64_t)((2 * b.room + n) * j->lanes * 2 * j->part_bytes);
   shmt__cursor c;
   shmt__cursor_init(&c, &j->dims, begin);
@@ -226,18 +235,18 @@ static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
   }
   if (nbytes > ROOM_BYTES) SHMT_TRY(shmt__alloc(nbytes, &scratch));
   for (int64_t at = begin; at < end;) {
-    const int64_t more = blocks_alike(j, &c, (end - at) / lines - 1);
-    place_block(j, &b, &c, end - at < lines ? end - at : lines);
+    const int64_t more = blocks_alike(j, &c, (end - at) / signals - 1);
+    place_block(j, &b, &c, end - at < signals ? end - at : signals);
     if (more > 0) skip_blocks(j, &c, more);
-    const int loop = b.kind == SHMT_FFT_RUNS ? SHMT_LOOP_fft_runs : SHMT_LOOP_fft_block;
+    const int loop = b.kind == SHMT_FFT_INTERLEAVED ? SHMT_LOOP_fft_interleaved : SHMT_LOOP_fft_block;
     shmt__loops[loop][j->r->dtype]((char*[]){scratch}, NULL, more + 1, &b);
-    at += (more + 1) * lines;
+    at += (more + 1) * signals;
   }
   if (scratch != room) shmt__dealloc(scratch, nbytes);
   return SHMT_OK;
 }
 
-/* --- single lines ------------------------------------------------------------------------------- */
+/* --- one signal at a time ----------------------------------------------------------------------- */
 
 static void call(shmt__fft_request const* r, int loop, char* const* data, int64_t step, int64_t n, const void* ctx) {
   shmt__loops[loop][r->dtype](data, &step, n, ctx);
@@ -250,7 +259,7 @@ static shmt_status run_complex(const job* j, char* in, char* out, char* work) {
 
   if (r->in.step != 2)
     call(r, SHMT_LOOP_fft_gather, (char*[]){work, in, in + j->part_bytes}, r->in.step, n, NULL);
-  SHMT_TRY(shmt__fft_line_run(j->plan, r->in.step == 2 ? in : work, to, r->is_forward, r->scale));
+  SHMT_TRY(shmt__fft_one_signal_run(j->plan, r->in.step == 2 ? in : work, to, r->is_forward, r->scale));
   if (r->out.step != 2)
     call(r, SHMT_LOOP_fft_scatter, (char*[]){out, out + j->part_bytes, work}, r->out.step, n, NULL);
   return SHMT_OK;
@@ -271,26 +280,27 @@ static shmt_status run_from_real(const job* j, char* in, char* out, char* work) 
       call(r, SHMT_LOOP_fft_gather, (char*[]){work, in, NULL}, step, n, NULL);
   }
   if (is_even) {
-    const shmt__fft_pass pass = {.factor = j->plan->halves, .is_forward = r->is_forward, .is_whole = is_whole};
-    SHMT_TRY(shmt__fft_line_run(j->plan, from, to, true, r->scale));
-    call(r, SHMT_LOOP_fft_from_even, (char*[]){to}, 0, n / 2, &pass);
+    const shmt__fft_pass pass = {.factor = j->plan->real_twiddles, .is_forward = r->is_forward, .is_whole = is_whole};
+    SHMT_TRY(shmt__fft_one_signal_run(j->plan, from, to, true, r->scale));
+    call(r, SHMT_LOOP_fft_r2c_even, (char*[]){to}, 0, n / 2, &pass);
   } else {
-    SHMT_TRY(shmt__fft_line_run(j->plan, from, to, r->is_forward, r->scale));
+    SHMT_TRY(shmt__fft_one_signal_run(j->plan, from, to, r->is_forward, r->scale));
   }
   if (!direct)
     call(r, SHMT_LOOP_fft_scatter, (char*[]){out, out + j->part_bytes, work}, r->out.step, results, NULL);
   return SHMT_OK;
 }
 
-/* Two real lines as the two parts of one; false: they hold an infinity or a NaN. Results may be scattered. */
+/* Transforms two real signals as the two parts of one. *done stays false when they hold an infinity or a NaN. Results may
+ * be strided. */
 static shmt_status run_pair_from_real(const job* j, char* const in[2], char* const out[2], char* work, bool* done) {
   const shmt__fft_request* r = j->r;
   const shmt__fft_pass pass = {.is_forward = r->is_forward, .is_whole = r->form == SHMT_FFT_R2C_WHOLE};
   char is_infinite = 0;
 
   call(r, SHMT_LOOP_fft_gather, (char*[]){work, in[0], in[1]}, r->in.step, r->length, NULL);
-  SHMT_TRY(shmt__fft_line_run(j->plan, work, work, true, r->scale));
-  call(r, SHMT_LOOP_fft_from_pair, (char*[]){out[0], out[1], work, &is_infinite}, r->out.step, r->length, &pass);
+  SHMT_TRY(shmt__fft_one_signal_run(j->plan, work, work, true, r->scale));
+  call(r, SHMT_LOOP_fft_r2c_pair, (char*[]){out[0], out[1], work, &is_infinite}, r->out.step, r->length, &pass);
   *done = is_infinite == 0;
   return SHMT_OK;
 }
@@ -302,7 +312,7 @@ static shmt_status run_to_real(const job* j, char* in, char* out, char* work) {
 
   if (is_paired(r)) {
     call(r, SHMT_LOOP_fft_mirror, (char*[]){work, in, imaginary}, r->in.step, n, NULL);
-    SHMT_TRY(shmt__fft_line_run(j->plan, work, work, false, r->scale));
+    SHMT_TRY(shmt__fft_one_signal_run(j->plan, work, work, false, r->scale));
     call(r, SHMT_LOOP_fft_scatter, (char*[]){out, NULL, work}, step, n, NULL);
     return SHMT_OK;
   }
@@ -312,27 +322,27 @@ static shmt_status run_to_real(const job* j, char* in, char* out, char* work) {
     from = work + n * j->part_bytes;
     call(r, SHMT_LOOP_fft_gather, (char*[]){from, in, imaginary}, r->in.step, n / 2 + 1, NULL);
   }
-  SHMT_TRY(shmt__fft_line_to_even(j->plan, from, to, r->scale));
+  SHMT_TRY(shmt__fft_one_signal_c2r_even(j->plan, from, to, r->scale));
   if (step != 1)
     call(r, SHMT_LOOP_fft_scatter, (char*[]){out, out + step * j->part_bytes, work}, 2 * step, n / 2, NULL);
   return SHMT_OK;
 }
 
-/* Can lines be transformed from where they are to where they go? */
+/* Can signals be transformed without scratch for a copy? */
 static bool are_in_place(const shmt__fft_request* r) { return !is_paired(r) && are_dense(r); }
 
-/* Lines that are transformed at once, where lines are done one by one. */
-static int64_t lines_at_once(const shmt__fft_request* r) { return is_paired(r) && r->form != SHMT_FFT_C2R ? 2 : 1; }
+/* How many signals are transformed together where they are not in lanes. */
+static int64_t signals_at_once(const shmt__fft_request* r) { return is_paired(r) && r->form != SHMT_FFT_C2R ? 2 : 1; }
 
-/* The next one or two lines. */
+/* Transforms the next one or two signals. */
 static shmt_status run_next(const job* j, shmt__cursor* c, int64_t count, char* work) {
   const shmt__fft_request* r = j->r;
   char *in[2], *out[2];
   bool done = false;
 
   for (int64_t i = 0; i < count; i++, shmt__cursor_next(c, &j->dims)) {
-    in[i] = line_in(j, c);
-    out[i] = line_out(j, c);
+    in[i] = signal_in(j, c);
+    out[i] = signal_out(j, c);
   }
   if (count == 2) SHMT_TRY(run_pair_from_real(j, in, out, work, &done));
   for (int64_t i = 0; i < count && !done; i++)
@@ -342,10 +352,10 @@ static shmt_status run_next(const job* j, shmt__cursor* c, int64_t count, char* 
   return SHMT_OK;
 }
 
-/* Pieces of as many lines as are transformed at once. */
-static shmt_status run_lines(const job* j, int64_t begin, int64_t end) {
+/* Transforms signals one by one (or two by two). */
+static shmt_status run_one_by_one(const job* j, int64_t begin, int64_t end) {
   const uint64_t nbytes = are_in_place(j->r) ? 0 : (uint64_t)(2 * (j->r->length + 2) * j->part_bytes);
-  const int64_t at_once = lines_at_once(j->r);
+  const int64_t at_once = signals_at_once(j->r);
   shmt__cursor c;
   shmt__cursor_init(&c, &j->dims, begin);
   shmt_status status = SHMT_OK;
@@ -358,7 +368,7 @@ static shmt_status run_lines(const job* j, int64_t begin, int64_t end) {
   return status;
 }
 
-/* Short lines that are dense on both sides: those of the innermost dim at once. */
+/* Transforms short dense signals: those along the innermost dim with one call. */
 static void run_short(const job* j, int64_t begin, int64_t end) {
   const shmt__loop_nest* w = &j->dims;
   const int64_t part = j->part_bytes;
@@ -368,7 +378,7 @@ static void run_short(const job* j, int64_t begin, int64_t end) {
 
   while (begin < end) {
     const int64_t left = w->n_dims > 0 ? w->sizes[0] - c.at[0] : 1, count = end - begin < left ? end - begin : left;
-    char* data[2] = {line_out(j, &c), line_in(j, &c)};
+    char* data[2] = {signal_out(j, &c), signal_in(j, &c)};
     shmt__fft_short_run(j->plan, data, strides, count, j->r->is_forward, j->r->scale);
     begin += count;
     if (begin == end) return;
@@ -379,28 +389,29 @@ static void run_short(const job* j, int64_t begin, int64_t end) {
   }
 }
 
-/* --- all of them -------------------------------------------------------------------------------- */
+/* --- all signals -------------------------------------------------------------------------------- */
 
-/* Lines of columns: of each row of them, whole blocks, then what is left over of several rows together. A block that went
- * on in the next row would take its numbers one by one. */
-static void part_columns(workload* w) {
+/* Divides columns into two jobs: the whole blocks of each row, and the columns left over in all rows. A block that went
+ * on in the next row would load its numbers one by one. */
+static void divide_columns(workload* w) {
   job *const whole = &w->jobs[0], *const rest = &w->jobs[1];
-  const int64_t columns = whole->dims.n_dims > 1 ? whole->dims.sizes[0] : 0, left = columns % block_lines(whole);
-  const int64_t rows = columns ? whole->n_lines / columns : 0;
+  const int64_t columns = whole->dims.n_dims > 1 ? whole->dims.sizes[0] : 0, left = columns % block_signals(whole);
+  const int64_t rows = columns ? whole->n_signals / columns : 0;
 
-  if (left == columns || left == 0 || are_dense(whole->r) || rows < 2 * block_lines(whole)) return;
+  if (left == columns || left == 0 || are_dense(whole->r) || rows < 2 * block_signals(whole)) return;
   *rest = *whole;
-  whole->dims.sizes[0] = w->lines[0] = columns - left;
-  whole->n_lines = rows * w->lines[0];
-  rest->dims.sizes[0] = w->lines[1] = left;
-  rest->n_lines = rows * left;
-  rest->in = w->lines[0] * rest->dims.from[0];
-  rest->out = w->lines[0] * rest->dims.to[0];
+  whole->dims.sizes[0] = w->signals[0] = columns - left;
+  whole->n_signals = rows * w->signals[0];
+  rest->dims.sizes[0] = w->signals[1] = left;
+  rest->n_signals = rows * left;
+  rest->in = w->signals[0] * rest->dims.from[0];
+  rest->out = w->signals[0] * rest->dims.to[0];
 }
 
 static shmt_status run_job(const job* j, int64_t begin, int64_t end) {
-  if (j->plan->way == SHMT_FFT_BY_LANES) return run_blocks(j, begin, end);
-  if (j->plan->way != SHMT_FFT_SHORTLY || j->r->form != SHMT_FFT_C2C || !are_in_place(j->r)) return run_lines(j, begin, end);
+  if (j->plan->algorithm == SHMT_FFT_IN_LANES) return run_blocks(j, begin, end);
+  if (j->plan->algorithm != SHMT_FFT_IN_REGISTERS || j->r->form != SHMT_FFT_C2C || !are_in_place(j->r))
+    return run_one_by_one(j, begin, end);
   run_short(j, begin, end);
   return SHMT_OK;
 }
@@ -408,10 +419,10 @@ static shmt_status run_job(const job* j, int64_t begin, int64_t end) {
 static void run_pieces(void* ctx, int64_t begin, int64_t end) {
   workload* w = ctx;
 
-  for (int i = 0; i < 2 && w->lines[i]; i++) {
+  for (int i = 0; i < 2 && w->signals[i]; i++) {
     const job* const j = &w->jobs[i];
-    const int64_t lines = w->lines[i], last = end * lines < j->n_lines ? end * lines : j->n_lines;
-    const shmt_status status = run_job(j, begin * lines, last);
+    const int64_t signals = w->signals[i], last = end * signals < j->n_signals ? end * signals : j->n_signals;
+    const shmt_status status = run_job(j, begin * signals, last);
     /* relaxed: read after the pool has joined. */
     if (status != SHMT_OK) atomic_store_explicit(&w->failed, (int)status, memory_order_relaxed);
   }
@@ -420,39 +431,39 @@ static void run_pieces(void* ctx, int64_t begin, int64_t end) {
 shmt_status shmt__fft_run(const shmt__fft_request* r) {
   SHMT_AUTO(shmt__fft_plan) plan = NULL;
   const bool is_even = r->form != SHMT_FFT_C2C && r->length % 2 == 0;
-  const bool is_runs = kind_of(r) == SHMT_FFT_RUNS;
+  const bool is_interleaved = kind_of(r) == SHMT_FFT_INTERLEAVED;
   workload w;
   job* const j = &w.jobs[0];
 
   atomic_init(&w.failed, SHMT_OK);
   j->r = r;
-  j->n_lines = 1;
+  j->n_signals = 1;
   j->part_bytes = shmt__dtype_size[r->dtype] / 2;
-  j->lanes = shmt__fft_lanes(r->dtype) / (is_runs ? 2 : 1);
+  j->lanes = shmt__fft_lanes(r->dtype) / (is_interleaved ? 2 : 1);
   j->in = j->out = 0;
-  for (int d = 0; d < r->n_dims; d++) j->n_lines *= r->sizes[d];
-  if (j->n_lines == 0) return SHMT_OK;
-  /* Of a pair's lines, two are one. */
-  const int64_t at_once = is_paired(r) ? (j->n_lines + 1) / 2 : j->n_lines;
+  for (int d = 0; d < r->n_dims; d++) j->n_signals *= r->sizes[d];
+  if (j->n_signals == 0) return SHMT_OK;
+  /* Two real signals of a pair are one complex signal. */
+  const int64_t at_once = is_paired(r) ? (j->n_signals + 1) / 2 : j->n_signals;
   SHMT_TRY(shmt__fft_plan_find((shmt__fft_key){.length = is_even ? r->length / 2 : r->length,
                                                .dtype = r->dtype,
-                                               .lines = at_once < SHMT_FFT_LANES ? (int)at_once : SHMT_FFT_LANES,
-                                               .has_halves = is_even,
-                                               .is_runs = is_runs,
+                                               .signals = at_once < SHMT_FFT_LANES ? (int)at_once : SHMT_FFT_LANES,
+                                               .has_real_twiddles = is_even,
+                                               .is_interleaved = is_interleaved,
                                                .is_strided = r->in.step > 2 || r->out.step > 2},
                                &plan));
   j->plan = plan;
   walk_init(r, &j->dims);
-  const bool by_lanes = plan->way == SHMT_FFT_BY_LANES, is_line = !by_lanes && j->n_lines == 1;
-  const int64_t n_lines = j->n_lines;
-  w.lines[0] = by_lanes ? block_lines(j) : lines_at_once(r);
-  w.lines[1] = 0;
-  if (by_lanes) part_columns(&w);
-  const int64_t lines = w.lines[0] + w.lines[1];
-  if (is_line)
-    run_pieces(&w, 0, 1); /* a line deals out its own parts */
+  const bool in_lanes = plan->algorithm == SHMT_FFT_IN_LANES, is_single = !in_lanes && j->n_signals == 1;
+  const int64_t n_signals = j->n_signals;
+  w.signals[0] = in_lanes ? block_signals(j) : signals_at_once(r);
+  w.signals[1] = 0;
+  if (in_lanes) divide_columns(&w);
+  const int64_t signals = w.signals[0] + w.signals[1];
+  if (is_single)
+    run_pieces(&w, 0, 1); /* a single signal divides its own parts between threads */
   else
-    shmt__parallel_for((n_lines + lines - 1) / lines, grain(lines * r->length), run_pieces, &w);
+    shmt__parallel_for((n_signals + signals - 1) / signals, grain(signals * r->length), run_pieces, &w);
   /* relaxed: the pool has joined. */
   SHMT_REQUIRE(atomic_load_explicit(&w.failed, memory_order_relaxed) == SHMT_OK, SHMT_E_NOMEM,
                "scratch of a Fourier transform");

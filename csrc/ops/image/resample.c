@@ -251,7 +251,7 @@ static shmt_status interpolate(shmt_tensor* self, shmt_ints size, const char* mo
 
   j.dtype = self->dtype;
   j.work = shmt__is_half(self->dtype) ? SHMT_FLOAT32 : self->dtype;
-  SHMT_REQUIRE_LOOP(is_backward && self->dtype == SHMT_UINT8 ? SHMT_LOOP_pick_sum : SHMT_LOOP_resample, j.work,
+  SHMT_REQUIRE_LOOP(is_backward && self->dtype == SHMT_UINT8 ? SHMT_LOOP_table_gather_sum : SHMT_LOOP_resample, j.work,
                     "interpolate");
   const shmt_memory_format format = format_of(self, scale);
   const bool last = format != SHMT_CONTIGUOUS_FORMAT;
@@ -270,11 +270,11 @@ static shmt_status interpolate(shmt_tensor* self, shmt_ints size, const char* mo
 }
 
 /* Every element is the one whose area it lies in, or whose area its middle lies in; places are found in float32. */
-static shmt_status fill_nearest(shmt__picks* p, int64_t in, int64_t out, double scale, bool is_exact) {
+static shmt_status fill_nearest(shmt__index_table* p, int64_t in, int64_t out, double scale, bool is_exact) {
   const float step = scale > 0 ? (float)(1 / scale) : (float)((double)in / (double)out), shift = is_exact ? 0.5F : 0;
 
   SHMT_REQUIRE(in > 0 && out > 0, SHMT_E_RUNTIME, SHMT_RESAMPLE_SIZES, in, out);
-  SHMT_TRY(shmt__picks_init(p, in, out));
+  SHMT_TRY(shmt__index_table_init(p, in, out));
   for (int64_t i = 0; i < out; i++) {
     const float at = floorf(((float)i + shift) * step);
     p->at[i] = at < (float)(in - 1) ? (int64_t)at : in - 1;
@@ -285,16 +285,16 @@ static shmt_status fill_nearest(shmt__picks* p, int64_t in, int64_t out, double 
 static shmt_status nearest(shmt_tensor* self, shmt_ints size, bool is_exact, shmt_floats scale, bool is_backward,
                            shmt_tensor** out) {
   const int n = (int)scale.len;
-  shmt__picks picks[SHMT_PICK_DIMS] = {0};
+  shmt__index_table tables[SHMT_TABLE_GATHER_DIMS] = {0};
   shmt_status status = SHMT_OK;
 
   for (int d = 0; status == SHMT_OK && d < n; d++) {
     const int64_t from = self->sizes[self->n_dims - n + d], to = size.data[size.len - n + d];
-    status = fill_nearest(&picks[d], is_backward ? to : from, is_backward ? from : to, scale.data[d], is_exact);
+    status = fill_nearest(&tables[d], is_backward ? to : from, is_backward ? from : to, scale.data[d], is_exact);
   }
   if (status == SHMT_OK)
-    status = is_backward ? shmt__pick_backward("interpolate", self, picks, n, out) : shmt__pick(self, picks, n, out);
-  for (int d = 0; d < SHMT_PICK_DIMS; d++) shmt__picks_fini(&picks[d]);
+    status = is_backward ? shmt__table_gather_backward("interpolate", self, tables, n, out) : shmt__table_gather(self, tables, n, out);
+  for (int d = 0; d < SHMT_TABLE_GATHER_DIMS; d++) shmt__index_table_fini(&tables[d]);
   return status;
 }
 

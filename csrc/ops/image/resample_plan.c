@@ -13,7 +13,7 @@ static shmt_status allocate(plan* p, int64_t slices, int64_t taps) {
   p->first = calloc((size_t)slices, sizeof *p->first);
   p->count = calloc((size_t)slices, sizeof *p->count);
   p->weights = calloc((size_t)slices, (size_t)taps * sizeof *p->weights);
-  SHMT_REQUIRE(p->first && p->count && p->weights, SHMT_E_NOMEM, "_resample(): the weights of %" PRId64 " lines", lines);
+  SHMT_REQUIRE(p->first && p->count && p->weights, SHMT_E_NOMEM, "_resample(): the weights of %" PRId64 " slices", slices);
   return SHMT_OK;
 }
 

@@ -21,7 +21,7 @@ shmt_status shmt__gather_backward(shmt_tensor* grad, shmt_ints sizes, int64_t di
   return SHMT_OK;
 }
 
-shmt_status shmt__places_backward(shmt_tensor* grad, shmt_ints sizes, int64_t dim, shmt_tensor* index,
+shmt_status shmt__value_selecting_backward(shmt_tensor* grad, shmt_ints sizes, int64_t dim, shmt_tensor* index,
                                   shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
 

@@ -51,7 +51,8 @@ shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, boo
   SHMT_TRY(shmt__output_begin_apart("gather", out, shmt__tensor_sizes(index), self->dtype,
                                     shmt__common_device(self, index, NULL), self, index, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
-    const shmt__index_shape shape = {shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self)), line->sizes[dim], false, &bad};
+    const int64_t stride = shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self));
+    const shmt__index_args shape = {stride, line->sizes[dim], false, &bad};
     memcpy(strides, line->strides, (size_t)line->n_dims * sizeof *strides);
     strides[dim] = 0;
     SHMT_TRY(shmt__index_as_int64(where, &own_wide, &wide));
@@ -128,7 +129,7 @@ static bool try_slices(shmt_tensor* work, shmt_tensor* line, int64_t dim, shmt_t
   const bool by_element = is_like_element(&s) && (outer > 1 || dim < line->n_dims - 1);
   if (s.inner < 16 && !by_element) return false;
   if (by_element) {
-    s.loop = shmt__move_loop_of_size(SHMT_LOOP_gather_known, s.inner);
+    s.loop = shmt__move_loop_of_size(SHMT_LOOP_gather_checked, s.inner);
     if (are_known(&s)) shmt__parallel_for(outer, (1 << 15) / s.n_index + 1, copy_elements, &s);
     return true;
   }
@@ -176,7 +177,8 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
   SHMT_TRY(shmt__output_begin_apart("index_select", out, shape_out, self->dtype,
                                     shmt__common_device(self, index, NULL), self, index, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
-    const shmt__index_shape shape = {shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self)), line->sizes[dim], false, &bad};
+    const int64_t stride = shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self));
+    const shmt__index_args shape = {stride, line->sizes[dim], false, &bad};
     SHMT_REQUIRE(line->sizes[dim] > 0, SHMT_E_RUNTIME, "index_select(): self indexing axis dim should be positive");
     SHMT_TRY(shmt__index_as_int64(where, &own_wide, &wide));
     index_strides[dim] = wide->strides[0];
@@ -198,17 +200,17 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
 }
 
 /* Places in a tensor as if it were one line. */
-typedef struct places {
+typedef struct take_job {
   shmt__blocks from, index;
-  shmt__index_shape flat; /* a place among all, checked */
+  shmt__index_args flat; /* a place among all, checked */
   shmt__loop loop;
   char* to;
-} places;
+} take_job;
 
-static void take_places(void* ctx, int64_t begin, int64_t end) {
-  const places* p = ctx;
+static void take_piece(void* ctx, int64_t begin, int64_t end) {
+  const take_job* p = ctx;
   shmt__bad_index unused;
-  const shmt__index_shape bytes = shmt__offset_shape(&unused);
+  const shmt__index_args bytes = shmt__offset_args(&unused);
   int64_t offsets[SHMT_FLAT_BLOCK];
 
   for (int64_t n; begin < end; begin += n) {
@@ -234,14 +236,14 @@ shmt_status shmt__take(shmt_tensor* self, shmt_tensor* index, shmt_tensor** out)
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
     const shmt__loop loop = shmt__move_loop(SHMT_LOOP_gather, self->dtype);
     if (shmt__tensor_is_contiguous(self)) {
-      const shmt__index_shape shape = {shmt__tensor_item_bytes(self), self->numel, true, &bad};
+      const shmt__index_args shape = {shmt__tensor_item_bytes(self), self->numel, true, &bad};
       SHMT_TRY(shmt__restride(self, shmt__tensor_sizes(index), strides, &spread));
       SHMT_TRY(shmt__indexed_walk("take", work, spread, index, &shape, loop, NULL));
     } else {
-      places p = {.flat = {1, self->numel, true, &bad}, .loop = loop, .to = shmt__tensor_data(work)};
+      take_job p = {.flat = {1, self->numel, true, &bad}, .loop = loop, .to = shmt__tensor_data(work)};
       shmt__blocks_init(&p.from, self, self->dtype);
       shmt__blocks_init(&p.index, index, SHMT_INT64);
-      shmt__parallel_for(work->numel, 1 << 14, take_places, &p);
+      shmt__parallel_for(work->numel, 1 << 14, take_piece, &p);
     }
     SHMT_REQUIRE(!bad.found, SHMT_E_INDEX,
                  "out of range: tried to access index %" PRId64 " on a tensor of %" PRId64 " elements.", bad.value,

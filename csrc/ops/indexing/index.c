@@ -1,4 +1,4 @@
-/* ops/indexing/index.c -- indexing by tensors: index, index_put; how other operators begin that change some places. */
+/* ops/indexing/index.c -- indexing by tensors: index, index_put. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "base/warn.h"
@@ -26,7 +26,7 @@ typedef struct plan {
   int n_result_dims;
   int index_at;                       /* the result dim where the indices' dims begin */
   shmt_tensor* offsets;               /* owned: the index to walk with, in the result's sizes */
-  shmt__index_shape shape;
+  shmt__index_args shape;
   shmt__bad_index bad;
 } plan;
 
@@ -154,7 +154,7 @@ static shmt_status combine_indices(plan* p, const shmt_tensor* self, shmt_tensor
     }
     SHMT_TRY(shmt__restride(p->index[d], sizes, strides, &spread));
     SHMT_TRY(shmt__tensor_contiguous(spread, SHMT_CONTIGUOUS_FORMAT, &dense));
-    const shmt__index_shape shape = {shmt__wrap_mul_i64(self->strides[d], item), self->sizes[d], true, &p->bad};
+    const shmt__index_args shape = {shmt__wrap_mul_i64(self->strides[d], item), self->sizes[d], true, &p->bad};
     const int64_t* index = shmt__tensor_data(dense);
     int64_t* to = shmt__tensor_data(sum);
     bool ok;
@@ -204,12 +204,13 @@ static shmt_status plan_offsets(plan* p, const shmt_tensor* self) {
     if (p->sizes[r] == 0) return SHMT_OK;
   if (p->n_indexed == 1) {
     const int d = p->first;
-    p->shape = (shmt__index_shape){shmt__wrap_mul_i64(self->strides[d], shmt__tensor_item_bytes(self)), self->sizes[d], true, &p->bad};
+    const int64_t stride = shmt__wrap_mul_i64(self->strides[d], shmt__tensor_item_bytes(self));
+    p->shape = (shmt__index_args){stride, self->sizes[d], true, &p->bad};
     return spread_index(p, p->index[d]);
   }
   SHMT_AUTO(shmt_tensor) combined = NULL;
   SHMT_TRY(combine_indices(p, self, &combined));
-  p->shape = (shmt__index_shape){1, INT64_MAX, false, &p->bad};
+  p->shape = (shmt__index_args){1, INT64_MAX, false, &p->bad};
   return spread_index(p, combined);
 }
 
@@ -360,62 +361,6 @@ static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* val
   return status;
 }
 
-/* *out = self (a new tensor in self's layout, or else dense, when there is none), ready to be written into. */
-static shmt_status begin_update(shmt_tensor* self, bool in_layout, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) copy = NULL;
-
-  if (*out == self) return SHMT_OK;
-  if (*out) {
-    SHMT_TRY(shmt__check_out_dtype(*out, self->dtype));
-    SHMT_TRY(shmt__prepare_out("out", out, shmt__tensor_sizes(self), self->dtype, self->device));
-    return shmt__tensor_is_meta(self) ? SHMT_OK : shmt__tensor_copy(*out, self);
-  }
-  if (in_layout)
-    SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &copy));
-  else
-    SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &copy));
-  if (!shmt__tensor_is_meta(self)) SHMT_TRY(shmt__tensor_copy(copy, self));
-  *out = SHMT_TAKE(copy);
-  return SHMT_OK;
-}
-
-shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out) { return begin_update(self, true, out); }
-
-shmt_status shmt__begin_dense_update(shmt_tensor* self, shmt_tensor** out) { return begin_update(self, false, out); }
-
-uint64_t shmt__repeated_dims(const shmt_tensor* t) {
-  uint64_t dims = 0;
-
-  for (int d = 0; d < t->n_dims; d++)
-    if (t->strides[d] == 0 && t->sizes[d] > 1) dims |= UINT64_C(1) << d;
-  return dims;
-}
-
-shmt_status shmt__internal_overlap(shmt_tensor* self, int64_t* out) {
-  *out = self->flags & SHMT_TENSOR_DENSE ? 0 : shmt__repeated_dims(self) ? 1 : 2;
-  return SHMT_OK;
-}
-
-shmt_status shmt__without_repeats(shmt_tensor* t, uint64_t dims, shmt_tensor** out) {
-  int64_t sizes[SHMT_MAX_DIMS];
-
-  for (int d = 0; d < t->n_dims; d++) sizes[d] = dims >> d & 1 ? 1 : t->sizes[d];
-  return shmt__tensor_alias(t, (shmt_ints){sizes, t->n_dims}, shmt__tensor_strides(t), t->offset, out);
-}
-
-shmt_status shmt__warn_of_repeats(const char* name) {
-  return shmt__warn("Use of %s on expanded tensors is deprecated. Please clone() the tensor before performing this "
-                    "operation. This also applies to advanced indexing e.g. tensor[indices] = tensor",
-                    name);
-}
-
-shmt_status shmt__check_not_expanded(const shmt_tensor* out) {
-  SHMT_REQUIRE(!out || !shmt__repeated_dims(out), SHMT_E_RUNTIME,
-               "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-               "location. Please clone() the tensor before performing the operation.");
-  return SHMT_OK;
-}
-
 shmt_status shmt__index_put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* values, bool accumulate,
                             shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
@@ -434,7 +379,7 @@ shmt_status shmt__index_put(shmt_tensor* self, shmt_tensors indices, shmt_tensor
     SHMT_TRY(shmt__tensor_copy(copy, values));
     values = copy;
   }
-  if (given && shmt__repeated_dims(given)) SHMT_TRY(shmt__warn_of_repeats("index_put_"));
+  if (given && shmt__expanded_dims(given)) SHMT_TRY(shmt__warn_expanded("index_put_"));
   SHMT_TRY(shmt__begin_update(self, out));
   return put(*out, indices, values, accumulate);
 }

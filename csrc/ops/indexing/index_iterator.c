@@ -22,7 +22,7 @@ shmt_status shmt__index_as_int64(shmt_tensor* index, shmt_tensor** made, shmt_te
 }
 
 shmt_status shmt__indexed_walk(const char* name, shmt_tensor* to, shmt_tensor* from, shmt_tensor* index,
-                               const shmt__index_shape* shape, shmt__loop loop, const shmt_tensor* all) {
+                               const shmt__index_args* shape, shmt__loop loop, const shmt_tensor* all) {
   shmt_iter it;
   shmt_status status;
 
@@ -52,7 +52,7 @@ shmt_status shmt__check_not_empty(const shmt_tensor* index, shmt_status code, in
   return shmt__check_bad_index(&first, code, dim, size);
 }
 
-void shmt__flat_offsets(const shmt__blocks* of, const int64_t* index, int64_t n, const shmt__index_shape* flat,
+void shmt__flat_offsets(const shmt__blocks* of, const int64_t* index, int64_t n, const shmt__index_args* flat,
                         int64_t* to) {
   bool ok;
 

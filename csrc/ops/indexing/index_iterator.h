@@ -30,7 +30,7 @@ shmt_status shmt__index_as_int64(shmt_tensor* index, shmt_tensor** made, shmt_te
  * sizes; `to` is written as it is (no resize, no overlap check). all: of which `to` is an alias, when elements may write
  * to one place: they do one after the other; NULL: none do. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__indexed_walk(const char* name, shmt_tensor* to, shmt_tensor* from, shmt_tensor* index,
-                               const shmt__index_shape* shape, shmt__loop loop, const shmt_tensor* all);
+                               const shmt__index_args* shape, shmt__loop loop, const shmt_tensor* all);
 
 /* SHMT_E_INDEX "index 5 is out of bounds for dimension 0 with size 3" when bad was noted. */
 shmt_status shmt__check_bad_index(const shmt__bad_index* bad, shmt_status code, int64_t dim, int64_t size);
@@ -50,13 +50,13 @@ int64_t shmt__count_set(const uint8_t* mask, int64_t n);
 int64_t shmt__count_set_in(const shmt__blocks* mask, int64_t begin, int64_t n);
 
 /* to[i] = bytes to place index[i] of a tensor seen as one line, as flat (stride 1) checks it; may be index itself. Of places
- * that are none, which flat.bad tells, -1: loops with shmt__offset_shape pass over it. */
+ * that are none, which flat.bad tells, -1: loops with shmt__offset_args pass over it. */
 enum { SHMT_FLAT_BLOCK = 2048 /* offsets that fit on a stack */ };
-void shmt__flat_offsets(const shmt__blocks* of, const int64_t* index, int64_t n, const shmt__index_shape* flat,
+void shmt__flat_offsets(const shmt__blocks* of, const int64_t* index, int64_t n, const shmt__index_args* flat,
                         int64_t* to);
 /* The shape of such offsets; unused takes note of those already told. */
-static inline shmt__index_shape shmt__offset_shape(shmt__bad_index* unused) {
-  return (shmt__index_shape){1, INT64_MAX, false, unused};
+static inline shmt__index_args shmt__offset_args(shmt__bad_index* unused) {
+  return (shmt__index_args){1, INT64_MAX, false, unused};
 }
 
 /* The elements of self, one after the other, where mask (bool, of self's sizes) is set; it is read once. New reference.

@@ -18,7 +18,8 @@ static shmt_status scatter_walk(const char* name, shmt_tensor* self, int64_t dim
   SHMT_AUTO(shmt_tensor) target = NULL;
   int64_t strides[SHMT_MAX_DIMS];
   shmt__bad_index bad = {0};
-  const shmt__index_shape shape = {shmt__wrap_mul_i64(self->strides[dim], shmt__tensor_item_bytes(self)), self->sizes[dim], wrap, &bad};
+  const int64_t stride = shmt__wrap_mul_i64(self->strides[dim], shmt__tensor_item_bytes(self));
+  const shmt__index_args shape = {stride, self->sizes[dim], wrap, &bad};
 
   if (index->numel == 0) return SHMT_OK;
   memcpy(strides, self->strides, (size_t)self->n_dims * sizeof *strides);
@@ -62,7 +63,7 @@ static shmt_status combine_wide(const char* name, shmt_tensor* self, int64_t dim
 }
 
 /* What a copy in float32 may hold at a time, and how many lines at least: fewer would leave too much of a cache line. */
-enum { WIDE_ELEMENTS = 1 << 15, WIDE_LINES = 32 };
+enum { WIDE_ELEMENTS = 1 << 15, MIN_WIDE_ROWS = 32 };
 
 /* scatter_walk, but sums and products of halves are kept in float32 and rounded once, some lines along dim at a time. */
 static shmt_status combine(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source, int row,
@@ -77,16 +78,17 @@ static shmt_status combine(const char* name, shmt_tensor* self, int64_t dim, shm
   if (across == dim) return combine_wide(name, self, dim, index, source, loop, bad_code);
   for (int d = 0; d < index->n_dims; d++)
     if (d != dim && d != across) per_step *= index->sizes[d]; /* of self's part, whose elements were counted */
-  const int64_t fitting = WIDE_ELEMENTS / (per_step > 0 ? per_step : 1), step = fitting > WIDE_LINES ? fitting : WIDE_LINES;
+  const int64_t fitting = WIDE_ELEMENTS / (per_step > 0 ? per_step : 1);
+  const int64_t step = fitting > MIN_WIDE_ROWS ? fitting : MIN_WIDE_ROWS;
   for (int64_t at = 0, n; at < index->sizes[across]; at += n) {
     SHMT_AUTO(shmt_tensor) to = NULL;
-    SHMT_AUTO(shmt_tensor) places = NULL;
+    SHMT_AUTO(shmt_tensor) positions = NULL;
     SHMT_AUTO(shmt_tensor) from = NULL;
     n = index->sizes[across] - at < step ? index->sizes[across] - at : step;
     SHMT_TRY(shmt_op_narrow(self, across, at, n, &to));
-    SHMT_TRY(shmt_op_narrow(index, across, at, n, &places));
+    SHMT_TRY(shmt_op_narrow(index, across, at, n, &positions));
     SHMT_TRY(shmt_op_narrow(source, across, at, n, &from));
-    SHMT_TRY(combine_wide(name, to, dim, places, from, loop, bad_code));
+    SHMT_TRY(combine_wide(name, to, dim, positions, from, loop, bad_code));
   }
   return SHMT_OK;
 }
@@ -298,7 +300,7 @@ shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, 
   }
   SHMT_TRY(shmt__begin_dense_update(self, out));
   /* Tall columns would want large copies for few additions each. */
-  const bool in_wide = source->n_dims > 1 && !scaled && (dim > 0 || self->sizes[0] <= WIDE_ELEMENTS / WIDE_LINES);
+  const bool in_wide = source->n_dims > 1 && !scaled && (dim > 0 || self->sizes[0] <= WIDE_ELEMENTS / MIN_WIDE_ROWS);
   return index_into("index_add", *out, dim, index, source, SHMT_LOOP_scatter_add, in_wide);
 }
 
@@ -346,9 +348,9 @@ shmt_status shmt__index_fill_scalar(shmt_tensor* self, int64_t dim, shmt_tensor*
                "index_fill_(): Converting complex Scalar to non-complex type is not supported");
   SHMT_TRY(shmt__scalar_check(value, self->dtype));
   SHMT_TRY(shmt__tensor_from_scalar(value, self->dtype, false, &number));
-  if (given == self && shmt__repeated_dims(self)) {
-    SHMT_TRY(shmt__warn_of_repeats("index_fill_"));
-    SHMT_TRY(shmt__without_repeats(self, shmt__repeated_dims(self) & ~(UINT64_C(1) << dim), &single));
+  if (given == self && shmt__expanded_dims(self)) {
+    SHMT_TRY(shmt__warn_expanded("index_fill_"));
+    SHMT_TRY(shmt__unexpanded(self, shmt__expanded_dims(self) & ~(UINT64_C(1) << dim), &single));
     return fill_into(single, dim, index, number);
   }
   SHMT_TRY(shmt__check_no_overlap(given, index));
@@ -369,28 +371,28 @@ shmt_status shmt__index_fill_tensor(shmt_tensor* self, int64_t dim, shmt_tensor*
 
 /* --- put: positions in the flattened tensor ------------------------------------------------ */
 
-static void put_places(shmt_tensor* to, shmt_tensor* index, shmt_tensor* source, shmt__loop loop,
+static void put_elements(shmt_tensor* to, shmt_tensor* index, shmt_tensor* source, shmt__loop loop,
                        shmt__bad_index* bad) {
   const int64_t item = shmt__tensor_item_bytes(to), strides[3] = {0, item, sizeof(int64_t)};
   shmt__bad_index unused;
-  const shmt__index_shape bytes = shmt__offset_shape(&unused);
-  shmt__blocks target, places, from;
+  const shmt__index_args bytes = shmt__offset_args(&unused);
+  shmt__blocks target, positions, from;
   int64_t offsets[SHMT_FLAT_BLOCK];
   _Alignas(16) char values[SHMT_FLAT_BLOCK * 16];
 
   shmt__blocks_init(&target, to, to->dtype);
-  shmt__blocks_init(&places, index, SHMT_INT64);
+  shmt__blocks_init(&positions, index, SHMT_INT64);
   shmt__blocks_init(&from, source, source->dtype);
   for (int64_t begin = 0, n; begin < index->numel; begin += n) {
     n = index->numel - begin < SHMT_FLAT_BLOCK ? index->numel - begin : SHMT_FLAT_BLOCK;
     char* next = (char*)(uintptr_t)shmt__blocks_read(&from, begin, n, values);
-    const int64_t* at = shmt__blocks_read(&places, begin, n, offsets);
+    const int64_t* at = shmt__blocks_read(&positions, begin, n, offsets);
     if (target.is_dense) {
-      const shmt__index_shape flat = {item, to->numel, true, bad};
+      const shmt__index_args flat = {item, to->numel, true, bad};
       loop((char*[]){target.data, next, (char*)(uintptr_t)at}, strides, n, &flat);
       continue;
     }
-    const shmt__index_shape flat = {1, to->numel, true, bad};
+    const shmt__index_args flat = {1, to->numel, true, bad};
     shmt__flat_offsets(&target, at, n, &flat, offsets);
     loop((char*[]){target.data, next, (char*)offsets}, strides, n, &bytes);
   }
@@ -421,7 +423,7 @@ shmt_status shmt__put(shmt_tensor* self, shmt_tensor* index, shmt_tensor* source
     SHMT_TRY(shmt__tensor_copy(copy, source));
     source = copy;
   }
-  put_places(*out, index, source,
+  put_elements(*out, index, source,
              accumulate ? shmt__loops[SHMT_LOOP_scatter_add][self->dtype]
                         : shmt__move_loop(SHMT_LOOP_scatter, self->dtype),
              &bad);

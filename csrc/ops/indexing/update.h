@@ -11,11 +11,11 @@ shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out);
 /* The same; a new copy is contiguous, as results of scatter, index_add and their kin are. */
 shmt_status shmt__begin_dense_update(shmt_tensor* self, shmt_tensor** out);
 /* The dims along which all elements are one, as bits. */
-uint64_t shmt__repeated_dims(const shmt_tensor* t);
+uint64_t shmt__expanded_dims(const shmt_tensor* t);
 /* *out = the first place along each of these dims, in the same memory (a new reference). */
-shmt_status shmt__without_repeats(shmt_tensor* t, uint64_t dims, shmt_tensor** out);
+shmt_status shmt__unexpanded(shmt_tensor* t, uint64_t dims, shmt_tensor** out);
 /* Warns that the operator of this name writes to such a tensor. Errors: those of the warning's hook. */
-shmt_status shmt__warn_of_repeats(const char* name);
+shmt_status shmt__warn_expanded(const char* name);
 /* Errors: SHMT_E_RUNTIME (torch's text) when a dimension of out, if given, has stride 0: its elements are one. */
 shmt_status shmt__check_not_expanded(const shmt_tensor* out);
 

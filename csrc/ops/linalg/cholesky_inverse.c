@@ -1,12 +1,13 @@
-/* ops/linalg/cholesky_inverse.c -- the inverse of a matrix from its Cholesky factor.
+/* ops/linalg/cholesky_inverse.c -- inverts a matrix that is given by its Cholesky factor.
  *
- * Note [Inverse by halves]
- * The inverse of a lower triangle is that of its halves on the diagonal, and -B^-1 C A^-1 for C below A and beside B;
- * that of L L^H is W^H W for the inverse W of L. Both are products of general matrices but for small triangles, where
- * LAPACK's potri solves with triangles, column by column.
+ * Note [Recursive Cholesky inverse]
+ * A lower triangular matrix is split into its halves on the diagonal, A and B, and the block C below A. Its inverse has
+ * A^-1 and B^-1 on the diagonal and -B^-1 C A^-1 below. With W the inverse of L, the inverse of L L^H is W^H W. Both are
+ * products of general matrices, except for small triangular ones, which LAPACK's trtri inverts. (LAPACK's potri solves
+ * with triangular matrices, column by column.)
  *
- * All of it happens in the result's memory: the products of C and those of W have their places above the diagonal, and
- * what is below it is written when W is not needed any more.
+ * The result's memory is all that this takes: the products with C and those of W are kept above the diagonal, and the
+ * part below the diagonal is written when W is not needed any more.
  */
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -20,21 +21,21 @@
 #include <string.h>
 
 enum {
-  LEAF = 32,     /* rows of a triangle that LAPACK inverts */
-  BLOCK = 64,    /* columns of the product that are made together */
+  LEAF = 32,     /* rows of a triangular matrix that LAPACK inverts */
+  BLOCK = 64,    /* columns of the product that are calculated together */
   MAX_ITEM = 16, /* bytes of an element */
 };
 
-/* A piece of work for one thread below this many multiplications costs more to hand over than to do. */
+/* A piece of fewer multiplications than this costs more to hand to another thread than to do. */
 #define MIN_PIECE_OPS 5e5
 
 typedef struct inverse_job {
   shmt_dtype dtype;
   int64_t item;
   void* trtri;
-  shmt__batch batch; /* lower factors that become inverses */
-  bool upper;        /* the factor is an upper one, and was transposed */
-  int64_t at;        /* the matrix */
+  shmt__batch batch; /* lower factors, which become inverses */
+  bool upper;        /* the factor given was an upper one; the batch has its transpose */
+  int64_t at;        /* index of the matrix at hand */
 } inverse_job;
 
 static char* matrix(const shmt__batch* b, int64_t i) { return b->data + i * b->step; }
@@ -43,7 +44,7 @@ static shmt__matrix columns_of(char* data, int rows, int columns, int ld) {
   return (shmt__matrix){data, rows, columns, 1, ld};
 }
 
-/* a, lower and with nothing above the diagonal, becomes its inverse. */
+/* Inverts a in place. a is lower triangular, with zeros above the diagonal. */
 static int invert(const inverse_job* job, char* a, int n, int ld) {
   const int half = (n / 2 + 15) / 16 * 16, rest = n - half;
   char *below = a + half * job->item, *beside = a + (int64_t)half * ld * job->item, *corner = beside + half * job->item;
@@ -61,8 +62,8 @@ static int invert(const inverse_job* job, char* a, int n, int ld) {
   return 0;
 }
 
-/* Columns of W^H W, above the diagonal and in the blocks on it. Those of a block need no other's: it reads W below and
- * left of itself, and its own triangle. */
+/* Calculates some blocks of columns of W^H W: their part above the diagonal, and the blocks on it. A block needs no
+ * other's result: it reads W below and left of itself, and its own triangular block. */
 static void multiply_piece(void* ctx, int64_t first, int64_t last) {
   _Alignas(64) char square[BLOCK * BLOCK * MAX_ITEM];
   const inverse_job* job = ctx;
@@ -79,8 +80,7 @@ static void multiply_piece(void* ctx, int64_t first, int64_t last) {
   }
 }
 
-/* Columns begin to end: what stands above the diagonal to its place below it, conjugated at one of them; the diagonal
- * is real. */
+/* Copies columns begin to end from above the diagonal to below it, conjugating one of the two. The diagonal becomes real. */
 #define MIRROR(TYPE, SWAP, REAL)                                       \
   do {                                                                 \
     TYPE* x = (TYPE*)(void*)data;                                      \
@@ -148,7 +148,7 @@ shmt_status shmt__cholesky_inverse(shmt_tensor* self, bool upper, shmt_tensor** 
 
   SHMT_TRY(shmt__check_square("cholesky_inverse", "A", self));
   SHMT_TRY(shmt__check_lapack_routine("cholesky_inverse_out_cpu", self));
-  /* The transpose of an upper factor U is the lower one of the conjugate of U^H U. */
+  /* The transpose of an upper factor U is the lower factor of the conjugate of U^H U. */
   if (upper)
     SHMT_TRY(shmt_op_transpose_int(self, -2, -1, &lower));
   else

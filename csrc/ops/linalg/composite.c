@@ -1,4 +1,5 @@
-/* ops/linalg/composite.c -- linear algebra that looks at values or counts at run time. */
+/* ops/linalg/composite.c -- operators of linear algebra that are made of other operators, but need values or counts at
+ * run time. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -13,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-static shmt_status unit_like(shmt_tensor* a, int64_t n, shmt_tensor** out) {
+static shmt_status identity_like(shmt_tensor* a, int64_t n, shmt_tensor** out) {
   return shmt_op_eye(n, a->dtype, SHMT_LAYOUT_NONE, a->device, (shmt_opt_bool){0}, out);
 }
 
@@ -56,7 +57,7 @@ shmt_status shmt__linalg_is_vector(shmt_tensor* a, shmt_tensor* b, bool* out) {
 
 /* --- determinants ---------------------------------------------------------------------------- */
 
-/* Is some determinant so small against what rows of these lengths could have that the inverse says little? */
+/* Is some determinant so small, compared with its bound by the lengths of the rows, that the inverse says little? */
 static shmt_status is_nearly_singular(shmt_tensor* a, shmt_tensor* det, bool* out) {
   SHMT_AUTO(shmt_tensor) rows = NULL;
   SHMT_AUTO(shmt_tensor) bound = NULL;
@@ -81,17 +82,17 @@ static shmt_status is_nearly_singular(shmt_tensor* a, shmt_tensor* det, bool* ou
   return SHMT_OK;
 }
 
-/* grad * conj(det) * A^-H where A is regular; by cofactors where some matrix is nearly singular. */
+/* grad * conj(det) * A^-H where A is regular. Uses cofactors when some matrix is nearly singular. */
 shmt_status shmt__det_backward(shmt_tensor* grad, shmt_tensor* det, shmt_tensor* a, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) unit = NULL;
   SHMT_AUTO(shmt_tensor) factor = NULL;
   SHMT_AUTO(shmt_tensor) row = NULL;
   SHMT_AUTO(shmt_tensor) column = NULL;
-  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) adjoint = NULL;
   SHMT_AUTO(shmt_tensor) right = NULL;
   bool is_singular;
 
-  if (a->sizes[a->n_dims - 1] <= 1) { /* the element itself, whatever it is */
+  if (a->sizes[a->n_dims - 1] <= 1) { /* The determinant is the element itself. */
     SHMT_TRY(shmt_op_unsqueeze(grad, -1, &row));
     SHMT_TRY(shmt_op_unsqueeze(row, -1, &column));
     return shmt_op_expand(column, shmt__tensor_sizes(a), false, out);
@@ -108,16 +109,16 @@ shmt_status shmt__det_backward(shmt_tensor* grad, shmt_tensor* det, shmt_tensor*
     SHMT_TRY(shmt_op__det_cofactors(a, &cofactors));
     return shmt_op_mul_Tensor(column, cofactors, out);
   }
-  SHMT_TRY(unit_like(a, a->sizes[a->n_dims - 1], &unit));
+  SHMT_TRY(identity_like(a, a->sizes[a->n_dims - 1], &unit));
   SHMT_TRY(shmt_op_mul_Tensor(column, unit, &right));
-  SHMT_TRY(shmt__adjoint(a, &turned));
-  return shmt_op_linalg_solve(turned, right, true, out);
+  SHMT_TRY(shmt__adjoint(a, &adjoint));
+  return shmt_op_linalg_solve(adjoint, right, true, out);
 }
 
-/* --- reflections -------------------------------------------------------------------------------- */
+/* --- Householder reflectors --------------------------------------------------------------------- */
 
-/* t - scale * v (v^H t): a reflection applied from the left. scale: (..., 1, 1); v: (..., m, 1). */
-static shmt_status reflect(shmt_tensor* t, shmt_tensor* v, shmt_tensor* scale, shmt_tensor** out) {
+/* Applies a reflector from the left: t - scale * v (v^H t). scale: (..., 1, 1); v: (..., m, 1). */
+static shmt_status apply_reflector(shmt_tensor* t, shmt_tensor* v, shmt_tensor* scale, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) row = NULL;
   SHMT_AUTO(shmt_tensor) product = NULL;
   SHMT_AUTO(shmt_tensor) scaled = NULL;
@@ -130,8 +131,8 @@ static shmt_status reflect(shmt_tensor* t, shmt_tensor* v, shmt_tensor* scale, s
   return shmt_op_sub_Tensor(t, change, shmt__scalar_int(1), out);
 }
 
-/* The i-th reflection vector (..., m, 1): zeros, a one, what stands below the diagonal of column i. */
-static shmt_status reflection_vector(shmt_tensor* input, int64_t i, shmt_tensor** out) {
+/* The vector of the i-th reflector (..., m, 1): zeros, a one, and what stands below the diagonal of column i. */
+static shmt_status reflector_vector(shmt_tensor* input, int64_t i, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) column = NULL;
   SHMT_AUTO(shmt_tensor) low = NULL;
   SHMT_AUTO(shmt_tensor) unit = NULL;
@@ -140,13 +141,14 @@ static shmt_status reflection_vector(shmt_tensor* input, int64_t i, shmt_tensor*
 
   SHMT_TRY(shmt_op_narrow(input, -1, i, 1, &column));
   SHMT_TRY(shmt_op_tril(column, -i - 1, &low));
-  SHMT_TRY(unit_like(input, m, &unit));
+  SHMT_TRY(identity_like(input, m, &unit));
   SHMT_TRY(shmt_op_narrow(unit, -1, i, 1, &one));
   return shmt_op_add_Tensor(low, one, shmt__scalar_int(1), out);
 }
 
-/* What is left of the gradient at one reflection H = I - tau v v^H. s = (H_1 .. H_i-1)^H grad; r = H_i+1 .. H_k E. */
-static shmt_status reflection_gradient(shmt_tensor* s, shmt_tensor* r, shmt_tensor* v, shmt_tensor* tau, int64_t i,
+/* The gradients of the vector and of tau of one reflector H = I - tau v v^H. s = (H_1 .. H_i-1)^H grad; r = H_i+1 .. H_k
+ * E. */
+static shmt_status reflector_backward(shmt_tensor* s, shmt_tensor* r, shmt_tensor* v, shmt_tensor* tau, int64_t i,
                                        shmt_tensor** grad_v, shmt_tensor** grad_tau) {
   SHMT_AUTO(shmt_tensor) s_h = NULL;
   SHMT_AUTO(shmt_tensor) r_h = NULL;
@@ -177,7 +179,7 @@ static shmt_status reflection_gradient(shmt_tensor* s, shmt_tensor* r, shmt_tens
   return shmt_op_neg(low, grad_v);
 }
 
-/* The scale of the inverse reflection: (I - t v v^H)^-1 = I - t / (t v^H v - 1) v v^H. */
+/* The scale of the inverse reflector: (I - t v v^H)^-1 = I - t / (t v^H v - 1) v v^H. */
 static shmt_status inverse_scale(shmt_tensor* v, shmt_tensor* tau, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) v_h = NULL;
   SHMT_AUTO(shmt_tensor) square = NULL;
@@ -191,8 +193,8 @@ static shmt_status inverse_scale(shmt_tensor* v, shmt_tensor* tau, shmt_tensor**
   return shmt_op_div_Tensor(tau, below, out);
 }
 
-/* grad_v and grad_tau: the columns of the gradients, new references. */
-static shmt_status each_reflection(shmt_tensor* grad, shmt_tensor* result, shmt_tensor* input, shmt_tensor* tau,
+/* Calculates the columns of both gradients. They are new references. */
+static shmt_status reflectors_backward(shmt_tensor* grad, shmt_tensor* result, shmt_tensor* input, shmt_tensor* tau,
                                    shmt_tensor** grad_v, shmt_tensor** grad_tau) {
   SHMT_AUTO(shmt_tensor) s = shmt__tensor_ref(grad);
   SHMT_AUTO(shmt_tensor) r = shmt__tensor_ref(result);
@@ -207,15 +209,15 @@ static shmt_status each_reflection(shmt_tensor* grad, shmt_tensor* result, shmt_
     SHMT_AUTO(shmt_tensor) inverse = NULL;
     SHMT_AUTO(shmt_tensor) old_r = NULL;
     SHMT_AUTO(shmt_tensor) old_s = NULL;
-    SHMT_TRY(reflection_vector(input, i, &v));
+    SHMT_TRY(reflector_vector(input, i, &v));
     SHMT_TRY(shmt_op_narrow(scales, -1, i, 1, &t));
     SHMT_TRY(inverse_scale(v, t, &inverse));
     old_r = SHMT_TAKE(r);
-    SHMT_TRY(reflect(old_r, v, inverse, &r));
-    SHMT_TRY(reflection_gradient(s, r, v, t, i, &grad_v[i], &grad_tau[i]));
+    SHMT_TRY(apply_reflector(old_r, v, inverse, &r));
+    SHMT_TRY(reflector_backward(s, r, v, t, i, &grad_v[i], &grad_tau[i]));
     SHMT_TRY(shmt_op_conj_physical(t, &conj_t));
     old_s = SHMT_TAKE(s);
-    SHMT_TRY(reflect(old_s, v, conj_t, &s));
+    SHMT_TRY(apply_reflector(old_s, v, conj_t, &s));
   }
   return SHMT_OK;
 }
@@ -238,10 +240,10 @@ shmt_status shmt__householder_backward(shmt_tensor* grad, shmt_tensor* result, s
   }
   SHMT_TRY(shmt__tensor_vec_alloc(k + 1, &columns));
   SHMT_TRY(shmt__tensor_vec_alloc(k, &scales));
-  SHMT_TRY(each_reflection(grad, result, input, tau, columns.data, scales.data));
+  SHMT_TRY(reflectors_backward(grad, result, input, tau, columns.data, scales.data));
   SHMT_TRY(shmt_op_cat((shmt_tensors){scales.data, k}, -1, &joined));
   SHMT_TRY(shmt_op_squeeze_dim(joined, -2, grad_tau));
-  /* Columns without a reflection only begin as columns of the unit matrix. */
+  /* Columns without a reflector are columns of the identity matrix, so their gradient is 0. */
   {
     SHMT_AUTO(shmt_tensor) rest = NULL;
     SHMT_TRY(shmt_op_narrow(input, -1, k, n - k, &rest));
@@ -260,8 +262,8 @@ static shmt_status matrix_power(shmt_tensor* self, int64_t n, shmt_tensor** out)
   SHMT_TRY(shmt__check_square("linalg.matrix_power", "A", self));
   if (n == 0) {
     SHMT_AUTO(shmt_tensor) unit = NULL;
-    SHMT_TRY(unit_like(self, self->sizes[self->n_dims - 1], &unit));
-    /* A copy that is written to: it keeps its place in the graph, with a gradient of 0. */
+    SHMT_TRY(identity_like(self, self->sizes[self->n_dims - 1], &unit));
+    /* A copy that is written to keeps its place in the graph, with a gradient of 0. */
     SHMT_TRY(shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, &result));
     SHMT_TRY(shmt_op_copy_(result, unit, false));
     *out = SHMT_TAKE(result);
@@ -296,7 +298,7 @@ shmt_status shmt__matrix_power(shmt_tensor* self, int64_t n, shmt_tensor** out) 
   const bool only_squares = steps > 2 && (steps & (steps - 1)) == 0;
 
   SHMT_TRY(matrix_power(self, n, &result));
-  /* As torch, whose last product goes into out itself; what is only squared is copied. */
+  /* In torch the last product is written into out itself, whose dtype must fit; what is only squared is copied. */
   if (n != 0 && n != 1 && !only_squares) SHMT_TRY(shmt__check_out_dtype(*out, result->dtype));
   if (*out) return shmt__write_dense_out("linalg_matrix_power", result, *out);
   *out = SHMT_TAKE(result);
@@ -398,7 +400,8 @@ shmt_status shmt__linalg_tensorsolve(shmt_tensor* self, shmt_tensor* other, shmt
 
 /* --- LU ------------------------------------------------------------------------------------------ */
 
-/* Below the diagonal, with ones on it: written into the triangle, so that there is one matrix more, not three. */
+/* The lower factor: elements below the diagonal, with ones on it. The ones are written into the result, so that there is
+ * one more matrix in memory and not three. */
 static shmt_status unit_lower(shmt_tensor* lu, int64_t columns, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) left = NULL;
   SHMT_AUTO(shmt_tensor) diagonal = NULL;
@@ -409,7 +412,7 @@ static shmt_status unit_lower(shmt_tensor* lu, int64_t columns, shmt_tensor** ou
   return shmt_op_fill__Scalar(diagonal, shmt__scalar_int(1));
 }
 
-static shmt_status nothing_like(shmt_tensor* a, shmt_tensor** out) {
+static shmt_status empty_like(shmt_tensor* a, shmt_tensor** out) {
   return shmt_op_new_zeros(a, SHMT_INTS(0), SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0},
                            out);
 }
@@ -425,10 +428,10 @@ shmt_status shmt__lu_unpack(shmt_tensor* lu_data, shmt_tensor* lu_pivots, bool u
   if (unpack_pivots)
     SHMT_TRY(shmt_op__pivots_to_matrix(lu_pivots, m, lu_data->dtype, p));
   else
-    SHMT_TRY(nothing_like(lu_data, p));
+    SHMT_TRY(empty_like(lu_data, p));
   if (!unpack_data) {
-    SHMT_TRY(nothing_like(lu_data, l));
-    return nothing_like(lu_data, u);
+    SHMT_TRY(empty_like(lu_data, l));
+    return empty_like(lu_data, u);
   }
   SHMT_TRY(unit_lower(lu_data, k, l));
   SHMT_TRY(shmt_op_narrow(lu_data, -2, 0, k, &top));

@@ -1,4 +1,4 @@
-/* ops/linalg/eig_svd_qr.c -- eigenvalues, singular values and orthogonal factors. */
+/* ops/linalg/eig_svd_qr.c -- eigenvalues, singular values and orthogonal factors, by LAPACK. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "iter/copy/copy.h"
@@ -10,24 +10,24 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* What one call of a routine needs; matrices are overwritten. */
+/* Arguments of a LAPACK routine for a batch. The routine overwrites the matrices. */
 typedef struct spectral_job {
   void* routine;
   shmt__householder householder;
   shmt__batch a, u, v;
   char mode, uplo;
-  char* values;      /* real, `rank` of them for each matrix */
-  char* more;        /* imaginary parts */
+  char* values;      /* real; `rank` values for each matrix */
+  char* more;        /* imaginary parts of the values */
   int64_t rank, value_bytes;
 } spectral_job;
 
 static char* matrix(const shmt__batch* b, int64_t i) { return b->data + i * b->step; }
 static char* values_of(const spectral_job* job, int64_t i) { return job->values + i * job->rank * job->value_bytes; }
 
-/* Routines that cost about n^3 with a large constant. */
+/* Multiplications for one matrix: these routines cost about n^3 with a large constant. */
 static double work_of(const shmt__batch* b) { return 10.0 * b->rows * b->columns * (b->rows + b->columns); }
 
-/* Run for every matrix; errors are torch's, under that name. */
+/* Runs a routine for every matrix and checks its infos. Errors have torch's texts, with this name. */
 static shmt_status run_checked(const char* name, const shmt_tensor* a, spectral_job* job, shmt__batch_fn one) {
   void* memory = NULL;
   const uint64_t nbytes = (uint64_t)(job->a.n > 0 ? job->a.n : 1) * sizeof(int);
@@ -118,7 +118,7 @@ static void store_complex(char* p, int64_t i, bool is_double, double re, double 
   }
 }
 
-/* A pair of conjugate eigenvalues has its vectors as real and imaginary part in two columns. */
+/* Joins the vectors of a pair of conjugate eigenvalues. LAPACK leaves their real and imaginary parts in two columns. */
 static void join_vectors(const char* im, const char* real, char* out, int64_t n, bool is_double) {
   for (int64_t j = 0; j < n; j++) {
     const bool is_pair = real_at(im, j, is_double) != 0 && j + 1 < n;
@@ -132,7 +132,7 @@ static void join_vectors(const char* im, const char* real, char* out, int64_t n,
   }
 }
 
-/* re, im and real vectors of LAPACK as complex values and vectors. */
+/* Turns LAPACK's real parts, imaginary parts and real vectors into complex values and vectors. */
 static void join_pairs(const spectral_job* job, bool is_double, shmt_tensor* values, shmt_tensor* vectors) {
   shmt__batch to = {0};
   const int64_t n = job->rank;
@@ -147,7 +147,7 @@ static void join_pairs(const spectral_job* job, bool is_double, shmt_tensor* val
   }
 }
 
-/* values: complex, of every matrix; vectors NULL: not wanted. */
+/* values: complex, for every matrix. vectors: NULL when they are not wanted. */
 static shmt_status eig_run(const char* name, shmt_tensor* a, shmt_tensor* values, shmt_tensor* vectors) {
   SHMT_AUTO(shmt_tensor) work = NULL;
   SHMT_AUTO(shmt_tensor) parts = NULL;
@@ -176,7 +176,7 @@ static shmt_status eig_run(const char* name, shmt_tensor* a, shmt_tensor* values
   return SHMT_OK;
 }
 
-/* NaN or inf would make the routine run for ever. */
+/* Checks that all elements are finite: with a NaN or an infinity the routine would never end. */
 static shmt_status check_finite(const char* name, shmt_tensor* a, shmt_status code, const char* text) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   const int parts = shmt__is_complex(a->dtype) ? 2 : 1;
@@ -232,7 +232,7 @@ static int run_gesdd(void* ctx, int64_t i) {
                                                  vectors ? matrix(&job->v, i) : NULL, vectors ? job->v.ld : 1);
 }
 
-/* Unit matrices. */
+/* Sets matrices to the identity. */
 static shmt_status fill_eye(shmt_tensor* t) {
   shmt__batch b;
 
@@ -275,7 +275,7 @@ shmt_status shmt__linalg_svd_core(shmt_tensor* a, bool full_matrices, bool compu
                         .values = shmt__tensor_data(s),
                         .rank = k,
                         .value_bytes = shmt__dtype_size[real]};
-    /* LAPACK may not end on them. */
+    /* LAPACK may not end on values that are not finite. */
     SHMT_TRY(check_finite(name, a, SHMT_E_LINALG,
                           "The algorithm failed to converge because the input matrix contained non-finite values."));
     SHMT_TRY(shmt__batch_copy(a, shmt__tensor_sizes(a), &work));
@@ -296,12 +296,12 @@ shmt_status shmt__linalg_svd_core(shmt_tensor* a, bool full_matrices, bool compu
   return SHMT_OK;
 }
 
-/* --- Householder reflections ------------------------------------------------------------------------ */
+/* --- Householder reflectors ------------------------------------------------------------------------- */
 
 static int run_geqrf(void* ctx, int64_t i) {
   const spectral_job* job = ctx;
 
-  return shmt__householder_factor(&job->householder, job->a.rows, job->a.columns, matrix(&job->a, i), job->a.ld,
+  return shmt__householder_geqrf(&job->householder, job->a.rows, job->a.columns, matrix(&job->a, i), job->a.ld,
                                   values_of(job, i));
 }
 
@@ -330,7 +330,7 @@ shmt_status shmt__geqrf(shmt_tensor* self, shmt_tensor** out_a, shmt_tensor** ou
 static int run_orgqr(void* ctx, int64_t i) {
   const spectral_job* job = ctx;
 
-  return shmt__householder_form(&job->householder, job->a.rows, job->a.columns, (int)job->rank, matrix(&job->a, i),
+  return shmt__householder_orgqr(&job->householder, job->a.rows, job->a.columns, (int)job->rank, matrix(&job->a, i),
                                 job->a.ld, values_of(job, i));
 }
 
@@ -381,7 +381,7 @@ static int run_ormqr(void* ctx, int64_t i) {
   const spectral_job* job = ctx;
 
   if (job->uplo == 'L')
-    return shmt__householder_apply(&job->householder, job->mode != 'N', job->u.rows, job->u.columns, (int)job->rank,
+    return shmt__householder_ormqr(&job->householder, job->mode != 'N', job->u.rows, job->u.columns, (int)job->rank,
                                    matrix(&job->a, i), job->a.ld, values_of(job, i), matrix(&job->u, i), job->u.ld);
   return ((shmt__lapack_cciiipippi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->uplo, job->mode, job->u.rows,
                                                  job->u.columns, (int)job->rank, matrix(&job->a, i), job->a.ld,

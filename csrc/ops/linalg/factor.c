@@ -11,12 +11,12 @@
 #include <math.h>
 #include <string.h>
 
-/* What the factorisations share: matrices that are overwritten, their pivots and infos. */
+/* Arguments that the factorisations share: matrices, which are overwritten, and their pivots. */
 typedef struct factor_job {
   void* routine;
   shmt__batch a;
   char uplo;
-  int* pivots;  /* rank of them for each matrix */
+  int* pivots;  /* `rank` pivots for each matrix */
   int rank;
   int64_t item;
   shmt_dtype dtype;
@@ -34,7 +34,7 @@ static double cube(const shmt__batch* b) { return (double)b->rows * b->rows * b-
 
 /* --- Cholesky --------------------------------------------------------------------------------- */
 
-static void clear_triangle(char* a, int n, bool upper, int64_t item) {
+static void tril_or_triu(char* a, int n, bool upper, int64_t item) {
   for (int64_t j = 0; j < n; j++) {
     if (upper)
       memset(a + (j * n + j + 1) * item, 0, (size_t)(n - j - 1) * (size_t)item);
@@ -43,7 +43,7 @@ static void clear_triangle(char* a, int n, bool upper, int64_t item) {
   }
 }
 
-/* The order of the first minor that is no number, which not every LAPACK looks for; 0: there is none. */
+/* The order of the first leading minor that is NaN, or 0. Not every LAPACK looks for them. */
 static int first_nan(const factor_job* job, const char* a) {
   double z[2];
 
@@ -59,7 +59,7 @@ static int run_potrf(void* ctx, int64_t i) {
   char* a = matrix(&job->a, i);
   const int info = ((shmt__lapack_cipi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, job->uplo, job->a.rows, a, job->a.ld);
 
-  clear_triangle(a, job->a.rows, job->uplo == 'U', job->item);
+  tril_or_triu(a, job->a.rows, job->uplo == 'U', job->item);
   return info ? info : first_nan(job, a);
 }
 
@@ -140,7 +140,7 @@ static void swap_ints(int64_t* a, int64_t* b) {
   *b = t;
 }
 
-/* The permutation matrix of each matrix's pivots, rows by rows. */
+/* The permutation matrices, rows by rows, that the pivots stand for. */
 shmt_status shmt__pivots_to_matrix(shmt_tensor* pivots, int64_t rows, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) order = NULL;
   SHMT_AUTO(shmt_tensor) own = NULL;
@@ -201,7 +201,7 @@ shmt_status shmt__linalg_ldl_factor_ex(shmt_tensor* self, bool hermitian, bool c
   if (!shmt__tensor_is_meta(self) && self->numel > 0) {
     factor_job job = {.pivots = shmt__tensor_data(pivots), .rank = (int)n, .item = shmt__tensor_item_bytes(self)};
     SHMT_TRY(shmt__batch_of(ld, &job.a));
-    for (int64_t i = 0; i < job.a.n; i++) clear_triangle(matrix(&job.a, i), (int)n, false, job.item);
+    for (int64_t i = 0; i < job.a.n; i++) tril_or_triu(matrix(&job.a, i), (int)n, false, job.item);
     SHMT_TRY(shmt__lapack_find(hermitian ? SHMT_LAPACK_hetrf : SHMT_LAPACK_sytrf, self->dtype, &job.routine));
     SHMT_TRY(shmt__batch_run(job.a.n, cube(&job.a), run_sytrf, &job, shmt__tensor_data(info)));
     if (check_errors)

@@ -1,4 +1,4 @@
-/* ops/linalg/householder.c -- blocks of reflections, and factors made of them. */
+/* ops/linalg/householder.c -- QR factors by blocks of Householder reflectors. See Note [Blocks of reflectors]. */
 #include "ops/linalg/householder.h"
 
 #include "generated/loops.h"
@@ -11,40 +11,41 @@
 #include <string.h>
 
 enum {
-  BLOCK = 32,             /* reflections taken together */
-  MIN_FACTOR = 80,        /* reflections below which LAPACK's own routine is faster */
+  BLOCK = 32,             /* reflectors in a block */
+  MIN_FACTOR = 80,        /* with fewer reflectors LAPACK's geqrf is faster, and so is orgqr below MIN_FORM */
   MIN_FORM = 24,
-  TILE = 16,              /* columns or rows that the library's inner kernels work on */
+  TILE = 16,              /* columns or rows that the BLAS' inner kernels work on */
   MAX_ITEM = 16,          /* bytes of an element */
   WORK_BYTES = 32 * 1024, /* of a product on a thread's stack */
 };
 
-/* A piece of work for one thread below this many multiplications costs more to hand over than to do; where the caller
- * goes on with the result, it fetches that from the other's cache. */
+/* A piece of fewer multiplications than this costs more to hand to another thread than to do. Where the caller goes on
+ * with the result, the least is higher (MIN_SHARED_OPS), because the caller fetches the result from another thread's
+ * cache. */
 #define MIN_PIECE_OPS 5e5
 #define MIN_SHARED_OPS 4e6
 
-/* k reflections below the diagonal of a, whose first has m rows, in blocks of BLOCK: I - V T V^H each. */
-typedef struct reflections {
+/* k reflectors below the diagonal of a, the first of them with m rows, in blocks of BLOCK. A block is I - V T V^H. */
+typedef struct reflectors {
   const shmt__householder* h;
   int64_t item;
   int m, k;
   const char *a, *tau;
   int lda;
-  char* t; /* dense; BLOCK * BLOCK elements from block to block */
-} reflections;
+  char* t; /* the matrices T, dense; each has BLOCK * BLOCK elements */
+} reflectors;
 
-/* One of them: V is a triangle of k rows with ones on its diagonal, and what stands below that in a. */
+/* One block. V is a unit lower triangular matrix of k rows, and below it what stands below that in a. */
 typedef struct block {
-  int at, k, below; /* the first row and column; columns; rows below the triangle */
+  int at, k, below; /* the first row and column; columns; rows below the triangular part of V */
   const char* a;
   char* t;
 } block;
 
 static int smaller(int a, int b) { return a < b ? a : b; }
-static int blocks_of(const reflections* r) { return (r->k + BLOCK - 1) / BLOCK; }
+static int blocks_of(const reflectors* r) { return (r->k + BLOCK - 1) / BLOCK; }
 
-static block block_of(const reflections* r, int i) {
+static block block_of(const reflectors* r, int i) {
   const int at = i * BLOCK, k = smaller(BLOCK, r->k - at);
 
   return (block){.at = at,
@@ -64,8 +65,8 @@ shmt_status shmt__householder_find(shmt_dtype dtype, shmt__householder* out) {
 
 /* --- one block ---------------------------------------------------------------------------------- */
 
-/* Columns begin to end of the unit matrix of m rows. */
-static void set_unit(shmt_dtype dtype, int m, char* a, int64_t lda, int begin, int end) {
+/* Sets columns begin to end of an identity matrix of m rows. */
+static void set_identity(shmt_dtype dtype, int m, char* a, int64_t lda, int begin, int end) {
   const int64_t item = shmt__dtype_size[dtype];
 
   for (int64_t j = begin; j < end; j++) {
@@ -78,39 +79,39 @@ static void set_unit(shmt_dtype dtype, int m, char* a, int64_t lda, int begin, i
   }
 }
 
-/* V's triangle, dense. */
-static void read_top(const reflections* r, const block* b, char* top) {
+/* Copies the triangular part of V to a dense matrix. */
+static void load_top_of_v(const reflectors* r, const block* b, char* top) {
   const int64_t item = r->item, k = b->k;
 
-  set_unit(r->h->dtype, b->k, top, k, 0, b->k);
+  set_identity(r->h->dtype, b->k, top, k, 0, b->k);
   for (int64_t j = 0; j < k; j++)
     memcpy(top + (j * k + j + 1) * item, b->a + (j * r->lda + j + 1) * item, (size_t)((k - j - 1) * item));
 }
 
-/* Nothing below t's diagonal. */
-static void clear_below(char* t, int64_t k, int64_t item) {
+/* Zeroes what is below the diagonal of t. */
+static void zero_below_diagonal(char* t, int64_t k, int64_t item) {
   for (int64_t j = 0; j < k; j++) memset(t + (j * k + j + 1) * item, 0, (size_t)((k - j - 1) * item));
 }
 
-static void find_t_piece(void* ctx, int64_t begin, int64_t end) {
-  const reflections* r = ctx;
+static void larft_piece(void* ctx, int64_t begin, int64_t end) {
+  const reflectors* r = ctx;
 
   for (int64_t i = begin; i < end; i++) {
     const block b = block_of(r, (int)i);
     (void)((shmt__lapack_larft)r->h->larft)(SHMT_LAPACK_COLUMN_MAJOR, 'F', 'C', b.k + b.below, b.k, b.a, r->lda,
                                             r->tau + b.at * r->item, b.t, b.k);
-    clear_below(b.t, b.k, r->item);
+    zero_below_diagonal(b.t, b.k, r->item);
   }
 }
 
-/* c, columns that begin in the block's first row, times I - V T V^H or its adjoint. */
-static void apply_block(const reflections* r, const block* b, bool adjoint, char* c, int ldc, int columns) {
+/* Multiplies c by I - V T V^H or its adjoint, from the left. c begins in the block's first row. */
+static void apply_block(const reflectors* r, const block* b, bool adjoint, char* c, int ldc, int columns) {
   _Alignas(64) char top[BLOCK * BLOCK * MAX_ITEM], w[WORK_BYTES], tw[WORK_BYTES];
   const shmt_dtype dtype = r->h->dtype;
   const int k = b->k, most = (int)(WORK_BYTES / (BLOCK * r->item));
   const char* v = b->a + k * r->item;
 
-  read_top(r, b, top);
+  load_top_of_v(r, b, top);
   for (int begin = 0; begin < columns; begin += most) {
     const int n = smaller(most, columns - begin);
     char *high = c + (int64_t)begin * ldc * r->item, *low = high + k * r->item;
@@ -122,12 +123,12 @@ static void apply_block(const reflections* r, const block* b, bool adjoint, char
   }
 }
 
-/* --- all blocks, columns shared out ------------------------------------------------------------- */
+/* --- all blocks, columns divided between threads ------------------------------------------------ */
 
 typedef struct columns_job {
-  const reflections* r;
-  int first, last; /* blocks */
-  bool adjoint;    /* the first comes first */
+  const reflectors* r;
+  int first, last; /* indices of blocks */
+  bool adjoint;    /* apply the first block first */
   char* c;
   int ldc;
 } columns_job;
@@ -142,72 +143,72 @@ static void apply_piece(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* The job for n columns, in even pieces of at least so many multiplications. */
+/* Runs the job for n columns, in even pieces of at least so many multiplications. */
 static void apply(columns_job* job, double least, int n) {
-  const reflections* r = job->r;
+  const reflectors* r = job->r;
   const int threads = shmt__num_threads(), even = (n + threads - 1) / threads, at = job->first * BLOCK;
   const double columns = least / (2.0 * (r->m - at) * (smaller(job->last * BLOCK, r->k) - at)) + 1;
 
   shmt__parallel_for(n, ((int64_t)(columns > even ? columns : even) + TILE - 1) / TILE * TILE, apply_piece, job);
 }
 
-/* k reflections with room for T, and T. false: no memory. */
-static bool reflections_init(reflections* r, const shmt__householder* h, int m, int k, const char* a, int lda,
+/* Allocates T for k reflectors and calculates it. Returns false when there is no memory. */
+static bool reflectors_init(reflectors* r, const shmt__householder* h, int m, int k, const char* a, int lda,
                              const char* tau, uint64_t* nbytes) {
   void* t;
 
-  *r = (reflections){.h = h, .item = shmt__dtype_size[h->dtype], .m = m, .k = k, .a = a, .tau = tau, .lda = lda};
+  *r = (reflectors){.h = h, .item = shmt__dtype_size[h->dtype], .m = m, .k = k, .a = a, .tau = tau, .lda = lda};
   *nbytes = (uint64_t)(smaller(k, BLOCK) * k * r->item);
   if (shmt__alloc(*nbytes, &t) != SHMT_OK) return false;
   r->t = t;
-  shmt__parallel_for(blocks_of(r), (int64_t)(MIN_PIECE_OPS / ((double)m * BLOCK * BLOCK)) + 1, find_t_piece, r);
+  shmt__parallel_for(blocks_of(r), (int64_t)(MIN_PIECE_OPS / ((double)m * BLOCK * BLOCK)) + 1, larft_piece, r);
   return true;
 }
 
-/* Run such a loop on a matrix that is small enough, of a dtype that has one; false: it is not. */
+/* Runs a kernel for small matrices. Returns false when the matrix is too large, or its dtype has no such kernel. */
 static bool run_small(int loop, const shmt__householder* h, int m, int n, int k, char* a, int lda, const char* tau) {
-  const shmt__reflections_shape shape = {.columns = n, .pitch = lda, .count = k};
+  const shmt__householder_args shape = {.columns = n, .pitch = lda, .count = k};
 
-  if (!shmt__loops[loop][h->dtype] || !shmt__reflections_fit(m, n)) return false;
+  if (!shmt__loops[loop][h->dtype] || !shmt__householder_fits(m, n)) return false;
   shmt__loops[loop][h->dtype]((char*[]){a, (char*)(uintptr_t)tau}, NULL, m, &shape);
   return true;
 }
 
-int shmt__householder_factor(const shmt__householder* h, int m, int n, char* a, int lda, char* tau) {
+int shmt__householder_geqrf(const shmt__householder* h, int m, int n, char* a, int lda, char* tau) {
   _Alignas(64) char t[BLOCK * BLOCK * MAX_ITEM];
   const int64_t item = shmt__dtype_size[h->dtype];
   const int count = smaller(m, n);
   int info = 0;
 
-  if (run_small(SHMT_LOOP_reflections_factor, h, m, n, count, a, lda, tau)) return 0;
+  if (run_small(SHMT_LOOP_householder_geqrf, h, m, n, count, a, lda, tau)) return 0;
   if (count < MIN_FACTOR) return ((shmt__lapack_iipip)h->geqrf)(SHMT_LAPACK_COLUMN_MAJOR, m, n, a, lda, tau);
   for (int at = 0; at < count && info == 0; at += BLOCK) {
     const int k = smaller(BLOCK, count - at), more = n - at - k;
     char* corner = a + at * (lda + 1LL) * item;
-    const reflections r = {.h = h, .item = item, .m = m - at, .k = k, .a = corner, .lda = lda, .t = t};
+    const reflectors r = {.h = h, .item = item, .m = m - at, .k = k, .a = corner, .lda = lda, .t = t};
     columns_job job = {.r = &r, .last = 1, .adjoint = true, .c = corner + (int64_t)k * lda * item, .ldc = lda};
     info = ((shmt__lapack_iipipi)h->geqrt3)(SHMT_LAPACK_COLUMN_MAJOR, m - at, k, corner, lda, t, k);
     for (int64_t j = 0; j < k; j++) memcpy(tau + (at + j) * item, t + (j * k + j) * item, (size_t)item);
-    clear_below(t, k, item);
+    zero_below_diagonal(t, k, item);
     if (more > 0) apply(&job, MIN_SHARED_OPS, more);
   }
   return info;
 }
 
-int shmt__householder_apply(const shmt__householder* h, bool adjoint, int m, int n, int k, const char* a, int lda,
+int shmt__householder_ormqr(const shmt__householder* h, bool adjoint, int m, int n, int k, const char* a, int lda,
                             const char* tau, char* c, int ldc) {
-  reflections r;
+  reflectors r;
   uint64_t nbytes;
 
   if (k == 0) return 0;
-  if (!reflections_init(&r, h, m, k, a, lda, tau, &nbytes)) return SHMT_LAPACK_NO_WORK;
+  if (!reflectors_init(&r, h, m, k, a, lda, tau, &nbytes)) return SHMT_LAPACK_NO_WORK;
   columns_job job = {.r = &r, .last = blocks_of(&r), .adjoint = adjoint, .c = c, .ldc = ldc};
   apply(&job, MIN_PIECE_OPS, n);
   shmt__dealloc(r.t, nbytes);
   return 0;
 }
 
-/* --- the product of the reflections, in their place --------------------------------------------- */
+/* --- orgqr: the product of the reflectors, in place --------------------------------------------- */
 
 typedef struct rows_job {
   shmt_dtype dtype;
@@ -217,7 +218,7 @@ typedef struct rows_job {
   const char* m; /* k x k */
 } rows_job;
 
-/* Rows of V become those of -V M. */
+/* Multiplies rows of V: they become those of -V M. */
 static void multiply_rows(void* ctx, int64_t begin, int64_t end) {
   _Alignas(64) char old[WORK_BYTES];
   const rows_job* job = ctx;
@@ -232,36 +233,36 @@ static void multiply_rows(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* The block's own columns of a become those of the product: I - V (T V^H), where of V^H only its triangle counts. */
-static void form_block(const reflections* r, const block* b, char* a) {
+/* Sets the block's own columns of a to those of the product, I - V (T V^H). Of V^H only the triangular part counts there. */
+static void orgqr_block(const reflectors* r, const block* b, char* a) {
   _Alignas(64) char top[BLOCK * BLOCK * MAX_ITEM], w[BLOCK * BLOCK * MAX_ITEM], tw[BLOCK * BLOCK * MAX_ITEM];
   const shmt_dtype dtype = r->h->dtype;
   const int k = b->k;
   rows_job job = {.dtype = dtype, .item = r->item, .k = k, .lda = r->lda, .v = a + k * r->item, .m = tw};
 
-  read_top(r, b, top);
-  set_unit(dtype, k, a, r->lda, 0, k);
+  load_top_of_v(r, b, top);
+  set_identity(dtype, k, a, r->lda, 0, k);
   shmt__lapack_gemm(dtype, true, k, k, k, false, top, k, a, r->lda, 0, w, k);
   shmt__lapack_gemm(dtype, false, k, k, k, false, b->t, k, w, k, 0, tw, k);
   shmt__lapack_gemm(dtype, false, k, k, k, true, top, k, tw, k, 1, a, r->lda);
   shmt__parallel_for(b->below, (int64_t)(MIN_PIECE_OPS / (k * k) + 1) / TILE * TILE, multiply_rows, &job);
 }
 
-int shmt__householder_form(const shmt__householder* h, int m, int n, int k, char* a, int lda, const char* tau) {
-  reflections r;
+int shmt__householder_orgqr(const shmt__householder* h, int m, int n, int k, char* a, int lda, const char* tau) {
+  reflectors r;
   uint64_t nbytes;
 
-  if (run_small(SHMT_LOOP_reflections_form, h, m, n, k, a, lda, tau)) return 0;
+  if (run_small(SHMT_LOOP_householder_orgqr, h, m, n, k, a, lda, tau)) return 0;
   if (k < MIN_FORM) return ((shmt__lapack_iiipip)h->orgqr)(SHMT_LAPACK_COLUMN_MAJOR, m, n, k, a, lda, tau);
-  if (!reflections_init(&r, h, m, k, a, lda, tau, &nbytes)) return SHMT_LAPACK_NO_WORK;
-  set_unit(h->dtype, m, a, lda, k, n);
+  if (!reflectors_init(&r, h, m, k, a, lda, tau, &nbytes)) return SHMT_LAPACK_NO_WORK;
+  set_identity(h->dtype, m, a, lda, k, n);
   for (int i = blocks_of(&r) - 1; i >= 0; i--) {
     const block b = block_of(&r, i);
     char* corner = a + b.at * (lda + 1LL) * r.item;
     columns_job job = {.r = &r, .first = i, .last = i + 1, .ldc = lda};
     job.c = a + (int64_t)(b.at + b.k) * lda * r.item;
     apply(&job, MIN_PIECE_OPS, n - b.at - b.k);
-    form_block(&r, &b, corner);
+    orgqr_block(&r, &b, corner);
     for (int64_t j = b.at; j < b.at + b.k; j++) memset(a + j * lda * r.item, 0, (size_t)(b.at * r.item));
   }
   shmt__dealloc(r.t, nbytes);

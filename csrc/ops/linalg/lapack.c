@@ -1,4 +1,4 @@
-/* ops/linalg/lapack.c -- finding LAPACK routines, walking batches, what a failed routine means. */
+/* ops/linalg/lapack.c -- finds LAPACK routines, runs them for batches, and turns their infos into errors. */
 #include "ops/linalg/lapack.h"
 
 #include "api/blas.h"
@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* LAPACKE's own code for another such. */
+/* LAPACKE's own info for memory that it could not get for a transpose. */
 enum { LAPACKE_NO_TRANSPOSE = -1011 };
 
-/* Multiplications that are worth a thread of their own. */
+/* How many multiplications are worth a thread of their own. */
 #define MIN_PIECE_OPS 2e5
-/* The same of a slice of one matrix, which reads and packs the factors once more. */
+/* The same for a slice of one matrix, which reads and packs the factors once more. */
 #define MIN_SLICE_OPS 1e6
 
 static const char* const routine_names[SHMT_N_LAPACK][2] = {
@@ -32,7 +32,7 @@ static int letter_of(shmt_dtype dtype) {
   return dtype == SHMT_FLOAT32 ? 's' : dtype == SHMT_FLOAT64 ? 'd' : dtype == SHMT_COMPLEX64 ? 'c' : 'z';
 }
 
-/* LAPACKE refuses NaNs by itself unless told; torch lets the routines see them. */
+/* Turns off LAPACKE's check for NaN. torch lets the routines see NaNs. */
 static void disable_nan_check(void) {
   static atomic_bool is_done;
   void (*set)(int);
@@ -50,7 +50,7 @@ shmt_status shmt__lapack_find(int routine, shmt_dtype dtype, void** function) {
   char name[32];
   const int letter = letter_of(dtype);
   const int column = letter == 's' ? 0 : letter == 'd' ? 1 : letter == 'c' ? 2 : 3;
-  /* relaxed: the address is the same whoever looked it up. */
+  /* relaxed: whoever looks the address up finds the same one. */
   void* symbol = atomic_load_explicit(&found[routine][column], memory_order_relaxed);
 
   if (!symbol) {
@@ -85,7 +85,7 @@ shmt_status shmt__batch_empty(shmt_ints sizes, shmt_dtype dtype, shmt_device dev
   const int64_t n = sizes.len, rows = sizes.data[n - 2], columns = sizes.data[n - 1];
   int64_t step, numel;
 
-  SHMT_TRY(shmt__checked_numel(sizes, &numel)); /* the products below fit */
+  SHMT_TRY(shmt__checked_numel(sizes, &numel)); /* so the products below fit */
   step = (rows > 1 ? rows : 1) * (columns > 1 ? columns : 1);
   strides[n - 2] = 1;
   strides[n - 1] = rows > 1 ? rows : 1;
@@ -111,7 +111,7 @@ shmt_status shmt__batch_read(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out)
   int64_t step = 1;
 
   for (int64_t d = n - 1; same && d >= 0; d--) {
-    /* Rows first, then columns. */
+    /* The rows' stride is checked first, then the columns'. */
     const int64_t at = d == n - 1 ? n - 2 : d == n - 2 ? n - 1 : d;
     same = t->sizes[at] == sizes.data[at] && (t->sizes[at] == 1 || t->strides[at] == step);
     step *= t->sizes[at];
@@ -138,7 +138,7 @@ shmt_status shmt__batch_matrices(const shmt_tensor* t, shmt__matrices* out) {
   return matrices_of(t, t->sizes[n - 2] * t->sizes[n - 1], out);
 }
 
-/* Elements from one matrix of t, spread to the batch dims of sizes, to the next; -1: there is no one such number. */
+/* How many elements the matrices of t, broadcast to the batch dims of sizes, are apart; -1 when the distance varies. */
 static int64_t step_between(const shmt_tensor* t, shmt_ints sizes) {
   const int64_t missing = sizes.len - t->n_dims;
   int64_t step = 0, count = 1;
@@ -213,7 +213,7 @@ typedef struct columns_job {
   shmt__batch_columns_fn one;
   void* ctx;
   int count;
-  int64_t slices;   /* of each matrix */
+  int64_t slices;   /* slices of each matrix */
   atomic_bool no_work;
 } columns_job;
 
@@ -322,7 +322,7 @@ shmt_status shmt__own_pivots(const char* name, shmt_tensor* pivots, shmt_ints si
   return SHMT_OK;
 }
 
-/* What a positive info says, by words in the function's name. */
+/* Raises the error that a positive info means. Words in the function's name tell which error that is. */
 static shmt_status fail_for_info(const char* name, const char* where, int info) {
   if (strstr(name, "inv"))
     SHMT_FAIL(SHMT_E_LINALG, "%s: %sThe diagonal element %d is zero, the inversion could not be completed because the "
@@ -351,7 +351,7 @@ shmt_status shmt__check_infos(const char* name, const int* infos, int64_t n, boo
     if (infos[i] == 0) continue;
     if (is_batch) (void)snprintf(where, sizeof where, "(Batch element %" PRId64 "): ", i);
     if (infos[i] > 0) return fail_for_info(name, where, infos[i]);
-    /* The routines find values that are not finite before they begin. */
+    /* A negative info: the routine found values that are not finite before it began. */
     SHMT_FAIL(SHMT_E_LINALG, "%s: %sThe algorithm failed to converge because the input matrix contained non-finite "
               "values.", name, where);
   }

@@ -1,4 +1,4 @@
-/* ops/linalg/lstsq_lapack.c -- least squares by LAPACK's drivers. */
+/* ops/linalg/lstsq_lapack.c -- torch.linalg.lstsq: LAPACK's drivers gels, gelsy, gelsd and gelss. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -16,18 +16,18 @@ typedef struct lstsq_job {
   int which;
   bool is_single;
   shmt__batch a, b;
-  char* values;        /* singular values, for the drivers that give them */
+  char* values;        /* singular values, for the drivers that return them */
   int64_t value_step;  /* bytes from matrix to matrix */
-  int64_t* ranks;      /* NULL: not given */
+  int64_t* ranks;      /* NULL: not wanted */
   double rcond;
-  bool by_columns;  /* by the steps of ops/linalg/lstsq_qr.h */
-  shmt__least_squares steps;
+  bool by_qr;  /* by ops/linalg/lstsq_qr.h */
+  shmt__lstsq_qr qr;
 } lstsq_job;
 
-/* Rows and columns below which LAPACK's driver is as fast. */
+/* With fewer rows or columns LAPACK's driver is as fast. */
 enum { MIN_OWN = 48 };
 
-/* Is every entry far from over- and underflow, and some entry not zero? LAPACK scales the others. */
+/* Is every element far from over- and underflow, and some element not zero? LAPACK scales other matrices. */
 static shmt_status is_moderate(shmt_tensor* t, bool* out) {
   SHMT_AUTO(shmt_tensor) parts = NULL;
   SHMT_AUTO(shmt_tensor) least = NULL;
@@ -46,8 +46,9 @@ static shmt_status is_moderate(shmt_tensor* t, bool* out) {
   return SHMT_OK;
 }
 
-/* A single matrix is shared out by columns; of a batch, every matrix is one thread's. */
-static shmt_status choose_way(lstsq_job* job, shmt_tensor* a, shmt_tensor* b) {
+/* Chooses between ops/linalg/lstsq_qr.h, which divides the columns of a single matrix between threads, and LAPACK's
+ * driver, which does each matrix of a batch in one thread. */
+static shmt_status choose_algorithm(lstsq_job* job, shmt_tensor* a, shmt_tensor* b) {
   const int m = job->a.rows, n = job->a.columns, less = m < n ? m : n;
   bool fits = job->a.n == 1 && less >= MIN_OWN;
 
@@ -57,8 +58,8 @@ static shmt_status choose_way(lstsq_job* job, shmt_tensor* a, shmt_tensor* b) {
     fits = fits && job->which == SHMT_LAPACK_gelsy;
   if (fits) SHMT_TRY(is_moderate(a, &fits));
   if (fits) SHMT_TRY(is_moderate(b, &fits));
-  if (fits) SHMT_TRY(shmt__least_squares_find(a->dtype, &job->steps, &fits));
-  job->by_columns = fits;
+  if (fits) SHMT_TRY(shmt__lstsq_qr_find(a->dtype, &job->qr, &fits));
+  job->by_qr = fits;
   return SHMT_OK;
 }
 
@@ -68,16 +69,16 @@ static int run_gels(void* ctx, int64_t i) {
   const int m = job->a.rows, n = job->a.columns, columns = job->b.columns;
   int rank = 0, info;
 
-  if (job->by_columns && job->which == SHMT_LAPACK_gels)
-    return shmt__least_squares_full(&job->steps, m, n, columns, a, job->a.ld, b, job->b.ld);
-  if (job->by_columns)
-    return shmt__least_squares_pivoted(&job->steps, m, n, columns, a, job->a.ld, b, job->b.ld, job->rcond,
+  if (job->by_qr && job->which == SHMT_LAPACK_gels)
+    return shmt__lstsq_gels(&job->qr, m, n, columns, a, job->a.ld, b, job->b.ld);
+  if (job->by_qr)
+    return shmt__lstsq_gelsy(&job->qr, m, n, columns, a, job->a.ld, b, job->b.ld, job->rcond,
                                        &job->ranks[i]);
   if (job->which == SHMT_LAPACK_gels)
     return ((shmt__lapack_ciiipipi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, 'N', m, n, columns, a, job->a.ld, b,
                                                  job->b.ld);
   void* values = job->values + i * job->value_step;
-  /* gelsy takes column permutations, the others give singular values: both an array of at least that size. */
+  /* gelsy takes column permutations, the others return singular values. The array is large enough for both. */
   if (job->is_single)
     info = ((shmt__lapack_gels_float)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, m, n, columns, a, job->a.ld, b, job->b.ld,
                                                    values, (float)job->rcond, &rank);
@@ -119,7 +120,7 @@ static shmt_status check_arguments(shmt_tensor* a, shmt_tensor* b) {
   return shmt__check_lapack_dtype(name, a);
 }
 
-/* Results of one call; those that a driver does not give stay empty. */
+/* Results of one call. Those that a driver does not return stay empty. */
 typedef struct results {
   shmt_tensor *x, *residuals, *rank, *values;
 } results;
@@ -131,7 +132,7 @@ static void results_fini(results* r) {
   shmt__tensor_release(r->values);
 }
 
-/* a and b are overwritten; b has max(m, n) rows. */
+/* Overwrites a and b. b has max(m, n) rows. */
 static shmt_status run(lstsq_job* job, shmt_tensor* a, shmt_tensor* b, results* r) {
   void* memory = NULL;
   void* permutations = NULL;
@@ -139,9 +140,9 @@ static shmt_status run(lstsq_job* job, shmt_tensor* a, shmt_tensor* b, results* 
 
   SHMT_TRY(shmt__batch_of(a, &job->a));
   SHMT_TRY(shmt__batch_of(b, &job->b));
-  SHMT_TRY(choose_way(job, a, b));
-  const int64_t n = job->a.n > 0 ? job->a.n : 1, places = job->a.rows + job->a.columns;
-  const uint64_t nbytes = (uint64_t)n * (sizeof(int) + sizeof(int64_t)), scratch = (uint64_t)(n * places) * sizeof(int);
+  SHMT_TRY(choose_algorithm(job, a, b));
+  const int64_t n = job->a.n > 0 ? job->a.n : 1, jpvt_length = job->a.rows + job->a.columns;
+  const uint64_t nbytes = (uint64_t)n * (sizeof(int) + sizeof(int64_t)), scratch = (uint64_t)(n * jpvt_length) * sizeof(int);
   SHMT_TRY(shmt__lapack_find(job->which, a->dtype, &job->routine));
   SHMT_TRY(shmt__alloc(nbytes, &memory));
   status = shmt__alloc(scratch, &permutations);
@@ -150,13 +151,13 @@ static shmt_status run(lstsq_job* job, shmt_tensor* a, shmt_tensor* b, results* 
     job->ranks = memory;
     job->is_single = shmt__real_dtype(a->dtype) == SHMT_FLOAT32;
     job->values = permutations;
-    job->value_step = places * (int64_t)sizeof(int);
+    job->value_step = jpvt_length * (int64_t)sizeof(int);
     if (job->which == SHMT_LAPACK_gelsd || job->which == SHMT_LAPACK_gelss) {
       job->values = shmt__tensor_data(r->values);
       job->value_step = r->values->sizes[r->values->n_dims - 1] * shmt__tensor_item_bytes(r->values);
     }
     int* infos = (int*)(void*)(job->ranks + n);
-    status = shmt__batch_run(job->a.n, 10.0 * job->a.rows * job->a.columns * places, run_gels, job, infos);
+    status = shmt__batch_run(job->a.n, 10.0 * job->a.rows * job->a.columns * jpvt_length, run_gels, job, infos);
     if (status == SHMT_OK) status = shmt__check_infos("torch.linalg.lstsq", infos, job->a.n, a->n_dims > 2);
     if (status == SHMT_OK && job->which != SHMT_LAPACK_gels)
       memcpy(shmt__tensor_data(r->rank), job->ranks, (size_t)job->a.n * sizeof *job->ranks);
@@ -166,7 +167,7 @@ static shmt_status run(lstsq_job* job, shmt_tensor* a, shmt_tensor* b, results* 
   return status;
 }
 
-/* Squares of the rows below the solution, summed. */
+/* The sums of the squares of the rows below the solution. */
 static shmt_status sum_residuals(shmt_tensor* b, int64_t rows, int64_t more, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) rest = NULL;
   SHMT_AUTO(shmt_tensor) size = NULL;
@@ -186,8 +187,9 @@ static bool all_full(const shmt_tensor* rank, int64_t n) {
   return true;
 }
 
-/* *values is of the common batch; keep what belongs to self's own, of whose dims of size 1 b may have made more. */
-static shmt_status keep_own(const shmt_tensor* self, shmt_tensor** values) {
+/* *values has the broadcast batch dims. Keeps only the part for self's own batch: where a dim of self has size 1, b may
+ * have made it longer. */
+static shmt_status without_broadcast(const shmt_tensor* self, shmt_tensor** values) {
   SHMT_AUTO(shmt_tensor) all = NULL;
   SHMT_AUTO(shmt_tensor) own = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
@@ -234,8 +236,8 @@ static shmt_status solve(shmt_tensor* self, shmt_tensor* b, double rcond, int wh
     SHMT_TRY(sum_residuals(work, n, m - n, &r->residuals));
   else
     SHMT_TRY(shmt__tensor_zeros(SHMT_INTS(0), shmt__real_dtype(self->dtype), self->device, &r->residuals));
-  if (has_rank) SHMT_TRY(keep_own(self, &r->rank));
-  if (has_values) SHMT_TRY(keep_own(self, &r->values));
+  if (has_rank) SHMT_TRY(without_broadcast(self, &r->rank));
+  if (has_values) SHMT_TRY(without_broadcast(self, &r->values));
   return shmt_op_narrow(work, -2, 0, n, &r->x);
 }
 

@@ -1,4 +1,4 @@
-/* ops/linalg/lstsq_qr.c -- least squares by orthogonal factors, with and without pivoting. */
+/* ops/linalg/lstsq_qr.c -- least squares by QR factors, with and without column pivoting. */
 #include "ops/linalg/lstsq_qr.h"
 
 #include "iter/threads.h"
@@ -13,14 +13,14 @@
 #include <string.h>
 
 enum {
-  LARGEST = 1,   /* laic1's jobs */
+  LARGEST = 1,   /* values of laic1's argument job */
   SMALLEST = 2,
 };
 
-/* A piece of work for one thread below this many multiplications costs more to hand over than to do. */
+/* A piece of fewer multiplications than this costs more to hand to another thread than to do. */
 #define MIN_PIECE_OPS 5e5
 
-/* LAPACK's own: one step of an estimate of a triangle's extreme singular value. */
+/* LAPACK's laic1: one step of an estimate of the largest or smallest singular value of a triangular matrix. */
 typedef void (*laic1_fn)(const int* job, const int* j, const void* x, const void* sest, const void* w,
                          const void* gamma, void* sestpr, void* s, void* c);
 
@@ -29,7 +29,7 @@ typedef union number {
   double d[2];
 } number;
 
-shmt_status shmt__least_squares_find(shmt_dtype dtype, shmt__least_squares* out, bool* is_there) {
+shmt_status shmt__lstsq_qr_find(shmt_dtype dtype, shmt__lstsq_qr* out, bool* is_there) {
   char name[16];
   const char letter = dtype == SHMT_FLOAT32 ? 's' : dtype == SHMT_FLOAT64 ? 'd' : dtype == SHMT_COMPLEX64 ? 'c' : 'z';
 
@@ -44,14 +44,14 @@ shmt_status shmt__least_squares_find(shmt_dtype dtype, shmt__least_squares* out,
 }
 
 typedef struct columns_job {
-  const shmt__least_squares* s;
+  const shmt__lstsq_qr* s;
   int64_t item;
   int rank, n;
   const char* r;
   int ldr;
   char* b;
   int ldb;
-  const int* places; /* of the solution's rows, from 1; NULL: as they are */
+  const int* jpvt; /* row i of the solution goes to row jpvt[i], from 1; NULL: rows stay */
   atomic_bool failed;
 } columns_job;
 
@@ -59,21 +59,21 @@ typedef struct columns_job {
 static void solve_piece(void* ctx, int64_t begin, int64_t end) {
   const columns_job* job = ctx;
 
-  const shmt__substitution s = {
+  const shmt__trsm_args s = {
       .dtype = job->s->householder.dtype,
       .n = 1,
-      .triangles = {{.a = {(char*)(uintptr_t)job->r, job->rank, job->rank, 1, job->ldr}}},
+      .triangular = {{.a = {(char*)(uintptr_t)job->r, job->rank, job->rank, 1, job->ldr}}},
   };
   const shmt__matrix b = {job->b + begin * job->ldb * job->item, job->rank, end - begin, 1, job->ldb};
 
-  shmt__substitute(&s, b, b, 0);
+  shmt__trsm(&s, b, b, 0);
 }
 
 static void move_rows(const columns_job* job, char* column, char* old) {
   const int64_t item = job->item;
 
   memcpy(old, column, (size_t)(job->n * item));
-  for (int64_t i = 0; i < job->n; i++) memcpy(column + (job->places[i] - 1) * item, old + i * item, (size_t)item);
+  for (int64_t i = 0; i < job->n; i++) memcpy(column + (job->jpvt[i] - 1) * item, old + i * item, (size_t)item);
 }
 
 static void move_piece(void* ctx, int64_t begin, int64_t end) {
@@ -90,7 +90,7 @@ static void move_piece(void* ctx, int64_t begin, int64_t end) {
   shmt__dealloc(old, nbytes);
 }
 
-/* The columns of b shared out; work: multiplications for each. */
+/* Runs `one` for the columns of b, divided between threads. work: multiplications for a column. */
 static void over_columns(columns_job* job, int columns, double work,
                          void (*piece)(void* ctx, int64_t begin, int64_t end)) {
   const int threads = shmt__num_threads();
@@ -109,7 +109,7 @@ static bool is_zero(shmt_dtype dtype, const char* at) {
                                    : d[0] == 0 && d[1] == 0;
 }
 
-int shmt__least_squares_full(const shmt__least_squares* s, int m, int n, int columns, char* a, int lda, char* b,
+int shmt__lstsq_gels(const shmt__lstsq_qr* s, int m, int n, int columns, char* a, int lda, char* b,
                              int ldb) {
   const shmt__householder* h = &s->householder;
   const int64_t item = shmt__dtype_size[h->dtype];
@@ -119,10 +119,10 @@ int shmt__least_squares_full(const shmt__least_squares* s, int m, int n, int col
   int info;
 
   if (shmt__alloc(nbytes, &tau) != SHMT_OK) return SHMT_LAPACK_NO_WORK;
-  info = shmt__householder_factor(h, m, n, a, lda, tau);
+  info = shmt__householder_geqrf(h, m, n, a, lda, tau);
   for (int64_t i = 0; i < n && info == 0; i++)
     if (is_zero(h->dtype, a + (i * lda + i) * item)) info = (int)i + 1;
-  if (info == 0) info = shmt__householder_apply(h, true, m, columns, n, a, lda, tau, b, ldb);
+  if (info == 0) info = shmt__householder_ormqr(h, true, m, columns, n, a, lda, tau, b, ldb);
   if (info == 0) over_columns(&job, columns, 0.5 * n * n, solve_piece);
   shmt__dealloc(tau, nbytes);
   return info;
@@ -151,7 +151,7 @@ static void scale(shmt_dtype dtype, int n, void* x, const number* s) {
     }
 }
 
-/* An estimate of a singular value of the leading triangle, and the vector it goes with. */
+/* An estimate of a singular value of the leading triangular block, and the vector that belongs to it. */
 typedef struct estimate {
   int job;
   char* x;
@@ -160,7 +160,7 @@ typedef struct estimate {
 
 static double value_of(bool is_single, const number* n) { return is_single ? (double)n->f[0] : n->d[0]; }
 
-/* next of the triangle with one more column. */
+/* Estimates the value for the triangular block with one more column. */
 static void estimate_next(laic1_fn laic1, estimate* e, int size, const char* column, int64_t item) {
   laic1(&e->job, &size, e->x, &e->value, column, column + size * item, &e->next, &e->s, &e->c);
 }
@@ -171,8 +171,8 @@ static void estimate_take(estimate* e, shmt_dtype dtype, int size, int64_t item)
   e->value = e->next;
 }
 
-/* The size of the leading triangle of r whose condition is below 1 / rcond. x: room for two columns. */
-static int rank_of(const shmt__least_squares* s, int size, const char* r, int ldr, double rcond, char* x) {
+/* The size of the leading triangular block of r whose condition is below 1 / rcond. x: room for two columns. */
+static int rank_of(const shmt__lstsq_qr* s, int size, const char* r, int ldr, double rcond, char* x) {
   const shmt_dtype dtype = s->householder.dtype;
   const bool is_single = shmt__real_dtype(dtype) == SHMT_FLOAT32;
   const int64_t item = shmt__dtype_size[dtype];
@@ -182,7 +182,7 @@ static int rank_of(const shmt__least_squares* s, int size, const char* r, int ld
 
   memcpy(&laic1, &s->laic1, sizeof laic1);
   if (is_zero(dtype, r)) return 0;
-  /* The first column alone has one singular value: its entry's absolute, which the estimate of the largest gives. */
+  /* The first column alone has one singular value: the magnitude of its element, which the estimate of the largest gives. */
   estimate_next(laic1, &large, 0, r, item);
   estimate_take(&large, dtype, 0, item);
   memcpy(small.x, large.x, (size_t)item);
@@ -205,9 +205,9 @@ static void clear_rows(const columns_job* job, int from, int columns) {
     memset(job->b + (j * job->ldb + from) * job->item, 0, (size_t)((job->n - from) * job->item));
 }
 
-/* What is below the rank is turned away before the solve, and the solution turned back. */
+/* Eliminates the columns behind the rank (tzrzf), solves, and transforms the solution back (ormrz). */
 static int solve(columns_job* job, int columns, char* a, char* tau) {
-  const shmt__least_squares* s = job->s;
+  const shmt__lstsq_qr* s = job->s;
   const int n = job->n, rank = job->rank;
   const char adjoint = shmt__is_complex(s->householder.dtype) ? 'C' : 'T';
   int info = 0;
@@ -223,7 +223,7 @@ static int solve(columns_job* job, int columns, char* a, char* tau) {
   return info == 0 && atomic_load_explicit(&job->failed, memory_order_relaxed) ? SHMT_LAPACK_NO_WORK : info;
 }
 
-int shmt__least_squares_pivoted(const shmt__least_squares* s, int m, int n, int columns, char* a, int lda, char* b,
+int shmt__lstsq_gelsy(const shmt__lstsq_qr* s, int m, int n, int columns, char* a, int lda, char* b,
                                 int ldb, double rcond, int64_t* rank) {
   const shmt__householder* h = &s->householder;
   const int size = m < n ? m : n;
@@ -236,14 +236,14 @@ int shmt__least_squares_pivoted(const shmt__least_squares* s, int m, int n, int 
   *rank = 0;
   if (shmt__alloc(nbytes, &memory) != SHMT_OK) return SHMT_LAPACK_NO_WORK;
   char *tau = memory, *room = tau + size * item;
-  int* places = (int*)(void*)(room + 2 * size * item);
-  memset(places, 0, (size_t)n * sizeof *places); /* no column is fixed at the front */
-  info = ((shmt__lapack_iipipp)s->geqp3)(SHMT_LAPACK_COLUMN_MAJOR, m, n, a, lda, places, tau);
+  int* jpvt = (int*)(void*)(room + 2 * size * item);
+  memset(jpvt, 0, (size_t)n * sizeof *jpvt); /* no column is fixed at the front */
+  info = ((shmt__lapack_iipipp)s->geqp3)(SHMT_LAPACK_COLUMN_MAJOR, m, n, a, lda, jpvt, tau);
   if (info == 0) job.rank = rank_of(s, size, a, lda, rcond, room);
-  job.places = places;
+  job.jpvt = jpvt;
   if (info == 0 && job.rank == 0)
     clear_rows(&job, 0, columns);
-  else if (info == 0 && (info = shmt__householder_apply(h, true, m, columns, size, a, lda, tau, b, ldb)) == 0)
+  else if (info == 0 && (info = shmt__householder_ormqr(h, true, m, columns, size, a, lda, tau, b, ldb)) == 0)
     info = solve(&job, columns, a, room);
   if (info == 0) *rank = job.rank;
   shmt__dealloc(memory, nbytes);

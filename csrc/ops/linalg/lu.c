@@ -1,8 +1,9 @@
-/* ops/linalg/lu.c -- triangular factors with exchanged rows.
+/* ops/linalg/lu.c -- LU factors with row pivoting.
  *
- * Note [LU by halves]
- * The left half of the columns is factored; the right half takes its exchanges, is solved with its lower triangle, and
- * less the product of both it is factored in turn. So nearly all is products, on columns of any number but a few.
+ * Note [Recursive LU]
+ * The left half of the columns is factored. The same row swaps are applied to the right half, its upper part is solved
+ * with the left half's lower triangular factor, and its lower part, minus the product of both, is factored in turn. So
+ * nearly all the work is products of matrices, whatever the number of columns.
  */
 #include "ops/linalg/lu.h"
 
@@ -12,15 +13,15 @@
 #include "kernels/linalg/lu.h"
 #include "ops/linalg/trsm.h"
 
-enum { FEW = 16 }; /* columns that are factored one by one */
+enum { LEAF = 16 }; /* so many columns are factored by the kernel, one by one */
 
-/* A piece of work for one thread below this many multiplications costs more to hand over than to do. */
+/* A piece of fewer multiplications than this costs more to hand to another thread than to do. */
 #define MIN_PIECE_OPS 5e5
 
 typedef struct right_job {
   shmt_dtype dtype;
   int64_t item;
-  shmt__matrix left, right; /* all rows of both */
+  shmt__matrix left, right; /* all rows of both halves */
   const int* pivots;
 } right_job;
 
@@ -29,29 +30,29 @@ static shmt__matrix part_of(shmt__matrix a, int64_t row, int64_t rows, int64_t c
                         a.column_stride};
 }
 
-/* Columns of the right half: exchanged, and solved with the left half's lower triangle. */
+/* Swaps rows of some columns of the right half, and solves them with the left half's lower triangular factor. */
 static void solve_piece(void* ctx, int64_t begin, int64_t end) {
   const right_job* job = ctx;
   const int64_t n = job->left.columns, item = job->item;
-  const shmt__substitution s = {
+  const shmt__trsm_args s = {
       .dtype = job->dtype,
       .n = 1,
-      .triangles = {{.a = part_of(job->left, 0, n, 0, n, item), .is_lower = true, .is_unit = true}},
+      .triangular = {{.a = part_of(job->left, 0, n, 0, n, item), .is_lower = true, .is_unit = true}},
   };
   const shmt__matrix columns = part_of(job->right, 0, job->right.rows, begin, end - begin, item);
   const shmt__matrix top = part_of(columns, 0, n, 0, end - begin, item);
 
-  shmt__exchange_rows(columns, job->pivots, n, false, item);
-  shmt__substitute(&s, top, top, 0);
+  shmt__swap_rows(columns, job->pivots, n, false, item);
+  shmt__trsm(&s, top, top, 0);
 }
 
 int shmt__lu(shmt_dtype dtype, shmt__matrix a, int* pivots) {
   const int64_t item = shmt__dtype_size[dtype], rank = a.rows < a.columns ? a.rows : a.columns;
-  const int64_t half = rank > FEW ? (rank / 2 + FEW - 1) / FEW * FEW : rank, rest = a.columns - half;
+  const int64_t half = rank > LEAF ? (rank / 2 + LEAF - 1) / LEAF * LEAF : rank, rest = a.columns - half;
   int info = 0;
 
-  if (a.columns <= FEW) {
-    const shmt__lu_shape shape = {a.columns, a.column_stride, &info};
+  if (a.columns <= LEAF) {
+    const shmt__lu_args shape = {a.columns, a.column_stride, &info};
     char* data[2] = {a.data, (char*)pivots};
     shmt__loops[SHMT_LOOP_lu][dtype](data, NULL, a.rows, &shape);
     return info;
@@ -66,7 +67,7 @@ int shmt__lu(shmt_dtype dtype, shmt__matrix a, int* pivots) {
     shmt__gemm(dtype, shmt__scalar_int(-1), beside, part_of(a, 0, half, half, rest, item), shmt__scalar_int(1), corner);
     const int later = shmt__lu(dtype, corner, pivots + half);
     if (info == 0 && later > 0) info = later + (int)half;
-    shmt__exchange_rows(beside, pivots + half, rank - half, false, item);
+    shmt__swap_rows(beside, pivots + half, rank - half, false, item);
     for (int64_t i = half; i < rank; i++) pivots[i] += (int)half;
   }
   return info;

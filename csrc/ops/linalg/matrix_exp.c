@@ -2,10 +2,11 @@
  *
  * Note [Matrix exponential]
  * A matrix is halved until an approximant is good, and the approximant is squared as often. Squaring doubles the error
- * each time, so single precision is calculated in double, and 16-bit floats in single; there the Taylor polynomial of degree 18, which takes five
- * products and no division, is exact beyond single precision up to a norm of 2.6. (Bader, Blanes, Casas, "Computing the
- * matrix exponential with an optimized Taylor polynomial approximation", 2019.) Double precision takes the [13/13] Pade
- * approximant, exact up to 5.37. (Higham, "The scaling and squaring method for the matrix exponential revisited", 2005.)
+ * each time, so single precision is calculated in double, and 16-bit floats in single. There the Taylor polynomial of
+ * degree 18, which takes five products and no division, is exact beyond single precision up to a norm of 2.6. (Bader,
+ * Blanes, Casas, "Computing the matrix exponential with an optimized Taylor polynomial approximation", 2019.) Double
+ * precision takes the [13/13] Pade approximant, exact up to 5.37. (Higham, "The scaling and squaring method for the
+ * matrix exponential revisited", 2005.)
  */
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -16,10 +17,11 @@
 
 #include <math.h>
 
-/* Elements of the matrices of a batch that are calculated together: the powers of all would be many times the result. */
+/* How many elements of a batch are calculated together. The powers of a whole batch would be many times the result. */
 enum { TOGETHER = 1 << 15 };
 
-/* How often each matrix is halved before the approximant, as a float tensor (..., 1, 1); the least and the most of them. */
+/* How often each matrix is halved before the approximant, as a float tensor (..., 1, 1), and the least and the most of
+ * these counts. */
 static shmt_status halvings(shmt_tensor* a, double reach, shmt_tensor** out, int* least,
                             int* most) {
   SHMT_AUTO(shmt_tensor) size = NULL;
@@ -46,7 +48,7 @@ static shmt_status halvings(shmt_tensor* a, double reach, shmt_tensor** out, int
   return SHMT_OK;
 }
 
-/* out = unit * I + the sum of factor[k] * power[k]; begin: may out take power[0]'s place? */
+/* out = unit * I + the sum of factor[k] * power[k]. begin: out may overwrite power[0]. */
 static shmt_status polynomial(shmt_tensor* const* power, const double* factor, int n, double unit, bool begin,
                               shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) sum = NULL;
@@ -73,7 +75,7 @@ static shmt_status even_powers(shmt_tensor* a, shmt_tensor** a2, shmt_tensor** a
   return shmt_op_matmul(*a4, *a2, a6);
 }
 
-/* The Taylor polynomial of degree 18 in five products; the factors solve the equations of its coefficients. */
+/* The Taylor polynomial of degree 18 in five products. The factors solve the equations of its coefficients. */
 static shmt_status taylor_18(shmt_tensor* a, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) a2 = NULL;
   SHMT_AUTO(shmt_tensor) a3 = NULL;
@@ -118,7 +120,7 @@ static shmt_status taylor_18(shmt_tensor* a, shmt_tensor** out) {
   return SHMT_OK;
 }
 
-/* a6 @ (the sum of high[k] * power[k]) + the sum of low[k] * power[k] + unit * I */
+/* a6 @ (the sum of high[k] * power[k]) + the sum of low[k] * power[k] + unit * I. */
 static shmt_status half_13(shmt_tensor* const* power, const double* high, const double* low, double unit,
                            shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) inner = NULL;
@@ -130,7 +132,7 @@ static shmt_status half_13(shmt_tensor* const* power, const double* high, const 
   return polynomial(terms, (const double[]){1, low[0], low[1], low[2]}, 4, unit, true, out);
 }
 
-/* The same of the [13/13] approximant. */
+/* The odd and the even part of the [13/13] approximant. */
 static shmt_status parts_13(shmt_tensor* a, shmt_tensor** odd, shmt_tensor** even) {
   static const double b = 64764752532480000.0;
   SHMT_AUTO(shmt_tensor) a2 = NULL;
@@ -174,7 +176,7 @@ static shmt_status square(shmt_tensor* counts, int i, bool all, shmt_tensor** po
   return shmt_op_where_self(wanted, squared, old, power);
 }
 
-/* *a, in double precision, is released. */
+/* The exponential of *a, which is in double precision and released. */
 static shmt_status exponential(shmt_tensor** a, bool is_single, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = SHMT_TAKE(*a);
   SHMT_AUTO(shmt_tensor) counts = NULL;
@@ -197,7 +199,7 @@ static shmt_status exponential(shmt_tensor** a, bool is_single, shmt_tensor** ou
   return SHMT_OK;
 }
 
-/* Of all matrices at once; new and dense. */
+/* The exponential of all matrices at once: a new, dense tensor. */
 static shmt_status exponential_of(shmt_tensor* self, shmt_dtype work, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -211,7 +213,7 @@ static shmt_status exponential_of(shmt_tensor* self, shmt_dtype work, shmt_tenso
 
 shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) matrices = NULL;
-  SHMT_AUTO(shmt_tensor) places = NULL;
+  SHMT_AUTO(shmt_tensor) positions = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   const shmt_dtype work = shmt__is_complex(self->dtype) ? SHMT_COMPLEX128
                           : shmt__is_half(self->dtype)  ? SHMT_FLOAT32
@@ -226,14 +228,14 @@ shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
   if (count <= some || shmt__tensor_is_meta(self)) return exponential_of(self, work, out);
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
   SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(count, n, n), &matrices));
-  SHMT_TRY(shmt_op_reshape(result, SHMT_INTS(count, n, n), &places));
+  SHMT_TRY(shmt_op_reshape(result, SHMT_INTS(count, n, n), &positions));
   for (int64_t i = 0; i < count; i += some) {
     SHMT_AUTO(shmt_tensor) given = NULL;
     SHMT_AUTO(shmt_tensor) place = NULL;
     SHMT_AUTO(shmt_tensor) found = NULL;
     const int64_t many = count - i < some ? count - i : some;
     SHMT_TRY(shmt_op_narrow(matrices, 0, i, many, &given));
-    SHMT_TRY(shmt_op_narrow(places, 0, i, many, &place));
+    SHMT_TRY(shmt_op_narrow(positions, 0, i, many, &place));
     SHMT_TRY(exponential_of(given, work, &found));
     SHMT_TRY(shmt__tensor_copy(place, found));
   }

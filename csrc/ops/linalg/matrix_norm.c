@@ -1,4 +1,4 @@
-/* ops/linalg/matrix_norm.c -- norms of matrices, condition numbers, and forms of QR and SVD. */
+/* ops/linalg/matrix_norm.c -- norms of matrices, condition numbers; pinv, QR, SVD and cross as torch spells them. */
 #include "base/scalar.h"
 #include "base/warn.h"
 #include "generated/impls.h"
@@ -14,7 +14,7 @@
 
 /* --- norms -------------------------------------------------------------------------------------- */
 
-/* The two dims of the matrices, wrapped. */
+/* Wraps the two dims of the matrices. */
 static shmt_status matrix_dims(const char* name, const shmt_tensor* self, shmt_ints dim, int64_t wrapped[2]) {
   SHMT_REQUIRE(dim.len == 2, SHMT_E_RUNTIME, "%s: dim must be a 2-tuple. Got %" PRId64 " values", name, dim.len);
   for (int i = 0; i < 2; i++) SHMT_TRY(shmt__wrap_dim(dim.data[i], self->n_dims, &wrapped[i]));
@@ -41,8 +41,7 @@ static shmt_status check_norm_input(const char* name, const shmt_tensor* self, s
   return SHMT_OK;
 }
 
-/* Singular values of the matrices in dims, along the last dim; with keepdim two dims of size 1 stand in their place
- * after `reduce_singular`. */
+/* Singular values of the matrices in dims, along the last dim. keep_dims puts back the two dims. */
 static shmt_status singular_values(shmt_tensor* a, const int64_t dims[2], shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) moved = NULL;
 
@@ -50,14 +49,14 @@ static shmt_status singular_values(shmt_tensor* a, const int64_t dims[2], shmt_t
   return shmt_op_linalg_svdvals(moved, NULL, out);
 }
 
-/* The largest (or smallest) along dim; the largest of nothing is 0. */
-static shmt_status extreme_along(shmt_tensor* t, int64_t dim, bool is_largest, bool keepdim, shmt_tensor** out) {
+/* The largest (or smallest) along dim. The largest of no elements is 0. */
+static shmt_status amax_or_amin(shmt_tensor* t, int64_t dim, bool is_largest, bool keepdim, shmt_tensor** out) {
   if (t->sizes[dim < 0 ? dim + t->n_dims : dim] == 0 && is_largest)
     return shmt_op_sum_dim_IntList(t, (shmt_ints){&dim, 1}, keepdim, SHMT_DTYPE_NONE, out);
   return (is_largest ? shmt_op_amax : shmt_op_amin)(t, (shmt_ints){&dim, 1}, keepdim, out);
 }
 
-/* Put back the dims of size 1 that keepdim asks for. */
+/* Puts back the dims of size 1 that keepdim asks for. */
 static shmt_status keep_dims(shmt_tensor* reduced, const int64_t dims[2], bool keepdim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) once = NULL;
 
@@ -87,16 +86,16 @@ shmt_status shmt__linalg_matrix_norm(shmt_tensor* self, shmt_scalar ord, shmt_in
     SHMT_AUTO(shmt_tensor) values = NULL;
     SHMT_AUTO(shmt_tensor) extreme = NULL;
     SHMT_TRY(singular_values(a, dims, &values));
-    SHMT_TRY(extreme_along(values, -1, p > 0, false, &extreme));
+    SHMT_TRY(amax_or_amin(values, -1, p > 0, false, &extreme));
     return keep_dims(extreme, dims, keepdim, out);
   }
-  /* Sums along one dim, the extreme of them along the other. */
+  /* Sums along one dim, then the largest or smallest of them along the other. */
   const int summed = isinf(p) ? 1 : 0;
   int64_t other = dims[1 - summed];
   if (!keepdim && dims[summed] < other) other--;
   SHMT_TRY(shmt_op_abs(a, &size));
   SHMT_TRY(shmt_op_sum_dim_IntList(size, (shmt_ints){&dims[summed], 1}, keepdim, SHMT_DTYPE_NONE, &sums));
-  return extreme_along(sums, other, p > 0, keepdim, out);
+  return amax_or_amin(sums, other, p > 0, keepdim, out);
 }
 
 shmt_status shmt__linalg_matrix_norm_str(shmt_tensor* self, const char* ord, shmt_ints dim, bool keepdim,
@@ -144,14 +143,14 @@ shmt_status shmt__linalg_norm_str(shmt_tensor* self, const char* ord, shmt_ints 
   return shmt_op_linalg_matrix_norm_str_ord(self, ord, has_dim ? dim : SHMT_INTS(0, 1), keepdim, dtype, out);
 }
 
-/* The condition of nothing: zeros of the batch's sizes. */
-static shmt_status no_condition(const shmt_tensor* self, shmt_tensor** out) {
+/* The condition number of matrices without elements: zeros, one for each matrix. */
+static shmt_status empty_condition(const shmt_tensor* self, shmt_tensor** out) {
   int64_t buf[SHMT_MAX_DIMS];
 
   return shmt__tensor_zeros(shmt__batch_sizes(self, 0, 0, 0, buf), shmt__real_dtype(self->dtype), self->device, out);
 }
 
-/* The inverses, infinite where there is none. */
+/* The inverses; infinite where a matrix is singular. */
 static shmt_status inverse_or_infinite(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) inverse = NULL;
   SHMT_AUTO(shmt_tensor) info = NULL;
@@ -175,7 +174,7 @@ shmt_status shmt__linalg_cond(shmt_tensor* self, shmt_scalar p, shmt_tensor** ou
   SHMT_TRY(shmt__check_matrix("linalg.cond", "A", self));
   SHMT_REQUIRE(fabs(order) == 1 || fabs(order) == 2 || isinf(order), SHMT_E_RUNTIME,
                "linalg.cond got an invalid norm type: %g", order);
-  if (self->numel == 0) return no_condition(self, out);
+  if (self->numel == 0) return empty_condition(self, out);
   if (fabs(order) == 2) {
     SHMT_AUTO(shmt_tensor) values = NULL;
     SHMT_AUTO(shmt_tensor) first = NULL;
@@ -200,7 +199,7 @@ shmt_status shmt__linalg_cond_str(shmt_tensor* self, const char* p, shmt_tensor*
 
   SHMT_TRY(shmt__check_square("linalg.cond", "A", self));
   SHMT_REQUIRE(is_nuclear || strcmp(p, "fro") == 0, SHMT_E_RUNTIME, "linalg.cond got an invalid norm type: %s", p);
-  if (self->numel == 0) return no_condition(self, out);
+  if (self->numel == 0) return empty_condition(self, out);
   if (is_nuclear) {
     /* The inverse's singular values are the reciprocals, infinite ones too. */
     SHMT_AUTO(shmt_tensor) values = NULL;
@@ -216,7 +215,7 @@ shmt_status shmt__linalg_cond_str(shmt_tensor* self, const char* p, shmt_tensor*
   return shmt_op_mul_Tensor(norm, inverse_norm, out);
 }
 
-/* --- forms ------------------------------------------------------------------------------------------ */
+/* --- pinv, qr, svd, cross --------------------------------------------------------------------------- */
 
 shmt_status shmt__linalg_pinv(shmt_tensor* self, shmt_tensor* atol, shmt_tensor* rtol, bool hermitian,
                               shmt_tensor** out) {
@@ -237,7 +236,7 @@ shmt_status shmt__linalg_qr(shmt_tensor* a, const char* mode, shmt_tensor** q, s
   SHMT_AUTO(shmt_tensor) packed = NULL;
   SHMT_AUTO(shmt_tensor) tau = NULL;
   SHMT_AUTO(shmt_tensor) top = NULL;
-  SHMT_AUTO(shmt_tensor) reflections = NULL;
+  SHMT_AUTO(shmt_tensor) reflectors = NULL;
   const bool is_complete = strcmp(mode, "complete") == 0, is_r = strcmp(mode, "r") == 0;
 
   SHMT_TRY(shmt__check_matrix("linalg.qr", "A", a));
@@ -251,23 +250,23 @@ shmt_status shmt__linalg_qr(shmt_tensor* a, const char* mode, shmt_tensor** q, s
   SHMT_TRY(shmt_op_triu_(*r, 0));
   if (is_r) return shmt__tensor_empty(SHMT_INTS(0), a->dtype, a->device, SHMT_CONTIGUOUS_FORMAT, q);
   if (m >= n && n > 0 && !is_complete) {
-    /* The reflections are not needed any more; Q takes their place. */
+    /* The reflectors are not needed any more; Q overwrites them. */
     shmt__tensor_release(SHMT_TAKE(top));
     SHMT_TRY(shmt__householder_product_inplace(packed, tau));
     *q = SHMT_TAKE(packed);
     return SHMT_OK;
   }
   if (is_complete && m > n)
-    SHMT_TRY(shmt_op_constant_pad_nd(packed, SHMT_INTS(0, m - n), shmt__scalar_int(0), &reflections));
+    SHMT_TRY(shmt_op_constant_pad_nd(packed, SHMT_INTS(0, m - n), shmt__scalar_int(0), &reflectors));
   else
-    SHMT_TRY(shmt_op_narrow(packed, -1, 0, k, &reflections));
-  if (k > 0) return shmt_op_linalg_householder_product(reflections, tau, q);
-  /* No reflections: the unit matrix. */
+    SHMT_TRY(shmt_op_narrow(packed, -1, 0, k, &reflectors));
+  if (k > 0) return shmt_op_linalg_householder_product(reflectors, tau, q);
+  /* Without reflectors Q is the identity. */
   SHMT_AUTO(shmt_tensor) unit = NULL;
   SHMT_AUTO(shmt_tensor) wide = NULL;
-  SHMT_TRY(shmt_op_eye_m(m, reflections->sizes[a->n_dims - 1], a->dtype, SHMT_LAYOUT_NONE, a->device,
+  SHMT_TRY(shmt_op_eye_m(m, reflectors->sizes[a->n_dims - 1], a->dtype, SHMT_LAYOUT_NONE, a->device,
                          (shmt_opt_bool){0}, &unit));
-  SHMT_TRY(shmt_op_expand(unit, shmt__tensor_sizes(reflections), false, &wide));
+  SHMT_TRY(shmt_op_expand(unit, shmt__tensor_sizes(reflectors), false, &wide));
   return shmt__batch_copy(wide, shmt__tensor_sizes(wide), q);
 }
 
@@ -290,8 +289,8 @@ shmt_status shmt__svd_old(shmt_tensor* self, bool some, bool compute_uv, shmt_te
   return shmt__tensor_fill(*v, shmt__scalar_int(0));
 }
 
-/* The element of a one further along dim times the element of b two further. */
-static shmt_status turned_product(shmt_tensor* a, shmt_tensor* b, int64_t dim, shmt_tensor** out) {
+/* The element of a one further along dim, times the element of b two further. */
+static shmt_status rolled_product(shmt_tensor* a, shmt_tensor* b, int64_t dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) left = NULL;
   SHMT_AUTO(shmt_tensor) right = NULL;
 
@@ -315,8 +314,8 @@ shmt_status shmt__linalg_cross(shmt_tensor* self, shmt_tensor* other, int64_t di
                shmt__dtype_title(self->dtype), shmt__dtype_title(other->dtype));
   SHMT_REFUSE_DTYPE(self->dtype == SHMT_BOOL || self->dtype == SHMT_COMPLEX32 ||
                         shmt__is_barebones_unsigned(self->dtype), self->dtype, "cross");
-  SHMT_TRY(turned_product(self, other, dim, &plus));
-  SHMT_TRY(turned_product(other, self, dim, &minus));
+  SHMT_TRY(rolled_product(self, other, dim, &plus));
+  SHMT_TRY(rolled_product(other, self, dim, &minus));
   return shmt_op_sub_Tensor(plus, minus, shmt__scalar_int(1), out);
 }
 
@@ -324,8 +323,8 @@ shmt_status shmt__cross(shmt_tensor* self, shmt_tensor* other, shmt_opt_int dim,
   int64_t found = dim.value, sizes[SHMT_MAX_DIMS], n;
 
   if (!dim.has) {
-    static _Atomic(bool) told;
-    SHMT_TRY(shmt__warn_once(&told, "cross() without a dim is deprecated: pass it, or use linalg.cross(), whose default, "
+    static _Atomic(bool) warned;
+    SHMT_TRY(shmt__warn_once(&warned, "cross() without a dim is deprecated: pass it, or use linalg.cross(), whose default, "
                                     "the last one, cross() will take as well"));
     SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(other), sizes, &n));
     for (found = 0; found < n && sizes[found] != 3;) found++;

@@ -1,4 +1,4 @@
-/* ops/linalg/solve.c -- solving by factors: triangles, Cholesky, LU, LDL; inverses. */
+/* ops/linalg/solve.c -- solves by triangular, Cholesky, LU and LDL factors; inverses. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Bytes whose exchange is worth a thread of its own. */
+/* How many bytes of columns to swap are worth a thread of their own. */
 #define MIN_PIECE_BYTES 1e5
 
 static shmt_status check_same_dtype(const char* name, const shmt_tensor* a, const shmt_tensor* b) {
@@ -29,8 +29,8 @@ static shmt_status check_rows(const char* name, const shmt_tensor* a, const shmt
   return SHMT_OK;
 }
 
-/* The sizes of b, with the batch dims that it has together with a. */
-static shmt_status common_sizes(const shmt_tensor* b, const shmt_tensor* a, int64_t* buf, shmt_ints* out) {
+/* The sizes of b, with the batch dims of a and b broadcast. */
+static shmt_status broadcast_batch_sizes(const shmt_tensor* b, const shmt_tensor* a, int64_t* buf, shmt_ints* out) {
   int64_t n;
 
   SHMT_TRY(shmt__broadcast_sizes((shmt_ints){b->sizes, b->n_dims - 2}, (shmt_ints){a->sizes, a->n_dims - 2}, buf, &n));
@@ -40,11 +40,11 @@ static shmt_status common_sizes(const shmt_tensor* b, const shmt_tensor* a, int6
   return SHMT_OK;
 }
 
-/* --- substitution --------------------------------------------------------------------------------- */
+/* --- trsm over a batch ---------------------------------------------------------------------------- */
 
 typedef struct solve_job {
-  shmt__substitution s; /* of the first matrix; before solve_by(), without it and with what stands in it */
-  bool is_turned[2];    /* the transpose of that triangle */
+  shmt__trsm_args s; /* for the first matrix; without its matrices until solve_by_factors() sets them */
+  bool is_transposed[2];    /* solve with the transpose of that factor */
   shmt__matrices a, b, x;
   int64_t item;
 } solve_job;
@@ -59,35 +59,35 @@ static shmt__matrix columns_of(const shmt__matrices* m, int64_t i, int64_t begin
   return columns;
 }
 
-static shmt__substitution substitution_of(const solve_job* job, int64_t i) {
-  shmt__substitution s = job->s;
+static shmt__trsm_args trsm_args_of(const solve_job* job, int64_t i) {
+  shmt__trsm_args s = job->s;
 
-  for (int k = 0; k < s.n; k++) s.triangles[k].a.data += i * job->a.step;
+  for (int k = 0; k < s.n; k++) s.triangular[k].a.data += i * job->a.step;
   if (s.pivots) s.pivots += i * job->a.first.rows;
   return s;
 }
 
 static int run_solve(void* ctx, int64_t i, int begin, int end) {
   const solve_job* job = ctx;
-  const shmt__substitution s = substitution_of(job, i);
+  const shmt__trsm_args s = trsm_args_of(job, i);
 
-  shmt__substitute(&s, columns_of(&job->b, i, begin, end, job->item), columns_of(&job->x, i, begin, end, job->item), 0);
+  shmt__trsm(&s, columns_of(&job->b, i, begin, end, job->item), columns_of(&job->x, i, begin, end, job->item), 0);
   return 0;
 }
 
-/* *out = the solution X of TX = b, or of XT = b where not left, column-major: by triangles that stand in factor and
- * pivots. New reference. */
-static shmt_status solve_by(solve_job* job, shmt_tensor* factor, shmt_tensor* b, bool left, shmt_tensor** out) {
+/* *out = the solution X of TX = b (XT = b when not left), column-major. T is the product of the triangular matrices in
+ * factor, with pivots. New reference. */
+static shmt_status solve_by_factors(solve_job* job, shmt_tensor* factor, shmt_tensor* b, bool left, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) x = NULL;
   SHMT_AUTO(shmt_tensor) read_factor = NULL;
   SHMT_AUTO(shmt_tensor) read_b = NULL;
   int64_t buf[SHMT_MAX_DIMS], factor_buf[SHMT_MAX_DIMS];
   shmt_ints sizes;
   const int64_t n = factor->sizes[factor->n_dims - 1];
-  const bool in_place = n > SHMT_SUBSTITUTION_ROWS;
+  const bool in_place = n > SHMT_TRSM_PANEL_ROWS;
 
   SHMT_TRY(shmt__check_has_data(factor, b));
-  SHMT_TRY(common_sizes(b, factor, buf, &sizes));
+  SHMT_TRY(broadcast_batch_sizes(b, factor, buf, &sizes));
   SHMT_TRY(in_place ? shmt__batch_copy(b, sizes, &x) : shmt__batch_empty(sizes, b->dtype, b->device, &x));
   if (!shmt__tensor_is_meta(x) && x->numel > 0) {
     const double columns = (double)x->sizes[x->n_dims - (left ? 1 : 2)];
@@ -104,10 +104,10 @@ static shmt_status solve_by(solve_job* job, shmt_tensor* factor, shmt_tensor* b,
       job->x.first = shmt__matrix_transposed(job->x.first);
     }
     for (int k = 0; k < job->s.n; k++) {
-      shmt__triangle* t = &job->s.triangles[k];
+      shmt__triangular* t = &job->s.triangular[k];
       t->a = job->a.first;
       t->is_conjugated = t->is_conjugated && shmt__is_complex(x->dtype);
-      if (job->is_turned[k] == left) *t = shmt__triangle_transposed(*t);
+      if (job->is_transposed[k] == left) *t = shmt__triangular_transposed(*t);
     }
     SHMT_TRY(shmt__batch_run_columns(x->numel / (int64_t)(columns * (double)n), (int)columns,
                                      0.5 * job->s.n * (double)n * (double)n * columns, run_solve, job));
@@ -116,11 +116,11 @@ static shmt_status solve_by(solve_job* job, shmt_tensor* factor, shmt_tensor* b,
   return SHMT_OK;
 }
 
-/* --- triangles ------------------------------------------------------------------------------------ */
+/* --- triangular matrices -------------------------------------------------------------------------- */
 
 shmt_status shmt__linalg_solve_triangular(shmt_tensor* self, shmt_tensor* b, bool upper, bool left, bool unitriangular,
                                           shmt_tensor** out) {
-  solve_job job = {.s = {.n = 1, .triangles = {{.is_lower = !upper, .is_unit = unitriangular}}}};
+  solve_job job = {.s = {.n = 1, .triangular = {{.is_lower = !upper, .is_unit = unitriangular}}}};
   const char* name = "linalg.solve_triangular";
 
   SHMT_TRY(check_same_dtype(name, self, b));
@@ -131,33 +131,33 @@ shmt_status shmt__linalg_solve_triangular(shmt_tensor* self, shmt_tensor* b, boo
                "%s: Incompatible shapes of A and B for the equation %s (%" PRId64 "x%" PRId64 " and %" PRId64 "x%" PRId64
                ")", name, left ? "AX = B" : "XA = B", n, n, b->sizes[b->n_dims - 2], b->sizes[b->n_dims - 1]);
   SHMT_TRY(shmt__check_lapack_routine("triangular_solve_cpu", self));
-  return solve_by(&job, self, b, left, out);
+  return solve_by_factors(&job, self, b, left, out);
 }
 
-/* The coefficient's copy lies in columns, one for each matrix of the solution. */
+/* cloned_coefficient is a column-major copy, with one matrix for each matrix of the solution. */
 shmt_status shmt__triangular_solve(shmt_tensor* self, shmt_tensor* a, bool upper, bool transpose, bool unitriangular,
                                    shmt_tensor** solution, shmt_tensor** cloned_coefficient) {
-  SHMT_AUTO(shmt_tensor) turned = NULL;
-  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) transposed = NULL;
+  SHMT_AUTO(shmt_tensor) expanded = NULL;
   SHMT_AUTO(shmt_tensor) copy = NULL;
   int64_t buf[SHMT_MAX_DIMS];
 
-  SHMT_TRY(shmt_op_mT(a, &turned));
-  SHMT_TRY(shmt_op_linalg_solve_triangular(transpose ? turned : a, self, transpose ? !upper : upper, true, unitriangular,
+  SHMT_TRY(shmt_op_mT(a, &transposed));
+  SHMT_TRY(shmt_op_linalg_solve_triangular(transpose ? transposed : a, self, transpose ? !upper : upper, true, unitriangular,
                                            solution));
   const int64_t n = a->sizes[a->n_dims - 1];
-  SHMT_TRY(shmt_op_expand(turned, shmt__batch_sizes(*solution, 2, n, n, buf), false, &wide));
-  SHMT_TRY(shmt_op_clone(wide, SHMT_CONTIGUOUS_FORMAT, &copy));
+  SHMT_TRY(shmt_op_expand(transposed, shmt__batch_sizes(*solution, 2, n, n, buf), false, &expanded));
+  SHMT_TRY(shmt_op_clone(expanded, SHMT_CONTIGUOUS_FORMAT, &copy));
   return shmt_op_mT(copy, cloned_coefficient);
 }
 
 /* --- Cholesky ------------------------------------------------------------------------------------- */
 
 shmt_status shmt__cholesky_solve(shmt_tensor* self, shmt_tensor* input2, bool upper, shmt_tensor** out) {
-  /* L L^H or U^H U, of which one is there. */
-  const shmt__triangle factor = {.is_lower = !upper}, adjoint = {.is_lower = !upper, .is_conjugated = true};
-  solve_job job = {.s = {.n = 2, .triangles = {upper ? adjoint : factor, upper ? factor : adjoint}},
-                   .is_turned = {upper, !upper}};
+  /* L L^H or U^H U, of which one factor is given. */
+  const shmt__triangular factor = {.is_lower = !upper}, adjoint = {.is_lower = !upper, .is_conjugated = true};
+  solve_job job = {.s = {.n = 2, .triangular = {upper ? adjoint : factor, upper ? factor : adjoint}},
+                   .is_transposed = {upper, !upper}};
 
   SHMT_REQUIRE(self->n_dims >= 2, SHMT_E_RUNTIME, "b should have at least 2 dimensions, but has %d dimensions instead",
                self->n_dims);
@@ -167,38 +167,38 @@ shmt_status shmt__cholesky_solve(shmt_tensor* self, shmt_tensor* input2, bool up
   SHMT_TRY(check_rows("cholesky_solve", input2, self));
   SHMT_TRY(check_same_dtype("cholesky_solve", input2, self));
   SHMT_TRY(shmt__check_lapack_routine("cholesky_solve_cpu", self));
-  return solve_by(&job, input2, self, true, out);
+  return solve_by_factors(&job, input2, self, true, out);
 }
 
 /* --- LU ------------------------------------------------------------------------------------------- */
 
-/* AX = B by the factors of A, whose transpose, or conjugate, stands for it where asked. */
-static shmt_status solve_by_lu(shmt_tensor* lu, shmt_tensor* pivots, bool is_turned, bool is_conjugated, shmt_tensor* b,
+/* Solves AX = B by the LU factors of A, or of its transpose or conjugate when asked. */
+static shmt_status solve_by_lu(shmt_tensor* lu, shmt_tensor* pivots, bool is_transposed, bool is_conjugated, shmt_tensor* b,
                                shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) wide = NULL;
-  const shmt__triangle lower = {.is_lower = true, .is_unit = true, .is_conjugated = is_conjugated};
-  const shmt__triangle upper = {.is_conjugated = is_conjugated};
+  SHMT_AUTO(shmt_tensor) expanded = NULL;
+  const shmt__triangular lower = {.is_lower = true, .is_unit = true, .is_conjugated = is_conjugated};
+  const shmt__triangular upper = {.is_conjugated = is_conjugated};
   solve_job job = {.s = {.n = 2,
-                         .triangles = {is_turned ? upper : lower, is_turned ? lower : upper},
-                         .pivots_last = is_turned},
-                   .is_turned = {is_turned, is_turned}};
+                         .triangular = {is_transposed ? upper : lower, is_transposed ? lower : upper},
+                         .pivots_last = is_transposed},
+                   .is_transposed = {is_transposed, is_transposed}};
   int64_t buf[SHMT_MAX_DIMS];
   const int64_t n = lu->sizes[lu->n_dims - 1];
   shmt_ints sizes;
 
   SHMT_TRY(shmt__check_has_data(pivots, b));
-  SHMT_TRY(common_sizes(b, lu, buf, &sizes));
+  SHMT_TRY(broadcast_batch_sizes(b, lu, buf, &sizes));
   if (!shmt__tensor_is_meta(b) && !shmt__tensor_is_meta(pivots)) {
     buf[sizes.len - 2] = n;
     sizes.len--;
-    SHMT_TRY(shmt__own_pivots("linalg.lu_solve", pivots, sizes, n, &wide));
-    job.s.pivots = shmt__tensor_data(wide);
+    SHMT_TRY(shmt__own_pivots("linalg.lu_solve", pivots, sizes, n, &expanded));
+    job.s.pivots = shmt__tensor_data(expanded);
   }
-  return solve_by(&job, lu, b, true, out);
+  return solve_by_factors(&job, lu, b, true, out);
 }
 
-/* t with the last two dims exchanged; shares memory. */
-static shmt_status turned(shmt_tensor* t, shmt_tensor** out) {
+/* t with the last two dims swapped; shares memory. */
+static shmt_status transposed(shmt_tensor* t, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS];
   const int n = t->n_dims;
 
@@ -211,7 +211,7 @@ static shmt_status turned(shmt_tensor* t, shmt_tensor** out) {
 
 shmt_status shmt__linalg_lu_solve(shmt_tensor* lu, shmt_tensor* pivots, shmt_tensor* b, bool left, bool adjoint,
                                   shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) side = NULL;
+  SHMT_AUTO(shmt_tensor) right_side = NULL;
   SHMT_AUTO(shmt_tensor) x = NULL;
   const char* name = "torch.linalg.lu_solve";
 
@@ -237,18 +237,18 @@ shmt_status shmt__linalg_lu_solve(shmt_tensor* lu, shmt_tensor* pivots, shmt_ten
   if (b->numel > 0) SHMT_TRY(shmt__check_lapack_work("linalg.lu_solve_cpu", lu));
   /* XA = B is A^T X^T = B^T. */
   if (left) return solve_by_lu(lu, pivots, adjoint, adjoint, b, out);
-  SHMT_TRY(turned(b, &side));
-  SHMT_TRY(solve_by_lu(lu, pivots, !adjoint, adjoint, side, &x));
-  return turned(x, out);
+  SHMT_TRY(transposed(b, &right_side));
+  SHMT_TRY(solve_by_lu(lu, pivots, !adjoint, adjoint, right_side, &x));
+  return transposed(x, out);
 }
 
-/* A solution is begun where the unit matrix stands, whose columns are 0 above their only element: the lower triangle is
- * solved with as much fewer multiplications. P, which would have moved that, exchanges columns at the end. */
+/* Columns begin to end of U^-1 L^-1. The solution begins as the identity, whose columns are 0 above their one: that saves
+ * multiplications in the solve with L. So P is not applied before, but swaps columns at the end. */
 static int run_inverse(void* ctx, int64_t i, int begin, int end) {
   const solve_job* job = ctx;
-  const shmt__substitution s = substitution_of(job, i);
+  const shmt__trsm_args s = trsm_args_of(job, i);
   const int n = (int)job->x.first.rows;
-  const int width = n > SHMT_SUBSTITUTION_ROWS ? SHMT_SUBSTITUTION_ROWS : (int)(SHMT_GEMM_PANEL_BYTES / job->item);
+  const int width = n > SHMT_TRSM_PANEL_ROWS ? SHMT_TRSM_PANEL_ROWS : (int)(SHMT_TRSM_PANEL_BYTES / job->item);
   char one[16];
 
   shmt__scalar_store_unsafe(shmt__scalar_int(1), s.dtype, one);
@@ -256,24 +256,24 @@ static int run_inverse(void* ctx, int64_t i, int begin, int end) {
     const shmt__matrix x = columns_of(&job->x, i, j, end - j < width ? end : j + width, job->item);
     memset(x.data, 0, (size_t)(x.columns * n * job->item));
     for (int64_t k = 0; k < x.columns; k++) memcpy(x.data + (k * n + j + k) * job->item, one, (size_t)job->item);
-    shmt__substitute(&s, x, x, j);
+    shmt__trsm(&s, x, x, j);
   }
   return 0;
 }
 
-typedef struct exchange_job {
+typedef struct pivot_job {
   const solve_job* job;
   const int* pivots;
-} exchange_job;
+} pivot_job;
 
-static void exchange_piece(void* ctx, int64_t begin, int64_t end) {
-  const exchange_job* e = ctx;
+static void swap_columns_piece(void* ctx, int64_t begin, int64_t end) {
+  const pivot_job* e = ctx;
   const shmt__matrices* x = &e->job->x;
 
   for (int64_t i = begin; i < end; i++) {
     shmt__matrix inverse = x->first;
     inverse.data = matrix_of(x, i);
-    shmt__exchange_columns(inverse, e->pivots + i * inverse.columns, e->job->item);
+    shmt__swap_columns(inverse, e->pivots + i * inverse.columns, e->job->item);
   }
 }
 
@@ -283,7 +283,7 @@ shmt_status shmt__linalg_inv_ex(shmt_tensor* a, bool check_errors, shmt_tensor**
   SHMT_AUTO(shmt_tensor) pivots = NULL;
   SHMT_AUTO(shmt_tensor) info = NULL;
   SHMT_AUTO(shmt_tensor) x = NULL;
-  solve_job job = {.s = {.dtype = a->dtype, .n = 2, .triangles = {{.is_lower = true, .is_unit = true}}}};
+  solve_job job = {.s = {.dtype = a->dtype, .n = 2, .triangular = {{.is_lower = true, .is_unit = true}}}};
 
   SHMT_TRY(shmt__check_square("linalg.inv", "A", a));
   SHMT_TRY(shmt__check_lapack_dtype("linalg.inv", a));
@@ -293,14 +293,14 @@ shmt_status shmt__linalg_inv_ex(shmt_tensor* a, bool check_errors, shmt_tensor**
   if (!shmt__tensor_is_meta(x) && x->numel > 0) {
     const double n = (double)a->sizes[a->n_dims - 1];
     const int64_t matrices = info->numel;
-    const exchange_job exchange = {&job, shmt__tensor_data(pivots)};
+    const pivot_job pivoting = {&job, shmt__tensor_data(pivots)};
     job.item = shmt__tensor_item_bytes(x);
     SHMT_TRY(shmt__batch_matrices(x, &job.x));
     SHMT_TRY(shmt__batch_matrices(lu, &job.a));
-    job.s.triangles[0].a = job.s.triangles[1].a = job.a.first;
+    job.s.triangular[0].a = job.s.triangular[1].a = job.a.first;
     SHMT_TRY(shmt__batch_run_columns(matrices, (int)n, 0.7 * n * n * n, run_inverse, &job));
-    shmt__parallel_for(matrices, (int64_t)(MIN_PIECE_BYTES / (n * n * (double)job.item)) + 1, exchange_piece,
-                       (void*)(uintptr_t)&exchange);
+    shmt__parallel_for(matrices, (int64_t)(MIN_PIECE_BYTES / (n * n * (double)job.item)) + 1, swap_columns_piece,
+                       (void*)(uintptr_t)&pivoting);
   }
   *out = SHMT_TAKE(x);
   *out_info = SHMT_TAKE(info);
@@ -323,7 +323,8 @@ static int run_sytrs(void* ctx, int64_t i) {
                                                job->b.data + i * job->b.step, job->b.ld);
 }
 
-/* LAPACK takes two neighbours with negative pivots for the rows of one block, without looking whether there are two. */
+/* Checks that negative pivots stand in pairs. LAPACK takes two neighbours with negative pivots for the rows of one block,
+ * without looking whether there are two. */
 static shmt_status check_ldl_pivots(const shmt_tensor* pivots, int64_t n) {
   const int* data = shmt__tensor_data(pivots);
   bool is_second = false; /* of a block of two */
@@ -345,7 +346,7 @@ shmt_status shmt__linalg_ldl_solve(shmt_tensor* ld, shmt_tensor* pivots, shmt_te
                                    shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) x = NULL;
   SHMT_AUTO(shmt_tensor) factors = NULL;
-  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) expanded = NULL;
   SHMT_AUTO(shmt_tensor) info = NULL;
   const char* name = "torch.linalg.ldl_solve";
   int64_t buf[SHMT_MAX_DIMS];
@@ -367,20 +368,20 @@ shmt_status shmt__linalg_ldl_solve(shmt_tensor* ld, shmt_tensor* pivots, shmt_te
   SHMT_TRY(shmt__check_has_data(ld, b));
   SHMT_TRY(shmt__check_has_data(pivots, b));
   if (b->numel > 0) SHMT_TRY(shmt__check_lapack_work("ldl_solve_kernel_cpu", ld));
-  SHMT_TRY(common_sizes(b, ld, buf, &sizes));
+  SHMT_TRY(broadcast_batch_sizes(b, ld, buf, &sizes));
   SHMT_TRY(shmt__batch_copy(b, sizes, &x));
   SHMT_TRY(shmt__batch_read(ld, shmt__batch_sizes(x, 2, n, n, buf), &factors));
   if (!shmt__tensor_is_meta(x) && x->numel > 0) {
     ldl_job job = {0};
     SHMT_TRY(shmt__tensor_empty(shmt__batch_sizes(x, 1, n, 0, buf), SHMT_INT32, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT,
-                                &wide));
-    SHMT_TRY(shmt__tensor_copy(wide, pivots));
-    SHMT_TRY(check_ldl_pivots(wide, n));
+                                &expanded));
+    SHMT_TRY(shmt__tensor_copy(expanded, pivots));
+    SHMT_TRY(check_ldl_pivots(expanded, n));
     SHMT_TRY(shmt__tensor_zeros(shmt__batch_sizes(x, 0, 0, 0, buf), SHMT_INT32, SHMT_CPU, &info));
     SHMT_TRY(shmt__batch_of(factors, &job.a));
     SHMT_TRY(shmt__batch_of(x, &job.b));
     SHMT_TRY(shmt__lapack_find(hermitian ? SHMT_LAPACK_hetrs : SHMT_LAPACK_sytrs, ld->dtype, &job.routine));
-    job.pivots = shmt__tensor_data(wide);
+    job.pivots = shmt__tensor_data(expanded);
     SHMT_TRY(shmt__batch_run(job.b.n, (double)n * (double)n * job.b.columns, run_sytrs, &job, shmt__tensor_data(info)));
   }
   *out = SHMT_TAKE(x);

@@ -73,17 +73,17 @@ static shmt_status masked_fill(shmt_tensor* self, shmt_tensor* mask, shmt_tensor
 
 /* Into a tensor whose places stand for several elements each: filled where any of them is chosen. */
 static shmt_status masked_fill_repeated(shmt_tensor* self, shmt_tensor* mask, shmt_tensor* value) {
-  const uint64_t repeated = shmt__repeated_dims(self);
+  const uint64_t repeated = shmt__expanded_dims(self);
   SHMT_AUTO(shmt_tensor) single = NULL;
   SHMT_AUTO(shmt_tensor) wide = NULL;
   SHMT_AUTO(shmt_tensor) any = NULL;
   int64_t dims[SHMT_MAX_DIMS], n = 0;
 
-  SHMT_TRY(shmt__warn_of_repeats("masked_fill_"));
+  SHMT_TRY(shmt__warn_expanded("masked_fill_"));
   SHMT_TRY(shmt_op_expand(mask, shmt__tensor_sizes(self), false, &wide));
   for (int d = 0; d < self->n_dims; d++)
     if (repeated >> d & 1) dims[n++] = d;
-  SHMT_TRY(shmt__without_repeats(self, repeated, &single));
+  SHMT_TRY(shmt__unexpanded(self, repeated, &single));
   SHMT_TRY(shmt_op_any_dims(wide, (shmt_ints){dims, n}, true, &any));
   return masked_fill(single, any, value, &single);
 }
@@ -99,7 +99,7 @@ static shmt_status masked_fill(shmt_tensor* self, shmt_tensor* mask, shmt_tensor
     SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, self->dtype, shmt__common_device(self, mask, NULL),
                                 SHMT_CONTIGUOUS_FORMAT, out));
   }
-  if (*out == self && shmt__repeated_dims(self)) return masked_fill_repeated(self, mask, value);
+  if (*out == self && shmt__expanded_dims(self)) return masked_fill_repeated(self, mask, value);
   return choose("masked_fill", mask, value, self, out);
 }
 

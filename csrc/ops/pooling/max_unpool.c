@@ -51,7 +51,7 @@ static bool is_in_order(int n, const shmt_tensor* self) {
 static shmt_status put(int n, shmt_tensor* self, shmt_tensor* indices, shmt_ints plane, shmt_tensor* to) {
   const int outer = self->n_dims - n;
   shmt__bad_index bad = {0};
-  shmt__index_shape shape = {.stride = to->strides[self->n_dims - 1] * shmt__tensor_item_bytes(to), .size = 1, .bad = &bad};
+  shmt__index_args shape = {.stride = to->strides[self->n_dims - 1] * shmt__tensor_item_bytes(to), .size = 1, .bad = &bad};
   SHMT_AUTO(shmt_tensor) planes = NULL;
   SHMT_AUTO(shmt_tensor) from = NULL;
   int64_t strides[SHMT_MAX_DIMS] = {0};

@@ -85,7 +85,7 @@ static shmt_status as_reals(shmt_tensor* t, shmt_tensor** out) {
 }
 
 static shmt_status fill_uniform(shmt_tensor* t, double from, double to, shmt_generator* generator) {
-  const shmt__uniform_shape shape = {from, to};
+  const shmt__uniform_args shape = {from, to};
 
   if (shmt__is_complex(t->dtype)) {
     SHMT_AUTO(shmt_tensor) reals = NULL;
@@ -114,7 +114,7 @@ shmt_status shmt__uniform_(shmt_tensor* self, double from, double to, shmt_gener
 /* The numbers one by one, in double: what torch does for few or scattered elements. */
 static void normal_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const draw* d = ctx;
-  const shmt__uniform_shape* s = d->shape;
+  const shmt__uniform_args* s = d->shape;
   const shmt_dtype dtype = d->words_each; /* which the serial runs have no other use for */
 
   for (int64_t i = 0; i < n; i++) {
@@ -124,8 +124,8 @@ static void normal_run(char* const* data, const int64_t* strides, int64_t n, con
 }
 
 /* Dense and long enough: pairs by Box-Muller on blocks of 16. */
-static void fill_normal_dense(shmt_tensor* t, const shmt__uniform_shape* shape, shmt_generator* generator) {
-  const shmt__uniform_shape unit = {0, 1};
+static void fill_normal_dense(shmt_tensor* t, const shmt__uniform_args* shape, shmt_generator* generator) {
+  const shmt__uniform_args unit = {0, 1};
   const int64_t item = shmt__tensor_item_bytes(t), n = t->numel;
   const shmt__loop box_muller = shmt__loops[SHMT_LOOP_box_muller][t->dtype];
   draw d = {.generator = generator,
@@ -145,8 +145,8 @@ static void fill_normal_dense(shmt_tensor* t, const shmt__uniform_shape* shape, 
 }
 
 /* 16-bit floats: every block is made in float and rounded once; the last one overlaps the one before. */
-static void fill_normal_half(shmt_tensor* t, const shmt__uniform_shape* shape, shmt_generator* generator) {
-  const shmt__uniform_shape unit = {0, 1};
+static void fill_normal_half(shmt_tensor* t, const shmt__uniform_args* shape, shmt_generator* generator) {
+  const shmt__uniform_args unit = {0, 1};
   const shmt__cast_loop_fn cast = shmt__cast_loop(t->dtype, SHMT_FLOAT32);
   const int64_t item = shmt__tensor_item_bytes(t), n = t->numel, step = sizeof(float);
   float block[16];
@@ -162,7 +162,7 @@ static void fill_normal_half(shmt_tensor* t, const shmt__uniform_shape* shape, s
 }
 
 static shmt_status fill_normal(shmt_tensor* t, double mean, double std, shmt_generator* generator) {
-  const shmt__uniform_shape shape = {mean, std};
+  const shmt__uniform_args shape = {mean, std};
   draw d = {.shape = &shape, .words_each = t->dtype};
 
   if (shmt__is_complex(t->dtype)) {
@@ -212,7 +212,7 @@ static uint64_t full_range(shmt_dtype dtype) {
 
 static shmt_status fill_range(shmt_tensor* t, uint64_t range, int64_t base, shmt_generator* generator) {
   /* Above 2^28 one word would make the numbers visibly uneven. */
-  const shmt__randint_shape shape = {range, base, range >= 1u << 28 || range == 0};
+  const shmt__randint_args shape = {range, base, range >= 1u << 28 || range == 0};
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_randint, t->dtype, "random_from_to");
   return fill_words("random_", t, SHMT_LOOP_randint, &shape, shape.wide ? 2 : 1, generator);
@@ -298,7 +298,7 @@ shmt_status shmt__random_to(shmt_tensor* self, int64_t to, shmt_generator* gener
 
 shmt_status shmt__random_(shmt_tensor* self, shmt_generator* generator) {
   const uint64_t range = full_range(self->dtype);
-  const shmt__randint_shape shape = {range, 0, shmt__dtype_size[self->dtype] == 8};
+  const shmt__randint_args shape = {range, 0, shmt__dtype_size[self->dtype] == 8};
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_randint, self->dtype, "random");
   return fill_words("random_", self, SHMT_LOOP_randint, &shape, shape.wide ? 2 : 1, generator);
@@ -308,7 +308,7 @@ shmt_status shmt__random_(shmt_tensor* self, shmt_generator* generator) {
 
 /* value with probability p, else 0. */
 shmt_status shmt__fill_bernoulli(shmt_tensor* t, double p, double value, shmt_generator* generator) {
-  const shmt__bernoulli_shape shape = {(uint64_t)ceil(ldexp(p, 53)), value};
+  const shmt__bernoulli_args shape = {(uint64_t)ceil(ldexp(p, 53)), value};
 
   if (shmt__is_complex(t->dtype)) {
     SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "\"bernoulli_scalar_cpu_\" not implemented for '%s'", shmt__dtype_title(t->dtype));
@@ -488,7 +488,7 @@ static void shuffle(char* p, int64_t item, int64_t n, shmt_generator* generator)
     shmt__generator_words(generator, words, count);
     if (left <= INT32_MAX) {
       char* data[2] = {(char*)steps, (char*)words};
-      shmt__loops[SHMT_LOOP_mt_places][SHMT_UINT32](data, NULL, count, &left);
+      shmt__loops[SHMT_LOOP_mt_swap_steps][SHMT_UINT32](data, NULL, count, &left);
       for (int64_t k = 0; k < count; k++) __builtin_prefetch(p + (begin + k + steps[k]) * item, 1);
     } else {
       for (int64_t k = 0; k < count; k++)

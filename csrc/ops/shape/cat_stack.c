@@ -17,7 +17,7 @@
 enum {
   GRAIN_BYTES = 1 << 17,   /* below which another thread does not pay */
   STREAM_ROW_BYTES = 1024, /* below which streaming does not pay */
-  WORTH_JOINING = 128,     /* bytes of a tensor in a row of the result, below which each tensor is copied by itself */
+  MIN_CAT_BYTES = 128,     /* bytes of a tensor in a row of the result, below which each tensor is copied by itself */
   SHORT_ROW_BYTES = 512,   /* of the result: many are made together */
   BLOCK_BYTES = 4096,      /* of such rows: they stay in the nearest cache meanwhile */
 };
@@ -68,19 +68,19 @@ static void copy_rows(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* Dense tensors side by side: the result is written from one end to the other. */
-typedef struct join {
+typedef struct cat_job {
   char* to;
   shmt_tensors tensors;
   const int64_t* lengths; /* along dim; NULL: all are 1 */
   int64_t inner, to_step; /* bytes */
   bool streamed;
-} join;
+} cat_job;
 
 /* Of tensor i in each row. */
-static int64_t nbytes_of(const join* c, int64_t i) { return c->lengths ? c->lengths[i] * c->inner : c->inner; }
+static int64_t nbytes_of(const cat_job* c, int64_t i) { return c->lengths ? c->lengths[i] * c->inner : c->inner; }
 
-static void join_rows(void* ctx, int64_t begin, int64_t end) {
-  const join* c = ctx;
+static void cat_rows(void* ctx, int64_t begin, int64_t end) {
+  const cat_job* c = ctx;
   char* to = c->to + begin * c->to_step;
 
   for (int64_t r = begin; r < end; r++) {
@@ -99,7 +99,7 @@ static void join_rows(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* Of n rows from row r on. */
-static void join_block(const join* c, char* to, int64_t r, int64_t n) {
+static void cat_block(const cat_job* c, char* to, int64_t r, int64_t n) {
   const char* from[2];
   const int64_t nbytes = nbytes_of(c, 0);
 
@@ -117,8 +117,8 @@ static void join_block(const join* c, char* to, int64_t r, int64_t n) {
 }
 
 /* Rows of the result made tensor by tensor, a block of them at a time. */
-static void join_short_rows(void* ctx, int64_t begin, int64_t end) {
-  const join* c = ctx;
+static void cat_short_rows(void* ctx, int64_t begin, int64_t end) {
+  const cat_job* c = ctx;
   _Alignas(SHMT_STAGE_LINE) char block[BLOCK_BYTES];
   char* to = c->to + begin * c->to_step;
   shmt__stage s;
@@ -127,28 +127,28 @@ static void join_short_rows(void* ctx, int64_t begin, int64_t end) {
   for (int64_t r = begin, n; r < end; r += n, to += n * c->to_step) {
     char* const at = c->streamed ? block : to;
     n = BLOCK_BYTES / c->to_step < end - r ? BLOCK_BYTES / c->to_step : end - r;
-    join_block(c, at, r, n);
+    cat_block(c, at, r, n);
     if (c->streamed) shmt__stage_copy(&s, to, block, n * c->to_step);
   }
   shmt__stage_end(&s);
 }
 
 /* Join along dim row by row; false where that is not possible, or does not pay. */
-static bool join_dense(shmt_tensors tensors, int64_t dim, const int64_t* lengths, shmt_tensor* out) {
-  join c = {shmt__tensor_data(out), tensors, lengths, shmt__tensor_item_bytes(out), 0, false};
+static bool cat_dense(shmt_tensors tensors, int64_t dim, const int64_t* lengths, shmt_tensor* out) {
+  cat_job c = {shmt__tensor_data(out), tensors, lengths, shmt__tensor_item_bytes(out), 0, false};
 
   if (out->numel == 0) return false;
   const int64_t rows = shmt__tensor_extent(out, 0, dim);
   c.inner *= shmt__tensor_extent(out, dim + 1, out->n_dims);
   c.to_step = out->sizes[dim] * c.inner;
   const bool is_short = c.to_step <= SHORT_ROW_BYTES;
-  if (rows <= 1 || (!is_short && c.to_step < tensors.len * WORTH_JOINING) || !shmt__tensor_is_contiguous(out)) return false;
+  if (rows <= 1 || (!is_short && c.to_step < tensors.len * MIN_CAT_BYTES) || !shmt__tensor_is_contiguous(out)) return false;
   for (int64_t i = 0; i < tensors.len; i++)
     if (nbytes_of(&c, i) > 0 &&
         (tensors.data[i]->dtype != out->dtype || !shmt__tensor_is_contiguous(tensors.data[i])))
       return false;
   c.streamed = rows * c.to_step >= SHMT_STREAM_BYTES && (is_short || c.to_step >= tensors.len * STREAM_ROW_BYTES);
-  shmt__parallel_for(rows, GRAIN_BYTES / c.to_step + 1, is_short ? join_short_rows : join_rows, &c);
+  shmt__parallel_for(rows, GRAIN_BYTES / c.to_step + 1, is_short ? cat_short_rows : cat_rows, &c);
   return true;
 }
 
@@ -231,7 +231,7 @@ shmt_status shmt__cat_sized(shmt_tensors tensors, int64_t dim, shmt_ints lengths
     SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, first->n_dims}, dtype, device, format, &made));
   }
   shmt_tensor* to = *out ? *out : made;
-  if (!shmt__tensor_is_meta(to) && !join_dense(tensors, dim, lengths.data, to)) {
+  if (!shmt__tensor_is_meta(to) && !cat_dense(tensors, dim, lengths.data, to)) {
     int64_t start = 0;
     for (int64_t i = 0; i < tensors.len; i++) {
       if (lengths.data[i] < 0) continue;
@@ -292,7 +292,7 @@ static shmt_status cat(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
 shmt_status shmt__cat(shmt_tensors tensors, int64_t dim, shmt_tensor** out) { return cat(tensors, dim, out); }
 
 /* Before anything is joined into out: it shares no memory with the tensors, and has a dtype that they can be cast to. */
-static shmt_status check_joined_out(shmt_tensors tensors, const shmt_tensor* out) {
+static shmt_status check_cat_out(shmt_tensors tensors, const shmt_tensor* out) {
   shmt_dtype dtype;
 
   SHMT_REQUIRE(tensors.len > 0, SHMT_E_VALUE, "torch.cat(): expected a non-empty list of Tensors");
@@ -306,7 +306,7 @@ static shmt_status check_joined_out(shmt_tensors tensors, const shmt_tensor* out
 shmt_status shmt__cat_out(shmt_tensors tensors, int64_t dim, shmt_tensor* out) {
   SHMT_AUTO(shmt_tensor) joined = NULL;
 
-  SHMT_TRY(check_joined_out(tensors, out));
+  SHMT_TRY(check_cat_out(tensors, out));
   SHMT_TRY(cat(tensors, dim, &joined));
   SHMT_REQUIRE(shmt__can_cast(joined->dtype, out->dtype), SHMT_E_TYPE,
                "torch.cat(): input types can't be cast to the desired output type %s", shmt__dtype_title(out->dtype));
@@ -353,7 +353,7 @@ shmt_status shmt__stack(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
                  SHMT_SHAPE_TEXT(first), SHMT_SHAPE_TEXT(t), i);
   }
   SHMT_TRY(common_dtype(tensors, &dtype));
-  if (*out) SHMT_TRY(check_joined_out(tensors, *out));
+  if (*out) SHMT_TRY(check_cat_out(tensors, *out));
   for (int d = 0, from = 0; d <= n; d++) sizes[d] = d == dim ? tensors.len : first->sizes[from++];
   if (is_last) { /* as torch: in the format of what is joined along that dim */
     SHMT_TRY(cat(tensors, dim, &joined));
@@ -362,7 +362,7 @@ shmt_status shmt__stack(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
     return shmt__tensor_alias(joined, (shmt_ints){sizes, n + 1}, (shmt_ints){strides, n + 1}, joined->offset, out);
   }
   SHMT_TRY(shmt__output_begin("stack", out, (shmt_ints){sizes, n + 1}, dtype, device, &work));
-  if (!shmt__tensor_is_meta(work) && !join_dense(tensors, dim, NULL, work)) {
+  if (!shmt__tensor_is_meta(work) && !cat_dense(tensors, dim, NULL, work)) {
     for (int d = 0, from = 0; d <= n; d++)
       if (d != dim) strides[from++] = work->strides[d];
     for (int64_t i = 0; i < tensors.len; i++) {
@@ -377,7 +377,7 @@ shmt_status shmt__stack(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
 
 /* --- by name ------------------------------------------------------------------------- */
 
-typedef shmt_status (*raise_fn)(shmt_tensor* t, shmt_tensor** out);
+typedef shmt_status (*atleast_fn)(shmt_tensor* t, shmt_tensor** out);
 
 static shmt_status at_least_1d(shmt_tensor* t, shmt_tensor** out) { return shmt_op_atleast_1d(t, out); }
 static shmt_status at_least_2d(shmt_tensor* t, shmt_tensor** out) { return shmt_op_atleast_2d(t, out); }
@@ -391,55 +391,55 @@ static shmt_status as_column(shmt_tensor* t, shmt_tensor** out) {
 }
 
 /* dim -1: the first of 1-d tensors, else the second. */
-static shmt_status raise_and_cat(const char* name, shmt_tensors tensors, raise_fn raise, int64_t dim,
+static shmt_status atleast_and_cat(const char* name, shmt_tensors tensors, atleast_fn atleast, int64_t dim,
                                  shmt_tensor** out) {
   SHMT_AUTO_LIST list = {0, 0};
 
   SHMT_REQUIRE(tensors.len > 0, SHMT_E_RUNTIME, "%s expects a non-empty TensorList", name);
   SHMT_TRY(shmt__tensor_vec_alloc(tensors.len, &list));
-  for (int64_t i = 0; i < tensors.len; i++) SHMT_TRY(raise(tensors.data[i], &list.data[i]));
+  for (int64_t i = 0; i < tensors.len; i++) SHMT_TRY(atleast(tensors.data[i], &list.data[i]));
   if (dim < 0) dim = list.data[0]->n_dims == 1 ? 0 : 1;
   return cat((shmt_tensors){list.data, list.len}, dim, out);
 }
 
 shmt_status shmt__hstack(shmt_tensors tensors, shmt_tensor** out) {
-  return raise_and_cat("hstack", tensors, at_least_1d, -1, out);
+  return atleast_and_cat("hstack", tensors, at_least_1d, -1, out);
 }
 
 shmt_status shmt__vstack(shmt_tensors tensors, shmt_tensor** out) {
-  return raise_and_cat("vstack", tensors, at_least_2d, 0, out);
+  return atleast_and_cat("vstack", tensors, at_least_2d, 0, out);
 }
 
 shmt_status shmt__dstack(shmt_tensors tensors, shmt_tensor** out) {
-  return raise_and_cat("dstack", tensors, at_least_3d, 2, out);
+  return atleast_and_cat("dstack", tensors, at_least_3d, 2, out);
 }
 
 shmt_status shmt__column_stack(shmt_tensors tensors, shmt_tensor** out) {
-  return raise_and_cat("column_stack", tensors, as_column, 1, out);
+  return atleast_and_cat("column_stack", tensors, as_column, 1, out);
 }
 
-typedef shmt_status (*join_fn)(shmt_tensors tensors, shmt_tensor** out);
+typedef shmt_status (*cat_fn)(shmt_tensors tensors, shmt_tensor** out);
 
-static shmt_status join_into(const char* name, join_fn joins, shmt_tensors tensors, shmt_tensor* out) {
+static shmt_status cat_into(const char* name, cat_fn cat_function, shmt_tensors tensors, shmt_tensor* out) {
   SHMT_AUTO(shmt_tensor) joined = NULL;
 
-  SHMT_TRY(check_joined_out(tensors, out));
-  SHMT_TRY(joins(tensors, &joined));
+  SHMT_TRY(check_cat_out(tensors, out));
+  SHMT_TRY(cat_function(tensors, &joined));
   return shmt__write_out(name, joined, out);
 }
 
 shmt_status shmt__hstack_out(shmt_tensors tensors, shmt_tensor* out) {
-  return join_into("hstack", shmt__hstack, tensors, out);
+  return cat_into("hstack", shmt__hstack, tensors, out);
 }
 
 shmt_status shmt__vstack_out(shmt_tensors tensors, shmt_tensor* out) {
-  return join_into("vstack", shmt__vstack, tensors, out);
+  return cat_into("vstack", shmt__vstack, tensors, out);
 }
 
 shmt_status shmt__dstack_out(shmt_tensors tensors, shmt_tensor* out) {
-  return join_into("dstack", shmt__dstack, tensors, out);
+  return cat_into("dstack", shmt__dstack, tensors, out);
 }
 
 shmt_status shmt__column_stack_out(shmt_tensors tensors, shmt_tensor* out) {
-  return join_into("column_stack", shmt__column_stack, tensors, out);
+  return cat_into("column_stack", shmt__column_stack, tensors, out);
 }

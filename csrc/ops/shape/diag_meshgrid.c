@@ -117,7 +117,7 @@ shmt_status shmt__sum_to_size(shmt_tensor* self, shmt_ints size, shmt_tensor** o
 /* --- grids ---------------------------------------------------------------------------- */
 
 shmt_status shmt__meshgrid_indexing(shmt_tensors tensors, const char* indexing, shmt_tensor_vec* out) {
-  SHMT_AUTO_LIST grids = {0, 0};
+  SHMT_AUTO_LIST meshes = {0, 0};
   int64_t sizes[SHMT_MAX_DIMS];
   const bool is_xy = strcmp(indexing, "xy") == 0;
   const int64_t n = tensors.len;
@@ -142,17 +142,17 @@ shmt_status shmt__meshgrid_indexing(shmt_tensors tensors, const char* indexing, 
     sizes[0] = sizes[1];
     sizes[1] = first;
   }
-  SHMT_TRY(shmt__tensor_vec_alloc(n, &grids));
+  SHMT_TRY(shmt__tensor_vec_alloc(n, &meshes));
   for (int64_t i = 0; i < n; i++) {
     SHMT_AUTO(shmt_tensor) shaped = NULL;
     int64_t shape[SHMT_MAX_DIMS];
     const int64_t at = swap && i < 2 ? 1 - i : i;
     for (int64_t d = 0; d < n; d++) shape[d] = d == at ? tensors.data[i]->numel : 1;
     SHMT_TRY(shmt_op_reshape(tensors.data[i], (shmt_ints){shape, n}, &shaped));
-    SHMT_TRY(shmt_op_expand(shaped, (shmt_ints){sizes, n}, false, &grids.data[i]));
+    SHMT_TRY(shmt_op_expand(shaped, (shmt_ints){sizes, n}, false, &meshes.data[i]));
   }
-  *out = grids;
-  grids = (shmt_tensor_vec){0, 0};
+  *out = meshes;
+  meshes = (shmt_tensor_vec){0, 0};
   return SHMT_OK;
 }
 
@@ -161,7 +161,7 @@ shmt_status shmt__meshgrid(shmt_tensors tensors, shmt_tensor_vec* out) {
 }
 
 shmt_status shmt__cartesian_prod(shmt_tensors tensors, shmt_tensor** out) {
-  SHMT_AUTO_LIST grids = {0, 0};
+  SHMT_AUTO_LIST meshes = {0, 0};
   SHMT_AUTO(shmt_tensor) stacked = NULL;
 
   for (int64_t i = 0; i < tensors.len; i++)
@@ -171,18 +171,18 @@ shmt_status shmt__cartesian_prod(shmt_tensors tensors, shmt_tensor** out) {
     *out = shmt__tensor_ref(tensors.data[0]);
     return SHMT_OK;
   }
-  SHMT_TRY(shmt__meshgrid(tensors, &grids));
-  for (int64_t i = 0; i < grids.len; i++) {
-    SHMT_AUTO(shmt_tensor) grid = SHMT_TAKE(grids.data[i]);
-    SHMT_TRY(shmt_op_reshape(grid, SHMT_INTS(-1), &grids.data[i]));
+  SHMT_TRY(shmt__meshgrid(tensors, &meshes));
+  for (int64_t i = 0; i < meshes.len; i++) {
+    SHMT_AUTO(shmt_tensor) grid = SHMT_TAKE(meshes.data[i]);
+    SHMT_TRY(shmt_op_reshape(grid, SHMT_INTS(-1), &meshes.data[i]));
   }
-  SHMT_TRY(shmt_op_stack((shmt_tensors){grids.data, grids.len}, 1, &stacked));
+  SHMT_TRY(shmt_op_stack((shmt_tensors){meshes.data, meshes.len}, 1, &stacked));
   *out = SHMT_TAKE(stacked);
   return SHMT_OK;
 }
 
 /* How many ways there are to choose r of n; -1: more than int64 holds. */
-static int64_t ways(int64_t n, int64_t r) {
+static int64_t n_combinations(int64_t n, int64_t r) {
   const int64_t fewer = r < n - r ? r : n - r; /* to choose or to leave: the same number of ways */
   __int128 count = 1;
 
@@ -194,7 +194,7 @@ static int64_t ways(int64_t n, int64_t r) {
 }
 
 /* The next row of indices in order: the last that can grow does, those after it follow. */
-static void next_choice(int64_t* row, const int64_t* before, int64_t r, int64_t n, bool again) {
+static void next_combination(int64_t* row, const int64_t* before, int64_t r, int64_t n, bool again) {
   int64_t at = r - 1;
 
   memcpy(row, before, (size_t)r * sizeof *row);
@@ -215,7 +215,7 @@ shmt_status shmt__combinations(shmt_tensor* self, int64_t r, bool with_replaceme
   if (r == 0) return zeros_of(self, SHMT_INTS(0), out);
   int64_t pool = n, cells;
   const bool is_countable = !with_replacement || n == 0 || shmt__add_i64(n - 1, r, &pool);
-  const int64_t count = n == 0 || r > pool ? 0 : ways(pool, r);
+  const int64_t count = n == 0 || r > pool ? 0 : n_combinations(pool, r);
   SHMT_REQUIRE(is_countable && count >= 0 && !__builtin_mul_overflow(count, r, &cells), SHMT_E_RUNTIME,
                "combinations(): more rows than can be counted: %" PRId64 " of %" PRId64, r, n);
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(count * r), SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT,
@@ -223,7 +223,7 @@ shmt_status shmt__combinations(shmt_tensor* self, int64_t r, bool with_replaceme
   if (!shmt__tensor_is_meta(self) && count > 0) {
     int64_t* row = shmt__tensor_data(index);
     for (int64_t i = 0; i < r; i++) row[i] = with_replacement ? 0 : i;
-    for (int64_t k = 1; k < count; k++, row += r) next_choice(row + r, row, r, n, with_replacement);
+    for (int64_t k = 1; k < count; k++, row += r) next_combination(row + r, row, r, n, with_replacement);
   }
   SHMT_TRY(shmt_op_index_select(self, 0, index, &chosen));
   return shmt_op_reshape(chosen, SHMT_INTS(count, r), out);

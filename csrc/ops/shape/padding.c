@@ -33,7 +33,7 @@ static shmt_status check_pad(const shmt_tensor* self, shmt_ints pad) {
 }
 
 /* The part of t that begins at offset and is as long as the overlap, along the padded dims. */
-static shmt_status window(shmt_tensor* t, shmt_ints pad, const int64_t* input_sizes, int sign, shmt_tensor** out) {
+static shmt_status overlap_view(shmt_tensor* t, shmt_ints pad, const int64_t* input_sizes, int sign, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS], offset = t->offset;
 
   memcpy(sizes, t->sizes, (size_t)t->n_dims * sizeof *sizes);
@@ -123,8 +123,8 @@ static shmt_status fill_constant(const filling* p, shmt_tensor* self, shmt_tenso
   SHMT_AUTO(shmt_tensor) from = NULL;
 
   SHMT_TRY(shmt__tensor_fill(result, p->value));
-  SHMT_TRY(window(result, p->pad, self->sizes, 1, &to));
-  SHMT_TRY(window(self, p->pad, self->sizes, -1, &from));
+  SHMT_TRY(overlap_view(result, p->pad, self->sizes, 1, &to));
+  SHMT_TRY(overlap_view(self, p->pad, self->sizes, -1, &from));
   return to->numel > 0 ? shmt__tensor_copy(to, from) : SHMT_OK;
 }
 
@@ -230,7 +230,7 @@ static shmt_status fill_borders(const filling* p, shmt_tensor* self, shmt_tensor
   SHMT_AUTO(shmt_tensor) middle = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
 
-  SHMT_TRY(window(result, p->pad, self->sizes, 1, &middle));
+  SHMT_TRY(overlap_view(result, p->pad, self->sizes, 1, &middle));
   SHMT_TRY(shmt__tensor_copy(middle, self));
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
   int64_t offset = middle->offset;
@@ -281,14 +281,14 @@ static bool are_few(const shmt_tensor* self, shmt_ints pad) {
 }
 
 /* The tables of the last dims of `sizes`, padded. */
-static shmt_status make_picks(pad_mode mode, shmt_ints sizes, shmt_ints pad, shmt__picks* picks) {
+static shmt_status make_tables(pad_mode mode, shmt_ints sizes, shmt_ints pad, shmt__index_table* tables) {
   const int64_t n = pad.len / 2;
 
   for (int64_t i = 0; i < n; i++) {
     const int64_t d = sizes.len - 1 - i, size = sizes.data[d], before = pad.data[2 * i], after = pad.data[2 * i + 1];
     SHMT_TRY(check_mode(mode, sizes, d, before, after));
-    SHMT_TRY(shmt__picks_init(&picks[n - 1 - i], size, size + before + after));
-    fill_positions(mode, size, before, after, picks[n - 1 - i].at);
+    SHMT_TRY(shmt__index_table_init(&tables[n - 1 - i], size, size + before + after));
+    fill_positions(mode, size, before, after, tables[n - 1 - i].at);
   }
   return SHMT_OK;
 }
@@ -304,33 +304,35 @@ static shmt_status find_mode(const char* name, pad_mode* mode) {
   SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "Unrecognised padding mode %s", name);
 }
 
-shmt_status shmt__pad_own(shmt_tensor* self, shmt_ints pad, const char* mode, shmt_tensor** out) {
-  shmt__picks picks[SHMT_PICK_DIMS] = {0};
+shmt_status shmt__pad_nonconstant(shmt_tensor* self, shmt_ints pad, const char* mode, shmt_tensor** out) {
+  shmt__index_table tables[SHMT_TABLE_GATHER_DIMS] = {0};
   pad_mode m = REFLECT;
 
   SHMT_TRY(find_mode(mode, &m));
   SHMT_TRY(check_pad(self, pad));
-  SHMT_REQUIRE(pad.len <= 2 * SHMT_PICK_DIMS, SHMT_E_RUNTIME, "_pad_own(): more than %d dims", SHMT_PICK_DIMS);
+  SHMT_REQUIRE(pad.len <= 2 * SHMT_TABLE_GATHER_DIMS, SHMT_E_RUNTIME, "_pad_nonconstant(): more than %d dims",
+               SHMT_TABLE_GATHER_DIMS);
   if (pad.len == 0) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
   for (int d = self->n_dims == pad.len / 2 + 2 ? 1 : 0; m != CIRCULAR && d < self->n_dims; d++)
     SHMT_REQUIRE(self->sizes[d] > 0, SHMT_E_RUNTIME, "Expected a tensor with possibly 0 batch size and other non-zero "
                  "dimensions for input, but got: %s", SHMT_SHAPE_TEXT(self));
-  shmt_status status = make_picks(m, shmt__tensor_sizes(self), pad, picks);
+  shmt_status status = make_tables(m, shmt__tensor_sizes(self), pad, tables);
   if (status == SHMT_OK && are_few(self, pad) && !shmt__tensor_is_meta(self))
     status = pad_borders(m, self, pad, out);
   else if (status == SHMT_OK)
-    status = shmt__pick(self, picks, (int)pad.len / 2, out);
-  for (int d = 0; d < SHMT_PICK_DIMS; d++) shmt__picks_fini(&picks[d]);
+    status = shmt__table_gather(self, tables, (int)pad.len / 2, out);
+  for (int d = 0; d < SHMT_TABLE_GATHER_DIMS; d++) shmt__index_table_fini(&tables[d]);
   return status;
 }
 
-shmt_status shmt__pad_own_backward(shmt_tensor* grad, shmt_ints size, shmt_ints pad, const char* mode,
+shmt_status shmt__pad_nonconstant_backward(shmt_tensor* grad, shmt_ints size, shmt_ints pad, const char* mode,
                                    shmt_tensor** out) {
-  shmt__picks picks[SHMT_PICK_DIMS] = {0};
+  shmt__index_table tables[SHMT_TABLE_GATHER_DIMS] = {0};
   pad_mode m = REFLECT;
 
   SHMT_TRY(find_mode(mode, &m));
-  bool fits = size.len == grad->n_dims && pad.len % 2 == 0 && pad.len <= 2 * size.len && pad.len <= 2 * SHMT_PICK_DIMS;
+  bool fits = size.len == grad->n_dims && pad.len % 2 == 0 && pad.len <= 2 * size.len &&
+              pad.len <= 2 * SHMT_TABLE_GATHER_DIMS;
   for (int64_t d = 0; fits && d < size.len; d++) {
     const int64_t at = 2 * (size.len - 1 - d);
     int64_t padded = size.data[d];
@@ -338,12 +340,13 @@ shmt_status shmt__pad_own_backward(shmt_tensor* grad, shmt_ints size, shmt_ints 
       fits = shmt__add_i64(padded, pad.data[at], &padded) && shmt__add_i64(padded, pad.data[at + 1], &padded);
     fits = fits && size.data[d] >= 0 && grad->sizes[d] == padded && (size.data[d] > 0 || grad->sizes[d] == 0);
   }
-  SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "_pad_own_backward(): a gradient of size %s does not fit the input's",
+  SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "_pad_nonconstant_backward(): a gradient of size %s does not fit the input's",
                SHMT_SHAPE_TEXT(grad));
   if (pad.len == 0) return shmt_op_clone(grad, SHMT_MEMORY_FORMAT_NONE, out);
-  shmt_status status = make_picks(m, size, pad, picks);
-  if (status == SHMT_OK) status = shmt__pick_backward("_pad_own_backward", grad, picks, (int)pad.len / 2, out);
-  for (int d = 0; d < SHMT_PICK_DIMS; d++) shmt__picks_fini(&picks[d]);
+  shmt_status status = make_tables(m, size, pad, tables);
+  if (status == SHMT_OK)
+    status = shmt__table_gather_backward("_pad_nonconstant_backward", grad, tables, (int)pad.len / 2, out);
+  for (int d = 0; d < SHMT_TABLE_GATHER_DIMS; d++) shmt__index_table_fini(&tables[d]);
   return status;
 }
 
@@ -359,18 +362,18 @@ static shmt_status check_rank(const char* name, const shmt_tensor* self, shmt_in
   return SHMT_OK;
 }
 
-#define OWN_PAD(N)                                                                                    \
+#define NONCONSTANT_PAD(N)                                                                                    \
   shmt_status shmt__reflection_pad##N##d(shmt_tensor* self, shmt_ints padding, shmt_tensor** out) {   \
     SHMT_TRY(check_rank("reflection_pad" #N "d", self, padding, N));                                  \
-    return shmt_op__pad_own(self, padding, "reflect", out);                                           \
+    return shmt_op__pad_nonconstant(self, padding, "reflect", out);                                           \
   }                                                                                                   \
   shmt_status shmt__replication_pad##N##d(shmt_tensor* self, shmt_ints padding, shmt_tensor** out) {  \
     SHMT_TRY(check_rank("replication_pad" #N "d", self, padding, N));                                 \
-    return shmt_op__pad_own(self, padding, "replicate", out);                                         \
+    return shmt_op__pad_nonconstant(self, padding, "replicate", out);                                         \
   }
-OWN_PAD(1)
-OWN_PAD(2)
-OWN_PAD(3)
+NONCONSTANT_PAD(1)
+NONCONSTANT_PAD(2)
+NONCONSTANT_PAD(3)
 
 /* Modes other than constant pad the spatial dims of (C, ...) or (N, C, ...) only. */
 static shmt_status check_spatial(const char* mode, const shmt_tensor* self, shmt_ints pad) {
@@ -392,5 +395,5 @@ shmt_status shmt__pad(shmt_tensor* self, shmt_ints pad, const char* mode, shmt_o
   SHMT_TRY(check_spatial(mode, self, pad));
   SHMT_REFUSE_DTYPE(self->dtype == SHMT_BOOL && known != CIRCULAR, self->dtype,
                     known == REFLECT ? "reflection_pad" : "replication_pad");
-  return shmt_op__pad_own(self, pad, mode, out);
+  return shmt_op__pad_nonconstant(self, pad, mode, out);
 }

@@ -270,7 +270,7 @@ shmt_status shmt__roll_backward(shmt_tensor* grad, shmt_ints shifts, shmt_ints d
 }
 
 shmt_status shmt__rot90(shmt_tensor* self, int64_t k, shmt_ints dims, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) flipped = NULL;
   int64_t a, b;
 
   SHMT_REQUIRE(dims.len == 2, SHMT_E_RUNTIME, "expected total rotation dims == 2, but got dims = %" PRId64, dims.len);
@@ -282,6 +282,6 @@ shmt_status shmt__rot90(shmt_tensor* self, int64_t k, shmt_ints dims, shmt_tenso
   k = (k % 4 + 4) % 4;
   if (k == 0) return shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, out);
   if (k == 2) return shmt_op_flip(self, dims, out);
-  SHMT_TRY(shmt_op_flip(self, SHMT_INTS(k == 1 ? b : a), &turned));
-  return shmt_op_transpose_int(turned, a, b, out);
+  SHMT_TRY(shmt_op_flip(self, SHMT_INTS(k == 1 ? b : a), &flipped));
+  return shmt_op_transpose_int(flipped, a, b, out);
 }

@@ -24,7 +24,7 @@ enum {
   TABLE = 1024,   /* elements of a plane for which there is a table of all its places */
 };
 
-shmt_status shmt__picks_init(shmt__picks* p, int64_t in, int64_t out) {
+shmt_status shmt__index_table_init(shmt__index_table* p, int64_t in, int64_t out) {
   p->in = in;
   p->out = out;
   p->at = calloc((size_t)out + 1, 2 * sizeof *p->at);
@@ -34,13 +34,13 @@ shmt_status shmt__picks_init(shmt__picks* p, int64_t in, int64_t out) {
   return SHMT_OK;
 }
 
-void shmt__picks_fini(shmt__picks* p) {
+void shmt__index_table_fini(shmt__index_table* p) {
   free(p->at);
   free(p->starts);
 }
 
 /* Who picks which element, from `at`. */
-static void turn_round(shmt__picks* p) {
+static void invert_table(shmt__index_table* p) {
   for (int64_t i = 0; i < p->out; i++) p->starts[p->at[i] + 2]++;
   for (int64_t k = 2; k < p->in + 2; k++) p->starts[k] += p->starts[k - 1];
   for (int64_t i = 0; i < p->out; i++) p->list[p->starts[p->at[i] + 1]++] = i;
@@ -50,9 +50,9 @@ static void turn_round(shmt__picks* p) {
 typedef struct job {
   shmt__part from;
   char* to;
-  const shmt__picks* picks;
+  const shmt__index_table* tables;
   int n, n_outer;
-  bool is_back;        /* `to` has the sizes that are picked from */
+  bool is_backward;        /* `to` has the sizes that are picked from */
   int64_t rows, inner; /* of `to`; elements behind each in a row */
   int64_t row_bytes;   /* of `to` */
   shmt_dtype dtype;
@@ -62,14 +62,14 @@ typedef struct job {
 } job;
 
 /* Elements of `to` along picked dim d. */
-static int64_t length_of(const job* j, int d) { return j->is_back ? j->picks[d].in : j->picks[d].out; }
+static int64_t length_of(const job* j, int d) { return j->is_backward ? j->tables[d].in : j->tables[d].out; }
 
 static int64_t step_of(const job* j, int d) { return j->from.strides[j->n_outer + d]; }
 
 /* The place of row r along the dims but the last, and the data of its outer dims. */
-static char* find_row(const job* j, int64_t r, int64_t place[SHMT_PICK_DIMS]) {
+static char* find_row(const job* j, int64_t r, int64_t position[SHMT_TABLE_GATHER_DIMS]) {
   for (int d = j->n - 2; d >= 0; d--) {
-    place[d] = r % length_of(j, d);
+    position[d] = r % length_of(j, d);
     r /= length_of(j, d);
   }
   return j->from.data + shmt__part_offset(&j->from, j->n_outer, r);
@@ -77,18 +77,18 @@ static char* find_row(const job* j, int64_t r, int64_t place[SHMT_PICK_DIMS]) {
 
 /* --- forwards ----------------------------------------------------------------------------------- */
 
-static void pick_row(const job* j, char* to, char* from) {
-  const shmt__picks* p = &j->picks[j->n - 1];
+static void gather_row(const job* j, char* to, char* from) {
+  const shmt__index_table* p = &j->tables[j->n - 1];
   const int64_t item = j->from.item, step = step_of(j, j->n - 1);
 
   if (j->inner == 1 && step == item) {
-    shmt__move_loop_of_size(SHMT_LOOP_gather_known, item)((char*[]){to, from, (char*)p->at}, NULL, p->out,
+    shmt__move_loop_of_size(SHMT_LOOP_gather_checked, item)((char*[]){to, from, (char*)p->at}, NULL, p->out,
                                                           (int64_t[]){p->in, 1});
     return;
   }
   if (j->inner == 1) {
     shmt__bad_index bad = {0};
-    const shmt__index_shape shape = {.stride = step, .size = p->in, .bad = &bad};
+    const shmt__index_args shape = {.stride = step, .size = p->in, .bad = &bad};
     shmt__move_loop_of_size(SHMT_LOOP_gather, item)((char*[]){to, from, (char*)p->at}, (int64_t[]){item, 0, 8}, p->out,
                                                     &shape);
     return;
@@ -105,51 +105,51 @@ static void pick_row(const job* j, char* to, char* from) {
     shmt__move_elements(to, item, from + p->at[i] * step, inner_step, j->inner, item);
 }
 
-static void pick_rows(void* ctx, int64_t begin, int64_t end) {
+static void gather_rows(void* ctx, int64_t begin, int64_t end) {
   const job* j = ctx;
   const char* before = NULL;
 
   for (int64_t r = begin; r < end; r++) {
-    int64_t place[SHMT_PICK_DIMS];
-    char *from = find_row(j, r, place), *to = j->to + r * j->row_bytes;
-    for (int d = 0; d < j->n - 1; d++) from += j->picks[d].at[place[d]] * step_of(j, d);
+    int64_t position[SHMT_TABLE_GATHER_DIMS];
+    char *from = find_row(j, r, position), *to = j->to + r * j->row_bytes;
+    for (int d = 0; d < j->n - 1; d++) from += j->tables[d].at[position[d]] * step_of(j, d);
     if (from == before)
       memcpy(to, to - j->row_bytes, (size_t)j->row_bytes);
     else
-      pick_row(j, to, from);
+      gather_row(j, to, from);
     before = from;
   }
 }
 
 /* Fills `table`, with room for TABLE, where rows are short and planes lie dense. */
 static bool make_table(job* j, int64_t* table) {
-  const shmt__picks* last = &j->picks[j->n - 1];
+  const shmt__index_table* last = &j->tables[j->n - 1];
 
   if (j->inner != 1 || last->out >= SHORT_ROW || !shmt__part_is_dense(&j->from)) return false;
   j->plane[0] = j->plane[1] = 1;
   for (int d = 0; d < j->n; d++) {
-    j->plane[0] *= j->picks[d].out;
-    j->plane[1] *= j->picks[d].in;
+    j->plane[0] *= j->tables[d].out;
+    j->plane[1] *= j->tables[d].in;
   }
   if (j->plane[0] > TABLE) return false;
   for (int64_t i = 0; i < j->plane[0]; i++) {
     int64_t rest = i, step = 1;
     table[i] = 0;
     for (int d = j->n - 1; d >= 0; d--) {
-      table[i] += j->picks[d].at[rest % j->picks[d].out] * step;
-      step *= j->picks[d].in;
-      rest /= j->picks[d].out;
+      table[i] += j->tables[d].at[rest % j->tables[d].out] * step;
+      step *= j->tables[d].in;
+      rest /= j->tables[d].out;
     }
   }
   j->table = table;
   return true;
 }
 
-static void pick_planes(void* ctx, int64_t begin, int64_t end) {
+static void gather_planes(void* ctx, int64_t begin, int64_t end) {
   const job* j = ctx;
   const int64_t item = j->from.item;
 
-  shmt__move_loop_of_size(SHMT_LOOP_gather_known, item)(
+  shmt__move_loop_of_size(SHMT_LOOP_gather_checked, item)(
       (char*[]){j->to + begin * j->plane[0] * item, j->from.data + begin * j->plane[1] * item, (char*)(uintptr_t)j->table},
       NULL, j->plane[0], (int64_t[]){j->plane[1], end - begin});
 }
@@ -157,8 +157,8 @@ static void pick_planes(void* ctx, int64_t begin, int64_t end) {
 /* --- backwards ---------------------------------------------------------------------------------- */
 
 static void add_row(const job* j, char* sums, char* from, bool is_first) {
-  const shmt__loop loop = shmt__loops[is_first ? SHMT_LOOP_pick_first : SHMT_LOOP_pick_add][j->dtype];
-  const int64_t n = j->picks[j->n - 1].out, step = step_of(j, j->n - 1), item = j->from.item;
+  const shmt__loop loop = shmt__loops[is_first ? SHMT_LOOP_table_gather_set : SHMT_LOOP_table_gather_add][j->dtype];
+  const int64_t n = j->tables[j->n - 1].out, step = step_of(j, j->n - 1), item = j->from.item;
   const int64_t wide = shmt__dtype_size[shmt__is_half(j->dtype) ? SHMT_FLOAT32 : j->dtype];
   const int64_t inner_step = j->inner == 1 ? step : j->from.strides[j->from.n_dims - 1];
 
@@ -172,33 +172,33 @@ static void add_row(const job* j, char* sums, char* from, bool is_first) {
 
 /* A row of sums over the other dims, each of which has some places, then along the last one. */
 static void sum_row(const job* j, int64_t r, char* sums) {
-  const shmt__picks* last = &j->picks[j->n - 1];
-  const shmt__pick_shape shape = {last->starts, last->list, j->inner};
-  int64_t place[SHMT_PICK_DIMS], counts[SHMT_PICK_DIMS], many = 1;
-  char* from = find_row(j, r, place);
+  const shmt__index_table* last = &j->tables[j->n - 1];
+  const shmt__table_gather_args shape = {last->starts, last->list, j->inner};
+  int64_t position[SHMT_TABLE_GATHER_DIMS], counts[SHMT_TABLE_GATHER_DIMS], many = 1;
+  char* from = find_row(j, r, position);
 
   for (int d = 0; d < j->n - 1; d++) {
-    counts[d] = j->picks[d].starts[place[d] + 1] - j->picks[d].starts[place[d]];
+    counts[d] = j->tables[d].starts[position[d] + 1] - j->tables[d].starts[position[d]];
     many *= counts[d];
   }
   if (many == 0) memset(j->to + r * j->row_bytes, 0, (size_t)j->row_bytes);
   for (int64_t k = 0; k < many; k++) {
     int64_t offset = 0, rest = k;
     for (int d = j->n - 2; d >= 0; d--) {
-      const shmt__picks* p = &j->picks[d];
-      offset += p->list[p->starts[place[d]] + rest % counts[d]] * step_of(j, d);
+      const shmt__index_table* p = &j->tables[d];
+      offset += p->list[p->starts[position[d]] + rest % counts[d]] * step_of(j, d);
       rest /= counts[d];
     }
     add_row(j, sums, from + offset, k == 0);
   }
   if (many > 0)
-    shmt__loops[SHMT_LOOP_pick_sum][j->dtype]((char*[]){j->to + r * j->row_bytes, sums}, NULL, last->in, &shape);
+    shmt__loops[SHMT_LOOP_table_gather_sum][j->dtype]((char*[]){j->to + r * j->row_bytes, sums}, NULL, last->in, &shape);
 }
 
 static void sum_rows(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const int64_t wide = shmt__dtype_size[shmt__is_half(j->dtype) ? SHMT_FLOAT32 : j->dtype];
-  const uint64_t nbytes = (uint64_t)(j->picks[j->n - 1].out * j->inner * wide);
+  const uint64_t nbytes = (uint64_t)(j->tables[j->n - 1].out * j->inner * wide);
   void* sums = NULL;
 
   if (shmt__alloc(nbytes, &sums) != SHMT_OK) {
@@ -211,12 +211,17 @@ static void sum_rows(void* ctx, int64_t begin, int64_t end) {
 
 /* --- both --------------------------------------------------------------------------------------- */
 
-static shmt_status run(shmt_tensor* from, const shmt__picks* picks, int n, bool is_back, shmt_tensor** out) {
+static shmt_status run(shmt_tensor* from, const shmt__index_table* tables, int n, bool is_backward, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t sizes[SHMT_MAX_DIMS], table[TABLE];
   const shmt_memory_format format =
       n == from->n_dims - 2 ? shmt__tensor_suggest_format(from) : SHMT_CONTIGUOUS_FORMAT;
-  job j = {.picks = picks, .n = n, .n_outer = from->n_dims - n, .is_back = is_back, .inner = 1, .dtype = from->dtype};
+  job j = {.tables = tables,
+           .n = n,
+           .n_outer = from->n_dims - n,
+           .is_backward = is_backward,
+           .inner = 1,
+           .dtype = from->dtype};
 
   memcpy(sizes, from->sizes, (size_t)from->n_dims * sizeof *sizes);
   for (int d = 0; d < n; d++) sizes[j.n_outer + d] = length_of(&j, d);
@@ -230,25 +235,26 @@ static shmt_status run(shmt_tensor* from, const shmt__picks* picks, int n, bool 
     }
     j.row_bytes = length_of(&j, n - 1) * j.inner * j.from.item;
     j.rows = result->numel * j.from.item / j.row_bytes;
-    if (!is_back && make_table(&j, table)) {
-      shmt__parallel_for(result->numel / j.plane[0], GRAIN / j.plane[0] + 1, pick_planes, &j);
+    if (!is_backward && make_table(&j, table)) {
+      shmt__parallel_for(result->numel / j.plane[0], GRAIN / j.plane[0] + 1, gather_planes, &j);
       *out = SHMT_TAKE(result);
       return SHMT_OK;
     }
-    shmt__parallel_for(j.rows, GRAIN / (j.row_bytes / j.from.item) + 1, is_back ? sum_rows : pick_rows, &j);
+    shmt__parallel_for(j.rows, GRAIN / (j.row_bytes / j.from.item) + 1, is_backward ? sum_rows : gather_rows, &j);
     SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM, "sums of a row of %" PRId64
-                 " elements", j.picks[n - 1].out * j.inner);
+                 " elements", j.tables[n - 1].out * j.inner);
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
 
-shmt_status shmt__pick(shmt_tensor* self, const shmt__picks* picks, int n, shmt_tensor** out) {
-  return run(self, picks, n, false, out);
+shmt_status shmt__table_gather(shmt_tensor* self, const shmt__index_table* tables, int n, shmt_tensor** out) {
+  return run(self, tables, n, false, out);
 }
 
-shmt_status shmt__pick_backward(const char* name, shmt_tensor* grad, shmt__picks* picks, int n, shmt_tensor** out) {
-  SHMT_REQUIRE_LOOP(SHMT_LOOP_pick_sum, grad->dtype, name);
-  for (int d = 0; d < n; d++) turn_round(&picks[d]);
-  return run(grad, picks, n, true, out);
+shmt_status shmt__table_gather_backward(const char* name, shmt_tensor* grad, shmt__index_table* tables, int n,
+                                        shmt_tensor** out) {
+  SHMT_REQUIRE_LOOP(SHMT_LOOP_table_gather_sum, grad->dtype, name);
+  for (int d = 0; d < n; d++) invert_table(&tables[d]);
+  return run(grad, tables, n, true, out);
 }

@@ -33,17 +33,17 @@ static shmt_status swapped(shmt_tensor* t, shmt_tensor** out) {
   return shmt__tensor_alias(t, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, t->offset, out);
 }
 
-typedef struct triangles {
+typedef struct tril_job {
   char* to;
   const char* from;     /* the same in place */
   int64_t rows;         /* of a matrix */
   int64_t width, item;  /* bytes of a row, of an element */
   int64_t edge;         /* elements of the first row that lie left of the cut */
   bool upper, streamed; /* keep what is right of it */
-} triangles;
+} tril_job;
 
 /* n bytes are zero, or stay. */
-static void keep(const triangles* t, shmt__stage* s, int64_t at, int64_t n, bool is_zero) {
+static void keep(const tril_job* t, shmt__stage* s, int64_t at, int64_t n, bool is_zero) {
   if (t->streamed)
     shmt__stage_copy(s, t->to + at, is_zero ? NULL : t->from + at, n);
   else if (is_zero)
@@ -53,7 +53,7 @@ static void keep(const triangles* t, shmt__stage* s, int64_t at, int64_t n, bool
 }
 
 static void keep_rows(void* ctx, int64_t begin, int64_t end) {
-  const triangles* t = ctx;
+  const tril_job* t = ctx;
   const int64_t columns = t->width / t->item;
   shmt__stage s;
 
@@ -71,7 +71,7 @@ static void keep_rows(void* ctx, int64_t begin, int64_t end) {
   if (t->streamed) shmt__stage_end(&s);
 }
 
-static shmt_status triangle(const char* name, shmt_tensor* self, int64_t diagonal, bool upper, shmt_tensor** out) {
+static shmt_status tril_or_triu(const char* name, shmt_tensor* self, int64_t diagonal, bool upper, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) work = NULL;
   SHMT_AUTO(shmt_tensor) transposed = NULL;
   const int n = self->n_dims;
@@ -81,12 +81,12 @@ static shmt_status triangle(const char* name, shmt_tensor* self, int64_t diagona
   if (in_place && !shmt__tensor_is_contiguous(self)) {
     SHMT_TRY(swapped(self, &transposed));
     if (shmt__tensor_is_contiguous(transposed))
-      return triangle(name, transposed, diagonal > -INT64_MAX ? -diagonal : INT64_MAX, !upper, &transposed);
-    const uint64_t repeated = shmt__repeated_dims(self) & shmt__all_dims_mask(n - 2);
+      return tril_or_triu(name, transposed, diagonal > -INT64_MAX ? -diagonal : INT64_MAX, !upper, &transposed);
+    const uint64_t repeated = shmt__expanded_dims(self) & shmt__all_dims_mask(n - 2);
     SHMT_AUTO(shmt_tensor) single = NULL;
     if (repeated) {
-      SHMT_TRY(shmt__without_repeats(self, repeated, &single));
-      return triangle(name, single, diagonal, upper, &single);
+      SHMT_TRY(shmt__unexpanded(self, repeated, &single));
+      return tril_or_triu(name, single, diagonal, upper, &single);
     }
   }
   SHMT_TRY(shmt__output_begin_apart(name, out, shmt__tensor_sizes(self), self->dtype, self->device,
@@ -99,22 +99,22 @@ static shmt_status triangle(const char* name, shmt_tensor* self, int64_t diagona
   const char* from = is_there ? shmt__tensor_data(self) : to;
   if (diagonal > columns) diagonal = columns;
   if (diagonal < -rows) diagonal = -rows;
-  const triangles t = {to, from, rows, columns * item, item, diagonal + (upper ? 0 : 1), upper,
+  const tril_job t = {to, from, rows, columns * item, item, diagonal + (upper ? 0 : 1), upper,
                        to != from && self->numel * item >= SHMT_STREAM_BYTES};
   shmt__parallel_for(self->numel / columns, GRAIN / columns + 1, keep_rows, (void*)(uintptr_t)&t);
   return shmt__output_end(name, &work, out);
 }
 
 shmt_status shmt__tril(shmt_tensor* self, int64_t diagonal, shmt_tensor** out) {
-  return triangle("tril", self, diagonal, false, out);
+  return tril_or_triu("tril", self, diagonal, false, out);
 }
 
 shmt_status shmt__triu(shmt_tensor* self, int64_t diagonal, shmt_tensor** out) {
-  return triangle("triu", self, diagonal, true, out);
+  return tril_or_triu("triu", self, diagonal, true, out);
 }
 
 /* Of row r, the lower triangle has the columns below this one. */
-static int64_t triangle_edge(int64_t r, int64_t offset, int64_t column) {
+static int64_t tril_edge(int64_t r, int64_t offset, int64_t column) {
   const __int128 edge = (__int128)r + offset + 1;
   return edge < 0 ? 0 : edge > column ? column : (int64_t)edge;
 }
@@ -128,7 +128,7 @@ static __int128 count_lower(int64_t row, int64_t column, int64_t offset) {
   return (full - begin) * (begin + full - 1 + 2 * a) / 2 + ((__int128)row - full) * column;
 }
 
-static shmt_status triangle_indices(int64_t row, int64_t column, int64_t offset, bool upper, shmt_dtype dtype,
+static shmt_status tril_triu_indices(int64_t row, int64_t column, int64_t offset, bool upper, shmt_dtype dtype,
                                     shmt_device device, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) both = NULL;
 
@@ -153,7 +153,7 @@ static shmt_status triangle_indices(int64_t row, int64_t column, int64_t offset,
     /* Leading rows of a lower triangle may be empty, and trailing ones of an upper. */
     int64_t k = 0, r = upper || below >= 0 ? 0 : below < -INT64_MAX ? INT64_MAX : -below - 1;
     for (; k < count; r++) {
-      const int64_t edge = triangle_edge(r, below, column);
+      const int64_t edge = tril_edge(r, below, column);
       for (int64_t c = upper ? edge : 0; c < (upper ? column : edge); c++, k++) {
         rows[k] = r;
         columns[k] = c;
@@ -171,12 +171,12 @@ shmt_status shmt__tril_indices(int64_t row, int64_t col, int64_t offset, shmt_dt
                                shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
   (void)layout;
   (void)pin_memory;
-  return triangle_indices(row, col, offset, false, dtype, device, out);
+  return tril_triu_indices(row, col, offset, false, dtype, device, out);
 }
 
 shmt_status shmt__triu_indices(int64_t row, int64_t col, int64_t offset, shmt_dtype dtype, shmt_layout layout,
                                shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
   (void)layout;
   (void)pin_memory;
-  return triangle_indices(row, col, offset, true, dtype, device, out);
+  return tril_triu_indices(row, col, offset, true, dtype, device, out);
 }

@@ -1,4 +1,4 @@
-/* ops/sorting/bincount_histc.c -- how often numbers occur, and how many lie between even edges: bincount, histc. */
+/* ops/sorting/bincount_histc.c -- bincount (how often each number occurs) and histc (counts in bins of equal width). */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "iter/copy/copy.h"
@@ -14,11 +14,11 @@ static shmt_status vector(int64_t n, shmt_tensor** out) {
   return shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
-/* Counts of small numbers. A block is looked through before it is counted, so that it is read from memory once; the bits
- * that are set in any of its numbers bound them, and vectors find those faster than the largest. */
+/* Small numbers are counted in tables. The maximum of a block is bounded before the block is counted, so that it is read
+ * from memory once. The bits that are set in any number are such a bound, and vectors find them faster than the maximum. */
 enum { TABLE = 1 << 13, COUNT_BLOCK = 1 << 11, COUNT_GRAIN = 1 << 16, MOST_TABLES = 64, WORTH_A_TABLE = 512 };
 
-/* The n <= COUNT_BLOCK elements of a dense tensor from `begin` on, as `dtype`: in place or in `room`. */
+/* The n <= COUNT_BLOCK elements of a dense tensor from `begin` on, as `dtype`: in place, or converted in `room`. */
 static const void* load_as(shmt_dtype dtype, const shmt_tensor* dense, int64_t begin, int64_t n, void* room) {
   const int64_t item = shmt__tensor_item_bytes(dense);
   const char* from = (const char*)shmt__tensor_data(dense) + begin * item;
@@ -32,25 +32,25 @@ static int64_t block_length(int64_t begin, int64_t end) {
   return end - begin < COUNT_BLOCK ? end - begin : COUNT_BLOCK;
 }
 
-/* Neighbours count in tables of their own as long as all numbers are below APART: a count that has just been stored is slow
- * to load. */
+/* Neighbouring elements count in different tables as long as all numbers are below APART: a count that has just been
+ * stored is slow to load. */
 enum { TABLES = 4, APART = TABLE / 2 / TABLES };
 
 typedef struct tally {
   const shmt_tensor* x;
-  int64_t share;   /* elements of a table */
-  int64_t* tables; /* of TABLE numbers each, zero as far as used */
+  int64_t share;   /* elements for each table */
+  int64_t* tables; /* of TABLE numbers each; zero at the start, as far as used */
   int64_t used[MOST_TABLES];
-  int64_t bits[MOST_TABLES]; /* of all numbers of a share */
+  int64_t bits[MOST_TABLES]; /* the bits set in any number of a share */
 } tally;
 
-/* Add to the first of the tables, of n numbers each, what the others have. */
+/* Adds the other tables, of n numbers each, to the first. */
 static void join_tables(int64_t* table, int64_t apart, int64_t n) {
   for (int64_t k = 1; k < TABLES; k++)
     for (int64_t i = 0; i < n; i++) table[i] += table[k * apart + i];
 }
 
-/* How often each byte is in x; returns the bits set in any of the numbers, all if one is negative. */
+/* Counts each byte of x. Returns the bits set in any number; all bits if one is negative. */
 static int64_t count_bytes(const uint8_t* x, int64_t n, bool is_signed, int64_t* table) {
   enum { VALUES = 256 };
   int64_t all = 0, i = 0;
@@ -94,7 +94,7 @@ static void count_shares(void* ctx, int64_t begin, int64_t end) {
       }
       for (; used <= all; used = used ? 2 * used : 64)
         for (int64_t i = 0; i < tables; i++) memset(table + i * APART + used, 0, (size_t)(used ? used : 64) * sizeof *table);
-      /* Another process may change them still. */
+      /* Another process may still change them. */
       if (tables > 1) {
         int64_t i = 0;
         for (; i + 8 <= n; i += 8)
@@ -112,7 +112,7 @@ static void count_shares(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* How often each number below TABLE is in x; *out stays NULL when there are others. */
+/* Counts each number below TABLE. *out stays NULL when there are other numbers. */
 static shmt_status count_small(const shmt_tensor* x, int64_t minlength, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) tables = NULL;
   tally t = {.x = x};
@@ -138,7 +138,7 @@ static shmt_status count_small(const shmt_tensor* x, int64_t minlength, shmt_ten
   return SHMT_OK;
 }
 
-/* How long a result is that has a place for every number in x. */
+/* The length of a result that has an element for every number in x. */
 static shmt_status count_length(const shmt_tensor* x, int64_t minlength, int64_t* out) {
   int64_t room[COUNT_BLOCK], low = 0, high = minlength - 1, n;
 
@@ -156,7 +156,7 @@ static shmt_status count_length(const shmt_tensor* x, int64_t minlength, int64_t
   return SHMT_OK;
 }
 
-/* Numbers are compared with the length once more: another process may change them after they were looked through. */
+/* Numbers are compared with the length once more: another process may change them after the check. */
 static void count_each(const shmt_tensor* x, int64_t* count, int64_t length) {
   _Alignas(64) int64_t room[COUNT_BLOCK];
   int64_t n;
@@ -199,7 +199,7 @@ shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minl
                shmt__dtype_title(self->dtype));
   SHMT_TRY(shmt__refuse_meta_count("bincount", self));
   SHMT_REQUIRE(self->n_dims == 1, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
-  if (self->numel == 0) weights = NULL; /* nothing to weigh: whole counts */
+  if (self->numel == 0) weights = NULL; /* no weights: the counts are integers */
   SHMT_REQUIRE(!weights || (weights->n_dims == 1 && weights->numel == self->numel), SHMT_E_RUNTIME,
                "weights should be 1-d and have the same length as input");
   SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
@@ -225,15 +225,15 @@ shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minl
   return shmt__tensor_cast(sums, weights->dtype == SHMT_FLOAT32 ? SHMT_FLOAT32 : SHMT_FLOAT64, out);
 }
 
-/* Counts between even edges: every share of the numbers has a row of its own. They are compared as doubles. */
+/* histc: every share of the numbers counts in a row of its own. Numbers are compared as doubles. */
 enum { HISTC_BLOCK = 512 };
 
 typedef struct histogram {
   const shmt_tensor* x; /* dense */
-  int64_t share;        /* elements of a row */
+  int64_t share;        /* elements for each row */
   double low, high;
   int64_t bins;
-  double* counts; /* of `bins` numbers each, zero */
+  double* counts; /* rows of `bins` numbers; zero at the start */
 } histogram;
 
 static void count_bins(void* ctx, int64_t begin, int64_t end) {
@@ -259,7 +259,7 @@ static void count_bins(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Rows for threads, as long as there are few next to the elements. */
+/* How many rows there are for threads. They stay few next to the elements. */
 static int64_t count_rows(int64_t numel, int64_t bins) {
   const int64_t rows = numel / (bins > COUNT_GRAIN ? bins : COUNT_GRAIN), threads = shmt__num_threads();
 

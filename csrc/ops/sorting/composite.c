@@ -1,4 +1,4 @@
-/* ops/sorting/composite.c -- sorting by name, membership, and the gradient of a median. */
+/* ops/sorting/composite.c -- msort, isin, and the gradient of a median. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -10,7 +10,7 @@ shmt_status shmt__msort(shmt_tensor* self, shmt_tensor** out) {
   return shmt_op_sort(self, 0, false, out, &indices);
 }
 
-shmt_status shmt__evenly(shmt_tensor* grad, shmt_tensor* self, shmt_tensor* value, shmt_tensor** out) {
+shmt_status shmt__evenly_distribute_backward(shmt_tensor* grad, shmt_tensor* self, shmt_tensor* value, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) same = NULL;
   SHMT_AUTO(shmt_tensor) nan_value = NULL;
   SHMT_AUTO(shmt_tensor) nan_self = NULL;
@@ -29,7 +29,7 @@ shmt_status shmt__evenly(shmt_tensor* grad, shmt_tensor* self, shmt_tensor* valu
   return shmt_op_mul_Tensor(mask, share, out);
 }
 
-/* Whether each element is among the others: a search in those sorted. */
+/* isin searches each element among the sorted test elements. */
 static shmt_status check_isin(shmt_dtype dtype) {
   SHMT_REQUIRE(!shmt__is_complex(dtype) && dtype != SHMT_BOOL, SHMT_E_RUNTIME,
                "Unsupported input type encountered for isin(): %s", shmt__dtype_title(dtype));
@@ -37,17 +37,17 @@ static shmt_status check_isin(shmt_dtype dtype) {
 }
 
 static shmt_status find_in_sorted(shmt_tensor* elements, shmt_tensor* sorted, bool invert, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) places = NULL;
+  SHMT_AUTO(shmt_tensor) positions = NULL;
   SHMT_AUTO(shmt_tensor) inside = NULL;
   SHMT_AUTO(shmt_tensor) nearest = NULL;
 
-  SHMT_TRY(shmt_op_searchsorted_Tensor(sorted, elements, false, false, NULL, NULL, &places));
-  SHMT_TRY(shmt_op_clamp_max(places, shmt__scalar_int(sorted->numel - 1), &inside));
+  SHMT_TRY(shmt_op_searchsorted_Tensor(sorted, elements, false, false, NULL, NULL, &positions));
+  SHMT_TRY(shmt_op_clamp_max(positions, shmt__scalar_int(sorted->numel - 1), &inside));
   SHMT_TRY(shmt_op_take(sorted, inside, &nearest));
   return invert ? shmt_op_ne_Tensor(nearest, elements, out) : shmt_op_eq_Tensor(nearest, elements, out);
 }
 
-/* The same of some elements, about `block` at a time: parts of their longest dim. */
+/* Searches blocks of about `block` elements: parts of their longest dim. */
 static shmt_status find_by_blocks(shmt_tensor* elements, shmt_tensor* sorted, bool invert, int64_t block,
                                   shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) all = NULL;
@@ -87,13 +87,13 @@ shmt_status shmt__isin(shmt_tensor* elements, shmt_tensor* test_elements, bool a
                              (shmt_opt_bool){0}, SHMT_MEMORY_FORMAT_NONE, out);
   SHMT_TRY(shmt_op_reshape(test_elements, SHMT_INTS(-1), &flat));
   SHMT_TRY(shmt_op_sort(flat, 0, false, &sorted, &order));
-  /* Those sorted may be cast with every block. */
+  /* The sorted elements may be converted with every block. */
   const int64_t block = sorted->numel > BLOCK ? sorted->numel : BLOCK;
   if (elements->numel <= block || shmt__tensor_is_meta(elements)) return find_in_sorted(elements, sorted, invert, out);
   return find_by_blocks(elements, sorted, invert, block, out);
 }
 
-/* In the dtype that a lone number has, or in float64 what that does not hold. */
+/* A number as a tensor of its default dtype, or of float64 when that does not hold it. */
 static shmt_status as_tensor(shmt_scalar s, shmt_tensor** out) {
   const shmt_dtype dtype = shmt__scalar_dtype(s);
   const bool is_beyond = s.tag == SHMT_SCALAR_FLOAT && !shmt__scalar_fits(s, dtype);

@@ -1,8 +1,8 @@
-/* ops/sorting/histogram.c -- counting points in grids of bins.
+/* ops/sorting/histogram.c -- histogram and histogramdd: counts of points in a grid of bins.
  *
- * A point's bin along one dimension is found by binary search in the edges; the last bin contains
- * its right edge. Points outside, and NaNs, go to one bin more, which is cut off at the end.
- * Edges that do not ascend are nobody's bins; they count as plain bisection finds, between the first and the last.
+ * A point's bin along one dimension is found by binary search in the edges; the last bin contains its right edge. Points
+ * outside, and NaNs, go to one extra bin, which is cut off at the end. Edges that do not ascend make no proper bins;
+ * points count then where plain bisection finds them, between the first and the last edge.
  */
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -42,7 +42,7 @@ static shmt_status check_points(const shmt_tensor* self, const shmt_tensor* weig
 
 /* --- edges ---------------------------------------------------------------------------- */
 
-/* Lowest and highest coordinate of one column; 0 and 1 when there is none. */
+/* The lowest and highest coordinate of one column; 0 and 1 when it is empty. */
 static shmt_status extent(shmt_tensor* column, double* low, double* high) {
   SHMT_AUTO(shmt_tensor) smallest = NULL;
   SHMT_AUTO(shmt_tensor) largest = NULL;
@@ -157,7 +157,7 @@ static shmt_status ascends(shmt_tensor* edges, bool* out) {
   return SHMT_OK;
 }
 
-/* -1 for the values, dense, that are not between the first and the last edge. */
+/* Sets the bins of values (dense) that are not between the first and the last edge to -1. */
 static shmt_status drop_outside(shmt_tensor* values, shmt_tensor* edges, shmt_tensor* bin, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) last = NULL;
@@ -175,7 +175,7 @@ static shmt_status drop_outside(shmt_tensor* values, shmt_tensor* edges, shmt_te
   return shmt_op_masked_fill_Scalar(bin, outside, shmt__scalar_int(-1), out);
 }
 
-/* The bin of each coordinate; n_bins and more, or below 0: none. */
+/* The bin of each coordinate. Numbers below 0, or of n_bins and more, mean none. */
 static shmt_status bin_of(shmt_tensor* column, shmt_tensor* edges, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) order = NULL;
   SHMT_AUTO(shmt_tensor) found = NULL;
@@ -187,7 +187,7 @@ static shmt_status bin_of(shmt_tensor* column, shmt_tensor* edges, shmt_tensor**
   bool sorted = true;
 
   SHMT_TRY(ascends(edges, &sorted));
-  /* An order given is searched by bisection, whatever the edges are. */
+  /* With an explicit order searchsorted bisects, whatever the edges are. */
   if (!sorted) SHMT_TRY(shmt_op_arange(shmt__scalar_int(edges->numel), SHMT_INT64, SHMT_LAYOUT_NONE, SHMT_CPU,
                                        (shmt_opt_bool){0}, &order));
   SHMT_TRY(shmt_op_clone(column, SHMT_CONTIGUOUS_FORMAT, &dense));
@@ -201,7 +201,7 @@ static shmt_status bin_of(shmt_tensor* column, shmt_tensor* edges, shmt_tensor**
   return SHMT_OK;
 }
 
-/* flat * n + bin where both are bins, else -1. */
+/* flat * n + bin where both are valid, else -1. */
 static shmt_status descend(shmt_tensor* flat, shmt_tensor* bin, int64_t n, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) scaled = NULL;
   SHMT_AUTO(shmt_tensor) place = NULL;
@@ -219,7 +219,7 @@ static shmt_status descend(shmt_tensor* flat, shmt_tensor* bin, int64_t n, shmt_
   return shmt_op_masked_fill_Scalar(place, is_out, shmt__scalar_int(-1), out);
 }
 
-/* Divide by the sum and by the volume of each bin. */
+/* Divides by the sum and by the volume of each bin. */
 static shmt_status make_density(shmt_tensor* hist, shmt_tensors edges, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) sum = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -240,8 +240,8 @@ static shmt_status make_density(shmt_tensor* hist, shmt_tensors edges, shmt_tens
   return SHMT_OK;
 }
 
-/* Count m points, a row each, with their weights (NULL: 1) in bin place + 1 of `counts`: what is in no bin counts in one
- * more, in front. */
+/* Counts m points, one in each row, with their weights (NULL: 1), in element bin + 1 of `counts`. Element 0 counts the
+ * points in no bin. */
 static shmt_status count_points(shmt_tensor* points, shmt_tensors edges, shmt_tensor* weight, shmt_tensor* counts) {
   SHMT_AUTO(shmt_tensor) flat = NULL;
   SHMT_AUTO(shmt_tensor) place = NULL;
@@ -266,13 +266,13 @@ static shmt_status count_points(shmt_tensor* points, shmt_tensors edges, shmt_te
   return shmt_op_scatter_add_(counts, 0, place, counted);
 }
 
-/* The same of all points, a block at a time. */
+/* The same for all points, a block at a time. */
 static shmt_status count_blocks(shmt_tensor* points, shmt_tensors edges, shmt_tensor* weights, shmt_tensor* counts) {
   enum { BLOCK = 1 << 12 };
   const int64_t n = points->sizes[0];
   int64_t block = BLOCK;
 
-  for (int64_t d = 0; d < edges.len; d++) /* they are looked at with every block */
+  for (int64_t d = 0; d < edges.len; d++) /* every block reads the edges */
     if (edges.data[d]->numel > block) block = edges.data[d]->numel;
   if (shmt__tensor_is_meta(points)) block = n;
   for (int64_t at = 0; at < n; at += block) {
@@ -323,7 +323,7 @@ shmt_status shmt__histogramdd_from_bin_tensors(shmt_tensor* self, shmt_tensors b
 
 /* --- one dimension ------------------------------------------------------------------------ */
 
-/* Points of one coordinate. */
+/* A vector as points with one coordinate. */
 static shmt_status as_points(shmt_tensor* self, shmt_tensor* weight, shmt_tensor** points,
                              shmt_tensor** weights) {
   SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(self->numel, 1), points));

@@ -1,4 +1,4 @@
-/* ops/sorting/searchsorted.c -- where numbers belong in sorted ones: searchsorted, bucketize. */
+/* ops/sorting/searchsorted.c -- where numbers would be inserted in sorted ones: searchsorted, bucketize. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -49,7 +49,7 @@ static shmt_status dense_in(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out)
   return SHMT_OK;
 }
 
-/* The sorter's own places in its rows of n_bounds: a copy, which nobody changes once it is checked. */
+/* Copies and checks the sorter's indices into rows of n_bounds. Nobody can change the copy after the check. */
 static shmt_status own_order(shmt_tensor* sorter, int64_t n_bounds, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) own = NULL;
 
@@ -64,20 +64,20 @@ static shmt_status own_order(shmt_tensor* sorter, int64_t n_bounds, shmt_tensor*
 }
 
 typedef struct rows_search {
-  char *places, *values, *bounds, *order;
+  char *positions, *values, *bounds, *order;
   bool out_int32;
-  shmt_dtype dtype, value_dtype; /* what is compared; as values are */
-  int64_t each;                  /* values of a row */
+  shmt_dtype dtype, value_dtype; /* the dtype compared in; that of the values */
+  int64_t each;                  /* values for each row */
   shmt__loop loop;
-  shmt__search_shape shape;
+  shmt__search_args shape;
 } rows_search;
 
-/* n places from `begin` on; at most SEARCH_BLOCK when values or places are converted. */
+/* Searches n values from `begin` on, at most SEARCH_BLOCK when values or positions are converted. */
 static void search_block(const rows_search* s, int64_t begin, int64_t n) {
   const int64_t item = shmt__dtype_size[s->dtype], own_item = shmt__dtype_size[s->value_dtype];
   const int64_t strides[4] = {8, item, item, 8}, row = begin / s->each * s->shape.n_bounds;
-  int64_t places[SEARCH_BLOCK], values[SEARCH_BLOCK];
-  char* data[4] = {s->out_int32 ? (char*)places : s->places + begin * 8, s->values + begin * own_item,
+  int64_t positions[SEARCH_BLOCK], values[SEARCH_BLOCK];
+  char* data[4] = {s->out_int32 ? (char*)positions : s->positions + begin * 8, s->values + begin * own_item,
                    s->bounds + row * item, s->order ? s->order + row * 8 : NULL};
 
   if (s->dtype != s->value_dtype) {
@@ -85,7 +85,7 @@ static void search_block(const rows_search* s, int64_t begin, int64_t n) {
     data[1] = (char*)values;
   }
   s->loop(data, strides, n, &s->shape);
-  for (int64_t i = 0; s->out_int32 && i < n; i++) ((int32_t*)(void*)s->places)[begin + i] = (int32_t)places[i];
+  for (int64_t i = 0; s->out_int32 && i < n; i++) ((int32_t*)(void*)s->positions)[begin + i] = (int32_t)positions[i];
 }
 
 static void search_piece(void* ctx, int64_t begin, int64_t end) {
@@ -104,31 +104,32 @@ static shmt_status run_search(shmt_tensor* bounds, shmt_tensor* values, const se
   SHMT_AUTO(shmt_tensor) b = NULL;
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) order = NULL;
-  SHMT_AUTO(shmt_tensor) places = NULL;
+  SHMT_AUTO(shmt_tensor) positions = NULL;
   shmt_dtype dtype;
 
   SHMT_TRY(check_search(bounds, values, s));
   SHMT_TRY(shmt__promote_types(bounds->dtype, values->dtype, &dtype));
   SHMT_REQUIRE(dtype != SHMT_BOOL, SHMT_E_NOT_IMPLEMENTED, "\"searchsorted_out_cpu\" not implemented for 'Bool'");
   SHMT_REQUIRE_LOOP(SHMT_LOOP_search, dtype, "searchsorted_out_cpu");
-  /* Halves are compared as floats, which they become in each comparison else. */
+  /* 16-bit floats are compared as float32. With few bounds these are converted once, and not in each comparison. */
   if (shmt__is_half(dtype) && bounds->numel <= values->numel / 8) dtype = SHMT_FLOAT32;
-  const bool meta = shmt__tensor_is_meta(values) || shmt__tensor_is_meta(bounds); /* a number may be beside Meta */
+  const bool meta = shmt__tensor_is_meta(values) || shmt__tensor_is_meta(bounds); /* a number may be on the CPU beside a
+                                                                                   * tensor on Meta */
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(values), s->out_int32 ? SHMT_INT32 : SHMT_INT64, meta ? SHMT_META : SHMT_CPU,
-                              SHMT_CONTIGUOUS_FORMAT, &places));
+                              SHMT_CONTIGUOUS_FORMAT, &positions));
   if (!meta && values->numel > 0) {
     SHMT_TRY(dense_in(bounds, dtype, &b));
     SHMT_TRY(shmt__tensor_contiguous(values, SHMT_CONTIGUOUS_FORMAT, &v));
     const int64_t n_bounds = b->sizes[b->n_dims - 1];
     if (s->sorter) SHMT_TRY(own_order(s->sorter, n_bounds, &order));
     const int64_t rows = b->n_dims == 1 ? 1 : b->numel / (n_bounds > 0 ? n_bounds : 1);
-    rows_search w = {shmt__tensor_data(places), shmt__tensor_data(v), shmt__tensor_data(b),
+    rows_search w = {shmt__tensor_data(positions), shmt__tensor_data(v), shmt__tensor_data(b),
                      order ? shmt__tensor_data(order) : NULL, s->out_int32, dtype, v->dtype,
                      v->numel / (b->n_dims == 1 || n_bounds == 0 ? 1 : rows),
                      shmt__loops[SHMT_LOOP_search][dtype], {n_bounds, s->right}};
     shmt__parallel_for(v->numel, SEARCH_GRAIN, search_piece, &w);
   }
-  *out = SHMT_TAKE(places);
+  *out = SHMT_TAKE(positions);
   return SHMT_OK;
 }
 

@@ -1,13 +1,13 @@
-/* ops/sorting/sort_parallel.c -- one long line sorted stably, by all threads.
+/* ops/sorting/sort_parallel.c -- sorts one long slice stably, with all threads.
  *
- *   encode   each chunk's elements become keys (in the memory of the values), and their extent is found
- *   count    each chunk's keys by their highest digit
- *   deal     each chunk's keys to their buckets, behind those of the chunks before: keys and indices packed, into the
- *            memory of the indices; keys that are too wide for that aside, and their indices, of 32 bits, take half of it
- *   sort     the buckets, each by the bits that are left, and decode them where they lie
+ *   encode   makes keys of each chunk's elements (in the memory of the values), and finds their extent
+ *   count    counts each chunk's keys by their highest digit
+ *   deal     moves each chunk's keys to their buckets, behind those of the chunks before. Keys and indices are packed, in
+ *            the memory of the indices. Keys that are too wide for that have memory of their own; their 32-bit indices
+ *            take half the memory of the indices
+ *   sort     sorts the buckets, each by the bits that are left, and decodes them in place
  *
- * There is one result, whatever the number of chunks and threads. x may be shared and change meanwhile: it is read
- * once.
+ * The result does not depend on the number of chunks and threads. x may be shared and change meanwhile: it is read once.
  */
 #include "generated/loops.h"
 #include "iter/copy/move.h"
@@ -19,35 +19,35 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* A bucket pays when it leaves enough of a line to others: shorter ones are one bucket. */
+/* Buckets pay when each leaves enough of the slice to others: a shorter slice is one bucket. */
 enum { DIGIT = 11, N_BUCKETS = 1 << DIGIT, MAX_CHUNKS = 64, CHUNK = 16384, ONE_BUCKET = 4 * CHUNK };
 
-typedef struct long_line {
-  shmt_dtype dtype, key_dtype; /* of the elements, and the unsigned one as wide */
+typedef struct long_slice {
+  shmt_dtype dtype, key_dtype; /* the elements' dtype, and the unsigned one of the same width */
   int64_t n, item;
   const char* x;
   char* values;
   int64_t* indices;
-  uint64_t* wide_keys; /* NULL: packed */
-  shmt__radix_shape shape;
+  uint64_t* wide_keys; /* NULL: keys are packed */
+  shmt__radix_args shape;
   int64_t n_chunks, chunk;
-  uint32_t (*counts)[N_BUCKETS]; /* of each chunk; then places */
+  uint32_t (*counts)[N_BUCKETS]; /* of each chunk; they become positions */
   uint64_t extents[MAX_CHUNKS][2];
   uint32_t ends[N_BUCKETS];
   int n_buckets;
   atomic_bool failed;
-} long_line;
+} long_slice;
 
-static int64_t chunk_length(const long_line* l, int64_t c) {
+static int64_t chunk_length(const long_slice* l, int64_t c) {
   const int64_t left = l->n - c * l->chunk;
   return left < l->chunk ? left : l->chunk;
 }
 
 static void encode(void* ctx, int64_t begin, int64_t end) {
   enum { BLOCK = 1024 };
-  long_line* l = ctx;
+  long_slice* l = ctx;
   const int64_t step = l->shape.step;
-  uint64_t room[BLOCK]; /* for elements that do not lie together */
+  uint64_t room[BLOCK]; /* for elements that are not dense */
 
   for (int64_t c = begin; c < end; c++) {
     const int64_t first = c * l->chunk, length = chunk_length(l, c), block = step == l->item ? length : BLOCK;
@@ -67,7 +67,7 @@ static void encode(void* ctx, int64_t begin, int64_t end) {
 }
 
 static void count(void* ctx, int64_t begin, int64_t end) {
-  long_line* l = ctx;
+  long_slice* l = ctx;
 
   for (int64_t c = begin; c < end; c++) {
     char* data[2] = {(char*)l->counts[c], l->values + c * l->chunk * l->item};
@@ -76,8 +76,8 @@ static void count(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Counts become places, bucket after bucket and in each of them chunk after chunk. */
-static void place_chunks(long_line* l) {
+/* Turns counts into positions, bucket after bucket and in each bucket chunk after chunk. */
+static void place_chunks(long_slice* l) {
   uint32_t at = 0;
 
   for (int d = 0; d < l->n_buckets; d++) {
@@ -91,12 +91,12 @@ static void place_chunks(long_line* l) {
 }
 
 static void deal(void* ctx, int64_t begin, int64_t end) {
-  long_line* l = ctx;
+  long_slice* l = ctx;
   const shmt__loop loop = l->wide_keys ? shmt__loops[SHMT_LOOP_bucket_deal][SHMT_UINT64]
                                        : shmt__loops[SHMT_LOOP_radix_deal][l->key_dtype];
 
   for (int64_t c = begin; c < end; c++) {
-    shmt__radix_shape shape = l->shape;
+    shmt__radix_args shape = l->shape;
     char* data[5] = {(char*)l->indices, (char*)l->counts[c], l->values + c * l->chunk * l->item, (char*)l->wide_keys,
                      (char*)l->ends};
     shape.first = c * l->chunk;
@@ -104,8 +104,9 @@ static void deal(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Buckets [first, last) in `room` for the longest of them; wide keys have room where values go, and their indices. */
-static void sort_buckets(const long_line* l, int first, int last, char* room) {
+/* Sorts buckets [first, last). `room` is large enough for the longest. Wide keys are sorted in the memory of the values,
+ * with their indices. */
+static void sort_buckets(const long_slice* l, int first, int last, char* room) {
   for (int d = first; d < last; d++) {
     const int64_t begin = d > 0 ? l->ends[d - 1] : 0, n = l->ends[d] - begin;
     char *own = (char*)(l->indices + begin), *values = l->values + begin * l->item;
@@ -125,16 +126,16 @@ static void sort_buckets(const long_line* l, int first, int last, char* room) {
 }
 
 /* The first bucket that begins at or behind an element. */
-static int bucket_from(const long_line* l, int64_t at) {
+static int bucket_from(const long_slice* l, int64_t at) {
   int d = 0;
 
   while (d < l->n_buckets && (d > 0 ? (int64_t)l->ends[d - 1] : 0) < at) d++;
   return d;
 }
 
-/* The buckets that begin in a stretch of the line. */
+/* Finishes the buckets that begin in a stretch of the slice. */
 static void finish(void* ctx, int64_t begin, int64_t end) {
-  long_line* l = ctx;
+  long_slice* l = ctx;
   const int first = bucket_from(l, begin), last = end == l->n ? l->n_buckets : bucket_from(l, end);
   int64_t longest = 0;
   void* room = NULL;
@@ -153,7 +154,7 @@ static void finish(void* ctx, int64_t begin, int64_t end) {
   if (room) shmt__dealloc(room, nbytes);
 }
 
-static void run(long_line* l) {
+static void run(long_slice* l) {
   uint64_t high = 0;
 
   shmt__parallel_for(l->n_chunks, 1, encode, l);
@@ -187,7 +188,7 @@ static shmt_dtype key_dtype(int64_t item) {
   return item == 1 ? SHMT_UINT8 : item == 2 ? SHMT_UINT16 : item == 4 ? SHMT_UINT32 : SHMT_UINT64;
 }
 
-shmt_status shmt__sort_long_line(shmt_dtype dtype, bool descending, int64_t n, const void* x, int64_t step,
+shmt_status shmt__sort_long_slice(shmt_dtype dtype, bool descending, int64_t n, const void* x, int64_t step,
                                  void* values, int64_t* indices) {
   const int64_t item = shmt__dtype_size[dtype];
   int64_t n_chunks = shmt__in_parallel() ? 1 : shmt__num_threads();
@@ -196,10 +197,10 @@ shmt_status shmt__sort_long_line(shmt_dtype dtype, bool descending, int64_t n, c
   if (n_chunks > n / CHUNK) n_chunks = n / CHUNK;
   if (n_chunks > MAX_CHUNKS) n_chunks = MAX_CHUNKS;
   if (n_chunks < 1) n_chunks = 1;
-  const uint64_t count_bytes = (uint64_t)n_chunks * sizeof(uint32_t[N_BUCKETS]), nbytes = sizeof(long_line) + count_bytes;
+  const uint64_t count_bytes = (uint64_t)n_chunks * sizeof(uint32_t[N_BUCKETS]), nbytes = sizeof(long_slice) + count_bytes;
   SHMT_TRY(shmt__alloc(nbytes, &memory));
-  long_line* l = memory;
-  *l = (long_line){.dtype = dtype,
+  long_slice* l = memory;
+  *l = (long_slice){.dtype = dtype,
                    .key_dtype = key_dtype(item),
                    .n = n,
                    .item = item,

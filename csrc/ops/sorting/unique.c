@@ -1,4 +1,5 @@
-/* ops/sorting/unique.c -- unique elements of a tensor as a line, sorted or as they follow each other. */
+/* ops/sorting/unique.c -- unique elements of a flattened tensor, sorted or in the order of their runs
+ * (unique_consecutive). */
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "iter/copy/copy.h"
@@ -20,34 +21,34 @@ static shmt_status vector(int64_t n, shmt_tensor** out) {
   return shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
-/* Runs are looked for in blocks. */
+/* Runs are searched for in blocks. */
 enum { RUN_BLOCK = 4096 };
 
 static int64_t block_length(int64_t begin, int64_t end) { return end - begin < RUN_BLOCK ? end - begin : RUN_BLOCK; }
 
-/* At which of n elements of a dense line, from `begin` on, a run begins: flags in `room`, which has one more. */
-static const uint8_t* flag_runs(const shmt_tensor* line, int64_t begin, int64_t n, uint8_t* room) {
-  const int64_t before = begin > 0; /* which the first is compared with */
-  char* data[2] = {(char*)room, (char*)shmt__tensor_data(line) + (begin - before) * shmt__tensor_item_bytes(line)};
+/* Flags the elements at which a run begins, of n elements of a dense vector from `begin` on. `room` has one flag more. */
+static const uint8_t* flag_runs(const shmt_tensor* flat, int64_t begin, int64_t n, uint8_t* room) {
+  const int64_t before = begin > 0; /* the element that the first one is compared with */
+  char* data[2] = {(char*)room, (char*)shmt__tensor_data(flat) + (begin - before) * shmt__tensor_item_bytes(flat)};
 
-  shmt__loops[SHMT_LOOP_run_starts][line->dtype](data, NULL, n + before, NULL);
+  shmt__loops[SHMT_LOOP_run_starts][flat->dtype](data, NULL, n + before, NULL);
   return room + before;
 }
 
-static int64_t count_runs(const shmt_tensor* line) {
+static int64_t count_runs(const shmt_tensor* flat) {
   uint8_t room[RUN_BLOCK + 1];
   int64_t n_runs = 0, n;
 
-  for (int64_t at = 0; at < line->numel; at += n) {
-    n = block_length(at, line->numel);
-    n_runs += shmt__count_set(flag_runs(line, at, n, room), n);
+  for (int64_t at = 0; at < flat->numel; at += n) {
+    n = block_length(at, flat->numel);
+    n_runs += shmt__count_set(flag_runs(flat, at, n, room), n);
   }
   return n_runs;
 }
 
-/* What is collected of runs: the first element of each, and where it is (NULL: not wanted). */
+/* What is collected of runs: the first element of each, and its index (NULL: not wanted). */
 typedef struct runs {
-  const shmt_tensor* line;
+  const shmt_tensor* flat;
   char* firsts;
   int64_t* starts;
   int64_t found, room;
@@ -55,20 +56,20 @@ typedef struct runs {
 } runs;
 
 static void take_run(runs* r, int64_t at) {
-  const int64_t item = shmt__tensor_item_bytes(r->line);
+  const int64_t item = shmt__tensor_item_bytes(r->flat);
 
   if (r->found == r->room) return;
-  shmt__move_elements(r->firsts + r->found * item, item, (char*)shmt__tensor_data(r->line) + at * item, item, 1, item);
+  shmt__move_elements(r->firsts + r->found * item, item, (char*)shmt__tensor_data(r->flat) + at * item, item, 1, item);
   if (r->starts) r->starts[r->found] = at;
   r->found++;
 }
 
-/* The runs that begin in n elements from `begin` on. */
+/* Collects the runs that begin in n elements from `begin` on. */
 static void take_runs(runs* r, const uint8_t* flags, int64_t begin, int64_t n) {
   enum { RARE = 32 };
-  const int64_t item = shmt__tensor_item_bytes(r->line), own = shmt__count_set(flags, n), left = r->room - r->found;
+  const int64_t item = shmt__tensor_item_bytes(r->flat), own = shmt__count_set(flags, n), left = r->room - r->found;
   const int64_t strides[3] = {item, item, 1};
-  char* data[3] = {r->firsts + r->found * item, (char*)shmt__tensor_data(r->line) + begin * item, (char*)(uintptr_t)flags};
+  char* data[3] = {r->firsts + r->found * item, (char*)shmt__tensor_data(r->flat) + begin * item, (char*)(uintptr_t)flags};
 
   if (own < n / RARE) {
     for (const uint8_t* f = flags; (f = memchr(f, 1, (size_t)(flags + n - f))); f++) take_run(r, begin + (f - flags));
@@ -76,7 +77,7 @@ static void take_runs(runs* r, const uint8_t* flags, int64_t begin, int64_t n) {
   }
   r->compress(data, strides, n, &left);
   int64_t at = r->found;
-  /* Written unconditionally, kept by moving on. */
+  /* Each index is written, and kept by moving on. */
   for (int64_t i = 0; r->starts && i < n && at < r->room; i++) {
     r->starts[at] = begin + i;
     at += flags[i];
@@ -84,36 +85,36 @@ static void take_runs(runs* r, const uint8_t* flags, int64_t begin, int64_t n) {
   r->found += own < left ? own : left;
 }
 
-/* Starts of runs become their lengths. */
+/* Turns the starts of runs into their lengths. */
 static void measure_runs(int64_t* starts, int64_t n_runs, int64_t n) {
   for (int64_t i = 0; i + 1 < n_runs; i++) starts[i] = starts[i + 1] - starts[i];
   if (n_runs > 0) starts[n_runs - 1] = n - starts[n_runs - 1];
 }
 
-/* Runs of equal neighbours in `line`: the first of each, each element's run (at where[i]), run lengths. The line may be
- * shared, and have other runs when they are collected than when they were counted. */
-static shmt_status collect_runs(shmt_tensor* line, const int64_t* where, shmt_ints inverse_sizes, bool wants_inverse,
+/* Collects the runs of equal neighbours: the first element of each, the run of each element (at where[i]), and run
+ * lengths. The vector may be shared, and have other runs now than when they were counted. */
+static shmt_status collect_runs(shmt_tensor* flat, const int64_t* where, shmt_ints inverse_sizes, bool wants_inverse,
                                 bool wants_counts, shmt_tensor** values, shmt_tensor** inverse, shmt_tensor** counts) {
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) back = NULL;
   SHMT_AUTO(shmt_tensor) lengths = NULL;
   uint8_t room[RUN_BLOCK + 1];
-  const int64_t item = shmt__tensor_item_bytes(line), n_runs = count_runs(line);
+  const int64_t item = shmt__tensor_item_bytes(flat), n_runs = count_runs(flat);
   int64_t run = -1, n;
 
-  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n_runs), line->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &v));
+  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n_runs), flat->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &v));
   SHMT_TRY(shmt__tensor_empty(wants_inverse ? inverse_sizes : SHMT_INTS(0), SHMT_INT64, SHMT_CPU,
                               SHMT_CONTIGUOUS_FORMAT, &back));
   SHMT_TRY(vector(wants_counts ? n_runs : 0, &lengths));
-  runs r = {.line = line,
+  runs r = {.flat = flat,
             .firsts = shmt__tensor_data(v),
             .starts = wants_counts ? shmt__tensor_data(lengths) : NULL,
             .room = n_runs,
             .compress = shmt__move_loop_of_size(SHMT_LOOP_compress, item)};
   int64_t* run_of = shmt__tensor_data(back);
-  for (int64_t at = 0; at < line->numel; at += n) {
-    n = block_length(at, line->numel);
-    const uint8_t* flags = flag_runs(line, at, n, room);
+  for (int64_t at = 0; at < flat->numel; at += n) {
+    n = block_length(at, flat->numel);
+    const uint8_t* flags = flag_runs(flat, at, n, room);
     take_runs(&r, flags, at, n);
     for (int64_t i = 0; wants_inverse && i < n; i++) {
       run += flags[i];
@@ -121,8 +122,8 @@ static shmt_status collect_runs(shmt_tensor* line, const int64_t* where, shmt_in
     }
   }
   if (r.found < n_runs) memset(r.firsts + r.found * item, 0, (size_t)((n_runs - r.found) * item));
-  for (int64_t i = r.found; wants_counts && i < n_runs; i++) r.starts[i] = line->numel;
-  if (wants_counts) measure_runs(r.starts, n_runs, line->numel);
+  for (int64_t i = r.found; wants_counts && i < n_runs; i++) r.starts[i] = flat->numel;
+  if (wants_counts) measure_runs(r.starts, n_runs, flat->numel);
   *values = SHMT_TAKE(v);
   *inverse = SHMT_TAKE(back);
   *counts = SHMT_TAKE(lengths);
@@ -175,7 +176,7 @@ shmt_status shmt__unique2(shmt_tensor* self, bool sorted, bool return_inverse, b
   SHMT_TRY(shmt__unique_by_table(flat, shmt__tensor_sizes(self), return_inverse, return_counts, &done, output, inverse,
                                  counts));
   if (done) return SHMT_OK;
-  SHMT_TRY(shmt__sorted_line(flat, &values, &where));
+  SHMT_TRY(shmt__sort_vector(flat, &values, &where));
   return collect_runs(values, shmt__tensor_data(where), shmt__tensor_sizes(self), return_inverse, return_counts, output,
                       inverse, counts);
 }

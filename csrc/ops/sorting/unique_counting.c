@@ -1,7 +1,7 @@
-/* ops/sorting/unique_counting.c -- unique numbers of a small range: counted in a table instead of sorted.
+/* ops/sorting/unique_counting.c -- unique integers of a small range, counted in a table instead of sorted.
  *
- * Each chunk has a table of its own, so that all threads count; the tables are added up. x may be shared and change
- * meanwhile: what has left the range is not counted.
+ * Each chunk has a table of its own, so that all threads count; then the tables are added up. x may be shared and change
+ * meanwhile: a number that has left the range is not counted.
  */
 #include "iter/copy/copy.h"
 #include "iter/threads.h"
@@ -20,11 +20,11 @@ typedef struct table {
   int64_t low, range;
   int64_t extents[MAX_CHUNKS][2];
   int64_t* counts; /* of each chunk; the first becomes the sum */
-  int64_t* runs;   /* of each number of the range: how many smaller ones there are */
-  int64_t* run_of; /* of each element */
+  int64_t* runs;   /* for each number of the range: how many different smaller ones occur */
+  int64_t* run_of; /* for each element */
 } table;
 
-/* The elements from `begin` on as int64: at most BLOCK of them, in place or in `room`. */
+/* Up to BLOCK elements from `begin` on as int64: in place, or converted in `room`. */
 static const int64_t* load_block(const table* t, int64_t begin, int64_t n, int64_t* room) {
   const char* from = t->x + begin * t->item;
 
@@ -74,7 +74,7 @@ static void count(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-static void look_up(void* ctx, int64_t begin, int64_t end) {
+static void find_inverse(void* ctx, int64_t begin, int64_t end) {
   table* t = ctx;
   int64_t room[BLOCK];
 
@@ -92,7 +92,8 @@ static shmt_status vector(int64_t n, shmt_tensor** out) {
   return shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
-/* The numbers that occur, how often, and t->runs (in the memory of the sums, which are not needed any more). */
+/* Collects the numbers that occur, how often they do, and t->runs (in the memory of the sums, which are not needed any
+ * more). */
 static shmt_status collect(table* t, bool wants_counts, shmt_tensor** values, shmt_tensor** counts) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
   SHMT_AUTO(shmt_tensor) lengths = NULL;
@@ -128,7 +129,7 @@ static shmt_status fill_results(table* t, shmt_ints inverse_sizes, bool wants_in
   SHMT_TRY(collect(t, wants_counts, values, counts));
   if (wants_inverse) {
     t->run_of = shmt__tensor_data(back);
-    shmt__parallel_for(t->n, CHUNK, look_up, t);
+    shmt__parallel_for(t->n, CHUNK, find_inverse, t);
   }
   *inverse = SHMT_TAKE(back);
   return SHMT_OK;
@@ -153,7 +154,7 @@ shmt_status shmt__unique_by_table(shmt_tensor* flat, shmt_ints inverse_sizes, bo
     low = t.extents[c][0] < low ? t.extents[c][0] : low;
     high = t.extents[c][1] > high ? t.extents[c][1] : high;
   }
-  /* The tables take no more than half of what indices would. */
+  /* The tables take at most half of what indices would. */
   const uint64_t span = (uint64_t)high - (uint64_t)low;
   if (span >= (uint64_t)(t.n / 2)) return SHMT_OK;
   t.low = low;

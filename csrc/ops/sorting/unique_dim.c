@@ -9,11 +9,12 @@
 
 #include <inttypes.h>
 
-static shmt_status line_of(int64_t n, shmt_dtype dtype, shmt_tensor** out) {
+static shmt_status vector(int64_t n, shmt_dtype dtype, shmt_tensor** out) {
   return shmt__tensor_empty(SHMT_INTS(n), dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
-/* Runs in the order: the first slice of each, each slice's run, run lengths. Empty what is not wanted. */
+/* Collects the runs in the order: the first slice of each, each slice's run, and run lengths. What is not wanted stays
+ * empty. */
 static shmt_status collect(const int64_t* order, const bool* starts, int64_t n, bool wants_inverse,
                            bool wants_counts, shmt_tensor** firsts, shmt_tensor** inverse,
                            shmt_tensor** counts) {
@@ -23,9 +24,9 @@ static shmt_status collect(const int64_t* order, const bool* starts, int64_t n, 
   int64_t n_runs = 0, run = -1;
 
   for (int64_t i = 0; i < n; i++) n_runs += starts[i];
-  SHMT_TRY(line_of(n_runs, SHMT_INT64, &first));
-  SHMT_TRY(line_of(wants_inverse ? n : 0, SHMT_INT64, &back));
-  SHMT_TRY(line_of(wants_counts ? n_runs : 0, SHMT_INT64, &lengths));
+  SHMT_TRY(vector(n_runs, SHMT_INT64, &first));
+  SHMT_TRY(vector(wants_inverse ? n : 0, SHMT_INT64, &back));
+  SHMT_TRY(vector(wants_counts ? n_runs : 0, SHMT_INT64, &lengths));
   int64_t *at = shmt__tensor_data(first), *run_of = shmt__tensor_data(back),
           *count = shmt__tensor_data(lengths);
   for (int64_t i = 0; i < n; i++) {
@@ -42,12 +43,12 @@ static shmt_status collect(const int64_t* order, const bool* starts, int64_t n, 
   return SHMT_OK;
 }
 
-/* Dense rows, one per slice of dim. New reference. */
+/* Dense rows, one for each slice along dim. New reference. */
 static shmt_status rows_of(shmt_tensor* self, int64_t dim, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) dim_first = NULL;
 
-  SHMT_TRY(shmt_op_movedim_int(self, dim, 0, &turned));
-  return shmt__tensor_contiguous(turned, SHMT_CONTIGUOUS_FORMAT, out);
+  SHMT_TRY(shmt_op_movedim_int(self, dim, 0, &dim_first));
+  return shmt__tensor_contiguous(dim_first, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
 static shmt_status unique_slices(const char* name, bool in_order, shmt_tensor* self, int64_t dim,
@@ -72,17 +73,17 @@ static shmt_status unique_slices(const char* name, bool in_order, shmt_tensor* s
     SHMT_REQUIRE(n_empty == 1, SHMT_E_RUNTIME,
                  "Number of zero sized dimensions is more than one, so unique cannot be applied ");
     SHMT_TRY(shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, output));
-    SHMT_TRY(line_of(0, SHMT_INT64, inverse));
-    return line_of(0, SHMT_INT64, counts);
+    SHMT_TRY(vector(0, SHMT_INT64, inverse));
+    return vector(0, SHMT_INT64, counts);
   }
   SHMT_REQUIRE(n_empty == 0, SHMT_E_RUNTIME,
                "There are 0 sized dimensions, and they aren't selected, so unique cannot be "
                "applied");
   SHMT_TRY(rows_of(self, dim, &rows));
-  SHMT_TRY(line_of(n, SHMT_INT64, &order));
-  SHMT_TRY(line_of(n, SHMT_INT64, &spare));
-  SHMT_TRY(line_of(n, SHMT_BOOL, &starts));
-  const shmt__search_shape shape = {self->numel / n, false};
+  SHMT_TRY(vector(n, SHMT_INT64, &order));
+  SHMT_TRY(vector(n, SHMT_INT64, &spare));
+  SHMT_TRY(vector(n, SHMT_BOOL, &starts));
+  const shmt__search_args shape = {self->numel / n, false};
   int64_t* place = shmt__tensor_data(order);
   if (in_order) {
     for (int64_t i = 0; i < n; i++) place[i] = i;

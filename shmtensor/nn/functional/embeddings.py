@@ -206,15 +206,15 @@ def embedding_bag(
         indices, where = indices[kept], where[kept]
         factors = None if factors is None else factors[kept]
     if mode == "max" and indices.numel():
-        largest, _ = _C._nn._bag_maxima(weight, indices, where, bags)
+        largest, _ = _C._nn._embedding_bag_max(weight, indices, where, bags)
         return largest
     if scale_grad_by_freq:  # the scale is of the gradient only
         weight = shmtensor.embedding(weight, indices, -1, True, sparse)
         indices = shmtensor.arange(indices.numel())
     if mode == "sum" or not indices.numel():
-        return _C._nn._add_rows(weight, indices, where, factors, bags)
+        return _C._nn._embedding_bag_sum(weight, indices, where, factors, bags)
     counts = shmtensor.bincount(where, minlength=bags).clamp_min(1)
-    return _C._nn._mean_rows(weight, indices, where, counts.to(weight.dtype), bags)
+    return _C._nn._embedding_bag_mean(weight, indices, where, counts.to(weight.dtype), bags)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

@@ -31,17 +31,19 @@ _PLAIN: dict[str, Any] = {"Scalar": 2, "float": 0.5, "int": 1, "bool": False}
 STEPS = frozenset(
     """
     _convolution_backward_grad_output _convolution_backward_input _convolution_backward_weight
-    _fft_c2r_backward _fft_r2c_backward _scatter_counts _scatter_extreme_share _scatter_prod_self
-    _scatter_prod_src _scatter_prod_src_of _scatter_reduce_self _scatter_reduce_src _pinv_general
-    _pinv_hermitian _linalg_check _linalg_check_dtype _linalg_check_square _ctc_loss_backward
+    _fft_c2r_backward _fft_r2c_backward _scatter_counts _scatter_amax_amin_backward
+    _scatter_prod_backward_self _scatter_prod_backward_src _scatter_prod_backward_src_by_zeros
+    _scatter_reduce_backward_self _scatter_reduce_backward_src _pinv_general _pinv_hermitian
+    _linalg_check _linalg_check_dtype _linalg_check_square _ctc_loss_backward
     _extreme_backward _index_backward _norm_backward _share _std_backward _var_backward
     _vector_norm_backward _log_softmax_backward_data _softmax_backward_data _no_derivative
     _cholesky_backward _det_backward _eig_backward _eigh_backward _householder_backward
     _lstsq_backward _lu_backward _lu_solve_backward _matrix_exp_backward _ormqr_backward
     _pinv_backward _qr_backward _qr_wide_backward _slogdet_backward _svd_backward
     _svdvals_backward _aminmax_backward _correlation _correlation_complex _cov_plain _cov_products
-    _cov_products_weighted _cov_weighted _evenly _cdist_backward _pdist_backward _pdist_slopes
-    _difference_slopes _multi_margin_backward _multi_margin_slopes _multilabel_margin_backward
+    _cov_products_weighted _cov_weighted _evenly_distribute_backward _cdist_backward
+    _pdist_backward _pdist_backward_all_pairs _difference_norm_backward
+    _multi_margin_backward _multi_margin_slopes _multilabel_margin_backward
     """.split()
 )
 

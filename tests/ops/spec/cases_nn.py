@@ -130,14 +130,16 @@ NORM: dict[str, list[Case]] = {
         case(_line, [4, 6], None, None, 1e-5),
     ],
     "native_layer_norm_backward": [case(_x, _x, [4], t(3, 1), pos(3, 1), t(4), [1, 1, 1])],
-    "_add_rows": [
+    "_embedding_bag_sum": [
         case(t(5, 3), idx(5, 7), idx(4, 7), None, 4),
         case(t(5, 3), idx(5, 7), idx(4, 7), t(7), 4),
         case(t(5, 3), idx(5, 0), idx(4, 0), None, 2),
     ],
-    "_bag_maxima": [case(t(5, 3), idx(5, 6), fixed([0, 0, 2, 2, 2, 3], "int64"), 5)],
-    "_mean_rows": [case(t(5, 3), idx(5, 6), fixed([0, 0, 2, 2, 2, 3], "int64"), pos(4), 4)],
-    "_row_products": [case(t(5, 3), idx(5, 7), t(4, 3), idx(4, 7))],
+    "_embedding_bag_max": [case(t(5, 3), idx(5, 6), fixed([0, 0, 2, 2, 2, 3], "int64"), 5)],
+    "_embedding_bag_mean": [
+        case(t(5, 3), idx(5, 6), fixed([0, 0, 2, 2, 2, 3], "int64"), pos(4), 4)
+    ],
+    "_embedding_bag_dots": [case(t(5, 3), idx(5, 7), t(4, 3), idx(4, 7))],
     "embedding": [case(t(5, 3), idx(5, 2, 3)), case(t(5, 3), idx(5, 4), 1, True)],
     "one_hot": [case(idx(5, 2, 3), 6), case(idx(4, 5), 4)],
     "embedding_dense_backward": [
@@ -222,8 +224,11 @@ IMAGE: dict[str, list[Case]] = {
         case(_image, None, t(1, 2, 3, 2), _image, _grid, 0, 0, False, [1, 0, 1]),
     ],
     "_constant_pad_backward": [case(t(3, 6), [1, 1])],
-    "_pad_own": [case(_line, [2, 1], "reflect"), case(_planes[2], [1, 0, 2, -1], "replicate")],
-    "_pad_own_backward": [
+    "_pad_nonconstant": [
+        case(_line, [2, 1], "reflect"),
+        case(_planes[2], [1, 0, 2, -1], "replicate"),
+    ],
+    "_pad_nonconstant_backward": [
         case(t(2, 3, 7), [2, 3, 5], [1, 1], "reflect"),
         case(t(1, 2, 6, 7), [1, 2, 4, 5], [1, 1, 0, 2], "circular"),
     ],

@@ -202,7 +202,7 @@ _two = fixed([2, 0], "int64")
 _where = idx(3, 2, 4)
 
 INDEX: dict[str, list[Case]] = {
-    "_equal_as": [case(_x, _x)],
+    "_eq_as": [case(_x, _x)],
     "argwhere": [case(_x)],
     "nonzero": [case(_x)],
     "nonzero_numpy": [case(_x)],
@@ -268,7 +268,7 @@ JOIN: dict[str, list[Case]] = {
 }
 
 SORT: dict[str, list[Case]] = {
-    "_evenly": [case(t(), _x, t())],
+    "_evenly_distribute_backward": [case(t(), _x, t())],
     "_unique2": [case(t(8, low=0, high=3)), case(t(8, low=0, high=3), True, True, True)],
     "argsort": [case(distinct(3, 4)), case(distinct(3, 4), 0, True)],
     "argsort.stable": [case(_x, stable=True)],

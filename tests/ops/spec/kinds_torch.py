@@ -12,11 +12,11 @@ FEW_KERNELS = frozenset(("float16", "bfloat16", "complex32", "uint16", "uint32",
 #: Steps with an output that are composed otherwise in torch.
 NOT_IN_TORCH = frozenset(
     (
-        "_add_rows",
-        "_bag_maxima",
+        "_embedding_bag_sum",
+        "_embedding_bag_max",
         "_conj_complex",
         "_div_trunc",
-        "_mean_rows",
+        "_embedding_bag_mean",
         "_multi_margin",
         "_multilabel_margin",
         "_normalize",

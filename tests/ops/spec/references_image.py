@@ -360,10 +360,10 @@ MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 def _pad(a: Any, pad: Ints, mode: str = "constant", value: Any = None) -> Any:
     if mode == "constant":
         return _constant_pad(a, pad, value or 0)
-    return _pad_own(a, pad, mode)
+    return _pad_nonconstant(a, pad, mode)
 
 
-def _pad_own(a: Any, pad: Ints, mode: str) -> Any:
+def _pad_nonconstant(a: Any, pad: Ints, mode: str) -> Any:
     how: Any = MODES[mode]
     for dim, (before, after) in zip(range(-len(pad) // 2, 0), _pairs(pad), strict=True):
         kept = slice(max(-before, 0), a.shape[dim] - max(-after, 0))
@@ -373,11 +373,11 @@ def _pad_own(a: Any, pad: Ints, mode: str) -> Any:
     return a
 
 
-def _pad_own_backward(grad: Any, size: Ints, pad: Ints, mode: str) -> Any:
-    """The transpose of *_pad_own*, from what that makes of each element."""
+def _pad_nonconstant_backward(grad: Any, size: Ints, pad: Ints, mode: str) -> Any:
+    """The transpose of *_pad_nonconstant*, from what that makes of each element."""
     n = int(np.prod(size))
     units = np.eye(n).reshape(n, *size)
-    return (_pad_own(units, pad, mode).reshape(n, -1) @ grad.reshape(-1)).reshape(size)
+    return (_pad_nonconstant(units, pad, mode).reshape(n, -1) @ grad.reshape(-1)).reshape(size)
 
 
 def _cubic(x: float, a: float) -> float:
@@ -507,8 +507,8 @@ IMAGE: dict[str, Reference] = {
     "grid_sampler_2d": _grid_sampler,
     "grid_sampler_3d": _grid_sampler,
     "constant_pad_nd": _constant_pad,
-    "_pad_own": _pad_own,
-    "_pad_own_backward": _pad_own_backward,
+    "_pad_nonconstant": _pad_nonconstant,
+    "_pad_nonconstant_backward": _pad_nonconstant_backward,
     "_constant_pad_backward": lambda grad, pad: _constant_pad(grad, [-n for n in pad]),
     "pad": _pad,
     **{f"reflection_pad{n}d": lambda a, pad: _pad(a, pad, "reflect") for n in (1, 2, 3)},

@@ -232,13 +232,13 @@ def _embedding_backward(grad: Any, indices: Any, n: int, padding: int, by_count:
     return made
 
 
-def _add_rows(a: Any, sources: Any, targets: Any, factors: Any, n: int) -> Any:
+def _embedding_bag_sum(a: Any, sources: Any, targets: Any, factors: Any, n: int) -> Any:
     made = np.zeros((n, a.shape[1]), a.dtype)
     np.add.at(made, targets, a[sources] * (1 if factors is None else factors[:, None]))
     return made
 
 
-def _bag_maxima(a: Any, sources: Any, targets: Any, n: int) -> Any:
+def _embedding_bag_max(a: Any, sources: Any, targets: Any, n: int) -> Any:
     values, rows = np.zeros((n, a.shape[1]), a.dtype), np.full((n, a.shape[1]), -1)
     for bag in set(targets.tolist()):
         own = sources[targets == bag]
@@ -248,10 +248,12 @@ def _bag_maxima(a: Any, sources: Any, targets: Any, n: int) -> Any:
 
 
 NORMS: dict[str, Reference] = {
-    "_add_rows": _add_rows,
-    "_bag_maxima": _bag_maxima,
-    "_mean_rows": lambda a, i, k, counts, n: _add_rows(a, i, k, None, n) / counts[:, None],
-    "_row_products": lambda a, i, b, k: (a[i] * b[k]).sum(1),
+    "_embedding_bag_sum": _embedding_bag_sum,
+    "_embedding_bag_max": _embedding_bag_max,
+    "_embedding_bag_mean": lambda a, i, k, counts, n: (
+        _embedding_bag_sum(a, i, k, None, n) / counts[:, None]
+    ),
+    "_embedding_bag_dots": lambda a, i, b, k: (a[i] * b[k]).sum(1),
     "batch_norm": _batch_norm,
     "native_batch_norm": _native_batch_norm,
     "_batch_norm_with_update": lambda a, w, b, mean, var, momentum, eps: (

@@ -129,7 +129,7 @@ COMPARE: dict[str, Reference] = {
     "isclose": np.isclose,
     "allclose": np.allclose,
     "equal": np.array_equal,
-    "_equal_as": lambda a, b: (a == b).astype(a.dtype),
+    "_eq_as": lambda a, b: (a == b).astype(a.dtype),
 }
 
 

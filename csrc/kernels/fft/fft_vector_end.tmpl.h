@@ -1,4 +1,4 @@
-/* kernels/fft/fft_end.tmpl.h -- the end of a template that began with fft_vector.tmpl.h. */
+/* kernels/fft/fft_vector_end.tmpl.h -- undefines what fft_vector.tmpl.h defines. Ends each template that includes it. */
 #pragma GCC pop_options
 #undef R
 #undef LANES
@@ -10,10 +10,10 @@
 #undef HIGH_2
 #undef RE_PARTS
 #undef IM_PARTS
-#undef FIRST_LINES
-#undef OTHER_LINES
+#undef FIRST_SIGNALS
+#undef OTHER_SIGNALS
 #undef RUN
-#undef LINE
+#undef SIGNAL_OF
 #undef JOINED
 #undef FIRST
 #undef SECOND

@@ -1,5 +1,5 @@
-/* ops/fft/roots.c -- tables of roots, products of two. */
-#include "ops/fft/roots.h"
+/* ops/fft/roots_of_unity.c -- roots of unity from two small tables. */
+#include "ops/fft/roots_of_unity.h"
 
 #include "generated/dtype_tables.h"
 
@@ -16,7 +16,8 @@ struct shmt__fft_roots {
   root* low;
 };
 
-/* exp(-2 pi i k / n), by the angle from the nearest quarter turn, so that all are as exact as sin and cos are. */
+/* exp(-2 pi i k / n). The angle is taken from the nearest quarter turn, so that all roots are as exact as sin and cos
+ * are. */
 static root make_root(int64_t k, int64_t n) {
   const int64_t quarter = (4 * k + n / 2) / n;
   const long double angle = 1.57079632679489661923132169163975144L * (long double)(4 * k - quarter * n) / (long double)n;

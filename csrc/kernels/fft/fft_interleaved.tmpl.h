@@ -1,7 +1,6 @@
-/* kernels/fft/fft_runs.tmpl.h -- complex lines in lanes, numbers side by side as in memory: COUNT lines at once. Included by
- * fft_short.tmpl.h.
- */
-/* COUNT elements of as many dense lines from element i on. is_negated: imaginary parts change their sign. */
+/* kernels/fft/fft_interleaved.tmpl.h -- blocks of complex signals in lanes, interleaved: COUNT signals at once. Included
+ * by fft_short.tmpl.h. */
+/* Loads COUNT elements of each of COUNT dense signals, from element i on. is_negated: conjugate them. */
 INLINE void OF(load_square)(const shmt__fft_place* p, int64_t i, NUMBER* to, const bool is_negated) {
   NUMBER v[COUNT];
 
@@ -62,7 +61,7 @@ INLINE void OF(store)(const shmt__fft_place* p, int64_t n, const NUMBER* from, N
   }
 }
 
-/* Lines of at least COUNT elements. */
+/* Transforms a block of signals of at least COUNT elements. */
 static void OF(run_block)(const shmt__fft_block* b, NUMBER* x) {
   const int64_t n = b->steps->length;
   const NUMBER scale = (b->is_forward ? (NUMBER){0} + 1 : ALTERNATING) * (R)b->scale;

@@ -1,14 +1,16 @@
-/* kernels/sorting/short_rows.tmpl.h -- keys sorted together with 32-bit indices, for kernels/sorting/sort.tmpl.h. One width of keys.
+/* kernels/sorting/sort_keys.tmpl.h -- sorts keys together with 32-bit indices, for kernels/sorting/sort.tmpl.h. One width
+ * of keys.
  *
- * By digits from the lowest to the highest; digits in which no keys differ are left out. In short lines every key is
- * compared with every other, in vectors: how many are less is its place.
+ * A radix sort, by digits from the lowest to the highest. Digits in which no keys differ are skipped. In short slices
+ * every key is compared with every other, in vectors: its rank is the number of lesser keys.
  */
 #include "kernels/sorting/insertion.tmpl.h"
 
-/* Lines up to this length are sorted by counting what is less. */
+/* Slices up to this length are sorted by counting lesser keys. */
 enum { FN(counted) = SHMT_ISA_LEVEL == 0 ? 0 : SHMT_ISA_LEVEL == 1 ? 96 : sizeof(T) == 8 ? 128 : 192 };
 
-/* How many of n keys are less than each of them. `padded` has the same keys and, like `less`, room for 64 bytes more. */
+/* Counts how many of n keys are less than each of them. `padded` has the same keys and, like `less`, room for 64 bytes
+ * more. */
 void SHMT_LOOP(count_less)(const KEY* keys, const KEY* padded, int64_t n, KEY* less) {
   enum { ABREAST = (16 << SHMT_ISA_LEVEL) / sizeof(KEY) };
   typedef KEY vector __attribute__((vector_size(16 << SHMT_ISA_LEVEL)));
@@ -25,7 +27,7 @@ void SHMT_LOOP(count_less)(const KEY* keys, const KEY* padded, int64_t n, KEY* l
   }
 }
 
-/* n <= counted. Equal keys have the same number of lesser ones: they follow each other as they came. */
+/* n <= counted. Equal keys have the same number of lesser keys: they keep their order. */
 static void FN(count_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, uint32_t* spare_index, int64_t n) {
   KEY padded[FN(counted) + 64 / sizeof(KEY)], less[FN(counted) + 64 / sizeof(KEY)];
   uint8_t taken[FN(counted) + 1];
@@ -43,7 +45,7 @@ static void FN(count_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, uint32_t
   memcpy(index, spare_index, (size_t)n * sizeof *index);
 }
 
-/* Sort n keys with indices; `spare` has room for as many of both. The sorted ones end up in keys and index. */
+/* Sorts n keys with indices; `spare` has room for as many of both. The sorted ones end up in keys and index. */
 void SHMT_LOOP(sort_keys)(KEY* keys, uint32_t* index, KEY* spare_keys, uint32_t* spare_index, int64_t n) {
   if (n <= FN(inserted)) {
     FN(insert_keys)(keys, index, n);

@@ -1,29 +1,30 @@
-/* kernels/fft/fft_steps.tmpl.h -- steps made of butterflies over lanes. Included once for each form of NUMBER.
+/* kernels/fft/fft_stockham.tmpl.h -- the steps of Stockham's algorithm: butterflies over lanes. Included once for each
+ * form of NUMBER.
  *
  * A step of radix p takes s transforms of m * p elements from one array to the other, leaving s * p transforms of m
- * already in their final order (Stockham): nothing is permuted at the end. Source: Swarztrauber, "FFT algorithms for
- * vector computers", 1984. The butterflies of odd radices add and subtract the inputs r and p - r first, whose roots
- * are conjugates. A step is one function: inlined into one body they are slower, and slow to compile.
+ * already in their final order: nothing is permuted at the end. Source: Swarztrauber, "FFT algorithms for vector
+ * computers", 1984. The butterflies of odd radices first add and subtract the inputs r and p - r, whose roots are
+ * conjugates. A step is a function of its own: inlined into one body the steps are slower, and slow to compile.
  */
 #define ANY (SHMT_ISA_LEVEL == 2 ? 4 : 2) /* results of a butterfly that are summed up at once */
 
-/* Butterflies number j of all s transforms; turned: their results are multiplied by w. Of a step: apart: from one element
- * of x to the next; not 1 only where s is 1. */
+/* row_P does butterfly number j of all s transforms, and with has_twiddles multiplies the results by w. step_P does a
+ * step. apart: from one element of x to the next; it is not 1 only where s is 1. */
 #define RADIX(P)                                                                                                     \
-  INLINE void OF(row_##P)(const NUMBER* x, NUMBER* y, int64_t ms, int64_t s, const R* w, const bool turned) {        \
+  INLINE void OF(row_##P)(const NUMBER* x, NUMBER* y, int64_t ms, int64_t s, const R* w, const bool has_twiddles) {        \
     for (int64_t k = 0; k < s; k++) {                                                                                \
       NUMBER v[P];                                                                                                   \
       _Pragma("GCC unroll 16") for (int r = 0; r < P; r++) v[r] = x[k + r * ms];                                     \
       OF(dft_##P)(v);                                                                                                \
       y[k] = v[0];                                                                                                   \
       _Pragma("GCC unroll 16") for (int r = 1; r < P; r++)                                                           \
-          y[k + r * s] = turned ? OF(times)(v[r], w[2 * r - 2], w[2 * r - 1]) : v[r];                                \
+          y[k + r * s] = has_twiddles ? OF(times)(v[r], w[2 * r - 2], w[2 * r - 1]) : v[r];                                \
     }                                                                                                                \
   }                                                                                                                  \
   static __attribute__((noinline)) void OF(step_##P)(const shmt__fft_step* p, const NUMBER* x, NUMBER* y,            \
                                                      int64_t apart) {                                                \
     const int64_t m = p->m, s = p->s, ms = m * s * apart;                                                            \
-    const R* w = p->turns;                                                                                           \
+    const R* w = p->twiddles;                                                                                           \
     OF(row_##P)(x, y, ms, s, w, false);                                                                              \
     for (int64_t j = 1; j < m; j++) OF(row_##P)(x + s * j * apart, y + s * P * j, ms, s, w + 2 * (P - 1) * j, true); \
   }
@@ -37,8 +38,8 @@ RADIX(9)
 RADIX(16)
 #undef RADIX
 
-/* Results t to t + n - 1 and their partners of a butterfly of an odd radix: a and b, sums and differences of partners,
- * and the first input are in work. */
+/* Calculates results t to t + n - 1, and their partners, of a butterfly of an odd radix. work has the sums a and the
+ * differences b of partners, and the first input. */
 INLINE void OF(any_results)(const shmt__fft_step* p, const NUMBER* work, NUMBER* y, int64_t t, const int n) {
   const int64_t radix = p->radix, s = p->s, half = radix / 2;
   const NUMBER *a = work, *b = work + half;
@@ -67,7 +68,7 @@ INLINE void OF(any_results)(const shmt__fft_step* p, const NUMBER* work, NUMBER*
   }
 }
 
-/* Any odd radix; work: radix elements. */
+/* A step of any odd radix; work: radix elements. */
 static void OF(step_any)(const shmt__fft_step* p, const NUMBER* x, NUMBER* y, int64_t apart, NUMBER* work) {
   const int64_t radix = p->radix, m = p->m, s = p->s, ms = m * s * apart, half = radix / 2;
   NUMBER *a = work, *b = work + half;
@@ -76,7 +77,7 @@ static void OF(step_any)(const shmt__fft_step* p, const NUMBER* x, NUMBER* y, in
     for (int64_t k = 0; k < s; k++) {
       const NUMBER* from = x + k + s * j * apart;
       NUMBER* to = y + k + s * radix * j;
-      const R* w = (const R*)p->turns + 2 * (radix - 1) * j;
+      const R* w = (const R*)p->twiddles + 2 * (radix - 1) * j;
       int64_t t = 1;
       NUMBER sum = a[0] = from[0];
       for (int64_t r = 1; r <= half; r++) {
@@ -92,7 +93,7 @@ static void OF(step_any)(const shmt__fft_step* p, const NUMBER* x, NUMBER* y, in
     }
 }
 
-/* A step from x to y. apart: as above. */
+/* Does one step from x to y. apart: as above. */
 static void OF(take_step)(const shmt__fft_step* step, const NUMBER* x, NUMBER* y, int64_t apart, NUMBER* work) {
   switch (step->radix) {
     case 2: OF(step_2)(step, x, y, apart); break;
@@ -107,8 +108,8 @@ static void OF(take_step)(const shmt__fft_step* step, const NUMBER* x, NUMBER* y
   }
 }
 
-/* Transform `from`, whose elements are `apart`, with the help of x, y and work; where the result is: x or y. x may be `from`,
- * and is where there are no steps. */
+/* Transforms `from`, whose elements are `apart`, with x, y and work as scratch. Returns the address of the result, which
+ * is x or y. x may be `from`, and is it when there are no steps. */
 static NUMBER* OF(transform)(const shmt__fft_steps* p, const NUMBER* from, int64_t apart, NUMBER* x, NUMBER* y, NUMBER* work) {
   for (int i = 0; i < p->n_steps; i++, from = x, apart = 1) {
     NUMBER* const other = x;

@@ -1,13 +1,13 @@
-/* kernels/fft/fft_tiles.tmpl.h -- lines in lanes: from memory to scratch and back. Included by fft.tmpl.h. */
-/* Elements to be stored: the parts of the first one, vectors from one to the next, factors. */
+/* kernels/fft/fft_load_store.tmpl.h -- loads signals into lanes and stores them back. Included by fft.tmpl.h. */
+/* Elements to be stored: the parts of the first one, vectors from one element to the next, factors. */
 typedef struct FN(values) {
   const FN(vector) *re, *im;
   int64_t step;
   R re_scale, im_scale;
 } FN(values);
 
-/* Two halves of a vector from and to different places; with an operand in memory, by the compiler's own names: as
- * shuffles of vectors they take a register and a permutation more. */
+/* Loads the halves of a vector from two addresses, and stores them to two. The compiler's own builtins take an operand in
+ * memory; shuffles of vectors would take a register and a permutation more. */
 #if LANES > 2
 typedef R FN(half) __attribute__((vector_size(VECTOR_BYTES / 2)));
 typedef double FN(doubles) __attribute__((vector_size(VECTOR_BYTES)));
@@ -34,7 +34,7 @@ INLINE FN(vector) FN(get_joined)(const R* first, const R* second) {
 #endif
 }
 
-INLINE void FN(put_halves)(R* first, R* second, FN(vector) v) {
+INLINE void FN(put_joined)(R* first, R* second, FN(vector) v) {
 #ifdef SECOND_HALF
   const FN(half) a = FIRST(v);
   const FN(half_doubles) b = SECOND_HALF((FN(doubles))v);
@@ -47,15 +47,15 @@ INLINE void FN(put_halves)(R* first, R* second, FN(vector) v) {
 #else
 INLINE FN(vector) FN(get_joined)(const R* first, const R* second) { return (FN(vector)){*first, *second}; }
 
-INLINE void FN(put_halves)(R* first, R* second, FN(vector) v) {
+INLINE void FN(put_joined)(R* first, R* second, FN(vector) v) {
   *first = v[0];
   *second = v[1];
 }
 #endif
 
 #if LANES > 2
-/* Transpose the squares of complex numbers that both halves of LANES / 4 vectors are. */
-INLINE void FN(transpose_halves)(FN(vector)* v) {
+/* Transposes two squares of complex numbers: the lower and the upper halves of LANES / 4 vectors. */
+INLINE void FN(transpose_each_half)(FN(vector)* v) {
 #pragma GCC unroll 2
   for (int round = 1; round < LANES / 4; round *= 2) {
     FN(vector) w[LANES / 4];
@@ -69,26 +69,26 @@ INLINE void FN(transpose_halves)(FN(vector)* v) {
   }
 }
 
-/* Elements of half of the lines, one a vector: LANES / 4 from i on, as many from j on. */
+/* Loads elements of half of the signals, one signal in a vector: LANES / 4 elements from i on, as many from j on. */
 INLINE void FN(get_square)(const shmt__fft_place* p, const bool is_other, int64_t i, int64_t j, FN(vector)* v) {
 #pragma GCC unroll 4
   for (int l = 0; l < LANES / 4; l++) {
-    const R *low = FN(re_of)(p, LINE(l, is_other)), *high = FN(re_of)(p, LINE(l + LANES / 4, is_other));
+    const R *low = FN(re_of)(p, SIGNAL_OF(l, is_other)), *high = FN(re_of)(p, SIGNAL_OF(l + LANES / 4, is_other));
     v[l] = FN(get_joined)(low + 2 * i, high + 2 * i);
     v[l + LANES / 4] = FN(get_joined)(low + 2 * j, high + 2 * j);
   }
-  FN(transpose_halves)(v);
-  FN(transpose_halves)(v + LANES / 4);
+  FN(transpose_each_half)(v);
+  FN(transpose_each_half)(v + LANES / 4);
 }
 
 INLINE void FN(put_square)(const shmt__fft_place* p, const bool is_other, int64_t i, int64_t j, FN(vector)* v) {
-  FN(transpose_halves)(v);
-  FN(transpose_halves)(v + LANES / 4);
+  FN(transpose_each_half)(v);
+  FN(transpose_each_half)(v + LANES / 4);
 #pragma GCC unroll 4
   for (int l = 0; l < LANES / 4; l++) {
-    R *low = FN(re_of)(p, LINE(l, is_other)), *high = FN(re_of)(p, LINE(l + LANES / 4, is_other));
-    FN(put_halves)(low + 2 * i, high + 2 * i, v[l]);
-    FN(put_halves)(low + 2 * j, high + 2 * j, v[l + LANES / 4]);
+    R *low = FN(re_of)(p, SIGNAL_OF(l, is_other)), *high = FN(re_of)(p, SIGNAL_OF(l + LANES / 4, is_other));
+    FN(put_joined)(low + 2 * i, high + 2 * i, v[l]);
+    FN(put_joined)(low + 2 * j, high + 2 * j, v[l + LANES / 4]);
   }
 }
 #else
@@ -104,8 +104,8 @@ INLINE void FN(put_square)(const shmt__fft_place* p, const bool is_other, int64_
 }
 #endif
 
-/* Half a vector of elements of dense lines, the first half of them from i on, the second from j on; re and im: where those
- * parts of element 0 go, elements two vectors apart. */
+/* Loads half a vector of elements of dense signals, the first half of them from i on, the second from j on. re and im are
+ * the addresses of the parts of element 0; elements are two vectors apart. */
 INLINE void FN(load_tile)(const shmt__fft_place* p, int64_t i, int64_t j, FN(vector)* re, FN(vector)* im) {
   FN(vector) a[LANES / 2], b[LANES / 2];
 
@@ -126,14 +126,15 @@ INLINE void FN(store_tile)(const shmt__fft_place* p, int64_t i, int64_t j, const
   for (int q = 0; q < LANES / 2; q++) {
     const int64_t at = (q < (LANES + 2) / 4 ? i + q : j + q - LANES / 4) * from->step;
     const FN(vector) u = from->re[at] * from->re_scale, v = from->im[at] * from->im_scale;
-    a[q] = FIRST_LINES(u, v);
-    b[q] = OTHER_LINES(u, v);
+    a[q] = FIRST_SIGNALS(u, v);
+    b[q] = OTHER_SIGNALS(u, v);
   }
   FN(put_square)(p, false, i, j, a);
   FN(put_square)(p, true, i, j, b);
 }
 
-/* All elements of dense lines that are at least a quarter of a vector long. The last tile may overlap the one before. */
+/* Loads all elements of dense signals that are at least a quarter of a vector long. The last tile may overlap the one
+ * before. */
 static void FN(load_dense)(const shmt__fft_place* p, int64_t n, FN(vector)* re, FN(vector)* im) {
   int64_t i = 0;
 
@@ -148,7 +149,7 @@ static void FN(store_dense)(const shmt__fft_place* p, int64_t n, const FN(values
   if (i < n) FN(store_tile)(p, n < LANES / 2 ? 0 : n - LANES / 2, n - LANES / 4, from);
 }
 
-/* The same for lines of real numbers, one of the two parts: a vector of elements. */
+/* Loads a vector of elements of one of the two parts, from dense signals of real numbers. */
 INLINE void FN(load_part)(const shmt__fft_place* p, bool is_im, int64_t i, int64_t j, FN(vector)* to,
                           const bool is_joined) {
   FN(vector) a[LANES];
@@ -174,13 +175,13 @@ INLINE void FN(store_part)(const shmt__fft_place* p, bool is_im, int64_t i, int6
   for (int l = 0; l < LANES; l++) {
     R* to = is_im ? FN(im_of)(p, l) : FN(re_of)(p, l);
     if (is_joined)
-      FN(put_halves)(to + i, to + j, a[l]);
+      FN(put_joined)(to + i, to + j, a[l]);
     else
       FN(put)(to + i, a[l]);
   }
 }
 
-/* All elements of lines that are at least half a vector long. */
+/* Loads all elements of one part. Signals are at least half a vector long. */
 static void FN(load_dense_part)(const shmt__fft_place* p, bool is_im, int64_t n, FN(vector)* to) {
   int64_t i = 0;
 
@@ -202,7 +203,7 @@ static void FN(store_dense_part)(const shmt__fft_place* p, bool is_im, int64_t n
     FN(store_part)(p, is_im, n - LANES, 0, from, step, scale, false);
 }
 
-/* Elements [i, n) one number at a time. */
+/* Loads elements [i, n) one number at a time. */
 static void FN(load_scattered)(const shmt__fft_place* p, int64_t i, int64_t n, FN(vector)* re, FN(vector)* im) {
   for (; i < n; i++) {
     R *a = (R*)&re[2 * i], *b = (R*)&im[2 * i];
@@ -223,7 +224,7 @@ static void FN(store_scattered)(const shmt__fft_place* p, int64_t i, int64_t n, 
   }
 }
 
-/* n elements of every line. swap: real parts become imaginary ones. */
+/* Loads n elements of every signal. swap: real parts become imaginary ones. */
 static void FN(load)(const shmt__fft_place* p, int64_t n, FN(pair)* x, bool swap) {
   FN(vector) *re = (FN(vector)*)x + swap, *im = (FN(vector)*)x + !swap;
   const R *a = FN(re_of)(p, 0), *b = FN(im_of)(p, 0);
@@ -289,21 +290,21 @@ static void FN(store)(const shmt__fft_place* p, int64_t n, const FN(values)* fro
   if (i < n) FN(store_scattered)(p, i, n, from);
 }
 
-/* Store n elements times a scale. swap: real parts become imaginary ones. */
+/* Stores n elements times a scale. swap: real parts become imaginary ones. */
 static void FN(store_scaled)(const shmt__fft_place* p, int64_t n, const FN(pair)* x, bool swap, R scale) {
   const FN(vector)* const parts = (const FN(vector)*)x;
   FN(store)(p, n, &(FN(values)){parts + swap, parts + !swap, 2, scale, scale});
 }
 
-/* Store a spectrum of n elements of real lines, its first half or all of it; of it, the first half is known. im_scale may
- * be of the other sign: then it is the conjugate. */
+/* Stores the spectrum of real signals of n elements, its first half or all of it. x has the first half. With an im_scale
+ * of the other sign the conjugate is stored. */
 static void FN(store_spectrum)(const shmt__fft_place* p, int64_t n, bool is_whole, const FN(pair)* x, R re_scale,
                                R im_scale) {
   const int64_t half = n / 2 + 1;
 
   FN(store)(p, half, &(FN(values)){&x->re, &x->im, 2, re_scale, im_scale});
   if (!is_whole || half == n) return;
-  /* The rest: conjugates, backwards. */
+  /* The rest: conjugates in reverse order. */
   const FN(pair)* const from = x + n - half;
   shmt__fft_place rest = *p;
   rest.at += half * p->step * (int64_t)sizeof(R);
