@@ -138,7 +138,7 @@ def test_expression_is_lowered(
 @pytest.mark.parametrize(
     ("second", "expected"),
     [
-        ("zero", "SHMT_TRY(shmt__double_backward_zero(base, &second_f, &grad_self));"),
+        ("zero", "SHMT_TRY(shmt__double_backward_zero(base, &double_backward_f, &grad_self));"),
         ("zero", '.name = "FBackwardBackward0"'),
         ("zero if n != 1", "if ((node->n != 1)) { SHMT_TRY(shmt__double_backward_zero("),
         ("missing aten::g", 'shmt__double_backward_missing(base, "aten::g", &grad_self)'),

@@ -55,11 +55,11 @@ CASES = [
     (entry(vjp="\n    self: none: it has none"), 6, "vjp gives no expression"),
     (entry(double_backward="zero"), 6, "double_backward: only with vjp"),
     (
-        entry(vjp="\n    self: grad", second="often"),
+        entry(vjp="\n    self: grad", double_backward="often"),
         8,
         "'often' is neither 'zero' nor 'missing NAME'",
     ),
-    (entry(vjp="\n    self: grad", second="zero if n"), 8, "unknown name 'n'"),
+    (entry(vjp="\n    self: grad", double_backward="zero if n"), 8, "unknown name 'n'"),
     (entry(structured="perhaps"), 6, "'structured' must be true or false"),
     (entry(impl="[a, b]"), 4, "'impl' must be one value, not a list"),
     ("- op: 'f\n", 2, "found unexpected end of stream"),
